@@ -1,0 +1,43 @@
+/*
+ * buf.h - a bounded, growing byte buffer to write into.
+ *
+ * Errors stick: after the first failed write every later one does nothing,
+ * so a caller writes a whole message and checks b->err once.  Contents are
+ * then to be thrown away, never sent.
+ */
+#ifndef KPROFD_BUF_H
+#define KPROFD_BUF_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kprofd/err.h"
+
+struct kp_buf {
+	uint8_t *p;	/* owned; NULL until the first write */
+	size_t len;	/* bytes written */
+	size_t cap;	/* bytes allocated */
+	size_t max;	/* never grows past this many bytes */
+	enum kp_err err; /* KP_OK, KP_ELIMIT or KP_ENOMEM; sticks */
+};
+
+/* max: in bytes.  Allocates nothing yet. */
+void kp_buf_init(struct kp_buf *b, size_t max);
+/* Frees the bytes; the buffer may be initialised again. */
+void kp_buf_free(struct kp_buf *b);
+/* Forgets contents and error, keeps the allocation. */
+void kp_buf_reset(struct kp_buf *b);
+
+void kp_buf_put(struct kp_buf *b, const void *p, size_t n);
+void kp_buf_u8(struct kp_buf *b, uint8_t v);
+/* big-endian, as in the external term format and in distribution frames */
+void kp_buf_be16(struct kp_buf *b, uint16_t v);
+void kp_buf_be32(struct kp_buf *b, uint32_t v);
+void kp_buf_be64(struct kp_buf *b, uint64_t v);
+void kp_buf_str(struct kp_buf *b, const char *s);
+void kp_buf_printf(struct kp_buf *b, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The contents as a C string (NUL added, not counted), or "" on error. */
+const char *kp_buf_cstr(struct kp_buf *b);
+
+#endif

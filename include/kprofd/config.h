@@ -1,0 +1,147 @@
+/*
+ * config.h - tiers.conf: text in, checked structure out.  Pure.
+ *
+ * The file's format is described in tiers.conf(5).
+ */
+#ifndef KPROFD_CONFIG_H
+#define KPROFD_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kprofd/buf.h"
+#include "kprofd/clock.h"
+#include "kprofd/err.h"
+
+#define KP_CONF_SIZE_MAX (1u << 20)	/* bytes of a tiers.conf */
+#define KP_TIER_MAX 63			/* tiers: a request's are a 64-bit set */
+#define KP_TIER_FNS_MAX 4096		/* function patterns in all */
+#define KP_ENTRY_MAX 64
+#define KP_IDENT_BYTES_MAX 256		/* bytes of an identity's part */
+#define KP_IDENT_LIST_MAX 48		/* elements of a string in an identity */
+#define KP_DIAG_MAX 50			/* errors kept for one file */
+
+struct kp_pos {
+	uint32_t line, col;	/* from 1; col counts characters */
+};
+
+/* One thing wrong with a file. */
+struct kp_diag {
+	struct kp_pos pos;
+	bool warning;
+	char *text;	/* "found 'x', expected a tier name": no file, no line */
+};
+
+struct kp_diags {
+	struct kp_diag *v;
+	size_t n;
+	size_t errors;	/* of all, also of those past KP_DIAG_MAX */
+};
+
+/* A function that a tier, entry or finish names. */
+struct kp_mfa_pat {
+	char *mod;
+	char *fun;	/* NULL: every exported function of mod */
+	int arity;	/* -1: every arity */
+	struct kp_pos pos;
+};
+
+#define KP_TIER_EXACT 0x1u	/* exception_trace: copies values */
+
+struct kp_tier {
+	char *name;
+	unsigned opts;
+	struct kp_mfa_pat *fns;
+	size_t nfns;
+	struct kp_pos pos;
+};
+
+struct kp_entry {
+	struct kp_mfa_pat fn;
+	char **nodes;	/* globs such as web@*; none: every node */
+	size_t nnodes;
+};
+
+enum kp_sampling_kind { KP_SAMPLE_ALL, KP_SAMPLE_ONE_IN, KP_SAMPLE_PER_SECOND };
+
+struct kp_sampling {
+	enum kp_sampling_kind kind;
+	uint32_t n;
+};
+
+struct kp_rewrite {
+	char *pattern;	/* POSIX extended regular expression, whole match */
+	char *to;
+};
+
+struct kp_overload {
+	kp_dur_ns max_age;	/* default 1 s */
+	uint32_t max_queue;	/* default 20000 messages */
+	uint64_t max_memory;	/* default 64 MiB, in bytes */
+	kp_dur_ns pause;	/* default 10 s */
+};
+
+struct kp_identity;	/* the identity fun, parsed; private to src/config */
+
+struct kp_conf {
+	struct kp_tier *tiers;
+	size_t ntiers;
+	struct kp_entry *entries;	/* none given: the first tier's functions */
+	size_t nentries;
+	struct kp_mfa_pat *finishes;
+	size_t nfinishes;
+	struct kp_identity *identity;	/* NULL: none */
+	struct kp_sampling sampling;	/* default: per second, 1000 */
+	kp_dur_ns slow;			/* default 250 ms */
+	struct kp_overload overload;
+	struct kp_rewrite *rewrites;
+	size_t nrewrites;
+};
+
+/*
+ * Parses n bytes.  On KP_OK *out is owned by the caller (kp_conf_free) and
+ * diags may hold warnings; on KP_EFORMAT *out is untouched and diags says
+ * what is wrong, all that could be found in one go, ordered by place.
+ * diags is initialised here and freed by the caller, in both cases.
+ */
+enum kp_err kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
+    struct kp_diags *diags);
+void kp_conf_free(struct kp_conf *c);
+void kp_diags_free(struct kp_diags *d);
+
+/* A concrete function. */
+struct kp_mfa {
+	const char *mod, *fun;
+	uint32_t arity;
+};
+
+/* Parses "mod:fun/2", "Mod.Sub.fun/2", "mod:fun/_" ... (as in tiers.conf). */
+enum kp_err kp_mfa_pat_parse(struct kp_mfa_pat *out, const char *s, size_t n);
+void kp_mfa_pat_free(struct kp_mfa_pat *p);
+/* Does the pattern cover the function?  Exported-or-not is not asked. */
+bool kp_mfa_pat_covers(const struct kp_mfa_pat *p, const struct kp_mfa *f);
+
+/*
+ * Match specs.  Each writes one match spec for erlang:trace_pattern/3 as an
+ * external term without version byte.  The messages they make are described
+ * in trace.h; why they are written as they are, in src/config/spec.c.
+ */
+struct kp_spec_params {
+	uint32_t one_in;	/* sampling: 1 = every request */
+	uint64_t label_const;	/* bits 36..57 of the label, in place (spec.c) */
+	bool exact;		/* add {exception_trace} */
+};
+
+enum kp_err kp_spec_tier(const struct kp_conf *c, const struct kp_mfa *f,
+    const struct kp_spec_params *p, struct kp_buf *out);
+enum kp_err kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
+    const struct kp_spec_params *p, struct kp_buf *out);
+
+/*
+ * The shortest edit distance between two names (Damerau, adjacent swaps),
+ * at most max + 1; for "did you mean".
+ */
+unsigned kp_name_distance(const char *a, const char *b, unsigned max);
+
+#endif

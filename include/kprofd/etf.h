@@ -1,0 +1,34 @@
+/*
+ * etf.h - writes Erlang's external term format into a kp_buf.
+ *
+ * Source: "External Term Format", ERTS User's Guide (erl_ext_dist).  Only
+ * the terms that kprofd sends are here.  Compound terms are written head
+ * first: kp_etf_tuple(b, 2) and then two terms; kp_etf_list(b, n), n terms
+ * and then kp_etf_nil(b).  Errors stick in the buffer.
+ */
+#ifndef KPROFD_ETF_H
+#define KPROFD_ETF_H
+
+#include <stdbool.h>
+
+#include "kprofd/buf.h"
+
+/* The byte that opens every external term. */
+void kp_etf_version(struct kp_buf *b);
+/* UTF-8; at most 255 bytes on the wire, longer ones are KP_ELIMIT. */
+void kp_etf_atom(struct kp_buf *b, const char *name);
+void kp_etf_atom_n(struct kp_buf *b, const char *name, size_t n);
+void kp_etf_bool(struct kp_buf *b, bool v);
+void kp_etf_int(struct kp_buf *b, int64_t v);
+void kp_etf_float(struct kp_buf *b, double v);
+void kp_etf_tuple(struct kp_buf *b, uint32_t arity);
+/* n > 0 elements follow, then the tail (kp_etf_nil for a proper list). */
+void kp_etf_list(struct kp_buf *b, uint32_t n);
+void kp_etf_nil(struct kp_buf *b);
+void kp_etf_binary(struct kp_buf *b, const void *p, size_t n);
+/* A list of bytes, n <= 65535; [] when n is 0. */
+void kp_etf_string(struct kp_buf *b, const char *p, size_t n);
+/* n pairs follow: key, value, key, value ... */
+void kp_etf_map(struct kp_buf *b, uint32_t n);
+
+#endif

@@ -1,0 +1,55 @@
+/*
+ * hist.h - a histogram of durations.  Pure.
+ *
+ * Base-2 exponential in seconds, 32 buckets an octave: bucket i holds the
+ * durations in (2^(i/32), 2^((i+1)/32)] s.  These are the buckets of an
+ * OpenTelemetry exponential histogram of scale 5 and of a Prometheus native
+ * histogram of schema 5 (whose index is one higher, since it names the upper
+ * bound), so both are exported without re-bucketing.  Durations are integer ns;
+ * 0 ns counts as 1 ns.  Any quantile of any merge is right to about 1.1 %.
+ *
+ * Source: OpenTelemetry metrics data model, "ExponentialHistogram";
+ * Prometheus, "native histograms".
+ *
+ * Stored form (version 1): byte 1, then LEB128 varints: zig-zag of the lowest
+ * index, the number of buckets n, then n counts.  An empty histogram is the
+ * version byte and two zeros.
+ */
+#ifndef KPROFD_HIST_H
+#define KPROFD_HIST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kprofd/buf.h"
+#include "kprofd/clock.h"
+#include "kprofd/err.h"
+
+#define KP_HIST_PER_OCTAVE 32
+#define KP_HIST_MIN (-960)	/* 1 ns falls into -957 */
+#define KP_HIST_MAX 1056	/* 2^33 s: all of int64_t ns */
+
+struct kp_hist {
+	uint64_t *n;	/* owned; counts of buckets lo .. lo + len - 1 */
+	int32_t lo;
+	uint32_t len;
+	uint64_t count;	/* sum of all */
+};
+
+void kp_hist_init(struct kp_hist *h);
+void kp_hist_free(struct kp_hist *h);
+/* Which bucket; negative durations count as 0. */
+int32_t kp_hist_bucket(kp_dur_ns d);
+/* The exact bounds of bucket i in seconds: (lower, upper]. */
+double kp_hist_lower(int32_t i);
+double kp_hist_upper(int32_t i);
+/* Adds a duration `weight` times.  KP_ENOMEM: h unchanged. */
+enum kp_err kp_hist_add(struct kp_hist *h, kp_dur_ns d, uint64_t weight);
+enum kp_err kp_hist_merge(struct kp_hist *h, const struct kp_hist *from);
+/* The q-quantile (0 <= q <= 1) in ns; 0 when empty. */
+kp_dur_ns kp_hist_quantile(const struct kp_hist *h, double q);
+void kp_hist_write(const struct kp_hist *h, struct kp_buf *out);
+/* Replaces h by what the bytes say.  On error h is unchanged. */
+enum kp_err kp_hist_read(struct kp_hist *h, const void *p, size_t n);
+
+#endif

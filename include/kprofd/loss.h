@@ -1,0 +1,45 @@
+/*
+ * loss.h - everything that was not measured, counted by cause.
+ *
+ * A loss is data: it travels with the windows to the store and is shown
+ * under every report.  The unit of each cause is named with it.
+ */
+#ifndef KPROFD_LOSS_H
+#define KPROFD_LOSS_H
+
+#include <stdint.h>
+
+enum kp_loss {
+	KP_LOSS_SAMPLED_OUT,	/* requests: sampling passed them over */
+	KP_LOSS_DROPPED,	/* events: emptied from the agent's queue */
+	KP_LOSS_DROPPED_ENTRIES, /* requests: their entry was among those */
+	KP_LOSS_TRIPPED,	/* requests: in flight when the agent tripped */
+	KP_LOSS_DISCONNECTED,	/* requests: in flight when the target went */
+	KP_LOSS_UNSEEN,		/* requests: counted by the VM, no event came */
+	KP_LOSS_EXPIRED,	/* requests: no end within 60 s */
+	KP_LOSS_CUT,		/* requests: re-entered without being sampled */
+	KP_LOSS_COLLIDED,	/* requests: two with one label, both dropped */
+	KP_LOSS_REQUEST_CAP,	/* requests: too many in flight */
+	KP_LOSS_CALL_CAP,	/* calls: too many in one request */
+	KP_LOSS_STACK_CAP,	/* calls: too many open in one process */
+	KP_LOSS_IDENTITY_CAP,	/* requests: identity counted as _other */
+	KP_LOSS_STALE,		/* calls: token older than the tombstones */
+	KP_LOSS_BAD_EVENT,	/* events: not understood */
+	KP_LOSS_GAP,		/* batches: missing in the sequence */
+	KP_LOSS_STORE,		/* rows: could not be written */
+	KP_LOSS_TREE,		/* slow requests: not kept as trees */
+	KP_LOSS_COUNT
+};
+
+/* Stable name, as stored: "sampled_out". */
+const char *kp_loss_name(enum kp_loss cause);
+/* What it counts: "requests", "calls", "events", "batches", "rows". */
+const char *kp_loss_unit(enum kp_loss cause);
+/* One sentence for people. */
+const char *kp_loss_help(enum kp_loss cause);
+
+struct kp_losses {
+	uint64_t n[KP_LOSS_COUNT];
+};
+
+#endif

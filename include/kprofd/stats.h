@@ -1,0 +1,84 @@
+/*
+ * stats.h - from request trees to windows of cells.  Pure.
+ *
+ * A cell is what one series (node x tier x identity) amounts to in one
+ * window.  Tier "_total" is the request itself, identity "_total" all
+ * identities together; both are made here, so that whoever reads the store
+ * need not add up.
+ */
+#ifndef KPROFD_STATS_H
+#define KPROFD_STATS_H
+
+#include "kprofd/hist.h"
+#include "kprofd/loss.h"
+#include "kprofd/request.h"
+
+#define KP_SERIES_MAX 20000	/* cells in one window; the rest is _other */
+
+/*
+ * Counts of what was sampled; w_ is the same multiplied by each request's
+ * weight, which estimates the truth while the sampling rate changes.
+ * Times are ns.  For tier "_total", calls are requests and times are
+ * requests' times; its self time is what no tier accounts for.
+ */
+struct kp_cell {
+	const char *tier, *identity;	/* borrowed; outlive the window */
+	uint64_t requests, w_requests;	/* with one call of the tier at least */
+	uint64_t calls, w_calls;	/* inside the request; all outcomes */
+	uint64_t raised, w_raised;
+	uint64_t unfinished, w_unfinished;
+	uint64_t ambiguous, w_ambiguous;
+	uint64_t async_calls, w_async_calls;	/* not among calls */
+	uint64_t timed, w_timed;	/* calls that total, min, max and hist hold:
+					   returned or raised, not async */
+	int64_t total, w_total;
+	int64_t self, w_self;
+	int64_t busy, w_busy;
+	int64_t async, w_async;
+	kp_dur_ns min, max;		/* of one call; min is -1 when timed is 0 */
+	struct kp_hist hist;		/* weighted */
+};
+
+/* One closed span of time of one node.  Owned by whoever holds it. */
+struct kp_window {
+	const char *node;		/* borrowed; outlives the window */
+	kp_wall_ns start, end;
+	uint64_t entry_calls;		/* the VM's own count; 0 if unknown */
+	uint64_t sampled;		/* requests assembled */
+	struct kp_losses losses;
+	struct kp_cell *cells;		/* sorted by tier, then identity */
+	size_t ncells;
+};
+
+void kp_window_free(struct kp_window *w);
+
+struct kp_stats;
+
+/*
+ * node and conf are borrowed and outlive it, as do the identities' texts
+ * (rs may be set later with kp_stats_names, before the first request).
+ */
+struct kp_stats *kp_stats_new(const struct kp_conf *conf, const char *node);
+void kp_stats_free(struct kp_stats *st);
+void kp_stats_names(struct kp_stats *st, const struct kp_requests *rs);
+
+/* What on_request and on_late hand over. */
+void kp_stats_request(struct kp_stats *st, const struct kp_request *rq);
+void kp_stats_late(struct kp_stats *st, const struct kp_late_call *c);
+
+/*
+ * Closes the running window [start, end) and hands it over; the next one
+ * starts empty.  The caller adds losses and entry_calls.  NULL when out of
+ * memory: the window then goes on.
+ */
+struct kp_window *kp_stats_rotate(struct kp_stats *st, kp_wall_ns start,
+    kp_wall_ns end);
+
+/*
+ * For each call of a request its self time in ns: its time less the union
+ * of the calls it waited for (clipped to it).  -1 where it has no duration.
+ * self has room for rq->ncalls.  KP_ENOMEM: self is not to be used.
+ */
+enum kp_err kp_request_self(const struct kp_request *rq, kp_dur_ns *self);
+
+#endif

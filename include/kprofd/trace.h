@@ -1,0 +1,75 @@
+/*
+ * trace.h - from the bytes of one agent message to trace events.
+ *
+ * The agent sends
+ *   {kprof_events, Seq, SentAt, QueueLen, Dropped, Events}
+ * where Events is a list of trace messages as the VM made them, or with
+ * values taken out ('exact' tiers):
+ *   {trace_ts, Pid, call, {M,F,A}, X, Ts}
+ *       X = {Identity, Token, Caller}                       tier call
+ *       X = {Identity, Caller, Weight, New, _, _, Old}      entry call
+ *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
+ *   {trace_ts, Pid, return_from, {M,F,A}, Ts}
+ *   {trace_ts, Pid, exception_from, {M,F,A}, Ts}
+ * Token, New and Old are [] or {Flags, Label, Serial, From, LastSerial} as
+ * seq_trace:get_token/0 gives them; Identity is [] where no clause of the
+ * identity fun matched; Caller is {M,F,A} or undefined.  Labels that are
+ * not positive 58-bit integers are somebody else's tokens: the event then
+ * has label 0.
+ *
+ * Nothing is allocated and nothing copied: events point into the frame, and
+ * are good until the caller reuses it.
+ */
+#ifndef KPROFD_TRACE_H
+#define KPROFD_TRACE_H
+
+#include "kprofd/clock.h"
+#include "kprofd/term.h"
+
+enum kp_event_kind {
+	KP_EV_ENTRY,
+	KP_EV_CALL,
+	KP_EV_RETURN_TO,
+	KP_EV_RETURN_FROM,
+	KP_EV_EXCEPTION_FROM
+};
+
+struct kp_event {
+	enum kp_event_kind kind;
+	struct kp_pid pid;	/* the process it happened in */
+	kp_target_ns ts;
+	struct kp_span mfa;	/* raw term {M,F,A}: function called or left,
+				   or returned to; empty for undefined */
+	/* ENTRY and CALL only, else zero */
+	struct kp_span caller;	/* raw term {M,F,A}, or empty */
+	struct kp_span identity; /* raw term, or empty for [] and undefined */
+	uint64_t label;		/* the token in force after the call; 0: none */
+	bool has_from;
+	struct kp_pid from;	/* who sent the token (CALL) */
+	/* ENTRY only */
+	uint64_t old_label;	/* the token met, 0: none */
+	uint32_t weight;	/* requests this one stands for, >= 1 */
+};
+
+struct kp_batch {
+	uint64_t seq;
+	kp_target_ns sent_at;
+	uint64_t queue_len;
+	uint64_t dropped;	/* events dropped by the agent since its start */
+	struct kp_term r;	/* stands at the next event */
+	uint32_t left;		/* events not yet read */
+};
+
+/*
+ * Starts on one message; KP_ENOENT if it is a good term but no
+ * kprof_events tuple, else KP_ESHORT or KP_EFORMAT.
+ */
+enum kp_err kp_batch_begin(struct kp_batch *b, const void *p, size_t n);
+/*
+ * The next event: KP_OK, KP_END after the last, KP_ENOENT for a well-formed
+ * element that is no known trace message (passed over; go on), and
+ * KP_ESHORT or KP_EFORMAT where the bytes cannot be followed any more.
+ */
+enum kp_err kp_batch_next(struct kp_batch *b, struct kp_event *ev);
+
+#endif

@@ -1,0 +1,26 @@
+/* clock.c - the only place that reads this machine's clocks. */
+#define _POSIX_C_SOURCE 200809L
+#include <time.h>
+
+#include "kprofd/clock.h"
+
+static int64_t
+clock_read(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return (int64_t)ts.tv_sec * KP_NS_PER_S + ts.tv_nsec;
+}
+
+kp_mono_ns
+kp_mono_now(void)
+{
+	return clock_read(CLOCK_MONOTONIC);
+}
+
+kp_wall_ns
+kp_wall_now(void)
+{
+	return clock_read(CLOCK_REALTIME);
+}

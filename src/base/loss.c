@@ -1,0 +1,61 @@
+/* loss.c - names of the losses. */
+#include "kprofd/loss.h"
+
+static const struct {
+	const char *name, *unit, *help;
+} losses[KP_LOSS_COUNT] = {
+	[KP_LOSS_SAMPLED_OUT] = { "sampled_out", "requests",
+	    "passed over by sampling" },
+	[KP_LOSS_DROPPED] = { "dropped", "events",
+	    "emptied from the agent's queue when it tripped" },
+	[KP_LOSS_DROPPED_ENTRIES] = { "dropped_entries", "requests",
+	    "their start was among the dropped events" },
+	[KP_LOSS_TRIPPED] = { "tripped", "requests",
+	    "in flight when the agent tripped or was paused" },
+	[KP_LOSS_DISCONNECTED] = { "disconnected", "requests",
+	    "in flight when the connection to the target ended" },
+	[KP_LOSS_UNSEEN] = { "unseen", "requests",
+	    "counted by the target while nothing was armed" },
+	[KP_LOSS_EXPIRED] = { "expired", "requests",
+	    "no end seen within 60 s" },
+	[KP_LOSS_CUT] = { "cut", "requests",
+	    "met an entry again that did not sample them" },
+	[KP_LOSS_COLLIDED] = { "collided", "requests",
+	    "two had one label and both were dropped" },
+	[KP_LOSS_REQUEST_CAP] = { "request_cap", "requests",
+	    "too many were in flight" },
+	[KP_LOSS_CALL_CAP] = { "call_cap", "calls",
+	    "too many in one request" },
+	[KP_LOSS_STACK_CAP] = { "stack_cap", "calls",
+	    "too many open in one process" },
+	[KP_LOSS_IDENTITY_CAP] = { "identity_cap", "requests",
+	    "counted under _other: too many identities" },
+	[KP_LOSS_STALE] = { "stale", "calls",
+	    "their token belongs to no request of the last 30 s" },
+	[KP_LOSS_BAD_EVENT] = { "bad_event", "events",
+	    "not understood" },
+	[KP_LOSS_GAP] = { "gap", "batches",
+	    "missing between two that came" },
+	[KP_LOSS_STORE] = { "store", "rows",
+	    "could not be written to the database" },
+	[KP_LOSS_TREE] = { "tree", "requests",
+	    "slow, but too many to keep as trees" },
+};
+
+const char *
+kp_loss_name(enum kp_loss cause)
+{
+	return losses[cause].name;
+}
+
+const char *
+kp_loss_unit(enum kp_loss cause)
+{
+	return losses[cause].unit;
+}
+
+const char *
+kp_loss_help(enum kp_loss cause)
+{
+	return losses[cause].help;
+}

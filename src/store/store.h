@@ -1,0 +1,92 @@
+/*
+ * store.h - closed windows, slow requests and events into SQLite.
+ *
+ * A writer thread owns the only writing connection and takes items from one
+ * bounded queue; nothing here makes the caller wait for a disk.  When the
+ * queue is full, or a write fails for good, the item is dropped and its
+ * rows are counted (KP_LOSS_STORE).
+ */
+#ifndef KPROFD_STORE_H
+#define KPROFD_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kprofd/stats.h"
+
+#define KP_STORE_QUEUE_MAX 64		/* items: ten minutes of windows */
+#define KP_STORE_BYTES_MAX (64u << 20)	/* what queued items may weigh */
+
+/* A slow request with all its calls, self-contained. */
+struct kp_tree_call {
+	const char *fn;		/* borrowed, immortal: "db:query/2" */
+	const char *tier;	/* first tier's name, or "" (finish only) */
+	char pid[48];
+	kp_dur_ns start;	/* since the request's start */
+	kp_dur_ns total, self;	/* -1: no duration */
+	uint32_t parent;	/* index, or KP_NONE */
+	uint8_t outcome;
+	bool async;
+};
+
+struct kp_tree {
+	const char *node, *identity;	/* borrowed, immortal */
+	uint64_t label, parent_label;
+	uint32_t weight;
+	kp_wall_ns start;
+	kp_dur_ns total;
+	uint8_t outcome;
+	uint32_t ncalls;
+	struct kp_tree_call calls[];
+};
+
+/* Something that happened: attached, detached, tripped, resumed, ... */
+struct kp_happening {
+	kp_wall_ns at;
+	const char *node;	/* borrowed, immortal; "" for the daemon itself */
+	const char *kind;	/* borrowed, static: "trip" */
+	char text[256];
+};
+
+/* About this run of the daemon; strings borrowed during the call. */
+struct kp_store_opts {
+	const char *path;
+	const char *version;	/* kprofd's */
+	const char *tiers_text;	/* the tiers.conf in force */
+	const struct kp_conf *conf;	/* names and order of tiers */
+	kp_dur_ns interval;
+};
+
+struct kp_store;
+
+/*
+ * Opens or makes the database, migrates it, marks a run that did not end
+ * well (event unclean_end), and starts the writer.  On error *why says what
+ * and what to do, in one line: static or allocated text owned by the caller
+ * (free it).
+ */
+enum kp_err kp_store_open(struct kp_store **out, const struct kp_store_opts *o,
+    char **why);
+
+/* Each takes ownership, also when it has to drop the item. */
+void kp_store_window(struct kp_store *s, struct kp_window *w);
+void kp_store_tree(struct kp_store *s, struct kp_tree *t);
+void kp_store_happening(struct kp_store *s, const struct kp_happening *h);
+
+/*
+ * Asks for everything queued so far to be on disk, then calls done(ctx, ok)
+ * on the writer's thread.
+ */
+void kp_store_sync(struct kp_store *s, void (*done)(void *ctx, bool ok),
+    void *ctx);
+/* Rows dropped so far, and the text of the last write error ("" if none). */
+uint64_t kp_store_dropped(struct kp_store *s, char *why, size_t n);
+
+/*
+ * Writes what is queued, leaves one plain file (journal_mode=DELETE), marks
+ * the run as ended well, stops the thread.  Waits for the disk.
+ */
+void kp_store_close(struct kp_store *s);
+
+#endif
