@@ -48,13 +48,14 @@ struct kp_fn {
 	const char *text;	/* "db:query/2"; immortal */
 	uint64_t tiers;
 	bool entry, finish;
+	bool runaway;		/* was reported as a server loop */
 };
 
 struct kp_call {
 	kp_target_ns start;
 	kp_target_ns end;	/* valid for RETURNED, RAISED and AMBIGUOUS */
+	uint64_t proc;		/* the process: see kp_proc_text() */
 	uint32_t fn;		/* index into the function table */
-	uint32_t proc;		/* interned process: see kp_requests_pid() */
 	uint32_t parent;	/* index into the request's calls, or KP_NONE */
 	uint8_t outcome;	/* enum kp_outcome */
 	bool async;		/* started after the request had ended */
@@ -68,6 +69,7 @@ struct kp_request {
 	uint32_t identity;	/* KP_IDENT_NONE if nothing named it */
 	uint32_t weight;	/* requests it stands for, >= 1 */
 	uint8_t outcome;	/* of the request: its entry call's, or finish's */
+	bool expired;		/* no end came: it counts among the losses */
 	uint32_t ncalls;
 	const struct kp_call *calls;	/* by start time; calls[0] is the entry */
 };
@@ -78,9 +80,6 @@ struct kp_late_call {
 	uint8_t outcome;
 	kp_target_ns start, end;
 };
-
-/* Ids are stable and texts immortal while the table lives. */
-struct kp_idents;
 
 struct kp_requests_opts {
 	const struct kp_conf *conf;
@@ -93,6 +92,11 @@ struct kp_requests_opts {
 	/* Borrowed request and calls: good during the call only. */
 	void (*on_request)(void *ctx, const struct kp_request *rq);
 	void (*on_late)(void *ctx, const struct kp_late_call *c);
+	/*
+	 * A process has max_stack calls open, most of them of this function:
+	 * a traced server loop.  Called once for a function.
+	 */
+	void (*on_runaway)(void *ctx, const struct kp_fn *fn);
 	void *ctx;
 };
 
@@ -122,8 +126,7 @@ uint64_t kp_requests_entries(const struct kp_requests *rs);
 const struct kp_fn *kp_requests_fn(const struct kp_requests *rs, uint32_t fn);
 /* The identity's text, immortal as long as rs lives. */
 const char *kp_requests_identity(const struct kp_requests *rs, uint32_t id);
-/* "<0.123.0>" of an interned process; buf at least 48 bytes; returns buf. */
-const char *kp_requests_pid(const struct kp_requests *rs, uint32_t proc,
-    char *buf, size_t n);
+/* "<0.123.0>", as the target itself prints it; 32 bytes do; returns buf. */
+const char *kp_proc_text(uint64_t proc, char *buf, size_t n);
 
 #endif

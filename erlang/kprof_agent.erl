@@ -1,0 +1,694 @@
+%% kprof_agent - what kprofd puts into a node it profiles.
+%%
+%% Loaded over the distribution, started for one daemon, and gone with it.
+%% For an operator of the node:
+%%
+%%   kprof_agent:status().   % who attached, what is armed, what it cost
+%%   kprof_agent:stop().     % end it now: everything is taken back
+%%
+%% and {kprof, [{disabled, true}]} in the node's configuration keeps it out.
+%%
+%% What is safe about it: it obeys only the process it was started for; it
+%% arms nothing but the functions that it is given; no argument and no return
+%% value leaves the node unless the user asked for it; it limits its own
+%% queue, memory and lag and disarms by itself, at once, when a limit is
+%% passed; it monitors the daemon and holds a lease, and when either ends it
+%% takes back what it armed.
+%%
+%% Two processes. The agent is the tracer and the batcher. The sentry, which
+%% does nothing while the agent lives, cleans up behind it however it ended,
+%% kill included, and then has this module purged by a process that runs
+%% none of its code. From OTP 27 on all tracing is in one trace session whose
+%% only handle is in the agent's state, so that it cannot outlive it.
+-module(kprof_agent).
+
+-export([start/2, status/0, stop/0]).
+
+-define(PROTOCOL, 1).
+-define(BATCH_EVENTS, 500).     % most events in one message
+-define(BATCH_MS, 5).           % longest wait for a batch to fill
+-define(TICK_MS, 500).          % how often the lease is looked at
+-define(PROBE_MS, 200).         % how long a call rate is measured
+-define(DRAIN_MS, 1000).        % longest stay after the end, to hand over
+-define(NEAR_MODULES, 20000).   % module names sent for "did you mean"
+-define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
+-define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word
+
+-record(item, {mfa, kind, spec, fallback}). % kind: entry | tier
+
+-record(s, {
+    daemon,             % the only process that is obeyed
+    daemon_ref,         % monitor
+    sentry,             % {Pid, MonitorRef}
+    who,                % binary: who attached, for the log and status/0
+    since,              % erlang:system_time(second)
+    lease_ms,
+    lease_at,           % monotonic ms of the last renewal
+    max_queue, max_memory, max_age_ns,
+    session,            % trace session (OTP 27+) or legacy
+    tcw,                % trace control word as it was found
+    plan = [],          % [#item{}], what to arm
+    state = idle,       % idle | armed | paused | {tripped, Reason}
+    exact = #{},        % MFA => {Events, Words}: sizes of values seen
+    seq = 0,            % batches sent
+    sent = 0,           % events sent
+    dropped = 0,        % events dropped
+    dropped_entries = 0,
+    entry_base = 0,     % entry calls counted under earlier plans
+    unarmed = 0,        % entry calls while nothing was armed
+    unarmed_from = 0,   % counter when disarmed last
+    unsent = []         % notices that found the connection busy, oldest last
+}).
+
+%% ---------------------------------------------------------------- start ----
+
+%% Called over rex. Opts: protocol, who, lease_ms, max_queue, max_memory
+%% (bytes), max_age_ms.
+start(Daemon, Opts) when is_pid(Daemon), is_map(Opts) ->
+    case application:get_env(kprof, disabled) of
+        {ok, true} -> {error, disabled};
+        _ -> start_agent(Daemon, Opts)
+    end.
+
+start_agent(_Daemon, #{protocol := P}) when P =/= ?PROTOCOL ->
+    {error, {protocol, ?PROTOCOL}};
+start_agent(Daemon, Opts) ->
+    Starter = self(),
+    {Agent, Ref} = spawn_monitor(fun() -> init(Starter, Daemon, Opts) end),
+    receive
+        {Agent, Hello} ->
+            erlang:demonitor(Ref, [flush]),
+            Hello;
+        {'DOWN', Ref, process, Agent, Reason} ->
+            {error, Reason}
+    after 5000 ->
+            exit(Agent, kill),
+            {error, timeout}
+    end.
+
+init(Starter, Daemon, #{who := Who, lease_ms := Lease,
+                        max_queue := MaxQueue, max_memory := MaxMemory,
+                        max_age_ms := MaxAge}) ->
+    try register(?MODULE, self()) of
+        true -> ok
+    catch
+        error:badarg -> exit(already)
+    end,
+    process_flag(message_queue_data, off_heap),
+    process_flag(priority, high),
+    %% Batches are built, sent and dropped: a roomy young heap lets most of
+    %% them die before a collection.
+    process_flag(min_heap_size, 64 * 1024),
+    process_flag(fullsweep_after, 8),
+    Session = session_new(),
+    case foreign_tracing(Session) of
+        false -> ok;
+        Why -> exit(Why)
+    end,
+    Tcw = erlang:system_info(trace_control_word),
+    S = #s{daemon = Daemon,
+           daemon_ref = erlang:monitor(process, Daemon),
+           sentry = sentry_start(Session, Tcw),
+           who = Who,
+           since = erlang:system_time(second),
+           lease_ms = Lease,
+           lease_at = now_ms(),
+           max_queue = MaxQueue, max_memory = MaxMemory,
+           max_age_ns = MaxAge * 1000000,
+           session = Session,
+           tcw = Tcw},
+    %% Somewhere random, so that labels of an earlier run rarely come again.
+    erlang:system_flag(trace_control_word,
+                       rand:uniform(?TCW_MASK)),
+    logger:notice("kprofd attached: ~ts (kprof_agent:stop() ends it)", [Who]),
+    Starter ! {self(), {ok, self(), hello(S)}},
+    tick(),
+    loop(S).
+
+hello(#s{session = Session}) ->
+    #{protocol => ?PROTOCOL,
+      node => node(),
+      otp => erlang:system_info(otp_release),
+      time_offset => erlang:time_offset(nanosecond),
+      now => erlang:monotonic_time(),
+      unit => erlang:convert_time_unit(1, second, native),
+      session => Session =/= legacy,
+      schedulers => erlang:system_info(schedulers_online)}.
+
+%% ------------------------------------------------------ operator's calls ----
+
+status() ->
+    ask(status).
+
+stop() ->
+    ask(stop).
+
+ask(What) ->
+    case whereis(?MODULE) of
+        undefined ->
+            not_attached;
+        Pid ->
+            Ref = erlang:monitor(process, Pid),
+            Pid ! {?MODULE, What, self(), Ref},
+            receive
+                {Ref, Answer} ->
+                    erlang:demonitor(Ref, [flush]),
+                    Answer;
+                {'DOWN', Ref, process, Pid, _} ->
+                    not_attached
+            after 5000 ->
+                    erlang:demonitor(Ref, [flush]),
+                    timeout
+            end
+    end.
+
+summary(S) ->
+    #{who => S#s.who,
+      since => calendar:system_time_to_rfc3339(S#s.since, [{offset, "Z"}]),
+      state => S#s.state,
+      armed => [I#item.mfa || I <- S#s.plan],
+      events_sent => S#s.sent,
+      events_dropped => S#s.dropped,
+      entry_calls => entry_calls(S)}.
+
+%% ----------------------------------------------------------------- loop ----
+
+loop(S) ->
+    receive
+        Ev when element(1, Ev) =:= trace_ts ->
+            loop(event(Ev, S));
+        {kprof, Daemon, Ref, Cmd} when Daemon =:= S#s.daemon ->
+            loop(command(Cmd, Ref, S#s{lease_at = now_ms()}));
+        tick ->
+            tick(),
+            loop(lease(flush_unsent(S)));
+        {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.daemon_ref ->
+            finish({daemon_gone, Reason}, S);
+        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.sentry) ->
+            Sentry = sentry_start(S#s.session, S#s.tcw),
+            element(1, Sentry) ! {armed, [I#item.mfa || I <- S#s.plan]},
+            loop(S#s{sentry = Sentry});
+        {?MODULE, status, From, Ref} ->
+            From ! {Ref, summary(S)},
+            loop(S);
+        {?MODULE, stop, From, Ref} ->
+            From ! {Ref, ok},
+            finish(stopped_by_operator, S);
+        _ ->
+            loop(S)
+    end.
+
+tick() ->
+    erlang:send_after(?TICK_MS, self(), tick).
+
+lease(S) ->
+    case now_ms() - S#s.lease_at > S#s.lease_ms of
+        true -> finish(lease_expired, S);
+        false -> S
+    end.
+
+now_ms() ->
+    erlang:monotonic_time(millisecond).
+
+%% --------------------------------------------------------------- events ----
+
+%% While armed: gather what comes within BATCH_MS, look at the limits, send.
+%% Otherwise what still trickles in is dropped and counted.
+event(Ev, #s{state = armed} = S) ->
+    case process_info(self(), message_queue_len) of
+        {_, Len} when Len < ?BATCH_EVENTS - 1 ->
+            receive after ?BATCH_MS -> ok end;
+        _ ->
+            ok
+    end,
+    {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
+    batch(First, N, Evs, S1);
+event(Ev, S) ->
+    drop(Ev, S).
+
+%% Returns the time of the oldest event, their number, and them in order.
+gather(Left, Ev, Acc, S) ->
+    {Stripped, S1} = strip(Ev, S),
+    gather_more(Left, [Stripped | Acc], element(tuple_size(Ev), Ev), S1).
+
+gather_more(0, Acc, First, S) ->
+    {First, ?BATCH_EVENTS, lists:reverse(Acc), S};
+gather_more(Left, Acc, First, S) ->
+    receive
+        {trace_ts, _, Kind, _, _, _} = Ev
+          when Kind =:= return_from; Kind =:= exception_from ->
+            {Stripped, S1} = strip(Ev, S),
+            gather_more(Left - 1, [Stripped | Acc], First, S1);
+        Ev when element(1, Ev) =:= trace_ts ->
+            gather_more(Left - 1, [Ev | Acc], First, S)
+    after 0 ->
+            {First, ?BATCH_EVENTS - Left, lists:reverse(Acc), S}
+    end.
+
+batch(First, N, Evs, S) ->
+    Now = erlang:monotonic_time(),
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    case over_limit(Now - First, Queue, S) of
+        false ->
+            Seq = S#s.seq + 1,
+            Msg = {kprof_events, Seq, Now, Queue, S#s.dropped, Evs},
+            case send(Msg, S) of
+                ok ->
+                    S#s{seq = Seq, sent = S#s.sent + N};
+                Busy ->
+                    trip(Busy, Queue, lists:foldl(fun drop/2, S, Evs))
+            end;
+        Reason ->
+            trip(Reason, Queue, lists:foldl(fun drop/2, S, Evs))
+    end.
+
+over_limit(Age, _, S) when Age > S#s.max_age_ns ->
+    {age_ms, Age div 1000000};
+over_limit(_, Queue, S) when Queue > S#s.max_queue ->
+    {queue, Queue};
+over_limit(_, _, S) ->
+    %% Counts the messages outside the heap too.
+    {memory, Bytes} = process_info(self(), memory),
+    Bytes > S#s.max_memory andalso {memory, Bytes}.
+
+send(Msg, S) ->
+    erlang:send(S#s.daemon, Msg, [noconnect, nosuspend]).
+
+drop({trace_ts, _, call, _, X, _}, S) when tuple_size(X) =:= 7 ->
+    S#s{dropped = S#s.dropped + 1, dropped_entries = S#s.dropped_entries + 1};
+drop(_, S) ->
+    S#s{dropped = S#s.dropped + 1}.
+
+%% Values never leave. Their sizes are watched: 'exact' is taken back from a
+%% function that returns large ones.
+strip({trace_ts, P, Kind, MFA, Value, Ts}, S)
+  when Kind =:= return_from; Kind =:= exception_from ->
+    {{trace_ts, P, Kind, MFA, Ts}, weigh(MFA, Value, S)};
+strip(Ev, S) ->
+    {Ev, S}.
+
+weigh(MFA, Value, #s{exact = Exact} = S) ->
+    case Exact of
+        #{MFA := {N, Words}} ->
+            W = Words + erts_debug:flat_size(Value),
+            case W > ?EXACT_WORDS * (N + 100) of
+                true -> unexact(MFA, W, N + 1, S);
+                false -> S#s{exact = Exact#{MFA := {N + 1, W}}}
+            end;
+        _ ->
+            S
+    end.
+
+unexact(MFA, Words, N, S) ->
+    [#item{fallback = Spec} = I] =
+        [I || I <- S#s.plan, I#item.mfa =:= MFA],
+    pattern(S#s.session, MFA, Spec),
+    notice({kprof_notice, unexact, MFA, Words div N * 8},
+           S#s{exact = maps:remove(MFA, S#s.exact),
+               plan = lists:keyreplace(MFA, #item.mfa, S#s.plan,
+                                       I#item{spec = Spec})}).
+
+%% ------------------------------------------------------------- the trip ----
+
+%% Disarm first, then empty the queue, then tell. Events of calls that are
+%% still under way trickle in afterwards: event/2 drops them.
+trip(Reason, Queue, S) ->
+    S1 = flush(disarm({tripped, Reason}, S)),
+    notice({kprof_notice, trip, Reason, Queue}, S1).
+
+flush(S) ->
+    receive
+        Ev when element(1, Ev) =:= trace_ts -> flush(drop(Ev, S))
+    after 0 ->
+            S
+    end.
+
+%% Notices are few, and must arrive: they wait while the connection is busy.
+notice(Msg, S) ->
+    flush_unsent(S#s{unsent = [Msg | S#s.unsent]}).
+
+flush_unsent(#s{unsent = []} = S) ->
+    S;
+flush_unsent(#s{unsent = Unsent} = S) ->
+    S#s{unsent = lists:reverse(send_notices(lists:reverse(Unsent), S))}.
+
+send_notices([], _) ->
+    [];
+send_notices([Msg | More] = All, S) ->
+    case send(Msg, S) of
+        ok -> send_notices(More, S);
+        _ -> All
+    end.
+
+%% ------------------------------------------------------------- commands ----
+
+command(lease, _, S) ->
+    _ = send(state_msg(S), S),
+    S;
+command({check, Mods}, Ref, S) ->
+    reply(Ref, [check(M) || M <- Mods], S);
+command({rates, MFAs}, Ref, S) ->
+    reply(Ref, rates(MFAs, S), S);
+command({arm, Items, Limits}, Ref, S) ->
+    {Result, S1} = arm_plan(Items, limits(Limits, S)),
+    reply(Ref, Result, S1);
+command({spec, MFA, Spec}, Ref, S) ->
+    {Result, S1} = respec(MFA, Spec, S),
+    reply(Ref, Result, S1);
+command(pause, Ref, S) ->
+    reply(Ref, ok, flush(disarm(paused, S)));
+command(resume, Ref, S) ->
+    {Result, S1} = rearm(S),
+    reply(Ref, Result, S1);
+command(clear_tokens, Ref, S) ->
+    seq_trace:reset_trace(),
+    reply(Ref, ok, S);
+command(stop, _, S) ->
+    finish(stopped_by_daemon, S);
+command(_, Ref, S) ->
+    reply(Ref, {error, unknown_command}, S).
+
+reply(Ref, Result, S) ->
+    notice({kprof_reply, Ref, Result}, S).
+
+limits(#{max_queue := Q, max_memory := M, max_age_ms := A}, S) ->
+    S#s{max_queue = Q, max_memory = M, max_age_ns = A * 1000000}.
+
+state_msg(S) ->
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    {memory, Bytes} = process_info(self(), memory),
+    {Name, Reason} = case S#s.state of
+                         {tripped, Why} -> {tripped, Why};
+                         Other -> {Other, []}
+                     end,
+    Calls = entry_calls(S),
+    {kprof_status, erlang:monotonic_time(), erlang:time_offset(nanosecond),
+     Name, Reason, S#s.seq, Queue, Bytes, S#s.sent, S#s.dropped,
+     S#s.dropped_entries, Calls, unarmed(Calls, S)}.
+
+%% ------------------------------------------------------ before the arming ----
+
+check(Mod) ->
+    case code:ensure_loaded(Mod) of
+        {module, Mod} ->
+            {Mod, ok, Mod:module_info(exports),
+             [F || {Name, _} = F <- Mod:module_info(functions),
+                   hd(atom_to_list(Name)) =/= $-]};
+        {error, Why} ->
+            {Mod, error, Why,
+             lists:sublist([M || {M, _} <- code:all_loaded()],
+                           ?NEAR_MODULES)}
+    end.
+
+%% Calls a second, from call_count over a short time; -1: somebody else
+%% counts that function, and is left alone.
+rates(MFAs, #s{session = Session}) ->
+    Mine = [MFA || MFA <- MFAs, counter(Session, MFA) =:= false],
+    [count(Session, MFA, true) || MFA <- Mine],
+    T0 = erlang:monotonic_time(microsecond),
+    receive after ?PROBE_MS -> ok end,
+    Counts = [{MFA, counter(Session, MFA)} || MFA <- Mine],
+    Us = erlang:monotonic_time(microsecond) - T0,
+    [count(Session, MFA, false) || MFA <- Mine],
+    [{MFA, case lists:keyfind(MFA, 1, Counts) of
+               {_, N} when is_integer(N) -> N * 1000000 div Us;
+               _ -> -1
+           end} || MFA <- MFAs].
+
+%% --------------------------------------------------------------- arming ----
+
+%% Items: [{MFA, Kind, Spec, Fallback}], Fallback [] but for exact tiers.
+arm_plan(Items, S0) ->
+    S = disarm(idle, S0),
+    Plan = [#item{mfa = MFA, kind = Kind, spec = Spec, fallback = Fallback}
+            || {MFA, Kind, Spec, Fallback} <- Items],
+    case [MFA || #item{mfa = MFA} <- Plan,
+                 somebody_elses(S#s.session, MFA, S)] of
+        [] ->
+            element(1, S#s.sentry) ! {armed, [I#item.mfa || I <- Plan]},
+            S1 = retire_counters(S),
+            S2 = S1#s{plan = Plan, exact = exacts(Plan)},
+            count_entries(S2, true),
+            rearm(S2#s{unarmed_from = entry_calls(S2)});
+        Taken ->
+            {{error, {traced_by_others, Taken}}, S}
+    end.
+
+exacts(Plan) ->
+    maps:from_list([{MFA, {0, 0}}
+                    || #item{mfa = MFA, fallback = F} <- Plan, F =/= []]).
+
+%% Tiers first and entries last, so that no request starts half armed.
+rearm(#s{plan = []} = S) ->
+    {{error, no_plan}, S};
+rearm(#s{state = armed} = S) ->
+    {ok, S};
+rearm(S) ->
+    {Entries, Tiers} = lists:partition(
+                         fun(#item{kind = K}) -> K =:= entry end, S#s.plan),
+    case [{I#item.mfa, R} || I <- Tiers,
+                             R <- [pattern(S#s.session, I#item.mfa,
+                                           I#item.spec)], R =/= 1] of
+        [] ->
+            processes_trace(S#s.session),
+            Calls = entry_calls(S),
+            [1 = pattern(S#s.session, I#item.mfa, I#item.spec)
+             || I <- Entries],
+            {ok, S#s{state = armed,
+                     unarmed = S#s.unarmed + Calls - S#s.unarmed_from}};
+        Failed ->
+            {{error, {not_armed, Failed}}, disarm(idle, S)}
+    end.
+
+%% Entries first: no new request, then nothing at all. Takes the patterns
+%% only: flags cost nothing without them, and going through all processes
+%% is not for a moment of overload.
+disarm(State, #s{session = Session} = S) ->
+    {Entries, Tiers} = lists:partition(
+                         fun(#item{kind = K}) -> K =:= entry end, S#s.plan),
+    [pattern(Session, I#item.mfa, false) || I <- Entries ++ Tiers],
+    case S#s.state of
+        armed -> S#s{state = State, unarmed_from = entry_calls(S)};
+        _ -> S#s{state = State}
+    end.
+
+%% Another match spec for one armed function (a new sampling rate).
+respec(MFA, Spec, S) ->
+    case lists:keyfind(MFA, #item.mfa, S#s.plan) of
+        #item{} = I ->
+            Plan = lists:keyreplace(MFA, #item.mfa, S#s.plan,
+                                    I#item{spec = Spec}),
+            case S#s.state of
+                armed -> pattern(S#s.session, MFA, Spec);
+                _ -> ok
+            end,
+            {ok, S#s{plan = Plan}};
+        false ->
+            {{error, not_in_plan}, S}
+    end.
+
+%% How often entries were called, armed or not.
+entry_calls(#s{session = Session, plan = Plan, entry_base = Base}) ->
+    lists:foldl(fun(#item{mfa = MFA, kind = entry}, Sum) ->
+                        case counter(Session, MFA) of
+                            N when is_integer(N) -> Sum + N;
+                            _ -> Sum
+                        end;
+                   (_, Sum) ->
+                        Sum
+                end, Base, Plan).
+
+unarmed(_, #s{state = armed} = S) -> S#s.unarmed;
+unarmed(Calls, S) -> S#s.unarmed + Calls - S#s.unarmed_from.
+
+count_entries(#s{session = Session, plan = Plan}, On) ->
+    [count(Session, I#item.mfa, On) || I <- Plan, I#item.kind =:= entry].
+
+retire_counters(S) ->
+    Calls = entry_calls(S),
+    count_entries(S, false),
+    S#s{plan = [], entry_base = Calls}.
+
+%% ------------------------------------------------------------------ end ----
+
+%% Disarm, hand over what is queued, take everything back. The sentry does
+%% the rest when this process is gone.
+finish(Reason, S) ->
+    S1 = disarm(idle, S),
+    S2 = case Reason of
+             stopped_by_daemon ->
+                 hand_over(now_ms() + ?DRAIN_MS, S1#s{state = S#s.state});
+             _ ->
+                 S1
+         end,
+    _ = send(setelement(1, state_msg(S2#s{state = idle}), kprof_bye), S2),
+    count_entries(S2, false),
+    clear_processes(S2#s.session, self()),
+    logger:notice("kprofd detached: ~ts: ~ts, ~b events sent, ~b dropped",
+                  [S2#s.who, reason_text(Reason), S2#s.sent, S2#s.dropped]),
+    exit(normal).
+
+%% Every traced process has delivered before the last batch goes.
+hand_over(Deadline, #s{state = armed} = S) ->
+    Ref = case S#s.session of
+              legacy -> erlang:trace_delivered(all);
+              Session -> trace:delivered(Session, all)
+          end,
+    hand_over(Ref, Deadline, S);
+hand_over(_, S) ->
+    flush(S).
+
+hand_over(Ref, Deadline, S) ->
+    receive
+        Ev when element(1, Ev) =:= trace_ts ->
+            {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
+            case over_limit(erlang:monotonic_time() - First, 0, S1) of
+                {memory, _} -> flush(lists:foldl(fun drop/2, S1, Evs));
+                _ -> hand_over_batch(Ref, Deadline, N, Evs, S1)
+            end;
+        {trace_delivered, _, Ref} ->
+            hand_over_rest(Deadline, S)
+    after max(0, Deadline - now_ms()) ->
+            flush(S)
+    end.
+
+hand_over_batch(Ref, Deadline, N, Evs, S) ->
+    Seq = S#s.seq + 1,
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    Msg = {kprof_events, Seq, erlang:monotonic_time(), Queue, S#s.dropped,
+           Evs},
+    case send(Msg, S) of
+        ok -> hand_over(Ref, Deadline, S#s{seq = Seq, sent = S#s.sent + N});
+        _ -> flush(lists:foldl(fun drop/2, S, Evs))
+    end.
+
+%% What arrived before the delivery was confirmed is all there is.
+hand_over_rest(Deadline, S) ->
+    self() ! {trace_delivered, all, last},
+    case process_info(self(), message_queue_len) of
+        {message_queue_len, 1} -> receive {trace_delivered, _, last} -> S end;
+        _ -> hand_over(last, Deadline, S)
+    end.
+
+reason_text(stopped_by_daemon) -> "it ended";
+reason_text(stopped_by_operator) -> "stopped by kprof_agent:stop()";
+reason_text(lease_expired) -> "its lease ran out";
+reason_text({daemon_gone, _}) -> "the connection is gone".
+
+%% --------------------------------------------------------------- sentry ----
+
+%% Knows what to take back without the agent's help; runs when it is dead.
+sentry_start(Session, Tcw) ->
+    Agent = self(),
+    Legacy = Session =:= legacy,
+    spawn_monitor(fun() ->
+                          Ref = erlang:monitor(process, Agent),
+                          sentry(Ref, Agent, Legacy, Tcw, [])
+                  end).
+
+sentry(Ref, Agent, Legacy, Tcw, MFAs) ->
+    receive
+        {armed, More} ->
+            sentry(Ref, Agent, Legacy, Tcw, lists:umerge(
+                                              MFAs, lists:usort(More)));
+        {'DOWN', Ref, process, Agent, Reason} ->
+            sentry_clean(Legacy, Agent, MFAs),
+            erlang:system_flag(trace_control_word, Tcw),
+            Reason =:= normal orelse
+                logger:warning("kprofd's agent died (~0tp); everything it "
+                               "armed is taken back", [Reason]),
+            purger_start(Agent)
+    end.
+
+%% A session dies with the agent's handle. Legacy patterns stay armed when
+%% their tracer dies, and so may flags of processes that ran no code since.
+sentry_clean(false, _, _) ->
+    ok;
+sentry_clean(true, Agent, MFAs) ->
+    [pattern(legacy, MFA, false) || MFA <- MFAs],
+    [count(legacy, MFA, false) || MFA <- MFAs],
+    clear_processes(legacy, Agent).
+
+%% Runs outside this module, or the purge would kill its own process: the
+%% text is parsed here and evaluated by stdlib. It leaves a module alone
+%% that a new agent is running in.
+purger_start(Agent) ->
+    Text = "[begin R = erlang:monitor(process, P),"
+           " receive {'DOWN', R, process, P, _} -> ok after 5000 -> ok end"
+           " end || P <- Ps],"
+           "erlang:whereis(kprof_agent) =:= undefined andalso begin"
+           " code:purge(kprof_agent), code:delete(kprof_agent),"
+           " code:purge(kprof_agent) end.",
+    {ok, Tokens, _} = erl_scan:string(Text),
+    {ok, Exprs} = erl_parse:parse_exprs(Tokens),
+    spawn(erl_eval, exprs, [Exprs, [{'Ps', [Agent, self()]}]]).
+
+%% ------------------------------------------------- the two trace back ends ----
+
+session_new() ->
+    _ = code:ensure_loaded(trace),
+    case erlang:function_exported(trace, session_create, 3) of
+        true -> trace:session_create(kprofd, self(), []);
+        false -> legacy
+    end.
+
+%% On OTP 25 and 26 there is one tracer for new processes, for everybody.
+foreign_tracing(legacy) ->
+    case erlang:trace_info(new_processes, tracer) of
+        {tracer, []} -> false;
+        {tracer, Who} -> {new_processes_traced_by, Who}
+    end;
+foreign_tracing(_) ->
+    false.
+
+somebody_elses(legacy, MFA, S) ->
+    not lists:keymember(MFA, #item.mfa, S#s.plan) andalso
+        lists:any(fun(Kind) ->
+                          {Kind, V} = erlang:trace_info(MFA, Kind),
+                          V =/= false andalso V =/= undefined
+                  end, [traced, meta, call_count]);
+somebody_elses(_, _, _) ->
+    false.
+
+pattern(legacy, MFA, Spec) ->
+    try erlang:trace_pattern(MFA, Spec, [local])
+    catch error:Why -> Why
+    end;
+pattern(Session, MFA, Spec) ->
+    try trace:function(Session, MFA, Spec, [local])
+    catch error:Why -> Why
+    end.
+
+count(legacy, MFA, On) ->
+    erlang:trace_pattern(MFA, On, [call_count]);
+count(Session, MFA, On) ->
+    trace:function(Session, MFA, On, [call_count]).
+
+%% An integer, or false where nobody counts.
+counter(legacy, MFA) ->
+    {call_count, N} = erlang:trace_info(MFA, call_count),
+    N;
+counter(Session, MFA) ->
+    {call_count, N} = trace:info(Session, MFA, call_count),
+    N.
+
+processes_trace(legacy) ->
+    erlang:trace(all, true, [call, arity, return_to, monotonic_timestamp]);
+processes_trace(Session) ->
+    trace:process(Session, all, true,
+                  [call, arity, return_to, monotonic_timestamp]).
+
+%% Process by process where the tracer is ours: trace(all, false, ..) would
+%% take everybody's. A session goes as a whole.
+clear_processes(legacy, Tracer) ->
+    case erlang:trace_info(new_processes, tracer) of
+        {tracer, Tracer} -> erlang:trace(new_processes, false, [all]);
+        _ -> ok
+    end,
+    [catch erlang:trace(P, false, [all])
+     || P <- processes(), P =/= Tracer,
+        erlang:trace_info(P, tracer) =:= {tracer, Tracer}],
+    ok;
+clear_processes(Session, _) ->
+    trace:session_destroy(Session),
+    ok.

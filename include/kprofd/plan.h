@@ -1,0 +1,46 @@
+/*
+ * plan.h - what is to be armed on one target.  Pure.
+ *
+ * tiers.conf names functions by patterns; the target says which modules it
+ * has and what is in them; the plan is the list of concrete functions, each
+ * with its job, or words about what does not fit.
+ */
+#ifndef KPROFD_PLAN_H
+#define KPROFD_PLAN_H
+
+#include "kprofd/config.h"
+#include "kprofd/term.h"
+
+/* Every armed function costs the target memory and time to arm. */
+#define KP_PLAN_MAX 2000
+
+struct kp_plan_item {
+	char *mod, *fun;	/* owned */
+	uint32_t arity;
+	bool entry;		/* else a tier or a finish only */
+	bool exact;
+	uint64_t tiers;		/* bit t: conf->tiers[t] */
+	int64_t rate;		/* calls a second; -1: not measured */
+};
+
+struct kp_plan {
+	struct kp_plan_item *v;
+	size_t n, cap;
+};
+
+/* Writes the list of modules that the configuration names, as a term. */
+enum kp_err kp_plan_modules(const struct kp_conf *c, struct kp_buf *out);
+
+/*
+ * Makes the plan from the agent's answer to {check, Modules}:
+ *   [{Mod, ok, Exports, Functions} | {Mod, error, Why, LoadedModules}]
+ * node: the target's own name, for entries meant for some nodes only.
+ * Diags (initialised here, freed by the caller) say where tiers.conf names
+ * what is not there, with near names; with errors the plan is still what
+ * can be armed.  KP_EFORMAT when the answer makes no sense.
+ */
+enum kp_err kp_plan_make(struct kp_plan *plan, const struct kp_conf *c,
+    const char *node, struct kp_term *answer, struct kp_diags *diags);
+void kp_plan_free(struct kp_plan *plan);
+
+#endif

@@ -1,0 +1,141 @@
+/*
+ * close.c - a request is complete: order its calls, find their parents, hand
+ * it on, and leave a tombstone.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "request/internal.h"
+
+/* How far back a parent is looked for by time in a large request. */
+#define PARENT_SCAN_MAX 1000
+
+static bool
+scratch_room(struct kp_requests *rs, uint32_t n)
+{
+	struct kp_call *out;
+	uint32_t *order;
+
+	if (n <= rs->outcap)
+		return true;
+	out = realloc(rs->out, n * sizeof(*out));
+	if (out == NULL)
+		return false;
+	rs->out = out;
+	order = realloc(rs->order, 2 * n * sizeof(*order));
+	if (order == NULL)
+		return false;
+	rs->order = order;
+	rs->outcap = n;
+	return true;
+}
+
+/*
+ * Sorts by start.  Events come nearly in order, so insertion is linear; a
+ * request that is far out of order pays for it, up to its cap of calls.
+ * The entry stays first: nothing of a request starts before it.
+ */
+static void
+order_calls(const struct req *rq, uint32_t *order, uint32_t n)
+{
+	uint32_t j, x;
+
+	for (uint32_t i = 2; i < n; i++) {
+		x = order[i];
+		for (j = i; j > 1 && rq->calls[order[j - 1]].c.start >
+		    rq->calls[x].c.start; j--)
+			order[j] = order[j - 1];
+		order[j] = x;
+	}
+}
+
+static bool
+call_covers(const struct kp_call *c, kp_target_ns at)
+{
+	return c->start <= at &&
+	    (c->outcome == KP_UNFINISHED || c->end >= at);
+}
+
+/*
+ * A call that was the first of its process: the innermost call open in the
+ * process that sent the token, else the innermost open anywhere.
+ */
+static uint32_t
+find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
+{
+	uint32_t by_time = KP_NONE;
+	uint32_t stop = i > PARENT_SCAN_MAX ? i - PARENT_SCAN_MAX : 0;
+
+	for (uint32_t j = i; j > stop; j--) {
+		if (calls[j - 1].proc == calls[i].proc ||
+		    !call_covers(&calls[j - 1], calls[i].start))
+			continue;
+		if (from == 0 || calls[j - 1].proc == from)
+			return j - 1;
+		if (by_time == KP_NONE)
+			by_time = j - 1;
+	}
+	if (by_time == KP_NONE && call_covers(&calls[0], calls[i].start))
+		by_time = 0;
+	return by_time;
+}
+
+/* Fills rs->out with the request's calls, final; returns their number. */
+static uint32_t
+lay_out(struct kp_requests *rs, const struct req *rq)
+{
+	uint32_t *order = rs->order, *place = rs->order + rs->outcap;
+	uint32_t n = 0, at;
+	struct kp_call *c;
+
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		place[i] = KP_NONE;
+		/* Still open and begun after the end: went on as late. */
+		if (rq->calls[i].c.outcome == KP_OPEN && i > 0 &&
+		    rq->calls[i].c.start >= rq->r.end)
+			continue;
+		order[n++] = i;
+	}
+	order_calls(rq, order, n);
+	for (uint32_t i = 0; i < n; i++)
+		place[order[i]] = i;
+	for (uint32_t i = 0; i < n; i++) {
+		c = &rs->out[i];
+		*c = rq->calls[order[i]].c;
+		if (c->outcome == KP_OPEN)
+			c->outcome = KP_UNFINISHED;
+		c->async = i > 0 && c->start >= rq->r.end;
+		if (c->parent != KP_NONE)
+			c->parent = place[c->parent];
+	}
+	for (uint32_t i = 1; i < n; i++) {
+		at = order[i];
+		if (rs->out[i].parent == KP_NONE)
+			rs->out[i].parent = find_parent(rs->out, i,
+			    rq->calls[at].from);
+	}
+	return n;
+}
+
+static void
+hand_on(struct kp_requests *rs, struct req *rq)
+{
+	if (!scratch_room(rs, rq->ncalls)) {
+		rs->lost.n[KP_LOSS_REQUEST_CAP]++;
+		return;
+	}
+	rq->r.ncalls = lay_out(rs, rq);
+	rq->r.calls = rs->out;
+	rs->o.on_request(rs->o.ctx, &rq->r);
+	tombs_add(&rs->tombs, &(struct tomb){ .label = rq->r.label,
+	    .at = rq->r.end, .identity = rq->r.identity,
+	    .weight = rq->r.weight });
+}
+
+void
+req_close(struct kp_requests *rs, struct req *rq)
+{
+	if (!rq->collided && rq->ncalls > 0)
+		hand_on(rs, rq);
+	req_drop(rs, rq);
+}

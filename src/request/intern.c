@@ -1,0 +1,174 @@
+/* intern.c - byte strings to numbers, and the table of functions. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "request/intern.h"
+
+#define INTERN_MIN 256
+
+void
+intern_free(struct intern *t)
+{
+	for (size_t i = 0; i < t->cap; i++)
+		free(t->slots[i].key);
+	free(t->slots);
+	*t = (struct intern){ 0 };
+}
+
+static struct interned *
+intern_slot(const struct intern *t, const void *key, size_t n, uint64_t hash)
+{
+	size_t i = (size_t)hash & (t->cap - 1);
+	struct interned *s;
+
+	for (;; i = (i + 1) & (t->cap - 1)) {
+		s = &t->slots[i];
+		if (s->key == NULL)
+			return s;
+		if (s->hash == hash && s->keylen == n &&
+		    memcmp(s->key, key, n) == 0)
+			return s;
+	}
+}
+
+uint32_t *
+intern_get(const struct intern *t, const void *key, size_t n, uint64_t hash)
+{
+	struct interned *s;
+
+	if (t->cap == 0)
+		return NULL;
+	s = intern_slot(t, key, n, hash);
+	return s->key != NULL ? &s->val : NULL;
+}
+
+static bool
+intern_grow(struct intern *t)
+{
+	struct intern bigger = { .cap = t->cap > 0 ? t->cap * 2 : INTERN_MIN,
+		.len = t->len };
+	struct interned *s;
+
+	bigger.slots = calloc(bigger.cap, sizeof(*bigger.slots));
+	if (bigger.slots == NULL)
+		return false;
+	for (size_t i = 0; i < t->cap; i++) {
+		s = &t->slots[i];
+		if (s->key != NULL)
+			*intern_slot(&bigger, s->key, s->keylen, s->hash) = *s;
+	}
+	free(t->slots);
+	*t = bigger;
+	return true;
+}
+
+bool
+intern_put(struct intern *t, const void *key, size_t n, uint64_t hash,
+    uint32_t val)
+{
+	struct interned *s;
+	uint8_t *copy;
+
+	if (t->len * 2 >= t->cap && !intern_grow(t))
+		return false;
+	copy = malloc(n > 0 ? n : 1);
+	if (copy == NULL)
+		return false;
+	memcpy(copy, key, n);
+	s = intern_slot(t, key, n, hash);
+	*s = (struct interned){ copy, (uint32_t)n, val, hash };
+	t->len++;
+	return true;
+}
+
+void
+fns_free(struct fns *f)
+{
+	intern_free(&f->by_raw);
+	for (uint32_t i = 0; i < f->len; i++)
+		free((char *)(uintptr_t)f->v[i].text);
+	free(f->v);
+	*f = (struct fns){ 0 };
+}
+
+static bool
+pats_cover(const struct kp_mfa_pat *p, size_t n, const struct kp_mfa *mfa)
+{
+	for (size_t i = 0; i < n; i++)
+		if (kp_mfa_pat_covers(&p[i], mfa))
+			return true;
+	return false;
+}
+
+static void
+fn_classify(struct kp_fn *fn, const struct kp_conf *c, const struct kp_mfa *mfa)
+{
+	if (c == NULL)
+		return;
+	for (size_t i = 0; i < c->ntiers; i++)
+		if (pats_cover(c->tiers[i].fns, c->tiers[i].nfns, mfa))
+			fn->tiers |= UINT64_C(1) << i;
+	for (size_t i = 0; i < c->nentries; i++)
+		if (kp_mfa_pat_covers(&c->entries[i].fn, mfa))
+			fn->entry = true;
+	if (c->nentries == 0 && (fn->tiers & 1) != 0)
+		fn->entry = true;
+	fn->finish = pats_cover(c->finishes, c->nfinishes, mfa);
+}
+
+/* Decodes {M,F,A} once and keeps what will be asked of it for ever. */
+static bool
+fn_make(struct kp_fn *fn, const struct kp_conf *c, struct kp_span raw)
+{
+	char mod[256], fun[256], text[600];
+	struct kp_span m, f;
+	struct kp_mfa mfa;
+	struct kp_term r;
+	int64_t arity;
+
+	kp_term_begin_raw(&r, raw.p, raw.n);
+	kp_term_tuple_n(&r, 3);
+	m = kp_term_atom(&r);
+	f = kp_term_atom(&r);
+	arity = kp_term_int(&r);
+	if (kp_term_finish(&r) != KP_OK || arity < 0 || arity > 255 ||
+	    m.n >= sizeof(mod) || f.n >= sizeof(fun))
+		return false;
+	snprintf(mod, sizeof(mod), "%.*s", (int)m.n, (const char *)m.p);
+	snprintf(fun, sizeof(fun), "%.*s", (int)f.n, (const char *)f.p);
+	mfa = (struct kp_mfa){ mod, fun, (uint32_t)arity };
+	snprintf(text, sizeof(text), "%s:%s/%u", mod, fun, mfa.arity);
+	*fn = (struct kp_fn){ .text = strdup(text) };
+	fn_classify(fn, c, &mfa);
+	return fn->text != NULL;
+}
+
+uint32_t
+fns_intern(struct fns *f, struct kp_span raw)
+{
+	uint64_t hash = hash_bytes(raw.p, raw.n);
+	uint32_t *known = intern_get(&f->by_raw, raw.p, raw.n, hash);
+	struct kp_fn *v;
+	uint32_t cap;
+
+	if (known != NULL)
+		return *known;
+	if (f->len == FN_MAX)
+		return KP_NONE;
+	if (f->len == f->cap) {
+		cap = f->cap > 0 ? f->cap * 2 : 64;
+		v = realloc(f->v, cap * sizeof(*v));
+		if (v == NULL)
+			return KP_NONE;
+		f->v = v;
+		f->cap = cap;
+	}
+	if (!fn_make(&f->v[f->len], f->conf, raw))
+		return KP_NONE;
+	if (!intern_put(&f->by_raw, raw.p, raw.n, hash, f->len)) {
+		free((char *)(uintptr_t)f->v[f->len].text);
+		return KP_NONE;
+	}
+	return f->len++;
+}

@@ -1,0 +1,66 @@
+/*
+ * intern.h - names met in events, each kept once.
+ *
+ * Functions and identities come as raw terms with every event.  They are
+ * looked up by their bytes, so a name is decoded only the first time.  Both
+ * tables are capped; texts are immortal, so that closed windows may point to
+ * them from another thread.
+ */
+#ifndef KP_REQUEST_INTERN_H
+#define KP_REQUEST_INTERN_H
+
+#include <regex.h>
+
+#include "kprofd/config.h"
+#include "kprofd/request.h"
+#include "request/map.h"
+
+#define FN_MAX 65536		/* functions: tiers' and whoever called them */
+#define IDENT_RAW_MAX 8192	/* identity terms remembered by their bytes */
+#define IDENT_TEXT_MAX 256	/* bytes of an identity's text */
+
+/* Keys by bytes, values by number; the bytes are copied. */
+struct interned {
+	uint8_t *key;
+	uint32_t keylen;
+	uint32_t val;
+	uint64_t hash;
+};
+
+struct intern {
+	struct interned *slots;	/* open addressing, power of two */
+	size_t cap, len;
+};
+
+void intern_free(struct intern *t);
+/* The value, or NULL. */
+uint32_t *intern_get(const struct intern *t, const void *key, size_t n,
+    uint64_t hash);
+bool intern_put(struct intern *t, const void *key, size_t n, uint64_t hash,
+    uint32_t val);
+
+struct fns {
+	const struct kp_conf *conf;
+	struct intern by_raw;
+	struct kp_fn *v;
+	uint32_t len, cap;
+};
+
+void fns_free(struct fns *f);
+/* The function's number, or KP_NONE when it is no MFA or the table full. */
+uint32_t fns_intern(struct fns *f, struct kp_span raw);
+
+struct idents {
+	struct intern by_raw, by_text;
+	char **text;
+	uint32_t len, cap, max;
+	const struct kp_conf *conf;
+	regex_t *rewrites;	/* conf->nrewrites of them */
+};
+
+bool idents_init(struct idents *t, const struct kp_conf *conf, uint32_t max);
+void idents_free(struct idents *t);
+/* KP_IDENT_OTHER when the table is full: *overflow is then set. */
+uint32_t idents_intern(struct idents *t, struct kp_span raw, bool *overflow);
+
+#endif

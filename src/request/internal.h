@@ -1,0 +1,131 @@
+/*
+ * internal.h - what the files of src/request share.
+ *
+ *   intern, ident   names                      (intern.c, ident.c)
+ *   stack           open calls of a process    (stack.c)
+ *   tomb            labels of closed requests  (tomb.c)
+ *   request         events in                  (request.c)
+ *   close           requests out               (close.c)
+ */
+#ifndef KP_REQUEST_INTERNAL_H
+#define KP_REQUEST_INTERNAL_H
+
+#include "kprofd/request.h"
+#include "request/intern.h"
+#include "request/map.h"
+
+/* A call while its request is being put together. */
+struct rcall {
+	struct kp_call c;
+	uint64_t from;		/* who sent the token; 0: nobody or ourselves */
+};
+
+/* A request while it is being put together. */
+struct req {
+	struct kp_request r;	/* r.calls and r.ncalls are set at the close */
+	struct rcall *calls;
+	uint32_t ncalls, cap;
+	bool ended;		/* its end was seen: r.end, r.outcome hold */
+	bool collided;		/* counted as lost; eats its events till closed */
+	struct req *prev, *next; /* in rs->live or rs->ended */
+};
+
+struct req_list {
+	struct req *head, *tail;
+};
+
+/* What an open call on a stack belongs to. */
+enum open_kind {
+	OPEN_REQUEST,	/* call number idx of a request */
+	OPEN_LATE,	/* its request has closed: async */
+	OPEN_IGNORED	/* lost; kept so that returns still pair */
+};
+
+struct open {
+	uint8_t kind;
+	bool suspended;		/* an entry was met inside: another label above */
+	uint32_t idx;
+	uint32_t fn, caller;	/* KP_NONE: unknown */
+	uint32_t identity, weight;	/* OPEN_LATE */
+	uint64_t label;
+	struct req *rq;		/* OPEN_REQUEST */
+	kp_target_ns start;
+};
+
+/* A process with open calls. */
+struct proc {
+	uint64_t id;
+	struct open *v;
+	uint32_t n, cap;
+	/* A value-carrying return was just seen: its return_to is no news. */
+	bool exact_seen;
+	bool exact_raised;
+	uint32_t exact_caller;
+};
+
+struct tomb {
+	uint64_t label;
+	kp_target_ns at;
+	uint32_t identity, weight;
+};
+
+/* Ring of closed requests' labels, oldest at head. */
+struct tombs {
+	struct tomb *v;
+	uint32_t cap, head, n;
+	struct map by_label;	/* label -> index into v, plus one */
+};
+
+struct kp_requests {
+	struct kp_requests_opts o;
+	struct fns fns;
+	struct idents idents;
+	struct map by_label;	/* label -> struct req * */
+	struct map procs;	/* process -> struct proc * */
+	struct req_list live;	/* by start: for expiry */
+	struct req_list ended;	/* by end: for closing */
+	size_t in_flight;
+	struct tombs tombs;
+	struct kp_losses lost;
+	uint64_t entries, next_id;
+	kp_target_ns now, swept;
+	/* scratch of close.c, kept between requests */
+	struct kp_call *out;
+	uint32_t *order;
+	uint32_t outcap;
+};
+
+/* stack.c */
+struct proc *proc_get(struct kp_requests *rs, uint64_t id);
+struct proc *proc_make(struct kp_requests *rs, uint64_t id);
+void proc_drop_if_empty(struct kp_requests *rs, struct proc *p);
+/* False when the stack is full or memory is out: everything on it ends. */
+bool proc_push(struct kp_requests *rs, struct proc *p, const struct open *o);
+/* Removes what belongs to rq; late: async calls stay, as OPEN_LATE. */
+void proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq);
+/* Ends the topmost open call. */
+void proc_pop(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
+    kp_target_ns at);
+void proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
+    kp_target_ns at);
+void proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
+    bool raised, kp_target_ns at);
+void procs_sweep(struct kp_requests *rs, kp_target_ns now);
+void procs_free(struct kp_requests *rs);
+
+/* tomb.c */
+void tombs_free(struct tombs *t);
+void tombs_add(struct tombs *t, const struct tomb *tomb);
+const struct tomb *tombs_get(const struct tombs *t, uint64_t label);
+void tombs_expire(struct tombs *t, kp_target_ns before);
+
+/* request.c: the end of a request was seen */
+void req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
+    kp_target_ns at);
+
+/* close.c: hands it on, buries and frees it */
+void req_close(struct kp_requests *rs, struct req *rq);
+/* Frees it, handing nothing on. */
+void req_drop(struct kp_requests *rs, struct req *rq);
+
+#endif

@@ -1,0 +1,460 @@
+/*
+ * request.c - events in: which request they belong to, and when it ends.
+ */
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "request/internal.h"
+
+#define MAX_REQUESTS 100000
+#define MAX_CALLS 10000
+#define MAX_STACK 1000
+#define MAX_IDENTITIES 1000
+
+const char *
+kp_outcome_name(enum kp_outcome o)
+{
+	static const char *const names[] = { "open", "returned", "raised",
+		"unfinished", "ambiguous" };
+
+	return names[o];
+}
+
+const char *
+kp_proc_text(uint64_t proc, char *buf, size_t n)
+{
+	snprintf(buf, n, "<0.%u.%u>", (uint32_t)proc, (uint32_t)(proc >> 32));
+	return buf;
+}
+
+/* Never 0: a process has no number 0 that could be traced. */
+static uint64_t
+pid_key(const struct kp_pid *pid)
+{
+	return (uint64_t)pid->serial << 32 | pid->id;
+}
+
+static void
+list_add(struct req_list *l, struct req *rq)
+{
+	rq->next = NULL;
+	rq->prev = l->tail;
+	if (l->tail != NULL)
+		l->tail->next = rq;
+	else
+		l->head = rq;
+	l->tail = rq;
+}
+
+static void
+list_remove(struct req_list *l, struct req *rq)
+{
+	if (rq->prev != NULL)
+		rq->prev->next = rq->next;
+	else
+		l->head = rq->next;
+	if (rq->next != NULL)
+		rq->next->prev = rq->prev;
+	else
+		l->tail = rq->prev;
+}
+
+struct kp_requests *
+kp_requests_new(const struct kp_requests_opts *opts)
+{
+	struct kp_requests *rs = calloc(1, sizeof(*rs));
+
+	if (rs == NULL)
+		return NULL;
+	rs->o = *opts;
+	if (rs->o.max_requests == 0)
+		rs->o.max_requests = MAX_REQUESTS;
+	if (rs->o.max_calls == 0)
+		rs->o.max_calls = MAX_CALLS;
+	if (rs->o.max_stack == 0)
+		rs->o.max_stack = MAX_STACK;
+	if (rs->o.max_identities == 0)
+		rs->o.max_identities = MAX_IDENTITIES;
+	rs->fns.conf = opts->conf;
+	if (!idents_init(&rs->idents, opts->conf, rs->o.max_identities)) {
+		kp_requests_free(rs);
+		return NULL;
+	}
+	return rs;
+}
+
+static void
+lists_free(struct req_list *l)
+{
+	struct req *rq;
+
+	while ((rq = l->head) != NULL) {
+		l->head = rq->next;
+		free(rq->calls);
+		free(rq);
+	}
+}
+
+void
+kp_requests_free(struct kp_requests *rs)
+{
+	if (rs == NULL)
+		return;
+	lists_free(&rs->live);
+	lists_free(&rs->ended);
+	procs_free(rs);
+	map_free(&rs->by_label);
+	tombs_free(&rs->tombs);
+	fns_free(&rs->fns);
+	idents_free(&rs->idents);
+	free(rs->out);
+	free(rs->order);
+	free(rs);
+}
+
+/* The index of a new call, or KP_NONE when it cannot be kept. */
+static uint32_t
+req_add_call(struct kp_requests *rs, struct req *rq, const struct rcall *c)
+{
+	struct rcall *v;
+	uint32_t cap;
+
+	if (rq->ncalls == rs->o.max_calls) {
+		rs->lost.n[KP_LOSS_CALL_CAP]++;
+		return KP_NONE;
+	}
+	if (rq->ncalls == rq->cap) {
+		cap = rq->cap > 0 ? rq->cap + rq->cap / 2 : 4;
+		v = realloc(rq->calls, cap * sizeof(*v));
+		if (v == NULL) {
+			rs->lost.n[KP_LOSS_CALL_CAP]++;
+			return KP_NONE;
+		}
+		rq->calls = v;
+		rq->cap = cap;
+	}
+	rq->calls[rq->ncalls] = *c;
+	return rq->ncalls++;
+}
+
+void
+req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
+    kp_target_ns at)
+{
+	if (rq->ended)
+		return;
+	rq->ended = true;
+	rq->r.end = at;
+	rq->r.outcome = (uint8_t)how;
+	list_remove(&rs->live, rq);
+	list_add(&rs->ended, rq);
+}
+
+static void
+req_unlink(struct kp_requests *rs, struct req *rq)
+{
+	list_remove(rq->ended ? &rs->ended : &rs->live, rq);
+	map_remove(&rs->by_label, rq->r.label);
+	rs->in_flight--;
+}
+
+void
+req_drop(struct kp_requests *rs, struct req *rq)
+{
+	for (uint32_t i = 0; i < rq->ncalls; i++)
+		if (rq->calls[i].c.outcome == KP_OPEN)
+			proc_forget(rs, rq->calls[i].c.proc, rq);
+	req_unlink(rs, rq);
+	free(rq->calls);
+	free(rq);
+}
+
+static struct req *
+req_get(const struct kp_requests *rs, uint64_t label)
+{
+	uint64_t *at = map_get(&rs->by_label, label);
+
+	return at != NULL ? (struct req *)(uintptr_t)*at : NULL;
+}
+
+static struct req *
+req_make(struct kp_requests *rs, const struct kp_event *ev)
+{
+	struct req *rq;
+
+	if (rs->in_flight == rs->o.max_requests ||
+	    (rq = calloc(1, sizeof(*rq))) == NULL) {
+		rs->lost.n[KP_LOSS_REQUEST_CAP]++;
+		return NULL;
+	}
+	rq->r = (struct kp_request){ .label = ev->label, .start = ev->ts,
+		.parent_label = ev->old_label, .identity = KP_IDENT_NONE,
+		.weight = ev->weight, .id = ++rs->next_id };
+	if (!map_put(&rs->by_label, ev->label, (uint64_t)(uintptr_t)rq)) {
+		free(rq);
+		rs->lost.n[KP_LOSS_REQUEST_CAP]++;
+		return NULL;
+	}
+	list_add(&rs->live, rq);
+	rs->in_flight++;
+	return rq;
+}
+
+static void
+req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
+{
+	bool overflow;
+
+	if (rq->r.identity != KP_IDENT_NONE || identity.n == 0)
+		return;
+	rq->r.identity = idents_intern(&rs->idents, identity, &overflow);
+	if (overflow)
+		rs->lost.n[KP_LOSS_IDENTITY_CAP]++;
+}
+
+/* Ends what other labels left open on top of a process's stack. */
+static void
+stack_leave_labels(struct kp_requests *rs, struct proc *p, uint64_t label,
+    kp_target_ns at)
+{
+	while (p->n > 0 && p->v[p->n - 1].label != label &&
+	    !p->v[p->n - 1].suspended)
+		proc_pop(rs, p, KP_UNFINISHED, at);
+}
+
+/*
+ * An entry inside a request of the same process suspends that one: its calls
+ * are still under way.  An entry after a request that left no end behind
+ * (its token stays in the process) looks alike; but then the same function
+ * is called from the same place again, and what is open has ended unseen.
+ */
+static void
+stack_meet_entry(struct kp_requests *rs, struct proc *p,
+    const struct kp_event *ev, uint32_t fn, uint32_t caller)
+{
+	uint32_t i;
+
+	for (i = 0; i < p->n; i++)
+		if (p->v[i].fn == fn && p->v[i].caller == caller)
+			break;
+	while (p->n > i)
+		proc_pop(rs, p, KP_UNFINISHED, ev->ts);
+	if (p->n == 0)
+		return;
+	if (ev->old_label == p->v[p->n - 1].label && ev->old_label != 0)
+		p->v[p->n - 1].suspended = true;
+	else
+		stack_leave_labels(rs, p, ev->label, ev->ts);
+}
+
+static void
+request_collide(struct kp_requests *rs, struct req *rq)
+{
+	rs->lost.n[KP_LOSS_COLLIDED] += rq->collided ? 1 : 2;
+	rq->collided = true;
+}
+
+static void
+on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
+    uint32_t fn, uint32_t caller)
+{
+	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = fn,
+	    .parent = KP_NONE, .outcome = KP_OPEN } };
+	struct open o = { .kind = OPEN_REQUEST, .fn = fn, .caller = caller,
+		.label = ev->label, .start = ev->ts };
+
+	rs->entries++;
+	stack_meet_entry(rs, p, ev, fn, caller);
+	if (ev->label == 0) {
+		rs->lost.n[KP_LOSS_BAD_EVENT]++;
+		return;
+	}
+	o.rq = req_get(rs, ev->label);
+	if (o.rq != NULL) {
+		request_collide(rs, o.rq);
+		o.kind = OPEN_IGNORED;
+	} else {
+		o.rq = req_make(rs, ev);
+		if (o.rq == NULL || req_add_call(rs, o.rq, &c) == KP_NONE)
+			o.kind = OPEN_IGNORED;
+		else
+			req_name(rs, o.rq, ev->identity);
+	}
+	proc_push(rs, p, &o);
+}
+
+static uint32_t
+stack_parent(const struct proc *p, const struct req *rq)
+{
+	const struct open *o;
+
+	for (uint32_t i = p->n; i > 0; i--) {
+		o = &p->v[i - 1];
+		if (o->kind == OPEN_REQUEST && o->rq == rq)
+			return o->idx;
+	}
+	return KP_NONE;
+}
+
+/* The token's sender, if it is another process of the same node. */
+static uint64_t
+call_from(const struct kp_event *ev)
+{
+	if (!ev->has_from || ev->from.node.n != ev->pid.node.n ||
+	    memcmp(ev->from.node.p, ev->pid.node.p, ev->pid.node.n) != 0 ||
+	    pid_key(&ev->from) == pid_key(&ev->pid))
+		return 0;
+	return pid_key(&ev->from);
+}
+
+static void
+on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
+    uint32_t fn, uint32_t caller)
+{
+	struct open o = { .kind = OPEN_IGNORED, .fn = fn, .caller = caller,
+		.label = ev->label, .start = ev->ts };
+	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = fn,
+	    .outcome = KP_OPEN } };
+	const struct tomb *t;
+
+	stack_leave_labels(rs, p, ev->label, ev->ts);
+	o.rq = ev->label != 0 ? req_get(rs, ev->label) : NULL;
+	if (o.rq != NULL && !o.rq->collided) {
+		req_name(rs, o.rq, ev->identity);
+		c.c.parent = stack_parent(p, o.rq);
+		c.from = c.c.parent == KP_NONE ? call_from(ev) : 0;
+		o.idx = req_add_call(rs, o.rq, &c);
+		if (o.idx != KP_NONE)
+			o.kind = OPEN_REQUEST;
+	} else if (o.rq == NULL &&
+	    (t = tombs_get(&rs->tombs, ev->label)) != NULL) {
+		o.kind = OPEN_LATE;
+		o.identity = t->identity;
+		o.weight = t->weight;
+	} else if (o.rq == NULL) {
+		rs->lost.n[KP_LOSS_STALE]++;
+	}
+	proc_push(rs, p, &o);
+}
+
+static uint32_t
+span_fn(struct kp_requests *rs, struct kp_span raw)
+{
+	return raw.n > 0 ? fns_intern(&rs->fns, raw) : KP_NONE;
+}
+
+void
+kp_requests_event(struct kp_requests *rs, const struct kp_event *ev)
+{
+	bool opens = ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL;
+	uint64_t id = pid_key(&ev->pid);
+	uint32_t fn = span_fn(rs, ev->mfa);
+	struct proc *p;
+
+	p = opens ? proc_make(rs, id) : proc_get(rs, id);
+	if (opens && (p == NULL || fn == KP_NONE)) {
+		rs->entries += ev->kind == KP_EV_ENTRY;
+		rs->lost.n[KP_LOSS_BAD_EVENT]++;
+		if (p != NULL)
+			proc_drop_if_empty(rs, p);
+		return;
+	}
+	if (p == NULL)
+		return;	/* a return of nothing that we know of */
+	switch (ev->kind) {
+	case KP_EV_ENTRY:
+		on_entry(rs, p, ev, fn, span_fn(rs, ev->caller));
+		break;
+	case KP_EV_CALL:
+		on_call(rs, p, ev, fn, span_fn(rs, ev->caller));
+		break;
+	case KP_EV_RETURN_TO:
+		proc_return_to(rs, p, fn, ev->ts);
+		break;
+	case KP_EV_RETURN_FROM:
+	case KP_EV_EXCEPTION_FROM:
+		proc_return_exact(rs, p, fn, ev->kind == KP_EV_EXCEPTION_FROM,
+		    ev->ts);
+		break;
+	}
+	proc_drop_if_empty(rs, p);
+}
+
+/* No end within a minute.  Where a finish was waited for in vain, the
+ * entry's own return will do. */
+static void
+req_expire(struct kp_requests *rs, struct req *rq, kp_target_ns now)
+{
+	const struct kp_call *entry = &rq->calls[0].c;
+
+	if (rq->ncalls > 0 && entry->outcome != KP_OPEN) {
+		req_end(rs, rq, entry->outcome, entry->end);
+	} else {
+		rs->lost.n[KP_LOSS_EXPIRED] += !rq->collided;
+		rq->r.expired = true;
+		req_end(rs, rq, KP_UNFINISHED, now);
+	}
+	req_close(rs, rq);
+}
+
+void
+kp_requests_expire(struct kp_requests *rs, kp_target_ns now)
+{
+	struct req *rq;
+
+	rs->now = now;
+	while ((rq = rs->ended.head) != NULL && now - rq->r.end >= KP_HORIZON)
+		req_close(rs, rq);
+	while ((rq = rs->live.head) != NULL &&
+	    now - rq->r.start >= KP_REQUEST_AGE_MAX)
+		req_expire(rs, rq, now);
+	tombs_expire(&rs->tombs, now - KP_TOMBSTONE_AGE);
+	procs_sweep(rs, now);
+}
+
+void
+kp_requests_abandon(struct kp_requests *rs, enum kp_loss cause)
+{
+	struct req *rq;
+
+	while ((rq = rs->ended.head) != NULL)
+		req_close(rs, rq);
+	while ((rq = rs->live.head) != NULL) {
+		rs->lost.n[cause] += !rq->collided;
+		req_drop(rs, rq);
+	}
+	procs_free(rs);
+}
+
+size_t
+kp_requests_in_flight(const struct kp_requests *rs)
+{
+	return rs->in_flight;
+}
+
+void
+kp_requests_losses(struct kp_requests *rs, struct kp_losses *to)
+{
+	for (size_t i = 0; i < KP_LOSS_COUNT; i++)
+		to->n[i] += rs->lost.n[i];
+	rs->lost = (struct kp_losses){ 0 };
+}
+
+uint64_t
+kp_requests_entries(const struct kp_requests *rs)
+{
+	return rs->entries;
+}
+
+const struct kp_fn *
+kp_requests_fn(const struct kp_requests *rs, uint32_t fn)
+{
+	return &rs->fns.v[fn];
+}
+
+const char *
+kp_requests_identity(const struct kp_requests *rs, uint32_t id)
+{
+	return rs->idents.text[id];
+}

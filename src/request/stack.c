@@ -1,0 +1,282 @@
+/*
+ * stack.c - the open calls of each process, and how returns pair with them.
+ *
+ * The VM tells of a return only where control goes back to: return_to X
+ * closes the topmost open call whose caller is X, together with the chain of
+ * tail calls below it that went back to X in the same moment.  What lies
+ * above that call was left by an exception.  An X that is nobody's caller is
+ * a function that caught one: the top call was left by it.
+ *
+ * OTP 26 and older give no event when an exception passes an untraced
+ * function.  There a call that is still open may have been left long ago, so
+ * whatever the event closes besides the call it names is `ambiguous`.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "request/internal.h"
+
+struct proc *
+proc_get(struct kp_requests *rs, uint64_t id)
+{
+	uint64_t *at = map_get(&rs->procs, id);
+
+	return at != NULL ? (struct proc *)(uintptr_t)*at : NULL;
+}
+
+struct proc *
+proc_make(struct kp_requests *rs, uint64_t id)
+{
+	struct proc *p = proc_get(rs, id);
+
+	if (p != NULL)
+		return p;
+	p = calloc(1, sizeof(*p));
+	if (p == NULL)
+		return NULL;
+	p->id = id;
+	if (!map_put(&rs->procs, id, (uint64_t)(uintptr_t)p)) {
+		free(p);
+		return NULL;
+	}
+	return p;
+}
+
+static void
+proc_free(struct kp_requests *rs, struct proc *p)
+{
+	map_remove(&rs->procs, p->id);
+	free(p->v);
+	free(p);
+}
+
+void
+proc_drop_if_empty(struct kp_requests *rs, struct proc *p)
+{
+	/* An exact return's return_to is still to come: remember that. */
+	if (p->n == 0 && !p->exact_seen)
+		proc_free(rs, p);
+}
+
+static void
+open_end(struct kp_requests *rs, const struct open *o, enum kp_outcome how,
+    kp_target_ns at)
+{
+	const struct kp_fn *fn;
+	struct kp_call *c;
+
+	if (o->kind == OPEN_LATE) {
+		rs->o.on_late(rs->o.ctx, &(struct kp_late_call){
+		    .identity = o->identity, .weight = o->weight, .fn = o->fn,
+		    .outcome = (uint8_t)how, .start = o->start, .end = at });
+		return;
+	}
+	if (o->kind != OPEN_REQUEST)
+		return;
+	c = &o->rq->calls[o->idx].c;
+	c->end = at;
+	c->outcome = (uint8_t)how;
+	fn = &rs->fns.v[c->fn];
+	if (fn->finish || (o->idx == 0 && rs->o.conf->nfinishes == 0))
+		req_end(rs, o->rq, how, at);
+}
+
+void
+proc_pop(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
+    kp_target_ns at)
+{
+	struct open o = p->v[--p->n];
+
+	open_end(rs, &o, how, at);
+}
+
+/* A stack of one function that only grows is a loop that never returns. */
+static void
+proc_overflow(struct kp_requests *rs, struct proc *p)
+{
+	struct kp_fn *fn = &rs->fns.v[p->v[p->n - 1].fn];
+	uint32_t same = 0;
+
+	for (uint32_t i = 0; i < p->n; i++)
+		same += p->v[i].fn == p->v[p->n - 1].fn;
+	if (same > p->n / 2 && !fn->runaway && rs->o.on_runaway != NULL) {
+		fn->runaway = true;
+		rs->o.on_runaway(rs->o.ctx, fn);
+	}
+	rs->lost.n[KP_LOSS_STACK_CAP] += p->n;
+	while (p->n > 0)
+		proc_pop(rs, p, KP_UNFINISHED, rs->now);
+}
+
+bool
+proc_push(struct kp_requests *rs, struct proc *p, const struct open *o)
+{
+	struct open *v;
+	uint32_t cap;
+
+	if (p->n == rs->o.max_stack)
+		proc_overflow(rs, p);
+	if (p->n == p->cap) {
+		cap = p->cap > 0 ? p->cap * 2 : 4;
+		v = realloc(p->v, cap * sizeof(*v));
+		if (v == NULL)
+			return false;
+		p->v = v;
+		p->cap = cap;
+	}
+	p->v[p->n++] = *o;
+	return true;
+}
+
+/* Everything above position i ends; then i itself and its tail chain. */
+static void
+proc_close_at(struct kp_requests *rs, struct proc *p, uint32_t i, uint32_t to,
+    kp_target_ns at)
+{
+	bool unsure = rs->o.chain_is_ambiguous;
+	uint64_t label = p->v[i].label;
+
+	while (p->n > i + 1)
+		proc_pop(rs, p, unsure ? KP_AMBIGUOUS : KP_RAISED, at);
+	proc_pop(rs, p, KP_RETURNED, at);
+	while (p->n > 0 && p->v[p->n - 1].caller == to &&
+	    p->v[p->n - 1].label == label && p->v[p->n - 1].fn != to)
+		proc_pop(rs, p, unsure ? KP_AMBIGUOUS : KP_RETURNED, at);
+}
+
+void
+proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
+    kp_target_ns at)
+{
+	bool after_exact = p->exact_seen;
+	uint32_t i = p->n;
+
+	p->exact_seen = false;
+	while (i > 0 && p->v[i - 1].caller != to)
+		i--;
+	if (after_exact) {
+		/*
+		 * The call that this event is about is closed already.  It
+		 * says something new only of calls around that one: a tail
+		 * chain that ends here, or calls the exception passed.
+		 */
+		if (i == 0 || to == p->exact_caller) {
+			while (!p->exact_raised && p->n > 0 &&
+			    p->v[p->n - 1].caller == to &&
+			    p->v[p->n - 1].fn != to)
+				proc_pop(rs, p, KP_RETURNED, at);
+			return;
+		}
+	}
+	if (i > 0)
+		proc_close_at(rs, p, i - 1, to, at);
+	else if (p->n > 0)
+		proc_pop(rs, p, rs->o.chain_is_ambiguous ? KP_AMBIGUOUS :
+		    KP_RAISED, at);
+}
+
+void
+proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
+    bool raised, kp_target_ns at)
+{
+	uint32_t i = p->n, caller;
+	enum kp_outcome above;
+
+	while (i > 0 && p->v[i - 1].fn != fn)
+		i--;
+	if (i == 0)
+		return;
+	caller = p->v[i - 1].caller;
+	while (p->n > i) {
+		above = !raised && p->v[p->n - 1].caller == caller ?
+		    KP_RETURNED : KP_RAISED;
+		proc_pop(rs, p, above, at);
+	}
+	proc_pop(rs, p, raised ? KP_RAISED : KP_RETURNED, at);
+	p->exact_seen = true;
+	p->exact_raised = raised;
+	p->exact_caller = caller;
+}
+
+void
+proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq)
+{
+	struct proc *p = proc_get(rs, id);
+	struct open *o;
+	uint32_t keep = 0;
+
+	if (p == NULL)
+		return;
+	for (uint32_t i = 0; i < p->n; i++) {
+		o = &p->v[i];
+		if (o->kind == OPEN_REQUEST && o->rq == rq) {
+			if (!rq->ended || o->start < rq->r.end ||
+			    rq->collided)
+				continue;
+			*o = (struct open){ .kind = OPEN_LATE, .fn = o->fn,
+				.caller = o->caller, .label = o->label,
+				.start = o->start, .identity = rq->r.identity,
+				.weight = rq->r.weight };
+		}
+		p->v[keep++] = *o;
+	}
+	p->n = keep;
+	proc_drop_if_empty(rs, p);
+}
+
+static void
+proc_sweep(struct kp_requests *rs, struct proc *p, kp_target_ns before)
+{
+	uint32_t keep = 0;
+
+	for (uint32_t i = 0; i < p->n; i++) {
+		if (p->v[i].kind != OPEN_REQUEST && p->v[i].start < before)
+			open_end(rs, &p->v[i], KP_UNFINISHED, before);
+		else
+			p->v[keep++] = p->v[i];
+	}
+	p->n = keep;
+	if (p->n == 0)
+		p->exact_seen = false;
+}
+
+/*
+ * A process that died leaves its open calls behind.  Those of requests go
+ * with the request; late ones are looked for here, seldom.
+ */
+void
+procs_sweep(struct kp_requests *rs, kp_target_ns now)
+{
+	struct proc *p;
+
+	if (now - rs->swept < KP_REQUEST_AGE_MAX / 6)
+		return;
+	rs->swept = now;
+	/* Removal shifts later entries back: look at a slot until it stays. */
+	for (size_t i = 0; i < rs->procs.cap;) {
+		if (rs->procs.slots[i].key == 0) {
+			i++;
+			continue;
+		}
+		p = (struct proc *)(uintptr_t)rs->procs.slots[i].val;
+		proc_sweep(rs, p, now - KP_REQUEST_AGE_MAX);
+		if (p->n == 0)
+			proc_free(rs, p);
+		else
+			i++;
+	}
+}
+
+void
+procs_free(struct kp_requests *rs)
+{
+	struct proc *p;
+
+	for (size_t i = 0; i < rs->procs.cap; i++)
+		if (rs->procs.slots[i].key != 0) {
+			p = (struct proc *)(uintptr_t)rs->procs.slots[i].val;
+			free(p->v);
+			free(p);
+		}
+	map_free(&rs->procs);
+}

@@ -1,0 +1,36 @@
+/*
+ * link.h - the socket to a target: bytes on one side, frames on the other.
+ *
+ * After the handshake the descriptor belongs to libevent: non-blocking,
+ * bounded both ways, ticks answered here.  Callbacks run in the event loop.
+ */
+#ifndef KP_TARGET_LINK_H
+#define KP_TARGET_LINK_H
+
+#include <event2/event.h>
+
+#include "kprofd/frame.h"
+
+#define LINK_OUT_MAX (4u << 20)	/* bytes that may wait to be sent */
+
+struct link;
+
+struct link_ops {
+	/* One frame that is no tick; the spans are good during the call. */
+	void (*on_frame)(void *ctx, const struct kp_frame *f);
+	/*
+	 * The connection is over, for this reason.  Called once, never from
+	 * inside link_send(); the link is the caller's to free.
+	 */
+	void (*on_down)(void *ctx, const char *why);
+};
+
+/* Takes the descriptor.  NULL when out of memory (it is then closed). */
+struct link *link_new(struct event_base *base, int fd,
+    const struct link_ops *ops, void *ctx);
+/* Closes and frees; may be called from a callback. */
+void link_free(struct link *l);
+/* A whole frame, made by kp_frame_send() or kp_frame_reg_send(). */
+void link_send(struct link *l, const struct kp_buf *frame);
+
+#endif

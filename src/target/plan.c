@@ -1,0 +1,457 @@
+/*
+ * plan.c - patterns of tiers.conf against the modules of a target.
+ */
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/etf.h"
+#include "kprofd/plan.h"
+
+/* Names further away than this are no misspellings. */
+#define NEAR_MAX 3
+/* Bounds what one module's answer may make us keep. */
+#define MODULE_FNS_MAX 20000
+
+struct fn {
+	struct kp_span name;
+	uint32_t arity;
+	bool exported;
+};
+
+/* One module's part of the answer; spans point into it. */
+struct module {
+	struct kp_span name;
+	bool loaded;
+	struct kp_span why;	/* raw term, when not loaded */
+	struct fn *fns;
+	uint32_t nfns;
+	struct kp_span others;	/* raw list of module names, when not loaded */
+};
+
+struct answer {
+	struct module *v;
+	uint32_t n;
+};
+
+typedef void pat_fn(void *ctx, const struct kp_mfa_pat *p, unsigned opts,
+    uint64_t tier, bool entry);
+
+/* Every pattern of the file with what it is for. */
+static void
+each_pat(const struct kp_conf *c, pat_fn *f, void *ctx)
+{
+	bool first_is_entry = c->nentries == 0;
+	const struct kp_tier *t;
+
+	for (size_t i = 0; i < c->ntiers; i++) {
+		t = &c->tiers[i];
+		for (size_t j = 0; j < t->nfns; j++)
+			f(ctx, &t->fns[j], t->opts, UINT64_C(1) << i,
+			    first_is_entry && i == 0);
+	}
+	for (size_t i = 0; i < c->nfinishes; i++)
+		f(ctx, &c->finishes[i], 0, 0, false);
+}
+
+struct names {
+	const char **v;
+	size_t n;
+};
+
+static void
+names_add(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
+    bool entry)
+{
+	struct names *names = ctx;
+
+	(void)opts, (void)tier, (void)entry;
+	for (size_t i = 0; i < names->n; i++)
+		if (strcmp(names->v[i], p->mod) == 0)
+			return;
+	names->v[names->n++] = p->mod;
+}
+
+enum kp_err
+kp_plan_modules(const struct kp_conf *c, struct kp_buf *out)
+{
+	struct names names = { 0 };
+
+	names.v = calloc(KP_TIER_FNS_MAX + 2 * KP_ENTRY_MAX,
+	    sizeof(*names.v));
+	if (names.v == NULL)
+		return KP_ENOMEM;
+	each_pat(c, names_add, &names);
+	for (size_t i = 0; i < c->nentries; i++)
+		names_add(&names, &c->entries[i].fn, 0, 0, true);
+	if (names.n > 0)
+		kp_etf_list(out, (uint32_t)names.n);
+	for (size_t i = 0; i < names.n; i++)
+		kp_etf_atom(out, names.v[i]);
+	kp_etf_nil(out);
+	free(names.v);
+	return out->err;
+}
+
+/* ---- reading the answer ---- */
+
+static bool
+span_eq(struct kp_span a, struct kp_span b)
+{
+	return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
+}
+
+static void
+answer_free(struct answer *a)
+{
+	for (uint32_t i = 0; i < a->n; i++)
+		free(a->v[i].fns);
+	free(a->v);
+}
+
+/* [{Name, Arity}, ...] */
+static struct fn *
+read_fns(struct kp_term *r, uint32_t *n, enum kp_err *err)
+{
+	struct fn *v;
+
+	*n = kp_term_list(r);
+	if (*n == 0)
+		return NULL;
+	if (*n > MODULE_FNS_MAX) {
+		*err = KP_ELIMIT;
+		return NULL;
+	}
+	v = calloc(*n, sizeof(*v));
+	if (v == NULL) {
+		*err = KP_ENOMEM;
+		return NULL;
+	}
+	for (uint32_t i = 0; i < *n; i++) {
+		kp_term_tuple_n(r, 2);
+		v[i].name = kp_term_atom(r);
+		v[i].arity = (uint32_t)kp_term_int(r);
+	}
+	kp_term_nil(r);
+	return v;
+}
+
+/* Marks what is exported, and adds what the list of functions left out. */
+static enum kp_err
+read_module(struct kp_term *r, struct module *m)
+{
+	struct fn *exports;
+	uint32_t nexports;
+	struct kp_span what;
+	enum kp_err err = KP_OK;
+
+	kp_term_tuple_n(r, 4);
+	m->name = kp_term_atom(r);
+	what = kp_term_atom(r);
+	m->loaded = kp_span_is(what, "ok");
+	if (!m->loaded) {
+		m->why = kp_term_raw(r);
+		m->others = kp_term_raw(r);
+		return r->err;
+	}
+	exports = read_fns(r, &nexports, &err);
+	if (err == KP_OK)
+		m->fns = read_fns(r, &m->nfns, &err);
+	for (uint32_t i = 0; err == KP_OK && r->err == KP_OK && i < m->nfns; i++)
+		for (uint32_t j = 0; j < nexports; j++)
+			if (m->fns[i].arity == exports[j].arity &&
+			    span_eq(m->fns[i].name, exports[j].name))
+				m->fns[i].exported = true;
+	free(exports);
+	return err != KP_OK ? err : r->err;
+}
+
+static enum kp_err
+answer_read(struct kp_term *r, struct answer *a)
+{
+	uint32_t n = kp_term_list(r);
+	enum kp_err err = r->err;
+
+	if (err == KP_OK && n > KP_TIER_FNS_MAX + 2 * KP_ENTRY_MAX)
+		err = KP_ELIMIT;
+	if (err == KP_OK && n > 0 && (a->v = calloc(n, sizeof(*a->v))) == NULL)
+		err = KP_ENOMEM;
+	for (uint32_t i = 0; err == KP_OK && i < n; i++) {
+		a->n = i + 1;
+		err = read_module(r, &a->v[i]);
+	}
+	if (err == KP_OK && n > 0)
+		kp_term_nil(r);
+	return err != KP_OK ? err : r->err;
+}
+
+static const struct module *
+answer_find(const struct answer *a, const char *name)
+{
+	for (uint32_t i = 0; i < a->n; i++)
+		if (kp_span_is(a->v[i].name, name))
+			return &a->v[i];
+	return NULL;
+}
+
+/* ---- making the plan ---- */
+
+struct maker {
+	struct kp_plan *plan;
+	const struct answer *answer;
+	struct kp_diags *diags;
+	enum kp_err err;
+};
+
+static void __attribute__((format(printf, 4, 5)))
+diag(struct maker *m, struct kp_pos pos, bool warning, const char *fmt, ...)
+{
+	struct kp_diags *d = m->diags;
+	struct kp_diag *v;
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	d->errors += !warning;
+	if (d->n == KP_DIAG_MAX)
+		return;
+	v = realloc(d->v, (d->n + 1) * sizeof(*v));
+	if (v == NULL) {
+		m->err = KP_ENOMEM;
+		return;
+	}
+	d->v = v;
+	v[d->n] = (struct kp_diag){ .pos = pos, .warning = warning,
+		.text = strdup(text) };
+	if (v[d->n].text == NULL)
+		m->err = KP_ENOMEM;
+	else
+		d->n++;
+}
+
+static void
+pat_text(const struct kp_mfa_pat *p, char *buf, size_t n)
+{
+	if (p->fun == NULL)
+		snprintf(buf, n, "%s", p->mod);
+	else if (p->arity < 0)
+		snprintf(buf, n, "%s:%s/_", p->mod, p->fun);
+	else
+		snprintf(buf, n, "%s:%s/%d", p->mod, p->fun, p->arity);
+}
+
+static void
+near_module(const struct module *m, const char *want, char *best, size_t n)
+{
+	unsigned d, best_d = NEAR_MAX + 1;
+	struct kp_span name;
+	struct kp_term r;
+	char text[256];
+	uint32_t len;
+
+	best[0] = '\0';
+	kp_term_begin_raw(&r, m->others.p, m->others.n);
+	len = kp_term_list(&r);
+	for (uint32_t i = 0; i < len && r.err == KP_OK; i++) {
+		name = kp_term_atom(&r);
+		snprintf(text, sizeof(text), "%.*s", (int)name.n,
+		    (const char *)name.p);
+		d = kp_name_distance(want, text, NEAR_MAX);
+		if (d < best_d) {
+			best_d = d;
+			snprintf(best, n, "%s", text);
+		}
+	}
+}
+
+static void
+no_module(struct maker *mk, const struct kp_mfa_pat *p, const struct module *m)
+{
+	char best[256] = "", why[128];
+	struct kp_term r;
+	struct kp_buf b;
+
+	if (m != NULL) {
+		near_module(m, p->mod, best, sizeof(best));
+		kp_term_begin_raw(&r, m->why.p, m->why.n);
+		kp_buf_init(&b, sizeof(why));
+		kp_term_print(&r, &b, 100);
+		snprintf(why, sizeof(why), "%s", kp_buf_cstr(&b));
+		kp_buf_free(&b);
+	} else {
+		snprintf(why, sizeof(why), "no answer");
+	}
+	if (best[0] != '\0')
+		diag(mk, p->pos, false, "the target has no module '%s' (%s): "
+		    "did you mean '%s'?", p->mod, why, best);
+	else
+		diag(mk, p->pos, false, "the target cannot load module '%s' "
+		    "(%s)", p->mod, why);
+}
+
+/* The same name with another arity is nearer than any other name. */
+static void
+no_function(struct maker *mk, const struct kp_mfa_pat *p,
+    const struct module *m)
+{
+	unsigned d, best_d = NEAR_MAX + 1;
+	char want[600], text[256];
+	const struct fn *best = NULL;
+
+	pat_text(p, want, sizeof(want));
+	for (uint32_t i = 0; p->fun != NULL && i < m->nfns; i++) {
+		snprintf(text, sizeof(text), "%.*s", (int)m->fns[i].name.n,
+		    (const char *)m->fns[i].name.p);
+		d = 2 * kp_name_distance(p->fun, text, NEAR_MAX) +
+		    (p->arity >= 0 && (uint32_t)p->arity != m->fns[i].arity);
+		if (d < 2 * best_d && (best == NULL || d < best_d)) {
+			best_d = d;
+			best = &m->fns[i];
+		}
+	}
+	if (best != NULL && best_d <= 2 * NEAR_MAX + 1)
+		diag(mk, p->pos, false, "the target has no function %s: did "
+		    "you mean %s:%.*s/%u?", want, p->mod, (int)best->name.n,
+		    (const char *)best->name.p, best->arity);
+	else
+		diag(mk, p->pos, false, "the target has no function %s", want);
+}
+
+static struct kp_plan_item *
+plan_find(struct kp_plan *plan, const char *mod, const struct fn *fn)
+{
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->v[i].arity == fn->arity &&
+		    strcmp(plan->v[i].mod, mod) == 0 &&
+		    kp_span_is(fn->name, plan->v[i].fun))
+			return &plan->v[i];
+	return NULL;
+}
+
+static struct kp_plan_item *
+plan_add(struct maker *mk, const char *mod, const struct fn *fn)
+{
+	struct kp_plan *plan = mk->plan;
+	struct kp_plan_item *v;
+	size_t cap;
+
+	if (plan->n == plan->cap) {
+		cap = plan->cap > 0 ? plan->cap * 2 : 32;
+		v = realloc(plan->v, cap * sizeof(*v));
+		if (v == NULL) {
+			mk->err = KP_ENOMEM;
+			return NULL;
+		}
+		plan->v = v;
+		plan->cap = cap;
+	}
+	v = &plan->v[plan->n];
+	*v = (struct kp_plan_item){ .arity = fn->arity, .rate = -1,
+		.mod = strdup(mod),
+		.fun = strndup((const char *)fn->name.p, fn->name.n) };
+	plan->n++;
+	if (v->mod == NULL || v->fun == NULL)
+		mk->err = KP_ENOMEM;
+	return v;
+}
+
+/* Those that every module has and that say nothing about it. */
+static bool
+fn_is_generated(const struct fn *fn)
+{
+	return kp_span_is(fn->name, "module_info") ||
+	    kp_span_is(fn->name, "behaviour_info") ||
+	    kp_span_is(fn->name, "__info__");
+}
+
+static bool
+pat_wants(const struct kp_mfa_pat *p, const struct fn *fn)
+{
+	if (p->fun == NULL)
+		return fn->exported && !fn_is_generated(fn);
+	return kp_span_is(fn->name, p->fun) &&
+	    (p->arity < 0 || (uint32_t)p->arity == fn->arity);
+}
+
+static void
+pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
+    bool entry)
+{
+	struct maker *mk = ctx;
+	const struct module *m = answer_find(mk->answer, p->mod);
+	struct kp_plan_item *item;
+	size_t hits = 0;
+
+	if (mk->err != KP_OK)
+		return;
+	if (m == NULL || !m->loaded) {
+		no_module(mk, p, m);
+		return;
+	}
+	for (uint32_t i = 0; i < m->nfns && mk->err == KP_OK; i++) {
+		if (!pat_wants(p, &m->fns[i]))
+			continue;
+		hits++;
+		item = plan_find(mk->plan, p->mod, &m->fns[i]);
+		if (item == NULL && mk->plan->n == KP_PLAN_MAX) {
+			diag(mk, p->pos, false, "more than %d functions to "
+			    "arm: name fewer", KP_PLAN_MAX);
+			return;
+		}
+		if (item == NULL)
+			item = plan_add(mk, p->mod, &m->fns[i]);
+		if (item == NULL)
+			return;
+		item->tiers |= tier;
+		item->entry |= entry;
+		item->exact |= (opts & KP_TIER_EXACT) != 0;
+	}
+	if (hits == 0)
+		no_function(mk, p, m);
+}
+
+static bool
+entry_is_for(const struct kp_entry *e, const char *node)
+{
+	for (size_t i = 0; i < e->nnodes; i++)
+		if (fnmatch(e->nodes[i], node, 0) == 0)
+			return true;
+	return e->nnodes == 0;
+}
+
+enum kp_err
+kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
+    struct kp_term *answer, struct kp_diags *diags)
+{
+	struct answer a = { 0 };
+	struct maker mk = { .plan = plan, .answer = &a, .diags = diags };
+
+	*plan = (struct kp_plan){ 0 };
+	*diags = (struct kp_diags){ 0 };
+	mk.err = answer_read(answer, &a);
+	if (mk.err == KP_OK) {
+		each_pat(c, pat_apply, &mk);
+		for (size_t i = 0; i < c->nentries; i++)
+			if (entry_is_for(&c->entries[i], node))
+				pat_apply(&mk, &c->entries[i].fn, 0, 0, true);
+	}
+	answer_free(&a);
+	if (mk.err != KP_OK)
+		kp_plan_free(plan);
+	return mk.err;
+}
+
+void
+kp_plan_free(struct kp_plan *plan)
+{
+	for (size_t i = 0; i < plan->n; i++) {
+		free(plan->v[i].mod);
+		free(plan->v[i].fun);
+	}
+	free(plan->v);
+	*plan = (struct kp_plan){ 0 };
+}
