@@ -89,6 +89,66 @@ $(addprefix $(B)/test/,$(UNIT_STORE)): $(call obj,$(wildcard src/store/*.c src/r
 unit: $(UNIT)
 	@for t in $(UNIT); do echo "== $$t"; $$t || exit 1; done
 
+# Fuzz targets are test/fuzz/fuzz_NAME.c, their seeds test/fuzz/corpus/NAME/.
+# Replaying needs only the compiler; fuzzing needs clang with libFuzzer.  What
+# a fuzzer finds goes below build/fuzz/; a finding worth keeping is moved to
+# the corpus by hand.
+FUZZ       := $(patsubst test/fuzz/fuzz_%.c,%,$(wildcard test/fuzz/fuzz_*.c))
+FUZZ_CC    ?= clang
+FUZZ_RUNS  ?= 10000000
+FUZZ_SECS  ?= 10
+FUZZ_B     := build/fuzz
+FUZZ_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+FUZZ_FLAGS := -timeout=5 -rss_limit_mb=1024 -print_final_stats=1
+FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
+
+$(B)/replay/%: test/fuzz/fuzz_%.c test/fuzz/replay.c $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -o $@ $^ -lm
+
+$(FUZZ_B)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(FUZZ_CC) -g -O1 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer-no-link \
+	    -Iinclude -Isrc -D_GNU_SOURCE -MMD -MP -c -o $@ $<
+
+$(FUZZ_B)/fuzz_%: test/fuzz/fuzz_%.c $(FUZZ_OBJ)
+	$(FUZZ_CC) -g -O1 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer \
+	    -Iinclude -Isrc -D_GNU_SOURCE -o $@ $^ -lm
+
+# $(1): how long
+run_fuzzers = @for t in $(FUZZ); do \
+	    mkdir -p $(FUZZ_B)/corpus/$$t && echo "== fuzz_$$t" && \
+	    $(FUZZ_B)/fuzz_$$t $(FUZZ_FLAGS) $(1) \
+	        -artifact_prefix=$(FUZZ_B)/$$t- \
+	        $(FUZZ_B)/corpus/$$t test/fuzz/corpus/$$t \
+	        2> $(FUZZ_B)/$$t.log; st=$$?; tail -n 7 $(FUZZ_B)/$$t.log; \
+	    [ $$st = 0 ] || { echo "see $(FUZZ_B)/$$t.log"; exit 1; }; \
+	done
+
+.PHONY: replay fuzz-replay fuzz-short fuzz
+replay: $(addprefix $(B)/replay/,$(FUZZ))
+	@for t in $(FUZZ); do $(B)/replay/$$t test/fuzz/corpus/$$t || exit 1; done
+
+fuzz-replay:
+	@$(MAKE) --no-print-directory SAN=1 replay
+
+fuzz-short: $(addprefix $(FUZZ_B)/fuzz_,$(FUZZ))
+	$(call run_fuzzers,-max_total_time=$(FUZZ_SECS))
+
+fuzz: $(addprefix $(FUZZ_B)/fuzz_,$(FUZZ))
+	$(call run_fuzzers,-runs=$(FUZZ_RUNS))
+
+# What the hot paths cost; to be read, not asserted.
+BENCH := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/bench_*.c))
+
+$(B)/bench/%: test/bench/%.c $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $< $(LIB) -lm
+
+.PHONY: bench
+bench: $(BENCH)
+	@for t in $(BENCH); do $$t || exit 1; done
+
 clean:
 	rm -rf build
 

@@ -30,5 +30,8 @@ void kp_etf_binary(struct kp_buf *b, const void *p, size_t n);
 void kp_etf_string(struct kp_buf *b, const char *p, size_t n);
 /* n pairs follow: key, value, key, value ... */
 void kp_etf_map(struct kp_buf *b, uint32_t n);
+/* node: the name of the node that the process lives on, UTF-8. */
+void kp_etf_pid(struct kp_buf *b, const char *node, uint32_t id,
+    uint32_t serial, uint32_t creation);
 
 #endif

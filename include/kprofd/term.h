@@ -7,6 +7,10 @@
  * spans, so a caller reads a whole structure and checks r->err once before
  * it uses any of it.
  *
+ * What nodes of OTP 25 and later never send is refused with KP_EFORMAT: old
+ * floats and funs, compressed terms, atom caches, LIST_EXT of no elements.
+ * So is LOCAL_EXT (OTP 26.1+), which only its own writer can read or pass.
+ *
  * Source: "External Term Format", ERTS User's Guide (erl_ext_dist).
  */
 #ifndef KPROFD_TERM_H
@@ -19,7 +23,10 @@
 #include "kprofd/buf.h"
 #include "kprofd/err.h"
 
-/* Deeper terms are refused: kprofd's own messages nest about six deep. */
+/*
+ * Containers inside containers; deeper terms are refused.  kprofd's own
+ * messages nest about six deep.
+ */
 #define KP_TERM_DEPTH_MAX 256
 
 /* Bytes inside somebody else's buffer; valid as long as that is. */
@@ -35,7 +42,7 @@ struct kp_pid {
 };
 
 struct kp_term {
-	const uint8_t *p, *end;
+	const uint8_t *p, *end; /* p == end after an error */
 	enum kp_err err; /* KP_OK, KP_ESHORT, KP_EFORMAT or KP_ELIMIT; sticks */
 };
 
@@ -53,7 +60,10 @@ enum kp_term_kind {
 	KP_TERM_OTHER	/* reference, port, fun, ...: known, only skippable */
 };
 
-/* Starts on bytes that open with the version byte 131. */
+/*
+ * Starts on bytes that open with the version byte 131; 4 GiB and more are
+ * KP_ELIMIT.
+ */
 void kp_term_begin(struct kp_term *r, const void *p, size_t n);
 /* Starts on a term without a version byte (a span from kp_term_raw). */
 void kp_term_begin_raw(struct kp_term *r, const void *p, size_t n);
@@ -63,7 +73,8 @@ enum kp_err kp_term_finish(struct kp_term *r);
 enum kp_term_kind kp_term_peek(const struct kp_term *r);
 
 int64_t kp_term_int(struct kp_term *r);	 /* KP_EFORMAT if it does not fit */
-double kp_term_float(struct kp_term *r);
+double kp_term_float(struct kp_term *r); /* finite */
+/* UTF-8 from every current node, but not checked; latin1 if sent as that. */
 struct kp_span kp_term_atom(struct kp_term *r);
 struct kp_span kp_term_binary(struct kp_term *r); /* whole bytes only */
 void kp_term_nil(struct kp_term *r);
@@ -95,7 +106,8 @@ bool kp_span_is(struct kp_span s, const char *lit);
 /*
  * Writes one term in Erlang's own syntax, for logs and errors: bounded by
  * max bytes, cut with "..." where it is longer; never fails on good terms.
- * Passes the term.
+ * Always valid UTF-8 without control characters.  Passes the term; a
+ * malformed one writes nothing and sets r->err.
  */
 void kp_term_print(struct kp_term *r, struct kp_buf *out, size_t max);
 

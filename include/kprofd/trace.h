@@ -39,7 +39,8 @@ struct kp_event {
 	struct kp_pid pid;	/* the process it happened in */
 	kp_target_ns ts;
 	struct kp_span mfa;	/* raw term {M,F,A}: function called or left,
-				   or returned to; empty for undefined */
+				   or returned to; empty for undefined; its
+				   parts are two atoms and an arity <= 255 */
 	/* ENTRY and CALL only, else zero */
 	struct kp_span caller;	/* raw term {M,F,A}, or empty */
 	struct kp_span identity; /* raw term, or empty for [] and undefined */
@@ -58,17 +59,19 @@ struct kp_batch {
 	uint64_t dropped;	/* events dropped by the agent since its start */
 	struct kp_term r;	/* stands at the next event */
 	uint32_t left;		/* events not yet read */
+	bool tail;		/* the list's [] is not yet read either */
 };
 
 /*
  * Starts on one message; KP_ENOENT if it is a good term but no
- * kprof_events tuple, else KP_ESHORT or KP_EFORMAT.
+ * kprof_events tuple, else KP_ESHORT, KP_EFORMAT or KP_ELIMIT.
  */
 enum kp_err kp_batch_begin(struct kp_batch *b, const void *p, size_t n);
 /*
  * The next event: KP_OK, KP_END after the last, KP_ENOENT for a well-formed
  * element that is no known trace message (passed over; go on), and
- * KP_ESHORT or KP_EFORMAT where the bytes cannot be followed any more.
+ * KP_ESHORT, KP_EFORMAT or KP_ELIMIT where the bytes cannot be followed any
+ * more; that error sticks.  *ev is all zero unless KP_OK is returned.
  */
 enum kp_err kp_batch_next(struct kp_batch *b, struct kp_event *ev);
 

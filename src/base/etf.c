@@ -2,27 +2,12 @@
 #include <string.h>
 
 #include "kprofd/etf.h"
-
-enum {
-	TAG_VERSION = 131,
-	TAG_NEW_FLOAT = 70,
-	TAG_SMALL_INTEGER = 97,
-	TAG_INTEGER = 98,
-	TAG_SMALL_TUPLE = 104,
-	TAG_LARGE_TUPLE = 105,
-	TAG_NIL = 106,
-	TAG_STRING = 107,
-	TAG_LIST = 108,
-	TAG_BINARY = 109,
-	TAG_SMALL_BIG = 110,
-	TAG_MAP = 116,
-	TAG_SMALL_ATOM_UTF8 = 119
-};
+#include "base/etf_tags.h"
 
 void
 kp_etf_version(struct kp_buf *b)
 {
-	kp_buf_u8(b, TAG_VERSION);
+	kp_buf_u8(b, ETF_VERSION);
 }
 
 void
@@ -33,7 +18,7 @@ kp_etf_atom_n(struct kp_buf *b, const char *name, size_t n)
 			b->err = KP_ELIMIT;
 		return;
 	}
-	kp_buf_u8(b, TAG_SMALL_ATOM_UTF8);
+	kp_buf_u8(b, ETF_SMALL_ATOM_UTF8);
 	kp_buf_u8(b, (uint8_t)n);
 	kp_buf_put(b, name, n);
 }
@@ -56,15 +41,15 @@ kp_etf_int(struct kp_buf *b, int64_t v)
 	uint64_t mag;
 
 	if (v >= 0 && v <= 255) {
-		kp_buf_u8(b, TAG_SMALL_INTEGER);
+		kp_buf_u8(b, ETF_SMALL_INTEGER);
 		kp_buf_u8(b, (uint8_t)v);
 	} else if (v >= INT32_MIN && v <= INT32_MAX) {
-		kp_buf_u8(b, TAG_INTEGER);
+		kp_buf_u8(b, ETF_INTEGER);
 		kp_buf_be32(b, (uint32_t)v);
 	} else {
 		/* sign byte, then the magnitude, least significant first */
 		mag = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-		kp_buf_u8(b, TAG_SMALL_BIG);
+		kp_buf_u8(b, ETF_SMALL_BIG);
 		kp_buf_u8(b, 8);
 		kp_buf_u8(b, v < 0);
 		for (int i = 0; i < 8; i++)
@@ -78,7 +63,7 @@ kp_etf_float(struct kp_buf *b, double v)
 	uint64_t bits;
 
 	memcpy(&bits, &v, sizeof(bits));
-	kp_buf_u8(b, TAG_NEW_FLOAT);
+	kp_buf_u8(b, ETF_NEW_FLOAT);
 	kp_buf_be64(b, bits);
 }
 
@@ -86,10 +71,10 @@ void
 kp_etf_tuple(struct kp_buf *b, uint32_t arity)
 {
 	if (arity <= 255) {
-		kp_buf_u8(b, TAG_SMALL_TUPLE);
+		kp_buf_u8(b, ETF_SMALL_TUPLE);
 		kp_buf_u8(b, (uint8_t)arity);
 	} else {
-		kp_buf_u8(b, TAG_LARGE_TUPLE);
+		kp_buf_u8(b, ETF_LARGE_TUPLE);
 		kp_buf_be32(b, arity);
 	}
 }
@@ -97,14 +82,14 @@ kp_etf_tuple(struct kp_buf *b, uint32_t arity)
 void
 kp_etf_list(struct kp_buf *b, uint32_t n)
 {
-	kp_buf_u8(b, TAG_LIST);
+	kp_buf_u8(b, ETF_LIST);
 	kp_buf_be32(b, n);
 }
 
 void
 kp_etf_nil(struct kp_buf *b)
 {
-	kp_buf_u8(b, TAG_NIL);
+	kp_buf_u8(b, ETF_NIL);
 }
 
 void
@@ -115,7 +100,7 @@ kp_etf_binary(struct kp_buf *b, const void *p, size_t n)
 			b->err = KP_ELIMIT;
 		return;
 	}
-	kp_buf_u8(b, TAG_BINARY);
+	kp_buf_u8(b, ETF_BINARY);
 	kp_buf_be32(b, (uint32_t)n);
 	kp_buf_put(b, p, n);
 }
@@ -132,7 +117,7 @@ kp_etf_string(struct kp_buf *b, const char *p, size_t n)
 			b->err = KP_ELIMIT;
 		return;
 	}
-	kp_buf_u8(b, TAG_STRING);
+	kp_buf_u8(b, ETF_STRING);
 	kp_buf_be16(b, (uint16_t)n);
 	kp_buf_put(b, p, n);
 }
@@ -140,6 +125,17 @@ kp_etf_string(struct kp_buf *b, const char *p, size_t n)
 void
 kp_etf_map(struct kp_buf *b, uint32_t n)
 {
-	kp_buf_u8(b, TAG_MAP);
+	kp_buf_u8(b, ETF_MAP);
 	kp_buf_be32(b, n);
+}
+
+void
+kp_etf_pid(struct kp_buf *b, const char *node, uint32_t id, uint32_t serial,
+    uint32_t creation)
+{
+	kp_buf_u8(b, ETF_NEW_PID);
+	kp_etf_atom(b, node);
+	kp_buf_be32(b, id);
+	kp_buf_be32(b, serial);
+	kp_buf_be32(b, creation);
 }

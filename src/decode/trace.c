@@ -1,0 +1,242 @@
+/*
+ * trace.c - from the bytes of one agent message to trace events.
+ *
+ * Runs once for every event, so it takes the shape that the VM sends and no
+ * other: one pass, nothing allocated, nothing copied.  Where that does not
+ * fit, it goes back to the start of the event and passes it whole, and only
+ * that decides whether the bytes can be followed.
+ */
+#include "kprofd/trace.h"
+#include "decode/term_fast.h"
+
+/* Labels are immediates, which are signed 60-bit; kprofd uses 58 bits. */
+#define LABEL_END (INT64_C(1) << 58)
+
+static const struct event_name {
+	const char *name;
+	uint8_t n;
+	uint8_t arity;
+	uint8_t kind;
+} event_names[] = {
+	{ "call", 4, 6, KP_EV_CALL },
+	{ "return_to", 9, 5, KP_EV_RETURN_TO },
+	{ "return_from", 11, 5, KP_EV_RETURN_FROM },
+	{ "exception_from", 14, 5, KP_EV_EXCEPTION_FROM },
+};
+
+enum kp_err
+kp_batch_begin(struct kp_batch *b, const void *p, size_t n)
+{
+	struct kp_term *r = &b->r;
+	struct kp_term start;
+	int64_t seq, queue_len, dropped;
+
+	*b = (struct kp_batch){ .left = 0 };
+	kp_term_begin(r, p, n);
+	start = *r;
+	if (kp_term_tuple(r) != 6 ||
+	    !TERM_IS(kp_term_atom(r), "kprof_events")) {
+		*r = start;
+		kp_term_skip(r);
+		/* read on all the same, it is a batch of no events */
+		return kp_term_finish(r) == KP_OK ? KP_ENOENT : r->err;
+	}
+	seq = kp_term_int(r);
+	b->sent_at = kp_term_int(r);
+	queue_len = kp_term_int(r);
+	dropped = kp_term_int(r);
+	if (seq < 0 || queue_len < 0 || dropped < 0)
+		term_fail(r, KP_EFORMAT);
+	b->seq = (uint64_t)seq;
+	b->queue_len = (uint64_t)queue_len;
+	b->dropped = (uint64_t)dropped;
+	b->left = kp_term_list(r);
+	b->tail = b->left > 0;
+	return r->err;
+}
+
+static inline struct kp_span
+read_mfa(struct kp_term *r)
+{
+	const uint8_t *start = r->p;
+
+	term_tuple_n(r, 3);
+	term_atom(r);
+	term_atom(r);
+	if ((uint64_t)term_int(r) > 255)
+		term_fail(r, KP_EFORMAT);
+	return term_since(r, start);
+}
+
+/* {M,F,A}, or an empty span for undefined. */
+static inline struct kp_span
+read_mfa_or_undefined(struct kp_term *r)
+{
+	if (kp_likely(term_tag(r) == ETF_SMALL_TUPLE))
+		return read_mfa(r);
+	if (!TERM_IS(term_atom(r), "undefined"))
+		term_fail(r, KP_EFORMAT);
+	return (struct kp_span){ NULL, 0 };
+}
+
+static inline struct kp_span
+read_identity(struct kp_term *r)
+{
+	static const struct kp_span none = { NULL, 0 };
+	const uint8_t *start = r->p;
+	struct kp_term name;
+
+	if (term_tag(r) == ETF_NIL) {
+		r->p++;
+		return none;
+	}
+	term_skip(r);
+	/* the term is whole: its first bytes can be looked at */
+	name = (struct kp_term){ start, r->p, r->err };
+	if (kp_term_peek(&name) == KP_TERM_ATOM &&
+	    TERM_IS(term_atom(&name), "undefined"))
+		return none;
+	return term_since(r, start);
+}
+
+/* 0 for a label that kprofd cannot have made. */
+static inline uint64_t
+read_label(struct kp_term *r)
+{
+	struct kp_term start = *r;
+	int64_t v = term_int(r);
+
+	if (r->err != KP_OK) {
+		*r = start;
+		kp_term_skip(r);
+		return 0;
+	}
+	return v > 0 && v < LABEL_END ? (uint64_t)v : 0;
+}
+
+struct token {
+	uint64_t label;
+	bool has_from;
+	struct kp_pid from;
+};
+
+/* [] or {Flags, Label, Serial, From, LastSerial} */
+static inline struct token
+read_token(struct kp_term *r)
+{
+	struct token t = { .label = 0 };
+
+	if (term_tag(r) == ETF_NIL) {
+		r->p++;
+		return t;
+	}
+	term_tuple_n(r, 5);
+	term_skip(r);
+	t.label = read_label(r);
+	term_skip(r);
+	if (kp_likely(term_tag(r) == ETF_NEW_PID)) {
+		t.from = term_pid(r);
+		t.has_from = true;
+	} else {
+		kp_term_skip(r);
+	}
+	term_skip(r);
+	return t;
+}
+
+/* What the match spec sent with a call: see trace.h. */
+static inline void
+read_message(struct kp_term *r, struct kp_event *ev)
+{
+	uint32_t arity = term_tuple(r);
+	struct token t;
+	int64_t weight;
+
+	ev->identity = read_identity(r);
+	if (arity == 3) {
+		t = read_token(r);
+		ev->label = t.label;
+		ev->has_from = t.has_from;
+		ev->from = t.from;
+		ev->caller = read_mfa_or_undefined(r);
+		return;
+	}
+	if (arity != 7)
+		term_fail(r, KP_EFORMAT);
+	ev->kind = KP_EV_ENTRY;
+	ev->caller = read_mfa_or_undefined(r);
+	weight = term_int(r);
+	if (weight < 1 || weight > UINT32_MAX)
+		term_fail(r, KP_EFORMAT);
+	ev->weight = (uint32_t)weight;
+	ev->label = read_token(r).label;
+	term_skip(r);
+	term_skip(r);
+	ev->old_label = read_token(r).label;
+}
+
+static inline const struct event_name *
+read_kind(struct kp_term *r, uint32_t arity)
+{
+	struct kp_span s = term_atom(r);
+	const struct event_name *e = event_names;
+	const struct event_name *end =
+	    e + sizeof(event_names) / sizeof(event_names[0]);
+
+	for (; e < end; e++) {
+		if (s.n == e->n && arity == e->arity &&
+		    memcmp(s.p, e->name, e->n) == 0)
+			return e;
+	}
+	term_fail(r, KP_EFORMAT);
+	return NULL;
+}
+
+static void
+read_event(struct kp_term *r, struct kp_event *ev)
+{
+	const struct event_name *e;
+	uint32_t arity = term_tuple(r);
+
+	if (!TERM_IS(term_atom(r), "trace_ts")) {
+		term_fail(r, KP_EFORMAT);
+		return;
+	}
+	ev->pid = term_pid(r);
+	e = read_kind(r, arity);
+	if (e == NULL)
+		return;
+	ev->kind = e->kind;
+	if (e->kind == KP_EV_RETURN_TO)
+		ev->mfa = read_mfa_or_undefined(r);
+	else
+		ev->mfa = read_mfa(r);
+	if (e->kind == KP_EV_CALL)
+		read_message(r, ev);
+	ev->ts = term_int(r);
+}
+
+enum kp_err
+kp_batch_next(struct kp_batch *b, struct kp_event *ev)
+{
+	struct kp_term r = b->r;
+
+	*ev = (struct kp_event){ .ts = 0 };
+	if (b->r.err != KP_OK)
+		return b->r.err;
+	if (b->left == 0) {
+		if (b->tail)
+			kp_term_nil(&b->r);
+		b->tail = false;
+		return kp_term_finish(&b->r) == KP_OK ? KP_END : b->r.err;
+	}
+	b->left--;
+	read_event(&r, ev);
+	if (kp_likely(r.err == KP_OK)) {
+		b->r = r;
+		return KP_OK;
+	}
+	*ev = (struct kp_event){ .ts = 0 };
+	kp_term_skip(&b->r);
+	return b->r.err == KP_OK ? KP_ENOENT : b->r.err;
+}

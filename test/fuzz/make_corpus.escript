@@ -1,0 +1,190 @@
+#!/usr/bin/env escript
+%% -*- coding: utf-8 -*-
+%% Makes seeds for the decoders with a real VM:
+%%     escript test/fuzz/make_corpus.escript test/fuzz
+%% The terms are known to test_term.c.  The traces are real trace messages,
+%% different in each run; what is in them is written by Erlang itself to
+%% expect/, and test_trace.c compares that with what it reads.
+-module(sample).
+-mode(compile).
+-export([handle/2, query/2, render/1, worker/0, exact/1, raise/1]).
+
+main([Dir]) ->
+    terms(filename:join([Dir, "corpus", "term"])),
+    lists:foreach(fun(T) -> trace(Dir, T) end, traces()).
+
+terms(Dir) ->
+    Port = open_port({spawn, "true"}, []),
+    Put = fun(Name, T) -> put_file(Dir, Name, term_to_binary(T)) end,
+    Put("atoms", [ok, 'hello world', 'été', '日本', 'end', '']),
+    Put("ints", [0, 255, 256, -1, 2147483647, -2147483648, 2147483648,
+                 9223372036854775807, -9223372036854775808,
+                 9223372036854775808]),
+    Put("hugeint", 1 bsl 2100),
+    Put("floats", [0.0, 1.5, -1.0e-7, 0.1]),
+    Put("binaries", [<<>>, <<"text">>, <<1,2,3>>, <<5:3>>, <<255, 1:1>>]),
+    Put("strings", ["abc", [1,2,3], [1000], [1,2|3]]),
+    Put("map", #{a => 1, <<"k">> => #{}}),
+    Put("bigtuple", list_to_tuple(lists:seq(1, 300))),
+    Put("idents", [pid(0, 0), Port, make_ref(), fun erlang:self/0,
+                   fun() -> Port end]).
+
+%% A pid of this node with numbers that are always the same.
+pid(Id, Serial) ->
+    list_to_pid(lists:flatten(io_lib:format("<0.~b.~b>", [Id, Serial]))).
+
+put_file(Dir, Name, Bytes) ->
+    Path = filename:join(Dir, Name),
+    ok = filelib:ensure_dir(Path),
+    ok = file:write_file(Path, Bytes).
+
+%% An application: a request is handled by one process, which asks another.
+handle(Op, Worker) ->
+    Worker ! {self(), Op},
+    Res = receive {Worker, R} -> R end,
+    Page = ?MODULE:render(Res),
+    catch ?MODULE:raise(Page),
+    {page, Page}.
+
+worker() ->
+    receive
+        {From, Op} ->
+            Res = ?MODULE:query(Op, 1),
+            From ! {self(), Res},
+            worker()
+    end.
+
+query(Op, N) -> {Op, N + length(pid_to_list(self()))}.
+render(Res) -> tuple_size(Res).
+raise(P) -> error({bad, P}).
+exact(0) -> error(zero);
+exact(N) -> N * 2.
+
+tier() ->
+    [{[create, '_'], [{is_seq_trace}],
+      [{message, {{create, {get_seq_token}, {caller}}}}]},
+     {'_', [{is_seq_trace}], [{message, {{[], {get_seq_token}, {caller}}}}]}].
+
+entry(Label) ->
+    Set = fun(Id) ->
+        [{message, {{Id, {caller}, 10, {get_seq_token},
+                     {set_seq_token, label, Label},
+                     {set_seq_token, sequential_trace_token, []},
+                     {get_seq_token}}}},
+         {set_seq_token, send, true}]
+    end,
+    [{['$1', '_'], [{is_atom, '$1'}], Set('$1')},
+     {'_', [], Set(undefined)}].
+
+traces() ->
+    [{"small_labels", fun() -> request(1000) end},
+     {"wide_labels", fun() -> request((1 bsl 57) + 12345) end},
+     {"exact", fun exact_calls/0},
+     {"foreign_tokens", fun foreign_tokens/0},
+     {"empty", fun() -> ok end}].
+
+request(Label) ->
+    W = worker_of(Label),
+    lists:foreach(fun(Op) -> handle_and_go_on(Op, W) end,
+                  [create, {odd, <<"op">>}, update]).
+
+worker_of(Label) ->
+    pattern(handle, 2, entry(Label)),
+    pattern(query, 2, tier()),
+    pattern(render, 1, tier()),
+    pattern(raise, 1, tier()),
+    W = spawn(?MODULE, worker, []),
+    flags(W),
+    W.
+
+handle_and_go_on(Op, W) ->
+    {page, _} = ?MODULE:handle(Op, W),
+    ok.
+
+exact_calls() ->
+    pattern(exact, 1, [{'_', [], [{exception_trace},
+        {message, {{exact, {get_seq_token}, {caller}}}}]}]),
+    10 = ?MODULE:exact(5),
+    catch ?MODULE:exact(0),
+    ok.
+
+%% Tokens that are somebody else's: no labels of ours.
+foreign_tokens() ->
+    pattern(render, 1, tier()),
+    lists:foreach(fun(L) ->
+        seq_trace:set_token(label, L),
+        ?MODULE:render({L})
+    end, [0, -1, foo, {a, b}, 1 bsl 58, (1 bsl 58) - 1, 1 bsl 70]),
+    seq_trace:set_token([]).
+
+pattern(F, A, Spec) ->
+    1 = erlang:trace_pattern({?MODULE, F, A}, Spec, [local]).
+
+flags(P) ->
+    1 = erlang:trace(P, true, [call, arity, monotonic_timestamp, return_to,
+                               {tracer, whereis(tracer)}]).
+
+trace(Dir, {Name, Fun}) ->
+    Self = self(),
+    register(tracer, spawn(fun() -> collect([]) end)),
+    {P, Ref} = spawn_monitor(fun() ->
+        receive go -> ok end,
+        Fun()
+    end),
+    flags(P),
+    P ! go,
+    receive {'DOWN', Ref, process, P, normal} -> ok end,
+    erlang:trace_pattern({?MODULE, '_', '_'}, false, [local]),
+    timer:sleep(50),
+    tracer ! {stop, Self},
+    Events = receive {events, Es} -> [without_value(E) || E <- Es] end,
+    Batch = {kprof_events, 7, erlang:monotonic_time(), 3, 0,
+             Events},
+    put_file(filename:join([Dir, "corpus", "trace"]), Name,
+             term_to_binary(Batch, [{minor_version, minor(Name)}])),
+    put_file(filename:join([Dir, "expect", "trace"]), Name,
+             unicode:characters_to_binary([line(E) || E <- Events])).
+
+collect(Es) ->
+    receive
+        {stop, To} -> unregister(tracer), To ! {events, lists:reverse(Es)};
+        E -> collect([E | Es])
+    end.
+
+%% 2 is how terms travel between nodes: with UTF-8 atoms.
+minor("exact") -> 1;
+minor(_) -> 2.
+
+%% As the agent does: return values stay in the target.
+without_value({trace_ts, P, F, MFA, _, Ts})
+  when F =:= return_from; F =:= exception_from ->
+    {trace_ts, P, F, MFA, Ts};
+without_value(E) ->
+    E.
+
+line({trace_ts, P, call, MFA, {Id, Caller, Weight, New, true, true, Old}, Ts}) ->
+    io_lib:format("entry ~s ~b ~s caller=~s id=~s label=~b old=~b w=~b~n",
+                  [p(P), Ts, mfa(MFA), mfa(Caller), id(Id), label(New),
+                   label(Old), Weight]);
+line({trace_ts, P, call, MFA, {Id, Token, Caller}, Ts}) ->
+    io_lib:format("call ~s ~b ~s caller=~s id=~s label=~b from=~s~n",
+                  [p(P), Ts, mfa(MFA), mfa(Caller), id(Id), label(Token),
+                   from(Token)]);
+line({trace_ts, P, Kind, MFA, Ts}) ->
+    io_lib:format("~s ~s ~b ~s~n", [Kind, p(P), Ts, mfa(MFA)]).
+
+mfa(undefined) -> "-";
+mfa(MFA) -> io_lib:format("~0tp", [MFA]).
+id(Id) when Id =:= []; Id =:= undefined -> "-";
+id(Id) -> io_lib:format("~0tp", [Id]).
+label([]) -> 0;
+label({_, L, _, _, _}) when is_integer(L), L > 0, L < 1 bsl 58 -> L;
+label(_) -> 0.
+from([]) -> "-";
+from({_, _, _, From, _}) when is_pid(From) -> p(From);
+from(_) -> "-".
+
+p(P) ->
+    <<131, 88, 119, N, Node:N/binary, Id:32, Serial:32, Creation:32>> =
+        term_to_binary(P, [{minor_version, 2}]),
+    io_lib:format("~s.~b.~b.~b", [Node, Id, Serial, Creation]).

@@ -1,0 +1,198 @@
+/* test_base.c - the bounded buffer, and terms written and read back. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "kprofd/buf.h"
+#include "kprofd/etf.h"
+#include "kprofd/loss.h"
+#include "kprofd/term.h"
+
+static void
+buf_writes_big_endian(void **state)
+{
+	struct kp_buf b;
+
+	(void)state;
+	kp_buf_init(&b, 100);
+	kp_buf_u8(&b, 1);
+	kp_buf_be16(&b, 0x0203);
+	kp_buf_be32(&b, 0x04050607);
+	kp_buf_be64(&b, UINT64_C(0x08090a0b0c0d0e0f));
+	assert_int_equal(b.len, 15);
+	for (uint8_t i = 0; i < 15; i++)
+		assert_int_equal(b.p[i], i + 1);
+	kp_buf_free(&b);
+}
+
+static void
+buf_limit_sticks(void **state)
+{
+	struct kp_buf b;
+
+	(void)state;
+	kp_buf_init(&b, 5);
+	kp_buf_str(&b, "abc");
+	kp_buf_str(&b, "def");
+	assert_int_equal(b.err, KP_ELIMIT);
+	kp_buf_str(&b, "d");
+	assert_int_equal(b.len, 3);
+	assert_string_equal(kp_buf_cstr(&b), "");
+	kp_buf_reset(&b);
+	kp_buf_str(&b, "12345");
+	assert_int_equal(b.err, KP_OK);
+	kp_buf_u8(&b, '6');
+	assert_int_equal(b.err, KP_ELIMIT);
+	kp_buf_free(&b);
+}
+
+static void
+buf_grows_and_prints(void **state)
+{
+	struct kp_buf b;
+
+	(void)state;
+	kp_buf_init(&b, 10000);
+	for (int i = 0; i < 1000; i++)
+		kp_buf_printf(&b, "%03d,", i);
+	assert_int_equal(b.err, KP_OK);
+	assert_int_equal(b.len, 4000);
+	assert_memory_equal(b.p, "000,001,", 8);
+	assert_int_equal(strlen(kp_buf_cstr(&b)), 4000);
+	kp_buf_free(&b);
+	assert_int_equal(b.max, 10000);
+	assert_null(b.p);
+}
+
+static void
+etf_ints(void **state)
+{
+	static const int64_t ints[] = { 0, 1, 255, 256, -1, INT32_MAX,
+		(int64_t)INT32_MAX + 1, INT32_MIN, (int64_t)INT32_MIN - 1,
+		INT64_MAX, INT64_MIN };
+	struct kp_buf b;
+	struct kp_term r;
+
+	(void)state;
+	kp_buf_init(&b, 100);
+	for (size_t i = 0; i < sizeof(ints) / sizeof(ints[0]); i++) {
+		kp_buf_reset(&b);
+		kp_etf_version(&b);
+		kp_etf_int(&b, ints[i]);
+		kp_term_begin(&r, b.p, b.len);
+		assert_true(kp_term_int(&r) == ints[i]);
+		assert_int_equal(kp_term_finish(&r), KP_OK);
+	}
+	kp_buf_free(&b);
+}
+
+static void
+write_all(struct kp_buf *b)
+{
+	kp_etf_version(b);
+	kp_etf_tuple(b, 9);
+	kp_etf_atom(b, "h\xc3\xa9");
+	kp_etf_bool(b, true);
+	kp_etf_float(b, -0.25);
+	kp_etf_list(b, 1);
+	kp_etf_nil(b);
+	kp_etf_nil(b);
+	kp_etf_binary(b, "bin", 3);
+	kp_etf_string(b, "str", 3);
+	kp_etf_string(b, "", 0);
+	kp_etf_map(b, 1);
+	kp_etf_int(b, 1);
+	kp_etf_int(b, 2);
+	kp_etf_pid(b, "n@h", 4000000000u, 2, 3);
+}
+
+static void
+etf_round_trip(void **state)
+{
+	struct kp_buf b;
+	struct kp_term r;
+	struct kp_pid pid;
+	char s[3];
+
+	(void)state;
+	kp_buf_init(&b, 1000);
+	write_all(&b);
+	kp_term_begin(&r, b.p, b.len);
+	kp_term_tuple_n(&r, 9);
+	assert_true(kp_span_is(kp_term_atom(&r), "h\xc3\xa9"));
+	assert_true(kp_span_is(kp_term_atom(&r), "true"));
+	assert_int_equal((int)(kp_term_float(&r) * 100), -25);
+	assert_int_equal(kp_term_list(&r), 1);
+	kp_term_nil(&r);
+	kp_term_nil(&r);
+	assert_true(kp_span_is(kp_term_binary(&r), "bin"));
+	assert_int_equal(kp_term_string(&r, s, 3), 3);
+	assert_memory_equal(s, "str", 3);
+	assert_int_equal(kp_term_string(&r, s, 3), 0);
+	assert_int_equal(kp_term_map(&r), 1);
+	assert_true(kp_term_int(&r) == 1);
+	assert_true(kp_term_int(&r) == 2);
+	pid = kp_term_pid(&r);
+	assert_true(kp_span_is(pid.node, "n@h"));
+	assert_true(pid.id == 4000000000u);
+	assert_int_equal(pid.serial, 2);
+	assert_int_equal(pid.creation, 3);
+	assert_int_equal(kp_term_finish(&r), KP_OK);
+	kp_buf_free(&b);
+}
+
+static void
+etf_large_tuples_and_limits(void **state)
+{
+	struct kp_buf b;
+	struct kp_term r;
+	char name[256];
+
+	(void)state;
+	kp_buf_init(&b, 10000);
+	kp_etf_tuple(&b, 256);
+	for (int i = 0; i < 256; i++)
+		kp_etf_nil(&b);
+	kp_term_begin_raw(&r, b.p, b.len);
+	assert_int_equal(kp_term_raw(&r).n, b.len);
+	assert_int_equal(kp_term_finish(&r), KP_OK);
+	memset(name, 'a', sizeof(name));
+	kp_etf_atom_n(&b, name, 255);
+	assert_int_equal(b.err, KP_OK);
+	kp_etf_atom_n(&b, name, 256);
+	assert_int_equal(b.err, KP_ELIMIT);
+	kp_buf_free(&b);
+}
+
+static void
+every_error_and_loss_has_words(void **state)
+{
+	(void)state;
+	for (int e = KP_OK; e <= KP_ETIMEOUT; e++)
+		assert_string_not_equal(kp_err_str((enum kp_err)e),
+		    "unknown error");
+	for (int c = 0; c < KP_LOSS_COUNT; c++) {
+		assert_non_null(kp_loss_name((enum kp_loss)c));
+		assert_non_null(kp_loss_unit((enum kp_loss)c));
+		assert_non_null(kp_loss_help((enum kp_loss)c));
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(buf_writes_big_endian),
+		cmocka_unit_test(buf_limit_sticks),
+		cmocka_unit_test(buf_grows_and_prints),
+		cmocka_unit_test(etf_ints),
+		cmocka_unit_test(etf_round_trip),
+		cmocka_unit_test(etf_large_tuples_and_limits),
+		cmocka_unit_test(every_error_and_loss_has_words),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
