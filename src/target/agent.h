@@ -1,0 +1,102 @@
+/*
+ * agent.h - one target from the daemon's side: connect, load the agent, find
+ * out what can be armed, arm it, renew the lease, start over when the
+ * connection is lost.
+ *
+ * A state machine over one link.  Everything it learns goes to the owner
+ * through the callbacks below; it keeps no statistics.
+ */
+#ifndef KP_TARGET_AGENT_H
+#define KP_TARGET_AGENT_H
+
+#include <event2/event.h>
+
+#include "kprofd/plan.h"
+#include "target/node.h"
+
+#define AGENT_PROTOCOL 1	/* of kprof_agent.erl */
+#define AGENT_LEASE_MS 5000	/* renewed every second */
+
+enum agent_state {
+	AGENT_CONNECTING,
+	AGENT_LOOKING,		/* is an agent there already? */
+	AGENT_LOADING,
+	AGENT_STARTING,
+	AGENT_CHECKING,		/* which of our functions exist? */
+	AGENT_RATING,		/* how often are they called? */
+	AGENT_ARMING,
+	AGENT_ARMED,
+	AGENT_PAUSED,		/* by the user */
+	AGENT_TRIPPED,		/* by the agent itself; rests */
+	AGENT_STOPPING,
+	AGENT_LOST,		/* the connection is; waits to try again */
+	AGENT_ENDED
+};
+
+const char *agent_state_name(enum agent_state s);
+
+/* What the agent said of itself when it started. */
+struct agent_hello {
+	char node[256];
+	int otp;
+	bool session;		/* OTP 27+: a trace session of our own */
+	kp_dur_ns time_offset;	/* target time + this = wall time */
+};
+
+/* Once a second, in answer to the lease; counters since its start. */
+struct agent_status {
+	kp_target_ns now;
+	kp_dur_ns time_offset;
+	uint64_t seq;		/* batches sent */
+	uint64_t queue, memory;	/* messages, bytes */
+	uint64_t sent, dropped;	/* events */
+	uint64_t dropped_entries;	/* requests among dropped */
+	uint64_t entry_calls;	/* counted by the VM */
+	uint64_t unarmed_calls;	/* of those, while nothing was armed */
+};
+
+struct agent;
+
+struct agent_ops {
+	void (*on_state)(void *ctx, enum agent_state s, const char *text);
+	void (*on_hello)(void *ctx, const struct agent_hello *h);
+	/* What will be armed, or in a check would be, with call rates. */
+	void (*on_plan)(void *ctx, const struct kp_plan *plan);
+	/* A whole {kprof_events, ...} message; good during the call. */
+	void (*on_batch)(void *ctx, const uint8_t *p, size_t n);
+	void (*on_status)(void *ctx, const struct agent_status *st);
+	/* Something to be told and recorded: kind is a short static word. */
+	void (*on_notice)(void *ctx, const char *kind, const char *text);
+	/* diags of tiers.conf against this target */
+	void (*on_diags)(void *ctx, const struct kp_diags *diags);
+	/* No way on (first attach failed, refused): the agent has ended. */
+	void (*on_failed)(void *ctx, const char *why);
+	/* The end that agent_stop() asked for; a last status came before. */
+	void (*on_stopped)(void *ctx);
+};
+
+struct agent_opts {
+	const char *target, *name, *cookie;	/* borrowed */
+	const struct kp_conf *conf;		/* borrowed */
+	bool check_only;	/* stop after on_plan */
+	kp_dur_ns connect_limit;
+};
+
+/* NULL when out of memory.  Starts to connect at once. */
+struct agent *agent_new(struct event_base *base, const struct agent_opts *o,
+    const struct agent_ops *ops, void *ctx);
+void agent_free(struct agent *a);
+
+enum agent_state agent_state(const struct agent *a);
+/* Disarms, hands over what is queued, and detaches: then on_stopped. */
+void agent_stop(struct agent *a);
+/* KP_ESTATE when it is not attached. */
+enum kp_err agent_pause(struct agent *a);
+enum kp_err agent_resume(struct agent *a);
+enum kp_err agent_clear_tokens(struct agent *a);
+/* Another sampling rate for all entries: one request in n. */
+enum kp_err agent_sample(struct agent *a, uint32_t one_in);
+/* Disarms one function for good ("mod:fun/arity" as interned). */
+enum kp_err agent_disarm(struct agent *a, const char *mfa);
+
+#endif

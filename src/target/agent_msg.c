@@ -1,0 +1,273 @@
+/* agent_msg.c - see the header; nothing here keeps state. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/etf.h"
+#include "target/agent_msg.h"
+
+/* One match spec: tests on a string identity make it the longest part. */
+#define SPEC_MAX (1u << 20)
+
+static void
+put_raw(struct kp_buf *b, const struct kp_buf *raw)
+{
+	if (raw->err != KP_OK && b->err == KP_OK)
+		b->err = raw->err;
+	kp_buf_put(b, raw->p, raw->len);
+}
+
+void
+msg_rex_begin(struct kp_buf *b, const struct agent_ids *ids, const char *mod,
+    const char *fun)
+{
+	kp_etf_version(b);
+	kp_etf_tuple(b, 2);
+	put_raw(b, &ids->self);
+	kp_etf_tuple(b, 5);
+	kp_etf_atom(b, "call");
+	kp_etf_atom(b, mod);
+	kp_etf_atom(b, fun);
+}
+
+void
+msg_rex_end(struct kp_buf *b)
+{
+	kp_etf_atom(b, "user");
+}
+
+void
+msg_command(struct kp_buf *b, const struct agent_ids *ids, uint64_t ref)
+{
+	kp_etf_version(b);
+	kp_etf_tuple(b, 4);
+	kp_etf_atom(b, "kprof");
+	put_raw(b, &ids->self);
+	kp_etf_int(b, (int64_t)ref);
+}
+
+static void
+put_pair(struct kp_buf *b, const char *key, int64_t v)
+{
+	kp_etf_atom(b, key);
+	kp_etf_int(b, v);
+}
+
+static void
+put_limits(struct kp_buf *b, const struct kp_overload *l)
+{
+	put_pair(b, "max_queue", l->max_queue);
+	put_pair(b, "max_memory", (int64_t)l->max_memory);
+	put_pair(b, "max_age_ms", l->max_age / KP_NS_PER_MS);
+}
+
+void
+msg_start_args(struct kp_buf *b, const struct agent_ids *ids, const char *who,
+    const struct kp_overload *limits)
+{
+	kp_etf_list(b, 2);
+	put_raw(b, &ids->self);
+	kp_etf_map(b, 6);
+	put_pair(b, "protocol", AGENT_PROTOCOL);
+	put_pair(b, "lease_ms", AGENT_LEASE_MS);
+	kp_etf_atom(b, "who");
+	kp_etf_binary(b, who, strlen(who));
+	put_limits(b, limits);
+	kp_etf_nil(b);
+}
+
+static void
+put_mfa(struct kp_buf *b, const struct kp_plan_item *i)
+{
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, i->mod);
+	kp_etf_atom(b, i->fun);
+	kp_etf_int(b, i->arity);
+}
+
+static enum kp_err
+put_spec(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_plan_item *i, struct kp_spec_params p)
+{
+	struct kp_mfa mfa = { i->mod, i->fun, i->arity };
+	struct kp_buf spec;
+	enum kp_err e;
+
+	kp_buf_init(&spec, SPEC_MAX);
+	e = i->entry ? kp_spec_entry(c, &mfa, &p, &spec) :
+	    kp_spec_tier(c, &mfa, &p, &spec);
+	put_raw(b, &spec);
+	kp_buf_free(&spec);
+	return e;
+}
+
+/* {MFA, Kind, Spec, Fallback}: the fallback is for when 'exact' is too dear. */
+static enum kp_err
+put_item(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_plan_item *i, struct kp_spec_params p)
+{
+	enum kp_err e;
+
+	kp_etf_tuple(b, 4);
+	put_mfa(b, i);
+	kp_etf_atom(b, i->entry ? "entry" : "tier");
+	p.exact = i->exact;
+	e = put_spec(b, c, i, p);
+	if (!i->exact) {
+		kp_etf_nil(b);
+		return e;
+	}
+	p.exact = false;
+	return e != KP_OK ? e : put_spec(b, c, i, p);
+}
+
+enum kp_err
+msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
+    const struct kp_spec_params *params)
+{
+	enum kp_err e;
+
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, "arm");
+	if (plan->n > 0)
+		kp_etf_list(b, (uint32_t)plan->n);
+	for (size_t i = 0; i < plan->n; i++) {
+		e = put_item(b, c, &plan->v[i], *params);
+		if (e != KP_OK)
+			return e;
+	}
+	kp_etf_nil(b);
+	kp_etf_map(b, 3);
+	put_limits(b, &c->overload);
+	return b->err;
+}
+
+void
+msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
+    const struct kp_buf *spec)
+{
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, "spec");
+	put_mfa(b, item);
+	if (spec != NULL)
+		put_raw(b, spec);
+	else
+		kp_etf_bool(b, false);
+}
+
+void
+msg_rates(struct kp_buf *b, const struct kp_plan *plan)
+{
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "rates");
+	if (plan->n > 0)
+		kp_etf_list(b, (uint32_t)plan->n);
+	for (size_t i = 0; i < plan->n; i++)
+		put_mfa(b, &plan->v[i]);
+	kp_etf_nil(b);
+}
+
+static void
+hello_field(struct kp_term *r, struct kp_span key, struct agent_hello *h)
+{
+	char otp[8] = "";
+	struct kp_span s;
+
+	if (kp_span_is(key, "node")) {
+		s = kp_term_atom(r);
+		snprintf(h->node, sizeof(h->node), "%.*s", (int)s.n,
+		    (const char *)s.p);
+	} else if (kp_span_is(key, "otp")) {
+		kp_term_string(r, otp, sizeof(otp) - 1);
+		h->otp = atoi(otp);
+	} else if (kp_span_is(key, "time_offset")) {
+		h->time_offset = kp_term_int(r);
+	} else if (kp_span_is(key, "session")) {
+		h->session = kp_span_is(kp_term_atom(r), "true");
+	} else {
+		kp_term_skip(r);
+	}
+}
+
+enum kp_err
+msg_read_hello(struct kp_term *r, struct agent_ids *ids,
+    struct agent_hello *h)
+{
+	struct kp_span tag, pid;
+	struct kp_term check;
+	uint32_t n;
+
+	*h = (struct agent_hello){ 0 };
+	kp_term_tuple_n(r, 3);
+	tag = kp_term_atom(r);
+	pid = kp_term_raw(r);
+	n = kp_term_map(r);
+	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
+		tag = kp_term_atom(r);
+		hello_field(r, tag, h);
+	}
+	kp_term_begin_raw(&check, pid.p, pid.n);
+	kp_term_pid(&check);
+	if (r->err != KP_OK || kp_term_finish(&check) != KP_OK ||
+	    h->node[0] == '\0' || h->otp == 0)
+		return KP_EFORMAT;
+	kp_buf_reset(&ids->agent);
+	kp_buf_put(&ids->agent, pid.p, pid.n);
+	return ids->agent.err;
+}
+
+void
+msg_text(struct kp_term *r, char *text, size_t n)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, 4096);
+	kp_term_print(r, &b, n - 1);
+	snprintf(text, n, "%s", kp_buf_cstr(&b));
+	kp_buf_free(&b);
+}
+
+enum kp_err
+msg_read_status(struct kp_term *r, struct agent_status *st,
+    struct kp_span *name, char *reason, size_t n)
+{
+	*st = (struct agent_status){ 0 };
+	st->now = kp_term_int(r);
+	st->time_offset = kp_term_int(r);
+	*name = kp_term_atom(r);
+	msg_text(r, reason, n);
+	st->seq = (uint64_t)kp_term_int(r);
+	st->queue = (uint64_t)kp_term_int(r);
+	st->memory = (uint64_t)kp_term_int(r);
+	st->sent = (uint64_t)kp_term_int(r);
+	st->dropped = (uint64_t)kp_term_int(r);
+	st->dropped_entries = (uint64_t)kp_term_int(r);
+	st->entry_calls = (uint64_t)kp_term_int(r);
+	st->unarmed_calls = (uint64_t)kp_term_int(r);
+	return kp_term_finish(r);
+}
+
+enum kp_err
+msg_read_rates(struct kp_term *r, struct kp_plan *plan)
+{
+	uint32_t n = kp_term_list(r);
+	struct kp_plan_item *p;
+	struct kp_span m, f;
+	int64_t arity, rate;
+
+	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
+		kp_term_tuple_n(r, 2);
+		kp_term_tuple_n(r, 3);
+		m = kp_term_atom(r);
+		f = kp_term_atom(r);
+		arity = kp_term_int(r);
+		rate = kp_term_int(r);
+		for (p = plan->v; p < plan->v + plan->n; p++)
+			if (p->arity == arity && kp_span_is(m, p->mod) &&
+			    kp_span_is(f, p->fun))
+				p->rate = rate;
+	}
+	if (n > 0)
+		kp_term_nil(r);
+	return kp_term_finish(r);
+}

@@ -1,0 +1,54 @@
+/*
+ * agent_msg.h - the messages between kprofd and kprof_agent.erl, as bytes.
+ *
+ * To the agent:    {kprof, OurPid, Ref, Command}
+ * From the agent:  {kprof_events, ...} (kprofd/trace.h),
+ *                  {kprof_reply, Ref, Result},
+ *                  {kprof_status | kprof_bye, ...13 fields},
+ *                  {kprof_notice, Kind, ...}
+ * To and from rex: {OurPid, {call, M, F, Args, user}}, {rex, Result}
+ */
+#ifndef KP_TARGET_AGENT_MSG_H
+#define KP_TARGET_AGENT_MSG_H
+
+#include "target/agent.h"
+
+/* Our process, and the agent's, as raw terms. */
+struct agent_ids {
+	struct kp_buf self, agent;
+};
+
+/*
+ * Opens {Self, {call, M, F, Args, user}} up to Args, which the caller
+ * writes; then msg_rex_end() closes it.
+ */
+void msg_rex_begin(struct kp_buf *b, const struct agent_ids *ids,
+    const char *mod, const char *fun);
+void msg_rex_end(struct kp_buf *b);
+/* Opens {kprof, Self, Ref, Command}; the caller writes Command. */
+void msg_command(struct kp_buf *b, const struct agent_ids *ids, uint64_t ref);
+
+/* The arguments of kprof_agent:start/2. */
+void msg_start_args(struct kp_buf *b, const struct agent_ids *ids,
+    const char *who, const struct kp_overload *limits);
+/* {arm, Items, Limits} */
+enum kp_err msg_arm(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_plan *plan, const struct kp_spec_params *params);
+/* {spec, MFA, Spec}; spec NULL: false, which disarms. */
+void msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
+    const struct kp_buf *spec);
+/* {rates, MFAs} */
+void msg_rates(struct kp_buf *b, const struct kp_plan *plan);
+
+/* {ok, Pid, Hello} after the rex tuple; raw agent pid into ids->agent. */
+enum kp_err msg_read_hello(struct kp_term *r, struct agent_ids *ids,
+    struct agent_hello *h);
+/* The 13 fields behind the tag; state into *name, reason printed. */
+enum kp_err msg_read_status(struct kp_term *r, struct agent_status *st,
+    struct kp_span *name, char *reason, size_t n);
+/* [{MFA, CallsPerSecond}] into the plan. */
+enum kp_err msg_read_rates(struct kp_term *r, struct kp_plan *plan);
+/* Whatever term comes next, as text. */
+void msg_text(struct kp_term *r, char *text, size_t n);
+
+#endif

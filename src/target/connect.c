@@ -1,0 +1,151 @@
+/*
+ * connect.c - a thread that connects, and a pipe that says so.
+ *
+ * The job is shared by the loop and the thread; whoever lets go of it last
+ * frees it, so that giving up never has to wait for a silent target.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "target/connect.h"
+
+struct job {
+	atomic_int users;
+	int pipe[2];
+	char *target, *name, *cookie;
+	kp_dur_ns limit;
+	enum kp_err err;
+	struct node_conn conn;
+	char why[512];
+};
+
+struct connect {
+	struct job *job;
+	struct event *ev;
+	void (*done)(void *, enum kp_err, const struct node_conn *,
+	    const char *);
+	void *ctx;
+	bool taken;		/* the descriptor went to done() */
+};
+
+static void
+job_release(struct job *j, bool taken)
+{
+	if (j->err == KP_OK && taken)
+		j->conn.fd = -1;
+	if (atomic_fetch_sub(&j->users, 1) != 1)
+		return;
+	if (j->conn.fd >= 0)
+		close(j->conn.fd);
+	close(j->pipe[0]);
+	close(j->pipe[1]);
+	if (j->cookie != NULL)
+		explicit_bzero(j->cookie, strlen(j->cookie));
+	free(j->cookie);
+	free(j->target);
+	free(j->name);
+	free(j);
+}
+
+static void *
+job_run(void *arg)
+{
+	struct job *j = arg;
+	struct node_opts o = { .target = j->target, .name = j->name,
+		.cookie = j->cookie, .limit = j->limit };
+	struct node_conn conn = { .fd = -1 };
+	ssize_t n;
+
+	j->err = node_connect(&o, &conn, j->why, sizeof(j->why));
+	if (j->err == KP_OK)
+		j->conn = conn;
+	n = write(j->pipe[1], "", 1);
+	(void)n;	/* the reader has gone: release frees what came */
+	job_release(j, false);
+	return NULL;
+}
+
+static void
+on_pipe(evutil_socket_t fd, short what, void *ctx)
+{
+	struct connect *c = ctx;
+	struct job *j = c->job;
+	char byte;
+
+	(void)what;
+	if (read(fd, &byte, 1) != 1)
+		return;
+	c->taken = true;
+	c->done(c->ctx, j->err, &j->conn, j->why);
+}
+
+static struct job *
+job_new(const struct node_opts *o)
+{
+	struct job *j = calloc(1, sizeof(*j));
+
+	if (j == NULL)
+		return NULL;
+	j->conn.fd = -1;
+	j->limit = o->limit;
+	j->target = strdup(o->target);
+	j->cookie = strdup(o->cookie);
+	j->name = o->name != NULL ? strdup(o->name) : NULL;
+	atomic_init(&j->users, 1);
+	if (pipe2(j->pipe, O_CLOEXEC) < 0) {
+		j->pipe[0] = j->pipe[1] = -1;
+		job_release(j, false);
+		return NULL;
+	}
+	if (j->target == NULL || j->cookie == NULL ||
+	    (o->name != NULL && j->name == NULL)) {
+		job_release(j, false);
+		return NULL;
+	}
+	return j;
+}
+
+struct connect *
+connect_start(struct event_base *base, const struct node_opts *o,
+    void (*done)(void *, enum kp_err, const struct node_conn *, const char *),
+    void *ctx)
+{
+	struct connect *c = calloc(1, sizeof(*c));
+	pthread_t thread;
+
+	if (c == NULL || (c->job = job_new(o)) == NULL) {
+		free(c);
+		return NULL;
+	}
+	c->done = done;
+	c->ctx = ctx;
+	c->ev = event_new(base, c->job->pipe[0], EV_READ, on_pipe, c);
+	if (c->ev == NULL || event_add(c->ev, NULL) != 0) {
+		connect_free(c);
+		return NULL;
+	}
+	atomic_fetch_add(&c->job->users, 1);
+	if (pthread_create(&thread, NULL, job_run, c->job) != 0) {
+		atomic_fetch_sub(&c->job->users, 1);
+		connect_free(c);
+		return NULL;
+	}
+	pthread_detach(thread);
+	return c;
+}
+
+void
+connect_free(struct connect *c)
+{
+	if (c == NULL)
+		return;
+	if (c->ev != NULL)
+		event_free(c->ev);
+	job_release(c->job, c->taken);
+	free(c);
+}

@@ -1,0 +1,25 @@
+/*
+ * connect.h - node_connect() without making the event loop wait.
+ */
+#ifndef KP_TARGET_CONNECT_H
+#define KP_TARGET_CONNECT_H
+
+#include <event2/event.h>
+
+#include "target/node.h"
+
+struct connect;
+
+/*
+ * Runs node_connect() on a thread of its own and calls done() in the event
+ * loop: conn is set on KP_OK (its descriptor is the callee's), why otherwise.
+ * Strings of opts are copied.  NULL when no thread can be had.
+ */
+struct connect *connect_start(struct event_base *base,
+    const struct node_opts *opts,
+    void (*done)(void *ctx, enum kp_err e, const struct node_conn *conn,
+	const char *why), void *ctx);
+/* Forgets it: done() is not called.  Also to be called inside done(). */
+void connect_free(struct connect *c);
+
+#endif
