@@ -66,6 +66,15 @@ $(B)/gen/agent_beam.h: $(BEAM)
 
 $(call obj,src/target/agent.c): $(B)/gen/agent_beam.h
 
+# The database's schema travels along too, as one string.
+$(B)/gen/schema_sql.h: priv/schema.sql
+	@mkdir -p $(@D)
+	(cat $<; printf '\0') > $(B)/gen/schema.sql
+	xxd -i -n kp_schema_sql $(B)/gen/schema.sql | \
+	    sed 's/^unsigned char/static const &/; /^unsigned int/d' > $@
+
+$(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
+
 $(B)/kprofd: $(call obj,$(DAEMON) $(EDGES)) $(LIB)
 	$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^ $(LDLIBS_DAEMON)
 

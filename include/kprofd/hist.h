@@ -27,10 +27,11 @@
 
 #define KP_HIST_PER_OCTAVE 32
 #define KP_HIST_MIN (-960)	/* 1 ns falls into -957 */
-#define KP_HIST_MAX 1056	/* 2^33 s: all of int64_t ns */
+#define KP_HIST_MAX 1059	/* INT64_MAX ns falls here */
 
 struct kp_hist {
-	uint64_t *n;	/* owned; counts of buckets lo .. lo + len - 1 */
+	uint64_t *n;	/* owned; counts of buckets lo .. lo + len - 1,
+			   zeros at either end not ruled out */
 	int32_t lo;
 	uint32_t len;
 	uint64_t count;	/* sum of all */
@@ -38,7 +39,7 @@ struct kp_hist {
 
 void kp_hist_init(struct kp_hist *h);
 void kp_hist_free(struct kp_hist *h);
-/* Which bucket; negative durations count as 0. */
+/* Which bucket, exactly; negative durations count as 0. */
 int32_t kp_hist_bucket(kp_dur_ns d);
 /* The exact bounds of bucket i in seconds: (lower, upper]. */
 double kp_hist_lower(int32_t i);
@@ -46,10 +47,11 @@ double kp_hist_upper(int32_t i);
 /* Adds a duration `weight` times.  KP_ENOMEM: h unchanged. */
 enum kp_err kp_hist_add(struct kp_hist *h, kp_dur_ns d, uint64_t weight);
 enum kp_err kp_hist_merge(struct kp_hist *h, const struct kp_hist *from);
-/* The q-quantile (0 <= q <= 1) in ns; 0 when empty. */
+/* The q-quantile (0 <= q <= 1, nearest rank) in ns; 0 when empty. */
 kp_dur_ns kp_hist_quantile(const struct kp_hist *h, double q);
+/* Appends the stored form, which has no zeros at either end. */
 void kp_hist_write(const struct kp_hist *h, struct kp_buf *out);
-/* Replaces h by what the bytes say.  On error h is unchanged. */
+/* Replaces h by what all n bytes say.  On error h is unchanged. */
 enum kp_err kp_hist_read(struct kp_hist *h, const void *p, size_t n);
 
 #endif

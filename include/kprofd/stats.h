@@ -18,14 +18,21 @@
 /*
  * Counts of what was sampled; w_ is the same multiplied by each request's
  * weight, which estimates the truth while the sampling rate changes.
- * Times are ns.  For tier "_total", calls are requests and times are
- * requests' times; its self time is what no tier accounts for.
+ * Times are ns; sums stop at INT64_MAX.
+ *
+ * busy is the union of the tier's calls, clipped to the request; async the
+ * plain sum of its async calls' times.
+ *
+ * For tier "_total", calls are requests and total, busy, min, max and hist
+ * are requests' times.  Its self time is what no tier accounts for: the
+ * request's time less the union of all tier calls (0 where the entry is
+ * itself in a tier).  Its async figures hold each async tier call once.
  */
 struct kp_cell {
 	const char *tier, *identity;	/* borrowed; outlive the window */
 	uint64_t requests, w_requests;	/* with one call of the tier at least */
 	uint64_t calls, w_calls;	/* inside the request; all outcomes */
-	uint64_t raised, w_raised;
+	uint64_t raised, w_raised;	/* of calls, as are these two: */
 	uint64_t unfinished, w_unfinished;
 	uint64_t ambiguous, w_ambiguous;
 	uint64_t async_calls, w_async_calls;	/* not among calls */
@@ -46,9 +53,16 @@ struct kp_window {
 	uint64_t entry_calls;		/* the VM's own count; 0 if unknown */
 	uint64_t sampled;		/* requests assembled */
 	struct kp_losses losses;
-	struct kp_cell *cells;		/* sorted by tier, then identity */
+	/* "_total" first, then tiers in conf's order; within one by name. */
+	struct kp_cell *cells;
 	size_t ncells;
 };
+
+/*
+ * Adds from's figures to to's (names are left alone).  An empty cell is zero
+ * but for min, which is -1.  KP_ENOMEM: to is unchanged.
+ */
+enum kp_err kp_cell_merge(struct kp_cell *to, const struct kp_cell *from);
 
 void kp_window_free(struct kp_window *w);
 
@@ -68,16 +82,18 @@ void kp_stats_late(struct kp_stats *st, const struct kp_late_call *c);
 
 /*
  * Closes the running window [start, end) and hands it over; the next one
- * starts empty.  The caller adds losses and entry_calls.  NULL when out of
- * memory: the window then goes on.
+ * starts empty.  Its losses hold what was lost here (requests that went to
+ * _other, past KP_SERIES_MAX); the caller adds the rest, and entry_calls.
+ * NULL when out of memory: the window then goes on.
  */
 struct kp_window *kp_stats_rotate(struct kp_stats *st, kp_wall_ns start,
     kp_wall_ns end);
 
 /*
  * For each call of a request its self time in ns: its time less the union
- * of the calls it waited for (clipped to it).  -1 where it has no duration.
- * self has room for rq->ncalls.  KP_ENOMEM: self is not to be used.
+ * of the calls it waited for, which are its children in the tree (clipped
+ * to it).  -1 where it has no duration.  self has room for rq->ncalls.
+ * KP_ENOMEM: self is not to be used.
  */
 enum kp_err kp_request_self(const struct kp_request *rq, kp_dur_ns *self);
 

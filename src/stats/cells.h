@@ -1,0 +1,36 @@
+/*
+ * cells.h - the running window's cells, found by tier and identity.
+ */
+#ifndef KPROFD_STATS_CELLS_H
+#define KPROFD_STATS_CELLS_H
+
+#include <stdbool.h>
+
+#include "kprofd/stats.h"
+
+struct cells {
+	struct kp_cell *v;	/* owned, in the order they were met */
+	uint64_t *key;		/* of v[i]: identity << 8 | tier */
+	size_t n, cap;
+	uint32_t *slot;		/* index into v plus one; 0: free */
+	size_t nslots;		/* power of two, at least twice n */
+};
+
+static inline uint64_t
+cell_key(uint32_t identity, uint32_t tier)
+{
+	return (uint64_t)identity << 8 | tier;
+}
+
+void cells_free(struct cells *cs);
+/* The cell, or NULL. */
+struct kp_cell *cells_find(const struct cells *cs, uint64_t key);
+/*
+ * A new, empty cell; the key must not be there yet.  NULL when out of memory.
+ * Pointers to other cells are stale after this.
+ */
+struct kp_cell *cells_add(struct cells *cs, uint64_t key);
+/* Hands over v (freed by the caller, as are its histograms), starts empty. */
+struct kp_cell *cells_take(struct cells *cs);
+
+#endif

@@ -1,0 +1,287 @@
+/*
+ * hist.c - histograms with exponential buckets; see hist.h.
+ *
+ * A bucket is found with integers alone.  Shift the duration up until its top
+ * bit is bit 63: between 2^63 and 2^64 lie 32 borders, the same for every
+ * shift, since the borders of one octave are twice those of the octave below.
+ * An integer is <= a border if and only if it is <= the border rounded down,
+ * so the table decides exactly, at the borders too.
+ *
+ * Counts are kept densely between the lowest and the highest bucket used,
+ * grown in steps of HIST_STEP so that a new cell does not reallocate for
+ * every bucket that it meets.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/hist.h"
+
+#define HIST_STEP 16
+#define HIST_VERSION 1
+
+/* floor(10^9 * 2^((4 + j) / 32) * 2^33), by integer roots. */
+static const uint64_t borders[KP_HIST_PER_OCTAVE] = {
+	UINT64_C(0x81ffa7a9549ca6e3), UINT64_C(0x84d8626d3118d396),
+	UINT64_C(0x87c11235836d16a3), UINT64_C(0x8aba10758e1ea3cf),
+	UINT64_C(0x8dc3b8960164a7d9), UINT64_C(0x90de67fff600044c),
+	UINT64_C(0x940a7e28259fb382), UINT64_C(0x97485c9a622adb60),
+	UINT64_C(0x9a9867054d512391), UINT64_C(0x9dfb034651c99c68),
+	UINT64_C(0xa1709975dfb06757), UINT64_C(0xa4f993f3ed7b61ca),
+	UINT64_C(0xa8965f74bf065071), UINT64_C(0xac476b0df43f745f),
+	UINT64_C(0xb00d2843e1060dc2), UINT64_C(0xb3e80b172fd51af7),
+	UINT64_C(0xb7d88a12d0dd9ea0), UINT64_C(0xbbdf1e5a373ce5c6),
+	UINT64_C(0xbffc43b7e604a922), UINT64_C(0xc43078ac4ed47ae7),
+	UINT64_C(0xc87c3e7d03cdbec3), UINT64_C(0xcce019443eb56ce4),
+	UINT64_C(0xd15c9000bf211c1f), UINT64_C(0xd5f22ca6019743e0),
+	UINT64_C(0xdaa17c2cd19555db), UINT64_C(0xdf6b0ea438793a89),
+	UINT64_C(0xe44f7742cb56e3dd), UINT64_C(0xe94f4c7859ce1066),
+	UINT64_C(0xee6b280000000000), UINT64_C(0xf3a3a6f29dd0c333),
+	UINT64_C(0xf8f969d9b5abf948), UINT64_C(0xfe6d14c2b5114024),
+};
+
+void
+kp_hist_init(struct kp_hist *h)
+{
+	*h = (struct kp_hist){ 0 };
+}
+
+void
+kp_hist_free(struct kp_hist *h)
+{
+	free(h->n);
+	kp_hist_init(h);
+}
+
+int32_t
+kp_hist_bucket(kp_dur_ns d)
+{
+	uint64_t x = d < 1 ? 1 : (uint64_t)d;
+	int top = 63 - __builtin_clzll(x);
+	uint32_t lo = 0, hi = KP_HIST_PER_OCTAVE, mid;
+
+	x <<= 63 - top;
+	/* the first border that is not below x; 32 if there is none */
+	while (lo < hi) {
+		mid = (lo + hi) / 2;
+		if (x <= borders[mid])
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return 3 + (int32_t)lo + KP_HIST_PER_OCTAVE * (top - 30);
+}
+
+double
+kp_hist_lower(int32_t i)
+{
+	return exp2((double)i / KP_HIST_PER_OCTAVE);
+}
+
+double
+kp_hist_upper(int32_t i)
+{
+	return kp_hist_lower(i + 1);
+}
+
+static int32_t
+step_down(int32_t i)
+{
+	return i >= 0 ? i / HIST_STEP * HIST_STEP :
+	    -((HIST_STEP - 1 - i) / HIST_STEP * HIST_STEP);
+}
+
+/* Makes room for the buckets lo .. hi. */
+static enum kp_err
+hist_cover(struct kp_hist *h, int32_t lo, int32_t hi)
+{
+	uint64_t *n;
+	uint32_t len;
+
+	if (h->len > 0) {
+		if (lo >= h->lo && hi < h->lo + (int32_t)h->len)
+			return KP_OK;
+		if (lo > h->lo)
+			lo = h->lo;
+		if (hi < h->lo + (int32_t)h->len - 1)
+			hi = h->lo + (int32_t)h->len - 1;
+	}
+	lo = step_down(lo);
+	len = (uint32_t)(step_down(hi) + HIST_STEP - lo);
+	n = calloc(len, sizeof(*n));
+	if (n == NULL)
+		return KP_ENOMEM;
+	if (h->len > 0)
+		memcpy(n + (h->lo - lo), h->n, h->len * sizeof(*n));
+	free(h->n);
+	h->n = n;
+	h->lo = lo;
+	h->len = len;
+	return KP_OK;
+}
+
+enum kp_err
+kp_hist_add(struct kp_hist *h, kp_dur_ns d, uint64_t weight)
+{
+	int32_t i = kp_hist_bucket(d);
+	enum kp_err err = hist_cover(h, i, i);
+
+	if (err != KP_OK)
+		return err;
+	h->n[i - h->lo] += weight;
+	h->count += weight;
+	return KP_OK;
+}
+
+enum kp_err
+kp_hist_merge(struct kp_hist *h, const struct kp_hist *from)
+{
+	enum kp_err err;
+
+	if (from->len == 0)
+		return KP_OK;
+	err = hist_cover(h, from->lo, from->lo + (int32_t)from->len - 1);
+	if (err != KP_OK)
+		return err;
+	for (uint32_t i = 0; i < from->len; i++)
+		h->n[from->lo - h->lo + (int32_t)i] += from->n[i];
+	h->count += from->count;
+	return KP_OK;
+}
+
+kp_dur_ns
+kp_hist_quantile(const struct kp_hist *h, double q)
+{
+	double rank, at, ns;
+	uint64_t seen = 0;
+	uint32_t i, last = 0;
+
+	if (h->count == 0)
+		return 0;
+	/* nearest rank; the small term takes back the rounding of q */
+	rank = ceil(q * (double)h->count - 1e-9);
+	for (i = 0; i < h->len; i++) {
+		if (h->n[i] == 0)
+			continue;
+		last = i;
+		seen += h->n[i];
+		if ((double)seen >= rank)
+			break;
+	}
+	/* the geometric middle of the bucket: at most 2^(1/64) off */
+	at = (double)(h->lo + (int32_t)last) + 0.5;
+	ns = exp2(at / KP_HIST_PER_OCTAVE) * 1e9;
+	if (ns >= 9.2e18)
+		return INT64_MAX;
+	return ns < 1 ? 1 : llround(ns);
+}
+
+static void
+put_varint(struct kp_buf *b, uint64_t v)
+{
+	while (v >= 0x80) {
+		kp_buf_u8(b, (uint8_t)(v | 0x80));
+		v >>= 7;
+	}
+	kp_buf_u8(b, (uint8_t)v);
+}
+
+void
+kp_hist_write(const struct kp_hist *h, struct kp_buf *out)
+{
+	uint32_t first = 0, end = h->len;
+	int32_t lo;
+
+	while (first < end && h->n[first] == 0)
+		first++;
+	while (end > first && h->n[end - 1] == 0)
+		end--;
+	lo = first < end ? h->lo + (int32_t)first : 0;
+	kp_buf_u8(out, HIST_VERSION);
+	put_varint(out, lo < 0 ? 2 * (uint64_t)-(int64_t)lo - 1 :
+	    2 * (uint64_t)lo);
+	put_varint(out, end - first);
+	while (first < end)
+		put_varint(out, h->n[first++]);
+}
+
+struct in {
+	const uint8_t *p, *end;
+	enum kp_err err;	/* sticks */
+};
+
+static uint64_t
+get_varint(struct in *in)
+{
+	uint64_t v = 0;
+	uint8_t b;
+
+	for (unsigned shift = 0; in->err == KP_OK; shift += 7) {
+		if (in->p == in->end) {
+			in->err = KP_ESHORT;
+			break;
+		}
+		b = *in->p++;
+		/* the tenth byte holds bit 63 and nothing else */
+		if (shift == 63 && b > 1) {
+			in->err = KP_EFORMAT;
+			break;
+		}
+		v |= (uint64_t)(b & 0x7f) << shift;
+		if (b < 0x80)
+			return v;
+	}
+	return 0;
+}
+
+/* Reads the counts into fresh memory: h is the caller's only when all is. */
+static enum kp_err
+read_counts(struct in *in, struct kp_hist *h)
+{
+	h->n = calloc(h->len > 0 ? h->len : 1, sizeof(*h->n));
+	if (h->n == NULL)
+		return KP_ENOMEM;
+	for (uint32_t i = 0; i < h->len; i++) {
+		h->n[i] = get_varint(in);
+		if (in->err == KP_OK &&
+		    __builtin_add_overflow(h->count, h->n[i], &h->count))
+			in->err = KP_EFORMAT;
+	}
+	if (in->err == KP_OK && in->p != in->end)
+		in->err = KP_EFORMAT;
+	if (in->err != KP_OK)
+		kp_hist_free(h);
+	return in->err;
+}
+
+enum kp_err
+kp_hist_read(struct kp_hist *h, const void *p, size_t n)
+{
+	struct in in = { .p = p, .end = (const uint8_t *)p + n };
+	struct kp_hist new = { 0 };
+	uint64_t zigzag, len;
+	int64_t lo;
+	enum kp_err err;
+
+	if (n == 0)
+		return KP_ESHORT;
+	if (*in.p++ != HIST_VERSION)
+		return KP_EFORMAT;
+	zigzag = get_varint(&in);
+	len = get_varint(&in);
+	if (in.err != KP_OK)
+		return in.err;
+	if (zigzag > 2 * KP_HIST_MAX || len > KP_HIST_MAX - KP_HIST_MIN + 1)
+		return KP_EFORMAT;
+	lo = zigzag & 1 ? -(int64_t)(zigzag / 2) - 1 : (int64_t)(zigzag / 2);
+	if (lo < KP_HIST_MIN || lo + (int64_t)len - 1 > KP_HIST_MAX)
+		return KP_EFORMAT;
+	new.lo = (int32_t)lo;
+	new.len = (uint32_t)len;
+	err = read_counts(&in, &new);
+	if (err != KP_OK)
+		return err;
+	kp_hist_free(h);
+	*h = new;
+	return KP_OK;
+}

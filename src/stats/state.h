@@ -1,0 +1,25 @@
+/* state.h - what stats.c and window.c share. */
+#ifndef KPROFD_STATS_STATE_H
+#define KPROFD_STATS_STATE_H
+
+#include "cells.h"
+#include "kprofd/stats.h"
+
+#define TIER_TOTAL 0			/* conf->tiers[t] is tier t + 1 */
+#define TIERS (KP_TIER_MAX + 1)
+
+struct kp_stats {
+	const struct kp_conf *conf;
+	const char *node;
+	const struct kp_requests *rs;
+	struct cells cells;
+	uint64_t sampled;
+	struct kp_losses losses;
+
+	/* scratch, kept from request to request; ncalls of each */
+	kp_dur_ns *self;
+	kp_target_ns *reach;
+	size_t cap;
+};
+
+#endif

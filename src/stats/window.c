@@ -1,0 +1,167 @@
+/*
+ * window.c - closes windows: adds up all identities, sorts, hands over.
+ *
+ * All or nothing: until every allocation has succeeded the running window
+ * is untouched, so that a failed rotation loses nothing.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sat.h"
+#include "state.h"
+
+static void
+cells_release(struct kp_cell *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		kp_hist_free(&v[i].hist);
+	free(v);
+}
+
+void
+kp_window_free(struct kp_window *w)
+{
+	if (w == NULL)
+		return;
+	cells_release(w->cells, w->ncells);
+	free(w);
+}
+
+enum kp_err
+kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
+{
+	enum kp_err err = kp_hist_merge(&to->hist, &from->hist);
+
+	if (err != KP_OK)
+		return err;
+#define COUNT(f) (to->f += from->f, to->w_##f += from->w_##f)
+#define TIME(f) (to->f = sat_add(to->f, from->f), \
+    to->w_##f = sat_add(to->w_##f, from->w_##f))
+	COUNT(requests);
+	COUNT(calls);
+	COUNT(raised);
+	COUNT(unfinished);
+	COUNT(ambiguous);
+	COUNT(async_calls);
+	COUNT(timed);
+	TIME(total);
+	TIME(self);
+	TIME(busy);
+	TIME(async);
+#undef COUNT
+#undef TIME
+	if (from->min >= 0 && (to->min < 0 || from->min < to->min))
+		to->min = from->min;
+	if (from->max > to->max)
+		to->max = from->max;
+	return KP_OK;
+}
+
+/* Adds every cell to its tier's identity _total; which tiers there are. */
+static enum kp_err
+sum_identities(const struct kp_stats *st, struct kp_cell *total,
+    uint64_t *tiers)
+{
+	enum kp_err err = KP_OK;
+	uint32_t t;
+
+	*tiers = 0;
+	for (size_t i = 0; i < st->cells.n && err == KP_OK; i++) {
+		t = st->cells.key[i] & 0xff;
+		if (!(*tiers >> t & 1)) {
+			*tiers |= UINT64_C(1) << t;
+			total[t] = (struct kp_cell){
+				.tier = st->cells.v[i].tier,
+				.identity = kp_requests_identity(st->rs,
+				    KP_IDENT_TOTAL),
+				.min = -1,
+			};
+		}
+		err = kp_cell_merge(&total[t], &st->cells.v[i]);
+	}
+	return err;
+}
+
+/* A cell on its way into the window, with what it sorts by. */
+struct ranked {
+	uint32_t tier;
+	bool total;
+	const struct kp_cell *cell;
+};
+
+static int
+ranked_cmp(const void *pa, const void *pb)
+{
+	const struct ranked *a = pa, *b = pb;
+
+	if (a->tier != b->tier)
+		return a->tier < b->tier ? -1 : 1;
+	if (a->total != b->total)
+		return a->total ? -1 : 1;
+	return strcmp(a->cell->identity, b->cell->identity);
+}
+
+static size_t
+rank_cells(const struct kp_stats *st, const struct kp_cell *total,
+    uint64_t tiers, struct ranked *out)
+{
+	size_t n = 0;
+
+	for (uint32_t t = 0; t < TIERS; t++) {
+		if (tiers >> t & 1)
+			out[n++] = (struct ranked){ t, true, &total[t] };
+	}
+	for (size_t i = 0; i < st->cells.n; i++)
+		out[n++] = (struct ranked){ st->cells.key[i] & 0xff, false,
+			&st->cells.v[i] };
+	qsort(out, n, sizeof(*out), ranked_cmp);
+	return n;
+}
+
+static struct kp_window *
+window_new(const struct kp_stats *st, size_t cells)
+{
+	struct kp_window *w = calloc(1, sizeof(*w));
+
+	if (w == NULL)
+		return NULL;
+	w->cells = calloc(cells, sizeof(*w->cells));
+	if (w->cells == NULL) {
+		free(w);
+		return NULL;
+	}
+	w->node = st->node;
+	w->sampled = st->sampled;
+	w->losses = st->losses;
+	return w;
+}
+
+struct kp_window *
+kp_stats_rotate(struct kp_stats *st, kp_wall_ns start, kp_wall_ns end)
+{
+	struct kp_cell total[TIERS];
+	uint64_t tiers;
+	struct kp_window *w = window_new(st, st->cells.n + TIERS);
+	struct ranked *order = calloc(st->cells.n + TIERS, sizeof(*order));
+	enum kp_err err = sum_identities(st, total, &tiers);
+
+	if (w == NULL || order == NULL || err != KP_OK) {
+		for (uint32_t t = 0; t < TIERS; t++) {
+			if (tiers >> t & 1)
+				kp_hist_free(&total[t].hist);
+		}
+		kp_window_free(w);
+		free(order);
+		return NULL;
+	}
+	w->start = start;
+	w->end = end;
+	w->ncells = rank_cells(st, total, tiers, order);
+	for (size_t i = 0; i < w->ncells; i++)
+		w->cells[i] = *order[i].cell;
+	free(order);
+	free(cells_take(&st->cells));
+	st->sampled = 0;
+	st->losses = (struct kp_losses){ 0 };
+	return w;
+}

@@ -1,0 +1,203 @@
+/* db.c - statements, rows and transactions of the writing connection. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "db.h"
+
+/* A cache past this is emptied: identities come from outside. */
+#define IDS_MAX 65536
+
+#define DIM_SQL(dim, table) \
+	[ST_DIM_FIND + dim] = "select id from " table " where name = ?", \
+	[ST_DIM_ADD + dim] = "insert into " table " (name) values (?)"
+
+static const char *const sql[ST_COUNT] = {
+	[ST_BEGIN] = "begin immediate",
+	[ST_COMMIT] = "commit",
+	[ST_WINDOW] = "insert into time_window (run_id, node_id, level,"
+	    " start_ns, end_ns, entry_calls, sampled)"
+	    " values (?, ?, 0, ?, ?, ?, ?)",
+	[ST_STAT] = "insert into stat (window_id, tier_id, identity_id,"
+	    " requests, w_requests, calls, w_calls, raised, w_raised,"
+	    " unfinished, w_unfinished, ambiguous, w_ambiguous, async_calls,"
+	    " w_async_calls, timed, w_timed, total_ns, w_total_ns, self_ns,"
+	    " w_self_ns, busy_ns, w_busy_ns, async_ns, w_async_ns, min_ns,"
+	    " max_ns, p50_ns, p90_ns, p95_ns, p99_ns, hist)"
+	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[ST_LOSS] = "insert into loss (window_id, cause_id, n)"
+	    " values (?, ?, ?)",
+	[ST_REQUEST] = "insert into request (run_id, node_id, identity_id,"
+	    " start_ns, total_ns, label, parent_label, weight, outcome)"
+	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[ST_CALL] = "insert into call (request_id, seq, parent, depth,"
+	    " function_id, tier_id, pid, start_ns, total_ns, self_ns, outcome,"
+	    " async) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[ST_EVENT] = "insert into event (run_id, node_id, at_ns, kind, text)"
+	    " values (?, ?, ?, ?, ?)",
+	DIM_SQL(DIM_NODE, "node"),
+	DIM_SQL(DIM_TIER, "tier"),
+	DIM_SQL(DIM_IDENTITY, "identity"),
+	DIM_SQL(DIM_FUNCTION, "function"),
+};
+
+void
+db_fail(struct kp_db *db, int rc)
+{
+	if (rc == SQLITE_OK || rc == SQLITE_DONE || rc == SQLITE_ROW ||
+	    db->rc != SQLITE_OK)
+		return;
+	db->rc = rc;
+	snprintf(db->why, sizeof(db->why), "%s", rc == SQLITE_NOMEM ?
+	    "out of memory" : sqlite3_errmsg(db->conn));
+}
+
+int64_t
+db_last_id(const struct kp_db *db)
+{
+	return sqlite3_last_insert_rowid(db->conn);
+}
+
+/* Statements are prepared when first needed: a schema error shows there. */
+static sqlite3_stmt *
+stmt_get(struct kp_db *db, enum stmt which)
+{
+	if (db->st[which] == NULL)
+		db_fail(db, sqlite3_prepare_v3(db->conn, sql[which], -1,
+		    SQLITE_PREPARE_PERSISTENT, &db->st[which], NULL));
+	return db->st[which];
+}
+
+static void
+stmt_run(struct kp_db *db, enum stmt which)
+{
+	sqlite3_stmt *st;
+
+	if (db->rc != SQLITE_OK)
+		return;
+	st = stmt_get(db, which);
+	if (st == NULL)
+		return;
+	db_fail(db, sqlite3_step(st));
+	sqlite3_reset(st);
+}
+
+void
+db_begin(struct kp_db *db)
+{
+	db->rc = SQLITE_OK;
+	stmt_run(db, ST_BEGIN);
+}
+
+int
+db_commit(struct kp_db *db)
+{
+	int rc;
+
+	stmt_run(db, ST_COMMIT);
+	rc = db->rc;
+	db->rc = SQLITE_OK;
+	if (rc == SQLITE_OK)
+		return rc;
+	/* some errors have rolled back already */
+	if (!sqlite3_get_autocommit(db->conn))
+		sqlite3_exec(db->conn, "rollback", NULL, NULL, NULL);
+	/* ids made in this transaction are gone with it */
+	names_clear(&db->ids);
+	return rc;
+}
+
+void
+row_start(struct kp_db *db, enum stmt which)
+{
+	db->row = db->rc == SQLITE_OK ? stmt_get(db, which) : NULL;
+	db->col = 0;
+}
+
+void
+row_int(struct kp_db *db, int64_t v)
+{
+	if (db->rc == SQLITE_OK)
+		db_fail(db, sqlite3_bind_int64(db->row, ++db->col, v));
+}
+
+void
+row_opt(struct kp_db *db, bool is, int64_t v)
+{
+	if (is)
+		row_int(db, v);
+	else if (db->rc == SQLITE_OK)
+		db_fail(db, sqlite3_bind_null(db->row, ++db->col));
+}
+
+void
+row_text(struct kp_db *db, const char *s)
+{
+	if (db->rc == SQLITE_OK)
+		db_fail(db, sqlite3_bind_text(db->row, ++db->col, s, -1,
+		    SQLITE_STATIC));
+}
+
+void
+row_blob(struct kp_db *db, const void *p, size_t n)
+{
+	if (db->rc == SQLITE_OK)
+		db_fail(db, sqlite3_bind_blob64(db->row, ++db->col, p, n,
+		    SQLITE_STATIC));
+}
+
+void
+row_end(struct kp_db *db)
+{
+	if (db->row == NULL)
+		return;
+	if (db->rc == SQLITE_OK)
+		db_fail(db, sqlite3_step(db->row));
+	sqlite3_reset(db->row);
+	db->row = NULL;
+}
+
+static int64_t
+dim_select(struct kp_db *db, enum dim which, const char *name)
+{
+	int64_t id = 0;
+
+	row_start(db, ST_DIM_FIND + which);
+	row_text(db, name);
+	if (db->rc == SQLITE_OK) {
+		int rc = sqlite3_step(db->row);
+
+		db_fail(db, rc);
+		if (rc == SQLITE_ROW)
+			id = sqlite3_column_int64(db->row, 0);
+	}
+	if (db->row != NULL)
+		sqlite3_reset(db->row);
+	db->row = NULL;
+	return id;
+}
+
+int64_t
+db_dim(struct kp_db *db, enum dim which, const char *name)
+{
+	const struct name *n = names_find(&db->ids, which, name);
+	int64_t id;
+
+	if (n != NULL)
+		return n->id;
+	id = dim_select(db, which, name);
+	if (id == 0) {
+		row_start(db, ST_DIM_ADD + which);
+		row_text(db, name);
+		row_end(db);
+		id = db_last_id(db);
+	}
+	if (db->rc != SQLITE_OK)
+		return 0;
+	if (db->ids.n >= IDS_MAX)
+		names_clear(&db->ids);
+	/* not cached is only slower */
+	names_put(&db->ids, which, name, id);
+	return id;
+}

@@ -1,0 +1,78 @@
+/*
+ * db.h - the writing connection: prepared statements, row ids of names,
+ * transactions.  Private to src/store; one thread at a time.
+ *
+ * Errors stick: after the first one in a transaction everything does
+ * nothing, until db_commit says so and starts afresh.
+ */
+#ifndef KPROFD_STORE_DB_H
+#define KPROFD_STORE_DB_H
+
+#include <sqlite3.h>
+
+#include "names.h"
+#include "store.h"
+
+enum dim { DIM_NODE, DIM_TIER, DIM_IDENTITY, DIM_FUNCTION, DIM_COUNT };
+
+enum stmt {
+	ST_BEGIN,
+	ST_COMMIT,
+	ST_WINDOW,
+	ST_STAT,
+	ST_LOSS,
+	ST_REQUEST,
+	ST_CALL,
+	ST_EVENT,
+	ST_DIM_FIND,				/* and one for each dim */
+	ST_DIM_ADD = ST_DIM_FIND + DIM_COUNT,	/* the same */
+	ST_COUNT = ST_DIM_ADD + DIM_COUNT
+};
+
+struct kp_db {
+	sqlite3 *conn;
+	int lock;		/* see schema.c */
+	sqlite3_stmt *st[ST_COUNT];
+	struct names ids;	/* by enum dim */
+	int64_t run;
+	int64_t cause[KP_LOSS_COUNT];
+	struct kp_buf blob;
+
+	int rc;			/* first error of this transaction */
+	char why[256];		/* its text */
+	sqlite3_stmt *row;	/* being filled in */
+	int col;
+};
+
+/* run.c: opens, marks earlier runs, starts this one. */
+enum kp_err db_open(struct kp_db **out, const struct kp_store_opts *o,
+    char **why);
+/* Ends the run well, leaves one file.  lost: rows not yet accounted for. */
+void db_close(struct kp_db *db, uint64_t lost);
+
+void db_begin(struct kp_db *db);
+/* SQLITE_OK, or the first error, and then nothing was written. */
+int db_commit(struct kp_db *db);
+/* Notes an error of SQLite's, if it is one and the first. */
+void db_fail(struct kp_db *db, int rc);
+int64_t db_last_id(const struct kp_db *db);
+
+/* A row: start, fill in column by column, end. */
+void row_start(struct kp_db *db, enum stmt which);
+void row_int(struct kp_db *db, int64_t v);
+/* null unless there is one */
+void row_opt(struct kp_db *db, bool is, int64_t v);
+void row_text(struct kp_db *db, const char *s);
+void row_blob(struct kp_db *db, const void *p, size_t n);
+void row_end(struct kp_db *db);
+
+/* The row id of a name, made if need be.  Not while a row is filled in. */
+int64_t db_dim(struct kp_db *db, enum dim which, const char *name);
+
+/* rows.c, tree.c: what is stored. */
+void db_window(struct kp_db *db, const struct kp_window *w, uint64_t lost);
+void db_happening(struct kp_db *db, const struct kp_happening *h);
+void db_tree(struct kp_db *db, const struct kp_tree *t);
+uint64_t db_window_rows(const struct kp_window *w);
+
+#endif

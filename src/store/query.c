@@ -1,0 +1,292 @@
+/*
+ * query.c - the typed queries: tiers, slow requests, trees, events, runs.
+ * What adds windows up is in sum.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "read.h"
+
+enum kp_err
+kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out)
+{
+	struct kp_query_tiers t = { 0 };
+	enum kp_err err;
+	const char **v;
+	struct read rd;
+
+	read_start(&rd, q, "select name from tier where name <> '_total'"
+	    " order by position is null, position, name");
+	while (read_next(&rd)) {
+		v = read_grow(&rd, t.v, t.n, sizeof(*t.v));
+		if (v == NULL)
+			break;
+		t.v = v;
+		t.v[t.n++] = read_text(&rd, 0);
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = t;
+	else
+		kp_query_tiers_free(&t);
+	return err;
+}
+
+void
+kp_query_tiers_free(struct kp_query_tiers *t)
+{
+	free(t->v);
+	*t = (struct kp_query_tiers){ 0 };
+}
+
+#define REQUEST_COLUMNS "q.id, q.start_ns, q.total_ns, n.name, i.name," \
+	" q.label, q.parent_label, q.weight, q.outcome," \
+	" (select count(*) from call c where c.request_id = q.id)" \
+	" from request q join node n on n.id = q.node_id" \
+	" join identity i on i.id = q.identity_id"
+
+static void
+request_row(struct read *rd, struct kp_query_request *r)
+{
+	*r = (struct kp_query_request){
+		.id = read_int(rd, 0),
+		.start = read_int(rd, 1),
+		.total = read_dur(rd, 2),
+		.node = read_text(rd, 3),
+		.identity = read_text(rd, 4),
+		.label = (uint64_t)read_int(rd, 5),
+		.parent_label = (uint64_t)read_int(rd, 6),
+		.weight = (uint32_t)read_int(rd, 7),
+		.outcome = (uint8_t)read_int(rd, 8),
+		.ncalls = (uint32_t)read_int(rd, 9),
+	};
+}
+
+enum kp_err
+kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
+    size_t limit, struct kp_query_requests *out)
+{
+	struct kp_query_requests s = { 0 };
+	struct kp_query_request *v;
+	enum kp_err err;
+	struct read rd;
+
+	read_start(&rd, q, "select " REQUEST_COLUMNS
+	    " where q.start_ns >= ?1 and q.start_ns < ?2"
+	    " and (?3 is null or n.name glob ?3)"
+	    " and (?4 is null or i.name = ?4)"
+	    " order by q.total_ns desc, q.id limit ?5");
+	read_bind(&rd, r->since);
+	read_bind(&rd, r->until);
+	read_bind_text(&rd, r->node);
+	read_bind_text(&rd, r->identity);
+	read_bind(&rd, (int64_t)limit);
+	while (read_next(&rd)) {
+		v = read_grow(&rd, s.v, s.n, sizeof(*s.v));
+		if (v == NULL)
+			break;
+		s.v = v;
+		request_row(&rd, &s.v[s.n++]);
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = s;
+	else
+		kp_query_requests_free(&s);
+	return err;
+}
+
+void
+kp_query_requests_free(struct kp_query_requests *s)
+{
+	free(s->v);
+	*s = (struct kp_query_requests){ 0 };
+}
+
+static void
+call_row(struct read *rd, struct kp_query_call *c, size_t seq)
+{
+	kp_dur_ns parent = read_dur(rd, 0);
+
+	*c = (struct kp_query_call){
+		/* a caller may index with it: never trust the file */
+		.parent = parent >= 0 && (uint64_t)parent < seq ?
+		    (uint32_t)parent : KP_NONE,
+		.depth = (uint32_t)read_int(rd, 1),
+		.fn = read_text(rd, 2),
+		.tier = read_text(rd, 3),
+		.pid = read_text(rd, 4),
+		.start = read_int(rd, 5),
+		.total = read_dur(rd, 6),
+		.self = read_dur(rd, 7),
+		.outcome = (uint8_t)read_int(rd, 8),
+		.async = read_int(rd, 9) != 0,
+	};
+}
+
+static enum kp_err
+read_calls(struct kp_query *q, struct kp_query_tree *t)
+{
+	struct kp_query_call *v;
+	struct read rd;
+
+	read_start(&rd, q, "select c.parent, c.depth, f.name, t.name, c.pid,"
+	    " c.start_ns, c.total_ns, c.self_ns, c.outcome, c.async"
+	    " from call c join function f on f.id = c.function_id"
+	    " left join tier t on t.id = c.tier_id"
+	    " where c.request_id = ? order by c.seq");
+	read_bind(&rd, t->request.id);
+	while (read_next(&rd)) {
+		v = read_grow(&rd, t->calls, t->ncalls, sizeof(*v));
+		if (v == NULL)
+			break;
+		t->calls = v;
+		call_row(&rd, &t->calls[t->ncalls], t->ncalls);
+		t->ncalls++;
+	}
+	return read_end(&rd);
+}
+
+enum kp_err
+kp_query_tree(struct kp_query *q, int64_t id, struct kp_query_tree *out)
+{
+	struct kp_query_tree t = { 0 };
+	bool found = false;
+	enum kp_err err;
+	struct read rd;
+
+	read_start(&rd, q, "select " REQUEST_COLUMNS " where q.id = ?");
+	read_bind(&rd, id);
+	if (read_next(&rd)) {
+		found = true;
+		request_row(&rd, &t.request);
+	}
+	err = read_end(&rd);
+	if (err == KP_OK && !found)
+		return KP_ENOENT;
+	if (err == KP_OK)
+		err = read_calls(q, &t);
+	if (err == KP_OK)
+		*out = t;
+	else
+		kp_query_tree_free(&t);
+	return err;
+}
+
+void
+kp_query_tree_free(struct kp_query_tree *t)
+{
+	free(t->calls);
+	*t = (struct kp_query_tree){ 0 };
+}
+
+enum kp_err
+kp_query_events(struct kp_query *q, const struct kp_query_range *r,
+    size_t limit, struct kp_query_events *out)
+{
+	struct kp_query_events e = { 0 };
+	struct kp_query_event *v;
+	enum kp_err err;
+	struct read rd;
+
+	read_start(&rd, q, "select at_ns, run_id, name, kind, text from ("
+	    "select e.id, e.at_ns, e.run_id, n.name, e.kind, e.text"
+	    " from event e join node n on n.id = e.node_id"
+	    " where e.at_ns >= ?1 and e.at_ns < ?2"
+	    " and (?3 is null or n.name = '' or n.name glob ?3)"
+	    " order by e.at_ns desc, e.id desc limit ?4)"
+	    " order by at_ns, id");
+	read_bind(&rd, r->since);
+	read_bind(&rd, r->until);
+	read_bind_text(&rd, r->node);
+	read_bind(&rd, (int64_t)limit);
+	while (read_next(&rd)) {
+		v = read_grow(&rd, e.v, e.n, sizeof(*e.v));
+		if (v == NULL)
+			break;
+		e.v = v;
+		e.v[e.n++] = (struct kp_query_event){ read_int(&rd, 0),
+			read_int(&rd, 1), read_text(&rd, 2),
+			read_text(&rd, 3), read_text(&rd, 4) };
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = e;
+	else
+		kp_query_events_free(&e);
+	return err;
+}
+
+void
+kp_query_events_free(struct kp_query_events *e)
+{
+	free(e->v);
+	*e = (struct kp_query_events){ 0 };
+}
+
+static void
+run_row(struct read *rd, struct kp_query_run *r)
+{
+	kp_dur_ns clean = read_dur(rd, 3);
+
+	*r = (struct kp_query_run){
+		.id = read_int(rd, 0),
+		.started = read_int(rd, 1),
+		.ended = read_int(rd, 2),
+		.state = clean < 0 ? KP_RUN_RUNNING :
+		    clean == 1 ? KP_RUN_CLEAN : KP_RUN_UNCLEAN,
+		.interval = read_int(rd, 4),
+		.version = read_text(rd, 5),
+		.tiers_text = read_text(rd, 6),
+	};
+}
+
+enum kp_err
+kp_query_runs(struct kp_query *q, size_t limit, struct kp_query_runs *out)
+{
+	struct kp_query_runs r = { 0 };
+	struct kp_query_run *v;
+	enum kp_err err;
+	struct read rd;
+
+	read_start(&rd, q, "select id, started_ns, ended_ns, clean,"
+	    " interval_ns, version, tiers_conf from run"
+	    " order by id desc limit ?");
+	read_bind(&rd, (int64_t)limit);
+	while (read_next(&rd)) {
+		v = read_grow(&rd, r.v, r.n, sizeof(*r.v));
+		if (v == NULL)
+			break;
+		r.v = v;
+		run_row(&rd, &r.v[r.n++]);
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = r;
+	else
+		kp_query_runs_free(&r);
+	return err;
+}
+
+void
+kp_query_runs_free(struct kp_query_runs *r)
+{
+	free(r->v);
+	*r = (struct kp_query_runs){ 0 };
+}
+
+enum kp_err
+kp_query_span(struct kp_query *q, kp_wall_ns *first, kp_wall_ns *last)
+{
+	struct read rd;
+
+	*first = *last = 0;
+	read_start(&rd, q, "select (select min(start_ns) from time_window),"
+	    " (select max(end_ns) from (select end_ns from time_window"
+	    " order by start_ns desc limit 100))");
+	if (read_next(&rd)) {
+		*first = read_int(&rd, 0);
+		*last = read_int(&rd, 1);
+	}
+	return read_end(&rd);
+}

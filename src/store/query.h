@@ -1,0 +1,147 @@
+/*
+ * query.h - reads a kprofd database: the client's side.
+ *
+ * Reads while a daemon writes, and reads what a crash left; never writes.
+ * Texts in the results are borrowed from the kp_query and live until it is
+ * closed; everything else belongs to the caller.  Ranges are [since, until)
+ * in wall time; a window or request belongs to the range that it starts in.
+ * On error nothing is returned and kp_query_why() says what happened.
+ */
+#ifndef KPROFD_QUERY_H
+#define KPROFD_QUERY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kprofd/stats.h"
+
+struct kp_query;
+
+/* On error *why is one line for the user, owned by the caller. */
+enum kp_err kp_query_open(struct kp_query **out, const char *path,
+    char **why);
+void kp_query_close(struct kp_query *q);
+/* The last error, in words; "" if none. */
+const char *kp_query_why(const struct kp_query *q);
+
+struct kp_query_range {
+	kp_wall_ns since, until;
+	const char *node;	/* glob such as web@*; NULL: all */
+	const char *identity;	/* exactly this one; NULL: all */
+};
+
+/* Names of the tiers, without _total; those of the last tiers.conf first. */
+struct kp_query_tiers {
+	const char **v;
+	size_t n;
+};
+
+enum kp_err kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out);
+void kp_query_tiers_free(struct kp_query_tiers *t);
+
+/* What the windows of a range amount to. */
+struct kp_query_sum {
+	uint64_t windows;
+	kp_wall_ns start, end;		/* of the first, of the last; 0: none */
+	uint64_t entry_calls, sampled;
+	struct kp_losses losses;
+	struct kp_cell *cells;		/* merged; _total first, then tiers in
+					   order; within one _total first,
+					   then by name */
+	size_t ncells;
+};
+
+/* The range's identity restricts the cells, not the windows and losses. */
+enum kp_err kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *out);
+void kp_query_sum_free(struct kp_query_sum *s);
+/* NULL if there is none. */
+const struct kp_cell *kp_query_cell(const struct kp_query_sum *s,
+    const char *tier, const char *identity);
+
+/* A slow request that was kept. */
+struct kp_query_request {
+	int64_t id;
+	kp_wall_ns start;
+	kp_dur_ns total;		/* -1: no end seen */
+	const char *node, *identity;
+	uint64_t label, parent_label;
+	uint32_t weight;
+	uint8_t outcome;		/* enum kp_outcome */
+	uint32_t ncalls;
+};
+
+struct kp_query_call {
+	const char *fn, *tier, *pid;	/* tier "": in none */
+	kp_dur_ns start;		/* since the request's start */
+	kp_dur_ns total, self;		/* -1: no duration */
+	uint32_t parent;		/* index, or KP_NONE */
+	uint32_t depth;
+	uint8_t outcome;
+	bool async;
+};
+
+struct kp_query_requests {
+	struct kp_query_request *v;
+	size_t n;
+};
+
+/* The slowest first, at most limit. */
+enum kp_err kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
+    size_t limit, struct kp_query_requests *out);
+void kp_query_requests_free(struct kp_query_requests *s);
+
+struct kp_query_tree {
+	struct kp_query_request request;
+	struct kp_query_call *calls;	/* each after its parent: as it reads */
+	size_t ncalls;
+};
+
+/* KP_ENOENT: no such request. */
+enum kp_err kp_query_tree(struct kp_query *q, int64_t id,
+    struct kp_query_tree *out);
+void kp_query_tree_free(struct kp_query_tree *t);
+
+struct kp_query_event {
+	kp_wall_ns at;
+	int64_t run;
+	const char *node;		/* "" for the daemon itself */
+	const char *kind, *text;
+};
+
+struct kp_query_events {
+	struct kp_query_event *v;
+	size_t n;
+};
+
+/* The last of the range, at most limit, in order of time. */
+enum kp_err kp_query_events(struct kp_query *q,
+    const struct kp_query_range *r, size_t limit, struct kp_query_events *out);
+void kp_query_events_free(struct kp_query_events *e);
+
+enum kp_run_state { KP_RUN_RUNNING, KP_RUN_CLEAN, KP_RUN_UNCLEAN };
+
+struct kp_query_run {
+	int64_t id;
+	kp_wall_ns started, ended;	/* ended 0: runs still, or unknown */
+	enum kp_run_state state;	/* RUNNING also right after a crash */
+	kp_dur_ns interval;
+	const char *version, *tiers_text;
+};
+
+struct kp_query_runs {
+	struct kp_query_run *v;
+	size_t n;
+};
+
+/* The latest first, at most limit. */
+enum kp_err kp_query_runs(struct kp_query *q, size_t limit,
+    struct kp_query_runs *out);
+void kp_query_runs_free(struct kp_query_runs *r);
+
+/* Of all windows; 0 and 0 when there is none. */
+enum kp_err kp_query_span(struct kp_query *q, kp_wall_ns *first,
+    kp_wall_ns *last);
+
+#endif

@@ -1,0 +1,45 @@
+/* read.h - what the files of the read side share. */
+#ifndef KPROFD_STORE_READ_H
+#define KPROFD_STORE_READ_H
+
+#include <sqlite3.h>
+
+#include "names.h"
+#include "query.h"
+
+struct kp_query {
+	sqlite3 *conn;
+	struct names texts;	/* every text that was handed out */
+	char why[512];
+};
+
+/*
+ * One statement being read.  Errors stick: read_next says false at the end
+ * and at an error, and read_end which of them it was.
+ */
+struct read {
+	struct kp_query *q;
+	sqlite3_stmt *st;
+	enum kp_err err;
+	int bound;
+};
+
+void read_start(struct read *rd, struct kp_query *q, const char *sql);
+void read_bind(struct read *rd, int64_t v);
+/* NULL binds null. */
+void read_bind_text(struct read *rd, const char *s);
+bool read_next(struct read *rd);
+int64_t read_int(const struct read *rd, int col);
+/* -1 for null, as durations are kept. */
+kp_dur_ns read_dur(const struct read *rd, int col);
+/* Borrowed from q; "" for null or when out of memory. */
+const char *read_text(struct read *rd, int col);
+void read_nomem(struct read *rd);
+enum kp_err read_end(struct read *rd);
+/*
+ * Room for one more element of this size in an array of n; returns the
+ * array, or NULL (error noted, old array untouched).
+ */
+void *read_grow(struct read *rd, void *v, size_t n, size_t size);
+
+#endif

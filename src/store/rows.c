@@ -1,0 +1,120 @@
+/* rows.c - windows and happenings as rows. */
+#include <string.h>
+
+#include "db.h"
+
+#define HIST_BYTES_MAX (32u << 10)	/* every bucket at ten bytes fits */
+
+uint64_t
+db_window_rows(const struct kp_window *w)
+{
+	uint64_t rows = 1 + w->ncells;
+
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		rows += w->losses.n[i] > 0;
+	return rows;
+}
+
+/* A bucket's middle may lie outside of what was seen; the answer should not. */
+static kp_dur_ns
+percentile(const struct kp_cell *c, double q)
+{
+	kp_dur_ns p = kp_hist_quantile(&c->hist, q);
+
+	if (p < c->min)
+		return c->min;
+	return p > c->max ? c->max : p;
+}
+
+static void
+cell_times(struct kp_db *db, const struct kp_cell *c)
+{
+	static const double qs[] = { 0.50, 0.90, 0.95, 0.99 };
+	bool timed = c->timed > 0;
+
+	row_opt(db, timed, c->min);
+	row_opt(db, timed, c->max);
+	for (size_t i = 0; i < sizeof(qs) / sizeof(qs[0]); i++)
+		row_opt(db, timed, timed ? percentile(c, qs[i]) : 0);
+	if (!timed) {
+		row_opt(db, false, 0);
+		return;
+	}
+	kp_buf_reset(&db->blob);
+	db->blob.max = HIST_BYTES_MAX;
+	kp_hist_write(&c->hist, &db->blob);
+	if (db->blob.err != KP_OK)
+		db_fail(db, SQLITE_NOMEM);
+	row_blob(db, db->blob.p, db->blob.len);
+}
+
+static void
+cell_row(struct kp_db *db, int64_t window, const struct kp_cell *c)
+{
+	int64_t tier = db_dim(db, DIM_TIER, c->tier);
+	int64_t identity = db_dim(db, DIM_IDENTITY, c->identity);
+	const int64_t v[] = {
+		c->requests, c->w_requests, c->calls, c->w_calls,
+		c->raised, c->w_raised, c->unfinished, c->w_unfinished,
+		c->ambiguous, c->w_ambiguous, c->async_calls,
+		c->w_async_calls, c->timed, c->w_timed, c->total, c->w_total,
+		c->self, c->w_self, c->busy, c->w_busy, c->async, c->w_async,
+	};
+
+	row_start(db, ST_STAT);
+	row_int(db, window);
+	row_int(db, tier);
+	row_int(db, identity);
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		row_int(db, v[i]);
+	cell_times(db, c);
+	row_end(db);
+}
+
+static void
+loss_row(struct kp_db *db, int64_t window, int cause, uint64_t n)
+{
+	if (n == 0)
+		return;
+	row_start(db, ST_LOSS);
+	row_int(db, window);
+	row_int(db, db->cause[cause]);
+	row_int(db, (int64_t)n);
+	row_end(db);
+}
+
+void
+db_window(struct kp_db *db, const struct kp_window *w, uint64_t lost)
+{
+	int64_t node = db_dim(db, DIM_NODE, w->node);
+	int64_t id;
+
+	row_start(db, ST_WINDOW);
+	row_int(db, db->run);
+	row_int(db, node);
+	row_int(db, w->start);
+	row_int(db, w->end);
+	row_int(db, (int64_t)w->entry_calls);
+	row_int(db, (int64_t)w->sampled);
+	row_end(db);
+	id = db_last_id(db);
+	for (size_t i = 0; i < w->ncells && db->rc == SQLITE_OK; i++)
+		cell_row(db, id, &w->cells[i]);
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		loss_row(db, id, i, w->losses.n[i] +
+		    (i == KP_LOSS_STORE ? lost : 0));
+}
+
+void
+db_happening(struct kp_db *db, const struct kp_happening *h)
+{
+	int64_t node = db_dim(db, DIM_NODE, h->node);
+
+	row_start(db, ST_EVENT);
+	row_int(db, db->run);
+	row_int(db, node);
+	row_int(db, h->at);
+	row_text(db, h->kind);
+	row_text(db, h->text);
+	row_end(db);
+}

@@ -1,0 +1,186 @@
+/*
+ * run.c - the beginning and the end of one run of the daemon.
+ *
+ * A run that has no end when the next one starts did not end well: nobody
+ * else can be writing, since schema_open holds the lock.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "db.h"
+#include "schema.h"
+
+#define CLOSE_BUSY_MS 2000
+
+/* Runs one statement with what is bound by types: i int64, s text. */
+static void
+run_sql(struct kp_db *db, const char *sql, const char *types, ...)
+{
+	sqlite3_stmt *st;
+	va_list ap;
+
+	if (db->rc != SQLITE_OK)
+		return;
+	db_fail(db, sqlite3_prepare_v2(db->conn, sql, -1, &st, NULL));
+	if (db->rc != SQLITE_OK)
+		return;
+	va_start(ap, types);
+	for (int i = 0; types[i] != '\0'; i++) {
+		if (types[i] == 'i')
+			sqlite3_bind_int64(st, i + 1, va_arg(ap, int64_t));
+		else
+			sqlite3_bind_text(st, i + 1, va_arg(ap, const char *),
+			    -1, SQLITE_TRANSIENT);
+	}
+	va_end(ap);
+	db_fail(db, sqlite3_step(st));
+	sqlite3_finalize(st);
+}
+
+/* Earlier runs without an end: one event each, and the end we know of. */
+static void
+mark_unclean(struct kp_db *db)
+{
+	run_sql(db, "insert into event (run_id, node_id, at_ns, kind, text)"
+	    " select r.id, ?, ?, 'unclean_end',"
+	    " 'run ' || r.id || ' of kprofd did not end well; its last window'"
+	    " || coalesce(' ended ' || strftime('%Y-%m-%dT%H:%M:%SZ',"
+	    " max(w.end_ns) / 1000000000, 'unixepoch'), ' is missing')"
+	    " from run r left join time_window w on w.run_id = r.id"
+	    " where r.clean is null group by r.id", "ii",
+	    db_dim(db, DIM_NODE, ""), (int64_t)kp_wall_now());
+	run_sql(db, "update run set clean = 0, ended_ns = (select"
+	    " max(end_ns) from time_window w where w.run_id = run.id)"
+	    " where clean is null", "");
+}
+
+static void
+start_run(struct kp_db *db, const struct kp_store_opts *o)
+{
+	run_sql(db, "insert into run (started_ns, version, interval_ns,"
+	    " tiers_conf) values (?, ?, ?, ?)", "isis",
+	    (int64_t)kp_wall_now(), o->version, (int64_t)o->interval,
+	    o->tiers_text);
+	db->run = db_last_id(db);
+}
+
+/* The order of tiers is that of the tiers.conf in force. */
+static void
+number_tiers(struct kp_db *db, const struct kp_conf *conf)
+{
+	static const char put[] = "insert into tier (name, position)"
+	    " values (?, ?) on conflict (name) do update"
+	    " set position = excluded.position";
+
+	run_sql(db, "update tier set position = null", "");
+	run_sql(db, put, "si", "_total", INT64_C(0));
+	for (size_t i = 0; conf != NULL && i < conf->ntiers; i++)
+		run_sql(db, put, "si", conf->tiers[i].name, (int64_t)i + 1);
+}
+
+static void
+name_causes(struct kp_db *db)
+{
+	sqlite3_stmt *st;
+
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		run_sql(db, "insert into cause (name, unit, help)"
+		    " values (?, ?, ?) on conflict (name) do update"
+		    " set unit = excluded.unit, help = excluded.help", "sss",
+		    kp_loss_name(i), kp_loss_unit(i), kp_loss_help(i));
+	if (db->rc != SQLITE_OK)
+		return;
+	db_fail(db, sqlite3_prepare_v2(db->conn,
+	    "select id from cause where name = ?", -1, &st, NULL));
+	for (int i = 0; i < KP_LOSS_COUNT && db->rc == SQLITE_OK; i++) {
+		sqlite3_bind_text(st, 1, kp_loss_name(i), -1, SQLITE_STATIC);
+		db_fail(db, sqlite3_step(st));
+		db->cause[i] = sqlite3_column_int64(st, 0);
+		sqlite3_reset(st);
+	}
+	sqlite3_finalize(st);
+}
+
+static void
+db_free(struct kp_db *db)
+{
+	for (int i = 0; i < ST_COUNT; i++)
+		sqlite3_finalize(db->st[i]);
+	sqlite3_close(db->conn);
+	close(db->lock);
+	names_clear(&db->ids);
+	kp_buf_free(&db->blob);
+	free(db);
+}
+
+enum kp_err
+db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
+{
+	struct kp_db *db = calloc(1, sizeof(*db));
+	enum kp_err err;
+	int rc;
+
+	if (db == NULL) {
+		schema_why(why, "cannot open '%s': out of memory", o->path);
+		return KP_ENOMEM;
+	}
+	err = schema_open(&db->conn, &db->lock, o->path, why);
+	if (err != KP_OK) {
+		free(db);
+		return err;
+	}
+	db_begin(db);
+	mark_unclean(db);
+	start_run(db, o);
+	number_tiers(db, o->conf);
+	name_causes(db);
+	rc = db_commit(db);
+	if (rc != SQLITE_OK) {
+		err = schema_explain(db->conn, rc, o->path, why);
+		db_free(db);
+		return err;
+	}
+	*out = db;
+	return KP_OK;
+}
+
+/* Rows lost since the last window have no window to be counted in. */
+static void
+tell_lost(struct kp_db *db, uint64_t lost)
+{
+	struct kp_happening h = { .at = kp_wall_now(), .node = "",
+		.kind = "store_loss" };
+
+	if (lost == 0)
+		return;
+	snprintf(h.text, sizeof(h.text), "%llu rows could not be written "
+	    "before the end of the run", (unsigned long long)lost);
+	db_happening(db, &h);
+}
+
+void
+db_close(struct kp_db *db, uint64_t lost)
+{
+	sqlite3_busy_timeout(db->conn, CLOSE_BUSY_MS);
+	db_begin(db);
+	tell_lost(db, lost);
+	run_sql(db, "update run set ended_ns = ?, clean = 1 where id = ?",
+	    "ii", (int64_t)kp_wall_now(), db->run);
+	db_commit(db);
+	for (int i = 0; i < ST_COUNT; i++) {
+		sqlite3_finalize(db->st[i]);
+		db->st[i] = NULL;
+	}
+	/*
+	 * With a reader there the file stays in WAL mode; the last one to
+	 * close it, or our next start, puts that right.
+	 */
+	sqlite3_wal_checkpoint_v2(db->conn, NULL, SQLITE_CHECKPOINT_TRUNCATE,
+	    NULL, NULL);
+	sqlite3_exec(db->conn, "pragma journal_mode = delete", NULL, NULL,
+	    NULL);
+	db_free(db);
+}

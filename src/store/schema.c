@@ -1,0 +1,252 @@
+/*
+ * schema.c - opens a database for writing: locks, identifies, migrates.
+ *
+ * The lock is flock(2) on a descriptor of our own.  It must stay open as
+ * long as SQLite has the file open: closing any descriptor of a file drops
+ * all POSIX locks that the process holds on it, SQLite's among them.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "schema.h"
+
+#include "schema_sql.h"		/* kp_schema_sql[]: priv/schema.sql and a NUL */
+
+#define BUSY_MS 1000
+
+static const struct schema_step steps[] = {
+	{ 1, (const char *)kp_schema_sql },
+};
+
+void
+schema_why(char **why, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (why == NULL)
+		return;
+	va_start(ap, fmt);
+	if (vasprintf(why, fmt, ap) < 0)
+		*why = NULL;
+	va_end(ap);
+}
+
+enum kp_err
+schema_explain(sqlite3 *db, int rc, const char *path, char **why)
+{
+	switch (rc & 0xff) {
+	case SQLITE_NOTADB:
+		schema_why(why, "cannot open '%s': not a database (move it "
+		    "away or choose another with -db)", path);
+		return KP_EFORMAT;
+	case SQLITE_CORRUPT:
+		schema_why(why, "cannot open '%s': damaged (move it away; "
+		    "\"sqlite3 '%s' .recover\" may save what is in it)", path,
+		    path);
+		return KP_EFORMAT;
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		schema_why(why, "cannot open '%s': locked by another program "
+		    "(close that, or choose another file with -db)", path);
+		return KP_EBUSY;
+	case SQLITE_FULL:
+		schema_why(why, "cannot write '%s': disk full (make room or "
+		    "choose another place with -db)", path);
+		return KP_EIO;
+	case SQLITE_NOMEM:
+		schema_why(why, "cannot open '%s': out of memory", path);
+		return KP_ENOMEM;
+	case SQLITE_READONLY:
+		schema_why(why, "cannot write '%s' or its directory (change "
+		    "their mode or choose another file with -db)", path);
+		return KP_EIO;
+	default:
+		schema_why(why, "cannot open '%s': %s (see -db)", path,
+		    db != NULL ? sqlite3_errmsg(db) : sqlite3_errstr(rc));
+		return KP_EIO;
+	}
+}
+
+/* Why open(2) failed. */
+static enum kp_err
+explain_errno(const char *path, char **why)
+{
+	int e = errno;
+
+	if (e == ENOENT || e == ENOTDIR)
+		schema_why(why, "cannot make '%s': no such directory (make it "
+		    "or choose another with -db)", path);
+	else if (e == EISDIR)
+		schema_why(why, "cannot open '%s': it is a directory (name a "
+		    "file in it with -db)", path);
+	else
+		schema_why(why, "cannot write '%s': %s (change that or choose "
+		    "another file with -db)", path, strerror(e));
+	return e == ENOENT ? KP_ENOENT : KP_EIO;
+}
+
+/* Opens or makes the file itself, and locks it against other daemons. */
+static enum kp_err
+file_open(int *fd, bool *made, const char *path, char **why)
+{
+	enum kp_err err;
+
+	*made = true;
+	*fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0640);
+	if (*fd < 0 && errno == EEXIST) {
+		*made = false;
+		*fd = open(path, O_RDWR | O_CLOEXEC);
+	}
+	if (*fd < 0)
+		return explain_errno(path, why);
+	/* whatever the umask: WAL and shm take their mode from it */
+	if (*made && fchmod(*fd, 0640) != 0) {
+		err = explain_errno(path, why);
+		close(*fd);
+		unlink(path);
+		return err;
+	}
+	if (flock(*fd, LOCK_EX | LOCK_NB) != 0) {
+		schema_why(why, "cannot open '%s': another kprofd writes it "
+		    "(stop that one or choose another with -db)", path);
+		close(*fd);
+		return KP_EBUSY;
+	}
+	return KP_OK;
+}
+
+/* The first column of the first row; 0 if there is none. */
+static int
+read_int(sqlite3 *db, const char *sql, int *out)
+{
+	sqlite3_stmt *st;
+	int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+
+	*out = 0;
+	if (rc != SQLITE_OK)
+		return rc;
+	if (sqlite3_step(st) == SQLITE_ROW)
+		*out = sqlite3_column_int(st, 0);
+	return sqlite3_finalize(st);
+}
+
+enum kp_err
+schema_version(sqlite3 *db, const char *path, int *version, char **why)
+{
+	int app, tables, rc;
+
+	rc = read_int(db, "select count(*) from sqlite_master", &tables);
+	if (rc == SQLITE_OK)
+		rc = read_int(db, "pragma application_id", &app);
+	if (rc == SQLITE_OK)
+		rc = read_int(db, "pragma user_version", version);
+	if (rc != SQLITE_OK)
+		return schema_explain(db, rc, path, why);
+	if (app == 0 && tables == 0 && *version == 0)
+		return KP_OK;
+	if (app != SCHEMA_APP_ID || *version < 1) {
+		schema_why(why, "cannot open '%s': not a kprofd database (move "
+		    "it away or choose another with -db)", path);
+		return KP_EFORMAT;
+	}
+	if (*version > SCHEMA_VERSION) {
+		schema_why(why, "cannot open '%s': written by a newer kprofd "
+		    "(its schema is %d, this program knows %d; update it or "
+		    "choose another file with -db)", path, *version,
+		    SCHEMA_VERSION);
+		return KP_EFORMAT;
+	}
+	return KP_OK;
+}
+
+enum kp_err
+schema_migrate(sqlite3 *db, const char *path, int version,
+    const struct schema_step *step, size_t n, char **why)
+{
+	enum kp_err err;
+	int rc;
+
+	for (size_t i = 0; i < n; i++) {
+		if (step[i].version <= version)
+			continue;
+		rc = sqlite3_exec(db, "begin exclusive", NULL, NULL, NULL);
+		if (rc == SQLITE_OK)
+			rc = sqlite3_exec(db, step[i].sql, NULL, NULL, NULL);
+		if (rc == SQLITE_OK)
+			rc = sqlite3_exec(db, "commit", NULL, NULL, NULL);
+		if (rc == SQLITE_OK)
+			continue;
+		err = schema_explain(db, rc, path, why);
+		sqlite3_exec(db, "rollback", NULL, NULL, NULL);
+		return err;
+	}
+	return KP_OK;
+}
+
+/* Identifies and migrates; db is open. */
+static enum kp_err
+bring_up(sqlite3 *db, const char *path, char **why)
+{
+	/*
+	 * auto_vacuum can only be chosen before the first table is made;
+	 * retention needs it to give pages back.
+	 */
+	static const char fresh[] = "pragma auto_vacuum = incremental";
+	static const char ready[] = "pragma journal_mode = wal;"
+				    "pragma synchronous = normal;"
+				    "pragma foreign_keys = on;";
+	int version, rc = SQLITE_OK;
+	enum kp_err err;
+
+	sqlite3_busy_timeout(db, BUSY_MS);
+	err = schema_version(db, path, &version, why);
+	if (err != KP_OK)
+		return err;
+	if (version == 0)
+		rc = sqlite3_exec(db, fresh, NULL, NULL, NULL);
+	if (rc != SQLITE_OK)
+		return schema_explain(db, rc, path, why);
+	err = schema_migrate(db, path, version, steps,
+	    sizeof(steps) / sizeof(steps[0]), why);
+	if (err != KP_OK)
+		return err;
+	rc = sqlite3_exec(db, ready, NULL, NULL, NULL);
+	return rc == SQLITE_OK ? KP_OK : schema_explain(db, rc, path, why);
+}
+
+enum kp_err
+schema_open(sqlite3 **out, int *lock, const char *path, char **why)
+{
+	sqlite3 *db = NULL;
+	enum kp_err err;
+	bool made;
+	int rc;
+
+	err = file_open(lock, &made, path, why);
+	if (err != KP_OK)
+		return err;
+	/* one thread at a time: SQLite need not lock for us */
+	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE |
+	    SQLITE_OPEN_NOMUTEX, NULL);
+	if (rc == SQLITE_OK)
+		err = bring_up(db, path, why);
+	else
+		err = schema_explain(db, rc, path, why);
+	if (err == KP_OK) {
+		*out = db;
+		return KP_OK;
+	}
+	sqlite3_close(db);
+	if (made)
+		unlink(path);
+	close(*lock);
+	return err;
+}

@@ -1,0 +1,319 @@
+/*
+ * sum.c - merges the cells of a range of windows.
+ *
+ * Rows stream out of the database in its own order and are merged here, in a
+ * hash by tier and identity: a sort of many rows with their histograms would
+ * cost far more.  Histograms cannot be merged by SQL.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "read.h"
+
+struct slot {
+	int64_t tier, identity;	/* row ids */
+	int64_t position;	/* of the tier, INT64_MAX: none */
+	struct kp_cell cell;	/* tier NULL: free slot */
+};
+
+struct merge {
+	struct slot *v;
+	size_t n, cap;
+	struct kp_hist hist;	/* scratch */
+};
+
+static size_t
+slot_of(const struct merge *m, int64_t tier, int64_t identity)
+{
+	uint64_t key = (uint64_t)tier << 32 ^ (uint64_t)identity;
+	size_t s = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
+	    (m->cap - 1);
+
+	while (m->v[s].cell.tier != NULL && (m->v[s].tier != tier ||
+	    m->v[s].identity != identity))
+		s = (s + 1) & (m->cap - 1);
+	return s;
+}
+
+static bool
+merge_grow(struct merge *m)
+{
+	struct merge new = { .cap = m->cap ? 2 * m->cap : 256, .n = m->n,
+		.hist = m->hist };
+
+	new.v = calloc(new.cap, sizeof(*new.v));
+	if (new.v == NULL)
+		return false;
+	for (size_t i = 0; i < m->cap; i++) {
+		if (m->v[i].cell.tier != NULL)
+			new.v[slot_of(&new, m->v[i].tier,
+			    m->v[i].identity)] = m->v[i];
+	}
+	free(m->v);
+	*m = new;
+	return true;
+}
+
+static void
+merge_free(struct merge *m)
+{
+	for (size_t i = 0; i < m->cap; i++)
+		kp_hist_free(&m->v[i].cell.hist);
+	free(m->v);
+	kp_hist_free(&m->hist);
+}
+
+static void
+name_slot(struct read *names, const char **to, int64_t id)
+{
+	sqlite3_reset(names->st);
+	names->bound = 0;
+	read_bind(names, id);
+	if (read_next(names))
+		*to = read_text(names, 0);
+}
+
+/* The names of every cell, once it is known which there are. */
+static enum kp_err
+name_cells(struct kp_query *q, struct merge *m)
+{
+	struct read tier, identity;
+	enum kp_err err, err2;
+	struct slot *s;
+
+	read_start(&tier, q, "select name, position from tier where id = ?");
+	read_start(&identity, q, "select name from identity where id = ?");
+	for (size_t i = 0; i < m->cap; i++) {
+		s = &m->v[i];
+		if (s->cell.tier == NULL)
+			continue;
+		name_slot(&tier, &s->cell.tier, s->tier);
+		if (tier.err == KP_OK && read_dur(&tier, 1) >= 0)
+			s->position = read_int(&tier, 1);
+		name_slot(&identity, &s->cell.identity, s->identity);
+	}
+	err = read_end(&tier);
+	err2 = read_end(&identity);
+	return err != KP_OK ? err : err2;
+}
+
+static void
+cell_row(struct read *rd, struct kp_cell *c)
+{
+	uint64_t *const counts[] = {
+		&c->requests, &c->w_requests, &c->calls, &c->w_calls,
+		&c->raised, &c->w_raised, &c->unfinished, &c->w_unfinished,
+		&c->ambiguous, &c->w_ambiguous, &c->async_calls,
+		&c->w_async_calls, &c->timed, &c->w_timed,
+	};
+	int64_t *const times[] = {
+		&c->total, &c->w_total, &c->self, &c->w_self, &c->busy,
+		&c->w_busy, &c->async, &c->w_async,
+	};
+	int col = 2;
+
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+		*counts[i] = (uint64_t)read_int(rd, col++);
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		*times[i] = read_int(rd, col++);
+	c->min = read_dur(rd, col++);
+	c->max = read_int(rd, col);
+}
+
+#define CELL_COLUMNS "s.tier_id, s.identity_id, s.requests, s.w_requests," \
+	" s.calls, s.w_calls, s.raised, s.w_raised, s.unfinished," \
+	" s.w_unfinished, s.ambiguous, s.w_ambiguous, s.async_calls," \
+	" s.w_async_calls, s.timed, s.w_timed, s.total_ns, s.w_total_ns," \
+	" s.self_ns, s.w_self_ns, s.busy_ns, s.w_busy_ns, s.async_ns," \
+	" s.w_async_ns, s.min_ns, s.max_ns, s.hist"
+#define HIST_COLUMN 26
+
+static void
+merge_row(struct read *rd, struct merge *m)
+{
+	struct kp_cell c = { 0 };
+	const void *blob = sqlite3_column_blob(rd->st, HIST_COLUMN);
+	int n = sqlite3_column_bytes(rd->st, HIST_COLUMN);
+	struct slot *s;
+
+	cell_row(rd, &c);
+	kp_hist_free(&m->hist);
+	/* a histogram that is damaged is left out; the sums are still true */
+	if (blob != NULL)
+		kp_hist_read(&m->hist, blob, (size_t)n);
+	c.hist = m->hist;
+	if (2 * (m->n + 1) > m->cap && !merge_grow(m)) {
+		read_nomem(rd);
+		return;
+	}
+	s = &m->v[slot_of(m, read_int(rd, 0), read_int(rd, 1))];
+	if (s->cell.tier == NULL) {
+		*s = (struct slot){ read_int(rd, 0), read_int(rd, 1),
+			INT64_MAX, { .tier = "", .identity = "", .min = -1 } };
+		m->n++;
+	}
+	if (kp_cell_merge(&s->cell, &c) != KP_OK)
+		read_nomem(rd);
+}
+
+static void
+bind_range(struct read *rd, const struct kp_query_range *r)
+{
+	read_bind(rd, r->since);
+	read_bind(rd, r->until);
+	read_bind_text(rd, r->node);
+}
+
+#define IN_RANGE " where w.start_ns >= ?1 and w.start_ns < ?2" \
+	" and (?3 is null or w.node_id in" \
+	" (select id from node where name glob ?3))"
+
+static enum kp_err
+merge_cells(struct kp_query *q, const struct kp_query_range *r,
+    struct merge *m)
+{
+	enum kp_err err;
+	struct read rd;
+
+	read_start(&rd, q, "select " CELL_COLUMNS " from time_window w"
+	    " cross join stat s on s.window_id = w.id" IN_RANGE
+	    " and (?4 is null or s.identity_id ="
+	    " (select id from identity where name = ?4))");
+	bind_range(&rd, r);
+	read_bind_text(&rd, r->identity);
+	while (read_next(&rd))
+		merge_row(&rd, m);
+	err = read_end(&rd);
+	return err == KP_OK ? name_cells(q, m) : err;
+}
+
+static enum kp_err
+sum_windows(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *s)
+{
+	struct read rd;
+
+	read_start(&rd, q, "select count(*), min(w.start_ns), max(w.end_ns),"
+	    " sum(w.entry_calls), sum(w.sampled) from time_window w" IN_RANGE);
+	bind_range(&rd, r);
+	if (read_next(&rd)) {
+		s->windows = (uint64_t)read_int(&rd, 0);
+		s->start = read_int(&rd, 1);
+		s->end = read_int(&rd, 2);
+		s->entry_calls = (uint64_t)read_int(&rd, 3);
+		s->sampled = (uint64_t)read_int(&rd, 4);
+	}
+	return read_end(&rd);
+}
+
+static enum kp_err
+sum_losses(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_losses *losses)
+{
+	const char *name;
+	struct read rd;
+
+	read_start(&rd, q, "select c.name, sum(l.n) from time_window w"
+	    " cross join loss l on l.window_id = w.id"
+	    " join cause c on c.id = l.cause_id" IN_RANGE " group by c.id");
+	bind_range(&rd, r);
+	while (read_next(&rd)) {
+		name = read_text(&rd, 0);
+		/* causes that this program does not know have no place */
+		for (int i = 0; i < KP_LOSS_COUNT; i++) {
+			if (strcmp(name, kp_loss_name(i)) == 0)
+				losses->n[i] += (uint64_t)read_int(&rd, 1);
+		}
+	}
+	return read_end(&rd);
+}
+
+static int
+slot_cmp(const void *pa, const void *pb)
+{
+	const struct slot *a = pa, *b = pb;
+	bool ta, tb;
+	int d;
+
+	if (a->position != b->position)
+		return a->position < b->position ? -1 : 1;
+	d = strcmp(a->cell.tier, b->cell.tier);
+	if (d != 0)
+		return d;
+	ta = strcmp(a->cell.identity, "_total") == 0;
+	tb = strcmp(b->cell.identity, "_total") == 0;
+	if (ta != tb)
+		return ta ? -1 : 1;
+	return strcmp(a->cell.identity, b->cell.identity);
+}
+
+/* Moves the cells, in order, from the hash to the result. */
+static enum kp_err
+take_cells(struct merge *m, struct kp_query_sum *s)
+{
+	size_t n = 0;
+
+	s->cells = calloc(m->n > 0 ? m->n : 1, sizeof(*s->cells));
+	if (s->cells == NULL)
+		return KP_ENOMEM;
+	for (size_t i = 0; i < m->cap; i++) {
+		if (m->v[i].cell.tier == NULL)
+			continue;
+		m->v[n] = m->v[i];
+		if (n++ != i)
+			m->v[i] = (struct slot){ 0 };
+	}
+	if (n > 0)
+		qsort(m->v, n, sizeof(*m->v), slot_cmp);
+	for (size_t i = 0; i < n; i++) {
+		s->cells[i] = m->v[i].cell;
+		m->v[i] = (struct slot){ 0 };
+	}
+	s->ncells = n;
+	return KP_OK;
+}
+
+enum kp_err
+kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *out)
+{
+	struct kp_query_sum s = { 0 };
+	struct merge m = { 0 };
+	enum kp_err err;
+
+	/* one transaction: the three must speak of the same windows */
+	sqlite3_exec(q->conn, "begin", NULL, NULL, NULL);
+	err = sum_windows(q, r, &s);
+	if (err == KP_OK)
+		err = sum_losses(q, r, &s.losses);
+	if (err == KP_OK)
+		err = merge_cells(q, r, &m);
+	sqlite3_exec(q->conn, "commit", NULL, NULL, NULL);
+	if (err == KP_OK)
+		err = take_cells(&m, &s);
+	merge_free(&m);
+	if (err == KP_OK)
+		*out = s;
+	return err;
+}
+
+void
+kp_query_sum_free(struct kp_query_sum *s)
+{
+	for (size_t i = 0; i < s->ncells; i++)
+		kp_hist_free(&s->cells[i].hist);
+	free(s->cells);
+	*s = (struct kp_query_sum){ 0 };
+}
+
+const struct kp_cell *
+kp_query_cell(const struct kp_query_sum *s, const char *tier,
+    const char *identity)
+{
+	for (size_t i = 0; i < s->ncells; i++) {
+		if (strcmp(s->cells[i].tier, tier) == 0 &&
+		    strcmp(s->cells[i].identity, identity) == 0)
+			return &s->cells[i];
+	}
+	return NULL;
+}

@@ -1,0 +1,566 @@
+/*
+ * Busy, self and async times, counts, windows.  The names that the requests
+ * stage would give are made up here, so that stats is tested by itself.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/stats.h"
+
+enum { TIERS = 4, FNS = 9, IDENTS = KP_SERIES_MAX + 10 };
+
+struct kp_requests {
+	struct kp_fn fns[FNS];
+	char names[IDENTS][16];
+};
+
+static struct kp_requests names;
+static struct kp_tier tiers[TIERS] = {
+	{ .name = "web" }, { .name = "db" }, { .name = "cache" },
+	{ .name = "auth" },
+};
+static const struct kp_conf conf = { .tiers = tiers, .ntiers = TIERS };
+
+const struct kp_fn *
+kp_requests_fn(const struct kp_requests *rs, uint32_t fn)
+{
+	return &rs->fns[fn];
+}
+
+const char *
+kp_requests_identity(const struct kp_requests *rs, uint32_t id)
+{
+	return rs->names[id];
+}
+
+/* fn 0 is in no tier, 1 .. 4 in one each, the others in several. */
+static int
+make_names(void **state)
+{
+	static const uint64_t sets[FNS] = { 0, 1, 2, 4, 8, 3, 6, 15,
+		/* a tier that the configuration has not */ 2 | 1 << TIERS };
+
+	(void)state;
+	for (int i = 0; i < FNS; i++)
+		names.fns[i] = (struct kp_fn){ "m:f/1", sets[i], false, false };
+	for (int i = 0; i < IDENTS; i++)
+		snprintf(names.names[i], sizeof(names.names[i]), "i%05d", i);
+	strcpy(names.names[KP_IDENT_TOTAL], "_total");
+	strcpy(names.names[KP_IDENT_NONE], "undefined");
+	strcpy(names.names[KP_IDENT_OTHER], "_other");
+	return 0;
+}
+
+static uint64_t
+rnd(uint64_t below)
+{
+	static uint64_t x = 88172645463325252u;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return x % below;
+}
+
+static struct kp_stats *
+new_stats(void)
+{
+	struct kp_stats *st = kp_stats_new(&conf, "n@h");
+
+	assert_non_null(st);
+	kp_stats_names(st, &names);
+	return st;
+}
+
+static const struct kp_cell *
+cell(const struct kp_window *w, const char *tier, const char *identity)
+{
+	for (size_t i = 0; i < w->ncells; i++) {
+		if (strcmp(w->cells[i].tier, tier) == 0 &&
+		    strcmp(w->cells[i].identity, identity) == 0)
+			return &w->cells[i];
+	}
+	return NULL;
+}
+
+/* The request of the README: web 0..100 waits for db 20..50 and 40..60. */
+static const struct kp_call simple_calls[] = {
+	{ 0, 100, 1, 0, KP_NONE, KP_RETURNED, false },
+	{ 20, 50, 2, 0, 0, KP_RETURNED, false },
+	{ 40, 60, 2, 1, 0, KP_RAISED, false },
+	{ 90, 130, 3, 1, 0, KP_RETURNED, false },
+	{ 110, 140, 4, 1, 3, KP_RETURNED, true },
+	{ 50, 0, 2, 1, 0, KP_UNFINISHED, false },
+};
+
+static struct kp_request
+simple(void)
+{
+	return (struct kp_request){
+		.start = 0, .end = 100, .identity = 5, .weight = 10,
+		.outcome = KP_RETURNED, .ncalls = 6, .calls = simple_calls,
+	};
+}
+
+static void
+test_self(void **state)
+{
+	struct kp_request rq = simple();
+	kp_dur_ns self[6];
+
+	(void)state;
+	assert_int_equal(kp_request_self(&rq, self), KP_OK);
+	assert_int_equal(self[0], 100 - 40 - 10);
+	assert_int_equal(self[1], 30);
+	assert_int_equal(self[2], 20);
+	assert_int_equal(self[3], 40);	/* its async child it did not wait for */
+	assert_int_equal(self[4], 30);
+	assert_int_equal(self[5], -1);
+	rq.ncalls = 0;
+	assert_int_equal(kp_request_self(&rq, NULL), KP_OK);
+}
+
+static void
+test_one_request(void **state)
+{
+	struct kp_stats *st = new_stats();
+	struct kp_request rq = simple();
+	const struct kp_cell *c;
+	struct kp_window *w;
+
+	(void)state;
+	kp_stats_request(st, &rq);
+	w = kp_stats_rotate(st, 1000, 2000);
+	assert_non_null(w);
+	assert_string_equal(w->node, "n@h");
+	assert_int_equal(w->start, 1000);
+	assert_int_equal(w->end, 2000);
+	assert_int_equal(w->sampled, 1);
+	assert_int_equal(w->ncells, 10);
+
+	c = cell(w, "db", "i00005");
+	assert_int_equal(c->requests, 1);
+	assert_int_equal(c->w_requests, 10);
+	assert_int_equal(c->calls, 3);
+	assert_int_equal(c->w_calls, 30);
+	assert_int_equal(c->raised, 1);
+	assert_int_equal(c->unfinished, 1);
+	assert_int_equal(c->timed, 2);
+	assert_int_equal(c->total, 50);
+	assert_int_equal(c->w_total, 500);
+	assert_int_equal(c->busy, 40);
+	assert_int_equal(c->w_busy, 400);
+	assert_int_equal(c->min, 20);
+	assert_int_equal(c->max, 30);
+	assert_int_equal(c->hist.count, 20);
+
+	c = cell(w, "cache", "_total");
+	assert_int_equal(c->total, 40);
+	assert_int_equal(c->busy, 10);	/* up to the request's end */
+
+	c = cell(w, "auth", "i00005");
+	assert_int_equal(c->requests, 0);
+	assert_int_equal(c->calls, 0);
+	assert_int_equal(c->async_calls, 1);
+	assert_int_equal(c->async, 30);
+	assert_int_equal(c->w_async, 300);
+	assert_int_equal(c->min, -1);
+
+	c = cell(w, "_total", "i00005");
+	assert_int_equal(c->requests, 1);
+	assert_int_equal(c->calls, 1);
+	assert_int_equal(c->total, 100);
+	assert_int_equal(c->self, 0);
+	assert_int_equal(c->busy, 100);
+	assert_int_equal(c->async_calls, 1);
+	kp_window_free(w);
+	kp_stats_free(st);
+}
+
+/* What no tier accounts for is _total's self time. */
+static void
+test_total_self(void **state)
+{
+	static const struct kp_call calls[] = {
+		{ 0, 100, 0, 0, KP_NONE, KP_RETURNED, false },	/* no tier */
+		{ 10, 30, 1, 0, 0, KP_RETURNED, false },
+		{ 20, 40, 2, 0, 0, KP_RETURNED, false },
+		{ 90, 200, 2, 0, 0, KP_RETURNED, false },
+	};
+	const struct kp_request rq = { .end = 100, .identity = 1, .weight = 1,
+		.outcome = KP_RAISED, .ncalls = 4, .calls = calls };
+	struct kp_stats *st = new_stats();
+	const struct kp_cell *c;
+	struct kp_window *w;
+
+	(void)state;
+	kp_stats_request(st, &rq);
+	w = kp_stats_rotate(st, 0, 1);
+	c = cell(w, "_total", "undefined");
+	assert_int_equal(c->self, 100 - 30 - 10);
+	assert_int_equal(c->raised, 1);
+	kp_window_free(w);
+	kp_stats_free(st);
+}
+
+/* A request whose end was not seen is counted, and not timed. */
+static void
+test_unfinished_request(void **state)
+{
+	struct kp_request rq = simple();
+	struct kp_stats *st = new_stats();
+	const struct kp_cell *c;
+	struct kp_window *w;
+
+	(void)state;
+	rq.outcome = KP_UNFINISHED;
+	rq.end = 0;
+	kp_stats_request(st, &rq);
+	rq.outcome = KP_AMBIGUOUS;
+	kp_stats_request(st, &rq);
+	w = kp_stats_rotate(st, 0, 1);
+	c = cell(w, "_total", "i00005");
+	assert_int_equal(c->requests, 2);
+	assert_int_equal(c->unfinished, 1);
+	assert_int_equal(c->w_ambiguous, 10);
+	assert_int_equal(c->timed, 0);
+	assert_int_equal(c->min, -1);
+	assert_int_equal(c->hist.count, 0);
+	/* no end to clip to */
+	assert_int_equal(cell(w, "cache", "i00005")->busy, 80);
+	kp_window_free(w);
+	kp_stats_free(st);
+}
+
+static void
+test_late(void **state)
+{
+	struct kp_late_call late = { .identity = 7, .weight = 3, .fn = 5,
+		.outcome = KP_RETURNED, .start = 5, .end = 25 };
+	struct kp_stats *st = new_stats();
+	struct kp_window *w;
+
+	(void)state;
+	kp_stats_late(st, &late);
+	late.outcome = KP_UNFINISHED;
+	kp_stats_late(st, &late);
+	w = kp_stats_rotate(st, 0, 1);
+	assert_int_equal(w->sampled, 0);
+	assert_int_equal(cell(w, "web", "i00007")->async, 20);
+	assert_int_equal(cell(w, "db", "i00007")->async_calls, 2);
+	assert_int_equal(cell(w, "_total", "i00007")->async, 20);
+	assert_int_equal(cell(w, "_total", "_total")->w_async, 60);
+	assert_int_equal(cell(w, "_total", "i00007")->requests, 0);
+	kp_window_free(w);
+	kp_stats_free(st);
+}
+
+/* Requests of random calls, each figure against a sweep tick by tick. */
+
+enum { SPAN = 60, CALLS = 12 };
+
+static int
+start_cmp(const void *a, const void *b)
+{
+	const struct kp_call *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+static void
+random_request(struct kp_request *rq, struct kp_call *calls)
+{
+	uint32_t n = (uint32_t)rnd(CALLS + 1);
+	kp_target_ns base = -1000000 + (kp_target_ns)rnd(100);
+
+	*rq = (struct kp_request){ .start = base, .identity = 3,
+		.end = base + (kp_target_ns)rnd(SPAN), .calls = calls,
+		.weight = (uint32_t)rnd(5) + 1, .ncalls = n,
+		.outcome = (uint8_t)(KP_RETURNED + rnd(4)) };
+	for (uint32_t i = 0; i < n; i++) {
+		calls[i].start = base + (kp_target_ns)rnd(SPAN);
+		calls[i].end = calls[i].start + (kp_target_ns)rnd(SPAN / 2);
+		calls[i].fn = (uint32_t)rnd(FNS);
+		calls[i].outcome = (uint8_t)(KP_RETURNED + rnd(4));
+		if (rnd(2))
+			calls[i].outcome = KP_RETURNED;
+	}
+	qsort(calls, n, sizeof(*calls), start_cmp);
+	for (uint32_t i = 0; i < n; i++) {
+		calls[i].async = rq->end < calls[i].start;
+		calls[i].parent = rnd(3) ? (uint32_t)rnd(n) : KP_NONE;
+		/* a parent starts no later; ties may come in any order */
+		if (calls[i].parent != KP_NONE && (calls[i].parent == i ||
+		    calls[calls[i].parent].start > calls[i].start))
+			calls[i].parent = KP_NONE;
+	}
+}
+
+static bool
+timed(const struct kp_call *c)
+{
+	return c->outcome == KP_RETURNED || c->outcome == KP_RAISED;
+}
+
+static bool
+covers(const struct kp_call *c, kp_target_ns t)
+{
+	return timed(c) && c->start <= t && t < c->end;
+}
+
+static kp_dur_ns
+slow_self(const struct kp_request *rq, uint32_t i)
+{
+	const struct kp_call *p = &rq->calls[i], *c;
+	kp_dur_ns self = 0;
+	bool hidden;
+
+	for (kp_target_ns t = p->start; t < p->end; t++) {
+		hidden = false;
+		for (uint32_t j = 0; j < rq->ncalls; j++) {
+			c = &rq->calls[j];
+			if (c->parent == i && covers(c, t) &&
+			    (!c->async || p->async))
+				hidden = true;
+		}
+		self += !hidden;
+	}
+	return timed(p) ? self : -1;
+}
+
+static kp_dur_ns
+slow_busy(const struct kp_request *rq, uint64_t set)
+{
+	kp_target_ns end = rq->outcome == KP_RETURNED ||
+	    rq->outcome == KP_RAISED ? rq->end : rq->start + 3 * SPAN;
+	const struct kp_call *c;
+	kp_dur_ns busy = 0;
+	bool on;
+
+	for (kp_target_ns t = rq->start; t < end; t++) {
+		on = false;
+		for (uint32_t j = 0; j < rq->ncalls; j++) {
+			c = &rq->calls[j];
+			if (!c->async && covers(c, t) &&
+			    (names.fns[c->fn].tiers & set))
+				on = true;
+		}
+		busy += on;
+	}
+	return busy;
+}
+
+static void
+check_tier(const struct kp_request *rq, const struct kp_window *w, int t)
+{
+	const struct kp_cell *c = cell(w, tiers[t].name, "i00003");
+	struct kp_cell want = { .min = -1 };
+	const struct kp_call *call;
+	kp_dur_ns d;
+
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		call = &rq->calls[i];
+		d = call->end - call->start;
+		if (!(names.fns[call->fn].tiers >> t & 1))
+			continue;
+		if (call->async) {
+			want.async_calls++;
+			want.async += timed(call) ? d : 0;
+			continue;
+		}
+		want.calls++;
+		want.requests = 1;
+		if (!timed(call))
+			continue;
+		want.timed++;
+		want.total += d;
+		want.self += slow_self(rq, i);
+		want.min = want.min < 0 || d < want.min ? d : want.min;
+		want.max = d > want.max ? d : want.max;
+	}
+	if (c == NULL) {
+		assert_int_equal(want.calls + want.async_calls, 0);
+		return;
+	}
+	assert_int_equal(c->requests, want.requests);
+	assert_int_equal(c->calls, want.calls);
+	assert_int_equal(c->async_calls, want.async_calls);
+	assert_int_equal(c->async, want.async);
+	assert_int_equal(c->timed, want.timed);
+	assert_int_equal(c->total, want.total);
+	assert_int_equal(c->self, want.self);
+	assert_int_equal(c->min, want.min);
+	assert_int_equal(c->max, want.max);
+	assert_int_equal(c->busy, slow_busy(rq, UINT64_C(1) << t));
+	assert_int_equal(c->w_busy, c->busy * rq->weight);
+	assert_int_equal(c->hist.count, want.timed * rq->weight);
+}
+
+static void
+test_random_requests(void **state)
+{
+	struct kp_stats *st = new_stats();
+	struct kp_call calls[CALLS];
+	kp_dur_ns self[CALLS];
+	const struct kp_cell *c;
+	struct kp_request rq;
+	struct kp_window *w;
+
+	(void)state;
+	for (int round = 0; round < 20000; round++) {
+		random_request(&rq, calls);
+		assert_int_equal(kp_request_self(&rq, self), KP_OK);
+		for (uint32_t i = 0; i < rq.ncalls; i++)
+			assert_int_equal(self[i], slow_self(&rq, i));
+		kp_stats_request(st, &rq);
+		w = kp_stats_rotate(st, 0, 1);
+		for (int t = 0; t < TIERS; t++)
+			check_tier(&rq, w, t);
+		c = cell(w, "_total", "i00003");
+		if (c->timed > 0)
+			assert_int_equal(c->self, rq.end - rq.start -
+			    slow_busy(&rq, 15));
+		kp_window_free(w);
+	}
+	kp_stats_free(st);
+}
+
+static void
+test_identity_total_and_order(void **state)
+{
+	static const char *const want[][2] = {
+		{ "_total", "_total" }, { "_total", "i00005" },
+		{ "_total", "i00009" }, { "_total", "undefined" },
+		{ "web", "_total" }, { "web", "i00005" },
+		{ "web", "i00009" }, { "web", "undefined" },
+		{ "db", "_total" },
+	};
+	struct kp_stats *st = new_stats();
+	struct kp_request rq = simple();
+	struct kp_window *w;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		rq.identity = i == 0 ? 9 : i == 1 ? KP_IDENT_TOTAL : 5;
+		rq.weight = (uint32_t)i + 1;
+		kp_stats_request(st, &rq);
+	}
+	w = kp_stats_rotate(st, 0, 1);
+	assert_int_equal(w->ncells, 5 * 4);
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		assert_string_equal(w->cells[i].tier, want[i][0]);
+		assert_string_equal(w->cells[i].identity, want[i][1]);
+	}
+	assert_int_equal(w->cells[0].requests, 3);
+	assert_int_equal(w->cells[0].w_requests, 6);
+	assert_int_equal(w->cells[0].hist.count, 6);
+	assert_int_equal(w->cells[8].w_busy, 6 * 40);
+	kp_window_free(w);
+
+	/* the next window starts empty */
+	w = kp_stats_rotate(st, 1, 2);
+	assert_int_equal(w->ncells, 0);
+	assert_int_equal(w->sampled, 0);
+	kp_window_free(w);
+	kp_stats_free(st);
+}
+
+static void
+test_series_cap(void **state)
+{
+	struct kp_stats *st = new_stats();
+	struct kp_request rq = { .end = 10, .weight = 2, .calls = NULL,
+		.outcome = KP_RETURNED };
+	struct kp_window *w;
+
+	(void)state;
+	for (uint32_t i = 3; i < IDENTS; i++) {
+		rq.identity = i;
+		kp_stats_request(st, &rq);
+	}
+	w = kp_stats_rotate(st, 0, 1);
+	/* and _other and _total */
+	assert_int_equal(w->ncells, KP_SERIES_MAX + 2);
+	assert_int_equal(cell(w, "_total", "_other")->requests, 7);
+	assert_int_equal(w->losses.n[KP_LOSS_IDENTITY_CAP], 7);
+	assert_int_equal(cell(w, "_total", "_total")->w_requests,
+	    2 * (IDENTS - 3));
+	kp_window_free(w);
+	kp_stats_free(st);
+}
+
+/* Time stamps from outside may be anything; sums stop, nothing overflows. */
+static void
+test_absurd_times(void **state)
+{
+	const struct kp_call calls[] = {
+		{ INT64_MIN, INT64_MAX, 1, 0, 1, KP_RETURNED, false },
+		{ INT64_MIN, INT64_MAX, 1, 0, 0, KP_RETURNED, false },
+		{ 5, 2, 1, 0, 77, KP_RETURNED, false },
+		{ 5, 9, 1, 0, 3, KP_RETURNED, true },
+	};
+	const struct kp_request rq = { .start = INT64_MIN, .end = INT64_MAX,
+		.identity = 4, .weight = UINT32_MAX, .ncalls = 4,
+		.outcome = KP_RETURNED, .calls = calls };
+	struct kp_stats *st = new_stats();
+	struct kp_window *w;
+
+	(void)state;
+	kp_stats_request(st, &rq);
+	kp_stats_request(st, &rq);
+	w = kp_stats_rotate(st, 0, 1);
+	assert_true(cell(w, "web", "_total")->w_total == INT64_MAX);
+	kp_window_free(w);
+	kp_stats_free(st);
+}
+
+static void
+test_merge(void **state)
+{
+	struct kp_cell a = { .min = -1 }, b = { .min = -1 };
+
+	(void)state;
+	b.requests = 1;
+	b.w_requests = 4;
+	b.total = 100;
+	b.w_total = 400;
+	b.min = b.max = 100;
+	kp_hist_add(&b.hist, 100, 4);
+	assert_int_equal(kp_cell_merge(&a, &b), KP_OK);
+	b.min = 50;
+	b.max = 70;
+	assert_int_equal(kp_cell_merge(&a, &b), KP_OK);
+	assert_int_equal(a.requests, 2);
+	assert_int_equal(a.w_requests, 8);
+	assert_int_equal(a.w_total, 800);
+	assert_int_equal(a.min, 50);
+	assert_int_equal(a.max, 100);
+	assert_int_equal(a.hist.count, 8);
+	kp_hist_free(&a.hist);
+	kp_hist_free(&b.hist);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_self),
+		cmocka_unit_test(test_one_request),
+		cmocka_unit_test(test_total_self),
+		cmocka_unit_test(test_unfinished_request),
+		cmocka_unit_test(test_late),
+		cmocka_unit_test(test_random_requests),
+		cmocka_unit_test(test_identity_total_and_order),
+		cmocka_unit_test(test_series_cap),
+		cmocka_unit_test(test_absurd_times),
+		cmocka_unit_test(test_merge),
+	};
+
+	return cmocka_run_group_tests_name("stats", tests, make_names, NULL);
+}
