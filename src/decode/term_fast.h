@@ -10,6 +10,7 @@
 #ifndef KPROFD_TERM_FAST_H
 #define KPROFD_TERM_FAST_H
 
+#include <endian.h>
 #include <string.h>
 
 #include "kprofd/term.h"
@@ -49,11 +50,10 @@ term_be32(const uint8_t *p)
 static inline uint64_t
 term_le64(const uint8_t *p)
 {
-	uint64_t v = 0;
+	uint64_t v;
 
-	for (int i = 7; i >= 0; i--)
-		v = v << 8 | p[i];
-	return v;
+	memcpy(&v, p, sizeof(v));
+	return le64toh(v);
 }
 
 static inline struct kp_span
@@ -148,6 +148,10 @@ term_skip(struct kp_term *r)
 		}
 		if (p[0] == ETF_SMALL_INTEGER) {
 			r->p = p + 2;
+			return;
+		}
+		if (p[0] == ETF_INTEGER && left >= 5) {
+			r->p = p + 5;
 			return;
 		}
 	}

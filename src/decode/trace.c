@@ -192,6 +192,18 @@ read_kind(struct kp_term *r, uint32_t arity)
 	return NULL;
 }
 
+/* What not every event has.  Part by part: a memset is a `rep stos` here. */
+static inline void
+clear_call(struct kp_event *ev)
+{
+	ev->mfa = ev->caller = ev->identity = (struct kp_span){ NULL, 0 };
+	ev->from.node = ev->mfa;
+	ev->from.id = ev->from.serial = ev->from.creation = 0;
+	ev->has_from = false;
+	ev->label = ev->old_label = 0;
+	ev->weight = 0;
+}
+
 static void
 read_event(struct kp_term *r, struct kp_event *ev)
 {
@@ -207,6 +219,7 @@ read_event(struct kp_term *r, struct kp_event *ev)
 	if (e == NULL)
 		return;
 	ev->kind = e->kind;
+	clear_call(ev);
 	if (e->kind == KP_EV_RETURN_TO)
 		ev->mfa = read_mfa_or_undefined(r);
 	else
@@ -216,27 +229,36 @@ read_event(struct kp_term *r, struct kp_event *ev)
 	ev->ts = term_int(r);
 }
 
+/* Where no event is: the end, an element passed over, or an error. */
+static enum kp_err
+no_event(struct kp_batch *b, struct kp_event *ev)
+{
+	*ev = (struct kp_event){ .ts = 0 };
+	if (b->r.err != KP_OK)
+		return b->r.err;
+	if (b->left > 0) {
+		b->left--;
+		kp_term_skip(&b->r);
+		return b->r.err == KP_OK ? KP_ENOENT : b->r.err;
+	}
+	if (b->tail)
+		kp_term_nil(&b->r);
+	b->tail = false;
+	return kp_term_finish(&b->r) == KP_OK ? KP_END : b->r.err;
+}
+
 enum kp_err
 kp_batch_next(struct kp_batch *b, struct kp_event *ev)
 {
 	struct kp_term r = b->r;
 
-	*ev = (struct kp_event){ .ts = 0 };
-	if (b->r.err != KP_OK)
-		return b->r.err;
-	if (b->left == 0) {
-		if (b->tail)
-			kp_term_nil(&b->r);
-		b->tail = false;
-		return kp_term_finish(&b->r) == KP_OK ? KP_END : b->r.err;
+	if (kp_likely(b->left > 0)) {
+		read_event(&r, ev);
+		if (kp_likely(r.err == KP_OK)) {
+			b->r = r;
+			b->left--;
+			return KP_OK;
+		}
 	}
-	b->left--;
-	read_event(&r, ev);
-	if (kp_likely(r.err == KP_OK)) {
-		b->r = r;
-		return KP_OK;
-	}
-	*ev = (struct kp_event){ .ts = 0 };
-	kp_term_skip(&b->r);
-	return b->r.err == KP_OK ? KP_ENOENT : b->r.err;
+	return no_event(b, ev);
 }
