@@ -106,6 +106,9 @@ struct kp_requests;
 struct kp_requests *kp_requests_new(const struct kp_requests_opts *opts);
 void kp_requests_free(struct kp_requests *rs);
 
+/* Another release of the target than was known when rs was made. */
+void kp_requests_chain_ambiguous(struct kp_requests *rs, bool yes);
+
 /* One event.  Never fails: what cannot be kept is counted in the losses. */
 void kp_requests_event(struct kp_requests *rs, const struct kp_event *ev);
 /* Closes what is due at this time of the target (a batch's SentAt). */

@@ -84,6 +84,12 @@ kp_requests_new(const struct kp_requests_opts *opts)
 	return rs;
 }
 
+void
+kp_requests_chain_ambiguous(struct kp_requests *rs, bool yes)
+{
+	rs->o.chain_is_ambiguous = yes;
+}
+
 static void
 lists_free(struct req_list *l)
 {

@@ -1,0 +1,78 @@
+/* ledger.c - see the header. */
+#include "kprofd/ledger.h"
+
+void
+ledger_restart(struct ledger *l, uint64_t entries)
+{
+	l->last = (struct agent_status){ 0 };
+	l->entries_base = entries;
+	l->missing_last = 0;
+	l->reported = 0;
+}
+
+static uint64_t
+grown(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
+
+/* Calls made while armed, of which no event was seen or dropped. */
+static uint64_t
+missing(const struct ledger *l, const struct agent_status *st,
+    uint64_t entries)
+{
+	uint64_t armed = grown(st->entry_calls, st->unarmed_calls);
+
+	return grown(armed, entries - l->entries_base + st->dropped_entries);
+}
+
+/*
+ * Events still on their way look like missing ones.  While sampling, what
+ * was missing twice in a row is sampled out; without, nothing may be missing
+ * and the last word is had at the end.
+ */
+static void
+report_missing(struct ledger *l, uint64_t now, bool last)
+{
+	uint64_t sure = now < l->missing_last ? now : l->missing_last;
+	enum kp_loss cause = l->sampling ? KP_LOSS_SAMPLED_OUT :
+	    KP_LOSS_UNSEEN;
+
+	if (last)
+		sure = now;
+	if ((last || l->sampling) && sure > l->reported) {
+		l->lost.n[cause] += sure - l->reported;
+		l->reported = sure;
+	}
+	l->missing_last = now;
+}
+
+void
+ledger_status(struct ledger *l, const struct agent_status *st,
+    uint64_t entries, bool last)
+{
+	l->entry_calls += grown(st->entry_calls, l->last.entry_calls);
+	l->lost.n[KP_LOSS_UNSEEN] += grown(st->unarmed_calls,
+	    l->last.unarmed_calls);
+	l->lost.n[KP_LOSS_DROPPED] += grown(st->dropped, l->last.dropped);
+	l->lost.n[KP_LOSS_DROPPED_ENTRIES] += grown(st->dropped_entries,
+	    l->last.dropped_entries);
+	l->last = *st;
+	report_missing(l, missing(l, st, entries), last);
+}
+
+void
+ledger_lost(struct ledger *l, uint64_t entries)
+{
+	report_missing(l, missing(l, &l->last, entries), true);
+}
+
+void
+ledger_take(struct ledger *l, uint64_t *entry_calls, struct kp_losses *lost)
+{
+	*entry_calls = l->entry_calls;
+	l->entry_calls = 0;
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		lost->n[i] += l->lost.n[i];
+	l->lost = (struct kp_losses){ 0 };
+}

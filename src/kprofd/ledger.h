@@ -1,0 +1,40 @@
+/*
+ * ledger.h - the balance of a target's requests.
+ *
+ * The VM counts every call of an entry; the daemon sees the events of some.
+ * What is in between must be explained: sampled out, dropped by the agent,
+ * not armed.  Counters come from the agent's status, cumulative since it
+ * started; the ledger turns them into losses of the running window.
+ */
+#ifndef KP_KPROFD_LEDGER_H
+#define KP_KPROFD_LEDGER_H
+
+#include "kprofd/loss.h"
+#include "target/agent.h"
+
+struct ledger {
+	struct agent_status last;
+	uint64_t entries_base;	/* events of entries before this agent */
+	uint64_t missing_last;	/* armed calls without an event, last time */
+	uint64_t reported;	/* of them, already counted as lost */
+	bool sampling;		/* one-in-n was above 1 at some time */
+	/* for the running window */
+	uint64_t entry_calls;
+	struct kp_losses lost;
+};
+
+/* A new agent: its counters start from zero. */
+void ledger_restart(struct ledger *l, uint64_t entries);
+/*
+ * A status; entries: all entry events taken so far.  last: no event can
+ * follow (the agent's goodbye, or the connection is gone).
+ */
+void ledger_status(struct ledger *l, const struct agent_status *st,
+    uint64_t entries, bool last);
+/* The connection is gone: what the last status left open is lost. */
+void ledger_lost(struct ledger *l, uint64_t entries);
+/* Hands over what belongs to the window that closes. */
+void ledger_take(struct ledger *l, uint64_t *entry_calls,
+    struct kp_losses *lost);
+
+#endif
