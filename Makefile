@@ -89,6 +89,16 @@ $(addprefix $(B)/test/,$(UNIT_STORE)): $(call obj,$(wildcard src/store/*.c src/r
 unit: $(UNIT)
 	@for t in $(UNIT); do echo "== $$t"; $$t || exit 1; done
 
+# Prints the match specs that kprofd arms, for test/integration/spec_check.erl.
+$(B)/test/specdump: test/support/specdump.c $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $< $(LIB)
+
+# The match specs against real Erlang funs, on the release that is installed.
+.PHONY: spec-check
+spec-check: $(B)/test/specdump
+	escript test/integration/spec_check.erl $(B)/test/specdump
+
 clean:
 	rm -rf build
 
