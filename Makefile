@@ -157,6 +157,15 @@ $(B)/bench/%: test/bench/%.c $(LIB)
 .PHONY: bench
 bench: $(BENCH)
 	@for t in $(BENCH); do $$t || exit 1; done
+# Prints the match specs that kprofd arms, for test/integration/spec_check.erl.
+$(B)/test/specdump: test/support/specdump.c $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $< $(LIB)
+
+# The match specs against real Erlang funs, on the release that is installed.
+.PHONY: spec-check
+spec-check: $(B)/test/specdump
+	escript test/integration/spec_check.erl $(B)/test/specdump
 
 clean:
 	rm -rf build

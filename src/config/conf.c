@@ -1,0 +1,345 @@
+/*
+ * conf.c - the forms of a tiers.conf to struct kp_conf.
+ *
+ * One table of keys, each with its setter; a setter takes the whole form and
+ * reports for itself.  Setters go on after an error, to find the others; the
+ * half-made structure is thrown away at the end.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/conf.h"
+
+struct key {
+	const char *name;
+	const char *form;	/* for messages */
+	void (*set)(struct conf_ctx *x, const struct node *form);
+	unsigned opts;		/* elements it may have after its value */
+};
+
+static void
+set_tiers(struct conf_ctx *x, const struct node *form)
+{
+	conf_tiers(x, form->kid[1]);
+}
+
+static void
+set_entry(struct conf_ctx *x, const struct node *form)
+{
+	conf_entry(x, form->kid[1], form->n > 2 ? form->kid[2] : NULL);
+}
+
+static void
+set_finish(struct conf_ctx *x, const struct node *form)
+{
+	size_t room = 0;
+
+	conf_functions(x, form->kid[1], &x->conf->finishes,
+	    &x->conf->nfinishes, &room, KP_ENTRY_MAX);
+}
+
+static void
+set_identity(struct conf_ctx *x, const struct node *form)
+{
+	x->fun = form->kid[1];
+	if (x->fun->kind != N_FUN) {
+		conf_expected(x, x->fun, "fun ({Module, Function, Args}) -> "
+		    "Identity; ... end");
+		x->fun = NULL;
+	}
+}
+
+/* An integer within bounds. */
+static bool
+take_int(struct conf_ctx *x, const struct node *v, const char *name,
+    int64_t min, int64_t max, int64_t *out)
+{
+	char what[80];
+
+	snprintf(what, sizeof(what), "%s to be an integer within %lld..%lld",
+	    name, (long long)min, (long long)max);
+	if (v->kind != N_INT || v->num < min || v->num > max) {
+		conf_expected(x, v, what);
+		return false;
+	}
+	*out = v->num;
+	return true;
+}
+
+static void
+set_sampling(struct conf_ctx *x, const struct node *form)
+{
+	static const char what[] = "all, {one_in, N} or {per_second, N}";
+	const struct node *v = form->kid[1];
+	struct kp_sampling *s = &x->conf->sampling;
+	int64_t n;
+
+	if (node_is_atom(v, "all")) {
+		*s = (struct kp_sampling){ KP_SAMPLE_ALL, 1 };
+	} else if (v->kind != N_TUPLE || v->n != 2 ||
+	    v->kid[0]->kind != N_ATOM) {
+		conf_expected(x, v, what);
+	} else if (node_is_atom(v->kid[0], "one_in")) {
+		if (take_int(x, v->kid[1], "one_in", 1, CONF_ONE_IN_MAX, &n))
+			*s = (struct kp_sampling){ KP_SAMPLE_ONE_IN,
+				(uint32_t)n };
+	} else if (node_is_atom(v->kid[0], "per_second")) {
+		if (take_int(x, v->kid[1], "per_second", 1,
+			CONF_PER_SECOND_MAX, &n))
+			*s = (struct kp_sampling){ KP_SAMPLE_PER_SECOND,
+				(uint32_t)n };
+	} else {
+		conf_expected(x, v->kid[0], what);
+	}
+}
+
+static void
+set_slow(struct conf_ctx *x, const struct node *form)
+{
+	int64_t ms;
+
+	if (take_int(x, form->kid[1], "slow_ms", 0, CONF_MS_MAX, &ms))
+		x->conf->slow = ms * KP_NS_PER_MS;
+}
+
+static const struct overload_key {
+	const char *name;
+	int64_t min, max;
+} overload_keys[] = {
+	{ "max_age_ms", 1, CONF_MS_MAX },
+	{ "max_queue", 100, 10000000 },
+	{ "max_memory_mb", 1, 1048576 },
+	{ "pause_s", 1, 86400 },
+};
+#define OVERLOAD_KEYS (sizeof(overload_keys) / sizeof(overload_keys[0]))
+
+static void
+overload_store(struct kp_overload *o, size_t key, int64_t v)
+{
+	switch (key) {
+	case 0:
+		o->max_age = v * KP_NS_PER_MS;
+		break;
+	case 1:
+		o->max_queue = (uint32_t)v;
+		break;
+	case 2:
+		o->max_memory = (uint64_t)v << 20;
+		break;
+	default:
+		o->pause = v * KP_NS_PER_S;
+		break;
+	}
+}
+
+static void
+set_overload(struct conf_ctx *x, const struct node *form)
+{
+	const struct node *list = form->kid[1], *o;
+	const char *names[OVERLOAD_KEYS];
+	bool seen[OVERLOAD_KEYS] = { false };
+	int64_t v;
+	size_t k;
+
+	for (k = 0; k < OVERLOAD_KEYS; k++)
+		names[k] = overload_keys[k].name;
+	if (!conf_list(x, list, "a list such as [{max_queue, 20000}]"))
+		return;
+	for (uint32_t i = 0; i < list->n; i++) {
+		o = list->kid[i];
+		if (o->kind != N_TUPLE || o->n != 2 ||
+		    o->kid[0]->kind != N_ATOM) {
+			conf_expected(x, o, "{Limit, Value}");
+			continue;
+		}
+		k = conf_name(x, o->kid[0], "limit", names, OVERLOAD_KEYS);
+		if (k == OVERLOAD_KEYS)
+			continue;
+		if (seen[k])
+			diag_error(x->diags, o->pos, "'%s' is given twice",
+			    names[k]);
+		seen[k] = true;
+		if (take_int(x, o->kid[1], names[k], overload_keys[k].min,
+			overload_keys[k].max, &v))
+			overload_store(&x->conf->overload, k, v);
+	}
+}
+
+static void
+set_rewrite(struct conf_ctx *x, const struct node *form)
+{
+	conf_rewrites(x, form->kid[1]);
+}
+
+static const struct key keys[] = {
+	{ "tiers", "{tiers, [{Name, Functions}, ...]}", set_tiers, 0 },
+	{ "entry", "{entry, Function}", set_entry, 1 },
+	{ "finish", "{finish, Function}", set_finish, 0 },
+	{ "identity", "{identity, fun ... end}", set_identity, 0 },
+	{ "sampling", "{sampling, How}", set_sampling, 0 },
+	{ "slow_ms", "{slow_ms, Milliseconds}", set_slow, 0 },
+	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload, 0 },
+	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", set_rewrite,
+	    0 },
+};
+#define KEYS (sizeof(keys) / sizeof(keys[0]))
+
+/* The key's index; KEYS: unknown, given twice or malformed, and reported. */
+static size_t
+form_key(struct conf_ctx *x, const struct node *f, struct kp_pos seen[KEYS])
+{
+	const char *names[KEYS];
+	size_t k;
+
+	for (k = 0; k < KEYS; k++)
+		names[k] = keys[k].name;
+	if (f->kind != N_TUPLE || f->n == 0 || f->kid[0]->kind != N_ATOM) {
+		conf_expected(x, f, "{Option, Value}. such as {tiers, [...]}.");
+		return KEYS;
+	}
+	k = conf_name(x, f->kid[0], "option", names, KEYS);
+	if (k == KEYS)
+		return KEYS;
+	if (seen[k].line > 0) {
+		diag_error(x->diags, f->pos, "'%s' is given twice: it is "
+		    "also on line %u", names[k], seen[k].line);
+		return KEYS;
+	}
+	seen[k] = f->pos;
+	if (f->n < 2 || f->n > 2 + keys[k].opts) {
+		conf_expected(x, f, keys[k].form);
+		return KEYS;
+	}
+	return k;
+}
+
+static void
+conf_forms(struct conf_ctx *x, const struct form *f)
+{
+	struct kp_pos seen[KEYS] = { { 0, 0 } };
+	size_t k;
+
+	for (; f != NULL; f = f->next) {
+		/* A list alone is what follows {tiers, */
+		if (f->term->kind == N_LIST && seen[0].line == 0) {
+			seen[0] = f->term->pos;
+			conf_tiers(x, f->term);
+			continue;
+		}
+		k = form_key(x, f->term, seen);
+		if (k < KEYS)
+			keys[k].set(x, f->term);
+	}
+	x->tiers_seen = seen[0].line > 0;
+}
+
+static struct kp_conf *
+conf_new(void)
+{
+	struct kp_conf *c = calloc(1, sizeof(*c));
+
+	if (c == NULL)
+		return NULL;
+	c->sampling = (struct kp_sampling){ KP_SAMPLE_PER_SECOND, 1000 };
+	c->slow = 250 * KP_NS_PER_MS;
+	c->overload = (struct kp_overload){ .max_age = KP_NS_PER_S,
+		.max_queue = 20000, .max_memory = UINT64_C(64) << 20,
+		.pause = 10 * KP_NS_PER_S };
+	return c;
+}
+
+/* The fun is checked last: by then the functions are known. */
+static void
+conf_identity(struct conf_ctx *x, struct arena *a)
+{
+	struct kp_identity *id;
+
+	if (x->fun == NULL || !ident_check(x->conf, x->fun, x->diags))
+		return;
+	id = calloc(1, sizeof(*id));
+	if (id == NULL) {
+		x->nomem = true;
+		return;
+	}
+	id->arena = *a;
+	id->fun = x->fun;
+	*a = (struct arena){ 0 };
+	x->conf->identity = id;
+}
+
+enum kp_err
+kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
+    struct kp_diags *diags)
+{
+	struct conf_ctx x = { .diags = diags };
+	struct arena a = { 0 };
+	struct form *forms;
+	enum kp_err err = KP_OK;
+
+	*diags = (struct kp_diags){ 0 };
+	if (n > KP_CONF_SIZE_MAX) {
+		diag_error(diags, (struct kp_pos){ 1, 1 }, "the file has %zu "
+		    "bytes, expected at most %u", n, KP_CONF_SIZE_MAX);
+		return KP_EFORMAT;
+	}
+	x.conf = conf_new();
+	if (x.conf == NULL)
+		return KP_ENOMEM;
+	forms = parse_forms(&a, src, n, diags);
+	conf_forms(&x, forms);
+	if (!x.tiers_seen && diags->errors == 0)
+		diag_error(diags, (struct kp_pos){ 1, 1 }, "no tiers, "
+		    "expected {tiers, [{Name, Functions}, ...]}.");
+	conf_identity(&x, &a);
+	diag_sort(diags);
+	if (a.failed || x.nomem)
+		err = KP_ENOMEM;
+	else if (diags->errors > 0)
+		err = KP_EFORMAT;
+	if (err == KP_OK)
+		*out = x.conf;
+	else
+		kp_conf_free(x.conf);
+	arena_free(&a);
+	return err;
+}
+
+static void
+fns_free(struct kp_mfa_pat *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		kp_mfa_pat_free(&v[i]);
+	free(v);
+}
+
+void
+kp_conf_free(struct kp_conf *c)
+{
+	size_t i, j;
+
+	if (c == NULL)
+		return;
+	for (i = 0; i < c->ntiers; i++) {
+		free(c->tiers[i].name);
+		fns_free(c->tiers[i].fns, c->tiers[i].nfns);
+	}
+	free(c->tiers);
+	for (i = 0; i < c->nentries; i++) {
+		kp_mfa_pat_free(&c->entries[i].fn);
+		for (j = 0; j < c->entries[i].nnodes; j++)
+			free(c->entries[i].nodes[j]);
+		free(c->entries[i].nodes);
+	}
+	free(c->entries);
+	fns_free(c->finishes, c->nfinishes);
+	for (i = 0; i < c->nrewrites; i++) {
+		free(c->rewrites[i].pattern);
+		free(c->rewrites[i].to);
+	}
+	free(c->rewrites);
+	if (c->identity != NULL)
+		arena_free(&c->identity->arena);
+	free(c->identity);
+	free(c);
+}

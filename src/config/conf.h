@@ -1,0 +1,50 @@
+/* conf.h - what the setters of tiers.conf's options share. */
+#ifndef KPROFD_CONFIG_CONF_H
+#define KPROFD_CONFIG_CONF_H
+
+#include "config/lang.h"
+
+#define CONF_ONE_IN_MAX 1000000		/* well below the hash's 2^24 steps */
+#define CONF_PER_SECOND_MAX 1000000
+#define CONF_MS_MAX 3600000		/* an hour */
+#define CONF_NODES_MAX 64		/* globs of one entry */
+#define CONF_REWRITE_MAX 100
+#define CONF_REWRITE_BYTES_MAX 256	/* of a pattern, and of its text */
+#define CONF_REPEAT_MAX 1000		/* product of all {m,n} in a pattern */
+
+struct conf_ctx {
+	struct kp_conf *conf;
+	struct kp_diags *diags;
+	const struct node *fun;	/* of {identity, ...}, or NULL */
+	bool tiers_seen;
+	bool nomem;
+};
+
+/* conf_lib.c */
+/* "found X, expected WHAT" at v's place. */
+void conf_expected(struct conf_ctx *x, const struct node *v, const char *what);
+/* Is it a proper list?  Else reports. */
+bool conf_list(struct conf_ctx *x, const struct node *v, const char *what);
+/* Which of names the atom is; n: none, and reported with the nearest. */
+size_t conf_name(struct conf_ctx *x, const struct node *atom, const char *kind,
+    const char *const *names, size_t n);
+/* A string's or binary's text, malloced; else reports and gives NULL. */
+char *conf_string(struct conf_ctx *x, const struct node *v, const char *what);
+/*
+ * Room for one more element of size bytes, zeroed; NULL: no memory (noted in
+ * x).  *n is not changed.
+ */
+void *conf_grow(struct conf_ctx *x, void *vec, size_t *n, size_t *room,
+    size_t size);
+
+/* conf_fns.c: each reports what is wrong and keeps what is right. */
+void conf_functions(struct conf_ctx *x, const struct node *v,
+    struct kp_mfa_pat **fns, size_t *n, size_t *room, size_t max);
+void conf_tiers(struct conf_ctx *x, const struct node *list);
+void conf_entry(struct conf_ctx *x, const struct node *v,
+    const struct node *opts);
+
+/* conf_rewrite.c */
+void conf_rewrites(struct conf_ctx *x, const struct node *list);
+
+#endif

@@ -1,0 +1,115 @@
+/*
+ * conf_rewrite.c - {rewrite, [{"/users/[0-9]+", "/users/:id"}]}.
+ *
+ * Patterns are compiled here once, to find the bad ones.  regcomp unrolls
+ * {m,n}, and nested ones multiply: (((a{99}){99}){99} would take the whole
+ * memory.  So their product is bounded first.
+ */
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/conf.h"
+
+/* The product of the largest number in each {m,n}. */
+static unsigned long
+repeat_product(const char *s)
+{
+	unsigned long product = 1, most, v;
+
+	for (; *s != '\0'; s++) {
+		if (*s != '{')
+			continue;
+		for (most = v = 0; s[1] != '\0' && s[1] != '}'; s++) {
+			v = s[1] >= '0' && s[1] <= '9' ?
+			    v * 10 + (unsigned long)(s[1] - '0') : 0;
+			if (v > CONF_REPEAT_MAX)
+				return v;
+			most = v > most ? v : most;
+		}
+		product *= most > 0 ? most : 1;
+		if (product > CONF_REPEAT_MAX)
+			return product;
+	}
+	return product;
+}
+
+static bool
+pattern_ok(struct conf_ctx *x, const struct node *v, const char *pattern)
+{
+	char why[128];
+	regex_t re;
+	int err;
+
+	if (*pattern == '\0') {
+		conf_expected(x, v, "a regular expression");
+		return false;
+	}
+	if (strlen(pattern) > CONF_REWRITE_BYTES_MAX) {
+		diag_error(x->diags, v->pos, "this pattern is longer than %d "
+		    "bytes", CONF_REWRITE_BYTES_MAX);
+		return false;
+	}
+	if (repeat_product(pattern) > CONF_REPEAT_MAX) {
+		diag_error(x->diags, v->pos, "the repetitions in this pattern "
+		    "multiply to more than %d", CONF_REPEAT_MAX);
+		return false;
+	}
+	err = regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB);
+	if (err != 0) {
+		regerror(err, &re, why, sizeof(why));
+		diag_error(x->diags, v->pos, "bad regular expression: %s", why);
+		return false;
+	}
+	regfree(&re);
+	return true;
+}
+
+static void
+add_rewrite(struct conf_ctx *x, const struct node *v, size_t *room)
+{
+	struct kp_conf *c = x->conf;
+	struct kp_rewrite r = { 0 }, *grown = NULL;
+	bool ok;
+
+	if (v->kind != N_TUPLE || v->n != 2) {
+		conf_expected(x, v, "{\"pattern\", \"text\"}");
+		return;
+	}
+	r.pattern = conf_string(x, v->kid[0], "a regular expression");
+	r.to = conf_string(x, v->kid[1], "a text");
+	ok = r.pattern != NULL && pattern_ok(x, v->kid[0], r.pattern);
+	if (r.to != NULL && strlen(r.to) > CONF_REWRITE_BYTES_MAX) {
+		diag_error(x->diags, v->kid[1]->pos, "this text is longer "
+		    "than %d bytes", CONF_REWRITE_BYTES_MAX);
+		ok = false;
+	}
+	if (ok && r.to != NULL)
+		grown = conf_grow(x, c->rewrites, &c->nrewrites, room,
+		    sizeof(r));
+	if (grown == NULL) {
+		free(r.pattern);
+		free(r.to);
+		return;
+	}
+	c->rewrites = grown;
+	c->rewrites[c->nrewrites++] = r;
+}
+
+void
+conf_rewrites(struct conf_ctx *x, const struct node *list)
+{
+	size_t room = 0;
+
+	if (!conf_list(x, list, "a list of {\"pattern\", \"text\"}"))
+		return;
+	for (uint32_t i = 0; i < list->n; i++) {
+		if (i == CONF_REWRITE_MAX) {
+			diag_error(x->diags, list->kid[i]->pos, "found "
+			    "rewrite %u, expected at most %d", i + 1,
+			    CONF_REWRITE_MAX);
+			return;
+		}
+		add_rewrite(x, list->kid[i], &room);
+	}
+}

@@ -1,0 +1,102 @@
+/*
+ * diag.c - what is wrong with a file, collected.
+ *
+ * The first KP_DIAG_MAX are kept; all are counted.  Running out of memory
+ * here loses a text, never the fact that there was an error.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/lang.h"
+
+#define DIAG_TEXT_MAX 400u	/* bytes of one message */
+
+__attribute__((format(printf, 4, 0)))
+static void
+diag_add(struct kp_diags *d, struct kp_pos pos, bool warning, const char *fmt,
+    va_list ap)
+{
+	char text[DIAG_TEXT_MAX];
+	struct kp_diag *v;
+	char *copy;
+
+	d->errors += !warning;
+	if (d->n == KP_DIAG_MAX)
+		return;
+	vsnprintf(text, sizeof(text), fmt, ap);
+	copy = strdup(text);
+	v = realloc(d->v, (d->n + 1) * sizeof(*v));
+	if (v != NULL)
+		d->v = v;
+	if (v == NULL || copy == NULL) {
+		free(copy);
+		return;
+	}
+	v[d->n++] = (struct kp_diag){ pos, warning, copy };
+}
+
+void
+diag_error(struct kp_diags *d, struct kp_pos pos, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	diag_add(d, pos, false, fmt, ap);
+	va_end(ap);
+}
+
+void
+diag_warn(struct kp_diags *d, struct kp_pos pos, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	diag_add(d, pos, true, fmt, ap);
+	va_end(ap);
+}
+
+static int
+diag_order(const struct kp_diag *a, const struct kp_diag *b)
+{
+	if (a->pos.line != b->pos.line)
+		return a->pos.line < b->pos.line ? -1 : 1;
+	if (a->pos.col != b->pos.col)
+		return a->pos.col < b->pos.col ? -1 : 1;
+	return a->warning - b->warning;
+}
+
+void
+diag_sort(struct kp_diags *d)
+{
+	struct kp_diag x;
+	size_t i, j, n = 0;
+
+	/* Stable, and there are few: the first said of a place is kept. */
+	for (i = 1; i < d->n; i++) {
+		x = d->v[i];
+		for (j = i; j > 0 && diag_order(&x, &d->v[j - 1]) < 0; j--)
+			d->v[j] = d->v[j - 1];
+		d->v[j] = x;
+	}
+	for (i = 0; i < d->n; i++) {
+		if (n > 0 && d->v[n - 1].pos.line == d->v[i].pos.line &&
+		    d->v[n - 1].pos.col == d->v[i].pos.col) {
+			d->errors -= !d->v[i].warning;
+			free(d->v[i].text);
+			continue;
+		}
+		d->v[n++] = d->v[i];
+	}
+	d->n = n;
+}
+
+void
+kp_diags_free(struct kp_diags *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		free(d->v[i].text);
+	free(d->v);
+	*d = (struct kp_diags){ 0 };
+}

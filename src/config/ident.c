@@ -1,0 +1,358 @@
+/*
+ * ident.c - is the identity fun one that match specs can do?
+ *
+ * Everything that cannot be done is said here, with its place, so that
+ * spec.c may take a checked fun for granted.
+ */
+#include <string.h>
+
+#include "config/lang.h"
+
+#define IDENT_INT_MAX (INT64_C(1) << 58)
+#define PATTERN_LIST_MAX 255u	/* elements of one list or tuple pattern */
+#define PATTERN_KEYS_MAX 32u	/* keys of one map pattern */
+
+struct vars {
+	const char *name[SPEC_VARS_MAX];
+	unsigned n;
+	struct kp_diags *diags;
+	unsigned parts;	/* of the identity so far */
+};
+
+/*
+ * What match specs of OTP 25 and later know: is_bitstring, is_function/2,
+ * is_record, ceil, floor, min and max came later or never; is_boolean and
+ * tuple_size are written in other words (spec_guard.c).
+ */
+static const struct guard_fn guard_fns[] = {
+	{ "abs", 1, GUARD_PLAIN }, { "binary_part", 3, GUARD_PLAIN },
+	{ "bit_size", 1, GUARD_PLAIN }, { "byte_size", 1, GUARD_PLAIN },
+	{ "element", 2, GUARD_PLAIN }, { "float", 1, GUARD_PLAIN },
+	{ "hd", 1, GUARD_PLAIN }, { "is_atom", 1, GUARD_PLAIN },
+	{ "is_binary", 1, GUARD_PLAIN }, { "is_boolean", 1, GUARD_IS_BOOLEAN },
+	{ "is_float", 1, GUARD_PLAIN }, { "is_function", 1, GUARD_PLAIN },
+	{ "is_integer", 1, GUARD_PLAIN }, { "is_list", 1, GUARD_PLAIN },
+	{ "is_map", 1, GUARD_PLAIN }, { "is_map_key", 2, GUARD_PLAIN },
+	{ "is_number", 1, GUARD_PLAIN }, { "is_pid", 1, GUARD_PLAIN },
+	{ "is_port", 1, GUARD_PLAIN }, { "is_reference", 1, GUARD_PLAIN },
+	{ "is_tuple", 1, GUARD_PLAIN }, { "length", 1, GUARD_PLAIN },
+	{ "map_get", 2, GUARD_PLAIN }, { "map_size", 1, GUARD_PLAIN },
+	{ "node", 0, GUARD_PLAIN }, { "node", 1, GUARD_PLAIN },
+	{ "round", 1, GUARD_PLAIN }, { "self", 0, GUARD_PLAIN },
+	{ "size", 1, GUARD_PLAIN }, { "tl", 1, GUARD_PLAIN },
+	{ "trunc", 1, GUARD_PLAIN }, { "tuple_size", 1, GUARD_TUPLE_SIZE },
+};
+#define GUARD_FNS (sizeof(guard_fns) / sizeof(guard_fns[0]))
+
+const struct guard_fn *
+guard_fn_find(const char *name, unsigned arity)
+{
+	for (size_t i = 0; i < GUARD_FNS; i++) {
+		if (guard_fns[i].arity == arity &&
+		    strcmp(guard_fns[i].name, name) == 0)
+			return &guard_fns[i];
+	}
+	return NULL;
+}
+
+static void
+expected(struct vars *v, const struct node *x, const char *what)
+{
+	char found[NODE_TEXT_MAX];
+
+	diag_error(v->diags, x->pos, "found %s, expected %s",
+	    node_describe(x, found), what);
+}
+
+static bool
+is_wildcard(const struct node *x)
+{
+	return x->kind == N_VAR && strcmp(x->text, "_") == 0;
+}
+
+static bool
+is_bound(const struct vars *v, const char *name)
+{
+	for (unsigned i = 0; i < v->n; i++) {
+		if (strcmp(v->name[i], name) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+bind(struct vars *v, const struct node *x)
+{
+	if (is_wildcard(x) || is_bound(v, x->text))
+		return;
+	if (v->n == SPEC_VARS_MAX)
+		diag_error(v->diags, x->pos, "more than %d variables in one "
+		    "clause", SPEC_VARS_MAX);
+	else
+		v->name[v->n++] = x->text;
+}
+
+static void check_pattern(struct vars *v, const struct node *x);
+
+static void
+check_map_pattern(struct vars *v, const struct node *x)
+{
+	if (x->map_arrow)
+		diag_error(v->diags, x->pos, "found '=>' in a pattern, "
+		    "expected ':='");
+	if (x->n > 2 * PATTERN_KEYS_MAX) {
+		diag_error(v->diags, x->pos, "more than %u keys in a pattern",
+		    PATTERN_KEYS_MAX);
+		return;
+	}
+	for (uint32_t i = 0; i + 1 < x->n; i += 2) {
+		if (!node_is_literal(x->kid[i]))
+			expected(v, x->kid[i], "a literal as a map's key");
+		check_pattern(v, x->kid[i + 1]);
+	}
+}
+
+static void
+check_op_pattern(struct vars *v, const struct node *x)
+{
+	if (strcmp(x->text, "=") == 0 && x->n == 2) {
+		check_pattern(v, x->kid[0]);
+		check_pattern(v, x->kid[1]);
+	} else if (strcmp(x->text, "++") == 0 && x->kid[0]->kind == N_STR &&
+	    x->kid[0]->len <= PATTERN_LIST_MAX) {
+		check_pattern(v, x->kid[1]);
+	} else {
+		expected(v, x, "a pattern");
+	}
+}
+
+static void
+check_pattern(struct vars *v, const struct node *x)
+{
+	switch (x->kind) {
+	case N_VAR:
+		bind(v, x);
+		break;
+	case N_LIST:
+	case N_TUPLE:
+		if (x->n > PATTERN_LIST_MAX)
+			diag_error(v->diags, x->pos, "more than %u elements "
+			    "in a pattern", PATTERN_LIST_MAX);
+		if (x->tail != NULL)
+			check_pattern(v, x->tail);
+		for (uint32_t i = 0; i < x->n && i <= PATTERN_LIST_MAX; i++)
+			check_pattern(v, x->kid[i]);
+		break;
+	case N_MAP:
+		check_map_pattern(v, x);
+		break;
+	case N_OP:
+		check_op_pattern(v, x);
+		break;
+	case N_BINPAT:
+		diag_error(v->diags, x->pos, "a pattern cannot look into a "
+		    "binary: take it whole, and shorten it with {rewrite, "
+		    "[{\"/users/.*\", \"/users/:id\"}]}");
+		break;
+	case N_CALL:
+	case N_FUN:
+	case N_CLAUSE:
+	case N_GUARD:
+		expected(v, x, "a pattern");
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+check_name(struct vars *v, const struct node *x, const char *what)
+{
+	if (x->kind == N_VAR)
+		bind(v, x);
+	else if (x->kind != N_ATOM || x->len == 0)
+		expected(v, x, what);
+}
+
+/* [A, B], [A | Rest], Args or _ */
+static void
+check_args(struct vars *v, const struct node *x)
+{
+	const struct node *t = x;
+
+	while (t->kind == N_LIST && t->tail != NULL)
+		t = t->tail;
+	if (t->kind != N_VAR && t->kind != N_LIST)
+		expected(v, t, "a list of patterns for the arguments, a "
+		    "variable or _");
+	else
+		check_pattern(v, x);
+}
+
+static void
+check_head(struct vars *v, const struct node *x)
+{
+	/* A variable for all of it is not bound: it cannot be used. */
+	if (x->kind == N_VAR)
+		return;
+	if (x->kind != N_TUPLE || x->n != 3) {
+		expected(v, x, "{Module, Function, Args} or _");
+		return;
+	}
+	check_name(v, x->kid[0], "a module's name or a variable");
+	check_name(v, x->kid[1], "a function's name or a variable");
+	check_args(v, x->kid[2]);
+}
+
+static void
+check_bound(struct vars *v, const struct node *x)
+{
+	if (is_wildcard(x))
+		expected(v, x, "a value");
+	else if (!is_bound(v, x->text))
+		diag_error(v->diags, x->pos, "the variable %s is not bound by "
+		    "{Module, Function, Args}", x->text);
+}
+
+static void
+check_guard(struct vars *v, const struct node *x)
+{
+	switch (x->kind) {
+	case N_VAR:
+		check_bound(v, x);
+		return;
+	case N_CALL:
+		if (guard_fn_find(x->text, x->n) == NULL)
+			diag_error(v->diags, x->pos, "%s/%u cannot be used in "
+			    "a guard here", x->text, x->n);
+		break;
+	case N_OP:
+		if (strcmp(x->text, "=") == 0 || strcmp(x->text, "++") == 0 ||
+		    strcmp(x->text, "--") == 0) {
+			expected(v, x, "a guard test (equality is =:=)");
+			return;
+		}
+		break;
+	case N_MAP:
+	case N_BINPAT:
+	case N_FUN:
+	case N_CLAUSE:
+	case N_GUARD:
+		expected(v, x, "a guard test");
+		return;
+	default:
+		break;
+	}
+	for (uint32_t i = 0; i < x->n; i++)
+		check_guard(v, x->kid[i]);
+	if (x->tail != NULL)
+		check_guard(v, x->tail);
+}
+
+static void
+check_body(struct vars *v, const struct node *x)
+{
+	if (++v->parts == IDENT_PARTS_MAX + 1)
+		diag_error(v->diags, x->pos, "an identity of more than %d "
+		    "parts", IDENT_PARTS_MAX);
+	if (x->kind == N_VAR) {
+		check_bound(v, x);
+	} else if (x->kind == N_TUPLE && x->n <= IDENT_TUPLE_MAX) {
+		for (uint32_t i = 0; i < x->n; i++)
+			check_body(v, x->kid[i]);
+	} else if (x->kind == N_TUPLE) {
+		diag_error(v->diags, x->pos, "a tuple of %u, expected at most "
+		    "%d elements in an identity", x->n, IDENT_TUPLE_MAX);
+	} else if (x->kind == N_STR && x->len > KP_IDENT_LIST_MAX) {
+		diag_error(v->diags, x->pos, "a string of %zu, expected at "
+		    "most %d characters in an identity", x->len,
+		    KP_IDENT_LIST_MAX);
+	} else if (x->kind == N_BIN && x->len > KP_IDENT_BYTES_MAX) {
+		diag_error(v->diags, x->pos, "a binary of %zu, expected at "
+		    "most %d bytes in an identity", x->len,
+		    KP_IDENT_BYTES_MAX);
+	} else if (x->kind == N_INT && (x->num > IDENT_INT_MAX ||
+	    x->num < -IDENT_INT_MAX)) {
+		expected(v, x, "an integer of at most 58 bits");
+	} else if (!node_is_nil(x) &&
+	    (x->kind == N_LIST || !node_is_literal(x))) {
+		expected(v, x, "an atom, a string, a number, a binary, a "
+		    "variable of the pattern or a tuple of these");
+	}
+}
+
+static bool
+functions_meet(const struct kp_mfa_pat *p, const struct node *head)
+{
+	const struct node *m = head->kid[0], *f = head->kid[1],
+	    *args = head->kid[2];
+
+	if (m->kind == N_ATOM && strcmp(m->text, p->mod) != 0)
+		return false;
+	if (f->kind == N_ATOM && p->fun != NULL && strcmp(f->text, p->fun) != 0)
+		return false;
+	if (args->kind != N_LIST || p->arity < 0)
+		return true;
+	return args->tail == NULL ? (int)args->n == p->arity :
+	    (int)args->n <= p->arity;
+}
+
+/* Most likely a slip of the pen: the clause is about an untraced function. */
+static void
+warn_unmet(const struct kp_conf *c, const struct node *head,
+    struct kp_diags *d)
+{
+	for (size_t i = 0; i < c->ntiers; i++) {
+		for (size_t j = 0; j < c->tiers[i].nfns; j++) {
+			if (functions_meet(&c->tiers[i].fns[j], head))
+				return;
+		}
+	}
+	for (size_t i = 0; i < c->nentries; i++) {
+		if (functions_meet(&c->entries[i].fn, head))
+			return;
+	}
+	diag_warn(d, head->pos, "no tier and no entry names a function that "
+	    "this clause is for");
+}
+
+static void
+check_clause(const struct kp_conf *c, const struct node *x,
+    struct kp_diags *d)
+{
+	struct vars v = { .diags = d };
+	size_t errors = d->errors;
+
+	check_head(&v, x->kid[0]);
+	if (x->n - 2 > IDENT_GUARDS_MAX)
+		diag_error(d, x->pos, "more than %d alternatives in one guard",
+		    IDENT_GUARDS_MAX);
+	for (uint32_t i = 2; i < x->n; i++) {
+		for (uint32_t j = 0; j < x->kid[i]->n; j++)
+			check_guard(&v, x->kid[i]->kid[j]);
+	}
+	check_body(&v, x->kid[1]);
+	if (d->errors == errors && x->kid[0]->kind == N_TUPLE)
+		warn_unmet(c, x->kid[0], d);
+}
+
+bool
+ident_check(const struct kp_conf *c, const struct node *fun,
+    struct kp_diags *d)
+{
+	size_t errors = d->errors;
+	bool all = false;
+
+	if (fun->n > IDENT_CLAUSES_MAX)
+		diag_error(d, fun->pos, "%u clauses, expected at most %d",
+		    fun->n, IDENT_CLAUSES_MAX);
+	for (uint32_t i = 0; i < fun->n; i++) {
+		if (all)
+			diag_warn(d, fun->kid[i]->pos, "this clause is never "
+			    "reached: one above it takes every call");
+		check_clause(c, fun->kid[i], d);
+		all |= fun->kid[i]->n == 2 &&
+		    fun->kid[i]->kid[0]->kind == N_VAR;
+	}
+	return d->errors == errors;
+}

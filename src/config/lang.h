@@ -1,0 +1,173 @@
+/*
+ * lang.h - the subset of Erlang that tiers.conf is written in; private to
+ * src/config.
+ *
+ * text -> (scan.c) tokens -> (parse.c) nodes -> (conf.c, ident.c) struct
+ * kp_conf -> (spec*.c) match specs.  Tokens and nodes live in one arena and
+ * are freed with it.  Nodes are a tree no deeper than NODE_DEPTH_MAX, so
+ * whoever walks them may recurse.
+ */
+#ifndef KPROFD_CONFIG_LANG_H
+#define KPROFD_CONFIG_LANG_H
+
+#include "kprofd/config.h"
+
+#define NODE_DEPTH_MAX 64	/* bounds every recursion over a tree */
+#define NODE_NEST_MAX 256	/* open brackets that recovery keeps track of */
+#define ATOM_BYTES_MAX 255	/* what the short atom of a term can carry */
+#define IDENT_CLAUSES_MAX 500	/* of the identity fun */
+#define IDENT_GUARDS_MAX 64	/* alternatives of one clause */
+#define IDENT_TUPLE_MAX 16	/* elements of one tuple of an identity */
+#define IDENT_PARTS_MAX 64	/* atoms, variables ... of an identity */
+#define SPEC_VARS_MAX 64	/* variables of one clause */
+
+/* --- memory: freed all at once --- */
+
+struct chunk;
+struct arena {
+	struct chunk *head;
+	bool failed;	/* an allocation failed; sticks */
+};
+
+/* Zeroed, aligned for anything; NULL when out of memory. */
+void *arena_alloc(struct arena *a, size_t n);
+void arena_free(struct arena *a);
+
+/* --- diag.c --- */
+
+__attribute__((format(printf, 3, 4)))
+void diag_error(struct kp_diags *d, struct kp_pos pos, const char *fmt, ...);
+__attribute__((format(printf, 3, 4)))
+void diag_warn(struct kp_diags *d, struct kp_pos pos, const char *fmt, ...);
+/* By place, and one error for one place. */
+void diag_sort(struct kp_diags *d);
+
+/* --- tokens --- */
+
+enum tok {
+	T_EOF,
+	T_DOT,	/* a full stop: '.' and then white space or the end */
+	T_ATOM,
+	T_VAR,
+	T_INT,
+	T_FLOAT,
+	T_STR,
+	T_SYM,	/* punctuation and reserved words */
+	T_BAD	/* reported by the scanner already */
+};
+
+struct token {
+	enum tok type;
+	struct kp_pos pos;
+	const char *src;	/* as written, for messages */
+	size_t srclen;
+	const char *text;	/* atom, variable: UTF-8; symbol: static */
+	size_t len;
+	uint32_t *cps;		/* string: code points */
+	size_t ncps;
+	int64_t num;
+	double real;
+};
+
+struct scan {
+	const char *src;
+	size_t n, off;
+	struct kp_pos pos;
+	unsigned unclosed;	/* quotes that had no end, so far */
+	struct arena *arena;
+	struct kp_diags *diags;
+};
+
+void scan_init(struct scan *s, const char *src, size_t n, struct arena *a,
+    struct kp_diags *d);
+void scan_next(struct scan *s, struct token *t);
+
+/* scan_text.c: the character at s->off; 0 at the end, n its bytes. */
+uint32_t scan_peek(struct scan *s, size_t *n);
+/* Passes over it, and keeps the position. */
+uint32_t scan_take(struct scan *s);
+/* Each starts at the opening quote (or $) and fills text or cps. */
+bool scan_quoted(struct scan *s, struct token *t, uint32_t quote);
+bool scan_char(struct scan *s, struct token *t);
+bool scan_number(struct scan *s, struct token *t);
+/* Writes c as UTF-8 (at most 4 bytes); returns how many. */
+size_t utf8_put(char *to, uint32_t c);
+
+/* --- nodes --- */
+
+enum node_kind {
+	N_ATOM,
+	N_INT,
+	N_FLOAT,
+	N_STR,		/* code points; "" and [] are the same term */
+	N_BIN,		/* a binary that is all literal */
+	N_BINPAT,	/* any other: understood only to say that it cannot be */
+	N_VAR,
+	N_TUPLE,
+	N_LIST,		/* kids, and tail unless proper */
+	N_MAP,		/* kids: key, value, key, value ... */
+	N_OP,		/* text; one or two kids */
+	N_CALL,		/* text; kids */
+	N_FUN,		/* kids: clauses */
+	N_CLAUSE,	/* pattern, body, then N_GUARDs, one an alternative */
+	N_GUARD		/* kids: tests, all of which must hold */
+};
+
+struct node {
+	enum node_kind kind;
+	struct kp_pos pos;
+	unsigned depth;
+	const char *text;	/* bytes of an atom, variable, operator, binary */
+	size_t len;		/* of text, or of cps */
+	uint32_t *cps;
+	int64_t num;
+	double real;
+	struct node **kid;
+	uint32_t n;
+	struct node *tail;
+	bool map_arrow;		/* a map that has '=>' */
+};
+
+struct form {
+	struct node *term;
+	struct form *next;
+};
+
+/* All forms that could be read, in order; what could not is in diags. */
+struct form *parse_forms(struct arena *a, const char *src, size_t n,
+    struct kp_diags *d);
+
+/* node.c */
+#define NODE_TEXT_MAX 96
+/* What a message calls it: "a tuple of 2", "the atom 'x'"; returns buf. */
+const char *node_describe(const struct node *x, char buf[NODE_TEXT_MAX]);
+bool node_is_atom(const struct node *x, const char *name);
+/* [] or "" */
+bool node_is_nil(const struct node *x);
+/* A term with no variable and no map in it. */
+bool node_is_literal(const struct node *x);
+/* A string's or binary's bytes, malloced; NULL: no memory or a NUL inside. */
+char *node_string(const struct node *x);
+
+/* --- the identity fun --- */
+
+struct kp_identity {
+	struct arena arena;	/* also holds the whole file's tree */
+	const struct node *fun;
+};
+
+/* Says what is wrong with the fun; true if it can be made into specs. */
+bool ident_check(const struct kp_conf *c, const struct node *fun,
+    struct kp_diags *d);
+
+/* A guard function, and how match specs write it. */
+enum guard_form { GUARD_PLAIN, GUARD_IS_BOOLEAN, GUARD_TUPLE_SIZE };
+struct guard_fn {
+	const char *name;
+	unsigned arity;
+	enum guard_form form;
+};
+/* NULL: not to be had in a match spec. */
+const struct guard_fn *guard_fn_find(const char *name, unsigned arity);
+
+#endif

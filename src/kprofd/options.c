@@ -1,0 +1,253 @@
+/*
+ * options.c - one table of options; one dash or two.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/config.h"
+#include "kprofd/dur.h"
+#include "kprofd/options.h"
+
+struct option {
+	const char *name, *arg, *help;
+	bool (*set)(struct options *o, const char *v);
+};
+
+static bool
+set_target(struct options *o, const char *v)
+{
+	if (o->ntargets == TARGETS_MAX || strchr(v, '@') == NULL)
+		return false;
+	o->targets[o->ntargets++] = v;
+	return true;
+}
+
+static bool
+set_tiers(struct options *o, const char *v)
+{
+	o->tiers = v;
+	return true;
+}
+
+static bool
+set_db(struct options *o, const char *v)
+{
+	o->db = v;
+	return v[0] != '\0';
+}
+
+static bool
+set_interval(struct options *o, const char *v)
+{
+	return kp_dur_parse(v, &o->interval) && o->interval >= KP_NS_PER_S &&
+	    o->interval <= 3600 * KP_NS_PER_S;
+}
+
+static bool
+set_name(struct options *o, const char *v)
+{
+	o->name = v;
+	return v[0] != '\0' && v[0] != '@';
+}
+
+static bool
+set_cookie_file(struct options *o, const char *v)
+{
+	o->cookie_file = v;
+	return v[0] != '\0';
+}
+
+static bool
+set_control(struct options *o, const char *v)
+{
+	o->control = v;
+	return v[0] != '\0';
+}
+
+static bool
+set_dump_file(struct options *o, const char *v)
+{
+	size_t n = strlen(v);
+
+	o->dump_file = v;
+	o->dump_json = n > 5 && strcmp(v + n - 5, ".json") == 0;
+	if (n > 6 && strcmp(v + n - 6, ".jsonl") == 0)
+		o->dump_json = true;
+	return n > 0;
+}
+
+static bool
+set_print_calls(struct options *o, const char *v)
+{
+	(void)v;
+	o->print_calls = true;
+	return true;
+}
+
+static bool
+set_requests(struct options *o, const char *v)
+{
+	char *end;
+
+	errno = 0;
+	o->requests = strtoull(v, &end, 10);
+	return errno == 0 && v[0] >= '1' && v[0] <= '9' && *end == '\0';
+}
+
+static bool
+set_duration(struct options *o, const char *v)
+{
+	return kp_dur_parse(v, &o->duration) && o->duration > 0;
+}
+
+static bool
+set_check(struct options *o, const char *v)
+{
+	(void)v;
+	o->check = true;
+	return true;
+}
+
+static bool
+set_verbose(struct options *o, const char *v)
+{
+	(void)v;
+	o->verbose = true;
+	return true;
+}
+
+static const struct option options[] = {
+	{ "target", "NODE", "node to profile: app@host", set_target },
+	{ "tiers", "FILE", "what to measure: tiers.conf(5)", set_tiers },
+	{ "db", "FILE", "SQLite database to write (kprofd.db)", set_db },
+	{ "interval", "T", "length of a window: 10s, 1m (10s)", set_interval },
+	{ "name", "NAME", "our node name (the first free of kprofd1..4)",
+	    set_name },
+	{ "cookie-file", "FILE", "the cookie ($KPROFD_COOKIE_FILE, "
+	    "~/.erlang.cookie)", set_cookie_file },
+	{ "control", "SOCKET", "control socket (the database's name + .sock)",
+	    set_control },
+	{ "dump-file", "FILE", "append the table every interval; JSON lines "
+	    "if it ends in .json or .jsonl", set_dump_file },
+	{ "print-calls", NULL, "print calls as requests close, 100 a second "
+	    "at most", set_print_calls },
+	{ "requests", "N", "end after N requests", set_requests },
+	{ "duration", "T", "end after this time: 30s, 5m", set_duration },
+	{ "check", NULL, "check tiers.conf; with -target also against it, "
+	    "arming nothing", set_check },
+	{ "verbose", NULL, "say more", set_verbose },
+};
+#define NOPTIONS (sizeof(options) / sizeof(options[0]))
+
+static void
+help(void)
+{
+	char left[64];
+
+	printf("usage: kprofd -target NODE -tiers FILE [options]\n"
+	    "Profiles the requests of a live Erlang or Elixir node.\n\n");
+	for (size_t i = 0; i < NOPTIONS; i++) {
+		snprintf(left, sizeof(left), "-%s %s", options[i].name,
+		    options[i].arg != NULL ? options[i].arg : "");
+		printf("  %-20s %s\n", left, options[i].help);
+	}
+	printf("  %-20s %s\n  %-20s %s\n", "-version", "print the version",
+	    "-h", "print this");
+	printf("\nexample: kprofd -target app@host -tiers tiers.conf "
+	    "-duration 1m && kprof report\n");
+}
+
+static int
+usage(const char *fmt, const char *what)
+{
+	fprintf(stderr, "kprofd: ");
+	fprintf(stderr, fmt, what);
+	fprintf(stderr, " (kprofd -h lists the options)\n");
+	return 2;
+}
+
+static const struct option *
+option_find(const char *name)
+{
+	for (size_t i = 0; i < NOPTIONS; i++)
+		if (strcmp(options[i].name, name) == 0)
+			return &options[i];
+	return NULL;
+}
+
+static int
+unknown(const char *name)
+{
+	const char *best = NULL;
+	unsigned d, best_d = 4;
+	char text[200];
+
+	for (size_t i = 0; i < NOPTIONS; i++) {
+		d = kp_name_distance(name, options[i].name, 3);
+		if (d < best_d) {
+			best_d = d;
+			best = options[i].name;
+		}
+	}
+	if (best == NULL)
+		return usage("unknown option '-%s'", name);
+	snprintf(text, sizeof(text), "unknown option '-%.60s': did you mean "
+	    "'-%s'?", name, best);
+	return usage("%s", text);
+}
+
+static int
+finish(struct options *o)
+{
+	if (o->tiers == NULL)
+		return usage("no tiers.conf given: %s", "-tiers FILE is "
+		    "needed");
+	if (o->ntargets == 0 && !o->check)
+		return usage("no target given: %s", "-target NODE is needed");
+	if (o->ntargets > 1)
+		return usage("more than one target: %s", "run one kprofd for "
+		    "each");
+	snprintf(o->control_path, sizeof(o->control_path), "%s%s",
+	    o->control != NULL ? o->control : o->db,
+	    o->control != NULL ? "" : ".sock");
+	return 0;
+}
+
+int
+options_parse(struct options *o, int argc, char **argv)
+{
+	const struct option *op;
+	const char *name, *v;
+	char text[300];
+
+	*o = (struct options){ .db = "kprofd.db",
+		.interval = 10 * KP_NS_PER_S };
+	for (int i = 1; i < argc; i++) {
+		if (argv[i][0] != '-')
+			return usage("unexpected argument '%s'", argv[i]);
+		name = argv[i] + (argv[i][1] == '-' ? 2 : 1);
+		if (strcmp(name, "h") == 0 || strcmp(name, "help") == 0) {
+			help();
+			return 1;
+		}
+		if (strcmp(name, "version") == 0) {
+			printf("kprofd %s\n", KP_VERSION);
+			return 1;
+		}
+		op = option_find(name);
+		if (op == NULL)
+			return unknown(name);
+		v = op->arg != NULL ? argv[++i] : "";
+		if (v == NULL)
+			return usage("option '-%s' needs a value", name);
+		if (!op->set(o, v)) {
+			snprintf(text, sizeof(text), "bad value '%.100s' for "
+			    "-%s %s: %s", v, name,
+			    op->arg != NULL ? op->arg : "", op->help);
+			return usage("%s", text);
+		}
+	}
+	return finish(o);
+}

@@ -1,0 +1,30 @@
+/*
+ * options.h - kprofd's command line.
+ */
+#ifndef KP_KPROFD_OPTIONS_H
+#define KP_KPROFD_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kprofd/clock.h"
+
+#define TARGETS_MAX 64
+
+struct options {
+	const char *targets[TARGETS_MAX];
+	unsigned ntargets;
+	const char *tiers, *db, *name, *cookie_file, *control, *dump_file;
+	kp_dur_ns interval, duration;	/* duration 0: until told to end */
+	uint64_t requests;		/* 0: no limit */
+	bool print_calls, check, verbose, dump_json;
+	char control_path[4096];
+};
+
+/*
+ * 0: go on; 1: done (-h, -version); 2: wrong usage, told on stderr.
+ * The struct borrows argv's strings.
+ */
+int options_parse(struct options *o, int argc, char **argv);
+
+#endif
