@@ -2,6 +2,8 @@
  * options.c - one table of options; one dash or two.
  */
 #include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,11 +161,15 @@ help(void)
 	    "-duration 1m && kprof report\n");
 }
 
-static int
-usage(const char *fmt, const char *what)
+static int __attribute__((format(printf, 1, 2)))
+usage(const char *fmt, ...)
 {
+	va_list ap;
+
 	fprintf(stderr, "kprofd: ");
-	fprintf(stderr, fmt, what);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
 	fprintf(stderr, " (kprofd -h lists the options)\n");
 	return 2;
 }
@@ -182,7 +188,6 @@ unknown(const char *name)
 {
 	const char *best = NULL;
 	unsigned d, best_d = 4;
-	char text[200];
 
 	for (size_t i = 0; i < NOPTIONS; i++) {
 		d = kp_name_distance(name, options[i].name, 3);
@@ -193,22 +198,18 @@ unknown(const char *name)
 	}
 	if (best == NULL)
 		return usage("unknown option '-%s'", name);
-	snprintf(text, sizeof(text), "unknown option '-%.60s': did you mean "
-	    "'-%s'?", name, best);
-	return usage("%s", text);
+	return usage("unknown option '-%s': did you mean '-%s'?", name, best);
 }
 
 static int
 finish(struct options *o)
 {
 	if (o->tiers == NULL)
-		return usage("no tiers.conf given: %s", "-tiers FILE is "
-		    "needed");
+		return usage("no tiers.conf given: -tiers FILE is needed");
 	if (o->ntargets == 0 && !o->check)
-		return usage("no target given: %s", "-target NODE is needed");
+		return usage("no target given: -target NODE is needed");
 	if (o->ntargets > 1)
-		return usage("more than one target: %s", "run one kprofd for "
-		    "each");
+		return usage("more than one target: run one kprofd for each");
 	snprintf(o->control_path, sizeof(o->control_path), "%s%s",
 	    o->control != NULL ? o->control : o->db,
 	    o->control != NULL ? "" : ".sock");
@@ -220,7 +221,6 @@ options_parse(struct options *o, int argc, char **argv)
 {
 	const struct option *op;
 	const char *name, *v;
-	char text[300];
 
 	*o = (struct options){ .db = "kprofd.db",
 		.interval = 10 * KP_NS_PER_S };
@@ -242,12 +242,9 @@ options_parse(struct options *o, int argc, char **argv)
 		v = op->arg != NULL ? argv[++i] : "";
 		if (v == NULL)
 			return usage("option '-%s' needs a value", name);
-		if (!op->set(o, v)) {
-			snprintf(text, sizeof(text), "bad value '%.100s' for "
-			    "-%s %s: %s", v, name,
+		if (!op->set(o, v))
+			return usage("bad value '%s' for -%s %s: %s", v, name,
 			    op->arg != NULL ? op->arg : "", op->help);
-			return usage("%s", text);
-		}
 	}
 	return finish(o);
 }

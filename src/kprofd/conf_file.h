@@ -1,0 +1,24 @@
+/*
+ * conf_file.h - reads tiers.conf, and tells what is wrong with it.
+ */
+#ifndef KP_KPROFD_CONF_FILE_H
+#define KP_KPROFD_CONF_FILE_H
+
+#include "kprofd/config.h"
+
+struct conf_file {
+	const char *path;	/* borrowed */
+	char *text;
+	size_t len;
+	struct kp_conf *conf;
+};
+
+/* On error it was told on stderr. */
+enum kp_err conf_file_load(struct conf_file *f, const char *path);
+void conf_file_free(struct conf_file *f);
+/* What a target says against it. */
+void conf_file_diags(const struct conf_file *f, const struct kp_diags *d);
+/* One line: how many tiers, functions, entries. */
+void conf_file_summary(const struct conf_file *f);
+
+#endif

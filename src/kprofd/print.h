@@ -1,0 +1,26 @@
+/*
+ * print.h - what kprofd prints on stdout: calls as they come, and plans.
+ */
+#ifndef KP_KPROFD_PRINT_H
+#define KP_KPROFD_PRINT_H
+
+#include "kprofd/clock.h"
+#include "kprofd/plan.h"
+#include "kprofd/request.h"
+
+#define PRINT_CALLS_A_SECOND 100
+
+/* Keeps -print-calls from printing more than anybody can read. */
+struct print_limit {
+	kp_mono_ns second;	/* start of the one that is counted */
+	unsigned printed;
+	uint64_t left_out;
+};
+
+/* One line a call; offset: target time + offset = wall time. */
+void print_request(struct print_limit *l, const struct kp_requests *rs,
+    const struct kp_request *rq, kp_dur_ns offset, kp_mono_ns now);
+/* What would be armed, and how often it is called. */
+void print_plan(const struct kp_conf *c, const struct kp_plan *plan);
+
+#endif
