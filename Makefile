@@ -98,6 +98,11 @@ $(addprefix $(B)/test/,$(UNIT_STORE)): $(call obj,$(wildcard src/store/*.c src/r
 unit: $(UNIT)
 	@for t in $(UNIT); do echo "== $$t"; $$t || exit 1; done
 
+# make build/bench/bench_dump
+$(B)/bench/bench_dump: test/bench/bench_dump.c $(call obj,$(wildcard src/store/*.c)) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o %.a,$^) -lsqlite3 -lm
+
 clean:
 	rm -rf build
 
