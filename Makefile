@@ -166,6 +166,10 @@ $(B)/test/specdump: test/support/specdump.c $(LIB)
 .PHONY: spec-check
 spec-check: $(B)/test/specdump
 	escript test/integration/spec_check.erl $(B)/test/specdump
+# make build/bench/bench_dump
+$(B)/bench/bench_dump: test/bench/bench_dump.c $(call obj,$(wildcard src/store/*.c)) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o %.a,$^) -lsqlite3 -lm
 
 clean:
 	rm -rf build

@@ -48,9 +48,9 @@ schema_explain(sqlite3 *db, int rc, const char *path, char **why)
 		    "away or choose another with -db)", path);
 		return KP_EFORMAT;
 	case SQLITE_CORRUPT:
-		schema_why(why, "cannot open '%s': damaged (move it away; "
-		    "\"sqlite3 '%s' .recover\" may save what is in it)", path,
-		    path);
+		schema_why(why, "cannot open '%s': damaged (move it away or "
+		    "choose another with -db; \"sqlite3 '%s' .recover\" may "
+		    "save what is in it)", path, path);
 		return KP_EFORMAT;
 	case SQLITE_BUSY:
 	case SQLITE_LOCKED:
@@ -202,7 +202,9 @@ bring_up(sqlite3 *db, const char *path, char **why)
 	static const char fresh[] = "pragma auto_vacuum = incremental";
 	static const char ready[] = "pragma journal_mode = wal;"
 				    "pragma synchronous = normal;"
-				    "pragma foreign_keys = on;";
+				    "pragma foreign_keys = on;"
+				    /* bytes kept of a WAL that has grown */
+				    "pragma journal_size_limit = 16777216;";
 	int version, rc = SQLITE_OK;
 	enum kp_err err;
 

@@ -4,7 +4,8 @@
  * A writer thread owns the only writing connection and takes items from one
  * bounded queue; nothing here makes the caller wait for a disk.  When the
  * queue is full, or a write fails for good, the item is dropped and its
- * rows are counted (KP_LOSS_STORE).
+ * rows are counted: the losses of the next window that is written tell them
+ * (KP_LOSS_STORE), or an event store_loss at the end.
  */
 #ifndef KPROFD_STORE_H
 #define KPROFD_STORE_H
@@ -15,8 +16,10 @@
 
 #include "kprofd/stats.h"
 
-#define KP_STORE_QUEUE_MAX 64		/* items: ten minutes of windows */
-#define KP_STORE_BYTES_MAX (64u << 20)	/* what queued items may weigh */
+#define KP_STORE_QUEUE_MAX 64		/* windows: ten minutes of them */
+#define KP_STORE_SMALL_MAX 4096		/* trees and happenings */
+#define KP_STORE_BYTES_MAX (64u << 20)	/* what is queued may weigh; trees
+					   and happenings half of it */
 
 /* A slow request with all its calls, self-contained. */
 struct kp_tree_call {
@@ -54,7 +57,8 @@ struct kp_store_opts {
 	const char *path;
 	const char *version;	/* kprofd's */
 	const char *tiers_text;	/* the tiers.conf in force */
-	const struct kp_conf *conf;	/* names and order of tiers */
+	const struct kp_conf *conf;	/* names and order of tiers; may be
+					   NULL */
 	kp_dur_ns interval;
 };
 
@@ -76,7 +80,8 @@ void kp_store_happening(struct kp_store *s, const struct kp_happening *h);
 
 /*
  * Asks for everything queued so far to be on disk, then calls done(ctx, ok)
- * on the writer's thread.
+ * on the writer's thread.  Not ok: something was given up since the last
+ * sync, or the disk does not answer now (what is queued is still tried).
  */
 void kp_store_sync(struct kp_store *s, void (*done)(void *ctx, bool ok),
     void *ctx);
@@ -85,7 +90,9 @@ uint64_t kp_store_dropped(struct kp_store *s, char *why, size_t n);
 
 /*
  * Writes what is queued, leaves one plain file (journal_mode=DELETE), marks
- * the run as ended well, stops the thread.  Waits for the disk.
+ * the run as ended well, stops the thread.  Waits for the disk, but not for
+ * ever: some seconds.  Close this process's kp_query first: with a reader
+ * there the file cannot become a single one.
  */
 void kp_store_close(struct kp_store *s);
 

@@ -20,7 +20,6 @@
 #include "schema.h"
 
 #define BATCH_MAX 256		/* items in one transaction */
-#define SMALL_MAX 4096		/* queued trees and happenings */
 #define RETRY_MS_MIN 100
 #define RETRY_MS_MAX 5000
 #define CLOSE_TRIES 3		/* then what is left is dropped */
@@ -39,7 +38,6 @@ struct item {
 		struct {
 			void (*done)(void *ctx, bool ok); /* NULL: answered */
 			void *ctx;
-			uint64_t failed;	/* as it was when asked */
 		} sync;
 	} u;
 };
@@ -54,7 +52,7 @@ struct kp_store {
 	bool stop;
 	uint64_t dropped;	/* rows, in all */
 	uint64_t untold;	/* of these, in no window's losses yet */
-	uint64_t failed;	/* batches given up */
+	bool failed;		/* a batch was given up since the last sync */
 	char why[256];
 };
 
@@ -97,7 +95,7 @@ has_room(const struct kp_store *s, const struct item *it)
 	if (it->kind == SYNC)
 		return true;
 	if (it->kind == WINDOW ? s->windows >= KP_STORE_QUEUE_MAX :
-	    s->small >= SMALL_MAX)
+	    s->small >= KP_STORE_SMALL_MAX)
 		return false;
 	return s->bytes + it->bytes <= max;
 }
@@ -151,7 +149,7 @@ batch_size(const struct kp_store *s)
 static void
 batch_drop(struct kp_store *s, size_t n)
 {
-	s->failed++;
+	s->failed = true;
 	while (n-- > 0) {
 		count_drop(s, s->head->rows, s->db->why);
 		queue_pop(s);
@@ -220,14 +218,14 @@ may_pass(int rc)
 }
 
 static void
-sync_answer(struct kp_store *s, struct item *it, uint64_t failed)
+sync_answer(struct kp_store *s, struct item *it, bool ok)
 {
 	if (it->u.sync.done == NULL)
 		return;
 	/* fsyncs the WAL, which a commit does not (synchronous=normal) */
 	sqlite3_wal_checkpoint_v2(s->db->conn, NULL,
 	    SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-	it->u.sync.done(it->u.sync.ctx, failed == it->u.sync.failed);
+	it->u.sync.done(it->u.sync.ctx, ok);
 }
 
 /* Writes n items from the head; lost: rows to be counted with a window. */
@@ -254,17 +252,19 @@ static void
 take_batch(struct kp_store *s, unsigned *tries)
 {
 	size_t n = batch_size(s);
-	uint64_t untold = s->untold, failed = s->failed;
+	uint64_t untold = s->untold;
 	struct item *head = s->head;
-	bool window = false;
+	bool window = false, failed = s->failed;
 	int rc = SQLITE_OK;
 
 	for (size_t i = 0; i < n; i++, head = head->next)
 		window = window || head->kind == WINDOW;
 	head = s->head;
+	if (head->kind == SYNC && head->u.sync.done != NULL)
+		s->failed = false;
 	pthread_mutex_unlock(&s->lock);
 	if (head->kind == SYNC)
-		sync_answer(s, head, failed);
+		sync_answer(s, head, !failed);
 	else
 		rc = batch_write(s->db, head, n, untold);
 	pthread_mutex_lock(&s->lock);
@@ -388,8 +388,6 @@ store_put(struct kp_store *s, const struct item *from)
 	pthread_mutex_lock(&s->lock);
 	if (it != NULL && has_room(s, it)) {
 		put = true;
-		if (it->kind == SYNC)
-			it->u.sync.failed = s->failed;
 		queue_put(s, it);
 	} else {
 		/* what stopped the writer says more than that it is full */

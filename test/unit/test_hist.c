@@ -258,8 +258,8 @@ test_read_refuses(void **state)
 		{ "\x01\x00", 2, KP_ESHORT },
 		{ "\x01\x00\x02\x01", 4, KP_ESHORT },
 		{ "\x01\x00\x01\x01\x00", 5, KP_EFORMAT }, /* a byte more */
-		{ "\x01\x81\x0f\x01\x01", 5, KP_EFORMAT }, /* below the lowest */
-		{ "\x01\xc6\x10\x02\x01\x01", 6, KP_EFORMAT }, /* above */
+		{ "\x01\x81\x0f\x01\x01", 5, KP_EFORMAT }, /* too low */
+		{ "\x01\xc6\x10\x02\x01\x01", 6, KP_EFORMAT }, /* too high */
 		/* a varint of more than 64 bits */
 		{ "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02\x00", 12,
 		    KP_EFORMAT },

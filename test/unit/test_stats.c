@@ -119,7 +119,7 @@ test_self(void **state)
 	assert_int_equal(self[0], 100 - 40 - 10);
 	assert_int_equal(self[1], 30);
 	assert_int_equal(self[2], 20);
-	assert_int_equal(self[3], 40);	/* its async child it did not wait for */
+	assert_int_equal(self[3], 40);	/* waits not for async */
 	assert_int_equal(self[4], 30);
 	assert_int_equal(self[5], -1);
 	rq.ncalls = 0;

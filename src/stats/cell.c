@@ -1,0 +1,56 @@
+/*
+ * cell.c - what any holder of cells and windows may do with them: merge and
+ * free.  Apart from the rest of the stage, so that the store and the client
+ * need not link requests.
+ */
+#include <stdlib.h>
+
+#include "sat.h"
+#include "kprofd/stats.h"
+
+static void
+cells_release(struct kp_cell *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		kp_hist_free(&v[i].hist);
+	free(v);
+}
+
+void
+kp_window_free(struct kp_window *w)
+{
+	if (w == NULL)
+		return;
+	cells_release(w->cells, w->ncells);
+	free(w);
+}
+
+enum kp_err
+kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
+{
+	enum kp_err err = kp_hist_merge(&to->hist, &from->hist);
+
+	if (err != KP_OK)
+		return err;
+#define COUNT(f) (to->f += from->f, to->w_##f += from->w_##f)
+#define TIME(f) (to->f = sat_add(to->f, from->f), \
+    to->w_##f = sat_add(to->w_##f, from->w_##f))
+	COUNT(requests);
+	COUNT(calls);
+	COUNT(raised);
+	COUNT(unfinished);
+	COUNT(ambiguous);
+	COUNT(async_calls);
+	COUNT(timed);
+	TIME(total);
+	TIME(self);
+	TIME(busy);
+	TIME(async);
+#undef COUNT
+#undef TIME
+	if (from->min >= 0 && (to->min < 0 || from->min < to->min))
+		to->min = from->min;
+	if (from->max > to->max)
+		to->max = from->max;
+	return KP_OK;
+}
