@@ -21,6 +21,8 @@
 #include "kprofd/trace.h"
 
 #define KP_HORIZON (200 * KP_NS_PER_MS)		/* wait for stragglers */
+/* How long an entry that seems to have ended in a tail call is doubted. */
+#define KP_TAIL_WAIT (1 * KP_NS_PER_S)
 #define KP_REQUEST_AGE_MAX (60 * KP_NS_PER_S)	/* then it is expired */
 #define KP_TOMBSTONE_AGE (30 * KP_NS_PER_S)
 #define KP_NONE UINT32_MAX			/* no index */

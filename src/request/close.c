@@ -109,6 +109,10 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 			c->parent = place[c->parent];
 	}
 	for (uint32_t i = 1; i < n; i++) {
+		/* A call that seemed open had ended: see stack.c. */
+		while ((at = rs->out[i].parent) != KP_NONE && at != 0 &&
+		    !call_covers(&rs->out[at], rs->out[i].start))
+			rs->out[i].parent = rs->out[at].parent;
 		at = order[i];
 		if (rs->out[i].parent == KP_NONE)
 			rs->out[i].parent = find_parent(rs->out, i,
@@ -135,6 +139,9 @@ hand_on(struct kp_requests *rs, struct req *rq)
 void
 req_close(struct kp_requests *rs, struct req *rq)
 {
+	for (uint32_t i = 0; i < rq->ncalls; i++)
+		if (rq->calls[i].c.outcome == KP_OPEN)
+			proc_settle(rs, rq->calls[i].c.proc, rq);
 	if (!rq->collided && rq->ncalls > 0)
 		hand_on(rs, rq);
 	req_drop(rs, rq);

@@ -27,7 +27,9 @@ struct req {
 	uint32_t ncalls, cap;
 	bool ended;		/* its end was seen: r.end, r.outcome hold */
 	bool collided;		/* counted as lost; eats its events till closed */
-	struct req *prev, *next; /* in rs->live or rs->ended */
+	bool pending;		/* its entry call is unsettled, since `touched` */
+	kp_target_ns touched;
+	struct req *prev, *next; /* in rs->live, rs->pending or rs->ended */
 };
 
 struct req_list {
@@ -44,6 +46,13 @@ enum open_kind {
 struct open {
 	uint8_t kind;
 	bool suspended;		/* an entry was met inside: another label above */
+	/*
+	 * A return_to that this call's caller got may have ended it too, as
+	 * the head of a chain of tail calls, at `maybe`; or it still runs
+	 * and only called something through its own caller (stack.c).
+	 */
+	bool unsettled;
+	kp_target_ns maybe;
 	uint32_t idx;
 	uint32_t fn, caller;	/* KP_NONE: unknown */
 	uint32_t identity, weight;	/* OPEN_LATE */
@@ -83,6 +92,7 @@ struct kp_requests {
 	struct map by_label;	/* label -> struct req * */
 	struct map procs;	/* process -> struct proc * */
 	struct req_list live;	/* by start: for expiry */
+	struct req_list pending; /* by touched: to be settled */
 	struct req_list ended;	/* by end: for closing */
 	size_t in_flight;
 	struct tombs tombs;
@@ -106,10 +116,15 @@ void proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq);
 /* Ends the topmost open call. */
 void proc_pop(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
     kp_target_ns at);
+/* Ends all above position down_to, seen or unseen. */
+void proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
+    kp_target_ns at);
 void proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
     kp_target_ns at);
 void proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
     bool raised, kp_target_ns at);
+/* What is unsettled of rq in this process ends where it may have ended. */
+void proc_settle(struct kp_requests *rs, uint64_t id, const struct req *rq);
 void procs_sweep(struct kp_requests *rs, kp_target_ns now);
 void procs_free(struct kp_requests *rs);
 
@@ -122,6 +137,8 @@ void tombs_expire(struct tombs *t, kp_target_ns before);
 /* request.c: the end of a request was seen */
 void req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
     kp_target_ns at);
+/* request.c: its entry call may have ended, or is still at work */
+void req_pend(struct kp_requests *rs, struct req *rq, kp_target_ns at);
 
 /* close.c: hands it on, buries and frees it */
 void req_close(struct kp_requests *rs, struct req *rq);

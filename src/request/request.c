@@ -60,6 +60,12 @@ list_remove(struct req_list *l, struct req *rq)
 		l->tail = rq->prev;
 }
 
+static struct req_list *
+req_list(struct kp_requests *rs, const struct req *rq)
+{
+	return rq->ended ? &rs->ended : rq->pending ? &rs->pending : &rs->live;
+}
+
 struct kp_requests *
 kp_requests_new(const struct kp_requests_opts *opts)
 {
@@ -108,6 +114,7 @@ kp_requests_free(struct kp_requests *rs)
 	if (rs == NULL)
 		return;
 	lists_free(&rs->live);
+	lists_free(&rs->pending);
 	lists_free(&rs->ended);
 	procs_free(rs);
 	map_free(&rs->by_label);
@@ -150,17 +157,28 @@ req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
 {
 	if (rq->ended)
 		return;
+	list_remove(req_list(rs, rq), rq);
 	rq->ended = true;
 	rq->r.end = at;
 	rq->r.outcome = (uint8_t)how;
-	list_remove(&rs->live, rq);
 	list_add(&rs->ended, rq);
+}
+
+void
+req_pend(struct kp_requests *rs, struct req *rq, kp_target_ns at)
+{
+	if (rq->ended)
+		return;
+	list_remove(req_list(rs, rq), rq);
+	rq->pending = true;
+	rq->touched = at;
+	list_add(&rs->pending, rq);
 }
 
 static void
 req_unlink(struct kp_requests *rs, struct req *rq)
 {
-	list_remove(rq->ended ? &rs->ended : &rs->live, rq);
+	list_remove(req_list(rs, rq), rq);
 	map_remove(&rs->by_label, rq->r.label);
 	rs->in_flight--;
 }
@@ -184,6 +202,18 @@ req_get(const struct kp_requests *rs, uint64_t label)
 	return at != NULL ? (struct req *)(uintptr_t)*at : NULL;
 }
 
+/*
+ * The token met at an entry names the request it was called inside, if that
+ * one is still open: idle servers and keep-alive connections keep old ones.
+ */
+static uint64_t
+open_label(const struct kp_requests *rs, uint64_t label)
+{
+	struct req *rq = label != 0 ? req_get(rs, label) : NULL;
+
+	return rq != NULL && !rq->ended && !rq->pending ? label : 0;
+}
+
 static struct req *
 req_make(struct kp_requests *rs, const struct kp_event *ev)
 {
@@ -195,7 +225,7 @@ req_make(struct kp_requests *rs, const struct kp_event *ev)
 		return NULL;
 	}
 	rq->r = (struct kp_request){ .label = ev->label, .start = ev->ts,
-		.parent_label = ev->old_label, .identity = KP_IDENT_NONE,
+		.parent_label = open_label(rs, ev->old_label), .identity = KP_IDENT_NONE,
 		.weight = ev->weight, .id = ++rs->next_id };
 	if (!map_put(&rs->by_label, ev->label, (uint64_t)(uintptr_t)rq)) {
 		free(rq);
@@ -224,9 +254,27 @@ static void
 stack_leave_labels(struct kp_requests *rs, struct proc *p, uint64_t label,
     kp_target_ns at)
 {
-	while (p->n > 0 && p->v[p->n - 1].label != label &&
-	    !p->v[p->n - 1].suspended)
-		proc_pop(rs, p, KP_UNFINISHED, at);
+	uint32_t n = p->n;
+
+	while (n > 0 && p->v[n - 1].label != label && !p->v[n - 1].suspended)
+		n--;
+	proc_leave(rs, p, n, at);
+}
+
+/*
+ * The same function from the same place again, while the last time is
+ * unsettled: that one is over, and what it left open with it.
+ */
+static void
+stack_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
+    uint32_t caller, kp_target_ns at)
+{
+	for (uint32_t i = 0; i < p->n; i++)
+		if (p->v[i].unsettled && p->v[i].fn == fn &&
+		    p->v[i].caller == caller) {
+			proc_leave(rs, p, i, at);
+			return;
+		}
 }
 
 /*
@@ -244,11 +292,11 @@ stack_meet_entry(struct kp_requests *rs, struct proc *p,
 	for (i = 0; i < p->n; i++)
 		if (p->v[i].fn == fn && p->v[i].caller == caller)
 			break;
-	while (p->n > i)
-		proc_pop(rs, p, KP_UNFINISHED, ev->ts);
+	proc_leave(rs, p, i, ev->ts);
 	if (p->n == 0)
 		return;
-	if (ev->old_label == p->v[p->n - 1].label && ev->old_label != 0)
+	if (ev->old_label == p->v[p->n - 1].label && ev->old_label != 0 &&
+	    !p->v[p->n - 1].unsettled)
 		p->v[p->n - 1].suspended = true;
 	else
 		stack_leave_labels(rs, p, ev->label, ev->ts);
@@ -325,6 +373,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	const struct tomb *t;
 
 	stack_leave_labels(rs, p, ev->label, ev->ts);
+	stack_meet_again(rs, p, fn, caller, ev->ts);
 	o.rq = ev->label != 0 ? req_get(rs, ev->label) : NULL;
 	if (o.rq != NULL && !o.rq->collided) {
 		req_name(rs, o.rq, ev->identity);
@@ -387,6 +436,19 @@ kp_requests_event(struct kp_requests *rs, const struct kp_event *ev)
 	proc_drop_if_empty(rs, p);
 }
 
+/* Nothing spoke against it for a while: the entry did end where it seemed. */
+static void
+req_settle(struct kp_requests *rs, struct req *rq)
+{
+	proc_settle(rs, rq->calls[0].c.proc, rq);
+	if (!rq->ended) {
+		/* Its end is not the request's: a finish is waited for. */
+		list_remove(&rs->pending, rq);
+		rq->pending = false;
+		list_add(&rs->live, rq);
+	}
+}
+
 /* No end within a minute.  Where a finish was waited for in vain, the
  * entry's own return will do. */
 static void
@@ -410,6 +472,9 @@ kp_requests_expire(struct kp_requests *rs, kp_target_ns now)
 	struct req *rq;
 
 	rs->now = now;
+	while ((rq = rs->pending.head) != NULL &&
+	    now - rq->touched >= KP_TAIL_WAIT)
+		req_settle(rs, rq);
 	while ((rq = rs->ended.head) != NULL && now - rq->r.end >= KP_HORIZON)
 		req_close(rs, rq);
 	while ((rq = rs->live.head) != NULL &&
@@ -424,6 +489,8 @@ kp_requests_abandon(struct kp_requests *rs, enum kp_loss cause)
 {
 	struct req *rq;
 
+	while ((rq = rs->pending.head) != NULL)
+		req_settle(rs, rq);
 	while ((rq = rs->ended.head) != NULL)
 		req_close(rs, rq);
 	while ((rq = rs->live.head) != NULL) {

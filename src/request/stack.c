@@ -2,14 +2,26 @@
  * stack.c - the open calls of each process, and how returns pair with them.
  *
  * The VM tells of a return only where control goes back to: return_to X
- * closes the topmost open call whose caller is X, together with the chain of
- * tail calls below it that went back to X in the same moment.  What lies
- * above that call was left by an exception.  An X that is nobody's caller is
- * a function that caught one: the top call was left by it.
+ * closes the topmost open call whose caller is X.  What lies above that call
+ * was left by an exception.  An X that is nobody's caller is a function that
+ * caught one: the top call was left by it.
+ *
+ * Where the next call down has caller X too, two programs look alike:
+ *
+ *	X calls F, F calls G as its last act	one return_to X ends both
+ *	X calls F, F calls X, X calls G		(a wrapper such as
+ *						telemetry:span/3 around both)
+ *						F's own return_to X is to come
+ *
+ * So F is left `unsettled`: it ended at that moment, unless another return_to
+ * X finds it on top, and then it ended there.  It is settled by whatever
+ * shows that its caller went on: the end of a call further down, another
+ * label, the same function called from the same place again, the end of its
+ * request.  An entry is settled by time (request.c).
  *
  * OTP 26 and older give no event when an exception passes an untraced
  * function.  There a call that is still open may have been left long ago, so
- * whatever the event closes besides the call it names is `ambiguous`.
+ * what an event closes besides the call it names is `ambiguous`.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +102,33 @@ proc_pop(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
 	open_end(rs, &o, how, at);
 }
 
+/* Ends the topmost call where it may have ended: as a tail call's caller. */
+static void
+proc_pop_settled(struct kp_requests *rs, struct proc *p)
+{
+	proc_pop(rs, p, rs->o.chain_is_ambiguous ? KP_AMBIGUOUS :
+	    KP_RETURNED, p->v[p->n - 1].maybe);
+}
+
+/* Ends the topmost call as `how` at `at`, unless it ended before unseen. */
+static void
+proc_pop_left(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
+    kp_target_ns at)
+{
+	if (p->v[p->n - 1].unsettled)
+		proc_pop_settled(rs, p);
+	else
+		proc_pop(rs, p, how, at);
+}
+
+void
+proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
+    kp_target_ns at)
+{
+	while (p->n > down_to)
+		proc_pop_left(rs, p, KP_UNFINISHED, at);
+}
+
 /* A stack of one function that only grows is a loop that never returns. */
 static void
 proc_overflow(struct kp_requests *rs, struct proc *p)
@@ -104,8 +143,7 @@ proc_overflow(struct kp_requests *rs, struct proc *p)
 		rs->o.on_runaway(rs->o.ctx, fn);
 	}
 	rs->lost.n[KP_LOSS_STACK_CAP] += p->n;
-	while (p->n > 0)
-		proc_pop(rs, p, KP_UNFINISHED, rs->now);
+	proc_leave(rs, p, 0, rs->now);
 }
 
 bool
@@ -128,20 +166,53 @@ proc_push(struct kp_requests *rs, struct proc *p, const struct open *o)
 	return true;
 }
 
-/* Everything above position i ends; then i itself and its tail chain. */
+/* The calls below that went back to the same place may have ended too. */
+static void
+proc_unsettle(struct kp_requests *rs, struct proc *p, uint32_t to,
+    uint64_t label, kp_target_ns at)
+{
+	struct open *o;
+
+	for (uint32_t i = p->n; i > 0; i--) {
+		o = &p->v[i - 1];
+		if (o->caller != to || o->label != label || o->fn == to)
+			return;
+		if (!o->unsettled) {
+			o->unsettled = true;
+			o->maybe = at;
+		}
+		if (o->kind == OPEN_REQUEST && o->idx == 0)
+			req_pend(rs, o->rq, at);
+	}
+}
+
+/* Everything above position i was left by an exception; i returned. */
 static void
 proc_close_at(struct kp_requests *rs, struct proc *p, uint32_t i, uint32_t to,
     kp_target_ns at)
 {
-	bool unsure = rs->o.chain_is_ambiguous;
 	uint64_t label = p->v[i].label;
 
 	while (p->n > i + 1)
-		proc_pop(rs, p, unsure ? KP_AMBIGUOUS : KP_RAISED, at);
+		proc_pop_left(rs, p, rs->o.chain_is_ambiguous ?
+		    KP_AMBIGUOUS : KP_RAISED, at);
 	proc_pop(rs, p, KP_RETURNED, at);
-	while (p->n > 0 && p->v[p->n - 1].caller == to &&
-	    p->v[p->n - 1].label == label && p->v[p->n - 1].fn != to)
-		proc_pop(rs, p, unsure ? KP_AMBIGUOUS : KP_RETURNED, at);
+	proc_unsettle(rs, p, to, label, at);
+}
+
+/* An exception was caught by nobody's caller: one call at least is over. */
+static void
+proc_caught(struct kp_requests *rs, struct proc *p, kp_target_ns at)
+{
+	uint32_t i = p->n;
+
+	while (i > 0 && p->v[i - 1].unsettled)
+		i--;
+	/* Were they all settled, there would be nothing left to leave. */
+	while (i > 0 && p->n > i)
+		proc_pop_settled(rs, p);
+	proc_pop(rs, p, rs->o.chain_is_ambiguous ? KP_AMBIGUOUS : KP_RAISED,
+	    at);
 }
 
 void
@@ -154,25 +225,20 @@ proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
 	p->exact_seen = false;
 	while (i > 0 && p->v[i - 1].caller != to)
 		i--;
-	if (after_exact) {
-		/*
-		 * The call that this event is about is closed already.  It
-		 * says something new only of calls around that one: a tail
-		 * chain that ends here, or calls the exception passed.
-		 */
-		if (i == 0 || to == p->exact_caller) {
-			while (!p->exact_raised && p->n > 0 &&
-			    p->v[p->n - 1].caller == to &&
-			    p->v[p->n - 1].fn != to)
-				proc_pop(rs, p, KP_RETURNED, at);
-			return;
-		}
+	/*
+	 * The call that this event is about is closed already.  It says
+	 * something new only of calls around that one: a tail chain that
+	 * ends here, or calls that the exception passed.
+	 */
+	if (after_exact && (i == 0 || to == p->exact_caller)) {
+		if (!p->exact_raised && p->n > 0)
+			proc_unsettle(rs, p, to, p->v[p->n - 1].label, at);
+		return;
 	}
 	if (i > 0)
 		proc_close_at(rs, p, i - 1, to, at);
 	else if (p->n > 0)
-		proc_pop(rs, p, rs->o.chain_is_ambiguous ? KP_AMBIGUOUS :
-		    KP_RAISED, at);
+		proc_caught(rs, p, at);
 }
 
 void
@@ -190,7 +256,7 @@ proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
 	while (p->n > i) {
 		above = !raised && p->v[p->n - 1].caller == caller ?
 		    KP_RETURNED : KP_RAISED;
-		proc_pop(rs, p, above, at);
+		proc_pop_left(rs, p, above, at);
 	}
 	proc_pop(rs, p, raised ? KP_RAISED : KP_RETURNED, at);
 	p->exact_seen = true;
@@ -224,13 +290,37 @@ proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq)
 	proc_drop_if_empty(rs, p);
 }
 
+void
+proc_settle(struct kp_requests *rs, uint64_t id, const struct req *rq)
+{
+	struct proc *p = proc_get(rs, id);
+	struct open o;
+	uint32_t keep = 0;
+
+	if (p == NULL)
+		return;
+	for (uint32_t i = 0; i < p->n; i++) {
+		o = p->v[i];
+		if (o.unsettled && o.kind == OPEN_REQUEST && o.rq == rq)
+			open_end(rs, &o, rs->o.chain_is_ambiguous ?
+			    KP_AMBIGUOUS : KP_RETURNED, o.maybe);
+		else
+			p->v[keep++] = o;
+	}
+	p->n = keep;
+	proc_drop_if_empty(rs, p);
+}
+
 static void
 proc_sweep(struct kp_requests *rs, struct proc *p, kp_target_ns before)
 {
 	uint32_t keep = 0;
 
 	for (uint32_t i = 0; i < p->n; i++) {
-		if (p->v[i].kind != OPEN_REQUEST && p->v[i].start < before)
+		if (p->v[i].kind == OPEN_LATE && p->v[i].unsettled)
+			open_end(rs, &p->v[i], KP_RETURNED, p->v[i].maybe);
+		else if (p->v[i].kind != OPEN_REQUEST &&
+		    p->v[i].start < before)
 			open_end(rs, &p->v[i], KP_UNFINISHED, before);
 		else
 			p->v[keep++] = p->v[i];

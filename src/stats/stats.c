@@ -276,7 +276,7 @@ kp_stats_request(struct kp_stats *st, const struct kp_request *rq)
 {
 	struct sum s;
 
-	st->sampled++;
+	st->sampled += !rq->expired;	/* that one is a loss */
 	if (!scratch_for(st, rq->ncalls)) {
 		st->losses.n[KP_LOSS_STORE]++;
 		return;

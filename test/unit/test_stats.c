@@ -48,7 +48,8 @@ make_names(void **state)
 
 	(void)state;
 	for (int i = 0; i < FNS; i++)
-		names.fns[i] = (struct kp_fn){ "m:f/1", sets[i], false, false };
+		names.fns[i] = (struct kp_fn){ .text = "m:f/1",
+		    .tiers = sets[i] };
 	for (int i = 0; i < IDENTS; i++)
 		snprintf(names.names[i], sizeof(names.names[i]), "i%05d", i);
 	strcpy(names.names[KP_IDENT_TOTAL], "_total");
@@ -89,14 +90,19 @@ cell(const struct kp_window *w, const char *tier, const char *identity)
 	return NULL;
 }
 
+/* A call, in the order that reads well below. */
+#define CALL(start_, end_, fn_, proc_, parent_, outcome_, async_)              \
+	{ .start = (start_), .end = (end_), .fn = (fn_), .proc = (proc_),      \
+	  .parent = (parent_), .outcome = (outcome_), .async = (async_) }
+
 /* The request of the README: web 0..100 waits for db 20..50 and 40..60. */
 static const struct kp_call simple_calls[] = {
-	{ 0, 100, 1, 0, KP_NONE, KP_RETURNED, false },
-	{ 20, 50, 2, 0, 0, KP_RETURNED, false },
-	{ 40, 60, 2, 1, 0, KP_RAISED, false },
-	{ 90, 130, 3, 1, 0, KP_RETURNED, false },
-	{ 110, 140, 4, 1, 3, KP_RETURNED, true },
-	{ 50, 0, 2, 1, 0, KP_UNFINISHED, false },
+	CALL(0, 100, 1, 0, KP_NONE, KP_RETURNED, false),
+	CALL(20, 50, 2, 0, 0, KP_RETURNED, false),
+	CALL(40, 60, 2, 1, 0, KP_RAISED, false),
+	CALL(90, 130, 3, 1, 0, KP_RETURNED, false),
+	CALL(110, 140, 4, 1, 3, KP_RETURNED, true),
+	CALL(50, 0, 2, 1, 0, KP_UNFINISHED, false),
 };
 
 static struct kp_request
@@ -188,10 +194,10 @@ static void
 test_total_self(void **state)
 {
 	static const struct kp_call calls[] = {
-		{ 0, 100, 0, 0, KP_NONE, KP_RETURNED, false },	/* no tier */
-		{ 10, 30, 1, 0, 0, KP_RETURNED, false },
-		{ 20, 40, 2, 0, 0, KP_RETURNED, false },
-		{ 90, 200, 2, 0, 0, KP_RETURNED, false },
+		CALL(0, 100, 0, 0, KP_NONE, KP_RETURNED, false),	/* no tier */
+		CALL(10, 30, 1, 0, 0, KP_RETURNED, false),
+		CALL(20, 40, 2, 0, 0, KP_RETURNED, false),
+		CALL(90, 200, 2, 0, 0, KP_RETURNED, false),
 	};
 	const struct kp_request rq = { .end = 100, .identity = 1, .weight = 1,
 		.outcome = KP_RAISED, .ncalls = 4, .calls = calls };
@@ -500,10 +506,10 @@ static void
 test_absurd_times(void **state)
 {
 	const struct kp_call calls[] = {
-		{ INT64_MIN, INT64_MAX, 1, 0, 1, KP_RETURNED, false },
-		{ INT64_MIN, INT64_MAX, 1, 0, 0, KP_RETURNED, false },
-		{ 5, 2, 1, 0, 77, KP_RETURNED, false },
-		{ 5, 9, 1, 0, 3, KP_RETURNED, true },
+		CALL(INT64_MIN, INT64_MAX, 1, 0, 1, KP_RETURNED, false),
+		CALL(INT64_MIN, INT64_MAX, 1, 0, 0, KP_RETURNED, false),
+		CALL(5, 2, 1, 0, 77, KP_RETURNED, false),
+		CALL(5, 9, 1, 0, 3, KP_RETURNED, true),
 	};
 	const struct kp_request rq = { .start = INT64_MIN, .end = INT64_MAX,
 		.identity = 4, .weight = UINT32_MAX, .ncalls = 4,
