@@ -1,0 +1,110 @@
+/* status.c - see the header. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "kprofd/status.h"
+#include "report/json.h"
+
+static const char *
+sampling_text(const struct target *t, char *buf, size_t n)
+{
+	if (t->sampler.one_in == 1)
+		snprintf(buf, n, "every request");
+	else
+		snprintf(buf, n, "one request in %" PRIu32,
+		    t->sampler.one_in);
+	return buf;
+}
+
+static void
+put_losses(struct kp_buf *b, const struct target *t)
+{
+	bool any = false;
+
+	for (int i = 0; i < KP_LOSS_COUNT; i++) {
+		if (t->lost_ever.n[i] == 0)
+			continue;
+		kp_buf_printf(b, "%s%s %" PRIu64 " %s",
+		    any ? ", " : "losses      ", kp_loss_name(i),
+		    t->lost_ever.n[i], kp_loss_unit(i));
+		any = true;
+	}
+	kp_buf_str(b, any ? "\n" : "losses      none\n");
+}
+
+static void
+status_plain(struct kp_buf *b, const struct target *t, uint64_t dropped,
+    const char *why, const struct options *o, kp_dur_ns up)
+{
+	char sampling[64];
+
+	kp_buf_printf(b, "kprofd      " KP_VERSION ", running %" PRId64
+	    " s, database %s\n", up / KP_NS_PER_S, o->db);
+	kp_buf_printf(b, "target      %s: %s%s%s\n", t->opts.target,
+	    agent_state_name(agent_state(t->agent)),
+	    t->state_text[0] != '\0' ? ": " : "", t->state_text);
+	if (t->hello.otp != 0)
+		kp_buf_printf(b, "            OTP %d, %s\n", t->hello.otp,
+		    t->hello.session ? "trace session" : "legacy tracing");
+	kp_buf_printf(b, "sampling    %s\n",
+	    sampling_text(t, sampling, sizeof(sampling)));
+	kp_buf_printf(b, "events      %" PRIu64 " in %" PRIu64 " batches; "
+	    "agent's queue %" PRIu64 ", memory %" PRIu64 " KiB\n", t->events,
+	    t->batches, t->status.queue, t->status.memory / 1024);
+	kp_buf_printf(b, "requests    %" PRIu64 " assembled, %zu in flight, %"
+	    PRIu64 " entry calls\n", t->requests_ever,
+	    kp_requests_in_flight(t->requests), t->status.entry_calls);
+	kp_buf_printf(b, "windows     %" PRIu64 " closed; %" PRIu64
+	    " rows not written%s%s\n", t->windows, dropped,
+	    why[0] != '\0' ? ": " : "", why);
+	put_losses(b, t);
+}
+
+static void
+status_json(struct kp_buf *b, const struct target *t, uint64_t dropped,
+    const char *why, const struct options *o, kp_dur_ns up)
+{
+	struct json j;
+
+	json_begin(&j, b);
+	json_object(&j, NULL);
+	json_string(&j, "version", KP_VERSION);
+	json_string(&j, "database", o->db);
+	json_int(&j, "up_s", up / KP_NS_PER_S);
+	json_string(&j, "target", t->opts.target);
+	json_string(&j, "state", agent_state_name(agent_state(t->agent)));
+	json_string(&j, "state_text", t->state_text);
+	json_int(&j, "otp", t->hello.otp);
+	json_int(&j, "one_in", t->sampler.one_in);
+	json_uint(&j, "events", t->events);
+	json_uint(&j, "batches", t->batches);
+	json_uint(&j, "agent_queue", t->status.queue);
+	json_uint(&j, "agent_memory_bytes", t->status.memory);
+	json_uint(&j, "requests", t->requests_ever);
+	json_uint(&j, "in_flight", kp_requests_in_flight(t->requests));
+	json_uint(&j, "entry_calls", t->status.entry_calls);
+	json_uint(&j, "windows", t->windows);
+	json_uint(&j, "rows_not_written", dropped);
+	json_string(&j, "write_error", why);
+	json_object(&j, "losses");
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		json_uint(&j, kp_loss_name(i), t->lost_ever.n[i]);
+	json_end(&j);
+	json_end(&j);
+	kp_buf_u8(b, '\n');
+}
+
+void
+status_text(struct kp_buf *b, const struct target *t, struct kp_store *store,
+    const struct options *o, kp_mono_ns started, bool json)
+{
+	kp_dur_ns up = kp_mono_now() - started;
+	uint64_t dropped;
+	char why[300];
+
+	dropped = kp_store_dropped(store, why, sizeof(why));
+	if (json)
+		status_json(b, t, dropped, why, o, up);
+	else
+		status_plain(b, t, dropped, why, o, up);
+}
