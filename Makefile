@@ -1,4 +1,4 @@
-# kprofd - see `make help`.
+# kprofd - `make help` says what there is.
 #
 # Everything is built below build/ (build/san with SAN=1).  The pure stages
 # become libkprof.a, which unit tests and fuzzers link without libevent, ei or
@@ -24,28 +24,49 @@ WARN    := -std=c11 -Wall -Wextra -Wshadow -Wstrict-prototypes \
 ifdef CI
 WARN    += -Werror
 endif
-ALL_CFLAGS := $(CFLAGS) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
+ALL_CFLAGS = $(CFLAGS) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
            -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' -pthread -MMD -MP
 LDLIBS_DAEMON := -levent_core -levent_pthreads -lsqlite3 -lei -lm -pthread
-LDLIBS_CLIENT := -lsqlite3 -lm -pthread
+LDLIBS_CLIENT := -lsqlite3 -lei -lm -pthread
 
-src = $(filter-out $(2),$(wildcard $(1)))
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
-PURE   := $(call src,src/base/*.c,src/base/log.c) \
+PURE   := $(filter-out src/base/log.c,$(wildcard src/base/*.c)) \
           $(wildcard src/config/*.c src/decode/*.c src/request/*.c \
                      src/stats/*.c src/guard/*.c) src/target/plan.c
-PURE   := $(wildcard $(PURE))
-EDGES  := $(wildcard src/base/log.c)
-DAEMON := $(call src,src/target/*.c,src/target/plan.c) \
-          $(wildcard src/store/*.c src/kprofd/*.c src/report/*.c)
-CLIENT := $(wildcard src/kprof/*.c src/report/*.c src/store/*.c)
+STORE  := $(wildcard src/store/*.c)
+REPORT := $(wildcard src/report/*.c)
+DAEMON := src/base/log.c $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
+          $(filter-out src/target/plan.c src/target/once.c,$(wildcard src/target/*.c))
+CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) \
+          src/target/once.c src/target/node.c src/target/agent_msg.c
 
 LIB    := $(B)/libkprof.a
-BEAM   := $(B)/gen/kprof_agent.beam
 
-.PHONY: all clean help
+.PHONY: all
 all: $(B)/kprofd $(B)/kprof
+
+# ---- generated: the agent's code and the schema travel inside the binaries
+
+# The agent must load on OTP 25: newer compilers have to be told.
+ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
+
+$(B)/gen/kprof_agent.beam: erlang/kprof_agent.erl
+	@mkdir -p $(@D)
+	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
+
+$(B)/gen/agent_beam.h: $(B)/gen/kprof_agent.beam
+	xxd -i -n kp_agent_beam $< > $@
+
+$(B)/gen/schema_sql.h: priv/schema.sql
+	@mkdir -p $(@D)
+	{ cat $<; printf '\0'; } > $(B)/gen/schema.sql.0
+	xxd -i -n kp_schema_sql $(B)/gen/schema.sql.0 > $@
+
+$(call obj,src/target/agent.c): $(B)/gen/agent_beam.h
+$(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
+
+# ---- compiled
 
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
@@ -55,57 +76,41 @@ $(LIB): $(call obj,$(PURE))
 	rm -f $@
 	ar rcs $@ $^
 
-# The agent's code travels inside kprofd.  It must load on OTP 25, so the
-# release that compiles it has to be 25 or older.
-$(BEAM): erlang/kprof_agent.erl
-	@mkdir -p $(@D)
-	erlc -Wall +deterministic -o $(@D) $<
-
-$(B)/gen/agent_beam.h: $(BEAM)
-	xxd -i -n kp_agent_beam $< > $@
-
-$(call obj,src/target/agent.c): $(B)/gen/agent_beam.h
-
-# The database's schema travels along too, as one string.
-$(B)/gen/schema_sql.h: priv/schema.sql
-	@mkdir -p $(@D)
-	(cat $<; printf '\0') > $(B)/gen/schema.sql
-	xxd -i -n kp_schema_sql $(B)/gen/schema.sql | \
-	    sed 's/^unsigned char/static const &/; /^unsigned int/d' > $@
-
-$(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
-
-$(B)/kprofd: $(call obj,$(DAEMON) $(EDGES)) $(LIB)
+$(B)/kprofd: $(call obj,$(DAEMON)) $(LIB)
 	$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^ $(LDLIBS_DAEMON)
 
-$(B)/kprof: $(call obj,$(CLIENT) $(EDGES)) $(LIB)
+$(B)/kprof: $(call obj,$(CLIENT)) $(LIB)
 	$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^ $(LDLIBS_CLIENT)
 
-# One program for each test/unit/test_*.c; it links the pure library only,
-# unless it names more here.
-UNIT      := $(patsubst test/unit/%.c,$(B)/test/%,$(wildcard test/unit/test_*.c))
-UNIT_STORE := test_store test_report
+# ---- unit tests: one program for each test/unit/test_*.c
+
+UNIT := $(patsubst test/unit/%.c,$(B)/test/%,$(wildcard test/unit/test_*.c))
 
 $(B)/test/%: test/unit/%.c $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -Itest/support -MF $@.d -o $@ $< $(UNIT_EXTRA) $(LIB) -lcmocka -lm $(UNIT_LIBS)
+	$(CC) $(ALL_CFLAGS) -Itest/support -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lcmocka $(UNIT_LIBS) -lm
 
-$(addprefix $(B)/test/,$(UNIT_STORE)): UNIT_EXTRA = $(call obj,$(wildcard src/store/*.c src/report/*.c) $(EDGES))
-$(addprefix $(B)/test/,$(UNIT_STORE)): UNIT_LIBS = -lsqlite3
-$(addprefix $(B)/test/,$(UNIT_STORE)): $(call obj,$(wildcard src/store/*.c src/report/*.c) $(EDGES))
+# These need more than the pure library.
+$(B)/test/test_store: $(call obj,$(STORE))
+$(B)/test/test_store: UNIT_LIBS = -lsqlite3
+$(B)/test/test_report: $(call obj,$(STORE) $(REPORT))
+$(B)/test/test_report: UNIT_LIBS = -lsqlite3
+$(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
 
 .PHONY: unit
 unit: $(UNIT)
 	@for t in $(UNIT); do echo "== $$t"; $$t || exit 1; done
 
-# Fuzz targets are test/fuzz/fuzz_NAME.c, their seeds test/fuzz/corpus/NAME/.
+# ---- fuzzing: test/fuzz/fuzz_NAME.c with seeds in test/fuzz/corpus/NAME/
+#
 # Replaying needs only the compiler; fuzzing needs clang with libFuzzer.  What
 # a fuzzer finds goes below build/fuzz/; a finding worth keeping is moved to
 # the corpus by hand.
+
 FUZZ       := $(patsubst test/fuzz/fuzz_%.c,%,$(wildcard test/fuzz/fuzz_*.c))
 FUZZ_CC    ?= clang
 FUZZ_RUNS  ?= 10000000
-FUZZ_SECS  ?= 10
+FUZZ_SECS  ?= 5
 FUZZ_B     := build/fuzz
 FUZZ_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FUZZ_FLAGS := -timeout=5 -rss_limit_mb=1024 -print_final_stats=1
@@ -147,16 +152,18 @@ fuzz-short: $(addprefix $(FUZZ_B)/fuzz_,$(FUZZ))
 fuzz: $(addprefix $(FUZZ_B)/fuzz_,$(FUZZ))
 	$(call run_fuzzers,-runs=$(FUZZ_RUNS))
 
-# What the hot paths cost; to be read, not asserted.
-BENCH := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/bench_*.c))
+# ---- the sample application, and tests against real nodes
 
-$(B)/bench/%: test/bench/%.c $(LIB)
+SAMPLE := $(B)/sample_app/ebin
+
+$(SAMPLE)/sample_app.app: $(wildcard test/sample_app/src/*)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $< $(LIB) -lm
+	erlc +debug_info -Wall$(ERLC_COMPAT) -o $(@D) test/sample_app/src/*.erl
+	cp test/sample_app/src/sample_app.app.src $@
 
-.PHONY: bench
-bench: $(BENCH)
-	@for t in $(BENCH); do $$t || exit 1; done
+.PHONY: sample
+sample: $(SAMPLE)/sample_app.app
+
 # Prints the match specs that kprofd arms, for test/integration/spec_check.erl.
 $(B)/test/specdump: test/support/specdump.c $(LIB)
 	@mkdir -p $(@D)
@@ -166,12 +173,71 @@ $(B)/test/specdump: test/support/specdump.c $(LIB)
 .PHONY: spec-check
 spec-check: $(B)/test/specdump
 	escript test/integration/spec_check.erl $(B)/test/specdump
-# make build/bench/bench_dump
-$(B)/bench/bench_dump: test/bench/bench_dump.c $(call obj,$(wildcard src/store/*.c)) $(LIB)
+
+# ---- benchmarks: to be read, not asserted
+
+BENCH := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/bench_*.c))
+
+$(B)/bench/%: test/bench/%.c $(LIB)
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o %.a,$^) -lsqlite3 -lm
+	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lsqlite3 -lm
+$(B)/bench/bench_dump: $(call obj,$(STORE))
+
+.PHONY: bench
+bench: $(BENCH)
+	@for t in $(BENCH); do $$t || exit 1; done
+
+# ---- what the README promises
+
+.PHONY: setup demo test
+setup:
+	@sh test/support/setup.sh
+
+demo: setup
+	@$(MAKE) --no-print-directory all sample
+	@sh test/support/demo.sh $(B)
+
+test: setup
+	@$(MAKE) --no-print-directory check
+
+.PHONY: check
+check: all
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory SAN=1 unit
+	@$(MAKE) --no-print-directory fuzz-replay
+	@$(MAKE) --no-print-directory fuzz-short
+	@$(MAKE) --no-print-directory spec-check
+
+.PHONY: install clean help
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/kprofd \
+	    $(DESTDIR)$(PREFIX)/share/man/man1 \
+	    $(DESTDIR)$(PREFIX)/share/man/man5 \
+	    $(DESTDIR)$(PREFIX)/share/man/man8
+	install -m 755 $(B)/kprofd $(B)/kprof $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 priv/schema.sql priv/tiers.conf \
+	    $(DESTDIR)$(PREFIX)/share/kprofd/
+	install -m 644 priv/man/kprof.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 priv/man/tiers.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5/
+	install -m 644 priv/man/kprofd.8 $(DESTDIR)$(PREFIX)/share/man/man8/
 
 clean:
 	rm -rf build
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+help:
+	@echo 'make demo         profile a sample application and print the report'
+	@echo 'make test         set-up, build, every test'
+	@echo 'make              build kprofd and kprof below build/'
+	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
+	@echo 'make integration  tests against real nodes'
+	@echo 'make matrix       the same against OTP 27 and 29 too'
+	@echo 'make spec-check   match specs against the Erlang funs they come from'
+	@echo 'make fuzz-replay  the fuzzers'"'"' corpora, with sanitizers'
+	@echo 'make fuzz-short   every fuzzer for FUZZ_SECS=$(FUZZ_SECS) seconds'
+	@echo 'make fuzz         every fuzzer for FUZZ_RUNS=$(FUZZ_RUNS) executions'
+	@echo 'make bench        what it costs (test/bench/README.md)'
+	@echo 'make setup        install missing Debian packages'
+	@echo 'make clean        remove build/'
+
+-include $(shell find build -name '*.d' 2>/dev/null)

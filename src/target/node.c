@@ -306,7 +306,11 @@ connect_as(const struct node_opts *o, const char *alive, const char *host,
 	int64_t left;
 	int fd;
 
-	snprintf(c->name, sizeof(c->name), "%s@%s", alive, host);
+	if ((size_t)snprintf(c->name, sizeof(c->name), "%s@%s", alive, host) >=
+	    sizeof(c->name)) {
+		snprintf(why, n, "our node name would be too long (see -name)");
+		return KP_ELIMIT;
+	}
 	snprintf(peer, sizeof(peer), "%.*s",
 	    (int)(strchr(o->target, '@') - o->target), o->target);
 	/* The creation tells this life of the name from earlier ones. */
@@ -361,6 +365,7 @@ own_host(const struct node_opts *o, char *host, size_t hostlen, char *why,
 	return KP_OK;
 }
 
+/* pthread_once() wants no result; ei_init() fails only without memory. */
 static void
 ei_start(void)
 {
