@@ -25,6 +25,7 @@
 #define LEFTOVER_TRIES 20
 #define BACKOFF_MIN_MS 500
 #define BACKOFF_MAX_MS 30000
+#define SILENT_MAX 5		/* leases renewed without a word from it */
 #define STOP_MS 3000		/* the agent has this long to say goodbye */
 #define MESSAGE_MAX (8u << 20)	/* bytes of one message to the target */
 
@@ -44,6 +45,7 @@ struct agent {
 	struct event *timer;	/* limit of the step, rest, or backoff */
 	uint64_t ref;		/* of the command waited for */
 	unsigned leftover_tries;
+	unsigned silent;	/* leases sent since the last frame came */
 	unsigned backoff_ms;
 	bool looked_for_process;
 	bool attached_once, user_paused, stopping;
@@ -354,6 +356,7 @@ answer_start(struct agent *a, struct kp_term *r)
 		agent_fail(a, why);
 		return;
 	}
+	a->silent = 0;
 	event_add(a->lease, &second);
 	a->ops->on_hello(a->ctx, &a->hello);
 	step_check(a);
@@ -468,7 +471,7 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 {
 	struct agent_status st;
 	struct kp_span name;
-	char reason[200];
+	char reason[200], text[300];
 
 	if (msg_read_status(r, &st, &name, reason, sizeof(reason)) != KP_OK)
 		return;
@@ -479,8 +482,11 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 		drop_connection(a);
 		set_state(a, AGENT_ENDED, "");
 		a->ops->on_stopped(a->ctx);
-	} else {
+	} else if (strcmp(reason, "stopped_by_operator") == 0) {
 		agent_fail(a, "the agent was stopped in the target");
+	} else {
+		snprintf(text, sizeof(text), "the agent has gone: %s", reason);
+		agent_lost(a, text);
 	}
 }
 
@@ -519,6 +525,7 @@ on_frame(void *ctx, const struct kp_frame *f)
 
 	if (f->kind != KP_FRAME_SEND)
 		return;
+	a->silent = 0;
 	kp_term_begin(&r, f->payload.p, f->payload.n);
 	kp_term_tuple(&r);
 	tag = kp_term_atom(&r);
@@ -646,6 +653,13 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 	kp_etf_atom(&b, "lease");
 	send_to(a, &b, false);
 	kp_buf_free(&b);
+	/*
+	 * The agent answers each.  One that was killed does not, and a C node
+	 * has no monitor to hear of it.  Counted, not timed: we may have been
+	 * stopped for a while ourselves.
+	 */
+	if (++a->silent > SILENT_MAX)
+		agent_lost(a, "the agent does not answer");
 }
 
 struct agent *
