@@ -212,7 +212,7 @@ conf_tiers(struct conf_ctx *x, const struct node *list)
 
 	if (!conf_list(x, list, "a list of {Name, Functions}"))
 		return;
-	if (list->n == 0)
+	if (list->n == 0 && !list->broken)
 		diag_error(x->diags, list->pos, "no tiers, expected a list "
 		    "of {Name, Functions}");
 	for (uint32_t i = 0; i < list->n; i++) {

@@ -126,6 +126,7 @@ struct node {
 	uint32_t n;
 	struct node *tail;
 	bool map_arrow;		/* a map that has '=>' */
+	bool broken;		/* a list with elements that were no terms */
 };
 
 struct form {

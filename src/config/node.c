@@ -91,7 +91,7 @@ node_is_atom(const struct node *x, const char *name)
 bool
 node_is_nil(const struct node *x)
 {
-	return (x->kind == N_LIST && x->n == 0 && x->tail == NULL) ||
+	return (x->kind == N_LIST && x->n == 0 && x->tail == NULL && !x->broken) ||
 	    (x->kind == N_STR && x->len == 0);
 }
 
