@@ -131,8 +131,8 @@ kp_mfa_pat_parse(struct kp_mfa_pat *out, const char *s, size_t n)
 	struct kp_mfa_pat p = { .arity = -1 };
 	char sep;
 
-	if (n == 0 || memchr(s, '\0', n) != NULL || !split_mod(&in, &mod, &sep) ||
-	    (mod.n == 1 && mod.p[0] == '_'))
+	if (n == 0 || memchr(s, '\0', n) != NULL ||
+	    !split_mod(&in, &mod, &sep) || (mod.n == 1 && mod.p[0] == '_'))
 		return KP_EFORMAT;
 	if (mod.n + strlen(ELIXIR) > NAME_BYTES_MAX)
 		return KP_ELIMIT;

@@ -115,7 +115,8 @@ recover(struct parse *p, unsigned nest, const char *sep, const char *close,
 {
 	while (p->t.type != T_EOF && p->t.type != T_DOT && p->nest >= nest) {
 		if ((p->nest == nest && parse_is(p, sep)) ||
-		    (parse_is(p, close) && nest_below(p, id) == (int)nest - 1)) {
+		    (parse_is(p, close) &&
+			nest_below(p, id) == (int)nest - 1)) {
 			p->nest = nest;
 			p->panic = false;
 			return true;
@@ -344,7 +345,8 @@ parse_atom(struct parse *p)
 	struct node *x;
 
 	parse_advance(p);
-	if (parse_is(p, ":") && t.len == 6 && memcmp(t.text, "erlang", 6) == 0) {
+	if (parse_is(p, ":") && t.len == 6 &&
+	    memcmp(t.text, "erlang", 6) == 0) {
 		parse_advance(p);
 		t = p->t;
 		if (t.type != T_ATOM) {
@@ -445,8 +447,9 @@ parse_primary(struct parse *p)
 		const char *sym;
 		struct node *(*parse)(struct parse *);
 	} starts[] = { { "[", parse_list }, { "{", parse_tuple },
-		{ "#", parse_map }, { "<<", parse_binary }, { "(", parse_paren },
-		{ "fun", parse_fun }, { "-", parse_unary }, { "+", parse_unary },
+		{ "#", parse_map }, { "<<", parse_binary },
+		{ "(", parse_paren }, { "fun", parse_fun },
+		{ "-", parse_unary }, { "+", parse_unary },
 		{ "not", parse_unary }, { "bnot", parse_unary } };
 
 	if (p->t.type == T_ATOM)
@@ -470,7 +473,8 @@ operator_level(const struct parse *p, bool *right)
 	static const struct {
 		const char *sym;
 		short level, right;
-	} ops[] = { { "=", 100, 1 }, { "orelse", 150, 1 }, { "andalso", 160, 1 },
+	} ops[] = { { "=", 100, 1 }, { "orelse", 150, 1 },
+		{ "andalso", 160, 1 },
 		{ "==", 200, 0 }, { "/=", 200, 0 }, { "=<", 200, 0 },
 		{ "<", 200, 0 }, { ">=", 200, 0 }, { ">", 200, 0 },
 		{ "=:=", 200, 0 }, { "=/=", 200, 0 }, { "++", 300, 1 },
@@ -522,6 +526,7 @@ parse_expr(struct parse *p, int min)
 		}
 	}
 	p->depth--;
+	p->panic |= x == NULL;	/* no memory, where nothing was reported */
 	return p->panic ? NULL : x;
 }
 
