@@ -283,41 +283,49 @@ step_arm(struct agent *a)
 
 /* ---- answers ---- */
 
+/* An agent that is about to go: its module is loaded, or it went just now. */
+static bool
+is_leftover(const struct kp_term *answer)
+{
+	struct kp_term r = *answer;
+	struct kp_span s;
+
+	if (kp_term_peek(&r) == KP_TERM_TUPLE)
+		kp_term_tuple(&r);	/* {badrpc, _}: purged meanwhile */
+	s = kp_term_atom(&r);
+	return kp_span_is(s, "true") || kp_span_is(s, "not_attached") ||
+	    kp_span_is(s, "badrpc");
+}
+
 static void
 answer_look(struct agent *a, struct kp_term *r)
 {
-	struct kp_span s;
+	char who[400], why[600];
+	struct kp_term at = *r;
 
 	if (!a->looked_for_process) {
-		if (kp_term_peek(r) == KP_TERM_PID) {
-			/* Who is it?  The answer comes in this state too. */
-			a->looked_for_process = true;
-			rex_ask(a, "kprof_agent", "status", NULL);
-			return;
-		}
 		a->looked_for_process = true;
-		rex_ask(a, "erlang", "module_loaded", "kprof_agent");
+		/* Who is it?  The answer comes in this state too. */
+		if (kp_term_peek(r) == KP_TERM_PID)
+			rex_ask(a, "kprof_agent", "status", NULL);
+		else
+			rex_ask(a, "erlang", "module_loaded", "kprof_agent");
 		return;
 	}
-	if (kp_term_peek(r) == KP_TERM_ATOM) {
-		s = kp_term_atom(r);
-		if (kp_span_is(s, "true") &&
-		    a->leftover_tries++ < LEFTOVER_TRIES) {
-			/* being purged, most likely */
-			arm_timer(a, LEFTOVER_MS);
-			return;
-		}
+	if (is_leftover(r) && a->leftover_tries < LEFTOVER_TRIES) {
+		a->leftover_tries++;
+		arm_timer(a, LEFTOVER_MS);
+		return;
+	}
+	if (kp_term_peek(r) == KP_TERM_ATOM &&
+	    !kp_span_is(kp_term_atom(&at), "timeout")) {
 		step_load(a);
 		return;
 	}
-	{
-		char who[400], why[600];
-
-		msg_text(r, who, sizeof(who));
-		snprintf(why, sizeof(why), "'%s' is being profiled already: %s "
-		    "(kprof_agent:stop() there ends it)", a->o.target, who);
-		agent_lost(a, why);
-	}
+	msg_text(r, who, sizeof(who));
+	snprintf(why, sizeof(why), "'%s' is being profiled already: %s "
+	    "(kprof_agent:stop() there ends it)", a->o.target, who);
+	agent_lost(a, why);
 }
 
 static void
@@ -518,6 +526,17 @@ on_notice(struct agent *a, struct kp_term *r)
 	}
 }
 
+/*
+ * An agent of our last life sends to the pid we had then.  The name is the
+ * same; number and creation, the last twelve bytes, are not.
+ */
+static bool
+is_for_us(const struct agent *a, struct kp_span to)
+{
+	return to.n > 12 && a->ids.self.len > 12 && memcmp(to.p + to.n - 12,
+	    a->ids.self.p + a->ids.self.len - 12, 12) == 0;
+}
+
 static void
 on_frame(void *ctx, const struct kp_frame *f)
 {
@@ -525,7 +544,7 @@ on_frame(void *ctx, const struct kp_frame *f)
 	struct kp_term r;
 	struct kp_span tag;
 
-	if (f->kind != KP_FRAME_SEND)
+	if (f->kind != KP_FRAME_SEND || !is_for_us(a, f->to))
 		return;
 	a->silent = 0;
 	kp_term_begin(&r, f->payload.p, f->payload.n);
