@@ -198,6 +198,7 @@ talk_answer(struct talk *t, struct kp_buf *answer)
 			return KP_OK;
 		if (strcmp(kind, "error") == 0) {
 			snprintf(t->why, t->nwhy, "%s", kp_buf_cstr(answer));
+			t->why[strcspn(t->why, "\n")] = '\0';
 			return KP_ESTATE;
 		}
 		if (strcmp(kind, "note") != 0)

@@ -91,7 +91,7 @@ put_percentiles(struct kp_buf *b, const struct report *r, size_t tier,
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
 		grid_col(&g, heads[i], GRID_RIGHT);
 	for (size_t i = 0; i < r->nrows; i++) {
-		if (i == 0 || r->rows[i].cells[tier].calls > 0)
+		if (r->rows[i].cells[tier].calls > 0)
 			percentile_row(&g, row_name(r, i),
 			    &r->rows[i].cells[tier]);
 	}
@@ -191,7 +191,9 @@ report_table(struct kp_buf *b, const struct report *r,
     const struct report_opts *o)
 {
 	put_values(b, r, o);
-	for (size_t t = 0; o->percentiles && t <= r->ntiers; t++)
-		put_percentiles(b, r, t, o->width);
+	for (size_t t = 0; o->percentiles && t <= r->ntiers; t++) {
+		if (r->rows[0].cells[t].calls > 0)
+			put_percentiles(b, r, t, o->width);
+	}
 	put_coverage(b, r, o->what);
 }
