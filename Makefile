@@ -197,8 +197,9 @@ $(B)/bench/%: test/bench/%.c $(LIB)
 $(B)/bench/bench_dump: $(call obj,$(STORE))
 
 .PHONY: bench
-bench: $(BENCH)
-	@for t in $(BENCH); do $$t || exit 1; done
+bench: all $(BENCH)
+	@for t in $(BENCH); do echo "== $$t"; $$t || exit 1; done
+	@echo "== bench_target"; escript test/bench/bench_target.escript $(B)
 
 # ---- what the README promises
 

@@ -291,7 +291,8 @@ kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
 	if (!x.tiers_seen && diags->errors == 0)
 		diag_error(diags, (struct kp_pos){ 1, 1 }, "no tiers, "
 		    "expected {tiers, [{Name, Functions}, ...]}.");
-	conf_identity(&x, &a);
+	if (!a.failed)
+		conf_identity(&x, &a);
 	diag_sort(diags);
 	if (a.failed || x.nomem)
 		err = KP_ENOMEM;

@@ -212,7 +212,7 @@ conf_tiers(struct conf_ctx *x, const struct node *list)
 
 	if (!conf_list(x, list, "a list of {Name, Functions}"))
 		return;
-	if (list->n == 0)
+	if (list->n == 0 && !list->broken)
 		diag_error(x->diags, list->pos, "no tiers, expected a list "
 		    "of {Name, Functions}");
 	for (uint32_t i = 0; i < list->n; i++) {
@@ -231,12 +231,14 @@ add_glob(struct conf_ctx *x, const struct node *v, struct kp_entry *e,
 {
 	char **grown, *s = NULL;
 
-	if (v->kind == N_ATOM && v->len > 0)
+	if (v->kind == N_ATOM && v->len > 0) {
 		s = strdup(v->text);
-	else if (v->kind == N_STR && v->len > 0)
+		x->nomem |= s == NULL;
+	} else if (v->kind == N_STR && v->len > 0) {
 		s = conf_string(x, v, "a node's name");
-	else
+	} else {
 		conf_expected(x, v, "a node's name, such as 'web@*'");
+	}
 	if (s == NULL)
 		return;
 	grown = conf_grow(x, e->nodes, &e->nnodes, room, sizeof(*grown));

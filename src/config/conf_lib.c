@@ -60,10 +60,13 @@ conf_string(struct conf_ctx *x, const struct node *v, const char *what)
 		conf_expected(x, v, what);
 		return NULL;
 	}
-	s = node_string(v);
-	if (s == NULL)
+	if (node_has_nul(v)) {
 		diag_error(x->diags, v->pos, "a text with a NUL character is "
 		    "of no use here");
+		return NULL;
+	}
+	s = node_string(v);
+	x->nomem |= s == NULL;
 	return s;
 }
 

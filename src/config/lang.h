@@ -101,7 +101,7 @@ enum node_kind {
 	N_FLOAT,
 	N_STR,		/* code points; "" and [] are the same term */
 	N_BIN,		/* a binary that is all literal */
-	N_BINPAT,	/* any other: understood only to say that it cannot be */
+	N_BINPAT,	/* any other, understood only to be refused */
 	N_VAR,
 	N_TUPLE,
 	N_LIST,		/* kids, and tail unless proper */
@@ -117,7 +117,7 @@ struct node {
 	enum node_kind kind;
 	struct kp_pos pos;
 	unsigned depth;
-	const char *text;	/* bytes of an atom, variable, operator, binary */
+	const char *text;	/* of an atom, variable, operator, binary */
 	size_t len;		/* of text, or of cps */
 	uint32_t *cps;
 	int64_t num;
@@ -126,6 +126,7 @@ struct node {
 	uint32_t n;
 	struct node *tail;
 	bool map_arrow;		/* a map that has '=>' */
+	bool broken;		/* a list with elements that were no terms */
 };
 
 struct form {
@@ -146,7 +147,9 @@ bool node_is_atom(const struct node *x, const char *name);
 bool node_is_nil(const struct node *x);
 /* A term with no variable and no map in it. */
 bool node_is_literal(const struct node *x);
-/* A string's or binary's bytes, malloced; NULL: no memory or a NUL inside. */
+/* A string or binary that no C string can hold. */
+bool node_has_nul(const struct node *x);
+/* A string's or binary's bytes, malloced; NULL: no memory. */
 char *node_string(const struct node *x);
 
 /* --- the identity fun --- */

@@ -105,10 +105,11 @@ mod_dup(struct text mod)
 	return s;
 }
 
-/* mod, what parts it from the function (or 0), and the rest. */
+/* Takes the module; *sep is what has to part it from a function. */
 static bool
-split_mod(struct text *in, struct text *mod)
+split_mod(struct text *in, struct text *mod, char *sep)
 {
+	*sep = '.';
 	if (in->n > 1 && in->p[0] == ':') {
 		in->p++;
 		in->n--;
@@ -119,7 +120,8 @@ split_mod(struct text *in, struct text *mod)
 		return memchr(mod->p, '/', mod->n) == NULL &&
 		    mod->p[mod->n - 1] != '.';
 	}
-	return take_name(in, ":/", mod);
+	*sep = ':';
+	return take_name(in, is_upper(in->p[0]) ? ":/" : ":/.", mod);
 }
 
 enum kp_err
@@ -127,14 +129,15 @@ kp_mfa_pat_parse(struct kp_mfa_pat *out, const char *s, size_t n)
 {
 	struct text in = { s, n }, mod, fun = { 0 };
 	struct kp_mfa_pat p = { .arity = -1 };
+	char sep;
 
-	if (n == 0 || memchr(s, '\0', n) != NULL || !split_mod(&in, &mod) ||
-	    (mod.n == 1 && mod.p[0] == '_'))
+	if (n == 0 || memchr(s, '\0', n) != NULL ||
+	    !split_mod(&in, &mod, &sep) || (mod.n == 1 && mod.p[0] == '_'))
 		return KP_EFORMAT;
 	if (mod.n + strlen(ELIXIR) > NAME_BYTES_MAX)
 		return KP_ELIMIT;
 	if (in.n > 0) {
-		if (in.p[0] != ':' && in.p[0] != '.')
+		if (in.p[0] != sep)
 			return KP_EFORMAT;
 		in.p++;
 		in.n--;

@@ -91,8 +91,9 @@ node_is_atom(const struct node *x, const char *name)
 bool
 node_is_nil(const struct node *x)
 {
-	return (x->kind == N_LIST && x->n == 0 && x->tail == NULL) ||
-	    (x->kind == N_STR && x->len == 0);
+	if (x->kind == N_STR)
+		return x->len == 0;
+	return x->kind == N_LIST && x->n == 0 && x->tail == NULL && !x->broken;
 }
 
 bool
@@ -117,25 +118,29 @@ node_is_literal(const struct node *x)
 	}
 }
 
+bool
+node_has_nul(const struct node *x)
+{
+	if (x->kind == N_BIN)
+		return memchr(x->text, '\0', x->len) != NULL;
+	for (size_t i = 0; i < x->len; i++) {
+		if (x->cps[i] == 0)
+			return true;
+	}
+	return false;
+}
+
 char *
 node_string(const struct node *x)
 {
 	size_t n = 0;
 	char *s;
 
-	if (x->kind == N_BIN) {
-		if (memchr(x->text, '\0', x->len) != NULL)
-			return NULL;
+	if (x->kind == N_BIN)
 		return strndup(x->text, x->len);
-	}
 	s = malloc(x->len * 4 + 1);
-	for (size_t i = 0; s != NULL && i < x->len; i++) {
-		if (x->cps[i] == 0) {
-			free(s);
-			return NULL;
-		}
+	for (size_t i = 0; s != NULL && i < x->len; i++)
 		n += utf8_put(s + n, x->cps[i]);
-	}
 	if (s != NULL)
 		s[n] = '\0';
 	return s;

@@ -11,28 +11,10 @@
  */
 #include <string.h>
 
-#include "config/lang.h"
+#include "config/parse.h"
 
-struct parse {
-	struct scan scan;
-	struct token t;		/* the next token, not yet taken */
-	struct arena *arena;
-	struct kp_diags *diags;
-	bool panic;
-	unsigned depth;		/* of calls */
-	char open[NODE_NEST_MAX];	/* what closes each open bracket */
-	unsigned nest;
-};
-
-struct kids {
-	struct node **v;
-	uint32_t n, room;
-};
-
-static struct node *parse_expr(struct parse *p, int min);
-
-static bool
-is_sym(const struct parse *p, const char *sym)
+bool
+parse_is(const struct parse *p, const char *sym)
 {
 	return p->t.type == T_SYM && strcmp(p->t.text, sym) == 0;
 }
@@ -66,8 +48,8 @@ nest_below(const struct parse *p, char id)
 	return -1;
 }
 
-static void
-advance(struct parse *p)
+void
+parse_advance(struct parse *p)
 {
 	bool opens = false;
 	char id = bracket(&p->t, &opens);
@@ -84,8 +66,8 @@ advance(struct parse *p)
 	scan_next(&p->scan, &p->t);
 }
 
-static void
-syntax_error(struct parse *p, const char *expected)
+void
+parse_error(struct parse *p, const char *expected)
 {
 	const struct token *t = &p->t;
 	size_t n = t->srclen;
@@ -110,16 +92,16 @@ syntax_error(struct parse *p, const char *expected)
 	    t->src, cut, expected);
 }
 
-static bool
-expect(struct parse *p, const char *sym, const char *expected)
+bool
+parse_expect(struct parse *p, const char *sym, const char *expected)
 {
 	if (p->panic)
 		return false;
-	if (!is_sym(p, sym)) {
-		syntax_error(p, expected);
+	if (!parse_is(p, sym)) {
+		parse_error(p, expected);
 		return false;
 	}
-	advance(p);
+	parse_advance(p);
 	return true;
 }
 
@@ -132,13 +114,14 @@ recover(struct parse *p, unsigned nest, const char *sep, const char *close,
     char id)
 {
 	while (p->t.type != T_EOF && p->t.type != T_DOT && p->nest >= nest) {
-		if ((p->nest == nest && is_sym(p, sep)) ||
-		    (is_sym(p, close) && nest_below(p, id) == (int)nest - 1)) {
+		if ((p->nest == nest && parse_is(p, sep)) ||
+		    (parse_is(p, close) &&
+			nest_below(p, id) == (int)nest - 1)) {
 			p->nest = nest;
 			p->panic = false;
 			return true;
 		}
-		advance(p);
+		parse_advance(p);
 	}
 	return false;
 }
@@ -166,8 +149,8 @@ kids_add(struct parse *p, struct kids *k, struct node *x)
 }
 
 /* A node of these kids, unless that would make the tree too deep. */
-static struct node *
-node_new(struct parse *p, enum node_kind kind, struct kp_pos pos,
+struct node *
+parse_node(struct parse *p, enum node_kind kind, struct kp_pos pos,
     const struct kids *k, struct node *tail)
 {
 	struct node *x = arena_alloc(p->arena, sizeof(*x));
@@ -202,27 +185,27 @@ parse_elements(struct parse *p, struct kids *k, const char *close, char id,
 {
 	unsigned nest = p->nest;
 
-	while (!p->panic && !is_sym(p, close)) {
+	while (!p->panic && !parse_is(p, close)) {
 		kids_add(p, k, parse_expr(p, 0));
-		if (!p->panic && tail != NULL && is_sym(p, "|")) {
-			advance(p);
+		if (!p->panic && tail != NULL && parse_is(p, "|")) {
+			parse_advance(p);
 			*tail = parse_expr(p, 0);
-		} else if (!p->panic && is_sym(p, ",")) {
-			advance(p);
-			if (is_sym(p, close))
-				syntax_error(p, "an element after ','");
+		} else if (!p->panic && parse_is(p, ",")) {
+			parse_advance(p);
+			if (parse_is(p, close))
+				parse_error(p, "an element after ','");
 			continue;
 		}
-		if (!p->panic && !is_sym(p, close))
-			syntax_error(p, *close == ']' ? "',' or ']'" :
+		if (!p->panic && !parse_is(p, close))
+			parse_error(p, *close == ']' ? "',' or ']'" :
 			    *close == '}' ? "',' or '}'" : "',' or ')'");
 		/* Only lists: in a tuple what comes next has lost its place. */
 		if (p->panic && tail != NULL &&
-		    recover(p, nest, ",", close, id) && is_sym(p, ","))
-			advance(p);
+		    recover(p, nest, ",", close, id) && parse_is(p, ","))
+			parse_advance(p);
 	}
 	if (!p->panic)
-		advance(p);
+		parse_advance(p);
 }
 
 static struct node *
@@ -230,11 +213,15 @@ parse_list(struct parse *p)
 {
 	struct kp_pos pos = p->t.pos;
 	struct kids k = { 0 };
-	struct node *tail = NULL;
+	struct node *tail = NULL, *x;
+	size_t errors = p->diags->errors;
 
-	advance(p);
+	parse_advance(p);
 	parse_elements(p, &k, "]", ']', &tail);
-	return p->panic ? NULL : node_new(p, N_LIST, pos, &k, tail);
+	x = p->panic ? NULL : parse_node(p, N_LIST, pos, &k, tail);
+	if (x != NULL)
+		x->broken = p->diags->errors != errors;
+	return x;
 }
 
 static struct node *
@@ -243,9 +230,9 @@ parse_tuple(struct parse *p)
 	struct kp_pos pos = p->t.pos;
 	struct kids k = { 0 };
 
-	advance(p);
+	parse_advance(p);
 	parse_elements(p, &k, "}", '}', NULL);
-	return p->panic ? NULL : node_new(p, N_TUPLE, pos, &k, NULL);
+	return p->panic ? NULL : parse_node(p, N_TUPLE, pos, &k, NULL);
 }
 
 static struct node *
@@ -256,158 +243,26 @@ parse_map(struct parse *p)
 	bool arrow = false;
 	struct node *x;
 
-	advance(p);
-	if (!expect(p, "{", "'{' after '#'"))
+	parse_advance(p);
+	if (!parse_expect(p, "{", "'{' after '#'"))
 		return NULL;
-	while (!p->panic && !is_sym(p, "}")) {
+	while (!p->panic && !parse_is(p, "}")) {
 		kids_add(p, &k, parse_expr(p, 0));
-		arrow |= is_sym(p, "=>");
-		if (is_sym(p, "=>"))
-			advance(p);
-		else if (!expect(p, ":=", "':=' after a key"))
+		arrow |= parse_is(p, "=>");
+		if (parse_is(p, "=>"))
+			parse_advance(p);
+		else if (!parse_expect(p, ":=", "':=' after a key"))
 			return NULL;
 		kids_add(p, &k, parse_expr(p, 0));
-		if (!is_sym(p, ","))
+		if (!parse_is(p, ","))
 			break;
-		advance(p);
+		parse_advance(p);
 	}
-	if (!expect(p, "}", "',' or '}'"))
+	if (!parse_expect(p, "}", "',' or '}'"))
 		return NULL;
-	x = node_new(p, N_MAP, pos, &k, NULL);
+	x = parse_node(p, N_MAP, pos, &k, NULL);
 	if (x != NULL)
 		x->map_arrow = arrow;
-	return x;
-}
-
-/* Joins "a" "b", as Erlang does. */
-static struct node *
-parse_string(struct parse *p)
-{
-	struct node *x = node_new(p, N_STR, p->t.pos, NULL, NULL);
-	uint32_t *cps;
-
-	while (x != NULL && p->t.type == T_STR) {
-		if (x->len == 0) {
-			x->cps = p->t.cps;
-			x->len = p->t.ncps;
-		} else if (p->t.ncps > 0) {
-			cps = arena_alloc(p->arena,
-			    (x->len + p->t.ncps) * sizeof(*cps));
-			if (cps == NULL) {
-				p->panic = true;
-				return NULL;
-			}
-			memcpy(cps, x->cps, x->len * sizeof(*cps));
-			memcpy(cps + x->len, p->t.cps,
-			    p->t.ncps * sizeof(*cps));
-			x->cps = cps;
-			x->len += p->t.ncps;
-		}
-		advance(p);
-	}
-	return x;
-}
-
-struct bytes {
-	char *p;
-	size_t n, room;
-	bool literal;
-};
-
-static void
-bytes_put(struct parse *p, struct bytes *b, const char *from, size_t n)
-{
-	char *to;
-
-	if (n > b->room - b->n) {
-		b->room = (b->n + n) * 2;
-		to = arena_alloc(p->arena, b->room);
-		if (to == NULL) {
-			p->panic = true;
-			b->room = b->n;
-			return;
-		}
-		if (b->n > 0)
-			memcpy(to, b->p, b->n);
-		b->p = to;
-	}
-	memcpy(b->p + b->n, from, n);
-	b->n += n;
-}
-
-/* The literal value of one segment; utf8: as "..."/utf8 wants it. */
-static void
-segment_put(struct parse *p, struct bytes *b, const struct node *v, bool utf8)
-{
-	char c[4];
-
-	if (v->kind == N_INT && v->num >= 0 && v->num <= 255 && !utf8) {
-		c[0] = (char)v->num;
-		bytes_put(p, b, c, 1);
-		return;
-	}
-	b->literal &= v->kind == N_STR;
-	for (size_t i = 0; v->kind == N_STR && i < v->len && !p->panic; i++) {
-		if (!utf8 && v->cps[i] > 255) {
-			diag_error(p->diags, v->pos, "this text has "
-			    "characters that take more than a byte: write "
-			    "<<\"...\"/utf8>>");
-			p->panic = true;
-			return;
-		}
-		c[0] = (char)v->cps[i];
-		bytes_put(p, b, c, utf8 ? utf8_put(c, v->cps[i]) : 1);
-	}
-}
-
-/* Value[:Size][/type-type] */
-static void
-parse_segment(struct parse *p, struct bytes *b)
-{
-	struct node *v = parse_expr(p, 800);
-	bool utf8 = false, plain = true;
-
-	if (!p->panic && is_sym(p, ":")) {
-		advance(p);
-		plain = false;
-		parse_expr(p, 800);
-	}
-	while (!p->panic && (is_sym(p, "/") || is_sym(p, "-"))) {
-		advance(p);
-		if (p->t.type != T_ATOM) {
-			syntax_error(p, "a type such as utf8");
-			return;
-		}
-		utf8 |= p->t.len == 4 && memcmp(p->t.text, "utf8", 4) == 0;
-		plain &= utf8;
-		advance(p);
-	}
-	b->literal &= plain;
-	if (!p->panic && b->literal)
-		segment_put(p, b, v, utf8);
-}
-
-static struct node *
-parse_binary(struct parse *p)
-{
-	struct kp_pos pos = p->t.pos;
-	struct bytes b = { .literal = true };
-	struct node *x;
-
-	advance(p);
-	while (!p->panic && !is_sym(p, ">>")) {
-		parse_segment(p, &b);
-		if (!is_sym(p, ","))
-			break;
-		advance(p);
-	}
-	if (!expect(p, ">>", "',' or '>>'"))
-		return NULL;
-	x = node_new(p, b.literal ? N_BIN : N_BINPAT, pos, NULL, NULL);
-	if (x != NULL) {
-		x->text = b.p != NULL ? b.p : "";
-		x->len = b.n;
-	}
 	return x;
 }
 
@@ -419,11 +274,11 @@ parse_guard(struct parse *p)
 
 	for (;;) {
 		kids_add(p, &k, parse_expr(p, 0));
-		if (p->panic || !is_sym(p, ","))
+		if (p->panic || !parse_is(p, ","))
 			break;
-		advance(p);
+		parse_advance(p);
 	}
-	return p->panic ? NULL : node_new(p, N_GUARD, pos, &k, NULL);
+	return p->panic ? NULL : parse_node(p, N_GUARD, pos, &k, NULL);
 }
 
 static struct node *
@@ -433,29 +288,29 @@ parse_clause(struct parse *p)
 	struct kids k = { 0 }, guards = { 0 };
 	struct node *body;
 
-	if (!expect(p, "(", "'(' and the pattern of a clause"))
+	if (!parse_expect(p, "(", "'(' and the pattern of a clause"))
 		return NULL;
 	kids_add(p, &k, parse_expr(p, 0));
-	if (!p->panic && is_sym(p, ","))
-		syntax_error(p, "')': the fun takes one argument, "
+	if (!p->panic && parse_is(p, ","))
+		parse_error(p, "')': the fun takes one argument, "
 		    "{Module, Function, Arguments}");
-	expect(p, ")", "')'");
-	if (!p->panic && is_sym(p, "when")) {
+	parse_expect(p, ")", "')'");
+	if (!p->panic && parse_is(p, "when")) {
 		do {
-			advance(p);
+			parse_advance(p);
 			kids_add(p, &guards, parse_guard(p));
-		} while (!p->panic && is_sym(p, ";"));
+		} while (!p->panic && parse_is(p, ";"));
 	}
-	if (!expect(p, "->", guards.n > 0 ? "'->', ',' or ';'" :
+	if (!parse_expect(p, "->", guards.n > 0 ? "'->', ',' or ';'" :
 	    "'->' or 'when'"))
 		return NULL;
 	body = parse_expr(p, 0);
-	if (!p->panic && is_sym(p, ","))
-		syntax_error(p, "';' or 'end': a clause is one expression");
+	if (!p->panic && parse_is(p, ","))
+		parse_error(p, "';' or 'end': a clause is one expression");
 	kids_add(p, &k, body);
 	for (uint32_t i = 0; i < guards.n; i++)
 		kids_add(p, &k, guards.v[i]);
-	return p->panic ? NULL : node_new(p, N_CLAUSE, pos, &k, NULL);
+	return p->panic ? NULL : parse_node(p, N_CLAUSE, pos, &k, NULL);
 }
 
 static struct node *
@@ -465,20 +320,20 @@ parse_fun(struct parse *p)
 	struct kids k = { 0 };
 	unsigned nest;
 
-	advance(p);
+	parse_advance(p);
 	nest = p->nest;
 	for (;;) {
 		kids_add(p, &k, parse_clause(p));
-		if (!p->panic && !is_sym(p, ";") && !is_sym(p, "end"))
-			syntax_error(p, "';' or 'end'");
+		if (!p->panic && !parse_is(p, ";") && !parse_is(p, "end"))
+			parse_error(p, "';' or 'end'");
 		if (p->panic && !recover(p, nest, ";", "end", 'e'))
 			return NULL;
-		if (is_sym(p, "end"))
+		if (parse_is(p, "end"))
 			break;
-		advance(p);
+		parse_advance(p);
 	}
-	advance(p);
-	return node_new(p, N_FUN, pos, &k, NULL);
+	parse_advance(p);
+	return parse_node(p, N_FUN, pos, &k, NULL);
 }
 
 /* name(...), erlang:name(...) or the plain atom. */
@@ -489,28 +344,29 @@ parse_atom(struct parse *p)
 	struct kids k = { 0 };
 	struct node *x;
 
-	advance(p);
-	if (is_sym(p, ":") && t.len == 6 && memcmp(t.text, "erlang", 6) == 0) {
-		advance(p);
+	parse_advance(p);
+	if (parse_is(p, ":") && t.len == 6 &&
+	    memcmp(t.text, "erlang", 6) == 0) {
+		parse_advance(p);
 		t = p->t;
 		if (t.type != T_ATOM) {
-			syntax_error(p, "a function's name");
+			parse_error(p, "a function's name");
 			return NULL;
 		}
-		advance(p);
-		if (!is_sym(p, "(")) {
-			syntax_error(p, "'('");
+		parse_advance(p);
+		if (!parse_is(p, "(")) {
+			parse_error(p, "'('");
 			return NULL;
 		}
 	}
-	if (is_sym(p, "(")) {
-		advance(p);
+	if (parse_is(p, "(")) {
+		parse_advance(p);
 		parse_elements(p, &k, ")", ')', NULL);
 		if (p->panic)
 			return NULL;
-		x = node_new(p, N_CALL, t.pos, &k, NULL);
+		x = parse_node(p, N_CALL, t.pos, &k, NULL);
 	} else {
-		x = node_new(p, N_ATOM, t.pos, NULL, NULL);
+		x = parse_node(p, N_ATOM, t.pos, NULL, NULL);
 	}
 	if (x != NULL) {
 		/* Scanned names are not terminated. */
@@ -529,10 +385,10 @@ parse_leaf(struct parse *p)
 	struct token t = p->t;
 	enum node_kind kind = t.type == T_VAR ? N_VAR :
 	    t.type == T_INT ? N_INT : N_FLOAT;
-	struct node *x = node_new(p, kind, t.pos, NULL, NULL);
+	struct node *x = parse_node(p, kind, t.pos, NULL, NULL);
 	char *name;
 
-	advance(p);
+	parse_advance(p);
 	if (x == NULL)
 		return NULL;
 	x->num = t.num;
@@ -555,7 +411,7 @@ parse_unary(struct parse *p)
 	struct kids k = { 0 };
 	struct node *x;
 
-	advance(p);
+	parse_advance(p);
 	x = parse_expr(p, 600);
 	if (x == NULL)
 		return NULL;
@@ -566,7 +422,7 @@ parse_unary(struct parse *p)
 		return x;
 	}
 	kids_add(p, &k, x);
-	x = p->panic ? NULL : node_new(p, N_OP, t.pos, &k, NULL);
+	x = p->panic ? NULL : parse_node(p, N_OP, t.pos, &k, NULL);
 	if (x != NULL) {
 		x->text = t.text;
 		x->len = t.len;
@@ -579,9 +435,9 @@ parse_paren(struct parse *p)
 {
 	struct node *x;
 
-	advance(p);
+	parse_advance(p);
 	x = parse_expr(p, 0);
-	return expect(p, ")", "')'") ? x : NULL;
+	return parse_expect(p, ")", "')'") ? x : NULL;
 }
 
 static struct node *
@@ -591,8 +447,9 @@ parse_primary(struct parse *p)
 		const char *sym;
 		struct node *(*parse)(struct parse *);
 	} starts[] = { { "[", parse_list }, { "{", parse_tuple },
-		{ "#", parse_map }, { "<<", parse_binary }, { "(", parse_paren },
-		{ "fun", parse_fun }, { "-", parse_unary }, { "+", parse_unary },
+		{ "#", parse_map }, { "<<", parse_binary },
+		{ "(", parse_paren }, { "fun", parse_fun },
+		{ "-", parse_unary }, { "+", parse_unary },
 		{ "not", parse_unary }, { "bnot", parse_unary } };
 
 	if (p->t.type == T_ATOM)
@@ -602,10 +459,10 @@ parse_primary(struct parse *p)
 	if (p->t.type == T_VAR || p->t.type == T_INT || p->t.type == T_FLOAT)
 		return parse_leaf(p);
 	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
-		if (is_sym(p, starts[i].sym))
+		if (parse_is(p, starts[i].sym))
 			return starts[i].parse(p);
 	}
-	syntax_error(p, "a term");
+	parse_error(p, "a term");
 	return NULL;
 }
 
@@ -616,7 +473,8 @@ operator_level(const struct parse *p, bool *right)
 	static const struct {
 		const char *sym;
 		short level, right;
-	} ops[] = { { "=", 100, 1 }, { "orelse", 150, 1 }, { "andalso", 160, 1 },
+	} ops[] = { { "=", 100, 1 }, { "orelse", 150, 1 },
+		{ "andalso", 160, 1 },
 		{ "==", 200, 0 }, { "/=", 200, 0 }, { "=<", 200, 0 },
 		{ "<", 200, 0 }, { ">=", 200, 0 }, { ">", 200, 0 },
 		{ "=:=", 200, 0 }, { "=/=", 200, 0 }, { "++", 300, 1 },
@@ -627,7 +485,7 @@ operator_level(const struct parse *p, bool *right)
 		{ "rem", 500, 0 }, { "band", 500, 0 }, { "and", 500, 0 } };
 
 	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
-		if (is_sym(p, ops[i].sym)) {
+		if (parse_is(p, ops[i].sym)) {
 			*right = ops[i].right;
 			return ops[i].level;
 		}
@@ -636,7 +494,7 @@ operator_level(const struct parse *p, bool *right)
 }
 
 /* An expression of operators that bind at least as tightly as min. */
-static struct node *
+struct node *
 parse_expr(struct parse *p, int min)
 {
 	struct node *x;
@@ -658,16 +516,17 @@ parse_expr(struct parse *p, int min)
 		struct token op = p->t;
 		struct kids k = { 0 };
 
-		advance(p);
+		parse_advance(p);
 		kids_add(p, &k, x);
 		kids_add(p, &k, parse_expr(p, right ? level : level + 1));
-		x = p->panic ? NULL : node_new(p, N_OP, op.pos, &k, NULL);
+		x = p->panic ? NULL : parse_node(p, N_OP, op.pos, &k, NULL);
 		if (x != NULL) {
 			x->text = op.text;
 			x->len = op.len;
 		}
 	}
 	p->depth--;
+	p->panic |= x == NULL;	/* no memory, where nothing was reported */
 	return p->panic ? NULL : x;
 }
 
@@ -677,24 +536,24 @@ parse_form(struct parse *p)
 	struct node *x = parse_expr(p, 0);
 
 	if (!p->panic && p->t.type == T_DOT) {
-		advance(p);
+		parse_advance(p);
 		return x;
 	}
 	/* A file that is only a list need not end in a full stop. */
 	if (!p->panic && p->t.type == T_EOF && x->kind == N_LIST)
 		return x;
 	if (!p->panic) {
-		syntax_error(p, "'.' after a term");
+		parse_error(p, "'.' after a term");
 		/* Just a missing full stop: the next term begins here. */
-		if (is_sym(p, "{") || is_sym(p, "[")) {
+		if (parse_is(p, "{") || parse_is(p, "[")) {
 			p->panic = false;
 			return x;
 		}
 	}
 	while (p->t.type != T_DOT && p->t.type != T_EOF)
-		advance(p);
+		parse_advance(p);
 	if (p->t.type == T_DOT)
-		advance(p);
+		parse_advance(p);
 	p->panic = false;
 	p->nest = 0;
 	return NULL;
@@ -708,7 +567,7 @@ parse_forms(struct arena *a, const char *src, size_t n, struct kp_diags *d)
 	struct node *x;
 
 	scan_init(&p.scan, src, n, a, d);
-	advance(&p);
+	parse_advance(&p);
 	while (p.t.type != T_EOF && !a->failed) {
 		p.depth = 0;
 		x = parse_form(&p);

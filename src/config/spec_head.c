@@ -258,7 +258,8 @@ keys_meet(const struct node *a, const struct node *b)
 	if (a->kind == N_INT && b->kind == N_INT)
 		return a->num == b->num;
 	if (a->kind == b->kind && (a->kind == N_ATOM || a->kind == N_BIN))
-		return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
+		return a->len == b->len &&
+		    memcmp(a->text, b->text, a->len) == 0;
 	return a->kind == b->kind || (node_is_nil(a) && node_is_nil(b));
 }
 

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <event2/event.h>
 #include <event2/thread.h>
@@ -42,13 +43,14 @@ struct daemon {
 	struct kp_store *store;
 	struct control *control;
 	struct target *target;
-	struct event *window, *end, *sigint, *sigterm;
+	struct event *window, *end, *sigint, *sigterm, *sighup;
 	struct sync syncs[SYNCS_MAX];
 	char cookie[NODE_COOKIE_MAX + 1];
 	struct print_limit printing;
 	struct tables *tables;
 	kp_mono_ns started;
 	bool stopping;
+	bool tty;			/* stderr is a terminal */
 	int status;
 };
 
@@ -141,9 +143,13 @@ on_window(void *ctx, struct target *t, const struct kp_window *w)
 {
 	struct daemon *d = ctx;
 
-	(void)t;
 	if (d->tables != NULL)
 		tables_window(d->tables, w);
+	/* Somebody is looking: show that it goes on. */
+	if (d->tty && agent_state(t->agent) == AGENT_ARMED)
+		log_info("%" PRIu64 " requests in the last %.0f s, %zu in "
+		    "flight", w->sampled, (double)(w->end - w->start) / 1e9,
+		    kp_requests_in_flight(t->requests));
 }
 
 static const struct target_ops target_ops = {
@@ -313,6 +319,7 @@ open_events(struct daemon *d)
 	d->end = event_new(d->base, -1, 0, on_end, d);
 	d->sigint = evsignal_new(d->base, SIGINT, on_signal, d);
 	d->sigterm = evsignal_new(d->base, SIGTERM, on_signal, d);
+	d->sighup = evsignal_new(d->base, SIGHUP, on_signal, d);
 	for (int i = 0; i < SYNCS_MAX; i++) {
 		d->syncs[i].d = d;
 		d->syncs[i].done = event_new(d->base, -1, 0, on_synced,
@@ -321,9 +328,10 @@ open_events(struct daemon *d)
 			return complain("out of memory");
 	}
 	if (d->window == NULL || d->end == NULL || d->sigint == NULL ||
-	    d->sigterm == NULL)
+	    d->sigterm == NULL || d->sighup == NULL)
 		return complain("out of memory");
 	evsignal_add(d->sigint, NULL);
+	evsignal_add(d->sighup, NULL);	/* the terminal has gone */
 	evsignal_add(d->sigterm, NULL);
 	if (d->o->duration > 0)
 		event_add(d->end, &tv);
@@ -381,7 +389,8 @@ daemon_close(struct daemon *d)
 	for (int i = 0; i < SYNCS_MAX; i++)
 		if (d->syncs[i].done != NULL)
 			event_free(d->syncs[i].done);
-	struct event *evs[] = { d->window, d->end, d->sigint, d->sigterm };
+	struct event *evs[] = { d->window, d->end, d->sigint, d->sigterm,
+		d->sighup };
 	for (size_t i = 0; i < sizeof(evs) / sizeof(evs[0]); i++)
 		if (evs[i] != NULL)
 			event_free(evs[i]);
@@ -394,7 +403,8 @@ daemon_close(struct daemon *d)
 int
 daemon_run(const struct options *o)
 {
-	struct daemon d = { .o = o, .started = kp_mono_now() };
+	struct daemon d = { .o = o, .started = kp_mono_now(),
+		.tty = isatty(STDERR_FILENO) };
 
 	if (conf_file_load(&d.conf, o->tiers) != KP_OK)
 		return 1;

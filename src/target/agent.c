@@ -499,8 +499,10 @@ on_notice(struct agent *a, struct kp_term *r)
 	if (kp_span_is(kind, "trip")) {
 		snprintf(text, sizeof(text), "%s over its limit, queue %lld",
 		    what, (long long)n);
-		set_state(a, AGENT_TRIPPED, text);
 		a->ops->on_notice(a->ctx, "trip", text);
+		if (a->user_paused || a->stopping)
+			return;	/* it was late: nothing is to be resumed */
+		set_state(a, AGENT_TRIPPED, text);
 		arm_timer(a, (unsigned)(a->o.conf->overload.pause /
 		    KP_NS_PER_MS));
 	} else if (kp_span_is(kind, "unexact")) {

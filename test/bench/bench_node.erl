@@ -1,0 +1,84 @@
+%% bench_node - work for a target that is measured: requests of ten tier
+%% calls over two processes, at a steady pace, and the CPU the node used.
+%%
+%% A request: entry/1 calls tier_a/1 to tier_d/1 itself and asks a server
+%% process, which calls tier_e/1 to tier_i/1.  Nothing waits but between
+%% bursts, so that one relay can follow; CPU time is what is compared, not
+%% throughput.
+-module(bench_node).
+
+-export([run/3, cpu_us/1, calls_per_request/0]).
+-export([entry/1, tier_a/1, tier_b/1, tier_c/1, tier_d/1, tier_e/1, tier_f/1,
+         tier_g/1, tier_h/1, tier_i/1]).
+
+calls_per_request() -> 10.
+
+%% Runs Requests requests on Workers workers, each in bursts of Burst with a
+%% pause of 5 ms between.  Returns the CPU time of the whole VM in us.
+run(Workers, Requests, Burst) ->
+    Server = spawn_link(fun server/0),
+    Before = cpu_us(),
+    Each = Requests div Workers,
+    Pids = [spawn_monitor(fun() -> worker(Server, Each, Burst) end)
+            || _ <- lists:seq(1, Workers)],
+    [receive {'DOWN', Ref, process, Pid, normal} -> ok end
+     || {Pid, Ref} <- Pids],
+    unlink(Server),
+    exit(Server, kill),
+    cpu_us() - Before.
+
+worker(_, 0, _) ->
+    ok;
+worker(Server, N, Burst) ->
+    Now = min(N, Burst),
+    burst(Server, Now),
+    receive after 5 -> ok end,
+    worker(Server, N - Now, Burst).
+
+burst(_, 0) ->
+    ok;
+burst(Server, N) ->
+    Value = entry(Server),
+    true = is_integer(Value),
+    burst(Server, N - 1).
+
+server() ->
+    receive
+        {From, Ref, N} ->
+            A = tier_e(N), B = tier_f(A), C = tier_g(B), D = tier_h(C),
+            E = tier_i(D),
+            From ! {Ref, E},
+            server()
+    end.
+
+entry(Server) ->
+    A = tier_a(1), B = tier_b(A), C = tier_c(B), D = tier_d(C),
+    Ref = make_ref(),
+    Server ! {self(), Ref, D},
+    receive {Ref, E} -> E + 1 end.
+
+tier_a(N) -> N + 1.
+tier_b(N) -> N + 2.
+tier_c(N) -> N + 3.
+tier_d(N) -> N + 4.
+tier_e(N) -> N + 5.
+tier_f(N) -> N + 6.
+tier_g(N) -> N + 7.
+tier_h(N) -> N + 8.
+tier_i(N) -> N + 9.
+
+%% CPU time of this operating system process: the sum over its threads, which
+%% the kernel counts in ns where /proc/PID/stat has ticks of 10 ms.
+cpu_us() ->
+    cpu_us("self").
+
+cpu_us(Pid) ->
+    lists:sum([task_ns(F) || F <- filelib:wildcard(
+                                    "/proc/" ++ Pid ++ "/task/*/schedstat")])
+        div 1000.
+
+task_ns(File) ->
+    case file:read_file(File) of
+        {ok, Text} -> binary_to_integer(hd(string:split(Text, " ")));
+        {error, _} -> 0
+    end.

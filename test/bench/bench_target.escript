@@ -1,0 +1,150 @@
+#!/usr/bin/env escript
+%% bench_target.escript BUILD_DIR - what kprofd costs a target, in CPU time.
+%%
+%% One node, the same work again and again: without kprofd, with every
+%% function armed and next to nothing sampled, and with every request traced.
+%% What is compared is CPU time of the node's process in one run, so that a
+%% noisy machine blurs the figures but does not bend them.
+-mode(compile).
+
+-define(ROUNDS, 5).
+-define(REQUESTS, 40000).
+-define(WORKERS, 4).
+-define(BURST, 10).
+
+main([Build]) ->
+    Dir = filename:join(Build, "bench_target"),
+    ok = filelib:ensure_dir(filename:join(Dir, "x")),
+    Cookie = integer_to_list(rand:uniform(1 bsl 60)),
+    CookieFile = filename:join(Dir, "cookie"),
+    ok = file:write_file(CookieFile, Cookie),
+    ok = file:change_mode(CookieFile, 8#600),
+    Node = list_to_atom("kprof_bench_" ++ os:getpid() ++ "@127.0.0.1"),
+    {0, _} = sh("erlc -o " ++ Dir ++ " test/bench/bench_node.erl"),
+    Port = open_port({spawn_executable, os:find_executable("erl")},
+                     [{args, ["-noinput", "-name", atom_to_list(Node),
+                              "-setcookie", Cookie, "-hidden", "-pa", Dir]},
+                      exit_status, binary]),
+    {ok, _} = net_kernel:start(['kprof_bench_ctl@127.0.0.1',
+                                longnames]),
+    erlang:set_cookie(list_to_atom(Cookie)),
+    connect(Node, 100),
+    try
+        bench(Node, Build, Dir, CookieFile)
+    after
+        rpc:call(Node, erlang, halt, [0]),
+        catch port_close(Port)
+    end.
+
+connect(Node, 0) ->
+    error({cannot_connect, Node});
+connect(Node, N) ->
+    case net_kernel:hidden_connect_node(Node) of
+        true -> ok;
+        _ -> timer:sleep(100), connect(Node, N - 1)
+    end.
+
+bench(Node, Build, Dir, CookieFile) ->
+    io:format("target: OTP ~s, ~b requests of ~b calls a round, ~b rounds, "
+              "medians of CPU time~n",
+              [rpc:call(Node, erlang, system_info, [otp_release]), ?REQUESTS,
+               rpc:call(Node, bench_node, calls_per_request, []), ?ROUNDS]),
+    run(Node),
+    Rounds = [round(Node, Build, Dir, CookieFile)
+              || _ <- lists:seq(1, ?ROUNDS)],
+    {Plain, Armed, All, Daemon, Events} = columns(Rounds),
+    Calls = ?REQUESTS * 10,
+    io:format("untraced                 ~8.2f us a request~n",
+              [Plain / ?REQUESTS]),
+    io:format("armed, 1 in 65536        ~8.2f us a request, ratio ~.2f, "
+              "~.2f us an armed call~n",
+              [Armed / ?REQUESTS, Armed / Plain, (Armed - Plain) / Calls]),
+    io:format("every request traced     ~8.2f us a request, ratio ~.2f, "
+              "~.2f us an event~n",
+              [All / ?REQUESTS, All / Plain, (All - Plain) / Events]),
+    io:format("kprofd itself            ~8.2f us a request, ~.2f us an "
+              "event~n", [Daemon / ?REQUESTS, Daemon / Events]).
+
+columns(Rounds) ->
+    list_to_tuple([median([element(I, R) || R <- Rounds])
+                   || I <- [1, 2, 3, 4, 5]]).
+
+median(L) ->
+    lists:nth((length(L) + 1) div 2, lists:sort(L)).
+
+run(Node) ->
+    rpc:call(Node, bench_node, run, [?WORKERS, ?REQUESTS, ?BURST]).
+
+%% All three in turn, so that a slow minute hits them alike.
+round(Node, Build, Dir, CookieFile) ->
+    Plain = run(Node),
+    {Armed, _, _} = profiled(Node, Build, Dir, CookieFile, "{one_in, 65536}"),
+    {All, Daemon, Events} = profiled(Node, Build, Dir, CookieFile, "all"),
+    {Plain, Armed, All, Daemon, Events}.
+
+profiled(Node, Build, Dir, CookieFile, Sampling) ->
+    Tiers = filename:join(Dir, "tiers.conf"),
+    Db = filename:join(Dir, "bench.db"),
+    ok = file:write_file(Tiers, tiers(Sampling)),
+    _ = [file:delete(Db ++ E) || E <- ["", "-wal", "-shm", ".sock"]],
+    Port = open_port({spawn_executable, filename:join(Build, "kprofd")},
+                     [{args, ["-target", atom_to_list(Node), "-tiers", Tiers,
+                              "-cookie-file", CookieFile, "-db", Db]},
+                      exit_status, stderr_to_stdout, {line, 1000}, binary]),
+    wait_line(Port, <<"profiling">>),
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    {Before, Sent0} = {daemon_us(Node, Pid), events(Node)},
+    Cpu = run(Node),
+    timer:sleep(300),
+    {After, Sent1} = {daemon_us(Node, Pid), events(Node)},
+    {0, _} = sh("kill -TERM " ++ integer_to_list(Pid)),
+    wait_exit(Port),
+    {Cpu, After - Before, max(1, Sent1 - Sent0)}.
+
+%% Read by the target, which is on this machine and has the code for it.
+daemon_us(Node, Pid) ->
+    rpc:call(Node, bench_node, cpu_us, [integer_to_list(Pid)]).
+
+events(Node) ->
+    #{events_sent := N, events_dropped := 0} =
+        rpc:call(Node, kprof_agent, status, []),
+    N.
+
+tiers(Sampling) ->
+    ["{tiers, [",
+     lists:join(", ", ["{entry, {bench_node, entry, 1}}" |
+                       [io_lib:format("{~c, {bench_node, tier_~c, 1}}",
+                                      [C, C]) || C <- lists:seq($a, $i)]]),
+     "]}.\n{sampling, ", Sampling, "}.\n"].
+
+wait_line(Port, What) ->
+    receive
+        {Port, {data, {_, Line}}} ->
+            case binary:match(Line, What) of
+                nomatch -> wait_line(Port, What);
+                _ -> ok
+            end;
+        {Port, {exit_status, S}} ->
+            error({kprofd_ended, S})
+    after 20000 ->
+            error({no_line, What})
+    end.
+
+wait_exit(Port) ->
+    receive
+        {Port, {exit_status, 0}} -> ok;
+        {Port, {exit_status, S}} -> error({kprofd_ended, S});
+        {Port, _} -> wait_exit(Port)
+    after 20000 ->
+            error(kprofd_does_not_end)
+    end.
+
+sh(Cmd) ->
+    Port = open_port({spawn, Cmd}, [exit_status, stderr_to_stdout, binary]),
+    sh_wait(Port, []).
+
+sh_wait(Port, Acc) ->
+    receive
+        {Port, {data, D}} -> sh_wait(Port, [Acc, D]);
+        {Port, {exit_status, S}} -> {S, iolist_to_binary(Acc)}
+    end.

@@ -1,0 +1,444 @@
+#!/usr/bin/env escript
+%% -*- erlang -*-
+%%! +S 2 -noinput
+%%
+%% Are kprofd's match specs accepted by this release, and do they say what
+%% the identity fun says?
+%%
+%%     escript spec_check.erl PATH/TO/specdump
+%%
+%% Each case is an identity fun with calls and the identities written by
+%% hand. The fun itself is also run by erl_eval, for those calls and for many
+%% made from them at random, with the bounds that kprofd promises put around
+%% each variable; both must agree with what a local tracer gets.
+
+-module(spec_check).
+-mode(compile).
+-export([f0/0, f1/1, f2/2, f3/3, bounded/1]).
+
+-define(LABEL_CONST, (16#2ABCDE bsl 36)).
+-define(RANDOM_CALLS, 300).
+
+f0() -> ok.
+f1(_) -> ok.
+f2(_, _) -> ok.
+f3(_, _, _) -> ok.
+
+main([Tool]) ->
+    rand:seed(exsss, {1, 2, 3}),
+    self() ! {passed, 0}, self() ! {failed, 0},
+    Dir = "/tmp/spec_check." ++ os:getpid(),
+    ok = file:make_dir(Dir),
+    put(tool, Tool), put(dir, Dir),
+    io:format("OTP ~s, ERTS ~s~n", [erlang:system_info(otp_release),
+                                     erlang:system_info(version)]),
+    lists:foreach(fun run_case/1, cases()),
+    entry_shape(), entry_exact(), labels_unique(),
+    [sampling_even(N, Kinds) || N <- [2, 3, 4, 7, 10, 16, 50, 100],
+                                Kinds <- [1, 2, 3, 4, 5, 8]],
+    unsampled_clears(),
+    os:cmd("rm -r " ++ Dir),
+    Passed = take(passed), Failed = take(failed),
+    io:format("~w passed, ~w failed~n", [Passed, Failed]),
+    halt(min(Failed, 1));
+main(_) ->
+    io:format("usage: spec_check.erl PATH/TO/specdump~n"),
+    halt(2).
+
+take(Key) -> receive {Key, N} -> N end.
+count(Key) -> N = take(Key), self() ! {Key, N + 1}.
+
+check(_, X, X) -> count(passed);
+check(What, Want, Got) ->
+    count(failed),
+    io:format("FAILED ~tp~n  expected ~tP~n  got      ~tP~n",
+              [What, Want, 30, Got, 30]).
+
+%% --- the catalogue: {fun, [{function, args, identity}]} ---
+
+big() -> lists:duplicate(49, $x).
+ok_str() -> lists:duplicate(48, $x).
+
+cases() ->
+    [{"(_) -> undefined", [{f0, [], []}, {f1, [a], []}]},
+     {"(_) -> all", [{f0, [], all}, {f3, [1, 2, 3], all}]},
+     {"({spec_check, f2, [create, _]}) -> create;"
+      "({spec_check, f2, [Op, _]}) when is_atom(Op) -> Op;"
+      "(_) -> undefined",
+      [{f2, [create, 1], create}, {f2, [update, 1], update},
+       {f2, ["x", 1], []}, {f1, [create], []}]},
+     %% every kind of value, bounded
+     {"({_, f1, [X]}) -> X",
+      [{f1, [a], a}, {f1, ['_'], '_'}, {f1, ['$1'], '$1'}, {f1, [1.5], 1.5},
+       {f1, [1 bsl 58], 1 bsl 58}, {f1, [(1 bsl 58) + 1], '_other'},
+       {f1, [-(1 bsl 58)], -(1 bsl 58)}, {f1, [-(1 bsl 58) - 1], '_other'},
+       {f1, [1 bsl 200], '_other'}, {f1, [<<>>], <<>>},
+       {f1, [<<0:2048>>], <<0:2048>>}, {f1, [<<0:2056>>], '_other'},
+       {f1, [<<1:3>>], '_other'}, {f1, [[]], []}, {f1, ["abc"], "abc"},
+       {f1, [ok_str()], ok_str()}, {f1, [big()], '_other'},
+       {f1, [[16#10FFFF]], [16#10FFFF]}, {f1, [[-1]], '_other'},
+       {f1, [[1 bsl 70]], '_other'}, {f1, [[a]], '_other'},
+       {f1, [[1.0]], '_other'}, {f1, [[1 | 2]], '_other'},
+       {f1, [lists:seq(1, 100000)], '_other'}, {f1, [{a, b}], '_other'},
+       {f1, [#{}], '_other'}, {f1, [self()], '_other'},
+       {f1, [make_ref()], '_other'}, {f1, [fun() -> ok end], '_other'},
+       {f1, [["abc", <<"d">>]], '_other'}, {f0, [], []}]},
+     {"({M, F, [A | _]}) -> {M, F, A}; ({M, F, _}) -> {F, {M, none}}",
+      [{f0, [], {f0, {spec_check, none}}}, {f1, [1], {spec_check, f1, 1}},
+       {f3, [x, y, z], {spec_check, f3, x}},
+       {f3, [{x}, y, z], '_other'}]},
+     {"({_, _, Args}) when length(Args) > 1, hd(Args) =:= go -> many;"
+      "({_, _, [_ | Rest]}) -> Rest; (_) -> none",
+      [{f2, [go, 1], many}, {f2, [1, 2], [2]}, {f1, [1], []}, {f0, [], none},
+       {f3, [1, $a, $b], "ab"}, {f3, [1, a, b], '_other'}]},
+     {"({M, F, [M, F]}) -> same; ({M, M, _}) -> never; (_) -> other",
+      [{f2, [spec_check, f2], same}, {f2, [spec_check, f1], other}]},
+     {"({_, f2, [X, X]}) when is_integer(X) -> {twice, X};"
+      "({_, f2, [X, {X, Y}]}) -> {X, Y}",
+      [{f2, [1, 1], {twice, 1}}, {f2, [1, 1.0], []}, {f2, [a, {a, b}], {a, b}},
+       {f2, [a, {b, b}], []}, {f2, [{}, {{}, 1}], '_other'}]},
+     %% maps are matched in part
+     {"({_, _, [#{method := M, path := P}]}) -> {M, P};"
+      "({_, _, [#{method := get}]}) -> get;"
+      "({_, _, [#{a := #{b := 1, c := #{}}}]}) -> deep;"
+      "({_, _, [#{a := {x, [Y | _]}}]}) -> {y, Y};"
+      "({_, _, [#{}]}) -> map; (_) -> no_map",
+      [{f1, [#{method => 'GET', path => "/u"}], {'GET', "/u"}},
+       {f1, [#{method => 'GET', path => <<"/u">>, more => 1}],
+        {'GET', <<"/u">>}},
+       {f1, [#{method => get}], get}, {f1, [#{method => get, x => 1}], get},
+       {f1, [#{method => put}], map}, {f1, [#{}], map}, {f1, [[]], no_map},
+       {f1, [#{a => #{b => 1, c => #{}, d => 2}, e => 1}], deep},
+       {f1, [#{a => #{b => 1, c => #{z => 1}}}], deep},
+       {f1, [#{a => #{b => 2, c => #{z => 1}}}], map},
+       {f1, [#{a => {x, "qr"}}], {y, $q}}, {f1, [#{a => {x, []}}], map},
+       {f1, [maps:from_list([{method, get} | [{I, I} || I <- lists:seq(1, 50)]])],
+        get}]},
+     {"({_, _, [{req, #{method := 'POST'}, [{k, V} | _]}]}) -> V;"
+      "({_, _, [#{<<\"k\">> := V, 1 := _}]}) -> V;"
+      "({_, _, [#{\"k\" := V, {a, 1} := _, 1.5 := _}]}) -> V;"
+      "({_, _, [#{'_' := V}]}) -> {wild, V};"
+      "({_, _, [#{k := V, 'k' := V, k := 1}]}) -> V;"
+      "({_, _, [#{a := V, b := V}]}) -> V",
+      [{f1, [{req, #{method => 'POST', z => 1}, [{k, v}]}], v},
+       {f1, [{req, #{method => 'GET'}, [{k, v}]}], []},
+       {f1, [#{<<"k">> => v, 1 => 2, 3 => 4}], v},
+       {f1, [#{"k" => v, {a, 1} => 2, 1.5 => 4}], v},
+       {f1, [#{'_' => v}], {wild, v}}, {f1, [#{zzz => v}], []},
+       {f1, [#{k => 1}], 1}, {f1, [#{k => 2}], []},
+       {f1, [#{a => 1, b => 1}], 1}, {f1, [#{a => 1, b => 2}], []}]},
+     %% aliases
+     {"({_, _, [{A, _} = {_, B}]}) -> {A, B};"
+      "({_, _, [T = {x, [1, Y | Z], \"s\" ++ R}]}) when size(T) =:= 3 ->"
+      "   {Y, Z, R};"
+      "({_, _, [L = [_, #{k := V}]]}) when length(L) < 3 -> V;"
+      "({_, _, [[H | _] = L]}) when tl(L) =:= [] -> H",
+      [{f1, [{a, b}], {a, b}}, {f1, [{x, [1, 2, 3], "str"}], {2, [3], "tr"}},
+       {f1, [{x, [1, 2 | 3], "str"}], {2, 3, "tr"}},
+       {f1, [{x, [1], "str"}], []}, {f1, [{x, [1, 2], "x"}], []},
+       {f1, [[a, #{k => v}]], v}, {f1, [[a, #{j => v}]], []},
+       {f1, [[a]], a}, {f1, [[a, b]], []}, {f1, [[]], []}]},
+     %% literals that mean something in a match spec
+     {"({_, _, ['_']}) -> '_'; ({_, _, ['$1']}) -> '$1';"
+      "({_, _, [{a, '$_'}]}) -> {'$_', '$$', [], \"s\"};"
+      "({_, _, [[x, '_' | T]]}) -> {'_', T};"
+      "({_, _, [X]}) when X =:= {'$$', {b, '$2'}} -> {{}, {{}}}",
+      [{f1, ['_'], '_'}, {f1, ['$1'], '$1'}, {f1, [z], []},
+       {f1, [{a, '$_'}], {'$_', '$$', [], "s"}}, {f1, [{a, b}], []},
+       {f1, [[x, '_', $y]], {'_', "y"}}, {f1, [[x, y, $y]], []},
+       {f1, [{'$$', {b, '$2'}}], {{}, {{}}}}]},
+     {"({_, _, [\"get \" ++ P]}) -> {get, P}; ({_, _, [\"put\"]}) -> put;"
+      "({_, _, [<<\"caf\\x{e9}\"/utf8>>]}) -> <<\"caf\\x{e9}\"/utf8>>;"
+      "({_, _, [<<1,2,255>>]}) -> \"\\x{20ac}\"; ({_, _, [$a]}) -> 16#FF;"
+      "({_, _, [1_000]}) -> -2.5e-3; ({_, _, [-7]}) -> $\\n",
+      [{f1, ["get /x"], {get, "/x"}}, {f1, ["get "], {get, []}},
+       {f1, ["ge"], []}, {f1, ["put"], put},
+       {f1, [<<"café"/utf8>>], <<"café"/utf8>>},
+       {f1, [<<1, 2, 255>>], [16#20AC]}, {f1, [$a], 255},
+       {f1, [1000], -2.5e-3}, {f1, [-7], 10}]},
+     %% an alternative that fails does not fail the others
+     {"({_, _, [X]}) when hd(X) =:= a; X =:= b; map_get(k, X) > 1 -> yes;"
+      "({_, _, [X]}) when X > 3, X < 9; X rem 2 =:= 1, X > 10 -> X;"
+      "({_, _, [X]}) when length(X) > 1 orelse X =:= c -> strict",
+      [{f1, [[a]], yes}, {f1, [b], yes}, {f1, [#{k => 2}], yes},
+       {f1, [#{k => 1}], []}, {f1, [5], 5}, {f1, [11], 11}, {f1, [12], []},
+       {f1, [c], []}, {f1, [[b, b]], strict}, {f1, [[b]], []}]},
+     {"({_, _, [X]}) when is_boolean(X) -> {bool, X};"
+      "({_, _, [X]}) when tuple_size(X) =:= 2 -> pair;"
+      "({_, _, [X]}) when byte_size(X) =:= 2 -> two_bytes;"
+      "({_, _, [X]}) when is_tuple(X) andalso element(1, X) =:= rec -> rec;"
+      "({_, _, [X]}) when is_map_key(z, X) and (map_size(X) =:= 1) -> z;"
+      "({_, _, [X]}) when not is_list(X), is_number(X) xor is_float(X) -> int;"
+      "({_, _, [X]}) when abs(X) > 2.5 ; trunc(X) =:= -1 -> {x, X};"
+      "({_, _, [X]}) when is_pid(X), node(X) =:= node() -> pid;"
+      "({_, _, [X]}) when is_reference(X) or is_port(X) or is_function(X) -> r;"
+      "({_, _, [[X, Y]]}) when X + Y * 2 - 1 =:= 6, X band 3 =:= 3,"
+      "  X bor 4 =:= 7, X bxor 1 =:= 2, X bsl 1 =:= 6, 6 bsr 1 =:= X,"
+      "  X div 2 =:= 1, X / 2 == 1.5, bnot X =:= -4, -X < 0, + X > 0,"
+      "  round(1.5) =:= 2, {X, [Y]} =/= {1, 2}, X /= Y, X >= Y, Y =< X -> arith",
+      [{f1, [true], {bool, true}}, {f1, [{a, b}], pair},
+       {f1, [<<"ab">>], two_bytes}, {f1, [{rec, 1, 2}], rec},
+       {f1, [#{z => 1}], z}, {f1, [#{z => 1, y => 1}], []}, {f1, [17], int},
+       {f1, [3.5], {x, 3.5}}, {f1, [-1.5], {x, -1.5}}, {f1, [1.5], []},
+       {f1, [self()], pid}, {f1, [make_ref()], r}, {f1, [[3, 2]], arith},
+       {f1, [{}], []}]},
+     {"({_, f2, [X, Y]}) when is_binary(X), is_list(Y) -> {X, Y};"
+      "({_, f2, [X, Y]}) when is_float(X), is_integer(Y) -> {X, {Y, X}};"
+      "({_, f2, [X, _]}) when is_pid(self()), not is_pid(X) -> pid",
+      [{f2, [<<"a">>, "b"], {<<"a">>, "b"}}, {f2, [<<"a">>, [b]], '_other'},
+       {f2, [<<0:2056>>, "b"], '_other'}, {f2, [1.0, 2], {1.0, {2, 1.0}}},
+       {f2, [1.0, 1 bsl 60], '_other'}, {f2, [a, b], pid}]}].
+
+%% --- running one ---
+
+run_case({Fun, Calls}) ->
+    Conf = conf(Fun),
+    Eval = eval_fun(Fun),
+    Functions = [{f0, 0}, {f1, 1}, {f2, 2}, {f3, 3}],
+    Specs = [{F, spec(tier, Conf, F, A, [])} || {F, A} <- Functions],
+    arm(Specs),
+    [begin
+         Got = identity(F, Args),
+         check({Fun, F, Args}, Want, Got),
+         check({erl_eval, Fun, F, Args}, eval(Eval, F, Args), Got)
+     end || {F, Args, Want} <- Calls],
+    [begin
+         {F, Args0, _} = pick(Calls),
+         Args = [mutate(A) || A <- Args0],
+         check({random, Fun, F, Args}, eval(Eval, F, Args), identity(F, Args))
+     end || _ <- lists:seq(1, ?RANDOM_CALLS)],
+    disarm().
+
+conf(Fun) ->
+    "{tiers, [{t, [{spec_check, '_', '_'}]}]}.\n{identity, fun " ++ Fun ++
+        " end}.\n".
+
+spec(Kind, Conf, F, A, More) ->
+    File = filename:join(get(dir), "tiers.conf"),
+    Out = filename:join(get(dir), "spec.bin"),
+    ok = file:write_file(File, unicode:characters_to_binary(Conf)),
+    Cmd = lists:flatten(io_lib:format("~s ~s ~s spec_check ~s ~w ~s 2>&1 >~s",
+        [get(tool), Kind, File, F, A, lists:join($\s, More), Out])),
+    Said = os:cmd(Cmd),
+    [io:format("~ts", [Said]) || string:find(Said, "warning") =:= nomatch],
+    {ok, Bin} = file:read_file(Out),
+    binary_to_term(Bin).
+
+arm(Specs) ->
+    [begin
+         A = list_to_integer(tl(atom_to_list(F))),
+         case catch erlang:trace_pattern({spec_check, F, A}, MS, [local]) of
+             1 -> count(passed);
+             No -> check({trace_pattern, F, MS}, 1, No)
+         end
+     end || {F, MS} <- Specs],
+    put(armed, [F || {F, _} <- Specs]).
+
+disarm() -> erlang:trace_pattern({spec_check, '_', '_'}, false, [local]).
+
+%% Calls F in a fresh process that has a token; what its message carried.
+identity(F, Args) ->
+    case traced(fun() -> seq_trace:set_token(label, 17),
+                         apply(spec_check, F, Args) end) of
+        [{trace_ts, _, call, {spec_check, F, _},
+          {Id, {0, 17, _, _, _}, Caller}, Ts}]
+          when is_integer(Ts), tuple_size(Caller) =:= 3; Caller =:= undefined ->
+            Id;
+        Other -> {unexpected, Other}
+    end.
+
+traced(Fun) ->
+    Me = self(),
+    Pid = spawn_link(fun() -> receive go -> Fun(), Me ! {done, self()} end,
+                         receive stop -> ok end end),
+    erlang:trace(Pid, true, [call, arity, monotonic_timestamp]),
+    Pid ! go,
+    receive {done, Pid} -> ok end,
+    Ref = erlang:trace_delivered(Pid),
+    receive {trace_delivered, Pid, Ref} -> ok end,
+    Pid ! stop,
+    drain(Pid).
+
+drain(Pid) ->
+    receive M when element(2, M) =:= Pid, element(1, M) =:= trace_ts ->
+        [M | drain(Pid)]
+    after 0 -> []
+    end.
+
+drain_all() ->
+    receive M when element(1, M) =:= trace_ts -> [M | drain_all()]
+    after 0 -> []
+    end.
+
+%% --- what Erlang says ---
+
+eval_fun(Text) ->
+    {ok, Tokens, _} = erl_scan:string("fun " ++ Text ++ " end."),
+    {ok, [{'fun', L, {clauses, Cs}}]} = erl_parse:parse_exprs(Tokens),
+    Bounded = [{clause, CL, P, G, [bound_vars(B) || B <- Bs]}
+               || {clause, CL, P, G, Bs} <- Cs],
+    {value, Fun, _} = erl_eval:exprs([{'fun', L, {clauses, Bounded}}], []),
+    Fun.
+
+bound_vars({var, L, _} = V) ->
+    {call, L, {remote, L, {atom, L, spec_check}, {atom, L, bounded}}, [V]};
+bound_vars({tuple, L, Es}) -> {tuple, L, [bound_vars(E) || E <- Es]};
+bound_vars(X) -> X.
+
+bounded(X) when is_atom(X); is_float(X) -> X;
+bounded(X) when is_integer(X), abs(X) =< 1 bsl 58 -> X;
+bounded(X) when is_binary(X), byte_size(X) =< 256 -> X;
+bounded(X) when is_list(X) ->
+    case is_list(catch length(X)) orelse not is_integer(catch length(X)) of
+        true -> throw(unbounded);
+        false -> length(X) =< 48 andalso
+                     lists:all(fun(C) -> is_integer(C) andalso C >= 0
+                                             andalso C < 1 bsl 21 end, X)
+                     orelse throw(unbounded), X
+    end;
+bounded(_) -> throw(unbounded).
+
+eval(Fun, F, Args) ->
+    try Fun({spec_check, F, Args}) of
+        undefined -> [];
+        Id -> Id
+    catch
+        throw:unbounded -> '_other';
+        error:function_clause -> []
+    end.
+
+%% --- random terms near those of the catalogue ---
+
+pick(L) -> lists:nth(rand:uniform(length(L)), L).
+
+mutate(T) ->
+    case rand:uniform(4) of
+        1 -> T;
+        2 -> term(2);
+        _ -> within(T)
+    end.
+
+within(T) when is_tuple(T), tuple_size(T) > 0 ->
+    setelement(rand:uniform(tuple_size(T)), T, mutate(pick(tuple_to_list(T))));
+within([H | T]) ->
+    case rand:uniform(3) of
+        1 -> [mutate(H) | T];
+        2 when length(T) < 60 -> [H | within(T)];
+        _ -> [H | term(1)]
+    end;
+within(M) when is_map(M), map_size(M) > 0 ->
+    K = pick(maps:keys(M)),
+    case rand:uniform(3) of
+        1 -> maps:remove(K, M);
+        2 -> M#{K := mutate(maps:get(K, M))};
+        _ -> M#{term(0) => term(1)}
+    end;
+within(_) -> term(2).
+
+term(0) ->
+    pick([a, b, k, x, create, true, false, undefined, '_', '$1', [], {}, #{},
+          0, 1, -1, 2, 3, 17, 1.5, -1.5, 1.0, 1 bsl 58, (1 bsl 58) + 1,
+          -(1 bsl 58) - 1, 1 bsl 100, <<>>, <<"ab">>, <<0:2056>>, <<1:3>>,
+          "abc", "s", "get /", big(), ok_str(), self(), make_ref()]);
+term(N) ->
+    case rand:uniform(6) of
+        1 -> list_to_tuple([term(N - 1) || _ <- lists:seq(1, rand:uniform(3))]);
+        2 -> [term(N - 1) || _ <- lists:seq(1, rand:uniform(3))];
+        3 -> [term(N - 1) | term(N - 1)];
+        4 -> maps:from_list([{term(0), term(N - 1)}
+                             || _ <- lists:seq(1, rand:uniform(3))]);
+        _ -> term(0)
+    end.
+
+%% --- entries ---
+
+entry_conf() -> conf("({_, _, [Op | _]}) when is_atom(Op) -> Op").
+
+entry_shape() ->
+    arm([{f1, spec(entry, entry_conf(), f1, 1, [])}]),
+    erlang:system_flag(trace_control_word, 16#FFFFFFE),
+    Events = traced(fun() -> f1(one), f1(two), seq_trace:set_token([]),
+                             seq_trace:set_token(label, 5), f1(3),
+                             seq_trace:set_token([]) end),
+    [{one, _, 1, {0, L1, 0, _, 0}, true, true, []},
+     {two, _, 1, {0, L2, 0, _, 0}, true, true, {0, L1, _, _, _}},
+     {[], _, 1, {0, L3, 0, _, 0}, true, true, {0, 5, _, _, _}}] =
+        [X || {trace_ts, _, call, {spec_check, f1, 1}, X, _} <- Events],
+    check(label_1, ?LABEL_CONST bor (16#FE bsl 28) bor 16#FFFFFFF, L1),
+    check(label_2, ?LABEL_CONST bor (16#FF bsl 28) bor 0, L2),
+    check(label_3, ?LABEL_CONST bor (0 bsl 28) bor 1, L3),
+    check(tcw, 1, erlang:system_info(trace_control_word)),
+    disarm().
+
+entry_exact() ->
+    arm([{f1, spec(entry, entry_conf(), f1, 1, ["1", "exact"])}]),
+    Events = traced(fun() -> f1(one), seq_trace:set_token([]) end),
+    check(entry_exact, [call, return_from], [element(3, E) || E <- Events]),
+    disarm(),
+    arm([{f1, spec(tier, entry_conf(), f1, 1, ["1", "exact"])}]),
+    Tier = traced(fun() -> f1(none), seq_trace:set_token(label, 3), f1(one),
+                           seq_trace:set_token([]) end),
+    check(tier_exact, [call, return_from], [element(3, E) || E <- Tier]),
+    disarm().
+
+%% Eight processes on two schedulers: repeats are rare, and counted. On a busy
+%% machine a thread held up within the step sets the counter back, and then
+%% some hundreds repeat at once; so the limit is wide.
+labels_unique() ->
+    arm([{f1, spec(entry, entry_conf(), f1, 1, [])}]),
+    Me = self(), Each = 25000,
+    Pids = [spawn(fun() -> receive go -> ok end,
+                           [f1(x) || _ <- lists:seq(1, Each)],
+                           seq_trace:set_token([]), Me ! {done, self()},
+                           receive stop -> ok end end)
+            || _ <- lists:seq(1, 8)],
+    [erlang:trace(P, true, [call, arity, monotonic_timestamp]) || P <- Pids],
+    [P ! go || P <- Pids],
+    [receive {done, P} -> ok end || P <- Pids],
+    Ref = erlang:trace_delivered(all),
+    receive {trace_delivered, all, Ref} -> ok end,
+    %% not drain/1: eight processes' messages are mixed in the mailbox
+    Labels = [element(2, element(4, X))
+              || {trace_ts, _, call, _, X, _} <- drain_all()],
+    [P ! stop || P <- Pids],
+    disarm(),
+    Repeats = length(Labels) - length(lists:usort(Labels)),
+    io:format("labels: ~w, repeated ~w~n", [length(Labels), Repeats]),
+    check(labels_all, 8 * Each, length(Labels)),
+    check(labels_small, [], [L || L <- Labels, L < 1 bsl 36
+                                               orelse L >= 1 bsl 58]),
+    check(labels_nearly_unique, true, Repeats * 20 =< length(Labels)).
+
+%% Kinds of requests in strict rotation: each must get its share of 1/N.
+sampling_even(N, Kinds) ->
+    arm([{f2, spec(entry, conf("({_, _, [K, _]}) -> K"), f2, 2,
+                   [integer_to_list(N)])}]),
+    erlang:system_flag(trace_control_word, rand:uniform(1 bsl 28) - 1),
+    Per = 100 * N, Mean = 100.0,
+    Events = traced(fun() ->
+        [[f2(K, x) || K <- lists:seq(1, Kinds)] || _ <- lists:seq(1, Per)],
+        seq_trace:set_token([]) end),
+    disarm(),
+    Ids = [{element(1, element(5, E)), element(3, element(5, E))}
+           || E <- Events],
+    Shares = [length([1 || {I, W} <- Ids, I =:= K, W =:= N])
+              || K <- lists:seq(1, Kinds)],
+    %% five standard deviations of a fair draw
+    Worst = lists:max([abs(S - Mean) || S <- Shares]),
+    check({sampling_even, N, Kinds, Shares}, true, Worst < 5 * math:sqrt(Mean)).
+
+unsampled_clears() ->
+    arm([{f1, spec(entry, entry_conf(), f1, 1, ["1000"])}]),
+    erlang:system_flag(trace_control_word, 1),
+    Me = self(),
+    traced(fun() ->
+        Me ! {tokens, [begin seq_trace:set_token(label, 9), f1(x),
+                             T = seq_trace:get_token(label),
+                             seq_trace:set_token([]), T end
+                       || _ <- lists:seq(1, 100)]} end),
+    Tokens = receive {tokens, T} -> T end,
+    check(unsampled_clears, true,
+          length([1 || [] <- Tokens]) >= 98 andalso
+          not lists:member({label, 9}, Tokens)),
+    check(tcw_steps_once, 101, erlang:system_info(trace_control_word)),
+    disarm().

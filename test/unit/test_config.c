@@ -1,0 +1,365 @@
+/* test_config.c - tiers.conf, good and bad. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kprofd/config.h"
+
+#define LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+static struct kp_conf *
+good(const char *text)
+{
+	struct kp_conf *c = NULL;
+	struct kp_diags d;
+	enum kp_err err = kp_conf_parse(&c, text, strlen(text), &d);
+
+	for (size_t i = 0; i < d.n && err != KP_OK; i++)
+		print_error("%u:%u: %s\n", d.v[i].pos.line, d.v[i].pos.col,
+		    d.v[i].text);
+	assert_int_equal(err, KP_OK);
+	kp_diags_free(&d);
+	return c;
+}
+
+static void
+assert_fn(const struct kp_mfa_pat *p, const char *mod, const char *fun,
+    int arity)
+{
+	assert_string_equal(p->mod, mod);
+	if (fun == NULL)
+		assert_null(p->fun);
+	else
+		assert_string_equal(p->fun, fun);
+	assert_int_equal(p->arity, arity);
+}
+
+static const char full[] =
+    "%% a comment\n"
+    "{tiers, [\n"
+    "  {parsing, {network_server, parse_request, 1}},\n"
+    "  {db, [{db, request, 1}, {db, '_', '_'}, \"db:query/_\", \"dbx\"]},\n"
+    "  {repo, \"MyApp.Repo.all/2\", [exact]},\n"
+    "  {'caf\\x{e9}', ['m':f, \":lists.map/2\", \"Elixir.A.B:c?/1\"]}\n"
+    "]}.\n"
+    "{entry, {h, handle, 2}, [{nodes, ['web@*', \"b@c\"]}]}.\n"
+    "{finish, [{h, done, '_'}]}.\n"
+    "{identity, fun ({h, handle, [Op, _]}) when is_atom(Op) -> Op end}.\n"
+    "{sampling, {one_in, 16#A}}.\n"
+    "{slow_ms, 1_000}.\n"
+    "{overload, [{max_age_ms, 500}, {max_queue, 100}, {max_memory_mb, 8},\n"
+    "            {pause_s, 3}]}.\n"
+    "{rewrite, [{\"/users/[0-9]+\", \"/users/:id\"}]}.\n";
+
+static void
+test_full(void **state)
+{
+	char text[sizeof(full)];
+	struct kp_conf *c;
+
+	(void)state;
+	memcpy(text, full, sizeof(full));
+	memcpy(strstr(text, "'m':f"), "\"m:f\"", 5);
+	c = good(text);
+	assert_int_equal(c->ntiers, 4);
+	assert_string_equal(c->tiers[0].name, "parsing");
+	assert_int_equal(c->tiers[0].pos.line, 3);
+	assert_int_equal(c->tiers[0].pos.col, 3);
+	assert_fn(&c->tiers[0].fns[0], "network_server", "parse_request", 1);
+	assert_int_equal(c->tiers[1].nfns, 4);
+	assert_fn(&c->tiers[1].fns[1], "db", NULL, -1);
+	assert_fn(&c->tiers[1].fns[2], "db", "query", -1);
+	assert_fn(&c->tiers[1].fns[3], "dbx", NULL, -1);
+	assert_int_equal(c->tiers[1].fns[2].pos.col, 43);
+	assert_fn(&c->tiers[2].fns[0], "Elixir.MyApp.Repo", "all", 2);
+	assert_int_equal(c->tiers[2].opts, KP_TIER_EXACT);
+	assert_string_equal(c->tiers[3].name, "caf\xc3\xa9");
+	assert_fn(&c->tiers[3].fns[0], "m", "f", -1);
+	assert_fn(&c->tiers[3].fns[1], "lists", "map", 2);
+	assert_fn(&c->tiers[3].fns[2], "Elixir.A.B", "c?", 1);
+	assert_int_equal(c->nentries, 1);
+	assert_fn(&c->entries[0].fn, "h", "handle", 2);
+	assert_int_equal(c->entries[0].nnodes, 2);
+	assert_string_equal(c->entries[0].nodes[1], "b@c");
+	assert_int_equal(c->nfinishes, 1);
+	assert_non_null(c->identity);
+	assert_int_equal(c->sampling.kind, KP_SAMPLE_ONE_IN);
+	assert_int_equal(c->sampling.n, 10);
+	assert_int_equal(c->slow, 1000 * KP_NS_PER_MS);
+	assert_int_equal(c->overload.max_age, 500 * KP_NS_PER_MS);
+	assert_int_equal(c->overload.max_queue, 100);
+	assert_int_equal(c->overload.max_memory, 8 << 20);
+	assert_int_equal(c->overload.pause, 3 * KP_NS_PER_S);
+	assert_string_equal(c->rewrites[0].to, "/users/:id");
+	kp_conf_free(c);
+}
+
+static void
+test_list_alone(void **state)
+{
+	static const char *const texts[] = { "[{db, {db, query, '_'}}]",
+		"[{db, {db, query, '_'}}].", "\xEF\xBB\xBF[{db,\"db:query\"}] % x",
+		"[{db, {db, query, '_'}}].\n{slow_ms, 250}." };
+	struct kp_conf *c;
+
+	(void)state;
+	for (size_t i = 0; i < LEN(texts); i++) {
+		c = good(texts[i]);
+		assert_int_equal(c->ntiers, 1);
+		assert_fn(&c->tiers[0].fns[0], "db", "query", -1);
+		assert_int_equal(c->sampling.kind, KP_SAMPLE_PER_SECOND);
+		assert_int_equal(c->sampling.n, 1000);
+		assert_int_equal(c->slow, 250 * KP_NS_PER_MS);
+		assert_int_equal(c->overload.max_queue, 20000);
+		assert_null(c->identity);
+		kp_conf_free(c);
+	}
+}
+
+/* What must be said: "line:col: text" each, in this order. */
+struct bad {
+	const char *text, *said;
+};
+
+static void
+assert_bad(const struct bad *b)
+{
+	struct kp_conf *c = (struct kp_conf *)(uintptr_t)1;
+	struct kp_diags d;
+	char said[4096] = "";
+	size_t n = 0;
+
+	assert_int_equal(kp_conf_parse(&c, b->text, strlen(b->text), &d),
+	    KP_EFORMAT);
+	assert_ptr_equal(c, (void *)(uintptr_t)1);
+	for (size_t i = 0; i < d.n && n < sizeof(said); i++)
+		n += (size_t)snprintf(said + n, sizeof(said) - n,
+		    "%u:%u: %s%s\n", d.v[i].pos.line, d.v[i].pos.col,
+		    d.v[i].warning ? "warning: " : "", d.v[i].text);
+	assert_string_equal(said, b->said);
+	kp_diags_free(&d);
+}
+
+#define T "[{t, {m, f, 1}}].\n"
+#define FN "{Module, Function, Arity} or \"Module:Function/Arity\""
+
+static const struct bad bads[] = {
+	{ "", "1:1: no tiers, expected {tiers, [{Name, Functions}, ...]}.\n" },
+	{ "{slow_ms, 1}.", "1:1: no tiers, expected {tiers, [{Name, "
+	    "Functions}, ...]}.\n" },
+	{ "[].", "1:1: no tiers, expected a list of {Name, Functions}\n" },
+	{ T "{samplng, all}.", "2:2: unknown option 'samplng' (did you mean "
+	    "'sampling'?)\n" },
+	{ T "{zzz, all}.", "2:2: unknown option 'zzz'\n" },
+	{ T "{tiers, []}.", "2:1: 'tiers' is given twice: it is also on line "
+	    "1\n" },
+	{ T "{slow_ms, fast}.\n{sampling, {one_in, 0}}.\n{sampling, some}.",
+	    "2:11: found the atom 'fast', expected slow_ms to be an integer "
+	    "within 0..3600000\n"
+	    "3:21: found 0, expected one_in to be an integer within "
+	    "1..1000000\n"
+	    "4:1: 'sampling' is given twice: it is also on line 3\n" },
+	{ "[{a, {m, f}}, {b, []}, {a, \"m:f/x\"}, {_x, {m,f,1}},\n"
+	    "{'_total', {m, f, 256}}, {c, {m, f, 1}, [exat]}].",
+	    "1:6: found a tuple of 2, expected " FN "\n"
+	    "1:19: this tier is empty, expected " FN "\n"
+	    "1:25: the tier 'a' is given twice: it is also on line 1\n"
+	    "1:28: found the string \"m:f/x\", expected \"module:function/"
+	    "arity\", \"Module.function/arity\" or \"module\"\n"
+	    "1:39: found the variable _x, expected a tier's name\n"
+	    "2:2: the tier name '_total' is reserved\n"
+	    "2:19: found 256, expected an arity within 0..255 or '_'\n"
+	    "2:42: unknown option 'exat' (did you mean 'exact'?)\n" },
+	/* several syntax errors; the elements between them are still read */
+	{ "[{a, {m f, 1}}, {b, 1}, {c, , 2}, {d, {m, f, }}, {e, {m, f, 1}}]",
+	    "1:9: found 'f', expected ',' or '}'\n"
+	    "1:21: found 1, expected " FN "\n"
+	    "1:29: found ',', expected a term\n"
+	    "1:46: found '}', expected an element after ','\n" },
+	{ "[{a, {m, f, 1}, {b, {m, f, 1}}].\n{slow_ms, x}.",
+	    "1:31: found ']', expected ',' or '}'\n"
+	    "2:11: found the atom 'x', expected slow_ms to be an integer "
+	    "within 0..3600000\n" },
+	{ "{tiers, [{a, {m, f, 1}}]}\n{slow_ms, 1}\n",
+	    "2:1: found '{', expected '.' after a term\n"
+	    "3:1: found the end of the file, expected '.' after a term\n" },
+	/* columns count characters, not bytes */
+	{ "[{'\xc3\xa9\xe2\x82\xac', &}].", "1:9: found the character '&', "
+	    "which has no meaning here\n" },
+	{ "[{a, \"m:f}].\n{slow_ms, -1}.", "1:6: no closing \" for this "
+	    "string\n" },
+	{ "[{a, \xff}].", "1:6: this is not UTF-8 text\n" },
+	{ T "{rewrite, [{\"(\", \"x\"}, {\"((a{99}){99})\", \"\"}, {a, b}]}.",
+	    "2:13: bad regular expression: Unmatched ( or \\(\n"
+	    "2:25: the repetitions in this pattern multiply to more than 1000\n"
+	    "2:48: found the atom 'a', expected a regular expression\n"
+	    "2:51: found the atom 'b', expected a text\n" },
+	{ T "{overload, [{max_que, 1}, {pause_s, 1}, {pause_s, 0}, x]}.",
+	    "2:14: unknown limit 'max_que' (did you mean 'max_queue'?)\n"
+	    "2:41: 'pause_s' is given twice\n"
+	    "2:51: found 0, expected pause_s to be an integer within "
+	    "1..86400\n"
+	    "2:55: found the atom 'x', expected {Limit, Value}\n" },
+	/* the identity fun: errors in three clauses, all found */
+	{ T "{identity, fun\n"
+	    "  ({m, f, [<<\"/u\", _/binary>>]}) -> x;\n"
+	    "  ({m, f [X]}) -> X;\n"
+	    "  ({m, f, [X]}) when foo(X), Z =:= 1 -> [X];\n"
+	    "  (foo) -> #{a => 1}\n"
+	    "end}.",
+	    "3:12: a pattern cannot look into a binary: take it whole, and "
+	    "shorten it with {rewrite, [{\"/users/.*\", \"/users/:id\"}]}\n"
+	    "4:10: found '[', expected ',' or '}'\n"
+	    "5:22: foo/1 cannot be used in a guard here\n"
+	    "5:30: the variable Z is not bound by {Module, Function, Args}\n"
+	    "5:41: found a list, expected an atom, a string, a number, a "
+	    "binary, a variable of the pattern or a tuple of these\n"
+	    "6:4: found the atom 'foo', expected {Module, Function, Args} or "
+	    "_\n"
+	    "6:12: found a map, expected an atom, a string, a number, a "
+	    "binary, a variable of the pattern or a tuple of these\n" },
+	{ T "{identity, fun (X) -> X; (A, B) -> c; (_) when _ -> d end}.",
+	    "2:23: the variable X is not bound by {Module, Function, Args}\n"
+	    "2:28: found ',', expected ')': the fun takes one argument, "
+	    "{Module, Function, Arguments}\n"
+	    "2:39: warning: this clause is never reached: one above it takes "
+	    "every call\n"
+	    "2:48: found the variable _, expected a value\n" },
+	{ T "{identity, all}.", "2:12: found the atom 'all', expected fun "
+	    "({Module, Function, Args}) -> Identity; ... end\n" },
+};
+
+static void
+test_bad(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < LEN(bads); i++)
+		assert_bad(&bads[i]);
+}
+
+static void
+test_deep_and_long(void **state)
+{
+	size_t n = KP_CONF_SIZE_MAX + 1;
+	char *s = malloc(n);
+	struct kp_conf *c;
+	struct kp_diags d;
+	static const char fill[] = "[{(#1-<'\"";
+
+	(void)state;
+	assert_non_null(s);
+	for (size_t i = 0; i < sizeof(fill) - 1; i++) {
+		memset(s, fill[i], n);
+		assert_int_equal(kp_conf_parse(&c, s, n - 1, &d), KP_EFORMAT);
+		assert_true(d.errors >= 1);
+		kp_diags_free(&d);
+	}
+	/* a long chain of operators is as deep a tree as brackets are */
+	for (size_t i = 0; i + 2 <= n; i += 2)
+		memcpy(s + i, "1+", 2);
+	assert_int_equal(kp_conf_parse(&c, s, n - 1, &d), KP_EFORMAT);
+	kp_diags_free(&d);
+	assert_int_equal(kp_conf_parse(&c, s, n, &d), KP_EFORMAT);
+	assert_int_equal(d.n, 1);
+	kp_diags_free(&d);
+	free(s);
+}
+
+static void
+test_many_errors(void **state)
+{
+	struct kp_buf b;
+	struct kp_conf *c;
+	struct kp_diags d;
+
+	(void)state;
+	kp_buf_init(&b, 1 << 20);
+	kp_buf_str(&b, "[");
+	for (int i = 0; i < 60; i++)
+		kp_buf_printf(&b, "{t%d, x},\n", i);
+	kp_buf_str(&b, "{u, {m, f, 1}}].");
+	assert_int_equal(kp_conf_parse(&c, (char *)b.p, b.len, &d),
+	    KP_EFORMAT);
+	assert_int_equal(d.n, KP_DIAG_MAX);
+	assert_int_equal(d.errors, 60);
+	kp_diags_free(&d);
+	kp_buf_free(&b);
+}
+
+static void
+test_covers(void **state)
+{
+	static const struct {
+		const char *pat;
+		bool covers;
+	} v[] = { { "m", true }, { "m:f", true }, { "m:f/_", true },
+		{ "m:f/2", true }, { "m:_/2", true }, { "m:_", true },
+		{ "'m':'f'/2", true }, { ":m.f/2", true }, { "m:f/1", false },
+		{ "m:g/2", false }, { "n", false }, { "M.f/2", false } };
+	struct kp_mfa f = { "m", "f", 2 };
+	struct kp_mfa_pat p;
+
+	(void)state;
+	for (size_t i = 0; i < LEN(v); i++) {
+		assert_int_equal(kp_mfa_pat_parse(&p, v[i].pat,
+		    strlen(v[i].pat)), KP_OK);
+		assert_int_equal(kp_mfa_pat_covers(&p, &f), v[i].covers);
+		kp_mfa_pat_free(&p);
+	}
+}
+
+static void
+test_pattern_forms(void **state)
+{
+	static const char *const bad[] = { "", "_", "m:", ":", "m:f/", "m:f/256",
+		"m:f/-1", "m:f/2x", "m/2", "_:f/2", "M.", "M./2", "M/2", "'m:f",
+		"m f", "m:f g", "''", ".f", "m.f/2" };
+	struct kp_mfa_pat p;
+
+	(void)state;
+	for (size_t i = 0; i < LEN(bad); i++)
+		assert_int_equal(kp_mfa_pat_parse(&p, bad[i], strlen(bad[i])),
+		    KP_EFORMAT);
+	assert_int_equal(kp_mfa_pat_parse(&p, "MyApp.Repo", 10), KP_OK);
+	assert_fn(&p, "Elixir.MyApp.Repo", NULL, -1);
+	kp_mfa_pat_free(&p);
+	assert_int_equal(kp_mfa_pat_parse(&p, "Repo.one!/_", 11), KP_OK);
+	assert_fn(&p, "Elixir.Repo", "one!", -1);
+	kp_mfa_pat_free(&p);
+}
+
+static void
+test_distance(void **state)
+{
+	(void)state;
+	assert_int_equal(kp_name_distance("tiers", "tiers", 3), 0);
+	assert_int_equal(kp_name_distance("samplng", "sampling", 3), 1);
+	assert_int_equal(kp_name_distance("teirs", "tiers", 3), 1);
+	assert_int_equal(kp_name_distance("", "abc", 5), 3);
+	assert_int_equal(kp_name_distance("", "abc", 1), 2);
+	assert_int_equal(kp_name_distance("kitten", "sitting", 9), 3);
+	assert_int_equal(kp_name_distance("abcdef", "uvwxyz", 2), 3);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_full),
+		cmocka_unit_test(test_list_alone),
+		cmocka_unit_test(test_bad),
+		cmocka_unit_test(test_deep_and_long),
+		cmocka_unit_test(test_many_errors),
+		cmocka_unit_test(test_covers),
+		cmocka_unit_test(test_pattern_forms),
+		cmocka_unit_test(test_distance),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

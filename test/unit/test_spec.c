@@ -1,0 +1,295 @@
+/*
+ * test_spec.c - match specs, byte for byte where they are small.
+ *
+ * What they mean is tested on real nodes (test/integration/spec_check.erl);
+ * here a small reader of external terms turns them into text.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kprofd/config.h"
+
+#define TIERS "[{t, {m, '_', '_'}}].\n{identity, fun "
+
+struct reader {
+	const uint8_t *p, *end;
+	struct kp_buf text;
+};
+
+static uint32_t
+take(struct reader *r, size_t n)
+{
+	uint32_t v = 0;
+
+	assert_true((size_t)(r->end - r->p) >= n);
+	while (n-- > 0)
+		v = v << 8 | *r->p++;
+	return v;
+}
+
+static void
+put_bytes(struct reader *r, size_t n)
+{
+	assert_true((size_t)(r->end - r->p) >= n);
+	kp_buf_put(&r->text, r->p, n);
+	r->p += n;
+}
+
+static void put_term(struct reader *r);
+
+static void
+put_terms(struct reader *r, uint32_t n, const char *sep)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		if (i > 0)
+			kp_buf_str(&r->text, i % 2 ? sep : ",");
+		put_term(r);
+	}
+}
+
+static void
+put_big(struct reader *r)
+{
+	uint64_t v = 0;
+	uint32_t n = take(r, 1), neg = take(r, 1);
+
+	for (uint32_t i = 0; i < n; i++)
+		v |= (uint64_t)take(r, 1) << (8 * i);
+	kp_buf_printf(&r->text, "%s%llu", neg ? "-" : "",
+	    (unsigned long long)v);
+}
+
+static void
+put_list(struct reader *r)
+{
+	kp_buf_str(&r->text, "[");
+	put_terms(r, take(r, 4), ",");
+	if (*r->p == 106) {
+		r->p++;
+	} else {
+		kp_buf_str(&r->text, "|");
+		put_term(r);
+	}
+	kp_buf_str(&r->text, "]");
+}
+
+static void
+put_term(struct reader *r)
+{
+	switch (take(r, 1)) {
+	case 70:
+		take(r, 8);
+		kp_buf_str(&r->text, "float");
+		break;
+	case 97:
+		kp_buf_printf(&r->text, "%u", take(r, 1));
+		break;
+	case 98:
+		kp_buf_printf(&r->text, "%d", (int32_t)take(r, 4));
+		break;
+	case 104:
+		kp_buf_str(&r->text, "{");
+		put_terms(r, take(r, 1), ",");
+		kp_buf_str(&r->text, "}");
+		break;
+	case 106:
+		kp_buf_str(&r->text, "[]");
+		break;
+	case 108:
+		put_list(r);
+		break;
+	case 109:
+		kp_buf_str(&r->text, "<<");
+		put_bytes(r, take(r, 4));
+		kp_buf_str(&r->text, ">>");
+		break;
+	case 110:
+		put_big(r);
+		break;
+	case 116:
+		kp_buf_str(&r->text, "#{");
+		put_terms(r, 2 * take(r, 4), "=");
+		kp_buf_str(&r->text, "}");
+		break;
+	case 119:
+		put_bytes(r, take(r, 1));
+		break;
+	default:
+		fail_msg("unknown tag %u", r->p[-1]);
+	}
+}
+
+typedef enum kp_err spec_fn(const struct kp_conf *c, const struct kp_mfa *f,
+    const struct kp_spec_params *p, struct kp_buf *out);
+
+static void
+assert_spec(spec_fn *fn, const char *conf, struct kp_mfa f,
+    struct kp_spec_params p, const char *want)
+{
+	struct kp_conf *c;
+	struct kp_diags d;
+	struct kp_buf out;
+	struct reader r;
+
+	assert_int_equal(kp_conf_parse(&c, conf, strlen(conf), &d), KP_OK);
+	kp_diags_free(&d);
+	kp_buf_init(&out, 1 << 20);
+	assert_int_equal(fn(c, &f, &p, &out), KP_OK);
+	r = (struct reader){ out.p, out.p + out.len, { 0 } };
+	kp_buf_init(&r.text, 1 << 20);
+	put_term(&r);
+	assert_ptr_equal(r.p, r.end);
+	assert_string_equal(kp_buf_cstr(&r.text), want);
+	kp_buf_free(&r.text);
+	kp_buf_free(&out);
+	kp_conf_free(c);
+}
+
+#define TIER_MSG(id) "[{message,{{" id ",{get_seq_token},{caller}}}}]"
+#define REST "{_,[{is_seq_trace}]," TIER_MSG("[]") "}"
+#define TOKEN "[{is_seq_trace}]"
+
+static void
+test_tier(void **state)
+{
+	static const struct {
+		const char *fun;
+		uint32_t arity;
+		const char *spec;
+	} v[] = {
+		{ "(_) -> x end}.", 2, "[{_," TOKEN "," TIER_MSG("x") "}]" },
+		{ "({m, f, [a, _]}) -> x; (_) -> undefined end}.", 2,
+		    "[{[a,_]," TOKEN "," TIER_MSG("x") "}," REST "]" },
+		/* other functions, other arities: no clause */
+		{ "({m, g, _}) -> x; ({n, f, _}) -> y; ({m, f, [_]}) -> z;"
+		    "({_, _, [_, _, _ | _]}) -> w end}.", 2, "[" REST "]" },
+		{ "({M, F, []}) -> {M, F} end}.", 0,
+		    "[{[]," TOKEN "," TIER_MSG("{{m,f}}") "}]" },
+		{ "({_, F, ['_' | R]}) when hd(R) =:= {F, '$1'}; F =:= g -> b "
+		    "end}.", 2,
+		    "[{[$3,$2],[{is_seq_trace},{=:=,$3,{const,_}},"
+		    "{=:=,{hd,[$2]},{{f,{const,$1}}}}]," TIER_MSG("b") "},"
+		    "{[$3,$2],[{is_seq_trace},{=:=,$3,{const,_}},{=:=,f,g}],"
+		    TIER_MSG("b") "}," REST "]" },
+		{ "({_, _, [X, X]}) when is_atom(X) -> {k, X} end}.", 2,
+		    "[{[$3,$3],[{is_seq_trace},{is_atom,$3}],"
+		    TIER_MSG("{{k,$3}}") "}," REST "]" },
+		{ "({_, _, [#{a := 1, \"b\" := X}, _]}) when is_binary(X) -> X "
+		    "end}.", 2,
+		    "[{[#{a=$3,[98]=$4},_],[{is_seq_trace},{=:=,$3,1},"
+		    "{is_binary,$4},{andalso,{is_binary,$4},{=<,{byte_size,"
+		    "$4},256}}]," TIER_MSG("$4") "},"
+		    "{[#{a=$3,[98]=$4},_],[{is_seq_trace},{=:=,$3,1},"
+		    "{is_binary,$4}]," TIER_MSG("_other") "}," REST "]" },
+	};
+	struct kp_spec_params p = { .one_in = 1 };
+	char conf[512];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		snprintf(conf, sizeof(conf), "%s%s", TIERS, v[i].fun);
+		assert_spec(kp_spec_tier, conf, (struct kp_mfa){ "m", "f",
+		    v[i].arity }, p, v[i].spec);
+	}
+	p.exact = true;
+	assert_spec(kp_spec_tier, "[{t, \"m\"}]", (struct kp_mfa){ "m", "f",
+	    1 }, p, "[{_," TOKEN ",[{message,{{[],{get_seq_token},{caller}}}},"
+	    "{exception_trace}]}]");
+}
+
+#define STEP "{set_tcw,{band,{+,{get_tcw},1},268435455}}"
+#define CLEAR "{set_seq_token,sequential_trace_token,[]}"
+#define ENTRY_MSG(id, n) "[{message,{{" id ",{caller}," n ",{get_seq_token}," \
+	"{set_seq_token,label,{bor,{bor,{band,{get_tcw},268435455}," \
+	"68719476736},{bsl,{band," STEP ",255},28}}}," CLEAR \
+	",{get_seq_token}}}}]"
+#define H "{*,{get_tcw},165902235}"
+
+static void
+test_entry(void **state)
+{
+	struct kp_spec_params p = { .one_in = 1,
+		.label_const = UINT64_C(1) << 36 };
+	struct kp_mfa f = { "m", "f", 1 };
+
+	(void)state;
+	assert_spec(kp_spec_entry, TIERS "({_, _, [a]}) -> x end}.", f, p,
+	    "[{[a],[]," ENTRY_MSG("x", "1") "},{_,[]," ENTRY_MSG("[]", "1")
+	    "}]");
+	p.one_in = 10;
+	assert_spec(kp_spec_entry, TIERS "(_) -> x end}.", f, p,
+	    "[{_,[{>=,{band,{bsr,{*,{band,{bxor," H ",{bsr," H ",15}},"
+	    "268435455},140426407},20},16777215},1677721}],"
+	    "[" STEP "," CLEAR ",{message,false}]},"
+	    "{_,[]," ENTRY_MSG("x", "10") "}]");
+}
+
+/* A label of 0 or of more than 58 bits must not reach a VM. */
+static void
+test_bad_params(void **state)
+{
+	static const struct kp_spec_params bad[] = { { 0, 1ull << 36, false },
+		{ 1, 0, false }, { 1, 1ull << 58, false },
+		{ 1, (1ull << 36) + 1, false }, { 1u << 25, 1ull << 36, false } };
+	static const char conf[] = "[{t, \"m\"}]";
+	struct kp_mfa f = { "m", "f", 1 };
+	struct kp_conf *c;
+	struct kp_diags d;
+	struct kp_buf b;
+
+	(void)state;
+	assert_int_equal(kp_conf_parse(&c, conf, sizeof(conf) - 1, &d), KP_OK);
+	kp_buf_init(&b, 1 << 16);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_int_equal(kp_spec_entry(c, &f, &bad[i], &b),
+		    KP_EFORMAT);
+	assert_int_equal(b.len, 0);
+	kp_conf_free(c);
+	kp_diags_free(&d);
+}
+
+/* is_boolean(X) names X twice: 40 of them in one another are 2^40 terms. */
+static void
+test_explosion(void **state)
+{
+	char conf[1024] = TIERS "({_, _, [X]}) when ";
+	struct kp_mfa f = { "m", "f", 1 };
+	struct kp_spec_params p = { .one_in = 1 };
+	struct kp_conf *c;
+	struct kp_diags d;
+	struct kp_buf b;
+
+	(void)state;
+	for (int i = 0; i < 40; i++)
+		strcat(conf, "is_boolean(");
+	strcat(conf, "X");
+	for (int i = 0; i < 40; i++)
+		strcat(conf, ")");
+	strcat(conf, " -> x end}.");
+	assert_int_equal(kp_conf_parse(&c, conf, strlen(conf), &d), KP_OK);
+	kp_buf_init(&b, 1 << 16);
+	assert_int_equal(kp_spec_tier(c, &f, &p, &b), KP_ELIMIT);
+	kp_buf_free(&b);
+	kp_conf_free(c);
+	kp_diags_free(&d);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tier),
+		cmocka_unit_test(test_entry),
+		cmocka_unit_test(test_bad_params),
+		cmocka_unit_test(test_explosion),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
