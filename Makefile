@@ -187,6 +187,21 @@ $(B)/test/specdump: test/support/specdump.c $(LIB)
 spec-check: $(B)/test/specdump
 	escript test/integration/spec_check.erl $(B)/test/specdump
 
+# Everything, on the release that is installed; `make matrix` says what else.
+# ONLY: a part of tests' names.
+INTEGRATION := $(B)/integration/ebin
+
+$(INTEGRATION)/it_run.beam: $(wildcard test/integration/*.erl)
+	@mkdir -p $(@D)
+	erlc -Wall$(ERLC_COMPAT) -o $(@D) \
+	    $(filter-out %/spec_check.erl,$(wildcard test/integration/*.erl))
+
+run_integration = erl -noinput -pa $(INTEGRATION) -s it_run main -extra $(B)
+
+.PHONY: integration
+integration: $(B)/kprofd sample $(INTEGRATION)/it_run.beam
+	$(run_integration) $(if $(ONLY),'$(ONLY)')
+
 # ---- benchmarks: to be read, not asserted
 
 BENCH := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/bench_*.c))

@@ -48,7 +48,7 @@
     session,            % trace session (OTP 27+) or legacy
     tcw,                % trace control word as it was found
     plan = [],          % [#item{}], what to arm
-    state = idle,       % idle | armed | paused | {tripped, Reason}
+    state = idle,       % idle | armed | paused | {tripped | ended, Reason}
     exact = #{},        % MFA => {Events, Words}: sizes of values seen
     seq = 0,            % batches sent
     sent = 0,           % events sent
@@ -64,11 +64,28 @@
 
 %% Called over rex. Opts: protocol, who, lease_ms, max_queue, max_memory
 %% (bytes), max_age_ms.
+%% Where it does not start, nothing stays, this module included.
 start(Daemon, Opts) when is_pid(Daemon), is_map(Opts) ->
+    Result = case disabled() of
+                 true -> {error, disabled};
+                 false -> start_agent(Daemon, Opts)
+             end,
+    element(1, Result) =:= ok orelse purger_start([self()]),
+    Result.
+
+disabled() ->
     case application:get_env(kprof, disabled) of
-        {ok, true} -> {error, disabled};
-        _ -> start_agent(Daemon, Opts)
+        undefined -> configured_disabled();
+        {ok, Value} -> Value =:= true
     end.
+
+%% What a configuration file says about an application shows when that is
+%% loaded, and there need not be one called kprof.
+configured_disabled() ->
+    Loaded = application:load({application, kprof, [{vsn, "0"}]}),
+    Value = application:get_env(kprof, disabled),
+    _ = Loaded =:= ok andalso application:unload(kprof),
+    Value =:= {ok, true}.
 
 start_agent(_Daemon, #{protocol := P}) when P =/= ?PROTOCOL ->
     {error, {protocol, ?PROTOCOL}};
@@ -378,7 +395,7 @@ state_msg(S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     {memory, Bytes} = process_info(self(), memory),
     {Name, Reason} = case S#s.state of
-                         {tripped, Why} -> {tripped, Why};
+                         {What, Why} -> {What, Why};
                          Other -> {Other, []}
                      end,
     Calls = entry_calls(S),
@@ -521,7 +538,8 @@ finish(Reason, S) ->
              _ ->
                  S1
          end,
-    _ = send(setelement(1, state_msg(S2#s{state = idle}), kprof_bye), S2),
+    Bye = state_msg(S2#s{state = {ended, Reason}}),
+    _ = send(setelement(1, Bye, kprof_bye), S2),
     count_entries(S2, false),
     clear_processes(S2#s.session, self()),
     logger:notice("kprofd detached: ~ts: ~ts, ~b events sent, ~b dropped",
@@ -597,7 +615,7 @@ sentry(Ref, Agent, Legacy, Tcw, MFAs) ->
             Reason =:= normal orelse
                 logger:warning("kprofd's agent died (~0tp); everything it "
                                "armed is taken back", [Reason]),
-            purger_start(Agent)
+            purger_start([Agent, self()])
     end.
 
 %% A session dies with the agent's handle. Legacy patterns stay armed when
@@ -612,7 +630,7 @@ sentry_clean(true, Agent, MFAs) ->
 %% Runs outside this module, or the purge would kill its own process: the
 %% text is parsed here and evaluated by stdlib. It leaves a module alone
 %% that a new agent is running in.
-purger_start(Agent) ->
+purger_start(Pids) ->
     Text = "[begin R = erlang:monitor(process, P),"
            " receive {'DOWN', R, process, P, _} -> ok after 5000 -> ok end"
            " end || P <- Ps],"
@@ -621,7 +639,7 @@ purger_start(Agent) ->
            " code:purge(kprof_agent) end.",
     {ok, Tokens, _} = erl_scan:string(Text),
     {ok, Exprs} = erl_parse:parse_exprs(Tokens),
-    spawn(erl_eval, exprs, [Exprs, [{'Ps', [Agent, self()]}]]).
+    spawn(erl_eval, exprs, [Exprs, [{'Ps', Pids}]]).
 
 %% ------------------------------------------------- the two trace back ends ----
 

@@ -25,6 +25,7 @@
 #define LEFTOVER_TRIES 20
 #define BACKOFF_MIN_MS 500
 #define BACKOFF_MAX_MS 30000
+#define SILENT_MAX 5		/* leases renewed without a word from it */
 #define STOP_MS 3000		/* the agent has this long to say goodbye */
 #define MESSAGE_MAX (8u << 20)	/* bytes of one message to the target */
 
@@ -44,6 +45,7 @@ struct agent {
 	struct event *timer;	/* limit of the step, rest, or backoff */
 	uint64_t ref;		/* of the command waited for */
 	unsigned leftover_tries;
+	unsigned silent;	/* leases sent since the last frame came */
 	unsigned backoff_ms;
 	bool looked_for_process;
 	bool attached_once, user_paused, stopping;
@@ -281,41 +283,49 @@ step_arm(struct agent *a)
 
 /* ---- answers ---- */
 
+/* An agent that is about to go: its module is loaded, or it went just now. */
+static bool
+is_leftover(const struct kp_term *answer)
+{
+	struct kp_term r = *answer;
+	struct kp_span s;
+
+	if (kp_term_peek(&r) == KP_TERM_TUPLE)
+		kp_term_tuple(&r);	/* {badrpc, _}: purged meanwhile */
+	s = kp_term_atom(&r);
+	return kp_span_is(s, "true") || kp_span_is(s, "not_attached") ||
+	    kp_span_is(s, "badrpc");
+}
+
 static void
 answer_look(struct agent *a, struct kp_term *r)
 {
-	struct kp_span s;
+	char who[400], why[600];
+	struct kp_term at = *r;
 
 	if (!a->looked_for_process) {
-		if (kp_term_peek(r) == KP_TERM_PID) {
-			/* Who is it?  The answer comes in this state too. */
-			a->looked_for_process = true;
-			rex_ask(a, "kprof_agent", "status", NULL);
-			return;
-		}
 		a->looked_for_process = true;
-		rex_ask(a, "erlang", "module_loaded", "kprof_agent");
+		/* Who is it?  The answer comes in this state too. */
+		if (kp_term_peek(r) == KP_TERM_PID)
+			rex_ask(a, "kprof_agent", "status", NULL);
+		else
+			rex_ask(a, "erlang", "module_loaded", "kprof_agent");
 		return;
 	}
-	if (kp_term_peek(r) == KP_TERM_ATOM) {
-		s = kp_term_atom(r);
-		if (kp_span_is(s, "true") &&
-		    a->leftover_tries++ < LEFTOVER_TRIES) {
-			/* being purged, most likely */
-			arm_timer(a, LEFTOVER_MS);
-			return;
-		}
+	if (is_leftover(r) && a->leftover_tries < LEFTOVER_TRIES) {
+		a->leftover_tries++;
+		arm_timer(a, LEFTOVER_MS);
+		return;
+	}
+	if (kp_term_peek(r) == KP_TERM_ATOM &&
+	    !kp_span_is(kp_term_atom(&at), "timeout")) {
 		step_load(a);
 		return;
 	}
-	{
-		char who[400], why[600];
-
-		msg_text(r, who, sizeof(who));
-		snprintf(why, sizeof(why), "'%s' is being profiled already: %s "
-		    "(kprof_agent:stop() there ends it)", a->o.target, who);
-		agent_lost(a, why);
-	}
+	msg_text(r, who, sizeof(who));
+	snprintf(why, sizeof(why), "'%s' is being profiled already: %s "
+	    "(kprof_agent:stop() there ends it)", a->o.target, who);
+	agent_lost(a, why);
 }
 
 static void
@@ -354,6 +364,7 @@ answer_start(struct agent *a, struct kp_term *r)
 		agent_fail(a, why);
 		return;
 	}
+	a->silent = 0;
 	event_add(a->lease, &second);
 	a->ops->on_hello(a->ctx, &a->hello);
 	step_check(a);
@@ -468,7 +479,7 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 {
 	struct agent_status st;
 	struct kp_span name;
-	char reason[200];
+	char reason[200], text[300];
 
 	if (msg_read_status(r, &st, &name, reason, sizeof(reason)) != KP_OK)
 		return;
@@ -479,8 +490,11 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 		drop_connection(a);
 		set_state(a, AGENT_ENDED, "");
 		a->ops->on_stopped(a->ctx);
-	} else {
+	} else if (strcmp(reason, "stopped_by_operator") == 0) {
 		agent_fail(a, "the agent was stopped in the target");
+	} else {
+		snprintf(text, sizeof(text), "the agent has gone: %s", reason);
+		agent_lost(a, text);
 	}
 }
 
@@ -512,6 +526,17 @@ on_notice(struct agent *a, struct kp_term *r)
 	}
 }
 
+/*
+ * An agent of our last life sends to the pid we had then.  The name is the
+ * same; number and creation, the last twelve bytes, are not.
+ */
+static bool
+is_for_us(const struct agent *a, struct kp_span to)
+{
+	return to.n > 12 && a->ids.self.len > 12 && memcmp(to.p + to.n - 12,
+	    a->ids.self.p + a->ids.self.len - 12, 12) == 0;
+}
+
 static void
 on_frame(void *ctx, const struct kp_frame *f)
 {
@@ -519,8 +544,9 @@ on_frame(void *ctx, const struct kp_frame *f)
 	struct kp_term r;
 	struct kp_span tag;
 
-	if (f->kind != KP_FRAME_SEND)
+	if (f->kind != KP_FRAME_SEND || !is_for_us(a, f->to))
 		return;
+	a->silent = 0;
 	kp_term_begin(&r, f->payload.p, f->payload.n);
 	kp_term_tuple(&r);
 	tag = kp_term_atom(&r);
@@ -648,6 +674,13 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 	kp_etf_atom(&b, "lease");
 	send_to(a, &b, false);
 	kp_buf_free(&b);
+	/*
+	 * The agent answers each.  One that was killed does not, and a C node
+	 * has no monitor to hear of it.  Counted, not timed: we may have been
+	 * stopped for a while ourselves.
+	 */
+	if (++a->silent > SILENT_MAX)
+		agent_lost(a, "the agent does not answer");
 }
 
 struct agent *

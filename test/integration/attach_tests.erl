@@ -1,0 +1,175 @@
+%% What kprofd does to a target, and that nothing of it stays: however it ends,
+%% within five seconds the node is as it was.
+-module(attach_tests).
+
+-export([tests/0]).
+
+-define(CONTROL_WORD, 123456789).
+-define(MFAS, [{requests, handle_request, 2}, {network_server, parse_request, 1},
+               {formatter, format_response, 1}, {db, network_request, 1}, {db, transaction, 1},
+               {db, transaction, 2}, {accounting, incr_reqs, 1}, {erlang, finish_loading, 1},
+               {erlang, delete_module, 1}]).
+
+tests() ->
+    [{"armed as it should be", 30, fun armed/1}] ++
+    [{"clean after " ++ Name, 40, fun(T) -> clean_after(T, Load, End) end}
+     || {Name, End} <- [{"SIGTERM", fun sigterm/3}, {"SIGINT", fun sigint/3},
+                        {"SIGKILL", fun sigkill/3}, {"stop() in the target", fun stopped/3}],
+        Load <- [idle]] ++
+    [{"clean after " ++ Name ++ ", under load", 60, fun(T) -> clean_after(T, busy, End) end}
+     || {Name, End} <- [{"SIGTERM", fun sigterm/3}, {"SIGKILL", fun sigkill/3}]] ++
+    [{"the agent killed: clean, and armed again", 60, fun agent_killed/1},
+     {"disconnected: clean, and armed again", 60, fun disconnected/1},
+     {"killed again and again", 90, fun killed_often/1},
+     {"the sentry killed", 60, fun sentry_killed/1}].
+
+%% The audit would see what it looks for: this is what it looks like.
+armed(T) ->
+    {Target, Before} = quiet(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    Now = it:snapshot(Target),
+    it:check(maps:get(module, Now) =/= false, "the agent is loaded"),
+    it:equal("the agent and the sentry", 2, length(maps:get(ours, Now))),
+    it:equal("registered", [kprof_agent], maps:get(registered, Now) -- maps:get(registered, Before)),
+    it:check(maps:get(control_word, Now) =/= ?CONTROL_WORD, "the control word is in use"),
+    Armed = lists:usort([MFA || {MFA, _, _, _} <- it:call(Target, it_stub, armed, [?MFAS])]),
+    it:equal("armed functions", lists:sort(lists:sublist(?MFAS, 7)), Armed -- lists:nthtail(7, ?MFAS)),
+    case it:otp(Target) of
+        Otp when Otp >= 27 ->
+            it:equal("sessions", [kprofd], maps:get(sessions, Now)),
+            it:equal("patterns outside of the session", [], maps:get(patterns, Now));
+        _ ->
+            it:check(maps:get(flags, Now) =/= [], "processes are traced"),
+            it:check(maps:get(new_processes, Now) =/= none, "new processes are traced")
+    end,
+    #{state := armed, who := Who} = it:call(Target, kprof_agent, status, []),
+    it:check(binary:match(Who, <<"kprofd">>) =/= nomatch, "status/0 says who: ~s", [Who]),
+    it:terminate(P),
+    clean(Target, Before).
+
+clean_after(T, Load, End) ->
+    {Target, Before} = quiet(T),
+    Work = [it:load(T, Target, ["16", "600s"]) || Load =:= busy],
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    Load =:= busy andalso
+        it:until("events come", fun() -> sent(Target) > 5000 end),
+    End(T, Target, P),
+    %% Under load there are processes that come and go.
+    it:audit(Target, Before, [processes || Load =:= busy] ++ [registered || Load =:= busy]),
+    [it:kill(W) || W <- Work],
+    clean(Target, Before).
+
+sigterm(_, _, P) -> it:terminate(P).
+
+sigint(_, _, P) ->
+    it:signal(P, "INT"),
+    it:ended(P, 0).
+
+sigkill(_, _, P) -> it:kill(P).
+
+stopped(_, Target, P) ->
+    ok = it:call(Target, kprof_agent, stop, []),
+    it:ended(P, 1, "stopped in the target").
+
+%% It is clean with no help from outside; and the daemon notices, which has no
+%% monitor, and comes again.
+agent_killed(T) ->
+    {Target, Before} = quiet(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    Agent = it:call(Target, erlang, whereis, [kprof_agent]),
+    it:signal(P, "STOP"),
+    exit_kill(Target, Agent),
+    it:audit(Target, Before, [nodes, processes]),
+    it:signal(P, "CONT"),
+    again(Target, P, Agent),
+    it:terminate(P),
+    clean(Target, Before).
+
+disconnected(T) ->
+    {Target, Before} = quiet(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    Agent = it:call(Target, erlang, whereis, [kprof_agent]),
+    [Node] = it:call(Target, erlang, nodes, [connected]),
+    true = it:call(Target, erlang, disconnect_node, [Node]),
+    it:saw(P, "lost '"),
+    again(Target, P, Agent),
+    it:terminate(P),
+    it:equal("losses of an idle target", #{}, it:losses(P)),
+    clean(Target, Before).
+
+%% Another agent is there, armed, and what the first one had armed went with it.
+again(Target, P, Agent) ->
+    it:until("armed again",
+             fun() ->
+                     case it:call(Target, erlang, whereis, [kprof_agent]) of
+                         New when is_pid(New), New =/= Agent ->
+                             case it:call(Target, kprof_agent, status, []) of
+                                 #{state := armed} -> true;
+                                 _ -> false
+                             end;
+                         _ -> false
+                     end
+             end),
+    it:check(it:is_running(P), "kprofd goes on"),
+    Sessions = maps:get(sessions, it:snapshot(Target)),
+    it:equal("sessions", [kprofd || it:otp(Target) >= 27], Sessions).
+
+%% An unclean end leaves what the next start has to wait for.
+killed_often(T) ->
+    {Target, Before} = quiet(T),
+    Load = it:load(T, Target, ["8", "600s", "5"]),
+    [begin
+         P = it:kprofd(T, Target, #{db => "one.db"}),
+         it:armed(P),
+         it:until("events come", fun() -> sent(Target) > 500 end),
+         it:kill(P)
+     end || _ <- [1, 2, 3]],
+    it:audit(Target, Before, [processes, registered]),
+    P = it:kprofd(T, Target, #{db => "one.db"}),
+    it:armed(P),
+    it:terminate(P),
+    it:equal("unclean ends", 3, it:number(P, "select count(*) from events where kind = 'unclean_end'")),
+    it:equal("runs", [[<<"clean">>, <<"1">>], [<<"unclean">>, <<"3">>]],
+             it:sql(P, "select state, count(*) from runs group by state")),
+    it:kill(Load),
+    clean(Target, Before).
+
+%% The agent starts another, which knows what there is to take back.
+sentry_killed(T) ->
+    {Target, Before} = quiet(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    Agent = it:call(Target, erlang, whereis, [kprof_agent]),
+    [Sentry] = [Pid || {Pid, _} <- it:call(Target, it_stub, ours, []), Pid =/= Agent],
+    exit_kill(Target, Sentry),
+    it:until("another sentry",
+             fun() -> length([Pid || {Pid, _} <- it:call(Target, it_stub, ours, []), Pid =/= Agent,
+                                     Pid =/= Sentry]) =:= 1 end),
+    exit_kill(Target, Agent),
+    it:kill(P),
+    clean(Target, Before).
+
+exit_kill(Target, Pid) ->
+    it:call(Target, erlang, exit, [Pid, kill]).
+
+sent(Target) ->
+    case it:call(Target, kprof_agent, status, []) of
+        #{events_sent := N} -> N;
+        _ -> 0
+    end.
+
+%% A target at rest, with a control word that is somebody's.
+quiet(T) ->
+    Target = it:target(T),
+    it:call(Target, erlang, system_flag, [trace_control_word, ?CONTROL_WORD]),
+    Before = it:settled(Target),
+    it:equal("the control word", ?CONTROL_WORD, maps:get(control_word, Before)),
+    {Target, Before}.
+
+clean(Target, Before) ->
+    it:audit(Target, Before),
+    it:equal("what is armed", [], it:call(Target, it_stub, armed, [?MFAS])).

@@ -1,0 +1,244 @@
+%% What goes wrong is said in words that name the thing and the way out, the
+%% exit status is not 0, and the target is left as it was.
+-module(error_tests).
+
+-export([tests/0]).
+
+-define(ENTRY, {requests, handle_request, 2}).
+
+tests() ->
+    [{"wrong cookie", 30, fun wrong_cookie/1},
+     {"cookie file that others can read", 30, fun open_cookie/1},
+     {"cookie file that is not there", 30, fun no_cookie/1},
+     {"unknown host", 30, fun unknown_host/1},
+     {"no such node", 30, fun no_node/1},
+     {"no epmd", 30, fun no_epmd/1},
+     {"unknown function", 30, fun unknown_function/1},
+     {"unknown module", 30, fun unknown_module/1},
+     {"several errors in tiers.conf", 30, fun tiers_errors/1},
+     {"database that cannot be written", 30, fun unwritable/1},
+     {"database that is none", 30, fun no_database/1},
+     {"a second kprofd on the target", 30, fun second_on_target/1},
+     {"a second kprofd on the database", 30, fun second_on_database/1},
+     {"kept out by the command line", 30, fun(T) -> disabled(T, ["-kprof", "disabled", "true"]) end},
+     {"kept out by the configuration", 30, fun disabled_by_file/1},
+     {"somebody else's trace", 30, fun others_trace/1},
+     {"somebody else's trace of new processes", 30, fun others_new_processes/1},
+     {"target killed and started again", 60, fun restarted/1},
+     {"target gone for good", 60, fun gone/1},
+     {"usage", 30, fun usage/1}].
+
+wrong_cookie(T) ->
+    {Target, Before} = target(T),
+    File = it:write(T, "wrong", "another\n"),
+    ok = file:change_mode(File, 8#600),
+    fails(T, Target, #{cookie => File}, "cannot connect to '.*': cookie refused \\(see -cookie-file\\)"),
+    it:audit(Target, Before).
+
+open_cookie(T) ->
+    {Target, Before} = target(T),
+    File = it:write(T, "open", "integration\n"),
+    ok = file:change_mode(File, 8#644),
+    fails(T, Target, #{cookie => File}, "can be read by others \\(chmod 600"),
+    it:audit(Target, Before).
+
+no_cookie(T) ->
+    fails(T, "nobody@127.0.0.1", #{cookie => "/nowhere/cookie"},
+          "cannot read the cookie file '/nowhere/cookie': No such file").
+
+unknown_host(T) ->
+    fails(T, "app@no.such.host.invalid", #{},
+          "cannot connect to 'app@no.such.host.invalid': unknown host 'no.such.host.invalid'").
+
+no_node(T) ->
+    fails(T, "it_nobody@127.0.0.1", #{}, "no such node is registered at the epmd of '127.0.0.1'").
+
+no_epmd(T) ->
+    Port = it:free_port(),
+    fails(T#{epmd := Port}, "app@127.0.0.1", #{},
+          io_lib:format("no epmd answers at '127.0.0.1' port ~b", [Port])).
+
+unknown_function(T) ->
+    {Target, Before} = target(T),
+    Text = fails(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}},\n"
+                                       "         {db, {db, network_reqest, 1}}]}.\n"},
+                 "^kprofd: tiers.conf names what the target does not have"),
+    says(Text, "tiers1.conf:2:15: .*db:network_reqest/1"),
+    says(Text, "network_request/1"),
+    it:audit(Target, Before).
+
+unknown_module(T) ->
+    {Target, Before} = target(T),
+    Text = fails(T, Target, #{tiers => "{tiers, [{handle, {reqests, handle_request, 2}}]}.\n"},
+                 "^kprofd: tiers.conf names what the target does not have"),
+    says(Text, "tiers1.conf:1:19: .*reqests"),
+    says(Text, "'?requests'?"),
+    it:audit(Target, Before).
+
+tiers_errors(T) ->
+    {Target, Before} = target(T),
+    Text = fails(T, Target, #{tiers => "{tiers, [{db, {db, query, 2}},\n"
+                                       "         {db, {db, access, 1}}]}.\n"
+                                       "{samplin, all}.\n"
+                                       "{slow_ms, soon}.\n"}, ""),
+    [says(Text, io_lib:format("^[^ ]*tiers1.conf:~b:[0-9]+: ", [Line])) || Line <- [2, 3, 4]],
+    says(Text, "sampling"),
+    it:audit(Target, Before).
+
+unwritable(T) ->
+    {Target, Before} = target(T),
+    fails(T, Target, #{db => "no/such/directory/x.db"}, "no/such/directory/x.db"),
+    it:audit(Target, Before).
+
+no_database(T) ->
+    {Target, Before} = target(T),
+    Text = lists:duplicate(200, "this is not a database\n"),
+    File = it:write(T, "x.db", Text),
+    fails(T, Target, #{db => "x.db"}, "x.db'.*not a database"),
+    it:equal("the file", {ok, iolist_to_binary(Text)}, file:read_file(File)),
+    it:audit(Target, Before).
+
+second_on_target(T) ->
+    {Target, Before} = target(T),
+    First = it:kprofd(T, Target),
+    it:armed(First),
+    fails(T, Target, #{},
+          io_lib:format("is being profiled already: .*process ~b", [maps:get(pid, First)])),
+    armed = maps:get(state, it:call(Target, kprof_agent, status, [])),
+    it:terminate(First),
+    it:audit(Target, Before).
+
+second_on_database(T) ->
+    {Target, Before} = target(T),
+    First = it:kprofd(T, Target, #{db => "one.db"}),
+    it:armed(First),
+    fails(T, Target, #{db => "one.db"}, "one.db"),
+    fails(T, Target, #{db => "one.db", args => ["-control", it:path(T, "x.sock")]}, "one.db"),
+    it:terminate(First),
+    it:equal("runs", [[<<"clean">>]], it:sql(First, "select state from runs")),
+    it:audit(Target, Before).
+
+%% There is no application called kprof in the target: its configuration counts
+%% all the same.
+disabled(T, Args) ->
+    Target = it:target(T, #{args => Args}),
+    Before = it:settled(Target),
+    fails(T, Target, #{}, "keeps kprofd out: {kprof, \\[{disabled, true}\\]}"),
+    it:audit(Target, Before).
+
+disabled_by_file(#{ebins := [Ebin, _], n := N} = T) ->
+    %% Where the target's file system has it.
+    Target = it:target(T, #{kind => plain}),
+    File = lists:concat([Ebin, "/it", N]),
+    ok = it:call(Target, file, write_file, [File ++ ".config", "[{kprof, [{disabled, true}]}].\n"]),
+    it:stop_target(Target),
+    disabled(T, ["-config", File]).
+
+%% Up to OTP 26 there is one tracer for all; from 27 on nobody is in the way.
+others_trace(T) ->
+    Target = it:target(T),
+    Theirs = fun() ->
+                     [erlang:trace_info(?ENTRY, K) || K <- [traced, match_spec, meta, call_count]] ++
+                         [erlang:trace_info(whereis(db_of_somebody), K) || K <- [flags, tracer]]
+             end,
+    it:do(Target, fun() ->
+                          Tracer = spawn(fun Wait() -> receive _ -> Wait() end end),
+                          register(db_of_somebody, spawn(fun() -> receive after infinity -> ok end end)),
+                          1 = erlang:trace_pattern(?ENTRY, [{'_', [], [{return_trace}]}], [local]),
+                          1 = erlang:trace(whereis(db_of_somebody), true, [call, {tracer, Tracer}])
+                  end),
+    Before = it:settled(Target),
+    Were = it:do(Target, Theirs),
+    case it:otp(Target) >= 27 of
+        true ->
+            P = it:kprofd(T, Target),
+            it:armed(P),
+            it:loaded(it:load(T, Target, ["4", "200"])),
+            it:equal("theirs", Were, it:do(Target, Theirs)),
+            it:terminate(P),
+            it:equal("requests", 200, it:number(P, "select sum(sampled) from time_window"));
+        false ->
+            fails(T, Target, #{}, "somebody else traces or counts.*requests")
+    end,
+    it:equal("theirs, at the end", Were, it:do(Target, Theirs)),
+    %% On a node with sessions the load has left its marks among the processes.
+    it:audit(Target, Before, [processes]).
+
+others_new_processes(T) ->
+    Target = it:target(T),
+    it:do(Target, fun() ->
+                          Tracer = spawn(fun Wait() -> receive _ -> Wait() end end),
+                          erlang:trace(new_processes, true, [procs, {tracer, Tracer}])
+                  end),
+    Before = it:settled(Target),
+    case it:otp(Target) >= 27 of
+        true ->
+            P = it:kprofd(T, Target),
+            it:armed(P),
+            it:terminate(P);
+        false ->
+            fails(T, Target, #{}, "does not start in .*new_processes_traced_by")
+    end,
+    it:audit(Target, Before, [flags, processes, ets]).
+
+%% kprofd survives, attaches to the new one, and goes on into the same database.
+restarted(T) ->
+    Target = it:target(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    #{requests := 300} = it:loaded(it:load(T, Target, ["4", "300"])),
+    it:until("requests closed", fun() -> assembled(P) >= 300 end),
+    it:stop_target(Target),
+    it:saw(P, "lost '"),
+    Again = it:target(T, #{node => maps:get(node, Target)}),
+    Before = it:settled(Again),
+    it:until("armed again",
+             fun() -> length(binary:matches(it:errors(P), <<"kprofd: profiling '">>)) =:= 2 end),
+    #{requests := 200} = it:loaded(it:load(T, Again, ["4", "200"])),
+    it:terminate(P),
+    it:equal("requests", 500, it:number(P, "select sum(sampled) from time_window")),
+    it:balance(P),
+    it:equal("losses", #{}, it:losses(P)),
+    it:equal("events", [[<<"attach">>], [<<"armed">>], [<<"lost">>], [<<"attach">>], [<<"armed">>],
+                        [<<"detach">>]], it:sql(P, "select kind from events")),
+    it:audit(Again, Before, [processes]).
+
+assembled(P) ->
+    {ok, Text} = it:control(P, "status"),
+    {match, [N]} = re:run(Text, "([0-9]+) assembled", [{capture, [1], list}]),
+    list_to_integer(N).
+
+%% It waits for the target, and can be told to end while it does.
+gone(T) ->
+    Target = it:target(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    it:stop_target(Target),
+    it:saw(P, "lost '"),
+    it:until("it tries again", fun() -> length(binary:matches(it:errors(P), <<"connecting">>)) > 2 end),
+    it:terminate(P),
+    it:equal("how it ended", [[<<"clean">>]], it:sql(P, "select state from runs")).
+
+usage(T) ->
+    [begin
+         P = it:start(T, "usage" ++ integer_to_list(N), [it:build(T) ++ "/kprofd" | Args], []),
+         it:ended(P, 2, Pattern)
+     end || {N, Args, Pattern} <- [{1, [], "no tiers.conf given: -tiers"},
+                                   {2, ["-tiers", "x"], "no target given: -target"},
+                                   {3, ["-tires", "x"], "unknown option '-tires': did you mean '-tiers'"},
+                                   {4, ["-target", "app"], "bad value 'app' for -target"},
+                                   {5, ["--interval"], "option '-interval' needs a value"},
+                                   {6, ["stray"], "unexpected argument 'stray'"}]].
+
+target(T) ->
+    Target = it:target(T),
+    {Target, it:settled(Target)}.
+
+%% Ends with 1 and says this; gives all it said.
+fails(T, Target, Opts, Pattern) ->
+    P = it:kprofd(T, Target, Opts),
+    it:ended(P, 1, Pattern),
+    it:errors(P).
+
+says(Text, Pattern) ->
+    re:run(Text, Pattern, [multiline]) =/= nomatch orelse it:fail("no '~s' in:~n~ts", [Pattern, Text]).

@@ -1,0 +1,467 @@
+%% it - what the integration tests are written with.
+%%
+%% Operating system processes are started with their output in files below the
+%% test's directory, so that a test can wait for a line of it, and with
+%% setpriv --pdeathsig, so that they die with the runner however it dies.
+%% Nothing here asserts on wall-clock speed: waits poll, with generous limits.
+-module(it).
+
+-export([prepare/1, tidy/1, context/2, evidence/1, kill_all/1]).
+-export([fail/2, equal/3, check/2, check/3, until/2, until/3]).
+-export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
+-export([target/1, target/2, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
+         rss/1]).
+-export([kprofd/2, kprofd/3, run_kprofd/3, armed/1, ended/2, ended/3, terminate/1, db/1, tiers/0]).
+-export([load/3, loaded/1, sql/2, number/2, control/2]).
+-export([balance/1, losses/1, epmd_port/1, free_port/0, otp/1, build/1]).
+
+-define(WAIT_MS, 30000).
+-define(POLL_MS, 20).
+-define(CLEAN_MS, 5000).        % the agent is gone this long after its end
+-define(COOKIE, "integration").
+
+%% ------------------------------------------------------------- set-up ----
+
+%% Things all tests share: an epmd on a port of its own, the compiled code
+%% where the targets' file system has it, an erl that is theirs.
+prepare(#{build := Build, root := Root}) ->
+    Dir = filename:join([Build, "integration", "run." ++ os:getpid()]),
+    ok = filelib:ensure_path(Dir),
+    Port = free_port(),
+    Env0 = #{build => Build, dir => Dir, epmd => Port, root => Root, counter => counters:new(1, [])},
+    ok = file:write_file(path(Env0, "cookie"), ?COOKIE),
+    ok = file:change_mode(path(Env0, "cookie"), 8#600),
+    _ = start(Env0, "epmd", ["epmd", "-port", integer_to_list(Port)], []),
+    Env = inside(Env0#{ebins => [filename:join(Build, "integration/ebin"),
+                                 filename:join(Build, "sample_app/ebin")]}),
+    until("epmd answers", fun() ->
+                                  case gen_tcp:connect({127, 0, 0, 1}, Port, []) of
+                                      {ok, S} -> gen_tcp:close(S), true;
+                                      _ -> false
+                                  end
+                          end),
+    io:format("runner: OTP ~s, ~b schedulers~n",
+              [erlang:system_info(otp_release), erlang:system_info(schedulers_online)]),
+    Env.
+
+%% The PATH in which a target finds its erl.
+inside(#{root := none} = Env) ->
+    Env#{path => os:getenv("PATH")};
+inside(#{root := Root, dir := Dir, ebins := Ebins} = Env) ->
+    Place = "/tmp/kprofd-integration." ++ os:getpid(),
+    Copies = [begin
+                  To = lists:concat([Place, "/", N]),
+                  ok = filelib:ensure_path(Root ++ To),
+                  [{ok, _} = file:copy(F, filename:join(Root ++ To, filename:basename(F)))
+                   || F <- filelib:wildcard(filename:join(From, "*.{beam,app}"))],
+                  To
+              end || {N, From} <- lists:zip([integration, sample_app], Ebins)],
+    Bin = filename:absname(filename:join(Dir, "bin")),
+    ok = filelib:ensure_path(Bin),
+    Erl = filename:join(Bin, "erl"),
+    ok = file:write_file(Erl, ["#!/bin/sh\nexec chroot '", Root, "' erl \"$@\"\n"]),
+    ok = file:change_mode(Erl, 8#755),
+    Env#{path => Bin ++ ":" ++ os:getenv("PATH"), ebins := Copies, place => Root ++ Place}.
+
+tidy(Env) ->
+    kill_all(self()),
+    case Env of
+        #{place := Place} -> ok = file:del_dir_r(Place);
+        _ -> ok
+    end.
+
+context(Name, #{dir := Dir, counter := Counter} = Env) ->
+    counters:add(Counter, 1, 1),
+    N = counters:get(Counter, 1),
+    %% Short and relative: a socket's path must fit into 107 bytes.
+    [Area, _] = string:split(Name, ":"),
+    Mine = filename:join(Dir, lists:flatten(io_lib:format("~2..0b-~s", [N, Area]))),
+    ok = filelib:ensure_path(Mine),
+    ets:insert(it_processes, {self(), dir, Mine}),
+    Env#{dir := Mine, cookie => filename:join(Dir, "cookie"), n => N, last => atomics:new(1, [])}.
+
+%% The last lines of what was said on standard error, for a failed test.
+evidence(#{dir := Dir}) ->
+    [begin
+         {ok, Text} = file:read_file(F),
+         Lines = string:split(string:trim(Text), "\n", all),
+         ["\n-- ", F, "\n", lists:join("\n", lists:nthtail(max(0, length(Lines) - 12), Lines))]
+     end || F <- lists:sort(filelib:wildcard(filename:join(Dir, "*.err"))), filelib:file_size(F) > 0].
+
+build(#{build := Build}) -> Build.
+epmd_port(#{epmd := Port}) -> Port.
+
+free_port() ->
+    {ok, S} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(S),
+    ok = gen_tcp:close(S),
+    Port.
+
+%% ------------------------------------------------------------- checks ----
+
+fail(Format, Args) ->
+    throw({check, io_lib:format(Format, Args)}).
+
+check(true, _) -> ok;
+check(false, What) -> fail("~ts", [What]).
+
+check(true, _, _) -> ok;
+check(false, Format, Args) -> fail(Format, Args).
+
+equal(_, Same, Same) -> ok;
+equal(What, Want, Got) -> fail("~ts~n  wanted ~0tp~n  got    ~0tp", [What, Want, Got]).
+
+%% Waits until Fun gives something else than false, and gives that.
+until(What, Fun) ->
+    until(What, ?WAIT_MS, Fun).
+
+until(What, Ms, Fun) ->
+    until_before(What, erlang:monotonic_time(millisecond) + Ms, Ms, Fun).
+
+until_before(What, Deadline, Ms, Fun) ->
+    case Fun() of
+        false ->
+            case erlang:monotonic_time(millisecond) > Deadline of
+                true -> fail("waited ~b ms in vain: ~ts", [Ms, What]);
+                false ->
+                    receive after ?POLL_MS -> ok end,
+                    until_before(What, Deadline, Ms, Fun)
+            end;
+        Result -> Result
+    end.
+
+%% ---------------------------------------- operating system processes ----
+
+path(#{dir := Dir}, Name) ->
+    filename:join(Dir, Name).
+
+write(T, Name, Text) ->
+    Path = path(T, Name),
+    ok = file:write_file(Path, Text),
+    Path.
+
+%% #{pid, out, err, port}. The port's owner is this process: only it can ask
+%% for the exit status.
+start(T, Name, Command, Env) ->
+    Out = path(T, Name ++ ".out"),
+    Err = path(T, Name ++ ".err"),
+    Script = "exec \"$@\" >>'" ++ Out ++ "' 2>>'" ++ Err ++ "'",
+    Port = open_port({spawn_executable, "/bin/sh"},
+                     [{args, ["-c", Script, "sh", "setpriv", "--pdeathsig", "KILL", "--" | Command]},
+                      {env, [{"ERL_EPMD_PORT", integer_to_list(epmd_port(T))},
+                             {"ERL_CRASH_DUMP_BYTES", "0"} | Env]},
+                      exit_status, hide]),
+    {os_pid, Pid} = erlang:port_info(Port, os_pid),
+    ets:insert(it_processes, {self(), process, {Pid, born(Pid)}}),
+    #{name => Name, pid => Pid, out => Out, err => Err, port => Port}.
+
+signal(#{pid := Pid}, Signal) ->
+    os:cmd(io_lib:format("kill -~s ~b 2>&1", [Signal, Pid])).
+
+kill(P) ->
+    signal(P, "KILL"),
+    exited(P).
+
+%% When it started, which tells it from a later process with its number.
+born(Pid) ->
+    case file:read_file(io_lib:format("/proc/~b/stat", [Pid])) of
+        {ok, Text} -> lists:nth(20, string:lexemes(lists:last(string:split(Text, ")", trailing)), " "));
+        {error, _} -> gone
+    end.
+
+%% Its exit status, or 128 and the signal.
+exited(#{port := Port, name := Name}) ->
+    receive {Port, {exit_status, Status}} -> Status
+    after ?WAIT_MS -> fail("~s does not end", [Name])
+    end.
+
+is_running(#{port := Port} = P) ->
+    receive {Port, {exit_status, Status}} ->
+            self() ! {Port, {exit_status, Status}},
+            false
+    after 0 -> filelib:is_dir(io_lib:format("/proc/~b", [maps:get(pid, P)]))
+    end.
+
+%% Whatever this test started.
+kill_all(Test) ->
+    Pids = [P || {_, process, {P, Born}} <- ets:lookup(it_processes, Test),
+                 Born =/= gone, born(P) =:= Born],
+    ets:match_delete(it_processes, {Test, process, '_'}),
+    Pids =:= [] orelse
+        os:cmd("kill -KILL" ++ [io_lib:format(" ~b", [P]) || P <- Pids] ++ " 2>/dev/null"),
+    ok.
+
+output(#{out := File}) -> read(File).
+errors(#{err := File}) -> read(File).
+
+read(File) ->
+    case file:read_file(File) of
+        {ok, Text} -> Text;
+        {error, enoent} -> <<>>
+    end.
+
+%% Waits for something on standard error; fails at once if it ends first.
+saw(#{name := Name} = P, Pattern) ->
+    until([Name, " says ", Pattern],
+          fun() ->
+                  Running = is_running(P),
+                  case re:run(errors(P), Pattern, [multiline]) of
+                      {match, _} -> true;
+                      nomatch when Running -> false;
+                      nomatch -> fail("~s ended and had not said '~s':~n~ts",
+                                      [Name, Pattern, errors(P)])
+                  end
+          end).
+
+%% ------------------------------------------------------------ targets ----
+
+target(T) -> target(T, #{}).
+
+%% kind    sample | plain
+%% config  the sample application's settings, as text
+%% args    more arguments of erl
+%% naming  long | short
+%% node    its name, to start one again
+target(#{ebins := [Ours, Sample], path := Path, n := N} = T, Opts) ->
+    Kind = maps:get(kind, Opts, sample),
+    Node = case Opts of
+               #{node := Given} -> Given;
+               _ -> name(maps:get(naming, Opts, long), N)
+           end,
+    {ok, L} = gen_tcp:listen(0, [binary, {packet, 4}, {active, false}, {ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(L),
+    Args = ["-setcookie", ?COOKIE, "-pa", Ours, "-s", "it_stub", "start", integer_to_list(Port)
+            | maps:get(args, Opts, [])],
+    P = start(T, "target", command(Kind, T, Node, Sample, Args, maps:get(config, Opts, "#{}")),
+              [{"PATH", Path}]),
+    S = case gen_tcp:accept(L, ?WAIT_MS) of
+            {ok, Accepted} -> Accepted;
+            {error, Why} -> fail("the target does not come: ~p~n~ts", [Why, errors(P)])
+        end,
+    gen_tcp:close(L),
+    {ok, Hello} = gen_tcp:recv(S, 0, ?WAIT_MS),
+    {hello, #{otp := Otp, node := Name}} = binary_to_term(Hello),
+    equal("the target's name", Node, atom_to_list(Name)),
+    Target = P#{socket => S, otp => Otp, node => Node},
+    case Kind of
+        sample ->
+            until("the sample application is ready",
+                  fun() -> re:run(output(P), "^ready", [multiline]) =/= nomatch end),
+            Target#{http => call(Target, sample_app, port, [])};
+        plain -> Target
+    end.
+
+name(long, N) -> lists:flatten(io_lib:format("it~s_~b@127.0.0.1", [os:getpid(), N]));
+name(short, N) ->
+    {ok, Host} = inet:gethostname(),
+    lists:flatten(io_lib:format("it~s_~b@~s", [os:getpid(), N, Host])).
+
+command(sample, _, Node, Sample, Args, Config) ->
+    ["test/sample_app/run", Node, Sample, "0", "-sample_app", "config", Config | Args];
+command(plain, _, Node, Sample, Args, _) ->
+    Flag = case string:find(Node, ".") of nomatch -> "-sname"; _ -> "-name" end,
+    ["erl", "-noinput", "-pa", Sample, Flag, Node | Args].
+
+stop_target(#{socket := S} = P) ->
+    gen_tcp:close(S),
+    kill(P).
+
+otp(#{otp := Otp}) -> Otp.
+
+do(#{socket := S}, What) ->
+    ok = gen_tcp:send(S, term_to_binary(What)),
+    case gen_tcp:recv(S, 0, 60000) of
+        {ok, Bytes} ->
+            case binary_to_term(Bytes) of
+                {ok, Result} -> Result;
+                {raised, Why} -> fail("in the target: ~p", [Why])
+            end;
+        {error, Why} -> fail("the target does not answer: ~p", [Why])
+    end.
+
+call(Target, M, F, A) ->
+    do(Target, {M, F, A}).
+
+snapshot(Target) ->
+    call(Target, it_stub, snapshot, []).
+
+%% A snapshot that stays the same: what comes and goes at a start has gone.
+settled(Target) ->
+    Before = snapshot(Target),
+    receive after 100 -> ok end,
+    case snapshot(Target) of
+        Before -> Before;
+        _ -> settled(Target)
+    end.
+
+%% Everything is as it was, within 5 s.
+audit(Target, Before) ->
+    audit(Target, Before, []).
+
+audit(Target, Before0, Without) ->
+    Before = maps:without(Without, Before0),
+    Deadline = erlang:monotonic_time(millisecond) + ?CLEAN_MS,
+    audit_before(Deadline, Target, Before, Without).
+
+audit_before(Deadline, Target, Before, Without) ->
+    case maps:without(Without, snapshot(Target)) of
+        Before -> ok;
+        After ->
+            case erlang:monotonic_time(millisecond) > Deadline of
+                true ->
+                    fail("the target is not as it was:~n~ts",
+                         [[io_lib:format("  ~p was ~0tp~n  ~*s  is ~0tp~n",
+                                         [K, lost(V, W), length(atom_to_list(K)), "", lost(W, V)])
+                           || {K, V} <- maps:to_list(Before), W <- [maps:get(K, After)], V =/= W]]);
+                false ->
+                    receive after ?POLL_MS -> ok end,
+                    audit_before(Deadline, Target, Before, Without)
+            end
+    end.
+
+lost(A, B) when is_list(A), is_list(B) -> A -- B;
+lost(A, _) -> A.
+
+%% Bytes in memory, by the kernel's account.
+rss(#{pid := Pid}) ->
+    {ok, Text} = file:read_file(io_lib:format("/proc/~b/status", [Pid])),
+    {match, [Kb]} = re:run(Text, "VmRSS:\\s+([0-9]+)", [{capture, [1], list}]),
+    list_to_integer(Kb) * 1024.
+
+%% ------------------------------------------------------------- kprofd ----
+
+tiers() -> "test/sample_app/tiers.conf".
+
+kprofd(T, Target) -> kprofd(T, Target, #{}).
+
+%% tiers   text of a tiers.conf, else the sample application's
+%% args    more arguments
+%% db      the database's name in the test's directory
+%% env     more environment
+kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
+    N = atomics:add_get(Last, 1, 1),
+    Name = "kprofd" ++ integer_to_list(N),
+    Tiers = case Opts of
+                #{tiers := Text} -> write(T, "tiers" ++ integer_to_list(N) ++ ".conf", Text);
+                _ -> tiers()
+            end,
+    Db = path(T, maps:get(db, Opts, Name ++ ".db")),
+    Node = case Target of
+               #{node := Given} -> Given;
+               Given -> Given
+           end,
+    Args = ["-target", Node, "-tiers", Tiers, "-db", Db, "-cookie-file", maps:get(cookie, Opts, Cookie),
+            "-verbose" | maps:get(args, Opts, ["-interval", "2s"])],
+    P = start(T, Name, [filename:join(Build, "kprofd") | Args], maps:get(env, Opts, [])),
+    P#{db => Db}.
+
+%% Runs it to its end, and gives its exit status and all it said on standard error.
+run_kprofd(T, Target, Opts) ->
+    P = kprofd(T, Target, Opts),
+    Status = exited(P),
+    {Status, errors(P), P}.
+
+armed(P) ->
+    saw(P, "^kprofd: profiling '").
+
+%% It ends by itself or was told to, with this status.
+ended(P, Status) ->
+    ended(P, Status, "").
+
+ended(P, Status, Pattern) ->
+    Got = exited(P),
+    Got =:= Status orelse
+        fail("~s ended with ~b, not ~b:~n~ts", [maps:get(name, P), Got, Status, errors(P)]),
+    re:run(errors(P), Pattern, [multiline]) =/= nomatch orelse
+        fail("~s did not say '~s':~n~ts", [maps:get(name, P), Pattern, errors(P)]).
+
+terminate(P) ->
+    signal(P, "TERM"),
+    ended(P, 0).
+
+db(#{db := Db}) -> Db.
+
+%% --------------------------------------------------------------- load ----
+
+%% Args: clients, requests or time, and what else test/sample_app/load takes.
+load(#{build := Build} = T, #{http := Port}, Args) ->
+    Ebin = filename:join(Build, "sample_app/ebin"),
+    start(T, "load" ++ integer_to_list(erlang:unique_integer([positive])),
+          ["test/sample_app/load", Ebin, integer_to_list(Port) | Args], []).
+
+%% Waits for its end; gives what it counted.
+loaded(#{port := Port} = P) ->
+    receive
+        {Port, {exit_status, 0}} -> ok;
+        {Port, {exit_status, N}} -> fail("the load ended with ~b: ~ts", [N, errors(P)])
+    end,
+    maps:from_list([{binary_to_atom(K), binary_to_number(V)}
+                    || Word <- string:lexemes(output(P), " \n"), [K, V] <- [string:split(Word, "=")]]).
+
+binary_to_number(B) ->
+    try binary_to_integer(B) catch error:badarg -> binary_to_float(B) end.
+
+%% ----------------------------------------------------------- database ----
+
+%% Rows of texts.
+sql(#{db := Db} = P, Query) ->
+    Out = Db ++ ".query",
+    Errors = Db ++ ".query-errors",
+    Port = open_port({spawn_executable, "/bin/sh"},
+                     [{args, ["-c", "exec sqlite3 -readonly -separator '\x1f' \"$1\" \"$2\" >\"$3\" 2>\"$4\"",
+                              "sh", Db, Query, Out, Errors]}, exit_status]),
+    receive
+        {Port, {exit_status, 0}} ->
+            [string:split(Row, "\x1f", all)
+             || Row <- string:split(read(Out), "\n", all), Row =/= <<>>];
+        {Port, {exit_status, _}} ->
+            fail("~s: ~ts~n~ts", [maps:get(name, P), read(Errors), Query])
+    end.
+
+number(P, Query) ->
+    case sql(P, Query) of
+        [[<<>>]] -> 0;
+        [[N]] -> binary_to_number(N)
+    end.
+
+losses(P) ->
+    maps:from_list([{binary_to_atom(Cause), binary_to_integer(N)}
+                    || [Cause, N] <- sql(P, "select cause, sum(lost) from losses group by cause"
+                                         " having sum(lost) > 0")]).
+
+%% Every call of the entry is accounted for. Gives the calls.
+balance(P) ->
+    Calls = number(P, "select sum(entry_calls) from time_window"),
+    Sampled = number(P, "select sum(sampled) from time_window"),
+    Losses = losses(P),
+    Lost = lists:sum(maps:values(maps:with([sampled_out, dropped_entries, tripped, disconnected, unseen,
+                                            expired, collided, request_cap], Losses))),
+    Calls =:= Sampled + Lost orelse
+        fail("~b entry calls, but ~b sampled and ~b lost: ~0p", [Calls, Sampled, Lost, Losses]),
+    Calls.
+
+%% ------------------------------------------------------ control socket ----
+
+%% {ok | error, Text}
+control(#{db := Db}, Line) ->
+    {ok, S} = gen_tcp:connect({local, Db ++ ".sock"}, 0, [local, binary, {active, false}]),
+    ok = gen_tcp:send(S, [Line, $\n]),
+    Answer = control_answer(S, control_all(S, <<>>)),
+    gen_tcp:close(S),
+    Answer.
+
+control_all(S, Got) ->
+    case gen_tcp:recv(S, 0, ?WAIT_MS) of
+        {ok, More} -> control_all(S, <<Got/binary, More/binary>>);
+        {error, closed} -> Got
+    end.
+
+control_answer(S, Bytes) ->
+    [Head, Rest] = string:split(Bytes, "\n"),
+    [Word, Length] = string:split(Head, " "),
+    N = binary_to_integer(Length),
+    <<Text:N/binary, More/binary>> = Rest,
+    case Word of
+        <<"note">> -> control_answer(S, More);
+        _ -> {binary_to_existing_atom(Word), Text}
+    end.

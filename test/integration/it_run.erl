@@ -1,0 +1,124 @@
+%% it_run - runs the integration tests and says how they went.
+%%
+%%     erl -noinput -pa EBIN -s it_run main -extra BUILD [-root DIR] [-jobs N] [TEST ...]
+%%
+%% BUILD is where kprofd and the sample application were built. With -root the
+%% targets (not kprofd, not the load) run in the Erlang of that root file
+%% system. TEST is a part of a name: only tests that have it run.
+%%
+%% A test is {Name, Seconds, Fun} or {Name, Seconds, alone, Fun}: Fun is called
+%% with a context and passes by returning. Each has a process, a directory and
+%% node names of its own; whatever it started is killed when it ends, in
+%% whichever way. Tests run JOBS at a time, those marked `alone` by themselves
+%% at the end.
+-module(it_run).
+
+-export([main/0]).
+
+-define(MODULES, [attach_tests, error_tests, usage_tests, outcome_tests,
+                  overload_tests, footprint_tests, figure_tests]).
+
+main() ->
+    Code = try run(options(init:get_plain_arguments(), #{root => none, jobs => 3, only => []}))
+           catch Class:Reason:Stack ->
+                   io:format("the runner failed: ~p:~0p~n~p~n", [Class, Reason, Stack]),
+                   3
+           end,
+    halt(Code).
+
+options(["-root", Dir | More], O) -> options(More, O#{root := filename:absname(Dir)});
+options(["-jobs", N | More], O) -> options(More, O#{jobs := list_to_integer(N)});
+options([Build | More], O) when not is_map_key(build, O) ->
+    options(More, O#{build => Build});
+options(More, O) -> O#{only := More}.
+
+run(O) ->
+    process_flag(trap_exit, true),
+    ets:new(it_processes, [named_table, public, bag]),
+    Env = it:prepare(O),
+    Tests = [T || M <- ?MODULES, code:ensure_loaded(M) =:= {module, M}, T0 <- M:tests(), T <- [full(M, T0)],
+                  wanted(element(1, T), maps:get(only, O))],
+    {Alone, Together} = lists:partition(fun({_, _, How, _}) -> How =:= alone end, Tests),
+    Start = now_s(),
+    Results = try
+                  together(Together, maps:get(jobs, O), Env, #{}, []) ++
+                      together(Alone, 1, Env, #{}, [])
+              after
+                  it:tidy(Env)
+              end,
+    Count = fun(What) -> length([R || R <- Results, R =:= What]) end,
+    io:format("~.1f s~n", [now_s() - Start]),
+    Skipped = case Count(skipped) of 0 -> ""; N -> io_lib:format(", ~b skipped", [N]) end,
+    io:format("~b passed, ~b failed~s~n", [Count(passed), Count(failed), Skipped]),
+    case Count(failed) of
+        0 when Tests =/= [] -> 0;
+        _ -> 1
+    end.
+
+full(M, {Name, Seconds, Fun}) -> full(M, {Name, Seconds, together, Fun});
+full(M, {Name, Seconds, How, Fun}) ->
+    Area = hd(string:split(atom_to_list(M), "_")),
+    {lists:flatten([Area, ": ", Name]), Seconds, How, Fun}.
+
+wanted(_, []) -> true;
+wanted(Name, Only) -> lists:any(fun(Part) -> string:find(Name, Part) =/= nomatch end, Only).
+
+now_s() ->
+    erlang:monotonic_time(millisecond) / 1000.
+
+%% Running: process => {monitor, name, start, timer}.
+together([], _, _, Running, Results) when map_size(Running) =:= 0 ->
+    Results;
+together([{Name, Seconds, _, Fun} | More], Jobs, Env, Running, Results)
+  when map_size(Running) < Jobs ->
+    {Pid, _} = spawn_monitor(fun() -> test(Name, Fun, Env) end),
+    Timer = erlang:send_after(Seconds * 1000, self(), {late, Pid, Seconds}),
+    together(More, Jobs, Env, Running#{Pid => {Name, now_s(), Timer}}, Results);
+together(Tests, Jobs, Env, Running, Results) ->
+    receive
+        {late, Pid, Seconds} when is_map_key(Pid, Running) ->
+            Where = case process_info(Pid, current_stacktrace) of
+                        {_, Stack} -> Stack;
+                        undefined -> []
+                    end,
+            exit(Pid, kill),
+            receive {'DOWN', _, process, Pid, _} -> ok end,
+            Result = {failed, io_lib:format("not done after ~b s, in ~p", [Seconds, Where])},
+            together(Tests, Jobs, Env, maps:remove(Pid, Running),
+                     [ended(Pid, Result, Running) | Results]);
+        {'DOWN', _, process, Pid, Reason} when is_map_key(Pid, Running) ->
+            Result = case Reason of
+                         {it, R} -> R;
+                         _ -> {failed, io_lib:format("~p", [Reason])}
+                     end,
+            together(Tests, Jobs, Env, maps:remove(Pid, Running),
+                     [ended(Pid, Result, Running) | Results]);
+        _ ->
+            together(Tests, Jobs, Env, Running, Results)
+    end.
+
+test(Name, Fun, Env) ->
+    T = it:context(Name, Env),
+    try Fun(T) of
+        {skipped, Why} -> exit({it, {skipped, Why}});
+        {note, Text} -> exit({it, {passed, Text}});
+        _ -> exit({it, {passed, ""}})
+    catch
+        throw:{check, Text} -> exit({it, {failed, [Text, it:evidence(T)]}});
+        exit:{it, _} = R -> exit(R);
+        Class:Reason:Stack ->
+            exit({it, {failed, [io_lib:format("~p: ~p~n~p", [Class, Reason, Stack]),
+                                it:evidence(T)]}})
+    end.
+
+ended(Pid, {Result, Text}, Running) ->
+    {Name, Start, Timer} = maps:get(Pid, Running),
+    erlang:cancel_timer(Timer),
+    it:kill_all(Pid),
+    Word = case Result of passed -> "ok  "; failed -> "FAIL"; skipped -> "skip" end,
+    io:format("~s ~5.1f s  ~s~n", [Word, now_s() - Start, Name]),
+    case string:trim(unicode:characters_to_list(Text)) of
+        "" -> ok;
+        Detail -> [io:format("       ~ts~n", [L]) || L <- string:split(Detail, "\n", all)]
+    end,
+    Result.

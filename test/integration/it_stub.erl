@@ -1,0 +1,129 @@
+%% it_stub - a test's hands and eyes inside the target.
+%%
+%% It connects to the test runner over TCP, not over the distribution, so that
+%% looking does not disturb what is looked at; and the node halts when that
+%% connection goes, so that no target outlives its test.
+-module(it_stub).
+
+-export([start/1, snapshot/0, armed/1, ours/0]).
+
+-define(AGENT, kprof_agent).
+
+%% From the command line: -s it_stub start PORT
+start([Port]) ->
+    spawn(fun() ->
+                  {ok, S} = gen_tcp:connect({127, 0, 0, 1}, list_to_integer(atom_to_list(Port)),
+                                            [binary, {packet, 4}, {active, false}]),
+                  hello(S),
+                  serve(S)
+          end).
+
+hello(S) ->
+    send(S, {hello, #{otp => list_to_integer(erlang:system_info(otp_release)),
+                      erts => erlang:system_info(version), node => node(), pid => os:getpid()}}).
+
+%% Each request runs in this process: those it looks for are never its own.
+serve(S) ->
+    case gen_tcp:recv(S, 0) of
+        {ok, Bytes} ->
+            Answer = try {ok, do(binary_to_term(Bytes))}
+                     catch Class:Reason:Stack -> {raised, {Class, Reason, Stack}}
+                     end,
+            send(S, Answer),
+            serve(S);
+        {error, _} ->
+            erlang:halt(0, [{flush, false}])
+    end.
+
+send(S, Term) ->
+    ok = gen_tcp:send(S, term_to_binary(Term)).
+
+do({M, F, A}) -> apply(M, F, A);
+do(Fun) when is_function(Fun, 0) -> Fun().
+
+%% All that a profiler could leave behind, so that two of them can be compared.
+snapshot() ->
+    #{module => code:is_loaded(?AGENT),
+      old_code => erlang:check_old_code(?AGENT),
+      registered => lists:sort(registered()),
+      processes => lists:sort([what(P) || P <- processes(), P =/= self()]),
+      ours => ours(),
+      patterns => patterns(),
+      flags => [{P, F} || P <- processes() ++ erlang:ports(),
+                          (F = trace_flags(P)) =/= none],
+      new_processes => trace_flags(new_processes),
+      new_ports => trace_flags(new_ports),
+      system_tracer => seq_trace:get_system_tracer(),
+      sessions => sessions(),
+      control_word => erlang:system_info(trace_control_word),
+      ets => length(ets:all()),
+      persistent_terms => maps:get(count, persistent_term:info()),
+      environment => [application:get_all_env(A) || A <- [kernel, stdlib, kprof]],
+      logger => {logger:get_primary_config(), logger:get_handler_ids()},
+      nodes => nodes(connected)}.
+
+%% Enough to tell one kind of process from another; pids differ and go.
+what(P) ->
+    case process_info(P, [registered_name, initial_call, dictionary, priority]) of
+        undefined -> gone;
+        [{_, Name}, {_, Init}, {_, Dict}, {_, Priority}] ->
+            {Name, proplists:get_value('$initial_call', Dict, Init), Priority}
+    end.
+
+%% Processes that run the agent's code or were started by it.
+ours() ->
+    [{P, Info} || P <- processes(), P =/= self(),
+                  Info <- [process_info(P, [initial_call, current_stacktrace])],
+                  is_ours(Info)].
+
+is_ours(undefined) -> false;
+is_ours([{_, Init}, {_, Stack}]) ->
+    Mods = [element(1, Init) | [M || {M, _, _, _} <- Stack]],
+    lists:member(?AGENT, Mods) orelse lists:member(erl_eval, Mods).
+
+%% Every function of every loaded module that is traced or counted by anybody
+%% outside sessions. (Not `all` and not `call_time`: these stop all schedulers.)
+patterns() ->
+    [{M, F, A} || {M, _} <- code:all_loaded(), erlang:module_loaded(M),
+                  {F, A} <- functions(M), is_armed({M, F, A})].
+
+functions(M) ->
+    try M:module_info(functions) catch error:_ -> [] end.
+
+is_armed(MFA) ->
+    lists:any(fun(Key) ->
+                      {Key, V} = erlang:trace_info(MFA, Key),
+                      V =/= false andalso V =/= undefined
+              end, [traced, meta, call_count]).
+
+%% What these functions are armed with, by anybody, in sessions too.
+armed(MFAs) ->
+    [{MFA, Session, Key, V}
+     || MFA <- MFAs, Session <- [legacy | [S || {S, _} <- live_sessions()]],
+        {Key, V} <- info(Session, MFA), V =/= false, V =/= undefined].
+
+info(legacy, MFA) ->
+    [erlang:trace_info(MFA, K) || K <- [traced, meta, call_count]];
+info(Session, MFA) ->
+    [trace:info(Session, MFA, K) || K <- [traced, call_count]].
+
+trace_flags(What) ->
+    case {erlang:trace_info(What, flags), erlang:trace_info(What, tracer)} of
+        {{flags, []}, {tracer, []}} -> none;
+        {undefined, _} -> none;
+        {_, undefined} -> none;
+        {{flags, Flags}, {tracer, Tracer}} -> {Flags, Tracer}
+    end.
+
+sessions() ->
+    lists:sort([Name || {_, Name} <- live_sessions()]).
+
+live_sessions() ->
+    _ = code:ensure_loaded(trace),
+    case erlang:function_exported(trace, session_info, 1) of
+        true -> [{S, name(S)} || S <- trace:session_info(all), name(S) =/= default];
+        false -> []
+    end.
+
+name({legacy, Name}) -> Name;
+name({Name, _}) -> Name.
