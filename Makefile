@@ -93,8 +93,8 @@ $(B)/test/%: test/unit/%.c $(LIB)
 # These need more than the pure library.
 $(B)/test/test_store: $(call obj,$(STORE))
 $(B)/test/test_store: UNIT_LIBS = -lsqlite3
-$(B)/test/test_report: $(call obj,$(STORE) $(REPORT))
-$(B)/test/test_report: UNIT_LIBS = -lsqlite3
+$(B)/test/test_report $(B)/test/test_text: $(call obj,$(STORE) $(REPORT))
+$(B)/test/test_report $(B)/test/test_text: UNIT_LIBS = -lsqlite3
 $(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
 
 .PHONY: unit
@@ -164,6 +164,19 @@ $(SAMPLE)/sample_app.app: $(wildcard test/sample_app/src/*)
 .PHONY: sample
 sample: $(SAMPLE)/sample_app.app
 
+# The client on a database made for it, against sqlite3's own figures.
+$(B)/test/mkdb: test/support/mkdb.c $(call obj,$(STORE)) $(LIB)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lsqlite3 -lm
+
+$(B)/test/one_answer: test/support/one_answer.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $<
+
+.PHONY: client-test
+client-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer
+	sh test/integration/client_test.sh $(B)
+
 # Prints the match specs that kprofd arms, for test/integration/spec_check.erl.
 $(B)/test/specdump: test/support/specdump.c $(LIB)
 	@mkdir -p $(@D)
@@ -220,6 +233,7 @@ test: setup
 check: all
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory SAN=1 unit
+	@$(MAKE) --no-print-directory SAN=1 client-test
 	@$(MAKE) --no-print-directory fuzz-replay
 	@$(MAKE) --no-print-directory fuzz-short
 	@$(MAKE) --no-print-directory spec-check
@@ -246,6 +260,7 @@ help:
 	@echo 'make              build kprofd and kprof below build/'
 	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
+	@echo 'make client-test  kprof on a database made for it'
 	@echo 'make integration  tests against real nodes'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'

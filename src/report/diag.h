@@ -1,3 +1,22 @@
+/*
+ * diag.h - what is wrong with a file, shown where it is wrong:
+ *
+ *	tiers.conf:3:18: error: found 'x', expected a tier name
+ *	  {db, [{db, x y}]}
+ *	             ^
+ */
+#ifndef KP_REPORT_DIAG_H
+#define KP_REPORT_DIAG_H
+
 #include <stdio.h>
+
+#include "kprofd/buf.h"
 #include "kprofd/config.h"
-static inline void diag_print(FILE *f, const char *file, const char *src, size_t n, const struct kp_diags *d) { (void)src;(void)n; for (size_t i=0;i<d->n;i++) fprintf(f,"%s:%u:%u: %s\n",file,d->v[i].pos.line,d->v[i].pos.col,d->v[i].text); }
+
+/* src: the file's n bytes, as they were parsed. */
+void diag_text(struct kp_buf *b, const char *file, const char *src, size_t n,
+    const struct kp_diags *diags);
+void diag_print(FILE *to, const char *file, const char *src, size_t n,
+    const struct kp_diags *diags);
+
+#endif

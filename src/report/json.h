@@ -1,9 +1,46 @@
+/*
+ * json.h - a small JSON writer into a kp_buf.
+ *
+ * Commas and brackets are its business, nesting is bounded, errors stick in
+ * the buffer.  Whatever the texts hold, the result is valid JSON in valid
+ * UTF-8, and safe to print on a terminal.  Inside an object every value has a
+ * key; inside an array the key is NULL.
+ *
+ * Source: RFC 8259.
+ */
+#ifndef KP_REPORT_JSON_H
+#define KP_REPORT_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "kprofd/buf.h"
-#include <stdio.h>
-struct json { struct kp_buf *b; };
-#define json_begin(j,bb) ((j)->b=(bb))
-#define json_object(j,k) (void)(j)
-#define json_string(j,k,v) kp_buf_printf((j)->b,"%s=%s\n",k,v)
-#define json_int(j,k,v) kp_buf_printf((j)->b,"%s=%lld\n",k,(long long)(v))
-#define json_uint(j,k,v) kp_buf_printf((j)->b,"%s=%llu\n",k,(unsigned long long)(v))
-#define json_end(j) (void)(j)
+#include "kprofd/clock.h"
+
+#define JSON_DEPTH_MAX 32
+
+/* Fields are private. */
+struct json {
+	struct kp_buf *b;
+	unsigned depth;
+	uint32_t arrays, started;	/* bit d: of nesting depth d */
+};
+
+void json_begin(struct json *j, struct kp_buf *b);
+void json_object(struct json *j, const char *key);
+void json_array(struct json *j, const char *key);
+/* Closes the innermost object or array. */
+void json_end(struct json *j);
+
+void json_string(struct json *j, const char *key, const char *v);
+void json_string_n(struct json *j, const char *key, const char *v, size_t n);
+void json_int(struct json *j, const char *key, int64_t v);
+void json_uint(struct json *j, const char *key, uint64_t v);
+void json_bool(struct json *j, const char *key, bool v);
+void json_null(struct json *j, const char *key);
+/* Milliseconds, exact to the ns; -1 (there is none) is null. */
+void json_ms(struct json *j, const char *key, kp_dur_ns v);
+/* 2026-11-21T10:00:00.123Z; 0 is null. */
+void json_time(struct json *j, const char *key, kp_wall_ns v);
+
+#endif

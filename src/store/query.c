@@ -15,7 +15,8 @@ kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out)
 	const char **v;
 	struct read rd;
 
-	read_start(&rd, q, "select name from tier where name <> '_total'"
+	read_start(&rd, q, "select name, position is not null from tier"
+	    " where name <> '_total'"
 	    " order by position is null, position, name");
 	while (read_next(&rd)) {
 		v = read_grow(&rd, t.v, t.n, sizeof(*t.v));
@@ -23,6 +24,7 @@ kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out)
 			break;
 		t.v = v;
 		t.v[t.n++] = read_text(&rd, 0);
+		t.current += read_int(&rd, 1) != 0;
 	}
 	err = read_end(&rd);
 	if (err == KP_OK)
@@ -37,6 +39,44 @@ kp_query_tiers_free(struct kp_query_tiers *t)
 {
 	free(t->v);
 	*t = (struct kp_query_tiers){ 0 };
+}
+
+enum kp_err
+kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_nodes *out)
+{
+	struct kp_query_nodes n = { 0 };
+	enum kp_err err;
+	const char **v;
+	struct read rd;
+
+	read_start(&rd, q, "select name from node where id in"
+	    " (select node_id from time_window"
+	    " where start_ns >= ?1 and start_ns < ?2)"
+	    " and (?3 is null or name glob ?3) order by name");
+	read_bind(&rd, r->since);
+	read_bind(&rd, r->until);
+	read_bind_text(&rd, r->node);
+	while (read_next(&rd)) {
+		v = read_grow(&rd, n.v, n.n, sizeof(*n.v));
+		if (v == NULL)
+			break;
+		n.v = v;
+		n.v[n.n++] = read_text(&rd, 0);
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = n;
+	else
+		kp_query_nodes_free(&n);
+	return err;
+}
+
+void
+kp_query_nodes_free(struct kp_query_nodes *n)
+{
+	free(n->v);
+	*n = (struct kp_query_nodes){ 0 };
 }
 
 #define REQUEST_COLUMNS "q.id, q.start_ns, q.total_ns, n.name, i.name," \
@@ -75,11 +115,13 @@ kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
 	    " where q.start_ns >= ?1 and q.start_ns < ?2"
 	    " and (?3 is null or n.name glob ?3)"
 	    " and (?4 is null or i.name = ?4)"
-	    " order by q.total_ns desc, q.id limit ?5");
+	    " and (?5 is null or i.name glob ?5)"
+	    " order by q.total_ns desc, q.id limit ?6");
 	read_bind(&rd, r->since);
 	read_bind(&rd, r->until);
 	read_bind_text(&rd, r->node);
 	read_bind_text(&rd, r->identity);
+	read_bind_text(&rd, r->identity_glob);
 	read_bind(&rd, (int64_t)limit);
 	while (read_next(&rd)) {
 		v = read_grow(&rd, s.v, s.n, sizeof(*s.v));

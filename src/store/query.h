@@ -29,16 +29,28 @@ struct kp_query_range {
 	kp_wall_ns since, until;
 	const char *node;	/* glob such as web@*; NULL: all */
 	const char *identity;	/* exactly this one; NULL: all */
+	const char *identity_glob; /* such as GET*; NULL: all */
 };
 
 /* Names of the tiers, without _total; those of the last tiers.conf first. */
 struct kp_query_tiers {
 	const char **v;
 	size_t n;
+	size_t current;		/* so many, in front, are in the last one */
 };
 
 enum kp_err kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out);
 void kp_query_tiers_free(struct kp_query_tiers *t);
+
+struct kp_query_nodes {
+	const char **v;
+	size_t n;
+};
+
+/* Nodes with windows in the range, by name. */
+enum kp_err kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_nodes *out);
+void kp_query_nodes_free(struct kp_query_nodes *n);
 
 /* What the windows of a range amount to. */
 struct kp_query_sum {
@@ -52,7 +64,7 @@ struct kp_query_sum {
 	size_t ncells;
 };
 
-/* The range's identity restricts the cells, not the windows and losses. */
+/* The range's identities restrict the cells, not the windows and losses. */
 enum kp_err kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *out);
 void kp_query_sum_free(struct kp_query_sum *s);

@@ -178,9 +178,12 @@ merge_cells(struct kp_query *q, const struct kp_query_range *r,
 	read_start(&rd, q, "select " CELL_COLUMNS " from time_window w"
 	    " cross join stat s on s.window_id = w.id" IN_RANGE
 	    " and (?4 is null or s.identity_id ="
-	    " (select id from identity where name = ?4))");
+	    " (select id from identity where name = ?4))"
+	    " and (?5 is null or s.identity_id in"
+	    " (select id from identity where name glob ?5))");
 	bind_range(&rd, r);
 	read_bind_text(&rd, r->identity);
+	read_bind_text(&rd, r->identity_glob);
 	while (read_next(&rd))
 		merge_row(&rd, m);
 	err = read_end(&rd);

@@ -717,6 +717,7 @@ test_sum(void **state)
 	struct kp_query_range r = all;
 	struct kp_store *s = open_store();
 	struct kp_query_tiers names;
+	struct kp_query_nodes nodes;
 	struct kp_query_sum sum;
 	const struct kp_cell *c;
 	kp_wall_ns first, last;
@@ -772,6 +773,20 @@ test_sum(void **state)
 	assert_int_equal(sum.ncells, 2);
 	assert_int_equal(kp_query_cell(&sum, "db", "create")->calls, 9);
 	kp_query_sum_free(&sum);
+	r.identity = NULL;
+	r.identity_glob = "cr*";
+	assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.ncells, 2);
+	kp_query_sum_free(&sum);
+	assert_int_equal(kp_query_nodes(q, &r, &nodes), KP_OK);
+	assert_int_equal(nodes.n, 1);
+	assert_string_equal(nodes.v[0], "a@h");
+	kp_query_nodes_free(&nodes);
+	r.node = NULL;
+	assert_int_equal(kp_query_nodes(q, &r, &nodes), KP_OK);
+	assert_int_equal(nodes.n, 2);
+	assert_string_equal(nodes.v[1], "b@h");
+	kp_query_nodes_free(&nodes);
 	r.since = r.until = 0;
 	assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
 	assert_int_equal(sum.windows + sum.ncells, 0);
@@ -779,6 +794,7 @@ test_sum(void **state)
 
 	assert_int_equal(kp_query_tiers(q, &names), KP_OK);
 	assert_int_equal(names.n, 3);
+	assert_int_equal(names.current, 2);
 	assert_string_equal(names.v[0], "web");
 	assert_string_equal(names.v[2], "gone");
 	kp_query_tiers_free(&names);

@@ -1,0 +1,62 @@
+/*
+ * clear_tokens.c - kprof clear-tokens: takes every sequential trace token on
+ * a node away, through the daemon or, with -target, without one.
+ */
+#include <stdio.h>
+
+#include "kprof.h"
+#include "target/once.h"
+
+static int
+clear_on(const char *target, const char *name, const char *cookie_file)
+{
+	char why[1024] = "";
+
+	if (target_clear_tokens(target, name, cookie_file, why,
+	    sizeof(why)) != KP_OK) {
+		say("%s", why);
+		return EXIT_FAILED;
+	}
+	printf("tokens cleared on %s\n", target);
+	return EXIT_DONE;
+}
+
+int
+cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
+{
+	const char *target = NULL, *name = NULL, *cookie_file = NULL;
+	struct place p = { .db = DB_DEFAULT };
+	const struct opt opts[] = {
+		OPT_DB(p),
+		OPT_CONTROL(p),
+		{ "target", "NODE", "do it right on this node, without a "
+		    "daemon", OPT_TEXT, &target, NULL },
+		{ "name", "NAME", "with -target: our node name", OPT_TEXT,
+		    &name, NULL },
+		{ "cookie-file", "FILE", "with -target: where the cookie is",
+		    OPT_TEXT, &cookie_file, NULL },
+	};
+	struct kp_buf answer;
+	char why[1024];
+	int st;
+
+	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
+	    NULL);
+	if (st != OPTS_GO_ON)
+		return st;
+	if (target != NULL)
+		return clear_on(target, name, cookie_file);
+	if (name != NULL || cookie_file != NULL)
+		return opts_wrong(cmd, "-%s goes with -target NODE",
+		    name != NULL ? "name" : "cookie-file");
+	kp_buf_init(&answer, OUTPUT_MAX);
+	if (ask(&p, cmd->name, &answer, why, sizeof(why)) != KP_OK) {
+		say("%s; -target NODE does it without a daemon", why);
+		st = EXIT_FAILED;
+	} else {
+		printf("tokens cleared\n");
+		st = EXIT_DONE;
+	}
+	kp_buf_free(&answer);
+	return st;
+}

@@ -1,0 +1,78 @@
+/*
+ * kprof.h - the client's commands, and the little that they share.
+ *
+ * A command returns its exit status.  It writes its whole output into a
+ * kp_buf and shows it at the end: a failure half way prints no half table.
+ */
+#ifndef KP_KPROF_KPROF_H
+#define KP_KPROF_KPROF_H
+
+#include "kprofd/buf.h"
+#include "opts.h"
+#include "report/report.h"
+#include "store/query.h"
+
+#define OUTPUT_MAX (256u << 20)		/* bytes of one command's output */
+
+int cmd_check(const struct cmd *cmd, int argc, char **argv);
+int cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv);
+int cmd_report(const struct cmd *cmd, int argc, char **argv);
+int cmd_slow(const struct cmd *cmd, int argc, char **argv);
+int cmd_status(const struct cmd *cmd, int argc, char **argv);
+/* dump, pause, resume: what the daemon does and answers */
+int cmd_tell(const struct cmd *cmd, int argc, char **argv);
+int cmd_tree(const struct cmd *cmd, int argc, char **argv);
+
+/* Where database and daemon are. */
+struct place {
+	const char *db;
+	const char *control;	/* NULL: the database's path + .sock */
+};
+
+#define DB_DEFAULT "kprofd.db"
+#define OPT_DB(place) \
+	{ "db", "FILE", "the database (default " DB_DEFAULT ")", OPT_TEXT, \
+	    &(place).db, NULL }
+#define OPT_CONTROL(place) \
+	{ "control", "SOCKET", "the daemon's socket (default: the " \
+	    "database's path + .sock)", OPT_TEXT, &(place).control, NULL }
+#define OPTS_RANGE(r) \
+	{ "since", "TIME", "from there on: 30m (ago), 2026-11-21T10:00, " \
+	    "...Z", OPT_WHEN, &(r).since, NULL }, \
+	{ "until", "TIME", "up to there", OPT_WHEN, &(r).until, NULL }, \
+	{ "node", "GLOB", "only these nodes: 'web@*'", OPT_TEXT, \
+	    &(r).node, NULL }, \
+	{ "identity", "GLOB", "only these identities: 'GET *'", OPT_TEXT, \
+	    &(r).identity_glob, NULL }
+#define OPT_JSON(flag) \
+	{ "json", NULL, "print JSON", OPT_FLAG, &(flag), NULL }
+
+/* "kprof: ..." on stderr, cleaned of what a terminal would obey. */
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Opens the database, or says why not. */
+enum kp_err open_db(struct kp_query **q, const struct place *p);
+/* Says why a query failed; returns EXIT_FAILED. */
+int query_failed(const struct kp_query *q, enum kp_err err);
+/* Is the range one?  If not, says so and returns EXIT_USAGE. */
+int range_check(const struct cmd *cmd, const struct kp_query_range *r);
+
+/* Columns of the terminal ($COLUMNS goes first); 0 when it is none. */
+unsigned screen_width(void);
+/* Writes to stdout and frees b; returns the exit status. */
+int show(struct kp_buf *b);
+
+/*
+ * Asks the daemon.  KP_OK: its answer is in `answer`; KP_ESTATE: it refused,
+ * `why` holds its words; else it was not reached or not understood, and
+ * `why` says how.  Its notes go to stderr as they come.
+ */
+enum kp_err ask(const struct place *p, const char *command,
+    struct kp_buf *answer, char *why, size_t n);
+
+/* explain.c: why a report is empty, and what to do. */
+enum kp_err explain_empty(struct kp_buf *b, struct kp_query *q,
+    const char *db, const struct kp_query_range *range,
+    const struct report *r);
+
+#endif

@@ -1,0 +1,91 @@
+/* main.c - kprof: which command, and its exit status. */
+#include <stdio.h>
+#include <string.h>
+
+#include "kprof.h"
+
+static const struct cmd cmds[] = {
+	{ "status", NULL, "show how the daemon is doing",
+	    "When no daemon answers: what its database says.",
+	    "kprof status -db /var/lib/kprofd/kprofd.db", cmd_status },
+	{ "report", NULL, "show where the time of requests goes, by tier and "
+	    "identity", "A range is made of whole windows: those that start "
+	    "in it.",
+	    "kprof report -since 30m -identity 'GET *' -percentiles",
+	    cmd_report },
+	{ "slow", NULL, "list slow requests", "",
+	    "kprof slow -since 2026-11-21T10:00 -n 5", cmd_slow },
+	{ "tree", "ID", "show the calls of one slow request",
+	    "kprof slow lists the IDs.", "kprof tree 42", cmd_tree },
+	{ "dump", NULL, "write the running window to the database now", "",
+	    "kprof dump && kprof report -since 1m", cmd_tell },
+	{ "pause", NULL, "stop measuring; the daemon stays attached", "",
+	    "kprof pause", cmd_tell },
+	{ "resume", NULL, "measure again after a pause or a trip", "",
+	    "kprof resume", cmd_tell },
+	{ "check", "FILE", "check a tiers.conf", "FILE - is standard input.",
+	    "kprof check tiers.conf", cmd_check },
+	{ "clear-tokens", NULL, "take all sequential trace tokens on the "
+	    "target away", "Also those that others set (seq_trace): for when "
+	    "stale tokens are counted.",
+	    "kprof clear-tokens -target app@host", cmd_clear_tokens },
+};
+#define NCMDS (sizeof(cmds) / sizeof(cmds[0]))
+
+static void
+help(FILE *to)
+{
+	fprintf(to, "usage: kprof COMMAND [options]\n\n");
+	for (size_t i = 0; i < NCMDS; i++)
+		fprintf(to, "  %s%s%-*s %s\n", cmds[i].name,
+		    cmds[i].arg != NULL ? " " : "",
+		    (int)(14 - strlen(cmds[i].name) -
+		    (cmds[i].arg != NULL)),
+		    cmds[i].arg != NULL ? cmds[i].arg : "", cmds[i].help);
+	fprintf(to, "\nkprof COMMAND -h shows its options and an example; "
+	    "kprof -version, the version.\n");
+}
+
+static bool
+is_option(const char *arg, const char *name)
+{
+	return arg[0] == '-' && strcmp(arg + (arg[1] == '-' ? 2 : 1),
+	    name) == 0;
+}
+
+static int
+unknown(const char *name)
+{
+	const char *near = near_name(name, &cmds[0].name, NCMDS,
+	    sizeof(cmds[0]));
+
+	if (near != NULL)
+		say("unknown command '%s': did you mean '%s'? (see kprof -h)",
+		    name, near);
+	else
+		say("unknown command '%s' (see kprof -h)", name);
+	return EXIT_USAGE;
+}
+
+int
+main(int argc, char **argv)
+{
+	if (argc < 2) {
+		help(stderr);
+		return EXIT_USAGE;
+	}
+	if (is_option(argv[1], "h") || is_option(argv[1], "help") ||
+	    strcmp(argv[1], "help") == 0) {
+		help(stdout);
+		return EXIT_DONE;
+	}
+	if (is_option(argv[1], "version")) {
+		printf("kprof %s\n", KP_VERSION);
+		return EXIT_DONE;
+	}
+	for (size_t i = 0; i < NCMDS; i++) {
+		if (strcmp(argv[1], cmds[i].name) == 0)
+			return cmds[i].run(&cmds[i], argc - 1, argv + 1);
+	}
+	return unknown(argv[1]);
+}

@@ -1,0 +1,256 @@
+/*
+ * status.c - kprof status: how the daemon is doing; when none answers, what
+ * its database says.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kprof.h"
+#include "kprofd/clock.h"
+#include "report/grid.h"
+#include "report/json.h"
+#include "report/text.h"
+#include "report/when.h"
+
+#define RUNS 5
+#define EVENTS 10
+
+/* What a database says of itself. */
+struct facts {
+	const char *path;
+	kp_wall_ns first, last;		/* of all windows; 0: none */
+	struct kp_query_sum window;	/* the last */
+	struct kp_query_runs runs;
+	struct kp_query_events events;
+};
+
+static void
+facts_free(struct facts *f)
+{
+	kp_query_sum_free(&f->window);
+	kp_query_runs_free(&f->runs);
+	kp_query_events_free(&f->events);
+}
+
+static enum kp_err
+facts_read(struct facts *f, struct kp_query *q)
+{
+	struct kp_query_range r = { .until = INT64_MAX };
+	enum kp_err err;
+
+	err = kp_query_span(q, &f->first, &f->last);
+	if (err == KP_OK)
+		err = kp_query_runs(q, RUNS, &f->runs);
+	if (err == KP_OK)
+		err = kp_query_events(q, &r, EVENTS, &f->events);
+	if (err == KP_OK && f->last != 0) {
+		/* windows are as long as the last run's interval said */
+		r.since = f->last - (f->runs.n > 0 ? f->runs.v[0].interval :
+		    10 * KP_NS_PER_S);
+		err = kp_query_sum(q, &r, &f->window);
+	}
+	return err;
+}
+
+static const char *
+state_text(enum kp_run_state s)
+{
+	static const char *const names[] = {
+		[KP_RUN_RUNNING] = "no end noted",
+		[KP_RUN_CLEAN] = "ended well",
+		[KP_RUN_UNCLEAN] = "did not end well",
+	};
+
+	return names[s];
+}
+
+static void
+put_windows(struct kp_buf *b, const struct facts *f)
+{
+	char ago[TEXT_MAX], n[TEXT_MAX];
+
+	if (f->last == 0) {
+		kp_buf_str(b, "windows     none yet\n");
+		return;
+	}
+	kp_buf_str(b, "windows     ");
+	when_put_range(b, f->first, f->last);
+	kp_buf_printf(b, "\nlast window ended %s ago: %s requests measured, ",
+	    text_span(ago, kp_wall_now() - f->last),
+	    text_count(n, f->window.sampled));
+	kp_buf_printf(b, "%s entry calls counted\n",
+	    text_count(n, f->window.entry_calls));
+}
+
+static void
+put_runs(struct kp_buf *b, const struct kp_query_runs *runs)
+{
+	char text[WHEN_MAX > TEXT_MAX ? WHEN_MAX : TEXT_MAX];
+	const struct kp_query_run *r;
+	struct grid g;
+
+	grid_init(&g);
+	grid_col(&g, "run", GRID_RIGHT);
+	grid_col(&g, "started", GRID_LEFT);
+	grid_col(&g, "ended", GRID_LEFT);
+	grid_col(&g, "state", GRID_LEFT);
+	grid_col(&g, "version", GRID_LEFT);
+	for (size_t i = 0; i < runs->n; i++) {
+		r = &runs->v[i];
+		snprintf(text, sizeof(text), "%" PRId64, r->id);
+		grid_cell(&g, text);
+		grid_cell(&g, when_local(text, r->started));
+		grid_cell(&g, r->ended != 0 ? when_local(text, r->ended) :
+		    "-");
+		grid_cell(&g, state_text(r->state));
+		grid_cell(&g, r->version);
+	}
+	kp_buf_u8(b, '\n');
+	grid_write(&g, 0, b);
+	grid_free(&g);
+}
+
+static void
+put_events(struct kp_buf *b, const struct kp_query_events *events)
+{
+	const struct kp_query_event *e;
+	char text[WHEN_MAX];
+	struct grid g;
+
+	if (events->n == 0)
+		return;
+	grid_init(&g);
+	grid_col(&g, "time", GRID_LEFT);
+	grid_col(&g, "node", GRID_LEFT);
+	grid_col(&g, "event", GRID_LEFT);
+	grid_col(&g, "", GRID_LEFT);
+	for (size_t i = 0; i < events->n; i++) {
+		e = &events->v[i];
+		grid_cell(&g, when_local(text, e->at));
+		grid_cell(&g, e->node[0] != '\0' ? e->node : "-");
+		grid_cell(&g, e->kind);
+		grid_cell(&g, e->text);
+	}
+	kp_buf_u8(b, '\n');
+	grid_write(&g, 0, b);
+	grid_free(&g);
+}
+
+static void
+put_plain(struct kp_buf *b, const struct facts *f, const char *why)
+{
+	kp_buf_str(b, "kprofd      does not answer: ");
+	text_put(b, why);
+	kp_buf_str(b, "\ndatabase    ");
+	text_put(b, f->path);
+	kp_buf_u8(b, '\n');
+	put_windows(b, f);
+	put_runs(b, &f->runs);
+	put_events(b, &f->events);
+}
+
+static void
+json_runs(struct json *j, const struct kp_query_runs *runs)
+{
+	json_array(j, "runs");
+	for (size_t i = 0; i < runs->n; i++) {
+		json_object(j, NULL);
+		json_int(j, "run", runs->v[i].id);
+		json_time(j, "started", runs->v[i].started);
+		json_time(j, "ended", runs->v[i].ended);
+		json_string(j, "state", state_text(runs->v[i].state));
+		json_string(j, "version", runs->v[i].version);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+static void
+put_json(struct kp_buf *b, const struct facts *f, const char *why)
+{
+	const struct kp_query_event *e;
+	struct json j;
+
+	json_begin(&j, b);
+	json_object(&j, NULL);
+	json_null(&j, "kprofd");
+	json_string(&j, "why", why);
+	json_string(&j, "database", f->path);
+	json_time(&j, "first_window", f->first);
+	json_time(&j, "last_window", f->last);
+	json_uint(&j, "last_sampled", f->window.sampled);
+	json_uint(&j, "last_entry_calls", f->window.entry_calls);
+	json_runs(&j, &f->runs);
+	json_array(&j, "events");
+	for (size_t i = 0; i < f->events.n; i++) {
+		e = &f->events.v[i];
+		json_object(&j, NULL);
+		json_time(&j, "at", e->at);
+		json_string(&j, "node", e->node);
+		json_string(&j, "kind", e->kind);
+		json_string(&j, "text", e->text);
+		json_end(&j);
+	}
+	json_end(&j);
+	json_end(&j);
+	kp_buf_u8(b, '\n');
+}
+
+static int
+from_db(const struct place *p, const char *why, bool json)
+{
+	struct facts f = { .path = p->db };
+	struct kp_query *q;
+	struct kp_buf b;
+	enum kp_err err;
+	int st;
+
+	if (open_db(&q, p) != KP_OK) {
+		say("%s", why);
+		return EXIT_FAILED;
+	}
+	err = facts_read(&f, q);
+	if (err == KP_OK) {
+		kp_buf_init(&b, OUTPUT_MAX);
+		if (json)
+			put_json(&b, &f, why);
+		else
+			put_plain(&b, &f, why);
+		st = show(&b);
+	} else {
+		st = query_failed(q, err);
+	}
+	facts_free(&f);
+	kp_query_close(q);
+	return st;
+}
+
+int
+cmd_status(const struct cmd *cmd, int argc, char **argv)
+{
+	struct place p = { .db = DB_DEFAULT };
+	bool json = false;
+	const struct opt opts[] = { OPT_JSON(json), OPT_DB(p), OPT_CONTROL(p) };
+	struct kp_buf answer, clean;
+	char why[1024];
+	enum kp_err err;
+	int st;
+
+	st = opts_parse(cmd, opts, 3, argc, argv, NULL);
+	if (st != OPTS_GO_ON)
+		return st;
+	kp_buf_init(&answer, OUTPUT_MAX);
+	err = ask(&p, json ? "status json" : "status", &answer, why,
+	    sizeof(why));
+	if (err == KP_OK && json)
+		return show(&answer);
+	if (err != KP_OK) {
+		kp_buf_free(&answer);
+		return from_db(&p, why, json);
+	}
+	kp_buf_init(&clean, OUTPUT_MAX);
+	text_put_lines(&clean, (const char *)answer.p, answer.len);
+	kp_buf_free(&answer);
+	return show(&clean);
+}

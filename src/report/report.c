@@ -1,0 +1,375 @@
+/*
+ * report.c - builds a report from merged cells, and sorts it.
+ *
+ * Cells come in any order; identities are found by bisection, tiers by the
+ * few there are.  Percentiles are taken here, so that a report outlives the
+ * histograms it came from.
+ */
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "source.h"
+
+const char report_whats[] = "busy,self,total,calls,async";
+
+void
+report_free(struct report *r)
+{
+	if (r == NULL)
+		return;
+	for (size_t i = 0; i < r->nrows; i++) {
+		free(r->rows[i].identity);
+		free(r->rows[i].cells);
+	}
+	for (size_t i = 0; i < r->nnodes; i++)
+		free(r->nodes[i]);
+	for (size_t i = 0; i < r->ntiers; i++)
+		free(r->tiers[i]);
+	free(r->rows);
+	free(r->nodes);
+	free(r->tiers);
+	free(r);
+}
+
+bool
+report_empty(const struct report *r)
+{
+	const struct report_row *all = &r->rows[0];
+
+	for (size_t t = 0; t <= r->ntiers; t++) {
+		if (all->cells[t].calls > 0 || all->cells[t].async_calls > 0)
+			return false;
+	}
+	return all->cells[0].requests == 0;
+}
+
+/* Copies n texts; *count says how many there are, also on error. */
+static enum kp_err
+copy_texts(char ***to, size_t *count, const char *const *from, size_t n)
+{
+	*to = calloc(n > 0 ? n : 1, sizeof(**to));
+	if (*to == NULL)
+		return KP_ENOMEM;
+	for (; *count < n; (*count)++) {
+		(*to)[*count] = strdup(from[*count]);
+		if ((*to)[*count] == NULL)
+			return KP_ENOMEM;
+	}
+	return KP_OK;
+}
+
+static int
+text_cmp(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool
+is_total(const char *name)
+{
+	return strcmp(name, "_total") == 0;
+}
+
+static bool
+wanted(const struct report_source *s, const char *identity)
+{
+	return !is_total(identity) && (s->identity == NULL ||
+	    fnmatch(s->identity, identity, 0) == 0);
+}
+
+/* Every identity that is wanted, once, sorted; to be freed. */
+static enum kp_err
+identities(const struct report_source *s, const char ***out, size_t *count)
+{
+	const char **v = calloc(s->ncells > 0 ? s->ncells : 1, sizeof(*v));
+	size_t n = 0, kept = 0;
+
+	if (v == NULL)
+		return KP_ENOMEM;
+	for (size_t i = 0; i < s->ncells; i++) {
+		if (wanted(s, s->cells[i].identity))
+			v[n++] = s->cells[i].identity;
+	}
+	qsort(v, n, sizeof(*v), text_cmp);
+	for (size_t i = 0; i < n; i++) {
+		if (kept == 0 || strcmp(v[kept - 1], v[i]) != 0)
+			v[kept++] = v[i];
+	}
+	*out = v;
+	*count = kept;
+	return kept >= REPORT_ROWS_MAX ? KP_ELIMIT : KP_OK;
+}
+
+static enum kp_err
+make_rows(struct report *r, const char *const *names, size_t n)
+{
+	struct report_row *row;
+
+	r->rows = calloc(n + 1, sizeof(*r->rows));
+	if (r->rows == NULL)
+		return KP_ENOMEM;
+	for (; r->nrows <= n; r->nrows++) {
+		row = &r->rows[r->nrows];
+		row->identity = strdup(r->nrows == 0 ? "_total" :
+		    names[r->nrows - 1]);
+		row->cells = calloc(r->ntiers + 1, sizeof(*row->cells));
+		if (row->identity == NULL || row->cells == NULL) {
+			r->nrows++;
+			return KP_ENOMEM;
+		}
+		for (size_t t = 0; t <= r->ntiers; t++)
+			row->cells[t].mean = row->cells[t].min =
+			    row->cells[t].p50 = row->cells[t].p90 =
+			    row->cells[t].p95 = row->cells[t].p99 =
+			    row->cells[t].max = -1;
+	}
+	return KP_OK;
+}
+
+/* A bucket's middle may lie outside of what was seen; the answer may not. */
+static kp_dur_ns
+quantile(const struct kp_cell *c, double q)
+{
+	kp_dur_ns p = kp_hist_quantile(&c->hist, q);
+
+	if (p < c->min)
+		return c->min;
+	return p > c->max ? c->max : p;
+}
+
+static void
+take_cell(struct report_cell *to, const struct kp_cell *c)
+{
+	to->requests = c->w_requests;
+	to->calls = c->w_calls;
+	to->raised = c->w_raised;
+	to->unfinished = c->w_unfinished;
+	to->ambiguous = c->w_ambiguous;
+	to->async_calls = c->w_async_calls;
+	to->timed = c->w_timed;
+	to->sampled_requests = c->requests;
+	to->sampled_calls = c->calls;
+	to->total = c->w_total;
+	to->self = c->w_self;
+	to->busy = c->w_busy;
+	to->async = c->w_async;
+	if (c->w_timed == 0)
+		return;
+	to->mean = c->w_total / (int64_t)c->w_timed;
+	to->min = c->min;
+	to->max = c->max;
+	if (c->hist.count == 0)
+		return;
+	to->p50 = quantile(c, 0.50);
+	to->p90 = quantile(c, 0.90);
+	to->p95 = quantile(c, 0.95);
+	to->p99 = quantile(c, 0.99);
+}
+
+/* 0 for the request itself, ntiers + 1 for a tier that is not ours. */
+static size_t
+tier_index(const struct report *r, const char *tier)
+{
+	size_t t;
+
+	if (is_total(tier))
+		return 0;
+	for (t = 0; t < r->ntiers; t++) {
+		if (strcmp(r->tiers[t], tier) == 0)
+			break;
+	}
+	return t + 1;
+}
+
+/* The sum of the chosen identities, tier by tier. */
+static enum kp_err
+sum_chosen(struct report *r, const struct report_source *s, size_t tier)
+{
+	const char *name = tier == 0 ? "_total" : r->tiers[tier - 1];
+	struct kp_cell sum = { .min = -1 };
+	enum kp_err err = KP_OK;
+
+	for (size_t i = 0; i < s->ncells && err == KP_OK; i++) {
+		if (strcmp(s->cells[i].tier, name) == 0 &&
+		    wanted(s, s->cells[i].identity))
+			err = kp_cell_merge(&sum, &s->cells[i]);
+	}
+	if (err == KP_OK)
+		take_cell(&r->rows[0].cells[tier], &sum);
+	kp_hist_free(&sum.hist);
+	return err;
+}
+
+static enum kp_err
+fill_rows(struct report *r, const struct report_source *s,
+    const char *const *names, size_t n)
+{
+	const struct kp_cell *c;
+	const char *const *found;
+	enum kp_err err = KP_OK;
+	size_t t, row;
+
+	for (size_t i = 0; i < s->ncells; i++) {
+		c = &s->cells[i];
+		t = tier_index(r, c->tier);
+		found = n == 0 ? NULL : bsearch(&c->identity, names, n,
+		    sizeof(*names), text_cmp);
+		row = found != NULL ? (size_t)(found - names) + 1 : 0;
+		if (t > r->ntiers || (found == NULL && (r->filtered ||
+		    !is_total(c->identity))))
+			continue;
+		take_cell(&r->rows[row].cells[t], c);
+	}
+	for (t = 0; r->filtered && t <= r->ntiers && err == KP_OK; t++)
+		err = sum_chosen(r, s, t);
+	return err;
+}
+
+static void
+fill_per_request(struct report *r)
+{
+	for (size_t i = 0; i < r->nrows; i++) {
+		for (size_t t = 0; t <= r->ntiers; t++) {
+			double v = report_value(&r->rows[i], t, REPORT_BUSY);
+
+			r->rows[i].cells[t].busy_per_request =
+			    v < 0 ? -1 : (kp_dur_ns)(v + 0.5);
+		}
+	}
+}
+
+enum kp_err
+report_make(const struct report_source *s, struct report **out)
+{
+	struct report *r = calloc(1, sizeof(*r));
+	const char **names = NULL;
+	enum kp_err err;
+	size_t n = 0;
+
+	if (r == NULL)
+		return KP_ENOMEM;
+	r->filtered = s->identity != NULL;
+	err = copy_texts(&r->nodes, &r->nnodes, s->nodes, s->nnodes);
+	if (err == KP_OK)
+		err = copy_texts(&r->tiers, &r->ntiers, s->tiers, s->ntiers);
+	if (err == KP_OK)
+		err = identities(s, &names, &n);
+	if (err == KP_OK)
+		err = make_rows(r, names, n);
+	if (err == KP_OK)
+		err = fill_rows(r, s, names, n);
+	free(names);
+	if (err != KP_OK) {
+		report_free(r);
+		return err;
+	}
+	fill_per_request(r);
+	report_sort(r, NULL, REPORT_BUSY);
+	*out = r;
+	return KP_OK;
+}
+
+enum kp_err
+report_from_window(const struct kp_window *w, const struct kp_conf *conf,
+    struct report **out)
+{
+	struct report_source s = { .nodes = &w->node, .nnodes = 1,
+		.cells = w->cells, .ncells = w->ncells };
+	const char **tiers;
+	enum kp_err err;
+
+	tiers = calloc(conf->ntiers > 0 ? conf->ntiers : 1, sizeof(*tiers));
+	if (tiers == NULL)
+		return KP_ENOMEM;
+	for (size_t i = 0; i < conf->ntiers; i++)
+		tiers[i] = conf->tiers[i].name;
+	s.tiers = tiers;
+	s.ntiers = conf->ntiers;
+	err = report_make(&s, out);
+	free(tiers);
+	if (err != KP_OK)
+		return err;
+	(*out)->start = w->start;
+	(*out)->end = w->end;
+	(*out)->windows = 1;
+	(*out)->entry_calls = w->entry_calls;
+	(*out)->sampled = w->sampled;
+	(*out)->losses = w->losses;
+	return KP_OK;
+}
+
+double
+report_value(const struct report_row *row, size_t tier, enum report_what what)
+{
+	const struct report_cell *c = &row->cells[tier];
+	uint64_t requests = row->cells[0].requests;
+	double v;
+
+	if (requests == 0 || (what == REPORT_ASYNC ? c->async_calls :
+	    c->calls) == 0)
+		return -1;
+	switch (what) {
+	case REPORT_SELF:
+		v = (double)c->self;
+		break;
+	case REPORT_TOTAL:
+		v = (double)c->total;
+		break;
+	case REPORT_CALLS:
+		v = (double)c->calls;
+		break;
+	case REPORT_ASYNC:
+		v = (double)c->async;
+		break;
+	case REPORT_BUSY:
+	default:
+		v = (double)c->busy;
+	}
+	return v / (double)requests;
+}
+
+struct sort {
+	bool by_name, by_tier;
+	size_t tier;
+	enum report_what what;
+};
+
+static int
+row_cmp(const void *pa, const void *pb, void *ctx)
+{
+	const struct report_row *a = pa, *b = pb;
+	const struct sort *s = ctx;
+	double va = 0, vb = 0;
+
+	if (s->by_tier) {
+		va = report_value(a, s->tier, s->what);
+		vb = report_value(b, s->tier, s->what);
+	}
+	if (va == vb && !s->by_name) {
+		va = (double)a->cells[0].requests;
+		vb = (double)b->cells[0].requests;
+	}
+	if (va != vb)
+		return va > vb ? -1 : 1;
+	return strcmp(a->identity, b->identity);
+}
+
+enum kp_err
+report_sort(struct report *r, const char *by, enum report_what what)
+{
+	struct sort s = { .what = what };
+
+	if (by != NULL && strcmp(by, "name") == 0) {
+		s.by_name = true;
+	} else if (by != NULL && strcmp(by, "requests") != 0) {
+		s.by_tier = true;
+		s.tier = tier_index(r, by);
+		if (s.tier > r->ntiers)
+			return KP_ENOENT;
+	}
+	if (r->nrows > 2)
+		qsort_r(r->rows + 1, r->nrows - 1, sizeof(*r->rows), row_cmp,
+		    &s);
+	return KP_OK;
+}

@@ -1,0 +1,219 @@
+/* requests.c - see the header. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "grid.h"
+#include "json.h"
+#include "requests.h"
+#include "text.h"
+#include "when.h"
+
+#define INDENT_MAX 50u		/* levels: as the view slow_calls does */
+#define FN_BYTES_MAX 2048u
+
+/* A database may hold anything: kp_outcome_name() only takes what it knows. */
+static const char *
+outcome_text(uint8_t outcome)
+{
+	return outcome <= KP_AMBIGUOUS ? kp_outcome_name(outcome) : "?";
+}
+
+void
+requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
+    unsigned width)
+{
+	char text[WHEN_MAX > TEXT_MAX ? WHEN_MAX : TEXT_MAX];
+	const struct kp_query_request *q;
+	struct grid g;
+
+	grid_init(&g);
+	grid_col(&g, "id", GRID_RIGHT);
+	grid_fix(&g);
+	grid_col(&g, "time", GRID_LEFT);
+	grid_col(&g, "node", GRID_LEFT);
+	grid_col(&g, "identity", GRID_LEFT);
+	grid_col(&g, "total", GRID_RIGHT);
+	grid_col(&g, "outcome", GRID_LEFT);
+	grid_col(&g, "calls", GRID_RIGHT);
+	for (size_t i = 0; i < rs->n; i++) {
+		q = &rs->v[i];
+		snprintf(text, sizeof(text), "%" PRId64, q->id);
+		grid_cell(&g, text);
+		grid_cell(&g, when_local_ms(text, q->start));
+		grid_cell(&g, q->node);
+		grid_cell(&g, q->identity);
+		grid_cell(&g, text_dur(text, q->total));
+		grid_cell(&g, outcome_text(q->outcome));
+		grid_cell(&g, text_count(text, q->ncalls));
+	}
+	grid_write(&g, width, b);
+	grid_free(&g);
+}
+
+/* Labels go past 2^53, where many readers of JSON lose digits: as text. */
+static void
+json_label(struct json *j, const char *key, uint64_t label)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, label);
+	if (label == 0)
+		json_null(j, key);
+	else
+		json_string(j, key, text);
+}
+
+static void
+json_request(struct json *j, const struct kp_query_request *q)
+{
+	json_int(j, "request", q->id);
+	json_time(j, "start", q->start);
+	json_string(j, "node", q->node);
+	json_string(j, "identity", q->identity);
+	json_ms(j, "total_ms", q->total);
+	json_string(j, "outcome", outcome_text(q->outcome));
+	json_uint(j, "calls", q->ncalls);
+	json_label(j, "label", q->label);
+	json_label(j, "parent_label", q->parent_label);
+	json_uint(j, "weight", q->weight);
+}
+
+void
+requests_json(struct kp_buf *b, const struct kp_query_requests *rs)
+{
+	struct json j;
+
+	json_begin(&j, b);
+	json_object(&j, NULL);
+	json_array(&j, "requests");
+	for (size_t i = 0; i < rs->n; i++) {
+		json_object(&j, NULL);
+		json_request(&j, &rs->v[i]);
+		json_end(&j);
+	}
+	json_end(&j);
+	json_end(&j);
+	kp_buf_u8(b, '\n');
+}
+
+static void
+put_head(struct kp_buf *b, const struct kp_query_request *q)
+{
+	char text[WHEN_MAX > TEXT_MAX ? WHEN_MAX : TEXT_MAX];
+
+	kp_buf_printf(b, "request %" PRId64 ": ", q->id);
+	text_put(b, q->identity);
+	kp_buf_str(b, " on ");
+	text_put(b, q->node);
+	kp_buf_printf(b, "\n%s ", when_local_ms(text, q->start));
+	kp_buf_printf(b, "%s, ", when_zone(text, q->start));
+	kp_buf_printf(b, "%s, ", q->total < 0 ? "no end seen" :
+	    text_dur(text, q->total));
+	kp_buf_printf(b, "%s, %s %s", outcome_text(q->outcome),
+	    text_count(text, q->ncalls), q->ncalls == 1 ? "call" : "calls");
+	if (q->weight > 1)
+		kp_buf_printf(b, ", stands for %" PRIu32 " requests",
+		    q->weight);
+	if (q->parent_label != 0)
+		kp_buf_str(b, ", started inside another request");
+	kp_buf_u8(b, '\n');
+}
+
+static void
+tree_row(struct grid *g, const struct kp_query_call *c)
+{
+	unsigned levels = c->depth < INDENT_MAX ? c->depth : INDENT_MAX;
+	char text[TEXT_MAX], fn[FN_BYTES_MAX];
+
+	grid_cell(g, text_ms(text, c->start));
+	grid_cell(g, text_ms(text, c->total));
+	grid_cell(g, text_ms(text, c->self));
+	grid_cell(g, c->pid);
+	grid_cell(g, outcome_text(c->outcome));
+	grid_cell(g, c->tier[0] != '\0' ? c->tier : "-");
+	snprintf(fn, sizeof(fn), "%*s%s", (int)(2 * levels), "", c->fn);
+	grid_cell(g, fn);
+}
+
+static void
+put_calls(struct kp_buf *b, const struct kp_query_tree *t, bool async)
+{
+	static const struct {
+		const char *head;
+		enum grid_align align;
+	} cols[] = {
+		{ "start ms", GRID_RIGHT }, { "total ms", GRID_RIGHT },
+		{ "self ms", GRID_RIGHT }, { "process", GRID_LEFT },
+		{ "outcome", GRID_LEFT }, { "tier", GRID_LEFT },
+		{ "function", GRID_LEFT },
+	};
+	struct grid g;
+
+	grid_init(&g);
+	for (size_t i = 0; i < sizeof(cols) / sizeof(cols[0]); i++)
+		grid_col(&g, cols[i].head, cols[i].align);
+	for (size_t i = 0; i < t->ncalls; i++) {
+		if (t->calls[i].async == async)
+			tree_row(&g, &t->calls[i]);
+	}
+	grid_write(&g, 0, b);
+	grid_free(&g);
+}
+
+void
+tree_text(struct kp_buf *b, const struct kp_query_tree *t)
+{
+	size_t async = 0;
+
+	for (size_t i = 0; i < t->ncalls; i++)
+		async += t->calls[i].async;
+	put_head(b, &t->request);
+	kp_buf_u8(b, '\n');
+	put_calls(b, t, false);
+	if (async == 0)
+		return;
+	kp_buf_printf(b, "\nasync: %zu %s began after the request had ended\n",
+	    async, async == 1 ? "call" : "calls");
+	put_calls(b, t, true);
+}
+
+static void
+json_call(struct json *j, const struct kp_query_call *c, size_t seq)
+{
+	json_object(j, NULL);
+	json_uint(j, "seq", seq);
+	if (c->parent == KP_NONE)
+		json_null(j, "parent");
+	else
+		json_uint(j, "parent", c->parent);
+	json_uint(j, "depth", c->depth);
+	json_ms(j, "start_ms", c->start);
+	json_ms(j, "total_ms", c->total);
+	json_ms(j, "self_ms", c->self);
+	if (c->tier[0] != '\0')
+		json_string(j, "tier", c->tier);
+	else
+		json_null(j, "tier");
+	json_string(j, "call", c->fn);
+	json_string(j, "pid", c->pid);
+	json_string(j, "outcome", outcome_text(c->outcome));
+	json_bool(j, "async", c->async);
+	json_end(j);
+}
+
+void
+tree_json(struct kp_buf *b, const struct kp_query_tree *t)
+{
+	struct json j;
+
+	json_begin(&j, b);
+	json_object(&j, NULL);
+	json_request(&j, &t->request);
+	json_array(&j, "tree");
+	for (size_t i = 0; i < t->ncalls; i++)
+		json_call(&j, &t->calls[i], i);
+	json_end(&j);
+	json_end(&j);
+	kp_buf_u8(b, '\n');
+}

@@ -1,0 +1,21 @@
+/*
+ * requests.h - slow requests: the list of them, and one as a tree of calls.
+ * Pure: into a kp_buf, whose error sticks.
+ */
+#ifndef KP_REPORT_REQUESTS_H
+#define KP_REPORT_REQUESTS_H
+
+#include "kprofd/buf.h"
+#include "store/query.h"
+
+/* width: columns of the terminal; 0: no limit */
+void requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
+    unsigned width);
+/* One line of JSON. */
+void requests_json(struct kp_buf *b, const struct kp_query_requests *rs);
+
+/* Calls that began after the request had ended stand apart, below. */
+void tree_text(struct kp_buf *b, const struct kp_query_tree *t);
+void tree_json(struct kp_buf *b, const struct kp_query_tree *t);
+
+#endif

@@ -1,0 +1,18 @@
+/* source.h - what both sources of a report share.  Private to src/report. */
+#ifndef KP_REPORT_SOURCE_H
+#define KP_REPORT_SOURCE_H
+
+#include "report.h"
+
+struct report_source {
+	const char *const *nodes, *const *tiers;
+	size_t nnodes, ntiers;	/* cells of other tiers are left out */
+	const struct kp_cell *cells;
+	size_t ncells;
+	const char *identity;	/* glob; NULL: all */
+};
+
+/* Texts and figures are copied.  Range and losses are the caller's to fill. */
+enum kp_err report_make(const struct report_source *s, struct report **out);
+
+#endif

@@ -1,0 +1,199 @@
+/*
+ * table.c - a report as people read it: the table, what it covers, what is
+ * missing from it.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "grid.h"
+#include "report.h"
+#include "text.h"
+#include "when.h"
+
+#define NODES_NAMED 3	/* more are counted */
+
+static const char *const titles[] = {
+	[REPORT_BUSY] = "busy time per request",
+	[REPORT_SELF] = "self time per request",
+	[REPORT_TOTAL] = "total time of calls per request",
+	[REPORT_CALLS] = "calls per request",
+	[REPORT_ASYNC] = "time per request of calls after its end",
+};
+
+static const char *
+row_name(const struct report *r, size_t row)
+{
+	if (row > 0)
+		return r->rows[row].identity;
+	return r->filtered ? "all of these" : "all requests";
+}
+
+static const char *
+value_text(char *buf, double v, enum report_what what)
+{
+	if (what == REPORT_CALLS)
+		return text_average(buf, v);
+	return text_dur(buf, v < 0 ? -1 : (kp_dur_ns)(v + 0.5));
+}
+
+static void
+put_values(struct kp_buf *b, const struct report *r,
+    const struct report_opts *o)
+{
+	char text[TEXT_MAX];
+	struct grid g;
+
+	grid_init(&g);
+	grid_col(&g, "", GRID_LEFT);
+	grid_col(&g, "requests", GRID_RIGHT);
+	grid_fix(&g);
+	for (size_t t = 0; t < r->ntiers; t++)
+		grid_col(&g, r->tiers[t], GRID_RIGHT);
+	for (size_t i = 0; i < r->nrows; i++) {
+		if (i == 1)
+			grid_rule(&g);
+		grid_cell(&g, row_name(r, i));
+		grid_cell(&g, text_count(text, r->rows[i].cells[0].requests));
+		for (size_t t = 1; t <= r->ntiers; t++)
+			grid_cell(&g, value_text(text, report_value(
+			    &r->rows[i], t, o->what), o->what));
+	}
+	grid_write(&g, o->width, b);
+	grid_free(&g);
+}
+
+static void
+percentile_row(struct grid *g, const char *name, const struct report_cell *c)
+{
+	const kp_dur_ns v[] = { c->mean, c->p50, c->p90, c->p99, c->max };
+	char text[TEXT_MAX];
+
+	grid_cell(g, name);
+	grid_cell(g, text_count(text, c->calls));
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		grid_cell(g, text_dur(text, v[i]));
+}
+
+/* One grid a tier, the request itself first: how long one call takes. */
+static void
+put_percentiles(struct kp_buf *b, const struct report *r, size_t tier,
+    unsigned width)
+{
+	static const char *const heads[] = { "mean", "p50", "p90", "p99",
+		"max" };
+	struct grid g;
+
+	grid_init(&g);
+	grid_col(&g, tier == 0 ? "whole request" : r->tiers[tier - 1],
+	    GRID_LEFT);
+	grid_fix(&g);
+	grid_col(&g, tier == 0 ? "requests" : "calls", GRID_RIGHT);
+	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
+		grid_col(&g, heads[i], GRID_RIGHT);
+	for (size_t i = 0; i < r->nrows; i++) {
+		if (r->rows[i].cells[tier].calls > 0)
+			percentile_row(&g, row_name(r, i),
+			    &r->rows[i].cells[tier]);
+	}
+	kp_buf_u8(b, '\n');
+	grid_write(&g, width, b);
+	grid_free(&g);
+}
+
+static void
+put_nodes(struct kp_buf *b, const struct report *r)
+{
+	size_t n = r->nnodes > NODES_NAMED + 1 ? NODES_NAMED : r->nnodes;
+
+	for (size_t i = 0; i < n; i++) {
+		kp_buf_str(b, ", ");
+		text_put(b, r->nodes[i]);
+	}
+	if (r->nnodes > n)
+		kp_buf_printf(b, " and %zu more nodes", r->nnodes - n);
+}
+
+static void
+put_sampling(struct kp_buf *b, const struct report *r)
+{
+	const struct report_cell *all = &r->rows[0].cells[0];
+	char some[TEXT_MAX], of[TEXT_MAX];
+
+	if (all->requests == all->sampled_requests)
+		return;
+	kp_buf_printf(b, "sampling: %s of about %s requests were measured; "
+	    "the table estimates all",
+	    text_count(some, all->sampled_requests),
+	    text_count(of, all->requests));
+	if (r->entry_calls > 0 && !r->filtered)
+		kp_buf_printf(b, " (the VM counted %s)",
+		    text_count(of, r->entry_calls));
+	kp_buf_u8(b, '\n');
+}
+
+/* Calls after their request's end, as a part of all calls of tiers. */
+static void
+put_async(struct kp_buf *b, const struct report *r)
+{
+	const struct report_row *all = &r->rows[0];
+	double async = 0, calls = 0, ns;
+	char text[TEXT_MAX];
+
+	for (size_t t = 1; t <= r->ntiers; t++) {
+		async += (double)all->cells[t].async_calls;
+		calls += (double)all->cells[t].calls;
+	}
+	if (async == 0)
+		return;
+	kp_buf_printf(b, "async: %.*f %% of the calls began after their "
+	    "request had ended", async / (async + calls) < 0.0995,
+	    100 * async / (async + calls));
+	ns = report_value(all, 0, REPORT_ASYNC);
+	if (ns >= 0)
+		kp_buf_printf(b, ", %s per request",
+		    text_dur(text, (kp_dur_ns)(ns + 0.5)));
+	kp_buf_u8(b, '\n');
+}
+
+void
+report_losses(struct kp_buf *b, const struct kp_losses *l)
+{
+	char n[TEXT_MAX];
+	bool any = false;
+
+	for (int i = 0; i < KP_LOSS_COUNT; i++) {
+		if (l->n[i] == 0)
+			continue;
+		if (!any)
+			kp_buf_str(b, "losses:\n");
+		any = true;
+		kp_buf_printf(b, "  %-15s  %10s %-8s  %s\n", kp_loss_name(i),
+		    text_count(n, l->n[i]), kp_loss_unit(i), kp_loss_help(i));
+	}
+	if (!any)
+		kp_buf_str(b, "losses: none\n");
+}
+
+static void
+put_coverage(struct kp_buf *b, const struct report *r, enum report_what what)
+{
+	kp_buf_printf(b, "\n%s; ", titles[what]);
+	when_put_range(b, r->start, r->end);
+	put_nodes(b, r);
+	kp_buf_u8(b, '\n');
+	put_sampling(b, r);
+	put_async(b, r);
+	report_losses(b, &r->losses);
+}
+
+void
+report_table(struct kp_buf *b, const struct report *r,
+    const struct report_opts *o)
+{
+	put_values(b, r, o);
+	for (size_t t = 0; o->percentiles && t <= r->ntiers; t++) {
+		if (r->rows[0].cells[t].calls > 0)
+			put_percentiles(b, r, t, o->width);
+	}
+	put_coverage(b, r, o->what);
+}

@@ -1,0 +1,221 @@
+/* text.c - see the header. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "text.h"
+#include "utf8.h"
+
+static void
+put_char(struct kp_buf *b, const char *s, uint32_t c, size_t len)
+{
+	if (c == UTF8_BAD)
+		kp_buf_str(b, UTF8_REPLACEMENT);
+	else if (!utf8_unsafe(c))
+		kp_buf_put(b, s, len);
+	else if (c <= 0xff)
+		kp_buf_printf(b, "\\x%02" PRIx32, c);
+	else
+		kp_buf_printf(b, "\\u{%" PRIx32 "}", c);
+}
+
+static void
+put_text(struct kp_buf *b, const char *s, size_t n, bool lines)
+{
+	size_t len;
+	uint32_t c;
+
+	for (size_t i = 0; i < n; i += len) {
+		c = utf8_next(s + i, n - i, &len);
+		if (lines && (c == '\n' || c == '\t'))
+			kp_buf_u8(b, (uint8_t)c);
+		else
+			put_char(b, s + i, c, len);
+	}
+}
+
+void
+text_put(struct kp_buf *b, const char *s)
+{
+	put_text(b, s, strlen(s), false);
+}
+
+void
+text_put_n(struct kp_buf *b, const char *s, size_t n)
+{
+	put_text(b, s, n, false);
+}
+
+void
+text_put_lines(struct kp_buf *b, const char *s, size_t n)
+{
+	put_text(b, s, n, true);
+}
+
+size_t
+text_width(const char *s)
+{
+	size_t n = strlen(s), len, width = 0;
+
+	for (size_t i = 0; i < n; i += len)
+		width += utf8_width(utf8_next(s + i, n - i, &len));
+	return width;
+}
+
+size_t
+text_fit(const char *s, size_t columns)
+{
+	size_t n = strlen(s), len, width = 0, i;
+
+	for (i = 0; i < n; i += len) {
+		width += utf8_width(utf8_next(s + i, n - i, &len));
+		if (width > columns)
+			break;
+	}
+	return i;
+}
+
+const char *
+text_count(char *buf, uint64_t n)
+{
+	char plain[24];
+	size_t len, out = 0;
+
+	len = (size_t)snprintf(plain, sizeof(plain), "%" PRIu64, n);
+	for (size_t i = 0; i < len; i++) {
+		if (i > 0 && (len - i) % 3 == 0)
+			buf[out++] = ' ';
+		buf[out++] = plain[i];
+	}
+	buf[out] = '\0';
+	return buf;
+}
+
+/* d / unit, rounded; d is not negative */
+static uint64_t
+rounded(kp_dur_ns d, int64_t unit)
+{
+	return (uint64_t)d / (uint64_t)unit +
+	    ((uint64_t)d % (uint64_t)unit * 2 >= (uint64_t)unit);
+}
+
+static void
+one_decimal(char *buf, kp_dur_ns d, int64_t unit, const char *name)
+{
+	uint64_t tenths = rounded(d, unit / 10);
+
+	snprintf(buf, TEXT_MAX, "%" PRIu64 ".%" PRIu64 " %s", tenths / 10,
+	    tenths % 10, name);
+}
+
+static void
+whole(char *buf, kp_dur_ns d, int64_t unit, const char *name)
+{
+	char n[TEXT_MAX];
+
+	snprintf(buf, TEXT_MAX, "%.40s %s", text_count(n, rounded(d, unit)),
+	    name);
+}
+
+const char *
+text_dur(char *buf, kp_dur_ns d)
+{
+	const int64_t us = KP_NS_PER_US, ms = KP_NS_PER_MS, s = KP_NS_PER_S;
+
+	if (d < 0)
+		snprintf(buf, TEXT_MAX, "-");
+	else if (d == 0)
+		snprintf(buf, TEXT_MAX, "0");
+	else if (d < us)
+		whole(buf, d, 1, "ns");
+	else if (rounded(d, us / 10) < 100)
+		one_decimal(buf, d, us, "us");
+	else if (rounded(d, us) < 1000)
+		whole(buf, d, us, "us");
+	else if (rounded(d, ms / 10) < 100)
+		one_decimal(buf, d, ms, "ms");
+	else if (rounded(d, ms) < 10000)
+		whole(buf, d, ms, "ms");
+	else if (rounded(d, s / 10) < 10000)
+		one_decimal(buf, d, s, "s");
+	else
+		whole(buf, d, s, "s");
+	return buf;
+}
+
+const char *
+text_ms(char *buf, kp_dur_ns d)
+{
+	uint64_t us = d < 0 ? 0 : rounded(d, KP_NS_PER_US);
+	char n[TEXT_MAX];
+
+	if (d < 0)
+		snprintf(buf, TEXT_MAX, "-");
+	else
+		snprintf(buf, TEXT_MAX, "%.40s.%03" PRIu64,
+		    text_count(n, us / 1000), us % 1000);
+	return buf;
+}
+
+const char *
+text_span(char *buf, kp_dur_ns d)
+{
+	static const struct {
+		int64_t ns;
+		const char *name;
+	} units[] = {
+		{ 86400 * KP_NS_PER_S, "d" }, { 3600 * KP_NS_PER_S, "h" },
+		{ 60 * KP_NS_PER_S, "m" }, { KP_NS_PER_S, "s" },
+	};
+	int len = 0;
+
+	if (d < KP_NS_PER_S) {
+		snprintf(buf, TEXT_MAX, "%" PRId64 "ms",
+		    d < 0 ? 0 : d / KP_NS_PER_MS);
+		return buf;
+	}
+	d = (int64_t)rounded(d, KP_NS_PER_S) * KP_NS_PER_S;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (d / units[i].ns > 0)
+			len += snprintf(buf + len, TEXT_MAX - (size_t)len,
+			    "%" PRId64 "%s", d / units[i].ns, units[i].name);
+		d %= units[i].ns;
+	}
+	return buf;
+}
+
+const char *
+text_average(char *buf, double v)
+{
+	if (!(v >= 0))
+		snprintf(buf, TEXT_MAX, "-");
+	else if (v == 0)
+		snprintf(buf, TEXT_MAX, "0");
+	else if (v < 0.005)
+		snprintf(buf, TEXT_MAX, "<0.01");
+	else if (v < 9.995)
+		snprintf(buf, TEXT_MAX, "%.2f", v);
+	else if (v < 99.95)
+		snprintf(buf, TEXT_MAX, "%.1f", v);
+	else
+		text_count(buf, v < 1e18 ? (uint64_t)llround(v) : UINT64_MAX);
+	return buf;
+}
+
+const char *
+text_exact_ms(char *buf, kp_dur_ns d)
+{
+	uint64_t n = d < 0 ? -(uint64_t)d : (uint64_t)d;
+	int len;
+
+	len = snprintf(buf, TEXT_MAX, "%s%" PRIu64 ".%06" PRIu64,
+	    d < 0 ? "-" : "", n / 1000000, n % 1000000);
+	while (buf[len - 1] == '0')
+		len--;
+	if (buf[len - 1] == '.')
+		len--;
+	buf[len] = '\0';
+	return buf;
+}

@@ -1,0 +1,324 @@
+#!/bin/sh
+# The client on a database made for it: what it prints is what sqlite3 counts,
+# and every command ends with the status it promises.
+# usage: client_test.sh BUILD_DIR
+set -u
+
+b=$1
+kprof=$b/kprof
+dir=$(mktemp -d "${TMPDIR:-/tmp}/client_test.XXXXXX")
+db=$dir/k.db
+export TZ=UTC
+unset COLUMNS
+passed=0 failed=0
+server=
+trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$dir"' EXIT
+trap 'exit 1' INT TERM
+
+pass() {
+	passed=$((passed + 1))
+}
+
+fail() {
+	failed=$((failed + 1))
+	echo "FAILED: $*" >&2
+	[ ! -s "$dir/out" ] || sed 's/^/  out: /' "$dir/out" >&2
+	[ ! -s "$dir/err" ] || sed 's/^/  err: /' "$dir/err" >&2
+}
+
+# run STATUS ARGS...: kprof's output is left in $dir/out and $dir/err
+run() {
+	want=$1
+	shift
+	"$kprof" "$@" >"$dir/out" 2>"$dir/err"
+	got=$?
+	if [ $got -eq "$want" ]; then
+		pass
+	else
+		fail "kprof $*: exit $got, expected $want"
+	fi
+}
+
+# has out|err TEXT
+has() {
+	if grep -qF -e "$2" "$dir/$1"; then
+		pass
+	else
+		fail "'$2' is not on std$1"
+	fi
+}
+
+same() {
+	if [ "$2" = "$3" ]; then
+		pass
+	else
+		fail "$1: '$2', expected '$3'"
+	fi
+}
+
+sql() {
+	sqlite3 "$db" "$1"
+}
+
+# a value of the JSON that was printed last
+json() {
+	sqlite3 :memory: "select json_extract(readfile('$dir/out'), '$1')"
+}
+
+is_json() {
+	same "valid JSON" 1 \
+	    "$(sqlite3 :memory: "select json_valid(readfile('$dir/out'))")"
+}
+
+# answer TEXT: a daemon that says this, once
+answer() {
+	printf '%b' "$1" >"$dir/answer"
+	"$b/test/one_answer" "$db.sock" <"$dir/answer" >"$dir/asked" &
+	server=$!
+	for _ in 1 2 3 4 5 6 7 8 9 10; do
+		[ ! -S "$db.sock" ] || return 0
+		sleep 0.1
+	done
+}
+
+asked() {
+	wait "$server"
+	server=
+	same "the command" "$(cat "$dir/asked")" "$1"
+}
+
+"$b/test/mkdb" "$db" || exit 1
+
+# ---- report: the same figures as in the views
+
+run 0 report -db "$db"
+has out 'all requests'
+has out '2026-11-21 10:00:00 to 10:02:00 UTC (2m), web@a, web@b'
+has out 'sampling: '
+has out 'async: '
+has out 'sampled_out '
+has out '\x1b[31mred "quoted"'
+if grep -q "$(printf '\033')" "$dir/out"; then
+	fail 'an escape character was printed'
+else
+	pass
+fi
+total=$(sql "select sum(requests) from request_stats where identity='_total'")
+same 'all requests' \
+    "$(sed -n 's/^all requests  *\([0-9 ]*[0-9]\)  .*/\1/p' "$dir/out" |
+    sed 's/  .*//; s/ //g')" "$total"
+
+run 0 report -db="$db" --json
+is_json
+same requests "$(json '$.rows[0].requests')" "$total"
+same sampled "$(json '$.sampled')" "$(sql 'select sum(sampled) from time_window')"
+same 'entry calls' "$(json '$.entry_calls')" \
+    "$(sql 'select sum(entry_calls) from time_window')"
+same windows "$(json '$.windows')" "$(sql 'select count(*) from time_window')"
+same losses "$(json '$.losses[0].lost')" \
+    "$(sql "select sum(lost) from losses where cause = 'sampled_out'")"
+same 'busy time' "$(json '$.rows[0].tiers[2].busy_ms')" \
+    "$(sql "select sum(w_busy_ns) / 1e6 from stat join tier t on t.id = tier_id
+    join identity i on i.id = identity_id
+    where t.name = 'database' and i.name = '_total'")"
+same 'busy time per request' \
+    "$(sqlite3 :memory: "select round(json_extract(readfile('$dir/out'),
+    '$.rows[0].tiers[2].busy_per_request_ms'), 3)")" \
+    "$(sql "select round(sum(b.w_busy_ns) / 1e6 / sum(r.w_requests), 3)
+    from stat b join stat r on r.window_id = b.window_id
+    and r.identity_id = b.identity_id
+    where b.identity_id = (select id from identity where name = '_total')
+    and b.tier_id = (select id from tier where name = 'database')
+    and r.tier_id = (select id from tier where name = '_total')")"
+same maximum "$(json '$.rows[0].tiers[1].max_ms')" \
+    "$(sql "select max(max_ns) / 1e6 from stat join tier t on t.id = tier_id
+    where t.name = 'http'")"
+same 'an identity' \
+    "$(sqlite3 :memory: "select json_extract(value, '$.requests')
+    from json_each(readfile('$dir/out'), '$.rows')
+    where json_extract(value, '$.identity') = 'create'")" \
+    "$(sql "select sum(requests) from request_stats where identity='create'")"
+
+run 0 report -db "$db" -since 2026-11-21T10:01:00Z -until 2026-11-21T10:01:30 \
+    -node 'web@a' -json
+same 'a part' "$(json '$.rows[0].requests')" \
+    "$(sql "select sum(requests) from request_stats where identity = '_total'
+    and node = 'web@a' and start >= '2026-11-21T10:01:00'
+    and start < '2026-11-21T10:01:30'")"
+
+run 0 report -db "$db" -identity 'u*' -json
+same 'some identities' "$(json '$.rows[0].requests')" \
+    "$(sql "select sum(requests) from request_stats
+    where identity in ('update', 'undefined')")"
+same 'their number' "$(json '$.rows[3]')" ''
+
+run 0 report -db "$db" -csv
+same CSV "$(sqlite3 :memory: -cmd '.mode csv' -cmd ".import $dir/out c" \
+    "select requests from c where identity = 'create' and tier = '_total'")" \
+    "$(sql "select sum(requests) from request_stats where identity='create'")"
+has out "\"'=cmd|'/c calc'!A1\""
+
+run 0 report -db "$db" -percentiles -what calls -sort database
+has out 'whole request'
+has out 'calls per request'
+COLUMNS=50 "$kprof" report -db "$db" >"$dir/out"
+same 'blocks on a narrow terminal' "$(grep -c '^all requests' "$dir/out")" 3
+same 'their width' "$(grep -cE '^-{51,}$' "$dir/out")" 0
+
+# ---- empty reports say why
+
+run 0 report -db "$db" -since 2026-11-22T00:00
+has out 'nothing was measured in that time'
+has out '2026-11-21 10:00:00 to 10:02:00 UTC'
+run 0 report -db "$db" -node 'x@*'
+has out "no node matches 'x@*' (see -node); there are: web@a, web@b"
+run 0 report -db "$db" -identity nope
+has out "no identity matches 'nope'"
+has out create
+run 0 report -db "$db" -identity nope -json
+is_json
+has err 'no identity matches'
+sqlite3 "$dir/empty.db" <priv/schema.sql >/dev/null
+run 0 report -db "$dir/empty.db"
+has out 'holds no measurements yet'
+
+# ---- slow, tree
+
+run 0 slow -db "$db" -n 2 -json
+is_json
+same slowest "$(json '$.requests[0].total_ms')" \
+    "$(sql 'select cast(max(total_ms) as integer) from slow_requests')"
+same limit "$(json '$.requests[2]')" ''
+run 0 slow -db "$db" -sort time
+same 'order of time' "$(awk 'NR > 2 { print $1 }' "$dir/out" | xargs)" \
+    "$(sql "select group_concat(request, ' ') from slow_requests")"
+run 0 slow -db "$db" -since 2026-11-21T11:00
+has out 'no slow requests'
+run 0 slow -db "$db" -identity 'u*' -json
+same 'chosen by identity' "$(json '$.requests[0].identity')" update
+run 0 tree 1 -db "$db"
+has out 'async: 1 call began after the request had ended'
+has out '  tpl:render/1'
+run 0 tree 1 -db "$db" -json
+is_json
+same 'a call' "$(json '$.tree[4].call')" \
+    "$(sql 'select trim(call) from slow_calls where request = 1 and seq = 4')"
+run 1 tree 99 -db "$db"
+has err 'no request 99'
+run 2 tree x -db "$db"
+has err "the ID 'x' is not a number"
+run 2 tree -db "$db"
+has err 'the ID is missing'
+
+# ---- status and the daemon
+
+run 0 status -db "$db"
+has out 'does not answer'
+has out 'is it running?'
+has out 'ended well'
+has out 'queue of 20123 messages \x1b[2J'
+run 0 status -db "$db" -json
+is_json
+run 1 status -db "$dir/none.db"
+run 1 pause -db "$db"
+has err "cannot reach kprofd at '$db.sock': is it running?"
+answer 'ok 7\npaused\n'
+run 0 pause -db "$db"
+has out paused
+asked pause
+answer 'note 4\nhalfok 12\nall good \0033!\n'
+run 0 dump -db "$db"
+has err half
+has out 'all good \x1b!'
+asked dump
+answer 'error 9\nnot armed'
+run 1 resume -control "$db.sock"
+has err 'kprof: not armed'
+asked resume
+answer 'ok 9\n{"a": 1}\n'
+run 0 status -db "$db" -json
+same 'JSON of the daemon' "$(json '$.a')" 1
+asked 'status json'
+answer 'ok 5\nfine\n'
+run 0 status -db "$db"
+has out fine
+asked status
+answer 'ok 0\n'
+run 0 clear-tokens -db "$db"
+asked clear-tokens
+for bad in '' 'ok 5\nabc' 'ok 99999999999999999999\n' 'ok -1\n' 'ok\n' \
+    'ok 2000000\n' 'maybe 1\nx' 'ok 1x\n' \
+    '1234567890123456789012345678901234567890123456789012345678901234567890'; do
+	answer "$bad"
+	run 1 dump -db "$db"
+	has err "kprofd at '$db.sock' "
+	asked dump
+done
+run 1 dump -control "/tmp/$(printf '%0120d' 0)"
+has err 'is longer than'
+run 2 clear-tokens -name x
+has err 'goes with -target'
+
+# ---- check
+
+cat >"$dir/good.conf" <<'EOF'
+[{web, {web, handle, 2}}, {db, [{db, query, '_'}, {db, get, 1}]}].
+EOF
+run 0 check "$dir/good.conf"
+has out ': ok: 2 tiers, 3 function patterns'
+run 0 check - <"$dir/good.conf"
+echo '[{web, {web, handle, x}}].' >"$dir/bad.conf"
+run 1 check "$dir/bad.conf"
+has err "$dir/bad.conf:1:"
+has err ': error: '
+has err '^'
+run 1 check "$dir/bad.conf" -json
+is_json
+same ok "$(json '$.ok')" 0
+run 1 check "$dir/none.conf"
+has err 'cannot open'
+head -c 2000000 /dev/zero >"$dir/large.conf"
+run 1 check "$dir/large.conf"
+has err 'larger than'
+
+# ---- usage
+
+for c in status report slow tree dump pause resume check clear-tokens; do
+	run 0 $c -h
+	has out 'example: kprof '
+	run 2 $c -nonsense
+	has err "unknown option '-nonsense'"
+	run 0 -h
+	has out "  $c"
+done
+run 0 -version
+run 2
+run 2 reprot
+has err "did you mean 'report'?"
+run 2 report -percentile
+has err "did you mean '-percentiles'?"
+run 2 report extra -db "$db"
+has err "unexpected argument 'extra'"
+run 2 report -db "$db" -sort htpp
+has err "did you mean 'http'?"
+run 2 report -since lately
+has err "-since 'lately': give a length of time such as 30m"
+run 2 report -since 1m -until 2m
+has err 'not before -until'
+run 2 report -what bsy
+has err 'choose one of busy,self,total,calls,async'
+run 2 report -json -csv
+run 2 report -db
+has err 'needs a value'
+run 2 slow -n 0
+run 1 report -db "$dir/none.db"
+has err 'no such file'
+run 1 report -db "$dir/good.conf"
+if [ -w /dev/full ]; then
+	"$kprof" report -db "$db" >/dev/full 2>"$dir/err"
+	same 'the status on a full disk' $? 1
+	has err 'cannot write'
+fi
+
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]

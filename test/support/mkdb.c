@@ -1,0 +1,200 @@
+/*
+ * mkdb.c - makes a database as kprofd would, always the same one, for tests
+ * and for looking at the client.
+ *
+ *	mkdb FILE [START]	START: seconds since 1970 of the first window
+ *
+ * Two nodes, twelve windows of 10 s each; from the seventh on one request in
+ * ten is sampled.  Some identities are what a hostile client would send.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/config.h"
+#include "store/store.h"
+
+#define WINDOWS 12
+#define START_S INT64_C(1795255200)	/* 2026-11-21T10:00:00Z */
+
+static const char tiers_text[] =
+    "[{http, {web, handle, 2}}, {database, {db, query, 2}},\n"
+    " {templating, {tpl, render, 1}}, {cache, {cache, get, 1}}].\n";
+/* cache is never called */
+static const char *const tiers[] = { "_total", "http", "database",
+	"templating" };
+#define NTIERS 4
+static const char *const identities[] = { "_total", "create",
+	"gr\xc3\xb6\xc3\x9f" "e \xe6\x9d\xb1\xe4\xba\xac", "undefined",
+	"update", "=cmd|'/c calc'!A1", "\x1b[31mred \"quoted\", \xff" };
+#define NIDENTITIES 7
+static const char *const nodes[] = { "web@a", "web@b" };
+
+static uint32_t seed = 1;
+
+/* A number below n: the same ones every time. */
+static uint32_t
+pick(uint32_t n)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return (uint32_t)((uint64_t)(seed >> 8) * n >> 24);
+}
+
+static void
+add_call(struct kp_cell *c, int64_t w, int64_t total, int64_t self)
+{
+	c->calls++;
+	c->w_calls += (uint64_t)w;
+	c->timed++;
+	c->w_timed += (uint64_t)w;
+	c->total += total;
+	c->w_total += w * total;
+	c->self += self;
+	c->w_self += w * self;
+	c->busy += total;
+	c->w_busy += w * total;
+	c->min = c->min < 0 || total < c->min ? total : c->min;
+	c->max = total > c->max ? total : c->max;
+	if (kp_hist_add(&c->hist, total, (uint64_t)w) != KP_OK)
+		exit(1);
+}
+
+static void
+add_async(struct kp_cell *c, int64_t w, int64_t time)
+{
+	c->async_calls++;
+	c->w_async_calls += (uint64_t)w;
+	c->async += time;
+	c->w_async += w * time;
+}
+
+static void
+add_request(struct kp_cell cells[NTIERS][NIDENTITIES], uint32_t id, int64_t w)
+{
+	int64_t db = 1000000 + pick(20000000), tpl = 200000 + pick(900000);
+	int64_t http = db + tpl + 50000 + pick(5000000);
+	const int64_t total[NTIERS] = { http + 30000, http, db, tpl };
+	const int64_t self[NTIERS] = { 30000, http - db - tpl, db, tpl };
+	bool raised = pick(50) == 0, async = pick(4) == 0;
+
+	for (int t = 0; t < NTIERS; t++) {
+		for (int k = 0; k < 2; k++) {
+			struct kp_cell *c = &cells[t][k == 0 ? 0 : id];
+
+			c->requests++;
+			c->w_requests += (uint64_t)w;
+			add_call(c, w, total[t], self[t]);
+			if (raised && t < 2) {
+				c->raised++;
+				c->w_raised += (uint64_t)w;
+			}
+			if (async && (t == 0 || t == 2))
+				add_async(c, w, 3000000);
+		}
+	}
+}
+
+static struct kp_window *
+new_window(int i, const char *node, int64_t start)
+{
+	struct kp_cell cells[NTIERS][NIDENTITIES] = { 0 };
+	struct kp_window *w = calloc(1, sizeof(*w));
+	int64_t weight = i < WINDOWS / 2 ? 1 : 10;
+	uint32_t n = 20 + pick(20);
+
+	w->node = node;
+	w->start = start + i * 10 * KP_NS_PER_S;
+	w->end = w->start + 10 * KP_NS_PER_S;
+	w->sampled = n;
+	w->entry_calls = n * (uint64_t)weight;
+	w->losses.n[KP_LOSS_SAMPLED_OUT] = w->entry_calls - n;
+	w->cells = calloc((size_t)NTIERS * NIDENTITIES, sizeof(*w->cells));
+	for (int t = 0; t < NTIERS; t++)
+		for (int k = 0; k < NIDENTITIES; k++)
+			cells[t][k].min = -1;
+	while (n-- > 0)
+		add_request(cells, 1 + pick(NIDENTITIES - 1), weight);
+	for (int t = 0; t < NTIERS; t++) {
+		for (int k = 0; k < NIDENTITIES; k++) {
+			if (cells[t][k].requests == 0)
+				continue;
+			cells[t][k].tier = tiers[t];
+			cells[t][k].identity = identities[k];
+			w->cells[w->ncells++] = cells[t][k];
+		}
+	}
+	return w;
+}
+
+static struct kp_tree *
+new_tree(int i, int64_t start)
+{
+	static const struct kp_tree_call calls[] = {
+		{ "web:handle/2", "http", "<0.500.0>", 0, 300000000, 40000000,
+		    KP_NONE, KP_RETURNED, false },
+		{ "db:query/2", "database", "<0.77.0>", 1500000, 240000000,
+		    240000000, 0, KP_RAISED, false },
+		{ "tpl:render/1", "templating", "<0.500.0>", 250000000,
+		    20000000, 20000000, 0, KP_RETURNED, false },
+		{ "db:query/2", "database", "<0.77.0>", 310000000, 4000000,
+		    4000000, 0, KP_RETURNED, true },
+		{ "web:done/1", "", "<0.500.0>", 299000000, -1, -1, 0,
+		    KP_UNFINISHED, false },
+	};
+	uint32_t n = sizeof(calls) / sizeof(calls[0]);
+	struct kp_tree *t = calloc(1, sizeof(*t) + sizeof(calls));
+
+	*t = (struct kp_tree){ .node = nodes[i % 2],
+		.identity = identities[1 + i], .weight = i < 3 ? 1 : 10,
+		.label = (UINT64_C(1) << 57) + (uint64_t)i, .ncalls = n,
+		.start = start + (7 * i % 5) * 10 * KP_NS_PER_S + 123456789,
+		.total = i == 4 ? -1 : 300000000 + i * 50000000,
+		.outcome = i == 4 ? KP_UNFINISHED : KP_RETURNED };
+	memcpy(t->calls, calls, sizeof(calls));
+	return t;
+}
+
+static struct kp_store *
+open_store(const char *path, struct kp_conf **conf)
+{
+	struct kp_store_opts o = { .path = path, .version = "0.1.0",
+		.tiers_text = tiers_text, .interval = 10 * KP_NS_PER_S };
+	struct kp_diags diags;
+	struct kp_store *s;
+	char *why = NULL;
+
+	if (kp_conf_parse(conf, tiers_text, strlen(tiers_text), &diags) !=
+	    KP_OK)
+		exit(1);
+	kp_diags_free(&diags);
+	o.conf = *conf;
+	if (kp_store_open(&s, &o, &why) == KP_OK)
+		return s;
+	fprintf(stderr, "mkdb: %s\n", why);
+	exit(1);
+}
+
+int
+main(int argc, char **argv)
+{
+	int64_t start = (argc > 2 ? atoll(argv[2]) : START_S) * KP_NS_PER_S;
+	struct kp_happening trip = { .at = start + 61 * KP_NS_PER_S,
+		.node = nodes[0], .kind = "trip",
+		.text = "queue of 20123 messages \x1b[2J" };
+	struct kp_conf *conf;
+	struct kp_store *s;
+
+	if (argc < 2) {
+		fprintf(stderr, "usage: mkdb FILE [START]\n");
+		return 2;
+	}
+	s = open_store(argv[1], &conf);
+	for (int i = 0; i < 2 * WINDOWS; i++)
+		kp_store_window(s, new_window(i / 2, nodes[i % 2], start));
+	for (int i = 0; i < 5; i++)
+		kp_store_tree(s, new_tree(i, start));
+	kp_store_happening(s, &trip);
+	kp_store_close(s);
+	kp_conf_free(conf);
+	return 0;
+}

@@ -1,0 +1,438 @@
+/*
+ * Reports: the figures are those of the windows, the table is what the
+ * design shows, and what strangers named is text everywhere.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "report/report.h"
+#include "report/report_db.h"
+#include "report/requests.h"
+#include "store/store.h"
+
+#define MS KP_NS_PER_MS
+#define S KP_NS_PER_S
+#define T0 (INT64_C(1795255200) * S)	/* 2026-11-21T10:00:00Z */
+
+static struct kp_tier tiers[] = { { .name = "http" }, { .name = "database" },
+	{ .name = "templating" } };
+static const struct kp_conf conf = { .tiers = tiers, .ntiers = 3 };
+static struct kp_buf buf;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	tzset();
+	kp_buf_init(&buf, 1 << 20);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	kp_buf_free(&buf);
+	return 0;
+}
+
+/* n requests of weight w, each with one call of so many ns. */
+static struct kp_cell
+cell(const char *tier, const char *identity, uint64_t n, uint64_t w,
+    kp_dur_ns each)
+{
+	struct kp_cell c = { .tier = tier, .identity = identity,
+		.requests = n, .calls = n, .timed = n, .w_requests = n * w,
+		.w_calls = n * w, .w_timed = n * w, .min = each, .max = each };
+
+	c.total = c.busy = (int64_t)n * each;
+	c.w_total = c.w_busy = (int64_t)(n * w) * each;
+	c.self = c.total / 2;
+	c.w_self = c.w_total / 2;
+	assert_int_equal(kp_hist_add(&c.hist, each, n * w), KP_OK);
+	return c;
+}
+
+static struct kp_window *
+new_window(size_t ncells)
+{
+	struct kp_window *w = calloc(1, sizeof(*w));
+
+	w->node = "app@host";
+	w->start = T0;
+	w->end = T0 + 1800 * S;
+	w->cells = calloc(ncells, sizeof(*w->cells));
+	return w;
+}
+
+/* The table of the design: create 310 and update 894 requests. */
+static struct kp_window *
+known_window(uint64_t weight)
+{
+	static const kp_dur_ns create[] = { 110 * MS, 70 * MS, 30 * MS,
+		10 * MS }, update[] = { 80 * MS, 43 * MS, 17 * MS, 10 * MS };
+	static const char *const names[] = { "_total", "http", "database",
+		"templating" };
+	struct kp_window *w = new_window(12);
+	struct kp_cell sum;
+
+	for (int t = 0; t < 4; t++) {
+		struct kp_cell c = cell(names[t], "create", 310, weight,
+		    create[t]);
+		struct kp_cell u = cell(names[t], "update", 894, weight,
+		    update[t]);
+
+		sum = (struct kp_cell){ .tier = names[t],
+			.identity = "_total", .min = -1 };
+		kp_cell_merge(&sum, &c);
+		kp_cell_merge(&sum, &u);
+		w->cells[w->ncells++] = sum;
+		w->cells[w->ncells++] = c;
+		w->cells[w->ncells++] = u;
+	}
+	w->sampled = 1204;
+	w->entry_calls = 1204 * weight;
+	return w;
+}
+
+static struct report *
+report_of(struct kp_window *w)
+{
+	struct report *r;
+
+	assert_int_equal(report_from_window(w, &conf, &r), KP_OK);
+	kp_window_free(w);
+	return r;
+}
+
+static const char *
+table(const struct report *r, enum report_what what, unsigned width)
+{
+	const struct report_opts o = { .what = what, .width = width };
+
+	kp_buf_reset(&buf);
+	report_table(&buf, r, &o);
+	assert_int_equal(buf.err, KP_OK);
+	return kp_buf_cstr(&buf);
+}
+
+#define COVERAGE "2026-11-21 10:00:00 to 10:30:00 UTC (30m), app@host\n"
+
+static void
+test_table(void **state)
+{
+	struct report *r = report_of(known_window(1));
+
+	(void)state;
+	assert_string_equal(table(r, REPORT_BUSY, 0),
+	    "              requests   http  database  templating\n"
+	    "---------------------------------------------------\n"
+	    "all requests     1 204  50 ms     20 ms       10 ms\n"
+	    "---------------------------------------------------\n"
+	    "update             894  43 ms     17 ms       10 ms\n"
+	    "create             310  70 ms     30 ms       10 ms\n"
+	    "\n"
+	    "busy time per request; " COVERAGE
+	    "losses: none\n");
+	assert_int_equal(report_sort(r, "http", REPORT_BUSY), KP_OK);
+	assert_string_equal(table(r, REPORT_SELF, 0),
+	    "              requests   http  database  templating\n"
+	    "---------------------------------------------------\n"
+	    "all requests     1 204  25 ms     10 ms      5.0 ms\n"
+	    "---------------------------------------------------\n"
+	    "create             310  35 ms     15 ms      5.0 ms\n"
+	    "update             894  22 ms    8.5 ms      5.0 ms\n"
+	    "\n"
+	    "self time per request; " COVERAGE
+	    "losses: none\n");
+	assert_int_equal(report_sort(r, "name", REPORT_BUSY), KP_OK);
+	assert_string_equal(r->rows[1].identity, "create");
+	assert_int_equal(report_sort(r, "requests", REPORT_BUSY), KP_OK);
+	assert_string_equal(r->rows[1].identity, "update");
+	assert_int_equal(report_sort(r, "htpt", REPORT_BUSY), KP_ENOENT);
+	report_free(r);
+}
+
+static void
+test_narrow(void **state)
+{
+	struct report *r = report_of(known_window(1));
+
+	(void)state;
+	assert_string_equal(table(r, REPORT_CALLS, 40),
+	    "              requests  http  database\n"
+	    "--------------------------------------\n"
+	    "all requests     1 204  1.00      1.00\n"
+	    "--------------------------------------\n"
+	    "update             894  1.00      1.00\n"
+	    "create             310  1.00      1.00\n"
+	    "\n"
+	    "              requests  templating\n"
+	    "----------------------------------\n"
+	    "all requests     1 204        1.00\n"
+	    "----------------------------------\n"
+	    "update             894        1.00\n"
+	    "create             310        1.00\n"
+	    "\n"
+	    "calls per request; " COVERAGE
+	    "losses: none\n");
+	report_free(r);
+}
+
+static void
+test_percentiles(void **state)
+{
+	const struct report_opts o = { .percentiles = true };
+	struct report *r = report_of(known_window(1));
+
+	(void)state;
+	report_table(&buf, r, &o);
+	/* the rank of the median is update's; buckets are 2 % wide */
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\nhttp          calls   mean    p50    p90    p99    max\n"
+	    "------------------------------------------------------\n"
+	    "all requests  1 204  50 ms  43 ms  70 ms  70 ms  70 ms\n"
+	    "update          894  43 ms  43 ms  43 ms  43 ms  43 ms\n"
+	    "create          310  70 ms  70 ms  70 ms  70 ms  70 ms\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\nwhole request  requests"));
+	report_free(r);
+}
+
+/* Weights, async and losses are said below the table, in one line each. */
+static void
+test_below_the_table(void **state)
+{
+	struct kp_window *w = known_window(10);
+	struct report *r;
+
+	(void)state;
+	w->entry_calls = 12050;
+	w->losses.n[KP_LOSS_SAMPLED_OUT] = 10836;
+	w->losses.n[KP_LOSS_STALE] = 3;
+	/* database's two totals: a quarter of its calls again, after the end */
+	w->cells[6].async_calls = 301;
+	w->cells[6].w_async_calls = 3010;
+	w->cells[0].w_async_calls = 3010;
+	w->cells[0].w_async = w->cells[6].w_async = 12040 * MS;
+	r = report_of(w);
+	assert_non_null(strstr(table(r, REPORT_BUSY, 0),
+	    "all requests    12 040  50 ms     20 ms       10 ms\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\nsampling: 1 204 of about 12 040 requests were measured; the "
+	    "table estimates all (the VM counted 12 050)\n"
+	    "async: 7.7 % of the calls began after their request had ended, "
+	    "1.0 ms per request\n"
+	    "losses:\n"
+	    "  sampled_out          10 836 requests  passed over by sampling\n"
+	    "  stale                     3 calls     their token belongs to no "
+	    "request of the last 30 s\n"));
+	assert_non_null(strstr(table(r, REPORT_ASYNC, 0),
+	    "all requests    12 040     -    1.0 ms           -\n"));
+	report_free(r);
+}
+
+static struct kp_window *
+hostile_window(void)
+{
+	static const char *const names[] = { "_total", "=cmd|'/c calc'!A1",
+		"a,\"b\"", "\x1b[31m\n", "+1", "-1", "@x", "\xff\xfe", "" };
+	struct kp_window *w = new_window(18);
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		w->cells[w->ncells++] = cell("_total", names[i], 9 - i, 1,
+		    5 * MS);
+		w->cells[w->ncells++] = cell("http", names[i], 9 - i, 1,
+		    4 * MS);
+	}
+	return w;
+}
+
+static void
+test_csv(void **state)
+{
+	struct report *r = report_of(hostile_window());
+	static const char *const lines[] = {
+		"start,end,identity,tier,requests,calls,",
+		"\n2026-11-21T10:00:00.000Z,2026-11-21T10:30:00.000Z,_total,"
+		    "_total,9,9,0,0,0,0,45,5,22.5,45,5,0,5,5,5,5,5,5,9,9\n",
+		",\"'=cmd|'/c calc'!A1\",http,8,8,",
+		",\"a,\"\"b\"\"\",http,7,7,",
+		",\\x1b[31m\\x0a,http,6,6,",
+		",\"'+1\",http,5,", ",\"'-1\",http,4,", ",\"'@x\",http,3,",
+		",\xef\xbf\xbd\xef\xbf\xbd,http,2,", ",,http,1,",
+	};
+
+	(void)state;
+	report_csv(&buf, r);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+		if (strstr(kp_buf_cstr(&buf), lines[i]) == NULL)
+			fail_msg("no '%s' in\n%s", lines[i],
+			    kp_buf_cstr(&buf));
+	assert_null(strchr(kp_buf_cstr(&buf), '\x1b'));
+	report_free(r);
+}
+
+static void
+test_json(void **state)
+{
+	struct report *r = report_of(hostile_window());
+	const char *s;
+
+	(void)state;
+	report_json(&buf, r);
+	s = kp_buf_cstr(&buf);
+	/* one line, whatever the names hold */
+	assert_ptr_equal(strchr(s, '\n'), s + buf.len - 1);
+	assert_null(strchr(s, '\x1b'));
+	assert_non_null(strstr(s, "\"identity\":\"\\u001b[31m\\n\""));
+	assert_non_null(strstr(s, "\"identity\":\"\xef\xbf\xbd\xef\xbf\xbd\""));
+	assert_non_null(strstr(s, "{\"tier\":\"http\",\"requests\":9,"
+	    "\"calls\":9,\"raised\":0,\"unfinished\":0,\"ambiguous\":0,"
+	    "\"async_calls\":0,\"total_ms\":36,\"mean_ms\":4,"));
+	report_free(r);
+}
+
+/* Nothing measured: still a report, that says so. */
+static void
+test_empty(void **state)
+{
+	struct report *r = report_of(new_window(1));
+
+	(void)state;
+	assert_true(report_empty(r));
+	assert_int_equal(r->nrows, 1);
+	table(r, REPORT_BUSY, 0);
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\"rows\":[{\"identity\":\"_total\",\"requests\":0,\"tiers\":[]}]"));
+	report_free(r);
+	r = report_of(known_window(1));
+	assert_false(report_empty(r));
+	report_free(r);
+}
+
+static struct kp_query *
+stored(char *path, struct kp_window *w)
+{
+	struct kp_store_opts o = { .path = path, .version = "1",
+		.tiers_text = "[].", .conf = &conf, .interval = 10 * S };
+	struct kp_store *s;
+	struct kp_query *q;
+	char *why;
+
+	strcpy(path, "/tmp/test_report.XXXXXX");
+	assert_true(close(mkstemp(path)) == 0);
+	assert_int_equal(kp_store_open(&s, &o, &why), KP_OK);
+	kp_store_window(s, w);
+	kp_store_close(s);
+	assert_int_equal(kp_query_open(&q, path, &why), KP_OK);
+	return q;
+}
+
+/* What a database gives is what the window gave, to the last character. */
+static void
+test_from_db(void **state)
+{
+	struct kp_query_range range = { .until = INT64_MAX };
+	struct report *live = report_of(known_window(10)), *r;
+	struct kp_query *q;
+	char path[64], *text;
+
+	(void)state;
+	q = stored(path, known_window(10));
+	assert_int_equal(report_from_db(q, &range, &r), KP_OK);
+	text = strdup(table(live, REPORT_BUSY, 0));
+	assert_string_equal(table(r, REPORT_BUSY, 0), text);
+	free(text);
+	kp_buf_reset(&buf);
+	report_json(&buf, live);
+	text = strdup(kp_buf_cstr(&buf));
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	assert_string_equal(kp_buf_cstr(&buf), text);
+	free(text);
+	report_free(r);
+	report_free(live);
+
+	/* chosen identities are added up */
+	range.identity_glob = "cr*";
+	assert_int_equal(report_from_db(q, &range, &r), KP_OK);
+	assert_int_equal(r->nrows, 2);
+	assert_int_equal(r->rows[0].cells[0].requests, 3100);
+	assert_int_equal(r->rows[0].cells[1].p50, 70 * MS);
+	assert_non_null(strstr(table(r, REPORT_BUSY, 0), "all of these"));
+	report_free(r);
+	range.identity_glob = "_total";
+	assert_int_equal(report_from_db(q, &range, &r), KP_OK);
+	assert_true(report_empty(r));
+	report_free(r);
+	kp_query_close(q);
+	unlink(path);
+}
+
+static void
+test_tree(void **state)
+{
+	struct kp_query_call calls[] = {
+		{ "web:handle/2", "http", "<0.5.0>", 0, 300 * MS, 40 * MS,
+		    KP_NONE, 0, KP_RETURNED, false },
+		{ "db:query/2\x1b", "database", "<0.7.0>", 1500000, 240 * MS,
+		    240 * MS, 0, 1, KP_RAISED, false },
+		{ "web:done/1", "", "<0.5.0>", 310 * MS, -1, -1, 0, 1, 77,
+		    true },
+	};
+	struct kp_query_tree t = { { 42, T0, 300 * MS, "app@host", "create",
+		UINT64_C(1) << 58, 3, 10, KP_RETURNED, 3 }, calls, 3 };
+
+	(void)state;
+	tree_text(&buf, &t);
+	assert_string_equal(kp_buf_cstr(&buf),
+	    "request 42: create on app@host\n"
+	    "2026-11-21 10:00:00.000 UTC, 300 ms, returned, 3 calls, stands "
+	    "for 10 requests, started inside another request\n\n"
+	    "start ms  total ms  self ms  process  outcome   tier      function\n"
+	    "---------------------------------------------------------"
+	    "-----------------\n"
+	    "   0.000   300.000   40.000  <0.5.0>  returned  http      "
+	    "web:handle/2\n"
+	    "   1.500   240.000  240.000  <0.7.0>  raised    database    "
+	    "db:query/2\\x1b\n\n"
+	    "async: 1 call began after the request had ended\n"
+	    "start ms  total ms  self ms  process  outcome  tier  function\n"
+	    "---------------------------------------------------------"
+	    "--------\n"
+	    " 310.000         -        -  <0.5.0>  ?        -       "
+	    "web:done/1\n");
+	kp_buf_reset(&buf);
+	tree_json(&buf, &t);
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\"label\":\"288230376151711744\",\"parent_label\":\"3\""));
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "{\"seq\":1,\"parent\":0,\"depth\":1,\"start_ms\":1.5,"
+	    "\"total_ms\":240,\"self_ms\":240,\"tier\":\"database\","
+	    "\"call\":\"db:query/2\\u001b\",\"pid\":\"<0.7.0>\","
+	    "\"outcome\":\"raised\",\"async\":false}"));
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_table), T(test_narrow), T(test_percentiles),
+		T(test_below_the_table), T(test_csv), T(test_json),
+		T(test_empty), T(test_from_db), T(test_tree),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,430 @@
+/*
+ * What reports are built from: figures and times as texts, foreign texts made
+ * harmless, grids, JSON, and diagnostics with their source line.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "report/diag.h"
+#include "report/grid.h"
+#include "report/json.h"
+#include "report/text.h"
+#include "report/utf8.h"
+#include "report/when.h"
+
+#define MS KP_NS_PER_MS
+#define S KP_NS_PER_S
+
+static struct kp_buf buf;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	tzset();
+	kp_buf_init(&buf, 1 << 20);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	kp_buf_free(&buf);
+	return 0;
+}
+
+static void
+test_durations(void **state)
+{
+	static const struct {
+		kp_dur_ns d;
+		const char *text;
+	} t[] = {
+		{ -1, "-" }, { 0, "0" }, { 1, "1 ns" }, { 999, "999 ns" },
+		{ 1000, "1.0 us" }, { 9949, "9.9 us" }, { 9950, "10 us" },
+		{ 87499, "87 us" }, { 999499, "999 us" },
+		{ 999500, "1.0 ms" }, { 9949999, "9.9 ms" },
+		{ 9950000, "10 ms" }, { 70 * MS, "70 ms" },
+		{ 1204 * MS, "1 204 ms" }, { 9999499999, "9 999 ms" },
+		{ 9999500000, "10.0 s" }, { 999949 * MS, "999.9 s" },
+		{ 1000 * S, "1 000 s" }, { INT64_MAX, "9 223 372 037 s" },
+	};
+	char b[TEXT_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
+		assert_string_equal(text_dur(b, t[i].d), t[i].text);
+	assert_string_equal(text_ms(b, 1234567499), "1 234.567");
+	assert_string_equal(text_ms(b, 500), "0.001");
+	assert_string_equal(text_ms(b, -1), "-");
+	assert_string_equal(text_exact_ms(b, 1204567001), "1204.567001");
+	assert_string_equal(text_exact_ms(b, 50 * MS), "50");
+	assert_string_equal(text_exact_ms(b, 0), "0");
+	assert_string_equal(text_exact_ms(b, INT64_MIN),
+	    "-9223372036854.775808");
+	assert_string_equal(text_span(b, 90 * 60 * S), "1h30m");
+	assert_string_equal(text_span(b, 10 * S), "10s");
+	assert_string_equal(text_span(b, 86400 * S + 1), "1d");
+	assert_string_equal(text_span(b, 250 * MS), "250ms");
+}
+
+static void
+test_counts(void **state)
+{
+	char b[TEXT_MAX];
+
+	(void)state;
+	assert_string_equal(text_count(b, 0), "0");
+	assert_string_equal(text_count(b, 999), "999");
+	assert_string_equal(text_count(b, 1204), "1 204");
+	assert_string_equal(text_count(b, UINT64_MAX),
+	    "18 446 744 073 709 551 615");
+	assert_string_equal(text_average(b, -1), "-");
+	assert_string_equal(text_average(b, 0), "0");
+	assert_string_equal(text_average(b, 0.0001), "<0.01");
+	assert_string_equal(text_average(b, 0.05), "0.05");
+	assert_string_equal(text_average(b, 9.994), "9.99");
+	assert_string_equal(text_average(b, 9.996), "10.0");
+	assert_string_equal(text_average(b, 1204.4), "1 204");
+}
+
+static const char *
+cleaned(const char *s)
+{
+	kp_buf_reset(&buf);
+	text_put(&buf, s);
+	return kp_buf_cstr(&buf);
+}
+
+/* Terminals obey what they print: titles, the clipboard, even the keyboard. */
+static void
+test_foreign_texts(void **state)
+{
+	(void)state;
+	assert_string_equal(cleaned("GET /users/:id"), "GET /users/:id");
+	assert_string_equal(cleaned("\x1b]0;evil\x07"), "\\x1b]0;evil\\x07");
+	assert_string_equal(cleaned("a\r\n\tb\x7f"), "a\\x0d\\x0a\\x09b\\x7f");
+	assert_string_equal(cleaned("\xc2\x9b" "31m"), "\\x9b31m");
+	assert_string_equal(cleaned("x\xe2\x80\xaetxt"), "x\\u{202e}txt");
+	assert_string_equal(cleaned("\xff\xc3"), "\xef\xbf\xbd\xef\xbf\xbd");
+	assert_string_equal(cleaned("gr\xc3\xb6\xc3\x9f" "e"),
+	    "gr\xc3\xb6\xc3\x9f" "e");
+	/* overlong, a surrogate, past the end: a byte each */
+	assert_int_equal(text_width(cleaned("\xc0\xaf")), 2);
+	assert_int_equal(text_width(cleaned("\xed\xa0\x80")), 3);
+	assert_int_equal(text_width(cleaned("\xf4\x90\x80\x80")), 4);
+
+	kp_buf_reset(&buf);
+	text_put_lines(&buf, "a\n\tb\x1b\n", 6);
+	assert_string_equal(kp_buf_cstr(&buf), "a\n\tb\\x1b\n");
+}
+
+static void
+test_widths(void **state)
+{
+	(void)state;
+	assert_int_equal(text_width("abc"), 3);
+	assert_int_equal(text_width("gr\xc3\xb6\xc3\x9f" "e"), 5);
+	assert_int_equal(text_width("\xe6\x9d\xb1\xe4\xba\xac"), 4);
+	assert_int_equal(text_width("e\xcc\x81"), 1);	/* combining acute */
+	assert_int_equal(text_width("\xf0\x9f\x98\x80"), 2);
+	assert_int_equal(text_fit("\xe6\x9d\xb1\xe4\xba\xac", 3), 3);
+	assert_int_equal(text_fit("abc", 9), 3);
+	assert_int_equal(text_fit("e\xcc\x81x", 1), 3);
+}
+
+static void
+small_grid(struct grid *g)
+{
+	static const char *const cells[] = { "create", "310", "70 ms",
+		"30 ms", "\xe6\x9d\xb1\xe4\xba\xac", "1 204", "-", "9.4 ms" };
+
+	grid_init(g);
+	grid_col(g, "", GRID_LEFT);
+	grid_col(g, "requests", GRID_RIGHT);
+	grid_fix(g);
+	grid_col(g, "http", GRID_RIGHT);
+	grid_col(g, "database", GRID_LEFT);
+	for (size_t i = 0; i < 8; i++) {
+		if (i == 4)
+			grid_rule(g);
+		grid_cell(g, cells[i]);
+	}
+}
+
+static void
+test_grid(void **state)
+{
+	struct grid g;
+
+	(void)state;
+	small_grid(&g);
+	grid_write(&g, 0, &buf);
+	assert_string_equal(kp_buf_cstr(&buf),
+	    "        requests   http  database\n"
+	    "---------------------------------\n"
+	    "create       310  70 ms  30 ms\n"
+	    "---------------------------------\n"
+	    "\xe6\x9d\xb1\xe4\xba\xac       1 204      -  9.4 ms\n");
+
+	/* it fits, to the column */
+	kp_buf_reset(&buf);
+	grid_write(&g, 33, &buf);
+	assert_null(strstr(kp_buf_cstr(&buf), "\n\n"));
+
+	/* one less: two blocks, each with the first columns */
+	kp_buf_reset(&buf);
+	grid_write(&g, 32, &buf);
+	assert_string_equal(kp_buf_cstr(&buf),
+	    "        requests   http\n"
+	    "-----------------------\n"
+	    "create       310  70 ms\n"
+	    "-----------------------\n"
+	    "\xe6\x9d\xb1\xe4\xba\xac       1 204      -\n"
+	    "\n"
+	    "        requests  database\n"
+	    "--------------------------\n"
+	    "create       310  30 ms\n"
+	    "--------------------------\n"
+	    "\xe6\x9d\xb1\xe4\xba\xac       1 204  9.4 ms\n");
+	grid_free(&g);
+}
+
+/* A long first column gives way on a terminal, and is whole in a pipe. */
+static void
+test_grid_long(void **state)
+{
+	struct grid g;
+
+	(void)state;
+	grid_init(&g);
+	grid_col(&g, "", GRID_LEFT);
+	grid_fix(&g);
+	grid_col(&g, "http", GRID_RIGHT);
+	grid_cell(&g, "GET /a/rather/long/path");
+	grid_cell(&g, "70 ms");
+	grid_write(&g, 25, &buf);
+	assert_string_equal(kp_buf_cstr(&buf),
+	    "                     http\n"
+	    "-------------------------\n"
+	    "GET /a/rather/lon\xe2\x80\xa6  70 ms\n");
+	kp_buf_reset(&buf);
+	grid_write(&g, 0, &buf);
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "GET /a/rather/long/path  70 ms\n"));
+	kp_buf_reset(&buf);
+	grid_write(&g, 1, &buf);	/* does what can be done */
+	assert_non_null(strstr(kp_buf_cstr(&buf), "70 ms"));
+	grid_free(&g);
+}
+
+/* SQLite's parser judges ours. */
+static void
+assert_json(const char *s)
+{
+	sqlite3_stmt *st;
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+	sqlite3_prepare_v2(db, "select json_valid(?)", -1, &st, NULL);
+	sqlite3_bind_text(st, 1, s, -1, SQLITE_STATIC);
+	assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+	if (sqlite3_column_int(st, 0) != 1)
+		fail_msg("not JSON: %s", s);
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+}
+
+static void
+test_json(void **state)
+{
+	struct json j;
+
+	(void)state;
+	json_begin(&j, &buf);
+	json_object(&j, NULL);
+	json_string(&j, "a\"b", "\x1b\n\\\"\x7f\xc2\x85\xff\xe2\x80\xa8");
+	json_array(&j, "v");
+	json_int(&j, NULL, INT64_MIN);
+	json_uint(&j, NULL, UINT64_MAX);
+	json_object(&j, NULL);
+	json_end(&j);
+	json_bool(&j, NULL, true);
+	json_ms(&j, NULL, 1500000);
+	json_ms(&j, NULL, -1);
+	json_end(&j);
+	json_time(&j, "t", INT64_C(1795255200123) * MS);
+	json_time(&j, "none", 0);
+	json_string_n(&j, "n", "a\0b", 3);
+	json_end(&j);
+	assert_string_equal(kp_buf_cstr(&buf),
+	    "{\"a\\\"b\":\"\\u001b\\n\\\\\\\"\\u007f\\u0085\xef\xbf\xbd"
+	    "\\u2028\",\"v\":[-9223372036854775808,18446744073709551615,{},"
+	    "true,1.5,null],\"t\":\"2026-11-21T10:00:00.123Z\",\"none\":null,"
+	    "\"n\":\"a\\u0000b\"}");
+	assert_json(kp_buf_cstr(&buf));
+}
+
+/* Every text of two bytes, and deep nesting: valid, or an error. */
+static void
+test_json_hostile(void **state)
+{
+	char s[2];
+	struct json j;
+
+	(void)state;
+	for (unsigned i = 0; i < 0x10000; i += 7) {
+		s[0] = (char)(i >> 8);
+		s[1] = (char)i;
+		kp_buf_reset(&buf);
+		json_begin(&j, &buf);
+		json_array(&j, NULL);
+		json_string_n(&j, NULL, s, 2);
+		json_end(&j);
+		assert_json(kp_buf_cstr(&buf));
+	}
+	kp_buf_reset(&buf);
+	json_begin(&j, &buf);
+	for (int i = 0; i < 40; i++)
+		json_array(&j, NULL);
+	for (int i = 0; i < 40; i++)
+		json_end(&j);
+	assert_int_equal(buf.err, KP_ELIMIT);
+}
+
+#define NOW (INT64_C(1795255200) * S)	/* 2026-11-21T10:00:00Z */
+
+static void
+test_when(void **state)
+{
+	static const struct {
+		const char *text;
+		int64_t s;	/* since 10:00 */
+	} good[] = {
+		{ "30m", -1800 }, { "1h30m", -5400 }, { "2d", -172800 },
+		{ "2026-11-21T10:00", 0 }, { "2026-11-21T10:00:05", 5 },
+		{ "2026-11-21 10:00", 0 }, { "2026-11-21", -36000 },
+		{ "2026-11-21T10:00Z", 0 }, { "2026-11-21T10:00+01:00", -3600 },
+		{ "2026-11-21T10:00:00-0230", 9000 },
+	};
+	static const char *const bad[] = { "", "30", "m", "30x", "-5m",
+		"1h30", "30ms", "yesterday", "2026-11", "2026-13-01",
+		"2026-02-29", "2026-11-21T", "2026-11-21T24:00",
+		"2026-11-21T1:00", "2026-11-21T10:00:5", "2026-11-21T10:00X",
+		"2026-11-21T10:00+1", "2026-11-21T10:00.5", "1969-12-31",
+		"9999-01-01", "99999999999999999999d", "2026-11-21T10:00Zx" };
+	kp_wall_ns t = 7;
+	char b[WHEN_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		assert_true(when_parse(good[i].text, NOW, &t));
+		assert_int_equal(t, NOW + good[i].s * S);
+	}
+	t = 7;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (when_parse(bad[i], NOW, &t))
+			fail_msg("'%s' was taken for a time", bad[i]);
+	assert_int_equal(t, 7);
+	assert_true(when_parse("2026-11-21T10:00:00.25Z", NOW, &t));
+	assert_int_equal(t, NOW + 250 * MS);
+	assert_true(when_parse("99999d", NOW, &t));
+	assert_int_equal(t, 0);
+	assert_string_equal(when_iso(b, NOW + 5 * MS),
+	    "2026-11-21T10:00:00.005Z");
+	assert_string_equal(when_iso(b, -1), "1969-12-31T23:59:59.999Z");
+}
+
+static void
+test_when_local(void **state)
+{
+	kp_wall_ns t;
+	char b[WHEN_MAX];
+
+	(void)state;
+	setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
+	tzset();
+	assert_true(when_parse("2026-11-21T11:00", NOW, &t));
+	assert_int_equal(t, NOW);
+	assert_true(when_parse("2026-07-01T12:00", NOW, &t));
+	assert_string_equal(when_iso(b, t), "2026-07-01T10:00:00.000Z");
+	when_put_range(&buf, NOW, NOW + 1800 * S);
+	assert_string_equal(kp_buf_cstr(&buf),
+	    "2026-11-21 11:00:00 to 11:30:00 +0100 (30m)");
+	kp_buf_reset(&buf);
+	when_put_range(&buf, NOW, NOW + 86400 * S);
+	assert_string_equal(kp_buf_cstr(&buf),
+	    "2026-11-21 11:00:00 to 2026-11-22 11:00:00 +0100 (1d)");
+}
+
+static void
+test_diag(void **state)
+{
+	static const char src[] = "[{db,\t{d\xc3\xb6, x y}}].\r\nsecond \x1b\n";
+	struct kp_diag v[] = {
+		{ { 1, 14 }, false, (char *)"found 'y\x1b'" },
+		{ { 2, 8 }, true, (char *)"odd" },
+		{ { 9, 1 }, false, (char *)"past the end" },
+	};
+	struct kp_diags d = { v, 3, 52 };
+
+	(void)state;
+	diag_text(&buf, "t.conf", src, sizeof(src) - 1, &d);
+	assert_string_equal(kp_buf_cstr(&buf),
+	    "t.conf:1:14: error: found 'y\\x1b'\n"
+	    "  [{db, {d\xc3\xb6, x y}}].\n"
+	    "               ^\n"
+	    "t.conf:2:8: warning: odd\n"
+	    "  second \\x1b\n"
+	    "         ^\n"
+	    "t.conf:9:1: error: past the end\n"
+	    "t.conf: 50 more errors\n");
+}
+
+/* A file that is one endless line shows the part that matters. */
+static void
+test_diag_long(void **state)
+{
+	struct kp_diag v = { { 1, 5001 }, false, (char *)"x" };
+	struct kp_diags d = { &v, 1, 1 };
+	char *src = malloc(10000);
+	const char *line, *caret;
+
+	(void)state;
+	memset(src, 'a', 10000);
+	src[5000] = 'X';
+	diag_text(&buf, "f", src, 10000, &d);
+	free(src);
+	assert_true(buf.len < 400);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "  ... aaa"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "aXa"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "aaa ...\n"));
+	/* the caret stands below it: both lines begin where they begin */
+	line = strchr(kp_buf_cstr(&buf), '\n') + 1;
+	caret = strchr(line, '\n') + 1;
+	assert_int_equal(strchr(line, 'X') - line, strchr(caret, '^') - caret);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_durations), T(test_counts), T(test_foreign_texts),
+		T(test_widths), T(test_grid), T(test_grid_long),
+		T(test_json), T(test_json_hostile), T(test_when),
+		T(test_when_local), T(test_diag), T(test_diag_long),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
