@@ -106,12 +106,9 @@ disconnected(T) ->
 again(Target, P, Agent) ->
     it:until("armed again",
              fun() ->
-                     case it:call(Target, erlang, whereis, [kprof_agent]) of
-                         New when is_pid(New), New =/= Agent ->
-                             case it:call(Target, kprof_agent, status, []) of
-                                 #{state := armed} -> true;
-                                 _ -> false
-                             end;
+                     case it:call(Target, it_stub, agent, []) of
+                         #{state := armed} ->
+                             it:call(Target, erlang, whereis, [kprof_agent]) =/= Agent;
                          _ -> false
                      end
              end),
@@ -173,9 +170,9 @@ exit_kill(Target, Pid) ->
     it:call(Target, erlang, exit, [Pid, kill]).
 
 sent(Target) ->
-    case it:call(Target, kprof_agent, status, []) of
+    case it:call(Target, it_stub, agent, []) of
         #{events_sent := N} -> N;
-        _ -> 0
+        gone -> 0
     end.
 
 %% A target at rest, with a control word that is somebody's.
