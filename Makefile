@@ -187,8 +187,8 @@ $(B)/test/specdump: test/support/specdump.c $(LIB)
 spec-check: $(B)/test/specdump
 	escript test/integration/spec_check.erl $(B)/test/specdump
 
-# Everything, on the release that is installed; `make matrix` says what else.
-# ONLY: a part of tests' names.
+# The tests, with targets of the release that is installed.  ONLY: a part of
+# tests' names.  FIGURE_REQUESTS: fewer of them.
 INTEGRATION := $(B)/integration/ebin
 
 $(INTEGRATION)/it_run.beam: $(wildcard test/integration/*.erl)
@@ -196,11 +196,27 @@ $(INTEGRATION)/it_run.beam: $(wildcard test/integration/*.erl)
 	erlc -Wall$(ERLC_COMPAT) -o $(@D) \
 	    $(filter-out %/spec_check.erl,$(wildcard test/integration/*.erl))
 
-run_integration = erl -noinput -pa $(INTEGRATION) -s it_run main -extra $(B)
+run_integration = erl -noinput -pa $(INTEGRATION) -s it_run main \
+    -extra $(B) $(1) $(if $(ONLY),'$(ONLY)')
 
 .PHONY: integration
 integration: $(B)/kprofd sample $(INTEGRATION)/it_run.beam
-	$(run_integration) $(if $(ONLY),'$(ONLY)')
+	$(call run_integration)
+
+# The same with targets of other releases, from Debian's, in root file systems
+# below KPROFD_ROOTS: made when missing, used as they are when there.
+KPROFD_ROOTS ?= build/roots
+
+$(KPROFD_ROOTS)/%/bin/sh:
+	sh test/support/root.sh $* $(KPROFD_ROOTS)/$*
+
+.PHONY: matrix
+matrix: integration $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
+	for r in 27 29; do \
+	    mountpoint -q $(KPROFD_ROOTS)/$$r/proc || \
+	        mount -t proc proc $(KPROFD_ROOTS)/$$r/proc || exit 1; \
+	    $(call run_integration,-root $(KPROFD_ROOTS)/$$r) || exit 1; \
+	done
 
 # ---- benchmarks: to be read, not asserted
 

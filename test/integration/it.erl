@@ -13,7 +13,7 @@
          rss/1]).
 -export([kprofd/2, kprofd/3, run_kprofd/3, armed/1, ended/2, ended/3, terminate/1, db/1, tiers/0]).
 -export([load/3, loaded/1, sql/2, number/2, control/2]).
--export([balance/1, losses/1, epmd_port/1, free_port/0, otp/1, build/1]).
+-export([balance/1, losses/1, lost/1, requests/1, epmd_port/1, free_port/0, otp/1, build/1]).
 
 -define(WAIT_MS, 30000).
 -define(POLL_MS, 20).
@@ -40,9 +40,16 @@ prepare(#{build := Build, root := Root}) ->
                                       _ -> false
                                   end
                           end),
-    io:format("runner: OTP ~s, ~b schedulers~n",
-              [erlang:system_info(otp_release), erlang:system_info(schedulers_online)]),
+    io:format("targets: OTP ~s~s; ~b schedulers~n",
+              [release(Env), [[" in ", Root] || Root =/= none], erlang:system_info(schedulers_online)]),
     Env.
+
+%% As the targets' erl says itself: 27 (ERTS 15.2.7).
+release(#{path := Path} = Env) ->
+    Ask = "io:format(\"~s (ERTS ~s)\", [erlang:system_info(otp_release), erlang:system_info(version)]), halt().",
+    P = start(Env, "release", ["erl", "-noinput", "-eval", Ask], [{"PATH", Path}]),
+    exited(P) =:= 0 orelse fail("the targets' erl does not run: ~ts", [errors(P)]),
+    output(P).
 
 %% The PATH in which a target finds its erl.
 inside(#{root := none} = Env) ->
@@ -428,6 +435,15 @@ losses(P) ->
     maps:from_list([{binary_to_atom(Cause), binary_to_integer(N)}
                     || [Cause, N] <- sql(P, "select cause, sum(lost) from losses group by cause"
                                          " having sum(lost) > 0")]).
+
+%% Labels are nearly unique: now and then two requests have the same, which is
+%% seen, and both are dropped and counted. The test of the main figures looks
+%% at how many there are; for the others these are requests like any.
+requests(P) ->
+    number(P, "select sum(sampled) from time_window") + maps:get(collided, losses(P), 0).
+
+lost(P) ->
+    maps:remove(collided, losses(P)).
 
 %% Every call of the entry is accounted for. Gives the calls.
 balance(P) ->

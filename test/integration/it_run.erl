@@ -36,7 +36,7 @@ run(O) ->
     process_flag(trap_exit, true),
     ets:new(it_processes, [named_table, public, bag]),
     Env = it:prepare(O),
-    Tests = [T || M <- ?MODULES, code:ensure_loaded(M) =:= {module, M}, T0 <- M:tests(), T <- [full(M, T0)],
+    Tests = [T || M <- ?MODULES, T0 <- M:tests(), T <- [full(M, T0)],
                   wanted(element(1, T), maps:get(only, O))],
     {Alone, Together} = lists:partition(fun({_, _, How, _}) -> How =:= alone end, Tests),
     Start = now_s(),

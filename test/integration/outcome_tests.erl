@@ -6,6 +6,7 @@
 -export([tests/0, compare/4]).
 
 -define(REQUESTS, 300).
+%% One client, so that labels are unique; the main figures have many.
 %% Waits, so that nothing is measured in which nothing takes time.
 -define(CONFIG, "#{parsing => #{work_us => 50}, handle => #{work_us => 50},"
         " formatter => #{work_us => 100}, db => #{wait_ms => 3}, accounting => #{work_us => 20}}").
@@ -35,7 +36,7 @@ run(T, Op, Opts, Config) ->
     P = it:kprofd(T, Target, Opts),
     it:armed(P),
     #{requests := ?REQUESTS, errors := 0} =
-        it:loaded(it:load(T, Target, ["4", integer_to_list(?REQUESTS), "0", atom_to_list(Op) ++ "=1"])),
+        it:loaded(it:load(T, Target, ["1", integer_to_list(?REQUESTS), "0", atom_to_list(Op) ++ "=1"])),
     it:terminate(P),
     {Target, P}.
 
@@ -126,9 +127,9 @@ slow(T) ->
     Target = it:target(T, #{config => ?CONFIG}),
     P = it:kprofd(T, Target),
     it:armed(P),
-    N = 40,
-    it:loaded(it:load(T, Target, ["8", integer_to_list(N), "0", "slow=1"])),
-    it:loaded(it:load(T, Target, ["4", "100", "0", "read=1"])),
+    N = 20,
+    it:loaded(it:load(T, Target, ["1", integer_to_list(N), "0", "slow=1"])),
+    it:loaded(it:load(T, Target, ["1", "100", "0", "read=1"])),
     it:terminate(P),
     it:equal("requests kept", N, it:number(P, "select count(*) from slow_requests")),
     it:equal("as they should be", N,

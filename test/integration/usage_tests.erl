@@ -1,0 +1,243 @@
+%% The options, the control socket and sampling.
+-module(usage_tests).
+
+-export([tests/0]).
+
+-define(MFAS, [{requests, handle_request, 2}, {network_server, parse_request, 1},
+               {formatter, format_response, 1}, {db, network_request, 1}, {db, transaction, 1},
+               {db, transaction, 2}, {accounting, incr_reqs, 1}]).
+
+tests() ->
+    [{"-check without a target", 30, fun check_file/1},
+     {"-check with one arms nothing", 60, fun check_target/1},
+     {"-requests", 60, fun requests/1},
+     {"-duration", 60, fun duration/1},
+     {"-print-calls", 60, fun print_calls/1},
+     {"long and short node names", 60, fun names/1},
+     {"a name of our own", 60, fun own_name/1},
+     {"several at once, on different targets", 60, fun several/1},
+     {"status", 60, fun status/1},
+     {"pause and resume", 60, fun pause/1},
+     {"dump", 60, fun dump/1},
+     {"clear-tokens", 60, fun clear_tokens/1},
+     {"the socket is its owner's alone", 60, fun socket/1},
+     {"one request in ten", 60, fun one_in/1},
+     {"so many requests a second", 90, fun per_second/1}].
+
+check_file(T) ->
+    P = it:start(T, "check", [it:build(T) ++ "/kprofd", "-check", "-tiers", it:tiers()], []),
+    it:ended(P, 0),
+    it:check(re:run(it:output(P), "tiers.conf: good: 5 tiers") =/= nomatch, "says that it is good").
+
+check_target(T) ->
+    {Target, Before} = target(T),
+    Load = it:load(T, Target, ["4", "600s"]),
+    it:until("there is load", fun() -> it:call(Target, sample_truth, get, []) =/= [] end),
+    P = it:kprofd(T, Target, #{args => ["-check"]}),
+    watch_unarmed(Target, P),
+    it:ended(P, 0),
+    it:check(not filelib:is_file(it:db(P)), "no database is made"),
+    [it:check(re:run(it:output(P), Pattern, [multiline]) =/= nomatch, "'~s' in:~n~ts", [Pattern, it:output(P)])
+     || Pattern <- ["^FUNCTION +CALLS/S", "^requests:handle_request/2 +[1-9][0-9]* +entry +handle",
+                    "^db:transaction/2 +[0-9]+ +call +db", "^accounting:incr_reqs/1 +[1-9][0-9]* +call"]],
+    it:kill(Load),
+    it:audit(Target, Before, [processes]).
+
+%% At no moment is a function traced; they may be counted.
+watch_unarmed(Target, P) ->
+    it:equal("armed during a check", [], [A || {_, _, Key, _} = A <- it:call(Target, it_stub, armed, [?MFAS]),
+                                               Key =/= call_count]),
+    it:is_running(P) andalso watch_unarmed(Target, P).
+
+requests(T) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target, #{args => ["-requests", "500"]}),
+    it:armed(P),
+    Load = it:load(T, Target, ["8", "600s"]),
+    it:ended(P, 0),
+    it:check(it:is_running(Load), "the load goes on"),
+    it:kill(Load),
+    N = it:requests(P),
+    it:check(N >= 500, "~b requests", [N]),
+    it:balance(P),
+    it:audit(Target, Before, [processes]).
+
+duration(T) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target, #{args => ["-duration", "2s"]}),
+    it:armed(P),
+    it:loaded(it:load(T, Target, ["2", "100"])),
+    it:ended(P, 0),
+    it:equal("requests", 100, it:requests(P)),
+    it:audit(Target, Before).
+
+print_calls(T) ->
+    {Target, _} = target(T),
+    P = it:kprofd(T, Target, #{args => ["-print-calls", "-requests", "10"]}),
+    it:armed(P),
+    it:loaded(it:load(T, Target, ["1", "30", "10", "read=1"])),
+    it:ended(P, 0),
+    Line = "^[0-9:]{8}\\.[0-9]{6}  read +~s +[0-9]+\\.[0-9]{3} ms  <[0-9.]+> +returned",
+    [it:check(re:run(it:output(P), io_lib:format(Line, [Call]), [multiline]) =/= nomatch,
+              "~s in:~n~ts", [Call, it:output(P)])
+     || Call <- ["requests:handle_request/2", "db:network_request/1", "formatter:format_response/1"]].
+
+names(T) ->
+    [begin
+         Target = it:target(T, #{naming => Naming}),
+         Before = it:settled(Target),
+         P = it:kprofd(T, Target),
+         it:armed(P),
+         it:loaded(it:load(T, Target, ["2", "50"])),
+         [Name] = it:call(Target, erlang, nodes, [hidden]),
+         [_, Host] = string:split(maps:get(node, Target), "@"),
+         case Naming of
+             long -> match = re:run(atom_to_list(Name), "^kprofd[1-4]@.*\\.", [{capture, none}]);
+             short -> it:equal("our name", "kprofd1@" ++ Host, atom_to_list(Name))
+         end,
+         it:terminate(P),
+         it:equal("requests", 50, it:requests(P)),
+         it:audit(Target, Before),
+         it:stop_target(Target)
+     end || Naming <- [long, short]].
+
+own_name(T) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target, #{args => ["-name", "mine@127.0.0.1"]}),
+    it:armed(P),
+    it:equal("our name", ['mine@127.0.0.1'], it:call(Target, erlang, nodes, [hidden])),
+    it:equal("the others do not see it", [], it:call(Target, erlang, nodes, [])),
+    it:terminate(P),
+    it:audit(Target, Before).
+
+several(T) ->
+    Targets = [A, B] = [it:target(T, #{}), it:target(T, #{node => "it_b_" ++ os:getpid() ++ "@127.0.0.1"})],
+    Ps = [it:kprofd(T, Target) || Target <- Targets],
+    [it:armed(P) || P <- Ps],
+    it:loaded(it:load(T, A, ["2", "50"])),
+    it:loaded(it:load(T, B, ["2", "70"])),
+    [it:terminate(P) || P <- Ps],
+    it:equal("requests", [50, 70], [it:requests(P) || P <- Ps]).
+
+status(T) ->
+    {Target, _} = target(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    it:loaded(it:load(T, Target, ["4", "200"])),
+    assembled(P, 200),
+    {ok, Text} = it:control(P, "status"),
+    [it:check(re:run(Text, Pattern, [multiline]) =/= nomatch, "'~s' in:~n~ts", [Pattern, Text])
+     || Pattern <- ["^target +" ++ maps:get(node, Target) ++ ": armed", "^sampling +every request",
+                    "^losses +none", "^ +OTP " ++ integer_to_list(it:otp(Target))]],
+    {ok, Json} = it:control(P, "status json"),
+    [it:check(binary:match(Json, Part) =/= nomatch, "'~s' in:~n~ts", [Part, Json])
+     || Part <- [<<"\"requests\"">>, <<"\"losses\"">>, <<"\"state\"">>]],
+    {error, _} = it:control(P, "nonsense"),
+    {error, _} = it:control(P, lists:duplicate(5000, $x)),
+    it:terminate(P).
+
+assembled(P, N) ->
+    it:until("requests are assembled",
+             fun() ->
+                     {ok, Text} = it:control(P, "status"),
+                     {match, [Got]} = re:run(Text, "([0-9]+) assembled", [{capture, [1], list}]),
+                     list_to_integer(Got) >= N
+             end).
+
+%% While paused nothing is armed but the entry's counter.
+pause(T) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    it:loaded(it:load(T, Target, ["4", "100"])),
+    assembled(P, 100),
+    {ok, _} = it:control(P, "pause"),
+    it:until("paused", fun() -> agent_state(Target) =:= paused end),
+    it:equal("armed while paused", [call_count],
+             lists:usort([Key || {_, _, Key, _} <- it:call(Target, it_stub, armed, [?MFAS])])),
+    it:loaded(it:load(T, Target, ["4", "70"])),
+    {ok, _} = it:control(P, "resume"),
+    it:until("armed", fun() -> agent_state(Target) =:= armed end),
+    it:loaded(it:load(T, Target, ["4", "50"])),
+    assembled(P, 150),
+    it:terminate(P),
+    it:equal("entry calls", 220, it:balance(P)),
+    it:equal("sampled", 150, it:requests(P)),
+    it:equal("unseen", 70, maps:get(unseen, it:losses(P), 0)),
+    it:audit(Target, Before, [processes]).
+
+agent_state(Target) ->
+    case it:call(Target, it_stub, agent, []) of
+        #{state := State} -> State;
+        gone -> gone
+    end.
+
+%% What is in flight in a dump is there for anybody to read at once.
+dump(T) ->
+    {Target, _} = target(T),
+    P = it:kprofd(T, Target, #{args => ["-interval", "1h"]}),
+    it:armed(P),
+    it:loaded(it:load(T, Target, ["4", "100"])),
+    assembled(P, 100),
+    {ok, _} = it:control(P, "dump"),
+    it:equal("requests in the file", 100, it:requests(P)),
+    it:terminate(P).
+
+clear_tokens(T) ->
+    {Target, _} = target(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    it:loaded(it:load(T, Target, ["4", "100"])),
+    {ok, _} = it:control(P, "clear-tokens"),
+    it:loaded(it:load(T, Target, ["4", "100"])),
+    it:terminate(P),
+    it:equal("requests", 200, it:requests(P)).
+
+socket(T) ->
+    {Target, _} = target(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    Socket = it:db(P) ++ ".sock",
+    it:equal("the socket's mode", "600 socket\n", os:cmd("stat -c '%a %F' " ++ Socket)),
+    it:equal("the database's mode", "640\n", os:cmd("stat -c %a " ++ it:db(P))),
+    it:terminate(P),
+    it:check(not filelib:is_file(Socket), "the socket is gone"),
+    it:equal("one plain file is left", [it:db(P)], filelib:wildcard(it:db(P) ++ "*") -- [it:db(P) ++ ".query"]).
+
+one_in(T) ->
+    {Target, P} = sampled(T, "{one_in, 10}", ["32", "20000"]),
+    N = it:requests(P),
+    it:check(N > 1600 andalso N < 2400, "~b sampled of 20000", [N]),
+    it:equal("entry calls", 20000, it:balance(P)),
+    W = it:number(P, "select sum(requests) from request_stats where identity = '_total'"),
+    it:equal("estimate", N * 10, W),
+    %% Each kind of request gets its share.
+    [begin
+         Share = it:number(P, io_lib:format("select sum(sampled_requests) from request_stats where identity = '~s'",
+                                            [Op])),
+         it:check(abs(Share * 10 - Calls) < Calls * 0.25, "~b sampled of ~b ~s", [Share, Calls, Op])
+     end || #{layer := handle, op := Op, returned := Calls} <- it:call(Target, sample_truth, details, [])].
+
+%% At first all are taken; then the rate is found.
+per_second(T) ->
+    {_, P} = sampled(T, "{per_second, 200}", ["32", "8s"]),
+    Calls = it:balance(P),
+    N = it:requests(P),
+    it:check(N > 400 andalso N < Calls / 2, "~b sampled of ~b", [N, Calls]),
+    W = it:number(P, "select sum(requests) from request_stats where identity = '_total'"),
+    it:check(abs(W - Calls) < Calls * 0.2, "estimated ~b of ~b", [W, Calls]),
+    {note, io_lib:format("~b of ~b sampled, estimate ~b", [N, Calls, W])}.
+
+sampled(T, Sampling, Load) ->
+    {Target, Before} = target(T),
+    {ok, Text} = file:read_file(it:tiers()),
+    P = it:kprofd(T, Target, #{tiers => re:replace(Text, "{sampling, all}", "{sampling, " ++ Sampling ++ "}")}),
+    it:armed(P),
+    #{errors := 0} = it:loaded(it:load(T, Target, Load)),
+    it:terminate(P),
+    it:audit(Target, Before, [processes]),
+    {Target, P}.
+
+target(T) ->
+    Target = it:target(T, #{config => "#{db => #{wait_ms => 1}}"}),
+    {Target, it:settled(Target)}.
