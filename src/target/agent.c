@@ -249,7 +249,7 @@ step_rate(struct agent *a)
 	command_end(a, &b);
 }
 
-/* Labels of this arming differ from those of others, and are never 0. */
+/* Labels of this arming differ from most others', and are never 0. */
 static uint64_t
 label_const(void)
 {
@@ -257,7 +257,7 @@ label_const(void)
 
 	if (getrandom(&r, sizeof(r), 0) != sizeof(r))
 		r = (uint32_t)kp_wall_now();
-	return (uint64_t)((r & 0x3FFFFF) | 1) << 36;
+	return (uint64_t)(1 + r % 0x3FF) << 48;
 }
 
 static void
