@@ -556,17 +556,21 @@ hand_over(Deadline, #s{state = armed} = S) ->
 hand_over(_, S) ->
     flush(S).
 
+%% Waits for Ref, then takes what is there: what arrived before the delivery
+%% was confirmed is all there is. Other messages stay in the queue.
 hand_over(Ref, Deadline, S) ->
+    Left = max(0, Deadline - now_ms()),
+    Wait = if Ref =:= delivered -> 0; true -> Left end,
     receive
-        Ev when element(1, Ev) =:= trace_ts ->
+        Ev when element(1, Ev) =:= trace_ts, Left > 0 ->
             {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
             case over_limit(erlang:monotonic_time() - First, 0, S1) of
                 {memory, _} -> flush(lists:foldl(fun drop/2, S1, Evs));
                 _ -> hand_over_batch(Ref, Deadline, N, Evs, S1)
             end;
         {trace_delivered, _, Ref} ->
-            hand_over_rest(Deadline, S)
-    after max(0, Deadline - now_ms()) ->
+            hand_over(delivered, Deadline, S)
+    after Wait ->
             flush(S)
     end.
 
@@ -578,14 +582,6 @@ hand_over_batch(Ref, Deadline, N, Evs, S) ->
     case send(Msg, S) of
         ok -> hand_over(Ref, Deadline, S#s{seq = Seq, sent = S#s.sent + N});
         _ -> flush(lists:foldl(fun drop/2, S, Evs))
-    end.
-
-%% What arrived before the delivery was confirmed is all there is.
-hand_over_rest(Deadline, S) ->
-    self() ! {trace_delivered, all, last},
-    case process_info(self(), message_queue_len) of
-        {message_queue_len, 1} -> receive {trace_delivered, _, last} -> S end;
-        _ -> hand_over(last, Deadline, S)
     end.
 
 reason_text(stopped_by_daemon) -> "it ended";

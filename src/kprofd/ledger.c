@@ -61,9 +61,19 @@ ledger_status(struct ledger *l, const struct agent_status *st,
 	report_missing(l, missing(l, st, entries), last);
 }
 
+/*
+ * No more word from this agent.  Its last count may be a second old, or may
+ * never have come: what was seen since then was called as well.
+ */
 void
 ledger_lost(struct ledger *l, uint64_t entries)
 {
+	uint64_t seen = entries - l->entries_base + l->last.dropped_entries;
+	uint64_t more = grown(seen + l->last.unarmed_calls,
+	    l->last.entry_calls);
+
+	l->entry_calls += more;
+	l->last.entry_calls += more;
 	report_missing(l, missing(l, &l->last, entries), true);
 }
 

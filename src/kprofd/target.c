@@ -264,6 +264,7 @@ on_failed(void *ctx, const char *why)
 {
 	struct target *t = ctx;
 
+	ledger_lost(&t->ledger, kp_requests_entries(t->requests));
 	kp_requests_abandon(t->requests, KP_LOSS_DISCONNECTED);
 	happened(t, "failed", why);
 	t->ops->on_failed(t->ctx, t, why);
@@ -274,6 +275,7 @@ on_stopped(void *ctx)
 {
 	struct target *t = ctx;
 
+	ledger_lost(&t->ledger, kp_requests_entries(t->requests));
 	happened(t, "detach", "");
 	t->ops->on_stopped(t->ctx, t);
 }

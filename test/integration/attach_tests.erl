@@ -21,7 +21,8 @@ tests() ->
     [{"the agent killed: clean, and armed again", 60, fun agent_killed/1},
      {"disconnected: clean, and armed again", 60, fun disconnected/1},
      {"killed again and again", 90, fun killed_often/1},
-     {"the sentry killed", 60, fun sentry_killed/1}].
+     {"the sentry killed", 60, fun sentry_killed/1},
+     {"ends while others ask for its status", 60, fun ends_when_asked/1}].
 
 %% The audit would see what it looks for: this is what it looks like.
 armed(T) ->
@@ -105,12 +106,9 @@ disconnected(T) ->
 again(Target, P, Agent) ->
     it:until("armed again",
              fun() ->
-                     case it:call(Target, erlang, whereis, [kprof_agent]) of
-                         New when is_pid(New), New =/= Agent ->
-                             case it:call(Target, kprof_agent, status, []) of
-                                 #{state := armed} -> true;
-                                 _ -> false
-                             end;
+                     case it:call(Target, it_stub, agent, []) of
+                         #{state := armed} ->
+                             it:call(Target, erlang, whereis, [kprof_agent]) =/= Agent;
                          _ -> false
                      end
              end),
@@ -153,13 +151,28 @@ sentry_killed(T) ->
     it:kill(P),
     clean(Target, Before).
 
+%% While it handed over its last events, the agent waited for its queue to be
+%% empty but for one message; a lease or a question that came meanwhile kept it
+%% there, busy and at high priority, for ever.
+ends_when_asked(T) ->
+    {Target, Before} = quiet(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    it:do(Target, fun() ->
+                          [spawn(fun Ask() -> kprof_agent:status() =:= not_attached orelse Ask() end)
+                           || _ <- lists:seq(1, 20)]
+                  end),
+    it:terminate(P),
+    it:equal("how it ended", nomatch, re:run(it:errors(P), "no answer")),
+    clean(Target, Before).
+
 exit_kill(Target, Pid) ->
     it:call(Target, erlang, exit, [Pid, kill]).
 
 sent(Target) ->
-    case it:call(Target, kprof_agent, status, []) of
+    case it:call(Target, it_stub, agent, []) of
         #{events_sent := N} -> N;
-        _ -> 0
+        gone -> 0
     end.
 
 %% A target at rest, with a control word that is somebody's.

@@ -5,7 +5,7 @@
 %% connection goes, so that no target outlives its test.
 -module(it_stub).
 
--export([start/1, snapshot/0, armed/1, ours/0]).
+-export([start/1, snapshot/0, armed/1, ours/0, agent/0]).
 
 -define(AGENT, kprof_agent).
 
@@ -81,6 +81,15 @@ is_ours([{_, Init}, {_, Stack}]) ->
     Mods = [element(1, Init) | [M || {M, _, _, _} <- Stack]],
     lists:member(?AGENT, Mods) orelse lists:member(erl_eval, Mods).
 
+%% What the agent says of itself, or gone.
+agent() ->
+    try kprof_agent:status() of
+        #{} = Status -> Status;
+        _ -> gone
+    catch
+        error:undef -> gone
+    end.
+
 %% Every function of every loaded module that is traced or counted by anybody
 %% outside sessions. (Not `all` and not `call_time`: these stop all schedulers.)
 patterns() ->
@@ -93,14 +102,15 @@ functions(M) ->
 is_armed(MFA) ->
     lists:any(fun(Key) ->
                       {Key, V} = erlang:trace_info(MFA, Key),
-                      V =/= false andalso V =/= undefined
+                      V =/= false andalso V =/= undefined andalso V =/= []
               end, [traced, meta, call_count]).
 
 %% What these functions are armed with, by anybody, in sessions too.
 armed(MFAs) ->
     [{MFA, Session, Key, V}
      || MFA <- MFAs, Session <- [legacy | [S || {S, _} <- live_sessions()]],
-        {Key, V} <- info(Session, MFA), V =/= false, V =/= undefined].
+        {Key, V} <- info(Session, MFA), V =/= false, V =/= undefined,
+        {Key, V} =/= {meta, []}].
 
 info(legacy, MFA) ->
     [erlang:trace_info(MFA, K) || K <- [traced, meta, call_count]];

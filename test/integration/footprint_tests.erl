@@ -1,0 +1,74 @@
+%% What profiling adds to the target's memory when its servers hold much and
+%% return it from every callback: their states are not copied, not even once.
+-module(footprint_tests).
+
+-export([tests/0]).
+
+-define(MB, 1048576).
+-define(STATE, 10000000).       % bytes in each worker
+-define(ADDED, 16 * ?MB).       % the most that profiling may add
+-define(CONFIG, "#{db => #{state_bytes => 10000000, workers => 16, wait_ms => 1},"
+        " formatter => #{state_bytes => 10000000, workers => 4},"
+        " handle => #{state_bytes => 10000000, workers => 8},"
+        " accounting => #{state_bytes => 10000000}}").
+
+%% Tiers on the callbacks themselves.
+-define(TIERS, "{tiers, [{handle, {requests, handle_request, 2}}, {db, {db, handle_call, 3}~s},\n"
+        " {formatter, {formatter, handle_call, 3}}, {accounting, {accounting, handle_call, 3}}]}.\n"
+        "{entry, {requests, handle_request, 2}}.\n").
+
+tests() ->
+    [{"callbacks that return 10 MB", 120, alone, fun callbacks/1},
+     {"exact on them is taken back", 120, alone, fun exact/1}].
+
+callbacks(T) ->
+    {Target, P, Note} = measure(T, io_lib:format(?TIERS, [""])),
+    it:equal("losses", #{}, it:losses(P)),
+    [#{returned := N}] = [Row || #{layer := db_server, op := read} = Row
+                                     <- it:call(Target, sample_truth, details, [])],
+    %% Those before the arming are not among kprofd's.
+    Got = it:number(P, "select sum(calls) from tier_stats where tier = 'db'"
+                    " and identity <> '_total'"),
+    it:check(Got > 1000 andalso Got < N, "~b calls of ~b", [Got, N]),
+    {note, Note}.
+
+%% The user asked for values to be copied, and must not pay for that like this.
+exact(T) ->
+    Target = it:target(T, #{config => ?CONFIG}),
+    P = it:kprofd(T, Target, #{tiers => io_lib:format(?TIERS, [", [exact]"])}),
+    it:armed(P),
+    it:loaded(it:load(T, Target, ["2", "400", "1", "read=1"])),
+    it:saw(P, "'exact' taken back from .*db.*handle_call"),
+    it:terminate(P),
+    it:check(it:number(P, "select count(*) from events where kind = 'unexact'") >= 1, "an event says so").
+
+%% The same load twice: first alone, then profiled.
+measure(T, Tiers) ->
+    Target = it:target(T, #{config => ?CONFIG}),
+    _ = peak(T, Target),
+    {Total0, Rss0} = peak(T, Target),
+    it:check(Total0 > 29 * ?STATE, "the workers' states are there: ~b bytes", [Total0]),
+    P = it:kprofd(T, Target, #{tiers => Tiers}),
+    it:armed(P),
+    {Total1, Rss1} = peak(T, Target),
+    it:terminate(P),
+    Note = io_lib:format("~b MiB; added: ~.1f MiB by the VM's account, ~.1f MiB by the kernel's",
+                         [Total0 div ?MB, (Total1 - Total0) / ?MB, (Rss1 - Rss0) / ?MB]),
+    it:check(Total1 - Total0 < ?ADDED andalso Rss1 - Rss0 < ?ADDED, "~s", [Note]),
+    {Target, P, Note}.
+
+%% The most memory, by both accounts, while 4000 requests are made.
+peak(T, Target) ->
+    Load = it:load(T, Target, ["16", "4000", "0", "read=1"]),
+    Peak = sample(Target, Load, {0, 0}),
+    #{errors := 0} = it:loaded(Load),
+    Peak.
+
+sample(Target, Load, {Total, Rss}) ->
+    Now = {max(Total, it:call(Target, erlang, memory, [total])), max(Rss, it:rss(Target))},
+    case it:is_running(Load) of
+        true ->
+            receive after 10 -> ok end,
+            sample(Target, Load, Now);
+        false -> Now
+    end.

@@ -1,0 +1,107 @@
+%% More than can be followed: the agent disarms by itself, what was missed is
+%% counted, and profiling goes on after the pause. The target's own work never
+%% suffers more than that.
+-module(overload_tests).
+
+-export([tests/0]).
+
+-define(MFAS, [{requests, handle_request, 2}, {network_server, parse_request, 1},
+               {formatter, format_response, 1}, {db, network_request, 1}, {db, transaction, 1},
+               {db, transaction, 2}, {accounting, incr_reqs, 1}]).
+
+tests() ->
+    [{"trips by age", 90, fun(T) -> trips(T, "{max_age_ms, 1}", "age_ms", fun(_) -> ok end) end},
+     {"trips by queue", 90, fun(T) -> trips(T, "{max_queue, 100}", "queue", fun suspend/1) end},
+     {"trips by memory", 90, fun(T) -> trips(T, "{max_memory_mb, 1}, {max_queue, 10000000}", "memory", fun suspend/1) end},
+     {"kprofd stopped for 2 s under load", 90, fun(T) -> stopped(T, 2000) end},
+     {"kprofd stopped for longer than its lease", 120, fun(T) -> stopped(T, 8000) end}].
+
+%% Events pile up while the agent does not run.
+suspend(Target) ->
+    Agent = it:call(Target, erlang, whereis, [kprof_agent]),
+    it:do(Target, fun() ->
+                          true = erlang:suspend_process(Agent),
+                          receive after 500 -> ok end,
+                          erlang:resume_process(Agent)
+                  end).
+
+trips(T, Limit, Word, Provoke) ->
+    {Target, Before} = target(T),
+    Load = it:load(T, Target, ["64", "600s"]),
+    P = it:kprofd(T, Target, #{tiers => tiers(Limit), args => ["-interval", "1s"]}),
+    it:armed(P),
+    Provoke(Target),
+    it:until("the agent trips", fun() -> state(Target) =:= tripped end),
+    %% But for the counter of requests nothing is armed.
+    Armed = it:call(Target, it_stub, armed, [?MFAS]),
+    state(Target) =:= tripped andalso
+        it:equal("armed while tripped", [{{requests, handle_request, 2}, call_count}],
+                 [{MFA, Key} || {MFA, _, Key, _} <- Armed]),
+    it:saw(P, "trip: .*" ++ Word),
+    it:until("it goes on", fun() -> times_armed(P) >= 2 end),
+    it:terminate(P),
+    it:check(it:is_running(Load), "the load goes on"),
+    it:kill(Load),
+    it:check(it:number(P, "select count(*) from events where kind = 'trip'") >= 1, "an event for the trip"),
+    Losses = it:losses(P),
+    it:check(maps:get(dropped, Losses, 0) > 0, "dropped events in ~0p", [Losses]),
+    it:check(maps:get(unseen, Losses, 0) > 0, "unseen requests in ~0p", [Losses]),
+    it:audit(Target, Before, [processes]),
+    it:balance(P),
+    {note, io_lib:format("~0p", [Losses])}.
+
+state(Target) ->
+    case it:call(Target, it_stub, agent, []) of
+        #{state := {State, _}} -> State;
+        #{state := State} -> State;
+        gone -> gone
+    end.
+
+count(P, Pattern) ->
+    case re:run(it:errors(P), Pattern, [multiline, global]) of
+        {match, L} -> length(L);
+        nomatch -> 0
+    end.
+
+times_armed(P) -> count(P, "^kprofd: profiling '").
+
+%% The kernel's buffers fill, the agent's sends find the connection busy, and
+%% after the lease it leaves.
+stopped(T, Ms) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target, #{tiers => tiers("{max_queue, 20000}"), args => ["-interval", "1s"]}),
+    it:armed(P),
+    Load = it:load(T, Target, ["32", "600s"]),
+    it:until("events come", fun() -> sent(Target) > 10000 end),
+    Worst0 = it:call(Target, erlang, memory, [total]),
+    it:signal(P, "STOP"),
+    receive after Ms -> ok end,
+    Worst1 = it:call(Target, erlang, memory, [total]),
+    it:check(Worst1 - Worst0 < 128 * 1048576, "the target grew by ~b bytes", [Worst1 - Worst0]),
+    Ms > 5000 andalso it:audit(Target, Before, [processes, registered, nodes]),
+    it:signal(P, "CONT"),
+    it:until("armed and at work", fun() -> state(Target) =:= armed end),
+    Sent = sent(Target),
+    it:until("events come again", fun() -> state(Target) =/= armed orelse sent(Target) > Sent end),
+    it:terminate(P),
+    it:check(it:is_running(Load), "the load goes on"),
+    it:kill(Load),
+    it:audit(Target, Before, [processes]),
+    Ms > 5000 andalso
+        it:check(it:number(P, "select count(*) from events where kind = 'attach'") >= 2, "attached again"),
+    it:balance(P),
+    {note, io_lib:format("~0p", [it:losses(P)])}.
+
+sent(Target) ->
+    case it:call(Target, it_stub, agent, []) of
+        #{events_sent := N} -> N;
+        gone -> 0
+    end.
+
+target(T) ->
+    Target = it:target(T, #{config => "#{handle => #{wait_ms => 1}}"}),
+    {Target, it:settled(Target)}.
+
+tiers(Limit) ->
+    {ok, Text} = file:read_file(it:tiers()),
+    [Text, "{overload, [", Limit, ", {pause_s, 1}]}.\n"].
