@@ -63,7 +63,7 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 	{ cat $<; printf '\0'; } > $(B)/gen/schema.sql.0
 	xxd -i -n kp_schema_sql $(B)/gen/schema.sql.0 > $@
 
-$(call obj,src/target/agent.c): $(B)/gen/agent_beam.h
+$(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 # ---- compiled

@@ -129,7 +129,7 @@ bool kp_mfa_pat_covers(const struct kp_mfa_pat *p, const struct kp_mfa *f);
  */
 struct kp_spec_params {
 	uint32_t one_in;	/* sampling: 1 = every request */
-	uint64_t label_const;	/* bits 36..57 of the label, in place (spec.c) */
+	uint64_t label_const;	/* bits 48..57 of the label, in place (spec.c) */
 	bool exact;		/* add {exception_trace} */
 };
 

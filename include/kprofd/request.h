@@ -51,6 +51,7 @@ struct kp_fn {
 	uint64_t tiers;
 	bool entry, finish;
 	bool runaway;		/* was reported as a server loop */
+	uint32_t left;		/* calls in a row whose end was not seen */
 };
 
 struct kp_call {
@@ -95,8 +96,9 @@ struct kp_requests_opts {
 	void (*on_request)(void *ctx, const struct kp_request *rq);
 	void (*on_late)(void *ctx, const struct kp_late_call *c);
 	/*
-	 * A process has max_stack calls open, most of them of this function:
-	 * a traced server loop.  Called once for a function.
+	 * A process has max_stack calls open, most of them of this function,
+	 * or as many of its calls in a row had no end when another request
+	 * came: a traced server loop.  Called once for a function.
 	 */
 	void (*on_runaway)(void *ctx, const struct kp_fn *fn);
 	void *ctx;

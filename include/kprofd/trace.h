@@ -7,7 +7,7 @@
  * values taken out ('exact' tiers):
  *   {trace_ts, Pid, call, {M,F,A}, X, Ts}
  *       X = {Identity, Token, Caller}                       tier call
- *       X = {Identity, Caller, Weight, New, _, _, Old}      entry call
+ *       X = {Identity, Caller, Weight, New, true, [], Old}  entry call
  *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
  *   {trace_ts, Pid, return_from, {M,F,A}, Ts}
  *   {trace_ts, Pid, exception_from, {M,F,A}, Ts}

@@ -8,18 +8,20 @@
  * all other calls.
  *
  * A match spec's arguments are evaluated last to first; in the entry's
- *   {{Identity, {caller}, Weight, {get_seq_token}, Label, Clear,
- *     {get_seq_token}}}
- * the old token is read, then cleared (relabelling would keep its flags,
- * serial and sender), then labelled, then read again.
+ *   {{Identity, {caller}, Weight, {get_seq_token}, Label, [], {get_seq_token}}}
+ * the old token is read, then Label cleared it (relabelling would keep its
+ * flags, serial and sender) and set the new one, which is then read.
  *
  * Labels count in the trace control word, which all processes of the node
  * share.  {set_tcw, {get_tcw} + 1} returns the value before; reading and
  * writing are two steps, so two processes may read the same number or, when
- * one is held up between them, set the counter back.  A label is therefore
+ * one is held up between them, set the counter back, and then as many
+ * numbers come again as were given out meanwhile.  A label is therefore
  *   bits 0..27   the control word after the step, as read back
  *   bits 28..35  the low bits of what it was before the step
- *   bits 36..57  a constant of this arming, never 0
+ *   bits 36..47  the low bits of the label that this process had before,
+ *                which differ where the numbers repeat; 0 where there was none
+ *   bits 48..57  a constant of this arming, never 0
  * which makes repeats rare, not impossible: the daemon detects collisions.
  * 58 bits stay an immediate; a boxed label crashes the VM.
  */
@@ -29,7 +31,9 @@
 #define TCW_MASK 0xFFFFFFF
 #define OLD_MASK 0xFF
 #define OLD_SHIFT 28
-#define LABEL_CONST_MASK (UINT64_C(0x3FFFFF) << 36)
+#define MIX_MASK 0xFFF
+#define MIX_SHIFT 36
+#define LABEL_CONST_MASK (UINT64_C(0x3FF) << 48)
 /*
  * Which calls are sampled: by a hash of the control word, since remainders
  * alias with regular traffic.  With H = tcw * HASH_1 it is
@@ -71,7 +75,76 @@ step_put(struct kp_buf *b)
 }
 
 static void
-label_put(struct kp_buf *b, uint64_t label_const)
+clear_put(struct kp_buf *b)
+{
+	call(b, "set_seq_token", 2);
+	kp_etf_atom(b, "sequential_trace_token");
+	kp_etf_nil(b);
+}
+
+/* {map_get, X, {const, #{true => 1, false => 2}}} opens an if; X follows. */
+static void
+pick_begin(struct kp_buf *b)
+{
+	call(b, "element", 2);
+	call(b, "map_get", 2);
+}
+
+static void
+pick_end(struct kp_buf *b)
+{
+	call(b, "const", 1);
+	kp_etf_map(b, 2);
+	kp_etf_atom(b, "true");
+	kp_etf_int(b, 1);
+	kp_etf_atom(b, "false");
+	kp_etf_int(b, 2);
+}
+
+/*
+ * The label of the token there is, 0 if there is none.  A body cannot branch,
+ * and an exception in it would make the label the atom 'EXIT', for ever; so
+ * what is and what else would do are put into a tuple, and a test picks one.
+ */
+static void
+old_label_put(struct kp_buf *b)
+{
+	call(b, "element", 2);
+	kp_etf_int(b, 2);
+	pick_begin(b);
+	call(b, "is_tuple", 1);
+	call(b, "get_seq_token", 0);
+	pick_end(b);
+	kp_etf_tuple(b, 1);
+	kp_etf_tuple(b, 2);
+	call(b, "get_seq_token", 0);
+	call(b, "const", 1);
+	kp_etf_tuple(b, 2);
+	kp_etf_int(b, 0);
+	kp_etf_int(b, 0);
+}
+
+/* Other people's labels may be any term: only integers have low bits. */
+static void
+mix_put(struct kp_buf *b)
+{
+	call(b, "bsl", 2);
+	call(b, "band", 2);
+	pick_begin(b);
+	call(b, "is_integer", 1);
+	old_label_put(b);
+	pick_end(b);
+	kp_etf_tuple(b, 1);
+	kp_etf_tuple(b, 2);
+	old_label_put(b);
+	kp_etf_int(b, 0);
+	kp_etf_int(b, MIX_MASK);
+	kp_etf_int(b, MIX_SHIFT);
+}
+
+/* Counter and constant; the step is evaluated first, being the last. */
+static void
+count_put(struct kp_buf *b, uint64_t label_const)
 {
 	call(b, "bor", 2);
 	call(b, "bor", 2);
@@ -79,7 +152,6 @@ label_put(struct kp_buf *b, uint64_t label_const)
 	call(b, "get_tcw", 0);
 	kp_etf_int(b, TCW_MASK);
 	kp_etf_int(b, (int64_t)label_const);
-	/* evaluated before the above: last to first */
 	call(b, "bsl", 2);
 	call(b, "band", 2);
 	step_put(b);
@@ -87,12 +159,23 @@ label_put(struct kp_buf *b, uint64_t label_const)
 	kp_etf_int(b, OLD_SHIFT);
 }
 
+/*
+ * Clears the token and gives the new label: the mix is read first, the
+ * clearing (it returns true, here 0) comes last.
+ */
 static void
-clear_put(struct kp_buf *b)
+label_put(struct kp_buf *b, uint64_t label_const)
 {
-	call(b, "set_seq_token", 2);
-	kp_etf_atom(b, "sequential_trace_token");
-	kp_etf_nil(b);
+	call(b, "bor", 2);
+	call(b, "map_get", 2);
+	clear_put(b);
+	call(b, "const", 1);
+	kp_etf_map(b, 1);
+	kp_etf_atom(b, "true");
+	kp_etf_int(b, 0);
+	call(b, "bor", 2);
+	count_put(b, label_const);
+	mix_put(b);
 }
 
 /* How the identity of a clause is to be written. */
@@ -130,7 +213,7 @@ actions_end(struct kp_buf *b, const struct spec *s)
 		call(b, "set_seq_token", 2);
 		kp_etf_atom(b, "label");
 		label_put(b, s->p->label_const);
-		clear_put(b);
+		kp_etf_nil(b);
 		call(b, "get_seq_token", 0);
 	} else {
 		call(b, "get_seq_token", 0);

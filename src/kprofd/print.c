@@ -4,9 +4,12 @@
 #include <time.h>
 
 #include "kprofd/print.h"
+#include "report/text.h"
+
+#define LINE_BYTES 4096	/* names are bounded: longer ones are cut */
 
 static void
-print_time(kp_wall_ns t)
+put_time(struct kp_buf *b, kp_wall_ns t)
 {
 	time_t s = (time_t)(t / KP_NS_PER_S);
 	char text[32];
@@ -14,25 +17,44 @@ print_time(kp_wall_ns t)
 
 	localtime_r(&s, &tm);
 	strftime(text, sizeof(text), "%H:%M:%S", &tm);
-	printf("%s.%06d", text, (int)(t % KP_NS_PER_S / 1000));
+	kp_buf_printf(b, "%s.%06d  ", text, (int)(t % KP_NS_PER_S / 1000));
+}
+
+/* A foreign name in a column of its own. */
+static void
+put_name(struct kp_buf *b, const char *name, size_t width)
+{
+	size_t start = b->len, w;
+
+	text_put(b, name);
+	kp_buf_cstr(b);
+	w = b->err == KP_OK ? text_width((const char *)b->p + start) : 0;
+	for (; w < width; w++)
+		kp_buf_u8(b, ' ');
+	kp_buf_u8(b, ' ');
 }
 
 static void
 print_call(const struct kp_requests *rs, const struct kp_request *rq,
     const struct kp_call *c, kp_dur_ns offset)
 {
+	struct kp_buf b;
 	char pid[48];
 
-	print_time(c->start + offset);
-	printf("  %-16s %-32s ",
-	    kp_requests_identity(rs, rq->identity),
-	    kp_requests_fn(rs, c->fn)->text);
+	kp_buf_init(&b, LINE_BYTES);
+	put_time(&b, c->start + offset);
+	put_name(&b, kp_requests_identity(rs, rq->identity), 16);
+	put_name(&b, kp_requests_fn(rs, c->fn)->text, 32);
 	if (c->outcome == KP_RETURNED || c->outcome == KP_RAISED)
-		printf("%11.3f ms", (double)(c->end - c->start) / 1e6);
+		kp_buf_printf(&b, "%11.3f ms",
+		    (double)(c->end - c->start) / 1e6);
 	else
-		printf("%14s", "-");
-	printf("  %-12s %s%s\n", kp_proc_text(c->proc, pid, sizeof(pid)),
+		kp_buf_printf(&b, "%14s", "-");
+	kp_buf_printf(&b, "  %-12s %s%s\n",
+	    kp_proc_text(c->proc, pid, sizeof(pid)),
 	    kp_outcome_name(c->outcome), c->async ? " async" : "");
+	fputs(kp_buf_cstr(&b), stdout);
+	kp_buf_free(&b);
 }
 
 void

@@ -51,8 +51,8 @@ status_plain(struct kp_buf *b, const struct target *t, uint64_t dropped,
 	kp_buf_printf(b, "events      %" PRIu64 " in %" PRIu64 " batches; "
 	    "agent's queue %" PRIu64 ", memory %" PRIu64 " KiB\n", t->events,
 	    t->batches, t->status.queue, t->status.memory / 1024);
-	kp_buf_printf(b, "requests    %" PRIu64 " assembled, %zu in flight, %"
-	    PRIu64 " entry calls\n", t->requests_ever,
+	kp_buf_printf(b, "requests    %" PRIu64 " assembled, %zu in flight; "
+	    "%" PRIu64 " entry calls at the last count\n", t->requests_ever,
 	    kp_requests_in_flight(t->requests), t->status.entry_calls);
 	kp_buf_printf(b, "windows     %" PRIu64 " closed; %" PRIu64
 	    " rows not written%s%s\n", t->windows, dropped,

@@ -132,7 +132,7 @@ hand_on(struct kp_requests *rs, struct req *rq)
 	rq->r.calls = rs->out;
 	rs->o.on_request(rs->o.ctx, &rq->r);
 	tombs_add(&rs->tombs, &(struct tomb){ .label = rq->r.label,
-	    .at = rq->r.end, .identity = rq->r.identity,
+	    .outer = rq->outer, .at = rq->r.end, .identity = rq->r.identity,
 	    .weight = rq->r.weight });
 }
 

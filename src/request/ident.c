@@ -5,36 +5,61 @@
  * number, or tuples of them ({get, "/users"} reads "get /users").  Texts are
  * rewritten by the user's patterns and then counted, up to a cap.
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "request/intern.h"
 
+/* Bytes of the character at p, or 0 where there is none (RFC 3629). */
+static size_t
+utf8_len(const uint8_t *p, size_t n)
+{
+	uint8_t low = 0x80, high = 0xBF;	/* of the second byte */
+	size_t len;
+
+	if (p[0] < 0x80)
+		return 1;
+	if (p[0] < 0xC2 || p[0] > 0xF4)
+		return 0;
+	len = p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
+	if (p[0] == 0xE0)
+		low = 0xA0;	/* less would fit into two bytes */
+	else if (p[0] == 0xED)
+		high = 0x9F;	/* surrogates are no characters */
+	else if (p[0] == 0xF0)
+		low = 0x90;	/* less would fit into three bytes */
+	else if (p[0] == 0xF4)
+		high = 0x8F;	/* U+10FFFF is the last */
+	if (n < len || p[1] < low || p[1] > high)
+		return 0;
+	for (size_t k = 2; k < len; k++)
+		if ((p[k] & 0xC0) != 0x80)
+			return 0;
+	return len;
+}
+
 static bool
 utf8_valid(const uint8_t *p, size_t n)
 {
-	size_t i = 0, more;
+	size_t len;
 
-	while (i < n) {
-		if (p[i] < 0x80)
-			more = 0;
-		else if (p[i] >= 0xC2 && p[i] < 0xE0)
-			more = 1;
-		else if (p[i] >= 0xE0 && p[i] < 0xF0)
-			more = 2;
-		else if (p[i] >= 0xF0 && p[i] < 0xF5)
-			more = 3;
-		else
+	for (; n > 0; p += len, n -= len)
+		if ((len = utf8_len(p, n)) == 0)
 			return false;
-		if (n - i <= more)
-			return false;
-		for (size_t k = 1; k <= more; k++)
-			if ((p[i + k] & 0xC0) != 0x80)
-				return false;
-		i += more + 1;
-	}
 	return true;
+}
+
+/* Copies what fits, in whole characters; text is valid UTF-8. */
+static void
+text_copy(char *to, size_t size, const char *text)
+{
+	size_t n = strlen(text);
+
+	if (n >= size)
+		for (n = size - 1; n > 0 && (text[n] & 0xC0) == 0x80; n--)
+			;
+	memcpy(to, text, n);
+	to[n] = '\0';
 }
 
 /* Control characters, and bytes that are no UTF-8, become \xHH. */
@@ -43,7 +68,7 @@ text_put(struct kp_buf *b, const uint8_t *p, size_t n)
 {
 	bool utf8 = utf8_valid(p, n);
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n && b->len < IDENT_TEXT_MAX; i++)
 		if (p[i] < 0x20 || p[i] == 0x7F || (!utf8 && p[i] >= 0x80))
 			kp_buf_printf(b, "\\x%02X", p[i]);
 		else
@@ -56,7 +81,7 @@ text_codepoint(struct kp_buf *b, int64_t c)
 	uint8_t u[4];
 	size_t n;
 
-	if (c < 0 || c > 0x10FFFF)
+	if (c < 0 || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
 		c = 0xFFFD;
 	if (c < 0x80) {
 		u[0] = (uint8_t)c;
@@ -86,8 +111,8 @@ text_list(struct kp_buf *b, struct kp_term *r)
 {
 	struct kp_term at = *r;
 	uint8_t bytes[KP_IDENT_BYTES_MAX];
+	size_t len, before = b->len;
 	uint32_t n;
-	size_t len;
 
 	len = kp_term_string(&at, bytes, sizeof(bytes));
 	if (at.err == KP_OK) {
@@ -101,10 +126,12 @@ text_list(struct kp_buf *b, struct kp_term *r)
 	for (uint32_t i = 0; i < n && kp_term_peek(&at) == KP_TERM_INT; i++)
 		text_codepoint(b, kp_term_int(&at));
 	kp_term_nil(&at);
-	if (at.err == KP_OK)
+	if (at.err == KP_OK) {
 		*r = at;
-	else
+	} else {
+		b->len = before;
 		kp_term_print(r, b, IDENT_TEXT_MAX);
+	}
 }
 
 static void
@@ -141,7 +168,7 @@ text_term(struct kp_buf *b, struct kp_span raw)
 	bool first = true;
 
 	kp_term_begin_raw(&r, raw.p, raw.n);
-	while (left > 0 && r.err == KP_OK && b->err == KP_OK) {
+	while (left > 0 && r.err == KP_OK && b->len < IDENT_TEXT_MAX) {
 		left--;
 		if (kp_term_peek(&r) == KP_TERM_TUPLE) {
 			left += kp_term_tuple(&r);
@@ -228,15 +255,20 @@ idents_free(struct idents *t)
 static void
 ident_rewrite(const struct idents *t, char *text, size_t size)
 {
-	char out[IDENT_TEXT_MAX * 2];
+	const struct kp_rewrite *rw;
+	struct kp_buf b;
 	regmatch_t m;
 
 	for (size_t i = 0; t->rewrites != NULL && i < t->conf->nrewrites; i++) {
 		if (regexec(&t->rewrites[i], text, 1, &m, 0) != 0)
 			continue;
-		snprintf(out, sizeof(out), "%.*s%s%s", (int)m.rm_so, text,
-		    t->conf->rewrites[i].to, text + m.rm_eo);
-		snprintf(text, size, "%.*s", (int)size - 1, out);
+		rw = &t->conf->rewrites[i];
+		kp_buf_init(&b, KP_CONF_SIZE_MAX + size);
+		kp_buf_put(&b, text, (size_t)m.rm_so);
+		kp_buf_str(&b, rw->to);
+		kp_buf_str(&b, text + m.rm_eo);
+		text_copy(text, size, kp_buf_cstr(&b));
+		kp_buf_free(&b);
 	}
 }
 
@@ -252,13 +284,18 @@ idents_intern(struct idents *t, struct kp_span raw, bool *overflow)
 	*overflow = false;
 	if (known != NULL)
 		return *known;
-	kp_buf_init(&b, IDENT_TEXT_MAX * 64);
+	kp_buf_init(&b, IDENT_TEXT_MAX * 4);
 	text_term(&b, raw);
-	snprintf(text, sizeof(text), "%s", kp_buf_cstr(&b));
+	text_copy(text, sizeof(text), kp_buf_cstr(&b));
 	kp_buf_free(&b);
 	ident_rewrite(t, text, sizeof(text));
 	id = ident_add(t, text[0] != '\0' ? text : "undefined", overflow);
-	/* "_other" made by the target's own bound is KP_IDENT_OTHER too. */
+	/*
+	 * "_other" made by the target's own bound is KP_IDENT_OTHER too; a
+	 * "_total" of its making must not count twice.
+	 */
+	if (id == KP_IDENT_TOTAL)
+		id = KP_IDENT_OTHER;
 	if (t->by_raw.len < IDENT_RAW_MAX && !*overflow)
 		intern_put(&t->by_raw, raw.p, raw.n, hash, id);
 	return id;

@@ -25,6 +25,7 @@ struct req {
 	struct kp_request r;	/* r.calls and r.ncalls are set at the close */
 	struct rcall *calls;
 	uint32_t ncalls, cap;
+	uint64_t outer;		/* label of the request it began inside; 0 */
 	bool ended;		/* its end was seen: r.end, r.outcome hold */
 	bool collided;		/* counted as lost; eats its events till closed */
 	bool pending;		/* its entry call is unsettled, since `touched` */
@@ -45,7 +46,6 @@ enum open_kind {
 
 struct open {
 	uint8_t kind;
-	bool suspended;		/* an entry was met inside: another label above */
 	/*
 	 * A return_to that this call's caller got may have ended it too, as
 	 * the head of a chain of tail calls, at `maybe`; or it still runs
@@ -64,6 +64,7 @@ struct open {
 /* A process with open calls. */
 struct proc {
 	uint64_t id;
+	kp_target_ns last;	/* its last event: its time never runs back */
 	struct open *v;
 	uint32_t n, cap;
 	/* A value-carrying return was just seen: its return_to is no news. */
@@ -73,7 +74,7 @@ struct proc {
 };
 
 struct tomb {
-	uint64_t label;
+	uint64_t label, outer;	/* as in struct req */
 	kp_target_ns at;
 	uint32_t identity, weight;
 };
@@ -111,12 +112,12 @@ struct proc *proc_make(struct kp_requests *rs, uint64_t id);
 void proc_drop_if_empty(struct kp_requests *rs, struct proc *p);
 /* False when the stack is full or memory is out: everything on it ends. */
 bool proc_push(struct kp_requests *rs, struct proc *p, const struct open *o);
-/* Removes what belongs to rq; late: async calls stay, as OPEN_LATE. */
+/* Removes what belongs to rq; calls begun after its end stay, as OPEN_LATE. */
 void proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq);
 /* Ends the topmost open call. */
 void proc_pop(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
     kp_target_ns at);
-/* Ends all above position down_to, seen or unseen. */
+/* Ends all above position down_to: their ends were not seen, or doubted. */
 void proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
     kp_target_ns at);
 void proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
@@ -126,6 +127,8 @@ void proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
 /* What is unsettled of rq in this process ends where it may have ended. */
 void proc_settle(struct kp_requests *rs, uint64_t id, const struct req *rq);
 void procs_sweep(struct kp_requests *rs, kp_target_ns now);
+/* Late calls still open are handed on as unfinished. */
+void procs_abandon(struct kp_requests *rs);
 void procs_free(struct kp_requests *rs);
 
 /* tomb.c */
@@ -134,6 +137,9 @@ void tombs_add(struct tombs *t, const struct tomb *tomb);
 const struct tomb *tombs_get(const struct tombs *t, uint64_t label);
 void tombs_expire(struct tombs *t, kp_target_ns before);
 
+/* request.c: was the label's request begun inside that of `outer`, or is it? */
+bool label_inside(const struct kp_requests *rs, uint64_t label,
+    uint64_t outer);
 /* request.c: the end of a request was seen */
 void req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
     kp_target_ns at);

@@ -11,6 +11,12 @@
 #define MAX_CALLS 10000
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
+#define NEST_MAX 8	/* requests inside requests that are told apart */
+/*
+ * A target's clock starts at -2^59 ns.  No time past this is real, and the
+ * difference of any two that are fits.
+ */
+#define TIME_MAX (INT64_C(1) << 62)
 
 const char *
 kp_outcome_name(enum kp_outcome o)
@@ -159,7 +165,7 @@ req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
 		return;
 	list_remove(req_list(rs, rq), rq);
 	rq->ended = true;
-	rq->r.end = at;
+	rq->r.end = at > rq->r.start ? at : rq->r.start;
 	rq->r.outcome = (uint8_t)how;
 	list_add(&rs->ended, rq);
 }
@@ -167,7 +173,8 @@ req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
 void
 req_pend(struct kp_requests *rs, struct req *rq, kp_target_ns at)
 {
-	if (rq->ended)
+	/* One that is at work for a minute is not waited for any longer. */
+	if (rq->ended || at - rq->r.start >= KP_REQUEST_AGE_MAX)
 		return;
 	list_remove(req_list(rs, rq), rq);
 	rq->pending = true;
@@ -214,9 +221,28 @@ open_label(const struct kp_requests *rs, uint64_t label)
 	return rq != NULL && !rq->ended && !rq->pending ? label : 0;
 }
 
-static struct req *
-req_make(struct kp_requests *rs, const struct kp_event *ev)
+bool
+label_inside(const struct kp_requests *rs, uint64_t label, uint64_t outer)
 {
+	const struct tomb *t;
+	const struct req *rq;
+
+	for (int i = 0; i < NEST_MAX && label != outer; i++) {
+		if (label == 0)
+			return false;
+		rq = req_get(rs, label);
+		t = rq == NULL ? tombs_get(&rs->tombs, label) : NULL;
+		label = rq != NULL ? rq->outer : t != NULL ? t->outer : 0;
+	}
+	return label == outer;
+}
+
+/* p: the process, with what is still open of the requests it is inside. */
+static struct req *
+req_make(struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev)
+{
+	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
 	struct req *rq;
 
 	if (rs->in_flight == rs->o.max_requests ||
@@ -225,8 +251,11 @@ req_make(struct kp_requests *rs, const struct kp_event *ev)
 		return NULL;
 	}
 	rq->r = (struct kp_request){ .label = ev->label, .start = ev->ts,
-		.parent_label = open_label(rs, ev->old_label), .identity = KP_IDENT_NONE,
-		.weight = ev->weight, .id = ++rs->next_id };
+		.parent_label = top != NULL && top->kind == OPEN_REQUEST ?
+		    top->label : open_label(rs, ev->old_label),
+		.identity = KP_IDENT_NONE, .weight = ev->weight,
+		.id = ++rs->next_id };
+	rq->outer = top != NULL ? top->label : rq->r.parent_label;
 	if (!map_put(&rs->by_label, ev->label, (uint64_t)(uintptr_t)rq)) {
 		free(rq);
 		rs->lost.n[KP_LOSS_REQUEST_CAP]++;
@@ -249,16 +278,27 @@ req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
 		rs->lost.n[KP_LOSS_IDENTITY_CAP]++;
 }
 
-/* Ends what other labels left open on top of a process's stack. */
-static void
-stack_leave_labels(struct kp_requests *rs, struct proc *p, uint64_t label,
+/*
+ * The process works for this label now.  What other labels left open on its
+ * stack is over, unless the label's request began inside theirs: then the
+ * token came back with an answer, or stayed behind, and whatever the process
+ * calls it calls for the one that is still open.  Returns that one's label.
+ */
+static uint64_t
+stack_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
     kp_target_ns at)
 {
-	uint32_t n = p->n;
+	const struct open *top;
+	uint32_t n;
 
-	while (n > 0 && p->v[n - 1].label != label && !p->v[n - 1].suspended)
-		n--;
+	for (n = p->n; n > 0; n--) {
+		top = &p->v[n - 1];
+		if (top->label == label ||
+		    (!top->unsettled && label_inside(rs, label, top->label)))
+			break;
+	}
 	proc_leave(rs, p, n, at);
+	return n > 0 ? p->v[n - 1].label : label;
 }
 
 /*
@@ -278,28 +318,29 @@ stack_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
 }
 
 /*
- * An entry inside a request of the same process suspends that one: its calls
- * are still under way.  An entry after a request that left no end behind
- * (its token stays in the process) looks alike; but then the same function
- * is called from the same place again, and what is open has ended unseen.
+ * An entry inside a request of the same process: the calls of that one are
+ * still under way.  An entry after a request that left no end behind (its
+ * token stays in the process) looks alike; but then the same function is
+ * called from the same place again, and what is open has ended unseen.
  */
 static void
 stack_meet_entry(struct kp_requests *rs, struct proc *p,
     const struct kp_event *ev, uint32_t fn, uint32_t caller)
 {
+	kp_target_ns at = ev->ts;
 	uint32_t i;
 
 	for (i = 0; i < p->n; i++)
-		if (p->v[i].fn == fn && p->v[i].caller == caller)
+		if (p->v[i].fn == fn && p->v[i].caller == caller &&
+		    fn != caller)
 			break;
-	proc_leave(rs, p, i, ev->ts);
-	if (p->n == 0)
-		return;
-	if (ev->old_label == p->v[p->n - 1].label && ev->old_label != 0 &&
-	    !p->v[p->n - 1].unsettled)
-		p->v[p->n - 1].suspended = true;
+	proc_leave(rs, p, i, at);
+	while (p->n > 0 && p->v[p->n - 1].unsettled)
+		proc_leave(rs, p, p->n - 1, at);
+	if (ev->old_label == 0)
+		proc_leave(rs, p, 0, at);
 	else
-		stack_leave_labels(rs, p, ev->label, ev->ts);
+		stack_meet_label(rs, p, ev->old_label, at);
 }
 
 static void
@@ -320,16 +361,15 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 
 	rs->entries++;
 	stack_meet_entry(rs, p, ev, fn, caller);
+	o.rq = req_get(rs, ev->label);
 	if (ev->label == 0) {
 		rs->lost.n[KP_LOSS_BAD_EVENT]++;
-		return;
-	}
-	o.rq = req_get(rs, ev->label);
-	if (o.rq != NULL) {
+		o.kind = OPEN_IGNORED;
+	} else if (o.rq != NULL) {
 		request_collide(rs, o.rq);
 		o.kind = OPEN_IGNORED;
 	} else {
-		o.rq = req_make(rs, ev);
+		o.rq = req_make(rs, p, ev);
 		if (o.rq == NULL || req_add_call(rs, o.rq, &c) == KP_NONE)
 			o.kind = OPEN_IGNORED;
 		else
@@ -367,14 +407,14 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
     uint32_t fn, uint32_t caller)
 {
 	struct open o = { .kind = OPEN_IGNORED, .fn = fn, .caller = caller,
-		.label = ev->label, .start = ev->ts };
+		.label = stack_meet_label(rs, p, ev->label, ev->ts),
+		.start = ev->ts };
 	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = fn,
 	    .outcome = KP_OPEN } };
 	const struct tomb *t;
 
-	stack_leave_labels(rs, p, ev->label, ev->ts);
 	stack_meet_again(rs, p, fn, caller, ev->ts);
-	o.rq = ev->label != 0 ? req_get(rs, ev->label) : NULL;
+	o.rq = req_get(rs, o.label);
 	if (o.rq != NULL && !o.rq->collided) {
 		req_name(rs, o.rq, ev->identity);
 		c.c.parent = stack_parent(p, o.rq);
@@ -383,7 +423,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		if (o.idx != KP_NONE)
 			o.kind = OPEN_REQUEST;
 	} else if (o.rq == NULL &&
-	    (t = tombs_get(&rs->tombs, ev->label)) != NULL) {
+	    (t = tombs_get(&rs->tombs, o.label)) != NULL) {
 		o.kind = OPEN_LATE;
 		o.identity = t->identity;
 		o.weight = t->weight;
@@ -399,41 +439,69 @@ span_fn(struct kp_requests *rs, struct kp_span raw)
 	return raw.n > 0 ? fns_intern(&rs->fns, raw) : KP_NONE;
 }
 
+/* Calls nest only where time does not run back; no good clock does. */
+static kp_target_ns
+proc_time(struct proc *p, kp_target_ns ts)
+{
+	if (ts > p->last)
+		p->last = ts;
+	return p->last;
+}
+
+static void
+on_opening(struct kp_requests *rs, const struct kp_event *ev)
+{
+	uint32_t fn = span_fn(rs, ev->mfa), caller = span_fn(rs, ev->caller);
+	struct proc *p = proc_make(rs, pid_key(&ev->pid));
+	struct kp_event e = *ev;
+
+	if (p == NULL || fn == KP_NONE || e.ts >= TIME_MAX ||
+	    e.ts <= -TIME_MAX) {
+		rs->entries += e.kind == KP_EV_ENTRY;
+		rs->lost.n[KP_LOSS_BAD_EVENT]++;
+	} else {
+		/* No return_to of an exact return comes after this. */
+		p->exact_seen = false;
+		e.ts = proc_time(p, e.ts);
+		if (e.kind == KP_EV_ENTRY)
+			on_entry(rs, p, &e, fn, caller);
+		else
+			on_call(rs, p, &e, fn, caller);
+	}
+	if (p != NULL)
+		proc_drop_if_empty(rs, p);
+}
+
+static void
+on_return(struct kp_requests *rs, const struct kp_event *ev)
+{
+	struct proc *p = proc_get(rs, pid_key(&ev->pid));
+	kp_target_ns at;
+	uint32_t fn;
+
+	if (p == NULL)
+		return;	/* of nothing that we know of */
+	if (ev->ts >= TIME_MAX || ev->ts <= -TIME_MAX) {
+		rs->lost.n[KP_LOSS_BAD_EVENT]++;
+		return;
+	}
+	fn = span_fn(rs, ev->mfa);
+	at = proc_time(p, ev->ts);
+	if (ev->kind == KP_EV_RETURN_TO)
+		proc_return_to(rs, p, fn, at);
+	else
+		proc_return_exact(rs, p, fn, ev->kind == KP_EV_EXCEPTION_FROM,
+		    at);
+	proc_drop_if_empty(rs, p);
+}
+
 void
 kp_requests_event(struct kp_requests *rs, const struct kp_event *ev)
 {
-	bool opens = ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL;
-	uint64_t id = pid_key(&ev->pid);
-	uint32_t fn = span_fn(rs, ev->mfa);
-	struct proc *p;
-
-	p = opens ? proc_make(rs, id) : proc_get(rs, id);
-	if (opens && (p == NULL || fn == KP_NONE)) {
-		rs->entries += ev->kind == KP_EV_ENTRY;
-		rs->lost.n[KP_LOSS_BAD_EVENT]++;
-		if (p != NULL)
-			proc_drop_if_empty(rs, p);
-		return;
-	}
-	if (p == NULL)
-		return;	/* a return of nothing that we know of */
-	switch (ev->kind) {
-	case KP_EV_ENTRY:
-		on_entry(rs, p, ev, fn, span_fn(rs, ev->caller));
-		break;
-	case KP_EV_CALL:
-		on_call(rs, p, ev, fn, span_fn(rs, ev->caller));
-		break;
-	case KP_EV_RETURN_TO:
-		proc_return_to(rs, p, fn, ev->ts);
-		break;
-	case KP_EV_RETURN_FROM:
-	case KP_EV_EXCEPTION_FROM:
-		proc_return_exact(rs, p, fn, ev->kind == KP_EV_EXCEPTION_FROM,
-		    ev->ts);
-		break;
-	}
-	proc_drop_if_empty(rs, p);
+	if (ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL)
+		on_opening(rs, ev);
+	else
+		on_return(rs, ev);
 }
 
 /* Nothing spoke against it for a while: the entry did end where it seemed. */
@@ -456,7 +524,8 @@ req_expire(struct kp_requests *rs, struct req *rq, kp_target_ns now)
 {
 	const struct kp_call *entry = &rq->calls[0].c;
 
-	if (rq->ncalls > 0 && entry->outcome != KP_OPEN) {
+	if (rq->ncalls > 0 && entry->outcome != KP_OPEN &&
+	    entry->outcome != KP_UNFINISHED) {
 		req_end(rs, rq, entry->outcome, entry->end);
 	} else {
 		rs->lost.n[KP_LOSS_EXPIRED] += !rq->collided;
@@ -471,6 +540,13 @@ kp_requests_expire(struct kp_requests *rs, kp_target_ns now)
 {
 	struct req *rq;
 
+	if (now >= TIME_MAX || now <= -TIME_MAX)
+		return;
+	if (now < rs->now - KP_NS_PER_S) {
+		/* The target started anew, and so did its clock. */
+		tombs_free(&rs->tombs);
+		rs->swept = now;
+	}
 	rs->now = now;
 	while ((rq = rs->pending.head) != NULL &&
 	    now - rq->touched >= KP_TAIL_WAIT)
@@ -497,7 +573,7 @@ kp_requests_abandon(struct kp_requests *rs, enum kp_loss cause)
 		rs->lost.n[cause] += !rq->collided;
 		req_drop(rs, rq);
 	}
-	procs_free(rs);
+	procs_abandon(rs);
 }
 
 size_t

@@ -17,11 +17,15 @@
  * X finds it on top, and then it ended there.  It is settled by whatever
  * shows that its caller went on: the end of a call further down, another
  * label, the same function called from the same place again, the end of its
- * request.  An entry is settled by time (request.c).
+ * request.  An entry is settled by time (request.c).  A chain never crosses
+ * labels, but for those of requests inside each other: an entry may tail-call
+ * another one.
  *
- * OTP 26 and older give no event when an exception passes an untraced
- * function.  There a call that is still open may have been left long ago, so
- * what an event closes besides the call it names is `ambiguous`.
+ * From OTP 27 on every exception that leaves a traced call is told of, so
+ * calls found open above the one that an event names were left just now, and
+ * it with them.  OTP 26 and older give no event when an exception passes an
+ * untraced function.  There a call that is still open may have been left long
+ * ago, so what an event closes besides the call it names is `ambiguous`.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +51,7 @@ proc_make(struct kp_requests *rs, uint64_t id)
 	if (p == NULL)
 		return NULL;
 	p->id = id;
+	p->last = INT64_MIN;
 	if (!map_put(&rs->procs, id, (uint64_t)(uintptr_t)p)) {
 		free(p);
 		return NULL;
@@ -74,9 +79,11 @@ static void
 open_end(struct kp_requests *rs, const struct open *o, enum kp_outcome how,
     kp_target_ns at)
 {
-	const struct kp_fn *fn;
+	struct kp_fn *fn = &rs->fns.v[o->fn];
 	struct kp_call *c;
 
+	if (how != KP_UNFINISHED)
+		fn->left = 0;
 	if (o->kind == OPEN_LATE) {
 		rs->o.on_late(rs->o.ctx, &(struct kp_late_call){
 		    .identity = o->identity, .weight = o->weight, .fn = o->fn,
@@ -88,7 +95,6 @@ open_end(struct kp_requests *rs, const struct open *o, enum kp_outcome how,
 	c = &o->rq->calls[o->idx].c;
 	c->end = at;
 	c->outcome = (uint8_t)how;
-	fn = &rs->fns.v[c->fn];
 	if (fn->finish || (o->idx == 0 && rs->o.conf->nfinishes == 0))
 		req_end(rs, o->rq, how, at);
 }
@@ -102,12 +108,23 @@ proc_pop(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
 	open_end(rs, &o, how, at);
 }
 
+static enum kp_outcome
+outcome_settled(const struct kp_requests *rs)
+{
+	return rs->o.chain_is_ambiguous ? KP_AMBIGUOUS : KP_RETURNED;
+}
+
+static enum kp_outcome
+outcome_left(const struct kp_requests *rs)
+{
+	return rs->o.chain_is_ambiguous ? KP_AMBIGUOUS : KP_RAISED;
+}
+
 /* Ends the topmost call where it may have ended: as a tail call's caller. */
 static void
 proc_pop_settled(struct kp_requests *rs, struct proc *p)
 {
-	proc_pop(rs, p, rs->o.chain_is_ambiguous ? KP_AMBIGUOUS :
-	    KP_RETURNED, p->v[p->n - 1].maybe);
+	proc_pop(rs, p, outcome_settled(rs), p->v[p->n - 1].maybe);
 }
 
 /* Ends the topmost call as `how` at `at`, unless it ended before unseen. */
@@ -121,29 +138,46 @@ proc_pop_left(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
 		proc_pop(rs, p, how, at);
 }
 
+static void
+fn_runaway(struct kp_requests *rs, struct kp_fn *fn)
+{
+	if (fn->runaway || rs->o.on_runaway == NULL)
+		return;
+	fn->runaway = true;
+	rs->o.on_runaway(rs->o.ctx, fn);
+}
+
+/*
+ * A server loop that works for many requests is met here: each new label
+ * finds the loop's call for the last one open.
+ */
 void
 proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
     kp_target_ns at)
 {
-	while (p->n > down_to)
+	struct kp_fn *fn;
+
+	while (p->n > down_to) {
+		fn = &rs->fns.v[p->v[p->n - 1].fn];
+		if (!p->v[p->n - 1].unsettled && ++fn->left >= rs->o.max_stack)
+			fn_runaway(rs, fn);
 		proc_pop_left(rs, p, KP_UNFINISHED, at);
+	}
 }
 
 /* A stack of one function that only grows is a loop that never returns. */
 static void
-proc_overflow(struct kp_requests *rs, struct proc *p)
+proc_overflow(struct kp_requests *rs, struct proc *p, kp_target_ns at)
 {
 	struct kp_fn *fn = &rs->fns.v[p->v[p->n - 1].fn];
 	uint32_t same = 0;
 
 	for (uint32_t i = 0; i < p->n; i++)
 		same += p->v[i].fn == p->v[p->n - 1].fn;
-	if (same > p->n / 2 && !fn->runaway && rs->o.on_runaway != NULL) {
-		fn->runaway = true;
-		rs->o.on_runaway(rs->o.ctx, fn);
-	}
+	if (same > p->n / 2)
+		fn_runaway(rs, fn);
 	rs->lost.n[KP_LOSS_STACK_CAP] += p->n;
-	proc_leave(rs, p, 0, rs->now);
+	proc_leave(rs, p, 0, at);
 }
 
 bool
@@ -153,7 +187,7 @@ proc_push(struct kp_requests *rs, struct proc *p, const struct open *o)
 	uint32_t cap;
 
 	if (p->n == rs->o.max_stack)
-		proc_overflow(rs, p);
+		proc_overflow(rs, p, o->start);
 	if (p->n == p->cap) {
 		cap = p->cap > 0 ? p->cap * 2 : 4;
 		v = realloc(p->v, cap * sizeof(*v));
@@ -175,7 +209,8 @@ proc_unsettle(struct kp_requests *rs, struct proc *p, uint32_t to,
 
 	for (uint32_t i = p->n; i > 0; i--) {
 		o = &p->v[i - 1];
-		if (o->caller != to || o->label != label || o->fn == to)
+		if (o->caller != to || o->fn == to ||
+		    !label_inside(rs, label, o->label))
 			return;
 		if (!o->unsettled) {
 			o->unsettled = true;
@@ -186,33 +221,61 @@ proc_unsettle(struct kp_requests *rs, struct proc *p, uint32_t to,
 	}
 }
 
-/* Everything above position i was left by an exception; i returned. */
+/*
+ * Control went back from the call at position i to its caller; raised: by an
+ * exception, as it did where anything above was still open.
+ */
 static void
-proc_close_at(struct kp_requests *rs, struct proc *p, uint32_t i, uint32_t to,
+proc_close_at(struct kp_requests *rs, struct proc *p, uint32_t i, bool raised,
     kp_target_ns at)
 {
 	uint64_t label = p->v[i].label;
+	uint32_t to = p->v[i].caller;
 
-	while (p->n > i + 1)
-		proc_pop_left(rs, p, rs->o.chain_is_ambiguous ?
-		    KP_AMBIGUOUS : KP_RAISED, at);
-	proc_pop(rs, p, KP_RETURNED, at);
+	while (p->n > i + 1) {
+		raised |= !p->v[p->n - 1].unsettled;
+		proc_pop_left(rs, p, outcome_left(rs), at);
+	}
+	raised &= !rs->o.chain_is_ambiguous;
+	proc_pop(rs, p, raised ? KP_RAISED : KP_RETURNED, at);
 	proc_unsettle(rs, p, to, label, at);
+}
+
+/*
+ * An exception from a call made by `from` was caught in `to`.  The calls that
+ * it surely passed besides: all above an open call of `to`, and open calls of
+ * whoever made the last one, since that would have been named instead.
+ */
+static void
+proc_pass(struct kp_requests *rs, struct proc *p, uint32_t from, uint32_t to,
+    kp_target_ns at)
+{
+	uint32_t keep = p->n;
+
+	while (keep > 0 && p->v[keep - 1].fn != to)
+		keep--;
+	while (p->n > 0 && p->v[p->n - 1].fn != to &&
+	    (keep > 0 || p->v[p->n - 1].fn == from)) {
+		from = p->v[p->n - 1].caller;
+		proc_pop_left(rs, p, outcome_left(rs), at);
+	}
 }
 
 /* An exception was caught by nobody's caller: one call at least is over. */
 static void
-proc_caught(struct kp_requests *rs, struct proc *p, kp_target_ns at)
+proc_caught(struct kp_requests *rs, struct proc *p, uint32_t to,
+    kp_target_ns at)
 {
-	uint32_t i = p->n;
+	uint32_t i = p->n, from;
 
 	while (i > 0 && p->v[i - 1].unsettled)
 		i--;
 	/* Were they all settled, there would be nothing left to leave. */
 	while (i > 0 && p->n > i)
 		proc_pop_settled(rs, p);
-	proc_pop(rs, p, rs->o.chain_is_ambiguous ? KP_AMBIGUOUS : KP_RAISED,
-	    at);
+	from = p->v[p->n - 1].caller;
+	proc_pop(rs, p, outcome_left(rs), at);
+	proc_pass(rs, p, from, to, at);
 }
 
 void
@@ -231,14 +294,17 @@ proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
 	 * ends here, or calls that the exception passed.
 	 */
 	if (after_exact && (i == 0 || to == p->exact_caller)) {
-		if (!p->exact_raised && p->n > 0)
+		if (p->n > 0 && !p->exact_raised)
 			proc_unsettle(rs, p, to, p->v[p->n - 1].label, at);
+		else if (to != p->exact_caller)
+			proc_pass(rs, p, p->exact_caller, to, at);
 		return;
 	}
 	if (i > 0)
-		proc_close_at(rs, p, i - 1, to, at);
+		proc_close_at(rs, p, i - 1, after_exact && p->exact_raised,
+		    at);
 	else if (p->n > 0)
-		proc_caught(rs, p, at);
+		proc_caught(rs, p, to, at);
 }
 
 void
@@ -255,7 +321,7 @@ proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
 	caller = p->v[i - 1].caller;
 	while (p->n > i) {
 		above = !raised && p->v[p->n - 1].caller == caller ?
-		    KP_RETURNED : KP_RAISED;
+		    outcome_settled(rs) : outcome_left(rs);
 		proc_pop_left(rs, p, above, at);
 	}
 	proc_pop(rs, p, raised ? KP_RAISED : KP_RETURNED, at);
@@ -302,8 +368,7 @@ proc_settle(struct kp_requests *rs, uint64_t id, const struct req *rq)
 	for (uint32_t i = 0; i < p->n; i++) {
 		o = p->v[i];
 		if (o.unsettled && o.kind == OPEN_REQUEST && o.rq == rq)
-			open_end(rs, &o, rs->o.chain_is_ambiguous ?
-			    KP_AMBIGUOUS : KP_RETURNED, o.maybe);
+			open_end(rs, &o, outcome_settled(rs), o.maybe);
 		else
 			p->v[keep++] = o;
 	}
@@ -318,7 +383,8 @@ proc_sweep(struct kp_requests *rs, struct proc *p, kp_target_ns before)
 
 	for (uint32_t i = 0; i < p->n; i++) {
 		if (p->v[i].kind == OPEN_LATE && p->v[i].unsettled)
-			open_end(rs, &p->v[i], KP_RETURNED, p->v[i].maybe);
+			open_end(rs, &p->v[i], outcome_settled(rs),
+			    p->v[i].maybe);
 		else if (p->v[i].kind != OPEN_REQUEST &&
 		    p->v[i].start < before)
 			open_end(rs, &p->v[i], KP_UNFINISHED, before);
@@ -355,6 +421,21 @@ procs_sweep(struct kp_requests *rs, kp_target_ns now)
 		else
 			i++;
 	}
+}
+
+void
+procs_abandon(struct kp_requests *rs)
+{
+	struct proc *p;
+
+	for (size_t i = 0; i < rs->procs.cap; i++) {
+		if (rs->procs.slots[i].key == 0)
+			continue;
+		p = (struct proc *)(uintptr_t)rs->procs.slots[i].val;
+		while (p->n > 0)
+			proc_pop_left(rs, p, KP_UNFINISHED, p->last);
+	}
+	procs_free(rs);
 }
 
 void

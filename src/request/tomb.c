@@ -8,7 +8,7 @@
 
 #include "request/internal.h"
 
-#define TOMBS_MAX (1u << 17)	/* about 7 MB with their index */
+#define TOMBS_MAX (1u << 17)	/* about 8 MB with their index */
 #define TOMBS_MIN (1u << 10)
 
 void

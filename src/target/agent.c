@@ -10,49 +10,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <unistd.h>
 
-#include "agent_beam.h"
 #include "kprofd/etf.h"
-#include "target/agent_msg.h"
-#include "target/connect.h"
-#include "target/link.h"
+#include "target/agent_internal.h"
 
 #define LEASE_MS 1000
-#define STEP_MS 10000		/* the longest wait for an answer */
-#define LEFTOVER_MS 200		/* an agent is just being purged: look again */
-#define LEFTOVER_TRIES 20
-#define BACKOFF_MIN_MS 500
 #define BACKOFF_MAX_MS 30000
 #define SILENT_MAX 5		/* leases renewed without a word from it */
 #define STOP_MS 3000		/* the agent has this long to say goodbye */
-#define MESSAGE_MAX (8u << 20)	/* bytes of one message to the target */
-
-struct agent {
-	struct event_base *base;
-	struct agent_opts o;
-	const struct agent_ops *ops;
-	void *ctx;
-	enum agent_state state;
-	struct connect *connect;
-	struct link *link;
-	struct agent_ids ids;
-	struct agent_hello hello;
-	struct kp_plan plan;
-	struct kp_spec_params params;
-	struct event *lease;	/* every second while attached */
-	struct event *timer;	/* limit of the step, rest, or backoff */
-	uint64_t ref;		/* of the command waited for */
-	unsigned leftover_tries;
-	unsigned silent;	/* leases sent since the last frame came */
-	unsigned backoff_ms;
-	bool looked_for_process;
-	bool attached_once, user_paused, stopping;
-	char node[NODE_NAME_MAX + 1];	/* our own name */
-};
-
-static void agent_lost(struct agent *a, const char *why);
 
 const char *
 agent_state_name(enum agent_state s)
@@ -71,28 +36,20 @@ agent_state(const struct agent *a)
 	return a->state;
 }
 
-static void
-arm_timer(struct agent *a, unsigned ms)
+void
+agent_timer(struct agent *a, unsigned ms)
 {
 	struct timeval tv = { ms / 1000, (ms % 1000) * 1000 };
 
 	event_add(a->timer, &tv);
 }
 
-static void
-set_state(struct agent *a, enum agent_state s, const char *text)
+void
+agent_set_state(struct agent *a, enum agent_state s, const char *text)
 {
 	a->state = s;
 	event_del(a->timer);
 	a->ops->on_state(a->ctx, s, text);
-}
-
-/* A step that waits for an answer of the target. */
-static void
-set_step(struct agent *a, enum agent_state s)
-{
-	set_state(a, s, "");
-	arm_timer(a, STEP_MS);
 }
 
 static void
@@ -105,465 +62,20 @@ drop_connection(struct agent *a)
 	event_del(a->lease);
 }
 
-static void
+void
+agent_gone(struct agent *a, const char *text)
+{
+	drop_connection(a);
+	agent_set_state(a, AGENT_ENDED, text);
+	a->ops->on_stopped(a->ctx);
+}
+
+void
 agent_fail(struct agent *a, const char *why)
 {
 	drop_connection(a);
-	set_state(a, AGENT_ENDED, why);
+	agent_set_state(a, AGENT_ENDED, why);
 	a->ops->on_failed(a->ctx, why);
-}
-
-/* ---- sending ---- */
-
-static void
-send_to(struct agent *a, struct kp_buf *payload, bool to_rex)
-{
-	struct kp_buf frame;
-
-	if (a->link == NULL)
-		return;
-	kp_buf_init(&frame, MESSAGE_MAX + 4096);
-	if (payload->err != KP_OK)
-		frame.err = payload->err;
-	else if (to_rex)
-		kp_frame_reg_send(&frame,
-		    (struct kp_span){ a->ids.self.p, (uint32_t)a->ids.self.len },
-		    "rex", payload->p, payload->len);
-	else
-		kp_frame_send(&frame,
-		    (struct kp_span){ a->ids.agent.p,
-			(uint32_t)a->ids.agent.len }, payload->p, payload->len);
-	link_send(a->link, &frame);
-	kp_buf_free(&frame);
-}
-
-/* mod:fun(Atom, ...), atoms being all that most questions need. */
-static void
-rex_ask(struct agent *a, const char *mod, const char *fun, const char *arg)
-{
-	struct kp_buf b;
-
-	kp_buf_init(&b, MESSAGE_MAX);
-	msg_rex_begin(&b, &a->ids, mod, fun);
-	if (arg != NULL) {
-		kp_etf_list(&b, 1);
-		kp_etf_atom(&b, arg);
-	}
-	kp_etf_nil(&b);
-	msg_rex_end(&b);
-	send_to(a, &b, true);
-	kp_buf_free(&b);
-}
-
-static void
-command_begin(struct agent *a, struct kp_buf *b)
-{
-	kp_buf_init(b, MESSAGE_MAX);
-	msg_command(b, &a->ids, ++a->ref);
-}
-
-static void
-command_end(struct agent *a, struct kp_buf *b)
-{
-	send_to(a, b, false);
-	kp_buf_free(b);
-}
-
-static void
-command_atom(struct agent *a, const char *cmd)
-{
-	struct kp_buf b;
-
-	command_begin(a, &b);
-	kp_etf_atom(&b, cmd);
-	command_end(a, &b);
-}
-
-/* ---- the steps, in order ---- */
-
-static void
-step_look(struct agent *a)
-{
-	a->looked_for_process = false;
-	set_step(a, AGENT_LOOKING);
-	rex_ask(a, "erlang", "whereis", "kprof_agent");
-}
-
-static void
-step_load(struct agent *a)
-{
-	struct kp_buf b;
-
-	set_step(a, AGENT_LOADING);
-	kp_buf_init(&b, MESSAGE_MAX);
-	msg_rex_begin(&b, &a->ids, "code", "load_binary");
-	kp_etf_list(&b, 3);
-	kp_etf_atom(&b, "kprof_agent");
-	kp_etf_string(&b, "kprof_agent.beam", strlen("kprof_agent.beam"));
-	kp_etf_binary(&b, kp_agent_beam, kp_agent_beam_len);
-	kp_etf_nil(&b);
-	msg_rex_end(&b);
-	send_to(a, &b, true);
-	kp_buf_free(&b);
-}
-
-static void
-step_start(struct agent *a)
-{
-	char who[NODE_NAME_MAX + 64];
-	struct kp_buf b;
-
-	set_step(a, AGENT_STARTING);
-	snprintf(who, sizeof(who), "%s (process %ld)", a->node,
-	    (long)getpid());
-	kp_buf_init(&b, MESSAGE_MAX);
-	msg_rex_begin(&b, &a->ids, "kprof_agent", "start");
-	msg_start_args(&b, &a->ids, who, &a->o.conf->overload);
-	msg_rex_end(&b);
-	send_to(a, &b, true);
-	kp_buf_free(&b);
-}
-
-static void
-step_check(struct agent *a)
-{
-	struct kp_buf b;
-
-	set_step(a, AGENT_CHECKING);
-	command_begin(a, &b);
-	kp_etf_tuple(&b, 2);
-	kp_etf_atom(&b, "check");
-	if (kp_plan_modules(a->o.conf, &b) != KP_OK && b.err == KP_OK)
-		b.err = KP_ENOMEM;
-	command_end(a, &b);
-}
-
-static void
-step_rate(struct agent *a)
-{
-	struct kp_buf b;
-
-	set_step(a, AGENT_RATING);
-	command_begin(a, &b);
-	msg_rates(&b, &a->plan);
-	command_end(a, &b);
-}
-
-/* Labels of this arming differ from those of others, and are never 0. */
-static uint64_t
-label_const(void)
-{
-	uint32_t r = 0;
-
-	if (getrandom(&r, sizeof(r), 0) != sizeof(r))
-		r = (uint32_t)kp_wall_now();
-	return (uint64_t)((r & 0x3FFFFF) | 1) << 36;
-}
-
-static void
-step_arm(struct agent *a)
-{
-	struct kp_buf b;
-	enum kp_err e;
-
-	set_step(a, AGENT_ARMING);
-	a->params.label_const = label_const();
-	command_begin(a, &b);
-	e = msg_arm(&b, a->o.conf, &a->plan, &a->params);
-	if (e != KP_OK && b.err == KP_OK)
-		b.err = e;
-	if (b.err != KP_OK) {
-		kp_buf_free(&b);
-		agent_fail(a, "cannot express tiers.conf as match specs: too "
-		    "large");
-		return;
-	}
-	command_end(a, &b);
-}
-
-/* ---- answers ---- */
-
-/* An agent that is about to go: its module is loaded, or it went just now. */
-static bool
-is_leftover(const struct kp_term *answer)
-{
-	struct kp_term r = *answer;
-	struct kp_span s;
-
-	if (kp_term_peek(&r) == KP_TERM_TUPLE)
-		kp_term_tuple(&r);	/* {badrpc, _}: purged meanwhile */
-	s = kp_term_atom(&r);
-	return kp_span_is(s, "true") || kp_span_is(s, "not_attached") ||
-	    kp_span_is(s, "badrpc");
-}
-
-static void
-answer_look(struct agent *a, struct kp_term *r)
-{
-	char who[400], why[600];
-	struct kp_term at = *r;
-
-	if (!a->looked_for_process) {
-		a->looked_for_process = true;
-		/* Who is it?  The answer comes in this state too. */
-		if (kp_term_peek(r) == KP_TERM_PID)
-			rex_ask(a, "kprof_agent", "status", NULL);
-		else
-			rex_ask(a, "erlang", "module_loaded", "kprof_agent");
-		return;
-	}
-	if (is_leftover(r) && a->leftover_tries < LEFTOVER_TRIES) {
-		a->leftover_tries++;
-		arm_timer(a, LEFTOVER_MS);
-		return;
-	}
-	if (kp_term_peek(r) == KP_TERM_ATOM &&
-	    !kp_span_is(kp_term_atom(&at), "timeout")) {
-		step_load(a);
-		return;
-	}
-	msg_text(r, who, sizeof(who));
-	snprintf(why, sizeof(why), "'%s' is being profiled already: %s "
-	    "(kprof_agent:stop() there ends it)", a->o.target, who);
-	agent_lost(a, why);
-}
-
-static void
-answer_load(struct agent *a, struct kp_term *r)
-{
-	char text[300], why[500];
-	struct kp_term at = *r;
-
-	if (kp_term_peek(r) == KP_TERM_TUPLE && kp_term_tuple(&at) == 2 &&
-	    kp_span_is(kp_term_atom(&at), "module")) {
-		step_start(a);
-		return;
-	}
-	msg_text(r, text, sizeof(text));
-	snprintf(why, sizeof(why), "'%s' does not load the agent: %s (OTP 25 "
-	    "or later is needed)", a->o.target, text);
-	agent_fail(a, why);
-}
-
-static void
-answer_start(struct agent *a, struct kp_term *r)
-{
-	struct timeval second = { LEASE_MS / 1000, 0 };
-	char text[300], why[600];
-	struct kp_term at = *r;
-
-	if (msg_read_hello(&at, &a->ids, &a->hello) != KP_OK) {
-		msg_text(r, text, sizeof(text));
-		if (strcmp(text, "{error,disabled}") == 0)
-			snprintf(why, sizeof(why), "'%s' keeps kprofd out: "
-			    "{kprof, [{disabled, true}]} is in its "
-			    "configuration", a->o.target);
-		else
-			snprintf(why, sizeof(why), "the agent does not start "
-			    "in '%s': %s", a->o.target, text);
-		agent_fail(a, why);
-		return;
-	}
-	a->silent = 0;
-	event_add(a->lease, &second);
-	a->ops->on_hello(a->ctx, &a->hello);
-	step_check(a);
-}
-
-static void
-answer_check(struct agent *a, struct kp_term *r)
-{
-	struct kp_diags diags;
-	enum kp_err e;
-	size_t errors;
-
-	kp_plan_free(&a->plan);
-	e = kp_plan_make(&a->plan, a->o.conf, a->hello.node, r, &diags);
-	if (diags.n > 0)
-		a->ops->on_diags(a->ctx, &diags);
-	errors = diags.errors;
-	kp_diags_free(&diags);
-	if (e != KP_OK) {
-		agent_lost(a, kp_err_str(e));
-	} else if (errors > 0 && !a->attached_once) {
-		agent_fail(a, "tiers.conf names what the target does not "
-		    "have: nothing was armed");
-	} else if (a->attached_once) {
-		a->ops->on_plan(a->ctx, &a->plan);
-		step_arm(a);
-	} else {
-		step_rate(a);
-	}
-}
-
-static void
-answer_rates(struct agent *a, struct kp_term *r)
-{
-	if (msg_read_rates(r, &a->plan) != KP_OK) {
-		agent_lost(a, "the agent's answer makes no sense");
-		return;
-	}
-	a->ops->on_plan(a->ctx, &a->plan);
-	if (a->o.check_only)
-		agent_stop(a);
-	else
-		step_arm(a);
-}
-
-static void
-answer_arm(struct agent *a, struct kp_term *r)
-{
-	char text[400], why[600];
-	struct kp_term at = *r;
-
-	if (kp_span_is(kp_term_atom(&at), "ok")) {
-		a->attached_once = true;
-		a->backoff_ms = BACKOFF_MIN_MS;
-		set_state(a, AGENT_ARMED, "");
-		if (a->user_paused)
-			agent_pause(a);
-		return;
-	}
-	msg_text(r, text, sizeof(text));
-	snprintf(why, sizeof(why), "'%s' cannot be armed: %s", a->o.target,
-	    text);
-	if (strstr(text, "traced_by_others") != NULL)
-		snprintf(why, sizeof(why), "'%s': somebody else traces or "
-		    "counts functions of tiers.conf there: %s", a->o.target,
-		    text);
-	agent_fail(a, why);
-}
-
-/* {rex, Answer} */
-static void
-on_rex(struct agent *a, struct kp_term *r)
-{
-	switch (a->state) {
-	case AGENT_LOOKING:
-		answer_look(a, r);
-		break;
-	case AGENT_LOADING:
-		answer_load(a, r);
-		break;
-	case AGENT_STARTING:
-		answer_start(a, r);
-		break;
-	default:
-		break;	/* an answer that is no longer waited for */
-	}
-}
-
-/* {kprof_reply, Ref, Result} */
-static void
-on_reply(struct agent *a, struct kp_term *r)
-{
-	if ((uint64_t)kp_term_int(r) != a->ref)
-		return;
-	switch (a->state) {
-	case AGENT_CHECKING:
-		answer_check(a, r);
-		break;
-	case AGENT_RATING:
-		answer_rates(a, r);
-		break;
-	case AGENT_ARMING:
-		answer_arm(a, r);
-		break;
-	default:
-		break;
-	}
-}
-
-static void
-on_status(struct agent *a, struct kp_term *r, bool bye)
-{
-	struct agent_status st;
-	struct kp_span name;
-	char reason[200], text[300];
-
-	if (msg_read_status(r, &st, &name, reason, sizeof(reason)) != KP_OK)
-		return;
-	a->ops->on_status(a->ctx, &st);
-	if (!bye)
-		return;
-	if (a->stopping) {
-		drop_connection(a);
-		set_state(a, AGENT_ENDED, "");
-		a->ops->on_stopped(a->ctx);
-	} else if (strcmp(reason, "stopped_by_operator") == 0) {
-		agent_fail(a, "the agent was stopped in the target");
-	} else {
-		snprintf(text, sizeof(text), "the agent has gone: %s", reason);
-		agent_lost(a, text);
-	}
-}
-
-/* {kprof_notice, trip, Reason, Queue} | {kprof_notice, unexact, MFA, Bytes} */
-static void
-on_notice(struct agent *a, struct kp_term *r)
-{
-	struct kp_span kind = kp_term_atom(r);
-	char what[200], text[400];
-	int64_t n;
-
-	msg_text(r, what, sizeof(what));
-	n = kp_term_int(r);
-	if (r->err != KP_OK)
-		return;
-	if (kp_span_is(kind, "trip")) {
-		snprintf(text, sizeof(text), "%s over its limit, queue %lld",
-		    what, (long long)n);
-		a->ops->on_notice(a->ctx, "trip", text);
-		if (a->user_paused || a->stopping)
-			return;	/* it was late: nothing is to be resumed */
-		set_state(a, AGENT_TRIPPED, text);
-		arm_timer(a, (unsigned)(a->o.conf->overload.pause /
-		    KP_NS_PER_MS));
-	} else if (kp_span_is(kind, "unexact")) {
-		snprintf(text, sizeof(text), "'exact' taken back from %s: its "
-		    "values are %lld bytes on average", what, (long long)n);
-		a->ops->on_notice(a->ctx, "unexact", text);
-	}
-}
-
-/*
- * An agent of our last life sends to the pid we had then.  The name is the
- * same; number and creation, the last twelve bytes, are not.
- */
-static bool
-is_for_us(const struct agent *a, struct kp_span to)
-{
-	return to.n > 12 && a->ids.self.len > 12 && memcmp(to.p + to.n - 12,
-	    a->ids.self.p + a->ids.self.len - 12, 12) == 0;
-}
-
-static void
-on_frame(void *ctx, const struct kp_frame *f)
-{
-	struct agent *a = ctx;
-	struct kp_term r;
-	struct kp_span tag;
-
-	if (f->kind != KP_FRAME_SEND || !is_for_us(a, f->to))
-		return;
-	a->silent = 0;
-	kp_term_begin(&r, f->payload.p, f->payload.n);
-	kp_term_tuple(&r);
-	tag = kp_term_atom(&r);
-	if (r.err != KP_OK)
-		return;
-	if (kp_span_is(tag, "kprof_events"))
-		a->ops->on_batch(a->ctx, f->payload.p, f->payload.n);
-	else if (kp_span_is(tag, "kprof_status"))
-		on_status(a, &r, false);
-	else if (kp_span_is(tag, "kprof_bye"))
-		on_status(a, &r, true);
-	else if (kp_span_is(tag, "kprof_reply"))
-		on_reply(a, &r);
-	else if (kp_span_is(tag, "kprof_notice"))
-		on_notice(a, &r);
-	else if (kp_span_is(tag, "rex"))
-		on_rex(a, &r);
 }
 
 /* ---- connections come and go ---- */
@@ -572,6 +84,12 @@ static void
 on_down(void *ctx, const char *why)
 {
 	agent_lost(ctx, why);
+}
+
+static void
+on_frame(void *ctx, const struct kp_frame *f)
+{
+	agent_on_frame(ctx, f);
 }
 
 static const struct link_ops link_ops = { on_frame, on_down };
@@ -598,7 +116,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 		return;
 	}
 	a->leftover_tries = 0;
-	step_look(a);
+	agent_step_look(a);
 }
 
 static void
@@ -607,22 +125,20 @@ step_connect(struct agent *a)
 	struct node_opts o = { .target = a->o.target, .name = a->o.name,
 		.cookie = a->o.cookie, .limit = a->o.connect_limit };
 
-	set_state(a, AGENT_CONNECTING, "");
+	agent_set_state(a, AGENT_CONNECTING, "");
 	a->connect = connect_start(a->base, &o, on_connected, a);
 	if (a->connect == NULL)
 		agent_lost(a, "cannot start a thread to connect");
 }
 
-static void
+void
 agent_lost(struct agent *a, const char *why)
 {
 	char text[1024];
 
 	snprintf(text, sizeof(text), "%s", why);
 	if (a->stopping) {
-		drop_connection(a);
-		set_state(a, AGENT_ENDED, text);
-		a->ops->on_stopped(a->ctx);
+		agent_gone(a, text);
 		return;
 	}
 	if (!a->attached_once) {
@@ -630,8 +146,8 @@ agent_lost(struct agent *a, const char *why)
 		return;
 	}
 	drop_connection(a);
-	set_state(a, AGENT_LOST, text);
-	arm_timer(a, a->backoff_ms);
+	agent_set_state(a, AGENT_LOST, text);
+	agent_timer(a, a->backoff_ms);
 	a->backoff_ms *= 2;
 	if (a->backoff_ms > BACKOFF_MAX_MS)
 		a->backoff_ms = BACKOFF_MAX_MS;
@@ -652,13 +168,22 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 		break;
 	case AGENT_LOOKING:
 		if (a->leftover_tries > 0 && a->looked_for_process) {
-			step_look(a);
+			agent_step_look(a);
 			break;
 		}
 		/* fallthrough */
 	default:
 		agent_lost(a, "no answer from the target");
 	}
+}
+
+void
+agent_lease_start(struct agent *a)
+{
+	struct timeval every = { LEASE_MS / 1000, (LEASE_MS % 1000) * 1000 };
+
+	a->silent = 0;
+	event_add(a->lease, &every);
 }
 
 static void
@@ -672,7 +197,7 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 	kp_buf_init(&b, MESSAGE_MAX);
 	msg_command(&b, &a->ids, 0);
 	kp_etf_atom(&b, "lease");
-	send_to(a, &b, false);
+	agent_send(a, &b, false);
 	kp_buf_free(&b);
 	/*
 	 * The agent answers each.  One that was killed does not, and a C node
@@ -740,9 +265,9 @@ agent_stop(struct agent *a)
 		agent_lost(a, "");
 		return;
 	}
-	set_state(a, AGENT_STOPPING, "");
-	arm_timer(a, STOP_MS);
-	command_atom(a, "stop");
+	agent_set_state(a, AGENT_STOPPING, "");
+	agent_timer(a, STOP_MS);
+	agent_command(a, "stop");
 }
 
 enum kp_err
@@ -751,8 +276,8 @@ agent_pause(struct agent *a)
 	if (a->state != AGENT_ARMED && a->state != AGENT_TRIPPED)
 		return a->state == AGENT_PAUSED ? KP_OK : KP_ESTATE;
 	a->user_paused = true;
-	command_atom(a, "pause");
-	set_state(a, AGENT_PAUSED, "");
+	agent_command(a, "pause");
+	agent_set_state(a, AGENT_PAUSED, "");
 	return KP_OK;
 }
 
@@ -762,8 +287,8 @@ agent_resume(struct agent *a)
 	if (a->state != AGENT_PAUSED && a->state != AGENT_TRIPPED)
 		return a->state == AGENT_ARMED ? KP_OK : KP_ESTATE;
 	a->user_paused = false;
-	set_step(a, AGENT_ARMING);
-	command_atom(a, "resume");
+	agent_set_step(a, AGENT_ARMING);
+	agent_command(a, "resume");
 	return KP_OK;
 }
 
@@ -773,7 +298,7 @@ agent_clear_tokens(struct agent *a)
 	if (a->state != AGENT_ARMED && a->state != AGENT_PAUSED &&
 	    a->state != AGENT_TRIPPED)
 		return KP_ESTATE;
-	command_atom(a, "clear_tokens");
+	agent_command(a, "clear_tokens");
 	return KP_OK;
 }
 
@@ -783,9 +308,9 @@ send_spec(struct agent *a, const struct kp_plan_item *item,
 {
 	struct kp_buf b;
 
-	command_begin(a, &b);
+	agent_command_begin(a, &b);
 	msg_spec(&b, item, spec);
-	command_end(a, &b);
+	agent_command_end(a, &b);
 }
 
 enum kp_err

@@ -16,7 +16,7 @@
 -mode(compile).
 -export([f0/0, f1/1, f2/2, f3/3, bounded/1]).
 
--define(LABEL_CONST, (16#2ABCDE bsl 36)).
+-define(LABEL_CONST, (16#2AB bsl 48)).
 -define(RANDOM_CALLS, 300).
 
 f0() -> ok.
@@ -360,15 +360,26 @@ entry_shape() ->
     Events = traced(fun() -> f1(one), f1(two), seq_trace:set_token([]),
                              seq_trace:set_token(label, 5), f1(3),
                              seq_trace:set_token([]) end),
-    [{one, _, 1, {0, L1, 0, _, 0}, true, true, []},
-     {two, _, 1, {0, L2, 0, _, 0}, true, true, {0, L1, _, _, _}},
-     {[], _, 1, {0, L3, 0, _, 0}, true, true, {0, 5, _, _, _}}] =
+    [{one, _, 1, {0, L1, 0, _, 0}, true, [], []},
+     {two, _, 1, {0, L2, 0, _, 0}, true, [], {0, L1, _, _, _}},
+     {[], _, 1, {0, L3, 0, _, 0}, true, [], {0, 5, _, _, _}}] =
         [X || {trace_ts, _, call, {spec_check, f1, 1}, X, _} <- Events],
     check(label_1, ?LABEL_CONST bor (16#FE bsl 28) bor 16#FFFFFFF, L1),
-    check(label_2, ?LABEL_CONST bor (16#FF bsl 28) bor 0, L2),
-    check(label_3, ?LABEL_CONST bor (0 bsl 28) bor 1, L3),
+    check(label_2, ?LABEL_CONST bor (16#FFF bsl 36) bor (16#FF bsl 28), L2),
+    check(label_3, ?LABEL_CONST bor (5 bsl 36) bor 1, L3),
     check(tcw, 1, erlang:system_info(trace_control_word)),
+    [foreign_label(L) || L <- [atom, {a, tuple}, self(), 1 bsl 70, -5, []]],
     disarm().
+
+%% Whatever somebody else's label is, ours is an integer of 58 bits.
+foreign_label(Label) ->
+    [{_, _, 1, {0, L, 0, _, 0}, true, [], {_, Label, _, _, _}}] =
+        [X || {trace_ts, _, call, {spec_check, f1, 1}, X, _} <-
+                  traced(fun() -> seq_trace:set_token(label, Label),
+                                  seq_trace:set_token(send, true),
+                                  f1(3), seq_trace:set_token([]) end)],
+    check({foreign_label, Label}, true,
+          is_integer(L) andalso L >= 1 bsl 48 andalso L < 1 bsl 58).
 
 entry_exact() ->
     arm([{f1, spec(entry, entry_conf(), f1, 1, ["1", "exact"])}]),
@@ -405,7 +416,7 @@ labels_unique() ->
     Repeats = length(Labels) - length(lists:usort(Labels)),
     io:format("labels: ~w, repeated ~w~n", [length(Labels), Repeats]),
     check(labels_all, 8 * Each, length(Labels)),
-    check(labels_small, [], [L || L <- Labels, L < 1 bsl 36
+    check(labels_small, [], [L || L <- Labels, L < 1 bsl 48
                                                orelse L >= 1 bsl 58]),
     check(labels_nearly_unique, true, Repeats * 20 =< length(Labels)).
 

@@ -24,7 +24,7 @@ mkdir -p "$dir"
 echo "== starting the sample application, node $node"
 test/sample_app/run "$node" "$b/sample_app/ebin" 0 \
     -setcookie "$(cat "$dir/cookie")" -sample_app config \
-    '#{db => #{work_us => 100, wait_ms => 3}, formatter => #{work_us => 60}, accounting => #{work_us => 10}, faults => #{raise => 0.01}}' \
+    '#{db => #{work_us => 100, wait_ms => 3}, formatter => #{work_us => 60}, accounting => #{work_us => 10}, faults => #{raise => 0.01, slow => 0.001}}' \
     >"$dir/app.log" 2>&1 &
 app=$!
 port=

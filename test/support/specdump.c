@@ -12,7 +12,7 @@
 #include "kprofd/etf.h"
 
 #define SPEC_BYTES_MAX (8u << 20)
-#define LABEL_CONST (UINT64_C(0x2ABCDE) << 36)	/* any; the test knows it */
+#define LABEL_CONST (UINT64_C(0x2AB) << 48)	/* any; the test knows it */
 
 static char *
 file_read(const char *path, size_t *n)

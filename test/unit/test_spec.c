@@ -206,17 +206,23 @@ test_tier(void **state)
 
 #define STEP "{set_tcw,{band,{+,{get_tcw},1},268435455}}"
 #define CLEAR "{set_seq_token,sequential_trace_token,[]}"
+#define PICK(test) "{map_get," test ",{const,#{true=1,false=2}}}"
+#define OLD "{element,2,{element," PICK("{is_tuple,{get_seq_token}}") \
+	",{{{get_seq_token},{const,{0,0}}}}}}"
+#define MIX "{bsl,{band,{element," PICK("{is_integer," OLD "}") ",{{" OLD \
+	",0}}},4095},36}"
+#define COUNT "{bor,{bor,{band,{get_tcw},268435455},281474976710656}," \
+	"{bsl,{band," STEP ",255},28}}"
 #define ENTRY_MSG(id, n) "[{message,{{" id ",{caller}," n ",{get_seq_token}," \
-	"{set_seq_token,label,{bor,{bor,{band,{get_tcw},268435455}," \
-	"68719476736},{bsl,{band," STEP ",255},28}}}," CLEAR \
-	",{get_seq_token}}}}]"
+	"{set_seq_token,label,{bor,{map_get," CLEAR ",{const,#{true=0}}}," \
+	"{bor," COUNT "," MIX "}}},[],{get_seq_token}}}}]"
 #define H "{*,{get_tcw},165902235}"
 
 static void
 test_entry(void **state)
 {
 	struct kp_spec_params p = { .one_in = 1,
-		.label_const = UINT64_C(1) << 36 };
+		.label_const = UINT64_C(1) << 48 };
 	struct kp_mfa f = { "m", "f", 1 };
 
 	(void)state;

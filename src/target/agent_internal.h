@@ -1,0 +1,67 @@
+/*
+ * agent_internal.h - what the files of one target's agent share.
+ *
+ *   agent.c        the connection's life, timers, what the owner asks for
+ *   agent_steps.c  the questions on the way to being armed, their answers,
+ *                  and what the agent says later
+ *   agent_msg.c    the messages as bytes; keeps no state
+ */
+#ifndef KP_TARGET_AGENT_INTERNAL_H
+#define KP_TARGET_AGENT_INTERNAL_H
+
+#include "target/agent_msg.h"
+#include "target/connect.h"
+#include "target/link.h"
+
+#define MESSAGE_MAX (8u << 20)	/* bytes of one message to the target */
+#define BACKOFF_MIN_MS 500
+
+struct agent {
+	struct event_base *base;
+	struct agent_opts o;
+	const struct agent_ops *ops;
+	void *ctx;
+	enum agent_state state;
+	struct connect *connect;
+	struct link *link;
+	struct agent_ids ids;
+	struct agent_hello hello;
+	struct kp_plan plan;
+	struct kp_spec_params params;
+	struct event *lease;	/* every second while attached */
+	struct event *timer;	/* limit of the step, rest, or backoff */
+	uint64_t ref;		/* of the command waited for */
+	unsigned leftover_tries;
+	unsigned silent;	/* leases sent since the last frame came */
+	unsigned backoff_ms;
+	bool looked_for_process;
+	bool attached_once, user_paused, stopping;
+	char node[NODE_NAME_MAX + 1];	/* our own name */
+};
+
+/* agent.c */
+void agent_set_state(struct agent *a, enum agent_state s, const char *text);
+/* The running step's limit, rest, or backoff. */
+void agent_timer(struct agent *a, unsigned ms);
+/* No way on: ends it. */
+void agent_fail(struct agent *a, const char *why);
+/* The connection is no use any more: another one later, or the end. */
+void agent_lost(struct agent *a, const char *why);
+/* The end that was asked for, in whatever way it came. */
+void agent_gone(struct agent *a, const char *text);
+/* The agent runs: from now on its lease is renewed. */
+void agent_lease_start(struct agent *a);
+
+/* agent_steps.c */
+void agent_step_look(struct agent *a);
+void agent_on_frame(struct agent *a, const struct kp_frame *f);
+/* A command: begun with a fresh reference, sent, freed. */
+void agent_command_begin(struct agent *a, struct kp_buf *b);
+void agent_command_end(struct agent *a, struct kp_buf *b);
+void agent_command(struct agent *a, const char *cmd);
+/* payload: an external term; to the target's rex, or to the agent. */
+void agent_send(struct agent *a, const struct kp_buf *payload, bool to_rex);
+/* A step that waits for an answer of the target. */
+void agent_set_step(struct agent *a, enum agent_state s);
+
+#endif

@@ -1,0 +1,476 @@
+/*
+ * agent_steps.c - from a fresh connection to an armed target, question by
+ * question, and what the agent says from then on.
+ *
+ * Until the agent runs, questions go to the target's rex, one at a time: its
+ * answers carry nothing to tell them apart by but the state.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "agent_beam.h"
+#include "kprofd/etf.h"
+#include "target/agent_internal.h"
+
+#define STEP_MS 10000		/* the longest wait for an answer */
+#define LEFTOVER_MS 200		/* an agent is just being purged: look again */
+#define LEFTOVER_TRIES 20
+
+/* ---- sending ---- */
+
+void
+agent_send(struct agent *a, const struct kp_buf *payload, bool to_rex)
+{
+	struct kp_buf frame;
+
+	if (a->link == NULL)
+		return;
+	kp_buf_init(&frame, MESSAGE_MAX + 4096);
+	if (payload->err != KP_OK)
+		frame.err = payload->err;
+	else if (to_rex)
+		kp_frame_reg_send(&frame,
+		    (struct kp_span){ a->ids.self.p, (uint32_t)a->ids.self.len },
+		    "rex", payload->p, payload->len);
+	else
+		kp_frame_send(&frame,
+		    (struct kp_span){ a->ids.agent.p,
+			(uint32_t)a->ids.agent.len }, payload->p, payload->len);
+	link_send(a->link, &frame);
+	kp_buf_free(&frame);
+}
+
+/* mod:fun(Atom, ...), atoms being all that most questions need. */
+static void
+rex_ask(struct agent *a, const char *mod, const char *fun, const char *arg)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, MESSAGE_MAX);
+	msg_rex_begin(&b, &a->ids, mod, fun);
+	if (arg != NULL) {
+		kp_etf_list(&b, 1);
+		kp_etf_atom(&b, arg);
+	}
+	kp_etf_nil(&b);
+	msg_rex_end(&b);
+	agent_send(a, &b, true);
+	kp_buf_free(&b);
+}
+
+void
+agent_command_begin(struct agent *a, struct kp_buf *b)
+{
+	kp_buf_init(b, MESSAGE_MAX);
+	msg_command(b, &a->ids, ++a->ref);
+}
+
+void
+agent_command_end(struct agent *a, struct kp_buf *b)
+{
+	agent_send(a, b, false);
+	kp_buf_free(b);
+}
+
+void
+agent_command(struct agent *a, const char *cmd)
+{
+	struct kp_buf b;
+
+	agent_command_begin(a, &b);
+	kp_etf_atom(&b, cmd);
+	agent_command_end(a, &b);
+}
+
+/* A step that waits for an answer of the target. */
+void
+agent_set_step(struct agent *a, enum agent_state s)
+{
+	agent_set_state(a, s, "");
+	agent_timer(a, STEP_MS);
+}
+
+/* ---- the steps, in order ---- */
+
+void
+agent_step_look(struct agent *a)
+{
+	a->looked_for_process = false;
+	agent_set_step(a, AGENT_LOOKING);
+	rex_ask(a, "erlang", "whereis", "kprof_agent");
+}
+
+static void
+step_load(struct agent *a)
+{
+	struct kp_buf b;
+
+	agent_set_step(a, AGENT_LOADING);
+	kp_buf_init(&b, MESSAGE_MAX);
+	msg_rex_begin(&b, &a->ids, "code", "load_binary");
+	kp_etf_list(&b, 3);
+	kp_etf_atom(&b, "kprof_agent");
+	kp_etf_string(&b, "kprof_agent.beam", strlen("kprof_agent.beam"));
+	kp_etf_binary(&b, kp_agent_beam, kp_agent_beam_len);
+	kp_etf_nil(&b);
+	msg_rex_end(&b);
+	agent_send(a, &b, true);
+	kp_buf_free(&b);
+}
+
+static void
+step_start(struct agent *a)
+{
+	char who[NODE_NAME_MAX + 64];
+	struct kp_buf b;
+
+	agent_set_step(a, AGENT_STARTING);
+	snprintf(who, sizeof(who), "%s (process %ld)", a->node,
+	    (long)getpid());
+	kp_buf_init(&b, MESSAGE_MAX);
+	msg_rex_begin(&b, &a->ids, "kprof_agent", "start");
+	msg_start_args(&b, &a->ids, who, &a->o.conf->overload);
+	msg_rex_end(&b);
+	agent_send(a, &b, true);
+	kp_buf_free(&b);
+}
+
+static void
+step_check(struct agent *a)
+{
+	struct kp_buf b;
+
+	agent_set_step(a, AGENT_CHECKING);
+	agent_command_begin(a, &b);
+	kp_etf_tuple(&b, 2);
+	kp_etf_atom(&b, "check");
+	if (kp_plan_modules(a->o.conf, &b) != KP_OK && b.err == KP_OK)
+		b.err = KP_ENOMEM;
+	agent_command_end(a, &b);
+}
+
+static void
+step_rate(struct agent *a)
+{
+	struct kp_buf b;
+
+	agent_set_step(a, AGENT_RATING);
+	agent_command_begin(a, &b);
+	msg_rates(&b, &a->plan);
+	agent_command_end(a, &b);
+}
+
+/* Labels of this arming differ from most others', and are never 0. */
+static uint64_t
+label_const(void)
+{
+	uint32_t r = 0;
+
+	if (getrandom(&r, sizeof(r), 0) != sizeof(r))
+		r = (uint32_t)kp_wall_now();
+	return (uint64_t)(1 + r % 0x3FF) << 48;
+}
+
+static void
+step_arm(struct agent *a)
+{
+	struct kp_buf b;
+	enum kp_err e;
+
+	agent_set_step(a, AGENT_ARMING);
+	a->params.label_const = label_const();
+	agent_command_begin(a, &b);
+	e = msg_arm(&b, a->o.conf, &a->plan, &a->params);
+	if (e != KP_OK && b.err == KP_OK)
+		b.err = e;
+	if (b.err != KP_OK) {
+		kp_buf_free(&b);
+		agent_fail(a, "cannot express tiers.conf as match specs: too "
+		    "large");
+		return;
+	}
+	agent_command_end(a, &b);
+}
+
+/* ---- answers ---- */
+
+/* An agent that is about to go: its module is loaded, or it went just now. */
+static bool
+is_leftover(const struct kp_term *answer)
+{
+	struct kp_term r = *answer;
+	struct kp_span s;
+
+	if (kp_term_peek(&r) == KP_TERM_TUPLE)
+		kp_term_tuple(&r);	/* {badrpc, _}: purged meanwhile */
+	s = kp_term_atom(&r);
+	return kp_span_is(s, "true") || kp_span_is(s, "not_attached") ||
+	    kp_span_is(s, "badrpc");
+}
+
+static void
+answer_look(struct agent *a, struct kp_term *r)
+{
+	char who[400], why[600];
+	struct kp_term at = *r;
+
+	if (!a->looked_for_process) {
+		a->looked_for_process = true;
+		/* Who is it?  The answer comes in this state too. */
+		if (kp_term_peek(r) == KP_TERM_PID)
+			rex_ask(a, "kprof_agent", "status", NULL);
+		else
+			rex_ask(a, "erlang", "module_loaded", "kprof_agent");
+		return;
+	}
+	if (is_leftover(r) && a->leftover_tries < LEFTOVER_TRIES) {
+		a->leftover_tries++;
+		agent_timer(a, LEFTOVER_MS);
+		return;
+	}
+	if (kp_term_peek(r) == KP_TERM_ATOM &&
+	    !kp_span_is(kp_term_atom(&at), "timeout")) {
+		step_load(a);
+		return;
+	}
+	msg_text(r, who, sizeof(who));
+	snprintf(why, sizeof(why), "'%s' is being profiled already: %s "
+	    "(kprof_agent:stop() there ends it)", a->o.target, who);
+	agent_lost(a, why);
+}
+
+static void
+answer_load(struct agent *a, struct kp_term *r)
+{
+	char text[300], why[500];
+	struct kp_term at = *r;
+
+	if (kp_term_peek(r) == KP_TERM_TUPLE && kp_term_tuple(&at) == 2 &&
+	    kp_span_is(kp_term_atom(&at), "module")) {
+		step_start(a);
+		return;
+	}
+	msg_text(r, text, sizeof(text));
+	snprintf(why, sizeof(why), "'%s' does not load the agent: %s (OTP 25 "
+	    "or later is needed)", a->o.target, text);
+	agent_fail(a, why);
+}
+
+static void
+answer_start(struct agent *a, struct kp_term *r)
+{
+	char text[300], why[600];
+	struct kp_term at = *r;
+
+	if (msg_read_hello(&at, &a->ids, &a->hello) != KP_OK) {
+		msg_text(r, text, sizeof(text));
+		if (strcmp(text, "{error,disabled}") == 0)
+			snprintf(why, sizeof(why), "'%s' keeps kprofd out: "
+			    "{kprof, [{disabled, true}]} is in its "
+			    "configuration", a->o.target);
+		else
+			snprintf(why, sizeof(why), "the agent does not start "
+			    "in '%s': %s", a->o.target, text);
+		agent_fail(a, why);
+		return;
+	}
+	agent_lease_start(a);
+	a->ops->on_hello(a->ctx, &a->hello);
+	step_check(a);
+}
+
+static void
+answer_check(struct agent *a, struct kp_term *r)
+{
+	struct kp_diags diags;
+	enum kp_err e;
+	size_t errors;
+
+	kp_plan_free(&a->plan);
+	e = kp_plan_make(&a->plan, a->o.conf, a->hello.node, r, &diags);
+	if (diags.n > 0)
+		a->ops->on_diags(a->ctx, &diags);
+	errors = diags.errors;
+	kp_diags_free(&diags);
+	if (e != KP_OK) {
+		agent_lost(a, kp_err_str(e));
+	} else if (errors > 0 && !a->attached_once) {
+		agent_fail(a, "tiers.conf names what the target does not "
+		    "have: nothing was armed");
+	} else if (a->attached_once) {
+		a->ops->on_plan(a->ctx, &a->plan);
+		step_arm(a);
+	} else {
+		step_rate(a);
+	}
+}
+
+static void
+answer_rates(struct agent *a, struct kp_term *r)
+{
+	if (msg_read_rates(r, &a->plan) != KP_OK) {
+		agent_lost(a, "the agent's answer makes no sense");
+		return;
+	}
+	a->ops->on_plan(a->ctx, &a->plan);
+	if (a->o.check_only)
+		agent_stop(a);
+	else
+		step_arm(a);
+}
+
+static void
+answer_arm(struct agent *a, struct kp_term *r)
+{
+	char text[400], why[600];
+	struct kp_term at = *r;
+
+	if (kp_span_is(kp_term_atom(&at), "ok")) {
+		a->attached_once = true;
+		a->backoff_ms = BACKOFF_MIN_MS;
+		agent_set_state(a, AGENT_ARMED, "");
+		if (a->user_paused)
+			agent_pause(a);
+		return;
+	}
+	msg_text(r, text, sizeof(text));
+	snprintf(why, sizeof(why), "'%s' cannot be armed: %s", a->o.target,
+	    text);
+	if (strstr(text, "traced_by_others") != NULL)
+		snprintf(why, sizeof(why), "'%s': somebody else traces or "
+		    "counts functions of tiers.conf there: %s", a->o.target,
+		    text);
+	agent_fail(a, why);
+}
+
+/* {rex, Answer} */
+static void
+on_rex(struct agent *a, struct kp_term *r)
+{
+	switch (a->state) {
+	case AGENT_LOOKING:
+		answer_look(a, r);
+		break;
+	case AGENT_LOADING:
+		answer_load(a, r);
+		break;
+	case AGENT_STARTING:
+		answer_start(a, r);
+		break;
+	default:
+		break;	/* an answer that is no longer waited for */
+	}
+}
+
+/* {kprof_reply, Ref, Result} */
+static void
+on_reply(struct agent *a, struct kp_term *r)
+{
+	if ((uint64_t)kp_term_int(r) != a->ref)
+		return;
+	switch (a->state) {
+	case AGENT_CHECKING:
+		answer_check(a, r);
+		break;
+	case AGENT_RATING:
+		answer_rates(a, r);
+		break;
+	case AGENT_ARMING:
+		answer_arm(a, r);
+		break;
+	default:
+		break;
+	}
+}
+
+static void
+on_status(struct agent *a, struct kp_term *r, bool bye)
+{
+	struct agent_status st;
+	struct kp_span name;
+	char reason[200], text[300];
+
+	if (msg_read_status(r, &st, &name, reason, sizeof(reason)) != KP_OK)
+		return;
+	a->ops->on_status(a->ctx, &st);
+	if (!bye)
+		return;
+	if (a->stopping) {
+		agent_gone(a, "");
+	} else if (strcmp(reason, "stopped_by_operator") == 0) {
+		agent_fail(a, "the agent was stopped in the target");
+	} else {
+		snprintf(text, sizeof(text), "the agent has gone: %s", reason);
+		agent_lost(a, text);
+	}
+}
+
+/* {kprof_notice, trip, Reason, Queue} | {kprof_notice, unexact, MFA, Bytes} */
+static void
+on_notice(struct agent *a, struct kp_term *r)
+{
+	struct kp_span kind = kp_term_atom(r);
+	char what[200], text[400];
+	int64_t n;
+
+	msg_text(r, what, sizeof(what));
+	n = kp_term_int(r);
+	if (r->err != KP_OK)
+		return;
+	if (kp_span_is(kind, "trip")) {
+		snprintf(text, sizeof(text), "%s over its limit, queue %lld",
+		    what, (long long)n);
+		a->ops->on_notice(a->ctx, "trip", text);
+		if (a->user_paused || a->stopping)
+			return;	/* it was late: nothing is to be resumed */
+		agent_set_state(a, AGENT_TRIPPED, text);
+		agent_timer(a, (unsigned)(a->o.conf->overload.pause /
+		    KP_NS_PER_MS));
+	} else if (kp_span_is(kind, "unexact")) {
+		snprintf(text, sizeof(text), "'exact' taken back from %s: its "
+		    "values are %lld bytes on average", what, (long long)n);
+		a->ops->on_notice(a->ctx, "unexact", text);
+	}
+}
+
+/*
+ * An agent of our last life sends to the pid we had then.  The name is the
+ * same; number and creation, the last twelve bytes, are not.
+ */
+static bool
+is_for_us(const struct agent *a, struct kp_span to)
+{
+	return to.n > 12 && a->ids.self.len > 12 && memcmp(to.p + to.n - 12,
+	    a->ids.self.p + a->ids.self.len - 12, 12) == 0;
+}
+
+void
+agent_on_frame(struct agent *a, const struct kp_frame *f)
+{
+	struct kp_term r;
+	struct kp_span tag;
+
+	if (f->kind != KP_FRAME_SEND || !is_for_us(a, f->to))
+		return;
+	a->silent = 0;
+	kp_term_begin(&r, f->payload.p, f->payload.n);
+	kp_term_tuple(&r);
+	tag = kp_term_atom(&r);
+	if (r.err != KP_OK)
+		return;
+	if (kp_span_is(tag, "kprof_events"))
+		a->ops->on_batch(a->ctx, f->payload.p, f->payload.n);
+	else if (kp_span_is(tag, "kprof_status"))
+		on_status(a, &r, false);
+	else if (kp_span_is(tag, "kprof_bye"))
+		on_status(a, &r, true);
+	else if (kp_span_is(tag, "kprof_reply"))
+		on_reply(a, &r);
+	else if (kp_span_is(tag, "kprof_notice"))
+		on_notice(a, &r);
+	else if (kp_span_is(tag, "rex"))
+		on_rex(a, &r);
+}
+

@@ -1,0 +1,277 @@
+/*
+ * feed.h - events by hand for the requests stage, and what came of them as
+ * text.
+ *
+ * Functions are named by one word ("db" is db:db/1), processes by a number,
+ * times are in ms.  A request that closes adds a line to the feed's text:
+ *
+ *	#1 returned 0-10: e 0-10 | a 2-5 <0 | b 3-4 raised <1
+ *
+ * is request 1 of entry e, which called a, which called b; "returned" goes
+ * without saying for calls, "<1" names the parent by its place in the line.
+ */
+#ifndef TEST_FEED_H
+#define TEST_FEED_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/etf.h"
+#include "kprofd/request.h"
+
+#define FEED_NODE "n@h"
+/* Where the clocks of real targets stand. */
+#define FEED_T0 INT64_C(-576460751000000000)
+
+struct feed {
+	struct kp_conf *conf;
+	struct kp_requests_opts opts;
+	struct kp_requests *rs;
+	struct kp_buf text;
+	struct kp_losses lost;
+	uint64_t closed, expired;
+	unsigned runaways;
+	uint32_t weight;	/* of the next entries */
+	const char *identity;	/* an atom for the next events, or NULL */
+	struct kp_span raw_identity;	/* a term instead */
+};
+
+static inline kp_target_ns
+feed_time(double ms)
+{
+	return FEED_T0 + (kp_target_ns)(ms * 1e6);
+}
+
+static inline double
+feed_ms(kp_target_ns t)
+{
+	return (double)(t - FEED_T0) / 1e6;
+}
+
+/* "db:db/1" as "db" */
+static inline void
+feed_put_fn(struct feed *f, uint32_t fn)
+{
+	const char *text = kp_requests_fn(f->rs, fn)->text;
+
+	kp_buf_put(&f->text, text, strcspn(text, ":"));
+}
+
+static inline void
+feed_on_request(void *ctx, const struct kp_request *rq)
+{
+	struct feed *f = ctx;
+	const struct kp_call *c;
+
+	f->closed++;
+	f->expired += rq->expired;
+	kp_buf_printf(&f->text, "#%llu%s %s", (unsigned long long)rq->label,
+	    rq->expired ? " expired" : "", kp_outcome_name(rq->outcome));
+	if (rq->parent_label != 0)
+		kp_buf_printf(&f->text, " in #%llu",
+		    (unsigned long long)rq->parent_label);
+	if (rq->identity != KP_IDENT_NONE)
+		kp_buf_printf(&f->text, " '%s'",
+		    kp_requests_identity(f->rs, rq->identity));
+	if (rq->weight != 1)
+		kp_buf_printf(&f->text, " x%u", rq->weight);
+	kp_buf_printf(&f->text, " %g-%g:", feed_ms(rq->start),
+	    feed_ms(rq->end));
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		c = &rq->calls[i];
+		kp_buf_str(&f->text, i > 0 ? " | " : " ");
+		feed_put_fn(f, c->fn);
+		kp_buf_printf(&f->text, " %g-", feed_ms(c->start));
+		if (c->outcome != KP_UNFINISHED)
+			kp_buf_printf(&f->text, "%g", feed_ms(c->end));
+		if (c->outcome != KP_RETURNED)
+			kp_buf_printf(&f->text, " %s",
+			    kp_outcome_name(c->outcome));
+		if (c->async)
+			kp_buf_str(&f->text, " async");
+		if (c->parent != KP_NONE)
+			kp_buf_printf(&f->text, " <%u", c->parent);
+	}
+	kp_buf_str(&f->text, "\n");
+}
+
+static inline void
+feed_on_late(void *ctx, const struct kp_late_call *c)
+{
+	struct feed *f = ctx;
+
+	kp_buf_str(&f->text, "late ");
+	feed_put_fn(f, c->fn);
+	kp_buf_printf(&f->text, " %g-", feed_ms(c->start));
+	if (c->outcome != KP_UNFINISHED)
+		kp_buf_printf(&f->text, "%g", feed_ms(c->end));
+	kp_buf_printf(&f->text, " %s", kp_outcome_name(c->outcome));
+	if (c->identity != KP_IDENT_NONE)
+		kp_buf_printf(&f->text, " '%s'",
+		    kp_requests_identity(f->rs, c->identity));
+	if (c->weight != 1)
+		kp_buf_printf(&f->text, " x%u", c->weight);
+	kp_buf_str(&f->text, "\n");
+}
+
+static inline void
+feed_on_runaway(void *ctx, const struct kp_fn *fn)
+{
+	struct feed *f = ctx;
+
+	f->runaways++;
+	kp_buf_printf(&f->text, "runaway %s\n", fn->text);
+}
+
+/* conf: text of a tiers.conf; opts: caps, or NULL for the defaults. */
+static inline void
+feed_init(struct feed *f, const char *conf,
+    const struct kp_requests_opts *opts)
+{
+	struct kp_diags diags;
+
+	*f = (struct feed){ .weight = 1 };
+	if (kp_conf_parse(&f->conf, conf, strlen(conf), &diags) != KP_OK) {
+		fprintf(stderr, "%s\n", diags.v[0].text);
+		abort();
+	}
+	kp_diags_free(&diags);
+	if (opts != NULL)
+		f->opts = *opts;
+	f->opts.conf = f->conf;
+	f->opts.on_request = feed_on_request;
+	f->opts.on_late = feed_on_late;
+	f->opts.on_runaway = feed_on_runaway;
+	f->opts.ctx = f;
+	f->rs = kp_requests_new(&f->opts);
+	if (f->rs == NULL)
+		abort();
+	kp_buf_init(&f->text, 1 << 24);
+}
+
+static inline void
+feed_free(struct feed *f)
+{
+	kp_requests_free(f->rs);
+	kp_conf_free(f->conf);
+	kp_buf_free(&f->text);
+}
+
+static inline struct kp_pid
+feed_pid(uint32_t id)
+{
+	return (struct kp_pid){ .node = { (const uint8_t *)FEED_NODE,
+	    sizeof(FEED_NODE) - 1 }, .id = id, .creation = 1 };
+}
+
+static inline struct kp_span
+feed_mfa(struct kp_buf *b, const char *name)
+{
+	kp_buf_init(b, 1 << 12);
+	if (name == NULL)
+		return (struct kp_span){ 0 };
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, name);
+	kp_etf_atom(b, name);
+	kp_etf_int(b, 1);
+	return (struct kp_span){ b->p, (uint32_t)b->len };
+}
+
+/* Completes *ev with its terms and feeds it. */
+static inline void
+feed_event(struct feed *f, struct kp_event *ev, const char *fn,
+    const char *caller)
+{
+	bool opens = ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL;
+	struct kp_buf b[3];
+
+	ev->mfa = feed_mfa(&b[0], fn);
+	ev->caller = feed_mfa(&b[1], caller);
+	kp_buf_init(&b[2], 1 << 12);
+	if (opens && f->identity != NULL) {
+		kp_etf_atom(&b[2], f->identity);
+		ev->identity = (struct kp_span){ b[2].p, (uint32_t)b[2].len };
+	} else if (opens) {
+		ev->identity = f->raw_identity;
+	}
+	kp_requests_event(f->rs, ev);
+	for (int i = 0; i < 3; i++)
+		kp_buf_free(&b[i]);
+}
+
+static inline void
+entry_in(struct feed *f, uint32_t pid, const char *fn, const char *caller,
+    uint64_t label, uint64_t old, double ms)
+{
+	feed_event(f, &(struct kp_event){ .kind = KP_EV_ENTRY,
+	    .pid = feed_pid(pid), .ts = feed_time(ms), .label = label,
+	    .old_label = old, .weight = f->weight }, fn, caller);
+}
+
+static inline void
+entry(struct feed *f, uint32_t pid, const char *fn, const char *caller,
+    uint64_t label, double ms)
+{
+	entry_in(f, pid, fn, caller, label, 0, ms);
+}
+
+/* from 0: the token names nobody. */
+static inline void
+call_from(struct feed *f, uint32_t pid, uint32_t from, const char *fn,
+    const char *caller, uint64_t label, double ms)
+{
+	feed_event(f, &(struct kp_event){ .kind = KP_EV_CALL,
+	    .pid = feed_pid(pid), .ts = feed_time(ms), .label = label,
+	    .has_from = from != 0, .from = feed_pid(from) }, fn, caller);
+}
+
+static inline void
+call(struct feed *f, uint32_t pid, const char *fn, const char *caller,
+    uint64_t label, double ms)
+{
+	call_from(f, pid, 0, fn, caller, label, ms);
+}
+
+static inline void
+feed_return(struct feed *f, enum kp_event_kind kind, uint32_t pid,
+    const char *fn, double ms)
+{
+	feed_event(f, &(struct kp_event){ .kind = kind, .pid = feed_pid(pid),
+	    .ts = feed_time(ms) }, fn, NULL);
+}
+
+/* return_to */
+static inline void
+back_to(struct feed *f, uint32_t pid, const char *to, double ms)
+{
+	feed_return(f, KP_EV_RETURN_TO, pid, to, ms);
+}
+
+static inline void
+returned(struct feed *f, uint32_t pid, const char *fn, double ms)
+{
+	feed_return(f, KP_EV_RETURN_FROM, pid, fn, ms);
+}
+
+static inline void
+raised(struct feed *f, uint32_t pid, const char *fn, double ms)
+{
+	feed_return(f, KP_EV_EXCEPTION_FROM, pid, fn, ms);
+}
+
+static inline void
+expire(struct feed *f, double ms)
+{
+	kp_requests_expire(f->rs, feed_time(ms));
+}
+
+/* All that was lost so far for this cause. */
+static inline uint64_t
+lost(struct feed *f, enum kp_loss cause)
+{
+	kp_requests_losses(f->rs, &f->lost);
+	return f->lost.n[cause];
+}
+
+#endif

@@ -1,0 +1,370 @@
+/*
+ * test_intern.c - what identities read like, which one names a request, and
+ * the tables underneath against naive ones.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "feed.h"
+#include "request/map.h"
+
+static const char conf[] =
+    "{tiers, [{web, {e,e,1}}, {db, {a,a,1}}]}.\n"
+    "{sampling, all}.\n"
+    "{rewrite, [{\"/users/[0-9]+\", \"/users/:id\"},\n"
+    "           {\"^secret.*\", \"\"},\n"
+    "           {\"^wide\", \""
+    "0123456789012345678901234567890123456789012345678901234567890123456789"
+    "0123456789012345678901234567890123456789012345678901234567890123456789"
+    "0123456789012345678901234567890123456789012345678901234567890123456789"
+    "01234567890123456789012345678901234567890123\"}]}.\n";
+
+static struct feed f;
+static struct kp_buf t;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	feed_init(&f, conf, NULL);
+	kp_buf_init(&t, 1 << 20);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	feed_free(&f);
+	kp_buf_free(&t);
+	return 0;
+}
+
+/* The text of the term in t, as a request of that identity closes with it. */
+static const char *
+identity(void)
+{
+	static uint64_t label;
+	static char text[2048];
+	char *quote;
+
+	f.raw_identity = (struct kp_span){ t.p, (uint32_t)t.len };
+	label++;
+	entry(&f, 1, "e", "x", label, (double)label * 1000);
+	back_to(&f, 1, "x", (double)label * 1000);
+	expire(&f, (double)label * 1000 + 300);
+	snprintf(text, sizeof(text), "%s", kp_buf_cstr(&f.text));
+	kp_buf_reset(&f.text);
+	kp_buf_reset(&t);
+	quote = strrchr(text, '\'');
+	if (quote == NULL)
+		return "none";
+	*quote = '\0';
+	return strchr(text, '\'') + 1;
+}
+
+static const char *
+binary(const char *s)
+{
+	kp_etf_binary(&t, s, strlen(s));
+	return identity();
+}
+
+static void
+chars(const int64_t *c, uint32_t n)
+{
+	kp_etf_list(&t, n);
+	for (uint32_t i = 0; i < n; i++)
+		kp_etf_int(&t, c[i]);
+	kp_etf_nil(&t);
+}
+
+static void
+kinds_of_terms(void **state)
+{
+	(void)state;
+	kp_etf_atom(&t, "create");
+	assert_string_equal(identity(), "create");
+	assert_string_equal(binary("GET /"), "GET /");
+	kp_etf_string(&t, "string", 6);
+	assert_string_equal(identity(), "string");
+	kp_etf_string(&t, "\xe4", 1);
+	assert_string_equal(identity(), "\xc3\xa4");
+	chars((int64_t[]){ 'a', 0xe4, 0x20ac, 0x1f600 }, 4);
+	assert_string_equal(identity(), "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80");
+	kp_etf_int(&t, -42);
+	assert_string_equal(identity(), "-42");
+	kp_etf_float(&t, 1.5);
+	assert_string_equal(identity(), "1.5");
+	kp_etf_tuple(&t, 2);
+	kp_etf_atom(&t, "get");
+	kp_etf_binary(&t, "/x", 2);
+	assert_string_equal(identity(), "get /x");
+	kp_etf_tuple(&t, 2);
+	kp_etf_tuple(&t, 2);
+	kp_etf_int(&t, 1);
+	kp_etf_tuple(&t, 1);
+	kp_etf_atom(&t, "a");
+	kp_etf_string(&t, "b", 1);
+	assert_string_equal(identity(), "1 a b");
+	kp_etf_map(&t, 1);
+	kp_etf_atom(&t, "k");
+	kp_etf_int(&t, 1);
+	assert_string_equal(identity(), "#{k => 1}");
+}
+
+/* Half of it was written before the list turned out to be no text. */
+static void
+lists_that_are_no_text(void **state)
+{
+	(void)state;
+	kp_etf_list(&t, 2);
+	kp_etf_int(&t, 300);
+	kp_etf_atom(&t, "foo");
+	kp_etf_nil(&t);
+	assert_string_equal(identity(), "[300,foo]");
+	kp_etf_list(&t, 1);
+	kp_etf_int(&t, 300);
+	kp_etf_atom(&t, "tail");
+	assert_string_equal(identity(), "[300|tail]");
+}
+
+static void
+no_utf8(void **state)
+{
+	(void)state;
+	assert_string_equal(binary("ok \xc3\xa4"), "ok \xc3\xa4");
+	assert_string_equal(binary("bad \xe4"), "bad \\xE4");
+	assert_string_equal(binary("a\tb\x7f"), "a\\x09b\\x7F");
+	/* too long, a surrogate, past the last character, cut off */
+	assert_string_equal(binary("\xe0\x80\xaf"), "\\xE0\\x80\\xAF");
+	assert_string_equal(binary("\xed\xa0\x80"), "\\xED\\xA0\\x80");
+	assert_string_equal(binary("\xf4\x90\x80\x80"), "\\xF4\\x90\\x80\\x80");
+	assert_string_equal(binary("\xf0\x80\x80\x80"), "\\xF0\\x80\\x80\\x80");
+	assert_string_equal(binary("\xe2\x82"), "\\xE2\\x82");
+	chars((int64_t[]){ 0xd800, 0x110000, -1 }, 3);
+	assert_string_equal(identity(),
+	    "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+}
+
+/* Cut at 255 bytes, never inside a character. */
+static void
+long_texts(void **state)
+{
+	char s[600];
+	const char *got;
+
+	(void)state;
+	for (size_t shift = 0; shift < 4; shift++) {
+		memset(s, 'a', shift);
+		for (size_t i = shift; i + 4 <= 590; i += 4)
+			memcpy(s + i, "\xf0\x9f\x98\x80", 5);
+		got = binary(s);
+		assert_int_equal(strlen(got), shift == 3 ? 255 : 252 + shift);
+		assert_memory_equal(got, s, strlen(got));
+	}
+	/* Also after a rewrite: 254 bytes come before the character. */
+	got = binary("wide\xc3\xa4z");
+	assert_int_equal(strlen(got), 254);
+	/* Far more than there is room for. */
+	kp_buf_reset(&t);
+	kp_etf_tuple(&t, 200);
+	for (int i = 0; i < 200; i++)
+		kp_etf_binary(&t, s, 500);
+	assert_int_equal(strlen(identity()), 255);
+	kp_etf_list(&t, 5000);
+	for (int i = 0; i < 5000; i++)
+		kp_etf_int(&t, 0x20ac);
+	kp_etf_nil(&t);
+	assert_int_equal(strlen(identity()), 255);
+}
+
+static void
+rewrites(void **state)
+{
+	(void)state;
+	assert_string_equal(binary("GET /users/17/x"), "GET /users/:id/x");
+	assert_string_equal(binary("GET /users/4711/x"), "GET /users/:id/x");
+	assert_string_equal(binary("GET /users/me"), "GET /users/me");
+	/* Nothing is left: nothing names it. */
+	assert_string_equal(binary("secret 1"), "none");
+}
+
+/* Names that mean something to kprofd. */
+static void
+reserved_names(void **state)
+{
+	(void)state;
+	kp_etf_atom(&t, "_other");
+	assert_string_equal(identity(), "_other");
+	kp_etf_atom(&t, "_total");
+	assert_string_equal(identity(), "_other");
+	kp_etf_atom(&t, "_total");
+	assert_string_equal(identity(), "_other");
+	kp_etf_nil(&t);
+	assert_string_equal(identity(), "none");
+	kp_etf_tuple(&t, 0);
+	assert_string_equal(identity(), "none");
+}
+
+/* The first that is not undefined, wherever in the request it comes. */
+static void
+first_one_names(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	f.identity = "undefined";
+	call(&f, 1, "a", "e", 1, 1);
+	back_to(&f, 1, "e", 2);
+	f.identity = "first";
+	call(&f, 2, "a", "e", 1, 3);
+	back_to(&f, 2, "e", 4);
+	f.identity = "second";
+	call(&f, 1, "a", "e", 1, 5);
+	back_to(&f, 1, "e", 6);
+	back_to(&f, 1, "x", 7);
+	expire(&f, 1000);
+	assert_non_null(strstr(kp_buf_cstr(&f.text), "#1 returned 'first' 0-7"));
+}
+
+static void
+too_many(void **state)
+{
+	struct kp_requests_opts o = { .max_identities = 5 };
+
+	(void)state;
+	feed_free(&f);
+	feed_init(&f, conf, &o);
+	assert_string_equal(binary("one"), "one");
+	assert_string_equal(binary("two"), "two");
+	assert_string_equal(binary("three"), "_other");
+	assert_string_equal(binary("three"), "_other");
+	assert_string_equal(binary("one"), "one");
+	assert_int_equal(lost(&f, KP_LOSS_IDENTITY_CAP), 2);
+}
+
+/* More terms than are remembered by their bytes, all rewritten to one. */
+static void
+many_terms(void **state)
+{
+	char s[64];
+
+	(void)state;
+	for (int i = 0; i < 9000; i++) {
+		snprintf(s, sizeof(s), "/users/%d", i);
+		assert_string_equal(binary(s), "/users/:id");
+	}
+	assert_int_equal(lost(&f, KP_LOSS_IDENTITY_CAP), 0);
+}
+
+static void
+process_texts(void **state)
+{
+	char buf[32];
+
+	(void)state;
+	assert_string_equal(kp_proc_text(123, buf, sizeof(buf)), "<0.123.0>");
+	assert_string_equal(kp_proc_text(UINT64_MAX, buf, sizeof(buf)),
+	    "<0.4294967295.4294967295>");
+}
+
+/* ---- map.c ---- */
+
+enum { KEYS = 512 };
+
+static uint64_t
+rnd(uint64_t below)
+{
+	static uint64_t x = 88172645463325252u;
+
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return x % below;
+}
+
+static void
+check_all(const struct map *m, const uint64_t *vals, uint64_t step)
+{
+	uint64_t *at;
+	size_t n = 0;
+
+	for (uint64_t k = 1; k < KEYS; k++) {
+		at = map_get(m, k * step);
+		assert_int_equal(at != NULL, vals[k] != 0);
+		assert_true(at == NULL || *at == vals[k]);
+		n += at != NULL;
+	}
+	assert_int_equal(m->len, n);
+}
+
+/* Dense keys, and keys that share their low or high bits. */
+static void
+map_against_array(void **state)
+{
+	static const uint64_t steps[] = { 1, 64, 1 << 20, UINT64_C(1) << 36,
+		UINT64_C(1) << 55, UINT64_C(0x9E3779B97F4A7C15) };
+	uint64_t vals[KEYS], key, fill;
+	struct map m;
+
+	(void)state;
+	for (size_t s = 0; s < sizeof(steps) / sizeof(*steps); s++) {
+		m = (struct map){ 0 };
+		memset(vals, 0, sizeof(vals));
+		assert_null(map_get(&m, 1));
+		map_remove(&m, 1);
+		for (int i = 0; i < 20000; i++) {
+			key = 1 + rnd(KEYS - 1);
+			/* now filling, now emptying */
+			fill = (uint64_t)(i / 2500) % 2 == 0 ? 70 : 30;
+			vals[key] = rnd(100) < fill ? rnd(1000) + 1 : 0;
+			if (vals[key] != 0)
+				assert_true(map_put(&m, key * steps[s],
+				    vals[key]));
+			else
+				map_remove(&m, key * steps[s]);
+			if (i % 50 == 0)
+				check_all(&m, vals, steps[s]);
+		}
+		check_all(&m, vals, steps[s]);
+		map_free(&m);
+	}
+}
+
+/* Labels count up for ever; the table stays as small as what is in it. */
+static void
+map_sliding_window(void **state)
+{
+	struct map m = { 0 };
+
+	(void)state;
+	for (uint64_t i = 1; i < 300000; i++) {
+		assert_true(map_put(&m, i, i * 2));
+		if (i > 100)
+			map_remove(&m, i - 100);
+		assert_int_equal(*map_get(&m, i > 99 ? i - 99 : 1),
+		    i > 99 ? (i - 99) * 2 : 2);
+	}
+	assert_int_equal(m.len, 100);
+	assert_true(m.cap <= 256);
+	map_free(&m);
+}
+
+#define T(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(kinds_of_terms), T(lists_that_are_no_text), T(no_utf8),
+		T(long_texts), T(rewrites), T(reserved_names),
+		T(first_one_names), T(too_many), T(many_terms),
+		T(process_texts), cmocka_unit_test(map_against_array),
+		cmocka_unit_test(map_sliding_window),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,642 @@
+/*
+ * test_request_life.c - how long requests live and are remembered, what is
+ * too much, and what is counted as lost.  See feed.h for how results read.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <malloc.h>
+
+#include "feed.h"
+
+static const char conf[] =
+    "{tiers, [{web, {e,e,1}}, {db, [{a,a,1}, {b,b,1}]}]}.\n"
+    "{sampling, all}.\n";
+static const char conf_finish[] =
+    "{tiers, [{web, {e,e,1}}, {db, [{a,a,1}, {b,b,1}]}]}.\n"
+    "{finish, {fin,fin,1}}.\n"
+    "{sampling, all}.\n";
+
+static struct feed f;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	feed_init(&f, conf, NULL);
+	return 0;
+}
+
+static int
+setup_finish(void **state)
+{
+	(void)state;
+	feed_init(&f, conf_finish, NULL);
+	return 0;
+}
+
+static int
+setup_small(void **state)
+{
+	struct kp_requests_opts o = { .max_requests = 2, .max_calls = 3,
+		.max_stack = 4 };
+
+	(void)state;
+	feed_init(&f, conf, &o);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	feed_free(&f);
+	return 0;
+}
+
+#define CLOSED(want)                                                 \
+	do {                                                         \
+		assert_string_equal(kp_buf_cstr(&f.text), (want));   \
+		kp_buf_reset(&f.text);                               \
+	} while (0)
+
+/* ---- late calls ---- */
+
+static void
+async_before_close(void **state)
+{
+	(void)state;
+	f.identity = "create";
+	entry(&f, 1, "e", "x", 1, 0);
+	back_to(&f, 1, "x", 10);
+	call_from(&f, 2, 1, "a", "x", 1, 20);
+	back_to(&f, 2, "x", 30);
+	expire(&f, 300);
+	CLOSED("#1 returned 'create' 0-10: e 0-10 | a 20-30 async\n");
+}
+
+static void
+async_after_close(void **state)
+{
+	(void)state;
+	f.identity = "create";
+	f.weight = 7;
+	entry(&f, 1, "e", "x", 1, 0);
+	back_to(&f, 1, "x", 10);
+	expire(&f, 300);
+	CLOSED("#1 returned 'create' x7 0-10: e 0-10\n");
+	call(&f, 2, "a", "x", 1, 400);
+	call(&f, 2, "b", "a", 1, 401);
+	back_to(&f, 2, "a", 402);
+	back_to(&f, 2, "x", 403);
+	CLOSED("late b 401-402 returned 'create' x7\n"
+	    "late a 400-403 returned 'create' x7\n");
+	assert_int_equal(lost(&f, KP_LOSS_STALE), 0);
+}
+
+/* Begun before the close and ended after it: told of once, as late. */
+static void
+async_open_at_close(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	back_to(&f, 1, "x", 10);
+	call_from(&f, 2, 1, "a", "x", 1, 20);
+	expire(&f, 300);
+	CLOSED("#1 returned 0-10: e 0-10\n");
+	back_to(&f, 2, "x", 500);
+	CLOSED("late a 20-500 returned\n");
+}
+
+/* Begun inside the request and still open at its close: no end. */
+static void
+open_at_close(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call_from(&f, 2, 1, "a", "x", 1, 5);
+	back_to(&f, 1, "x", 10);
+	expire(&f, 300);
+	CLOSED("#1 returned 0-10: e 0-10 | a 5- unfinished <0\n");
+	back_to(&f, 2, "x", 500);
+	CLOSED("");
+}
+
+static void
+late_for_ever(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	back_to(&f, 1, "x", 10);
+	expire(&f, 300);
+	kp_buf_reset(&f.text);
+	call(&f, 2, "a", "x", 1, 1000);
+	for (int s = 2; s < 60; s++)
+		expire(&f, s * 1000);
+	CLOSED("");
+	for (int s = 60; s < 75; s++)
+		expire(&f, s * 1000);
+	CLOSED("late a 1000- unfinished\n");
+	back_to(&f, 2, "x", 80000);
+	CLOSED("");
+}
+
+static void
+late_abandoned(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	back_to(&f, 1, "x", 10);
+	call(&f, 2, "a", "x", 1, 20);
+	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	CLOSED("#1 returned 0-10: e 0-10\nlate a 20- unfinished\n");
+}
+
+/* Late calls end in each other, too. */
+static void
+late_tail_chain(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	back_to(&f, 1, "x", 10);
+	expire(&f, 300);
+	kp_buf_reset(&f.text);
+	call(&f, 2, "a", "x", 1, 1000);
+	call(&f, 2, "b", "x", 1, 1001);
+	back_to(&f, 2, "x", 1002);
+	CLOSED("late b 1001-1002 returned\n");
+	for (int s = 2; s < 15; s++)
+		expire(&f, s * 1000);
+	CLOSED("late a 1000-1002 returned\n");
+}
+
+static void
+tombstones_expire(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	back_to(&f, 1, "x", 10);
+	expire(&f, 300);
+	kp_buf_reset(&f.text);
+	expire(&f, 30010);
+	call(&f, 2, "a", "x", 1, 30010);
+	back_to(&f, 2, "x", 30010);
+	CLOSED("late a 30010-30010 returned\n");
+	expire(&f, 30011);
+	call(&f, 2, "a", "x", 1, 30011);
+	back_to(&f, 2, "x", 30012);
+	CLOSED("");
+	assert_int_equal(lost(&f, KP_LOSS_STALE), 1);
+}
+
+/* Old tokens: their calls come to nothing, but their returns pair. */
+static void
+stale_returns(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call(&f, 2, "a", "x", 99, 1);
+	call_from(&f, 2, 1, "b", "x", 1, 2);
+	call(&f, 2, "a", "x", 99, 3);
+	back_to(&f, 2, "x", 4);
+	back_to(&f, 2, "x", 5);
+	back_to(&f, 1, "x", 10);
+	expire(&f, 300);
+	CLOSED("#1 returned 0-10: e 0-10 | b 2- unfinished <0\n");
+	assert_int_equal(lost(&f, KP_LOSS_STALE), 2);
+}
+
+/*
+ * The sweep that forgets late calls compared with a time of 0, which for a
+ * real target's clock is eighteen years away: nothing was ever swept.
+ */
+static void
+stale_calls_are_forgotten(void **state)
+{
+	size_t before, after;
+
+	(void)state;
+	expire(&f, 0);
+	before = mallinfo2().uordblks;
+	for (uint32_t pid = 1; pid < 10000; pid++)
+		call(&f, pid, "a", "x", 99, 1);
+	for (int s = 1; s < 80; s++)
+		expire(&f, s * 1000);
+	after = mallinfo2().uordblks;
+	/* The table of processes does not shrink. */
+	assert_true(after - before < 16384 * 17);
+}
+
+/* The target was restarted: its clock began anew, old labels mean nothing. */
+static void
+clock_restarts(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 1e9);
+	back_to(&f, 1, "x", 1e9 + 1);
+	kp_requests_abandon(f.rs, KP_LOSS_DISCONNECTED);
+	expire(&f, 1e9 + 2);
+	kp_buf_reset(&f.text);
+	expire(&f, 0);
+	call(&f, 2, "a", "x", 1, 1);
+	assert_int_equal(lost(&f, KP_LOSS_STALE), 1);
+	for (int s = 2; s < 80; s++)
+		expire(&f, s * 1000);
+	entry(&f, 1, "e", "x", 2, 80000);
+	back_to(&f, 1, "x", 80001);
+	expire(&f, 81000);
+	CLOSED("#2 returned 80000-80001: e 80000-80001\n");
+}
+
+/* ---- the end ---- */
+
+static void
+expiry(void **state)
+{
+	(void)state;
+	f.identity = "slow";
+	entry(&f, 1, "e", "x", 1, 0);
+	call(&f, 1, "a", "e", 1, 1);
+	back_to(&f, 1, "e", 2);
+	call(&f, 1, "b", "e", 1, 3);
+	expire(&f, 59999);
+	CLOSED("");
+	expire(&f, 60000);
+	CLOSED("#1 expired unfinished 'slow' 0-60000: e 0- unfinished | "
+	    "a 1-2 <0 | b 3- unfinished <0\n");
+	assert_int_equal(lost(&f, KP_LOSS_EXPIRED), 1);
+	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	/* Its calls still come to something, and it ends for nobody. */
+	back_to(&f, 1, "e", 60010);
+	back_to(&f, 1, "x", 60011);
+	call(&f, 2, "a", "x", 1, 60020);
+	back_to(&f, 2, "x", 60021);
+	CLOSED("late a 60020-60021 returned 'slow'\n");
+}
+
+static void
+finish_sync(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call(&f, 1, "fin", "e", 1, 5);
+	back_to(&f, 1, "e", 6);
+	back_to(&f, 1, "x", 7);
+	expire(&f, 300);
+	CLOSED("#1 returned 0-6: e 0-7 | fin 5-6 <0\n");
+}
+
+static void
+finish_async(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	back_to(&f, 1, "x", 3);
+	expire(&f, 2000);
+	CLOSED("");
+	call(&f, 2, "fin", "x", 1, 5000);
+	back_to(&f, 2, "x", 5001);
+	expire(&f, 6000);
+	CLOSED("#1 returned 0-5001: e 0-3 | fin 5000-5001\n");
+}
+
+/* The entry ends in a tail call, which says nothing of the request's end. */
+static void
+finish_after_tail_call(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call(&f, 1, "a", "x", 1, 1);
+	back_to(&f, 1, "x", 3);
+	expire(&f, 2000);
+	call(&f, 2, "fin", "x", 1, 5000);
+	back_to(&f, 2, "x", 5001);
+	expire(&f, 6000);
+	CLOSED("#1 returned 0-5001: e 0-3 | a 1-3 <0 | fin 5000-5001\n");
+}
+
+static void
+finish_never(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	back_to(&f, 1, "x", 3);
+	entry(&f, 2, "e", "x", 2, 0);
+	expire(&f, 60000);
+	CLOSED("#1 returned 0-3: e 0-3\n"
+	    "#2 expired unfinished 0-60000: e 0- unfinished\n");
+	assert_int_equal(lost(&f, KP_LOSS_EXPIRED), 1);
+}
+
+/* Neither the entry's end nor the finish was seen: that is no end. */
+static void
+finish_never_nor_entry(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	entry(&f, 1, "e", "x", 2, 10);
+	back_to(&f, 1, "x", 12);
+	expire(&f, 60010);
+	CLOSED("#1 expired unfinished 0-60010: e 0- unfinished\n"
+	    "#2 returned 10-12: e 10-12\n");
+	assert_int_equal(lost(&f, KP_LOSS_EXPIRED), 1);
+}
+
+static void
+abandon(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	back_to(&f, 1, "x", 10);
+	entry(&f, 1, "e", "x", 2, 11);
+	call(&f, 1, "a", "e", 2, 12);
+	entry(&f, 2, "e", "x", 3, 13);
+	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	CLOSED("#1 returned 0-10: e 0-10\n");
+	assert_int_equal(lost(&f, KP_LOSS_TRIPPED), 2);
+	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	back_to(&f, 1, "x", 20);
+	entry(&f, 1, "e", "x", 4, 30);
+	back_to(&f, 1, "x", 31);
+	expire(&f, 1000);
+	CLOSED("#4 returned 30-31: e 30-31\n");
+}
+
+/* ---- what cannot be ---- */
+
+static void
+collisions(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call(&f, 1, "a", "e", 1, 1);
+	entry(&f, 2, "e", "x", 1, 2);
+	assert_int_equal(lost(&f, KP_LOSS_COLLIDED), 2);
+	entry(&f, 3, "e", "x", 1, 3);
+	assert_int_equal(lost(&f, KP_LOSS_COLLIDED), 3);
+	call(&f, 2, "b", "e", 1, 4);
+	back_to(&f, 2, "e", 5);
+	back_to(&f, 1, "e", 6);
+	back_to(&f, 3, "x", 7);
+	back_to(&f, 2, "x", 8);
+	back_to(&f, 1, "x", 9);
+	expire(&f, 70000);
+	CLOSED("");
+	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	assert_int_equal(kp_requests_entries(f.rs), 3);
+	assert_int_equal(lost(&f, KP_LOSS_COLLIDED), 3);
+	assert_int_equal(lost(&f, KP_LOSS_EXPIRED), 0);
+	/* The label may come again. */
+	entry(&f, 1, "e", "x", 1, 80000);
+	back_to(&f, 1, "x", 80001);
+	expire(&f, 81000);
+	CLOSED("#1 returned 80000-80001: e 80000-80001\n");
+}
+
+static void
+collided_without_end(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	entry(&f, 2, "e", "x", 1, 2);
+	expire(&f, 60000);
+	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	assert_int_equal(lost(&f, KP_LOSS_EXPIRED), 0);
+	entry(&f, 1, "e", "x", 2, 60001);
+	entry(&f, 2, "e", "x", 2, 60002);
+	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	assert_int_equal(lost(&f, KP_LOSS_TRIPPED), 0);
+	assert_int_equal(lost(&f, KP_LOSS_COLLIDED), 4);
+	CLOSED("");
+}
+
+/* An entry whose token is somebody else's; its return closes only itself. */
+static void
+label_zero(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 0, 0);
+	back_to(&f, 1, "x", 1);
+	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 1);
+	entry(&f, 1, "e", "x", 1, 2);
+	call(&f, 1, "a", "x", 1, 3);
+	entry_in(&f, 1, "e", "y", 0, 1, 4);
+	back_to(&f, 1, "y", 5);
+	back_to(&f, 1, "x", 6);
+	back_to(&f, 1, "x", 7);
+	call(&f, 1, "a", "x", 0, 8);
+	back_to(&f, 1, "x", 9);
+	expire(&f, 1000);
+	CLOSED("#1 returned 2-7: e 2-7 | a 3-6 <0\n");
+	assert_int_equal(kp_requests_entries(f.rs), 3);
+	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 2);
+}
+
+static void
+bad_events(void **state)
+{
+	static const uint8_t junk[] = { 104, 3, 97, 1, 97, 1, 97, 1 };
+	struct kp_event ev = { .kind = KP_EV_ENTRY, .pid = feed_pid(1),
+		.mfa = { junk, sizeof(junk) }, .label = 1, .weight = 1 };
+
+	(void)state;
+	kp_requests_event(f.rs, &ev);
+	ev.kind = KP_EV_CALL;
+	kp_requests_event(f.rs, &ev);
+	ev.mfa.n = 0;
+	kp_requests_event(f.rs, &ev);
+	ev.kind = KP_EV_RETURN_TO;
+	kp_requests_event(f.rs, &ev);
+	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 3);
+	assert_int_equal(kp_requests_entries(f.rs), 1);
+	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+}
+
+/* Times that no clock can show must not be computed with. */
+static void
+impossible_times(void **state)
+{
+	static const kp_target_ns times[] = { INT64_MIN, INT64_MAX,
+		-(INT64_C(1) << 62), INT64_C(1) << 62 };
+	struct kp_event ev = { .weight = 1, .pid = feed_pid(1) };
+
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	for (size_t i = 0; i < 4; i++) {
+		for (int kind = KP_EV_ENTRY; kind <= KP_EV_EXCEPTION_FROM;
+		     kind++) {
+			ev.kind = (enum kp_event_kind)kind;
+			ev.ts = times[i];
+			ev.label = 2 + i;
+			feed_event(&f, &ev, "a", "x");
+		}
+		kp_requests_expire(f.rs, times[i]);
+	}
+	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 20);
+	back_to(&f, 1, "x", 2);
+	expire(&f, 300);
+	CLOSED("#1 returned 0-2: e 0-2\n");
+}
+
+/* A process whose time runs back: what nests stays nested. */
+static void
+time_runs_back(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 10);
+	call(&f, 1, "a", "e", 1, 8);
+	call(&f, 1, "b", "a", 1, 11);
+	back_to(&f, 1, "a", 4);
+	back_to(&f, 1, "e", 12);
+	back_to(&f, 1, "x", 2);
+	expire(&f, 1000);
+	CLOSED("#1 returned 10-12: e 10-12 | a 10-12 <0 | b 11-11 <1\n");
+}
+
+/* ---- caps ---- */
+
+static void
+request_cap(void **state)
+{
+	(void)state;
+	for (uint32_t i = 1; i <= 4; i++)
+		entry(&f, i, "e", "x", i, i);
+	call(&f, 4, "a", "e", 4, 5);
+	back_to(&f, 4, "e", 6);
+	for (uint32_t i = 1; i <= 4; i++)
+		back_to(&f, i, "x", 10 + i);
+	expire(&f, 1000);
+	CLOSED("#1 returned 1-11: e 1-11\n#2 returned 2-12: e 2-12\n");
+	assert_int_equal(lost(&f, KP_LOSS_REQUEST_CAP), 2);
+	assert_int_equal(kp_requests_entries(f.rs), 4);
+}
+
+static void
+call_cap(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	for (int i = 1; i < 5; i++) {
+		call(&f, 1, "a", "e", 1, i);
+		back_to(&f, 1, "e", i + 0.5);
+	}
+	back_to(&f, 1, "x", 10);
+	expire(&f, 1000);
+	CLOSED("#1 returned 0-10: e 0-10 | a 1-1.5 <0 | a 2-2.5 <0\n");
+	assert_int_equal(lost(&f, KP_LOSS_CALL_CAP), 2);
+}
+
+/* a calls itself for ever. */
+static void
+stack_cap(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	for (int i = 1; i < 15; i++)
+		call(&f, 1, "a", "y", 1, i);
+	assert_int_equal(f.runaways, 1);
+	expire(&f, 1000);
+	assert_non_null(strstr(kp_buf_cstr(&f.text), "runaway a:a/1\n"
+	    "#1 unfinished 0-4: e 0- unfinished | a 1- unfinished <0"));
+	assert_true(lost(&f, KP_LOSS_STACK_CAP) >= 8);
+}
+
+/*
+ * A gen_server's loop was named in tiers.conf: each request calls it once
+ * more, and no call of it ever ends.
+ */
+static void
+server_loop(void **state)
+{
+	(void)state;
+	for (uint32_t i = 1; i < 10; i++) {
+		entry(&f, 1, "e", "x", i, i * 10);
+		call_from(&f, 2, 1, "a", "loop", i, i * 10 + 1);
+		call(&f, 2, "b", "a", i, i * 10 + 2);
+		back_to(&f, 2, "a", i * 10 + 3);
+		back_to(&f, 1, "x", i * 10 + 4);
+	}
+	assert_int_equal(f.runaways, 1);
+	assert_string_equal(kp_buf_cstr(&f.text), "runaway a:a/1\n");
+}
+
+static void
+fn_cap(void **state)
+{
+	char name[16];
+
+	(void)state;
+	for (int i = 0; i < 65600; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		call(&f, 1, "a", name, 99, 1);
+		back_to(&f, 1, name, 1);
+	}
+	call(&f, 1, "never_seen", "x", 99, 1);
+	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 1);
+	entry(&f, 1, "e", "x", 1, 0);
+	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 2);
+}
+
+/* ---- memory ---- */
+
+static void
+some_traffic(uint32_t from, uint32_t n, double ms)
+{
+	for (uint32_t i = from; i < from + n; i++) {
+		entry(&f, i, "e", "x", i, ms);
+		call(&f, i, "a", "e", i, ms + 1);
+		call_from(&f, 1000000 + i, i, "b", "x", i, ms + 2);
+		if (i % 3 != 0) {
+			back_to(&f, 1000000 + i, "x", ms + 3);
+			back_to(&f, i, "e", ms + 4);
+			back_to(&f, i, "x", ms + 5);
+		}
+	}
+	for (int s = 0; s < 100; s++)
+		expire(&f, ms + s * 1000);
+	kp_buf_free(&f.text);
+}
+
+/* What grew for the first round serves all that follow, but for crumbs. */
+static void
+memory_returns(void **state)
+{
+	size_t after;
+
+	(void)state;
+	some_traffic(1, 3000, 0);
+	after = mallinfo2().uordblks;
+	for (uint32_t round = 1; round < 5; round++)
+		some_traffic(1 + round * 3000, 3000, round * 200000);
+	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	assert_true(mallinfo2().uordblks < after + 16384);
+}
+
+#define LIFE(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+#define SMALL(t) cmocka_unit_test_setup_teardown(t, setup_small, teardown)
+#define FINISH(t) cmocka_unit_test_setup_teardown(t, setup_finish, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LIFE(async_before_close), LIFE(async_after_close),
+		LIFE(async_open_at_close), LIFE(open_at_close),
+		LIFE(late_for_ever), LIFE(late_abandoned),
+		LIFE(late_tail_chain), LIFE(tombstones_expire),
+		LIFE(stale_returns), LIFE(stale_calls_are_forgotten),
+		LIFE(clock_restarts), LIFE(expiry), FINISH(finish_sync),
+		FINISH(finish_async), FINISH(finish_after_tail_call),
+		FINISH(finish_never), FINISH(finish_never_nor_entry),
+		LIFE(abandon), LIFE(collisions), LIFE(collided_without_end),
+		LIFE(label_zero), LIFE(bad_events), LIFE(impossible_times),
+		LIFE(time_runs_back), SMALL(request_cap), SMALL(call_cap),
+		SMALL(stack_cap), SMALL(server_loop), LIFE(fn_cap),
+		LIFE(memory_returns),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
