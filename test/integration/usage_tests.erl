@@ -27,7 +27,7 @@ tests() ->
 check_file(T) ->
     P = it:start(T, "check", [it:build(T) ++ "/kprofd", "-check", "-tiers", it:tiers()], []),
     it:ended(P, 0),
-    it:check(re:run(it:output(P), "tiers.conf: good: 5 tiers") =/= nomatch, "says that it is good").
+    it:check(re:run(it:output(P), "tiers.conf: ok: 5 tiers") =/= nomatch, "says that it is good").
 
 check_target(T) ->
     {Target, Before} = target(T),
