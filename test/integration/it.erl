@@ -6,7 +6,7 @@
 %% Nothing here asserts on wall-clock speed: waits poll, with generous limits.
 -module(it).
 
--export([prepare/1, tidy/1, context/2, evidence/1, kill_all/1]).
+-export([prepare/1, tidy/1, forget/1, context/2, evidence/1, kill_all/1]).
 -export([fail/2, equal/3, check/2, check/3, until/2, until/3]).
 -export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
 -export([target/1, target/2, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
@@ -77,6 +77,10 @@ tidy(Env) ->
         _ -> ok
     end.
 
+%% Databases and output of all tests.
+forget(#{dir := Dir}) ->
+    ok = file:del_dir_r(Dir).
+
 context(Name, #{dir := Dir, counter := Counter} = Env) ->
     counters:add(Counter, 1, 1),
     N = counters:get(Counter, 1),
@@ -84,7 +88,6 @@ context(Name, #{dir := Dir, counter := Counter} = Env) ->
     [Area, _] = string:split(Name, ":"),
     Mine = filename:join(Dir, lists:flatten(io_lib:format("~2..0b-~s", [N, Area]))),
     ok = filelib:ensure_path(Mine),
-    ets:insert(it_processes, {self(), dir, Mine}),
     Env#{dir := Mine, cookie => filename:join(Dir, "cookie"), n => N, last => atomics:new(1, [])}.
 
 %% The last lines of what was said on standard error, for a failed test.

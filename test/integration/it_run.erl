@@ -48,6 +48,8 @@ run(O) ->
               end,
     Count = fun(What) -> length([R || R <- Results, R =:= What]) end,
     io:format("~.1f s~n", [now_s() - Start]),
+    %% What failed is kept to be looked at.
+    Count(failed) =:= 0 andalso it:forget(Env),
     Skipped = case Count(skipped) of 0 -> ""; N -> io_lib:format(", ~b skipped", [N]) end,
     io:format("~b passed, ~b failed~s~n", [Count(passed), Count(failed), Skipped]),
     case Count(failed) of
