@@ -253,6 +253,7 @@ check: all
 	@$(MAKE) --no-print-directory fuzz-replay
 	@$(MAKE) --no-print-directory fuzz-short
 	@$(MAKE) --no-print-directory spec-check
+	@$(MAKE) --no-print-directory integration
 
 .PHONY: install clean help
 install: all
