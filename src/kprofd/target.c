@@ -158,6 +158,7 @@ on_hello(void *ctx, const struct agent_hello *h)
 	char text[400];
 
 	t->hello = *h;
+	t->status = (struct agent_status){ 0 };	/* its counters start anew */
 	t->next_seq = 1;
 	ledger_restart(&t->ledger, kp_requests_entries(t->requests));
 	kp_requests_chain_ambiguous(t->requests, h->otp <= 26);
@@ -242,11 +243,15 @@ on_plan(void *ctx, const struct kp_plan *plan)
 {
 	struct target *t = ctx;
 	uint64_t rate = 0;
+	bool measured = false;
 
 	for (size_t i = 0; i < plan->n; i++)
-		if (plan->v[i].entry && plan->v[i].rate > 0)
+		if (plan->v[i].entry && plan->v[i].rate >= 0) {
 			rate += (uint64_t)plan->v[i].rate;
-	if (kp_sampler_rate(&t->sampler, rate, KP_NS_PER_S))
+			measured = true;
+		}
+	/* Not after a connection was lost: the rate of before is right. */
+	if (measured && kp_sampler_rate(&t->sampler, rate, KP_NS_PER_S))
 		agent_sample(t->agent, t->sampler.one_in);
 	t->ops->on_plan(t->ctx, t, plan);
 }
