@@ -19,6 +19,7 @@ struct kp_plan_item {
 	uint32_t arity;
 	bool entry;		/* else a tier or a finish only */
 	bool exact;
+	bool disarmed;		/* taken back for good: never armed again */
 	uint64_t tiers;		/* bit t: conf->tiers[t] */
 	int64_t rate;		/* calls a second; -1: not measured */
 };
@@ -41,6 +42,8 @@ enum kp_err kp_plan_modules(const struct kp_conf *c, struct kp_buf *out);
  */
 enum kp_err kp_plan_make(struct kp_plan *plan, const struct kp_conf *c,
     const char *node, struct kp_term *answer, struct kp_diags *diags);
+/* What was taken back in one plan is taken back in another, made later. */
+void kp_plan_carry(struct kp_plan *to, const struct kp_plan *from);
 void kp_plan_free(struct kp_plan *plan);
 
 #endif

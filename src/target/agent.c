@@ -189,16 +189,13 @@ agent_lease_start(struct agent *a)
 static void
 on_lease(evutil_socket_t fd, short what, void *ctx)
 {
-	(void)fd, (void)what;
-	/* Its own reference: the one waited for must stay. */
 	struct agent *a = ctx;
 	struct kp_buf b;
 
-	kp_buf_init(&b, MESSAGE_MAX);
-	msg_command(&b, &a->ids, 0);
+	(void)fd, (void)what;
+	agent_aside_begin(a, &b);
 	kp_etf_atom(&b, "lease");
-	agent_send(a, &b, false);
-	kp_buf_free(&b);
+	agent_command_end(a, &b);
 	/*
 	 * The agent answers each.  One that was killed does not, and a C node
 	 * has no monitor to hear of it.  Counted, not timed: we may have been
@@ -302,42 +299,55 @@ agent_clear_tokens(struct agent *a)
 	return KP_OK;
 }
 
+/* Has the agent a plan, or is one on its way to it?  Armed or not. */
+static bool
+has_plan(const struct agent *a)
+{
+	return a->state == AGENT_ARMING || a->state == AGENT_ARMED ||
+	    a->state == AGENT_PAUSED || a->state == AGENT_TRIPPED;
+}
+
 static void
 send_spec(struct agent *a, const struct kp_plan_item *item,
     const struct kp_buf *spec)
 {
 	struct kp_buf b;
 
-	agent_command_begin(a, &b);
+	agent_aside_begin(a, &b);
 	msg_spec(&b, item, spec);
 	agent_command_end(a, &b);
 }
 
 enum kp_err
+agent_entry_respec(struct agent *a, const struct kp_plan_item *item)
+{
+	struct kp_mfa mfa = { item->mod, item->fun, item->arity };
+	struct kp_buf spec;
+	enum kp_err e;
+
+	kp_buf_init(&spec, MESSAGE_MAX);
+	a->params.exact = item->exact;
+	e = kp_spec_entry(a->o.conf, &mfa, &a->params, &spec);
+	if (e == KP_OK)
+		send_spec(a, item, &spec);
+	kp_buf_free(&spec);
+	return e;
+}
+
+enum kp_err
 agent_sample(struct agent *a, uint32_t one_in)
 {
-	struct kp_buf spec;
-	struct kp_mfa mfa;
-	struct kp_plan_item *p;
+	const struct kp_plan_item *p;
 	enum kp_err e = KP_OK;
 
 	if (one_in == a->params.one_in)
 		return KP_OK;
 	a->params.one_in = one_in;
-	if (a->state != AGENT_ARMED)
-		return KP_OK;	/* the next arming uses it */
-	kp_buf_init(&spec, MESSAGE_MAX);
-	for (p = a->plan.v; p < a->plan.v + a->plan.n && e == KP_OK; p++) {
-		if (!p->entry)
-			continue;
-		mfa = (struct kp_mfa){ p->mod, p->fun, p->arity };
-		a->params.exact = p->exact;
-		kp_buf_reset(&spec);
-		e = kp_spec_entry(a->o.conf, &mfa, &a->params, &spec);
-		if (e == KP_OK)
-			send_spec(a, p, &spec);
-	}
-	kp_buf_free(&spec);
+	if (!has_plan(a))
+		return KP_OK;	/* the arming uses it */
+	for (p = a->plan.v; p < a->plan.v + a->plan.n && e == KP_OK; p++)
+		if (p->entry && !p->disarmed)
+			e = agent_entry_respec(a, p);
 	return e;
 }
 
@@ -349,8 +359,10 @@ agent_disarm(struct agent *a, const char *text)
 	for (size_t i = 0; i < a->plan.n; i++) {
 		snprintf(name, sizeof(name), "%s:%s/%u", a->plan.v[i].mod,
 		    a->plan.v[i].fun, a->plan.v[i].arity);
-		if (strcmp(name, text) == 0 && a->state == AGENT_ARMED) {
-			send_spec(a, &a->plan.v[i], NULL);
+		if (strcmp(name, text) == 0) {
+			a->plan.v[i].disarmed = true;
+			if (has_plan(a))
+				send_spec(a, &a->plan.v[i], NULL);
 			return KP_OK;
 		}
 	}

@@ -96,7 +96,10 @@ enum kp_err agent_resume(struct agent *a);
 enum kp_err agent_clear_tokens(struct agent *a);
 /* Another sampling rate for all entries: one request in n. */
 enum kp_err agent_sample(struct agent *a, uint32_t one_in);
-/* Disarms one function for good ("mod:fun/arity" as interned). */
+/*
+ * Disarms one function for good, whatever comes: a pause, another connection
+ * ("mod:fun/arity" as interned).
+ */
 enum kp_err agent_disarm(struct agent *a, const char *mfa);
 
 #endif

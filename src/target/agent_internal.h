@@ -49,6 +49,9 @@ void agent_fail(struct agent *a, const char *why);
 void agent_lost(struct agent *a, const char *why);
 /* The end that was asked for, in whatever way it came. */
 void agent_gone(struct agent *a, const char *text);
+/* The match spec of an entry anew, for the rate and outcomes of now. */
+enum kp_err agent_entry_respec(struct agent *a,
+    const struct kp_plan_item *item);
 /* The agent runs: from now on its lease is renewed. */
 void agent_lease_start(struct agent *a);
 
@@ -57,6 +60,8 @@ void agent_step_look(struct agent *a);
 void agent_on_frame(struct agent *a, const struct kp_frame *f);
 /* A command: begun with a fresh reference, sent, freed. */
 void agent_command_begin(struct agent *a, struct kp_buf *b);
+/* One whose answer nobody waits for: the one waited for stays. */
+void agent_aside_begin(struct agent *a, struct kp_buf *b);
 void agent_command_end(struct agent *a, struct kp_buf *b);
 void agent_command(struct agent *a, const char *cmd);
 /* payload: an external term; to the target's rex, or to the agent. */

@@ -126,12 +126,17 @@ msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
     const struct kp_spec_params *params)
 {
 	enum kp_err e;
+	uint32_t n = 0;
 
+	for (size_t i = 0; i < plan->n; i++)
+		n += !plan->v[i].disarmed;
 	kp_etf_tuple(b, 3);
 	kp_etf_atom(b, "arm");
-	if (plan->n > 0)
-		kp_etf_list(b, (uint32_t)plan->n);
+	if (n > 0)
+		kp_etf_list(b, n);
 	for (size_t i = 0; i < plan->n; i++) {
+		if (plan->v[i].disarmed)
+			continue;
 		e = put_item(b, c, &plan->v[i], *params);
 		if (e != KP_OK)
 			return e;

@@ -68,6 +68,13 @@ agent_command_begin(struct agent *a, struct kp_buf *b)
 }
 
 void
+agent_aside_begin(struct agent *a, struct kp_buf *b)
+{
+	kp_buf_init(b, MESSAGE_MAX);
+	msg_command(b, &a->ids, 0);
+}
+
+void
 agent_command_end(struct agent *a, struct kp_buf *b)
 {
 	agent_send(a, b, false);
@@ -284,12 +291,14 @@ answer_start(struct agent *a, struct kp_term *r)
 static void
 answer_check(struct agent *a, struct kp_term *r)
 {
+	struct kp_plan before = a->plan;
 	struct kp_diags diags;
 	enum kp_err e;
 	size_t errors;
 
-	kp_plan_free(&a->plan);
 	e = kp_plan_make(&a->plan, a->o.conf, a->hello.node, r, &diags);
+	kp_plan_carry(&a->plan, &before);
+	kp_plan_free(&before);
 	if (diags.n > 0)
 		a->ops->on_diags(a->ctx, &diags);
 	errors = diags.errors;
@@ -407,11 +416,51 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 	}
 }
 
+static struct kp_plan_item *
+plan_item(struct agent *a, struct kp_term mfa)
+{
+	struct kp_span mod, fun;
+	struct kp_plan_item *p;
+	int64_t arity;
+
+	kp_term_tuple_n(&mfa, 3);
+	mod = kp_term_atom(&mfa);
+	fun = kp_term_atom(&mfa);
+	arity = kp_term_int(&mfa);
+	for (p = a->plan.v; mfa.err == KP_OK && p < a->plan.v + a->plan.n; p++)
+		if (p->arity == arity && kp_span_is(mod, p->mod) &&
+		    kp_span_is(fun, p->fun))
+			return p;
+	return NULL;
+}
+
+/*
+ * The agent armed what it was given for this case, which for an entry has the
+ * sampling rate of when it was armed.
+ */
+static void
+on_unexact(struct agent *a, const struct kp_term *mfa, const char *what,
+    int64_t bytes)
+{
+	struct kp_plan_item *item = plan_item(a, *mfa);
+	char text[400];
+
+	if (item != NULL) {
+		item->exact = false;
+		if (item->entry && !item->disarmed)
+			agent_entry_respec(a, item);
+	}
+	snprintf(text, sizeof(text), "'exact' taken back from %s: its values "
+	    "are %lld bytes on average", what, (long long)bytes);
+	a->ops->on_notice(a->ctx, "unexact", text);
+}
+
 /* {kprof_notice, trip, Reason, Queue} | {kprof_notice, unexact, MFA, Bytes} */
 static void
 on_notice(struct agent *a, struct kp_term *r)
 {
 	struct kp_span kind = kp_term_atom(r);
+	struct kp_term mfa = *r;
 	char what[200], text[400];
 	int64_t n;
 
@@ -429,9 +478,7 @@ on_notice(struct agent *a, struct kp_term *r)
 		agent_timer(a, (unsigned)(a->o.conf->overload.pause /
 		    KP_NS_PER_MS));
 	} else if (kp_span_is(kind, "unexact")) {
-		snprintf(text, sizeof(text), "'exact' taken back from %s: its "
-		    "values are %lld bytes on average", what, (long long)n);
-		a->ops->on_notice(a->ctx, "unexact", text);
+		on_unexact(a, &mfa, what, n);
 	}
 }
 

@@ -446,6 +446,23 @@ kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
 }
 
 void
+kp_plan_carry(struct kp_plan *to, const struct kp_plan *from)
+{
+	struct kp_plan_item *item;
+	const struct kp_plan_item *old;
+
+	for (old = from->v; old < from->v + from->n; old++) {
+		if (!old->disarmed)
+			continue;
+		for (item = to->v; item < to->v + to->n; item++)
+			if (item->arity == old->arity &&
+			    strcmp(item->mod, old->mod) == 0 &&
+			    strcmp(item->fun, old->fun) == 0)
+				item->disarmed = true;
+	}
+}
+
+void
 kp_plan_free(struct kp_plan *plan)
 {
 	for (size_t i = 0; i < plan->n; i++) {
