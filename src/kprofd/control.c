@@ -124,9 +124,12 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 	struct control_client *c = ctx;
 
 	(void)bev;
-	/* A client may close its sending side and wait for the answer. */
+	/*
+	 * A client may close its sending side and wait for the answer, which
+	 * may be there and not yet written: on_written() sees to it.
+	 */
 	if ((what & BEV_EVENT_EOF) != 0 && (what & BEV_EVENT_READING) != 0 &&
-	    c->asked && !c->answered)
+	    c->asked)
 		return;
 	client_free(c);
 }
