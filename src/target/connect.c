@@ -36,7 +36,7 @@ struct connect {
 static void
 job_release(struct job *j, bool taken)
 {
-	if (j->err == KP_OK && taken)
+	if (taken && j->err == KP_OK)
 		j->conn.fd = -1;
 	if (atomic_fetch_sub(&j->users, 1) != 1)
 		return;
