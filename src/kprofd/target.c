@@ -184,15 +184,15 @@ sample(struct target *t, const struct agent_status *st)
 }
 
 static void
-on_status(void *ctx, const struct agent_status *st)
+on_status(void *ctx, const struct agent_status *st, bool last)
 {
 	struct target *t = ctx;
-	bool last = agent_state(t->agent) == AGENT_STOPPING;
 
 	t->hello.time_offset = st->time_offset;
 	t->ledger.sampling |= t->sampler.one_in > 1;
 	ledger_status(&t->ledger, st, kp_requests_entries(t->requests), last);
-	sample(t, st);
+	if (!last)
+		sample(t, st);
 	t->status = *st;
 	t->status_at = kp_mono_now();
 	kp_requests_expire(t->requests, st->now);

@@ -64,7 +64,8 @@ struct agent_ops {
 	void (*on_plan)(void *ctx, const struct kp_plan *plan);
 	/* A whole {kprof_events, ...} message; good during the call. */
 	void (*on_batch)(void *ctx, const uint8_t *p, size_t n);
-	void (*on_status)(void *ctx, const struct agent_status *st);
+	/* last: its goodbye; nothing follows. */
+	void (*on_status)(void *ctx, const struct agent_status *st, bool last);
 	/* Something to be told and recorded: kind is a short static word. */
 	void (*on_notice)(void *ctx, const char *kind, const char *text);
 	/* diags of tiers.conf against this target */

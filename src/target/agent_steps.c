@@ -403,7 +403,7 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 
 	if (msg_read_status(r, &st, &name, reason, sizeof(reason)) != KP_OK)
 		return;
-	a->ops->on_status(a->ctx, &st);
+	a->ops->on_status(a->ctx, &st, bye);
 	if (!bye)
 		return;
 	if (a->stopping) {
