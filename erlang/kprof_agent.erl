@@ -147,10 +147,7 @@ hello(#s{session = Session}) ->
       node => node(),
       otp => erlang:system_info(otp_release),
       time_offset => erlang:time_offset(nanosecond),
-      now => erlang:monotonic_time(),
-      unit => erlang:convert_time_unit(1, second, native),
-      session => Session =/= legacy,
-      schedulers => erlang:system_info(schedulers_online)}.
+      session => Session =/= legacy}.
 
 %% ------------------------------------------------------ operator's calls ----
 
@@ -227,6 +224,10 @@ lease(S) ->
 now_ms() ->
     erlang:monotonic_time(millisecond).
 
+%% The unit of time stamps in trace events, whatever the node's own is.
+now_ns() ->
+    erlang:monotonic_time(nanosecond).
+
 %% --------------------------------------------------------------- events ----
 
 %% While armed: gather what comes within BATCH_MS, look at the limits, send.
@@ -263,7 +264,7 @@ gather_more(Left, Acc, First, S) ->
     end.
 
 batch(First, N, Evs, S) ->
-    Now = erlang:monotonic_time(),
+    Now = now_ns(),
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     case over_limit(Now - First, Queue, S) of
         false ->
@@ -399,7 +400,7 @@ state_msg(S) ->
                          Other -> {Other, []}
                      end,
     Calls = entry_calls(S),
-    {kprof_status, erlang:monotonic_time(), erlang:time_offset(nanosecond),
+    {kprof_status, now_ns(), erlang:time_offset(nanosecond),
      Name, Reason, S#s.seq, Queue, Bytes, S#s.sent, S#s.dropped,
      S#s.dropped_entries, Calls, unarmed(Calls, S)}.
 
@@ -410,7 +411,7 @@ check(Mod) ->
         {module, Mod} ->
             {Mod, ok, Mod:module_info(exports),
              [F || {Name, _} = F <- Mod:module_info(functions),
-                   hd(atom_to_list(Name)) =/= $-]};
+                   not lists:prefix("-", atom_to_list(Name))]};
         {error, Why} ->
             {Mod, error, Why,
              lists:sublist([M || {M, _} <- code:all_loaded()],
@@ -463,19 +464,27 @@ rearm(#s{state = armed} = S) ->
 rearm(S) ->
     {Entries, Tiers} = lists:partition(
                          fun(#item{kind = K}) -> K =:= entry end, S#s.plan),
-    case [{I#item.mfa, R} || I <- Tiers,
-                             R <- [pattern(S#s.session, I#item.mfa,
-                                           I#item.spec)], R =/= 1] of
+    case set_patterns(Tiers, S) of
         [] ->
             processes_trace(S#s.session),
             Calls = entry_calls(S),
-            [1 = pattern(S#s.session, I#item.mfa, I#item.spec)
-             || I <- Entries],
-            {ok, S#s{state = armed,
-                     unarmed = S#s.unarmed + Calls - S#s.unarmed_from}};
+            case set_patterns(Entries, S) of
+                [] ->
+                    {ok, S#s{state = armed,
+                             unarmed = S#s.unarmed + Calls -
+                                 S#s.unarmed_from}};
+                Failed ->
+                    {{error, {not_armed, Failed}}, disarm(idle, S)}
+            end;
         Failed ->
             {{error, {not_armed, Failed}}, disarm(idle, S)}
     end.
+
+%% Those that are not there any more, or not to be traced, with the reason.
+set_patterns(Items, #s{session = Session}) ->
+    [{I#item.mfa, R} || I <- Items,
+                        R <- [pattern(Session, I#item.mfa, I#item.spec)],
+                        R =/= 1].
 
 %% Entries first: no new request, then nothing at all. Takes the patterns
 %% only: flags cost nothing without them, and going through all processes
@@ -534,7 +543,10 @@ finish(Reason, S) ->
     S1 = disarm(idle, S),
     S2 = case Reason of
              stopped_by_daemon ->
-                 hand_over(now_ms() + ?DRAIN_MS, S1#s{state = S#s.state});
+                 %% From here on nothing is armed again: 'exact' is not
+                 %% watched.
+                 hand_over(now_ms() + ?DRAIN_MS,
+                           S1#s{state = S#s.state, exact = #{}});
              _ ->
                  S1
          end,
@@ -564,7 +576,7 @@ hand_over(Ref, Deadline, S) ->
     receive
         Ev when element(1, Ev) =:= trace_ts, Left > 0 ->
             {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
-            case over_limit(erlang:monotonic_time() - First, 0, S1) of
+            case over_limit(now_ns() - First, 0, S1) of
                 {memory, _} -> flush(lists:foldl(fun drop/2, S1, Evs));
                 _ -> hand_over_batch(Ref, Deadline, N, Evs, S1)
             end;
@@ -577,7 +589,7 @@ hand_over(Ref, Deadline, S) ->
 hand_over_batch(Ref, Deadline, N, Evs, S) ->
     Seq = S#s.seq + 1,
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
-    Msg = {kprof_events, Seq, erlang:monotonic_time(), Queue, S#s.dropped,
+    Msg = {kprof_events, Seq, now_ns(), Queue, S#s.dropped,
            Evs},
     case send(Msg, S) of
         ok -> hand_over(Ref, Deadline, S#s{seq = Seq, sent = S#s.sent + N});

@@ -351,7 +351,8 @@ answer_arm(struct agent *a, struct kp_term *r)
 		snprintf(why, sizeof(why), "'%s': somebody else traces or "
 		    "counts functions of tiers.conf there: %s", a->o.target,
 		    text);
-	agent_fail(a, why);
+	/* Once attached: it may have other code now, and is looked at anew. */
+	agent_lost(a, why);
 }
 
 /* {rex, Answer} */
