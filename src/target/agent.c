@@ -73,6 +73,10 @@ agent_gone(struct agent *a, const char *text)
 void
 agent_fail(struct agent *a, const char *why)
 {
+	if (a->stopping) {
+		agent_gone(a, why);
+		return;
+	}
 	drop_connection(a);
 	agent_set_state(a, AGENT_ENDED, why);
 	a->ops->on_failed(a->ctx, why);
@@ -257,7 +261,12 @@ agent_stop(struct agent *a)
 	if (a->state == AGENT_ENDED)
 		return;
 	a->stopping = true;
-	/* Before the agent runs there is nothing to take back. */
+	/* Half way in: the agent has to run before it can leave. */
+	if (a->state == AGENT_LOADING || a->state == AGENT_STARTING) {
+		agent_timer(a, STOP_MS);
+		return;
+	}
+	/* Before that there is nothing to take back. */
 	if (a->link == NULL || a->state < AGENT_CHECKING) {
 		agent_lost(a, "");
 		return;

@@ -285,7 +285,10 @@ answer_start(struct agent *a, struct kp_term *r)
 	}
 	agent_lease_start(a);
 	a->ops->on_hello(a->ctx, &a->hello);
-	step_check(a);
+	if (a->stopping)
+		agent_stop(a);
+	else
+		step_check(a);
 }
 
 static void
