@@ -18,16 +18,21 @@ log_init(const char *name, bool verbose)
 	config.verbose = verbose;
 }
 
-/* Texts come from targets too: nothing but one line of them gets out. */
+/*
+ * Texts come from targets too: nothing but one line of them gets out, and
+ * nothing that a terminal obeys (C0, DEL, and in UTF-8 C1).
+ */
 static void
 log_line(const char *level, const char *fmt, va_list ap, const char *more)
 {
 	char text[2048];
 
 	vsnprintf(text, sizeof(text), fmt, ap);
-	for (char *p = text; *p != '\0'; p++)
-		if ((unsigned char)*p < 0x20 || *p == 0x7F)
+	for (unsigned char *p = (unsigned char *)text; *p != '\0'; p++)
+		if (*p < 0x20 || *p == 0x7F)
 			*p = ' ';
+		else if (*p == 0xC2 && p[1] >= 0x80 && p[1] < 0xA0)
+			p[0] = p[1] = ' ';
 	fprintf(stderr, "%s: %s%s%s%s\n", config.name, level, text,
 	    more != NULL ? ": " : "", more != NULL ? more : "");
 }

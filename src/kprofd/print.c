@@ -79,38 +79,42 @@ print_request(struct print_limit *l, const struct kp_requests *rs,
 }
 
 static void
-print_tiers(const struct kp_conf *c, uint64_t tiers)
+put_tiers(struct kp_buf *b, const struct kp_conf *c, uint64_t tiers)
 {
 	const char *sep = "";
 
 	for (size_t i = 0; i < c->ntiers; i++)
 		if ((tiers >> i & 1) != 0) {
-			printf("%s%s", sep, c->tiers[i].name);
+			kp_buf_str(b, sep);
+			text_put(b, c->tiers[i].name);
 			sep = ", ";
 		}
-	printf("%s", tiers == 0 ? "-" : "");
+	kp_buf_str(b, tiers == 0 ? "-\n" : "\n");
 }
 
 void
 print_plan(const struct kp_conf *c, const struct kp_plan *plan)
 {
 	char text[600];
+	struct kp_buf b;
 
 	printf("%-44s %12s  %-7s %s\n", "FUNCTION", "CALLS/S", "AS", "TIERS");
 	for (size_t i = 0; i < plan->n; i++) {
 		const struct kp_plan_item *p = &plan->v[i];
 
+		kp_buf_init(&b, LINE_BYTES);
 		snprintf(text, sizeof(text), "%s:%s/%u", p->mod, p->fun,
 		    p->arity);
-		printf("%-44s ", text);
+		put_name(&b, text, 44);
 		if (p->rate >= 0)
-			printf("%12lld", (long long)p->rate);
+			kp_buf_printf(&b, "%12lld", (long long)p->rate);
 		else
-			printf("%12s", "?");
-		printf("  %-7s ", p->entry ? "entry" :
+			kp_buf_printf(&b, "%12s", "?");
+		kp_buf_printf(&b, "  %-7s ", p->entry ? "entry" :
 		    p->exact ? "exact" : "call");
-		print_tiers(c, p->tiers);
-		printf("\n");
+		put_tiers(&b, c, p->tiers);
+		fputs(kp_buf_cstr(&b), stdout);
+		kp_buf_free(&b);
 	}
 	fflush(stdout);
 }
