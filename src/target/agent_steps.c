@@ -217,6 +217,37 @@ is_leftover(const struct kp_term *answer)
 	    kp_span_is(s, "badrpc");
 }
 
+/*
+ * Who attached and when, of kprof_agent:status(): its list of functions may be
+ * long.  Any other answer as it is.
+ */
+static void
+occupant(struct kp_term *r, char *text, size_t n)
+{
+	struct kp_span who = { NULL, 0 };
+	char since[64] = "?";
+	struct kp_span key;
+	struct kp_term map = *r;
+	uint32_t pairs;
+
+	pairs = kp_term_peek(&map) == KP_TERM_MAP ? kp_term_map(&map) : 0;
+	for (uint32_t i = 0; i < pairs && map.err == KP_OK; i++) {
+		key = kp_term_atom(&map);
+		if (kp_span_is(key, "who"))
+			who = kp_term_binary(&map);
+		else if (kp_span_is(key, "since"))
+			since[kp_term_string(&map, since,
+			    sizeof(since) - 1)] = '\0';
+		else
+			kp_term_skip(&map);
+	}
+	if (map.err == KP_OK && who.n > 0)
+		snprintf(text, n, "by %.*s since %s", (int)who.n,
+		    (const char *)who.p, since);
+	else
+		msg_text(r, text, n);
+}
+
 static void
 answer_look(struct agent *a, struct kp_term *r)
 {
@@ -242,7 +273,7 @@ answer_look(struct agent *a, struct kp_term *r)
 		step_load(a);
 		return;
 	}
-	msg_text(r, who, sizeof(who));
+	occupant(r, who, sizeof(who));
 	snprintf(why, sizeof(why), "'%s' is being profiled already: %s "
 	    "(kprof_agent:stop() there ends it)", a->o.target, who);
 	agent_lost(a, why);
@@ -273,6 +304,12 @@ answer_start(struct agent *a, struct kp_term *r)
 
 	if (msg_read_hello(&at, &a->ids, &a->hello) != KP_OK) {
 		msg_text(r, text, sizeof(text));
+		/* Another kprofd was quicker: the look says which. */
+		if (strcmp(text, "{error,already}") == 0 &&
+		    a->leftover_tries++ < LEFTOVER_TRIES && !a->stopping) {
+			agent_step_look(a);
+			return;
+		}
 		if (strcmp(text, "{error,disabled}") == 0)
 			snprintf(why, sizeof(why), "'%s' keeps kprofd out: "
 			    "{kprof, [{disabled, true}]} is in its "
