@@ -24,7 +24,7 @@ WARN    := -std=c11 -Wall -Wextra -Wshadow -Wstrict-prototypes \
 ifdef CI
 WARN    += -Werror
 endif
-ALL_CFLAGS = $(CFLAGS) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
+ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
            -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' -pthread -MMD -MP
 LDLIBS_DAEMON := -levent_core -levent_pthreads -lsqlite3 -lei -lm -pthread
 LDLIBS_CLIENT := -lsqlite3 -lei -lm -pthread
@@ -68,7 +68,20 @@ $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 # ---- compiled
 
-$(B)/obj/%.o: %.c
+# Objects and tests are made anew when they would be made otherwise (CI=1).
+$(B)/flags: FORCE
+	@mkdir -p $(@D)
+	@echo '$(subst ','"'"',$(CC) $(ALL_CFLAGS))' > $@.new
+	@cmp -s $@.new $@ || mv $@.new $@
+	@rm -f $@.new
+
+.PHONY: FORCE
+FORCE:
+
+# What was half written when its maker failed is not made.
+.DELETE_ON_ERROR:
+
+$(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
@@ -77,16 +90,16 @@ $(LIB): $(call obj,$(PURE))
 	ar rcs $@ $^
 
 $(B)/kprofd: $(call obj,$(DAEMON)) $(LIB)
-	$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^ $(LDLIBS_DAEMON)
+	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_DAEMON)
 
 $(B)/kprof: $(call obj,$(CLIENT)) $(LIB)
-	$(CC) $(CFLAGS) $(SANFLAGS) -o $@ $^ $(LDLIBS_CLIENT)
+	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_CLIENT)
 
 # ---- unit tests: one program for each test/unit/test_*.c
 
 UNIT := $(patsubst test/unit/%.c,$(B)/test/%,$(wildcard test/unit/test_*.c))
 
-$(B)/test/%: test/unit/%.c $(LIB)
+$(B)/test/%: test/unit/%.c $(LIB) $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -Itest/support -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lcmocka $(UNIT_LIBS) -lm
 
@@ -116,18 +129,18 @@ FUZZ_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 FUZZ_FLAGS := -timeout=5 -rss_limit_mb=1024 -print_final_stats=1
 FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
 
-$(B)/replay/%: test/fuzz/fuzz_%.c test/fuzz/replay.c $(LIB)
+$(B)/replay/%: test/fuzz/fuzz_%.c test/fuzz/replay.c $(LIB) test/fuzz/fuzz.h
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -o $@ $^ -lm
+	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -o $@ $(filter-out %.h,$^) -lm
 
 $(FUZZ_B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(FUZZ_CC) -g -O1 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer-no-link \
 	    -Iinclude -Isrc -D_GNU_SOURCE -MMD -MP -c -o $@ $<
 
-$(FUZZ_B)/fuzz_%: test/fuzz/fuzz_%.c $(FUZZ_OBJ)
+$(FUZZ_B)/fuzz_%: test/fuzz/fuzz_%.c $(FUZZ_OBJ) test/fuzz/fuzz.h
 	$(FUZZ_CC) -g -O1 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer \
-	    -Iinclude -Isrc -D_GNU_SOURCE -o $@ $^ -lm
+	    -Iinclude -Isrc -D_GNU_SOURCE -o $@ $(filter-out %.h,$^) -lm
 
 # $(1): how long
 run_fuzzers = @for t in $(FUZZ); do \
@@ -169,7 +182,7 @@ $(B)/test/mkdb: test/support/mkdb.c $(call obj,$(STORE)) $(LIB)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lsqlite3 -lm
 
-$(B)/test/one_answer: test/support/one_answer.c
+$(B)/test/one_answer: test/support/one_answer.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $<
 
@@ -222,7 +235,7 @@ matrix: integration $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
 
 BENCH := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/bench_*.c))
 
-$(B)/bench/%: test/bench/%.c $(LIB)
+$(B)/bench/%: test/bench/%.c $(LIB) $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lsqlite3 -lm
 $(B)/bench/bench_dump: $(call obj,$(STORE))
@@ -268,8 +281,12 @@ install: all
 	install -m 644 priv/man/tiers.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5/
 	install -m 644 priv/man/kprofd.8 $(DESTDIR)$(PREFIX)/share/man/man8/
 
+# A root file system of `make matrix` may have the machine's /proc in it.
 clean:
-	rm -rf build
+	@for p in build/roots/*/proc; do \
+	    if mountpoint -q $$p; then umount $$p || exit 1; fi; \
+	done
+	rm -rf --one-file-system build
 
 help:
 	@echo 'make demo         profile a sample application and print the report'

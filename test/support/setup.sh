@@ -28,5 +28,5 @@ fi
 echo "setup: installing$missing"
 $sudo apt-get -q update
 # shellcheck disable=SC2086
-DEBIAN_FRONTEND=noninteractive $sudo apt-get -q install -y \
+$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q install -y \
     --no-install-recommends $missing
