@@ -94,6 +94,10 @@ $(addprefix $(B)/test/,$(UNIT_STORE)): UNIT_EXTRA = $(call obj,$(wildcard src/st
 $(addprefix $(B)/test/,$(UNIT_STORE)): UNIT_LIBS = -lsqlite3
 $(addprefix $(B)/test/,$(UNIT_STORE)): $(call obj,$(wildcard src/store/*.c src/report/*.c) $(EDGES))
 
+# The ledger is pure, though it lives with the daemon.
+$(B)/test/test_guard: UNIT_EXTRA = $(call obj,src/kprofd/ledger.c)
+$(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
+
 .PHONY: unit
 unit: $(UNIT)
 	@for t in $(UNIT); do echo "== $$t"; $$t || exit 1; done
