@@ -53,6 +53,27 @@ list_add(struct req_list *l, struct req *rq)
 	l->tail = rq;
 }
 
+/* Back among the live ones, which are in the order of their starts. */
+static void
+live_add(struct req_list *l, struct req *rq)
+{
+	struct req *at = l->tail;
+
+	while (at != NULL && at->r.start > rq->r.start)
+		at = at->prev;
+	if (at == l->tail) {
+		list_add(l, rq);
+		return;
+	}
+	rq->prev = at;
+	rq->next = at != NULL ? at->next : l->head;
+	rq->next->prev = rq;
+	if (at != NULL)
+		at->next = rq;
+	else
+		l->head = rq;
+}
+
 static void
 list_remove(struct req_list *l, struct req *rq)
 {
@@ -214,11 +235,14 @@ req_get(const struct kp_requests *rs, uint64_t label)
  * one is still open: idle servers and keep-alive connections keep old ones.
  */
 static uint64_t
-open_label(const struct kp_requests *rs, uint64_t label)
+open_label(struct kp_requests *rs, uint64_t label, kp_target_ns at)
 {
 	struct req *rq = label != 0 ? req_get(rs, label) : NULL;
 
-	return rq != NULL && !rq->ended && !rq->pending ? label : 0;
+	if (rq == NULL || (rq->ended && at >= rq->r.end) ||
+	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)))
+		return 0;
+	return label;
 }
 
 bool
@@ -252,7 +276,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
 	}
 	rq->r = (struct kp_request){ .label = ev->label, .start = ev->ts,
 		.parent_label = top != NULL && top->kind == OPEN_REQUEST ?
-		    top->label : open_label(rs, ev->old_label),
+		    top->label : open_label(rs, ev->old_label, ev->ts),
 		.identity = KP_IDENT_NONE, .weight = ev->weight,
 		.id = ++rs->next_id };
 	rq->outer = top != NULL ? top->label : rq->r.parent_label;
@@ -288,31 +312,34 @@ static uint64_t
 stack_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
     kp_target_ns at)
 {
-	const struct open *top;
-	uint32_t n;
+	uint32_t keep = 0, i;
+	bool sure = false;
+	const struct open *o;
 
-	for (n = p->n; n > 0; n--) {
-		top = &p->v[n - 1];
-		if (top->label == label ||
-		    (!top->unsettled && label_inside(rs, label, top->label)))
-			break;
+	for (i = p->n; i > 0 && !sure; i--) {
+		o = &p->v[i - 1];
+		if (o->label != label && !label_inside(rs, label, o->label))
+			continue;
+		keep = keep > 0 ? keep : i;
+		sure = o->label == label || o->doubt != DOUBT_TAIL;
 	}
-	proc_leave(rs, p, n, at);
-	return n > 0 ? p->v[n - 1].label : label;
+	proc_leave(rs, p, sure ? keep : 0, at);
+	return p->n > 0 ? p->v[p->n - 1].label : label;
 }
 
 /*
- * The same function from the same place again, while the last time is
- * unsettled: that one is over, and what it left open with it.
+ * The same function from the same place again, while the last time is in
+ * doubt: that one is over, and what it left open with it.
  */
 static void
 stack_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
     uint32_t caller, kp_target_ns at)
 {
-	for (uint32_t i = 0; i < p->n; i++)
-		if (p->v[i].unsettled && p->v[i].fn == fn &&
+	/* One that calls itself may be calling from within the first. */
+	for (uint32_t i = 0; i < p->n && fn != caller; i++)
+		if (p->v[i].doubt != DOUBT_NONE && p->v[i].fn == fn &&
 		    p->v[i].caller == caller) {
-			proc_leave(rs, p, i, at);
+			proc_settle_at(rs, p, i, at);
 			return;
 		}
 }
@@ -330,14 +357,15 @@ stack_meet_entry(struct kp_requests *rs, struct proc *p,
 	kp_target_ns at = ev->ts;
 	uint32_t i;
 
+	stack_meet_again(rs, p, fn, caller, at);
 	for (i = 0; i < p->n; i++)
 		if (p->v[i].fn == fn && p->v[i].caller == caller &&
 		    fn != caller)
 			break;
 	proc_leave(rs, p, i, at);
-	while (p->n > 0 && p->v[p->n - 1].unsettled)
-		proc_leave(rs, p, p->n - 1, at);
-	if (ev->old_label == 0)
+	for (i = p->n; i > 0 && p->v[i - 1].doubt == DOUBT_TAIL; i--)
+		;
+	if (ev->old_label == 0 || i == 0)
 		proc_leave(rs, p, 0, at);
 	else
 		stack_meet_label(rs, p, ev->old_label, at);
@@ -360,6 +388,7 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		.label = ev->label, .start = ev->ts };
 
 	rs->entries++;
+	proc_meet_caller(rs, p, caller);
 	stack_meet_entry(rs, p, ev, fn, caller);
 	o.rq = req_get(rs, ev->label);
 	if (ev->label == 0) {
@@ -413,12 +442,16 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	    .outcome = KP_OPEN } };
 	const struct tomb *t;
 
+	proc_meet_caller(rs, p, caller);
 	stack_meet_again(rs, p, fn, caller, ev->ts);
 	o.rq = req_get(rs, o.label);
+	if (o.rq != NULL && o.rq->pending &&
+	    o.rq->calls[0].c.proc == p->id)
+		req_pend(rs, o.rq, ev->ts);
 	if (o.rq != NULL && !o.rq->collided) {
 		req_name(rs, o.rq, ev->identity);
 		c.c.parent = stack_parent(p, o.rq);
-		c.from = c.c.parent == KP_NONE ? call_from(ev) : 0;
+		c.from = call_from(ev);
 		o.idx = req_add_call(rs, o.rq, &c);
 		if (o.idx != KP_NONE)
 			o.kind = OPEN_REQUEST;
@@ -504,16 +537,16 @@ kp_requests_event(struct kp_requests *rs, const struct kp_event *ev)
 		on_return(rs, ev);
 }
 
-/* Nothing spoke against it for a while: the entry did end where it seemed. */
+/* Its process is silent: if in doubt, the entry did end where it seemed. */
 static void
 req_settle(struct kp_requests *rs, struct req *rq)
 {
 	proc_settle(rs, rq->calls[0].c.proc, rq);
 	if (!rq->ended) {
-		/* Its end is not the request's: a finish is waited for. */
+		/* It is still at work, or a finish is waited for. */
 		list_remove(&rs->pending, rq);
 		rq->pending = false;
-		list_add(&rs->live, rq);
+		live_add(&rs->live, rq);
 	}
 }
 
