@@ -28,9 +28,14 @@ struct req {
 	uint64_t outer;		/* label of the request it began inside; 0 */
 	bool ended;		/* its end was seen: r.end, r.outcome hold */
 	bool collided;		/* counted as lost; eats its events till closed */
+	/*
+	 * Calls came before the entry's event: between processes events are
+	 * not in order.  calls[0] is kept free for it.
+	 */
+	bool early;
 	bool pending;		/* its entry call is in doubt, and its process */
-	kp_target_ns touched;	/* was last heard of then */
-	struct req *prev, *next; /* in rs->live, rs->pending or rs->ended */
+	kp_target_ns touched;	/* was last heard of then; early: began then */
+	struct req *prev, *next; /* in one of the lists of rs */
 };
 
 struct req_list {
@@ -95,10 +100,12 @@ struct kp_requests {
 	struct idents idents;
 	struct map by_label;	/* label -> struct req * */
 	struct map procs;	/* process -> struct proc * */
+	struct req_list early;	/* by touched: for their entries */
 	struct req_list live;	/* by start: for expiry */
 	struct req_list pending; /* by touched: to be settled */
 	struct req_list ended;	/* by end: for closing */
-	size_t in_flight;
+	size_t in_flight;	/* without the early ones */
+	size_t nearly;		/* of those */
 	struct tombs tombs;
 	struct kp_losses lost;
 	uint64_t entries, next_id;
@@ -117,6 +124,8 @@ void proc_drop_if_empty(struct kp_requests *rs, struct proc *p);
 bool proc_push(struct kp_requests *rs, struct proc *p, const struct open *o);
 /* Removes what belongs to rq; calls begun after its end stay, as OPEN_LATE. */
 void proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq);
+/* What belongs to rq stays, as OPEN_IGNORED. */
+void proc_ignore(struct kp_requests *rs, uint64_t id, const struct req *rq);
 /* Ends the topmost open call. */
 void proc_pop(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
     kp_target_ns at);

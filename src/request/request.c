@@ -11,6 +11,7 @@
 #define MAX_CALLS 10000
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
+#define EARLY_MAX 10000	/* requests whose entry is waited for */
 #define NEST_MAX 8	/* requests inside requests that are told apart */
 /*
  * A target's clock starts at -2^59 ns.  No time past this is real, and the
@@ -90,6 +91,8 @@ list_remove(struct req_list *l, struct req *rq)
 static struct req_list *
 req_list(struct kp_requests *rs, const struct req *rq)
 {
+	if (rq->early)
+		return &rs->early;
 	return rq->ended ? &rs->ended : rq->pending ? &rs->pending : &rs->live;
 }
 
@@ -140,6 +143,7 @@ kp_requests_free(struct kp_requests *rs)
 {
 	if (rs == NULL)
 		return;
+	lists_free(&rs->early);
 	lists_free(&rs->live);
 	lists_free(&rs->pending);
 	lists_free(&rs->ended);
@@ -208,7 +212,10 @@ req_unlink(struct kp_requests *rs, struct req *rq)
 {
 	list_remove(req_list(rs, rq), rq);
 	map_remove(&rs->by_label, rq->r.label);
-	rs->in_flight--;
+	if (rq->early)
+		rs->nearly--;
+	else
+		rs->in_flight--;
 }
 
 void
@@ -262,32 +269,87 @@ label_inside(const struct kp_requests *rs, uint64_t label, uint64_t outer)
 }
 
 /* p: the process, with what is still open of the requests it is inside. */
-static struct req *
-req_make(struct kp_requests *rs, const struct proc *p,
-    const struct kp_event *ev)
+static bool
+req_add(struct kp_requests *rs, struct req *rq)
 {
-	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
+	return map_put(&rs->by_label, rq->r.label, (uint64_t)(uintptr_t)rq);
+}
+
+/* A call of a request whose entry may be on its way: keeps its place free. */
+static struct req *
+req_make_early(struct kp_requests *rs, uint64_t label, kp_target_ns at)
+{
+	struct rcall entry = { .c = { .parent = KP_NONE,
+	    .outcome = KP_UNFINISHED } };
 	struct req *rq;
 
-	if (rs->in_flight == rs->o.max_requests ||
-	    (rq = calloc(1, sizeof(*rq))) == NULL) {
-		rs->lost.n[KP_LOSS_REQUEST_CAP]++;
+	if (label == 0 || rs->nearly == EARLY_MAX ||
+	    (rq = calloc(1, sizeof(*rq))) == NULL)
 		return NULL;
+	rq->r = (struct kp_request){ .label = label,
+		.identity = KP_IDENT_NONE };
+	rq->early = true;
+	rq->touched = at;
+	if (req_add_call(rs, rq, &entry) == KP_NONE || !req_add(rs, rq)) {
+		free(rq->calls);
+		free(rq);
+		return NULL;
+	}
+	list_add(&rs->early, rq);
+	rs->nearly++;
+	return rq;
+}
+
+/* No entry came: the token is older than what is remembered. */
+static void
+req_drop_early(struct kp_requests *rs, struct req *rq)
+{
+	rs->lost.n[KP_LOSS_STALE] += rq->ncalls - 1;
+	for (uint32_t i = 1; i < rq->ncalls; i++)
+		if (rq->calls[i].c.outcome == KP_OPEN)
+			proc_ignore(rs, rq->calls[i].c.proc, rq);
+	req_drop(rs, rq);
+}
+
+/* The entry of a request: a new one, or one whose calls came before it. */
+static struct req *
+req_make(struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev, const struct rcall *entry)
+{
+	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
+	struct req *rq = req_get(rs, ev->label), *early = rq;
+
+	if (rs->in_flight == rs->o.max_requests)
+		goto full;
+	if (rq == NULL && (rq = calloc(1, sizeof(*rq))) == NULL)
+		goto full;
+	if (early != NULL) {
+		list_remove(&rs->early, rq);
+		rs->nearly--;
+		rq->early = false;
+		rq->calls[0] = *entry;
 	}
 	rq->r = (struct kp_request){ .label = ev->label, .start = ev->ts,
 		.parent_label = top != NULL && top->kind == OPEN_REQUEST ?
 		    top->label : open_label(rs, ev->old_label, ev->ts),
-		.identity = KP_IDENT_NONE, .weight = ev->weight,
+		.identity = rq->r.identity, .weight = ev->weight,
 		.id = ++rs->next_id };
 	rq->outer = top != NULL ? top->label : rq->r.parent_label;
-	if (!map_put(&rs->by_label, ev->label, (uint64_t)(uintptr_t)rq)) {
-		free(rq);
-		rs->lost.n[KP_LOSS_REQUEST_CAP]++;
-		return NULL;
+	if (early == NULL) {
+		rq->r.identity = KP_IDENT_NONE;
+		if (req_add_call(rs, rq, entry) == KP_NONE ||
+		    !req_add(rs, rq)) {
+			free(rq->calls);
+			free(rq);
+			goto full;
+		}
 	}
-	list_add(&rs->live, rq);
+	live_add(&rs->live, rq);
 	rs->in_flight++;
 	return rq;
+full:
+	rs->lost.n[KP_LOSS_REQUEST_CAP]++;
+	return NULL;
 }
 
 static void
@@ -394,15 +456,16 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	if (ev->label == 0) {
 		rs->lost.n[KP_LOSS_BAD_EVENT]++;
 		o.kind = OPEN_IGNORED;
-	} else if (o.rq != NULL) {
+	} else if (o.rq != NULL && !o.rq->early) {
 		request_collide(rs, o.rq);
 		o.kind = OPEN_IGNORED;
+	} else if ((o.rq = req_make(rs, p, ev, &c)) == NULL) {
+		o.kind = OPEN_IGNORED;
 	} else {
-		o.rq = req_make(rs, p, ev);
-		if (o.rq == NULL || req_add_call(rs, o.rq, &c) == KP_NONE)
-			o.kind = OPEN_IGNORED;
-		else
-			req_name(rs, o.rq, ev->identity);
+		/* It is the first by time, if not to come. */
+		if (ev->identity.n > 0)
+			o.rq->r.identity = KP_IDENT_NONE;
+		req_name(rs, o.rq, ev->identity);
 	}
 	proc_push(rs, p, &o);
 }
@@ -448,6 +511,9 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	if (o.rq != NULL && o.rq->pending &&
 	    o.rq->calls[0].c.proc == p->id)
 		req_pend(rs, o.rq, ev->ts);
+	t = o.rq == NULL ? tombs_get(&rs->tombs, o.label) : NULL;
+	if (o.rq == NULL && t == NULL)
+		o.rq = req_make_early(rs, o.label, ev->ts);
 	if (o.rq != NULL && !o.rq->collided) {
 		req_name(rs, o.rq, ev->identity);
 		c.c.parent = stack_parent(p, o.rq);
@@ -455,8 +521,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		o.idx = req_add_call(rs, o.rq, &c);
 		if (o.idx != KP_NONE)
 			o.kind = OPEN_REQUEST;
-	} else if (o.rq == NULL &&
-	    (t = tombs_get(&rs->tombs, o.label)) != NULL) {
+	} else if (t != NULL) {
 		o.kind = OPEN_LATE;
 		o.identity = t->identity;
 		o.weight = t->weight;
@@ -581,6 +646,8 @@ kp_requests_expire(struct kp_requests *rs, kp_target_ns now)
 		rs->swept = now;
 	}
 	rs->now = now;
+	while ((rq = rs->early.head) != NULL && now - rq->touched >= KP_HORIZON)
+		req_drop_early(rs, rq);
 	while ((rq = rs->pending.head) != NULL &&
 	    now - rq->touched >= KP_TAIL_WAIT)
 		req_settle(rs, rq);
@@ -598,6 +665,8 @@ kp_requests_abandon(struct kp_requests *rs, enum kp_loss cause)
 {
 	struct req *rq;
 
+	while ((rq = rs->early.head) != NULL)
+		req_drop_early(rs, rq);
 	while ((rq = rs->pending.head) != NULL)
 		req_settle(rs, rq);
 	while ((rq = rs->ended.head) != NULL)

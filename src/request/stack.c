@@ -98,6 +98,8 @@ open_end(struct kp_requests *rs, const struct open *o, enum kp_outcome how,
 	c = &o->rq->calls[o->idx].c;
 	c->end = at;
 	c->outcome = (uint8_t)how;
+	if (o->rq->early)
+		return;	/* what has no beginning yet has no end */
 	if (fn->finish || (o->idx == 0 && rs->o.conf->nfinishes == 0))
 		req_end(rs, o->rq, how, at);
 }
@@ -431,6 +433,19 @@ proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
 	p->exact_seen = true;
 	p->exact_raised = raised;
 	p->exact_caller = caller;
+}
+
+void
+proc_ignore(struct kp_requests *rs, uint64_t id, const struct req *rq)
+{
+	struct proc *p = proc_get(rs, id);
+
+	for (uint32_t i = 0; p != NULL && i < p->n; i++)
+		if (p->v[i].kind == OPEN_REQUEST && p->v[i].rq == rq)
+			p->v[i] = (struct open){ .kind = OPEN_IGNORED,
+				.fn = p->v[i].fn, .caller = p->v[i].caller,
+				.label = p->v[i].label,
+				.start = p->v[i].start };
 }
 
 void
