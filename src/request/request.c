@@ -35,7 +35,7 @@ kp_proc_text(uint64_t proc, char *buf, size_t n)
 	return buf;
 }
 
-/* Never 0: a process has no number 0 that could be traced. */
+/* 0 is <0.0.0>, the node's init process, which serves nobody: no key. */
 static uint64_t
 pid_key(const struct kp_pid *pid)
 {
@@ -550,7 +550,8 @@ static void
 on_opening(struct kp_requests *rs, const struct kp_event *ev)
 {
 	uint32_t fn = span_fn(rs, ev->mfa), caller = span_fn(rs, ev->caller);
-	struct proc *p = proc_make(rs, pid_key(&ev->pid));
+	uint64_t id = pid_key(&ev->pid);
+	struct proc *p = id != 0 ? proc_make(rs, id) : NULL;
 	struct kp_event e = *ev;
 
 	if (p == NULL || fn == KP_NONE || e.ts >= TIME_MAX ||

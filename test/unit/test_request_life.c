@@ -502,6 +502,10 @@ bad_events(void **state)
 	kp_requests_event(f.rs, &ev);
 	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 3);
 	assert_int_equal(kp_requests_entries(f.rs), 1);
+	/* <0.0.0> was a key that the table of processes cannot hold. */
+	call(&f, 0, "a", "x", 1, 1);
+	back_to(&f, 0, "x", 2);
+	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 4);
 	assert_int_equal(kp_requests_in_flight(f.rs), 0);
 }
 
