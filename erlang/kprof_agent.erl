@@ -376,7 +376,10 @@ command({spec, MFA, Spec}, Ref, S) ->
 command(pause, Ref, S) ->
     reply(Ref, ok, flush(disarm(paused, S)));
 command(resume, Ref, S) ->
-    {Result, S1} = rearm(S),
+    {Result, S1} = case loaded_anew(S) of
+                       [] -> rearm(S);
+                       MFAs -> {{error, {loaded_anew, MFAs}}, S}
+                   end,
     reply(Ref, Result, S1);
 command(clear_tokens, Ref, S) ->
     seq_trace:reset_trace(),
@@ -455,6 +458,12 @@ arm_plan(Items, S0) ->
 exacts(Plan) ->
     maps:from_list([{MFA, {0, 0}}
                     || #item{mfa = MFA, fallback = F} <- Plan, F =/= []]).
+
+%% Loading a module takes its counters with it: what they had counted is gone,
+%% and only a new beginning has a true sum.
+loaded_anew(#s{session = Session, plan = Plan}) ->
+    [MFA || #item{mfa = MFA, kind = entry} <- Plan,
+            not is_integer(counter(Session, MFA))].
 
 %% Tiers first and entries last, so that no request starts half armed.
 rearm(#s{plan = []} = S) ->
