@@ -192,7 +192,9 @@ loop(S) ->
         Ev when element(1, Ev) =:= trace_ts ->
             loop(event(Ev, S));
         {kprof, Daemon, Ref, Cmd} when Daemon =:= S#s.daemon ->
-            loop(command(Cmd, Ref, S#s{lease_at = now_ms()}));
+            S1 = command(Cmd, Ref, S),
+            %% Afterwards: what took us long was not the daemon's silence.
+            loop(S1#s{lease_at = now_ms()});
         tick ->
             tick(),
             loop(lease(flush_unsent(S)));
