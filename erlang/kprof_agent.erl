@@ -192,7 +192,9 @@ loop(S) ->
         Ev when element(1, Ev) =:= trace_ts ->
             loop(event(Ev, S));
         {kprof, Daemon, Ref, Cmd} when Daemon =:= S#s.daemon ->
-            loop(command(Cmd, Ref, S#s{lease_at = now_ms()}));
+            S1 = command(Cmd, Ref, S),
+            %% Afterwards: what took us long was not the daemon's silence.
+            loop(S1#s{lease_at = now_ms()});
         tick ->
             tick(),
             loop(lease(flush_unsent(S)));
@@ -376,7 +378,10 @@ command({spec, MFA, Spec}, Ref, S) ->
 command(pause, Ref, S) ->
     reply(Ref, ok, flush(disarm(paused, S)));
 command(resume, Ref, S) ->
-    {Result, S1} = rearm(S),
+    {Result, S1} = case loaded_anew(S) of
+                       [] -> rearm(S);
+                       MFAs -> {{error, {loaded_anew, MFAs}}, S}
+                   end,
     reply(Ref, Result, S1);
 command(clear_tokens, Ref, S) ->
     seq_trace:reset_trace(),
@@ -455,6 +460,12 @@ arm_plan(Items, S0) ->
 exacts(Plan) ->
     maps:from_list([{MFA, {0, 0}}
                     || #item{mfa = MFA, fallback = F} <- Plan, F =/= []]).
+
+%% Loading a module takes its counters with it: what they had counted is gone,
+%% and only a new beginning has a true sum.
+loaded_anew(#s{session = Session, plan = Plan}) ->
+    [MFA || #item{mfa = MFA, kind = entry} <- Plan,
+            not is_integer(counter(Session, MFA))].
 
 %% Tiers first and entries last, so that no request starts half armed.
 rearm(#s{plan = []} = S) ->

@@ -35,11 +35,9 @@ void control_close(struct control *c);
 
 void control_answer(struct control_client *c, bool ok, const char *text,
     size_t n);
-/*
- * For answers that take time: a number that stays good when the client has
- * gone; NULL when it has.
- */
+/* For answers that take time: a number that stays good when it has gone. */
 uint64_t control_client_id(const struct control_client *c);
+/* NULL when it has gone, or has its answer. */
 struct control_client *control_client_get(struct control *c, uint64_t id);
 
 #endif

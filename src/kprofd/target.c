@@ -198,6 +198,17 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 	kp_requests_expire(t->requests, st->now);
 }
 
+/* A target that is down for a night has one line and one event, not many. */
+static void
+tell_lost(struct target *t, const char *text)
+{
+	if (strncmp(text, t->lost_text, sizeof(t->lost_text) - 1) == 0)
+		return;
+	snprintf(t->lost_text, sizeof(t->lost_text), "%s", text);
+	log_warnx("lost '%s': %s; trying again", t->opts.target, text);
+	happened(t, "lost", text);
+}
+
 static void
 on_state(void *ctx, enum agent_state s, const char *text)
 {
@@ -207,6 +218,7 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	log_debug("%s: %s %s", t->opts.target, agent_state_name(s), text);
 	switch (s) {
 	case AGENT_ARMED:
+		t->lost_text[0] = '\0';
 		log_info("profiling '%s'", t->opts.target);
 		happened(t, "armed", "");
 		break;
@@ -218,8 +230,7 @@ on_state(void *ctx, enum agent_state s, const char *text)
 		kp_requests_abandon(t->requests, KP_LOSS_TRIPPED);
 		break;
 	case AGENT_LOST:
-		log_warnx("lost '%s': %s; trying again", t->opts.target, text);
-		happened(t, "lost", text);
+		tell_lost(t, text);
 		ledger_lost(&t->ledger, kp_requests_entries(t->requests));
 		kp_requests_abandon(t->requests, KP_LOSS_DISCONNECTED);
 		break;

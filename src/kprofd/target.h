@@ -54,6 +54,7 @@ struct target {
 	kp_dur_ns *self;		/* scratch for trees */
 	uint32_t selfcap;
 	char state_text[512];
+	char lost_text[512];		/* told last; "": attached since */
 };
 
 struct target *target_new(struct event_base *base,

@@ -15,7 +15,11 @@
 #include "target/node.h"
 
 #define AGENT_PROTOCOL 1	/* of kprof_agent.erl */
-#define AGENT_LEASE_MS 5000	/* renewed every second */
+/*
+ * Renewed every second.  The agent looks twice a second whether it has ended,
+ * and is gone within five, of whatever happened.
+ */
+#define AGENT_LEASE_MS 4000
 
 enum agent_state {
 	AGENT_CONNECTING,
