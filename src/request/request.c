@@ -318,7 +318,11 @@ req_make(struct kp_requests *rs, const struct proc *p,
 {
 	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
 	struct req *rq = req_get(rs, ev->label), *early = rq;
+	uint64_t parent = top != NULL && top->kind == OPEN_REQUEST ?
+	    top->label : open_label(rs, ev->old_label, ev->ts);
 
+	if (parent == ev->label)
+		parent = 0;
 	if (rs->in_flight == rs->o.max_requests)
 		goto full;
 	if (rq == NULL && (rq = calloc(1, sizeof(*rq))) == NULL)
@@ -330,11 +334,9 @@ req_make(struct kp_requests *rs, const struct proc *p,
 		rq->calls[0] = *entry;
 	}
 	rq->r = (struct kp_request){ .label = ev->label, .start = ev->ts,
-		.parent_label = top != NULL && top->kind == OPEN_REQUEST ?
-		    top->label : open_label(rs, ev->old_label, ev->ts),
-		.identity = rq->r.identity, .weight = ev->weight,
-		.id = ++rs->next_id };
-	rq->outer = top != NULL ? top->label : rq->r.parent_label;
+		.parent_label = parent, .identity = rq->r.identity,
+		.weight = ev->weight, .id = ++rs->next_id };
+	rq->outer = top != NULL ? top->label : parent;
 	if (early == NULL) {
 		rq->r.identity = KP_IDENT_NONE;
 		if (req_add_call(rs, rq, entry) == KP_NONE ||
