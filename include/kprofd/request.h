@@ -21,7 +21,7 @@
 #include "kprofd/trace.h"
 
 #define KP_HORIZON (200 * KP_NS_PER_MS)		/* wait for stragglers */
-/* How long an entry that seems to have ended in a tail call is doubted. */
+/* An entry that may be over is, when its process is silent for so long. */
 #define KP_TAIL_WAIT (1 * KP_NS_PER_S)
 #define KP_REQUEST_AGE_MAX (60 * KP_NS_PER_S)	/* then it is expired */
 #define KP_TOMBSTONE_AGE (30 * KP_NS_PER_S)
@@ -59,7 +59,7 @@ struct kp_call {
 	kp_target_ns end;	/* valid for RETURNED, RAISED and AMBIGUOUS */
 	uint64_t proc;		/* the process: see kp_proc_text() */
 	uint32_t fn;		/* index into the function table */
-	uint32_t parent;	/* index into the request's calls, or KP_NONE */
+	uint32_t parent;	/* a lower index into the calls, or KP_NONE */
 	uint8_t outcome;	/* enum kp_outcome */
 	bool async;		/* started after the request had ended */
 };

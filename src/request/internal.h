@@ -3,6 +3,7 @@
  *
  *   intern, ident   names                      (intern.c, ident.c)
  *   stack           open calls of a process    (stack.c)
+ *   meet            what a call says of others (meet.c)
  *   tomb            labels of closed requests  (tomb.c)
  *   request         events in                  (request.c)
  *   close           requests out               (close.c)
@@ -151,15 +152,25 @@ void procs_sweep(struct kp_requests *rs, kp_target_ns now);
 void procs_abandon(struct kp_requests *rs);
 void procs_free(struct kp_requests *rs);
 
+/* meet.c */
+/* Is it the same, or of a request that began inside outer's? */
+bool label_inside(const struct kp_requests *rs, uint64_t label,
+    uint64_t outer);
+/* The label of the request that the next call is made for. */
+uint64_t proc_meet_label(struct kp_requests *rs, struct proc *p,
+    uint64_t label, kp_target_ns at);
+void proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
+    uint32_t caller, kp_target_ns at);
+void proc_meet_entry(struct kp_requests *rs, struct proc *p,
+    const struct kp_event *ev, uint32_t fn, uint32_t caller);
+
 /* tomb.c */
 void tombs_free(struct tombs *t);
 void tombs_add(struct tombs *t, const struct tomb *tomb);
 const struct tomb *tombs_get(const struct tombs *t, uint64_t label);
 void tombs_expire(struct tombs *t, kp_target_ns before);
 
-/* request.c: was the label's request begun inside that of `outer`, or is it? */
-bool label_inside(const struct kp_requests *rs, uint64_t label,
-    uint64_t outer);
+struct req *req_get(const struct kp_requests *rs, uint64_t label);
 /* request.c: the end of a request was seen */
 void req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
     kp_target_ns at);

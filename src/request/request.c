@@ -12,7 +12,6 @@
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
 #define EARLY_MAX 10000	/* requests whose entry is waited for */
-#define NEST_MAX 8	/* requests inside requests that are told apart */
 /*
  * A target's clock starts at -2^59 ns.  No time past this is real, and the
  * difference of any two that are fits.
@@ -229,7 +228,7 @@ req_drop(struct kp_requests *rs, struct req *rq)
 	free(rq);
 }
 
-static struct req *
+struct req *
 req_get(const struct kp_requests *rs, uint64_t label)
 {
 	uint64_t *at = map_get(&rs->by_label, label);
@@ -250,22 +249,6 @@ open_label(struct kp_requests *rs, uint64_t label, kp_target_ns at)
 	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)))
 		return 0;
 	return label;
-}
-
-bool
-label_inside(const struct kp_requests *rs, uint64_t label, uint64_t outer)
-{
-	const struct tomb *t;
-	const struct req *rq;
-
-	for (int i = 0; i < NEST_MAX && label != outer; i++) {
-		if (label == 0)
-			return false;
-		rq = req_get(rs, label);
-		t = rq == NULL ? tombs_get(&rs->tombs, label) : NULL;
-		label = rq != NULL ? rq->outer : t != NULL ? t->outer : 0;
-	}
-	return label == outer;
 }
 
 /* p: the process, with what is still open of the requests it is inside. */
@@ -366,75 +349,6 @@ req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
 		rs->lost.n[KP_LOSS_IDENTITY_CAP]++;
 }
 
-/*
- * The process works for this label now.  What other labels left open on its
- * stack is over, unless the label's request began inside theirs: then the
- * token came back with an answer, or stayed behind, and whatever the process
- * calls it calls for the one that is still open.  Returns that one's label.
- */
-static uint64_t
-stack_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
-    kp_target_ns at)
-{
-	uint32_t keep = 0, i;
-	bool sure = false;
-	const struct open *o;
-
-	for (i = p->n; i > 0 && !sure; i--) {
-		o = &p->v[i - 1];
-		if (o->label != label && !label_inside(rs, label, o->label))
-			continue;
-		keep = keep > 0 ? keep : i;
-		sure = o->label == label || o->doubt != DOUBT_TAIL;
-	}
-	proc_leave(rs, p, sure ? keep : 0, at);
-	return p->n > 0 ? p->v[p->n - 1].label : label;
-}
-
-/*
- * The same function from the same place again, while the last time is in
- * doubt: that one is over, and what it left open with it.
- */
-static void
-stack_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
-    uint32_t caller, kp_target_ns at)
-{
-	/* One that calls itself may be calling from within the first. */
-	for (uint32_t i = 0; i < p->n && fn != caller; i++)
-		if (p->v[i].doubt != DOUBT_NONE && p->v[i].fn == fn &&
-		    p->v[i].caller == caller) {
-			proc_settle_at(rs, p, i, at);
-			return;
-		}
-}
-
-/*
- * An entry inside a request of the same process: the calls of that one are
- * still under way.  An entry after a request that left no end behind (its
- * token stays in the process) looks alike; but then the same function is
- * called from the same place again, and what is open has ended unseen.
- */
-static void
-stack_meet_entry(struct kp_requests *rs, struct proc *p,
-    const struct kp_event *ev, uint32_t fn, uint32_t caller)
-{
-	kp_target_ns at = ev->ts;
-	uint32_t i;
-
-	stack_meet_again(rs, p, fn, caller, at);
-	for (i = 0; i < p->n; i++)
-		if (p->v[i].fn == fn && p->v[i].caller == caller &&
-		    fn != caller)
-			break;
-	proc_leave(rs, p, i, at);
-	for (i = p->n; i > 0 && p->v[i - 1].doubt == DOUBT_TAIL; i--)
-		;
-	if (ev->old_label == 0 || i == 0)
-		proc_leave(rs, p, 0, at);
-	else
-		stack_meet_label(rs, p, ev->old_label, at);
-}
-
 static void
 request_collide(struct kp_requests *rs, struct req *rq)
 {
@@ -453,7 +367,7 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 
 	rs->entries++;
 	proc_meet_caller(rs, p, caller);
-	stack_meet_entry(rs, p, ev, fn, caller);
+	proc_meet_entry(rs, p, ev, fn, caller);
 	o.rq = req_get(rs, ev->label);
 	if (ev->label == 0) {
 		rs->lost.n[KP_LOSS_BAD_EVENT]++;
@@ -501,14 +415,14 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
     uint32_t fn, uint32_t caller)
 {
 	struct open o = { .kind = OPEN_IGNORED, .fn = fn, .caller = caller,
-		.label = stack_meet_label(rs, p, ev->label, ev->ts),
+		.label = proc_meet_label(rs, p, ev->label, ev->ts),
 		.start = ev->ts };
 	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = fn,
 	    .outcome = KP_OPEN } };
 	const struct tomb *t;
 
 	proc_meet_caller(rs, p, caller);
-	stack_meet_again(rs, p, fn, caller, ev->ts);
+	proc_meet_again(rs, p, fn, caller, ev->ts);
 	o.rq = req_get(rs, o.label);
 	if (o.rq != NULL && o.rq->pending &&
 	    o.rq->calls[0].c.proc == p->id)

@@ -156,7 +156,8 @@ proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
 
 	while (p->n > down_to) {
 		fn = &rs->fns.v[p->v[p->n - 1].fn];
-		if (p->v[p->n - 1].doubt == DOUBT_NONE && ++fn->left >= rs->o.max_stack)
+		if (p->v[p->n - 1].doubt == DOUBT_NONE &&
+		    ++fn->left >= rs->o.max_stack)
 			fn_runaway(rs, fn);
 		proc_pop_left(rs, p, KP_UNFINISHED, at);
 	}

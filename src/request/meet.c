@@ -1,0 +1,94 @@
+/*
+ * meet.c - a process makes a call: what that says of calls it has open.
+ *
+ * Its token may be another request's, and then what it left open is over; or
+ * a request's that began inside the one it works for, and then nothing is.
+ */
+#include "request/internal.h"
+
+#define NEST_MAX 8	/* requests inside requests that are told apart */
+
+bool
+label_inside(const struct kp_requests *rs, uint64_t label, uint64_t outer)
+{
+	const struct tomb *t;
+	const struct req *rq;
+
+	for (int i = 0; i < NEST_MAX && label != outer; i++) {
+		if (label == 0)
+			return false;
+		rq = req_get(rs, label);
+		t = rq == NULL ? tombs_get(&rs->tombs, label) : NULL;
+		label = rq != NULL ? rq->outer : t != NULL ? t->outer : 0;
+	}
+	return label == outer;
+}
+
+/*
+ * The process works for this label now.  What other labels left open on its
+ * stack is over, unless the label's request began inside theirs: then the
+ * token came back with an answer, or stayed behind, and whatever the process
+ * calls it calls for the one that is still open.  Returns that one's label.
+ */
+uint64_t
+proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
+    kp_target_ns at)
+{
+	uint32_t keep = 0, i;
+	bool sure = false;
+	const struct open *o;
+
+	for (i = p->n; i > 0 && !sure; i--) {
+		o = &p->v[i - 1];
+		if (o->label != label && !label_inside(rs, label, o->label))
+			continue;
+		keep = keep > 0 ? keep : i;
+		sure = o->label == label || o->doubt != DOUBT_TAIL;
+	}
+	proc_leave(rs, p, sure ? keep : 0, at);
+	return p->n > 0 ? p->v[p->n - 1].label : label;
+}
+
+/*
+ * The same function from the same place again, while the last time is in
+ * doubt: that one is over, and what it left open with it.
+ */
+void
+proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
+    uint32_t caller, kp_target_ns at)
+{
+	/* One that calls itself may be calling from within the first. */
+	for (uint32_t i = 0; i < p->n && fn != caller; i++)
+		if (p->v[i].doubt != DOUBT_NONE && p->v[i].fn == fn &&
+		    p->v[i].caller == caller) {
+			proc_settle_at(rs, p, i, at);
+			return;
+		}
+}
+
+/*
+ * An entry inside a request of the same process: the calls of that one are
+ * still under way.  An entry after a request that left no end behind (its
+ * token stays in the process) looks alike; but then the same function is
+ * called from the same place again, and what is open has ended unseen.
+ */
+void
+proc_meet_entry(struct kp_requests *rs, struct proc *p,
+    const struct kp_event *ev, uint32_t fn, uint32_t caller)
+{
+	kp_target_ns at = ev->ts;
+	uint32_t i;
+
+	proc_meet_again(rs, p, fn, caller, at);
+	for (i = 0; i < p->n; i++)
+		if (p->v[i].fn == fn && p->v[i].caller == caller &&
+		    fn != caller)
+			break;
+	proc_leave(rs, p, i, at);
+	for (i = p->n; i > 0 && p->v[i - 1].doubt == DOUBT_TAIL; i--)
+		;
+	if (ev->old_label == 0 || i == 0)
+		proc_leave(rs, p, 0, at);
+	else
+		proc_meet_label(rs, p, ev->old_label, at);
+}
