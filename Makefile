@@ -110,6 +110,10 @@ $(B)/test/test_report $(B)/test/test_text: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_report $(B)/test/test_text: UNIT_LIBS = -lsqlite3
 $(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
 
+# The ledger is pure, though it lives with the daemon.
+$(B)/test/test_guard: UNIT_EXTRA = $(call obj,src/kprofd/ledger.c)
+$(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
+
 .PHONY: unit
 unit: $(UNIT)
 	@for t in $(UNIT); do echo "== $$t"; $$t || exit 1; done

@@ -27,14 +27,16 @@ missing(const struct ledger *l, const struct agent_status *st,
 }
 
 /*
- * Events still on their way look like missing ones.  While sampling, what
- * was missing twice in a row is sampled out; without, nothing may be missing
- * and the last word is had at the end.
+ * Events still on their way look like missing ones.  Those are at most as
+ * many as the agent had queued; and what was on its way at one status is here
+ * at the next.  While sampling, what is missing beyond that is sampled out;
+ * without, nothing may be missing, and the last word is had at the end.
  */
 static void
 report_missing(struct ledger *l, uint64_t now, bool last)
 {
-	uint64_t sure = now < l->missing_last ? now : l->missing_last;
+	uint64_t sure = grown(now < l->missing_last ? now : l->missing_last,
+	    l->last.queue);
 	enum kp_loss cause = l->sampling ? KP_LOSS_SAMPLED_OUT :
 	    KP_LOSS_UNSEEN;
 
@@ -68,12 +70,14 @@ ledger_status(struct ledger *l, const struct agent_status *st,
 void
 ledger_lost(struct ledger *l, uint64_t entries)
 {
-	uint64_t seen = entries - l->entries_base + l->last.dropped_entries;
-	uint64_t more = grown(seen + l->last.unarmed_calls,
-	    l->last.entry_calls);
+	uint64_t seen = entries - l->entries_base + l->last.dropped_entries +
+	    l->reported;
+	uint64_t armed = grown(l->last.entry_calls, l->last.unarmed_calls);
 
-	l->entry_calls += more;
-	l->last.entry_calls += more;
+	if (seen > armed) {
+		l->entry_calls += seen - armed;
+		l->last.entry_calls += seen - armed;
+	}
 	report_missing(l, missing(l, &l->last, entries), true);
 }
 

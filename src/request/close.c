@@ -109,14 +109,15 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 			c->parent = place[c->parent];
 	}
 	for (uint32_t i = 1; i < n; i++) {
-		/* A call that seemed open had ended: see stack.c. */
-		while ((at = rs->out[i].parent) != KP_NONE && at != 0 &&
-		    !call_covers(&rs->out[at], rs->out[i].start))
-			rs->out[i].parent = rs->out[at].parent;
-		at = order[i];
-		if (rs->out[i].parent == KP_NONE)
-			rs->out[i].parent = find_parent(rs->out, i,
-			    rq->calls[at].from);
+		c = &rs->out[i];
+		/* One that seemed open had ended: see stack.c. */
+		while ((at = c->parent) != KP_NONE && at != 0 &&
+		    !call_covers(&rs->out[at], c->start))
+			c->parent = rs->out[at].proc == c->proc ?
+			    rs->out[at].parent : KP_NONE;
+		if (at == KP_NONE || rs->out[at].proc != c->proc)
+			c->parent = find_parent(rs->out, i,
+			    rq->calls[order[i]].from);
 	}
 	return n;
 }

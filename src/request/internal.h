@@ -28,9 +28,14 @@ struct req {
 	uint64_t outer;		/* label of the request it began inside; 0 */
 	bool ended;		/* its end was seen: r.end, r.outcome hold */
 	bool collided;		/* counted as lost; eats its events till closed */
-	bool pending;		/* its entry call is unsettled, since `touched` */
-	kp_target_ns touched;
-	struct req *prev, *next; /* in rs->live, rs->pending or rs->ended */
+	/*
+	 * Calls came before the entry's event: between processes events are
+	 * not in order.  calls[0] is kept free for it.
+	 */
+	bool early;
+	bool pending;		/* its entry call is in doubt, and its process */
+	kp_target_ns touched;	/* was last heard of then; early: began then */
+	struct req *prev, *next; /* in one of the lists of rs */
 };
 
 struct req_list {
@@ -44,15 +49,18 @@ enum open_kind {
 	OPEN_IGNORED	/* lost; kept so that returns still pair */
 };
 
+/* Why an open call may be over without an event of its own (stack.c). */
+enum doubt {
+	DOUBT_NONE,
+	DOUBT_TAIL,	/* it may have ended in a tail call that is over */
+	DOUBT_PASSED	/* an exception may have passed it */
+};
+
 struct open {
-	uint8_t kind;
-	/*
-	 * A return_to that this call's caller got may have ended it too, as
-	 * the head of a chain of tail calls, at `maybe`; or it still runs
-	 * and only called something through its own caller (stack.c).
-	 */
-	bool unsettled;
-	kp_target_ns maybe;
+	uint8_t kind;		/* enum open_kind */
+	uint8_t doubt;		/* enum doubt; if it is over, then */
+	uint8_t maybe_how;	/* so: enum kp_outcome, */
+	kp_target_ns maybe;	/* and then */
 	uint32_t idx;
 	uint32_t fn, caller;	/* KP_NONE: unknown */
 	uint32_t identity, weight;	/* OPEN_LATE */
@@ -92,10 +100,12 @@ struct kp_requests {
 	struct idents idents;
 	struct map by_label;	/* label -> struct req * */
 	struct map procs;	/* process -> struct proc * */
+	struct req_list early;	/* by touched: for their entries */
 	struct req_list live;	/* by start: for expiry */
 	struct req_list pending; /* by touched: to be settled */
 	struct req_list ended;	/* by end: for closing */
-	size_t in_flight;
+	size_t in_flight;	/* without the early ones */
+	size_t nearly;		/* of those */
 	struct tombs tombs;
 	struct kp_losses lost;
 	uint64_t entries, next_id;
@@ -114,18 +124,28 @@ void proc_drop_if_empty(struct kp_requests *rs, struct proc *p);
 bool proc_push(struct kp_requests *rs, struct proc *p, const struct open *o);
 /* Removes what belongs to rq; calls begun after its end stay, as OPEN_LATE. */
 void proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq);
+/* What belongs to rq stays, as OPEN_IGNORED. */
+void proc_ignore(struct kp_requests *rs, uint64_t id, const struct req *rq);
 /* Ends the topmost open call. */
 void proc_pop(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
     kp_target_ns at);
 /* Ends all above position down_to: their ends were not seen, or doubted. */
 void proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
     kp_target_ns at);
+/* The call in doubt at position i is over, with what was open above it. */
+void proc_settle_at(struct kp_requests *rs, struct proc *p, uint32_t i,
+    kp_target_ns at);
 void proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
     kp_target_ns at);
 void proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
     bool raised, kp_target_ns at);
-/* What is unsettled of rq in this process ends where it may have ended. */
+/* What is in doubt of rq in this process ended where it may have ended. */
 void proc_settle(struct kp_requests *rs, uint64_t id, const struct req *rq);
+/* A call made by fn: so that one runs, if open, and nothing above it. */
+void proc_meet_caller(struct kp_requests *rs, struct proc *p, uint32_t fn);
+/* Had rq's entry call, in doubt now, perhaps ended by then? */
+bool proc_doubts_entry(struct kp_requests *rs, const struct req *rq,
+    kp_target_ns at);
 void procs_sweep(struct kp_requests *rs, kp_target_ns now);
 /* Late calls still open are handed on as unfinished. */
 void procs_abandon(struct kp_requests *rs);

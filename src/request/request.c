@@ -11,6 +11,7 @@
 #define MAX_CALLS 10000
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
+#define EARLY_MAX 10000	/* requests whose entry is waited for */
 #define NEST_MAX 8	/* requests inside requests that are told apart */
 /*
  * A target's clock starts at -2^59 ns.  No time past this is real, and the
@@ -34,7 +35,7 @@ kp_proc_text(uint64_t proc, char *buf, size_t n)
 	return buf;
 }
 
-/* Never 0: a process has no number 0 that could be traced. */
+/* 0 is <0.0.0>, the node's init process, which serves nobody: no key. */
 static uint64_t
 pid_key(const struct kp_pid *pid)
 {
@@ -53,6 +54,27 @@ list_add(struct req_list *l, struct req *rq)
 	l->tail = rq;
 }
 
+/* Back among the live ones, which are in the order of their starts. */
+static void
+live_add(struct req_list *l, struct req *rq)
+{
+	struct req *at = l->tail;
+
+	while (at != NULL && at->r.start > rq->r.start)
+		at = at->prev;
+	if (at == l->tail) {
+		list_add(l, rq);
+		return;
+	}
+	rq->prev = at;
+	rq->next = at != NULL ? at->next : l->head;
+	rq->next->prev = rq;
+	if (at != NULL)
+		at->next = rq;
+	else
+		l->head = rq;
+}
+
 static void
 list_remove(struct req_list *l, struct req *rq)
 {
@@ -69,6 +91,8 @@ list_remove(struct req_list *l, struct req *rq)
 static struct req_list *
 req_list(struct kp_requests *rs, const struct req *rq)
 {
+	if (rq->early)
+		return &rs->early;
 	return rq->ended ? &rs->ended : rq->pending ? &rs->pending : &rs->live;
 }
 
@@ -119,6 +143,7 @@ kp_requests_free(struct kp_requests *rs)
 {
 	if (rs == NULL)
 		return;
+	lists_free(&rs->early);
 	lists_free(&rs->live);
 	lists_free(&rs->pending);
 	lists_free(&rs->ended);
@@ -187,7 +212,10 @@ req_unlink(struct kp_requests *rs, struct req *rq)
 {
 	list_remove(req_list(rs, rq), rq);
 	map_remove(&rs->by_label, rq->r.label);
-	rs->in_flight--;
+	if (rq->early)
+		rs->nearly--;
+	else
+		rs->in_flight--;
 }
 
 void
@@ -214,11 +242,14 @@ req_get(const struct kp_requests *rs, uint64_t label)
  * one is still open: idle servers and keep-alive connections keep old ones.
  */
 static uint64_t
-open_label(const struct kp_requests *rs, uint64_t label)
+open_label(struct kp_requests *rs, uint64_t label, kp_target_ns at)
 {
 	struct req *rq = label != 0 ? req_get(rs, label) : NULL;
 
-	return rq != NULL && !rq->ended && !rq->pending ? label : 0;
+	if (rq == NULL || (rq->ended && at >= rq->r.end) ||
+	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)))
+		return 0;
+	return label;
 }
 
 bool
@@ -238,32 +269,87 @@ label_inside(const struct kp_requests *rs, uint64_t label, uint64_t outer)
 }
 
 /* p: the process, with what is still open of the requests it is inside. */
-static struct req *
-req_make(struct kp_requests *rs, const struct proc *p,
-    const struct kp_event *ev)
+static bool
+req_add(struct kp_requests *rs, struct req *rq)
 {
-	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
+	return map_put(&rs->by_label, rq->r.label, (uint64_t)(uintptr_t)rq);
+}
+
+/* A call of a request whose entry may be on its way: keeps its place free. */
+static struct req *
+req_make_early(struct kp_requests *rs, uint64_t label, kp_target_ns at)
+{
+	struct rcall entry = { .c = { .parent = KP_NONE,
+	    .outcome = KP_UNFINISHED } };
 	struct req *rq;
 
-	if (rs->in_flight == rs->o.max_requests ||
-	    (rq = calloc(1, sizeof(*rq))) == NULL) {
-		rs->lost.n[KP_LOSS_REQUEST_CAP]++;
+	if (label == 0 || rs->nearly == EARLY_MAX ||
+	    (rq = calloc(1, sizeof(*rq))) == NULL)
 		return NULL;
+	rq->r = (struct kp_request){ .label = label,
+		.identity = KP_IDENT_NONE };
+	rq->early = true;
+	rq->touched = at;
+	if (req_add_call(rs, rq, &entry) == KP_NONE || !req_add(rs, rq)) {
+		free(rq->calls);
+		free(rq);
+		return NULL;
+	}
+	list_add(&rs->early, rq);
+	rs->nearly++;
+	return rq;
+}
+
+/* No entry came: the token is older than what is remembered. */
+static void
+req_drop_early(struct kp_requests *rs, struct req *rq)
+{
+	rs->lost.n[KP_LOSS_STALE] += rq->ncalls - 1;
+	for (uint32_t i = 1; i < rq->ncalls; i++)
+		if (rq->calls[i].c.outcome == KP_OPEN)
+			proc_ignore(rs, rq->calls[i].c.proc, rq);
+	req_drop(rs, rq);
+}
+
+/* The entry of a request: a new one, or one whose calls came before it. */
+static struct req *
+req_make(struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev, const struct rcall *entry)
+{
+	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
+	struct req *rq = req_get(rs, ev->label), *early = rq;
+
+	if (rs->in_flight == rs->o.max_requests)
+		goto full;
+	if (rq == NULL && (rq = calloc(1, sizeof(*rq))) == NULL)
+		goto full;
+	if (early != NULL) {
+		list_remove(&rs->early, rq);
+		rs->nearly--;
+		rq->early = false;
+		rq->calls[0] = *entry;
 	}
 	rq->r = (struct kp_request){ .label = ev->label, .start = ev->ts,
 		.parent_label = top != NULL && top->kind == OPEN_REQUEST ?
-		    top->label : open_label(rs, ev->old_label),
-		.identity = KP_IDENT_NONE, .weight = ev->weight,
+		    top->label : open_label(rs, ev->old_label, ev->ts),
+		.identity = rq->r.identity, .weight = ev->weight,
 		.id = ++rs->next_id };
 	rq->outer = top != NULL ? top->label : rq->r.parent_label;
-	if (!map_put(&rs->by_label, ev->label, (uint64_t)(uintptr_t)rq)) {
-		free(rq);
-		rs->lost.n[KP_LOSS_REQUEST_CAP]++;
-		return NULL;
+	if (early == NULL) {
+		rq->r.identity = KP_IDENT_NONE;
+		if (req_add_call(rs, rq, entry) == KP_NONE ||
+		    !req_add(rs, rq)) {
+			free(rq->calls);
+			free(rq);
+			goto full;
+		}
 	}
-	list_add(&rs->live, rq);
+	live_add(&rs->live, rq);
 	rs->in_flight++;
 	return rq;
+full:
+	rs->lost.n[KP_LOSS_REQUEST_CAP]++;
+	return NULL;
 }
 
 static void
@@ -288,31 +374,34 @@ static uint64_t
 stack_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
     kp_target_ns at)
 {
-	const struct open *top;
-	uint32_t n;
+	uint32_t keep = 0, i;
+	bool sure = false;
+	const struct open *o;
 
-	for (n = p->n; n > 0; n--) {
-		top = &p->v[n - 1];
-		if (top->label == label ||
-		    (!top->unsettled && label_inside(rs, label, top->label)))
-			break;
+	for (i = p->n; i > 0 && !sure; i--) {
+		o = &p->v[i - 1];
+		if (o->label != label && !label_inside(rs, label, o->label))
+			continue;
+		keep = keep > 0 ? keep : i;
+		sure = o->label == label || o->doubt != DOUBT_TAIL;
 	}
-	proc_leave(rs, p, n, at);
-	return n > 0 ? p->v[n - 1].label : label;
+	proc_leave(rs, p, sure ? keep : 0, at);
+	return p->n > 0 ? p->v[p->n - 1].label : label;
 }
 
 /*
- * The same function from the same place again, while the last time is
- * unsettled: that one is over, and what it left open with it.
+ * The same function from the same place again, while the last time is in
+ * doubt: that one is over, and what it left open with it.
  */
 static void
 stack_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
     uint32_t caller, kp_target_ns at)
 {
-	for (uint32_t i = 0; i < p->n; i++)
-		if (p->v[i].unsettled && p->v[i].fn == fn &&
+	/* One that calls itself may be calling from within the first. */
+	for (uint32_t i = 0; i < p->n && fn != caller; i++)
+		if (p->v[i].doubt != DOUBT_NONE && p->v[i].fn == fn &&
 		    p->v[i].caller == caller) {
-			proc_leave(rs, p, i, at);
+			proc_settle_at(rs, p, i, at);
 			return;
 		}
 }
@@ -330,14 +419,15 @@ stack_meet_entry(struct kp_requests *rs, struct proc *p,
 	kp_target_ns at = ev->ts;
 	uint32_t i;
 
+	stack_meet_again(rs, p, fn, caller, at);
 	for (i = 0; i < p->n; i++)
 		if (p->v[i].fn == fn && p->v[i].caller == caller &&
 		    fn != caller)
 			break;
 	proc_leave(rs, p, i, at);
-	while (p->n > 0 && p->v[p->n - 1].unsettled)
-		proc_leave(rs, p, p->n - 1, at);
-	if (ev->old_label == 0)
+	for (i = p->n; i > 0 && p->v[i - 1].doubt == DOUBT_TAIL; i--)
+		;
+	if (ev->old_label == 0 || i == 0)
 		proc_leave(rs, p, 0, at);
 	else
 		stack_meet_label(rs, p, ev->old_label, at);
@@ -360,20 +450,22 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		.label = ev->label, .start = ev->ts };
 
 	rs->entries++;
+	proc_meet_caller(rs, p, caller);
 	stack_meet_entry(rs, p, ev, fn, caller);
 	o.rq = req_get(rs, ev->label);
 	if (ev->label == 0) {
 		rs->lost.n[KP_LOSS_BAD_EVENT]++;
 		o.kind = OPEN_IGNORED;
-	} else if (o.rq != NULL) {
+	} else if (o.rq != NULL && !o.rq->early) {
 		request_collide(rs, o.rq);
 		o.kind = OPEN_IGNORED;
+	} else if ((o.rq = req_make(rs, p, ev, &c)) == NULL) {
+		o.kind = OPEN_IGNORED;
 	} else {
-		o.rq = req_make(rs, p, ev);
-		if (o.rq == NULL || req_add_call(rs, o.rq, &c) == KP_NONE)
-			o.kind = OPEN_IGNORED;
-		else
-			req_name(rs, o.rq, ev->identity);
+		/* It is the first by time, if not to come. */
+		if (ev->identity.n > 0)
+			o.rq->r.identity = KP_IDENT_NONE;
+		req_name(rs, o.rq, ev->identity);
 	}
 	proc_push(rs, p, &o);
 }
@@ -413,17 +505,23 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	    .outcome = KP_OPEN } };
 	const struct tomb *t;
 
+	proc_meet_caller(rs, p, caller);
 	stack_meet_again(rs, p, fn, caller, ev->ts);
 	o.rq = req_get(rs, o.label);
+	if (o.rq != NULL && o.rq->pending &&
+	    o.rq->calls[0].c.proc == p->id)
+		req_pend(rs, o.rq, ev->ts);
+	t = o.rq == NULL ? tombs_get(&rs->tombs, o.label) : NULL;
+	if (o.rq == NULL && t == NULL)
+		o.rq = req_make_early(rs, o.label, ev->ts);
 	if (o.rq != NULL && !o.rq->collided) {
 		req_name(rs, o.rq, ev->identity);
 		c.c.parent = stack_parent(p, o.rq);
-		c.from = c.c.parent == KP_NONE ? call_from(ev) : 0;
+		c.from = call_from(ev);
 		o.idx = req_add_call(rs, o.rq, &c);
 		if (o.idx != KP_NONE)
 			o.kind = OPEN_REQUEST;
-	} else if (o.rq == NULL &&
-	    (t = tombs_get(&rs->tombs, o.label)) != NULL) {
+	} else if (t != NULL) {
 		o.kind = OPEN_LATE;
 		o.identity = t->identity;
 		o.weight = t->weight;
@@ -452,7 +550,8 @@ static void
 on_opening(struct kp_requests *rs, const struct kp_event *ev)
 {
 	uint32_t fn = span_fn(rs, ev->mfa), caller = span_fn(rs, ev->caller);
-	struct proc *p = proc_make(rs, pid_key(&ev->pid));
+	uint64_t id = pid_key(&ev->pid);
+	struct proc *p = id != 0 ? proc_make(rs, id) : NULL;
 	struct kp_event e = *ev;
 
 	if (p == NULL || fn == KP_NONE || e.ts >= TIME_MAX ||
@@ -504,16 +603,16 @@ kp_requests_event(struct kp_requests *rs, const struct kp_event *ev)
 		on_return(rs, ev);
 }
 
-/* Nothing spoke against it for a while: the entry did end where it seemed. */
+/* Its process is silent: if in doubt, the entry did end where it seemed. */
 static void
 req_settle(struct kp_requests *rs, struct req *rq)
 {
 	proc_settle(rs, rq->calls[0].c.proc, rq);
 	if (!rq->ended) {
-		/* Its end is not the request's: a finish is waited for. */
+		/* It is still at work, or a finish is waited for. */
 		list_remove(&rs->pending, rq);
 		rq->pending = false;
-		list_add(&rs->live, rq);
+		live_add(&rs->live, rq);
 	}
 }
 
@@ -548,6 +647,8 @@ kp_requests_expire(struct kp_requests *rs, kp_target_ns now)
 		rs->swept = now;
 	}
 	rs->now = now;
+	while ((rq = rs->early.head) != NULL && now - rq->touched >= KP_HORIZON)
+		req_drop_early(rs, rq);
 	while ((rq = rs->pending.head) != NULL &&
 	    now - rq->touched >= KP_TAIL_WAIT)
 		req_settle(rs, rq);
@@ -565,6 +666,8 @@ kp_requests_abandon(struct kp_requests *rs, enum kp_loss cause)
 {
 	struct req *rq;
 
+	while ((rq = rs->early.head) != NULL)
+		req_drop_early(rs, rq);
 	while ((rq = rs->pending.head) != NULL)
 		req_settle(rs, rq);
 	while ((rq = rs->ended.head) != NULL)

@@ -13,19 +13,22 @@
  *						telemetry:span/3 around both)
  *						F's own return_to X is to come
  *
- * So F is left `unsettled`: it ended at that moment, unless another return_to
- * X finds it on top, and then it ended there.  It is settled by whatever
- * shows that its caller went on: the end of a call further down, another
- * label, the same function called from the same place again, the end of its
- * request.  An entry is settled by time (request.c).  A chain never crosses
- * labels, but for those of requests inside each other: an entry may tail-call
- * another one.
+ * So F is doubted: it ended at that moment, unless another return_to X finds
+ * it on top, and then it ended there.  Likewise an exception that was caught
+ * in between: it passed the call on top, and may have passed those below.
+ * A doubt is settled by whatever shows which: a call that F itself makes (F
+ * runs); the end of a call further down, another label, the same function
+ * called from the same place again, the end of its request (F was over).  An
+ * entry in doubt is over when its process falls silent (request.c).  A chain
+ * never crosses labels, but for those of requests inside each other: an
+ * entry may tail-call another one.
  *
  * From OTP 27 on every exception that leaves a traced call is told of, so
- * calls found open above the one that an event names were left just now, and
- * it with them.  OTP 26 and older give no event when an exception passes an
- * untraced function.  There a call that is still open may have been left long
- * ago, so what an event closes besides the call it names is `ambiguous`.
+ * calls found open and not in doubt above the one that an event names were
+ * left just now, and it with them.  OTP 26 and older give no event when an
+ * exception passes an untraced function.  There a call that is still open may
+ * have been left long ago, so what an event closes besides the call it names
+ * is `ambiguous`.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +98,8 @@ open_end(struct kp_requests *rs, const struct open *o, enum kp_outcome how,
 	c = &o->rq->calls[o->idx].c;
 	c->end = at;
 	c->outcome = (uint8_t)how;
+	if (o->rq->early)
+		return;	/* what has no beginning yet has no end */
 	if (fn->finish || (o->idx == 0 && rs->o.conf->nfinishes == 0))
 		req_end(rs, o->rq, how, at);
 }
@@ -108,23 +113,13 @@ proc_pop(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
 	open_end(rs, &o, how, at);
 }
 
+/* Of a call that an event closes besides the one it names. */
 static enum kp_outcome
-outcome_settled(const struct kp_requests *rs)
+outcome_besides(const struct kp_requests *rs, bool raised)
 {
-	return rs->o.chain_is_ambiguous ? KP_AMBIGUOUS : KP_RETURNED;
-}
-
-static enum kp_outcome
-outcome_left(const struct kp_requests *rs)
-{
-	return rs->o.chain_is_ambiguous ? KP_AMBIGUOUS : KP_RAISED;
-}
-
-/* Ends the topmost call where it may have ended: as a tail call's caller. */
-static void
-proc_pop_settled(struct kp_requests *rs, struct proc *p)
-{
-	proc_pop(rs, p, outcome_settled(rs), p->v[p->n - 1].maybe);
+	if (rs->o.chain_is_ambiguous)
+		return KP_AMBIGUOUS;
+	return raised ? KP_RAISED : KP_RETURNED;
 }
 
 /* Ends the topmost call as `how` at `at`, unless it ended before unseen. */
@@ -132,8 +127,10 @@ static void
 proc_pop_left(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
     kp_target_ns at)
 {
-	if (p->v[p->n - 1].unsettled)
-		proc_pop_settled(rs, p);
+	const struct open *top = &p->v[p->n - 1];
+
+	if (top->doubt != DOUBT_NONE)
+		proc_pop(rs, p, top->maybe_how, top->maybe);
 	else
 		proc_pop(rs, p, how, at);
 }
@@ -159,10 +156,30 @@ proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
 
 	while (p->n > down_to) {
 		fn = &rs->fns.v[p->v[p->n - 1].fn];
-		if (!p->v[p->n - 1].unsettled && ++fn->left >= rs->o.max_stack)
+		if (p->v[p->n - 1].doubt == DOUBT_NONE && ++fn->left >= rs->o.max_stack)
 			fn_runaway(rs, fn);
 		proc_pop_left(rs, p, KP_UNFINISHED, at);
 	}
+}
+
+void
+proc_settle_at(struct kp_requests *rs, struct proc *p, uint32_t i,
+    kp_target_ns at)
+{
+	kp_target_ns over = p->v[i].maybe;
+	uint32_t keep = i;
+	struct open o;
+
+	for (; i < p->n; i++) {
+		o = p->v[i];
+		if (o.doubt != DOUBT_NONE && o.maybe <= over)
+			open_end(rs, &o, o.maybe_how, o.maybe);
+		else if (o.start < over)
+			open_end(rs, &o, KP_UNFINISHED, at);
+		else
+			p->v[keep++] = o;
+	}
+	p->n = keep;
 }
 
 /* A stack of one function that only grows is a loop that never returns. */
@@ -200,25 +217,93 @@ proc_push(struct kp_requests *rs, struct proc *p, const struct open *o)
 	return true;
 }
 
-/* The calls below that went back to the same place may have ended too. */
 static void
-proc_unsettle(struct kp_requests *rs, struct proc *p, uint32_t to,
-    uint64_t label, kp_target_ns at)
+open_doubt(struct kp_requests *rs, struct open *o, enum doubt why, bool raised,
+    kp_target_ns at)
 {
+	if (o->doubt == DOUBT_NONE) {
+		o->doubt = (uint8_t)why;
+		o->maybe_how = (uint8_t)outcome_besides(rs, raised);
+		o->maybe = at;
+	}
+	if (o->kind == OPEN_REQUEST && o->idx == 0)
+		req_pend(rs, o->rq, at);
+}
+
+/* The topmost call of fn, counted from 1, or 0. */
+static uint32_t
+proc_find_fn(const struct proc *p, uint32_t fn)
+{
+	uint32_t i = p->n;
+
+	while (i > 0 && p->v[i - 1].fn != fn)
+		i--;
+	return i;
+}
+
+/*
+ * Control is back in `to`.  Where that is an open call itself, all that it
+ * called is over; else the calls below that went back there may be.
+ */
+static void
+proc_doubt_chain(struct kp_requests *rs, struct proc *p, uint32_t to,
+    uint64_t label, bool raised, kp_target_ns at)
+{
+	uint32_t i = proc_find_fn(p, to);
 	struct open *o;
 
-	for (uint32_t i = p->n; i > 0; i--) {
+	while (i > 0 && p->n > i)
+		proc_pop_left(rs, p, outcome_besides(rs, raised), at);
+	for (i = p->n; i > 0; i--) {
 		o = &p->v[i - 1];
-		if (o->caller != to || o->fn == to ||
-		    !label_inside(rs, label, o->label))
+		if (o->caller == to && label_inside(rs, label, o->label))
+			open_doubt(rs, o, DOUBT_TAIL, raised, at);
+		else if (o->doubt == DOUBT_NONE)
 			return;
-		if (!o->unsettled) {
-			o->unsettled = true;
-			o->maybe = at;
-		}
-		if (o->kind == OPEN_REQUEST && o->idx == 0)
-			req_pend(rs, o->rq, at);
 	}
+}
+
+/*
+ * The call at position i runs, whatever seemed since it began; so do those
+ * below that were not in doubt before.
+ */
+static void
+proc_runs(struct proc *p, uint32_t i)
+{
+	kp_target_ns since = p->v[i].start;
+
+	for (uint32_t j = 0; j <= i; j++)
+		if (p->v[j].maybe >= since)
+			p->v[j].doubt = DOUBT_NONE;
+}
+
+void
+proc_meet_caller(struct kp_requests *rs, struct proc *p, uint32_t fn)
+{
+	uint32_t runs = p->n, keep;
+	struct open o;
+
+	for (uint32_t i = p->n; i > 0; i--) {
+		if (p->v[i - 1].fn != fn)
+			continue;
+		if (runs < p->n)
+			return;	/* any of them may be the one that runs */
+		runs = i - 1;
+		if (p->v[runs].doubt == DOUBT_NONE)
+			break;
+	}
+	if (runs == p->n)
+		return;
+	proc_runs(p, runs);
+	keep = runs + 1;
+	for (uint32_t i = keep; i < p->n; i++) {
+		o = p->v[i];
+		if (o.doubt != DOUBT_NONE)
+			open_end(rs, &o, o.maybe_how, o.maybe);
+		else
+			p->v[keep++] = o;
+	}
+	p->n = keep;
 }
 
 /*
@@ -233,32 +318,34 @@ proc_close_at(struct kp_requests *rs, struct proc *p, uint32_t i, bool raised,
 	uint32_t to = p->v[i].caller;
 
 	while (p->n > i + 1) {
-		raised |= !p->v[p->n - 1].unsettled;
-		proc_pop_left(rs, p, outcome_left(rs), at);
+		raised |= p->v[p->n - 1].doubt == DOUBT_NONE;
+		proc_pop_left(rs, p, outcome_besides(rs, true), at);
 	}
 	raised &= !rs->o.chain_is_ambiguous;
+	proc_runs(p, i);
 	proc_pop(rs, p, raised ? KP_RAISED : KP_RETURNED, at);
-	proc_unsettle(rs, p, to, label, at);
+	proc_doubt_chain(rs, p, to, label, raised, at);
 }
 
 /*
- * An exception from a call made by `from` was caught in `to`.  The calls that
- * it surely passed besides: all above an open call of `to`, and open calls of
- * whoever made the last one, since that would have been named instead.
+ * An exception that left a call made by `from` was caught in `to`, which is
+ * nobody's caller.  It passed all above an open call of `to`, and open calls
+ * of whoever made the last one, since that would have been named instead.
+ * It may have passed the rest.
  */
 static void
 proc_pass(struct kp_requests *rs, struct proc *p, uint32_t from, uint32_t to,
     kp_target_ns at)
 {
-	uint32_t keep = p->n;
+	uint32_t keep = proc_find_fn(p, to);
 
-	while (keep > 0 && p->v[keep - 1].fn != to)
-		keep--;
-	while (p->n > 0 && p->v[p->n - 1].fn != to &&
-	    (keep > 0 || p->v[p->n - 1].fn == from)) {
+	while (p->n > keep && (keep > 0 || p->v[p->n - 1].fn == from)) {
 		from = p->v[p->n - 1].caller;
-		proc_pop_left(rs, p, outcome_left(rs), at);
+		proc_pop_left(rs, p, outcome_besides(rs, true), at);
 	}
+	for (uint32_t i = keep > 0 ? p->n : 0; i < p->n; i++)
+		open_doubt(rs, &p->v[i], p->v[i].caller == from ? DOUBT_TAIL :
+		    DOUBT_PASSED, true, at);
 }
 
 /* An exception was caught by nobody's caller: one call at least is over. */
@@ -268,14 +355,35 @@ proc_caught(struct kp_requests *rs, struct proc *p, uint32_t to,
 {
 	uint32_t i = p->n, from;
 
-	while (i > 0 && p->v[i - 1].unsettled)
+	if (p->v[p->n - 1].fn == to)
+		return;	/* of a call that we took for over */
+	while (i > 0 && p->v[i - 1].doubt == DOUBT_TAIL)
 		i--;
-	/* Were they all settled, there would be nothing left to leave. */
+	/* Were they all over, there would be nothing left to leave. */
 	while (i > 0 && p->n > i)
-		proc_pop_settled(rs, p);
+		proc_pop_left(rs, p, KP_RAISED, at);
 	from = p->v[p->n - 1].caller;
-	proc_pop(rs, p, outcome_left(rs), at);
+	proc_pop(rs, p, outcome_besides(rs, true), at);
 	proc_pass(rs, p, from, to, at);
+}
+
+/*
+ * The topmost call made by `to`, counted from 1, or 0.  One in doubt below one
+ * that is not is probably over: another `to` may have made the upper one.
+ */
+static uint32_t
+proc_find_caller(const struct proc *p, uint32_t to)
+{
+	bool sure = false;
+	uint32_t i;
+
+	for (i = p->n; i > 0; i--) {
+		if (p->v[i - 1].caller == to &&
+		    (!sure || p->v[i - 1].doubt == DOUBT_NONE))
+			break;
+		sure |= p->v[i - 1].doubt == DOUBT_NONE;
+	}
+	return i;
 }
 
 void
@@ -283,11 +391,9 @@ proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
     kp_target_ns at)
 {
 	bool after_exact = p->exact_seen;
-	uint32_t i = p->n;
+	uint32_t i = proc_find_caller(p, to);
 
 	p->exact_seen = false;
-	while (i > 0 && p->v[i - 1].caller != to)
-		i--;
 	/*
 	 * The call that this event is about is closed already.  It says
 	 * something new only of calls around that one: a tail chain that
@@ -295,7 +401,8 @@ proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
 	 */
 	if (after_exact && (i == 0 || to == p->exact_caller)) {
 		if (p->n > 0 && !p->exact_raised)
-			proc_unsettle(rs, p, to, p->v[p->n - 1].label, at);
+			proc_doubt_chain(rs, p, to, p->v[p->n - 1].label,
+			    false, at);
 		else if (to != p->exact_caller)
 			proc_pass(rs, p, p->exact_caller, to, at);
 		return;
@@ -311,23 +418,34 @@ void
 proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
     bool raised, kp_target_ns at)
 {
-	uint32_t i = p->n, caller;
+	uint32_t i = proc_find_fn(p, fn), caller;
 	enum kp_outcome above;
 
-	while (i > 0 && p->v[i - 1].fn != fn)
-		i--;
 	if (i == 0)
 		return;
 	caller = p->v[i - 1].caller;
 	while (p->n > i) {
-		above = !raised && p->v[p->n - 1].caller == caller ?
-		    outcome_settled(rs) : outcome_left(rs);
+		above = outcome_besides(rs, raised ||
+		    p->v[p->n - 1].caller != caller);
 		proc_pop_left(rs, p, above, at);
 	}
 	proc_pop(rs, p, raised ? KP_RAISED : KP_RETURNED, at);
 	p->exact_seen = true;
 	p->exact_raised = raised;
 	p->exact_caller = caller;
+}
+
+void
+proc_ignore(struct kp_requests *rs, uint64_t id, const struct req *rq)
+{
+	struct proc *p = proc_get(rs, id);
+
+	for (uint32_t i = 0; p != NULL && i < p->n; i++)
+		if (p->v[i].kind == OPEN_REQUEST && p->v[i].rq == rq)
+			p->v[i] = (struct open){ .kind = OPEN_IGNORED,
+				.fn = p->v[i].fn, .caller = p->v[i].caller,
+				.label = p->v[i].label,
+				.start = p->v[i].start };
 }
 
 void
@@ -367,13 +485,28 @@ proc_settle(struct kp_requests *rs, uint64_t id, const struct req *rq)
 		return;
 	for (uint32_t i = 0; i < p->n; i++) {
 		o = p->v[i];
-		if (o.unsettled && o.kind == OPEN_REQUEST && o.rq == rq)
-			open_end(rs, &o, outcome_settled(rs), o.maybe);
+		if (o.doubt != DOUBT_NONE && o.kind == OPEN_REQUEST &&
+		    o.rq == rq)
+			open_end(rs, &o, o.maybe_how, o.maybe);
 		else
 			p->v[keep++] = o;
 	}
 	p->n = keep;
 	proc_drop_if_empty(rs, p);
+}
+
+bool
+proc_doubts_entry(struct kp_requests *rs, const struct req *rq,
+    kp_target_ns at)
+{
+	const struct proc *p = proc_get(rs, rq->calls[0].c.proc);
+
+	for (uint32_t i = 0; p != NULL && i < p->n; i++)
+		if (p->v[i].kind == OPEN_REQUEST && p->v[i].rq == rq &&
+		    p->v[i].idx == 0)
+			return p->v[i].doubt != DOUBT_NONE &&
+			    p->v[i].maybe <= at;
+	return false;
 }
 
 static void
@@ -382,8 +515,8 @@ proc_sweep(struct kp_requests *rs, struct proc *p, kp_target_ns before)
 	uint32_t keep = 0;
 
 	for (uint32_t i = 0; i < p->n; i++) {
-		if (p->v[i].kind == OPEN_LATE && p->v[i].unsettled)
-			open_end(rs, &p->v[i], outcome_settled(rs),
+		if (p->v[i].kind == OPEN_LATE && p->v[i].doubt != DOUBT_NONE)
+			open_end(rs, &p->v[i], p->v[i].maybe_how,
 			    p->v[i].maybe);
 		else if (p->v[i].kind != OPEN_REQUEST &&
 		    p->v[i].start < before)

@@ -116,6 +116,7 @@ static struct fn *
 read_fns(struct kp_term *r, uint32_t *n, enum kp_err *err)
 {
 	struct fn *v;
+	int64_t arity;
 
 	*n = kp_term_list(r);
 	if (*n == 0)
@@ -132,7 +133,10 @@ read_fns(struct kp_term *r, uint32_t *n, enum kp_err *err)
 	for (uint32_t i = 0; i < *n; i++) {
 		kp_term_tuple_n(r, 2);
 		v[i].name = kp_term_atom(r);
-		v[i].arity = (uint32_t)kp_term_int(r);
+		arity = kp_term_int(r);
+		if (arity < 0 || arity > 255)
+			*err = KP_EFORMAT;
+		v[i].arity = (uint32_t)arity;
 	}
 	kp_term_nil(r);
 	return v;

@@ -1,260 +1,469 @@
-/* test_plan.c - what is armed of what tiers.conf names and a target has. */
+/*
+ * test_plan.c - patterns of tiers.conf against what a target answers.
+ *
+ * The answer is built by hand; a plan is compared as one line of text:
+ * "db:query/1 db", with "entry" and "exact" behind where they hold.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
 #include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "kprofd/etf.h"
 #include "kprofd/plan.h"
 
-struct fn {
-	const char *name;
-	int arity;
-};
-
-static const struct fn db[] = { { "query", 1 }, { "query", 2 },
-	{ "transaction", 1 }, { "inner", 0 }, { "module_info", 0 } };
-#define DB_EXPORTS 3	/* inner is not exported */
-
-static struct kp_conf *
-conf(const char *text)
-{
-	struct kp_conf *c = NULL;
-	struct kp_diags d;
-
-	assert_int_equal(kp_conf_parse(&c, text, strlen(text), &d), KP_OK);
-	kp_diags_free(&d);
-	return c;
-}
+static struct kp_conf *conf;
+static struct kp_buf answer;
+static struct kp_plan plan;
+static struct kp_diags diags;
+static struct kp_buf text;
 
 static void
-put_fns(struct kp_buf *b, const struct fn *v, uint32_t n)
+conf_is(const char *src)
 {
-	kp_etf_list(b, n);
-	for (uint32_t i = 0; i < n; i++) {
-		kp_etf_tuple(b, 2);
-		kp_etf_atom(b, v[i].name);
-		kp_etf_int(b, v[i].arity);
+	struct kp_diags d;
+
+	assert_int_equal(kp_conf_parse(&conf, src, strlen(src), &d), KP_OK);
+	kp_diags_free(&d);
+}
+
+/* "query/1 query/2" */
+static void
+put_fns(const char *fns)
+{
+	char name[64];
+	uint32_t n = 0;
+	int arity, len;
+
+	for (const char *s = fns; *s != '\0'; s++)
+		n += *s == '/';
+	if (n > 0)
+		kp_etf_list(&answer, n);
+	for (; n > 0; n--) {
+		assert_int_equal(sscanf(fns, " %63[^/]/%d%n", name, &arity,
+		    &len), 2);
+		fns += len;
+		kp_etf_tuple(&answer, 2);
+		kp_etf_atom(&answer, name);
+		kp_etf_int(&answer, arity);
 	}
-	kp_etf_nil(b);
-}
-
-/* The agent's answer for a node that has db, and no bd. */
-static void
-answer(struct kp_buf *b)
-{
-	kp_buf_init(b, 65536);
-	kp_etf_list(b, 2);
-	kp_etf_tuple(b, 4);
-	kp_etf_atom(b, "db");
-	kp_etf_atom(b, "ok");
-	put_fns(b, db, DB_EXPORTS);
-	put_fns(b, db, sizeof(db) / sizeof(db[0]));
-	kp_etf_tuple(b, 4);
-	kp_etf_atom(b, "bd");
-	kp_etf_atom(b, "error");
-	kp_etf_atom(b, "nofile");
-	kp_etf_list(b, 2);
-	kp_etf_atom(b, "lists");
-	kp_etf_atom(b, "db");
-	kp_etf_nil(b);
-	kp_etf_nil(b);
-	assert_int_equal(b->err, KP_OK);
-}
-
-/* The plan for tiers.conf on app@host; what is wrong with it in *diags. */
-static struct kp_plan
-plan(const char *text, struct kp_diags *diags)
-{
-	struct kp_conf *c = conf(text);
-	struct kp_plan p;
-	struct kp_term r;
-	struct kp_buf b;
-
-	answer(&b);
-	kp_term_begin_raw(&r, b.p, b.len);
-	assert_int_equal(kp_plan_make(&p, c, "app@host", &r, diags), KP_OK);
-	kp_buf_free(&b);
-	kp_conf_free(c);
-	return p;
-}
-
-/* The same where nothing is wrong. */
-static struct kp_plan
-good(const char *text)
-{
-	struct kp_diags d;
-	struct kp_plan p = plan(text, &d);
-
-	assert_int_equal(d.n, 0);
-	kp_diags_free(&d);
-	return p;
-}
-
-static const struct kp_plan_item *
-item(const struct kp_plan *p, const char *fun, uint32_t arity)
-{
-	for (size_t i = 0; i < p->n; i++)
-		if (strcmp(p->v[i].fun, fun) == 0 && p->v[i].arity == arity)
-			return &p->v[i];
-	return NULL;
+	kp_etf_nil(&answer);
 }
 
 static void
-test_wildcards(void **state)
+answer_begin(uint32_t modules)
 {
-	struct kp_plan p = good("{tiers, [{all, {db, '_', '_'}},"
-	    " {q, {db, query, '_'}}, {one, {db, inner, 0}}]}.");
-
-	(void)state;
-	/* exported ones and what is named; nothing twice, nothing generated */
-	assert_int_equal(p.n, 4);
-	assert_int_equal(item(&p, "query", 1)->tiers, 3);
-	assert_int_equal(item(&p, "query", 2)->tiers, 3);
-	assert_int_equal(item(&p, "transaction", 1)->tiers, 1);
-	assert_int_equal(item(&p, "inner", 0)->tiers, 4);
-	assert_null(item(&p, "module_info", 0));
-	/* no entry is named: the first tier's are */
-	assert_true(item(&p, "transaction", 1)->entry);
-	assert_false(item(&p, "inner", 0)->entry);
-	assert_int_equal(item(&p, "inner", 0)->rate, -1);
-	kp_plan_free(&p);
+	kp_buf_init(&answer, 1 << 24);
+	if (modules > 0)
+		kp_etf_list(&answer, modules);
 }
 
 static void
-test_options(void **state)
+module_ok(const char *name, const char *exports, const char *fns)
 {
-	struct kp_plan p = good("{tiers, [{q, {db, query, 2}, [exact]}]}. "
-	    "{entry, {db, query, 1}, [{nodes, ['app@*']}]}. "
-	    "{finish, {db, inner, 0}}.");
+	kp_etf_tuple(&answer, 4);
+	kp_etf_atom(&answer, name);
+	kp_etf_atom(&answer, "ok");
+	put_fns(exports);
+	put_fns(fns);
+}
 
-	(void)state;
-	assert_int_equal(p.n, 3);
-	assert_true(item(&p, "query", 2)->exact);
-	assert_false(item(&p, "query", 2)->entry);
-	assert_true(item(&p, "query", 1)->entry);
-	assert_int_equal(item(&p, "inner", 0)->tiers, 0);
-	kp_plan_free(&p);
-	/* an entry for other nodes */
-	p = good("{tiers, [{q, {db, query, 2}}]}. "
-	    "{entry, {db, transaction, 1}, [{nodes, ['other@*']}]}.");
-	assert_int_equal(p.n, 1);
-	assert_false(item(&p, "query", 2)->entry);
-	kp_plan_free(&p);
+/* Others: the modules that are loaded, "a b c". */
+static void
+module_missing(const char *name, const char *others)
+{
+	char copy[256], *save = NULL;
+	uint32_t n = 1;
+
+	kp_etf_tuple(&answer, 4);
+	kp_etf_atom(&answer, name);
+	kp_etf_atom(&answer, "error");
+	kp_etf_atom(&answer, "nofile");
+	snprintf(copy, sizeof(copy), "%s", others);
+	for (const char *s = copy; *s != '\0'; s++)
+		n += *s == ' ';
+	kp_etf_list(&answer, n);
+	for (char *s = strtok_r(copy, " ", &save); s != NULL;
+	     s = strtok_r(NULL, " ", &save))
+		kp_etf_atom(&answer, s);
+	kp_etf_nil(&answer);
 }
 
 static void
-wrong(const char *tier, const char *text)
+plan_text(void)
 {
-	char conf_text[200];
-	struct kp_diags d;
-	struct kp_plan p;
+	const struct kp_plan_item *it;
 
-	snprintf(conf_text, sizeof(conf_text), "{tiers, [{t, {db, query, 1}},"
-	    " {u, %s}]}.", tier);
-	p = plan(conf_text, &d);
-	assert_int_equal(d.errors, 1);
-	assert_string_equal(d.v[0].text, text);
-	/* what can be armed is in the plan all the same */
-	assert_int_equal(p.n, 1);
-	kp_diags_free(&d);
-	kp_plan_free(&p);
-}
-
-static void
-test_near_names(void **state)
-{
-	(void)state;
-	wrong("{db, qurey, 1}", "the target has no function db:qurey/1: did "
-	    "you mean db:query/1?");
-	wrong("{db, transaction, 3}", "the target has no function "
-	    "db:transaction/3: did you mean db:transaction/1?");
-	wrong("{db, something_else, '_'}", "the target has no function "
-	    "db:something_else/_");
-	wrong("{bd, query, 1}", "the target has no module 'bd' (nofile): did "
-	    "you mean 'db'?");
-}
-
-/*
- * A server loop was disarmed for good, and came back with the next
- * connection, whose plan was made anew.
- */
-static void
-test_carry(void **state)
-{
-	static const char text[] = "{tiers, [{q, {db, query, '_'}}]}.";
-	struct kp_plan old = good(text), p = good(text), none = { 0 };
-
-	(void)state;
-	((struct kp_plan_item *)item(&old, "query", 2))->disarmed = true;
-	kp_plan_carry(&p, &old);
-	assert_true(item(&p, "query", 2)->disarmed);
-	assert_false(item(&p, "query", 1)->disarmed);
-	kp_plan_carry(&none, &old);
-	kp_plan_carry(&p, &none);
-	assert_true(item(&p, "query", 2)->disarmed);
-	kp_plan_free(&old);
-	kp_plan_free(&p);
-}
-
-/* Whatever a target answers: every beginning of an answer is refused. */
-static void
-test_cut_answers(void **state)
-{
-	struct kp_conf *c = conf("[{q, {db, query, '_'}}, {b, {bd, x, 1}}]");
-	struct kp_diags d;
-	struct kp_plan p;
-	struct kp_term r;
-	struct kp_buf b;
-
-	(void)state;
-	answer(&b);
-	for (size_t n = 0; n < b.len; n++) {
-		kp_term_begin_raw(&r, b.p, n);
-		assert_int_not_equal(kp_plan_make(&p, c, "app@host", &r, &d),
-		    KP_OK);
-		assert_int_equal(p.n, 0);
-		kp_diags_free(&d);
+	kp_buf_init(&text, 1 << 20);
+	for (size_t i = 0; i < plan.n; i++) {
+		it = &plan.v[i];
+		assert_int_equal(it->rate, -1);
+		kp_buf_printf(&text, "%s%s:%s/%u", i > 0 ? ", " : "", it->mod,
+		    it->fun, it->arity);
+		for (size_t t = 0; t < conf->ntiers; t++)
+			if ((it->tiers >> t & 1) != 0)
+				kp_buf_printf(&text, " %s",
+				    conf->tiers[t].name);
+		if (it->entry)
+			kp_buf_str(&text, " entry");
+		if (it->exact)
+			kp_buf_str(&text, " exact");
 	}
-	kp_buf_free(&b);
-	kp_conf_free(c);
+}
+
+static enum kp_err
+make_from(const void *p, size_t n, const char *node)
+{
+	struct kp_term r;
+
+	kp_term_begin_raw(&r, p, n);
+	return kp_plan_make(&plan, conf, node, &r, &diags);
 }
 
 static void
-test_modules(void **state)
+end(void)
 {
-	struct kp_conf *c = conf("{tiers, [{q, [{db, a, 1}, {db, b, 1}]}]}. "
-	    "{entry, {web, x, 1}}. {finish, {db, c, 1}}.");
+	kp_plan_free(&plan);
+	kp_diags_free(&diags);
+	kp_conf_free(conf);
+	kp_buf_free(&answer);
+	kp_buf_free(&text);
+}
+
+/* Completes the answer, and compares the plan and the only diag, if any. */
+static void
+plan_is(const char *node, const char *want, const char *diag)
+{
+	kp_etf_nil(&answer);
+	assert_int_equal(make_from(answer.p, answer.len, node), KP_OK);
+	plan_text();
+	assert_string_equal(kp_buf_cstr(&text), want);
+	if (diag == NULL) {
+		assert_int_equal(diags.n, 0);
+	} else {
+		assert_int_equal(diags.n, 1);
+		assert_int_equal(diags.errors, 1);
+		assert_true(diags.v[0].pos.line > 0);
+		assert_string_equal(diags.v[0].text, diag);
+	}
+	end();
+}
+
+static void
+modules_asked_for(void **state)
+{
 	struct kp_buf b;
 	struct kp_term r;
 
 	(void)state;
-	kp_buf_init(&b, 1024);
-	assert_int_equal(kp_plan_modules(c, &b), KP_OK);
+	conf_is("{tiers, [{web, {w,h,1}}, {db, [{db,q,1}, {db,r,'_'}]}]}. "
+	    "{entry, [{w,h,1}, {other,x,1}]}. {finish, {fin,f,1}}.");
+	kp_buf_init(&b, 1 << 16);
+	assert_int_equal(kp_plan_modules(conf, &b), KP_OK);
 	kp_term_begin_raw(&r, b.p, b.len);
-	assert_int_equal(kp_term_list(&r), 2);
+	assert_int_equal(kp_term_list(&r), 4);
+	assert_true(kp_span_is(kp_term_atom(&r), "w"));
 	assert_true(kp_span_is(kp_term_atom(&r), "db"));
-	assert_true(kp_span_is(kp_term_atom(&r), "web"));
+	assert_true(kp_span_is(kp_term_atom(&r), "fin"));
+	assert_true(kp_span_is(kp_term_atom(&r), "other"));
 	kp_term_nil(&r);
 	assert_int_equal(kp_term_finish(&r), KP_OK);
 	kp_buf_free(&b);
-	kp_conf_free(c);
+	kp_conf_free(conf);
+}
+
+static void
+good(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{web, {w,h,1}}, {db, {db,query,2}}]}.");
+	answer_begin(2);
+	module_ok("w", "h/1 module_info/0", "h/1 module_info/0 inner/3");
+	module_ok("db", "query/1 query/2", "query/1 query/2");
+	plan_is("n@h", "w:h/1 web entry, db:query/2 db", NULL);
+}
+
+/* Every exported function, but for those that every module has. */
+static void
+whole_module(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{web, {w,h,1}}, {db, {db,'_','_'}}]}.");
+	answer_begin(2);
+	module_ok("w", "h/1", "h/1");
+	module_ok("db", "a/1 b/0 module_info/0 module_info/1 __info__/1",
+	    "a/1 b/0 local/1 module_info/0 module_info/1 __info__/1");
+	plan_is("n@h", "w:h/1 web entry, db:a/1 db, db:b/0 db", NULL);
+}
+
+/* Named functions need not be exported. */
+static void
+every_arity(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{web, {w,h,1}}, {db, {db,q,'_'}}]}.");
+	answer_begin(2);
+	module_ok("w", "h/1", "h/1");
+	module_ok("db", "q/1", "q/1 q/2 r/1 q/0");
+	plan_is("n@h", "w:h/1 web entry, db:q/1 db, db:q/2 db, db:q/0 db",
+	    NULL);
+}
+
+static void
+entries_by_node(void **state)
+{
+	static const char src[] =
+	    "{tiers, [{web, {w,h,1}}]}. "
+	    "{entry, [{{w,h,1}, [{nodes, ['web@*']}]},"
+	    "         {{w,job,1}, [{nodes, ['job@*']}]}]}.";
+
+	(void)state;
+	conf_is(src);
+	answer_begin(1);
+	module_ok("w", "h/1 job/1", "h/1 job/1");
+	plan_is("web@h1", "w:h/1 web entry", NULL);
+	conf_is(src);
+	answer_begin(1);
+	module_ok("w", "h/1 job/1", "h/1 job/1");
+	plan_is("job@h1", "w:h/1 web, w:job/1 entry", NULL);
+	conf_is(src);
+	answer_begin(1);
+	module_ok("w", "h/1 job/1", "h/1 job/1");
+	plan_is("db@h1", "w:h/1 web", NULL);
+}
+
+static void
+finish_and_exact(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{web, {w,h,1}}, {db, {db,q,1}, [exact]}]}. "
+	    "{finish, {w,done,1}}.");
+	answer_begin(2);
+	module_ok("w", "h/1 done/1", "h/1 done/1");
+	module_ok("db", "q/1", "q/1");
+	plan_is("n@h", "w:h/1 web entry, db:q/1 db exact, w:done/1", NULL);
+}
+
+static void
+in_two_tiers(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{web, {w,h,1}}, {db, {db,q,1}},"
+	    "         {all, {db,'_','_'}, [exact]}]}.");
+	answer_begin(2);
+	module_ok("w", "h/1", "h/1");
+	module_ok("db", "q/1 r/1", "q/1 r/1");
+	plan_is("n@h", "w:h/1 web entry, db:q/1 db all exact, "
+	    "db:r/1 all exact", NULL);
+}
+
+/* ---- what is not there ---- */
+
+static void
+missing_module(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{web, {w,h,1}}, {db, {databse,q,1}}]}.");
+	answer_begin(2);
+	module_ok("w", "h/1", "h/1");
+	module_missing("databse", "kernel database databank stdlib");
+	plan_is("n@h", "w:h/1 web entry", "the target has no module "
+	    "'databse' (nofile): did you mean 'database'?");
+}
+
+static void
+missing_module_like_none(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{web, {w,h,1}}, {db, {postgres,q,1}}]}.");
+	answer_begin(2);
+	module_ok("w", "h/1", "h/1");
+	module_missing("postgres", "kernel stdlib");
+	plan_is("n@h", "w:h/1 web entry", "the target cannot load module "
+	    "'postgres' (nofile)");
+}
+
+static void
+module_without_answer(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{web, {w,h,1}}]}.");
+	answer_begin(0);
+	plan_is("n@h", "", "the target cannot load module 'w' (no answer)");
+}
+
+static void
+missing_function(const char *pattern, const char *there, const char *want)
+{
+	char src[128];
+
+	snprintf(src, sizeof(src), "{tiers, [{db, %s}]}.", pattern);
+	conf_is(src);
+	answer_begin(1);
+	module_ok("db", there, there);
+	plan_is("n@h", "", want);
+}
+
+static void
+missing_functions(void **state)
+{
+	(void)state;
+	missing_function("{db,qurey,1}", "close/1 query/2 query/1",
+	    "the target has no function db:qurey/1: did you mean db:query/1?");
+	missing_function("{db,qurey,1}", "query/1 query/2",
+	    "the target has no function db:qurey/1: did you mean db:query/1?");
+	/* another arity of the very name is nearer than any other name */
+	missing_function("{db,query,3}", "quer/3 query/1",
+	    "the target has no function db:query/3: did you mean db:query/1?");
+	missing_function("{db,qurey,'_'}", "query/2",
+	    "the target has no function db:qurey/_: did you mean db:query/2?");
+	missing_function("{db,abcdefgh,1}", "abcde/1 close/1",
+	    "the target has no function db:abcdefgh/1: did you mean "
+	    "db:abcde/1?");
+	missing_function("{db,abcdefgh,1}", "abcde/2",
+	    "the target has no function db:abcdefgh/1: did you mean "
+	    "db:abcde/2?");
+	missing_function("{db,transaction,1}", "close/1 query/2",
+	    "the target has no function db:transaction/1");
+	missing_function("{db,abcdefgh,1}", "abcd/1",
+	    "the target has no function db:abcdefgh/1");
+}
+
+static void
+nothing_exported(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{db, {db,'_','_'}}]}.");
+	answer_begin(1);
+	module_ok("db", "module_info/0", "module_info/0 q/1");
+	plan_is("n@h", "", "the target has no function db");
+}
+
+static void
+too_many(void **state)
+{
+	char fns[KP_PLAN_MAX * 10 + 100], *s = fns;
+
+	(void)state;
+	conf_is("{tiers, [{web, {w,h,1}}, {db, {db,'_','_'}}]}.");
+	answer_begin(2);
+	module_ok("w", "h/1", "h/1");
+	for (int i = 0; i < KP_PLAN_MAX + 5; i++)
+		s += sprintf(s, "f%d/1 ", i);
+	module_ok("db", fns, fns);
+	kp_etf_nil(&answer);
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
+	assert_int_equal(plan.n, KP_PLAN_MAX);
+	assert_int_equal(diags.n, 1);
+	assert_string_equal(diags.v[0].text,
+	    "more than 2000 functions to arm: name fewer");
+	end();
+}
+
+/* ---- answers that make no sense ---- */
+
+static void
+good_answer(void)
+{
+	conf_is("{tiers, [{web, {w,h,1}}, {db, [{db,query,2}, {x,y,1}]}]}.");
+	answer_begin(3);
+	module_ok("w", "h/1 module_info/0", "h/1 module_info/0 inner/3");
+	module_ok("db", "query/1 query/2", "query/1 query/2");
+	module_missing("x", "kernel y");
+	kp_etf_nil(&answer);
+}
+
+static void
+every_prefix(void **state)
+{
+	uint8_t *copy;
+
+	(void)state;
+	good_answer();
+	for (size_t n = 0; n < answer.len; n++) {
+		copy = malloc(n + 1);
+		memcpy(copy + 1, answer.p, n);
+		assert_int_equal(make_from(copy + 1, n, "n@h"), KP_ESHORT);
+		assert_int_equal(plan.n, 0);
+		kp_plan_free(&plan);
+		kp_diags_free(&diags);
+		free(copy);
+	}
+	end();
+}
+
+static void
+every_byte_changed(void **state)
+{
+	enum kp_err err;
+
+	(void)state;
+	good_answer();
+	for (size_t i = 0; i < answer.len * 256; i++) {
+		answer.p[i / 256] ^= (uint8_t)i;
+		err = make_from(answer.p, answer.len, "n@h");
+		assert_true(err == KP_OK || plan.n == 0);
+		kp_plan_free(&plan);
+		kp_diags_free(&diags);
+		answer.p[i / 256] ^= (uint8_t)i;
+	}
+	end();
+}
+
+static void
+malformed(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{web, {w,h,1}}]}.");
+	kp_buf_init(&answer, 1 << 16);
+	kp_etf_atom(&answer, "error");
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_EFORMAT);
+	kp_buf_reset(&answer);
+	kp_etf_list(&answer, 1);
+	kp_etf_tuple(&answer, 3);
+	kp_etf_atom(&answer, "w");
+	kp_etf_atom(&answer, "ok");
+	kp_etf_nil(&answer);
+	kp_etf_nil(&answer);
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_EFORMAT);
+	/* an arity that no function has must not come out as another one */
+	kp_buf_reset(&answer);
+	kp_etf_list(&answer, 1);
+	kp_etf_tuple(&answer, 4);
+	kp_etf_atom(&answer, "w");
+	kp_etf_atom(&answer, "ok");
+	kp_etf_nil(&answer);
+	kp_etf_list(&answer, 1);
+	kp_etf_tuple(&answer, 2);
+	kp_etf_atom(&answer, "h");
+	kp_etf_int(&answer, (INT64_C(1) << 32) + 1);
+	kp_etf_nil(&answer);
+	kp_etf_nil(&answer);
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_EFORMAT);
+	end();
 }
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_modules),
-		cmocka_unit_test(test_wildcards),
-		cmocka_unit_test(test_options),
-		cmocka_unit_test(test_near_names),
-		cmocka_unit_test(test_carry),
-		cmocka_unit_test(test_cut_answers),
+		cmocka_unit_test(modules_asked_for), cmocka_unit_test(good),
+		cmocka_unit_test(whole_module), cmocka_unit_test(every_arity),
+		cmocka_unit_test(entries_by_node),
+		cmocka_unit_test(finish_and_exact),
+		cmocka_unit_test(in_two_tiers),
+		cmocka_unit_test(missing_module),
+		cmocka_unit_test(missing_module_like_none),
+		cmocka_unit_test(module_without_answer),
+		cmocka_unit_test(missing_functions),
+		cmocka_unit_test(nothing_exported), cmocka_unit_test(too_many),
+		cmocka_unit_test(every_prefix),
+		cmocka_unit_test(every_byte_changed),
+		cmocka_unit_test(malformed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -478,6 +478,79 @@ caught_past_caller(void **state)
 	CLOSED("#1 returned 0-7: e 0-7 | a 1-4 raised <0 | b 2-4 raised <1\n");
 }
 
+/*
+ * e calls y, y calls b, which raises; z, the framework around e, catches.
+ * The event names z, of which no open call knows: e falls silent.
+ */
+static void
+passed_entry(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call(&f, 1, "b", "y", 1, 2);
+	back_to(&f, 1, "z", 3);
+	expire(&f, 1002);
+	CLOSED("");
+	expire(&f, 1203);
+	CLOSED("#1 raised 0-3: e 0-3 raised | b 2-3 raised <0\n");
+}
+
+/* The same, but z is called by e, which goes on: for 2 s without an event. */
+static void
+passed_not_entry(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call(&f, 1, "b", "y", 1, 2);
+	back_to(&f, 1, "z", 3);
+	call(&f, 1, "c", "e", 1, 4);
+	back_to(&f, 1, "e", 5);
+	expire(&f, 2000);
+	CLOSED("");
+	back_to(&f, 1, "x", 2005);
+	expire(&f, 3000);
+	CLOSED("#1 returned 0-2005: e 0-2005 | b 2-3 raised <0 | c 4-5 <0\n");
+}
+
+/* a ends in b, b raises; both or only b may have been left. */
+static void
+passed_chain(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call(&f, 1, "a", "y", 1, 1);
+	call(&f, 1, "b", "y", 1, 2);
+	back_to(&f, 1, "z", 3);
+	call(&f, 1, "c", "e", 1, 4);
+	back_to(&f, 1, "e", 5);
+	back_to(&f, 1, "x", 6);
+	expire(&f, 1000);
+	CLOSED("#1 returned 0-6: e 0-6 | a 1-3 raised <0 | b 2-3 raised <1 | "
+	    "c 4-5 <0\n");
+}
+
+/*
+ * A worker's loop: its call ends in a tail call that nothing settles.  The
+ * next message must not be taken for a part of it.
+ */
+static void
+doubt_under_the_next(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call_from(&f, 2, 1, "a", "y", 1, 1);
+	call(&f, 2, "b", "y", 1, 2);
+	back_to(&f, 2, "y", 3);
+	call_from(&f, 2, 1, "c", "x", 1, 4);
+	call(&f, 2, "a", "y", 1, 5);
+	back_to(&f, 2, "y", 6);
+	back_to(&f, 2, "x", 7);
+	back_to(&f, 1, "x", 8);
+	expire(&f, 1000);
+	CLOSED("#1 returned 0-8: e 0-8 | a 1-3 <0 | b 2-3 <1 | c 4-7 <0 | "
+	    "a 5-6 <3\n");
+}
+
 /* 25: y tries b three times, z catches; no event tells of the first two. */
 static void
 retries_25(void **state)
@@ -831,7 +904,9 @@ main(void)
 		ON_25(caught_by_caller), ON_27(through_all_27),
 		ON_25(through_all_25), ON_27(caught_between),
 		ON_27(caught_by_open_call), ON_27(caught_past_caller),
-		ON_25(retries_25), ON_27(exact_return), ON_25(exact_return),
+		ON_25(retries_25), ON_27(passed_entry),
+		ON_27(passed_not_entry), ON_27(passed_chain),
+		ON_27(doubt_under_the_next), ON_27(exact_return), ON_25(exact_return),
 		ON_27(exact_recursion), ON_25(exact_recursion),
 		ON_27(exact_tail_chains), ON_27(exact_pair),
 		ON_27(exact_tail_raised), ON_27(exact_passes_other),

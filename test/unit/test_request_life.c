@@ -189,7 +189,56 @@ tombstones_expire(void **state)
 	call(&f, 2, "a", "x", 1, 30011);
 	back_to(&f, 2, "x", 30012);
 	CLOSED("");
+	/* until then its entry might still have come */
+	expire(&f, 30211);
 	assert_int_equal(lost(&f, KP_LOSS_STALE), 1);
+}
+
+/*
+ * Between processes events come in any order: a server's call was seen to
+ * reach the tracer before the entry that led to it, 7 to 40 us older.
+ */
+static void
+early_calls(void **state)
+{
+	(void)state;
+	f.identity = "late name";
+	call_from(&f, 2, 1, "a", "x", 1, 5);
+	call(&f, 3, "b", "x", 1, 6);
+	back_to(&f, 3, "x", 7);
+	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	f.identity = "create";
+	entry(&f, 1, "e", "x", 1, 0);
+	assert_int_equal(kp_requests_in_flight(f.rs), 1);
+	back_to(&f, 2, "x", 8);
+	back_to(&f, 1, "x", 10);
+	expire(&f, 300);
+	CLOSED("#1 returned 'create' 0-10: e 0-10 | a 5-8 <0 | b 6-7 <1\n");
+	assert_int_equal(lost(&f, KP_LOSS_STALE), 0);
+	assert_int_equal(lost(&f, KP_LOSS_COLLIDED), 0);
+}
+
+/* No entry came within the horizon: old tokens, and their returns pair. */
+static void
+early_calls_in_vain(void **state)
+{
+	(void)state;
+	entry(&f, 2, "e", "x", 2, 0);
+	call(&f, 3, "a", "x", 1, 5);
+	call(&f, 3, "b", "a", 1, 6);
+	expire(&f, 205);
+	assert_int_equal(lost(&f, KP_LOSS_STALE), 2);
+	back_to(&f, 3, "a", 207);
+	back_to(&f, 3, "x", 208);
+	entry(&f, 1, "e", "x", 1, 210);
+	call(&f, 3, "c", "x", 1, 300);
+	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	assert_int_equal(lost(&f, KP_LOSS_STALE), 2);
+	assert_int_equal(lost(&f, KP_LOSS_TRIPPED), 2);
+	call(&f, 3, "c", "x", 9, 300);
+	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	assert_int_equal(lost(&f, KP_LOSS_STALE), 3);
+	CLOSED("");
 }
 
 /* Old tokens: their calls come to nothing, but their returns pair. */
@@ -242,6 +291,7 @@ clock_restarts(void **state)
 	kp_buf_reset(&f.text);
 	expire(&f, 0);
 	call(&f, 2, "a", "x", 1, 1);
+	expire(&f, 201);
 	assert_int_equal(lost(&f, KP_LOSS_STALE), 1);
 	for (int s = 2; s < 80; s++)
 		expire(&f, s * 1000);
@@ -452,6 +502,10 @@ bad_events(void **state)
 	kp_requests_event(f.rs, &ev);
 	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 3);
 	assert_int_equal(kp_requests_entries(f.rs), 1);
+	/* <0.0.0> was a key that the table of processes cannot hold. */
+	call(&f, 0, "a", "x", 1, 1);
+	back_to(&f, 0, "x", 2);
+	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 4);
 	assert_int_equal(kp_requests_in_flight(f.rs), 0);
 }
 
@@ -627,6 +681,7 @@ main(void)
 		LIFE(async_open_at_close), LIFE(open_at_close),
 		LIFE(late_for_ever), LIFE(late_abandoned),
 		LIFE(late_tail_chain), LIFE(tombstones_expire),
+		LIFE(early_calls), LIFE(early_calls_in_vain),
 		LIFE(stale_returns), LIFE(stale_calls_are_forgotten),
 		LIFE(clock_restarts), LIFE(expiry), FINISH(finish_sync),
 		FINISH(finish_async), FINISH(finish_after_tail_call),

@@ -1,0 +1,200 @@
+/*
+ * fuzz_request.c - any sequence of events, expiries and abandons: every entry
+ * is accounted for, every request that comes out is well formed, and nothing
+ * stays in flight.
+ *
+ * The first byte chooses the release and the caps; then each step is four
+ * bytes: what happens, where, in which function, and when.
+ */
+#include "kprofd/etf.h"
+#include "kprofd/request.h"
+#include "fuzz.h"
+
+#include <string.h>
+
+#define T0 INT64_C(-576460751000000000)
+#define FNS 8	/* the last is no function: an empty span */
+
+static const char conf_text[] =
+    "{tiers, [{web, {a,a,1}}, {db, [{b,b,1}, {c,c,1}, {d,d,1}]}]}.\n"
+    "{entry, [{a,a,1}, {b,b,1}]}.\n"
+    "{sampling, all}.\n";
+static const char conf_finish[] =
+    "{tiers, [{web, {a,a,1}}, {db, [{b,b,1}, {c,c,1}, {d,d,1}]}]}.\n"
+    "{finish, {d,d,1}}.\n"
+    "{sampling, all}.\n";
+
+static struct kp_conf *confs[2];
+static struct kp_span fns[FNS], idents[4];
+
+static struct kp_requests *rs;
+static uint64_t assembled, expired;
+
+static void
+keep(struct kp_span *s, struct kp_buf *b)
+{
+	REQUIRE(b->err == KP_OK);
+	*s = (struct kp_span){ b->p, (uint32_t)b->len };
+}
+
+static void
+setup(void)
+{
+	struct kp_diags d;
+	struct kp_buf b;
+
+	REQUIRE(kp_conf_parse(&confs[0], conf_text, strlen(conf_text), &d) ==
+	    KP_OK);
+	REQUIRE(kp_conf_parse(&confs[1], conf_finish, strlen(conf_finish),
+	    &d) == KP_OK);
+	for (uint32_t i = 0; i < FNS - 1; i++) {
+		char name[2] = { (char)('a' + i), '\0' };
+
+		kp_buf_init(&b, 100);
+		kp_etf_tuple(&b, 3);
+		kp_etf_atom(&b, name);
+		kp_etf_atom(&b, name);
+		kp_etf_int(&b, 1);
+		keep(&fns[i], &b);
+	}
+	kp_buf_init(&b, 100);
+	kp_etf_atom(&b, "undefined");
+	keep(&idents[1], &b);
+	kp_buf_init(&b, 100);
+	kp_etf_binary(&b, "x\xff", 2);
+	keep(&idents[2], &b);
+	kp_buf_init(&b, 100);
+	kp_etf_nil(&b);
+	keep(&idents[3], &b);
+}
+
+static void
+on_request(void *ctx, const struct kp_request *rq)
+{
+	const struct kp_call *c;
+
+	(void)ctx;
+	assembled += !rq->expired;
+	expired += rq->expired;
+	REQUIRE(rq->ncalls > 0 && rq->end >= rq->start && rq->label != 0);
+	REQUIRE(rq->calls[0].parent == KP_NONE && !rq->calls[0].async);
+	REQUIRE(rq->outcome != KP_OPEN && rq->parent_label != rq->label);
+	REQUIRE(strlen(kp_requests_identity(rs, rq->identity)) > 0);
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		c = &rq->calls[i];
+		REQUIRE(c->outcome != KP_OPEN);
+		REQUIRE(c->outcome == KP_UNFINISHED || c->end >= c->start);
+		REQUIRE(i == 0 || c->parent == KP_NONE || c->parent < i);
+		REQUIRE(i < 2 || c->start >= rq->calls[i - 1].start);
+		REQUIRE(i == 0 || c->async == (c->start >= rq->end));
+		REQUIRE(kp_requests_fn(rs, c->fn)->text != NULL);
+	}
+}
+
+static void
+on_late(void *ctx, const struct kp_late_call *c)
+{
+	(void)ctx;
+	REQUIRE(c->outcome != KP_OPEN);
+	REQUIRE(c->outcome == KP_UNFINISHED || c->end >= c->start);
+	REQUIRE(kp_requests_fn(rs, c->fn)->text != NULL);
+}
+
+static void
+on_runaway(void *ctx, const struct kp_fn *fn)
+{
+	(void)ctx;
+	REQUIRE(fn->runaway);
+}
+
+/* Mostly small steps; sometimes seconds, and sometimes back. */
+static kp_target_ns
+later(kp_target_ns now, uint8_t by)
+{
+	if (by < 200)
+		return now + by * KP_NS_PER_US;
+	if (by < 250)
+		return now + (by - 199) * 100 * KP_NS_PER_MS;
+	if (by < 254)
+		return now + (by - 249) * 20 * KP_NS_PER_S;
+	return by == 254 ? now - KP_NS_PER_MS : now - 100 * KP_NS_PER_S;
+}
+
+static void
+step(const uint8_t *p, kp_target_ns now)
+{
+	static const uint8_t node[] = "n@h";
+	struct kp_event ev = { .pid = { { node, 3 }, p[1] & 7, 0, 1 },
+		.ts = now, .mfa = fns[p[2] & 7] };
+
+	ev.kind = (enum kp_event_kind)(p[0] % 5);
+	if (ev.kind == KP_EV_ENTRY || ev.kind == KP_EV_CALL) {
+		ev.caller = fns[p[2] >> 3 & 7];
+		ev.label = p[1] >> 3 & 7;
+		ev.identity = idents[p[2] >> 6];
+		ev.has_from = (p[1] & 0xC0) != 0;
+		ev.from = (struct kp_pid){ { node, 3 }, p[1] >> 6, 0, 1 };
+	}
+	if (ev.kind == KP_EV_ENTRY) {
+		ev.old_label = p[1] >> 6;
+		ev.weight = 1;
+	}
+	kp_requests_event(rs, &ev);
+}
+
+static uint64_t
+run(const uint8_t *data, size_t size)
+{
+	kp_target_ns now = T0;
+
+	for (; size >= 4; data += 4, size -= 4) {
+		now = later(now, data[3]);
+		if (data[0] < 250)
+			step(data, now);
+		else if (data[0] < 255)
+			kp_requests_expire(rs, now);
+		else
+			kp_requests_abandon(rs, KP_LOSS_TRIPPED);
+	}
+	/* Time may have gone back by more than a day in all. */
+	for (int i = 0; i < 8; i++)
+		kp_requests_expire(rs, T0 + (i + 1) * 1000000 * KP_NS_PER_S);
+	return kp_requests_entries(rs);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct kp_requests_opts o = { .on_request = on_request,
+		.on_late = on_late, .on_runaway = on_runaway };
+	struct kp_losses l = { 0 };
+	uint64_t entries;
+
+	if (confs[0] == NULL)
+		setup();
+	if (size == 0)
+		return 0;
+	o.conf = confs[data[0] & 1];
+	o.chain_is_ambiguous = (data[0] & 2) != 0;
+	if ((data[0] & 4) != 0) {
+		o.max_requests = 3;
+		o.max_calls = 5;
+		o.max_stack = 6;
+		o.max_identities = 4;
+	}
+	rs = kp_requests_new(&o);
+	REQUIRE(rs != NULL);
+	assembled = expired = 0;
+	entries = run(data + 1, size - 1);
+	REQUIRE(kp_requests_in_flight(rs) == 0);
+	kp_requests_losses(rs, &l);
+	REQUIRE(l.n[KP_LOSS_EXPIRED] == expired);
+	/* Bad events are entries here, or calls: not told apart. */
+	REQUIRE(entries >= assembled + expired + l.n[KP_LOSS_COLLIDED] +
+	    l.n[KP_LOSS_REQUEST_CAP] + l.n[KP_LOSS_TRIPPED]);
+	REQUIRE(entries <= assembled + expired + l.n[KP_LOSS_COLLIDED] +
+	    l.n[KP_LOSS_REQUEST_CAP] + l.n[KP_LOSS_TRIPPED] +
+	    l.n[KP_LOSS_BAD_EVENT]);
+	kp_requests_free(rs);
+	return 0;
+}
