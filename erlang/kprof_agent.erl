@@ -57,6 +57,7 @@
     entry_base = 0,     % entry calls counted under earlier plans
     unarmed = 0,        % entry calls while nothing was armed
     unarmed_from = 0,   % counter when disarmed last
+    watched = false,    % can it be seen that patterns are gone?
     unsent = []         % notices that found the connection busy, oldest last
 }).
 
@@ -363,6 +364,7 @@ send_notices([Msg | More] = All, S) ->
 %% ------------------------------------------------------------- commands ----
 
 command(lease, _, S) ->
+    S#s.watched andalso forgotten(S) andalso finish(code_loaded_anew, S),
     _ = send(state_msg(S), S),
     S;
 command({check, Mods}, Ref, S) ->
@@ -481,15 +483,25 @@ rearm(S) ->
             Calls = entry_calls(S),
             case set_patterns(Entries, S) of
                 [] ->
-                    {ok, S#s{state = armed,
+                    S1 = S#s{state = armed,
                              unarmed = S#s.unarmed + Calls -
-                                 S#s.unarmed_from}};
+                                 S#s.unarmed_from},
+                    {ok, S1#s{watched = not forgotten(S1)}};
                 Failed ->
                     {{error, {not_armed, Failed}}, disarm(idle, S)}
             end;
         Failed ->
             {{error, {not_armed, Failed}}, disarm(idle, S)}
     end.
+
+%% Loading a module takes its patterns with it. The daemon looks anew at what
+%% there is, and arms that.
+forgotten(#s{state = armed, session = Session, plan = Plan}) ->
+    lists:any(fun(#item{mfa = MFA, spec = Spec}) ->
+                      Spec =/= false andalso traced(Session, MFA) =/= local
+              end, Plan);
+forgotten(_) ->
+    false.
 
 %% Those that are not there any more, or not to be traced, with the reason.
 set_patterns(Items, #s{session = Session}) ->
@@ -609,6 +621,7 @@ hand_over_batch(Ref, Deadline, N, Evs, S) ->
 
 reason_text(stopped_by_daemon) -> "it ended";
 reason_text(stopped_by_operator) -> "stopped by kprof_agent:stop()";
+reason_text(code_loaded_anew) -> "code that it measures was loaded anew";
 reason_text(lease_expired) -> "its lease ran out";
 reason_text({daemon_gone, _}) -> "the connection is gone".
 
@@ -708,6 +721,13 @@ counter(legacy, MFA) ->
 counter(Session, MFA) ->
     {call_count, N} = trace:info(Session, MFA, call_count),
     N.
+
+traced(legacy, MFA) ->
+    {traced, How} = erlang:trace_info(MFA, traced),
+    How;
+traced(Session, MFA) ->
+    {traced, How} = trace:info(Session, MFA, traced),
+    How.
 
 processes_trace(legacy) ->
     erlang:trace(all, true, [call, arity, return_to, monotonic_timestamp]);
