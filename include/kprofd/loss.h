@@ -17,7 +17,6 @@ enum kp_loss {
 	KP_LOSS_DISCONNECTED,	/* requests: in flight when the target went */
 	KP_LOSS_UNSEEN,		/* requests: counted by the VM, no event came */
 	KP_LOSS_EXPIRED,	/* requests: no end within 60 s */
-	KP_LOSS_CUT,		/* requests: re-entered without being sampled */
 	KP_LOSS_COLLIDED,	/* requests: two with one label, both dropped */
 	KP_LOSS_REQUEST_CAP,	/* requests: too many in flight */
 	KP_LOSS_CALL_CAP,	/* calls: too many in one request */

@@ -49,7 +49,7 @@ const char *kp_outcome_name(enum kp_outcome o);
 struct kp_fn {
 	const char *text;	/* "db:query/2"; immortal */
 	uint64_t tiers;
-	bool entry, finish;
+	bool finish;
 	bool runaway;		/* was reported as a server loop */
 	uint32_t left;		/* calls in a row whose end was not seen */
 };

@@ -18,8 +18,6 @@ static const struct {
 	    "counted by the target while nothing was armed" },
 	[KP_LOSS_EXPIRED] = { "expired", "requests",
 	    "no end seen within 60 s" },
-	[KP_LOSS_CUT] = { "cut", "requests",
-	    "met an entry again that did not sample them" },
 	[KP_LOSS_COLLIDED] = { "collided", "requests",
 	    "two had one label and both were dropped" },
 	[KP_LOSS_REQUEST_CAP] = { "request_cap", "requests",

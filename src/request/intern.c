@@ -109,11 +109,6 @@ fn_classify(struct kp_fn *fn, const struct kp_conf *c, const struct kp_mfa *mfa)
 	for (size_t i = 0; i < c->ntiers; i++)
 		if (pats_cover(c->tiers[i].fns, c->tiers[i].nfns, mfa))
 			fn->tiers |= UINT64_C(1) << i;
-	for (size_t i = 0; i < c->nentries; i++)
-		if (kp_mfa_pat_covers(&c->entries[i].fn, mfa))
-			fn->entry = true;
-	if (c->nentries == 0 && (fn->tiers & 1) != 0)
-		fn->entry = true;
 	fn->finish = pats_cover(c->finishes, c->nfinishes, mfa);
 }
 

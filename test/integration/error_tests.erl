@@ -190,8 +190,11 @@ restarted(T) ->
     it:until("requests closed", fun() -> assembled(P) >= 300 end),
     it:stop_target(Target),
     it:saw(P, "lost '"),
+    %% Held still, or it might have attached again before the snapshot.
+    it:signal(P, "STOP"),
     Again = it:target(T, #{node => maps:get(node, Target)}),
     Before = it:settled(Again),
+    it:signal(P, "CONT"),
     it:until("armed again",
              fun() -> length(binary:matches(it:errors(P), <<"kprofd: profiling '">>)) =:= 2 end),
     #{requests := 200} = it:loaded(it:load(T, Again, ["4", "200"])),
