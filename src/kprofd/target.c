@@ -292,7 +292,11 @@ on_stopped(void *ctx)
 	struct target *t = ctx;
 
 	ledger_lost(&t->ledger, kp_requests_entries(t->requests));
-	happened(t, "detach", "");
+	/* Without a goodbye there is a reason, which on_state() was told. */
+	if (t->state_text[0] != '\0' && t->hello.otp != 0)
+		log_warnx("'%s' did not say goodbye: %s (its agent leaves by "
+		    "itself within 5 s)", t->opts.target, t->state_text);
+	happened(t, "detach", t->state_text);
 	t->ops->on_stopped(t->ctx, t);
 }
 

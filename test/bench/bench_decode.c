@@ -12,100 +12,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "kprofd/clock.h"
-#include "kprofd/etf.h"
 #include "kprofd/frame.h"
 #include "kprofd/trace.h"
 
+#include "events.h"
+
 #define EVENTS 500
-#define NODE "shop@web-1.example.com"
-
-static const struct fn {
-	const char *mod, *fun;
-	int arity;
-} fns[] = {
-	{ "network_server", "parse_request", 1 },
-	{ "requests", "handle_request", 2 },
-	{ "formatter", "format_response", 1 },
-	{ "db", "network_request", 1 },
-	{ "accounting", "incr_reqs", 1 },
-};
-static const struct fn caller = { "gen_server", "try_handle_call", 4 };
-
-static int64_t now = INT64_C(-576460751742563646);
-
-static void
-put_mfa(struct kp_buf *b, const struct fn *f)
-{
-	kp_etf_tuple(b, 3);
-	kp_etf_atom(b, f->mod);
-	kp_etf_atom(b, f->fun);
-	kp_etf_int(b, f->arity);
-}
-
-static void
-put_token(struct kp_buf *b, uint64_t request, uint32_t pid)
-{
-	kp_etf_tuple(b, 5);
-	kp_etf_int(b, 1);
-	kp_etf_int(b, (int64_t)(request | UINT64_C(0x2a5000000000000)));
-	kp_etf_int(b, 1000);
-	kp_etf_pid(b, NODE, pid, 0, 1700000000);
-	kp_etf_int(b, 999);
-}
-
-static void
-event_head(struct kp_buf *b, uint32_t arity, uint32_t pid, const char *kind)
-{
-	kp_etf_tuple(b, arity);
-	kp_etf_atom(b, "trace_ts");
-	kp_etf_pid(b, NODE, pid, 0, 1700000000);
-	kp_etf_atom(b, kind);
-}
-
-static void
-event_tail(struct kp_buf *b)
-{
-	now += 12345;
-	kp_etf_int(b, now);
-}
-
-static void
-put_entry(struct kp_buf *b, uint64_t request, uint32_t pid)
-{
-	event_head(b, 6, pid, "call");
-	put_mfa(b, &fns[1]);
-	kp_etf_tuple(b, 7);
-	kp_etf_atom(b, "create");
-	put_mfa(b, &caller);
-	kp_etf_int(b, 10);
-	put_token(b, request, pid);
-	kp_etf_bool(b, true);
-	kp_etf_bool(b, true);
-	kp_etf_nil(b);
-	event_tail(b);
-}
-
-static void
-put_call(struct kp_buf *b, const struct fn *f, uint64_t request, uint32_t pid)
-{
-	event_head(b, 6, pid, "call");
-	put_mfa(b, f);
-	kp_etf_tuple(b, 3);
-	kp_etf_nil(b);
-	put_token(b, request, pid + 1);
-	put_mfa(b, &caller);
-	event_tail(b);
-}
-
-static void
-put_return(struct kp_buf *b, uint32_t pid)
-{
-	event_head(b, 5, pid, "return_to");
-	put_mfa(b, &caller);
-	event_tail(b);
-}
-
 static void
 put_batch(struct kp_buf *b)
 {
@@ -117,11 +29,13 @@ put_batch(struct kp_buf *b)
 	kp_etf_list(b, EVENTS);
 	for (uint32_t i = 0; i < EVENTS; i += 10) {
 		for (uint32_t tier = 0; tier < 5; tier++) {
+			now += 12345;
 			if (tier == 0)
-				put_entry(b, 1000 + i, 200 + i);
+				put_entry(b, "create", 1000 + i, 200 + i);
 			else
-				put_call(b, &fns[tier], 1000 + i, 200 + i);
-			put_return(b, 200 + i);
+				put_call(b, &fns[tier], &server, 1000 + i,
+				    200 + i, 201 + i);
+			put_return(b, &server, 200 + i);
 		}
 	}
 	kp_etf_nil(b);

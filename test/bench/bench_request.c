@@ -15,14 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kprofd/clock.h"
-#include "kprofd/etf.h"
 #include "kprofd/stats.h"
+
+#include "events.h"
 
 #define CALLS 10			/* in a request, the entry among them */
 #define EVENTS (2 * CALLS)
 #define BATCH 500
-#define NODE "shop@web-1.example.com"
 
 static const char conf_text[] =
     "{tiers, [{handle, {requests,handle_request,2}},\n"
@@ -32,107 +31,27 @@ static const char conf_text[] =
     "  {accounting, {accounting,incr_reqs,1}}]}.\n"
     "{sampling, all}.\n";
 
-static const struct fn {
-	const char *mod, *fun;
-	int arity;
-} fns[] = {
-	{ "requests", "handle_request", 2 },
-	{ "network_server", "parse_request", 1 },
-	{ "formatter", "format_response", 1 },
-	{ "db", "network_request", 1 },
-	{ "accounting", "incr_reqs", 1 },
-};
-static const struct fn server = { "gen_server", "try_handle_call", 4 };
-
-static kp_target_ns now = INT64_C(-576460751742563646);
-
-static void
-put_mfa(struct kp_buf *b, const struct fn *f)
-{
-	kp_etf_tuple(b, 3);
-	kp_etf_atom(b, f->mod);
-	kp_etf_atom(b, f->fun);
-	kp_etf_int(b, f->arity);
-}
-
-static void
-put_token(struct kp_buf *b, uint64_t label, uint32_t from)
-{
-	kp_etf_tuple(b, 5);
-	kp_etf_int(b, 1);
-	kp_etf_int(b, (int64_t)(label | UINT64_C(0x2a5000000000000)));
-	kp_etf_int(b, 1000);
-	kp_etf_pid(b, NODE, from, 0, 1700000000);
-	kp_etf_int(b, 999);
-}
-
-static void
-event_head(struct kp_buf *b, uint32_t arity, uint32_t pid, const char *kind)
-{
-	kp_etf_tuple(b, arity);
-	kp_etf_atom(b, "trace_ts");
-	kp_etf_pid(b, NODE, pid, 0, 1700000000);
-	kp_etf_atom(b, kind);
-}
-
-static void
-put_entry(struct kp_buf *b, uint64_t label, uint32_t pid)
-{
-	static const char *const idents[] = { "create", "update", "delete" };
-
-	event_head(b, 6, pid, "call");
-	put_mfa(b, &fns[0]);
-	kp_etf_tuple(b, 7);
-	kp_etf_atom(b, idents[label % 3]);
-	put_mfa(b, &server);
-	kp_etf_int(b, 1);
-	put_token(b, label, pid);
-	kp_etf_bool(b, true);
-	kp_etf_bool(b, true);
-	kp_etf_nil(b);
-	kp_etf_int(b, now);
-}
-
-static void
-put_call(struct kp_buf *b, uint32_t call, uint64_t label, uint32_t pid,
-    uint32_t from)
-{
-	event_head(b, 6, pid, "call");
-	put_mfa(b, &fns[call % 5 == 0 ? 1 : call % 5]);
-	kp_etf_tuple(b, 3);
-	kp_etf_nil(b);
-	put_token(b, label, from);
-	put_mfa(b, pid == from ? &fns[0] : &server);
-	kp_etf_int(b, now);
-}
-
-static void
-put_return(struct kp_buf *b, uint32_t pid, const struct fn *to)
-{
-	event_head(b, 5, pid, "return_to");
-	put_mfa(b, to);
-	kp_etf_int(b, now);
-}
-
 /* Event number `step` of a request: odd calls are in a second process. */
 static void
 put_event(struct kp_buf *b, uint64_t label, uint32_t step)
 {
+	static const char *const idents[] = { "create", "update", "delete" };
 	uint32_t pid = 1000 + (uint32_t)(label % 200000);
 	uint32_t call = (step + 1) / 2, other = pid + 1000000;
 
 	now += 1234;
 	if (step == 0)
-		put_entry(b, label, pid);
+		put_entry(b, idents[label % 3], label, pid);
 	else if (step == EVENTS - 1)
-		put_return(b, pid, &server);
+		put_return(b, &server, pid);
 	else if (step % 2 == 1)
-		put_call(b, call, label, call % 2 == 1 ? other : pid, pid);
+		put_call(b, &fns[call % 5 == 0 ? 1 : call % 5],
+		    call % 2 == 1 ? &server : &fns[0], label,
+		    call % 2 == 1 ? other : pid, pid);
 	else
-		put_return(b, call % 2 == 1 ? other : pid,
-		    call % 2 == 1 ? &server : &fns[0]);
+		put_return(b, call % 2 == 1 ? &server : &fns[0],
+		    call % 2 == 1 ? other : pid);
 }
-
 
 static void
 batch_head(struct kp_buf *b, uint32_t n)

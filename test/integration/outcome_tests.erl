@@ -89,7 +89,7 @@ ends(P, Tier) ->
 
 %% Without `exact` a raise that the direct caller catches looks like a return.
 %% One that passes an untraced frame is seen on OTP 27 and later, and on 25 and
-%% 26 leaves no event at all (DESIGN.md).
+%% 26 leaves no event at all (README.md).
 outcomes(P, Op, Otp) ->
     [it:equal(io_lib:format("ends of ~s", [Tier]), ends_of(Op, Otp, Tier), ends(P, Tier))
      || Tier <- [handle, db]].

@@ -5,7 +5,7 @@
  * A lane is a client process and two servers with a clock of their own; its
  * client makes requests one after the other.  Functions run as frames: they
  * call (and catch, or not), end in tail calls, raise, call servers, and cast
- * work to them.  BEAM-FACTS, section 4, says which return_to events there
+ * work to them.  By experiment with the releases, these return_to events there
  * are: on OTP 27 one for every exception that passes a traced frame, on 25
  * only where the frame next to the catcher's is traced.
  */

@@ -12,48 +12,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "feed.h"
-
-static const char conf[] =
-    "{tiers, [{web, [{e,e,1}, {e2,e2,1}]},\n"
-    "         {db, [{a,a,1}, {b,b,1}, {c,c,1}]}]}.\n"
-    "{entry, [{e,e,1}, {e2,e2,1}]}.\n"
-    "{sampling, all}.\n";
-
-static struct feed f;
-
-static int
-setup_27(void **state)
-{
-	(void)state;
-	feed_init(&f, conf, NULL);
-	return 0;
-}
-
-static int
-setup_25(void **state)
-{
-	struct kp_requests_opts o = { .chain_is_ambiguous = true };
-
-	(void)state;
-	feed_init(&f, conf, &o);
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	feed_free(&f);
-	return 0;
-}
-
-/* All that has closed since the last time. */
-#define CLOSED(want)                                                 \
-	do {                                                         \
-		assert_string_equal(kp_buf_cstr(&f.text), (want));   \
-		kp_buf_reset(&f.text);                               \
-	} while (0)
+#include "feed_fixture.h"
 
 /* x calls e. */
 static void

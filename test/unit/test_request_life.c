@@ -10,7 +10,7 @@
 
 #include <malloc.h>
 
-#include "feed.h"
+#include "feed_fixture.h"
 
 static const char conf[] =
     "{tiers, [{web, {e,e,1}}, {db, [{a,a,1}, {b,b,1}]}]}.\n"
@@ -19,8 +19,6 @@ static const char conf_finish[] =
     "{tiers, [{web, {e,e,1}}, {db, [{a,a,1}, {b,b,1}]}]}.\n"
     "{finish, {fin,fin,1}}.\n"
     "{sampling, all}.\n";
-
-static struct feed f;
 
 static int
 setup(void **state)
@@ -48,20 +46,6 @@ setup_small(void **state)
 	feed_init(&f, conf, &o);
 	return 0;
 }
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	feed_free(&f);
-	return 0;
-}
-
-#define CLOSED(want)                                                 \
-	do {                                                         \
-		assert_string_equal(kp_buf_cstr(&f.text), (want));   \
-		kp_buf_reset(&f.text);                               \
-	} while (0)
 
 /* ---- late calls ---- */
 
