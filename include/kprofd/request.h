@@ -88,6 +88,7 @@ struct kp_requests_opts {
 	const struct kp_conf *conf;
 	size_t max_requests;		/* in flight; default 100000 */
 	uint32_t max_calls;		/* in one request; default 10000 */
+	uint64_t max_calls_in_flight;	/* of all requests; default 4000000 */
 	uint32_t max_stack;		/* open in one process; default 1000 */
 	uint32_t max_identities;	/* default 1000 */
 	/* OTP 26 and older: a chain closed by one event may be a retry loop. */

@@ -107,6 +107,7 @@ struct kp_requests {
 	struct req_list ended;	/* by end: for closing */
 	size_t in_flight;	/* without the early ones */
 	size_t nearly;		/* of those */
+	uint64_t calls;		/* of all of them */
 	struct tombs tombs;
 	struct kp_losses lost;
 	uint64_t entries, next_id;

@@ -9,6 +9,7 @@
 
 #define MAX_REQUESTS 100000
 #define MAX_CALLS 10000
+#define MAX_CALLS_IN_FLIGHT 4000000	/* 64 bytes each: 256 MB */
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
 #define EARLY_MAX 10000	/* requests whose entry is waited for */
@@ -87,6 +88,14 @@ list_remove(struct req_list *l, struct req *rq)
 		l->tail = rq->prev;
 }
 
+static void
+req_free(struct kp_requests *rs, struct req *rq)
+{
+	rs->calls -= rq->ncalls;
+	free(rq->calls);
+	free(rq);
+}
+
 static struct req_list *
 req_list(struct kp_requests *rs, const struct req *rq)
 {
@@ -107,6 +116,8 @@ kp_requests_new(const struct kp_requests_opts *opts)
 		rs->o.max_requests = MAX_REQUESTS;
 	if (rs->o.max_calls == 0)
 		rs->o.max_calls = MAX_CALLS;
+	if (rs->o.max_calls_in_flight == 0)
+		rs->o.max_calls_in_flight = MAX_CALLS_IN_FLIGHT;
 	if (rs->o.max_stack == 0)
 		rs->o.max_stack = MAX_STACK;
 	if (rs->o.max_identities == 0)
@@ -163,7 +174,8 @@ req_add_call(struct kp_requests *rs, struct req *rq, const struct rcall *c)
 	struct rcall *v;
 	uint32_t cap;
 
-	if (rq->ncalls == rs->o.max_calls) {
+	if (rq->ncalls == rs->o.max_calls ||
+	    rs->calls == rs->o.max_calls_in_flight) {
 		rs->lost.n[KP_LOSS_CALL_CAP]++;
 		return KP_NONE;
 	}
@@ -178,6 +190,7 @@ req_add_call(struct kp_requests *rs, struct req *rq, const struct rcall *c)
 		rq->cap = cap;
 	}
 	rq->calls[rq->ncalls] = *c;
+	rs->calls++;
 	return rq->ncalls++;
 }
 
@@ -224,8 +237,7 @@ req_drop(struct kp_requests *rs, struct req *rq)
 		if (rq->calls[i].c.outcome == KP_OPEN)
 			proc_forget(rs, rq->calls[i].c.proc, rq);
 	req_unlink(rs, rq);
-	free(rq->calls);
-	free(rq);
+	req_free(rs, rq);
 }
 
 struct req *
@@ -274,8 +286,7 @@ req_make_early(struct kp_requests *rs, uint64_t label, kp_target_ns at)
 	rq->early = true;
 	rq->touched = at;
 	if (req_add_call(rs, rq, &entry) == KP_NONE || !req_add(rs, rq)) {
-		free(rq->calls);
-		free(rq);
+		req_free(rs, rq);
 		return NULL;
 	}
 	list_add(&rs->early, rq);
@@ -324,8 +335,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
 		rq->r.identity = KP_IDENT_NONE;
 		if (req_add_call(rs, rq, entry) == KP_NONE ||
 		    !req_add(rs, rq)) {
-			free(rq->calls);
-			free(rq);
+			req_free(rs, rq);
 			goto full;
 		}
 	}

@@ -567,6 +567,29 @@ call_cap(void **state)
 	assert_int_equal(lost(&f, KP_LOSS_CALL_CAP), 2);
 }
 
+/* All requests together have a cap too, and give back what they took. */
+static void
+calls_in_flight_limited(void **state)
+{
+	struct kp_requests_opts o = { .max_calls_in_flight = 4 };
+
+	(void)state;
+	feed_free(&f);
+	feed_init(&f, conf, &o);
+	for (uint64_t label = 1; label <= 3; label++) {
+		entry(&f, (uint32_t)label, "e", "x", label, 0);
+		call(&f, (uint32_t)label, "a", "e", label, 1);
+	}
+	/* the third entry had no room, so its call had no request */
+	assert_int_equal(lost(&f, KP_LOSS_REQUEST_CAP), 1);
+	assert_int_equal(kp_requests_in_flight(f.rs), 2);
+	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	entry(&f, 9, "e", "x", 9, 1000);
+	call(&f, 9, "a", "e", 9, 1001);
+	assert_int_equal(kp_requests_in_flight(f.rs), 1);
+	assert_int_equal(lost(&f, KP_LOSS_REQUEST_CAP), 1);
+}
+
 /* a calls itself for ever. */
 static void
 stack_cap(void **state)
@@ -666,6 +689,7 @@ main(void)
 		LIFE(late_for_ever), LIFE(late_abandoned),
 		LIFE(late_tail_chain), LIFE(tombstones_expire),
 		LIFE(early_calls), LIFE(early_calls_in_vain),
+		LIFE(calls_in_flight_limited),
 		LIFE(stale_returns), LIFE(stale_calls_are_forgotten),
 		LIFE(clock_restarts), LIFE(expiry), FINISH(finish_sync),
 		FINISH(finish_async), FINISH(finish_after_tail_call),
