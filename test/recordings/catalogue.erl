@@ -1,0 +1,630 @@
+%% catalogue - small programs whose truth is known.
+%%
+%% Each does one thing that is hard to measure, and writes down with truth.erl
+%% what it did. They are recorded on real nodes (make record) and replayed in
+%% the unit tests, and run under kprofd in the integration tests.
+%%
+%% A program is a name in programs/0 and a clause of work/2, which is the body
+%% of its request; one that is more than one request has a clause of start/2.
+%% How calls are written:
+%%
+%%     ?CALL(leaf(1))                      a call of a traced function
+%%     ?REQUEST(nesting, request(nesting, 1))   one that is an entry
+%%     leaf(Ms) -> ?BODY(...)              a traced function
+%%     hop(X) -> ?TAIL(hop2(X))            one whose last act is a traced call
+%%     ?RAISE(throw, again)                where an exception comes from
+%%     truth:caught(Here, direct)          where it is caught: see truth.erl
+%%
+%% Traced are the functions that the .conf files beside this one name; the
+%% others are as untraced as most code is.
+-module(catalogue).
+
+-export([programs/0, conf/1, run/2]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+
+-define(CALL(Call), truth:ended(truth:begun(??Call), Call)).
+-define(REQUEST(Identity, Call), truth:ended(truth:request(Identity, ??Call), Call)).
+-define(BODY(Body), truth:left(truth:entered(), Body)).
+-define(TAIL(Call), truth:entered(), truth:tail(??Call), Call).
+-define(RAISE(Class, Reason), truth:raising(), erlang:Class(Reason)).
+%% Called by span/1 itself.
+-define(SPAN(Call), truth:ended(truth:begun(??Call), span(fun() -> Call end))).
+-define(OFTEN, 5).
+
+%% {Conf, Programs}: what is measured in CONF.conf. `recorded` are recorded only:
+%% they take long, or leave something in flight.
+programs() ->
+    [{layers,
+      [nesting, recursion, mutual, span, undefined_first,
+       tail, tail_loop, tail_entry, tail_raise, tail_deep,
+       raise_direct, raise_deep, raise_between, raise_around, raise_out, raise_out_deep,
+       retry, retry_traced, classes, after_clause,
+       children, parallel, task, task_down, linked_crash, exit_child, kill_child, straddle,
+       started, reenter, reenter_deep, reenter_other, reenter_child,
+       deferred, delayed, timers, socket, cast, cast_later, cast_on, late_tick, two_in_a_row, pool, crowd]},
+     {overlap, [two_tiers, two_tiers_parallel]},
+     {exact, [exact_direct, exact_between, exact_retry, exact_tail, exact_out]},
+     {finish, [finish_elsewhere, finish_here, finish_twice]},
+     {recorded, [{layers, kill_entry}, {layers, stale}, {finish, finish_never}]}].
+
+conf(Program) ->
+    [Conf] = [C || {recorded, All} <- programs(), {C, P} <- All, P =:= Program] ++
+        [C || {C, All} <- programs(), lists:member(Program, All)],
+    Conf.
+
+%% Runs it to its end; gives truth:take(). Size: how many requests, where it
+%% can be said.
+run(Program, Size) ->
+    truth:new(),
+    {_, Ref} = spawn_monitor(fun() -> start(Program, Size) end),
+    receive {'DOWN', Ref, process, _, normal} -> truth:take() end.
+
+%% ------------------------------------------------------ traced functions ----
+
+request(Program, Arg) -> ?BODY(work(Program, Arg)).
+
+tail_request(Ms) -> ?TAIL(hop3(Ms)).
+
+leaf(Ms) -> ?BODY(receive after Ms -> ok end).
+named(_Name) -> ?BODY(ok).
+middle(Ms) -> ?BODY(begin ?CALL(leaf(Ms)), ?CALL(leaf(Ms)) end).
+outer(Ms) -> ?BODY(begin ?CALL(middle(Ms)), ?CALL(leaf(Ms)) end).
+
+in_span(Ms) -> ?BODY(begin ?SPAN(middle(Ms)), ok end).
+in_span_on(Ms) -> ?BODY(begin ?SPAN(leaf(Ms)), ?CALL(leaf(Ms)), ?SPAN(leaf(Ms)), ok end).
+
+factorial(0) -> ?BODY(begin ?CALL(leaf(1)), 1 end);
+factorial(N) -> ?BODY(N * ?CALL(factorial(N - 1))).
+
+even(0) -> ?BODY(true);
+even(N) -> ?BODY(not ?CALL(odd(N - 1))).
+odd(0) -> ?BODY(false);
+odd(N) -> ?BODY(not ?CALL(even(N - 1))).
+
+hop1(Ms) -> ?TAIL(hop2(Ms)).
+hop2(Ms) -> truth:entered(), ?CALL(leaf(Ms)), truth:tail("hop3"), hop3(Ms).
+hop3(Ms) -> ?BODY(begin ?CALL(leaf(Ms)), ok end).
+
+loop(0) -> ?BODY(ok);
+loop(N) -> truth:entered(), ?CALL(leaf(1)), truth:tail("loop"), loop(N - 1).
+
+boom(Class) -> truth:entered(), receive after 1 -> ok end, ?RAISE(Class, boom).
+boom_below(Class) -> ?BODY(begin ?CALL(boom(Class)), ok end).
+boom_deep(Class) -> ?BODY(begin ?CALL(boom_below(Class)), ok end).
+boom_between(Class) -> ?BODY(begin between(Class), ok end).
+boom_tail(Class) -> ?TAIL(boom(Class)).
+unless(0) -> ?BODY(ok);
+unless(_) -> truth:entered(), ?RAISE(throw, again).
+
+%% Runs until it is killed, or ends its process itself.
+hang() -> ?BODY(begin truth:is(hanging), receive never -> ok end end).
+quit(Reason) -> ?BODY(exit(Reason)).
+
+%% One child of each kind, one after the other.
+children() ->
+    ?BODY(begin
+              Context = truth:context(),
+              spawned(Context, fun(F) -> spawn(F) end),
+              spawned(Context, fun(F) -> spawn_link(F) end),
+              spawned(Context, fun(F) -> proc_lib:spawn(F) end),
+              ok
+          end).
+%% Three at once, in a time that is theirs.
+parallel(Ms) ->
+    ?BODY(begin
+              Context = truth:context(),
+              All = [child(Context, fun() -> ?CALL(leaf(Ms)) end) || _ <- [1, 2, 3]],
+              [done(Child) || Child <- All],
+              ok
+          end).
+
+ask(Server, What) ->
+    ?BODY(gen_server:call(Server, {What, truth:context()})).
+say(Server, What) ->
+    ?BODY(gen_server:cast(Server, {What, truth:context()})).
+
+finish() -> ?BODY(receive after 1 -> ok end).
+
+%% ---------------------------------------------------- untraced functions ----
+
+between(Class) ->
+    ?CALL(boom(Class)),
+    ok.
+
+%% telemetry:span/3: whatever it calls is called from the same place.
+span(Fun) ->
+    Result = Fun(),
+    {ok, Result}.
+
+%% Tries until it goes well.
+attempts(N) ->
+    Here = truth:here(),
+    try attempt(N)
+    catch throw:again ->
+            truth:caught(Here, between),
+            attempts(N - 1)
+    end.
+
+attempt(N) ->
+    ok = ?CALL(unless(N)),
+    done.
+
+attempts_traced(N) ->
+    Here = truth:here(),
+    try ?CALL(attempt_traced(N))
+    catch throw:again ->
+            truth:caught(Here, direct),
+            attempts_traced(N - 1)
+    end.
+
+attempt_traced(N) -> ?BODY(begin ?CALL(unless(N)), ok end).
+
+with_after() ->
+    Here = truth:here(),
+    try ?CALL(boom(throw))
+    after truth:caught(Here, direct)
+    end.
+
+child(Context, Work) ->
+    Parent = self(),
+    spawn(fun() -> truth:adopt(Context), Work(), Parent ! {done, self()} end).
+
+spawned(Context, Spawn) ->
+    Parent = self(),
+    done(Spawn(fun() -> truth:adopt(Context), ?CALL(leaf(1)), Parent ! {done, self()} end)).
+
+done(Child) ->
+    receive {done, Child} -> ok end.
+
+down(Ref) ->
+    receive {'DOWN', Ref, process, _, Reason} -> Reason end.
+
+server() ->
+    {ok, Server} = gen_server:start(?MODULE, [], []),
+    Server.
+
+%% -------------------------------------------------------------- programs ----
+
+%% In a process without a token.
+start(tail_entry, _) ->
+    ?REQUEST(tail_entry, tail_request(1));
+start(raise_out, _) ->
+    Here = truth:here(),
+    try ?REQUEST(raise_out, request(raise_out, 1))
+    catch throw:boom -> truth:caught(Here, direct)
+    end;
+start(raise_out_deep, _) ->
+    Here = truth:here(),
+    try ?REQUEST(raise_out_deep, request(raise_out_deep, 1))
+    catch throw:boom -> truth:caught(Here, direct)
+    end;
+start(two_in_a_row, _) ->
+    ?REQUEST(two_in_a_row, request(two_in_a_row, 1)),
+    ?REQUEST(two_in_a_row, request(two_in_a_row, 2));
+start(pool, Size) ->
+    Server = server(),
+    [?REQUEST(pool, request(pool, Server)) || _ <- lists:seq(1, Size)];
+start(crowd, Size) ->
+    Server = server(),
+    All = [child({none, none}, fun() -> ?REQUEST(crowd, request(crowd, Server)) end)
+           || _ <- lists:seq(1, Size)],
+    [done(C) || C <- All];
+start(cast_later, _) ->
+    ?REQUEST(cast_later, request(cast_later, server())),
+    truth:is(answered),
+    truth:await(served);
+start(cast_on, _) ->
+    ?REQUEST(cast_on, request(cast_on, server())),
+    truth:is(answered),
+    truth:await(served);
+start(straddle, _) ->
+    ?REQUEST(straddle, request(straddle, 1)),
+    truth:await(served);
+start(late_tick, _) ->
+    ?REQUEST(late_tick, request(late_tick, server())),
+    truth:await(served);
+start(timers, _) ->
+    ?REQUEST(timers, request(timers, server())),
+    truth:await(served);
+start(stale, _) ->
+    ?REQUEST(stale, request(stale, server())),
+    truth:await(served);
+start(kill_entry, _) ->
+    {Pid, Ref} = spawn_monitor(fun() -> ?REQUEST(kill_entry, request(kill_entry, 1)) end),
+    truth:await(hanging),
+    exit(Pid, kill),
+    killed = down(Ref);
+start(finish_elsewhere, _) ->
+    ?REQUEST(finish_elsewhere, request(finish_elsewhere, 1)),
+    truth:is(answered),
+    truth:await(served);
+start(exact_out, _) ->
+    Here = truth:here(),
+    try ?REQUEST(exact_out, request(exact_out, 1))
+    catch throw:boom -> truth:caught(Here, direct)
+    end;
+start(Program, Size) when Program =:= reenter_other; Program =:= deferred; Program =:= delayed;
+                          Program =:= cast ->
+    _ = Size,
+    ?REQUEST(Program, request(Program, server()));
+start(Program, Size) ->
+    ?REQUEST(Program, request(Program, Size)).
+
+%% The body of a request, called by request/2.
+work(nesting, _) ->
+    ?CALL(outer(1)),
+    ?CALL(leaf(1));
+work(recursion, _) ->
+    120 = ?CALL(factorial(5)),
+    ok;
+work(mutual, _) ->
+    false = ?CALL(even(5)),
+    true = ?CALL(odd(5)),
+    ok;
+work(span, _) ->
+    ?SPAN(leaf(1)),
+    ?SPAN(in_span(1)),
+    ?SPAN(in_span_on(1)),
+    ?CALL(leaf(1)),
+    ok;
+work(undefined_first, _) ->
+    ?CALL(leaf(1)),
+    ?CALL(named(undefined_first)),
+    ?CALL(named(too_late)),
+    ok;
+
+work(tail, _) ->
+    ?CALL(hop1(1)),
+    ?CALL(leaf(1)),
+    ?CALL(hop2(1)),
+    ok;
+work(tail_loop, _) ->
+    ?CALL(loop(?OFTEN)),
+    ?CALL(leaf(1)),
+    ok;
+work(tail_raise, _) ->
+    Here = truth:here(),
+    try ?CALL(boom_tail(throw)) catch throw:boom -> truth:caught(Here, direct) end,
+    ?CALL(leaf(1)),
+    ok;
+%% The tail chain is inside another call, which goes on after it.
+work(tail_deep, _) ->
+    ?CALL(tail_inside(1)),
+    ok;
+
+work(raise_direct, _) ->
+    Here = truth:here(),
+    try ?CALL(boom(throw)) catch throw:boom -> truth:caught(Here, direct) end,
+    ?CALL(leaf(1)),
+    ok;
+work(raise_deep, _) ->
+    Here = truth:here(),
+    try ?CALL(boom_deep(error)) catch error:boom -> truth:caught(Here, direct) end,
+    ?CALL(leaf(1)),
+    ok;
+work(raise_between, _) ->
+    Here = truth:here(),
+    try between(exit) catch exit:boom -> truth:caught(Here, between) end,
+    ?CALL(leaf(1)),
+    ok;
+work(raise_around, _) ->
+    Here = truth:here(),
+    try ?CALL(boom_between(throw)) catch throw:boom -> truth:caught(Here, direct) end,
+    ?CALL(leaf(1)),
+    ok;
+work(raise_out, _) ->
+    ?CALL(leaf(1)),
+    ?RAISE(throw, boom);
+work(raise_out_deep, _) ->
+    ?CALL(leaf(1)),
+    ?CALL(boom_deep(throw)),
+    ok;
+work(retry, _) ->
+    attempts(2),
+    ?CALL(leaf(1)),
+    ok;
+work(retry_traced, _) ->
+    attempts_traced(2),
+    ?CALL(leaf(1)),
+    ok;
+work(classes, _) ->
+    Here = truth:here(),
+    try ?CALL(boom(throw)) catch throw:boom -> truth:caught(Here, direct) end,
+    try ?CALL(boom(error)) catch error:boom -> truth:caught(Here, direct) end,
+    try ?CALL(boom(exit)) catch exit:boom -> truth:caught(Here, direct) end,
+    {'EXIT', boom} = (catch ?CALL(boom(exit))),
+    truth:caught(Here, direct),
+    ok;
+work(after_clause, _) ->
+    try with_after() catch throw:boom -> ok end,
+    ?CALL(leaf(1)),
+    ok;
+
+work(children, _) ->
+    ?CALL(children()),
+    ?CALL(leaf(1)),
+    ok;
+work(parallel, _) ->
+    ?CALL(parallel(2)),
+    ?CALL(leaf(1)),
+    ok;
+%% As Elixir's Task does: the result comes in a message, the monitor is for
+%% accidents.
+work(task, _) ->
+    Context = truth:context(),
+    Parent = self(),
+    Ref = make_ref(),
+    {_, Monitor} = spawn_monitor(fun() ->
+                                         truth:adopt(Context),
+                                         Parent ! {Ref, ?CALL(leaf(1))}
+                                 end),
+    receive {Ref, ok} -> erlang:demonitor(Monitor, [flush]) end,
+    ?CALL(leaf(1)),
+    ok;
+%% The result is the reason.
+work(task_down, _) ->
+    Context = truth:context(),
+    {_, Ref} = spawn_monitor(fun() -> truth:adopt(Context), exit({result, ?CALL(leaf(1))}) end),
+    {result, ok} = down(Ref),
+    truth:token_lost(25),
+    ?CALL(leaf(1)),
+    ok;
+work(linked_crash, _) ->
+    process_flag(trap_exit, true),
+    Context = truth:context(),
+    Child = spawn_link(fun() -> truth:adopt(Context), ?CALL(quit(crash)) end),
+    receive {'EXIT', Child, crash} -> ok end,
+    ?CALL(leaf(1)),
+    ok;
+work(exit_child, _) ->
+    Context = truth:context(),
+    {_, Ref} = spawn_monitor(fun() -> truth:adopt(Context), ?CALL(quit(normal)) end),
+    normal = down(Ref),
+    ?CALL(leaf(1)),
+    ok;
+work(kill_child, _) ->
+    Context = truth:context(),
+    {Pid, Ref} = spawn_monitor(fun() -> truth:adopt(Context), ?CALL(hang()) end),
+    truth:await(hanging),
+    exit(Pid, kill),
+    killed = down(Ref),
+    ?CALL(leaf(1)),
+    ok;
+work(kill_entry, _) ->
+    ?CALL(leaf(1)),
+    ?CALL(hang());
+%% The child is at work when the request ends.
+work(straddle, _) ->
+    Context = truth:context(),
+    spawn(fun() -> truth:adopt(Context), ?CALL(long()), truth:is(served) end),
+    truth:await(begun),
+    ok;
+work(started, _) ->
+    {ok, Server} = gen_server:start(?MODULE, {started, truth:context()}, []),
+    ?CALL(ask(Server, serve)),
+    ok;
+
+work(reenter, _) ->
+    ?CALL(leaf(1)),
+    ?REQUEST(inner, request(inner, 1)),
+    ?CALL(leaf(1)),
+    ok;
+work(reenter_deep, 0) ->
+    ?CALL(leaf(1)),
+    ok;
+work(reenter_deep, N) ->
+    ?CALL(leaf(1)),
+    ?REQUEST(reenter_deep, request(reenter_deep, min(N, 3) - 1)),
+    ?CALL(leaf(1)),
+    ok;
+work(reenter_other, Server) ->
+    ?CALL(ask(Server, enter)),
+    ?CALL(leaf(1)),
+    ok;
+work(reenter_child, _) ->
+    done(child(truth:context(), fun() -> ?REQUEST(inner, request(inner, 1)) end)),
+    ?CALL(leaf(1)),
+    ok;
+work(inner, _) ->
+    ?CALL(leaf(1)),
+    ok;
+
+work(deferred, Server) ->
+    ?CALL(ask(Server, defer)),
+    ?CALL(leaf(1)),
+    ok;
+%% A timer in the midst, in the server and in the client.
+work(delayed, Server) ->
+    ?CALL(ask(Server, delay)),
+    erlang:send_after(2, self(), tick),
+    receive tick -> ok end,
+    ?CALL(leaf(1)),
+    erlang:start_timer(2, self(), tock),
+    receive {timeout, _, tock} -> ok end,
+    ?CALL(leaf(1)),
+    ok;
+%% A gen_server's timeout, after the answer.
+work(timers, Server) ->
+    ?CALL(ask(Server, timeout)),
+    ok;
+work(socket, _) ->
+    Port = echo(),
+    ?CALL(leaf(1)),
+    {ok, S} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {packet, 1}, {active, false}]),
+    ?CALL(query(S)),
+    ok = inet:setopts(S, [{active, once}]),
+    ok = gen_tcp:send(S, <<"again">>),
+    receive {tcp, S, <<"again">>} -> ok end,
+    ?CALL(leaf(1)),
+    ok = gen_tcp:close(S);
+%% Served before the request ends.
+work(cast, Server) ->
+    ?CALL(say(Server, served)),
+    truth:await(served),
+    ok;
+work(cast_later, Server) ->
+    ?CALL(say(Server, later)),
+    ok;
+%% To a server that sends it on.
+work(cast_on, Server) ->
+    ?CALL(say(Server, on)),
+    ok;
+work(late_tick, Server) ->
+    ?CALL(ask(Server, {tick, 300})),
+    ok;
+%% Its token is older than what is remembered of requests.
+work(stale, Server) ->
+    ?CALL(ask(Server, {tick, 31000})),
+    ok;
+work(two_in_a_row, N) ->
+    ?CALL(leaf(N)),
+    ok;
+work(pool, Server) ->
+    ?CALL(ask(Server, serve)),
+    ok;
+work(crowd, Server) ->
+    ?CALL(ask(Server, serve)),
+    ok;
+
+work(two_tiers, _) ->
+    ?CALL(outer(1)),
+    ?CALL(leaf(1)),
+    ok;
+work(two_tiers_parallel, _) ->
+    ?CALL(parallel(2)),
+    ?CALL(outer(1)),
+    ok;
+
+work(exact_direct, _) ->
+    Here = truth:here(),
+    try ?CALL(boom(throw)) catch throw:boom -> truth:caught(Here, direct) end,
+    try ?CALL(boom_deep(exit)) catch exit:boom -> truth:caught(Here, direct) end,
+    ?CALL(leaf(1)),
+    ok;
+work(exact_between, _) ->
+    Here = truth:here(),
+    try between(throw) catch throw:boom -> truth:caught(Here, between) end,
+    ?CALL(leaf(1)),
+    ok;
+work(exact_retry, _) ->
+    attempts(2),
+    ?CALL(leaf(1)),
+    ok;
+work(exact_tail, _) ->
+    ?CALL(hop1(1)),
+    ?CALL(leaf(1)),
+    ok;
+work(exact_out, _) ->
+    ?CALL(boom_deep(throw)),
+    ok;
+
+%% A child ends the request, after the entry has returned.
+work(finish_elsewhere, _) ->
+    child(truth:context(), fun() ->
+                                   truth:await(answered),
+                                   ?CALL(leaf(1)),
+                                   ?CALL(finish()),
+                                   ?CALL(leaf(1)),
+                                   truth:is(served)
+                           end),
+    ?CALL(leaf(1)),
+    ok;
+%% What comes after the finish was not waited for.
+work(finish_here, _) ->
+    ?CALL(leaf(1)),
+    ?CALL(finish()),
+    ?CALL(leaf(1)),
+    ok;
+work(finish_twice, _) ->
+    ?CALL(finish()),
+    ?CALL(leaf(1)),
+    ?CALL(finish()),
+    ok;
+work(finish_never, _) ->
+    ?CALL(leaf(1)),
+    ok.
+
+tail_inside(Ms) ->
+    ?BODY(begin ?CALL(hop1(Ms)), ?CALL(leaf(Ms)), ok end).
+
+long() ->
+    ?BODY(begin truth:is(begun), receive after 30 -> ok end end).
+
+query(S) ->
+    ?BODY(begin
+              ok = gen_tcp:send(S, <<"question">>),
+              {ok, <<"question">>} = gen_tcp:recv(S, 0),
+              ok
+          end).
+
+%% The port of a server that sends back what it gets, in a process of nobody's.
+echo() ->
+    {ok, L} = gen_tcp:listen(0, [binary, {packet, 1}, {active, false}, {ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(L),
+    Echo = spawn(fun() ->
+                         {ok, S} = gen_tcp:accept(L),
+                         echo(S)
+                 end),
+    ok = gen_tcp:controlling_process(L, Echo),
+    Port.
+
+echo(S) ->
+    case gen_tcp:recv(S, 0) of
+        {ok, Bytes} ->
+            ok = gen_tcp:send(S, Bytes),
+            echo(S);
+        {error, closed} -> ok
+    end.
+
+%% --------------------------------------------------------------- servers ----
+
+init({started, Context}) ->
+    truth:adopt(Context),
+    ?CALL(leaf(1)),
+    {ok, []};
+init([]) ->
+    {ok, []}.
+
+%% What is asked comes with the asker's context.
+handle_call({What, Context}, From, S) ->
+    truth:adopt(Context),
+    serve(What, From, S).
+
+serve(serve, _, S) ->
+    ?CALL(leaf(1)),
+    {reply, ok, S};
+serve(enter, _, S) ->
+    ?REQUEST(inner, request(inner, 1)),
+    {reply, ok, S};
+serve(defer, From, S) ->
+    Context = truth:context(),
+    spawn(fun() -> truth:adopt(Context), ?CALL(leaf(2)), gen_server:reply(From, ok) end),
+    ?CALL(leaf(1)),
+    {noreply, S};
+serve(delay, From, S) ->
+    erlang:send_after(2, self(), {reply, From}),
+    {noreply, S};
+serve(timeout, _, S) ->
+    {reply, ok, S, 5};
+serve({tick, Ms}, _, S) ->
+    erlang:send_after(Ms, self(), tick),
+    {reply, ok, S}.
+
+handle_cast({What, Context}, S) ->
+    truth:adopt(Context),
+    case What of
+        served -> ?CALL(leaf(1));
+        later -> truth:await(answered), ?CALL(leaf(1));
+        on -> truth:await(answered), ?CALL(say(server(), later)), truth:await(served)
+    end,
+    truth:is(served),
+    {noreply, S}.
+
+handle_info({reply, From}, S) ->
+    ?CALL(leaf(1)),
+    gen_server:reply(From, ok),
+    {noreply, S};
+handle_info(_TickOrTimeout, S) ->
+    ?CALL(leaf(1)),
+    truth:is(served),
+    {noreply, S}.
