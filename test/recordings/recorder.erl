@@ -32,15 +32,15 @@ run(#{only := Only, out := Out} = O) ->
         Dir = filename:join(Out, "otp" ++ integer_to_list(it:otp(Target))),
         ok = filelib:ensure_path(Dir),
         [record(T, Target, P, filename:join(Dir, atom_to_list(P) ++ ".rec"))
-         || P <- programs(), Only =:= [] orelse lists:member(P, Only)]
+         || P <- programs(it:otp(Target)), Only =:= [] orelse lists:member(P, Only)]
     after
         it:tidy(Env)
     end,
     it:forget(Env).
 
-programs() ->
+programs(Otp) ->
     lists:append([[case P of {_, Name} -> Name; Name -> Name end || P <- Ps]
-                  || {_, Ps} <- catalogue:programs()]).
+                  || {_, Ps} <- catalogue:programs(Otp)]).
 
 record(#{build := Build, cookie := Cookie} = T, Target, Program, File) ->
     Conf = lists:concat(["test/recordings/", catalogue:conf(Program), ".conf"]),

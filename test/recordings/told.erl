@@ -68,7 +68,7 @@ tell(Otp, #{exact := Exact, finish := Finish} = Conf, {Calls0, Requests0}) ->
     ByRequest = maps:from_list([{Id, R} || #{id := Id} = R <- Requests]),
     All = [call(C, O, maps:get(C#call.request, ByRequest)) || {C, O} <- Calls1],
     {Stale, Kept} = lists:partition(fun(#{place := Place}) -> Place =:= stale end, All),
-    Told = [C#{parent := parent(C, Kept)} || C <- Kept],
+    Told = [C#{parent := parent(C, Kept, Otp)} || C <- Kept],
     Conf#{calls => Told,
           requests => [R#{sequential => sequential(R, Told)} || R <- Requests],
           losses => [{Cause, N} || {Cause, N} <- [{stale, length(Stale)},
@@ -84,13 +84,13 @@ request(#request{id = Id, identity = Identity, outer = Outer}, [{Entry, _} = Fir
                          [] -> First
                      end,
     #{id => Id, identity => Identity, outer => Outer, started => {Entry#call.before, Entry#call.first},
-      ended => {End#call.last, End#call.later},
+      ended => {End#call.last, End#call.later}, finished => Ends =/= [],
       outcome => case Outcome of unfinished -> expired; _ -> Outcome end}.
 
 call(#call{name = Name} = C, Outcome, #{ended := Ended}) ->
     #{id => C#call.id, request => C#call.request, name => Name, pid => C#call.pid, parent => C#call.parent,
       started => {C#call.before, C#call.first}, ended => {C#call.last, C#call.later},
-      outcome => Outcome, place => place(C, Ended)}.
+      how => C#call.how, outcome => Outcome, place => place(C, Ended)}.
 
 %% Before or after the end of its request. A program must see to it that this
 %% is sure.
@@ -100,18 +100,27 @@ place(#call{before = Before}, {_, Later}) when Before >= Later + ?STALE_NS -> st
 place(#call{before = Before}, {_, Later}) when Before >= Later -> async.
 
 %% Of the same request and at work when it began; `any` where the one that it
-%% was made from was not, and another may be taken for its parent.
-parent(#{parent := none}, _) -> none;
-parent(#{parent := Id, request := Request, started := {Before, First}}, Calls) ->
+%% was made from was not, and another may be taken for its parent. So may one,
+%% up to OTP 26, that an exception left which no event tells of.
+parent(#{parent := none}, _, _) -> none;
+parent(#{parent := Id, request := Request, started := {Before, First}} = Call, Calls, Otp) ->
+    Hidden = Otp =< 26 andalso lists:any(fun(C) -> is_hidden(C, Call) end, Calls),
     case [C || #{id := I} = C <- Calls, I =:= Id] of
         [#{request := R}] when R =/= Request -> none;
+        _ when Hidden -> any;
         [#{outcome := unfinished}] -> Id;
         [#{ended := {Last, _}}] when First =< Last -> Id;
         [#{ended := {_, Later}}] when Before >= Later -> any;
         [] -> any
     end.
 
-%% Each call waited for those that it made, one after the other.
+is_hidden(#{how := {raised, between, _, _}, outcome := ambiguous, id := Id, pid := Pid, request := R},
+          #{id := Later, pid := Pid, request := R}) -> Id < Later;
+is_hidden(_, _) -> false.
+
+%% Each call waited for those that it made, one after the other, and the
+%% request for its entry.
+sequential(#{finished := true}, _) -> false;
 sequential(#{id := Id}, Calls) ->
     Inside = [C || #{request := R, place := inside, outcome := O} = C <- Calls, R =:= Id, O =/= unfinished],
     lists:all(fun(#{id := I, ended := {_, Over}}) ->
