@@ -24,11 +24,29 @@ label_inside(const struct kp_requests *rs, uint64_t label, uint64_t outer)
 	return label == outer;
 }
 
+/* Is it at work in the entry of a request? */
+static bool
+proc_in_entry(const struct proc *p)
+{
+	const struct open *o;
+
+	for (uint32_t i = p->n; i > 0; i--) {
+		o = &p->v[i - 1];
+		if (o->kind == OPEN_REQUEST && o->idx == 0)
+			return o->doubt == DOUBT_NONE && !o->rq->ended;
+	}
+	return false;
+}
+
 /*
  * The process works for this label now.  What other labels left open on its
  * stack is over, unless the label's request began inside theirs: then the
  * token came back with an answer, or stayed behind, and whatever the process
  * calls it calls for the one that is still open.  Returns that one's label.
+ *
+ * An answer may also come with a stranger's token: who waits for a worker of
+ * a pool is answered when another request gives one back.  So a process
+ * whose own request has not returned still works for that.
  */
 uint64_t
 proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
@@ -45,7 +63,8 @@ proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
 		keep = keep > 0 ? keep : i;
 		sure = o->label == label || o->doubt != DOUBT_TAIL;
 	}
-	proc_leave(rs, p, sure ? keep : 0, at);
+	if (sure || !proc_in_entry(p))
+		proc_leave(rs, p, sure ? keep : 0, at);
 	return p->n > 0 ? p->v[p->n - 1].label : label;
 }
 

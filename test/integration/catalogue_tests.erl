@@ -5,10 +5,11 @@
 
 -export([tests/0]).
 
--define(MANY, 300).     % requests, of programs that have many
+-define(MANY, 1000).    % requests, of programs that have many
+-define(ROUNDS, 3).
 
 tests() ->
-    [{atom_to_list(Conf), 120, fun(T) -> all(T, Conf) end} || Conf <- [layers, overlap, exact, finish]].
+    [{atom_to_list(Conf), 120, fun(T) -> all(T, Conf) end} || Conf <- [layers, overlap, exact, mixed, finish]].
 
 all(T, Conf) ->
     {ok, Text} = file:read_file(lists:concat(["test/recordings/", Conf, ".conf"])),
@@ -18,7 +19,7 @@ all(T, Conf) ->
     {Conf, Programs} = lists:keyfind(Conf, 1, catalogue:programs(it:otp(Target))),
     Rules = told:conf(binary_to_list(Text)),
     Told = [told:tell(it:otp(Target), Rules, it:call(Target, catalogue, run, [Program, many(Program)]))
-            || Program <- Programs],
+            || _ <- lists:seq(1, ?ROUNDS), Program <- Programs],
     it:terminate(P),
     Cells = told:cells(together(Told)),
     Rows = rows(P),
@@ -29,7 +30,7 @@ all(T, Conf) ->
     it:equal("entry calls", Requests, it:balance(P)),
     it:equal("requests", Requests, it:number(P, "select sum(sampled) from time_window")),
     it:equal("losses", #{}, it:losses(P)),
-    {note, io_lib:format("~b programs, ~b requests, ~b calls",
+    {note, io_lib:format("~b programs: ~b requests, ~b calls",
                          [length(Programs), Requests, length(maps:get(calls, together(Told)))])}.
 
 %% Clients that come at once may by chance be given one label (README.md), so

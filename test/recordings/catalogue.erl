@@ -50,9 +50,11 @@ programs() ->
        retry, retry_traced, classes, after_clause,
        children, parallel, task, task_down, linked_crash, exit_child, kill_child, straddle,
        started, reenter, reenter_deep, reenter_other, reenter_child,
-       deferred, delayed, timers, socket, cast, cast_later, cast_on, late_tick, two_in_a_row, pool, crowd]},
+       deferred, delayed, timers, socket, cast, cast_later, cast_on, late_tick, two_in_a_row, pool, crowd,
+       checkout, server_crash, linked_term, down_late, hibernate]},
      {overlap, [two_tiers, two_tiers_parallel]},
      {exact, [exact_direct, exact_between, exact_retry, exact_tail, exact_out]},
+     {mixed, [mixed_tail, mixed_deep, mixed_around, mixed_below]},
      {finish, [finish_elsewhere, finish_here, finish_twice]},
      {recorded, [{layers, kill_entry}, {layers, stale}, {finish, finish_never}]}].
 
@@ -235,6 +237,19 @@ start(crowd, Size) ->
     All = [child({none, none}, fun() -> ?REQUEST(crowd, request(crowd, Server)) end)
            || _ <- lists:seq(1, Size)],
     [done(C) || C <- All];
+%% A client waits until another one gives back what both want: the answer comes
+%% with that one's token.
+start(checkout, _) ->
+    Pool = server(),
+    First = child({none, none}, fun() -> ?REQUEST(holder, request(holder, Pool)) end),
+    truth:await(held),
+    Second = child({none, none}, fun() -> ?REQUEST(waiter, request(waiter, Pool)) end),
+    done(First),
+    done(Second);
+start(hibernate, _) ->
+    Server = server(),
+    ?REQUEST(hibernate, request(hibernate, Server)),
+    ?REQUEST(hibernate, request(hibernate, Server));
 start(cast_later, _) ->
     ?REQUEST(cast_later, request(cast_later, server())),
     truth:is(answered),
@@ -270,7 +285,7 @@ start(exact_out, _) ->
     catch throw:boom -> truth:caught(Here, direct)
     end;
 start(Program, Size) when Program =:= reenter_other; Program =:= deferred; Program =:= delayed;
-                          Program =:= cast ->
+                          Program =:= cast; Program =:= server_crash; Program =:= down_late ->
     _ = Size,
     ?REQUEST(Program, request(Program, server()));
 start(Program, Size) ->
@@ -516,6 +531,48 @@ work(crowd, Server) ->
     ?CALL(ask(Server, serve)),
     ok;
 
+work(holder, Pool) ->
+    ?CALL(ask(Pool, checkout)),
+    truth:is(held),
+    ?CALL(leaf(1)),
+    truth:await(wanted),
+    ?CALL(say(Pool, checkin)),
+    ?CALL(leaf(1)),
+    ok;
+work(waiter, Pool) ->
+    ?CALL(ask(Pool, checkout)),
+    ?CALL(leaf(1)),
+    ?CALL(middle(1)),
+    ?CALL(say(Pool, checkin)),
+    ok;
+%% A server that ends in the midst of a call: gen_server:call/2 exits.
+work(server_crash, Server) ->
+    Here = truth:here(),
+    truth:raising(),
+    try ?CALL(ask(Server, crash)) catch exit:_ -> truth:caught(Here, direct) end,
+    ?CALL(leaf(1)),
+    ok;
+work(linked_term, _) ->
+    process_flag(trap_exit, true),
+    Context = truth:context(),
+    Child = spawn_link(fun() -> truth:adopt(Context), ?CALL(quit({crash, here})) end),
+    receive {'EXIT', Child, {crash, here}} -> ok end,
+    ?CALL(leaf(1)),
+    ok;
+%% The answer, and then the end of who gave it.
+work(down_late, Server) ->
+    Ref = monitor(process, Server),
+    ?CALL(ask(Server, serve)),
+    exit(Server, {no, atom}),
+    {no, atom} = down(Ref),
+    truth:token_lost(25),
+    ?CALL(leaf(1)),
+    ok;
+work(hibernate, Server) ->
+    ?CALL(ask(Server, hibernate)),
+    ?CALL(leaf(1)),
+    ok;
+
 work(two_tiers, _) ->
     ?CALL(outer(1)),
     ?CALL(leaf(1)),
@@ -546,6 +603,27 @@ work(exact_tail, _) ->
     ok;
 work(exact_out, _) ->
     ?CALL(boom_deep(throw)),
+    ok;
+
+work(mixed_tail, _) ->
+    ?CALL(hop1(1)),
+    ?CALL(leaf(1)),
+    ok;
+work(mixed_deep, _) ->
+    Here = truth:here(),
+    try ?CALL(boom_deep(throw)) catch throw:boom -> truth:caught(Here, direct) end,
+    ?CALL(leaf(1)),
+    ok;
+work(mixed_around, _) ->
+    Here = truth:here(),
+    try ?CALL(boom_between(throw)) catch throw:boom -> truth:caught(Here, direct) end,
+    ?CALL(leaf(1)),
+    ok;
+work(mixed_below, _) ->
+    Here = truth:here(),
+    try between(exit) catch exit:boom -> truth:caught(Here, between) end,
+    try ?CALL(boom(exit)) catch exit:boom -> truth:caught(Here, direct) end,
+    ?CALL(outer(1)),
     ok;
 
 %% A child ends the request, after the entry has returned.
@@ -611,9 +689,9 @@ echo(S) ->
 init({started, Context}) ->
     truth:adopt(Context),
     ?CALL(leaf(1)),
-    {ok, []};
+    {ok, free};
 init([]) ->
-    {ok, []}.
+    {ok, free}.
 
 %% What is asked comes with the asker's context.
 handle_call({What, Context}, From, S) ->
@@ -636,10 +714,26 @@ serve(delay, From, S) ->
     {noreply, S};
 serve(timeout, _, S) ->
     {reply, ok, S, 5};
+serve(crash, _, _) ->
+    ?CALL(leaf(1)),
+    exit(crash);
+serve(hibernate, _, S) ->
+    ?CALL(leaf(1)),
+    {reply, ok, S, hibernate};
+serve(checkout, _, free) ->
+    {reply, ok, taken};
+serve(checkout, From, taken) ->
+    truth:is(wanted),
+    {noreply, {wanted, From}};
 serve({tick, Ms}, _, S) ->
     erlang:send_after(Ms, self(), tick),
     {reply, ok, S}.
 
+handle_cast({checkin, _}, {wanted, From}) ->
+    gen_server:reply(From, ok),
+    {noreply, taken};
+handle_cast({checkin, _}, taken) ->
+    {noreply, free};
 handle_cast({What, Context}, S) ->
     truth:adopt(Context),
     case What of

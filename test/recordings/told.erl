@@ -38,7 +38,20 @@ is_term(Expr) ->
 %% -------------------------------------------------------------- outcomes ----
 
 %% How a call seems to have ended, to who sees the events of this release only.
-%%
+outcome(C, Otp, Exact, Calls) ->
+    IsExact = lists:member(C#call.name, Exact),
+    Ended = [Name || #call{id = Id, name = Name} <- Calls, Id =:= C#call.tail_of],
+    case outcome(C, Otp, IsExact) of
+        %% An exact function has ended in a tail call of this one: its return
+        %% comes first, and up to OTP 26 this one may have been left before.
+        returned when Otp =< 26, not IsExact ->
+            case lists:any(fun(Name) -> lists:member(Name, Exact) end, Ended) of
+                true -> ambiguous;
+                false -> returned
+            end;
+        Outcome -> Outcome
+    end.
+
 %% Exact functions are told of as they are.
 outcome(#call{how = open}, _, _) -> unfinished;
 outcome(#call{how = returned}, _, true) -> returned;
@@ -61,7 +74,7 @@ is_timed(Outcome) ->
 
 %% #{requests => [..], calls => [..], losses => [..], tiers => ..}, by rule.
 tell(Otp, #{exact := Exact, finish := Finish} = Conf, {Calls0, Requests0}) ->
-    Calls1 = [{C, outcome(C, Otp, lists:member(C#call.name, Exact))}
+    Calls1 = [{C, outcome(C, Otp, Exact, Calls0)}
               || C <- Calls0, C#call.unseen =:= undefined orelse C#call.unseen < Otp],
     Requests = [request(R, [C || {#call{request = Id}, _} = C <- Calls1, Id =:= R#request.id], Finish)
                 || R <- Requests0],
@@ -99,19 +112,18 @@ place(#call{first = First}, {Last, _}) when First =< Last -> inside;
 place(#call{before = Before}, {_, Later}) when Before >= Later + ?STALE_NS -> stale;
 place(#call{before = Before}, {_, Later}) when Before >= Later -> async.
 
-%% Of the same request and at work when it began; `any` where the one that it
-%% was made from was not, and another may be taken for its parent. So may one,
-%% up to OTP 26, that an exception left which no event tells of.
+%% Of the same request and at work when it began; `any` where that is not sure,
+%% and another may be taken for its parent. So may one, up to OTP 26, that an
+%% exception left which no event tells of.
 parent(#{parent := none}, _, _) -> none;
-parent(#{parent := Id, request := Request, started := {Before, First}} = Call, Calls, Otp) ->
+parent(#{parent := Id, request := Request, started := {_, First}} = Call, Calls, Otp) ->
     Hidden = Otp =< 26 andalso lists:any(fun(C) -> is_hidden(C, Call) end, Calls),
     case [C || #{id := I} = C <- Calls, I =:= Id] of
         [#{request := R}] when R =/= Request -> none;
         _ when Hidden -> any;
         [#{outcome := unfinished}] -> Id;
         [#{ended := {Last, _}}] when First =< Last -> Id;
-        [#{ended := {_, Later}}] when Before >= Later -> any;
-        [] -> any
+        _ -> any
     end.
 
 is_hidden(#{how := {raised, between, _, _}, outcome := ambiguous, id := Id, pid := Pid, request := R},

@@ -49,9 +49,10 @@ request(Identity, Text) ->
 
 %% The running call is about to end in one of this function.
 tail(Text) ->
-    set(hd(stack()), #call.tail, true),
+    [{_, Ending} = Call | _] = stack(),
+    set(Call, #call.tail, true),
     begun(Text),
-    ok.
+    set(hd(stack()), #call.tail_of, Ending).
 
 open(Text, Request) ->
     {_, Parent} = context(),
@@ -100,7 +101,7 @@ stack() ->
 here() ->
     length(stack()).
 
-%% The last act of a call that raises.
+%% The last act of a call that raises, or any before that.
 raising() ->
     put(raising, now_ns()).
 

@@ -9,6 +9,7 @@
                before, first,   % around its start
                last, later,     % around its end
                tail = false,    % it ended in a tail call
+               tail_of,         % it was one, and this call ended in it
                how = open}).    % returned, or open: it never came to an end, or
                                 % {raised, direct | between, lowest | above, alone | passed}
 -record(request, {id, identity, outer}).

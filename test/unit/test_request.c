@@ -498,6 +498,33 @@ entry_from_the_same_place(void **state)
 	    "#1 returned 0-5: e 0-5 | a 1-4 <0\n");
 }
 
+/*
+ * Who waits for a worker of a pool is answered when another request gives one
+ * back, with that one's token.  Once that was taken for the end of the
+ * request that had waited, and what it called then went to the other one.
+ */
+static void
+token_of_a_stranger(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "r", 1, 0);
+	entry(&f, 2, "e", "r", 2, 1);
+	call(&f, 2, "a", "x", 2, 2);
+	back_to(&f, 2, "x", 3);
+	call_from(&f, 2, 3, "b", "x", 1, 4);
+	call_from(&f, 2, 3, "c", "b", 1, 5);
+	back_to(&f, 2, "b", 6);
+	back_to(&f, 2, "x", 7);
+	back_to(&f, 1, "r", 8);
+	entry_in(&f, 2, "e2", "x", 3, 1, 9);
+	back_to(&f, 2, "x", 10);
+	back_to(&f, 2, "r", 11);
+	expire(&f, 1000);
+	CLOSED("#1 returned 0-8: e 0-8\n"
+	    "#3 returned in #2 9-10: e2 9-10\n"
+	    "#2 returned 1-11: e 1-11 | a 2-3 <0 | b 4-7 <0 | c 5-6 <2\n");
+}
+
 /* A worker that left no end of 1 works for 2. */
 static void
 label_after_no_end(void **state)
@@ -613,6 +640,7 @@ main(void)
 		ON_27(parent_of_siblings),
 		ON_27(parent_by_time), ON_27(out_of_order),
 		ON_25(entry_after_no_end), ON_27(entry_from_the_same_place),
+		ON_27(token_of_a_stranger), ON_25(token_of_a_stranger),
 		ON_27(label_after_no_end), ON_25(label_after_no_end),
 		ON_27(nested_entry), ON_25(nested_entry),
 		ON_27(nested_entry_twice), ON_27(nested_entry_elsewhere),
