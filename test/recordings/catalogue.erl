@@ -26,6 +26,7 @@
 -define(REQUEST(Identity, Call), truth:ended(truth:request(Identity, ??Call), Call)).
 -define(BODY(Body), truth:left(truth:entered(), Body)).
 -define(TAIL(Call), truth:entered(), truth:tail(??Call), Call).
+-define(TAIL_REQUEST(Identity, Call), truth:entered(), truth:tail_request(Identity, ??Call), Call).
 -define(RAISE(Class, Reason), truth:raising(), erlang:Class(Reason)).
 %% Called by span/1 itself.
 -define(SPAN(Call), truth:ended(truth:begun(??Call), span(fun() -> Call end))).
@@ -51,7 +52,8 @@ programs() ->
        children, parallel, task, task_down, linked_crash, exit_child, kill_child, straddle,
        started, reenter, reenter_deep, reenter_other, reenter_child,
        deferred, delayed, timers, socket, cast, cast_later, cast_on, late_tick, two_in_a_row, pool, crowd,
-       checkout, server_crash, linked_term, down_late, hibernate]},
+       checkout, server_crash, linked_term, down_late, hibernate, chain, chain_crowd, call_timeout,
+       reenter_raise, raise_recursive, rethrow, tail_into_entry, outside, local_erpc, plain_message]},
      {overlap, [two_tiers, two_tiers_parallel]},
      {exact, [exact_direct, exact_between, exact_retry, exact_tail, exact_out]},
      {mixed, [mixed_tail, mixed_deep, mixed_around, mixed_below]},
@@ -93,11 +95,26 @@ even(N) -> ?BODY(?CALL(odd(N - 1))).
 odd(0) -> ?BODY(false);
 odd(N) -> ?BODY(?CALL(even(N - 1))).
 
+%% (Of a function that cannot but raise the compiler knows that; and calls it last.)
+dig(0, Class) -> truth:entered(), ?RAISE(Class, bottom);
+dig(N, Class) -> ?BODY(begin ?CALL(dig(N - 1, Class)), ok end).
+rethrow(0) -> truth:entered(), ?RAISE(throw, bottom);
+rethrow(N) ->
+    truth:entered(),
+    Here = truth:here(),
+    try ?CALL(rethrow(N - 1))
+    catch throw:bottom ->
+            truth:caught(Here, direct),
+            ?RAISE(throw, bottom)
+    end.
+
 visit(N) -> ?BODY(begin walk(N), ok end).
 
 hop1(Ms) -> ?TAIL(hop2(Ms)).
 hop2(Ms) -> truth:entered(), ?CALL(leaf(Ms)), truth:tail("hop3"), hop3(Ms).
 hop3(Ms) -> ?BODY(begin ?CALL(leaf(Ms)), ok end).
+
+hop_in(N) -> ?TAIL_REQUEST(inner, request(inner, N)).
 
 loop(0) -> ?BODY(ok);
 loop(N) -> truth:entered(), ?CALL(leaf(1)), truth:tail("loop"), loop(N - 1).
@@ -134,6 +151,8 @@ parallel(Ms) ->
 
 ask(Server, What) ->
     ?BODY(gen_server:call(Server, {What, truth:context()})).
+ask_briefly(Server, What, Ms) ->
+    ?BODY(gen_server:call(Server, {What, truth:context()}, Ms)).
 say(Server, What) ->
     ?BODY(gen_server:cast(Server, {What, truth:context()})).
 
@@ -193,6 +212,12 @@ again(N) ->
     ?REQUEST(reenter_deep, request(reenter_deep, N)),
     ok.
 
+guarded() ->
+    Here = truth:here(),
+    try ?REQUEST(inner_raises, request(inner_raises, 1))
+    catch throw:boom -> truth:caught(Here, direct)
+    end.
+
 child(Context, Work) ->
     Parent = self(),
     spawn(fun() -> truth:adopt(Context), Work(), Parent ! {done, self()} end).
@@ -232,6 +257,12 @@ start(two_in_a_row, _) ->
 start(pool, Size) ->
     Server = server(),
     [?REQUEST(pool, request(pool, Server)) || _ <- lists:seq(1, Size)];
+start(chain_crowd, Size) ->
+    Server = server(),
+    Next = server(),
+    All = [child({none, none}, fun() -> ?REQUEST(chain_crowd, request(chain_crowd, {Server, Next})) end)
+           || _ <- lists:seq(1, Size)],
+    [done(C) || C <- All];
 start(crowd, Size) ->
     Server = server(),
     All = [child({none, none}, fun() -> ?REQUEST(crowd, request(crowd, Server)) end)
@@ -264,6 +295,14 @@ start(straddle, _) ->
 start(late_tick, _) ->
     ?REQUEST(late_tick, request(late_tick, server())),
     truth:await(served);
+start(call_timeout, _) ->
+    ?REQUEST(call_timeout, request(call_timeout, server())),
+    truth:await(served);
+start(plain_message, _) ->
+    Other = spawn(fun() -> receive {tell, Pid} -> seq_trace:set_token([]), Pid ! plain end end),
+    ?REQUEST(plain_message, request(plain_message, Other));
+start(chain, _) ->
+    ?REQUEST(chain, request(chain, {server(), server()}));
 start(timers, _) ->
     ?REQUEST(timers, request(timers, server())),
     truth:await(served);
@@ -573,6 +612,66 @@ work(hibernate, Server) ->
     ?CALL(leaf(1)),
     ok;
 
+%% A server that asks another one.
+work(chain, {Server, Next}) ->
+    ?CALL(ask(Server, {pass, Next})),
+    ?CALL(leaf(1)),
+    ok;
+work(chain_crowd, {Server, Next}) ->
+    ?CALL(ask(Server, {pass, Next})),
+    ?CALL(leaf(1)),
+    ok;
+%% The server is at work still when the request ends.
+work(call_timeout, Server) ->
+    Here = truth:here(),
+    truth:raising(),
+    try ?CALL(ask_briefly(Server, dawdle, 5)) catch exit:{timeout, _} -> truth:caught(Here, direct) end,
+    truth:await(begun),
+    ok;
+work(reenter_raise, _) ->
+    guarded(),
+    ?CALL(leaf(1)),
+    ok;
+work(inner_raises, _) ->
+    ?CALL(boom_deep(throw)),
+    ok;
+work(raise_recursive, _) ->
+    Here = truth:here(),
+    try ?CALL(dig(3, throw)) catch throw:bottom -> truth:caught(Here, direct) end,
+    ?CALL(leaf(1)),
+    ok;
+work(rethrow, _) ->
+    Here = truth:here(),
+    try ?CALL(rethrow(3)) catch throw:bottom -> truth:caught(Here, direct) end,
+    ?CALL(leaf(1)),
+    ok;
+work(tail_into_entry, _) ->
+    ?CALL(hop_in(1)),
+    ?CALL(leaf(1)),
+    ok;
+%% Ports, files, output: everything that answers does so with the token.
+work(outside, _) ->
+    "x" = os:cmd("printf x"),
+    ?CALL(leaf(1)),
+    {ok, _} = file:read_file(code:which(lists)),
+    ?CALL(leaf(1)),
+    _ = io:columns(),
+    ?CALL(leaf(1)),
+    ok;
+work(local_erpc, _) ->
+    Context = truth:context(),
+    ok = erpc:call(node(), fun() -> truth:adopt(Context), ?CALL(leaf(1)) end),
+    ?CALL(leaf(1)),
+    ok;
+%% A message without a token takes the token of who receives it.
+work(plain_message, Other) ->
+    ?CALL(leaf(1)),
+    Other ! {tell, self()},
+    receive plain -> ok end,
+    truth:token_lost(any),
+    ?CALL(leaf(1)),
+    ok;
+
 work(two_tiers, _) ->
     ?CALL(outer(1)),
     ?CALL(leaf(1)),
@@ -714,6 +813,14 @@ serve(delay, From, S) ->
     {noreply, S};
 serve(timeout, _, S) ->
     {reply, ok, S, 5};
+serve({pass, Next}, _, S) ->
+    ?CALL(leaf(1)),
+    ?CALL(ask(Next, serve)),
+    {reply, ok, S};
+serve(dawdle, _, S) ->
+    ?CALL(long()),
+    truth:is(served),
+    {reply, ok, S};
 serve(crash, _, _) ->
     ?CALL(leaf(1)),
     exit(crash);

@@ -101,7 +101,8 @@ request(#request{id = Id, identity = Identity, outer = Outer}, [{Entry, _} = Fir
       outcome => case Outcome of unfinished -> expired; _ -> Outcome end}.
 
 call(#call{name = Name} = C, Outcome, #{ended := Ended}) ->
-    #{id => C#call.id, request => C#call.request, name => Name, pid => C#call.pid, parent => C#call.parent,
+    #{id => C#call.id, request => C#call.request, name => Name, pid => C#call.pid,
+      made_from => C#call.parent, parent => C#call.parent,
       started => {C#call.before, C#call.first}, ended => {C#call.last, C#call.later},
       how => C#call.how, outcome => Outcome, place => place(C, Ended)}.
 
@@ -136,7 +137,7 @@ sequential(#{finished := true}, _) -> false;
 sequential(#{id := Id}, Calls) ->
     Inside = [C || #{request := R, place := inside, outcome := O} = C <- Calls, R =:= Id, O =/= unfinished],
     lists:all(fun(#{id := I, ended := {_, Over}}) ->
-                      one_by_one([Times || #{parent := P} = Times <- Inside, P =:= I], Over)
+                      one_by_one([Times || #{made_from := P} = Times <- Inside, P =:= I], Over)
               end, Inside).
 
 one_by_one([], _) -> true;

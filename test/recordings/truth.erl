@@ -12,7 +12,7 @@
 -module(truth).
 
 -export([new/0, take/0]).
--export([request/2, begun/1, tail/1, entered/0, left/2, ended/2]).
+-export([request/2, begun/1, tail/1, tail_request/2, entered/0, left/2, ended/2]).
 -export([here/0, raising/0, caught/2, token_lost/1]).
 -export([context/0, adopt/1, is/1, await/1]).
 
@@ -49,9 +49,15 @@ request(Identity, Text) ->
 
 %% The running call is about to end in one of this function.
 tail(Text) ->
+    tail_in(fun() -> begun(Text) end).
+
+tail_request(Identity, Text) ->
+    tail_in(fun() -> request(Identity, Text) end).
+
+tail_in(Begin) ->
     [{_, Ending} = Call | _] = stack(),
     set(Call, #call.tail, true),
-    begun(Text),
+    _ = Begin(),
     set(hd(stack()), #call.tail_of, Ending).
 
 open(Text, Request) ->
@@ -128,7 +134,7 @@ lowest([{_, Id} = Call | More]) ->
         false -> {[Call], More}
     end.
 
-%% Up to this release the VM has just taken this process's token away.
+%% Up to this release (or on any) the VM has just taken this process's token.
 token_lost(Release) ->
     put(token_lost, Release).
 
