@@ -5,7 +5,6 @@
 
 -export([tests/0]).
 
--define(MANY, 1000).    % requests, of programs that have many
 -define(ROUNDS, 3).
 
 tests() ->
@@ -35,8 +34,8 @@ all(T, Conf) ->
 
 %% Clients that come at once may by chance be given one label (README.md), so
 %% there are few of them.
-many(crowd) -> 5;
-many(_) -> ?MANY.
+many(pool) -> 1000;
+many(_) -> 5.
 
 %% Ids are those of one program each: they are made different.
 together(Told) ->

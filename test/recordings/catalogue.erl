@@ -27,7 +27,7 @@
 -define(BODY(Body), truth:left(truth:entered(), Body)).
 -define(TAIL(Call), truth:entered(), truth:tail(??Call), Call).
 -define(TAIL_REQUEST(Identity, Call), truth:entered(), truth:tail_request(Identity, ??Call), Call).
--define(RAISE(Class, Reason), truth:raising(), erlang:Class(Reason)).
+-define(RAISE(Class, Reason), erlang:(truth:raising(Class))(Reason)).
 %% Called by span/1 itself.
 -define(SPAN(Call), truth:ended(truth:begun(??Call), span(fun() -> Call end))).
 -define(OFTEN, 5).
@@ -95,9 +95,8 @@ even(N) -> ?BODY(?CALL(odd(N - 1))).
 odd(0) -> ?BODY(false);
 odd(N) -> ?BODY(?CALL(even(N - 1))).
 
-%% (Of a function that cannot but raise the compiler knows that; and calls it last.)
-dig(0, Class) -> truth:entered(), ?RAISE(Class, bottom);
-dig(N, Class) -> ?BODY(begin ?CALL(dig(N - 1, Class)), ok end).
+dig(0) -> truth:entered(), ?RAISE(throw, bottom);
+dig(N) -> ?BODY(begin ?CALL(dig(N - 1)), ok end).
 rethrow(0) -> truth:entered(), ?RAISE(throw, bottom);
 rethrow(N) ->
     truth:entered(),
@@ -587,7 +586,7 @@ work(waiter, Pool) ->
 %% A server that ends in the midst of a call: gen_server:call/2 exits.
 work(server_crash, Server) ->
     Here = truth:here(),
-    truth:raising(),
+    _ = truth:raising(exit),
     try ?CALL(ask(Server, crash)) catch exit:_ -> truth:caught(Here, direct) end,
     ?CALL(leaf(1)),
     ok;
@@ -624,7 +623,7 @@ work(chain_crowd, {Server, Next}) ->
 %% The server is at work still when the request ends.
 work(call_timeout, Server) ->
     Here = truth:here(),
-    truth:raising(),
+    _ = truth:raising(exit),
     try ?CALL(ask_briefly(Server, dawdle, 5)) catch exit:{timeout, _} -> truth:caught(Here, direct) end,
     truth:await(begun),
     ok;
@@ -637,7 +636,7 @@ work(inner_raises, _) ->
     ok;
 work(raise_recursive, _) ->
     Here = truth:here(),
-    try ?CALL(dig(3, throw)) catch throw:bottom -> truth:caught(Here, direct) end,
+    try ?CALL(dig(3)) catch throw:bottom -> truth:caught(Here, direct) end,
     ?CALL(leaf(1)),
     ok;
 work(rethrow, _) ->

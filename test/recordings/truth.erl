@@ -13,7 +13,7 @@
 
 -export([new/0, take/0]).
 -export([request/2, begun/1, tail/1, tail_request/2, entered/0, left/2, ended/2]).
--export([here/0, raising/0, caught/2, token_lost/1]).
+-export([here/0, raising/1, caught/2, token_lost/1]).
 -export([context/0, adopt/1, is/1, await/1]).
 
 -include("truth.hrl").
@@ -107,9 +107,12 @@ stack() ->
 here() ->
     length(stack()).
 
-%% The last act of a call that raises, or any before that.
-raising() ->
-    put(raising, now_ns()).
+%% The last act of a call that raises, or any before that. The class goes
+%% through, and the compiler does not know it: calls of a function that cannot
+%% but raise would be compiled to tail calls.
+raising(Class) ->
+    put(raising, now_ns()),
+    Class.
 
 %% An exception was caught that left all calls above Here. How: `direct` where
 %% the function that catches called the lowest of them itself, `between` where
