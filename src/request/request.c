@@ -13,7 +13,7 @@
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
 #define EARLY_MAX 10000	/* requests whose entry is waited for */
-#define AGAIN_MAX 100	/* calls of one function in doubt, on one stack */
+#define AGAIN_MAX 64	/* calls of one function in doubt, on one stack */
 /*
  * A target's clock starts at -2^59 ns.  No time past this is real, and the
  * difference of any two that are fits.
@@ -252,14 +252,19 @@ req_get(const struct kp_requests *rs, uint64_t label)
 /*
  * The token met at an entry names the request it was called inside, if that
  * one is still open: idle servers and keep-alive connections keep old ones.
+ * One that waits for a finish is open, but its entry's process is out of it
+ * when that has returned.
  */
 static uint64_t
-open_label(struct kp_requests *rs, uint64_t label, kp_target_ns at)
+open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
+    kp_target_ns at)
 {
 	struct req *rq = label != 0 ? req_get(rs, label) : NULL;
 
 	if (rq == NULL || (rq->ended && at >= rq->r.end) ||
-	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)))
+	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)) ||
+	    (rq->calls[0].c.proc == p->id &&
+	    rq->calls[0].c.outcome != KP_OPEN))
 		return 0;
 	return label;
 }
@@ -314,7 +319,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
 	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
 	struct req *rq = req_get(rs, ev->label), *early = rq;
 	uint64_t parent = top != NULL && top->kind == OPEN_REQUEST ?
-	    top->label : open_label(rs, ev->old_label, ev->ts);
+	    top->label : open_label(rs, p, ev->old_label, ev->ts);
 
 	if (parent == ev->label)
 		parent = 0;

@@ -53,11 +53,12 @@ programs() ->
        started, reenter, reenter_deep, reenter_other, reenter_child,
        deferred, delayed, timers, socket, cast, cast_later, cast_on, late_tick, two_in_a_row, pool, crowd,
        checkout, server_crash, linked_term, down_late, hibernate, chain, chain_crowd, call_timeout,
-       reenter_raise, raise_recursive, rethrow, tail_into_entry, outside, local_erpc, plain_message]},
+       reenter_raise, raise_recursive, rethrow, tail_into_entry, outside, local_erpc, plain_message,
+       worker_raise, raise_out_between, tick_other]},
      {overlap, [two_tiers, two_tiers_parallel]},
      {exact, [exact_direct, exact_between, exact_retry, exact_tail, exact_out]},
      {mixed, [mixed_tail, mixed_deep, mixed_around, mixed_below]},
-     {finish, [finish_elsewhere, finish_here, finish_twice]},
+     {finish, [finish_elsewhere, finish_here, finish_twice, finish_many]},
      {recorded, [{layers, kill_entry}, {layers, stale}, {finish, finish_never}]}].
 
 conf(Program) ->
@@ -211,6 +212,10 @@ again(N) ->
     ?REQUEST(reenter_deep, request(reenter_deep, N)),
     ok.
 
+serve_one(Fails) ->
+    ?REQUEST(raise_out_between, request(raise_out_between, Fails)),
+    ok.
+
 guarded() ->
     Here = truth:here(),
     try ?REQUEST(inner_raises, request(inner_raises, 1))
@@ -294,6 +299,25 @@ start(straddle, _) ->
 start(late_tick, _) ->
     ?REQUEST(late_tick, request(late_tick, server())),
     truth:await(served);
+start(worker_raise, _) ->
+    Server = server(),
+    [?REQUEST(worker_raise, request(worker_raise, Server)) || _ <- [1, 2, 3]];
+%% Requests that crash, and one that does not, from the same place.
+start(raise_out_between, _) ->
+    Here = truth:here(),
+    [try serve_one(Fails)
+     catch throw:boom -> truth:caught(Here, between)
+     end || Fails <- [true, true, false]];
+start(tick_other, _) ->
+    Server = server(),
+    ?REQUEST(tick_first, request(tick_first, Server)),
+    ?REQUEST(tick_other, request(tick_other, Server)),
+    truth:await(served);
+%% Each ends when the process has long begun others.
+start(finish_many, _) ->
+    [?REQUEST(finish_many, request(finish_many, N)) || N <- [1, 2, 3]],
+    truth:is(answered),
+    [truth:await({served, N}) || N <- [1, 2, 3]];
 start(call_timeout, _) ->
     ?REQUEST(call_timeout, request(call_timeout, server())),
     truth:await(served);
@@ -671,6 +695,25 @@ work(plain_message, Other) ->
     ?CALL(leaf(1)),
     ok;
 
+%% The worker has caught what it raised, and has nothing more to do.
+work(worker_raise, Server) ->
+    ?CALL(ask(Server, raise)),
+    ?CALL(leaf(1)),
+    ok;
+work(raise_out_between, false) ->
+    ?CALL(leaf(1)),
+    ok;
+work(raise_out_between, true) ->
+    ?CALL(leaf(1)),
+    ?RAISE(throw, boom);
+%% What a timer sets off is done with the token of who was served last.
+work(tick_first, Server) ->
+    ?CALL(ask(Server, {tick, 20})),
+    ok;
+work(tick_other, Server) ->
+    ?CALL(ask(Server, serve)),
+    ok;
+
 work(two_tiers, _) ->
     ?CALL(outer(1)),
     ?CALL(leaf(1)),
@@ -746,6 +789,15 @@ work(finish_twice, _) ->
     ?CALL(leaf(1)),
     ?CALL(finish()),
     ok;
+work(finish_many, N) ->
+    child(truth:context(), fun() ->
+                                   truth:await(answered),
+                                   ?CALL(leaf(4 - N)),
+                                   ?CALL(finish()),
+                                   truth:is({served, N})
+                           end),
+    ?CALL(leaf(1)),
+    ok;
 work(finish_never, _) ->
     ?CALL(leaf(1)),
     ok.
@@ -815,6 +867,10 @@ serve(timeout, _, S) ->
 serve({pass, Next}, _, S) ->
     ?CALL(leaf(1)),
     ?CALL(ask(Next, serve)),
+    {reply, ok, S};
+serve(raise, _, S) ->
+    Here = truth:here(),
+    try between(throw) catch throw:boom -> truth:caught(Here, between) end,
     {reply, ok, S};
 serve(dawdle, _, S) ->
     ?CALL(long()),

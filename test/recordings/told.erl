@@ -49,7 +49,21 @@ outcome(C, Otp, Exact, Calls) ->
                 true -> ambiguous;
                 false -> returned
             end;
+        %% Its end goes unseen until one that it was made from ends.
+        ambiguous when element(2, C#call.how) =:= between ->
+            case is_within(C#call.parent, C, Calls) of
+                true -> ambiguous;
+                false -> unfinished
+            end;
         Outcome -> Outcome
+    end.
+
+%% Is a call of its process around it that went on afterwards?
+is_within(Id, #call{pid = Pid} = C, Calls) ->
+    case lists:keyfind(Id, #call.id, Calls) of
+        #call{pid = Pid, later = Later} when Later > C#call.later -> true;
+        #call{pid = Pid, parent = Parent} -> is_within(Parent, C, Calls);
+        _ -> false
     end.
 
 %% Exact functions are told of as they are.
@@ -98,7 +112,7 @@ request(#request{id = Id, identity = Identity, outer = Outer}, [{Entry, _} = Fir
                      end,
     #{id => Id, identity => Identity, outer => Outer, started => {Entry#call.before, Entry#call.first},
       ended => {End#call.last, End#call.later}, finished => Ends =/= [],
-      outcome => case Outcome of unfinished -> expired; _ -> Outcome end}.
+      outcome => case End of #call{how = open} -> expired; _ -> Outcome end}.
 
 call(#call{name = Name} = C, Outcome, #{ended := Ended}) ->
     #{id => C#call.id, request => C#call.request, name => Name, pid => C#call.pid,
@@ -122,12 +136,12 @@ parent(#{parent := Id, request := Request, started := {_, First}} = Call, Calls,
     case [C || #{id := I} = C <- Calls, I =:= Id] of
         [#{request := R}] when R =/= Request -> none;
         _ when Hidden -> any;
-        [#{outcome := unfinished}] -> Id;
+        [#{how := open}] -> Id;
         [#{ended := {Last, _}}] when First =< Last -> Id;
         _ -> any
     end.
 
-is_hidden(#{how := {raised, between, _, _}, outcome := ambiguous, id := Id, pid := Pid, request := R},
+is_hidden(#{how := {raised, between, _, _}, id := Id, pid := Pid, request := R},
           #{id := Later, pid := Pid, request := R}) -> Id < Later;
 is_hidden(_, _) -> false.
 

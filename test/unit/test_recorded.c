@@ -156,7 +156,8 @@ on_request(void *ctx, const struct kp_request *rq)
 	assert_int_equal(rq->expired, q->expired);
 	assert_int_equal(rq->weight, 1);
 	CHECK(within(rq->start, &q->start), "%" PRId64, rq->start);
-	CHECK(q->expired || within(rq->end, &q->end), "%" PRId64, rq->end);
+	CHECK(rq->outcome == KP_UNFINISHED || within(rq->end, &q->end),
+	    "%" PRId64, rq->end);
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		t = truth_of_call(&rq->calls[i]);
 		CHECK(t->request == q->id, "%s, call %u, is not of %u", t->fn,
