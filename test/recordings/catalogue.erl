@@ -59,7 +59,8 @@ programs() ->
      {exact, [exact_direct, exact_between, exact_retry, exact_tail, exact_out]},
      {mixed, [mixed_tail, mixed_deep, mixed_around, mixed_below]},
      {finish, [finish_elsewhere, finish_here, finish_twice, finish_many]},
-     {recorded, [{layers, kill_entry}, {layers, stale}, {finish, finish_never}]}].
+     {recorded, [{layers, kill_entry}, {layers, linked_death}, {layers, exit_entry}, {layers, stale},
+                {finish, finish_never}]}].
 
 conf(Program) ->
     [Conf] = [C || {recorded, All} <- programs(), {C, P} <- All, P =:= Program] ++
@@ -337,6 +338,12 @@ start(kill_entry, _) ->
     truth:await(hanging),
     exit(Pid, kill),
     killed = down(Ref);
+start(linked_death, _) ->
+    {_, Ref} = spawn_monitor(fun() -> ?REQUEST(linked_death, request(linked_death, 1)) end),
+    crash = down(Ref);
+start(exit_entry, _) ->
+    {_, Ref} = spawn_monitor(fun() -> ?REQUEST(exit_entry, request(exit_entry, 1)) end),
+    {done, with_it} = down(Ref);
 start(finish_elsewhere, _) ->
     ?REQUEST(finish_elsewhere, request(finish_elsewhere, 1)),
     truth:is(answered),
@@ -500,6 +507,14 @@ work(kill_child, _) ->
 work(kill_entry, _) ->
     ?CALL(leaf(1)),
     ?CALL(hang());
+%% It dies with a child.
+work(linked_death, _) ->
+    Context = truth:context(),
+    spawn_link(fun() -> truth:adopt(Context), ?CALL(quit(crash)) end),
+    receive never -> ok end;
+work(exit_entry, _) ->
+    ?CALL(leaf(1)),
+    ?CALL(quit({done, with_it}));
 %% The child is at work when the request ends.
 work(straddle, _) ->
     Context = truth:context(),
