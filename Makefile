@@ -31,12 +31,12 @@ LDLIBS_CLIENT := -lsqlite3 -lei -lm -pthread
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
-PURE   := $(filter-out src/base/log.c,$(wildcard src/base/*.c)) \
-          $(wildcard src/config/*.c src/decode/*.c src/request/*.c \
-                     src/stats/*.c src/guard/*.c) src/target/plan.c
+PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
+                     src/request/*.c src/stats/*.c src/guard/*.c) \
+          src/target/plan.c
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
-DAEMON := src/base/log.c $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
+DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
           $(filter-out src/target/plan.c src/target/once.c,$(wildcard src/target/*.c))
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) \
           src/target/once.c src/target/node.c src/target/agent_msg.c
@@ -55,8 +55,19 @@ $(B)/gen/kprof_agent.beam: erlang/kprof_agent.erl
 	@mkdir -p $(@D)
 	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
 
-$(B)/gen/agent_beam.h: $(B)/gen/kprof_agent.beam
-	xxd -i -n kp_agent_beam $< > $@
+# The expression that loads and starts it, parsed.
+PARSE = {ok, Text} = file:read_file("$<"), \
+    {ok, Tokens, _} = erl_scan:string(binary_to_list(Text)), \
+    {ok, [Expr]} = erl_parse:parse_exprs(Tokens), \
+    ok = file:write_file("$@", term_to_binary(Expr)), halt().
+
+$(B)/gen/load.etf: erlang/load.exprs
+	@mkdir -p $(@D)
+	ERL_CRASH_DUMP_BYTES=0 erl -noinput -eval '$(PARSE)'
+
+$(B)/gen/agent_beam.h: $(B)/gen/kprof_agent.beam $(B)/gen/load.etf
+	{ xxd -i -n kp_agent_beam $(B)/gen/kprof_agent.beam && \
+	    xxd -i -n kp_agent_load $(B)/gen/load.etf; } > $@
 
 $(B)/gen/schema_sql.h: priv/schema.sql
 	@mkdir -p $(@D)

@@ -24,12 +24,12 @@
 enum agent_state {
 	AGENT_CONNECTING,
 	AGENT_LOOKING,		/* is an agent there already? */
-	AGENT_LOADING,
-	AGENT_STARTING,
+	AGENT_STARTING,		/* the agent is loaded and started */
 	AGENT_CHECKING,		/* which of our functions exist? */
 	AGENT_RATING,		/* how often are they called? */
 	AGENT_ARMING,
 	AGENT_ARMED,
+	AGENT_PAUSING,
 	AGENT_PAUSED,		/* by the user */
 	AGENT_TRIPPED,		/* by the agent itself; rests */
 	AGENT_STOPPING,
@@ -95,9 +95,13 @@ void agent_free(struct agent *a);
 enum agent_state agent_state(const struct agent *a);
 /* Disarms, hands over what is queued, and detaches: then on_stopped. */
 void agent_stop(struct agent *a);
-/* KP_ESTATE when it is not attached. */
+/*
+ * What the user wants from now on, over a lost connection too: on_state tells
+ * when the target has come to it.  KP_ESTATE: it is ending.
+ */
 enum kp_err agent_pause(struct agent *a);
 enum kp_err agent_resume(struct agent *a);
+/* KP_ESTATE when nothing is armed or could be. */
 enum kp_err agent_clear_tokens(struct agent *a);
 /* Another sampling rate for all entries: one request in n. */
 enum kp_err agent_sample(struct agent *a, uint32_t one_in);

@@ -52,6 +52,8 @@ void agent_gone(struct agent *a, const char *text);
 /* The match spec of an entry anew, for the rate and outcomes of now. */
 enum kp_err agent_entry_respec(struct agent *a,
     const struct kp_plan_item *item);
+/* In a state that lasts: goes on to the one that the user wants. */
+void agent_settle(struct agent *a);
 /* The agent runs: from now on its lease is renewed. */
 void agent_lease_start(struct agent *a);
 

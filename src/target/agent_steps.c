@@ -109,24 +109,10 @@ agent_step_look(struct agent *a)
 	rex_ask(a, "erlang", "whereis", "kprof_agent");
 }
 
-static void
-step_load(struct agent *a)
-{
-	struct kp_buf b;
-
-	agent_set_step(a, AGENT_LOADING);
-	kp_buf_init(&b, MESSAGE_MAX);
-	msg_rex_begin(&b, &a->ids, "code", "load_binary");
-	kp_etf_list(&b, 3);
-	kp_etf_atom(&b, "kprof_agent");
-	kp_etf_string(&b, "kprof_agent.beam", strlen("kprof_agent.beam"));
-	kp_etf_binary(&b, kp_agent_beam, kp_agent_beam_len);
-	kp_etf_nil(&b);
-	msg_rex_end(&b);
-	agent_send(a, &b, true);
-	kp_buf_free(&b);
-}
-
+/*
+ * erl_eval:expr(Load, [{'Beam', _}, ...], none, none, value): one call, since
+ * between two of them we may be killed.
+ */
 static void
 step_start(struct agent *a)
 {
@@ -137,8 +123,20 @@ step_start(struct agent *a)
 	snprintf(who, sizeof(who), "%s (process %ld)", a->node,
 	    (long)getpid());
 	kp_buf_init(&b, MESSAGE_MAX);
-	msg_rex_begin(&b, &a->ids, "kprof_agent", "start");
-	msg_start_args(&b, &a->ids, who, &a->o.conf->overload);
+	msg_rex_begin(&b, &a->ids, "erl_eval", "expr");
+	kp_etf_list(&b, 5);
+	/* Without the byte that opens an external term of its own. */
+	kp_buf_put(&b, kp_agent_load + 1, kp_agent_load_len - 1);
+	kp_etf_list(&b, 3);
+	kp_etf_tuple(&b, 2);
+	kp_etf_atom(&b, "Beam");
+	kp_etf_binary(&b, kp_agent_beam, kp_agent_beam_len);
+	msg_start_bindings(&b, &a->ids, who, &a->o.conf->overload);
+	kp_etf_nil(&b);
+	kp_etf_atom(&b, "none");
+	kp_etf_atom(&b, "none");
+	kp_etf_atom(&b, "value");
+	kp_etf_nil(&b);
 	msg_rex_end(&b);
 	agent_send(a, &b, true);
 	kp_buf_free(&b);
@@ -270,7 +268,7 @@ answer_look(struct agent *a, struct kp_term *r)
 	}
 	if (kp_term_peek(r) == KP_TERM_ATOM &&
 	    !kp_span_is(kp_term_atom(&at), "timeout")) {
-		step_load(a);
+		step_start(a);
 		return;
 	}
 	occupant(r, who, sizeof(who));
@@ -279,45 +277,40 @@ answer_look(struct agent *a, struct kp_term *r)
 	agent_lost(a, why);
 }
 
+/* Anything else than {ok, Pid, Hello}. */
 static void
-answer_load(struct agent *a, struct kp_term *r)
+start_refused(struct agent *a, const char *text)
 {
-	char text[300], why[500];
-	struct kp_term at = *r;
+	char why[600];
 
-	if (kp_term_peek(r) == KP_TERM_TUPLE && kp_term_tuple(&at) == 2 &&
-	    kp_span_is(kp_term_atom(&at), "module")) {
-		step_start(a);
+	/* Another kprofd was quicker: the look says which. */
+	if (strcmp(text, "{error,already}") == 0 &&
+	    a->leftover_tries++ < LEFTOVER_TRIES && !a->stopping) {
+		agent_step_look(a);
 		return;
 	}
-	msg_text(r, text, sizeof(text));
-	snprintf(why, sizeof(why), "'%s' does not load the agent: %s (OTP 25 "
-	    "or later is needed)", a->o.target, text);
+	if (strcmp(text, "{error,disabled}") == 0)
+		snprintf(why, sizeof(why), "'%s' keeps kprofd out: {kprof, "
+		    "[{disabled, true}]} is in its configuration",
+		    a->o.target);
+	else if (strstr(text, "not_loaded") != NULL)
+		snprintf(why, sizeof(why), "'%s' does not load the agent: %s "
+		    "(OTP 25 or later is needed)", a->o.target, text);
+	else
+		snprintf(why, sizeof(why), "the agent does not start in '%s': "
+		    "%s", a->o.target, text);
 	agent_fail(a, why);
 }
 
 static void
 answer_start(struct agent *a, struct kp_term *r)
 {
-	char text[300], why[600];
 	struct kp_term at = *r;
+	char text[300];
 
 	if (msg_read_hello(&at, &a->ids, &a->hello) != KP_OK) {
 		msg_text(r, text, sizeof(text));
-		/* Another kprofd was quicker: the look says which. */
-		if (strcmp(text, "{error,already}") == 0 &&
-		    a->leftover_tries++ < LEFTOVER_TRIES && !a->stopping) {
-			agent_step_look(a);
-			return;
-		}
-		if (strcmp(text, "{error,disabled}") == 0)
-			snprintf(why, sizeof(why), "'%s' keeps kprofd out: "
-			    "{kprof, [{disabled, true}]} is in its "
-			    "configuration", a->o.target);
-		else
-			snprintf(why, sizeof(why), "the agent does not start "
-			    "in '%s': %s", a->o.target, text);
-		agent_fail(a, why);
+		start_refused(a, text);
 		return;
 	}
 	agent_lease_start(a);
@@ -380,8 +373,7 @@ answer_arm(struct agent *a, struct kp_term *r)
 		a->attached_once = true;
 		a->backoff_ms = BACKOFF_MIN_MS;
 		agent_set_state(a, AGENT_ARMED, "");
-		if (a->user_paused)
-			agent_pause(a);
+		agent_settle(a);
 		return;
 	}
 	msg_text(r, text, sizeof(text));
@@ -402,9 +394,6 @@ on_rex(struct agent *a, struct kp_term *r)
 	switch (a->state) {
 	case AGENT_LOOKING:
 		answer_look(a, r);
-		break;
-	case AGENT_LOADING:
-		answer_load(a, r);
 		break;
 	case AGENT_STARTING:
 		answer_start(a, r);
@@ -429,6 +418,10 @@ on_reply(struct agent *a, struct kp_term *r)
 		break;
 	case AGENT_ARMING:
 		answer_arm(a, r);
+		break;
+	case AGENT_PAUSING:
+		agent_set_state(a, AGENT_PAUSED, "");
+		agent_settle(a);
 		break;
 	default:
 		break;

@@ -1,0 +1,33 @@
+/*
+ * wait.h - `kprof pause` and `kprof resume`: clients who have their answer
+ * when the target has come to what they asked for, or it is known why not.
+ */
+#ifndef KP_KPROFD_WAIT_H
+#define KP_KPROFD_WAIT_H
+
+#include "kprofd/control.h"
+#include "target/agent.h"
+
+#define WAITS_MAX 16	/* as many as clients */
+
+enum wait_for { WAIT_PAUSED, WAIT_RESUMED };
+
+struct waits {
+	struct wait {
+		uint64_t client;
+		enum wait_for want;
+		bool busy;
+	} v[WAITS_MAX];
+};
+
+/*
+ * The target is in state s after it was asked.  Answers at once where nothing
+ * is to be waited for.
+ */
+void waits_add(struct waits *w, struct control *control,
+    struct control_client *c, enum wait_for want, enum agent_state s);
+/* The target has come to state s; text: as in on_state of agent.h. */
+void waits_state(struct waits *w, struct control *control,
+    enum agent_state s, const char *text);
+
+#endif
