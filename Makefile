@@ -227,8 +227,13 @@ $(INTEGRATION)/it_run.beam: $(wildcard test/integration/*.erl)
 run_integration = erl -noinput -pa $(INTEGRATION) -s it_run main \
     -extra $(B) $(1) $(if $(ONLY),'$(ONLY)')
 
+# Preloaded into kprofd: a resolver that does not answer.
+$(B)/test/slow_resolver.so: test/support/slow_resolver.c
+	@mkdir -p $(@D)
+	$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
+
 .PHONY: integration
-integration: $(B)/kprofd sample $(INTEGRATION)/it_run.beam
+integration: $(B)/kprofd $(B)/test/slow_resolver.so sample $(INTEGRATION)/it_run.beam
 	$(call run_integration)
 
 # The same with targets of other releases, from Debian's, in root file systems

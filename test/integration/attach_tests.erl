@@ -142,7 +142,11 @@ killed_often(T) ->
 %% target loads and starts it after kprofd was killed, and has to be rid of it
 %% all the same.
 killed_half_way(T) ->
-    {Target, Before} = quiet(T),
+    {Target, _} = quiet(T),
+    %% The node will look for kprofd's to give it its answer, for which it
+    %% starts its resolver: that is not ours.
+    it:call(Target, inet, gethostbyname, ["no.such.host.invalid"]),
+    Before = it:settled(Target),
     it:call(Target, it_stub, hold_attach, []),
     P = it:kprofd(T, Target),
     it:until("kprofd asks for its agent", fun() -> it:call(Target, it_stub, held_attach, []) end),

@@ -11,6 +11,7 @@ tests() ->
      {"cookie file that others can read", 30, fun open_cookie/1},
      {"cookie file that is not there", 30, fun no_cookie/1},
      {"unknown host", 30, fun unknown_host/1},
+     {"a resolver that hangs", 30, fun slow_resolver/1},
      {"no such node", 30, fun no_node/1},
      {"no epmd", 30, fun no_epmd/1},
      {"unknown function", 30, fun unknown_function/1},
@@ -49,6 +50,14 @@ no_cookie(T) ->
 unknown_host(T) ->
     fails(T, "app@no.such.host.invalid", #{},
           "cannot connect to 'app@no.such.host.invalid': unknown host 'no.such.host.invalid'").
+
+%% The resolver's own limits may be minutes: kprofd waited as long.
+slow_resolver(T) ->
+    Lib = filename:absname(it:build(T) ++ "/test/slow_resolver.so"),
+    {ok, _} = file:read_file_info(Lib),
+    fails(T, "app@slow.host.invalid", #{env => [{"LD_PRELOAD", Lib}]},
+          "cannot connect to 'app@slow.host.invalid': no answer within 8 s"
+          " \\(does the name 'slow.host.invalid' resolve here").
 
 no_node(T) ->
     fails(T, "it_nobody@127.0.0.1", #{}, "no such node is registered at the epmd of '127.0.0.1'").
