@@ -6,6 +6,7 @@
  * event_active().  Ending is one path for every reason: stop the target, take
  * its goodbye, close the last window, close the store.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,6 +28,7 @@
 #include "kprofd/tables.h"
 #include "kprofd/wait.h"
 
+#define EXIT_KEPT_OUT 3		/* and not to be started again by itself */
 #define CONNECT_LIMIT (7 * KP_NS_PER_S)
 #define SYNCS_MAX 16	/* `kprof dump` at once: as many as clients */
 
@@ -54,6 +56,7 @@ struct daemon {
 	kp_mono_ns started;
 	bool stopping;
 	bool tty;			/* stderr is a terminal */
+	bool terminal;			/* there is one that can go */
 	int status;
 };
 
@@ -82,14 +85,30 @@ on_signal(evutil_socket_t sig, short what, void *ctx)
 	daemon_stop(d);
 }
 
-/* The log was moved away; without one, the terminal has gone. */
+/*
+ * The log was moved away; or there is none, and the terminal has gone.  Where
+ * there never was one, somebody told all kprofds to open their logs again.
+ */
 static void
 on_hangup(evutil_socket_t sig, short what, void *ctx)
 {
+	struct daemon *d = ctx;
+
 	if (log_has_file())
 		log_reopen();
-	else
+	else if (d->terminal)
 		on_signal(sig, what, ctx);
+}
+
+/* Has this process a terminal that can go? */
+static bool
+has_terminal(void)
+{
+	int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 static void
@@ -109,12 +128,12 @@ on_stopped(void *ctx, struct target *t)
 }
 
 static void
-on_failed(void *ctx, struct target *t, const char *why)
+on_failed(void *ctx, struct target *t, enum agent_failure f, const char *why)
 {
 	struct daemon *d = ctx;
 
 	log_error("failed", t->opts.target, "%s", why);
-	d->status = 1;
+	d->status = f == AGENT_KEPT_OUT ? EXIT_KEPT_OUT : 1;
 	event_base_loopbreak(d->base);
 }
 
@@ -457,7 +476,7 @@ int
 daemon_run(const struct options *o)
 {
 	struct daemon d = { .o = o, .started = kp_mono_now(),
-		.tty = isatty(STDERR_FILENO) };
+		.tty = isatty(STDERR_FILENO), .terminal = has_terminal() };
 
 	if (conf_file_load(&d.conf, o->tiers) != KP_OK)
 		return 1;

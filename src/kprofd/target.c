@@ -292,14 +292,14 @@ on_diags(void *ctx, const struct kp_diags *diags)
 }
 
 static void
-on_failed(void *ctx, const char *why)
+on_failed(void *ctx, enum agent_failure f, const char *why)
 {
 	struct target *t = ctx;
 
 	ledger_lost(&t->ledger, kp_requests_entries(t->requests));
 	kp_requests_abandon(t->requests, KP_LOSS_DISCONNECTED);
 	happened(t, "failed", why);
-	t->ops->on_failed(t->ctx, t, why);
+	t->ops->on_failed(t->ctx, t, f, why);
 }
 
 static void

@@ -25,7 +25,8 @@ struct target_ops {
 	void (*on_diags)(void *ctx, const struct kp_diags *diags);
 	/* As of agent.h; the first ones come before target_new() returns. */
 	void (*on_state)(void *ctx, enum agent_state s, const char *text);
-	void (*on_failed)(void *ctx, struct target *t, const char *why);
+	void (*on_failed)(void *ctx, struct target *t, enum agent_failure f,
+	    const char *why);
 	void (*on_stopped)(void *ctx, struct target *t);
 	/* Borrowed until the call returns, before it goes to the store. */
 	void (*on_window)(void *ctx, struct target *t,

@@ -71,7 +71,7 @@ agent_gone(struct agent *a, const char *text)
 }
 
 void
-agent_fail(struct agent *a, const char *why)
+agent_fail(struct agent *a, enum agent_failure f, const char *why)
 {
 	if (a->stopping) {
 		agent_gone(a, why);
@@ -79,7 +79,7 @@ agent_fail(struct agent *a, const char *why)
 	}
 	drop_connection(a);
 	agent_set_state(a, AGENT_ENDED, why);
-	a->ops->on_failed(a->ctx, why);
+	a->ops->on_failed(a->ctx, f, why);
 }
 
 /* ---- connections come and go ---- */
@@ -146,7 +146,7 @@ agent_lost(struct agent *a, const char *why)
 		return;
 	}
 	if (!a->attached_once) {
-		agent_fail(a, text);
+		agent_fail(a, AGENT_FAILED, text);
 		return;
 	}
 	drop_connection(a);

@@ -59,6 +59,11 @@ struct agent_status {
 	uint64_t unarmed_calls;	/* of those, while nothing was armed */
 };
 
+enum agent_failure {
+	AGENT_FAILED,
+	AGENT_KEPT_OUT		/* the target's operator does not want us */
+};
+
 struct agent;
 
 struct agent_ops {
@@ -74,8 +79,8 @@ struct agent_ops {
 	void (*on_notice)(void *ctx, const char *kind, const char *text);
 	/* diags of tiers.conf against this target */
 	void (*on_diags)(void *ctx, const struct kp_diags *diags);
-	/* No way on (first attach failed, refused): the agent has ended. */
-	void (*on_failed)(void *ctx, const char *why);
+	/* No way on (first attach failed, kept out): the agent has ended. */
+	void (*on_failed)(void *ctx, enum agent_failure f, const char *why);
 	/* The end that agent_stop() asked for; a last status came before. */
 	void (*on_stopped)(void *ctx);
 };

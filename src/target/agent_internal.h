@@ -44,7 +44,7 @@ void agent_set_state(struct agent *a, enum agent_state s, const char *text);
 /* The running step's limit, rest, or backoff. */
 void agent_timer(struct agent *a, unsigned ms);
 /* No way on: ends it. */
-void agent_fail(struct agent *a, const char *why);
+void agent_fail(struct agent *a, enum agent_failure f, const char *why);
 /* The connection is no use any more: another one later, or the end. */
 void agent_lost(struct agent *a, const char *why);
 /* The end that was asked for, in whatever way it came. */

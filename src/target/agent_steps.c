@@ -192,7 +192,7 @@ step_arm(struct agent *a)
 		b.err = e;
 	if (b.err != KP_OK) {
 		kp_buf_free(&b);
-		agent_fail(a, "cannot express tiers.conf as match specs: too "
+		agent_fail(a, AGENT_FAILED, "cannot express tiers.conf as match specs: too "
 		    "large");
 		return;
 	}
@@ -281,6 +281,7 @@ answer_look(struct agent *a, struct kp_term *r)
 static void
 start_refused(struct agent *a, const char *text)
 {
+	bool disabled = strcmp(text, "{error,disabled}") == 0;
 	char why[600];
 
 	/* Another kprofd was quicker: the look says which. */
@@ -289,7 +290,7 @@ start_refused(struct agent *a, const char *text)
 		agent_step_look(a);
 		return;
 	}
-	if (strcmp(text, "{error,disabled}") == 0)
+	if (disabled)
 		snprintf(why, sizeof(why), "'%s' keeps kprofd out: {kprof, "
 		    "[{disabled, true}]} is in its configuration",
 		    a->o.target);
@@ -299,7 +300,7 @@ start_refused(struct agent *a, const char *text)
 	else
 		snprintf(why, sizeof(why), "the agent does not start in '%s': "
 		    "%s", a->o.target, text);
-	agent_fail(a, why);
+	agent_fail(a, disabled ? AGENT_KEPT_OUT : AGENT_FAILED, why);
 }
 
 static void
@@ -339,7 +340,7 @@ answer_check(struct agent *a, struct kp_term *r)
 	if (e != KP_OK) {
 		agent_lost(a, kp_err_str(e));
 	} else if (errors > 0 && !a->attached_once) {
-		agent_fail(a, "tiers.conf names what the target does not "
+		agent_fail(a, AGENT_FAILED, "tiers.conf names what the target does not "
 		    "have: nothing was armed");
 	} else if (a->attached_once) {
 		a->ops->on_plan(a->ctx, &a->plan);
@@ -443,7 +444,8 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 	if (a->stopping) {
 		agent_gone(a, "");
 	} else if (strcmp(reason, "stopped_by_operator") == 0) {
-		agent_fail(a, "the agent was stopped in the target");
+		agent_fail(a, AGENT_KEPT_OUT, "the agent was stopped in the "
+		    "target");
 	} else {
 		snprintf(text, sizeof(text), "the agent has gone: %s", reason);
 		agent_lost(a, text);

@@ -73,7 +73,8 @@ sigkill(_, _, P) -> it:kill(P).
 
 stopped(_, Target, P) ->
     ok = it:call(Target, kprof_agent, stop, []),
-    it:ended(P, 1, "stopped in the target").
+    %% Not to be started again by a service manager.
+    it:ended(P, 3, "stopped in the target").
 
 %% It is clean with no help from outside; and the daemon notices, which has no
 %% monitor, and comes again.
