@@ -121,6 +121,10 @@ $(B)/test/test_report $(B)/test/test_text: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_report $(B)/test/test_text: UNIT_LIBS = -lsqlite3
 $(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
 
+$(B)/test/test_log: $(call obj,src/kprofd/log.c src/report/json.c \
+    src/report/text.c src/report/utf8.c src/report/when.c)
+$(B)/test/test_log: UNIT_LIBS = -lsqlite3
+
 # The ledger is pure, though it lives with the daemon.
 $(B)/test/test_guard: UNIT_EXTRA = $(call obj,src/kprofd/ledger.c)
 $(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
@@ -251,6 +255,14 @@ matrix: integration $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
 	    $(call run_integration,-root $(KPROFD_ROOTS)/$$r) || exit 1; \
 	done
 
+# ---- what comes with it: man pages, completion, unit, examples, installing
+
+.PHONY: packaging
+packaging: all $(B)/test/mkdb $(B)/test/one_answer $(B)/test/slow_resolver.so
+	sh test/packaging/options_test.sh $(B)
+	sh test/packaging/examples_test.sh $(B)
+	sh test/packaging/install_test.sh $(B) "$(MAKE)"
+
 # ---- benchmarks: to be read, not asserted
 
 BENCH := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/bench_*.c))
@@ -283,23 +295,61 @@ check: all
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory SAN=1 unit
 	@$(MAKE) --no-print-directory SAN=1 client-test
+	@$(MAKE) --no-print-directory packaging
 	@$(MAKE) --no-print-directory fuzz-replay
 	@$(MAKE) --no-print-directory fuzz-short
 	@$(MAKE) --no-print-directory spec-check
 	@$(MAKE) --no-print-directory integration
 
-.PHONY: install clean help
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/kprofd \
-	    $(DESTDIR)$(PREFIX)/share/man/man1 \
-	    $(DESTDIR)$(PREFIX)/share/man/man5 \
-	    $(DESTDIR)$(PREFIX)/share/man/man8
-	install -m 755 $(B)/kprofd $(B)/kprof $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 priv/schema.sql priv/tiers.conf \
-	    $(DESTDIR)$(PREFIX)/share/kprofd/
-	install -m 644 priv/man/kprof.1 $(DESTDIR)$(PREFIX)/share/man/man1/
-	install -m 644 priv/man/tiers.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5/
-	install -m 644 priv/man/kprofd.8 $(DESTDIR)$(PREFIX)/share/man/man8/
+# ---- installing: SOURCE:PLACE below PREFIX, for both directions
+
+UNITS := kprofd.service kprofd@.service
+INSTALL_DATA := \
+    priv/schema.sql:share/kprofd/schema.sql \
+    priv/tiers.conf:share/kprofd/tiers.conf \
+    priv/man/kprof.1:share/man/man1/kprof.1 \
+    priv/man/tiers.conf.5:share/man/man5/tiers.conf.5 \
+    priv/man/kprofd.8:share/man/man8/kprofd.8 \
+    priv/bash-completion/kprof:share/bash-completion/completions/kprof \
+    priv/bash-completion/kprofd:share/bash-completion/completions/kprofd \
+    priv/systemd/kprofd.sysusers:lib/sysusers.d/kprofd.conf \
+    priv/systemd/kprofd.env:share/doc/kprofd/examples/kprofd.env \
+    priv/cron/kprofd:share/doc/kprofd/examples/crontab \
+    priv/logrotate/kprofd:share/doc/kprofd/examples/logrotate \
+    $(foreach u,$(UNITS),$(B)/gen/$(u):lib/systemd/system/$(u))
+INSTALL_BIN := $(B)/kprofd:bin/kprofd $(B)/kprof:bin/kprof
+
+unit_names = @NAME@,$(1),g; s,@STATE@,$(2),g; s,@BINDIR@,$(PREFIX)/bin,g
+
+# Made anew each time: PREFIX may be another.
+$(B)/gen/kprofd.service: priv/systemd/kprofd.service.in FORCE
+	@mkdir -p $(@D)
+	sed 's,$(call unit_names,kprofd,kprofd)' $< > $@
+
+$(B)/gen/kprofd@.service: priv/systemd/kprofd.service.in FORCE
+	@mkdir -p $(@D)
+	sed 's,$(call unit_names,%i,kprofd/%i)' $< > $@
+
+.PHONY: install uninstall clean help
+install: all $(foreach u,$(UNITS),$(B)/gen/$(u))
+	@for f in $(INSTALL_BIN); do \
+	    install -D -m 755 "$${f%%:*}" "$(DESTDIR)$(PREFIX)/$${f#*:}" && \
+	    echo "$(DESTDIR)$(PREFIX)/$${f#*:}" || exit 1; \
+	done
+	@for f in $(INSTALL_DATA); do \
+	    install -D -m 644 "$${f%%:*}" "$(DESTDIR)$(PREFIX)/$${f#*:}" && \
+	    echo "$(DESTDIR)$(PREFIX)/$${f#*:}" || exit 1; \
+	done
+
+# Directories that are ours and empty go too.
+uninstall:
+	@for f in $(INSTALL_BIN) $(INSTALL_DATA); do \
+	    rm -f "$(DESTDIR)$(PREFIX)/$${f#*:}"; \
+	done
+	@cd "$(DESTDIR)$(PREFIX)" && for d in share/kprofd \
+	    share/doc/kprofd/examples share/doc/kprofd; do \
+	    rmdir "$$d" 2>/dev/null || true; \
+	done
 
 # A root file system of `make matrix` may have the machine's /proc in it.
 clean:
@@ -312,9 +362,10 @@ help:
 	@echo 'make demo         profile a sample application and print the report'
 	@echo 'make test         set-up, build, every test'
 	@echo 'make              build kprofd and kprof below build/'
-	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall'
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
 	@echo 'make client-test  kprof on a database made for it'
+	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'
