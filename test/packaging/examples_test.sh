@@ -65,7 +65,7 @@ cron() {
 same 'crontab: commands' "$(commands | wc -l)" 2
 same 'crontab: bad fields' "$(commands | grep 'bad fields')" ''
 printf 'ok 8\nwritten\n' >"$dir/answer"
-"$b/test/one_answer" "$db.sock" <"$dir/answer" >"$dir/asked" &
+timeout 30 "$b/test/one_answer" "$db.sock" <"$dir/answer" >"$dir/asked" &
 server=$!
 until_ok 'a daemon stands there' test -S "$db.sock"
 cron 1
