@@ -186,17 +186,18 @@ static void
 log_window(const struct daemon *d, const struct target *t,
     const struct kp_window *w)
 {
-	double s = (double)(w->end - w->start) / 1e9;
-	size_t in_flight = kp_requests_in_flight(t->requests);
+	int64_t requests = (int64_t)w->sampled;
+	int64_t in_flight = (int64_t)kp_requests_in_flight(t->requests);
+	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
 	const struct log_entry e = { .event = "window",
 		.target = t->opts.target,
 		.level = d->tty ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
-		.fields = { { .key = "requests", .number = (int64_t)w->sampled },
-			{ .key = "ms", .number = (w->end - w->start) / 1000000 },
-			{ .key = "in_flight", .number = (int64_t)in_flight } } };
+		.fields = { { .key = "requests", .number = requests },
+			{ .key = "ms", .number = ms },
+			{ .key = "in_flight", .number = in_flight } } };
 
-	log_put(&e, "%" PRIu64 " requests in the last %.0f s, %zu in flight",
-	    w->sampled, s, in_flight);
+	log_put(&e, "%" PRId64 " requests in the last %.0f s, %" PRId64
+	    " in flight", requests, (double)ms / 1e3, in_flight);
 }
 
 static void

@@ -348,6 +348,7 @@ kprofd(T, Target) -> kprofd(T, Target, #{}).
 %% args    more arguments
 %% db      the database's name in the test's directory
 %% env     more environment
+%% wrap    what starts it
 kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
     N = atomics:add_get(Last, 1, 1),
     Name = "kprofd" ++ integer_to_list(N),
@@ -362,7 +363,8 @@ kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
            end,
     Args = ["-target", Node, "-tiers", Tiers, "-db", Db, "-cookie-file", maps:get(cookie, Opts, Cookie),
             "-verbose" | maps:get(args, Opts, ["-interval", "2s"])],
-    P = start(T, Name, [filename:join(Build, "kprofd") | Args], maps:get(env, Opts, [])),
+    P = start(T, Name, maps:get(wrap, Opts, []) ++ [filename:join(Build, "kprofd") | Args],
+              maps:get(env, Opts, [])),
     P#{db => Db}.
 
 %% Runs it to its end, and gives its exit status and all it said on standard error.

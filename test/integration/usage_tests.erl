@@ -23,6 +23,8 @@ tests() ->
      {"a log as JSON", 60, fun log_json/1},
      {"a log for journald", 60, fun log_journal/1},
      {"a log in a file that is moved away", 60, fun log_file/1},
+     {"SIGHUP without a log or a terminal", 60, fun hangup/1},
+     {"SIGHUP because the terminal has gone", 60, fun terminal_gone/1},
      {"the service manager is told", 60, fun notify/1},
      {"dump", 60, fun dump/1},
      {"clear-tokens", 60, fun clear_tokens/1},
@@ -285,6 +287,33 @@ has(File, Pattern) ->
         {ok, Text} -> re:run(Text, Pattern, [multiline]) =/= nomatch;
         {error, enoent} -> false
     end.
+
+%% A rotation of logs may tell every kprofd, those that have none too.
+hangup(T) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target, #{wrap => ["setsid", "-w"], args => ["-duration", "50s"]}),
+    it:armed(P),
+    #{who := Who} = it:call(Target, kprof_agent, status, []),
+    {match, [Pid]} = re:run(Who, "process ([0-9]+)", [{capture, [1], list}]),
+    Kprofd = P#{pid := list_to_integer(Pid)},
+    it:signal(Kprofd, "HUP"),
+    {ok, _} = it:control(P, "status"),
+    it:loaded(it:load(T, Target, ["2", "50"])),
+    it:terminate(Kprofd),
+    it:equal("requests", 50, it:requests(P)),
+    it:audit(Target, Before).
+
+terminal_gone(T) ->
+    {Target, Before} = target(T),
+    Script = "exec script -qec \"$*\" /dev/null",
+    P = it:kprofd(T, Target, #{wrap => ["sh", "-c", Script, "sh"],
+                               args => ["-duration", "50s"]}),
+    it:until("armed", fun() -> re:run(it:output(P), "profiling '") =/= nomatch end),
+    it:kill(P),
+    it:until("one plain file is left",
+             fun() -> filelib:wildcard(it:db(P) ++ "*") =:= [it:db(P)] end),
+    it:equal("how it ended", [[<<"clean">>]], it:sql(P, "select state from runs")),
+    it:audit(Target, Before).
 
 %% Ready only when it measures.
 notify(T) ->
