@@ -183,6 +183,14 @@ on_state(void *ctx, enum agent_state s, const char *text)
 }
 
 static void
+on_cleared(void *ctx, uint64_t number)
+{
+	struct daemon *d = ctx;
+
+	waits_cleared(&d->waits, d->control, number);
+}
+
+static void
 log_window(const struct daemon *d, const struct target *t,
     const struct kp_window *w)
 {
@@ -216,6 +224,7 @@ static const struct target_ops target_ops = {
 	.on_request = on_request,
 	.on_plan = on_plan,
 	.on_diags = on_diags,
+	.on_cleared = on_cleared,
 	.on_state = on_state,
 	.on_failed = on_failed,
 	.on_stopped = on_stopped,
@@ -251,12 +260,14 @@ on_window_end(evutil_socket_t fd, short what, void *ctx)
 static void
 do_clear_tokens(struct daemon *d, struct control_client *c)
 {
-	static const char done[] = "tokens cleared\n";
 	static const char no[] = "not attached to the target just now "
 	    "(kprof status)";
+	struct agent *a = d->target->agent;
+	uint64_t number;
 
-	if (agent_clear_tokens(d->target->agent) == KP_OK)
-		control_answer(c, true, done, strlen(done));
+	if (agent_clear_tokens(a, &number) == KP_OK)
+		waits_add(&d->waits, d->control, c, WAIT_CLEARED, number,
+		    agent_state(a));
 	else
 		control_answer(c, false, no, strlen(no));
 }
@@ -270,7 +281,7 @@ do_pause(struct daemon *d, struct control_client *c, enum wait_for want)
 		agent_pause(a);
 	else
 		agent_resume(a);
-	waits_add(&d->waits, d->control, c, want, agent_state(a));
+	waits_add(&d->waits, d->control, c, want, 0, agent_state(a));
 }
 
 /* In the loop again, after the writer's thread said that it is on disk. */

@@ -292,6 +292,14 @@ on_diags(void *ctx, const struct kp_diags *diags)
 }
 
 static void
+on_cleared(void *ctx, uint64_t number)
+{
+	struct target *t = ctx;
+
+	t->ops->on_cleared(t->ctx, number);
+}
+
+static void
 on_failed(void *ctx, enum agent_failure f, const char *why)
 {
 	struct target *t = ctx;
@@ -327,6 +335,7 @@ static const struct agent_ops agent_ops = {
 	.on_status = on_status,
 	.on_notice = on_notice,
 	.on_diags = on_diags,
+	.on_cleared = on_cleared,
 	.on_failed = on_failed,
 	.on_stopped = on_stopped,
 };

@@ -9,11 +9,16 @@ struct verdict {
 	char text[700];
 };
 
-/* Away, and it will do what was asked for when it is back. */
+/* Away: a state is a wish for when it is back, clearing is not. */
 static void
 verdict_away(struct verdict *v, enum wait_for want)
 {
-	v->ok = true;
+	v->ok = want != WAIT_CLEARED;
+	if (!v->ok) {
+		snprintf(v->text, sizeof(v->text), "the connection to the "
+		    "target was lost before it said that it was done");
+		return;
+	}
 	snprintf(v->text, sizeof(v->text), "not attached to the target just "
 	    "now (kprof status): it will %s\n", want == WAIT_PAUSED ?
 	    "pause as soon as it is" : "measure as soon as it is");
@@ -28,7 +33,8 @@ verdict_find(struct verdict *v, enum wait_for want, enum agent_state s,
 	case AGENT_PAUSED:
 	case AGENT_ARMED:
 		/* The other one of them is where it starts from. */
-		v->ok = (want == WAIT_PAUSED) == (s == AGENT_PAUSED);
+		v->ok = want == (s == AGENT_PAUSED ? WAIT_PAUSED :
+		    WAIT_RESUMED);
 		snprintf(v->text, sizeof(v->text), "%s\n",
 		    want == WAIT_PAUSED ? "paused" : "resumed");
 		return v->ok;
@@ -54,7 +60,7 @@ verdict_find(struct verdict *v, enum wait_for want, enum agent_state s,
 
 void
 waits_add(struct waits *w, struct control *control, struct control_client *c,
-    enum wait_for want, enum agent_state s)
+    enum wait_for want, uint64_t number, enum agent_state s)
 {
 	static const char busy[] = "too many wait already";
 	struct verdict v;
@@ -68,25 +74,37 @@ waits_add(struct waits *w, struct control *control, struct control_client *c,
 		if (o->busy && control_client_get(control, o->client) != NULL)
 			continue;
 		*o = (struct wait){ .client = control_client_id(c),
-			.want = want, .busy = true };
+			.want = want, .number = number, .busy = true };
 		return;
 	}
 	control_answer(c, false, busy, strlen(busy));
+}
+
+static void
+wait_end(struct wait *o, struct control *control, bool ok, const char *text)
+{
+	struct control_client *c = control_client_get(control, o->client);
+
+	o->busy = false;
+	if (c != NULL)
+		control_answer(c, ok, text, strlen(text));
 }
 
 void
 waits_state(struct waits *w, struct control *control, enum agent_state s,
     const char *text)
 {
-	struct control_client *c;
 	struct verdict v;
 
-	for (struct wait *o = w->v; o < w->v + WAITS_MAX; o++) {
-		if (!o->busy || !verdict_find(&v, o->want, s, text))
-			continue;
-		o->busy = false;
-		c = control_client_get(control, o->client);
-		if (c != NULL)
-			control_answer(c, v.ok, v.text, strlen(v.text));
-	}
+	for (struct wait *o = w->v; o < w->v + WAITS_MAX; o++)
+		if (o->busy && verdict_find(&v, o->want, s, text))
+			wait_end(o, control, v.ok, v.text);
+}
+
+void
+waits_cleared(struct waits *w, struct control *control, uint64_t number)
+{
+	for (struct wait *o = w->v; o < w->v + WAITS_MAX; o++)
+		if (o->busy && o->want == WAIT_CLEARED && o->number == number)
+			wait_end(o, control, true, "tokens cleared\n");
 }

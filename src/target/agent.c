@@ -221,7 +221,7 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 	struct kp_buf b;
 
 	(void)fd, (void)what;
-	agent_aside_begin(a, &b);
+	agent_aside_begin(a, &b, 0);
 	kp_etf_atom(&b, "lease");
 	agent_command_end(a, &b);
 	/*
@@ -324,15 +324,16 @@ agent_resume(struct agent *a)
 }
 
 enum kp_err
-agent_clear_tokens(struct agent *a)
+agent_clear_tokens(struct agent *a, uint64_t *number)
 {
 	struct kp_buf b;
 
 	if (a->state != AGENT_ARMED && a->state != AGENT_PAUSING &&
 	    a->state != AGENT_PAUSED && a->state != AGENT_TRIPPED)
 		return KP_ESTATE;
+	*number = ++a->clears;
 	/* Aside: a pause may be on its way, whose answer is waited for. */
-	agent_aside_begin(a, &b);
+	agent_aside_begin(a, &b, CLEAR_REFS + a->clears);
 	kp_etf_atom(&b, "clear_tokens");
 	agent_command_end(a, &b);
 	return KP_OK;
@@ -353,7 +354,7 @@ send_spec(struct agent *a, const struct kp_plan_item *item,
 {
 	struct kp_buf b;
 
-	agent_aside_begin(a, &b);
+	agent_aside_begin(a, &b, 0);
 	msg_spec(&b, item, spec);
 	agent_command_end(a, &b);
 }

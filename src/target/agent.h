@@ -77,6 +77,8 @@ struct agent_ops {
 	void (*on_status)(void *ctx, const struct agent_status *st, bool last);
 	/* Something to be told and recorded: kind is a short static word. */
 	void (*on_notice)(void *ctx, const char *kind, const char *text);
+	/* agent_clear_tokens() number so and so was done. */
+	void (*on_cleared)(void *ctx, uint64_t number);
 	/* diags of tiers.conf against this target */
 	void (*on_diags)(void *ctx, const struct kp_diags *diags);
 	/* No way on (first attach failed, kept out): the agent has ended. */
@@ -106,8 +108,11 @@ void agent_stop(struct agent *a);
  */
 enum kp_err agent_pause(struct agent *a);
 enum kp_err agent_resume(struct agent *a);
-/* KP_ESTATE when nothing is armed or could be. */
-enum kp_err agent_clear_tokens(struct agent *a);
+/*
+ * on_cleared tells when it is done, with *number.  KP_ESTATE when it is not
+ * attached, or about to be.
+ */
+enum kp_err agent_clear_tokens(struct agent *a, uint64_t *number);
 /* Another sampling rate for all entries: one request in n. */
 enum kp_err agent_sample(struct agent *a, uint32_t one_in);
 /*

@@ -15,6 +15,8 @@
 
 #define MESSAGE_MAX (8u << 20)	/* bytes of one message to the target */
 #define BACKOFF_MIN_MS 500
+/* References from here on are of clear_tokens, which no step waits for. */
+#define CLEAR_REFS (UINT64_C(1) << 40)
 
 struct agent {
 	struct event_base *base;
@@ -31,6 +33,7 @@ struct agent {
 	struct event *lease;	/* every second while attached */
 	struct event *timer;	/* limit of the step, rest, or backoff */
 	uint64_t ref;		/* of the command waited for */
+	uint64_t clears;	/* clear_tokens asked for so far */
 	unsigned leftover_tries;
 	unsigned silent;	/* leases sent since the last frame came */
 	unsigned backoff_ms;
@@ -62,8 +65,8 @@ void agent_step_look(struct agent *a);
 void agent_on_frame(struct agent *a, const struct kp_frame *f);
 /* A command: begun with a fresh reference, sent, freed. */
 void agent_command_begin(struct agent *a, struct kp_buf *b);
-/* One whose answer nobody waits for: the one waited for stays. */
-void agent_aside_begin(struct agent *a, struct kp_buf *b);
+/* One that no step waits for: the one waited for stays.  ref 0: nobody does. */
+void agent_aside_begin(struct agent *a, struct kp_buf *b, uint64_t ref);
 void agent_command_end(struct agent *a, struct kp_buf *b);
 void agent_command(struct agent *a, const char *cmd);
 /* payload: an external term; to the target's rex, or to the agent. */

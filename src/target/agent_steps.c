@@ -68,10 +68,10 @@ agent_command_begin(struct agent *a, struct kp_buf *b)
 }
 
 void
-agent_aside_begin(struct agent *a, struct kp_buf *b)
+agent_aside_begin(struct agent *a, struct kp_buf *b, uint64_t ref)
 {
 	kp_buf_init(b, MESSAGE_MAX);
-	msg_command(b, &a->ids, 0);
+	msg_command(b, &a->ids, ref);
 }
 
 void
@@ -408,7 +408,12 @@ on_rex(struct agent *a, struct kp_term *r)
 static void
 on_reply(struct agent *a, struct kp_term *r)
 {
-	if ((uint64_t)kp_term_int(r) != a->ref)
+	uint64_t ref = (uint64_t)kp_term_int(r);
+
+	if (r->err == KP_OK && ref > CLEAR_REFS &&
+	    ref <= CLEAR_REFS + a->clears)
+		a->ops->on_cleared(a->ctx, ref - CLEAR_REFS);
+	if (ref != a->ref)
 		return;
 	switch (a->state) {
 	case AGENT_CHECKING:

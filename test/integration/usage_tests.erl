@@ -363,7 +363,19 @@ clear_tokens(T) ->
     P = it:kprofd(T, Target),
     it:armed(P),
     it:loaded(it:load(T, Target, ["4", "100"])),
-    {ok, _} = it:control(P, "clear-tokens"),
+    it:do(Target, fun() ->
+                          register(it_marked, spawn(fun() -> seq_trace:set_token(label, 1),
+                                                             receive after infinity -> ok end end))
+                  end),
+    Token = fun() -> process_info(whereis(it_marked), sequential_trace_token) end,
+    it:until("a token", fun() -> it:do(Target, fun() -> element(2, Token()) =/= [] end) end),
+    Agent = it:call(Target, erlang, whereis, [kprof_agent]),
+    it:call(Target, erlang, suspend_process, [Agent]),
+    Asked = [ask(P, "clear-tokens") || _ <- [1, 2]],
+    it:equal("answers before it is done", [none, none], [answer(A, 100) || A <- Asked]),
+    it:call(Target, erlang, resume_process, [Agent]),
+    it:equal("answers", [{ok, <<"tokens cleared\n">>}], lists:usort([answer(A, 30000) || A <- Asked])),
+    it:equal("the token", [], it:do(Target, fun() -> element(2, Token()) end)),
     it:loaded(it:load(T, Target, ["4", "100"])),
     it:terminate(P),
     it:equal("requests", 200, it:requests(P)).
