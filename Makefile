@@ -262,7 +262,7 @@ matrix: integration $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
 # All of them anew, with the releases of `make matrix`.  ONLY: some programs.
 
 $(B)/test/record: test/support/record.c $(B)/flags $(LIB) \
-    $(call obj,src/base/log.c $(filter-out src/target/plan.c src/target/once.c,$(wildcard src/target/*.c)) \
+    $(call obj,$(filter-out src/target/plan.c src/target/once.c,$(wildcard src/target/*.c)) \
                src/report/tiers_file.c src/report/text.c src/report/utf8.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) $(LDLIBS_DAEMON)

@@ -8,15 +8,14 @@
  * {kprof_events, ...} unread.  It says "recording" on standard error when the
  * target is armed, and ends well, with all that was under way, on SIGTERM.
  */
-#include <errno.h>
 #include <event2/thread.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "report/tiers_file.h"
 #include "target/agent.h"
 
@@ -31,6 +30,20 @@ struct recorder {
 	int status;
 };
 
+static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void
+say(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("record: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
 static void
 recorder_end(struct recorder *rec, int status)
 {
@@ -44,10 +57,10 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	struct recorder *rec = ctx;
 
 	if (s == AGENT_ARMED) {
-		log_info("recording");
+		say("recording");
 	} else if (s == AGENT_LOST || s == AGENT_TRIPPED) {
 		/* Not what a program is recorded for. */
-		log_warnx("%s: %s", agent_state_name(s), text);
+		say("%s: %s", agent_state_name(s), text);
 		recorder_end(rec, 1);
 	}
 }
@@ -80,7 +93,7 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 
 	fprintf(rec->out, "status %" PRId64 "\n", st->now);
 	if (last && (st->dropped > 0 || st->unarmed_calls > 0))
-		log_warnx("%" PRIu64 " events dropped, %" PRIu64
+		say("%" PRIu64 " events dropped, %" PRIu64
 		    " requests not seen", st->dropped, st->unarmed_calls);
 }
 
@@ -94,7 +107,7 @@ static void
 on_notice(void *ctx, const char *kind, const char *text)
 {
 	(void)ctx;
-	log_warnx("%s: %s", kind, text);
+	say("%s: %s", kind, text);
 }
 
 static void
@@ -102,13 +115,14 @@ on_diags(void *ctx, const struct kp_diags *diags)
 {
 	(void)ctx;
 	for (size_t i = 0; i < diags->n; i++)
-		log_warnx("%s", diags->v[i].text);
+		say("%s", diags->v[i].text);
 }
 
 static void
-on_failed(void *ctx, const char *why)
+on_failed(void *ctx, enum agent_failure f, const char *why)
 {
-	log_warnx("%s", why);
+	(void)f;
+	say("%s", why);
 	recorder_end(ctx, 1);
 }
 
@@ -169,7 +183,6 @@ main(int argc, char **argv)
 	struct kp_diags diags;
 	int status;
 
-	log_init("record", false);
 	if (argc != 5) {
 		fprintf(stderr,
 		    "usage: record NODE TIERS.CONF COOKIE-FILE OUT\n");
@@ -178,24 +191,24 @@ main(int argc, char **argv)
 	if (node_cookie(argv[3], cookie, why, sizeof(why)) != KP_OK ||
 	    (rec.tiers = tiers_file_read(argv[2], &rec.tiers_len, why,
 	    sizeof(why))) == NULL) {
-		log_warnx("%s", why);
+		say("%s", why);
 		return 1;
 	}
 	if (kp_conf_parse(&conf, rec.tiers, rec.tiers_len, &diags) != KP_OK) {
-		log_warnx("%s:%u: %s", argv[2], diags.v[0].pos.line,
+		say("%s:%u: %s", argv[2], diags.v[0].pos.line,
 		    diags.v[0].text);
 		return 1;
 	}
 	kp_diags_free(&diags);
 	rec.out = fopen(argv[4], "wb");
 	if (rec.out == NULL) {
-		log_warn("cannot open '%s'", argv[4]);
+		say("cannot open '%s'", argv[4]);
 		return 1;
 	}
 	status = record(&rec, &(struct agent_opts){ .target = argv[1],
 	    .cookie = cookie, .conf = conf, .connect_limit = CONNECT_LIMIT });
 	if (fclose(rec.out) != 0) {
-		log_warn("cannot write '%s'", argv[4]);
+		say("cannot write '%s'", argv[4]);
 		status = 1;
 	}
 	kp_conf_free(conf);
