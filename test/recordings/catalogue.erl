@@ -299,6 +299,7 @@ start(straddle, _) ->
     truth:await(served);
 start(late_tick, _) ->
     ?REQUEST(late_tick, request(late_tick, server())),
+    truth:is(answered),
     truth:await(served);
 start(worker_raise, _) ->
     Server = server(),
@@ -329,9 +330,11 @@ start(chain, _) ->
     ?REQUEST(chain, request(chain, {server(), server()}));
 start(timers, _) ->
     ?REQUEST(timers, request(timers, server())),
+    truth:is(answered),
     truth:await(served);
 start(stale, _) ->
     ?REQUEST(stale, request(stale, server())),
+    truth:is(answered),
     truth:await(served);
 start(kill_entry, _) ->
     {Pid, Ref} = spawn_monitor(fun() -> ?REQUEST(kill_entry, request(kill_entry, 1)) end),
@@ -723,7 +726,7 @@ work(raise_out_between, true) ->
     ?RAISE(throw, boom);
 %% What a timer sets off is done with the token of who was served last.
 work(tick_first, Server) ->
-    ?CALL(ask(Server, {tick, 20})),
+    ?CALL(ask(Server, {tock, 100})),
     ok;
 work(tick_other, Server) ->
     ?CALL(ask(Server, serve)),
@@ -902,8 +905,8 @@ serve(checkout, _, free) ->
 serve(checkout, From, taken) ->
     truth:is(wanted),
     {noreply, {wanted, From}};
-serve({tick, Ms}, _, S) ->
-    erlang:send_after(Ms, self(), tick),
+serve({Tick, Ms}, _, S) when Tick =:= tick; Tick =:= tock ->
+    erlang:send_after(Ms, self(), Tick),
     {reply, ok, S}.
 
 handle_cast({checkin, _}, {wanted, From}) ->
@@ -925,7 +928,8 @@ handle_info({reply, From}, S) ->
     ?CALL(leaf(1)),
     gen_server:reply(From, ok),
     {noreply, S};
-handle_info(_TickOrTimeout, S) ->
+handle_info(Timer, S) ->
+    Timer =:= tock orelse truth:await(answered),
     ?CALL(leaf(1)),
     truth:is(served),
     {noreply, S}.
