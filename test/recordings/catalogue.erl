@@ -8,15 +8,18 @@
 %% of its request; one that is more than one request has a clause of start/2.
 %% How calls are written:
 %%
-%%     ?CALL(leaf(1))                      a call of a traced function
+%%     ?CALL(leaf(1))                           a call of a traced function
 %%     ?REQUEST(nesting, request(nesting, 1))   one that is an entry
-%%     leaf(Ms) -> ?BODY(...)              a traced function
-%%     hop(X) -> ?TAIL(hop2(X))            one whose last act is a traced call
-%%     ?RAISE(throw, again)                where an exception comes from
-%%     truth:caught(Here, direct)          where it is caught: see truth.erl
+%%     leaf(Ms) -> ?BODY(...)                   a traced function
+%%     hop(X) -> ?TAIL(hop2(X))                 one whose last act is a traced call
+%%     ?RAISE(throw, again)                     where an exception comes from
+%%     truth:caught(Here, direct)               where it is caught: see truth.erl
 %%
 %% Traced are the functions that the .conf files beside this one name; the
 %% others are as untraced as most code is.
+%%
+%% The file is long because it is a list: programs share no more than the
+%% functions that they call.
 -module(catalogue).
 
 -export([programs/1, conf/1, run/2]).
@@ -246,33 +249,16 @@ server() ->
 %% In a process without a token.
 start(tail_entry, _) ->
     ?REQUEST(tail_entry, tail_request(1));
-start(raise_out, _) ->
-    Here = truth:here(),
-    try ?REQUEST(raise_out, request(raise_out, 1))
-    catch throw:boom -> truth:caught(Here, direct)
-    end;
-start(raise_out_deep, _) ->
-    Here = truth:here(),
-    try ?REQUEST(raise_out_deep, request(raise_out_deep, 1))
-    catch throw:boom -> truth:caught(Here, direct)
-    end;
 start(two_in_a_row, _) ->
     ?REQUEST(two_in_a_row, request(two_in_a_row, 1)),
     ?REQUEST(two_in_a_row, request(two_in_a_row, 2));
 start(pool, Size) ->
     Server = server(),
     [?REQUEST(pool, request(pool, Server)) || _ <- lists:seq(1, Size)];
-start(chain_crowd, Size) ->
-    Server = server(),
-    Next = server(),
-    All = [child({none, none}, fun() -> ?REQUEST(chain_crowd, request(chain_crowd, {Server, Next})) end)
-           || _ <- lists:seq(1, Size)],
-    [done(C) || C <- All];
 start(crowd, Size) ->
-    Server = server(),
-    All = [child({none, none}, fun() -> ?REQUEST(crowd, request(crowd, Server)) end)
-           || _ <- lists:seq(1, Size)],
-    [done(C) || C <- All];
+    crowd(crowd, server(), Size);
+start(chain_crowd, Size) ->
+    crowd(chain_crowd, {server(), server()}, Size);
 %% A client waits until another one gives back what both want: the answer comes
 %% with that one's token.
 start(checkout, _) ->
@@ -286,21 +272,6 @@ start(hibernate, _) ->
     Server = server(),
     ?REQUEST(hibernate, request(hibernate, Server)),
     ?REQUEST(hibernate, request(hibernate, Server));
-start(cast_later, _) ->
-    ?REQUEST(cast_later, request(cast_later, server())),
-    truth:is(answered),
-    truth:await(served);
-start(cast_on, _) ->
-    ?REQUEST(cast_on, request(cast_on, server())),
-    truth:is(answered),
-    truth:await(served);
-start(straddle, _) ->
-    ?REQUEST(straddle, request(straddle, 1)),
-    truth:await(served);
-start(late_tick, _) ->
-    ?REQUEST(late_tick, request(late_tick, server())),
-    truth:is(answered),
-    truth:await(served);
 start(worker_raise, _) ->
     Server = server(),
     [?REQUEST(worker_raise, request(worker_raise, Server)) || _ <- [1, 2, 3]];
@@ -320,48 +291,55 @@ start(finish_many, _) ->
     [?REQUEST(finish_many, request(finish_many, N)) || N <- [1, 2, 3]],
     truth:is(answered),
     [truth:await({served, N}) || N <- [1, 2, 3]];
-start(call_timeout, _) ->
-    ?REQUEST(call_timeout, request(call_timeout, server())),
-    truth:await(served);
 start(plain_message, _) ->
     Other = spawn(fun() -> receive {tell, Pid} -> seq_trace:set_token([]), Pid ! plain end end),
     ?REQUEST(plain_message, request(plain_message, Other));
 start(chain, _) ->
     ?REQUEST(chain, request(chain, {server(), server()}));
-start(timers, _) ->
-    ?REQUEST(timers, request(timers, server())),
-    truth:is(answered),
-    truth:await(served);
-start(stale, _) ->
-    ?REQUEST(stale, request(stale, server())),
-    truth:is(answered),
-    truth:await(served);
 start(kill_entry, _) ->
     {Pid, Ref} = spawn_monitor(fun() -> ?REQUEST(kill_entry, request(kill_entry, 1)) end),
     truth:await(hanging),
     exit(Pid, kill),
     killed = down(Ref);
-start(linked_death, _) ->
-    {_, Ref} = spawn_monitor(fun() -> ?REQUEST(linked_death, request(linked_death, 1)) end),
-    crash = down(Ref);
-start(exit_entry, _) ->
-    {_, Ref} = spawn_monitor(fun() -> ?REQUEST(exit_entry, request(exit_entry, 1)) end),
-    {done, with_it} = down(Ref);
-start(finish_elsewhere, _) ->
-    ?REQUEST(finish_elsewhere, request(finish_elsewhere, 1)),
+start(Program, Size) ->
+    start(kind(Program), Program, Size).
+
+kind(P) when P =:= reenter_other; P =:= deferred; P =:= delayed; P =:= cast; P =:= server_crash;
+             P =:= down_late -> with_server;
+kind(P) when P =:= cast_later; P =:= cast_on; P =:= late_tick; P =:= timers; P =:= stale;
+             P =:= call_timeout -> server_goes_on;
+kind(P) when P =:= straddle; P =:= finish_elsewhere -> child_goes_on;
+kind(P) when P =:= raise_out; P =:= raise_out_deep; P =:= exact_out -> raises;
+kind(P) when P =:= linked_death; P =:= exit_entry -> dies;
+kind(_) -> alone.
+
+start(alone, Program, Size) ->
+    ?REQUEST(Program, request(Program, Size));
+start(with_server, Program, _) ->
+    ?REQUEST(Program, request(Program, server()));
+%% At work when the request has ended.
+start(server_goes_on, Program, _) ->
+    start(with_server, Program, 1),
     truth:is(answered),
     truth:await(served);
-start(exact_out, _) ->
+start(child_goes_on, Program, _) ->
+    start(alone, Program, 1),
+    truth:is(answered),
+    truth:await(served);
+start(raises, Program, _) ->
     Here = truth:here(),
-    try ?REQUEST(exact_out, request(exact_out, 1))
+    try ?REQUEST(Program, request(Program, 1))
     catch throw:boom -> truth:caught(Here, direct)
     end;
-start(Program, Size) when Program =:= reenter_other; Program =:= deferred; Program =:= delayed;
-                          Program =:= cast; Program =:= server_crash; Program =:= down_late ->
-    _ = Size,
-    ?REQUEST(Program, request(Program, server()));
-start(Program, Size) ->
-    ?REQUEST(Program, request(Program, Size)).
+start(dies, Program, _) ->
+    {_, Ref} = spawn_monitor(fun() -> start(alone, Program, 1) end),
+    crash = down(Ref).
+
+%% Clients that come at once.
+crowd(Program, Server, Size) ->
+    All = [child({none, none}, fun() -> ?REQUEST(Program, request(Program, Server)) end)
+           || _ <- lists:seq(1, Size)],
+    [done(C) || C <- All].
 
 %% The body of a request, called by request/2.
 work(nesting, _) ->
@@ -517,7 +495,7 @@ work(linked_death, _) ->
     receive never -> ok end;
 work(exit_entry, _) ->
     ?CALL(leaf(1)),
-    ?CALL(quit({done, with_it}));
+    ?CALL(quit(crash));
 %% The child is at work when the request ends.
 work(straddle, _) ->
     Context = truth:context(),
