@@ -220,6 +220,20 @@ run_integration = erl -noinput -pa $(INTEGRATION) -s it_run main \
 integration: $(B)/kprofd sample $(INTEGRATION)/it_run.beam
 	$(call run_integration)
 
+# Every example of the documents, as it is printed.
+DOCS := $(B)/docs
+
+$(DOCS)/ebin/docs_run.beam: $(wildcard test/docs/*.erl)
+	@mkdir -p $(@D)
+	erlc -Wall$(ERLC_COMPAT) -o $(@D) $^
+
+.PHONY: docs-test
+docs-test: all sample $(INTEGRATION)/it_run.beam $(DOCS)/ebin/docs_run.beam
+	@rm -rf $(DOCS)/root $(DOCS)/stubs
+	@$(MAKE) --no-print-directory -s install PREFIX=/usr/local DESTDIR=$(DOCS)/root
+	erl -noinput -pa $(DOCS)/ebin $(INTEGRATION) $(SAMPLE) $(B)/gen \
+	    -s docs_run main -extra $(B) $(DOCS)/root
+
 # The same with targets of other releases, from Debian's, in root file systems
 # below KPROFD_ROOTS: made when missing, used as they are when there.
 KPROFD_ROOTS ?= build/roots
@@ -271,6 +285,7 @@ check: all
 	@$(MAKE) --no-print-directory fuzz-short
 	@$(MAKE) --no-print-directory spec-check
 	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory docs-test
 
 .PHONY: install clean help
 install: all
@@ -301,6 +316,7 @@ help:
 	@echo 'make client-test  kprof on a database made for it'
 	@echo 'make integration  tests against real nodes'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
+	@echo 'make docs-test    every example of the documents, as printed'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'
 	@echo 'make fuzz-replay  the fuzzers'"'"' corpora, with sanitizers'
 	@echo 'make fuzz-short   every fuzzer for FUZZ_SECS=$(FUZZ_SECS) seconds'

@@ -4,7 +4,7 @@
 set -eu
 
 packages="gcc libc6-dev make xxd erlang-base erlang-dev libevent-dev
-libsqlite3-dev sqlite3 libcmocka-dev clang libclang-rt-dev util-linux"
+libsqlite3-dev sqlite3 libcmocka-dev clang libclang-rt-dev util-linux jq"
 
 missing=
 for p in $packages; do

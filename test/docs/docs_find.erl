@@ -1,0 +1,80 @@
+%% docs_find - the documents, and what has to hold for each as a whole.
+-module(docs_find).
+
+-export([pieces/1, options/1, whole/2]).
+
+%% All pieces of all documents, in order.
+pieces(Build) ->
+    Files = [{File, How} || {Pattern, How} <- docs_table:documents(), File <- lists:sort(filelib:wildcard(Pattern))],
+    lists:append([read(How, File, text(File)) || {File, How} <- Files])
+        ++ lists:append([docs_text:help(Command ++ " -h", Help) || {Command, Help} <- helps(Build)])
+        ++ [P || {_, Help} <- [{make, shell("make -s help")}], P <- docs_text:targets("make help", Help)].
+
+text(File) ->
+    {ok, Text} = file:read_file(File),
+    Text.
+
+read(markdown, File, Text) -> docs_text:markdown(File, Text);
+read(mdoc, File, Text) -> docs_text:mdoc(File, Text);
+read(comments, File, Text) -> docs_text:comments(File, Text);
+read(tiers, File, Text) ->
+    [#{file => File, line => 1, form => block, lang => "erlang", text => unicode:characters_to_list(Text)}
+     | docs_text:comments(File, Text)].
+
+shell(Command) ->
+    os:cmd(Command).
+
+%% {"kprof report", what its -h prints}
+helps(Build) ->
+    Kprof = shell(Build ++ "/kprof -h"),
+    {match, Names} = re:run(Kprof, "^  ([a-z][a-z-]*) .*", [global, multiline, {capture, all_but_first, list}]),
+    [{"kprofd", shell(Build ++ "/kprofd -h")} |
+     [{"kprof " ++ Name, shell(Build ++ "/kprof " ++ Name ++ " -h")} || [Name] <- Names]].
+
+%% #{"kprof report" => ["since", ...]}
+options(Build) ->
+    maps:from_list([{Command, options_in(Help)} || {Command, Help} <- helps(Build)]).
+
+options_in(Help) ->
+    case re:run(Help, "^  -([a-z][a-z-]*)", [global, multiline, {capture, all_but_first, list}]) of
+        {match, Found} -> [O || [O] <- Found];
+        nomatch -> []
+    end.
+
+%% ----------------------------------------- each document as a whole ----
+
+%% {Piece, check}: they speak of no line in particular.
+whole(Build, Kinds) ->
+    [{#{file => "test/docs/docs_table.erl", line => 1, text => element(2, Entry)}, fun() -> used(Entry, Kinds) end}
+     || Entry <- docs_table:allowed()]
+        ++ [{#{file => File, line => 1, text => "read by somebody"}, fun() -> known(File) end}
+            || File <- lists:sort(filelib:wildcard("priv/**")), filelib:is_regular(File)]
+        ++ [{#{file => Command ++ " -h", line => 1, text => "has an example"}, fun() -> example(Command, Help) end}
+            || {Command, Help} <- helps(Build)]
+        ++ [{#{file => page(Command), line => 1, text => "the options of " ++ Command},
+             fun() -> synopsis(Command, Options) end}
+            || {Command, Options} <- maps:to_list(options(Build))].
+
+%% A table that grows and never shrinks hides what it was for.
+used({File, Start, _} = Entry, Kinds) ->
+    lists:any(fun({_, Kind}) -> Kind =:= {allowed, Entry} end, Kinds)
+        orelse it:fail("nothing in ~s begins with '~s' any more", [File, Start]).
+
+known(File) ->
+    lists:any(fun({Pattern, _}) -> lists:member(File, filelib:wildcard(Pattern)) end, docs_table:documents())
+        orelse it:fail("no rule says how to read it: see docs_table:documents/0", []).
+
+example(Command, Help) ->
+    docs_text:help(Command, Help) =/= [] orelse it:fail("it shows no example:~n~ts", [Help]).
+
+page("kprofd") -> "priv/man/kprofd.8";
+page(_) -> "priv/man/kprof.1".
+
+%% The SYNOPSIS has the options that -h has, and no others.
+synopsis(Command, Options) ->
+    Forms = docs_text:synopsis(text(page(Command))),
+    Mine = case Command of
+               "kprofd" -> lists:append([O || {_, O} <- Forms]);
+               "kprof " ++ Name -> lists:append([O || {Names, O} <- Forms, lists:member(Name, Names)])
+           end,
+    it:equal("options", lists:usort(Options) -- ["h", "version"], lists:usort(Mine) -- ["h", "version"]).
