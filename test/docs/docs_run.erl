@@ -80,7 +80,7 @@ in_world(Name, Examples, Opts) ->
         {Results, _} = lists:mapfoldl(fun one/2, #{world => World, shared => Name =:= "attached", done => #{}}, Examples),
         {Results, [[P, docs_world:causes(World)] || P <- get(printed)]}
     after
-        docs_world:close(World)
+        it:kill_all(self())
     end.
 
 %% What several documents show is done once.

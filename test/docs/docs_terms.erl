@@ -84,7 +84,8 @@ with_tiers(Text) ->
 
 %% Modules in Dir with every function that these texts of tiers.conf name.
 stubs(Dir, Texts) ->
-    Functions = lists:usort(lists:append([functions(T) || T <- Texts])),
+    %% What is wrong in a text kprofd will say better.
+    Functions = lists:usort(lists:append([try functions(T) catch error:_ -> [] end || T <- Texts])),
     Missing = [M || {M, _, _} <- Functions, code:which(M) =:= non_existing],
     lists:foreach(fun(M) -> stub(Dir, M, [{F, A} || {N, F, A} <- Functions, N =:= M]) end,
                   lists:usort(Missing)).

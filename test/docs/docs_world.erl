@@ -6,7 +6,7 @@
 %% from all other nodes of the machine.
 -module(docs_world).
 
--export([open/2, close/1, with_daemon/1, daemon_fails/1, causes/1, run/2, profile/2, value/2, call/4, write/3]).
+-export([open/2, with_daemon/1, daemon_fails/1, causes/1, run/2, profile/2, value/2, call/4, write/3]).
 
 -define(COMMAND_MS, 180000).
 
@@ -33,9 +33,6 @@ open(Name, #{env := Env, install := Install, stubs := Stubs}) ->
               {"HOME", filename:join(Dir, "home")}, {"XDG_RUNTIME_DIR", filename:join(Dir, "run")},
               {"DESTDIR", filename:join(Here, "destdir")} |
               [{V, false} || V <- ["COLUMNS", "KPROFD_COOKIE_FILE", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"]]]}.
-
-close(_) ->
-    it:kill_all(self()).
 
 %% A file in the directory where commands run.
 write(#{here := Here}, Name, Text) ->
