@@ -15,11 +15,13 @@ in_world({tiers, Text}, World) ->
     re:run(Err, "warning:", [{capture, none}]) =:= nomatch orelse it:fail("kprofd warns:~n~ts", [Err]);
 in_world({terms, Text}, World) ->
     terms(docs_kind:fill(Text, docs_table:grammar(), fun(What) -> What end), World);
+in_world({diagnostic, Text}, World) ->
+    diagnostic(Text, World);
 in_world({elixir, Text}, World) ->
     docs_world:write(World, "snippet.exs", Text),
     passes("elixir -e 'IO.inspect(Code.string_to_quoted!(File.read!(\"snippet.exs\")))'", World);
 in_world({eval, Text}, World) ->
-    {ok, Tokens, _} = erl_scan:string(Text),
+    {ok, Tokens, _} = erl_scan:string(Text ++ "."),
     {ok, Exprs} = erl_parse:parse_exprs(Tokens),
     {value, _, _} = docs_world:call(World, erl_eval, exprs, [Exprs, []]),
     lists:member(Text, docs_table:ends_kprofd()) andalso docs_world:daemon_fails(World).
@@ -70,8 +72,9 @@ goes_on(Command) ->
 
 profile(Command, World) ->
     case docs_world:profile(World, Command) of
-        {0, _} -> passes("kprof report", World);
-        {Status, Err} -> it:fail("'~ts' ended with ~b:~n~ts", [Command, Status, Err])
+        {0, true, _} -> passes("kprof report", World);
+        {0, false, _} -> ok;
+        {Status, _, Err} -> it:fail("'~ts' ended with ~b:~n~ts", [Command, Status, Err])
     end.
 
 %% Ends with 0 and has an answer; gives that.
@@ -79,15 +82,27 @@ passes(Shown, World) ->
     Command = docs_kind:fill(Shown, docs_table:placeholders(), fun(What) -> docs_world:value(What, World) end),
     case docs_world:run(World, Command) of
         {0, Out, Err} ->
-            IsEmpty = string:trim(Out) =:= "" orelse
-                re:run(Out, "^(?:no |nothing |'.*' holds no )", [{capture, none}]) =:= match,
-            IsEmpty andalso not lists:member(Shown, docs_table:quiet()) andalso
-                it:fail("'~ts' has no answer:~n~ts~ts", [Command, Out, Err]),
-            put(printed, [Out | get(printed)]),
-            Out;
+            Answer = answer(Command, Out, Err, World),
+            is_empty(Answer) andalso it:fail("'~ts' has no answer:~n~ts~ts", [Command, Out, Err]),
+            put(printed, [Answer | get(printed)]),
+            Answer;
         {Status, Out, Err} ->
             it:fail("'~ts' ended with ~b:~n~ts~ts", [Command, Status, Out, Err])
     end.
+
+%% kprofd tells what it does on standard error, or in a file.
+answer("kprofd" ++ _ = Command, Out, Err, World) ->
+    case re:run(Command, "-(?:log|dump)-file (\\S+)", [{capture, all_but_first, list}]) of
+        {match, [File]} -> docs_world:read(World, File);
+        nomatch -> Out ++ Err
+    end;
+answer(_, Out, _, _) -> Out.
+
+%% kprof says why it has nothing to show, and ends with 0.
+is_empty(Answer) ->
+    string:trim(Answer) =:= "" orelse
+        re:run(Answer, "^(?:no (?:identity matches|node matches|request was|slow requests)|nothing was measured|'.*' holds no )",
+               [multiline, {capture, none}]) =:= match.
 
 %% ---------------------------------------------------------------- SQL ----
 
@@ -112,7 +127,9 @@ sql([Statement | More], Before, World) ->
     case re:run(Statement, "^(?:\\s*--.*\n)*\\s*(?:select|with|values)\\b", [caseless, {capture, none}]) of
         match ->
             docs_world:write(World, "statement.sql", Before ++ Statement),
-            passes("sqlite3 kprofd.db < statement.sql", World),
+            try passes("sqlite3 kprofd.db < statement.sql", World)
+            catch throw:{check, Why} -> it:fail("~ts~n~ts", [Why, Statement])
+            end,
             sql(More, Before, World);
         nomatch -> sql(More, Before ++ Statement, World)
     end.
@@ -132,6 +149,14 @@ terms(Text0, World) ->
              end || Place <- Places],
     lists:any(fun({Status, _, _}) -> Status =:= 0 end, Tries) orelse
         it:fail("kprofd takes it nowhere in a tiers.conf:~n~ts", [[Err || {_, _, Err} <- Tries]]).
+
+%% An error and the line that it is about: a file with that line says so.
+diagnostic(Text, World) ->
+    {match, [Line, Content]} = re:run(Text, "^tiers.conf:(\\d+):.*\n  (.*)", [{capture, all_but_first, list}]),
+    docs_world:write(World, "wrong/tiers.conf",
+                     ?TIERS ++ lists:duplicate(list_to_integer(Line) - 2, $\n) ++ Content ++ "\n"),
+    {1, _, Err} = docs_world:run(World, "cd wrong && kprofd -check -tiers tiers.conf"),
+    string:find(Err, Text) =/= nomatch orelse it:fail("kprofd says:~n~ts", [Err]).
 
 %% -------------------------------------------- what needs no running ----
 
@@ -153,6 +178,8 @@ still({target, "make" ++ Target}, _) ->
 still({path, Path}, _) ->
     filelib:wildcard(Path) =/= [] orelse filelib:wildcard("**/" ++ Path) =/= [] orelse
         it:fail("there is no '~s'", [Path]);
+still({installed, Path}, #{install := Root}) ->
+    filelib:is_file(Root ++ Path) orelse it:fail("'make install' does not make it", []);
 still({function, MF, Arity}, _) ->
     docs_terms:is_function_there(MF, Arity) orelse it:fail("there is no such function", []);
 still({sample, Text}, #{printed := Printed}) ->

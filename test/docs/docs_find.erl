@@ -17,6 +17,7 @@ text(File) ->
 read(markdown, File, Text) -> docs_text:markdown(File, Text);
 read(mdoc, File, Text) -> docs_text:mdoc(File, Text);
 read(comments, File, Text) -> docs_text:comments(File, Text);
+read(elsewhere, _, _) -> [];
 read(tiers, File, Text) ->
     [#{file => File, line => 1, form => block, lang => "erlang", text => unicode:characters_to_list(Text)}
      | docs_text:comments(File, Text)].

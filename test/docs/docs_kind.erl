@@ -9,7 +9,8 @@
               | {allowed, Entry :: tuple()}
               | {unknown, Why :: string()}
               | {shell, [{Command :: string(), Printed :: string()}]}
-              | {sql | tiers | terms | code | elixir | eval | sample | option | target | path, string()}
+              | {sql | tiers | terms | diagnostic | eval | code | elixir, string()}
+              | {sample | option | target | path | installed, string()}
               | {function, {module(), atom()}, arity() | any}.
 
 -spec kind(map()) -> kind().
@@ -21,6 +22,7 @@ kind(#{file := File, text := Text} = Piece) ->
 
 of_form(#{form := option, text := Name}) -> {option, Name};
 of_form(#{form := target, text := Command}) -> {target, Command};
+of_form(#{form := installed, text := Path}) -> {installed, Path};
 of_form(#{form := link, text := "http" ++ _}) -> ignored;
 of_form(#{form := link, file := File, text := Path}) -> {path, filename:join(filename:dirname(File), Path)};
 of_form(#{form := inline, text := Text}) -> inline(Text);
@@ -55,7 +57,11 @@ block(Lang, _) ->
 %% A man page does not say what language its blocks are in.
 unmarked("{" ++ _ = Text) -> block("erlang", Text);
 unmarked("[" ++ _ = Text) -> block("erlang", Text);
-unmarked(Text) -> {sample, Text}.
+unmarked(Text) ->
+    case re:run(Text, "^tiers\\.conf:\\d+:\\d+: ", [{capture, none}]) of
+        match -> {diagnostic, Text};
+        nomatch -> {sample, Text}
+    end.
 
 %% A line that ends in a backslash goes on.
 commands(Text) ->
@@ -96,8 +102,9 @@ first_of([Rule | Rules], Text) ->
         Kind -> Kind
     end.
 
+%% For the target's shell.
 eval(Text) ->
-    matches(Text, "^[a-z]\\w*:[a-z]\\w*\\(.*\\)\\.$", fun([]) -> {eval, Text} end).
+    matches(Text, "^(kprof_agent:\\w+\\(\\))\\.?$", fun([Call]) -> {eval, Call} end).
 
 function(Text) ->
     matches(Text, "^([a-z]\\w*):([a-z]\\w*)(?:/(\\d+)|\\(.*\\))$",

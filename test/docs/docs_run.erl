@@ -35,7 +35,7 @@ run(Build, Install) ->
     {Own, Shared} = lists:partition(fun({_, K}) -> attaches(K) end, There),
     Lanes = [lane("attach", Own, Opts#{env => EnvA}), lane("attached", Shared, Opts#{env => EnvB})],
     {Done, Printed} = lists:unzip([result(L) || L <- Lanes]),
-    Facts = #{printed => lists:append(Printed), options => docs_find:options(Build)},
+    Facts = #{printed => lists:append(Printed), options => docs_find:options(Build), install => Install},
     Results = [R || R <- lists:append(Done) ++ [report(K, fun() -> docs_check:still(Kind, Facts) end) || {_, Kind} = K <- Here]
         ++ [report({P, whole}, Check) || {P, Check} <- docs_find:whole(Build, Kinds)], R =/= ignored],
     Failed = length([R || R <- Results, R =:= failed]),
@@ -48,7 +48,7 @@ run(Build, Install) ->
         _ -> 1
     end.
 
-needs_world({_, {Kind, _}}) -> lists:member(Kind, [shell, sql, tiers, terms, eval, elixir]);
+needs_world({_, {Kind, _}}) -> lists:member(Kind, [shell, sql, tiers, terms, diagnostic, eval, elixir]);
 needs_world(_) -> false.
 
 %% kprofd refuses a target that has one.

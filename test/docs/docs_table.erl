@@ -3,21 +3,24 @@
 %% Whatever is in a document and not in here has to work as it is printed.
 -module(docs_table).
 
--export([documents/0, placeholders/0, grammar/0, commands/0, not_run/0, allowed/0, quiet/0, ends_kprofd/0]).
+-export([documents/0, placeholders/0, grammar/0, commands/0, not_run/0, allowed/0, ends_kprofd/0]).
 
-%% Texts that hold examples. What is below priv/ and fits none of these is an error.
+%% Texts that hold examples. What is below priv/ and fits none of these is an
+%% error. elsewhere: `make packaging` runs them.
 documents() ->
     [{"README.md", markdown},
      {"*/README.md", markdown},
      {"test/*/README.md", markdown},
      {"priv/man/*", mdoc},
      {"priv/*.conf", tiers},
-     {"priv/schema.sql", comments}].
+     {"priv/examples/*.conf", tiers},
+     {"priv/schema.sql", comments},
+     {"priv/{bash-completion,cron,logrotate,systemd}/*", elsewhere}].
 
 %% What stands in a command for something of the reader's. A value is found by
 %% docs_world:value/2. The \\K keeps what is before it.
 placeholders() ->
-    [{"\\bapp@host\\b", node},
+    [{"-target \\K\\w+@\\w+\\b", node},
      {"\\bkprof tree \\K(?:ID|42)\\b", slow_request},
      {"\\b20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d\\b", hour_ago},
      {"/var/lib/kprofd/", scratch}].
@@ -51,10 +54,6 @@ allowed() ->
      {"test/bench/README.md", "target: OTP", "figures of another machine"},
      {"test/bench/README.md", "decode: batch", "figures of another machine"}].
 
-%% Commands that print nothing when all is well.
-quiet() ->
-    [].
-
 %% What makes an attached kprofd end with an error, as the man page says.
 ends_kprofd() ->
-    ["kprof_agent:stop()."].
+    ["kprof_agent:stop()"].

@@ -5,9 +5,9 @@
 %%
 %%     #{file, line, form, lang, text}
 %%
-%% form is block (lines set apart), inline (a word of code in a sentence), option
-%% (one that a man page names), target (of make) or link. lang is what a fence
-%% says, or "".
+%% form is block (lines set apart), inline (a word of code in a sentence), link,
+%% option or installed (a file; both as man pages name them), or target (of make).
+%% lang is what a fence says, or "".
 %% Nothing is judged here; see docs_kind.
 -module(docs_text).
 
@@ -105,8 +105,9 @@ mdoc([{N, ".D" ++ [C | _]} | _] = Lines, File, Pieces) when C =:= $l; C =:= $1 -
     {Inside, Rest} = lists:splitwith(fun({_, L}) -> lists:prefix([$., $D, C, $\s], L) end, Lines),
     mdoc(Rest, File, [piece(File, N, block, "", [roff(lists:nthtail(4, L)) || {_, L} <- Inside]) | Pieces]);
 mdoc([{N, Line} | More], File, Pieces) ->
-    Options = [piece(File, N, option, "", [O]) || O <- options(Line)],
-    mdoc(More, File, [piece(File, N, inline, "", [S]) || S <- words_of_code(Line)] ++ Options ++ Pieces).
+    Found = [{inline, S} || S <- words_of_code(Line)] ++ [{option, O} || O <- options(Line)] ++
+        [{installed, P} || P <- all(Line, "^\\.(?:It )?Pa (/usr/local/\\S+)")],
+    mdoc(More, File, [piece(File, N, Form, "", [Text]) || {Form, Text} <- Found] ++ Pieces).
 
 %% .Ql {one_in, N} ,   .It Li kprof_agent:stop().   .Ic kprof clear-tokens
 words_of_code(Line) ->
@@ -154,12 +155,17 @@ help(File, Text) ->
             [piece(File, N, block, "", trimmed([string:trim(L) || L <- [Rest | [M || {_, M} <- More]]]))]
     end.
 
-%% Commands in comments stand two spaces or more from the words around them.
+%% Commands in comments: two spaces or more from the words around them, or as in
+%% Markdown.
 comments(File, Text) ->
-    [piece(File, N, block, "", [Command])
-     || {N, Line} <- numbered(Text),
-        {match, [Command]} <- [re:run(Line, "^\\s*(?:%|--|#).* {2,}((?:kprofd|kprof|sqlite3|make) .*)$",
-                                      [{capture, all_but_first, list}])]].
+    [piece(File, N, Form, "", [Command])
+     || {N, "%" ++ _ = Line} <- [{N, commented(L)} || {N, L} <- numbered(Text)],
+        {Form, Pattern} <- [{block, " {2,}((?:kprofd|kprof|sqlite3|make) .*)$"}, {inline, "`([^`]+)`"}],
+        Command <- all(Line, Pattern)].
+
+%% A line of comment starts with % here, whatever the language has.
+commented(Line) ->
+    re:replace(Line, "^\\s*(?:%|--|#)", "%", [unicode, {return, list}]).
 
 %% The targets that `make help` lists.
 targets(File, Text) ->

@@ -6,7 +6,7 @@
 %% from all other nodes of the machine.
 -module(docs_world).
 
--export([open/2, with_daemon/1, daemon_fails/1, causes/1, run/2, profile/2, value/2, call/4, write/3]).
+-export([open/2, with_daemon/1, daemon_fails/1, causes/1, run/2, profile/2, value/2, call/4, write/3, read/2]).
 
 -define(COMMAND_MS, 180000).
 
@@ -18,12 +18,15 @@
 open(Name, #{env := Env, install := Install, stubs := Stubs}) ->
     T = it:context(Name ++ ": world", Env),
     Dir = filename:absname(it:path(T, "")),
-    [ok = filelib:ensure_path(filename:join(Dir, D)) || D <- ["here/var/lib", "home", "run"]],
+    [ok = filelib:ensure_path(filename:join(Dir, D)) || D <- ["here/var/lib", "here/wrong", "home", "run"]],
     ok = file:make_symlink("../..", filename:join(Dir, "here/var/lib/kprofd")),
     Cookie = filename:join(Dir, "home/.erlang.cookie"),
     {ok, _} = file:copy(maps:get(cookie, T), Cookie),
     ok = file:change_mode(Cookie, 8#600),
-    {ok, _} = file:copy("test/docs/tiers.conf", filename:join(Dir, "here/tiers.conf")),
+    [{ok, _} = file:copy(File, filename:join([Dir, "here", filename:basename(File)]))
+     || File <- filelib:wildcard("priv/**/*.conf") ++ ["test/docs/tiers.conf"]],
+    {ok, _} = file:copy(Cookie, filename:join(Dir, "here/cookie")),
+    ok = file:change_mode(filename:join(Dir, "here/cookie"), 8#600),
     {ok, Host} = inet:gethostname(),
     Target = it:target(T, #{node => "app@" ++ Host, config => ?CONFIG, args => ["-pa", Stubs]}),
     _ = it:load(T, Target, ["4", "100000s", "10"]),
@@ -37,6 +40,10 @@ open(Name, #{env := Env, install := Install, stubs := Stubs}) ->
 %% A file in the directory where commands run.
 write(#{here := Here}, Name, Text) ->
     ok = file:write_file(filename:join(Here, Name), unicode:characters_to_binary(Text)).
+
+read(#{here := Here}, Name) ->
+    {ok, Text} = file:read_file(filename:join(Here, Name)),
+    unicode:characters_to_list(Text).
 
 call(#{target := Target}, M, F, A) ->
     it:call(Target, M, F, A).
@@ -65,14 +72,17 @@ ended(#{port := Port} = P, Command) ->
             it:fail("'~ts' does not end", [Command])
     end.
 
-%% A kprofd that goes on until it is told to end: what it is told once it has
-%% measured something. The shell waits for it and gives its exit status.
+%% A kprofd that goes on until it is told to end: here, when it has measured
+%% something, or if tiers.conf is for an application that is not here, when it is
+%% armed. The shell waits for it and gives its exit status.
 profile(World, Command) ->
+    file:delete(filename:join(maps:get(here, World), "kprofd.db")),
     P = start(World, "trap : TERM; " ++ Command),
     it:armed(P),
-    measured(World),
+    IsHere = re:run(Command, " tiers\\.conf", [{capture, none}]) =:= match,
+    IsHere andalso measured(World),
     group(P, "TERM"),
-    {ended(P, Command), unicode:characters_to_list(it:errors(P))}.
+    {ended(P, Command), IsHere, unicode:characters_to_list(it:errors(P))}.
 
 %% A port's process leads a process group.
 group(#{pid := Pid}, Signal) ->
