@@ -3,7 +3,7 @@
 %% Whatever is in a document and not in here has to work as it is printed.
 -module(docs_table).
 
--export([documents/0, placeholders/0, grammar/0, commands/0, not_run/0, allowed/0, ends_kprofd/0]).
+-export([documents/0, placeholders/0, grammar/0, commands/0, not_run/0, allowed/0, quiet/0, ends_kprofd/0]).
 
 %% Texts that hold examples. What is below priv/ and fits none of these is an
 %% error. elsewhere: `make packaging` runs them.
@@ -18,10 +18,11 @@ documents() ->
      {"priv/{bash-completion,cron,logrotate,systemd}/*", elsewhere}].
 
 %% What stands in a command for something of the reader's. A value is found by
-%% docs_world:value/2. The \\K keeps what is before it.
+%% docs_world:value/2.
 placeholders() ->
-    [{"-target \\K\\w+@\\w+\\b", node},
-     {"\\bkprof tree \\K(?:ID|42)\\b", slow_request},
+    [{"(?<=-target )\\w+@\\w+\\b", node},
+     {"(?<=\\bkprof tree)(?: ID| 42|$)", slow_request},
+     {"(?<=\\bkprof check)$", tiers},
      {"\\b20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d\\b", hour_ago},
      {"/var/lib/kprofd/", scratch}].
 
@@ -40,7 +41,7 @@ grammar() ->
 commands() ->
     ["kprofd", "kprof", "sqlite3", "make"].
 
-%% Only what make would do is asked.
+%% Only whether make has such a target is asked.
 not_run() ->
     [{"make test", "docs-test is a part of it"},
      {"make bench", "minutes, for figures of this machine"}].
@@ -53,6 +54,10 @@ allowed() ->
      {"priv/man/tiers.conf.5", "{identity, fun ({Module", "the form's grammar; examples follow it there"},
      {"test/bench/README.md", "target: OTP", "figures of another machine"},
      {"test/bench/README.md", "decode: batch", "figures of another machine"}].
+
+%% Commands that print nothing when all is well.
+quiet() ->
+    ["make uninstall"].
 
 %% What makes an attached kprofd end with an error, as the man page says.
 ends_kprofd() ->

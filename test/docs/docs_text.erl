@@ -169,6 +169,6 @@ commented(Line) ->
 
 %% The targets that `make help` lists.
 targets(File, Text) ->
-    [piece(File, N, target, "", ["make " ++ Target])
+    [piece(File, N, target, "", [string:trim("make " ++ Target)])
      || {N, Line} <- numbered(Text),
         {match, [Target]} <- [re:run(Line, "^make ([a-z-]*)", [{capture, all_but_first, list}])]].

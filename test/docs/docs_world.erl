@@ -133,7 +133,8 @@ fill(Command, World) ->
 value(node, #{target := #{node := Node}}) -> Node;
 value(scratch, #{here := Here}) -> Here ++ "/";
 value(slow_request, World) ->
-    integer_to_list(query(World, "select max(request) from slow_requests"));
+    " " ++ integer_to_list(query(World, "select max(request) from slow_requests"));
+value(tiers, _) -> " tiers.conf";
 value(hour_ago, _) ->
     {{Y, Mo, D}, {H, Mi, _}} = calendar:system_time_to_local_time(erlang:system_time(second) - 3600, second),
     lists:flatten(io_lib:format("~4..0b-~2..0b-~2..0bT~2..0b:~2..0b", [Y, Mo, D, H, Mi])).
