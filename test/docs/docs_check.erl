@@ -8,7 +8,7 @@
 in_world({shell, Commands}, World) ->
     lists:foreach(fun({Command, Printed}) -> command(Command, Printed, World) end, Commands);
 in_world({sql, Text}, World) ->
-    sql(statements(Text), "", World);
+    sql(statements(docs_world:fill(Text, World)), "", World);
 in_world({tiers, Text}, World) ->
     docs_world:write(World, "example.conf", docs_terms:with_tiers(Text)),
     Err = passes("kprofd -check -tiers example.conf -target app@host 2>&1", World),
@@ -43,7 +43,7 @@ offered(Comment) ->
     end.
 
 run(Shown, Printed, World) ->
-    Command = docs_kind:fill(Shown, docs_table:placeholders(), fun(What) -> docs_world:value(What, World) end),
+    Command = docs_world:fill(Shown, World),
     no_placeholder(Command),
     case lists:keyfind(Shown, 1, docs_table:not_run()) of
         {_, _} -> is_target(Command);
@@ -84,7 +84,7 @@ profile(Command, World) ->
 
 %% Ends with 0 and has an answer; gives that.
 passes(Shown, World) ->
-    Command = docs_kind:fill(Shown, docs_table:placeholders(), fun(What) -> docs_world:value(What, World) end),
+    Command = docs_world:fill(Shown, World),
     case docs_world:run(World, Command) of
         {0, Out, Err} ->
             Answer = answer(Command, Out, Err, World),

@@ -30,7 +30,7 @@ run(Build, Install) ->
     docs_terms:stubs(Stubs, [docs_terms:with_tiers(T) || {_, {tiers, T}} <- Kinds]),
     true = code:add_pathz(Stubs),
     Opts = #{build => Build, install => Install, stubs => Stubs},
-    [EnvA, EnvB] = [it:prepare(#{build => Build, root => none}) || _ <- [own, shared]],
+    [EnvA, EnvB] = [it:prepare(#{build => Build, root => none, app => "sample_app"}) || _ <- [own, shared]],
     {There, Here} = lists:partition(fun needs_world/1, Kinds),
     {Own, Shared} = lists:partition(fun({_, K}) -> attaches(K) end, There),
     Lanes = [lane("attach", Own, Opts#{env => EnvA}), lane("attached", Shared, Opts#{env => EnvB})],

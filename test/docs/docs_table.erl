@@ -17,14 +17,15 @@ documents() ->
      {"priv/schema.sql", comments},
      {"priv/{bash-completion,cron,logrotate,systemd}/*", elsewhere}].
 
-%% What stands in a command for something of the reader's. A value is found by
+%% What stands in a command or SQL for something of the reader's. A value is found by
 %% docs_world:value/2.
 placeholders() ->
     [{"(?<=-target )\\w+@\\w+\\b", node},
      {"(?<=\\bkprof tree)(?: ID| 42|$)", slow_request},
      {"(?<=\\bkprof check)$", tiers},
      {"\\b20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d\\b", hour_ago},
-     {"/var/lib/kprofd/", scratch}].
+     {"/var/lib/kprofd/", scratch},
+     {"(?<![\\w/])/usr/local/", installed}].
 
 %% The words of tiers.conf(5) for what a form takes.
 grammar() ->

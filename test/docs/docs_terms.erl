@@ -116,7 +116,7 @@ of_text(Text) ->
         end,
     case {string:split(Name, ":"), string:split(Name, ".", trailing)} of
         {[M, F], _} -> arities(list_to_atom(M), list_to_atom(F), A);
-        {_, [M, [C | _] = F]} when C >= $a -> arities(list_to_atom("Elixir." ++ M), list_to_atom(F), A);
+        {_, [M, [C | _] = F]} when C >= $a; C =:= $_ -> arities(list_to_atom("Elixir." ++ M), list_to_atom(F), A);
         {_, [_, _]} -> arities(list_to_atom("Elixir." ++ Name), '_', A);
         {[M], _} -> arities(list_to_atom(M), '_', A)
     end.

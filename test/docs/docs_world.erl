@@ -6,7 +6,7 @@
 %% from all other nodes of the machine.
 -module(docs_world).
 
--export([open/2, with_daemon/1, daemon_fails/1, causes/1, run/2, profile/2, value/2, call/4, write/3, read/2]).
+-export([open/2, with_daemon/1, daemon_fails/1, causes/1, run/2, profile/2, fill/2, call/4, write/3, read/2]).
 
 -define(COMMAND_MS, 180000).
 
@@ -31,7 +31,7 @@ open(Name, #{env := Env, install := Install, stubs := Stubs}) ->
     Target = it:target(T, #{node => "app@" ++ Host, config => ?CONFIG, args => ["-pa", Stubs]}),
     _ = it:load(T, Target, ["4", "100000s", "10"]),
     Here = filename:join(Dir, "here"),
-    #{t => T, target => Target, here => Here, daemon => none, n => counters:new(1, []),
+    #{t => T, target => Target, here => Here, install => Install, daemon => none, n => counters:new(1, []),
       env => [{"PATH", Install ++ "/usr/local/bin:" ++ os:getenv("PATH")},
               {"HOME", filename:join(Dir, "home")}, {"XDG_RUNTIME_DIR", filename:join(Dir, "run")},
               {"DESTDIR", filename:join(Here, "destdir")} |
@@ -127,6 +127,7 @@ causes(World) ->
 
 %% ------------------------------------------------------- placeholders ----
 
+%% The text with the reader's own things in it.
 fill(Command, World) ->
     docs_kind:fill(Command, docs_table:placeholders(), fun(What) -> value(What, World) end).
 
@@ -134,6 +135,7 @@ value(node, #{target := #{node := Node}}) -> Node;
 value(scratch, #{here := Here}) -> Here ++ "/";
 value(slow_request, World) ->
     " " ++ integer_to_list(query(World, "select max(request) from slow_requests"));
+value(installed, #{install := Install}) -> Install ++ "/usr/local/";
 value(tiers, _) -> " tiers.conf";
 value(hour_ago, _) ->
     {{Y, Mo, D}, {H, Mi, _}} = calendar:system_time_to_local_time(erlang:system_time(second) - 3600, second),
