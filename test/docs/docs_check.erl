@@ -142,13 +142,12 @@ sql([Statement | More], Before, World) ->
 
 %% --------------------------------------------------------- tiers.conf ----
 
--define(TIERS, "{tiers, [{handle, {requests, handle_request, 2}}]}.\n").
-
 %% A form, or what may stand in one.
 terms(Text0, World) ->
     Text = string:trim(Text0, trailing, "."),
-    Places = [?TIERS ++ Text ++ ".\n", Text ++ ".\n", "{tiers, [" ++ Text ++ "]}.\n",
-              "{tiers, [{layer, " ++ Text ++ "}]}.\n", ?TIERS ++ "{sampling, " ++ Text ++ "}.\n"],
+    Base = docs_terms:base(),
+    Places = [Base ++ Text ++ ".\n", Text ++ ".\n", "{tiers, [" ++ Text ++ "]}.\n",
+              "{tiers, [{layer, " ++ Text ++ "}]}.\n", Base ++ "{sampling, " ++ Text ++ "}.\n"],
     Tries = [begin
                  docs_world:write(World, "term.conf", Place),
                  docs_world:run(World, "kprofd -check -tiers term.conf")
@@ -160,7 +159,7 @@ terms(Text0, World) ->
 diagnostic(Text, World) ->
     {match, [Line, Content]} = re:run(Text, "^tiers.conf:(\\d+):.*\n  (.*)", [{capture, all_but_first, list}]),
     docs_world:write(World, "wrong/tiers.conf",
-                     ?TIERS ++ lists:duplicate(list_to_integer(Line) - 2, $\n) ++ Content ++ "\n"),
+                     docs_terms:base() ++ lists:duplicate(list_to_integer(Line) - 2, $\n) ++ Content ++ "\n"),
     {1, _, Err} = docs_world:run(World, "cd wrong && kprofd -check -tiers tiers.conf"),
     string:find(Err, Text) =/= nomatch orelse it:fail("kprofd says:~n~ts", [Err]).
 
@@ -183,6 +182,9 @@ still({target, Command}, _) ->
 still({path, Path}, _) ->
     filelib:wildcard(Path) =/= [] orelse filelib:wildcard("**/" ++ Path) =/= [] orelse
         it:fail("there is no '~s'", [Path]);
+still({message, Text}, #{strings := Strings}) ->
+    [string:find(Strings, Part) =/= nomatch orelse it:fail("no program says '~ts'", [Part])
+     || Part <- re:split(Text, " ?'[^']*'", [unicode, {return, list}]), string:trim(Part, both, ": ") =/= ""];
 still({installed, Path}, #{install := Root}) ->
     filelib:is_file(Root ++ Path) orelse it:fail("'make install' does not make it", []);
 still({function, MF, Arity}, _) ->
@@ -212,4 +214,4 @@ shape(Line) ->
                 [{"\\S+@\\S+", "@"},
                  {"\\d{4}-\\d\\d-\\d\\d[ T]\\d\\d:\\d\\d(:\\d\\d)?(\\.\\d+)?", "T"},
                  {"(?<![\\w.])\\d+(?:[ .]\\d+)*(?: ?(?:ns|us|ms|s|m|h|%|KiB|MiB)\\b| %)?", "#"},
-                 {"---+", "---"}, {"\\s+", " "}]).
+                 {"(?<= )-(?= |$)", "#"}, {"---+", "---"}, {"\\s+", " "}]).

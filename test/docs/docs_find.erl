@@ -1,7 +1,7 @@
 %% docs_find - the documents, and what has to hold for each as a whole.
 -module(docs_find).
 
--export([pieces/1, options/1, whole/2]).
+-export([pieces/1, options/1, strings/0, whole/2]).
 
 %% All pieces of all documents, in order.
 pieces(Build) ->
@@ -42,6 +42,11 @@ options_in(Help) ->
         nomatch -> []
     end.
 
+%% All that the programs can say, in one line where the source takes several.
+strings() ->
+    Sources = [text(File) || File <- filelib:wildcard("src/**/*.c")],
+    re:replace(unicode:characters_to_list(Sources), "\"\\s*\n\\s*\"", "", [global, unicode, {return, list}]).
+
 %% ----------------------------------------- each document as a whole ----
 
 %% {Piece, check}: they speak of no line in particular.
@@ -54,7 +59,8 @@ whole(Build, Kinds) ->
             || {Command, Help} <- helps(Build)]
         ++ [{#{file => page(Command), line => 1, text => "the options of " ++ Command},
              fun() -> synopsis(Command, Options) end}
-            || {Command, Options} <- maps:to_list(options(Build))].
+            || {Command, Options} <- maps:to_list(options(Build))]
+        ++ [{#{file => page("kprof"), line => 1, text => "its commands"}, fun() -> commands(Build) end}].
 
 %% A table that grows and never shrinks hides what it was for.
 used({File, Start, _} = Entry, Kinds) ->
@@ -67,6 +73,11 @@ known(File) ->
 
 example(Command, Help) ->
     docs_text:help(Command, Help) =/= [] orelse it:fail("it shows no example:~n~ts", [Help]).
+
+commands(Build) ->
+    Shown = lists:append([Names || {Names, _} <- docs_text:synopsis(text(page("kprof")))]),
+    Known = [Name || "kprof " ++ Name <- maps:keys(options(Build))],
+    it:equal("commands", lists:usort(Known), lists:usort(Shown)).
 
 page("kprofd") -> "priv/man/kprofd.8";
 page(_) -> "priv/man/kprof.1".

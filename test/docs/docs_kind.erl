@@ -10,7 +10,7 @@
               | {unknown, Why :: string()}
               | {shell, [{Command :: string(), Printed :: string()}]}
               | {sql | tiers | terms | diagnostic | eval | code | elixir, string()}
-              | {sample | option | target | path | installed, string()}
+              | {sample | option | target | path | installed | message, string()}
               | {function, {module(), atom()}, arity() | any}.
 
 -spec kind(map()) -> kind().
@@ -23,6 +23,7 @@ kind(#{file := File, text := Text} = Piece) ->
 of_form(#{form := option, text := Name}) -> {option, Name};
 of_form(#{form := target, text := Command}) -> {target, Command};
 of_form(#{form := installed, text := Path}) -> {installed, Path};
+of_form(#{form := message, text := Text}) -> {message, Text};
 of_form(#{form := link, text := "http" ++ _}) -> ignored;
 of_form(#{form := link, file := File, text := Path}) -> {path, filename:join(filename:dirname(File), Path)};
 of_form(#{form := inline, text := Text}) -> inline(Text);

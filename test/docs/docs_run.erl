@@ -35,7 +35,7 @@ run(Build, Install) ->
     {Own, Shared} = lists:partition(fun({_, K}) -> attaches(K) end, There),
     Lanes = [lane("attach", Own, Opts#{env => EnvA}), lane("attached", Shared, Opts#{env => EnvB})],
     {Done, Printed} = lists:unzip([result(L) || L <- Lanes]),
-    Facts = #{printed => lists:append(Printed), options => docs_find:options(Build), install => Install},
+    Facts = #{printed => lists:append(Printed), options => docs_find:options(Build), install => Install, strings => docs_find:strings()},
     Results = [R || R <- lists:append(Done) ++ [report(K, fun() -> docs_check:still(Kind, Facts) end) || {_, Kind} = K <- Here]
         ++ [report({P, whole}, Check) || {P, Check} <- docs_find:whole(Build, Kinds)], R =/= ignored],
     Failed = length([R || R <- Results, R =:= failed]),

@@ -5,9 +5,8 @@
 %% never does so for a module that exists, whose functions have to exist too.
 -module(docs_terms).
 
--export([kind/1, with_tiers/1, stubs/2, compile/1, is_function_there/2]).
+-export([kind/1, base/0, with_tiers/1, stubs/2, compile/1, is_function_there/2]).
 
--define(TIERS, "{tiers, [{handle, {requests, handle_request, 2}}, {web, {web, handle, 1}}]}.\n").
 -define(FORMS, [tiers, entry, finish, identity, rewrite, sampling, slow_ms, overload]).
 
 %% tiers | module | expressions | {error, Why}
@@ -77,8 +76,12 @@ with_tiers(Text) ->
                          end, Groups),
     case HasTiers of
         true -> Text;
-        false -> ?TIERS ++ Text
+        false -> base() ++ Text
     end.
+
+%% One line, for what is about something else.
+base() ->
+    "{tiers, [{handle, {requests, handle_request, 2}}, {web, {web, handle, 1}}]}.\n".
 
 %% ------------------------------------------------------------- stubs ----
 

@@ -6,8 +6,8 @@
 %%     #{file, line, form, lang, text}
 %%
 %% form is block (lines set apart), inline (a word of code in a sentence), link,
-%% option or installed (a file; both as man pages name them), or target (of make).
-%% lang is what a fence says, or "".
+%% option, installed (a file), message (all as man pages have them), or target (of
+%% make). lang is what a fence says, or "".
 %% Nothing is judged here; see docs_kind.
 -module(docs_text).
 
@@ -104,6 +104,10 @@ mdoc([{N, ".Bd -literal" ++ _} | More], File, Pieces) ->
 mdoc([{N, ".D" ++ [C | _]} | _] = Lines, File, Pieces) when C =:= $l; C =:= $1 ->
     {Inside, Rest} = lists:splitwith(fun({_, L}) -> lists:prefix([$., $D, C, $\s], L) end, Lines),
     mdoc(Rest, File, [piece(File, N, block, "", [roff(lists:nthtail(4, L)) || {_, L} <- Inside]) | Pieces]);
+mdoc([{_, ".Bl -diag" ++ _} | More], File, Pieces) ->
+    {Inside, Rest} = lists:splitwith(fun({_, L}) -> L =/= ".El" end, More),
+    Messages = [piece(File, N, message, "", [roff(Text)]) || {N, ".It " ++ Text} <- Inside],
+    mdoc([I || {_, L} = I <- Inside, not lists:prefix(".It ", L)] ++ Rest, File, lists:reverse(Messages, Pieces));
 mdoc([{N, Line} | More], File, Pieces) ->
     Found = [{inline, S} || S <- words_of_code(Line)] ++ [{option, O} || O <- options(Line)] ++
         [{installed, P} || P <- all(Line, "^\\.(?:It )?Pa (/usr/local/\\S+)")],

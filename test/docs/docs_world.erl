@@ -9,6 +9,7 @@
 -export([open/2, with_daemon/1, daemon_fails/1, causes/1, run/2, profile/2, fill/2, call/4, write/3, read/2]).
 
 -define(COMMAND_MS, 180000).
+-define(KINDS, 5).      % of requests in test/docs/tiers.conf, and _total
 
 %% Work that a reader would have: some requests are slow, some raise.
 -define(CONFIG, "#{db => #{work_us => 50, wait_ms => 2}, formatter => #{work_us => 30},"
@@ -34,7 +35,7 @@ open(Name, #{env := Env, install := Install, stubs := Stubs}) ->
     #{t => T, target => Target, here => Here, install => Install, daemon => none, n => counters:new(1, []),
       env => [{"PATH", Install ++ "/usr/local/bin:" ++ os:getenv("PATH")},
               {"HOME", filename:join(Dir, "home")}, {"XDG_RUNTIME_DIR", filename:join(Dir, "run")},
-              {"DESTDIR", filename:join(Here, "destdir")} |
+              {"DESTDIR", filename:join(Here, "destdir")}, {"TZ", "UTC"} |
               [{V, false} || V <- ["COLUMNS", "KPROFD_COOKIE_FILE", "MAKEFLAGS", "MAKELEVEL", "MFLAGS"]]]}.
 
 %% A file in the directory where commands run.
@@ -68,29 +69,26 @@ directory(#{here := Here}, _) -> Here.
 ended(#{port := Port} = P, Command) ->
     receive {Port, {exit_status, Status}} -> Status
     after ?COMMAND_MS ->
-            group(P, "KILL"),
+            %% A port's process leads a process group.
+            os:cmd(io_lib:format("kill -s KILL -- -~b 2>&1", [maps:get(pid, P)])),
             it:fail("'~ts' does not end", [Command])
     end.
 
 %% A kprofd that goes on until it is told to end: here, when it has measured
 %% something, or if tiers.conf is for an application that is not here, when it is
-%% armed. The shell waits for it and gives its exit status.
+%% armed. {Exit status, whether it measured, standard error}
 profile(World, Command) ->
     file:delete(filename:join(maps:get(here, World), "kprofd.db")),
-    P = start(World, "trap : TERM; " ++ Command),
+    P = start(World, "exec " ++ Command),
     it:armed(P),
     IsHere = re:run(Command, " tiers\\.conf", [{capture, none}]) =:= match,
     IsHere andalso measured(World),
-    group(P, "TERM"),
+    it:signal(P, "TERM"),
     {ended(P, Command), IsHere, unicode:characters_to_list(it:errors(P))}.
 
-%% A port's process leads a process group.
-group(#{pid := Pid}, Signal) ->
-    os:cmd(io_lib:format("kill -s ~s -- -~b 2>&1", [Signal, Pid])).
-
 measured(World) ->
-    it:until("requests are in the database",
-             fun() -> query(World, "select count(*) from request_stats where requests > 0") > 0 end).
+    it:until("requests of every kind are in the database",
+             fun() -> query(World, "select count(distinct identity) from request_stats where requests > 0") >= ?KINDS end).
 
 query(World, Sql) ->
     case run(World, "sqlite3 kprofd.db \"" ++ Sql ++ "\"") of
@@ -120,10 +118,10 @@ with_daemon(#{daemon := P} = World) ->
 daemon_fails(#{daemon := P}) ->
     ended(P, "kprofd") =/= 0 orelse it:fail("kprofd ended as if all were well", []).
 
-%% Every line of losses that a report could have.
+%% Every line about losses that a report could have.
 causes(World) ->
     {_, Out, _} = run(World, "sqlite3 kprofd.db \"select name, 1, unit, help from cause\" | tr '|' ' '"),
-    Out.
+    "losses:\n" ++ Out.
 
 %% ------------------------------------------------------- placeholders ----
 
@@ -138,5 +136,5 @@ value(slow_request, World) ->
 value(installed, #{install := Install}) -> Install ++ "/usr/local/";
 value(tiers, _) -> " tiers.conf";
 value(hour_ago, _) ->
-    {{Y, Mo, D}, {H, Mi, _}} = calendar:system_time_to_local_time(erlang:system_time(second) - 3600, second),
+    {{Y, Mo, D}, {H, Mi, _}} = calendar:system_time_to_universal_time(erlang:system_time(second) - 3600, second),
     lists:flatten(io_lib:format("~4..0b-~2..0b-~2..0bT~2..0b:~2..0b", [Y, Mo, D, H, Mi])).
