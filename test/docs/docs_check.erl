@@ -12,7 +12,7 @@ in_world({sql, Text}, World) ->
 in_world({tiers, Text}, World) ->
     docs_world:write(World, "example.conf", docs_terms:with_tiers(Text)),
     Err = passes("kprofd -check -tiers example.conf -target app@host 2>&1", World),
-    re:run(Err, "warning:", [{capture, none}]) =:= nomatch orelse it:fail("kprofd warns:~n~ts", [Err]);
+    re:run(Err, "warning:", [unicode, {capture, none}]) =:= nomatch orelse it:fail("kprofd warns:~n~ts", [Err]);
 in_world({terms, Text}, World) ->
     terms(docs_kind:fill(Text, docs_table:grammar(), fun(What) -> What end), World);
 in_world({diagnostic, Text}, World) ->
@@ -28,7 +28,7 @@ in_world({eval, Text}, World) ->
 
 %% Does it attach a kprofd of its own to the target?
 is_attaching(Command) ->
-    re:run(Command, "\\bkprofd .*-target", [{capture, none}]) =:= match.
+    re:run(Command, "\\bkprofd .*-target", [unicode, {capture, none}]) =:= match.
 
 %% The command, and the other one that a comment offers.
 command(Line, Printed, World) ->
@@ -60,20 +60,20 @@ run(Shown, Printed, World) ->
 is_target("make") -> ok;
 is_target("make " ++ Target) ->
     Known = os:cmd("env -u MAKEFLAGS -u MAKELEVEL make -npq .DEFAULT 2>/dev/null"),
-    re:run(Known, "^" ++ string:trim(Target) ++ ":", [multiline, {capture, none}]) =:= match orelse
+    re:run(Known, "^" ++ string:trim(Target) ++ ":", [unicode, multiline, {capture, none}]) =:= match orelse
         it:fail("make does not know it", []).
 
 %% Capitals outside of quotes are the reader's own, but for VARIABLE=.
 no_placeholder(Command) ->
     Bare = re:replace(Command, "'[^']*'|\"[^\"]*\"", "", [global, unicode, {return, list}]),
-    case re:run(Bare, "(?<![$\\w/.-])[A-Z]+\\b(?!=)", [{capture, first, list}]) of
+    case re:run(Bare, "(?<![$\\w/.-])[A-Z]+\\b(?!=)", [unicode, {capture, first, list}]) of
         {match, [Word]} -> it:fail("no value for ~s: see docs_table:placeholders/0", [Word]);
         nomatch -> ok
     end.
 
 goes_on(Command) ->
     is_attaching(Command) andalso
-        re:run(Command, "-(?:check|duration|requests|version|h)\\b", [{capture, none}]) =:= nomatch.
+        re:run(Command, "-(?:check|duration|requests|version|h)\\b", [unicode, {capture, none}]) =:= nomatch.
 
 profile(Command, World) ->
     case docs_world:profile(World, Command) of
@@ -98,7 +98,7 @@ passes(Shown, World) ->
 
 %% kprofd tells what it does on standard error, or in a file.
 answer("kprofd" ++ _ = Command, Out, Err, World) ->
-    case re:run(Command, "-(?:log|dump)-file (\\S+)", [{capture, all_but_first, list}]) of
+    case re:run(Command, "-(?:log|dump)-file (\\S+)", [unicode, {capture, all_but_first, list}]) of
         {match, [File]} -> docs_world:read(World, File);
         nomatch -> Out ++ Err
     end;
@@ -108,7 +108,7 @@ answer(_, Out, _, _) -> Out.
 is_empty(Answer) ->
     string:trim(Answer) =:= "" orelse
         re:run(Answer, "^(?:no (?:identity matches|node matches|request was|slow requests)|nothing was measured|'.*' holds no )",
-               [multiline, {capture, none}]) =:= match.
+               [unicode, multiline, {capture, none}]) =:= match.
 
 %% ---------------------------------------------------------------- SQL ----
 
@@ -122,7 +122,7 @@ statements([], Rest) -> string:trim(Rest) =/= "" andalso it:fail("no semicolon a
 statements(["." ++ _ = Line | More], "") -> [Line ++ "\n" | statements(More, "")];
 statements([Line | More], Got) ->
     Whole = Got ++ Line ++ "\n",
-    case re:run(Line, ";\\s*(?:--.*)?$", [{capture, none}]) of
+    case re:run(Line, ";\\s*(?:--.*)?$", [unicode, {capture, none}]) of
         match -> [Whole | statements(More, "")];
         nomatch -> statements(More, Whole)
     end.
@@ -130,7 +130,7 @@ statements([Line | More], Got) ->
 %% Each runs after what came before it and gives no rows.
 sql([], _, _) -> ok;
 sql([Statement | More], Before, World) ->
-    case re:run(Statement, "^(?:\\s*--.*\n)*\\s*(?:select|with|values)\\b", [caseless, {capture, none}]) of
+    case re:run(Statement, "^(?:\\s*--.*\n)*\\s*(?:select|with|values)\\b", [unicode, caseless, {capture, none}]) of
         match ->
             docs_world:write(World, "statement.sql", Before ++ Statement),
             try passes("sqlite3 kprofd.db < statement.sql", World)
@@ -157,7 +157,7 @@ terms(Text0, World) ->
 
 %% An error and the line that it is about: a file with that line says so.
 diagnostic(Text, World) ->
-    {match, [Line, Content]} = re:run(Text, "^tiers.conf:(\\d+):.*\n  (.*)", [{capture, all_but_first, list}]),
+    {match, [Line, Content]} = re:run(Text, "^tiers.conf:(\\d+):.*\n  (.*)", [unicode, {capture, all_but_first, list}]),
     docs_world:write(World, "wrong/tiers.conf",
                      docs_terms:base() ++ lists:duplicate(list_to_integer(Line) - 2, $\n) ++ Content ++ "\n"),
     {1, _, Err} = docs_world:run(World, "cd wrong && kprofd -check -tiers tiers.conf"),
@@ -165,7 +165,7 @@ diagnostic(Text, World) ->
 
 %% -------------------------------------------- what needs no running ----
 
-still(ignored, _) -> ok;
+still({ignored}, _) -> ok;
 still({allowed, _}, _) -> ok;
 still({unknown, Why}, _) ->
     it:fail("~ts", [Why]);
@@ -182,6 +182,10 @@ still({target, Command}, _) ->
 still({path, Path}, _) ->
     filelib:wildcard(Path) =/= [] orelse filelib:wildcard("**/" ++ Path) =/= [] orelse
         it:fail("there is no '~s'", [Path]);
+still({heading, File, Link}, _) ->
+    {ok, Text} = file:read_file(File),
+    {match, Headings} = re:run(Text, "^#+ (.*)$", [unicode, global, multiline, {capture, all_but_first, list}]),
+    lists:member(Link, [docs_text:anchor(H) || [H] <- Headings]) orelse it:fail("no heading of that name", []);
 still({message, Text}, #{strings := Strings}) ->
     [string:find(Strings, Part) =/= nomatch orelse it:fail("no program says '~ts'", [Part])
      || Part <- re:split(Text, " ?'[^']*'", [unicode, {return, list}]), string:trim(Part, both, ": ") =/= ""];
@@ -194,14 +198,20 @@ still({sample, Text}, #{printed := Printed}) ->
 
 %% ------------------------------------------------------------- shapes ----
 
-%% Some output has every line of this, whatever its figures.
+%% Some output has every line of this, whatever its figures. A line that ends
+%% with three dots goes on in the output.
 looks_like(Text, Printed) ->
-    Wanted = shapes(Text),
-    Missing = [[W || W <- Wanted, not lists:member(W, Got)] || P <- Printed, Got <- [shapes(P)]],
+    Missing = [[W || W <- shapes(Text), not has(W, Got)] || P <- Printed, Got <- [shapes(P)]],
     case lists:sort(fun(A, B) -> length(A) =< length(B) end, Missing) of
         [[] | _] -> ok;
         [Least | _] -> it:fail("nothing that was run prints such lines:~n~ts", [lists:join("\n", Least)]);
         [] -> it:fail("nothing was printed", [])
+    end.
+
+has(Wanted, Shapes) ->
+    case lists:suffix(" ...", Wanted) of
+        true -> lists:any(fun(S) -> lists:prefix(lists:sublist(Wanted, length(Wanted) - 4), S) end, Shapes);
+        false -> lists:member(Wanted, Shapes)
     end.
 
 shapes(Text) ->
@@ -214,4 +224,4 @@ shape(Line) ->
                 [{"\\S+@\\S+", "@"},
                  {"\\d{4}-\\d\\d-\\d\\d[ T]\\d\\d:\\d\\d(:\\d\\d)?(\\.\\d+)?", "T"},
                  {"(?<![\\w.])\\d+(?:[ .]\\d+)*(?: ?(?:ns|us|ms|s|m|h|%|KiB|MiB)\\b| %)?", "#"},
-                 {"(?<= )-(?= |$)", "#"}, {"---+", "---"}, {"\\s+", " "}]).
+                 {"(?<= )-(?= |$)|~?[+-]#", "#"}, {"---+", "---"}, {"\\s+", " "}]).

@@ -5,27 +5,35 @@
 
 -export([kind/1, fill/3, is_shell/1]).
 
--type kind() :: ignored
+-type kind() :: {ignored}
               | {allowed, Entry :: tuple()}
               | {unknown, Why :: string()}
               | {shell, [{Command :: string(), Printed :: string()}]}
               | {sql | tiers | terms | diagnostic | eval | code | elixir, string()}
               | {sample | option | target | path | installed | message, string()}
+              | {heading, File :: string(), string()}
               | {function, {module(), atom()}, arity() | any}.
 
 -spec kind(map()) -> kind().
 kind(#{file := File, text := Text} = Piece) ->
-    case [Entry || {F, Start, _} = Entry <- docs_table:allowed(), F =:= File, lists:prefix(Start, Text)] of
+    Kind = of_form(Piece),
+    case [Entry || {F, Start, _} = Entry <- docs_table:allowed(), F =:= File, is_meant(Start, Text, Kind)] of
         [Entry | _] -> {allowed, Entry};
-        [] -> of_form(Piece)
+        [] -> Kind
     end.
+
+is_meant(sample, _, Kind) -> element(1, Kind) =:= sample;
+is_meant(Start, Text, _) -> lists:prefix(Start, Text).
 
 of_form(#{form := option, text := Name}) -> {option, Name};
 of_form(#{form := target, text := Command}) -> {target, Command};
 of_form(#{form := installed, text := Path}) -> {installed, Path};
 of_form(#{form := message, text := Text}) -> {message, Text};
-of_form(#{form := link, text := "http" ++ _}) -> ignored;
-of_form(#{form := link, file := File, text := Path}) -> {path, filename:join(filename:dirname(File), Path)};
+of_form(#{form := link, text := "http" ++ _}) -> {ignored};
+of_form(#{form := link, file := File, text := "#" ++ Heading}) -> {heading, File, Heading};
+of_form(#{form := link, file := File, text := Link}) ->
+    [Path | _] = string:split(Link, "#"),
+    {path, filename:join(filename:dirname(File), Path)};
 of_form(#{form := inline, text := Text}) -> inline(Text);
 of_form(#{form := block, lang := Lang, text := Text}) -> block(Lang, Text).
 
@@ -59,7 +67,7 @@ block(Lang, _) ->
 unmarked("{" ++ _ = Text) -> block("erlang", Text);
 unmarked("[" ++ _ = Text) -> block("erlang", Text);
 unmarked(Text) ->
-    case re:run(Text, "^tiers\\.conf:\\d+:\\d+: ", [{capture, none}]) of
+    case re:run(Text, "^tiers\\.conf:\\d+:\\d+: ", [unicode, {capture, none}]) of
         match -> {diagnostic, Text};
         nomatch -> {sample, Text}
     end.
@@ -96,7 +104,7 @@ inline(Text) ->
         false -> first_of([fun eval/1, fun function/1, fun path/1], Text)
     end.
 
-first_of([], _) -> ignored;
+first_of([], _) -> {ignored};
 first_of([Rule | Rules], Text) ->
     case Rule(Text) of
         no -> first_of(Rules, Text);
@@ -117,7 +125,7 @@ path(Text) ->
     matches(Text, "^(?:(?:src|include|erlang|priv|test)/\\S*|[\\w-]+\\.(?:c|h|erl|sh))$", fun([]) -> {path, Text} end).
 
 matches(Text, Pattern, Found) ->
-    case re:run(Text, Pattern, [{capture, all_but_first, list}]) of
+    case re:run(Text, Pattern, [unicode, {capture, all_but_first, list}]) of
         {match, Parts} -> Found(Parts);
         nomatch -> no
     end.
@@ -127,7 +135,7 @@ matches(Text, Pattern, Found) ->
 %% The text with the reader's own things in it.
 fill(Text, Table, Value) ->
     lists:foldl(fun({Pattern, What}, T) ->
-                        case re:run(T, Pattern, [{capture, none}]) of
+                        case re:run(T, Pattern, [unicode, {capture, none}]) of
                             match -> re:replace(T, Pattern, Value(What), [global, unicode, {return, list}]);
                             nomatch -> T
                         end

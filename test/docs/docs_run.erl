@@ -76,8 +76,10 @@ in_world(Name, Examples, Opts) ->
     World = try docs_world:open(Name, Opts)
             catch throw:{check, Why} -> exit(unicode:characters_to_list(Why))
             end,
+    Shared = Name =:= "attached",
     try
-        {Results, _} = lists:mapfoldl(fun one/2, #{world => World, shared => Name =:= "attached", done => #{}}, Examples),
+        Shared andalso docs_world:history(World),
+        {Results, _} = lists:mapfoldl(fun one/2, #{world => World, shared => Shared, done => #{}}, Examples),
         {Results, [[P, docs_world:causes(World)] || P <- get(printed)]}
     after
         it:kill_all(self())
@@ -103,7 +105,7 @@ outcome(Fun) ->
     end.
 
 report(Example, Fun) when is_function(Fun) -> report(Example, outcome(Fun));
-report({_, ignored}, passed) -> ignored;
+report({_, {ignored}}, passed) -> ignored;
 report({_, {allowed, _}}, passed) -> ignored;
 report({Piece, _} = Example, passed) ->
     %% Options and names of files are many.

@@ -5,11 +5,11 @@
 
 -export([documents/0, placeholders/0, grammar/0, commands/0, not_run/0, allowed/0, quiet/0, ends_kprofd/0]).
 
-%% Texts that hold examples. What is below priv/ and fits none of these is an
-%% error. elsewhere: `make packaging` runs them.
+%% Texts that hold examples. A file below priv/, or a *.md anywhere, that fits
+%% none of these is an error. elsewhere: `make packaging` runs them.
 documents() ->
     [{"README.md", markdown},
-     {"*/README.md", markdown},
+     {"erlang/*/README.md", markdown},
      {"test/*/README.md", markdown},
      {"priv/man/*", mdoc},
      {"priv/*.conf", tiers},
@@ -23,6 +23,7 @@ placeholders() ->
     [{"(?<=-target )\\w+@\\w+\\b", node},
      {"(?<=\\bkprof tree)(?: ID| 42|$)", slow_request},
      {"(?<=\\bkprof check)$", tiers},
+     {"(?<=\\bkprofd -check -target)$", node_and_tiers},
      {"\\b20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d\\b", hour_ago},
      {"/var/lib/kprofd/", scratch},
      {"(?<![\\w/])/usr/local/", installed}].
@@ -45,16 +46,19 @@ commands() ->
 %% Only whether make has such a target is asked.
 not_run() ->
     [{"make test", "docs-test is a part of it"},
-     {"make bench", "minutes, for figures of this machine"}].
+     {"make bench", "minutes, for figures of this machine"},
+     {"make test-apps", "a test of its own, with servers that have to be fetched"}].
 
-%% {Document, how the piece begins, why it is no example}
+%% {Document, how the piece begins, why it is no example}; or sample, for all
+%% that commands printed there.
 allowed() ->
     [{"README.md", "tiers.conf -> config -> plan", "a picture"},
      {"README.md", "telemetry:span/3", "of a library that is not installed here"},
+     {"erlang/kprof/README.md", "{deps, ", "of rebar.config"},
      {"priv/man/kprofd.8", "{kprof, [{disabled, true}]}", "the target's own configuration"},
      {"priv/man/tiers.conf.5", "{identity, fun ({Module", "the form's grammar; examples follow it there"},
-     {"test/bench/README.md", "target: OTP", "figures of another machine"},
-     {"test/bench/README.md", "decode: batch", "figures of another machine"}].
+     {"test/bench/README.md", "target: OTP", "figures that take minutes"},
+     {"test/bench/README.md", sample, "figures that take minutes"}].
 
 %% Commands that print nothing when all is well.
 quiet() ->

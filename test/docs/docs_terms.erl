@@ -37,7 +37,7 @@ constant(Parsed) ->
 
 %% The tokens of each form; the last may lack its full stop.
 groups(Text) ->
-    case erl_scan:string(Text) of
+    case erl_scan:string(lists:flatten(string:replace(Text, "?MODULE", "snippet", all))) of
         {ok, [], _} -> {error, "nothing in it"};
         {ok, Tokens, End} ->
             Whole = case lists:last(Tokens) of
@@ -130,10 +130,12 @@ arities(M, F, A) -> [{M, F, A}].
 
 stub(Dir, Module, Functions) ->
     Code = [{attribute, 1, module, Module}, {attribute, 1, export, Functions} |
-            [{function, 1, F, A, [{clause, 1, lists:duplicate(A, {var, 1, '_'}), [], [{atom, 1, ok}]}]}
-             || {F, A} <- Functions]],
+            [function(F, A) || {F, A} <- Functions]],
     {ok, Module, Beam} = compile:forms(Code),
     ok = file:write_file(filename:join(Dir, atom_to_list(Module) ++ ".beam"), Beam).
+
+function(F, A) ->
+    {function, 1, F, A, [{clause, 1, lists:duplicate(A, {var, 1, '_'}), [], [{atom, 1, ok}]}]}.
 
 %% ------------------------------------------------------------- code ----
 
@@ -145,10 +147,18 @@ compile(Text) ->
                 module -> {ok, Parsed} = parse(fun erl_parse:parse_form/1, Groups), whole(Parsed);
                 expressions -> in_function(Groups)
             end,
+    compiled(Forms).
+
+%% Functions that a snippet calls and does not show are the reader's own too.
+compiled(Forms) ->
     case compile:forms(Forms, [export_all, nowarn_export_all, return]) of
         {ok, _, Beam, _} -> calls(Beam);
         {error, Errors, _} ->
-            {error, [[M:format_error(Why), "\n"] || {_, Found} <- Errors, {_, M, Why} <- Found]}
+            Found = [{M, Why} || {_, InFile} <- Errors, {_, M, Why} <- InFile],
+            case lists:usort([FA || {erl_lint, {undefined_function, FA}} <- Found]) of
+                [] -> {error, [[M:format_error(Why), "\n"] || {M, Why} <- Found]};
+                Own -> compiled(Forms ++ [function(F, A) || {F, A} <- Own])
+            end
     end.
 
 whole([{attribute, _, module, _} | _] = Forms) -> Forms;

@@ -11,7 +11,7 @@
 %% Nothing is judged here; see docs_kind.
 -module(docs_text).
 
--export([markdown/2, mdoc/2, help/2, targets/2, comments/2, options/1, synopsis/1]).
+-export([markdown/2, anchor/1, mdoc/2, help/2, targets/2, comments/2, options/1, synopsis/1]).
 
 markdown(File, Text) ->
     md(numbered(Text), File, "", []).
@@ -25,7 +25,7 @@ numbered(Text) ->
 md([], File, Para, Pieces) ->
     lists:reverse(spans(Para, File, Pieces));
 md([{N, Line} | More] = Lines, File, Para, Pieces) ->
-    case re:run(Line, "^( *)```(\\w*)\\s*$", [{capture, all_but_first, list}]) of
+    case re:run(Line, "^( *)```(\\w*)\\s*$", [unicode, {capture, all_but_first, list}]) of
         {match, [Indent, Lang]} ->
             {Inside, Rest} = lists:splitwith(fun({_, L}) -> string:trim(L) =/= "```" end, More),
             Text = [outdent(length(Indent), L) || {_, L} <- Inside],
@@ -74,7 +74,7 @@ spans(Para, File, Pieces) ->
     {First, _} = hd(Lines),
     Text = lists:flatten(lists:join("\n", [L || {_, L} <- Lines])),
     Found = [{inline, S} || S <- all(Text, "`([^`]+)`")] ++ [{link, S} || S <- all(Text, "\\]\\(([^)]+)\\)")],
-    [piece(File, First + before(Text, S), Form, "", [re:replace(S, "\\s+", " ", [global, {return, list}])])
+    [piece(File, First + before(Text, S), Form, "", [re:replace(S, "\\s+", " ", [global, unicode, {return, list}])])
      || {Form, S} <- lists:reverse(Found)] ++ Pieces.
 
 all(Text, Pattern) ->
@@ -90,6 +90,11 @@ before(Text, Part) ->
 
 piece(File, Line, Form, Lang, Lines) ->
     #{file => File, line => Line, form => Form, lang => Lang, text => lists:flatten(lists:join("\n", Lines))}.
+
+%% What links to a heading.
+anchor(Heading) ->
+    Words = re:replace(string:lowercase(Heading), "[^\\w -]", "", [global, unicode, {return, list}]),
+    lists:flatten(string:replace(Words, " ", "-", all)).
 
 %% --------------------------------------------------------------- mdoc ----
 
@@ -113,10 +118,12 @@ mdoc([{N, Line} | More], File, Pieces) ->
         [{installed, P} || P <- all(Line, "^\\.(?:It )?Pa (/usr/local/\\S+)")],
     mdoc(More, File, [piece(File, N, Form, "", [Text]) || {Form, Text} <- Found] ++ Pieces).
 
-%% .Ql {one_in, N} ,   .It Li kprof_agent:stop().   .Ic kprof clear-tokens
+%% .Ql {one_in, N} ,   .It Li kprof_agent:stop()   .Ic kprof clear-tokens
 words_of_code(Line) ->
-    case re:run(Line, "^\\.(?:It )?(?:Ql|Li|Ic) (.*?)(?: [,.;:)])*$", [{capture, all_but_first, list}]) of
-        {match, [Span]} -> [roff(string:trim(Span, both, "\""))];
+    case re:run(Line, "^\\.(?:It )?(?:Ql|Li|Ic) (.*?)(?: [,.;:)])*$", [unicode, {capture, all_but_first, list}]) of
+        {match, [Spans]} ->
+            [roff(string:trim(S, both, "\""))
+             || S <- re:split(Spans, " [,.] (?:Ql|Li|Ic) ", [unicode, {return, list}])];
         nomatch -> []
     end.
 
@@ -175,4 +182,4 @@ commented(Line) ->
 targets(File, Text) ->
     [piece(File, N, target, "", [string:trim("make " ++ Target)])
      || {N, Line} <- numbered(Text),
-        {match, [Target]} <- [re:run(Line, "^make ([a-z-]*)", [{capture, all_but_first, list}])]].
+        {match, [Target]} <- [re:run(Line, "^make ([a-z-]*)", [unicode, {capture, all_but_first, list}])]].

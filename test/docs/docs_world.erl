@@ -6,7 +6,7 @@
 %% from all other nodes of the machine.
 -module(docs_world).
 
--export([open/2, with_daemon/1, daemon_fails/1, causes/1, run/2, profile/2, fill/2, call/4, write/3, read/2]).
+-export([open/2, history/1, with_daemon/1, daemon_fails/1, causes/1, run/2, profile/2, fill/2, call/4, write/3, read/2]).
 
 -define(COMMAND_MS, 180000).
 -define(KINDS, 5).      % of requests in test/docs/tiers.conf, and _total
@@ -20,6 +20,7 @@ open(Name, #{env := Env, install := Install, stubs := Stubs}) ->
     T = it:context(Name ++ ": world", Env),
     Dir = filename:absname(it:path(T, "")),
     [ok = filelib:ensure_path(filename:join(Dir, D)) || D <- ["here/var/lib", "here/wrong", "home", "run"]],
+    ok = file:make_symlink(filename:absname("priv"), filename:join(Dir, "here/priv")),
     ok = file:make_symlink("../..", filename:join(Dir, "here/var/lib/kprofd")),
     Cookie = filename:join(Dir, "home/.erlang.cookie"),
     {ok, _} = file:copy(maps:get(cookie, T), Cookie),
@@ -60,7 +61,7 @@ run(World, Command) ->
 start(#{t := T, n := N, env := Env} = World, Command) ->
     counters:add(N, 1, 1),
     Name = "command" ++ integer_to_list(counters:get(N, 1)),
-    it:start(T, Name, ["env", "-C", directory(World, Command), "sh", "-c", Command], Env).
+    it:start(T, Name, ["env", "-C", directory(World, Command), "sh", "-c", lists:flatten(Command)], Env).
 
 %% make is run where the Makefile is, all else where the reader's files are.
 directory(_, "make" ++ _) -> ".";
@@ -81,7 +82,7 @@ profile(World, Command) ->
     file:delete(filename:join(maps:get(here, World), "kprofd.db")),
     P = start(World, "exec " ++ Command),
     it:armed(P),
-    IsHere = re:run(Command, " tiers\\.conf", [{capture, none}]) =:= match,
+    IsHere = re:run(Command, " tiers\\.conf", [unicode, {capture, none}]) =:= match,
     IsHere andalso measured(World),
     it:signal(P, "TERM"),
     {ended(P, Command), IsHere, unicode:characters_to_list(it:errors(P))}.
@@ -97,6 +98,14 @@ query(World, Sql) ->
     end.
 
 %% ------------------------------------------------------------- daemon ----
+
+%% Two runs of some time ago, for what compares: they are made now and put back.
+history(World) ->
+    [begin
+         {0, _, _} = run(World, fill("kprofd -target app@host -tiers tiers.conf -interval 1s -duration 3s", World)),
+         {0, _, _} = run(World, io_lib:format("sqlite3 kprofd.db 'update time_window set"
+                                              " start_ns = start_ns - ~b, end_ns = end_ns - ~b'", [Ns, Ns]))
+     end || Minutes <- [23 * 60, 90], Ns <- [Minutes * 60 * 1000000000]].
 
 %% A kprofd is attached, and its database has something of everything in it:
 %% a pause, and so requests that were not seen, and slow requests.
@@ -134,6 +143,7 @@ value(scratch, #{here := Here}) -> Here ++ "/";
 value(slow_request, World) ->
     " " ++ integer_to_list(query(World, "select max(request) from slow_requests"));
 value(installed, #{install := Install}) -> Install ++ "/usr/local/";
+value(node_and_tiers, World) -> " " ++ value(node, World) ++ " -tiers" ++ value(tiers, World);
 value(tiers, _) -> " tiers.conf";
 value(hour_ago, _) ->
     {{Y, Mo, D}, {H, Mi, _}} = calendar:system_time_to_universal_time(erlang:system_time(second) - 3600, second),
