@@ -107,8 +107,8 @@ answer(_, Out, _, _) -> Out.
 %% kprof says why it has nothing to show, and ends with 0.
 is_empty(Answer) ->
     string:trim(Answer) =:= "" orelse
-        re:run(Answer, "^(?:no (?:identity matches|node matches|request was|slow requests)|nothing was measured|'.*' holds no )",
-               [unicode, multiline, {capture, none}]) =:= match.
+        re:run(Answer, "^(?:no (?:identity matches|node matches|request was|slow requests)|"
+                       "nothing was measured|'.*' holds no )", [unicode, multiline, {capture, none}]) =:= match.
 
 %% ---------------------------------------------------------------- SQL ----
 
@@ -198,24 +198,24 @@ still({sample, Text}, #{printed := Printed}) ->
 
 %% ------------------------------------------------------------- shapes ----
 
-%% Some output has every line of this, whatever its figures. A line that ends
-%% with three dots goes on in the output.
+%% Some output has every line of this, whatever its figures. Where the first ends
+%% with three dots, the right of the output is left out.
 looks_like(Text, Printed) ->
-    Missing = [[W || W <- shapes(Text), not has(W, Got)] || P <- Printed, Got <- [shapes(P)]],
+    [First | More] = string:split(lists:flatten(Text), "\n", all),
+    {Wanted, Same} = case lists:suffix(" ...", First) of
+                         true -> {lists:sublist(First, length(First) - 4), fun lists:prefix/2};
+                         false -> {First, fun(A, B) -> A =:= B end}
+                     end,
+    Missing = [[W || W <- shapes([Wanted | More]), not lists:any(fun(S) -> Same(W, S) end, Got)]
+               || P <- Printed, Got <- [shapes(string:split(lists:flatten(P), "\n", all))]],
     case lists:sort(fun(A, B) -> length(A) =< length(B) end, Missing) of
         [[] | _] -> ok;
         [Least | _] -> it:fail("nothing that was run prints such lines:~n~ts", [lists:join("\n", Least)]);
         [] -> it:fail("nothing was printed", [])
     end.
 
-has(Wanted, Shapes) ->
-    case lists:suffix(" ...", Wanted) of
-        true -> lists:any(fun(S) -> lists:prefix(lists:sublist(Wanted, length(Wanted) - 4), S) end, Shapes);
-        false -> lists:member(Wanted, Shapes)
-    end.
-
-shapes(Text) ->
-    lists:usort([shape(L) || L <- string:split(lists:flatten(Text), "\n", all), string:trim(L) =/= ""]).
+shapes(Lines) ->
+    lists:usort([shape(L) || L <- Lines, string:trim(L) =/= ""]).
 
 %% A line without its figures, and with one space between its columns.
 shape(Line) ->

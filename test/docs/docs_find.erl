@@ -28,7 +28,7 @@ shell(Command) ->
 %% {"kprof report", what its -h prints}
 helps(Build) ->
     Kprof = shell(Build ++ "/kprof -h"),
-    {match, Names} = re:run(Kprof, "^  ([a-z][a-z-]*) .*", [unicode, global, multiline, {capture, all_but_first, list}]),
+    {match, Names} = re:run(Kprof, "^  ([a-z][a-z-]*) ", [global, multiline, {capture, all_but_first, list}]),
     [{"kprofd", shell(Build ++ "/kprofd -h")} |
      [{"kprof " ++ Name, shell(Build ++ "/kprof " ++ Name ++ " -h")} || [Name] <- Names]].
 

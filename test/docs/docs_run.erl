@@ -23,30 +23,38 @@ main() ->
 run(Build, Install) ->
     process_flag(trap_exit, true),
     ets:new(it_processes, [named_table, public, bag]),
-    Pieces = docs_find:pieces(Build),
-    Kinds = [{P, docs_kind:kind(P)} || P <- Pieces],
-    Stubs = filename:absname(filename:join(Build, "docs/stubs")),
-    ok = filelib:ensure_path(Stubs),
-    docs_terms:stubs(Stubs, [docs_terms:with_tiers(T) || {_, {tiers, T}} <- Kinds]),
-    true = code:add_pathz(Stubs),
-    Opts = #{build => Build, install => Install, stubs => Stubs},
-    [EnvA, EnvB] = [it:prepare(#{build => Build, root => none, app => "sample_app"}) || _ <- [own, shared]],
+    Kinds = [{P, docs_kind:kind(P)} || P <- docs_find:pieces(Build)],
     {There, Here} = lists:partition(fun needs_world/1, Kinds),
-    {Own, Shared} = lists:partition(fun({_, K}) -> attaches(K) end, There),
-    Lanes = [lane("attach", Own, Opts#{env => EnvA}), lane("attached", Shared, Opts#{env => EnvB})],
-    {Done, Printed} = lists:unzip([result(L) || L <- Lanes]),
-    Facts = #{printed => lists:append(Printed), options => docs_find:options(Build), install => Install, strings => docs_find:strings()},
-    Results = [R || R <- lists:append(Done) ++ [report(K, fun() -> docs_check:still(Kind, Facts) end) || {_, Kind} = K <- Here]
-        ++ [report({P, whole}, Check) || {P, Check} <- docs_find:whole(Build, Kinds)], R =/= ignored],
+    {Done, Printed} = in_worlds(There, #{build => Build, install => Install, stubs => stubs(Build, Kinds)}),
+    Facts = #{printed => Printed, options => docs_find:options(Build), install => Install,
+              strings => docs_find:strings()},
+    Still = [report(E, fun() -> docs_check:still(Kind, Facts) end) || {_, Kind} = E <- Here],
+    Whole = [report({P, whole}, Check) || {P, Check} <- docs_find:whole(Build, Kinds)],
+    Results = [R || R <- Done ++ Still ++ Whole, R =/= ignored],
     Failed = length([R || R <- Results, R =:= failed]),
-    it:tidy(EnvA),
-    %% What failed is kept to be looked at.
-    Failed =:= 0 andalso it:forget(EnvA),
     io:format("~b passed, ~b failed~n", [length(Results) - Failed, Failed]),
     case Failed of
-        0 when length(Results) > 0 -> 0;
+        0 when Results =/= [] -> 0;
         _ -> 1
     end.
+
+%% A directory of modules that have what examples of tiers.conf name.
+stubs(Build, Kinds) ->
+    Dir = filename:absname(filename:join(Build, "docs/stubs")),
+    ok = filelib:ensure_path(Dir),
+    docs_terms:stubs(Dir, [docs_terms:with_tiers(T) || {_, {tiers, T}} <- Kinds]),
+    true = code:add_pathz(Dir),
+    Dir.
+
+in_worlds(Examples, #{build := Build} = Opts) ->
+    [EnvA, EnvB] = [it:prepare(#{build => Build, root => none, app => "sample_app"}) || _ <- [own, shared]],
+    {Own, Shared} = lists:partition(fun({_, Kind}) -> attaches(Kind) end, Examples),
+    Lanes = [lane("attach", Own, Opts#{env => EnvA}), lane("attached", Shared, Opts#{env => EnvB})],
+    {Done, Printed} = lists:unzip([result(L) || L <- Lanes]),
+    it:tidy(EnvA),
+    %% What failed is kept to be looked at.
+    lists:member(failed, lists:append(Done)) orelse it:forget(EnvA),
+    {lists:append(Done), lists:append(Printed)}.
 
 needs_world({_, {Kind, _}}) -> lists:member(Kind, [shell, sql, tiers, terms, diagnostic, eval, elixir]);
 needs_world(_) -> false.

@@ -54,7 +54,7 @@ split([{dot, _} = Dot | More], Group) -> [lists:reverse([Dot | Group]) | split(M
 split([Token | More], Group) -> split(More, [Token | Group]).
 
 is_tiers_form([{'{', _}, {atom, _, Key} | _]) -> lists:member(Key, ?FORMS);
-is_tiers_form([{'[', _}, {'{', _}, {atom, _, _}, {',', _}, T | _]) -> element(1, T) =:= '{' orelse element(1, T) =:= string;
+is_tiers_form([{'[', _}, {'{', _}, {atom, _, _}, {',', _}, T | _]) -> lists:member(element(1, T), ['{', string]);
 is_tiers_form(_) -> false.
 
 parse(Parser, Groups) ->
