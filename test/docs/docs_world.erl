@@ -90,10 +90,16 @@ profile(World, Command) ->
 
 measured(World) ->
     it:until("requests of every kind are in the database",
-             fun() -> query(World, "select count(distinct identity) from request_stats") >= ?KINDS end).
+             fun() ->
+                     query(World, ["select count(distinct identity) from request_stats where ", recent("start")]) >= ?KINDS
+             end).
+
+%% Not what history/1 made.
+recent(Column) ->
+    Column ++ " > strftime('%Y-%m-%dT%H:%M', 'now', '-10 minutes')".
 
 query(World, Sql) ->
-    case run(World, "sqlite3 kprofd.db \"" ++ Sql ++ "\"") of
+    case run(World, ["sqlite3 kprofd.db \"", Sql, "\""]) of
         {0, Out, _} -> list_to_integer(string:trim(Out));
         _ -> 0
     end.
@@ -115,14 +121,14 @@ with_daemon(#{daemon := none} = World) ->
     it:armed(P),
     [{0, _, _} = run(World, C) || C <- ["kprof pause", "sleep 1", "kprof resume"]],
     measured(World),
-    [it:until(View ++ " has rows", fun() -> query(World, "select count(*) from " ++ View) > 0 end)
-     || View <- ["slow_requests", "losses", "events"]],
+    [it:until(View ++ " has rows",
+              fun() -> query(World, ["select count(*) from ", View, " where ", recent(Column)]) > 0 end)
+     || {View, Column} <- [{"slow_requests", "start"}, {"losses", "start"}, {"events", "at"}]],
     World#{daemon := P};
 with_daemon(#{daemon := P} = World) ->
     case it:is_running(P) of
         true -> World;
-        false ->
-            with_daemon(World#{daemon := none})
+        false -> with_daemon(World#{daemon := none})
     end.
 
 daemon_fails(#{daemon := P}) ->
