@@ -21,7 +21,7 @@ documents() ->
 %% docs_world:value/2.
 placeholders() ->
     [{"(?<=-target )\\w+@\\w+\\b", node},
-     {"(?<=\\bkprof tree)(?: ID| 42|$)", slow_request},
+     {"(?<=\\bkprof tree)(?: ID\\b| 42\\b|$)", slow_request},
      {"(?<=\\bkprof check)$", tiers},
      {"(?<=\\bkprofd -check -target)$", node_and_tiers},
      {"\\b20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d\\b", hour_ago},
