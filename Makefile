@@ -240,6 +240,20 @@ $(B)/test/slow_resolver.so: test/support/slow_resolver.c
 integration: $(B)/kprofd $(B)/test/slow_resolver.so sample $(INTEGRATION)/it_run.beam
 	$(call run_integration)
 
+# Every example of the documents, as it is printed.
+DOCS := $(B)/docs
+
+$(DOCS)/ebin/docs_run.beam: $(wildcard test/docs/*.erl)
+	@mkdir -p $(@D)
+	erlc -Wall$(ERLC_COMPAT) -o $(@D) $^
+
+.PHONY: docs-test
+docs-test: all sample $(INTEGRATION)/it_run.beam $(DOCS)/ebin/docs_run.beam
+	@rm -rf $(DOCS)/root $(DOCS)/stubs
+	@$(MAKE) --no-print-directory -s install PREFIX=/usr/local DESTDIR=$(DOCS)/root
+	erl -noinput -pa $(DOCS)/ebin $(INTEGRATION) $(SAMPLE) $(B)/gen \
+	    -s docs_run main -extra $(B) $(DOCS)/root
+
 # The same with targets of other releases, from Debian's, in root file systems
 # below KPROFD_ROOTS: made when missing, used as they are when there.
 KPROFD_ROOTS ?= build/roots
@@ -300,6 +314,7 @@ check: all
 	@$(MAKE) --no-print-directory fuzz-short
 	@$(MAKE) --no-print-directory spec-check
 	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory docs-test
 
 # ---- installing: SOURCE:PLACE below PREFIX, for both directions
 
@@ -368,6 +383,7 @@ help:
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
+	@echo 'make docs-test    every example of the documents, as printed'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'
 	@echo 'make fuzz-replay  the fuzzers'"'"' corpora, with sanitizers'
 	@echo 'make fuzz-short   every fuzzer for FUZZ_SECS=$(FUZZ_SECS) seconds'
