@@ -5,14 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text.h"
-#include "utf8.h"
+#include "width.h"
 
 static void
 put_char(struct kp_buf *b, const char *s, uint32_t c, size_t len)
 {
 	if (c == UTF8_BAD)
-		kp_buf_str(b, UTF8_REPLACEMENT);
+		kp_buf_str(b, UTF8_REPLACEMENT_TEXT);
 	else if (!utf8_unsafe(c))
 		kp_buf_put(b, s, len);
 	else if (c <= 0xff)
@@ -60,7 +61,7 @@ text_width(const char *s)
 	size_t n = strlen(s), len, width = 0;
 
 	for (size_t i = 0; i < n; i += len)
-		width += utf8_width(utf8_next(s + i, n - i, &len));
+		width += char_width(utf8_next(s + i, n - i, &len));
 	return width;
 }
 
@@ -70,7 +71,7 @@ text_fit(const char *s, size_t columns)
 	size_t n = strlen(s), len, width = 0, i;
 
 	for (i = 0; i < n; i += len) {
-		width += utf8_width(utf8_next(s + i, n - i, &len));
+		width += char_width(utf8_next(s + i, n - i, &len));
 		if (width > columns)
 			break;
 	}

@@ -16,7 +16,7 @@
 #include "report/grid.h"
 #include "report/json.h"
 #include "report/text.h"
-#include "report/utf8.h"
+#include "report/width.h"
 #include "report/when.h"
 
 #define MS KP_NS_PER_MS
@@ -115,6 +115,9 @@ test_foreign_texts(void **state)
 	assert_string_equal(cleaned("a\r\n\tb\x7f"), "a\\x0d\\x0a\\x09b\\x7f");
 	assert_string_equal(cleaned("\xc2\x9b" "31m"), "\\x9b31m");
 	assert_string_equal(cleaned("x\xe2\x80\xaetxt"), "x\\u{202e}txt");
+	/* what cannot be seen: a tag, a space of no width */
+	assert_string_equal(cleaned("x\xf3\xa0\x81\x81\xe2\x80\x8b"),
+	    "x\\u{e0041}\\u{200b}");
 	assert_string_equal(cleaned("\xff\xc3"), "\xef\xbf\xbd\xef\xbf\xbd");
 	assert_string_equal(cleaned("gr\xc3\xb6\xc3\x9f" "e"),
 	    "gr\xc3\xb6\xc3\x9f" "e");
@@ -137,6 +140,9 @@ test_widths(void **state)
 	assert_int_equal(text_width("\xe6\x9d\xb1\xe4\xba\xac"), 4);
 	assert_int_equal(text_width("e\xcc\x81"), 1);	/* combining acute */
 	assert_int_equal(text_width("\xf0\x9f\x98\x80"), 2);
+	assert_int_equal(text_width("\xe1\x84\x80\xe1\x85\xa1"), 2); /* Jamo */
+	assert_int_equal(text_width("\xe0\xa4\x95\xe0\xa5\x8d"), 1); /* virama */
+	assert_int_equal(text_width("\xd7\xa9\xd6\xb8"), 1); /* a vowel point */
 	assert_int_equal(text_fit("\xe6\x9d\xb1\xe4\xba\xac", 3), 3);
 	assert_int_equal(text_fit("abc", 9), 3);
 	assert_int_equal(text_fit("e\xcc\x81x", 1), 3);
@@ -252,7 +258,8 @@ test_json(void **state)
 	(void)state;
 	json_begin(&j, &buf);
 	json_object(&j, NULL);
-	json_string(&j, "a\"b", "\x1b\n\\\"\x7f\xc2\x85\xff\xe2\x80\xa8");
+	json_string(&j, "a\"b", "\x1b\n\\\"\x7f\xc2\x85\xff\xe2\x80\xa8"
+	    "\xf3\xa0\x81\x81");
 	json_array(&j, "v");
 	json_int(&j, NULL, INT64_MIN);
 	json_uint(&j, NULL, UINT64_MAX);
@@ -268,7 +275,7 @@ test_json(void **state)
 	json_end(&j);
 	assert_string_equal(kp_buf_cstr(&buf),
 	    "{\"a\\\"b\":\"\\u001b\\n\\\\\\\"\\u007f\\u0085\xef\xbf\xbd"
-	    "\\u2028\",\"v\":[-9223372036854775808,18446744073709551615,{},"
+	    "\\u2028\\udb40\\udc41\",\"v\":[-9223372036854775808,18446744073709551615,{},"
 	    "true,1.5,null],\"t\":\"2026-11-21T10:00:00.123Z\",\"none\":null,"
 	    "\"n\":\"a\\u0000b\"}");
 	assert_json(kp_buf_cstr(&buf));
