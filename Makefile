@@ -29,6 +29,7 @@ ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/ge
 LDLIBS_DAEMON := -levent_core -levent_pthreads -lsqlite3 -lei -lm -pthread
 LDLIBS_CLIENT := -lsqlite3 -lei -lm -pthread
 
+comma := ,
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
 PURE   := $(filter-out src/base/log.c,$(wildcard src/base/*.c)) \
@@ -41,10 +42,13 @@ DAEMON := src/base/log.c $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) \
           src/target/once.c src/target/node.c src/target/agent_msg.c
 
+# The SQLite extension: code of its own, since it has to run anywhere.
+EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
+
 LIB    := $(B)/libkprof.a
 
 .PHONY: all
-all: $(B)/kprofd $(B)/kprof
+all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so
 
 # ---- generated: the agent's code and the schema travel inside the binaries
 
@@ -95,6 +99,16 @@ $(B)/kprofd: $(call obj,$(DAEMON)) $(LIB)
 $(B)/kprof: $(call obj,$(CLIENT)) $(LIB)
 	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_CLIENT)
 
+# Names come from the SQLite that loads it: -z defs proves that all others are
+# its own.
+$(B)/pic/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
+
+$(B)/kprof_sqlite.so: $(patsubst %.c,$(B)/pic/%.o,$(EXT))
+	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared \
+	    $(if $(SANFLAGS),,-Wl$(comma)-z$(comma)defs) -o $@ $^ -lm
+
 # ---- unit tests: one program for each test/unit/test_*.c
 
 UNIT := $(patsubst test/unit/%.c,$(B)/test/%,$(wildcard test/unit/test_*.c))
@@ -109,6 +123,8 @@ $(B)/test/test_store: UNIT_LIBS = -lsqlite3
 $(B)/test/test_report $(B)/test/test_text: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_report $(B)/test/test_text: UNIT_LIBS = -lsqlite3
 $(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
+$(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
+$(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
 
 # The ledger is pure, though it lives with the daemon.
 $(B)/test/test_guard: UNIT_EXTRA = $(call obj,src/kprofd/ledger.c)
@@ -277,8 +293,10 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/kprofd \
 	    $(DESTDIR)$(PREFIX)/share/man/man1 \
 	    $(DESTDIR)$(PREFIX)/share/man/man5 \
-	    $(DESTDIR)$(PREFIX)/share/man/man8
+	    $(DESTDIR)$(PREFIX)/share/man/man8 \
+	    $(DESTDIR)$(PREFIX)/lib/kprofd
 	install -m 755 $(B)/kprofd $(B)/kprof $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 $(B)/kprof_sqlite.so $(DESTDIR)$(PREFIX)/lib/kprofd/
 	install -m 644 priv/schema.sql priv/tiers.conf \
 	    $(DESTDIR)$(PREFIX)/share/kprofd/
 	install -m 644 priv/man/kprof.1 $(DESTDIR)$(PREFIX)/share/man/man1/
