@@ -120,8 +120,8 @@ $(B)/test/%: test/unit/%.c $(LIB) $(B)/flags
 # These need more than the pure library.
 $(B)/test/test_store: $(call obj,$(STORE))
 $(B)/test/test_store: UNIT_LIBS = -lsqlite3
-$(B)/test/test_report $(B)/test/test_text: $(call obj,$(STORE) $(REPORT))
-$(B)/test/test_report $(B)/test/test_text: UNIT_LIBS = -lsqlite3
+$(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: $(call obj,$(STORE) $(REPORT))
+$(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -lsqlite3
 $(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
 $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so

@@ -1,5 +1,6 @@
 /* json.c - see the header. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -124,6 +125,22 @@ json_uint(struct json *j, const char *key, uint64_t v)
 {
 	before(j, key);
 	kp_buf_printf(j->b, "%" PRIu64, v);
+}
+
+void
+json_change(struct json *j, const char *key, double v)
+{
+	before(j, key);
+	if (isfinite(v))
+		kp_buf_printf(j->b, "%.6g", v);
+	else
+		kp_buf_str(j->b, "null");
+}
+
+void
+json_number(struct json *j, const char *key, double v)
+{
+	json_change(j, key, v >= 0 ? v : (double)NAN);
 }
 
 void
