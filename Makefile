@@ -210,6 +210,11 @@ $(B)/test/one_answer: test/support/one_answer.c $(B)/flags
 client-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer
 	sh test/integration/client_test.sh $(B)
 
+# The SQLite extension, in SQLite's shell.
+.PHONY: sqlite-test
+sqlite-test: $(B)/kprof_sqlite.so $(B)/kprof $(B)/test/mkdb
+	sh test/integration/sqlite_test.sh $(B)
+
 # Prints the match specs that kprofd arms, for test/integration/spec_check.erl.
 $(B)/test/specdump: test/support/specdump.c $(LIB)
 	@mkdir -p $(@D)
@@ -283,6 +288,8 @@ check: all
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory SAN=1 unit
 	@$(MAKE) --no-print-directory SAN=1 client-test
+	@$(MAKE) --no-print-directory sqlite-test
+	@$(MAKE) --no-print-directory SAN=1 sqlite-test
 	@$(MAKE) --no-print-directory fuzz-replay
 	@$(MAKE) --no-print-directory fuzz-short
 	@$(MAKE) --no-print-directory spec-check
@@ -317,6 +324,7 @@ help:
 	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
 	@echo 'make client-test  kprof on a database made for it'
+	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make integration  tests against real nodes'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'
