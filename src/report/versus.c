@@ -158,14 +158,15 @@ versus_change(const struct versus_figure *f)
 	return f->then > 0 ? f->now / f->then - 1 : 0;
 }
 
-/* Is the difference within what chance makes?  The errors are relative. */
+/* Is there a difference, and chance could make it?  Errors are relative. */
 static bool
 by_chance(const struct versus_figure *f, double var_now, double var_then)
 {
 	double a = f->now * f->now * var_now;
 	double b = f->then * f->then * var_then;
 
-	return fabs(f->now - f->then) <= ERRORS * sqrt(a + b);
+	return fabs(f->now - f->then) > 0 &&
+	    fabs(f->now - f->then) <= ERRORS * sqrt(a + b);
 }
 
 /* The squared error of a figure per request, by what it is. */
@@ -320,6 +321,7 @@ versus_call(const struct versus_row *row, const struct versus_tier *tier,
 		return f;
 	f.uncertain = by_chance(&f, call_variance(now, percentile),
 	    call_variance(then, percentile)) || (percentile > 0 &&
+	    fabs(f.now - f.then) > 0 &&
 	    fabs(f.now - f.then) <= RESOLUTION * fmax(f.now, f.then));
 	return f;
 }
