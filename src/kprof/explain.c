@@ -55,7 +55,7 @@ explain_windows(struct kp_buf *b, struct kp_query *q, const char *db,
 		put_names(b, nodes.v, nodes.n);
 	} else {
 		kp_buf_str(b, "nothing was measured in that time (see -since, "
-		    "-until); the database covers\n");
+		    "-until, -versus); the database\ncovers ");
 		when_put_range(b, first, last);
 		kp_buf_u8(b, '\n');
 	}

@@ -209,16 +209,38 @@ next_to_drop(const struct layout *l)
 	return found;
 }
 
-/* As few as need be, with the column to be cut no wider than it must be. */
+/* Those of a higher rank first, where there is room after all. */
+static void
+restore_columns(struct layout *l, size_t width)
+{
+	const struct grid *g = l->g;
+	unsigned rank = 0;
+
+	for (size_t i = 0; i < g->ncols; i++)
+		rank = g->cols[i].drop > rank ? g->cols[i].drop : rank;
+	for (; rank > 0; rank--) {
+		for (size_t i = 0; i < g->ncols; i++) {
+			if (g->cols[i].drop != rank || l->width[i] != DROPPED)
+				continue;
+			l->width[i] = g->cols[i].width;
+			if (total_width(l) > width)
+				l->width[i] = DROPPED;
+		}
+	}
+}
+
+/* As few as need be, with a third of the room for the one to be cut. */
 static void
 drop_columns(struct layout *l, size_t width)
 {
 	size_t *cut = &l->width[l->g->cut], full = *cut, col;
+	size_t least = width / 3 > CUT_MIN ? width / 3 : CUT_MIN;
 
-	*cut = full < CUT_MIN ? full : CUT_MIN;
+	*cut = full < least ? full : least;
 	while (total_width(l) > width &&
 	    (col = next_to_drop(l)) < l->g->ncols)
 		l->width[col] = DROPPED;
+	restore_columns(l, width);
 	*cut = full;
 }
 

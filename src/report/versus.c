@@ -169,16 +169,33 @@ by_chance(const struct versus_figure *f, double var_now, double var_then)
 	    fabs(f->now - f->then) <= ERRORS * sqrt(a + b);
 }
 
+/*
+ * Of async calls no spread is kept: they are taken to vary as calls of the
+ * tier do that were waited for, or as those of the tier that varies most.
+ */
+static double
+async_variance(const struct report *r, const struct report_row *row,
+    size_t tier)
+{
+	double spread = row->cells[tier].spread;
+
+	for (size_t t = 1; tier == 0 && t <= r->ntiers; t++)
+		spread = fmax(spread, row->cells[t].spread);
+	spread = fmax(spread, 1);
+	return (1 + spread * spread) /
+	    fmax((double)row->cells[tier].sampled_async, 1);
+}
+
 /* The squared error of a figure per request, by what it is. */
 static double
-variance(const struct report_row *row, size_t tier, enum report_what what)
+variance(const struct report *r, const struct report_row *row, size_t tier,
+    enum report_what what)
 {
 	const struct report_cell *c = &row->cells[tier];
 	double n = (double)c->sampled_requests, through, calls, own;
 
-	/* of async calls no spread is kept: as of exponential times */
 	if (what == REPORT_ASYNC)
-		return 2 / fmax((double)c->sampled_async, 1);
+		return async_variance(r, row, tier);
 	n = fmax(n, 1);
 	through = n / fmax((double)row->cells[0].sampled_requests, n);
 	calls = fmax((double)c->sampled_calls / n, 1);
@@ -204,8 +221,8 @@ few(double figure, uint64_t n)
 }
 
 struct versus_figure
-versus_value(const struct versus_row *row, const struct versus_tier *tier,
-    enum report_what what)
+versus_value(const struct versus *v, const struct versus_row *row,
+    const struct versus_tier *tier, enum report_what what)
 {
 	struct versus_figure f = { -1, -1, false };
 
@@ -217,8 +234,8 @@ versus_value(const struct versus_row *row, const struct versus_tier *tier,
 	    few(f.then, measured(row->then, tier->then, what));
 	if (f.now >= 0 && f.then >= 0 && !f.uncertain)
 		f.uncertain = by_chance(&f,
-		    variance(row->now, tier->now, what),
-		    variance(row->then, tier->then, what));
+		    variance(v->now, row->now, tier->now, what),
+		    variance(v->then, row->then, tier->then, what));
 	return f;
 }
 

@@ -80,10 +80,10 @@ json_row(struct json *j, const struct versus *v, const struct versus_row *row,
 	json_array(j, "figures");
 	f = versus_call(row, &v->tiers[0], 0);
 	json_figure(j, "_total", MEAN, &f, REPORT_TOTAL);
-	f = versus_value(row, &v->tiers[0], REPORT_ASYNC);
+	f = versus_value(v, row, &v->tiers[0], REPORT_ASYNC);
 	json_figure(j, "_total", names[REPORT_ASYNC], &f, REPORT_ASYNC);
 	for (size_t t = 1; t < v->ntiers; t++) {
-		f = versus_value(row, &v->tiers[t], what);
+		f = versus_value(v, row, &v->tiers[t], what);
 		json_figure(j, v->tiers[t].name, names[what], &f, what);
 	}
 	json_end(j);
@@ -152,11 +152,11 @@ versus_csv(struct kp_buf *b, const struct versus *v, enum report_what what)
 		csv_line(b, row, "_total", "requests_per_s", &f, REPORT_CALLS);
 		f = versus_call(row, &v->tiers[0], 0);
 		csv_line(b, row, "_total", MEAN, &f, REPORT_TOTAL);
-		f = versus_value(row, &v->tiers[0], REPORT_ASYNC);
+		f = versus_value(v, row, &v->tiers[0], REPORT_ASYNC);
 		csv_line(b, row, "_total", names[REPORT_ASYNC], &f,
 		    REPORT_ASYNC);
 		for (size_t t = 1; t < v->ntiers; t++) {
-			f = versus_value(row, &v->tiers[t], what);
+			f = versus_value(v, row, &v->tiers[t], what);
 			csv_line(b, row, v->tiers[t].name, names[what], &f,
 			    what);
 		}

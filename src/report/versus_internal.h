@@ -43,9 +43,10 @@ struct versus_figure versus_requests(const struct versus_row *row);
 struct versus_figure versus_rate(const struct versus *v,
     const struct versus_row *row);
 /* As report_value() says; ns, or calls. */
-struct versus_figure versus_value(const struct versus_row *row,
-    const struct versus_tier *tier, enum report_what what);
-/* Of one call: the mean (q 0), or a quantile that reports have, in ns. */
+struct versus_figure versus_value(const struct versus *v,
+    const struct versus_row *row, const struct versus_tier *tier,
+    enum report_what what);
+/* Of one call: the mean (0), or percentile 50, 90 or 99, in ns. */
 struct versus_figure versus_call(const struct versus_row *row,
     const struct versus_tier *tier, int percentile);
 /* How many calls, estimated. */

@@ -8,6 +8,8 @@
 #include "text.h"
 #include "versus_internal.h"
 
+#define UNEQUAL 0.01		/* ranges that differ by more are said to */
+
 struct sheet {
 	const struct versus *v;
 	struct grid g;
@@ -112,11 +114,11 @@ put_row(struct sheet *s, size_t i, enum report_what what)
 	put_requests(s, row);
 	put_three(s, row, &f, REPORT_TOTAL);
 	if (s->v->async) {
-		f = versus_value(row, &s->v->tiers[0], REPORT_ASYNC);
+		f = versus_value(s->v, row, &s->v->tiers[0], REPORT_ASYNC);
 		put_three(s, row, &f, REPORT_ASYNC);
 	}
 	for (size_t t = 1; t < s->v->ntiers; t++) {
-		f = versus_value(row, &s->v->tiers[t], what);
+		f = versus_value(s->v, row, &s->v->tiers[t], what);
 		put_three(s, row, &f, what);
 	}
 }
@@ -195,7 +197,7 @@ put_notes(struct kp_buf *b, const struct sheet *s, unsigned width)
 	kp_dur_ns a = v->now->covered, c = v->then->covered;
 	char now[TEXT_MAX], then[TEXT_MAX], line[256];
 
-	if (a / 100 != c / 100 && fabs((double)a / (double)c - 1) > 0.001) {
+	if (fabs((double)a - (double)c) > UNEQUAL * (double)a) {
 		snprintf(line, sizeof(line), "requests: their change is by "
 		    "the second; %s were measured now, %s then",
 		    text_span(now, a), text_span(then, c));

@@ -16,8 +16,8 @@
 	"such as 2026-11-21, 2026-11-21T10:00 or 2026-11-21T09:00:00Z"
 
 /*
- * A length of time before now (s, m, h, d; a - before it means the same), or an ISO 8601 date or time:
- * local, unless it ends in Z or +01:00.  False: neither.
+ * A length of time before now (s, m, h, d; -2h is the same as 2h), or an ISO
+ * 8601 date or time: local, unless it ends in Z or +01:00.  False: neither.
  */
 bool when_parse(const char *s, kp_wall_ns now, kp_wall_ns *out);
 

@@ -197,6 +197,7 @@ for c in report 'report -percentiles' \
 		same "lines of $c wider than $w" \
 		    "$(LC_ALL=C.UTF-8 grep -cE "^.{$((w + 1)),}$" "$dir/out")" 0
 	done
+	# shellcheck disable=SC2086
 	"$kprof" $c -db "$db" >"$dir/out"
 	has out 'losses:'
 done
@@ -215,7 +216,7 @@ create() {
 	    from json_each(readfile('$dir/out'), '\$.changes')
 	    where json_extract(value, '\$.identity') = 'create'"
 }
-for side in now then; do
+for side in 'now' 'then'; do
 	if [ $side = now ]; then where=$now; else where=$then; fi
 	same "requests $side" "$(create "\$.requests.$side")" \
 	    "$(sql "select sum(requests) from request_stats

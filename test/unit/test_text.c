@@ -327,6 +327,11 @@ test_grid_drop(void **state)
 		if (strstr(kp_buf_cstr(&buf), t[i].text) == NULL)
 			fail_msg("%u:\n%s", t[i].width, kp_buf_cstr(&buf));
 	}
+	/* what went first comes back where a wider one made room */
+	kp_buf_reset(&buf);
+	grid_write(&g, 32, &buf);
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\n 7  10:00  GET /a/rather\xe2\x80\xa6  70 ms\n"));
 	/* less than there can be: blocks */
 	kp_buf_reset(&buf);
 	grid_write(&g, 15, &buf);

@@ -241,7 +241,7 @@ test_widths(void **state)
 static struct versus_figure
 figure(const struct versus *v, size_t row, size_t tier)
 {
-	return versus_value(&v->rows[row], &v->tiers[tier], REPORT_BUSY);
+	return versus_value(v, &v->rows[row], &v->tiers[tier], REPORT_BUSY);
 }
 
 /* By the second: half of the time, the same load. */
@@ -359,7 +359,7 @@ test_chance(void **state)
 			count(&t[k], versus_call(&v->rows[1], &v->tiers[0],
 			    (int)q[k]));
 		count(&t[4], figure(v, 1, 2));
-		count(&t[5], versus_value(&v->rows[1], &v->tiers[2],
+		count(&t[5], versus_value(v, &v->rows[1], &v->tiers[2],
 		    REPORT_CALLS));
 		count(&t[6], versus_call(&v->rows[1], &v->tiers[2], 0));
 		free_all(v);
