@@ -177,10 +177,8 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		    OPT_RANGE, &a.versus, NULL },
 		{ "what", "FIGURE", "of tiers: busy (default), self, total, "
 		    "calls or async", OPT_CHOICE, &a.what, report_whats },
-		{ "sort", "KEY", "by requests (default), cost (requests x "
-		    "time), name or a tier;\n                        "
-		    "with -versus also by change (of the cost)", OPT_TEXT,
-		    &a.sort, NULL },
+		{ "sort", "KEY", "requests (default), cost (requests x time), "
+		    "change, name, tier", OPT_TEXT, &a.sort, NULL },
 		{ "percentiles", NULL, "also how long single calls take",
 		    OPT_FLAG, &a.percentiles, NULL },
 		OPT_JSON(a.json),

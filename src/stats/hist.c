@@ -185,18 +185,20 @@ middle(int32_t i)
 double
 kp_hist_spread(const struct kp_hist *h)
 {
-	double sum = 0, squares = 0, n = (double)h->count, mean, d;
+	double sum = 0, squares = 0, n = (double)h->count, ms, mean;
 
 	if (h->count == 0)
 		return 0;
-	for (uint32_t i = 0; i < h->len; i++)
-		sum += (double)h->n[i] * middle(h->lo + (int32_t)i);
-	mean = sum / n;
 	for (uint32_t i = 0; i < h->len; i++) {
-		d = middle(h->lo + (int32_t)i) - mean;
-		squares += (double)h->n[i] * d * d;
+		if (h->n[i] == 0)
+			continue;
+		/* in ms: squares times counts stay within a double */
+		ms = middle(h->lo + (int32_t)i) / 1e6;
+		sum += (double)h->n[i] * ms;
+		squares += (double)h->n[i] * ms * ms;
 	}
-	return sqrt(squares / n) / mean;
+	mean = sum / n;
+	return sqrt(fmax(squares / n - mean * mean, 0)) / mean;
 }
 
 kp_dur_ns
