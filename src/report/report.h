@@ -100,7 +100,7 @@ void report_table(struct kp_buf *b, const struct report *r,
  * there is one, stands after the first.
  */
 void report_coverage(struct kp_buf *b, const struct report *r,
-    const char *title, const char *note, unsigned width);
+    const struct report_opts *o, const char *title, const char *note);
 /* "all requests", or the identity: what the row is called. */
 const char *report_row_name(const struct report *r, size_t row);
 /* One object, as a value of a larger one (key) or alone (NULL). */

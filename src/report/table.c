@@ -204,10 +204,10 @@ put_async(struct kp_buf *b, const struct report *r)
 }
 
 void
-report_coverage(struct kp_buf *b, const struct report *r, const char *title,
-    const char *note, unsigned width)
+report_coverage(struct kp_buf *b, const struct report *r,
+    const struct report_opts *o, const char *title, const char *note)
 {
-	struct lines l = { .out = b, .width = width };
+	struct lines l = { .out = b, .width = o->width };
 
 	kp_buf_init(&l.line, 1 << 16);
 	kp_buf_str(&l.line, title);
@@ -221,7 +221,7 @@ report_coverage(struct kp_buf *b, const struct report *r, const char *title,
 	put_async(&l.line, r);
 	end_line(&l);
 	kp_buf_free(&l.line);
-	losses_text(b, &r->losses, width);
+	losses_text(b, &r->losses, o->width);
 }
 
 void
@@ -240,5 +240,5 @@ report_table(struct kp_buf *b, const struct report *r,
 	if (r->cost > 0)
 		snprintf(share, sizeof(share), "share: of the %s that all "
 		    "requests took, added up", text_dur(text, r->cost));
-	report_coverage(b, r, title, share, o->width);
+	report_coverage(b, r, o, title, share);
 }

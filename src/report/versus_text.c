@@ -228,7 +228,7 @@ versus_table(struct kp_buf *b, const struct versus *v,
 	kp_buf_printf(b, "\n%s\n", report_title(o->what));
 	put_notes(b, &s, o->width);
 	kp_buf_u8(b, '\n');
-	report_coverage(b, v->now, "now: ", "", o->width);
+	report_coverage(b, v->now, o, "now: ", "");
 	kp_buf_u8(b, '\n');
-	report_coverage(b, v->then, "then: ", "", o->width);
+	report_coverage(b, v->then, o, "then: ", "");
 }
