@@ -173,7 +173,7 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		.range = { .until = INT64_MAX } };
 	const struct opt opts[] = {
 		OPTS_RANGE(a.range),
-		{ "versus", "TIME,TIME", "compare with that range: -2h,-1h",
+		{ "versus", "RANGE", "compare with that range: -2h,-1h",
 		    OPT_RANGE, &a.versus, NULL },
 		{ "what", "FIGURE", "of tiers: busy (default), self, total, "
 		    "calls or async", OPT_CHOICE, &a.what, report_whats },
