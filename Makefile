@@ -298,7 +298,7 @@ matrix: integration $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
 
 $(B)/test/record: test/support/record.c $(B)/flags $(LIB) \
     $(call obj,$(filter-out src/target/plan.c src/target/once.c,$(wildcard src/target/*.c)) \
-               src/report/tiers_file.c src/report/text.c src/report/utf8.c)
+               src/report/tiers_file.c src/report/text.c src/report/width.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) $(LDLIBS_DAEMON)
 
