@@ -13,6 +13,7 @@
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
 #define EARLY_MAX 10000	/* requests whose entry is waited for */
+#define AGAIN_MAX 64	/* calls of one function in doubt, on one stack */
 /*
  * A target's clock starts at -2^59 ns.  No time past this is real, and the
  * difference of any two that are fits.
@@ -131,9 +132,9 @@ kp_requests_new(const struct kp_requests_opts *opts)
 }
 
 void
-kp_requests_chain_ambiguous(struct kp_requests *rs, bool yes)
+kp_requests_release(struct kp_requests *rs, int otp)
 {
-	rs->o.chain_is_ambiguous = yes;
+	rs->o.chain_is_ambiguous = otp <= 26;
 }
 
 static void
@@ -251,14 +252,19 @@ req_get(const struct kp_requests *rs, uint64_t label)
 /*
  * The token met at an entry names the request it was called inside, if that
  * one is still open: idle servers and keep-alive connections keep old ones.
+ * One that waits for a finish is open, but its entry's process is out of it
+ * when that has returned.
  */
 static uint64_t
-open_label(struct kp_requests *rs, uint64_t label, kp_target_ns at)
+open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
+    kp_target_ns at)
 {
 	struct req *rq = label != 0 ? req_get(rs, label) : NULL;
 
 	if (rq == NULL || (rq->ended && at >= rq->r.end) ||
-	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)))
+	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)) ||
+	    (rq->calls[0].c.proc == p->id &&
+	    rq->calls[0].c.outcome != KP_OPEN))
 		return 0;
 	return label;
 }
@@ -313,7 +319,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
 	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
 	struct req *rq = req_get(rs, ev->label), *early = rq;
 	uint64_t parent = top != NULL && top->kind == OPEN_REQUEST ?
-	    top->label : open_label(rs, ev->old_label, ev->ts);
+	    top->label : open_label(rs, p, ev->old_label, ev->ts);
 
 	if (parent == ev->label)
 		parent = 0;
@@ -432,7 +438,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	const struct tomb *t;
 
 	proc_meet_caller(rs, p, caller);
-	proc_meet_again(rs, p, fn, caller, ev->ts);
+	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
 	o.rq = req_get(rs, o.label);
 	if (o.rq != NULL && o.rq->pending &&
 	    o.rq->calls[0].c.proc == p->id)
