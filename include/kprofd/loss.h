@@ -3,6 +3,14 @@
  *
  * A loss is data: it travels with the windows to the store and is shown
  * under every report.  The unit of each cause is named with it.
+ *
+ * Every event that begins a request or a call, and that reached kprofd, is
+ * either in a request that was handed on to stats, or handed on as a late
+ * call, or counted here once: as a request that is collided, tripped,
+ * disconnected or past a cap, or as a call past a cap, stale, or lost with
+ * its request, or as a bad event.  Expired requests, those named _other and
+ * calls whose ends were given up for the stack's cap are handed on as well:
+ * their figures are what is lost.
  */
 #ifndef KPROFD_LOSS_H
 #define KPROFD_LOSS_H
@@ -21,6 +29,7 @@ enum kp_loss {
 	KP_LOSS_REQUEST_CAP,	/* requests: too many in flight */
 	KP_LOSS_CALL_CAP,	/* calls: too many in one request */
 	KP_LOSS_STACK_CAP,	/* calls: too many open in one process */
+	KP_LOSS_WITH_REQUEST,	/* calls: of requests that were lost */
 	KP_LOSS_IDENTITY_CAP,	/* requests: identity counted as _other */
 	KP_LOSS_STALE,		/* calls: token older than the tombstones */
 	KP_LOSS_BAD_EVENT,	/* events: not understood */

@@ -58,10 +58,11 @@ call_covers(const struct kp_call *c, kp_target_ns at)
 
 /*
  * A call that was the first of its process: the innermost call open in the
- * process that sent the token, else the innermost open anywhere.  A process
- * that was spawned with its token names itself as the sender (from is 0).
- * Such ones often come several at once to do the same, so a call of the same
- * function is taken for a sibling's and not for the parent.
+ * process that sent the token, else the innermost open anywhere whose end is
+ * known.  One without an end is mostly of a process that died, and waits for
+ * nothing any more.  A process that was spawned with its token names itself
+ * as the sender (from is 0); such ones often come several at once to do the
+ * same, so a call of the same function is taken for a sibling's.
  */
 static uint32_t
 find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
@@ -75,14 +76,23 @@ find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
 			continue;
 		if (from == 0 && calls[j - 1].fn == calls[i].fn)
 			continue;
-		if (from == 0 || calls[j - 1].proc == from)
+		if (calls[j - 1].proc == from)
 			return j - 1;
-		if (by_time == KP_NONE)
+		if (by_time == KP_NONE && calls[j - 1].outcome != KP_UNFINISHED)
 			by_time = j - 1;
 	}
 	if (by_time == KP_NONE && call_covers(&calls[0], calls[i].start))
 		by_time = 0;
 	return by_time;
+}
+
+/* Still open and begun after the end: goes on as a late one (stack.c). */
+static bool
+goes_on(const struct req *rq, uint32_t i)
+{
+	const struct kp_call *c = &rq->calls[i].c;
+
+	return c->outcome == KP_OPEN && i > 0 && c->start >= rq->r.end;
 }
 
 /* Fills rs->out with the request's calls, final; returns their number. */
@@ -95,9 +105,7 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		place[i] = KP_NONE;
-		/* Still open and begun after the end: went on as late. */
-		if (rq->calls[i].c.outcome == KP_OPEN && i > 0 &&
-		    rq->calls[i].c.start >= rq->r.end)
+		if (goes_on(rq, i))
 			continue;
 		order[n++] = i;
 	}
@@ -116,7 +124,7 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 	for (uint32_t i = 1; i < n; i++) {
 		c = &rs->out[i];
 		/* One that seemed open had ended: see stack.c. */
-		while ((at = c->parent) != KP_NONE && at != 0 &&
+		while ((at = c->parent) != KP_NONE &&
 		    !call_covers(&rs->out[at], c->start))
 			c->parent = rs->out[at].proc == c->proc ?
 			    rs->out[at].parent : KP_NONE;
@@ -132,8 +140,11 @@ hand_on(struct kp_requests *rs, struct req *rq)
 {
 	if (!scratch_room(rs, rq->ncalls)) {
 		rs->lost.n[KP_LOSS_REQUEST_CAP]++;
+		for (uint32_t i = 1; i < rq->ncalls; i++)
+			rs->lost.n[KP_LOSS_WITH_REQUEST] += !goes_on(rq, i);
 		return;
 	}
+	rs->lost.n[KP_LOSS_IDENTITY_CAP] += rq->overflow;
 	rq->r.ncalls = lay_out(rs, rq);
 	rq->r.calls = rs->out;
 	rs->o.on_request(rs->o.ctx, &rq->r);
@@ -148,7 +159,9 @@ req_close(struct kp_requests *rs, struct req *rq)
 	for (uint32_t i = 0; i < rq->ncalls; i++)
 		if (rq->calls[i].c.outcome == KP_OPEN)
 			proc_settle(rs, rq->calls[i].c.proc, rq);
-	if (!rq->collided && rq->ncalls > 0)
+	if (!rq->collided)
 		hand_on(rs, rq);
+	else
+		rs->lost.n[KP_LOSS_WITH_REQUEST] += rq->ncalls - 1;
 	req_drop(rs, rq);
 }

@@ -5,7 +5,9 @@
  *   stack           open calls of a process    (stack.c)
  *   meet            what a call says of others (meet.c)
  *   tomb            labels of closed requests  (tomb.c)
+ *   list            requests in flight         (list.c)
  *   request         events in                  (request.c)
+ *   expire          time passes                (expire.c)
  *   close           requests out               (close.c)
  */
 #ifndef KP_REQUEST_INTERNAL_H
@@ -14,6 +16,12 @@
 #include "kprofd/request.h"
 #include "request/intern.h"
 #include "request/map.h"
+
+/*
+ * A target's clock starts at -2^59 ns.  No time past this is real, and the
+ * difference of any two that are fits.
+ */
+#define TIME_MAX (INT64_C(1) << 62)
 
 /* A call while its request is being put together. */
 struct rcall {
@@ -29,12 +37,13 @@ struct req {
 	uint64_t outer;		/* label of the request it began inside; 0 */
 	bool ended;		/* its end was seen: r.end, r.outcome hold */
 	bool collided;		/* counted as lost; eats its events till closed */
+	bool overflow;		/* its name came past the cap of names */
 	/*
 	 * Calls came before the entry's event: between processes events are
 	 * not in order.  calls[0] is kept free for it.
 	 */
 	bool early;
-	bool pending;		/* its entry call is in doubt, and its process */
+	bool pending;		/* its entry or finish is in doubt */
 	kp_target_ns touched;	/* was last heard of then; early: began then */
 	struct req *prev, *next; /* in one of the lists of rs */
 };
@@ -122,8 +131,8 @@ struct kp_requests {
 struct proc *proc_get(struct kp_requests *rs, uint64_t id);
 struct proc *proc_make(struct kp_requests *rs, uint64_t id);
 void proc_drop_if_empty(struct kp_requests *rs, struct proc *p);
-/* False when the stack is full or memory is out: everything on it ends. */
-bool proc_push(struct kp_requests *rs, struct proc *p, const struct open *o);
+/* Where the stack is full, all that is on it ends; out of memory, this one. */
+void proc_push(struct kp_requests *rs, struct proc *p, const struct open *o);
 /* Removes what belongs to rq; calls begun after its end stay, as OPEN_LATE. */
 void proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq);
 /* What belongs to rq stays, as OPEN_IGNORED. */
@@ -171,11 +180,20 @@ void tombs_add(struct tombs *t, const struct tomb *tomb);
 const struct tomb *tombs_get(const struct tombs *t, uint64_t label);
 void tombs_expire(struct tombs *t, kp_target_ns before);
 
+/* list.c */
+void list_add(struct req_list *l, struct req *rq);
+/* Among the live ones, which are in the order of their starts. */
+void list_add_by_start(struct req_list *l, struct req *rq);
+void list_remove(struct req_list *l, struct req *rq);
+
 struct req *req_get(const struct kp_requests *rs, uint64_t label);
 /* request.c: the end of a request was seen */
 void req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
     kp_target_ns at);
-/* request.c: its entry call may have ended, or is still at work */
+/* request.c: is this the entry's call, or one of a finish? */
+bool call_may_end(const struct kp_requests *rs, const struct req *rq,
+    uint32_t idx);
+/* request.c: such a call may have ended, or is still at work */
 void req_pend(struct kp_requests *rs, struct req *rq, kp_target_ns at);
 
 /* close.c: hands it on, buries and frees it */

@@ -100,7 +100,9 @@ proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
  * still under way.  An entry after a request that ended in a tail call (its
  * token stays in the process) looks alike; but then the same function is
  * called from the same place again, and the last time is over.  Up to OTP 26
- * that also goes for a request that an exception ended unseen.
+ * that also goes for a request that an exception ended unseen; and where the
+ * process has no token any more (a message without one came, or a request
+ * that was not sampled), only OTP 27 and later tell of all that ends.
  */
 void
 proc_meet_entry(struct kp_requests *rs, struct proc *p,
@@ -110,15 +112,17 @@ proc_meet_entry(struct kp_requests *rs, struct proc *p,
 	uint32_t i;
 
 	proc_meet_again(rs, p, fn, caller, 0, at);
-	for (i = 0; i < p->n; i++)
-		if (rs->o.chain_is_ambiguous && p->v[i].fn == fn &&
-		    p->v[i].caller == caller && fn != caller)
+	/* One that it was called by itself, through others, still runs. */
+	for (i = p->n; rs->o.chain_is_ambiguous && i > 0 &&
+	    p->v[i - 1].fn != caller; i--)
+		if (p->v[i - 1].fn == fn && p->v[i - 1].caller == caller) {
+			proc_leave(rs, p, i - 1, at);
 			break;
-	proc_leave(rs, p, i, at);
+		}
 	for (i = p->n; i > 0 && p->v[i - 1].doubt == DOUBT_TAIL; i--)
 		;
-	if (ev->old_label == 0 || i == 0)
+	if (i == 0 || (ev->old_label == 0 && rs->o.chain_is_ambiguous))
 		proc_leave(rs, p, 0, at);
-	else
+	else if (ev->old_label != 0)
 		proc_meet_label(rs, p, ev->old_label, at);
 }

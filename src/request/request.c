@@ -14,11 +14,6 @@
 #define MAX_IDENTITIES 1000
 #define EARLY_MAX 10000	/* requests whose entry is waited for */
 #define AGAIN_MAX 64	/* calls of one function in doubt, on one stack */
-/*
- * A target's clock starts at -2^59 ns.  No time past this is real, and the
- * difference of any two that are fits.
- */
-#define TIME_MAX (INT64_C(1) << 62)
 
 const char *
 kp_outcome_name(enum kp_outcome o)
@@ -41,52 +36,6 @@ static uint64_t
 pid_key(const struct kp_pid *pid)
 {
 	return (uint64_t)pid->serial << 32 | pid->id;
-}
-
-static void
-list_add(struct req_list *l, struct req *rq)
-{
-	rq->next = NULL;
-	rq->prev = l->tail;
-	if (l->tail != NULL)
-		l->tail->next = rq;
-	else
-		l->head = rq;
-	l->tail = rq;
-}
-
-/* Back among the live ones, which are in the order of their starts. */
-static void
-live_add(struct req_list *l, struct req *rq)
-{
-	struct req *at = l->tail;
-
-	while (at != NULL && at->r.start > rq->r.start)
-		at = at->prev;
-	if (at == l->tail) {
-		list_add(l, rq);
-		return;
-	}
-	rq->prev = at;
-	rq->next = at != NULL ? at->next : l->head;
-	rq->next->prev = rq;
-	if (at != NULL)
-		at->next = rq;
-	else
-		l->head = rq;
-}
-
-static void
-list_remove(struct req_list *l, struct req *rq)
-{
-	if (rq->prev != NULL)
-		rq->prev->next = rq->next;
-	else
-		l->head = rq->next;
-	if (rq->next != NULL)
-		rq->next->prev = rq->prev;
-	else
-		l->tail = rq->prev;
 }
 
 static void
@@ -176,17 +125,13 @@ req_add_call(struct kp_requests *rs, struct req *rq, const struct rcall *c)
 	uint32_t cap;
 
 	if (rq->ncalls == rs->o.max_calls ||
-	    rs->calls == rs->o.max_calls_in_flight) {
-		rs->lost.n[KP_LOSS_CALL_CAP]++;
+	    rs->calls == rs->o.max_calls_in_flight)
 		return KP_NONE;
-	}
 	if (rq->ncalls == rq->cap) {
 		cap = rq->cap > 0 ? rq->cap + rq->cap / 2 : 4;
 		v = realloc(rq->calls, cap * sizeof(*v));
-		if (v == NULL) {
-			rs->lost.n[KP_LOSS_CALL_CAP]++;
+		if (v == NULL)
 			return KP_NONE;
-		}
 		rq->calls = v;
 		rq->cap = cap;
 	}
@@ -208,11 +153,18 @@ req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
 	list_add(&rs->ended, rq);
 }
 
+bool
+call_may_end(const struct kp_requests *rs, const struct req *rq, uint32_t idx)
+{
+	return idx == 0 || rs->fns.v[rq->calls[idx].c.fn].finish;
+}
+
 void
 req_pend(struct kp_requests *rs, struct req *rq, kp_target_ns at)
 {
 	/* One that is at work for a minute is not waited for any longer. */
-	if (rq->ended || at - rq->r.start >= KP_REQUEST_AGE_MAX)
+	if (rq->ended || rq->early ||
+	    at - rq->r.start >= KP_REQUEST_AGE_MAX)
 		return;
 	list_remove(req_list(rs, rq), rq);
 	rq->pending = true;
@@ -300,17 +252,6 @@ req_make_early(struct kp_requests *rs, uint64_t label, kp_target_ns at)
 	return rq;
 }
 
-/* No entry came: the token is older than what is remembered. */
-static void
-req_drop_early(struct kp_requests *rs, struct req *rq)
-{
-	rs->lost.n[KP_LOSS_STALE] += rq->ncalls - 1;
-	for (uint32_t i = 1; i < rq->ncalls; i++)
-		if (rq->calls[i].c.outcome == KP_OPEN)
-			proc_ignore(rs, rq->calls[i].c.proc, rq);
-	req_drop(rs, rq);
-}
-
 /* The entry of a request: a new one, or one whose calls came before it. */
 static struct req *
 req_make(struct kp_requests *rs, const struct proc *p,
@@ -345,7 +286,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
 			goto full;
 		}
 	}
-	live_add(&rs->live, rq);
+	list_add_by_start(&rs->live, rq);
 	rs->in_flight++;
 	return rq;
 full:
@@ -361,8 +302,7 @@ req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
 	if (rq->r.identity != KP_IDENT_NONE || identity.n == 0)
 		return;
 	rq->r.identity = idents_intern(&rs->idents, identity, &overflow);
-	if (overflow)
-		rs->lost.n[KP_LOSS_IDENTITY_CAP]++;
+	rq->overflow = overflow;
 }
 
 static void
@@ -370,6 +310,23 @@ request_collide(struct kp_requests *rs, struct req *rq)
 {
 	rs->lost.n[KP_LOSS_COLLIDED] += rq->collided ? 1 : 2;
 	rq->collided = true;
+}
+
+/* What came before the entry's event may have been the finish. */
+static void
+req_end_early(struct kp_requests *rs, struct req *rq)
+{
+	const struct kp_call *c;
+
+	for (uint32_t i = 1; i < rq->ncalls; i++) {
+		c = &rq->calls[i].c;
+		if (!rs->fns.v[c->fn].finish)
+			continue;
+		if (c->outcome == KP_OPEN)
+			req_pend(rs, rq, rq->r.start);
+		else
+			req_end(rs, rq, (enum kp_outcome)c->outcome, c->end);
+	}
 }
 
 static void
@@ -398,6 +355,7 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		if (ev->identity.n > 0)
 			o.rq->r.identity = KP_IDENT_NONE;
 		req_name(rs, o.rq, ev->identity);
+		req_end_early(rs, o.rq);
 	}
 	proc_push(rs, p, &o);
 }
@@ -431,17 +389,17 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
     uint32_t fn, uint32_t caller)
 {
 	struct open o = { .kind = OPEN_IGNORED, .fn = fn, .caller = caller,
-		.label = proc_meet_label(rs, p, ev->label, ev->ts),
 		.start = ev->ts };
 	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = fn,
 	    .outcome = KP_OPEN } };
 	const struct tomb *t;
 
 	proc_meet_caller(rs, p, caller);
+	o.label = proc_meet_label(rs, p, ev->label, ev->ts);
 	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
 	o.rq = req_get(rs, o.label);
 	if (o.rq != NULL && o.rq->pending &&
-	    o.rq->calls[0].c.proc == p->id)
+	    (o.rq->calls[0].c.proc == p->id || rs->o.conf->nfinishes > 0))
 		req_pend(rs, o.rq, ev->ts);
 	t = o.rq == NULL ? tombs_get(&rs->tombs, o.label) : NULL;
 	if (o.rq == NULL && t == NULL)
@@ -453,11 +411,15 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		o.idx = req_add_call(rs, o.rq, &c);
 		if (o.idx != KP_NONE)
 			o.kind = OPEN_REQUEST;
+		else
+			rs->lost.n[KP_LOSS_CALL_CAP]++;
+	} else if (o.rq != NULL) {
+		rs->lost.n[KP_LOSS_WITH_REQUEST]++;
 	} else if (t != NULL) {
 		o.kind = OPEN_LATE;
 		o.identity = t->identity;
 		o.weight = t->weight;
-	} else if (o.rq == NULL) {
+	} else {
 		rs->lost.n[KP_LOSS_STALE]++;
 	}
 	proc_push(rs, p, &o);
@@ -533,82 +495,6 @@ kp_requests_event(struct kp_requests *rs, const struct kp_event *ev)
 		on_opening(rs, ev);
 	else
 		on_return(rs, ev);
-}
-
-/* Its process is silent: if in doubt, the entry did end where it seemed. */
-static void
-req_settle(struct kp_requests *rs, struct req *rq)
-{
-	proc_settle(rs, rq->calls[0].c.proc, rq);
-	if (!rq->ended) {
-		/* It is still at work, or a finish is waited for. */
-		list_remove(&rs->pending, rq);
-		rq->pending = false;
-		live_add(&rs->live, rq);
-	}
-}
-
-/* No end within a minute.  Where a finish was waited for in vain, the
- * entry's own return will do. */
-static void
-req_expire(struct kp_requests *rs, struct req *rq, kp_target_ns now)
-{
-	const struct kp_call *entry = &rq->calls[0].c;
-
-	if (rq->ncalls > 0 && entry->outcome != KP_OPEN &&
-	    entry->outcome != KP_UNFINISHED) {
-		req_end(rs, rq, entry->outcome, entry->end);
-	} else {
-		rs->lost.n[KP_LOSS_EXPIRED] += !rq->collided;
-		rq->r.expired = true;
-		req_end(rs, rq, KP_UNFINISHED, now);
-	}
-	req_close(rs, rq);
-}
-
-void
-kp_requests_expire(struct kp_requests *rs, kp_target_ns now)
-{
-	struct req *rq;
-
-	if (now >= TIME_MAX || now <= -TIME_MAX)
-		return;
-	if (now < rs->now - KP_NS_PER_S) {
-		/* The target started anew, and so did its clock. */
-		tombs_free(&rs->tombs);
-		rs->swept = now;
-	}
-	rs->now = now;
-	while ((rq = rs->early.head) != NULL && now - rq->touched >= KP_HORIZON)
-		req_drop_early(rs, rq);
-	while ((rq = rs->pending.head) != NULL &&
-	    now - rq->touched >= KP_TAIL_WAIT)
-		req_settle(rs, rq);
-	while ((rq = rs->ended.head) != NULL && now - rq->r.end >= KP_HORIZON)
-		req_close(rs, rq);
-	while ((rq = rs->live.head) != NULL &&
-	    now - rq->r.start >= KP_REQUEST_AGE_MAX)
-		req_expire(rs, rq, now);
-	tombs_expire(&rs->tombs, now - KP_TOMBSTONE_AGE);
-	procs_sweep(rs, now);
-}
-
-void
-kp_requests_abandon(struct kp_requests *rs, enum kp_loss cause)
-{
-	struct req *rq;
-
-	while ((rq = rs->early.head) != NULL)
-		req_drop_early(rs, rq);
-	while ((rq = rs->pending.head) != NULL)
-		req_settle(rs, rq);
-	while ((rq = rs->ended.head) != NULL)
-		req_close(rs, rq);
-	while ((rq = rs->live.head) != NULL) {
-		rs->lost.n[cause] += !rq->collided;
-		req_drop(rs, rq);
-	}
-	procs_abandon(rs);
 }
 
 size_t

@@ -194,11 +194,13 @@ proc_overflow(struct kp_requests *rs, struct proc *p, kp_target_ns at)
 		same += p->v[i].fn == p->v[p->n - 1].fn;
 	if (same > p->n / 2)
 		fn_runaway(rs, fn);
-	rs->lost.n[KP_LOSS_STACK_CAP] += p->n;
+	for (uint32_t i = 0; i < p->n; i++)
+		rs->lost.n[KP_LOSS_STACK_CAP] +=
+		    p->v[i].kind != OPEN_IGNORED;
 	proc_leave(rs, p, 0, at);
 }
 
-bool
+void
 proc_push(struct kp_requests *rs, struct proc *p, const struct open *o)
 {
 	struct open *v;
@@ -209,13 +211,14 @@ proc_push(struct kp_requests *rs, struct proc *p, const struct open *o)
 	if (p->n == p->cap) {
 		cap = p->cap > 0 ? p->cap * 2 : 4;
 		v = realloc(p->v, cap * sizeof(*v));
-		if (v == NULL)
-			return false;
+		if (v == NULL) {
+			open_end(rs, o, KP_UNFINISHED, o->start);
+			return;
+		}
 		p->v = v;
 		p->cap = cap;
 	}
 	p->v[p->n++] = *o;
-	return true;
 }
 
 static void
@@ -227,7 +230,7 @@ open_doubt(struct kp_requests *rs, struct open *o, enum doubt why, bool raised,
 		o->maybe_how = (uint8_t)outcome_besides(rs, raised);
 		o->maybe = at;
 	}
-	if (o->kind == OPEN_REQUEST && o->idx == 0)
+	if (o->kind == OPEN_REQUEST && call_may_end(rs, o->rq, o->idx))
 		req_pend(rs, o->rq, at);
 }
 
@@ -371,11 +374,11 @@ proc_caught(struct kp_requests *rs, struct proc *p, uint32_t to,
 /*
  * The topmost call made by `to`, counted from 1, or 0.  One in doubt below one
  * that is not is probably over: another `to` may have made the upper one.
+ * sure: the upper one has just been closed.
  */
 static uint32_t
-proc_find_caller(const struct proc *p, uint32_t to)
+proc_find_caller(const struct proc *p, uint32_t to, bool sure)
 {
-	bool sure = false;
 	uint32_t i;
 
 	for (i = p->n; i > 0; i--) {
@@ -392,7 +395,7 @@ proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
     kp_target_ns at)
 {
 	bool after_exact = p->exact_seen;
-	uint32_t i = proc_find_caller(p, to);
+	uint32_t i = proc_find_caller(p, to, after_exact);
 
 	p->exact_seen = false;
 	/*
@@ -401,11 +404,11 @@ proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
 	 * ends here, or calls that the exception passed.
 	 */
 	if (after_exact && (i == 0 || to == p->exact_caller)) {
-		if (p->n > 0 && !p->exact_raised)
-			proc_doubt_chain(rs, p, to, p->v[p->n - 1].label,
-			    false, at);
-		else if (to != p->exact_caller)
+		if (p->exact_raised && to != p->exact_caller)
 			proc_pass(rs, p, p->exact_caller, to, at);
+		else if (p->n > 0)
+			proc_doubt_chain(rs, p, to, p->v[p->n - 1].label,
+			    p->exact_raised, at);
 		return;
 	}
 	if (i > 0)
@@ -425,6 +428,11 @@ proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
 	if (i == 0)
 		return;
 	caller = p->v[i - 1].caller;
+	proc_runs(p, i - 1);
+	/* No exception passed what it ended in without passing it, too. */
+	for (uint32_t j = i; j < p->n && p->v[j].caller == caller; j++)
+		if (p->v[j].doubt == DOUBT_PASSED)
+			p->v[j].doubt = DOUBT_NONE;
 	while (p->n > i) {
 		above = outcome_besides(rs, raised ||
 		    p->v[p->n - 1].caller != caller);
@@ -461,8 +469,10 @@ proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq)
 	for (uint32_t i = 0; i < p->n; i++) {
 		o = &p->v[i];
 		if (o->kind == OPEN_REQUEST && o->rq == rq) {
-			if (!rq->ended || o->start < rq->r.end ||
-			    rq->collided)
+			/* The entry is no async call, even where it ended
+			 * as it began: by a finish that came before it. */
+			if (!rq->ended || o->idx == 0 ||
+			    o->start < rq->r.end || rq->collided)
 				continue;
 			*o = (struct open){ .kind = OPEN_LATE, .fn = o->fn,
 				.caller = o->caller, .label = o->label,

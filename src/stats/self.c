@@ -4,13 +4,16 @@
  *
  * Waited for are its children in the tree, clipped to it.  A call that began
  * after the end of its request was waited for by nobody inside the request,
- * but may well have been by a parent that began after the end too.  Where
- * the parent has no duration (ambiguous, unfinished), its own parent waited
- * all the same: so self times add up whatever became of calls in between.
+ * but may well have been by a parent that began after the end too.
+ *
+ * A call without a duration has no self time, and says nothing of how long its
+ * parent waited for it; but the calls made inside it do.  They count as made
+ * by the nearest call around it that has a duration and still ran, so that
+ * the self times of a sequential request add up to its total whatever is
+ * unknown inside.
  *
  * Calls come sorted by start, so each parent's children do as well, and a
- * union is one pass: reach[p] is up to where p is covered already.  A child
- * may come before its parent where times tie; nothing here minds.
+ * union is one pass: reach[p] is up to where p is covered already.
  */
 #include <stdlib.h>
 
@@ -18,16 +21,18 @@
 #include "self.h"
 #include "kprofd/stats.h"
 
-/* The innermost call around call i that has a duration; KP_NONE: none. */
+/* Who waited for call i: see above.  KP_NONE: nobody of whom time is known. */
 static uint32_t
-timed_parent(const struct kp_request *rq, uint32_t i, const kp_dur_ns *self)
+waiter(const struct kp_request *rq, const kp_dur_ns *self, uint32_t i)
 {
-	uint32_t p = rq->calls[i].parent;
+	uint32_t at = i, up;
 
-	/* Only ever to lower indices: it ends. */
-	while (p < rq->ncalls && self[p] < 0 && rq->calls[p].parent < p)
-		p = rq->calls[p].parent;
-	return p < rq->ncalls && p != i && self[p] >= 0 ? p : KP_NONE;
+	do {
+		up = rq->calls[at].parent;
+		at = up < at ? up : KP_NONE;
+	} while (at != KP_NONE && (self[at] < 0 ||
+	    rq->calls[at].end <= rq->calls[i].start));
+	return at;
 }
 
 void
@@ -36,7 +41,7 @@ request_self(const struct kp_request *rq, kp_dur_ns *self,
 {
 	const struct kp_call *c, *p;
 	kp_target_ns from, to;
-	uint32_t parent;
+	uint32_t by;
 
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		c = &rq->calls[i];
@@ -46,18 +51,18 @@ request_self(const struct kp_request *rq, kp_dur_ns *self,
 	}
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		c = &rq->calls[i];
-		parent = self[i] >= 0 ? timed_parent(rq, i, self) : KP_NONE;
-		if (parent == KP_NONE)
+		by = self[i] < 0 ? KP_NONE : waiter(rq, self, i);
+		if (by == KP_NONE)
 			continue;
-		p = &rq->calls[parent];
+		p = &rq->calls[by];
 		if (c->async && !p->async)
 			continue;
-		from = c->start > reach[parent] ? c->start : reach[parent];
+		from = c->start > reach[by] ? c->start : reach[by];
 		to = c->end < p->end ? c->end : p->end;
 		if (to <= from)
 			continue;
-		self[parent] -= sat_span(from, to);
-		reach[parent] = to;
+		self[by] -= sat_span(from, to);
+		reach[by] = to;
 	}
 }
 

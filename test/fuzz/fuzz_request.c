@@ -1,7 +1,7 @@
 /*
  * fuzz_request.c - any sequence of events, expiries and abandons: every entry
- * is accounted for, every request that comes out is well formed, and nothing
- * stays in flight.
+ * and every call is accounted for, every request that comes out is well
+ * formed, and nothing stays in flight.
  *
  * The first byte chooses the release and the caps; then each step is four
  * bytes: what happens, where, in which function, and when.
@@ -29,6 +29,7 @@ static struct kp_span fns[FNS], idents[4];
 
 static struct kp_requests *rs;
 static uint64_t assembled, expired;
+static uint64_t opened, handed_on;	/* entries and calls */
 
 static void
 keep(struct kp_span *s, struct kp_buf *b)
@@ -76,6 +77,7 @@ on_request(void *ctx, const struct kp_request *rq)
 	(void)ctx;
 	assembled += !rq->expired;
 	expired += rq->expired;
+	handed_on += rq->ncalls;
 	REQUIRE(rq->ncalls > 0 && rq->end >= rq->start && rq->label != 0);
 	REQUIRE(rq->calls[0].parent == KP_NONE && !rq->calls[0].async);
 	REQUIRE(rq->outcome != KP_OPEN && rq->parent_label != rq->label);
@@ -95,6 +97,7 @@ static void
 on_late(void *ctx, const struct kp_late_call *c)
 {
 	(void)ctx;
+	handed_on++;
 	REQUIRE(c->outcome != KP_OPEN);
 	REQUIRE(c->outcome == KP_UNFINISHED || c->end >= c->start);
 	REQUIRE(kp_requests_fn(rs, c->fn)->text != NULL);
@@ -139,6 +142,7 @@ step(const uint8_t *p, kp_target_ns now)
 		ev.old_label = p[1] >> 6;
 		ev.weight = 1;
 	}
+	opened += ev.kind == KP_EV_ENTRY || ev.kind == KP_EV_CALL;
 	kp_requests_event(rs, &ev);
 }
 
@@ -184,7 +188,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	rs = kp_requests_new(&o);
 	REQUIRE(rs != NULL);
-	assembled = expired = 0;
+	assembled = expired = opened = handed_on = 0;
 	entries = run(data + 1, size - 1);
 	REQUIRE(kp_requests_in_flight(rs) == 0);
 	kp_requests_losses(rs, &l);
@@ -195,6 +199,10 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(entries <= assembled + expired + l.n[KP_LOSS_COLLIDED] +
 	    l.n[KP_LOSS_REQUEST_CAP] + l.n[KP_LOSS_TRIPPED] +
 	    l.n[KP_LOSS_BAD_EVENT]);
+	REQUIRE(opened == handed_on + l.n[KP_LOSS_COLLIDED] +
+	    l.n[KP_LOSS_REQUEST_CAP] + l.n[KP_LOSS_TRIPPED] +
+	    l.n[KP_LOSS_CALL_CAP] + l.n[KP_LOSS_STALE] +
+	    l.n[KP_LOSS_WITH_REQUEST] + l.n[KP_LOSS_BAD_EVENT]);
 	kp_requests_free(rs);
 	return 0;
 }

@@ -452,7 +452,7 @@ requests(P) ->
     number(P, "select sum(sampled) from time_window") + maps:get(collided, losses(P), 0).
 
 lost(P) ->
-    maps:remove(collided, losses(P)).
+    maps:without([collided, with_request], losses(P)).
 
 %% Every call of the entry is accounted for. Gives the calls.
 balance(P) ->

@@ -104,11 +104,11 @@ ends_of(raise_deep, _, db) -> [?R, 0, 0, ?R];
 ends_of(_, _, db) -> [?R, 0, 0, 0].
 
 %% A worker that is killed leaves no event: its request is in flight until it
-%% expires, and here until the end.
+%% expires, and here until the end.  One call of its own was seen.
 die(T) ->
     {_, P} = run(T, die, #{}),
     it:equal("entry calls", ?REQUESTS, it:balance(P)),
-    it:equal("losses", #{disconnected => ?REQUESTS}, it:losses(P)).
+    it:equal("losses", #{disconnected => ?REQUESTS, with_request => ?REQUESTS}, it:losses(P)).
 
 %% With `exact` every release tells them apart.
 exact(T, Op) ->

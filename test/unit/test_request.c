@@ -236,7 +236,7 @@ tail_entry_then_async(void **state)
 	call(&f, 1, "b", "x", 1, 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1500);
-	CLOSED("#1 returned 0-5: e 0-5 | a 2-5 <0 | b 6-7 async <0\n");
+	CLOSED("#1 returned 0-5: e 0-5 | a 2-5 <0 | b 6-7 async\n");
 }
 
 /*

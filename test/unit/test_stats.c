@@ -330,9 +330,7 @@ random_request(struct kp_request *rq, struct kp_call *calls)
 	for (uint32_t i = 0; i < n; i++) {
 		calls[i].async = rq->end < calls[i].start;
 		calls[i].parent = rnd(3) ? (uint32_t)rnd(n) : KP_NONE;
-		/* a parent starts no later; ties may come in any order */
-		if (calls[i].parent != KP_NONE && (calls[i].parent == i ||
-		    calls[calls[i].parent].start > calls[i].start))
+		if (calls[i].parent >= i)
 			calls[i].parent = KP_NONE;
 	}
 }
@@ -349,16 +347,16 @@ covers(const struct kp_call *c, kp_target_ns t)
 	return timed(c) && c->start <= t && t < c->end;
 }
 
-/* Does call i, or one without a duration for it, call c? */
-static bool
-waits_for(const struct kp_request *rq, uint32_t i, const struct kp_call *c)
+/* The nearest call around call j of which a time is known, and that ran then. */
+static uint32_t
+slow_waiter(const struct kp_request *rq, uint32_t j)
 {
-	uint32_t p = c->parent;
+	uint32_t p = rq->calls[j].parent;
 
-	while (p != KP_NONE && p != i && !timed(&rq->calls[p]) &&
-	    rq->calls[p].parent < p)
+	while (p != KP_NONE && (!timed(&rq->calls[p]) ||
+	    rq->calls[p].end <= rq->calls[j].start))
 		p = rq->calls[p].parent;
-	return p == i && c != &rq->calls[i];
+	return p;
 }
 
 static kp_dur_ns
@@ -372,7 +370,7 @@ slow_self(const struct kp_request *rq, uint32_t i)
 		hidden = false;
 		for (uint32_t j = 0; j < rq->ncalls; j++) {
 			c = &rq->calls[j];
-			if (waits_for(rq, i, c) && covers(c, t) &&
+			if (slow_waiter(rq, j) == i && covers(c, t) &&
 			    (!c->async || p->async))
 				hidden = true;
 		}

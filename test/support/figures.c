@@ -1,0 +1,332 @@
+/* figures.c - see the header. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "figures.h"
+
+enum { CELLS = 256, MOMENTS = 4096 };
+
+static struct {
+	const struct kp_conf *conf;
+	struct kp_cell cell[CELLS];
+	size_t ncells;
+	uint64_t sampled;
+} fig;
+
+void
+figures_reset(const struct kp_conf *conf)
+{
+	fig.conf = conf;
+	fig.ncells = 0;
+	fig.sampled = 0;
+}
+
+/* tier -1: "_total" */
+static struct kp_cell *
+cell(int tier, const char *identity)
+{
+	const char *name = tier < 0 ? "_total" : fig.conf->tiers[tier].name;
+	struct kp_cell *c;
+
+	for (size_t i = 0; i < fig.ncells; i++) {
+		c = &fig.cell[i];
+		if (strcmp(c->tier, name) == 0 &&
+		    strcmp(c->identity, identity) == 0)
+			return c;
+	}
+	assert_true(fig.ncells < CELLS);
+	c = &fig.cell[fig.ncells++];
+	*c = (struct kp_cell){ .tier = name, .identity = identity, .min = -1 };
+	return c;
+}
+
+static bool
+timed(const struct fig_call *c)
+{
+	return c->outcome == KP_RETURNED || c->outcome == KP_RAISED;
+}
+
+static int
+time_cmp(const void *pa, const void *pb)
+{
+	const kp_target_ns *a = pa, *b = pb;
+
+	return *a < *b ? -1 : *a > *b;
+}
+
+/*
+ * How many ns within [from, to) some call of those that `is` picks runs.
+ * Between two of the times at which calls begin or end nothing changes.
+ */
+static kp_dur_ns
+covered(const struct fig_request *rq, kp_target_ns from, kp_target_ns to,
+    bool (*is)(const struct fig_request *, int, int), int arg)
+{
+	static kp_target_ns at[MOMENTS];
+	kp_dur_ns sum = 0;
+	int n = 0;
+
+	for (int i = 0; i < rq->ncalls; i++)
+		if (is(rq, i, arg)) {
+			assert_true(n + 4 <= MOMENTS);
+			at[n++] = rq->calls[i].start;
+			at[n++] = rq->calls[i].end;
+		}
+	at[n++] = from;
+	at[n++] = to;
+	qsort(at, (size_t)n, sizeof(*at), time_cmp);
+	for (int m = 0; m + 1 < n; m++) {
+		if (at[m] < from || at[m + 1] > to || at[m] == at[m + 1])
+			continue;
+		for (int i = 0; i < rq->ncalls; i++)
+			if (is(rq, i, arg) && rq->calls[i].start <= at[m] &&
+			    rq->calls[i].end >= at[m + 1]) {
+				sum += at[m + 1] - at[m];
+				break;
+			}
+	}
+	return sum;
+}
+
+/* ---- what is covered by what ---- */
+
+/* Did call i wait for call j?  Through calls of which no time is known, too. */
+static bool
+waited_for(const struct fig_request *rq, int j, int i)
+{
+	int p = rq->calls[j].parent;
+
+	if (!timed(&rq->calls[j]))
+		return false;
+	while (p >= 0 && (!timed(&rq->calls[p]) ||
+	    rq->calls[p].end <= rq->calls[j].start))
+		p = rq->calls[p].parent;
+	return p == i && (!rq->calls[j].async || rq->calls[i].async);
+}
+
+static bool
+in_tier(const struct fig_request *rq, int j, int tier)
+{
+	return timed(&rq->calls[j]) && !rq->calls[j].async &&
+	    (tier < 0 ? rq->calls[j].tiers != 0 :
+	    (rq->calls[j].tiers >> tier & 1) != 0);
+}
+
+/* ---- adding up ---- */
+
+#define ADD(c, field, n)                                   \
+	((c)->field += (n), (c)->w_##field += (n) * weight)
+
+static void
+add_outcome(struct kp_cell *c, uint8_t outcome, uint32_t weight)
+{
+	ADD(c, calls, 1);
+	if (outcome == KP_RAISED)
+		ADD(c, raised, 1);
+	if (outcome == KP_UNFINISHED)
+		ADD(c, unfinished, 1);
+	if (outcome == KP_AMBIGUOUS)
+		ADD(c, ambiguous, 1);
+}
+
+static void
+add_time(struct kp_cell *c, kp_dur_ns total, kp_dur_ns self, uint32_t weight)
+{
+	ADD(c, timed, 1);
+	ADD(c, total, total);
+	ADD(c, self, self);
+	if (c->min < 0 || total < c->min)
+		c->min = total;
+	if (total > c->max)
+		c->max = total;
+}
+
+static void
+add_async(struct kp_cell *c, const struct fig_call *call, uint32_t weight)
+{
+	ADD(c, async_calls, 1);
+	if (timed(call))
+		ADD(c, async, call->end - call->start);
+}
+
+static void
+add_call(const struct fig_request *rq, int i, int tier, const char *identity)
+{
+	const struct fig_call *c = &rq->calls[i];
+	struct kp_cell *to = cell(tier, identity);
+
+	if (c->async) {
+		add_async(to, c, rq->weight);
+		return;
+	}
+	add_outcome(to, c->outcome, rq->weight);
+	if (timed(c))
+		add_time(to, c->end - c->start, c->end - c->start -
+		    covered(rq, c->start, c->end, waited_for, i), rq->weight);
+}
+
+static void
+add_tier(const struct fig_request *rq, int tier, const char *identity)
+{
+	bool any = false;
+	uint32_t weight = rq->weight;
+	kp_target_ns end = INT64_MAX;
+	struct kp_cell *c;
+
+	if (rq->outcome == KP_RETURNED || rq->outcome == KP_RAISED)
+		end = rq->end;
+	for (int i = 0; i < rq->ncalls; i++)
+		if (rq->calls[i].tiers >> tier & 1) {
+			any |= !rq->calls[i].async;
+			add_call(rq, i, tier, identity);
+		}
+	if (!any)
+		return;
+	c = cell(tier, identity);
+	ADD(c, requests, 1);
+	ADD(c, busy, covered(rq, rq->start, end, in_tier, tier));
+}
+
+static void
+add_total(const struct fig_request *rq, const char *identity)
+{
+	struct kp_cell *c = cell(-1, identity);
+	uint32_t weight = rq->weight;
+
+	for (int i = 0; i < rq->ncalls; i++)
+		if (rq->calls[i].tiers != 0 && rq->calls[i].async)
+			add_async(c, &rq->calls[i], rq->weight);
+	ADD(c, requests, 1);
+	add_outcome(c, rq->outcome, weight);
+	if (rq->outcome != KP_RETURNED && rq->outcome != KP_RAISED)
+		return;
+	add_time(c, rq->end - rq->start, rq->end - rq->start -
+	    covered(rq, rq->start, rq->end, in_tier, -1), weight);
+	ADD(c, busy, rq->end - rq->start);
+}
+
+void
+figures_request(const struct fig_request *rq)
+{
+	const char *identity[] = { rq->identity, "_total" };
+
+	fig.sampled += !rq->expired;
+	for (int k = 0; k < 2; k++) {
+		add_total(rq, identity[k]);
+		for (size_t t = 0; t < fig.conf->ntiers; t++)
+			add_tier(rq, (int)t, identity[k]);
+	}
+}
+
+void
+figures_late(const char *identity, uint32_t weight, const struct fig_call *c)
+{
+	const char *identities[] = { identity, "_total" };
+
+	for (int k = 0; k < 2 && c->tiers != 0; k++) {
+		add_async(cell(-1, identities[k]), c, weight);
+		for (size_t t = 0; t < fig.conf->ntiers; t++)
+			if (c->tiers >> t & 1)
+				add_async(cell((int)t, identities[k]), c,
+				    weight);
+	}
+}
+
+/* ---- what was handed on ---- */
+
+struct fig_call
+figures_call(const struct kp_requests *rs, const struct kp_call *c)
+{
+	return (struct fig_call){ .start = c->start, .end = c->end,
+		.outcome = c->outcome, .async = c->async,
+		.tiers = kp_requests_fn(rs, c->fn)->tiers,
+		.parent = c->parent == KP_NONE ? -1 : (int)c->parent };
+}
+
+void
+figures_handed(const struct kp_requests *rs, const struct kp_request *rq)
+{
+	struct fig_call *calls = calloc(rq->ncalls, sizeof(*calls));
+
+	assert_non_null(calls);
+	for (uint32_t i = 0; i < rq->ncalls; i++)
+		calls[i] = figures_call(rs, &rq->calls[i]);
+	figures_request(&(struct fig_request){ .start = rq->start,
+	    .end = rq->end, .weight = rq->weight, .outcome = rq->outcome,
+	    .identity = kp_requests_identity(rs, rq->identity),
+	    .expired = rq->expired, .calls = calls,
+	    .ncalls = (int)rq->ncalls });
+	free(calls);
+}
+
+void
+figures_handed_late(const struct kp_requests *rs, const struct kp_late_call *c)
+{
+	figures_late(kp_requests_identity(rs, c->identity), c->weight,
+	    &(struct fig_call){ .start = c->start, .end = c->end,
+	    .outcome = c->outcome, .async = true, .parent = -1,
+	    .tiers = kp_requests_fn(rs, c->fn)->tiers });
+}
+
+/* ---- comparing ---- */
+
+static void
+same(const struct kp_cell *got, const struct kp_cell *want, const char *what,
+    int64_t g, int64_t w, uint64_t seed)
+{
+	if (g != w)
+		fail_msg("%s of %s/%s: %" PRId64 ", not %" PRId64
+		    " (KP_SEED=%" PRIu64 ")", what, got->tier,
+		    want->identity, g, w, seed);
+}
+
+#define SAME(field)                                                         \
+	(same(got, want, #field, (int64_t)got->field, (int64_t)want->field, \
+	     seed),                                                         \
+	 same(got, want, "w_" #field, (int64_t)got->w_##field,              \
+	     (int64_t)want->w_##field, seed))
+
+static void
+cell_compare(const struct kp_cell *got, const struct kp_cell *want,
+    uint64_t seed)
+{
+	SAME(requests);
+	SAME(calls);
+	SAME(raised);
+	SAME(unfinished);
+	SAME(ambiguous);
+	SAME(async_calls);
+	SAME(timed);
+	SAME(total);
+	SAME(self);
+	SAME(busy);
+	SAME(async);
+	same(got, want, "min", got->min, want->min, seed);
+	same(got, want, "max", got->max, want->max, seed);
+	same(got, want, "hist.count", (int64_t)got->hist.count,
+	    (int64_t)want->w_timed, seed);
+}
+
+void
+figures_compare(const struct kp_window *w, uint64_t seed)
+{
+	size_t k;
+
+	assert_int_equal(w->sampled, fig.sampled);
+	assert_int_equal(w->ncells, fig.ncells);
+	for (size_t i = 0; i < w->ncells; i++) {
+		for (k = 0; k < fig.ncells; k++)
+			if (strcmp(w->cells[i].tier, fig.cell[k].tier) == 0 &&
+			    strcmp(w->cells[i].identity,
+			    fig.cell[k].identity) == 0)
+				break;
+		assert_true(k < fig.ncells);
+		cell_compare(&w->cells[i], &fig.cell[k], seed);
+	}
+}

@@ -1,0 +1,48 @@
+/*
+ * request_check.h - what holds of every request that is handed on, and of the
+ * stage when all is over, whatever was fed to it.
+ */
+#ifndef TEST_REQUEST_CHECK_H
+#define TEST_REQUEST_CHECK_H
+
+#include "request/internal.h"
+
+static inline void
+request_wellformed(const struct kp_request *rq)
+{
+	const struct kp_call *c;
+
+	assert_true(rq->ncalls > 0);
+	assert_true(rq->end >= rq->start);
+	assert_true(rq->label != 0 && rq->parent_label != rq->label);
+	assert_true(rq->outcome != KP_OPEN);
+	assert_true(!rq->expired || rq->outcome == KP_UNFINISHED);
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		c = &rq->calls[i];
+		assert_true(c->outcome != KP_OPEN);
+		assert_true(c->outcome == KP_UNFINISHED || c->end >= c->start);
+		assert_true(i == 0 || c->parent == KP_NONE || c->parent < i);
+		assert_true(i < 2 || c->start >= rq->calls[i - 1].start);
+		assert_int_equal(c->async, i > 0 && c->start >= rq->end);
+	}
+	assert_int_equal(rq->calls[0].parent, KP_NONE);
+}
+
+/* Nothing is kept but names, and room. */
+static inline void
+requests_empty(const struct kp_requests *rs)
+{
+	assert_int_equal(kp_requests_in_flight(rs), 0);
+	assert_int_equal(rs->by_label.len, 0);
+	assert_int_equal(rs->procs.len, 0);
+	assert_int_equal(rs->tombs.n, 0);
+	assert_int_equal(rs->tombs.by_label.len, 0);
+	assert_int_equal(rs->calls, 0);
+	assert_int_equal(rs->nearly, 0);
+	assert_null(rs->early.head);
+	assert_null(rs->live.head);
+	assert_null(rs->pending.head);
+	assert_null(rs->ended.head);
+}
+
+#endif

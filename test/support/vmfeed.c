@@ -1,0 +1,132 @@
+/* vmfeed.c - see the header. */
+#include "kprofd/clock.h"
+#include "vmfeed.h"
+
+struct turn {
+	kp_target_ns key;	/* when it comes */
+	int event;
+};
+
+static int
+turn_cmp(const void *pa, const void *pb)
+{
+	const struct turn *a = pa, *b = pb;
+
+	if (a->key != b->key)
+		return a->key < b->key ? -1 : 1;
+	return a->event < b->event ? -1 : a->event > b->event;
+}
+
+static kp_target_ns
+later(kp_target_ns a, kp_target_ns b)
+{
+	return a > b ? a : b;
+}
+
+/*
+ * Events of one process keep their order.  Where entries come first, so does
+ * the entry of the token that another one met.
+ */
+static struct turn *
+turns_make(const struct vmfeed_opts *o)
+{
+	struct turn *v = calloc((size_t)sim.nev + 1, sizeof(*v));
+	kp_target_ns *by_proc = calloc(sim.nprocs + 1, sizeof(*by_proc));
+	kp_target_ns *by_label = calloc(sim.label + 1, sizeof(*by_label));
+	const struct kp_event *ev;
+	kp_target_ns key;
+
+	if (v == NULL || by_proc == NULL || by_label == NULL)
+		abort();
+	for (uint32_t i = 0; i <= sim.nprocs; i++)
+		by_proc[i] = INT64_MIN;
+	for (uint64_t i = 0; i <= sim.label; i++)
+		by_label[i] = INT64_MIN;
+	for (int i = 0; i < sim.nev; i++)
+		v[i] = (struct turn){ sim.ev[i].ev.ts, i };
+	qsort(v, (size_t)sim.nev, sizeof(*v), turn_cmp);
+	for (int i = 0; i < sim.nev; i++) {
+		ev = &sim.ev[v[i].event].ev;
+		key = ev->ts + (o->skew > 0 ? (kp_dur_ns)rnd(o->skew) : 0);
+		if (chance(o->very_late))
+			key += (kp_dur_ns)rnd(2 * KP_NS_PER_S);
+		key = later(key, by_proc[ev->pid.id] + 1);
+		if (o->entries_first)
+			key = later(key, later(by_label[ev->label],
+			    by_label[ev->old_label]) + 1);
+		by_proc[ev->pid.id] = v[i].key = key;
+		if (ev->kind == KP_EV_ENTRY)
+			by_label[ev->label] = key;
+	}
+	qsort(v, (size_t)sim.nev, sizeof(*v), turn_cmp);
+	free(by_proc);
+	free(by_label);
+	return v;
+}
+
+/* As the daemon does at each batch and status: often, also when idle. */
+static void
+expire_to(struct feed *f, struct vmfed *fed, kp_target_ns now)
+{
+	while (now - fed->now >= KP_NS_PER_S / 2) {
+		fed->now += KP_NS_PER_S / 2;
+		kp_requests_expire(f->rs, fed->now);
+	}
+	if (now > fed->now) {
+		fed->now = now;
+		kp_requests_expire(f->rs, now);
+	}
+}
+
+static void
+event_feed(struct feed *f, struct sim_event *e, struct vmfed *fed)
+{
+	struct kp_event ev = e->ev;
+	struct sim_call *c = e->call >= 0 ? &sim.v[e->call] : NULL;
+	struct sim_label *l = c != NULL ? &sim.labels[c->label] : NULL;
+
+	fed->entries += ev.kind == KP_EV_ENTRY;
+	fed->calls += ev.kind == KP_EV_CALL;
+	e->fed = true;
+	if (c != NULL) {
+		c->fed = true;
+		c->after_close = l->closed;
+		l->named |= ev.kind == KP_EV_CALL && !l->closed &&
+		    e->identity != NULL;
+	}
+	f->identity = e->identity;
+	feed_event(f, &ev, e->fn, e->caller);
+}
+
+void
+vmfeed(struct feed *f, const struct vmfeed_opts *o, struct vmfed *fed)
+{
+	struct turn *v = turns_make(o);
+	struct sim_event *e;
+	kp_target_ns newest = FEED_T0;
+
+	*fed = (struct vmfed){ .now = FEED_T0 };
+	for (int i = 0; i < sim.nev; i++) {
+		e = &sim.ev[v[i].event];
+		newest = later(newest, e->ev.ts);
+		if (chance(2) || newest - fed->now > KP_NS_PER_S / 10)
+			expire_to(f, fed, newest);
+		if (o->abandons > 0 && rnd(10000) < o->abandons) {
+			fed->abandoned++;
+			kp_requests_abandon(f->rs, chance(50) ?
+			    KP_LOSS_TRIPPED : KP_LOSS_DISCONNECTED);
+		}
+		if (chance(o->drop))
+			continue;
+		event_feed(f, e, fed);
+		if (chance(o->twice))
+			event_feed(f, e, fed);
+	}
+	free(v);
+}
+
+void
+vmfeed_expire_all(struct feed *f, struct vmfed *fed)
+{
+	expire_to(f, fed, fed->now + 100 * KP_NS_PER_S);
+}

@@ -1,0 +1,31 @@
+/*
+ * vmfeed.h - feeds the events of vmsim.h's programs to the requests stage, in
+ * an order in which they may come.
+ */
+#ifndef TEST_VMFEED_H
+#define TEST_VMFEED_H
+
+#include "feed.h"
+#include "vmsim.h"
+
+struct vmfeed_opts {
+	kp_dur_ns skew;		/* how late an event may come */
+	bool entries_first;	/* no call comes before its entry */
+	/* percent of events; very late: as much as two seconds */
+	unsigned drop, twice, very_late;
+	unsigned abandons;	/* of 10000 events */
+};
+
+/* What was fed. */
+struct vmfed {
+	uint64_t entries, calls;
+	uint64_t abandoned;	/* how often */
+	kp_target_ns now;	/* the last expiry's, for who is called back */
+};
+
+/* In order of time within each process; calls the stage's callbacks. */
+void vmfeed(struct feed *f, const struct vmfeed_opts *o, struct vmfed *fed);
+/* Till everything that can end has ended, and is forgotten. */
+void vmfeed_expire_all(struct feed *f, struct vmfed *fed);
+
+#endif

@@ -1,0 +1,450 @@
+/*
+ * vmtruth.c - compares what the requests and stats stages make of the events
+ * of vmsim.h's programs with the truth; see test_assembly.c for what the VM
+ * does not tell.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <inttypes.h>
+
+#include "figures.h"
+#include "request_check.h"
+#include "vmtruth.h"
+
+static const char conf_plain[] =
+    "{tiers, [{web, [{e,e,1}, {e2,e2,1}]},\n"
+    "         {db, [{a,a,1}, {b,b,1}, {c,c,1}, {x,x,1}]},\n"
+    "         {cache, [{c,c,1}, {d,d,1}, {y,y,1}, {loop,loop,1}]},\n"
+    "         {work, [{b,b,1}, {c,c,1}, {e2,e2,1}, {fin,fin,1}, {f,f,1}]}]}.\n"
+    "{entry, [{e,e,1}, {e2,e2,1}]}.\n"
+    "{sampling, all}.\n";
+static const char conf_finish[] =
+    "{tiers, [{web, [{e,e,1}, {e2,e2,1}]},\n"
+    "         {db, [{a,a,1}, {b,b,1}, {c,c,1}, {x,x,1}]},\n"
+    "         {work, [{b,b,1}, {c,c,1}, {fin,fin,1}, {f,f,1}]}]}.\n"
+    "{entry, [{e,e,1}, {e2,e2,1}]}.\n"
+    "{finish, {fin,fin,1}}.\n"
+    "{sampling, all}.\n";
+
+static struct {
+	struct feed f;
+	struct kp_stats *st;
+	struct vmfed fed;
+	struct { kp_target_ns start; int call; } *by_start;
+	uint64_t requests, expired;
+	uint64_t seed;
+} got;
+
+struct vmtruth_counts vmtruth_counts;
+
+/* Starts differ, between processes as well. */
+static int
+start_cmp(const void *pa, const void *pb)
+{
+	const kp_target_ns *a = pa, *b = pb;
+
+	return *a < *b ? -1 : *a > *b;
+}
+
+static void
+index_make(void)
+{
+	got.by_start = calloc((size_t)sim.n + 1, sizeof(*got.by_start));
+	assert_non_null(got.by_start);
+	for (int i = 0; i < sim.n; i++) {
+		got.by_start[i].start = sim.v[i].start;
+		got.by_start[i].call = i;
+	}
+	qsort(got.by_start, (size_t)sim.n, sizeof(*got.by_start), start_cmp);
+}
+
+static int
+truth_find(uint32_t fn, kp_target_ns start)
+{
+	const char *text = kp_requests_fn(got.f.rs, fn)->text;
+	const struct sim_call *t;
+	size_t lo = 0, hi = (size_t)sim.n, mid;
+
+	while (lo < hi) {
+		mid = (lo + hi) / 2;
+		if (got.by_start[mid].start < start)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	assert_true(lo < (size_t)sim.n && got.by_start[lo].start == start);
+	t = &sim.v[got.by_start[lo].call];
+	assert_int_equal(strncmp(t->fn, text, strcspn(text, ":")), 0);
+	return got.by_start[lo].call;
+}
+
+#define CHECK(cond, t)                                                     \
+	do {                                                               \
+		if (!(cond))                                               \
+			fail_msg("%s: %s at %" PRId64 " in %u of #%" PRIu64 \
+			    " (KP_SEED=%" PRIu64 ")", #cond, (t)->fn,      \
+			    (t)->start - FEED_T0, (t)->proc, (t)->label,   \
+			    got.seed);                                         \
+	} while (0)
+
+static bool
+end_fed(const struct sim_call *t)
+{
+	return t->end_event >= 0 && sim.ev[t->end_event].fed;
+}
+
+/* What is true of a call when it is handed on: its end may be to come. */
+static uint8_t
+truth_outcome(const struct sim_call *t)
+{
+	return end_fed(t) ? t->outcome : KP_UNFINISHED;
+}
+
+static void
+check_call(struct sim_call *t, uint8_t outcome, kp_target_ns end)
+{
+	uint8_t want = truth_outcome(t);
+
+	CHECK(!t->found, t);
+	CHECK(t->fed, t);
+	t->loose |= t->passed && want == KP_UNFINISHED;
+	t->found = true;
+	vmtruth_counts.calls++;
+	vmtruth_counts.loose += t->loose;
+	if (t->loose || (outcome == want &&
+	    (want == KP_UNFINISHED || end == t->end)))
+		return;
+	fail_msg("%s at %" PRId64 " in %u of #%" PRIu64 ": %s, +%" PRId64
+	    ", not %s, +%" PRId64 " (KP_SEED=%" PRIu64 ")", t->fn,
+	    t->start - FEED_T0, t->proc, t->label,
+	    kp_outcome_name(outcome), end - t->start,
+	    kp_outcome_name(want), t->end - t->start, got.seed);
+}
+
+/* Does the VM leave open of which request in each other a call is? */
+static bool
+labels_vague(void)
+{
+	return sim.t.nested && sim.t.tail > 0;
+}
+
+/*
+ * May a call that the VM does not tell enough about have been taken for one
+ * of this request, or the other way round?
+ */
+static bool
+label_vague(uint64_t label)
+{
+	uint64_t at;
+
+	if (labels_vague())
+		return true;
+	for (int i = 0; i < sim.n; i++) {
+		for (at = sim.v[i].label; at != 0 && at != label;)
+			at = sim.labels[at].outer;
+		if (sim.v[i].loose && at == label)
+			return true;
+	}
+	return false;
+}
+
+/* ---- one request ---- */
+
+/* The call whose end is the request's: the finish's, else the entry's. */
+static const struct sim_call *
+ending_call(const struct sim_label *l)
+{
+	const struct sim_call *fin = l->finish >= 0 ? &sim.v[l->finish] : NULL;
+
+	if (got.f.conf->nfinishes > 0 && fin != NULL && !fin->after_close &&
+	    end_fed(fin))
+		return fin;
+	return &sim.v[l->entry];
+}
+
+static void
+check_end(const struct kp_request *rq, const struct sim_label *l)
+{
+	const struct sim_call *by = ending_call(l);
+	kp_dur_ns age = got.fed.now - rq->start;
+
+	CHECK(rq->expired == !end_fed(by), by);
+	CHECK(rq->outcome == truth_outcome(by), by);
+	CHECK(rq->end == (rq->expired ? got.fed.now : by->end), by);
+	CHECK(rq->expired ? age >= KP_REQUEST_AGE_MAX :
+	    got.fed.now - rq->end >= KP_HORIZON, by);
+	if (got.f.conf->nfinishes > 0 && by == &sim.v[l->entry])
+		CHECK(age >= KP_REQUEST_AGE_MAX, by);
+}
+
+static void
+check_label(const struct kp_request *rq, const struct sim_label *l, bool vague)
+{
+	const struct sim_call *entry = &sim.v[l->entry];
+	const char *name = l->entry_name != NULL ? l->entry_name :
+	    l->named ? l->name : NULL;
+
+	CHECK(!l->closed, entry);
+	CHECK(rq->weight == l->weight, entry);
+	if (!vague)
+		CHECK(strcmp(kp_requests_identity(got.f.rs, rq->identity),
+		    name != NULL ? name : "undefined") == 0, entry);
+}
+
+/* ---- parents, and figures from the truth ---- */
+
+static bool
+covers(const struct fig_call *c, kp_target_ns at)
+{
+	return c->start <= at && (c->outcome == KP_UNFINISHED || c->end >= at);
+}
+
+/*
+ * The parent by definition: the innermost open call of its own process, else
+ * of the one that sent the token, else of all whose ends are known; and where
+ * nobody sent it, of another function (a sibling may have the same).
+ */
+static int
+truth_parent(const struct fig_request *fr, const int *truth, int i)
+{
+	const struct sim_call *t = &sim.v[truth[i]], *o;
+	int by_time = -1, by_token = -1;
+
+	for (int j = 0; j < fr->ncalls; j++) {
+		o = &sim.v[truth[j]];
+		if (t->parent == truth[j])
+			return j;
+		if (o->proc == t->proc || j == i || o->start > t->start ||
+		    !covers(&fr->calls[j], t->start))
+			continue;
+		if ((t->from == 0 || t->from == t->proc) &&
+		    strcmp(o->fn, t->fn) == 0)
+			continue;
+		if (fr->calls[j].outcome != KP_UNFINISHED && (by_time < 0 ||
+		    o->start > sim.v[truth[by_time]].start))
+			by_time = j;
+		if (o->proc == t->from && (by_token < 0 ||
+		    o->start > sim.v[truth[by_token]].start))
+			by_token = j;
+	}
+	if (by_token >= 0)
+		return by_token;
+	if (by_time < 0 && i > 0 && covers(&fr->calls[0], t->start))
+		return 0;
+	return by_time;
+}
+
+static void
+parents_check(const struct kp_request *rq, struct fig_request *fr,
+    const int *truth, struct fig_call *calls)
+{
+	for (int i = 1; i < fr->ncalls; i++) {
+		int want = truth_parent(fr, truth, i);
+		int is = rq->calls[i].parent == KP_NONE ? -1 :
+		    (int)rq->calls[i].parent;
+
+		calls[i].parent = want;
+		if (want != is)
+			fail_msg("parent of %s at %" PRId64 " in %u of #%"
+			    PRIu64 ": %d, not %d (KP_SEED=%" PRIu64 ")",
+			    sim.v[truth[i]].fn,
+			    sim.v[truth[i]].start - FEED_T0,
+			    sim.v[truth[i]].proc, rq->label, is, want, got.seed);
+	}
+}
+
+static uint64_t
+tiers_of(uint32_t fn)
+{
+	return kp_requests_fn(got.f.rs, fn)->tiers;
+}
+
+static void
+figures_of(const struct kp_request *rq, const int *truth, bool true_ones)
+{
+	struct fig_call *calls = calloc(rq->ncalls, sizeof(*calls));
+	struct fig_request fr = { .start = rq->start, .end = rq->end,
+		.identity = kp_requests_identity(got.f.rs, rq->identity),
+		.weight = rq->weight, .outcome = rq->outcome,
+		.expired = rq->expired, .calls = calls,
+		.ncalls = (int)rq->ncalls };
+	const struct sim_call *t;
+	const struct kp_call *c;
+
+	assert_non_null(calls);
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		c = &rq->calls[i];
+		t = &sim.v[truth[i]];
+		calls[i] = figures_call(got.f.rs, c);
+		if (!true_ones)
+			continue;
+		calls[i].end = t->end;
+		calls[i].outcome = truth_outcome(t);
+		calls[i].async = i > 0 && t->start >= rq->end;
+		calls[i].parent = -1;
+	}
+	if (true_ones)
+		parents_check(rq, &fr, truth, calls);
+	figures_request(&fr);
+	free(calls);
+}
+
+/* Each moment of a request is some call's own, where one calls another. */
+static void
+check_selfs(const struct kp_request *rq, const struct sim_label *l)
+{
+	kp_dur_ns *self = calloc(rq->ncalls, sizeof(*self)), sum = 0;
+
+	assert_non_null(self);
+	assert_int_equal(kp_request_self(rq, self), KP_OK);
+	for (uint32_t i = 0; i < rq->ncalls; i++)
+		if (!rq->calls[i].async && self[i] >= 0)
+			sum += self[i];
+	CHECK(sum == rq->end - rq->start, &sim.v[l->entry]);
+	vmtruth_counts.summed++;
+	free(self);
+}
+
+static void
+on_request(void *ctx, const struct kp_request *rq)
+{
+	struct sim_label *l = &sim.labels[rq->label];
+	int *truth = calloc(rq->ncalls, sizeof(*truth));
+	struct sim_call *t;
+	bool sure = !labels_vague(), vague = label_vague(rq->label);
+
+	(void)ctx;
+	assert_non_null(truth);
+	got.requests++;
+	got.expired += rq->expired;
+	request_wellformed(rq);
+	check_label(rq, l, vague);
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		truth[i] = truth_find(rq->calls[i].fn, rq->calls[i].start);
+		t = &sim.v[truth[i]];
+		CHECK(t->label == rq->label || labels_vague() || t->loose, t);
+		check_call(t, rq->calls[i].outcome, rq->calls[i].end);
+		sure &= !t->loose;
+	}
+	assert_int_equal(truth[0], l->entry);
+	if (!sim.v[l->entry].loose &&
+	    (got.f.conf->nfinishes == 0 || !vague))
+		check_end(rq, l);
+	figures_of(rq, truth, sure);
+	if (sure && !l->parallel && !sim.t.loops && got.f.conf->nfinishes == 0 &&
+	    (rq->outcome == KP_RETURNED || rq->outcome == KP_RAISED))
+		check_selfs(rq, l);
+	kp_stats_request(got.st, rq);
+	l->closed = true;
+	l->identity = rq->identity;
+	free(truth);
+}
+
+static void
+on_late(void *ctx, const struct kp_late_call *c)
+{
+	struct sim_call *t = &sim.v[truth_find(c->fn, c->start)];
+	const struct sim_label *l = &sim.labels[t->label];
+	struct fig_call fig = { .start = c->start, .end = c->end,
+		.outcome = c->outcome, .async = true, .parent = -1,
+		.tiers = tiers_of(c->fn) };
+
+	(void)ctx;
+	assert_true(c->outcome == KP_UNFINISHED || c->end >= c->start);
+	check_call(t, c->outcome, c->end);
+	if (!labels_vague() && !t->loose) {
+		CHECK(l->closed, t);
+		CHECK(c->identity == l->identity, t);
+		CHECK(c->weight == l->weight, t);
+		fig.end = t->end;
+		fig.outcome = truth_outcome(t);
+	}
+	figures_late(kp_requests_identity(got.f.rs, c->identity), c->weight,
+	    &fig);
+	kp_stats_late(got.st, c);
+}
+
+/* ---- rounds ---- */
+
+void
+vmtruth_begin(const struct sim_traits *t, uint64_t seed)
+{
+	struct kp_requests_opts o = { .chain_is_ambiguous = t->otp25 };
+
+	got.requests = got.expired = 0;
+	got.seed = seed;
+	feed_init(&got.f, t->finish ? conf_finish : conf_plain, &o);
+	kp_requests_free(got.f.rs);
+	got.f.opts.on_request = on_request;
+	got.f.opts.on_late = on_late;
+	got.f.opts.on_runaway = NULL;
+	got.f.rs = kp_requests_new(&got.f.opts);
+	got.st = kp_stats_new(got.f.conf, FEED_NODE);
+	assert_non_null(got.f.rs);
+	assert_non_null(got.st);
+	kp_stats_names(got.st, got.f.rs);
+	figures_reset(got.f.conf);
+	index_make();
+}
+
+/* What was not handed on had a token that nobody remembered any more. */
+static void
+check_found(uint64_t stale)
+{
+	const struct sim_call *t, *end;
+
+	for (int i = 0; i < sim.n; i++) {
+		t = &sim.v[i];
+		if (t->found)
+			continue;
+		end = ending_call(&sim.labels[t->label]);
+		CHECK(t->after_close, t);
+		CHECK(t->start - end->start >= KP_TOMBSTONE_AGE, t);
+		CHECK(stale > 0, t);
+		stale--;
+	}
+	assert_int_equal(stale, 0);
+}
+
+static void
+check_balance(void)
+{
+	struct kp_losses l = { 0 };
+
+	kp_requests_losses(got.f.rs, &l);
+	assert_int_equal(kp_requests_entries(got.f.rs), got.fed.entries);
+	assert_int_equal(got.requests, got.fed.entries);
+	assert_int_equal(l.n[KP_LOSS_EXPIRED], got.expired);
+	check_found(l.n[KP_LOSS_STALE]);
+	l.n[KP_LOSS_EXPIRED] = l.n[KP_LOSS_STALE] = 0;
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		if (l.n[i] > 0)
+			fail_msg("%" PRIu64 " %s (KP_SEED=%" PRIu64 ")",
+			    l.n[i], kp_loss_name((enum kp_loss)i), got.seed);
+}
+
+static void
+check_figures(void)
+{
+	struct kp_window *w = kp_stats_rotate(got.st, 0, KP_NS_PER_S);
+
+	assert_non_null(w);
+	figures_compare(w, got.seed);
+	kp_window_free(w);
+}
+
+void
+vmtruth_feed(const struct vmfeed_opts *o)
+{
+	vmfeed(&got.f, o, &got.fed);
+	vmfeed_expire_all(&got.f, &got.fed);
+	check_balance();
+	requests_empty(got.f.rs);
+	check_figures();
+	kp_stats_free(got.st);
+	feed_free(&got.f);
+	free(got.by_start);
+}
