@@ -1,0 +1,44 @@
+%% phoenix.conf, not on Phoenix, which Debian does not have, but on modules that
+%% are called and call alike (test/apps/phoenix), with Debian's Elixir.
+-module(phoenix_tests).
+
+-export([tests/0]).
+
+-define(CLIENTS, 4).
+-define(REQUESTS, 150).
+
+tests() ->
+    [{"requests by method and route", 90, fun requests/1}].
+
+server(#{place := Place, root := Root, ebins := Ebins, n := N} = T) ->
+    Node = lists:flatten(io_lib:format("apps_phoenix_~s_~b@127.0.0.1", [os:getpid(), N])),
+    Dir = "/tmp/" ++ filename:basename(Place) ++ "/phoenix",
+    ok = filelib:ensure_path(Root ++ Dir),
+    Sources = [begin
+                   To = filename:join(Dir, filename:basename(F)),
+                   {ok, _} = file:copy(F, Root ++ To),
+                   To
+               end || F <- ["test/apps/phoenix/standin.ex", "test/apps/phoenix/app.ex"]],
+    _ = apps:run(T, "elixirc", ["elixirc", "-o", Dir | Sources], [{"ERL_EPMD_PORT", "1"}, {"LC_ALL", "C.UTF-8"}]),
+    Command = fun(Stub) ->
+                      apps:inside(T, ["erl", "-noinput", "-name", Node, "-setcookie", it:cookie(), "-pa" | Ebins] ++
+                                      [Dir, "/usr/lib/elixir/lib/elixir/ebin" | Stub], [])
+              end,
+    Server = it:server(T, "phoenix", Node, Command, []),
+    {ok, _} = it:call(Server, application, ensure_all_started, [elixir]),
+    true = it:call(Server, 'Elixir.MyApp', start, []),
+    Server.
+
+requests(T) ->
+    Server = server(T),
+    {P, Truth} = apps:profile(T, Server, "phoenix",
+                              fun() -> it:call(Server, 'Elixir.MyApp', work, [?CLIENTS, ?REQUESTS]) end),
+    {Queries, Routes} = maps:take(repo, Truth),
+    it:equal("requests", Routes, apps:requests(P)),
+    Calls = apps:calls(P),
+    it:equal("raised", maps:get(<<"GET /fail">>, Routes),
+             it:number(P, "select sum(raised) from tier_stats where tier = 'router' and identity = 'GET /fail'")),
+    [it:equal(["calls of ", Tier], Queries, apps:kind(Tier, Calls)) || Tier <- [<<"repo">>, <<"db">>, <<"pool">>]],
+    it:equal("after the end", 0, lists:sum([Async || {_, Async} <- maps:values(Calls)])),
+    {note, io_lib:format("~b requests, ~b queries; ~.1f events a request",
+                         [lists:sum(maps:values(Routes)), Queries, apps:per_request(P)])}.
