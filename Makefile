@@ -235,6 +235,22 @@ matrix: integration $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
 	    $(call run_integration,-root $(KPROFD_ROOTS)/$$r) || exit 1; \
 	done
 
+# The examples in priv/examples on the servers that they are for, as Debian has
+# them, in a root file system of their own, below KPROFD_ROOTS too.
+APPS := $(B)/apps/ebin
+
+$(APPS)/apps.beam: $(wildcard test/apps/*.erl)
+	@mkdir -p $(@D)
+	erlc -Wall$(ERLC_COMPAT) -o $(@D) test/apps/*.erl
+
+.PHONY: test-apps apps
+test-apps:
+	@sh test/support/setup.sh mmdebstrap
+	@$(MAKE) --no-print-directory apps
+
+apps: all $(INTEGRATION)/it_run.beam $(APPS)/apps.beam $(KPROFD_ROOTS)/apps/bin/sh
+	sh test/apps/run.sh $(B) $(KPROFD_ROOTS)/apps $(if $(ONLY),'$(ONLY)')
+
 # ---- benchmarks: to be read, not asserted
 
 BENCH := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/bench_*.c))
@@ -274,13 +290,16 @@ check: all
 
 .PHONY: install clean help
 install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/kprofd \
+	install -d $(DESTDIR)$(PREFIX)/bin \
+	    $(DESTDIR)$(PREFIX)/share/kprofd/examples \
 	    $(DESTDIR)$(PREFIX)/share/man/man1 \
 	    $(DESTDIR)$(PREFIX)/share/man/man5 \
 	    $(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 755 $(B)/kprofd $(B)/kprof $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 priv/schema.sql priv/tiers.conf \
 	    $(DESTDIR)$(PREFIX)/share/kprofd/
+	install -m 644 priv/examples/*.conf \
+	    $(DESTDIR)$(PREFIX)/share/kprofd/examples/
 	install -m 644 priv/man/kprof.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 priv/man/tiers.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5/
 	install -m 644 priv/man/kprofd.8 $(DESTDIR)$(PREFIX)/share/man/man8/
@@ -301,6 +320,7 @@ help:
 	@echo 'make client-test  kprof on a database made for it'
 	@echo 'make integration  tests against real nodes'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
+	@echo 'make test-apps    the examples on real cowboy, RabbitMQ and ejabberd'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'
 	@echo 'make fuzz-replay  the fuzzers'"'"' corpora, with sanitizers'
 	@echo 'make fuzz-short   every fuzzer for FUZZ_SECS=$(FUZZ_SECS) seconds'
@@ -309,4 +329,5 @@ help:
 	@echo 'make setup        install missing Debian packages'
 	@echo 'make clean        remove build/'
 
--include $(shell find build -name '*.d' 2>/dev/null)
+# Not of the root file systems, where /etc/rc2.d and the like are directories.
+-include $(shell find build -path build/roots -prune -o -name '*.d' -print 2>/dev/null)

@@ -3,7 +3,7 @@
 %% at what is left in that server afterwards.
 -module(apps).
 
--export([profile/4, run/4, inside/3, requests/1, calls/1, kind/2, per_request/1, ready/3]).
+-export([profile/5, run/4, inside/3, requests/1, calls/1, kind/2, cost/1, ready/3]).
 
 -define(EXAMPLES, "priv/examples").
 -define(MB, 1048576).
@@ -16,9 +16,10 @@
 
 %% Work is done twice: unprofiled, to warm the server up and see how much memory
 %% that takes, and profiled. Gives kprofd's process, whose database can be
-%% asked, and what Work gave the second time.
-profile(T, Server, Example, Work) ->
-    File = filename:join(?EXAMPLES, Example ++ ".conf"),
+%% asked, and what Work gave the second time. Name is for the report. Example
+%% may be {Example, Edit}, for what a comment in it says that one can do.
+profile(T, Server, Example, Name, Work) ->
+    File = file(T, Example),
     fits(T, Server, File),
     {_, Alone} = peak(Server, Work),
     Before = it:settled(Server),
@@ -29,11 +30,18 @@ profile(T, Server, Example, Work) ->
     it:audit(Server, Before, ?LIVELY),
     it:equal("trips, and the like", [],
              it:sql(P, "select kind, text from events where kind in ('trip', 'unexact', 'loop')")),
-    it:check(Profiled - Alone < ?GROWTH, "the server took ~b MiB, and ~b MiB while profiled",
+    Grown = Profiled - Alone,
+    it:check(Grown < ?GROWTH, "the server took ~b MiB, and ~b MiB while profiled",
              [Alone div ?MB, Profiled div ?MB]),
-    report(T, P, Example),
+    report(T, P, Name),
     timed(P),
-    {P, Result}.
+    {P#{grown => Grown}, Result}.
+
+file(T, {Example, Edit}) ->
+    {ok, Text} = file:read_file(file(T, Example)),
+    it:write(T, Example ++ ".conf", Edit(Text));
+file(_, Example) ->
+    filename:join(?EXAMPLES, Example ++ ".conf").
 
 %% A function that mostly ends by a tail call has no time on OTP 25, and is no
 %% good in an example; unless it calls another one of the same tier.
@@ -56,17 +64,17 @@ peak(Server, Work) ->
     {Result, it:call(Server, apps_probe, peak, [])}.
 
 %% What an operator would see; kept to be looked at.
-report(#{build := Build} = T, P, Example) ->
+report(#{build := Build} = T, P, Name) ->
     Dir = filename:join(Build, "apps"),
     Texts = [begin
-                 R = it:start(T, Name, [filename:join(Build, "kprof") | Args ++ ["-db", it:db(P)]], []),
+                 R = it:start(T, Out, [filename:join(Build, "kprof") | Args ++ ["-db", it:db(P)]], []),
                  it:equal(["kprof ", hd(Args)], 0, it:exited(R)),
                  ["$ kprof ", lists:join(" ", Args), "\n", it:output(R), "\n"]
-             end || {Name, Args} <- [{"report", ["report"]},
-                                     {"report-async", ["report", "-what", "async"]},
-                                     {"report-calls", ["report", "-what", "calls"]}]],
+             end || {Out, Args} <- [{"report", ["report"]},
+                                    {"report-async", ["report", "-what", "async"]},
+                                    {"report-calls", ["report", "-what", "calls"]}]],
     ok = filelib:ensure_path(Dir),
-    ok = file:write_file(filename:join(Dir, Example ++ ".txt"), Texts).
+    ok = file:write_file(filename:join(Dir, Name ++ ".txt"), Texts).
 
 %% Runs a command in the servers' file system to its end; gives its output.
 run(T, Name, Command, Env) ->
@@ -102,7 +110,9 @@ kind(Tier, Calls) ->
     {In, Async} = maps:get(Tier, Calls, {0, 0}),
     In + Async.
 
-%% How many trace events a request causes, in the mean: an end for each call.
-per_request(P) ->
+%% For a test's note: how many trace events a request causes, in the mean (an end
+%% for each call), and by how much more memory the server took.
+cost(#{grown := Grown} = P) ->
     All = maps:fold(fun(_, {In, Async}, Sum) -> Sum + In + Async end, 0, calls(P)),
-    2 * All / max(1, it:number(P, "select sum(sampled) from time_window")).
+    io_lib:format("~.1f events a request, ~.1f MiB",
+                  [2 * All / max(1, it:number(P, "select sum(sampled) from time_window")), Grown / ?MB]).

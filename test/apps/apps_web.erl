@@ -30,6 +30,7 @@ routes() ->
      {"/upload", ?MODULE, upload},
      {"/stream", ?MODULE, stream},
      {"/slow", ?MODULE, slow},
+     {"/long", ?MODULE, long},
      {"/crash", ?MODULE, crash},
      {"/assets/[...]", cowboy_static, {dir, "/usr/share/common-licenses"}}].
 
@@ -70,6 +71,9 @@ init(Req0, stream = State) ->
     {ok, Req, State};
 init(Req, slow = State) ->
     receive after 20 -> ok end,
+    {ok, cowboy_req:reply(204, Req), State};
+init(Req, long = State) ->
+    receive after 20000 -> ok end,
     {ok, cowboy_req:reply(204, Req), State};
 init(_, crash) ->
     exit(on_purpose).

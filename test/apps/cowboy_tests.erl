@@ -5,6 +5,8 @@
 
 tests() ->
     [{"requests by method and path", 90, fun requests/1},
+     {"requests by method and handler", 90, fun handlers/1},
+     {"clients that hang up", 90, fun hang_up/1},
      {"full speed, sampled", 90, fun sampled/1}].
 
 server(#{root := Root, ebins := Ebins, n := N} = T) ->
@@ -26,15 +28,14 @@ server(#{root := Root, ebins := Ebins, n := N} = T) ->
 %% other, so that it is less than is sampled.
 requests(T) ->
     Server = server(T),
-    {P, Truth} = apps:profile(T, Server, "cowboy", fun() -> work(T, Server) end),
+    {P, Truth} = apps:profile(T, Server, "cowboy", "cowboy", fun() -> work(T, Server) end),
     Counts = apps:requests(P),
     it:equal("requests", Truth, Counts),
     Calls = apps:calls(P),
     Sum = lists:sum(maps:values(Truth)),
     it:equal("calls of the router", Sum, apps:kind(<<"router">>, Calls)),
-    it:equal("crashes", maps:get(<<"GET /crash">>, Truth),
-             it:number(P, "select sum(raised) from tier_stats where tier = 'request' and identity = 'GET /crash'")),
-    {note, io_lib:format("~b requests of ~b kinds; ~.1f events a request", [Sum, maps:size(Truth), apps:per_request(P)])}.
+    it:equal("crashes", maps:get(<<"GET /crash">>, Truth), raised(P, "GET /crash")),
+    {note, io_lib:format("~b requests of ~b kinds; ~s", [Sum, maps:size(Truth), apps:cost(P)])}.
 
 work(T, #{url := Url} = Server) ->
     true = it:call(Server, apps_web, reset, []),
@@ -69,11 +70,58 @@ work(T, #{url := Url} = Server) ->
                      lists:sum(maps:values(Counts)) =:= Sum andalso Counts
              end).
 
+%% The other clause, which the example has in a comment, in place of its first.
+handlers(T) ->
+    Server = server(T),
+    {P, Truth} = apps:profile(T, Server, {"cowboy", fun by_handler/1}, "cowboy-handlers", fun() -> work(T, Server) end),
+    Static = maps:get(<<"GET /assets/GPL-2">>, Truth),
+    Nowhere = maps:get(<<"GET /nowhere">>, Truth),
+    Methods = maps:fold(fun(Name, N, Sums) ->
+                                [Method, _] = binary:split(Name, <<" ">>),
+                                Key = <<Method/binary, " apps_web">>,
+                                Sums#{Key => N + maps:get(Key, Sums, 0)}
+                        end, #{}, Truth),
+    it:equal("requests",
+             (maps:update_with(<<"GET apps_web">>, fun(N) -> N - Static - Nowhere end, Methods))
+             #{<<"GET cowboy_static">> => Static, <<"undefined">> => Nowhere},
+             apps:requests(P)).
+
+by_handler(Text) ->
+    Edits = [{"    \\({cowboy_stream_h, request_process, .*\n.*\n", ""}, {"%% (\\({cowboy_handler)", "\\1"},
+             {"%% (    when is_binary\\(M\\), is_atom)", "\\1"}],
+    lists:foldl(fun({From, To}, T) ->
+                        New = re:replace(T, From, To, [{return, binary}]),
+                        it:check(New =/= T, "~s is in the example", [From]),
+                        New
+                end, Text, Edits).
+
+%% Cowboy kills the handler of a client that has gone, which 'exact' sees.
+hang_up(T) ->
+    #{url := Url} = Server = server(T),
+    Curl = fun(How, Path) -> ["curl -sS -o /dev/null ", How, " ", Url, Path, "; "] end,
+    Script = lists:flatten([[Curl("", "/"), Curl("-m 0.5", "/long 2>/dev/null")] || _ <- lists:seq(1, 6)] ++ ["true"]),
+    {P, Truth} = apps:profile(T, Server, "cowboy", "cowboy-hang-up",
+                              fun() ->
+                                      true = it:call(Server, apps_web, reset, []),
+                                      _ = apps:run(T, "curls", ["sh", "-c", Script], []),
+                                      it:until("cowboy has counted all",
+                                               fun() ->
+                                                       Counts = it:call(Server, apps_web, counts, []),
+                                                       lists:sum(maps:values(Counts)) =:= 12 andalso Counts
+                                               end)
+                              end),
+    it:equal("requests", #{<<"GET /">> => 6, <<"GET /long">> => 6}, Truth),
+    it:equal("requests as kprofd has them", Truth, apps:requests(P)),
+    it:equal("killed", 6, raised(P, "GET /long")).
+
+raised(P, Identity) ->
+    it:number(P, ["select sum(raised) from tier_stats where tier = 'request' and identity = '", Identity, "'"]).
+
 %% Faster than is sampled: the counts are estimates then, but of every request
 %% it is known that it was there.
 sampled(T) ->
     #{url := Url} = Server = server(T),
-    {P, Truth} = apps:profile(T, Server, "cowboy",
+    {P, Truth} = apps:profile(T, Server, "cowboy", "cowboy-wrk",
                               fun() ->
                                       true = it:call(Server, apps_web, reset, []),
                                       apps:run(T, "wrk", ["wrk", "-t", "1", "-c", "8", "-d", "5s", Url ++ "/users/1"], []),
@@ -84,4 +132,4 @@ sampled(T) ->
     it:equal("requests", Sum, it:balance(P)),
     Sampled = it:number(P, "select sum(sampled) from time_window"),
     it:check(Sampled < Sum, "some were left out"),
-    {note, io_lib:format("~b requests, ~b of them traced; ~p", [Sum, Sampled, it:losses(P)])}.
+    {note, io_lib:format("~b requests, ~b of them traced; ~s", [Sum, Sampled, apps:cost(P)])}.

@@ -31,7 +31,7 @@ server(#{place := Place, root := Root, ebins := Ebins, n := N} = T) ->
 
 requests(T) ->
     Server = server(T),
-    {P, Truth} = apps:profile(T, Server, "phoenix",
+    {P, Truth} = apps:profile(T, Server, "phoenix", "phoenix",
                               fun() -> it:call(Server, 'Elixir.MyApp', work, [?CLIENTS, ?REQUESTS]) end),
     {Queries, Routes} = maps:take(repo, Truth),
     it:equal("requests", Routes, apps:requests(P)),
@@ -40,5 +40,5 @@ requests(T) ->
              it:number(P, "select sum(raised) from tier_stats where tier = 'router' and identity = 'GET /fail'")),
     [it:equal(["calls of ", Tier], Queries, apps:kind(Tier, Calls)) || Tier <- [<<"repo">>, <<"db">>, <<"pool">>]],
     it:equal("after the end", 0, lists:sum([Async || {_, Async} <- maps:values(Calls)])),
-    {note, io_lib:format("~b requests, ~b queries; ~.1f events a request",
-                         [lists:sum(maps:values(Routes)), Queries, apps:per_request(P)])}.
+    {note, io_lib:format("~b requests, ~b queries; ~s",
+                         [lists:sum(maps:values(Routes)), Queries, apps:cost(P)])}.

@@ -11,8 +11,7 @@
 %% What its command line clients do here, besides a connection and a channel each.
 -define(TOOLS, #{<<"channel.open">> => 10, <<"channel.close">> => 10, <<"queue.declare">> => 1,
                  <<"basic.publish">> => 6, <<"basic.get">> => 1, <<"basic.qos">> => 1, <<"basic.consume">> => 1,
-                 <<"basic.deliver">> => 5, <<"basic.ack">> => 5, <<"basic.cancel">> => 1,
-                 <<"queue.delete">> => 1}).
+                 <<"basic.deliver">> => 5, <<"basic.ack">> => 5, <<"queue.delete">> => 1}).
 
 tests() ->
     [{"methods and deliveries", 180, fun methods/1},
@@ -20,7 +19,7 @@ tests() ->
      {"the management pages, with cowboy.conf", 120, fun management/1}].
 
 server(#{place := Place, root := Root, ebins := [Ours, Apps], n := N} = T) ->
-    Node = lists:flatten(io_lib:format("apps_rabbit_~s_~b@127.0.0.1", [os:getpid(), N])),
+    Node = lists:flatten(io_lib:format("apps_rabbit_~s_~b@localhost", [os:getpid(), N])),
     Dir = "/tmp/" ++ filename:basename(Place) ++ "/rabbit" ++ integer_to_list(N),
     ok = filelib:ensure_path(Root ++ Dir),
     write(Root, Dir ++ "/plugins", "[rabbitmq_management]."),
@@ -29,7 +28,7 @@ server(#{place := Place, root := Root, ebins := [Ours, Apps], n := N} = T) ->
     write(Root, Dir ++ "/rabbitmq.conf",
           ["listeners.tcp.default = 127.0.0.1:", Amqp, "\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = ", Http,
            "\nmanagement.http_log_dir = ", Dir, "/http\ncollect_statistics_interval = 1000\n"]),
-    Env = [{"RABBITMQ_ALLOW_INPUT", "1"}, {"RABBITMQ_USE_LONGNAME", "true"}, {"RABBITMQ_NODENAME", Node},
+    Env = [{"RABBITMQ_ALLOW_INPUT", "1"}, {"RABBITMQ_NODENAME", Node},
            {"RABBITMQ_MNESIA_BASE", Dir}, {"RABBITMQ_LOG_BASE", Dir}, {"RABBITMQ_DIST_PORT", Dist},
            {"RABBITMQ_CONFIG_FILE", Dir ++ "/rabbitmq.conf"}, {"RABBITMQ_ENABLED_PLUGINS_FILE", Dir ++ "/plugins"},
            {"HOME", Dir}],
@@ -48,7 +47,7 @@ write(Root, Path, Text) ->
 methods(T) ->
     Server = server(T),
     {P, {Client, Counted}} =
-        apps:profile(T, Server, "rabbitmq",
+        apps:profile(T, Server, "rabbitmq", "rabbitmq",
                      fun() ->
                              Before = counters(Server),
                              Client = client(T, Server, [integer_to_list(?ROUNDS)]),
@@ -62,8 +61,8 @@ methods(T) ->
     it:equal("messages handed on", maps:get(messages_routed_total, Counted), apps:kind(<<"hand_on">>, Calls)),
     it:equal("and routed", maps:get(messages_received_total, Counted), apps:kind(<<"route">>, Calls)),
     published(Server, 2 * maps:get(messages_received_total, Counted)),
-    {note, io_lib:format("~b requests of ~b kinds; ~.1f events a request",
-                         [lists:sum(maps:values(Requests)), maps:size(Requests), apps:per_request(P)])}.
+    {note, io_lib:format("~b requests of ~b kinds; ~s",
+                         [lists:sum(maps:values(Requests)), maps:size(Requests), apps:cost(P)])}.
 
 %% rabbit_global_counters, from kprofd's counts; messages without a queue, got
 %% and confirmed are known only to the client.
@@ -101,7 +100,7 @@ published(#{http := Port}, Want) ->
 flood(T) ->
     Server = server(T),
     {P, {Client, Counted}} =
-        apps:profile(T, Server, "rabbitmq",
+        apps:profile(T, Server, "rabbitmq", "rabbitmq-flood",
                      fun() ->
                              Before = counters(Server),
                              Client = client(T, Server, [integer_to_list(?FLOOD), "flood"]),
@@ -110,8 +109,8 @@ flood(T) ->
     Sum = lists:sum(maps:values(maps:remove(<<"get_empty">>, Client))),
     it:equal("published", maps:get(<<"basic.publish">>, Client), maps:get(messages_received_total, Counted)),
     it:equal("methods and deliveries", Sum, it:balance(P)),
-    {note, io_lib:format("~b requests, ~b of them traced; ~0p",
-                         [Sum, it:number(P, "select sum(sampled) from time_window"), it:losses(P)])}.
+    {note, io_lib:format("~b requests, ~b of them traced; ~s",
+                         [Sum, it:number(P, "select sum(sampled) from time_window"), apps:cost(P)])}.
 
 %% Requests as RabbitMQ's access log has them.
 management(#{root := Root} = T) ->
@@ -120,7 +119,7 @@ management(#{root := Root} = T) ->
     Get = fun(Path) -> _ = apps:run(T, "curl", ["curl", "-sS", "-u", "guest:guest", "-o", "/dev/null", Url ++ Path], []) end,
     Logged = fun() -> logged(filelib:wildcard(Root ++ Log ++ "/*")) end,
     {P, Truth} =
-        apps:profile(T, Server, "cowboy",
+        apps:profile(T, Server, "cowboy", "cowboy-management",
                      fun() ->
                              Before = Logged(),
                              [Get(Path) || Path <- ["/api/overview?[1-5]", "/api/nodes", "/api/queues/%2F/[1-9]",

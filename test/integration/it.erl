@@ -25,7 +25,8 @@
 %% Things all tests share: an epmd on a port of its own, the compiled code
 %% where the targets' file system has it, an erl that is theirs.
 prepare(#{build := Build, root := Root, app := App}) ->
-    Dir = filename:join([Build, "integration", "run." ++ os:getpid()]),
+    %% In a process namespace numbers of processes are not unique.
+    Dir = filename:join([Build, "integration", lists:concat(["run.", os:getpid(), ".", os:system_time(second)])]),
     ok = filelib:ensure_path(Dir),
     Port = free_port(),
     Env0 = #{build => Build, dir => Dir, epmd => Port, root => Root, counter => counters:new(1, [])},

@@ -11,8 +11,8 @@ case $1 in
 29) suite=forky ;;
 apps)
 	suite=bookworm
-	packages=rabbitmq-server,ejabberd,elixir,curl,wrk,amqp-tools
-	packages=$packages,python3-pika,python3-slixmpp ;;
+	packages=rabbitmq-server,ejabberd,erlang-p1-sqlite3,elixir
+	packages=$packages,curl,wrk,amqp-tools,python3-pika,python3-slixmpp ;;
 *) echo "root.sh: no Debian release has OTP $1" >&2; exit 2 ;;
 esac
 

@@ -1,10 +1,11 @@
 #!/bin/sh
 # Installs the Debian packages that are missing: for building, and for the
 # tests.  Says what it does; does nothing when all are there.
+# usage: setup.sh [MORE-PACKAGES]
 set -eu
 
 packages="gcc libc6-dev make xxd erlang-base erlang-dev libevent-dev
-libsqlite3-dev sqlite3 libcmocka-dev clang libclang-rt-dev util-linux"
+libsqlite3-dev sqlite3 libcmocka-dev clang libclang-rt-dev util-linux $*"
 
 missing=
 for p in $packages; do
