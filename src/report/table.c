@@ -11,6 +11,7 @@
 #include "when.h"
 
 #define NODES_NAMED 3	/* more are counted */
+#define UNTIMED 0.005	/* of a tier's calls: fewer are not worth a word */
 
 static const char *const titles[] = {
 	[REPORT_BUSY] = "busy time per request",
@@ -29,10 +30,15 @@ row_name(const struct report *r, size_t row)
 }
 
 static const char *
-value_text(char *buf, double v, enum report_what what)
+value_text(char *buf, const struct report_row *row, size_t tier,
+    enum report_what what)
 {
+	double v = report_value(row, tier, what);
+
 	if (what == REPORT_CALLS)
 		return text_average(buf, v);
+	if (v < 0 && what != REPORT_ASYNC && row->cells[tier].calls > 0)
+		return "?";
 	return text_dur(buf, v < 0 ? -1 : (kp_dur_ns)(v + 0.5));
 }
 
@@ -55,8 +61,8 @@ put_values(struct kp_buf *b, const struct report *r,
 		grid_cell(&g, row_name(r, i));
 		grid_cell(&g, text_count(text, r->rows[i].cells[0].requests));
 		for (size_t t = 1; t <= r->ntiers; t++)
-			grid_cell(&g, value_text(text, report_value(
-			    &r->rows[i], t, o->what), o->what));
+			grid_cell(&g, value_text(text, &r->rows[i], t,
+			    o->what));
 	}
 	grid_write(&g, o->width, b);
 	grid_free(&g);
@@ -155,6 +161,27 @@ put_async(struct kp_buf *b, const struct report *r)
 	kp_buf_u8(b, '\n');
 }
 
+/* Tiers whose times are of less than all their calls. */
+static void
+put_untimed(struct kp_buf *b, const struct report *r)
+{
+	const char *sep = "no time for";
+
+	for (size_t t = 1; t <= r->ntiers; t++) {
+		const struct report_cell *c = &r->rows[0].cells[t];
+
+		if (c->calls == 0 ||
+		    (double)(c->calls - c->timed) < UNTIMED * (double)c->calls)
+			continue;
+		kp_buf_printf(b, "%s %.0f %% of the calls of ", sep,
+		    100 * (double)(c->calls - c->timed) / (double)c->calls);
+		text_put(b, r->tiers[t - 1]);
+		sep = ",";
+	}
+	if (*sep == ',')
+		kp_buf_str(b, ": their end was not seen\n");
+}
+
 void
 report_losses(struct kp_buf *b, const struct kp_losses *l)
 {
@@ -183,6 +210,8 @@ put_coverage(struct kp_buf *b, const struct report *r, enum report_what what)
 	kp_buf_u8(b, '\n');
 	put_sampling(b, r);
 	put_async(b, r);
+	if (what != REPORT_CALLS && what != REPORT_ASYNC)
+		put_untimed(b, r);
 	report_losses(b, &r->losses);
 }
 
