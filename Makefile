@@ -235,8 +235,10 @@ matrix: integration $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
 	    $(call run_integration,-root $(KPROFD_ROOTS)/$$r) || exit 1; \
 	done
 
-# The examples in priv/examples on the servers that they are for, as Debian has
-# them, in a root file system of their own, below KPROFD_ROOTS too.
+# The examples in priv/examples on the servers that they are for, as Debian 12
+# has them, in a root file system of their own, below KPROFD_ROOTS too; or as
+# Debian 13 has them, with APPS_ROOT=apps13.
+APPS_ROOT ?= apps
 APPS := $(B)/apps/ebin
 
 $(APPS)/apps.beam: $(wildcard test/apps/*.erl)
@@ -248,8 +250,8 @@ test-apps:
 	@sh test/support/setup.sh mmdebstrap
 	@$(MAKE) --no-print-directory apps
 
-apps: all $(INTEGRATION)/it_run.beam $(APPS)/apps.beam $(KPROFD_ROOTS)/apps/bin/sh
-	sh test/apps/run.sh $(B) $(KPROFD_ROOTS)/apps $(if $(ONLY),'$(ONLY)')
+apps: all $(INTEGRATION)/it_run.beam $(APPS)/apps.beam $(KPROFD_ROOTS)/$(APPS_ROOT)/bin/sh
+	sh test/apps/run.sh $(B) $(KPROFD_ROOTS)/$(APPS_ROOT) $(if $(ONLY),'$(ONLY)')
 
 # ---- benchmarks: to be read, not asserted
 

@@ -3,7 +3,7 @@
 %% at what is left in that server afterwards.
 -module(apps).
 
--export([profile/5, run/4, inside/3, requests/1, calls/1, kind/2, cost/1, ready/3]).
+-export([profile/5, edit/2, run/4, inside/3, requests/1, calls/1, kind/2, cost/1, ready/3]).
 
 -define(EXAMPLES, "priv/examples").
 -define(MB, 1048576).
@@ -42,6 +42,14 @@ file(T, {Example, Edit}) ->
     it:write(T, Example ++ ".conf", Edit(Text));
 file(_, Example) ->
     filename:join(?EXAMPLES, Example ++ ".conf").
+
+%% Each of these regular expressions has to be in the text, and is replaced once.
+edit(Text, Edits) ->
+    lists:foldl(fun({From, To}, T) ->
+                        New = re:replace(T, From, To, [{return, binary}]),
+                        it:check(New =/= T, "~s is in the example", [From]),
+                        New
+                end, Text, Edits).
 
 %% A function that mostly ends by a tail call has no time on OTP 25, and is no
 %% good in an example; unless it calls another one of the same tier.

@@ -1,9 +1,11 @@
 %% apps_web - a web server on cowboy, with a handler of each kind, that counts
-%% its requests by itself: in cowboy_metrics_h, by what its own routes call them.
+%% its requests by itself: in cowboy_metrics_h, by what its own routes call them;
+%% and in a middleware, which is the first that a request's process does: cowboy
+%% may kill that process before it runs at all.
 -module(apps_web).
 
--export([start/0, port/0, counts/0, reset/0]).
--export([init/2]).
+-export([start/0, port/0, counts/0, begun/0, reset/0]).
+-export([execute/2, init/2]).
 -export([allowed_methods/2, content_types_provided/2, content_types_accepted/2,
          resource_exists/2, delete_resource/2, to_json/2, from_json/2]).
 
@@ -16,6 +18,7 @@ start() ->
                   {ok, _} = application:ensure_all_started(cowboy),
                   {ok, _} = cowboy:start_clear(?MODULE, [{ip, {127, 0, 0, 1}}, {port, 0}],
                                                #{env => #{dispatch => cowboy_router:compile([{'_', routes()}])},
+                                                 middlewares => [?MODULE, cowboy_router, cowboy_handler],
                                                  stream_handlers => [cowboy_metrics_h, cowboy_stream_h],
                                                  metrics_callback => fun count/1,
                                                  max_keepalive => infinity}),
@@ -52,8 +55,14 @@ named([<<>>, <<"orders">>, _]) -> <<"/orders/:uuid">>;
 named(Path) -> iolist_to_binary(lists:join("/", Path)).
 
 %% #{<<"GET /users/:id">> => N}
-counts() -> maps:from_list(ets:tab2list(?COUNTS)).
+counts() -> maps:from_list([C || {<<_/binary>>, _} = C <- ets:tab2list(?COUNTS)]).
+%% How many request processes began to work.
+begun() -> ets:lookup_element(?COUNTS, begun, 2).
 reset() -> ets:delete_all_objects(?COUNTS).
+
+execute(Req, Env) ->
+    ets:update_counter(?COUNTS, begun, 1, {begun, 0}),
+    {ok, Req, Env}.
 
 %% ----------------------------------------------------------- handlers ----
 

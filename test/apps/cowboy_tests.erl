@@ -55,7 +55,7 @@ work(T, #{url := Url} = Server) ->
     WithBody = [{["-X", "PUT", "-d", "{}"], "/users/[1-50]", 50},
                 {["--data-binary", Body], "/upload?[1-20]", 20}],
     Sums = [begin
-                _ = apps:run(T, "curl", ["curl", "-sS", "-o", "/dev/null", Http | Args] ++ [Url ++ Path], []),
+                _ = apps:run(T, "curl", ["curl", "-sS", "--rate", "400/s", "-o", "/dev/null", Http | Args] ++ [Url ++ Path], []),
                 N
             end || {Http, Urls} <- [{"--http1.1", Plain ++ WithBody}, {"--http2", Plain}],
                    {Args, Path, N} <- Urls],
@@ -87,15 +87,12 @@ handlers(T) ->
              apps:requests(P)).
 
 by_handler(Text) ->
-    Edits = [{"    \\({cowboy_stream_h, request_process, .*\n.*\n", ""}, {"%% (\\({cowboy_handler)", "\\1"},
-             {"%% (    when is_binary\\(M\\), is_atom)", "\\1"}],
-    lists:foldl(fun({From, To}, T) ->
-                        New = re:replace(T, From, To, [{return, binary}]),
-                        it:check(New =/= T, "~s is in the example", [From]),
-                        New
-                end, Text, Edits).
+    apps:edit(Text, [{"    \\({cowboy_stream_h, request_process, .*\n.*\n", ""},
+                     {"%% (\\({cowboy_handler)", "\\1"},
+                     {"%% (    when is_binary\\(M\\), is_atom)", "\\1"}]).
 
-%% Cowboy kills the handler of a client that has gone, which 'exact' sees.
+%% Cowboy kills the handler of a client that has gone. On OTP 25 'exact' sees it;
+%% on 27 and 29 the VM tells nothing, and such a request is in flight for ever.
 hang_up(T) ->
     #{url := Url} = Server = server(T),
     Curl = fun(How, Path) -> ["curl -sS -o /dev/null ", How, " ", Url, Path, "; "] end,
@@ -111,8 +108,11 @@ hang_up(T) ->
                                                end)
                               end),
     it:equal("requests", #{<<"GET /">> => 6, <<"GET /long">> => 6}, Truth),
-    it:equal("requests as kprofd has them", Truth, apps:requests(P)),
-    it:equal("killed", 6, raised(P, "GET /long")).
+    it:equal("entry calls", 12, it:balance(P)),
+    case it:otp(Server) of
+        25 -> it:equal("raised, lost", {6, #{}}, {raised(P, "GET /long"), it:lost(P)});
+        _ -> it:equal("raised, lost", {0, #{disconnected => 6}}, {raised(P, "GET /long"), it:lost(P)})
+    end.
 
 raised(P, Identity) ->
     it:number(P, ["select sum(raised) from tier_stats where tier = 'request' and identity = '", Identity, "'"]).
@@ -121,14 +121,13 @@ raised(P, Identity) ->
 %% it is known that it was there.
 sampled(T) ->
     #{url := Url} = Server = server(T),
-    {P, Truth} = apps:profile(T, Server, "cowboy", "cowboy-wrk",
+    {P, Sum} = apps:profile(T, Server, "cowboy", "cowboy-wrk",
                               fun() ->
                                       true = it:call(Server, apps_web, reset, []),
                                       apps:run(T, "wrk", ["wrk", "-t", "1", "-c", "8", "-d", "5s", Url ++ "/users/1"], []),
                                       receive after 500 -> ok end,
-                                      it:call(Server, apps_web, counts, [])
+                                      it:call(Server, apps_web, begun, [])
                               end),
-    Sum = lists:sum(maps:values(Truth)),
     it:equal("requests", Sum, it:balance(P)),
     Sampled = it:number(P, "select sum(sampled) from time_window"),
     it:check(Sampled < Sum, "some were left out"),

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """Two XMPP users for ejabberd_tests: they do what users do, at a bounded rate,
-and print how many stanzas of each kind they sent, one kind a line: count kind."""
+and print how many stanzas of each kind they sent, one kind a line: count kind;
+and how many of all were for the room."""
 import asyncio
 import collections
 import sys
@@ -8,6 +9,7 @@ import sys
 import slixmpp
 
 HOST, PORT, ROUNDS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+ROOM = "room@conference." + HOST
 BIND = "urn:ietf:params:xml:ns:xmpp-bind"
 STATES = "http://jabber.org/protocol/chatstates"
 STANZAS = ("iq", "message", "presence")
@@ -32,7 +34,7 @@ class User(slixmpp.ClientXMPP):
         super().__init__("%s@%s/test" % (name, HOST), "secret")
         for plugin in ("xep_0030", "xep_0045", "xep_0054", "xep_0085", "xep_0199", "xep_0313"):
             self.register_plugin(plugin)
-        self.started = asyncio.get_event_loop().create_future()
+        self.started = loop.create_future()
         self.add_event_handler("session_start", lambda _: self.started.set_result(True))
         self.add_event_handler("failed_all_auth", lambda _: self.started.set_exception(SystemExit("auth")))
         self.add_event_handler("message", self.on_message)
@@ -44,13 +46,20 @@ class User(slixmpp.ClientXMPP):
             which = kind(stanza.xml)
             if not which.endswith(BIND):
                 counts[which] += 1
+                counts["room"] += stanza.xml.get("to", "").startswith(ROOM)
         return stanza
 
     def on_message(self, message):
         received[message["type"]] += 1
 
     async def begin(self):
-        self.connect(("127.0.0.1", PORT), disable_starttls=True)
+        if hasattr(self, "enable_plaintext"):       # slixmpp 1.9 and later
+            self.enable_plaintext = True
+            self.enable_starttls = self.enable_direct_tls = False
+            self["feature_mechanisms"].unencrypted_plain = True
+            self.connect("127.0.0.1", PORT)
+        else:
+            self.connect(("127.0.0.1", PORT), disable_starttls=True)
         await self.started
         self.send_presence()
         await self.get_roster()
@@ -68,12 +77,11 @@ async def main():
     ann, bob = User("ann"), User("bob")
     await ann.begin()
     await bob.begin()
-    room = "room@conference." + HOST
     await ann["xep_0030"].get_info(jid=HOST)
     await ann["xep_0030"].get_items(jid=HOST)
     await ann["xep_0054"].publish_vcard(vcard=ann["xep_0054"].make_vcard())
     for user, nick in ((ann, "ann"), (bob, "bob")):
-        user["xep_0045"].join_muc(room, nick)
+        user["xep_0045"].join_muc(ROOM, nick)
         await asyncio.sleep(0.3)
     for n in range(ROUNDS):
         ann.send_message(mto=bob.boundjid, mbody="hello %d" % n, mtype="chat")
@@ -82,7 +90,7 @@ async def main():
         typing.send()
         await ann["xep_0199"].send_ping(HOST)
         if n % 3 == 0:
-            bob.send_message(mto=room, mbody="all %d" % n, mtype="groupchat")
+            bob.send_message(mto=ROOM, mbody="all %d" % n, mtype="groupchat")
             bob.send_presence(pshow="away" if n % 2 else None)
         if n % 10 == 0:
             ann.send_message(mto="cyd@" + HOST, mbody="later", mtype="chat")
@@ -108,4 +116,6 @@ async def main():
         print(n, which)
 
 
-asyncio.get_event_loop().run_until_complete(main())
+loop = asyncio.new_event_loop()
+asyncio.set_event_loop(loop)
+loop.run_until_complete(main())

@@ -439,7 +439,7 @@ sql(#{db := Db} = P, Query) ->
 
 number(P, Query) ->
     case sql(P, Query) of
-        [[<<>>]] -> 0;
+        [] -> 0;        % null
         [[N]] -> binary_to_number(N)
     end.
 

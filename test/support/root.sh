@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes a root file system with one release of Erlang, as Debian has it; or
 # `apps`: with servers written in Erlang, and clients for them.
-# usage: root.sh RELEASE|apps DIR
+# usage: root.sh RELEASE|apps|apps13 DIR
 set -eu
 
 packages=erlang-base,erlang-runtime-tools,erlang-tools
@@ -9,8 +9,9 @@ case $1 in
 25) suite=bookworm ;;
 27) suite=trixie ;;
 29) suite=forky ;;
-apps)
+apps | apps13)
 	suite=bookworm
+	[ "$1" = apps ] || suite=trixie
 	packages=rabbitmq-server,ejabberd,erlang-p1-sqlite3,elixir
 	packages=$packages,curl,wrk,amqp-tools,python3-pika,python3-slixmpp ;;
 *) echo "root.sh: no Debian release has OTP $1" >&2; exit 2 ;;
