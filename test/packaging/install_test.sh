@@ -19,6 +19,7 @@ umask 022
 ok 'make install' "$make" -s B="$b" DESTDIR="$dest" PREFIX=/usr install
 same 'files' "$(files "$dest")" "usr/bin/kprof
 usr/bin/kprofd
+usr/lib/kprofd/kprof_sqlite.so
 usr/lib/systemd/system/kprofd.service
 usr/lib/systemd/system/kprofd@.service
 usr/lib/sysusers.d/kprofd.conf
@@ -52,6 +53,8 @@ for f in "$dest/usr/share/kprofd/tiers.conf" \
 done
 sqlite3 "$dir/k.db" <"$dest/usr/share/kprofd/schema.sql" >/dev/null
 ok 'the schema' "$dest/usr/bin/kprof" report -db "$dir/k.db"
+same 'the extension' "$(sqlite3 -cmd ".load $dest/usr/lib/kprofd/kprof_sqlite" \
+    "$dir/k.db" 'select kprof_merge(hist) is null from stat')" 1
 for u in kprofd kprofd@; do
 	same "the program of $u.service" \
 	    "$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' \
