@@ -327,6 +327,24 @@ record: $(B)/test/record sample $(INTEGRATION)/it_run.beam \
 	    $(call run_recorder,-root $(KPROFD_ROOTS)/$$r) || exit 1; \
 	done
 
+# The examples in priv/examples on the servers that they are for, as Debian 12
+# has them, in a root file system of their own, below KPROFD_ROOTS too; or as
+# Debian 13 has them, with APPS_ROOT=apps13.
+APPS_ROOT ?= apps
+APPS := $(B)/apps/ebin
+
+$(APPS)/apps.beam: $(wildcard test/apps/*.erl)
+	@mkdir -p $(@D)
+	erlc -Wall$(ERLC_COMPAT) -o $(@D) test/apps/*.erl
+
+.PHONY: test-apps apps
+test-apps:
+	@sh test/support/setup.sh mmdebstrap
+	@$(MAKE) --no-print-directory apps
+
+apps: all $(INTEGRATION)/it_run.beam $(APPS)/apps.beam $(KPROFD_ROOTS)/$(APPS_ROOT)/bin/sh
+	sh test/apps/run.sh $(B) $(KPROFD_ROOTS)/$(APPS_ROOT) $(if $(ONLY),'$(ONLY)')
+
 # ---- what comes with it: man pages, completion, unit, examples, installing
 
 .PHONY: packaging
@@ -392,6 +410,7 @@ INSTALL_DATA := \
     priv/systemd/kprofd.env:share/doc/kprofd/examples/kprofd.env \
     priv/cron/kprofd:share/doc/kprofd/examples/crontab \
     priv/logrotate/kprofd:share/doc/kprofd/examples/logrotate \
+    $(foreach e,$(wildcard priv/examples/*.conf),$(e):share/kprofd/examples/$(notdir $(e))) \
     $(foreach u,$(UNITS),$(B)/gen/$(u):lib/systemd/system/$(u))
 INSTALL_BIN := $(B)/kprofd:bin/kprofd $(B)/kprof:bin/kprof
 
@@ -422,7 +441,8 @@ uninstall:
 	@for f in $(INSTALL_BIN) $(INSTALL_DATA); do \
 	    rm -f "$(DESTDIR)$(PREFIX)/$${f#*:}"; \
 	done
-	@cd "$(DESTDIR)$(PREFIX)" && for d in share/kprofd lib/kprofd \
+	@cd "$(DESTDIR)$(PREFIX)" && for d in share/kprofd/examples \
+	    share/kprofd lib/kprofd \
 	    share/doc/kprofd/examples share/doc/kprofd; do \
 	    rmdir "$$d" 2>/dev/null || true; \
 	done
@@ -446,6 +466,7 @@ help:
 	@echo 'make integration  tests against real nodes'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
 	@echo 'make record       what real nodes send, anew, for the unit tests'
+	@echo 'make test-apps    the examples on real cowboy, RabbitMQ and ejabberd'
 	@echo 'make docs-test    every example of the documents, as printed'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'
 	@echo 'make fuzz-replay  the fuzzers'"'"' corpora, with sanitizers'

@@ -7,6 +7,7 @@
 #include "report/text.h"
 
 #define LINE_BYTES 4096	/* names are bounded: longer ones are cut */
+#define PLAN_NAME_MAX 600	/* M:F/A: two atoms of 255 bytes */
 
 static void
 put_time(struct kp_buf *b, kp_wall_ns t)
@@ -92,24 +93,45 @@ put_tiers(struct kp_buf *b, const struct kp_conf *c, uint64_t tiers)
 	kp_buf_str(b, tiers == 0 ? "-\n" : "\n");
 }
 
+static const char *
+plan_name(char *text, size_t n, const struct kp_plan_item *p)
+{
+	snprintf(text, n, "%s:%s/%u", p->mod, p->fun, p->arity);
+	return text;
+}
+
+/* Of the column of names. */
+static size_t
+plan_width(const struct kp_plan *plan)
+{
+	char text[PLAN_NAME_MAX];
+	size_t width = 40, w;
+
+	for (size_t i = 0; i < plan->n; i++) {
+		w = text_width(plan_name(text, sizeof(text), &plan->v[i]));
+		width = w > width ? w : width;
+	}
+	return width;
+}
+
 void
 print_plan(const struct kp_conf *c, const struct kp_plan *plan)
 {
-	char text[600];
+	char text[PLAN_NAME_MAX];
+	int width = (int)plan_width(plan);
 	struct kp_buf b;
 
-	printf("%-44s %12s  %-7s %s\n", "FUNCTION", "CALLS/S", "AS", "TIERS");
+	printf("%-*s %9s  %-7s %s\n", width, "FUNCTION", "CALLS/S", "AS",
+	    "TIERS");
 	for (size_t i = 0; i < plan->n; i++) {
 		const struct kp_plan_item *p = &plan->v[i];
 
 		kp_buf_init(&b, LINE_BYTES);
-		snprintf(text, sizeof(text), "%s:%s/%u", p->mod, p->fun,
-		    p->arity);
-		put_name(&b, text, 44);
+		put_name(&b, plan_name(text, sizeof(text), p), (size_t)width);
 		if (p->rate >= 0)
-			kp_buf_printf(&b, "%12lld", (long long)p->rate);
+			kp_buf_printf(&b, "%9lld", (long long)p->rate);
 		else
-			kp_buf_printf(&b, "%12s", "?");
+			kp_buf_printf(&b, "%9s", "?");
 		kp_buf_printf(&b, "  %-7s ", p->entry ? "entry" :
 		    p->exact ? "exact" : "call");
 		put_tiers(&b, c, p->tiers);

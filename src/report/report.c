@@ -340,11 +340,14 @@ double
 report_value(const struct report_row *row, size_t tier, enum report_what what)
 {
 	const struct report_cell *c = &row->cells[tier];
-	uint64_t requests = row->cells[0].requests;
+	uint64_t requests = row->cells[0].requests, of = c->timed;
 	double v;
 
-	if (requests == 0 || (what == REPORT_ASYNC ? c->async_calls :
-	    c->calls) == 0)
+	if (what == REPORT_CALLS)
+		of = c->calls;
+	else if (what == REPORT_ASYNC)
+		of = c->async_calls;
+	if (requests == 0 || of == 0)
 		return -1;
 	switch (what) {
 	case REPORT_SELF:

@@ -116,7 +116,8 @@ void report_csv(struct kp_buf *b, const struct report *r);
 void report_csv_text(struct kp_buf *b, const char *s);
 
 /*
- * What is shown of a cell for one request, in ns or calls; -1: nothing.
+ * What is shown of a cell for one request, in ns or calls; -1: nothing, or no
+ * time, where it has calls but the end of none was seen.
  * tier: 0 the request itself, else 1 + index into tiers.
  */
 double report_value(const struct report_row *row, size_t tier,

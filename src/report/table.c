@@ -13,6 +13,7 @@
 #include "when.h"
 
 #define NODES_NAMED 3	/* more are counted */
+#define UNTIMED 0.005	/* of a tier's calls: fewer are not worth a word */
 
 static const char *const titles[] = {
 	[REPORT_BUSY] = "busy time per request",
@@ -37,10 +38,15 @@ report_row_name(const struct report *r, size_t row)
 }
 
 static const char *
-value_text(char *buf, double v, enum report_what what)
+value_text(char *buf, const struct report_row *row, size_t tier,
+    enum report_what what)
 {
+	double v = report_value(row, tier, what);
+
 	if (what == REPORT_CALLS)
 		return text_average(buf, v);
+	if (v < 0 && what != REPORT_ASYNC && row->cells[tier].calls > 0)
+		return "?";
 	return text_dur(buf, v < 0 ? -1 : (kp_dur_ns)(v + 0.5));
 }
 
@@ -63,8 +69,7 @@ put_request(struct grid *g, const struct report_row *row, bool async)
 	grid_cell(g, text_count(text, row->cells[0].requests));
 	grid_cell(g, text_dur(text, row->cells[0].mean));
 	if (async)
-		grid_cell(g, value_text(text, report_value(row, 0,
-		    REPORT_ASYNC), REPORT_ASYNC));
+		grid_cell(g, value_text(text, row, 0, REPORT_ASYNC));
 	grid_cell(g, text_share(text, row->share));
 }
 
@@ -92,8 +97,8 @@ put_values(struct kp_buf *b, const struct report *r,
 		grid_cell(&g, report_row_name(r, i));
 		put_request(&g, &r->rows[i], async);
 		for (size_t t = 1; t <= r->ntiers; t++)
-			grid_cell(&g, value_text(text, report_value(
-			    &r->rows[i], t, o->what), o->what));
+			grid_cell(&g, value_text(text, &r->rows[i], t,
+			    o->what));
 	}
 	grid_write(&g, o->width, b);
 	grid_free(&g);
@@ -203,6 +208,27 @@ put_async(struct kp_buf *b, const struct report *r)
 		    text_dur(text, (kp_dur_ns)(ns + 0.5)));
 }
 
+/* Tiers whose times are of less than all their calls. */
+static void
+put_untimed(struct kp_buf *b, const struct report *r)
+{
+	const char *sep = "no time for";
+
+	for (size_t t = 1; t <= r->ntiers; t++) {
+		const struct report_cell *c = &r->rows[0].cells[t];
+
+		if (c->calls == 0 ||
+		    (double)(c->calls - c->timed) < UNTIMED * (double)c->calls)
+			continue;
+		kp_buf_printf(b, "%s %.0f %% of the calls of ", sep,
+		    100 * (double)(c->calls - c->timed) / (double)c->calls);
+		text_put(b, r->tiers[t - 1]);
+		sep = ",";
+	}
+	if (*sep == ',')
+		kp_buf_str(b, ": their end was not seen");
+}
+
 void
 report_coverage(struct kp_buf *b, const struct report *r,
     const struct report_opts *o, const char *title, const char *note)
@@ -219,6 +245,9 @@ report_coverage(struct kp_buf *b, const struct report *r,
 	put_sampling(&l.line, r);
 	end_line(&l);
 	put_async(&l.line, r);
+	end_line(&l);
+	if (o->what != REPORT_CALLS && o->what != REPORT_ASYNC)
+		put_untimed(&l.line, r);
 	end_line(&l);
 	kp_buf_free(&l.line);
 	losses_text(b, &r->losses, o->width);

@@ -9,7 +9,7 @@
 -export([prepare/1, tidy/1, forget/1, context/2, evidence/1, kill_all/1]).
 -export([fail/2, equal/3, check/2, check/3, until/2, until/3]).
 -export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
--export([target/1, target/2, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
+-export([target/1, target/2, server/5, cookie/0, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
          rss/1]).
 -export([kprofd/2, kprofd/3, run_kprofd/3, armed/1, ended/2, ended/3, ended_said/2, terminate/1, db/1, tiers/0]).
 -export([load/3, loaded/1, sql/2, number/2, control/2]).
@@ -24,16 +24,16 @@
 
 %% Things all tests share: an epmd on a port of its own, the compiled code
 %% where the targets' file system has it, an erl that is theirs.
-prepare(#{build := Build, root := Root}) ->
-    Dir = filename:join([Build, "integration", "run." ++ os:getpid()]),
+prepare(#{build := Build, root := Root, app := App}) ->
+    %% In a process namespace numbers of processes are not unique.
+    Dir = filename:join([Build, "integration", lists:concat(["run.", os:getpid(), ".", os:system_time(second)])]),
     ok = filelib:ensure_path(Dir),
     Port = free_port(),
     Env0 = #{build => Build, dir => Dir, epmd => Port, root => Root, counter => counters:new(1, [])},
     ok = file:write_file(path(Env0, "cookie"), ?COOKIE),
     ok = file:change_mode(path(Env0, "cookie"), 8#600),
     _ = start(Env0, "epmd", ["epmd", "-port", integer_to_list(Port)], []),
-    Env = inside(Env0#{ebins => [filename:join(Build, "integration/ebin"),
-                                 filename:join(Build, "sample_app/ebin")]}),
+    Env = inside(Env0#{ebins => [filename:join([Build, Of, "ebin"]) || Of <- ["integration", App]]}),
     until("epmd answers", fun() ->
                                   case gen_tcp:connect({127, 0, 0, 1}, Port, []) of
                                       {ok, S} -> gen_tcp:close(S), true;
@@ -238,28 +238,36 @@ target(#{ebins := [Ours, Sample], path := Path, n := N} = T, Opts) ->
                #{node := Given} -> Given;
                _ -> name(maps:get(naming, Opts, long), N)
            end,
+    Command = fun(Stub) ->
+                      Args = ["-setcookie", ?COOKIE, "-pa", Ours | Stub ++ maps:get(args, Opts, [])],
+                      command(Kind, T, Node, Sample, Args, maps:get(config, Opts, "#{}"))
+              end,
+    Target = server(T, "target", Node, Command, [{"PATH", Path}]),
+    case Kind of
+        sample ->
+            until("the sample application is ready",
+                  fun() -> re:run(output(Target), "^ready", [multiline]) =/= nomatch end),
+            Target#{http => call(Target, sample_app, port, [])};
+        plain -> Target
+    end.
+
+%% A node of this name, whatever else it runs: Command is given the arguments
+%% of erl that start it_stub there, which has to be in the node's code path.
+server(T, Name, Node, Command, Env) ->
     {ok, L} = gen_tcp:listen(0, [binary, {packet, 4}, {active, false}, {ip, {127, 0, 0, 1}}]),
     {ok, Port} = inet:port(L),
-    Args = ["-setcookie", ?COOKIE, "-pa", Ours, "-s", "it_stub", "start", integer_to_list(Port)
-            | maps:get(args, Opts, [])],
-    P = start(T, "target", command(Kind, T, Node, Sample, Args, maps:get(config, Opts, "#{}")),
-              [{"PATH", Path}]),
+    P = start(T, Name, Command(["-s", "it_stub", "start", integer_to_list(Port)]), Env),
     S = case gen_tcp:accept(L, ?WAIT_MS) of
             {ok, Accepted} -> Accepted;
             {error, Why} -> fail("the target does not come: ~p~n~ts", [Why, errors(P)])
         end,
     gen_tcp:close(L),
     {ok, Hello} = gen_tcp:recv(S, 0, ?WAIT_MS),
-    {hello, #{otp := Otp, node := Name}} = binary_to_term(Hello),
-    equal("the target's name", Node, atom_to_list(Name)),
-    Target = P#{socket => S, otp => Otp, node => Node},
-    case Kind of
-        sample ->
-            until("the sample application is ready",
-                  fun() -> re:run(output(P), "^ready", [multiline]) =/= nomatch end),
-            Target#{http => call(Target, sample_app, port, [])};
-        plain -> Target
-    end.
+    {hello, #{otp := Otp, node := Started}} = binary_to_term(Hello),
+    equal("the target's name", Node, atom_to_list(Started)),
+    P#{socket => S, otp => Otp, node => Node}.
+
+cookie() -> ?COOKIE.
 
 name(long, N) -> lists:flatten(io_lib:format("it~s_~b@127.0.0.1", [os:getpid(), N]));
 name(short, N) ->
@@ -344,7 +352,7 @@ tiers() -> "test/sample_app/tiers.conf".
 
 kprofd(T, Target) -> kprofd(T, Target, #{}).
 
-%% tiers   text of a tiers.conf, else the sample application's
+%% tiers   text of a tiers.conf, or {file, Path}; else the sample application's
 %% args    more arguments
 %% db      the database's name in the test's directory
 %% env     more environment
@@ -353,6 +361,7 @@ kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
     N = atomics:add_get(Last, 1, 1),
     Name = "kprofd" ++ integer_to_list(N),
     Tiers = case Opts of
+                #{tiers := {file, Path}} -> Path;
                 #{tiers := Text} -> write(T, "tiers" ++ integer_to_list(N) ++ ".conf", Text);
                 _ -> tiers()
             end,
@@ -421,8 +430,10 @@ binary_to_number(B) ->
 
 %% Rows of texts.
 sql(#{db := Db} = P, Query) ->
-    Out = Db ++ ".query",
-    Errors = Db ++ ".query-errors",
+    %% Beside its output: the database may be none that is a file.
+    Base = maps:get(out, P, Db),
+    Out = Base ++ ".query",
+    Errors = Base ++ ".query-errors",
     Port = open_port({spawn_executable, "/bin/sh"},
                      [{args, ["-c", "exec sqlite3 -readonly -separator '\x1f' \"$1\" \"$2\" >\"$3\" 2>\"$4\"",
                               "sh", Db, Query, Out, Errors]}, exit_status]),
@@ -436,7 +447,7 @@ sql(#{db := Db} = P, Query) ->
 
 number(P, Query) ->
     case sql(P, Query) of
-        [[<<>>]] -> 0;
+        [] -> 0;        % null
         [[N]] -> binary_to_number(N)
     end.
 

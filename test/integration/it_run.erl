@@ -1,10 +1,13 @@
 %% it_run - runs the integration tests and says how they went.
 %%
-%%     erl -noinput -pa EBIN -s it_run main -extra BUILD [-root DIR] [-jobs N] [TEST ...]
+%%     erl -noinput -pa EBIN -s it_run main -extra BUILD [-root DIR] [-jobs N]
+%%         [-app NAME] [-modules M,M] [TEST ...]
 %%
 %% BUILD is where kprofd and the sample application were built. With -root the
 %% targets (not kprofd, not the load) run in the Erlang of that root file
-%% system. TEST is a part of a name: only tests that have it run.
+%% system. NAME is another application below BUILD for the targets, in place of
+%% the sample; M are modules with tests, in place of those below. TEST is a part
+%% of a name: only tests that have it run.
 %%
 %% A test is {Name, Seconds, Fun} or {Name, Seconds, alone, Fun}: Fun is called
 %% with a context and passes by returning. Each has a process, a directory and
@@ -19,7 +22,8 @@
                   overload_tests, footprint_tests, figure_tests]).
 
 main() ->
-    Code = try run(options(init:get_plain_arguments(), #{root => none, jobs => 3, only => []}))
+    Code = try run(options(init:get_plain_arguments(), #{root => none, jobs => 3, app => "sample_app",
+                                                              modules => ?MODULES, only => []}))
            catch Class:Reason:Stack ->
                    io:format("the runner failed: ~p:~0p~n~p~n", [Class, Reason, Stack]),
                    3
@@ -28,6 +32,9 @@ main() ->
 
 options(["-root", Dir | More], O) -> options(More, O#{root := filename:absname(Dir)});
 options(["-jobs", N | More], O) -> options(More, O#{jobs := list_to_integer(N)});
+options(["-app", Name | More], O) -> options(More, O#{app := Name});
+options(["-modules", Names | More], O) ->
+    options(More, O#{modules := [list_to_atom(N) || N <- string:lexemes(Names, ",")]});
 options([Build | More], O) when not is_map_key(build, O) ->
     options(More, O#{build => Build});
 options(More, O) -> O#{only := More}.
@@ -36,7 +43,7 @@ run(O) ->
     process_flag(trap_exit, true),
     ets:new(it_processes, [named_table, public, bag]),
     Env = it:prepare(O),
-    Tests = [T || M <- ?MODULES, T0 <- M:tests(), T <- [full(M, T0)],
+    Tests = [T || M <- maps:get(modules, O), T0 <- M:tests(), T <- [full(M, T0)],
                   wanted(element(1, T), maps:get(only, O))],
     {Alone, Together} = lists:partition(fun({_, _, How, _}) -> How =:= alone end, Tests),
     Start = now_s(),

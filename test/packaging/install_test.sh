@@ -28,6 +28,10 @@ usr/share/bash-completion/completions/kprofd
 usr/share/doc/kprofd/examples/crontab
 usr/share/doc/kprofd/examples/kprofd.env
 usr/share/doc/kprofd/examples/logrotate
+usr/share/kprofd/examples/cowboy.conf
+usr/share/kprofd/examples/ejabberd.conf
+usr/share/kprofd/examples/phoenix.conf
+usr/share/kprofd/examples/rabbitmq.conf
 usr/share/kprofd/schema.sql
 usr/share/kprofd/tiers.conf
 usr/share/man/man1/kprof.1
@@ -43,8 +47,10 @@ version=$(sed -n 's/^VERSION := //p' Makefile)
 for p in kprof kprofd; do
 	same "$p -version" "$("$dest/usr/bin/$p" -version)" "$p $version"
 done
-ok 'the example' "$dest/usr/bin/kprofd" -check \
-    -tiers "$dest/usr/share/kprofd/tiers.conf"
+for f in "$dest/usr/share/kprofd/tiers.conf" \
+    "$dest"/usr/share/kprofd/examples/*.conf; do
+	ok "the example ${f##*/}" "$dest/usr/bin/kprofd" -check -tiers "$f"
+done
 sqlite3 "$dir/k.db" <"$dest/usr/share/kprofd/schema.sql" >/dev/null
 ok 'the schema' "$dest/usr/bin/kprof" report -db "$dir/k.db"
 same 'the extension' "$(sqlite3 -cmd ".load $dest/usr/lib/kprofd/kprof_sqlite" \

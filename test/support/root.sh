@@ -1,12 +1,19 @@
 #!/bin/sh
-# Makes a root file system with one release of Erlang, as Debian has it.
-# usage: root.sh RELEASE DIR
+# Makes a root file system with one release of Erlang, as Debian has it; or
+# `apps`: with servers written in Erlang, and clients for them.
+# usage: root.sh RELEASE|apps|apps13 DIR
 set -eu
 
+packages=erlang-base,erlang-runtime-tools,erlang-tools
 case $1 in
 25) suite=bookworm ;;
 27) suite=trixie ;;
 29) suite=forky ;;
+apps | apps13)
+	suite=bookworm
+	[ "$1" = apps ] || suite=trixie
+	packages=rabbitmq-server,ejabberd,erlang-p1-sqlite3,elixir
+	packages=$packages,curl,wrk,amqp-tools,python3-pika,python3-slixmpp ;;
 *) echo "root.sh: no Debian release has OTP $1" >&2; exit 2 ;;
 esac
 
@@ -17,6 +24,6 @@ command -v mmdebstrap >/dev/null || {
 mkdir -p "$2"
 mmdebstrap --mode=root --variant=minbase \
     --aptopt='Acquire::Check-Valid-Until "false"' \
-    --include=erlang-base,erlang-runtime-tools,erlang-tools "$suite" "$2"
+    --include="$packages" "$suite" "$2"
 # Short node names need the name of this host in there.
 cp /etc/hosts "$2/etc/hosts"

@@ -1,11 +1,12 @@
 #!/bin/sh
 # Installs the Debian packages that are missing: for building, and for the
 # tests.  Says what it does; does nothing when all are there.
+# usage: setup.sh [MORE-PACKAGES]
 set -eu
 
 packages="gcc libc6-dev make xxd erlang-base erlang-dev libevent-dev
 libsqlite3-dev sqlite3 libcmocka-dev clang libclang-rt-dev util-linux
-mandoc systemd libpopt0 jq"
+mandoc systemd libpopt0 jq $*"
 # logrotate's package would bring a cron with it and set it going: only its
 # program is wanted, which goes here.
 tools=build/tools

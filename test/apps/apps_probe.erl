@@ -1,0 +1,31 @@
+%% apps_probe - looks at the server's memory from within, twenty times a second.
+-module(apps_probe).
+
+-export([start/0, peak/0, runs/1]).
+
+-define(EVERY_MS, 50).
+
+start() ->
+    [erlang:garbage_collect(P) || P <- processes()],
+    Probe = spawn(fun() -> watch(0) end),
+    true = register(?MODULE, Probe),
+    ok.
+
+watch(Peak) ->
+    receive
+        {peak, From} -> From ! {?MODULE, Peak}
+    after ?EVERY_MS ->
+            watch(max(Peak, erlang:memory(total)))
+    end.
+
+%% The most so far, in bytes, and the end of the watch.
+peak() ->
+    Ref = monitor(process, ?MODULE),
+    ?MODULE ! {peak, self()},
+    receive {?MODULE, Peak} ->
+            receive {'DOWN', Ref, _, _, _} -> Peak end
+    end.
+
+%% An application runs, with all that its start does behind it.
+runs(App) ->
+    lists:keymember(App, 1, application:which_applications()).

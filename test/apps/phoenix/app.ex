@@ -1,0 +1,142 @@
+# A small application on the stand-ins, that counts what it does by itself.
+
+defmodule MyApp.Repo do
+  def all(query), do: Ecto.Repo.Queryable.all(__MODULE__, query, meta(select: true))
+  def touch(query), do: Ecto.Repo.Queryable.update_all(__MODULE__, query, [], meta([]))
+  def insert(changeset), do: Ecto.Repo.Schema.insert(__MODULE__, __MODULE__, changeset, meta(prepare: true))
+
+  defp meta(opts) do
+    Apps.Count.add(:repo)
+    {%{adapter: Ecto.Adapters.SQL, pid: :persistent_term.get(DBConnection.ConnectionPool)}, opts}
+  end
+end
+
+defmodule MyAppWeb.UserHTML do
+  def index(assigns), do: ["users: ", inspect(assigns.users)]
+  def layout(assigns), do: ["<html>", assigns.inner, "</html>"]
+end
+
+defmodule MyAppWeb.UserController do
+  import Plug.Conn
+
+  def init(action), do: action
+  def call(conn, action), do: apply(__MODULE__, action, [conn, conn.private])
+
+  def index(conn, _) do
+    users = MyApp.Repo.all("select * from users")
+    inner = Phoenix.Template.render(MyAppWeb.UserHTML, "index", "html", users: users)
+    body = Phoenix.Template.render_to_iodata(MyAppWeb.UserHTML, "layout", "html", inner: inner)
+    send_resp(conn, 200, body)
+  end
+
+  # With a query in a task, as preloads do.
+  def show(conn, _) do
+    task = Task.async(fn -> MyApp.Repo.all("select * from posts") end)
+    [user] = MyApp.Repo.all("select * from users where id = $1")
+    json(conn, %{user: user, posts: Task.await(task)})
+  end
+
+  def create(conn, _) do
+    {:ok, user} = MyApp.Repo.insert(%{valid?: true})
+    json(conn, user)
+  end
+
+  def update(conn, _) do
+    {1, _} = MyApp.Repo.touch("update users")
+    send_resp(conn, 204, "")
+  end
+
+  def fail(_conn, _), do: raise("on purpose")
+
+  defp json(conn, data), do: send_resp(conn, 200, Jason.encode_to_iodata!(data))
+end
+
+defmodule MyAppWeb.Endpoint do
+  # What a controller raises is caught here, some frames up.
+  def call(conn, router) do
+    try do
+      plugs(conn, router)
+    catch
+      :error, reason -> {:error, reason}
+    end
+  end
+
+  defp plugs(conn, router) do
+    case router.(conn) do
+      %Plug.Conn{} = conn -> conn
+    end
+  end
+end
+
+defmodule Apps.Count do
+  def start do
+    parent = self()
+
+    spawn(fn ->
+      :ets.new(__MODULE__, [:named_table, :public])
+      send(parent, :counts)
+      Process.sleep(:infinity)
+    end)
+
+    receive do: (:counts -> true)
+  end
+
+  def add(key), do: :ets.update_counter(__MODULE__, key, 1, {key, 0})
+end
+
+defmodule MyApp do
+  @routes [
+    {"GET", "/users", :index},
+    {"GET", "/users/:id", :show},
+    {"POST", "/users", :create},
+    {"PATCH", "/users/:id", :update},
+    {"GET", "/fail", :fail}
+  ]
+
+  def start do
+    Apps.Count.start()
+    DBConnection.ConnectionPool.start(4)
+    true
+  end
+
+  # So many requests by each of some clients, one after the other, with calls of
+  # the router in both its forms. Gives how often each route was asked for.
+  def work(clients, requests) do
+    :ets.delete_all_objects(Apps.Count)
+
+    1..clients
+    |> Enum.map(fn c -> Task.async(fn -> Enum.each(1..requests, &request(c, &1)) end) end)
+    |> Task.await_many(60_000)
+
+    Map.new(:ets.tab2list(Apps.Count))
+  end
+
+  # Each in a process of its own, as with cowboy.
+  defp request(client, n) do
+    {method, route, action} = Enum.at(@routes, rem(n * 7 + client, length(@routes)))
+    Apps.Count.add(method <> " " <> route)
+    path = String.replace(route, ":id", Integer.to_string(n))
+    {pid, ref} = spawn_monitor(fn -> serve(method, path, route, action, rem(n, 2)) end)
+    receive do: ({:DOWN, ^ref, :process, ^pid, _} -> :ok)
+    # Four clients stay below what is sampled.
+    Process.sleep(8)
+  end
+
+  defp serve(method, path, route, action, form) do
+    conn = %Plug.Conn{method: method, request_path: path, owner: self()}
+
+    metadata = %{conn: nil, route: route, plug: MyAppWeb.UserController, plug_opts: action,
+                 path_params: %{}, log: :debug, pipe_through: [:browser]}
+
+    prepare = fn conn, %{path_params: params} -> %{conn | private: Map.put(conn.private, :params, params)} end
+    pipeline = fn conn -> %{conn | assigns: %{user: nil}} end
+    plug = {MyAppWeb.UserController, action}
+
+    MyAppWeb.Endpoint.call(conn, fn conn ->
+      case form do
+        0 -> Phoenix.Router.__call__(conn, metadata, prepare, pipeline, plug)
+        1 -> Phoenix.Router.__call__(conn, {metadata, prepare, pipeline, plug})
+      end
+    end)
+  end
+end

@@ -1,0 +1,63 @@
+%% phoenix.conf, not on Phoenix, which Debian does not have, but on modules that
+%% are called and call alike (test/apps/phoenix), with Debian's Elixir.
+-module(phoenix_tests).
+
+-export([tests/0]).
+
+-define(CLIENTS, 4).
+-define(REQUESTS, 150).
+
+tests() ->
+    [{"requests by method and route", 90, fun requests/1},
+     {"requests by controller and action", 90, fun actions/1}].
+
+server(#{place := Place, root := Root, ebins := Ebins, n := N} = T) ->
+    Node = lists:flatten(io_lib:format("apps_phoenix_~s_~b@127.0.0.1", [os:getpid(), N])),
+    Dir = "/tmp/" ++ filename:basename(Place) ++ "/phoenix",
+    ok = filelib:ensure_path(Root ++ Dir),
+    Sources = [begin
+                   To = filename:join(Dir, filename:basename(F)),
+                   {ok, _} = file:copy(F, Root ++ To),
+                   To
+               end || F <- ["test/apps/phoenix/standin.ex", "test/apps/phoenix/app.ex"]],
+    _ = apps:run(T, "elixirc", ["elixirc", "-o", Dir | Sources], [{"ERL_EPMD_PORT", "1"}, {"LC_ALL", "C.UTF-8"}]),
+    Command = fun(Stub) ->
+                      apps:inside(T, ["erl", "-noinput", "-name", Node, "-setcookie", it:cookie(), "-pa" | Ebins] ++
+                                      [Dir, "/usr/lib/elixir/lib/elixir/ebin" | Stub], [])
+              end,
+    Server = it:server(T, "phoenix", Node, Command, []),
+    {ok, _} = it:call(Server, application, ensure_all_started, [elixir]),
+    true = it:call(Server, 'Elixir.MyApp', start, []),
+    Server.
+
+requests(T) ->
+    Server = server(T),
+    {P, Truth} = apps:profile(T, Server, "phoenix", "phoenix",
+                              fun() -> it:call(Server, 'Elixir.MyApp', work, [?CLIENTS, ?REQUESTS]) end),
+    {Queries, Routes} = maps:take(repo, Truth),
+    it:equal("requests", Routes, apps:requests(P)),
+    Calls = apps:calls(P),
+    it:equal("raised", maps:get(<<"GET /fail">>, Routes),
+             it:number(P, "select sum(raised) from tier_stats where tier = 'router' and identity = 'GET /fail'")),
+    [it:equal(["calls of ", Tier], Queries, apps:kind(Tier, Calls)) || Tier <- [<<"repo">>, <<"db">>, <<"pool">>]],
+    it:equal("after the end", 0, lists:sum([Async || {_, Async} <- maps:values(Calls)])),
+    {note, io_lib:format("~b requests, ~b queries; ~s",
+                         [lists:sum(maps:values(Routes)), Queries, apps:cost(P)])}.
+
+%% The other clause, which the example has in a comment, in place of its first.
+actions(T) ->
+    Server = server(T),
+    {P, Truth} = apps:profile(T, Server, {"phoenix", fun by_action/1}, "phoenix-actions",
+                              fun() -> it:call(Server, 'Elixir.MyApp', work, [?CLIENTS, ?REQUESTS]) end),
+    %% It is for 1.7 and later: every other request is of that form.
+    Requests = maps:remove(<<"undefined">>, apps:requests(P)),
+    it:equal("names", [<<"Elixir.MyAppWeb.UserController ", A/binary>>
+                       || A <- [<<"create">>, <<"fail">>, <<"index">>, <<"show">>, <<"update">>]],
+             lists:sort(maps:keys(Requests))),
+    it:equal("requests", lists:sum(maps:values(maps:remove(repo, Truth))), 2 * lists:sum(maps:values(Requests))).
+
+by_action(Text) ->
+    apps:edit(Text, [{"    \\({'Elixir.Phoenix.Router', '__call__', \\[#.*\n.*\n", ""},
+                     {"    \\({'Elixir.Phoenix.Router', '__call__', \\[#.*\n.*\n", ""},
+                     {"%% (\\({'Elixir.Phoenix.Router')", "\\1"},
+                     {"%% (    when is_atom\\(C\\))", "\\1"}]).
