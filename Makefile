@@ -44,14 +44,14 @@ CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) \
 LIB    := $(B)/libkprof.a
 
 .PHONY: all
-all: $(B)/kprofd $(B)/kprof
+all: $(B)/kprofd $(B)/kprof library
 
 # ---- generated: the agent's code and the schema travel inside the binaries
 
 # The agent must load on OTP 25: newer compilers have to be told.
 ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
 
-$(B)/gen/kprof_agent.beam: erlang/kprof_agent.erl
+$(B)/gen/kprof_agent.beam: erlang/agent/kprof_agent.erl
 	@mkdir -p $(@D)
 	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
 
@@ -65,6 +65,26 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
+
+# ---- the library for applications (erlang/README.md), compiled; the agent
+# is no part of it: where its module is, kprofd takes it for an agent
+
+LIBRARY      := kprof kprof_cowboy_middleware kprof_cowboy_stream
+LIBRARY_EBIN := $(B)/kprof-$(VERSION)/ebin
+LIBRARY_SRC  := $(LIBRARY:%=erlang/%.erl)
+comma        := ,
+empty        :=
+
+$(LIBRARY_EBIN)/kprof.app: erlang/kprof.app.src $(LIBRARY_SRC) Makefile
+	@mkdir -p $(@D)
+	erlc -Wall -Werror +debug_info +deterministic$(ERLC_COMPAT) -o $(@D) \
+	    $(LIBRARY_SRC)
+	sed -e 's/{vsn, "[^"]*"}/{vsn, "$(VERSION)"}/' \
+	    -e 's/{modules, \[\]}/{modules, [$(subst $(empty) ,$(comma) ,$(LIBRARY))]}/' \
+	    $< > $@
+
+.PHONY: library
+library: $(LIBRARY_EBIN)/kprof.app
 
 # ---- compiled
 
@@ -208,8 +228,10 @@ spec-check: $(B)/test/specdump
 # tests' names.  FIGURE_REQUESTS: fewer of them.
 INTEGRATION := $(B)/integration/ebin
 
-$(INTEGRATION)/it_run.beam: $(wildcard test/integration/*.erl)
+$(INTEGRATION)/it_run.beam: $(wildcard test/integration/*.erl) \
+                            $(LIBRARY_EBIN)/kprof.app
 	@mkdir -p $(@D)
+	cp $(LIBRARY_EBIN)/* $(@D)
 	erlc -Wall$(ERLC_COMPAT) -o $(@D) \
 	    $(filter-out %/spec_check.erl,$(wildcard test/integration/*.erl))
 

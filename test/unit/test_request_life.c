@@ -504,8 +504,7 @@ impossible_times(void **state)
 	(void)state;
 	entry(&f, 1, "e", "x", 1, 0);
 	for (size_t i = 0; i < 4; i++) {
-		for (int kind = KP_EV_ENTRY; kind <= KP_EV_EXCEPTION_FROM;
-		     kind++) {
+		for (int kind = KP_EV_ENTRY; kind <= KP_EV_CLEAR; kind++) {
 			ev.kind = (enum kp_event_kind)kind;
 			ev.ts = times[i];
 			ev.label = 2 + i;
