@@ -512,7 +512,7 @@ impossible_times(void **state)
 		}
 		kp_requests_expire(f.rs, times[i]);
 	}
-	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 20);
+	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 24);
 	back_to(&f, 1, "x", 2);
 	expire(&f, 300);
 	CLOSED("#1 returned 0-2: e 0-2\n");
