@@ -17,6 +17,6 @@ command -v mmdebstrap >/dev/null || {
 mkdir -p "$2"
 mmdebstrap --mode=root --variant=minbase \
     --aptopt='Acquire::Check-Valid-Until "false"' \
-    --include=erlang-base,erlang-runtime-tools,erlang-tools "$suite" "$2"
+    --include=erlang-base,erlang-runtime-tools,erlang-tools,erlang-ssl "$suite" "$2"
 # Short node names need the name of this host in there.
 cp /etc/hosts "$2/etc/hosts"
