@@ -251,6 +251,14 @@ run_integration = erl -noinput -pa $(INTEGRATION) -s it_run main \
 integration: $(B)/kprofd sample $(INTEGRATION)/it_run.beam
 	$(call run_integration)
 
+# The library as a dependency of rebar3 and mix projects.
+$(B)/deb/rebar3:
+	sh test/support/deb.sh rebar3 $@ || { rm -rf $@; exit 1; }
+
+.PHONY: library-test
+library-test: $(B)/deb/rebar3
+	sh test/library/run.sh $(B) $(VERSION) $(CURDIR)/$(B)/deb/rebar3/usr/bin/rebar3
+
 # The same with targets of other releases, from Debian's, in root file systems
 # below KPROFD_ROOTS: made when missing, used as they are when there.
 KPROFD_ROOTS ?= build/roots
@@ -301,6 +309,7 @@ check: all
 	@$(MAKE) --no-print-directory fuzz-replay
 	@$(MAKE) --no-print-directory fuzz-short
 	@$(MAKE) --no-print-directory spec-check
+	@$(MAKE) --no-print-directory library-test
 	@$(MAKE) --no-print-directory integration
 
 .PHONY: install clean help
@@ -331,6 +340,7 @@ help:
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
 	@echo 'make client-test  kprof on a database made for it'
 	@echo 'make integration  tests against real nodes'
+	@echo 'make library-test erlang/ as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'
 	@echo 'make fuzz-replay  the fuzzers'"'"' corpora, with sanitizers'
