@@ -120,11 +120,14 @@ wrap(I, F) when is_function(F, 5) ->
 %% messages in a queue of its own: takes the token from it, whoever gave it,
 %% and gives it back when the process goes on with that request. Without this
 %% it works for the request of the last message that it took.
+%%
+%% Read without seq_trace: a process that waits for that module to be loaded
+%% may have the code server's answer without its token.
 -spec detach() -> token().
 detach() ->
-    case seq_trace:get_token() of
-        [] -> [];
-        Token -> seq_trace:set_token([]), Token
+    case process_info(self(), sequential_trace_token) of
+        {_, []} -> [];
+        {_, Token} -> seq_trace:set_token([]), Token
     end.
 
 -spec attach(token()) -> ok.

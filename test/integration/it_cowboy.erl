@@ -4,9 +4,15 @@
 
 -export([start/1, http1/3, http2/2, init/2]).
 
-%% The port. Opts: more of cowboy's protocol options.
+%% The port. Opts: more of cowboy's protocol options. All code is loaded first,
+%% as in a release: from OTP 27 on, processes that wait for the same module have
+%% the code server's answer without their tokens.
 start(Opts) ->
     {ok, _} = application:ensure_all_started(cowboy),
+    Modules = lists:append([M || App <- [cowboy, cowlib, ranch, kprof],
+                                 ok <- [case application:load(App) of {error, {already_loaded, App}} -> ok; R -> R end],
+                                 {ok, M} <- [application:get_key(App, modules)]]),
+    ok = code:ensure_modules_loaded([it_marks | Modules]),
     Dispatch = cowboy_router:compile([{'_', [{"/:kind", ?MODULE, []}]}]),
     Env = maps:get(env, Opts, #{}),
     {ok, _} = cowboy:start_clear(?MODULE, [{ip, {127, 0, 0, 1}}],
