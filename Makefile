@@ -51,7 +51,7 @@ all: $(B)/kprofd $(B)/kprof library
 # The agent must load on OTP 25: newer compilers have to be told.
 ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
 
-$(B)/gen/kprof_agent.beam: erlang/agent/kprof_agent.erl
+$(B)/gen/kprof_agent.beam: erlang/kprof_agent.erl
 	@mkdir -p $(@D)
 	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
 
@@ -66,16 +66,16 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
-# ---- the library for applications (erlang/README.md), compiled; the agent
-# is no part of it: where its module is, kprofd takes it for an agent
+# ---- the library for applications (erlang/kprof/README.md), compiled; the
+# agent is no part of it: where its module is, kprofd takes it for an agent
 
 LIBRARY      := kprof kprof_cowboy_middleware kprof_cowboy_stream
 LIBRARY_EBIN := $(B)/kprof-$(VERSION)/ebin
-LIBRARY_SRC  := $(LIBRARY:%=erlang/%.erl)
+LIBRARY_SRC  := $(LIBRARY:%=erlang/kprof/src/%.erl)
 comma        := ,
 empty        :=
 
-$(LIBRARY_EBIN)/kprof.app: erlang/kprof.app.src $(LIBRARY_SRC) Makefile
+$(LIBRARY_EBIN)/kprof.app: erlang/kprof/src/kprof.app.src $(LIBRARY_SRC) Makefile
 	@mkdir -p $(@D)
 	erlc -Wall -Werror +debug_info +deterministic$(ERLC_COMPAT) -o $(@D) \
 	    $(LIBRARY_SRC)
@@ -340,7 +340,7 @@ help:
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
 	@echo 'make client-test  kprof on a database made for it'
 	@echo 'make integration  tests against real nodes'
-	@echo 'make library-test erlang/ as a dependency of rebar3 and mix projects'
+	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'
 	@echo 'make fuzz-replay  the fuzzers'"'"' corpora, with sanitizers'

@@ -117,7 +117,7 @@ struct kp_mfa {
 };
 
 /*
- * What a function of the library for applications (erlang/kprof.erl) is for:
+ * What a function of the library for applications (erlang/kprof) is for:
  * it marks by being called, and tracing does the rest.
  */
 #define KP_MARK_MODULE "kprof"

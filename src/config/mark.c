@@ -1,6 +1,6 @@
 /*
  * mark.c - the functions by which applications mark requests by hand: those
- * of erlang/kprof.erl that kprofd knows.
+ * of erlang/kprof/src/kprof.erl that kprofd knows.
  */
 #include <string.h>
 

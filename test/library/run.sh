@@ -8,7 +8,7 @@ set -eu
 build=$(cd "$1" && pwd)
 version=$2 rebar3=$3
 here=$(cd "$(dirname "$0")" && pwd)
-library=$(cd "$here/../../erlang" && pwd)
+library=$(cd "$here/../../erlang/kprof" && pwd)
 work=$build/library
 rm -rf "$work"
 mkdir -p "$work/home"
@@ -26,7 +26,7 @@ modules() {
 }
 erlang="kprof kprof_cowboy_middleware kprof_cowboy_stream "
 
-for f in kprof.app.src mix.exs; do
+for f in src/kprof.app.src mix.exs; do
 	grep -q "\"$version\"" "$library/$f" ||
 	    fail "$f has another version than $version"
 done
