@@ -71,6 +71,7 @@ $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 LIBRARY      := kprof kprof_cowboy_middleware kprof_cowboy_stream
 LIBRARY_EBIN := $(B)/kprof-$(VERSION)/ebin
+LIBRARY_DIR   = $(PREFIX)/lib/erlang/lib/kprof-$(VERSION)
 LIBRARY_SRC  := $(LIBRARY:%=erlang/kprof/src/%.erl)
 comma        := ,
 empty        :=
@@ -256,7 +257,7 @@ $(B)/deb/rebar3:
 	sh test/support/deb.sh rebar3 $@ || { rm -rf $@; exit 1; }
 
 .PHONY: library-test
-library-test: $(B)/deb/rebar3
+library-test: $(B)/kprofd $(B)/deb/rebar3
 	sh test/library/run.sh $(B) $(VERSION) $(CURDIR)/$(B)/deb/rebar3/usr/bin/rebar3
 
 # The same with targets of other releases, from Debian's, in root file systems
@@ -321,6 +322,10 @@ install: all
 	install -m 755 $(B)/kprofd $(B)/kprof $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 priv/schema.sql priv/tiers.conf \
 	    $(DESTDIR)$(PREFIX)/share/kprofd/
+	install -d $(DESTDIR)$(LIBRARY_DIR)/ebin $(DESTDIR)$(LIBRARY_DIR)/src
+	install -m 644 $(LIBRARY_EBIN)/* $(DESTDIR)$(LIBRARY_DIR)/ebin/
+	install -m 644 $(LIBRARY_SRC) $(DESTDIR)$(LIBRARY_DIR)/src/
+	install -m 644 erlang/kprof/README.md $(DESTDIR)$(LIBRARY_DIR)/
 	install -m 644 priv/man/kprof.1 $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 priv/man/tiers.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5/
 	install -m 644 priv/man/kprofd.8 $(DESTDIR)$(PREFIX)/share/man/man8/

@@ -3,8 +3,9 @@
 -module(it_marks).
 
 -export([cleared/1, uncleared/1, applied/1, wrapped/1, kept/2, streams/1, nested/1, deep_end/1, raising/1,
-         alone/0, unmarked/0, dying/1, elsewhere/1, mixed/1]).
--export([db/1, render/1, parse/1, raise/1, begin_request/0, answer/1, page/1]).
+         alone/0, unmarked/0, dying/1, elsewhere/1, mixed/1, deferred/1]).
+-export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-export([db/1, render/1, parse/1, raise/1, begin_request/0, answer/1, page/1, handle_simple/3]).
 
 %% ------------------------------------------------------ tier functions ----
 
@@ -239,6 +240,42 @@ elsewhere(N) ->
                                   receive {'DOWN', Ref, process, Pid, normal} -> ok end
                           end)
         end).
+
+%% A gen_server answers each call later, in another callback, when it has taken
+%% all of them; and has simple calls in between.
+deferred(N) ->
+    {ok, Server} = gen_server:start(?MODULE, [], []),
+    Clients = [element(2, spawn_monitor(fun() -> I = gen_server:call(Server, {order, I}) end))
+               || I <- lists:seq(1, N)],
+    [plain = gen_server:call(Server, {simple, I}) || I <- lists:seq(1, N)],
+    timer:sleep(20),
+    [Server ! {delivered, I} || I <- lists:seq(N, 1, -1)],
+    [receive {'DOWN', Ref, process, _, Why} -> normal = Why end || Ref <- Clients],
+    gen_server:stop(Server),
+    N.
+
+init([]) -> {ok, #{}}.
+
+handle_call({order, I}, From, State) ->
+    kprof:set_token(kind(I)),
+    ?MODULE:db(0),
+    {noreply, State#{I => {From, kprof:detach()}}};
+handle_call(Msg, From, State) ->
+    kprof:do_apply(element(1, Msg), ?MODULE, handle_simple, [Msg, From, State]).
+
+handle_cast(_, State) -> {noreply, State}.
+
+handle_info({delivered, I}, State) ->
+    {{From, Token}, Rest} = maps:take(I, State),
+    kprof:attach(Token),
+    ?MODULE:render(kind(I)),
+    gen_server:reply(From, I),
+    kprof:clear_token(),
+    {noreply, Rest}.
+
+handle_simple(_, _, State) ->
+    ?MODULE:db(0),
+    {reply, plain, State}.
 
 %% From several processes at once, each in its own way.
 mixed(N) ->

@@ -17,6 +17,7 @@ tests() ->
      {"two requests in one process", 60, fun streams/1},
      {"a request inside another", 60, fun nested/1},
      {"set and cleared elsewhere", 60, fun far_apart/1},
+     {"a server that answers later", 60, fun deferred/1},
      {"exceptions", 60, fun raising/1},
      {"clear_token alone, and processes that die", 60, fun loose_ends/1},
      {"sampled", 120, fun sampled/1},
@@ -167,6 +168,17 @@ far_apart(T) ->
     Half = ?N div 2,
     exact(Q, ?N, [{"read", Half}, {"write", Half}], [{"db", "read", Half, 0}, {"db", "write", Half, 0}]),
     whole(Q, <<"returned">>).
+
+%% Each request's calls are its own, though the server works for all of them
+%% in turn.
+deferred(T) ->
+    P = profile(T, ["{kprof, set_token, 1}", "{kprof, do_apply, 4}"], {deferred, [?N]}),
+    Half = ?N div 2,
+    exact(P, 2 * ?N, [{"read", Half}, {"simple", ?N}, {"write", Half}],
+          [{Tier, I, Half, 0} || Tier <- ["db", "render"], I <- ["read", "write"]] ++ [{"db", "simple", ?N, 0}]),
+    whole(P, <<"returned">>),
+    it:equal("shape", ["kprof:set_token/1 - returned, it_marks:db/1 0 returned, it_marks:render/1 0 returned"],
+             shape(P, "write")).
 
 %% With exact every release tells them apart, the direct catcher or not.
 raising(T) ->

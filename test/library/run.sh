@@ -1,7 +1,8 @@
 #!/bin/sh
-# The library as applications use it: as a dependency by path of a rebar3 and
-# of a mix project, without the network, and with warnings as errors; and its
-# Plug module, on a stand-in for Plug (mix_app/lib/plug.ex).
+# The library as applications use it: as a dependency of a rebar3 project, from
+# a directory and from a repository's subdirectory, and of a mix project, by
+# path; without the network, and with warnings as errors.  And its Plug module,
+# on a stand-in for Plug (mix_app/lib/plug.ex), and the examples of its README.
 # usage: run.sh BUILD VERSION REBAR3
 set -eu
 
@@ -13,7 +14,7 @@ work=$build/library
 rm -rf "$work"
 mkdir -p "$work/home"
 export HOME="$work/home" MIX_HOME="$work/home/mix" HEX_OFFLINE=1
-export REBAR_OFFLINE=1 LC_ALL=C.UTF-8
+export LC_ALL=C.UTF-8
 
 fail() {
 	echo "library: $*" >&2
@@ -31,16 +32,33 @@ for f in src/kprof.app.src mix.exs; do
 	    fail "$f has another version than $version"
 done
 
-echo "== rebar3"
+# $1: where rebar3 puts the library; $2: rebar_app's rebar.config
+rebar3_check() {
+	(cd "$work/rebar_app" && rm -rf _build rebar.lock &&
+	    printf '{deps, [%s]}.\n{erl_opts, [warnings_as_errors]}.\n' "$2" \
+	    > rebar.config && "$rebar3" compile)
+	ebin=$work/rebar_app/_build/default/$1/ebin
+	[ "$(modules "$ebin")" = "$erlang" ] ||
+	    fail "rebar3 made $(modules "$ebin")"
+	erl -noinput -pa "$ebin" \
+	    -pa "$work/rebar_app/_build/default/lib/rebar_app/ebin" \
+	    -eval '{ok, _} = application:ensure_all_started(rebar_app), ok = rebar_app:check(), halt().'
+}
+
 cp -r "$here/rebar_app" "$work/"
+if command -v git >/dev/null; then
+	echo "== rebar3, a repository's subdirectory"
+	mkdir -p "$work/repo/erlang"
+	cp -r "$library" "$work/repo/erlang/"
+	(cd "$work/repo" && git init -q -b main && git add . &&
+	    git -c user.name=test -c user.email=test@localhost commit -qm test)
+	rebar3_check lib/kprof/erlang/kprof "{kprof, {git_subdir,
+	    \"file://$work/repo\", {branch, \"main\"}, \"erlang/kprof\"}}"
+fi
+echo "== rebar3, a checkout"
 mkdir "$work/rebar_app/_checkouts"
 ln -s "$library" "$work/rebar_app/_checkouts/kprof"
-(cd "$work/rebar_app" && "$rebar3" compile)
-ebin=$work/rebar_app/_build/default/checkouts/kprof/ebin
-[ "$(modules "$ebin")" = "$erlang" ] ||
-    fail "rebar3 made $(modules "$ebin")"
-erl -noinput -pa "$ebin" -pa "$work/rebar_app/_build/default/lib/rebar_app/ebin" \
-    -eval '{ok, _} = application:ensure_all_started(rebar_app), ok = rebar_app:check(), halt().'
+rebar3_check checkouts/kprof kprof
 
 echo "== mix"
 cp -r "$here/mix_app" "$work/"
@@ -50,6 +68,19 @@ export KPROF
 ebin=$work/mix_app/_build/dev/lib/kprof/ebin
 [ "$(modules "$ebin")" = "Elixir.Kprof.Plug $erlang" ] ||
     fail "mix made $(modules "$ebin")"
+
+echo "== README"
+awk -v dir="$work" '
+	/^```/ { n += /^```erlang/; on = 0; first = /^```erlang/; next }
+	first { on = /^%% tiers.conf/; first = 0 }
+	on { print > (dir "/example" n ".conf") }
+' "$library/README.md"
+for f in "$work"/example*.conf; do
+	"$build/kprofd" -check -tiers "$f" 2> "$f.err" && ! [ -s "$f.err" ] || {
+		cat "$f" "$f.err" >&2
+		fail "an example of README.md is not good"
+	}
+done
 
 # They compile where they are, and leave nothing there.
 [ ! -e "$library/_build" ] || fail "$library/_build was made"
