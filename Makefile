@@ -229,18 +229,19 @@ spec-check: $(B)/test/specdump
 # tests' names.  FIGURE_REQUESTS: fewer of them.
 INTEGRATION := $(B)/integration/ebin
 
-# cowboy, as Debian has it: within RabbitMQ.  Where it cannot be had, the tests
-# that want it say so and are skipped; not so in CI.
-$(B)/deb/rabbitmq:
-	sh test/support/deb.sh rabbitmq-server $@ || \
+# Packages that tests want and the machine need not have installed.  Where one
+# cannot be had, the tests say so and are skipped; not so in CI.  cowboy is
+# there within RabbitMQ.
+$(B)/deb/%:
+	sh test/support/deb.sh $* $@ || \
 	    { rm -rf $@; mkdir -p $@; [ -z "$$CI" ]; }
 
 $(INTEGRATION)/it_run.beam: $(wildcard test/integration/*.erl) \
-                            $(LIBRARY_EBIN)/kprof.app | $(B)/deb/rabbitmq
+                            $(LIBRARY_EBIN)/kprof.app | $(B)/deb/rabbitmq-server
 	@mkdir -p $(@D)
 	cp $(LIBRARY_EBIN)/* $(@D)
 	for a in cowboy cowlib ranch; do \
-	    find $(B)/deb/rabbitmq -path "*/plugins/$$a-*/ebin/*" -exec cp {} $(@D) \; ; \
+	    find $(B)/deb/rabbitmq-server -path "*/plugins/$$a-*/ebin/*" -exec cp {} $(@D) \; ; \
 	done
 	erlc -Wall$(ERLC_COMPAT) -o $(@D) \
 	    $(filter-out %/spec_check.erl,$(wildcard test/integration/*.erl))
@@ -253,11 +254,8 @@ integration: $(B)/kprofd sample $(INTEGRATION)/it_run.beam
 	$(call run_integration)
 
 # The library as a dependency of rebar3 and mix projects.
-$(B)/deb/rebar3:
-	sh test/support/deb.sh rebar3 $@ || { rm -rf $@; exit 1; }
-
 .PHONY: library-test
-library-test: $(B)/kprofd $(B)/deb/rebar3
+library-test: $(B)/kprofd | $(B)/deb/rebar3
 	sh test/library/run.sh $(B) $(VERSION) $(CURDIR)/$(B)/deb/rebar3/usr/bin/rebar3
 
 # The same with targets of other releases, from Debian's, in root file systems

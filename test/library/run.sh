@@ -45,8 +45,9 @@ rebar3_check() {
 	    -eval '{ok, _} = application:ensure_all_started(rebar_app), ok = rebar_app:check(), halt().'
 }
 
+[ -x "$rebar3" ] || echo "== rebar3: skipped: it cannot be had"
 cp -r "$here/rebar_app" "$work/"
-if command -v git >/dev/null; then
+if [ -x "$rebar3" ] && command -v git >/dev/null; then
 	echo "== rebar3, a repository's subdirectory"
 	mkdir -p "$work/repo/erlang"
 	cp -r "$library" "$work/repo/erlang/"
@@ -55,10 +56,12 @@ if command -v git >/dev/null; then
 	rebar3_check lib/kprof/erlang/kprof "{kprof, {git_subdir,
 	    \"file://$work/repo\", {branch, \"main\"}, \"erlang/kprof\"}}"
 fi
-echo "== rebar3, a checkout"
-mkdir "$work/rebar_app/_checkouts"
-ln -s "$library" "$work/rebar_app/_checkouts/kprof"
-rebar3_check checkouts/kprof kprof
+if [ -x "$rebar3" ]; then
+	echo "== rebar3, a checkout"
+	mkdir "$work/rebar_app/_checkouts"
+	ln -s "$library" "$work/rebar_app/_checkouts/kprof"
+	rebar3_check checkouts/kprof kprof
+fi
 
 echo "== mix"
 cp -r "$here/mix_app" "$work/"
