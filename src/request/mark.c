@@ -21,6 +21,8 @@ mark_here(const struct kp_requests *rs, const struct proc *p, uint64_t label)
 	const struct tomb *t;
 	struct req *rq;
 
+	if (!rs->marks)
+		return NULL;
 	for (int i = 0; i < NEST_MAX && label != 0; i++) {
 		rq = req_get(rs, label);
 		if (rq != NULL && rq->set && !rq->ended &&
@@ -54,6 +56,7 @@ mark_again(struct kp_requests *rs, const struct proc *p,
 void
 mark_set(struct kp_requests *rs, struct req *rq)
 {
+	rs->marks = true;
 	rq->set = true;
 	if (rq->cleared)
 		req_end(rs, rq, KP_RETURNED, rq->cleared_at);
