@@ -92,6 +92,46 @@ set_again(void **state)
 }
 
 /*
+ * a, called for the first request, calls y, which sets the second: that one
+ * began inside nothing that goes on, though a does.
+ */
+static void
+set_again_inside_a_call(void **state)
+{
+	(void)state;
+	set(1, "x", 1, 0, 0);
+	call(&f, 1, "a", "x", 1, 1);
+	set(1, "y", 2, 1, 2);
+	call(&f, 1, "b", "y", 2, 3);
+	back_to(&f, 1, "y", 4);
+	back_to(&f, 1, "x", 5);
+	call(&f, 1, "c", "x", 2, 6);
+	back_to(&f, 1, "x", 7);
+	clear(1, "x", 2, 8);
+	expire(&f, 1000);
+	CLOSED("#1 returned 0-2: kprof 0-2 | a 1-5 <0\n"
+	    "#2 returned 2-8: kprof 2-8 | b 3-4 <0 | c 6-7 <0\n");
+}
+
+/* Work that goes on after the end is async, and nobody's child. */
+static void
+goes_on(void **state)
+{
+	(void)state;
+	set(1, "x", 1, 0, 0);
+	call_from(&f, 2, 1, "a", "y", 1, 1);
+	clear(1, "x", 1, 2);
+	back_to(&f, 2, "y", 4);
+	call_from(&f, 2, 1, "b", "y", 1, 5);
+	back_to(&f, 2, "y", 6);
+	expire(&f, 300);
+	call_from(&f, 3, 1, "c", "z", 1, 400);
+	back_to(&f, 3, "z", 401);
+	CLOSED("#1 returned 0-2: kprof 0-2 | a 1-4 <0 | b 5-6 async\n"
+	    "late c 400-401 returned\n");
+}
+
+/*
  * The process met a message without a token, and lost its own: no call says
  * when the request ended, and it expires.
  */
@@ -343,6 +383,7 @@ main(void)
 		ON(set_and_clear, setup_27), ON(set_and_clear, setup_25),
 		ON(set_in_a_callee, setup_27), ON(set_in_a_callee, setup_25),
 		ON(set_again, setup_27), ON(token_lost, setup_27),
+		ON(set_again_inside_a_call, setup_27), ON(goes_on, setup_27),
 		ON(process_died, setup_27), ON(cleared_elsewhere, setup_27),
 		ON(cleared_early, setup_27), ON(two_in_one_process, setup_27),
 		ON(inside_an_entry, setup_27), ON(inside_an_entry, setup_25),
