@@ -31,12 +31,12 @@ LDLIBS_CLIENT := -lsqlite3 -lei -lm -pthread
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
-PURE   := $(filter-out src/base/log.c,$(wildcard src/base/*.c)) \
-          $(wildcard src/config/*.c src/decode/*.c src/request/*.c \
-                     src/stats/*.c src/guard/*.c) src/target/plan.c
+PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
+                     src/request/*.c src/stats/*.c src/guard/*.c) \
+          src/target/plan.c
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
-DAEMON := src/base/log.c $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
+DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
           $(filter-out src/target/plan.c src/target/once.c,$(wildcard src/target/*.c))
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) \
           src/target/once.c src/target/node.c src/target/agent_msg.c
@@ -55,8 +55,19 @@ $(B)/gen/kprof_agent.beam: erlang/kprof_agent.erl
 	@mkdir -p $(@D)
 	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
 
-$(B)/gen/agent_beam.h: $(B)/gen/kprof_agent.beam
-	xxd -i -n kp_agent_beam $< > $@
+# The expression that loads and starts it, parsed.
+PARSE = {ok, Text} = file:read_file("$<"), \
+    {ok, Tokens, _} = erl_scan:string(binary_to_list(Text)), \
+    {ok, [Expr]} = erl_parse:parse_exprs(Tokens), \
+    ok = file:write_file("$@", term_to_binary(Expr)), halt().
+
+$(B)/gen/load.etf: erlang/load.exprs
+	@mkdir -p $(@D)
+	ERL_CRASH_DUMP_BYTES=0 erl -noinput -eval '$(PARSE)'
+
+$(B)/gen/agent_beam.h: $(B)/gen/kprof_agent.beam $(B)/gen/load.etf
+	{ xxd -i -n kp_agent_beam $(B)/gen/kprof_agent.beam && \
+	    xxd -i -n kp_agent_load $(B)/gen/load.etf; } > $@
 
 $(B)/gen/schema_sql.h: priv/schema.sql
 	@mkdir -p $(@D)
@@ -71,7 +82,8 @@ $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 LIBRARY      := kprof kprof_cowboy_middleware kprof_cowboy_stream
 LIBRARY_EBIN := $(B)/kprof-$(VERSION)/ebin
-LIBRARY_DIR   = $(PREFIX)/lib/erlang/lib/kprof-$(VERSION)
+# below PREFIX
+LIBRARY_DIR  := lib/erlang/lib/kprof-$(VERSION)
 LIBRARY_SRC  := $(LIBRARY:%=erlang/kprof/src/%.erl)
 comma        := ,
 empty        :=
@@ -130,6 +142,10 @@ $(B)/test/test_store: UNIT_LIBS = -lsqlite3
 $(B)/test/test_report $(B)/test/test_text: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_report $(B)/test/test_text: UNIT_LIBS = -lsqlite3
 $(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
+
+$(B)/test/test_log: $(call obj,src/kprofd/log.c src/report/json.c \
+    src/report/text.c src/report/utf8.c src/report/when.c)
+$(B)/test/test_log: UNIT_LIBS = -lsqlite3
 
 # The ledger is pure, though it lives with the daemon.
 $(B)/test/test_guard: UNIT_EXTRA = $(call obj,src/kprofd/ledger.c)
@@ -249,8 +265,13 @@ $(INTEGRATION)/it_run.beam: $(wildcard test/integration/*.erl) \
 run_integration = erl -noinput -pa $(INTEGRATION) -s it_run main \
     -extra $(B) $(1) $(if $(ONLY),'$(ONLY)')
 
+# Preloaded into kprofd: a resolver that does not answer.
+$(B)/test/slow_resolver.so: test/support/slow_resolver.c
+	@mkdir -p $(@D)
+	$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
+
 .PHONY: integration
-integration: $(B)/kprofd sample $(INTEGRATION)/it_run.beam
+integration: $(B)/kprofd $(B)/test/slow_resolver.so sample $(INTEGRATION)/it_run.beam
 	$(call run_integration)
 
 # The library as a dependency of rebar3 and mix projects.
@@ -272,6 +293,14 @@ matrix: integration $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
 	        mount -t proc proc $(KPROFD_ROOTS)/$$r/proc || exit 1; \
 	    $(call run_integration,-root $(KPROFD_ROOTS)/$$r) || exit 1; \
 	done
+
+# ---- what comes with it: man pages, completion, unit, examples, installing
+
+.PHONY: packaging
+packaging: all $(B)/test/mkdb $(B)/test/one_answer $(B)/test/slow_resolver.so
+	sh test/packaging/options_test.sh $(B)
+	sh test/packaging/examples_test.sh $(B)
+	sh test/packaging/install_test.sh $(B) "$(MAKE)"
 
 # ---- benchmarks: to be read, not asserted
 
@@ -305,28 +334,67 @@ check: all
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory SAN=1 unit
 	@$(MAKE) --no-print-directory SAN=1 client-test
+	@$(MAKE) --no-print-directory packaging
 	@$(MAKE) --no-print-directory fuzz-replay
 	@$(MAKE) --no-print-directory fuzz-short
 	@$(MAKE) --no-print-directory spec-check
 	@$(MAKE) --no-print-directory library-test
 	@$(MAKE) --no-print-directory integration
 
-.PHONY: install clean help
-install: all
-	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/kprofd \
-	    $(DESTDIR)$(PREFIX)/share/man/man1 \
-	    $(DESTDIR)$(PREFIX)/share/man/man5 \
-	    $(DESTDIR)$(PREFIX)/share/man/man8
-	install -m 755 $(B)/kprofd $(B)/kprof $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 priv/schema.sql priv/tiers.conf \
-	    $(DESTDIR)$(PREFIX)/share/kprofd/
-	install -d $(DESTDIR)$(LIBRARY_DIR)/ebin $(DESTDIR)$(LIBRARY_DIR)/src
-	install -m 644 $(LIBRARY_EBIN)/* $(DESTDIR)$(LIBRARY_DIR)/ebin/
-	install -m 644 $(LIBRARY_SRC) $(DESTDIR)$(LIBRARY_DIR)/src/
-	install -m 644 erlang/kprof/README.md $(DESTDIR)$(LIBRARY_DIR)/
-	install -m 644 priv/man/kprof.1 $(DESTDIR)$(PREFIX)/share/man/man1/
-	install -m 644 priv/man/tiers.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5/
-	install -m 644 priv/man/kprofd.8 $(DESTDIR)$(PREFIX)/share/man/man8/
+# ---- installing: SOURCE:PLACE below PREFIX, for both directions
+
+UNITS := kprofd.service kprofd@.service
+INSTALL_DATA := \
+    priv/schema.sql:share/kprofd/schema.sql \
+    priv/tiers.conf:share/kprofd/tiers.conf \
+    $(foreach m,$(LIBRARY),$(LIBRARY_EBIN)/$(m).beam:$(LIBRARY_DIR)/ebin/$(m).beam \
+        erlang/kprof/src/$(m).erl:$(LIBRARY_DIR)/src/$(m).erl) \
+    $(LIBRARY_EBIN)/kprof.app:$(LIBRARY_DIR)/ebin/kprof.app \
+    erlang/kprof/README.md:$(LIBRARY_DIR)/README.md \
+    priv/man/kprof.1:share/man/man1/kprof.1 \
+    priv/man/tiers.conf.5:share/man/man5/tiers.conf.5 \
+    priv/man/kprofd.8:share/man/man8/kprofd.8 \
+    priv/bash-completion/kprof:share/bash-completion/completions/kprof \
+    priv/bash-completion/kprofd:share/bash-completion/completions/kprofd \
+    priv/systemd/kprofd.sysusers:lib/sysusers.d/kprofd.conf \
+    priv/systemd/kprofd.env:share/doc/kprofd/examples/kprofd.env \
+    priv/cron/kprofd:share/doc/kprofd/examples/crontab \
+    priv/logrotate/kprofd:share/doc/kprofd/examples/logrotate \
+    $(foreach u,$(UNITS),$(B)/gen/$(u):lib/systemd/system/$(u))
+INSTALL_BIN := $(B)/kprofd:bin/kprofd $(B)/kprof:bin/kprof
+
+unit_names = @NAME@,$(1),g; s,@STATE@,$(2),g; s,@BINDIR@,$(PREFIX)/bin,g
+
+# Made anew each time: PREFIX may be another.
+$(B)/gen/kprofd.service: priv/systemd/kprofd.service.in FORCE
+	@mkdir -p $(@D)
+	sed 's,$(call unit_names,kprofd,kprofd)' $< > $@
+
+$(B)/gen/kprofd@.service: priv/systemd/kprofd.service.in FORCE
+	@mkdir -p $(@D)
+	sed 's,$(call unit_names,%i,kprofd/%i)' $< > $@
+
+.PHONY: install uninstall clean help
+install: all $(foreach u,$(UNITS),$(B)/gen/$(u))
+	@for f in $(INSTALL_BIN); do \
+	    install -D -m 755 "$${f%%:*}" "$(DESTDIR)$(PREFIX)/$${f#*:}" && \
+	    echo "$(DESTDIR)$(PREFIX)/$${f#*:}" || exit 1; \
+	done
+	@for f in $(INSTALL_DATA); do \
+	    install -D -m 644 "$${f%%:*}" "$(DESTDIR)$(PREFIX)/$${f#*:}" && \
+	    echo "$(DESTDIR)$(PREFIX)/$${f#*:}" || exit 1; \
+	done
+
+# Directories that are ours and empty go too.
+uninstall:
+	@for f in $(INSTALL_BIN) $(INSTALL_DATA); do \
+	    rm -f "$(DESTDIR)$(PREFIX)/$${f#*:}"; \
+	done
+	@cd "$(DESTDIR)$(PREFIX)" && for d in share/kprofd \
+	    share/doc/kprofd/examples share/doc/kprofd \
+	    $(LIBRARY_DIR)/ebin $(LIBRARY_DIR)/src $(LIBRARY_DIR); do \
+	    rmdir "$$d" 2>/dev/null || true; \
+	done
 
 # A root file system of `make matrix` may have the machine's /proc in it.
 clean:
@@ -339,9 +407,10 @@ help:
 	@echo 'make demo         profile a sample application and print the report'
 	@echo 'make test         set-up, build, every test'
 	@echo 'make              build kprofd and kprof below build/'
-	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR)'
+	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall'
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
 	@echo 'make client-test  kprof on a database made for it'
+	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
@@ -353,6 +422,6 @@ help:
 	@echo 'make setup        install missing Debian packages'
 	@echo 'make clean        remove build/'
 
-# Not of other systems' files, where directories have such names.
--include $(shell find build \( -name roots -o -name deb \) -prune -o \
-             -type f -name '*.d' -print 2>/dev/null)
+# Not what looks like it in the file systems of `make matrix` and `make setup`.
+-include $(shell find build -type d \( -name roots -o -name tools -o -name deb \) -prune \
+    -o -type f -name '*.d' -print 2>/dev/null)

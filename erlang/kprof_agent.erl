@@ -67,12 +67,17 @@
 %% (bytes), max_age_ms.
 %% Where it does not start, nothing stays, this module included.
 start(Daemon, Opts) when is_pid(Daemon), is_map(Opts) ->
-    Result = case disabled() of
-                 true -> {error, disabled};
-                 false -> start_agent(Daemon, Opts)
+    Result = case {disabled(), is_connected(node(Daemon))} of
+                 {true, _} -> {error, disabled};
+                 {_, false} -> {error, daemon_gone};
+                 _ -> start_agent(Daemon, Opts)
              end,
     element(1, Result) =:= ok orelse purger_start([self()]),
     Result.
+
+%% A monitor would make the node look for one that has gone.
+is_connected(Node) ->
+    lists:member(Node, [node() | nodes(connected)]).
 
 disabled() ->
     case application:get_env(kprof, disabled) of

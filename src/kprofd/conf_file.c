@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "kprofd/conf_file.h"
+#include "kprofd/log.h"
 #include "report/diag.h"
 #include "report/tiers_file.h"
 
@@ -17,7 +17,7 @@ conf_file_load(struct conf_file *f, const char *path)
 	*f = (struct conf_file){ .path = path };
 	f->text = tiers_file_read(path, &f->len, why, sizeof(why));
 	if (f->text == NULL) {
-		log_info("%s", why);
+		log_error("config", NULL, "%s", why);
 		return KP_EIO;
 	}
 	e = kp_conf_parse(&f->conf, f->text, f->len, &diags);
@@ -37,10 +37,31 @@ conf_file_free(struct conf_file *f)
 	f->text = NULL;
 }
 
+/* A mistake as an entry: for programs, without the source line below it. */
+static void
+diag_log(const struct conf_file *f, const struct kp_diag *d)
+{
+	const struct log_entry e = { .event = "config",
+		.level = d->warning ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
+		.fields = { { .key = "file", .text = f->path },
+			{ .key = "line", .number = d->pos.line },
+			{ .key = "column", .number = d->pos.col } } };
+
+	log_put(&e, "%s", d->text);
+}
+
 void
 conf_file_diags(const struct conf_file *f, const struct kp_diags *d)
 {
-	diag_print(stderr, f->path, f->text, f->len, d);
+	FILE *to[2];
+	unsigned n = log_streams(to);
+
+	for (unsigned i = 0; i < n; i++) {
+		diag_print(to[i], f->path, f->text, f->len, d);
+		fflush(to[i]);
+	}
+	for (size_t i = 0; n == 0 && i < d->n; i++)
+		diag_log(f, &d->v[i]);
 }
 
 void

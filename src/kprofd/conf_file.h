@@ -13,7 +13,7 @@ struct conf_file {
 	struct kp_conf *conf;
 };
 
-/* On error it was told on stderr. */
+/* On error it was told: see log.h. */
 enum kp_err conf_file_load(struct conf_file *f, const char *path);
 void conf_file_free(struct conf_file *f);
 /* What a target says against it. */

@@ -6,6 +6,7 @@
  * event_active().  Ending is one path for every reason: stop the target, take
  * its goodbye, close the last window, close the store.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,15 +17,18 @@
 #include <event2/event.h>
 #include <event2/thread.h>
 
-#include "base/log.h"
 #include "kprofd/conf_file.h"
 #include "kprofd/control.h"
 #include "kprofd/daemon.h"
+#include "kprofd/log.h"
+#include "kprofd/notify.h"
 #include "kprofd/print.h"
 #include "kprofd/status.h"
 #include "kprofd/target.h"
 #include "kprofd/tables.h"
+#include "kprofd/wait.h"
 
+#define EXIT_KEPT_OUT 3		/* and not to be started again by itself */
 #define CONNECT_LIMIT (7 * KP_NS_PER_S)
 #define SYNCS_MAX 16	/* `kprof dump` at once: as many as clients */
 
@@ -45,12 +49,14 @@ struct daemon {
 	struct target *target;
 	struct event *window, *end, *sigint, *sigterm, *sighup;
 	struct sync syncs[SYNCS_MAX];
+	struct waits waits;
 	char cookie[NODE_COOKIE_MAX + 1];
 	struct print_limit printing;
 	struct tables *tables;
 	kp_mono_ns started;
 	bool stopping;
 	bool tty;			/* stderr is a terminal */
+	bool terminal;			/* there is one that can go */
 	int status;
 };
 
@@ -65,6 +71,7 @@ daemon_stop(struct daemon *d)
 		return;
 	}
 	d->stopping = true;
+	notify_stopping();
 	target_stop(d->target);
 }
 
@@ -74,8 +81,34 @@ on_signal(evutil_socket_t sig, short what, void *ctx)
 	struct daemon *d = ctx;
 
 	(void)sig, (void)what;
-	log_debug("told to end");
+	log_debug("end", NULL, "told to end");
 	daemon_stop(d);
+}
+
+/*
+ * The log was moved away; or there is none, and the terminal has gone.  Where
+ * there never was one, somebody told all kprofds to open their logs again.
+ */
+static void
+on_hangup(evutil_socket_t sig, short what, void *ctx)
+{
+	struct daemon *d = ctx;
+
+	if (log_has_file())
+		log_reopen();
+	else if (d->terminal)
+		on_signal(sig, what, ctx);
+}
+
+/* Has this process a terminal that can go? */
+static bool
+has_terminal(void)
+{
+	int fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 static void
@@ -95,13 +128,12 @@ on_stopped(void *ctx, struct target *t)
 }
 
 static void
-on_failed(void *ctx, struct target *t, const char *why)
+on_failed(void *ctx, struct target *t, enum agent_failure f, const char *why)
 {
 	struct daemon *d = ctx;
 
-	(void)t;
-	log_info("%s", why);
-	d->status = 1;
+	log_error("failed", t->opts.target, "%s", why);
+	d->status = f == AGENT_KEPT_OUT ? EXIT_KEPT_OUT : 1;
 	event_base_loopbreak(d->base);
 }
 
@@ -127,7 +159,8 @@ on_plan(void *ctx, struct target *t, const struct kp_plan *plan)
 	if (d->o->check)
 		print_plan(t->conf, plan);
 	else
-		log_debug("arming %zu functions", plan->n);
+		log_debug("plan", t->opts.target, "arming %zu functions",
+		    plan->n);
 }
 
 static void
@@ -139,23 +172,60 @@ on_diags(void *ctx, const struct kp_diags *diags)
 }
 
 static void
+on_state(void *ctx, enum agent_state s, const char *text)
+{
+	struct daemon *d = ctx;
+
+	if (s == AGENT_ARMED)
+		notify_ready();
+	notify_status(agent_state_name(s), text);
+	waits_state(&d->waits, d->control, s, text);
+}
+
+static void
+on_cleared(void *ctx, uint64_t number)
+{
+	struct daemon *d = ctx;
+
+	waits_cleared(&d->waits, d->control, number);
+}
+
+static void
+log_window(const struct daemon *d, const struct target *t,
+    const struct kp_window *w)
+{
+	int64_t requests = (int64_t)w->sampled;
+	int64_t in_flight = (int64_t)kp_requests_in_flight(t->requests);
+	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
+	const struct log_entry e = { .event = "window",
+		.target = t->opts.target,
+		.level = d->tty ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
+		.fields = { { .key = "requests", .number = requests },
+			{ .key = "ms", .number = ms },
+			{ .key = "in_flight", .number = in_flight } } };
+
+	log_put(&e, "%" PRId64 " requests in the last %.0f s, %" PRId64
+	    " in flight", requests, (double)ms / 1e3, in_flight);
+}
+
+static void
 on_window(void *ctx, struct target *t, const struct kp_window *w)
 {
 	struct daemon *d = ctx;
 
 	if (d->tables != NULL)
 		tables_window(d->tables, w);
-	/* Somebody is looking: show that it goes on. */
-	if (d->tty && agent_state(t->agent) == AGENT_ARMED)
-		log_info("%" PRIu64 " requests in the last %.0f s, %zu in "
-		    "flight", w->sampled, (double)(w->end - w->start) / 1e9,
-		    kp_requests_in_flight(t->requests));
+	/* Where somebody is looking: show that it goes on. */
+	if (agent_state(t->agent) == AGENT_ARMED)
+		log_window(d, t, w);
 }
 
 static const struct target_ops target_ops = {
 	.on_request = on_request,
 	.on_plan = on_plan,
 	.on_diags = on_diags,
+	.on_cleared = on_cleared,
+	.on_state = on_state,
 	.on_failed = on_failed,
 	.on_stopped = on_stopped,
 	.on_window = on_window,
@@ -188,15 +258,30 @@ on_window_end(evutil_socket_t fd, short what, void *ctx)
 /* ---- control ---- */
 
 static void
-answer(struct control_client *c, enum kp_err e, const char *done)
+do_clear_tokens(struct daemon *d, struct control_client *c)
 {
 	static const char no[] = "not attached to the target just now "
 	    "(kprof status)";
+	struct agent *a = d->target->agent;
+	uint64_t number;
 
-	if (e == KP_OK)
-		control_answer(c, true, done, strlen(done));
+	if (agent_clear_tokens(a, &number) == KP_OK)
+		waits_add(&d->waits, d->control, c, WAIT_CLEARED, number,
+		    agent_state(a));
 	else
 		control_answer(c, false, no, strlen(no));
+}
+
+static void
+do_pause(struct daemon *d, struct control_client *c, enum wait_for want)
+{
+	struct agent *a = d->target->agent;
+
+	if (want == WAIT_PAUSED)
+		agent_pause(a);
+	else
+		agent_resume(a);
+	waits_add(&d->waits, d->control, c, want, 0, agent_state(a));
 }
 
 /* In the loop again, after the writer's thread said that it is on disk. */
@@ -269,12 +354,11 @@ on_control(void *ctx, struct control_client *c, const char *line)
 	} else if (strcmp(line, "dump") == 0) {
 		do_dump(d, c);
 	} else if (strcmp(line, "pause") == 0) {
-		answer(c, agent_pause(d->target->agent), "paused\n");
+		do_pause(d, c, WAIT_PAUSED);
 	} else if (strcmp(line, "resume") == 0) {
-		answer(c, agent_resume(d->target->agent), "resumed\n");
+		do_pause(d, c, WAIT_RESUMED);
 	} else if (strcmp(line, "clear-tokens") == 0) {
-		answer(c, agent_clear_tokens(d->target->agent),
-		    "tokens cleared\n");
+		do_clear_tokens(d, c);
 	} else {
 		snprintf(text, sizeof(text), "unknown command '%.100s'", line);
 		control_answer(c, false, text, strlen(text));
@@ -286,7 +370,7 @@ on_control(void *ctx, struct control_client *c, const char *line)
 static int
 complain(const char *why)
 {
-	log_info("%s", why);
+	log_error("start", NULL, "%s", why);
 	return 1;
 }
 
@@ -319,7 +403,7 @@ open_events(struct daemon *d)
 	d->end = event_new(d->base, -1, 0, on_end, d);
 	d->sigint = evsignal_new(d->base, SIGINT, on_signal, d);
 	d->sigterm = evsignal_new(d->base, SIGTERM, on_signal, d);
-	d->sighup = evsignal_new(d->base, SIGHUP, on_signal, d);
+	d->sighup = evsignal_new(d->base, SIGHUP, on_hangup, d);
 	for (int i = 0; i < SYNCS_MAX; i++) {
 		d->syncs[i].d = d;
 		d->syncs[i].done = event_new(d->base, -1, 0, on_synced,
@@ -331,7 +415,7 @@ open_events(struct daemon *d)
 	    d->sigterm == NULL || d->sighup == NULL)
 		return complain("out of memory");
 	evsignal_add(d->sigint, NULL);
-	evsignal_add(d->sighup, NULL);	/* the terminal has gone */
+	evsignal_add(d->sighup, NULL);
 	evsignal_add(d->sigterm, NULL);
 	if (d->o->duration > 0)
 		event_add(d->end, &tv);
@@ -404,7 +488,7 @@ int
 daemon_run(const struct options *o)
 {
 	struct daemon d = { .o = o, .started = kp_mono_now(),
-		.tty = isatty(STDERR_FILENO) };
+		.tty = isatty(STDERR_FILENO), .terminal = has_terminal() };
 
 	if (conf_file_load(&d.conf, o->tiers) != KP_OK)
 		return 1;

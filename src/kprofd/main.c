@@ -1,13 +1,15 @@
 /* main.c - kprofd: options in, exit status out. */
 #include <signal.h>
 
-#include "base/log.h"
 #include "kprofd/daemon.h"
+#include "kprofd/log.h"
 
 int
 main(int argc, char **argv)
 {
+	struct log_opts log = { .name = "kprofd" };
 	struct options o;
+	int status;
 
 	switch (options_parse(&o, argc, argv)) {
 	case 0:
@@ -17,7 +19,13 @@ main(int argc, char **argv)
 	default:
 		return 2;
 	}
-	log_init("kprofd", o.verbose);
+	log.file = o.log_file;
+	log.json = o.log_json;
+	log.verbose = o.verbose;
+	if (!log_open(&log))
+		return 1;
 	signal(SIGPIPE, SIG_IGN);
-	return daemon_run(&o);
+	status = daemon_run(&o);
+	log_close();
+	return status;
 }

@@ -120,6 +120,20 @@ set_verbose(struct options *o, const char *v)
 	return true;
 }
 
+static bool
+set_log(struct options *o, const char *v)
+{
+	o->log_json = strcmp(v, "json") == 0;
+	return o->log_json || strcmp(v, "text") == 0;
+}
+
+static bool
+set_log_file(struct options *o, const char *v)
+{
+	o->log_file = v;
+	return v[0] != '\0';
+}
+
 static const struct option options[] = {
 	{ "target", "NODE", "node to profile: app@host", set_target },
 	{ "tiers", "FILE", "what to measure: tiers.conf(5)", set_tiers },
@@ -139,6 +153,10 @@ static const struct option options[] = {
 	{ "duration", "T", "end after this time: 30s, 5m", set_duration },
 	{ "check", NULL, "check tiers.conf; with -target also against it, "
 	    "arming nothing", set_check },
+	{ "log", "FORMAT", "what it says as text or as json, an object a line "
+	    "(text)", set_log },
+	{ "log-file", "FILE", "say it there, not on stderr; SIGHUP opens the "
+	    "file anew", set_log_file },
 	{ "verbose", NULL, "say more", set_verbose },
 };
 #define NOPTIONS (sizeof(options) / sizeof(options[0]))

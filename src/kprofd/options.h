@@ -14,10 +14,11 @@
 struct options {
 	const char *targets[TARGETS_MAX];
 	unsigned ntargets;
-	const char *tiers, *db, *name, *cookie_file, *control, *dump_file;
+	const char *tiers, *db, *name, *cookie_file, *control, *dump_file,
+	    *log_file;
 	kp_dur_ns interval, duration;	/* duration 0: until told to end */
 	uint64_t requests;		/* 0: no limit */
-	bool print_calls, check, verbose, dump_json;
+	bool print_calls, check, verbose, dump_json, log_json;
 	char control_path[4096];
 };
 

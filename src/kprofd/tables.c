@@ -2,11 +2,12 @@
  * tables.c - see the header.  The file is opened anew for every window, so
  * that it may be rotated away; what cannot be written is told once.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "kprofd/log.h"
 #include "kprofd/tables.h"
 #include "report/report.h"
 
@@ -29,7 +30,8 @@ append(struct tables *t, const struct kp_buf *b)
 		ok = fclose(f) == 0 && ok;
 	}
 	if (!ok && !t->failed)
-		log_warn("cannot write to '%s'", t->path);
+		log_warn("dump_file", NULL, "cannot write to '%s': %s",
+		    t->path, strerror(errno));
 	t->failed = !ok;
 }
 
@@ -43,7 +45,8 @@ tables_open(const char *path, bool json, const struct kp_conf *conf)
 		return NULL;
 	f = fopen(path, "ae");
 	if (f == NULL) {
-		log_warn("cannot write to '%s' (see -dump-file)", path);
+		log_error("dump_file", NULL, "cannot write to '%s': %s (see "
+		    "-dump-file)", path, strerror(errno));
 		free(t);
 		return NULL;
 	}

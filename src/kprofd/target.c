@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "kprofd/log.h"
 #include "kprofd/target.h"
 #include "kprofd/trace.h"
 
@@ -114,7 +114,7 @@ on_runaway(void *ctx, const struct kp_fn *fn)
 
 	snprintf(text, sizeof(text), "%s never returns (a server loop?): "
 	    "disarmed", fn->text);
-	log_warnx("%s: %s", t->opts.target, text);
+	log_warn("runaway", t->opts.target, "%s: %s", t->opts.target, text);
 	happened(t, "runaway", text);
 	agent_disarm(t->agent, fn->text);
 }
@@ -155,6 +155,10 @@ static void
 on_hello(void *ctx, const struct agent_hello *h)
 {
 	struct target *t = ctx;
+	const struct log_entry e = { .level = LOG_LEVEL_INFO,
+		.event = "attach", .target = t->opts.target,
+		.fields = { { .key = "otp", .number = h->otp },
+			{ .key = "session", .number = h->session } } };
 	char text[400];
 
 	t->hello = *h;
@@ -165,7 +169,7 @@ on_hello(void *ctx, const struct agent_hello *h)
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
 	    h->otp, h->session ? "a trace session of our own" :
 	    "the node's one tracer");
-	log_info("%s", text);
+	log_put(&e, "%s", text);
 	happened(t, "attach", text);
 }
 
@@ -178,7 +182,10 @@ sample(struct target *t, const struct agent_status *st)
 	    !kp_sampler_rate(&t->sampler,
 	    st->entry_calls - t->status.entry_calls, over))
 		return;
-	log_debug("%s: sampling one request in %u", t->opts.target,
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
+	    .event = "sampling", .target = t->opts.target,
+	    .fields = { { .key = "one_in", .number = t->sampler.one_in } } },
+	    "%s: sampling one request in %u", t->opts.target,
 	    t->sampler.one_in);
 	agent_sample(t->agent, t->sampler.one_in);
 }
@@ -205,7 +212,10 @@ tell_lost(struct target *t, const char *text)
 	if (strncmp(text, t->lost_text, sizeof(t->lost_text) - 1) == 0)
 		return;
 	snprintf(t->lost_text, sizeof(t->lost_text), "%s", text);
-	log_warnx("lost '%s': %s; trying again", t->opts.target, text);
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
+	    .event = "lost", .target = t->opts.target,
+	    .fields = { { .key = "cause", .text = text } } },
+	    "lost '%s': %s; trying again", t->opts.target, text);
 	happened(t, "lost", text);
 }
 
@@ -215,11 +225,15 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	struct target *t = ctx;
 
 	snprintf(t->state_text, sizeof(t->state_text), "%s", text);
-	log_debug("%s: %s %s", t->opts.target, agent_state_name(s), text);
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
+	    .event = "state", .target = t->opts.target,
+	    .fields = { { .key = "state", .text = agent_state_name(s) } } },
+	    "%s: %s %s", t->opts.target, agent_state_name(s), text);
 	switch (s) {
 	case AGENT_ARMED:
 		t->lost_text[0] = '\0';
-		log_info("profiling '%s'", t->opts.target);
+		log_info("armed", t->opts.target, "profiling '%s'",
+		    t->opts.target);
 		happened(t, "armed", "");
 		break;
 	case AGENT_PAUSED:
@@ -237,6 +251,7 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	default:
 		break;
 	}
+	t->ops->on_state(t->ctx, s, text);
 }
 
 static void
@@ -244,7 +259,8 @@ on_notice(void *ctx, const char *kind, const char *text)
 {
 	struct target *t = ctx;
 
-	log_warnx("'%s': %s: %s", t->opts.target, kind, text);
+	log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target, kind,
+	    text);
 	happened(t, kind, text);
 }
 
@@ -276,14 +292,22 @@ on_diags(void *ctx, const struct kp_diags *diags)
 }
 
 static void
-on_failed(void *ctx, const char *why)
+on_cleared(void *ctx, uint64_t number)
+{
+	struct target *t = ctx;
+
+	t->ops->on_cleared(t->ctx, number);
+}
+
+static void
+on_failed(void *ctx, enum agent_failure f, const char *why)
 {
 	struct target *t = ctx;
 
 	ledger_lost(&t->ledger, kp_requests_entries(t->requests));
 	kp_requests_abandon(t->requests, KP_LOSS_DISCONNECTED);
 	happened(t, "failed", why);
-	t->ops->on_failed(t->ctx, t, why);
+	t->ops->on_failed(t->ctx, t, f, why);
 }
 
 static void
@@ -294,7 +318,10 @@ on_stopped(void *ctx)
 	ledger_lost(&t->ledger, kp_requests_entries(t->requests));
 	/* Without a goodbye there is a reason, which on_state() was told. */
 	if (t->state_text[0] != '\0' && t->hello.otp != 0)
-		log_warnx("'%s' did not say goodbye: %s (its agent leaves by "
+		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
+		    .event = "detach", .target = t->opts.target,
+		    .fields = { { .key = "cause", .text = t->state_text } } },
+		    "'%s' did not say goodbye: %s (its agent leaves by "
 		    "itself within 5 s)", t->opts.target, t->state_text);
 	happened(t, "detach", t->state_text);
 	t->ops->on_stopped(t->ctx, t);
@@ -308,6 +335,7 @@ static const struct agent_ops agent_ops = {
 	.on_status = on_status,
 	.on_notice = on_notice,
 	.on_diags = on_diags,
+	.on_cleared = on_cleared,
 	.on_failed = on_failed,
 	.on_stopped = on_stopped,
 };

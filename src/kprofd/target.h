@@ -23,7 +23,12 @@ struct target_ops {
 	void (*on_plan)(void *ctx, struct target *t,
 	    const struct kp_plan *plan);
 	void (*on_diags)(void *ctx, const struct kp_diags *diags);
-	void (*on_failed)(void *ctx, struct target *t, const char *why);
+	/* As of agent.h. */
+	void (*on_cleared)(void *ctx, uint64_t number);
+	/* As of agent.h; the first ones come before target_new() returns. */
+	void (*on_state)(void *ctx, enum agent_state s, const char *text);
+	void (*on_failed)(void *ctx, struct target *t, enum agent_failure f,
+	    const char *why);
 	void (*on_stopped)(void *ctx, struct target *t);
 	/* Borrowed until the call returns, before it goes to the store. */
 	void (*on_window)(void *ctx, struct target *t,

@@ -23,8 +23,8 @@ const char *
 agent_state_name(enum agent_state s)
 {
 	static const char *const names[] = { "connecting", "looking",
-		"loading", "starting", "checking", "measuring call rates",
-		"arming", "armed", "paused", "tripped", "stopping", "lost",
+		"starting", "checking", "measuring call rates", "arming",
+		"armed", "pausing", "paused", "tripped", "stopping", "lost",
 		"ended" };
 
 	return names[s];
@@ -71,7 +71,7 @@ agent_gone(struct agent *a, const char *text)
 }
 
 void
-agent_fail(struct agent *a, const char *why)
+agent_fail(struct agent *a, enum agent_failure f, const char *why)
 {
 	if (a->stopping) {
 		agent_gone(a, why);
@@ -79,7 +79,7 @@ agent_fail(struct agent *a, const char *why)
 	}
 	drop_connection(a);
 	agent_set_state(a, AGENT_ENDED, why);
-	a->ops->on_failed(a->ctx, why);
+	a->ops->on_failed(a->ctx, f, why);
 }
 
 /* ---- connections come and go ---- */
@@ -146,7 +146,7 @@ agent_lost(struct agent *a, const char *why)
 		return;
 	}
 	if (!a->attached_once) {
-		agent_fail(a, text);
+		agent_fail(a, AGENT_FAILED, text);
 		return;
 	}
 	drop_connection(a);
@@ -155,6 +155,30 @@ agent_lost(struct agent *a, const char *why)
 	a->backoff_ms *= 2;
 	if (a->backoff_ms > BACKOFF_MAX_MS)
 		a->backoff_ms = BACKOFF_MAX_MS;
+}
+
+static void
+step_pause(struct agent *a)
+{
+	agent_set_step(a, AGENT_PAUSING);
+	agent_command(a, "pause");
+}
+
+static void
+step_resume(struct agent *a)
+{
+	agent_set_step(a, AGENT_ARMING);
+	agent_command(a, "resume");
+}
+
+void
+agent_settle(struct agent *a)
+{
+	if (a->user_paused && (a->state == AGENT_ARMED ||
+	    a->state == AGENT_TRIPPED))
+		step_pause(a);
+	else if (!a->user_paused && a->state == AGENT_PAUSED)
+		step_resume(a);
 }
 
 static void
@@ -168,7 +192,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 		step_connect(a);
 		break;
 	case AGENT_TRIPPED:
-		agent_resume(a);
+		step_resume(a);
 		break;
 	case AGENT_LOOKING:
 		if (a->leftover_tries > 0 && a->looked_for_process) {
@@ -197,7 +221,7 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 	struct kp_buf b;
 
 	(void)fd, (void)what;
-	agent_aside_begin(a, &b);
+	agent_aside_begin(a, &b, 0);
 	kp_etf_atom(&b, "lease");
 	agent_command_end(a, &b);
 	/*
@@ -262,7 +286,7 @@ agent_stop(struct agent *a)
 		return;
 	a->stopping = true;
 	/* Half way in: the agent has to run before it can leave. */
-	if (a->state == AGENT_LOADING || a->state == AGENT_STARTING) {
+	if (a->state == AGENT_STARTING) {
 		agent_timer(a, STOP_MS);
 		return;
 	}
@@ -279,32 +303,39 @@ agent_stop(struct agent *a)
 enum kp_err
 agent_pause(struct agent *a)
 {
-	if (a->state != AGENT_ARMED && a->state != AGENT_TRIPPED)
-		return a->state == AGENT_PAUSED ? KP_OK : KP_ESTATE;
+	if (a->stopping || a->state == AGENT_ENDED)
+		return KP_ESTATE;
 	a->user_paused = true;
-	agent_command(a, "pause");
-	agent_set_state(a, AGENT_PAUSED, "");
+	agent_settle(a);
 	return KP_OK;
 }
 
 enum kp_err
 agent_resume(struct agent *a)
 {
-	if (a->state != AGENT_PAUSED && a->state != AGENT_TRIPPED)
-		return a->state == AGENT_ARMED ? KP_OK : KP_ESTATE;
+	if (a->stopping || a->state == AGENT_ENDED)
+		return KP_ESTATE;
 	a->user_paused = false;
-	agent_set_step(a, AGENT_ARMING);
-	agent_command(a, "resume");
+	if (a->state == AGENT_TRIPPED)
+		step_resume(a);		/* needs no rest: somebody says so */
+	else
+		agent_settle(a);
 	return KP_OK;
 }
 
 enum kp_err
-agent_clear_tokens(struct agent *a)
+agent_clear_tokens(struct agent *a, uint64_t *number)
 {
-	if (a->state != AGENT_ARMED && a->state != AGENT_PAUSED &&
-	    a->state != AGENT_TRIPPED)
+	struct kp_buf b;
+
+	if (a->state != AGENT_ARMED && a->state != AGENT_PAUSING &&
+	    a->state != AGENT_PAUSED && a->state != AGENT_TRIPPED)
 		return KP_ESTATE;
-	agent_command(a, "clear_tokens");
+	*number = ++a->clears;
+	/* Aside: a pause may be on its way, whose answer is waited for. */
+	agent_aside_begin(a, &b, CLEAR_REFS + a->clears);
+	kp_etf_atom(&b, "clear_tokens");
+	agent_command_end(a, &b);
 	return KP_OK;
 }
 
@@ -313,7 +344,8 @@ static bool
 has_plan(const struct agent *a)
 {
 	return a->state == AGENT_ARMING || a->state == AGENT_ARMED ||
-	    a->state == AGENT_PAUSED || a->state == AGENT_TRIPPED;
+	    a->state == AGENT_PAUSING || a->state == AGENT_PAUSED ||
+	    a->state == AGENT_TRIPPED;
 }
 
 static void
@@ -322,7 +354,7 @@ send_spec(struct agent *a, const struct kp_plan_item *item,
 {
 	struct kp_buf b;
 
-	agent_aside_begin(a, &b);
+	agent_aside_begin(a, &b, 0);
 	msg_spec(&b, item, spec);
 	agent_command_end(a, &b);
 }

@@ -24,12 +24,12 @@
 enum agent_state {
 	AGENT_CONNECTING,
 	AGENT_LOOKING,		/* is an agent there already? */
-	AGENT_LOADING,
-	AGENT_STARTING,
+	AGENT_STARTING,		/* the agent is loaded and started */
 	AGENT_CHECKING,		/* which of our functions exist? */
 	AGENT_RATING,		/* how often are they called? */
 	AGENT_ARMING,
 	AGENT_ARMED,
+	AGENT_PAUSING,
 	AGENT_PAUSED,		/* by the user */
 	AGENT_TRIPPED,		/* by the agent itself; rests */
 	AGENT_STOPPING,
@@ -59,6 +59,11 @@ struct agent_status {
 	uint64_t unarmed_calls;	/* of those, while nothing was armed */
 };
 
+enum agent_failure {
+	AGENT_FAILED,
+	AGENT_KEPT_OUT		/* the target's operator does not want us */
+};
+
 struct agent;
 
 struct agent_ops {
@@ -72,10 +77,12 @@ struct agent_ops {
 	void (*on_status)(void *ctx, const struct agent_status *st, bool last);
 	/* Something to be told and recorded: kind is a short static word. */
 	void (*on_notice)(void *ctx, const char *kind, const char *text);
+	/* agent_clear_tokens() number so and so was done. */
+	void (*on_cleared)(void *ctx, uint64_t number);
 	/* diags of tiers.conf against this target */
 	void (*on_diags)(void *ctx, const struct kp_diags *diags);
-	/* No way on (first attach failed, refused): the agent has ended. */
-	void (*on_failed)(void *ctx, const char *why);
+	/* No way on (first attach failed, kept out): the agent has ended. */
+	void (*on_failed)(void *ctx, enum agent_failure f, const char *why);
 	/* The end that agent_stop() asked for; a last status came before. */
 	void (*on_stopped)(void *ctx);
 };
@@ -95,10 +102,17 @@ void agent_free(struct agent *a);
 enum agent_state agent_state(const struct agent *a);
 /* Disarms, hands over what is queued, and detaches: then on_stopped. */
 void agent_stop(struct agent *a);
-/* KP_ESTATE when it is not attached. */
+/*
+ * What the user wants from now on, over a lost connection too: on_state tells
+ * when the target has come to it.  KP_ESTATE: it is ending.
+ */
 enum kp_err agent_pause(struct agent *a);
 enum kp_err agent_resume(struct agent *a);
-enum kp_err agent_clear_tokens(struct agent *a);
+/*
+ * on_cleared tells when it is done, with *number.  KP_ESTATE when it is not
+ * attached, or about to be.
+ */
+enum kp_err agent_clear_tokens(struct agent *a, uint64_t *number);
 /* Another sampling rate for all entries: one request in n. */
 enum kp_err agent_sample(struct agent *a, uint32_t one_in);
 /*

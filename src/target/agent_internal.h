@@ -15,6 +15,8 @@
 
 #define MESSAGE_MAX (8u << 20)	/* bytes of one message to the target */
 #define BACKOFF_MIN_MS 500
+/* References from here on are of clear_tokens, which no step waits for. */
+#define CLEAR_REFS (UINT64_C(1) << 40)
 
 struct agent {
 	struct event_base *base;
@@ -31,6 +33,7 @@ struct agent {
 	struct event *lease;	/* every second while attached */
 	struct event *timer;	/* limit of the step, rest, or backoff */
 	uint64_t ref;		/* of the command waited for */
+	uint64_t clears;	/* clear_tokens asked for so far */
 	unsigned leftover_tries;
 	unsigned silent;	/* leases sent since the last frame came */
 	unsigned backoff_ms;
@@ -44,7 +47,7 @@ void agent_set_state(struct agent *a, enum agent_state s, const char *text);
 /* The running step's limit, rest, or backoff. */
 void agent_timer(struct agent *a, unsigned ms);
 /* No way on: ends it. */
-void agent_fail(struct agent *a, const char *why);
+void agent_fail(struct agent *a, enum agent_failure f, const char *why);
 /* The connection is no use any more: another one later, or the end. */
 void agent_lost(struct agent *a, const char *why);
 /* The end that was asked for, in whatever way it came. */
@@ -52,6 +55,8 @@ void agent_gone(struct agent *a, const char *text);
 /* The match spec of an entry anew, for the rate and outcomes of now. */
 enum kp_err agent_entry_respec(struct agent *a,
     const struct kp_plan_item *item);
+/* In a state that lasts: goes on to the one that the user wants. */
+void agent_settle(struct agent *a);
 /* The agent runs: from now on its lease is renewed. */
 void agent_lease_start(struct agent *a);
 
@@ -60,8 +65,8 @@ void agent_step_look(struct agent *a);
 void agent_on_frame(struct agent *a, const struct kp_frame *f);
 /* A command: begun with a fresh reference, sent, freed. */
 void agent_command_begin(struct agent *a, struct kp_buf *b);
-/* One whose answer nobody waits for: the one waited for stays. */
-void agent_aside_begin(struct agent *a, struct kp_buf *b);
+/* One that no step waits for: the one waited for stays.  ref 0: nobody does. */
+void agent_aside_begin(struct agent *a, struct kp_buf *b, uint64_t ref);
 void agent_command_end(struct agent *a, struct kp_buf *b);
 void agent_command(struct agent *a, const char *cmd);
 /* payload: an external term; to the target's rex, or to the agent. */

@@ -62,18 +62,20 @@ put_limits(struct kp_buf *b, const struct kp_overload *l)
 }
 
 void
-msg_start_args(struct kp_buf *b, const struct agent_ids *ids, const char *who,
-    const struct kp_overload *limits)
+msg_start_bindings(struct kp_buf *b, const struct agent_ids *ids,
+    const char *who, const struct kp_overload *limits)
 {
-	kp_etf_list(b, 2);
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "Daemon");
 	put_raw(b, &ids->self);
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "Opts");
 	kp_etf_map(b, 6);
 	put_pair(b, "protocol", AGENT_PROTOCOL);
 	put_pair(b, "lease_ms", AGENT_LEASE_MS);
 	kp_etf_atom(b, "who");
 	kp_etf_binary(b, who, strlen(who));
 	put_limits(b, limits);
-	kp_etf_nil(b);
 }
 
 static void

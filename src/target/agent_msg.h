@@ -28,8 +28,8 @@ void msg_rex_end(struct kp_buf *b);
 /* Opens {kprof, Self, Ref, Command}; the caller writes Command. */
 void msg_command(struct kp_buf *b, const struct agent_ids *ids, uint64_t ref);
 
-/* The arguments of kprof_agent:start/2. */
-void msg_start_args(struct kp_buf *b, const struct agent_ids *ids,
+/* What erlang/load.exprs finds bound besides Beam: {'Daemon', _}, {'Opts', _}. */
+void msg_start_bindings(struct kp_buf *b, const struct agent_ids *ids,
     const char *who, const struct kp_overload *limits);
 /* {arm, Items, Limits} */
 enum kp_err msg_arm(struct kp_buf *b, const struct kp_conf *c,

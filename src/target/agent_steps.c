@@ -68,10 +68,10 @@ agent_command_begin(struct agent *a, struct kp_buf *b)
 }
 
 void
-agent_aside_begin(struct agent *a, struct kp_buf *b)
+agent_aside_begin(struct agent *a, struct kp_buf *b, uint64_t ref)
 {
 	kp_buf_init(b, MESSAGE_MAX);
-	msg_command(b, &a->ids, 0);
+	msg_command(b, &a->ids, ref);
 }
 
 void
@@ -109,24 +109,10 @@ agent_step_look(struct agent *a)
 	rex_ask(a, "erlang", "whereis", "kprof_agent");
 }
 
-static void
-step_load(struct agent *a)
-{
-	struct kp_buf b;
-
-	agent_set_step(a, AGENT_LOADING);
-	kp_buf_init(&b, MESSAGE_MAX);
-	msg_rex_begin(&b, &a->ids, "code", "load_binary");
-	kp_etf_list(&b, 3);
-	kp_etf_atom(&b, "kprof_agent");
-	kp_etf_string(&b, "kprof_agent.beam", strlen("kprof_agent.beam"));
-	kp_etf_binary(&b, kp_agent_beam, kp_agent_beam_len);
-	kp_etf_nil(&b);
-	msg_rex_end(&b);
-	agent_send(a, &b, true);
-	kp_buf_free(&b);
-}
-
+/*
+ * erl_eval:expr(Load, [{'Beam', _}, ...], none, none, value): one call, since
+ * between two of them we may be killed.
+ */
 static void
 step_start(struct agent *a)
 {
@@ -137,8 +123,20 @@ step_start(struct agent *a)
 	snprintf(who, sizeof(who), "%s (process %ld)", a->node,
 	    (long)getpid());
 	kp_buf_init(&b, MESSAGE_MAX);
-	msg_rex_begin(&b, &a->ids, "kprof_agent", "start");
-	msg_start_args(&b, &a->ids, who, &a->o.conf->overload);
+	msg_rex_begin(&b, &a->ids, "erl_eval", "expr");
+	kp_etf_list(&b, 5);
+	/* Without the byte that opens an external term of its own. */
+	kp_buf_put(&b, kp_agent_load + 1, kp_agent_load_len - 1);
+	kp_etf_list(&b, 3);
+	kp_etf_tuple(&b, 2);
+	kp_etf_atom(&b, "Beam");
+	kp_etf_binary(&b, kp_agent_beam, kp_agent_beam_len);
+	msg_start_bindings(&b, &a->ids, who, &a->o.conf->overload);
+	kp_etf_nil(&b);
+	kp_etf_atom(&b, "none");
+	kp_etf_atom(&b, "none");
+	kp_etf_atom(&b, "value");
+	kp_etf_nil(&b);
 	msg_rex_end(&b);
 	agent_send(a, &b, true);
 	kp_buf_free(&b);
@@ -194,7 +192,7 @@ step_arm(struct agent *a)
 		b.err = e;
 	if (b.err != KP_OK) {
 		kp_buf_free(&b);
-		agent_fail(a, "cannot express tiers.conf as match specs: too "
+		agent_fail(a, AGENT_FAILED, "cannot express tiers.conf as match specs: too "
 		    "large");
 		return;
 	}
@@ -270,7 +268,7 @@ answer_look(struct agent *a, struct kp_term *r)
 	}
 	if (kp_term_peek(r) == KP_TERM_ATOM &&
 	    !kp_span_is(kp_term_atom(&at), "timeout")) {
-		step_load(a);
+		step_start(a);
 		return;
 	}
 	occupant(r, who, sizeof(who));
@@ -279,45 +277,41 @@ answer_look(struct agent *a, struct kp_term *r)
 	agent_lost(a, why);
 }
 
+/* Anything else than {ok, Pid, Hello}. */
 static void
-answer_load(struct agent *a, struct kp_term *r)
+start_refused(struct agent *a, const char *text)
 {
-	char text[300], why[500];
-	struct kp_term at = *r;
+	bool disabled = strcmp(text, "{error,disabled}") == 0;
+	char why[600];
 
-	if (kp_term_peek(r) == KP_TERM_TUPLE && kp_term_tuple(&at) == 2 &&
-	    kp_span_is(kp_term_atom(&at), "module")) {
-		step_start(a);
+	/* Another kprofd was quicker: the look says which. */
+	if (strcmp(text, "{error,already}") == 0 &&
+	    a->leftover_tries++ < LEFTOVER_TRIES && !a->stopping) {
+		agent_step_look(a);
 		return;
 	}
-	msg_text(r, text, sizeof(text));
-	snprintf(why, sizeof(why), "'%s' does not load the agent: %s (OTP 25 "
-	    "or later is needed)", a->o.target, text);
-	agent_fail(a, why);
+	if (disabled)
+		snprintf(why, sizeof(why), "'%s' keeps kprofd out: {kprof, "
+		    "[{disabled, true}]} is in its configuration",
+		    a->o.target);
+	else if (strstr(text, "not_loaded") != NULL)
+		snprintf(why, sizeof(why), "'%s' does not load the agent: %s "
+		    "(OTP 25 or later is needed)", a->o.target, text);
+	else
+		snprintf(why, sizeof(why), "the agent does not start in '%s': "
+		    "%s", a->o.target, text);
+	agent_fail(a, disabled ? AGENT_KEPT_OUT : AGENT_FAILED, why);
 }
 
 static void
 answer_start(struct agent *a, struct kp_term *r)
 {
-	char text[300], why[600];
 	struct kp_term at = *r;
+	char text[300];
 
 	if (msg_read_hello(&at, &a->ids, &a->hello) != KP_OK) {
 		msg_text(r, text, sizeof(text));
-		/* Another kprofd was quicker: the look says which. */
-		if (strcmp(text, "{error,already}") == 0 &&
-		    a->leftover_tries++ < LEFTOVER_TRIES && !a->stopping) {
-			agent_step_look(a);
-			return;
-		}
-		if (strcmp(text, "{error,disabled}") == 0)
-			snprintf(why, sizeof(why), "'%s' keeps kprofd out: "
-			    "{kprof, [{disabled, true}]} is in its "
-			    "configuration", a->o.target);
-		else
-			snprintf(why, sizeof(why), "the agent does not start "
-			    "in '%s': %s", a->o.target, text);
-		agent_fail(a, why);
+		start_refused(a, text);
 		return;
 	}
 	agent_lease_start(a);
@@ -346,7 +340,7 @@ answer_check(struct agent *a, struct kp_term *r)
 	if (e != KP_OK) {
 		agent_lost(a, kp_err_str(e));
 	} else if (errors > 0 && !a->attached_once) {
-		agent_fail(a, "tiers.conf names what the target does not "
+		agent_fail(a, AGENT_FAILED, "tiers.conf names what the target does not "
 		    "have: nothing was armed");
 	} else if (a->attached_once) {
 		a->ops->on_plan(a->ctx, &a->plan);
@@ -380,8 +374,7 @@ answer_arm(struct agent *a, struct kp_term *r)
 		a->attached_once = true;
 		a->backoff_ms = BACKOFF_MIN_MS;
 		agent_set_state(a, AGENT_ARMED, "");
-		if (a->user_paused)
-			agent_pause(a);
+		agent_settle(a);
 		return;
 	}
 	msg_text(r, text, sizeof(text));
@@ -403,9 +396,6 @@ on_rex(struct agent *a, struct kp_term *r)
 	case AGENT_LOOKING:
 		answer_look(a, r);
 		break;
-	case AGENT_LOADING:
-		answer_load(a, r);
-		break;
 	case AGENT_STARTING:
 		answer_start(a, r);
 		break;
@@ -418,7 +408,12 @@ on_rex(struct agent *a, struct kp_term *r)
 static void
 on_reply(struct agent *a, struct kp_term *r)
 {
-	if ((uint64_t)kp_term_int(r) != a->ref)
+	uint64_t ref = (uint64_t)kp_term_int(r);
+
+	if (r->err == KP_OK && ref > CLEAR_REFS &&
+	    ref <= CLEAR_REFS + a->clears)
+		a->ops->on_cleared(a->ctx, ref - CLEAR_REFS);
+	if (ref != a->ref)
 		return;
 	switch (a->state) {
 	case AGENT_CHECKING:
@@ -429,6 +424,10 @@ on_reply(struct agent *a, struct kp_term *r)
 		break;
 	case AGENT_ARMING:
 		answer_arm(a, r);
+		break;
+	case AGENT_PAUSING:
+		agent_set_state(a, AGENT_PAUSED, "");
+		agent_settle(a);
 		break;
 	default:
 		break;
@@ -450,7 +449,8 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 	if (a->stopping) {
 		agent_gone(a, "");
 	} else if (strcmp(reason, "stopped_by_operator") == 0) {
-		agent_fail(a, "the agent was stopped in the target");
+		agent_fail(a, AGENT_KEPT_OUT, "the agent was stopped in the "
+		    "target");
 	} else {
 		snprintf(text, sizeof(text), "the agent has gone: %s", reason);
 		agent_lost(a, text);

@@ -2,17 +2,22 @@
  * connect.c - a thread that connects, and a pipe that says so.
  *
  * The job is shared by the loop and the thread; whoever lets go of it last
- * frees it, so that giving up never has to wait for a silent target.
+ * frees it, so that giving up never has to wait for a silent target.  The
+ * thread keeps to its limit but for the resolver, which has limits of its
+ * own: the loop gives up GRACE later, whatever the thread does.
  */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "target/connect.h"
+
+#define GRACE KP_NS_PER_S
 
 struct job {
 	atomic_int users;
@@ -70,6 +75,20 @@ job_run(void *arg)
 	return NULL;
 }
 
+/* The thread may write its own reason meanwhile: its job is not touched. */
+static void
+give_up(struct connect *c)
+{
+	const char *host = strchr(c->job->target, '@');
+	char why[512];
+
+	snprintf(why, sizeof(why), "cannot connect to '%s': no answer within "
+	    "%lld s (does the name '%s' resolve here?)", c->job->target,
+	    (long long)((c->job->limit + GRACE) / KP_NS_PER_S),
+	    host != NULL ? host + 1 : "");
+	c->done(c->ctx, KP_ETIMEOUT, NULL, why);
+}
+
 static void
 on_pipe(evutil_socket_t fd, short what, void *ctx)
 {
@@ -77,7 +96,10 @@ on_pipe(evutil_socket_t fd, short what, void *ctx)
 	struct job *j = c->job;
 	char byte;
 
-	(void)what;
+	if ((what & EV_TIMEOUT) != 0) {
+		give_up(c);
+		return;
+	}
 	if (read(fd, &byte, 1) != 1)
 		return;
 	c->taken = true;
@@ -116,6 +138,9 @@ connect_start(struct event_base *base, const struct node_opts *o,
     void *ctx)
 {
 	struct connect *c = calloc(1, sizeof(*c));
+	kp_dur_ns limit = o->limit + GRACE;
+	struct timeval tv = { limit / KP_NS_PER_S,
+		limit % KP_NS_PER_S / KP_NS_PER_US };
 	pthread_t thread;
 
 	if (c == NULL || (c->job = job_new(o)) == NULL) {
@@ -125,7 +150,7 @@ connect_start(struct event_base *base, const struct node_opts *o,
 	c->done = done;
 	c->ctx = ctx;
 	c->ev = event_new(base, c->job->pipe[0], EV_READ, on_pipe, c);
-	if (c->ev == NULL || event_add(c->ev, NULL) != 0) {
+	if (c->ev == NULL || event_add(c->ev, &tv) != 0) {
 		connect_free(c);
 		return NULL;
 	}

@@ -21,6 +21,7 @@ tests() ->
     [{"the agent killed: clean, and armed again", 60, fun agent_killed/1},
      {"disconnected: clean, and armed again", 60, fun disconnected/1},
      {"killed again and again", 90, fun killed_often/1},
+     {"killed while the agent is on its way in", 60, fun killed_half_way/1},
      {"the sentry killed", 60, fun sentry_killed/1},
      {"ends while others ask for its status", 60, fun ends_when_asked/1}].
 
@@ -72,7 +73,8 @@ sigkill(_, _, P) -> it:kill(P).
 
 stopped(_, Target, P) ->
     ok = it:call(Target, kprof_agent, stop, []),
-    it:ended(P, 1, "stopped in the target").
+    %% Not to be started again by a service manager.
+    it:ended(P, 3, "stopped in the target").
 
 %% It is clean with no help from outside; and the daemon notices, which has no
 %% monitor, and comes again.
@@ -135,6 +137,35 @@ killed_often(T) ->
              it:sql(P, "select state, count(*) from runs group by state")),
     it:kill(Load),
     clean(Target, Before).
+
+%% The agent's module was loaded by one call and started by another: a kprofd
+%% killed between the two left the module in the target for good. Now the
+%% target loads and starts it after kprofd was killed, and has to be rid of it
+%% all the same.
+killed_half_way(T) ->
+    {Target, _} = quiet(T),
+    %% The node will look for kprofd's to give it its answer, for which it
+    %% starts its resolver: that is not ours.
+    it:call(Target, inet, gethostbyname, ["no.such.host.invalid"]),
+    Before = it:settled(Target),
+    it:call(Target, it_stub, hold_attach, []),
+    P = it:kprofd(T, Target),
+    it:until("kprofd asks for its agent", fun() -> it:call(Target, it_stub, held_attach, []) end),
+    it:equal("the module so far", false, it:call(Target, code, is_loaded, [kprof_agent])),
+    it:kill(P),
+    it:until("it is gone", fun() -> it:call(Target, erlang, nodes, [connected]) =:= [] end),
+    Loads = count_loads(Target),
+    it:call(Target, it_stub, release_attach, []),
+    it:until("the module was loaded", fun() -> it:do(Target, Loads) > 0 end),
+    it:until("the module is gone",
+             fun() -> it:call(Target, code, is_loaded, [kprof_agent]) =:= false end),
+    it:do(Target, fun() -> erlang:trace_pattern({erlang, finish_loading, 1}, false, [call_count]) end),
+    clean(Target, Before).
+
+%% Gives what tells how many modules were loaded since.
+count_loads(Target) ->
+    it:do(Target, fun() -> erlang:trace_pattern({erlang, finish_loading, 1}, true, [call_count]) end),
+    fun() -> element(2, erlang:trace_info({erlang, finish_loading, 1}, call_count)) end.
 
 %% The agent starts another, which knows what there is to take back.
 sentry_killed(T) ->

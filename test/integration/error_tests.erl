@@ -9,8 +9,10 @@
 tests() ->
     [{"wrong cookie", 30, fun wrong_cookie/1},
      {"cookie file that others can read", 30, fun open_cookie/1},
+     {"cookie that systemd keeps", 30, fun credential/1},
      {"cookie file that is not there", 30, fun no_cookie/1},
      {"unknown host", 30, fun unknown_host/1},
+     {"a resolver that hangs", 30, fun slow_resolver/1},
      {"no such node", 30, fun no_node/1},
      {"no epmd", 30, fun no_epmd/1},
      {"unknown function", 30, fun unknown_function/1},
@@ -42,6 +44,19 @@ open_cookie(T) ->
     fails(T, Target, #{cookie => File}, "can be read by others \\(chmod 600"),
     it:audit(Target, Before).
 
+%% An ACL lets its user read it; the mask shows as the group's right.
+credential(T) ->
+    File = it:write(T, "cookie", "integration\n"),
+    ok = file:change_mode(File, 8#440),
+    Dir = filename:dirname(File),
+    Opts = #{cookie => File, env => [{"CREDENTIALS_DIRECTORY", Dir}]},
+    fails(T, "it_nobody@127.0.0.1", Opts, "no such node"),
+    ok = file:change_mode(File, 8#444),
+    fails(T, "it_nobody@127.0.0.1", Opts, "can be read by others"),
+    ok = file:change_mode(File, 8#440),
+    fails(T, "it_nobody@127.0.0.1", Opts#{env := [{"CREDENTIALS_DIRECTORY", Dir ++ "/.."}]},
+          "can be read by others").
+
 no_cookie(T) ->
     fails(T, "nobody@127.0.0.1", #{cookie => "/nowhere/cookie"},
           "cannot read the cookie file '/nowhere/cookie': No such file").
@@ -49,6 +64,14 @@ no_cookie(T) ->
 unknown_host(T) ->
     fails(T, "app@no.such.host.invalid", #{},
           "cannot connect to 'app@no.such.host.invalid': unknown host 'no.such.host.invalid'").
+
+%% The resolver's own limits may be minutes: kprofd waited as long.
+slow_resolver(T) ->
+    Lib = filename:absname(it:build(T) ++ "/test/slow_resolver.so"),
+    {ok, _} = file:read_file_info(Lib),
+    fails(T, "app@slow.host.invalid", #{env => [{"LD_PRELOAD", Lib}]},
+          "cannot connect to 'app@slow.host.invalid': no answer within 8 s"
+          " \\(does the name 'slow.host.invalid' resolve here").
 
 no_node(T) ->
     fails(T, "it_nobody@127.0.0.1", #{}, "no such node is registered at the epmd of '127.0.0.1'").
@@ -123,7 +146,8 @@ second_on_database(T) ->
 disabled(T, Args) ->
     Target = it:target(T, #{args => Args}),
     Before = it:settled(Target),
-    fails(T, Target, #{}, "keeps kprofd out: {kprof, \\[{disabled, true}\\]}"),
+    P = it:kprofd(T, Target),
+    it:ended(P, 3, "keeps kprofd out: {kprof, \\[{disabled, true}\\]}"),
     it:audit(Target, Before).
 
 disabled_by_file(#{ebins := [Ebin, _], n := N} = T) ->

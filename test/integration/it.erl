@@ -11,7 +11,7 @@
 -export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
 -export([target/1, target/2, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
          rss/1]).
--export([kprofd/2, kprofd/3, run_kprofd/3, armed/1, ended/2, ended/3, terminate/1, db/1, tiers/0]).
+-export([kprofd/2, kprofd/3, run_kprofd/3, armed/1, ended/2, ended/3, ended_said/2, terminate/1, db/1, tiers/0]).
 -export([load/3, loaded/1, sql/2, number/2, control/2]).
 -export([balance/1, losses/1, lost/1, requests/1, epmd_port/1, free_port/0, otp/1, build/1]).
 
@@ -348,6 +348,7 @@ kprofd(T, Target) -> kprofd(T, Target, #{}).
 %% args    more arguments
 %% db      the database's name in the test's directory
 %% env     more environment
+%% wrap    what starts it
 kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
     N = atomics:add_get(Last, 1, 1),
     Name = "kprofd" ++ integer_to_list(N),
@@ -362,7 +363,8 @@ kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
            end,
     Args = ["-target", Node, "-tiers", Tiers, "-db", Db, "-cookie-file", maps:get(cookie, Opts, Cookie),
             "-verbose" | maps:get(args, Opts, ["-interval", "2s"])],
-    P = start(T, Name, [filename:join(Build, "kprofd") | Args], maps:get(env, Opts, [])),
+    P = start(T, Name, maps:get(wrap, Opts, []) ++ [filename:join(Build, "kprofd") | Args],
+              maps:get(env, Opts, [])),
     P#{db => Db}.
 
 %% Runs it to its end, and gives its exit status and all it said on standard error.
@@ -382,6 +384,10 @@ ended(P, Status, Pattern) ->
     Got = exited(P),
     Got =:= Status orelse
         fail("~s ended with ~b, not ~b:~n~ts", [maps:get(name, P), Got, Status, errors(P)]),
+    ended_said(P, Pattern).
+
+%% It has ended, and had said this.
+ended_said(P, Pattern) ->
     re:run(errors(P), Pattern, [multiline]) =/= nomatch orelse
         fail("~s did not say '~s':~n~ts", [maps:get(name, P), Pattern, errors(P)]).
 

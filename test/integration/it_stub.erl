@@ -6,6 +6,7 @@
 -module(it_stub).
 
 -export([start/1, snapshot/0, armed/1, ours/0, agent/0]).
+-export([hold_attach/0, held_attach/0, release_attach/0]).
 
 -define(AGENT, kprof_agent).
 
@@ -89,6 +90,45 @@ agent() ->
     catch
         error:undef -> gone
     end.
+
+%% Holds the call by which kprofd loads and starts its agent, as a node might
+%% that is short of time: a process in rex's place passes everything else on.
+hold_attach() ->
+    Rex = whereis(rex),
+    Holder = spawn(fun() ->
+                           unregister(rex),
+                           register(rex, self()),
+                           hold(Rex, none)
+                   end),
+    hold_wait(fun() -> whereis(rex) =:= Holder end).
+
+hold(Rex, Held) ->
+    receive
+        {_, {call, erl_eval, expr, _, _}} = Attach when Held =:= none ->
+            hold(Rex, Attach);
+        {it_held, From} ->
+            From ! {it_held, Held =/= none},
+            hold(Rex, Held);
+        it_release ->
+            unregister(rex),
+            register(rex, Rex),
+            Held =:= none orelse (Rex ! Held);
+        Other ->
+            Rex ! Other,
+            hold(Rex, Held)
+    end.
+
+held_attach() ->
+    rex ! {it_held, self()},
+    receive {it_held, Held} -> Held end.
+
+release_attach() ->
+    Holder = whereis(rex),
+    Holder ! it_release,
+    hold_wait(fun() -> not is_process_alive(Holder) end).
+
+hold_wait(Fun) ->
+    Fun() orelse begin receive after 5 -> ok end, hold_wait(Fun) end.
 
 %% Every function of every loaded module that is traced or counted by anybody
 %% outside sessions. (Not `all` and not `call_time`: these stop all schedulers.)

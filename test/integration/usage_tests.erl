@@ -18,6 +18,14 @@ tests() ->
      {"several at once, on different targets", 60, fun several/1},
      {"status", 60, fun status/1},
      {"pause and resume", 60, fun pause/1},
+     {"pause and resume while it attaches", 60, fun pause_early/1},
+     {"pause while the target is away", 60, fun pause_away/1},
+     {"a log as JSON", 60, fun log_json/1},
+     {"a log for journald", 60, fun log_journal/1},
+     {"a log in a file that is moved away", 60, fun log_file/1},
+     {"SIGHUP without a log or a terminal", 60, fun hangup/1},
+     {"SIGHUP because the terminal has gone", 60, fun terminal_gone/1},
+     {"the service manager is told", 60, fun notify/1},
      {"dump", 60, fun dump/1},
      {"clear-tokens", 60, fun clear_tokens/1},
      {"the socket is its owner's alone", 60, fun socket/1},
@@ -152,12 +160,12 @@ pause(T) ->
     it:loaded(it:load(T, Target, ["4", "100"])),
     assembled(P, 100),
     {ok, _} = it:control(P, "pause"),
-    it:until("paused", fun() -> agent_state(Target) =:= paused end),
+    it:equal("state", paused, agent_state(Target)),
     it:equal("armed while paused", [call_count],
              lists:usort([Key || {_, _, Key, _} <- it:call(Target, it_stub, armed, [?MFAS])])),
     it:loaded(it:load(T, Target, ["4", "70"])),
     {ok, _} = it:control(P, "resume"),
-    it:until("armed", fun() -> agent_state(Target) =:= armed end),
+    it:equal("state", armed, agent_state(Target)),
     it:loaded(it:load(T, Target, ["4", "50"])),
     assembled(P, 150),
     it:terminate(P),
@@ -165,6 +173,173 @@ pause(T) ->
     it:equal("sampled", 150, it:requests(P)),
     it:equal("unseen", 70, maps:get(unseen, it:losses(P), 0)),
     it:audit(Target, Before, [processes]).
+
+%% `pause` said that kprofd was not attached while it was about to be, and its
+%% answer came before it was done. Both wait now.
+pause_early(T) ->
+    {Target, Before} = target(T),
+    it:call(Target, it_stub, hold_attach, []),
+    P = it:kprofd(T, Target),
+    it:until("kprofd asks for its agent", fun() -> it:call(Target, it_stub, held_attach, []) end),
+    Pause = ask(P, "pause"),
+    it:equal("an answer before it is done", none, answer(Pause, 200)),
+    it:call(Target, it_stub, release_attach, []),
+    {ok, <<"paused\n">>} = answer(Pause, 30000),
+    it:equal("state", paused, agent_state(Target)),
+    {ok, <<"resumed\n">>} = it:control(P, "resume"),
+    it:equal("state", armed, agent_state(Target)),
+    {ok, <<"resumed\n">>} = it:control(P, "resume"),
+    it:loaded(it:load(T, Target, ["2", "50"])),
+    it:terminate(P),
+    it:equal("requests", 50, it:requests(P)),
+    it:audit(Target, Before, [processes]).
+
+ask(P, Line) ->
+    Me = self(),
+    spawn_link(fun() -> Me ! {self(), it:control(P, Line)} end).
+
+answer(Asked, Ms) ->
+    receive {Asked, Answer} -> Answer after Ms -> none end.
+
+%% The wish lasts: it is paused when it comes back.
+pause_away(T) ->
+    Target = it:target(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    it:stop_target(Target),
+    it:saw(P, "lost '"),
+    {ok, Text} = it:control(P, "pause"),
+    it:check(re:run(Text, "not attached .* it will pause as soon as it is") =/= nomatch, "~s", [Text]),
+    Again = it:target(T, #{node => maps:get(node, Target)}),
+    it:until("paused", fun() -> agent_state(Again) =:= paused end),
+    it:terminate(P).
+
+%% Names that come from a target are in it: a line stays valid whatever they are.
+log_json(T) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target, #{args => ["-log", "json"]}),
+    it:saw(P, "\"event\":\"armed\""),
+    it:loaded(it:load(T, Target, ["2", "50"])),
+    it:terminate(P),
+    Lines = lines(P),
+    it:equal("lines that are objects of the same keys", [[<<"time,level,event,target,message,fields">>]],
+             lists:usort([json(T, Line, "select group_concat(key) from json_each(readfile($1))") || Line <- Lines])),
+    Events = [json(T, Line, "select json_extract(readfile($1), '$.event')") || Line <- Lines],
+    [it:check(lists:member([E], Events), "'~s' among ~p", [E, Events])
+     || E <- [<<"attach">>, <<"armed">>, <<"state">>, <<"plan">>, <<"end">>]],
+    [Attach | _] = [L || L <- Lines, binary:match(L, <<"\"attach\"">>) =/= nomatch],
+    it:equal("fields", [integer_to_binary(it:otp(Target))],
+             json(T, Attach, "select json_extract(readfile($1), '$.fields.otp')")),
+    it:equal("target", [list_to_binary(maps:get(node, Target))],
+             json(T, Attach, "select json_extract(readfile($1), '$.target')")),
+    {1, Bad, _} = it:run_kprofd(T, Target, #{args => ["-log", "json"], tiers => "{tiers, [{a, {b, \"\e\", 1}}]}.\n"}),
+    it:equal("a mistake in tiers.conf", [<<"config,1,error">>],
+             json(T, hd(string:split(Bad, "\n")),
+                  "select json_extract(j, '$.event') || ',' || json_extract(j, '$.fields.line') || ',' ||"
+                  " json_extract(j, '$.level') from (select readfile($1) j)")),
+    it:audit(Target, Before, [processes]).
+
+lines(P) ->
+    [L || L <- string:split(it:errors(P), "\n", all), L =/= <<>>].
+
+%% What sqlite3 reads in one line of JSON; fails where that is none.
+json(T, Line, Query) ->
+    File = it:write(T, "line.json", Line),
+    Text = re:replace(Query, "\\$1", ["'", File, "'"], [global, {return, list}]),
+    [string:trim(Row) || Row <- it:sql(#{db => ":memory:", name => "sqlite3", out => File}, Text), Row =/= []].
+
+%% journald reads the level in front of a line, where stderr goes to it.
+log_journal(T) ->
+    File = it:path(T, "kprofd1.err"),
+    ok = file:write_file(File, ""),
+    Stream = string:trim(os:cmd("stat -c '%d:%i' '" ++ File ++ "'")),
+    P = it:kprofd(T, "it_nobody@127.0.0.1", #{env => [{"JOURNAL_STREAM", Stream}]}),
+    it:ended(P, 1, "^<7>it_nobody@127.0.0.1: connecting"),
+    it:ended_said(P, "^<3>cannot connect to 'it_nobody@127.0.0.1': no such node"),
+    Q = it:kprofd(T, "it_nobody@127.0.0.1", #{env => [{"JOURNAL_STREAM", Stream}]}),
+    it:ended(Q, 1, "^kprofd: cannot connect to").
+
+%% As logrotate does it: moved, and told.
+log_file(T) ->
+    {Target, Before} = target(T),
+    Log = it:path(T, "kprofd.log"),
+    P = it:kprofd(T, Target, #{args => ["-log-file", Log]}),
+    it:until("armed", fun() -> has(Log, "^[0-9T:.-]{23}Z kprofd: profiling '") end),
+    ok = file:rename(Log, Log ++ ".1"),
+    it:signal(P, "HUP"),
+    it:until("a new file", fun() -> has(Log, "kprofd: opened '.*' again") end),
+    it:check(it:is_running(P), "it goes on"),
+    {ok, _} = it:control(P, "pause"),
+    it:check(has(Log, "pausing"), "the new file is written"),
+    it:equal("its mode", "640\n", os:cmd("stat -c %a " ++ Log)),
+    it:terminate(P),
+    it:equal("on stderr", <<>>, it:errors(P)),
+    %% Whoever started it sees why it ended.
+    Q = it:kprofd(T, "it_nobody@127.0.0.1", #{args => ["-log-file", Log]}),
+    it:ended(Q, 1, "^kprofd: cannot connect to 'it_nobody"),
+    it:check(has(Log, "kprofd: cannot connect to 'it_nobody"), "the log says it too"),
+    R = it:kprofd(T, "it_nobody@127.0.0.1", #{args => ["-log-file", "/nowhere/x.log"]}),
+    it:ended(R, 1, "cannot write to '/nowhere/x.log': No such file or directory \\(see -log-file"),
+    it:audit(Target, Before).
+
+has(File, Pattern) ->
+    case file:read_file(File) of
+        {ok, Text} -> re:run(Text, Pattern, [multiline]) =/= nomatch;
+        {error, enoent} -> false
+    end.
+
+%% A rotation of logs may tell every kprofd, those that have none too.
+hangup(T) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target, #{wrap => ["setsid", "-w"], args => ["-duration", "50s"]}),
+    it:armed(P),
+    #{who := Who} = it:call(Target, kprof_agent, status, []),
+    {match, [Pid]} = re:run(Who, "process ([0-9]+)", [{capture, [1], list}]),
+    Kprofd = P#{pid := list_to_integer(Pid)},
+    it:signal(Kprofd, "HUP"),
+    {ok, _} = it:control(P, "status"),
+    it:loaded(it:load(T, Target, ["2", "50"])),
+    it:terminate(Kprofd),
+    it:equal("requests", 50, it:requests(P)),
+    it:audit(Target, Before).
+
+terminal_gone(T) ->
+    {Target, Before} = target(T),
+    Script = "exec script -qec \"$*\" /dev/null",
+    P = it:kprofd(T, Target, #{wrap => ["sh", "-c", Script, "sh"],
+                               args => ["-duration", "50s"]}),
+    it:until("armed", fun() -> re:run(it:output(P), "profiling '") =/= nomatch end),
+    it:kill(P),
+    it:until("one plain file is left",
+             fun() -> filelib:wildcard(it:db(P) ++ "*") =:= [it:db(P)] end),
+    it:equal("how it ended", [[<<"clean">>]], it:sql(P, "select state from runs")),
+    it:audit(Target, Before).
+
+%% Ready only when it measures.
+notify(T) ->
+    {Target, _} = target(T),
+    Path = it:path(T, "notify.sock"),
+    {ok, S} = gen_udp:open(0, [{ifaddr, {local, Path}}, local, binary, {active, false}]),
+    it:call(Target, it_stub, hold_attach, []),
+    P = it:kprofd(T, Target, #{env => [{"NOTIFY_SOCKET", filename:absname(Path)}]}),
+    it:until("kprofd asks for its agent", fun() -> it:call(Target, it_stub, held_attach, []) end),
+    Early = told(S, <<"STATUS=starting">>),
+    it:check(not lists:member(<<"READY=1">>, Early), "told too early: ~p", [Early]),
+    it:call(Target, it_stub, release_attach, []),
+    it:check(lists:member(<<"READY=1">>, told(S, <<"STATUS=armed">>)), "it is ready"),
+    {ok, _} = it:control(P, "pause"),
+    told(S, <<"STATUS=paused">>),
+    it:terminate(P),
+    told(S, <<"STOPPING=1">>),
+    gen_udp:close(S).
+
+%% Everything up to this message.
+told(S, Last) ->
+    case gen_udp:recv(S, 0, 30000) of
+        {ok, {_, _, Last}} -> [Last];
+        {ok, {_, _, Other}} -> [Other | told(S, Last)];
+        {error, Why} -> it:fail("not told ~s: ~p", [Last, Why])
+    end.
 
 agent_state(Target) ->
     case it:call(Target, it_stub, agent, []) of
@@ -188,7 +363,19 @@ clear_tokens(T) ->
     P = it:kprofd(T, Target),
     it:armed(P),
     it:loaded(it:load(T, Target, ["4", "100"])),
-    {ok, _} = it:control(P, "clear-tokens"),
+    it:do(Target, fun() ->
+                          register(it_marked, spawn(fun() -> seq_trace:set_token(label, 1),
+                                                             receive after infinity -> ok end end))
+                  end),
+    Token = fun() -> process_info(whereis(it_marked), sequential_trace_token) end,
+    it:until("a token", fun() -> it:do(Target, fun() -> element(2, Token()) =/= [] end) end),
+    Agent = it:call(Target, erlang, whereis, [kprof_agent]),
+    it:call(Target, erlang, suspend_process, [Agent]),
+    Asked = [ask(P, "clear-tokens") || _ <- [1, 2]],
+    it:equal("answers before it is done", [none, none], [answer(A, 100) || A <- Asked]),
+    it:call(Target, erlang, resume_process, [Agent]),
+    it:equal("answers", [{ok, <<"tokens cleared\n">>}], lists:usort([answer(A, 30000) || A <- Asked])),
+    it:equal("the token", [], it:do(Target, fun() -> element(2, Token()) end)),
     it:loaded(it:load(T, Target, ["4", "100"])),
     it:terminate(P),
     it:equal("requests", 200, it:requests(P)).

@@ -5,29 +5,43 @@ set -eu
 
 packages="gcc libc6-dev make xxd erlang-base erlang-dev libevent-dev
 libsqlite3-dev sqlite3 libcmocka-dev clang libclang-rt-dev util-linux
-elixir erlang-ssl"
+elixir erlang-ssl mandoc systemd libpopt0"
+# logrotate's package would bring a cron with it and set it going: only its
+# program is wanted, which goes here.
+tools=build/tools
 
 missing=
 for p in $packages; do
 	dpkg-query -W -f '${Status}' "$p" 2>/dev/null |
 	    grep -q 'install ok installed' || missing="$missing $p"
 done
-[ -n "$missing" ] || exit 0
+rotate=
+command -v logrotate >/dev/null || [ -x $tools/usr/sbin/logrotate ] ||
+    rotate=logrotate
+[ -n "$missing$rotate" ] || exit 0
 
 if ! command -v apt-get >/dev/null; then
-	echo "setup: this is no Debian machine; needed:$missing" >&2
+	echo "setup: this is no Debian machine; needed:$missing $rotate" >&2
 	exit 1
 fi
 sudo=
 if [ "$(id -u)" != 0 ]; then
 	sudo=sudo
 	command -v sudo >/dev/null || {
-		echo "setup: needs root or sudo to install:$missing" >&2
+		echo "setup: needs root or sudo to install:$missing $rotate" >&2
 		exit 1
 	}
 fi
-echo "setup: installing$missing"
 $sudo apt-get -q update
-# shellcheck disable=SC2086
-$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q install -y \
-    --no-install-recommends $missing
+if [ -n "$missing" ]; then
+	echo "setup: installing$missing"
+	# shellcheck disable=SC2086
+	$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q install -y \
+	    --no-install-recommends $missing
+fi
+if [ -n "$rotate" ]; then
+	echo "setup: unpacking logrotate into $tools"
+	mkdir -p $tools
+	(cd $tools && apt-get -q download logrotate &&
+	    dpkg -x logrotate_*.deb . && rm logrotate_*.deb)
+fi

@@ -1,0 +1,65 @@
+#!/bin/sh
+# `make install` puts everything where it belongs, what is installed runs, and
+# `make uninstall` takes it away.
+# usage: install_test.sh BUILD_DIR MAKE
+set -u
+
+b=$1 make=$2
+dir=$(mktemp -d "${TMPDIR:-/tmp}/install_test.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' INT TERM
+. "$(dirname "$0")/lib.sh"
+
+dest=$dir/dest
+files() {
+	(cd "$1" && find . -type f | sed 's,^\./,,' | sort)
+}
+
+umask 022
+ok 'make install' "$make" -s B="$b" DESTDIR="$dest" PREFIX=/usr install
+same 'files' "$(files "$dest")" "usr/bin/kprof
+usr/bin/kprofd
+usr/lib/systemd/system/kprofd.service
+usr/lib/systemd/system/kprofd@.service
+usr/lib/sysusers.d/kprofd.conf
+usr/share/bash-completion/completions/kprof
+usr/share/bash-completion/completions/kprofd
+usr/share/doc/kprofd/examples/crontab
+usr/share/doc/kprofd/examples/kprofd.env
+usr/share/doc/kprofd/examples/logrotate
+usr/share/kprofd/schema.sql
+usr/share/kprofd/tiers.conf
+usr/share/man/man1/kprof.1
+usr/share/man/man5/tiers.conf.5
+usr/share/man/man8/kprofd.8"
+same 'what may be run' "$(cd "$dest" && find . -type f -perm /111 | sort)" \
+    "./usr/bin/kprof
+./usr/bin/kprofd"
+same 'what others may write' \
+    "$(find "$dest" ! -type l -perm /022 | head -n 5)" ''
+
+version=$(sed -n 's/^VERSION := //p' Makefile)
+for p in kprof kprofd; do
+	same "$p -version" "$("$dest/usr/bin/$p" -version)" "$p $version"
+done
+ok 'the example' "$dest/usr/bin/kprofd" -check \
+    -tiers "$dest/usr/share/kprofd/tiers.conf"
+sqlite3 "$dir/k.db" <"$dest/usr/share/kprofd/schema.sql" >/dev/null
+ok 'the schema' "$dest/usr/bin/kprof" report -db "$dir/k.db"
+for u in kprofd kprofd@; do
+	same "the program of $u.service" \
+	    "$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' \
+	    "$dest/usr/lib/systemd/system/$u.service")" /usr/bin/kprofd
+	same "what is left to put in, in $u.service" \
+	    "$(grep -n '@[A-Z]*@' "$dest/usr/lib/systemd/system/$u.service")" ''
+done
+same 'the state of an instance' "$(sed -n 's/^StateDirectory=//p' \
+    "$dest/usr/lib/systemd/system/kprofd@.service")" kprofd/%i
+
+# Somebody else's files stay.
+: >"$dest/usr/share/kprofd/mine"
+ok 'make uninstall' "$make" -s B="$b" DESTDIR="$dest" PREFIX=/usr uninstall
+same 'files that are left' "$(files "$dest")" usr/share/kprofd/mine
+same 'directories that are left' "$(cd "$dest/usr" && ls share/doc)" ''
+
+finish

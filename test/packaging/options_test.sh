@@ -1,0 +1,172 @@
+#!/bin/sh
+# What the programs take is what -h, the man pages and the completion say they
+# take, no more and no less.
+# usage: options_test.sh BUILD_DIR
+set -u
+
+b=$1
+kprof=$b/kprof kprofd=$b/kprofd
+dir=$(mktemp -d "${TMPDIR:-/tmp}/options_test.XXXXXX")
+trap 'rm -rf "$dir"' EXIT
+trap 'exit 1' INT TERM
+. "$(dirname "$0")/lib.sh"
+
+# One a line, sorted.
+words() {
+	tr -s ' \t' '\n\n' | sed '/^$/d' | sort -u
+}
+
+rendered() {
+	mandoc -T ascii -O width=1000 "$1" | sed 's/.\x08//g'
+}
+
+# section FILE NAME, of a rendered page
+section() {
+	sed -n "/^$2\$/,/^[A-Z]/p" "$1" | sed '1d; /^[A-Z]/d'
+}
+
+flags() {
+	grep -oE '(^|[[| ])-[a-z][a-z-]*' | sed 's/^[^-]*//' | words
+}
+
+# options PROGRAM [COMMAND], as its -h lists them
+options() {
+	"$@" -h | sed -n 's/^  \(-[a-z-]*\).*/\1/p' | words
+}
+
+commands() {
+	"$kprof" -h | sed -n 's/^  \([a-z][a-z-]*\).*/\1/p'
+}
+
+# Options that have a description, from a page's source.
+described() {
+	grep '^\.It Fl' "$1" | grep -oE 'Fl [a-z-]+|, [a-z-]+' |
+	    sed 's/^[^ ]* /-/' | words
+}
+
+for page in kprof.1 kprofd.8 tiers.conf.5; do
+	# What is left out depends on the machine's own pages.
+	same "mandoc -Tlint $page" "$(mandoc -Tlint -Wstyle "priv/man/$page" 2>&1 |
+	    grep -vE 'referenced manual not found|outdated mandoc.db')" ''
+	rendered "priv/man/$page" >"$dir/$page"
+	for s in FILES EXAMPLES DIAGNOSTICS 'SEE ALSO'; do
+		[ -n "$(section "$dir/$page" "$s")" ] || fail "$page has no $s"
+	done
+done
+
+# ---- kprofd
+
+same 'kprofd: options of the synopsis' \
+    "$(section "$dir/kprofd.8" SYNOPSIS | flags)" "$(options "$kprofd")"
+same 'kprofd: options described' "$(described priv/man/kprofd.8)" \
+    "$(options "$kprofd")"
+
+# ---- kprof, command by command
+
+section "$dir/kprof.1" SYNOPSIS | sed -n 's/^ *kprof //p' >"$dir/synopsis"
+all=
+for c in $(commands); do
+	got=$(grep -E "^([a-z-]+ \| )*$c( |\$)" "$dir/synopsis" | flags)
+	want=$(options "$kprof" "$c" | grep -vx -e -h)
+	same "kprof $c: options of the synopsis" "$got" "$want"
+	all="$all $want"
+done
+same 'kprof: options described' "$(described priv/man/kprof.1)" \
+    "$(printf '%s -h -version' "$all" | words)"
+same 'kprof: commands of the synopsis' \
+    "$(sed 's/[[].*//; s/-target.*//; /^-/d; s/ ID\| FILE\| id\| file//; s/|//g' "$dir/synopsis" | words)" \
+    "$(commands | words)"
+
+# ---- environment, signals, exit statuses, events
+
+# environment DIR...: what is asked for there
+environment() {
+	grep -rohE 'getenv\("[A-Z_]+"\)' "$@" | grep -oE '[A-Z_]{2,}' | words
+}
+in_page() {
+	sed -n '/^\.Sh ENVIRONMENT/,/^\.Sh EXIT/p' "priv/man/$1" |
+	    sed -n 's/^\.It Ev //p' | tr -d , | words
+}
+same 'kprofd: environment' "$(in_page kprofd.8 | grep -vx TZ)" \
+    "$(environment src/kprofd src/target src/store)"
+same 'kprof: environment' "$(in_page kprof.1 | grep -vx TZ)" \
+    "$(environment src/kprof src/target/node.c src/target/once.c src/store)"
+same 'kprofd: signals' \
+    "$(sed -n 's/^\.It Dv \(SIG.*\)/\1/p' priv/man/kprofd.8 |
+    sed 's/Dv//g; s/,//g' | words)" \
+    "$(grep -ohE 'evsignal_new\([^,]*, SIG[A-Z]+' src/kprofd/*.c |
+    grep -oE 'SIG[A-Z]+' | words)"
+same 'kprofd: events of the log' \
+    "$(section "$dir/kprofd.8" LOG | sed '1,/The events are:/d' |
+    sed -n 's/^     \([a-z_]*\)  .*/\1/p' | words)" \
+    "$(cat src/kprofd/*.c src/target/agent*.c | tr '\n' ' ' |
+    grep -oE '(log_(debug|info|warn|error)\(|\.event = |on_notice\(a->ctx, )"[a-z_]+"' |
+    grep -oE '"[a-z_]+"' | tr -d '"' | words)"
+
+# Each message of DIAGNOSTICS is one that the program has.
+for page in kprofd.8 kprof.1; do
+	strings -n 8 "$b/${page%.*}" >"$dir/strings"
+	sed -n '/^\.Sh DIAGNOSTICS/,/^\.Sh NOTES/p' "priv/man/$page" |
+	    sed -n "s/^\.It //p" | sed "s/'[^']*'/'%s'/g" >"$dir/diag"
+	while read -r text; do
+		ok "$page: '$text' is said" grep -qF -e "$text" "$dir/strings"
+	done <"$dir/diag"
+	[ -s "$dir/diag" ] || fail "$page has no diagnostics"
+done
+
+# The forms of tiers.conf.
+same 'tiers.conf: forms' \
+    "$(sed -n '/^\.Sh FORMS/,/^\.Sh IDENT/p' priv/man/tiers.conf.5 |
+    sed -n 's/^\.It Li {\([a-z_]*\),.*/\1/p' | words)" \
+    "$(sed -n 's/^	{ "\([a-z_]*\)", "{.*/\1/p' src/config/conf.c | words)"
+
+# ---- completion
+
+# complete PROGRAM WORD...: what is offered for the last word
+complete() {
+	program=$1
+	shift
+	bash --norc -c '
+		. "priv/bash-completion/$1" || exit 1
+		f=$(complete -p "$1" | sed "s/.*-F \([^ ]*\).*/\1/")
+		COMP_WORDS=("$2" "${@:3}")
+		COMP_CWORD=$(($# - 2))
+		"$f" && printf "%s\n" "${COMPREPLY[@]}"' \
+	    bash "$program" "$b/$program" "$@" 2>"$dir/complete.err" | words
+	[ ! -s "$dir/complete.err" ] || cat "$dir/complete.err" >&2
+}
+
+same 'completion: kprofd' "$(complete kprofd '')" "$(options "$kprofd")"
+same 'completion: kprofd -t' "$(complete kprofd -t)" "-target
+-tiers"
+same 'completion: kprofd -log' "$(complete kprofd -log '')" "json
+text"
+same 'completion: kprofd -verbose' "$(complete kprofd -verbose -log-)" -log-file
+same 'completion: kprofd -duration' "$(complete kprofd -duration '')" ''
+same 'completion: kprof' "$(complete kprof '')" \
+    "$( (commands; echo -h; echo -version) | words)"
+same 'completion: kprof re' "$(complete kprof re)" "report
+resume"
+for c in $(commands); do
+	same "completion: kprof $c" "$(complete kprof "$c" -)" \
+	    "$(options "$kprof" "$c")"
+done
+same 'completion: -what' "$(complete kprof report -json -what '')" "async
+busy
+calls
+self
+total"
+same 'completion: --sort' "$(complete kprof slow --sort t)" "time
+total"
+same 'completion: after a value' "$(complete kprof tree 42 -j)" -json
+mkdir "$dir/f"
+: >"$dir/f/a file.db"
+: >"$dir/f/tiers.conf"
+same 'completion: files' "$(complete kprof report -db "$dir/f/a")" \
+    "$(printf '%s' "$dir/f/a file.db" | words)"
+same 'completion: the argument of check' "$(complete kprof check "$dir/f/t")" \
+    "$dir/f/tiers.conf"
+same 'completion: kprofd -tiers' "$(complete kprofd -tiers "$dir/f/t")" \
+    "$dir/f/tiers.conf"
+
+finish

@@ -1,0 +1,214 @@
+/*
+ * The log: one valid line for an entry, whatever its texts hold, in both
+ * formats, and a file that is opened anew.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <sqlite3.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kprofd/log.h"
+
+static char path[] = "/tmp/test_log.XXXXXX";
+static char text[1 << 20];
+
+static int
+setup(void **state)
+{
+	int fd;
+
+	(void)state;
+	strcpy(path + strlen(path) - 6, "XXXXXX");
+	fd = mkstemp(path);
+	if (fd < 0)
+		return -1;
+	close(fd);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	log_close();
+	return unlink(path);
+}
+
+static void
+begin(bool json, bool verbose)
+{
+	const struct log_opts o = { .name = "kprofd", .file = path,
+		.json = json, .verbose = verbose };
+
+	assert_true(log_open(&o));
+}
+
+/* All that the file holds now. */
+static size_t
+contents(void)
+{
+	FILE *f = fopen(path, "r");
+	size_t n;
+
+	assert_non_null(f);
+	n = fread(text, 1, sizeof(text) - 1, f);
+	fclose(f);
+	text[n] = '\0';
+	return n;
+}
+
+/* One value of the JSON in text, by SQLite; "" for null. */
+static const char *
+value(const char *what)
+{
+	static char out[70000];
+	sqlite3_stmt *st;
+	sqlite3 *db;
+	const char *v;
+
+	assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(db, "select json_extract(?, ?)",
+	    -1, &st, NULL), SQLITE_OK);
+	sqlite3_bind_text(st, 1, text, -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 2, what, -1, SQLITE_STATIC);
+	assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+	v = (const char *)sqlite3_column_text(st, 0);
+	snprintf(out, sizeof(out), "%s", v != NULL ? v : "");
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+	return out;
+}
+
+static void
+test_fields(void **state)
+{
+	const struct log_entry e = { .level = LOG_LEVEL_WARNING,
+		.event = "lost", .target = "app@host",
+		.fields = { { .key = "cause", .text = "\"x\"" },
+			{ .key = "n", .number = INT64_MIN },
+			{ .key = "c", .number = 3 },
+			{ .key = "d", .number = 4 } } };
+
+	(void)state;
+	begin(true, false);
+	log_put(&e, "lost '%s'", "app@host");
+	contents();
+	assert_string_equal(value("$.level"), "warning");
+	assert_string_equal(value("$.event"), "lost");
+	assert_string_equal(value("$.target"), "app@host");
+	assert_string_equal(value("$.message"), "lost 'app@host'");
+	assert_string_equal(value("$.fields.cause"), "\"x\"");
+	assert_string_equal(value("$.fields.n"), "-9223372036854775808");
+	assert_string_equal(value("$.fields.d"), "4");
+	assert_int_equal(strlen(value("$.time")), strlen("2026-11-21T10:00:00.123Z"));
+}
+
+/* Random bytes, every length to past the limit: one line, and valid. */
+static void
+test_bytes(void **state)
+{
+	char bytes[3000];
+	unsigned seed = 1;
+	size_t n;
+
+	(void)state;
+	begin(true, false);
+	for (size_t len = 0; len < sizeof(bytes); len += 37) {
+		for (size_t i = 0; i < len; i++)
+			bytes[i] = (char)(1 + rand_r(&seed) % 255);
+		bytes[len] = '\0';
+		assert_int_equal(truncate(path, 0), 0);
+		log_put(&(struct log_entry){ .level = LOG_LEVEL_INFO,
+		    .event = "x", .target = bytes,
+		    .fields = { { .key = "f", .text = bytes } } }, "%s",
+		    bytes);
+		n = contents();
+		assert_int_equal(strcspn(text, "\n"), n - 1);
+		assert_string_equal(value("$.event"), "x");
+		for (size_t i = 0; i < n - 1; i++)
+			assert_true((unsigned char)text[i] >= 0x20 &&
+			    text[i] != 0x7F);
+	}
+}
+
+static void
+test_text(void **state)
+{
+	(void)state;
+	begin(false, false);
+	log_warn("x", NULL, "a\n\x1b[31mb\xff");
+	log_debug("x", NULL, "not told");
+	contents();
+	assert_string_equal(text + strlen("2026-11-21T10:00:00.123Z"),
+	    " kprofd: warning: a\\x0a\\x1b[31mb\xef\xbf\xbd\n");
+}
+
+static void
+test_verbose(void **state)
+{
+	(void)state;
+	begin(true, true);
+	log_debug("x", "n@h", "told");
+	contents();
+	assert_string_equal(value("$.level"), "debug");
+	assert_string_equal(value("$.target"), "n@h");
+}
+
+/* Moved away: what comes before the file is opened anew goes to the old one. */
+static void
+test_reopen(void **state)
+{
+	char old[sizeof(path) + 2];
+
+	(void)state;
+	begin(true, false);
+	assert_true(log_has_file());
+	log_info("x", NULL, "1");
+	snprintf(old, sizeof(old), "%s.1", path);
+	assert_int_equal(rename(path, old), 0);
+	log_info("x", NULL, "2");
+	log_reopen();
+	log_info("x", NULL, "3");
+	contents();
+	assert_string_equal(value("$.message"), "3");
+	assert_int_equal(rename(old, path), 0);
+	contents();
+	assert_non_null(strstr(text, "\"2\""));
+	assert_null(strstr(text, "\"3\""));
+}
+
+static void
+test_streams(void **state)
+{
+	FILE *to[2];
+
+	(void)state;
+	begin(false, false);
+	assert_int_equal(log_streams(to), 2);
+	assert_ptr_equal(to[1], stderr);
+	log_close();
+	assert_false(log_has_file());
+	assert_int_equal(log_streams(to), 1);
+	begin(true, false);
+	assert_int_equal(log_streams(to), 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_fields, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_bytes, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_text, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_verbose, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_reopen, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_streams, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
