@@ -29,6 +29,7 @@ ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/ge
 LDLIBS_DAEMON := -levent_core -levent_pthreads -lsqlite3 -lei -lm -pthread
 LDLIBS_CLIENT := -lsqlite3 -lei -lm -pthread
 
+comma := ,
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
 PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
@@ -41,10 +42,13 @@ DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) \
           src/target/once.c src/target/node.c src/target/agent_msg.c
 
+# The SQLite extension: code of its own, since it has to run anywhere.
+EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
+
 LIB    := $(B)/libkprof.a
 
 .PHONY: all
-all: $(B)/kprofd $(B)/kprof library
+all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so library
 
 # ---- generated: the agent's code and the schema travel inside the binaries
 
@@ -128,6 +132,16 @@ $(B)/kprofd: $(call obj,$(DAEMON)) $(LIB)
 $(B)/kprof: $(call obj,$(CLIENT)) $(LIB)
 	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS_CLIENT)
 
+# Names come from the SQLite that loads it: -z defs proves that all others are
+# its own.
+$(B)/pic/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -c -o $@ $<
+
+$(B)/kprof_sqlite.so: $(patsubst %.c,$(B)/pic/%.o,$(EXT))
+	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared \
+	    $(if $(SANFLAGS),,-Wl$(comma)-z$(comma)defs) -o $@ $^ -lm
+
 # ---- unit tests: one program for each test/unit/test_*.c
 
 UNIT := $(patsubst test/unit/%.c,$(B)/test/%,$(wildcard test/unit/test_*.c))
@@ -139,12 +153,14 @@ $(B)/test/%: test/unit/%.c $(LIB) $(B)/flags
 # These need more than the pure library.
 $(B)/test/test_store: $(call obj,$(STORE))
 $(B)/test/test_store: UNIT_LIBS = -lsqlite3
-$(B)/test/test_report $(B)/test/test_text: $(call obj,$(STORE) $(REPORT))
-$(B)/test/test_report $(B)/test/test_text: UNIT_LIBS = -lsqlite3
+$(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: $(call obj,$(STORE) $(REPORT))
+$(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -lsqlite3
 $(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
+$(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
+$(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
 
 $(B)/test/test_log: $(call obj,src/kprofd/log.c src/report/json.c \
-    src/report/text.c src/report/utf8.c src/report/when.c)
+    src/report/text.c src/report/width.c src/report/when.c)
 $(B)/test/test_log: UNIT_LIBS = -lsqlite3
 
 # The ledger is pure, though it lives with the daemon.
@@ -231,6 +247,11 @@ $(B)/test/one_answer: test/support/one_answer.c $(B)/flags
 client-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer
 	sh test/integration/client_test.sh $(B)
 
+# The SQLite extension, in SQLite's shell.
+.PHONY: sqlite-test
+sqlite-test: $(B)/kprof_sqlite.so $(B)/kprof $(B)/test/mkdb
+	sh test/integration/sqlite_test.sh $(B)
+
 # Prints the match specs that kprofd arms, for test/integration/spec_check.erl.
 $(B)/test/specdump: test/support/specdump.c $(LIB)
 	@mkdir -p $(@D)
@@ -278,6 +299,20 @@ integration: $(B)/kprofd $(B)/test/slow_resolver.so sample $(INTEGRATION)/it_run
 .PHONY: library-test
 library-test: $(B)/kprofd | $(B)/deb/rebar3
 	sh test/library/run.sh $(B) $(VERSION) $(CURDIR)/$(B)/deb/rebar3/usr/bin/rebar3
+
+# Every example of the documents, as it is printed.
+DOCS := $(B)/docs
+
+$(DOCS)/ebin/docs_run.beam: $(wildcard test/docs/*.erl)
+	@mkdir -p $(@D)
+	erlc -Wall$(ERLC_COMPAT) -o $(@D) $^
+
+.PHONY: docs-test
+docs-test: all sample $(INTEGRATION)/it_run.beam $(DOCS)/ebin/docs_run.beam
+	@rm -rf $(DOCS)/root $(DOCS)/stubs
+	@$(MAKE) --no-print-directory -s install PREFIX=/usr/local DESTDIR=$(DOCS)/root
+	erl -noinput -pa $(DOCS)/ebin $(INTEGRATION) $(SAMPLE) $(B)/gen \
+	    -s docs_run main -extra $(B) $(DOCS)/root
 
 # The same with targets of other releases, from Debian's, in root file systems
 # below KPROFD_ROOTS: made when missing, used as they are when there.
@@ -334,17 +369,21 @@ check: all
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory SAN=1 unit
 	@$(MAKE) --no-print-directory SAN=1 client-test
+	@$(MAKE) --no-print-directory sqlite-test
+	@$(MAKE) --no-print-directory SAN=1 sqlite-test
 	@$(MAKE) --no-print-directory packaging
 	@$(MAKE) --no-print-directory fuzz-replay
 	@$(MAKE) --no-print-directory fuzz-short
 	@$(MAKE) --no-print-directory spec-check
 	@$(MAKE) --no-print-directory library-test
 	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory docs-test
 
 # ---- installing: SOURCE:PLACE below PREFIX, for both directions
 
 UNITS := kprofd.service kprofd@.service
 INSTALL_DATA := \
+    $(B)/kprof_sqlite.so:lib/kprofd/kprof_sqlite.so \
     priv/schema.sql:share/kprofd/schema.sql \
     priv/tiers.conf:share/kprofd/tiers.conf \
     $(foreach m,$(LIBRARY),$(LIBRARY_EBIN)/$(m).beam:$(LIBRARY_DIR)/ebin/$(m).beam \
@@ -390,7 +429,7 @@ uninstall:
 	@for f in $(INSTALL_BIN) $(INSTALL_DATA); do \
 	    rm -f "$(DESTDIR)$(PREFIX)/$${f#*:}"; \
 	done
-	@cd "$(DESTDIR)$(PREFIX)" && for d in share/kprofd \
+	@cd "$(DESTDIR)$(PREFIX)" && for d in share/kprofd lib/kprofd \
 	    share/doc/kprofd/examples share/doc/kprofd \
 	    $(LIBRARY_DIR)/ebin $(LIBRARY_DIR)/src $(LIBRARY_DIR); do \
 	    rmdir "$$d" 2>/dev/null || true; \
@@ -410,10 +449,12 @@ help:
 	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall'
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
 	@echo 'make client-test  kprof on a database made for it'
+	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
+	@echo 'make docs-test    every example of the documents, as printed'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'
 	@echo 'make fuzz-replay  the fuzzers'"'"' corpora, with sanitizers'
 	@echo 'make fuzz-short   every fuzzer for FUZZ_SECS=$(FUZZ_SECS) seconds'

@@ -25,6 +25,7 @@
 #include "kprofd/clock.h"
 #include "kprofd/err.h"
 
+#define KP_HIST_VERSION 1	/* first byte of the stored form */
 #define KP_HIST_PER_OCTAVE 32
 #define KP_HIST_MIN (-960)	/* 1 ns falls into -957 */
 #define KP_HIST_MAX 1059	/* INT64_MAX ns falls here */
@@ -44,11 +45,21 @@ int32_t kp_hist_bucket(kp_dur_ns d);
 /* The exact bounds of bucket i in seconds: (lower, upper]. */
 double kp_hist_lower(int32_t i);
 double kp_hist_upper(int32_t i);
-/* Adds a duration `weight` times.  KP_ENOMEM: h unchanged. */
+/*
+ * Adds a duration `weight` times, or another histogram.  KP_ENOMEM, or
+ * KP_ELIMIT where the count would pass 2^64 - 1: h unchanged.
+ */
 enum kp_err kp_hist_add(struct kp_hist *h, kp_dur_ns d, uint64_t weight);
 enum kp_err kp_hist_merge(struct kp_hist *h, const struct kp_hist *from);
+/* Takes back what was merged.  KP_EFORMAT: that was not; h unchanged. */
+enum kp_err kp_hist_take(struct kp_hist *h, const struct kp_hist *from);
 /* The q-quantile (0 <= q <= 1, nearest rank) in ns; 0 when empty. */
 kp_dur_ns kp_hist_quantile(const struct kp_hist *h, double q);
+/*
+ * Standard deviation by mean of what it holds, right to about 1 %; 0 when
+ * empty.
+ */
+double kp_hist_spread(const struct kp_hist *h);
 /* Appends the stored form, which has no zeros at either end. */
 void kp_hist_write(const struct kp_hist *h, struct kp_buf *out);
 /* Replaces h by what all n bytes say.  On error h is unchanged. */

@@ -60,7 +60,8 @@ struct kp_window {
 
 /*
  * Adds from's figures to to's (names are left alone).  An empty cell is zero
- * but for min, which is -1.  KP_ENOMEM: to is unchanged.
+ * but for min, which is -1.  A histogram that would count past 64 bits is left
+ * out, the sums are not.  KP_ENOMEM: to is unchanged.
  */
 enum kp_err kp_cell_merge(struct kp_cell *to, const struct kp_cell *from);
 

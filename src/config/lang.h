@@ -90,8 +90,6 @@ uint32_t scan_take(struct scan *s);
 bool scan_quoted(struct scan *s, struct token *t, uint32_t quote);
 bool scan_char(struct scan *s, struct token *t);
 bool scan_number(struct scan *s, struct token *t);
-/* Writes c as UTF-8 (at most 4 bytes); returns how many. */
-size_t utf8_put(char *to, uint32_t c);
 
 /* --- nodes --- */
 

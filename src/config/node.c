@@ -3,21 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "config/lang.h"
 
 #define QUOTE_MAX 48	/* bytes of somebody's text in a message */
-
-/* Cuts at QUOTE_MAX, but not within a character. */
-static int
-quote_len(const char *s, size_t n)
-{
-	if (n <= QUOTE_MAX)
-		return (int)n;
-	n = QUOTE_MAX;
-	while (n > 0 && ((unsigned char)s[n] & 0xC0) == 0x80)
-		n--;
-	return (int)n;
-}
 
 static void
 describe_str(const struct node *x, char buf[NODE_TEXT_MAX])
@@ -27,14 +16,15 @@ describe_str(const struct node *x, char buf[NODE_TEXT_MAX])
 
 	for (size_t i = 0; i < x->len && n < QUOTE_MAX; i++)
 		n += utf8_put(text + n, x->cps[i] < ' ' ? '?' : x->cps[i]);
-	snprintf(buf, NODE_TEXT_MAX, "the string \"%.*s\"", quote_len(text, n),
-	    text);
+	snprintf(buf, NODE_TEXT_MAX, "the string \"%.*s\"",
+	    (int)utf8_fit(text, n, QUOTE_MAX), text);
 }
 
 const char *
 node_describe(const struct node *x, char buf[NODE_TEXT_MAX])
 {
-	int len = x->text != NULL ? quote_len(x->text, x->len) : 0;
+	int len = x->text != NULL ? (int)utf8_fit(x->text, x->len,
+	    QUOTE_MAX) : 0;
 
 	switch (x->kind) {
 	case N_ATOM:

@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "base/utf8.h"
 #include "config/parse.h"
 
 bool
@@ -84,8 +85,7 @@ parse_error(struct parse *p, const char *expected)
 		return;
 	}
 	if (n > 40) {
-		for (n = 40; n > 0 && (t->src[n] & 0xC0) == 0x80;)
-			n--;
+		n = utf8_fit(t->src, n, 40);
 		cut = "...";
 	}
 	diag_error(p->diags, t->pos, "found '%.*s%s', expected %s", (int)n,

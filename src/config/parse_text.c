@@ -1,6 +1,7 @@
 /* parse_text.c - strings and binaries. */
 #include <string.h>
 
+#include "base/utf8.h"
 #include "config/parse.h"
 
 /* Joins "a" "b", as Erlang does. */

@@ -8,69 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "config/lang.h"
 
-#define BAD_CHAR 0xFFFDu
 #define NUMBER_BYTES_MAX 64	/* digits of a number, as written */
 #define UNCLOSED_MAX 4		/* quotes with no end, per file */
-
-size_t
-utf8_put(char *to, uint32_t c)
-{
-	if (c < 0x80) {
-		to[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		to[0] = (char)(0xC0 | c >> 6);
-		to[1] = (char)(0x80 | (c & 0x3F));
-		return 2;
-	}
-	if (c < 0x10000) {
-		to[0] = (char)(0xE0 | c >> 12);
-		to[1] = (char)(0x80 | (c >> 6 & 0x3F));
-		to[2] = (char)(0x80 | (c & 0x3F));
-		return 3;
-	}
-	to[0] = (char)(0xF0 | c >> 18);
-	to[1] = (char)(0x80 | (c >> 12 & 0x3F));
-	to[2] = (char)(0x80 | (c >> 6 & 0x3F));
-	to[3] = (char)(0x80 | (c & 0x3F));
-	return 4;
-}
-
-static bool
-code_point_ok(uint32_t c)
-{
-	return c <= 0x10FFFF && (c < 0xD800 || c > 0xDFFF);
-}
 
 uint32_t
 scan_peek(struct scan *s, size_t *n)
 {
-	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	const unsigned char *p = (const unsigned char *)s->src + s->off;
-	size_t left = s->n - s->off, len, i;
+	size_t left = s->n - s->off;
 	uint32_t c;
 
-	*n = left > 0;
+	*n = 0;
 	if (left == 0)
 		return 0;
-	if (p[0] < 0x80)
-		return p[0] == 0 ? BAD_CHAR : p[0];
-	len = p[0] >= 0xF0 ? 4 : p[0] >= 0xE0 ? 3 : 2;
-	if (p[0] < 0xC2 || p[0] > 0xF4 || left < len)
-		return BAD_CHAR;
-	c = p[0] & (0x7Fu >> len);
-	for (i = 1; i < len; i++) {
-		if ((p[i] & 0xC0) != 0x80)
-			return BAD_CHAR;
-		c = c << 6 | (p[i] & 0x3Fu);
-	}
-	if (c < least[len] || !code_point_ok(c))
-		return BAD_CHAR;
-	*n = len;
-	return c;
+	c = utf8_next(s->src + s->off, left, n);
+	return c == UTF8_BAD || c == 0 ? UTF8_REPLACEMENT : c;
 }
 
 uint32_t
@@ -142,10 +96,10 @@ take_escape(struct scan *s)
 		} else {
 			v = take_digits(s, 16, 2);
 		}
-		if (!code_point_ok(v)) {
+		if (!utf8_is_char(v)) {
 			diag_error(s->diags, at, "bad \\x escape, expected "
 			    "\\xHH or \\x{HHHHHH}");
-			return BAD_CHAR;
+			return UTF8_REPLACEMENT;
 		}
 		return v;
 	}

@@ -14,6 +14,7 @@
 
 #include "kprofd/term.h"
 #include "base/etf_tags.h"
+#include "base/utf8.h"
 #include "decode/term_fast.h"
 
 struct level {
@@ -78,37 +79,10 @@ end_cut(struct printer *pr)
 	kp_buf_put(b, "...", dots);
 }
 
-/*
- * The character at p, and its length in bytes; an invalid or overlong one has
- * length 0.
- */
-static unsigned
-utf8(const uint8_t *p, size_t n, uint32_t *c)
-{
-	static const uint32_t least[5] = { 0, 0, 0x80, 0x800, 0x10000 };
-	unsigned len = 1;
-
-	if (p[0] >= 0xc0 && p[0] < 0xf8)
-		len = 2 + (p[0] >= 0xe0) + (p[0] >= 0xf0);
-	else if (p[0] >= 0x80)
-		return 0;
-	if (len > n)
-		return 0;
-	*c = len == 1 ? p[0] : p[0] & (0x7fu >> len);
-	for (unsigned i = 1; i < len; i++) {
-		if ((p[i] & 0xc0) != 0x80)
-			return 0;
-		*c = *c << 6 | (p[i] & 0x3fu);
-	}
-	if (*c < least[len] || *c > 0x10ffff || (*c >= 0xd800 && *c < 0xe000))
-		return 0;
-	return len;
-}
-
 static bool
 is_print(uint32_t c)
 {
-	return (c >= 0x20 && c < 0x7f) || c >= 0xa0;
+	return !utf8_unsafe(c);
 }
 
 static bool
@@ -121,8 +95,7 @@ is_text(uint32_t c)
 static void
 put_char(struct printer *pr, char quote, uint32_t c)
 {
-	char u[4] = { (char)(0xf0 | c >> 18), (char)(0x80 | (c >> 12 & 0x3f)),
-		(char)(0x80 | (c >> 6 & 0x3f)), (char)(0x80 | (c & 0x3f)) };
+	char u[UTF8_BYTES_MAX];
 
 	if (c == (unsigned char)quote || c == '\\') {
 		putf(pr, "\\%c", (int)c);
@@ -130,35 +103,22 @@ put_char(struct printer *pr, char quote, uint32_t c)
 		puts_(pr, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
 	} else if (!is_print(c)) {
 		putf(pr, "\\x{%x}", c);
-	} else if (c < 0x80) {
-		putf(pr, "%c", (int)c);
-	} else if (c < 0x800) {
-		u[2] = (char)(0xc0 | c >> 6);
-		put(pr, u + 2, 2);
-	} else if (c < 0x10000) {
-		u[1] = (char)(0xe0 | c >> 12);
-		put(pr, u + 1, 3);
 	} else {
-		put(pr, u, 4);
+		put(pr, u, utf8_put(u, c));
 	}
 }
 
 static void
 put_quoted(struct printer *pr, char quote, struct kp_span s, bool latin1)
 {
-	uint32_t c = 0;
-	unsigned len;
+	uint32_t c;
+	size_t len = 1;
 
 	putf(pr, "%c", quote);
-	for (uint32_t i = 0; i < s.n && !pr->cut; i += len) {
-		len = latin1 ? 0 : utf8(s.p + i, s.n - i, &c);
-		if (len > 0) {
-			put_char(pr, quote, c);
-		} else {
-			/* latin1, or a byte that belongs to no character */
-			put_char(pr, quote, s.p[i]);
-			len = 1;
-		}
+	for (size_t i = 0; i < s.n && !pr->cut; i += len) {
+		c = latin1 ? UTF8_BAD : utf8_next(s.p + i, s.n - i, &len);
+		/* latin1, or a byte that belongs to no character */
+		put_char(pr, quote, c == UTF8_BAD ? s.p[i] : c);
 	}
 	putf(pr, "%c", quote);
 }
@@ -303,17 +263,17 @@ put_binary(struct printer *pr, struct kp_term *r)
 {
 	struct kp_span s;
 	bool text = true, ascii = true;
-	uint32_t c = 0;
-	unsigned len;
+	uint32_t c;
+	size_t len;
 
 	if (r->p[0] == ETF_BIT_BINARY) {
 		put_bits(pr, r);
 		return;
 	}
 	s = kp_term_binary(r);
-	for (uint32_t i = 0; i < s.n && text; i += len) {
-		len = utf8(s.p + i, s.n - i, &c);
-		text = len > 0 && is_text(c);
+	for (size_t i = 0; i < s.n && text; i += len) {
+		c = utf8_next(s.p + i, s.n - i, &len);
+		text = c != UTF8_BAD && is_text(c);
 		ascii = ascii && len == 1;
 	}
 	puts_(pr, "<<");

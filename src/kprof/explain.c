@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kprof.h"
+#include "report/losses.h"
 #include "report/report_db.h"
 #include "report/text.h"
 #include "report/when.h"
@@ -54,7 +55,7 @@ explain_windows(struct kp_buf *b, struct kp_query *q, const char *db,
 		put_names(b, nodes.v, nodes.n);
 	} else {
 		kp_buf_str(b, "nothing was measured in that time (see -since, "
-		    "-until); the database covers\n");
+		    "-until, -versus); the database\ncovers ");
 		when_put_range(b, first, last);
 		kp_buf_u8(b, '\n');
 	}
@@ -107,7 +108,7 @@ explain_requests(struct kp_buf *b, const struct report *r)
 		    "functions; the losses say where they are,\nand kprof "
 		    "status whether measuring is paused\n",
 		    text_count(n, r->entry_calls));
-	report_losses(b, &r->losses);
+	losses_text(b, &r->losses, screen_width());
 }
 
 enum kp_err

@@ -10,7 +10,8 @@ static const struct cmd cmds[] = {
 	    "kprof status -db /var/lib/kprofd/kprofd.db", cmd_status },
 	{ "report", NULL, "show where the time of requests goes, by tier and "
 	    "identity", "A range is made of whole windows: those that start "
-	    "in it.",
+	    "in it.\nkprof report -since 1h -versus -2h,-1h compares the "
+	    "last hour with the one before.",
 	    "kprof report -since 30m -identity 'GET *' -percentiles",
 	    cmd_report },
 	{ "slow", NULL, "list slow requests", "",

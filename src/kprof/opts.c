@@ -102,9 +102,13 @@ set_choice(int *to, const char *choices, const char *v)
 	return false;
 }
 
+/* now: the same for all options, so that ranges given by length abut. */
 static int
-set_value(const struct cmd *cmd, const struct opt *o, const char *v)
+set_value(const struct cmd *cmd, const struct opt *o, const char *v,
+    kp_wall_ns now)
 {
+	const char *why;
+
 	switch (o->kind) {
 	case OPT_TEXT:
 		*(const char **)o->to = v;
@@ -118,10 +122,15 @@ set_value(const struct cmd *cmd, const struct opt *o, const char *v)
 		return opts_wrong(cmd, "-%s '%s': not a number from 1 to %u",
 		    o->name, v, COUNT_MAX);
 	case OPT_WHEN:
-		if (when_parse(v, kp_wall_now(), o->to))
+		if (when_parse(v, now, o->to))
 			break;
 		return opts_wrong(cmd, "-%s '%s': give " WHEN_FORMS, o->name,
 		    v);
+	case OPT_RANGE:
+		why = when_parse_range(v, now, o->to);
+		if (why == NULL)
+			break;
+		return opts_wrong(cmd, "-%s '%s': %s", o->name, v, why);
 	case OPT_CHOICE:
 		if (set_choice(o->to, o->choices, v))
 			break;
@@ -171,7 +180,7 @@ is_help(const char *name)
 /* One option at argv[*i], which moves on past its value. */
 static int
 parse_opt(const struct cmd *cmd, const struct opt *opts, size_t n, int argc,
-    char **argv, int *i)
+    char **argv, int *i, kp_wall_ns now)
 {
 	const char *name = argv[*i] + (argv[*i][1] == '-' ? 2 : 1), *v;
 	size_t len = strcspn(name, "=");
@@ -198,7 +207,7 @@ parse_opt(const struct cmd *cmd, const struct opt *opts, size_t n, int argc,
 	else
 		return opts_wrong(cmd, "option '-%s' needs a value: %s",
 		    o->name, o->arg);
-	return set_value(cmd, o, v);
+	return set_value(cmd, o, v, now);
 }
 
 int
@@ -206,6 +215,7 @@ opts_parse(const struct cmd *cmd, const struct opt *opts, size_t n, int argc,
     char **argv, const char **arg)
 {
 	const char *found = NULL;
+	kp_wall_ns now = kp_wall_now();
 	bool ended = false;
 	int st;
 
@@ -213,7 +223,7 @@ opts_parse(const struct cmd *cmd, const struct opt *opts, size_t n, int argc,
 		if (!ended && strcmp(argv[i], "--") == 0) {
 			ended = true;
 		} else if (!ended && argv[i][0] == '-' && argv[i][1] != '\0') {
-			st = parse_opt(cmd, opts, n, argc, argv, &i);
+			st = parse_opt(cmd, opts, n, argc, argv, &i, now);
 			if (st != OPTS_GO_ON)
 				return st;
 		} else if (cmd->arg == NULL || found != NULL) {

@@ -3,6 +3,7 @@
 
 #include "kprof.h"
 #include "report/requests.h"
+#include "report/text.h"
 
 #define LIMIT 20
 
@@ -29,15 +30,30 @@ by_time(const void *pa, const void *pb)
 static void
 put_none(struct kp_buf *b)
 {
-	kp_buf_str(b, "no slow requests: those slower than {slow_ms, N} of "
-	    "tiers.conf are kept\n(default 250 ms); see also -since, -node "
-	    "and -identity, and kprof report\n");
+	text_wrap(b, "no slow requests: those slower than {slow_ms, N} of "
+	    "tiers.conf are kept (default 250 ms); see also -since, -node "
+	    "and -identity, and kprof report", screen_width(), 0);
+}
+
+static void
+write_slow(struct kp_buf *b, const struct args *a,
+    const struct kp_query_requests *rs, const struct kp_query_sum *cover)
+{
+	if (a->json) {
+		requests_json(b, rs, cover);
+		return;
+	}
+	if (rs->n == 0)
+		put_none(b);
+	if (rs->n > 0 || cover->windows > 0)
+		requests_table(b, rs, cover, screen_width());
 }
 
 static int
 slow(const struct args *a)
 {
-	struct kp_query_requests rs;
+	struct kp_query_sum cover = { 0 };
+	struct kp_query_requests rs = { 0 };
 	struct kp_query *q;
 	struct kp_buf b;
 	enum kp_err err;
@@ -46,23 +62,20 @@ slow(const struct args *a)
 	if (open_db(&q, &a->place) != KP_OK)
 		return EXIT_FAILED;
 	err = kp_query_slow(q, &a->range, a->limit, &rs);
+	if (err == KP_OK)
+		err = kp_query_cover(q, &a->range, &cover);
 	if (err != KP_OK) {
 		st = query_failed(q, err);
-		kp_query_close(q);
-		return st;
+	} else {
+		if (a->sort == SORT_TIME && rs.n > 1)
+			qsort(rs.v, rs.n, sizeof(*rs.v), by_time);
+		kp_buf_init(&b, OUTPUT_MAX);
+		write_slow(&b, a, &rs, &cover);
+		st = show(&b);
 	}
-	if (a->sort == SORT_TIME && rs.n > 1)
-		qsort(rs.v, rs.n, sizeof(*rs.v), by_time);
-	kp_buf_init(&b, OUTPUT_MAX);
-	if (a->json)
-		requests_json(&b, &rs);
-	else if (rs.n == 0)
-		put_none(&b);
-	else
-		requests_table(&b, &rs, screen_width());
 	kp_query_requests_free(&rs);
 	kp_query_close(q);
-	return show(&b);
+	return st;
 }
 
 int

@@ -7,17 +7,36 @@
 #include "report/requests.h"
 
 static int
+show_tree(const struct kp_query_tree *t, const struct kp_query_sum *cover,
+    bool json)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, OUTPUT_MAX);
+	if (json)
+		tree_json(&b, t, cover);
+	else
+		tree_text(&b, t, cover, screen_width());
+	return show(&b);
+}
+
+static int
 tree(const struct place *p, int64_t id, bool json)
 {
-	struct kp_query_tree t;
+	struct kp_query_sum cover = { 0 };
+	struct kp_query_range around;
+	struct kp_query_tree t = { 0 };
 	struct kp_query *q;
-	struct kp_buf b;
 	enum kp_err err;
 	int st;
 
 	if (open_db(&q, p) != KP_OK)
 		return EXIT_FAILED;
 	err = kp_query_tree(q, id, &t);
+	if (err == KP_OK)
+		err = kp_query_around(q, &t.request, &around);
+	if (err == KP_OK)
+		err = kp_query_cover(q, &around, &cover);
 	if (err == KP_ENOENT) {
 		say("no request %" PRId64 " in '%s' (kprof slow lists those "
 		    "there are)", id, p->db);
@@ -25,14 +44,9 @@ tree(const struct place *p, int64_t id, bool json)
 	} else if (err != KP_OK) {
 		st = query_failed(q, err);
 	} else {
-		kp_buf_init(&b, OUTPUT_MAX);
-		if (json)
-			tree_json(&b, &t);
-		else
-			tree_text(&b, &t);
-		kp_query_tree_free(&t);
-		st = show(&b);
+		st = show_tree(&t, &cover, json);
 	}
+	kp_query_tree_free(&t);
 	kp_query_close(q);
 	return st;
 }

@@ -1,9 +1,9 @@
 /* diag.c - see the header. */
 #include <string.h>
 
+#include "base/utf8.h"
 #include "diag.h"
 #include "text.h"
-#include "utf8.h"
 
 #define BEFORE_MAX 60	/* characters shown before the place */
 #define AFTER_MAX 60	/* and from there on */

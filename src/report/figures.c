@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "json.h"
+#include "losses.h"
 #include "report.h"
 #include "text.h"
 #include "when.h"
@@ -97,29 +97,13 @@ json_row(struct json *j, const struct report *r, const struct report_row *row)
 	json_object(j, NULL);
 	json_string(j, "identity", row->identity);
 	json_uint(j, "requests", row->cells[0].requests);
+	json_number(j, "share", row->share);
 	json_array(j, "tiers");
 	for (size_t t = 0; t <= r->ntiers; t++) {
 		if (has_figures(&row->cells[t]))
 			json_cell(j, tier_name(r, t), &row->cells[t]);
 	}
 	json_end(j);
-	json_end(j);
-}
-
-static void
-json_losses(struct json *j, const struct kp_losses *l)
-{
-	json_array(j, "losses");
-	for (int i = 0; i < KP_LOSS_COUNT; i++) {
-		if (l->n[i] == 0)
-			continue;
-		json_object(j, NULL);
-		json_string(j, "cause", kp_loss_name(i));
-		json_uint(j, "lost", l->n[i]);
-		json_string(j, "unit", kp_loss_unit(i));
-		json_string(j, "help", kp_loss_help(i));
-		json_end(j);
-	}
 	json_end(j);
 }
 
@@ -133,25 +117,32 @@ json_texts(struct json *j, const char *key, char *const *v, size_t n)
 }
 
 void
+report_object(struct json *j, const char *key, const struct report *r)
+{
+	json_object(j, key);
+	json_time(j, "start", r->start);
+	json_time(j, "end", r->end);
+	json_texts(j, "nodes", r->nodes, r->nnodes);
+	json_uint(j, "windows", r->windows);
+	json_ms(j, "covered_ms", r->covered);
+	json_uint(j, "entry_calls", r->entry_calls);
+	json_uint(j, "sampled", r->sampled);
+	json_texts(j, "tiers", r->tiers, r->ntiers);
+	json_array(j, "rows");
+	for (size_t i = 0; i < r->nrows; i++)
+		json_row(j, r, &r->rows[i]);
+	json_end(j);
+	losses_json(j, &r->losses);
+	json_end(j);
+}
+
+void
 report_json(struct kp_buf *b, const struct report *r)
 {
 	struct json j;
 
 	json_begin(&j, b);
-	json_object(&j, NULL);
-	json_time(&j, "start", r->start);
-	json_time(&j, "end", r->end);
-	json_texts(&j, "nodes", r->nodes, r->nnodes);
-	json_uint(&j, "windows", r->windows);
-	json_uint(&j, "entry_calls", r->entry_calls);
-	json_uint(&j, "sampled", r->sampled);
-	json_texts(&j, "tiers", r->tiers, r->ntiers);
-	json_array(&j, "rows");
-	for (size_t i = 0; i < r->nrows; i++)
-		json_row(&j, r, &r->rows[i]);
-	json_end(&j);
-	json_losses(&j, &r->losses);
-	json_end(&j);
+	report_object(&j, NULL, r);
 	kp_buf_u8(b, '\n');
 }
 
@@ -159,8 +150,8 @@ report_json(struct kp_buf *b, const struct report *r)
  * Quoted by RFC 4180 where need be.  Spreadsheets run what begins with one of
  * these as a formula, and what identities hold is the work of strangers.
  */
-static void
-csv_text(struct kp_buf *b, const char *s)
+void
+report_csv_text(struct kp_buf *b, const char *s)
 {
 	struct kp_buf clean;
 
@@ -191,9 +182,9 @@ csv_line(struct kp_buf *b, const char *start, const char *end,
 	kp_dur_ns d;
 
 	kp_buf_printf(b, "%s,%s,", start, end);
-	csv_text(b, identity);
+	report_csv_text(b, identity);
 	kp_buf_u8(b, ',');
-	csv_text(b, tier);
+	report_csv_text(b, tier);
 	for (size_t i = 0; i < NFIGURES; i++) {
 		kp_buf_u8(b, ',');
 		if (figures[i].kind == COUNT) {

@@ -3,8 +3,9 @@
  *
  * Widths are those on a terminal.  Every text goes through text_put(), so
  * nothing that a target says can reach the terminal raw.  Where the columns
- * do not fit, the grid is written in blocks one below the other, each with
- * the first columns repeated.  Errors stick and show in what is written.
+ * do not fit, those go that may (grid_drop); then one is cut (grid_cut); then
+ * the grid is written in blocks one below the other, each with the first
+ * columns repeated.  Errors stick and show in what is written.
  */
 #ifndef KP_REPORT_GRID_H
 #define KP_REPORT_GRID_H
@@ -19,6 +20,9 @@ enum grid_align { GRID_LEFT, GRID_RIGHT };
 struct grid {
 	struct grid_col *cols;
 	size_t ncols, nfixed;
+	size_t cut;		/* the column that is cut */
+	struct grid_group *groups;
+	size_t ngroups;
 	char **cells;		/* row by row; a row of NULLs is a rule */
 	size_t ncells;
 	enum kp_err err;
@@ -31,6 +35,18 @@ void grid_free(struct grid *g);
 void grid_col(struct grid *g, const char *head, enum grid_align align);
 /* The columns so far are repeated in every block. */
 void grid_fix(struct grid *g);
+/*
+ * The columns from here on, up to the next group, belong together: they stay
+ * in one block, and this stands above them.
+ */
+void grid_group(struct grid *g, const char *head);
+/*
+ * The last column may go where there is no room: those of rank 1 first.  That
+ * it is missing is said below the grid.
+ */
+void grid_drop(struct grid *g, unsigned rank);
+/* The last column is the one to be cut; else it is the first. */
+void grid_cut(struct grid *g);
 /* Cells fill row after row. */
 void grid_cell(struct grid *g, const char *text);
 /* A line across, between two rows. */

@@ -1,10 +1,11 @@
 /* json.c - see the header. */
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "json.h"
 #include "text.h"
-#include "utf8.h"
 #include "when.h"
 
 static void
@@ -15,11 +16,13 @@ put_escaped(struct kp_buf *b, uint32_t c)
 
 	if (p != NULL)
 		kp_buf_printf(b, "\\%c", as[p - named]);
-	else
+	else if (c < 0x10000)
 		kp_buf_printf(b, "\\u%04" PRIx32, c);
+	else	/* a surrogate pair */
+		kp_buf_printf(b, "\\u%04" PRIx32 "\\u%04" PRIx32,
+		    0xd7c0 + (c >> 10), 0xdc00 + (c & 0x3ff));
 }
 
-/* Everything utf8_unsafe() names lies below U+10000: one \u does. */
 static void
 put_string(struct kp_buf *b, const char *s, size_t n)
 {
@@ -30,7 +33,7 @@ put_string(struct kp_buf *b, const char *s, size_t n)
 	for (size_t i = 0; i < n; i += len) {
 		c = utf8_next(s + i, n - i, &len);
 		if (c == UTF8_BAD)
-			kp_buf_str(b, UTF8_REPLACEMENT);
+			kp_buf_str(b, UTF8_REPLACEMENT_TEXT);
 		else if (c == '"' || c == '\\' || utf8_unsafe(c))
 			put_escaped(b, c);
 		else
@@ -122,6 +125,22 @@ json_uint(struct json *j, const char *key, uint64_t v)
 {
 	before(j, key);
 	kp_buf_printf(j->b, "%" PRIu64, v);
+}
+
+void
+json_change(struct json *j, const char *key, double v)
+{
+	before(j, key);
+	if (isfinite(v))
+		kp_buf_printf(j->b, "%.6g", v);
+	else
+		kp_buf_str(j->b, "null");
+}
+
+void
+json_number(struct json *j, const char *key, double v)
+{
+	json_change(j, key, v >= 0 ? v : (double)NAN);
 }
 
 void

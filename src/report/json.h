@@ -36,6 +36,10 @@ void json_string(struct json *j, const char *key, const char *v);
 void json_string_n(struct json *j, const char *key, const char *v, size_t n);
 void json_int(struct json *j, const char *key, int64_t v);
 void json_uint(struct json *j, const char *key, uint64_t v);
+/* Six digits; what is less than 0 is null (there is none). */
+void json_number(struct json *j, const char *key, double v);
+/* The same with its sign; what is not finite is null. */
+void json_change(struct json *j, const char *key, double v);
 void json_bool(struct json *j, const char *key, bool v);
 void json_null(struct json *j, const char *key);
 /* Milliseconds, exact to the ns; -1 (there is none) is null. */

@@ -6,6 +6,7 @@
  * histograms it came from.
  */
 #include <fnmatch.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,6 +139,20 @@ quantile(const struct kp_cell *c, double q)
 	return p > c->max ? c->max : p;
 }
 
+/*
+ * One standard error of a quantile: that of its rank among those measured.
+ * The calls of one request are alike, so that they are no more than one.
+ */
+static kp_dur_ns
+quantile_error(const struct kp_cell *c, double q)
+{
+	double n = fmax((double)c->requests, 1);
+	double rank = sqrt(q * (1 - q) / n);
+
+	return (quantile(c, fmin(q + rank, 1)) -
+	    quantile(c, fmax(q - rank, 0))) / 2;
+}
+
 static void
 take_cell(struct report_cell *to, const struct kp_cell *c)
 {
@@ -150,6 +165,7 @@ take_cell(struct report_cell *to, const struct kp_cell *c)
 	to->timed = c->w_timed;
 	to->sampled_requests = c->requests;
 	to->sampled_calls = c->calls;
+	to->sampled_async = c->async_calls;
 	to->total = c->w_total;
 	to->self = c->w_self;
 	to->busy = c->w_busy;
@@ -161,10 +177,14 @@ take_cell(struct report_cell *to, const struct kp_cell *c)
 	to->max = c->max;
 	if (c->hist.count == 0)
 		return;
+	to->spread = kp_hist_spread(&c->hist);
 	to->p50 = quantile(c, 0.50);
 	to->p90 = quantile(c, 0.90);
 	to->p95 = quantile(c, 0.95);
 	to->p99 = quantile(c, 0.99);
+	to->p50_error = quantile_error(c, 0.50);
+	to->p90_error = quantile_error(c, 0.90);
+	to->p99_error = quantile_error(c, 0.99);
 }
 
 /* 0 for the request itself, ntiers + 1 for a tier that is not ours. */
@@ -226,10 +246,25 @@ fill_rows(struct report *r, const struct report_source *s,
 	return err;
 }
 
+/* The time of all requests, whichever of them were chosen. */
+static kp_dur_ns
+cost_of_all(const struct report_source *s)
+{
+	for (size_t i = 0; i < s->ncells; i++) {
+		if (is_total(s->cells[i].tier) &&
+		    is_total(s->cells[i].identity))
+			return s->cells[i].w_total;
+	}
+	return 0;
+}
+
+/* What the figures of a row say together. */
 static void
-fill_per_request(struct report *r)
+fill_derived(struct report *r)
 {
 	for (size_t i = 0; i < r->nrows; i++) {
+		r->rows[i].share = r->cost <= 0 ? -1 :
+		    (double)r->rows[i].cells[0].total / (double)r->cost;
 		for (size_t t = 0; t <= r->ntiers; t++) {
 			double v = report_value(&r->rows[i], t, REPORT_BUSY);
 
@@ -264,7 +299,8 @@ report_make(const struct report_source *s, struct report **out)
 		report_free(r);
 		return err;
 	}
-	fill_per_request(r);
+	r->cost = cost_of_all(s);
+	fill_derived(r);
 	report_sort(r, NULL, REPORT_BUSY);
 	*out = r;
 	return KP_OK;
@@ -290,9 +326,10 @@ report_from_window(const struct kp_window *w, const struct kp_conf *conf,
 	free(tiers);
 	if (err != KP_OK)
 		return err;
-	(*out)->start = w->start;
-	(*out)->end = w->end;
+	(*out)->since = (*out)->start = w->start;
+	(*out)->until = (*out)->end = w->end;
 	(*out)->windows = 1;
+	(*out)->covered = w->end - w->start;
 	(*out)->entry_calls = w->entry_calls;
 	(*out)->sampled = w->sampled;
 	(*out)->losses = w->losses;
@@ -330,7 +367,7 @@ report_value(const struct report_row *row, size_t tier, enum report_what what)
 }
 
 struct sort {
-	bool by_name, by_tier;
+	bool by_name, by_tier, by_cost;
 	size_t tier;
 	enum report_what what;
 };
@@ -345,6 +382,10 @@ row_cmp(const void *pa, const void *pb, void *ctx)
 	if (s->by_tier) {
 		va = report_value(a, s->tier, s->what);
 		vb = report_value(b, s->tier, s->what);
+	}
+	if (s->by_cost) {
+		va = (double)a->cells[0].total;
+		vb = (double)b->cells[0].total;
 	}
 	if (va == vb && !s->by_name) {
 		va = (double)a->cells[0].requests;
@@ -362,6 +403,8 @@ report_sort(struct report *r, const char *by, enum report_what what)
 
 	if (by != NULL && strcmp(by, "name") == 0) {
 		s.by_name = true;
+	} else if (by != NULL && strcmp(by, "cost") == 0) {
+		s.by_cost = true;
 	} else if (by != NULL && strcmp(by, "requests") != 0) {
 		s.by_tier = true;
 		s.tier = tier_index(r, by);

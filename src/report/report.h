@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "json.h"
 #include "kprofd/stats.h"
 
 #define REPORT_ROWS_MAX 50000	/* identities; a daemon keeps to 1000 */
@@ -24,20 +25,27 @@
 struct report_cell {
 	uint64_t requests, calls, raised, unfinished, ambiguous, async_calls;
 	uint64_t timed;
-	uint64_t sampled_requests, sampled_calls;
+	uint64_t sampled_requests, sampled_calls, sampled_async;
 	kp_dur_ns total, self, busy, async;
 	kp_dur_ns busy_per_request;	/* of all this identity's requests */
 	kp_dur_ns mean, min, p50, p90, p95, p99, max;	/* of one call */
+	double spread;		/* of calls' times: deviation by mean */
+	kp_dur_ns p50_error, p90_error, p99_error;	/* standard errors */
 };
 
 struct report_row {
 	char *identity;			/* "_total" in the first row */
 	struct report_cell *cells;	/* [0]: the request; [t + 1]: tier t */
+	double share;			/* of the time of all requests, chosen
+					   or not; -1: they took none */
 };
 
 struct report {
+	kp_wall_ns since, until;	/* what was asked for */
 	kp_wall_ns start, end;		/* of the windows; 0: none */
 	uint64_t windows;
+	kp_dur_ns covered;		/* time in some window */
+	kp_dur_ns cost;			/* time of all requests, added up */
 	uint64_t entry_calls, sampled;
 	struct kp_losses losses;
 	bool filtered;			/* identities were chosen: rows[0] is
@@ -67,6 +75,9 @@ enum report_what {
 /* "busy,self,total,calls,async": by enum report_what. */
 extern const char report_whats[];
 
+/* What one cell's column is called. */
+const char *report_title(enum report_what what);
+
 struct report_opts {
 	enum report_what what;
 	bool percentiles;
@@ -74,8 +85,9 @@ struct report_opts {
 };
 
 /*
- * Sorts the rows after the first: by "requests" (NULL, too), "name", or the
- * name of a tier, by what is shown of it.  KP_ENOENT: there is no such tier.
+ * Sorts the rows after the first: by "requests" (NULL, too), "name", "cost"
+ * (requests x time), or the name of a tier, by what is shown of it.
+ * KP_ENOENT: there is no such tier.
  */
 enum kp_err report_sort(struct report *r, const char *by,
     enum report_what what);
@@ -83,8 +95,16 @@ enum kp_err report_sort(struct report *r, const char *by,
 /* The table, with what it covers and what is missing below it. */
 void report_table(struct kp_buf *b, const struct report *r,
     const struct report_opts *o);
-/* "losses: none", or a line for each cause: count, unit, what it means. */
-void report_losses(struct kp_buf *b, const struct kp_losses *l);
+/*
+ * What a table covers and what it lacks: the lines below it.  A note, where
+ * there is one, stands after the first.
+ */
+void report_coverage(struct kp_buf *b, const struct report *r,
+    const struct report_opts *o, const char *title, const char *note);
+/* "all requests", or the identity: what the row is called. */
+const char *report_row_name(const struct report *r, size_t row);
+/* One object, as a value of a larger one (key) or alone (NULL). */
+void report_object(struct json *j, const char *key, const struct report *r);
 /* One line of JSON. */
 void report_json(struct kp_buf *b, const struct report *r);
 /*
@@ -92,6 +112,8 @@ void report_json(struct kp_buf *b, const struct report *r);
  * spreadsheet would take for a formula get a ' before them.
  */
 void report_csv(struct kp_buf *b, const struct report *r);
+/* A text as a field of it. */
+void report_csv_text(struct kp_buf *b, const char *s);
 
 /*
  * What is shown of a cell for one request, in ns or calls; -1: nothing.

@@ -56,9 +56,12 @@ report_from_db(struct kp_query *q, const struct kp_query_range *r,
 	err = report_make(&s, out);
 	if (err != KP_OK)
 		goto out;
+	(*out)->since = r->since;
+	(*out)->until = r->until;
 	(*out)->start = sum.start;
 	(*out)->end = sum.end;
 	(*out)->windows = sum.windows;
+	(*out)->covered = sum.covered;
 	(*out)->entry_calls = sum.entry_calls;
 	(*out)->sampled = sum.sampled;
 	(*out)->losses = sum.losses;

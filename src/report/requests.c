@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "grid.h"
-#include "json.h"
+#include "losses.h"
 #include "requests.h"
 #include "text.h"
 #include "when.h"
@@ -19,36 +19,78 @@ outcome_text(uint8_t outcome)
 	return outcome <= KP_AMBIGUOUS ? kp_outcome_name(outcome) : "?";
 }
 
-void
-requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
-    unsigned width)
+/* What lies below a table: the time that it speaks of, and its losses. */
+static void
+put_cover(struct kp_buf *b, const char *title,
+    const struct kp_query_sum *cover, unsigned width)
+{
+	struct kp_buf line;
+
+	if (cover->windows == 0) {
+		text_wrap(b, "losses: not known, its window is no longer kept",
+		    width, 2);
+		return;
+	}
+	kp_buf_init(&line, 256);
+	kp_buf_str(&line, title);
+	when_put_range(&line, cover->start, cover->end);
+	text_wrap(b, kp_buf_cstr(&line), width, 2);
+	kp_buf_free(&line);
+	losses_text(b, &cover->losses, width);
+}
+
+static void
+json_cover(struct json *j, const struct kp_query_sum *cover)
+{
+	json_object(j, "windows");
+	json_uint(j, "n", cover->windows);
+	json_time(j, "start", cover->start);
+	json_time(j, "end", cover->end);
+	losses_json(j, &cover->losses);
+	json_end(j);
+}
+
+static void
+request_cells(struct grid *g, const struct kp_query_request *q)
 {
 	char text[WHEN_MAX > TEXT_MAX ? WHEN_MAX : TEXT_MAX];
-	const struct kp_query_request *q;
+
+	snprintf(text, sizeof(text), "%" PRId64, q->id);
+	grid_cell(g, text);
+	grid_cell(g, when_local_ms(text, q->start));
+	grid_cell(g, q->node);
+	grid_cell(g, q->identity);
+	grid_cell(g, text_dur(text, q->total));
+	grid_cell(g, outcome_text(q->outcome));
+	grid_cell(g, text_count(text, q->ncalls));
+}
+
+void
+requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
+    const struct kp_query_sum *cover, unsigned width)
+{
 	struct grid g;
 
 	grid_init(&g);
 	grid_col(&g, "id", GRID_RIGHT);
 	grid_fix(&g);
 	grid_col(&g, "time", GRID_LEFT);
+	grid_drop(&g, 4);
 	grid_col(&g, "node", GRID_LEFT);
+	grid_drop(&g, 2);
 	grid_col(&g, "identity", GRID_LEFT);
+	grid_cut(&g);
 	grid_col(&g, "total", GRID_RIGHT);
 	grid_col(&g, "outcome", GRID_LEFT);
+	grid_drop(&g, 3);
 	grid_col(&g, "calls", GRID_RIGHT);
-	for (size_t i = 0; i < rs->n; i++) {
-		q = &rs->v[i];
-		snprintf(text, sizeof(text), "%" PRId64, q->id);
-		grid_cell(&g, text);
-		grid_cell(&g, when_local_ms(text, q->start));
-		grid_cell(&g, q->node);
-		grid_cell(&g, q->identity);
-		grid_cell(&g, text_dur(text, q->total));
-		grid_cell(&g, outcome_text(q->outcome));
-		grid_cell(&g, text_count(text, q->ncalls));
-	}
+	grid_drop(&g, 1);
+	for (size_t i = 0; i < rs->n; i++)
+		request_cells(&g, &rs->v[i]);
 	grid_write(&g, width, b);
 	grid_free(&g);
+	kp_buf_u8(b, '\n');
+	put_cover(b, "", cover, width);
 }
 
 /* Labels go past 2^53, where many readers of JSON lose digits: as text. */
@@ -80,7 +122,8 @@ json_request(struct json *j, const struct kp_query_request *q)
 }
 
 void
-requests_json(struct kp_buf *b, const struct kp_query_requests *rs)
+requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
+    const struct kp_query_sum *cover)
 {
 	struct json j;
 
@@ -93,12 +136,13 @@ requests_json(struct kp_buf *b, const struct kp_query_requests *rs)
 		json_end(&j);
 	}
 	json_end(&j);
+	json_cover(&j, cover);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 }
 
 static void
-put_head(struct kp_buf *b, const struct kp_query_request *q)
+put_facts(struct kp_buf *b, const struct kp_query_request *q)
 {
 	char text[WHEN_MAX > TEXT_MAX ? WHEN_MAX : TEXT_MAX];
 
@@ -117,7 +161,24 @@ put_head(struct kp_buf *b, const struct kp_query_request *q)
 		    q->weight);
 	if (q->parent_label != 0)
 		kp_buf_str(b, ", started inside another request");
-	kp_buf_u8(b, '\n');
+}
+
+static void
+put_head(struct kp_buf *b, const struct kp_query_request *q, unsigned width)
+{
+	struct kp_buf facts;
+	const char *s, *second;
+
+	kp_buf_init(&facts, FN_BYTES_MAX * 8);
+	put_facts(&facts, q);
+	s = kp_buf_cstr(&facts);
+	second = strchr(s, '\n');
+	if (second != NULL) {
+		facts.p[second - s] = '\0';
+		text_wrap(b, s, width, 2);
+		text_wrap(b, second + 1, width, 2);
+	}
+	kp_buf_free(&facts);
 }
 
 static void
@@ -137,45 +198,58 @@ tree_row(struct grid *g, const struct kp_query_call *c)
 }
 
 static void
-put_calls(struct kp_buf *b, const struct kp_query_tree *t, bool async)
+put_calls(struct kp_buf *b, const struct kp_query_tree *t, bool async,
+    unsigned width)
 {
+	/* what goes first where there is no room, and the tree last of all */
 	static const struct {
 		const char *head;
 		enum grid_align align;
+		unsigned drop;
 	} cols[] = {
-		{ "start ms", GRID_RIGHT }, { "total ms", GRID_RIGHT },
-		{ "self ms", GRID_RIGHT }, { "process", GRID_LEFT },
-		{ "outcome", GRID_LEFT }, { "tier", GRID_LEFT },
-		{ "function", GRID_LEFT },
+		{ "start ms", GRID_RIGHT, 4 }, { "total ms", GRID_RIGHT, 0 },
+		{ "self ms", GRID_RIGHT, 5 }, { "process", GRID_LEFT, 1 },
+		{ "outcome", GRID_LEFT, 2 }, { "tier", GRID_LEFT, 3 },
+		{ "function", GRID_LEFT, 0 },
 	};
 	struct grid g;
 
 	grid_init(&g);
-	for (size_t i = 0; i < sizeof(cols) / sizeof(cols[0]); i++)
+	for (size_t i = 0; i < sizeof(cols) / sizeof(cols[0]); i++) {
 		grid_col(&g, cols[i].head, cols[i].align);
+		grid_drop(&g, cols[i].drop);
+	}
+	grid_cut(&g);
 	for (size_t i = 0; i < t->ncalls; i++) {
 		if (t->calls[i].async == async)
 			tree_row(&g, &t->calls[i]);
 	}
-	grid_write(&g, 0, b);
+	grid_write(&g, width, b);
 	grid_free(&g);
 }
 
 void
-tree_text(struct kp_buf *b, const struct kp_query_tree *t)
+tree_text(struct kp_buf *b, const struct kp_query_tree *t,
+    const struct kp_query_sum *cover, unsigned width)
 {
 	size_t async = 0;
+	char line[80];
 
 	for (size_t i = 0; i < t->ncalls; i++)
 		async += t->calls[i].async;
-	put_head(b, &t->request);
+	put_head(b, &t->request, width);
 	kp_buf_u8(b, '\n');
-	put_calls(b, t, false);
-	if (async == 0)
-		return;
-	kp_buf_printf(b, "\nasync: %zu %s began after the request had ended\n",
-	    async, async == 1 ? "call" : "calls");
-	put_calls(b, t, true);
+	put_calls(b, t, false, width);
+	kp_buf_u8(b, '\n');
+	if (async > 0) {
+		snprintf(line, sizeof(line), "async: %zu %s began after the "
+		    "request had ended", async, async == 1 ? "call" : "calls");
+		text_wrap(b, line, width, 2);
+		put_calls(b, t, true, width);
+		kp_buf_u8(b, '\n');
+	}
+	put_cover(b, cover->windows == 1 ? "its window: " : "its windows: ",
+	    cover, width);
 }
 
 static void
@@ -203,7 +277,8 @@ json_call(struct json *j, const struct kp_query_call *c, size_t seq)
 }
 
 void
-tree_json(struct kp_buf *b, const struct kp_query_tree *t)
+tree_json(struct kp_buf *b, const struct kp_query_tree *t,
+    const struct kp_query_sum *cover)
 {
 	struct json j;
 
@@ -214,6 +289,7 @@ tree_json(struct kp_buf *b, const struct kp_query_tree *t)
 	for (size_t i = 0; i < t->ncalls; i++)
 		json_call(&j, &t->calls[i], i);
 	json_end(&j);
+	json_cover(&j, cover);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 }

@@ -8,14 +8,23 @@
 #include "kprofd/buf.h"
 #include "store/query.h"
 
-/* width: columns of the terminal; 0: no limit */
+/*
+ * Each says below what was lost in the windows of `cover`, without cells.
+ * width: columns of the terminal; 0: no limit
+ */
 void requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
-    unsigned width);
+    const struct kp_query_sum *cover, unsigned width);
 /* One line of JSON. */
-void requests_json(struct kp_buf *b, const struct kp_query_requests *rs);
+void requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
+    const struct kp_query_sum *cover);
 
-/* Calls that began after the request had ended stand apart, below. */
-void tree_text(struct kp_buf *b, const struct kp_query_tree *t);
-void tree_json(struct kp_buf *b, const struct kp_query_tree *t);
+/*
+ * Calls that began after the request had ended stand apart, below.  cover:
+ * the windows that may have counted it.
+ */
+void tree_text(struct kp_buf *b, const struct kp_query_tree *t,
+    const struct kp_query_sum *cover, unsigned width);
+void tree_json(struct kp_buf *b, const struct kp_query_tree *t,
+    const struct kp_query_sum *cover);
 
 #endif

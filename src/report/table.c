@@ -3,9 +3,11 @@
  * missing from it.
  */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "grid.h"
+#include "losses.h"
 #include "report.h"
 #include "text.h"
 #include "when.h"
@@ -20,8 +22,14 @@ static const char *const titles[] = {
 	[REPORT_ASYNC] = "time per request of calls after its end",
 };
 
-static const char *
-row_name(const struct report *r, size_t row)
+const char *
+report_title(enum report_what what)
+{
+	return titles[what];
+}
+
+const char *
+report_row_name(const struct report *r, size_t row)
 {
 	if (row > 0)
 		return r->rows[row].identity;
@@ -36,24 +44,53 @@ value_text(char *buf, double v, enum report_what what)
 	return text_dur(buf, v < 0 ? -1 : (kp_dur_ns)(v + 0.5));
 }
 
+static bool
+has_async(const struct report *r)
+{
+	for (size_t i = 0; i < r->nrows; i++) {
+		if (r->rows[i].cells[0].async_calls > 0)
+			return true;
+	}
+	return false;
+}
+
+/* The request itself: how long it takes, what it leaves behind, its part. */
+static void
+put_request(struct grid *g, const struct report_row *row, bool async)
+{
+	char text[TEXT_MAX];
+
+	grid_cell(g, text_count(text, row->cells[0].requests));
+	grid_cell(g, text_dur(text, row->cells[0].mean));
+	if (async)
+		grid_cell(g, value_text(text, report_value(row, 0,
+		    REPORT_ASYNC), REPORT_ASYNC));
+	grid_cell(g, text_share(text, row->share));
+}
+
 static void
 put_values(struct kp_buf *b, const struct report *r,
     const struct report_opts *o)
 {
+	bool async = has_async(r);
 	char text[TEXT_MAX];
 	struct grid g;
 
 	grid_init(&g);
 	grid_col(&g, "", GRID_LEFT);
-	grid_col(&g, "requests", GRID_RIGHT);
 	grid_fix(&g);
+	grid_col(&g, "requests", GRID_RIGHT);
+	grid_col(&g, "total", GRID_RIGHT);
+	if (async)
+		grid_col(&g, "async", GRID_RIGHT);
+	grid_col(&g, "share", GRID_RIGHT);
 	for (size_t t = 0; t < r->ntiers; t++)
 		grid_col(&g, r->tiers[t], GRID_RIGHT);
 	for (size_t i = 0; i < r->nrows; i++) {
 		if (i == 1)
 			grid_rule(&g);
-		grid_cell(&g, row_name(r, i));
-		grid_cell(&g, text_count(text, r->rows[i].cells[0].requests));
+		grid_cell(&g, report_row_name(r, i));
+		put_request(&g, &r->rows[i], async);
 		for (size_t t = 1; t <= r->ntiers; t++)
 			grid_cell(&g, value_text(text, report_value(
 			    &r->rows[i], t, o->what), o->what));
@@ -92,7 +129,7 @@ put_percentiles(struct kp_buf *b, const struct report *r, size_t tier,
 		grid_col(&g, heads[i], GRID_RIGHT);
 	for (size_t i = 0; i < r->nrows; i++) {
 		if (r->rows[i].cells[tier].calls > 0)
-			percentile_row(&g, row_name(r, i),
+			percentile_row(&g, report_row_name(r, i),
 			    &r->rows[i].cells[tier]);
 	}
 	kp_buf_u8(b, '\n');
@@ -113,6 +150,20 @@ put_nodes(struct kp_buf *b, const struct report *r)
 		kp_buf_printf(b, " and %zu more nodes", r->nnodes - n);
 }
 
+/* Writes the lines below a table, each broken where there is no room. */
+struct lines {
+	struct kp_buf *out, line;
+	unsigned width;
+};
+
+static void
+end_line(struct lines *l)
+{
+	if (l->line.len > 0)
+		text_wrap(l->out, kp_buf_cstr(&l->line), l->width, 2);
+	kp_buf_reset(&l->line);
+}
+
 static void
 put_sampling(struct kp_buf *b, const struct report *r)
 {
@@ -128,7 +179,6 @@ put_sampling(struct kp_buf *b, const struct report *r)
 	if (r->entry_calls > 0 && !r->filtered)
 		kp_buf_printf(b, " (the VM counted %s)",
 		    text_count(of, r->entry_calls));
-	kp_buf_u8(b, '\n');
 }
 
 /* Calls after their request's end, as a part of all calls of tiers. */
@@ -145,55 +195,50 @@ put_async(struct kp_buf *b, const struct report *r)
 	}
 	if (async == 0)
 		return;
-	kp_buf_printf(b, "async: %.*f %% of the calls began after their "
-	    "request had ended", async / (async + calls) < 0.0995,
-	    100 * async / (async + calls));
+	kp_buf_printf(b, "async: %s of the calls began after their request "
+	    "had ended", text_share(text, async / (async + calls)));
 	ns = report_value(all, 0, REPORT_ASYNC);
 	if (ns >= 0)
 		kp_buf_printf(b, ", %s per request",
 		    text_dur(text, (kp_dur_ns)(ns + 0.5)));
-	kp_buf_u8(b, '\n');
 }
 
 void
-report_losses(struct kp_buf *b, const struct kp_losses *l)
+report_coverage(struct kp_buf *b, const struct report *r,
+    const struct report_opts *o, const char *title, const char *note)
 {
-	char n[TEXT_MAX];
-	bool any = false;
+	struct lines l = { .out = b, .width = o->width };
 
-	for (int i = 0; i < KP_LOSS_COUNT; i++) {
-		if (l->n[i] == 0)
-			continue;
-		if (!any)
-			kp_buf_str(b, "losses:\n");
-		any = true;
-		kp_buf_printf(b, "  %-15s  %10s %-8s  %s\n", kp_loss_name(i),
-		    text_count(n, l->n[i]), kp_loss_unit(i), kp_loss_help(i));
-	}
-	if (!any)
-		kp_buf_str(b, "losses: none\n");
-}
-
-static void
-put_coverage(struct kp_buf *b, const struct report *r, enum report_what what)
-{
-	kp_buf_printf(b, "\n%s; ", titles[what]);
-	when_put_range(b, r->start, r->end);
-	put_nodes(b, r);
-	kp_buf_u8(b, '\n');
-	put_sampling(b, r);
-	put_async(b, r);
-	report_losses(b, &r->losses);
+	kp_buf_init(&l.line, 1 << 16);
+	kp_buf_str(&l.line, title);
+	when_put_range(&l.line, r->start, r->end);
+	put_nodes(&l.line, r);
+	end_line(&l);
+	kp_buf_str(&l.line, note);
+	end_line(&l);
+	put_sampling(&l.line, r);
+	end_line(&l);
+	put_async(&l.line, r);
+	end_line(&l);
+	kp_buf_free(&l.line);
+	losses_text(b, &r->losses, o->width);
 }
 
 void
 report_table(struct kp_buf *b, const struct report *r,
     const struct report_opts *o)
 {
+	char title[80], share[128] = "", text[TEXT_MAX];
+
 	put_values(b, r, o);
 	for (size_t t = 0; o->percentiles && t <= r->ntiers; t++) {
 		if (r->rows[0].cells[t].calls > 0)
 			put_percentiles(b, r, t, o->width);
 	}
-	put_coverage(b, r, o->what);
+	snprintf(title, sizeof(title), "%s; ", titles[o->what]);
+	kp_buf_u8(b, '\n');
+	if (r->cost > 0)
+		snprintf(share, sizeof(share), "share: of the %s that all "
+		    "requests took, added up", text_dur(text, r->cost));
+	report_coverage(b, r, o, title, share);
 }

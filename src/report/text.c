@@ -5,14 +5,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "text.h"
-#include "utf8.h"
+#include "width.h"
 
 static void
 put_char(struct kp_buf *b, const char *s, uint32_t c, size_t len)
 {
 	if (c == UTF8_BAD)
-		kp_buf_str(b, UTF8_REPLACEMENT);
+		kp_buf_str(b, UTF8_REPLACEMENT_TEXT);
 	else if (!utf8_unsafe(c))
 		kp_buf_put(b, s, len);
 	else if (c <= 0xff)
@@ -54,14 +55,20 @@ text_put_lines(struct kp_buf *b, const char *s, size_t n)
 	put_text(b, s, n, true);
 }
 
+static size_t
+text_width_n(const char *s, size_t n)
+{
+	size_t len, width = 0;
+
+	for (size_t i = 0; i < n; i += len)
+		width += char_width(utf8_next(s + i, n - i, &len));
+	return width;
+}
+
 size_t
 text_width(const char *s)
 {
-	size_t n = strlen(s), len, width = 0;
-
-	for (size_t i = 0; i < n; i += len)
-		width += utf8_width(utf8_next(s + i, n - i, &len));
-	return width;
+	return text_width_n(s, strlen(s));
 }
 
 size_t
@@ -70,11 +77,35 @@ text_fit(const char *s, size_t columns)
 	size_t n = strlen(s), len, width = 0, i;
 
 	for (i = 0; i < n; i += len) {
-		width += utf8_width(utf8_next(s + i, n - i, &len));
+		width += char_width(utf8_next(s + i, n - i, &len));
 		if (width > columns)
 			break;
 	}
 	return i;
+}
+
+void
+text_wrap(struct kp_buf *b, const char *s, unsigned columns, unsigned indent)
+{
+	size_t at = 0, width, len;
+
+	while (*s != '\0') {
+		/* the word and the blanks before it */
+		len = strspn(s, " ");
+		len += strcspn(s + len, " ");
+		width = text_width_n(s, len);
+		if (columns > 0 && at > indent && at + width > columns) {
+			kp_buf_printf(b, "\n%*s", (int)indent, "");
+			at = indent;
+			width -= strspn(s, " ");
+			len -= strspn(s, " ");
+			s += strspn(s, " ");
+		}
+		kp_buf_put(b, s, len);
+		at += width;
+		s += len;
+	}
+	kp_buf_u8(b, '\n');
 }
 
 const char *
@@ -201,6 +232,41 @@ text_average(char *buf, double v)
 		snprintf(buf, TEXT_MAX, "%.1f", v);
 	else
 		text_count(buf, v < 1e18 ? (uint64_t)llround(v) : UINT64_MAX);
+	return buf;
+}
+
+const char *
+text_share(char *buf, double part)
+{
+	double percent = 100 * part;
+
+	if (!(part >= 0))
+		snprintf(buf, TEXT_MAX, "-");
+	else if (part > 0 && percent < 0.05)
+		snprintf(buf, TEXT_MAX, "<0.1 %%");
+	else
+		snprintf(buf, TEXT_MAX, "%.*f %%", part > 0 && percent < 9.95,
+		    percent);
+	return buf;
+}
+
+const char *
+text_change(char *buf, double change)
+{
+	double percent = 100 * fabs(change);
+	char n[TEXT_MAX];
+
+	if (!(percent >= 0))
+		snprintf(buf, TEXT_MAX, "-");
+	else if (percent < 0.05)
+		snprintf(buf, TEXT_MAX, "0 %%");
+	else if (percent < 9.95)
+		snprintf(buf, TEXT_MAX, "%c%.1f %%", change < 0 ? '-' : '+',
+		    percent);
+	else
+		snprintf(buf, TEXT_MAX, "%c%.40s %%", change < 0 ? '-' : '+',
+		    text_count(n, percent < 1e18 ? (uint64_t)llround(percent) :
+		    UINT64_MAX));
 	return buf;
 }
 

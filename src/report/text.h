@@ -25,6 +25,12 @@ void text_put_lines(struct kp_buf *b, const char *s, size_t n);
 size_t text_width(const char *s);
 /* Bytes of such a text's longest beginning that fits into so many columns. */
 size_t text_fit(const char *s, size_t columns);
+/*
+ * Appends a clean text, broken at blanks into lines of so many columns (0: no
+ * limit); all but the first are indented.  A newline ends it.
+ */
+void text_wrap(struct kp_buf *b, const char *s, unsigned columns,
+    unsigned indent);
 
 /* 1 204.  All of these write at most TEXT_MAX bytes and return buf. */
 const char *text_count(char *buf, uint64_t n);
@@ -36,6 +42,10 @@ const char *text_ms(char *buf, kp_dur_ns d);
 const char *text_span(char *buf, kp_dur_ns d);
 /* A small average: 0.05, 3.40, 12.3, 1 204. */
 const char *text_average(char *buf, double v);
+/* A part of a whole, 0 to 1: 62 %, 3.4 %, <0.1 %.  Less than 0: "-" */
+const char *text_share(char *buf, double part);
+/* A change, as a part of what it was: +11 %, -3.4 %, 0 %. */
+const char *text_change(char *buf, double change);
 /* Milliseconds, exactly, as a program reads them: 1204.567001 */
 const char *text_exact_ms(char *buf, kp_dur_ns d);
 

@@ -144,10 +144,34 @@ when_parse(const char *s, kp_wall_ns now, kp_wall_ns *out)
 {
 	kp_dur_ns d;
 
-	if (!parse_span(s, &d))
+	/* before now is the only direction there is */
+	if (!parse_span(s + (s[0] == '-'), &d))
 		return parse_iso(s, out);
 	*out = d < now ? now - d : 0;
 	return true;
+}
+
+const char *
+when_parse_range(const char *s, kp_wall_ns now, struct when_range *out)
+{
+	const char *comma = strchr(s, ',');
+	size_t n = comma != NULL ? (size_t)(comma - s) : 0;
+	struct when_range r;
+	char first[WHEN_MAX];
+
+	if (comma == NULL)
+		return "give two times with a comma between them, such as "
+		    "-2h,-1h";
+	snprintf(first, sizeof(first), "%.*s", (int)(n < WHEN_MAX ? n : 0),
+	    s);
+	if (!when_parse(first, now, &r.since))
+		return "the first is not " WHEN_FORMS;
+	if (!when_parse(comma + 1, now, &r.until))
+		return "the second is not " WHEN_FORMS;
+	if (r.since >= r.until)
+		return "the first is not before the second";
+	*out = r;
+	return NULL;
 }
 
 /* Rounds down, so that a fraction is never negative. */

@@ -16,10 +16,18 @@
 	"such as 2026-11-21, 2026-11-21T10:00 or 2026-11-21T09:00:00Z"
 
 /*
- * A length of time before now (s, m, h, d), or an ISO 8601 date or time:
- * local, unless it ends in Z or +01:00.  False: neither.
+ * A length of time before now (s, m, h, d; -2h is the same as 2h), or an ISO
+ * 8601 date or time: local, unless it ends in Z or +01:00.  False: neither.
  */
 bool when_parse(const char *s, kp_wall_ns now, kp_wall_ns *out);
+
+struct when_range {
+	kp_wall_ns since, until;
+};
+
+/* "A,B": from A up to B.  NULL, or what is wrong with it. */
+const char *when_parse_range(const char *s, kp_wall_ns now,
+    struct when_range *out);
 
 /* 2026-11-21T10:00:00.123Z.  All return buf, of WHEN_MAX bytes. */
 const char *when_iso(char *buf, kp_wall_ns t);

@@ -8,56 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "request/intern.h"
-
-/* Bytes of the character at p, or 0 where there is none (RFC 3629). */
-static size_t
-utf8_len(const uint8_t *p, size_t n)
-{
-	uint8_t low = 0x80, high = 0xBF;	/* of the second byte */
-	size_t len;
-
-	if (p[0] < 0x80)
-		return 1;
-	if (p[0] < 0xC2 || p[0] > 0xF4)
-		return 0;
-	len = p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
-	if (p[0] == 0xE0)
-		low = 0xA0;	/* less would fit into two bytes */
-	else if (p[0] == 0xED)
-		high = 0x9F;	/* surrogates are no characters */
-	else if (p[0] == 0xF0)
-		low = 0x90;	/* less would fit into three bytes */
-	else if (p[0] == 0xF4)
-		high = 0x8F;	/* U+10FFFF is the last */
-	if (n < len || p[1] < low || p[1] > high)
-		return 0;
-	for (size_t k = 2; k < len; k++)
-		if ((p[k] & 0xC0) != 0x80)
-			return 0;
-	return len;
-}
-
-static bool
-utf8_valid(const uint8_t *p, size_t n)
-{
-	size_t len;
-
-	for (; n > 0; p += len, n -= len)
-		if ((len = utf8_len(p, n)) == 0)
-			return false;
-	return true;
-}
 
 /* Copies what fits, in whole characters; text is valid UTF-8. */
 static void
 text_copy(char *to, size_t size, const char *text)
 {
-	size_t n = strlen(text);
+	size_t n = utf8_fit(text, strlen(text), size - 1);
 
-	if (n >= size)
-		for (n = size - 1; n > 0 && (text[n] & 0xC0) == 0x80; n--)
-			;
 	memcpy(to, text, n);
 	to[n] = '\0';
 }
@@ -78,31 +37,10 @@ text_put(struct kp_buf *b, const uint8_t *p, size_t n)
 static void
 text_codepoint(struct kp_buf *b, int64_t c)
 {
-	uint8_t u[4];
-	size_t n;
+	char u[UTF8_BYTES_MAX];
 
-	if (c < 0 || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
-		c = 0xFFFD;
-	if (c < 0x80) {
-		u[0] = (uint8_t)c;
-		n = 1;
-	} else if (c < 0x800) {
-		u[0] = (uint8_t)(0xC0 | c >> 6);
-		u[1] = (uint8_t)(0x80 | (c & 0x3F));
-		n = 2;
-	} else if (c < 0x10000) {
-		u[0] = (uint8_t)(0xE0 | c >> 12);
-		u[1] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
-		u[2] = (uint8_t)(0x80 | (c & 0x3F));
-		n = 3;
-	} else {
-		u[0] = (uint8_t)(0xF0 | c >> 18);
-		u[1] = (uint8_t)(0x80 | (c >> 12 & 0x3F));
-		u[2] = (uint8_t)(0x80 | (c >> 6 & 0x3F));
-		u[3] = (uint8_t)(0x80 | (c & 0x3F));
-		n = 4;
-	}
-	text_put(b, u, n);
+	c = c < 0 || c > UINT32_MAX ? UTF8_REPLACEMENT : c;
+	text_put(b, (const uint8_t *)u, utf8_put(u, (uint32_t)c));
 }
 
 /* A list of code points, however it was sent; anything else is printed. */

@@ -18,7 +18,6 @@
 #include "kprofd/hist.h"
 
 #define HIST_STEP 16
-#define HIST_VERSION 1
 
 /* floor(10^9 * 2^((4 + j) / 32) * 2^33), by integer roots. */
 static const uint64_t borders[KP_HIST_PER_OCTAVE] = {
@@ -124,8 +123,11 @@ enum kp_err
 kp_hist_add(struct kp_hist *h, kp_dur_ns d, uint64_t weight)
 {
 	int32_t i = kp_hist_bucket(d);
-	enum kp_err err = hist_cover(h, i, i);
+	enum kp_err err;
 
+	if (weight > UINT64_MAX - h->count)
+		return KP_ELIMIT;
+	err = hist_cover(h, i, i);
 	if (err != KP_OK)
 		return err;
 	h->n[i - h->lo] += weight;
@@ -140,6 +142,8 @@ kp_hist_merge(struct kp_hist *h, const struct kp_hist *from)
 
 	if (from->len == 0)
 		return KP_OK;
+	if (from->count > UINT64_MAX - h->count)
+		return KP_ELIMIT;
 	err = hist_cover(h, from->lo, from->lo + (int32_t)from->len - 1);
 	if (err != KP_OK)
 		return err;
@@ -149,10 +153,58 @@ kp_hist_merge(struct kp_hist *h, const struct kp_hist *from)
 	return KP_OK;
 }
 
+/* What bucket i holds; 0 outside of all. */
+static uint64_t
+count_at(const struct kp_hist *h, int32_t i)
+{
+	return i >= h->lo && i < h->lo + (int32_t)h->len ? h->n[i - h->lo] : 0;
+}
+
+enum kp_err
+kp_hist_take(struct kp_hist *h, const struct kp_hist *from)
+{
+	for (uint32_t i = 0; i < from->len; i++) {
+		if (from->n[i] > count_at(h, from->lo + (int32_t)i))
+			return KP_EFORMAT;
+	}
+	for (uint32_t i = 0; i < from->len; i++) {
+		if (from->n[i] > 0)
+			h->n[from->lo - h->lo + (int32_t)i] -= from->n[i];
+	}
+	h->count -= from->count;
+	return KP_OK;
+}
+
+/* The geometric middle of a bucket in ns: at most 2^(1/64) off. */
+static double
+middle(int32_t i)
+{
+	return exp2(((double)i + 0.5) / KP_HIST_PER_OCTAVE) * 1e9;
+}
+
+double
+kp_hist_spread(const struct kp_hist *h)
+{
+	double sum = 0, squares = 0, n = (double)h->count, ms, mean;
+
+	if (h->count == 0)
+		return 0;
+	for (uint32_t i = 0; i < h->len; i++) {
+		if (h->n[i] == 0)
+			continue;
+		/* in ms: squares times counts stay within a double */
+		ms = middle(h->lo + (int32_t)i) / 1e6;
+		sum += (double)h->n[i] * ms;
+		squares += (double)h->n[i] * ms * ms;
+	}
+	mean = sum / n;
+	return sqrt(fmax(squares / n - mean * mean, 0)) / mean;
+}
+
 kp_dur_ns
 kp_hist_quantile(const struct kp_hist *h, double q)
 {
-	double rank, at, ns;
+	double rank, ns;
 	uint64_t seen = 0;
 	uint32_t i, last = 0;
 
@@ -168,9 +220,7 @@ kp_hist_quantile(const struct kp_hist *h, double q)
 		if ((double)seen >= rank)
 			break;
 	}
-	/* the geometric middle of the bucket: at most 2^(1/64) off */
-	at = (double)(h->lo + (int32_t)last) + 0.5;
-	ns = exp2(at / KP_HIST_PER_OCTAVE) * 1e9;
+	ns = middle(h->lo + (int32_t)last);
 	if (ns >= 9.2e18)
 		return INT64_MAX;
 	return ns < 1 ? 1 : llround(ns);
@@ -197,7 +247,7 @@ kp_hist_write(const struct kp_hist *h, struct kp_buf *out)
 	while (end > first && h->n[end - 1] == 0)
 		end--;
 	lo = first < end ? h->lo + (int32_t)first : 0;
-	kp_buf_u8(out, HIST_VERSION);
+	kp_buf_u8(out, KP_HIST_VERSION);
 	put_varint(out, lo < 0 ? 2 * (uint64_t)-(int64_t)lo - 1 :
 	    2 * (uint64_t)lo);
 	put_varint(out, end - first);
@@ -265,7 +315,7 @@ kp_hist_read(struct kp_hist *h, const void *p, size_t n)
 
 	if (n == 0)
 		return KP_ESHORT;
-	if (*in.p++ != HIST_VERSION)
+	if (*in.p++ != KP_HIST_VERSION)
 		return KP_EFORMAT;
 	zigzag = get_varint(&in);
 	len = get_varint(&in);

@@ -56,6 +56,7 @@ void kp_query_nodes_free(struct kp_query_nodes *n);
 struct kp_query_sum {
 	uint64_t windows;
 	kp_wall_ns start, end;		/* of the first, of the last; 0: none */
+	kp_dur_ns covered;		/* time in some window, of any node */
 	uint64_t entry_calls, sampled;
 	struct kp_losses losses;
 	struct kp_cell *cells;		/* merged; _total first, then tiers in
@@ -66,6 +67,9 @@ struct kp_query_sum {
 
 /* The range's identities restrict the cells, not the windows and losses. */
 enum kp_err kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *out);
+/* The same without the cells. */
+enum kp_err kp_query_cover(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *out);
 void kp_query_sum_free(struct kp_query_sum *s);
 /* NULL if there is none. */
@@ -109,6 +113,14 @@ struct kp_query_tree {
 	struct kp_query_call *calls;	/* each after its parent: as it reads */
 	size_t ncalls;
 };
+
+/*
+ * The range that holds exactly those windows of the request's node which may
+ * have counted it; nothing starts in it when they are no longer kept.  Its
+ * node is borrowed from rq.
+ */
+enum kp_err kp_query_around(struct kp_query *q,
+    const struct kp_query_request *rq, struct kp_query_range *out);
 
 /* KP_ENOENT: no such request. */
 enum kp_err kp_query_tree(struct kp_query *q, int64_t id,

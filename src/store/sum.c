@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "read.h"
+#include "stats/sat.h"
 
 struct slot {
 	int64_t tier, identity;	/* row ids */
@@ -190,21 +191,29 @@ merge_cells(struct kp_query *q, const struct kp_query_range *r,
 	return err == KP_OK ? name_cells(q, m) : err;
 }
 
+/* Windows come in order of start; those of several nodes overlap. */
 static enum kp_err
 sum_windows(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *s)
 {
+	kp_wall_ns start, end;
 	struct read rd;
 
-	read_start(&rd, q, "select count(*), min(w.start_ns), max(w.end_ns),"
-	    " sum(w.entry_calls), sum(w.sampled) from time_window w" IN_RANGE);
+	read_start(&rd, q, "select w.start_ns, w.end_ns, w.entry_calls,"
+	    " w.sampled from time_window w" IN_RANGE " order by w.start_ns");
 	bind_range(&rd, r);
-	if (read_next(&rd)) {
-		s->windows = (uint64_t)read_int(&rd, 0);
-		s->start = read_int(&rd, 1);
-		s->end = read_int(&rd, 2);
-		s->entry_calls = (uint64_t)read_int(&rd, 3);
-		s->sampled = (uint64_t)read_int(&rd, 4);
+	while (read_next(&rd)) {
+		start = read_int(&rd, 0);
+		end = read_int(&rd, 1);
+		if (s->windows++ == 0)
+			s->start = s->end = start;
+		if (end > s->end) {
+			s->covered = sat_add(s->covered, sat_span(
+			    start > s->end ? start : s->end, end));
+			s->end = end;
+		}
+		s->entry_calls += (uint64_t)read_int(&rd, 2);
+		s->sampled += (uint64_t)read_int(&rd, 3);
 	}
 	return read_end(&rd);
 }
@@ -276,6 +285,24 @@ take_cells(struct merge *m, struct kp_query_sum *s)
 	return KP_OK;
 }
 
+/* merge: NULL where no cells are wanted. */
+static enum kp_err
+sum_range(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *s, struct merge *m)
+{
+	enum kp_err err;
+
+	/* one transaction: the three must speak of the same windows */
+	sqlite3_exec(q->conn, "begin", NULL, NULL, NULL);
+	err = sum_windows(q, r, s);
+	if (err == KP_OK)
+		err = sum_losses(q, r, &s->losses);
+	if (err == KP_OK && m != NULL)
+		err = merge_cells(q, r, m);
+	sqlite3_exec(q->conn, "commit", NULL, NULL, NULL);
+	return err;
+}
+
 enum kp_err
 kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *out)
@@ -284,19 +311,50 @@ kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
 	struct merge m = { 0 };
 	enum kp_err err;
 
-	/* one transaction: the three must speak of the same windows */
-	sqlite3_exec(q->conn, "begin", NULL, NULL, NULL);
-	err = sum_windows(q, r, &s);
-	if (err == KP_OK)
-		err = sum_losses(q, r, &s.losses);
-	if (err == KP_OK)
-		err = merge_cells(q, r, &m);
-	sqlite3_exec(q->conn, "commit", NULL, NULL, NULL);
+	err = sum_range(q, r, &s, &m);
 	if (err == KP_OK)
 		err = take_cells(&m, &s);
 	merge_free(&m);
 	if (err == KP_OK)
 		*out = s;
+	return err;
+}
+
+enum kp_err
+kp_query_cover(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *out)
+{
+	struct kp_query_sum s = { 0 };
+	enum kp_err err = sum_range(q, r, &s, NULL);
+
+	if (err == KP_OK)
+		*out = s;
+	return err;
+}
+
+/* It counts where it closes: a while after its end, or when it expires. */
+enum kp_err
+kp_query_around(struct kp_query *q, const struct kp_query_request *rq,
+    struct kp_query_range *out)
+{
+	kp_dur_ns age = rq->total >= 0 ? rq->total : KP_REQUEST_AGE_MAX;
+	struct kp_query_range r = { .node = rq->node };
+	struct read rd;
+	enum kp_err err;
+
+	read_start(&rd, q, "select min(w.start_ns), max(w.start_ns) + 1"
+	    " from time_window w join node n on n.id = w.node_id"
+	    " where w.start_ns <= ?1 and w.end_ns > ?2 and n.name = ?3");
+	read_bind(&rd, sat_add(rq->start, sat_add(age, KP_HORIZON)));
+	read_bind(&rd, rq->start);
+	read_bind_text(&rd, rq->node);
+	if (read_next(&rd)) {
+		r.since = read_int(&rd, 0);
+		r.until = read_int(&rd, 1);
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = r;
 	return err;
 }
 

@@ -158,12 +158,116 @@ same CSV "$(sqlite3 :memory: -cmd '.mode csv' -cmd ".import $dir/out c" \
     "$(sql "select sum(requests) from request_stats where identity='create'")"
 has out "\"'=cmd|'/c calc'!A1\""
 
+# what costs most: requests x time
+run 0 report -db "$db" -sort cost -json
+same 'order of cost' \
+    "$(sqlite3 :memory: "select group_concat(json_extract(value,
+    '$.requests')) from json_each(readfile('$dir/out'), '$.rows')
+    where json_extract(value, '$.identity') <> '_total'")" \
+    "$(sql "select group_concat(n) from (select sum(w_requests) n from stat
+    where tier_id = (select id from tier where name = '_total')
+    and identity_id <> (select id from identity where name = '_total')
+    group by identity_id order by sum(w_total_ns) desc)")"
+same 'its share' "$(sqlite3 :memory: "select round(json_extract(
+    readfile('$dir/out'), '$.rows[1].share'), 5)")" \
+    "$(sql "select round(max(t) * 1.0 / sum(t), 5) from (select
+    sum(w_total_ns) t from stat
+    where tier_id = (select id from tier where name = '_total')
+    and identity_id <> (select id from identity where name = '_total')
+    group by identity_id)")"
+same 'all of it' "$(json '$.rows[0].share')" 1
+same 'time measured' "$(json '$.covered_ms')" 120000
+run 0 report -db "$db"
+has out '  total  '
+has out '  async  '
+has out 'share: of the '
+
 run 0 report -db "$db" -percentiles -what calls -sort database
 has out 'whole request'
 has out 'calls per request'
 COLUMNS=50 "$kprof" report -db "$db" >"$dir/out"
 same 'blocks on a narrow terminal' "$(grep -c '^all requests' "$dir/out")" 3
-same 'their width' "$(grep -cE '^-{51,}$' "$dir/out")" 0
+# no line of any table is wider than the terminal
+for c in report 'report -percentiles' \
+    'report -since 2026-11-21T10:01 -versus 2026-11-21T10:00,2026-11-21T10:01' \
+    slow 'tree 1'; do
+	for w in 40 60 80 132 200; do
+		# shellcheck disable=SC2086
+		COLUMNS=$w "$kprof" $c -db "$db" >"$dir/out"
+		same "lines of $c wider than $w" \
+		    "$(LC_ALL=C.UTF-8 grep -cE "^.{$((w + 1)),}$" "$dir/out")" 0
+	done
+	# shellcheck disable=SC2086
+	"$kprof" $c -db "$db" >"$dir/out"
+	has out 'losses:'
+done
+
+# ---- two ranges
+
+then="start >= '2026-11-21T10:00:00' and start < '2026-11-21T10:01:00'"
+now="start >= '2026-11-21T10:01:00'"
+versus="-since 2026-11-21T10:01 -versus 2026-11-21T10:00,2026-11-21T10:01"
+# shellcheck disable=SC2086
+run 0 report -db "$db" $versus -json
+is_json
+# what the comparison says of create: requests, or a figure of a tier
+create() {
+	sqlite3 :memory: "select json_extract(value, '$1')
+	    from json_each(readfile('$dir/out'), '\$.changes')
+	    where json_extract(value, '\$.identity') = 'create'"
+}
+for side in 'now' 'then'; do
+	if [ $side = now ]; then where=$now; else where=$then; fi
+	same "requests $side" "$(create "\$.requests.$side")" \
+	    "$(sql "select sum(requests) from request_stats
+	    where identity = 'create' and $where")"
+	same "losses $side" "$(json "\$.$side.losses[0].lost")" \
+	    "$(sql "select nullif(sum(lost), 0) from losses where $where")"
+	same "busy time of the database $side" "$(sqlite3 :memory: \
+	    "select round($(create "\$.figures[3].$side"), 2)")" \
+	    "$(sql "select round(sum(busy_ms) / (select sum(requests)
+	    from request_stats where identity = 'create' and $where), 2)
+	    from tier_stats where tier = 'database' and identity = 'create'
+	    and $where")"
+done
+same 'the tier' "$(create '$.figures[3].tier')" database
+same 'the change' "$(sqlite3 :memory: "select round($(create \
+    '$.figures[3].change_percent'), 3)")" "$(sqlite3 :memory: "select round(
+    100 * ($(create '$.figures[3].now') / $(create '$.figures[3].then') - 1),
+    3)")"
+# shellcheck disable=SC2086
+run 0 report -db "$db" $versus
+has out '----- requests ------'
+has out 'now: 2026-11-21 10:01:00 to 10:02:00 UTC (1m), web@a, web@b'
+has out 'then: 2026-11-21 10:00:00 to 10:01:00 UTC (1m), web@a, web@b'
+same 'losses of each' "$(grep -c '^losses:' "$dir/out")" 2
+has out '~ uncertain: fewer than 30 measured'
+# shellcheck disable=SC2086
+run 0 report -db "$db" $versus -csv -what calls
+same 'CSV of two' "$(sqlite3 :memory: -cmd '.mode csv' \
+    -cmd ".import $dir/out c" "select now + \"then\" from c
+    where identity = 'create' and tier = 'http'
+    and figure = 'calls_per_request'")" 2
+# shellcheck disable=SC2086
+run 0 report -db "$db" $versus -sort change -percentiles
+has out 'whole request'
+run 0 report -db "$db" -since 2026-11-21T10:01 \
+    -versus 2026-11-20T10:00,2026-11-20T11:00
+has out '-versus: nothing was measured in that time'
+run 2 report -db "$db" -versus 2h
+has err "-versus '2h': give two times with a comma between them"
+run 2 report -db "$db" -versus 2h,soon
+has err "-versus '2h,soon': the second is not a length of time such as 30m"
+run 2 report -db "$db" -versus=-1h,-2h
+has err 'the first is not before the second'
+run 2 report -db "$db" -sort change
+has err "-sort 'change': no such tier"
+# by length, both measured from one moment: not a window is lost between them
+"$b/test/mkdb" "$dir/now.db" $(($(date +%s) - 120))
+run 0 report -db "$dir/now.db" -since -1m -versus -2h,-1m -json
+same 'windows of both' "$(sqlite3 :memory: "select
+    json_extract(readfile('$dir/out'), '$.now.windows') +
+    json_extract(readfile('$dir/out'), '$.then.windows')")" 24
 
 # ---- empty reports say why
 
@@ -190,10 +294,15 @@ same slowest "$(json '$.requests[0].total_ms')" \
     "$(sql 'select cast(max(total_ms) as integer) from slow_requests')"
 same limit "$(json '$.requests[2]')" ''
 run 0 slow -db "$db" -sort time
-same 'order of time' "$(awk 'NR > 2 { print $1 }' "$dir/out" | xargs)" \
+same 'order of time' "$(awk 'NR > 2 && !NF { exit } NR > 2 { print $1 }' "$dir/out" | xargs)" \
     "$(sql "select group_concat(request, ' ') from slow_requests")"
 run 0 slow -db "$db" -since 2026-11-21T11:00
 has out 'no slow requests'
+run 0 slow -db "$db" -json
+same 'losses below slow requests' "$(json '$.windows.losses[0].lost')" \
+    "$(sql "select sum(lost) from losses where cause = 'sampled_out'")"
+run 0 slow -db "$db"
+has out 'sampled_out           2 871 requests'
 run 0 slow -db "$db" -identity 'u*' -json
 same 'chosen by identity' "$(json '$.requests[0].identity')" update
 run 0 tree 1 -db "$db"
@@ -203,6 +312,10 @@ run 0 tree 1 -db "$db" -json
 is_json
 same 'a call' "$(json '$.tree[4].call')" \
     "$(sql 'select trim(call) from slow_calls where request = 1 and seq = 4')"
+same 'its window' "$(json '$.windows.start')" 2026-11-21T10:00:00.000Z
+same 'and no other' "$(json '$.windows.n')" 1
+run 0 tree 1 -db "$db"
+has out 'its window: 2026-11-21 10:00:00 to 10:00:10 UTC (10s)'
 run 1 tree 99 -db "$db"
 has err 'no request 99'
 run 2 tree x -db "$db"

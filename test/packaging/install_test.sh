@@ -29,6 +29,7 @@ usr/lib/erlang/lib/$lib/ebin/kprof_cowboy_stream.beam
 usr/lib/erlang/lib/$lib/src/kprof.erl
 usr/lib/erlang/lib/$lib/src/kprof_cowboy_middleware.erl
 usr/lib/erlang/lib/$lib/src/kprof_cowboy_stream.erl
+usr/lib/kprofd/kprof_sqlite.so
 usr/lib/systemd/system/kprofd.service
 usr/lib/systemd/system/kprofd@.service
 usr/lib/sysusers.d/kprofd.conf
@@ -57,6 +58,8 @@ ok 'the example' "$dest/usr/bin/kprofd" -check \
     -tiers "$dest/usr/share/kprofd/tiers.conf"
 sqlite3 "$dir/k.db" <"$dest/usr/share/kprofd/schema.sql" >/dev/null
 ok 'the schema' "$dest/usr/bin/kprof" report -db "$dir/k.db"
+same 'the extension' "$(sqlite3 -cmd ".load $dest/usr/lib/kprofd/kprof_sqlite" \
+    "$dir/k.db" 'select kprof_merge(hist) is null from stat')" 1
 for u in kprofd kprofd@; do
 	same "the program of $u.service" \
 	    "$(sed -n 's/^ExecStart=\([^ ]*\) .*/\1/p' \

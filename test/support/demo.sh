@@ -19,6 +19,7 @@ trap 'exit 1' INT TERM
 
 rm -rf "$dir"
 mkdir -p "$dir"
+: >"$dir/app.log"	# looked at before the application has begun
 (umask 077; od -An -N16 -tx1 /dev/urandom | tr -d ' \n' >"$dir/cookie")
 
 echo "== starting the sample application, node $node"

@@ -2,7 +2,10 @@
  * mkdb.c - makes a database as kprofd would, always the same one, for tests
  * and for looking at the client.
  *
- *	mkdb FILE [START]	START: seconds since 1970 of the first window
+ *	mkdb FILE [START [RAW]]
+ *
+ * START: seconds since 1970 of the first window; RAW: a file for the times
+ * themselves, a line of tier, number of the identity, ns and weight for each.
  *
  * Two nodes, twelve windows of 10 s each; from the seventh on one request in
  * ten is sampled.  Some identities are what a hostile client would send.
@@ -31,6 +34,7 @@ static const char *const identities[] = { "_total", "create",
 static const char *const nodes[] = { "web@a", "web@b" };
 
 static uint32_t seed = 1;
+static FILE *raw;
 
 /* A number below n: the same ones every time. */
 static uint32_t
@@ -88,6 +92,9 @@ add_request(struct kp_cell cells[NTIERS][NIDENTITIES], uint32_t id, int64_t w)
 				c->raised++;
 				c->w_raised += (uint64_t)w;
 			}
+			if (raw != NULL && k == 1)
+				fprintf(raw, "%s,%u,%lld,%lld\n", tiers[t],
+				    id, (long long)total[t], (long long)w);
 			if (async && (t == 0 || t == 2))
 				add_async(c, w, 3000000);
 		}
@@ -185,8 +192,12 @@ main(int argc, char **argv)
 	struct kp_store *s;
 
 	if (argc < 2) {
-		fprintf(stderr, "usage: mkdb FILE [START]\n");
+		fprintf(stderr, "usage: mkdb FILE [START [RAW]]\n");
 		return 2;
+	}
+	if (argc > 3 && (raw = fopen(argv[3], "w")) == NULL) {
+		perror(argv[3]);
+		return 1;
 	}
 	s = open_store(argv[1], &conf);
 	for (int i = 0; i < 2 * WINDOWS; i++)
@@ -196,5 +207,5 @@ main(int argc, char **argv)
 	kp_store_happening(s, &trip);
 	kp_store_close(s);
 	kp_conf_free(conf);
-	return 0;
+	return raw != NULL && fclose(raw) != 0;
 }

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "kprofd/buf.h"
 #include "kprofd/etf.h"
 #include "kprofd/loss.h"
@@ -181,6 +182,89 @@ every_error_and_loss_has_words(void **state)
 	}
 }
 
+/* Every character is written and read back; surrogates are none. */
+static void
+utf8_reads_what_it_writes(void **state)
+{
+	char s[UTF8_BYTES_MAX];
+	size_t n, len;
+
+	(void)state;
+	for (uint32_t c = 0; c <= 0x110000; c++) {
+		n = utf8_put(s, c);
+		if (utf8_is_char(c))
+			assert_int_equal(utf8_next(s, n, &len), c);
+		else
+			assert_int_equal(utf8_next(s, n, &len),
+			    UTF8_REPLACEMENT);
+		assert_int_equal(len, n);
+		assert_true(utf8_valid(s, n));
+		/* cut short it is none, and only one byte is taken */
+		for (size_t k = 1; k < n; k++) {
+			assert_int_equal(utf8_next(s, k, &len), UTF8_BAD);
+			assert_int_equal(len, 1);
+		}
+	}
+	assert_false(utf8_is_char(0xd800));
+	assert_false(utf8_is_char(0xdfff));
+	assert_false(utf8_is_char(0x110000));
+	assert_false(utf8_is_char(UTF8_BAD));
+}
+
+/* Of all texts of three bytes, those are taken that a writer can write. */
+static void
+utf8_takes_nothing_else(void **state)
+{
+	uint8_t s[4] = { 0 };
+	char back[UTF8_BYTES_MAX];
+	size_t len;
+	uint32_t c;
+
+	(void)state;
+	for (uint32_t i = 0; i < 1u << 24; i++) {
+		s[0] = (uint8_t)(i >> 16);
+		s[1] = (uint8_t)(i >> 8);
+		s[2] = (uint8_t)i;
+		c = utf8_next(s, 3, &len);
+		if (c == UTF8_BAD ? len != 1 : utf8_put(back, c) != len ||
+		    memcmp(back, s, len) != 0)
+			fail_msg("%06x reads as %x", i, c);
+	}
+	assert_false(utf8_valid("\xc0\xaf", 2));
+	assert_false(utf8_valid("ok\xed\xa0\x80", 5));
+	assert_false(utf8_valid("\xf4\x90\x80\x80", 4));
+	assert_false(utf8_valid("\xf8\x88\x80\x80\x80", 5));
+	assert_true(utf8_valid("", 0));
+}
+
+static void
+utf8_fits_whole_characters(void **state)
+{
+	static const char s[] = "a\xc3\xb6\xe6\x9d\xb1";
+	static const size_t fit[] = { 0, 1, 1, 3, 3, 3, 6, 6 };
+
+	(void)state;
+	for (size_t max = 0; max < 8; max++)
+		assert_int_equal(utf8_fit(s, 6, max), fit[max]);
+}
+
+/* A terminal obeys these, or hides them; joiners and accents are text. */
+static void
+utf8_names_what_is_unsafe(void **state)
+{
+	static const uint32_t bad[] = { 0, 0x1b, 0x7f, 0x9b, 0x61c, 0x200b,
+		0x200f, 0x2028, 0x202e, 0x2066, 0x2069, 0xfeff, 0xfff9,
+		0xe0041 };
+	static const uint32_t good[] = { ' ', '~', 0xa0, 0x300, 0x5d0, 0x627,
+		0x200c, 0x200d, 0x2027, 0x4e00, 0x1f600, 0xe0100, 0x10ffff };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		assert_true(utf8_unsafe(bad[i]));
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		assert_false(utf8_unsafe(good[i]));
+}
+
 int
 main(void)
 {
@@ -192,6 +276,10 @@ main(void)
 		cmocka_unit_test(etf_round_trip),
 		cmocka_unit_test(etf_large_tuples_and_limits),
 		cmocka_unit_test(every_error_and_loss_has_words),
+		cmocka_unit_test(utf8_reads_what_it_writes),
+		cmocka_unit_test(utf8_takes_nothing_else),
+		cmocka_unit_test(utf8_fits_whole_characters),
+		cmocka_unit_test(utf8_names_what_is_unsafe),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

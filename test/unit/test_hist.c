@@ -280,6 +280,72 @@ test_read_refuses(void **state)
 	kp_hist_free(&h);
 }
 
+/* What was merged is taken back, to the last count; nothing else is. */
+static void
+test_take(void **state)
+{
+	struct kp_hist a = { 0 }, b = { 0 }, both = { 0 };
+	struct kp_buf x, y;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++) {
+		kp_hist_add(&a, (kp_dur_ns)(rnd() % 1000000), 1 + rnd() % 9);
+		kp_hist_add(&b, (kp_dur_ns)(rnd() % 100000000), 1);
+	}
+	assert_int_equal(kp_hist_merge(&both, &a), KP_OK);
+	assert_int_equal(kp_hist_take(&both, &b), KP_EFORMAT);
+	assert_int_equal(both.count, a.count);
+	assert_int_equal(kp_hist_merge(&both, &b), KP_OK);
+	assert_int_equal(kp_hist_take(&both, &a), KP_OK);
+	kp_buf_init(&x, 1 << 20);
+	kp_buf_init(&y, 1 << 20);
+	kp_hist_write(&both, &x);
+	kp_hist_write(&b, &y);
+	assert_int_equal(x.len, y.len);
+	assert_memory_equal(x.p, y.p, x.len);
+	assert_int_equal(kp_hist_take(&both, &b), KP_OK);
+	assert_int_equal(both.count, 0);
+	assert_int_equal(kp_hist_take(&both, &b), KP_EFORMAT);
+	kp_buf_free(&x);
+	kp_buf_free(&y);
+	kp_hist_free(&a);
+	kp_hist_free(&b);
+	kp_hist_free(&both);
+}
+
+/* A count that would start again at 0 is refused, and nothing changes. */
+static void
+test_counts_end(void **state)
+{
+	struct kp_hist a = { 0 }, b = { 0 };
+
+	(void)state;
+	assert_int_equal(kp_hist_add(&a, 5, UINT64_MAX - 1), KP_OK);
+	assert_int_equal(kp_hist_add(&a, 7, 2), KP_ELIMIT);
+	assert_int_equal(kp_hist_add(&b, 7, 2), KP_OK);
+	assert_int_equal(kp_hist_merge(&a, &b), KP_ELIMIT);
+	assert_int_equal(a.count, UINT64_MAX - 1);
+	assert_int_equal(kp_hist_add(&a, 7, 1), KP_OK);
+	assert_int_equal(a.count, UINT64_MAX);
+	kp_hist_free(&a);
+	kp_hist_free(&b);
+}
+
+static void
+test_spread(void **state)
+{
+	struct kp_hist h = { 0 };
+
+	(void)state;
+	assert_true(kp_hist_spread(&h) <= 0);
+	kp_hist_add(&h, 1000000, 7);
+	assert_true(kp_hist_spread(&h) < 1e-9);
+	/* half 1 ms, half 3 ms: 1 ms about a mean of 2 ms */
+	kp_hist_add(&h, 3000000, 7);
+	assert_true(fabs(kp_hist_spread(&h) - 0.5) < 0.02);
+	kp_hist_free(&h);
+}
+
 int
 main(void)
 {
@@ -293,6 +359,9 @@ main(void)
 		cmocka_unit_test(test_write_and_read),
 		cmocka_unit_test(test_stored_form),
 		cmocka_unit_test(test_read_refuses),
+		cmocka_unit_test(test_take),
+		cmocka_unit_test(test_counts_end),
+		cmocka_unit_test(test_spread),
 	};
 
 	return cmocka_run_group_tests_name("hist", tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -125,6 +126,7 @@ table(const struct report *r, enum report_what what, unsigned width)
 }
 
 #define COVERAGE "2026-11-21 10:00:00 to 10:30:00 UTC (30m), app@host\n"
+#define SHARE "share: of the 105.6 s that all requests took, added up\n"
 
 static void
 test_table(void **state)
@@ -133,31 +135,37 @@ test_table(void **state)
 
 	(void)state;
 	assert_string_equal(table(r, REPORT_BUSY, 0),
-	    "              requests   http  database  templating\n"
-	    "---------------------------------------------------\n"
-	    "all requests     1 204  50 ms     20 ms       10 ms\n"
-	    "---------------------------------------------------\n"
-	    "update             894  43 ms     17 ms       10 ms\n"
-	    "create             310  70 ms     30 ms       10 ms\n"
+	    "              requests   total  share   http  database  templating\n"
+	    "------------------------------------------------------------------\n"
+	    "all requests     1 204   88 ms  100 %  50 ms     20 ms       10 ms\n"
+	    "------------------------------------------------------------------\n"
+	    "update             894   80 ms   68 %  43 ms     17 ms       10 ms\n"
+	    "create             310  110 ms   32 %  70 ms     30 ms       10 ms\n"
 	    "\n"
-	    "busy time per request; " COVERAGE
+	    "busy time per request; " COVERAGE SHARE
 	    "losses: none\n");
 	assert_int_equal(report_sort(r, "http", REPORT_BUSY), KP_OK);
 	assert_string_equal(table(r, REPORT_SELF, 0),
-	    "              requests   http  database  templating\n"
-	    "---------------------------------------------------\n"
-	    "all requests     1 204  25 ms     10 ms      5.0 ms\n"
-	    "---------------------------------------------------\n"
-	    "create             310  35 ms     15 ms      5.0 ms\n"
-	    "update             894  22 ms    8.5 ms      5.0 ms\n"
+	    "              requests   total  share   http  database  templating\n"
+	    "------------------------------------------------------------------\n"
+	    "all requests     1 204   88 ms  100 %  25 ms     10 ms      5.0 ms\n"
+	    "------------------------------------------------------------------\n"
+	    "create             310  110 ms   32 %  35 ms     15 ms      5.0 ms\n"
+	    "update             894   80 ms   68 %  22 ms    8.5 ms      5.0 ms\n"
 	    "\n"
-	    "self time per request; " COVERAGE
+	    "self time per request; " COVERAGE SHARE
 	    "losses: none\n");
 	assert_int_equal(report_sort(r, "name", REPORT_BUSY), KP_OK);
 	assert_string_equal(r->rows[1].identity, "create");
 	assert_int_equal(report_sort(r, "requests", REPORT_BUSY), KP_OK);
 	assert_string_equal(r->rows[1].identity, "update");
 	assert_int_equal(report_sort(r, "htpt", REPORT_BUSY), KP_ENOENT);
+	/* fewer requests, each of which takes longer, cost less here */
+	assert_int_equal(report_sort(r, "http", REPORT_BUSY), KP_OK);
+	assert_int_equal(report_sort(r, "cost", REPORT_BUSY), KP_OK);
+	assert_string_equal(r->rows[1].identity, "update");
+	assert_true(fabs(r->rows[1].share - 894 * 80.0 / (894 * 80.0 +
+	    310 * 110.0)) < 1e-9);
 	report_free(r);
 }
 
@@ -168,21 +176,24 @@ test_narrow(void **state)
 
 	(void)state;
 	assert_string_equal(table(r, REPORT_CALLS, 40),
-	    "              requests  http  database\n"
-	    "--------------------------------------\n"
-	    "all requests     1 204  1.00      1.00\n"
-	    "--------------------------------------\n"
-	    "update             894  1.00      1.00\n"
-	    "create             310  1.00      1.00\n"
+	    "              requests   total  share\n"
+	    "-------------------------------------\n"
+	    "all requests     1 204   88 ms  100 %\n"
+	    "-------------------------------------\n"
+	    "update             894   80 ms   68 %\n"
+	    "create             310  110 ms   32 %\n"
 	    "\n"
-	    "              requests  templating\n"
-	    "----------------------------------\n"
-	    "all requests     1 204        1.00\n"
-	    "----------------------------------\n"
-	    "update             894        1.00\n"
-	    "create             310        1.00\n"
+	    "              http  database  templating\n"
+	    "----------------------------------------\n"
+	    "all requests  1.00      1.00        1.00\n"
+	    "----------------------------------------\n"
+	    "update        1.00      1.00        1.00\n"
+	    "create        1.00      1.00        1.00\n"
 	    "\n"
-	    "calls per request; " COVERAGE
+	    "calls per request; 2026-11-21 10:00:00\n"
+	    "  to 10:30:00 UTC (30m), app@host\n"
+	    "share: of the 105.6 s that all requests\n"
+	    "  took, added up\n"
 	    "losses: none\n");
 	report_free(r);
 }
@@ -224,8 +235,10 @@ test_below_the_table(void **state)
 	w->cells[0].w_async = w->cells[6].w_async = 12040 * MS;
 	r = report_of(w);
 	assert_non_null(strstr(table(r, REPORT_BUSY, 0),
-	    "all requests    12 040  50 ms     20 ms       10 ms\n"));
+	    "all requests    12 040   88 ms  1.0 ms  100 %  50 ms     20 ms "
+	    "      10 ms\n"));
 	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\nshare: of the 1 056 s that all requests took, added up"
 	    "\nsampling: 1 204 of about 12 040 requests were measured; the "
 	    "table estimates all (the VM counted 12 050)\n"
 	    "async: 7.7 % of the calls began after their request had ended, "
@@ -235,7 +248,8 @@ test_below_the_table(void **state)
 	    "  stale                     3 calls     their token belongs to no "
 	    "request of the last 30 s\n"));
 	assert_non_null(strstr(table(r, REPORT_ASYNC, 0),
-	    "all requests    12 040     -    1.0 ms           -\n"));
+	    "all requests    12 040   88 ms  1.0 ms  100 %     -    1.0 ms "
+	    "          -\n"));
 	report_free(r);
 }
 
@@ -313,7 +327,8 @@ test_empty(void **state)
 	kp_buf_reset(&buf);
 	report_json(&buf, r);
 	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\"rows\":[{\"identity\":\"_total\",\"requests\":0,\"tiers\":[]}]"));
+	    "\"rows\":[{\"identity\":\"_total\",\"requests\":0,\"share\":null,"
+	    "\"tiers\":[]}]"));
 	report_free(r);
 	r = report_of(known_window(1));
 	assert_false(report_empty(r));
@@ -370,6 +385,9 @@ test_from_db(void **state)
 	assert_int_equal(r->rows[0].cells[0].requests, 3100);
 	assert_int_equal(r->rows[0].cells[1].p50, 70 * MS);
 	assert_non_null(strstr(table(r, REPORT_BUSY, 0), "all of these"));
+	/* and their share is that of all requests, chosen or not */
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "all of these     3 100  110 ms   32 %  70 ms "));
 	report_free(r);
 	range.identity_glob = "_total";
 	assert_int_equal(report_from_db(q, &range, &r), KP_OK);
@@ -390,11 +408,14 @@ test_tree(void **state)
 		{ "web:done/1", "", "<0.5.0>", 310 * MS, -1, -1, 0, 1, 77,
 		    true },
 	};
+	struct kp_query_sum cover = { .windows = 1, .start = T0,
+		.end = T0 + 10 * S };
 	struct kp_query_tree t = { { 42, T0, 300 * MS, "app@host", "create",
 		UINT64_C(1) << 58, 3, 10, KP_RETURNED, 3 }, calls, 3 };
 
 	(void)state;
-	tree_text(&buf, &t);
+	cover.losses.n[KP_LOSS_TREE] = 2;
+	tree_text(&buf, &t, &cover, 0);
 	assert_string_equal(kp_buf_cstr(&buf),
 	    "request 42: create on app@host\n"
 	    "2026-11-21 10:00:00.000 UTC, 300 ms, returned, 3 calls, stands "
@@ -411,9 +432,25 @@ test_tree(void **state)
 	    "---------------------------------------------------------"
 	    "--------\n"
 	    " 310.000         -        -  <0.5.0>  ?        -       "
-	    "web:done/1\n");
+	    "web:done/1\n\n"
+	    "its window: 2026-11-21 10:00:00 to 10:00:10 UTC (10s)\n"
+	    "losses:\n"
+	    "  tree                      2 requests  slow, but too many to "
+	    "keep as trees\n");
 	kp_buf_reset(&buf);
-	tree_json(&buf, &t);
+	cover = (struct kp_query_sum){ 0 };
+	tree_text(&buf, &t, &cover, 0);
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\nlosses: not known, its window is no longer kept\n"));
+	cover = (struct kp_query_sum){ .windows = 1, .start = T0,
+		.end = T0 + 10 * S };
+	cover.losses.n[KP_LOSS_TREE] = 2;
+	kp_buf_reset(&buf);
+	tree_json(&buf, &t, &cover);
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\"windows\":{\"n\":1,\"start\":\"2026-11-21T10:00:00.000Z\","
+	    "\"end\":\"2026-11-21T10:00:10.000Z\",\"losses\":[{\"cause\":"
+	    "\"tree\",\"lost\":2,"));
 	assert_non_null(strstr(kp_buf_cstr(&buf),
 	    "\"label\":\"288230376151711744\",\"parent_label\":\"3\""));
 	assert_non_null(strstr(kp_buf_cstr(&buf),

@@ -548,6 +548,11 @@ test_merge(void **state)
 	assert_int_equal(a.min, 50);
 	assert_int_equal(a.max, 100);
 	assert_int_equal(a.hist.count, 8);
+	/* a file may claim more than can be counted: sums stay true */
+	kp_hist_add(&a.hist, 100, UINT64_MAX - 8);
+	assert_int_equal(kp_cell_merge(&a, &b), KP_OK);
+	assert_int_equal(a.w_requests, 12);
+	assert_int_equal(a.hist.count, UINT64_MAX);
 	kp_hist_free(&a.hist);
 	kp_hist_free(&b.hist);
 }

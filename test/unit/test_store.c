@@ -917,6 +917,107 @@ test_a_thousand_series(void **state)
 	assert_string_equal(sql_text("select count(*) from stat"), "1000");
 }
 
+/* Time that some node was measured counts once, gaps not at all. */
+static void
+test_cover(void **state)
+{
+	static const struct {
+		const char *node;
+		int at, until;
+	} t[] = {
+		{ "a@h", 0, 10 }, { "b@h", 5, 15 }, { "b@h", 6, 8 },
+		{ "a@h", 10, 20 }, { "a@h", 40, 50 }, { "b@h", 40, 50 },
+	};
+	struct kp_query_range r = all;
+	struct kp_store *s = open_store();
+	struct kp_query_sum sum;
+	struct kp_window *w;
+	struct kp_query *q;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		w = known_window(t[i].node, T0 + t[i].at * S);
+		w->end = T0 + t[i].until * S;
+		kp_store_window(s, w);
+	}
+	assert_true(sync_store(s));
+	q = open_query();
+	assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.windows, 6);
+	assert_int_equal(sum.covered, 30 * S);
+	assert_int_equal(sum.start, T0);
+	assert_int_equal(sum.end, T0 + 50 * S);
+	assert_int_equal(sum.losses.n[KP_LOSS_SAMPLED_OUT], 6 * 90);
+	assert_int_equal(sum.ncells, 0);
+	r.node = "b@h";
+	assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.covered, 20 * S);
+	assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.covered, 20 * S);
+	kp_query_sum_free(&sum);
+	r.since = INT64_MAX - 1;
+	assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.windows + (uint64_t)sum.covered, 0);
+	/* a file may hold anything: no sum runs over */
+	sql_exec("update time_window set start_ns = -9223372036854775807,"
+	    " end_ns = 9223372036854775807 where id in (1, 2)");
+	r = all;
+	r.since = INT64_MIN;
+	assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.covered, INT64_MAX);
+	kp_query_close(q);
+	kp_store_close(s);
+}
+
+/* A request's windows are those of its node in which it may have closed. */
+static void
+test_around(void **state)
+{
+	static const struct {
+		int64_t start_ms, total_ms;	/* total -1: no end seen */
+		int since, until;		/* of the windows, s; -1: none */
+	} t[] = {
+		{ 1000, 500, 0, 10 }, { 1000, 8700, 0, 10 },
+		{ 1000, 8800, 0, 20 }, { 9999, 1, 0, 20 },
+		{ 10000, 1, 10, 20 }, { 1000, 25000, 0, 30 },
+		{ 1000, -1, 0, 30 }, { 29000, 500, 20, 30 },
+		{ 31000, 500, -1, -1 },
+	};
+	struct kp_query_request rq = { .node = "a@h" };
+	struct kp_store *s = open_store();
+	struct kp_query_range r;
+	struct kp_query_sum sum;
+	struct kp_query *q;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
+		kp_store_window(s, known_window("b@h", T0 + i * 10 * S));
+	}
+	assert_true(sync_store(s));
+	q = open_query();
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		rq.start = T0 + t[i].start_ms * KP_NS_PER_MS;
+		rq.total = t[i].total_ms < 0 ? -1 :
+		    t[i].total_ms * KP_NS_PER_MS;
+		assert_int_equal(kp_query_around(q, &rq, &r), KP_OK);
+		assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
+		if (t[i].since < 0) {
+			assert_int_equal(sum.windows, 0);
+			continue;
+		}
+		assert_int_equal(sum.start, T0 + t[i].since * S);
+		assert_int_equal(sum.end, T0 + t[i].until * S);
+		assert_int_equal(sum.windows,
+		    (t[i].until - t[i].since) / 10);
+	}
+	rq.start = INT64_MAX;
+	rq.total = INT64_MAX;
+	assert_int_equal(kp_query_around(q, &rq, &r), KP_OK);
+	kp_query_close(q);
+	kp_store_close(s);
+}
+
 #define ON_A_FILE(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 
 int
@@ -937,6 +1038,8 @@ main(void)
 		ON_A_FILE(test_tree),
 		ON_A_FILE(test_odd_trees),
 		ON_A_FILE(test_sum),
+		ON_A_FILE(test_cover),
+		ON_A_FILE(test_around),
 		ON_A_FILE(test_read_without_wal),
 		ON_A_FILE(test_read_while_writing),
 		ON_A_FILE(test_migration),

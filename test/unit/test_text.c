@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <math.h>
 #include <sqlite3.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,6 @@
 #include "report/grid.h"
 #include "report/json.h"
 #include "report/text.h"
-#include "report/utf8.h"
 #include "report/when.h"
 
 #define MS KP_NS_PER_MS
@@ -95,6 +95,22 @@ test_counts(void **state)
 	assert_string_equal(text_average(b, 9.994), "9.99");
 	assert_string_equal(text_average(b, 9.996), "10.0");
 	assert_string_equal(text_average(b, 1204.4), "1 204");
+	assert_string_equal(text_share(b, -1), "-");
+	assert_string_equal(text_share(b, 0), "0 %");
+	assert_string_equal(text_share(b, 0.0001), "<0.1 %");
+	assert_string_equal(text_share(b, 0.034), "3.4 %");
+	assert_string_equal(text_share(b, 0.0994), "9.9 %");
+	assert_string_equal(text_share(b, 0.0996), "10 %");
+	assert_string_equal(text_share(b, 1), "100 %");
+	assert_string_equal(text_change(b, 0), "0 %");
+	assert_string_equal(text_change(b, 0.0004), "0 %");
+	assert_string_equal(text_change(b, -0.034), "-3.4 %");
+	assert_string_equal(text_change(b, 0.11), "+11 %");
+	assert_string_equal(text_change(b, -1), "-100 %");
+	assert_string_equal(text_change(b, 12.04), "+1 204 %");
+	assert_string_equal(text_change(b, 1e300),
+	    "+18 446 744 073 709 551 615 %");
+	assert_string_equal(text_change(b, (double)NAN), "-");
 }
 
 static const char *
@@ -115,6 +131,9 @@ test_foreign_texts(void **state)
 	assert_string_equal(cleaned("a\r\n\tb\x7f"), "a\\x0d\\x0a\\x09b\\x7f");
 	assert_string_equal(cleaned("\xc2\x9b" "31m"), "\\x9b31m");
 	assert_string_equal(cleaned("x\xe2\x80\xaetxt"), "x\\u{202e}txt");
+	/* what cannot be seen: a tag, a space of no width */
+	assert_string_equal(cleaned("x\xf3\xa0\x81\x81\xe2\x80\x8b"),
+	    "x\\u{e0041}\\u{200b}");
 	assert_string_equal(cleaned("\xff\xc3"), "\xef\xbf\xbd\xef\xbf\xbd");
 	assert_string_equal(cleaned("gr\xc3\xb6\xc3\x9f" "e"),
 	    "gr\xc3\xb6\xc3\x9f" "e");
@@ -137,6 +156,9 @@ test_widths(void **state)
 	assert_int_equal(text_width("\xe6\x9d\xb1\xe4\xba\xac"), 4);
 	assert_int_equal(text_width("e\xcc\x81"), 1);	/* combining acute */
 	assert_int_equal(text_width("\xf0\x9f\x98\x80"), 2);
+	assert_int_equal(text_width("\xe1\x84\x80\xe1\x85\xa1"), 2); /* Jamo */
+	assert_int_equal(text_width("\xe0\xa4\x95\xe0\xa5\x8d"), 1); /* virama */
+	assert_int_equal(text_width("\xd7\xa9\xd6\xb8"), 1); /* a vowel point */
 	assert_int_equal(text_fit("\xe6\x9d\xb1\xe4\xba\xac", 3), 3);
 	assert_int_equal(text_fit("abc", 9), 3);
 	assert_int_equal(text_fit("e\xcc\x81x", 1), 3);
@@ -227,6 +249,149 @@ test_grid_long(void **state)
 	grid_free(&g);
 }
 
+/* Columns that belong together stay together, below their name. */
+static void
+test_grid_groups(void **state)
+{
+	struct grid g;
+
+	(void)state;
+	grid_init(&g);
+	grid_col(&g, "", GRID_LEFT);
+	grid_fix(&g);
+	grid_group(&g, "http");
+	grid_col(&g, "now", GRID_RIGHT);
+	grid_col(&g, "then", GRID_RIGHT);
+	grid_group(&g, "a long tier");
+	grid_col(&g, "now", GRID_RIGHT);
+	grid_col(&g, "then", GRID_RIGHT);
+	for (int i = 0; i < 5; i++)
+		grid_cell(&g, i == 0 ? "create" : "70 ms");
+	grid_write(&g, 0, &buf);
+	assert_string_equal(kp_buf_cstr(&buf),
+	    "        --- http ---  - a long tier -\n"
+	    "          now   then       now   then\n"
+	    "-------------------------------------\n"
+	    "create  70 ms  70 ms     70 ms  70 ms\n");
+	kp_buf_reset(&buf);
+	grid_write(&g, 30, &buf);
+	assert_string_equal(kp_buf_cstr(&buf),
+	    "        --- http ---\n"
+	    "          now   then\n"
+	    "--------------------\n"
+	    "create  70 ms  70 ms\n"
+	    "\n"
+	    "        - a long tier -\n"
+	    "             now   then\n"
+	    "-----------------------\n"
+	    "create     70 ms  70 ms\n");
+	grid_free(&g);
+}
+
+/* Columns go by rank, then one is cut; and it is said what is missing. */
+static void
+test_grid_drop(void **state)
+{
+	static const char *const cells[] = { "7", "10:00", "web@a",
+		"GET /a/rather/long/path", "70 ms" };
+	static const struct {
+		unsigned width;
+		const char *text;
+	} t[] = {
+		{ 0, "7  10:00  web@a  GET /a/rather/long/path  70 ms\n" },
+		{ 48, "7  10:00  web@a  GET /a/rather/long/path  70 ms\n" },
+		{ 40, "7  10:00  web@a  GET /a/rather/\xe2\x80\xa6  70 ms\n" },
+		{ 34, "7  10:00  GET /a/rather/l\xe2\x80\xa6  70 ms\n"
+		    "(no room for: node)\n" },
+		{ 23, "7  GET /a/rath\xe2\x80\xa6  70 ms\n"
+		    "(no room for: time,\n node)\n" },
+	};
+	struct grid g;
+
+	(void)state;
+	grid_init(&g);
+	grid_col(&g, "id", GRID_RIGHT);
+	grid_fix(&g);
+	grid_col(&g, "time", GRID_LEFT);
+	grid_drop(&g, 2);
+	grid_col(&g, "node", GRID_LEFT);
+	grid_drop(&g, 1);
+	grid_col(&g, "identity", GRID_LEFT);
+	grid_cut(&g);
+	grid_col(&g, "total", GRID_RIGHT);
+	for (size_t i = 0; i < 5; i++)
+		grid_cell(&g, cells[i]);
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		kp_buf_reset(&buf);
+		grid_write(&g, t[i].width, &buf);
+		if (strstr(kp_buf_cstr(&buf), t[i].text) == NULL)
+			fail_msg("%u:\n%s", t[i].width, kp_buf_cstr(&buf));
+	}
+	/* what went first comes back where a wider one made room */
+	kp_buf_reset(&buf);
+	grid_write(&g, 32, &buf);
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\n 7  10:00  GET /a/rather\xe2\x80\xa6  70 ms\n"));
+	/* less than there can be: blocks */
+	kp_buf_reset(&buf);
+	grid_write(&g, 15, &buf);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\n 7  70 ms\n"));
+	grid_free(&g);
+}
+
+/* What runs from right to left does not draw the figures with it. */
+static void
+test_grid_rtl(void **state)
+{
+	struct grid g;
+
+	(void)state;
+	grid_init(&g);
+	grid_col(&g, "", GRID_LEFT);
+	grid_fix(&g);
+	grid_col(&g, "n", GRID_RIGHT);
+	grid_cell(&g, "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d");
+	grid_cell(&g, "12");
+	grid_cell(&g, "e\xcc\x81\xe6\x9d\xb1");
+	grid_cell(&g, "3");
+	grid_write(&g, 0, &buf);
+	assert_string_equal(kp_buf_cstr(&buf),
+	    "       n\n"
+	    "--------\n"
+	    "\xd7\xa9\xd7\x9c\xd7\x95\xd7\x9d\xe2\x80\x8e  12\n"
+	    "e\xcc\x81\xe6\x9d\xb1    3\n");
+	grid_free(&g);
+}
+
+static const char *
+wrapped(const char *s, unsigned columns, unsigned indent)
+{
+	kp_buf_reset(&buf);
+	text_wrap(&buf, s, columns, indent);
+	return kp_buf_cstr(&buf);
+}
+
+static void
+test_wrap(void **state)
+{
+	(void)state;
+	assert_string_equal(wrapped("one two three", 0, 2),
+	    "one two three\n");
+	assert_string_equal(wrapped("one two three", 13, 2),
+	    "one two three\n");
+	assert_string_equal(wrapped("one two three", 12, 2),
+	    "one two\n  three\n");
+	assert_string_equal(wrapped("one two three", 7, 2),
+	    "one two\n  three\n");
+	/* a word that does not fit stays whole; blanks within stay */
+	assert_string_equal(wrapped("one  two three", 3, 1),
+	    "one\n two\n three\n");
+	assert_string_equal(wrapped("  a  bb", 20, 4), "  a  bb\n");
+	assert_string_equal(wrapped("\xe6\x9d\xb1\xe4\xba\xac ab", 6, 1),
+	    "\xe6\x9d\xb1\xe4\xba\xac\n ab\n");
+	assert_string_equal(wrapped("", 10, 2), "\n");
+}
+
 /* SQLite's parser judges ours. */
 static void
 assert_json(const char *s)
@@ -252,7 +417,8 @@ test_json(void **state)
 	(void)state;
 	json_begin(&j, &buf);
 	json_object(&j, NULL);
-	json_string(&j, "a\"b", "\x1b\n\\\"\x7f\xc2\x85\xff\xe2\x80\xa8");
+	json_string(&j, "a\"b", "\x1b\n\\\"\x7f\xc2\x85\xff\xe2\x80\xa8"
+	    "\xf3\xa0\x81\x81");
 	json_array(&j, "v");
 	json_int(&j, NULL, INT64_MIN);
 	json_uint(&j, NULL, UINT64_MAX);
@@ -268,7 +434,7 @@ test_json(void **state)
 	json_end(&j);
 	assert_string_equal(kp_buf_cstr(&buf),
 	    "{\"a\\\"b\":\"\\u001b\\n\\\\\\\"\\u007f\\u0085\xef\xbf\xbd"
-	    "\\u2028\",\"v\":[-9223372036854775808,18446744073709551615,{},"
+	    "\\u2028\\udb40\\udc41\",\"v\":[-9223372036854775808,18446744073709551615,{},"
 	    "true,1.5,null],\"t\":\"2026-11-21T10:00:00.123Z\",\"none\":null,"
 	    "\"n\":\"a\\u0000b\"}");
 	assert_json(kp_buf_cstr(&buf));
@@ -316,7 +482,8 @@ test_when(void **state)
 		{ "2026-11-21T10:00Z", 0 }, { "2026-11-21T10:00+01:00", -3600 },
 		{ "2026-11-21T10:00:00-0230", 9000 },
 	};
-	static const char *const bad[] = { "", "30", "m", "30x", "-5m",
+	static const char *const bad[] = { "", "30", "m", "30x", "--5m", "-", "+5m",
+		"-2026-11-21",
 		"1h30", "30ms", "yesterday", "2026-11", "2026-13-01",
 		"2026-02-29", "2026-11-21T", "2026-11-21T24:00",
 		"2026-11-21T1:00", "2026-11-21T10:00:5", "2026-11-21T10:00X",
@@ -342,6 +509,42 @@ test_when(void **state)
 	assert_string_equal(when_iso(b, NOW + 5 * MS),
 	    "2026-11-21T10:00:00.005Z");
 	assert_string_equal(when_iso(b, -1), "1969-12-31T23:59:59.999Z");
+}
+
+static void
+test_when_range(void **state)
+{
+	static const struct {
+		const char *text, *why;
+	} bad[] = {
+		{ "", "give two times with a comma" },
+		{ "2h", "give two times with a comma" },
+		{ ",1h", "the first is not a length of time such as" },
+		{ "2h,", "the second is not a length of time such as" },
+		{ "x,1h", "the first is not" }, { "2h,x", "the second is not" },
+		{ "3h,2h,1h", "the second is not" },
+		{ "-1h,-2h", "the first is not before the second" },
+		{ "1h,1h", "the first is not before the second" },
+		{ "2026-11-21T10:00:00.000000000000000000000000000000000000,1h",
+		    "the first is not" },
+	};
+	struct when_range r = { 7, 7 };
+	const char *why;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		why = when_parse_range(bad[i].text, NOW, &r);
+		assert_non_null(why);
+		if (strncmp(why, bad[i].why, strlen(bad[i].why)) != 0)
+			fail_msg("%s: %s", bad[i].text, why);
+	}
+	assert_int_equal(r.since, 7);
+	assert_null(when_parse_range("-2h,-1h", NOW, &r));
+	assert_int_equal(r.since, NOW - 7200 * S);
+	assert_int_equal(r.until, NOW - 3600 * S);
+	assert_null(when_parse_range("2026-11-21,90m", NOW, &r));
+	assert_int_equal(r.since, NOW - 36000 * S);
+	assert_int_equal(r.until, NOW - 5400 * S);
 }
 
 static void
@@ -422,6 +625,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_durations), T(test_counts), T(test_foreign_texts),
 		T(test_widths), T(test_grid), T(test_grid_long),
+		T(test_grid_groups), T(test_grid_drop), T(test_grid_rtl),
+		T(test_wrap), T(test_when_range),
 		T(test_json), T(test_json_hostile), T(test_when),
 		T(test_when_local), T(test_diag), T(test_diag_long),
 	};

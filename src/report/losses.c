@@ -1,0 +1,58 @@
+/* losses.c - see the header. */
+#include <stdbool.h>
+
+#include "losses.h"
+#include "text.h"
+
+#define ALIGNED_LEAST 60u	/* columns: in less there is no room for it */
+#define HELP_AT 40u		/* column, in aligned lines */
+
+/* Aligned where there is room, else as a sentence. */
+static void
+loss_line(struct kp_buf *b, enum kp_loss cause, uint64_t n, unsigned width)
+{
+	bool aligned = width == 0 || width >= ALIGNED_LEAST;
+	char text[TEXT_MAX];
+	struct kp_buf line;
+
+	kp_buf_init(&line, 1024);
+	kp_buf_printf(&line, aligned ? "  %-15s  %10s %-8s  %s" :
+	    "  %s: %s %s, %s", kp_loss_name(cause), text_count(text, n),
+	    kp_loss_unit(cause), kp_loss_help(cause));
+	text_wrap(b, kp_buf_cstr(&line), width, aligned ? HELP_AT : 4);
+	kp_buf_free(&line);
+}
+
+void
+losses_text(struct kp_buf *b, const struct kp_losses *l, unsigned width)
+{
+	bool any = false;
+
+	for (int i = 0; i < KP_LOSS_COUNT; i++) {
+		if (l->n[i] == 0)
+			continue;
+		if (!any)
+			kp_buf_str(b, "losses:\n");
+		any = true;
+		loss_line(b, i, l->n[i], width);
+	}
+	if (!any)
+		kp_buf_str(b, "losses: none\n");
+}
+
+void
+losses_json(struct json *j, const struct kp_losses *l)
+{
+	json_array(j, "losses");
+	for (int i = 0; i < KP_LOSS_COUNT; i++) {
+		if (l->n[i] == 0)
+			continue;
+		json_object(j, NULL);
+		json_string(j, "cause", kp_loss_name(i));
+		json_uint(j, "lost", l->n[i]);
+		json_string(j, "unit", kp_loss_unit(i));
+		json_string(j, "help", kp_loss_help(i));
+		json_end(j);
+	}
+	json_end(j);
+}

@@ -1,0 +1,19 @@
+/*
+ * losses.h - what was not measured, as it is stated below every table.
+ * Pure: into a kp_buf, whose error sticks.
+ */
+#ifndef KP_REPORT_LOSSES_H
+#define KP_REPORT_LOSSES_H
+
+#include "json.h"
+#include "kprofd/loss.h"
+
+/*
+ * "losses: none", or a line for each cause: count, unit, what it means.
+ * width: columns of the terminal; 0: no limit
+ */
+void losses_text(struct kp_buf *b, const struct kp_losses *l, unsigned width);
+/* An array "losses", of the causes that there were. */
+void losses_json(struct json *j, const struct kp_losses *l);
+
+#endif

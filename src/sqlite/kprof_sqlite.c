@@ -1,0 +1,251 @@
+/*
+ * kprof_sqlite.c - SQL functions over stored histograms (column stat.hist),
+ * as an extension that any SQLite from 3.25 on loads:
+ *
+ *	.load /usr/local/lib/kprofd/kprof_sqlite
+ *	select kprof_quantile(kprof_merge(hist), 0.99) / 1e6 as ms from stat;
+ *
+ *	kprof_merge(hist)	aggregate: all of them as one; NULLs count for
+ *				nothing, of nothing else it is NULL.  Also a
+ *				window function
+ *	kprof_quantile(hist, q)	ns, right to about 1.1 %; NULL of NULL and of
+ *				an empty histogram
+ *	kprof_count(hist)	how many durations it holds, by weight
+ *
+ * A blob may be anybody's work: it is read by the bounded reader of hist.h,
+ * and one that is no histogram is an SQL error that says why.
+ */
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <sqlite3ext.h>
+
+#include "kprofd/hist.h"
+
+SQLITE_EXTENSION_INIT1
+
+#define SQLITE_LEAST 3025000	/* has aggregates as window functions */
+/* Ten bytes a count at most, and a few before them. */
+#define BLOB_MAX (16 + 10 * (KP_HIST_MAX - KP_HIST_MIN + 1))
+
+static void
+fail(sqlite3_context *ctx, const char *fmt, ...)
+{
+	va_list ap;
+	char *text;
+
+	va_start(ap, fmt);
+	text = sqlite3_vmprintf(fmt, ap);
+	va_end(ap);
+	if (text != NULL)
+		sqlite3_result_error(ctx, text, -1);
+	else
+		sqlite3_result_error_nomem(ctx);
+	sqlite3_free(text);
+}
+
+static const char *
+type_name(sqlite3_value *v)
+{
+	switch (sqlite3_value_type(v)) {
+	case SQLITE_INTEGER:
+		return "an integer";
+	case SQLITE_FLOAT:
+		return "a real";
+	case SQLITE_TEXT:
+		return "a text";
+	default:
+		return "a blob";
+	}
+}
+
+static void
+fail_blob(sqlite3_context *ctx, const char *fn, const uint8_t *p, int n,
+    enum kp_err err)
+{
+	if (err == KP_ENOMEM)
+		sqlite3_result_error_nomem(ctx);
+	else if (n == 0)
+		fail(ctx, "%s: an empty blob is no histogram", fn);
+	else if (p[0] != KP_HIST_VERSION)
+		fail(ctx, "%s: no histogram that this version can read: it "
+		    "begins with byte %d, not %d (a newer kprofd may have "
+		    "written it)", fn, p[0], KP_HIST_VERSION);
+	else
+		fail(ctx, "%s: damaged histogram: %d bytes that %s", fn, n,
+		    err == KP_ESHORT ? "end in the middle of it" :
+		    "are not what a histogram is made of");
+}
+
+/* False: v is none, and the statement has been told. */
+static bool
+read_hist(sqlite3_context *ctx, const char *fn, sqlite3_value *v,
+    struct kp_hist *h)
+{
+	const void *p;
+	enum kp_err err;
+	int n;
+
+	kp_hist_init(h);
+	if (sqlite3_value_type(v) != SQLITE_BLOB) {
+		fail(ctx, "%s: %s is no histogram (those are blobs, such as "
+		    "the column hist of the table stat)", fn, type_name(v));
+		return false;
+	}
+	p = sqlite3_value_blob(v);
+	n = sqlite3_value_bytes(v);
+	err = p != NULL ? kp_hist_read(h, p, (size_t)n) : KP_ESHORT;
+	if (err != KP_OK)
+		fail_blob(ctx, fn, p, n, err);
+	return err == KP_OK;
+}
+
+static bool
+is_null(sqlite3_value *v)
+{
+	return sqlite3_value_type(v) == SQLITE_NULL;
+}
+
+static void
+quantile(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	static const char fn[] = "kprof_quantile";
+	struct kp_hist h;
+	double q;
+
+	(void)argc;
+	if (is_null(argv[0]) || is_null(argv[1]))
+		return;
+	q = sqlite3_value_double(argv[1]);
+	if (sqlite3_value_type(argv[1]) != SQLITE_INTEGER &&
+	    sqlite3_value_type(argv[1]) != SQLITE_FLOAT) {
+		fail(ctx, "%s: %s is no quantile (those are numbers from 0 to "
+		    "1)", fn, type_name(argv[1]));
+	} else if (!(q >= 0 && q <= 1)) {
+		fail(ctx, "%s: %g is no quantile (those are from 0 to 1: 0.99 "
+		    "for the 99th percentile)", fn, q);
+	} else if (read_hist(ctx, fn, argv[0], &h)) {
+		if (h.count > 0)
+			sqlite3_result_int64(ctx, kp_hist_quantile(&h, q));
+		kp_hist_free(&h);
+	}
+}
+
+/* SQL's integers end at 2^63 - 1; nothing that was measured comes near. */
+static void
+count(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	struct kp_hist h;
+
+	(void)argc;
+	if (is_null(argv[0]) || !read_hist(ctx, "kprof_count", argv[0], &h))
+		return;
+	sqlite3_result_int64(ctx, h.count < INT64_MAX ? (int64_t)h.count :
+	    INT64_MAX);
+	kp_hist_free(&h);
+}
+
+/* What SQLite keeps for each group or window; it hands it out zeroed. */
+struct merge {
+	struct kp_hist sum;
+	uint64_t rows;		/* in it, those not NULL */
+};
+
+static void
+merge_row(sqlite3_context *ctx, sqlite3_value *v,
+    enum kp_err (*with)(struct kp_hist *, const struct kp_hist *), int step)
+{
+	struct merge *m = sqlite3_aggregate_context(ctx, sizeof(*m));
+	struct kp_hist h;
+	enum kp_err err;
+
+	if (m == NULL) {
+		sqlite3_result_error_nomem(ctx);
+		return;
+	}
+	if (is_null(v) || !read_hist(ctx, "kprof_merge", v, &h))
+		return;
+	err = with(&m->sum, &h);
+	kp_hist_free(&h);
+	if (err == KP_ENOMEM)
+		sqlite3_result_error_nomem(ctx);
+	else if (err != KP_OK)
+		fail(ctx, "kprof_merge: more durations than 64 bits count");
+	else
+		m->rows += (uint64_t)(int64_t)step;
+}
+
+static void
+merge_step(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	(void)argc;
+	merge_row(ctx, argv[0], kp_hist_merge, 1);
+}
+
+/* A row leaves the window: counts can be taken back, they are sums. */
+static void
+merge_inverse(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	(void)argc;
+	merge_row(ctx, argv[0], kp_hist_take, -1);
+}
+
+static void
+merge_value(sqlite3_context *ctx)
+{
+	const struct merge *m = sqlite3_aggregate_context(ctx, 0);
+	struct kp_buf b;
+
+	if (m == NULL || m->rows == 0)
+		return;
+	kp_buf_init(&b, BLOB_MAX);
+	kp_hist_write(&m->sum, &b);
+	if (b.err == KP_OK)
+		sqlite3_result_blob(ctx, b.p, (int)b.len, SQLITE_TRANSIENT);
+	else
+		sqlite3_result_error_nomem(ctx);
+	kp_buf_free(&b);
+}
+
+static void
+merge_final(sqlite3_context *ctx)
+{
+	struct merge *m = sqlite3_aggregate_context(ctx, 0);
+
+	merge_value(ctx);
+	if (m != NULL)
+		kp_hist_free(&m->sum);
+}
+
+/* SQLite finds it by the file's name, kprof_sqlite, less what is no letter. */
+__attribute__((visibility("default"))) int
+sqlite3_kprofsqlite_init(sqlite3 *db, char **why,
+    const sqlite3_api_routines *api);
+
+int
+sqlite3_kprofsqlite_init(sqlite3 *db, char **why,
+    const sqlite3_api_routines *api)
+{
+	const int flags = SQLITE_UTF8 | SQLITE_DETERMINISTIC |
+	    SQLITE_INNOCUOUS;
+	int rc;
+
+	SQLITE_EXTENSION_INIT2(api);
+	if (sqlite3_libversion_number() < SQLITE_LEAST) {
+		*why = sqlite3_mprintf("kprof_sqlite needs SQLite 3.25 or "
+		    "later, this is %s", sqlite3_libversion());
+		return SQLITE_ERROR;
+	}
+	rc = sqlite3_create_function_v2(db, "kprof_quantile", 2, flags, NULL,
+	    quantile, NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_create_function_v2(db, "kprof_count", 1, flags,
+		    NULL, count, NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_create_window_function(db, "kprof_merge", 1,
+		    flags, NULL, merge_step, merge_final, merge_value,
+		    merge_inverse, NULL);
+	return rc;
+}

@@ -1,0 +1,69 @@
+%% docs_table - all that docs-test takes for granted, with its reasons.
+%%
+%% Whatever is in a document and not in here has to work as it is printed.
+-module(docs_table).
+
+-export([documents/0, placeholders/0, grammar/0, commands/0, not_run/0, allowed/0, quiet/0, ends_kprofd/0]).
+
+%% Texts that hold examples. A file below priv/, or a *.md anywhere, that fits
+%% none of these is an error. elsewhere: `make packaging` runs them.
+documents() ->
+    [{"README.md", markdown},
+     {"erlang/*/README.md", markdown},
+     {"test/*/README.md", markdown},
+     {"priv/man/*", mdoc},
+     {"priv/*.conf", tiers},
+     {"priv/examples/*.conf", tiers},
+     {"priv/schema.sql", comments},
+     {"priv/{bash-completion,cron,logrotate,systemd}/*", elsewhere}].
+
+%% What stands in a command or SQL for something of the reader's. A value is found by
+%% docs_world:value/2.
+placeholders() ->
+    [{"(?<=-target )\\w+@\\w+\\b", node},
+     {"(?<=\\bkprof tree)(?: ID\\b| 42\\b|$)", slow_request},
+     {"(?<=\\bkprof check)$", tiers},
+     {"(?<=\\bkprofd -check -target)$", node_and_tiers},
+     {"\\b20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d\\b", hour_ago},
+     {"/var/lib/kprofd/", scratch},
+     {"(?<![\\w/])/usr/local/", installed}].
+
+%% The words of tiers.conf(5) for what a form takes.
+grammar() ->
+    [{"\\bmodule, function, Arity\\b", "requests, handle_request, 2"},
+     {"\\bFunction\\b", "{requests, handle_request, 2}"},
+     {"\\{Name, Functions, Options\\b", "{other, {requests, handle_request, 2}, [exact]"},
+     {"\\bFunctions\\b", "{requests, handle_request, 2}"},
+     {"\\{Name\\b", "{layer"},
+     {"\\bN\\b", "10"},
+     {", \\.\\.\\.", ""}].
+
+%% A line that starts with one of these is a command; any other is something
+%% that a command printed.
+commands() ->
+    ["kprofd", "kprof", "sqlite3", "make"].
+
+%% Only whether make has such a target is asked.
+not_run() ->
+    [{"make test", "docs-test is a part of it"},
+     {"make bench", "minutes, for figures of this machine"},
+     {"make test-apps", "a test of its own, with servers that have to be fetched"}].
+
+%% {Document, how the piece begins, why it is no example}; or sample, for all
+%% that commands printed there.
+allowed() ->
+    [{"README.md", "tiers.conf -> config -> plan", "a picture"},
+     {"README.md", "telemetry:span/3", "of a library that is not installed here"},
+     {"erlang/kprof/README.md", "{deps, ", "of rebar.config"},
+     {"priv/man/kprofd.8", "{kprof, [{disabled, true}]}", "the target's own configuration"},
+     {"priv/man/tiers.conf.5", "{identity, fun ({Module", "the form's grammar; examples follow it there"},
+     {"test/bench/README.md", "target: OTP", "figures that take minutes"},
+     {"test/bench/README.md", sample, "figures that take minutes"}].
+
+%% Commands that print nothing when all is well.
+quiet() ->
+    ["make uninstall"].
+
+%% What makes an attached kprofd end with an error, as the man page says.
+ends_kprofd() ->
+    ["kprof_agent:stop()"].

@@ -1,0 +1,550 @@
+/*
+ * Two ranges side by side: the figures of both, what is new and what is gone,
+ * and a change told only where there is one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "report/text.h"
+#include "report/versus_internal.h"
+
+#define MS KP_NS_PER_MS
+#define S KP_NS_PER_S
+#define T0 (INT64_C(1795255200) * S)	/* 2026-11-21T10:00:00Z */
+
+static struct kp_tier tiers[] = { { .name = "http" }, { .name = "db" } };
+static const struct kp_conf conf = { .tiers = tiers, .ntiers = 2 };
+static struct kp_tier later[] = { { .name = "db" }, { .name = "cache" } };
+static const struct kp_conf later_conf = { .tiers = later, .ntiers = 2 };
+static struct kp_buf buf;
+static uint64_t seed;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	tzset();
+	seed = 1;
+	kp_buf_init(&buf, 1 << 20);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	kp_buf_free(&buf);
+	return 0;
+}
+
+static double
+uniform(void)
+{
+	seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+	return ((double)(seed >> 20) + 0.5) / 17592186044416.0;
+}
+
+/* Starts at T0 plus so many minutes, and is as long as told. */
+static struct kp_window *
+new_window(int at, int minutes)
+{
+	struct kp_window *w = calloc(1, sizeof(*w));
+
+	w->node = "app@host";
+	w->start = T0 + at * 60 * S;
+	w->end = w->start + minutes * 60 * S;
+	w->cells = calloc(32, sizeof(*w->cells));
+	return w;
+}
+
+static struct kp_cell *
+cell_of(struct kp_window *w, const char *tier, const char *identity)
+{
+	for (size_t i = 0; i < w->ncells; i++) {
+		if (strcmp(w->cells[i].tier, tier) == 0 &&
+		    strcmp(w->cells[i].identity, identity) == 0)
+			return &w->cells[i];
+	}
+	w->cells[w->ncells] = (struct kp_cell){ .tier = tier,
+		.identity = identity, .min = -1 };
+	return &w->cells[w->ncells++];
+}
+
+/* One request of weight 1 with so many calls of a tier, each of d ns. */
+static void
+add_to(struct kp_cell *c, unsigned calls, kp_dur_ns d)
+{
+	c->requests++;
+	c->w_requests++;
+	for (; calls > 0; calls--) {
+		c->calls++;
+		c->w_calls++;
+		c->timed++;
+		c->w_timed++;
+		c->total += d;
+		c->w_total += d;
+		c->busy += d;
+		c->w_busy += d;
+		c->min = c->min < 0 || d < c->min ? d : c->min;
+		c->max = d > c->max ? d : c->max;
+		assert_int_equal(kp_hist_add(&c->hist, d, 1), KP_OK);
+	}
+}
+
+static void
+add(struct kp_window *w, const char *tier, const char *identity,
+    unsigned calls, kp_dur_ns d)
+{
+	add_to(cell_of(w, tier, identity), calls, d);
+	add_to(cell_of(w, tier, "_total"), calls, d);
+}
+
+static void
+add_many(struct kp_window *w, const char *identity, int n, kp_dur_ns http,
+    kp_dur_ns db)
+{
+	for (int i = 0; i < n; i++) {
+		add(w, "_total", identity, 1, http + 10 * MS);
+		add(w, "http", identity, 1, http);
+		add(w, "db", identity, 1, db);
+	}
+}
+
+static struct versus *
+versus_of(struct kp_window *now, const struct kp_conf *now_conf,
+    struct kp_window *then)
+{
+	struct report *a, *b;
+	struct versus *v;
+
+	assert_int_equal(report_from_window(now, now_conf, &a), KP_OK);
+	assert_int_equal(report_from_window(then, &conf, &b), KP_OK);
+	kp_window_free(now);
+	kp_window_free(then);
+	assert_int_equal(versus_make(&v, a, b), KP_OK);
+	return v;
+}
+
+static void
+free_all(struct versus *v)
+{
+	report_free((struct report *)v->now);
+	report_free((struct report *)v->then);
+	versus_free(v);
+}
+
+static const char *
+table(const struct versus *v, unsigned width, bool percentiles)
+{
+	const struct report_opts o = { .width = width,
+		.percentiles = percentiles };
+
+	kp_buf_reset(&buf);
+	versus_table(&buf, v, &o);
+	assert_int_equal(buf.err, KP_OK);
+	return kp_buf_cstr(&buf);
+}
+
+/* create is slower, update is gone, delete is new: in all too few. */
+static struct versus *
+known(void)
+{
+	struct kp_window *now = new_window(60, 60), *then = new_window(0, 60);
+
+	add_many(then, "create", 300, 50 * MS, 20 * MS);
+	add_many(then, "update", 100, 40 * MS, 30 * MS);
+	add_many(now, "create", 330, 75 * MS, 20 * MS);
+	add_many(now, "delete", 5, 20 * MS, 10 * MS);
+	now->losses.n[KP_LOSS_STALE] = 3;
+	then->losses.n[KP_LOSS_EXPIRED] = 2;
+	return versus_of(now, &conf, then);
+}
+
+static void
+test_table(void **state)
+{
+	struct versus *v = known();
+
+	(void)state;
+	assert_string_equal(table(v, 0, false),
+	    "              --- requests ----  ------ total -------  "
+	    "------- http -------  -------- db --------\n"
+	    "              now  then  change    now   then  change  "
+	    "  now   then  change    now   then  change\n"
+	    "-------------------------------------------------------"
+	    "------------------------------------------\n"
+	    "all requests  335   400   -16 %  84 ms  58 ms   +46 %  "
+	    "74 ms  48 ms   +56 %  20 ms  23 ms   -12 %\n"
+	    "-------------------------------------------------------"
+	    "------------------------------------------\n"
+	    "create        330   300  ~+10 %  85 ms  60 ms   +42 %  "
+	    "75 ms  50 ms   +50 %  20 ms  20 ms     0 %\n"
+	    "delete          5     -    ~new  30 ms      -          "
+	    "20 ms      -          10 ms      -\n"
+	    "update          -   100    gone      -  50 ms          "
+	    "    -  40 ms              -  30 ms\n"
+	    "\n"
+	    "busy time per request\n"
+	    "~ uncertain: fewer than 30 measured in one of the ranges, or no "
+	    "more than chance can make\n"
+	    "\n"
+	    "now: 2026-11-21 11:00:00 to 12:00:00 UTC (1h), app@host\n"
+	    "losses:\n"
+	    "  stale                     3 calls     their token belongs to no "
+	    "request of the last 30 s\n"
+	    "\n"
+	    "then: 2026-11-21 10:00:00 to 11:00:00 UTC (1h), app@host\n"
+	    "losses:\n"
+	    "  expired                   2 requests  no end seen within 60 s\n");
+	assert_non_null(strstr(table(v, 0, true),
+	    "\n              - calls -  ------- mean -------"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\nwhole request  "));
+	free_all(v);
+}
+
+/* No line is wider than the terminal, and a group's columns stay together. */
+static void
+test_widths(void **state)
+{
+	struct versus *v = known();
+	const char *s, *end;
+	char line[512];
+
+	(void)state;
+	for (unsigned width = 40; width < 120; width++) {
+		s = table(v, width, true);
+		for (; *s != '\0'; s = end + 1) {
+			end = strchr(s, '\n');
+			memcpy(line, s, (size_t)(end - s));
+			line[end - s] = '\0';
+			if (text_width(line) > width)
+				fail_msg("%u: %s", width, line);
+			/* one "then" for each "now" in a line of heads */
+			if (strstr(line, " now  ") != NULL)
+				assert_non_null(strstr(strstr(line, " now  "),
+				    " then"));
+		}
+	}
+	free_all(v);
+}
+
+static struct versus_figure
+figure(const struct versus *v, size_t row, size_t tier)
+{
+	return versus_value(v, &v->rows[row], &v->tiers[tier], REPORT_BUSY);
+}
+
+/* By the second: half of the time, the same load. */
+static void
+test_rates(void **state)
+{
+	struct kp_window *now = new_window(60, 30), *then = new_window(0, 60);
+	struct versus_figure f;
+	struct versus *v;
+
+	(void)state;
+	add_many(then, "create", 400, MS, MS);
+	add_many(now, "create", 200, MS, MS);
+	v = versus_of(now, &conf, then);
+	f = versus_rate(v, &v->rows[1]);
+	assert_true(fabs(versus_change(&f)) < 1e-9);
+	assert_true(fabs(f.now - 200 / 1800.0) < 1e-9);
+	assert_non_null(strstr(table(v, 0, false),
+	    "\nrequests: their change is by the second; 30m were measured "
+	    "now, 1h then\n"));
+	assert_null(strstr(kp_buf_cstr(&buf), "in common"));
+	free_all(v);
+	now = new_window(30, 60);
+	add_many(now, "create", 200, MS, MS);
+	then = new_window(0, 60);
+	add_many(then, "create", 200, MS, MS);
+	v = versus_of(now, &conf, then);
+	assert_non_null(strstr(table(v, 0, false),
+	    "\nboth ranges have windows in common"));
+	assert_null(strstr(kp_buf_cstr(&buf), "by the second"));
+	free_all(v);
+}
+
+/* Tiers of either tiers.conf, each once. */
+static void
+test_tiers(void **state)
+{
+	struct kp_window *now = new_window(60, 60), *then = new_window(0, 60);
+	struct versus_figure f;
+	struct versus *v;
+
+	(void)state;
+	add_many(then, "create", 50, 2 * MS, 1 * MS);
+	for (int i = 0; i < 50; i++) {
+		add(now, "_total", "create", 1, 12 * MS);
+		add(now, "db", "create", 1, 2 * MS);
+		add(now, "cache", "create", 1, 3 * MS);
+	}
+	v = versus_of(now, &later_conf, then);
+	assert_int_equal(v->ntiers, 4);
+	assert_string_equal(v->tiers[1].name, "db");
+	assert_string_equal(v->tiers[2].name, "cache");
+	assert_string_equal(v->tiers[3].name, "http");
+	f = figure(v, 1, 1);
+	assert_true(fabs(versus_change(&f) - 1) < 1e-9);
+	assert_false(f.uncertain);
+	f = figure(v, 1, 2);
+	assert_true(f.then < 0 && isnan(versus_change(&f)));
+	assert_non_null(strstr(table(v, 0, false),
+	    "2.0 ms  1.0 ms  +100 %  3.0 ms     -     new    -  2.0 ms"
+	    "    gone\n"));
+	free_all(v);
+}
+
+static kp_dur_ns
+exponential(double mean)
+{
+	return (kp_dur_ns)(-log(uniform()) * mean);
+}
+
+/* n requests, one in so many with 1 to 3 calls of db, times drawn. */
+static struct kp_window *
+drawn(int at, int n, double mean, double through)
+{
+	struct kp_window *w = new_window(at, 60);
+
+	for (int i = 0; i < n; i++) {
+		add(w, "_total", "create", 1, exponential(mean));
+		if (uniform() < through)
+			add(w, "db", "create", 1 + (unsigned)(3 * uniform()),
+			    exponential(mean));
+	}
+	return w;
+}
+
+struct told {
+	int changes, of;	/* certain ones, of so many */
+};
+
+static void
+count(struct told *t, struct versus_figure f)
+{
+	t->changes += !f.uncertain && fabs(versus_change(&f)) > 0;
+	t->of++;
+}
+
+/*
+ * Where both are draws of one thing, about one change in twenty is told by
+ * mistake; where one is truly greater, it is told.
+ */
+static void
+test_chance(void **state)
+{
+	static const double q[] = { 0, 50, 90, 99 };
+	struct told same[8] = { 0 }, more[8] = { 0 }, *t;
+	struct versus *v;
+	size_t k;
+
+	(void)state;
+	for (int i = 0; i < 400; i++) {
+		t = i % 2 == 0 ? same : more;
+		v = versus_of(drawn(60, 1200, i % 2 == 0 ? 5e6 : 8e6,
+		    i % 2 == 0 ? 0.3 : 0.5), &conf, drawn(0, 1200, 5e6, 0.3));
+		for (k = 0; k < 4; k++)
+			count(&t[k], versus_call(&v->rows[1], &v->tiers[0],
+			    (int)q[k]));
+		count(&t[4], figure(v, 1, 2));
+		count(&t[5], versus_value(v, &v->rows[1], &v->tiers[2],
+		    REPORT_CALLS));
+		count(&t[6], versus_call(&v->rows[1], &v->tiers[2], 0));
+		free_all(v);
+	}
+	for (k = 0; k < 7; k++) {
+		if (same[k].changes > same[k].of / 8)
+			fail_msg("%zu: %d of %d told by mistake", k,
+			    same[k].changes, same[k].of);
+		if (more[k].changes < more[k].of * 9 / 10)
+			fail_msg("%zu: only %d of %d told", k,
+			    more[k].changes, more[k].of);
+	}
+}
+
+/* 29 are too few to tell anything, however clear it looks. */
+static void
+test_few(void **state)
+{
+	struct versus_figure f;
+	struct versus *v;
+
+	(void)state;
+	for (int n = 29; n <= 30; n++) {
+		struct kp_window *now = new_window(60, 60);
+		struct kp_window *then = new_window(0, 60);
+
+		add_many(now, "create", n, 500 * MS, MS);
+		add_many(then, "create", 1000, MS, MS);
+		v = versus_of(now, &conf, then);
+		f = figure(v, 1, 1);
+		assert_int_equal(f.uncertain, n < 30);
+		f = versus_call(&v->rows[1], &v->tiers[1], 0);
+		assert_int_equal(f.uncertain, n < 30);
+		/* the 99th percentile has less than one of them above it */
+		f = versus_call(&v->rows[1], &v->tiers[1], 99);
+		assert_true(f.uncertain);
+		f = versus_rate(v, &v->rows[1]);
+		assert_int_equal(f.uncertain, n < 30);
+		free_all(v);
+	}
+}
+
+static void
+test_sort(void **state)
+{
+	struct kp_window *now = new_window(60, 60), *then = new_window(0, 60);
+	static const char *const want[] = { "_total", "new", "slower", "same",
+		"gone", "faster" };
+	struct versus *v;
+
+	(void)state;
+	add_many(then, "slower", 100, 10 * MS, MS);
+	add_many(now, "slower", 100, 20 * MS, MS);
+	add_many(then, "same", 5000, 10 * MS, MS);
+	add_many(now, "same", 5000, 10 * MS, MS);
+	add_many(now, "new", 1000, 10 * MS, MS);
+	add_many(then, "gone", 100, 10 * MS, MS);
+	add_many(then, "faster", 1000, 100 * MS, MS);
+	add_many(now, "faster", 1000, 10 * MS, MS);
+	v = versus_of(now, &conf, then);
+	versus_sort_change(v);
+	assert_int_equal(v->nrows, 6);
+	for (size_t i = 0; i < 6; i++)
+		assert_string_equal(versus_name(&v->rows[i]), want[i]);
+	assert_string_equal(versus_state(&v->rows[1]), "new");
+	assert_string_equal(versus_state(&v->rows[4]), "gone");
+	free_all(v);
+}
+
+/* What SQLite reads out of our JSON; "null" for null. */
+static const char *
+json_at(const char *path)
+{
+	static char got[200];
+	sqlite3_stmt *st;
+	sqlite3 *db;
+	const char *s;
+
+	sqlite3_open(":memory:", &db);
+	sqlite3_prepare_v2(db, "select json_extract(?, ?)", -1, &st, NULL);
+	sqlite3_bind_text(st, 1, kp_buf_cstr(&buf), -1, SQLITE_STATIC);
+	sqlite3_bind_text(st, 2, path, -1, SQLITE_STATIC);
+	if (sqlite3_step(st) != SQLITE_ROW)
+		fail_msg("%s: %s", path, sqlite3_errmsg(db));
+	s = (const char *)sqlite3_column_text(st, 0);
+	snprintf(got, sizeof(got), "%s", s != NULL ? s : "null");
+	sqlite3_finalize(st);
+	sqlite3_close(db);
+	return got;
+}
+
+static void
+test_json(void **state)
+{
+	static const struct {
+		const char *path, *want;
+	} t[] = {
+		{ "$.now.losses[0].cause", "stale" },
+		{ "$.then.losses[0].cause", "expired" },
+		{ "$.now.rows[0].requests", "335" },
+		{ "$.now.covered_ms", "3600000" },
+		{ "$.changes[0].identity", "_total" },
+		{ "$.changes[1].identity", "create" },
+		{ "$.changes[1].state", "both" },
+		{ "$.changes[1].requests.now", "330" },
+		{ "$.changes[1].requests.change_percent", "10.0" },
+		{ "$.changes[1].requests.uncertain", "1" },
+		{ "$.changes[1].figures[0].tier", "_total" },
+		{ "$.changes[1].figures[0].figure", "mean_ms" },
+		{ "$.changes[1].figures[0].now", "85" },
+		{ "$.changes[1].figures[1].tier", "http" },
+		{ "$.changes[1].figures[1].figure", "busy_per_request_ms" },
+		{ "$.changes[1].figures[1].then", "50" },
+		{ "$.changes[1].figures[1].change_percent", "50.0" },
+		{ "$.changes[1].figures[1].uncertain", "0" },
+		{ "$.changes[2].state", "new" },
+		{ "$.changes[2].requests.then", "null" },
+		{ "$.changes[2].requests.change_percent", "null" },
+		{ "$.changes[3].state", "gone" },
+		{ "$.changes[4]", "null" },
+	};
+	struct versus *v = known();
+
+	(void)state;
+	versus_json(&buf, v, REPORT_BUSY);
+	assert_ptr_equal(strchr(kp_buf_cstr(&buf), '\n'),
+	    kp_buf_cstr(&buf) + buf.len - 1);
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		if (strcmp(json_at(t[i].path), t[i].want) != 0 &&
+		    fabs(atof(json_at(t[i].path)) - atof(t[i].want)) > 1e-6)
+			fail_msg("%s: %s, expected %s", t[i].path,
+			    json_at(t[i].path), t[i].want);
+	}
+	free_all(v);
+}
+
+static void
+test_csv(void **state)
+{
+	static const char *const lines[] = {
+		"identity,state,tier,figure,now,then,change_percent,uncertain\n",
+		"\ncreate,both,_total,requests_per_s,",
+		"\ncreate,both,_total,mean_ms,85,60,41.66666667,0\n",
+		"\ncreate,both,http,busy_per_request_ms,75,50,50,0\n",
+		"\ndelete,new,http,busy_per_request_ms,20,,,1\n",
+		"\nupdate,gone,http,busy_per_request_ms,,40,,0\n",
+	};
+	struct versus *v = known();
+
+	(void)state;
+	versus_csv(&buf, v, REPORT_BUSY);
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		if (strstr(kp_buf_cstr(&buf), lines[i]) == NULL)
+			fail_msg("no '%s' in\n%s", lines[i],
+			    kp_buf_cstr(&buf));
+	}
+	free_all(v);
+}
+
+/* Nothing on either side: still valid, and no division by it. */
+static void
+test_empty(void **state)
+{
+	struct versus *v = versus_of(new_window(60, 60), &conf,
+	    new_window(0, 60));
+
+	(void)state;
+	assert_int_equal(v->nrows, 1);
+	table(v, 0, true);
+	kp_buf_reset(&buf);
+	versus_json(&buf, v, REPORT_CALLS);
+	assert_string_equal(json_at("$.changes[0].requests.now"), "0");
+	free_all(v);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(test_table), T(test_widths), T(test_rates), T(test_tiers),
+		T(test_chance), T(test_few), T(test_sort), T(test_json),
+		T(test_csv), T(test_empty),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
