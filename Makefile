@@ -273,15 +273,17 @@ $(B)/deb/%:
 	sh test/support/deb.sh $* $@ || \
 	    { rm -rf $@; mkdir -p $@; [ -z "$$CI" ]; }
 
-$(INTEGRATION)/it_run.beam: $(wildcard test/integration/*.erl) \
+INTEGRATION_SRC := $(filter-out %/spec_check.erl,$(wildcard test/integration/*.erl)) \
+                   $(wildcard test/recordings/*.erl)
+
+$(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
                             $(LIBRARY_EBIN)/kprof.app | $(B)/deb/rabbitmq-server
 	@mkdir -p $(@D)
 	cp $(LIBRARY_EBIN)/* $(@D)
 	for a in cowboy cowlib ranch; do \
 	    find $(B)/deb/rabbitmq-server -path "*/plugins/$$a-*/ebin/*" -exec cp {} $(@D) \; ; \
 	done
-	erlc -Wall$(ERLC_COMPAT) -o $(@D) \
-	    $(filter-out %/spec_check.erl,$(wildcard test/integration/*.erl))
+	erlc -Wall$(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
 
 run_integration = erl -noinput -pa $(INTEGRATION) -s it_run main \
     -extra $(B) $(1) $(if $(ONLY),'$(ONLY)')
@@ -327,6 +329,29 @@ matrix: integration $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
 	    mountpoint -q $(KPROFD_ROOTS)/$$r/proc || \
 	        mount -t proc proc $(KPROFD_ROOTS)/$$r/proc || exit 1; \
 	    $(call run_integration,-root $(KPROFD_ROOTS)/$$r) || exit 1; \
+	done
+
+# ---- recordings of real nodes, for the unit tests (test/recordings/README.md)
+#
+# All of them anew, with the releases of `make matrix`.  ONLY: some programs.
+
+$(B)/test/record: test/support/record.c $(B)/flags $(LIB) \
+    $(call obj,$(filter-out src/target/plan.c src/target/once.c,$(wildcard src/target/*.c)) \
+               src/report/tiers_file.c src/report/text.c src/report/width.c)
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) $(LDLIBS_DAEMON)
+
+run_recorder = erl -noinput -pa $(INTEGRATION) -s recorder main \
+    -extra $(B) test/recordings $(1) $(ONLY)
+
+.PHONY: record
+record: $(B)/test/record sample $(INTEGRATION)/it_run.beam \
+    $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
+	$(call run_recorder)
+	for r in 27 29; do \
+	    mountpoint -q $(KPROFD_ROOTS)/$$r/proc || \
+	        mount -t proc proc $(KPROFD_ROOTS)/$$r/proc || exit 1; \
+	    $(call run_recorder,-root $(KPROFD_ROOTS)/$$r) || exit 1; \
 	done
 
 # ---- what comes with it: man pages, completion, unit, examples, installing
@@ -454,6 +479,7 @@ help:
 	@echo 'make integration  tests against real nodes'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
+	@echo 'make record       what real nodes send, anew, for the unit tests'
 	@echo 'make docs-test    every example of the documents, as printed'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'
 	@echo 'make fuzz-replay  the fuzzers'"'"' corpora, with sanitizers'

@@ -114,8 +114,8 @@ struct kp_requests;
 struct kp_requests *kp_requests_new(const struct kp_requests_opts *opts);
 void kp_requests_free(struct kp_requests *rs);
 
-/* Another release of the target than was known when rs was made. */
-void kp_requests_chain_ambiguous(struct kp_requests *rs, bool yes);
+/* The target's release (27), which says what it can tell of. */
+void kp_requests_release(struct kp_requests *rs, int otp);
 
 /* One event.  Never fails: what cannot be kept is counted in the losses. */
 void kp_requests_event(struct kp_requests *rs, const struct kp_event *ev);

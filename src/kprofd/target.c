@@ -165,7 +165,7 @@ on_hello(void *ctx, const struct agent_hello *h)
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
 	t->next_seq = 1;
 	ledger_restart(&t->ledger, kp_requests_entries(t->requests));
-	kp_requests_chain_ambiguous(t->requests, h->otp <= 26);
+	kp_requests_release(t->requests, h->otp);
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
 	    h->otp, h->session ? "a trace session of our own" :
 	    "the node's one tracer");

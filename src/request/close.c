@@ -58,7 +58,10 @@ call_covers(const struct kp_call *c, kp_target_ns at)
 
 /*
  * A call that was the first of its process: the innermost call open in the
- * process that sent the token, else the innermost open anywhere.
+ * process that sent the token, else the innermost open anywhere.  A process
+ * that was spawned with its token names itself as the sender (from is 0).
+ * Such ones often come several at once to do the same, so a call of the same
+ * function is taken for a sibling's and not for the parent.
  */
 static uint32_t
 find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
@@ -69,6 +72,8 @@ find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
 	for (uint32_t j = i; j > stop; j--) {
 		if (calls[j - 1].proc == calls[i].proc ||
 		    !call_covers(&calls[j - 1], calls[i].start))
+			continue;
+		if (from == 0 && calls[j - 1].fn == calls[i].fn)
 			continue;
 		if (from == 0 || calls[j - 1].proc == from)
 			return j - 1;

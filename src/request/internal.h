@@ -168,7 +168,7 @@ bool label_inside(const struct kp_requests *rs, uint64_t label,
 uint64_t proc_meet_label(struct kp_requests *rs, struct proc *p,
     uint64_t label, kp_target_ns at);
 void proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
-    uint32_t caller, kp_target_ns at);
+    uint32_t caller, uint32_t keep, kp_target_ns at);
 void proc_meet_entry(struct kp_requests *rs, struct proc *p,
     const struct kp_event *ev, uint32_t fn, uint32_t caller);
 /* The label of the request that a new one begins inside; see there. */

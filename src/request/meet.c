@@ -22,11 +22,29 @@ label_inside(const struct kp_requests *rs, uint64_t label, uint64_t outer)
 	return label == outer;
 }
 
+/* Is it at work in the entry of a request? */
+static bool
+proc_in_entry(const struct proc *p)
+{
+	const struct open *o;
+
+	for (uint32_t i = p->n; i > 0; i--) {
+		o = &p->v[i - 1];
+		if (o->kind == OPEN_REQUEST && o->idx == 0)
+			return o->doubt == DOUBT_NONE && !o->rq->ended;
+	}
+	return false;
+}
+
 /*
  * The process works for this label now.  What other labels left open on its
  * stack is over, unless the label's request began inside theirs: then the
  * token came back with an answer, or stayed behind, and whatever the process
  * calls it calls for the one that is still open.  Returns that one's label.
+ *
+ * An answer may also come with a stranger's token: who waits for a worker of
+ * a pool is answered when another request gives one back.  So a process
+ * whose own request has not returned still works for that.
  */
 uint64_t
 proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
@@ -44,7 +62,8 @@ proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
 		keep = keep > 0 ? keep : i;
 		sure = o->label == label || o->doubt != DOUBT_TAIL;
 	}
-	proc_leave(rs, p, sure ? keep : 0, at);
+	if (sure || !proc_in_entry(p))
+		proc_leave(rs, p, sure ? keep : 0, at);
 	mark = mark_on_top(rs, p, label);
 	if (mark != NULL)
 		return mark->r.label;
@@ -53,26 +72,37 @@ proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
 
 /*
  * The same function from the same place again, while the last time is in
- * doubt: that one is over, and what it left open with it.
+ * doubt.  Either that one is over, or it called that place anew:
+ *
+ *	X calls F, which ends in a tail call to G; X calls F
+ *	X calls F, F calls X, X calls G; X calls F	(a walk through a tree)
+ *
+ * Which of the two shows when all is over: in the second each F returns to X.
+ * So `keep` of them stay as they are; beyond that the first is over.
  */
 void
 proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
-    uint32_t caller, kp_target_ns at)
+    uint32_t caller, uint32_t keep, kp_target_ns at)
 {
+	uint32_t n = 0, first = 0;
+
 	/* One that calls itself may be calling from within the first. */
-	for (uint32_t i = 0; i < p->n && fn != caller; i++)
-		if (p->v[i].doubt != DOUBT_NONE && p->v[i].fn == fn &&
-		    p->v[i].caller == caller) {
-			proc_settle_at(rs, p, i, at);
-			return;
+	for (uint32_t i = p->n; i > 0 && fn != caller; i--)
+		if (p->v[i - 1].doubt != DOUBT_NONE && p->v[i - 1].fn == fn &&
+		    p->v[i - 1].caller == caller) {
+			first = i - 1;
+			n++;
 		}
+	if (n > keep)
+		proc_settle_at(rs, p, first, at);
 }
 
 /*
  * An entry inside a request of the same process: the calls of that one are
- * still under way.  An entry after a request that left no end behind (its
+ * still under way.  An entry after a request that ended in a tail call (its
  * token stays in the process) looks alike; but then the same function is
- * called from the same place again, and what is open has ended unseen.
+ * called from the same place again, and the last time is over.  Up to OTP 26
+ * that also goes for a request that an exception ended unseen.
  */
 void
 proc_meet_entry(struct kp_requests *rs, struct proc *p,
@@ -81,10 +111,10 @@ proc_meet_entry(struct kp_requests *rs, struct proc *p,
 	kp_target_ns at = ev->ts;
 	uint32_t i;
 
-	proc_meet_again(rs, p, fn, caller, at);
+	proc_meet_again(rs, p, fn, caller, 0, at);
 	for (i = 0; i < p->n; i++)
-		if (p->v[i].fn == fn && p->v[i].caller == caller &&
-		    fn != caller)
+		if (rs->o.chain_is_ambiguous && p->v[i].fn == fn &&
+		    p->v[i].caller == caller && fn != caller)
 			break;
 	proc_leave(rs, p, i, at);
 	for (i = p->n; i > 0 && p->v[i - 1].doubt == DOUBT_TAIL; i--)
@@ -98,14 +128,19 @@ proc_meet_entry(struct kp_requests *rs, struct proc *p,
 /*
  * The token met at an entry names the request it was called inside, if that
  * one is still open: idle servers and keep-alive connections keep old ones.
+ * One that waits for a finish is open, but its entry's process is out of it
+ * when that has returned.
  */
 static uint64_t
-open_label(struct kp_requests *rs, uint64_t label, kp_target_ns at)
+open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
+    kp_target_ns at)
 {
 	struct req *rq = label != 0 ? req_get(rs, label) : NULL;
 
 	if (rq == NULL || (rq->ended && at >= rq->r.end) ||
-	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)))
+	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)) ||
+	    (rq->calls[0].c.proc == p->id &&
+	    rq->calls[0].c.outcome != KP_OPEN))
 		return 0;
 	return label;
 }
@@ -120,7 +155,7 @@ proc_meet_parent(struct kp_requests *rs, const struct proc *p,
 {
 	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
 	const struct req *mark = mark_on_top(rs, p, ev->old_label);
-	uint64_t parent = open_label(rs, ev->old_label, ev->ts);
+	uint64_t parent = open_label(rs, p, ev->old_label, ev->ts);
 
 	if (mark != NULL)
 		parent = mark->r.label;

@@ -13,6 +13,7 @@
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
 #define EARLY_MAX 10000	/* requests whose entry is waited for */
+#define AGAIN_MAX 64	/* calls of one function in doubt, on one stack */
 /*
  * A target's clock starts at -2^59 ns.  No time past this is real, and the
  * difference of any two that are fits.
@@ -131,9 +132,9 @@ kp_requests_new(const struct kp_requests_opts *opts)
 }
 
 void
-kp_requests_chain_ambiguous(struct kp_requests *rs, bool yes)
+kp_requests_release(struct kp_requests *rs, int otp)
 {
-	rs->o.chain_is_ambiguous = yes;
+	rs->o.chain_is_ambiguous = otp <= 26;
 }
 
 static void
@@ -426,7 +427,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	const struct tomb *t;
 
 	proc_meet_caller(rs, p, caller);
-	proc_meet_again(rs, p, fn, caller, ev->ts);
+	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
 	o.rq = req_get(rs, o.label);
 	if (o.rq != NULL && o.rq->pending &&
 	    o.rq->calls[0].c.proc == p->id)

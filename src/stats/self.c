@@ -4,7 +4,9 @@
  *
  * Waited for are its children in the tree, clipped to it.  A call that began
  * after the end of its request was waited for by nobody inside the request,
- * but may well have been by a parent that began after the end too.
+ * but may well have been by a parent that began after the end too.  Where
+ * the parent has no duration (ambiguous, unfinished), its own parent waited
+ * all the same: so self times add up whatever became of calls in between.
  *
  * Calls come sorted by start, so each parent's children do as well, and a
  * union is one pass: reach[p] is up to where p is covered already.  A child
@@ -16,12 +18,25 @@
 #include "self.h"
 #include "kprofd/stats.h"
 
+/* The innermost call around call i that has a duration; KP_NONE: none. */
+static uint32_t
+timed_parent(const struct kp_request *rq, uint32_t i, const kp_dur_ns *self)
+{
+	uint32_t p = rq->calls[i].parent;
+
+	/* Only ever to lower indices: it ends. */
+	while (p < rq->ncalls && self[p] < 0 && rq->calls[p].parent < p)
+		p = rq->calls[p].parent;
+	return p < rq->ncalls && p != i && self[p] >= 0 ? p : KP_NONE;
+}
+
 void
 request_self(const struct kp_request *rq, kp_dur_ns *self,
     kp_target_ns *reach)
 {
 	const struct kp_call *c, *p;
 	kp_target_ns from, to;
+	uint32_t parent;
 
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		c = &rq->calls[i];
@@ -31,18 +46,18 @@ request_self(const struct kp_request *rq, kp_dur_ns *self,
 	}
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		c = &rq->calls[i];
-		if (self[i] < 0 || c->parent >= rq->ncalls || c->parent == i)
+		parent = self[i] >= 0 ? timed_parent(rq, i, self) : KP_NONE;
+		if (parent == KP_NONE)
 			continue;
-		p = &rq->calls[c->parent];
-		if (self[c->parent] < 0 || (c->async && !p->async))
+		p = &rq->calls[parent];
+		if (c->async && !p->async)
 			continue;
-		from = c->start > reach[c->parent] ? c->start :
-		    reach[c->parent];
+		from = c->start > reach[parent] ? c->start : reach[parent];
 		to = c->end < p->end ? c->end : p->end;
 		if (to <= from)
 			continue;
-		self[c->parent] -= sat_span(from, to);
-		reach[c->parent] = to;
+		self[parent] -= sat_span(from, to);
+		reach[parent] = to;
 	}
 }
 

@@ -47,6 +47,7 @@ commands() ->
 not_run() ->
     [{"make test", "docs-test is a part of it"},
      {"make bench", "minutes, for figures of this machine"},
+     {"make record", "minutes, and other releases; it would change what is tested"},
      {"make test-apps", "a test of its own, with servers that have to be fetched"}].
 
 %% {Document, how the piece begins, why it is no example}; or sample, for all
@@ -57,6 +58,7 @@ allowed() ->
      {"erlang/kprof/README.md", "{deps, ", "of rebar.config"},
      {"priv/man/kprofd.8", "{kprof, [{disabled, true}]}", "the target's own configuration"},
      {"priv/man/tiers.conf.5", "{identity, fun ({Module", "the form's grammar; examples follow it there"},
+     {"test/recordings/README.md", sample, "lines of a file, with the names of what stands in them"},
      {"test/bench/README.md", "target: OTP", "figures that take minutes"},
      {"test/bench/README.md", sample, "figures that take minutes"}].
 

@@ -398,9 +398,74 @@ out_of_order(void **state)
 	CLOSED("#1 returned 0-9: e 0-9 | b 2-4 <0 | a 5-6 <0\n");
 }
 
+/*
+ * A walk through a tree, of which every second function is traced: an
+ * untraced x calls c and a, a calls x.  Once the inner a was taken for a proof
+ * that the outer one had ended in a tail call, and then the request was left
+ * over for its return: it read as raised.
+ */
+static void
+recursion_through_untraced(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "r", 1, 0);
+	call(&f, 1, "a", "x", 1, 1);
+	call(&f, 1, "c", "x", 1, 2);
+	back_to(&f, 1, "x", 3);
+	call(&f, 1, "a", "x", 1, 4);
+	call(&f, 1, "c", "x", 1, 5);
+	back_to(&f, 1, "x", 6);
+	back_to(&f, 1, "x", 7);
+	back_to(&f, 1, "x", 8);
+	back_to(&f, 1, "r", 9);
+	expire(&f, 1000);
+	CLOSED("#1 returned 0-9: e 0-9 | a 1-8 <0 | c 2-3 <1 | a 4-7 <1 |"
+	    " c 5-6 <3\n");
+}
+
+/* The same events but for the returns of a: it ended in calls of c. */
+static void
+tail_calls_in_a_loop(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "r", 1, 0);
+	for (int i = 0; i < 300; i++) {
+		call(&f, 1, "a", "x", 1, 1 + i);
+		call(&f, 1, "c", "x", 1, 1.25 + i);
+		back_to(&f, 1, "x", 1.5 + i);
+	}
+	back_to(&f, 1, "r", 500);
+	expire(&f, 1000);
+	assert_non_null(strstr(kp_buf_cstr(&f.text),
+	    "#1 returned 0-500: e 0-500 | a 1-1.5 <0 | c 1.25-1.5 <1 |"
+	    " a 2-2.5 <0 | c 2.25-2.5 <3 |"));
+	assert_non_null(strstr(kp_buf_cstr(&f.text),
+	    "| a 300-300.5 <0 | c 300.25-300.5 <599\n"));
+}
+
 /* ---- requests inside requests, and one after the other ---- */
 
-/* e left no end (its process caught an exit): e again ends it. */
+/* Children that were spawned to do the same: none of them called another. */
+static void
+parent_of_siblings(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call(&f, 1, "a", "x", 1, 1);
+	call(&f, 2, "b", "x", 1, 2);
+	call(&f, 3, "b", "x", 1, 3);
+	call(&f, 4, "c", "x", 1, 4);
+	back_to(&f, 4, "x", 5);
+	back_to(&f, 2, "x", 6);
+	back_to(&f, 3, "x", 7);
+	back_to(&f, 1, "x", 8);
+	back_to(&f, 1, "x", 9);
+	expire(&f, 1000);
+	CLOSED("#1 returned 0-9: e 0-9 | a 1-8 <0 | b 2-6 <1 | b 3-7 <1 |"
+	    " c 4-5 <3\n");
+}
+
+/* e left no end (an exception that OTP 25 is silent of): e again ends it. */
 static void
 entry_after_no_end(void **state)
 {
@@ -412,6 +477,52 @@ entry_after_no_end(void **state)
 	expire(&f, 1000);
 	CLOSED("#1 unfinished 0-10: e 0- unfinished | a 1- unfinished <0\n"
 	    "#2 returned 10-12: e 10-12\n");
+}
+
+/*
+ * Once taken for the above on OTP 27 too, which would have told of an
+ * exception: an untraced x calls e, and e calls x.
+ */
+static void
+entry_from_the_same_place(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call(&f, 1, "a", "e", 1, 1);
+	entry_in(&f, 1, "e", "x", 2, 1, 2);
+	back_to(&f, 1, "x", 3);
+	back_to(&f, 1, "e", 4);
+	back_to(&f, 1, "x", 5);
+	expire(&f, 1000);
+	CLOSED("#2 returned in #1 2-3: e 2-3\n"
+	    "#1 returned 0-5: e 0-5 | a 1-4 <0\n");
+}
+
+/*
+ * Who waits for a worker of a pool is answered when another request gives one
+ * back, with that one's token.  Once that was taken for the end of the
+ * request that had waited, and what it called then went to the other one.
+ */
+static void
+token_of_a_stranger(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "r", 1, 0);
+	entry(&f, 2, "e", "r", 2, 1);
+	call(&f, 2, "a", "x", 2, 2);
+	back_to(&f, 2, "x", 3);
+	call_from(&f, 2, 3, "b", "x", 1, 4);
+	call_from(&f, 2, 3, "c", "b", 1, 5);
+	back_to(&f, 2, "b", 6);
+	back_to(&f, 2, "x", 7);
+	back_to(&f, 1, "r", 8);
+	entry_in(&f, 2, "e2", "x", 3, 1, 9);
+	back_to(&f, 2, "x", 10);
+	back_to(&f, 2, "r", 11);
+	expire(&f, 1000);
+	CLOSED("#1 returned 0-8: e 0-8\n"
+	    "#3 returned in #2 9-10: e2 9-10\n"
+	    "#2 returned 1-11: e 1-11 | a 2-3 <0 | b 4-7 <0 | c 5-6 <2\n");
 }
 
 /* A worker that left no end of 1 works for 2. */
@@ -523,9 +634,13 @@ main(void)
 		ON_27(wrapper_with_siblings), ON_25(wrapper_with_siblings),
 		ON_27(wrapped_entry), ON_25(wrapped_entry),
 		ON_27(wrapped_entry_for_ever), ON_25(wrapped_entry_for_ever),
-		ON_27(tail_chain_again), ON_27(parent_by_token),
+		ON_27(tail_chain_again), ON_27(recursion_through_untraced),
+		ON_25(recursion_through_untraced),
+		ON_27(tail_calls_in_a_loop), ON_27(parent_by_token),
+		ON_27(parent_of_siblings),
 		ON_27(parent_by_time), ON_27(out_of_order),
-		ON_27(entry_after_no_end), ON_25(entry_after_no_end),
+		ON_25(entry_after_no_end), ON_27(entry_from_the_same_place),
+		ON_27(token_of_a_stranger), ON_25(token_of_a_stranger),
 		ON_27(label_after_no_end), ON_25(label_after_no_end),
 		ON_27(nested_entry), ON_25(nested_entry),
 		ON_27(nested_entry_twice), ON_27(nested_entry_elsewhere),

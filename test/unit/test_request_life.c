@@ -337,6 +337,27 @@ finish_async(void **state)
 	CLOSED("#1 returned 0-5001: e 0-3 | fin 5000-5001\n");
 }
 
+/*
+ * The process of an entry serves the next request while a finish is waited
+ * for; the token that it keeps once made the second one a part of the first.
+ */
+static void
+finish_overlapping(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	back_to(&f, 1, "x", 1);
+	entry_in(&f, 1, "e", "x", 2, 1, 2);
+	back_to(&f, 1, "x", 3);
+	call_from(&f, 2, 1, "fin", "x", 2, 4);
+	back_to(&f, 2, "x", 5);
+	call_from(&f, 3, 1, "fin", "x", 1, 6);
+	back_to(&f, 3, "x", 7);
+	expire(&f, 1000);
+	CLOSED("#2 returned 2-5: e 2-3 | fin 4-5\n"
+	    "#1 returned 0-7: e 0-1 | fin 6-7\n");
+}
+
 /* The entry ends in a tail call, which says nothing of the request's end. */
 static void
 finish_after_tail_call(void **state)
@@ -691,7 +712,8 @@ main(void)
 		LIFE(calls_in_flight_limited),
 		LIFE(stale_returns), LIFE(stale_calls_are_forgotten),
 		LIFE(clock_restarts), LIFE(expiry), FINISH(finish_sync),
-		FINISH(finish_async), FINISH(finish_after_tail_call),
+		FINISH(finish_async), FINISH(finish_overlapping),
+		FINISH(finish_after_tail_call),
 		FINISH(finish_never), FINISH(finish_never_nor_entry),
 		LIFE(abandon), LIFE(collisions), LIFE(collided_without_end),
 		LIFE(label_zero), LIFE(bad_events), LIFE(impossible_times),

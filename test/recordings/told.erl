@@ -1,0 +1,271 @@
+%% told - what kprofd has to say of a program, from what the program wrote down
+%% (truth.erl): by rules that follow from what the VM of a release tells
+%% (README.md, "What is not traced, and why"), and never from what kprofd said.
+-module(told).
+
+-export([conf/1, tell/3, lines/1, cells/1]).
+
+-include("truth.hrl").
+
+-define(STALE_NS, 30000000000). % how long labels are remembered
+
+%% Of a tiers.conf: #{tiers => [{Tier, [Function]}], exact => [Function], finish => [Function]}.
+conf(Text) ->
+    Forms = forms(Text),
+    {tiers, Tiers} = lists:keyfind(tiers, 1, Forms),
+    #{tiers => [{element(1, T), names(element(2, T))} || T <- Tiers],
+      exact => lists:append([names(Fs) || {_, Fs, [exact]} <- Tiers]),
+      finish => lists:append([names(Fs) || {finish, Fs} <- Forms])}.
+
+names({catalogue, Name, _}) -> [Name];
+names(List) -> lists:append([names(F) || F <- List]).
+
+%% All but the identity fun is a term.
+forms(Text) ->
+    {ok, Tokens, _} = erl_scan:string(Text),
+    [erl_parse:normalise(Expr) || {ok, [Expr]} <- [erl_parse:parse_exprs(F) || F <- split(Tokens, [])],
+                                  is_term(Expr)].
+
+split([], []) -> [];
+split([{dot, _} = Dot | More], Form) -> [lists:reverse([Dot | Form]) | split(More, [])];
+split([Token | More], Form) -> split(More, [Token | Form]).
+
+is_term(Expr) ->
+    try erl_parse:normalise(Expr) of _ -> true
+    catch error:_ -> false
+    end.
+
+%% -------------------------------------------------------------- outcomes ----
+
+%% How a call seems to have ended, to who sees the events of this release only.
+outcome(C, Otp, Exact, Calls) ->
+    IsExact = lists:member(C#call.name, Exact),
+    Ended = [Name || #call{id = Id, name = Name} <- Calls, Id =:= C#call.tail_of],
+    case outcome(C, Otp, IsExact) of
+        %% An exact function has ended in a tail call of this one: its return
+        %% comes first, and up to OTP 26 this one may have been left before.
+        returned when Otp =< 26, not IsExact ->
+            case lists:any(fun(Name) -> lists:member(Name, Exact) end, Ended) of
+                true -> ambiguous;
+                false -> returned
+            end;
+        %% Its end goes unseen until one that it was made from ends.
+        ambiguous when element(2, C#call.how) =:= between ->
+            case is_within(C#call.parent, C, Calls) of
+                true -> ambiguous;
+                false -> unfinished
+            end;
+        Outcome -> Outcome
+    end.
+
+%% Is a call of its process around it that went on afterwards?
+is_within(Id, #call{pid = Pid} = C, Calls) ->
+    case lists:keyfind(Id, #call.id, Calls) of
+        #call{pid = Pid, later = Later} when Later > C#call.later -> true;
+        #call{pid = Pid, parent = Parent} -> is_within(Parent, C, Calls);
+        _ -> false
+    end.
+
+%% Exact functions are told of as they are.
+outcome(#call{how = open}, _, _) -> unfinished;
+outcome(#call{how = returned}, _, true) -> returned;
+outcome(#call{}, _, true) -> raised;
+%% One event ends a chain of tail calls. Up to OTP 26 the earlier ones may have
+%% been left by exceptions that it does not tell of.
+outcome(#call{tail = true}, Otp, _) when Otp =< 26 -> ambiguous;
+outcome(#call{how = returned}, _, _) -> returned;
+%% An exception that the caller catches looks like a return,
+outcome(#call{how = {raised, direct, lowest, alone}}, _, _) -> returned;
+%% unless another call was open above, which it must have passed.
+outcome(#call{how = {raised, _, _, _}}, Otp, _) when Otp >= 27 -> raised;
+outcome(#call{how = {raised, direct, lowest, passed}}, _, _) -> returned;
+outcome(#call{how = {raised, _, _, _}}, _, _) -> ambiguous.
+
+is_timed(Outcome) ->
+    Outcome =:= returned orelse Outcome =:= raised.
+
+%% ------------------------------------------------------ calls and requests ----
+
+%% #{requests => [..], calls => [..], losses => [..], tiers => ..}, by rule.
+tell(Otp, #{exact := Exact, finish := Finish} = Conf, {Calls0, Requests0}) ->
+    Calls1 = [{C, outcome(C, Otp, Exact, Calls0)}
+              || C <- Calls0, C#call.unseen =:= undefined orelse C#call.unseen < Otp],
+    Requests = [request(R, [C || {#call{request = Id}, _} = C <- Calls1, Id =:= R#request.id], Finish)
+                || R <- Requests0],
+    ByRequest = maps:from_list([{Id, R} || #{id := Id} = R <- Requests]),
+    All = [call(C, O, maps:get(C#call.request, ByRequest)) || {C, O} <- Calls1],
+    {Stale, Kept} = lists:partition(fun(#{place := Place}) -> Place =:= stale end, All),
+    Told = [C#{parent := parent(C, Kept, Otp)} || C <- Kept],
+    Conf#{calls => Told,
+          requests => [R#{sequential => sequential(R, Told)} || R <- Requests],
+          losses => [{Cause, N} || {Cause, N} <- [{stale, length(Stale)},
+                                                  {expired, length([R || #{outcome := expired} = R <- Requests])}],
+                                   N > 0]}.
+
+%% It ends with the finish that ends first, else with its entry.
+request(#request{id = Id, identity = Identity, outer = Outer}, [{Entry, _} = First | _] = Calls, Finish) ->
+    Ends = lists:keysort(1, [{C#call.later, E} || {C, _} = E <- Calls, lists:member(C#call.name, Finish),
+                                                  C#call.how =/= open]),
+    {End, Outcome} = case Ends of
+                         [{_, E} | _] -> E;
+                         [] -> First
+                     end,
+    #{id => Id, identity => Identity, outer => Outer, started => {Entry#call.before, Entry#call.first},
+      ended => {End#call.last, End#call.later}, finished => Ends =/= [],
+      outcome => case End of #call{how = open} -> expired; _ -> Outcome end}.
+
+call(#call{name = Name} = C, Outcome, #{ended := Ended}) ->
+    #{id => C#call.id, request => C#call.request, name => Name, pid => C#call.pid,
+      made_from => C#call.parent, parent => C#call.parent,
+      started => {C#call.before, C#call.first}, ended => {C#call.last, C#call.later},
+      how => C#call.how, outcome => Outcome, place => place(C, Ended)}.
+
+%% Before or after the end of its request. A program must see to it that this
+%% is sure.
+place(_, {undefined, undefined}) -> inside;
+place(#call{first = First}, {Last, _}) when First =< Last -> inside;
+place(#call{before = Before}, {_, Later}) when Before >= Later + ?STALE_NS -> stale;
+place(#call{before = Before}, {_, Later}) when Before >= Later -> async.
+
+%% Of the same request and at work when it began; `any` where that is not sure,
+%% and another may be taken for its parent. So may one, up to OTP 26, that an
+%% exception left which no event tells of.
+parent(#{parent := none}, _, _) -> none;
+parent(#{parent := Id, request := Request, started := {_, First}} = Call, Calls, Otp) ->
+    Hidden = Otp =< 26 andalso lists:any(fun(C) -> is_hidden(C, Call) end, Calls),
+    case [C || #{id := I} = C <- Calls, I =:= Id] of
+        [#{request := R}] when R =/= Request -> none;
+        _ when Hidden -> any;
+        [#{how := open}] -> Id;
+        [#{ended := {Last, _}}] when First =< Last -> Id;
+        _ -> any
+    end.
+
+is_hidden(#{how := {raised, between, _, _}, id := Id, pid := Pid, request := R},
+          #{id := Later, pid := Pid, request := R}) -> Id < Later;
+is_hidden(_, _) -> false.
+
+%% Each call waited for those that it made, one after the other, and the
+%% request for its entry.
+sequential(#{finished := true}, _) -> false;
+sequential(#{id := Id}, Calls) ->
+    Inside = [C || #{request := R, place := inside, outcome := O} = C <- Calls, R =:= Id, O =/= unfinished],
+    lists:all(fun(#{id := I, ended := {_, Over}}) ->
+                      one_by_one([Times || #{made_from := P} = Times <- Inside, P =:= I], Over)
+              end, Inside).
+
+one_by_one([], _) -> true;
+one_by_one([#{ended := {_, Later}} | More], Over) ->
+    Later =< Over andalso
+        case More of
+            [#{started := {Before, _}} | _] -> Later =< Before;
+            [] -> true
+        end andalso one_by_one(More, Over).
+
+%% ----------------------------------------------------------------- cells ----
+
+%% #{{Tier, Identity} => #{...}}: sums of times as {at least, at most}.
+cells(#{calls := Calls, requests := Requests} = Told) ->
+    lists:foldl(fun(R, Cells) ->
+                        request_cells(R, [C || #{request := Id} = C <- Calls, Id =:= maps:get(id, R)], Told, Cells)
+                end, #{}, Requests).
+
+request_cells(#{identity := Identity, outcome := Outcome} = R, Calls, #{tiers := Tiers}, Cells) ->
+    Limits = case is_timed(Outcome) of
+                 true -> limits(R);
+                 false -> {none, none}
+             end,
+    lists:foldl(fun({Tier, []}, Acc) when Tier =/= '_total' -> Acc;
+                   ({'_total', Async}, Acc) ->
+                        add({'_total', Identity}, total(R, Async), Acc);
+                   ({Tier, Mine}, Acc) ->
+                        add({Tier, Identity}, tier(Mine, Limits), Acc)
+                end, Cells,
+                [{'_total', [C || #{place := async, name := N} = C <- Calls,
+                                  lists:any(fun({_, Names}) -> lists:member(N, Names) end, Tiers)]}
+                 | [{T, [C || #{name := N} = C <- Calls, lists:member(N, Names)]} || {T, Names} <- Tiers]]).
+
+total(#{outcome := Outcome} = R, Async) ->
+    Span = timed([R]),
+    #{requests => 1, calls => 1, raised => one(raised, Outcome),
+      unfinished => one(unfinished, Outcome) + one(expired, Outcome),
+      ambiguous => one(ambiguous, Outcome), async => length(Async), total => Span, busy => Span,
+      async_time => timed(Async)}.
+
+tier(Calls, Limits) ->
+    {Inside, Async} = lists:partition(fun(#{place := Place}) -> Place =:= inside end, Calls),
+    Count = fun(What) -> length([C || #{outcome := O} = C <- Inside, O =:= What]) end,
+    #{requests => min(1, length(Inside)), calls => length(Inside), raised => Count(raised),
+      unfinished => Count(unfinished), ambiguous => Count(ambiguous), async => length(Async),
+      total => timed(Inside), busy => busy(Inside, Limits), async_time => timed(Async)}.
+
+one(Same, Same) -> 1;
+one(_, _) -> 0.
+
+timed(Calls) ->
+    lists:foldl(fun(#{started := {Before, First}, ended := {Last, Later}, outcome := O}, {Least, Most}) ->
+                        case is_timed(O) of
+                            true -> {Least + max(0, Last - First), Most + Later - Before};
+                            false -> {Least, Most}
+                        end
+                end, {0, 0}, Calls).
+
+limits(#{started := {Before, First}, ended := {Last, Later}}) ->
+    {{First, Last}, {Before, Later}}.
+
+%% The union of the inner brackets, and that of the outer ones.
+busy(Calls, {Inner, Outer}) ->
+    Timed = [limits(C) || #{outcome := O} = C <- Calls, is_timed(O)],
+    {union([clip(I, Inner) || {I, _} <- Timed]), union([clip(O, Outer) || {_, O} <- Timed])}.
+
+clip(Span, none) -> Span;
+clip({From, To}, {Start, End}) -> {max(From, Start), min(To, End)}.
+
+union(Spans) ->
+    {Covered, _} = lists:foldl(fun({From, To}, {Sum, Reach}) ->
+                                       {Sum + max(0, To - max(From, Reach)), max(Reach, To)}
+                               end, {0, -(1 bsl 63)}, lists:sort(Spans)),
+    Covered.
+
+add(Key, Figures, Cells) ->
+    case Cells of
+        #{Key := Old} -> Cells#{Key := maps:map(fun(K, V) -> sum(V, maps:get(K, Figures)) end, Old)};
+        _ -> Cells#{Key => Figures}
+    end.
+
+sum({A, B}, {C, D}) -> {A + C, B + D};
+sum(A, B) -> A + B.
+
+%% ----------------------------------------------------------------- lines ----
+
+%% As README.md describes them.
+lines(#{requests := Requests, calls := Calls, losses := Losses} = Told) ->
+    [[io_lib:format("request ~b ~s ~s ~s ~s ~s ~s~n",
+                    [Id, Identity, id(Outer), span(Started), span(Ended), O, kind(Sequential)])
+      || #{id := Id, identity := Identity, outer := Outer, started := Started, ended := Ended, outcome := O,
+           sequential := Sequential} <- Requests],
+     [io_lib:format("call ~b ~b ~s catalogue:~s/~b ~s ~s ~s ~s ~s~n",
+                    [Id, R, Pid, Name, arity(Name), id(Parent), span(Started), span(Ended), O, Place])
+      || #{id := Id, request := R, pid := Pid, name := Name, parent := Parent, started := Started,
+           ended := Ended, outcome := O, place := Place} <- Calls],
+     [io_lib:format("cell ~s ~s ~b ~b ~b ~b ~b ~b ~s ~s ~s~n",
+                    [Tier, Identity | [maps:get(K, F) || K <- [requests, calls, raised, unfinished,
+                                                              ambiguous, async]]]
+                    ++ [span(maps:get(K, F)) || K <- [total, busy, async_time]])
+      || {{Tier, Identity}, F} <- lists:sort(maps:to_list(cells(Told)))],
+     [io_lib:format("loss ~s ~b~n", [Cause, N]) || {Cause, N} <- Losses],
+     "end\n"].
+
+kind(true) -> "sequential";
+kind(false) -> "parallel".
+
+id(none) -> "0";
+id(any) -> "any";
+id(Id) -> integer_to_list(Id).
+
+span({_, undefined}) -> "0 0";
+span({A, B}) -> io_lib:format("~b ~b", [A, B]).
+
+arity(Name) ->
+    {Name, Arity} = lists:keyfind(Name, 1, catalogue:module_info(functions)),
+    Arity.

@@ -1,0 +1,217 @@
+/*
+ * record.c - writes down what a target's agent sends, as it comes: half of a
+ * recording; test/recordings/README.md has the format.
+ *
+ *   record NODE TIERS.CONF COOKIE-FILE OUT
+ *
+ * It attaches with the daemon's own code (src/target), and keeps each
+ * {kprof_events, ...} unread.  It says "recording" on standard error when the
+ * target is armed, and ends well, with all that was under way, on SIGTERM.
+ */
+#include <event2/thread.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "report/tiers_file.h"
+#include "target/agent.h"
+
+#define CONNECT_LIMIT (10 * KP_NS_PER_S)
+
+struct recorder {
+	struct event_base *base;
+	struct agent *agent;
+	char *tiers;
+	size_t tiers_len;
+	FILE *out;
+	int status;
+};
+
+static void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+static void
+say(const char *fmt, ...)
+{
+	va_list ap;
+
+	fputs("record: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+static void
+recorder_end(struct recorder *rec, int status)
+{
+	rec->status = status;
+	event_base_loopbreak(rec->base);
+}
+
+static void
+on_state(void *ctx, enum agent_state s, const char *text)
+{
+	struct recorder *rec = ctx;
+
+	if (s == AGENT_ARMED) {
+		say("recording");
+	} else if (s == AGENT_LOST || s == AGENT_TRIPPED) {
+		/* Not what a program is recorded for. */
+		say("%s: %s", agent_state_name(s), text);
+		recorder_end(rec, 1);
+	}
+}
+
+static void
+on_hello(void *ctx, const struct agent_hello *h)
+{
+	struct recorder *rec = ctx;
+
+	fprintf(rec->out, "recording 1\notp %d\ntiers %zu\n", h->otp,
+	    rec->tiers_len);
+	fwrite(rec->tiers, 1, rec->tiers_len, rec->out);
+	fputc('\n', rec->out);
+}
+
+static void
+on_batch(void *ctx, const uint8_t *p, size_t n)
+{
+	struct recorder *rec = ctx;
+
+	fprintf(rec->out, "batch %zu\n", n);
+	fwrite(p, 1, n, rec->out);
+	fputc('\n', rec->out);
+}
+
+static void
+on_status(void *ctx, const struct agent_status *st, bool last)
+{
+	struct recorder *rec = ctx;
+
+	fprintf(rec->out, "status %" PRId64 "\n", st->now);
+	if (last && (st->dropped > 0 || st->unarmed_calls > 0))
+		say("%" PRIu64 " events dropped, %" PRIu64
+		    " requests not seen", st->dropped, st->unarmed_calls);
+}
+
+static void
+on_plan(void *ctx, const struct kp_plan *plan)
+{
+	(void)ctx, (void)plan;
+}
+
+static void
+on_notice(void *ctx, const char *kind, const char *text)
+{
+	(void)ctx;
+	say("%s: %s", kind, text);
+}
+
+static void
+on_diags(void *ctx, const struct kp_diags *diags)
+{
+	(void)ctx;
+	for (size_t i = 0; i < diags->n; i++)
+		say("%s", diags->v[i].text);
+}
+
+static void
+on_failed(void *ctx, enum agent_failure f, const char *why)
+{
+	(void)f;
+	say("%s", why);
+	recorder_end(ctx, 1);
+}
+
+static void
+on_stopped(void *ctx)
+{
+	recorder_end(ctx, 0);
+}
+
+static void
+on_sigterm(evutil_socket_t sig, short what, void *ctx)
+{
+	struct recorder *rec = ctx;
+
+	(void)sig, (void)what;
+	agent_stop(rec->agent);
+}
+
+static const struct agent_ops ops = {
+	.on_state = on_state,
+	.on_hello = on_hello,
+	.on_plan = on_plan,
+	.on_batch = on_batch,
+	.on_status = on_status,
+	.on_notice = on_notice,
+	.on_diags = on_diags,
+	.on_failed = on_failed,
+	.on_stopped = on_stopped,
+};
+
+static int
+record(struct recorder *rec, const struct agent_opts *ao)
+{
+	struct event *sigterm;
+
+	if (evthread_use_pthreads() != 0 ||
+	    (rec->base = event_base_new()) == NULL)
+		return 1;
+	sigterm = evsignal_new(rec->base, SIGTERM, on_sigterm, rec);
+	rec->agent = agent_new(rec->base, ao, &ops, rec);
+	if (sigterm != NULL && rec->agent != NULL) {
+		evsignal_add(sigterm, NULL);
+		event_base_dispatch(rec->base);
+	}
+	agent_free(rec->agent);
+	if (sigterm != NULL)
+		event_free(sigterm);
+	event_base_free(rec->base);
+	return rec->status;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct recorder rec = { .status = 1 };
+	char cookie[NODE_COOKIE_MAX + 1], why[512];
+	struct kp_conf *conf;
+	struct kp_diags diags;
+	int status;
+
+	if (argc != 5) {
+		fprintf(stderr,
+		    "usage: record NODE TIERS.CONF COOKIE-FILE OUT\n");
+		return 2;
+	}
+	if (node_cookie(argv[3], cookie, why, sizeof(why)) != KP_OK ||
+	    (rec.tiers = tiers_file_read(argv[2], &rec.tiers_len, why,
+	    sizeof(why))) == NULL) {
+		say("%s", why);
+		return 1;
+	}
+	if (kp_conf_parse(&conf, rec.tiers, rec.tiers_len, &diags) != KP_OK) {
+		say("%s:%u: %s", argv[2], diags.v[0].pos.line,
+		    diags.v[0].text);
+		return 1;
+	}
+	kp_diags_free(&diags);
+	rec.out = fopen(argv[4], "wb");
+	if (rec.out == NULL) {
+		say("cannot open '%s'", argv[4]);
+		return 1;
+	}
+	status = record(&rec, &(struct agent_opts){ .target = argv[1],
+	    .cookie = cookie, .conf = conf, .connect_limit = CONNECT_LIMIT });
+	if (fclose(rec.out) != 0) {
+		say("cannot write '%s'", argv[4]);
+		status = 1;
+	}
+	kp_conf_free(conf);
+	free(rec.tiers);
+	return status;
+}
