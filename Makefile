@@ -48,7 +48,7 @@ EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
 LIB    := $(B)/libkprof.a
 
 .PHONY: all
-all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so
+all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so library
 
 # ---- generated: the agent's code and the schema travel inside the binaries
 
@@ -80,6 +80,28 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
+
+# ---- the library for applications (erlang/kprof/README.md), compiled; the
+# agent is no part of it: where its module is, kprofd takes it for an agent
+
+LIBRARY      := kprof kprof_cowboy_middleware kprof_cowboy_stream
+LIBRARY_EBIN := $(B)/kprof-$(VERSION)/ebin
+# below PREFIX
+LIBRARY_DIR  := lib/erlang/lib/kprof-$(VERSION)
+LIBRARY_SRC  := $(LIBRARY:%=erlang/kprof/src/%.erl)
+comma        := ,
+empty        :=
+
+$(LIBRARY_EBIN)/kprof.app: erlang/kprof/src/kprof.app.src $(LIBRARY_SRC) Makefile
+	@mkdir -p $(@D)
+	erlc -Wall -Werror +debug_info +deterministic$(ERLC_COMPAT) -o $(@D) \
+	    $(LIBRARY_SRC)
+	sed -e 's/{vsn, "[^"]*"}/{vsn, "$(VERSION)"}/' \
+	    -e 's/{modules, \[\]}/{modules, [$(subst $(empty) ,$(comma) ,$(LIBRARY))]}/' \
+	    $< > $@
+
+.PHONY: library
+library: $(LIBRARY_EBIN)/kprof.app
 
 # ---- compiled
 
@@ -256,11 +278,23 @@ spec-check: $(B)/test/specdump
 # tests' names.  FIGURE_REQUESTS: fewer of them.
 INTEGRATION := $(B)/integration/ebin
 
+# Packages that tests want and the machine need not have installed.  Where one
+# cannot be had, the tests say so and are skipped; not so in CI.  cowboy is
+# there within RabbitMQ.
+$(B)/deb/%:
+	sh test/support/deb.sh $* $@ || \
+	    { rm -rf $@; mkdir -p $@; [ -z "$$CI" ]; }
+
 INTEGRATION_SRC := $(filter-out %/spec_check.erl,$(wildcard test/integration/*.erl)) \
                    $(wildcard test/recordings/*.erl)
 
-$(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl
+$(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
+                            $(LIBRARY_EBIN)/kprof.app | $(B)/deb/rabbitmq-server
 	@mkdir -p $(@D)
+	cp $(LIBRARY_EBIN)/* $(@D)
+	for a in cowboy cowlib ranch; do \
+	    find $(B)/deb/rabbitmq-server -path "*/plugins/$$a-*/ebin/*" -exec cp {} $(@D) \; ; \
+	done
 	erlc -Wall$(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
 
 run_integration = erl -noinput -pa $(INTEGRATION) -s it_run main \
@@ -274,6 +308,11 @@ $(B)/test/slow_resolver.so: test/support/slow_resolver.c
 .PHONY: integration
 integration: $(B)/kprofd $(B)/test/slow_resolver.so sample $(INTEGRATION)/it_run.beam
 	$(call run_integration)
+
+# The library as a dependency of rebar3 and mix projects.
+.PHONY: library-test
+library-test: $(B)/kprofd | $(B)/deb/rebar3
+	sh test/library/run.sh $(B) $(VERSION) $(CURDIR)/$(B)/deb/rebar3/usr/bin/rebar3
 
 # Every example of the documents, as it is printed.
 DOCS := $(B)/docs
@@ -391,6 +430,7 @@ check: all
 	@$(MAKE) --no-print-directory fuzz-replay
 	@$(MAKE) --no-print-directory fuzz-short
 	@$(MAKE) --no-print-directory spec-check
+	@$(MAKE) --no-print-directory library-test
 	@$(MAKE) --no-print-directory integration
 	@$(MAKE) --no-print-directory docs-test
 
@@ -401,6 +441,10 @@ INSTALL_DATA := \
     $(B)/kprof_sqlite.so:lib/kprofd/kprof_sqlite.so \
     priv/schema.sql:share/kprofd/schema.sql \
     priv/tiers.conf:share/kprofd/tiers.conf \
+    $(foreach m,$(LIBRARY),$(LIBRARY_EBIN)/$(m).beam:$(LIBRARY_DIR)/ebin/$(m).beam \
+        erlang/kprof/src/$(m).erl:$(LIBRARY_DIR)/src/$(m).erl) \
+    $(LIBRARY_EBIN)/kprof.app:$(LIBRARY_DIR)/ebin/kprof.app \
+    erlang/kprof/README.md:$(LIBRARY_DIR)/README.md \
     priv/man/kprof.1:share/man/man1/kprof.1 \
     priv/man/tiers.conf.5:share/man/man5/tiers.conf.5 \
     priv/man/kprofd.8:share/man/man8/kprofd.8 \
@@ -443,7 +487,8 @@ uninstall:
 	done
 	@cd "$(DESTDIR)$(PREFIX)" && for d in share/kprofd/examples \
 	    share/kprofd lib/kprofd \
-	    share/doc/kprofd/examples share/doc/kprofd; do \
+	    share/doc/kprofd/examples share/doc/kprofd \
+	    $(LIBRARY_DIR)/ebin $(LIBRARY_DIR)/src $(LIBRARY_DIR); do \
 	    rmdir "$$d" 2>/dev/null || true; \
 	done
 
@@ -464,6 +509,7 @@ help:
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'
+	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
 	@echo 'make record       what real nodes send, anew, for the unit tests'
 	@echo 'make test-apps    the examples on real cowboy, RabbitMQ and ejabberd'
@@ -477,5 +523,5 @@ help:
 	@echo 'make clean        remove build/'
 
 # Not what looks like it in the file systems of `make matrix` and `make setup`.
--include $(shell find build -type d \( -name roots -o -name tools \) -prune \
+-include $(shell find build -type d \( -name roots -o -name tools -o -name deb \) -prune \
     -o -type f -name '*.d' -print 2>/dev/null)

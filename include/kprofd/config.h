@@ -116,6 +116,22 @@ struct kp_mfa {
 	uint32_t arity;
 };
 
+/*
+ * What a function of the library for applications (erlang/kprof) is for:
+ * it marks by being called, and tracing does the rest.
+ */
+#define KP_MARK_MODULE "kprof"
+#define KP_MARK_NAME_MAX 16	/* bytes of any of its functions' names */
+
+enum kp_mark {
+	KP_MARK_NONE,
+	KP_MARK_RUN,	/* starts a request, its return ends it */
+	KP_MARK_SET,	/* starts one that goes on after its return, */
+	KP_MARK_CLEAR	/* until this is called */
+};
+
+enum kp_mark kp_mark(const struct kp_mfa *f);
+
 /* Parses "mod:fun/2", "Mod.Sub.fun/2", "mod:fun/_" ... (as in tiers.conf). */
 enum kp_err kp_mfa_pat_parse(struct kp_mfa_pat *out, const char *s, size_t n);
 void kp_mfa_pat_free(struct kp_mfa_pat *p);
@@ -137,6 +153,8 @@ enum kp_err kp_spec_tier(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out);
 enum kp_err kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out);
+/* For KP_MARK_CLEAR: takes the token, and tells of it where there was one. */
+enum kp_err kp_spec_clear(struct kp_buf *out);
 
 /*
  * The shortest edit distance between two names (Damerau, adjacent swaps),

@@ -18,6 +18,7 @@ struct kp_plan_item {
 	char *mod, *fun;	/* owned */
 	uint32_t arity;
 	bool entry;		/* else a tier or a finish only */
+	bool clears;		/* KP_MARK_CLEAR, armed with entries of kprof */
 	bool exact;
 	bool disarmed;		/* taken back for good: never armed again */
 	uint64_t tiers;		/* bit t: conf->tiers[t] */

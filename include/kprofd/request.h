@@ -5,6 +5,8 @@
  * order them.  Calls pair with returns on a stack for each process.  A
  * request closes at its end plus KP_HORIZON, or after KP_REQUEST_AGE_MAX, and
  * is then handed to the on_request callback together with all its calls.
+ * One that kprof:set_token/0 began goes on after that call's return; its
+ * calls[0] lasts from there to its end.
  * Calls that come later count as async while a tombstone remembers the
  * label, and go to on_late one by one.
  */
@@ -50,6 +52,7 @@ struct kp_fn {
 	const char *text;	/* "db:query/2"; immortal */
 	uint64_t tiers;
 	bool finish;
+	enum kp_mark mark;
 	bool runaway;		/* was reported as a server loop */
 	uint32_t left;		/* calls in a row whose end was not seen */
 };

@@ -8,6 +8,7 @@
  *   {trace_ts, Pid, call, {M,F,A}, X, Ts}
  *       X = {Identity, Token, Caller}                       tier call
  *       X = {Identity, Caller, Weight, New, true, [], Old}  entry call
+ *       X = {[], Token, Caller, []}                 call that took the token
  *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
  *   {trace_ts, Pid, return_from, {M,F,A}, Ts}
  *   {trace_ts, Pid, exception_from, {M,F,A}, Ts}
@@ -31,7 +32,8 @@ enum kp_event_kind {
 	KP_EV_CALL,
 	KP_EV_RETURN_TO,
 	KP_EV_RETURN_FROM,
-	KP_EV_EXCEPTION_FROM
+	KP_EV_EXCEPTION_FROM,
+	KP_EV_CLEAR	/* a call; its process lost the token that is named */
 };
 
 struct kp_event {
@@ -41,10 +43,11 @@ struct kp_event {
 	struct kp_span mfa;	/* raw term {M,F,A}: function called or left,
 				   or returned to; empty for undefined; its
 				   parts are two atoms and an arity <= 255 */
-	/* ENTRY and CALL only, else zero */
+	/* ENTRY, CALL and CLEAR only, else zero */
 	struct kp_span caller;	/* raw term {M,F,A}, or empty */
 	struct kp_span identity; /* raw term, or empty for [] and undefined */
-	uint64_t label;		/* the token in force after the call; 0: none */
+	uint64_t label;		/* the token in force after the call (CLEAR:
+				   before it); 0: none */
 	bool has_from;
 	struct kp_pid from;	/* who sent the token (CALL) */
 	/* ENTRY only */

@@ -291,6 +291,7 @@ kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
 	if (!x.tiers_seen && diags->errors == 0)
 		diag_error(diags, (struct kp_pos){ 1, 1 }, "no tiers, "
 		    "expected {tiers, [{Name, Functions}, ...]}.");
+	conf_marks(&x);
 	if (!a.failed)
 		conf_identity(&x, &a);
 	diag_sort(diags);

@@ -44,6 +44,9 @@ void conf_tiers(struct conf_ctx *x, const struct node *list);
 void conf_entry(struct conf_ctx *x, const struct node *v,
     const struct node *opts);
 
+/* mark.c: are functions of kprof named for what they are? */
+void conf_marks(struct conf_ctx *x);
+
 /* conf_rewrite.c */
 void conf_rewrites(struct conf_ctx *x, const struct node *list);
 

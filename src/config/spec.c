@@ -342,7 +342,38 @@ hash_put(struct kp_buf *b)
 	kp_etf_int(b, (1 << HASH_BITS) - 1);
 }
 
-/* The first clause of a sampled entry: count, cut, and say nothing. */
+/* What KP_EV_CLEAR carries. */
+static void
+cleared_put(struct kp_buf *b)
+{
+	kp_etf_tuple(b, 1);
+	kp_etf_tuple(b, 4);
+	kp_etf_nil(b);
+	call(b, "get_seq_token", 0);
+	call(b, "caller", 0);
+	kp_etf_nil(b);
+}
+
+/*
+ * A call that sampling passes over says nothing; but one of set_token ends
+ * the request that was set before in its process, and tells of that.
+ */
+static void
+unsampled_message_put(struct kp_buf *b, bool set)
+{
+	call(b, "message", 1);
+	if (set) {
+		pick_begin(b);
+		call(b, "is_seq_trace", 0);
+		pick_end(b);
+		kp_etf_tuple(b, 1);
+		kp_etf_tuple(b, 2);
+		cleared_put(b);
+	}
+	kp_etf_bool(b, false);
+}
+
+/* The first clause of a sampled entry: count and cut. */
 static void
 unsampled_put(struct spec *s)
 {
@@ -358,9 +389,8 @@ unsampled_put(struct spec *s)
 	kp_etf_nil(b);
 	kp_etf_list(b, 3);
 	step_put(b);
+	unsampled_message_put(b, kp_mark(s->f) == KP_MARK_SET);
 	clear_put(b);
-	call(b, "message", 1);
-	kp_etf_bool(b, false);
 	kp_etf_nil(b);
 }
 
@@ -412,4 +442,23 @@ kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
 	    p->label_const == 0 || (p->label_const & ~LABEL_CONST_MASK) != 0)
 		return KP_EFORMAT;
 	return spec_put(c, &s, out);
+}
+
+/* [{'_', [{is_seq_trace}], [Message, Clear]}] */
+enum kp_err
+kp_spec_clear(struct kp_buf *out)
+{
+	kp_etf_list(out, 1);
+	kp_etf_tuple(out, 3);
+	kp_etf_atom(out, "_");
+	kp_etf_list(out, 1);
+	call(out, "is_seq_trace", 0);
+	kp_etf_nil(out);
+	kp_etf_list(out, 2);
+	call(out, "message", 1);
+	cleared_put(out);
+	clear_put(out);
+	kp_etf_nil(out);
+	kp_etf_nil(out);
+	return out->err;
 }

@@ -153,12 +153,16 @@ read_message(struct kp_term *r, struct kp_event *ev)
 	int64_t weight;
 
 	ev->identity = read_identity(r);
-	if (arity == 3) {
+	if (arity == 3 || arity == 4) {
 		t = read_token(r);
 		ev->label = t.label;
 		ev->has_from = t.has_from;
 		ev->from = t.from;
 		ev->caller = read_mfa_or_undefined(r);
+		if (arity == 4) {
+			ev->kind = KP_EV_CLEAR;
+			term_skip(r);
+		}
 		return;
 	}
 	if (arity != 7)

@@ -133,7 +133,7 @@ print_plan(const struct kp_conf *c, const struct kp_plan *plan)
 		else
 			kp_buf_printf(&b, "%9s", "?");
 		kp_buf_printf(&b, "  %-7s ", p->entry ? "entry" :
-		    p->exact ? "exact" : "call");
+		    p->clears ? "clear" : p->exact ? "exact" : "call");
 		put_tiers(&b, c, p->tiers);
 		fputs(kp_buf_cstr(&b), stdout);
 		kp_buf_free(&b);

@@ -110,6 +110,7 @@ fn_classify(struct kp_fn *fn, const struct kp_conf *c, const struct kp_mfa *mfa)
 		if (pats_cover(c->tiers[i].fns, c->tiers[i].nfns, mfa))
 			fn->tiers |= UINT64_C(1) << i;
 	fn->finish = pats_cover(c->finishes, c->nfinishes, mfa);
+	fn->mark = kp_mark(mfa);
 }
 
 /* Decodes {M,F,A} once and keeps what will be asked of it for ever. */

@@ -4,6 +4,7 @@
  *   intern, ident   names                      (intern.c, ident.c)
  *   stack           open calls of a process    (stack.c)
  *   meet            what a call says of others (meet.c)
+ *   mark            requests set and cleared   (mark.c)
  *   tomb            labels of closed requests  (tomb.c)
  *   list            requests in flight         (list.c)
  *   request         events in                  (request.c)
@@ -23,6 +24,8 @@
  */
 #define TIME_MAX (INT64_C(1) << 62)
 
+#define NEST_MAX 8	/* requests inside requests that are told apart */
+
 /* A call while its request is being put together. */
 struct rcall {
 	struct kp_call c;
@@ -38,6 +41,9 @@ struct req {
 	bool ended;		/* its end was seen: r.end, r.outcome hold */
 	bool collided;		/* counted as lost; eats its events till closed */
 	bool overflow;		/* its name came past the cap of names */
+	bool set;		/* begun by set_token: see mark.c */
+	bool cleared;		/* early: and ended then */
+	kp_target_ns cleared_at;
 	/*
 	 * Calls came before the entry's event: between processes events are
 	 * not in order.  calls[0] is kept free for it.
@@ -120,6 +126,7 @@ struct kp_requests {
 	struct tombs tombs;
 	struct kp_losses lost;
 	uint64_t entries, next_id;
+	bool marks;		/* set_token was met: looking for it may pay */
 	kp_target_ns now, swept;
 	/* scratch of close.c, kept between requests */
 	struct kp_call *out;
@@ -173,6 +180,28 @@ void proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
     uint32_t caller, uint32_t keep, kp_target_ns at);
 void proc_meet_entry(struct kp_requests *rs, struct proc *p,
     const struct kp_event *ev, uint32_t fn, uint32_t caller);
+/* The label of the request that a new one begins inside; see there. */
+uint64_t proc_meet_parent(struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev, uint64_t *outer);
+
+/* mark.c */
+/*
+ * The innermost open request that set_token began in this process and that
+ * the label is of, or of a request inside; NULL: none.
+ */
+struct req *mark_here(const struct kp_requests *rs, const struct proc *p,
+    uint64_t label);
+/* The same, if the process has no call open that began since. */
+struct req *mark_on_top(const struct kp_requests *rs, const struct proc *p,
+    uint64_t label);
+/* The process called set_token again: that ends the request it had set. */
+void mark_again(struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev);
+/* The entry of rq is a call of set_token. */
+void mark_set(struct kp_requests *rs, struct req *rq);
+/* fn, which took the token with this label from the process, was called. */
+void mark_clear(struct kp_requests *rs, const struct proc *p,
+    const struct kp_fn *fn, uint64_t label, kp_target_ns at);
 
 /* tomb.c */
 void tombs_free(struct tombs *t);
@@ -187,6 +216,9 @@ void list_add_by_start(struct req_list *l, struct req *rq);
 void list_remove(struct req_list *l, struct req *rq);
 
 struct req *req_get(const struct kp_requests *rs, uint64_t label);
+/* request.c: one whose entry may be on its way; NULL: cannot be kept */
+struct req *req_make_early(struct kp_requests *rs, uint64_t label,
+    kp_target_ns at);
 /* request.c: the end of a request was seen */
 void req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
     kp_target_ns at);

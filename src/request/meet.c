@@ -6,8 +6,6 @@
  */
 #include "request/internal.h"
 
-#define NEST_MAX 8	/* requests inside requests that are told apart */
-
 bool
 label_inside(const struct kp_requests *rs, uint64_t label, uint64_t outer)
 {
@@ -55,6 +53,7 @@ proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
 	uint32_t keep = 0, i;
 	bool sure = false;
 	const struct open *o;
+	const struct req *mark;
 
 	for (i = p->n; i > 0 && !sure; i--) {
 		o = &p->v[i - 1];
@@ -65,6 +64,9 @@ proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
 	}
 	if (sure || !proc_in_entry(p))
 		proc_leave(rs, p, sure ? keep : 0, at);
+	mark = mark_on_top(rs, p, label);
+	if (mark != NULL)
+		return mark->r.label;
 	return p->n > 0 ? p->v[p->n - 1].label : label;
 }
 
@@ -125,4 +127,46 @@ proc_meet_entry(struct kp_requests *rs, struct proc *p,
 		proc_leave(rs, p, 0, at);
 	else if (ev->old_label != 0)
 		proc_meet_label(rs, p, ev->old_label, at);
+}
+
+/*
+ * The token met at an entry names the request it was called inside, if that
+ * one is still open: idle servers and keep-alive connections keep old ones.
+ * One that waits for a finish is open, but its entry's process is out of it
+ * when that has returned.
+ */
+static uint64_t
+open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
+    kp_target_ns at)
+{
+	struct req *rq = label != 0 ? req_get(rs, label) : NULL;
+
+	if (rq == NULL || (rq->ended && at >= rq->r.end) ||
+	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)) ||
+	    (rq->calls[0].c.proc == p->id &&
+	    rq->calls[0].c.outcome != KP_OPEN))
+		return 0;
+	return label;
+}
+
+/*
+ * The request that a new one begins inside; *outer is what its process is at
+ * work for, which may have ended.
+ */
+uint64_t
+proc_meet_parent(struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev, uint64_t *outer)
+{
+	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
+	const struct req *mark = mark_on_top(rs, p, ev->old_label);
+	uint64_t parent = open_label(rs, p, ev->old_label, ev->ts);
+
+	if (mark != NULL)
+		parent = mark->r.label;
+	else if (top != NULL && top->kind == OPEN_REQUEST)
+		parent = top->rq->set && top->rq->ended ? 0 : top->label;
+	if (parent == ev->label)
+		parent = 0;
+	*outer = mark == NULL && top != NULL ? top->label : parent;
+	return parent;
 }

@@ -150,6 +150,10 @@ req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
 	rq->ended = true;
 	rq->r.end = at > rq->r.start ? at : rq->r.start;
 	rq->r.outcome = (uint8_t)how;
+	if (rq->set) {
+		rq->calls[0].c.end = rq->r.end;
+		rq->calls[0].c.outcome = (uint8_t)how;
+	}
 	list_add(&rs->ended, rq);
 }
 
@@ -201,27 +205,6 @@ req_get(const struct kp_requests *rs, uint64_t label)
 	return at != NULL ? (struct req *)(uintptr_t)*at : NULL;
 }
 
-/*
- * The token met at an entry names the request it was called inside, if that
- * one is still open: idle servers and keep-alive connections keep old ones.
- * One that waits for a finish is open, but its entry's process is out of it
- * when that has returned.
- */
-static uint64_t
-open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
-    kp_target_ns at)
-{
-	struct req *rq = label != 0 ? req_get(rs, label) : NULL;
-
-	if (rq == NULL || (rq->ended && at >= rq->r.end) ||
-	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)) ||
-	    (rq->calls[0].c.proc == p->id &&
-	    rq->calls[0].c.outcome != KP_OPEN))
-		return 0;
-	return label;
-}
-
-/* p: the process, with what is still open of the requests it is inside. */
 static bool
 req_add(struct kp_requests *rs, struct req *rq)
 {
@@ -229,7 +212,7 @@ req_add(struct kp_requests *rs, struct req *rq)
 }
 
 /* A call of a request whose entry may be on its way: keeps its place free. */
-static struct req *
+struct req *
 req_make_early(struct kp_requests *rs, uint64_t label, kp_target_ns at)
 {
 	struct rcall entry = { .c = { .parent = KP_NONE,
@@ -257,13 +240,9 @@ static struct req *
 req_make(struct kp_requests *rs, const struct proc *p,
     const struct kp_event *ev, const struct rcall *entry)
 {
-	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
 	struct req *rq = req_get(rs, ev->label), *early = rq;
-	uint64_t parent = top != NULL && top->kind == OPEN_REQUEST ?
-	    top->label : open_label(rs, p, ev->old_label, ev->ts);
+	uint64_t outer, parent = proc_meet_parent(rs, p, ev, &outer);
 
-	if (parent == ev->label)
-		parent = 0;
 	if (rs->in_flight == rs->o.max_requests)
 		goto full;
 	if (rq == NULL && (rq = calloc(1, sizeof(*rq))) == NULL)
@@ -277,7 +256,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
 	rq->r = (struct kp_request){ .label = ev->label, .start = ev->ts,
 		.parent_label = parent, .identity = rq->r.identity,
 		.weight = ev->weight, .id = ++rs->next_id };
-	rq->outer = top != NULL ? top->label : parent;
+	rq->outer = outer;
 	if (early == NULL) {
 		rq->r.identity = KP_IDENT_NONE;
 		if (req_add_call(rs, rq, entry) == KP_NONE ||
@@ -337,9 +316,12 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	    .parent = KP_NONE, .outcome = KP_OPEN } };
 	struct open o = { .kind = OPEN_REQUEST, .fn = fn, .caller = caller,
 		.label = ev->label, .start = ev->ts };
+	bool set = rs->fns.v[fn].mark == KP_MARK_SET;
 
 	rs->entries++;
 	proc_meet_caller(rs, p, caller);
+	if (set)
+		mark_again(rs, p, ev);
 	proc_meet_entry(rs, p, ev, fn, caller);
 	o.rq = req_get(rs, ev->label);
 	if (ev->label == 0) {
@@ -356,6 +338,10 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 			o.rq->r.identity = KP_IDENT_NONE;
 		req_name(rs, o.rq, ev->identity);
 		req_end_early(rs, o.rq);
+		if (set) {
+			o.kind = OPEN_IGNORED;
+			mark_set(rs, o.rq);
+		}
 	}
 	proc_push(rs, p, &o);
 }
@@ -370,7 +356,9 @@ stack_parent(const struct proc *p, const struct req *rq)
 		if (o->kind == OPEN_REQUEST && o->rq == rq)
 			return o->idx;
 	}
-	return KP_NONE;
+	/* What set_token began is on no stack. */
+	return rq->set && !rq->ended && rq->calls[0].c.proc == p->id ? 0 :
+	    KP_NONE;
 }
 
 /* The token's sender, if it is another process of the same node. */
@@ -425,6 +413,20 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	proc_push(rs, p, &o);
 }
 
+/* Its return is waited for like any call's: others may end together with it. */
+static void
+on_clear(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
+    uint32_t fn, uint32_t caller)
+{
+	struct open o = { .kind = OPEN_IGNORED, .fn = fn, .caller = caller,
+		.start = ev->ts };
+
+	proc_meet_caller(rs, p, caller);
+	o.label = proc_meet_label(rs, p, ev->label, ev->ts);
+	mark_clear(rs, p, &rs->fns.v[fn], ev->label, ev->ts);
+	proc_push(rs, p, &o);
+}
+
 static uint32_t
 span_fn(struct kp_requests *rs, struct kp_span raw)
 {
@@ -458,6 +460,8 @@ on_opening(struct kp_requests *rs, const struct kp_event *ev)
 		e.ts = proc_time(p, e.ts);
 		if (e.kind == KP_EV_ENTRY)
 			on_entry(rs, p, &e, fn, caller);
+		else if (e.kind == KP_EV_CLEAR)
+			on_clear(rs, p, &e, fn, caller);
 		else
 			on_call(rs, p, &e, fn, caller);
 	}
@@ -491,7 +495,8 @@ on_return(struct kp_requests *rs, const struct kp_event *ev)
 void
 kp_requests_event(struct kp_requests *rs, const struct kp_event *ev)
 {
-	if (ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL)
+	if (ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL ||
+	    ev->kind == KP_EV_CLEAR)
 		on_opening(rs, ev);
 	else
 		on_return(rs, ev);

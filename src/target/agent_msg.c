@@ -96,7 +96,8 @@ put_spec(struct kp_buf *b, const struct kp_conf *c,
 	enum kp_err e;
 
 	kp_buf_init(&spec, SPEC_MAX);
-	e = i->entry ? kp_spec_entry(c, &mfa, &p, &spec) :
+	e = i->clears ? kp_spec_clear(&spec) :
+	    i->entry ? kp_spec_entry(c, &mfa, &p, &spec) :
 	    kp_spec_tier(c, &mfa, &p, &spec);
 	put_raw(b, &spec);
 	kp_buf_free(&spec);

@@ -289,7 +289,12 @@ no_module(struct maker *mk, const struct kp_mfa_pat *p, const struct module *m)
 	} else {
 		snprintf(why, sizeof(why), "no answer");
 	}
-	if (best[0] != '\0')
+	/* 'eprof' would come near. */
+	if (strcmp(p->mod, KP_MARK_MODULE) == 0)
+		diag(mk, p->pos, false, "the target has no module 'kprof' "
+		    "(%s): it comes with kprofd's library for applications",
+		    why);
+	else if (best[0] != '\0')
 		diag(mk, p->pos, false, "the target has no module '%s' (%s): "
 		    "did you mean '%s'?", p->mod, why, best);
 	else
@@ -372,9 +377,28 @@ fn_is_generated(const struct fn *fn)
 	    kp_span_is(fn->name, "__info__");
 }
 
+static enum kp_mark
+fn_mark(const char *mod, const struct fn *fn)
+{
+	char name[KP_MARK_NAME_MAX];
+
+	if (fn->name.n >= sizeof(name))
+		return KP_MARK_NONE;
+	snprintf(name, sizeof(name), "%.*s", (int)fn->name.n,
+	    (const char *)fn->name.p);
+	return kp_mark(&(struct kp_mfa){ mod, name, fn->arity });
+}
+
+/* All of kprof is what starts requests: it has nothing else to measure. */
 static bool
 pat_wants(const struct kp_mfa_pat *p, const struct fn *fn)
 {
+	enum kp_mark mark;
+
+	if (p->fun == NULL && strcmp(p->mod, KP_MARK_MODULE) == 0) {
+		mark = fn_mark(p->mod, fn);
+		return mark == KP_MARK_RUN || mark == KP_MARK_SET;
+	}
 	if (p->fun == NULL)
 		return fn->exported && !fn_is_generated(fn);
 	return kp_span_is(fn->name, p->fun) &&
@@ -418,6 +442,26 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 		no_function(mk, p, m);
 }
 
+/* An entry of kprof is marked by hand, and so is its end. */
+static void
+plan_add_clear(struct maker *mk)
+{
+	const struct module *m = answer_find(mk->answer, KP_MARK_MODULE);
+	struct kp_plan *plan = mk->plan;
+	struct kp_plan_item *item;
+	bool marked = false;
+
+	for (size_t i = 0; i < plan->n; i++)
+		marked |= plan->v[i].entry &&
+		    strcmp(plan->v[i].mod, KP_MARK_MODULE) == 0;
+	if (!marked || m == NULL || plan->n == KP_PLAN_MAX)
+		return;
+	for (uint32_t i = 0; i < m->nfns; i++)
+		if (fn_mark(KP_MARK_MODULE, &m->fns[i]) == KP_MARK_CLEAR &&
+		    (item = plan_add(mk, KP_MARK_MODULE, &m->fns[i])) != NULL)
+			item->clears = true;
+}
+
 static bool
 entry_is_for(const struct kp_entry *e, const char *node)
 {
@@ -442,6 +486,7 @@ kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
 		for (size_t i = 0; i < c->nentries; i++)
 			if (entry_is_for(&c->entries[i], node))
 				pat_apply(&mk, &c->entries[i].fn, 0, 0, true);
+		plan_add_clear(&mk);
 	}
 	answer_free(&a);
 	if (mk.err != KP_OK)

@@ -7,7 +7,7 @@
 %% throughput.
 -module(bench_node).
 
--export([run/3, cpu_us/1, calls_per_request/0]).
+-export([run/3, marks/3, cpu_us/1, calls_per_request/0]).
 -export([entry/1, tier_a/1, tier_b/1, tier_c/1, tier_d/1, tier_e/1, tier_f/1,
          tier_g/1, tier_h/1, tier_i/1]).
 
@@ -34,6 +34,35 @@ worker(Server, N, Burst) ->
     burst(Server, Now),
     receive after 5 -> ok end,
     worker(Server, N - Now, Burst).
+
+%% Marks this many requests: kprof:set_token/0, and clear_token/0 where Clear;
+%% in bursts, with a pause of 5 ms between. Returns the CPU time of the whole VM
+%% in us.
+marks(N, Burst, Clear) ->
+    Before = cpu_us(),
+    marks_bursts(N, Burst, Clear),
+    cpu_us() - Before.
+
+marks_bursts(N, Burst, _) when N < Burst ->
+    ok;
+marks_bursts(N, Burst, Clear) ->
+    case Clear of
+        none -> nothing(Burst);
+        false -> marks_set(Burst);
+        true -> marks_both(Burst)
+    end,
+    receive after 5 -> ok end,
+    marks_bursts(N - Burst, Burst, Clear).
+
+marks_set(0) -> ok;
+marks_set(N) -> kprof:set_token(), marks_set(N - 1).
+
+marks_both(0) -> ok;
+marks_both(N) -> kprof:set_token(), kprof:clear_token(), marks_both(N - 1).
+
+%% What the loop costs by itself.
+nothing(0) -> ok;
+nothing(N) -> nothing(N - 1).
 
 burst(_, 0) ->
     ok;

@@ -11,6 +11,7 @@
 -define(REQUESTS, 40000).
 -define(WORKERS, 4).
 -define(BURST, 10).
+-define(MARKS, 10000000).
 
 main([Build]) ->
     Dir = filename:join(Build, "bench_target"),
@@ -20,7 +21,8 @@ main([Build]) ->
     ok = file:write_file(CookieFile, Cookie),
     ok = file:change_mode(CookieFile, 8#600),
     Node = list_to_atom("kprof_bench_" ++ os:getpid() ++ "@127.0.0.1"),
-    {0, _} = sh("erlc -o " ++ Dir ++ " test/bench/bench_node.erl"),
+    {0, _} = sh("erlc -o " ++ Dir ++ " test/bench/bench_node.erl "
+                "erlang/kprof/src/kprof.erl"),
     Port = open_port({spawn_executable, os:find_executable("erl")},
                      [{args, ["-noinput", "-name", atom_to_list(Node),
                               "-setcookie", Cookie, "-hidden", "-pa", Dir]},
@@ -30,7 +32,8 @@ main([Build]) ->
     erlang:set_cookie(list_to_atom(Cookie)),
     connect(Node, 100),
     try
-        bench(Node, Build, Dir, CookieFile)
+        bench(Node, Build, Dir, CookieFile),
+        bench_marks(Node, Build, Dir, CookieFile)
     after
         rpc:call(Node, erlang, halt, [0]),
         catch port_close(Port)
@@ -65,6 +68,35 @@ bench(Node, Build, Dir, CookieFile) ->
     io:format("kprofd itself            ~8.2f us a request, ~.2f us an "
               "event~n", [Daemon / ?REQUESTS, Daemon / Events]).
 
+%% kprof:set_token/0 by itself, and with kprof:clear_token/0 after it; less what
+%% the loop around them costs.
+bench_marks(Node, Build, Dir, CookieFile) ->
+    Run = fun(N, Burst, Clear) ->
+                  median([rpc:call(Node, bench_node, marks, [N, Burst, Clear])
+                          || _ <- lists:seq(1, ?ROUNDS)])
+          end,
+    Ns = fun(N, Burst, Clear) ->
+                 (Run(N, Burst, Clear) - Run(N, Burst, none)) * 1000 / N
+         end,
+    Under = fun(Sampling, N, Burst, Clear) ->
+                    Conf = ["[{marked, \"kprof\"}]. {sampling, ", Sampling,
+                            "}.\n"],
+                    {Cost, _, _} = profiled(Node, Build, Dir, CookieFile, Conf,
+                                            fun() -> Ns(N, Burst, Clear) end),
+                    Cost
+            end,
+    Once = fun(Clear) -> Ns(?MARKS, ?MARKS, Clear) end,
+    Few = fun(Clear) -> Under("{one_in, 65536}", ?MARKS div 10, ?MARKS div 10,
+                              Clear)
+          end,
+    io:format("kprof:set_token/0        nobody profiling ~.1f ns, with "
+              "clear_token ~.1f ns~n", [Once(false), Once(true)]),
+    io:format("                         not sampled ~.1f ns, with clear_token "
+              "~.1f ns~n", [Few(false), Few(true)]),
+    io:format("                         sampled, with clear_token ~.1f ns "
+              "(four events)~n",
+              [Under("all", ?REQUESTS div 4, 50, true)]).
+
 columns(Rounds) ->
     list_to_tuple([median([element(I, R) || R <- Rounds])
                    || I <- [1, 2, 3, 4, 5]]).
@@ -78,14 +110,17 @@ run(Node) ->
 %% All three in turn, so that a slow minute hits them alike.
 round(Node, Build, Dir, CookieFile) ->
     Plain = run(Node),
-    {Armed, _, _} = profiled(Node, Build, Dir, CookieFile, "{one_in, 65536}"),
-    {All, Daemon, Events} = profiled(Node, Build, Dir, CookieFile, "all"),
+    Run = fun() -> run(Node) end,
+    {Armed, _, _} = profiled(Node, Build, Dir, CookieFile,
+                             tiers("{one_in, 65536}"), Run),
+    {All, Daemon, Events} = profiled(Node, Build, Dir, CookieFile,
+                                     tiers("all"), Run),
     {Plain, Armed, All, Daemon, Events}.
 
-profiled(Node, Build, Dir, CookieFile, Sampling) ->
+profiled(Node, Build, Dir, CookieFile, Conf, Run) ->
     Tiers = filename:join(Dir, "tiers.conf"),
     Db = filename:join(Dir, "bench.db"),
-    ok = file:write_file(Tiers, tiers(Sampling)),
+    ok = file:write_file(Tiers, Conf),
     _ = [file:delete(Db ++ E) || E <- ["", "-wal", "-shm", ".sock"]],
     Port = open_port({spawn_executable, filename:join(Build, "kprofd")},
                      [{args, ["-target", atom_to_list(Node), "-tiers", Tiers,
@@ -94,7 +129,7 @@ profiled(Node, Build, Dir, CookieFile, Sampling) ->
     wait_line(Port, <<"profiling">>),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),
     {Before, Sent0} = {daemon_us(Node, Pid), events(Node)},
-    Cpu = run(Node),
+    Cpu = Run(),
     timer:sleep(300),
     {After, Sent1} = {daemon_us(Node, Pid), events(Node)},
     {0, _} = sh("kill -TERM " ++ integer_to_list(Pid)),

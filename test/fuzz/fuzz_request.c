@@ -14,6 +14,8 @@
 
 #define T0 INT64_C(-576460751000000000)
 #define FNS 8	/* the last is no function: an empty span */
+#define SET_TOKEN 5
+#define CLEAR_TOKEN 6
 
 static const char conf_text[] =
     "{tiers, [{web, {a,a,1}}, {db, [{b,b,1}, {c,c,1}, {d,d,1}]}]}.\n"
@@ -53,9 +55,10 @@ setup(void)
 
 		kp_buf_init(&b, 100);
 		kp_etf_tuple(&b, 3);
-		kp_etf_atom(&b, name);
-		kp_etf_atom(&b, name);
-		kp_etf_int(&b, 1);
+		kp_etf_atom(&b, i < SET_TOKEN ? name : "kprof");
+		kp_etf_atom(&b, i < SET_TOKEN ? name :
+		    i == SET_TOKEN ? "set_token" : "clear_token");
+		kp_etf_int(&b, i < SET_TOKEN);
 		keep(&fns[i], &b);
 	}
 	kp_buf_init(&b, 100);
@@ -131,7 +134,11 @@ step(const uint8_t *p, kp_target_ns now)
 		.ts = now, .mfa = fns[p[2] & 7] };
 
 	ev.kind = (enum kp_event_kind)(p[0] % 5);
-	if (ev.kind == KP_EV_ENTRY || ev.kind == KP_EV_CALL) {
+	if (ev.kind == KP_EV_CALL && ((p[2] & 7) == SET_TOKEN ||
+	    (p[2] & 7) == CLEAR_TOKEN))
+		ev.kind = KP_EV_CLEAR;
+	if (ev.kind == KP_EV_ENTRY || ev.kind == KP_EV_CALL ||
+	    ev.kind == KP_EV_CLEAR) {
 		ev.caller = fns[p[2] >> 3 & 7];
 		ev.label = p[1] >> 3 & 7;
 		ev.identity = idents[p[2] >> 6];

@@ -34,7 +34,8 @@ check_mfa(struct kp_span s, bool may_be_empty)
 static void
 check_event(const struct kp_event *ev)
 {
-	bool call = ev->kind == KP_EV_CALL || ev->kind == KP_EV_ENTRY;
+	bool call = ev->kind == KP_EV_CALL || ev->kind == KP_EV_ENTRY ||
+	    ev->kind == KP_EV_CLEAR;
 	struct kp_term r;
 
 	check_inside(ev->pid.node);

@@ -7,7 +7,8 @@
 %% expect/, and test_trace.c compares that with what it reads.
 -module(sample).
 -mode(compile).
--export([handle/2, query/2, render/1, worker/0, exact/1, raise/1]).
+-export([handle/2, query/2, render/1, worker/0, exact/1, raise/1, clear/0,
+         set/0]).
 
 main([Dir]) ->
     terms(filename:join([Dir, "corpus", "term"])),
@@ -60,6 +61,9 @@ raise(P) -> error({bad, P}).
 exact(0) -> error(zero);
 exact(N) -> N * 2.
 
+clear() -> ok.
+set() -> ok.
+
 tier() ->
     [{[create, '_'], [{is_seq_trace}],
       [{message, {{create, {get_seq_token}, {caller}}}}]},
@@ -81,6 +85,7 @@ traces() ->
      {"wide_labels", fun() -> request((1 bsl 57) + 12345) end},
      {"exact", fun exact_calls/0},
      {"foreign_tokens", fun foreign_tokens/0},
+     {"clears", fun clears/0},
      {"empty", fun() -> ok end}].
 
 request(Label) ->
@@ -115,6 +120,23 @@ foreign_tokens() ->
         seq_trace:set_token(label, L),
         ?MODULE:render({L})
     end, [0, -1, foo, {a, b}, 1 bsl 58, (1 bsl 58) - 1, 1 bsl 70]),
+    seq_trace:set_token([]).
+
+%% As kprof:clear_token/0 and a kprof:set_token/0 that is not sampled.
+clears() ->
+    Cleared = {{[], {get_seq_token}, {caller}, []}},
+    Clear = {set_seq_token, sequential_trace_token, []},
+    pattern(clear, 0, [{'_', [{is_seq_trace}], [{message, Cleared}, Clear]}]),
+    pattern(set, 0, [{'_', [], [{message, {element, {map_get, {is_seq_trace},
+        {const, #{true => 1, false => 2}}}, {{Cleared, false}}}}, Clear]}]),
+    lists:foreach(fun(L) ->
+        seq_trace:set_token(label, L),
+        ?MODULE:clear(),
+        ?MODULE:set(),
+        ?MODULE:clear(),
+        seq_trace:set_token(label, L),
+        ?MODULE:set()
+    end, [1, (1 bsl 57) + 12345, foo]),
     seq_trace:set_token([]).
 
 pattern(F, A, Spec) ->
@@ -166,6 +188,9 @@ line({trace_ts, P, call, MFA, {Id, Caller, Weight, New, true, true, Old}, Ts}) -
     io_lib:format("entry ~s ~b ~s caller=~s id=~s label=~b old=~b w=~b~n",
                   [p(P), Ts, mfa(MFA), mfa(Caller), id(Id), label(New),
                    label(Old), Weight]);
+line({trace_ts, P, call, MFA, {[], Token, Caller, []}, Ts}) ->
+    ["clear" | string:prefix(line({trace_ts, P, call, MFA,
+                                   {[], Token, Caller}, Ts}), "call")];
 line({trace_ts, P, call, MFA, {Id, Token, Caller}, Ts}) ->
     io_lib:format("call ~s ~b ~s caller=~s id=~s label=~b from=~s~n",
                   [p(P), Ts, mfa(MFA), mfa(Caller), id(Id), label(Token),

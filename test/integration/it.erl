@@ -86,7 +86,7 @@ context(Name, #{dir := Dir, counter := Counter} = Env) ->
     N = counters:get(Counter, 1),
     %% Short and relative: a socket's path must fit into 107 bytes.
     [Area, _] = string:split(Name, ":"),
-    Mine = filename:join(Dir, lists:flatten(io_lib:format("~2..0b-~s", [N, Area]))),
+    Mine = filename:join(Dir, lists:flatten(io_lib:format("~3..0b-~s", [N, Area]))),
     ok = filelib:ensure_path(Mine),
     Env#{dir := Mine, cookie => filename:join(Dir, "cookie"), n => N, last => atomics:new(1, [])}.
 

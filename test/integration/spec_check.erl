@@ -37,6 +37,7 @@ main([Tool]) ->
     [sampling_even(N, Kinds) || N <- [2, 3, 4, 7, 10, 16, 50, 100],
                                 Kinds <- [1, 2, 3, 4, 5, 8]],
     unsampled_clears(),
+    clear_tells(), unsampled_set_tells(),
     os:cmd("rm -r " ++ Dir),
     Passed = take(passed), Failed = take(failed),
     io:format("~w passed, ~w failed~n", [Passed, Failed]),
@@ -214,11 +215,14 @@ conf(Fun) ->
         " end}.\n".
 
 spec(Kind, Conf, F, A, More) ->
+    spec(Kind, Conf, spec_check, F, A, More).
+
+spec(Kind, Conf, M, F, A, More) ->
     File = filename:join(get(dir), "tiers.conf"),
     Out = filename:join(get(dir), "spec.bin"),
     ok = file:write_file(File, unicode:characters_to_binary(Conf)),
-    Cmd = lists:flatten(io_lib:format("~s ~s ~s spec_check ~s ~w ~s 2>&1 >~s",
-        [get(tool), Kind, File, F, A, lists:join($\s, More), Out])),
+    Cmd = lists:flatten(io_lib:format("~s ~s ~s ~s ~s ~w ~s 2>&1 >~s",
+        [get(tool), Kind, File, M, F, A, lists:join($\s, More), Out])),
     Said = os:cmd(Cmd),
     [io:format("~ts", [Said]) || string:find(Said, "warning") =:= nomatch],
     {ok, Bin} = file:read_file(Out),
@@ -452,4 +456,28 @@ unsampled_clears() ->
           length([1 || [] <- Tokens]) >= 98 andalso
           not lists:member({label, 9}, Tokens)),
     check(tcw_steps_once, 101, erlang:system_info(trace_control_word)),
+    disarm().
+
+%% kprof:clear_token/0 tells whose token it took, once.
+clear_tells() ->
+    arm([{f0, spec(clear, entry_conf(), kprof, clear_token, 0, [])}]),
+    Me = self(),
+    Events = traced(fun() -> f0(), seq_trace:set_token(label, 7),
+                             f0(), Me ! {left, seq_trace:get_token()}, f0() end),
+    [{[], {_, 7, _, _, _}, _, []}] =
+        [X || {trace_ts, _, call, {spec_check, f0, 0}, X, _} <- Events],
+    check(clear_takes_the_token, [], receive {left, T} -> T end),
+    disarm().
+
+%% So does kprof:set_token/0 where sampling passes it over.
+unsampled_set_tells() ->
+    arm([{f0, spec(entry, entry_conf(), kprof, set_token, 0, ["1000000"])}]),
+    erlang:system_flag(trace_control_word, 1),
+    Me = self(),
+    Events = traced(fun() -> f0(), seq_trace:set_token(label, 7),
+                             f0(), Me ! {left, seq_trace:get_token()}, f0() end),
+    [{[], {_, 7, _, _, _}, _, []}] =
+        [X || {trace_ts, _, call, {spec_check, f0, 0}, X, _} <- Events],
+    check(unsampled_set_takes_the_token, [], receive {left, T} -> T end),
+    check(tcw_steps_at_each, 4, erlang:system_info(trace_control_word)),
     disarm().

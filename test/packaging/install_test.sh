@@ -15,10 +15,20 @@ files() {
 	(cd "$1" && find . -type f | sed 's,^\./,,' | sort)
 }
 
+version=$(sed -n 's/^VERSION := //p' Makefile)
+lib=kprof-$version
 umask 022
 ok 'make install' "$make" -s B="$b" DESTDIR="$dest" PREFIX=/usr install
 same 'files' "$(files "$dest")" "usr/bin/kprof
 usr/bin/kprofd
+usr/lib/erlang/lib/$lib/README.md
+usr/lib/erlang/lib/$lib/ebin/kprof.app
+usr/lib/erlang/lib/$lib/ebin/kprof.beam
+usr/lib/erlang/lib/$lib/ebin/kprof_cowboy_middleware.beam
+usr/lib/erlang/lib/$lib/ebin/kprof_cowboy_stream.beam
+usr/lib/erlang/lib/$lib/src/kprof.erl
+usr/lib/erlang/lib/$lib/src/kprof_cowboy_middleware.erl
+usr/lib/erlang/lib/$lib/src/kprof_cowboy_stream.erl
 usr/lib/kprofd/kprof_sqlite.so
 usr/lib/systemd/system/kprofd.service
 usr/lib/systemd/system/kprofd@.service
@@ -43,10 +53,11 @@ same 'what may be run' "$(cd "$dest" && find . -type f -perm /111 | sort)" \
 same 'what others may write' \
     "$(find "$dest" ! -type l -perm /022 | head -n 5)" ''
 
-version=$(sed -n 's/^VERSION := //p' Makefile)
 for p in kprof kprofd; do
 	same "$p -version" "$("$dest/usr/bin/$p" -version)" "$p $version"
 done
+same 'the library, found by ERL_LIBS' "$(ERL_LIBS=$dest/usr/lib/erlang/lib \
+    erl -noinput -eval 'ok = application:start(kprof), io:format("~p", [kprof:set_token()]), halt().')" ok
 for f in "$dest/usr/share/kprofd/tiers.conf" \
     "$dest"/usr/share/kprofd/examples/*.conf; do
 	ok "the example ${f##*/}" "$dest/usr/bin/kprofd" -check -tiers "$f"
@@ -69,6 +80,7 @@ same 'the state of an instance' "$(sed -n 's/^StateDirectory=//p' \
 : >"$dest/usr/share/kprofd/mine"
 ok 'make uninstall' "$make" -s B="$b" DESTDIR="$dest" PREFIX=/usr uninstall
 same 'files that are left' "$(files "$dest")" usr/share/kprofd/mine
-same 'directories that are left' "$(cd "$dest/usr" && ls share/doc)" ''
+same 'directories that are left' \
+    "$(cd "$dest/usr" && ls share/doc lib/erlang/lib | grep kprof)" ''
 
 finish

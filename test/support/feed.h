@@ -2,8 +2,8 @@
  * feed.h - events by hand for the requests stage, and what came of them as
  * text.
  *
- * Functions are named by one word ("db" is db:db/1), processes by a number,
- * times are in ms.  A request that closes adds a line to the feed's text:
+ * Functions are named by one word ("db" is db:db/1; "set_token" and
+ * "clear_token" are kprof's), processes by a number, times are in ms.  A request that closes adds a line to the feed's text:
  *
  *	#1 returned 0-10: e 0-10 | a 2-5 <0 | b 3-4 raised <1
  *
@@ -168,13 +168,17 @@ feed_pid(uint32_t id)
 static inline struct kp_span
 feed_mfa(struct kp_buf *b, const char *name)
 {
+	bool mark;
+
 	kp_buf_init(b, 1 << 12);
 	if (name == NULL)
 		return (struct kp_span){ 0 };
+	mark = strcmp(name, "set_token") == 0 ||
+	    strcmp(name, "clear_token") == 0;
 	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, mark ? KP_MARK_MODULE : name);
 	kp_etf_atom(b, name);
-	kp_etf_atom(b, name);
-	kp_etf_int(b, 1);
+	kp_etf_int(b, !mark);
 	return (struct kp_span){ b->p, (uint32_t)b->len };
 }
 
@@ -183,7 +187,8 @@ static inline void
 feed_event(struct feed *f, struct kp_event *ev, const char *fn,
     const char *caller)
 {
-	bool opens = ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL;
+	bool opens = ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL ||
+	    ev->kind == KP_EV_CLEAR;
 	struct kp_buf b[3];
 
 	ev->mfa = feed_mfa(&b[0], fn);
@@ -231,6 +236,16 @@ call(struct feed *f, uint32_t pid, const char *fn, const char *caller,
     uint64_t label, double ms)
 {
 	call_from(f, pid, 0, fn, caller, label, ms);
+}
+
+/* fn takes the token with this label from the process. */
+static inline void
+clears(struct feed *f, uint32_t pid, const char *fn, const char *caller,
+    uint64_t label, double ms)
+{
+	feed_event(f, &(struct kp_event){ .kind = KP_EV_CLEAR,
+	    .pid = feed_pid(pid), .ts = feed_time(ms), .label = label }, fn,
+	    caller);
 }
 
 static inline void

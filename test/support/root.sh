@@ -4,7 +4,7 @@
 # usage: root.sh RELEASE|apps|apps13 DIR
 set -eu
 
-packages=erlang-base,erlang-runtime-tools,erlang-tools
+packages=erlang-base,erlang-runtime-tools,erlang-tools,erlang-ssl
 case $1 in
 25) suite=bookworm ;;
 27) suite=trixie ;;
@@ -27,3 +27,20 @@ mmdebstrap --mode=root --variant=minbase \
     --include="$packages" "$suite" "$2"
 # Short node names need the name of this host in there.
 cp /etc/hosts "$2/etc/hosts"
+
+case $1 in apps*) exit 0 ;; esac
+
+# cowboy as that release compiled it, for tests: within RabbitMQ.
+chroot "$2" sh -c '
+	set -e
+	apt-get -q -o Acquire::Check-Valid-Until=false update
+	cd /tmp
+	apt-get -q -o APT::Sandbox::User=root download rabbitmq-server
+	dpkg-deb -x rabbitmq-server_*.deb rabbitmq
+	mkdir -p /opt/cowboy
+	for a in cowboy cowlib ranch; do
+		mv rabbitmq/usr/lib/rabbitmq/lib/*/plugins/$a-* /opt/cowboy/
+	done
+	rm -rf rabbitmq rabbitmq-server_*.deb
+	apt-get clean
+	rm -rf /var/lib/apt/lists/*'

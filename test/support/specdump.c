@@ -2,7 +2,7 @@
  * specdump.c - writes one match spec that kprofd would arm, as an external
  * term, to standard output; for tests on real nodes (spec_check.erl).
  *
- *   specdump tier|entry FILE MODULE FUNCTION ARITY [ONE_IN [exact]]
+ *   specdump tier|entry|clear FILE MODULE FUNCTION ARITY [ONE_IN [exact]]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ main(int argc, char **argv)
 	char *src;
 
 	if (argc < 6) {
-		fprintf(stderr, "usage: specdump tier|entry FILE MODULE "
+		fprintf(stderr, "usage: specdump tier|entry|clear FILE MODULE "
 		    "FUNCTION ARITY [ONE_IN [exact]]\n");
 		return 2;
 	}
@@ -63,8 +63,11 @@ main(int argc, char **argv)
 		return 1;
 	kp_buf_init(&out, SPEC_BYTES_MAX);
 	kp_etf_version(&out);
-	err = (strcmp(argv[1], "entry") == 0 ? kp_spec_entry : kp_spec_tier)(c,
-	    &f, &p, &out);
+	if (strcmp(argv[1], "clear") == 0)
+		err = kp_spec_clear(&out);
+	else
+		err = (strcmp(argv[1], "entry") == 0 ? kp_spec_entry :
+		    kp_spec_tier)(c, &f, &p, &out);
 	if (err == KP_OK)
 		fwrite(out.p, 1, out.len, stdout);
 	else

@@ -231,9 +231,61 @@ static const struct bad bads[] = {
 	    "2:39: warning: this clause is never reached: one above it takes "
 	    "every call\n"
 	    "2:48: found the variable _, expected a value\n" },
+	{ "{tiers, [{a, [{m, f, 1}, {kprof, clear_token, 0}]}]}.\n"
+	    "{entry, [{kprof, set_token, 0}, \"kprof:clear_token\"]}.\n"
+	    "{finish, {kprof, clear_token, '_'}}.",
+	    "1:26: kprof:clear_token/0 cannot be in a tier: it is armed by "
+	    "itself, together with entries of kprof\n"
+	    "2:33: kprof:clear_token/0 cannot be an entry: it is armed by "
+	    "itself, together with entries of kprof\n"
+	    "3:10: kprof:clear_token/0 cannot be a finish: it is armed by "
+	    "itself, together with entries of kprof\n" },
+	{ "{tiers, [{a, {m, f, 1}}, {b, [{kprof, set_token, 0},\n"
+	    "{kprof, set_token, 1}, {kprof, do_apply, 3}, \"kprof\"]}]}.\n"
+	    "{entry, [{kprof, set_token, 1}, {kprof, wrap, 1}]}.\n"
+	    "{slow_ms, x}.",
+	    "1:31: warning: kprof:set_token/0 starts no request here: it is "
+	    "not among the entries\n"
+	    "3:33: warning: no function of kprof that starts a request, "
+	    "expected set_token/0,1, do_apply/3,4 or run/2,3\n"
+	    "4:11: found the atom 'x', expected slow_ms to be an integer "
+	    "within 0..3600000\n" },
 	{ T "{identity, all}.", "2:12: found the atom 'all', expected fun "
 	    "({Module, Function, Args}) -> Identity; ... end\n" },
 };
+
+/* The library's functions, by whatever way they are named. */
+static void
+test_marks(void **state)
+{
+	static const char *const good_ones[] = {
+		"[{web, {kprof, set_token, 0}}].",
+		"[{web, \"kprof\"}].",
+		T "{entry, \"kprof\"}.",
+		T "{entry, [{kprof, set_token, '_'}, {kprof, do_apply, 3}]}.",
+	};
+	struct kp_conf *c;
+	struct kp_diags d;
+
+	(void)state;
+	for (size_t i = 0; i < LEN(good_ones); i++) {
+		assert_int_equal(kp_conf_parse(&c, good_ones[i],
+		    strlen(good_ones[i]), &d), KP_OK);
+		assert_int_equal(d.n, 0);
+		kp_diags_free(&d);
+		kp_conf_free(c);
+	}
+	assert_int_equal(kp_mark(&(struct kp_mfa){ "kprof", "set_token", 1 }),
+	    KP_MARK_SET);
+	assert_int_equal(kp_mark(&(struct kp_mfa){ "kprof", "run", 3 }),
+	    KP_MARK_RUN);
+	assert_int_equal(kp_mark(&(struct kp_mfa){ "kprof", "clear_token",
+	    0 }), KP_MARK_CLEAR);
+	assert_int_equal(kp_mark(&(struct kp_mfa){ "kprof", "clear_token",
+	    1 }), KP_MARK_NONE);
+	assert_int_equal(kp_mark(&(struct kp_mfa){ "m", "set_token", 0 }),
+	    KP_MARK_NONE);
+}
 
 static void
 test_bad(void **state)
@@ -353,6 +405,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_list_alone),
+		cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_deep_and_long),
 		cmocka_unit_test(test_many_errors),

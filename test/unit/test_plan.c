@@ -110,6 +110,8 @@ plan_text(void)
 				    conf->tiers[t].name);
 		if (it->entry)
 			kp_buf_str(&text, " entry");
+		if (it->clears)
+			kp_buf_str(&text, " clears");
 		if (it->exact)
 			kp_buf_str(&text, " exact");
 	}
@@ -211,6 +213,51 @@ every_arity(void **state)
 	module_ok("db", "q/1", "q/1 q/2 r/1 q/0");
 	plan_is("n@h", "w:h/1 web entry, db:q/1 db, db:q/2 db, db:q/0 db",
 	    NULL);
+}
+
+#define KPROF_FNS "set_token/0 set_token/1 clear_token/0 clear_token/1 " \
+	"do_apply/3 do_apply/4 run/2 run/3 token/0 wrap/1 wrap/2 module_info/0"
+
+/* Requests that the application marks: their end is armed with them. */
+static void
+marks(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{db, {db,q,1}}]}. "
+	    "{entry, [{kprof,set_token,0}, {kprof,do_apply,'_'}]}.");
+	answer_begin(2);
+	module_ok("db", "q/1", "q/1");
+	module_ok("kprof", KPROF_FNS, KPROF_FNS);
+	plan_is("n@h", "db:q/1 db, kprof:set_token/0 entry, "
+	    "kprof:do_apply/3 entry, kprof:do_apply/4 entry, "
+	    "kprof:clear_token/0 clears", NULL);
+	/* the whole module: what starts requests */
+	conf_is("{tiers, [{web, \"kprof\"}]}.");
+	answer_begin(1);
+	module_ok("kprof", KPROF_FNS, KPROF_FNS);
+	plan_is("n@h", "kprof:set_token/0 web entry, "
+	    "kprof:set_token/1 web entry, kprof:do_apply/3 web entry, "
+	    "kprof:do_apply/4 web entry, kprof:run/2 web entry, "
+	    "kprof:run/3 web entry, kprof:clear_token/0 clears", NULL);
+	/* no entry there: nothing is set, and nothing to be cleared */
+	conf_is("{tiers, [{db, {db,q,1}}]}. {entry, [{db,q,1}, "
+	    "{{kprof,run,2}, [{nodes, ['web@*']}]}]}.");
+	answer_begin(2);
+	module_ok("db", "q/1", "q/1");
+	module_ok("kprof", KPROF_FNS, KPROF_FNS);
+	plan_is("n@h", "db:q/1 db entry", NULL);
+}
+
+static void
+marks_missing(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{db, {db,q,1}}]}. {entry, {kprof,set_token,0}}.");
+	answer_begin(2);
+	module_ok("db", "q/1", "q/1");
+	module_missing("kprof", "eprof fprof");
+	plan_is("n@h", "db:q/1 db", "the target has no module 'kprof' "
+	    "(nofile): it comes with kprofd's library for applications");
 }
 
 static void
@@ -453,6 +500,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(modules_asked_for), cmocka_unit_test(good),
 		cmocka_unit_test(whole_module), cmocka_unit_test(every_arity),
+		cmocka_unit_test(marks), cmocka_unit_test(marks_missing),
 		cmocka_unit_test(entries_by_node),
 		cmocka_unit_test(finish_and_exact),
 		cmocka_unit_test(in_two_tiers),

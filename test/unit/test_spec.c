@@ -130,24 +130,30 @@ typedef enum kp_err spec_fn(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out);
 
 static void
+assert_term(const struct kp_buf *b, const char *want)
+{
+	struct reader r = { b->p, b->p + b->len, { 0 } };
+
+	kp_buf_init(&r.text, 1 << 20);
+	put_term(&r);
+	assert_ptr_equal(r.p, r.end);
+	assert_string_equal(kp_buf_cstr(&r.text), want);
+	kp_buf_free(&r.text);
+}
+
+static void
 assert_spec(spec_fn *fn, const char *conf, struct kp_mfa f,
     struct kp_spec_params p, const char *want)
 {
 	struct kp_conf *c;
 	struct kp_diags d;
 	struct kp_buf out;
-	struct reader r;
 
 	assert_int_equal(kp_conf_parse(&c, conf, strlen(conf), &d), KP_OK);
 	kp_diags_free(&d);
 	kp_buf_init(&out, 1 << 20);
 	assert_int_equal(fn(c, &f, &p, &out), KP_OK);
-	r = (struct reader){ out.p, out.p + out.len, { 0 } };
-	kp_buf_init(&r.text, 1 << 20);
-	put_term(&r);
-	assert_ptr_equal(r.p, r.end);
-	assert_string_equal(kp_buf_cstr(&r.text), want);
-	kp_buf_free(&r.text);
+	assert_term(&out, want);
 	kp_buf_free(&out);
 	kp_conf_free(c);
 }
@@ -233,8 +239,36 @@ test_entry(void **state)
 	assert_spec(kp_spec_entry, TIERS "(_) -> x end}.", f, p,
 	    "[{_,[{>=,{band,{bsr,{*,{band,{bxor," H ",{bsr," H ",15}},"
 	    "268435455},140426407},20},16777215},1677721}],"
-	    "[" STEP "," CLEAR ",{message,false}]},"
+	    "[" STEP ",{message,false}," CLEAR "]},"
 	    "{_,[]," ENTRY_MSG("x", "10") "}]");
+}
+
+#define CLEARED "{{[],{get_seq_token},{caller},[]}}"
+
+/*
+ * kprof:set_token/0 that is not sampled ends the request that was set before
+ * in its process, and must tell; kprof:clear_token/0 tells where it ends one.
+ */
+static void
+test_marks(void **state)
+{
+	struct kp_spec_params p = { .one_in = 10,
+		.label_const = UINT64_C(1) << 48 };
+	struct kp_mfa f = { "kprof", "set_token", 0 };
+	struct kp_buf out;
+
+	(void)state;
+	assert_spec(kp_spec_entry, TIERS "(_) -> x end}.", f, p,
+	    "[{_,[{>=,{band,{bsr,{*,{band,{bxor," H ",{bsr," H ",15}},"
+	    "268435455},140426407},20},16777215},1677721}],"
+	    "[" STEP ",{message,{element,{map_get,{is_seq_trace},{const,"
+	    "#{true=1,false=2}}},{{" CLEARED ",false}}}}," CLEAR "]},"
+	    "{_,[]," ENTRY_MSG("x", "10") "}]");
+	kp_buf_init(&out, 1 << 12);
+	assert_int_equal(kp_spec_clear(&out), KP_OK);
+	assert_term(&out, "[{_,[{is_seq_trace}],[{message," CLEARED "},"
+	    CLEAR "]}]");
+	kp_buf_free(&out);
 }
 
 /* A label of 0 or of more than 58 bits must not reach a VM. */
@@ -293,6 +327,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tier),
 		cmocka_unit_test(test_entry),
+		cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_bad_params),
 		cmocka_unit_test(test_explosion),
 	};

@@ -37,13 +37,14 @@ static void
 put_event(struct kp_buf *out, const struct kp_event *ev)
 {
 	static const char *const names[] = { "entry", "call", "return_to",
-		"return_from", "exception_from" };
+		"return_from", "exception_from", "clear" };
+	bool call = ev->kind == KP_EV_CALL || ev->kind == KP_EV_CLEAR;
 
 	kp_buf_printf(out, "%s ", names[ev->kind]);
 	put_pid(out, &ev->pid);
 	kp_buf_printf(out, " %" PRId64 " ", ev->ts);
 	put_term(out, ev->mfa);
-	if (ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL) {
+	if (ev->kind == KP_EV_ENTRY || call) {
 		kp_buf_str(out, " caller=");
 		put_term(out, ev->caller);
 		kp_buf_str(out, " id=");
@@ -53,7 +54,7 @@ put_event(struct kp_buf *out, const struct kp_event *ev)
 	if (ev->kind == KP_EV_ENTRY)
 		kp_buf_printf(
 		    out, " old=%" PRIu64 " w=%u", ev->old_label, ev->weight);
-	if (ev->kind == KP_EV_CALL) {
+	if (call) {
 		kp_buf_str(out, " from=");
 		if (ev->has_from)
 			put_pid(out, &ev->from);
@@ -100,6 +101,7 @@ real_traces(void **state)
 	assert_batch_reads_as("wide_labels");
 	assert_batch_reads_as("exact");
 	assert_batch_reads_as("foreign_tokens");
+	assert_batch_reads_as("clears");
 	assert_batch_reads_as("empty");
 }
 

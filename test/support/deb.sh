@@ -1,0 +1,18 @@
+#!/bin/sh
+# Unpacks one Debian package into a directory, without installing it: for
+# tests that want what is in it, and not what it depends on.
+# usage: deb.sh PACKAGE DIR
+set -eu
+
+mkdir -p "$2"
+dir=$(cd "$2" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+# As another user apt-get could not write here.
+apt-get -q -o APT::Sandbox::User=root download "$1" || {
+	echo "deb.sh: looking for newer lists of packages" >&2
+	apt-get -q update
+	apt-get -q -o APT::Sandbox::User=root download "$1"
+}
+dpkg-deb -x "$1"_*.deb "$dir"
