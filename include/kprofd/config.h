@@ -80,6 +80,10 @@ struct kp_overload {
 	uint32_t max_queue;	/* default 20000 messages */
 	uint64_t max_memory;	/* default 64 MiB, in bytes */
 	kp_dur_ns pause;	/* default 10 s */
+	/* kprofd's own: */
+	kp_dur_ns max_lag;	/* default 2 s */
+	uint64_t max_kprofd;	/* default 512 MiB, in bytes */
+	uint32_t max_backlog;	/* default 75 percent of the store's queue */
 };
 
 struct kp_identity;	/* the identity fun, parsed; private to src/config */

@@ -111,6 +111,9 @@ static const struct overload_key {
 	{ "max_queue", 100, 10000000 },
 	{ "max_memory_mb", 1, 1048576 },
 	{ "pause_s", 1, 86400 },
+	{ "max_lag_ms", 1, CONF_MS_MAX },
+	{ "max_kprofd_mb", 1, 1048576 },
+	{ "max_backlog_percent", 1, 100 },
 };
 #define OVERLOAD_KEYS (sizeof(overload_keys) / sizeof(overload_keys[0]))
 
@@ -127,8 +130,17 @@ overload_store(struct kp_overload *o, size_t key, int64_t v)
 	case 2:
 		o->max_memory = (uint64_t)v << 20;
 		break;
-	default:
+	case 3:
 		o->pause = v * KP_NS_PER_S;
+		break;
+	case 4:
+		o->max_lag = v * KP_NS_PER_MS;
+		break;
+	case 5:
+		o->max_kprofd = (uint64_t)v << 20;
+		break;
+	default:
+		o->max_backlog = (uint32_t)v;
 		break;
 	}
 }
@@ -245,7 +257,8 @@ conf_new(void)
 	c->slow = 250 * KP_NS_PER_MS;
 	c->overload = (struct kp_overload){ .max_age = KP_NS_PER_S,
 		.max_queue = 20000, .max_memory = UINT64_C(64) << 20,
-		.pause = 10 * KP_NS_PER_S };
+		.pause = 10 * KP_NS_PER_S, .max_lag = 2 * KP_NS_PER_S,
+		.max_kprofd = UINT64_C(512) << 20, .max_backlog = 75 };
 	return c;
 }
 

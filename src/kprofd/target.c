@@ -119,6 +119,101 @@ on_runaway(void *ctx, const struct kp_fn *fn)
 	agent_disarm(t->agent, fn->text);
 }
 
+/* ---- sampling, and what is too much ---- */
+
+static void
+on_notice(void *ctx, const char *kind, const char *text)
+{
+	struct target *t = ctx;
+
+	log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target, kind,
+	    text);
+	happened(t, kind, text);
+}
+
+/* Its rate has changed. */
+static void
+resample(struct target *t)
+{
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
+	    .event = "sampling", .target = t->opts.target,
+	    .fields = { { .key = "one_in", .number = t->sampler.one_in } } },
+	    "%s: sampling one request in %u", t->opts.target,
+	    t->sampler.one_in);
+	t->ledger.sampling |= t->sampler.one_in > 1;
+	agent_sample(t->agent, t->sampler.one_in);
+}
+
+/* Whoever is over a limit: returns for how long to rest. */
+static kp_dur_ns
+trip(struct target *t, enum kp_trip cause, const char *why)
+{
+	kp_dur_ns rest = watch_trip(&t->watch, cause, &t->status,
+	    kp_requests_in_flight(t->requests), kp_mono_now());
+	char text[256];
+
+	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
+		resample(t);
+	snprintf(text, sizeof(text), "%s; rests for %.0f s, then samples one "
+	    "request in %u", why, (double)rest / (double)KP_NS_PER_S,
+	    t->sampler.one_in);
+	on_notice(t, "trip", text);
+	return rest;
+}
+
+/* Is kprofd itself over a limit, with what was sent then? */
+static void
+look_out(struct target *t, kp_target_ns sent)
+{
+	enum kp_trip cause = watch_look(&t->watch, t->store, sent,
+	    kp_mono_now());
+	char why[200];
+
+	if (cause == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
+		return;
+	watch_words(&t->watch, cause, why, sizeof(why));
+	agent_rest(t->agent, trip(t, cause, why), why);
+}
+
+static kp_dur_ns
+on_trip(void *ctx, const char *text)
+{
+	return trip(ctx, KP_TRIP_AGENT, text);
+}
+
+static kp_dur_ns
+on_rested(void *ctx)
+{
+	struct target *t = ctx;
+	kp_dur_ns more = watch_rested(&t->watch, t->store, kp_mono_now());
+	char why[200], text[256];
+
+	if (more == 0)
+		return 0;
+	watch_words(&t->watch, t->watch.guard.cause, why, sizeof(why));
+	snprintf(text, sizeof(text), "for %.0f s more: %s",
+	    (double)more / (double)KP_NS_PER_S, why);
+	on_notice(t, "rest", text);
+	return more;
+}
+
+/* A status came while armed: time for what was cut to grow. */
+static void
+recover(struct target *t, const struct agent_status *st)
+{
+	kp_mono_ns now = kp_mono_now();
+	char text[200];
+
+	if (watch_after(&t->watch, st, now, text, sizeof(text))) {
+		log_info("resume", t->opts.target, "'%s' is profiled again %s",
+		    t->opts.target, text);
+		happened(t, "resume", text);
+	}
+	if (kp_guard_tick(&t->watch.guard, now) &&
+	    kp_sampler_cut(&t->sampler, t->watch.guard.cut))
+		resample(t);
+}
+
 /* ---- the agent's callbacks ---- */
 
 static void
@@ -139,6 +234,8 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 	t->batches++;
 	while ((e = kp_batch_next(&b, &ev)) != KP_END) {
 		if (e == KP_OK) {
+			if (ev.kind == KP_EV_ENTRY)
+				kp_sampler_seen(&t->sampler, ev.weight);
 			kp_requests_event(t->requests, &ev);
 			t->events++;
 		} else if (e == KP_ENOENT) {
@@ -149,6 +246,9 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 		}
 	}
 	kp_requests_expire(t->requests, b.sent_at);
+	if (kp_sampler_quick(&t->sampler, b.sent_at))
+		resample(t);
+	look_out(t, b.sent_at);
 }
 
 static void
@@ -163,6 +263,7 @@ on_hello(void *ctx, const struct agent_hello *h)
 
 	t->hello = *h;
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
+	watch_forget(&t->watch);
 	t->next_seq = 1;
 	ledger_restart(&t->ledger, kp_requests_entries(t->requests));
 	kp_requests_release(t->requests, h->otp);
@@ -182,12 +283,7 @@ sample(struct target *t, const struct agent_status *st)
 	    !kp_sampler_rate(&t->sampler,
 	    st->entry_calls - t->status.entry_calls, over))
 		return;
-	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
-	    .event = "sampling", .target = t->opts.target,
-	    .fields = { { .key = "one_in", .number = t->sampler.one_in } } },
-	    "%s: sampling one request in %u", t->opts.target,
-	    t->sampler.one_in);
-	agent_sample(t->agent, t->sampler.one_in);
+	resample(t);
 }
 
 static void
@@ -200,9 +296,12 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 	ledger_status(&t->ledger, st, kp_requests_entries(t->requests), last);
 	if (!last)
 		sample(t, st);
+	if (agent_state(t->agent) == AGENT_ARMED)
+		recover(t, st);
 	t->status = *st;
 	t->status_at = kp_mono_now();
 	kp_requests_expire(t->requests, st->now);
+	look_out(t, st->now);
 }
 
 /* A target that is down for a night has one line and one event, not many. */
@@ -231,6 +330,7 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	    "%s: %s %s", t->opts.target, agent_state_name(s), text);
 	switch (s) {
 	case AGENT_ARMED:
+		kp_guard_resumed(&t->watch.guard, kp_mono_now());
 		t->lost_text[0] = '\0';
 		log_info("armed", t->opts.target, "profiling '%s'",
 		    t->opts.target);
@@ -252,16 +352,6 @@ on_state(void *ctx, enum agent_state s, const char *text)
 		break;
 	}
 	t->ops->on_state(t->ctx, s, text);
-}
-
-static void
-on_notice(void *ctx, const char *kind, const char *text)
-{
-	struct target *t = ctx;
-
-	log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target, kind,
-	    text);
-	happened(t, kind, text);
 }
 
 /* The probe of call rates says how to begin sampling. */
@@ -334,6 +424,8 @@ static const struct agent_ops agent_ops = {
 	.on_batch = on_batch,
 	.on_status = on_status,
 	.on_notice = on_notice,
+	.on_trip = on_trip,
+	.on_rested = on_rested,
 	.on_diags = on_diags,
 	.on_cleared = on_cleared,
 	.on_failed = on_failed,
@@ -357,6 +449,7 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	t->ops = ops;
 	t->ctx = ctx;
 	kp_sampler_init(&t->sampler, &o->conf->sampling);
+	watch_init(&t->watch, &o->conf->overload);
 	t->window_start = kp_wall_now();
 	t->node = strdup(o->target);
 	t->requests = kp_requests_new(&ro);

@@ -8,6 +8,7 @@
 #include "kprofd/ledger.h"
 #include "kprofd/sampling.h"
 #include "kprofd/stats.h"
+#include "kprofd/watch.h"
 #include "store/store.h"
 #include "target/agent.h"
 
@@ -45,6 +46,7 @@ struct target {
 	struct kp_requests *requests;
 	struct kp_stats *stats;
 	struct kp_sampler sampler;
+	struct watch watch;
 	struct ledger ledger;
 	struct kp_losses lost;		/* of this window, found here */
 	struct kp_losses lost_ever;	/* of all closed windows, for status */

@@ -54,6 +54,7 @@ static const char full[] =
     "{sampling, {one_in, 16#A}}.\n"
     "{slow_ms, 1_000}.\n"
     "{overload, [{max_age_ms, 500}, {max_queue, 100}, {max_memory_mb, 8},\n"
+    "  {max_lag_ms, 700}, {max_kprofd_mb, 90}, {max_backlog_percent, 50},\n"
     "            {pause_s, 3}]}.\n"
     "{rewrite, [{\"/users/[0-9]+\", \"/users/:id\"}]}.\n";
 
@@ -96,6 +97,9 @@ test_full(void **state)
 	assert_int_equal(c->overload.max_queue, 100);
 	assert_int_equal(c->overload.max_memory, 8 << 20);
 	assert_int_equal(c->overload.pause, 3 * KP_NS_PER_S);
+	assert_int_equal(c->overload.max_lag, 700 * KP_NS_PER_MS);
+	assert_int_equal(c->overload.max_kprofd, 90 << 20);
+	assert_int_equal(c->overload.max_backlog, 50);
 	assert_string_equal(c->rewrites[0].to, "/users/:id");
 	kp_conf_free(c);
 }
