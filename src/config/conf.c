@@ -103,6 +103,15 @@ set_slow(struct conf_ctx *x, const struct node *form)
 		x->conf->slow = ms * KP_NS_PER_MS;
 }
 
+static void
+set_keep_slowest(struct conf_ctx *x, const struct node *form)
+{
+	int64_t n;
+
+	if (take_int(x, form->kid[1], "keep_slowest", 0, CONF_KEEP_MAX, &n))
+		x->conf->keep_slowest = (uint32_t)n;
+}
+
 static const struct overload_key {
 	const char *name;
 	int64_t min, max;
@@ -191,6 +200,7 @@ static const struct key keys[] = {
 	{ "identity", "{identity, fun ... end}", set_identity, 0 },
 	{ "sampling", "{sampling, How}", set_sampling, 0 },
 	{ "slow_ms", "{slow_ms, Milliseconds}", set_slow, 0 },
+	{ "keep_slowest", "{keep_slowest, N}", set_keep_slowest, 0 },
 	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload, 0 },
 	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", set_rewrite,
 	    0 },
@@ -255,6 +265,7 @@ conf_new(void)
 		return NULL;
 	c->sampling = (struct kp_sampling){ KP_SAMPLE_PER_SECOND, 1000 };
 	c->slow = 250 * KP_NS_PER_MS;
+	c->keep_slowest = 1;
 	c->overload = (struct kp_overload){ .max_age = KP_NS_PER_S,
 		.max_queue = 20000, .max_memory = UINT64_C(64) << 20,
 		.pause = 10 * KP_NS_PER_S, .max_lag = 2 * KP_NS_PER_S,

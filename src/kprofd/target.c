@@ -62,18 +62,17 @@ tree_call(const struct target *t, const struct kp_request *rq, uint32_t i,
 	kp_proc_text(c->proc, out->pid, sizeof(out->pid));
 }
 
-static void
-keep_tree(struct target *t, const struct kp_request *rq)
+/* NULL: out of memory. */
+static struct kp_tree *
+make_tree(struct target *t, const struct kp_request *rq)
 {
 	struct kp_tree *tree;
 
-	if (t->trees == TARGET_TREES_MAX || !self_room(t, rq->ncalls) ||
+	if (!self_room(t, rq->ncalls) ||
 	    kp_request_self(rq, t->self) != KP_OK ||
 	    (tree = malloc(sizeof(*tree) +
-	    rq->ncalls * sizeof(tree->calls[0]))) == NULL) {
-		t->lost.n[KP_LOSS_TREE]++;
-		return;
-	}
+	    rq->ncalls * sizeof(tree->calls[0]))) == NULL)
+		return NULL;
 	*tree = (struct kp_tree){ .node = t->node, .label = rq->label,
 		.identity = kp_requests_identity(t->requests, rq->identity),
 		.parent_label = rq->parent_label, .weight = rq->weight,
@@ -82,7 +81,36 @@ keep_tree(struct target *t, const struct kp_request *rq)
 		.ncalls = rq->ncalls };
 	for (uint32_t i = 0; i < rq->ncalls; i++)
 		tree_call(t, rq, i, &tree->calls[i]);
-	t->trees++;
+	return tree;
+}
+
+/* Slow ones go to the store at once, and the slowest when the window closes. */
+static void
+keep_tree(struct target *t, const struct kp_request *rq)
+{
+	kp_dur_ns total = rq->end - rq->start;
+	bool slow = total >= t->conf->slow;
+	struct kp_tree *tree;
+
+	if (slow && t->trees < TARGET_TREES_MAX &&
+	    (tree = make_tree(t, rq)) != NULL) {
+		t->trees++;
+		kp_store_tree(t->store, tree);
+		kp_tail_put(&t->tail, rq->identity, total, rq->ncalls, NULL);
+		return;
+	}
+	tree = kp_tail_wants(&t->tail, rq->identity, total, rq->ncalls) ?
+	    make_tree(t, rq) : NULL;
+	if (tree != NULL)
+		kp_tail_put(&t->tail, rq->identity, total, rq->ncalls, tree);
+	t->lost.n[KP_LOSS_TREE] += slow;
+}
+
+static void
+store_tree(void *ctx, void *tree)
+{
+	struct target *t = ctx;
+
 	kp_store_tree(t->store, tree);
 }
 
@@ -93,7 +121,7 @@ on_request(void *ctx, const struct kp_request *rq)
 
 	t->requests_ever++;
 	kp_stats_request(t->stats, rq);
-	if (t->store != NULL && rq->end - rq->start >= t->conf->slow)
+	if (t->store != NULL)
 		keep_tree(t, rq);
 	t->ops->on_request(t->ctx, t, rq);
 }
@@ -450,6 +478,7 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	t->ctx = ctx;
 	kp_sampler_init(&t->sampler, &o->conf->sampling);
 	watch_init(&t->watch, &o->conf->overload);
+	t->tail.per_identity = store != NULL ? o->conf->keep_slowest : 0;
 	t->window_start = kp_wall_now();
 	t->node = strdup(o->target);
 	t->requests = kp_requests_new(&ro);
@@ -469,6 +498,7 @@ target_free(struct target *t)
 	if (t == NULL)
 		return;
 	agent_free(t->agent);
+	kp_tail_free(&t->tail);
 	kp_stats_free(t->stats);
 	kp_requests_free(t->requests);
 	free(t->self);
@@ -504,6 +534,7 @@ target_rotate(struct target *t, kp_wall_ns now)
 	t->lost = (struct kp_losses){ 0 };
 	t->window_start = now;
 	t->trees = 0;
+	kp_tail_take(&t->tail, store_tree, t);
 	t->windows++;
 	t->ops->on_window(t->ctx, t, w);
 	if (t->store != NULL)
