@@ -99,6 +99,7 @@ struct kp_conf {
 	struct kp_sampling sampling;	/* default: per second, 1000 */
 	kp_dur_ns slow;			/* default 250 ms */
 	uint32_t keep_slowest;		/* of each identity and window; default 1 */
+	uint32_t budget;		/* percent of one scheduler; 0: no limit */
 	struct kp_overload overload;
 	struct kp_rewrite *rewrites;
 	size_t nrewrites;

@@ -24,6 +24,7 @@ struct kp_sampler {
 	uint32_t rated;		/* by conf and rate */
 	uint32_t cut;		/* by the guard: times that */
 	uint32_t frugal;	/* by the budget: at least that */
+	double peak;		/* one_in that it lately took */
 	uint32_t one_in;	/* in force */
 	/* since the last quick look */
 	uint32_t seen;

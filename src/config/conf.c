@@ -112,6 +112,15 @@ set_keep_slowest(struct conf_ctx *x, const struct node *form)
 		x->conf->keep_slowest = (uint32_t)n;
 }
 
+static void
+set_budget(struct conf_ctx *x, const struct node *form)
+{
+	int64_t n;
+
+	if (take_int(x, form->kid[1], "budget", 1, 100, &n))
+		x->conf->budget = (uint32_t)n;
+}
+
 static const struct overload_key {
 	const char *name;
 	int64_t min, max;
@@ -201,6 +210,7 @@ static const struct key keys[] = {
 	{ "sampling", "{sampling, How}", set_sampling, 0 },
 	{ "slow_ms", "{slow_ms, Milliseconds}", set_slow, 0 },
 	{ "keep_slowest", "{keep_slowest, N}", set_keep_slowest, 0 },
+	{ "budget", "{budget, Percent}", set_budget, 0 },
 	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload, 0 },
 	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", set_rewrite,
 	    0 },

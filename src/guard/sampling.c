@@ -4,7 +4,9 @@
 /* Falling needs this much room, so that noise changes nothing. */
 #define FALL_PERCENT 70
 /* A budget is aimed at a bit below, so that noise does not break it. */
-#define AIM_PERCENT 90
+#define AIM_PERCENT 80
+/* What was spent a moment ago may be again: it is forgotten by a tenth a look. */
+#define FORGET 0.9
 
 void
 kp_sampler_init(struct kp_sampler *s, const struct kp_sampling *conf)
@@ -118,6 +120,7 @@ kp_sampler_spent(struct kp_sampler *s, double percent, double fixed,
 	if (left < budget / 10)
 		left = budget / 10;
 	want = (percent > fixed ? percent - fixed : 0) * s->one_in / left;
-	s->frugal = follow(s->frugal, want, KP_ONE_IN_MAX);
+	s->peak = want > s->peak * FORGET ? want : s->peak * FORGET;
+	s->frugal = follow(s->frugal, s->peak, KP_ONE_IN_MAX);
 	return settle(s);
 }

@@ -17,6 +17,41 @@ sampling_text(const struct target *t, char *buf, size_t n)
 	return buf;
 }
 
+/* What the target pays. */
+static void
+put_cost(struct kp_buf *b, const struct target *t)
+{
+	const struct spending *s = &t->spending;
+
+	kp_buf_printf(b, "cost        %.2f %% of one scheduler of the target: %"
+	    PRIu64 " us/s, of which the agent %" PRIu64 "; %" PRIu64
+	    " events/s, %" PRIu64 " armed calls/s\n",
+	    spending_percent(s, kp_cost_total(&s->last)),
+	    spending_rate(s, (uint64_t)kp_cost_total(&s->last) / 1000),
+	    spending_rate(s, (uint64_t)s->last.agent / 1000),
+	    spending_rate(s, s->last.events),
+	    spending_rate(s, s->last.armed_calls));
+}
+
+static void
+json_cost(struct json *j, const struct target *t)
+{
+	const struct spending *s = &t->spending;
+
+	json_object(j, "cost");
+	json_number(j, "scheduler_percent",
+	    spending_percent(s, kp_cost_total(&s->last)));
+	json_uint(j, "us_per_s",
+	    spending_rate(s, (uint64_t)kp_cost_total(&s->last) / 1000));
+	json_uint(j, "agent_us_per_s",
+	    spending_rate(s, (uint64_t)s->last.agent / 1000));
+	json_uint(j, "events_per_s", spending_rate(s, s->last.events));
+	json_uint(j, "armed_calls_per_s",
+	    spending_rate(s, s->last.armed_calls));
+	json_uint(j, "budget_percent", t->conf->budget);
+	json_end(j);
+}
+
 /* What has been too much, and what it changed. */
 static void
 put_guard(struct kp_buf *b, const struct target *t)
@@ -100,6 +135,7 @@ status_plain(struct kp_buf *b, const struct target *t, struct kp_store *store,
 	    kp_requests_in_flight(t->requests), t->status.entry_calls);
 	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
 	store_put_text(b, store, o->db);
+	put_cost(b, t);
 	put_guard(b, t);
 	put_losses(b, t);
 }
@@ -128,6 +164,7 @@ status_json(struct kp_buf *b, const struct target *t, struct kp_store *store,
 	json_uint(&j, "entry_calls", t->status.entry_calls);
 	json_uint(&j, "windows", t->windows);
 	store_put_json(&j, store, o->db);
+	json_cost(&j, t);
 	json_guard(&j, t);
 	json_object(&j, "losses");
 	for (int i = 0; i < KP_LOSS_COUNT; i++)

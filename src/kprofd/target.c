@@ -121,6 +121,7 @@ on_request(void *ctx, const struct kp_request *rq)
 
 	t->requests_ever++;
 	kp_stats_request(t->stats, rq);
+	spending_request(&t->spending, rq);
 	if (t->store != NULL)
 		keep_tree(t, rq);
 	t->ops->on_request(t->ctx, t, rq);
@@ -307,11 +308,18 @@ sample(struct target *t, const struct agent_status *st)
 {
 	kp_dur_ns over = st->now - t->status.now;
 
-	if (t->status.now == 0 || st->entry_calls < t->status.entry_calls ||
-	    !kp_sampler_rate(&t->sampler,
-	    st->entry_calls - t->status.entry_calls, over))
+	const struct spending *s = &t->spending;
+	uint32_t was = t->sampler.one_in;
+
+	if (t->status.now == 0 || st->entry_calls < t->status.entry_calls)
 		return;
-	resample(t);
+	kp_sampler_rate(&t->sampler, st->entry_calls - t->status.entry_calls,
+	    over);
+	kp_sampler_spent(&t->sampler,
+	    spending_percent(s, kp_cost_total(&s->last)),
+	    spending_percent(s, kp_cost_fixed(&s->last)), t->conf->budget);
+	if (t->sampler.one_in != was)
+		resample(t);
 }
 
 static void
@@ -322,6 +330,7 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 	t->hello.time_offset = st->time_offset;
 	t->ledger.sampling |= t->sampler.one_in > 1;
 	ledger_status(&t->ledger, st, kp_requests_entries(t->requests), last);
+	spending_status(&t->spending, &t->status, st);
 	if (!last)
 		sample(t, st);
 	if (agent_state(t->agent) == AGENT_ARMED)
@@ -527,6 +536,7 @@ target_rotate(struct target *t, kp_wall_ns now)
 		return;	/* no memory: the window goes on */
 	kp_requests_losses(t->requests, &w->losses);
 	ledger_take(&t->ledger, &w->entry_calls, &w->losses);
+	w->cost = spending_take(&t->spending);
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		w->losses.n[i] += t->lost.n[i];
 		t->lost_ever.n[i] += w->losses.n[i];

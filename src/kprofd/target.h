@@ -7,6 +7,7 @@
 
 #include "kprofd/ledger.h"
 #include "kprofd/sampling.h"
+#include "kprofd/spending.h"
 #include "kprofd/stats.h"
 #include "kprofd/tail.h"
 #include "kprofd/watch.h"
@@ -48,6 +49,7 @@ struct target {
 	struct kp_stats *stats;
 	struct kp_sampler sampler;
 	struct watch watch;
+	struct spending spending;
 	struct ledger ledger;
 	struct kp_losses lost;		/* of this window, found here */
 	struct kp_losses lost_ever;	/* of all closed windows, for status */

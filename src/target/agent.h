@@ -14,7 +14,7 @@
 #include "kprofd/plan.h"
 #include "target/node.h"
 
-#define AGENT_PROTOCOL 1	/* of kprof_agent.erl */
+#define AGENT_PROTOCOL 2	/* of kprof_agent.erl */
 /*
  * Renewed every second.  The agent looks twice a second whether it has ended,
  * and is gone within five, of whatever happened.
@@ -57,6 +57,7 @@ struct agent_status {
 	uint64_t dropped_entries;	/* requests among dropped */
 	uint64_t entry_calls;	/* counted by the VM */
 	uint64_t unarmed_calls;	/* of those, while nothing was armed */
+	kp_dur_ns busy;		/* the agent's own time for batches */
 };
 
 enum agent_failure {

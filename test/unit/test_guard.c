@@ -219,18 +219,18 @@ budget_is_held(void **state)
 		fixed = budget * (double)rnd(50) / 100;
 		full = (double)rnd(400);
 		for (int t = 0; t < 20; t++) {
-			/* the machine's noise: some percent */
+			/* the machine's noise: a tenth more or less */
 			spent = fixed + full / s.one_in *
-			    (0.95 + (double)rnd(10) / 100);
+			    (0.9 + (double)rnd(20) / 100);
 			if (t >= 2)
 				assert_true(spent <= budget);
 			was = s.one_in;
 			kp_sampler_spent(&s, spent, fixed, budget);
-			assert_true(s.one_in >= was || was <= 4);
+			assert_true(s.one_in >= was || was <= 7);	/* but by rounding */
 		}
 		/* and takes what it may */
 		assert_true(s.one_in <= 2 ||
-		    fixed + full / (s.one_in - 1) >= budget * 0.5);
+		    fixed + full / (s.one_in - 1) >= budget * 0.4);
 	}
 }
 
@@ -244,7 +244,10 @@ budget_below_fixed(void **state)
 	for (int t = 0; t < 20; t++)
 		kp_sampler_spent(&s, 8 + 50.0 / s.one_in, 8, 5);
 	assert_int_equal(s.one_in, 100);
-	for (int t = 0; t < 20; t++)
+	/* what was spent is forgotten slowly: a burst is no reason to swing */
+	kp_sampler_spent(&s, 0, 0, 5);
+	assert_int_equal(s.one_in, 100);
+	for (int t = 0; t < 60; t++)
 		kp_sampler_spent(&s, 0, 0, 5);
 	assert_int_equal(s.one_in, 1);
 }
