@@ -1,6 +1,7 @@
 %% The main figures, at some thousand requests a second: of two hundred
 %% thousand requests not one call is missing in any tier, but for requests that
-%% are known to be, and the mean times are the application's own. FIGURE_REQUESTS is for a shorter run.
+%% are known to be, and the mean times are the application's own. FIGURE_REQUESTS
+%% is for a shorter run.
 -module(figure_tests).
 
 -export([tests/0]).
@@ -28,10 +29,10 @@ figures(T) ->
     it:audit(Target, Before, [processes]),
     it:equal("entry calls", N, it:balance(P)),
     %% Labels are nearly unique: now and then two requests have one, which is
-    %% seen, and both are dropped and counted.
-    Losses = it:losses(P),
-    Collided = maps:get(collided, Losses, 0),
-    it:equal("losses", #{}, maps:without([collided, with_request], Losses)),
+    %% seen, and both are dropped and counted. How many are slow is up to the
+    %% machine: that only some of those are kept as trees is no call missing.
+    Collided = maps:get(collided, it:losses(P), 0),
+    it:equal("losses", #{}, maps:remove(tree, it:lost(P))),
     it:check(Collided =< N div 1000, "~b requests collided", [Collided]),
     it:equal("sampled", N - Collided, it:number(P, "select sum(sampled) from time_window")),
     Truth = truth(Target),
