@@ -195,7 +195,7 @@ loose_ends(T) ->
     it:call(Target, it_marks, unmarked, []),
     it:terminate(P),
     it:equal("entry calls", 5, it:balance(P)),
-    it:equal("losses", #{disconnected => 5}, it:losses(P)).
+    it:equal("losses", #{disconnected => 5, with_request => 5}, it:losses(P)).
 
 sampled(T) ->
     N = 600,
