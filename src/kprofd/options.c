@@ -214,7 +214,7 @@ unknown(const char *name)
 	for (size_t i = 0; i < NOPTIONS; i++) {
 		d = kp_name_distance(name, options[i].name, 3);
 		/* three edits turn any short name into any other */
-		if (d < best_d && d < strlen(name)) {
+		if (d < best_d && 2 * d <= strlen(name)) {
 			best_d = d;
 			best = options[i].name;
 		}

@@ -31,7 +31,9 @@ figures(T) ->
     %% seen, and both are dropped and counted.
     Losses = it:losses(P),
     Collided = maps:get(collided, Losses, 0),
-    it:equal("losses", #{}, maps:without([collided, with_request], Losses)),
+    %% On a busy machine so many requests are slow that not all are kept as
+    %% trees: no figure is missing for that.
+    it:equal("losses", #{}, maps:without([collided, with_request, tree], Losses)),
     it:check(Collided =< N div 1000, "~b requests collided", [Collided]),
     it:equal("sampled", N - Collided, it:number(P, "select sum(sampled) from time_window")),
     Truth = truth(Target),
