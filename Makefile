@@ -150,8 +150,10 @@ $(B)/test/%: test/unit/%.c $(LIB) $(B)/flags
 	$(CC) $(ALL_CFLAGS) -Itest/support -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lcmocka $(UNIT_LIBS) -lm
 
 # These need more than the pure library.
-$(B)/test/test_store: $(call obj,$(STORE))
-$(B)/test/test_store: UNIT_LIBS = -lsqlite3
+STORE_UNIT := $(filter $(B)/test/test_store%,$(UNIT))
+$(STORE_UNIT): $(call obj,$(STORE) test/support/store_fixture.c)
+$(STORE_UNIT): UNIT_LIBS = -lsqlite3
+$(B)/test/test_store_power: $(call obj,test/support/faultvfs.c)
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
@@ -390,7 +392,7 @@ BENCH := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/bench_*.c)
 $(B)/bench/%: test/bench/%.c $(LIB) $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lsqlite3 -lm
-$(B)/bench/bench_dump: $(call obj,$(STORE))
+$(B)/bench/bench_dump $(B)/bench/bench_rollup: $(call obj,$(STORE))
 
 .PHONY: bench
 bench: all $(BENCH)

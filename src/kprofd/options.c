@@ -13,6 +13,8 @@
 #include "kprofd/options.h"
 #include "target/node.h"
 
+#define MAX_DB_DEFAULT "1G"
+
 struct option {
 	const char *name, *arg, *help;
 	bool (*set)(struct options *o, const char *v);
@@ -49,6 +51,18 @@ set_interval(struct options *o, const char *v)
 {
 	return kp_dur_parse(v, &o->interval) && o->interval >= KP_NS_PER_S &&
 	    o->interval <= 3600 * KP_NS_PER_S;
+}
+
+static bool
+set_retain(struct options *o, const char *v)
+{
+	return kp_retain_parse(v, &o->retain);
+}
+
+static bool
+set_max_db_size(struct options *o, const char *v)
+{
+	return kp_retain_bytes(v, &o->max_db);
 }
 
 static bool
@@ -143,6 +157,11 @@ static const struct option options[] = {
 	{ "tiers", "FILE", "what to measure: tiers.conf(5)", set_tiers },
 	{ "db", "FILE", "SQLite database to write (kprofd.db)", set_db },
 	{ "interval", "T", "length of a window, 1s to 1h (10s)", set_interval },
+	{ "retain", "LIST", "windows of which length are kept for how long ("
+	    KP_RETAIN_DEFAULT ")", set_retain },
+	{ "max-db-size", "SIZE", "keep all for a shorter time when the "
+	    "database would be larger; 0: never (" MAX_DB_DEFAULT ")",
+	    set_max_db_size },
 	{ "name", "NAME", "our node name (the first free of kprofd1..4)",
 	    set_name },
 	{ "cookie-file", "FILE", "the cookie ($KPROFD_COOKIE_FILE, "
@@ -247,6 +266,8 @@ options_parse(struct options *o, int argc, char **argv)
 
 	*o = (struct options){ .db = "kprofd.db",
 		.interval = 10 * KP_NS_PER_S };
+	kp_retain_parse(KP_RETAIN_DEFAULT, &o->retain);
+	kp_retain_bytes(MAX_DB_DEFAULT, &o->max_db);
 	for (int i = 1; i < argc; i++) {
 		if (argv[i][0] != '-')
 			return usage("unexpected argument '%s'", argv[i]);

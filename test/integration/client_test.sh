@@ -286,6 +286,35 @@ sqlite3 "$dir/empty.db" <priv/schema.sql >/dev/null
 run 0 report -db "$dir/empty.db"
 has out 'holds no measurements yet'
 
+# ---- the same after a roll-up: from 24 windows to 6, of 30 s and 1 min
+
+plain=$db
+db=$dir/rolled.db
+"$b/test/mkdb" "$db" 1795255200 /dev/null 10s:20s,30s:1m,1m:9d 150 || exit 1
+same 'mixed windows' "$(sql 'select group_concat(l) from (select level
+    || ":" || count(*) l from time_window group by level order by level)')" \
+    '30:4,60:2'
+for args in '' '-node web@a' '-percentiles' '-identity u*' \
+    '-until 2026-11-21T10:01:00Z' '-since 2026-11-21T10:01:00Z'; do
+	# shellcheck disable=SC2086
+	run 0 report -db "$plain" -json $args
+	sed 's/"windows":[0-9]*//' "$dir/out" >"$dir/before"
+	# shellcheck disable=SC2086
+	run 0 report -db "$db" -json $args
+	sed 's/"windows":[0-9]*//' "$dir/out" | cmp -s - "$dir/before"
+	same "the figures after a roll-up, with '$args'" $? 0
+	has out '"rows":[{"identity":"'
+done
+run 0 slow -db "$db"
+has out '450 ms'
+run 0 status -db "$db"
+has out '2026-11-21 10:00:00 to 10:02:00 UTC'
+run 0 status -db "$db" -json
+same 'the last window, rolled up' "$(json '$.last_sampled')" \
+    "$(sql 'select sum(sampled) from time_window where start_ns =
+    (select max(start_ns) from time_window)')"
+db=$plain
+
 # ---- slow, tree
 
 run 0 slow -db "$db" -n 2 -json
