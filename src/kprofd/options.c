@@ -11,6 +11,7 @@
 #include "kprofd/config.h"
 #include "kprofd/dur.h"
 #include "kprofd/options.h"
+#include "target/node.h"
 
 #define MAX_DB_DEFAULT "1G"
 
@@ -22,7 +23,10 @@ struct option {
 static bool
 set_target(struct options *o, const char *v)
 {
-	if (o->ntargets == TARGETS_MAX || strchr(v, '@') == NULL)
+	const char *at = strchr(v, '@');
+
+	if (o->ntargets == TARGETS_MAX || at == NULL || at == v ||
+	    at[1] == '\0' || strlen(v) > NODE_NAME_MAX)
 		return false;
 	o->targets[o->ntargets++] = v;
 	return true;
@@ -152,7 +156,7 @@ static const struct option options[] = {
 	{ "target", "NODE", "node to profile: app@host", set_target },
 	{ "tiers", "FILE", "what to measure: tiers.conf(5)", set_tiers },
 	{ "db", "FILE", "SQLite database to write (kprofd.db)", set_db },
-	{ "interval", "T", "length of a window: 10s, 1m (10s)", set_interval },
+	{ "interval", "T", "length of a window, 1s to 1h (10s)", set_interval },
 	{ "retain", "LIST", "windows of which length are kept for how long ("
 	    KP_RETAIN_DEFAULT ")", set_retain },
 	{ "max-db-size", "SIZE", "keep all for a shorter time when the "
@@ -228,7 +232,8 @@ unknown(const char *name)
 
 	for (size_t i = 0; i < NOPTIONS; i++) {
 		d = kp_name_distance(name, options[i].name, 3);
-		if (d < best_d) {
+		/* three edits turn any short name into any other */
+		if (d < best_d && 2 * d <= strlen(name)) {
 			best_d = d;
 			best = options[i].name;
 		}

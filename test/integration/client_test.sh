@@ -261,7 +261,7 @@ has err "-versus '2h,soon': the second is not a length of time such as 30m"
 run 2 report -db "$db" -versus=-1h,-2h
 has err 'the first is not before the second'
 run 2 report -db "$db" -sort change
-has err "-sort 'change': no such tier"
+has err "-sort 'change': there is no change without -versus"
 # by length, both measured from one moment: not a window is lost between them
 "$b/test/mkdb" "$dir/now.db" $(($(date +%s) - 120))
 run 0 report -db "$dir/now.db" -since -1m -versus -2h,-1m -json
@@ -422,6 +422,11 @@ has err 'cannot open'
 head -c 2000000 /dev/zero >"$dir/large.conf"
 run 1 check "$dir/large.conf"
 has err 'larger than'
+# one error, not one for every byte that is no letter
+printf '[{web, \0\377\200}].' >"$dir/binary.conf"
+run 1 check "$dir/binary.conf"
+has err "'$dir/binary.conf' is no text (byte 8 is 0)"
+same 'lines about it' "$(wc -l <"$dir/err")" 1
 
 # ---- usage
 
