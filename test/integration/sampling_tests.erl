@@ -23,12 +23,12 @@ sets_in(T) ->
     %% reach of chance.
     [_, _ | Later] = [binary_to_integer(N)
                       || [N] <- it:sql(P, "select sampled from time_window where entry_calls > 0 order by start_ns")],
-    it:check(lists:max(Later) < 100, "requests measured in each second: ~0p", [Later]),
+    it:check(lists:max(Later) < 100, "requests measured in each second: ~w", [Later]),
     it:check(it:number(P, "select sum(w_requests) from stat s join tier t on t.id = s.tier_id join identity i"
                        " on i.id = s.identity_id where t.name = '_total' and i.name = '_total'")
              > it:number(P, "select sum(sampled) from time_window"), "weighted"),
     it:balance(P),
-    {note, io_lib:format("measured in each second: ~0p", [Later])}.
+    {note, io_lib:format("measured in each second: ~w", [Later])}.
 
 %% Every request traced, if it were not for the budget: a part of that, which
 %% is known from a first run.
