@@ -14,6 +14,8 @@ static const struct {
 	    "in flight when the agent tripped or was paused" },
 	[KP_LOSS_DISCONNECTED] = { "disconnected", "requests",
 	    "in flight when the connection to the target ended" },
+	[KP_LOSS_RELOADED] = { "reloaded", "requests",
+	    "in flight when another tiers.conf took effect" },
 	[KP_LOSS_UNSEEN] = { "unseen", "requests",
 	    "counted by the target while nothing was armed" },
 	[KP_LOSS_EXPIRED] = { "expired", "requests",

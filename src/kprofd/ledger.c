@@ -10,6 +10,13 @@ ledger_restart(struct ledger *l, uint64_t entries)
 	l->reported = 0;
 }
 
+/* Below zero it wraps, and differences to it stay right. */
+void
+ledger_recount(struct ledger *l, uint64_t entries)
+{
+	l->entries_base -= entries;
+}
+
 static uint64_t
 grown(uint64_t now, uint64_t before)
 {

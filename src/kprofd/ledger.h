@@ -33,6 +33,8 @@ void ledger_status(struct ledger *l, const struct agent_status *st,
     uint64_t entries, bool last);
 /* The connection is gone: what the last status left open is lost. */
 void ledger_lost(struct ledger *l, uint64_t entries);
+/* Entries are counted from zero again; the agent goes on. */
+void ledger_recount(struct ledger *l, uint64_t entries);
 /* Hands over what belongs to the window that closes. */
 void ledger_take(struct ledger *l, uint64_t *entry_calls,
     struct kp_losses *lost);

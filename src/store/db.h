@@ -50,6 +50,9 @@ enum kp_err db_open(struct kp_db **out, const struct kp_store_opts *o,
 /* Ends the run well, leaves one file.  lost: rows not yet accounted for. */
 void db_close(struct kp_db *db, uint64_t lost);
 
+/* run.c: this run goes on with another tiers.conf. */
+void db_conf(struct kp_db *db, const struct kp_conf *conf, const char *text);
+
 void db_begin(struct kp_db *db);
 /* SQLITE_OK, or the first error, and then nothing was written. */
 int db_commit(struct kp_db *db);

@@ -24,7 +24,7 @@
 #define RETRY_MS_MAX 5000
 #define CLOSE_TRIES 3		/* then what is left is dropped */
 
-enum kind { WINDOW, TREE, HAPPENING, SYNC };
+enum kind { WINDOW, TREE, HAPPENING, CONF, SYNC };
 
 struct item {
 	struct item *next;
@@ -35,6 +35,10 @@ struct item {
 		struct kp_window *window;
 		struct kp_tree *tree;
 		struct kp_happening happening;
+		struct {
+			const struct kp_conf *conf;
+			const char *text;
+		} conf;
 		struct {
 			void (*done)(void *ctx, bool ok); /* NULL: answered */
 			void *ctx;
@@ -92,7 +96,8 @@ has_room(const struct kp_store *s, const struct item *it)
 	size_t max = it->kind == WINDOW ? KP_STORE_BYTES_MAX :
 	    KP_STORE_BYTES_MAX / 2;
 
-	if (it->kind == SYNC)
+	/* few, and whoever puts them waits for them */
+	if (it->kind == SYNC || it->kind == CONF)
 		return true;
 	if (it->kind == WINDOW ? s->windows >= KP_STORE_QUEUE_MAX :
 	    s->small >= KP_STORE_SMALL_MAX)
@@ -238,6 +243,8 @@ batch_write(struct kp_db *db, const struct item *it, size_t n, uint64_t lost)
 			db_window(db, it->u.window, lost);
 		else if (it->kind == TREE)
 			db_tree(db, it->u.tree);
+		else if (it->kind == CONF)
+			db_conf(db, it->u.conf.conf, it->u.conf.text);
 		else
 			db_happening(db, &it->u.happening);
 		/* the last item's next belongs to the loop */
@@ -425,6 +432,15 @@ kp_store_happening(struct kp_store *s, const struct kp_happening *h)
 {
 	store_put(s, &(struct item){ .kind = HAPPENING, .u.happening = *h,
 		.bytes = sizeof(struct item), .rows = 1 });
+}
+
+void
+kp_store_conf(struct kp_store *s, const struct kp_conf *conf,
+    const char *tiers_text)
+{
+	store_put(s, &(struct item){ .kind = CONF, .u.conf.conf = conf,
+		.u.conf.text = tiers_text, .bytes = sizeof(struct item),
+		.rows = conf->ntiers + 1 });
 }
 
 void

@@ -413,6 +413,8 @@ on_reply(struct agent *a, struct kp_term *r)
 	if (r->err == KP_OK && ref > CLEAR_REFS &&
 	    ref <= CLEAR_REFS + a->clears)
 		a->ops->on_cleared(a->ctx, ref - CLEAR_REFS);
+	if (ref > RELOAD_REFS)
+		agent_reload_answer(a, ref, r);
 	if (ref != a->ref)
 		return;
 	switch (a->state) {
@@ -458,7 +460,7 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 }
 
 static struct kp_plan_item *
-plan_item(struct agent *a, struct kp_term mfa)
+plan_item(const struct kp_plan *plan, struct kp_term mfa)
 {
 	struct kp_span mod, fun;
 	struct kp_plan_item *p;
@@ -468,7 +470,7 @@ plan_item(struct agent *a, struct kp_term mfa)
 	mod = kp_term_atom(&mfa);
 	fun = kp_term_atom(&mfa);
 	arity = kp_term_int(&mfa);
-	for (p = a->plan.v; mfa.err == KP_OK && p < a->plan.v + a->plan.n; p++)
+	for (p = plan->v; mfa.err == KP_OK && p < plan->v + plan->n; p++)
 		if (p->arity == arity && kp_span_is(mod, p->mod) &&
 		    kp_span_is(fun, p->fun))
 			return p;
@@ -483,12 +485,17 @@ static void
 on_unexact(struct agent *a, const struct kp_term *mfa, const char *what,
     int64_t bytes)
 {
-	struct kp_plan_item *item = plan_item(a, *mfa);
+	struct kp_plan_item *item = plan_item(&a->reload.plan, *mfa);
 	char text[400];
 
+	if (item != NULL)
+		item->exact = false;
+	item = plan_item(&a->plan, *mfa);
 	if (item != NULL) {
 		item->exact = false;
-		if (item->entry && !item->disarmed)
+		/* What a reload has sent is newer; the sizes show there too. */
+		if (item->entry && !item->disarmed &&
+		    a->reload.step != RELOAD_APPLYING)
 			agent_entry_respec(a, item);
 	}
 	snprintf(text, sizeof(text), "'exact' taken back from %s: its values "

@@ -470,7 +470,7 @@ balance(P) ->
     Calls = number(P, "select sum(entry_calls) from time_window"),
     Sampled = number(P, "select sum(sampled) from time_window"),
     Losses = losses(P),
-    Lost = lists:sum(maps:values(maps:with([sampled_out, dropped_entries, tripped, disconnected, unseen,
+    Lost = lists:sum(maps:values(maps:with([sampled_out, dropped_entries, tripped, disconnected, reloaded, unseen,
                                             expired, collided, request_cap], Losses))),
     Calls =:= Sampled + Lost orelse
         fail("~b entry calls, but ~b sampled and ~b lost: ~0p", [Calls, Sampled, Lost, Losses]),
