@@ -192,7 +192,7 @@ step_arm(struct agent *a)
 		b.err = e;
 	if (b.err != KP_OK) {
 		kp_buf_free(&b);
-		agent_fail(a, AGENT_FAILED, "cannot express tiers.conf as match specs: too "
+		agent_lost(a, "cannot express tiers.conf as match specs: too "
 		    "large");
 		return;
 	}
@@ -300,7 +300,11 @@ start_refused(struct agent *a, const char *text)
 	else
 		snprintf(why, sizeof(why), "the agent does not start in '%s': "
 		    "%s", a->o.target, text);
-	agent_fail(a, disabled ? AGENT_KEPT_OUT : AGENT_FAILED, why);
+	/* One that is just starting may come to it: only the first try fails. */
+	if (disabled)
+		agent_fail(a, AGENT_KEPT_OUT, why);
+	else
+		agent_lost(a, why);
 }
 
 static void

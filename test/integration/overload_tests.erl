@@ -14,7 +14,7 @@ tests() ->
      {"trips by queue", 90, fun(T) -> trips(T, "{max_queue, 100}", "queue", fun suspend/1) end},
      {"trips by memory", 90, fun(T) -> trips(T, "{max_memory_mb, 1}, {max_queue, 10000000}", "memory", fun suspend/1) end},
      {"kprofd stopped for 2 s under load", 90, fun(T) -> stopped(T, 2000) end},
-     {"kprofd stopped for longer than its lease", 120, fun(T) -> stopped(T, 8000) end}].
+     {"kprofd stopped for longer than its lease", 120, fun(T) -> stopped(T, 10000) end}].
 
 %% Events pile up while the agent does not run.
 suspend(Target) ->
