@@ -36,6 +36,7 @@ enum kp_loss {
 	KP_LOSS_BAD_EVENT,	/* events: not understood */
 	KP_LOSS_GAP,		/* batches: missing in the sequence */
 	KP_LOSS_STORE,		/* rows: could not be written */
+	KP_LOSS_UNWRITTEN,	/* requests: assembled, their window was not */
 	KP_LOSS_TREE,		/* slow requests: not kept as trees */
 	KP_LOSS_COUNT
 };

@@ -40,6 +40,8 @@ static const struct {
 	    "missing between two that came" },
 	[KP_LOSS_STORE] = { "store", "rows",
 	    "could not be written to the database" },
+	[KP_LOSS_UNWRITTEN] = { "unwritten", "requests",
+	    "measured, but their window could not be written" },
 	[KP_LOSS_TREE] = { "tree", "requests",
 	    "slow, but too many to keep as trees" },
 };
