@@ -25,6 +25,7 @@ enum kp_loss {
 	KP_LOSS_DISCONNECTED,	/* requests: in flight when the target went */
 	KP_LOSS_RELOADED,	/* requests: in flight when tiers.conf changed */
 	KP_LOSS_UNSEEN,		/* requests: counted by the VM, no event came */
+	KP_LOSS_UNARMED,	/* ms: nothing was armed after it had been */
 	KP_LOSS_EXPIRED,	/* requests: no end within 60 s */
 	KP_LOSS_COLLIDED,	/* requests: two with one label, both dropped */
 	KP_LOSS_REQUEST_CAP,	/* requests: too many in flight */

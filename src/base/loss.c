@@ -18,6 +18,8 @@ static const struct {
 	    "in flight when another tiers.conf took effect" },
 	[KP_LOSS_UNSEEN] = { "unseen", "requests",
 	    "counted by the target while nothing was armed" },
+	[KP_LOSS_UNARMED] = { "unarmed", "ms",
+	    "of this time nothing was armed: connection lost, trip or pause" },
 	[KP_LOSS_EXPIRED] = { "expired", "requests",
 	    "no end seen within 60 s" },
 	[KP_LOSS_COLLIDED] = { "collided", "requests",
