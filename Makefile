@@ -32,13 +32,14 @@ LDLIBS_CLIENT := -lsqlite3 -lei -lm -pthread
 comma := ,
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
+PLAN   := src/target/plan.c src/target/plan_diff.c
 PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
                      src/request/*.c src/stats/*.c src/guard/*.c) \
-          src/target/plan.c
+          $(PLAN)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
 DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
-          $(filter-out src/target/plan.c src/target/once.c,$(wildcard src/target/*.c))
+          $(filter-out $(PLAN) src/target/once.c,$(wildcard src/target/*.c))
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) \
           src/target/once.c src/target/node.c src/target/agent_msg.c
 
@@ -342,7 +343,7 @@ matrix: integration $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
 # All of them anew, with the releases of `make matrix`.  ONLY: some programs.
 
 $(B)/test/record: test/support/record.c $(B)/flags $(LIB) \
-    $(call obj,$(filter-out src/target/plan.c src/target/once.c,$(wildcard src/target/*.c)) \
+    $(call obj,$(filter-out $(PLAN) src/target/once.c,$(wildcard src/target/*.c)) \
                src/report/tiers_file.c src/report/text.c src/report/width.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) $(LDLIBS_DAEMON)

@@ -59,6 +59,7 @@
     unarmed = 0,        % entry calls while nothing was armed
     unarmed_from = 0,   % counter when disarmed last
     watched = false,    % can it be seen that patterns are gone?
+    changed,            % {DeliveredRef, Ref}: a change is answered then
     unsent = []         % notices that found the connection busy, oldest last
 }).
 
@@ -212,6 +213,10 @@ loop(S) ->
             Sentry = sentry_start(S#s.session, S#s.tcw),
             element(1, Sentry) ! {armed, [I#item.mfa || I <- S#s.plan]},
             loop(S#s{sentry = Sentry});
+        {trace_delivered, _, Delivered}
+          when Delivered =:= element(1, S#s.changed) ->
+            {_, Ref} = S#s.changed,
+            loop(reply(Ref, ok, S#s{changed = undefined}));
         {?MODULE, status, From, Ref} ->
             From ! {Ref, summary(S)},
             loop(S);
@@ -383,6 +388,11 @@ command({rates, MFAs}, Ref, S) ->
 command({arm, Items, Limits}, Ref, S) ->
     {Result, S1} = arm_plan(Items, limits(Limits, S)),
     reply(Ref, Result, S1);
+command({change, Take, Items, Limits}, Ref, S) ->
+    case change_plan(Take, items(Items), S) of
+        {ok, S1} -> changed(Ref, limits(Limits, S1));
+        {Error, S1} -> reply(Ref, Error, S1)
+    end;
 command({spec, MFA, Spec}, Ref, S) ->
     {Result, S1} = respec(MFA, Spec, S),
     reply(Ref, Result, S1);
@@ -454,8 +464,7 @@ rates(MFAs, #s{session = Session}) ->
 %% Items: [{MFA, Kind, Spec, Fallback}], Fallback [] but for exact tiers.
 arm_plan(Items, S0) ->
     S = disarm(idle, S0),
-    Plan = [#item{mfa = MFA, kind = Kind, spec = Spec, fallback = Fallback}
-            || {MFA, Kind, Spec, Fallback} <- Items],
+    Plan = items(Items),
     case [MFA || #item{mfa = MFA} <- Plan,
                  somebody_elses(S#s.session, MFA, S)] of
         [] ->
@@ -467,6 +476,10 @@ arm_plan(Items, S0) ->
         Taken ->
             {{error, {traced_by_others, Taken}}, S}
     end.
+
+items(Items) ->
+    [#item{mfa = MFA, kind = Kind, spec = Spec, fallback = Fallback}
+     || {MFA, Kind, Spec, Fallback} <- Items].
 
 exacts(Plan) ->
     maps:from_list([{MFA, {0, 0}}
@@ -545,16 +558,86 @@ respec(MFA, Spec, S) ->
             {{error, not_in_plan}, S}
     end.
 
+%% Another plan, by its difference to this one: what is not in Take nor in
+%% Put stays as it is, its pattern and its counter. All of it, or nothing.
+change_plan(Take, Put, #s{session = Session, plan = Old} = S) ->
+    Is = fun(MFA, Items) -> lists:keymember(MFA, #item.mfa, Items) end,
+    case [MFA || #item{mfa = MFA} <- Put, not Is(MFA, Old),
+                 somebody_elses(Session, MFA, S)] of
+        [] ->
+            element(1, S#s.sentry) ! {armed, [I#item.mfa || I <- Put]},
+            {Kept, Gone} = lists:partition(
+                             fun(#item{mfa = MFA}) ->
+                                     not lists:member(MFA, Take) andalso
+                                         not Is(MFA, Put)
+                             end, Old),
+            change_plan(Gone, Kept, Put, S);
+        Taken ->
+            {{error, {traced_by_others, Taken}}, S}
+    end.
+
+change_plan(Gone, Kept, Put, #s{session = Session} = S) ->
+    Were = entries(Gone),
+    Are = entries(Put),
+    [count(Session, MFA, true) || MFA <- Are -- Were],
+    case change_patterns(Gone, Put, Are -- Were, S) of
+        {ok, S1} ->
+            Calls = counted(Session, Were -- Are),
+            [count(Session, MFA, false) || MFA <- Were -- Are],
+            MFAs = [MFA || #item{mfa = MFA} <- Gone],
+            {ok, S1#s{plan = Kept ++ Put,
+                      entry_base = S1#s.entry_base + Calls,
+                      exact = maps:merge(maps:without(MFAs, S1#s.exact),
+                                         exacts(Put))}};
+        Error ->
+            [count(Session, MFA, false) || MFA <- Are -- Were],
+            {Error, S}
+    end.
+
+entries(Items) ->
+    [MFA || #item{mfa = MFA, kind = entry} <- Items].
+
+%% No request starts half armed: what is gone goes first, entries come last.
+change_patterns(Gone, Put, New, #s{state = armed, session = Session} = S) ->
+    [pattern(Session, MFA, false)
+     || #item{mfa = MFA} <- Gone, not lists:keymember(MFA, #item.mfa, Put)],
+    {Entries, Tiers} = lists:partition(
+                         fun(#item{kind = K}) -> K =:= entry end, Put),
+    case set_patterns(Tiers, S) of
+        [] ->
+            Calls = counted(Session, New),
+            case set_patterns(Entries, S) of
+                [] -> {ok, S#s{unarmed = S#s.unarmed + Calls}};
+                Failed -> change_undo(Gone, Put, Failed, S)
+            end;
+        Failed ->
+            change_undo(Gone, Put, Failed, S)
+    end;
+change_patterns(_, _, _, S) ->
+    {ok, S}.
+
+change_undo(Gone, Put, Failed, #s{session = Session} = S) ->
+    [pattern(Session, MFA, false)
+     || #item{mfa = MFA} <- Put, not lists:keymember(MFA, #item.mfa, Gone)],
+    _ = set_patterns(Gone, S),
+    {error, {not_armed, Failed}}.
+
+%% The answer comes behind every event of before.
+changed(Ref, #s{state = armed, session = legacy} = S) ->
+    S#s{changed = {erlang:trace_delivered(all), Ref}};
+changed(Ref, #s{state = armed, session = Session} = S) ->
+    S#s{changed = {trace:delivered(Session, all), Ref}};
+changed(Ref, S) ->
+    reply(Ref, ok, S).
+
 %% How often entries were called, armed or not.
 entry_calls(#s{session = Session, plan = Plan, entry_base = Base}) ->
-    lists:foldl(fun(#item{mfa = MFA, kind = entry}, Sum) ->
-                        case counter(Session, MFA) of
-                            N when is_integer(N) -> Sum + N;
-                            _ -> Sum
-                        end;
-                   (_, Sum) ->
-                        Sum
-                end, Base, Plan).
+    Base + counted(Session, entries(Plan)).
+
+%% A module that was loaded anew has lost its counters.
+counted(Session, MFAs) ->
+    lists:sum([N || MFA <- MFAs, N <- [counter(Session, MFA)],
+                    is_integer(N)]).
 
 unarmed(_, #s{state = armed} = S) -> S#s.unarmed;
 unarmed(Calls, S) -> S#s.unarmed + Calls - S#s.unarmed_from.

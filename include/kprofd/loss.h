@@ -7,11 +7,11 @@
  * Every event that begins a request or a call, and that reached kprofd, is
  * either in a request that was handed on to stats, or handed on as a late
  * call, or counted here once: as a request that is collided, tripped,
- * disconnected or past a cap, or as a call past a cap, stale, or lost with
- * its request, or as a bad event.  Expired requests, those named _other and
- * calls whose ends were given up for the stack's cap are handed on as well:
- * their figures are what is lost.  So are requests that were cut, which are
- * estimated: an entry that sampling passes over says nothing.
+ * disconnected, reloaded or past a cap, or as a call past a cap, stale, or
+ * lost with its request, or as a bad event.  Expired requests, those named
+ * _other and calls whose ends were given up for the stack's cap are handed on
+ * as well: their figures are what is lost.  So are requests that were cut,
+ * which are estimated: an entry that sampling passes over says nothing.
  */
 #ifndef KPROFD_LOSS_H
 #define KPROFD_LOSS_H
@@ -24,7 +24,9 @@ enum kp_loss {
 	KP_LOSS_DROPPED_ENTRIES, /* requests: their entry was among those */
 	KP_LOSS_TRIPPED,	/* requests: in flight when the agent tripped */
 	KP_LOSS_DISCONNECTED,	/* requests: in flight when the target went */
+	KP_LOSS_RELOADED,	/* requests: in flight when tiers.conf changed */
 	KP_LOSS_UNSEEN,		/* requests: counted by the VM, no event came */
+	KP_LOSS_UNARMED,	/* ms: nothing was armed after it had been */
 	KP_LOSS_EXPIRED,	/* requests: no end within 60 s */
 	KP_LOSS_COLLIDED,	/* requests: two with one label, both dropped */
 	KP_LOSS_CUT,		/* requests: an unsampled entry took their token */

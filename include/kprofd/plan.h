@@ -14,6 +14,13 @@
 /* Every armed function costs the target memory and time to arm. */
 #define KP_PLAN_MAX 2000
 
+/* What kp_plan_diff() says is to be done with a function. */
+enum kp_plan_op {
+	KP_PLAN_KEEP,	/* armed alike in both, or disarmed for good */
+	KP_PLAN_PUT,	/* wanted: armed otherwise until now, or not at all */
+	KP_PLAN_TAKE	/* armed: not wanted any more */
+};
+
 struct kp_plan_item {
 	char *mod, *fun;	/* owned */
 	uint32_t arity;
@@ -23,6 +30,7 @@ struct kp_plan_item {
 	bool disarmed;		/* taken back for good: never armed again */
 	uint64_t tiers;		/* bit t: conf->tiers[t] */
 	int64_t rate;		/* calls a second; -1: not measured */
+	enum kp_plan_op op;
 };
 
 struct kp_plan {
@@ -46,5 +54,28 @@ enum kp_err kp_plan_make(struct kp_plan *plan, const struct kp_conf *c,
 /* What was taken back in one plan is taken back in another, made later. */
 void kp_plan_carry(struct kp_plan *to, const struct kp_plan *from);
 void kp_plan_free(struct kp_plan *plan);
+
+/* For the agent: {Mod, Fun, Arity}. */
+void kp_plan_put_mfa(struct kp_buf *b, const struct kp_plan_item *i);
+/*
+ * For the agent: {MFA, Kind, Spec, Fallback}, the fallback being for when
+ * 'exact' is too dear.  KP_ELIMIT where a match spec is too large.
+ */
+enum kp_err kp_plan_put_item(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_plan_item *i, struct kp_spec_params p);
+
+/* Functions, by what a change means for them. */
+struct kp_plan_change {
+	size_t kept, changed, added, removed;
+};
+
+/*
+ * Compares what is wanted with what is armed, each by its own configuration,
+ * and sets every item's op.  Errors as of kp_plan_put_item().
+ */
+enum kp_err kp_plan_diff(struct kp_plan *want,
+    const struct kp_conf *want_conf, struct kp_plan *armed,
+    const struct kp_conf *armed_conf, const struct kp_spec_params *params,
+    struct kp_plan_change *n);
 
 #endif

@@ -70,7 +70,7 @@ struct kp_call {
 struct kp_request {
 	uint64_t label;
 	uint64_t parent_label;	/* the request it was started inside; 0: none */
-	uint64_t id;		/* unique in this daemon's life */
+	uint64_t id;		/* unique among those of its kp_requests */
 	kp_target_ns start, end;
 	uint32_t identity;	/* KP_IDENT_NONE if nothing named it */
 	uint32_t weight;	/* requests it stands for, >= 1 */

@@ -115,8 +115,10 @@ kp_sampler_spent(struct kp_sampler *s, double percent, double fixed,
 	double left = budget * AIM_PERCENT / 100 - fixed;
 	double want;
 
-	if (budget <= 0)
-		return false;
+	if (budget <= 0) {
+		s->frugal = 1;
+		return settle(s);
+	}
 	if (left < budget / 10)
 		left = budget / 10;
 	want = (percent > fixed ? percent - fixed : 0) * s->one_in / left;

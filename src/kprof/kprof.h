@@ -19,7 +19,7 @@ int cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv);
 int cmd_report(const struct cmd *cmd, int argc, char **argv);
 int cmd_slow(const struct cmd *cmd, int argc, char **argv);
 int cmd_status(const struct cmd *cmd, int argc, char **argv);
-/* dump, pause, resume: what the daemon does and answers */
+/* dump, pause, resume, reload: what the daemon does and answers */
 int cmd_tell(const struct cmd *cmd, int argc, char **argv);
 int cmd_tree(const struct cmd *cmd, int argc, char **argv);
 

@@ -24,6 +24,9 @@ static const struct cmd cmds[] = {
 	    "kprof pause", cmd_tell },
 	{ "resume", NULL, "measure again after a pause or a trip", "",
 	    "kprof resume", cmd_tell },
+	{ "reload", NULL, "have the daemon read its tiers.conf anew",
+	    "What is wrong with it is said, and then nothing has changed.",
+	    "kprof check tiers.conf && kprof reload", cmd_tell },
 	{ "check", "FILE", "check a tiers.conf", "FILE - is standard input.",
 	    "kprof check tiers.conf", cmd_check },
 	{ "clear-tokens", NULL, "take all sequential trace tokens on the "

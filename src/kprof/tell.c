@@ -1,4 +1,4 @@
-/* tell.c - kprof dump, pause, resume: the daemon does it and answers. */
+/* tell.c - kprof dump, pause, resume, reload: the daemon does it and answers. */
 #include <string.h>
 
 #include "kprof.h"

@@ -8,7 +8,7 @@
 #include "report/tiers_file.h"
 
 enum kp_err
-conf_file_load(struct conf_file *f, const char *path)
+conf_file_load(struct conf_file *f, const char *path, struct kp_buf *said)
 {
 	struct kp_diags diags;
 	char why[300];
@@ -18,10 +18,12 @@ conf_file_load(struct conf_file *f, const char *path)
 	f->text = tiers_file_read(path, &f->len, why, sizeof(why));
 	if (f->text == NULL) {
 		log_error("config", NULL, "%s", why);
+		if (said != NULL)
+			kp_buf_printf(said, "%s\n", why);
 		return KP_EIO;
 	}
 	e = kp_conf_parse(&f->conf, f->text, f->len, &diags);
-	conf_file_diags(f, &diags);
+	conf_file_diags(f, &diags, said);
 	kp_diags_free(&diags);
 	if (e != KP_OK)
 		conf_file_free(f);
@@ -51,7 +53,8 @@ diag_log(const struct conf_file *f, const struct kp_diag *d)
 }
 
 void
-conf_file_diags(const struct conf_file *f, const struct kp_diags *d)
+conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
+    struct kp_buf *said)
 {
 	FILE *to[2];
 	unsigned n = log_streams(to);
@@ -60,6 +63,8 @@ conf_file_diags(const struct conf_file *f, const struct kp_diags *d)
 		diag_print(to[i], f->path, f->text, f->len, d);
 		fflush(to[i]);
 	}
+	if (said != NULL)
+		diag_text(said, f->path, f->text, f->len, d);
 	for (size_t i = 0; n == 0 && i < d->n; i++)
 		diag_log(f, &d->v[i]);
 }

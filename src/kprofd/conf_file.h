@@ -13,11 +13,16 @@ struct conf_file {
 	struct kp_conf *conf;
 };
 
-/* On error it was told: see log.h. */
-enum kp_err conf_file_load(struct conf_file *f, const char *path);
+/*
+ * On error it was told: see log.h.  What was told is appended to said as well,
+ * if that is not NULL.
+ */
+enum kp_err conf_file_load(struct conf_file *f, const char *path,
+    struct kp_buf *said);
 void conf_file_free(struct conf_file *f);
-/* What a target says against it. */
-void conf_file_diags(const struct conf_file *f, const struct kp_diags *d);
+/* What a target says against it; said as above. */
+void conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
+    struct kp_buf *said);
 /* One line: how many tiers, functions, entries. */
 void conf_file_summary(const struct conf_file *f);
 

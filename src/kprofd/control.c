@@ -57,6 +57,15 @@ client_free(struct control_client *c)
 }
 
 void
+control_note(struct control_client *c, const char *text, size_t n)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+
+	evbuffer_add_printf(out, "note %zu\n", n);
+	evbuffer_add(out, text, n);
+}
+
+void
 control_answer(struct control_client *c, bool ok, const char *text, size_t n)
 {
 	struct evbuffer *out = bufferevent_get_output(c->bev);

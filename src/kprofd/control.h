@@ -33,6 +33,8 @@ enum kp_err control_open(struct control **out, struct event_base *base,
 /* Closes every connection and removes the socket. */
 void control_close(struct control *c);
 
+/* Before the answer; kprof shows it as it is. */
+void control_note(struct control_client *c, const char *text, size_t n);
 void control_answer(struct control_client *c, bool ok, const char *text,
     size_t n);
 /* For answers that take time: a number that stays good when it has gone. */

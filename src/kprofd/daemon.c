@@ -23,6 +23,7 @@
 #include "kprofd/log.h"
 #include "kprofd/notify.h"
 #include "kprofd/print.h"
+#include "kprofd/reload.h"
 #include "kprofd/status.h"
 #include "kprofd/store_watch.h"
 #include "kprofd/target.h"
@@ -52,6 +53,7 @@ struct daemon {
 	struct event *window, *end, *sigint, *sigterm, *sighup;
 	struct sync syncs[SYNCS_MAX];
 	struct waits waits;
+	struct reload *reload;		/* NULL: only a check */
 	char cookie[NODE_COOKIE_MAX + 1];
 	struct print_limit printing;
 	struct tables *tables;
@@ -88,18 +90,22 @@ on_signal(evutil_socket_t sig, short what, void *ctx)
 }
 
 /*
- * The log was moved away; or there is none, and the terminal has gone.  Where
- * there never was one, somebody told all kprofds to open their logs again.
+ * The log was moved away, or tiers.conf is another one; or there is no log,
+ * and the terminal has gone.
  */
 static void
 on_hangup(evutil_socket_t sig, short what, void *ctx)
 {
 	struct daemon *d = ctx;
 
+	if (!log_has_file() && d->terminal) {
+		on_signal(sig, what, ctx);
+		return;
+	}
 	if (log_has_file())
 		log_reopen();
-	else if (d->terminal)
-		on_signal(sig, what, ctx);
+	if (d->reload != NULL && !d->stopping)
+		reload_ask(d->reload, NULL);
 }
 
 /* Has this process a terminal that can go? */
@@ -170,7 +176,7 @@ on_diags(void *ctx, const struct kp_diags *diags)
 {
 	struct daemon *d = ctx;
 
-	conf_file_diags(&d->conf, diags);
+	conf_file_diags(&d->conf, diags, NULL);
 }
 
 static void
@@ -190,6 +196,15 @@ on_cleared(void *ctx, uint64_t number)
 	struct daemon *d = ctx;
 
 	waits_cleared(&d->waits, d->control, number);
+}
+
+static void
+on_reloaded(void *ctx, struct target *t, const struct agent_reloaded *how)
+{
+	struct daemon *d = ctx;
+
+	(void)t;
+	reload_done(d->reload, how);
 }
 
 static void
@@ -227,6 +242,7 @@ static const struct target_ops target_ops = {
 	.on_plan = on_plan,
 	.on_diags = on_diags,
 	.on_cleared = on_cleared,
+	.on_reloaded = on_reloaded,
 	.on_state = on_state,
 	.on_failed = on_failed,
 	.on_stopped = on_stopped,
@@ -256,6 +272,7 @@ on_window_end(evutil_socket_t fd, short what, void *ctx)
 	/* before it has this window: what became of the last one */
 	store_watch(&d->watch, d->store);
 	target_rotate(d->target, kp_wall_now());
+	reload_tick(d->reload);
 	window_schedule(d);
 }
 
@@ -361,6 +378,8 @@ on_control(void *ctx, struct control_client *c, const char *line)
 		do_pause(d, c, WAIT_PAUSED);
 	} else if (strcmp(line, "resume") == 0) {
 		do_pause(d, c, WAIT_RESUMED);
+	} else if (strcmp(line, "reload") == 0) {
+		reload_ask(d->reload, c);
 	} else if (strcmp(line, "clear-tokens") == 0) {
 		do_clear_tokens(d, c);
 	} else {
@@ -463,6 +482,19 @@ open_target(struct daemon *d)
 	return d->target != NULL ? 0 : complain("out of memory");
 }
 
+static int
+open_reload(struct daemon *d)
+{
+	const struct reload_parts parts = { .conf = &d->conf,
+		.control = d->control, .target = d->target,
+		.store = d->store, .tables = d->tables };
+
+	if (d->o->check)
+		return 0;
+	d->reload = reload_new(d->base, &parts);
+	return d->reload != NULL ? 0 : complain("out of memory");
+}
+
 static void
 daemon_close(struct daemon *d)
 {
@@ -475,6 +507,7 @@ daemon_close(struct daemon *d)
 		kp_store_close(d->store);
 	tables_close(d->tables);
 	target_free(d->target);
+	reload_free(d->reload);
 	for (int i = 0; i < SYNCS_MAX; i++)
 		if (d->syncs[i].done != NULL)
 			event_free(d->syncs[i].done);
@@ -495,7 +528,7 @@ daemon_run(const struct options *o)
 	struct daemon d = { .o = o, .started = kp_mono_now(),
 		.tty = isatty(STDERR_FILENO), .terminal = has_terminal() };
 
-	if (conf_file_load(&d.conf, o->tiers) != KP_OK)
+	if (conf_file_load(&d.conf, o->tiers, NULL) != KP_OK)
 		return 1;
 	if (o->check && o->ntargets == 0) {
 		conf_file_summary(&d.conf);
@@ -503,7 +536,7 @@ daemon_run(const struct options *o)
 		return 0;
 	}
 	if (open_events(&d) != 0 || open_outputs(&d) != 0 ||
-	    open_target(&d) != 0) {
+	    open_target(&d) != 0 || open_reload(&d) != 0) {
 		daemon_close(&d);
 		return 1;
 	}

@@ -154,7 +154,8 @@ set_log_file(struct options *o, const char *v)
 
 static const struct option options[] = {
 	{ "target", "NODE", "node to profile: app@host", set_target },
-	{ "tiers", "FILE", "what to measure: tiers.conf(5)", set_tiers },
+	{ "tiers", "FILE", "what to measure: tiers.conf(5); SIGHUP reads it "
+	    "anew", set_tiers },
 	{ "db", "FILE", "SQLite database to write (kprofd.db)", set_db },
 	{ "interval", "T", "length of a window, 1s to 1h (10s)", set_interval },
 	{ "retain", "LIST", "windows of which length are kept for how long ("

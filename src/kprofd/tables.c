@@ -56,6 +56,12 @@ tables_open(const char *path, bool json, const struct kp_conf *conf)
 }
 
 void
+tables_conf(struct tables *t, const struct kp_conf *conf)
+{
+	t->conf = conf;
+}
+
+void
 tables_window(struct tables *t, const struct kp_window *w)
 {
 	struct report_opts opts = { .what = REPORT_BUSY };

@@ -9,8 +9,8 @@
 #include "kprofd/target.h"
 #include "kprofd/trace.h"
 
-static void
-happened(struct target *t, const char *kind, const char *text)
+void
+target_happened(struct target *t, const char *kind, const char *text)
 {
 	struct kp_happening h = { .at = kp_wall_now(), .node = t->node,
 		.kind = kind };
@@ -144,7 +144,7 @@ on_runaway(void *ctx, const struct kp_fn *fn)
 	snprintf(text, sizeof(text), "%s never returns (a server loop?): "
 	    "disarmed", fn->text);
 	log_warn("runaway", t->opts.target, "%s: %s", t->opts.target, text);
-	happened(t, "runaway", text);
+	target_happened(t, "runaway", text);
 	agent_disarm(t->agent, fn->text);
 }
 
@@ -157,7 +157,7 @@ on_notice(void *ctx, const char *kind, const char *text)
 
 	log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target, kind,
 	    text);
-	happened(t, kind, text);
+	target_happened(t, kind, text);
 }
 
 /* Its rate has changed. */
@@ -236,7 +236,7 @@ recover(struct target *t, const struct agent_status *st)
 	if (watch_after(&t->watch, st, now, text, sizeof(text))) {
 		log_info("resume", t->opts.target, "'%s' is profiled again %s",
 		    t->opts.target, text);
-		happened(t, "resume", text);
+		target_happened(t, "resume", text);
 	}
 	if (kp_guard_tick(&t->watch.guard, now) &&
 	    kp_sampler_cut(&t->sampler, t->watch.guard.cut))
@@ -300,7 +300,7 @@ on_hello(void *ctx, const struct agent_hello *h)
 	    h->otp, h->session ? "a trace session of our own" :
 	    "the node's one tracer");
 	log_put(&e, "%s", text);
-	happened(t, "attach", text);
+	target_happened(t, "attach", text);
 }
 
 static void
@@ -352,7 +352,7 @@ tell_lost(struct target *t, const char *text)
 	    .event = "lost", .target = t->opts.target,
 	    .fields = { { .key = "cause", .text = text } } },
 	    "lost '%s': %s; trying again", t->opts.target, text);
-	happened(t, "lost", text);
+	target_happened(t, "lost", text);
 }
 
 static void
@@ -368,20 +368,25 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	switch (s) {
 	case AGENT_ARMED:
 		kp_guard_resumed(&t->watch.guard, kp_mono_now());
+		ledger_armed(&t->ledger, kp_mono_now());
 		t->lost_text[0] = '\0';
 		log_info("armed", t->opts.target, "profiling '%s'",
 		    t->opts.target);
-		happened(t, "armed", "");
+		target_happened(t, "armed", "");
 		break;
 	case AGENT_PAUSED:
-		happened(t, "paused", "");
+		ledger_unarmed(&t->ledger, kp_mono_now());
+		target_happened(t, "paused", "");
 		kp_requests_abandon(t->requests, KP_LOSS_TRIPPED);
 		break;
 	case AGENT_TRIPPED:
+		ledger_unarmed(&t->ledger, kp_mono_now());
 		kp_requests_abandon(t->requests, KP_LOSS_TRIPPED);
 		break;
 	case AGENT_LOST:
 		tell_lost(t, text);
+		if (t->status_at != 0)
+			ledger_unarmed(&t->ledger, t->status_at);
 		ledger_lost(&t->ledger, kp_requests_entries(t->requests));
 		kp_requests_abandon(t->requests, KP_LOSS_DISCONNECTED);
 		break;
@@ -427,13 +432,33 @@ on_cleared(void *ctx, uint64_t number)
 }
 
 static void
+next_free(struct target *t)
+{
+	kp_stats_free(t->next.stats);
+	kp_requests_free(t->next.requests);
+	t->next.stats = NULL;
+	t->next.requests = NULL;
+	t->next.conf = NULL;
+}
+
+static void
+on_reloaded(void *ctx, const struct agent_reloaded *r)
+{
+	struct target *t = ctx;
+
+	if (r->how == AGENT_RELOAD_REFUSED)
+		next_free(t);
+	t->ops->on_reloaded(t->ctx, t, r);
+}
+
+static void
 on_failed(void *ctx, enum agent_failure f, const char *why)
 {
 	struct target *t = ctx;
 
 	ledger_lost(&t->ledger, kp_requests_entries(t->requests));
 	kp_requests_abandon(t->requests, KP_LOSS_DISCONNECTED);
-	happened(t, "failed", why);
+	target_happened(t, "failed", why);
 	t->ops->on_failed(t->ctx, t, f, why);
 }
 
@@ -450,7 +475,7 @@ on_stopped(void *ctx)
 		    .fields = { { .key = "cause", .text = t->state_text } } },
 		    "'%s' did not say goodbye: %s (its agent leaves by "
 		    "itself within 5 s)", t->opts.target, t->state_text);
-	happened(t, "detach", t->state_text);
+	target_happened(t, "detach", t->state_text);
 	t->ops->on_stopped(t->ctx, t);
 }
 
@@ -465,18 +490,26 @@ static const struct agent_ops agent_ops = {
 	.on_rested = on_rested,
 	.on_diags = on_diags,
 	.on_cleared = on_cleared,
+	.on_reloaded = on_reloaded,
 	.on_failed = on_failed,
 	.on_stopped = on_stopped,
 };
+
+static struct kp_requests *
+requests_new(struct target *t, const struct kp_conf *conf)
+{
+	struct kp_requests_opts ro = { .conf = conf,
+		.on_request = on_request, .on_late = on_late,
+		.on_runaway = on_runaway, .ctx = t };
+
+	return kp_requests_new(&ro);
+}
 
 struct target *
 target_new(struct event_base *base, const struct agent_opts *o,
     struct kp_store *store, const struct target_ops *ops, void *ctx)
 {
 	struct target *t = calloc(1, sizeof(*t));
-	struct kp_requests_opts ro = { .conf = o->conf,
-		.on_request = on_request, .on_late = on_late,
-		.on_runaway = on_runaway, .ctx = t };
 
 	if (t == NULL)
 		return NULL;
@@ -490,7 +523,7 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	t->tail.per_identity = store != NULL ? o->conf->keep_slowest : 0;
 	t->window_start = kp_wall_now();
 	t->node = strdup(o->target);
-	t->requests = kp_requests_new(&ro);
+	t->requests = requests_new(t, o->conf);
 	if (t->node == NULL || t->requests == NULL ||
 	    (t->stats = kp_stats_new(o->conf, t->node)) == NULL ||
 	    (t->agent = agent_new(base, o, &agent_ops, t)) == NULL) {
@@ -508,6 +541,7 @@ target_free(struct target *t)
 		return;
 	agent_free(t->agent);
 	kp_tail_free(&t->tail);
+	next_free(t);
 	kp_stats_free(t->stats);
 	kp_requests_free(t->requests);
 	free(t->self);
@@ -535,7 +569,7 @@ target_rotate(struct target *t, kp_wall_ns now)
 	if (w == NULL)
 		return;	/* no memory: the window goes on */
 	kp_requests_losses(t->requests, &w->losses);
-	ledger_take(&t->ledger, &w->entry_calls, &w->losses);
+	ledger_take(&t->ledger, kp_mono_now(), &w->entry_calls, &w->losses);
 	w->cost = spending_take(&t->spending);
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		w->losses.n[i] += t->lost.n[i];
@@ -551,4 +585,59 @@ target_rotate(struct target *t, kp_wall_ns now)
 		kp_store_window(t->store, w);
 	else
 		kp_window_free(w);
+}
+
+enum kp_err
+target_reload(struct target *t, const struct kp_conf *conf)
+{
+	enum kp_err e = KP_ENOMEM;
+
+	if (conf == t->conf)
+		return agent_reload(t->agent, conf);
+	/* First what may fail: once it is armed there is no way back. */
+	t->next.conf = conf;
+	t->next.requests = requests_new(t, conf);
+	t->next.stats = kp_stats_new(conf, t->node);
+	if (t->next.requests != NULL && t->next.stats != NULL)
+		e = agent_reload(t->agent, conf);
+	if (e != KP_OK)
+		next_free(t);
+	return e;
+}
+
+/* The rate that was found to be right stays, where the rule is the same. */
+static void
+sampling_switch(struct target *t, const struct kp_sampling *now)
+{
+	const struct kp_sampling *was = &t->sampler.conf;
+
+	if (was->kind == now->kind && was->n == now->n)
+		return;
+	kp_sampler_init(&t->sampler, now);
+	kp_sampler_cut(&t->sampler, t->watch.guard.cut);
+	agent_sample(t->agent, t->sampler.one_in);
+}
+
+struct kp_requests *
+target_switch(struct target *t)
+{
+	struct kp_requests *old = t->requests;
+
+	kp_requests_abandon(old, KP_LOSS_RELOADED);
+	target_rotate(t, kp_wall_now());
+	ledger_recount(&t->ledger, kp_requests_entries(old));
+	kp_stats_free(t->stats);
+	t->conf = t->next.conf;
+	t->requests = t->next.requests;
+	t->stats = t->next.stats;
+	t->next.requests = NULL;
+	t->next.stats = NULL;
+	t->next.conf = NULL;
+	kp_stats_names(t->stats, t->requests);
+	if (t->hello.otp != 0)
+		kp_requests_release(t->requests, t->hello.otp);
+	sampling_switch(t, &t->conf->sampling);
+	t->watch.guard.limits = t->conf->overload;
+	t->tail.per_identity = t->store != NULL ? t->conf->keep_slowest : 0;
+	return old;
 }

@@ -28,6 +28,12 @@ struct target_ops {
 	void (*on_diags)(void *ctx, const struct kp_diags *diags);
 	/* As of agent.h. */
 	void (*on_cleared)(void *ctx, uint64_t number);
+	/*
+	 * As of agent.h.  Unless refused, target_switch() is to be called,
+	 * if the configuration was another one.
+	 */
+	void (*on_reloaded)(void *ctx, struct target *t,
+	    const struct agent_reloaded *r);
 	/* As of agent.h; the first ones come before target_new() returns. */
 	void (*on_state)(void *ctx, enum agent_state s, const char *text);
 	void (*on_failed)(void *ctx, struct target *t, enum agent_failure f,
@@ -47,6 +53,11 @@ struct target {
 	struct agent *agent;
 	struct kp_requests *requests;
 	struct kp_stats *stats;
+	struct {		/* while a reload is under way */
+		const struct kp_conf *conf;
+		struct kp_requests *requests;
+		struct kp_stats *stats;
+	} next;
 	struct kp_sampler sampler;
 	struct watch watch;
 	struct spending spending;
@@ -75,6 +86,20 @@ void target_free(struct target *t);
 void target_stop(struct target *t);
 /* Closes the running window at `now` and hands it to the store. */
 void target_rotate(struct target *t, kp_wall_ns now);
+/*
+ * Another configuration, borrowed from then on; on_reloaded tells how it went,
+ * and may do so before this returns.  On an error nothing has changed, and it
+ * does not.
+ */
+enum kp_err target_reload(struct target *t, const struct kp_conf *conf);
+/*
+ * It is in force: ends what is in flight as lost, closes the window, and
+ * starts anew.  The result holds the texts that the windows and trees so far
+ * borrow; the caller's, to be freed when the store has written them.
+ */
+struct kp_requests *target_switch(struct target *t);
+/* Recorded among the events of this target. */
+void target_happened(struct target *t, const char *kind, const char *text);
 /* Nothing more will come: what is in flight is lost, the rest is closed. */
 void target_drain(struct target *t, enum kp_loss cause);
 

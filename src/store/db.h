@@ -83,6 +83,9 @@ void moved_remember(struct kp_db *db);
 /* Removes what is ours beside the file's old name. */
 void moved_clear(const struct kp_db *db);
 
+/* run.c: this run goes on with another tiers.conf. */
+void db_conf(struct kp_db *db, const struct kp_conf *conf, const char *text);
+
 void db_begin(struct kp_db *db);
 /* SQLITE_OK, or the first error, and then nothing was written. */
 int db_commit(struct kp_db *db);

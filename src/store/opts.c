@@ -41,6 +41,21 @@ opts_copy(struct opts *to, const struct kp_store_opts *from)
 }
 
 void
+opts_conf(struct opts *o, const struct kp_conf *conf, const char *text)
+{
+	struct kp_store_opts from = o->o;
+	struct opts now;
+
+	from.conf = conf;
+	from.tiers_text = text;
+	if (opts_copy(&now, &from) != KP_OK)
+		return;
+	opts_free(o);
+	*o = now;
+	o->o.conf = &o->conf;
+}
+
+void
 opts_free(struct opts *o)
 {
 	for (size_t i = 0; i < o->conf.ntiers; i++)

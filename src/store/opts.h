@@ -16,6 +16,8 @@ struct opts {
 
 /* KP_ENOMEM: there is nothing to free. */
 enum kp_err opts_copy(struct opts *to, const struct kp_store_opts *from);
+/* Another configuration; without memory it stays as it was. */
+void opts_conf(struct opts *o, const struct kp_conf *conf, const char *text);
 void opts_free(struct opts *o);
 
 #endif

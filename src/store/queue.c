@@ -24,6 +24,7 @@ item_node(const struct item *it)
 		return it->u.tree->node;
 	case HAPPENING:
 		return it->u.happening.node;
+	case CONF:
 	case SYNC:
 		break;
 	}
@@ -52,7 +53,8 @@ queue_has_room(const struct queue *q, const struct item *it)
 	size_t max = it->kind == WINDOW ? KP_STORE_BYTES_MAX :
 	    KP_STORE_BYTES_MAX / 2;
 
-	if (it->kind == SYNC)
+	/* few, and whoever puts them waits for them */
+	if (it->kind == SYNC || it->kind == CONF)
 		return true;
 	if (it->kind == WINDOW ? q->windows >= KP_STORE_QUEUE_MAX :
 	    q->small >= KP_STORE_SMALL_MAX)

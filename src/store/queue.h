@@ -10,7 +10,7 @@
 
 #include "store.h"
 
-enum kind { WINDOW, TREE, HAPPENING, SYNC };
+enum kind { WINDOW, TREE, HAPPENING, CONF, SYNC };
 
 struct item {
 	struct item *next;
@@ -21,6 +21,10 @@ struct item {
 		struct kp_window *window;
 		struct kp_tree *tree;
 		struct kp_happening happening;
+		struct {
+			const struct kp_conf *conf;
+			const char *text;
+		} conf;
 		struct {
 			void (*done)(void *ctx, bool ok); /* NULL: answered */
 			void *ctx;

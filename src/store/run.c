@@ -82,6 +82,14 @@ number_tiers(struct kp_db *db, const struct kp_conf *conf)
 		run_sql(db, put, "si", conf->tiers[i].name, (int64_t)i + 1);
 }
 
+void
+db_conf(struct kp_db *db, const struct kp_conf *conf, const char *text)
+{
+	number_tiers(db, conf);
+	run_sql(db, "update run set tiers_conf = ? where id = ?", "si", text,
+	    db->run);
+}
+
 static void
 name_causes(struct kp_db *db)
 {

@@ -91,6 +91,12 @@ enum kp_err kp_store_open(struct kp_store **out, const struct kp_store_opts *o,
 void kp_store_window(struct kp_store *s, struct kp_window *w);
 void kp_store_tree(struct kp_store *s, struct kp_tree *t);
 void kp_store_happening(struct kp_store *s, const struct kp_happening *h);
+/*
+ * Another configuration from here on: the order of tiers and the text of this
+ * run.  Both are borrowed until a sync that is asked for later has ended well.
+ */
+void kp_store_conf(struct kp_store *s, const struct kp_conf *conf,
+    const char *tiers_text);
 
 /*
  * Asks for everything queued so far to be on disk, then calls done(ctx, ok)

@@ -96,13 +96,24 @@ count_drop(struct kp_store *s, const struct item *it,
 	    it->kind == WINDOW ? it->u.window : NULL);
 }
 
+/* What it said of the configuration holds for the next database as well. */
+static void
+take_head(struct kp_store *s)
+{
+	const struct item *it = s->queue.head;
+
+	if (it->kind == CONF)
+		opts_conf(&s->opts, it->u.conf.conf, it->u.conf.text);
+	queue_pop(&s->queue);
+}
+
 static void
 batch_drop(struct kp_store *s, size_t n)
 {
 	s->failed = true;
 	while (n-- > 0) {
 		count_drop(s, s->queue.head, s->cause);
-		queue_pop(&s->queue);
+		take_head(s);
 	}
 }
 
@@ -184,6 +195,8 @@ batch_write(struct kp_db *db, const struct item *it, size_t n,
 			db_window(db, it->u.window, lost);
 		else if (it->kind == TREE)
 			db_tree(db, it->u.tree);
+		else if (it->kind == CONF)
+			db_conf(db, it->u.conf.conf, it->u.conf.text);
 		else
 			db_happening(db, &it->u.happening);
 		/* the last item's next belongs to the loop */
@@ -265,7 +278,7 @@ batch_done(struct kp_store *s, size_t n, const struct lost_node *told)
 	if (told->node != NULL)
 		lost_told(lost_find(&s->lost, told->node), told);
 	while (n-- > 0)
-		queue_pop(&s->queue);
+		take_head(s);
 }
 
 /* One batch from beginning to end; called and returns with the lock held. */
@@ -476,6 +489,15 @@ kp_store_happening(struct kp_store *s, const struct kp_happening *h)
 {
 	store_put(s, &(struct item){ .kind = HAPPENING, .u.happening = *h,
 		.bytes = sizeof(struct item), .rows = 1 });
+}
+
+void
+kp_store_conf(struct kp_store *s, const struct kp_conf *conf,
+    const char *tiers_text)
+{
+	store_put(s, &(struct item){ .kind = CONF, .u.conf.conf = conf,
+		.u.conf.text = tiers_text, .bytes = sizeof(struct item),
+		.rows = conf->ntiers + 1 });
 }
 
 void

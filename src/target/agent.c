@@ -50,6 +50,7 @@ agent_set_state(struct agent *a, enum agent_state s, const char *text)
 	a->state = s;
 	event_del(a->timer);
 	a->ops->on_state(a->ctx, s, text);
+	agent_reload_state(a);
 }
 
 static void
@@ -298,6 +299,7 @@ agent_free(struct agent *a)
 	kp_buf_free(&a->ids.self);
 	kp_buf_free(&a->ids.agent);
 	kp_plan_free(&a->plan);
+	kp_plan_free(&a->reload.plan);
 	free(a);
 }
 
@@ -425,6 +427,8 @@ agent_sample(struct agent *a, uint32_t one_in)
 	a->params.one_in = one_in;
 	if (!has_plan(a))
 		return KP_OK;	/* the arming uses it */
+	if (a->reload.step == RELOAD_APPLYING)
+		return KP_OK;	/* its end does */
 	for (p = a->plan.v; p < a->plan.v + a->plan.n && e == KP_OK; p++)
 		if (p->entry && !p->disarmed)
 			e = agent_entry_respec(a, p);

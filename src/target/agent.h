@@ -65,6 +65,18 @@ enum agent_failure {
 	AGENT_KEPT_OUT		/* the target's operator does not want us */
 };
 
+/* How agent_reload() went. */
+struct agent_reloaded {
+	enum {
+		AGENT_RELOAD_DONE,	/* in force, and armed if anything is */
+		AGENT_RELOAD_KEPT,	/* in force once it is attached */
+		AGENT_RELOAD_REFUSED	/* nothing has changed */
+	} how;
+	struct kp_plan_change n;	/* done */
+	const struct kp_diags *diags;	/* refused: of this target, or NULL */
+	const char *why;		/* refused: in words */
+};
+
 struct agent;
 
 struct agent_ops {
@@ -87,6 +99,11 @@ struct agent_ops {
 	kp_dur_ns (*on_rested)(void *ctx);
 	/* agent_clear_tokens() number so and so was done. */
 	void (*on_cleared)(void *ctx, uint64_t number);
+	/*
+	 * What agent_reload() asked for has come to its end.  Every event
+	 * before was of the old configuration.
+	 */
+	void (*on_reloaded)(void *ctx, const struct agent_reloaded *r);
 	/* diags of tiers.conf against this target */
 	void (*on_diags)(void *ctx, const struct kp_diags *diags);
 	/* No way on (first attach failed, kept out): the agent has ended. */
@@ -128,6 +145,12 @@ enum kp_err agent_rest(struct agent *a, kp_dur_ns rest, const char *text);
 enum kp_err agent_clear_tokens(struct agent *a, uint64_t *number);
 /* Another sampling rate for all entries: one request in n. */
 enum kp_err agent_sample(struct agent *a, uint32_t one_in);
+/*
+ * Another configuration in place of the one given to agent_new(), borrowed
+ * from now on; on_reloaded tells how it went, once, and may do so before this
+ * returns.  Not to be called again before that.  KP_ESTATE: it is ending.
+ */
+enum kp_err agent_reload(struct agent *a, const struct kp_conf *conf);
 /*
  * Disarms one function for good, whatever comes: a pause, another connection
  * ("mod:fun/arity" as interned).

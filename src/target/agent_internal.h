@@ -4,6 +4,7 @@
  *   agent.c        the connection's life, timers, what the owner asks for
  *   agent_steps.c  the questions on the way to being armed, their answers,
  *                  and what the agent says later
+ *   agent_reload.c another tiers.conf
  *   agent_msg.c    the messages as bytes; keeps no state
  */
 #ifndef KP_TARGET_AGENT_INTERNAL_H
@@ -17,6 +18,14 @@
 #define BACKOFF_MIN_MS 500
 /* References from here on are of clear_tokens, which no step waits for. */
 #define CLEAR_REFS (UINT64_C(1) << 40)
+#define RELOAD_REFS (UINT64_C(1) << 41)	/* and of agent_reload() */
+
+enum reload_step {
+	RELOAD_NONE,
+	RELOAD_WAITING,		/* for a state that lasts */
+	RELOAD_CHECKING,	/* which of its functions exist? */
+	RELOAD_APPLYING		/* the difference was sent */
+};
 
 struct agent {
 	struct event_base *base;
@@ -34,6 +43,14 @@ struct agent {
 	struct event *timer;	/* limit of the step, rest, or backoff */
 	uint64_t ref;		/* of the command waited for */
 	uint64_t clears;	/* clear_tokens asked for so far */
+	uint64_t reloads;	/* questions of reloads, likewise */
+	struct {
+		enum reload_step step;
+		const struct kp_conf *conf;	/* to be in force; borrowed */
+		struct kp_plan plan;
+		struct kp_plan_change n;
+		uint32_t one_in;	/* that the difference was sent with */
+	} reload;
 	unsigned leftover_tries;
 	unsigned silent;	/* leases sent since the last frame came */
 	unsigned backoff_ms;
@@ -75,5 +92,10 @@ void agent_command(struct agent *a, const char *cmd);
 void agent_send(struct agent *a, const struct kp_buf *payload, bool to_rex);
 /* A step that waits for an answer of the target. */
 void agent_set_step(struct agent *a, enum agent_state s);
+
+/* agent_reload.c */
+void agent_reload_answer(struct agent *a, uint64_t ref, struct kp_term *r);
+/* The state is another one: goes on with a reload that waits, or ends it. */
+void agent_reload_state(struct agent *a);
 
 #endif

@@ -6,9 +6,6 @@
 #include "kprofd/etf.h"
 #include "target/agent_msg.h"
 
-/* One match spec: tests on a string identity make it the longest part. */
-#define SPEC_MAX (1u << 20)
-
 static void
 put_raw(struct kp_buf *b, const struct kp_buf *raw)
 {
@@ -78,52 +75,6 @@ msg_start_bindings(struct kp_buf *b, const struct agent_ids *ids,
 	put_limits(b, limits);
 }
 
-static void
-put_mfa(struct kp_buf *b, const struct kp_plan_item *i)
-{
-	kp_etf_tuple(b, 3);
-	kp_etf_atom(b, i->mod);
-	kp_etf_atom(b, i->fun);
-	kp_etf_int(b, i->arity);
-}
-
-static enum kp_err
-put_spec(struct kp_buf *b, const struct kp_conf *c,
-    const struct kp_plan_item *i, struct kp_spec_params p)
-{
-	struct kp_mfa mfa = { i->mod, i->fun, i->arity };
-	struct kp_buf spec;
-	enum kp_err e;
-
-	kp_buf_init(&spec, SPEC_MAX);
-	e = i->clears ? kp_spec_clear(&spec) :
-	    i->entry ? kp_spec_entry(c, &mfa, &p, &spec) :
-	    kp_spec_tier(c, &mfa, &p, &spec);
-	put_raw(b, &spec);
-	kp_buf_free(&spec);
-	return e;
-}
-
-/* {MFA, Kind, Spec, Fallback}: the fallback is for when 'exact' is too dear. */
-static enum kp_err
-put_item(struct kp_buf *b, const struct kp_conf *c,
-    const struct kp_plan_item *i, struct kp_spec_params p)
-{
-	enum kp_err e;
-
-	kp_etf_tuple(b, 4);
-	put_mfa(b, i);
-	kp_etf_atom(b, i->entry ? "entry" : "tier");
-	p.exact = i->exact;
-	e = put_spec(b, c, i, p);
-	if (!i->exact) {
-		kp_etf_nil(b);
-		return e;
-	}
-	p.exact = false;
-	return e != KP_OK ? e : put_spec(b, c, i, p);
-}
-
 enum kp_err
 msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
     const struct kp_spec_params *params)
@@ -140,7 +91,7 @@ msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
 	for (size_t i = 0; i < plan->n; i++) {
 		if (plan->v[i].disarmed)
 			continue;
-		e = put_item(b, c, &plan->v[i], *params);
+		e = kp_plan_put_item(b, c, &plan->v[i], *params);
 		if (e != KP_OK)
 			return e;
 	}
@@ -150,13 +101,55 @@ msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
 	return b->err;
 }
 
+/* Those of the plan that are to be so treated, as a list. */
+static enum kp_err
+put_change(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_plan *plan, enum kp_plan_op op,
+    const struct kp_spec_params *params)
+{
+	enum kp_err e = KP_OK;
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < plan->n; i++)
+		n += plan->v[i].op == op;
+	if (n > 0)
+		kp_etf_list(b, n);
+	for (size_t i = 0; i < plan->n && e == KP_OK; i++) {
+		if (plan->v[i].op != op)
+			continue;
+		if (op == KP_PLAN_PUT)
+			e = kp_plan_put_item(b, c, &plan->v[i], *params);
+		else
+			kp_plan_put_mfa(b, &plan->v[i]);
+	}
+	kp_etf_nil(b);
+	return e != KP_OK ? e : b->err;
+}
+
+enum kp_err
+msg_change(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_plan *want, const struct kp_plan *armed,
+    const struct kp_spec_params *params)
+{
+	enum kp_err e;
+
+	kp_etf_tuple(b, 4);
+	kp_etf_atom(b, "change");
+	e = put_change(b, c, armed, KP_PLAN_TAKE, params);
+	if (e == KP_OK)
+		e = put_change(b, c, want, KP_PLAN_PUT, params);
+	kp_etf_map(b, 3);
+	put_limits(b, &c->overload);
+	return e != KP_OK ? e : b->err;
+}
+
 void
 msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
     const struct kp_buf *spec)
 {
 	kp_etf_tuple(b, 3);
 	kp_etf_atom(b, "spec");
-	put_mfa(b, item);
+	kp_plan_put_mfa(b, item);
 	if (spec != NULL)
 		put_raw(b, spec);
 	else
@@ -171,7 +164,7 @@ msg_rates(struct kp_buf *b, const struct kp_plan *plan)
 	if (plan->n > 0)
 		kp_etf_list(b, (uint32_t)plan->n);
 	for (size_t i = 0; i < plan->n; i++)
-		put_mfa(b, &plan->v[i]);
+		kp_plan_put_mfa(b, &plan->v[i]);
 	kp_etf_nil(b);
 }
 

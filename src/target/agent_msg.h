@@ -34,6 +34,10 @@ void msg_start_bindings(struct kp_buf *b, const struct agent_ids *ids,
 /* {arm, Items, Limits} */
 enum kp_err msg_arm(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_plan *plan, const struct kp_spec_params *params);
+/* {change, MFAs, Items, Limits}: what kp_plan_diff() found in both plans */
+enum kp_err msg_change(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_plan *want, const struct kp_plan *armed,
+    const struct kp_spec_params *params);
 /* {spec, MFA, Spec}; spec NULL: false, which disarms. */
 void msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
     const struct kp_buf *spec);

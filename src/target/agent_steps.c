@@ -192,8 +192,8 @@ step_arm(struct agent *a)
 		b.err = e;
 	if (b.err != KP_OK) {
 		kp_buf_free(&b);
-		agent_fail(a, AGENT_FAILED, "cannot express tiers.conf as "
-		    "match specs: too large");
+		agent_lost(a, "cannot express tiers.conf as match specs: "
+		    "too large");
 		return;
 	}
 	agent_command_end(a, &b);
@@ -300,7 +300,11 @@ start_refused(struct agent *a, const char *text)
 	else
 		snprintf(why, sizeof(why), "the agent does not start in '%s': "
 		    "%s", a->o.target, text);
-	agent_fail(a, disabled ? AGENT_KEPT_OUT : AGENT_FAILED, why);
+	/* One that is just starting may come to it: only the first try fails. */
+	if (disabled)
+		agent_fail(a, AGENT_KEPT_OUT, why);
+	else
+		agent_lost(a, why);
 }
 
 static void
@@ -413,6 +417,8 @@ on_reply(struct agent *a, struct kp_term *r)
 	if (r->err == KP_OK && ref > CLEAR_REFS &&
 	    ref <= CLEAR_REFS + a->clears)
 		a->ops->on_cleared(a->ctx, ref - CLEAR_REFS);
+	if (ref > RELOAD_REFS)
+		agent_reload_answer(a, ref, r);
 	if (ref != a->ref)
 		return;
 	switch (a->state) {
@@ -458,7 +464,7 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 }
 
 static struct kp_plan_item *
-plan_item(struct agent *a, struct kp_term mfa)
+plan_item(const struct kp_plan *plan, struct kp_term mfa)
 {
 	struct kp_span mod, fun;
 	struct kp_plan_item *p;
@@ -468,7 +474,7 @@ plan_item(struct agent *a, struct kp_term mfa)
 	mod = kp_term_atom(&mfa);
 	fun = kp_term_atom(&mfa);
 	arity = kp_term_int(&mfa);
-	for (p = a->plan.v; mfa.err == KP_OK && p < a->plan.v + a->plan.n; p++)
+	for (p = plan->v; mfa.err == KP_OK && p < plan->v + plan->n; p++)
 		if (p->arity == arity && kp_span_is(mod, p->mod) &&
 		    kp_span_is(fun, p->fun))
 			return p;
@@ -483,12 +489,17 @@ static void
 on_unexact(struct agent *a, const struct kp_term *mfa, const char *what,
     int64_t bytes)
 {
-	struct kp_plan_item *item = plan_item(a, *mfa);
+	struct kp_plan_item *item = plan_item(&a->reload.plan, *mfa);
 	char text[400];
 
+	if (item != NULL)
+		item->exact = false;
+	item = plan_item(&a->plan, *mfa);
 	if (item != NULL) {
 		item->exact = false;
-		if (item->entry && !item->disarmed)
+		/* What a reload has sent is newer; the sizes show there too. */
+		if (item->entry && !item->disarmed &&
+		    a->reload.step != RELOAD_APPLYING)
 			agent_entry_respec(a, item);
 	}
 	snprintf(text, sizeof(text), "'exact' taken back from %s: its values "

@@ -373,6 +373,11 @@ run 0 dump -db "$db"
 has err half
 has out 'all good \x1b!'
 asked dump
+answer 'note 35\ntiers.conf:2:3: error: no\n  x\n  ^\n\nerror 7\nrefused'
+run 1 reload -db "$db"
+has err 'tiers.conf:2:3: error: no'
+has err 'kprof: refused'
+asked reload
 answer 'error 9\nnot armed'
 run 1 resume -control "$db.sock"
 has err 'kprof: not armed'
@@ -430,7 +435,7 @@ same 'lines about it' "$(wc -l <"$dir/err")" 1
 
 # ---- usage
 
-for c in status report slow tree dump pause resume check clear-tokens; do
+for c in status report slow tree dump pause resume reload check clear-tokens; do
 	run 0 $c -h
 	has out 'example: kprof '
 	run 2 $c -nonsense

@@ -476,15 +476,16 @@ calls_by_tier(P) ->
                             " where identity <> '_total' and tier <> '_total'"
                             " group by tier, identity order by tier, identity")].
 
+%% Requests and calls, that is: time without anything armed is none of them.
 lost(P) ->
-    maps:without([collided, with_request], losses(P)).
+    maps:without([collided, with_request, unarmed], losses(P)).
 
 %% Every call of the entry is accounted for. Gives the calls.
 balance(P) ->
     Calls = number(P, "select sum(entry_calls) from time_window"),
     Sampled = number(P, "select sum(sampled) from time_window"),
     Losses = losses(P),
-    Lost = lists:sum(maps:values(maps:with([sampled_out, dropped_entries, tripped, disconnected, unseen,
+    Lost = lists:sum(maps:values(maps:with([sampled_out, dropped_entries, tripped, disconnected, reloaded, unseen,
                                             expired, collided, request_cap], Losses))),
     Calls =:= Sampled + Lost orelse
         fail("~b entry calls, but ~b sampled and ~b lost: ~0p", [Calls, Sampled, Lost, Losses]),

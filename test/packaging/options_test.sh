@@ -145,7 +145,8 @@ same 'completion: kprofd -verbose' "$(complete kprofd -verbose -log-)" -log-file
 same 'completion: kprofd -duration' "$(complete kprofd -duration '')" ''
 same 'completion: kprof' "$(complete kprof '')" \
     "$( (commands; echo -h; echo -version) | words)"
-same 'completion: kprof re' "$(complete kprof re)" "report
+same 'completion: kprof re' "$(complete kprof re)" "reload
+report
 resume"
 for c in $(commands); do
 	same "completion: kprof $c" "$(complete kprof "$c" -)" \

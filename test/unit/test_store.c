@@ -91,6 +91,28 @@ test_views(void **state)
 	kp_store_close(s);
 }
 
+/* Windows of before and after have the names they had. */
+static void
+test_another_conf(void **state)
+{
+	struct kp_tier other[] = { { .name = "db" }, { .name = "cache" } };
+	const struct kp_conf next = { .tiers = other, .ntiers = 2 };
+	struct kp_store *s = open_store();
+
+	(void)state;
+	kp_store_window(s, known_window("a@h", T0));
+	kp_store_conf(s, &next, "[{db, {db, all, 1}}].");
+	kp_store_window(s, known_window("a@h", T0 + 10 * S));
+	assert_true(sync_store(s));
+	assert_string_equal(sql_text("select name, position from tier"
+	    " order by position is null, position"),
+	    "_total|0\ndb|1\ncache|2\nweb|null");
+	assert_string_equal(sql_text("select tiers_conf from run"),
+	    "[{db, {db, all, 1}}].");
+	assert_string_equal(sql_text("select count(*) from time_window"), "2");
+	kp_store_close(s);
+}
+
 /* A tier that only late calls have reached has no times at all. */
 static void
 test_untimed_cell(void **state)
@@ -394,6 +416,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_A_FILE(test_views),
+		ON_A_FILE(test_another_conf),
 		ON_A_FILE(test_untimed_cell),
 		ON_A_FILE(test_close_leaves_one_file),
 		ON_A_FILE(test_unclean_end),

@@ -1,0 +1,131 @@
+/*
+ * plan_diff.c - from what is armed to what is wanted: the difference only.
+ *
+ * Two functions are armed alike when what the agent would be given for them
+ * is the same, byte for byte: a new order of tiers, a renamed tier or another
+ * place in the file change nothing there.
+ */
+#include <string.h>
+
+#include "kprofd/etf.h"
+#include "kprofd/plan.h"
+
+/* One match spec: tests on a string identity make it the longest part. */
+#define SPEC_MAX (1u << 20)
+
+void
+kp_plan_put_mfa(struct kp_buf *b, const struct kp_plan_item *i)
+{
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, i->mod);
+	kp_etf_atom(b, i->fun);
+	kp_etf_int(b, i->arity);
+}
+
+static enum kp_err
+put_spec(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_plan_item *i, struct kp_spec_params p)
+{
+	struct kp_mfa mfa = { i->mod, i->fun, i->arity };
+	struct kp_buf spec;
+	enum kp_err e;
+
+	kp_buf_init(&spec, SPEC_MAX);
+	e = i->clears ? kp_spec_clear(&spec) :
+	    i->entry ? kp_spec_entry(c, &mfa, &p, &spec) :
+	    kp_spec_tier(c, &mfa, &p, &spec);
+	if (spec.err != KP_OK && b->err == KP_OK)
+		b->err = spec.err;
+	kp_buf_put(b, spec.p, spec.len);
+	kp_buf_free(&spec);
+	return e;
+}
+
+enum kp_err
+kp_plan_put_item(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_plan_item *i, struct kp_spec_params p)
+{
+	enum kp_err e;
+
+	kp_etf_tuple(b, 4);
+	kp_plan_put_mfa(b, i);
+	kp_etf_atom(b, i->entry ? "entry" : "tier");
+	p.exact = i->exact;
+	e = put_spec(b, c, i, p);
+	if (!i->exact) {
+		kp_etf_nil(b);
+		return e != KP_OK ? e : b->err;
+	}
+	p.exact = false;
+	if (e == KP_OK)
+		e = put_spec(b, c, i, p);
+	return e != KP_OK ? e : b->err;
+}
+
+static struct kp_plan_item *
+item_find(const struct kp_plan *plan, const struct kp_plan_item *like)
+{
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->v[i].arity == like->arity &&
+		    strcmp(plan->v[i].mod, like->mod) == 0 &&
+		    strcmp(plan->v[i].fun, like->fun) == 0)
+			return &plan->v[i];
+	return NULL;
+}
+
+static enum kp_err
+item_same(const struct kp_plan_item *a, const struct kp_conf *ca,
+    const struct kp_plan_item *b, const struct kp_conf *cb,
+    const struct kp_spec_params *p, bool *same)
+{
+	struct kp_buf ta, tb;
+	enum kp_err e;
+
+	kp_buf_init(&ta, 2 * SPEC_MAX + 4096);
+	kp_buf_init(&tb, 2 * SPEC_MAX + 4096);
+	e = kp_plan_put_item(&ta, ca, a, *p);
+	if (e == KP_OK)
+		e = kp_plan_put_item(&tb, cb, b, *p);
+	*same = e == KP_OK && ta.len == tb.len &&
+	    memcmp(ta.p, tb.p, ta.len) == 0;
+	kp_buf_free(&ta);
+	kp_buf_free(&tb);
+	return e;
+}
+
+/* What was taken back for good stays so: it is neither put nor counted. */
+enum kp_err
+kp_plan_diff(struct kp_plan *want, const struct kp_conf *want_conf,
+    struct kp_plan *armed, const struct kp_conf *armed_conf,
+    const struct kp_spec_params *params, struct kp_plan_change *n)
+{
+	struct kp_plan_item *w, *a;
+	enum kp_err e;
+	bool same;
+
+	*n = (struct kp_plan_change){ 0 };
+	for (w = want->v; w < want->v + want->n; w++) {
+		a = item_find(armed, w);
+		w->op = KP_PLAN_KEEP;
+		if (w->disarmed)
+			continue;
+		if (a == NULL) {
+			w->op = KP_PLAN_PUT;
+			n->added++;
+			continue;
+		}
+		e = item_same(w, want_conf, a, armed_conf, params, &same);
+		if (e != KP_OK)
+			return e;
+		if (!same)
+			w->op = KP_PLAN_PUT;
+		n->changed += !same;
+		n->kept += same;
+	}
+	for (a = armed->v; a < armed->v + armed->n; a++) {
+		a->op = item_find(want, a) == NULL ? KP_PLAN_TAKE :
+		    KP_PLAN_KEEP;
+		n->removed += a->op == KP_PLAN_TAKE && !a->disarmed;
+	}
+	return KP_OK;
+}

@@ -1,0 +1,184 @@
+%% Connections that are lost, in every way: kprofd goes on by itself, attaches
+%% again when it can, loses no window, and accounts for every request; the
+%% agent leaves the target clean meanwhile.
+%%
+%% For a cut network kprofd runs in a network namespace of its own, at the other
+%% end of a veth pair; the namespace goes with it, and the pair with that.
+-module(connection_tests).
+
+-export([tests/0]).
+
+tests() ->
+    [{"target killed and started again, under load", 90, fun killed/1},
+     {"target hung", 90, fun hung/1},
+     {"epmd down", 90, fun no_epmd/1}] ++
+    [{"network cut, " ++ Name, 120, fun(T) -> cut(T, Way) end}
+     || {Name, Way} <- [{"in silence", both}, {"towards the target", there}, {"towards kprofd", back}]].
+
+%% What is in flight is lost with the connection, the rest is in the figures.
+killed(T) ->
+    Target = it:target(T, slow()),
+    P = it:kprofd(T, Target, #{args => ["-interval", "1s"]}),
+    it:armed(P),
+    Load = it:load(T, Target, ["16", "600s"]),
+    it:until("requests come", fun() -> said(P, "([0-9]+) assembled") > 200 end),
+    it:stop_target(Target),
+    it:kill(Load),
+    it:saw(P, "lost '"),
+    Again = it:target(T, (slow())#{node => maps:get(node, Target)}),
+    More = it:load(T, Again, ["16", "600s"]),
+    Then = said(P, "([0-9]+) assembled"),
+    it:until("requests come again", fun() -> said(P, "([0-9]+) assembled") > Then + 200 end),
+    it:kill(More),
+    ends(P),
+    it:check(maps:get(disconnected, it:losses(P), 0) > 0, "requests in flight in ~0p", [it:losses(P)]).
+
+%% A node that does not answer is away, and there again when it does.
+hung(T) ->
+    {Target, Before, P} = start(T),
+    it:signal(Target, "STOP"),
+    it:saw(P, "lost '.*: the agent does not answer; trying again"),
+    it:until("a connection that is not answered",
+             fun() -> failed(P, "no answer") end),
+    it:signal(Target, "CONT"),
+    goes_on(T, Target, P, 2),
+    ends(P),
+    it:audit(Target, Before, [processes, nodes, registered]).
+
+%% epmd is needed to connect, and for nothing else.
+no_epmd(T0) ->
+    Port = it:free_port(),
+    T = T0#{epmd := Port},
+    Epmd = epmd(T, Port, "epmd1"),
+    {Target, Before, P} = start(T),
+    it:kill(Epmd),
+    work(T, Target, P),
+    [Node] = it:call(Target, erlang, nodes, [connected]),
+    true = it:call(Target, erlang, disconnect_node, [Node]),
+    it:saw(P, "lost '"),
+    it:until("it tries", fun() -> failed(P, "no epmd answers at '127.0.0.1'") end),
+    epmd(T, Port, "epmd2"),
+    %% The node comes back to it by itself, within seconds.
+    goes_on(T, Target, P, 2),
+    ends(P),
+    it:audit(Target, Before, [processes]).
+
+%% Nobody says that it is cut: both sides notice by what does not come.
+cut(T, Way) ->
+    Net = net(T),
+    Name = lists:concat(["cut_", os:getpid(), "_", maps:get(n, T), "@", maps:get(here, Net)]),
+    Target = it:target(T, (slow())#{node => Name}),
+    Before = it:settled(Target),
+    Script = "until ip -o addr show up | grep -q '" ++ maps:get(there, Net) ++ "/'; do sleep 0.05; done; exec \"$@\"",
+    P = it:kprofd(T, Target, #{args => ["-interval", "1s"], wrap => ["unshare", "-n", "sh", "-c", Script, "sh"]}),
+    connect(Net, P),
+    it:armed(P),
+    work(T, Target, P),
+    Load = it:load(T, Target, ["8", "600s", "5"]),
+    Then = said(P, "([0-9]+) assembled"),
+    it:until("requests come", fun() -> said(P, "([0-9]+) assembled") > Then + 100 end),
+    route(add, Way, Net, P),
+    it:until("the agent has gone", fun() -> it:call(Target, it_stub, agent, []) =:= gone end),
+    it:audit(Target, Before, [processes, registered, nodes]),
+    it:saw(P, "lost '"),
+    it:until("it tries again", fun() -> count(P, <<": connecting">>) > 1 end),
+    route(del, Way, Net, P),
+    it:kill(Load),
+    goes_on(T, Target, P, 2),
+    ends(P),
+    it:audit(Target, Before, [processes, nodes, registered]),
+    {note, io_lib:format("~0p", [it:losses(P)])}.
+
+%% -------------------------------------------------------- the network ----
+
+%% Of the range for measurements between networks (RFC 2544).
+net(#{n := N}) ->
+    Me = list_to_integer(os:getpid()),
+    Address = fun(Last) -> lists:concat(["198.18.", Me rem 250, ".", (N rem 60) * 4 + Last]) end,
+    #{here => Address(1), there => Address(2), link => lists:concat(["kp", Me, "n", N])}.
+
+connect(#{here := Here, there := There, link := Link}, #{pid := Pid} = P) ->
+    it:until("a namespace of its own",
+             fun() -> file:read_link_all("/proc/self/ns/net") =/=
+                          file:read_link_all(lists:concat(["/proc/", Pid, "/ns/net"])) end),
+    sh(["ip link add ", Link, " type veth peer name out netns ", integer_to_list(Pid)]),
+    sh(["ip addr add ", Here, "/30 dev ", Link]),
+    sh(["ip link set ", Link, " up"]),
+    inside(P, "ip link set lo up"),
+    inside(P, "ip link set out up"),
+    inside(P, ["ip addr add ", There, "/30 dev out"]).
+
+%% A blackhole takes what is sent and says nothing.
+route(What, both, Net, P) ->
+    route(What, there, Net, P),
+    route(What, back, Net, P);
+route(What, there, #{here := Here}, P) ->
+    inside(P, io_lib:format("ip route ~s blackhole ~s/32", [What, Here]));
+route(What, back, #{there := There}, _) ->
+    sh(io_lib:format("ip route ~s blackhole ~s/32", [What, There])).
+
+inside(#{pid := Pid}, Command) ->
+    sh(["nsenter -t ", integer_to_list(Pid), " -n ", Command]).
+
+sh(Command) ->
+    case os:cmd(lists:flatten([Command, " && echo done"])) of
+        "done\n" -> ok;
+        Said -> it:fail("~ts: ~ts", [Command, Said])
+    end.
+
+%% ---------------------------------------------------------------------------
+
+%% Requests take a while, so that some are in flight at any time.
+slow() -> #{config => "#{handle => #{wait_ms => 20}}"}.
+
+start(T) ->
+    Target = it:target(T, slow()),
+    Before = it:settled(Target),
+    P = it:kprofd(T, Target, #{args => ["-interval", "1s"]}),
+    it:armed(P),
+    work(T, Target, P),
+    {Target, Before, P}.
+
+work(T, Target, P) ->
+    Then = said(P, "([0-9]+) assembled"),
+    #{requests := 50} = it:loaded(it:load(T, Target, ["4", "50"])),
+    it:until("requests closed",
+             fun() -> said(P, "([0-9]+) assembled") - Then + said(P, "collided ([0-9]+)") >= 50 end).
+
+%% Armed for so many times, and at work.
+goes_on(T, Target, P, Times) ->
+    it:until("armed again", 60000,
+             fun() -> count(P, <<"kprofd: profiling '">>) >= Times end),
+    work(T, Target, P).
+
+ends(P) ->
+    it:until("nothing in flight", fun() -> said(P, "([0-9]+) in flight") =:= 0 end),
+    it:terminate(P),
+    it:equal("windows with none behind them", 1,
+             it:number(P, "select count(*) from time_window a where not exists"
+                       " (select 1 from time_window b where b.start_ns = a.end_ns)")),
+    it:check(it:number(P, "select count(*) from events where kind = 'lost'") >= 1, "an event"),
+    it:balance(P).
+
+%% A number of `kprof status`; 0 where it is not told.
+said(P, Pattern) ->
+    {ok, Text} = it:control(P, "status"),
+    case re:run(Text, Pattern, [{capture, [1], list}]) of
+        {match, [N]} -> list_to_integer(N);
+        nomatch -> 0
+    end.
+
+%% An attempt to attach again came to nothing, for this reason.
+failed(P, Pattern) -> re:run(it:errors(P), ": lost cannot connect.*" ++ Pattern) =/= nomatch.
+
+count(P, Text) -> length(binary:matches(it:errors(P), Text)).
+
+epmd(T, Port, Name) ->
+    Epmd = it:start(T, Name, ["epmd", "-port", integer_to_list(Port)], []),
+    it:until("epmd answers", fun() ->
+                                     case gen_tcp:connect({127, 0, 0, 1}, Port, []) of
+                                         {ok, S} -> gen_tcp:close(S), true;
+                                         _ -> false
+                                     end
+                             end),
+    Epmd.

@@ -1,0 +1,205 @@
+/*
+ * test_plan_diff.c - from one tiers.conf to another: what is armed anew.
+ *
+ * Both plans are made from modules that have all that is asked for; what is
+ * to be done is compared as one line: "+db:query/1 -w:h/1", "+" for what is
+ * put, "-" for what is taken, in the order of the plans.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kprofd/etf.h"
+#include "kprofd/plan.h"
+
+static const struct kp_spec_params params = { .one_in = 1,
+	.label_const = UINT64_C(1) << 48 };
+
+struct side {
+	struct kp_conf *conf;
+	struct kp_plan plan;
+};
+
+static struct side was, is;
+
+static void
+put_fns(struct kp_buf *b)
+{
+	static const char *const names[] = { "a", "b", "h" };
+
+	kp_etf_list(b, 3);
+	for (int i = 0; i < 3; i++) {
+		kp_etf_tuple(b, 2);
+		kp_etf_atom(b, names[i]);
+		kp_etf_int(b, 1);
+	}
+	kp_etf_nil(b);
+}
+
+/* Modules w and db, each with a/1, b/1 and h/1. */
+static void
+side_make(struct side *s, const char *src)
+{
+	static const char *const mods[] = { "w", "db" };
+	struct kp_diags diags;
+	struct kp_term r;
+	struct kp_buf b;
+
+	assert_int_equal(kp_conf_parse(&s->conf, src, strlen(src), &diags),
+	    KP_OK);
+	kp_diags_free(&diags);
+	kp_buf_init(&b, 4096);
+	kp_etf_list(&b, 2);
+	for (int i = 0; i < 2; i++) {
+		kp_etf_tuple(&b, 4);
+		kp_etf_atom(&b, mods[i]);
+		kp_etf_atom(&b, "ok");
+		put_fns(&b);
+		put_fns(&b);
+	}
+	kp_etf_nil(&b);
+	kp_term_begin_raw(&r, b.p, b.len);
+	assert_int_equal(kp_plan_make(&s->plan, s->conf, "n@h", &r, &diags),
+	    KP_OK);
+	assert_int_equal(diags.n, 0);
+	kp_diags_free(&diags);
+	kp_buf_free(&b);
+}
+
+static void
+side_free(struct side *s)
+{
+	kp_plan_free(&s->plan);
+	kp_conf_free(s->conf);
+}
+
+static void
+put_ops(struct kp_buf *b, const struct kp_plan *plan, enum kp_plan_op op)
+{
+	for (const struct kp_plan_item *i = plan->v; i < plan->v + plan->n; i++)
+		if (i->op == op)
+			kp_buf_printf(b, "%s%c%s:%s/%u", b->len > 0 ? " " : "",
+			    op == KP_PLAN_PUT ? '+' : '-', i->mod, i->fun,
+			    i->arity);
+}
+
+static void
+sides(const char *from, const char *to)
+{
+	side_make(&was, from);
+	side_make(&is, to);
+}
+
+static void
+diff_is(const char *ops, struct kp_plan_change want)
+{
+	struct kp_plan_change n;
+	struct kp_buf b;
+
+	kp_plan_carry(&is.plan, &was.plan);
+	assert_int_equal(kp_plan_diff(&is.plan, is.conf, &was.plan, was.conf,
+	    &params, &n), KP_OK);
+	kp_buf_init(&b, 4096);
+	put_ops(&b, &is.plan, KP_PLAN_PUT);
+	put_ops(&b, &was.plan, KP_PLAN_TAKE);
+	assert_string_equal(kp_buf_cstr(&b), ops);
+	assert_int_equal(n.kept, want.kept);
+	assert_int_equal(n.changed, want.changed);
+	assert_int_equal(n.added, want.added);
+	assert_int_equal(n.removed, want.removed);
+	kp_buf_free(&b);
+	side_free(&was);
+	side_free(&is);
+}
+
+#define N(k, c, a, r) ((struct kp_plan_change){ k, c, a, r })
+
+static void
+the_same(void **state)
+{
+	(void)state;
+	sides("{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}.",
+	    "{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}.");
+	diff_is("", N(2, 0, 0, 0));
+}
+
+/* Names, order, numbers: nothing that the target knows of. */
+static void
+not_the_targets(void **state)
+{
+	(void)state;
+	sides("{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}. {slow_ms, 1}.",
+	    "{tiers, [{store, {db,a,1}}, {web, {w,h,1}}]}. "
+	    "{entry, {w,h,1}}. {sampling, {one_in, 7}}. {slow_ms, 9}.");
+	diff_is("", N(2, 0, 0, 0));
+}
+
+static void
+come_and_go(void **state)
+{
+	(void)state;
+	sides("{tiers, [{web, {w,h,1}}, {db, [{db,a,1}, {db,b,1}]}]}.",
+	    "{tiers, [{web, {w,h,1}}, {db, [{db,b,1}, {db,h,1}]}]}.");
+	diff_is("+db:h/1 -db:a/1", N(2, 0, 1, 1));
+}
+
+/* The function is the same, what it is for is not. */
+static void
+another_entry(void **state)
+{
+	(void)state;
+	sides("{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}.",
+	    "{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}. {entry, {db,a,1}}.");
+	diff_is("+w:h/1 +db:a/1", N(0, 2, 0, 0));
+}
+
+static void
+another_identity(void **state)
+{
+	(void)state;
+	sides("{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}. "
+	    "{identity, fun({w,h,[X]}) when is_atom(X) -> X end}.",
+	    "{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}. "
+	    "{identity, fun({w,h,[X]}) when is_integer(X) -> X end}.");
+	diff_is("+w:h/1", N(1, 1, 0, 0));
+}
+
+static void
+made_exact(void **state)
+{
+	(void)state;
+	sides("{tiers, [{web, {w,h,1}}, {db, {db,a,1}}]}.",
+	    "{tiers, [{web, {w,h,1}}, {db, {db,a,1}, [exact]}]}.");
+	diff_is("+db:a/1", N(1, 1, 0, 0));
+}
+
+/* For good is for longer than a tiers.conf. */
+static void
+disarmed_for_good(void **state)
+{
+	(void)state;
+	sides("{tiers, [{web, {w,h,1}}, {db, [{db,a,1}, {db,b,1}]}]}.",
+	    "{tiers, [{web, {w,h,1}}, {db, {db,a,1}, [exact]}]}.");
+	was.plan.v[1].disarmed = true;
+	was.plan.v[2].disarmed = true;
+	diff_is("-db:b/1", N(1, 0, 0, 0));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_same), cmocka_unit_test(not_the_targets),
+		cmocka_unit_test(come_and_go),
+		cmocka_unit_test(another_entry),
+		cmocka_unit_test(another_identity),
+		cmocka_unit_test(made_exact),
+		cmocka_unit_test(disarmed_for_good),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
