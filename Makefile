@@ -295,12 +295,13 @@ run_integration = erl -noinput -pa $(INTEGRATION) -s it_run main \
     -extra $(B) $(1) $(if $(ONLY),'$(ONLY)')
 
 # Preloaded into kprofd: a resolver that does not answer.
-$(B)/test/slow_resolver.so: test/support/slow_resolver.c
+# Another: a kprofd that is behind.
+$(B)/test/slow_%.so: test/support/slow_%.c
 	@mkdir -p $(@D)
 	$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
 
 .PHONY: integration
-integration: $(B)/kprofd $(B)/test/slow_resolver.so sample $(INTEGRATION)/it_run.beam
+integration: $(B)/kprofd $(B)/test/slow_resolver.so $(B)/test/slow_reader.so sample $(INTEGRATION)/it_run.beam
 	$(call run_integration)
 
 # The library as a dependency of rebar3 and mix projects.

@@ -24,7 +24,7 @@
 
 -export([start/2, status/0, stop/0]).
 
--define(PROTOCOL, 1).
+-define(PROTOCOL, 2).
 -define(BATCH_EVENTS, 500).     % most events in one message
 -define(BATCH_MS, 5).           % longest wait for a batch to fill
 -define(TICK_MS, 500).          % how often the lease is looked at
@@ -52,6 +52,7 @@
     exact = #{},        % MFA => {Events, Words}: sizes of values seen
     seq = 0,            % batches sent
     sent = 0,           % events sent
+    busy = 0,           % ns spent on batches
     dropped = 0,        % events dropped
     dropped_entries = 0,
     entry_base = 0,     % entry calls counted under earlier plans
@@ -190,6 +191,7 @@ summary(S) ->
       armed => [I#item.mfa || I <- S#s.plan],
       events_sent => S#s.sent,
       events_dropped => S#s.dropped,
+      busy_ms => S#s.busy div 1000000,
       entry_calls => entry_calls(S)}.
 
 %% ----------------------------------------------------------------- loop ----
@@ -252,8 +254,10 @@ event(Ev, #s{state = armed} = S) ->
         _ ->
             ok
     end,
+    T0 = now_ns(),
     {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
-    batch(First, N, Evs, S1);
+    S2 = batch(First, N, Evs, S1),
+    S2#s{busy = S2#s.busy + now_ns() - T0};
 event(Ev, S) ->
     drop(Ev, S).
 
@@ -424,7 +428,7 @@ state_msg(S) ->
     Calls = entry_calls(S),
     {kprof_status, now_ns(), erlang:time_offset(nanosecond),
      Name, Reason, S#s.seq, Queue, Bytes, S#s.sent, S#s.dropped,
-     S#s.dropped_entries, Calls, unarmed(Calls, S)}.
+     S#s.dropped_entries, Calls, unarmed(Calls, S), S#s.busy}.
 
 %% ------------------------------------------------------ before the arming ----
 

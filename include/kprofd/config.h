@@ -80,6 +80,10 @@ struct kp_overload {
 	uint32_t max_queue;	/* default 20000 messages */
 	uint64_t max_memory;	/* default 64 MiB, in bytes */
 	kp_dur_ns pause;	/* default 10 s */
+	/* kprofd's own: */
+	kp_dur_ns max_lag;	/* default 2 s */
+	uint64_t max_kprofd;	/* default 512 MiB, in bytes */
+	uint32_t max_backlog;	/* default 75 percent of the store's queue */
 };
 
 struct kp_identity;	/* the identity fun, parsed; private to src/config */
@@ -94,6 +98,8 @@ struct kp_conf {
 	struct kp_identity *identity;	/* NULL: none */
 	struct kp_sampling sampling;	/* default: per second, 1000 */
 	kp_dur_ns slow;			/* default 250 ms */
+	uint32_t keep_slowest;		/* of each identity and window; default 1 */
+	uint32_t budget;		/* percent of one scheduler; 0: no limit */
 	struct kp_overload overload;
 	struct kp_rewrite *rewrites;
 	size_t nrewrites;

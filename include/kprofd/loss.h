@@ -10,7 +10,8 @@
  * disconnected, reloaded or past a cap, or as a call past a cap, stale, or
  * lost with its request, or as a bad event.  Expired requests, those named
  * _other and calls whose ends were given up for the stack's cap are handed on
- * as well: their figures are what is lost.
+ * as well: their figures are what is lost.  So are requests that were cut,
+ * which are estimated: an entry that sampling passes over says nothing.
  */
 #ifndef KPROFD_LOSS_H
 #define KPROFD_LOSS_H
@@ -28,6 +29,7 @@ enum kp_loss {
 	KP_LOSS_UNARMED,	/* ms: nothing was armed after it had been */
 	KP_LOSS_EXPIRED,	/* requests: no end within 60 s */
 	KP_LOSS_COLLIDED,	/* requests: two with one label, both dropped */
+	KP_LOSS_CUT,		/* requests: an unsampled entry took their token */
 	KP_LOSS_REQUEST_CAP,	/* requests: too many in flight */
 	KP_LOSS_CALL_CAP,	/* calls: too many in one request */
 	KP_LOSS_STACK_CAP,	/* calls: too many open in one process */

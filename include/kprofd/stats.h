@@ -9,6 +9,7 @@
 #ifndef KPROFD_STATS_H
 #define KPROFD_STATS_H
 
+#include "kprofd/cost.h"
 #include "kprofd/hist.h"
 #include "kprofd/loss.h"
 #include "kprofd/request.h"
@@ -53,6 +54,7 @@ struct kp_window {
 	uint64_t entry_calls;		/* the VM's own count; 0 if unknown */
 	uint64_t sampled;		/* requests assembled */
 	struct kp_losses losses;
+	struct kp_cost cost;		/* that the target had */
 	/* "_total" first, then tiers in conf's order; within one by name. */
 	struct kp_cell *cells;
 	size_t ncells;

@@ -24,6 +24,8 @@ static const struct {
 	    "no end seen within 60 s" },
 	[KP_LOSS_COLLIDED] = { "collided", "requests",
 	    "two had one label and both were dropped" },
+	[KP_LOSS_CUT] = { "cut", "requests",
+	    "cut short by an inner one that was sampled out (estimate)" },
 	[KP_LOSS_REQUEST_CAP] = { "request_cap", "requests",
 	    "too many were in flight" },
 	[KP_LOSS_CALL_CAP] = { "call_cap", "calls",

@@ -103,6 +103,24 @@ set_slow(struct conf_ctx *x, const struct node *form)
 		x->conf->slow = ms * KP_NS_PER_MS;
 }
 
+static void
+set_keep_slowest(struct conf_ctx *x, const struct node *form)
+{
+	int64_t n;
+
+	if (take_int(x, form->kid[1], "keep_slowest", 0, CONF_KEEP_MAX, &n))
+		x->conf->keep_slowest = (uint32_t)n;
+}
+
+static void
+set_budget(struct conf_ctx *x, const struct node *form)
+{
+	int64_t n;
+
+	if (take_int(x, form->kid[1], "budget", 1, 100, &n))
+		x->conf->budget = (uint32_t)n;
+}
+
 static const struct overload_key {
 	const char *name;
 	int64_t min, max;
@@ -111,6 +129,9 @@ static const struct overload_key {
 	{ "max_queue", 100, 10000000 },
 	{ "max_memory_mb", 1, 1048576 },
 	{ "pause_s", 1, 86400 },
+	{ "max_lag_ms", 1, CONF_MS_MAX },
+	{ "max_kprofd_mb", 1, 1048576 },
+	{ "max_backlog_percent", 1, 100 },
 };
 #define OVERLOAD_KEYS (sizeof(overload_keys) / sizeof(overload_keys[0]))
 
@@ -127,8 +148,17 @@ overload_store(struct kp_overload *o, size_t key, int64_t v)
 	case 2:
 		o->max_memory = (uint64_t)v << 20;
 		break;
-	default:
+	case 3:
 		o->pause = v * KP_NS_PER_S;
+		break;
+	case 4:
+		o->max_lag = v * KP_NS_PER_MS;
+		break;
+	case 5:
+		o->max_kprofd = (uint64_t)v << 20;
+		break;
+	default:
+		o->max_backlog = (uint32_t)v;
 		break;
 	}
 }
@@ -179,6 +209,8 @@ static const struct key keys[] = {
 	{ "identity", "{identity, fun ... end}", set_identity, 0 },
 	{ "sampling", "{sampling, How}", set_sampling, 0 },
 	{ "slow_ms", "{slow_ms, Milliseconds}", set_slow, 0 },
+	{ "keep_slowest", "{keep_slowest, N}", set_keep_slowest, 0 },
+	{ "budget", "{budget, Percent}", set_budget, 0 },
 	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload, 0 },
 	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", set_rewrite,
 	    0 },
@@ -243,9 +275,11 @@ conf_new(void)
 		return NULL;
 	c->sampling = (struct kp_sampling){ KP_SAMPLE_PER_SECOND, 1000 };
 	c->slow = 250 * KP_NS_PER_MS;
+	c->keep_slowest = 1;
 	c->overload = (struct kp_overload){ .max_age = KP_NS_PER_S,
 		.max_queue = 20000, .max_memory = UINT64_C(64) << 20,
-		.pause = 10 * KP_NS_PER_S };
+		.pause = 10 * KP_NS_PER_S, .max_lag = 2 * KP_NS_PER_S,
+		.max_kprofd = UINT64_C(512) << 20, .max_backlog = 75 };
 	return c;
 }
 

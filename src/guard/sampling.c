@@ -1,32 +1,128 @@
-/* sampling.c - from the rate of entry calls to one-in-n; see the header. */
+/* sampling.c - from rates, cuts and costs to one-in-n; see the header. */
 #include "kprofd/sampling.h"
 
 /* Falling needs this much room, so that noise changes nothing. */
 #define FALL_PERCENT 70
+/* A budget is aimed at a bit below, so that noise does not break it. */
+#define AIM_PERCENT 80
+/* What was spent a moment ago may be again: it is forgotten by a tenth a look. */
+#define FORGET 0.9
 
 void
 kp_sampler_init(struct kp_sampler *s, const struct kp_sampling *conf)
 {
-	s->conf = *conf;
-	s->one_in = conf->kind == KP_SAMPLE_ONE_IN ? conf->n : 1;
+	*s = (struct kp_sampler){ .conf = *conf, .cut = 1, .frugal = 1 };
+	s->rated = conf->kind == KP_SAMPLE_ONE_IN ? conf->n : 1;
+	s->one_in = s->rated;
+}
+
+static bool
+settle(struct kp_sampler *s)
+{
+	uint64_t want = (uint64_t)s->rated * s->cut;
+	uint32_t was = s->one_in;
+
+	if (want < s->frugal)
+		want = s->frugal;
+	s->one_in = want < KP_ONE_IN_LIMIT ? (uint32_t)want : KP_ONE_IN_LIMIT;
+	return s->one_in != was;
+}
+
+static uint32_t
+round_up(double want, uint32_t max)
+{
+	if (want >= max)
+		return max;
+	return want <= 1 ? 1 : (uint32_t)want + (want > (uint32_t)want);
+}
+
+static bool
+follows_rate(const struct kp_sampler *s)
+{
+	return s->conf.kind == KP_SAMPLE_PER_SECOND && s->conf.n > 0;
+}
+
+static double
+wanted(const struct kp_sampler *s, uint64_t calls, kp_dur_ns over)
+{
+	return (double)calls * (double)KP_NS_PER_S / (double)over /
+	    (double)s->conf.n;
+}
+
+/* Up at once; down with some room, and by half at most. */
+static uint32_t
+follow(uint32_t from, double want, uint32_t max)
+{
+	if (want > from)
+		return round_up(want, max);
+	if (want >= from * FALL_PERCENT / 100.0)
+		return from;
+	return round_up(want > from / 2.0 ? want : from / 2.0, max);
 }
 
 bool
 kp_sampler_rate(struct kp_sampler *s, uint64_t calls, kp_dur_ns over)
 {
-	uint32_t was = s->one_in;
-	double rate, want;
-
-	if (s->conf.kind != KP_SAMPLE_PER_SECOND || over <= 0 ||
-	    s->conf.n == 0)
+	if (!follows_rate(s) || over <= 0)
 		return false;
-	rate = (double)calls * (double)KP_NS_PER_S / (double)over;
-	want = rate / (double)s->conf.n;
-	if (want > KP_ONE_IN_MAX)
-		want = KP_ONE_IN_MAX;
-	if (want > s->one_in)
-		s->one_in = (uint32_t)want + (want > (uint32_t)want);
-	else if (want < s->one_in * FALL_PERCENT / 100.0)
-		s->one_in = want < 1 ? 1 : (uint32_t)(want + 1);
-	return s->one_in != was;
+	s->rated = follow(s->rated, wanted(s, calls, over), KP_ONE_IN_MAX);
+	return settle(s);
+}
+
+void
+kp_sampler_seen(struct kp_sampler *s, uint32_t weight)
+{
+	s->seen++;
+	s->weight += weight;
+}
+
+bool
+kp_sampler_quick(struct kp_sampler *s, kp_target_ns now)
+{
+	kp_dur_ns over = s->since != 0 ? now - s->since : 0;
+	double want;
+
+	if (s->since != 0 && over >= 0 && over < KP_QUICK_LOOK)
+		return false;
+	/* A clock that ran back, or the first time: no rate to be had. */
+	if (over > 0 && s->seen >= KP_QUICK_LEAST && follows_rate(s)) {
+		want = wanted(s, s->weight, over);
+		if (want >= 1.5 * s->rated)
+			s->rated = round_up(want, KP_ONE_IN_MAX);
+	}
+	s->since = now;
+	s->seen = 0;
+	s->weight = 0;
+	return settle(s);
+}
+
+bool
+kp_sampler_cut(struct kp_sampler *s, uint32_t cut)
+{
+	s->cut = cut;
+	return settle(s);
+}
+
+/*
+ * What depends on sampling is in proportion to 1 / one_in.  Where the fixed
+ * part alone is over the budget, more of it cannot be held: the rest is then
+ * made small beside it.
+ */
+bool
+kp_sampler_spent(struct kp_sampler *s, double percent, double fixed,
+    double budget)
+{
+	double left = budget * AIM_PERCENT / 100 - fixed;
+	double want;
+
+	if (budget <= 0) {
+		s->frugal = 1;
+		return settle(s);
+	}
+	if (left < budget / 10)
+		left = budget / 10;
+	want = (percent > fixed ? percent - fixed : 0) * s->one_in / left;
+	s->peak = want > s->peak * FORGET ? want : s->peak * FORGET;
+	s->frugal = follow(s->frugal, s->peak, KP_ONE_IN_MAX);
+	return settle(s);
 }

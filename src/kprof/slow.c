@@ -31,7 +31,8 @@ static void
 put_none(struct kp_buf *b)
 {
 	text_wrap(b, "no slow requests: those slower than {slow_ms, N} of "
-	    "tiers.conf are kept (default 250 ms); see also -since, -node "
+	    "tiers.conf are kept (default 250 ms), and the {keep_slowest, N} "
+	    "of each identity and window (default 1); see also -since, -node "
 	    "and -identity, and kprof report", screen_width(), 0);
 }
 

@@ -17,6 +17,84 @@ sampling_text(const struct target *t, char *buf, size_t n)
 	return buf;
 }
 
+/* What the target pays. */
+static void
+put_cost(struct kp_buf *b, const struct target *t)
+{
+	const struct spending *s = &t->spending;
+
+	kp_buf_printf(b, "cost        %.2f %% of one scheduler of the target: %"
+	    PRIu64 " us/s, of which the agent %" PRIu64 "; %" PRIu64
+	    " events/s, %" PRIu64 " armed calls/s\n",
+	    spending_percent(s, kp_cost_total(&s->last)),
+	    spending_rate(s, (uint64_t)kp_cost_total(&s->last) / 1000),
+	    spending_rate(s, (uint64_t)s->last.agent / 1000),
+	    spending_rate(s, s->last.events),
+	    spending_rate(s, s->last.armed_calls));
+}
+
+static void
+json_cost(struct json *j, const struct target *t)
+{
+	const struct spending *s = &t->spending;
+
+	json_object(j, "cost");
+	json_number(j, "scheduler_percent",
+	    spending_percent(s, kp_cost_total(&s->last)));
+	json_uint(j, "us_per_s",
+	    spending_rate(s, (uint64_t)kp_cost_total(&s->last) / 1000));
+	json_uint(j, "agent_us_per_s",
+	    spending_rate(s, (uint64_t)s->last.agent / 1000));
+	json_uint(j, "events_per_s", spending_rate(s, s->last.events));
+	json_uint(j, "armed_calls_per_s",
+	    spending_rate(s, s->last.armed_calls));
+	json_uint(j, "budget_percent", t->conf->budget);
+	json_end(j);
+}
+
+/* What has been too much, and what it changed. */
+static void
+put_guard(struct kp_buf *b, const struct target *t)
+{
+	const struct kp_guard *g = &t->watch.guard;
+
+	kp_buf_printf(b, "kprofd's    %" PRIu64 " MiB of memory, %" PRId64
+	    " ms behind, %" PRIu32 " %% of the room for unwritten windows\n",
+	    t->watch.load.memory >> 20, t->watch.load.lag / KP_NS_PER_MS,
+	    t->watch.load.backlog);
+	if (g->trips == 0) {
+		kp_buf_str(b, "overload    none so far\n");
+		return;
+	}
+	kp_buf_printf(b, "overload    %" PRIu64 " trips, the last by %s %"
+	    PRId64 " s ago", g->trips, kp_trip_name(g->cause),
+	    (kp_mono_now() - t->watch.tripped) / KP_NS_PER_S);
+	if (g->resting)
+		kp_buf_str(b, "; rests");
+	if (g->cut > 1)
+		kp_buf_printf(b, "; sampling is cut to one in %" PRIu32,
+		    g->cut);
+	kp_buf_u8(b, '\n');
+}
+
+static void
+json_guard(struct json *j, const struct target *t)
+{
+	const struct kp_guard *g = &t->watch.guard;
+
+	json_object(j, "overload");
+	json_uint(j, "memory_bytes", t->watch.load.memory);
+	json_int(j, "lag_us", t->watch.load.lag / KP_NS_PER_US);
+	json_uint(j, "backlog_percent", t->watch.load.backlog);
+	json_uint(j, "trips", g->trips);
+	json_string(j, "last_cause", kp_trip_name(g->cause));
+	json_bool(j, "resting", g->resting);
+	json_int(j, "next_rest_s", (g->rest > 0 ? g->rest : g->limits.pause) /
+	    KP_NS_PER_S);
+	json_uint(j, "cut", g->cut);
+	json_end(j);
+}
+
 static void
 put_losses(struct kp_buf *b, const struct target *t)
 {
@@ -57,6 +135,8 @@ status_plain(struct kp_buf *b, const struct target *t, struct kp_store *store,
 	    kp_requests_in_flight(t->requests), t->status.entry_calls);
 	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
 	store_put_text(b, store, o->db);
+	put_cost(b, t);
+	put_guard(b, t);
 	put_losses(b, t);
 }
 
@@ -84,6 +164,8 @@ status_json(struct kp_buf *b, const struct target *t, struct kp_store *store,
 	json_uint(&j, "entry_calls", t->status.entry_calls);
 	json_uint(&j, "windows", t->windows);
 	store_put_json(&j, store, o->db);
+	json_cost(&j, t);
+	json_guard(&j, t);
 	json_object(&j, "losses");
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		json_uint(&j, kp_loss_name(i), t->lost_ever.n[i]);

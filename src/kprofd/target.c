@@ -62,18 +62,17 @@ tree_call(const struct target *t, const struct kp_request *rq, uint32_t i,
 	kp_proc_text(c->proc, out->pid, sizeof(out->pid));
 }
 
-static void
-keep_tree(struct target *t, const struct kp_request *rq)
+/* NULL: out of memory. */
+static struct kp_tree *
+make_tree(struct target *t, const struct kp_request *rq)
 {
 	struct kp_tree *tree;
 
-	if (t->trees == TARGET_TREES_MAX || !self_room(t, rq->ncalls) ||
+	if (!self_room(t, rq->ncalls) ||
 	    kp_request_self(rq, t->self) != KP_OK ||
 	    (tree = malloc(sizeof(*tree) +
-	    rq->ncalls * sizeof(tree->calls[0]))) == NULL) {
-		t->lost.n[KP_LOSS_TREE]++;
-		return;
-	}
+	    rq->ncalls * sizeof(tree->calls[0]))) == NULL)
+		return NULL;
 	*tree = (struct kp_tree){ .node = t->node, .label = rq->label,
 		.identity = kp_requests_identity(t->requests, rq->identity),
 		.parent_label = rq->parent_label, .weight = rq->weight,
@@ -82,7 +81,36 @@ keep_tree(struct target *t, const struct kp_request *rq)
 		.ncalls = rq->ncalls };
 	for (uint32_t i = 0; i < rq->ncalls; i++)
 		tree_call(t, rq, i, &tree->calls[i]);
-	t->trees++;
+	return tree;
+}
+
+/* Slow ones go to the store at once, and the slowest when the window closes. */
+static void
+keep_tree(struct target *t, const struct kp_request *rq)
+{
+	kp_dur_ns total = rq->end - rq->start;
+	bool slow = total >= t->conf->slow;
+	struct kp_tree *tree;
+
+	if (slow && t->trees < TARGET_TREES_MAX &&
+	    (tree = make_tree(t, rq)) != NULL) {
+		t->trees++;
+		kp_store_tree(t->store, tree);
+		kp_tail_put(&t->tail, rq->identity, total, rq->ncalls, NULL);
+		return;
+	}
+	tree = kp_tail_wants(&t->tail, rq->identity, total, rq->ncalls) ?
+	    make_tree(t, rq) : NULL;
+	if (tree != NULL)
+		kp_tail_put(&t->tail, rq->identity, total, rq->ncalls, tree);
+	t->lost.n[KP_LOSS_TREE] += slow;
+}
+
+static void
+store_tree(void *ctx, void *tree)
+{
+	struct target *t = ctx;
+
 	kp_store_tree(t->store, tree);
 }
 
@@ -93,7 +121,8 @@ on_request(void *ctx, const struct kp_request *rq)
 
 	t->requests_ever++;
 	kp_stats_request(t->stats, rq);
-	if (t->store != NULL && rq->end - rq->start >= t->conf->slow)
+	spending_request(&t->spending, rq);
+	if (t->store != NULL)
 		keep_tree(t, rq);
 	t->ops->on_request(t->ctx, t, rq);
 }
@@ -119,6 +148,101 @@ on_runaway(void *ctx, const struct kp_fn *fn)
 	agent_disarm(t->agent, fn->text);
 }
 
+/* ---- sampling, and what is too much ---- */
+
+static void
+on_notice(void *ctx, const char *kind, const char *text)
+{
+	struct target *t = ctx;
+
+	log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target, kind,
+	    text);
+	target_happened(t, kind, text);
+}
+
+/* Its rate has changed. */
+static void
+resample(struct target *t)
+{
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
+	    .event = "sampling", .target = t->opts.target,
+	    .fields = { { .key = "one_in", .number = t->sampler.one_in } } },
+	    "%s: sampling one request in %u", t->opts.target,
+	    t->sampler.one_in);
+	t->ledger.sampling |= t->sampler.one_in > 1;
+	agent_sample(t->agent, t->sampler.one_in);
+}
+
+/* Whoever is over a limit: returns for how long to rest. */
+static kp_dur_ns
+trip(struct target *t, enum kp_trip cause, const char *why)
+{
+	kp_dur_ns rest = watch_trip(&t->watch, cause, &t->status,
+	    kp_requests_in_flight(t->requests), kp_mono_now());
+	char text[256];
+
+	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
+		resample(t);
+	snprintf(text, sizeof(text), "%s; rests for %.0f s, then samples one "
+	    "request in %u", why, (double)rest / (double)KP_NS_PER_S,
+	    t->sampler.one_in);
+	on_notice(t, "trip", text);
+	return rest;
+}
+
+/* Is kprofd itself over a limit, with what was sent then? */
+static void
+look_out(struct target *t, kp_target_ns sent)
+{
+	enum kp_trip cause = watch_look(&t->watch, t->store, sent,
+	    kp_mono_now());
+	char why[200];
+
+	if (cause == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
+		return;
+	watch_words(&t->watch, cause, why, sizeof(why));
+	agent_rest(t->agent, trip(t, cause, why), why);
+}
+
+static kp_dur_ns
+on_trip(void *ctx, const char *text)
+{
+	return trip(ctx, KP_TRIP_AGENT, text);
+}
+
+static kp_dur_ns
+on_rested(void *ctx)
+{
+	struct target *t = ctx;
+	kp_dur_ns more = watch_rested(&t->watch, t->store, kp_mono_now());
+	char why[200], text[256];
+
+	if (more == 0)
+		return 0;
+	watch_words(&t->watch, t->watch.guard.cause, why, sizeof(why));
+	snprintf(text, sizeof(text), "for %.0f s more: %s",
+	    (double)more / (double)KP_NS_PER_S, why);
+	on_notice(t, "rest", text);
+	return more;
+}
+
+/* A status came while armed: time for what was cut to grow. */
+static void
+recover(struct target *t, const struct agent_status *st)
+{
+	kp_mono_ns now = kp_mono_now();
+	char text[200];
+
+	if (watch_after(&t->watch, st, now, text, sizeof(text))) {
+		log_info("resume", t->opts.target, "'%s' is profiled again %s",
+		    t->opts.target, text);
+		target_happened(t, "resume", text);
+	}
+	if (kp_guard_tick(&t->watch.guard, now) &&
+	    kp_sampler_cut(&t->sampler, t->watch.guard.cut))
+		resample(t);
+}
+
 /* ---- the agent's callbacks ---- */
 
 static void
@@ -139,6 +263,8 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 	t->batches++;
 	while ((e = kp_batch_next(&b, &ev)) != KP_END) {
 		if (e == KP_OK) {
+			if (ev.kind == KP_EV_ENTRY)
+				kp_sampler_seen(&t->sampler, ev.weight);
 			kp_requests_event(t->requests, &ev);
 			t->events++;
 		} else if (e == KP_ENOENT) {
@@ -149,6 +275,9 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 		}
 	}
 	kp_requests_expire(t->requests, b.sent_at);
+	if (kp_sampler_quick(&t->sampler, b.sent_at))
+		resample(t);
+	look_out(t, b.sent_at);
 }
 
 static void
@@ -163,6 +292,7 @@ on_hello(void *ctx, const struct agent_hello *h)
 
 	t->hello = *h;
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
+	watch_forget(&t->watch);
 	t->next_seq = 1;
 	ledger_restart(&t->ledger, kp_requests_entries(t->requests));
 	kp_requests_release(t->requests, h->otp);
@@ -178,16 +308,18 @@ sample(struct target *t, const struct agent_status *st)
 {
 	kp_dur_ns over = st->now - t->status.now;
 
-	if (t->status.now == 0 || st->entry_calls < t->status.entry_calls ||
-	    !kp_sampler_rate(&t->sampler,
-	    st->entry_calls - t->status.entry_calls, over))
+	const struct spending *s = &t->spending;
+	uint32_t was = t->sampler.one_in;
+
+	if (t->status.now == 0 || st->entry_calls < t->status.entry_calls)
 		return;
-	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
-	    .event = "sampling", .target = t->opts.target,
-	    .fields = { { .key = "one_in", .number = t->sampler.one_in } } },
-	    "%s: sampling one request in %u", t->opts.target,
-	    t->sampler.one_in);
-	agent_sample(t->agent, t->sampler.one_in);
+	kp_sampler_rate(&t->sampler, st->entry_calls - t->status.entry_calls,
+	    over);
+	kp_sampler_spent(&t->sampler,
+	    spending_percent(s, kp_cost_total(&s->last)),
+	    spending_percent(s, kp_cost_fixed(&s->last)), t->conf->budget);
+	if (t->sampler.one_in != was)
+		resample(t);
 }
 
 static void
@@ -198,11 +330,15 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 	t->hello.time_offset = st->time_offset;
 	t->ledger.sampling |= t->sampler.one_in > 1;
 	ledger_status(&t->ledger, st, kp_requests_entries(t->requests), last);
+	spending_status(&t->spending, &t->status, st);
 	if (!last)
 		sample(t, st);
+	if (agent_state(t->agent) == AGENT_ARMED)
+		recover(t, st);
 	t->status = *st;
 	t->status_at = kp_mono_now();
 	kp_requests_expire(t->requests, st->now);
+	look_out(t, st->now);
 }
 
 /* A target that is down for a night has one line and one event, not many. */
@@ -231,6 +367,7 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	    "%s: %s %s", t->opts.target, agent_state_name(s), text);
 	switch (s) {
 	case AGENT_ARMED:
+		kp_guard_resumed(&t->watch.guard, kp_mono_now());
 		ledger_armed(&t->ledger, kp_mono_now());
 		t->lost_text[0] = '\0';
 		log_info("armed", t->opts.target, "profiling '%s'",
@@ -257,16 +394,6 @@ on_state(void *ctx, enum agent_state s, const char *text)
 		break;
 	}
 	t->ops->on_state(t->ctx, s, text);
-}
-
-static void
-on_notice(void *ctx, const char *kind, const char *text)
-{
-	struct target *t = ctx;
-
-	log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target, kind,
-	    text);
-	target_happened(t, kind, text);
 }
 
 /* The probe of call rates says how to begin sampling. */
@@ -359,6 +486,8 @@ static const struct agent_ops agent_ops = {
 	.on_batch = on_batch,
 	.on_status = on_status,
 	.on_notice = on_notice,
+	.on_trip = on_trip,
+	.on_rested = on_rested,
 	.on_diags = on_diags,
 	.on_cleared = on_cleared,
 	.on_reloaded = on_reloaded,
@@ -390,6 +519,8 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	t->ops = ops;
 	t->ctx = ctx;
 	kp_sampler_init(&t->sampler, &o->conf->sampling);
+	watch_init(&t->watch, &o->conf->overload);
+	t->tail.per_identity = store != NULL ? o->conf->keep_slowest : 0;
 	t->window_start = kp_wall_now();
 	t->node = strdup(o->target);
 	t->requests = requests_new(t, o->conf);
@@ -409,6 +540,7 @@ target_free(struct target *t)
 	if (t == NULL)
 		return;
 	agent_free(t->agent);
+	kp_tail_free(&t->tail);
 	next_free(t);
 	kp_stats_free(t->stats);
 	kp_requests_free(t->requests);
@@ -438,6 +570,7 @@ target_rotate(struct target *t, kp_wall_ns now)
 		return;	/* no memory: the window goes on */
 	kp_requests_losses(t->requests, &w->losses);
 	ledger_take(&t->ledger, kp_mono_now(), &w->entry_calls, &w->losses);
+	w->cost = spending_take(&t->spending);
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		w->losses.n[i] += t->lost.n[i];
 		t->lost_ever.n[i] += w->losses.n[i];
@@ -445,6 +578,7 @@ target_rotate(struct target *t, kp_wall_ns now)
 	t->lost = (struct kp_losses){ 0 };
 	t->window_start = now;
 	t->trees = 0;
+	kp_tail_take(&t->tail, store_tree, t);
 	t->windows++;
 	t->ops->on_window(t->ctx, t, w);
 	if (t->store != NULL)
@@ -480,6 +614,7 @@ sampling_switch(struct target *t, const struct kp_sampling *now)
 	if (was->kind == now->kind && was->n == now->n)
 		return;
 	kp_sampler_init(&t->sampler, now);
+	kp_sampler_cut(&t->sampler, t->watch.guard.cut);
 	agent_sample(t->agent, t->sampler.one_in);
 }
 
@@ -502,5 +637,7 @@ target_switch(struct target *t)
 	if (t->hello.otp != 0)
 		kp_requests_release(t->requests, t->hello.otp);
 	sampling_switch(t, &t->conf->sampling);
+	t->watch.guard.limits = t->conf->overload;
+	t->tail.per_identity = t->store != NULL ? t->conf->keep_slowest : 0;
 	return old;
 }

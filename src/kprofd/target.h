@@ -7,7 +7,10 @@
 
 #include "kprofd/ledger.h"
 #include "kprofd/sampling.h"
+#include "kprofd/spending.h"
 #include "kprofd/stats.h"
+#include "kprofd/tail.h"
+#include "kprofd/watch.h"
 #include "store/store.h"
 #include "target/agent.h"
 
@@ -56,6 +59,8 @@ struct target {
 		struct kp_stats *stats;
 	} next;
 	struct kp_sampler sampler;
+	struct watch watch;
+	struct spending spending;
 	struct ledger ledger;
 	struct kp_losses lost;		/* of this window, found here */
 	struct kp_losses lost_ever;	/* of all closed windows, for status */
@@ -64,7 +69,8 @@ struct target {
 	struct agent_status status;
 	uint64_t next_seq;		/* batch expected */
 	uint64_t events, batches, requests_ever, windows;
-	uint32_t trees;			/* kept in this window */
+	uint32_t trees;			/* slow, kept in this window */
+	struct kp_tail tail;		/* the slowest, however fast */
 	kp_wall_ns window_start;
 	kp_mono_ns status_at;
 	kp_dur_ns *self;		/* scratch for trees */

@@ -28,6 +28,8 @@ static const char *const sql[ST_COUNT] = {
 	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_LOSS] = "insert into loss (window_id, cause_id, n)"
 	    " values (?, ?, ?)",
+	[ST_COST] = "insert into cost (window_id, events, armed_calls,"
+	    " agent_ns, cost_ns) values (?, ?, ?, ?, ?)",
 	[ST_REQUEST] = "insert into request (run_id, node_id, identity_id,"
 	    " start_ns, total_ns, label, parent_label, weight, outcome)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -50,6 +52,12 @@ static const char *const sql[ST_COUNT] = {
 	[ST_LOSSES_ADD] = "insert into loss (window_id, cause_id, n)"
 	    " select ?, cause_id, n from loss where window_id = ?"
 	    " on conflict do update set n = n + excluded.n",
+	[ST_COST_ADD] = "insert into cost (window_id, events, armed_calls,"
+	    " agent_ns, cost_ns) select ?, events, armed_calls, agent_ns,"
+	    " cost_ns from cost where window_id = ? on conflict do update"
+	    " set events = events + excluded.events, armed_calls ="
+	    " armed_calls + excluded.armed_calls, agent_ns = agent_ns +"
+	    " excluded.agent_ns, cost_ns = cost_ns + excluded.cost_ns",
 	/* with their cells, losses and calls: "on delete cascade" */
 	[ST_WINDOW_DEL] = "delete from time_window where id = ?",
 	[ST_REQUEST_DEL] = "delete from request where id = ?",

@@ -189,12 +189,16 @@ merged_head(const struct rollup *r)
 	return h;
 }
 
-/* The new window has the losses of all; what it was made of goes. */
+/* The new window has the losses and the cost of all; what it was made of goes. */
 static void
 replace_parts(struct rollup *r)
 {
 	for (size_t i = 0; i < r->n; i++) {
 		row_start(r->db, ST_LOSSES_ADD);
+		row_int(r->db, r->window);
+		row_int(r->db, r->part[i].id);
+		row_end(r->db);
+		row_start(r->db, ST_COST_ADD);
 		row_int(r->db, r->window);
 		row_int(r->db, r->part[i].id);
 		row_end(r->db);

@@ -5,10 +5,16 @@
 
 #define HIST_BYTES_MAX (32u << 10)	/* every bucket at ten bytes fits */
 
+static bool
+has_cost(const struct kp_cost *c)
+{
+	return c->events > 0 || c->armed_calls > 0 || c->agent > 0;
+}
+
 uint64_t
 db_window_rows(const struct kp_window *w)
 {
-	uint64_t rows = 1 + w->ncells;
+	uint64_t rows = 1 + w->ncells + has_cost(&w->cost);
 
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		rows += w->losses.n[i] > 0;
@@ -99,6 +105,20 @@ db_window_row(struct kp_db *db, int64_t run, int64_t node, int64_t level,
 }
 
 static void
+cost_row(struct kp_db *db, int64_t window, const struct kp_cost *c)
+{
+	if (!has_cost(c))
+		return;
+	row_start(db, ST_COST);
+	row_int(db, window);
+	row_int(db, (int64_t)c->events);
+	row_int(db, (int64_t)c->armed_calls);
+	row_int(db, c->agent);
+	row_int(db, kp_cost_total(c));
+	row_end(db);
+}
+
+static void
 cell_row(struct kp_db *db, int64_t window, const struct kp_cell *c)
 {
 	int64_t tier = db_dim(db, DIM_TIER, c->tier);
@@ -122,6 +142,7 @@ db_window(struct kp_db *db, const struct kp_window *w,
 		cell_row(db, id, &w->cells[i]);
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		loss_row(db, id, i, head.losses.n[i]);
+	cost_row(db, id, &w->cost);
 }
 
 void

@@ -30,6 +30,29 @@ static const struct schema_step steps[] = {
 	 */
 	{ 2, "create index time_window_level on time_window (level, start_ns);"
 	     "pragma user_version = 2" },
+	/* What profiling cost the target; see include/kprofd/cost.h. */
+	{ 3, "create table cost ("
+	     " window_id integer primary key references time_window"
+	     "  on delete cascade,"
+	     " events integer not null, armed_calls integer not null,"
+	     " agent_ns integer not null,"	/* of cost_ns, measured */
+	     " cost_ns integer not null);"
+	     "create view costs as select"
+	     " strftime('%Y-%m-%dT%H:%M:%S', w.start_ns / 1000000000,"
+	     "  'unixepoch') || printf('.%03dZ', w.start_ns / 1000000 % 1000)"
+	     "  as start,"
+	     " strftime('%Y-%m-%dT%H:%M:%S', w.end_ns / 1000000000,"
+	     "  'unixepoch') || printf('.%03dZ', w.end_ns / 1000000 % 1000)"
+	     "  as end,"
+	     " n.name as node, c.events, c.armed_calls,"
+	     " round(c.agent_ns / 1e6, 3) as agent_ms,"
+	     " round(c.cost_ns / 1e6, 3) as cost_ms,"
+	     " round(100.0 * c.cost_ns / nullif(w.end_ns - w.start_ns, 0), 3)"
+	     "  as scheduler_percent"
+	     " from time_window w join cost c on c.window_id = w.id"
+	     " join node n on n.id = w.node_id"
+	     " order by w.start_ns, n.name;"
+	     "pragma user_version = 3" },
 };
 
 void

@@ -183,6 +183,30 @@ agent_settle(struct agent *a)
 }
 
 static void
+rest_timer(struct agent *a, kp_dur_ns rest)
+{
+	agent_timer(a, (unsigned)(rest / KP_NS_PER_MS));
+}
+
+void
+agent_set_rest(struct agent *a, kp_dur_ns rest, const char *text)
+{
+	agent_set_state(a, AGENT_TRIPPED, text);
+	rest_timer(a, rest);
+}
+
+static void
+on_rested(struct agent *a)
+{
+	kp_dur_ns more = a->ops->on_rested(a->ctx);
+
+	if (more > 0)
+		rest_timer(a, more);
+	else
+		step_resume(a);
+}
+
+static void
 on_timer(evutil_socket_t fd, short what, void *ctx)
 {
 	struct agent *a = ctx;
@@ -193,7 +217,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 		step_connect(a);
 		break;
 	case AGENT_TRIPPED:
-		step_resume(a);
+		on_rested(a);
 		break;
 	case AGENT_LOOKING:
 		if (a->leftover_tries > 0 && a->looked_for_process) {
@@ -322,6 +346,21 @@ agent_resume(struct agent *a)
 		step_resume(a);		/* needs no rest: somebody says so */
 	else
 		agent_settle(a);
+	return KP_OK;
+}
+
+enum kp_err
+agent_rest(struct agent *a, kp_dur_ns rest, const char *text)
+{
+	struct kp_buf b;
+
+	if (a->state != AGENT_ARMED || a->user_paused || a->stopping)
+		return KP_ESTATE;
+	/* Aside: its answer is not waited for, the rest is longer. */
+	agent_aside_begin(a, &b, 0);
+	kp_etf_atom(&b, "pause");
+	agent_command_end(a, &b);
+	agent_set_rest(a, rest, text);
 	return KP_OK;
 }
 

@@ -14,7 +14,7 @@
 #include "kprofd/plan.h"
 #include "target/node.h"
 
-#define AGENT_PROTOCOL 1	/* of kprof_agent.erl */
+#define AGENT_PROTOCOL 2	/* of kprof_agent.erl */
 /*
  * Renewed every second.  The agent looks twice a second whether it has ended,
  * and is gone within five, of whatever happened.
@@ -31,7 +31,7 @@ enum agent_state {
 	AGENT_ARMED,
 	AGENT_PAUSING,
 	AGENT_PAUSED,		/* by the user */
-	AGENT_TRIPPED,		/* by the agent itself; rests */
+	AGENT_TRIPPED,		/* something was too much; rests */
 	AGENT_STOPPING,
 	AGENT_LOST,		/* the connection is; waits to try again */
 	AGENT_ENDED
@@ -57,6 +57,7 @@ struct agent_status {
 	uint64_t dropped_entries;	/* requests among dropped */
 	uint64_t entry_calls;	/* counted by the VM */
 	uint64_t unarmed_calls;	/* of those, while nothing was armed */
+	kp_dur_ns busy;		/* the agent's own time for batches */
 };
 
 enum agent_failure {
@@ -89,6 +90,13 @@ struct agent_ops {
 	void (*on_status)(void *ctx, const struct agent_status *st, bool last);
 	/* Something to be told and recorded: kind is a short static word. */
 	void (*on_notice)(void *ctx, const char *kind, const char *text);
+	/*
+	 * The agent passed a limit and has disarmed by itself.  Returns for how
+	 * long it is to rest.
+	 */
+	kp_dur_ns (*on_trip)(void *ctx, const char *text);
+	/* It has rested.  Returns for how much longer; 0: arm it again. */
+	kp_dur_ns (*on_rested)(void *ctx);
 	/* agent_clear_tokens() number so and so was done. */
 	void (*on_cleared)(void *ctx, uint64_t number);
 	/*
@@ -125,6 +133,11 @@ void agent_stop(struct agent *a);
  */
 enum kp_err agent_pause(struct agent *a);
 enum kp_err agent_resume(struct agent *a);
+/*
+ * Disarms for so long, whatever the user wants meanwhile (agent_resume ends
+ * it).  Entry calls stay counted.  KP_ESTATE: it is not armed.
+ */
+enum kp_err agent_rest(struct agent *a, kp_dur_ns rest, const char *text);
 /*
  * on_cleared tells when it is done, with *number.  KP_ESTATE when it is not
  * attached, or about to be.

@@ -74,6 +74,8 @@ enum kp_err agent_entry_respec(struct agent *a,
     const struct kp_plan_item *item);
 /* In a state that lasts: goes on to the one that the user wants. */
 void agent_settle(struct agent *a);
+/* Disarmed: armed again after that time. */
+void agent_set_rest(struct agent *a, kp_dur_ns rest, const char *text);
 /* The agent runs: from now on its lease is renewed. */
 void agent_lease_start(struct agent *a);
 

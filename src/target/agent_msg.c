@@ -245,6 +245,7 @@ msg_read_status(struct kp_term *r, struct agent_status *st,
 	st->dropped_entries = (uint64_t)kp_term_int(r);
 	st->entry_calls = (uint64_t)kp_term_int(r);
 	st->unarmed_calls = (uint64_t)kp_term_int(r);
+	st->busy = kp_term_int(r);
 	return kp_term_finish(r);
 }
 

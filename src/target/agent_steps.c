@@ -523,12 +523,13 @@ on_notice(struct agent *a, struct kp_term *r)
 	if (kp_span_is(kind, "trip")) {
 		snprintf(text, sizeof(text), "%s over its limit, queue %lld",
 		    what, (long long)n);
-		a->ops->on_notice(a->ctx, "trip", text);
-		if (a->user_paused || a->stopping)
-			return;	/* it was late: nothing is to be resumed */
-		agent_set_state(a, AGENT_TRIPPED, text);
-		agent_timer(a, (unsigned)(a->o.conf->overload.pause /
-		    KP_NS_PER_MS));
+		/* Late: it is paused, rests or ends, by another's will. */
+		if (a->user_paused || a->stopping ||
+		    a->state == AGENT_TRIPPED)
+			a->ops->on_notice(a->ctx, "trip", text);
+		else
+			agent_set_rest(a, a->ops->on_trip(a->ctx, text),
+			    text);
 	} else if (kp_span_is(kind, "unexact")) {
 		on_unexact(a, &mfa, what, n);
 	}

@@ -133,7 +133,8 @@ slow(T) ->
     it:loaded(it:load(T, Target, ["1", integer_to_list(N), "0", "slow=1"])),
     it:loaded(it:load(T, Target, ["1", "100", "0", "read=1"])),
     it:terminate(P),
-    it:equal("requests kept", N, it:number(P, "select count(*) from slow_requests")),
+    it:equal("requests kept", N, it:number(P, "select count(*) from slow_requests where identity = 'slow'")),
+    slowest(P),
     it:equal("as they should be", N,
              it:number(P, "select count(*) from slow_requests where identity = 'slow' and outcome = 'returned'"
                        " and total_ms between 150 and 1000 and parent_label is null")),
@@ -141,7 +142,8 @@ slow(T) ->
     %% keeps the token of the answer until the next one: so the decoding of its
     %% client's next request is async work of this one.)
     Calls = it:sql(P, "select group_concat(trim(call) || ' ' || depth || ' ' || coalesce(parent, '-') || ' '"
-                   " || tier || ' ' || outcome, ', ') from slow_calls where async = '' group by request"),
+                   " || tier || ' ' || outcome, ', ') from slow_calls where async = '' and request in"
+                   " (select request from slow_requests where identity = 'slow') group by request"),
     it:equal("trees", [[<<"requests:handle_request/2 0 - handle returned, "
                           "network_server:parse_request/1 1 0 parsing returned, "
                           "db:transaction/1 1 0 db returned, "
@@ -158,8 +160,16 @@ slow(T) ->
                        " where request_id = r.id and not async)) > 1000")),
     it:equal("the formatter in a process of its own", N,
              it:number(P, "select count(*) from call c join call p on p.request_id = c.request_id and p.seq = 0"
-                       " where c.pid <> p.pid and not c.async")),
+                       " join request r on r.id = c.request_id join identity i on i.id = r.identity_id"
+                       " where c.pid <> p.pid and not c.async and i.name = 'slow'")),
     it:equal("losses", #{}, it:losses(P)).
+
+%% 'read' is fast, and the slowest of each window is kept all the same.
+slowest(P) ->
+    Windows = "from request_stats where identity = 'read'",
+    it:equal("the slowest of every window",
+             [[V] || [V] <- it:sql(P, ["select max_ms ", Windows, " order by max_ms"])],
+             it:sql(P, "select total_ms from slow_requests where identity = 'read' order by total_ms")).
 
 audit(T) ->
     {Target, P} = run(T, read, #{}, "#{audit => true, db => #{wait_ms => 2}}"),

@@ -35,6 +35,7 @@ static struct {
 	struct vmfed fed;
 	struct { kp_target_ns start; int call; } *by_start;
 	uint64_t requests, expired;
+	uint64_t unsampled;	/* that linked ones stand for, beside them */
 	uint64_t seed;
 } got;
 
@@ -320,6 +321,8 @@ on_request(void *ctx, const struct kp_request *rq)
 	assert_non_null(truth);
 	got.requests++;
 	got.expired += rq->expired;
+	if (rq->parent_label != 0)
+		got.unsampled += rq->weight - 1;
 	request_wellformed(rq);
 	check_label(rq, l, vague);
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
@@ -419,7 +422,9 @@ check_balance(void)
 	assert_int_equal(got.requests, got.fed.entries);
 	assert_int_equal(l.n[KP_LOSS_EXPIRED], got.expired);
 	check_found(l.n[KP_LOSS_STALE]);
-	l.n[KP_LOSS_EXPIRED] = l.n[KP_LOSS_STALE] = 0;
+	/* less where the inner one met no token */
+	assert_true(l.n[KP_LOSS_CUT] <= got.unsampled);
+	l.n[KP_LOSS_EXPIRED] = l.n[KP_LOSS_STALE] = l.n[KP_LOSS_CUT] = 0;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		if (l.n[i] > 0)
 			fail_msg("%" PRIu64 " %s (KP_SEED=%" PRIu64 ")",

@@ -52,8 +52,9 @@ static const char full[] =
     "{finish, [{h, done, '_'}]}.\n"
     "{identity, fun ({h, handle, [Op, _]}) when is_atom(Op) -> Op end}.\n"
     "{sampling, {one_in, 16#A}}.\n"
-    "{slow_ms, 1_000}.\n"
+    "{slow_ms, 1_000}.\n{keep_slowest, 3}.\n{budget, 5}.\n"
     "{overload, [{max_age_ms, 500}, {max_queue, 100}, {max_memory_mb, 8},\n"
+    "  {max_lag_ms, 700}, {max_kprofd_mb, 90}, {max_backlog_percent, 50},\n"
     "            {pause_s, 3}]}.\n"
     "{rewrite, [{\"/users/[0-9]+\", \"/users/:id\"}]}.\n";
 
@@ -92,10 +93,15 @@ test_full(void **state)
 	assert_int_equal(c->sampling.kind, KP_SAMPLE_ONE_IN);
 	assert_int_equal(c->sampling.n, 10);
 	assert_int_equal(c->slow, 1000 * KP_NS_PER_MS);
+	assert_int_equal(c->keep_slowest, 3);
+	assert_int_equal(c->budget, 5);
 	assert_int_equal(c->overload.max_age, 500 * KP_NS_PER_MS);
 	assert_int_equal(c->overload.max_queue, 100);
 	assert_int_equal(c->overload.max_memory, 8 << 20);
 	assert_int_equal(c->overload.pause, 3 * KP_NS_PER_S);
+	assert_int_equal(c->overload.max_lag, 700 * KP_NS_PER_MS);
+	assert_int_equal(c->overload.max_kprofd, 90 << 20);
+	assert_int_equal(c->overload.max_backlog, 50);
 	assert_string_equal(c->rewrites[0].to, "/users/:id");
 	kp_conf_free(c);
 }

@@ -1,6 +1,7 @@
 /*
- * test_guard.c - what keeps the figures honest while load and sampling change:
- * the sampler, and the ledger that explains every entry call.
+ * test_guard.c - what keeps the target well, and the figures honest, while load
+ * and sampling change: the sampler, the overload guard, and the ledger that
+ * explains every entry call.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <cmocka.h>
 #include <inttypes.h>
 
+#include "kprofd/guard.h"
 #include "kprofd/ledger.h"
 #include "kprofd/sampling.h"
 
@@ -68,15 +70,16 @@ per_second(void **state)
 	/* a short second counts as what it is */
 	assert_true(kp_sampler_rate(&s, 20000, KP_NS_PER_S / 2));
 	assert_int_equal(s.one_in, 40);
+	/* down by half at most */
 	assert_true(kp_sampler_rate(&s, 0, KP_NS_PER_S));
-	assert_int_equal(s.one_in, 1);
+	assert_int_equal(s.one_in, 20);
 	assert_false(kp_sampler_rate(&s, 100000, 0));
 	assert_false(kp_sampler_rate(&s, 100000, -1));
 	assert_true(kp_sampler_rate(&s, UINT64_MAX, 1));
 	assert_int_equal(s.one_in, KP_ONE_IN_MAX);
 }
 
-/* Never more than what was asked for, and never much less. */
+/* Never more than what was asked for; and, where load lasts, not much less. */
 static void
 sampled_rate_is_bounded(void **state)
 {
@@ -98,10 +101,335 @@ sampled_rate_is_bounded(void **state)
 			assert_in_range(s.one_in, 1, KP_ONE_IN_MAX);
 			assert_true(s.one_in == KP_ONE_IN_MAX ||
 			    rate <= (uint64_t)s.one_in * n);
-			assert_true(s.one_in <= 2 ||
-			    rate * 10 >= (uint64_t)(s.one_in - 2) * n * 6);
+			assert_true(s.one_in >= was / 2);
 		}
+		for (int t = 0; t < 17; t++)
+			kp_sampler_rate(&s, rate, KP_NS_PER_S);
+		assert_true(s.one_in <= 2 ||
+		    rate * 10 >= (uint64_t)(s.one_in - 2) * n * 6);
+		assert_false(kp_sampler_rate(&s, rate, KP_NS_PER_S));
 	}
+}
+
+/* A tenth of a second of entries, as sampling lets them through. */
+static bool
+tenth(struct kp_sampler *s, kp_target_ns *now, uint64_t true_rate)
+{
+	uint64_t n = true_rate / 10 / s->one_in;
+
+	while (n-- > 0)
+		kp_sampler_seen(s, s->one_in);
+	*now += KP_QUICK_LOOK;
+	return kp_sampler_quick(s, *now);
+}
+
+/*
+ * A load that sets in was traced in full until the next second, and where
+ * tracing held it back, it rose again by as much as each second allowed.
+ */
+static void
+load_that_sets_in(void **state)
+{
+	struct kp_sampler s = sampler(KP_SAMPLE_PER_SECOND, 1000);
+	kp_target_ns now = -KP_NS_PER_S * 1000;
+
+	(void)state;
+	tenth(&s, &now, 100);		/* where it begins to look */
+	for (int i = 0; i < 10; i++)
+		assert_false(tenth(&s, &now, 900));
+	assert_int_equal(s.one_in, 1);
+	assert_true(tenth(&s, &now, 35000));
+	assert_int_equal(s.one_in, 35);
+	/* what lasts changes nothing, nor does some noise */
+	for (uint64_t i = 0; i < 20; i++)
+		assert_false(tenth(&s, &now, 30000 + i * 1000));
+	/* it never falls this way: that takes a whole second */
+	assert_false(tenth(&s, &now, 0));
+	assert_int_equal(s.one_in, 35);
+	/* no rate from a clock that ran back */
+	for (int i = 0; i < 1000; i++)
+		kp_sampler_seen(&s, 35);
+	assert_false(kp_sampler_quick(&s, now - KP_NS_PER_S));
+	/* few entries are no evidence, whatever they stand for */
+	now = 0;
+	kp_sampler_quick(&s, now);
+	for (int i = 0; i < KP_QUICK_LEAST - 1; i++)
+		kp_sampler_seen(&s, 1000000);
+	assert_false(kp_sampler_quick(&s, KP_QUICK_LOOK));
+}
+
+/* Throttled by tracing: the rate that is seen rises with one_in. */
+static void
+throttled_load_is_caught(void **state)
+{
+	struct kp_sampler s = sampler(KP_SAMPLE_PER_SECOND, 1000);
+	kp_target_ns now = KP_NS_PER_S;
+	uint64_t rate = 0;
+
+	(void)state;
+	tenth(&s, &now, 0);
+	for (int i = 0; i < 10; i++) {
+		/* 7 events a request, at most 50000 events a second */
+		rate = 7000 * (uint64_t)s.one_in;
+		tenth(&s, &now, rate < 35000 ? rate : 35000);
+	}
+	assert_true(s.one_in >= 35);
+	assert_true(s.one_in <= 50);
+}
+
+static void
+cut_and_budget_come_on_top(void **state)
+{
+	struct kp_sampler s = sampler(KP_SAMPLE_ALL, 1);
+
+	(void)state;
+	assert_true(kp_sampler_cut(&s, 4));
+	assert_int_equal(s.one_in, 4);
+	assert_false(kp_sampler_rate(&s, 100000, KP_NS_PER_S));
+	assert_true(kp_sampler_cut(&s, 1));
+	assert_int_equal(s.one_in, 1);
+	s = sampler(KP_SAMPLE_ONE_IN, 1000000);
+	assert_true(kp_sampler_cut(&s, 4096));
+	assert_int_equal(s.one_in, KP_ONE_IN_LIMIT);
+	s = sampler(KP_SAMPLE_PER_SECOND, 1000);
+	kp_sampler_rate(&s, 10000, KP_NS_PER_S);
+	assert_true(kp_sampler_cut(&s, 4));
+	assert_int_equal(s.one_in, 40);
+	/* the rate is followed below it, */
+	kp_sampler_rate(&s, 20000, KP_NS_PER_S);
+	assert_int_equal(s.one_in, 80);
+	/* and a budget that asks for less changes nothing */
+	assert_false(kp_sampler_spent(&s, 1, 0, 5));
+	assert_false(kp_sampler_spent(&s, 1000, 0, 0));
+}
+
+/* What depends on sampling is in proportion; the rest is as it is. */
+static void
+budget_is_held(void **state)
+{
+	double fixed, full, spent, budget;
+	struct kp_sampler s;
+	uint32_t was;
+
+	(void)state;
+	rnd_state = 3;
+	for (int i = 0; i < 500; i++) {
+		s = sampler(KP_SAMPLE_ALL, 1);
+		budget = 0.1 + (double)rnd(100) / 10;
+		fixed = budget * (double)rnd(50) / 100;
+		full = (double)rnd(400);
+		for (int t = 0; t < 20; t++) {
+			/* the machine's noise: a tenth more or less */
+			spent = fixed + full / s.one_in *
+			    (0.9 + (double)rnd(20) / 100);
+			if (t >= 2)
+				assert_true(spent <= budget);
+			was = s.one_in;
+			kp_sampler_spent(&s, spent, fixed, budget);
+			assert_true(s.one_in >= was || was <= 7);	/* but by rounding */
+		}
+		/* and takes what it may */
+		assert_true(s.one_in <= 2 ||
+		    fixed + full / (s.one_in - 1) >= budget * 0.4);
+	}
+}
+
+/* Where the fixed part alone is too much, sampling goes on, sparsely. */
+static void
+budget_below_fixed(void **state)
+{
+	struct kp_sampler s = sampler(KP_SAMPLE_ALL, 1);
+
+	(void)state;
+	for (int t = 0; t < 20; t++)
+		kp_sampler_spent(&s, 8 + 50.0 / s.one_in, 8, 5);
+	assert_int_equal(s.one_in, 100);
+	/* what was spent is forgotten slowly: a burst is no reason to swing */
+	kp_sampler_spent(&s, 0, 0, 5);
+	assert_int_equal(s.one_in, 100);
+	for (int t = 0; t < 60; t++)
+		kp_sampler_spent(&s, 0, 0, 5);
+	assert_int_equal(s.one_in, 1);
+}
+
+/* ---- the guard ---- */
+
+#define S KP_NS_PER_S
+#define FINE (&(struct kp_load){ 0 })
+
+static struct kp_guard
+guard(void)
+{
+	struct kp_overload limits = { .pause = 10 * S, .max_lag = 2 * S,
+		.max_kprofd = 1000, .max_backlog = 75 };
+	struct kp_guard g;
+
+	kp_guard_init(&g, &limits);
+	return g;
+}
+
+static void
+limits_are_seen(void **state)
+{
+	struct kp_guard g = guard();
+	struct kp_load at = { .lag = 2 * S, .memory = 1000, .backlog = 75 };
+
+	(void)state;
+	for (kp_mono_ns now = 0; now < 10 * S; now += S / 10)
+		assert_int_equal(kp_guard_look(&g, &at, now), KP_TRIP_NONE);
+	at.memory++;
+	assert_int_equal(kp_guard_look(&g, &at, S), KP_TRIP_MEMORY);
+	at.memory--;
+	at.backlog++;
+	assert_int_equal(kp_guard_look(&g, &at, S), KP_TRIP_STORE);
+	/* one who rests is left alone */
+	kp_guard_trip(&g, KP_TRIP_STORE, S);
+	assert_int_equal(kp_guard_look(&g, &at, S), KP_TRIP_NONE);
+}
+
+/* Stopped for a moment, with all of it handled at once: no reason to trip. */
+static void
+lag_has_to_last(void **state)
+{
+	struct kp_guard g = guard();
+	struct kp_load late = { .lag = 2 * S + 1 };
+
+	(void)state;
+	assert_int_equal(kp_guard_look(&g, &late, S), KP_TRIP_NONE);
+	assert_int_equal(kp_guard_look(&g, &late, S + KP_LATE_GRACE - 1),
+	    KP_TRIP_NONE);
+	assert_int_equal(kp_guard_look(&g, FINE, S + KP_LATE_GRACE - 1),
+	    KP_TRIP_NONE);
+	assert_int_equal(kp_guard_look(&g, &late, S + KP_LATE_GRACE),
+	    KP_TRIP_NONE);
+	assert_int_equal(kp_guard_look(&g, &late, S + 2 * KP_LATE_GRACE),
+	    KP_TRIP_LATE);
+}
+
+static void
+rest_doubles(void **state)
+{
+	static const int want[] = { 10, 20, 40, 80, 160, 300, 300 };
+	struct kp_guard g = guard();
+	kp_mono_ns now = 5 * S;
+	kp_dur_ns rest;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		rest = kp_guard_trip(&g, KP_TRIP_AGENT, now);
+		assert_int_equal(rest, want[i] * S);
+		now += rest;
+		assert_int_equal(kp_guard_rested(&g, FINE, now), 0);
+		kp_guard_resumed(&g, now);
+		now += KP_REST_QUIET - 1;
+	}
+	/* a quiet minute, and it is short again */
+	assert_int_equal(kp_guard_trip(&g, KP_TRIP_AGENT, now + 1), 10 * S);
+	assert_int_equal(g.trips, 8);
+	/* {pause_s, 1000} is what the user wants */
+	g = guard();
+	g.limits.pause = 1000 * S;
+	assert_int_equal(kp_guard_trip(&g, KP_TRIP_AGENT, 0), 1000 * S);
+	assert_int_equal(kp_guard_trip(&g, KP_TRIP_AGENT, 0), 1000 * S);
+}
+
+/* While the disk is full nothing is armed only to be disarmed. */
+static void
+rests_until_it_is_over(void **state)
+{
+	struct kp_guard g = guard();
+	struct kp_load full = { .backlog = 100 };
+
+	(void)state;
+	assert_int_equal(kp_guard_trip(&g, KP_TRIP_STORE, S), 10 * S);
+	assert_int_equal(kp_guard_rested(&g, &full, 11 * S), 20 * S);
+	assert_int_equal(kp_guard_rested(&g, &full, 31 * S), 40 * S);
+	assert_true(g.resting);
+	assert_int_equal(kp_guard_rested(&g, FINE, 71 * S), 0);
+	kp_guard_resumed(&g, 71 * S);
+	assert_false(g.resting);
+	assert_int_equal(g.trips, 1);
+	assert_int_equal(g.cut, 1);	/* fewer requests are no help there */
+}
+
+static void
+cut_works_its_way_up(void **state)
+{
+	struct kp_guard g = guard();
+	kp_mono_ns now = S;
+	int ticks = 0;
+
+	(void)state;
+	kp_guard_trip(&g, KP_TRIP_AGENT, now);
+	assert_int_equal(g.cut, 4);
+	kp_guard_trip(&g, KP_TRIP_LATE, now);
+	assert_int_equal(g.cut, 16);
+	assert_false(kp_guard_tick(&g, now + 1000 * S));	/* rests */
+	kp_guard_resumed(&g, now);
+	for (; now < 200 * S; now += S)
+		ticks += kp_guard_tick(&g, now);
+	assert_int_equal(ticks, 4);
+	assert_int_equal(g.cut, 1);
+	for (int i = 0; i < 100; i++)
+		kp_guard_trip(&g, KP_TRIP_AGENT, now);
+	assert_int_equal(g.cut, KP_CUT_MAX);
+}
+
+/*
+ * A target that cannot bear more than one request in 10: it trips ever more
+ * rarely than it would with a rest of ten seconds, and is measured all the
+ * same.
+ */
+static void
+overload_that_lasts(void **state)
+{
+	struct kp_guard g = guard();
+	kp_dur_ns armed = 0, rest;
+	kp_mono_ns now = 0;
+
+	(void)state;
+	while (now < 3600 * S) {
+		if (g.cut < 10) {
+			rest = kp_guard_trip(&g, KP_TRIP_AGENT, now);
+			now += rest;
+			kp_guard_resumed(&g, now);
+			continue;
+		}
+		now += S;
+		armed += S;
+		kp_guard_tick(&g, now);
+	}
+	assert_in_range(g.trips, 2, 60);
+	assert_true(armed > 200 * S);
+}
+
+static void
+lag_between_two_clocks(void **state)
+{
+	const kp_target_ns off = -INT64_C(576460752303423488);
+	struct kp_lag l = { 0 };
+	kp_mono_ns now = 77 * S;
+
+	(void)state;
+	assert_int_equal(kp_lag_see(&l, off + now, now + S / 2), 0);
+	/* a quicker one shows that the first was late */
+	assert_int_equal(kp_lag_see(&l, off + now + S, now + S + 1000), 0);
+	assert_int_equal(kp_lag_see(&l, off + now + 2 * S,
+	    now + 3 * S + 1000), S - 2 * S / 50);
+	/* one that runs 1 % off is never late */
+	l = (struct kp_lag){ 0 };
+	for (int i = 0; i < 10000; i++)
+		assert_true(kp_lag_see(&l, off + (kp_target_ns)i * S,
+		    now + (kp_mono_ns)i * S + i * S / 100) <= 0);
+	/* one that is stopped and goes on is, until a reset */
+	assert_true(kp_lag_see(&l, off, now + 20000 * S) > 9000 * S);
+	kp_lag_reset(&l);
+	assert_int_equal(kp_lag_see(&l, off, now + 20000 * S), 0);
+	/* nothing that a target says overflows */
+	kp_lag_see(&l, INT64_MIN, now);
+	kp_lag_see(&l, INT64_MAX, now);
+	kp_lag_see(&l, -now, INT64_MAX);
+	assert_true(kp_lag_see(&l, INT64_MAX, 0) >= 0);
 }
 
 /* ---- the ledger ---- */
@@ -332,6 +660,18 @@ main(void)
 		cmocka_unit_test(fixed_rates_stay),
 		cmocka_unit_test(per_second),
 		cmocka_unit_test(sampled_rate_is_bounded),
+		cmocka_unit_test(load_that_sets_in),
+		cmocka_unit_test(throttled_load_is_caught),
+		cmocka_unit_test(cut_and_budget_come_on_top),
+		cmocka_unit_test(budget_is_held),
+		cmocka_unit_test(budget_below_fixed),
+		cmocka_unit_test(limits_are_seen),
+		cmocka_unit_test(lag_has_to_last),
+		cmocka_unit_test(rest_doubles),
+		cmocka_unit_test(rests_until_it_is_over),
+		cmocka_unit_test(cut_works_its_way_up),
+		cmocka_unit_test(overload_that_lasts),
+		cmocka_unit_test(lag_between_two_clocks),
 		cmocka_unit_test(ledger_balances),
 		cmocka_unit_test(nothing_is_lost),
 		cmocka_unit_test(unarmed_time),

@@ -607,6 +607,28 @@ nested_entry_twice(void **state)
 	    "#1 returned 0-11: e 0-11\n");
 }
 
+/*
+ * One request inside another, which stands for seven: six others were passed
+ * over by sampling, and have cut the requests that they were inside.
+ */
+static void
+nested_entry_weighted(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	f.weight = 7;
+	entry_in(&f, 1, "e2", "y", 2, 1, 2);
+	back_to(&f, 1, "y", 3);
+	back_to(&f, 1, "x", 11);
+	/* what meets an old token cuts nothing */
+	entry_in(&f, 2, "e2", "y", 3, 1, 20);
+	back_to(&f, 2, "y", 21);
+	expire(&f, 1000);
+	CLOSED("#2 returned in #1 x7 2-3: e2 2-3\n#1 returned 0-11: e 0-11\n"
+	    "#3 returned x7 20-21: e2 20-21\n");
+	assert_int_equal(lost(&f, KP_LOSS_CUT), 6);
+}
+
 /* a waits for a server with an entry, and has its token with the answer. */
 static void
 nested_entry_elsewhere(void **state)
@@ -671,6 +693,7 @@ main(void)
 		ON_27(token_of_a_stranger), ON_25(token_of_a_stranger),
 		ON_27(label_after_no_end), ON_25(label_after_no_end),
 		ON_27(nested_entry), ON_25(nested_entry),
+		ON_27(nested_entry_weighted), ON_25(nested_entry_weighted),
 		ON_27(nested_entry_twice), ON_27(nested_entry_elsewhere),
 		ON_27(stale_token_at_entry),
 	};

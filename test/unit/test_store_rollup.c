@@ -65,6 +65,35 @@ test_steps(void **state)
 	db_close(db, 0);
 }
 
+/* What profiling cost adds up with the windows, and goes with them. */
+static void
+test_cost(void **state)
+{
+	struct kp_db *db = keep_open("10s:2h,1m:1d");
+	struct kp_window *w;
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		w = new_window("a@h", NOON + i * 10 * S, 0);
+		/* the third has none */
+		if (i != 2)
+			w->cost = (struct kp_cost){ .events = 1000,
+				.armed_calls = 2000, .agent = 3 * KP_NS_PER_MS };
+		keep_put(db, w);
+		kp_window_free(w);
+	}
+	assert_string_equal(sql_text("select count(*), min(events), min(cost_ms),"
+	    " min(agent_ms), min(scheduler_percent) from costs"),
+	    "5|1000|4.4|3.0|0.044");
+	keep_settle(db, NOON + 3 * HOUR);
+	assert_string_equal(sql_text("select count(*) from time_window"), "1");
+	assert_string_equal(sql_text("select events, armed_calls, agent_ns,"
+	    " cost_ns from cost"), "5000|10000|15000000|22000000");
+	keep_settle(db, NOON + 3 * DAY);
+	assert_string_equal(sql_text("select count(*) from cost"), "0");
+	db_close(db, 0);
+}
+
 /* After a long pause: at once to where it belongs; runs and nodes apart. */
 static void
 test_after_a_pause(void **state)
@@ -473,6 +502,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_A_FILE(test_steps),
+		ON_A_FILE(test_cost),
 		ON_A_FILE(test_after_a_pause),
 		ON_A_FILE(test_long_windows),
 		ON_A_FILE(test_short_windows),

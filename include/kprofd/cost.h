@@ -1,0 +1,34 @@
+/*
+ * cost.h - what profiling costs a target.  Pure.
+ *
+ * What can be measured there is: the agent's own time, from taking a batch's
+ * first event to having sent it.  What traced processes pay cannot: it is so
+ * much for each event and for each call of an armed function, as `make bench`
+ * finds it (test/bench/README.md), a machine's worth of difference included.
+ */
+#ifndef KPROFD_COST_H
+#define KPROFD_COST_H
+
+#include <stdint.h>
+
+#include "kprofd/clock.h"
+
+/* Making an event and handing it to the agent, in the traced process. */
+#define KP_COST_EVENT INT64_C(800)	/* ns */
+/* A call of an armed function that is passed over, or its part in one that
+   is not. */
+#define KP_COST_CALL INT64_C(300)	/* ns */
+
+struct kp_cost {
+	uint64_t events;
+	uint64_t armed_calls;	/* of entries, counted; of tiers, estimated */
+	kp_dur_ns agent;	/* measured */
+};
+
+void kp_cost_add(struct kp_cost *to, const struct kp_cost *c);
+/* All of it: CPU time of one scheduler. */
+kp_dur_ns kp_cost_total(const struct kp_cost *c);
+/* The part that sampling does not change. */
+kp_dur_ns kp_cost_fixed(const struct kp_cost *c);
+
+#endif

@@ -1,0 +1,33 @@
+/* cost.c - see the header. */
+#include "kprofd/cost.h"
+#include "stats/sat.h"
+
+void
+kp_cost_add(struct kp_cost *to, const struct kp_cost *c)
+{
+	to->events += c->events;
+	to->armed_calls += c->armed_calls;
+	to->agent = sat_add(to->agent, c->agent);
+}
+
+/* Counters come from the target, which may say anything. */
+static kp_dur_ns
+times(uint64_t n, kp_dur_ns each)
+{
+	kp_dur_ns ns;
+
+	return __builtin_mul_overflow(n, each, &ns) ? INT64_MAX : ns;
+}
+
+kp_dur_ns
+kp_cost_fixed(const struct kp_cost *c)
+{
+	return times(c->armed_calls, KP_COST_CALL);
+}
+
+kp_dur_ns
+kp_cost_total(const struct kp_cost *c)
+{
+	return sat_add(sat_add(times(c->events, KP_COST_EVENT),
+	    kp_cost_fixed(c)), c->agent);
+}

@@ -1,0 +1,41 @@
+/*
+ * lag.c - the age of what arrives, without a common clock.
+ *
+ * The base follows clocks that drift apart: it rises by as much of the time
+ * as DRIFT says, and falls at once to what it sees.  A VM that corrects its
+ * clock runs up to 1 % off for as long as that takes, so DRIFT is twice that;
+ * a delay that grows more slowly goes unnoticed here, until buffers are full
+ * and the agent notices.
+ */
+#include "kprofd/guard.h"
+
+#define DRIFT 50	/* one part in so many */
+
+kp_dur_ns
+kp_lag_see(struct kp_lag *g, kp_target_ns sent, kp_mono_ns now)
+{
+	kp_dur_ns diff;
+
+	/* What no clock says must not overflow; a target may send anything. */
+	if (__builtin_sub_overflow(now, sent, &diff))
+		return 0;
+	if (!g->known) {
+		*g = (struct kp_lag){ .known = true, .base = diff, .at = now };
+		return 0;
+	}
+	if (now > g->at && __builtin_add_overflow(g->base,
+	    (now - g->at) / DRIFT, &g->base))
+		g->base = diff;
+	g->at = now;
+	if (diff < g->base)
+		g->base = diff;
+	if (__builtin_sub_overflow(diff, g->base, &diff))
+		return INT64_MAX;
+	return diff;
+}
+
+void
+kp_lag_reset(struct kp_lag *g)
+{
+	g->known = false;
+}

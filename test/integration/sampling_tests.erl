@@ -1,0 +1,70 @@
+%% How many requests are measured, by rate and by what that costs the target:
+%% as bounds that hold on any machine, not as speeds.
+-module(sampling_tests).
+
+-export([tests/0]).
+
+tests() ->
+    [{"a load that sets in", 60, fun sets_in/1},
+     {"what it costs, and a budget", 90, fun budget/1}].
+
+%% Nothing was called before the arming: the rate is found by what comes.
+sets_in(T) ->
+    Target = target(T),
+    P = it:kprofd(T, Target, #{tiers => tiers("{sampling, {per_second, 50}}."), args => ["-interval", "1s"]}),
+    it:armed(P),
+    Load = it:load(T, Target, ["16", "600s"]),
+    it:saw(P, "sampling one request in [0-9]+"),
+    it:until("four windows under load",
+             fun() -> it:number(P, "select count(*) from time_window where entry_calls > 0") >= 4 end),
+    it:terminate(P),
+    it:kill(Load),
+    %% But for the second in which it began, 50 a second: twice that is out of
+    %% reach of chance.
+    [_, _ | Later] = [binary_to_integer(N)
+                      || [N] <- it:sql(P, "select sampled from time_window where entry_calls > 0 order by start_ns")],
+    it:check(lists:max(Later) < 100, "requests measured in each second: ~w", [Later]),
+    it:check(it:number(P, "select sum(w_requests) from stat s join tier t on t.id = s.tier_id join identity i"
+                       " on i.id = s.identity_id where t.name = '_total' and i.name = '_total'")
+             > it:number(P, "select sum(sampled) from time_window"), "weighted"),
+    it:balance(P),
+    {note, io_lib:format("measured in each second: ~w", [Later])}.
+
+%% Every request traced, if it were not for the budget: a part of that, which
+%% is known from a first run.
+budget(T) ->
+    Target = target(T),
+    Load = it:load(T, Target, ["24", "600s", "4"]),
+    Free = percents(T, Target, "{sampling, all}."),
+    it:check(median(Free) > 2, "cost without a budget: ~0p %", [Free]),
+    Held = percents(T, Target, "{sampling, all}. {budget, 1}."),
+    it:kill(Load),
+    [_, _ | Later] = Held,
+    %% Other work on the machine makes the agent's time longer now and then.
+    it:check(median(Later) < 1.5, "cost with a budget: ~0p %", [Held]),
+    {note, io_lib:format("percent of one scheduler: ~0p without, ~0p with {budget, 1}", [Free, Held])}.
+
+percents(T, Target, Sampling) ->
+    P = it:kprofd(T, Target, #{tiers => tiers(Sampling), args => ["-interval", "1s"]}),
+    it:armed(P),
+    it:until("seven windows", fun() -> it:number(P, "select count(*) from costs") >= 7 end),
+    {ok, Text} = it:control(P, "status"),
+    it:check(re:run(Text, "^cost +[0-9.]+ % of one scheduler of the target: [1-9][0-9]* us/s, of which the agent [1-9]"
+                    "[0-9]*; [1-9][0-9]* events/s, [1-9][0-9]* armed calls/s$", [multiline]) =/= nomatch,
+             "the cost in ~ts", [Text]),
+    it:terminate(P),
+    it:balance(P),
+    it:equal("its parts make it up", [],
+             it:sql(P, "select * from cost where cost_ns <> events * 800 + armed_calls * 300 + agent_ns")),
+    Agent = it:number(P, "select sum(agent_ns) / sum(events) from cost"),
+    it:check(Agent > 0, "time of the agent's own for an event: ~b ns", [Agent]),
+    %% the first and the last window are no whole seconds
+    tl(lists:droplast([binary_to_float(C) || [C] <- it:sql(P, "select scheduler_percent from costs order by start")])).
+
+median(L) -> lists:nth((length(L) + 1) div 2, lists:sort(L)).
+
+target(T) -> it:target(T, #{config => "#{handle => #{wait_ms => 1}}"}).
+
+tiers(More) ->
+    {ok, Text} = file:read_file(it:tiers()),
+    [re:replace(Text, "^\\{sampling.*\\n", "", [multiline, global]), More, "\n"].
