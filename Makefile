@@ -275,7 +275,8 @@ spec-check: $(B)/test/specdump
 	escript test/integration/spec_check.erl $(B)/test/specdump
 
 # The tests, with targets of the release that is installed.  ONLY: a part of
-# tests' names.  FIGURE_REQUESTS: fewer of them.
+# tests' names.  FIGURE_REQUESTS: fewer of them.  RELOADS: of traced modules.
+RELOADS ?= 20
 INTEGRATION := $(B)/integration/ebin
 
 # Packages that tests want and the machine need not have installed.  Where one
@@ -297,7 +298,7 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 	done
 	erlc -Wall$(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
 
-run_integration = erl -noinput -pa $(INTEGRATION) -s it_run main \
+run_integration = KPROFD_RELOADS=$(RELOADS) erl -noinput -pa $(INTEGRATION) -s it_run main \
     -extra $(B) $(1) $(if $(ONLY),'$(ONLY)')
 
 # Preloaded into kprofd: a resolver that does not answer.

@@ -38,13 +38,17 @@ enum kp_err kp_plan_modules(const struct kp_conf *c, struct kp_buf *out);
  *   [{Mod, ok, Exports, Functions} | {Mod, error, Why, LoadedModules}]
  * node: the target's own name, for entries meant for some nodes only.
  * Diags (initialised here, freed by the caller) say where tiers.conf names
- * what is not there, with near names; with errors the plan is still what
- * can be armed.  KP_EFORMAT when the answer makes no sense.
+ * what is not there, with near names.  A module that is not there is an error
+ * only where no entry would be left: it may be loaded later.  With errors the
+ * plan is still what can be armed.  KP_EFORMAT when the answer makes no
+ * sense.
  */
 enum kp_err kp_plan_make(struct kp_plan *plan, const struct kp_conf *c,
     const char *node, struct kp_term *answer, struct kp_diags *diags);
 /* What was taken back in one plan is taken back in another, made later. */
 void kp_plan_carry(struct kp_plan *to, const struct kp_plan *from);
+/* Is there a function in one plan that is not in the other? */
+bool kp_plan_adds(const struct kp_plan *to, const struct kp_plan *from);
 void kp_plan_free(struct kp_plan *plan);
 
 #endif

@@ -133,9 +133,7 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 		t->lost.n[KP_LOSS_GAP]++;
 		return;
 	}
-	if (b.seq > t->next_seq)
-		t->lost.n[KP_LOSS_GAP] += b.seq - t->next_seq;
-	t->next_seq = b.seq + 1;
+	ledger_batch(&t->ledger, b.seq);
 	t->batches++;
 	while ((e = kp_batch_next(&b, &ev)) != KP_END) {
 		if (e == KP_OK) {
@@ -163,7 +161,6 @@ on_hello(void *ctx, const struct agent_hello *h)
 
 	t->hello = *h;
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
-	t->next_seq = 1;
 	ledger_restart(&t->ledger, kp_requests_entries(t->requests));
 	kp_requests_release(t->requests, h->otp);
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,

@@ -51,7 +51,6 @@ struct target {
 	char *node;			/* as the target names itself */
 	struct agent_hello hello;
 	struct agent_status status;
-	uint64_t next_seq;		/* batch expected */
 	uint64_t events, batches, requests_ever, windows;
 	uint32_t trees;			/* kept in this window */
 	kp_wall_ns window_start;

@@ -2,8 +2,8 @@
  * agent_internal.h - what the files of one target's agent share.
  *
  *   agent.c        the connection's life, timers, what the owner asks for
- *   agent_steps.c  the questions on the way to being armed, their answers,
- *                  and what the agent says later
+ *   agent_steps.c  the questions on the way to being armed, their answers
+ *   agent_notice.c what the agent says without being asked
  *   agent_msg.c    the messages as bytes; keeps no state
  */
 #ifndef KP_TARGET_AGENT_INTERNAL_H
@@ -17,6 +17,8 @@
 #define BACKOFF_MIN_MS 500
 /* References from here on are of clear_tokens, which no step waits for. */
 #define CLEAR_REFS (UINT64_C(1) << 40)
+/* And this one of the look that follows a change of code. */
+#define LOOK_REF (CLEAR_REFS - 1)
 
 struct agent {
 	struct event_base *base;
@@ -38,6 +40,7 @@ struct agent {
 	unsigned silent;	/* leases sent since the last frame came */
 	unsigned backoff_ms;
 	bool looked_for_process;
+	bool looking, look_again;	/* what there is to arm now */
 	bool attached_once, user_paused, stopping;
 	char node[NODE_NAME_MAX + 1];	/* our own name */
 };
@@ -63,6 +66,8 @@ void agent_lease_start(struct agent *a);
 /* agent_steps.c */
 void agent_step_look(struct agent *a);
 void agent_on_frame(struct agent *a, const struct kp_frame *f);
+/* What there is to arm may have changed: asks, and arms what is new. */
+void agent_look_anew(struct agent *a);
 /* A command: begun with a fresh reference, sent, freed. */
 void agent_command_begin(struct agent *a, struct kp_buf *b);
 /* One that no step waits for: the one waited for stays.  ref 0: nobody does. */
@@ -73,5 +78,8 @@ void agent_command(struct agent *a, const char *cmd);
 void agent_send(struct agent *a, const struct kp_buf *payload, bool to_rex);
 /* A step that waits for an answer of the target. */
 void agent_set_step(struct agent *a, enum agent_state s);
+
+/* agent_notice.c: the terms behind {kprof_notice, .. */
+void agent_on_notice(struct agent *a, struct kp_term *r);
 
 #endif

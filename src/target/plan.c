@@ -206,6 +206,7 @@ struct maker {
 	struct kp_plan *plan;
 	const struct answer *answer;
 	struct kp_diags *diags;
+	bool has_entry;		/* the module of one is there, at least */
 	enum kp_err err;
 };
 
@@ -273,8 +274,11 @@ near_module(const struct module *m, const char *want, char *best, size_t n)
 }
 
 static void
-no_module(struct maker *mk, const struct kp_mfa_pat *p, const struct module *m)
+no_module(struct maker *mk, const struct kp_mfa_pat *p, const struct module *m,
+    bool entry)
 {
+	bool later = !entry || mk->has_entry;
+	const char *then = later ? "; armed when it is loaded" : "";
 	char best[256] = "", why[128];
 	struct kp_term r;
 	struct kp_buf b;
@@ -291,15 +295,16 @@ no_module(struct maker *mk, const struct kp_mfa_pat *p, const struct module *m)
 	}
 	/* 'eprof' would come near. */
 	if (strcmp(p->mod, KP_MARK_MODULE) == 0)
-		diag(mk, p->pos, false, "the target has no module 'kprof' "
-		    "(%s): it comes with kprofd's library for applications",
-		    why);
+		diag(mk, p->pos, later, "the target has no module 'kprof' "
+		    "(%s): it comes with kprofd's library for applications%s",
+		    why, then);
 	else if (best[0] != '\0')
-		diag(mk, p->pos, false, "the target has no module '%s' (%s): "
-		    "did you mean '%s'?", p->mod, why, best);
+		diag(mk, p->pos, later, "the target has no module '%s' (%s): "
+		    "did you mean '%s'?%s", p->mod, why, best,
+		    later ? " Else it is armed when it is loaded" : "");
 	else
-		diag(mk, p->pos, false, "the target cannot load module '%s' "
-		    "(%s)", p->mod, why);
+		diag(mk, p->pos, later, "the target cannot load module '%s' "
+		    "(%s)%s", p->mod, why, then);
 }
 
 /* The same name with another arity is nearer than any other name. */
@@ -417,7 +422,7 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 	if (mk->err != KP_OK)
 		return;
 	if (m == NULL || !m->loaded) {
-		no_module(mk, p, m);
+		no_module(mk, p, m, entry);
 		return;
 	}
 	for (uint32_t i = 0; i < m->nfns && mk->err == KP_OK; i++) {
@@ -471,6 +476,28 @@ entry_is_for(const struct kp_entry *e, const char *node)
 	return e->nnodes == 0;
 }
 
+static bool
+is_there(const struct answer *a, const struct kp_mfa_pat *p)
+{
+	const struct module *m = answer_find(a, p->mod);
+
+	return m != NULL && m->loaded;
+}
+
+/* Is there the module of at least one entry? */
+static bool
+has_entry(const struct kp_conf *c, const struct answer *a, const char *node)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < c->nentries; i++)
+		any |= entry_is_for(&c->entries[i], node) &&
+		    is_there(a, &c->entries[i].fn);
+	for (size_t i = 0; c->nentries == 0 && i < c->tiers[0].nfns; i++)
+		any |= is_there(a, &c->tiers[0].fns[i]);
+	return any;
+}
+
 enum kp_err
 kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
     struct kp_term *answer, struct kp_diags *diags)
@@ -482,6 +509,7 @@ kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
 	*diags = (struct kp_diags){ 0 };
 	mk.err = answer_read(answer, &a);
 	if (mk.err == KP_OK) {
+		mk.has_entry = has_entry(c, &a, node);
 		each_pat(c, pat_apply, &mk);
 		for (size_t i = 0; i < c->nentries; i++)
 			if (entry_is_for(&c->entries[i], node))
@@ -494,21 +522,38 @@ kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
 	return mk.err;
 }
 
+static struct kp_plan_item *
+plan_same(const struct kp_plan *plan, const struct kp_plan_item *item)
+{
+	struct kp_plan_item *p;
+
+	for (p = plan->v; p < plan->v + plan->n; p++)
+		if (p->arity == item->arity && strcmp(p->mod, item->mod) == 0 &&
+		    strcmp(p->fun, item->fun) == 0)
+			return p;
+	return NULL;
+}
+
 void
 kp_plan_carry(struct kp_plan *to, const struct kp_plan *from)
 {
-	struct kp_plan_item *item;
 	const struct kp_plan_item *old;
+	struct kp_plan_item *item;
 
-	for (old = from->v; old < from->v + from->n; old++) {
-		if (!old->disarmed)
-			continue;
-		for (item = to->v; item < to->v + to->n; item++)
-			if (item->arity == old->arity &&
-			    strcmp(item->mod, old->mod) == 0 &&
-			    strcmp(item->fun, old->fun) == 0)
-				item->disarmed = true;
+	for (item = to->v; item < to->v + to->n; item++) {
+		old = plan_same(from, item);
+		if (old != NULL)
+			item->disarmed = old->disarmed;
 	}
+}
+
+bool
+kp_plan_adds(const struct kp_plan *to, const struct kp_plan *from)
+{
+	for (size_t i = 0; i < to->n; i++)
+		if (plan_same(from, &to->v[i]) == NULL)
+			return true;
+	return false;
 }
 
 void

@@ -140,6 +140,8 @@ end(void)
 static void
 plan_is(const char *node, const char *want, const char *diag)
 {
+	bool warning;
+
 	kp_etf_nil(&answer);
 	assert_int_equal(make_from(answer.p, answer.len, node), KP_OK);
 	plan_text();
@@ -148,7 +150,10 @@ plan_is(const char *node, const char *want, const char *diag)
 		assert_int_equal(diags.n, 0);
 	} else {
 		assert_int_equal(diags.n, 1);
-		assert_int_equal(diags.errors, 1);
+		warning = strncmp(diag, "warning: ", 9) == 0;
+		diag += warning ? 9 : 0;
+		assert_int_equal(diags.v[0].warning, warning);
+		assert_int_equal(diags.errors, !warning);
 		assert_true(diags.v[0].pos.line > 0);
 		assert_string_equal(diags.v[0].text, diag);
 	}
@@ -318,8 +323,9 @@ missing_module(void **state)
 	answer_begin(2);
 	module_ok("w", "h/1", "h/1");
 	module_missing("databse", "kernel database databank stdlib");
-	plan_is("n@h", "w:h/1 web entry", "the target has no module "
-	    "'databse' (nofile): did you mean 'database'?");
+	plan_is("n@h", "w:h/1 web entry", "warning: the target has no module "
+	    "'databse' (nofile): did you mean 'database'? Else it is "
+	    "armed when it is loaded");
 }
 
 static void
@@ -330,8 +336,59 @@ missing_module_like_none(void **state)
 	answer_begin(2);
 	module_ok("w", "h/1", "h/1");
 	module_missing("postgres", "kernel stdlib");
-	plan_is("n@h", "w:h/1 web entry", "the target cannot load module "
-	    "'postgres' (nofile)");
+	plan_is("n@h", "w:h/1 web entry", "warning: the target cannot load "
+	    "module 'postgres' (nofile); armed when it is loaded");
+}
+
+/* Nothing would be measured: rather a misspelling than a later module. */
+static void
+missing_entry(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{web, {wbe,h,1}}, {db, {db,q,1}}]}.");
+	answer_begin(2);
+	module_missing("wbe", "kernel web");
+	module_ok("db", "q/1", "q/1");
+	plan_is("n@h", "db:q/1 db", "the target has no module 'wbe' "
+	    "(nofile): did you mean 'web'?");
+	conf_is("{tiers, [{db, {db,q,1}}]}. {entry, [{w,h,1}, {late,h,1}]}.");
+	answer_begin(3);
+	module_ok("w", "h/1", "h/1");
+	module_missing("late", "kernel");
+	module_ok("db", "q/1", "q/1");
+	plan_is("n@h", "db:q/1 db, w:h/1 entry", "warning: the target cannot "
+	    "load module 'late' (nofile); armed when it is loaded");
+}
+
+/* One function more is a reason to arm anew, one less is none. */
+static void
+plan_grows(void **state)
+{
+	struct kp_plan small;
+
+	(void)state;
+	conf_is("{tiers, [{db, {db,'_','_'}}]}.");
+	answer_begin(1);
+	module_ok("db", "a/1", "a/1");
+	kp_etf_nil(&answer);
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
+	small = plan;
+	kp_diags_free(&diags);
+	kp_buf_free(&answer);
+	answer_begin(1);
+	module_ok("db", "a/1 a/2", "a/1 a/2");
+	kp_etf_nil(&answer);
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
+	assert_true(kp_plan_adds(&plan, &small));
+	assert_false(kp_plan_adds(&small, &plan));
+	assert_false(kp_plan_adds(&plan, &plan));
+	small.v[0].disarmed = true;
+	kp_plan_carry(&plan, &small);
+	assert_true(plan.v[0].disarmed);
+	assert_false(plan.v[1].disarmed);
+	kp_plan_free(&small);
+	kp_buf_init(&text, 16);
+	end();
 }
 
 static void
@@ -506,6 +563,8 @@ main(void)
 		cmocka_unit_test(in_two_tiers),
 		cmocka_unit_test(missing_module),
 		cmocka_unit_test(missing_module_like_none),
+		cmocka_unit_test(missing_entry),
+		cmocka_unit_test(plan_grows),
 		cmocka_unit_test(module_without_answer),
 		cmocka_unit_test(missing_functions),
 		cmocka_unit_test(nothing_exported), cmocka_unit_test(too_many),
