@@ -34,6 +34,7 @@
 -define(PROBE_MS, 200).         % how long a call rate is measured
 -define(DRAIN_MS, 1000).        % longest stay after the end, to hand over
 -define(NEAR_MODULES, 20000).   % module names sent for "did you mean"
+-define(NEIGHBOURS, 5).         % processes of others that are named
 -define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
 -define(LOOK_US, 5000).         % how often code is looked at when behind
 -define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word
@@ -407,7 +408,7 @@ command({rates, MFAs}, Ref, S) ->
     reply(Ref, rates(MFAs, S), S);
 command({arm, Items, Limits}, Ref, S) ->
     {Result, S1} = arm_plan(Items, limits(Limits, S)),
-    reply(Ref, Result, S1);
+    reply(Ref, Result, tell_neighbours(S1));
 command({spec, MFA, Spec}, Ref, S) ->
     {Result, S1} = respec(MFA, Spec, S),
     reply(Ref, Result, S1);
@@ -838,6 +839,29 @@ somebody_elses(legacy, MFA, S) ->
                   end, [traced, meta, call_count]);
 somebody_elses(_, _, _) ->
     false.
+
+%% On OTP 25 and 26 a process has one tracer, and 'all' passes over those that
+%% are somebody else's, without a word.
+tell_neighbours(#s{session = legacy, state = armed} = S) ->
+    case [{name(P), name(T)} || P <- processes(),
+                                {tracer, T} <- [erlang:trace_info(P, tracer)],
+                                T =/= [], T =/= self()] of
+        [] ->
+            S;
+        Traced ->
+            notice({kprof_notice, neighbours,
+                    lists:sublist(Traced, ?NEIGHBOURS), length(Traced)}, S)
+    end;
+tell_neighbours(S) ->
+    S.
+
+name(P) when is_pid(P), node(P) =:= node() ->
+    case process_info(P, registered_name) of
+        {registered_name, Name} -> Name;
+        _ -> P
+    end;
+name(Other) ->
+    Other.
 
 pattern(Session, MFA, Spec) ->
     pattern(Session, MFA, Spec, local).

@@ -5,7 +5,8 @@
  *   trip        what passed its limit; its queue
  *   unexact     a function; bytes of its values
  *   code        {Module, How, GapUs, UncountedUs}; functions not there now
- *   neighbours  some of the processes that others trace; how many there are
+ *   neighbours  some of the processes that others trace, with their tracers;
+ *               how many there are
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -124,8 +125,9 @@ on_neighbours(struct agent *a, const char *some, int64_t n)
 {
 	char text[400];
 
-	snprintf(text, sizeof(text), "somebody else traces %" PRId64
-	    " processes, whose calls are not seen: %s", n, some);
+	snprintf(text, sizeof(text), "somebody else traces %" PRId64 " %s, "
+	    "whose calls are not seen (with their tracers: %s)", n,
+	    n == 1 ? "process" : "processes", some);
 	a->ops->on_notice(a->ctx, "neighbours", text);
 }
 

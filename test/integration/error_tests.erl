@@ -26,6 +26,7 @@ tests() ->
      {"kept out by the configuration", 30, fun disabled_by_file/1},
      {"somebody else's trace", 30, fun others_trace/1},
      {"somebody else's trace of new processes", 30, fun others_new_processes/1},
+     {"somebody else's trace of other things", 60, fun neighbours/1},
      {"target killed and started again", 60, fun restarted/1},
      {"target gone for good", 60, fun gone/1},
      {"usage", 30, fun usage/1}].
@@ -204,6 +205,61 @@ others_new_processes(T) ->
             fails(T, Target, #{}, "does not start in .*new_processes_traced_by")
     end,
     it:audit(Target, Before, [flags, processes, ets]).
+
+%% A debugger at work on other functions, with processes and a tracer of its own:
+%% it is told of, its events go on, and nothing of it changes, whatever becomes
+%% of the agent.
+neighbours(T) ->
+    Target = it:target(T),
+    Other = {formatter, format, 1},
+    it:do(Target, fun() ->
+                          Tracer = spawn(fun() -> count_traces(0) end),
+                          register(it_tracer, Tracer),
+                          register(it_traced, spawn(fun Wait() -> receive _ -> Wait() end end)),
+                          1 = erlang:trace_pattern(Other, [{'_', [], [{return_trace}]}], [local]),
+                          1 = erlang:trace_pattern({lists, nth, 2}, [], [{meta, Tracer}]),
+                          1 = erlang:trace_pattern({lists, last, 1}, true, [call_count]),
+                          [1 = erlang:trace(P, true, ['receive', call, {tracer, Tracer}])
+                           || P <- [whereis(it_traced) | others()]]
+                  end),
+    Theirs = fun() ->
+                     [erlang:trace_info(F, K) || F <- [Other, {lists, nth, 2}, {lists, last, 1}],
+                                                 K <- [traced, match_spec, meta]] ++
+                         [erlang:trace_info(P, K) || P <- [whereis(it_traced) | others()], K <- [flags, tracer]]
+             end,
+    Before = it:settled(Target),
+    Were = it:do(Target, Theirs),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    case it:otp(Target) >= 27 of
+        true -> ok;
+        false -> it:saw(P, "neighbours: somebody else traces 2 processes.*{it_traced,it_tracer}")
+    end,
+    it:equal("theirs", Were, it:do(Target, Theirs)),
+    #{requests := 100} = it:loaded(it:load(T, Target, ["4", "100"])),
+    it:call(Target, erlang, exit, [it:call(Target, erlang, whereis, [kprof_agent]), kill]),
+    it:until("attached again",
+             fun() -> length(binary:matches(it:errors(P), <<"kprofd: profiling '">>)) =:= 2 end),
+    it:equal("theirs, later", Were, it:do(Target, Theirs)),
+    Seen = it:do(Target, fun traces_counted/0),
+    it:do(Target, fun() -> it_traced ! word, ok end),
+    it:until("their events go on", fun() -> it:do(Target, fun traces_counted/0) > Seen end),
+    it:terminate(P),
+    it:equal("theirs, at the end", Were, it:do(Target, Theirs)),
+    it:audit(Target, Before, [processes]).
+
+%% In the target.
+others() -> [whereis(application_controller)].
+
+count_traces(N) ->
+    receive
+        {how_many, From} -> From ! {traces, N}, count_traces(N);
+        _ -> count_traces(N + 1)
+    end.
+
+traces_counted() ->
+    it_tracer ! {how_many, self()},
+    receive {traces, N} -> N end.
 
 %% kprofd survives, attaches to the new one, and goes on into the same database.
 restarted(T) ->
