@@ -34,6 +34,7 @@
 -define(PROBE_MS, 200).         % how long a call rate is measured
 -define(DRAIN_MS, 1000).        % longest stay after the end, to hand over
 -define(NEAR_MODULES, 20000).   % module names sent for "did you mean"
+-define(STACK_SHOWN, 8).        % frames that the VM shows, if not told other
 -define(NEIGHBOURS, 5).         % processes of others that are named
 -define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
 -define(LOOK_US, 5000).         % how often code is looked at when behind
@@ -404,8 +405,8 @@ command({check, Mods}, Ref, S) ->
     reply(Ref, [check(M, Why) || {M, {_, Why}} <- Loads], named(Mods, S));
 command({look, Mods}, Ref, S) ->
     reply(Ref, [check(M, not_loaded) || M <- Mods], named(Mods, S));
-command({rates, MFAs}, Ref, S) ->
-    reply(Ref, rates(MFAs, S), S);
+command({rates, MFAs, MaybeLoops}, Ref, S) ->
+    reply(Ref, rates(MFAs, MaybeLoops, S), S);
 command({arm, Items, Limits}, Ref, S) ->
     {Result, S1} = arm_plan(Items, limits(Limits, S)),
     reply(Ref, Result, tell_neighbours(S1));
@@ -449,7 +450,8 @@ check(Mod, Why) ->
     try
         {Mod, ok, erlang:get_module_info(Mod, exports),
          [F || {Name, _} = F <- erlang:get_module_info(Mod, functions),
-               not lists:prefix("-", atom_to_list(Name))]}
+               not lists:prefix("-", atom_to_list(Name))],
+         behaviours(erlang:get_module_info(Mod, attributes))}
     catch
         error:badarg ->
             {Mod, error, Why,
@@ -457,22 +459,43 @@ check(Mod, Why) ->
                            ?NEAR_MODULES)}
     end.
 
+behaviours(Attributes) ->
+    lists:append([Names || {Key, Names} <- Attributes,
+                           Key =:= behaviour orelse Key =:= behavior]).
+
 %% Calls a second, from call_count over a short time; -1: somebody else
-%% counts that function, and is left alone.
-rates(MFAs, #s{session = Session} = S) ->
+%% counts that function, and is left alone. A loop has processes that are in
+%% it, and in nothing above it, at the beginning and at the end.
+rates(MFAs, MaybeLoops, #s{session = Session} = S) ->
+    Inside = [{P, F} || MaybeLoops =/= [], P <- processes(),
+                        F <- [outermost(P)], lists:member(F, MaybeLoops)],
     Mine = [MFA || MFA <- MFAs, counter(Session, MFA) =:= false],
     own([{call_count, MFA} || MFA <- Mine], S),
     [count(Session, MFA, true) || MFA <- Mine],
     T0 = erlang:monotonic_time(microsecond),
     receive after ?PROBE_MS -> ok end,
     Counts = [{MFA, counter(Session, MFA)} || MFA <- Mine],
+    Loops = [F || {P, F} <- Inside, outermost(P) =:= F],
     Us = erlang:monotonic_time(microsecond) - T0,
     [count(Session, MFA, false) || MFA <- Mine],
     own([], S),
     [{MFA, case lists:keyfind(MFA, 1, Counts) of
                {_, N} when is_integer(N) -> N * 1000000 div Us;
                _ -> -1
-           end} || MFA <- MFAs].
+           end, lists:member(MFA, Loops)} || MFA <- MFAs].
+
+%% The function that a process runs, as far as its stack is shown.
+outermost(P) ->
+    case process_info(P, current_stacktrace) of
+        {_, Stack} when length(Stack) < ?STACK_SHOWN ->
+            case lists:dropwhile(fun({M, _, _, _}) -> M =:= proc_lib end,
+                                 lists:reverse(Stack)) of
+                [{M, F, A, _} | _] -> {M, F, A};
+                [] -> none
+            end;
+        _ ->
+            none
+    end.
 
 %% --------------------------------------------------------------- arming ----
 

@@ -60,6 +60,7 @@ on_unexact(struct agent *a, const struct kp_term *mfa, const char *what,
 
 	if (item != NULL) {
 		item->exact = false;
+		item->exact_refused = true;
 		if (item->entry && !item->disarmed)
 			agent_entry_respec(a, item);
 	}

@@ -339,6 +339,14 @@ answer_start(struct agent *a, struct kp_term *r)
 		return;
 	}
 	agent_lease_start(a);
+	/* It left if ours was not its own; nor do we talk to a stranger. */
+	if (a->hello.protocol != AGENT_PROTOCOL) {
+		snprintf(text, sizeof(text), "the agent in '%s' speaks protocol "
+		    "%lld, not %d", a->o.target, (long long)a->hello.protocol,
+		    AGENT_PROTOCOL);
+		agent_fail(a, AGENT_FAILED, text);
+		return;
+	}
 	a->ops->on_hello(a->ctx, &a->hello);
 	if (a->stopping)
 		agent_stop(a);
@@ -402,10 +410,16 @@ answer_look_anew(struct agent *a, struct kp_term *r)
 static void
 answer_rates(struct agent *a, struct kp_term *r)
 {
+	struct kp_diags diags;
+
 	if (msg_read_rates(r, &a->plan) != KP_OK) {
 		agent_lost(a, "the agent's answer makes no sense");
 		return;
 	}
+	kp_plan_judge(&a->plan, &diags);
+	if (diags.n > 0)
+		a->ops->on_diags(a->ctx, &diags);
+	kp_diags_free(&diags);
 	a->ops->on_plan(a->ctx, &a->plan);
 	if (a->o.check_only)
 		agent_stop(a);

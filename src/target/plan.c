@@ -28,6 +28,7 @@ struct module {
 	struct kp_span why;	/* raw term, when not loaded */
 	struct fn *fns;
 	uint32_t nfns;
+	struct kp_span behaviours;	/* raw list of their names */
 	struct kp_span others;	/* raw list of module names, when not loaded */
 };
 
@@ -150,11 +151,13 @@ read_module(struct kp_term *r, struct module *m)
 	uint32_t nexports;
 	struct kp_span what;
 	enum kp_err err = KP_OK;
+	uint32_t n = kp_term_tuple(r);
 
-	kp_term_tuple_n(r, 4);
 	m->name = kp_term_atom(r);
 	what = kp_term_atom(r);
 	m->loaded = kp_span_is(what, "ok");
+	if (r->err == KP_OK && n != (m->loaded ? 5 : 4))
+		return KP_EFORMAT;
 	if (!m->loaded) {
 		m->why = kp_term_raw(r);
 		m->others = kp_term_raw(r);
@@ -168,6 +171,8 @@ read_module(struct kp_term *r, struct module *m)
 			if (m->fns[i].arity == exports[j].arity &&
 			    span_eq(m->fns[i].name, exports[j].name))
 				m->fns[i].exported = true;
+	if (err == KP_OK)
+		m->behaviours = kp_term_raw(r);
 	free(exports);
 	return err != KP_OK ? err : r->err;
 }
@@ -410,6 +415,106 @@ pat_wants(const struct kp_mfa_pat *p, const struct fn *fn)
 	    (p->arity < 0 || (uint32_t)p->arity == fn->arity);
 }
 
+/*
+ * Functions that give a process's state back: its whole value would be copied
+ * with every message.  fun NULL: any that is exported, as states of a
+ * gen_statem are.
+ */
+static const struct {
+	const char *behaviour, *fun;
+	uint32_t arity;
+} returns_state[] = {
+	{ "gen_server", "init", 1 }, { "gen_server", "handle_call", 3 },
+	{ "gen_server", "handle_cast", 2 }, { "gen_server", "handle_info", 2 },
+	{ "gen_server", "handle_continue", 2 },
+	{ "gen_server", "code_change", 3 },
+	{ "gen_statem", "init", 1 }, { "gen_statem", "handle_event", 4 },
+	{ "gen_statem", "code_change", 4 }, { "gen_statem", NULL, 3 },
+	{ "gen_event", "init", 1 }, { "gen_event", "handle_event", 2 },
+	{ "gen_event", "handle_call", 2 }, { "gen_event", "handle_info", 2 },
+	{ "gen_event", "code_change", 3 },
+};
+
+/* Others that have a gen_server's callbacks. */
+static bool
+behaviour_is(struct kp_span s, const char *name)
+{
+	return kp_span_is(s, name) || (strcmp(name, "gen_server") == 0 &&
+	    (kp_span_is(s, "gen_server2") ||
+	    kp_span_is(s, "Elixir.GenServer")));
+}
+
+static const char *
+state_behaviour(const struct module *m, const struct fn *fn)
+{
+	size_t rows = sizeof(returns_state) / sizeof(returns_state[0]);
+	struct kp_span name;
+	struct kp_term r;
+	uint32_t n;
+
+	kp_term_begin_raw(&r, m->behaviours.p, m->behaviours.n);
+	n = kp_term_list(&r);
+	for (uint32_t i = 0; i < n && r.err == KP_OK; i++) {
+		name = kp_term_atom(&r);
+		for (size_t k = 0; r.err == KP_OK && k < rows; k++)
+			if (behaviour_is(name, returns_state[k].behaviour) &&
+			    returns_state[k].arity == fn->arity &&
+			    (returns_state[k].fun == NULL ? fn->exported :
+			    kp_span_is(fn->name, returns_state[k].fun)))
+				return returns_state[k].behaviour;
+	}
+	return NULL;
+}
+
+static void
+refuse_exact(struct maker *mk, struct kp_plan_item *item, const char *why)
+{
+	item->exact = false;
+	item->exact_refused = true;
+	diag(mk, item->exact_pos, true, "%s:%s/%u is traced without 'exact': "
+	    "%s ({exact, force} insists)", item->mod, item->fun, item->arity,
+	    why);
+}
+
+static void
+want_exact(struct maker *mk, struct kp_plan_item *item, unsigned opts,
+    const struct kp_mfa_pat *p, const struct module *m, const struct fn *fn)
+{
+	const char *behaviour = state_behaviour(m, fn);
+	char why[128];
+
+	item->exact_forced |= (opts & KP_TIER_FORCE) != 0;
+	item->exact_pos = p->pos;
+	item->exact = item->exact_forced || !item->exact_refused;
+	if (behaviour == NULL || !item->exact || item->exact_forced)
+		return;
+	snprintf(why, sizeof(why), "a callback of %s returns its process's "
+	    "state, all of which would be copied each time", behaviour);
+	refuse_exact(mk, item, why);
+}
+
+enum kp_err
+kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags)
+{
+	struct maker mk = { .plan = plan, .diags = diags };
+	struct kp_plan_item *p;
+	char why[128];
+
+	*diags = (struct kp_diags){ 0 };
+	for (p = plan->v; p < plan->v + plan->n; p++) {
+		if (!p->exact || p->exact_forced)
+			continue;
+		snprintf(why, sizeof(why), "it is called %lld times a second, "
+		    "more than %d", (long long)p->rate, KP_EXACT_RATE_MAX);
+		if (p->loop)
+			refuse_exact(&mk, p, "it looks like a server's loop: "
+			    "a process was in it all the time");
+		else if (p->rate > KP_EXACT_RATE_MAX)
+			refuse_exact(&mk, p, why);
+	}
+	return mk.err;
+}
+
 static void
 pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
     bool entry)
@@ -441,7 +546,8 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 			return;
 		item->tiers |= tier;
 		item->entry |= entry;
-		item->exact |= (opts & KP_TIER_EXACT) != 0;
+		if ((opts & KP_TIER_EXACT) != 0)
+			want_exact(mk, item, opts, p, m, &m->fns[i]);
 	}
 	if (hits == 0)
 		no_function(mk, p, m);
@@ -542,8 +648,13 @@ kp_plan_carry(struct kp_plan *to, const struct kp_plan *from)
 
 	for (item = to->v; item < to->v + to->n; item++) {
 		old = plan_same(from, item);
-		if (old != NULL)
-			item->disarmed = old->disarmed;
+		if (old == NULL)
+			continue;
+		item->disarmed = old->disarmed;
+		if (old->exact_refused && !item->exact_forced) {
+			item->exact = false;
+			item->exact_refused = true;
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ tests() ->
      {"somebody else's trace", 30, fun others_trace/1},
      {"somebody else's trace of new processes", 30, fun others_new_processes/1},
      {"somebody else's trace of other things", 60, fun neighbours/1},
+     {"exact where it would copy too much", 30, fun exact_refused/1},
      {"target killed and started again", 60, fun restarted/1},
      {"target gone for good", 60, fun gone/1},
      {"usage", 30, fun usage/1}].
@@ -260,6 +261,24 @@ count_traces(N) ->
 traces_counted() ->
     it_tracer ! {how_many, self()},
     receive {traces, N} -> N end.
+
+%% A server's callbacks return its state, a loop does not return: traced, but
+%% without it. Whoever insists gets it.
+exact_refused(T) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}},\n"
+                                        "{db, {db, handle_call, 3}, [exact]},\n"
+                                        "{loop, {it_stub, serve, 1}, [exact]},\n"
+                                        "{forced, {formatter, handle_call, 3}, [{exact, force}]}]}.\n"}),
+    it:armed(P),
+    it:saw(P, "tiers1.conf:2:.*warning: db:handle_call/3 is traced without 'exact': a callback of gen_server"),
+    it:saw(P, "tiers1.conf:3:.*warning: it_stub:serve/1 is traced without 'exact': .*a server's loop"),
+    it:equal("about the forced one", nomatch, re:run(it:errors(P), "formatter")),
+    it:equal("armed with it", [formatter],
+             [M || {M, _, _} = MFA <- [{db, handle_call, 3}, {it_stub, serve, 1}, {formatter, handle_call, 3}],
+                   it:call(Target, it_stub, is_exact, [MFA])]),
+    it:terminate(P),
+    it:audit(Target, Before).
 
 %% kprofd survives, attaches to the new one, and goes on into the same database.
 restarted(T) ->
