@@ -34,11 +34,11 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
 PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
                      src/request/*.c src/stats/*.c src/guard/*.c) \
-          src/target/plan.c
+          $(wildcard src/target/plan*.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
 DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
-          $(filter-out src/target/plan.c src/target/once.c,$(wildcard src/target/*.c))
+          $(filter-out $(PURE) src/target/once.c,$(wildcard src/target/*.c))
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) \
           src/target/once.c src/target/node.c src/target/agent_msg.c
 
@@ -349,7 +349,7 @@ matrix: integration $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
 # All of them anew, with the releases of `make matrix`.  ONLY: some programs.
 
 $(B)/test/record: test/support/record.c $(B)/flags $(LIB) \
-    $(call obj,$(filter-out src/target/plan.c src/target/once.c,$(wildcard src/target/*.c)) \
+    $(call obj,$(filter-out $(PURE) src/target/once.c,$(wildcard src/target/*.c)) \
                src/report/tiers_file.c src/report/text.c src/report/width.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) $(LDLIBS_DAEMON)

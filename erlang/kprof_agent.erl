@@ -27,7 +27,7 @@
 
 -export([start/2, status/0, stop/0]).
 
--define(PROTOCOL, 1).
+-define(PROTOCOL, 2).
 -define(BATCH_EVENTS, 500).     % most events in one message
 -define(BATCH_MS, 5).           % longest wait for a batch to fill
 -define(TICK_MS, 500).          % how often the lease is looked at

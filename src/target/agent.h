@@ -14,7 +14,7 @@
 #include "kprofd/plan.h"
 #include "target/node.h"
 
-#define AGENT_PROTOCOL 1	/* of kprof_agent.erl */
+#define AGENT_PROTOCOL 2	/* of kprof_agent.erl */
 /*
  * Renewed every second.  The agent looks twice a second whether it has ended,
  * and is gone within five, of whatever happened.

@@ -9,6 +9,7 @@
 
 #include "kprofd/etf.h"
 #include "kprofd/plan.h"
+#include "target/plan_callback.h"
 
 /* Names further away than this are no misspellings. */
 #define NEAR_MAX 3
@@ -415,57 +416,6 @@ pat_wants(const struct kp_mfa_pat *p, const struct fn *fn)
 	    (p->arity < 0 || (uint32_t)p->arity == fn->arity);
 }
 
-/*
- * Functions that give a process's state back: its whole value would be copied
- * with every message.  fun NULL: any that is exported, as states of a
- * gen_statem are.
- */
-static const struct {
-	const char *behaviour, *fun;
-	uint32_t arity;
-} returns_state[] = {
-	{ "gen_server", "init", 1 }, { "gen_server", "handle_call", 3 },
-	{ "gen_server", "handle_cast", 2 }, { "gen_server", "handle_info", 2 },
-	{ "gen_server", "handle_continue", 2 },
-	{ "gen_server", "code_change", 3 },
-	{ "gen_statem", "init", 1 }, { "gen_statem", "handle_event", 4 },
-	{ "gen_statem", "code_change", 4 }, { "gen_statem", NULL, 3 },
-	{ "gen_event", "init", 1 }, { "gen_event", "handle_event", 2 },
-	{ "gen_event", "handle_call", 2 }, { "gen_event", "handle_info", 2 },
-	{ "gen_event", "code_change", 3 },
-};
-
-/* Others that have a gen_server's callbacks. */
-static bool
-behaviour_is(struct kp_span s, const char *name)
-{
-	return kp_span_is(s, name) || (strcmp(name, "gen_server") == 0 &&
-	    (kp_span_is(s, "gen_server2") ||
-	    kp_span_is(s, "Elixir.GenServer")));
-}
-
-static const char *
-state_behaviour(const struct module *m, const struct fn *fn)
-{
-	size_t rows = sizeof(returns_state) / sizeof(returns_state[0]);
-	struct kp_span name;
-	struct kp_term r;
-	uint32_t n;
-
-	kp_term_begin_raw(&r, m->behaviours.p, m->behaviours.n);
-	n = kp_term_list(&r);
-	for (uint32_t i = 0; i < n && r.err == KP_OK; i++) {
-		name = kp_term_atom(&r);
-		for (size_t k = 0; r.err == KP_OK && k < rows; k++)
-			if (behaviour_is(name, returns_state[k].behaviour) &&
-			    returns_state[k].arity == fn->arity &&
-			    (returns_state[k].fun == NULL ? fn->exported :
-			    kp_span_is(fn->name, returns_state[k].fun)))
-				return returns_state[k].behaviour;
-	}
-	return NULL;
-}
-
 static void
 refuse_exact(struct maker *mk, struct kp_plan_item *item, const char *why)
 {
@@ -480,7 +430,8 @@ static void
 want_exact(struct maker *mk, struct kp_plan_item *item, unsigned opts,
     const struct kp_mfa_pat *p, const struct module *m, const struct fn *fn)
 {
-	const char *behaviour = state_behaviour(m, fn);
+	const char *behaviour = plan_state_callback(m->behaviours, fn->name,
+	    fn->arity, fn->exported);
 	char why[128];
 
 	item->exact_forced |= (opts & KP_TIER_FORCE) != 0;
