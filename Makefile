@@ -89,7 +89,6 @@ LIBRARY_EBIN := $(B)/kprof-$(VERSION)/ebin
 # below PREFIX
 LIBRARY_DIR  := lib/erlang/lib/kprof-$(VERSION)
 LIBRARY_SRC  := $(LIBRARY:%=erlang/kprof/src/%.erl)
-comma        := ,
 empty        :=
 
 $(LIBRARY_EBIN)/kprof.app: erlang/kprof/src/kprof.app.src $(LIBRARY_SRC) Makefile

@@ -93,8 +93,8 @@ struct kp_window *kp_stats_rotate(struct kp_stats *st, kp_wall_ns start,
 /*
  * For each call of a request its self time in ns: its time less the union
  * of the calls it waited for, which are its children in the tree, and those
- * of children that have no duration (clipped to it).  -1 where it has none.  self has room for rq->ncalls.
- * KP_ENOMEM: self is not to be used.
+ * of children that have no duration (clipped to it).  -1 where it has none.
+ * self has room for rq->ncalls.  KP_ENOMEM: self is not to be used.
  */
 enum kp_err kp_request_self(const struct kp_request *rq, kp_dur_ns *self);
 

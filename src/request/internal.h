@@ -91,6 +91,13 @@ struct proc {
 	kp_target_ns last;	/* its last event: its time never runs back */
 	struct open *v;
 	uint32_t n, cap;
+	bool doubts;		/* some of them may be in doubt */
+	/*
+	 * So many that over_caller called, from over_since on, were taken for
+	 * over though they may not be: their returns may be to come.
+	 */
+	uint32_t over, over_caller;
+	kp_target_ns over_since;
 	/* A value-carrying return was just seen: its return_to is no news. */
 	bool exact_seen;
 	bool exact_raised;
@@ -178,6 +185,8 @@ uint64_t proc_meet_label(struct kp_requests *rs, struct proc *p,
     uint64_t label, kp_target_ns at);
 void proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
     uint32_t caller, uint32_t keep, kp_target_ns at);
+/* Back in `to`, nobody's caller: from a call that was taken for over? */
+bool proc_was_over(struct proc *p, uint32_t to);
 void proc_meet_entry(struct kp_requests *rs, struct proc *p,
     const struct kp_event *ev, uint32_t fn, uint32_t caller);
 /* The label of the request that a new one begins inside; see there. */

@@ -51,13 +51,18 @@ proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
     kp_target_ns at)
 {
 	uint32_t keep = 0, i;
-	bool sure = false;
+	bool sure = false, inside = true;
+	uint64_t of = label;	/* inside it, or not: mostly one has many */
 	const struct open *o;
 	const struct req *mark;
 
 	for (i = p->n; i > 0 && !sure; i--) {
 		o = &p->v[i - 1];
-		if (o->label != label && !label_inside(rs, label, o->label))
+		if (o->label != of) {
+			of = o->label;
+			inside = label_inside(rs, label, of);
+		}
+		if (!inside)
 			continue;
 		keep = keep > 0 ? keep : i;
 		sure = o->label == label || o->doubt != DOUBT_TAIL;
@@ -70,6 +75,32 @@ proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
 	return p->n > 0 ? p->v[p->n - 1].label : label;
 }
 
+/* The call at position i is taken for over, and may not be. */
+static void
+proc_note_over(struct proc *p, uint32_t i)
+{
+	const struct open *o = &p->v[i];
+
+	if (p->over == 0 || p->over_caller != o->caller ||
+	    (i > 0 && p->v[i - 1].start >= p->over_since)) {
+		p->over = 0;
+		p->over_caller = o->caller;
+		p->over_since = o->start;
+	}
+	p->over++;
+}
+
+/* Of those one has returned if what is open has been so since before them. */
+bool
+proc_was_over(struct proc *p, uint32_t to)
+{
+	if (p->over == 0 || p->over_caller != to ||
+	    p->v[p->n - 1].start >= p->over_since)
+		return false;
+	p->over--;
+	return true;
+}
+
 /*
  * The same function from the same place again, while the last time is in
  * doubt.  Either that one is over, or it called that place anew:
@@ -78,7 +109,8 @@ proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
  *	X calls F, F calls X, X calls G; X calls F	(a walk through a tree)
  *
  * Which of the two shows when all is over: in the second each F returns to X.
- * So `keep` of them stay as they are; beyond that the first is over.
+ * So `keep` of them stay as they are; beyond that the first is over, or else
+ * its return will find it gone (proc_return_to).
  */
 void
 proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
@@ -87,14 +119,23 @@ proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
 	uint32_t n = 0, first = 0;
 
 	/* One that calls itself may be calling from within the first. */
-	for (uint32_t i = p->n; i > 0 && fn != caller; i--)
-		if (p->v[i - 1].doubt != DOUBT_NONE && p->v[i - 1].fn == fn &&
-		    p->v[i - 1].caller == caller) {
+	if (!p->doubts || fn == caller)
+		return;
+	p->doubts = false;
+	for (uint32_t i = p->n; i > 0; i--) {
+		if (p->v[i - 1].doubt == DOUBT_NONE)
+			continue;
+		p->doubts = true;
+		if (p->v[i - 1].fn == fn && p->v[i - 1].caller == caller) {
 			first = i - 1;
 			n++;
 		}
-	if (n > keep)
-		proc_settle_at(rs, p, first, at);
+	}
+	if (n <= keep)
+		return;
+	if (keep > 0)
+		proc_note_over(p, first);
+	proc_settle_at(rs, p, first, at);
 }
 
 /*

@@ -222,9 +222,10 @@ proc_push(struct kp_requests *rs, struct proc *p, const struct open *o)
 }
 
 static void
-open_doubt(struct kp_requests *rs, struct open *o, enum doubt why, bool raised,
-    kp_target_ns at)
+open_doubt(struct kp_requests *rs, struct proc *p, struct open *o,
+    enum doubt why, bool raised, kp_target_ns at)
 {
+	p->doubts = true;
 	if (o->doubt == DOUBT_NONE) {
 		o->doubt = (uint8_t)why;
 		o->maybe_how = (uint8_t)outcome_besides(rs, raised);
@@ -261,7 +262,7 @@ proc_doubt_chain(struct kp_requests *rs, struct proc *p, uint32_t to,
 	for (i = p->n; i > 0; i--) {
 		o = &p->v[i - 1];
 		if (o->caller == to && label_inside(rs, label, o->label))
-			open_doubt(rs, o, DOUBT_TAIL, raised, at);
+			open_doubt(rs, p, o, DOUBT_TAIL, raised, at);
 		else if (o->doubt == DOUBT_NONE)
 			return;
 	}
@@ -276,7 +277,7 @@ proc_runs(struct proc *p, uint32_t i)
 {
 	kp_target_ns since = p->v[i].start;
 
-	for (uint32_t j = 0; j <= i; j++)
+	for (uint32_t j = 0; j <= i && p->doubts; j++)
 		if (p->v[j].maybe >= since)
 			p->v[j].doubt = DOUBT_NONE;
 }
@@ -348,8 +349,8 @@ proc_pass(struct kp_requests *rs, struct proc *p, uint32_t from, uint32_t to,
 		proc_pop_left(rs, p, outcome_besides(rs, true), at);
 	}
 	for (uint32_t i = keep > 0 ? p->n : 0; i < p->n; i++)
-		open_doubt(rs, &p->v[i], p->v[i].caller == from ? DOUBT_TAIL :
-		    DOUBT_PASSED, true, at);
+		open_doubt(rs, p, &p->v[i], p->v[i].caller == from ?
+		    DOUBT_TAIL : DOUBT_PASSED, true, at);
 }
 
 /* An exception was caught by nobody's caller: one call at least is over. */
@@ -414,7 +415,7 @@ proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
 	if (i > 0)
 		proc_close_at(rs, p, i - 1, after_exact && p->exact_raised,
 		    at);
-	else if (p->n > 0)
+	else if (p->n > 0 && !proc_was_over(p, to))
 		proc_caught(rs, p, to, at);
 }
 

@@ -216,8 +216,8 @@ step_arm(struct agent *a)
 		b.err = e;
 	if (b.err != KP_OK) {
 		kp_buf_free(&b);
-		agent_fail(a, AGENT_FAILED, "cannot express tiers.conf as match specs: too "
-		    "large");
+		agent_fail(a, AGENT_FAILED, "cannot express tiers.conf as "
+		    "match specs: too large");
 		return;
 	}
 	agent_command_end(a, &b);
@@ -372,8 +372,8 @@ answer_check(struct agent *a, struct kp_term *r)
 	if (e != KP_OK) {
 		agent_lost(a, kp_err_str(e));
 	} else if (errors > 0 && !a->attached_once) {
-		agent_fail(a, AGENT_FAILED, "tiers.conf names what the target does not "
-		    "have: nothing was armed");
+		agent_fail(a, AGENT_FAILED, "tiers.conf names what the target "
+		    "does not have: nothing was armed");
 	} else if (a->attached_once) {
 		a->ops->on_plan(a->ctx, &a->plan);
 		step_arm(a);

@@ -149,7 +149,9 @@ step(const uint8_t *p, kp_target_ns now)
 		ev.old_label = p[1] >> 6;
 		ev.weight = 1;
 	}
-	opened += ev.kind == KP_EV_ENTRY || ev.kind == KP_EV_CALL;
+	/* One that clears is no call, but counts as a bad event like one. */
+	opened += ev.kind == KP_EV_ENTRY || ev.kind == KP_EV_CALL ||
+	    (ev.kind == KP_EV_CLEAR && (ev.pid.id == 0 || ev.mfa.n == 0));
 	kp_requests_event(rs, &ev);
 }
 

@@ -8,7 +8,7 @@
 -define(ROUNDS, 3).
 
 tests() ->
-    [{atom_to_list(Conf), 120, fun(T) -> all(T, Conf) end} || Conf <- [layers, overlap, exact, mixed, finish]].
+    [{atom_to_list(Conf), 120, fun(T) -> all(T, Conf) end} || Conf <- [layers, overlap, exact, mixed, finish, marks]].
 
 all(T, Conf) ->
     {ok, Text} = file:read_file(lists:concat(["test/recordings/", Conf, ".conf"])),

@@ -53,24 +53,13 @@ http1(#{target := Target}) ->
                     [Port, ?CONNECTIONS, lists:append(lists:duplicate(?ROUNDS, ?REQUESTS))])
     end.
 
-requests(P) ->
-    [{binary_to_list(I), binary_to_integer(N)}
-     || [I, N] <- it:sql(P, "select identity, sum(requests) from request_stats where identity <> '_total'"
-                         " group by identity order by identity")].
-
-calls(P) ->
-    [{binary_to_list(T), binary_to_list(I), binary_to_integer(N), binary_to_integer(A)}
-     || [T, I, N, A] <- it:sql(P, "select tier, identity, sum(calls), sum(async_calls) from tier_stats"
-                               " where identity <> '_total' and tier <> '_total'"
-                               " group by tier, identity order by tier, identity")].
-
 %% The reading of the next head is nobody's work.
 streams1(T) ->
     P = profile(T, ?STREAM, tiers("set_token, 1", "all"), http1(T)),
     N = ?CONNECTIONS * ?ROUNDS,
-    it:equal("requests", [{"GET /read", 2 * N}, {"POST /write", N}], requests(P)),
+    it:equal("requests", [{"GET /read", 2 * N}, {"POST /write", N}], it:requests_by_identity(P)),
     it:equal("calls", [{"db", "GET /read", 2 * N, 0}, {"db", "POST /write", 2 * N, 0},
-                       {"render", "GET /read", 2 * N, 0}, {"render", "POST /write", N, 0}], calls(P)),
+                       {"render", "GET /read", 2 * N, 0}, {"render", "POST /write", N, 0}], it:calls_by_tier(P)),
     whole(P).
 
 whole(P) ->
@@ -85,9 +74,9 @@ streams2(T = #{target := Target}) ->
     Paths = ["/s" ++ integer_to_list(I) || I <- lists:seq(1, 8)],
     P = profile(T, ?STREAM, tiers("set_token, 1", "all"),
                 fun(Port) -> it:call(Target, it_cowboy, http2, [Port, Paths]) end),
-    it:equal("requests", [{"POST " ++ Path, 1} || Path <- Paths], requests(P)),
+    it:equal("requests", [{"POST " ++ Path, 1} || Path <- Paths], it:requests_by_identity(P)),
     it:equal("calls", [{"db", "POST " ++ Path, 2, 0} || Path <- Paths] ++
-                 [{"render", "POST " ++ Path, 1, 0} || Path <- Paths], calls(P)),
+                 [{"render", "POST " ++ Path, 1, 0} || Path <- Paths], it:calls_by_tier(P)),
     whole(P).
 
 sampled(T) ->
@@ -108,8 +97,8 @@ alone(#{target := Target}) ->
 middleware(T) ->
     P = profile(T, #{middlewares => [kprof_cowboy_middleware]}, tiers("do_apply, 4", "all"), http1(T)),
     N = ?CONNECTIONS * ?ROUNDS,
-    it:equal("requests", [{"GET /read", 2 * N}, {"POST /write", N}], requests(P)),
+    it:equal("requests", [{"GET /read", 2 * N}, {"POST /write", N}], it:requests_by_identity(P)),
     it:equal("calls in time", [{"db", "GET /read", 2 * N}, {"db", "POST /write", 2 * N},
                                {"render", "GET /read", 2 * N}, {"render", "POST /write", N}],
-             [{Tier, I, C} || {Tier, I, C, _} <- calls(P), C > 0]),
+             [{Tier, I, C} || {Tier, I, C, _} <- it:calls_by_tier(P), C > 0]),
     whole(P).

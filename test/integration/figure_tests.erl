@@ -1,6 +1,7 @@
 %% The main figures, at some thousand requests a second: of two hundred
 %% thousand requests not one call is missing in any tier, but for requests that
-%% are known to be, and the mean times are the application's own. FIGURE_REQUESTS is for a shorter run.
+%% are known to be, and the mean times are the application's own. FIGURE_REQUESTS
+%% is for a shorter run.
 -module(figure_tests).
 
 -export([tests/0]).
@@ -28,10 +29,10 @@ figures(T) ->
     it:audit(Target, Before, [processes]),
     it:equal("entry calls", N, it:balance(P)),
     %% Labels are nearly unique: now and then two requests have one, which is
-    %% seen, and both are dropped and counted.
-    Losses = it:losses(P),
-    Collided = maps:get(collided, Losses, 0),
-    it:equal("losses", #{}, maps:without([collided, with_request], Losses)),
+    %% seen, and both are dropped and counted. How many are slow is up to the
+    %% machine: that only some of those are kept as trees is no call missing.
+    Collided = maps:get(collided, it:losses(P), 0),
+    it:equal("losses", #{}, maps:remove(tree, it:lost(P))),
     it:check(Collided =< N div 1000, "~b requests collided", [Collided]),
     it:equal("sampled", N - Collided, it:number(P, "select sum(sampled) from time_window")),
     Truth = truth(Target),
@@ -46,6 +47,7 @@ figures(T) ->
            || {{Tier, _} = Key, {Calls, Want}} <- Truth, Calls >= 1000,
               {_, Got} <- [proplists:get_value(Key, Rows)]],
     it:check(Off =/= [], "something was compared"),
+    check_deviations(Off),
     {note, io_lib:format("~b requests, ~b a second, ~b collided; means off by at most~s",
                          [N, round(Rate), Collided,
                           [io_lib:format(" ~s ~.1f us (~.2f %)", [Tier, Us, Percent])
@@ -69,8 +71,17 @@ rows(P) ->
                                  " where t.name <> '_total' and i.name <> '_total' group by t.id, i.id"),
                    Calls =/= <<"0">>]).
 
+%% {us, per cent} below the application's own mean. That was taken around the
+%% call, so kprofd's is not above it, but for what collided calls may have been;
+%% below it is by what the machine did to the process between the application's
+%% look at the clock and the call.
 deviation(Key, Want, Got) ->
-    Off = abs(Got - Want),
-    Off =< Want * 0.02 + 20 orelse
-        it:fail("~p: the mean is ~.1f us, but kprofd says ~.1f us", [Key, Want, Got]),
-    {Off, Off * 100 / Want}.
+    it:check(Got =< Want * 1.01 + 1, "~p: the mean is ~.1f us, but kprofd says ~.1f us",
+             [Key, Want, Got]),
+    {Want - Got, (Want - Got) * 100 / Want}.
+
+%% On a busy machine a few of the means are off by more, since somebody else had
+%% the processor in between.
+check_deviations(Off) ->
+    Far = [D || {_, {Us, Percent}} = D <- Off, Us > 20, Percent > 2],
+    it:check(length(Far) * 5 =< length(Off), "means that kprofd has too low: ~p", [Far]).

@@ -13,7 +13,8 @@
          rss/1]).
 -export([kprofd/2, kprofd/3, run_kprofd/3, armed/1, ended/2, ended/3, ended_said/2, terminate/1, db/1, tiers/0]).
 -export([load/3, loaded/1, sql/2, number/2, control/2]).
--export([balance/1, losses/1, lost/1, requests/1, epmd_port/1, free_port/0, otp/1, build/1]).
+-export([balance/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
+-export([epmd_port/1, free_port/0, otp/1, build/1]).
 
 -define(WAIT_MS, 30000).
 -define(POLL_MS, 20).
@@ -461,6 +462,19 @@ losses(P) ->
 %% at how many there are; for the others these are requests like any.
 requests(P) ->
     number(P, "select sum(sampled) from time_window") + maps:get(collided, losses(P), 0).
+
+%% [{Identity, Requests}]
+requests_by_identity(P) ->
+    [{binary_to_list(I), binary_to_integer(N)}
+     || [I, N] <- sql(P, "select identity, sum(requests) from request_stats where identity <> '_total'"
+                      " group by identity order by identity")].
+
+%% [{Tier, Identity, Calls, Async}]
+calls_by_tier(P) ->
+    [{binary_to_list(T), binary_to_list(I), binary_to_integer(N), binary_to_integer(A)}
+     || [T, I, N, A] <- sql(P, "select tier, identity, sum(calls), sum(async_calls) from tier_stats"
+                            " where identity <> '_total' and tier <> '_total'"
+                            " group by tier, identity order by tier, identity")].
 
 lost(P) ->
     maps:without([collided, with_request], losses(P)).

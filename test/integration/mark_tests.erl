@@ -57,21 +57,9 @@ profiled(T, Tiers, {F, A}) ->
     it:stop_target(Target),
     P.
 
-%% [{Identity, Requests}] and [{Tier, Identity, Calls, Async}].
-requests(P) ->
-    [{binary_to_list(I), binary_to_integer(N)}
-     || [I, N] <- it:sql(P, "select identity, sum(requests) from request_stats where identity <> '_total'"
-                         " group by identity order by identity")].
-
-calls(P) ->
-    [{binary_to_list(T), binary_to_list(I), binary_to_integer(N), binary_to_integer(A)}
-     || [T, I, N, A] <- it:sql(P, "select tier, identity, sum(calls), sum(async_calls) from tier_stats"
-                               " where identity <> '_total' and tier <> '_total'"
-                               " group by tier, identity order by tier, identity")].
-
 exact(P, N, Requests, Calls) ->
-    it:equal("requests", lists:sort(Requests), requests(P)),
-    it:equal("calls", lists:sort(Calls), calls(P)),
+    it:equal("requests", lists:sort(Requests), it:requests_by_identity(P)),
+    it:equal("calls", lists:sort(Calls), it:calls_by_tier(P)),
     it:equal("entry calls", N, it:balance(P)),
     it:equal("losses", #{}, it:lost(P)).
 
@@ -207,7 +195,7 @@ loose_ends(T) ->
     it:call(Target, it_marks, unmarked, []),
     it:terminate(P),
     it:equal("entry calls", 5, it:balance(P)),
-    it:equal("losses", #{disconnected => 5}, it:losses(P)).
+    it:equal("losses", #{disconnected => 5, with_request => 5}, it:losses(P)).
 
 sampled(T) ->
     N = 600,

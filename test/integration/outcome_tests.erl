@@ -73,9 +73,11 @@ tier(P, Op, Tier) ->
                                        " s.identity_id where t.name = '~s' and i.name = '~s'"
                                        " group by t.id, i.id", [Tier, Op]))].
 
-%% Microseconds: two in a hundred, and what it costs to take the times.
+%% Microseconds: two in a hundred, and what it costs to take the times. Below it
+%% may be by more: a process that loses the processor between the application's
+%% look at the clock and the call looks so.
 near(What, Want, Got) ->
-    abs(Got - Want) =< Want * 0.02 + 20 orelse
+    Got =< Want * 1.02 + 20 andalso Got >= Want * 0.9 - 50 orelse
         it:fail("~s: the mean is ~.1f us, but kprofd says ~.1f us", [What, Want, Got]).
 
 %% How the calls of a tier ended: [Calls, Raised, Unfinished, Ambiguous].

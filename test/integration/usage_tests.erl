@@ -72,7 +72,7 @@ requests(T) ->
 
 duration(T) ->
     {Target, Before} = target(T),
-    P = it:kprofd(T, Target, #{args => ["-duration", "2s"]}),
+    P = it:kprofd(T, Target, #{args => ["-duration", "10s"]}),
     it:armed(P),
     it:loaded(it:load(T, Target, ["2", "100"])),
     it:ended(P, 0),

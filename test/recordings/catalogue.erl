@@ -24,6 +24,7 @@
 
 -export([programs/1, conf/1, run/2]).
 -export([init/1, handle_call/3, handle_cast/2, handle_info/2]).
+-export([applied/1]).
 
 -define(CALL(Call), truth:ended(truth:begun(??Call), Call)).
 -define(REQUEST(Identity, Call), truth:ended(truth:request(Identity, ??Call), Call)).
@@ -33,6 +34,10 @@
 -define(RAISE(Class, Reason), erlang:(truth:raising(Class))(Reason)).
 %% Called by span/1 itself.
 -define(SPAN(Call), truth:ended(truth:begun(??Call), span(fun() -> Call end))).
+%% The end of one that marked/1 began.
+-define(CLEAR(Id), truth:left(Id, ok), kprof:clear_token(), truth:ended(Id, ok)).
+-define(APPLY(Identity, Arg),
+        truth:ended(truth:request(Identity, "do_apply"), kprof:do_apply(Identity, ?MODULE, applied, [Arg]))).
 -define(OFTEN, 5).
 
 %% {Conf, Programs} for a release: what is measured is in CONF.conf. Those of
@@ -62,8 +67,9 @@ programs() ->
      {exact, [exact_direct, exact_between, exact_retry, exact_tail, exact_out]},
      {mixed, [mixed_tail, mixed_deep, mixed_around, mixed_below]},
      {finish, [finish_elsewhere, finish_here, finish_twice, finish_many]},
+     {marks, [mark_clear, mark_again, mark_around, mark_aside, mark_apply, mark_raise]},
      {recorded, [{layers, kill_entry}, {layers, linked_death}, {layers, exit_entry}, {layers, stale},
-                {finish, finish_never}]}].
+                {finish, finish_never}, {marks, mark_never}]}].
 
 conf(Program) ->
     [Conf] = [C || {recorded, All} <- programs(), {C, P} <- All, P =:= Program] ++
@@ -226,6 +232,24 @@ guarded() ->
     catch throw:boom -> truth:caught(Here, direct)
     end.
 
+%% By kprof:do_apply, whose time this is.
+applied(boom) -> truth:entered(), ?RAISE(throw, boom);
+applied(Ms) -> ?BODY(?CALL(leaf(Ms))).
+
+%% A request marked by hand: the call of set_token lasts as long as it does.
+marked(Identity) ->
+    Id = truth:request(Identity, "set_token"),
+    kprof:set_token(Identity),
+    truth:entered(),
+    Id.
+
+aside() ->
+    {kprof:detach(), truth:aside()}.
+
+again_for({Token, Calls}) ->
+    kprof:attach(Token),
+    truth:go_on(Calls).
+
 child(Context, Work) ->
     Parent = self(),
     spawn(fun() -> truth:adopt(Context), Work(), Parent ! {done, self()} end).
@@ -301,6 +325,51 @@ start(kill_entry, _) ->
     truth:await(hanging),
     exit(Pid, kill),
     killed = down(Ref);
+%% Two in a row, each with a child that works for it.
+start(mark_clear, _) ->
+    [begin
+         Id = marked(mark_clear),
+         ?CALL(leaf(1)),
+         Context = truth:context(),
+         done(child(Context, fun() -> ?CALL(leaf(1)) end)),
+         ?CLEAR(Id),
+         [] = seq_trace:get_token()
+     end || _ <- [1, 2]];
+%% Ends the one before it.
+start(mark_again, _) ->
+    marked(mark_first),
+    ?CALL(leaf(1)),
+    Id = truth:request_instead(mark_second, "set_token", fun() -> kprof:set_token(mark_second) end),
+    ?CALL(leaf(1)),
+    ?CLEAR(Id);
+start(mark_around, _) ->
+    Id = marked(mark_around),
+    ?CALL(leaf(1)),
+    ?APPLY(mark_inside, 1),
+    ?CALL(leaf(1)),
+    ?CLEAR(Id);
+%% One process with two of them, in turn.
+start(mark_aside, _) ->
+    A = marked(mark_one),
+    First = aside(),
+    B = marked(mark_other),
+    ?CALL(leaf(1)),
+    Second = aside(),
+    again_for(First),
+    ?CALL(leaf(1)),
+    ?CLEAR(A),
+    again_for(Second),
+    ?CALL(leaf(1)),
+    ?CLEAR(B);
+start(mark_apply, _) ->
+    [ok = ?APPLY(mark_apply, 1) || _ <- [1, 2]];
+start(mark_raise, _) ->
+    Here = truth:here(),
+    try ?APPLY(mark_raise, boom) catch throw:boom -> truth:caught(Here, direct) end,
+    ok = ?APPLY(mark_apply, 1);
+start(mark_never, _) ->
+    marked(mark_never),
+    ?CALL(leaf(1));
 start(Program, Size) ->
     start(kind(Program), Program, Size).
 

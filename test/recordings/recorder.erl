@@ -13,7 +13,7 @@
 -define(SIZE, 20).      % requests, of programs that have many
 
 main() ->
-    Code = try run(options(init:get_plain_arguments(), #{root => none, only => []})), 0
+    Code = try run(options(init:get_plain_arguments(), #{root => none, app => "sample_app", only => []})), 0
            catch throw:{check, Text} -> io:format("~ts~n", [Text]), 1;
                  Class:Reason:Stack -> io:format("~p: ~p~n~p~n", [Class, Reason, Stack]), 1
            end,

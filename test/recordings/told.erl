@@ -244,8 +244,8 @@ lines(#{requests := Requests, calls := Calls, losses := Losses} = Told) ->
                     [Id, Identity, id(Outer), span(Started), span(Ended), O, kind(Sequential)])
       || #{id := Id, identity := Identity, outer := Outer, started := Started, ended := Ended, outcome := O,
            sequential := Sequential} <- Requests],
-     [io_lib:format("call ~b ~b ~s catalogue:~s/~b ~s ~s ~s ~s ~s~n",
-                    [Id, R, Pid, Name, arity(Name), id(Parent), span(Started), span(Ended), O, Place])
+     [io_lib:format("call ~b ~b ~s ~s ~s ~s ~s ~s ~s~n",
+                    [Id, R, Pid, function(Name), id(Parent), span(Started), span(Ended), O, Place])
       || #{id := Id, request := R, pid := Pid, name := Name, parent := Parent, started := Started,
            ended := Ended, outcome := O, place := Place} <- Calls],
      [io_lib:format("cell ~s ~s ~b ~b ~b ~b ~b ~b ~s ~s ~s~n",
@@ -266,6 +266,9 @@ id(Id) -> integer_to_list(Id).
 span({_, undefined}) -> "0 0";
 span({A, B}) -> io_lib:format("~b ~b", [A, B]).
 
-arity(Name) ->
+%% With a name for the request, where it is one of the library's.
+function(set_token) -> "kprof:set_token/1";
+function(do_apply) -> "kprof:do_apply/4";
+function(Name) ->
     {Name, Arity} = lists:keyfind(Name, 1, catalogue:module_info(functions)),
-    Arity.
+    io_lib:format("catalogue:~s/~b", [Name, Arity]).

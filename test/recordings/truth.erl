@@ -12,9 +12,9 @@
 -module(truth).
 
 -export([new/0, take/0]).
--export([request/2, begun/1, tail/1, tail_request/2, entered/0, left/2, ended/2]).
+-export([request/2, request_instead/3, begun/1, tail/1, tail_request/2, entered/0, left/2, ended/2]).
 -export([here/0, raising/1, caught/2, token_lost/1]).
--export([context/0, adopt/1, is/1, await/1]).
+-export([context/0, adopt/1, aside/0, go_on/1, is/1, await/1]).
 
 -include("truth.hrl").
 
@@ -46,6 +46,17 @@ request(Identity, Text) ->
     Request = ets:update_counter(?TABLE, id, {3, 1}),
     ets:insert(?TABLE, #request{id = Request, identity = Identity, outer = Outer}),
     open(Text, Request).
+
+%% The same, where the event of the new one ends that of the running call.
+request_instead(Identity, Text, Begin) ->
+    [{_, Id} = Old | Rest] = stack(),
+    left(Id, ok),
+    put(?TABLE, Rest),
+    New = request(Identity, Text),
+    Begin(),
+    over(Old, returned, ets:lookup_element(?TABLE, Id, #call.last), now_ns()),
+    entered(),
+    New.
 
 %% The running call is about to end in one of this function.
 tail(Text) ->
@@ -153,6 +164,15 @@ context() ->
 
 adopt(Context) ->
     put(context, Context).
+
+%% This process turns to something else, and goes on later.
+aside() ->
+    Calls = stack(),
+    put(?TABLE, []),
+    Calls.
+
+go_on(Calls) ->
+    put(?TABLE, Calls).
 
 %% Something has come about, and another process waits for it: without a
 %% message, which would bring a token.

@@ -3,7 +3,8 @@
  * text.
  *
  * Functions are named by one word ("db" is db:db/1; "set_token" and
- * "clear_token" are kprof's), processes by a number, times are in ms.  A request that closes adds a line to the feed's text:
+ * "clear_token" are kprof's), processes by a number, times are in ms.  A
+ * request that closes adds a line to the feed's text:
  *
  *	#1 returned 0-10: e 0-10 | a 2-5 <0 | b 3-4 raised <1
  *

@@ -78,6 +78,44 @@ expire_to(struct feed *f, struct vmfed *fed, kp_target_ns now)
 	}
 }
 
+/* Labels of set_token's requests, by process; 0: has none. */
+enum { MARKED = 256 };
+static uint64_t marked[MARKED];
+static uint64_t last_mark;
+
+/* Mostly a new one: one that is used again is a collision, or came late. */
+static uint64_t
+mark_label(void)
+{
+	return SIM_LABELS + (last_mark == 0 || chance(95) ? ++last_mark :
+	    1 + rnd(last_mark));
+}
+
+/* A call of the library's functions, some as sampling leaves them. */
+static void
+mark_feed(struct feed *f, const struct kp_event *at, struct vmfed *fed)
+{
+	uint64_t *mark = &marked[at->pid.id % MARKED];
+	struct kp_event ev = { .kind = KP_EV_CLEAR, .pid = at->pid,
+		.ts = at->ts, .label = *mark != 0 ? *mark : at->label };
+
+	if (chance(60)) {
+		ev = (struct kp_event){ .kind = KP_EV_ENTRY, .pid = at->pid,
+			.ts = at->ts, .label = mark_label(),
+			.old_label = ev.label, .weight = 1 };
+		fed->entries++;
+		*mark = ev.label;
+		feed_event(f, &ev, "set_token", "u0");
+	} else {
+		*mark = 0;
+		feed_event(f, &ev, chance(30) ? "set_token" : "clear_token",
+		    "u0");
+	}
+	if (chance(70))
+		feed_event(f, &(struct kp_event){ .kind = KP_EV_RETURN_TO,
+		    .pid = at->pid, .ts = at->ts }, "u0", NULL);
+}
+
 static void
 event_feed(struct feed *f, struct sim_event *e, struct vmfed *fed)
 {
@@ -87,6 +125,8 @@ event_feed(struct feed *f, struct sim_event *e, struct vmfed *fed)
 
 	fed->entries += ev.kind == KP_EV_ENTRY;
 	fed->calls += ev.kind == KP_EV_CALL;
+	if (ev.kind == KP_EV_CALL && marked[ev.pid.id % MARKED] != 0)
+		ev.label = marked[ev.pid.id % MARKED];
 	e->fed = true;
 	if (c != NULL) {
 		c->fed = true;
@@ -106,6 +146,8 @@ vmfeed(struct feed *f, const struct vmfeed_opts *o, struct vmfed *fed)
 	kp_target_ns newest = FEED_T0;
 
 	*fed = (struct vmfed){ .now = FEED_T0 };
+	memset(marked, 0, sizeof(marked));
+	last_mark = 0;
 	for (int i = 0; i < sim.nev; i++) {
 		e = &sim.ev[v[i].event];
 		newest = later(newest, e->ev.ts);
@@ -115,6 +157,10 @@ vmfeed(struct feed *f, const struct vmfeed_opts *o, struct vmfed *fed)
 			fed->abandoned++;
 			kp_requests_abandon(f->rs, chance(50) ?
 			    KP_LOSS_TRIPPED : KP_LOSS_DISCONNECTED);
+		}
+		if (chance(o->marks)) {
+			f->identity = NULL;
+			mark_feed(f, &e->ev, fed);
 		}
 		if (chance(o->drop))
 			continue;

@@ -14,6 +14,12 @@ struct vmfeed_opts {
 	/* percent of events; very late: as much as two seconds */
 	unsigned drop, twice, very_late;
 	unsigned abandons;	/* of 10000 events */
+	/*
+	 * Percent of events before which set_token or clear_token is called in
+	 * the same process, whose calls then are of that request.  The programs
+	 * know nothing of it: their truth is none then.
+	 */
+	unsigned marks;
 };
 
 /* What was fed. */

@@ -166,6 +166,7 @@ one_round(bool lossy)
 	t = pick_traits();
 	o.skew = chance(50) ? 100 * KP_NS_PER_MS : KP_NS_PER_S;
 	o.entries_first = chance(50);
+	o.marks = chance(30) ? (unsigned)rnd(20) : 0;
 	if (lossy) {
 		o.drop = (unsigned)rnd(30);
 		o.twice = (unsigned)rnd(20);

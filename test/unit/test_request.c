@@ -423,6 +423,33 @@ recursion_through_untraced(void **state)
 	    " c 5-6 <3\n");
 }
 
+/*
+ * Deeper than calls in doubt are kept: the first ones are taken for over, and
+ * their returns for nothing else.  Once the first of these returns read as an
+ * exception that had left the request.
+ */
+static void
+deep_recursion_through_untraced(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "r", 1, 0);
+	for (int i = 0; i < 100; i++) {
+		call(&f, 1, "a", "x", 1, 1 + i);
+		call(&f, 1, "c", "x", 1, 1.25 + i);
+		back_to(&f, 1, "x", 1.5 + i);
+	}
+	for (int i = 0; i < 100; i++)
+		back_to(&f, 1, "x", 101 + i);
+	call(&f, 1, "b", "y", 1, 201);
+	back_to(&f, 1, "x", 202);
+	back_to(&f, 1, "r", 203);
+	expire(&f, 2000);
+	assert_non_null(strstr(kp_buf_cstr(&f.text),
+	    "#1 returned 0-203: e 0-203 | a 1-1.5 <0 | c 1.25-1.5 <1 |"));
+	assert_non_null(strstr(kp_buf_cstr(&f.text), "| a 100-101 <"));
+	assert_non_null(strstr(kp_buf_cstr(&f.text), "| b 201-202 raised <0\n"));
+}
+
 /* The same events but for the returns of a: it ended in calls of c. */
 static void
 tail_calls_in_a_loop(void **state)
@@ -635,6 +662,7 @@ main(void)
 		ON_27(wrapped_entry), ON_25(wrapped_entry),
 		ON_27(wrapped_entry_for_ever), ON_25(wrapped_entry_for_ever),
 		ON_27(tail_chain_again), ON_27(recursion_through_untraced),
+		ON_27(deep_recursion_through_untraced),
 		ON_25(recursion_through_untraced),
 		ON_27(tail_calls_in_a_loop), ON_27(parent_by_token),
 		ON_27(parent_of_siblings),
