@@ -1,6 +1,7 @@
 /*
  * target.c - wires the stages of one target together; see the header.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,19 @@ on_runaway(void *ctx, const struct kp_fn *fn)
 	log_warn("runaway", t->opts.target, "%s: %s", t->opts.target, text);
 	happened(t, "runaway", text);
 	agent_disarm(t->agent, fn->text);
+}
+
+static void
+on_unbounded(void *ctx, uint32_t line)
+{
+	struct target *t = ctx;
+	char text[200];
+
+	snprintf(text, sizeof(text), "requests are named _other by the clause "
+	    "on line %" PRIu32 " of tiers.conf: its answer is longer than %d "
+	    "bytes, or nothing to name them by", line, KP_IDENT_BYTES_MAX);
+	log_warn("identity", t->opts.target, "%s: %s", t->opts.target, text);
+	happened(t, "identity", text);
 }
 
 /* ---- the agent's callbacks ---- */
@@ -344,7 +358,8 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	struct target *t = calloc(1, sizeof(*t));
 	struct kp_requests_opts ro = { .conf = o->conf,
 		.on_request = on_request, .on_late = on_late,
-		.on_runaway = on_runaway, .ctx = t };
+		.on_runaway = on_runaway, .on_unbounded = on_unbounded,
+		.ctx = t };
 
 	if (t == NULL)
 		return NULL;

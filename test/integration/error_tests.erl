@@ -28,6 +28,7 @@ tests() ->
      {"somebody else's trace of new processes", 30, fun others_new_processes/1},
      {"somebody else's trace of other things", 60, fun neighbours/1},
      {"exact where it would copy too much", 30, fun exact_refused/1},
+     {"identity that is too long", 30, fun long_identity/1},
      {"target killed and started again", 60, fun restarted/1},
      {"target gone for good", 60, fun gone/1},
      {"usage", 30, fun usage/1}].
@@ -279,6 +280,20 @@ exact_refused(T) ->
                    it:call(Target, it_stub, is_exact, [MFA])]),
     it:terminate(P),
     it:audit(Target, Before).
+
+%% Said once, with the clause's line, however many requests there are.
+long_identity(T) ->
+    {Target, _} = target(T),
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}}]}.\n{sampling, all}.\n"
+                                        "{identity, fun\n"
+                                        "    ({requests, handle_request, [read, _]}) -> read;\n"
+                                        "    ({requests, handle_request, [_, Req]}) -> Req\nend}.\n"}),
+    it:armed(P),
+    it:loaded(it:load(T, Target, ["4", "100"])),
+    it:terminate(P),
+    it:equal("warnings", 1, length(binary:matches(it:errors(P), <<"by the clause on line 5 of">>))),
+    it:equal("events", 1, it:number(P, "select count(*) from events where kind = 'identity'")),
+    it:check(it:number(P, "select sum(sampled_requests) from request_stats where identity = '_other'") > 0, "requests named _other").
 
 %% kprofd survives, attaches to the new one, and goes on into the same database.
 restarted(T) ->
