@@ -150,19 +150,14 @@ $(B)/test/%: test/unit/%.c $(LIB) $(B)/flags
 	$(CC) $(ALL_CFLAGS) -Itest/support -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lcmocka $(UNIT_LIBS) -lm
 
 # These need more than the pure library.
-$(B)/test/test_store: $(call obj,$(STORE))
-$(B)/test/test_store: UNIT_LIBS = -lsqlite3
+STORE_UNIT := $(filter $(B)/test/test_store%,$(UNIT))
+$(STORE_UNIT): $(call obj,$(STORE) test/support/store_fixture.c)
+$(STORE_UNIT): UNIT_LIBS = -lsqlite3
+$(B)/test/test_store_power: $(call obj,test/support/faultvfs.c)
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -lsqlite3
-$(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
 $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
-
-# Programs of a simulated VM, and what is true of them.
-VMSIM := $(call obj,$(addprefix test/support/,vmsim.c vmprog.c vmfeed.c \
-           figures.c))
-$(B)/test/test_assembly $(B)/test/test_conserve: $(VMSIM)
-$(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
 $(B)/test/test_log: $(call obj,src/kprofd/log.c src/report/json.c \
     src/report/text.c src/report/width.c src/report/when.c)
@@ -175,7 +170,6 @@ $(B)/test/test_assembly $(B)/test/test_conserve: $(VMSIM)
 $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
 # The ledger is pure, though it lives with the daemon.
-$(B)/test/test_guard: UNIT_EXTRA = $(call obj,src/kprofd/ledger.c)
 $(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
 
 .PHONY: unit
@@ -399,7 +393,7 @@ BENCH := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/bench_*.c)
 $(B)/bench/%: test/bench/%.c $(LIB) $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lsqlite3 -lm
-$(B)/bench/bench_dump: $(call obj,$(STORE))
+$(B)/bench/bench_dump $(B)/bench/bench_rollup: $(call obj,$(STORE))
 
 .PHONY: bench
 bench: all $(BENCH)

@@ -24,6 +24,7 @@ enum kp_loss {
 	KP_LOSS_TRIPPED,	/* requests: in flight when the agent tripped */
 	KP_LOSS_DISCONNECTED,	/* requests: in flight when the target went */
 	KP_LOSS_UNSEEN,		/* requests: counted by the VM, no event came */
+	KP_LOSS_UNARMED,	/* ms: nothing was armed after it had been */
 	KP_LOSS_EXPIRED,	/* requests: no end within 60 s */
 	KP_LOSS_COLLIDED,	/* requests: two with one label, both dropped */
 	KP_LOSS_REQUEST_CAP,	/* requests: too many in flight */
@@ -35,6 +36,7 @@ enum kp_loss {
 	KP_LOSS_BAD_EVENT,	/* events: not understood */
 	KP_LOSS_GAP,		/* batches: missing in the sequence */
 	KP_LOSS_STORE,		/* rows: could not be written */
+	KP_LOSS_UNWRITTEN,	/* requests: assembled, their window was not */
 	KP_LOSS_TREE,		/* slow requests: not kept as trees */
 	KP_LOSS_COUNT
 };

@@ -16,6 +16,8 @@ static const struct {
 	    "in flight when the connection to the target ended" },
 	[KP_LOSS_UNSEEN] = { "unseen", "requests",
 	    "counted by the target while nothing was armed" },
+	[KP_LOSS_UNARMED] = { "unarmed", "ms",
+	    "of this time nothing was armed: connection lost, trip or pause" },
 	[KP_LOSS_EXPIRED] = { "expired", "requests",
 	    "no end seen within 60 s" },
 	[KP_LOSS_COLLIDED] = { "collided", "requests",
@@ -38,6 +40,8 @@ static const struct {
 	    "missing between two that came" },
 	[KP_LOSS_STORE] = { "store", "rows",
 	    "could not be written to the database" },
+	[KP_LOSS_UNWRITTEN] = { "unwritten", "requests",
+	    "measured, but their window could not be written" },
 	[KP_LOSS_TREE] = { "tree", "requests",
 	    "slow, but too many to keep as trees" },
 };

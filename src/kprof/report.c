@@ -29,6 +29,9 @@ no_such_tier(const struct cmd *cmd, const struct args *a,
 	const char *near = near_name(a->sort, r->tiers, r->ntiers,
 	    sizeof(*r->tiers));
 
+	if (strcmp(a->sort, "change") == 0)
+		return opts_wrong(cmd, "-sort 'change': there is no change "
+		    "without -versus");
 	if (near != NULL)
 		return opts_wrong(cmd, "-sort '%s': no such tier: did you mean "
 		    "'%s'?", a->sort, near);

@@ -33,6 +33,29 @@ facts_free(struct facts *f)
 	kp_query_events_free(&f->events);
 }
 
+/*
+ * The last window, of every node.  It is as long as the last run's interval,
+ * unless it was rolled up since.
+ */
+static enum kp_err
+read_last(struct facts *f, struct kp_query *q, kp_dur_ns length)
+{
+	struct kp_query_range r = { .until = INT64_MAX };
+	enum kp_err err = KP_OK;
+
+	if (length < KP_NS_PER_S)
+		length = KP_NS_PER_S;
+	/* a file may hold any time: none that has no beginning is looked for */
+	while (err == KP_OK && f->window.windows == 0 &&
+	    length < INT64_MAX / 4 && f->last > INT64_MIN + length) {
+		r.since = f->last - length;
+		kp_query_sum_free(&f->window);
+		err = kp_query_sum(q, &r, &f->window);
+		length *= 4;
+	}
+	return err;
+}
+
 static enum kp_err
 facts_read(struct facts *f, struct kp_query *q)
 {
@@ -44,12 +67,9 @@ facts_read(struct facts *f, struct kp_query *q)
 		err = kp_query_runs(q, RUNS, &f->runs);
 	if (err == KP_OK)
 		err = kp_query_events(q, &r, EVENTS, &f->events);
-	if (err == KP_OK && f->last != 0) {
-		/* windows are as long as the last run's interval said */
-		r.since = f->last - (f->runs.n > 0 ? f->runs.v[0].interval :
+	if (err == KP_OK && f->last != 0)
+		err = read_last(f, q, f->runs.n > 0 ? f->runs.v[0].interval :
 		    10 * KP_NS_PER_S);
-		err = kp_query_sum(q, &r, &f->window);
-	}
 	return err;
 }
 

@@ -211,7 +211,7 @@ control_open(struct control **out, struct event_base *base, const char *path,
 
 	if (strlen(path) >= sizeof(sun.sun_path)) {
 		snprintf(why, n, "control socket '%s': the path is longer than "
-		    "%zu bytes (see -control)", path,
+		    "%zu bytes (see -db and -control)", path,
 		    sizeof(sun.sun_path) - 1);
 		return KP_ELIMIT;
 	}
@@ -226,7 +226,7 @@ control_open(struct control **out, struct event_base *base, const char *path,
 	fd = socket_bind(&sun);
 	if (fd < 0) {
 		snprintf(why, n, "cannot make the control socket '%s': %s (see "
-		    "-control)", path, strerror(errno));
+		    "-db and -control)", path, strerror(errno));
 		return KP_EIO;
 	}
 	c = calloc(1, sizeof(*c));

@@ -24,6 +24,7 @@
 #include "kprofd/notify.h"
 #include "kprofd/print.h"
 #include "kprofd/status.h"
+#include "kprofd/store_watch.h"
 #include "kprofd/target.h"
 #include "kprofd/tables.h"
 #include "kprofd/wait.h"
@@ -45,6 +46,7 @@ struct daemon {
 	struct conf_file conf;
 	struct event_base *base;
 	struct kp_store *store;
+	struct store_watch watch;
 	struct control *control;
 	struct target *target;
 	struct event *window, *end, *sigint, *sigterm, *sighup;
@@ -251,6 +253,8 @@ on_window_end(evutil_socket_t fd, short what, void *ctx)
 	struct daemon *d = ctx;
 
 	(void)fd, (void)what;
+	/* before it has this window: what became of the last one */
+	store_watch(&d->watch, d->store);
 	target_rotate(d->target, kp_wall_now());
 	window_schedule(d);
 }
@@ -290,8 +294,8 @@ on_synced(evutil_socket_t fd, short what, void *ctx)
 {
 	static const char ok[] = "written\n";
 	struct sync *s = ctx;
+	struct kp_store_status st;
 	struct control_client *c;
-	char why[300];
 
 	(void)fd, (void)what;
 	c = control_client_get(s->d->control, s->client);
@@ -302,8 +306,8 @@ on_synced(evutil_socket_t fd, short what, void *ctx)
 		control_answer(c, true, ok, strlen(ok));
 		return;
 	}
-	kp_store_dropped(s->d->store, why, sizeof(why));
-	control_answer(c, false, why, strlen(why));
+	kp_store_status(s->d->store, &st);
+	control_answer(c, false, st.why, strlen(st.why));
 }
 
 /* On the writer's thread. */
@@ -379,7 +383,8 @@ open_store(struct daemon *d)
 {
 	struct kp_store_opts so = { .path = d->o->db, .version = KP_VERSION,
 		.tiers_text = d->conf.text, .conf = d->conf.conf,
-		.interval = d->o->interval };
+		.interval = d->o->interval, .retain = d->o->retain,
+		.max_bytes = d->o->max_db };
 	char *why = NULL;
 
 	if (kp_store_open(&d->store, &so, &why) != KP_OK) {

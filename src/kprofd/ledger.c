@@ -108,8 +108,37 @@ ledger_lost(struct ledger *l, uint64_t entries)
 }
 
 void
-ledger_take(struct ledger *l, uint64_t *entry_calls, struct kp_losses *lost)
+ledger_unarmed(struct ledger *l, kp_mono_ns since)
 {
+	if (l->unarmed_since == 0)
+		l->unarmed_since = since;
+}
+
+/* Whole milliseconds; the rest is for the next window. */
+static void
+count_unarmed(struct ledger *l, kp_mono_ns now)
+{
+	kp_dur_ns ms;
+
+	if (l->unarmed_since == 0 || now < l->unarmed_since)
+		return;
+	ms = (now - l->unarmed_since) / KP_NS_PER_MS;
+	l->lost.n[KP_LOSS_UNARMED] += (uint64_t)ms;
+	l->unarmed_since += ms * KP_NS_PER_MS;
+}
+
+void
+ledger_armed(struct ledger *l, kp_mono_ns now)
+{
+	count_unarmed(l, now);
+	l->unarmed_since = 0;
+}
+
+void
+ledger_take(struct ledger *l, kp_mono_ns now, uint64_t *entry_calls,
+    struct kp_losses *lost)
+{
+	count_unarmed(l, now);
 	*entry_calls = l->entry_calls;
 	l->entry_calls = 0;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)

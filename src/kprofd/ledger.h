@@ -21,6 +21,7 @@ struct ledger {
 	uint64_t missing_last;	/* armed calls without an event, last time */
 	uint64_t reported;	/* of them, already counted as lost */
 	bool sampling;		/* one-in-n was above 1 at some time */
+	kp_mono_ns unarmed_since; /* 0: armed, or never was */
 	/* for the running window */
 	uint64_t entry_calls;
 	struct kp_losses lost;
@@ -38,8 +39,11 @@ void ledger_status(struct ledger *l, const struct agent_status *st,
     uint64_t entries, bool last);
 /* The connection is gone: what the last status left open is lost. */
 void ledger_lost(struct ledger *l, uint64_t entries);
+/* Nothing is armed since then, or it is again: time in between is a loss. */
+void ledger_unarmed(struct ledger *l, kp_mono_ns since);
+void ledger_armed(struct ledger *l, kp_mono_ns now);
 /* Hands over what belongs to the window that closes. */
-void ledger_take(struct ledger *l, uint64_t *entry_calls,
+void ledger_take(struct ledger *l, kp_mono_ns now, uint64_t *entry_calls,
     struct kp_losses *lost);
 
 #endif

@@ -11,6 +11,9 @@
 #include "kprofd/config.h"
 #include "kprofd/dur.h"
 #include "kprofd/options.h"
+#include "target/node.h"
+
+#define MAX_DB_DEFAULT "1G"
 
 struct option {
 	const char *name, *arg, *help;
@@ -20,7 +23,10 @@ struct option {
 static bool
 set_target(struct options *o, const char *v)
 {
-	if (o->ntargets == TARGETS_MAX || strchr(v, '@') == NULL)
+	const char *at = strchr(v, '@');
+
+	if (o->ntargets == TARGETS_MAX || at == NULL || at == v ||
+	    at[1] == '\0' || strlen(v) > NODE_NAME_MAX)
 		return false;
 	o->targets[o->ntargets++] = v;
 	return true;
@@ -45,6 +51,18 @@ set_interval(struct options *o, const char *v)
 {
 	return kp_dur_parse(v, &o->interval) && o->interval >= KP_NS_PER_S &&
 	    o->interval <= 3600 * KP_NS_PER_S;
+}
+
+static bool
+set_retain(struct options *o, const char *v)
+{
+	return kp_retain_parse(v, &o->retain);
+}
+
+static bool
+set_max_db_size(struct options *o, const char *v)
+{
+	return kp_retain_bytes(v, &o->max_db);
 }
 
 static bool
@@ -138,7 +156,12 @@ static const struct option options[] = {
 	{ "target", "NODE", "node to profile: app@host", set_target },
 	{ "tiers", "FILE", "what to measure: tiers.conf(5)", set_tiers },
 	{ "db", "FILE", "SQLite database to write (kprofd.db)", set_db },
-	{ "interval", "T", "length of a window: 10s, 1m (10s)", set_interval },
+	{ "interval", "T", "length of a window, 1s to 1h (10s)", set_interval },
+	{ "retain", "LIST", "windows of which length are kept for how long ("
+	    KP_RETAIN_DEFAULT ")", set_retain },
+	{ "max-db-size", "SIZE", "keep all for a shorter time when the "
+	    "database would be larger; 0: never (" MAX_DB_DEFAULT ")",
+	    set_max_db_size },
 	{ "name", "NAME", "our node name (the first free of kprofd1..4)",
 	    set_name },
 	{ "cookie-file", "FILE", "the cookie ($KPROFD_COOKIE_FILE, "
@@ -209,7 +232,8 @@ unknown(const char *name)
 
 	for (size_t i = 0; i < NOPTIONS; i++) {
 		d = kp_name_distance(name, options[i].name, 3);
-		if (d < best_d) {
+		/* three edits turn any short name into any other */
+		if (d < best_d && 2 * d <= strlen(name)) {
 			best_d = d;
 			best = options[i].name;
 		}
@@ -242,6 +266,8 @@ options_parse(struct options *o, int argc, char **argv)
 
 	*o = (struct options){ .db = "kprofd.db",
 		.interval = 10 * KP_NS_PER_S };
+	kp_retain_parse(KP_RETAIN_DEFAULT, &o->retain);
+	kp_retain_bytes(MAX_DB_DEFAULT, &o->max_db);
 	for (int i = 1; i < argc; i++) {
 		if (argv[i][0] != '-')
 			return usage("unexpected argument '%s'", argv[i]);

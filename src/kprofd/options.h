@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "kprofd/clock.h"
+#include "store/retain.h"
 
 #define TARGETS_MAX 64
 
@@ -18,6 +19,8 @@ struct options {
 	    *log_file;
 	kp_dur_ns interval, duration;	/* duration 0: until told to end */
 	uint64_t requests;		/* 0: no limit */
+	struct kp_retain retain;
+	uint64_t max_db;		/* bytes; 0: no limit */
 	bool print_calls, check, verbose, dump_json, log_json;
 	char control_path[4096];
 };

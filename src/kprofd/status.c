@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kprofd/status.h"
+#include "kprofd/store_watch.h"
 #include "report/json.h"
 
 static const char *
@@ -33,13 +34,13 @@ put_losses(struct kp_buf *b, const struct target *t)
 }
 
 static void
-status_plain(struct kp_buf *b, const struct target *t, uint64_t dropped,
-    const char *why, const struct options *o, kp_dur_ns up)
+status_plain(struct kp_buf *b, const struct target *t, struct kp_store *store,
+    const struct options *o, kp_dur_ns up)
 {
 	char sampling[64];
 
 	kp_buf_printf(b, "kprofd      " KP_VERSION ", running %" PRId64
-	    " s, database %s\n", up / KP_NS_PER_S, o->db);
+	    " s\n", up / KP_NS_PER_S);
 	kp_buf_printf(b, "target      %s: %s%s%s\n", t->opts.target,
 	    agent_state_name(agent_state(t->agent)),
 	    t->state_text[0] != '\0' ? ": " : "", t->state_text);
@@ -54,22 +55,20 @@ status_plain(struct kp_buf *b, const struct target *t, uint64_t dropped,
 	kp_buf_printf(b, "requests    %" PRIu64 " assembled, %zu in flight; "
 	    "%" PRIu64 " entry calls at the last count\n", t->requests_ever,
 	    kp_requests_in_flight(t->requests), t->status.entry_calls);
-	kp_buf_printf(b, "windows     %" PRIu64 " closed; %" PRIu64
-	    " rows not written%s%s\n", t->windows, dropped,
-	    why[0] != '\0' ? ": " : "", why);
+	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
+	store_put_text(b, store, o->db);
 	put_losses(b, t);
 }
 
 static void
-status_json(struct kp_buf *b, const struct target *t, uint64_t dropped,
-    const char *why, const struct options *o, kp_dur_ns up)
+status_json(struct kp_buf *b, const struct target *t, struct kp_store *store,
+    const struct options *o, kp_dur_ns up)
 {
 	struct json j;
 
 	json_begin(&j, b);
 	json_object(&j, NULL);
 	json_string(&j, "version", KP_VERSION);
-	json_string(&j, "database", o->db);
 	json_int(&j, "up_s", up / KP_NS_PER_S);
 	json_string(&j, "target", t->opts.target);
 	json_string(&j, "state", agent_state_name(agent_state(t->agent)));
@@ -84,8 +83,7 @@ status_json(struct kp_buf *b, const struct target *t, uint64_t dropped,
 	json_uint(&j, "in_flight", kp_requests_in_flight(t->requests));
 	json_uint(&j, "entry_calls", t->status.entry_calls);
 	json_uint(&j, "windows", t->windows);
-	json_uint(&j, "rows_not_written", dropped);
-	json_string(&j, "write_error", why);
+	store_put_json(&j, store, o->db);
 	json_object(&j, "losses");
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		json_uint(&j, kp_loss_name(i), t->lost_ever.n[i]);
@@ -99,12 +97,9 @@ status_text(struct kp_buf *b, const struct target *t, struct kp_store *store,
     const struct options *o, kp_mono_ns started, bool json)
 {
 	kp_dur_ns up = kp_mono_now() - started;
-	uint64_t dropped;
-	char why[300];
 
-	dropped = kp_store_dropped(store, why, sizeof(why));
 	if (json)
-		status_json(b, t, dropped, why, o, up);
+		status_json(b, t, store, o, up);
 	else
-		status_plain(b, t, dropped, why, o, up);
+		status_plain(b, t, store, o, up);
 }

@@ -242,20 +242,25 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	    "%s: %s %s", t->opts.target, agent_state_name(s), text);
 	switch (s) {
 	case AGENT_ARMED:
+		ledger_armed(&t->ledger, kp_mono_now());
 		t->lost_text[0] = '\0';
 		log_info("armed", t->opts.target, "profiling '%s'",
 		    t->opts.target);
 		happened(t, "armed", "");
 		break;
 	case AGENT_PAUSED:
+		ledger_unarmed(&t->ledger, kp_mono_now());
 		happened(t, "paused", "");
 		kp_requests_abandon(t->requests, KP_LOSS_TRIPPED);
 		break;
 	case AGENT_TRIPPED:
+		ledger_unarmed(&t->ledger, kp_mono_now());
 		kp_requests_abandon(t->requests, KP_LOSS_TRIPPED);
 		break;
 	case AGENT_LOST:
 		tell_lost(t, text);
+		if (t->status_at != 0)
+			ledger_unarmed(&t->ledger, t->status_at);
 		ledger_lost(&t->ledger, kp_requests_entries(t->requests));
 		kp_requests_abandon(t->requests, KP_LOSS_DISCONNECTED);
 		break;
@@ -415,7 +420,7 @@ target_rotate(struct target *t, kp_wall_ns now)
 	if (w == NULL)
 		return;	/* no memory: the window goes on */
 	kp_requests_losses(t->requests, &w->losses);
-	ledger_take(&t->ledger, &w->entry_calls, &w->losses);
+	ledger_take(&t->ledger, kp_mono_now(), &w->entry_calls, &w->losses);
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		w->losses.n[i] += t->lost.n[i];
 		t->lost_ever.n[i] += w->losses.n[i];

@@ -12,7 +12,7 @@
 static char *
 read_all(FILE *f, const char *path, size_t *n, char *why, size_t whylen)
 {
-	char *p = malloc(KP_CONF_SIZE_MAX + 1);
+	char *p = malloc(KP_CONF_SIZE_MAX + 1), *nul;
 
 	if (p == NULL) {
 		snprintf(why, whylen, "out of memory");
@@ -25,6 +25,10 @@ read_all(FILE *f, const char *path, size_t *n, char *why, size_t whylen)
 	} else if (*n > KP_CONF_SIZE_MAX) {
 		snprintf(why, whylen, "'%s' is larger than %u bytes: it cannot "
 		    "be a tiers.conf", path, KP_CONF_SIZE_MAX);
+	} else if ((nul = memchr(p, '\0', *n)) != NULL) {
+		/* Else a program's file gives a thousand errors. */
+		snprintf(why, whylen, "'%s' is no text (byte %zu is 0): it "
+		    "cannot be a tiers.conf", path, (size_t)(nul - p) + 1);
 	} else {
 		p[*n] = '\0';
 		return p;
@@ -41,8 +45,8 @@ tiers_file_read(const char *path, size_t *n, char *why, size_t whylen)
 	char *p;
 
 	if (f == NULL) {
-		snprintf(why, whylen, "cannot open '%s': %s", path,
-		    strerror(errno));
+		snprintf(why, whylen, "cannot open '%s': %s (name the "
+		    "tiers.conf that is meant)", path, strerror(errno));
 		return NULL;
 	}
 	p = read_all(f, path, n, why, whylen);

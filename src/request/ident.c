@@ -21,7 +21,7 @@ text_copy(char *to, size_t size, const char *text)
 	to[n] = '\0';
 }
 
-/* Control characters, and bytes that are no UTF-8, become \xHH. */
+/* Control characters, and bytes that are no UTF-8, become \xhh. */
 static void
 text_put(struct kp_buf *b, const uint8_t *p, size_t n)
 {
@@ -29,7 +29,7 @@ text_put(struct kp_buf *b, const uint8_t *p, size_t n)
 
 	for (size_t i = 0; i < n && b->len < IDENT_TEXT_MAX; i++)
 		if (p[i] < 0x20 || p[i] == 0x7F || (!utf8 && p[i] >= 0x80))
-			kp_buf_printf(b, "\\x%02X", p[i]);
+			kp_buf_printf(b, "\\x%02x", p[i]);
 		else
 			kp_buf_u8(b, p[i]);
 }

@@ -17,7 +17,7 @@ static const char *const sql[ST_COUNT] = {
 	[ST_COMMIT] = "commit",
 	[ST_WINDOW] = "insert into time_window (run_id, node_id, level,"
 	    " start_ns, end_ns, entry_calls, sampled)"
-	    " values (?, ?, 0, ?, ?, ?, ?)",
+	    " values (?, ?, ?, ?, ?, ?, ?)",
 	[ST_STAT] = "insert into stat (window_id, tier_id, identity_id,"
 	    " requests, w_requests, calls, w_calls, raised, w_raised,"
 	    " unfinished, w_unfinished, ambiguous, w_ambiguous, async_calls,"
@@ -36,6 +36,37 @@ static const char *const sql[ST_COUNT] = {
 	    " async) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_EVENT] = "insert into event (run_id, node_id, at_ns, kind, text)"
 	    " values (?, ?, ?, ?, ?)",
+	[ST_LEVEL_NEXT] = "select min(level) from time_window"
+	    " where level > ?",
+	[ST_OLDEST] = "select run_id, node_id, start_ns from time_window"
+	    " where level = ? and start_ns < ? order by start_ns limit 1",
+	/* what was rolled up already comes first, so that it grows */
+	[ST_PARTS] = "select id, level, start_ns, end_ns, entry_calls, sampled"
+	    " from time_window where run_id = ? and node_id = ?"
+	    " and level <= ? and start_ns >= ? and start_ns < ?"
+	    " order by level desc, start_ns, id limit ?",
+	[ST_PART_CELLS] = "select count(*) from stat where window_id = ?",
+	[ST_RAISE] = "update time_window set level = ? where id = ?",
+	[ST_LOSSES_ADD] = "insert into loss (window_id, cause_id, n)"
+	    " select ?, cause_id, n from loss where window_id = ?"
+	    " on conflict do update set n = n + excluded.n",
+	/* with their cells, losses and calls: "on delete cascade" */
+	[ST_WINDOW_DEL] = "delete from time_window where id = ?",
+	[ST_REQUEST_DEL] = "delete from request where id = ?",
+	[ST_EVENT_DEL] = "delete from event where id = ?",
+	[ST_RUN_DEL] = "delete from run where id = ?",
+	[ST_WINDOWS_OLD] = "select id from time_window"
+	    " where start_ns <= ?1 and end_ns <= ?1 order by start_ns limit ?2",
+	[ST_REQUESTS_OLD] = "select id from request where start_ns <= ?1"
+	    " order by start_ns limit ?2",
+	[ST_EVENTS_OLD] = "select id from event where at_ns <= ?1"
+	    " order by at_ns limit ?2",
+	[ST_RUNS_OLD] = "select id from run r where clean is not null"
+	    " and coalesce(ended_ns, started_ns) <= ?1"
+	    " and not exists (select 1 from time_window where run_id = r.id)"
+	    " and not exists (select 1 from request where run_id = r.id)"
+	    " and not exists (select 1 from event where run_id = r.id)"
+	    " limit ?2",
 	DIM_SQL(DIM_NODE, "node"),
 	DIM_SQL(DIM_TIER, "tier"),
 	DIM_SQL(DIM_IDENTITY, "identity"),
@@ -158,6 +189,35 @@ row_end(struct kp_db *db)
 	db->row = NULL;
 }
 
+bool
+row_next(struct kp_db *db)
+{
+	int rc;
+
+	if (db->row == NULL)
+		return false;
+	rc = db->rc == SQLITE_OK ? sqlite3_step(db->row) : db->rc;
+	if (rc == SQLITE_ROW)
+		return true;
+	db_fail(db, rc);
+	row_leave(db);
+	return false;
+}
+
+int64_t
+row_get(const struct kp_db *db, int col)
+{
+	return sqlite3_column_int64(db->row, col);
+}
+
+void
+row_leave(struct kp_db *db)
+{
+	if (db->row != NULL)
+		sqlite3_reset(db->row);
+	db->row = NULL;
+}
+
 static int64_t
 dim_select(struct kp_db *db, enum dim which, const char *name)
 {
@@ -165,16 +225,10 @@ dim_select(struct kp_db *db, enum dim which, const char *name)
 
 	row_start(db, ST_DIM_FIND + which);
 	row_text(db, name);
-	if (db->rc == SQLITE_OK) {
-		int rc = sqlite3_step(db->row);
-
-		db_fail(db, rc);
-		if (rc == SQLITE_ROW)
-			id = sqlite3_column_int64(db->row, 0);
+	if (row_next(db)) {
+		id = row_get(db, 0);
+		row_leave(db);
 	}
-	if (db->row != NULL)
-		sqlite3_reset(db->row);
-	db->row = NULL;
 	return id;
 }
 

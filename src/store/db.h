@@ -9,7 +9,9 @@
 #define KPROFD_STORE_DB_H
 
 #include <sqlite3.h>
+#include <sys/types.h>
 
+#include "lost.h"
 #include "names.h"
 #include "store.h"
 
@@ -24,6 +26,20 @@ enum stmt {
 	ST_REQUEST,
 	ST_CALL,
 	ST_EVENT,
+	ST_LEVEL_NEXT,				/* upkeep.c and rollup.c */
+	ST_OLDEST,
+	ST_PARTS,
+	ST_PART_CELLS,
+	ST_RAISE,
+	ST_LOSSES_ADD,
+	ST_WINDOW_DEL,
+	ST_REQUEST_DEL,
+	ST_EVENT_DEL,
+	ST_RUN_DEL,
+	ST_WINDOWS_OLD,
+	ST_REQUESTS_OLD,
+	ST_EVENTS_OLD,
+	ST_RUNS_OLD,
 	ST_DIM_FIND,				/* and one for each dim */
 	ST_DIM_ADD = ST_DIM_FIND + DIM_COUNT,	/* the same */
 	ST_COUNT = ST_DIM_ADD + DIM_COUNT
@@ -32,6 +48,9 @@ enum stmt {
 struct kp_db {
 	sqlite3 *conn;
 	int lock;		/* see schema.c */
+	char *path;
+	dev_t dev;		/* of the next two, to know them again */
+	ino_t wal, shm;		/* 0: not known */
 	sqlite3_stmt *st[ST_COUNT];
 	struct names ids;	/* by enum dim */
 	int64_t run;
@@ -49,6 +68,18 @@ enum kp_err db_open(struct kp_db **out, const struct kp_store_opts *o,
     char **why);
 /* Ends the run well, leaves one file.  lost: rows not yet accounted for. */
 void db_close(struct kp_db *db, uint64_t lost);
+/*
+ * Closes a file that was: completes it where it is now, and leaves nothing of
+ * it under the old name, where a WAL would be taken for the next file's.
+ */
+void db_abandon(struct kp_db *db);
+
+/* moved.c: has the file, or its WAL, been deleted, moved or replaced? */
+bool db_moved(const struct kp_db *db);
+/* Notes which files they are, once they are there. */
+void moved_remember(struct kp_db *db);
+/* Removes what is ours beside the file's old name. */
+void moved_clear(const struct kp_db *db);
 
 void db_begin(struct kp_db *db);
 /* SQLITE_OK, or the first error, and then nothing was written. */
@@ -65,14 +96,29 @@ void row_opt(struct kp_db *db, bool is, int64_t v);
 void row_text(struct kp_db *db, const char *s);
 void row_blob(struct kp_db *db, const void *p, size_t n);
 void row_end(struct kp_db *db);
+/*
+ * Or the rows of a query: start, fill in, then next until it says no; read
+ * the columns with row_get.  To leave early, row_leave.
+ */
+bool row_next(struct kp_db *db);
+int64_t row_get(const struct kp_db *db, int col);
+void row_leave(struct kp_db *db);
 
 /* The row id of a name, made if need be.  Not while a row is filled in. */
 int64_t db_dim(struct kp_db *db, enum dim which, const char *name);
 
 /* rows.c, tree.c: what is stored. */
-void db_window(struct kp_db *db, const struct kp_window *w, uint64_t lost);
+/* lost: of earlier windows of the node, to be told with this one; or NULL */
+void db_window(struct kp_db *db, const struct kp_window *w,
+    const struct lost_node *lost);
 void db_happening(struct kp_db *db, const struct kp_happening *h);
 void db_tree(struct kp_db *db, const struct kp_tree *t);
 uint64_t db_window_rows(const struct kp_window *w);
+/* Its parts: level is the length in s that it was rolled up to, 0: as
+   measured.  Returns the row's id. */
+int64_t db_window_row(struct kp_db *db, int64_t run, int64_t node,
+    int64_t level, const struct kp_window *w);
+void db_cell(struct kp_db *db, int64_t window, int64_t tier, int64_t identity,
+    const struct kp_cell *c);
 
 #endif

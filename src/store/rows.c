@@ -48,11 +48,10 @@ cell_times(struct kp_db *db, const struct kp_cell *c)
 	row_blob(db, db->blob.p, db->blob.len);
 }
 
-static void
-cell_row(struct kp_db *db, int64_t window, const struct kp_cell *c)
+void
+db_cell(struct kp_db *db, int64_t window, int64_t tier, int64_t identity,
+    const struct kp_cell *c)
 {
-	int64_t tier = db_dim(db, DIM_TIER, c->tier);
-	int64_t identity = db_dim(db, DIM_IDENTITY, c->identity);
 	const int64_t v[] = {
 		c->requests, c->w_requests, c->calls, c->w_calls,
 		c->raised, c->w_raised, c->unfinished, c->w_unfinished,
@@ -83,26 +82,46 @@ loss_row(struct kp_db *db, int64_t window, int cause, uint64_t n)
 	row_end(db);
 }
 
-void
-db_window(struct kp_db *db, const struct kp_window *w, uint64_t lost)
+int64_t
+db_window_row(struct kp_db *db, int64_t run, int64_t node, int64_t level,
+    const struct kp_window *w)
 {
-	int64_t node = db_dim(db, DIM_NODE, w->node);
-	int64_t id;
-
 	row_start(db, ST_WINDOW);
-	row_int(db, db->run);
+	row_int(db, run);
 	row_int(db, node);
+	row_int(db, level);
 	row_int(db, w->start);
 	row_int(db, w->end);
 	row_int(db, (int64_t)w->entry_calls);
 	row_int(db, (int64_t)w->sampled);
 	row_end(db);
-	id = db_last_id(db);
+	return db_last_id(db);
+}
+
+static void
+cell_row(struct kp_db *db, int64_t window, const struct kp_cell *c)
+{
+	int64_t tier = db_dim(db, DIM_TIER, c->tier);
+	int64_t identity = db_dim(db, DIM_IDENTITY, c->identity);
+
+	db_cell(db, window, tier, identity, c);
+}
+
+void
+db_window(struct kp_db *db, const struct kp_window *w,
+    const struct lost_node *lost)
+{
+	int64_t node = db_dim(db, DIM_NODE, w->node);
+	struct kp_window head = *w;
+	int64_t id;
+
+	if (lost != NULL)
+		lost_tell(lost, &head);
+	id = db_window_row(db, db->run, node, 0, &head);
 	for (size_t i = 0; i < w->ncells && db->rc == SQLITE_OK; i++)
 		cell_row(db, id, &w->cells[i]);
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
-		loss_row(db, id, i, w->losses.n[i] +
-		    (i == KP_LOSS_STORE ? lost : 0));
+		loss_row(db, id, i, head.losses.n[i]);
 }
 
 void

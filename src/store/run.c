@@ -14,6 +14,7 @@
 #include "schema.h"
 
 #define CLOSE_BUSY_MS 2000
+#define CLOSE_TRIES 3
 
 /* Runs one statement with what is bound by types: i int64, s text. */
 static void
@@ -105,14 +106,23 @@ name_causes(struct kp_db *db)
 }
 
 static void
+finalize_all(struct kp_db *db)
+{
+	for (int i = 0; i < ST_COUNT; i++) {
+		sqlite3_finalize(db->st[i]);
+		db->st[i] = NULL;
+	}
+}
+
+static void
 db_free(struct kp_db *db)
 {
-	for (int i = 0; i < ST_COUNT; i++)
-		sqlite3_finalize(db->st[i]);
+	finalize_all(db);
 	sqlite3_close(db->conn);
 	close(db->lock);
 	names_clear(&db->ids);
 	kp_buf_free(&db->blob);
+	free(db->path);
 	free(db);
 }
 
@@ -123,12 +133,14 @@ db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
 	enum kp_err err;
 	int rc;
 
-	if (db == NULL) {
+	if (db == NULL || (db->path = strdup(o->path)) == NULL) {
+		free(db);
 		schema_why(why, "cannot open '%s': out of memory", o->path);
 		return KP_ENOMEM;
 	}
 	err = schema_open(&db->conn, &db->lock, o->path, why);
 	if (err != KP_OK) {
+		free(db->path);
 		free(db);
 		return err;
 	}
@@ -143,6 +155,7 @@ db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
 		db_free(db);
 		return err;
 	}
+	moved_remember(db);
 	*out = db;
 	return KP_OK;
 }
@@ -161,26 +174,70 @@ tell_lost(struct kp_db *db, uint64_t lost)
 	db_happening(db, &h);
 }
 
-void
-db_close(struct kp_db *db, uint64_t lost)
+static void
+end_run(struct kp_db *db, uint64_t lost)
 {
-	sqlite3_busy_timeout(db->conn, CLOSE_BUSY_MS);
 	db_begin(db);
 	tell_lost(db, lost);
 	run_sql(db, "update run set ended_ns = ?, clean = 1 where id = ?",
 	    "ii", (int64_t)kp_wall_now(), db->run);
 	db_commit(db);
-	for (int i = 0; i < ST_COUNT; i++) {
-		sqlite3_finalize(db->st[i]);
-		db->st[i] = NULL;
-	}
-	/*
-	 * With a reader there the file stays in WAL mode; the last one to
-	 * close it, or our next start, puts that right.
-	 */
+	finalize_all(db);
 	sqlite3_wal_checkpoint_v2(db->conn, NULL, SQLITE_CHECKPOINT_TRUNCATE,
 	    NULL, NULL);
-	sqlite3_exec(db->conn, "pragma journal_mode = delete", NULL, NULL,
-	    NULL);
+}
+
+static bool
+has_journal(const struct kp_db *db)
+{
+	char *name;
+	bool has;
+
+	if (asprintf(&name, "%s-journal", db->path) < 0)
+		return false;
+	has = access(name, F_OK) == 0;
+	free(name);
+	return has;
+}
+
+/*
+ * With a reader there the file stays in WAL mode; the last one to close it, or
+ * our next start, puts that right.  An error of the disk is worth another try,
+ * and so is a journal that could not be removed, of which SQLite says nothing:
+ * the next statement rolls it back, which a reader could not.
+ */
+static void
+leave_one_file(struct kp_db *db)
+{
+	static const char sql[] = "pragma journal_mode = delete;"
+				  "select count(*) from sqlite_schema";
+	int rc;
+
+	for (int i = 0; i < CLOSE_TRIES; i++) {
+		rc = sqlite3_exec(db->conn, sql, NULL, NULL, NULL);
+		if (rc == SQLITE_BUSY || rc == SQLITE_LOCKED ||
+		    (rc == SQLITE_OK && !has_journal(db)))
+			break;
+	}
+}
+
+void
+db_close(struct kp_db *db, uint64_t lost)
+{
+	sqlite3_busy_timeout(db->conn, CLOSE_BUSY_MS);
+	end_run(db, lost);
+	leave_one_file(db);
+	db_free(db);
+}
+
+void
+db_abandon(struct kp_db *db)
+{
+	int keep = 1;
+
+	end_run(db, 0);
+	/* SQLite would delete by name: perhaps another's */
+	sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep);
+	moved_clear(db);
 	db_free(db);
 }

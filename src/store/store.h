@@ -3,9 +3,14 @@
  *
  * A writer thread owns the only writing connection and takes items from one
  * bounded queue; nothing here makes the caller wait for a disk.  When the
- * queue is full, or a write fails for good, the item is dropped and its
- * rows are counted: the losses of the next window that is written tell them
- * (KP_LOSS_STORE), or an event store_loss at the end.
+ * queue is full, or a write fails for good, the item is dropped and counted:
+ * the next window of that node that is written tells it, with its rows
+ * (KP_LOSS_STORE), its requests (KP_LOSS_UNWRITTEN), its entry calls and its
+ * own losses; or an event store_loss at the end.
+ *
+ * A file that is moved away or deleted is begun anew under its name.  While
+ * nothing waits to be written the thread rolls windows up and deletes what is
+ * too old (retain.h).
  */
 #ifndef KPROFD_STORE_H
 #define KPROFD_STORE_H
@@ -15,8 +20,9 @@
 #include <stdint.h>
 
 #include "kprofd/stats.h"
+#include "retain.h"
 
-#define KP_STORE_QUEUE_MAX 64		/* windows: ten minutes of them */
+#define KP_STORE_QUEUE_MAX 1024	/* windows: ten minutes of 17 nodes */
 #define KP_STORE_SMALL_MAX 4096		/* trees and happenings */
 #define KP_STORE_BYTES_MAX (64u << 20)	/* what is queued may weigh; trees
 					   and happenings half of it */
@@ -60,6 +66,14 @@ struct kp_store_opts {
 	const struct kp_conf *conf;	/* names and order of tiers; may be
 					   NULL */
 	kp_dur_ns interval;
+	struct kp_retain retain;	/* zero: for ever */
+	uint64_t max_bytes;		/* of the file; 0: no limit */
+	/*
+	 * The time that ages are counted from; NULL: kp_wall_now().  Called
+	 * on the writer's thread, once before each turn of its upkeep.
+	 */
+	kp_wall_ns (*now)(void *ctx);
+	void *ctx;
 };
 
 struct kp_store;
@@ -85,8 +99,35 @@ void kp_store_happening(struct kp_store *s, const struct kp_happening *h);
  */
 void kp_store_sync(struct kp_store *s, void (*done)(void *ctx, bool ok),
     void *ctx);
-/* Rows dropped so far, and the text of the last write error ("" if none). */
-uint64_t kp_store_dropped(struct kp_store *s, char *why, size_t n);
+
+/* What keeps rows from the disk. */
+enum kp_store_cause {
+	KP_STORE_DISK_FULL,
+	KP_STORE_LOCKED,	/* by another program */
+	KP_STORE_IO,		/* an error of the file system */
+	KP_STORE_DAMAGED,
+	KP_STORE_MEMORY,
+	KP_STORE_REFUSED,	/* the database will never take them */
+	KP_STORE_SLOW,		/* nothing but that it takes too long */
+	KP_STORE_CAUSES
+};
+
+/* A word, as in JSON: "disk_full". */
+const char *kp_store_cause_name(enum kp_store_cause cause);
+
+struct kp_store_status {
+	bool stuck;		/* the last write failed; it is tried again */
+	char why[256];		/* that, or the last one, in words; "": none */
+	size_t windows, bytes;	/* that wait to be written */
+	uint64_t dropped[KP_STORE_CAUSES];	/* rows, so far */
+	uint64_t file_bytes;	/* of the file, when last looked at */
+	uint64_t max_bytes;	/* that it may have; 0: no limit */
+	unsigned ages_percent;	/* 100, less where max_bytes forces it */
+};
+
+void kp_store_status(struct kp_store *s, struct kp_store_status *out);
+/* All of them. */
+uint64_t kp_store_dropped(const struct kp_store_status *st);
 
 /*
  * Writes what is queued, leaves one plain file (journal_mode=DELETE), marks

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cell_row.h"
 #include "read.h"
 #include "stats/sat.h"
 
@@ -99,58 +100,22 @@ name_cells(struct kp_query *q, struct merge *m)
 }
 
 static void
-cell_row(struct read *rd, struct kp_cell *c)
-{
-	uint64_t *const counts[] = {
-		&c->requests, &c->w_requests, &c->calls, &c->w_calls,
-		&c->raised, &c->w_raised, &c->unfinished, &c->w_unfinished,
-		&c->ambiguous, &c->w_ambiguous, &c->async_calls,
-		&c->w_async_calls, &c->timed, &c->w_timed,
-	};
-	int64_t *const times[] = {
-		&c->total, &c->w_total, &c->self, &c->w_self, &c->busy,
-		&c->w_busy, &c->async, &c->w_async,
-	};
-	int col = 2;
-
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-		*counts[i] = (uint64_t)read_int(rd, col++);
-	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-		*times[i] = read_int(rd, col++);
-	c->min = read_dur(rd, col++);
-	c->max = read_int(rd, col);
-}
-
-#define CELL_COLUMNS "s.tier_id, s.identity_id, s.requests, s.w_requests," \
-	" s.calls, s.w_calls, s.raised, s.w_raised, s.unfinished," \
-	" s.w_unfinished, s.ambiguous, s.w_ambiguous, s.async_calls," \
-	" s.w_async_calls, s.timed, s.w_timed, s.total_ns, s.w_total_ns," \
-	" s.self_ns, s.w_self_ns, s.busy_ns, s.w_busy_ns, s.async_ns," \
-	" s.w_async_ns, s.min_ns, s.max_ns, s.hist"
-#define HIST_COLUMN 26
-
-static void
 merge_row(struct read *rd, struct merge *m)
 {
-	struct kp_cell c = { 0 };
-	const void *blob = sqlite3_column_blob(rd->st, HIST_COLUMN);
-	int n = sqlite3_column_bytes(rd->st, HIST_COLUMN);
+	struct kp_cell c;
 	struct slot *s;
 
-	cell_row(rd, &c);
-	kp_hist_free(&m->hist);
-	/* a histogram that is damaged is left out; the sums are still true */
-	if (blob != NULL)
-		kp_hist_read(&m->hist, blob, (size_t)n);
-	c.hist = m->hist;
+	cell_row_read(rd->st, &c, &m->hist);
 	if (2 * (m->n + 1) > m->cap && !merge_grow(m)) {
 		read_nomem(rd);
 		return;
 	}
-	s = &m->v[slot_of(m, read_int(rd, 0), read_int(rd, 1))];
+	s = &m->v[slot_of(m, read_int(rd, CELL_TIER),
+	    read_int(rd, CELL_IDENTITY))];
 	if (s->cell.tier == NULL) {
-		*s = (struct slot){ read_int(rd, 0), read_int(rd, 1),
-			INT64_MAX, { .tier = "", .identity = "", .min = -1 } };
+		*s = (struct slot){ read_int(rd, CELL_TIER),
+			read_int(rd, CELL_IDENTITY), INT64_MAX,
+			{ .tier = "", .identity = "", .min = -1 } };
 		m->n++;
 	}
 	if (kp_cell_merge(&s->cell, &c) != KP_OK)

@@ -1,13 +1,12 @@
 /*
- * writer.c - the queue between the loop and the disk, and the thread behind
- * it.
+ * writer.c - the thread between the queue and the disk.
  *
  * The loop only appends; the thread takes from the head a batch that ends
  * with a window, writes it in one transaction, and only then removes it.
  * An error that may pass (locked, disk full, I/O) leaves the batch where it
  * is, to be tried again; any other drops it.  While the thread is stuck the
- * queue fills, and then what comes is dropped and counted.  Trees may use
- * half of the bytes, so that windows always find room.
+ * queue fills, and then what comes is dropped and counted.  When there is
+ * nothing to write it takes one turn of upkeep, and looks again.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -17,133 +16,84 @@
 #include <time.h>
 
 #include "db.h"
+#include "opts.h"
+#include "queue.h"
 #include "schema.h"
+#include "upkeep.h"
 
-#define BATCH_MAX 256		/* items in one transaction */
 #define RETRY_MS_MIN 100
 #define RETRY_MS_MAX 5000
 #define CLOSE_TRIES 3		/* then what is left is dropped */
 
-enum kind { WINDOW, TREE, HAPPENING, SYNC };
-
-struct item {
-	struct item *next;
-	enum kind kind;
-	size_t bytes;
-	uint64_t rows;
-	union {
-		struct kp_window *window;
-		struct kp_tree *tree;
-		struct kp_happening happening;
-		struct {
-			void (*done)(void *ctx, bool ok); /* NULL: answered */
-			void *ctx;
-		} sync;
-	} u;
-};
-
 struct kp_store {
-	struct kp_db *db;	/* the thread's alone while it runs */
+	struct opts opts;
+	struct kp_db *db;	/* the thread's alone while it runs; NULL: it
+				   was moved and cannot be opened again yet */
+	struct upkeep upkeep;	/* the thread's too */
 	pthread_t thread;
 	pthread_mutex_t lock;	/* of all below */
 	pthread_cond_t wake;
-	struct item *head, **tail;
-	size_t windows, small, bytes;
+	struct queue queue;
 	bool stop;
-	uint64_t dropped;	/* rows, in all */
-	uint64_t untold;	/* of these, in no window's losses yet */
+	bool upkeep_due;
+	struct lost lost;	/* in no window's losses yet */
 	bool failed;		/* a batch was given up since the last sync */
-	char why[256];
+	enum kp_store_cause cause;	/* of being stuck */
+	struct kp_store_status status;
 };
 
-static void
-item_free(struct item *it)
+/* ---- why ---- */
+
+const char *
+kp_store_cause_name(enum kp_store_cause cause)
 {
-	if (it->kind == WINDOW)
-		kp_window_free(it->u.window);
-	else if (it->kind == TREE)
-		free(it->u.tree);
-	free(it);
+	static const char *const names[KP_STORE_CAUSES] = {
+		[KP_STORE_DISK_FULL] = "disk_full",
+		[KP_STORE_LOCKED] = "locked",
+		[KP_STORE_IO] = "io_error",
+		[KP_STORE_DAMAGED] = "damaged",
+		[KP_STORE_MEMORY] = "memory",
+		[KP_STORE_REFUSED] = "refused",
+		[KP_STORE_SLOW] = "slow",
+	};
+
+	return names[cause];
 }
 
-static size_t
-window_bytes(const struct kp_window *w)
+/* All but the last may pass: the same transaction may succeed later. */
+static enum kp_store_cause
+cause_of(int rc)
 {
-	size_t n = sizeof(*w) + w->ncells * sizeof(*w->cells);
-
-	for (size_t i = 0; i < w->ncells; i++)
-		n += w->cells[i].hist.len * sizeof(uint64_t);
-	return n;
+	switch (rc & 0xff) {
+	case SQLITE_FULL:
+		return KP_STORE_DISK_FULL;
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+	case SQLITE_PROTOCOL:
+		return KP_STORE_LOCKED;
+	case SQLITE_IOERR:
+	case SQLITE_CANTOPEN:
+	case SQLITE_READONLY:
+	case SQLITE_INTERRUPT:
+		return KP_STORE_IO;
+	case SQLITE_CORRUPT:
+	case SQLITE_NOTADB:
+		return KP_STORE_DAMAGED;	/* until it is moved away */
+	case SQLITE_NOMEM:
+		return KP_STORE_MEMORY;
+	default:
+		return KP_STORE_REFUSED;
+	}
 }
 
 /* With s->lock held, as all that follows down to the thread. */
 static void
-count_drop(struct kp_store *s, uint64_t rows, const char *why)
+count_drop(struct kp_store *s, const struct item *it,
+    enum kp_store_cause cause)
 {
-	s->dropped += rows;
-	s->untold += rows;
-	if (why != s->why)
-		snprintf(s->why, sizeof(s->why), "%s", why);
-}
-
-static bool
-has_room(const struct kp_store *s, const struct item *it)
-{
-	size_t max = it->kind == WINDOW ? KP_STORE_BYTES_MAX :
-	    KP_STORE_BYTES_MAX / 2;
-
-	if (it->kind == SYNC)
-		return true;
-	if (it->kind == WINDOW ? s->windows >= KP_STORE_QUEUE_MAX :
-	    s->small >= KP_STORE_SMALL_MAX)
-		return false;
-	return s->bytes + it->bytes <= max;
-}
-
-static void
-queue_put(struct kp_store *s, struct item *it)
-{
-	*s->tail = it;
-	s->tail = &it->next;
-	s->bytes += it->bytes;
-	if (it->kind == WINDOW)
-		s->windows++;
-	else
-		s->small++;
-	pthread_cond_signal(&s->wake);
-}
-
-static void
-queue_pop(struct kp_store *s)
-{
-	struct item *it = s->head;
-
-	s->head = it->next;
-	if (s->head == NULL)
-		s->tail = &s->head;
-	s->bytes -= it->bytes;
-	if (it->kind == WINDOW)
-		s->windows--;
-	else
-		s->small--;
-	item_free(it);
-}
-
-/* How many items from the head make one transaction; a sync is alone. */
-static size_t
-batch_size(const struct kp_store *s)
-{
-	size_t n = 0;
-
-	for (const struct item *it = s->head; it != NULL && n < BATCH_MAX;
-	    it = it->next) {
-		if (it->kind == SYNC)
-			return n > 0 ? n : 1;
-		n++;
-		if (it->kind == WINDOW)
-			break;
-	}
-	return n;
+	s->status.dropped[cause] += it->rows;
+	lost_add(&s->lost, item_node(it), it->rows,
+	    it->kind == WINDOW ? it->u.window : NULL);
 }
 
 static void
@@ -151,9 +101,24 @@ batch_drop(struct kp_store *s, size_t n)
 {
 	s->failed = true;
 	while (n-- > 0) {
-		count_drop(s, s->head->rows, s->db->why);
-		queue_pop(s);
+		count_drop(s, s->queue.head, s->cause);
+		queue_pop(&s->queue);
 	}
+}
+
+static void
+set_stuck(struct kp_store *s, enum kp_store_cause cause, const char *why)
+{
+	s->status.stuck = true;
+	s->cause = cause;
+	snprintf(s->status.why, sizeof(s->status.why), "%s", why);
+}
+
+static void
+set_free(struct kp_store *s)
+{
+	s->status.stuck = false;
+	s->cause = KP_STORE_SLOW;
 }
 
 /* Tells all who wait for the disk that it does not answer. */
@@ -162,7 +127,7 @@ fail_syncs(struct kp_store *s)
 {
 	void (*done)(void *ctx, bool ok);
 
-	for (struct item *it = s->head; it != NULL; it = it->next) {
+	for (struct item *it = s->queue.head; it != NULL; it = it->next) {
 		if (it->kind != SYNC || it->u.sync.done == NULL)
 			continue;
 		done = it->u.sync.done;
@@ -197,28 +162,8 @@ retry_wait(struct kp_store *s, unsigned tries)
 
 /* The thread, with s->lock not held. */
 
-/* May the same transaction succeed later? */
-static bool
-may_pass(int rc)
-{
-	switch (rc & 0xff) {
-	case SQLITE_BUSY:
-	case SQLITE_LOCKED:
-	case SQLITE_PROTOCOL:
-	case SQLITE_FULL:
-	case SQLITE_IOERR:
-	case SQLITE_CANTOPEN:
-	case SQLITE_READONLY:
-	case SQLITE_NOMEM:
-	case SQLITE_INTERRUPT:
-		return true;
-	default:
-		return false;
-	}
-}
-
 static void
-sync_answer(struct kp_store *s, struct item *it, bool ok)
+sync_answer(struct kp_store *s, const struct item *it, bool ok)
 {
 	if (it->u.sync.done == NULL)
 		return;
@@ -228,9 +173,10 @@ sync_answer(struct kp_store *s, struct item *it, bool ok)
 	it->u.sync.done(it->u.sync.ctx, ok);
 }
 
-/* Writes n items from the head; lost: rows to be counted with a window. */
+/* Writes n items from the head; lost: what a window among them tells. */
 static int
-batch_write(struct kp_db *db, const struct item *it, size_t n, uint64_t lost)
+batch_write(struct kp_db *db, const struct item *it, size_t n,
+    const struct lost_node *lost)
 {
 	db_begin(db);
 	for (; n > 0; n--, it = it->next) {
@@ -247,43 +193,141 @@ batch_write(struct kp_db *db, const struct item *it, size_t n, uint64_t lost)
 	return db_commit(db);
 }
 
+/*
+ * Opens again what is not under its name any more, or was not the last time.
+ * The cause why it cannot be; KP_STORE_CAUSES: it is open.
+ */
+static enum kp_store_cause
+reopen(struct kp_store *s, char *why, size_t size)
+{
+	struct kp_happening h = { .node = "", .kind = "db_moved",
+		.text = "the database file was moved, deleted or replaced "
+		"while it was written; this is the next one" };
+	enum kp_err err;
+	char *text = NULL;
+
+	if (s->db != NULL) {
+		if (!db_moved(s->db))
+			return KP_STORE_CAUSES;
+		db_abandon(s->db);
+		s->db = NULL;
+	}
+	err = db_open(&s->db, &s->opts.o, &text);
+	if (err != KP_OK) {
+		snprintf(why, size, "%s", text != NULL ? text :
+		    kp_err_str(err));
+		free(text);
+		return err == KP_EBUSY ? KP_STORE_LOCKED :
+		    err == KP_EFORMAT ? KP_STORE_DAMAGED :
+		    err == KP_ENOMEM ? KP_STORE_MEMORY : KP_STORE_IO;
+	}
+	h.at = kp_wall_now();
+	db_begin(s->db);
+	db_happening(s->db, &h);
+	db_commit(s->db);
+	return KP_STORE_CAUSES;
+}
+
+/* The cause why not; KP_STORE_CAUSES: written. */
+static enum kp_store_cause
+try_batch(struct kp_store *s, const struct item *head, size_t n,
+    const struct lost_node *lost, bool ok, char *why, size_t size)
+{
+	enum kp_store_cause cause = reopen(s, why, size);
+	int rc;
+
+	if (cause != KP_STORE_CAUSES)
+		return cause;
+	if (head->kind == SYNC) {
+		sync_answer(s, head, ok);
+		return KP_STORE_CAUSES;
+	}
+	rc = batch_write(s->db, head, n, lost);
+	if (rc == SQLITE_OK)
+		return KP_STORE_CAUSES;
+	snprintf(why, size, "%s", s->db->why);
+	return cause_of(rc);
+}
+
+static const char *
+batch_node(const struct item *it, size_t n)
+{
+	while (n-- > 1)
+		it = it->next;
+	return it->kind == WINDOW ? it->u.window->node : NULL;
+}
+
+/* n items are on disk, the last with what it told. */
+static void
+batch_done(struct kp_store *s, size_t n, const struct lost_node *told)
+{
+	set_free(s);
+	if (told->node != NULL)
+		lost_told(lost_find(&s->lost, told->node), told);
+	while (n-- > 0)
+		queue_pop(&s->queue);
+}
+
 /* One batch from beginning to end; called and returns with the lock held. */
 static void
 take_batch(struct kp_store *s, unsigned *tries)
 {
-	size_t n = batch_size(s);
-	uint64_t untold = s->untold;
-	struct item *head = s->head;
-	bool window = false, failed = s->failed;
-	int rc = SQLITE_OK;
+	size_t n = queue_batch(&s->queue);
+	struct item *head = s->queue.head;
+	const char *node = batch_node(head, n);
+	struct lost_node *lost = node != NULL ? lost_find(&s->lost, node) :
+	    NULL;
+	struct lost_node told = lost != NULL ? *lost :
+	    (struct lost_node){ 0 };
+	enum kp_store_cause cause;
+	char why[256];
+	bool ok = !s->failed;
 
-	for (size_t i = 0; i < n; i++, head = head->next)
-		window = window || head->kind == WINDOW;
-	head = s->head;
 	if (head->kind == SYNC && head->u.sync.done != NULL)
 		s->failed = false;
 	pthread_mutex_unlock(&s->lock);
-	if (head->kind == SYNC)
-		sync_answer(s, head, !failed);
-	else
-		rc = batch_write(s->db, head, n, untold);
+	cause = try_batch(s, head, n, lost != NULL ? &told : NULL, ok, why,
+	    sizeof(why));
 	pthread_mutex_lock(&s->lock);
-	if (rc == SQLITE_OK) {
+	if (cause == KP_STORE_CAUSES) {
 		*tries = 0;
-		if (window)
-			s->untold -= untold;
-		while (n-- > 0)
-			queue_pop(s);
+		s->upkeep_due = s->upkeep_due || node != NULL;
+		batch_done(s, n, &told);
 		return;
 	}
-	snprintf(s->why, sizeof(s->why), "%s", s->db->why);
 	++*tries;
-	if (!may_pass(rc) || (s->stop && *tries >= CLOSE_TRIES)) {
+	set_stuck(s, cause, why);
+	if (cause == KP_STORE_REFUSED || (s->stop && *tries >= CLOSE_TRIES)) {
 		batch_drop(s, n);
+		set_free(s);
 		return;
 	}
 	fail_syncs(s);
 	retry_wait(s, *tries);
+}
+
+/* One turn of it; what fails is found again after the next window. */
+static void
+take_upkeep(struct kp_store *s)
+{
+	const struct kp_store_opts *o = &s->opts.o;
+	bool more = false, open;
+	char why[256] = "";
+	kp_wall_ns now;
+
+	pthread_mutex_unlock(&s->lock);
+	now = o->now != NULL ? o->now(o->ctx) : kp_wall_now();
+	open = reopen(s, why, sizeof(why)) == KP_STORE_CAUSES;
+	if (open && upkeep_turn(&s->upkeep, s->db, now, &more) != SQLITE_OK) {
+		snprintf(why, sizeof(why), "%s", s->db->why);
+		more = false;
+	}
+	pthread_mutex_lock(&s->lock);
+	s->upkeep_due = more;
+	s->status.file_bytes = s->upkeep.bytes;
+	s->status.ages_percent = upkeep_percent(&s->upkeep);
+	if (why[0] != '\0')
+		snprintf(s->status.why, sizeof(s->status.why), "%s", why);
 }
 
 static void *
@@ -294,11 +338,14 @@ writer_main(void *arg)
 
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
-		while (s->head == NULL && !s->stop)
-			pthread_cond_wait(&s->wake, &s->lock);
-		if (s->head == NULL)
+		if (s->queue.head != NULL)
+			take_batch(s, &tries);
+		else if (s->stop)
 			break;
-		take_batch(s, &tries);
+		else if (s->upkeep_due)
+			take_upkeep(s);
+		else
+			pthread_cond_wait(&s->wake, &s->lock);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
@@ -319,14 +366,22 @@ thread_start(struct kp_store *s)
 }
 
 static struct kp_store *
-store_new(void)
+store_new(const struct kp_store_opts *o)
 {
 	struct kp_store *s = calloc(1, sizeof(*s));
 	pthread_condattr_t attr;
 
-	if (s == NULL)
+	if (s == NULL || opts_copy(&s->opts, o) != KP_OK) {
+		free(s);
 		return NULL;
-	s->tail = &s->head;
+	}
+	s->upkeep = (struct upkeep){ .retain = o->retain,
+		.interval = o->interval, .max_bytes = o->max_bytes };
+	s->upkeep_due = true;
+	s->status.max_bytes = o->max_bytes;
+	s->status.ages_percent = 100;
+	set_free(s);
+	queue_init(&s->queue);
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -340,6 +395,8 @@ store_free(struct kp_store *s)
 {
 	pthread_cond_destroy(&s->wake);
 	pthread_mutex_destroy(&s->lock);
+	lost_free(&s->lost);
+	opts_free(&s->opts);
 	free(s);
 }
 
@@ -347,7 +404,7 @@ enum kp_err
 kp_store_open(struct kp_store **out, const struct kp_store_opts *o,
     char **why)
 {
-	struct kp_store *s = store_new();
+	struct kp_store *s = store_new(o);
 	enum kp_err err;
 	int e;
 
@@ -376,31 +433,25 @@ static void
 store_put(struct kp_store *s, const struct item *from)
 {
 	struct item *it = malloc(sizeof(*it));
-	const char *why = "the queue of the store is full";
 	bool put = false;
 
-	if (it == NULL) {
-		why = "out of memory";
-	} else {
+	if (it != NULL)
 		*it = *from;
-		it->next = NULL;
-	}
 	pthread_mutex_lock(&s->lock);
-	if (it != NULL && has_room(s, it)) {
+	if (it != NULL && queue_has_room(&s->queue, it)) {
 		put = true;
-		queue_put(s, it);
+		it->next = NULL;
+		queue_put(&s->queue, it);
+		pthread_cond_signal(&s->wake);
 	} else {
 		/* what stopped the writer says more than that it is full */
-		count_drop(s, from->rows, s->why[0] != '\0' ? s->why : why);
+		count_drop(s, from, it == NULL ? KP_STORE_MEMORY : s->cause);
 	}
 	pthread_mutex_unlock(&s->lock);
 	if (put)
 		return;
-	if (from->kind == WINDOW)
-		kp_window_free(from->u.window);
-	else if (from->kind == TREE)
-		free(from->u.tree);
-	else if (from->kind == SYNC)
+	item_clear(from);
+	if (from->kind == SYNC)
 		from->u.sync.done(from->u.sync.ctx, false);
 	free(it);
 }
@@ -434,17 +485,24 @@ kp_store_sync(struct kp_store *s, void (*done)(void *ctx, bool ok), void *ctx)
 		.u.sync.ctx = ctx });
 }
 
-uint64_t
-kp_store_dropped(struct kp_store *s, char *why, size_t n)
+void
+kp_store_status(struct kp_store *s, struct kp_store_status *out)
 {
-	uint64_t dropped;
-
 	pthread_mutex_lock(&s->lock);
-	dropped = s->dropped;
-	if (n > 0)
-		snprintf(why, n, "%s", s->why);
+	*out = s->status;
+	out->windows = s->queue.windows;
+	out->bytes = s->queue.bytes;
 	pthread_mutex_unlock(&s->lock);
-	return dropped;
+}
+
+uint64_t
+kp_store_dropped(const struct kp_store_status *st)
+{
+	uint64_t rows = 0;
+
+	for (int i = 0; i < KP_STORE_CAUSES; i++)
+		rows += st->dropped[i];
+	return rows;
 }
 
 void
@@ -455,6 +513,7 @@ kp_store_close(struct kp_store *s)
 	pthread_cond_signal(&s->wake);
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
-	db_close(s->db, s->untold);
+	if (s->db != NULL)
+		db_close(s->db, lost_rows(&s->lost));
 	store_free(s);
 }

@@ -289,8 +289,10 @@ epmd_reachable(const struct node_opts *o, struct in_addr addr,
 	if (err == 0)
 		return KP_OK;
 	snprintf(why, n, "cannot connect to '%s': no epmd answers at '%s' "
-	    "port %d: %s (is any Erlang node running there?)", o->target,
-	    strchr(o->target, '@') + 1, ntohs(sin.sin_port), strerror(err));
+	    "port %d: %s (%s)", o->target,
+	    strchr(o->target, '@') + 1, ntohs(sin.sin_port), strerror(err),
+	    env != NULL ? "ERL_EPMD_PORT says so" :
+	    "is any Erlang node running there?");
 	return err == ETIMEDOUT ? KP_ETIMEOUT : KP_EIO;
 }
 
@@ -386,8 +388,12 @@ node_connect(const struct node_opts *o, struct node_conn *c, char *why,
 	unsigned slots = o->name == NULL ? NODE_SLOTS : 1;
 
 	pthread_once(&once, ei_start);
-	if (at == NULL || at == o->target || at[1] == '\0' ||
-	    strlen(o->target) > NODE_NAME_MAX) {
+	if (strlen(o->target) > NODE_NAME_MAX) {
+		snprintf(why, whylen, "bad node name '%.40s...': longer than "
+		    "%d bytes", o->target, NODE_NAME_MAX);
+		return KP_EFORMAT;
+	}
+	if (at == NULL || at == o->target || at[1] == '\0') {
 		snprintf(why, whylen, "bad node name '%s': expected name@host",
 		    o->target);
 		return KP_EFORMAT;

@@ -261,7 +261,7 @@ has err "-versus '2h,soon': the second is not a length of time such as 30m"
 run 2 report -db "$db" -versus=-1h,-2h
 has err 'the first is not before the second'
 run 2 report -db "$db" -sort change
-has err "-sort 'change': no such tier"
+has err "-sort 'change': there is no change without -versus"
 # by length, both measured from one moment: not a window is lost between them
 "$b/test/mkdb" "$dir/now.db" $(($(date +%s) - 120))
 run 0 report -db "$dir/now.db" -since -1m -versus -2h,-1m -json
@@ -285,6 +285,35 @@ has err 'no identity matches'
 sqlite3 "$dir/empty.db" <priv/schema.sql >/dev/null
 run 0 report -db "$dir/empty.db"
 has out 'holds no measurements yet'
+
+# ---- the same after a roll-up: from 24 windows to 6, of 30 s and 1 min
+
+plain=$db
+db=$dir/rolled.db
+"$b/test/mkdb" "$db" 1795255200 /dev/null 10s:20s,30s:1m,1m:9d 150 || exit 1
+same 'mixed windows' "$(sql 'select group_concat(l) from (select level
+    || ":" || count(*) l from time_window group by level order by level)')" \
+    '30:4,60:2'
+for args in '' '-node web@a' '-percentiles' '-identity u*' \
+    '-until 2026-11-21T10:01:00Z' '-since 2026-11-21T10:01:00Z'; do
+	# shellcheck disable=SC2086
+	run 0 report -db "$plain" -json $args
+	sed 's/"windows":[0-9]*//' "$dir/out" >"$dir/before"
+	# shellcheck disable=SC2086
+	run 0 report -db "$db" -json $args
+	sed 's/"windows":[0-9]*//' "$dir/out" | cmp -s - "$dir/before"
+	same "the figures after a roll-up, with '$args'" $? 0
+	has out '"rows":[{"identity":"'
+done
+run 0 slow -db "$db"
+has out '450 ms'
+run 0 status -db "$db"
+has out '2026-11-21 10:00:00 to 10:02:00 UTC'
+run 0 status -db "$db" -json
+same 'the last window, rolled up' "$(json '$.last_sampled')" \
+    "$(sql 'select sum(sampled) from time_window where start_ns =
+    (select max(start_ns) from time_window)')"
+db=$plain
 
 # ---- slow, tree
 
@@ -393,6 +422,11 @@ has err 'cannot open'
 head -c 2000000 /dev/zero >"$dir/large.conf"
 run 1 check "$dir/large.conf"
 has err 'larger than'
+# one error, not one for every byte that is no letter
+printf '[{web, \0\377\200}].' >"$dir/binary.conf"
+run 1 check "$dir/binary.conf"
+has err "'$dir/binary.conf' is no text (byte 8 is 0)"
+same 'lines about it' "$(wc -l <"$dir/err")" 1
 
 # ---- usage
 

@@ -345,7 +345,12 @@ usage(T) ->
                                    {3, ["-tires", "x"], "unknown option '-tires': did you mean '-tiers'"},
                                    {4, ["-target", "app"], "bad value 'app' for -target"},
                                    {5, ["--interval"], "option '-interval' needs a value"},
-                                   {6, ["stray"], "unexpected argument 'stray'"}]].
+                                   {6, ["stray"], "unexpected argument 'stray'"},
+                                   {7, ["-target", "@host"], "bad value '@host' for -target"},
+                                   {8, ["-target", "app@"], "bad value 'app@' for -target"},
+                                   {9, ["-target", "app@" ++ lists:duplicate(252, $h)], "bad value 'app@h+' for -target"},
+                                   {10, ["-interval", "2h"], "bad value '2h' for -interval T: [^:]*, 1s to 1h"},
+                                   {11, ["-foo"], "unknown option '-foo' \\("}]].
 
 target(T) ->
     Target = it:target(T),

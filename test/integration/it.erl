@@ -476,8 +476,9 @@ calls_by_tier(P) ->
                             " where identity <> '_total' and tier <> '_total'"
                             " group by tier, identity order by tier, identity")].
 
+%% Requests and calls, that is: time without anything armed is none of them.
 lost(P) ->
-    maps:without([collided, with_request], losses(P)).
+    maps:without([collided, with_request, unarmed], losses(P)).
 
 %% Every call of the entry is accounted for. Gives the calls.
 balance(P) ->

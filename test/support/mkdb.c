@@ -2,10 +2,12 @@
  * mkdb.c - makes a database as kprofd would, always the same one, for tests
  * and for looking at the client.
  *
- *	mkdb FILE [START [RAW]]
+ *	mkdb FILE [START [RAW [RETAIN AGE]]]
  *
  * START: seconds since 1970 of the first window; RAW: a file for the times
  * themselves, a line of tier, number of the identity, ns and weight for each.
+ * With RETAIN (kprofd's -retain) it is rolled up as it would be AGE seconds
+ * after START.
  *
  * Two nodes, twelve windows of 10 s each; from the seventh on one request in
  * ten is sampled.  Some identities are what a hostile client would send.
@@ -15,7 +17,9 @@
 #include <string.h>
 
 #include "kprofd/config.h"
+#include "store/db.h"
 #include "store/store.h"
+#include "store/upkeep.h"
 
 #define WINDOWS 12
 #define START_S INT64_C(1795255200)	/* 2026-11-21T10:00:00Z */
@@ -181,6 +185,27 @@ open_store(const char *path, struct kp_conf **conf)
 	exit(1);
 }
 
+static void
+roll_up(const char *path, const struct kp_conf *conf, const char *retain,
+    kp_wall_ns now)
+{
+	struct kp_store_opts o = { .path = path, .version = "0.1.0",
+		.tiers_text = tiers_text, .conf = conf,
+		.interval = 10 * KP_NS_PER_S };
+	struct upkeep u = { .interval = o.interval };
+	bool more = true;
+	struct kp_db *db;
+	char *why = NULL;
+
+	if (!kp_retain_parse(retain, &u.retain) ||
+	    db_open(&db, &o, &why) != KP_OK)
+		exit(1);
+	while (more)
+		if (upkeep_turn(&u, db, now, &more) != SQLITE_OK)
+			exit(1);
+	db_close(db, 0);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -192,7 +217,7 @@ main(int argc, char **argv)
 	struct kp_store *s;
 
 	if (argc < 2) {
-		fprintf(stderr, "usage: mkdb FILE [START [RAW]]\n");
+		fprintf(stderr, "usage: mkdb FILE [START [RAW [RETAIN AGE]]]\n");
 		return 2;
 	}
 	if (argc > 3 && (raw = fopen(argv[3], "w")) == NULL) {
@@ -206,6 +231,9 @@ main(int argc, char **argv)
 		kp_store_tree(s, new_tree(i, start));
 	kp_store_happening(s, &trip);
 	kp_store_close(s);
+	if (argc > 5)
+		roll_up(argv[1], conf, argv[4], start + atoll(argv[5]) *
+		    KP_NS_PER_S);
 	kp_conf_free(conf);
 	return raw != NULL && fclose(raw) != 0;
 }

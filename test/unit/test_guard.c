@@ -124,7 +124,7 @@ take(struct world *w)
 {
 	uint64_t calls;
 
-	ledger_take(&w->l, &calls, &w->lost);
+	ledger_take(&w->l, 1, &calls, &w->lost);
 	w->entry_calls += calls;
 }
 
@@ -366,6 +366,32 @@ missing_batches(void **state)
 	assert_int_equal(w.lost.n[KP_LOSS_GAP], 4);
 }
 
+/*
+ * A target that is away for 15 of 23 seconds was told of as if it had been
+ * measured for 23 without a loss.
+ */
+static void
+unarmed_time(void **state)
+{
+	struct ledger l = { 0 };
+	struct kp_losses lost = { 0 };
+	uint64_t calls;
+
+	(void)state;
+	ledger_armed(&l, 5 * KP_NS_PER_S);
+	ledger_take(&l, 10 * KP_NS_PER_S, &calls, &lost);
+	assert_int_equal(lost.n[KP_LOSS_UNARMED], 0);
+	/* Through two windows, and lost again while it rests. */
+	ledger_unarmed(&l, 12 * KP_NS_PER_S + 300);
+	ledger_unarmed(&l, 15 * KP_NS_PER_S);
+	ledger_take(&l, 20 * KP_NS_PER_S, &calls, &lost);
+	assert_int_equal(lost.n[KP_LOSS_UNARMED], 7999);
+	ledger_take(&l, 22 * KP_NS_PER_S, &calls, &lost);
+	ledger_armed(&l, 27 * KP_NS_PER_S + 300);
+	ledger_take(&l, 30 * KP_NS_PER_S, &calls, &lost);
+	assert_int_equal(lost.n[KP_LOSS_UNARMED], 15000);
+}
+
 int
 main(void)
 {
@@ -375,6 +401,7 @@ main(void)
 		cmocka_unit_test(sampled_rate_is_bounded),
 		cmocka_unit_test(ledger_balances),
 		cmocka_unit_test(nothing_is_lost),
+		cmocka_unit_test(unarmed_time),
 		cmocka_unit_test(sampled_out_is_said_soon),
 		cmocka_unit_test(lost_after_last_status),
 		cmocka_unit_test(counters_are_lost),

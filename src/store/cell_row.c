@@ -1,0 +1,35 @@
+/* cell_row.c - see the header. */
+#include "cell_row.h"
+
+#define FIRST_FIGURE 2
+
+void
+cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist)
+{
+	uint64_t *const counts[] = {
+		&c->requests, &c->w_requests, &c->calls, &c->w_calls,
+		&c->raised, &c->w_raised, &c->unfinished, &c->w_unfinished,
+		&c->ambiguous, &c->w_ambiguous, &c->async_calls,
+		&c->w_async_calls, &c->timed, &c->w_timed,
+	};
+	int64_t *const times[] = {
+		&c->total, &c->w_total, &c->self, &c->w_self, &c->busy,
+		&c->w_busy, &c->async, &c->w_async,
+	};
+	int col = FIRST_FIGURE;
+	const void *blob;
+
+	*c = (struct kp_cell){ .tier = "", .identity = "", .min = -1 };
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+		*counts[i] = (uint64_t)sqlite3_column_int64(st, col++);
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		*times[i] = sqlite3_column_int64(st, col++);
+	if (sqlite3_column_type(st, col) != SQLITE_NULL)
+		c->min = sqlite3_column_int64(st, col);
+	c->max = sqlite3_column_int64(st, ++col);
+	kp_hist_free(hist);
+	blob = sqlite3_column_blob(st, ++col);
+	if (blob != NULL)
+		kp_hist_read(hist, blob, (size_t)sqlite3_column_bytes(st, col));
+	c->hist = *hist;
+}

@@ -1,0 +1,21 @@
+/*
+ * opts.h - the store's own copy of what it was opened with: a database that
+ * was moved away is opened again, long after the caller's are gone.  Private
+ * to src/store.
+ */
+#ifndef KPROFD_STORE_OPTS_H
+#define KPROFD_STORE_OPTS_H
+
+#include "store.h"
+
+struct opts {
+	struct kp_store_opts o;	/* its strings and conf are those below */
+	struct kp_conf conf;	/* nothing but tiers' names */
+	char *path, *version, *tiers_text;
+};
+
+/* KP_ENOMEM: there is nothing to free. */
+enum kp_err opts_copy(struct opts *to, const struct kp_store_opts *from);
+void opts_free(struct opts *o);
+
+#endif

@@ -1,0 +1,269 @@
+/* upkeep.c - see the header. */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "rollup.h"
+#include "upkeep.h"
+
+#define CUT_KEEPS 0.75		/* of every age, each time it is too large */
+#define CUTS_MAX 64		/* then a day is a millisecond */
+#define EXPIRE_ROWS 32768	/* deleted in one turn: some 100 ms */
+#define EXPIRE_IDS 64
+#define VACUUM_PAGES 512	/* given back in one turn: 2 MiB */
+#define FREE_PART 10		/* a tenth stays free for what comes next */
+#define FREE_PAGES 64
+
+static double
+ages_left(const struct upkeep *u)
+{
+	double left = 1;
+
+	for (unsigned i = 0; i < u->cuts; i++)
+		left *= CUT_KEEPS;
+	return left;
+}
+
+unsigned
+upkeep_percent(const struct upkeep *u)
+{
+	return (unsigned)(100 * ages_left(u) + 0.5);
+}
+
+static kp_dur_ns
+cut_age(const struct upkeep *u, kp_dur_ns age)
+{
+	return u->cuts == 0 ? age : (kp_dur_ns)((double)age * ages_left(u));
+}
+
+static kp_wall_ns
+floor_to(kp_wall_ns t, kp_dur_ns length)
+{
+	return t - (t % length + length) % length;
+}
+
+/* ---- rolling up ---- */
+
+/* The step that windows of this level are at; -1: before the first. */
+static int
+step_of(const struct upkeep *u, int64_t level)
+{
+	const struct kp_retain *r = &u->retain;
+	int i = (int)r->n - 1;
+
+	if (level == 0)
+		return r->step[0].length <= u->interval ? 0 : -1;
+	while (i >= 0 && r->step[i].length > level * KP_NS_PER_S)
+		i--;
+	return i;
+}
+
+/* The age from which on windows belong to step i. */
+static kp_dur_ns
+age_into(const struct upkeep *u, int i)
+{
+	return i > 0 ? cut_age(u, u->retain.step[i - 1].age) : 0;
+}
+
+/* Is the whole span of this step that t is in old enough for it? */
+static bool
+span_due(const struct upkeep *u, int i, kp_wall_ns t, kp_wall_ns now)
+{
+	kp_dur_ns length = u->retain.step[i].length;
+
+	return floor_to(t, length) + length <= now - age_into(u, i);
+}
+
+/* The oldest window of this level that is due for another, in its span. */
+static bool
+find_span(const struct upkeep *u, struct kp_db *db, int64_t level,
+    kp_wall_ns now, struct span *s)
+{
+	const struct kp_retain *r = &u->retain;
+	int at = step_of(u, level), to = (int)r->n - 1;
+
+	if (at >= to)
+		return false;
+	row_start(db, ST_OLDEST);
+	row_int(db, level);
+	row_int(db, floor_to(now - age_into(u, at + 1),
+	    r->step[at + 1].length));
+	if (!row_next(db))
+		return false;
+	*s = (struct span){ .run = row_get(db, 0), .node = row_get(db, 1),
+		.start = row_get(db, 2) };
+	row_leave(db);
+	/* after a long pause some steps can be left out */
+	while (to > at + 1 && !span_due(u, to, s->start, now))
+		to--;
+	s->length = r->step[to].length;
+	s->start = floor_to(s->start, s->length);
+	return true;
+}
+
+/* The lowest level above this one that has windows; -1: none. */
+static int64_t
+next_level(struct kp_db *db, int64_t level)
+{
+	int64_t next = -1;
+
+	row_start(db, ST_LEVEL_NEXT);
+	row_int(db, level);
+	if (row_next(db)) {
+		if (sqlite3_column_type(db->row, 0) != SQLITE_NULL)
+			next = row_get(db, 0);
+		row_leave(db);
+	}
+	return next;
+}
+
+static bool
+roll_up(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
+{
+	int64_t level = -1;
+	struct span s;
+
+	while ((level = next_level(db, level)) >= 0) {
+		if (!find_span(u, db, level, now, &s))
+			continue;
+		rollup_span(db, &s);
+		return true;
+	}
+	return false;
+}
+
+/* ---- deleting ---- */
+
+/* Deletes the oldest rows, with what hangs on them. */
+static bool
+expire_rows(struct kp_db *db, enum stmt old, enum stmt del, kp_wall_ns until)
+{
+	int rows = sqlite3_total_changes(db->conn);
+	int64_t id[EXPIRE_IDS];
+	size_t n = 0;
+
+	row_start(db, old);
+	row_int(db, until);
+	row_int(db, EXPIRE_IDS);
+	while (row_next(db))
+		id[n++] = row_get(db, 0);
+	for (size_t i = 0; i < n; i++) {
+		row_start(db, del);
+		row_int(db, id[i]);
+		row_end(db);
+		if (sqlite3_total_changes(db->conn) - rows > EXPIRE_ROWS)
+			break;
+	}
+	return n > 0;
+}
+
+static bool
+expire(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
+{
+	const struct kp_retain *r = &u->retain;
+	kp_dur_ns windows = r->n > 0 ? r->step[r->n - 1].age : 0;
+	const struct {
+		enum stmt old, del;
+		kp_dur_ns age;
+	} all[] = {
+		{ ST_WINDOWS_OLD, ST_WINDOW_DEL, cut_age(u, windows) },
+		{ ST_REQUESTS_OLD, ST_REQUEST_DEL, cut_age(u, r->slow) },
+		{ ST_EVENTS_OLD, ST_EVENT_DEL, cut_age(u, r->events) },
+		{ ST_RUNS_OLD, ST_RUN_DEL, kp_retain_longest(r) },
+	};
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		if (all[i].age > 0 &&
+		    expire_rows(db, all[i].old, all[i].del, now - all[i].age))
+			return true;
+	}
+	return false;
+}
+
+/* ---- size ---- */
+
+static int64_t
+ask_int(struct kp_db *db, const char *pragma)
+{
+	sqlite3_stmt *st;
+	int64_t v = 0;
+	int rc;
+
+	if (db->rc != SQLITE_OK)
+		return 0;
+	db_fail(db, sqlite3_prepare_v2(db->conn, pragma, -1, &st, NULL));
+	if (db->rc != SQLITE_OK)
+		return 0;
+	rc = sqlite3_step(st);
+	db_fail(db, rc);
+	if (rc == SQLITE_ROW)
+		v = sqlite3_column_int64(st, 0);
+	sqlite3_finalize(st);
+	return v;
+}
+
+/* A file that cannot shrink (auto_vacuum is off) goes on as it is. */
+static bool
+give_back(struct upkeep *u, struct kp_db *db, int64_t size)
+{
+	int64_t pages = ask_int(db, "pragma page_count");
+	int64_t unused = ask_int(db, "pragma freelist_count");
+	int64_t keep = pages / FREE_PART + FREE_PAGES;
+	char sql[64];
+
+	u->bytes = (uint64_t)(pages * size);
+	if (u->max_bytes > 0 && u->bytes > u->max_bytes)
+		keep = 0;
+	if (unused <= keep || db->rc != SQLITE_OK)
+		return false;
+	snprintf(sql, sizeof(sql), "pragma incremental_vacuum(%d)",
+	    VACUUM_PAGES);
+	db_fail(db, sqlite3_exec(db->conn, sql, NULL, NULL, NULL));
+	return ask_int(db, "pragma page_count") < pages;
+}
+
+static void
+tell_cut(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
+{
+	struct kp_happening h = { .at = now, .node = "", .kind = "store_size" };
+
+	if (u->cuts <= u->cuts_told)
+		return;
+	u->cuts_told = u->cuts;
+	snprintf(h.text, sizeof(h.text), "the database would grow past %"
+	    PRIu64 " MiB: what it holds is kept %.3g %% as long",
+	    u->max_bytes >> 20, 100 * ages_left(u));
+	db_happening(db, &h);
+}
+
+/*
+ * Too large: all ages shrink by the same factor, so that every resolution
+ * keeps its share.  They grow again while there is room.
+ */
+static bool
+fit_size(struct upkeep *u, struct kp_db *db, kp_wall_ns now)
+{
+	int64_t size = ask_int(db, "pragma page_size"), used;
+
+	if (give_back(u, db, size))
+		return true;
+	if (u->max_bytes == 0 || db->rc != SQLITE_OK)
+		return false;
+	used = (int64_t)u->bytes - size * ask_int(db, "pragma freelist_count");
+	if (used > (int64_t)u->max_bytes && u->cuts < CUTS_MAX) {
+		u->cuts++;
+		tell_cut(u, db, now);
+		return true;
+	}
+	if (used < (int64_t)u->max_bytes / 10 * 9 && u->cuts > 0)
+		u->cuts--;
+	return false;
+}
+
+int
+upkeep_turn(struct upkeep *u, struct kp_db *db, kp_wall_ns now, bool *more)
+{
+	db_begin(db);
+	*more = db->rc == SQLITE_OK && (expire(u, db, now) ||
+	    roll_up(u, db, now) || fit_size(u, db, now));
+	return db_commit(db);
+}

@@ -1,0 +1,431 @@
+/*
+ * Whatever happens to the disk or to the file while kprofd writes: survived,
+ * counted and said.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "store_fixture.h"
+
+static struct kp_store_status
+status(struct kp_store *s)
+{
+	struct kp_store_status st;
+
+	kp_store_status(s, &st);
+	return st;
+}
+
+/* Waits until what was queued is on disk, at last. */
+static void
+sync_at_last(struct kp_store *s)
+{
+	while (!sync_store(s))
+		usleep(50000);
+}
+
+/* What must be true of the sums, whatever happened: 100 entry calls came with
+   each window, 90 of them sampled out. */
+static void
+assert_balance(int windows)
+{
+	struct kp_query *q = open_query();
+	struct kp_query_sum sum;
+	uint64_t unwritten;
+
+	assert_int_equal(kp_query_sum(q, &all, &sum), KP_OK);
+	unwritten = sum.losses.n[KP_LOSS_UNWRITTEN];
+	assert_int_equal(sum.entry_calls, 100 * windows);
+	assert_int_equal(sum.losses.n[KP_LOSS_SAMPLED_OUT], 90 * windows);
+	assert_int_equal(sum.sampled + unwritten, 10 * windows);
+	assert_int_equal(sum.losses.n[KP_LOSS_STORE],
+	    unwritten / 10 * KNOWN_ROWS);
+	kp_query_sum_free(&sum);
+	kp_query_close(q);
+	assert_string_equal(sql_text("pragma integrity_check"), "ok");
+	assert_string_equal(sql_text("pragma foreign_key_check"), "");
+}
+
+/* A table that is gone under the writer's feet will not come back. */
+static void
+test_lasting_error(void **state)
+{
+	struct kp_store *s = open_store();
+
+	(void)state;
+	sql_exec("drop table stat");
+	kp_store_window(s, known_window("a@h", T0));
+	assert_false(sync_store(s));
+	assert_int_equal(status(s).dropped[KP_STORE_REFUSED], KNOWN_ROWS);
+	assert_non_null(strstr(status(s).why, "no such table"));
+	assert_string_equal(sql_text("select count(*) from time_window"), "0");
+	kp_store_close(s);
+	assert_string_equal(sql_text("select kind, text from events"),
+	    "store_loss|6 rows could not be written before the end of the "
+	    "run");
+}
+
+/* Another process has the lock; LOCK_S says for how long, 60 for the night. */
+static void
+test_locked(void **state)
+{
+	const char *given = getenv("LOCK_S");
+	unsigned seconds = given != NULL ? (unsigned)atoi(given) : 3;
+	struct kp_store *s = open_store();
+	int ready[2], st, i = 0;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe(ready), 0);
+	pid = fork();
+	if (pid == 0) {
+		lock_db();
+		if (write(ready[1], "x", 1) == 1)
+			sleep(seconds);
+		_exit(0);
+	}
+	assert_int_equal(read(ready[0], &st, 1), 1);
+	kp_store_window(s, known_window("a@h", T0));
+	/* who waits for the disk is told, instead of waiting too */
+	assert_false(sync_store(s));
+	assert_true(status(s).stuck);
+	assert_int_equal(status(s).windows, 1);
+	assert_non_null(strstr(status(s).why, "locked"));
+	while (waitpid(pid, &st, WNOHANG) == 0) {
+		if (++i < 100)
+			kp_store_window(s, known_window("a@h", T0 + i * S));
+		usleep(100000);
+	}
+	sync_at_last(s);
+	assert_false(status(s).stuck);
+	assert_int_equal(dropped(s), 0);
+	kp_store_close(s);
+	assert_balance(i < 100 ? i + 1 : 100);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+/*
+ * What does not fit in the queue is counted by what stopped the writer, and
+ * told once, with a window of that node which is written afterwards.
+ */
+static void
+test_full_queue(void **state)
+{
+	struct kp_happening h = { .at = T0, .node = "a@h", .kind = "trip" };
+	struct kp_store *s = open_store();
+	sqlite3 *db = lock_db();
+	int n = KP_STORE_QUEUE_MAX + 3;
+
+	(void)state;
+	kp_store_window(s, known_window("a@h", T0));
+	assert_false(sync_store(s));
+	for (int i = 1; i < n; i++)
+		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
+	kp_store_window(s, known_window("b@h", T0));
+	/* others have room still */
+	kp_store_happening(s, &h);
+	assert_int_equal(dropped(s), 4 * KNOWN_ROWS);
+	assert_int_equal(status(s).dropped[KP_STORE_LOCKED], 4 * KNOWN_ROWS);
+	assert_int_equal(status(s).windows, KP_STORE_QUEUE_MAX);
+	sqlite3_close(db);
+	sync_at_last(s);
+	assert_balance(n);
+	assert_string_equal(sql_text("select node, lost, unit from losses"
+	    " where cause = 'store'"), "a@h|18|rows");
+	/* that node's comes with its own next */
+	kp_store_window(s, known_window("b@h", T0 + 10 * S));
+	kp_store_close(s);
+	assert_balance(n + 2);
+	assert_string_equal(sql_text("select node, lost from losses"
+	    " where cause = 'unwritten'"), "a@h|30\nb@h|10");
+	assert_string_equal(sql_text("select count(*) from event"), "1");
+}
+
+/* Closing does not hang for ever on a database that stays locked. */
+static void
+test_close_while_locked(void **state)
+{
+	struct kp_store *s = open_store();
+	sqlite3 *db = lock_db();
+
+	(void)state;
+	kp_store_window(s, known_window("a@h", T0));
+	kp_store_close(s);
+	sqlite3_close(db);
+	assert_string_equal(sql_text("select count(*) from time_window"), "0");
+	s = open_store();
+	kp_store_close(s);
+	assert_string_equal(sql_text("select state from runs"),
+	    "unclean\nclean");
+}
+
+/* A file that cannot grow is what a full disk looks like. */
+static void
+test_file_limit(void **state)
+{
+	struct kp_store *s = open_store();
+	struct rlimit old, tight;
+
+	(void)state;
+	assert_true(sync_store(s));
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	tight = old;
+	tight.rlim_cur = 4096;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &tight), 0);
+	for (int i = 0; i < 10; i++)
+		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
+	assert_false(sync_store(s));
+	assert_int_equal(dropped(s), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	sync_at_last(s);
+	assert_int_equal(dropped(s), 0);
+	kp_store_close(s);
+	assert_balance(10);
+}
+
+/* Makes dir a file system of its own, of 1 MiB. */
+static void
+small_disk(void)
+{
+	if (mount("tmpfs", dir, "tmpfs", 0, "size=1m") == 0)
+		return;
+	if (errno == EPERM)
+		skip();		/* not root */
+	fail_msg("mount: %s", strerror(errno));
+}
+
+static void
+fill_disk(const char *file)
+{
+	static const char block[4096] = { 1 };
+	int fd = open(file, O_WRONLY | O_CREAT, 0600);
+
+	while (write(fd, block, sizeof(block)) > 0)
+		;
+	assert_int_equal(errno, ENOSPC);
+	close(fd);
+}
+
+/* The real thing: what waits is written when there is room again. */
+static void
+test_disk_full(void **state)
+{
+	char big[128];
+	struct kp_store *s;
+
+	(void)state;
+	small_disk();
+	s = open_store();
+	kp_store_window(s, known_window("a@h", T0));
+	assert_true(sync_store(s));
+	snprintf(big, sizeof(big), "%s/big", dir);
+	fill_disk(big);
+	for (int i = 1; i < 20; i++)
+		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
+	while (sync_store(s))
+		kp_store_window(s, known_window("b@h", T0));
+	assert_true(status(s).stuck);
+	assert_non_null(strstr(status(s).why, "full"));
+	assert_int_equal(dropped(s), 0);
+	/* readers are not hindered, nor is what was there harmed */
+	assert_string_equal(sql_text("pragma integrity_check"), "ok");
+	unlink(big);
+	sync_at_last(s);
+	assert_int_equal(dropped(s), 0);
+	kp_store_close(s);
+	assert_string_equal(sql_text("select count(*) from time_window w"
+	    " join node n on n.id = w.node_id where n.name = 'a@h'"), "20");
+	assert_string_equal(sql_text("pragma integrity_check"), "ok");
+	assert_int_equal(umount(dir), 0);
+}
+
+static void
+rename_db(const char *suffix, const char *to)
+{
+	char from[128], name[128];
+
+	snprintf(from, sizeof(from), "%s%s", path, suffix);
+	snprintf(name, sizeof(name), "%s/%s", dir, to);
+	assert_int_equal(rename(from, name), 0);
+}
+
+/*
+ * Moved away, as by hand or by logrotate: the old file is complete where it
+ * is now, and a new one is begun under the name.
+ */
+static void
+test_moved(void **state)
+{
+	struct kp_store *s = open_store();
+	char was[96];
+
+	(void)state;
+	kp_store_window(s, known_window("a@h", T0));
+	assert_true(sync_store(s));
+	kp_store_window(s, known_window("a@h", T0 + 10 * S));
+	assert_true(sync_store(s));
+	rename_db("", "old.db");
+	kp_store_window(s, known_window("a@h", T0 + 20 * S));
+	assert_true(sync_store(s));
+	assert_int_equal(dropped(s), 0);
+	assert_balance(1);
+	assert_string_equal(sql_text("select kind from events"), "db_moved");
+	kp_store_close(s);
+	assert_string_equal(sql_text("select position, name from tier"
+	    " order by 1"), "0|_total\n1|web\n2|db");
+	memcpy(was, path, sizeof(was));
+	snprintf(path, sizeof(path), "%s/old.db", dir);
+	assert_balance(2);
+	assert_string_equal(sql_text("select state from runs"), "clean");
+	memcpy(path, was, sizeof(was));
+}
+
+static void
+unlink_db(const char *suffix)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "%s%s", path, suffix);
+	assert_int_equal(unlink(name), 0);
+}
+
+/* Deleted: with its WAL, without it, or only that. */
+static void
+test_deleted(void **state)
+{
+	static const char *const which[][4] = { { "", "-wal", "-shm" },
+		{ "" }, { "-wal" }, { "", "-wal" } };
+	/* without the WAL alone nothing is gone */
+	static const int left[] = { 1, 1, 3, 1 };
+	struct kp_store *s = open_store();
+
+	(void)state;
+	for (size_t i = 0; i < 4; i++) {
+		kp_store_window(s, known_window("a@h", T0));
+		assert_true(sync_store(s));
+		for (size_t k = 0; which[i][k] != NULL; k++)
+			unlink_db(which[i][k]);
+		kp_store_window(s, known_window("a@h", T0 + 20 * S));
+		assert_true(sync_store(s));
+		assert_int_equal(dropped(s), 0);
+		assert_balance(left[i]);
+	}
+	kp_store_close(s);
+	assert_false(exists("-wal"));
+	assert_balance(1);
+}
+
+/* Replaced by one that is ours: it goes on in that. */
+static void
+test_replaced(void **state)
+{
+	struct kp_store *s = open_store();
+	char junk[8192], other[128];
+
+	(void)state;
+	kp_store_window(s, known_window("a@h", T0));
+	kp_store_close(s);
+	rename_db("", "copy.db");
+	s = open_store();
+	kp_store_window(s, known_window("a@h", T0 + 10 * S));
+	kp_store_window(s, known_window("a@h", T0 + 20 * S));
+	assert_true(sync_store(s));
+	snprintf(other, sizeof(other), "%s/copy.db", dir);
+	assert_int_equal(rename(other, path), 0);
+	kp_store_window(s, known_window("a@h", T0 + 30 * S));
+	assert_true(sync_store(s));
+	assert_balance(2);
+
+	/* or by something else: nothing is written till that is gone */
+	memset(junk, 'x', sizeof(junk));
+	write_file(other, junk, sizeof(junk));
+	assert_int_equal(rename(other, path), 0);
+	kp_store_window(s, known_window("a@h", T0 + 40 * S));
+	assert_false(sync_store(s));
+	assert_non_null(strstr(status(s).why, "not a database"));
+	assert_int_equal(slurp("", other, 1), 1);
+	assert_int_equal(other[0], 'x');
+	unlink_db("");
+	sync_at_last(s);
+	assert_int_equal(dropped(s), 0);
+	kp_store_close(s);
+	assert_balance(1);
+}
+
+/* The directory is gone for good: closing ends, and says what is lost. */
+static void
+test_nowhere(void **state)
+{
+	struct kp_store *s = open_store();
+	char away[128];
+
+	(void)state;
+	snprintf(away, sizeof(away), "%s.away", dir);
+	assert_int_equal(rename(dir, away), 0);
+	kp_store_window(s, known_window("a@h", T0));
+	assert_false(sync_store(s));
+	assert_non_null(strstr(status(s).why, "no such directory"));
+	kp_store_close(s);
+	assert_int_equal(rename(away, dir), 0);
+	assert_string_equal(sql_text("select count(*) from time_window"), "0");
+}
+
+/* Damaged under the writer's feet: what comes waits for a file that is not. */
+static void
+test_damaged(void **state)
+{
+	struct kp_store *s = open_store();
+
+	(void)state;
+	kp_store_window(s, known_window("a@h", T0));
+	assert_true(sync_store(s));
+	sql_exec("pragma writable_schema = on;"
+	    "update sqlite_schema set rootpage = 99999 where name = 'stat';"
+	    "pragma schema_version = 1000");
+	kp_store_window(s, known_window("a@h", T0 + 10 * S));
+	assert_false(sync_store(s));
+	assert_true(status(s).stuck);
+	assert_non_null(strstr(status(s).why, "malformed"));
+	assert_int_equal(dropped(s), 0);
+	rename_db("", "damaged.db");
+	sync_at_last(s);
+	assert_int_equal(dropped(s), 0);
+	kp_store_close(s);
+	assert_balance(1);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_A_FILE(test_lasting_error),
+		ON_A_FILE(test_locked),
+		ON_A_FILE(test_full_queue),
+		ON_A_FILE(test_close_while_locked),
+		ON_A_FILE(test_file_limit),
+		ON_A_FILE(test_disk_full),
+		ON_A_FILE(test_moved),
+		ON_A_FILE(test_deleted),
+		ON_A_FILE(test_replaced),
+		ON_A_FILE(test_nowhere),
+		ON_A_FILE(test_damaged),
+	};
+
+	return cmocka_run_group_tests_name("store fault", tests, NULL, NULL);
+}

@@ -1,0 +1,384 @@
+/*
+ * Reading a store, also while it is written: slow requests as trees, and the
+ * sum of a range.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "store/schema.h"
+#include "store_fixture.h"
+
+static void
+test_tree(void **state)
+{
+	struct kp_store *s = open_store();
+	struct kp_tree *t = new_tree(5);
+	struct kp_query_requests slow;
+	struct kp_query_tree tree;
+	struct kp_query *q;
+
+	(void)state;
+	/* 0 has 1 and 3; 1 has 4; 2 stands alone */
+	t->calls[0].fn = "web:handle/1";
+	t->calls[0].tier = "";
+	t->calls[1].parent = 0;
+	t->calls[3].parent = 0;
+	t->calls[4].parent = 1;
+	t->calls[4].async = true;
+	t->calls[4].outcome = KP_UNFINISHED;
+	t->calls[4].total = t->calls[4].self = -1;
+	kp_store_tree(s, t);
+	assert_true(sync_store(s));
+	assert_string_equal(sql_text("select seq, parent, start_ms, tier, call,"
+	    " total_ms, self_ms, outcome, async from slow_calls"),
+	    "0|null|0.0||web:handle/1|0.001|0.001|returned|\n"
+	    "1|0|0.0|db|  db:query/2|0.001|0.001|returned|\n"
+	    "2|1|0.0|db|    db:query/2|null|null|unfinished|async\n"
+	    "3|0|0.0|db|  db:query/2|0.001|0.001|returned|\n"
+	    "4|null|0.0|db|db:query/2|0.001|0.001|returned|");
+	assert_string_equal(sql_text("select * from slow_requests"),
+	    "1|2023-11-14T22:13:20.123Z|a@h|create|300.0|raised|5|"
+	    "288230371856744449|null|10");
+
+	q = open_query();
+	assert_int_equal(kp_query_slow(q, &all, 10, &slow), KP_OK);
+	assert_int_equal(slow.n, 1);
+	assert_int_equal(slow.v[0].total, 300000001);
+	assert_int_equal(kp_query_tree(q, slow.v[0].id, &tree), KP_OK);
+	assert_int_equal(tree.ncalls, 5);
+	assert_int_equal(tree.request.label, UINT64_C(0x3ffffff00000001));
+	assert_int_equal(tree.calls[0].parent, KP_NONE);
+	assert_string_equal(tree.calls[0].tier, "");
+	assert_int_equal(tree.calls[2].parent, 1);
+	assert_int_equal(tree.calls[2].depth, 2);
+	assert_int_equal(tree.calls[2].total, -1);
+	assert_true(tree.calls[2].async);
+	assert_int_equal(tree.calls[2].start, 4);
+	kp_query_tree_free(&tree);
+	kp_query_requests_free(&slow);
+	assert_int_equal(kp_query_tree(q, 77, &tree), KP_ENOENT);
+	kp_query_close(q);
+	kp_store_close(s);
+}
+
+/* What cannot happen still ends, and every call is stored once. */
+static void
+test_odd_trees(void **state)
+{
+	struct kp_store *s = open_store();
+	struct kp_tree *t = new_tree(6);
+
+	(void)state;
+	t->calls[0].parent = 1;		/* a circle of two, with a tail */
+	t->calls[1].parent = 0;
+	t->calls[2].parent = 1;
+	t->calls[3].parent = 3;		/* of one */
+	t->calls[4].parent = 99;	/* no such */
+	t->calls[5].parent = 2;
+	kp_store_tree(s, t);
+	t = new_tree(2);
+	t->calls[0].parent = 1;		/* a child before its parent */
+	kp_store_tree(s, t);
+	t = new_tree(5000);		/* deep: a stack would feel it */
+	for (uint32_t i = 1; i < 5000; i++)
+		t->calls[i].parent = i - 1;
+	kp_store_tree(s, t);
+	t = new_tree(0);
+	t->total = -1;
+	kp_store_tree(s, t);
+	kp_store_close(s);
+	assert_string_equal(sql_text("select request_id, seq, parent, start_ns"
+	    " from call where request_id < 3 order by 1, 2"),
+	    "1|0|null|3\n1|1|null|4\n1|2|null|0\n1|3|2|1\n1|4|3|2\n1|5|4|5\n"
+	    "2|0|null|1\n2|1|0|0");
+	assert_string_equal(sql_text("select count(*), max(depth) from call"
+	    " where request_id = 3"), "5000|4999");
+	assert_string_equal(sql_text("select calls, total_ms from"
+	    " slow_requests where request = 4"), "0|null");
+}
+
+static void
+test_sum(void **state)
+{
+	struct kp_query_range r = all;
+	struct kp_store *s = open_store();
+	struct kp_query_tiers names;
+	struct kp_query_nodes nodes;
+	struct kp_query_sum sum;
+	const struct kp_cell *c;
+	kp_wall_ns first, last;
+	struct kp_window *w;
+	struct kp_query *q;
+
+	(void)state;
+	for (int i = 0; i < 30; i++)
+		kp_store_window(s, known_window(i % 3 ? "a@h" : "b@h",
+		    T0 + i * 10 * S));
+	w = known_window("b@h", T0 + 300 * S);
+	w->cells[3].tier = "gone";	/* not in tiers.conf */
+	w->cells[3].identity = "aaa";
+	w->losses.n[KP_LOSS_EXPIRED] = 2;
+	kp_store_window(s, w);
+	assert_true(sync_store(s));
+	q = open_query();
+	assert_int_equal(kp_query_span(q, &first, &last), KP_OK);
+	assert_int_equal(first, T0);
+	assert_int_equal(last, T0 + 310 * S);
+
+	assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.windows, 31);
+	assert_int_equal(sum.start, T0);
+	assert_int_equal(sum.end, T0 + 310 * S);
+	assert_int_equal(sum.entry_calls, 3100);
+	assert_int_equal(sum.sampled, 310);
+	assert_int_equal(sum.losses.n[KP_LOSS_SAMPLED_OUT], 31 * 90);
+	assert_int_equal(sum.losses.n[KP_LOSS_EXPIRED], 2);
+	assert_int_equal(sum.ncells, 5);
+	assert_string_equal(sum.cells[0].tier, "_total");
+	assert_string_equal(sum.cells[0].identity, "_total");
+	assert_string_equal(sum.cells[1].identity, "create");
+	assert_string_equal(sum.cells[2].tier, "db");
+	assert_string_equal(sum.cells[4].tier, "gone");
+	c = kp_query_cell(&sum, "db", "create");
+	assert_int_equal(c->w_requests, 30 * 20);
+	assert_int_equal(c->w_async_calls, 30 * 66);
+	assert_int_equal(c->total, INT64_C(30) * 123456789);
+	assert_int_equal(c->w_async, 30 * 70000);
+	assert_int_equal(c->min, 23456789);
+	assert_int_equal(c->max, 100000000);
+	assert_int_equal(c->hist.count, 30 * 20);
+	assert_null(kp_query_cell(&sum, "db", "nope"));
+	kp_query_sum_free(&sum);
+
+	r.node = "a@*";
+	r.identity = "create";
+	r.since = T0 + 10 * S;
+	r.until = T0 + 50 * S;	/* windows 1 and 2 and 4 are a@h's */
+	assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.windows, 3);
+	assert_int_equal(sum.ncells, 2);
+	assert_int_equal(kp_query_cell(&sum, "db", "create")->calls, 9);
+	kp_query_sum_free(&sum);
+	r.identity = NULL;
+	r.identity_glob = "cr*";
+	assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.ncells, 2);
+	kp_query_sum_free(&sum);
+	assert_int_equal(kp_query_nodes(q, &r, &nodes), KP_OK);
+	assert_int_equal(nodes.n, 1);
+	assert_string_equal(nodes.v[0], "a@h");
+	kp_query_nodes_free(&nodes);
+	r.node = NULL;
+	assert_int_equal(kp_query_nodes(q, &r, &nodes), KP_OK);
+	assert_int_equal(nodes.n, 2);
+	assert_string_equal(nodes.v[1], "b@h");
+	kp_query_nodes_free(&nodes);
+	r.since = r.until = 0;
+	assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.windows + sum.ncells, 0);
+	kp_query_sum_free(&sum);
+
+	assert_int_equal(kp_query_tiers(q, &names), KP_OK);
+	assert_int_equal(names.n, 3);
+	assert_int_equal(names.current, 2);
+	assert_string_equal(names.v[0], "web");
+	assert_string_equal(names.v[2], "gone");
+	kp_query_tiers_free(&names);
+	kp_query_close(q);
+	kp_store_close(s);
+}
+
+/* A file in WAL mode where nothing can be made beside it: a copy. */
+static void
+test_read_without_wal(void **state)
+{
+	static char bytes[1 << 20];
+	struct kp_query_sum sum;
+	struct kp_query *q;
+	struct kp_store *s = open_store();
+	char file[128];
+	pid_t pid;
+	size_t n;
+	int status;
+
+	(void)state;
+	kp_store_window(s, known_window("a@h", T0));
+	kp_store_close(s);
+	sql_exec("pragma journal_mode = wal");
+	n = slurp("", bytes, sizeof(bytes));
+	snprintf(file, sizeof(file), "%s/ro", dir);
+	assert_int_equal(mkdir(file, 0755), 0);
+	snprintf(path, sizeof(path), "%s/ro/c?%%#.db", dir);
+	write_file(path, bytes, n);
+	assert_int_equal(chmod(path, 0444), 0);
+	assert_int_equal(chmod(dir, 0755), 0);
+	assert_int_equal(chmod(file, 0555), 0);
+	pid = fork();
+	if (pid == 0) {
+		/* root may write anywhere */
+		if (getuid() == 0 && setuid(65534) != 0)
+			_exit(1);
+		q = open_query();
+		status = kp_query_sum(q, &all, &sum) == KP_OK &&
+		    sum.windows == 1;
+		_exit(status ? 0 : 2);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+}
+
+/* Readers see whole windows only, whenever they look. */
+static void
+test_read_while_writing(void **state)
+{
+	struct kp_query_sum sum;
+	struct kp_store *s = open_store();
+	struct kp_query *q = open_query();
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
+		assert_int_equal(kp_query_sum(q, &all, &sum), KP_OK);
+		if (sum.windows > 0)
+			assert_int_equal(kp_query_cell(&sum, "db",
+			    "create")->calls, 3 * sum.windows);
+		kp_query_sum_free(&sum);
+		if (i % 20 == 0)
+			assert_true(sync_store(s));
+	}
+	kp_query_close(q);
+	kp_store_close(s);
+	assert_string_equal(sql_text("select count(*) from time_window"),
+	    "100");
+}
+
+/* Time that some node was measured counts once, gaps not at all. */
+static void
+test_cover(void **state)
+{
+	static const struct {
+		const char *node;
+		int at, until;
+	} t[] = {
+		{ "a@h", 0, 10 }, { "b@h", 5, 15 }, { "b@h", 6, 8 },
+		{ "a@h", 10, 20 }, { "a@h", 40, 50 }, { "b@h", 40, 50 },
+	};
+	struct kp_query_range r = all;
+	struct kp_store *s = open_store();
+	struct kp_query_sum sum;
+	struct kp_window *w;
+	struct kp_query *q;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		w = known_window(t[i].node, T0 + t[i].at * S);
+		w->end = T0 + t[i].until * S;
+		kp_store_window(s, w);
+	}
+	assert_true(sync_store(s));
+	q = open_query();
+	assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.windows, 6);
+	assert_int_equal(sum.covered, 30 * S);
+	assert_int_equal(sum.start, T0);
+	assert_int_equal(sum.end, T0 + 50 * S);
+	assert_int_equal(sum.losses.n[KP_LOSS_SAMPLED_OUT], 6 * 90);
+	assert_int_equal(sum.ncells, 0);
+	r.node = "b@h";
+	assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.covered, 20 * S);
+	assert_int_equal(kp_query_sum(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.covered, 20 * S);
+	kp_query_sum_free(&sum);
+	r.since = INT64_MAX - 1;
+	assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.windows + (uint64_t)sum.covered, 0);
+	/* a file may hold anything: no sum runs over */
+	sql_exec("update time_window set start_ns = -9223372036854775807,"
+	    " end_ns = 9223372036854775807 where id in (1, 2)");
+	r = all;
+	r.since = INT64_MIN;
+	assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
+	assert_int_equal(sum.covered, INT64_MAX);
+	kp_query_close(q);
+	kp_store_close(s);
+}
+
+/* A request's windows are those of its node in which it may have closed. */
+static void
+test_around(void **state)
+{
+	static const struct {
+		int64_t start_ms, total_ms;	/* total -1: no end seen */
+		int since, until;		/* of the windows, s; -1: none */
+	} t[] = {
+		{ 1000, 500, 0, 10 }, { 1000, 8700, 0, 10 },
+		{ 1000, 8800, 0, 20 }, { 9999, 1, 0, 20 },
+		{ 10000, 1, 10, 20 }, { 1000, 25000, 0, 30 },
+		{ 1000, -1, 0, 30 }, { 29000, 500, 20, 30 },
+		{ 31000, 500, -1, -1 },
+	};
+	struct kp_query_request rq = { .node = "a@h" };
+	struct kp_store *s = open_store();
+	struct kp_query_range r;
+	struct kp_query_sum sum;
+	struct kp_query *q;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
+		kp_store_window(s, known_window("b@h", T0 + i * 10 * S));
+	}
+	assert_true(sync_store(s));
+	q = open_query();
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		rq.start = T0 + t[i].start_ms * KP_NS_PER_MS;
+		rq.total = t[i].total_ms < 0 ? -1 :
+		    t[i].total_ms * KP_NS_PER_MS;
+		assert_int_equal(kp_query_around(q, &rq, &r), KP_OK);
+		assert_int_equal(kp_query_cover(q, &r, &sum), KP_OK);
+		if (t[i].since < 0) {
+			assert_int_equal(sum.windows, 0);
+			continue;
+		}
+		assert_int_equal(sum.start, T0 + t[i].since * S);
+		assert_int_equal(sum.end, T0 + t[i].until * S);
+		assert_int_equal(sum.windows,
+		    (t[i].until - t[i].since) / 10);
+	}
+	rq.start = INT64_MAX;
+	rq.total = INT64_MAX;
+	assert_int_equal(kp_query_around(q, &rq, &r), KP_OK);
+	kp_query_close(q);
+	kp_store_close(s);
+}
+
+#define ON_A_FILE(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_A_FILE(test_tree),
+		ON_A_FILE(test_odd_trees),
+		ON_A_FILE(test_sum),
+		ON_A_FILE(test_cover),
+		ON_A_FILE(test_around),
+		ON_A_FILE(test_read_without_wal),
+		ON_A_FILE(test_read_while_writing),
+	};
+
+	return cmocka_run_group_tests_name("store read", tests, NULL, NULL);
+}

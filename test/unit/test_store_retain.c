@@ -1,0 +1,280 @@
+/*
+ * Retention: what is too old goes, and so does what is too much; what was
+ * freed is given back.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "store_fixture.h"
+
+/* ---- what -retain says ---- */
+
+static void
+test_retain(void **state)
+{
+	static const char *const bad[] = { "", "10s", "10s:", ":2h", "10s:2h,",
+		"10s:0s", "0s:1h", "10s:5s", "500ms:1h", "10s:2h,10s:3h",
+		"10s:2h,1m:1h", "10s:2h,15s:3h", "slow:1d", "10s:2h;1m:1d",
+		"10s:2h,1m:1d,slow", "1s:1m,2s:2m,4s:3m,8s:4m,16s:5m,32s:6m,"
+		"64s:7m,128s:8m,256s:9m", "10s:2h, 1m:1d",
+		"10s:2h,111111111111111111111111111111111111111111111111m:1d" };
+	struct kp_retain r;
+	uint64_t n;
+
+	(void)state;
+	assert_true(kp_retain_parse(KP_RETAIN_DEFAULT, &r));
+	assert_int_equal(r.n, 4);
+	assert_int_equal(r.step[1].length, MIN);
+	assert_int_equal(r.step[3].age, 400 * DAY);
+	assert_int_equal(r.slow, 14 * DAY);
+	assert_int_equal(r.events, 400 * DAY);
+	assert_int_equal(kp_retain_longest(&r), 400 * DAY);
+	assert_true(kp_retain_parse("1m:1d", &r));
+	assert_int_equal(r.slow, DAY);
+	assert_int_equal(r.events, DAY);
+	assert_true(kp_retain_parse("slow:3d,10s:1h,events:9d", &r));
+	assert_int_equal(r.slow, 3 * DAY);
+	assert_int_equal(kp_retain_longest(&r), 9 * DAY);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (kp_retain_parse(bad[i], &r))
+			fail_msg("'%s' was taken", bad[i]);
+	}
+	assert_int_equal(r.n, 1);
+
+	assert_true(kp_retain_bytes("1G", &n));
+	assert_int_equal(n, 1 << 30);
+	assert_true(kp_retain_bytes("1536K", &n));
+	assert_int_equal(n, 1536 << 10);
+	assert_true(kp_retain_bytes("0", &n));
+	assert_int_equal(n, 0);
+	assert_false(kp_retain_bytes("1023K", &n));
+	assert_false(kp_retain_bytes("-1G", &n));
+	assert_false(kp_retain_bytes("1GB", &n));
+	assert_false(kp_retain_bytes("", &n));
+	assert_false(kp_retain_bytes("9999999T", &n));
+	assert_false(kp_retain_bytes("99999999999999999999", &n));
+}
+
+/* ---- deleting ---- */
+
+static void
+put_tree(struct kp_db *db, kp_wall_ns start, uint32_t ncalls)
+{
+	struct kp_tree *t = new_tree(ncalls);
+
+	t->start = start;
+	db_begin(db);
+	db_tree(db, t);
+	assert_int_equal(db_commit(db), SQLITE_OK);
+	free(t);
+}
+
+static void
+put_event(struct kp_db *db, kp_wall_ns at)
+{
+	const struct kp_happening h = { .at = at, .node = "a@h",
+		.kind = "trip", .text = "queue" };
+
+	db_begin(db);
+	db_happening(db, &h);
+	assert_int_equal(db_commit(db), SQLITE_OK);
+}
+
+static const char counts[] = "select (select count(*) from time_window),"
+    " (select count(*) from stat), (select count(*) from request),"
+    " (select count(*) from call), (select count(*) from event)";
+
+static void
+test_expire(void **state)
+{
+	struct kp_db *db = keep_open("10s:2h,slow:3h,events:4h");
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		keep_put_known(db, "a@h", NOON + i * 10 * S);
+		put_tree(db, NOON + i * 10 * S, 3);
+		put_event(db, NOON + i * 10 * S);
+	}
+	keep_settle(db, NOON + 2 * HOUR + 9 * S);
+	assert_string_equal(sql_text(counts), "100|400|100|300|100");
+	keep_settle(db, NOON + 2 * HOUR + 20 * S);
+	assert_string_equal(sql_text(counts), "98|392|100|300|100");
+	keep_settle(db, NOON + 3 * HOUR + 20 * S);
+	assert_string_equal(sql_text(counts), "0|0|97|291|100");
+	keep_settle(db, NOON + 5 * HOUR);
+	assert_string_equal(sql_text(counts), "0|0|0|0|0");
+	db_close(db, 0);
+}
+
+/* Much to delete is deleted a part at a time. */
+static void
+test_expire_bounded(void **state)
+{
+	struct kp_db *db = keep_open("10s:2h");
+	int rows;
+	bool more;
+
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		put_tree(db, NOON, 20000);
+	rows = sqlite3_total_changes(db->conn);
+	assert_int_equal(upkeep_turn(&keep, db, NOON + DAY, &more), SQLITE_OK);
+	assert_true(more);
+	assert_in_range(sqlite3_total_changes(db->conn) - rows, 20001, 60000);
+	keep_settle(db, NOON + DAY);
+	assert_string_equal(sql_text(counts), "0|0|0|0|0");
+	db_close(db, 0);
+}
+
+/* A run goes when nothing of it is left; never the one that runs. */
+static void
+test_expire_runs(void **state)
+{
+	struct kp_db *db = keep_open("10s:2h,slow:1d,events:2d");
+
+	(void)state;
+	keep_put_known(db, "a@h", kp_wall_now());
+	db_close(db, 0);
+	db = keep_open("10s:2h,slow:1d,events:2d");
+	keep_settle(db, kp_wall_now() + DAY);
+	assert_string_equal(sql_text("select run, state from runs"),
+	    "1|clean\n2|running");
+	keep_settle(db, kp_wall_now() + 2 * DAY + HOUR);
+	assert_string_equal(sql_text("select run, state from runs"),
+	    "2|running");
+	db_close(db, 0);
+	/* for ever is for ever */
+	db = keep_open(NULL);
+	keep_settle(db, kp_wall_now() + 9000 * DAY);
+	assert_string_equal(sql_text("select run, state from runs"),
+	    "2|clean\n3|running");
+	db_close(db, 0);
+}
+
+/* ---- size ---- */
+
+static struct kp_window *
+wide_window(kp_wall_ns start)
+{
+	static char ids[200][16];
+	struct kp_window *w = new_window("a@h", start, 200);
+
+	for (size_t i = 0; i < 200; i++) {
+		snprintf(ids[i], sizeof(ids[i]), "id%zu", i);
+		fill_cell(&w->cells[i], "db", ids[i]);
+	}
+	return w;
+}
+
+/*
+ * Too much for the size: everything is kept for a shorter time, the file
+ * itself shrinks, and an event says so once.
+ */
+static void
+test_size(void **state)
+{
+	struct kp_db *db = keep_open("10s:2h,1m:1d,10m:14d,1h:400d");
+	struct kp_window *w;
+	struct stat sb;
+	unsigned percent = 100;
+
+	(void)state;
+	keep.max_bytes = 2 << 20;
+	for (int i = 0; i < 720; i++) {
+		w = wide_window(NOON + i * 10 * S);
+		keep_put(db, w);
+		kp_window_free(w);
+		keep_settle(db, NOON + (i + 1) * 10 * S);
+		assert_true(keep.bytes <= keep.max_bytes);
+		if (upkeep_percent(&keep) < percent)
+			percent = upkeep_percent(&keep);
+	}
+	assert_in_range(percent, 1, 60);
+	/* the latest are there as they were measured; nothing is missing */
+	assert_string_equal(sql_text("select max(start_ns) from time_window"
+	    " where level = 0"), "1700056790000000000");
+	assert_string_equal(sql_text("select sum(entry_calls) from"
+	    " time_window"), "72000");
+	assert_string_equal(sql_text("select count(*) > 0, count(*) < 20,"
+	    " min(kind), min(text) like 'the database would grow past 2 MiB:"
+	    " what it holds is kept % % as long' from event"),
+	    "1|1|store_size|1");
+	db_close(db, 0);
+	assert_int_equal(stat(path, &sb), 0);
+	assert_true(sb.st_size <= 2 << 20);
+
+	/* with more room it is as it was said, and nothing is told */
+	db = keep_open("10s:2h,1m:1d,10m:14d,1h:400d");
+	keep.max_bytes = 64 << 20;
+	keep_settle(db, NOON + 2 * HOUR);
+	assert_int_equal(upkeep_percent(&keep), 100);
+	db_close(db, 0);
+}
+
+/* Even what cannot be enough ends, and keeps the latest window. */
+static void
+test_size_too_small(void **state)
+{
+	struct kp_db *db = keep_open("10s:2h,1h:400d");
+	struct kp_window *w;
+
+	(void)state;
+	keep.max_bytes = 1;
+	for (int i = 0; i < 3; i++) {
+		w = wide_window(NOON + i * 10 * S);
+		keep_put(db, w);
+		kp_window_free(w);
+		assert_true(keep_settle(db, NOON + (i + 1) * 10 * S) < 1000);
+	}
+	assert_string_equal(sql_text("select start_ns from time_window"),
+	    "1700049620000000000");
+	db_close(db, 0);
+}
+
+/* What was freed is given back, but for a tenth. */
+static void
+test_gives_back(void **state)
+{
+	struct kp_db *db = keep_open("10s:1h");
+	struct kp_window *w;
+	struct stat sb;
+	long before;
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		w = wide_window(NOON + i * 10 * S);
+		keep_put(db, w);
+		kp_window_free(w);
+	}
+	keep_settle(db, NOON + 17 * MIN);
+	before = atol(sql_text("pragma page_count"));
+	assert_true(before > 1000);
+	keep_settle(db, NOON + DAY);
+	assert_true(atol(sql_text("pragma page_count")) < 200);
+	db_close(db, 0);
+	assert_int_equal(stat(path, &sb), 0);
+	assert_true(sb.st_size < 200 * 4096);
+	assert_string_equal(sql_text("pragma integrity_check"), "ok");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_A_FILE(test_retain),
+		ON_A_FILE(test_expire),
+		ON_A_FILE(test_expire_bounded),
+		ON_A_FILE(test_expire_runs),
+		ON_A_FILE(test_size),
+		ON_A_FILE(test_size_too_small),
+		ON_A_FILE(test_gives_back),
+	};
+
+	return cmocka_run_group_tests_name("store retain", tests, NULL, NULL);
+}

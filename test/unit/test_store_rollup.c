@@ -1,0 +1,486 @@
+/*
+ * Roll-up: whatever was rolled up, and in whatever order, the sums over time
+ * are those of the windows as they were measured, to the last digit and to the
+ * last bucket.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store_fixture.h"
+
+/* ---- rolling up ---- */
+
+/* A quarter of an hour of 10 s windows, step by step. */
+static void
+test_steps(void **state)
+{
+	struct kp_db *db = keep_open("10s:2h,1m:1d,10m:14d,1h:400d");
+
+	(void)state;
+	for (int i = 0; i < 90; i++)
+		keep_put_known(db, "a@h", NOON + i * 10 * S);
+	keep_settle(db, NOON + 2 * HOUR + 59 * S);
+	assert_string_equal(sql_text("select level, count(*) from time_window"
+	    " group by level"), "0|90");
+	/* a minute rolls up as a whole, when its end is old enough */
+	keep_settle(db, NOON + 2 * HOUR + 60 * S);
+	assert_string_equal(sql_text("select level, count(*) from time_window"
+	    " group by level"), "0|84\n60|1");
+	assert_string_equal(sql_text("select start, end, requests, calls,"
+	    " mean_ms, min_ms, p50_ms, p99_ms, max_ms, sampled_requests"
+	    " from tier_stats where tier = 'db' and identity = 'create'"
+	    " limit 1"), "2023-11-15T12:00:00.000Z|2023-11-15T12:01:00.000Z|"
+	    "120|180|61.728|23.457|23.457|99.571|100.0|12");
+	assert_string_equal(sql_text("select entry_calls, sampled, n"
+	    " from time_window w join loss l on l.window_id = w.id"
+	    " where level = 60"), "600|60|540");
+	keep_settle(db, NOON + DAY);
+	assert_string_equal(sql_text("select level, count(*) from time_window"
+	    " group by level"), "60|15");
+	keep_settle(db, NOON + DAY + 20 * MIN);
+	assert_string_equal(sql_text("select level, start_ns, end_ns from"
+	    " time_window order by 2"),
+	    "600|1700049600000000000|1700050200000000000\n"
+	    "600|1700050200000000000|1700050500000000000");
+	keep_settle(db, NOON + 15 * DAY);
+	assert_string_equal(sql_text("select level, entry_calls from"
+	    " time_window"), "3600|9000");
+	assert_string_equal(sql_text("select count(*), sum(requests),"
+	    " sum(w_total_ns), min(min_ns), max(max_ns) from stat"),
+	    "4|720|444444440400|23456789|100000000");
+	assert_string_equal(sql_text("select n from loss"), "8100");
+	keep_settle(db, NOON + 400 * DAY + 15 * MIN - 1);
+	assert_string_equal(sql_text("select count(*) from time_window"), "1");
+	keep_settle(db, NOON + 400 * DAY + 15 * MIN);
+	assert_string_equal(sql_text("select (select count(*) from time_window)"
+	    ", (select count(*) from stat), (select count(*) from loss)"),
+	    "0|0|0");
+	db_close(db, 0);
+}
+
+/* After a long pause: at once to where it belongs; runs and nodes apart. */
+static void
+test_after_a_pause(void **state)
+{
+	struct kp_db *db = keep_open("10s:2h,1m:1d,10m:14d");
+
+	(void)state;
+	for (int i = 0; i < 60; i++)
+		keep_put_known(db, i % 2 ? "a@h" : "b@h", NOON + i * 10 * S);
+	db_close(db, 0);
+	db = keep_open("10s:2h,1m:1d,10m:14d");
+	for (int i = 0; i < 5; i++)
+		keep_put_known(db, "a@h", NOON + 30 * S + i);
+	/* 35 windows of one span are more than a turn takes, 30 too; 5 not;
+	   the last turn is the one that finds nothing */
+	assert_int_equal(keep_settle(db, NOON + 2 * DAY), 2 + 2 + 1 + 1);
+	assert_string_equal(sql_text("select run_id, n.name, level, entry_calls"
+	    " from time_window w join node n on n.id = w.node_id order by"
+	    " 1, 2"), "1|a@h|600|3000\n1|b@h|600|3000\n2|a@h|600|500");
+	/* one that comes late joins what is there */
+	keep_put_known(db, "a@h", NOON + 500 * S);
+	assert_int_equal(keep_settle(db, NOON + 2 * DAY), 2);
+	assert_string_equal(sql_text("select entry_calls from time_window"
+	    " where run_id = 2"), "600");
+	db_close(db, 0);
+}
+
+/* Windows longer than a step's are moved on as they are. */
+static void
+test_long_windows(void **state)
+{
+	struct kp_db *db = keep_open("10s:1h,1m:2h,1h:1d");
+
+	(void)state;
+	keep.interval = 30 * MIN;
+	keep_put_known(db, "a@h", NOON);
+	keep_put_known(db, "a@h", NOON + 30 * MIN);
+	keep_settle(db, NOON + 2 * HOUR + 30 * MIN);
+	assert_string_equal(sql_text("select id, level from time_window"),
+	    "1|60\n2|60");
+	keep_settle(db, NOON + 3 * HOUR);
+	assert_string_equal(sql_text("select level, entry_calls"
+	    " from time_window"), "3600|200");
+	db_close(db, 0);
+}
+
+/* Shorter ones than the first step's are rolled up as soon as they can be. */
+static void
+test_short_windows(void **state)
+{
+	struct kp_db *db = keep_open("1m:1d");
+
+	(void)state;
+	for (int i = 0; i < 9; i++)
+		keep_put_known(db, "a@h", NOON + i * 10 * S);
+	keep_settle(db, NOON + 90 * S);
+	assert_string_equal(sql_text("select level, count(*) from time_window"
+	    " group by 1"), "0|3\n60|1");
+	keep_settle(db, NOON + 120 * S);
+	assert_string_equal(sql_text("select level, count(*) from time_window"
+	    " group by 1"), "60|2");
+	db_close(db, 0);
+}
+
+/* What was rolled up under another -retain is at the step that it fits. */
+static void
+test_other_steps(void **state)
+{
+	struct kp_db *db = keep_open("10s:1h,5m:1d");
+
+	(void)state;
+	for (int i = 0; i < 90; i++)
+		keep_put_known(db, "a@h", NOON + i * 10 * S);
+	keep_settle(db, NOON + 2 * HOUR);
+	assert_string_equal(sql_text("select distinct level from time_window"),
+	    "300");
+	db_close(db, 0);
+	db = keep_open("10s:1h,1m:3h,15m:1d");
+	keep_settle(db, NOON + 3 * HOUR);
+	assert_string_equal(sql_text("select distinct level from time_window"),
+	    "300");
+	keep_settle(db, NOON + 4 * HOUR);
+	assert_string_equal(sql_text("select level, entry_calls from"
+	    " time_window"), "900|9000");
+	db_close(db, 0);
+}
+
+/* A histogram that somebody damaged does not stop it: the sums are true. */
+static void
+test_damaged_hist(void **state)
+{
+	struct kp_db *db = keep_open("10s:1h,1m:1d");
+
+	(void)state;
+	keep_put_known(db, "a@h", NOON);
+	keep_put_known(db, "a@h", NOON + 10 * S);
+	sql_exec("update stat set hist = x'07' where window_id = 1");
+	keep_settle(db, NOON + 3 * HOUR);
+	assert_string_equal(sql_text("select distinct w_timed, w_total_ns,"
+	    " p50_ns from stat"), "40|2469135780|23456789");
+	db_close(db, 0);
+}
+
+/* ---- any windows, any order: against brute force ---- */
+
+#define WINDOWS 300
+#define HOURS 5
+
+static const char *const names[] = { "_total", "get", "put", "del" };
+#define NAMES (sizeof(names) / sizeof(names[0]))
+
+static uint32_t seed;
+
+static uint32_t
+pick(uint32_t n)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return (uint32_t)((uint64_t)(seed >> 8) * n >> 24);
+}
+
+static void
+random_cell(struct kp_cell *c, const char *tier, const char *identity)
+{
+	uint64_t *const counts[] = { &c->requests, &c->w_requests, &c->calls,
+		&c->w_calls, &c->raised, &c->w_raised, &c->unfinished,
+		&c->w_unfinished, &c->ambiguous, &c->w_ambiguous,
+		&c->async_calls, &c->w_async_calls };
+	int64_t *const times[] = { &c->self, &c->w_self, &c->busy, &c->w_busy,
+		&c->async, &c->w_async };
+	kp_dur_ns d;
+
+	*c = (struct kp_cell){ .tier = tier, .identity = identity,
+		.min = -1 };
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+		*counts[i] = pick(1000);
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
+		*times[i] = pick(1 << 24) * INT64_C(1000);
+	for (uint32_t n = pick(6); n > 0; n--) {
+		d = (kp_dur_ns)1 << pick(40);
+		d += pick(1 << 20);
+		kp_hist_add(&c->hist, d, 10);
+		c->timed++;
+		c->w_timed += 10;
+		c->total += d;
+		c->w_total += 10 * d;
+		c->min = c->min < 0 || d < c->min ? d : c->min;
+		c->max = d > c->max ? d : c->max;
+	}
+}
+
+static struct kp_window *
+random_window(void)
+{
+	static const char *const nodes[] = { "a@h", "b@h", "c@h" };
+	struct kp_window *w = new_window(nodes[pick(3)], NOON +
+	    pick(HOURS * 360) * 10 * S + pick(3) * S, 2 * NAMES);
+	size_t n = 0;
+
+	/* split by `kprof dump`, or not */
+	w->end = w->start + (1 + pick(10)) * S;
+	w->entry_calls = pick(1000);
+	w->sampled = pick(1000);
+	for (int i = 0; i < 3; i++)
+		w->losses.n[pick(KP_LOSS_COUNT)] = pick(100);
+	for (int t = 0; t < 2; t++) {
+		for (size_t i = 0; i < NAMES; i++) {
+			if (pick(3) > 0)
+				random_cell(&w->cells[n++], t == 0 ? "_total" :
+				    "db", names[i]);
+		}
+	}
+	w->ncells = n;
+	return w;
+}
+
+static void
+assert_same_hist(const struct kp_hist *a, const struct kp_hist *b)
+{
+	struct kp_buf x, y;
+
+	kp_buf_init(&x, 1 << 16);
+	kp_buf_init(&y, 1 << 16);
+	kp_hist_write(a, &x);
+	kp_hist_write(b, &y);
+	assert_int_equal(x.len, y.len);
+	assert_memory_equal(x.p, y.p, x.len);
+	kp_buf_free(&x);
+	kp_buf_free(&y);
+}
+
+/* One series by hand: all windows of the range and the node, one by one. */
+static void
+brute_cell(struct kp_window *const *w, const struct kp_query_range *r,
+    const struct kp_cell *key, struct kp_cell *sum)
+{
+	const struct kp_cell *c;
+
+	*sum = (struct kp_cell){ .min = -1 };
+	for (int i = 0; i < WINDOWS; i++) {
+		if (w[i] == NULL || w[i]->start < r->since ||
+		    w[i]->start >= r->until ||
+		    (r->node != NULL && strcmp(w[i]->node, r->node) != 0))
+			continue;
+		for (size_t k = 0; k < w[i]->ncells; k++) {
+			c = &w[i]->cells[k];
+			if (strcmp(c->tier, key->tier) == 0 &&
+			    strcmp(c->identity, key->identity) == 0)
+				kp_cell_merge(sum, c);
+		}
+	}
+}
+
+static void
+assert_same_cell(const struct kp_cell *a, const struct kp_cell *b)
+{
+	/* the figures between the names and the histogram */
+	size_t from = offsetof(struct kp_cell, requests);
+
+	assert_memory_equal((const char *)a + from, (const char *)b + from,
+	    offsetof(struct kp_cell, hist) - from);
+	assert_same_hist(&a->hist, &b->hist);
+}
+
+static void
+assert_same_heads(struct kp_window *const *w, const struct kp_query_range *r,
+    const struct kp_query_sum *sum)
+{
+	struct kp_losses losses = { 0 };
+	uint64_t calls = 0, sampled = 0;
+	kp_wall_ns end = 0;
+
+	for (int i = 0; i < WINDOWS; i++) {
+		if (w[i] == NULL || w[i]->start < r->since ||
+		    w[i]->start >= r->until ||
+		    (r->node != NULL && strcmp(w[i]->node, r->node) != 0))
+			continue;
+		calls += w[i]->entry_calls;
+		sampled += w[i]->sampled;
+		end = w[i]->end > end ? w[i]->end : end;
+		for (int k = 0; k < KP_LOSS_COUNT; k++)
+			losses.n[k] += w[i]->losses.n[k];
+	}
+	assert_int_equal(sum->entry_calls, calls);
+	assert_int_equal(sum->sampled, sampled);
+	assert_int_equal(sum->end, end);
+	assert_memory_equal(&sum->losses, &losses, sizeof(losses));
+}
+
+static void
+assert_same_range(struct kp_query *q, struct kp_window *const *w,
+    const struct kp_query_range *r)
+{
+	struct kp_cell brute, key, none = { .min = -1 };
+	const struct kp_cell *c;
+	struct kp_query_sum sum;
+
+	assert_int_equal(kp_query_sum(q, r, &sum), KP_OK);
+	assert_same_heads(w, r, &sum);
+	for (size_t i = 0; i < 2 * NAMES; i++) {
+		key.tier = i < NAMES ? "_total" : "db";
+		key.identity = names[i % NAMES];
+		brute_cell(w, r, &key, &brute);
+		c = kp_query_cell(&sum, key.tier, key.identity);
+		assert_same_cell(c != NULL ? c : &none, &brute);
+		kp_hist_free(&brute.hist);
+	}
+	kp_query_sum_free(&sum);
+}
+
+/* Ranges that begin and end on whole hours hold whole windows, always. */
+static void
+assert_same(struct kp_query *q, struct kp_window *const *w)
+{
+	struct kp_query_range r = all;
+
+	assert_same_range(q, w, &r);
+	r.node = "b@h";
+	r.since = NOON + (int)pick(HOURS) * HOUR;
+	r.until = r.since + (int)(1 + pick(2)) * HOUR;
+	assert_same_range(q, w, &r);
+}
+
+static void
+one_property(uint32_t s)
+{
+	static const char *const plans[] = { "10s:10m,1m:30m,10m:1h,1h:9d",
+		"10s:1m,30s:2m,1m:3m,20m:90m,1h:9d", "1m:9d", "10m:10m,1h:9d",
+		"10s:2m,1h:9d" };
+	struct kp_window *w[WINDOWS] = { NULL };
+	struct kp_db *db;
+	struct kp_query *q;
+	kp_wall_ns now = NOON;
+	bool more;
+
+	seed = s;
+	db = keep_open(plans[pick(5)]);
+	q = open_query();
+	for (int i = 0; i < WINDOWS; i++) {
+		w[i] = random_window();
+		keep_put(db, w[i]);
+		if (pick(8) > 0)
+			continue;
+		/* some turns, and time passes, sometimes a lot of it */
+		now += (kp_dur_ns)pick(20) * MIN;
+		more = true;
+		for (uint32_t n = pick(20); n > 0 && more; n--)
+			assert_int_equal(upkeep_turn(&keep, db, now, &more),
+			    SQLITE_OK);
+		assert_same(q, w);
+		if (pick(10) == 0) {
+			db_close(db, 0);
+			db = keep_open(plans[pick(5)]);
+		}
+	}
+	keep_settle(db, now + DAY);
+	assert_same(q, w);
+	kp_query_close(q);
+	db_close(db, 0);
+	assert_string_equal(sql_text("pragma integrity_check"), "ok");
+	assert_string_equal(sql_text("pragma foreign_key_check"), "");
+	for (int i = 0; i < WINDOWS; i++)
+		kp_window_free(w[i]);
+}
+
+static void
+test_property(void **state)
+{
+	for (uint32_t s = 1; s <= 20; s++) {
+		one_property(s);
+		teardown(state);
+		setup(state);
+	}
+}
+
+/* ---- beside the writer's work ---- */
+
+struct script {
+	struct kp_store *store;
+	sem_t known;		/* store is */
+	kp_wall_ns now;
+	int turns, waited;
+	bool seen;
+};
+
+/*
+ * On the writer's thread, before each turn.  At the third there is a new
+ * window; at the fourth it must be there for everybody, though hundreds of
+ * turns are still to come.
+ */
+static kp_wall_ns
+scripted_now(void *ctx)
+{
+	struct script *sc = ctx;
+
+	if (sc->turns++ == 0)
+		sem_wait(&sc->known);
+	if (sc->turns == 3)
+		kp_store_window(sc->store, known_window("new@h", sc->now));
+	if (sc->turns == 4)
+		sc->seen = strcmp(sql_text("select count(*) from time_window w"
+		    " join node n on n.id = w.node_id where n.name = 'new@h'"),
+		    "1") == 0;
+	return sc->now;
+}
+
+/* Readers that look while it is rolled up see every window once. */
+static void
+test_beside_the_writer(void **state)
+{
+	struct script sc = { .now = NOON + DAY };
+	struct kp_store_opts o = store_opts(path);
+	struct kp_db *db = keep_open("10s:9d");
+	struct kp_query_sum sum;
+	struct kp_query *q;
+	int n = 0;
+
+	(void)state;
+	for (int i = 0; i < 1200; i++)
+		keep_put_known(db, "a@h", NOON + i * 10 * S);
+	db_close(db, 0);
+	assert_true(kp_retain_parse("10s:2h,1m:1d", &o.retain));
+	o.now = scripted_now;
+	o.ctx = &sc;
+	sem_init(&sc.known, 0, 0);
+	q = open_query();
+	sc.store = open_store_with(&o);
+	sem_post(&sc.known);
+	do {
+		assert_int_equal(kp_query_sum(q, &all, &sum), KP_OK);
+		n = (int)sum.windows;
+		assert_int_equal(kp_query_cell(&sum, "db", "create")->calls *
+		    100, sum.entry_calls * 3);
+		assert_true(sum.entry_calls >= 120000);
+		assert_true(sum.entry_calls <= 120100);
+		kp_query_sum_free(&sum);
+	} while (n > 201);
+	kp_query_close(q);
+	kp_store_close(sc.store);
+	assert_true(sc.seen);
+	assert_true(sc.turns > 200);
+	sem_destroy(&sc.known);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_A_FILE(test_steps),
+		ON_A_FILE(test_after_a_pause),
+		ON_A_FILE(test_long_windows),
+		ON_A_FILE(test_short_windows),
+		ON_A_FILE(test_other_steps),
+		ON_A_FILE(test_damaged_hist),
+		ON_A_FILE(test_property),
+		ON_A_FILE(test_beside_the_writer),
+	};
+
+	return cmocka_run_group_tests_name("store rollup", tests, NULL, NULL);
+}
