@@ -32,7 +32,7 @@ LDLIBS_CLIENT := -lsqlite3 -lei -lm -pthread
 comma := ,
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
-PLAN   := src/target/plan.c src/target/plan_diff.c
+PLAN   := $(wildcard src/target/plan*.c)
 PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
                      src/request/*.c src/stats/*.c src/guard/*.c) \
           $(PLAN)
@@ -269,7 +269,8 @@ spec-check: $(B)/test/specdump
 	escript test/integration/spec_check.erl $(B)/test/specdump
 
 # The tests, with targets of the release that is installed.  ONLY: a part of
-# tests' names.  FIGURE_REQUESTS: fewer of them.
+# tests' names.  FIGURE_REQUESTS: fewer of them.  RELOADS: of traced modules.
+RELOADS ?= 20
 INTEGRATION := $(B)/integration/ebin
 
 # Packages that tests want and the machine need not have installed.  Where one
@@ -291,7 +292,7 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 	done
 	erlc -Wall$(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
 
-run_integration = erl -noinput -pa $(INTEGRATION) -s it_run main \
+run_integration = KPROFD_RELOADS=$(RELOADS) erl -noinput -pa $(INTEGRATION) -s it_run main \
     -extra $(B) $(1) $(if $(ONLY),'$(ONLY)')
 
 # Preloaded into kprofd: a resolver that does not answer.

@@ -15,6 +15,9 @@
 %% passed; it monitors the daemon and holds a lease, and when either ends it
 %% takes back what it armed.
 %%
+%% Code that is loaded anew, deleted or there at last is seen when it happens,
+%% and armed again here, in place.
+%%
 %% Two processes. The agent is the tracer and the batcher. The sentry, which
 %% does nothing while the agent lives, cleans up behind it however it ended,
 %% kill included, and then has this module purged by a process that runs
@@ -31,10 +34,21 @@
 -define(PROBE_MS, 200).         % how long a call rate is measured
 -define(DRAIN_MS, 1000).        % longest stay after the end, to hand over
 -define(NEAR_MODULES, 20000).   % module names sent for "did you mean"
+-define(STACK_SHOWN, 8).        % frames that the VM shows, if not told other
+-define(NEIGHBOURS, 5).         % processes of others that are named
 -define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
+-define(LOOK_US, 5000).         % how often code is looked at when behind
 -define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word
 
--record(item, {mfa, kind, spec, fallback}). % kind: entry | tier
+%% What returns when code was loaded or deleted.
+-define(CODE_CHANGES, [{erlang, finish_loading, 1},
+                       {erlang, finish_after_on_load, 2},
+                       {erlang, delete_module, 1}]).
+%% Only meta tracing, which is for these, has time stamps of this form.
+-define(CODE_CHANGED(At), {trace_ts, _, return_from, _, _, {_, _, _} = At}).
+
+%% kind: entry | tier; gone: the target has no such function now
+-record(item, {mfa, kind, spec, fallback, gone = false}).
 
 -record(s, {
     daemon,             % the only process that is obeyed
@@ -58,8 +72,14 @@
     entry_base = 0,     % entry calls counted under earlier plans
     unarmed = 0,        % entry calls while nothing was armed
     unarmed_from = 0,   % counter when disarmed last
-    watched = false,    % can it be seen that patterns are gone?
-    changed,            % {DeliveredRef, Ref}: a change is answered then
+    changing,           % {DeliveredRef, Ref}: a change is answered then
+    counted = #{},      % entry MFA => its counter when it was read last
+    counted_at = 0,     % monotonic ms of that
+    mods = [],          % [{Module, Version}] of tiers.conf, when looked at
+    looked_at = 0,      % microseconds of system time; never: it is over
+    watching = [],      % those of CODE_CHANGES that tell us
+    changes = 0,        % modules that were loaded anew, deleted, there at last
+    gap_us = 0,         % time from those loads to the arming, in all
     unsent = []         % notices that found the connection busy, oldest last
 }).
 
@@ -131,17 +151,17 @@ init(Starter, Daemon, #{who := Who, lease_ms := Lease,
         Why -> exit(Why)
     end,
     Tcw = erlang:system_info(trace_control_word),
-    S = #s{daemon = Daemon,
-           daemon_ref = erlang:monitor(process, Daemon),
-           sentry = sentry_start(Session, Tcw),
-           who = Who,
-           since = erlang:system_time(second),
-           lease_ms = Lease,
-           lease_at = now_ms(),
-           max_queue = MaxQueue, max_memory = MaxMemory,
-           max_age_ns = MaxAge * 1000000,
-           session = Session,
-           tcw = Tcw},
+    S = watch(#s{daemon = Daemon,
+                 daemon_ref = erlang:monitor(process, Daemon),
+                 sentry = sentry_start(Session, Tcw),
+                 who = Who,
+                 since = erlang:system_time(second),
+                 lease_ms = Lease,
+                 lease_at = now_ms(),
+                 max_queue = MaxQueue, max_memory = MaxMemory,
+                 max_age_ns = MaxAge * 1000000,
+                 session = Session,
+                 tcw = Tcw}),
     %% Somewhere random, so that labels of an earlier run rarely come again.
     erlang:system_flag(trace_control_word,
                        rand:uniform(?TCW_MASK)),
@@ -188,16 +208,20 @@ summary(S) ->
     #{who => S#s.who,
       since => calendar:system_time_to_rfc3339(S#s.since, [{offset, "Z"}]),
       state => S#s.state,
-      armed => [I#item.mfa || I <- S#s.plan],
+      armed => [I#item.mfa || I <- S#s.plan, not I#item.gone],
+      missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
+      code_changes => S#s.changes,
       events_sent => S#s.sent,
       events_dropped => S#s.dropped,
       busy_ms => S#s.busy div 1000000,
-      entry_calls => entry_calls(S)}.
+      entry_calls => entry_calls(read_counters(S))}.
 
 %% ----------------------------------------------------------------- loop ----
 
 loop(S) ->
     receive
+        ?CODE_CHANGED(At) ->
+            loop(look_anew(micros(At), S));
         Ev when element(1, Ev) =:= trace_ts ->
             loop(event(Ev, S));
         {kprof, Daemon, Ref, Cmd} when Daemon =:= S#s.daemon ->
@@ -210,13 +234,13 @@ loop(S) ->
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.daemon_ref ->
             finish({daemon_gone, Reason}, S);
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.sentry) ->
-            Sentry = sentry_start(S#s.session, S#s.tcw),
-            element(1, Sentry) ! {armed, [I#item.mfa || I <- S#s.plan]},
-            loop(S#s{sentry = Sentry});
+            S1 = S#s{sentry = sentry_start(S#s.session, S#s.tcw)},
+            own([], S1),
+            loop(S1);
         {trace_delivered, _, Delivered}
-          when Delivered =:= element(1, S#s.changed) ->
-            {_, Ref} = S#s.changed,
-            loop(reply(Ref, ok, S#s{changed = undefined}));
+          when Delivered =:= element(1, S#s.changing) ->
+            {_, Ref} = S#s.changing,
+            loop(reply(Ref, ok, S#s{changing = undefined}));
         {?MODULE, status, From, Ref} ->
             From ! {Ref, summary(S)},
             loop(S);
@@ -247,13 +271,13 @@ now_ns() ->
 
 %% While armed: gather what comes within BATCH_MS, look at the limits, send.
 %% Otherwise what still trickles in is dropped and counted.
-event(Ev, #s{state = armed} = S) ->
-    case process_info(self(), message_queue_len) of
-        {_, Len} when Len < ?BATCH_EVENTS - 1 ->
-            receive after ?BATCH_MS -> ok end;
-        _ ->
-            ok
-    end,
+event(Ev, #s{state = armed} = S0) ->
+    S = case process_info(self(), message_queue_len) of
+            {_, Len} when Len < ?BATCH_EVENTS - 1 ->
+                receive after ?BATCH_MS -> S0 end;
+            _ ->
+                look_ahead(S0)
+        end,
     T0 = now_ns(),
     {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
     S2 = batch(First, N, Evs, S1),
@@ -270,6 +294,8 @@ gather_more(0, Acc, First, S) ->
     {First, ?BATCH_EVENTS, lists:reverse(Acc), S};
 gather_more(Left, Acc, First, S) ->
     receive
+        ?CODE_CHANGED(At) ->
+            gather_more(Left, Acc, First, look_anew(micros(At), S));
         {trace_ts, _, Kind, _, _, _} = Ev
           when Kind =:= return_from; Kind =:= exception_from ->
             {Stripped, S1} = strip(Ev, S),
@@ -309,6 +335,8 @@ over_limit(_, _, S) ->
 send(Msg, S) ->
     erlang:send(S#s.daemon, Msg, [noconnect, nosuspend]).
 
+drop(?CODE_CHANGED(_), S) ->
+    S;                          % seen with the next lease
 drop({trace_ts, _, call, _, X, _}, S) when tuple_size(X) =:= 7 ->
     S#s{dropped = S#s.dropped + 1, dropped_entries = S#s.dropped_entries + 1};
 drop(_, S) ->
@@ -378,19 +406,24 @@ send_notices([Msg | More] = All, S) ->
 %% ------------------------------------------------------------- commands ----
 
 command(lease, _, S) ->
-    S#s.watched andalso forgotten(S) andalso finish(code_loaded_anew, S),
-    _ = send(state_msg(S), S),
-    S;
+    S1 = read_counters(look_anew(S#s.looked_at, S)),
+    _ = send(state_msg(S1), S1),
+    S1;
 command({check, Mods}, Ref, S) ->
-    reply(Ref, [check(M) || M <- Mods], S);
-command({rates, MFAs}, Ref, S) ->
-    reply(Ref, rates(MFAs, S), S);
+    Loads = [{M, code:ensure_loaded(M)} || M <- Mods],
+    Answer = [check(M, Why) || {M, {_, Why}} <- Loads],
+    %% What is armed is watched till another plan is: a look follows that.
+    reply(Ref, Answer, if S#s.plan =:= [] -> named(Mods, S); true -> S end);
+command({look, Mods}, Ref, S) ->
+    reply(Ref, [check(M, not_loaded) || M <- Mods], named(Mods, S));
+command({rates, MFAs, MaybeLoops}, Ref, S) ->
+    reply(Ref, rates(MFAs, MaybeLoops, S), S);
 command({arm, Items, Limits}, Ref, S) ->
     {Result, S1} = arm_plan(Items, limits(Limits, S)),
-    reply(Ref, Result, S1);
+    reply(Ref, Result, tell_neighbours(S1));
 command({change, Take, Items, Limits}, Ref, S) ->
     case change_plan(Take, items(Items), S) of
-        {ok, S1} -> changed(Ref, limits(Limits, S1));
+        {ok, S1} -> changing(Ref, limits(Limits, S1));
         {Error, S1} -> reply(Ref, Error, S1)
     end;
 command({spec, MFA, Spec}, Ref, S) ->
@@ -399,10 +432,7 @@ command({spec, MFA, Spec}, Ref, S) ->
 command(pause, Ref, S) ->
     reply(Ref, ok, flush(disarm(paused, S)));
 command(resume, Ref, S) ->
-    {Result, S1} = case loaded_anew(S) of
-                       [] -> rearm(S);
-                       MFAs -> {{error, {loaded_anew, MFAs}}, S}
-                   end,
+    {Result, S1} = rearm(look_anew(S#s.looked_at, S)),
     reply(Ref, Result, S1);
 command(clear_tokens, Ref, S) ->
     seq_trace:reset_trace(),
@@ -425,39 +455,63 @@ state_msg(S) ->
                          {What, Why} -> {What, Why};
                          Other -> {Other, []}
                      end,
-    Calls = entry_calls(S),
     {kprof_status, now_ns(), erlang:time_offset(nanosecond),
      Name, Reason, S#s.seq, Queue, Bytes, S#s.sent, S#s.dropped,
-     S#s.dropped_entries, Calls, unarmed(Calls, S), S#s.busy}.
+     S#s.dropped_entries, entry_calls(S), unarmed(S), S#s.busy}.
 
 %% ------------------------------------------------------ before the arming ----
 
-check(Mod) ->
-    case code:ensure_loaded(Mod) of
-        {module, Mod} ->
-            {Mod, ok, Mod:module_info(exports),
-             [F || {Name, _} = F <- Mod:module_info(functions),
-                   not lists:prefix("-", atom_to_list(Name))]};
-        {error, Why} ->
+%% Loads nothing: what the target's operator has deleted stays deleted.
+check(Mod, Why) ->
+    try
+        {Mod, ok, erlang:get_module_info(Mod, exports),
+         [F || {Name, _} = F <- erlang:get_module_info(Mod, functions),
+               not lists:prefix("-", atom_to_list(Name))],
+         behaviours(erlang:get_module_info(Mod, attributes))}
+    catch
+        error:badarg ->
             {Mod, error, Why,
              lists:sublist([M || {M, _} <- code:all_loaded()],
                            ?NEAR_MODULES)}
     end.
 
+behaviours(Attributes) ->
+    lists:append([Names || {Key, Names} <- Attributes,
+                           Key =:= behaviour orelse Key =:= behavior]).
+
 %% Calls a second, from call_count over a short time; -1: somebody else
-%% counts that function, and is left alone.
-rates(MFAs, #s{session = Session}) ->
+%% counts that function, and is left alone. A loop has processes that are in
+%% it, and in nothing above it, at the beginning and at the end.
+rates(MFAs, MaybeLoops, #s{session = Session} = S) ->
+    Inside = [{P, F} || MaybeLoops =/= [], P <- processes(),
+                        F <- [outermost(P)], lists:member(F, MaybeLoops)],
     Mine = [MFA || MFA <- MFAs, counter(Session, MFA) =:= false],
+    own([{call_count, MFA} || MFA <- Mine], S),
     [count(Session, MFA, true) || MFA <- Mine],
     T0 = erlang:monotonic_time(microsecond),
     receive after ?PROBE_MS -> ok end,
     Counts = [{MFA, counter(Session, MFA)} || MFA <- Mine],
+    Loops = [F || {P, F} <- Inside, outermost(P) =:= F],
     Us = erlang:monotonic_time(microsecond) - T0,
     [count(Session, MFA, false) || MFA <- Mine],
+    own([], S),
     [{MFA, case lists:keyfind(MFA, 1, Counts) of
                {_, N} when is_integer(N) -> N * 1000000 div Us;
                _ -> -1
-           end} || MFA <- MFAs].
+           end, lists:member(MFA, Loops)} || MFA <- MFAs].
+
+%% The function that a process runs, as far as its stack is shown.
+outermost(P) ->
+    case process_info(P, current_stacktrace) of
+        {_, Stack} when length(Stack) < ?STACK_SHOWN ->
+            case lists:dropwhile(fun({M, _, _, _}) -> M =:= proc_lib end,
+                                 lists:reverse(Stack)) of
+                [{M, F, A, _} | _] -> {M, F, A};
+                [] -> none
+            end;
+        _ ->
+            none
+    end.
 
 %% --------------------------------------------------------------- arming ----
 
@@ -468,9 +522,10 @@ arm_plan(Items, S0) ->
     case [MFA || #item{mfa = MFA} <- Plan,
                  somebody_elses(S#s.session, MFA, S)] of
         [] ->
-            element(1, S#s.sentry) ! {armed, [I#item.mfa || I <- Plan]},
+            own(owned(Plan), S),
             S1 = retire_counters(S),
             S2 = S1#s{plan = Plan, exact = exacts(Plan)},
+            own([], S2),
             count_entries(S2, true),
             rearm(S2#s{unarmed_from = entry_calls(S2)});
         Taken ->
@@ -485,30 +540,20 @@ exacts(Plan) ->
     maps:from_list([{MFA, {0, 0}}
                     || #item{mfa = MFA, fallback = F} <- Plan, F =/= []]).
 
-%% Loading a module takes its counters with it: what they had counted is gone,
-%% and only a new beginning has a true sum.
-loaded_anew(#s{session = Session, plan = Plan}) ->
-    [MFA || #item{mfa = MFA, kind = entry} <- Plan,
-            not is_integer(counter(Session, MFA))].
-
 %% Tiers first and entries last, so that no request starts half armed.
 rearm(#s{plan = []} = S) ->
     {{error, no_plan}, S};
 rearm(#s{state = armed} = S) ->
     {ok, S};
 rearm(S) ->
-    {Entries, Tiers} = lists:partition(
-                         fun(#item{kind = K}) -> K =:= entry end, S#s.plan),
+    {Entries, Tiers} = by_kind([I || I <- S#s.plan, not I#item.gone]),
     case set_patterns(Tiers, S) of
         [] ->
             processes_trace(S#s.session),
-            Calls = entry_calls(S),
+            S1 = read_counters(S),
             case set_patterns(Entries, S) of
                 [] ->
-                    S1 = S#s{state = armed,
-                             unarmed = S#s.unarmed + Calls -
-                                 S#s.unarmed_from},
-                    {ok, S1#s{watched = not forgotten(S1)}};
+                    {ok, S1#s{state = armed, unarmed = unarmed(S1)}};
                 Failed ->
                     {{error, {not_armed, Failed}}, disarm(idle, S)}
             end;
@@ -516,14 +561,8 @@ rearm(S) ->
             {{error, {not_armed, Failed}}, disarm(idle, S)}
     end.
 
-%% Loading a module takes its patterns with it. The daemon looks anew at what
-%% there is, and arms that.
-forgotten(#s{state = armed, session = Session, plan = Plan}) ->
-    lists:any(fun(#item{mfa = MFA, spec = Spec}) ->
-                      Spec =/= false andalso traced(Session, MFA) =/= local
-              end, Plan);
-forgotten(_) ->
-    false.
+by_kind(Items) ->
+    lists:partition(fun(#item{kind = K}) -> K =:= entry end, Items).
 
 %% Those that are not there any more, or not to be traced, with the reason.
 set_patterns(Items, #s{session = Session}) ->
@@ -535,11 +574,12 @@ set_patterns(Items, #s{session = Session}) ->
 %% only: flags cost nothing without them, and going through all processes
 %% is not for a moment of overload.
 disarm(State, #s{session = Session} = S) ->
-    {Entries, Tiers} = lists:partition(
-                         fun(#item{kind = K}) -> K =:= entry end, S#s.plan),
+    {Entries, Tiers} = by_kind(S#s.plan),
     [pattern(Session, I#item.mfa, false) || I <- Entries ++ Tiers],
     case S#s.state of
-        armed -> S#s{state = State, unarmed_from = entry_calls(S)};
+        armed ->
+            S1 = read_counters(S#s{state = State}),
+            S1#s{unarmed_from = entry_calls(S1)};
         _ -> S#s{state = State}
     end.
 
@@ -565,7 +605,7 @@ change_plan(Take, Put, #s{session = Session, plan = Old} = S) ->
     case [MFA || #item{mfa = MFA} <- Put, not Is(MFA, Old),
                  somebody_elses(Session, MFA, S)] of
         [] ->
-            element(1, S#s.sentry) ! {armed, [I#item.mfa || I <- Put]},
+            own(owned(Put), S),
             {Kept, Gone} = lists:partition(
                              fun(#item{mfa = MFA}) ->
                                      not lists:member(MFA, Take) andalso
@@ -582,13 +622,16 @@ change_plan(Gone, Kept, Put, #s{session = Session} = S) ->
     [count(Session, MFA, true) || MFA <- Are -- Were],
     case change_patterns(Gone, Put, Are -- Were, S) of
         {ok, S1} ->
-            Calls = counted(Session, Were -- Are),
+            Calls = counted(Were -- Are, S1),
             [count(Session, MFA, false) || MFA <- Were -- Are],
             MFAs = [MFA || #item{mfa = MFA} <- Gone],
-            {ok, S1#s{plan = Kept ++ Put,
-                      entry_base = S1#s.entry_base + Calls,
-                      exact = maps:merge(maps:without(MFAs, S1#s.exact),
-                                         exacts(Put))}};
+            S2 = read_counters(
+                   S1#s{plan = Kept ++ Put,
+                        entry_base = S1#s.entry_base + Calls,
+                        exact = maps:merge(maps:without(MFAs, S1#s.exact),
+                                           exacts(Put))}),
+            own([], S2),
+            {ok, S2};
         Error ->
             [count(Session, MFA, false) || MFA <- Are -- Were],
             {Error, S}
@@ -605,7 +648,7 @@ change_patterns(Gone, Put, New, #s{state = armed, session = Session} = S) ->
                          fun(#item{kind = K}) -> K =:= entry end, Put),
     case set_patterns(Tiers, S) of
         [] ->
-            Calls = counted(Session, New),
+            Calls = counted(New, S),
             case set_patterns(Entries, S) of
                 [] -> {ok, S#s{unarmed = S#s.unarmed + Calls}};
                 Failed -> change_undo(Gone, Put, Failed, S)
@@ -623,32 +666,148 @@ change_undo(Gone, Put, Failed, #s{session = Session} = S) ->
     {error, {not_armed, Failed}}.
 
 %% The answer comes behind every event of before.
-changed(Ref, #s{state = armed, session = legacy} = S) ->
-    S#s{changed = {erlang:trace_delivered(all), Ref}};
-changed(Ref, #s{state = armed, session = Session} = S) ->
-    S#s{changed = {trace:delivered(Session, all), Ref}};
-changed(Ref, S) ->
+changing(Ref, #s{state = armed, session = legacy} = S) ->
+    S#s{changing = {erlang:trace_delivered(all), Ref}};
+changing(Ref, #s{state = armed, session = Session} = S) ->
+    S#s{changing = {trace:delivered(Session, all), Ref}};
+changing(Ref, S) ->
     reply(Ref, ok, S).
 
-%% How often entries were called, armed or not.
-entry_calls(#s{session = Session, plan = Plan, entry_base = Base}) ->
-    Base + counted(Session, entries(Plan)).
+%% How often entries had been called, armed or not, when that was read last:
+%% of a counter that goes with its code no more is known. Never falls.
+entry_calls(#s{counted = Counted, entry_base = Base}) ->
+    lists:sum([Base | maps:values(Counted)]).
 
-%% A module that was loaded anew has lost its counters.
-counted(Session, MFAs) ->
-    lists:sum([N || MFA <- MFAs, N <- [counter(Session, MFA)],
-                    is_integer(N)]).
+counted(MFAs, S) ->
+    lists:sum([calls(MFA, S) || MFA <- MFAs]).
 
-unarmed(_, #s{state = armed} = S) -> S#s.unarmed;
-unarmed(Calls, S) -> S#s.unarmed + Calls - S#s.unarmed_from.
+calls(MFA, #s{session = Session, counted = Counted}) ->
+    case counter(Session, MFA) of
+        N when is_integer(N) -> N;
+        _ -> maps:get(MFA, Counted, 0)
+    end.
+
+read_counters(S) ->
+    S#s{counted_at = now_ms(),
+        counted = maps:from_list([{MFA, calls(MFA, S)}
+                                  || #item{mfa = MFA, kind = entry}
+                                         <- S#s.plan])}.
+
+unarmed(#s{state = armed} = S) -> S#s.unarmed;
+unarmed(S) -> S#s.unarmed + entry_calls(S) - S#s.unarmed_from.
 
 count_entries(#s{session = Session, plan = Plan}, On) ->
     [count(Session, I#item.mfa, On) || I <- Plan, I#item.kind =:= entry].
 
-retire_counters(S) ->
-    Calls = entry_calls(S),
+retire_counters(S0) ->
+    S = read_counters(S0),
     count_entries(S, false),
-    S#s{plan = [], entry_base = Calls}.
+    S#s{plan = [], entry_base = entry_calls(S), counted = #{}}.
+
+%% ------------------------------------------------------------- hot code ----
+
+%% Loading or deleting a module takes its patterns and counters with it, and
+%% so does a load that its on_load function refuses, though the code of before
+%% stays. Where somebody else watches for that (OTP 25 and 26, one for each
+%% function), it is seen with the next lease only.
+watch(#s{session = Session} = S) ->
+    S1 = S#s{watching = [MFA || MFA <- ?CODE_CHANGES,
+                                not is_watched(Session, MFA)]},
+    own([], S1),
+    [pattern(Session, MFA, [{'_', [], [{message, false}, {return_trace}]}],
+             meta) || MFA <- S1#s.watching],
+    S1.
+
+%% The modules that tiers.conf names.
+named(Mods, S) ->
+    S#s{mods = [{M, version(M)} || M <- Mods],
+        looked_at = erlang:system_time(microsecond)}.
+
+version(Mod) ->
+    try erlang:get_module_info(Mod, md5)
+    catch error:badarg -> none
+    end.
+
+micros({Mega, Sec, Us}) ->
+    (Mega * 1000000 + Sec) * 1000000 + Us.
+
+%% At: when code was changed, or that it was not changed before then, in
+%% microseconds of system time. Many loads are of modules that are none of
+%% ours: of each module one function is asked for.
+look_anew(_, #s{looked_at = never} = S) ->
+    S;
+look_anew(At, #s{mods = Mods} = S0) ->
+    S = named([M || {M, _} <- Mods], S0),
+    Changes = [{M, change(Old, New)}
+               || {{M, Old}, {M, New}} <- lists:zip(Mods, S#s.mods),
+                  Old =/= New],
+    Again = [{M, reloaded} || M <- bare_modules(S),
+                              not lists:keymember(M, 1, Changes)],
+    lists:foldl(fun(Change, S1) -> changed(Change, At, S1) end, S,
+                Changes ++ Again).
+
+%% The word that code has changed may wait behind many events.
+look_ahead(S) ->
+    case erlang:system_time(microsecond) - S#s.looked_at of
+        Us when Us > ?LOOK_US -> look_anew(S#s.looked_at, S);
+        _ -> S
+    end.
+
+change(none, _) -> loaded;
+change(_, none) -> deleted;
+change(_, _) -> reloaded.
+
+bare_modules(#s{plan = Plan} = S) ->
+    One = maps:from_list([{M, I} || #item{mfa = {M, _, _}} = I <- Plan,
+                                    is_wanted(I, S)]),
+    [M || {M, I} <- maps:to_list(One), is_bare(I, S)].
+
+is_wanted(#item{gone = true}, _) -> false;
+is_wanted(#item{kind = entry}, _) -> true;
+is_wanted(#item{spec = Spec}, #s{state = State}) ->
+    State =:= armed andalso Spec =/= false.
+
+is_bare(#item{mfa = MFA, kind = entry}, #s{session = Session}) ->
+    not is_integer(counter(Session, MFA));
+is_bare(#item{mfa = MFA}, #s{session = Session}) ->
+    traced(Session, MFA) =/= local.
+
+changed({Mod, What}, At, S) ->
+    {Mine, Others} = lists:partition(
+                       fun(#item{mfa = {M, _, _}}) -> M =:= Mod end,
+                       S#s.plan),
+    {Uncounted, S1} = forget_counters(Mine, S),
+    {Entries, Tiers} = by_kind(Mine),
+    Again = [arm_again(I, S1) || I <- Tiers ++ Entries],
+    Gap = case lists:keymember(false, #item.gone, Again) of
+              true -> max(0, erlang:system_time(microsecond) - At);
+              false -> 0
+          end,
+    notice({kprof_notice, code, {Mod, What, Gap, Uncounted},
+            length([I || #item{gone = true} = I <- Again])},
+           S1#s{plan = Again ++ Others, changes = S#s.changes + 1,
+                gap_us = S#s.gap_us + Gap}).
+
+%% What was counted since the last reading is not known to anybody: returns
+%% how long that was, in microseconds.
+forget_counters(Items, #s{session = Session, counted = Counted} = S) ->
+    Gone = [MFA || #item{mfa = MFA, kind = entry, gone = false} <- Items,
+                   not is_integer(counter(Session, MFA))],
+    Sum = lists:sum([maps:get(MFA, Counted, 0) || MFA <- Gone]),
+    {case Gone of
+         [] -> 0;
+         _ -> (now_ms() - S#s.counted_at) * 1000
+     end,
+     S#s{entry_base = S#s.entry_base + Sum,
+         counted = maps:without(Gone, Counted)}}.
+
+arm_again(#item{mfa = MFA} = I, #s{session = Session} = S) ->
+    Gone = traced(Session, MFA) =:= undefined,
+    Gone orelse I#item.kind =/= entry orelse
+        is_integer(counter(Session, MFA)) orelse count(Session, MFA, true),
+    Gone orelse S#s.state =/= armed orelse
+        pattern(Session, MFA, I#item.spec),
+    I#item{gone = Gone}.
 
 %% ------------------------------------------------------------------ end ----
 
@@ -658,14 +817,15 @@ finish(Reason, S) ->
     S1 = disarm(idle, S),
     S2 = case Reason of
              stopped_by_daemon ->
-                 %% From here on nothing is armed again: 'exact' is not
-                 %% watched.
+                 %% From here on nothing is armed again: neither 'exact'
+                 %% nor code is watched.
                  hand_over(now_ms() + ?DRAIN_MS,
-                           S1#s{state = S#s.state, exact = #{}});
+                           S1#s{state = S#s.state, exact = #{},
+                                looked_at = never});
              _ ->
                  S1
          end,
-    Bye = state_msg(S2#s{state = {ended, Reason}}),
+    Bye = state_msg(read_counters(S2#s{state = {ended, Reason}})),
     _ = send(setelement(1, Bye, kprof_bye), S2),
     count_entries(S2, false),
     clear_processes(S2#s.session, self()),
@@ -689,6 +849,8 @@ hand_over(Ref, Deadline, S) ->
     Left = max(0, Deadline - now_ms()),
     Wait = if Ref =:= delivered -> 0; true -> Left end,
     receive
+        ?CODE_CHANGED(_) ->
+            hand_over(Ref, Deadline, S);
         Ev when element(1, Ev) =:= trace_ts, Left > 0 ->
             {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
             case over_limit(now_ns() - First, 0, S1) of
@@ -713,7 +875,6 @@ hand_over_batch(Ref, Deadline, N, Evs, S) ->
 
 reason_text(stopped_by_daemon) -> "it ended";
 reason_text(stopped_by_operator) -> "stopped by kprof_agent:stop()";
-reason_text(code_loaded_anew) -> "code that it measures was loaded anew";
 reason_text(lease_expired) -> "its lease ran out";
 reason_text({daemon_gone, _}) -> "the connection is gone".
 
@@ -728,13 +889,12 @@ sentry_start(Session, Tcw) ->
                           sentry(Ref, Agent, Legacy, Tcw, [])
                   end).
 
-sentry(Ref, Agent, Legacy, Tcw, MFAs) ->
+sentry(Ref, Agent, Legacy, Tcw, Own) ->
     receive
-        {armed, More} ->
-            sentry(Ref, Agent, Legacy, Tcw, lists:umerge(
-                                              MFAs, lists:usort(More)));
+        {own, New} ->
+            sentry(Ref, Agent, Legacy, Tcw, New);
         {'DOWN', Ref, process, Agent, Reason} ->
-            sentry_clean(Legacy, Agent, MFAs),
+            sentry_clean(Legacy, Agent, Own),
             erlang:system_flag(trace_control_word, Tcw),
             Reason =:= normal orelse
                 logger:warning("kprofd's agent died (~0tp); everything it "
@@ -746,10 +906,18 @@ sentry(Ref, Agent, Legacy, Tcw, MFAs) ->
 %% their tracer dies, and so may flags of processes that ran no code since.
 sentry_clean(false, _, _) ->
     ok;
-sentry_clean(true, Agent, MFAs) ->
-    [pattern(legacy, MFA, false) || MFA <- MFAs],
-    [count(legacy, MFA, false) || MFA <- MFAs],
+sentry_clean(true, Agent, Own) ->
+    [pattern(legacy, MFA, false, How) || {How, MFA} <- Own],
     clear_processes(legacy, Agent).
+
+%% Tells the sentry what is ours, and More that is about to be: before it is.
+own(More, S) ->
+    element(1, S#s.sentry) ! {own, More ++ owned(S#s.plan) ++
+                                  [{meta, MFA} || MFA <- S#s.watching]}.
+
+owned(Plan) ->
+    [{local, I#item.mfa} || I <- Plan] ++
+        [{call_count, I#item.mfa} || I <- Plan, I#item.kind =:= entry].
 
 %% Runs outside this module, or the purge would kill its own process: the
 %% text is parsed here and evaluated by stdlib. It leaves a module alone
@@ -792,19 +960,53 @@ somebody_elses(legacy, MFA, S) ->
 somebody_elses(_, _, _) ->
     false.
 
-pattern(legacy, MFA, Spec) ->
-    try erlang:trace_pattern(MFA, Spec, [local])
+%% On OTP 25 and 26 a process has one tracer, and 'all' passes over those that
+%% are somebody else's, without a word.
+tell_neighbours(#s{session = legacy, state = armed} = S) ->
+    case [{name(P), name(T)} || P <- processes(),
+                                {tracer, T} <- [erlang:trace_info(P, tracer)],
+                                T =/= [], T =/= self()] of
+        [] ->
+            S;
+        Traced ->
+            notice({kprof_notice, neighbours,
+                    lists:sublist(Traced, ?NEIGHBOURS), length(Traced)}, S)
+    end;
+tell_neighbours(S) ->
+    S.
+
+name(P) when is_pid(P), node(P) =:= node() ->
+    case process_info(P, registered_name) of
+        {registered_name, Name} -> Name;
+        _ -> P
+    end;
+name(Other) ->
+    Other.
+
+pattern(Session, MFA, Spec) ->
+    pattern(Session, MFA, Spec, local).
+
+pattern(legacy, MFA, Spec, How) ->
+    try erlang:trace_pattern(MFA, Spec, [case How of
+                                             meta when Spec =/= false ->
+                                                 {meta, self()};
+                                             _ -> How
+                                         end])
     catch error:Why -> Why
     end;
-pattern(Session, MFA, Spec) ->
-    try trace:function(Session, MFA, Spec, [local])
+pattern(Session, MFA, Spec, How) ->
+    try trace:function(Session, MFA, Spec, [How])
     catch error:Why -> Why
     end.
 
-count(legacy, MFA, On) ->
-    erlang:trace_pattern(MFA, On, [call_count]);
 count(Session, MFA, On) ->
-    trace:function(Session, MFA, On, [call_count]).
+    pattern(Session, MFA, On, call_count).
+
+is_watched(legacy, MFA) ->
+    {meta, Tracer} = erlang:trace_info(MFA, meta),
+    Tracer =/= false;
+is_watched(_, _) ->
+    false.
 
 %% An integer, or false where nobody counts.
 counter(legacy, MFA) ->

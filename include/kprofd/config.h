@@ -48,6 +48,7 @@ struct kp_mfa_pat {
 };
 
 #define KP_TIER_EXACT 0x1u	/* exception_trace: copies values */
+#define KP_TIER_FORCE 0x2u	/* ... even where that is refused (plan.h) */
 
 struct kp_tier {
 	char *name;

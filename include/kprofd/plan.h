@@ -13,6 +13,8 @@
 
 /* Every armed function costs the target memory and time to arm. */
 #define KP_PLAN_MAX 2000
+/* Calls a second of a function above which its values are not copied. */
+#define KP_EXACT_RATE_MAX 5000
 
 /* What kp_plan_diff() says is to be done with a function. */
 enum kp_plan_op {
@@ -27,6 +29,10 @@ struct kp_plan_item {
 	bool entry;		/* else a tier or a finish only */
 	bool clears;		/* KP_MARK_CLEAR, armed with entries of kprof */
 	bool exact;
+	bool exact_forced;	/* {exact, force} */
+	bool exact_refused;	/* or taken back: not armed with it again */
+	struct kp_pos exact_pos;	/* who asks for it */
+	bool loop;		/* a process was in it for the whole probe */
 	bool disarmed;		/* taken back for good: never armed again */
 	uint64_t tiers;		/* bit t: conf->tiers[t] */
 	int64_t rate;		/* calls a second; -1: not measured */
@@ -43,16 +49,27 @@ enum kp_err kp_plan_modules(const struct kp_conf *c, struct kp_buf *out);
 
 /*
  * Makes the plan from the agent's answer to {check, Modules}:
- *   [{Mod, ok, Exports, Functions} | {Mod, error, Why, LoadedModules}]
+ *   [{Mod, ok, Exports, Functions, Behaviours} |
+ *    {Mod, error, Why, LoadedModules}]
  * node: the target's own name, for entries meant for some nodes only.
  * Diags (initialised here, freed by the caller) say where tiers.conf names
- * what is not there, with near names; with errors the plan is still what
- * can be armed.  KP_EFORMAT when the answer makes no sense.
+ * what is not there, with near names.  A module that is not there is an error
+ * only where no entry would be left: it may be loaded later.  With errors the
+ * plan is still what can be armed.  KP_EFORMAT when the answer makes no
+ * sense.
  */
 enum kp_err kp_plan_make(struct kp_plan *plan, const struct kp_conf *c,
     const char *node, struct kp_term *answer, struct kp_diags *diags);
+/*
+ * Where 'exact' would copy too much: functions that are called very often, and
+ * server loops, by what was measured.  (Callbacks that return a process's state
+ * are known by kp_plan_make, and are traced without it, too.)  diags as above.
+ */
+enum kp_err kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags);
 /* What was taken back in one plan is taken back in another, made later. */
 void kp_plan_carry(struct kp_plan *to, const struct kp_plan *from);
+/* Is there a function in one plan that is not in the other? */
+bool kp_plan_adds(const struct kp_plan *to, const struct kp_plan *from);
 void kp_plan_free(struct kp_plan *plan);
 
 /* For the agent: {Mod, Fun, Arity}. */

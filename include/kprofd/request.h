@@ -105,6 +105,11 @@ struct kp_requests_opts {
 	 * came: a traced server loop.  Called once for a function.
 	 */
 	void (*on_runaway)(void *ctx, const struct kp_fn *fn);
+	/*
+	 * What a clause of the identity fun answered was not copied, for its
+	 * size or kind.  Called once for a line of tiers.conf; may be NULL.
+	 */
+	void (*on_unbounded)(void *ctx, uint32_t line);
 	void *ctx;
 };
 

@@ -14,7 +14,8 @@
  *   {trace_ts, Pid, exception_from, {M,F,A}, Ts}
  * Token, New and Old are [] or {Flags, Label, Serial, From, LastSerial} as
  * seq_trace:get_token/0 gives them; Identity is [] where no clause of the
- * identity fun matched; Caller is {M,F,A} or undefined.  Labels that are
+ * identity fun matched, {'_other', Line} where one did whose answer is too
+ * large to be copied; Caller is {M,F,A} or undefined.  Labels that are
  * not positive 58-bit integers are somebody else's tokens: the event then
  * has label 0.
  *

@@ -152,19 +152,28 @@ tier_name(struct conf_ctx *x, const struct node *v, struct kp_tier *t)
 	}
 }
 
+/* exact | {exact, force} */
+static void
+tier_option(struct conf_ctx *x, const struct node *o, struct kp_tier *t)
+{
+	static const char *const names[] = { "exact" };
+	bool force = o->kind == N_TUPLE && o->n == 2 &&
+	    node_is_atom(o->kid[1], "force");
+	const struct node *name = force ? o->kid[0] : o;
+
+	if (name->kind != N_ATOM)
+		conf_expected(x, o, "an option: exact, or {exact, force}");
+	else if (conf_name(x, name, "option", names, 1) == 0)
+		t->opts |= KP_TIER_EXACT | (force ? KP_TIER_FORCE : 0);
+}
+
 static void
 tier_options(struct conf_ctx *x, const struct node *list, struct kp_tier *t)
 {
-	static const char *const names[] = { "exact" };
-
 	if (!conf_list(x, list, "a list of options such as [exact]"))
 		return;
-	for (uint32_t i = 0; i < list->n; i++) {
-		if (list->kid[i]->kind != N_ATOM)
-			conf_expected(x, list->kid[i], "an option: exact");
-		else if (conf_name(x, list->kid[i], "option", names, 1) == 0)
-			t->opts |= KP_TIER_EXACT;
-	}
+	for (uint32_t i = 0; i < list->n; i++)
+		tier_option(x, list->kid[i], t);
 }
 
 static size_t

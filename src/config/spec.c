@@ -4,7 +4,7 @@
  * One clause of the identity fun becomes, for each alternative of its guard
  * (parted by ';': one that fails must not fail the others), a clause whose
  * message carries the identity, and where that has variables a second one
- * without their bounds, whose identity is '_other'.  Then comes a clause for
+ * without their bounds, whose identity is {'_other', Line}.  Then comes a clause for
  * all other calls.
  *
  * A match spec's arguments are evaluated last to first; in the entry's
@@ -185,12 +185,16 @@ static void
 ident_put(struct kp_buf *b, const struct gen *g, const struct node *body,
     enum ident_kind kind)
 {
-	if (kind == IDENT_OTHER)
+	if (kind == IDENT_OTHER) {
+		kp_etf_tuple(b, 1);
+		kp_etf_tuple(b, 2);
 		kp_etf_atom(b, "_other");
-	else if (kind == IDENT_NONE || node_is_atom(body, "undefined"))
+		kp_etf_int(b, body->pos.line);
+	} else if (kind == IDENT_NONE || node_is_atom(body, "undefined")) {
 		kp_etf_nil(b);
-	else
+	} else {
 		expr_put(b, g, body);
+	}
 }
 
 /* The actions of a clause, up to and with the identity's place. */

@@ -5,6 +5,8 @@ void
 ledger_restart(struct ledger *l, uint64_t entries)
 {
 	l->last = (struct agent_status){ 0 };
+	l->forgotten = 0;
+	l->last_seq = 0;
 	l->entries_base = entries;
 	l->missing_last = 0;
 	l->reported = 0;
@@ -21,6 +23,13 @@ static uint64_t
 grown(uint64_t now, uint64_t before)
 {
 	return now > before ? now - before : 0;
+}
+
+void
+ledger_batch(struct ledger *l, uint64_t seq)
+{
+	l->lost.n[KP_LOSS_GAP] += grown(seq, l->last_seq + 1);
+	l->last_seq = seq;
 }
 
 /* Calls made while armed, of which no event was seen or dropped. */
@@ -56,10 +65,34 @@ report_missing(struct ledger *l, uint64_t now, bool last)
 	l->missing_last = now;
 }
 
+/*
+ * A call is counted before its event is sent: what was seen and is not in the
+ * count was called as well, and the counter has been lost since.  Nor does the
+ * last count of an agent know what came after it.
+ */
+static void
+remember(struct ledger *l, struct agent_status *st, uint64_t entries)
+{
+	uint64_t seen = entries - l->entries_base + st->dropped_entries +
+	    l->reported;
+	uint64_t more = grown(seen, grown(st->entry_calls,
+	    st->unarmed_calls));
+
+	l->forgotten += more;
+	st->entry_calls += more;
+}
+
 void
-ledger_status(struct ledger *l, const struct agent_status *st,
+ledger_status(struct ledger *l, const struct agent_status *status,
     uint64_t entries, bool last)
 {
+	struct agent_status now = *status, *st = &now;
+
+	/* Batches before it have come before it. */
+	l->lost.n[KP_LOSS_GAP] += grown(st->seq, l->last_seq);
+	l->last_seq = st->seq;
+	st->entry_calls += l->forgotten;
+	remember(l, st, entries);
 	l->entry_calls += grown(st->entry_calls, l->last.entry_calls);
 	l->lost.n[KP_LOSS_UNSEEN] += grown(st->unarmed_calls,
 	    l->last.unarmed_calls);
@@ -70,21 +103,14 @@ ledger_status(struct ledger *l, const struct agent_status *st,
 	report_missing(l, missing(l, st, entries), last);
 }
 
-/*
- * No more word from this agent.  Its last count may be a second old, or may
- * never have come: what was seen since then was called as well.
- */
+/* Its last count may be a second old, or may never have come. */
 void
 ledger_lost(struct ledger *l, uint64_t entries)
 {
-	uint64_t seen = entries - l->entries_base + l->last.dropped_entries +
-	    l->reported;
-	uint64_t armed = grown(l->last.entry_calls, l->last.unarmed_calls);
+	uint64_t before = l->last.entry_calls;
 
-	if (seen > armed) {
-		l->entry_calls += seen - armed;
-		l->last.entry_calls += seen - armed;
-	}
+	remember(l, &l->last, entries);
+	l->entry_calls += l->last.entry_calls - before;
 	report_missing(l, missing(l, &l->last, entries), true);
 }
 

@@ -4,7 +4,8 @@
  * The VM counts every call of an entry; the daemon sees the events of some.
  * What is in between must be explained: sampled out, dropped by the agent,
  * not armed.  Counters come from the agent's status, cumulative since it
- * started; the ledger turns them into losses of the running window.
+ * started; the ledger turns them into losses of the running window.  Code that
+ * is loaded anew takes counters with it: what was seen, was called.
  */
 #ifndef KP_KPROFD_LEDGER_H
 #define KP_KPROFD_LEDGER_H
@@ -14,6 +15,8 @@
 
 struct ledger {
 	struct agent_status last;
+	uint64_t forgotten;	/* calls seen that its counters lost */
+	uint64_t last_seq;	/* of the batches that came */
 	uint64_t entries_base;	/* events of entries before this agent */
 	uint64_t missing_last;	/* armed calls without an event, last time */
 	uint64_t reported;	/* of them, already counted as lost */
@@ -26,6 +29,8 @@ struct ledger {
 
 /* A new agent: its counters start from zero. */
 void ledger_restart(struct ledger *l, uint64_t entries);
+/* A batch; those missing before it are counted. */
+void ledger_batch(struct ledger *l, uint64_t seq);
 /*
  * A status; entries: all entry events taken so far.  last: no event can
  * follow (the agent's goodbye, or the connection is gone).

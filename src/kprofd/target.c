@@ -1,6 +1,7 @@
 /*
  * target.c - wires the stages of one target together; see the header.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +149,19 @@ on_runaway(void *ctx, const struct kp_fn *fn)
 	agent_disarm(t->agent, fn->text);
 }
 
+static void
+on_unbounded(void *ctx, uint32_t line)
+{
+	struct target *t = ctx;
+	char text[200];
+
+	snprintf(text, sizeof(text), "requests are named _other by the clause "
+	    "on line %" PRIu32 " of tiers.conf: its answer is longer than %d "
+	    "bytes, or nothing to name them by", line, KP_IDENT_BYTES_MAX);
+	log_warn("identity", t->opts.target, "%s: %s", t->opts.target, text);
+	target_happened(t, "identity", text);
+}
+
 /* ---- sampling, and what is too much ---- */
 
 static void
@@ -257,9 +271,7 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 		t->lost.n[KP_LOSS_GAP]++;
 		return;
 	}
-	if (b.seq > t->next_seq)
-		t->lost.n[KP_LOSS_GAP] += b.seq - t->next_seq;
-	t->next_seq = b.seq + 1;
+	ledger_batch(&t->ledger, b.seq);
 	t->batches++;
 	while ((e = kp_batch_next(&b, &ev)) != KP_END) {
 		if (e == KP_OK) {
@@ -293,7 +305,6 @@ on_hello(void *ctx, const struct agent_hello *h)
 	t->hello = *h;
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
 	watch_forget(&t->watch);
-	t->next_seq = 1;
 	ledger_restart(&t->ledger, kp_requests_entries(t->requests));
 	kp_requests_release(t->requests, h->otp);
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
@@ -500,7 +511,8 @@ requests_new(struct target *t, const struct kp_conf *conf)
 {
 	struct kp_requests_opts ro = { .conf = conf,
 		.on_request = on_request, .on_late = on_late,
-		.on_runaway = on_runaway, .ctx = t };
+		.on_runaway = on_runaway, .on_unbounded = on_unbounded,
+		.ctx = t };
 
 	return kp_requests_new(&ro);
 }

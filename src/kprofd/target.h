@@ -67,7 +67,6 @@ struct target {
 	char *node;			/* as the target names itself */
 	struct agent_hello hello;
 	struct agent_status status;
-	uint64_t next_seq;		/* batch expected */
 	uint64_t events, batches, requests_ever, windows;
 	uint32_t trees;			/* slow, kept in this window */
 	struct kp_tail tail;		/* the slowest, however fast */

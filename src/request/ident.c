@@ -211,6 +211,26 @@ ident_rewrite(const struct idents *t, char *text, size_t size)
 }
 
 uint32_t
+idents_unbounded(struct idents *t, struct kp_span raw)
+{
+	uint64_t hash = hash_bytes(raw.p, raw.n);
+	struct kp_term r;
+	int64_t line;
+
+	kp_term_begin_raw(&r, raw.p, raw.n);
+	if (kp_term_peek(&r) != KP_TERM_TUPLE || kp_term_tuple(&r) != 2 ||
+	    !kp_span_is(kp_term_atom(&r), "_other"))
+		return 0;
+	line = kp_term_int(&r);
+	if (kp_term_finish(&r) != KP_OK || line <= 0 || line > UINT32_MAX ||
+	    intern_get(&t->by_raw, raw.p, raw.n, hash) != NULL ||
+	    t->by_raw.len >= IDENT_RAW_MAX)
+		return 0;
+	intern_put(&t->by_raw, raw.p, raw.n, hash, KP_IDENT_OTHER);
+	return (uint32_t)line;
+}
+
+uint32_t
 idents_intern(struct idents *t, struct kp_span raw, bool *overflow)
 {
 	uint64_t hash = hash_bytes(raw.p, raw.n);

@@ -62,5 +62,10 @@ bool idents_init(struct idents *t, const struct kp_conf *conf, uint32_t max);
 void idents_free(struct idents *t);
 /* KP_IDENT_OTHER when the table is full: *overflow is then set. */
 uint32_t idents_intern(struct idents *t, struct kp_span raw, bool *overflow);
+/*
+ * The line of {'_other', Line}, which the target says in place of an identity
+ * that is too large, when it is met for the first time; else 0.
+ */
+uint32_t idents_unbounded(struct idents *t, struct kp_span raw);
 
 #endif

@@ -291,10 +291,14 @@ full:
 static void
 req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
 {
+	uint32_t line;
 	bool overflow;
 
 	if (rq->r.identity != KP_IDENT_NONE || identity.n == 0)
 		return;
+	line = idents_unbounded(&rs->idents, identity);
+	if (line > 0 && rs->o.on_unbounded != NULL)
+		rs->o.on_unbounded(rs->o.ctx, line);
 	rq->r.identity = idents_intern(&rs->idents, identity, &overflow);
 	rq->overflow = overflow;
 }

@@ -43,6 +43,7 @@ const char *agent_state_name(enum agent_state s);
 struct agent_hello {
 	char node[256];
 	int otp;
+	int64_t protocol;
 	bool session;		/* OTP 27+: a trace session of our own */
 	kp_dur_ns time_offset;	/* target time + this = wall time */
 };

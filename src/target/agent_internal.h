@@ -2,8 +2,8 @@
  * agent_internal.h - what the files of one target's agent share.
  *
  *   agent.c        the connection's life, timers, what the owner asks for
- *   agent_steps.c  the questions on the way to being armed, their answers,
- *                  and what the agent says later
+ *   agent_steps.c  the questions on the way to being armed, their answers
+ *   agent_notice.c what the agent says without being asked
  *   agent_reload.c another tiers.conf
  *   agent_msg.c    the messages as bytes; keeps no state
  */
@@ -26,6 +26,8 @@ enum reload_step {
 	RELOAD_CHECKING,	/* which of its functions exist? */
 	RELOAD_APPLYING		/* the difference was sent */
 };
+/* And this one of the look that follows a change of code. */
+#define LOOK_REF (CLEAR_REFS - 1)
 
 struct agent {
 	struct event_base *base;
@@ -55,6 +57,7 @@ struct agent {
 	unsigned silent;	/* leases sent since the last frame came */
 	unsigned backoff_ms;
 	bool looked_for_process;
+	bool looking, look_again;	/* what there is to arm now */
 	bool attached_once, user_paused, stopping;
 	char node[NODE_NAME_MAX + 1];	/* our own name */
 };
@@ -82,6 +85,8 @@ void agent_lease_start(struct agent *a);
 /* agent_steps.c */
 void agent_step_look(struct agent *a);
 void agent_on_frame(struct agent *a, const struct kp_frame *f);
+/* What there is to arm may have changed: asks, and arms what is new. */
+void agent_look_anew(struct agent *a);
 /* A command: begun with a fresh reference, sent, freed. */
 void agent_command_begin(struct agent *a, struct kp_buf *b);
 /* One that no step waits for: the one waited for stays.  ref 0: nobody does. */
@@ -97,5 +102,7 @@ void agent_set_step(struct agent *a, enum agent_state s);
 void agent_reload_answer(struct agent *a, uint64_t ref, struct kp_term *r);
 /* The state is another one: goes on with a reload that waits, or ends it. */
 void agent_reload_state(struct agent *a);
+/* agent_notice.c: the terms behind {kprof_notice, .. */
+void agent_on_notice(struct agent *a, struct kp_term *r);
 
 #endif

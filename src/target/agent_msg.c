@@ -159,12 +159,22 @@ msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
 void
 msg_rates(struct kp_buf *b, const struct kp_plan *plan)
 {
-	kp_etf_tuple(b, 2);
+	uint32_t exact = 0;
+
+	kp_etf_tuple(b, 3);
 	kp_etf_atom(b, "rates");
 	if (plan->n > 0)
 		kp_etf_list(b, (uint32_t)plan->n);
-	for (size_t i = 0; i < plan->n; i++)
+	for (size_t i = 0; i < plan->n; i++) {
 		kp_plan_put_mfa(b, &plan->v[i]);
+		exact += plan->v[i].exact && !plan->v[i].exact_forced;
+	}
+	kp_etf_nil(b);
+	if (exact > 0)
+		kp_etf_list(b, exact);
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->v[i].exact && !plan->v[i].exact_forced)
+			kp_plan_put_mfa(b, &plan->v[i]);
 	kp_etf_nil(b);
 }
 
@@ -181,6 +191,8 @@ hello_field(struct kp_term *r, struct kp_span key, struct agent_hello *h)
 	} else if (kp_span_is(key, "otp")) {
 		kp_term_string(r, otp, sizeof(otp) - 1);
 		h->otp = atoi(otp);
+	} else if (kp_span_is(key, "protocol")) {
+		h->protocol = kp_term_int(r);
 	} else if (kp_span_is(key, "time_offset")) {
 		h->time_offset = kp_term_int(r);
 	} else if (kp_span_is(key, "session")) {
@@ -256,18 +268,22 @@ msg_read_rates(struct kp_term *r, struct kp_plan *plan)
 	struct kp_plan_item *p;
 	struct kp_span m, f;
 	int64_t arity, rate;
+	bool loop;
 
 	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
-		kp_term_tuple_n(r, 2);
+		kp_term_tuple_n(r, 3);
 		kp_term_tuple_n(r, 3);
 		m = kp_term_atom(r);
 		f = kp_term_atom(r);
 		arity = kp_term_int(r);
 		rate = kp_term_int(r);
+		loop = kp_span_is(kp_term_atom(r), "true");
 		for (p = plan->v; p < plan->v + plan->n; p++)
 			if (p->arity == arity && kp_span_is(m, p->mod) &&
-			    kp_span_is(f, p->fun))
+			    kp_span_is(f, p->fun)) {
 				p->rate = rate;
+				p->loop = loop;
+			}
 	}
 	if (n > 0)
 		kp_term_nil(r);

@@ -41,7 +41,7 @@ enum kp_err msg_change(struct kp_buf *b, const struct kp_conf *c,
 /* {spec, MFA, Spec}; spec NULL: false, which disarms. */
 void msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
     const struct kp_buf *spec);
-/* {rates, MFAs} */
+/* {rates, MFAs, MaybeLoops}: those of 'exact', which loops cannot have. */
 void msg_rates(struct kp_buf *b, const struct kp_plan *plan);
 
 /* {ok, Pid, Hello} after the rex tuple; raw agent pid into ids->agent. */
@@ -50,7 +50,7 @@ enum kp_err msg_read_hello(struct kp_term *r, struct agent_ids *ids,
 /* The 14 fields behind the tag; state into *name, reason printed. */
 enum kp_err msg_read_status(struct kp_term *r, struct agent_status *st,
     struct kp_span *name, char *reason, size_t n);
-/* [{MFA, CallsPerSecond}] into the plan. */
+/* [{MFA, CallsPerSecond, IsLoop}] into the plan. */
 enum kp_err msg_read_rates(struct kp_term *r, struct kp_plan *plan);
 /* Whatever term comes next, as text. */
 void msg_text(struct kp_term *r, char *text, size_t n);

@@ -26,6 +26,7 @@ reload_end(struct agent *a, struct agent_reloaded *r)
 	if (r->how != AGENT_RELOAD_REFUSED)
 		a->o.conf = conf;
 	a->ops->on_reloaded(a->ctx, r);
+	agent_look_anew(a);	/* other modules are to be watched */
 }
 
 static void

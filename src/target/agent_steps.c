@@ -1,6 +1,6 @@
 /*
  * agent_steps.c - from a fresh connection to an armed target, question by
- * question, and what the agent says from then on.
+ * question, and who is to hear what the agent says from then on.
  *
  * Until the agent runs, questions go to the target's rex, one at a time: its
  * answers carry nothing to tell them apart by but the state.
@@ -142,17 +142,42 @@ step_start(struct agent *a)
 	kp_buf_free(&b);
 }
 
+/* {check | look, Modules}; only the first has them loaded. */
+static void
+put_modules(struct agent *a, struct kp_buf *b, const char *command)
+{
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, command);
+	if (kp_plan_modules(a->o.conf, b) != KP_OK && b->err == KP_OK)
+		b->err = KP_ENOMEM;
+}
+
 static void
 step_check(struct agent *a)
 {
 	struct kp_buf b;
 
 	agent_set_step(a, AGENT_CHECKING);
+	a->looking = a->look_again = false;
 	agent_command_begin(a, &b);
-	kp_etf_tuple(&b, 2);
-	kp_etf_atom(&b, "check");
-	if (kp_plan_modules(a->o.conf, &b) != KP_OK && b.err == KP_OK)
-		b.err = KP_ENOMEM;
+	put_modules(a, &b, "check");
+	agent_command_end(a, &b);
+}
+
+void
+agent_look_anew(struct agent *a)
+{
+	struct kp_buf b;
+
+	if (a->state != AGENT_ARMED || a->looking ||
+	    a->reload.step != RELOAD_NONE) {
+		a->look_again = true;	/* when it is, or that is over */
+		return;
+	}
+	a->looking = true;
+	a->look_again = false;
+	agent_aside_begin(a, &b, LOOK_REF);
+	put_modules(a, &b, "look");
 	agent_command_end(a, &b);
 }
 
@@ -319,6 +344,14 @@ answer_start(struct agent *a, struct kp_term *r)
 		return;
 	}
 	agent_lease_start(a);
+	/* It left if ours was not its own; nor do we talk to a stranger. */
+	if (a->hello.protocol != AGENT_PROTOCOL) {
+		snprintf(text, sizeof(text), "the agent in '%s' speaks protocol "
+		    "%lld, not %d", a->o.target, (long long)a->hello.protocol,
+		    AGENT_PROTOCOL);
+		agent_fail(a, AGENT_FAILED, text);
+		return;
+	}
 	a->ops->on_hello(a->ctx, &a->hello);
 	if (a->stopping)
 		agent_stop(a);
@@ -354,13 +387,48 @@ answer_check(struct agent *a, struct kp_term *r)
 	}
 }
 
+/* Code was changed: is there now what tiers.conf names and is not armed? */
+static void
+answer_look_anew(struct agent *a, struct kp_term *r)
+{
+	struct kp_plan now;
+	struct kp_diags diags;
+
+	a->looking = false;
+	if (a->reload.step != RELOAD_NONE) {
+		a->look_again = true;	/* it was asked for another file */
+		return;
+	}
+	if (kp_plan_make(&now, a->o.conf, a->hello.node, r, &diags) == KP_OK &&
+	    a->state == AGENT_ARMED && kp_plan_adds(&now, &a->plan)) {
+		kp_plan_carry(&now, &a->plan);
+		kp_plan_free(&a->plan);
+		a->plan = now;
+		if (diags.n > 0)
+			a->ops->on_diags(a->ctx, &diags);
+		a->ops->on_plan(a->ctx, &a->plan);
+		step_arm(a);
+	} else {
+		kp_plan_free(&now);
+	}
+	kp_diags_free(&diags);
+	if (a->look_again)
+		agent_look_anew(a);
+}
+
 static void
 answer_rates(struct agent *a, struct kp_term *r)
 {
+	struct kp_diags diags;
+
 	if (msg_read_rates(r, &a->plan) != KP_OK) {
 		agent_lost(a, "the agent's answer makes no sense");
 		return;
 	}
+	kp_plan_judge(&a->plan, &diags);
+	if (diags.n > 0)
+		a->ops->on_diags(a->ctx, &diags);
+	kp_diags_free(&diags);
 	a->ops->on_plan(a->ctx, &a->plan);
 	if (a->o.check_only)
 		agent_stop(a);
@@ -379,6 +447,8 @@ answer_arm(struct agent *a, struct kp_term *r)
 		a->backoff_ms = BACKOFF_MIN_MS;
 		agent_set_state(a, AGENT_ARMED, "");
 		agent_settle(a);
+		if (a->look_again)
+			agent_look_anew(a);
 		return;
 	}
 	msg_text(r, text, sizeof(text));
@@ -419,6 +489,8 @@ on_reply(struct agent *a, struct kp_term *r)
 		a->ops->on_cleared(a->ctx, ref - CLEAR_REFS);
 	if (ref > RELOAD_REFS)
 		agent_reload_answer(a, ref, r);
+	if (r->err == KP_OK && ref == LOOK_REF && a->looking)
+		answer_look_anew(a, r);
 	if (ref != a->ref)
 		return;
 	switch (a->state) {
@@ -463,78 +535,6 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 	}
 }
 
-static struct kp_plan_item *
-plan_item(const struct kp_plan *plan, struct kp_term mfa)
-{
-	struct kp_span mod, fun;
-	struct kp_plan_item *p;
-	int64_t arity;
-
-	kp_term_tuple_n(&mfa, 3);
-	mod = kp_term_atom(&mfa);
-	fun = kp_term_atom(&mfa);
-	arity = kp_term_int(&mfa);
-	for (p = plan->v; mfa.err == KP_OK && p < plan->v + plan->n; p++)
-		if (p->arity == arity && kp_span_is(mod, p->mod) &&
-		    kp_span_is(fun, p->fun))
-			return p;
-	return NULL;
-}
-
-/*
- * The agent armed what it was given for this case, which for an entry has the
- * sampling rate of when it was armed.
- */
-static void
-on_unexact(struct agent *a, const struct kp_term *mfa, const char *what,
-    int64_t bytes)
-{
-	struct kp_plan_item *item = plan_item(&a->reload.plan, *mfa);
-	char text[400];
-
-	if (item != NULL)
-		item->exact = false;
-	item = plan_item(&a->plan, *mfa);
-	if (item != NULL) {
-		item->exact = false;
-		/* What a reload has sent is newer; the sizes show there too. */
-		if (item->entry && !item->disarmed &&
-		    a->reload.step != RELOAD_APPLYING)
-			agent_entry_respec(a, item);
-	}
-	snprintf(text, sizeof(text), "'exact' taken back from %s: its values "
-	    "are %lld bytes on average", what, (long long)bytes);
-	a->ops->on_notice(a->ctx, "unexact", text);
-}
-
-/* {kprof_notice, trip, Reason, Queue} | {kprof_notice, unexact, MFA, Bytes} */
-static void
-on_notice(struct agent *a, struct kp_term *r)
-{
-	struct kp_span kind = kp_term_atom(r);
-	struct kp_term mfa = *r;
-	char what[200], text[400];
-	int64_t n;
-
-	msg_text(r, what, sizeof(what));
-	n = kp_term_int(r);
-	if (r->err != KP_OK)
-		return;
-	if (kp_span_is(kind, "trip")) {
-		snprintf(text, sizeof(text), "%s over its limit, queue %lld",
-		    what, (long long)n);
-		/* Late: it is paused, rests or ends, by another's will. */
-		if (a->user_paused || a->stopping ||
-		    a->state == AGENT_TRIPPED)
-			a->ops->on_notice(a->ctx, "trip", text);
-		else
-			agent_set_rest(a, a->ops->on_trip(a->ctx, text),
-			    text);
-	} else if (kp_span_is(kind, "unexact")) {
-		on_unexact(a, &mfa, what, n);
-	}
-}
-
 /*
  * An agent of our last life sends to the pid we had then.  The name is the
  * same; number and creation, the last twelve bytes, are not.
@@ -569,7 +569,7 @@ agent_on_frame(struct agent *a, const struct kp_frame *f)
 	else if (kp_span_is(tag, "kprof_reply"))
 		on_reply(a, &r);
 	else if (kp_span_is(tag, "kprof_notice"))
-		on_notice(a, &r);
+		agent_on_notice(a, &r);
 	else if (kp_span_is(tag, "rex"))
 		on_rex(a, &r);
 }

@@ -9,6 +9,7 @@
 
 #include "kprofd/etf.h"
 #include "kprofd/plan.h"
+#include "target/plan_callback.h"
 
 /* Names further away than this are no misspellings. */
 #define NEAR_MAX 3
@@ -28,6 +29,7 @@ struct module {
 	struct kp_span why;	/* raw term, when not loaded */
 	struct fn *fns;
 	uint32_t nfns;
+	struct kp_span behaviours;	/* raw list of their names */
 	struct kp_span others;	/* raw list of module names, when not loaded */
 };
 
@@ -150,11 +152,13 @@ read_module(struct kp_term *r, struct module *m)
 	uint32_t nexports;
 	struct kp_span what;
 	enum kp_err err = KP_OK;
+	uint32_t n = kp_term_tuple(r);
 
-	kp_term_tuple_n(r, 4);
 	m->name = kp_term_atom(r);
 	what = kp_term_atom(r);
 	m->loaded = kp_span_is(what, "ok");
+	if (r->err == KP_OK && n != (m->loaded ? 5 : 4))
+		return KP_EFORMAT;
 	if (!m->loaded) {
 		m->why = kp_term_raw(r);
 		m->others = kp_term_raw(r);
@@ -168,6 +172,8 @@ read_module(struct kp_term *r, struct module *m)
 			if (m->fns[i].arity == exports[j].arity &&
 			    span_eq(m->fns[i].name, exports[j].name))
 				m->fns[i].exported = true;
+	if (err == KP_OK)
+		m->behaviours = kp_term_raw(r);
 	free(exports);
 	return err != KP_OK ? err : r->err;
 }
@@ -206,6 +212,7 @@ struct maker {
 	struct kp_plan *plan;
 	const struct answer *answer;
 	struct kp_diags *diags;
+	bool has_entry;		/* the module of one is there, at least */
 	enum kp_err err;
 };
 
@@ -273,8 +280,11 @@ near_module(const struct module *m, const char *want, char *best, size_t n)
 }
 
 static void
-no_module(struct maker *mk, const struct kp_mfa_pat *p, const struct module *m)
+no_module(struct maker *mk, const struct kp_mfa_pat *p, const struct module *m,
+    bool entry)
 {
+	bool later = !entry || mk->has_entry;
+	const char *then = later ? "; armed when it is loaded" : "";
 	char best[256] = "", why[128];
 	struct kp_term r;
 	struct kp_buf b;
@@ -291,15 +301,16 @@ no_module(struct maker *mk, const struct kp_mfa_pat *p, const struct module *m)
 	}
 	/* 'eprof' would come near. */
 	if (strcmp(p->mod, KP_MARK_MODULE) == 0)
-		diag(mk, p->pos, false, "the target has no module 'kprof' "
-		    "(%s): it comes with kprofd's library for applications",
-		    why);
+		diag(mk, p->pos, later, "the target has no module 'kprof' "
+		    "(%s): it comes with kprofd's library for applications%s",
+		    why, then);
 	else if (best[0] != '\0')
-		diag(mk, p->pos, false, "the target has no module '%s' (%s): "
-		    "did you mean '%s'?", p->mod, why, best);
+		diag(mk, p->pos, later, "the target has no module '%s' (%s): "
+		    "did you mean '%s'?%s", p->mod, why, best,
+		    later ? " Else it is armed when it is loaded" : "");
 	else
-		diag(mk, p->pos, false, "the target cannot load module '%s' "
-		    "(%s)", p->mod, why);
+		diag(mk, p->pos, later, "the target cannot load module '%s' "
+		    "(%s)%s", p->mod, why, then);
 }
 
 /* The same name with another arity is nearer than any other name. */
@@ -406,6 +417,56 @@ pat_wants(const struct kp_mfa_pat *p, const struct fn *fn)
 }
 
 static void
+refuse_exact(struct maker *mk, struct kp_plan_item *item, const char *why)
+{
+	item->exact = false;
+	item->exact_refused = true;
+	diag(mk, item->exact_pos, true, "%s:%s/%u is traced without 'exact': "
+	    "%s ({exact, force} insists)", item->mod, item->fun, item->arity,
+	    why);
+}
+
+static void
+want_exact(struct maker *mk, struct kp_plan_item *item, unsigned opts,
+    const struct kp_mfa_pat *p, const struct module *m, const struct fn *fn)
+{
+	const char *behaviour = plan_state_callback(m->behaviours, fn->name,
+	    fn->arity, fn->exported);
+	char why[128];
+
+	item->exact_forced |= (opts & KP_TIER_FORCE) != 0;
+	item->exact_pos = p->pos;
+	item->exact = item->exact_forced || !item->exact_refused;
+	if (behaviour == NULL || !item->exact || item->exact_forced)
+		return;
+	snprintf(why, sizeof(why), "a callback of %s returns its process's "
+	    "state, all of which would be copied each time", behaviour);
+	refuse_exact(mk, item, why);
+}
+
+enum kp_err
+kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags)
+{
+	struct maker mk = { .plan = plan, .diags = diags };
+	struct kp_plan_item *p;
+	char why[128];
+
+	*diags = (struct kp_diags){ 0 };
+	for (p = plan->v; p < plan->v + plan->n; p++) {
+		if (!p->exact || p->exact_forced)
+			continue;
+		snprintf(why, sizeof(why), "it is called %lld times a second, "
+		    "more than %d", (long long)p->rate, KP_EXACT_RATE_MAX);
+		if (p->loop)
+			refuse_exact(&mk, p, "it looks like a server's loop: "
+			    "a process was in it all the time");
+		else if (p->rate > KP_EXACT_RATE_MAX)
+			refuse_exact(&mk, p, why);
+	}
+	return mk.err;
+}
+
+static void
 pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
     bool entry)
 {
@@ -417,7 +478,7 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 	if (mk->err != KP_OK)
 		return;
 	if (m == NULL || !m->loaded) {
-		no_module(mk, p, m);
+		no_module(mk, p, m, entry);
 		return;
 	}
 	for (uint32_t i = 0; i < m->nfns && mk->err == KP_OK; i++) {
@@ -436,7 +497,8 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 			return;
 		item->tiers |= tier;
 		item->entry |= entry;
-		item->exact |= (opts & KP_TIER_EXACT) != 0;
+		if ((opts & KP_TIER_EXACT) != 0)
+			want_exact(mk, item, opts, p, m, &m->fns[i]);
 	}
 	if (hits == 0)
 		no_function(mk, p, m);
@@ -471,6 +533,28 @@ entry_is_for(const struct kp_entry *e, const char *node)
 	return e->nnodes == 0;
 }
 
+static bool
+is_there(const struct answer *a, const struct kp_mfa_pat *p)
+{
+	const struct module *m = answer_find(a, p->mod);
+
+	return m != NULL && m->loaded;
+}
+
+/* Is there the module of at least one entry? */
+static bool
+has_entry(const struct kp_conf *c, const struct answer *a, const char *node)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < c->nentries; i++)
+		any |= entry_is_for(&c->entries[i], node) &&
+		    is_there(a, &c->entries[i].fn);
+	for (size_t i = 0; c->nentries == 0 && i < c->tiers[0].nfns; i++)
+		any |= is_there(a, &c->tiers[0].fns[i]);
+	return any;
+}
+
 enum kp_err
 kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
     struct kp_term *answer, struct kp_diags *diags)
@@ -482,6 +566,7 @@ kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
 	*diags = (struct kp_diags){ 0 };
 	mk.err = answer_read(answer, &a);
 	if (mk.err == KP_OK) {
+		mk.has_entry = has_entry(c, &a, node);
 		each_pat(c, pat_apply, &mk);
 		for (size_t i = 0; i < c->nentries; i++)
 			if (entry_is_for(&c->entries[i], node))
@@ -494,21 +579,43 @@ kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
 	return mk.err;
 }
 
+static struct kp_plan_item *
+plan_same(const struct kp_plan *plan, const struct kp_plan_item *item)
+{
+	struct kp_plan_item *p;
+
+	for (p = plan->v; p < plan->v + plan->n; p++)
+		if (p->arity == item->arity && strcmp(p->mod, item->mod) == 0 &&
+		    strcmp(p->fun, item->fun) == 0)
+			return p;
+	return NULL;
+}
+
 void
 kp_plan_carry(struct kp_plan *to, const struct kp_plan *from)
 {
-	struct kp_plan_item *item;
 	const struct kp_plan_item *old;
+	struct kp_plan_item *item;
 
-	for (old = from->v; old < from->v + from->n; old++) {
-		if (!old->disarmed)
+	for (item = to->v; item < to->v + to->n; item++) {
+		old = plan_same(from, item);
+		if (old == NULL)
 			continue;
-		for (item = to->v; item < to->v + to->n; item++)
-			if (item->arity == old->arity &&
-			    strcmp(item->mod, old->mod) == 0 &&
-			    strcmp(item->fun, old->fun) == 0)
-				item->disarmed = true;
+		item->disarmed = old->disarmed;
+		if (old->exact_refused && !item->exact_forced) {
+			item->exact = false;
+			item->exact_refused = true;
+		}
 	}
+}
+
+bool
+kp_plan_adds(const struct kp_plan *to, const struct kp_plan *from)
+{
+	for (size_t i = 0; i < to->n; i++)
+		if (plan_same(from, &to->v[i]) == NULL)
+			return true;
+	return false;
 }
 
 void

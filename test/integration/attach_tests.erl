@@ -22,6 +22,7 @@ tests() ->
      {"disconnected: clean, and armed again", 60, fun disconnected/1},
      {"killed again and again", 90, fun killed_often/1},
      {"killed while the agent is on its way in", 60, fun killed_half_way/1},
+     {"the agent killed while it measures call rates", 60, fun killed_in_probe/1},
      {"the sentry killed", 60, fun sentry_killed/1},
      {"ends while others ask for its status", 60, fun ends_when_asked/1}].
 
@@ -166,6 +167,21 @@ killed_half_way(T) ->
 count_loads(Target) ->
     it:do(Target, fun() -> erlang:trace_pattern({erlang, finish_loading, 1}, true, [call_count]) end),
     fun() -> element(2, erlang:trace_info({erlang, finish_loading, 1}, call_count)) end.
+
+%% The counters of the 200 ms before the arming were nobody's to take back.
+killed_in_probe(T) ->
+    {Target, Before} = quiet(T),
+    P = it:kprofd(T, Target),
+    it:until("call rates are measured", fun() -> it:do(Target, fun kill_in_probe/0) end),
+    it:kill(P),
+    clean(Target, Before).
+
+%% In the target: did it come in time?
+kill_in_probe() ->
+    Counted = lists:keyfind(call_count, 3, it_stub:armed(?MFAS)),
+    Traced = lists:keyfind({db, transaction, 1}, 1, it_stub:armed([{db, transaction, 1}])),
+    Counted =/= false andalso element(3, Traced) =:= call_count andalso
+        exit(whereis(kprof_agent), kill).
 
 %% The agent starts another, which knows what there is to take back.
 sentry_killed(T) ->

@@ -26,6 +26,9 @@ tests() ->
      {"kept out by the configuration", 30, fun disabled_by_file/1},
      {"somebody else's trace", 30, fun others_trace/1},
      {"somebody else's trace of new processes", 30, fun others_new_processes/1},
+     {"somebody else's trace of other things", 60, fun neighbours/1},
+     {"exact where it would copy too much", 30, fun exact_refused/1},
+     {"identity that is too long", 30, fun long_identity/1},
      {"target killed and started again", 60, fun restarted/1},
      {"target gone for good", 60, fun gone/1},
      {"usage", 30, fun usage/1}].
@@ -204,6 +207,93 @@ others_new_processes(T) ->
             fails(T, Target, #{}, "does not start in .*new_processes_traced_by")
     end,
     it:audit(Target, Before, [flags, processes, ets]).
+
+%% A debugger at work on other functions, with processes and a tracer of its own:
+%% it is told of, its events go on, and nothing of it changes, whatever becomes
+%% of the agent.
+neighbours(T) ->
+    Target = it:target(T),
+    Other = {formatter, format, 1},
+    it:do(Target, fun() ->
+                          Tracer = spawn(fun() -> count_traces(0) end),
+                          register(it_tracer, Tracer),
+                          register(it_traced, spawn(fun Wait() -> receive _ -> Wait() end end)),
+                          1 = erlang:trace_pattern(Other, [{'_', [], [{return_trace}]}], [local]),
+                          1 = erlang:trace_pattern({lists, nth, 2}, [], [{meta, Tracer}]),
+                          1 = erlang:trace_pattern({lists, last, 1}, true, [call_count]),
+                          [1 = erlang:trace(P, true, ['receive', call, {tracer, Tracer}])
+                           || P <- [whereis(it_traced) | others()]]
+                  end),
+    Theirs = fun() ->
+                     [erlang:trace_info(F, K) || F <- [Other, {lists, nth, 2}, {lists, last, 1}],
+                                                 K <- [traced, match_spec, meta]] ++
+                         [erlang:trace_info(P, K) || P <- [whereis(it_traced) | others()], K <- [flags, tracer]]
+             end,
+    Before = it:settled(Target),
+    Were = it:do(Target, Theirs),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    case it:otp(Target) >= 27 of
+        true -> ok;
+        false -> it:saw(P, "neighbours: somebody else traces 2 processes.*{it_traced,it_tracer}")
+    end,
+    it:equal("theirs", Were, it:do(Target, Theirs)),
+    #{requests := 100} = it:loaded(it:load(T, Target, ["4", "100"])),
+    it:call(Target, erlang, exit, [it:call(Target, erlang, whereis, [kprof_agent]), kill]),
+    it:until("attached again",
+             fun() -> length(binary:matches(it:errors(P), <<"kprofd: profiling '">>)) =:= 2 end),
+    it:equal("theirs, later", Were, it:do(Target, Theirs)),
+    Seen = it:do(Target, fun traces_counted/0),
+    it:do(Target, fun() -> it_traced ! word, ok end),
+    it:until("their events go on", fun() -> it:do(Target, fun traces_counted/0) > Seen end),
+    it:terminate(P),
+    it:equal("theirs, at the end", Were, it:do(Target, Theirs)),
+    it:audit(Target, Before, [processes]).
+
+%% In the target.
+others() -> [whereis(application_controller)].
+
+count_traces(N) ->
+    receive
+        {how_many, From} -> From ! {traces, N}, count_traces(N);
+        _ -> count_traces(N + 1)
+    end.
+
+traces_counted() ->
+    it_tracer ! {how_many, self()},
+    receive {traces, N} -> N end.
+
+%% A server's callbacks return its state, a loop does not return: traced, but
+%% without it. Whoever insists gets it.
+exact_refused(T) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}},\n"
+                                        "{db, {db, handle_call, 3}, [exact]},\n"
+                                        "{loop, {it_stub, serve, 1}, [exact]},\n"
+                                        "{forced, {formatter, handle_call, 3}, [{exact, force}]}]}.\n"}),
+    it:armed(P),
+    it:saw(P, "tiers1.conf:2:.*warning: db:handle_call/3 is traced without 'exact': a callback of gen_server"),
+    it:saw(P, "tiers1.conf:3:.*warning: it_stub:serve/1 is traced without 'exact': .*a server's loop"),
+    it:equal("about the forced one", nomatch, re:run(it:errors(P), "formatter")),
+    it:equal("armed with it", [formatter],
+             [M || {M, _, _} = MFA <- [{db, handle_call, 3}, {it_stub, serve, 1}, {formatter, handle_call, 3}],
+                   it:call(Target, it_stub, is_exact, [MFA])]),
+    it:terminate(P),
+    it:audit(Target, Before).
+
+%% Said once, with the clause's line, however many requests there are.
+long_identity(T) ->
+    {Target, _} = target(T),
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}}]}.\n{sampling, all}.\n"
+                                        "{identity, fun\n"
+                                        "    ({requests, handle_request, [read, _]}) -> read;\n"
+                                        "    ({requests, handle_request, [_, Req]}) -> Req\nend}.\n"}),
+    it:armed(P),
+    it:loaded(it:load(T, Target, ["4", "100"])),
+    it:terminate(P),
+    it:equal("warnings", 1, length(binary:matches(it:errors(P), <<"by the clause on line 5 of">>))),
+    it:equal("events", 1, it:number(P, "select count(*) from events where kind = 'identity'")),
+    it:check(it:number(P, "select sum(sampled_requests) from request_stats where identity = '_other'") > 0, "requests named _other").
 
 %% kprofd survives, attaches to the new one, and goes on into the same database.
 restarted(T) ->

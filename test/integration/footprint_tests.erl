@@ -35,7 +35,7 @@ callbacks(T) ->
 %% The user asked for values to be copied, and must not pay for that like this.
 exact(T) ->
     Target = it:target(T, #{config => ?CONFIG}),
-    P = it:kprofd(T, Target, #{tiers => io_lib:format(?TIERS, [", [exact]"])}),
+    P = it:kprofd(T, Target, #{tiers => io_lib:format(?TIERS, [", [{exact, force}]"])}),
     it:armed(P),
     it:loaded(it:load(T, Target, ["2", "400", "1", "read=1"])),
     it:saw(P, "'exact' taken back from .*db.*handle_call"),

@@ -5,7 +5,7 @@
 %% connection goes, so that no target outlives its test.
 -module(it_stub).
 
--export([start/1, snapshot/0, armed/1, ours/0, agent/0]).
+-export([start/1, snapshot/0, armed/1, is_exact/1, ours/0, agent/0]).
 -export([hold_attach/0, held_attach/0, release_attach/0]).
 
 -define(AGENT, kprof_agent).
@@ -151,6 +151,14 @@ armed(MFAs) ->
      || MFA <- MFAs, Session <- [legacy | [S || {S, _} <- live_sessions()]],
         {Key, V} <- info(Session, MFA), V =/= false, V =/= undefined,
         {Key, V} =/= {meta, []}].
+
+%% Is any match spec of it, of anybody's, one that reports returns?
+is_exact(MFA) ->
+    Specs = [erlang:trace_info(MFA, match_spec) | [trace:info(S, MFA, match_spec) || {S, _} <- live_sessions()]],
+    lists:any(fun({match_spec, Clauses}) when is_list(Clauses) ->
+                      lists:any(fun({_, _, Actions}) -> lists:member({exception_trace}, Actions) end, Clauses);
+                 (_) -> false
+              end, Specs).
 
 info(legacy, MFA) ->
     [erlang:trace_info(MFA, K) || K <- [traced, meta, call_count]];

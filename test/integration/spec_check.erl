@@ -247,7 +247,10 @@ identity(F, Args) ->
         [{trace_ts, _, call, {spec_check, F, _},
           {Id, {0, 17, _, _, _}, Caller}, Ts}]
           when is_integer(Ts), tuple_size(Caller) =:= 3; Caller =:= undefined ->
-            Id;
+            case Id of
+                {'_other', Line} when is_integer(Line) -> '_other';
+                _ -> Id
+            end;
         Other -> {unexpected, Other}
     end.
 

@@ -34,6 +34,7 @@ struct feed {
 	uint64_t closed, expired;
 	unsigned runaways;
 	uint32_t weight;	/* of the next entries */
+	uint32_t unbounded, unbounded_line;	/* warnings; the last one's */
 	const char *identity;	/* an atom for the next events, or NULL */
 	struct kp_span raw_identity;	/* a term instead */
 };
@@ -125,6 +126,15 @@ feed_on_runaway(void *ctx, const struct kp_fn *fn)
 	kp_buf_printf(&f->text, "runaway %s\n", fn->text);
 }
 
+static inline void
+feed_on_unbounded(void *ctx, uint32_t line)
+{
+	struct feed *f = ctx;
+
+	f->unbounded_line = line;
+	f->unbounded++;
+}
+
 /* conf: text of a tiers.conf; opts: caps, or NULL for the defaults. */
 static inline void
 feed_init(struct feed *f, const char *conf,
@@ -144,6 +154,7 @@ feed_init(struct feed *f, const char *conf,
 	f->opts.on_request = feed_on_request;
 	f->opts.on_late = feed_on_late;
 	f->opts.on_runaway = feed_on_runaway;
+	f->opts.on_unbounded = feed_on_unbounded;
 	f->opts.ctx = f;
 	f->rs = kp_requests_new(&f->opts);
 	if (f->rs == NULL)

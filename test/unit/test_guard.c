@@ -439,6 +439,7 @@ struct world {
 	struct ledger l;
 	struct agent_status st;	/* counters as they are now */
 	uint64_t queued;	/* entry events in the agent's mailbox */
+	uint64_t read;		/* entry calls when the agent read them last */
 	uint64_t entries;	/* taken by the daemon, ever */
 	uint32_t one_in;
 	/* over all windows */
@@ -484,11 +485,20 @@ trip(struct world *w)
 	w->st.dropped += w->queued * 5;
 	w->st.dropped_entries += w->queued;
 	w->queued = 0;
+	w->read = w->st.entry_calls;
+}
+
+/* Loaded anew: what was counted since the last reading is gone. */
+static void
+reload(struct world *w)
+{
+	w->st.entry_calls = w->read;
 }
 
 static void
 status(struct world *w, bool last)
 {
+	w->read = w->st.entry_calls;
 	w->st.queue = w->queued;
 	w->l.sampling |= w->one_in > 1;
 	ledger_status(&w->l, &w->st, w->entries, last);
@@ -506,6 +516,7 @@ agent_ends(struct world *w, bool well)
 		ledger_lost(&w->l, w->entries);
 	}
 	w->queued = 0;
+	w->read = 0;
 	w->st = (struct agent_status){ 0 };
 	ledger_restart(&w->l, w->entries);
 }
@@ -538,7 +549,12 @@ life(struct world *w, uint32_t one_in, bool well)
 		case 3:
 			if (armed)
 				trip(w);
+			w->read = w->st.entry_calls;
 			armed = !armed;
+			break;
+		case 8:
+			if (armed)
+				reload(w);
 			break;
 		case 4:
 			if (one_in > 1)
@@ -628,6 +644,57 @@ lost_after_last_status(void **state)
 }
 
 /*
+ * An entry's module is loaded anew 0.7 s after the last status: 70 of its
+ * requests have come, and the VM knows of none of them any more.
+ */
+static void
+counters_are_lost(void **state)
+{
+	struct world w = { .one_in = 1 };
+
+	(void)state;
+	w.st.entry_calls = w.entries = 100;
+	status(&w, false);
+	w.st.entry_calls += 70;
+	w.entries += 70;
+	reload(&w);
+	w.st.entry_calls += 30;
+	w.entries += 30;
+	status(&w, false);
+	w.st.entry_calls += 5;
+	w.entries += 5;
+	agent_ends(&w, true);
+	check_balance(&w);
+	assert_int_equal(w.entry_calls, 205);
+	assert_int_equal(w.lost.n[KP_LOSS_UNSEEN], 0);
+}
+
+static void
+missing_batches(void **state)
+{
+	struct world w = { .one_in = 1 };
+
+	(void)state;
+	ledger_restart(&w.l, 0);
+	ledger_batch(&w.l, 1);
+	ledger_batch(&w.l, 2);
+	ledger_batch(&w.l, 5);
+	take(&w);
+	assert_int_equal(w.lost.n[KP_LOSS_GAP], 2);
+	/* The agent says that it sent seven. */
+	w.st.seq = 7;
+	status(&w, false);
+	ledger_batch(&w.l, 8);
+	take(&w);
+	assert_int_equal(w.lost.n[KP_LOSS_GAP], 4);
+	/* Another agent begins anew. */
+	ledger_restart(&w.l, 0);
+	ledger_batch(&w.l, 1);
+	take(&w);
+	assert_int_equal(w.lost.n[KP_LOSS_GAP], 4);
+}
+
+/*
  * A target that is away for 15 of 23 seconds was told of as if it had been
  * measured for 23 without a loss.
  */
@@ -677,6 +744,8 @@ main(void)
 		cmocka_unit_test(unarmed_time),
 		cmocka_unit_test(sampled_out_is_said_soon),
 		cmocka_unit_test(lost_after_last_status),
+		cmocka_unit_test(counters_are_lost),
+		cmocka_unit_test(missing_batches),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -355,6 +355,35 @@ map_sliding_window(void **state)
 
 #define T(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 
+static const char *
+unbounded(int64_t line)
+{
+	kp_etf_tuple(&t, 2);
+	kp_etf_atom(&t, "_other");
+	kp_etf_int(&t, line);
+	return identity();
+}
+
+/* What the target did not copy: its clause is told once. */
+static void
+unbounded_told_once(void **state)
+{
+	(void)state;
+	assert_string_equal(unbounded(7), "_other");
+	assert_int_equal(f.unbounded, 1);
+	assert_int_equal(f.unbounded_line, 7);
+	assert_string_equal(unbounded(7), "_other");
+	assert_int_equal(f.unbounded, 1);
+	assert_string_equal(unbounded(300), "_other");
+	assert_int_equal(f.unbounded, 2);
+	assert_int_equal(f.unbounded_line, 300);
+	/* Others are names like any. */
+	assert_string_equal(unbounded(-1), "_other -1");
+	kp_etf_atom(&t, "_other");
+	assert_string_equal(identity(), "_other");
+	assert_int_equal(f.unbounded, 2);
+}
+
 int
 main(void)
 {
@@ -362,7 +391,7 @@ main(void)
 		T(kinds_of_terms), T(lists_that_are_no_text), T(no_utf8),
 		T(long_texts), T(rewrites), T(reserved_names),
 		T(first_one_names), T(too_many), T(many_terms),
-		T(process_texts), cmocka_unit_test(map_against_array),
+		T(unbounded_told_once), T(process_texts), cmocka_unit_test(map_against_array),
 		cmocka_unit_test(map_sliding_window),
 	};
 

@@ -62,14 +62,22 @@ answer_begin(uint32_t modules)
 		kp_etf_list(&answer, modules);
 }
 
+static const char *behaviour;	/* of the next module */
+
 static void
 module_ok(const char *name, const char *exports, const char *fns)
 {
-	kp_etf_tuple(&answer, 4);
+	kp_etf_tuple(&answer, 5);
 	kp_etf_atom(&answer, name);
 	kp_etf_atom(&answer, "ok");
 	put_fns(exports);
 	put_fns(fns);
+	if (behaviour != NULL) {
+		kp_etf_list(&answer, 1);
+		kp_etf_atom(&answer, behaviour);
+		behaviour = NULL;
+	}
+	kp_etf_nil(&answer);
 }
 
 /* Others: the modules that are loaded, "a b c". */
@@ -140,6 +148,8 @@ end(void)
 static void
 plan_is(const char *node, const char *want, const char *diag)
 {
+	bool warning;
+
 	kp_etf_nil(&answer);
 	assert_int_equal(make_from(answer.p, answer.len, node), KP_OK);
 	plan_text();
@@ -148,7 +158,10 @@ plan_is(const char *node, const char *want, const char *diag)
 		assert_int_equal(diags.n, 0);
 	} else {
 		assert_int_equal(diags.n, 1);
-		assert_int_equal(diags.errors, 1);
+		warning = strncmp(diag, "warning: ", 9) == 0;
+		diag += warning ? 9 : 0;
+		assert_int_equal(diags.v[0].warning, warning);
+		assert_int_equal(diags.errors, !warning);
 		assert_true(diags.v[0].pos.line > 0);
 		assert_string_equal(diags.v[0].text, diag);
 	}
@@ -318,8 +331,9 @@ missing_module(void **state)
 	answer_begin(2);
 	module_ok("w", "h/1", "h/1");
 	module_missing("databse", "kernel database databank stdlib");
-	plan_is("n@h", "w:h/1 web entry", "the target has no module "
-	    "'databse' (nofile): did you mean 'database'?");
+	plan_is("n@h", "w:h/1 web entry", "warning: the target has no module "
+	    "'databse' (nofile): did you mean 'database'? Else it is "
+	    "armed when it is loaded");
 }
 
 static void
@@ -330,8 +344,140 @@ missing_module_like_none(void **state)
 	answer_begin(2);
 	module_ok("w", "h/1", "h/1");
 	module_missing("postgres", "kernel stdlib");
-	plan_is("n@h", "w:h/1 web entry", "the target cannot load module "
-	    "'postgres' (nofile)");
+	plan_is("n@h", "w:h/1 web entry", "warning: the target cannot load "
+	    "module 'postgres' (nofile); armed when it is loaded");
+}
+
+/* A server's callbacks return its state. */
+static void
+exact_on_callbacks(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{db, {db,handle_call,3}, [exact]}]}.");
+	answer_begin(1);
+	behaviour = "gen_server";
+	module_ok("db", "handle_call/3", "handle_call/3");
+	plan_is("n@h", "db:handle_call/3 db entry", "warning: "
+	    "db:handle_call/3 is traced without 'exact': a callback of "
+	    "gen_server returns its process's state, all of which would be "
+	    "copied each time ({exact, force} insists)");
+	conf_is("{tiers, [{db, {db,handle_call,3}, [{exact, force}]}]}.");
+	answer_begin(1);
+	behaviour = "gen_server";
+	module_ok("db", "handle_call/3", "handle_call/3");
+	plan_is("n@h", "db:handle_call/3 db entry exact", NULL);
+	conf_is("{tiers, [{db, [{db,handle_call,3}, {db,query,3}], [exact]}]}.");
+	answer_begin(1);
+	module_ok("db", "handle_call/3 query/3", "handle_call/3 query/3");
+	plan_is("n@h", "db:handle_call/3 db entry exact, "
+	    "db:query/3 db entry exact", NULL);
+	conf_is("{tiers, [{db, {db,idle,3}, [exact]}]}.");
+	answer_begin(1);
+	behaviour = "gen_statem";
+	module_ok("db", "idle/3", "idle/3 inner/3");
+	plan_is("n@h", "db:idle/3 db entry", "warning: db:idle/3 is traced "
+	    "without 'exact': a callback of gen_statem returns its process's "
+	    "state, all of which would be copied each time ({exact, force} "
+	    "insists)");
+}
+
+static void
+make_one(const char *conf_text)
+{
+	conf_is(conf_text);
+	answer_begin(1);
+	module_ok("db", "loop/1 query/1", "loop/1 query/1");
+	kp_etf_nil(&answer);
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
+	kp_diags_free(&diags);
+	for (size_t i = 0; i < plan.n; i++)
+		plan.v[i].rate = i == 0 ? 10 : 5001;
+	plan.v[0].loop = true;
+	assert_int_equal(kp_plan_judge(&plan, &diags), KP_OK);
+}
+
+/* Nor is it for loops, and for what is called all the time. */
+static void
+exact_by_measure(void **state)
+{
+	struct kp_plan before;
+
+	(void)state;
+	make_one("{tiers, [{db, [{db,loop,1}, {db,query,1}], [exact]}]}.");
+	assert_int_equal(diags.n, 2);
+	assert_int_equal(diags.errors, 0);
+	assert_non_null(strstr(diags.v[0].text, "db:loop/1"));
+	assert_non_null(strstr(diags.v[0].text, "a server's loop"));
+	assert_non_null(strstr(diags.v[1].text, "db:query/1"));
+	assert_non_null(strstr(diags.v[1].text, "5001 times a second"));
+	assert_false(plan.v[0].exact || plan.v[1].exact);
+	/* A plan made after a lost connection has no rates. */
+	before = plan;
+	kp_diags_free(&diags);
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
+	assert_true(plan.v[0].exact);
+	kp_plan_carry(&plan, &before);
+	assert_false(plan.v[0].exact || plan.v[1].exact);
+	kp_plan_free(&before);
+	kp_buf_init(&text, 16);
+	end();
+	make_one("{tiers, [{db, [{db,loop,1}, {db,query,1}], "
+	    "[{exact, force}]}]}.");
+	assert_int_equal(diags.n, 0);
+	assert_true(plan.v[0].exact && plan.v[1].exact);
+	kp_buf_init(&text, 16);
+	end();
+}
+
+/* Nothing would be measured: rather a misspelling than a later module. */
+static void
+missing_entry(void **state)
+{
+	(void)state;
+	conf_is("{tiers, [{web, {wbe,h,1}}, {db, {db,q,1}}]}.");
+	answer_begin(2);
+	module_missing("wbe", "kernel web");
+	module_ok("db", "q/1", "q/1");
+	plan_is("n@h", "db:q/1 db", "the target has no module 'wbe' "
+	    "(nofile): did you mean 'web'?");
+	conf_is("{tiers, [{db, {db,q,1}}]}. {entry, [{w,h,1}, {late,h,1}]}.");
+	answer_begin(3);
+	module_ok("w", "h/1", "h/1");
+	module_missing("late", "kernel");
+	module_ok("db", "q/1", "q/1");
+	plan_is("n@h", "db:q/1 db, w:h/1 entry", "warning: the target cannot "
+	    "load module 'late' (nofile); armed when it is loaded");
+}
+
+/* One function more is a reason to arm anew, one less is none. */
+static void
+plan_grows(void **state)
+{
+	struct kp_plan small;
+
+	(void)state;
+	conf_is("{tiers, [{db, {db,'_','_'}}]}.");
+	answer_begin(1);
+	module_ok("db", "a/1", "a/1");
+	kp_etf_nil(&answer);
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
+	small = plan;
+	kp_diags_free(&diags);
+	kp_buf_free(&answer);
+	answer_begin(1);
+	module_ok("db", "a/1 a/2", "a/1 a/2");
+	kp_etf_nil(&answer);
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
+	assert_true(kp_plan_adds(&plan, &small));
+	assert_false(kp_plan_adds(&small, &plan));
+	assert_false(kp_plan_adds(&plan, &plan));
+	small.v[0].disarmed = true;
+	kp_plan_carry(&plan, &small);
+	assert_true(plan.v[0].disarmed);
+	assert_false(plan.v[1].disarmed);
+	kp_plan_free(&small);
+	kp_buf_init(&text, 16);
+	end();
 }
 
 static void
@@ -506,6 +652,10 @@ main(void)
 		cmocka_unit_test(in_two_tiers),
 		cmocka_unit_test(missing_module),
 		cmocka_unit_test(missing_module_like_none),
+		cmocka_unit_test(exact_on_callbacks),
+		cmocka_unit_test(exact_by_measure),
+		cmocka_unit_test(missing_entry),
+		cmocka_unit_test(plan_grows),
 		cmocka_unit_test(module_without_answer),
 		cmocka_unit_test(missing_functions),
 		cmocka_unit_test(nothing_exported), cmocka_unit_test(too_many),

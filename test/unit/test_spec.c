@@ -193,7 +193,7 @@ test_tier(void **state)
 		    "{is_binary,$4},{andalso,{is_binary,$4},{=<,{byte_size,"
 		    "$4},256}}]," TIER_MSG("$4") "},"
 		    "{[#{a=$3,[98]=$4},_],[{is_seq_trace},{=:=,$3,1},"
-		    "{is_binary,$4}]," TIER_MSG("_other") "}," REST "]" },
+		    "{is_binary,$4}]," TIER_MSG("{{_other,2}}") "}," REST "]" },
 	};
 	struct kp_spec_params p = { .one_in = 1 };
 	char conf[512];

@@ -1,0 +1,160 @@
+/*
+ * agent_notice.c - what the agent says without being asked: {kprof_notice,
+ * Kind, What, Number}.
+ *
+ *   trip        what passed its limit; its queue
+ *   unexact     a function; bytes of its values
+ *   code        {Module, How, GapUs, UncountedUs}; functions not there now
+ *   neighbours  some of the processes that others trace, with their tracers;
+ *               how many there are
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kprofd/etf.h"
+#include "target/agent_internal.h"
+
+static struct kp_plan_item *
+plan_item(const struct kp_plan *plan, struct kp_term mfa)
+{
+	struct kp_span mod, fun;
+	struct kp_plan_item *p;
+	int64_t arity;
+
+	kp_term_tuple_n(&mfa, 3);
+	mod = kp_term_atom(&mfa);
+	fun = kp_term_atom(&mfa);
+	arity = kp_term_int(&mfa);
+	for (p = plan->v; mfa.err == KP_OK && p < plan->v + plan->n; p++)
+		if (p->arity == arity && kp_span_is(mod, p->mod) &&
+		    kp_span_is(fun, p->fun))
+			return p;
+	return NULL;
+}
+
+static void
+on_trip(struct agent *a, const char *what, int64_t queue)
+{
+	char text[400];
+
+	snprintf(text, sizeof(text), "%s over its limit, queue %" PRId64,
+	    what, queue);
+	/* Late: it is paused, rests or ends, by another's will. */
+	if (a->user_paused || a->stopping || a->state == AGENT_TRIPPED)
+		a->ops->on_notice(a->ctx, "trip", text);
+	else
+		agent_set_rest(a, a->ops->on_trip(a->ctx, text), text);
+}
+
+/*
+ * The agent armed what it was given for this case, which for an entry has the
+ * sampling rate of when it was armed.
+ */
+static void
+on_unexact(struct agent *a, const struct kp_term *mfa, const char *what,
+    int64_t bytes)
+{
+	struct kp_plan_item *item = plan_item(&a->reload.plan, *mfa);
+	char text[400];
+
+	if (item != NULL)
+		item->exact = false;
+	item = plan_item(&a->plan, *mfa);
+	if (item != NULL) {
+		item->exact = false;
+		item->exact_refused = true;
+		/* What a reload has sent is newer; the sizes show there too. */
+		if (item->entry && !item->disarmed &&
+		    a->reload.step != RELOAD_APPLYING)
+			agent_entry_respec(a, item);
+	}
+	snprintf(text, sizeof(text), "'exact' taken back from %s: its values "
+	    "are %" PRId64 " bytes on average", what, bytes);
+	a->ops->on_notice(a->ctx, "unexact", text);
+}
+
+static void
+put_ms(struct kp_buf *b, int64_t us)
+{
+	kp_buf_printf(b, "%" PRId64 ".%" PRId64 " ms", us / 1000,
+	    us % 1000 / 100);
+}
+
+static const struct {
+	const char *kind, *text;
+} changes[] = { { "reloaded", "loaded anew" }, { "loaded", "loaded" },
+	{ "deleted", "deleted" } };
+
+/*
+ * The agent has armed what it had been given of the module; there may be more
+ * to arm now.
+ */
+static void
+on_code(struct agent *a, struct kp_term *r, int64_t missing)
+{
+	size_t i, n = sizeof(changes) / sizeof(changes[0]);
+	struct kp_span how;
+	struct kp_buf b;
+	char mod[300];
+	int64_t gap, uncounted;
+
+	kp_term_tuple_n(r, 4);
+	msg_text(r, mod, sizeof(mod));
+	how = kp_term_atom(r);
+	gap = kp_term_int(r);
+	uncounted = kp_term_int(r);
+	for (i = 0; i < n && !kp_span_is(how, changes[i].kind); i++)
+		;
+	if (r->err != KP_OK || i == n)
+		return;
+	kp_buf_init(&b, 1024);
+	kp_buf_printf(&b, "module %s was %s", mod, changes[i].text);
+	if (gap > 0) {
+		kp_buf_str(&b, ": armed after ");
+		put_ms(&b, gap);
+	}
+	if (missing > 0)
+		kp_buf_printf(&b, "; functions that are not there now: %"
+		    PRId64, missing);
+	if (uncounted > 0) {
+		kp_buf_str(&b, "; its requests were not all counted for ");
+		put_ms(&b, uncounted);
+	}
+	a->ops->on_notice(a->ctx, changes[i].kind, kp_buf_cstr(&b));
+	kp_buf_free(&b);
+	agent_look_anew(a);
+}
+
+static void
+on_neighbours(struct agent *a, const char *some, int64_t n)
+{
+	char text[400];
+
+	snprintf(text, sizeof(text), "somebody else traces %" PRId64 " %s, "
+	    "whose calls are not seen (with their tracers: %s)", n,
+	    n == 1 ? "process" : "processes", some);
+	a->ops->on_notice(a->ctx, "neighbours", text);
+}
+
+void
+agent_on_notice(struct agent *a, struct kp_term *r)
+{
+	struct kp_span kind = kp_term_atom(r);
+	struct kp_term at = *r;
+	char what[200];
+	int64_t n;
+
+	msg_text(r, what, sizeof(what));
+	n = kp_term_int(r);
+	if (r->err != KP_OK)
+		return;
+	if (kp_span_is(kind, "trip"))
+		on_trip(a, what, n);
+	else if (kp_span_is(kind, "unexact"))
+		on_unexact(a, &at, what, n);
+	else if (kp_span_is(kind, "code"))
+		on_code(a, &at, n);
+	else if (kp_span_is(kind, "neighbours"))
+		on_neighbours(a, what, n);
+}

@@ -1,0 +1,195 @@
+%% Code that changes while it is measured: loaded anew, deleted, restored, there
+%% only later. kprofd stays attached, arms again what it had armed, says so, and
+%% every call that the VM counted is accounted for.
+-module(code_tests).
+
+-export([tests/0]).
+
+-define(CHANGES, [{erlang, finish_loading, 1}, {erlang, finish_after_on_load, 2}, {erlang, delete_module, 1}]).
+
+tests() ->
+    [{"a tier's module, loaded anew under load, again and again", 180, fun(T) -> reloads(T, [db]) end},
+     {"the entry's module too", 180, fun(T) -> reloads(T, [requests, formatter]) end},
+     {"deleted and restored", 60, fun restored/1},
+     {"a module that is there only later", 60, fun later/1},
+     {"functions that are there only later", 60, fun new_functions/1},
+     {"an on_load function that refuses", 60, fun refused/1},
+     {"loaded anew while paused", 60, fun paused/1},
+     {"somebody else watches loads", 60, fun others_watch/1}].
+
+reloads(T, Mods) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    Load = it:load(T, Target, ["8", "600s"]),
+    it:until("requests come", fun() -> calls(Target) > 200 end),
+    N = list_to_integer(os:getenv("KPROFD_RELOADS", "20")),
+    [begin
+         reload(Target, M),
+         it:until("armed again", fun() -> all_armed(Target, M) end),
+         Calls = calls(Target),
+         it:until("requests come", fun() -> calls(Target) > Calls + 20 end)
+     end || _ <- lists:seq(1, N), M <- Mods],
+    it:check(it:is_running(Load), "the load goes on"),
+    it:kill(Load),
+    it:terminate(P),
+    it:equal("attached once", 1, events(P, "attach")),
+    it:equal("loads seen", N * length(Mods), events(P, "reloaded")),
+    it:audit(Target, Before, [processes, module, old_code]),
+    it:balance(P),
+    [[Gap]] = it:sql(P, "select text from events where kind = 'reloaded' order by length(text) desc limit 1"),
+    {note, Gap}.
+
+%% While it is away its functions are missing, and nothing else is.
+restored(T) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    it:loaded(it:load(T, Target, ["4", "100"])),
+    {formatter, Code, File} = it:call(Target, code, get_object_code, [formatter]),
+    true = it:call(Target, code, delete, [formatter]),
+    it:saw(P, "deleted: module formatter was deleted; functions that are not there now: 1"),
+    it:equal("missing", [{formatter, format_response, 1}], agent(Target, missing)),
+    it:equal("state", armed, agent(Target, state)),
+    it:call(Target, code, purge, [formatter]),
+    {module, _} = it:call(Target, code, load_binary, [formatter, File, Code]),
+    it:saw(P, "loaded: module formatter was loaded: armed after [0-9.]+ ms"),
+    it:equal("missing, restored", [], agent(Target, missing)),
+    it:check(all_armed(Target, formatter), "armed again"),
+    #{requests := 100} = it:loaded(it:load(T, Target, ["4", "100"])),
+    it:terminate(P),
+    it:equal("requests", 200, it:requests(P)),
+    it:check(tier_calls(P, "formatter") >= 190, "calls of the tier"),
+    it:equal("attached once", 1, events(P, "attach")),
+    it:balance(P),
+    it:audit(Target, Before, [processes]).
+
+%% tiers.conf names it, the target has it only later: a warning says so.
+later(T) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}},\n"
+                                        "         {late, {it_late, '_', '_'}}]}.\n{sampling, all}.\n"}),
+    it:saw(P, "tiers1.conf:2:.*warning: the target cannot load module 'it_late'.*armed when it is loaded"),
+    it:armed(P),
+    load(Target, it_late, [{call, 0}], none),
+    it:saw(P, "loaded: module it_late was loaded"),
+    it:until("armed", fun() -> lists:member({it_late, call, 0}, agent(Target, armed)) end),
+    it:check(all_armed(Target, it_late), "its function is armed"),
+    it:terminate(P),
+    it:equal("attached once", 1, events(P, "attach")),
+    it:audit(Target, Before, [module]).
+
+%% '_' stands for what there is, later too.
+new_functions(T) ->
+    {Target, _} = target(T),
+    load(Target, it_late, [{call, 0}], none),
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}},\n"
+                                        "         {late, {it_late, '_', '_'}}]}.\n{sampling, all}.\n"}),
+    it:armed(P),
+    load(Target, it_late, [{call, 0}, {more, 0}], none),
+    it:until("armed", fun() -> lists:member({it_late, more, 0}, agent(Target, armed)) end),
+    load(Target, it_late, [{more, 0}], none),
+    it:until("missing", fun() -> agent(Target, missing) =:= [{it_late, call, 0}] end),
+    it:terminate(P),
+    it:equal("attached once", 1, events(P, "attach")).
+
+%% The code of before stays, but without its patterns.
+refused(T) ->
+    {Target, Before} = target(T),
+    load(Target, it_late, [{call, 0}], none),
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}},\n"
+                                        "         {late, {it_late, call, 0}}]}.\n{sampling, all}.\n"}),
+    it:armed(P),
+    it:equal("the load", {error, on_load_failure}, load(Target, it_late, [{call, 0}, {other, 0}], refuse)),
+    it:equal("its functions", false, it:call(Target, erlang, function_exported, [it_late, other, 0])),
+    it:until("armed again", fun() -> all_armed(Target, it_late) end),
+    it:equal("the load", {module, it_late}, load(Target, it_late, [{call, 0}], ok)),
+    it:until("armed again", fun() -> all_armed(Target, it_late) end),
+    it:terminate(P),
+    it:equal("attached once", 1, events(P, "attach")),
+    it:audit(Target, Before, [module]).
+
+%% Nothing is armed meanwhile, and the entry's calls are counted.
+paused(T) ->
+    {Target, Before} = target(T),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    {ok, _} = it:control(P, "pause"),
+    reload(Target, requests),
+    reload(Target, db),
+    it:until("counted", fun() -> armed_of(Target, requests) =:= [call_count] end),
+    it:equal("armed while paused", [], armed_of(Target, db)),
+    #{requests := 50} = it:loaded(it:load(T, Target, ["4", "50"])),
+    {ok, _} = it:control(P, "resume"),
+    it:check(all_armed(Target, requests) andalso all_armed(Target, db), "armed again"),
+    #{requests := 50} = it:loaded(it:load(T, Target, ["4", "50"])),
+    it:terminate(P),
+    it:equal("requests", 50, it:requests(P)),
+    it:equal("losses", #{unseen => 50}, it:lost(P)),
+    it:balance(P),
+    it:audit(Target, Before, [processes]).
+
+%% A function has one meta tracer up to OTP 26: theirs stays, and kprofd looks
+%% with each lease.
+others_watch(T) ->
+    Target = it:target(T),
+    it:do(Target, fun() ->
+                          Tracer = spawn(fun Wait() -> receive _ -> Wait() end end),
+                          register(it_watcher, Tracer),
+                          [erlang:trace_pattern(MFA, [], [{meta, Tracer}]) || MFA <- ?CHANGES]
+                  end),
+    Theirs = fun() -> [{erlang:trace_info(MFA, meta), erlang:trace_info(MFA, meta_match_spec)} || MFA <- ?CHANGES] end,
+    Were = it:do(Target, Theirs),
+    Before = it:settled(Target),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    reload(Target, db),
+    it:until("armed again", fun() -> all_armed(Target, db) end),
+    it:equal("theirs", Were, it:do(Target, Theirs)),
+    it:terminate(P),
+    it:equal("attached once", 1, events(P, "attach")),
+    it:audit(Target, Before),
+    it:equal("theirs, at the end", Were, it:do(Target, Theirs)).
+
+%% ---------------------------------------------------------------- tools ----
+
+target(T) ->
+    Target = it:target(T),
+    {Target, it:settled(Target)}.
+
+calls(Target) -> agent(Target, entry_calls).
+
+agent(Target, Key) ->
+    maps:get(Key, it:call(Target, kprof_agent, status, [])).
+
+events(P, Kind) ->
+    it:number(P, ["select count(*) from events where kind = '", Kind, "'"]).
+
+tier_calls(P, Tier) ->
+    it:number(P, ["select sum(calls) from tier_stats where identity <> '_total' and tier = '", Tier, "'"]).
+
+%% The same code, by the way that releases are upgraded.
+reload(Target, Mod) ->
+    {Mod, Code, File} = it:call(Target, code, get_object_code, [Mod]),
+    it:call(Target, code, purge, [Mod]),
+    {module, Mod} = it:call(Target, code, load_binary, [Mod, File, Code]).
+
+%% A module made for it; OnLoad: none, or what its on_load function says.
+load(Target, Mod, Fns, OnLoad) ->
+    On = [on || OnLoad =/= none],
+    Forms = [{attribute, 1, module, Mod}, {attribute, 1, export, Fns}] ++
+        [{attribute, 1, on_load, {F, 0}} || F <- On] ++
+        [{function, 1, F, A, [{clause, 1, [], [], [{atom, 1, OnLoad}]}]} || {F, A} <- Fns ++ [{on, 0} || on <- On]],
+    {ok, Mod, Code} = compile:forms(Forms),
+    it:call(Target, code, purge, [Mod]),
+    it:call(Target, code, load_binary, [Mod, "it_late.beam", Code]).
+
+%% All that the agent has of it is armed in the VM.
+all_armed(Target, Mod) ->
+    MFAs = [MFA || {M, _, _} = MFA <- agent(Target, armed), M =:= Mod],
+    Traced = [MFA || {MFA, _, traced, local} <- it:call(Target, it_stub, armed, [MFAs])],
+    MFAs =/= [] andalso lists:sort(MFAs) =:= lists:sort(Traced).
+
+armed_of(Target, Mod) ->
+    MFAs = [MFA || {M, _, _} = MFA <- agent(Target, armed), M =:= Mod],
+    [Key || {_, _, Key, _} <- it:call(Target, it_stub, armed, [MFAs])].
