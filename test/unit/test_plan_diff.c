@@ -55,11 +55,12 @@ side_make(struct side *s, const char *src)
 	kp_buf_init(&b, 4096);
 	kp_etf_list(&b, 2);
 	for (int i = 0; i < 2; i++) {
-		kp_etf_tuple(&b, 4);
+		kp_etf_tuple(&b, 5);
 		kp_etf_atom(&b, mods[i]);
 		kp_etf_atom(&b, "ok");
 		put_fns(&b);
 		put_fns(&b);
+		kp_etf_nil(&b);
 	}
 	kp_etf_nil(&b);
 	kp_term_begin_raw(&r, b.p, b.len);
