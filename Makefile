@@ -295,15 +295,28 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 run_integration = KPROFD_RELOADS=$(RELOADS) erl -noinput -pa $(INTEGRATION) -s it_run main \
     -extra $(B) $(1) $(if $(ONLY),'$(ONLY)')
 
-# Preloaded into kprofd: a resolver that does not answer.
-# Another: a kprofd that is behind.
-$(B)/test/slow_%.so: test/support/slow_%.c
+# Preloaded into kprofd: slow_resolver, one that does not answer; slow_reader, a
+# kprofd that is behind; last_words, a kprofd that is killed as it speaks.
+PRELOADED := $(patsubst %,$(B)/test/%.so,slow_resolver slow_reader last_words)
+
+$(PRELOADED): $(B)/test/%.so: test/support/%.c
 	@mkdir -p $(@D)
 	$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
 
 .PHONY: integration
-integration: $(B)/kprofd $(B)/test/slow_resolver.so $(B)/test/slow_reader.so sample $(INTEGRATION)/it_run.beam
+integration: $(B)/kprofd $(B)/kprof $(PRELOADED) sample $(INTEGRATION)/it_run.beam
 	$(call run_integration)
+
+# The faults among them, many times: SEED=N has the same moments again.
+# With targets of the release that is installed, or of that in FAULTS_ROOT.
+FAULTS := fault_tests,connection_tests
+
+.PHONY: faults
+faults: RELOADS := 200
+faults: export KPROFD_FAULTS := whole
+faults: export SEED := $(SEED)
+faults: $(B)/kprofd $(B)/kprof $(PRELOADED) sample $(INTEGRATION)/it_run.beam
+	$(call run_integration,-modules $(FAULTS) $(if $(FAULTS_ROOT),-root $(FAULTS_ROOT)))
 
 # The library as a dependency of rebar3 and mix projects.
 .PHONY: library-test
@@ -505,6 +518,7 @@ help:
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'
+	@echo 'make faults       what can go wrong, at many moments (SEED=N: the same ones)'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
 	@echo 'make record       what real nodes send, anew, for the unit tests'
