@@ -581,7 +581,8 @@ target_rotate(struct target *t, kp_wall_ns now)
 	if (w == NULL)
 		return;	/* no memory: the window goes on */
 	kp_requests_losses(t->requests, &w->losses);
-	ledger_take(&t->ledger, kp_mono_now(), &w->entry_calls, &w->losses);
+	ledger_take(&t->ledger, kp_mono_now(), kp_requests_entries(t->requests),
+	    &w->entry_calls, &w->losses);
 	w->cost = spending_take(&t->spending);
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		w->losses.n[i] += t->lost.n[i];
