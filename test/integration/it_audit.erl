@@ -6,7 +6,7 @@
 %% were, and at work.
 -module(it_audit).
 
--export([begins/1, begins/2, during/2, ends/2, database/1, database/2, sound/1, crashed/4, copy/3, windows/1]).
+-export([begins/1, begins/2, during/2, ends/2, database/1, database/2, sound/1, crashed/4, copy/3, written/1]).
 -export([footprint/1, grew/3]).
 %% In the target.
 -export([theirs/0, bonds/0]).
@@ -110,40 +110,41 @@ footprint(Target) ->
     it:settled(Target),
     it:do(Target, fun() ->
                           [erlang:garbage_collect(P) || P <- processes()],
-                          #{processes => length(processes()), ports => length(erlang:ports()),
-                            ets => length(ets:all()), atoms => erlang:system_info(atom_count),
-                            bytes => erlang:memory(total)}
+                          %% First: the VM makes atoms to answer that.
+                          Kinds = maps:from_list(erlang:memory([total, system, processes_used, binary, code, ets])),
+                          Kinds#{processes => length(processes()), ports => length(erlang:ports()),
+                            tables => length(ets:all()), atoms => erlang:system_info(atom_count)}
                   end).
 
 %% Names: how many kprofd has for itself, each of which may have come to be an
 %% atom meanwhile.
 grew(Target, Before, Names) ->
     More = maps:map(fun(K, N) -> N - maps:get(K, Before) end, footprint(Target)),
-    Most = #{processes => 0, ports => 0, ets => 0, atoms => Names, bytes => ?MB},
-    [it:check(N =< maps:get(K, Most), "the target has ~b more ~s: ~0p", [N, K, More]) || {K, N} <- maps:to_list(More)],
+    Most = #{processes => 0, ports => 0, tables => 0, atoms => Names, code => 65536},
+    [it:check(N =< maps:get(K, Most, ?MB), "the target has ~b more ~s: ~0p", [N, K, More])
+     || {K, N} <- maps:to_list(More)],
     More.
 
 %% ------------------------------------------------------ the database ----
 
 database(P) ->
-    database(P, #{}).
+    database(P, 0).
 
-%% unclean    runs that did not end well: 0
-%% in_flight  the most requests that those had begun at their last window
-database(P, Opts) ->
+%% Killed: how many runs did not end well. Those are balanced up to the last
+%% window: crashed/4 has seen to it.
+database(P, Killed) ->
     sound(P),
     Unclean = unclean(P),
-    it:equal("runs that did not end well", maps:get(unclean, Opts, 0), length(Unclean)),
-    [it:check(lists:member(Run, Unclean) orelse balanced(R), "run ~b: ~0p, ~0p", [Run, R, it:losses(P)])
+    it:equal("runs that did not end well", Killed, length(Unclean)),
+    [it:check(lists:member(Run, Unclean) orelse open(R) =:= 0, "run ~b: ~0p, ~0p", [Run, R, it:losses(P)])
      || #{run := Run} = R <- it:balances(P)],
-    [underway(R, maps:get(in_flight, Opts, 0), P) || #{run := Run} = R <- it:balances(P), lists:member(Run, Unclean)],
     [unclean_end(P, Run) || Run <- Unclean],
     ok.
 
 %% Right after kprofd was killed: a copy of its database is sound, is balanced
-%% up to the last window, and has every window that was there before. Gives
-%% those of now.
-crashed(T, P, InFlight, Before) ->
+%% up to the last window, and has all that was written before. Gives what is
+%% written now. The load's clients have one request each.
+crashed(T, P, Clients, Before) ->
     case filelib:is_file(it:db(P)) of
         false ->
             Before;
@@ -154,12 +155,18 @@ crashed(T, P, InFlight, Before) ->
                     Before;
                 _ ->
                     sound(Copy),
-                    underway(lists:last([#{calls => 0, sampled => 0, lost => 0} | it:balances(Copy)]), InFlight, Copy),
-                    Now = windows(Copy),
-                    it:equal("windows that were there", [], Before -- Now),
+                    Runs = it:balances(Copy),
+                    %% Killed before it began a run, it left that of another as the last one.
+                    [underway(R, Clients, Copy) || #{run := Run} = R <- lists:nthtail(max(0, length(Runs) - 1), Runs),
+                                                   not is_written(Run, Before)],
+                    Now = written(Copy),
+                    it:equal("what was written", [], Before -- Now),
                     Now
             end
     end.
+
+is_written(Run, Written) ->
+    lists:keymember(integer_to_binary(Run), 1, [list_to_tuple(Row) || Row <- Written]).
 
 %% Of a file that nobody writes; its WAL is part of it.
 copy(T, P, Name) ->
@@ -171,8 +178,10 @@ copy(T, P, Name) ->
     [] = os:cmd("sqlite3 '" ++ To ++ "' 'pragma wal_checkpoint(truncate)' >/dev/null"),
     P#{db := To, out := To}.
 
-windows(P) ->
-    it:sql(P, "select run_id, node_id, start_ns, end_ns, entry_calls, sampled from time_window order by id").
+%% What was written of each run: windows that were apart may be one later.
+written(P) ->
+    it:sql(P, "select run_id, node_id, min(start_ns), max(end_ns), sum(entry_calls), sum(sampled) from time_window"
+           " group by run_id, node_id").
 
 sound(P) ->
     it:equal("pragma integrity_check", [[<<"ok">>]], it:sql(P, "pragma integrity_check")),
@@ -183,14 +192,18 @@ sound(P) ->
                     " group by run_id having count(*) > 1")),
     it:equal("what was not understood", #{}, maps:with([bad_event, gap], it:losses(P))).
 
-balanced(#{calls := Calls, sampled := Sampled, lost := Lost}) ->
-    Calls =:= Sampled + Lost.
+open(#{calls := Calls, sampled := Sampled, lost := Lost}) ->
+    Calls - Sampled - Lost.
 
-%% Those that were on their way have been called, and are nothing else yet.
-underway(#{calls := Calls, sampled := Sampled, lost := Lost} = R, InFlight, P) ->
-    Open = Calls - Sampled - Lost,
-    it:check(Open >= 0 andalso Open =< InFlight, "~b on their way, of at most ~b: ~0p, ~0p",
-             [Open, InFlight, R, it:losses(P)]).
+%% Calls that the last window explains nothing of are requests that kprofd had
+%% begun, as it said in its log, and what was on its way to it.
+underway(R, Clients, P) ->
+    Begun = case re:run(it:errors(P), "requests in the last .* ([0-9]+) in flight", [global, {capture, [1], list}]) of
+                {match, Said} -> lists:max([list_to_integer(N) || [N] <- Said]);
+                nomatch -> 0
+            end,
+    it:check(open(R) >= 0 andalso open(R) =< Begun + Clients, "~b on their way, of at most ~b and ~b: ~0p, ~0p",
+             [open(R), Begun, Clients, R, it:losses(P)]).
 
 unclean(P) ->
     [binary_to_integer(Run) || [Run] <- it:sql(P, "select run from runs where state = 'unclean' order by run")].
