@@ -15,7 +15,6 @@
 #include "target/agent_internal.h"
 
 #define LEASE_MS 1000
-#define BACKOFF_MAX_MS 30000
 #define SILENT_MAX 5		/* leases renewed without a word from it */
 #define STOP_MS 3000		/* the agent has this long to say goodbye */
 
@@ -152,10 +151,8 @@ agent_lost(struct agent *a, const char *why)
 	}
 	drop_connection(a);
 	agent_set_state(a, AGENT_LOST, text);
-	agent_timer(a, a->backoff_ms);
-	a->backoff_ms *= 2;
-	if (a->backoff_ms > BACKOFF_MAX_MS)
-		a->backoff_ms = BACKOFF_MAX_MS;
+	agent_timer(a, (unsigned)(kp_backoff_next(&a->backoff) /
+	    KP_NS_PER_MS));
 }
 
 static void
@@ -270,7 +267,6 @@ agent_new(struct event_base *base, const struct agent_opts *o,
 	a->o = *o;
 	a->ops = ops;
 	a->ctx = ctx;
-	a->backoff_ms = BACKOFF_MIN_MS;
 	a->params.one_in = o->conf->sampling.kind == KP_SAMPLE_ONE_IN ?
 	    o->conf->sampling.n : 1;
 	kp_buf_init(&a->ids.self, 1024);

@@ -10,12 +10,12 @@
 #ifndef KP_TARGET_AGENT_INTERNAL_H
 #define KP_TARGET_AGENT_INTERNAL_H
 
+#include "kprofd/backoff.h"
 #include "target/agent_msg.h"
 #include "target/connect.h"
 #include "target/link.h"
 
 #define MESSAGE_MAX (8u << 20)	/* bytes of one message to the target */
-#define BACKOFF_MIN_MS 500
 /* References from here on are of clear_tokens, which no step waits for. */
 #define CLEAR_REFS (UINT64_C(1) << 40)
 #define RELOAD_REFS (UINT64_C(1) << 41)	/* and of agent_reload() */
@@ -55,7 +55,7 @@ struct agent {
 	} reload;
 	unsigned leftover_tries;
 	unsigned silent;	/* leases sent since the last frame came */
-	unsigned backoff_ms;
+	struct kp_backoff backoff;
 	bool looked_for_process;
 	bool looking, look_again;	/* what there is to arm now */
 	bool attached_once, user_paused, stopping;

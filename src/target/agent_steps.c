@@ -444,7 +444,7 @@ answer_arm(struct agent *a, struct kp_term *r)
 
 	if (kp_span_is(kp_term_atom(&at), "ok")) {
 		a->attached_once = true;
-		a->backoff_ms = BACKOFF_MIN_MS;
+		kp_backoff_reset(&a->backoff);
 		agent_set_state(a, AGENT_ARMED, "");
 		agent_settle(a);
 		if (a->look_again)
