@@ -318,6 +318,12 @@ faults: export SEED := $(SEED)
 faults: $(B)/kprofd $(B)/kprof $(PRELOADED) sample $(INTEGRATION)/it_run.beam
 	$(call run_integration,-modules $(FAULTS) $(if $(FAULTS_ROOT),-root $(FAULTS_ROOT)))
 
+# The tests of faults fail where what they test is taken out.  MUTANTS: some of
+# test/support/mutants/.
+.PHONY: faults-mutants
+faults-mutants: $(B)/kprofd $(B)/kprof $(PRELOADED) sample $(INTEGRATION)/it_run.beam
+	sh test/support/mutants.sh $(B) $(MUTANTS)
+
 # The library as a dependency of rebar3 and mix projects.
 .PHONY: library-test
 library-test: $(B)/kprofd | $(B)/deb/rebar3
@@ -519,6 +525,7 @@ help:
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'
 	@echo 'make faults       what can go wrong, at many moments (SEED=N: the same ones)'
+	@echo 'make faults-mutants  whether those tests fail without what they test'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
 	@echo 'make record       what real nodes send, anew, for the unit tests'

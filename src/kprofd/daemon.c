@@ -495,6 +495,18 @@ open_reload(struct daemon *d)
 	return d->reload != NULL ? 0 : complain("out of memory");
 }
 
+/* What the database could not take, it cannot tell of either. */
+static void
+close_store(struct daemon *d)
+{
+	uint64_t lost = d->store != NULL ? kp_store_close(d->store) : 0;
+
+	if (lost > 0)
+		log_warn("store", NULL, "the database has not got the last %"
+		    PRIu64 " rows of this run: they could not be written",
+		    lost);
+}
+
 static void
 daemon_close(struct daemon *d)
 {
@@ -503,8 +515,7 @@ daemon_close(struct daemon *d)
 		target_rotate(d->target, kp_wall_now());
 	}
 	control_close(d->control);
-	if (d->store != NULL)
-		kp_store_close(d->store);
+	close_store(d);
 	tables_close(d->tables);
 	target_free(d->target);
 	reload_free(d->reload);

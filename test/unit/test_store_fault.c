@@ -73,7 +73,7 @@ test_lasting_error(void **state)
 	assert_int_equal(status(s).dropped[KP_STORE_REFUSED], KNOWN_ROWS);
 	assert_non_null(strstr(status(s).why, "no such table"));
 	assert_string_equal(sql_text("select count(*) from time_window"), "0");
-	kp_store_close(s);
+	assert_int_equal(kp_store_close(s), KNOWN_ROWS);
 	assert_string_equal(sql_text("select kind, text from events"),
 	    "store_loss|6 rows could not be written before the end of the "
 	    "run");
