@@ -27,7 +27,8 @@
 %% where the targets' file system has it, an erl that is theirs.
 prepare(#{build := Build, root := Root, app := App}) ->
     %% In a process namespace numbers of processes are not unique.
-    Dir = filename:join([Build, "integration", lists:concat(["run.", os:getpid(), ".", os:system_time(second)])]),
+    Dir = filename:join([Build, "integration", lists:concat(["run.", os:getpid(), ".", os:system_time(second), ".",
+                                                             erlang:unique_integer([positive])])]),
     ok = filelib:ensure_path(Dir),
     Port = free_port(),
     Env0 = #{build => Build, dir => Dir, epmd => Port, root => Root, counter => counters:new(1, [])},
