@@ -346,9 +346,9 @@ matrix: integration
 	@$(MAKE) --no-print-directory releases
 
 releases: $(INTEGRATION_NEEDS) $(ROOTS)
-	for r in $(RELEASES); do \
-	    $(call run_integration,$(KPROFD_ROOTS)/$$r) || exit 1; \
-	done
+	@failed=; for r in $(RELEASES); do \
+	    $(call run_integration,$(KPROFD_ROOTS)/$$r) || failed="$$failed $$r"; \
+	done; [ -z "$$failed" ] || { echo "failed on OTP:$$failed"; exit 1; }
 
 # ---- recordings of real nodes, for the unit tests (test/recordings/README.md)
 #
