@@ -47,6 +47,9 @@ commands() ->
 not_run() ->
     [{"make test", "docs-test is a part of it"},
      {"make bench", "minutes, for figures of this machine"},
+     {"make integration", "minutes, of tests of its own"},
+     {"make faults", "minutes, of tests of its own"},
+     {"make faults-mutants", "a quarter of an hour, of tests that fail"},
      {"make matrix", "minutes, and other releases"},
      {"make record", "minutes, and other releases; it would change what is tested"},
      {"make test-apps", "a test of its own, with servers that have to be fetched"}].
