@@ -250,19 +250,23 @@ int
 cmd_status(const struct cmd *cmd, int argc, char **argv)
 {
 	struct place p = { .db = DB_DEFAULT };
+	const char *node = NULL;
 	bool json = false;
-	const struct opt opts[] = { OPT_JSON(json), OPT_DB(p), OPT_CONTROL(p) };
+	const struct opt opts[] = { OPT_JSON(json), OPT_NODE(node), OPT_DB(p),
+		OPT_CONTROL(p) };
 	struct kp_buf answer, clean;
-	char why[1024];
+	char why[1024], line[512];
 	enum kp_err err;
 	int st;
 
-	st = opts_parse(cmd, opts, 3, argc, argv, NULL);
+	st = opts_parse(cmd, opts, 4, argc, argv, NULL);
 	if (st != OPTS_GO_ON)
 		return st;
+	if (!node_command(line, sizeof(line), json ? "status json" : "status",
+	    node))
+		return EXIT_USAGE;
 	kp_buf_init(&answer, OUTPUT_MAX);
-	err = ask(&p, json ? "status json" : "status", &answer, why,
-	    sizeof(why));
+	err = ask(&p, line, &answer, why, sizeof(why));
 	if (err == KP_OK && json)
 		return show(&answer);
 	if (err != KP_OK) {
