@@ -55,18 +55,25 @@ chosen(const struct commands *cs, const struct command *cmd,
 	return n;
 }
 
+/* Nobody was told; what is wanted of all holds for those that come, too. */
 static void
-nobody(struct control_client *c, const struct command *cmd)
+nobody(struct control_client *c, const struct command *cmd,
+    enum wait_for want)
 {
-	char why[400];
+	static const char *const then[] = { "will pause", "will measure" };
+	char text[400];
 
-	if (cmd->glob[0] == '\0')
-		snprintf(why, sizeof(why), "there is no target just now "
-		    "(kprof status)");
-	else
-		snprintf(why, sizeof(why), "no target matches '%s' (kprof "
+	if (cmd->glob[0] != '\0') {
+		snprintf(text, sizeof(text), "no target matches '%s' (kprof "
 		    "status lists them)", cmd->glob);
-	refuse(c, why);
+		refuse(c, text);
+	} else if (want == WAIT_CLEARED) {
+		refuse(c, "there is no target just now (kprof status)");
+	} else {
+		snprintf(text, sizeof(text), "there is no target just now: "
+		    "those that come %s\n", then[want]);
+		control_answer(c, true, text, strlen(text));
+	}
 }
 
 static void
@@ -81,7 +88,7 @@ do_wait(struct commands *cs, struct control_client *c,
 	if (cmd->glob[0] == '\0' && want != WAIT_CLEARED)
 		targets_pause_new(cs->p.targets, want == WAIT_PAUSED);
 	if (n == 0) {
-		nobody(c, cmd);
+		nobody(c, cmd, want);
 		return;
 	}
 	for (unsigned i = 0; i < n; i++) {

@@ -90,9 +90,11 @@ refuse(struct reload *r, const char *path, const char *why)
 {
 	char text[900], line[256];
 
-	snprintf(text, sizeof(text), "%s%s%s%s; nothing has changed",
-	    path != NULL ? "'" : "", path != NULL ? path : "",
-	    path != NULL ? "' is refused: " : "", why);
+	if (path != NULL)
+		snprintf(text, sizeof(text), "'%s' is refused: %s; nothing has "
+		    "changed", path, why);
+	else
+		snprintf(text, sizeof(text), "%s; nothing has changed", why);
 	log_warn("reload", only_target(r), "%s", text);
 	/* An event has room for a line: the first mistake. */
 	snprintf(line, sizeof(line), "refused: %s", r->said.len > 0 ?

@@ -1,5 +1,5 @@
 /*
- * targets.c - the set of targets; see the header.
+ * targets.c - the set of targets: who comes and goes; see the header.
  *
  * Callbacks of one target may come while all are gone through, so the set
  * itself changes in one place only, sweep(), which runs from the loop.
@@ -10,9 +10,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "kprofd/cluster.h"
 #include "kprofd/log.h"
-#include "kprofd/targets.h"
+#include "kprofd/targets_internal.h"
 
 #define CONNECT_LIMIT (7 * KP_NS_PER_S)
 #define TICK_S 1
@@ -21,23 +20,6 @@
 #define BY_NAME 0x1u
 #define BY_FILE 0x2u
 #define BY_CLUSTER 0x4u
-
-struct targets {
-	struct event_base *base;
-	struct targets_parts p;
-	struct target *v[TARGETS_MAX];
-	unsigned n;
-	struct labels labels;
-	struct cluster *cluster;	/* NULL: none is followed */
-	struct event *tick, *sweep;
-	size_t more_file, more_cluster;	/* without room, at the last count */
-	bool starting, stopping, frozen, paused;
-	bool armed_ever;		/* any of them */
-	bool over;			/* on_over was called */
-	bool lost_told;			/* the seed is */
-};
-
-static void settle(struct targets *ts);
 
 /* ---- what there is ---- */
 
@@ -103,275 +85,14 @@ targets_happened(struct targets *ts, const char *kind, const char *text)
 		kp_store_happening(ts->p.store, &h);
 }
 
-static struct target *
-find(const struct targets *ts, const char *name)
+struct target *
+targets_find(const struct targets *ts, const char *name)
 {
 	for (unsigned i = 0; i < ts->n; i++)
 		if (strcmp(ts->v[i]->node, name) == 0)
 			return ts->v[i];
 	return NULL;
 }
-
-/* ---- the end ---- */
-
-static void
-end(struct targets *ts, int status)
-{
-	if (ts->over)
-		return;
-	ts->over = true;
-	ts->p.ops->on_over(ts->p.ctx, status);
-}
-
-/* Has every one of them come to its end?  How, as an exit status. */
-static bool
-all_over(const struct targets *ts, bool *failed, int *status)
-{
-	unsigned nfailed = 0, kept_out = 0;
-
-	for (unsigned i = 0; i < ts->n; i++) {
-		if (!ts->v[i]->in_set.over)
-			return false;
-		nfailed += ts->v[i]->in_set.failed;
-		kept_out += ts->v[i]->in_set.failed &&
-		    ts->v[i]->in_set.failure == AGENT_KEPT_OUT;
-	}
-	*failed = nfailed == ts->n;
-	*status = nfailed == 0 ? 0 : kept_out == ts->n ? EXIT_KEPT_OUT : 1;
-	return true;
-}
-
-/* May others still be found? */
-static bool
-is_searching(const struct targets *ts)
-{
-	const struct target *seed;
-
-	if (ts->cluster == NULL || cluster_failed(ts->cluster))
-		return false;
-	seed = find(ts, ts->p.o->seed);
-	/* Who cannot be reached as a target cannot be asked either. */
-	if (seed != NULL && seed->in_set.unreached)
-		return false;
-	return cluster_answered(ts->cluster) == 0;
-}
-
-/* At the start, when nobody has ever been attached: is nobody to be? */
-static bool
-nobody_there(const struct targets *ts)
-{
-	if (ts->armed_ever || ts->n == 0 || is_searching(ts))
-		return false;
-	for (unsigned i = 0; i < ts->n; i++)
-		if (!ts->v[i]->in_set.tried && !ts->v[i]->in_set.over)
-			return false;
-	return true;
-}
-
-static void
-check_over(struct targets *ts)
-{
-	bool failed;
-	int status;
-
-	if (ts->starting || ts->over || (ts->n == 0 && !ts->stopping))
-		return;
-	if (all_over(ts, &failed, &status)) {
-		if (ts->stopping)
-			end(ts, 0);
-		else if (!is_searching(ts) && (failed || ts->p.o->check))
-			end(ts, status);
-	} else if (!ts->stopping && nobody_there(ts)) {
-		log_error("failed", NULL, "none of the %u targets can be "
-		    "attached to", ts->n);
-		end(ts, 1);
-	}
-}
-
-/* ---- what one lacks, others may have ---- */
-
-static enum agent_verdict
-judge(const struct targets *ts, const struct target *t)
-{
-	const struct missing *others[TARGETS_MAX];
-	const struct target *u;
-	bool pending = is_searching(ts);
-	size_t n = 0;
-
-	if (t->in_set.missing.n == 0 && !t->in_set.missing.more)
-		return AGENT_GO_ON;
-	for (unsigned i = 0; i < ts->n; i++) {
-		u = ts->v[i];
-		if (u == t)
-			continue;
-		others[n++] = &u->in_set.missing;
-		pending |= !u->in_set.missing.known && !u->in_set.tried &&
-		    !u->in_set.over;
-	}
-	if (missing_elsewhere(&t->in_set.missing, others, n))
-		return AGENT_GO_ON;
-	return pending || ts->starting ? AGENT_WAIT : AGENT_REFUSE;
-}
-
-/* Something is known that was not: who waited for it, and is anybody left? */
-static void
-settle(struct targets *ts)
-{
-	enum agent_verdict v;
-	struct target *t;
-
-	for (unsigned i = 0; i < ts->n; i++) {
-		t = ts->v[i];
-		if (!t->in_set.judging)
-			continue;
-		v = judge(ts, t);
-		if (v == AGENT_WAIT)
-			continue;
-		t->in_set.judging = false;
-		agent_judge(t->agent, v);
-	}
-	check_over(ts);
-}
-
-static enum agent_verdict
-on_missing(void *ctx, struct target *t, const struct kp_diags *diags)
-{
-	struct targets *ts = ctx;
-	enum agent_verdict v;
-
-	missing_set(&t->in_set.missing, diags);
-	v = judge(ts, t);
-	t->in_set.judging = v == AGENT_WAIT;
-	/* Not from within: its own agent is in the midst of a step. */
-	event_active(ts->sweep, EV_TIMEOUT, 0);
-	return v;
-}
-
-/* ---- what targets tell ---- */
-
-static bool
-on_unreached(void *ctx, struct target *t, const char *why)
-{
-	struct targets *ts = ctx;
-
-	(void)why;
-	t->in_set.tried = t->in_set.unreached = true;
-	t->in_set.judging = false;
-	event_active(ts->sweep, EV_TIMEOUT, 0);
-	return ts->starting || !nobody_there(ts);
-}
-
-static void
-on_failed(void *ctx, struct target *t, enum agent_failure f, const char *why)
-{
-	struct targets *ts = ctx;
-
-	log_error("failed", t->node, "%s", why);
-	t->in_set.over = t->in_set.failed = t->in_set.tried = true;
-	t->in_set.judging = false;
-	t->in_set.failure = f;
-	event_active(ts->sweep, EV_TIMEOUT, 0);
-}
-
-static void
-on_stopped(void *ctx, struct target *t)
-{
-	struct targets *ts = ctx;
-
-	t->in_set.over = true;
-	event_active(ts->sweep, EV_TIMEOUT, 0);
-}
-
-static void
-on_state(void *ctx, struct target *t, enum agent_state s, const char *text)
-{
-	struct targets *ts = ctx;
-
-	ts->armed_ever |= s == AGENT_ARMED;
-	ts->p.ops->on_state(ts->p.ctx, t, s, text);
-}
-
-static void
-on_nodes(void *ctx, struct target *t, const struct kp_term *list)
-{
-	struct targets *ts = ctx;
-
-	(void)t;
-	if (ts->cluster != NULL && !ts->stopping)
-		cluster_answer(ts->cluster, list);
-}
-
-static void
-on_request(void *ctx, struct target *t, const struct kp_request *rq)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_request(ts->p.ctx, t, rq);
-}
-
-static void
-on_plan(void *ctx, struct target *t, const struct kp_plan *plan)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_plan(ts->p.ctx, t, plan);
-}
-
-static void
-on_diags(void *ctx, struct target *t, const struct kp_diags *diags)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_diags(ts->p.ctx, t, diags);
-}
-
-static void
-on_cleared(void *ctx, struct target *t, uint64_t number)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_cleared(ts->p.ctx, t, number);
-}
-
-static void
-on_checked(void *ctx, struct target *t, const struct agent_checked *c)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_checked(ts->p.ctx, t, c);
-}
-
-static void
-on_reloaded(void *ctx, struct target *t, const struct agent_reloaded *r)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_reloaded(ts->p.ctx, t, r);
-}
-
-static void
-on_window(void *ctx, struct target *t, const struct kp_window *w)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_window(ts->p.ctx, t, w);
-}
-
-static const struct target_ops target_ops = {
-	.on_request = on_request,
-	.on_plan = on_plan,
-	.on_diags = on_diags,
-	.on_cleared = on_cleared,
-	.on_checked = on_checked,
-	.on_reloaded = on_reloaded,
-	.on_state = on_state,
-	.on_unreached = on_unreached,
-	.on_missing = on_missing,
-	.on_nodes = on_nodes,
-	.on_failed = on_failed,
-	.on_stopped = on_stopped,
-	.on_window = on_window,
-};
 
 /* ---- coming and going ---- */
 
@@ -385,7 +106,7 @@ add(struct targets *ts, const char *name, unsigned source, unsigned shares)
 		.labels = &ts->labels, .check_only = o->check,
 		.nodes = o->seed != NULL,
 		.connect_limit = CONNECT_LIMIT };
-	struct target *t = find(ts, name);
+	struct target *t = targets_find(ts, name);
 
 	if (t != NULL) {
 		t->in_set.sources |= source;
@@ -393,7 +114,7 @@ add(struct targets *ts, const char *name, unsigned source, unsigned shares)
 	}
 	if (ts->n == TARGETS_MAX)
 		return false;
-	t = target_new(ts->base, &ao, ts->p.store, shares, &target_ops, ts);
+	t = target_new(ts->base, &ao, ts->p.store, shares, &targets_fate, ts);
 	if (t == NULL) {
 		log_error("failed", name, "out of memory");
 		return false;
@@ -411,12 +132,12 @@ add(struct targets *ts, const char *name, unsigned source, unsigned shares)
 static bool
 join(struct targets *ts, const char *name, unsigned source, const char *why)
 {
-	struct target *t = find(ts, name);
+	struct target *t = targets_find(ts, name);
 	bool is_new = t == NULL;
 
 	if (!add(ts, name, source, ts->n + 1))
 		return false;
-	if (is_new && (t = find(ts, name)) != NULL) {
+	if (is_new && (t = targets_find(ts, name)) != NULL) {
 		log_info("added", name, "'%s' is a target now: %s", name, why);
 		target_happened(t, "added", why);
 	}
@@ -486,7 +207,7 @@ on_sweep(evutil_socket_t fd, short what, void *ctx)
 		else if (t->in_set.over && t->in_set.sources == 0)
 			sweep_one(ts, i--);
 	}
-	settle(ts);
+	targets_settle(ts);
 }
 
 /* ---- the cluster ---- */
@@ -495,7 +216,7 @@ static bool
 on_seen(void *ctx, const char *name)
 {
 	struct targets *ts = ctx;
-	struct target *t = find(ts, name);
+	struct target *t = targets_find(ts, name);
 
 	if (t != NULL)
 		t->in_set.seen = kp_mono_now();
@@ -535,7 +256,7 @@ on_lost(void *ctx, const char *why)
 
 	if (ts->n == 0 && !ts->armed_ever) {
 		log_error("failed", ts->p.o->seed, "%s", why);
-		end(ts, 1);
+		targets_end(ts, 1);
 		return;
 	}
 	if (!ts->lost_told)
@@ -566,7 +287,7 @@ forget(struct targets *ts)
 static bool
 needs_scout(const struct targets *ts)
 {
-	const struct target *seed = find(ts, ts->p.o->seed);
+	const struct target *seed = targets_find(ts, ts->p.o->seed);
 
 	return !ts->over && !ts->stopping && (seed == NULL ||
 	    seed->in_set.over) && (!ts->p.o->check ||
@@ -588,7 +309,7 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 			log_error("failed", ts->p.o->seed, "no node that is "
 			    "visible in the cluster of '%s' matches",
 			    ts->p.o->seed);
-			end(ts, 1);
+			targets_end(ts, 1);
 		}
 	}
 	on_sweep(-1, 0, ts);
@@ -664,7 +385,7 @@ targets_file_apply(struct targets *ts, const struct kp_node_list *list,
 		*removed += t->in_set.sources == 0;
 	}
 	for (size_t i = 0; i < list->n; i++) {
-		*added += find(ts, list->v[i]) == NULL;
+		*added += targets_find(ts, list->v[i]) == NULL;
 		more += !join(ts, list->v[i], BY_FILE, "it is in the file");
 	}
 	if (more > 0 && ts->more_file == 0)
