@@ -168,10 +168,14 @@ agent_lost(struct agent *a, const char *why)
 void
 agent_hopeless(struct agent *a, const char *why)
 {
+	char text[1024];
+
+	/* The connection's own words go with it. */
+	snprintf(text, sizeof(text), "%s", why);
 	if (a->attached_once)
-		agent_lost(a, why);
+		agent_lost(a, text);
 	else
-		agent_fail(a, AGENT_FAILED, why);
+		agent_fail(a, AGENT_FAILED, text);
 }
 
 static void

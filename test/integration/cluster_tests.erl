@@ -17,6 +17,7 @@ tests() ->
      {"none is there", 60, fun none/1},
      {"kept out one by one", 60, fun kept_out/1},
      {"pause, resume and clear-tokens by node", 60, fun by_node/1},
+     {"requests are counted over all, and so told", 60, fun counted/1},
      {"a file of targets", 90, fun file/1},
      {"more than there is room for", 60, fun too_many/1},
      {"a reload that one refuses", 60, fun refused/1},
@@ -181,6 +182,29 @@ by_node(T) ->
              json(T, Json, "select value ->> 'target', value ->> 'state' from json_each(readfile($1), '$.targets')"
                   " order by 1")),
     it:terminate(P).
+
+%% Neither target alone has so many.
+counted(T) ->
+    [A, B] = Targets = [target(T, N) || N <- [a, b]],
+    Path = it:path(T, "notify.sock"),
+    {ok, S} = gen_udp:open(0, [{ifaddr, {local, Path}}, local, binary, {active, false}]),
+    P = it:kprofd(T, Targets, #{args => ["-requests", "150", "-print-calls"],
+                                env => [{"NOTIFY_SOCKET", filename:absname(Path)}]}),
+    [First | _] = [M || M <- told(S, <<"STATUS=2 of 2 armed">>), M =:= <<"READY=1">> orelse M =:= <<"STATUS=2 of 2 armed">>],
+    it:equal("ready before all are armed", <<"READY=1">>, First),
+    [#{requests := 100} = it:loaded(it:load(T, Target, ["2", "100"])) || Target <- [A, B]],
+    it:ended(P, 0),
+    gen_udp:close(S),
+    it:check(it:requests(P) >= 150, "~b requests", [it:requests(P)]),
+    [says(it:output(P), " returned  " ++ node_of(Target) ++ "$") || Target <- Targets].
+
+%% Everything up to this message.
+told(S, Last) ->
+    case gen_udp:recv(S, 0, 30000) of
+        {ok, {_, _, Last}} -> [Last];
+        {ok, {_, _, Other}} -> [Other | told(S, Last)];
+        {error, Why} -> it:fail("not told ~s: ~p", [Last, Why])
+    end.
 
 %% Nodes that came are attached, those that went are detached, others are left
 %% alone; and a file that is no good changes nothing.
