@@ -19,6 +19,7 @@
 /* What a database says of itself. */
 struct facts {
 	const char *path;
+	const char *node;		/* glob of those asked for, or NULL */
 	kp_wall_ns first, last;		/* of all windows; 0: none */
 	struct kp_query_sum window;	/* the last */
 	struct kp_query_runs runs;
@@ -34,13 +35,13 @@ facts_free(struct facts *f)
 }
 
 /*
- * The last window, of every node.  It is as long as the last run's interval,
+ * The last window, of every node asked for.  It is as long as the last run's interval,
  * unless it was rolled up since.
  */
 static enum kp_err
 read_last(struct facts *f, struct kp_query *q, kp_dur_ns length)
 {
-	struct kp_query_range r = { .until = INT64_MAX };
+	struct kp_query_range r = { .until = INT64_MAX, .node = f->node };
 	enum kp_err err = KP_OK;
 
 	if (length < KP_NS_PER_S)
@@ -59,7 +60,7 @@ read_last(struct facts *f, struct kp_query *q, kp_dur_ns length)
 static enum kp_err
 facts_read(struct facts *f, struct kp_query *q)
 {
-	struct kp_query_range r = { .until = INT64_MAX };
+	struct kp_query_range r = { .until = INT64_MAX, .node = f->node };
 	enum kp_err err;
 
 	err = kp_query_span(q, &f->first, &f->last);
@@ -218,9 +219,9 @@ put_json(struct kp_buf *b, const struct facts *f, const char *why)
 }
 
 static int
-from_db(const struct place *p, const char *why, bool json)
+from_db(const struct place *p, const char *why, const char *node, bool json)
 {
-	struct facts f = { .path = p->db };
+	struct facts f = { .path = p->db, .node = node };
 	struct kp_query *q;
 	struct kp_buf b;
 	enum kp_err err;
@@ -271,7 +272,7 @@ cmd_status(const struct cmd *cmd, int argc, char **argv)
 		return show(&answer);
 	if (err != KP_OK) {
 		kp_buf_free(&answer);
-		return from_db(&p, why, json);
+		return from_db(&p, why, node, json);
 	}
 	kp_buf_init(&clean, OUTPUT_MAX);
 	text_put_lines(&clean, (const char *)answer.p, answer.len);
