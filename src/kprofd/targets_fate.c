@@ -106,7 +106,6 @@ judge(const struct targets *ts, const struct target *t)
 	return pending || ts->starting ? AGENT_WAIT : AGENT_REFUSE;
 }
 
-
 void
 targets_settle(struct targets *ts)
 {
@@ -181,6 +180,9 @@ on_state(void *ctx, struct target *t, enum agent_state s, const char *text)
 	struct targets *ts = ctx;
 
 	ts->armed_ever |= s == AGENT_ARMED;
+	/* There after all: what comes of it is not known yet. */
+	if (s == AGENT_CHECKING)
+		t->in_set.tried = false;
 	ts->p.ops->on_state(ts->p.ctx, t, s, text);
 }
 
