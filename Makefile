@@ -196,9 +196,13 @@ $(B)/replay/%: test/fuzz/fuzz_%.c test/fuzz/replay.c $(LIB) test/fuzz/fuzz.h
 	@mkdir -p $(@D)
 	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -o $@ $(filter-out %.h,$^) -lm
 
+FUZZ_COV   := -fsanitize=fuzzer-no-link
+# Written byte by byte: a look at each comparison would be most of the time.
+$(addprefix $(FUZZ_B)/obj/src/base/,buf.o etf.o): FUZZ_COV :=
+
 $(FUZZ_B)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(FUZZ_CC) -g -O1 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer-no-link \
+	$(FUZZ_CC) -g -O2 -std=c11 $(FUZZ_SAN) $(FUZZ_COV) \
 	    -Iinclude -Isrc -D_GNU_SOURCE -MMD -MP -c -o $@ $<
 
 $(FUZZ_B)/fuzz_%: test/fuzz/fuzz_%.c $(FUZZ_OBJ) test/fuzz/fuzz.h
