@@ -170,8 +170,8 @@ VMSIM := $(call obj,$(addprefix test/support/,vmsim.c vmprog.c vmfeed.c \
 $(B)/test/test_assembly $(B)/test/test_conserve: $(VMSIM)
 $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
-# The ledger is pure, though it lives with the daemon.
-$(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
+# These are pure, though they live with the daemon.
+$(B)/test/test_guard: $(call obj,src/kprofd/hush.c src/kprofd/ledger.c)
 
 .PHONY: unit
 unit: $(UNIT)

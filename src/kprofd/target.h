@@ -5,6 +5,7 @@
 #ifndef KP_KPROFD_TARGET_H
 #define KP_KPROFD_TARGET_H
 
+#include "kprofd/hush.h"
 #include "kprofd/ledger.h"
 #include "kprofd/sampling.h"
 #include "kprofd/spending.h"
@@ -62,6 +63,7 @@ struct target {
 	struct watch watch;
 	struct spending spending;
 	struct ledger ledger;
+	struct hush hush;
 	struct kp_losses lost;		/* of this window, found here */
 	struct kp_losses lost_ever;	/* of all closed windows, for status */
 	char *node;			/* as the target names itself */

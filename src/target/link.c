@@ -120,8 +120,11 @@ link_frames(struct link *l)
 	enum kp_err e;
 
 	while (!l->down && (e = kp_frames_next(&l->in, &f)) != KP_END) {
-		if (e == KP_EFORMAT)
-			continue;	/* counted by the gap it leaves */
+		if (e == KP_EFORMAT) {
+			/* counted by the gap it leaves */
+			l->ops->on_bad_frame(l->ctx);
+			continue;
+		}
 		if (e != KP_OK) {
 			link_fail(l, "it sent a frame that is too large");
 			return;
