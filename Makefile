@@ -306,8 +306,20 @@ $(B)/test/slow_%.so: test/support/slow_%.c
 	$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
 
 .PHONY: integration
-integration: $(B)/kprofd $(B)/test/slow_resolver.so $(B)/test/slow_reader.so sample $(INTEGRATION)/it_run.beam
+integration: $(B)/kprofd $(B)/kprof $(B)/test/slow_resolver.so $(B)/test/slow_reader.so sample $(INTEGRATION)/it_run.beam
 	$(call run_integration)
+
+# Those that lie to kprofd, whole: `make integration` has a hundredth of it.
+.PHONY: hostile
+hostile: $(B)/kprofd $(B)/kprof $(INTEGRATION)/it_run.beam
+	KPROFD_HOSTILE=whole $(call run_integration,-modules hostile_tests)
+
+# A busy target for so long, after whose first minute nothing may grow.
+MINUTES ?= 10
+
+.PHONY: soak
+soak: $(B)/kprofd sample $(INTEGRATION)/it_run.beam
+	KPROFD_SOAK_MINUTES=$(MINUTES) $(call run_integration,-modules soak_tests)
 
 # The library as a dependency of rebar3 and mix projects.
 .PHONY: library-test
@@ -509,6 +521,8 @@ help:
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'
+	@echo 'make hostile      peers and clients that lie, whole (SAN=1: with sanitizers)'
+	@echo 'make soak         MINUTES=$(MINUTES) of a busy target: nothing grows'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
 	@echo 'make record       what real nodes send, anew, for the unit tests'
