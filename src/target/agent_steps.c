@@ -583,6 +583,10 @@ agent_on_frame(struct agent *a, const struct kp_frame *f)
 	tag = kp_term_atom(&r);
 	if (r.err != KP_OK)
 		agent_nonsense(a, "a message");
+	else if (kp_span_is(tag, "rex"))
+		on_rex(a, &r);
+	else if (a->state < AGENT_CHECKING)
+		return;		/* nobody there has been started by us */
 	else if (kp_span_is(tag, "kprof_events"))
 		a->ops->on_batch(a->ctx, f->payload.p, f->payload.n);
 	else if (kp_span_is(tag, "kprof_status"))
@@ -593,7 +597,5 @@ agent_on_frame(struct agent *a, const struct kp_frame *f)
 		on_reply(a, &r);
 	else if (kp_span_is(tag, "kprof_notice"))
 		agent_on_notice(a, &r);
-	else if (kp_span_is(tag, "rex"))
-		on_rex(a, &r);
 }
 

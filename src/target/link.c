@@ -99,7 +99,9 @@ link_send(struct link *l, const struct kp_buf *frame)
 		link_fail(l, "the target does not read what we send");
 		return;
 	}
-	link_flush(l);
+	/* A peer that asks without end and does not read costs no calls. */
+	if (!event_pending(l->wr, EV_WRITE, NULL))
+		link_flush(l);
 }
 
 static void
