@@ -315,7 +315,7 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 # $(1): the root file system of the targets, if it is not this machine's.
 run_integration = KPROFD_RELOADS=$(RELOADS) $(if $(1),sh test/support/inroot.sh $(1)) \
     erl -noinput -pa $(INTEGRATION) -s it_run main \
-    -extra $(B) $(if $(1),-root $(1)) $(if $(ONLY),'$(ONLY)')
+    -extra $(B) $(if $(1),-root $(1)) $(if $(MODULES),-modules $(MODULES)) $(if $(ONLY),'$(ONLY)')
 
 # Preloaded into kprofd: a resolver that does not answer.
 # Another: a kprofd that is behind.
@@ -332,15 +332,17 @@ integration: $(INTEGRATION_NEEDS)
 
 # Those that lie to kprofd, whole: `make integration` has a hundredth of it.
 .PHONY: hostile
+hostile: MODULES := hostile_tests
 hostile: $(INTEGRATION_NEEDS)
-	KPROFD_HOSTILE=whole $(call run_integration,-modules hostile_tests)
+	KPROFD_HOSTILE=whole $(call run_integration)
 
 # A busy target for so long, after whose first minute nothing may grow.
 MINUTES ?= 10
 
 .PHONY: soak
+soak: MODULES := soak_tests
 soak: $(INTEGRATION_NEEDS)
-	KPROFD_SOAK_MINUTES=$(MINUTES) $(call run_integration,-modules soak_tests)
+	KPROFD_SOAK_MINUTES=$(MINUTES) $(call run_integration)
 
 # The library as a dependency of rebar3 and mix projects.
 .PHONY: library-test
