@@ -4,8 +4,8 @@
 %% wrong with it, tries again or gives up, answers its control socket
 %% meanwhile, and ends when it is told to.
 %%
-%% KPROFD_HOSTILE=whole (make hostile) sends as much as the issue of each test
-%% is about; else about a hundredth, so that it takes some seconds.
+%% KPROFD_HOSTILE=whole (make hostile) sends ten million of everything; else a
+%% hundredth of that, so that it takes some seconds.
 -module(hostile_tests).
 
 -export([tests/0]).
@@ -43,7 +43,7 @@ tests() ->
      {"a flood of entries from the last to the first", 600, fun(T) -> flood(T, fun backwards/2, 100000) end},
      {"a flood of processes", 600, fun(T) -> flood(T, fun processes/2, 100000) end},
      {"a flood of identities", 600, fun(T) -> flood(T, fun identities/2, 100000) end},
-     {"identities of a megabyte", 600, fun(T) -> flood(T, fun large_identities/2, 40000) end},
+     {"identities of a megabyte", 600, fun(T) -> flood(T, fun large_identities/2, 0) end},
      {"a flood of functions", 600, fun(T) -> flood(T, fun functions/2, 100000) end},
      {"one request of all calls", 600, fun(T) -> flood(T, fun calls/2, 100000) end},
      {"clients of the control socket", 90, fun control/1}].
@@ -562,14 +562,15 @@ identities(Conn, N) ->
                       Return([pid_bytes(I rem 1000), time_bytes(Now - 1000)])]
              end).
 
-%% N is in bytes of a hundredth: 400 of a megabyte each, which differ at the end.
-large_identities(Conn, N) ->
+%% They differ at their ends only; more of them than are remembered.
+large_identities(Conn, _) ->
+    N = case whole() of true -> 10000; false -> 400 end,
     {Entry, Return} = entries(Conn, <<(binary:copy(<<"a">>, ?MIB))/binary, "ID_ID_ID">>, [<<"ID_ID_ID">>]),
     [send_all(Conn, 1, 2, fun clock/0,
               fun(_, Now) ->
                       [Entry([pid_bytes(I rem 1000), <<I:64>>, label_bytes(I), time_bytes(Now - 2000)]),
                        Return([pid_bytes(I rem 1000), time_bytes(Now - 1000)])]
-              end) || I <- lists:seq(1, N div 100)].
+              end) || I <- lists:seq(1, N)].
 
 functions(Conn, N) ->
     Mark = list_to_atom(lists:duplicate(200, $f) ++ "FN_FN_FN"),
