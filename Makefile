@@ -210,7 +210,7 @@ $(FUZZ_B)/obj/src/target/agent_steps.o: $(B)/gen/agent_beam.h
 
 $(B)/replay/%: test/fuzz/fuzz_%.c test/fuzz/replay.c $(LIB) test/fuzz/fuzz.h
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -o $@ $(filter-out %.h,$^) -lm
+	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -o $@ $(filter %.c %.o,$^) $(LIB) -lm
 
 FUZZ_COV   := -fsanitize=fuzzer-no-link
 # Written byte by byte: a look at each comparison would be most of the time.
