@@ -172,6 +172,8 @@ $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
 # These are pure, though they live with the daemon.
 $(B)/test/test_guard: $(call obj,src/kprofd/hush.c src/kprofd/ledger.c)
+# And so is what is decided over several targets.
+$(B)/test/test_targets: $(call obj,src/kprofd/missing.c src/target/labels.c)
 
 .PHONY: unit
 unit: $(UNIT)
@@ -198,7 +200,7 @@ FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
 FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.c) \
                 src/store/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
-FUZZ_AGENT   := $(addprefix src/target/agent,.c _msg.c _notice.c _reload.c _steps.c)
+FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c
 
 $(B)/replay/text: $(call obj,$(FUZZ_TEXT))
 $(B)/replay/message: $(call obj,$(FUZZ_MESSAGE))

@@ -124,7 +124,8 @@ link_frames(struct link *l)
 	while (!l->down && (e = kp_frames_next(&l->in, &f)) != KP_END) {
 		if (e == KP_EFORMAT) {
 			/* counted by the gap it leaves */
-			l->ops->on_bad_frame(l->ctx);
+			if (l->ops->on_bad_frame != NULL)
+				l->ops->on_bad_frame(l->ctx);
 			continue;
 		}
 		if (e != KP_OK) {

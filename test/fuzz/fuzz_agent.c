@@ -150,7 +150,8 @@ link_send(struct link *l, const struct kp_buf *frame)
 
 static struct agent *agent;
 static struct kp_conf *confs[2];
-static unsigned ended, reloads;
+static unsigned ended, unreached;
+static unsigned reloads;	/* 1: asked for, 2: checked, 3: applied */
 
 static void
 on_state(void *ctx, enum agent_state s, const char *text)
@@ -226,11 +227,45 @@ on_cleared(void *ctx, uint64_t number)
 	REQUIRE(number > 0);
 }
 
+/* What was checked may be applied, if nobody thought better of it. */
+static void
+on_checked(void *ctx, const struct agent_checked *c)
+{
+	(void)ctx;
+	REQUIRE(reloads == 1 && c->how <= AGENT_CHECKED_REFUSED);
+	reloads = 2;
+}
+
+static bool
+on_unreached(void *ctx, const char *why)
+{
+	(void)ctx;
+	REQUIRE(why[0] != '\0');
+	return unreached++ % 2 == 0;
+}
+
+static enum agent_verdict
+on_missing(void *ctx, const struct kp_diags *diags)
+{
+	(void)ctx;
+	return diags->errors == 0 ? AGENT_GO_ON :
+	    (enum agent_verdict)(unreached++ % 3);
+}
+
+static void
+on_nodes(void *ctx, const struct kp_term *list)
+{
+	struct kp_term r = *list;
+
+	(void)ctx;
+	kp_term_skip(&r);
+}
+
 static void
 on_reloaded(void *ctx, const struct agent_reloaded *r)
 {
 	(void)ctx;
-	REQUIRE(reloads == 1 && r->how <= AGENT_RELOAD_REFUSED);
+	REQUIRE(reloads == 3 && r->how <= AGENT_RELOAD_REFUSED);
 	reloads = 0;
 }
 
@@ -254,7 +289,9 @@ static const struct agent_ops ops = {
 	.on_state = on_state, .on_hello = on_hello, .on_plan = on_plan,
 	.on_batch = on_batch, .on_status = on_status, .on_notice = on_notice,
 	.on_trip = on_trip, .on_rested = on_rested, .on_diags = on_diags,
-	.on_cleared = on_cleared, .on_reloaded = on_reloaded,
+	.on_cleared = on_cleared, .on_checked = on_checked,
+	.on_reloaded = on_reloaded, .on_unreached = on_unreached,
+	.on_missing = on_missing, .on_nodes = on_nodes,
 	.on_failed = on_failed, .on_stopped = on_stopped,
 };
 
@@ -381,11 +418,17 @@ raw(const uint8_t *p, size_t n)
 static void
 reload(unsigned which)
 {
-	if (reloads > 0)
-		return;
-	reloads = 1;
-	if (agent_reload(agent, confs[which % 2]) != KP_OK)
+	if (reloads == 0) {
+		reloads = 1;
+		if (agent_reload(agent, confs[which % 2]) != KP_OK)
+			reloads = 0;
+	} else if (reloads == 2 && which < 8) {
+		reloads = 3;
+		agent_reload_apply(agent);
+	} else if (reloads < 3) {
+		agent_reload_cancel(agent);
 		reloads = 0;
+	}
 }
 
 /* Returns how many of the n bytes it took. */
@@ -486,7 +529,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (confs[0] == NULL)
 		setup();
 	o.conf = confs[0];
-	ended = reloads = 0;
+	ended = reloads = unreached = 0;
 	agent = agent_new(NULL, &o, &ops, NULL);
 	REQUIRE(agent != NULL);
 	for (; size > 0 && ended == 0; data += n, size -= n)
