@@ -6,19 +6,57 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "kprofd/log.h"
 #include "kprofd/target.h"
 #include "kprofd/trace.h"
+#include "report/text.h"
 
+/* More of anything is in no window: sums of very many fit SQL's integers. */
+#define FIGURE_MAX (UINT64_C(1) << 40)
+
+/* Some of the text is the target's own. */
 void
 target_happened(struct target *t, const char *kind, const char *text)
 {
 	struct kp_happening h = { .at = kp_wall_now(), .node = t->node,
 		.kind = kind };
+	struct kp_buf b;
+	const char *clean;
 
-	snprintf(h.text, sizeof(h.text), "%s", text);
-	if (t->store != NULL)
-		kp_store_happening(t->store, &h);
+	if (t->store == NULL)
+		return;
+	kp_buf_init(&b, 8 * sizeof(h.text));
+	text_put_n(&b, text, strnlen(text, sizeof(h.text)));
+	clean = kp_buf_cstr(&b);
+	memcpy(h.text, clean, utf8_fit(clean, b.len, sizeof(h.text) - 1));
+	kp_buf_free(&b);
+	kp_store_happening(t->store, &h);
+}
+
+/* Both in the log and among the events, if that is not too much by now. */
+static void
+tell(struct target *t, const char *kind, const char *text)
+{
+	if (!hush_may(&t->hush, kp_mono_now()))
+		return;
+	log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target, kind,
+	    text);
+	target_happened(t, kind, text);
+}
+
+static void
+tell_untold(struct target *t)
+{
+	uint64_t n = hush_take(&t->hush);
+	char text[100];
+
+	if (n == 0)
+		return;
+	snprintf(text, sizeof(text), "%" PRIu64 " notices were not told: too "
+	    "many at once", n);
+	log_warn("hushed", t->opts.target, "'%s': %s", t->opts.target, text);
+	target_happened(t, "hushed", text);
 }
 
 static uint64_t
@@ -46,8 +84,7 @@ on_runaway(void *ctx, const struct kp_fn *fn)
 
 	snprintf(text, sizeof(text), "%s never returns (a server loop?): "
 	    "disarmed", fn->text);
-	log_warn("runaway", t->opts.target, "%s: %s", t->opts.target, text);
-	target_happened(t, "runaway", text);
+	tell(t, "runaway", text);
 	agent_disarm(t->agent, fn->text);
 }
 
@@ -60,8 +97,7 @@ on_unbounded(void *ctx, uint32_t line)
 	snprintf(text, sizeof(text), "requests are named _other by the clause "
 	    "on line %" PRIu32 " of tiers.conf: its answer is longer than %d "
 	    "bytes, or nothing to name them by", line, KP_IDENT_BYTES_MAX);
-	log_warn("identity", t->opts.target, "%s: %s", t->opts.target, text);
-	target_happened(t, "identity", text);
+	tell(t, "identity", text);
 }
 
 static const struct assembly_ops assembly_ops = { on_request, on_runaway,
@@ -72,11 +108,7 @@ static const struct assembly_ops assembly_ops = { on_request, on_runaway,
 static void
 on_notice(void *ctx, const char *kind, const char *text)
 {
-	struct target *t = ctx;
-
-	log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target, kind,
-	    text);
-	target_happened(t, kind, text);
+	tell(ctx, kind, text);
 }
 
 /* Its rate has changed. */
@@ -171,15 +203,20 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 	struct kp_batch b;
 	struct kp_event ev;
 	enum kp_err e;
+	bool rests = agent_state(t->agent) == AGENT_TRIPPED ||
+	    watch_full(&t->watch);
 
 	if (kp_batch_begin(&b, p, n) != KP_OK) {
 		t->lost.n[KP_LOSS_GAP]++;
+		agent_nonsense(t->agent, "a batch of events");
 		return;
 	}
 	ledger_batch(&t->ledger, b.seq);
 	t->batches++;
 	while ((e = kp_batch_next(&b, &ev)) != KP_END) {
-		if (e == KP_OK) {
+		if (e == KP_OK && rests) {
+			kp_requests_pass(t->assembly.requests, &ev);
+		} else if (e == KP_OK) {
 			if (ev.kind == KP_EV_ENTRY)
 				kp_sampler_seen(&t->sampler, ev.weight);
 			kp_requests_event(t->assembly.requests,
@@ -189,6 +226,7 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 			t->lost.n[KP_LOSS_BAD_EVENT]++;
 		} else {
 			t->lost.n[KP_LOSS_BAD_EVENT] += b.left + 1;
+			agent_nonsense(t->agent, "a batch of events");
 			break;
 		}
 	}
@@ -515,6 +553,13 @@ target_conf(const struct target *t)
 	return t->assembly.conf;
 }
 
+static void
+bound(uint64_t *n)
+{
+	if (*n > FIGURE_MAX)
+		*n = FIGURE_MAX;
+}
+
 void
 target_rotate(struct target *t, kp_wall_ns now)
 {
@@ -525,11 +570,16 @@ target_rotate(struct target *t, kp_wall_ns now)
 	ledger_take(&t->ledger, kp_mono_now(), entries(t), &w->entry_calls,
 	    &w->losses);
 	w->cost = spending_take(&t->spending);
+	bound(&w->entry_calls);
+	bound(&w->cost.events);
+	bound(&w->cost.armed_calls);
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		w->losses.n[i] += t->lost.n[i];
+		bound(&w->losses.n[i]);
 		t->lost_ever.n[i] += w->losses.n[i];
 	}
 	t->lost = (struct kp_losses){ 0 };
+	tell_untold(t);
 	t->windows++;
 	t->ops->on_window(t->ctx, t, w);
 	if (t->store != NULL)

@@ -6,6 +6,7 @@
 #define KP_KPROFD_TARGET_H
 
 #include "kprofd/assembly.h"
+#include "kprofd/hush.h"
 #include "kprofd/ledger.h"
 #include "kprofd/missing.h"
 #include "kprofd/sampling.h"
@@ -59,6 +60,7 @@ struct target {
 	struct watch watch;
 	struct spending spending;
 	struct ledger ledger;
+	struct hush hush;
 	struct kp_losses lost;		/* of this window, found here */
 	struct kp_losses lost_ever;	/* of all closed windows, for status */
 	char *node;			/* as the target names itself */

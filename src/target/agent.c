@@ -97,7 +97,26 @@ on_frame(void *ctx, const struct kp_frame *f)
 	agent_on_frame(ctx, f);
 }
 
-static const struct link_ops link_ops = { on_frame, on_down };
+static void
+on_bad_frame(void *ctx)
+{
+	agent_nonsense(ctx, "a frame");
+}
+
+static const struct link_ops link_ops = { on_frame, on_bad_frame, on_down };
+
+void
+agent_nonsense(struct agent *a, const char *what)
+{
+	char text[200];
+
+	if (a->nonsense)
+		return;
+	a->nonsense = true;
+	snprintf(text, sizeof(text), "%s that makes no sense (another version "
+	    "of the agent, or a fault on the way?)", what);
+	a->ops->on_notice(a->ctx, "nonsense", text);
+}
 
 static void
 on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
@@ -126,6 +145,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 		return;
 	}
 	a->leftover_tries = 0;
+	a->nonsense = false;
 	agent_step_look(a);
 }
 
@@ -151,6 +171,9 @@ agent_lost(struct agent *a, const char *why)
 		agent_gone(a, text);
 		return;
 	}
+	if (!a->attached_once && strstr(text, a->o.target) == NULL)
+		snprintf(text, sizeof(text), "cannot attach to '%s': %s",
+		    a->o.target, why);
 	if (!a->attached_once &&
 	    (a->o.check_only || !a->ops->on_unreached(a->ctx, text))) {
 		agent_fail(a, AGENT_FAILED, text);

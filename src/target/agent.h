@@ -159,6 +159,11 @@ void agent_start(struct agent *a);
 void agent_free(struct agent *a);
 
 enum agent_state agent_state(const struct agent *a);
+/*
+ * It sent what cannot be read, "a batch of events" say: told by on_notice,
+ * once for a connection.  What was in it is missing, and counted so.
+ */
+void agent_nonsense(struct agent *a, const char *what);
 /* Disarms, hands over what is queued, and detaches: then on_stopped. */
 void agent_stop(struct agent *a);
 /*

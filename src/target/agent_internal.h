@@ -66,6 +66,7 @@ struct agent {
 	bool looked_for_process;
 	bool looking, look_again;	/* what there is to arm now */
 	bool attached_once, user_paused, stopping;
+	bool nonsense;		/* told of since the connection was made */
 	char node[NODE_NAME_MAX + 1];	/* our own name */
 };
 

@@ -291,12 +291,34 @@ answer_look(struct agent *a, struct kp_term *r)
 	agent_lost(a, why);
 }
 
+/*
+ * The agent is the one that we brought, unless its module was in place of
+ * ours: then it is another version's.
+ */
+static void
+other_protocol(struct agent *a, long long protocol)
+{
+	char why[600];
+
+	snprintf(why, sizeof(why), "the agent in '%s' speaks protocol %lld, "
+	    "not %d: it is of another version than this kprofd (install one "
+	    "version, and take kprof_agent out of the node's code path)",
+	    a->o.target, protocol, AGENT_PROTOCOL);
+	agent_fail(a, AGENT_FAILED, why);
+}
+
 /* Anything else than {ok, Pid, Hello}. */
 static void
 start_refused(struct agent *a, const char *text)
 {
 	bool disabled = strcmp(text, "{error,disabled}") == 0;
 	char why[600];
+	long long protocol;
+
+	if (sscanf(text, "{error,{protocol,%lld}}", &protocol) == 1) {
+		other_protocol(a, protocol);
+		return;
+	}
 
 	/* Another kprofd was quicker: the look says which. */
 	if (strcmp(text, "{error,already}") == 0 &&
@@ -337,10 +359,7 @@ answer_start(struct agent *a, struct kp_term *r)
 	agent_lease_start(a);
 	/* It left if ours was not its own; nor do we talk to a stranger. */
 	if (a->hello.protocol != AGENT_PROTOCOL) {
-		snprintf(text, sizeof(text), "the agent in '%s' speaks protocol "
-		    "%lld, not %d", a->o.target, (long long)a->hello.protocol,
-		    AGENT_PROTOCOL);
-		agent_fail(a, AGENT_FAILED, text);
+		other_protocol(a, (long long)a->hello.protocol);
 		return;
 	}
 	a->ops->on_hello(a->ctx, &a->hello);
@@ -406,7 +425,8 @@ answer_check(struct agent *a, struct kp_term *r)
 	kp_plan_free(&before);
 	if (e != KP_OK) {
 		tell_diags(a);
-		agent_lost(a, kp_err_str(e));
+		agent_lost(a, e == KP_ENOMEM ? kp_err_str(e) :
+		    "the agent's answer makes no sense");
 	} else if (a->attached_once) {
 		tell_diags(a);
 		a->ops->on_plan(a->ctx, &a->plan);
@@ -550,8 +570,10 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 	struct kp_span name;
 	char reason[200], text[300];
 
-	if (msg_read_status(r, &st, &name, reason, sizeof(reason)) != KP_OK)
+	if (msg_read_status(r, &st, &name, reason, sizeof(reason)) != KP_OK) {
+		agent_lost(a, "the agent's status makes no sense");
 		return;
+	}
 	a->ops->on_status(a->ctx, &st, bye);
 	if (!bye)
 		return;
@@ -590,8 +612,12 @@ agent_on_frame(struct agent *a, const struct kp_frame *f)
 	kp_term_tuple(&r);
 	tag = kp_term_atom(&r);
 	if (r.err != KP_OK)
-		return;
-	if (kp_span_is(tag, "kprof_events"))
+		agent_nonsense(a, "a message");
+	else if (kp_span_is(tag, "rex"))
+		on_rex(a, &r);
+	else if (a->state < AGENT_CHECKING)
+		return;		/* nobody there has been started by us */
+	else if (kp_span_is(tag, "kprof_events"))
 		a->ops->on_batch(a->ctx, f->payload.p, f->payload.n);
 	else if (kp_span_is(tag, "kprof_status"))
 		on_status(a, &r, false);
@@ -601,7 +627,5 @@ agent_on_frame(struct agent *a, const struct kp_frame *f)
 		on_reply(a, &r);
 	else if (kp_span_is(tag, "kprof_notice"))
 		agent_on_notice(a, &r);
-	else if (kp_span_is(tag, "rex"))
-		on_rex(a, &r);
 }
 

@@ -82,7 +82,8 @@ on_frame(void *ctx, const struct kp_frame *f)
 	s->ops->on_nodes(s->ctx, &r);
 }
 
-static const struct link_ops link_ops = { on_frame, on_down };
+static const struct link_ops link_ops = { .on_frame = on_frame,
+	.on_down = on_down };
 
 static void
 ask(struct scout *s)

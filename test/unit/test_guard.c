@@ -11,6 +11,7 @@
 #include <inttypes.h>
 
 #include "kprofd/guard.h"
+#include "kprofd/hush.h"
 #include "kprofd/ledger.h"
 #include "kprofd/sampling.h"
 
@@ -782,6 +783,29 @@ unarmed_time(void **state)
 	assert_int_equal(lost.n[KP_LOSS_UNARMED], 15000);
 }
 
+/* A target that sends notices without end filled the log and the disk. */
+static void
+notices_are_hushed(void **state)
+{
+	struct hush h = { 0 };
+	kp_mono_ns now = 100 * KP_NS_PER_S;
+	unsigned told = 0;
+
+	(void)state;
+	for (int i = 0; i < 5000; i++)
+		told += hush_may(&h, now);
+	assert_int_equal(told, HUSH_BURST);
+	assert_int_equal(hush_take(&h), 5000 - HUSH_BURST);
+	assert_int_equal(hush_take(&h), 0);
+	for (int i = 0; i < 10000; i++)
+		told += hush_may(&h, now += KP_NS_PER_MS);
+	assert_int_equal(told, HUSH_BURST + 10 * HUSH_A_SECOND);
+	now += HUSH_BURST / HUSH_A_SECOND * KP_NS_PER_S;
+	for (told = 0; hush_may(&h, now); told++)
+		;
+	assert_int_equal(told, HUSH_BURST);
+}
+
 int
 main(void)
 {
@@ -810,6 +834,7 @@ main(void)
 		cmocka_unit_test(counters_are_lost),
 		cmocka_unit_test(counted_after_it_was_seen),
 		cmocka_unit_test(missing_batches),
+		cmocka_unit_test(notices_are_hushed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
