@@ -212,7 +212,7 @@ log_window(const struct daemon *d, const struct target *t,
     const struct kp_window *w)
 {
 	int64_t requests = (int64_t)w->sampled;
-	int64_t in_flight = (int64_t)kp_requests_in_flight(t->requests);
+	int64_t in_flight = (int64_t)kp_requests_in_flight(t->requests, TARGET_NODE);
 	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
 	const struct log_entry e = { .event = "window",
 		.target = t->opts.target,

@@ -132,7 +132,7 @@ status_plain(struct kp_buf *b, const struct target *t, struct kp_store *store,
 	    t->batches, t->status.queue, t->status.memory / 1024);
 	kp_buf_printf(b, "requests    %" PRIu64 " assembled, %zu in flight; "
 	    "%" PRIu64 " entry calls at the last count\n", t->requests_ever,
-	    kp_requests_in_flight(t->requests), t->status.entry_calls);
+	    kp_requests_in_flight(t->requests, TARGET_NODE), t->status.entry_calls);
 	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
 	store_put_text(b, store, o->db);
 	put_cost(b, t);
@@ -160,7 +160,7 @@ status_json(struct kp_buf *b, const struct target *t, struct kp_store *store,
 	json_uint(&j, "agent_queue", t->status.queue);
 	json_uint(&j, "agent_memory_bytes", t->status.memory);
 	json_uint(&j, "requests", t->requests_ever);
-	json_uint(&j, "in_flight", kp_requests_in_flight(t->requests));
+	json_uint(&j, "in_flight", kp_requests_in_flight(t->requests, TARGET_NODE));
 	json_uint(&j, "entry_calls", t->status.entry_calls);
 	json_uint(&j, "windows", t->windows);
 	store_put_json(&j, store, o->db);

@@ -137,10 +137,12 @@ on_late(void *ctx, const struct kp_late_call *c)
 }
 
 static void
-on_runaway(void *ctx, const struct kp_fn *fn)
+on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 {
 	struct target *t = ctx;
 	char text[400];
+
+	(void)node;
 
 	snprintf(text, sizeof(text), "%s never returns (a server loop?): "
 	    "disarmed", fn->text);
@@ -192,7 +194,7 @@ static kp_dur_ns
 trip(struct target *t, enum kp_trip cause, const char *why)
 {
 	kp_dur_ns rest = watch_trip(&t->watch, cause, &t->status,
-	    kp_requests_in_flight(t->requests), kp_mono_now());
+	    kp_requests_in_flight(t->requests, TARGET_NODE), kp_mono_now());
 	char text[256];
 
 	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
@@ -277,7 +279,7 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 		if (e == KP_OK) {
 			if (ev.kind == KP_EV_ENTRY)
 				kp_sampler_seen(&t->sampler, ev.weight);
-			kp_requests_event(t->requests, &ev);
+			kp_requests_event(t->requests, TARGET_NODE, &ev);
 			t->events++;
 		} else if (e == KP_ENOENT) {
 			t->lost.n[KP_LOSS_BAD_EVENT]++;
@@ -286,7 +288,7 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 			break;
 		}
 	}
-	kp_requests_expire(t->requests, b.sent_at);
+	kp_requests_expire(t->requests, TARGET_NODE, b.sent_at);
 	if (kp_sampler_quick(&t->sampler, b.sent_at))
 		resample(t);
 	look_out(t, b.sent_at);
@@ -305,8 +307,8 @@ on_hello(void *ctx, const struct agent_hello *h)
 	t->hello = *h;
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
 	watch_forget(&t->watch);
-	ledger_restart(&t->ledger, kp_requests_entries(t->requests));
-	kp_requests_release(t->requests, h->otp);
+	ledger_restart(&t->ledger, kp_requests_entries(t->requests, TARGET_NODE));
+	kp_requests_release(t->requests, TARGET_NODE, h->otp);
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
 	    h->otp, h->session ? "a trace session of our own" :
 	    "the node's one tracer");
@@ -340,7 +342,8 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 
 	t->hello.time_offset = st->time_offset;
 	t->ledger.sampling |= t->sampler.one_in > 1;
-	ledger_status(&t->ledger, st, kp_requests_entries(t->requests), last);
+	ledger_status(&t->ledger, st,
+	    kp_requests_entries(t->requests, TARGET_NODE), last);
 	spending_status(&t->spending, &t->status, st);
 	if (!last)
 		sample(t, st);
@@ -348,7 +351,7 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 		recover(t, st);
 	t->status = *st;
 	t->status_at = kp_mono_now();
-	kp_requests_expire(t->requests, st->now);
+	kp_requests_expire(t->requests, TARGET_NODE, st->now);
 	look_out(t, st->now);
 }
 
@@ -388,18 +391,18 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	case AGENT_PAUSED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
 		target_happened(t, "paused", "");
-		kp_requests_abandon(t->requests, KP_LOSS_TRIPPED);
+		kp_requests_abandon(t->requests, TARGET_NODE, KP_LOSS_TRIPPED);
 		break;
 	case AGENT_TRIPPED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
-		kp_requests_abandon(t->requests, KP_LOSS_TRIPPED);
+		kp_requests_abandon(t->requests, TARGET_NODE, KP_LOSS_TRIPPED);
 		break;
 	case AGENT_LOST:
 		tell_lost(t, text);
 		if (t->status_at != 0)
 			ledger_unarmed(&t->ledger, t->status_at);
-		ledger_lost(&t->ledger, kp_requests_entries(t->requests));
-		kp_requests_abandon(t->requests, KP_LOSS_DISCONNECTED);
+		ledger_lost(&t->ledger, kp_requests_entries(t->requests, TARGET_NODE));
+		kp_requests_abandon(t->requests, TARGET_NODE, KP_LOSS_DISCONNECTED);
 		break;
 	default:
 		break;
@@ -467,8 +470,8 @@ on_failed(void *ctx, enum agent_failure f, const char *why)
 {
 	struct target *t = ctx;
 
-	ledger_lost(&t->ledger, kp_requests_entries(t->requests));
-	kp_requests_abandon(t->requests, KP_LOSS_DISCONNECTED);
+	ledger_lost(&t->ledger, kp_requests_entries(t->requests, TARGET_NODE));
+	kp_requests_abandon(t->requests, TARGET_NODE, KP_LOSS_DISCONNECTED);
 	target_happened(t, "failed", why);
 	t->ops->on_failed(t->ctx, t, f, why);
 }
@@ -478,7 +481,7 @@ on_stopped(void *ctx)
 {
 	struct target *t = ctx;
 
-	ledger_lost(&t->ledger, kp_requests_entries(t->requests));
+	ledger_lost(&t->ledger, kp_requests_entries(t->requests, TARGET_NODE));
 	/* Without a goodbye there is a reason, which on_state() was told. */
 	if (t->state_text[0] != '\0' && t->hello.otp != 0)
 		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
@@ -513,8 +516,13 @@ requests_new(struct target *t, const struct kp_conf *conf)
 		.on_request = on_request, .on_late = on_late,
 		.on_runaway = on_runaway, .on_unbounded = on_unbounded,
 		.ctx = t };
+	struct kp_requests *rs = kp_requests_new(&ro);
 
-	return kp_requests_new(&ro);
+	if (rs != NULL && kp_requests_node(rs, t->node) != TARGET_NODE) {
+		kp_requests_free(rs);
+		return NULL;
+	}
+	return rs;
 }
 
 struct target *
@@ -535,8 +543,8 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	t->tail.per_identity = store != NULL ? o->conf->keep_slowest : 0;
 	t->window_start = kp_wall_now();
 	t->node = strdup(o->target);
-	t->requests = requests_new(t, o->conf);
-	if (t->node == NULL || t->requests == NULL ||
+	if (t->node == NULL ||
+	    (t->requests = requests_new(t, o->conf)) == NULL ||
 	    (t->stats = kp_stats_new(o->conf, t->node)) == NULL ||
 	    (t->agent = agent_new(base, o, &agent_ops, t)) == NULL) {
 		target_free(t);
@@ -570,7 +578,7 @@ target_stop(struct target *t)
 void
 target_drain(struct target *t, enum kp_loss cause)
 {
-	kp_requests_abandon(t->requests, cause);
+	kp_requests_abandon(t->requests, TARGET_NODE, cause);
 }
 
 void
@@ -580,7 +588,7 @@ target_rotate(struct target *t, kp_wall_ns now)
 
 	if (w == NULL)
 		return;	/* no memory: the window goes on */
-	kp_requests_losses(t->requests, &w->losses);
+	kp_requests_losses(t->requests, TARGET_NODE, &w->losses);
 	ledger_take(&t->ledger, kp_mono_now(), &w->entry_calls, &w->losses);
 	w->cost = spending_take(&t->spending);
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
@@ -635,9 +643,9 @@ target_switch(struct target *t)
 {
 	struct kp_requests *old = t->requests;
 
-	kp_requests_abandon(old, KP_LOSS_RELOADED);
+	kp_requests_abandon(old, TARGET_NODE, KP_LOSS_RELOADED);
 	target_rotate(t, kp_wall_now());
-	ledger_recount(&t->ledger, kp_requests_entries(old));
+	ledger_recount(&t->ledger, kp_requests_entries(old, TARGET_NODE));
 	kp_stats_free(t->stats);
 	t->conf = t->next.conf;
 	t->requests = t->next.requests;
@@ -647,7 +655,7 @@ target_switch(struct target *t)
 	t->next.conf = NULL;
 	kp_stats_names(t->stats, t->requests);
 	if (t->hello.otp != 0)
-		kp_requests_release(t->requests, t->hello.otp);
+		kp_requests_release(t->requests, TARGET_NODE, t->hello.otp);
 	sampling_switch(t, &t->conf->sampling);
 	t->watch.guard.limits = t->conf->overload;
 	t->tail.per_identity = t->store != NULL ? t->conf->keep_slowest : 0;

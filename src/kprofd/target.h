@@ -17,6 +17,9 @@
 /* Slow requests kept as trees in one window; the rest is counted. */
 #define TARGET_TREES_MAX 200
 
+/* The only node of its kp_requests. */
+#define TARGET_NODE 0
+
 struct target;
 
 struct target_ops {

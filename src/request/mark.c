@@ -50,7 +50,7 @@ mark_again(struct kp_requests *rs, const struct proc *p,
 	struct req *rq = mark_here(rs, p, ev->old_label);
 
 	if (rq != NULL)
-		req_end(rs, rq, KP_RETURNED, ev->ts);
+		req_end(rs, rq, KP_RETURNED, ev->ts);	/* of its own node */
 }
 
 void
@@ -72,10 +72,11 @@ mark_clear(struct kp_requests *rs, const struct proc *p,
 		rq = req_get(rs, label);
 		/* Between processes events are not in order. */
 		if (rq == NULL && tombs_get(&rs->tombs, label) == NULL)
-			rq = req_make_early(rs, label, at);
+			rq = req_make_early(rs, label, p->node->index, at);
 	}
 	if (rq == NULL)
 		return;
+	at = req_time(rs, rq, p->node->index, at);
 	if (rq->early && !rq->cleared) {
 		rq->cleared = true;
 		rq->cleared_at = at;

@@ -107,10 +107,10 @@ on_late(void *ctx, const struct kp_late_call *c)
 }
 
 static void
-on_runaway(void *ctx, const struct kp_fn *fn)
+on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 {
 	(void)ctx;
-	REQUIRE(fn->runaway);
+	REQUIRE((fn->runaway >> node & 1) != 0);
 }
 
 /* Mostly small steps; sometimes seconds, and sometimes back. */
@@ -152,7 +152,7 @@ step(const uint8_t *p, kp_target_ns now)
 	/* One that clears is no call, but counts as a bad event like one. */
 	opened += ev.kind == KP_EV_ENTRY || ev.kind == KP_EV_CALL ||
 	    (ev.kind == KP_EV_CLEAR && (ev.pid.id == 0 || ev.mfa.n == 0));
-	kp_requests_event(rs, &ev);
+	kp_requests_event(rs, 0, &ev);
 }
 
 static uint64_t
@@ -165,14 +165,14 @@ run(const uint8_t *data, size_t size)
 		if (data[0] < 250)
 			step(data, now);
 		else if (data[0] < 255)
-			kp_requests_expire(rs, now);
+			kp_requests_expire(rs, 0, now);
 		else
-			kp_requests_abandon(rs, KP_LOSS_TRIPPED);
+			kp_requests_abandon(rs, 0, KP_LOSS_TRIPPED);
 	}
 	/* Time may have gone back by more than a day in all. */
 	for (int i = 0; i < 8; i++)
-		kp_requests_expire(rs, T0 + (i + 1) * 1000000 * KP_NS_PER_S);
-	return kp_requests_entries(rs);
+		kp_requests_expire(rs, 0, T0 + (i + 1) * 1000000 * KP_NS_PER_S);
+	return kp_requests_entries(rs, 0);
 }
 
 int
@@ -199,8 +199,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(rs != NULL);
 	assembled = expired = opened = handed_on = 0;
 	entries = run(data + 1, size - 1);
-	REQUIRE(kp_requests_in_flight(rs) == 0);
-	kp_requests_losses(rs, &l);
+	REQUIRE(kp_requests_in_flight(rs, 0) == 0);
+	kp_requests_losses(rs, 0, &l);
 	REQUIRE(l.n[KP_LOSS_EXPIRED] == expired);
 	/* Bad events are entries here, or calls: not told apart. */
 	REQUIRE(entries >= assembled + expired + l.n[KP_LOSS_COLLIDED] +

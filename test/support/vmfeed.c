@@ -70,11 +70,11 @@ expire_to(struct feed *f, struct vmfed *fed, kp_target_ns now)
 {
 	while (now - fed->now >= KP_NS_PER_S / 2) {
 		fed->now += KP_NS_PER_S / 2;
-		kp_requests_expire(f->rs, fed->now);
+		kp_requests_expire(f->rs, 0, fed->now);
 	}
 	if (now > fed->now) {
 		fed->now = now;
-		kp_requests_expire(f->rs, now);
+		kp_requests_expire(f->rs, 0, now);
 	}
 }
 
@@ -155,7 +155,7 @@ vmfeed(struct feed *f, const struct vmfeed_opts *o, struct vmfed *fed)
 			expire_to(f, fed, newest);
 		if (o->abandons > 0 && rnd(10000) < o->abandons) {
 			fed->abandoned++;
-			kp_requests_abandon(f->rs, chance(50) ?
+			kp_requests_abandon(f->rs, 0, chance(50) ?
 			    KP_LOSS_TRIPPED : KP_LOSS_DISCONNECTED);
 		}
 		if (chance(o->marks)) {

@@ -385,6 +385,7 @@ vmtruth_begin(const struct sim_traits *t, uint64_t seed)
 	got.f.opts.on_late = on_late;
 	got.f.opts.on_runaway = NULL;
 	got.f.rs = kp_requests_new(&got.f.opts);
+	feed_register(&got.f);
 	got.st = kp_stats_new(got.f.conf, FEED_NODE);
 	assert_non_null(got.f.rs);
 	assert_non_null(got.st);
@@ -417,8 +418,8 @@ check_balance(void)
 {
 	struct kp_losses l = { 0 };
 
-	kp_requests_losses(got.f.rs, &l);
-	assert_int_equal(kp_requests_entries(got.f.rs), got.fed.entries);
+	kp_requests_losses(got.f.rs, 0, &l);
+	assert_int_equal(kp_requests_entries(got.f.rs, 0), got.fed.entries);
 	assert_int_equal(got.requests, got.fed.entries);
 	assert_int_equal(l.n[KP_LOSS_EXPIRED], got.expired);
 	check_found(l.n[KP_LOSS_STALE]);

@@ -60,7 +60,7 @@ on_request(void *ctx, const struct kp_request *rq)
 	(void)ctx;
 	request_wellformed(rq);
 	assert_true(rq->ncalls <= o->max_calls);
-	assert_true(kp_requests_in_flight(got.f.rs) <= o->max_requests);
+	assert_true(kp_requests_in_flight(got.f.rs, 0) <= o->max_requests);
 	assert_true(got.f.rs->calls <= o->max_calls_in_flight);
 	got.requests++;
 	got.calls += rq->ncalls - 1;
@@ -101,6 +101,7 @@ got_init(const struct sim_traits *t)
 	got.f.opts.on_late = on_late;
 	got.f.opts.on_runaway = NULL;
 	got.f.rs = kp_requests_new(&got.f.opts);
+	feed_register(&got.f);
 	got.st = kp_stats_new(got.f.conf, FEED_NODE);
 	assert_non_null(got.f.rs);
 	assert_non_null(got.st);
@@ -123,7 +124,7 @@ check_law(void)
 {
 	struct kp_losses l = { 0 };
 
-	kp_requests_losses(got.f.rs, &l);
+	kp_requests_losses(got.f.rs, 0, &l);
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		got.in_all.n[i] += l.n[i];
 	got.fed_in_all += got.fed.entries + got.fed.calls;
@@ -136,7 +137,7 @@ check_law(void)
 	equal("expired", got.expired, l.n[KP_LOSS_EXPIRED]);
 	equal("identities", got.others, l.n[KP_LOSS_IDENTITY_CAP]);
 	equal("bad events", 0, l.n[KP_LOSS_BAD_EVENT]);
-	assert_int_equal(kp_requests_entries(got.f.rs), got.fed.entries);
+	assert_int_equal(kp_requests_entries(got.f.rs, 0), got.fed.entries);
 	assert_true(got.f.opts.max_stack > 0 || l.n[KP_LOSS_STACK_CAP] == 0);
 	assert_true(got.fed.abandoned > 0 ||
 	    l.n[KP_LOSS_TRIPPED] + l.n[KP_LOSS_DISCONNECTED] == 0);

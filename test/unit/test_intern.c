@@ -268,7 +268,7 @@ process_texts(void **state)
 	(void)state;
 	assert_string_equal(kp_proc_text(123, buf, sizeof(buf)), "<0.123.0>");
 	assert_string_equal(kp_proc_text(UINT64_MAX, buf, sizeof(buf)),
-	    "<0.4294967295.4294967295>");
+	    "<0.4294967295.67108863>");
 }
 
 /* ---- map.c ---- */
