@@ -152,6 +152,7 @@ static void
 hand_on(struct kp_requests *rs, struct req *rq)
 {
 	struct rnode *nd = &rs->nodes[rq->r.node];
+	kp_target_ns end = rq->r.end;
 
 	if (!scratch_room(rs, rq->ncalls)) {
 		nd->lost.n[KP_LOSS_REQUEST_CAP]++;
@@ -165,9 +166,11 @@ hand_on(struct kp_requests *rs, struct req *rq)
 	    lay_out(rs, rq) : place_calls(rs, rq);
 	rq->r.calls = rs->out;
 	rs->o.on_request(rs->o.ctx, &rq->r);
-	tombs_add(&rs->tombs, &(struct tomb){ .label = rq->r.label,
-	    .outer = rq->outer, .at = rq->r.end + nd->offset,
-	    .identity = rq->r.identity, .weight = rq->r.weight });
+	tombs_add(rs, nd, &(struct tomb){ .label = rq->r.label,
+	    .outer = rq->outer, .at = rq->r.end, .identity = rq->r.identity,
+	    .weight = rq->r.weight });
+	/* By this it was decided what goes on as late, and is again. */
+	rq->r.end = end;
 }
 
 void

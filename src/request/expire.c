@@ -52,13 +52,6 @@ req_expire(struct kp_requests *rs, struct req *rq, kp_target_ns now)
 	req_close(rs, rq);
 }
 
-/* A tomb's time is that of all nodes' clock. */
-static void
-forget_labels(struct kp_requests *rs, const struct rnode *nd)
-{
-	tombs_expire(&rs->tombs, nd->now + nd->offset - KP_TOMBSTONE_AGE);
-}
-
 void
 kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 {
@@ -70,8 +63,7 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 		return;
 	if (now < nd->now - KP_NS_PER_S) {
 		/* The target started anew, and so did its clock. */
-		if (rs->nnodes == 1)
-			tombs_free(&rs->tombs);
+		tombs_free(rs, nd);
 		nd->swept = now;
 	}
 	nd->heard = true;
@@ -87,32 +79,15 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 	while ((rq = nd->live.head) != NULL &&
 	    now - rq->r.start >= KP_REQUEST_AGE_MAX)
 		req_expire(rs, rq, now);
-	forget_labels(rs, nd);
+	tombs_expire(rs, nd, now - KP_TOMBSTONE_AGE);
 	procs_sweep(rs, nd, now);
 }
 
 /*
- * The clock that its calls on a node were timed by may start anew, or somebody
- * else may get the index: they are brought to the request's own now.
+ * The clock that calls on a node were timed by may start anew, or somebody
+ * else may get the index: they are brought to the request's own clock now.
+ * What has not begun yet goes.
  */
-static void
-calls_detach(struct kp_requests *rs, struct req *rq, uint32_t node)
-{
-	struct kp_call *c;
-	kp_dur_ns by;
-
-	for (uint32_t i = 0; i < rq->ncalls; i++) {
-		c = &rq->calls[i].c;
-		if (c->node != node || c->placed)
-			continue;
-		c->placed = true;
-		by = req_time(rs, rq, node, c->start) - c->start;
-		c->start += by;
-		c->end += by;
-	}
-}
-
-/* next is kept: an early one goes. */
 static void
 list_detach(struct kp_requests *rs, struct req_list *l, uint32_t node)
 {

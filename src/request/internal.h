@@ -98,6 +98,18 @@ struct open {
 	kp_target_ns start;
 };
 
+struct tomb {
+	uint64_t label, outer;	/* as in struct req */
+	kp_target_ns at;	/* its end, by the clock of its node */
+	uint32_t identity, weight;
+};
+
+/* Ring of closed requests' labels, oldest at head. */
+struct tombs {
+	struct tomb *v;
+	uint32_t cap, head, n;
+};
+
 /* A node, and what began there. */
 struct rnode {
 	char *name;		/* owned; NULL: nobody has this index */
@@ -114,6 +126,7 @@ struct rnode {
 	struct req_list ended;	/* by end: for closing */
 	size_t in_flight;	/* that began here, without the early ones */
 	size_t touched;		/* requests with calls here, early ones too */
+	struct tombs tombs;	/* of those that closed */
 	uint64_t entries;
 	struct kp_losses lost;
 };
@@ -138,19 +151,6 @@ struct proc {
 	uint32_t exact_caller;
 };
 
-struct tomb {
-	uint64_t label, outer;	/* as in struct req */
-	int64_t at;		/* its end by the clock of all */
-	uint32_t identity, weight;
-};
-
-/* Ring of closed requests' labels, oldest at head. */
-struct tombs {
-	struct tomb *v;
-	uint32_t cap, head, n;
-	struct map by_label;	/* label -> index into v, plus one */
-};
-
 struct kp_requests {
 	struct kp_requests_opts o;
 	struct fns fns;
@@ -162,7 +162,8 @@ struct kp_requests {
 	size_t in_flight;	/* of all nodes, without the early ones */
 	size_t nearly;		/* of those */
 	uint64_t calls;		/* of all of them */
-	struct tombs tombs;
+	struct map buried;	/* label -> where its tomb is: tomb.c */
+	uint32_t ntombs, tombs_room;	/* of all nodes */
 	uint64_t next_id;
 	bool marks;		/* set_token was met: looking for it may pay */
 	/* scratch of close.c and place.c, kept between requests */
@@ -178,7 +179,7 @@ const struct rnode *node_find(const struct kp_requests *rs,
     struct kp_span name);
 /*
  * A time of one node by the clock of another.  Where their offset is not known
- * that is the latest time heard of.
+ * that is the latest time heard of; if none was, a time before all.
  */
 kp_target_ns node_time(const struct kp_requests *rs, uint32_t from,
     uint32_t to, kp_target_ns at);
@@ -269,10 +270,12 @@ void mark_clear(struct kp_requests *rs, const struct proc *p,
     const struct kp_fn *fn, uint64_t label, kp_target_ns at);
 
 /* tomb.c */
-void tombs_free(struct tombs *t);
-void tombs_add(struct tombs *t, const struct tomb *tomb);
-const struct tomb *tombs_get(const struct tombs *t, uint64_t label);
-void tombs_expire(struct tombs *t, kp_target_ns before);
+void tombs_free(struct kp_requests *rs, struct rnode *nd);
+void tombs_add(struct kp_requests *rs, struct rnode *nd,
+    const struct tomb *tomb);
+const struct tomb *tombs_get(const struct kp_requests *rs, uint64_t label);
+void tombs_expire(struct kp_requests *rs, struct rnode *nd,
+    kp_target_ns before);
 
 /* list.c */
 void list_add(struct req_list *l, struct req *rq);
@@ -327,6 +330,8 @@ uint32_t call_find_parent(const struct kp_call *calls, uint32_t i,
 /* close.c: still open and begun after the end: goes on as a late one */
 bool call_goes_on(const struct kp_requests *rs, const struct req *rq,
     uint32_t i);
+/* place.c: brings a request's calls on this node to its clock. */
+void calls_detach(struct kp_requests *rs, struct req *rq, uint32_t node);
 /*
  * place.c: fills rs->out with the calls of a request of several nodes, final,
  * and sets its end; returns their number.

@@ -16,7 +16,7 @@ label_inside(const struct kp_requests *rs, uint64_t label, uint64_t outer)
 		if (label == 0)
 			return false;
 		rq = req_get(rs, label);
-		t = rq == NULL ? tombs_get(&rs->tombs, label) : NULL;
+		t = rq == NULL ? tombs_get(rs, label) : NULL;
 		label = rq != NULL ? rq->outer : t != NULL ? t->outer : 0;
 	}
 	return label == outer;

@@ -39,6 +39,7 @@ kp_requests_remove(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 	struct rnode *nd = &rs->nodes[node];
 
 	kp_requests_abandon(rs, node, cause);
+	tombs_free(rs, nd);
 	free(nd->name);
 	nd->name = NULL;
 	nd->timed = false;
@@ -89,11 +90,10 @@ node_time(const struct kp_requests *rs, uint32_t from, uint32_t to,
 
 	if (from == to)
 		return at;
-	if (!f->timed || !t->timed)
-		return t->now;
-	if (__builtin_add_overflow(at, f->offset - t->offset, &time) ||
+	if (!f->timed || !t->timed ||
+	    __builtin_add_overflow(at, f->offset - t->offset, &time) ||
 	    time >= TIME_MAX || time <= -TIME_MAX)
-		return t->now;
+		return t->heard ? t->now : -TIME_MAX + 1;
 	return time;
 }
 

@@ -58,25 +58,63 @@ struct layout {
 
 /* ---- in order, by the clock of the request ---- */
 
-/* A node whose offset is not known begins as the request does. */
+/*
+ * What to add to the times of its calls on this node.  Where an offset is not
+ * known, the first of them begins as the request does.
+ */
+static kp_dur_ns
+node_add(const struct kp_requests *rs, const struct req *rq, uint32_t node)
+{
+	const struct rnode *own = &rs->nodes[rq->r.node];
+	const struct rnode *nd = &rs->nodes[node];
+	kp_target_ns first = TIME_MAX;
+	const struct kp_call *c;
+
+	if (nd == own)
+		return 0;
+	if (nd->timed && own->timed)
+		return nd->offset - own->offset;
+	for (uint32_t i = 1; i < rq->ncalls; i++) {
+		c = &rq->calls[i].c;
+		if (c->node == node && !c->placed && c->start < first)
+			first = c->start;
+	}
+	return rq->r.start - first;
+}
+
+static kp_target_ns
+time_add(kp_target_ns at, kp_dur_ns by)
+{
+	if (__builtin_add_overflow(at, by, &at))
+		return by > 0 ? PLACE_TIME_MAX : -PLACE_TIME_MAX;
+	return at > PLACE_TIME_MAX ? PLACE_TIME_MAX :
+	    at < -PLACE_TIME_MAX ? -PLACE_TIME_MAX : at;
+}
+
+void
+calls_detach(struct kp_requests *rs, struct req *rq, uint32_t node)
+{
+	kp_dur_ns by = node_add(rs, rq, node);
+	struct kp_call *c;
+
+	for (uint32_t i = 0; i < rq->ncalls && node != rq->r.node; i++) {
+		c = &rq->calls[i].c;
+		if (c->node != node || c->placed)
+			continue;
+		c->placed = true;
+		c->start = time_add(c->start, by);
+		c->end = time_add(c->end, by);
+	}
+}
+
 static void
 find_offsets(struct layout *l)
 {
-	const struct rnode *own = &l->rs->nodes[l->rq->r.node], *nd;
-	const struct kp_call *c;
-	kp_target_ns first[KP_NODES_MAX];
+	uint32_t n;
 
-	for (uint32_t i = 0; i < KP_NODES_MAX; i++)
-		first[i] = TIME_MAX;
-	for (uint32_t i = 1; i < l->rq->ncalls; i++) {
-		c = &l->rq->calls[i].c;
-		if (!c->placed && c->start < first[c->node])
-			first[c->node] = c->start;
-	}
-	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
-		nd = &l->rs->nodes[i];
-		l->add[i] = nd == own ? 0 : nd->timed && own->timed ?
-		    nd->offset - own->offset : l->rq->r.start - first[i];
+	for (uint64_t rest = l->rq->r.nodes; rest != 0; rest &= rest - 1) {
+		n = (uint32_t)__builtin_ctzll(rest);
+		l->add[n] = node_add(l->rs, l->rq, n);
 	}
 }
 
@@ -84,12 +122,8 @@ static kp_target_ns
 call_start(const struct layout *l, uint32_t i)
 {
 	const struct kp_call *c = &l->rq->calls[i].c;
-	kp_target_ns at;
 
-	if (__builtin_add_overflow(c->start, c->placed ? 0 : l->add[c->node],
-	    &at) || at > PLACE_TIME_MAX)
-		return PLACE_TIME_MAX;
-	return at > -PLACE_TIME_MAX ? at : -PLACE_TIME_MAX;
+	return time_add(c->start, c->placed ? 0 : l->add[c->node]);
 }
 
 static uint32_t

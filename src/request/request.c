@@ -113,11 +113,12 @@ kp_requests_free(struct kp_requests *rs)
 		lists_free(&rs->nodes[i].live);
 		lists_free(&rs->nodes[i].pending);
 		lists_free(&rs->nodes[i].ended);
+		tombs_free(rs, &rs->nodes[i]);
 		free(rs->nodes[i].name);
 	}
 	procs_free(rs);
 	map_free(&rs->by_label);
-	tombs_free(&rs->tombs);
+	map_free(&rs->buried);
 	fns_free(&rs->fns);
 	idents_free(&rs->idents);
 	free(rs->out);
@@ -464,7 +465,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	if (o.rq != NULL && o.rq->pending &&
 	    (o.rq->calls[0].c.proc == p->id || rs->o.conf->nfinishes > 0))
 		req_pend(rs, o.rq, req_time(rs, o.rq, c.c.node, ev->ts));
-	t = o.rq == NULL ? tombs_get(&rs->tombs, o.label) : NULL;
+	t = o.rq == NULL ? tombs_get(rs, o.label) : NULL;
 	if (o.rq == NULL && t == NULL)
 		o.rq = req_make_early(rs, o.label, c.c.node, ev->ts);
 	if (o.rq != NULL && !o.rq->collided) {

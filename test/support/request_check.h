@@ -24,8 +24,10 @@ request_wellformed(const struct kp_request *rq)
 		assert_true(i == 0 || c->parent == KP_NONE || c->parent < i);
 		assert_true(i < 2 || c->start >= rq->calls[i - 1].start);
 		assert_int_equal(c->async, i > 0 && c->start >= rq->end);
+		assert_true((rq->nodes >> c->node & 1) != 0);
 	}
 	assert_int_equal(rq->calls[0].parent, KP_NONE);
+	assert_int_equal(rq->calls[0].node, rq->node);
 }
 
 /* Nothing is kept but names, and room. */
@@ -34,8 +36,8 @@ requests_empty(const struct kp_requests *rs)
 {
 	assert_int_equal(rs->by_label.len, 0);
 	assert_int_equal(rs->procs.len, 0);
-	assert_int_equal(rs->tombs.n, 0);
-	assert_int_equal(rs->tombs.by_label.len, 0);
+	assert_int_equal(rs->ntombs, 0);
+	assert_int_equal(rs->buried.len, 0);
 	assert_int_equal(rs->calls, 0);
 	assert_int_equal(rs->nearly, 0);
 	assert_int_equal(rs->in_flight, 0);

@@ -435,11 +435,11 @@ test_tree(void **state)
 {
 	struct kp_query_call calls[] = {
 		{ "web:handle/2", "http", "<0.5.0>", 0, 300 * MS, 40 * MS,
-		    KP_NONE, 0, KP_RETURNED, false },
+		    KP_NONE, 0, KP_RETURNED, false, "" },
 		{ "db:query/2\x1b", "database", "<0.7.0>", 1500000, 240 * MS,
-		    240 * MS, 0, 1, KP_RAISED, false },
+		    240 * MS, 0, 1, KP_RAISED, false, "" },
 		{ "web:done/1", "", "<0.5.0>", 310 * MS, -1, -1, 0, 1, 77,
-		    true },
+		    true, "" },
 	};
 	struct kp_query_sum cover = { .windows = 1, .start = T0,
 		.end = T0 + 10 * S };
