@@ -59,15 +59,14 @@ order_calls(const struct req *rq, uint32_t *order, uint32_t n)
  * as the sender (from is 0); such ones often come several at once to do the
  * same, so a call of the same function is taken for a sibling's.
  */
-uint32_t
-call_find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
+static uint32_t
+find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
 {
 	uint32_t by_time = KP_NONE;
 	uint32_t stop = i > PARENT_SCAN_MAX ? i - PARENT_SCAN_MAX : 0;
 
 	for (uint32_t j = i; j > stop; j--) {
 		if (calls[j - 1].proc == calls[i].proc ||
-		    calls[j - 1].node != calls[i].node ||
 		    !call_covers(&calls[j - 1], calls[i].start))
 			continue;
 		if (from == 0 && calls[j - 1].fn == calls[i].fn)
@@ -77,8 +76,7 @@ call_find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
 		if (by_time == KP_NONE && calls[j - 1].outcome != KP_UNFINISHED)
 			by_time = j - 1;
 	}
-	if (by_time == KP_NONE && calls[0].node == calls[i].node &&
-	    call_covers(&calls[0], calls[i].start))
+	if (by_time == KP_NONE && call_covers(&calls[0], calls[i].start))
 		by_time = 0;
 	return by_time;
 }
@@ -127,7 +125,7 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 			c->parent = rs->out[at].proc == c->proc ?
 			    rs->out[at].parent : KP_NONE;
 		if (at == KP_NONE || rs->out[at].proc != c->proc)
-			c->parent = call_find_parent(rs->out, i,
+			c->parent = find_parent(rs->out, i,
 			    rq->calls[order[i]].from);
 	}
 	return n;

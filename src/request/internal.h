@@ -324,9 +324,6 @@ call_covers(const struct kp_call *c, kp_target_ns at)
 /* How far back a parent is looked for by time in a large request. */
 #define PARENT_SCAN_MAX 1000
 
-/* close.c: who made it, on its own node; KP_NONE: nobody there */
-uint32_t call_find_parent(const struct kp_call *calls, uint32_t i,
-    uint64_t from);
 /* close.c: still open and begun after the end: goes on as a late one */
 bool call_goes_on(const struct kp_requests *rs, const struct req *rq,
     uint32_t i);

@@ -187,6 +187,21 @@ crosses(const struct layout *l, uint32_t i)
 	    from_node(&l->places[i]) != l->calls[i].node;
 }
 
+/* The innermost call that the sender, of the same node, had open. */
+static uint32_t
+open_in_sender(const struct layout *l, uint32_t i)
+{
+	uint32_t stop = i > PARENT_SCAN_MAX ? i - PARENT_SCAN_MAX : 0;
+
+	if (l->places[i].from == 0)
+		return KP_NONE;
+	for (uint32_t j = i; j > stop; j--)
+		if (l->calls[j - 1].proc == l->places[i].from &&
+		    call_covers(&l->calls[j - 1], l->calls[i].start))
+			return j - 1;
+	return KP_NONE;
+}
+
 /* Parents on the same node, as for any request (close.c); ties what moves. */
 static void
 tie_calls(struct layout *l)
@@ -203,8 +218,7 @@ tie_calls(struct layout *l)
 		if (at != KP_NONE && l->calls[at].proc != c->proc)
 			c->parent = KP_NONE;
 		if (c->parent == KP_NONE && i > 0 && !crosses(l, i))
-			c->parent = call_find_parent(l->calls, i,
-			    l->places[i].from);
+			c->parent = open_in_sender(l, i);
 		l->places[i].root = c->parent != KP_NONE ?
 		    l->places[c->parent].root : i;
 	}
@@ -350,7 +364,21 @@ find_spot(struct layout *l, uint32_t i, uint32_t depth)
 	return best.parent != KP_NONE ? best : open;
 }
 
-/* Nobody knows who asked for it: the innermost that ran then, on any node. */
+/* Did j run when i began?  On one node that is sure wherever it is moved. */
+static bool
+ran_then(const struct layout *l, uint32_t j, uint32_t i)
+{
+	kp_target_ns at = l->calls[i].start;
+
+	if (l->calls[j].node == l->calls[i].node)
+		return call_covers(&l->calls[j], at);
+	return start_of(l, j) <= at && end_of(l, j) >= at;
+}
+
+/*
+ * Nobody knows who asked for it: the innermost that ran then, as for any
+ * request (close.c).  If that is on the same node they move together.
+ */
 static struct spot
 spot_by_time(const struct layout *l, uint32_t i)
 {
@@ -360,15 +388,16 @@ spot_by_time(const struct layout *l, uint32_t i)
 
 	for (uint32_t j = i; j > stop && s.parent == KP_NONE; j--) {
 		c = &l->calls[j - 1];
-		if (c->proc == l->calls[i].proc || !is_placed(l, j - 1) ||
-		    c->outcome == KP_UNFINISHED ||
-		    (l->places[i].from == 0 && c->fn == l->calls[i].fn))
-			continue;
-		if (start_of(l, j - 1) <= s.at && end_of(l, j - 1) >= s.at)
+		if (c->proc != l->calls[i].proc && is_placed(l, j - 1) &&
+		    c->outcome != KP_UNFINISHED &&
+		    (l->places[i].from != 0 || c->fn != l->calls[i].fn) &&
+		    ran_then(l, j - 1, i))
 			s.parent = j - 1;
 	}
-	if (s.parent == KP_NONE && call_covers(&l->calls[0], s.at))
+	if (s.parent == KP_NONE && ran_then(l, 0, i))
 		s.parent = 0;
+	if (s.parent != KP_NONE && l->calls[s.parent].node == l->calls[i].node)
+		s.at += shift_of(l, s.parent);
 	return s;
 }
 

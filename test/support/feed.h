@@ -201,7 +201,8 @@ feed_node(const struct kp_pid *pid)
 {
 	uint32_t i = 0;
 
-	while ((const char *)pid->node.p != feed_names[i])
+	while (strlen(feed_names[i]) != pid->node.n ||
+	    memcmp(feed_names[i], pid->node.p, pid->node.n) != 0)
 		i++;
 	return i;
 }

@@ -214,18 +214,14 @@ covers(const struct fig_call *c, kp_target_ns at)
 
 /*
  * The parent by definition: the innermost open call of its own process, else
- * of the one that sent the token, else of all whose ends are known, on its own
- * node if that is where the token came from; and where nobody sent it, of
- * another function (a sibling may have the same).
+ * of the one that sent the token, else of all whose ends are known; and where
+ * nobody sent it, of another function (a sibling may have the same).
  */
 static int
 truth_parent(const struct fig_request *fr, const int *truth, int i)
 {
 	const struct sim_call *t = &sim.v[truth[i]], *o;
-	int by_time = -1, by_token = -1, own = -1;
-	uint32_t node = sim_node(t->proc);
-	bool crossed = t->from != 0 && t->from != t->proc &&
-	    sim_node(t->from) != node;
+	int by_time = -1, by_token = -1;
 
 	for (int j = 0; j < fr->ncalls; j++) {
 		o = &sim.v[truth[j]];
@@ -240,21 +236,12 @@ truth_parent(const struct fig_request *fr, const int *truth, int i)
 		if (fr->calls[j].outcome != KP_UNFINISHED && (by_time < 0 ||
 		    o->start > sim.v[truth[by_time]].start))
 			by_time = j;
-		if (fr->calls[j].outcome != KP_UNFINISHED &&
-		    sim_node(o->proc) == node && (own < 0 ||
-		    o->start > sim.v[truth[own]].start))
-			own = j;
 		if (o->proc == t->from && (by_token < 0 ||
 		    o->start > sim.v[truth[by_token]].start))
 			by_token = j;
 	}
 	if (by_token >= 0)
 		return by_token;
-	if (!crossed && own >= 0)
-		return own;
-	if (!crossed && i > 0 && sim_node(sim.v[truth[0]].proc) == node &&
-	    covers(&fr->calls[0], t->start))
-		return 0;
 	if (by_time < 0 && i > 0 && covers(&fr->calls[0], t->start))
 		return 0;
 	return by_time;
