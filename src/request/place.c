@@ -259,8 +259,20 @@ node_error(const struct layout *l, uint32_t node)
 	return nd->timed ? nd->error : KP_REQUEST_AGE_MAX;
 }
 
+/* Does `parent` wait while j runs, or does its process do that instead? */
+static bool
+keeps_busy(const struct layout *l, uint32_t parent, uint32_t j)
+{
+	const struct kp_call *c = &l->calls[j];
+
+	if (!is_placed(l, j))
+		return false;
+	return (c->proc == l->calls[parent].proc && j > parent) ||
+	    (c->parent == parent && c->outcome != KP_UNFINISHED);
+}
+
 /*
- * Is the span [at, at + dur] in another call that `parent` waits for?  Then
+ * Is the span [at, at + dur] in another call that keeps `parent` busy?  Then
  * *next is where that ends, or, on the way back, where one would have to begin
  * to end before it.
  */
@@ -276,8 +288,7 @@ is_taken(const struct layout *l, uint32_t i, uint32_t parent, kp_target_ns at,
 
 	*next = at;
 	for (uint32_t j = from; j <= to; j++) {
-		if (l->calls[j].parent != parent || j == i ||
-		    l->calls[j].outcome == KP_UNFINISHED || !is_placed(l, j))
+		if (j == i || !keeps_busy(l, parent, j))
 			continue;
 		s = start_of(l, j);
 		e = end_of(l, j);
