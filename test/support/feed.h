@@ -10,6 +10,7 @@
  *
  * is request 1 of entry e, which called a, which called b; "returned" goes
  * without saying for calls, "<1" names the parent by its place in the line.
+ * "a@1" is a call on node 1, where the request began on another one.
  */
 #ifndef TEST_FEED_H
 #define TEST_FEED_H
@@ -93,6 +94,8 @@ feed_on_request(void *ctx, const struct kp_request *rq)
 		c = &rq->calls[i];
 		kp_buf_str(&f->text, i > 0 ? " | " : " ");
 		feed_put_fn(f, c->fn);
+		if (c->node != rq->node)
+			kp_buf_printf(&f->text, "@%u", c->node);
 		kp_buf_printf(&f->text, " %g-", feed_ms(c->start));
 		if (c->outcome != KP_UNFINISHED)
 			kp_buf_printf(&f->text, "%g", feed_ms(c->end));
@@ -114,9 +117,12 @@ feed_on_late(void *ctx, const struct kp_late_call *c)
 
 	kp_buf_str(&f->text, "late ");
 	feed_put_fn(f, c->fn);
-	kp_buf_printf(&f->text, " %g-", feed_ms(c->start));
+	if (c->node != 0)
+		kp_buf_printf(&f->text, "@%u", c->node);
+	kp_buf_printf(&f->text, " %g-", feed_ms(c->start - f->clock[c->node]));
 	if (c->outcome != KP_UNFINISHED)
-		kp_buf_printf(&f->text, "%g", feed_ms(c->end));
+		kp_buf_printf(&f->text, "%g",
+		    feed_ms(c->end - f->clock[c->node]));
 	kp_buf_printf(&f->text, " %s", kp_outcome_name(c->outcome));
 	if (c->identity != KP_IDENT_NONE)
 		kp_buf_printf(&f->text, " '%s'",
@@ -338,6 +344,16 @@ join(struct feed *f, uint32_t node, double ahead_ms)
 		abort();
 	kp_requests_offset(f->rs, 0, 0, 0);
 	kp_requests_offset(f->rs, node, -f->clock[node], 0);
+}
+
+/* The same on one node, since it was last asked. */
+static inline uint64_t
+lost_at(struct feed *f, uint32_t node, enum kp_loss cause)
+{
+	struct kp_losses l = { 0 };
+
+	kp_requests_losses(f->rs, node, &l);
+	return l.n[cause];
 }
 
 /* All that was lost so far for this cause. */
