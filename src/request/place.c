@@ -328,22 +328,33 @@ look_for_room(const struct layout *l, uint32_t i, uint32_t parent,
 	}
 }
 
-static void place_root(struct layout *l, uint32_t i, uint32_t depth);
+static bool place_root(struct layout *l, uint32_t i, uint32_t depth);
 
-/* Could call j of the sender have been open when it sent what began i? */
+/* By its place, or by where it seems to be. */
+static bool
+overlaps(const struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error)
+{
+	return start_of(l, j) <= l->calls[i].start + error &&
+	    end_of(l, j) >= l->calls[i].start - error;
+}
+
+/*
+ * Could call j of the sender have been open when it sent what began i?  Not if
+ * it is to be placed after i, or waits for a place because of it: then
+ * *blocked is set.
+ */
 static bool
 may_be_parent(struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error,
-    uint32_t depth)
+    uint32_t depth, bool *blocked)
 {
 	uint32_t root = l->places[j].root;
 
-	if (l->calls[j].proc != l->places[i].from)
+	if (l->calls[j].proc != l->places[i].from ||
+	    !overlaps(l, i, j, error))
 		return false;
-	if (depth < DEPTH_MAX)
-		place_root(l, root, depth + 1);
-	return l->places[root].state == PLACE_DONE &&
-	    start_of(l, j) <= l->calls[i].start + error &&
-	    end_of(l, j) >= l->calls[i].start - error;
+	*blocked |= l->places[root].state == PLACE_BUSY;
+	return depth < DEPTH_MAX && place_root(l, root, depth + 1) &&
+	    overlaps(l, i, j, error);
 }
 
 /*
@@ -351,7 +362,7 @@ may_be_parent(struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error,
  * which was open at least.
  */
 static struct spot
-find_spot(struct layout *l, uint32_t i, uint32_t depth)
+find_spot(struct layout *l, uint32_t i, uint32_t depth, bool *blocked)
 {
 	struct spot best = { KP_NONE, 0, 0 }, open = best;
 	kp_target_ns seems = l->calls[i].start, at;
@@ -362,7 +373,7 @@ find_spot(struct layout *l, uint32_t i, uint32_t depth)
 
 	for (uint32_t j = from; j < l->n && j < i + PARENT_SCAN_MAX &&
 	    l->calls[j].start <= seems + 2 * error; j++) {
-		if (j == i || !may_be_parent(l, i, j, error, depth))
+		if (j == i || !may_be_parent(l, i, j, error, depth, blocked))
 			continue;
 		at = seems < start_of(l, j) ? start_of(l, j) :
 		    seems > end_of(l, j) ? end_of(l, j) : seems;
@@ -412,17 +423,23 @@ spot_by_time(const struct layout *l, uint32_t i)
 	return s;
 }
 
-static void
+/* False: not now, since one that is being placed might have made it. */
+static bool
 place_root(struct layout *l, uint32_t i, uint32_t depth)
 {
 	struct place *p = &l->places[i];
 	struct spot s = { KP_NONE, 0, 0 };
+	bool blocked = false;
 
 	if (p->state != PLACE_NEW)
-		return;
+		return p->state == PLACE_DONE;
 	p->state = PLACE_BUSY;
 	if (crosses(l, i))
-		s = find_spot(l, i, depth);
+		s = find_spot(l, i, depth, &blocked);
+	if (blocked && depth > 0) {
+		p->state = PLACE_NEW;
+		return false;
+	}
 	if (s.parent == KP_NONE)
 		s = spot_by_time(l, i);
 	/* Nothing of a request starts before it. */
@@ -431,6 +448,7 @@ place_root(struct layout *l, uint32_t i, uint32_t depth)
 	l->calls[i].parent = s.parent;
 	p->shift = s.at - l->calls[i].start;
 	p->state = PLACE_DONE;
+	return true;
 }
 
 /* ---- in order again ---- */
