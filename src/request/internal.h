@@ -2,6 +2,7 @@
  * internal.h - what the files of src/request share.
  *
  *   intern, ident   names                      (intern.c, ident.c)
+ *   proc            processes                  (proc.c)
  *   stack           open calls of a process    (stack.c)
  *   meet            what a call says of others (meet.c)
  *   mark            requests set and cleared   (mark.c)
@@ -194,11 +195,15 @@ req_time(const struct kp_requests *rs, const struct req *rq, uint32_t node,
 kp_target_ns node_due(const struct kp_requests *rs, const struct rnode *nd,
     kp_target_ns now);
 
-/* stack.c */
+/* proc.c */
 struct proc *proc_get(struct kp_requests *rs, uint64_t id);
 struct proc *proc_make(struct kp_requests *rs, uint64_t id,
     struct rnode *node);
 void proc_drop_if_empty(struct kp_requests *rs, struct proc *p);
+void proc_free(struct kp_requests *rs, struct proc *p);
+void procs_free(struct kp_requests *rs);
+
+/* stack.c */
 /* Where the stack is full, all that is on it ends; out of memory, this one. */
 void proc_push(struct kp_requests *rs, struct proc *p, const struct open *o);
 /* Removes what belongs to rq; calls begun after its end stay, as OPEN_LATE. */
@@ -231,7 +236,6 @@ void procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now);
  * other nodes' requests.
  */
 void procs_abandon(struct kp_requests *rs, struct rnode *nd);
-void procs_free(struct kp_requests *rs);
 
 /* meet.c */
 /* Is it the same, or of a request that began inside outer's? */

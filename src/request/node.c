@@ -67,6 +67,28 @@ kp_requests_offset(struct kp_requests *rs, uint32_t node, kp_dur_ns offset,
 	    KP_REQUEST_AGE_MAX;
 }
 
+size_t
+kp_requests_in_flight(const struct kp_requests *rs, uint32_t node)
+{
+	return rs->nodes[node].in_flight;
+}
+
+void
+kp_requests_losses(struct kp_requests *rs, uint32_t node, struct kp_losses *to)
+{
+	struct rnode *nd = &rs->nodes[node];
+
+	for (size_t i = 0; i < KP_LOSS_COUNT; i++)
+		to->n[i] += nd->lost.n[i];
+	nd->lost = (struct kp_losses){ 0 };
+}
+
+uint64_t
+kp_requests_entries(const struct kp_requests *rs, uint32_t node)
+{
+	return rs->nodes[node].entries;
+}
+
 const struct rnode *
 node_find(const struct kp_requests *rs, struct kp_span name)
 {

@@ -582,28 +582,6 @@ kp_requests_event(struct kp_requests *rs, uint32_t node,
 		on_return(rs, nd, ev);
 }
 
-size_t
-kp_requests_in_flight(const struct kp_requests *rs, uint32_t node)
-{
-	return rs->nodes[node].in_flight;
-}
-
-void
-kp_requests_losses(struct kp_requests *rs, uint32_t node, struct kp_losses *to)
-{
-	struct rnode *nd = &rs->nodes[node];
-
-	for (size_t i = 0; i < KP_LOSS_COUNT; i++)
-		to->n[i] += nd->lost.n[i];
-	nd->lost = (struct kp_losses){ 0 };
-}
-
-uint64_t
-kp_requests_entries(const struct kp_requests *rs, uint32_t node)
-{
-	return rs->nodes[node].entries;
-}
-
 const struct kp_fn *
 kp_requests_fn(const struct kp_requests *rs, uint32_t fn)
 {

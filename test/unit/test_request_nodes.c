@@ -28,6 +28,7 @@ static const char conf_finish[] =
 
 static struct feed f;
 static struct kp_dur_sum { kp_dur_ns selfs, total; } sums;
+static struct kp_stats *stats[KP_NODES_MAX];
 
 /* Also: no self time is negative, and what they add up to. */
 static void
@@ -42,6 +43,8 @@ on_request(void *ctx, const struct kp_request *rq)
 	for (uint32_t i = 0; i < rq->ncalls; i++)
 		if (self[i] >= 0 && !rq->calls[i].async)
 			sums.selfs += self[i];
+	if (stats[rq->node] != NULL)
+		kp_stats_request(stats[rq->node], rq);
 	feed_on_request(ctx, rq);
 }
 
@@ -389,6 +392,82 @@ strangers(void **state)
 	assert_int_equal(lost_at(&f, 1, KP_LOSS_BAD_EVENT), 1);
 }
 
+static void
+stats_make(uint32_t node)
+{
+	stats[node] = kp_stats_new(f.conf, feed_names[node]);
+	assert_non_null(stats[node]);
+	kp_stats_names(stats[node], f.rs);
+	kp_stats_peers(stats[node], stats);
+}
+
+static struct kp_window *
+window_of(uint32_t node)
+{
+	struct kp_window *w = kp_stats_rotate(stats[node], 0, 1);
+
+	assert_non_null(w);
+	kp_stats_free(stats[node]);
+	stats[node] = NULL;
+	return w;
+}
+
+/* The tier's cell of all identities, by its figures. */
+static void
+cell_is(const struct kp_window *w, const char *tier, uint64_t requests,
+    uint64_t share, double busy_ms, double share_ms)
+{
+	for (size_t i = 0; i < w->ncells; i++) {
+		if (strcmp(w->cells[i].tier, tier) != 0 ||
+		    strcmp(w->cells[i].identity, "_total") != 0)
+			continue;
+		assert_int_equal(w->cells[i].requests, requests);
+		assert_int_equal(w->cells[i].share_requests, share);
+		assert_int_equal(w->cells[i].busy, busy_ms * 1e6);
+		assert_int_equal(w->cells[i].share_busy, share_ms * 1e6);
+		return;
+	}
+	fail_msg("no cell of %s", tier);
+}
+
+/* Both nodes had it, but it is one: b of node 0 waits while a runs. */
+static void
+shares(void **state)
+{
+	struct kp_window *w;
+
+	(void)state;
+	stats_make(0);
+	stats_make(1);
+	ask(1);
+	expire(&f, 400);
+	w = window_of(0);
+	cell_is(w, "_total", 1, 1, 10, 10);
+	cell_is(w, "db", 1, 1, 5, 5);
+	kp_window_free(w);
+	w = window_of(1);
+	assert_int_equal(w->sampled, 0);
+	assert_int_equal(w->ncells, 2);
+	cell_is(w, "db", 1, 0, 3, 0);
+	kp_window_free(w);
+}
+
+/* A node that nobody counts for any more: what ran there is lost, and said. */
+static void
+nobody_counts_there(void **state)
+{
+	struct kp_window *w;
+
+	(void)state;
+	stats_make(0);
+	ask(1);
+	expire(&f, 400);
+	w = window_of(0);
+	cell_is(w, "db", 1, 1, 5, 5);
+	assert_int_equal(w->losses.n[KP_LOSS_LEFT], 1);
+	kp_window_free(w);
+}
+
 #define NODES(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 
 int
@@ -401,6 +480,7 @@ main(void)
 		NODES(offset_unknown), NODES(node_of_a_call_goes),
 		NODES(node_of_the_entry_goes), NODES(another_takes_the_index),
 		NODES(no_more_indices), NODES(late_elsewhere),
+		NODES(shares), NODES(nobody_counts_there),
 		NODES(collision), NODES(a_node_lags), NODES(strangers),
 		cmocka_unit_test_setup_teardown(finish_elsewhere, setup_finish,
 		    teardown),
