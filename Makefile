@@ -172,6 +172,8 @@ $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
 # The ledger is pure, though it lives with the daemon.
 $(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
+# And so is what is decided over several targets.
+$(B)/test/test_targets: $(call obj,src/kprofd/missing.c src/target/labels.c)
 
 .PHONY: unit
 unit: $(UNIT)

@@ -144,6 +144,23 @@ msg_change(struct kp_buf *b, const struct kp_conf *c,
 }
 
 void
+msg_may(struct kp_buf *b, const struct kp_plan *want)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < want->n; i++)
+		n += want->v[i].op == KP_PLAN_PUT;
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "may");
+	if (n > 0)
+		kp_etf_list(b, n);
+	for (size_t i = 0; i < want->n; i++)
+		if (want->v[i].op == KP_PLAN_PUT)
+			kp_plan_put_mfa(b, &want->v[i]);
+	kp_etf_nil(b);
+}
+
+void
 msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
     const struct kp_buf *spec)
 {

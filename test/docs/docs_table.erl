@@ -21,6 +21,7 @@ documents() ->
 %% docs_world:value/2.
 placeholders() ->
     [{"(?<=-target )\\w+@\\w+\\b", node},
+     {"(?<=-cluster )\\w+@\\w+\\b", node},
      {"(?<=\\bkprof tree)(?: ID\\b| 42\\b|$)", slow_request},
      {"(?<=\\bkprof check)$", tiers},
      {"(?<=\\bkprofd -check -target)$", node_and_tiers},

@@ -243,6 +243,7 @@ target(T) -> target(T, #{}).
 %% args    more arguments of erl
 %% naming  long | short
 %% node    its name, to start one again
+%% name    of its output, where there are several
 target(#{ebins := [Ours, Sample], path := Path, n := N} = T, Opts) ->
     Kind = maps:get(kind, Opts, sample),
     Node = case Opts of
@@ -253,7 +254,7 @@ target(#{ebins := [Ours, Sample], path := Path, n := N} = T, Opts) ->
                       Args = ["-setcookie", ?COOKIE, "-pa", Ours | Stub ++ maps:get(args, Opts, [])],
                       command(Kind, T, Node, Sample, Args, maps:get(config, Opts, "#{}"))
               end,
-    Target = server(T, "target", Node, Command, [{"PATH", Path}]),
+    Target = server(T, maps:get(name, Opts, "target"), Node, Command, [{"PATH", Path}]),
     case Kind of
         sample ->
             until("the sample application is ready",
@@ -363,6 +364,7 @@ tiers() -> "test/sample_app/tiers.conf".
 
 kprofd(T, Target) -> kprofd(T, Target, #{}).
 
+%% Target: one, a list of them, or a node's name.
 %% tiers   text of a tiers.conf, or {file, Path}; else the sample application's
 %% args    more arguments
 %% db      the database's name in the test's directory
@@ -377,15 +379,16 @@ kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
                 _ -> tiers()
             end,
     Db = path(T, maps:get(db, Opts, Name ++ ".db")),
-    Node = case Target of
-               #{node := Given} -> Given;
-               Given -> Given
-           end,
-    Args = ["-target", Node, "-tiers", Tiers, "-db", Db, "-cookie-file", maps:get(cookie, Opts, Cookie),
+    Args = targets(Target) ++ ["-tiers", Tiers, "-db", Db, "-cookie-file", maps:get(cookie, Opts, Cookie),
             "-verbose" | maps:get(args, Opts, ["-interval", "2s"])],
     P = start(T, Name, maps:get(wrap, Opts, []) ++ [filename:join(Build, "kprofd") | Args],
               maps:get(env, Opts, [])),
     P#{db => Db}.
+
+targets(#{node := Node}) -> ["-target", Node];
+targets([Target | More]) when is_map(Target) -> targets(Target) ++ targets(More);
+targets([]) -> [];
+targets(Node) -> ["-target", Node].
 
 %% Runs it to its end, and gives its exit status and all it said on standard error.
 run_kprofd(T, Target, Opts) ->
