@@ -167,7 +167,7 @@ $(B)/test/test_log: UNIT_LIBS = -lsqlite3
 # Programs of a simulated VM, and what is true of them.
 VMSIM := $(call obj,$(addprefix test/support/,vmsim.c vmprog.c vmfeed.c \
            figures.c))
-$(B)/test/test_assembly $(B)/test/test_conserve: $(VMSIM)
+$(B)/test/test_assembly $(B)/test/test_conserve $(B)/test/test_clocks: $(VMSIM)
 $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
 # These are pure, though they live with the daemon.

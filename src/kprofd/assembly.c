@@ -126,10 +126,11 @@ on_late(void *ctx, const struct kp_late_call *c)
 }
 
 static void
-on_runaway(void *ctx, const struct kp_fn *fn)
+on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 {
 	struct assembly *a = ctx;
 
+	(void)node;
 	a->p.ops->on_runaway(a->p.ctx, fn);
 }
 
@@ -165,8 +166,14 @@ requests_new(struct assembly *a, const struct kp_conf *conf, unsigned shares)
 		.on_request = on_request, .on_late = on_late,
 		.on_runaway = on_runaway, .on_unbounded = on_unbounded,
 		.ctx = a };
+	struct kp_requests *rs = kp_requests_new(&ro);
 
-	return kp_requests_new(&ro);
+	if (rs != NULL &&
+	    kp_requests_node(rs, a->p.node) != ASSEMBLY_NODE) {
+		kp_requests_free(rs);
+		return NULL;
+	}
+	return rs;
 }
 
 static void
@@ -180,7 +187,7 @@ in_force(struct assembly *a)
 	a->next.stats = NULL;
 	kp_stats_names(a->stats, a->requests);
 	if (a->otp != 0)
-		kp_requests_release(a->requests, a->otp);
+		kp_requests_release(a->requests, ASSEMBLY_NODE, a->otp);
 	a->tail.per_identity = a->p.store != NULL ? a->conf->keep_slowest : 0;
 }
 
@@ -209,7 +216,7 @@ void
 assembly_release(struct assembly *a, int otp)
 {
 	a->otp = otp;
-	kp_requests_release(a->requests, otp);
+	kp_requests_release(a->requests, ASSEMBLY_NODE, otp);
 }
 
 struct kp_window *
@@ -219,7 +226,7 @@ assembly_rotate(struct assembly *a, kp_wall_ns now)
 
 	if (w == NULL)
 		return NULL;
-	kp_requests_losses(a->requests, &w->losses);
+	kp_requests_losses(a->requests, ASSEMBLY_NODE, &w->losses);
 	w->losses.n[KP_LOSS_TREE] += a->trees_lost;
 	a->trees_lost = 0;
 	a->trees = 0;

@@ -27,6 +27,9 @@
 #define ASSEMBLY_SHARES_MAX 16
 #define ASSEMBLY_NAMES_SHARES_MAX 4
 
+/* The only node of its kp_requests. */
+#define ASSEMBLY_NODE 0
+
 struct assembly_ops {
 	/* Borrowed until it returns. */
 	void (*on_request)(void *ctx, const struct kp_request *rq);

@@ -214,7 +214,8 @@ log_window(const struct daemon *d, const struct target *t,
 {
 	int64_t requests = (int64_t)w->sampled;
 	int64_t in_flight =
-	    (int64_t)kp_requests_in_flight(t->assembly.requests);
+	    (int64_t)kp_requests_in_flight(t->assembly.requests,
+	    ASSEMBLY_NODE);
 	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
 	const struct log_entry e = { .event = "window",
 		.target = t->node,

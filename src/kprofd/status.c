@@ -115,7 +115,8 @@ put_losses(struct kp_buf *b, const struct target *t)
 static size_t
 in_flight(const struct target *t)
 {
-	return kp_requests_in_flight(t->assembly.requests);
+	return kp_requests_in_flight(t->assembly.requests,
+	    ASSEMBLY_NODE);
 }
 
 /* ---- in words ---- */

@@ -62,7 +62,8 @@ tell_untold(struct target *t)
 static uint64_t
 entries(const struct target *t)
 {
-	return kp_requests_entries(t->assembly.requests);
+	return kp_requests_entries(t->assembly.requests,
+	    ASSEMBLY_NODE);
 }
 
 /* ---- what is assembled ---- */
@@ -129,7 +130,8 @@ static kp_dur_ns
 trip(struct target *t, enum kp_trip cause, const char *why)
 {
 	kp_dur_ns rest = watch_trip(&t->watch, cause, &t->status,
-	    kp_requests_in_flight(t->assembly.requests), kp_mono_now());
+	    kp_requests_in_flight(t->assembly.requests,
+	    ASSEMBLY_NODE), kp_mono_now());
 	char text[256];
 
 	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
@@ -215,12 +217,13 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 	t->batches++;
 	while ((e = kp_batch_next(&b, &ev)) != KP_END) {
 		if (e == KP_OK && rests) {
-			kp_requests_pass(t->assembly.requests, &ev);
+			kp_requests_pass(t->assembly.requests,
+			    ASSEMBLY_NODE, &ev);
 		} else if (e == KP_OK) {
 			if (ev.kind == KP_EV_ENTRY)
 				kp_sampler_seen(&t->sampler, ev.weight);
 			kp_requests_event(t->assembly.requests,
-			    &ev);
+			    ASSEMBLY_NODE, &ev);
 			t->events++;
 		} else if (e == KP_ENOENT) {
 			t->lost.n[KP_LOSS_BAD_EVENT]++;
@@ -230,7 +233,8 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 			break;
 		}
 	}
-	kp_requests_expire(t->assembly.requests, b.sent_at);
+	kp_requests_expire(t->assembly.requests, ASSEMBLY_NODE,
+		    b.sent_at);
 	if (kp_sampler_quick(&t->sampler, b.sent_at))
 		resample(t);
 	look_out(t, b.sent_at);
@@ -293,7 +297,8 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 		recover(t, st);
 	t->status = *st;
 	t->status_at = kp_mono_now();
-	kp_requests_expire(t->assembly.requests, st->now);
+	kp_requests_expire(t->assembly.requests, ASSEMBLY_NODE,
+		    st->now);
 	look_out(t, st->now);
 }
 
@@ -342,18 +347,21 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	case AGENT_PAUSED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
 		target_happened(t, "paused", "");
-		kp_requests_abandon(t->assembly.requests, KP_LOSS_TRIPPED);
+		kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
+		    KP_LOSS_TRIPPED);
 		break;
 	case AGENT_TRIPPED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
-		kp_requests_abandon(t->assembly.requests, KP_LOSS_TRIPPED);
+		kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
+		    KP_LOSS_TRIPPED);
 		break;
 	case AGENT_LOST:
 		tell_lost(t, text);
 		if (t->status_at != 0)
 			ledger_unarmed(&t->ledger, t->status_at);
 		ledger_lost(&t->ledger, entries(t));
-		kp_requests_abandon(t->assembly.requests, KP_LOSS_DISCONNECTED);
+		kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
+		    KP_LOSS_DISCONNECTED);
 		break;
 	default:
 		break;
@@ -444,7 +452,8 @@ on_failed(void *ctx, enum agent_failure f, const char *why)
 	struct target *t = ctx;
 
 	ledger_lost(&t->ledger, entries(t));
-	kp_requests_abandon(t->assembly.requests, KP_LOSS_DISCONNECTED);
+	kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
+		    KP_LOSS_DISCONNECTED);
 	target_happened(t, "failed", why);
 	t->ops->on_failed(t->ctx, t, f, why);
 }
@@ -544,7 +553,8 @@ target_stop(struct target *t)
 void
 target_drain(struct target *t, enum kp_loss cause)
 {
-	kp_requests_abandon(t->assembly.requests, cause);
+	kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
+		    cause);
 }
 
 const struct kp_conf *

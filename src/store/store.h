@@ -37,6 +37,7 @@ struct kp_tree_call {
 	uint32_t parent;	/* index, or KP_NONE */
 	uint8_t outcome;
 	bool async;
+	const char *node;	/* borrowed, immortal; NULL: the request's */
 };
 
 struct kp_tree {

@@ -268,7 +268,7 @@ process_texts(void **state)
 	(void)state;
 	assert_string_equal(kp_proc_text(123, buf, sizeof(buf)), "<0.123.0>");
 	assert_string_equal(kp_proc_text(UINT64_MAX, buf, sizeof(buf)),
-	    "<0.4294967295.4294967295>");
+	    "<0.4294967295.67108863>");
 }
 
 /* ---- map.c ---- */
@@ -400,7 +400,7 @@ hostile_names(void **state)
 	kp_etf_atom(&t, "\xff" "f");
 	kp_etf_int(&t, 1);
 	ev.mfa = (struct kp_span){ t.p, (uint32_t)t.len };
-	kp_requests_event(f.rs, &ev);
+	kp_requests_event(f.rs, 0, &ev);
 	/* The first two are the other entries' and their caller. */
 	assert_string_equal(kp_requests_fn(f.rs, 2)->text, "m\\x1b:\\xfff/1");
 }
