@@ -140,8 +140,9 @@ on_request(void *ctx, struct target *t, const struct kp_request *rq)
 	struct daemon *d = ctx;
 
 	if (d->o->print_calls)
-		print_request(&d->printing, t->assembly.requests, rq,
-		    t->hello.time_offset, node_name(d, t), kp_mono_now());
+		print_request(&d->printing, assembly_requests(&t->part), rq,
+		    t->hello.time_offset, targets_several(d->targets) ?
+		    assembly_nodes(&t->part) : NULL, kp_mono_now());
 	if (++d->requests == d->o->requests)
 		event_active(d->end, EV_TIMEOUT, 0);
 }
@@ -213,9 +214,7 @@ log_window(const struct daemon *d, const struct target *t,
     const struct kp_window *w)
 {
 	int64_t requests = (int64_t)w->sampled;
-	int64_t in_flight =
-	    (int64_t)kp_requests_in_flight(t->assembly.requests,
-	    ASSEMBLY_NODE);
+	int64_t in_flight = (int64_t)assembly_in_flight(&t->part);
 	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
 	const struct log_entry e = { .event = "window",
 		.target = t->node,

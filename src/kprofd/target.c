@@ -62,8 +62,7 @@ tell_untold(struct target *t)
 static uint64_t
 entries(const struct target *t)
 {
-	return kp_requests_entries(t->assembly.requests,
-	    ASSEMBLY_NODE);
+	return assembly_entries(&t->part);
 }
 
 /* ---- what is assembled ---- */
@@ -73,8 +72,15 @@ on_request(void *ctx, const struct kp_request *rq)
 {
 	struct target *t = ctx;
 
-	spending_request(&t->spending, rq);
 	t->ops->on_request(t->ctx, t, rq);
+}
+
+static void
+on_calls(void *ctx, uint64_t n)
+{
+	struct target *t = ctx;
+
+	spending_calls(&t->spending, n);
 }
 
 static void
@@ -101,8 +107,8 @@ on_unbounded(void *ctx, uint32_t line)
 	tell(t, "identity", text);
 }
 
-static const struct assembly_ops assembly_ops = { on_request, on_runaway,
-	on_unbounded };
+static const struct assembly_ops assembly_ops = { on_request, on_calls,
+	on_runaway, on_unbounded };
 
 /* ---- sampling, and what is too much ---- */
 
@@ -130,8 +136,7 @@ static kp_dur_ns
 trip(struct target *t, enum kp_trip cause, const char *why)
 {
 	kp_dur_ns rest = watch_trip(&t->watch, cause, &t->status,
-	    kp_requests_in_flight(t->assembly.requests,
-	    ASSEMBLY_NODE), kp_mono_now());
+	    assembly_in_flight(&t->part), kp_mono_now());
 	char text[256];
 
 	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
@@ -217,13 +222,11 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 	t->batches++;
 	while ((e = kp_batch_next(&b, &ev)) != KP_END) {
 		if (e == KP_OK && rests) {
-			kp_requests_pass(t->assembly.requests,
-			    ASSEMBLY_NODE, &ev);
+			assembly_pass(&t->part, &ev);
 		} else if (e == KP_OK) {
 			if (ev.kind == KP_EV_ENTRY)
 				kp_sampler_seen(&t->sampler, ev.weight);
-			kp_requests_event(t->assembly.requests,
-			    ASSEMBLY_NODE, &ev);
+			assembly_event(&t->part, &ev);
 			t->events++;
 		} else if (e == KP_ENOENT) {
 			t->lost.n[KP_LOSS_BAD_EVENT]++;
@@ -233,11 +236,34 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 			break;
 		}
 	}
-	kp_requests_expire(t->assembly.requests, ASSEMBLY_NODE,
-		    b.sent_at);
+	assembly_expire(&t->part, b.sent_at);
 	if (kp_sampler_quick(&t->sampler, b.sent_at))
 		resample(t);
 	look_out(t, b.sent_at);
+}
+
+/* More nodes than have a place: those that went and still have calls count. */
+static void
+find_place(struct target *t)
+{
+	if (!assembly_join(&t->part) && !t->unplaced)
+		tell(t, "no_room", "requests of as many nodes as kprofd can "
+		    "have are in flight: until some end, what is traced here "
+		    "is not followed");
+	t->unplaced = t->part.index == KP_NONE;
+}
+
+/* Its clock, by the round trip that this status ends. */
+static void
+set_clock(struct target *t, const struct agent_status *st)
+{
+	kp_mono_ns now = kp_mono_now();
+	kp_dur_ns offset, error;
+
+	if (st->asked != 0)
+		kp_offset_trip(&t->offset, st->asked, st->now, now);
+	if (kp_offset_get(&t->offset, now, &offset, &error))
+		assembly_offset(&t->part, offset, error);
 }
 
 static void
@@ -253,9 +279,11 @@ on_hello(void *ctx, const struct agent_hello *h)
 	t->hello = *h;
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
 	watch_forget(&t->watch);
+	find_place(t);
 	ledger_restart(&t->ledger, entries(t));
-	assembly_release(&t->assembly, h->otp);
-	t->assembly.time_offset = h->time_offset;
+	assembly_release(&t->part, h->otp);
+	t->part.time_offset = h->time_offset;
+	t->offset = (struct kp_offset){ 0 };
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
 	    h->otp, h->session ? "a trace session of our own" :
 	    "the node's one tracer");
@@ -287,7 +315,9 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 {
 	struct target *t = ctx;
 
-	t->assembly.time_offset = t->hello.time_offset = st->time_offset;
+	t->part.time_offset = t->hello.time_offset = st->time_offset;
+	set_clock(t, st);
+	find_place(t);
 	t->ledger.sampling |= t->sampler.one_in > 1;
 	ledger_status(&t->ledger, st, entries(t), last);
 	spending_status(&t->spending, &t->status, st);
@@ -297,8 +327,7 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 		recover(t, st);
 	t->status = *st;
 	t->status_at = kp_mono_now();
-	kp_requests_expire(t->assembly.requests, ASSEMBLY_NODE,
-		    st->now);
+	assembly_expire(&t->part, st->now);
 	look_out(t, st->now);
 }
 
@@ -347,21 +376,18 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	case AGENT_PAUSED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
 		target_happened(t, "paused", "");
-		kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
-		    KP_LOSS_TRIPPED);
+		assembly_abandon(&t->part, KP_LOSS_TRIPPED);
 		break;
 	case AGENT_TRIPPED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
-		kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
-		    KP_LOSS_TRIPPED);
+		assembly_abandon(&t->part, KP_LOSS_TRIPPED);
 		break;
 	case AGENT_LOST:
 		tell_lost(t, text);
 		if (t->status_at != 0)
 			ledger_unarmed(&t->ledger, t->status_at);
 		ledger_lost(&t->ledger, entries(t));
-		kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
-		    KP_LOSS_DISCONNECTED);
+		assembly_abandon(&t->part, KP_LOSS_DISCONNECTED);
 		break;
 	default:
 		break;
@@ -441,8 +467,6 @@ on_reloaded(void *ctx, const struct agent_reloaded *r)
 {
 	struct target *t = ctx;
 
-	if (r->how == AGENT_RELOAD_REFUSED)
-		assembly_discard(&t->assembly);
 	t->ops->on_reloaded(t->ctx, t, r);
 }
 
@@ -452,8 +476,7 @@ on_failed(void *ctx, enum agent_failure f, const char *why)
 	struct target *t = ctx;
 
 	ledger_lost(&t->ledger, entries(t));
-	kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
-		    KP_LOSS_DISCONNECTED);
+	assembly_abandon(&t->part, KP_LOSS_DISCONNECTED);
 	target_happened(t, "failed", why);
 	t->ops->on_failed(t->ctx, t, f, why);
 }
@@ -497,10 +520,9 @@ static const struct agent_ops agent_ops = {
 
 struct target *
 target_new(struct event_base *base, const struct agent_opts *o,
-    struct kp_store *store, unsigned shares, const struct target_ops *ops,
-    void *ctx)
+    struct kp_store *store, struct assembly *assembly,
+    const struct target_ops *ops, void *ctx)
 {
-	struct assembly_parts parts = { .store = store, .ops = &assembly_ops };
 	struct target *t = calloc(1, sizeof(*t));
 
 	if (t == NULL)
@@ -511,16 +533,15 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	t->ctx = ctx;
 	kp_sampler_init(&t->sampler, &o->conf->sampling);
 	watch_init(&t->watch, &o->conf->overload);
-	parts.ctx = t;
-	parts.node = t->opts.target = t->node = strdup(o->target);
-	if (t->node == NULL ||
-	    assembly_init(&t->assembly, o->conf, &parts, shares) != KP_OK) {
-		free(t->node);
+	if (assembly_part_begin(&t->part, assembly, o->target, &assembly_ops,
+	    t) != KP_OK) {
 		free(t);
 		return NULL;
 	}
+	t->opts.target = t->node = t->part.node;
 	t->agent = agent_new(base, &t->opts, &agent_ops, t);
 	if (t->agent == NULL) {
+		target_leave(t);
 		target_free(t);
 		return NULL;
 	}
@@ -539,8 +560,7 @@ target_free(struct target *t)
 	if (t == NULL)
 		return;
 	agent_free(t->agent);
-	assembly_free(&t->assembly);
-	free(t->node);
+	assembly_part_end(&t->part);
 	free(t);
 }
 
@@ -551,16 +571,21 @@ target_stop(struct target *t)
 }
 
 void
+target_leave(struct target *t)
+{
+	assembly_part_leave(&t->part, KP_LOSS_DISCONNECTED);
+}
+
+void
 target_drain(struct target *t, enum kp_loss cause)
 {
-	kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
-		    cause);
+	assembly_abandon(&t->part, cause);
 }
 
 const struct kp_conf *
 target_conf(const struct target *t)
 {
-	return t->assembly.conf;
+	return assembly_conf(&t->part);
 }
 
 static void
@@ -573,7 +598,7 @@ bound(uint64_t *n)
 void
 target_rotate(struct target *t, kp_wall_ns now)
 {
-	struct kp_window *w = assembly_rotate(&t->assembly, now);
+	struct kp_window *w = assembly_rotate(&t->part, now);
 
 	if (w == NULL)
 		return;	/* no memory: the window goes on */
@@ -601,17 +626,9 @@ target_rotate(struct target *t, kp_wall_ns now)
 /* ---- another configuration ---- */
 
 enum kp_err
-target_reload(struct target *t, const struct kp_conf *conf, unsigned shares)
+target_reload(struct target *t, const struct kp_conf *conf)
 {
-	enum kp_err e = KP_OK;
-
-	if (conf != target_conf(t))
-		e = assembly_prepare(&t->assembly, conf, shares);
-	if (e == KP_OK)
-		e = agent_reload(t->agent, conf);
-	if (e != KP_OK)
-		assembly_discard(&t->assembly);
-	return e;
+	return agent_reload(t->agent, conf);
 }
 
 void
@@ -624,7 +641,6 @@ void
 target_reload_cancel(struct target *t)
 {
 	agent_reload_cancel(t->agent);
-	assembly_discard(&t->assembly);
 }
 
 /* The rate that was found to be right stays, where the rule is the same. */
@@ -640,16 +656,13 @@ sampling_switch(struct target *t, const struct kp_sampling *now)
 	agent_sample(t->agent, t->sampler.one_in);
 }
 
-struct kp_requests *
+void
 target_switch(struct target *t)
 {
-	struct kp_requests *old;
-
 	target_drain(t, KP_LOSS_RELOADED);
 	target_rotate(t, kp_wall_now());
 	ledger_recount(&t->ledger, entries(t));
-	old = assembly_switch(&t->assembly);
+	assembly_part_switch(&t->part);
 	sampling_switch(t, &target_conf(t)->sampling);
 	t->watch.guard.limits = target_conf(t)->overload;
-	return old;
 }

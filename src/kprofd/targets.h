@@ -60,7 +60,7 @@ struct targets_parts {
 /* NULL when out of memory. */
 struct targets *targets_new(struct event_base *base,
     const struct targets_parts *parts);
-/* After the store was closed. */
+/* After the store was closed, and past was freed. */
 void targets_free(struct targets *ts);
 /*
  * Reads the file of targets and starts all.  False: it was told why.  on_over
@@ -91,8 +91,14 @@ void targets_happened(struct targets *ts, const char *kind, const char *text);
 
 /* While it goes on the set does not change. */
 void targets_freeze(struct targets *ts, bool frozen);
-/* Of so many a target is one, for assembly.h. */
-unsigned targets_shares(const struct targets *ts);
+/*
+ * Makes another configuration ready for all of them (assembly.h): then it is
+ * discarded, or each is target_switch()ed and then the set.
+ */
+enum kp_err targets_prepare(struct targets *ts, const struct kp_conf *conf);
+void targets_discard(struct targets *ts);
+/* The result: as of assembly_switch(). */
+struct kp_requests *targets_switch(struct targets *ts);
 /*
  * The file of targets as it is now: nothing where there is none.  False: why,
  * one line for people.

@@ -13,6 +13,7 @@ struct targets {
 	struct target *v[TARGETS_MAX];
 	unsigned n;
 	struct labels labels;
+	struct assembly *assembly;
 	struct cluster *cluster;	/* NULL: none is followed */
 	struct event *tick, *sweep;
 	size_t more_file, more_cluster;	/* without room, at the last count */

@@ -270,13 +270,35 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 	}
 }
 
+/* Its reference is its number: what answers it says when it came there. */
+static void
+send_lease(struct agent *a)
+{
+	struct kp_buf b;
+
+	agent_aside_begin(a, &b, ++a->leases);
+	kp_etf_atom(&b, "lease");
+	a->lease_sent[a->leases % LEASES] = kp_mono_now();
+	agent_command_end(a, &b);
+}
+
+kp_mono_ns
+agent_lease_sent(const struct agent *a, uint64_t number)
+{
+	return number > 0 && number <= a->leases &&
+	    a->leases - number < LEASES ? a->lease_sent[number % LEASES] : 0;
+}
+
+/* At once, too: its clock is known before the first event. */
 void
 agent_lease_start(struct agent *a)
 {
 	struct timeval every = { LEASE_MS / 1000, (LEASE_MS % 1000) * 1000 };
 
 	a->silent = 0;
+	memset(a->lease_sent, 0, sizeof(a->lease_sent));
 	event_add(a->lease, &every);
+	send_lease(a);
 }
 
 static void
@@ -286,9 +308,7 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 	struct kp_buf b;
 
 	(void)fd, (void)what;
-	agent_aside_begin(a, &b, 0);
-	kp_etf_atom(&b, "lease");
-	agent_command_end(a, &b);
+	send_lease(a);
 	if (a->o.nodes) {
 		agent_aside_begin(a, &b, NODES_REF);
 		kp_etf_atom(&b, "nodes");

@@ -15,7 +15,7 @@
 #include "target/labels.h"
 #include "target/node.h"
 
-#define AGENT_PROTOCOL 2	/* of kprof_agent.erl */
+#define AGENT_PROTOCOL 3	/* of kprof_agent.erl */
 /*
  * Renewed every second.  The agent looks twice a second whether it has ended,
  * and is gone within five, of whatever happened.
@@ -60,6 +60,8 @@ struct agent_status {
 	uint64_t entry_calls;	/* counted by the VM */
 	uint64_t unarmed_calls;	/* of those, while nothing was armed */
 	kp_dur_ns busy;		/* the agent's own time for batches */
+	uint64_t lease;		/* the number of the one it answers, */
+	kp_mono_ns asked;	/* sent then; 0: not known any more */
 };
 
 enum agent_failure {

@@ -574,6 +574,7 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 		agent_lost(a, "the agent's status makes no sense");
 		return;
 	}
+	st.asked = agent_lease_sent(a, st.lease);
 	a->ops->on_status(a->ctx, &st, bye);
 	if (!bye)
 		return;

@@ -143,7 +143,7 @@ feed_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 }
 
 static inline void
-feed_on_unbounded(void *ctx, uint32_t line)
+feed_on_unbounded(void *ctx, uint32_t node, uint32_t line)
 {
 	struct feed *f = ctx;
 
