@@ -253,16 +253,14 @@ find_place(struct target *t)
 	t->unplaced = t->part.index == KP_NONE;
 }
 
-/* Its clock, by the round trip that this status ends. */
 static void
-set_clock(struct target *t, const struct agent_status *st)
+on_clock(void *ctx, kp_mono_ns sent, kp_target_ns there, kp_mono_ns received)
 {
-	kp_mono_ns now = kp_mono_now();
+	struct target *t = ctx;
 	kp_dur_ns offset, error;
 
-	if (st->asked != 0)
-		kp_offset_trip(&t->offset, st->asked, st->now, now);
-	if (kp_offset_get(&t->offset, now, &offset, &error))
+	kp_offset_trip(&t->offset, sent, there, received);
+	if (kp_offset_get(&t->offset, received, &offset, &error))
 		assembly_offset(&t->part, offset, error);
 }
 
@@ -316,7 +314,6 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 	struct target *t = ctx;
 
 	t->part.time_offset = t->hello.time_offset = st->time_offset;
-	set_clock(t, st);
 	find_place(t);
 	t->ledger.sampling |= t->sampler.one_in > 1;
 	ledger_status(&t->ledger, st, entries(t), last);
@@ -503,6 +500,7 @@ static const struct agent_ops agent_ops = {
 	.on_hello = on_hello,
 	.on_plan = on_plan,
 	.on_batch = on_batch,
+	.on_clock = on_clock,
 	.on_status = on_status,
 	.on_notice = on_notice,
 	.on_trip = on_trip,

@@ -282,20 +282,40 @@ send_lease(struct agent *a)
 	agent_command_end(a, &b);
 }
 
-kp_mono_ns
-agent_lease_sent(const struct agent *a, uint64_t number)
+/* When it was sent; 0: never, or it is forgotten. */
+static kp_mono_ns
+lease_sent(const struct agent *a, uint64_t number)
 {
 	return number > 0 && number <= a->leases &&
 	    a->leases - number < LEASES ? a->lease_sent[number % LEASES] : 0;
 }
 
-/* At once, too: its clock is known before the first event. */
+bool
+agent_lease_answer(struct agent *a, const struct agent_status *st)
+{
+	kp_mono_ns sent = lease_sent(a, st->lease);
+
+	if (sent == 0)
+		return false;
+	a->ops->on_clock(a->ctx, sent, st->now, kp_mono_now());
+	if (a->quick == 0 || a->stopping)
+		return false;
+	a->quick--;
+	send_lease(a);
+	return true;
+}
+
+/*
+ * The first one at once, so that its clock is known before the first event;
+ * and some more as fast as it answers, since the quickest answer tells best.
+ */
 void
 agent_lease_start(struct agent *a)
 {
 	struct timeval every = { LEASE_MS / 1000, (LEASE_MS % 1000) * 1000 };
 
 	a->silent = 0;
+	a->quick = LEASES_QUICK;
 	memset(a->lease_sent, 0, sizeof(a->lease_sent));
 	event_add(a->lease, &every);
 	send_lease(a);

@@ -574,7 +574,8 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 		agent_lost(a, "the agent's status makes no sense");
 		return;
 	}
-	st.asked = agent_lease_sent(a, st.lease);
+	if (!bye && agent_lease_answer(a, &st))
+		return;
 	a->ops->on_status(a->ctx, &st, bye);
 	if (!bye)
 		return;

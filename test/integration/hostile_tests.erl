@@ -418,7 +418,13 @@ silent(T) ->
 
 %% Asks for an answer, over and over, and takes none of them.
 unread(T) ->
-    Deaf = fun(_) -> #{lease => fun(Conn, _, _) -> Conn, receive after infinity -> ok end end} end,
+    Deaf = fun(_) ->
+                   #{arm => fun(Conn, Ref, Arm) -> put(armed, true), it_peer:default(arm, Ref, Arm, Conn) end,
+                     lease => fun(Conn, Ref, Lease) ->
+                                      get(armed) =:= true andalso receive after infinity -> ok end,
+                                      it_peer:default(lease, Ref, Lease, Conn)
+                              end}
+           end,
     Ticks = binary:copy(<<0:32>>, 100000),
     {Peer, P} = armed(T, Deaf,
         fun(#{socket := S} = Conn) ->
