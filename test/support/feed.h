@@ -147,6 +147,7 @@ feed_on_unbounded(void *ctx, uint32_t node, uint32_t line)
 {
 	struct feed *f = ctx;
 
+	(void)node;
 	f->unbounded_line = line;
 	f->unbounded++;
 }
