@@ -91,6 +91,7 @@ kp_requests_abandon(struct kp_requests *rs, enum kp_loss cause)
 	while ((rq = rs->ended.head) != NULL)
 		req_close(rs, rq);
 	while ((rq = rs->live.head) != NULL) {
+		req_settle_parent(rs, rq);
 		rs->lost.n[cause] += !rq->collided;
 		rs->lost.n[KP_LOSS_WITH_REQUEST] += rq->ncalls - 1;
 		req_drop(rs, rq);

@@ -38,6 +38,8 @@ struct req {
 	struct rcall *calls;
 	uint32_t ncalls, cap;
 	uint64_t outer;		/* label of the request it began inside; 0 */
+	bool outer_early;	/* whose entry had not come by then */
+	bool takes_token;	/* its entry took one from the process */
 	bool ended;		/* its end was seen: r.end, r.outcome hold */
 	bool collided;		/* counted as lost; eats its events till closed */
 	bool overflow;		/* its name came past the cap of names */
@@ -237,6 +239,11 @@ bool call_may_end(const struct kp_requests *rs, const struct req *rq,
 /* request.c: such a call may have ended, or is still at work */
 void req_pend(struct kp_requests *rs, struct req *rq, kp_target_ns at);
 
+/*
+ * close.c: is it inside the one that it seemed to begin in?  Once, when it is
+ * known; counts what the likes of it have cut.
+ */
+void req_settle_parent(struct kp_requests *rs, struct req *rq);
 /* close.c: hands it on, buries and frees it */
 void req_close(struct kp_requests *rs, struct req *rq);
 /* Frees it, handing nothing on. */

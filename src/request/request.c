@@ -235,20 +235,6 @@ req_make_early(struct kp_requests *rs, uint64_t label, kp_target_ns at)
 	return rq;
 }
 
-/*
- * An entry that sampling passes over takes the token of the request that it is
- * called inside, and says nothing: most tokens that such entries meet are old
- * ones, and a message about each would cost what sampling is there to save.
- * But each inner request that is sampled stands for as many as its weight says,
- * and the others of these have each cut one like its own outer one.
- */
-static void
-count_cut(struct kp_requests *rs, const struct kp_event *ev, uint64_t parent)
-{
-	if (parent != 0 && ev->old_label != 0 && ev->weight > 1)
-		rs->lost.n[KP_LOSS_CUT] += ev->weight - 1;
-}
-
 /* The entry of a request: a new one, or one whose calls came before it. */
 static struct req *
 req_make(struct kp_requests *rs, const struct proc *p,
@@ -256,6 +242,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
 {
 	struct req *rq = req_get(rs, ev->label), *early = rq;
 	uint64_t outer, parent = proc_meet_parent(rs, p, ev, &outer);
+	const struct req *in = parent != 0 ? req_get(rs, parent) : NULL;
 
 	if (rs->in_flight == rs->o.max_requests)
 		goto full;
@@ -271,6 +258,8 @@ req_make(struct kp_requests *rs, const struct proc *p,
 		.parent_label = parent, .identity = rq->r.identity,
 		.weight = ev->weight, .id = ++rs->next_id };
 	rq->outer = outer;
+	rq->outer_early = in != NULL && in->early;
+	rq->takes_token = ev->old_label != 0;
 	if (early == NULL) {
 		rq->r.identity = KP_IDENT_NONE;
 		if (req_add_call(rs, rq, entry) == KP_NONE ||
@@ -281,7 +270,6 @@ req_make(struct kp_requests *rs, const struct proc *p,
 	}
 	list_add_by_start(&rs->live, rq);
 	rs->in_flight++;
-	count_cut(rs, ev, parent);
 	return rq;
 full:
 	rs->lost.n[KP_LOSS_REQUEST_CAP]++;
