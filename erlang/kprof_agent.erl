@@ -73,6 +73,8 @@
     unarmed = 0,        % entry calls while nothing was armed
     unarmed_from = 0,   % counter when disarmed last
     changing,           % {DeliveredRef, Ref}: a change is answered then
+    rating,             % the probe of call rates that runs: see rates/4
+    last_trip = none,   % see trip/3
     counted = #{},      % entry MFA => its counter when it was read last
     counted_at = 0,     % monotonic ms of that
     mods = [],          % [{Module, Version}] of tiers.conf, when looked at
@@ -211,6 +213,7 @@ summary(S) ->
       armed => [I#item.mfa || I <- S#s.plan, not I#item.gone],
       missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
       code_changes => S#s.changes,
+      last_trip => S#s.last_trip,
       events_sent => S#s.sent,
       events_dropped => S#s.dropped,
       busy_ms => S#s.busy div 1000000,
@@ -241,6 +244,8 @@ loop(S) ->
           when Delivered =:= element(1, S#s.changing) ->
             {_, Ref} = S#s.changing,
             loop(reply(Ref, ok, S#s{changing = undefined}));
+        {rated, Ref, Loops} ->
+            loop(rated(Ref, Loops, S));
         {?MODULE, status, From, Ref} ->
             From ! {Ref, summary(S)},
             loop(S);
@@ -337,10 +342,20 @@ send(Msg, S) ->
 
 drop(?CODE_CHANGED(_), S) ->
     S;                          % seen with the next lease
-drop({trace_ts, _, call, _, X, _}, S) when tuple_size(X) =:= 7 ->
-    S#s{dropped = S#s.dropped + 1, dropped_entries = S#s.dropped_entries + 1};
+drop({trace_ts, _, call, _, X, At}, S0) ->
+    S = late_call(At, S0),
+    Entries = if tuple_size(X) =:= 7 -> 1; true -> 0 end,
+    S#s{dropped = S#s.dropped + 1,
+        dropped_entries = S#s.dropped_entries + Entries};
 drop(_, S) ->
     S#s{dropped = S#s.dropped + 1}.
+
+late_call(At, #s{state = {tripped, _},
+                 last_trip = #{last_call_at := Last} = Trip} = S)
+  when At > Last ->
+    S#s{last_trip = Trip#{last_call_at := At}};
+late_call(_, S) ->
+    S.
 
 %% Values never leave. Their sizes are watched: 'exact' is taken back from a
 %% function that returns large ones.
@@ -373,11 +388,24 @@ unexact(MFA, Words, N, S) ->
 
 %% ------------------------------------------------------------- the trip ----
 
-%% Disarm first, then empty the queue, then tell. Events of calls that are
-%% still under way trickle in afterwards: event/2 drops them.
+%% Disarm first, then empty the queue, then tell. The returns of calls that
+%% are still under way trickle in afterwards: event/2 drops them.
+%%
+%% Of the last one status/0 shows, in ns of the node's monotonic time: when it
+%% was, since when nothing is armed, when the queue was empty, and how much was
+%% in it then; and the time of the newest call of those dropped, which no call
+%% can pass that was made while nothing was armed.
 trip(Reason, Queue, S) ->
-    S1 = flush(disarm({tripped, Reason}, S)),
-    notice({kprof_notice, trip, Reason, Queue}, S1).
+    Tripped = now_ns(),
+    S1 = disarm({tripped, Reason}, S),
+    Trip = #{reason => Reason, queue => Queue, tripped_at => Tripped,
+             disarmed_at => now_ns(), last_call_at => Tripped},
+    #s{last_trip = Trip1} = S2 = flush(S1#s{last_trip = Trip}),
+    {message_queue_len, Left} = process_info(self(), message_queue_len),
+    Trip2 = Trip1#{emptied_at => now_ns(), left => Left},
+    %% Nothing comes now that would make the VM collect what was queued.
+    true = erlang:garbage_collect(),
+    notice({kprof_notice, trip, Reason, Queue}, S2#s{last_trip = Trip2}).
 
 flush(S) ->
     receive
@@ -417,7 +445,7 @@ command({check, Mods}, Ref, S) ->
 command({look, Mods}, Ref, S) ->
     reply(Ref, [check(M, not_loaded) || M <- Mods], named(Mods, S));
 command({rates, MFAs, MaybeLoops}, Ref, S) ->
-    reply(Ref, rates(MFAs, MaybeLoops, S), S);
+    rates(MFAs, MaybeLoops, Ref, S);
 command({arm, Items, Limits}, Ref, S) ->
     {Result, S1} = arm_plan(Items, limits(Limits, S)),
     reply(Ref, Result, tell_neighbours(S1));
@@ -480,25 +508,59 @@ behaviours(Attributes) ->
                            Key =:= behaviour orelse Key =:= behavior]).
 
 %% Calls a second, from call_count over a short time; -1: somebody else
-%% counts that function, and is left alone. A loop has processes that are in
-%% it, and in nothing above it, at the beginning and at the end.
-rates(MFAs, MaybeLoops, #s{session = Session} = S) ->
-    Inside = [{P, F} || MaybeLoops =/= [], P <- processes(),
-                        F <- [outermost(P)], lists:member(F, MaybeLoops)],
+%% counts that function, and is left alone. Entries that are armed are counted
+%% anyway. A loop has processes that are in it, and in nothing above it, at the
+%% beginning and at the end: another process looks for them, since events may
+%% be coming meanwhile.
+rates(MFAs, MaybeLoops, Ref, S0) ->
+    #s{session = Session} = S = rates_end(S0),
+    Ours = entries(S#s.plan),
     Mine = [MFA || MFA <- MFAs, counter(Session, MFA) =:= false],
-    own([{call_count, MFA} || MFA <- Mine], S),
+    S1 = S#s{rating = {Ref, MFAs, Mine, 0, []}},
+    own([], S1),
     [count(Session, MFA, true) || MFA <- Mine],
-    T0 = erlang:monotonic_time(microsecond),
-    receive after ?PROBE_MS -> ok end,
-    Counts = [{MFA, counter(Session, MFA)} || MFA <- Mine],
-    Loops = [F || {P, F} <- Inside, outermost(P) =:= F],
-    Us = erlang:monotonic_time(microsecond) - T0,
-    [count(Session, MFA, false) || MFA <- Mine],
-    own([], S),
-    [{MFA, case lists:keyfind(MFA, 1, Counts) of
-               {_, N} when is_integer(N) -> N * 1000000 div Us;
-               _ -> -1
-           end, lists:member(MFA, Loops)} || MFA <- MFAs].
+    Before = [{MFA, counter(Session, MFA)}
+              || MFA <- MFAs,
+                 lists:member(MFA, Mine) orelse lists:member(MFA, Ours)],
+    Agent = self(),
+    spawn(fun() ->
+                  Inside = inside(MaybeLoops),
+                  receive after ?PROBE_MS -> ok end,
+                  Loops = [F || {P, F} <- Inside, outermost(P) =:= F],
+                  Agent ! {rated, Ref, Loops}
+          end),
+    S1#s{rating = {Ref, MFAs, Mine, now_ns(), Before}}.
+
+inside([]) ->
+    [];
+inside(MaybeLoops) ->
+    [{P, F} || P <- processes(), F <- [outermost(P)],
+               lists:member(F, MaybeLoops)].
+
+rated(Ref, Loops, #s{rating = {Ref, MFAs, _, T0, Before}} = S) ->
+    Ns = max(1, now_ns() - T0),
+    Rates = [{MFA, rate(MFA, Before, Ns, S), lists:member(MFA, Loops)}
+             || MFA <- MFAs],
+    reply(Ref, Rates, rates_end(S));
+rated(_, _, S) ->
+    S.
+
+rate(MFA, Before, Ns, #s{session = Session}) ->
+    case {lists:keyfind(MFA, 1, Before), counter(Session, MFA)} of
+        {{_, N0}, N} when is_integer(N0), is_integer(N), N >= N0 ->
+            (N - N0) * 1000000000 div Ns;
+        _ ->
+            -1
+    end.
+
+%% What is an entry by now stays counted.
+rates_end(#s{rating = undefined} = S) ->
+    S;
+rates_end(#s{rating = {_, _, Mine, _, _}, session = Session} = S) ->
+    [count(Session, MFA, false) || MFA <- Mine -- entries(S#s.plan)],
+    S1 = S#s{rating = undefined},
+    own([], S1),
+    S1.
 
 %% The function that a process runs, as far as its stack is shown.
 outermost(P) ->
@@ -814,7 +876,7 @@ arm_again(#item{mfa = MFA} = I, #s{session = Session} = S) ->
 %% Disarm, hand over what is queued, take everything back. The sentry does
 %% the rest when this process is gone.
 finish(Reason, S) ->
-    S1 = disarm(idle, S),
+    S1 = disarm(idle, rates_end(S)),
     S2 = case Reason of
              stopped_by_daemon ->
                  %% From here on nothing is armed again: neither 'exact'
@@ -912,7 +974,11 @@ sentry_clean(true, Agent, Own) ->
 
 %% Tells the sentry what is ours, and More that is about to be: before it is.
 own(More, S) ->
-    element(1, S#s.sentry) ! {own, More ++ owned(S#s.plan) ++
+    Rated = case S#s.rating of
+                undefined -> [];
+                {_, _, Mine, _, _} -> [{call_count, MFA} || MFA <- Mine]
+            end,
+    element(1, S#s.sentry) ! {own, More ++ Rated ++ owned(S#s.plan) ++
                                   [{meta, MFA} || MFA <- S#s.watching]}.
 
 owned(Plan) ->

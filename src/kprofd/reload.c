@@ -220,10 +220,10 @@ reload_done(struct reload *r, const struct agent_reloaded *how)
 {
 	char text[700];
 
+	if (how->diags != NULL)
+		conf_file_diags(r->same ? r->p.conf : &r->next, how->diags,
+		    &r->said);
 	if (how->how == AGENT_RELOAD_REFUSED) {
-		if (how->diags != NULL)
-			conf_file_diags(r->same ? r->p.conf : &r->next,
-			    how->diags, &r->said);
 		refuse(r, how->why);
 		return;
 	}

@@ -300,6 +300,7 @@ agent_free(struct agent *a)
 	kp_buf_free(&a->ids.agent);
 	kp_plan_free(&a->plan);
 	kp_plan_free(&a->reload.plan);
+	kp_diags_free(&a->reload.diags);
 	free(a);
 }
 

@@ -74,7 +74,8 @@ struct agent_reloaded {
 		AGENT_RELOAD_REFUSED	/* nothing has changed */
 	} how;
 	struct kp_plan_change n;	/* done */
-	const struct kp_diags *diags;	/* refused: of this target, or NULL */
+	/* Of this target, or NULL: why it is refused; else warnings. */
+	const struct kp_diags *diags;
 	const char *why;		/* refused: in words */
 };
 

@@ -142,42 +142,15 @@ step_start(struct agent *a)
 	kp_buf_free(&b);
 }
 
-/* {check | look, Modules}; only the first has them loaded. */
-static void
-put_modules(struct agent *a, struct kp_buf *b, const char *command)
-{
-	kp_etf_tuple(b, 2);
-	kp_etf_atom(b, command);
-	if (kp_plan_modules(a->o.conf, b) != KP_OK && b->err == KP_OK)
-		b->err = KP_ENOMEM;
-}
-
 static void
 step_check(struct agent *a)
 {
 	struct kp_buf b;
 
 	agent_set_step(a, AGENT_CHECKING);
-	a->looking = a->look_again = false;
-	agent_command_begin(a, &b);
-	put_modules(a, &b, "check");
-	agent_command_end(a, &b);
-}
-
-void
-agent_look_anew(struct agent *a)
-{
-	struct kp_buf b;
-
-	if (a->state != AGENT_ARMED || a->looking ||
-	    a->reload.step != RELOAD_NONE) {
-		a->look_again = true;	/* when it is, or that is over */
-		return;
-	}
-	a->looking = true;
 	a->look_again = false;
-	agent_aside_begin(a, &b, LOOK_REF);
-	put_modules(a, &b, "look");
+	agent_command_begin(a, &b);
+	msg_modules(&b, a->o.conf, "check");
 	agent_command_end(a, &b);
 }
 
@@ -359,72 +332,12 @@ answer_start(struct agent *a, struct kp_term *r)
 		step_check(a);
 }
 
+/* What there is to be probed was. */
 static void
-answer_check(struct agent *a, struct kp_term *r)
+plan_made(struct agent *a)
 {
-	struct kp_plan before = a->plan;
-	struct kp_diags diags;
-	enum kp_err e;
-	size_t errors;
+	struct kp_diags diags = { 0 };
 
-	e = kp_plan_make(&a->plan, a->o.conf, a->hello.node, r, &diags);
-	kp_plan_carry(&a->plan, &before);
-	kp_plan_free(&before);
-	if (diags.n > 0)
-		a->ops->on_diags(a->ctx, &diags);
-	errors = diags.errors;
-	kp_diags_free(&diags);
-	if (e != KP_OK) {
-		agent_lost(a, kp_err_str(e));
-	} else if (errors > 0 && !a->attached_once) {
-		agent_fail(a, AGENT_FAILED, "tiers.conf names what the target "
-		    "does not have: nothing was armed");
-	} else if (a->attached_once) {
-		a->ops->on_plan(a->ctx, &a->plan);
-		step_arm(a);
-	} else {
-		step_rate(a);
-	}
-}
-
-/* Code was changed: is there now what tiers.conf names and is not armed? */
-static void
-answer_look_anew(struct agent *a, struct kp_term *r)
-{
-	struct kp_plan now;
-	struct kp_diags diags;
-
-	a->looking = false;
-	if (a->reload.step != RELOAD_NONE) {
-		a->look_again = true;	/* it was asked for another file */
-		return;
-	}
-	if (kp_plan_make(&now, a->o.conf, a->hello.node, r, &diags) == KP_OK &&
-	    a->state == AGENT_ARMED && kp_plan_adds(&now, &a->plan)) {
-		kp_plan_carry(&now, &a->plan);
-		kp_plan_free(&a->plan);
-		a->plan = now;
-		if (diags.n > 0)
-			a->ops->on_diags(a->ctx, &diags);
-		a->ops->on_plan(a->ctx, &a->plan);
-		step_arm(a);
-	} else {
-		kp_plan_free(&now);
-	}
-	kp_diags_free(&diags);
-	if (a->look_again)
-		agent_look_anew(a);
-}
-
-static void
-answer_rates(struct agent *a, struct kp_term *r)
-{
-	struct kp_diags diags;
-
-	if (msg_read_rates(r, &a->plan) != KP_OK) {
-		agent_lost(a, "the agent's answer makes no sense");
-		return;
-	}
 	kp_plan_judge(&a->plan, &diags);
 	if (diags.n > 0)
 		a->ops->on_diags(a->ctx, &diags);
@@ -434,6 +347,43 @@ answer_rates(struct agent *a, struct kp_term *r)
 		agent_stop(a);
 	else
 		step_arm(a);
+}
+
+static void
+answer_check(struct agent *a, struct kp_term *r)
+{
+	struct kp_plan before = a->plan;
+	struct kp_diags diags;
+	enum kp_err e;
+	size_t errors, unknown;
+
+	e = kp_plan_make(&a->plan, a->o.conf, a->hello.node, r, &diags);
+	kp_plan_carry(&a->plan, &before);
+	/* After a lost connection its code may be another. */
+	unknown = kp_plan_probe(&a->plan, &before, true);
+	kp_plan_free(&before);
+	if (diags.n > 0)
+		a->ops->on_diags(a->ctx, &diags);
+	errors = diags.errors;
+	kp_diags_free(&diags);
+	if (e != KP_OK)
+		agent_lost(a, kp_err_str(e));
+	else if (errors > 0 && !a->attached_once)
+		agent_fail(a, AGENT_FAILED, "tiers.conf names what the target "
+		    "does not have: nothing was armed");
+	else if (unknown > 0)
+		step_rate(a);
+	else
+		plan_made(a);
+}
+
+static void
+answer_rates(struct agent *a, struct kp_term *r)
+{
+	if (msg_read_rates(r, &a->plan) == KP_OK)
+		plan_made(a);
+	else
+		agent_lost(a, "the agent's answer makes no sense");
 }
 
 static void
@@ -447,8 +397,6 @@ answer_arm(struct agent *a, struct kp_term *r)
 		a->backoff_ms = BACKOFF_MIN_MS;
 		agent_set_state(a, AGENT_ARMED, "");
 		agent_settle(a);
-		if (a->look_again)
-			agent_look_anew(a);
 		return;
 	}
 	msg_text(r, text, sizeof(text));
@@ -489,8 +437,6 @@ on_reply(struct agent *a, struct kp_term *r)
 		a->ops->on_cleared(a->ctx, ref - CLEAR_REFS);
 	if (ref > RELOAD_REFS)
 		agent_reload_answer(a, ref, r);
-	if (r->err == KP_OK && ref == LOOK_REF && a->looking)
-		answer_look_anew(a, r);
 	if (ref != a->ref)
 		return;
 	switch (a->state) {
