@@ -40,6 +40,9 @@
 -define(LOOK_US, 5000).         % how often code is looked at when behind
 -define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word
 
+%% For an entry: who calls it has no token any more.
+-define(TAKE_TOKEN, [{'_', [], [{message, false},
+                                {set_seq_token, sequential_trace_token, []}]}]).
 %% What returns when code was loaded or deleted.
 -define(CODE_CHANGES, [{erlang, finish_loading, 1},
                        {erlang, finish_after_on_load, 2},
@@ -396,16 +399,20 @@ unexact(MFA, Words, N, S) ->
 %% in it then; and the time of the newest call of those dropped, which no call
 %% can pass that was made while nothing was armed.
 trip(Reason, Queue, S) ->
-    Tripped = now_ns(),
-    S1 = disarm({tripped, Reason}, S),
-    Trip = #{reason => Reason, queue => Queue, tripped_at => Tripped,
-             disarmed_at => now_ns(), last_call_at => Tripped},
-    #s{last_trip = Trip1} = S2 = flush(S1#s{last_trip = Trip}),
+    At = now_ns(),
+    S1 = disarm({tripped, Reason},
+                S#s{last_trip = #{reason => Reason, queue => Queue,
+                                  tripped_at => At, last_call_at => At}}),
+    Disarmed = now_ns(),
+    #s{last_trip = Trip} = S2 = flush(S1),
     {message_queue_len, Left} = process_info(self(), message_queue_len),
-    Trip2 = Trip1#{emptied_at => now_ns(), left => Left},
+    Done = Trip#{disarmed_at => Disarmed, emptied_at => now_ns(),
+                 left => Left},
     %% Nothing comes now that would make the VM collect what was queued.
     true = erlang:garbage_collect(),
-    notice({kprof_notice, trip, Reason, Queue}, S2#s{last_trip = Trip2}).
+    %% On a busy node this takes a while: the daemon was not silent.
+    notice({kprof_notice, trip, Reason, Queue},
+           S2#s{last_trip = Done, lease_at = now_ms()}).
 
 flush(S) ->
     receive
@@ -632,17 +639,56 @@ set_patterns(Items, #s{session = Session}) ->
                         R <- [pattern(Session, I#item.mfa, I#item.spec)],
                         R =/= 1].
 
-%% Entries first: no new request, then nothing at all. Takes the patterns
-%% only: flags cost nothing without them, and going through all processes
-%% is not for a moment of overload.
-disarm(State, #s{session = Session} = S) ->
+%% A pattern takes effect only after every scheduler has been through a few
+%% turns: some milliseconds each on a node that is busy, and many of them on
+%% one without processor time of its own. Events go on meanwhile. So first the
+%% entries take the token of who calls them, and give none: what processes
+%% still have of tokens goes with their next request. Then nothing at all, one
+%% module at a time; and what comes meanwhile is dropped, but for the end, when
+%% it is handed over. Takes the patterns only: flags cost nothing without
+%% them, and going through all processes is not for a moment of overload.
+disarm(State, #s{session = Session, state = Was} = S) ->
     {Entries, Tiers} = by_kind(S#s.plan),
-    [pattern(Session, I#item.mfa, false) || I <- Entries ++ Tiers],
-    case S#s.state of
-        armed ->
-            S1 = read_counters(S#s{state = State}),
-            S1#s{unarmed_from = entry_calls(S1)};
-        _ -> S#s{state = State}
+    [pattern(Session, I#item.mfa, ?TAKE_TOKEN)
+     || I <- Entries, Was =:= armed],
+    S1 = case Was of
+             armed ->
+                 Now = read_counters(S#s{state = State}),
+                 Now#s{unarmed_from = entry_calls(Now)};
+             _ -> S#s{state = State}
+         end,
+    clear_patterns(Entries, clear_patterns(Tiers, S1)).
+
+clear_patterns(Items, S) ->
+    ByModule = maps:groups_from_list(
+                 fun(#item{mfa = {M, _, _}}) -> M end,
+                 fun(I) -> I#item.mfa end, Items),
+    maps:fold(fun(M, MFAs, S1) ->
+                      [pattern(S#s.session, What, false)
+                       || What <- all_or_each(M, MFAs, S)],
+                      relieve(S1)
+              end, S, ByModule).
+
+relieve(#s{state = idle} = S) -> S;
+relieve(S) -> flush(S).
+
+%% Of a module with nothing of anybody else's, all functions at once.
+all_or_each(_, [MFA], _) ->
+    [MFA];
+all_or_each(M, MFAs, S) ->
+    Plan = [I#item.mfa || I <- S#s.plan],
+    case S#s.session =/= legacy orelse
+        lists:all(fun({F, A}) ->
+                          traced(legacy, {M, F, A}) =:= false orelse
+                              lists:member({M, F, A}, Plan)
+                  end, functions(M)) of
+        true -> [{M, '_', '_'}];
+        false -> MFAs
+    end.
+
+functions(M) ->
+    try erlang:get_module_info(M, functions)
+    catch error:badarg -> []
     end.
 
 %% Another match spec for one armed function (a new sampling rate).

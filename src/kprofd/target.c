@@ -183,7 +183,8 @@ resample(struct target *t)
 	    .fields = { { .key = "one_in", .number = t->sampler.one_in } } },
 	    "%s: sampling one request in %u", t->opts.target,
 	    t->sampler.one_in);
-	t->ledger.sampling |= t->sampler.one_in > 1;
+	if (!t->watch.guard.resting)
+		t->ledger.sampling |= t->sampler.one_in > 1;
 	agent_sample(t->agent, t->sampler.one_in);
 }
 
@@ -339,7 +340,8 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 	struct target *t = ctx;
 
 	t->hello.time_offset = st->time_offset;
-	t->ledger.sampling |= t->sampler.one_in > 1;
+	if (!t->watch.guard.resting)
+		t->ledger.sampling |= t->sampler.one_in > 1;
 	ledger_status(&t->ledger, st, kp_requests_entries(t->requests), last);
 	spending_status(&t->spending, &t->status, st);
 	if (!last)
@@ -379,6 +381,8 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	switch (s) {
 	case AGENT_ARMED:
 		kp_guard_resumed(&t->watch.guard, kp_mono_now());
+		if (t->sampler.one_in > 1)
+			ledger_sampling(&t->ledger);
 		ledger_armed(&t->ledger, kp_mono_now());
 		t->lost_text[0] = '\0';
 		log_info("armed", t->opts.target, "profiling '%s'",

@@ -6,7 +6,43 @@
 
 tests() ->
     [{"a load that sets in", 60, fun sets_in/1},
-     {"what it costs, and a budget", 90, fun budget/1}].
+     {"what it costs, and a budget", 90, fun budget/1},
+     {"requests cut by an inner one, here", 90, fun(T) -> cut(T, here) end},
+     {"requests cut by an inner one, elsewhere", 90, fun(T) -> cut(T, elsewhere) end}].
+
+-define(PAIRS, 20000).
+-define(ONE_IN, 4).
+
+%% An entry that is passed over takes the token of the request that it is called
+%% in, without a word; inner ones that are sampled tell how often that is.
+%%
+%% With p = 1/n a pair is cut with p (1 - p), and has both with p p, for which
+%% n - 1 are counted: the same on average. The variance of the difference is
+%% (n - 1)^2 p^2 + p (1 - p) = (n - 1) / n for each pair: 5 times its root is
+%% exceeded by chance once in a million runs.
+cut(T, Where) ->
+    Target = it:target(T, #{kind => plain}),
+    Before = it:settled(Target),
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{nested, [{it_driver, outer, 2}, {it_driver, inner, 1}]}]}.\n"
+                               "{entry, [{it_driver, outer, 2}, {it_driver, inner, 1}]}.\n"
+                               "{identity, fun ({it_driver, outer, _}) -> outer; ({it_driver, inner, _}) -> inner"
+                               " end}.\n{sampling, {one_in, 4}}.\n"
+                               "{overload, [{max_age_ms, 60000}, {max_queue, 1000000}, {max_lag_ms, 60000}]}.\n"}),
+    it:armed(P),
+    #{outer := Outer, inner := Inner, both := Both, cut := Cut} = Truth =
+        it:call(Target, it_driver, nested, [?PAIRS, Where]),
+    it:terminate(P),
+    it:audit(Target, Before, [processes]),
+    it:equal("entry calls", 2 * ?PAIRS, it:balance(P)),
+    Losses = it:losses(P),
+    it:equal("sampled", Outer + Inner, it:requests(P)),
+    it:equal("sampled out", 2 * ?PAIRS - Outer - Inner, maps:get(sampled_out, Losses)),
+    Lost = maps:get(cut, Losses),
+    it:equal("counted as cut", (?ONE_IN - 1) * Both, Lost),
+    it:equal("cut, to the program", Outer - Both, Cut),
+    Bound = 5 * math:sqrt(?PAIRS * (?ONE_IN - 1) / ?ONE_IN),
+    it:check(abs(Lost - Cut) < Bound, "~b are counted as cut, and ~b were: more than ~.1f apart", [Lost, Cut, Bound]),
+    {note, io_lib:format("~b counted; ~0p", [Lost, Truth])}.
 
 %% Nothing was called before the arming: the rate is found by what comes.
 sets_in(T) ->
