@@ -446,13 +446,14 @@ what_is_probed(void **state)
 	before = plan;
 	kp_diags_free(&diags);
 	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
+	assert_int_equal(kp_plan_probe(&plan, &before, true), 0);
+	plan.v[0].exact_forced = plan.v[1].exact_forced = false;
 	assert_int_equal(kp_plan_probe(&plan, &before, false), 0);
 	assert_int_equal(kp_plan_probe(&plan, &before, true), 2);
 	before.v[1].exact = false;
 	assert_int_equal(kp_plan_probe(&plan, &before, false), 1);
 	assert_true(plan.v[1].probe);
 	/* what was not measured is not judged */
-	plan.v[0].exact_forced = plan.v[1].exact_forced = false;
 	plan.v[0].loop = plan.v[1].loop = true;
 	assert_int_equal(kp_plan_judge(&plan, &diags), KP_OK);
 	assert_int_equal(diags.n, 1);
