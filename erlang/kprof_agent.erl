@@ -29,7 +29,8 @@
 
 -define(PROTOCOL, 2).
 -define(BATCH_EVENTS, 500).     % most events in one message
--define(BATCH_MS, 5).           % longest wait for a batch to fill
+-define(BATCH_MS, 20).          % longest wait for a batch to fill
+-define(BATCH_LEAST_MS, 5).     % where events may not be much older
 -define(TICK_MS, 500).          % how often the lease is looked at
 -define(PROBE_MS, 200).         % how long a call rate is measured
 -define(DRAIN_MS, 1000).        % longest stay after the end, to hand over
@@ -277,12 +278,12 @@ now_ns() ->
 
 %% --------------------------------------------------------------- events ----
 
-%% While armed: gather what comes within BATCH_MS, look at the limits, send.
+%% While armed: gather what comes within the wait, look at the limits, send.
 %% Otherwise what still trickles in is dropped and counted.
 event(Ev, #s{state = armed} = S0) ->
     S = case process_info(self(), message_queue_len) of
             {_, Len} when Len < ?BATCH_EVENTS - 1 ->
-                receive after ?BATCH_MS -> S0 end;
+                receive after wait_ms(S0) -> S0 end;
             _ ->
                 look_ahead(S0)
         end,
@@ -292,6 +293,11 @@ event(Ev, #s{state = armed} = S0) ->
     S2#s{busy = S2#s.busy + now_ns() - T0};
 event(Ev, S) ->
     drop(Ev, S).
+
+%% Each batch costs both sides far more than an event; and a quarter of the age
+%% that events may have is no overload yet.
+wait_ms(#s{max_age_ns = Ns}) ->
+    max(?BATCH_LEAST_MS, min(?BATCH_MS, Ns div 4000000)).
 
 %% Returns the time of the oldest event, their number, and them in order.
 gather(Left, Ev, Acc, S) ->
