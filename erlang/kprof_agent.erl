@@ -615,15 +615,18 @@ exacts(Plan) ->
     maps:from_list([{MFA, {0, 0}}
                     || #item{mfa = MFA, fallback = F} <- Plan, F =/= []]).
 
-%% Tiers first and entries last, so that no request starts half armed.
+%% Tiers first and entries last, so that no request starts half armed. But
+%% tokens of before are still about: entries take them first, or else what
+%% processes do with them is traced for as long as the arming takes.
 rearm(#s{plan = []} = S) ->
     {{error, no_plan}, S};
 rearm(#s{state = armed} = S) ->
     {ok, S};
-rearm(S) ->
-    {Entries, Tiers} = by_kind([I || I <- S#s.plan, not I#item.gone]),
-    case set_patterns(Tiers, S) of
-        [] ->
+rearm(S0) ->
+    {Entries, Tiers} = by_kind([I || I <- S0#s.plan, not I#item.gone]),
+    [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
+    case arm_tiers(Tiers, S0#s{state = idle}) of
+        {[], S} ->
             processes_trace(S#s.session),
             S1 = read_counters(S),
             case set_patterns(Entries, S) of
@@ -632,8 +635,25 @@ rearm(S) ->
                 Failed ->
                     {{error, {not_armed, Failed}}, disarm(idle, S)}
             end;
-        Failed ->
+        {Failed, S} ->
             {{error, {not_armed, Failed}}, disarm(idle, S)}
+    end.
+
+%% Many of them take long on a busy node: between any two the daemon has its
+%% answer, and events of old tokens do not pile up.
+arm_tiers(Items, S) ->
+    lists:foldl(fun(I, {Failed, S1}) ->
+                        {set_patterns([I], S1) ++ Failed,
+                         answer_lease(flush(S1))}
+                end, {[], S}, Items).
+
+answer_lease(#s{daemon = Daemon} = S) ->
+    receive
+        {kprof, Daemon, _, lease} ->
+            _ = send(state_msg(S), S),
+            S#s{lease_at = now_ms()}
+    after 0 ->
+            S
     end.
 
 by_kind(Items) ->

@@ -14,7 +14,8 @@
 #include "kprofd/etf.h"
 #include "target/agent_internal.h"
 
-#define STEP_MS 10000		/* the longest wait for an answer */
+#define STEP_MS 10000		/* the longest wait for an answer, */
+#define STEP_EACH_MS 100	/* and for each function, in a busy node */
 #define LEFTOVER_MS 200		/* an agent is just being purged: look again */
 #define LEFTOVER_TRIES 20
 
@@ -95,8 +96,12 @@ agent_command(struct agent *a, const char *cmd)
 void
 agent_set_step(struct agent *a, enum agent_state s)
 {
+	unsigned ms = STEP_MS;
+
+	if (s == AGENT_ARMING || s == AGENT_PAUSING)
+		ms += (unsigned)a->plan.n * STEP_EACH_MS;
 	agent_set_state(a, s, "");
-	agent_timer(a, STEP_MS);
+	agent_timer(a, ms);
 }
 
 /* ---- the steps, in order ---- */
