@@ -292,16 +292,19 @@ tiers(Sampling) ->
      "]}.\n{sampling, ", Sampling, "}.\n"].
 
 wait_line(Port, What) ->
+    wait_line(Port, What, []).
+
+wait_line(Port, What, Said) ->
     receive
         {Port, {data, {_, Line}}} ->
             case binary:match(Line, What) of
-                nomatch -> wait_line(Port, What);
+                nomatch -> wait_line(Port, What, [Line | Said]);
                 _ -> ok
             end;
         {Port, {exit_status, S}} ->
-            error({kprofd_ended, S})
+            error({kprofd_ended, S, Said})
     after 20000 ->
-            error({no_line, What})
+            error({no_line, What, Said})
     end.
 
 wait_exit(Port) ->
