@@ -669,8 +669,8 @@ set_patterns(Items, #s{session = Session}) ->
 %% turns: some milliseconds each on a node that is busy, and many of them on
 %% one without processor time of its own. Events go on meanwhile. So first the
 %% entries take the token of who calls them, and give none: what processes
-%% still have of tokens goes with their next request. Then nothing at all, one
-%% module at a time; and what comes meanwhile is dropped, but for the end, when
+%% still have of tokens goes with their next request. Then nothing at all: a
+%% session's patterns at once, others by the module; and what comes meanwhile is dropped, but for the end, when
 %% it is handed over. Takes the patterns only: flags cost nothing without
 %% them, and going through all processes is not for a moment of overload.
 disarm(State, #s{session = Session, state = Was} = S) ->
@@ -683,14 +683,20 @@ disarm(State, #s{session = Session, state = Was} = S) ->
                  Now#s{unarmed_from = entry_calls(Now)};
              _ -> S#s{state = State}
          end,
-    clear_patterns(Entries, clear_patterns(Tiers, S1)).
+    clear_patterns(Tiers, Entries, S1).
 
-clear_patterns(Items, S) ->
+clear_patterns(Tiers, Entries, #s{session = legacy} = S) ->
+    clear_modules(Entries, clear_modules(Tiers, S));
+clear_patterns(_, _, S) ->
+    pattern(S#s.session, {'_', '_', '_'}, false),
+    relieve(S).
+
+clear_modules(Items, S) ->
     ByModule = maps:groups_from_list(
                  fun(#item{mfa = {M, _, _}}) -> M end,
                  fun(I) -> I#item.mfa end, Items),
     maps:fold(fun(M, MFAs, S1) ->
-                      [pattern(S#s.session, What, false)
+                      [pattern(legacy, What, false)
                        || What <- all_or_each(M, MFAs, S)],
                       relieve(S1)
               end, S, ByModule).
@@ -703,11 +709,10 @@ all_or_each(_, [MFA], _) ->
     [MFA];
 all_or_each(M, MFAs, S) ->
     Plan = [I#item.mfa || I <- S#s.plan],
-    case S#s.session =/= legacy orelse
-        lists:all(fun({F, A}) ->
-                          traced(legacy, {M, F, A}) =:= false orelse
-                              lists:member({M, F, A}, Plan)
-                  end, functions(M)) of
+    case lists:all(fun({F, A}) ->
+                           traced(legacy, {M, F, A}) =:= false orelse
+                               lists:member({M, F, A}, Plan)
+                   end, functions(M)) of
         true -> [{M, '_', '_'}];
         false -> MFAs
     end.
