@@ -124,6 +124,8 @@ void kp_requests_release(struct kp_requests *rs, int otp);
 
 /* One event.  Never fails: what cannot be kept is counted in the losses. */
 void kp_requests_event(struct kp_requests *rs, const struct kp_event *ev);
+/* One that is not to be followed: an entry counts as lost by a trip. */
+void kp_requests_pass(struct kp_requests *rs, const struct kp_event *ev);
 /* Closes what is due at this time of the target (a batch's SentAt). */
 void kp_requests_expire(struct kp_requests *rs, kp_target_ns now);
 /*

@@ -57,7 +57,7 @@ kp_requests_expire(struct kp_requests *rs, kp_target_ns now)
 {
 	struct req *rq;
 
-	if (now >= TIME_MAX || now <= -TIME_MAX)
+	if (now >= KP_TARGET_TIME_MAX || now <= -KP_TARGET_TIME_MAX)
 		return;
 	if (now < rs->now - KP_NS_PER_S) {
 		/* The target started anew, and so did its clock. */

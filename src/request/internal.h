@@ -18,12 +18,6 @@
 #include "request/intern.h"
 #include "request/map.h"
 
-/*
- * A target's clock starts at -2^59 ns.  No time past this is real, and the
- * difference of any two that are fits.
- */
-#define TIME_MAX (INT64_C(1) << 62)
-
 #define NEST_MAX 8	/* requests inside requests that are told apart */
 
 /* A call while its request is being put together. */
@@ -222,7 +216,7 @@ void tombs_expire(struct tombs *t, kp_target_ns before);
 
 /* list.c */
 void list_add(struct req_list *l, struct req *rq);
-/* Among the live ones, which are in the order of their starts. */
+/* Among the live ones, which are nearly in the order of their starts. */
 void list_add_by_start(struct req_list *l, struct req *rq);
 void list_remove(struct req_list *l, struct req *rq);
 

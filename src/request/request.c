@@ -457,8 +457,8 @@ on_opening(struct kp_requests *rs, const struct kp_event *ev)
 	struct proc *p = id != 0 ? proc_make(rs, id) : NULL;
 	struct kp_event e = *ev;
 
-	if (p == NULL || fn == KP_NONE || e.ts >= TIME_MAX ||
-	    e.ts <= -TIME_MAX) {
+	if (p == NULL || fn == KP_NONE || e.ts >= KP_TARGET_TIME_MAX ||
+	    e.ts <= -KP_TARGET_TIME_MAX) {
 		rs->entries += e.kind == KP_EV_ENTRY;
 		rs->lost.n[KP_LOSS_BAD_EVENT]++;
 	} else {
@@ -485,7 +485,7 @@ on_return(struct kp_requests *rs, const struct kp_event *ev)
 
 	if (p == NULL)
 		return;	/* of nothing that we know of */
-	if (ev->ts >= TIME_MAX || ev->ts <= -TIME_MAX) {
+	if (ev->ts >= KP_TARGET_TIME_MAX || ev->ts <= -KP_TARGET_TIME_MAX) {
 		rs->lost.n[KP_LOSS_BAD_EVENT]++;
 		return;
 	}
@@ -507,6 +507,15 @@ kp_requests_event(struct kp_requests *rs, const struct kp_event *ev)
 		on_opening(rs, ev);
 	else
 		on_return(rs, ev);
+}
+
+void
+kp_requests_pass(struct kp_requests *rs, const struct kp_event *ev)
+{
+	if (ev->kind != KP_EV_ENTRY)
+		return;
+	rs->entries++;
+	rs->lost.n[KP_LOSS_TRIPPED]++;
 }
 
 size_t

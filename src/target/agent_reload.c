@@ -1,7 +1,8 @@
 /*
  * agent_reload.c - another plan for a target that has one: of another
- * tiers.conf, or of the same where code was changed.  Checked there, probed
- * where it is new, compared with what is armed, and the difference sent.
+ * tiers.conf, when the owner says so, or of the same where code was changed (a
+ * look).  Checked there, probed where it is new, compared with what is armed,
+ * and the difference sent.
  *
  * It goes beside the steps of the connection's life: the target stays armed,
  * paused or tripped, and events go on, until the agent says that it is done.
@@ -19,56 +20,65 @@
 
 static void reload_next(struct agent *a);
 
-/* What is wrong with it, or else only noteworthy; NULL: nothing. */
-static const struct kp_diags *
-reload_diags(const struct agent_reloaded *r, const struct kp_diags *d)
+static void
+reload_forget(struct agent *a)
 {
-	switch (r->how) {
-	case AGENT_RELOAD_DONE:
-		return d->n > 0 ? d : NULL;
-	case AGENT_RELOAD_REFUSED:
-		return d->errors > 0 ? d : NULL;
-	default:
-		return NULL;
-	}
+	kp_plan_free(&a->reload.plan);
+	kp_diags_free(&a->reload.diags);
+	a->reload.planned = false;
+	a->reload.step = RELOAD_NONE;
+	a->reload.conf = NULL;
+	a->reload.look = false;
 }
 
-/* Ends it; conf and plan of `how` are in force, or the old ones still. */
+/* What a look found is armed, or was no news. */
+static void
+look_end(struct agent *a, bool news)
+{
+	if (news && a->reload.diags.n > 0)
+		a->ops->on_diags(a->ctx, &a->reload.diags);
+	reload_forget(a);
+	reload_next(a);
+}
+
+/* Ends it; the new configuration is in force, or the old one still. */
 static void
 reload_end(struct agent *a, struct agent_reloaded *r)
 {
 	const struct kp_conf *conf = a->reload.conf;
-	struct kp_diags diags = a->reload.diags;
 
-	kp_plan_free(&a->reload.plan);
-	a->reload.diags = (struct kp_diags){ 0 };
-	a->reload.step = RELOAD_NONE;
-	a->reload.conf = NULL;
+	reload_forget(a);
 	if (r->how != AGENT_RELOAD_REFUSED)
 		a->o.conf = conf;
-	r->diags = reload_diags(r, &diags);
-	if (!a->reload.look) {
-		a->look_again = true;	/* other modules are to be watched */
-		a->ops->on_reloaded(a->ctx, r);
-	} else if (r->diags != NULL) {
-		a->ops->on_diags(a->ctx, r->diags);
-	}
-	kp_diags_free(&diags);
+	a->look_again = true;	/* other modules are to be watched */
+	a->ops->on_reloaded(a->ctx, r);
 	reload_next(a);
+}
+
+/* What it says, in answer to agent_reload(). */
+static void
+reload_checked(struct agent *a, struct agent_checked *c)
+{
+	a->reload.step = RELOAD_CHECKED;
+	c->diags = &a->reload.diags;
+	a->ops->on_checked(a->ctx, c);
 }
 
 static void
 reload_refuse(struct agent *a, const char *why)
 {
-	struct agent_reloaded r = { .how = AGENT_RELOAD_REFUSED, .why = why };
+	struct agent_checked c = { .how = AGENT_CHECKED_REFUSED, .why = why };
 	char text[700];
 
 	if (a->reload.look) {
 		snprintf(text, sizeof(text), "functions of the new code are "
 		    "not armed: %s", why);
 		a->ops->on_notice(a->ctx, "code", text);
+		look_end(a, false);
+		return;
 	}
-	reload_end(a, &r);
+	a->reload.planned = false;
+	reload_checked(a, &c);
 }
 
 static void
@@ -82,36 +92,74 @@ reload_check(struct agent *a)
 	agent_command_end(a, &b);
 }
 
-static void
-reload_apply(struct agent *a)
+/* The difference to what is armed now, as a message. */
+static enum kp_err
+difference(struct agent *a, struct kp_buf *b)
 {
-	struct agent_reloaded same = { .how = AGENT_RELOAD_KEPT };
-	struct kp_plan_change *n = &a->reload.n;
+	enum kp_err e;
+
+	kp_plan_carry(&a->reload.plan, &a->plan);
+	e = kp_plan_diff(&a->reload.plan, a->reload.conf, &a->plan, a->o.conf,
+	    &a->params, &a->reload.n);
+	return e != KP_OK ? e : msg_change(b, a->reload.conf, &a->reload.plan,
+	    &a->plan, &a->params);
+}
+
+/* All that can be known before anything is changed. */
+static void
+reload_ask(struct agent *a)
+{
 	struct kp_buf b;
 	enum kp_err e;
 
-	/* What was taken back, and disarmed for good, while it was probed. */
-	kp_plan_carry(&a->reload.plan, &a->plan);
-	e = kp_plan_diff(&a->reload.plan, a->reload.conf, &a->plan, a->o.conf,
-	    &a->params, n);
-	if (e == KP_OK && a->reload.look &&
-	    n->added + n->changed + n->removed == 0) {
-		reload_end(a, &same);
-		return;
-	}
-	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
-	if (e == KP_OK)
-		e = msg_change(&b, a->reload.conf, &a->reload.plan, &a->plan,
-		    &a->params);
+	kp_buf_init(&b, MESSAGE_MAX);
+	e = difference(a, &b);
+	kp_buf_free(&b);
 	if (e != KP_OK) {
-		kp_buf_free(&b);
 		reload_refuse(a, e == KP_ENOMEM ? "out of memory" :
 		    "it cannot be expressed as match specs: too large");
 		return;
 	}
+	a->reload.step = RELOAD_ASKING;
+	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
+	msg_may(&b, &a->reload.plan);
+	agent_command_end(a, &b);
+}
+
+static void
+send_change(struct agent *a, struct kp_buf *b)
+{
 	a->reload.step = RELOAD_APPLYING;
 	a->reload.one_in = a->params.one_in;
-	agent_command_end(a, &b);
+	agent_command_end(a, b);
+}
+
+/* Nobody needs to be asked: it is the tiers.conf that is in force. */
+static void
+look_apply(struct agent *a)
+{
+	const struct kp_plan_change *n = &a->reload.n;
+	struct kp_buf b;
+
+	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
+	if (difference(a, &b) != KP_OK) {
+		kp_buf_free(&b);
+		reload_refuse(a, "it cannot be expressed as match specs");
+	} else if (n->added + n->changed + n->removed == 0) {
+		kp_buf_free(&b);
+		look_end(a, false);
+	} else {
+		send_change(a, &b);
+	}
+}
+
+static void
+reload_probed(struct agent *a)
+{
+	if (a->reload.look)
+		look_apply(a);
+	else
+		reload_ask(a);
 }
 
 /* What is not armed yet; after a change of code all of 'exact' again. */
@@ -127,7 +175,7 @@ reload_probe(struct agent *a)
 		return;
 	}
 	if (kp_plan_probe(plan, &a->plan, a->reload.look) == 0) {
-		reload_apply(a);
+		reload_probed(a);
 		return;
 	}
 	a->reload.step = RELOAD_RATING;
@@ -139,14 +187,14 @@ reload_probe(struct agent *a)
 static void
 answer_check(struct agent *a, struct kp_term *r)
 {
-	struct kp_diags *diags = &a->reload.diags;
-	enum kp_err e = kp_plan_make(&a->reload.plan, a->reload.conf,
-	    a->hello.node, r, diags);
+	enum kp_err e;
 
+	kp_plan_free(&a->reload.plan);
+	kp_diags_free(&a->reload.diags);
+	e = kp_plan_make(&a->reload.plan, a->reload.conf, a->hello.node, r,
+	    &a->reload.diags);
 	if (e != KP_OK)
 		reload_refuse(a, kp_err_str(e));
-	else if (diags->errors > 0 && !a->reload.look)
-		reload_refuse(a, "it names what the target does not have");
 	else
 		reload_probe(a);
 }
@@ -161,7 +209,51 @@ answer_rates(struct agent *a, struct kp_term *r)
 	if (e != KP_OK)
 		reload_refuse(a, kp_err_str(e));
 	else
-		reload_apply(a);
+		reload_probed(a);
+}
+
+static void
+answer_may(struct agent *a, struct kp_term *r)
+{
+	struct agent_checked c = { .how = AGENT_CHECKED_DONE };
+	char text[400], why[600];
+	struct kp_term at = *r;
+
+	if (!kp_span_is(kp_term_atom(&at), "ok")) {
+		msg_text(r, text, sizeof(text));
+		snprintf(why, sizeof(why), "the target cannot be armed so: "
+		    "%s", text);
+		reload_refuse(a, why);
+		return;
+	}
+	a->reload.planned = true;
+	reload_checked(a, &c);
+}
+
+/* Where it is not attached, or not for long enough to be told. */
+static void
+reload_keep(struct agent *a)
+{
+	struct agent_reloaded kept = { .how = AGENT_RELOAD_KEPT };
+
+	reload_end(a, &kept);
+}
+
+/* Somebody else came between the question and this: it is tried again. */
+static void
+change_failed(struct agent *a, struct kp_term *r)
+{
+	char text[400], why[600];
+
+	msg_text(r, text, sizeof(text));
+	if (a->reload.look) {
+		reload_refuse(a, text);
+		return;
+	}
+	snprintf(why, sizeof(why), "'%s' cannot be armed: %s", a->o.target,
+	    text);
+	reload_keep(a);
+	agent_lost(a, why);
 }
 
 static void
@@ -169,15 +261,11 @@ answer_change(struct agent *a, struct kp_term *r)
 {
 	struct agent_reloaded done = { .how = AGENT_RELOAD_DONE,
 		.n = a->reload.n };
-	char text[400], why[600];
 	struct kp_term at = *r;
 	uint32_t one_in = a->params.one_in;
 
 	if (!kp_span_is(kp_term_atom(&at), "ok")) {
-		msg_text(r, text, sizeof(text));
-		snprintf(why, sizeof(why), "the target cannot be armed so: "
-		    "%s", text);
-		reload_refuse(a, why);
+		change_failed(a, r);
 		return;
 	}
 	/* What was disarmed for good while this was under way. */
@@ -190,7 +278,10 @@ answer_change(struct agent *a, struct kp_term *r)
 	/* Another rate was asked for meanwhile, and the owner may know better. */
 	a->params.one_in = a->reload.one_in;
 	agent_sample(a, one_in);
-	reload_end(a, &done);
+	if (a->reload.look)
+		look_end(a, true);
+	else
+		reload_end(a, &done);
 }
 
 void
@@ -202,8 +293,37 @@ agent_reload_answer(struct agent *a, uint64_t ref, struct kp_term *r)
 		answer_check(a, r);
 	else if (a->reload.step == RELOAD_RATING)
 		answer_rates(a, r);
+	else if (a->reload.step == RELOAD_ASKING)
+		answer_may(a, r);
 	else if (a->reload.step == RELOAD_APPLYING)
 		answer_change(a, r);
+}
+
+/* Nothing of the file is in the target yet, or any more. */
+static void
+reload_away(struct agent *a)
+{
+	struct agent_checked away = { .how = AGENT_CHECKED_AWAY };
+
+	if (a->reload.look)
+		look_end(a, false);
+	else if (a->reload.step == RELOAD_APPLYING)
+		reload_keep(a);
+	else if (a->reload.step != RELOAD_CHECKED)
+		reload_checked(a, &away);
+}
+
+static void
+reload_ending(struct agent *a)
+{
+	struct agent_reloaded refused = { .how = AGENT_RELOAD_REFUSED };
+
+	if (a->reload.look)
+		look_end(a, false);
+	else if (a->reload.step == RELOAD_APPLYING)
+		reload_end(a, &refused);
+	else if (a->reload.step != RELOAD_CHECKED)
+		reload_refuse(a, "kprofd is ending");
 }
 
 /* ---- beginning ---- */
@@ -220,6 +340,7 @@ reload_begin(struct agent *a, const struct kp_conf *conf, bool look)
 {
 	a->reload.conf = conf;
 	a->reload.look = look;
+	a->reload.planned = false;
 	a->reload.step = RELOAD_WAITING;
 	agent_reload_state(a);
 }
@@ -244,8 +365,6 @@ reload_next(struct agent *a)
 void
 agent_reload_state(struct agent *a)
 {
-	struct agent_reloaded kept = { .how = AGENT_RELOAD_KEPT };
-
 	if (a->reload.step == RELOAD_NONE) {
 		reload_next(a);
 		return;
@@ -253,17 +372,16 @@ agent_reload_state(struct agent *a)
 	switch (a->state) {
 	case AGENT_STOPPING:
 	case AGENT_ENDED:
-		if (a->reload.look)
-			reload_end(a, &kept);
+		if (a->stopping)
+			reload_ending(a);
 		else
-			reload_refuse(a, "kprofd is ending");
+			reload_away(a);		/* failed, for good */
 		break;
 	case AGENT_CONNECTING:
 	case AGENT_LOOKING:
 	case AGENT_STARTING:
 	case AGENT_LOST:
-		/* Nothing of the file is in the target yet, or any more. */
-		reload_end(a, &kept);
+		reload_away(a);
 		break;
 	case AGENT_ARMED:
 	case AGENT_PAUSED:
@@ -279,7 +397,7 @@ agent_reload_state(struct agent *a)
 enum kp_err
 agent_reload(struct agent *a, const struct kp_conf *conf)
 {
-	if (a->stopping || a->state == AGENT_ENDED)
+	if (a->stopping)
 		return KP_ESTATE;
 	a->reload.wanted = conf;
 	reload_next(a);
@@ -291,4 +409,45 @@ agent_look_anew(struct agent *a)
 {
 	a->look_again = true;
 	reload_next(a);
+}
+
+void
+agent_reload_apply(struct agent *a)
+{
+	/* It came back meanwhile, and is being armed with the other one. */
+	bool stale = !a->reload.planned && a->link != NULL &&
+	    a->state >= AGENT_CHECKING;
+	struct kp_buf b;
+
+	if (a->stopping) {
+		a->reload.step = RELOAD_APPLYING;
+		reload_ending(a);
+		return;
+	}
+	if (!a->reload.planned) {
+		reload_keep(a);
+		if (stale)
+			agent_lost(a, "tiers.conf was changed while it was "
+			    "being armed");
+		return;
+	}
+	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
+	if (difference(a, &b) != KP_OK) {
+		kp_buf_free(&b);
+		reload_keep(a);
+		agent_lost(a, "cannot express tiers.conf as match specs");
+		return;
+	}
+	send_change(a, &b);
+}
+
+void
+agent_reload_cancel(struct agent *a)
+{
+	a->reload.wanted = NULL;
+	if (a->reload.step == RELOAD_NONE || a->reload.look)
+		return;
+	a->reloads++;		/* an answer that is on its way is none */
+	reload_forget(a);
+	agent_look_anew(a);
 }
