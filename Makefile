@@ -458,10 +458,11 @@ $(B)/bench/%: test/bench/%.c $(LIB) $(B)/flags
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lsqlite3 -lm
 $(B)/bench/bench_dump $(B)/bench/bench_rollup: $(call obj,$(STORE))
 
+# BENCH_ROOT: a root file system such as those of `make matrix`, for the target.
 .PHONY: bench
 bench: all $(BENCH)
 	@for t in $(BENCH); do echo "== $$t"; $$t || exit 1; done
-	@echo "== bench_target"; escript test/bench/bench_target.escript $(B)
+	@echo "== bench_target"; escript test/bench/bench_target.escript $(B) $(BENCH_ROOT)
 
 # ---- what the README promises
 

@@ -127,7 +127,8 @@ resample(struct target *t)
 	    .fields = { { .key = "one_in", .number = t->sampler.one_in } } },
 	    "%s: sampling one request in %u", t->opts.target,
 	    t->sampler.one_in);
-	t->ledger.sampling |= t->sampler.one_in > 1;
+	if (!t->watch.guard.resting)
+		t->ledger.sampling |= t->sampler.one_in > 1;
 	agent_sample(t->agent, t->sampler.one_in);
 }
 
@@ -315,7 +316,8 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 
 	t->part.time_offset = t->hello.time_offset = st->time_offset;
 	find_place(t);
-	t->ledger.sampling |= t->sampler.one_in > 1;
+	if (!t->watch.guard.resting)
+		t->ledger.sampling |= t->sampler.one_in > 1;
 	ledger_status(&t->ledger, st, entries(t), last);
 	spending_status(&t->spending, &t->status, st);
 	if (!last)
@@ -363,6 +365,8 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	switch (s) {
 	case AGENT_ARMED:
 		kp_guard_resumed(&t->watch.guard, kp_mono_now());
+		if (t->sampler.one_in > 1)
+			ledger_sampling(&t->ledger);
 		ledger_armed(&t->ledger, kp_mono_now());
 		t->armed_ever = true;
 		t->lost_text[0] = '\0';
