@@ -259,7 +259,7 @@ before_armed(T) ->
                                    Whole = iolist_to_binary(it_peer:message(Conn, it_peer:term({kprof_reply, Ref, ok}))),
                                    it_peer:raw(Conn, binary:part(Whole, 0, 20)),
                                    gone(Conn)
-                           end}, "closed the connection"}]).
+                           end}, "closed the connection|Connection reset"}]).   % by what it left unread
 
 %% A reply whose result are these bytes, whole or not.
 lying(Bytes) ->
@@ -367,9 +367,16 @@ nonsense(T) ->
 %% What one byte a turn makes up is taken as it is; a frame that takes longer
 %% than an answer may is not.
 slowly(T) ->
-    Quiet = fun(_) -> #{lease => fun(Conn, _, _) -> get(slow) =:= true orelse it_peer:default(lease, 0, lease, Conn) end} end,
+    %% An answer in the midst of a frame would be part of it.
+    Slow = atomics:new(1, []),
+    Quiet = fun(_) ->
+                    #{lease => fun(Conn, _, _) ->
+                                       atomics:get(Slow, 1) =:= 1 orelse it_peer:default(lease, 0, lease, Conn)
+                               end}
+            end,
     {Peer, P} = armed(T, Quiet,
         fun(Conn) ->
+                ok = atomics:put(Slow, 1, 1),
                 Now = erlang:monotonic_time(nanosecond),
                 {Event, _} = entries(Conn, <<"slow">>),
                 Message = it_peer:message(Conn, batch(1, Now, 1, Event([pid_bytes(1), label_bytes(5), time_bytes(Now)]))),
