@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kprofd/etf.h"
+#include "kprofd/trace.h"
 #include "target/agent_internal.h"
 #include "fuzz.h"
 
