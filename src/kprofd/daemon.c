@@ -241,7 +241,7 @@ on_window(void *ctx, struct target *t, const struct kp_window *w)
 		log_window(d, t, w);
 }
 
-static const struct targets_ops targets_ops = {
+static const struct target_ops target_ops = {
 	.on_request = on_request,
 	.on_plan = on_plan,
 	.on_diags = on_diags,
@@ -250,7 +250,6 @@ static const struct targets_ops targets_ops = {
 	.on_reloaded = on_reloaded,
 	.on_state = on_state,
 	.on_window = on_window,
-	.on_over = on_over,
 };
 
 /* ---- windows ---- */
@@ -366,7 +365,7 @@ open_targets(struct daemon *d)
 {
 	const struct targets_parts parts = { .o = d->o, .conf = &d->conf,
 		.cookie = d->cookie, .store = d->store, .past = d->past,
-		.ops = &targets_ops, .ctx = d };
+		.ops = &target_ops, .on_over = on_over, .ctx = d };
 	char why[512];
 
 	if (node_cookie(d->o->cookie_file, d->cookie, why, sizeof(why)) !=

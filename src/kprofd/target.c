@@ -24,14 +24,14 @@ target_happened(struct target *t, const char *kind, const char *text)
 	struct kp_buf b;
 	const char *clean;
 
-	if (t->store == NULL)
+	if (t->p.store == NULL)
 		return;
 	kp_buf_init(&b, 8 * sizeof(h.text));
 	text_put_n(&b, text, strnlen(text, sizeof(h.text)));
 	clean = kp_buf_cstr(&b);
 	memcpy(h.text, clean, utf8_fit(clean, b.len, sizeof(h.text) - 1));
 	kp_buf_free(&b);
-	kp_store_happening(t->store, &h);
+	kp_store_happening(t->p.store, &h);
 }
 
 /* Both in the log and among the events, if that is not too much by now. */
@@ -72,7 +72,7 @@ on_request(void *ctx, const struct kp_request *rq)
 {
 	struct target *t = ctx;
 
-	t->ops->on_request(t->ctx, t, rq);
+	t->p.ops->on_request(t->p.ctx, t, rq);
 }
 
 static void
@@ -153,7 +153,7 @@ trip(struct target *t, enum kp_trip cause, const char *why)
 static void
 look_out(struct target *t, kp_target_ns sent)
 {
-	enum kp_trip cause = watch_look(&t->watch, t->store, sent,
+	enum kp_trip cause = watch_look(&t->watch, t->p.store, sent,
 	    kp_mono_now());
 	char why[200];
 
@@ -173,7 +173,7 @@ static kp_dur_ns
 on_rested(void *ctx)
 {
 	struct target *t = ctx;
-	kp_dur_ns more = watch_rested(&t->watch, t->store, kp_mono_now());
+	kp_dur_ns more = watch_rested(&t->watch, t->p.store, kp_mono_now());
 	char why[200], text[256];
 
 	if (more == 0)
@@ -393,7 +393,8 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	default:
 		break;
 	}
-	t->ops->on_state(t->ctx, t, s, text);
+	t->p.fate->on_state(t->p.set, t, s);
+	t->p.ops->on_state(t->p.ctx, t, s, text);
 }
 
 /* The probe of call rates says how to begin sampling. */
@@ -412,7 +413,7 @@ on_plan(void *ctx, const struct kp_plan *plan)
 	/* Not after a connection was lost: the rate of before is right. */
 	if (measured && kp_sampler_rate(&t->sampler, rate, KP_NS_PER_S))
 		agent_sample(t->agent, t->sampler.one_in);
-	t->ops->on_plan(t->ctx, t, plan);
+	t->p.ops->on_plan(t->p.ctx, t, plan);
 }
 
 static void
@@ -420,7 +421,7 @@ on_diags(void *ctx, const struct kp_diags *diags)
 {
 	struct target *t = ctx;
 
-	t->ops->on_diags(t->ctx, t, diags);
+	t->p.ops->on_diags(t->p.ctx, t, diags);
 }
 
 static void
@@ -428,7 +429,7 @@ on_cleared(void *ctx, uint64_t number)
 {
 	struct target *t = ctx;
 
-	t->ops->on_cleared(t->ctx, t, number);
+	t->p.ops->on_cleared(t->p.ctx, t, number);
 }
 
 static void
@@ -436,15 +437,15 @@ on_checked(void *ctx, const struct agent_checked *c)
 {
 	struct target *t = ctx;
 
-	t->ops->on_checked(t->ctx, t, c);
+	t->p.ops->on_checked(t->p.ctx, t, c);
 }
 
 static bool
-on_unreached(void *ctx, const char *why)
+on_unreached(void *ctx)
 {
 	struct target *t = ctx;
 
-	return t->ops->on_unreached(t->ctx, t, why);
+	return t->p.fate->on_unreached(t->p.set, t);
 }
 
 static enum agent_verdict
@@ -452,7 +453,7 @@ on_missing(void *ctx, const struct kp_diags *diags)
 {
 	struct target *t = ctx;
 
-	return t->ops->on_missing(t->ctx, t, diags);
+	return t->p.fate->on_missing(t->p.set, t, diags);
 }
 
 static void
@@ -460,7 +461,7 @@ on_nodes(void *ctx, const struct kp_term *list)
 {
 	struct target *t = ctx;
 
-	t->ops->on_nodes(t->ctx, t, list);
+	t->p.fate->on_nodes(t->p.set, list);
 }
 
 static void
@@ -468,7 +469,7 @@ on_reloaded(void *ctx, const struct agent_reloaded *r)
 {
 	struct target *t = ctx;
 
-	t->ops->on_reloaded(t->ctx, t, r);
+	t->p.ops->on_reloaded(t->p.ctx, t, r);
 }
 
 static void
@@ -479,7 +480,7 @@ on_failed(void *ctx, enum agent_failure f, const char *why)
 	ledger_lost(&t->ledger, entries(t));
 	assembly_abandon(&t->part, KP_LOSS_DISCONNECTED);
 	target_happened(t, "failed", why);
-	t->ops->on_failed(t->ctx, t, f, why);
+	t->p.fate->on_failed(t->p.set, t, f, why);
 }
 
 static void
@@ -496,7 +497,7 @@ on_stopped(void *ctx)
 		    "'%s' did not say goodbye: %s (its agent leaves by "
 		    "itself within 5 s)", t->opts.target, t->state_text);
 	target_happened(t, "detach", t->state_text);
-	t->ops->on_stopped(t->ctx, t);
+	t->p.fate->on_stopped(t->p.set, t);
 }
 
 static const struct agent_ops agent_ops = {
@@ -522,20 +523,17 @@ static const struct agent_ops agent_ops = {
 
 struct target *
 target_new(struct event_base *base, const struct agent_opts *o,
-    struct kp_store *store, struct assembly *assembly,
-    const struct target_ops *ops, void *ctx)
+    const struct target_parts *parts)
 {
 	struct target *t = calloc(1, sizeof(*t));
 
 	if (t == NULL)
 		return NULL;
 	t->opts = *o;
-	t->store = store;
-	t->ops = ops;
-	t->ctx = ctx;
+	t->p = *parts;
 	kp_sampler_init(&t->sampler, &o->conf->sampling);
 	watch_init(&t->watch, &o->conf->overload);
-	if (assembly_part_begin(&t->part, assembly, o->target, &assembly_ops,
+	if (assembly_part_begin(&t->part, parts->assembly, o->target, &assembly_ops,
 	    t) != KP_OK) {
 		free(t);
 		return NULL;
@@ -618,9 +616,9 @@ target_rotate(struct target *t, kp_wall_ns now)
 	t->lost = (struct kp_losses){ 0 };
 	tell_untold(t);
 	t->windows++;
-	t->ops->on_window(t->ctx, t, w);
-	if (t->store != NULL)
-		kp_store_window(t->store, w);
+	t->p.ops->on_window(t->p.ctx, t, w);
+	if (t->p.store != NULL)
+		kp_store_window(t->p.store, w);
 	else
 		kp_window_free(w);
 }

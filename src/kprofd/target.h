@@ -17,7 +17,7 @@
 
 struct target;
 
-/* Callbacks of the same names are as of agent.h. */
+/* What it tells.  Callbacks of the same names are as of agent.h. */
 struct target_ops {
 	/* A request closed: for -print-calls and -requests. */
 	void (*on_request)(void *ctx, struct target *t,
@@ -37,24 +37,39 @@ struct target_ops {
 	    const struct agent_reloaded *r);
 	void (*on_state)(void *ctx, struct target *t, enum agent_state s,
 	    const char *text);
-	bool (*on_unreached)(void *ctx, struct target *t, const char *why);
-	enum agent_verdict (*on_missing)(void *ctx, struct target *t,
-	    const struct kp_diags *diags);
-	void (*on_nodes)(void *ctx, struct target *t,
-	    const struct kp_term *list);
-	void (*on_failed)(void *ctx, struct target *t, enum agent_failure f,
-	    const char *why);
-	void (*on_stopped)(void *ctx, struct target *t);
 	/* Borrowed until the call returns, before it goes to the store. */
 	void (*on_window)(void *ctx, struct target *t,
 	    const struct kp_window *w);
 };
 
-struct target {
-	struct agent_opts opts;
+/*
+ * What is for the set that it is one of to know, before anybody else, or to
+ * decide; as of agent.h, too.
+ */
+struct target_fate {
+	void (*on_state)(void *set, struct target *t, enum agent_state s);
+	bool (*on_unreached)(void *set, struct target *t);
+	enum agent_verdict (*on_missing)(void *set, struct target *t,
+	    const struct kp_diags *diags);
+	void (*on_nodes)(void *set, const struct kp_term *list);
+	void (*on_failed)(void *set, struct target *t, enum agent_failure f,
+	    const char *why);
+	void (*on_stopped)(void *set, struct target *t);
+};
+
+/* All borrowed. */
+struct target_parts {
 	struct kp_store *store;		/* NULL: nothing is kept (-check) */
+	struct assembly *assembly;
 	const struct target_ops *ops;
 	void *ctx;
+	const struct target_fate *fate;
+	void *set;
+};
+
+struct target {
+	struct agent_opts opts;
+	struct target_parts p;
 	struct agent *agent;
 	struct assembly_part part;
 	struct kp_offset offset;	/* of its clock to ours */
@@ -88,10 +103,9 @@ struct target {
 	} in_set;
 };
 
-/* All borrowed.  NULL when out of memory. */
+/* NULL when out of memory. */
 struct target *target_new(struct event_base *base,
-    const struct agent_opts *o, struct kp_store *store,
-    struct assembly *assembly, const struct target_ops *ops, void *ctx);
+    const struct agent_opts *o, const struct target_parts *parts);
 /* Callbacks begin, maybe before it returns. */
 void target_start(struct target *t);
 void target_free(struct target *t);

@@ -100,6 +100,9 @@ add(struct targets *ts, const char *name, unsigned source)
 		.labels = &ts->labels, .check_only = o->check,
 		.nodes = o->seed != NULL,
 		.connect_limit = CONNECT_LIMIT };
+	const struct target_parts parts = { .store = ts->p.store,
+		.assembly = ts->assembly, .ops = ts->p.ops, .ctx = ts->p.ctx,
+		.fate = &targets_fate, .set = ts };
 	struct target *t = targets_find(ts, name);
 
 	if (t != NULL) {
@@ -108,8 +111,7 @@ add(struct targets *ts, const char *name, unsigned source)
 	}
 	if (ts->n == TARGETS_MAX)
 		return false;
-	t = target_new(ts->base, &ao, ts->p.store, ts->assembly, &targets_fate,
-	    ts);
+	t = target_new(ts->base, &ao, &parts);
 	if (t == NULL) {
 		log_error("failed", name, "out of memory");
 		return false;

@@ -25,27 +25,6 @@
 
 struct targets;
 
-/* As of target.h, but for what is decided here. */
-struct targets_ops {
-	void (*on_request)(void *ctx, struct target *t,
-	    const struct kp_request *rq);
-	void (*on_plan)(void *ctx, struct target *t,
-	    const struct kp_plan *plan);
-	void (*on_diags)(void *ctx, struct target *t,
-	    const struct kp_diags *diags);
-	void (*on_cleared)(void *ctx, struct target *t, uint64_t number);
-	void (*on_checked)(void *ctx, struct target *t,
-	    const struct agent_checked *c);
-	void (*on_reloaded)(void *ctx, struct target *t,
-	    const struct agent_reloaded *r);
-	void (*on_state)(void *ctx, struct target *t, enum agent_state s,
-	    const char *text);
-	void (*on_window)(void *ctx, struct target *t,
-	    const struct kp_window *w);
-	/* All have ended as they were told to, or none can go on. */
-	void (*on_over)(void *ctx, int status);
-};
-
 /* All borrowed. */
 struct targets_parts {
 	const struct options *o;
@@ -53,7 +32,9 @@ struct targets_parts {
 	const char *cookie;
 	struct kp_store *store;		/* NULL: only a check */
 	struct past *past;		/* or NULL, likewise */
-	const struct targets_ops *ops;
+	const struct target_ops *ops;	/* of every target */
+	/* All have ended as they were told to, or none can go on. */
+	void (*on_over)(void *ctx, int status);
 	void *ctx;
 };
 

@@ -23,8 +23,7 @@ struct targets {
 	bool lost_told;			/* the seed is */
 };
 
-/* What every target tells; ctx: the set. */
-extern const struct target_ops targets_fate;
+extern const struct target_fate targets_fate;
 /* NULL: there is none of that name. */
 struct target *targets_find(const struct targets *ts, const char *name);
 /* Something is known that was not: who waited for it, and is anybody left? */

@@ -175,7 +175,7 @@ agent_lost(struct agent *a, const char *why)
 		snprintf(text, sizeof(text), "cannot attach to '%s': %s",
 		    a->o.target, why);
 	if (!a->attached_once &&
-	    (a->o.check_only || !a->ops->on_unreached(a->ctx, text))) {
+	    (a->o.check_only || !a->ops->on_unreached(a->ctx))) {
 		agent_fail(a, AGENT_FAILED, text);
 		return;
 	}

@@ -132,7 +132,7 @@ struct agent_ops {
 	 */
 	void (*on_reloaded)(void *ctx, const struct agent_reloaded *r);
 	/* It could not be attached to, and never was: try again later? */
-	bool (*on_unreached)(void *ctx, const char *why);
+	bool (*on_unreached)(void *ctx);
 	/*
 	 * Before it was ever armed: what it says to tiers.conf; its errors are
 	 * what it lacks.
