@@ -73,6 +73,17 @@ is_name(uint32_t c)
 	    c == '_' || c == '@';
 }
 
+/* How many of the n bytes are this word: all of it, or 0. */
+static size_t
+begins_with(const char *p, size_t n, const char *word)
+{
+	size_t len = 0;
+
+	while (word[len] != '\0' && len < n && p[len] == word[len])
+		len++;
+	return word[len] == '\0' ? len : 0;
+}
+
 static bool
 scan_name(struct scan *s, struct token *t)
 {
@@ -88,8 +99,7 @@ scan_name(struct scan *s, struct token *t)
 		return false;
 	}
 	for (i = 0; t->type == T_ATOM && i < LEN(reserved); i++) {
-		if (strlen(reserved[i]) == t->len &&
-		    memcmp(reserved[i], t->text, t->len) == 0) {
+		if (begins_with(t->text, t->len, reserved[i]) == t->len) {
 			t->type = T_SYM;
 			t->text = reserved[i];
 		}
@@ -103,8 +113,8 @@ scan_symbol(struct scan *s, struct token *t)
 	size_t left = s->n - s->off, len, i;
 
 	for (i = 0; i < LEN(symbols); i++) {
-		len = strlen(symbols[i]);
-		if (len > left || memcmp(t->src, symbols[i], len) != 0)
+		len = begins_with(t->src, left, symbols[i]);
+		if (len == 0)
 			continue;
 		t->text = symbols[i];
 		t->len = len;

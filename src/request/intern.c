@@ -5,7 +5,7 @@
 
 #include "request/intern.h"
 
-#define INTERN_MIN 256
+#define INTERN_MIN 16
 #define FN_TEXT_MAX 2048	/* two names of 255 bytes, all escaped */
 
 void

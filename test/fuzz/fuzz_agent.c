@@ -129,28 +129,27 @@ link_free(struct link *l)
 		attached = NULL;
 }
 
-/* Each is a frame that the reader takes. */
+/* Each is a frame that the reader takes, and leaves nothing of. */
 void
 link_send(struct link *l, const struct kp_buf *frame)
 {
-	struct kp_frames in;
+	static struct kp_frames in;
 	struct kp_frame f;
 
 	REQUIRE(l == attached && frame->err == KP_OK);
-	if (frame->len > 4096)
-		return;		/* the agent's code, most of the time */
-	kp_frames_init(&in, 0);
+	if (in.max == 0)
+		kp_frames_init(&in, 0);
 	REQUIRE(kp_frames_feed(&in, frame->p, frame->len) == KP_OK);
 	REQUIRE(kp_frames_next(&in, &f) == KP_OK);
 	REQUIRE(f.kind == KP_FRAME_SEND || f.kind == KP_FRAME_REG_SEND);
 	REQUIRE(kp_frames_next(&in, &f) == KP_END);
-	kp_frames_free(&in);
 }
 
 /* ---- the owner ---- */
 
 static struct agent *agent;
 static struct kp_conf *confs[2];
+static struct labels labels, labels_new;
 static unsigned ended, unreached;
 static unsigned reloads;	/* 1: asked for, 2: checked, 3: applied */
 
@@ -479,6 +478,7 @@ step(uint8_t what, const uint8_t *p, size_t n)
 		break;
 	case 10:
 		connected(false);
+		agent_judge(agent, (enum agent_verdict)(what / 20 % 2));
 		break;
 	case 11:
 		fire(agent->timer, false);
@@ -526,20 +526,24 @@ setup(void)
 	    KP_OK);
 	REQUIRE(kp_conf_parse(&confs[1], conf_other, strlen(conf_other), &d) ==
 	    KP_OK);
+	labels_init(&labels_new, 1);
 }
 
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct agent_opts o = { .target = "x@h", .cookie = "c" };
+	struct agent_opts o = { .target = "x@h", .cookie = "c",
+		.labels = &labels, .nodes = true };
 	size_t n;
 
 	if (confs[0] == NULL)
 		setup();
 	o.conf = confs[0];
+	labels = labels_new;
 	ended = reloads = unreached = 0;
 	agent = agent_new(NULL, &o, &ops, NULL);
 	REQUIRE(agent != NULL);
+	agent_start(agent);
 	for (; size > 0 && ended == 0; data += n, size -= n)
 		n = 1 + step(data[0], data + 1, size - 1);
 	if (ended == 0)

@@ -8,6 +8,7 @@
 #include "kprofd/nodes.h"
 
 #define MAX 8		/* names, so that the cap is met */
+#define GLOB_MAX (2 * KP_NODE_NAME_MAX)	/* bytes: more is more of the same */
 
 /* Names that were taken are names, each once; written out they read the same. */
 static void
@@ -45,7 +46,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint32_t line;
 	char *glob;
 
-	glob = strndup(p, n < 1024 ? n : 1024);
+	glob = strndup(p, n < GLOB_MAX ? n : GLOB_MAX);
 	if (glob == NULL)
 		return 0;
 	if (kp_node_list_parse(&l, p + size - rest, rest, MAX, &line) ==
