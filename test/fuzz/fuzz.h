@@ -8,6 +8,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+/*
+ * If there is one: whether what was replayed, a whole corpus, has come as far
+ * as it is meant to.
+ */
+void fuzz_replayed(void);
+
 /* Unlike assert() it cannot be compiled out. */
 #define REQUIRE(cond)            \
 	do {                     \

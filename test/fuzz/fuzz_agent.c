@@ -152,6 +152,7 @@ static struct kp_conf *confs[2];
 static struct labels labels, labels_new;
 static unsigned ended, unreached;
 static unsigned reloads;	/* 1: asked for, 2: checked, 3: applied */
+static unsigned states;		/* that were come to, ever: a bit each */
 
 static void
 on_state(void *ctx, enum agent_state s, const char *text)
@@ -159,6 +160,14 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	(void)ctx;
 	REQUIRE(s <= AGENT_ENDED && text != NULL && ended == 0);
 	REQUIRE(agent_state_name(s)[0] != '\0');
+	states |= 1u << s;
+}
+
+/* The corpus comes to all of them; if not, it tests next to nothing. */
+void
+fuzz_replayed(void)
+{
+	REQUIRE(states == (2u << AGENT_ENDED) - 1);
 }
 
 static void

@@ -3,15 +3,15 @@
  * so that corpora and old findings are tested without a fuzzer.
  */
 #include <dirent.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "fuzz.h"
 
-static size_t files;
+#pragma weak fuzz_replayed
+
+static size_t files, dirs;
 
 static void
 fail(const char *path)
@@ -59,6 +59,7 @@ run(const char *path)
 		run(sub);
 	}
 	closedir(d);
+	dirs++;
 }
 
 int
@@ -66,6 +67,8 @@ main(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++)
 		run(argv[i]);
+	if (dirs > 0 && fuzz_replayed != NULL)
+		fuzz_replayed();
 	printf("%s: %zu files\n", argv[0], files);
 	return files == 0;
 }

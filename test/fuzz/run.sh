@@ -1,0 +1,50 @@
+#!/bin/sh
+# run.sh DIR LIMIT NAME... - runs the fuzzers DIR/fuzz_NAME, each up to the
+# limit (an option of libFuzzer's, -runs=N say), from what it has found before
+# (DIR/corpus/NAME) and its seeds.  Says of each what it ran; the first finding
+# ends it, whose input is left in DIR/NAME-*.
+set -u
+dir=$1
+limit=$2
+shift 2
+src=$(dirname "$0")
+
+# Bytes of an input, where longer ones only do more of the same.
+max_len() {
+	case $1 in
+	config) echo 1024 ;;
+	nodes) echo 512 ;;
+	agent | request) echo 256 ;;
+	*) echo 4096 ;;
+	esac
+}
+
+# Stacks of allocations are for a finding, which is run again to be looked at;
+# memory stays in quarantine for some executions, not for thousands.
+ASAN_OPTIONS=malloc_context_size=1:max_malloc_fill_size=256
+ASAN_OPTIONS=$ASAN_OPTIONS:quarantine_size_mb=1
+ASAN_OPTIONS=$ASAN_OPTIONS:thread_local_quarantine_size_kb=64
+ASAN_OPTIONS=$ASAN_OPTIONS:allocator_release_to_os_interval_ms=-1
+export ASAN_OPTIONS
+
+stat() {
+	sed -n "s/^stat::$1: *//p" "$log"
+}
+
+for t; do
+	log=$dir/$t.log
+	mkdir -p "$dir/corpus/$t"
+	dict=
+	[ -f "$src/$t.dict" ] && dict=-dict=$src/$t.dict
+	# -entropic: what it would be worth is less than what it costs.
+	"$dir/fuzz_$t" -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 \
+	    -entropic=0 -reload=0 -max_len="$(max_len "$t")" $dict "$limit" \
+	    -artifact_prefix="$dir/$t-" \
+	    "$dir/corpus/$t" "$src/corpus/$t" >"$log" 2>&1 || {
+		tail -n 20 "$log"
+		echo "fuzz_$t: a finding after $(stat number_of_executed_units) executions, see $log"
+		exit 1
+	}
+	echo "fuzz_$t: $(stat number_of_executed_units) executions," \
+	    "$(stat average_exec_per_sec) a second, no finding"
+done
