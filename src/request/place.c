@@ -32,7 +32,7 @@
 #define FITS_MAX 8	/* calls of the sender that are tried */
 #define STEPS_MAX 8	/* other calls to step aside for */
 #define SIBLINGS_MAX 256	/* looked at before and after */
-#define DEPTH_MAX 32	/* nodes that asked each other */
+#define TRIES_MAX 16	/* others placed first for the sake of one */
 
 /* No sum of a time, a duration and a shift overflows, whatever was sent. */
 #define PLACE_TIME_MAX (KP_TARGET_TIME_MAX / 2)
@@ -54,6 +54,7 @@ struct layout {
 	struct place *places;
 	uint32_t n;
 	kp_dur_ns add[KP_NODES_MAX];	/* for the request's clock, by node */
+	uint32_t tries;		/* that are left */
 };
 
 /* ---- in order, by the clock of the request ---- */
@@ -328,7 +329,7 @@ look_for_room(const struct layout *l, uint32_t i, uint32_t parent,
 	}
 }
 
-static bool place_root(struct layout *l, uint32_t i, uint32_t depth);
+static bool place_root(struct layout *l, uint32_t i, bool for_another);
 
 /* By its place, or by where it seems to be. */
 static bool
@@ -345,7 +346,7 @@ overlaps(const struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error)
  */
 static bool
 may_be_parent(struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error,
-    uint32_t depth, bool *blocked)
+    bool *blocked)
 {
 	uint32_t root = l->places[j].root;
 
@@ -353,8 +354,7 @@ may_be_parent(struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error,
 	    !overlaps(l, i, j, error))
 		return false;
 	*blocked |= l->places[root].state == PLACE_BUSY;
-	return depth < DEPTH_MAX && place_root(l, root, depth + 1) &&
-	    overlaps(l, i, j, error);
+	return place_root(l, root, true) && overlaps(l, i, j, error);
 }
 
 /*
@@ -362,7 +362,7 @@ may_be_parent(struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error,
  * which was open at least.
  */
 static struct spot
-find_spot(struct layout *l, uint32_t i, uint32_t depth, bool *blocked)
+find_spot(struct layout *l, uint32_t i, bool *blocked)
 {
 	struct spot best = { KP_NONE, 0, 0 }, open = best;
 	kp_target_ns seems = l->calls[i].start, at;
@@ -373,7 +373,7 @@ find_spot(struct layout *l, uint32_t i, uint32_t depth, bool *blocked)
 
 	for (uint32_t j = from; j < l->n && j < i + PARENT_SCAN_MAX &&
 	    l->calls[j].start <= seems + 2 * error; j++) {
-		if (j == i || !may_be_parent(l, i, j, error, depth, blocked))
+		if (j == i || !may_be_parent(l, i, j, error, blocked))
 			continue;
 		at = seems < start_of(l, j) ? start_of(l, j) :
 		    seems > end_of(l, j) ? end_of(l, j) : seems;
@@ -423,9 +423,14 @@ spot_by_time(const struct layout *l, uint32_t i)
 	return s;
 }
 
-/* False: not now, since one that is being placed might have made it. */
+/*
+ * False: not now, since one that is being placed might have made it, or for
+ * this one enough others were tried.  Processes that ask each other in turn,
+ * with clocks that do not tell which was first, could all have made each
+ * other: there are more orders to try them in than there is time.
+ */
 static bool
-place_root(struct layout *l, uint32_t i, uint32_t depth)
+place_root(struct layout *l, uint32_t i, bool for_another)
 {
 	struct place *p = &l->places[i];
 	struct spot s = { KP_NONE, 0, 0 };
@@ -433,10 +438,16 @@ place_root(struct layout *l, uint32_t i, uint32_t depth)
 
 	if (p->state != PLACE_NEW)
 		return p->state == PLACE_DONE;
+	if (!for_another)
+		l->tries = TRIES_MAX;
+	else if (l->tries == 0)
+		return false;
+	else
+		l->tries--;
 	p->state = PLACE_BUSY;
 	if (crosses(l, i))
-		s = find_spot(l, i, depth, &blocked);
-	if (blocked && depth > 0) {
+		s = find_spot(l, i, &blocked);
+	if (blocked && for_another) {
 		p->state = PLACE_NEW;
 		return false;
 	}
@@ -539,7 +550,7 @@ place_calls(struct kp_requests *rs, struct req *rq)
 	l.places[0].state = PLACE_DONE;
 	for (uint32_t i = 1; i < l.n; i++)
 		if (l.places[i].root == i)
-			place_root(&l, i, 0);
+			place_root(&l, i, false);
 	for (uint32_t i = 1; i < l.n; i++) {
 		by = shift_of(&l, i);
 		l.calls[i].start += by;

@@ -278,6 +278,32 @@ another_takes_the_index(void **state)
 	assert_int_equal(kp_requests_entries(f.rs, 1), 0);
 }
 
+/*
+ * Two of different nodes that ask each other in turn, and clocks that do not
+ * tell which asked first.  Each could have made all of the other's calls;
+ * trying out what order explains them took longer than the world has been.
+ */
+static void
+back_and_forth(void **state)
+{
+	uint32_t here = 2, there = AT(1, 1);
+
+	(void)state;
+	wrong_by(0, 1000);
+	entry(&f, 1, "e", "u0", 1, 0);
+	for (int i = 0; i < 30; i++) {
+		call_from(&f, there, here, "a", "u0", 1, 1 + 4 * i);
+		back_to(&f, there, "u0", 2 + 4 * i);
+		call_from(&f, here, there, "b", "u0", 1, 3 + 4 * i);
+		back_to(&f, here, "u0", 4 + 4 * i);
+	}
+	back_to(&f, 1, "u0", 200);
+	expire(&f, 1000);
+	assert_int_equal(f.closed, 1);
+	assert_int_equal(sums.total, 200 * KP_NS_PER_MS);
+	assert_int_equal(sums.selfs, sums.total);
+}
+
 static void
 no_more_indices(void **state)
 {
@@ -477,6 +503,7 @@ main(void)
 		NODES(nobody_waits), NODES(moves_together),
 		NODES(offset_unknown), NODES(node_of_a_call_goes),
 		NODES(node_of_the_entry_goes), NODES(another_takes_the_index),
+		NODES(back_and_forth),
 		NODES(no_more_indices), NODES(late_elsewhere),
 		NODES(shares), NODES(nobody_counts_there),
 		NODES(collision), NODES(a_node_lags), NODES(strangers),
