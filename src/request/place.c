@@ -46,6 +46,10 @@ struct spot {
 	kp_dur_ns off;		/* how far that is from where it seems to be */
 };
 
+struct busy {
+	kp_target_ns from, to;
+};
+
 /* A request while it is laid out: rs->out and rs->place, n of each. */
 struct layout {
 	struct kp_requests *rs;
@@ -55,6 +59,8 @@ struct layout {
 	uint32_t n;
 	kp_dur_ns add[KP_NODES_MAX];	/* for the request's clock, by node */
 	uint32_t tries;		/* that are left */
+	uint32_t nbusy;		/* see find_busy() */
+	struct busy busy[2 * SIBLINGS_MAX];
 };
 
 /* ---- in order, by the clock of the request ---- */
@@ -272,34 +278,51 @@ keeps_busy(const struct layout *l, uint32_t parent, uint32_t j)
 	    (c->parent == parent && c->outcome != KP_UNFINISHED);
 }
 
-/*
- * Is the span [at, at + dur] in another call that keeps `parent` busy?  Then
- * *next is where that ends, or, on the way back, where one would have to begin
- * to end before it.
- */
-static bool
-is_taken(const struct layout *l, uint32_t i, uint32_t parent, kp_target_ns at,
-    kp_dur_ns dur, bool back, kp_target_ns *next)
+static kp_dur_ns
+call_dur(const struct kp_call *c)
 {
-	uint32_t from = i > SIBLINGS_MAX ? i - SIBLINGS_MAX : 0;
-	uint32_t to = i < l->n - 1 - SIBLINGS_MAX && l->n > SIBLINGS_MAX ?
-	    i + SIBLINGS_MAX : l->n - 1;
-	bool taken = false;
-	kp_target_ns s, e;
+	return c->outcome == KP_UNFINISHED ? 0 : c->end - c->start;
+}
 
-	*next = at;
-	for (uint32_t j = from; j <= to; j++) {
+/* What keeps `parent` busy wherever i may go within the error. */
+static void
+find_busy(struct layout *l, uint32_t i, uint32_t parent, kp_dur_ns error)
+{
+	uint32_t j = i > SIBLINGS_MAX ? i - SIBLINGS_MAX : 0;
+	kp_target_ns first = l->calls[i].start - error;
+	kp_target_ns last = l->calls[i].start + error + call_dur(&l->calls[i]);
+	struct busy b;
+
+	l->nbusy = 0;
+	for (; j < l->n && j < i + SIBLINGS_MAX; j++) {
 		if (j == i || !keeps_busy(l, parent, j))
 			continue;
-		s = start_of(l, j);
-		e = end_of(l, j);
-		if (e <= at || s >= at + dur)
+		b = (struct busy){ start_of(l, j), end_of(l, j) };
+		if (b.to > first && b.from < last)
+			l->busy[l->nbusy++] = b;
+	}
+}
+
+/*
+ * Is some of the span [at, at + dur] taken?  Then *next is where that ends,
+ * or, on the way back, where one would have to begin to end before it.
+ */
+static bool
+is_taken(const struct layout *l, kp_target_ns at, kp_dur_ns dur, bool back,
+    kp_target_ns *next)
+{
+	const struct busy *b = l->busy;
+	bool taken = false;
+
+	*next = at;
+	for (; b < l->busy + l->nbusy; b++) {
+		if (b->to <= at || b->from >= at + dur)
 			continue;
 		taken = true;
-		if (back && s - dur < *next)
-			*next = s - dur;
-		if (!back && e > *next)
-			*next = e;
+		if (back && b->from - dur < *next)
+			*next = b->from - dur;
+		if (!back && b->to > *next)
+			*next = b->to;
 	}
 	return taken;
 }
@@ -310,7 +333,7 @@ look_for_room(const struct layout *l, uint32_t i, uint32_t parent,
     bool back, kp_dur_ns error, struct spot *best)
 {
 	const struct kp_call *c = &l->calls[i];
-	kp_dur_ns dur = c->outcome == KP_UNFINISHED ? 0 : c->end - c->start;
+	kp_dur_ns dur = call_dur(c);
 	kp_target_ns from = start_of(l, parent), to = end_of(l, parent) - dur;
 	kp_target_ns at = c->start < from ? from : c->start > to ? to :
 	    c->start, next;
@@ -320,7 +343,7 @@ look_for_room(const struct layout *l, uint32_t i, uint32_t parent,
 		off = at > c->start ? at - c->start : c->start - at;
 		if (off > error)
 			return;
-		if (!is_taken(l, i, parent, at, dur, back, &next)) {
+		if (!is_taken(l, at, dur, back, &next)) {
 			if (best->parent == KP_NONE || off <= best->off)
 				*best = (struct spot){ parent, at, off };
 			return;
@@ -380,6 +403,7 @@ find_spot(struct layout *l, uint32_t i, bool *blocked)
 		open = (struct spot){ j, at, 0 };
 		if (fits++ >= FITS_MAX)
 			continue;
+		find_busy(l, i, j, error);
 		look_for_room(l, i, j, false, error, &best);
 		look_for_room(l, i, j, true, error, &best);
 	}
