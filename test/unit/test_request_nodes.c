@@ -278,6 +278,40 @@ another_takes_the_index(void **state)
 	assert_int_equal(kp_requests_entries(f.rs, 1), 0);
 }
 
+/* A server's loop, named in tiers.conf: so many of its calls never end. */
+static void
+loop(uint32_t node, uint32_t label, uint32_t times)
+{
+	for (uint32_t i = 0; i <= times; i++) {
+		entry(&f, AT(node, 1), "e", "x", label + i, label + i);
+		call_from(&f, AT(node, 2), AT(node, 1), "a", "u0", label + i,
+		    label + i + 0.1);
+		back_to(&f, AT(node, 1), "x", label + i + 0.2);
+	}
+}
+
+/* Each node is told of by itself, also where another had its index before. */
+static void
+runaways(void **state)
+{
+	struct kp_requests_opts o = { .max_stack = 4 };
+
+	(void)state;
+	feed_free(&f);
+	feed_init(&f, conf, &o);
+	join(&f, 1, AHEAD);
+	loop(0, 100, 4);
+	assert_int_equal(f.runaways, 1);
+	loop(1, 200, 3);
+	assert_int_equal(f.runaways, 1);
+	loop(1, 300, 5);
+	assert_int_equal(f.runaways, 2);
+	kp_requests_remove(f.rs, 1, KP_LOSS_DISCONNECTED);
+	join(&f, 1, AHEAD);
+	loop(1, 400, 5);
+	assert_int_equal(f.runaways, 3);
+}
+
 /*
  * Two of different nodes that ask each other in turn, and clocks that do not
  * tell which asked first.  Each could have made all of the other's calls;
@@ -503,7 +537,7 @@ main(void)
 		NODES(nobody_waits), NODES(moves_together),
 		NODES(offset_unknown), NODES(node_of_a_call_goes),
 		NODES(node_of_the_entry_goes), NODES(another_takes_the_index),
-		NODES(back_and_forth),
+		NODES(runaways), NODES(back_and_forth),
 		NODES(no_more_indices), NODES(late_elsewhere),
 		NODES(shares), NODES(nobody_counts_there),
 		NODES(collision), NODES(a_node_lags), NODES(strangers),
