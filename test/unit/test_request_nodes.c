@@ -49,6 +49,13 @@ on_request(void *ctx, const struct kp_request *rq)
 }
 
 static void
+count_request(void *ctx, const struct kp_request *rq)
+{
+	(void)rq;
+	((struct feed *)ctx)->closed++;
+}
+
+static void
 begin(const char *text)
 {
 	feed_init(&f, text, NULL);
@@ -338,6 +345,43 @@ back_and_forth(void **state)
 	assert_int_equal(sums.selfs, sums.total);
 }
 
+#define TOMBS (1u << 17)	/* as in tomb.c */
+
+/* So many requests of a node begin, end and close. */
+static void
+close_many(uint32_t node, uint32_t n)
+{
+	static uint64_t label;
+	static double ms;
+
+	for (uint32_t i = 0; i < n; i++) {
+		entry(&f, AT(node, 1), "e", "u0", ++label, ms);
+		back_to(&f, AT(node, 1), "u0", ms);
+		if (i % 1000 == 0)
+			expire(&f, ms += 80);
+	}
+	/* Twice: the first is how the others' times are known. */
+	expire(&f, ms += 250);
+	expire(&f, ms += 250);
+}
+
+/* Who comes late, when the others have all the tombstones, gets some too. */
+static void
+tombs_are_shared(void **state)
+{
+	(void)state;
+	f.joined[1] = false;
+	feed_hand_on(&f, 1, count_request, feed_on_late);
+	close_many(0, TOMBS + 1000);
+	assert_int_equal(f.rs->nodes[0].tombs.n, TOMBS);
+	for (uint32_t i = 1; i < FEED_NODES; i++) {
+		join(&f, i, i * 1000);
+		close_many(i, TOMBS / (i + 1) + 1000);
+		assert_int_equal(f.rs->nodes[i].tombs.n, TOMBS / (i + 1));
+		assert_true(f.rs->ntombs <= TOMBS);
+	}
+}
+
 static void
 no_more_indices(void **state)
 {
@@ -538,6 +582,7 @@ main(void)
 		NODES(offset_unknown), NODES(node_of_a_call_goes),
 		NODES(node_of_the_entry_goes), NODES(another_takes_the_index),
 		NODES(runaways), NODES(back_and_forth),
+		NODES(tombs_are_shared),
 		NODES(no_more_indices), NODES(late_elsewhere),
 		NODES(shares), NODES(nobody_counts_there),
 		NODES(collision), NODES(a_node_lags), NODES(strangers),
