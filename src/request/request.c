@@ -319,15 +319,19 @@ static void
 req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
 {
 	uint32_t line;
-	bool overflow;
 
 	if (rq->r.identity != KP_IDENT_NONE || identity.n == 0)
 		return;
-	line = idents_unbounded(&rs->idents, identity);
-	if (line > 0 && rs->o.on_unbounded != NULL)
+	line = ident_unbounded(identity);
+	if (line == 0) {
+		rq->r.identity = idents_intern(&rs->idents, identity,
+		    &rq->overflow);
+		return;
+	}
+	rq->r.identity = KP_IDENT_OTHER;
+	rq->overflow = false;
+	if (rs->o.on_unbounded != NULL && idents_tell(&rs->idents, line))
 		rs->o.on_unbounded(rs->o.ctx, rq->r.node, line);
-	rq->r.identity = idents_intern(&rs->idents, identity, &overflow);
-	rq->overflow = overflow;
 }
 
 /* Another one has its label: both are lost, each where it began. */
