@@ -575,10 +575,12 @@ kp_requests_pass(struct kp_requests *rs, uint32_t node,
 {
 	struct rnode *nd = &rs->nodes[node];
 
-	if (ev->kind != KP_EV_ENTRY)
-		return;
-	nd->entries++;
-	nd->lost.n[KP_LOSS_TRIPPED]++;
+	if (ev->kind == KP_EV_ENTRY) {
+		nd->entries++;
+		nd->lost.n[KP_LOSS_TRIPPED]++;
+	} else if (ev->kind == KP_EV_CALL) {
+		nd->lost.n[KP_LOSS_WITH_REQUEST]++;
+	}
 }
 
 const struct kp_fn *
