@@ -275,6 +275,12 @@ static const struct bad bads[] = {
 	    "expected set_token/0,1, do_apply/3,4 or run/2,3\n"
 	    "4:11: found the atom 'x', expected slow_ms to be an integer "
 	    "within 0..3600000\n" },
+	/* where no entries are named, they are the first tier's */
+	{ "[{a, {m, f, 1}}, {b, {kprof, set_token, 0}}].\n{slow_ms, x}.",
+	    "1:22: warning: kprof:set_token/0 starts no request here: it is "
+	    "not among the entries\n"
+	    "2:11: found the atom 'x', expected slow_ms to be an integer "
+	    "within 0..3600000\n" },
 	{ T "{identity, all}.", "2:12: found the atom 'all', expected fun "
 	    "({Module, Function, Args}) -> Identity; ... end\n" },
 };
