@@ -11,19 +11,6 @@
 
 #include "feed_fixture.h"
 
-static const char conf_finish[] =
-    "{tiers, [{web, {e,e,1}}, {db, [{a,a,1}, {b,b,1}]}]}.\n"
-    "{finish, {fin,fin,1}}.\n"
-    "{sampling, all}.\n";
-
-static int
-setup_finish(void **state)
-{
-	(void)state;
-	feed_init(&f, conf_finish, NULL);
-	return 0;
-}
-
 static int
 setup_small(void **state)
 {
