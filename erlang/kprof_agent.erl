@@ -86,7 +86,7 @@
     looked_at = 0,      % microseconds of system time; never: it is over
     watching = [],      % those of CODE_CHANGES that tell us
     changes = 0,        % modules that were loaded anew, deleted, there at last
-    gap_us = 0,         % time from those loads to the arming, in all
+    gap_us = 0,         % from those loads to the arming, in all
     unsent = []         % notices that found the connection busy, oldest last
 }).
 
@@ -221,6 +221,7 @@ summary(S) ->
       last_trip => S#s.last_trip,
       events_sent => S#s.sent,
       events_dropped => S#s.dropped,
+      code_gap_us => S#s.gap_us,
       busy_ms => S#s.busy div 1000000,
       entry_calls => entry_calls(read_counters(S))}.
 
