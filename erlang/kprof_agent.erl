@@ -33,6 +33,7 @@
 -define(BATCH_LEAST_MS, 5).     % where events may not be much older
 -define(TICK_MS, 500).          % how often the lease is looked at
 -define(PROBE_MS, 200).         % how long a call rate is measured
+-define(LOAD_MS, 8000).         % how long modules have to be loaded
 -define(DRAIN_MS, 1000).        % longest stay after the end, to hand over
 -define(NEAR_MODULES, 20000).   % module names sent for "did you mean"
 -define(STACK_SHOWN, 8).        % frames that the VM shows, if not told other
@@ -79,6 +80,7 @@
     unarmed_from = 0,   % counter when disarmed last
     changing,           % {DeliveredRef, Ref}: a change is answered then
     rating,             % the probe of call rates that runs: see rates/4
+    loading,            % {Ref, Modules, Loader}: a check is answered then
     last_trip = none,   % see trip/3
     counted = #{},      % entry MFA => its counter when it was read last
     counted_at = 0,     % monotonic ms of that
@@ -251,6 +253,8 @@ loop(S) ->
             {_, Ref} = S#s.changing,
             loop(reply(Ref, ok, S#s{changing = undefined}));
         {rated, Ref, Loops} ->
+        {loaded, Ref, Tried} ->
+            loop(loaded(Ref, Tried, S));
             loop(rated(Ref, Loops, S));
         {?MODULE, status, From, Ref} ->
             From ! {Ref, summary(S)},
@@ -453,10 +457,7 @@ command(lease, Ref, S) ->
     _ = send(state_msg(S1), S1),
     S1;
 command({check, Mods}, Ref, S) ->
-    Loads = [{M, code:ensure_loaded(M)} || M <- Mods],
-    Answer = [check(M, Why) || {M, {_, Why}} <- Loads],
-    %% What is armed is watched till another plan is: a look follows that.
-    reply(Ref, Answer, if S#s.plan =:= [] -> named(Mods, S); true -> S end);
+    load(Mods, Ref, S);
 command({look, Mods}, Ref, S) ->
     reply(Ref, [check(M, not_loaded) || M <- Mods], named(Mods, S));
 command({may, MFAs}, Ref, S) ->
@@ -513,7 +514,36 @@ state_msg(S) ->
 
 %% ------------------------------------------------------ before the arming ----
 
-%% Loads nothing: what the target's operator has deleted stays deleted.
+%% Another process waits for the code server: a module may be far away, and its
+%% on_load function may never end, while events are coming. What is not there in
+%% time is not there; when it is at last, that is seen.
+load(Mods, Ref, S0) ->
+    S = load_end(S0),
+    Agent = self(),
+    Loader = spawn(fun() ->
+                           Tried = [{M, code:ensure_loaded(M)} || M <- Mods],
+                           Agent ! {loaded, Ref, maps:from_list(Tried)}
+                   end),
+    erlang:send_after(?LOAD_MS, Agent, {loaded, Ref, #{}}),
+    S#s{loading = {Ref, Mods, Loader}}.
+
+loaded(Ref, Tried, #s{loading = {Ref, Mods, _}} = S0) ->
+    S = load_end(S0),
+    Answer = [check(M, Why)
+              || M <- Mods, {_, Why} <- [maps:get(M, Tried, {error, timeout})]],
+    %% What is armed is watched till another plan is: a look follows that.
+    reply(Ref, Answer, if S#s.plan =:= [] -> named(Mods, S); true -> S end);
+loaded(_, _, S) ->
+    S.
+
+load_end(#s{loading = undefined} = S) ->
+    S;
+load_end(#s{loading = {_, _, Loader}} = S) ->
+    exit(Loader, kill),
+    S#s{loading = undefined}.
+
+%% Loads nothing: what the target's operator has deleted stays deleted. Asks the
+%% VM only: the code server may be busy.
 check(Mod, Why) ->
     try
         {Mod, ok, erlang:get_module_info(Mod, exports),
@@ -522,9 +552,7 @@ check(Mod, Why) ->
          behaviours(erlang:get_module_info(Mod, attributes))}
     catch
         error:badarg ->
-            {Mod, error, Why,
-             lists:sublist([M || {M, _} <- code:all_loaded()],
-                           ?NEAR_MODULES)}
+            {Mod, error, Why, lists:sublist(erlang:loaded(), ?NEAR_MODULES)}
     end.
 
 behaviours(Attributes) ->
@@ -963,7 +991,7 @@ arm_again(#item{mfa = MFA} = I, #s{session = Session} = S) ->
 %% Disarm, hand over what is queued, take everything back. The sentry does
 %% the rest when this process is gone.
 finish(Reason, S) ->
-    S1 = disarm(idle, rates_end(S)),
+    S1 = disarm(idle, load_end(rates_end(S))),
     S2 = case Reason of
              stopped_by_daemon ->
                  %% From here on nothing is armed again: neither 'exact'
