@@ -39,6 +39,7 @@
 -define(STACK_SHOWN, 8).        % frames that the VM shows, if not told other
 -define(NEIGHBOURS, 5).         % processes of others that are named
 -define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
+-define(EXACT_CALLS, 1000).     % of about so many calls, the last ones
 -define(LOOK_US, 5000).         % how often code is looked at when behind
 -define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word
 
@@ -373,7 +374,7 @@ late_call(_, S) ->
     S.
 
 %% Values never leave. Their sizes are watched: 'exact' is taken back from a
-%% function that returns large ones.
+%% function that returns large ones, however long they were small before.
 strip({trace_ts, P, Kind, MFA, Value, Ts}, S)
   when Kind =:= return_from; Kind =:= exception_from ->
     {{trace_ts, P, Kind, MFA, Ts}, weigh(MFA, Value, S)};
@@ -383,10 +384,14 @@ strip(Ev, S) ->
 weigh(MFA, Value, #s{exact = Exact} = S) ->
     case Exact of
         #{MFA := {N, Words}} ->
-            W = Words + erts_debug:flat_size(Value),
-            case W > ?EXACT_WORDS * (N + 100) of
-                true -> unexact(MFA, W, N + 1, S);
-                false -> S#s{exact = Exact#{MFA := {N + 1, W}}}
+            Now = {N + 1, Words + erts_debug:flat_size(Value)},
+            case Now of
+                {_, W} when W > ?EXACT_WORDS * (N + 100) ->
+                    unexact(MFA, W, N + 1, S);
+                {?EXACT_CALLS, W} ->
+                    S#s{exact = Exact#{MFA := {?EXACT_CALLS div 2, W div 2}}};
+                _ ->
+                    S#s{exact = Exact#{MFA := Now}}
             end;
         _ ->
             S
