@@ -80,8 +80,8 @@
     unarmed = 0,        % entry calls while nothing was armed
     unarmed_from = 0,   % counter when disarmed last
     changing,           % {DeliveredRef, Ref}: a change is answered then
-    rating,             % the probe of call rates that runs: see rates/4
     loading,            % {Ref, Modules, Loader}: a check is answered then
+    rating,             % the probe of call rates that runs: see rates/4
     last_trip = none,   % see trip/3
     counted = #{},      % entry MFA => its counter when it was read last
     counted_at = 0,     % monotonic ms of that
@@ -221,10 +221,10 @@ summary(S) ->
       armed => [I#item.mfa || I <- S#s.plan, not I#item.gone],
       missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
       code_changes => S#s.changes,
+      code_gap_us => S#s.gap_us,
       last_trip => S#s.last_trip,
       events_sent => S#s.sent,
       events_dropped => S#s.dropped,
-      code_gap_us => S#s.gap_us,
       busy_ms => S#s.busy div 1000000,
       entry_calls => entry_calls(read_counters(S))}.
 
@@ -253,9 +253,9 @@ loop(S) ->
           when Delivered =:= element(1, S#s.changing) ->
             {_, Ref} = S#s.changing,
             loop(reply(Ref, ok, S#s{changing = undefined}));
-        {rated, Ref, Loops} ->
         {loaded, Ref, Tried} ->
             loop(loaded(Ref, Tried, S));
+        {rated, Ref, Loops} ->
             loop(rated(Ref, Loops, S));
         {?MODULE, status, From, Ref} ->
             From ! {Ref, summary(S)},
@@ -432,8 +432,21 @@ trip(Reason, Queue, S) ->
            S2#s{last_trip = Done, lease_at = now_ms()}).
 
 flush(S) ->
+    flush(infinity, S).
+
+%% While something is armed only what is there already: many processors may
+%% send events faster than one drops them.
+flush_some(S) ->
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    flush(Queue, S).
+
+flush(0, S) ->
+    S;
+flush(Left, S) ->
     receive
-        Ev when element(1, Ev) =:= trace_ts -> flush(drop(Ev, S))
+        Ev when element(1, Ev) =:= trace_ts ->
+            flush(if Left =:= infinity -> Left; true -> Left - 1 end,
+                  drop(Ev, S))
     after 0 ->
             S
     end.
@@ -682,13 +695,22 @@ rearm(S0) ->
             {{error, {not_armed, Failed}}, disarm(idle, S)}
     end.
 
-%% Many of them take long on a busy node: between any two the daemon has its
-%% answer, and events of old tokens do not pile up.
 arm_tiers(Items, S) ->
     lists:foldl(fun(I, {Failed, S1}) ->
-                        {set_patterns([I], S1) ++ Failed,
-                         answer_lease(flush(S1))}
+                        {set_patterns([I], S1) ++ Failed, breathe(S1)}
                 end, {[], S}, Items).
+
+%% Many patterns take long on a busy node: between any two the daemon has its
+%% answer, and events do not pile up. Those of old tokens, on the way to being
+%% armed, are nobody's; in a change no more of them wait than may.
+breathe(#s{state = armed} = S) ->
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    answer_lease(case over_limit(0, Queue, S) of
+                     false -> S;
+                     _ -> flush_some(S)
+                 end);
+breathe(S) ->
+    answer_lease(flush_some(S)).
 
 answer_lease(#s{daemon = Daemon} = S) ->
     receive
@@ -714,9 +736,10 @@ set_patterns(Items, #s{session = Session}) ->
 %% one without processor time of its own. Events go on meanwhile. So first the
 %% entries take the token of who calls them, and give none: what processes
 %% still have of tokens goes with their next request. Then nothing at all: a
-%% session's patterns at once, others by the module; and what comes meanwhile is dropped, but for the end, when
-%% it is handed over. Takes the patterns only: flags cost nothing without
-%% them, and going through all processes is not for a moment of overload.
+%% session's patterns at once, others by the module; and what comes meanwhile
+%% is dropped, but for the end, when it is handed over. Takes the patterns
+%% only: flags cost nothing without them, and going through all processes is
+%% not for a moment of overload.
 disarm(State, #s{session = Session, state = Was} = S) ->
     {Entries, Tiers} = by_kind(S#s.plan),
     [pattern(Session, I#item.mfa, ?TAKE_TOKEN)
@@ -746,7 +769,7 @@ clear_modules(Items, S) ->
               end, S, ByModule).
 
 relieve(#s{state = idle} = S) -> S;
-relieve(S) -> flush(S).
+relieve(S) -> flush_some(S).
 
 %% Of a module with nothing of anybody else's, all functions at once.
 all_or_each(_, [MFA], _) ->
@@ -814,29 +837,33 @@ change_plan(Gone, Kept, Put, #s{session = Session} = S) ->
                                            exacts(Put))}),
             own([], S2),
             {ok, S2};
-        Error ->
+        {Error, S1} ->
             [count(Session, MFA, false) || MFA <- Are -- Were],
-            {Error, S}
+            own([], S1),
+            {Error, S1}
     end.
 
 entries(Items) ->
     [MFA || #item{mfa = MFA, kind = entry} <- Items].
 
 %% No request starts half armed: what is gone goes first, entries come last.
-change_patterns(Gone, Put, New, #s{state = armed, session = Session} = S) ->
-    [pattern(Session, MFA, false)
-     || #item{mfa = MFA} <- Gone, not lists:keymember(MFA, #item.mfa, Put)],
-    {Entries, Tiers} = lists:partition(
-                         fun(#item{kind = K}) -> K =:= entry end, Put),
-    case set_patterns(Tiers, S) of
-        [] ->
-            Calls = counted(New, S),
-            case set_patterns(Entries, S) of
-                [] -> {ok, S#s{unarmed = S#s.unarmed + Calls}};
-                Failed -> change_undo(Gone, Put, Failed, S)
+change_patterns(Gone, Put, New, #s{state = armed, session = Session} = S0) ->
+    {Entries, Tiers} = by_kind(Put),
+    S1 = lists:foldl(fun(MFA, S) ->
+                             pattern(Session, MFA, false),
+                             breathe(S)
+                     end, S0,
+                     [MFA || #item{mfa = MFA} <- Gone,
+                             not lists:keymember(MFA, #item.mfa, Put)]),
+    case arm_tiers(Tiers, S1) of
+        {[], S2} ->
+            Calls = counted(New, S2),
+            case set_patterns(Entries, S2) of
+                [] -> {ok, S2#s{unarmed = S2#s.unarmed + Calls}};
+                Failed -> change_undo(Gone, Put, Failed, S2)
             end;
-        Failed ->
-            change_undo(Gone, Put, Failed, S)
+        {Failed, S2} ->
+            change_undo(Gone, Put, Failed, S2)
     end;
 change_patterns(_, _, _, S) ->
     {ok, S}.
@@ -845,7 +872,7 @@ change_undo(Gone, Put, Failed, #s{session = Session} = S) ->
     [pattern(Session, MFA, false)
      || #item{mfa = MFA} <- Put, not lists:keymember(MFA, #item.mfa, Gone)],
     _ = set_patterns(Gone, S),
-    {error, {not_armed, Failed}}.
+    {{error, {not_armed, Failed}}, S}.
 
 %% The answer comes behind every event of before.
 changing(Ref, #s{state = armed, session = legacy} = S) ->
