@@ -47,8 +47,15 @@ armed(T) ->
     end,
     #{state := armed, who := Who} = it:call(Target, kprof_agent, status, []),
     it:check(binary:match(Who, <<"kprofd">>) =/= nomatch, "status/0 says who: ~s", [Who]),
+    logged(Target, ["kprofd attached: ", Who, " (kprof_agent:stop() ends it)"]),
     it:terminate(P),
+    logged(Target, ["kprofd detached: ", Who, ": it ended, "]),
     clean(Target, Before).
+
+%% For the target's operator.
+logged(Target, Text) ->
+    it:until(["the target's log has '", Text, "'"],
+             fun() -> binary:match(it:output(Target), iolist_to_binary(Text)) =/= nomatch end).
 
 clean_after(T, Load, End) ->
     {Target, Before} = quiet(T),
