@@ -257,6 +257,8 @@ loop(S) ->
             loop(loaded(Ref, Tried, S));
         {rated, Ref, Loops} ->
             loop(rated(Ref, Loops, S));
+        {neighbours, Traced} ->
+            loop(tell_neighbours(Traced, S));
         {?MODULE, status, From, Ref} ->
             From ! {Ref, summary(S)},
             loop(S);
@@ -490,7 +492,8 @@ command({rates, MFAs, MaybeLoops}, Ref, S) ->
     rates(MFAs, MaybeLoops, Ref, S);
 command({arm, Items, Limits}, Ref, S) ->
     {Result, S1} = arm_plan(Items, limits(Limits, S)),
-    reply(Ref, Result, tell_neighbours(S1));
+    _ = find_neighbours(S1),
+    reply(Ref, Result, S1);
 command({change, Take, Items, Limits}, Ref, S) ->
     case change_plan(Take, items(Items), S) of
         {ok, S1} -> changing(Ref, limits(Limits, S1));
@@ -1177,19 +1180,23 @@ somebody_elses(_, _, _) ->
     false.
 
 %% On OTP 25 and 26 a process has one tracer, and 'all' passes over those that
-%% are somebody else's, without a word.
-tell_neighbours(#s{session = legacy, state = armed} = S) ->
-    case [{name(P), name(T)} || P <- processes(),
-                                {tracer, T} <- [erlang:trace_info(P, tracer)],
-                                T =/= [], T =/= self()] of
-        [] ->
-            S;
-        Traced ->
-            notice({kprof_notice, neighbours,
-                    lists:sublist(Traced, ?NEIGHBOURS), length(Traced)}, S)
-    end;
-tell_neighbours(S) ->
-    S.
+%% are somebody else's, without a word. Another process looks for them: where
+%% there are some 100,000 processes that takes seconds, and events are coming.
+find_neighbours(#s{session = legacy, state = armed}) ->
+    Agent = self(),
+    spawn(fun() -> Agent ! {neighbours, neighbours(Agent)} end);
+find_neighbours(_) ->
+    none.
+
+neighbours(Agent) ->
+    [{P, T} || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)],
+               T =/= [], T =/= Agent].
+
+tell_neighbours([], S) ->
+    S;
+tell_neighbours(Traced, S) ->
+    Some = [{name(P), name(T)} || {P, T} <- lists:sublist(Traced, ?NEIGHBOURS)],
+    notice({kprof_notice, neighbours, Some, length(Traced)}, S).
 
 name(P) when is_pid(P), node(P) =:= node() ->
     case process_info(P, registered_name) of
