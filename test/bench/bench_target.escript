@@ -249,7 +249,11 @@ tell_trip(Notes, #{tripped_at := At, disarmed_at := Disarmed,
               "disarmed after ~b ms; 95 % again after ~s~n",
               [Reason, round(100 * During / Plain), (Disarmed - At) div 1000000,
                case Back of
-                   [] -> "more than 3 s";
+                   [] ->
+                       Last = [R || {_, R} <- lists:nthtail(
+                                                length(Rates) - 100, Rates)],
+                       io_lib:format("more than 3 s, ~b % in the last of them",
+                                     [round(100 * median(Last) / Plain)]);
                    [T | _] -> io_lib:format("~b ms", [(T - At) div 1000000])
                end]).
 
