@@ -295,7 +295,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
 		.weight = ev->weight, .id = ++rs->next_id,
 		.node = (uint8_t)nd->index, .nodes = rq->r.nodes };
 	rq->outer = outer;
-	rq->outer_early = in != NULL && in->early;
+	rq->outer_early = parent != 0 && (in == NULL || in->early);
 	rq->takes_token = ev->old_label != 0;
 	if (early == NULL) {
 		rq->ender = KP_NONE;

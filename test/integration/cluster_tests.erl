@@ -318,11 +318,8 @@ here_too(Target) -> load(Target, [f, g]).
 load(Target, Names) ->
     Forms = [{attribute, 1, module, it_only_here}, {attribute, 1, export, [{N, 1} || N <- Names]} |
              [{function, 1, N, 1, [{clause, 1, [{var, 1, 'X'}], [], [{var, 1, 'X'}]}]} || N <- Names]],
-    {ok, Mod, Beam} = compile:forms(Forms, compat(it:otp(Target))),
+    {ok, Mod, Beam} = compile:forms(Forms),
     {module, Mod} = it:call(Target, code, load_binary, [Mod, "it_only_here", Beam]).
-
-%% Targets may be older than the runner, never by much: no options are needed.
-compat(_) -> [].
 
 check(T) ->
     [A, B] = Targets = [target(T, N) || N <- [a, b]],

@@ -15,24 +15,12 @@
 static const char conf[] =
     "{tiers, [{web, {e,e,1}}, {db, [{a,a,1}, {b,b,1}]}]}.\n"
     "{sampling, all}.\n";
-static const char conf_finish[] =
-    "{tiers, [{web, {e,e,1}}, {db, [{a,a,1}, {b,b,1}]}]}.\n"
-    "{finish, {fin,fin,1}}.\n"
-    "{sampling, all}.\n";
 
 static int
 setup(void **state)
 {
 	(void)state;
 	feed_init(&f, conf, NULL);
-	return 0;
-}
-
-static int
-setup_finish(void **state)
-{
-	(void)state;
-	feed_init(&f, conf_finish, NULL);
 	return 0;
 }
 
