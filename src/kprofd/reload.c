@@ -30,13 +30,14 @@ struct reload {
 	struct kp_buf said;		/* what is wrong with it, for people */
 	bool busy, again;
 	bool same;			/* it reads as the one in force */
-	bool ended;			/* no round after this one */
 	unsigned left;			/* targets whose answer is waited for */
-	unsigned away, failed;		/* of those that answered */
+	unsigned away;			/* of those that answered */
 	struct opinion opinions[TARGETS_MAX];	/* as targets_at() */
 	struct kp_plan_change n;	/* of all targets */
 	struct clients now, later;
 };
+
+static const char ending[] = "kprofd is ending";
 
 static void reload_start(struct reload *r);
 
@@ -80,7 +81,7 @@ round_end(struct reload *r, bool ok, const char *text)
 	r->now.n = 0;
 	r->busy = false;
 	targets_freeze(r->p.targets, false);
-	if (r->again && !r->ended)
+	if (r->again)
 		reload_start(r);
 }
 
@@ -147,6 +148,10 @@ refused(struct reload *r, char *why, size_t n)
 	const struct target *t;
 	struct opinion *o;
 
+	if (targets_stopping(r->p.targets)) {
+		snprintf(why, n, "%s", ending);
+		return true;
+	}
 	for (unsigned i = 0; i < count; i++)
 		all[i] = &r->opinions[i].missing;
 	for (unsigned i = 0; i < count; i++) {
@@ -251,6 +256,10 @@ read_files(struct reload *r)
 	const struct conf_file *conf = r->p.conf;
 	char why[512];
 
+	if (targets_stopping(r->p.targets)) {
+		refuse(r, conf->path, ending);
+		return false;
+	}
 	if (strcmp(conf->path, "-") == 0) {
 		refuse(r, conf->path,
 		    "standard input cannot be read a second time");
@@ -277,15 +286,13 @@ reload_start(struct reload *r)
 {
 	const struct conf_file *conf = r->p.conf;
 	unsigned count;
-	struct target *t;
-	enum kp_err e = KP_OK;
 
 	r->busy = true;
 	r->again = false;
 	r->now = r->later;
 	r->later.n = 0;
 	r->n = (struct kp_plan_change){ 0 };
-	r->away = r->failed = 0;
+	r->away = 0;
 	if (!read_files(r))
 		return;
 	targets_freeze(r->p.targets, true);
@@ -299,15 +306,9 @@ reload_start(struct reload *r)
 	}
 	count = targets_count(r->p.targets);
 	r->left = count + 1;
-	for (unsigned i = 0; i < count; i++) {
-		t = targets_at(r->p.targets, i);
-		e = target_reload(t, r->same ? conf->conf : r->next.conf);
-		if (e != KP_OK)
-			reload_checked(r, t, &(struct agent_checked){
-			    .how = AGENT_CHECKED_REFUSED,
-			    .why = e == KP_ESTATE ? "kprofd is ending" :
-			    "out of memory" });
-	}
+	for (unsigned i = 0; i < count; i++)
+		target_reload(targets_at(r->p.targets, i), r->same ?
+		    conf->conf : r->next.conf);
 	if (--r->left == 0)
 		decide(r);
 }
@@ -316,13 +317,7 @@ void
 reload_ask(struct reload *r, struct control_client *c)
 {
 	static const char busy[] = "too many wait already";
-	static const char ending[] = "kprofd is ending";
 
-	if (r->ended) {
-		if (c != NULL)
-			control_answer(c, false, ending, strlen(ending));
-		return;
-	}
 	if (c != NULL && r->later.n == CLIENTS_MAX) {
 		control_answer(c, false, busy, strlen(busy));
 		return;
@@ -354,12 +349,11 @@ reload_done(struct reload *r, struct target *t,
     const struct agent_reloaded *how)
 {
 	r->away += how->how == AGENT_RELOAD_KEPT;
-	r->failed += how->how == AGENT_RELOAD_REFUSED;
 	r->n.added += how->n.added;
 	r->n.removed += how->n.removed;
 	r->n.changed += how->n.changed;
 	r->n.kept += how->n.kept;
-	if (!r->same && how->how != AGENT_RELOAD_REFUSED)
+	if (!r->same)
 		target_switch(t);
 	if (--r->left == 0)
 		finish(r);
@@ -430,14 +424,13 @@ finish(struct reload *r)
 	char text[900];
 	bool changed = !r->same || r->n.added + r->n.changed + r->n.removed > 0;
 
-	/* Some may have it and some not: both stay until all is written. */
-	if (r->failed > 0) {
-		r->ended = true;
-		round_end(r, false, "kprofd is ending");
-		return;
-	}
 	if (!r->same)
 		put_in_force(r);
+	/* In none of them any more, or not for long. */
+	if (targets_stopping(r->p.targets)) {
+		round_end(r, false, ending);
+		return;
+	}
 	describe(r, text, sizeof(text) - 1);
 	if (changed)
 		targets_happened(r->p.targets, "reload", text);

@@ -454,6 +454,12 @@ targets_stop(struct targets *ts)
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
+bool
+targets_stopping(const struct targets *ts)
+{
+	return ts->stopping;
+}
+
 static bool
 start_cluster(struct targets *ts)
 {

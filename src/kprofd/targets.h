@@ -50,6 +50,7 @@ void targets_free(struct targets *ts);
 bool targets_start(struct targets *ts);
 /* Ends all: on_over, with 0, when it is done. */
 void targets_stop(struct targets *ts);
+bool targets_stopping(const struct targets *ts);
 void targets_rotate(struct targets *ts, kp_wall_ns now);
 /* Nothing more will come: what is in flight is lost, windows are closed. */
 void targets_drain(struct targets *ts);
