@@ -365,8 +365,7 @@ put_in_force(struct reload *r)
 {
 	struct conf_file *old = malloc(sizeof(*old));
 
-	past_put(r->p.past, targets_switch(r->p.targets), free_requests,
-	    PAST_RELOAD / 2);
+	past_put(r->p.past, targets_switch(r->p.targets), free_requests);
 	/* Without memory for its place it is leaked: it may be read still. */
 	if (old != NULL)
 		*old = *r->p.conf;
@@ -374,7 +373,7 @@ put_in_force(struct reload *r)
 	r->next = (struct conf_file){ 0 };
 	kp_store_conf(r->p.store, r->p.conf->conf, r->p.conf->text);
 	if (old != NULL)
-		past_put(r->p.past, old, free_conf, PAST_RELOAD / 2);
+		past_put(r->p.past, old, free_conf);
 }
 
 static void

@@ -156,24 +156,10 @@ leave(struct targets *ts, struct target *t, unsigned source, const char *why)
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
-static void
-free_target(void *t)
-{
-	target_free(t);
-}
-
-/* Wanted again meanwhile: it begins anew, in the same place. */
-static void
-begin_anew(struct targets *ts, struct target *t)
-{
-	unsigned sources = t->in_set.sources;
-	char name[KP_NODE_NAME_MAX + 1];
-
-	snprintf(name, sizeof(name), "%s", t->node);
-	if (sources != 0)
-		add(ts, name, sources);
-}
-
+/*
+ * It begins anew where it is wanted again meanwhile.  What waits for the store
+ * borrows its name, which stays (assembly.c), and nothing else of it.
+ */
 static void
 sweep_one(struct targets *ts, unsigned i)
 {
@@ -182,8 +168,9 @@ sweep_one(struct targets *ts, unsigned i)
 	target_leave(t);
 	target_rotate(t, kp_wall_now());
 	ts->v[i] = ts->v[--ts->n];
-	begin_anew(ts, t);
-	past_put(ts->p.past, t, free_target, PAST_TARGET);
+	if (t->in_set.sources != 0)
+		add(ts, t->node, t->in_set.sources);
+	target_free(t);
 }
 
 /* Those that nobody wants, or that ended and are wanted again, go. */
@@ -192,16 +179,15 @@ on_sweep(evutil_socket_t fd, short what, void *ctx)
 {
 	struct targets *ts = ctx;
 	struct target *t;
+	bool stays;
 
 	(void)fd, (void)what;
-	for (unsigned i = 0; i < ts->n; i++) {
+	/* A check counts how all ended. */
+	stays = ts->stopping || ts->frozen || ts->p.o->check;
+	for (unsigned i = 0; i < ts->n && !stays; i++) {
 		t = ts->v[i];
-		if (ts->stopping || ts->frozen || ts->p.past == NULL ||
-		    !past_room(ts->p.past, PAST_TARGET))
-			break;
-		if (t->in_set.over && !t->in_set.failed)
-			sweep_one(ts, i--);
-		else if (t->in_set.over && t->in_set.sources == 0)
+		if (t->in_set.over &&
+		    (!t->in_set.failed || t->in_set.sources == 0))
 			sweep_one(ts, i--);
 	}
 	targets_settle(ts);
