@@ -25,6 +25,7 @@ tests() ->
      {"-check of several", 60, fun check/1},
      {"a cluster that is followed", 120, fun follow/1},
      {"a cluster whose seed does not match", 90, fun other_seed/1},
+     {"a seed that lets nobody in for a while", 60, fun seed_refuses/1},
      {"-check of a cluster", 60, fun check_cluster/1}].
 
 %% Figures are of each node, and add up over all.
@@ -400,6 +401,20 @@ other_seed(T) ->
     it:terminate(P),
     it:audit(Seed, Before, [processes, nodes]),
     it:equal("an agent", gone, it:call(A, it_stub, agent, [])).
+
+%% It is asked again, as any other: who comes is known to nobody else.
+seed_refuses(T) ->
+    Seed = it:target(T, #{kind => plain, name => "seed", node => "other" ++ name(s)}),
+    [A, B] = [target(T, N) || N <- [a, b]],
+    joined([Seed, B]),
+    true = it:call(Seed, erlang, set_cookie, [other]),
+    P = it:kprofd(T, A, #{args => ["-interval", "1s", "-cluster", node_of(Seed), "-match", "tg_b*"]}),
+    it:saw(P, "the seed cannot be asked .*cookie refused.*; trying again"),
+    all_armed(P, 1),
+    true = it:call(Seed, erlang, set_cookie, [list_to_atom(it:cookie())]),
+    all_armed(P, 2),
+    it:equal("targets", lists:sort([node_of(A), node_of(B)]), targets(T, P)),
+    it:terminate(P).
 
 check_cluster(T) ->
     [A, B] = [target(T, N) || N <- [a, b]],
