@@ -182,6 +182,7 @@ on_sweep(evutil_socket_t fd, short what, void *ctx)
 	bool stays;
 
 	(void)fd, (void)what;
+	ts->more_told &= ts->n == TARGETS_MAX;
 	/* A check counts how all ended. */
 	stays = ts->stopping || ts->frozen || ts->p.o->check;
 	for (unsigned i = 0; i < ts->n && !stays; i++) {
@@ -226,8 +227,10 @@ on_answer(void *ctx, size_t more)
 	struct targets *ts = ctx;
 
 	ts->lost_told = false;
-	if (more > 0 && ts->more_cluster == 0)
+	/* Not all that answer see the same nodes: each second another number. */
+	if (more > 0 && !ts->more_told)
 		tell_more(ts, more);
+	ts->more_told |= more > 0;
 	ts->more_cluster = more;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }

@@ -38,6 +38,7 @@ tests() ->
      {"a peer that does not read", 90, fun unread/1},
      {"a reload that is not answered", 90, fun reload_unanswered/1},
      {"a reload while one leaves slowly", 90, fun reload_leaving/1},
+     {"nodes that are seen by turns", 90, fun by_turns/1},
      {"notices without end", 90, fun notices/1},
      {"names of hostile text", 90, fun names/1},
      {"a flood of labels", 600, fun(T) -> flood(T, fun labels/2, 100000) end},
@@ -488,6 +489,21 @@ reload_leaving(T) ->
     it:check(re:run(Second, "is in force: 1 functions added") =/= nomatch, "~ts", [Second]),
     said(P, Leaves, "did not say goodbye"),
     survived(T, P, ?QUIET_MIB).
+
+%% There is room for 64. Who sees how many more is another one each second.
+by_turns(T) ->
+    Asked = counters:new(1, []),
+    Many = [list_to_atom(lists:concat(["turns", I, "@127.0.0.1"])) || I <- lists:seq(1, 70)],
+    Nodes = fun(Conn, Ref, nodes) ->
+                    counters:add(Asked, 1, 1),
+                    it_peer:answer(Conn, Ref, case counters:get(Asked, 1) rem 2 of 0 -> []; 1 -> Many end)
+            end,
+    Peer = it_peer:start(T, fun(_) -> #{nodes => Nodes} end),
+    P = start(T, [], #{args => ["-cluster", maps:get(node, Peer), "-match", "*", "-interval", "1s"]}),
+    it:saw(P, "warning: 7 more nodes are wanted"),
+    it:until("they are seen by turns", fun() -> counters:get(Asked, 1) >= 7 end),
+    survived(T, P, ?QUIET_MIB),
+    it:equal("told", 1, it:number(P, "select count(*) from events where kind = 'too_many'")).
 
 %% Each would be a line of the log and a row of the database.
 notices(T) ->
