@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "kprofd/log.h"
+#include "kprofd/notify.h"
 #include "kprofd/targets_internal.h"
 
 #define CONNECT_LIMIT (7 * KP_NS_PER_S)
@@ -232,6 +233,10 @@ on_answer(void *ctx, size_t more)
 		tell_more(ts, more);
 	ts->more_told |= more > 0;
 	ts->more_cluster = more;
+	/* With nobody to be armed yet it does all that it is to do. */
+	if (ts->n == 0 && !ts->ready_told)
+		notify_ready();
+	ts->ready_told = true;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 

@@ -22,6 +22,7 @@ struct targets {
 	bool over;			/* on_over was called */
 	bool lost_told;			/* the seed is */
 	bool more_told;			/* those of the cluster, since it is full */
+	bool ready_told;		/* to the service manager */
 };
 
 extern const struct target_fate targets_fate;

@@ -187,10 +187,8 @@ by_node(T) ->
 %% Neither target alone has so many.
 counted(T) ->
     [A, B] = Targets = [target(T, N) || N <- [a, b]],
-    Path = it:path(T, "notify.sock"),
-    {ok, S} = gen_udp:open(0, [{ifaddr, {local, Path}}, local, binary, {active, false}]),
-    P = it:kprofd(T, Targets, #{args => ["-requests", "150", "-print-calls"],
-                                env => [{"NOTIFY_SOCKET", filename:absname(Path)}]}),
+    {S, Notify} = manager(T),
+    P = it:kprofd(T, Targets, #{args => ["-requests", "150", "-print-calls"], env => Notify}),
     [First | _] = [M || M <- told(S, <<"STATUS=2 of 2 armed">>), M =:= <<"READY=1">> orelse M =:= <<"STATUS=2 of 2 armed">>],
     it:equal("ready before all are armed", <<"READY=1">>, First),
     [#{requests := 100} = it:loaded(it:load(T, Target, ["2", "100"])) || Target <- [A, B]],
@@ -199,6 +197,12 @@ counted(T) ->
     it:check(it:requests(P) >= 150, "~b requests", [it:requests(P)]),
     %% No more than a hundred calls a second are printed: the first.
     says(it:output(P), " returned  " ++ node_of(A) ++ "$").
+
+%% What systemd is told goes there.
+manager(T) ->
+    Path = it:path(T, "notify.sock"),
+    {ok, S} = gen_udp:open(0, [{ifaddr, {local, Path}}, local, binary, {active, false}]),
+    {S, [{"NOTIFY_SOCKET", filename:absname(Path)}]}.
 
 %% Everything up to this message.
 told(S, Last) ->
@@ -382,7 +386,12 @@ other_seed(T) ->
     %% It starts its resolver to know other nodes, which is not ours.
     it:call(Seed, inet, gethostbyname, ["no.such.host.invalid"]),
     Before = it:settled(Seed),
-    P = it:kprofd(T, [], #{args => ["-interval", "1s", "-cluster", node_of(Seed), "-match", "tg_x*", "-match", "tg_a*"]}),
+    {S, Notify} = manager(T),
+    P = it:kprofd(T, [], #{args => ["-interval", "1s", "-cluster", node_of(Seed), "-match", "tg_x*", "-match", "tg_a*"],
+                           env => Notify}),
+    %% It would be ended, and started again, for as long as nobody comes.
+    _ = told(S, <<"READY=1">>),
+    gen_udp:close(S),
     all_armed(P, 0),
     {ok, Nobody} = it:control(P, "pause"),
     says(Nobody, "there is no target just now: those that come will pause"),
