@@ -365,6 +365,7 @@ targets_file_apply(struct targets *ts, const struct kp_node_list *list,
 {
 	size_t more = list->more;
 	struct target *t;
+	bool is_new;
 
 	*added = *removed = 0;
 	for (unsigned i = 0; i < ts->n; i++) {
@@ -376,8 +377,11 @@ targets_file_apply(struct targets *ts, const struct kp_node_list *list,
 		*removed += t->in_set.sources == 0;
 	}
 	for (size_t i = 0; i < list->n; i++) {
-		*added += targets_find(ts, list->v[i]) == NULL;
-		more += !join(ts, list->v[i], BY_FILE, "it is in the file");
+		is_new = targets_find(ts, list->v[i]) == NULL;
+		if (join(ts, list->v[i], BY_FILE, "it is in the file"))
+			*added += is_new;
+		else
+			more++;
 	}
 	if (more > 0 && ts->more_file == 0)
 		tell_more(ts, more);

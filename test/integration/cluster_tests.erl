@@ -257,6 +257,12 @@ too_many(T) ->
     it:armed(P),
     {ok, Text} = it:control(P, "status"),
     says(Text, "^targets +1 of 64 armed\n +7 more have no room"),
+    %% Who comes as another goes has no room yet, and is not said to have come.
+    it:write(T, "nodes", [[node_of(A), "\n"] | [[name(N), "\n"] || N <- lists:seq(2, 64)]]),
+    {ok, First} = it:control(P, "reload"),
+    says(First, "; targets: 0 added, 1 removed$"),
+    {ok, Second} = it:control(P, "reload"),
+    says(Second, "; targets: 1 added, 0 removed$"),
     it:terminate(P),
     it:equal("events", 1, it:number(P, "select count(*) from events where kind = 'too_many'")).
 
