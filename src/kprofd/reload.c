@@ -19,7 +19,7 @@ struct clients {
 struct opinion {
 	struct missing missing;		/* known: it was asked */
 	struct kp_diags diags;		/* its own copy */
-	bool away, refused;
+	bool refused;
 	char why[600];
 };
 
@@ -139,13 +139,24 @@ is_fine(struct reload *r, unsigned i, const struct missing *const *all)
 	    missing_elsewhere(&o->missing, all, targets_count(r->p.targets)));
 }
 
+/* Of the i-th target. */
+static void
+tell_diags(struct reload *r, unsigned i)
+{
+	const struct target *t = targets_at(r->p.targets, i);
+	const struct kp_diags *d = &r->opinions[i].diags;
+
+	if (d->n > 0)
+		conf_file_diags(r->same ? r->p.conf : &r->next, d,
+		    only_target(r) == NULL ? t->node : NULL, &r->said);
+}
+
 /* Is there one that will not have it?  Who, and why. */
 static bool
 refused(struct reload *r, char *why, size_t n)
 {
 	const struct missing *all[TARGETS_MAX];
 	unsigned count = targets_count(r->p.targets);
-	const struct target *t;
 	struct opinion *o;
 
 	if (targets_stopping(r->p.targets)) {
@@ -157,31 +168,14 @@ refused(struct reload *r, char *why, size_t n)
 	for (unsigned i = 0; i < count; i++) {
 		if (is_fine(r, i, all))
 			continue;
-		t = targets_at(r->p.targets, i);
 		o = &r->opinions[i];
-		name_node(r, t, o->refused ? o->why :
+		name_node(r, targets_at(r->p.targets, i), o->refused ? o->why :
 		    "it names what the target does not have", why, n);
 		if (!o->refused)
-			conf_file_diags(r->same ? r->p.conf : &r->next,
-			    &o->diags, only_target(r) == NULL ? t->node : NULL,
-			    &r->said);
+			tell_diags(r, i);
 		return true;
 	}
 	return false;
-}
-
-/* What is noteworthy of it there; what is missing there was judged. */
-static void
-tell_warnings(struct reload *r, unsigned i)
-{
-	const struct target *t = targets_at(r->p.targets, i);
-	struct kp_diags *d = &r->opinions[i].diags;
-
-	for (size_t k = 0; k < d->n; k++)
-		if (d->v[k].warning)
-			conf_file_diags(r->same ? r->p.conf : &r->next,
-			    &(struct kp_diags){ .v = &d->v[k], .n = 1 },
-			    only_target(r) == NULL ? t->node : NULL, &r->said);
 }
 
 static void finish(struct reload *r);
@@ -200,28 +194,15 @@ decide(struct reload *r)
 		refuse(r, r->p.conf->path, why);
 		return;
 	}
-	for (unsigned i = 0; i < count; i++)
-		tell_warnings(r, i);
+	for (unsigned i = 0; i < count; i++) {
+		kp_diags_excuse(&r->opinions[i].diags);
+		tell_diags(r, i);
+	}
 	r->left = count + 1;
 	for (unsigned i = 0; i < count; i++)
 		target_reload_apply(targets_at(r->p.targets, i));
 	if (--r->left == 0)
 		finish(r);
-}
-
-/* Diagnostics are judged when all are there. */
-static void
-keep_diags(struct opinion *o, const struct kp_diags *d)
-{
-	o->diags.v = calloc(d->n > 0 ? d->n : 1, sizeof(*d->v));
-	o->diags.errors = d->errors;
-	for (size_t i = 0; o->diags.v != NULL && i < d->n; i++) {
-		o->diags.v[i] = d->v[i];
-		o->diags.v[i].text = strdup(d->v[i].text);
-		if (o->diags.v[i].text == NULL)
-			break;
-		o->diags.n++;
-	}
 }
 
 void
@@ -232,7 +213,6 @@ reload_checked(struct reload *r, struct target *t,
 
 	switch (c->how) {
 	case AGENT_CHECKED_AWAY:
-		o->away = true;
 		break;
 	case AGENT_CHECKED_REFUSED:
 		o->refused = true;
@@ -240,7 +220,8 @@ reload_checked(struct reload *r, struct target *t,
 		break;
 	case AGENT_CHECKED_DONE:
 		missing_set(&o->missing, c->diags);
-		keep_diags(o, c->diags);
+		/* Without memory some go untold; they are judged all the same. */
+		(void)kp_diags_copy(&o->diags, c->diags, "");
 		break;
 	}
 	if (--r->left == 0)

@@ -346,15 +346,6 @@ answer_start(struct agent *a, struct kp_term *r)
 		step_check(a);
 }
 
-/* What it lacks others have: no mistake. */
-static void
-excuse(struct kp_diags *d)
-{
-	for (size_t i = 0; i < d->n; i++)
-		d->v[i].warning = true;
-	d->errors = 0;
-}
-
 static void
 tell_diags(struct agent *a)
 {
@@ -406,7 +397,7 @@ judged(struct agent *a, enum agent_verdict v)
 		return;
 	}
 	if (v == AGENT_GO_ON)
-		excuse(&a->diags);
+		kp_diags_excuse(&a->diags);
 	tell_diags(a);
 	if (v == AGENT_REFUSE)
 		agent_fail(a, AGENT_FAILED, "tiers.conf names what the target "

@@ -318,6 +318,10 @@ lacking(T) ->
     R = it:kprofd(T, Targets, #{tiers => Function}),
     all_armed(R, 2),
     it:saw(R, "warning: '" ++ node_of(B) ++ "': the target has no function it_only_here:g/1"),
+    it:write(T, "tiers3.conf", [Function, "{slow_ms, 7}.\n"]),
+    {0, _, Said} = kprof_said(T, R, ["reload"]),
+    says(Said, "warning: '" ++ node_of(B) ++ "': the target has no function it_only_here:g/1"),
+    it:check(binary:match(Said, <<"error">>) =:= nomatch, "no error in~n~ts", [Said]),
     it:terminate(R),
     [it:do(Target, fun() -> code:purge(it_only_here), code:delete(it_only_here), code:purge(it_only_here) end)
      || Target <- Targets],
@@ -506,11 +510,14 @@ report(T, P, Args, Requests) ->
     it:equal(io_lib:format("requests of ~p", [Args]), [[integer_to_binary(Requests)]],
              json(T, Json, "select value ->> 'requests' from json_each(readfile($1), '$.rows') limit 1")).
 
-kprof(T, P, [Command | Args]) ->
+kprof(T, P, Command) ->
+    {0, Out, _} = kprof_said(T, P, Command),
+    Out.
+
+kprof_said(T, P, [Command | Args]) ->
     Name = "kprof" ++ integer_to_list(erlang:unique_integer([positive])),
     K = it:start(T, Name, [it:build(T) ++ "/kprof", Command, "-db", it:db(P) | Args], []),
-    it:ended(K, 0),
-    it:output(K).
+    {it:exited(K), it:output(K), it:errors(K)}.
 
 json(T, Text, Query) ->
     File = it:write(T, "answer.json", Text),
