@@ -340,12 +340,31 @@ reload_done(struct reload *r, struct target *t,
 		finish(r);
 }
 
+/*
+ * What each lacks of it, since who comes later is judged by the others.  One
+ * that was away is taken to have all: nobody is kept out on its account.
+ */
+static void
+keep_missing(struct reload *r)
+{
+	struct missing *m;
+	bool known;
+
+	for (unsigned i = 0; i < targets_count(r->p.targets); i++) {
+		m = &targets_at(r->p.targets, i)->in_set.missing;
+		known = m->known;
+		*m = r->opinions[i].missing;
+		m->known |= known;
+	}
+}
+
 /* No target uses the last one any more. */
 static void
 put_in_force(struct reload *r)
 {
 	struct conf_file *old = malloc(sizeof(*old));
 
+	keep_missing(r);
 	past_put(r->p.past, targets_switch(r->p.targets), free_requests);
 	/* Without memory for its place it is leaked: it may be read still. */
 	if (old != NULL)

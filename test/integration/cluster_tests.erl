@@ -22,6 +22,7 @@ tests() ->
      {"more than there is room for", 60, fun too_many/1},
      {"a reload that one refuses", 60, fun refused/1},
      {"a function that one does not have", 60, fun lacking/1},
+     {"a function that one does not have, and then it is another", 60, fun lacking_anew/1},
      {"-check of several", 60, fun check/1},
      {"a cluster that is followed", 120, fun follow/1},
      {"a cluster whose seed does not match", 90, fun other_seed/1},
@@ -326,6 +327,28 @@ lacking(T) ->
     [it:do(Target, fun() -> code:purge(it_only_here), code:delete(it_only_here), code:purge(it_only_here) end)
      || Target <- Targets],
     [it:audit(Target, Before, [processes]) || {Target, Before} <- lists:zip(Targets, Befores)].
+
+%% Who comes is judged by what the others lack of the file in force, not of one
+%% before, in which something else stood in that place.
+lacking_anew(T) ->
+    [A, B, C] = [target(T, N) || N <- [a, b, c]],
+    here_too(A),
+    [only_here(Target) || Target <- [B, C]],
+    Nodes = fun(Targets) -> it:write(T, "nodes", [[node_of(Target), "\n"] || Target <- Targets]) end,
+    Naming = fun(Name) -> tiers(["{finish, {it_only_here, ", Name, ", 1}}.\n"]) end,
+    P = it:kprofd(T, [], #{tiers => Naming("g"), args => ["-target-file", Nodes([A, B])]}),
+    all_armed(P, 2),
+    Nodes([B]),
+    {ok, _} = it:control(P, "reload"),
+    load(B, [f, h]),
+    it:write(T, "tiers1.conf", Naming("h")),
+    {ok, Text} = it:control(P, "reload"),
+    says(Text, "is in force"),
+    Nodes([B, C]),
+    {ok, _} = it:control(P, "reload"),
+    it:saw(P, "warning: '" ++ node_of(C) ++ "': the target has no function it_only_here:h/1"),
+    all_armed(P, 2),
+    it:terminate(P).
 
 only_here(Target) -> load(Target, [f]).
 here_too(Target) -> load(Target, [f, g]).
