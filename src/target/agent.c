@@ -181,8 +181,8 @@ agent_lost(struct agent *a, const char *why)
 	}
 	drop_connection(a);
 	agent_set_state(a, AGENT_LOST, text);
-	agent_timer(a, (unsigned)(kp_backoff_next(&a->backoff) /
-	    KP_NS_PER_MS));
+	agent_timer(a, (unsigned)(kp_backoff_next(&a->backoff,
+	    kp_mono_now()) / KP_NS_PER_MS));
 }
 
 void

@@ -457,7 +457,7 @@ answer_arm(struct agent *a, struct kp_term *r)
 
 	if (kp_span_is(kp_term_atom(&at), "ok")) {
 		a->attached_once = true;
-		kp_backoff_reset(&a->backoff);
+		kp_backoff_works(&a->backoff, kp_mono_now());
 		agent_set_state(a, AGENT_ARMED, "");
 		agent_settle(a);
 		return;

@@ -48,7 +48,8 @@ static void
 lost(struct scout *s, const char *why)
 {
 	drop(s);
-	timer(s, (unsigned)(kp_backoff_next(&s->backoff) / KP_NS_PER_MS));
+	timer(s, (unsigned)(kp_backoff_next(&s->backoff, kp_mono_now()) /
+	    KP_NS_PER_MS));
 	s->ops->on_lost(s->ctx, why);
 }
 
@@ -72,7 +73,7 @@ on_frame(void *ctx, const struct kp_frame *f)
 	if (!kp_span_is(kp_term_atom(&r), "rex") || r.err != KP_OK)
 		return;
 	s->silent = 0;
-	kp_backoff_reset(&s->backoff);
+	kp_backoff_works(&s->backoff, kp_mono_now());
 	s->ops->on_nodes(s->ctx, &r);
 }
 
