@@ -341,6 +341,8 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 	 */
 	if (++a->silent > SILENT_MAX)
 		agent_lost(a, "the agent does not answer");
+	else
+		agent_reload_tick(a);
 }
 
 struct agent *
