@@ -313,6 +313,18 @@ static const struct agent_ops ops = {
 
 /* ---- the target ---- */
 
+/* A message is put together in these, made once; a copy of it is delivered. */
+static struct kp_buf message, said;
+
+static struct kp_buf *
+empty(struct kp_buf *b)
+{
+	if (b->max == 0)
+		kp_buf_init(b, 1 << 16);
+	kp_buf_reset(b);
+	return b;
+}
+
 static void
 deliver(const struct kp_buf *b)
 {
@@ -335,17 +347,15 @@ deliver(const struct kp_buf *b)
 static void
 answer(const char *tag, const uint64_t *ref, const uint8_t *p, size_t n)
 {
-	struct kp_buf b;
+	struct kp_buf *b = empty(&message);
 
-	kp_buf_init(&b, 1 << 16);
-	kp_etf_version(&b);
-	kp_etf_tuple(&b, ref != NULL ? 3 : 2);
-	kp_etf_atom(&b, tag);
+	kp_etf_version(b);
+	kp_etf_tuple(b, ref != NULL ? 3 : 2);
+	kp_etf_atom(b, tag);
 	if (ref != NULL)
-		kp_etf_int(&b, (int64_t)*ref);
-	kp_buf_put(&b, p, n);
-	deliver(&b);
-	kp_buf_free(&b);
+		kp_etf_int(b, (int64_t)*ref);
+	kp_buf_put(b, p, n);
+	deliver(b);
 }
 
 static void
@@ -387,25 +397,23 @@ say_right(bool to_reload)
 {
 	uint64_t ref = to_reload ? RELOAD_REFS + agent->reloads : agent->ref;
 	bool rex = agent->state < AGENT_CHECKING;
-	struct kp_buf b;
+	struct kp_buf *b = empty(&said);
 
-	kp_buf_init(&b, 1 << 16);
 	if (agent->state == AGENT_STARTING) {
-		put_hello(&b);
+		put_hello(b);
 	} else if (agent->state == AGENT_CHECKING ||
 	    (to_reload && agent->reload.step == RELOAD_CHECKING)) {
-		kp_etf_list(&b, 3);
-		put_module(&b, "a", "f", 1);
-		put_module(&b, "b", "g", 2);
-		put_module(&b, "c", "h", 3);
-		kp_etf_nil(&b);
+		kp_etf_list(b, 3);
+		put_module(b, "a", "f", 1);
+		put_module(b, "b", "g", 2);
+		put_module(b, "c", "h", 3);
+		kp_etf_nil(b);
 	} else if (agent->state == AGENT_RATING) {
-		kp_etf_nil(&b);
+		kp_etf_nil(b);
 	} else {
-		kp_etf_atom(&b, rex ? "false" : "ok");
+		kp_etf_atom(b, rex ? "false" : "ok");
 	}
-	answer(rex ? "rex" : "kprof_reply", rex ? NULL : &ref, b.p, b.len);
-	kp_buf_free(&b);
+	answer(rex ? "rex" : "kprof_reply", rex ? NULL : &ref, b->p, b->len);
 }
 
 static void
@@ -422,13 +430,11 @@ connected(bool well)
 static void
 raw(const uint8_t *p, size_t n)
 {
-	struct kp_buf b;
+	struct kp_buf *b = empty(&message);
 
-	kp_buf_init(&b, 1 << 16);
-	kp_etf_version(&b);
-	kp_buf_put(&b, p, n);
-	deliver(&b);
-	kp_buf_free(&b);
+	kp_etf_version(b);
+	kp_buf_put(b, p, n);
+	deliver(b);
 }
 
 static void
