@@ -36,6 +36,9 @@ static struct kp_requests *rs;
 static uint64_t assembled, expired;
 static uint64_t opened, handed_on;	/* entries and calls */
 static uint32_t nodes;
+static uint32_t at[NODES];	/* the index of each node; KP_NONE: none left */
+static uint64_t entries;	/* and losses, of nodes that went */
+static struct kp_losses lost;
 static const char *const names[NODES] = { "n@h", "m@h", "l@h", "k@h" };
 
 static void
@@ -98,7 +101,7 @@ on_request(void *ctx, const struct kp_request *rq)
 		REQUIRE(i < 2 || c->start >= rq->calls[i - 1].start);
 		REQUIRE(i == 0 || c->async == (c->start >= rq->end));
 		REQUIRE(kp_requests_fn(rs, c->fn)->text != NULL);
-		REQUIRE(c->node < nodes && (rq->nodes >> c->node & 1) != 0);
+		REQUIRE((rq->nodes >> c->node & 1) != 0);
 	}
 	REQUIRE(rq->calls[0].node == rq->node);
 }
@@ -111,7 +114,7 @@ on_late(void *ctx, const struct kp_late_call *c)
 	REQUIRE(c->outcome != KP_OPEN);
 	REQUIRE(c->outcome == KP_UNFINISHED || c->end >= c->start);
 	REQUIRE(kp_requests_fn(rs, c->fn)->text != NULL);
-	REQUIRE(c->node < nodes);
+	REQUIRE(c->node < KP_NODES_MAX);
 }
 
 static void
@@ -173,10 +176,34 @@ step(const uint8_t *p, kp_target_ns now)
 		ev.old_label = p[1] >> 6;
 		ev.weight = 1;
 	}
+	if (at[node] == KP_NONE)
+		return;
 	/* One that clears is no call, but counts as a bad event like one. */
 	opened += ev.kind == KP_EV_ENTRY || ev.kind == KP_EV_CALL ||
 	    (ev.kind == KP_EV_CLEAR && (ev.pid.id == 0 || ev.mfa.n == 0));
-	kp_requests_event(rs, node, &ev);
+	if (p[3] == 199 && ev.kind != KP_EV_CLEAR)
+		kp_requests_pass(rs, at[node], &ev);
+	else
+		kp_requests_event(rs, at[node], &ev);
+}
+
+static void
+take_losses(void)
+{
+	for (uint32_t i = 0; i < KP_NODES_MAX; i++)
+		kp_requests_losses(rs, i, &lost);
+}
+
+/* It goes, and comes again: as another, while requests know it. */
+static void
+come_again(uint32_t node)
+{
+	if (at[node] != KP_NONE) {
+		kp_requests_remove(rs, at[node], KP_LOSS_TRIPPED);
+		entries += kp_requests_entries(rs, at[node]);
+	}
+	take_losses();
+	at[node] = kp_requests_node(rs, names[node]);
 }
 
 /* Time passes, an offset is another one, or a node is lost. */
@@ -185,20 +212,25 @@ pass(const uint8_t *p, kp_target_ns now)
 {
 	uint32_t node = p[1] % nodes;
 
-	if (p[0] == 255)
-		kp_requests_abandon(rs, node, KP_LOSS_TRIPPED);
+	if (p[0] == 253)
+		come_again(node);
+	else if (at[node] == KP_NONE)
+		return;
+	else if (p[0] == 255)
+		kp_requests_abandon(rs, at[node], KP_LOSS_TRIPPED);
 	else if (p[0] == 254 && nodes > 1)
-		kp_requests_offset(rs, node, now - clock_of(node, now) +
+		kp_requests_offset(rs, at[node], now - clock_of(node, now) +
 		    (p[2] - 128) * KP_NS_PER_MS, p[1] * KP_NS_PER_US * 100);
+	else if (p[0] == 252)
+		kp_requests_release(rs, at[node], 25 + (p[2] & 2));
 	else
-		kp_requests_expire(rs, node, clock_of(node, now));
+		kp_requests_expire(rs, at[node], clock_of(node, now));
 }
 
-static uint64_t
+static void
 run(const uint8_t *data, size_t size)
 {
 	kp_target_ns now = T0;
-	uint64_t entries = 0;
 
 	for (; size >= 4; data += 4, size -= 4) {
 		now = later(now, data[3]);
@@ -210,11 +242,30 @@ run(const uint8_t *data, size_t size)
 	/* Time may have gone back by more than a day in all. */
 	for (int i = 0; i < 8; i++)
 		for (uint32_t n = 0; n < nodes; n++)
-			kp_requests_expire(rs, n,
-			    T0 + (i + 1) * 1000000 * KP_NS_PER_S);
+			if (at[n] != KP_NONE)
+				kp_requests_expire(rs, at[n],
+				    T0 + (i + 1) * 1000000 * KP_NS_PER_S);
 	for (uint32_t n = 0; n < nodes; n++)
-		entries += kp_requests_entries(rs, n);
-	return entries;
+		if (at[n] != KP_NONE)
+			entries += kp_requests_entries(rs, at[n]);
+	take_losses();
+}
+
+/* Where each entry, and each call, has gone. */
+static void
+check_balance(void)
+{
+	uint64_t found = assembled + expired + lost.n[KP_LOSS_COLLIDED] +
+	    lost.n[KP_LOSS_REQUEST_CAP] + lost.n[KP_LOSS_TRIPPED];
+
+	REQUIRE(lost.n[KP_LOSS_EXPIRED] == expired);
+	/* Bad events are entries here, or calls: not told apart. */
+	REQUIRE(entries >= found);
+	REQUIRE(entries <= found + lost.n[KP_LOSS_BAD_EVENT]);
+	REQUIRE(opened == handed_on + lost.n[KP_LOSS_COLLIDED] +
+	    lost.n[KP_LOSS_REQUEST_CAP] + lost.n[KP_LOSS_TRIPPED] +
+	    lost.n[KP_LOSS_CALL_CAP] + lost.n[KP_LOSS_STALE] +
+	    lost.n[KP_LOSS_WITH_REQUEST] + lost.n[KP_LOSS_BAD_EVENT]);
 }
 
 int
@@ -222,8 +273,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct kp_requests_opts o = { .on_request = on_request,
 		.on_late = on_late, .on_runaway = on_runaway };
-	struct kp_losses l = { 0 };
-	uint64_t entries;
 
 	if (confs[0] == NULL)
 		setup();
@@ -240,25 +289,16 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	rs = kp_requests_new(&o);
 	REQUIRE(rs != NULL);
 	nodes = 1 + (data[0] >> 3 & 3);
-	for (uint32_t n = 0; n < nodes; n++)
-		REQUIRE(kp_requests_node(rs, names[n]) == n);
-	assembled = expired = opened = handed_on = 0;
-	entries = run(data + 1, size - 1);
+	entries = assembled = expired = opened = handed_on = 0;
+	lost = (struct kp_losses){ 0 };
 	for (uint32_t n = 0; n < nodes; n++) {
-		REQUIRE(kp_requests_in_flight(rs, n) == 0);
-		kp_requests_losses(rs, n, &l);
+		at[n] = kp_requests_node(rs, names[n]);
+		REQUIRE(at[n] == n);
 	}
-	REQUIRE(l.n[KP_LOSS_EXPIRED] == expired);
-	/* Bad events are entries here, or calls: not told apart. */
-	REQUIRE(entries >= assembled + expired + l.n[KP_LOSS_COLLIDED] +
-	    l.n[KP_LOSS_REQUEST_CAP] + l.n[KP_LOSS_TRIPPED]);
-	REQUIRE(entries <= assembled + expired + l.n[KP_LOSS_COLLIDED] +
-	    l.n[KP_LOSS_REQUEST_CAP] + l.n[KP_LOSS_TRIPPED] +
-	    l.n[KP_LOSS_BAD_EVENT]);
-	REQUIRE(opened == handed_on + l.n[KP_LOSS_COLLIDED] +
-	    l.n[KP_LOSS_REQUEST_CAP] + l.n[KP_LOSS_TRIPPED] +
-	    l.n[KP_LOSS_CALL_CAP] + l.n[KP_LOSS_STALE] +
-	    l.n[KP_LOSS_WITH_REQUEST] + l.n[KP_LOSS_BAD_EVENT]);
+	run(data + 1, size - 1);
+	for (uint32_t i = 0; i < KP_NODES_MAX; i++)
+		REQUIRE(kp_requests_in_flight(rs, i) == 0);
+	check_balance();
 	kp_requests_free(rs);
 	return 0;
 }
