@@ -359,6 +359,16 @@ answer(const char *tag, const uint64_t *ref, const uint8_t *p, size_t n)
 }
 
 static void
+put_no_module(struct kp_buf *b, const char *mod)
+{
+	kp_etf_tuple(b, 4);
+	kp_etf_atom(b, mod);
+	kp_etf_atom(b, "error");
+	kp_etf_atom(b, "nofile");
+	kp_etf_nil(b);
+}
+
+static void
 put_module(struct kp_buf *b, const char *mod, const char *fun, int arity)
 {
 	kp_etf_tuple(b, 5);
@@ -391,9 +401,27 @@ put_hello(struct kp_buf *b)
 	kp_etf_int(b, 1);
 }
 
-/* What a target would say to the question that is open. */
+/* It is called more often than exact outcomes are to be had. */
 static void
-say_right(bool to_reload)
+put_rates(struct kp_buf *b)
+{
+	kp_etf_list(b, 1);
+	kp_etf_tuple(b, 3);
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, "a");
+	kp_etf_atom(b, "f");
+	kp_etf_int(b, 1);
+	kp_etf_int(b, 1000000);
+	kp_etf_atom(b, "true");
+	kp_etf_nil(b);
+}
+
+/*
+ * What a target would say to the question that is open, one that has not all
+ * that is asked for or is busy, too.
+ */
+static void
+say_right(bool to_reload, bool lacks)
 {
 	uint64_t ref = to_reload ? RELOAD_REFS + agent->reloads : agent->ref;
 	bool rex = agent->state < AGENT_CHECKING;
@@ -405,9 +433,15 @@ say_right(bool to_reload)
 	    (to_reload && agent->reload.step == RELOAD_CHECKING)) {
 		kp_etf_list(b, 3);
 		put_module(b, "a", "f", 1);
-		put_module(b, "b", "g", 2);
+		if (lacks)
+			put_no_module(b, "b");
+		else
+			put_module(b, "b", "g", 2);
 		put_module(b, "c", "h", 3);
 		kp_etf_nil(b);
+	} else if (lacks && (agent->state == AGENT_RATING ||
+	    (to_reload && agent->reload.step == RELOAD_RATING))) {
+		put_rates(b);
 	} else if (agent->state == AGENT_RATING) {
 		kp_etf_nil(b);
 	} else {
@@ -481,10 +515,10 @@ step(uint8_t what, const uint8_t *p, size_t n)
 	case 4:
 	case 5:
 	case 6:
-		say_right(false);
+		say_right(false, what % 20 == 6);
 		break;
 	case 7:
-		say_right(true);
+		say_right(true, what >= 200);
 		break;
 	case 8:
 	case 9:
