@@ -31,11 +31,12 @@ export ASAN_OPTIONS
 for t; do
 	log=$dir/$t.log
 	mkdir -p "$dir/corpus/$t"
-	dict=
-	[ -f "$src/$t.dict" ] && dict=-dict=$src/$t.dict
+	dict=$src/$t.dict
+	[ -f "$dict" ] || dict=
 	# -entropic: what it would be worth is less than what it costs.
 	"$dir/fuzz_$t" -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 \
-	    -entropic=0 -reload=0 -max_len="$(max_len "$t")" $dict "$limit" \
+	    -entropic=0 -reload=0 -max_len="$(max_len "$t")" \
+	    ${dict:+"-dict=$dict"} "$limit" \
 	    -artifact_prefix="$dir/$t-" \
 	    "$dir/corpus/$t" "$src/corpus/$t" >"$log" 2>&1 || {
 		tail -n 20 "$log"
