@@ -12,6 +12,7 @@
 #define CONF_REWRITE_MAX 100
 #define CONF_REWRITE_BYTES_MAX 256	/* of a pattern, and of its text */
 #define CONF_UNROLLED_MAX 2000		/* of a pattern, repetitions unrolled */
+#define CONF_REPEAT_MAX 4		/* repetitions within each other */
 
 struct conf_ctx {
 	struct kp_conf *conf;

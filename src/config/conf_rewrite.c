@@ -3,8 +3,9 @@
  *
  * Patterns are compiled here once, to find the bad ones.  regcomp unrolls
  * {m,n}, and + to two, and nested ones multiply: (((a{99}){99}){99}, or a with
- * forty + behind it, would take the whole memory.  So what that comes to is
- * bounded first.
+ * forty + behind it, would take the whole memory.  And where a loop is within
+ * loops it goes all ways through what is optional: a with twelve times +? behind
+ * it takes minutes.  So what that comes to is bounded first.
  */
 #include <regex.h>
 #include <stdlib.h>
@@ -46,42 +47,65 @@ largest(const char **s)
 	return most;
 }
 
-/*
- * How many characters the pattern has when its repetitions are written out;
- * or where that is past CONF_UNROLLED_MAX, any number that is.
- */
-static unsigned long
-unrolled(const char *s)
+struct extent {
+	unsigned long chars;	/* with repetitions written out */
+	unsigned nest;		/* repetitions of repetitions */
+};
+
+static void
+repeat(struct extent *e, unsigned long times)
 {
-	unsigned long outer[CONF_REWRITE_BYTES_MAX];	/* before each ( */
-	unsigned long before = 0, last = 0;	/* in this group */
+	e->chars *= times;
+	e->nest++;
+}
+
+static void
+add(struct extent *to, const struct extent *e)
+{
+	to->chars += e->chars;
+	to->nest = e->nest > to->nest ? e->nest : to->nest;
+}
+
+/* Of a pattern; past CONF_UNROLLED_MAX, any that is. */
+static struct extent
+extent(const char *s)
+{
+	static const struct extent none = { 0, 0 }, one = { 1, 0 };
+	struct extent outer[CONF_REWRITE_BYTES_MAX];	/* before each ( */
+	struct extent before = none, last = none;	/* in this group */
 	size_t depth = 0;
 
-	for (; *s != '\0' && before + last <= CONF_UNROLLED_MAX; s++) {
+	for (; *s != '\0' && before.chars + last.chars <= CONF_UNROLLED_MAX;
+	     s++) {
 		if (*s == '+') {
-			last *= 2;
+			repeat(&last, 2);
+		} else if (*s == '*' || *s == '?') {
+			repeat(&last, 1);
 		} else if (*s == '{') {
-			last *= largest(&s);
+			repeat(&last, largest(&s));
 		} else if (*s == '(') {
-			outer[depth++] = before + last;
-			before = last = 0;
+			add(&before, &last);
+			outer[depth++] = before;
+			before = last = none;
 		} else if (*s == ')' && depth > 0) {
-			last += before;
+			add(&last, &before);
 			before = outer[--depth];
-		} else if (*s != '*' && *s != '?') {
-			before += last;
-			last = 1;
+		} else {
+			add(&before, &last);
+			last = one;
 			s = *s == '[' ? skip_bracket(s) : s + (*s == '\\');
 		}
 		if (*s == '\0')
 			break;
 	}
-	return before + last;
+	add(&before, &last);
+	return before;
 }
 
 static bool
 pattern_ok(struct conf_ctx *x, const struct node *v, const char *pattern)
 {
+	struct extent e;
 	char why[128];
 	regex_t re;
 	int err;
@@ -95,10 +119,16 @@ pattern_ok(struct conf_ctx *x, const struct node *v, const char *pattern)
 		    "bytes", CONF_REWRITE_BYTES_MAX);
 		return false;
 	}
-	if (unrolled(pattern) > CONF_UNROLLED_MAX) {
+	e = extent(pattern);
+	if (e.chars > CONF_UNROLLED_MAX) {
 		diag_error(x->diags, v->pos, "this pattern is longer than %d "
 		    "characters with its repetitions written out",
 		    CONF_UNROLLED_MAX);
+		return false;
+	}
+	if (e.nest > CONF_REPEAT_MAX) {
+		diag_error(x->diags, v->pos, "this pattern repeats what is "
+		    "repeated itself, more than %d deep", CONF_REPEAT_MAX);
 		return false;
 	}
 	err = regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB);

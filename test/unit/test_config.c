@@ -225,6 +225,14 @@ static const struct bad bads[] = {
 	    "2:38: this pattern is longer than 2000 characters with its "
 	    "repetitions written out\n"
 	    "2:138: found the atom 'a', expected a regular expression\n" },
+	/* regcomp went through all ways of 20 times ? in + within + for ever */
+	{ T "{rewrite, [{\"a????+\", \"\"}, {\"(((((a)?)+)?)+)*\", \"\"}, "
+	    "{\"((/a+)*(/[0-9]+)?)+x\", \"\"}, {a, \"\"}]}.",
+	    "2:13: this pattern repeats what is repeated itself, more than 4 "
+	    "deep\n"
+	    "2:29: this pattern repeats what is repeated itself, more than 4 "
+	    "deep\n"
+	    "2:85: found the atom 'a', expected a regular expression\n" },
 	{ T "{overload, [{max_que, 1}, {pause_s, 1}, {pause_s, 0}, x]}.",
 	    "2:14: unknown limit 'max_que' (did you mean 'max_queue'?)\n"
 	    "2:41: 'pause_s' is given twice\n"
