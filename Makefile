@@ -36,12 +36,14 @@ PLAN   := $(wildcard src/target/plan*.c)
 PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
                      src/request/*.c src/stats/*.c src/guard/*.c) \
           $(PLAN)
+# What the client does in a node without a daemon.
+ERRANDS := $(addprefix src/target/,once.c talk.c counters.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
 DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
-          $(filter-out $(PLAN) src/target/once.c,$(wildcard src/target/*.c))
+          $(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c))
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) \
-          src/target/once.c src/target/node.c src/target/agent_msg.c
+          $(ERRANDS) src/target/node.c src/target/agent_msg.c
 
 # The SQLite extension: code of its own, since it has to run anywhere.
 EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
@@ -74,12 +76,29 @@ $(B)/gen/agent_beam.h: $(B)/gen/kprof_agent.beam $(B)/gen/load.etf
 	{ xxd -i -n kp_agent_beam $(B)/gen/kprof_agent.beam && \
 	    xxd -i -n kp_agent_load $(B)/gen/load.etf; } > $@
 
+# The same for counters; load.exprs speaks of the agent's module only.
+$(B)/gen/kprof_counters.beam: erlang/kprof_counters.erl
+	@mkdir -p $(@D)
+	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
+
+$(B)/gen/counters.exprs: erlang/load.exprs
+	@mkdir -p $(@D)
+	sed 's/kprof_agent/kprof_counters/g' $< > $@
+
+$(B)/gen/counters.etf: $(B)/gen/counters.exprs
+	ERL_CRASH_DUMP_BYTES=0 erl -noinput -eval '$(PARSE)'
+
+$(B)/gen/counters_beam.h: $(B)/gen/kprof_counters.beam $(B)/gen/counters.etf
+	{ xxd -i -n kp_counters_beam $(B)/gen/kprof_counters.beam && \
+	    xxd -i -n kp_counters_load $(B)/gen/counters.etf; } > $@
+
 $(B)/gen/schema_sql.h: priv/schema.sql
 	@mkdir -p $(@D)
 	{ cat $<; printf '\0'; } > $(B)/gen/schema.sql.0
 	xxd -i -n kp_schema_sql $(B)/gen/schema.sql.0 > $@
 
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
+$(call obj,src/target/counters.c): $(B)/gen/counters_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 # ---- the library for applications (erlang/kprof/README.md), compiled; the
@@ -411,7 +430,7 @@ releases: $(INTEGRATION_NEEDS) $(ROOTS)
 # All of them anew, with the releases of `make matrix`.  ONLY: some programs.
 
 $(B)/test/record: test/support/record.c $(B)/flags $(LIB) \
-    $(call obj,$(filter-out $(PLAN) src/target/once.c,$(wildcard src/target/*.c)) \
+    $(call obj,$(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c)) \
                src/report/tiers_file.c src/report/text.c src/report/width.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) $(LDLIBS_DAEMON)
