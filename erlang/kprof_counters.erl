@@ -116,14 +116,16 @@ init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, a
     untraced(Session, Functions),
     Counted = whose(Which, Call),
     Kind = kind(Type, By, Counted),
-    S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(Session), who = Who,
+    S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
             session = Session, kind = Kind, by = By, lease_ms = Lease, armed = Armed, functions = Functions,
             memory_max = MaxMemory, rows_max = MaxRows},
+    tell_sentry(S0),
     Applied = prepare(Call, ApplyMs),
     tell_sentry(S0#s{applied = Applied}),
-    S1 = arm(S0),
-    {Processes, S} = flag(Counted, Opts, Applied, S1),
     logger:notice("kprof counts calls for ~ts (kprof_counters:stop() ends it)", [Who]),
+    {Processes, S} = flag(Counted, Opts, Applied, S0),
+    %% Last, since what we do ourselves is counted like anything else.
+    each(true, S),
     Starter ! {self(), #{functions => length(Functions), processes => Processes,
                          otp => erlang:system_info(otp_release), skipped => length(S#s.foreign)}},
     tick(),
@@ -284,9 +286,14 @@ descendants([Sup | More], Found) ->
                 [P || {P, _} <- Children] ++ Found);
 descendants([], Found) -> Found.
 
+%% Another server might fail for being asked this.
 children(Sup) ->
+    case proc_lib:translate_initial_call(Sup) of
+        {supervisor, _, _} -> ok;
+        _ -> refuse("~tw is no supervisor", [name(Sup)])
+    end,
     try gen_server:call(Sup, which_children, ?SUPERVISOR_MS)
-    catch exit:_ -> refuse("~tw does not answer as a supervisor", [name(Sup)])
+    catch exit:_ -> refuse("the supervisor ~tw does not answer", [name(Sup)])
     end.
 
 name(Pid) ->
@@ -384,11 +391,10 @@ loop(S) ->
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.client_ref ->
             finish({gone, Reason}, S);
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.sentry) ->
-            S1 = S#s{sentry = sentry_start(S#s.session)},
+            S1 = S#s{sentry = sentry_start()},
             tell_sentry(S1),
             loop(S1);
         {?MODULE, stop} ->
-            send({kprof_ended, stopped, 0}, S),
             finish(stopped, S);
         _ ->
             loop(S)
@@ -452,10 +458,6 @@ now_ms() -> erlang:monotonic_time(millisecond).
 now_ns() -> erlang:monotonic_time(nanosecond).
 
 %% ------------------------------------------------------------- counters ----
-
-arm(S) ->
-    each(true, S),
-    S.
 
 pause(#s{paused = undefined} = S) ->
     each(pause, S),
@@ -550,12 +552,16 @@ finish(Reason, S) ->
     stop_call(S#s.applied),
     clear(S#s.session, self(), S#s.kind, S#s.armed),
     logger:notice("kprof counts no more for ~ts: ~ts", [S#s.who, reason_text(Reason)]),
-    exit(normal).
+    exit({kprof, Reason}).
 
 reason_text(done) -> "it is done";
 reason_text(stopped) -> "stopped by kprof_counters:stop()";
 reason_text(lease) -> "its lease ran out";
 reason_text({gone, _}) -> "the connection is gone".
+
+%% What the sentry tells the client.
+end_text({kprof, Reason}) -> text("~ts", [reason_text(Reason)]);
+end_text(Reason) -> text("it died: ~0tP", [Reason, 8]).
 
 stop_call({Pid, _, _}) -> exit(Pid, kill);
 stop_call(_) -> ok.
@@ -573,31 +579,33 @@ clear(Session, _, _, _) ->
     trace:session_destroy(Session),
     ok.
 
-%% Knows what to take back without the server's help; runs when it is dead.
-sentry_start(Session) ->
+%% Knows what to take back without the server's help; runs when it is dead. It
+%% does not know a session, which dies with the server's handle.
+sentry_start() ->
     Server = self(),
-    Legacy = Session =:= legacy,
     spawn_monitor(fun() ->
                           Ref = erlang:monitor(process, Server),
-                          sentry(Ref, Server, Legacy, {call_count, [], undefined})
+                          receive {own, Own} -> sentry(Ref, Server, Own)
+                          after ?START_MS -> ok
+                          end
                   end).
 
-%% A session dies with the server's handle.
-sentry(Ref, Server, Legacy, {Kind, Armed, Applied} = Own) ->
+sentry(Ref, Server, {Client, Legacy, Kind, Armed, Applied} = Own) ->
     receive
         {own, New} ->
-            sentry(Ref, Server, Legacy, New);
-        {'DOWN', Ref, process, Server, _} ->
+            sentry(Ref, Server, New);
+        {'DOWN', Ref, process, Server, Reason} ->
             stop_call(Applied),
             Legacy andalso clear(legacy, Server, Kind, Armed),
+            erlang:send(Client, {kprof_ended, gone, end_text(Reason)}, [noconnect, nosuspend]),
             purger_start([Server, self()]);
         _ ->
-            sentry(Ref, Server, Legacy, Own)
+            sentry(Ref, Server, Own)
     end.
 
 %% Before it is so.
-tell_sentry(S) ->
-    element(1, S#s.sentry) ! {own, {S#s.kind, S#s.armed, S#s.applied}},
+tell_sentry(#s{session = Session} = S) ->
+    element(1, S#s.sentry) ! {own, {S#s.client, Session =:= legacy, S#s.kind, S#s.armed, S#s.applied}},
     ok.
 
 %% Runs outside this module, or the purge would kill its own process.

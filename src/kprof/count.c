@@ -185,10 +185,12 @@ wait_for_end(struct counters *c, const struct args *a, char *ended, size_t n)
 		wake_drain();
 		return EXIT_DONE;
 	}
-	if (e == KP_OK && end == COUNTERS_STOPPED)
-		snprintf(text, sizeof(text), "'%s': its operator has ended it "
-		    "(kprof_counters:stop())", a->o.talk.target);
-	if (e != KP_OK || end == COUNTERS_STOPPED) {
+	if (e == KP_OK && end == COUNTERS_GONE) {
+		counters_gone_text(a->o.talk.target, text, ended, n);
+		say("%s", ended);
+		return EXIT_FAILED;
+	}
+	if (e != KP_OK) {
 		say("%s", text);
 		return EXIT_FAILED;
 	}

@@ -6,6 +6,7 @@
  * the process that started, Command being go, lease, read or stop.  From it:
  * {kprof_ended, Why, Text}, {kprof_rows, ..} and {kprof_reply, ..} (profile.h).
  */
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,8 @@
 #define START_LIMIT (70 * KP_NS_PER_S)	/* its own is 60 s */
 #define READ_LIMIT (120 * KP_NS_PER_S)	/* without a word from the node */
 #define LEASE_EVERY KP_NS_PER_S
+#define LEAVING_MS 100
+#define LEAVING_TRIES 20
 #define MESSAGE_MAX (1u << 20)
 
 struct counters {
@@ -202,9 +205,11 @@ refused(const struct counters *c, struct kp_term *r, char *why, size_t n)
 		copy_text(kp_term_binary(&at), text, sizeof(text));
 	else
 		msg_text(r, text, sizeof(text));
-	if (strcmp(text, "{error,already}") == 0)
-		snprintf(text, sizeof(text), "somebody counts there already "
-		    "(kprof_counters:stop() there ends it)");
+	if (strcmp(text, "{error,already}") == 0) {
+		snprintf(why, n, "'%s': somebody counts there already "
+		    "(kprof_counters:stop() there ends it)", c->target);
+		return KP_EBUSY;
+	}
 	snprintf(why, n, "'%s': %s", c->target, text);
 	return KP_ESTATE;
 }
@@ -252,6 +257,25 @@ await_start(struct counters *c, struct counters_hello *h, char *why, size_t n)
 	return e;
 }
 
+/* One that has just ended may still be on its way out. */
+static enum kp_err
+start(struct counters *c, const struct counters_opts *o,
+    struct counters_hello *h, char *why, size_t n)
+{
+	struct pollfd wake = { .fd = o->talk.wake, .events = POLLIN };
+	enum kp_err e;
+
+	for (unsigned i = 0;; i++) {
+		e = send_start(c, o);
+		e = e == KP_OK ? await_start(c, h, why, n) :
+		    broken(c, e, why, n);
+		if (e != KP_EBUSY || i == LEAVING_TRIES)
+			return e;
+		if (poll(&wake, 1, LEAVING_MS) > 0)
+			return KP_END;
+	}
+}
+
 enum kp_err
 counters_start(struct counters **out, const struct counters_opts *o,
     struct counters_hello *h, char *why, size_t n)
@@ -266,11 +290,8 @@ counters_start(struct counters **out, const struct counters_opts *o,
 	}
 	c->target = o->talk.target;
 	e = talk_open(&c->talk, &o->talk, why, n);
-	if (e == KP_OK) {
-		e = send_start(c, o);
-		e = e == KP_OK ? await_start(c, h, why, n) :
-		    broken(c, e, why, n);
-	}
+	if (e == KP_OK)
+		e = start(c, o, h, why, n);
 	if (e != KP_OK) {
 		talk_close(c->talk);
 		free(c);
@@ -289,6 +310,12 @@ counters_go(struct counters *c)
 
 /* ---- while it counts ---- */
 
+void
+counters_gone_text(const char *target, const char *text, char *why, size_t n)
+{
+	snprintf(why, n, "'%s' counts no more: %s", target, text);
+}
+
 /* {kprof_ended, Why, Text}; KP_END: it is something else. */
 static enum kp_err
 read_ended(struct kp_term *r, enum counters_end *end, char *text, size_t n)
@@ -296,7 +323,7 @@ read_ended(struct kp_term *r, enum counters_end *end, char *text, size_t n)
 	static const char *const words[] = { [COUNTERS_RETURNED] = "returned",
 		[COUNTERS_RAISED] = "raised", [COUNTERS_OVERRAN] = "overran",
 		[COUNTERS_EXITED] = "exited", [COUNTERS_MEMORY] = "memory",
-		[COUNTERS_STOPPED] = "stopped" };
+		[COUNTERS_GONE] = "gone" };
 	struct kp_span word;
 
 	kp_term_tuple_n(r, 3);
@@ -304,7 +331,7 @@ read_ended(struct kp_term *r, enum counters_end *end, char *text, size_t n)
 		return KP_END;
 	word = kp_term_atom(r);
 	*end = COUNTERS_NOT;
-	for (int i = COUNTERS_RETURNED; i <= COUNTERS_STOPPED; i++)
+	for (int i = COUNTERS_RETURNED; i <= COUNTERS_GONE; i++)
 		if (kp_span_is(word, words[i]))
 			*end = (enum counters_end)i;
 	text[0] = '\0';
@@ -354,18 +381,35 @@ counters_wait(struct counters *c, kp_mono_ns deadline, enum counters_end *end,
 	return e;
 }
 
+/* It has ended by itself meanwhile: is there anything to be read? */
+static enum kp_err
+read_gone(struct counters *c, struct kp_term *r, char *why, size_t n)
+{
+	enum counters_end end;
+	char text[COUNTERS_TEXT_MAX];
+	enum kp_err e = read_ended(r, &end, text, sizeof(text));
+
+	if (e != KP_OK)
+		return broken(c, KP_EFORMAT, why, n);
+	if (end != COUNTERS_GONE)
+		return KP_OK;
+	counters_gone_text(c->target, text, why, n);
+	return KP_ESTATE;
+}
+
 /* KP_END: all of it is there; KP_OK: more is to come. */
 static enum kp_err
 read_part(struct counters *c, uint64_t ref, struct kp_profile *p,
     struct kp_term *r, char *why, size_t n)
 {
+	struct kp_term whole = *r;
 	struct kp_span tag;
 	enum kp_err e;
 
 	kp_term_tuple(r);
 	tag = kp_term_atom(r);
 	if (kp_span_is(tag, "kprof_ended"))
-		return KP_OK;	/* meanwhile: it is read anyway */
+		return read_gone(c, &whole, why, n);
 	if ((uint64_t)kp_term_int(r) != ref || r->err != KP_OK)
 		return broken(c, KP_EFORMAT, why, n);
 	if (kp_span_is(tag, "kprof_reply")) {

@@ -44,7 +44,7 @@ enum counters_end {
 	COUNTERS_OVERRAN,	/* the call was stopped */
 	COUNTERS_EXITED,	/* the call's process did: why, in text */
 	COUNTERS_MEMORY,	/* the VM grew too much */
-	COUNTERS_STOPPED	/* by the node's operator: nothing to read */
+	COUNTERS_GONE		/* nothing to read: why, in text */
 };
 
 struct counters;
@@ -62,6 +62,9 @@ enum kp_err counters_go(struct counters *c);
  */
 enum kp_err counters_wait(struct counters *c, kp_mono_ns deadline,
     enum counters_end *end, char *text, size_t n);
+/* In words, what COUNTERS_GONE and its text say. */
+void counters_gone_text(const char *target, const char *text, char *why,
+    size_t n);
 /* Nothing is counted any more; what was is added to p. */
 enum kp_err counters_read(struct counters *c, struct kp_profile *p,
     char *why, size_t n);
