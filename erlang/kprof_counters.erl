@@ -255,25 +255,26 @@ chosen(<<"all">>) -> all;
 chosen(<<"existing">>) -> existing;
 chosen(<<"new">>) -> new;
 chosen(Names) ->
-    lists:usort(lists:append([processes_of(N) || N <- binary:split(Names, <<",">>, [global]), N =/= <<>>])).
+    lists:usort(lists:append([processes_of(N) || N <- string:lexemes(unicode:characters_to_list(Names), ",")])).
 
-processes_of(<<"<", _/binary>> = Text) ->
-    Pid = try list_to_pid(binary_to_list(Text))
+%% Of strings: what OTP 25 compiles for a match of a binary does not load in 29.
+processes_of("<" ++ _ = Text) ->
+    Pid = try list_to_pid(Text)
           catch error:badarg -> refuse("'~ts' is no process (see -processes)", [Text])
           end,
     node(Pid) =:= node() andalso is_process_alive(Pid) orelse refuse("there is no process ~ts", [Text]),
     [Pid];
-processes_of(<<"application:", Name/binary>>) ->
-    case application_controller:get_master(existing(Name)) of
+processes_of("application:" ++ Name) ->
+    case application_controller:get_master(existing(unicode:characters_to_binary(Name))) of
         undefined -> refuse("no application '~ts' is running", [Name]);
         Master -> [P || P <- processes(), process_info(P, group_leader) =:= {group_leader, Master}]
     end;
-processes_of(<<"supervisor:", Name/binary>>) -> descendants([registered_as(Name)], []);
-processes_of(<<"children:", Name/binary>>) -> [P || {_, P, _, _} <- children(registered_as(Name)), is_pid(P)];
+processes_of("supervisor:" ++ Name) -> descendants([registered_as(Name)], []);
+processes_of("children:" ++ Name) -> [P || {_, P, _, _} <- children(registered_as(Name)), is_pid(P)];
 processes_of(Name) -> [registered_as(Name)].
 
 registered_as(Name) ->
-    Atom = existing(Name),
+    Atom = existing(unicode:characters_to_binary(Name)),
     case is_atom(Atom) andalso whereis(Atom) of
         Pid when is_pid(Pid) -> Pid;
         _ -> refuse("no process is registered as '~ts' (see -processes)", [Name])
@@ -326,7 +327,7 @@ call_of(<<>>) ->
     none;
 call_of(Text) ->
     Bad = fun() -> refuse("'~ts' is no call such as \"lists:seq(1, 10)\" or \"'Elixir.MyApp':run()\"", [Text]) end,
-    case erl_scan:string(unicode:characters_to_list(<<Text/binary, $.>>)) of
+    case erl_scan:string(unicode:characters_to_list(Text) ++ ".") of
         {ok, Tokens, _} ->
             case erl_parse:parse_exprs(Tokens) of
                 {ok, [{call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Args}]} -> {M, F, Args};

@@ -78,7 +78,7 @@ by_tprof(Target, Type, Fun, Args) ->
                                 [it_counted, Fun, Args,
                                  #{type => Kind, pattern => {it_counted, '_', '_'}, report => return}]),
     lists:sort([{name(M, F, A), lists:sum([element(2, P) || P <- Ps]),
-                 lists:sum([element(3, P) || P <- Ps, tuple_size(P) > 2])} || {M, F, A, Ps} <- Rows]).
+                 lists:sum([element(3, P) || P <- Ps, Kind =/= call_count])} || {M, F, A, Ps} <- Rows]).
 
 name(M, F, A) ->
     lists:flatten(io_lib:format("~s:~s/~b", [M, F, A])).
