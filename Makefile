@@ -177,6 +177,8 @@ $(B)/test/test_store_power: $(call obj,test/support/faultvfs.c)
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
+$(B)/test/test_profile: $(call obj,$(STORE) $(REPORT))
+$(B)/test/test_profile: UNIT_LIBS = -lsqlite3
 $(B)/test/test_parts: $(call obj,$(STORE) src/kprofd/assembly.c)
 $(B)/test/test_parts: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
@@ -221,13 +223,17 @@ FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
 FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.c) \
                 src/store/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
+FUZZ_PROFILE := $(addprefix src/report/,profile.c figures.c grid.c grid_write.c json.c \
+                losses.c text.c when.c width.c)
 FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c
 
 $(B)/replay/text: $(call obj,$(FUZZ_TEXT))
 $(B)/replay/message: $(call obj,$(FUZZ_MESSAGE))
+$(B)/replay/profile: $(call obj,$(FUZZ_PROFILE))
 $(B)/replay/agent: $(call obj,$(FUZZ_AGENT))
 $(FUZZ_B)/fuzz_text: $(FUZZ_TEXT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_message: $(FUZZ_MESSAGE:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_profile: $(FUZZ_PROFILE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_agent: $(FUZZ_AGENT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/obj/src/target/agent_steps.o: $(B)/gen/agent_beam.h
 
