@@ -427,14 +427,13 @@ command(go, _, #s{applied = {Pid, Ref, Ms}} = S) ->
     S;
 command(go, _, S) ->
     S;
-command(read, Ref, S0) ->
+command(peek, Ref, #s{paused = undefined} = S) ->
+    read(S#s.functions, Ref, #{gone => 0, merged => 0, left => S#s.rows_max}, S#s{paused = now_ns()}),
+    S;
+command(Read, Ref, S0) when Read =:= read; Read =:= peek ->
     S = pause(S0),
     read(S#s.functions, Ref, #{gone => 0, merged => 0, left => S#s.rows_max}, S),
     S;
-command(restart, Ref, S) ->
-    each(true, S),
-    reply(Ref, ok, S),
-    S#s{since = now_ns(), paused = undefined};
 command(stop, _, S) ->
     finish(done, S).
 

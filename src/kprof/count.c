@@ -1,8 +1,8 @@
 /*
  * count.c - kprof count, time and memory: counters in a node, for a while.
  *
- * What is counted stays in the node until it is read once, at the end.  The
- * first ^C (or SIGTERM, SIGHUP) ends the counting, the second one the reading.
+ * What is counted stays in the node until it is read, at the end or now and
+ * then.  The first ^C (or SIGTERM, SIGHUP) ends the counting, the second one the reading.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,13 +20,16 @@
 #define TOP 30
 #define MB (1024u * 1024u)
 #define FOR_MAX (24 * 3600 * KP_NS_PER_S)
+/* To read counters stops all schedulers, once for each function. */
+#define EVERY_MIN (500 * KP_NS_PER_MS)
 #define APPLY_LIMIT (60 * KP_NS_PER_S)
 
 struct args {
 	struct counters_opts o;
 	struct opt_list patterns, exclude;
-	const char *duration;
+	const char *duration, *interval;
 	kp_dur_ns limit;	/* 0: until interrupted */
+	kp_dur_ns every;	/* 0: only at the end */
 	size_t functions, processes, rows, memory, top;
 	int by, sort;
 	bool not_spawned, reverse, json, csv;
@@ -124,6 +127,10 @@ check_args(const struct cmd *cmd, struct args *a)
 	    a->limit <= 0 || a->limit > FOR_MAX))
 		return opts_wrong(cmd, "-for '%s': give a time such as 10s or "
 		    "5m, at most a day", a->duration);
+	if (a->interval != NULL && (!kp_dur_parse(a->interval, &a->every) ||
+	    a->every < EVERY_MIN || a->every > FOR_MAX))
+		return opts_wrong(cmd, "-every '%s': give a time such as 2s, "
+		    "at least half a second", a->interval);
 	if (a->json && a->csv)
 		return opts_wrong(cmd, "-json and -csv: choose one");
 	o->by_process = a->by == 1;
@@ -167,20 +174,21 @@ ended_text(enum counters_end end, const char *said, const struct args *a,
 	}
 }
 
-/* Until the time is over, a signal comes, or it ends by itself. */
+/*
+ * Until that time (OPTS_GO_ON), or the end: a signal, or it ended by itself
+ * (EXIT_DONE, and why in `ended`), or there is no way on.
+ */
 static int
-wait_for_end(struct counters *c, const struct args *a, char *ended, size_t n)
+wait_until(struct counters *c, const struct args *a, kp_mono_ns until,
+    char *ended, size_t n)
 {
-	kp_mono_ns deadline = a->limit > 0 && a->o.apply[0] == '\0' ?
-	    kp_mono_now() + a->limit : INT64_MAX;
 	enum counters_end end = COUNTERS_NOT;
 	char text[COUNTERS_TEXT_MAX] = "";
 	enum kp_err e;
 
-	e = counters_wait(c, deadline, &end, text, sizeof(text));
-	ended[0] = '\0';
+	e = counters_wait(c, until, &end, text, sizeof(text));
 	if (e == KP_ETIMEOUT)
-		return EXIT_DONE;
+		return OPTS_GO_ON;
 	if (e == KP_END) {
 		wake_drain();
 		return EXIT_DONE;
@@ -220,35 +228,72 @@ print(const struct args *a, const struct kp_profile *p,
 	return show(&b);
 }
 
+/* last: nothing is counted any more. */
+static int
+read_and_print(struct counters *c, const struct args *a,
+    const struct counters_hello *h, bool last, const char *ended)
+{
+	struct kp_profile p = { .type = a->o.type };
+	char why[COUNTERS_TEXT_MAX + 64];
+	int st = EXIT_FAILED;
+
+	if (counters_read(c, last, &p, why, sizeof(why)) != KP_OK) {
+		say("%s", why);
+	} else {
+		/* On a terminal each table is in place of the one before. */
+		if (a->every > 0 && isatty(STDOUT_FILENO))
+			printf("\x1b[H\x1b[2J");
+		else if (a->every > 0 && !last && !a->json)
+			printf("\n");
+		st = print(a, &p, h, ended);
+	}
+	kp_profile_free(&p);
+	return st;
+}
+
+static int
+count_until_end(struct counters *c, const struct args *a,
+    const struct counters_hello *h, char *ended, size_t n)
+{
+	kp_mono_ns end = a->limit > 0 && a->o.apply[0] == '\0' ?
+	    kp_mono_now() + a->limit : INT64_MAX;
+	kp_mono_ns until;
+	int st;
+
+	for (;;) {
+		until = a->every > 0 ? kp_mono_now() + a->every : end;
+		if (until > end)
+			until = end;
+		st = wait_until(c, a, until, ended, n);
+		if (st != OPTS_GO_ON)
+			return st;
+		if (kp_mono_now() >= end)
+			return EXIT_DONE;
+		st = read_and_print(c, a, h, false, "");
+		if (st != EXIT_DONE)
+			return st;
+	}
+}
+
 static int
 count_with(struct counters *c, const struct args *a,
     const struct counters_hello *h)
 {
-	struct kp_profile p = { .type = a->o.type };
-	char why[COUNTERS_TEXT_MAX + 64], ended[COUNTERS_TEXT_MAX + 64];
-	int st = EXIT_DONE;
+	char ended[COUNTERS_TEXT_MAX + 64] = "";
+	int st;
 
 	if (a->limit == 0 && a->o.apply[0] == '\0')
 		say("counting in '%s'; Ctrl-C ends it and shows the figures",
 		    a->o.talk.target);
 	if (a->o.apply[0] != '\0' && counters_go(c) != KP_OK) {
 		say("'%s': the connection is over", a->o.talk.target);
-		st = EXIT_FAILED;
+		return EXIT_FAILED;
 	}
+	st = count_until_end(c, a, h, ended, sizeof(ended));
 	if (st == EXIT_DONE)
-		st = wait_for_end(c, a, ended, sizeof(ended));
-	if (st == EXIT_DONE && counters_read(c, &p, why, sizeof(why)) !=
-	    KP_OK) {
-		say("%s", why);
-		st = EXIT_FAILED;
-	}
-	if (st == EXIT_DONE)
-		st = print(a, &p, h, ended);
+		st = read_and_print(c, a, h, true, ended);
 	/* The figures are there; what was asked for is not. */
-	if (st == EXIT_DONE && ended[0] != '\0')
-		st = EXIT_FAILED;
-	kp_profile_free(&p);
-	return st;
+	return st == EXIT_DONE && ended[0] != '\0' ? EXIT_FAILED : st;
 }
 
 static int
@@ -295,6 +340,8 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		    &a.o.talk.target, NULL },
 		{ "for", "TIME", "count so long (10s); with -apply: stop the "
 		    "call then (60s)", OPT_TEXT, &a.duration, NULL },
+		{ "every", "TIME", "show what was counted so far, again and "
+		    "again: 2s", OPT_TEXT, &a.interval, NULL },
 		{ "apply", "CALL", "count what this call does: "
 		    "'lists:seq(1, 10)'", OPT_TEXT, &a.o.apply, NULL },
 		{ "exclude", "FUNCTION", "not this one; may be given several "

@@ -3,7 +3,8 @@
  *
  * To the node: the module and how to start it, one call over rex, so that
  * being killed in between leaves nothing; then {kprof, Self, Ref, Command} to
- * the process that started, Command being go, lease, read or stop.  From it:
+ * the process that started, Command being go, lease, peek, read or
+ * stop.  From it:
  * {kprof_ended, Why, Text}, {kprof_rows, ..} and {kprof_reply, ..} (profile.h).
  */
 #include <poll.h>
@@ -28,6 +29,9 @@ struct counters {
 	const char *target;
 	uint64_t ref;
 	kp_mono_ns lease_at;	/* the next one */
+	/* what was said of its end while it was read */
+	enum counters_end end;
+	char text[COUNTERS_TEXT_MAX];
 };
 
 /* ---- what is sent ---- */
@@ -369,6 +373,11 @@ counters_wait(struct counters *c, kp_mono_ns deadline, enum counters_end *end,
 	struct kp_term r;
 	enum kp_err e;
 
+	if (c->end != COUNTERS_NOT) {
+		*end = c->end;
+		snprintf(text, n, "%s", c->text);
+		return KP_OK;
+	}
 	do {
 		e = next(c, deadline, &r);
 		if (e == KP_ETIMEOUT || e == KP_END)
@@ -385,15 +394,11 @@ counters_wait(struct counters *c, kp_mono_ns deadline, enum counters_end *end,
 static enum kp_err
 read_gone(struct counters *c, struct kp_term *r, char *why, size_t n)
 {
-	enum counters_end end;
-	char text[COUNTERS_TEXT_MAX];
-	enum kp_err e = read_ended(r, &end, text, sizeof(text));
-
-	if (e != KP_OK)
+	if (read_ended(r, &c->end, c->text, sizeof(c->text)) != KP_OK)
 		return broken(c, KP_EFORMAT, why, n);
-	if (end != COUNTERS_GONE)
+	if (c->end != COUNTERS_GONE)
 		return KP_OK;
-	counters_gone_text(c->target, text, why, n);
+	counters_gone_text(c->target, c->text, why, n);
 	return KP_ESTATE;
 }
 
@@ -421,10 +426,11 @@ read_part(struct counters *c, uint64_t ref, struct kp_profile *p,
 }
 
 enum kp_err
-counters_read(struct counters *c, struct kp_profile *p, char *why, size_t n)
+counters_read(struct counters *c, bool last, struct kp_profile *p, char *why,
+    size_t n)
 {
 	struct kp_term r;
-	enum kp_err e = command(c, "read");
+	enum kp_err e = command(c, last ? "read" : "peek");
 	uint64_t ref = c->ref;
 
 	if (e != KP_OK)

@@ -65,9 +65,12 @@ enum kp_err counters_wait(struct counters *c, kp_mono_ns deadline,
 /* In words, what COUNTERS_GONE and its text say. */
 void counters_gone_text(const char *target, const char *text, char *why,
     size_t n);
-/* Nothing is counted any more; what was is added to p. */
-enum kp_err counters_read(struct counters *c, struct kp_profile *p,
-    char *why, size_t n);
+/*
+ * Adds what was counted to p, which is to be empty.  last: nothing is counted
+ * any more.
+ */
+enum kp_err counters_read(struct counters *c, bool last,
+    struct kp_profile *p, char *why, size_t n);
 /* Takes everything back.  NULL is let pass. */
 void counters_stop(struct counters *c);
 

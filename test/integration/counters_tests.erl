@@ -17,6 +17,7 @@ tests() ->
      {"processes of an application and a supervisor", 60, fun families/1},
      {"patterns that add up, and exclusions", 60, fun patterns/1},
      {"until it is interrupted", 60, fun interrupted/1},
+     {"again and again", 60, fun again/1},
      {"in what order, and how many rows", 60, fun order/1},
      {"a call that raises", 60, fun raises/1},
      {"a call that takes too long", 60, fun overruns/1},
@@ -210,6 +211,34 @@ interrupted(T) ->
      end || {Cmd, Signal} <- [{"count", "INT"}, {"time", "TERM"}, {"count", "HUP"}]],
     it_audit:ends(Target, Mark),
     unarmed(Target).
+
+%% Each time all since the start; the call of -apply ends it while it is shown.
+again(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    [begin
+         P = start(T, Target, Cmd, ["-every", "500ms", "-json", ?FIB]),
+         Shown = fun(N) ->
+                         it:until("it is shown", fun() -> length(lines(it:output(P))) > N end)
+                 end,
+         it:call(Target, it_counted, work, [50]),
+         Shown(0),
+         it:call(Target, it_counted, work, [50]),
+         Shown(length(lines(it:output(P))) + 1),
+         {0, Out, _} = interrupt(P),
+         Calls = [N || Line <- lines(Out), {match, [N]} <- [re:run(Line, "\"all\":\\{\"calls\":([0-9]+)",
+                                                                     [{capture, [1], list}])]],
+         it:equal("first", "465", hd(Calls)),
+         it:equal("at last", "930", lists:last(Calls)),
+         it_audit:during(Target, Mark)
+     end || Cmd <- ["count", "time"]],
+    {0, Last, _} = run(T, Target, "count", ["-every", "500ms", "-apply", "it_counted:spin(1800)", "-csv", "it_counted:spin/1"]),
+    it:check(length(string:split(Last, "it_counted:spin/1,1,", all)) > 2, "spin is shown several times: ~ts", [Last]),
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+lines(Text) ->
+    string:lexemes(unicode:characters_to_list(Text), "\n").
 
 order(T) ->
     Target = plain(T),
