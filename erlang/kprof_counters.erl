@@ -310,7 +310,7 @@ set_flags(Chosen, Flags, #s{session = legacy} = S) ->
                " OTP 27 has sessions)", [New]),
     Traced = [P || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= []],
     Both = [P || is_list(Chosen), P <- Chosen, lists:member(P, Traced)],
-    Both =:= [] orelse refuse("~tw is traced by somebody else", [name(hd(Both))]),
+    Both =:= [] orelse refuse("~tw is traced by somebody else (kprofd? OTP 27 has sessions)", [name(hd(Both))]),
     {flag_each(fun(P) -> erlang:trace(P, true, Flags) end, Chosen), S#s{foreign = Traced, flags = Flags}};
 set_flags(Chosen, Flags, #s{session = Session} = S) ->
     {flag_each(fun(P) -> trace:process(Session, P, true, Flags) end, Chosen), S#s{flags = Flags}}.

@@ -31,7 +31,7 @@ armed(T) ->
     P = it:kprofd(T, Target),
     it:armed(P),
     Now = it:snapshot(Target),
-    it:check(maps:get(module, Now) =/= false, "the agent is loaded"),
+    it:check(hd(maps:get(module, Now)) =/= false, "the agent is loaded"),
     it:equal("the agent and the sentry", 2, length(maps:get(ours, Now))),
     it:equal("registered", [kprof_agent], maps:get(registered, Now) -- maps:get(registered, Before)),
     it:check(maps:get(control_word, Now) =/= ?CONTROL_WORD, "the control word is in use"),
