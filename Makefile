@@ -58,7 +58,7 @@ all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so library
 # The agent must load on OTP 25: newer compilers have to be told.
 ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
 
-$(B)/gen/kprof_agent.beam: erlang/kprof_agent.erl
+$(B)/gen/kprof_agent.beam: erlang/kprof_agent.erl erlang/kprof_guest.hrl
 	@mkdir -p $(@D)
 	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
 
@@ -77,7 +77,7 @@ $(B)/gen/agent_beam.h: $(B)/gen/kprof_agent.beam $(B)/gen/load.etf
 	    xxd -i -n kp_agent_load $(B)/gen/load.etf; } > $@
 
 # The same for counters; load.exprs speaks of the agent's module only.
-$(B)/gen/kprof_counters.beam: erlang/kprof_counters.erl
+$(B)/gen/kprof_counters.beam: erlang/kprof_counters.erl erlang/kprof_guest.hrl
 	@mkdir -p $(@D)
 	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
 
@@ -377,6 +377,13 @@ faults: $(INTEGRATION_NEEDS)
 faults-mutants: $(INTEGRATION_NEEDS)
 	sh test/support/mutants.sh $(B) $(MUTANTS)
 
+# They take time, and are not part of the gate; that their patches fit is.
+.PHONY: mutants-fit
+mutants-fit:
+	@for p in test/support/mutants/*.patch; do \
+	    patch --dry-run -sp1 < $$p || { echo "$$p: renew it"; exit 1; }; \
+	done
+
 # Those that lie to kprofd, whole: `make integration` has a hundredth of it.
 .PHONY: hostile
 hostile: MODULES := hostile_tests
@@ -513,6 +520,7 @@ check: all
 	@$(MAKE) --no-print-directory fuzz-replay
 	@$(MAKE) --no-print-directory fuzz-short
 	@$(MAKE) --no-print-directory spec-check
+	@$(MAKE) --no-print-directory mutants-fit
 	@$(MAKE) --no-print-directory library-test
 	@$(MAKE) --no-print-directory integration
 	@$(MAKE) --no-print-directory docs-test

@@ -20,6 +20,8 @@
 
 -export([start/2, stop/0]).
 
+-include("kprof_guest.hrl").
+
 -define(TICK_MS, 500).          % how often lease and memory are looked at
 -define(RETRY_MS, 20).          % where the connection takes nothing
 -define(CHUNK, 200).            % functions that are read between two looks
@@ -73,18 +75,6 @@ refusal(Format, Args) ->
 -spec refuse(string(), list()) -> no_return().
 refuse(Format, Args) ->
     exit(refusal(Format, Args)).
-
-%% A monitor would make the node look for one that has gone.
-is_connected(Node) ->
-    lists:member(Node, [node() | nodes(connected)]).
-
-%% What a configuration file says about an application shows when that is
-%% loaded, and there need not be one called kprof.
-disabled() ->
-    Loaded = application:load({application, kprof, [{vsn, "0"}]}),
-    Value = application:get_env(kprof, disabled),
-    _ = Loaded =:= ok andalso application:unload(kprof),
-    Value =:= {ok, true}.
 
 start_server(Client, Opts) ->
     Starter = self(),
@@ -607,18 +597,6 @@ sentry(Ref, Server, {Client, Legacy, Kind, Armed, Applied} = Own) ->
 tell_sentry(#s{session = Session} = S) ->
     element(1, S#s.sentry) ! {own, {S#s.client, Session =:= legacy, S#s.kind, S#s.armed, S#s.applied}},
     ok.
-
-%% Runs outside this module, or the purge would kill its own process.
-purger_start(Pids) ->
-    Text = "[begin R = erlang:monitor(process, P),"
-           " receive {'DOWN', R, process, P, _} -> ok after 5000 -> ok end"
-           " end || P <- Ps],"
-           "erlang:whereis(kprof_counters) =:= undefined andalso begin"
-           " code:purge(kprof_counters), code:delete(kprof_counters),"
-           " code:purge(kprof_counters) end.",
-    {ok, Tokens, _} = erl_scan:string(Text),
-    {ok, Exprs} = erl_parse:parse_exprs(Tokens),
-    spawn(erl_eval, exprs, [Exprs, [{'Ps', Pids}]]).
 
 %% ------------------------------------------------- the two trace back ends ----
 
