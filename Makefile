@@ -223,7 +223,7 @@ FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
 FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.c) \
                 src/store/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
-FUZZ_PROFILE := $(addprefix src/report/,profile.c figures.c grid.c grid_write.c json.c \
+FUZZ_PROFILE := $(addprefix src/report/,profile.c profile_diff.c figures.c grid.c grid_write.c json.c \
                 losses.c text.c when.c width.c)
 FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c
 

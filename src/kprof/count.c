@@ -28,6 +28,7 @@ struct args {
 	struct counters_opts o;
 	struct opt_list patterns, exclude;
 	const char *duration, *interval;
+	const char *keep;	/* a file for CSV, or NULL */
 	kp_dur_ns limit;	/* 0: until interrupted */
 	kp_dur_ns every;	/* 0: only at the end */
 	size_t functions, processes, rows, memory, top;
@@ -206,26 +207,55 @@ wait_until(struct counters *c, const struct args *a, kp_mono_ns until,
 	return EXIT_DONE;
 }
 
-static int
-print(const struct args *a, const struct kp_profile *p,
-    const struct counters_hello *h, const char *ended)
+static struct profile_view
+view_of(const struct args *a, const struct counters_hello *h,
+    const char *ended)
 {
-	struct profile_view v = { .sort = (enum profile_sort)a->sort,
+	return (struct profile_view){ .sort = (enum profile_sort)a->sort,
 		.reverse = a->reverse, .by_process = a->o.by_process,
 		.top = a->top, .target = a->o.talk.target, .otp = h->otp,
 		.functions = h->functions, .processes = h->processes,
 		.skipped = h->skipped,
 		.ended = ended[0] != '\0' ? ended : NULL };
+}
+
+static int
+print(const struct args *a, const struct kp_profile *p,
+    const struct profile_view *v)
+{
 	struct kp_buf b;
 
 	kp_buf_init(&b, OUTPUT_MAX);
 	if (a->json)
-		profile_json(&b, p, &v);
+		profile_json(&b, p, v);
 	else if (a->csv)
-		profile_csv(&b, p, &v);
+		profile_csv(&b, p, v);
 	else
-		profile_table(&b, p, &v, screen_width());
+		profile_table(&b, p, v, screen_width());
 	return show(&b);
+}
+
+/* All rows, for kprof diff. */
+static int
+keep(const struct args *a, const struct kp_profile *p, struct profile_view v)
+{
+	bool good = false;
+	struct kp_buf b;
+	FILE *f;
+
+	v.top = 0;
+	kp_buf_init(&b, OUTPUT_MAX);
+	profile_csv(&b, p, &v);
+	f = b.err == KP_OK ? fopen(a->keep, "we") : NULL;
+	if (f != NULL) {
+		good = fwrite(b.p, 1, b.len, f) == b.len;
+		good = fclose(f) == 0 && good;
+	}
+	if (!good)
+		say("cannot write '%s': %s", a->keep, b.err != KP_OK ?
+		    kp_err_str(b.err) : strerror(errno));
+	kp_buf_free(&b);
+	return good ? EXIT_DONE : EXIT_FAILED;
 }
 
 /* last: nothing is counted any more. */
@@ -234,6 +264,7 @@ read_and_print(struct counters *c, const struct args *a,
     const struct counters_hello *h, bool last, const char *ended)
 {
 	struct kp_profile p = { .type = a->o.type };
+	struct profile_view v = view_of(a, h, ended);
 	char why[COUNTERS_TEXT_MAX + 64];
 	int st = EXIT_FAILED;
 
@@ -245,7 +276,9 @@ read_and_print(struct counters *c, const struct args *a,
 			printf("\x1b[H\x1b[2J");
 		else if (a->every > 0 && !last && !a->json)
 			printf("\n");
-		st = print(a, &p, h, ended);
+		st = print(a, &p, &v);
+		if (last && a->keep != NULL && keep(a, &p, v) != EXIT_DONE)
+			st = EXIT_FAILED;
 	}
 	kp_profile_free(&p);
 	return st;
@@ -361,6 +394,8 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		    OPT_COUNT, &a.top, NULL },
 		OPT_JSON(a.json),
 		{ "csv", NULL, "print CSV", OPT_FLAG, &a.csv, NULL },
+		{ "o", "FILE", "keep all rows there, as CSV (kprof diff)",
+		    OPT_TEXT, &a.keep, NULL },
 		{ "max-functions", "N", "refuse more (default 10000)",
 		    OPT_COUNT, &a.functions, NULL },
 		{ "max-processes", "N", "refuse more (default 100000)",

@@ -51,6 +51,10 @@ static const struct cmd cmds[] = {
 	    "allocate (OTP 26 or later)", COUNT_MORE,
 	    "kprof memory -target app@host -apply 'lists:seq(1, 100)' lists",
 	    cmd_count },
+	{ "diff", "BEFORE NOW", "compare what count, time or memory kept",
+	    "The files are those of -o, or what -csv printed.",
+	    "kprof time -target app@host -for 2s -o a.csv lists && "
+	    "kprof diff a.csv a.csv", cmd_diff },
 };
 #define NCMDS (sizeof(cmds) / sizeof(cmds[0]))
 

@@ -1,12 +1,14 @@
 /*
  * fuzz_profile.c - what a target says that its counters are, on any bytes: one
- * or two messages of rows, then the end of them, and all of it shown.
+ * or two messages of rows, then the end of them, and all of it shown; and what
+ * is kept as CSV is read again, as any bytes are.
  * The first byte says how it is shown, the second where a message ends.
  */
 #include <string.h>
 
 #include "base/utf8.h"
 #include "report/profile.h"
+#include "report/profile_diff.h"
 #include "fuzz.h"
 
 static void
@@ -32,6 +34,24 @@ read_all(struct kp_profile *p, const uint8_t *data, size_t size, size_t cut)
 		REQUIRE(p->names[i].name != NULL);
 }
 
+static enum kp_err
+kept(const char *s, size_t n)
+{
+	struct profile_diff_view v = { .top = 3 };
+	struct profile_kept k;
+	char why[200];
+	struct kp_buf b;
+	enum kp_err e;
+
+	e = profile_kept_read(&k, s, n, why, sizeof(why));
+	REQUIRE(e == KP_OK || k.n == 0);
+	kp_buf_init(&b, 1 << 22);
+	profile_diff_table(&b, &k, &k, &v, 0);
+	kp_buf_free(&b);
+	profile_kept_free(&k);
+	return e;
+}
+
 static void
 show_all(const struct kp_profile *p, unsigned how)
 {
@@ -47,7 +67,11 @@ show_all(const struct kp_profile *p, unsigned how)
 	profile_json(&b, p, &v);
 	REQUIRE(b.err != KP_OK || utf8_valid((const char *)b.p, b.len));
 	kp_buf_reset(&b);
+	v.top = 0;
+	v.by_process = false;
 	profile_csv(&b, p, &v);
+	if (b.err == KP_OK)
+		REQUIRE(kept((const char *)b.p, b.len) == KP_OK);
 	kp_buf_free(&b);
 }
 
@@ -62,6 +86,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	read_all(&p, data + 2, size - 2,
 	    data[1] < size - 2 ? data[1] : size - 2);
 	show_all(&p, data[0]);
+	kept((const char *)data, size);
 	kp_profile_free(&p);
 	return 0;
 }

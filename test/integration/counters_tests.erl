@@ -18,6 +18,7 @@ tests() ->
      {"patterns that add up, and exclusions", 60, fun patterns/1},
      {"until it is interrupted", 60, fun interrupted/1},
      {"again and again", 60, fun again/1},
+     {"kept, and compared", 60, fun compared/1},
      {"in what order, and how many rows", 60, fun order/1},
      {"a call that raises", 60, fun raises/1},
      {"a call that takes too long", 60, fun overruns/1},
@@ -239,6 +240,28 @@ again(T) ->
 
 lines(Text) ->
     string:lexemes(unicode:characters_to_list(Text), "\n").
+
+%% A process's rows are added up; what cannot be written or read is said.
+compared(T) ->
+    Target = plain(T),
+    [A, B] = [begin
+                  File = it:path(T, Name),
+                  {0, _, _} = run(T, Target, "count", ["-apply", Call, "-n", "1", "-o", File | Args] ++ ["it_counted"]),
+                  File
+              end || {Name, Call, Args} <- [{"a.csv", ?WORK, ["-by", "process"]}, {"b.csv", "it_counted:work(60)", []}]],
+    {0, Table, _} = kprof(T, ["diff", A, B]),
+    [says(Table, S) || S <- ["^FUNCTION +CALLS +BEFORE +CHANGE$", "^it_counted:squares/1 +124 +114 +\\+8.8 %$",
+                             "^it_counted:fib/1 +465 +465 +0 %$", "^all "]],
+    {1, "", NotKept} = kprof(T, ["diff", A, "test/integration/it_counted.erl"]),
+    says(NotKept, "line 1 is none that kprof count, time or memory write"),
+    {1, "", NoFile} = kprof(T, ["diff", A, "no/such"]),
+    says(NoFile, "cannot read 'no/such': No such file"),
+    {0, _, _} = run(T, Target, "time", ["-apply", ?WORK, "-o", B, "it_counted"]),
+    {1, "", Mixed} = kprof(T, ["diff", A, B]),
+    says(Mixed, "are not of one kind"),
+    {1, _, Unwritten} = run(T, Target, "count", ["-apply", ?WORK, "-o", "no/such/file", "it_counted"]),
+    says(Unwritten, "cannot write 'no/such/file': No such file"),
+    usage(T, ["diff", A], "give two files").
 
 order(T) ->
     Target = plain(T),
@@ -493,9 +516,8 @@ unarmed(Target) ->
     it:equal("what is counted still", [], Armed).
 
 %% Starts it, and goes on at once.
-background(#{build := Build, cookie := Cookie, last := Last} = T, #{node := Node}, Cmd, Args) ->
-    Name = "kprof" ++ integer_to_list(atomics:add_get(Last, 1, 1)),
-    it:start(T, Name, [filename:join(Build, "kprof"), Cmd, "-target", Node, "-cookie-file", Cookie | Args], []).
+background(#{cookie := Cookie} = T, #{node := Node}, Cmd, Args) ->
+    started(T, [Cmd, "-target", Node, "-cookie-file", Cookie | Args]).
 
 %% Starts it, and waits until it counts.
 start(T, Target, Cmd, Args) ->
@@ -505,12 +527,10 @@ start(T, Target, Cmd, Args) ->
 
 interrupt(P) ->
     it:signal(P, "INT"),
-    {it:exited(P), unicode:characters_to_list(it:output(P)), unicode:characters_to_list(it:errors(P))}.
+    ends(P).
 
 run(T, Target, Cmd, Args) ->
-    P = background(T, Target, Cmd, Args),
-    Status = it:exited(P),
-    {Status, unicode:characters_to_list(it:output(P)), unicode:characters_to_list(it:errors(P))}.
+    ends(background(T, Target, Cmd, Args)).
 
 fails(T, Target, Args, Text) ->
     fails(T, Target, "count", Args, Text).
@@ -521,11 +541,21 @@ fails(T, #{node := Node} = Target, Cmd, Args, Text) ->
     says(Errors, ["^kprof: '", Node, "': "]),
     says(Errors, Text).
 
-usage(#{build := Build, last := Last} = T, Args, Text) ->
-    Name = "kprof" ++ integer_to_list(atomics:add_get(Last, 1, 1)),
-    P = it:start(T, Name, [filename:join(Build, "kprof") | Args], []),
-    it:equal("wrong usage", 2, it:exited(P)),
-    says(it:errors(P), Text).
+usage(T, Args, Text) ->
+    {Status, _, Errors} = kprof(T, Args),
+    it:equal("wrong usage", 2, Status),
+    says(Errors, Text).
+
+kprof(T, Args) ->
+    ends(started(T, Args)).
+
+started(#{build := Build, last := Last} = T, Args) ->
+    it:start(T, "kprof" ++ integer_to_list(atomics:add_get(Last, 1, 1)), [filename:join(Build, "kprof") | Args], []).
+
+%% Its exit status, output and errors.
+ends(P) ->
+    Status = it:exited(P),
+    {Status, unicode:characters_to_list(it:output(P)), unicode:characters_to_list(it:errors(P))}.
 
 says(Text, Pattern) ->
     re:run(Text, Pattern, [unicode, multiline, {capture, none}]) =:= match orelse

@@ -11,6 +11,7 @@
 
 #include "kprofd/etf.h"
 #include "report/profile.h"
+#include "report/profile_diff.h"
 
 static struct kp_profile profile;
 static struct kp_buf term, out;
@@ -330,6 +331,95 @@ test_json(void **state)
 	    "\"us\":30,\"per_call\":10,\"share\":0.3}]}\n");
 }
 
+static enum kp_err
+kept(struct profile_kept *k, const char *text)
+{
+	char why[200] = "";
+	enum kp_err e = profile_kept_read(k, text, strlen(text), why,
+	    sizeof(why));
+
+	assert_int_equal(e == KP_OK, why[0] == '\0');
+	return e;
+}
+
+/* What is written is read again, processes added up. */
+static void
+test_kept(void **state)
+{
+	struct profile_view v = { .by_process = true, .target = "a@b" };
+	struct profile_kept k;
+
+	(void)state;
+	sample();
+	profile_csv(&out, &profile, &v);
+	assert_int_equal(kept(&k, kp_buf_cstr(&out)), KP_OK);
+	assert_int_equal(k.type, KP_PROFILE_TIME);
+	assert_int_equal(k.n, 1);
+	assert_string_equal(k.rows[0].fn, "db:q\\x1b/1");
+	assert_int_equal(k.rows[0].calls, 6);
+	assert_int_equal(k.rows[0].value, 100);
+	profile_kept_free(&k);
+	assert_int_equal(kept(&k, "function,calls,percent\n"
+	    "\"m:'a,\"\"b'/1\",5,100\n"), KP_OK);
+	assert_string_equal(k.rows[0].fn, "m:'a,\"b'/1");
+	profile_kept_free(&k);
+}
+
+static void
+test_kept_wrong(void **state)
+{
+	static const char *const wrong[] = { "", "function\n", "calls\n",
+		"function,calls", "function,calls\nf\n",
+		"function,calls\nf,1,2\n", "function,calls\nf,-1\n",
+		"function,calls\nf,\n", "function,calls\n\"f,1\n",
+		"function,calls\n\"f\"x,1\n", "function,calls\nf,1",
+		"function,calls\nf,99999999999999999999\n",
+		"{\"target\":1}\n" };
+	struct profile_kept k;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		if (kept(&k, wrong[i]) != KP_EFORMAT)
+			fail_msg("taken: %s", wrong[i]);
+		assert_int_equal(k.n, 0);
+	}
+}
+
+static void
+test_diff(void **state)
+{
+	struct profile_diff_view v = { .sort = PROFILE_DIFF_CHANGE };
+	struct profile_kept a, b;
+
+	(void)state;
+	assert_int_equal(kept(&a, "function,calls,us,us_per_call,percent\n"
+	    "m:gone/0,1,10,10,1\nm:same/0,2,20,10,1\nm:more/0,4,40,10,1\n"),
+	    KP_OK);
+	assert_int_equal(kept(&b, "function,calls,us,us_per_call,percent\n"
+	    "m:same/0,2,20,10,1\nm:more/0,5,100,20,1\nm:new/0,1,5,5,1\n"),
+	    KP_OK);
+	profile_diff_table(&out, &a, &b, &v, 0);
+	assert_string_equal(kp_buf_cstr(&out),
+	    "FUNCTION  CALLS  BEFORE  CHANGE    TIME  BEFORE  CHANGE\n"
+	    "-------------------------------------------------------\n"
+	    "m:more/0      5       4   +25 %  100 us   40 us  +150 %\n"
+	    "m:gone/0      0       1  -100 %       0   10 us  -100 %\n"
+	    "m:new/0       1       0     new  5.0 us       0     new\n"
+	    "m:same/0      2       2     0 %   20 us   20 us     0 %\n"
+	    "-------------------------------------------------------\n"
+	    "all           8       7   +14 %  125 us   70 us   +79 %\n");
+	kp_buf_reset(&out);
+	v.sort = PROFILE_DIFF_FUNCTION;
+	v.reverse = true;
+	v.top = 1;
+	profile_diff_json(&out, &a, &b, &v);
+	assert_string_equal(kp_buf_cstr(&out), "{\"rows\":[{\"function\":"
+	    "\"m:same/0\",\"calls\":2,\"calls_before\":2,\"us\":20,"
+	    "\"us_before\":20}]}\n");
+	profile_kept_free(&a);
+	profile_kept_free(&b);
+}
+
 int
 main(void)
 {
@@ -346,6 +436,10 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_csv, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_json, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept_wrong, setup,
+		    teardown),
+		cmocka_unit_test_setup_teardown(test_diff, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
