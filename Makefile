@@ -36,12 +36,14 @@ PLAN   := $(wildcard src/target/plan*.c)
 PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
                      src/request/*.c src/stats/*.c src/guard/*.c) \
           $(PLAN)
+# What the client does in a node without a daemon.
+ERRANDS := $(addprefix src/target/,once.c talk.c counters.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
 DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
-          $(filter-out $(PLAN) src/target/once.c,$(wildcard src/target/*.c))
+          $(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c))
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) \
-          src/target/once.c src/target/node.c src/target/agent_msg.c
+          $(ERRANDS) src/target/node.c src/target/agent_msg.c
 
 # The SQLite extension: code of its own, since it has to run anywhere.
 EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
@@ -56,7 +58,7 @@ all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so library
 # The agent must load on OTP 25: newer compilers have to be told.
 ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
 
-$(B)/gen/kprof_agent.beam: erlang/kprof_agent.erl
+$(B)/gen/kprof_agent.beam: erlang/kprof_agent.erl erlang/kprof_guest.hrl
 	@mkdir -p $(@D)
 	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
 
@@ -74,12 +76,29 @@ $(B)/gen/agent_beam.h: $(B)/gen/kprof_agent.beam $(B)/gen/load.etf
 	{ xxd -i -n kp_agent_beam $(B)/gen/kprof_agent.beam && \
 	    xxd -i -n kp_agent_load $(B)/gen/load.etf; } > $@
 
+# The same for counters; load.exprs speaks of the agent's module only.
+$(B)/gen/kprof_counters.beam: erlang/kprof_counters.erl erlang/kprof_guest.hrl
+	@mkdir -p $(@D)
+	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
+
+$(B)/gen/counters.exprs: erlang/load.exprs
+	@mkdir -p $(@D)
+	sed 's/kprof_agent/kprof_counters/g' $< > $@
+
+$(B)/gen/counters.etf: $(B)/gen/counters.exprs
+	ERL_CRASH_DUMP_BYTES=0 erl -noinput -eval '$(PARSE)'
+
+$(B)/gen/counters_beam.h: $(B)/gen/kprof_counters.beam $(B)/gen/counters.etf
+	{ xxd -i -n kp_counters_beam $(B)/gen/kprof_counters.beam && \
+	    xxd -i -n kp_counters_load $(B)/gen/counters.etf; } > $@
+
 $(B)/gen/schema_sql.h: priv/schema.sql
 	@mkdir -p $(@D)
 	{ cat $<; printf '\0'; } > $(B)/gen/schema.sql.0
 	xxd -i -n kp_schema_sql $(B)/gen/schema.sql.0 > $@
 
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
+$(call obj,src/target/counters.c): $(B)/gen/counters_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 # ---- the library for applications (erlang/kprof/README.md), compiled; the
@@ -158,6 +177,8 @@ $(B)/test/test_store_power: $(call obj,test/support/faultvfs.c)
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
+$(B)/test/test_profile: $(call obj,$(STORE) $(REPORT))
+$(B)/test/test_profile: UNIT_LIBS = -lsqlite3
 $(B)/test/test_parts: $(call obj,$(STORE) src/kprofd/assembly.c)
 $(B)/test/test_parts: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
@@ -202,13 +223,17 @@ FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
 FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.c) \
                 src/store/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
+FUZZ_PROFILE := $(addprefix src/report/,profile.c profile_diff.c figures.c grid.c grid_write.c json.c \
+                losses.c text.c when.c width.c)
 FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c
 
 $(B)/replay/text: $(call obj,$(FUZZ_TEXT))
 $(B)/replay/message: $(call obj,$(FUZZ_MESSAGE))
+$(B)/replay/profile: $(call obj,$(FUZZ_PROFILE))
 $(B)/replay/agent: $(call obj,$(FUZZ_AGENT))
 $(FUZZ_B)/fuzz_text: $(FUZZ_TEXT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_message: $(FUZZ_MESSAGE:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_profile: $(FUZZ_PROFILE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_agent: $(FUZZ_AGENT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/obj/src/target/agent_steps.o: $(B)/gen/agent_beam.h
 
@@ -418,7 +443,7 @@ releases: $(INTEGRATION_NEEDS) $(ROOTS)
 # All of them anew, with the releases of `make matrix`.  ONLY: some programs.
 
 $(B)/test/record: test/support/record.c $(B)/flags $(LIB) \
-    $(call obj,$(filter-out $(PLAN) src/target/once.c,$(wildcard src/target/*.c)) \
+    $(call obj,$(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c)) \
                src/report/tiers_file.c src/report/text.c src/report/width.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) $(LDLIBS_DAEMON)

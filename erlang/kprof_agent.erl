@@ -27,6 +27,8 @@
 
 -export([start/2, status/0, stop/0]).
 
+-include("kprof_guest.hrl").
+
 -define(PROTOCOL, 3).
 -define(BATCH_EVENTS, 500).     % most events in one message
 -define(BATCH_MS, 20).          % longest wait for a batch to fill
@@ -106,24 +108,6 @@ start(Daemon, Opts) when is_pid(Daemon), is_map(Opts) ->
              end,
     element(1, Result) =:= ok orelse purger_start([self()]),
     Result.
-
-%% A monitor would make the node look for one that has gone.
-is_connected(Node) ->
-    lists:member(Node, [node() | nodes(connected)]).
-
-disabled() ->
-    case application:get_env(kprof, disabled) of
-        undefined -> configured_disabled();
-        {ok, Value} -> Value =:= true
-    end.
-
-%% What a configuration file says about an application shows when that is
-%% loaded, and there need not be one called kprof.
-configured_disabled() ->
-    Loaded = application:load({application, kprof, [{vsn, "0"}]}),
-    Value = application:get_env(kprof, disabled),
-    _ = Loaded =:= ok andalso application:unload(kprof),
-    Value =:= {ok, true}.
 
 start_agent(_Daemon, #{protocol := P}) when P =/= ?PROTOCOL ->
     {error, {protocol, ?PROTOCOL}};
@@ -1154,20 +1138,6 @@ own(More, S) ->
 patterns(Plan) ->
     [{local, I#item.mfa} || I <- Plan] ++
         [{call_count, I#item.mfa} || I <- Plan, I#item.kind =:= entry].
-
-%% Runs outside this module, or the purge would kill its own process: the
-%% text is parsed here and evaluated by stdlib. It leaves a module alone
-%% that a new agent is running in.
-purger_start(Pids) ->
-    Text = "[begin R = erlang:monitor(process, P),"
-           " receive {'DOWN', R, process, P, _} -> ok after 5000 -> ok end"
-           " end || P <- Ps],"
-           "erlang:whereis(kprof_agent) =:= undefined andalso begin"
-           " code:purge(kprof_agent), code:delete(kprof_agent),"
-           " code:purge(kprof_agent) end.",
-    {ok, Tokens, _} = erl_scan:string(Text),
-    {ok, Exprs} = erl_parse:parse_exprs(Tokens),
-    spawn(erl_eval, exprs, [Exprs, [{'Ps', Pids}]]).
 
 %% ------------------------------------------------- the two trace back ends ----
 
