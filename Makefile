@@ -26,8 +26,9 @@ WARN    += -Werror
 endif
 ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
            -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' -pthread -MMD -MP
-LDLIBS_DAEMON := -levent_core -levent_pthreads -lsqlite3 -lei -lm -pthread
-LDLIBS_CLIENT := -lsqlite3 -lei -lm -pthread
+LDLIBS_WEB    := -levent_core -levent_extra -levent_pthreads
+LDLIBS_DAEMON := $(LDLIBS_WEB) -lsqlite3 -lei -lm -pthread
+LDLIBS_CLIENT := $(LDLIBS_WEB) -lsqlite3 -lei -lm -pthread
 
 comma := ,
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -38,9 +39,10 @@ PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
           $(PLAN)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
-DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
+WEB    := $(wildcard src/web/*.c)
+DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) \
           $(filter-out $(PLAN) src/target/once.c,$(wildcard src/target/*.c))
-CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) \
+CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) $(WEB) \
           src/target/once.c src/target/node.c src/target/agent_msg.c
 
 # The SQLite extension: code of its own, since it has to run anywhere.
@@ -81,6 +83,33 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
+
+# The dashboard: its own files, and the chart library from npm, as the lock
+# file pins it; what is served is in the programs.
+UPLOT     := $(B)/npm/node_modules/uplot/dist
+WEB_FILES := $(wildcard priv/web/*.html priv/web/*.css priv/web/*.js priv/web/*.svg) \
+             priv/openapi.json
+WEB_LIB   := $(UPLOT)/uPlot.esm.js $(UPLOT)/uPlot.min.css
+
+$(WEB_LIB) &: priv/web/package.json priv/web/package-lock.json priv/web/.npmrc
+	@mkdir -p $(B)/npm
+	cp $^ $(B)/npm
+	cd $(B)/npm && npm ci --no-audit --no-fund --ignore-scripts --silent
+	@touch $(WEB_LIB)
+
+$(B)/gen/web_assets.h: $(WEB_FILES) $(WEB_LIB) Makefile
+	@mkdir -p $(@D)
+	@n=0; list=; : > $@.new; for f in $(WEB_FILES) $(WEB_LIB); do \
+	    xxd -i -n web_file_$$n "$$f" >> $@.new || exit 1; \
+	    list="$$list{ \"/$${f##*/}\", web_file_$$n, sizeof(web_file_$$n) },"; \
+	    n=$$((n + 1)); \
+	done; \
+	{ sed -e 's/^unsigned char/static const unsigned char/' \
+	      -e '/^unsigned int/d' $@.new; \
+	    echo 'static const struct { const char *path; const unsigned char *p;'; \
+	    echo '    size_t n; } web_files[] = {' "$$list" '};'; } > $@ && rm $@.new
+
+$(call obj,src/web/assets.c): $(B)/gen/web_assets.h
 
 # ---- the library for applications (erlang/kprof/README.md), compiled; the
 # agent is no part of it: where its module is, kprofd takes it for an agent

@@ -65,7 +65,7 @@ make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
 	int64_t n;
 
 	s->start = r->since - r->since % s->step;
-	n = (r->until - s->start) / s->step + 1;
+	n = (r->until - 1 - s->start) / s->step + 1;
 	if (n > KP_SERIES_STEPS_MAX)
 		return KP_ELIMIT;
 	s->v = calloc((size_t)n, sizeof(*s->v));
