@@ -100,7 +100,7 @@ const CHARTS = ["c-rate", "c-time", "c-heat", "c-self", "c-sample", "c-cost"];
 function showCharts(s, h, l, e) {
 	const some = s.covered_s.some((v) => v !== null);
 
-	charts.setMarks(marksOf(l, e));
+	charts.setMarks(marksOf(l, e), s.t[0], s.t.at(-1) + s.step_s);
 	if (!some) {
 		for (const id of CHARTS)
 			charts.empty(id, "Nothing was measured in this time. Choose a longer range, or all of it.");

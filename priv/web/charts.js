@@ -1,12 +1,13 @@
 // charts.js - the charts over time.  All share one cursor; what is dragged in
 // one becomes the range of all.
 import uPlot from "./uPlot.esm.js";
-import { clock, ms, rate, tierName } from "./format.js";
+import { clock, day, ms, rate, tierName } from "./format.js";
 
 const HEIGHT = 190;
 const sync = uPlot.sync("time");
 const plots = new Map();
 let marks = { shades: [], events: [] };
+let whole = [0, 1];		// of the time axis, in s
 let onRange = () => {};
 
 export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -16,8 +17,9 @@ export function onDrag(fn) {
 	onRange = fn;
 }
 
-export function setMarks(m) {
+export function setMarks(m, from, to) {
 	marks = m;
+	whole = [from, to];
 }
 
 // What was lost is shaded; trips, reloads and reconnects are lines.
@@ -47,21 +49,29 @@ function drawMarks(u) {
 	ctx.restore();
 }
 
-export function axes(unit) {
-	const common = { stroke: color("soft"), grid: { stroke: color("grid"), width: 1 }, ticks: { stroke: color("grid"), width: 1 }, font: "12px system-ui, sans-serif" };
-
-	return [{ ...common, space: 70 }, { ...common, size: 62, values: (u, v) => v.map(unit) }];
+// Hours and minutes; where ticks are closer, seconds too; where days, these.
+function tickTimes(u, splits, axis, space, step) {
+	return splits.map((v) => step >= 86400 ? day(v * 1e3).slice(5) :
+		clock(v * 1e3).slice(0, step >= 60 ? 5 : 8));
 }
 
-function options(width, series, unit, extra) {
+function axes(unit) {
+	const common = { stroke: color("soft"), grid: { stroke: color("grid"), width: 1 }, ticks: { stroke: color("grid"), width: 1 }, font: "12px system-ui, sans-serif" };
+
+	return [{ ...common, space: 80, values: tickTimes }, { ...common, size: 62, values: (u, v) => v.map((x) => x === null ? "" : unit(x)) }];
+}
+
+const TIME = { time: true, range: () => whole };
+
+function options(width, series, unit, { draw, ...extra }) {
 	return {
 		width, height: HEIGHT,
 		cursor: { sync: { key: sync.key }, drag: { x: true, y: false, setScale: false }, points: { size: 6 } },
-		scales: { x: { time: true }, y: { range: (u, lo, hi) => [0, hi > 0 ? hi * 1.08 : 1] } },
+		scales: { x: TIME, y: { range: (u, lo, hi) => [0, hi > 0 ? hi * 1.08 : 1] } },
 		legend: { live: true },
 		axes: axes(unit),
 		series: [{ label: "time", value: (u, v) => v === null ? "" : clock(v * 1e3) }, ...series],
-		hooks: { drawClear: [drawMarks], setSelect: [(u) => {
+		hooks: { drawClear: [drawMarks], draw: draw ? [draw] : [], setSelect: [(u) => {
 			if (u.select.width > 4) {
 				onRange(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x"));
 				u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
@@ -72,7 +82,7 @@ function options(width, series, unit, extra) {
 }
 
 // One chart: made anew when its series change, else given its new data.
-function show(id, key, data, series, unit, extra) {
+function show(id, key, data, series, unit, extra = {}) {
 	const host = document.querySelector(`#${id} .plot`);
 	const old = plots.get(id);
 	const dark = matchMedia("(prefers-color-scheme: dark)").matches;
@@ -197,16 +207,10 @@ export function heatmap(h) {
 	const counts = h.buckets.map((c) => c === null ? null : c.reduce((sum, n, k) => sum + (k % 2 ? n : 0), 0));
 	const bounds = () => (plots.get("c-heat")?.heat ?? h).bounds;
 
-	show("c-heat", `heat ${h.tier}`, [[...h.t, h.t.at(-1) + h.step_s], [...counts, null]], [
+	show("c-heat", `heat ${h.tier}`, [h.t, counts], [
 		{ label: "measured times", stroke: color("c1"), width: 0, points: { show: false }, paths: () => null, value: (u, v) => v === null ? "–" : rate(v) }],
-	ms, { scales: { x: { time: true }, y: { distr: 3, log: 10, range: () => bounds() } },
-		axes: [axes(ms)[0], { ...axes(ms)[1], filter: (u, v) => v.map((x) => x !== null && Math.abs(Math.log10(x) - Math.round(Math.log10(x))) < 1e-6 ? x : null) }] });
-	const p = plots.get("c-heat");
-
-	p.heat = h;
-	if (!p.hooked) {
-		p.hooked = true;
-		(p.u.hooks.draw ??= []).push(drawHeat);
-	}
-	p.u.redraw();
+	ms, { scales: { x: TIME, y: { distr: 3, log: 10, range: () => bounds() } },
+		axes: [axes(ms)[0], { ...axes(ms)[1], filter: (u, v) => v.map((x) => x !== null && Math.abs(Math.log10(x) - Math.round(Math.log10(x))) < 1e-6 ? x : null) }],
+		draw: drawHeat });
+	plots.get("c-heat").heat = h;
 }

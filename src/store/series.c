@@ -237,6 +237,7 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 		err = kp_query_tiers(q, &s.tiers);
 	least = want->step > 0 ? want->step :
 	    (clipped.until - clipped.since) / STEPS_WANTED;
+	longest -= longest / 10;	/* timers are a little late */
 	s.step = nice_step(least > longest ? least : longest);
 	if (err == KP_OK)
 		err = make_steps(&s, &clipped, want->cells);

@@ -208,9 +208,9 @@ api_compare(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 		return KP_EFORMAT;
 	then_range.since = p->versus.since;
 	then_range.until = p->versus.until;
-	err = make_report(q, &p->range, "cost", what, &now);
+	err = make_report(q, &p->range, NULL, what, &now);
 	if (err == KP_OK)
-		err = make_report(q, &then_range, "cost", what, &then);
+		err = make_report(q, &then_range, NULL, what, &then);
 	if (err == KP_OK)
 		err = versus_make(&v, now, then);
 	if (err == KP_OK) {

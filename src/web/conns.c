@@ -4,7 +4,9 @@
  * evhttp has timeouts for silence, but none for a client that sends a byte
  * now and then, and takes as many of these as come.  So each connection's
  * bufferevent is made here and held; that evhttp is done with one shows in
- * that it has no callback any more.
+ * that it has no callback any more.  The socket is closed with it and not
+ * before: else its number would be the next connection's, and what is held
+ * still would take what that one is sent.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -14,6 +16,8 @@
 
 #include "conns.h"
 #include "kprofd/clock.h"
+
+#define UNREAD_MAX 65536	/* bytes */
 
 struct conn {
 	struct bufferevent *bev;	/* NULL: free */
@@ -72,7 +76,8 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 static struct bufferevent *
 on_accept(struct event_base *base, void *ctx)
 {
-	struct bufferevent *bev = bufferevent_socket_new(base, -1, 0);
+	struct bufferevent *bev = bufferevent_socket_new(base, -1,
+	    BEV_OPT_CLOSE_ON_FREE);
 	struct conns *cs = ctx;
 	unsigned i = 0;
 
@@ -83,6 +88,8 @@ on_accept(struct event_base *base, void *ctx)
 	if (bev == NULL || i == CONNS_MAX)
 		return bev;
 	bufferevent_incref(bev);
+	/* also of what is read for nobody any more */
+	bufferevent_setwatermark(bev, EV_READ, 0, UNREAD_MAX);
 	cs->v[i] = (struct conn){ bev, kp_mono_now() };
 	if (++cs->n == CONNS_MAX)
 		evconnlistener_disable(cs->listener);

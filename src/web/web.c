@@ -71,6 +71,24 @@ put_headers(struct evhttp_request *req, const char *type, bool asset)
 		evhttp_add_header(h, fixed[i][0], fixed[i][1]);
 }
 
+/* evhttp would send a body behind the headers that HEAD asks for. */
+static void
+finish(struct evhttp_request *req, int status, struct evbuffer *out)
+{
+	char length[24];
+
+	if (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD && out != NULL) {
+		snprintf(length, sizeof(length), "%zu",
+		    evbuffer_get_length(out));
+		evhttp_add_header(evhttp_request_get_output_headers(req),
+		    "Content-Length", length);
+		evbuffer_drain(out, evbuffer_get_length(out));
+	}
+	evhttp_send_reply(req, status, NULL, out);
+	if (out != NULL)
+		evbuffer_free(out);
+}
+
 static void
 reply(struct evhttp_request *req, int status, const void *p, size_t n)
 {
@@ -82,9 +100,7 @@ reply(struct evhttp_request *req, int status, const void *p, size_t n)
 		    "WWW-Authenticate", "Bearer");
 	if (out != NULL)
 		evbuffer_add(out, p, n);
-	evhttp_send_reply(req, status, NULL, out);
-	if (out != NULL)
-		evbuffer_free(out);
+	finish(req, status, out);
 }
 
 static void
@@ -106,9 +122,7 @@ reply_asset(struct evhttp_request *req, const struct asset *a)
 	put_headers(req, a->type, true);
 	if (out != NULL)
 		evbuffer_add_reference(out, a->p, a->n, NULL, NULL);
-	evhttp_send_reply(req, 200, NULL, out);
-	if (out != NULL)
-		evbuffer_free(out);
+	finish(req, 200, out);
 }
 
 /* ---- what the daemon is asked ---- */
