@@ -231,12 +231,16 @@ FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
 FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.c) \
                 src/store/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
+FUZZ_WEB     := src/web/params.c src/web/access.c src/report/when.c \
+                src/report/text.c src/report/width.c src/report/report.c
 FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c
 
 $(B)/replay/text: $(call obj,$(FUZZ_TEXT))
+$(B)/replay/web: $(call obj,$(FUZZ_WEB))
 $(B)/replay/message: $(call obj,$(FUZZ_MESSAGE))
 $(B)/replay/agent: $(call obj,$(FUZZ_AGENT))
 $(FUZZ_B)/fuzz_text: $(FUZZ_TEXT:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_web: $(FUZZ_WEB:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_message: $(FUZZ_MESSAGE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_agent: $(FUZZ_AGENT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/obj/src/target/agent_steps.o: $(B)/gen/agent_beam.h
@@ -305,6 +309,23 @@ $(B)/test/one_answer: test/support/one_answer.c $(B)/flags
 .PHONY: client-test
 client-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer
 	sh test/integration/client_test.sh $(B)
+
+# The HTTP API and the dashboard, in headless Chromium, of two real nodes.
+# Screenshots go to $(B)/web.
+WEB_TEST := $(B)/npm_test
+
+$(WEB_TEST)/made: $(addprefix test/web/,package.json package-lock.json .npmrc)
+	@mkdir -p $(@D)
+	cp $^ $(@D)
+	cd $(@D) && npm ci --no-audit --no-fund --ignore-scripts --silent
+	@touch $@
+
+.PHONY: web-test api-test
+api-test: $(B)/kprof $(B)/test/mkdb
+	node test/web/api_test.mjs $(B)
+
+web-test: api-test $(B)/kprofd sample $(WEB_TEST)/made
+	node test/web/browser_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 
 # The SQLite extension, in SQLite's shell.
 .PHONY: sqlite-test
@@ -511,6 +532,8 @@ check: all
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory SAN=1 unit
 	@$(MAKE) --no-print-directory SAN=1 client-test
+	@$(MAKE) --no-print-directory SAN=1 api-test
+	@$(MAKE) --no-print-directory web-test
 	@$(MAKE) --no-print-directory sqlite-test
 	@$(MAKE) --no-print-directory SAN=1 sqlite-test
 	@$(MAKE) --no-print-directory packaging
@@ -589,6 +612,8 @@ help:
 	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall'
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
 	@echo 'make client-test  kprof on a database made for it'
+	@echo 'make api-test     the HTTP API against sqlite3 and kprof, and what it refuses'
+	@echo 'make web-test     that, and the dashboard in headless Chromium'
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'

@@ -149,14 +149,11 @@ async function showTree(signal) {
 	}
 }
 
+// null: no kprofd runs.
 async function statusNow(signal) {
-	try {
-		return await get("status", {}, signal);
-	} catch (e) {
-		if (e.name === "AbortError" || e.status === 0)
-			throw e;
-		return null;
-	}
+	const status = await get("status", {}, signal);
+
+	return status.targets ? status : null;
 }
 
 async function load(signal) {

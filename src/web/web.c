@@ -150,16 +150,29 @@ on_relayed(void *ctx, int status, const char *text, size_t n)
 	kp_buf_free(&b);
 }
 
+/* That none runs is what there is to say of it, and no failure. */
+static void
+on_status(void *ctx, int status, const char *text, size_t n)
+{
+	static const char none[] = "{\"running\":false}\n";
+
+	if (status == 503)
+		reply(ctx, 200, none, strlen(none));
+	else
+		on_relayed(ctx, status, text, n);
+}
+
 /* A POST's name is the daemon's word for it. */
 static const struct {
 	const char *name, *line;
+	relay_fn *done;
 	bool post;
 	unsigned params;
 } relayed[] = {
-	{ "status", "status json", false, PARAM_NODE },
-	{ "pause", "pause", true, PARAM_NODE },
-	{ "resume", "resume", true, PARAM_NODE },
-	{ "dump", "dump", true, 0 },
+	{ "status", "status json", on_status, false, PARAM_NODE },
+	{ "pause", "pause", on_relayed, true, PARAM_NODE },
+	{ "resume", "resume", on_relayed, true, PARAM_NODE },
+	{ "dump", "dump", on_relayed, true, 0 },
 };
 #define NRELAYED ((int)(sizeof(relayed) / sizeof(relayed[0])))
 
@@ -187,7 +200,7 @@ ask_daemon(struct web *w, struct evhttp_request *req, int i,
 	}
 	snprintf(line, sizeof(line), "%s%s%s", relayed[i].line,
 	    node != NULL ? " node=" : "", node != NULL ? node : "");
-	relay_ask(w->relays, line, on_relayed, req);
+	relay_ask(w->relays, line, relayed[i].done, req);
 }
 
 /* ---- questions ---- */
