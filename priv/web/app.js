@@ -78,7 +78,7 @@ function showTiles(r, l, status) {
 		tile(`${cost.toFixed(2)} %`, "of a scheduler, cost"));
 }
 
-const LINES = ["trip", "resume", "reload", "attached", "detached", "lost", "pause", "unclean_end", "reconnect"];
+const LINES = ["attach", "detach", "trip", "rest", "resume", "paused", "reload", "lost", "failed", "absent", "unclean_end"];
 
 function marksOf(l, e) {
 	const shades = [];

@@ -168,6 +168,17 @@ export function cost(l) {
 
 const low = (b, perOctave) => 2 ** (b / perOctave) * 1e3;
 
+// Of 1, 2, 5, 10, ...: those between the bounds, and few.
+function logTicks(lo, hi) {
+	const all = [];
+
+	for (let e = Math.floor(Math.log10(lo)); e <= Math.ceil(Math.log10(hi)); e++)
+		for (const n of hi / lo > 30 ? [1] : [1, 2, 5])
+			if (n * 10 ** e >= lo && n * 10 ** e <= hi)
+				all.push(n * 10 ** e);
+	return all;
+}
+
 function drawHeat(u) {
 	const h = plots.get("c-heat")?.heat;
 
@@ -210,7 +221,7 @@ export function heatmap(h) {
 	show("c-heat", `heat ${h.tier}`, [h.t, counts], [
 		{ label: "measured times", stroke: color("c1"), width: 0, points: { show: false }, paths: () => null, value: (u, v) => v === null ? "–" : rate(v) }],
 	ms, { scales: { x: TIME, y: { distr: 3, log: 10, range: () => bounds() } },
-		axes: [axes(ms)[0], { ...axes(ms)[1], filter: (u, v) => v.map((x) => x !== null && Math.abs(Math.log10(x) - Math.round(Math.log10(x))) < 1e-6 ? x : null) }],
+		axes: [axes(ms)[0], { ...axes(ms)[1], splits: (u, axis, lo, hi) => logTicks(lo, hi) }],
 		draw: drawHeat });
 	plots.get("c-heat").heat = h;
 }

@@ -16,7 +16,8 @@
 
 #include <stddef.h>
 
-#define WEB_ADDR_DEFAULT "127.0.0.1:4711"
+/* of kprof web: a kprofd may have 4711 */
+#define WEB_ADDR_DEFAULT "127.0.0.1:4712"
 
 struct web_opts {
 	const char *addr;	/* 127.0.0.1:4711, [::1]:4711; port 0: any */

@@ -15,6 +15,7 @@ documents() ->
      {"priv/*.conf", tiers},
      {"priv/examples/*.conf", tiers},
      {"priv/schema.sql", comments},
+     {"priv/{openapi.json,web/*}", elsewhere},
      {"priv/{bash-completion,cron,logrotate,systemd}/*", elsewhere}].
 
 %% What stands in a command or SQL for something of the reader's. A value is found by
@@ -56,6 +57,7 @@ not_run() ->
      {"make fuzz", "hours"},
      {"make matrix", "minutes, and other releases"},
      {"make record", "minutes, and other releases; it would change what is tested"},
+     {"make web-test", "a test of its own, with a browser"},
      {"make test-apps", "a test of its own, with servers that have to be fetched"}].
 
 %% {Document, how the piece begins, why it is no example}; or sample, for all

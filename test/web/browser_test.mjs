@@ -178,6 +178,7 @@ async function looks() {
 		const page = await open(path, options);
 
 		await after(page, () => page.locator("#s-slow tbody button").first().click());
+		await page.evaluate(() => scrollTo(0, 0));
 		await page.screenshot({ path: join(shots, `${name}.png`), fullPage: true });
 		check(`${name}: nothing hangs out`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
 		check(`${name}: six charts are drawn`, await page.locator("#charts canvas").count() === 6);
@@ -203,7 +204,7 @@ async function hostile() {
 
 	run(join(build, "test", "mkdb"), copy);
 	sql(copy, `update identity set name = '${SCRIPT}' where name = 'update'; update tier set name = '${SCRIPT}' where name = 'http';
-	    update event set text = '${SCRIPT}'; update function set name = '${SCRIPT}'; update call set pid = '${SCRIPT}'`);
+	    update event set text = '${SCRIPT}'; update function set name = name || '${SCRIPT}'; update call set pid = '${SCRIPT}'`);
 	const w = await web(copy);
 	const page = await open("?range=all&compare=before&live=0", {}, w.host);
 
