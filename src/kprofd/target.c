@@ -625,10 +625,10 @@ target_rotate(struct target *t, kp_wall_ns now)
 
 /* ---- another configuration ---- */
 
-enum kp_err
+void
 target_reload(struct target *t, const struct kp_conf *conf)
 {
-	return agent_reload(t->agent, conf);
+	agent_reload(t->agent, conf);
 }
 
 void

@@ -33,42 +33,26 @@ put_times(struct json *j, const struct kp_series *s)
 	json_end(j);
 }
 
-static void
-col_covered(struct json *j, const struct kp_series_step *v, size_t t)
-{
-	(void)t;
-	json_number(j, NULL, (double)v->covered / (double)KP_NS_PER_S);
-}
-
-static void
-col_requests(struct json *j, const struct kp_series_step *v, size_t t)
-{
-	json_uint(j, NULL, v->cells[t].w_requests);
-}
-
-static void
-col_calls(struct json *j, const struct kp_series_step *v, size_t t)
-{
-	json_uint(j, NULL, v->cells[t].w_calls);
-}
-
-static void
-col_raised(struct json *j, const struct kp_series_step *v, size_t t)
-{
-	json_uint(j, NULL, v->cells[t].w_raised);
-}
-
-static void
-col_unfinished(struct json *j, const struct kp_series_step *v, size_t t)
-{
-	json_uint(j, NULL, v->cells[t].w_unfinished);
-}
-
-static void
-col_self(struct json *j, const struct kp_series_step *v, size_t t)
-{
-	json_ms(j, NULL, v->cells[t].w_self);
-}
+/* One that is put as it is; the tier, or the cause, is t. */
+#define COLUMN(name, put, figure)                                        \
+	static void                                                      \
+	col_##name(struct json *j, const struct kp_series_step *v, size_t t) \
+	{                                                                \
+		(void)t;                                                 \
+		put(j, NULL, figure);                                    \
+	}
+COLUMN(covered, json_number, (double)v->covered / (double)KP_NS_PER_S)
+COLUMN(requests, json_uint, v->cells[t].w_requests)
+COLUMN(calls, json_uint, v->cells[t].w_calls)
+COLUMN(raised, json_uint, v->cells[t].w_raised)
+COLUMN(unfinished, json_uint, v->cells[t].w_unfinished)
+COLUMN(self, json_ms, v->cells[t].w_self)
+COLUMN(entries, json_uint, v->entry_calls)
+COLUMN(sampled, json_uint, v->sampled)
+COLUMN(events, json_uint, v->events)
+COLUMN(agent, json_ms, v->agent)
+COLUMN(cost, json_ms, v->cost)
+COLUMN(lost, json_uint, v->losses.n[t])
 
 /* Of one call: what report_take_cell() says, member by member. */
 #define TIME_COLUMN(what)                                               \
@@ -206,47 +190,6 @@ series_heatmap_json(struct kp_buf *b, const struct kp_series *s,
 	put_column(&j, "buckets", s, col_heat, t);
 	put_end(&j);
 	return KP_OK;
-}
-
-static void
-col_entries(struct json *j, const struct kp_series_step *v, size_t t)
-{
-	(void)t;
-	json_uint(j, NULL, v->entry_calls);
-}
-
-static void
-col_sampled(struct json *j, const struct kp_series_step *v, size_t t)
-{
-	(void)t;
-	json_uint(j, NULL, v->sampled);
-}
-
-static void
-col_events(struct json *j, const struct kp_series_step *v, size_t t)
-{
-	(void)t;
-	json_uint(j, NULL, v->events);
-}
-
-static void
-col_agent(struct json *j, const struct kp_series_step *v, size_t t)
-{
-	(void)t;
-	json_ms(j, NULL, v->agent);
-}
-
-static void
-col_cost(struct json *j, const struct kp_series_step *v, size_t t)
-{
-	(void)t;
-	json_ms(j, NULL, v->cost);
-}
-
-static void
-col_lost(struct json *j, const struct kp_series_step *v, size_t cause)
-{
-	json_uint(j, NULL, v->losses.n[cause]);
 }
 
 static bool

@@ -13,14 +13,13 @@
 #include "kprofd/etf.h"
 #include "target/agent_internal.h"
 
-#define STEP_MS 10000		/* the longest wait for an answer, */
-#define STEP_EACH_MS 100	/* and for each function, in a busy node */
 #define LEFTOVER_MS 200		/* an agent is just being purged: look again */
 #define LEFTOVER_TRIES 20
 
 /* ---- sending ---- */
 
-void
+/* payload: an external term; to the target's rex, or to the agent. */
+static void
 agent_send(struct agent *a, const struct kp_buf *payload, bool to_rex)
 {
 	struct kp_buf frame;
@@ -60,8 +59,8 @@ rex_ask(struct agent *a, const char *mod, const char *fun, const char *arg)
 	kp_buf_free(&b);
 }
 
-void
-agent_command_begin(struct agent *a, struct kp_buf *b)
+static void
+command_begin(struct agent *a, struct kp_buf *b)
 {
 	kp_buf_init(b, MESSAGE_MAX);
 	msg_command(b, &a->ids, ++a->ref);
@@ -86,7 +85,7 @@ agent_command(struct agent *a, const char *cmd)
 {
 	struct kp_buf b;
 
-	agent_command_begin(a, &b);
+	command_begin(a, &b);
 	kp_etf_atom(&b, cmd);
 	agent_command_end(a, &b);
 }
@@ -153,7 +152,7 @@ step_check(struct agent *a)
 
 	agent_set_step(a, AGENT_CHECKING);
 	a->look_again = false;
-	agent_command_begin(a, &b);
+	command_begin(a, &b);
 	msg_modules(&b, a->o.conf, "check");
 	agent_command_end(a, &b);
 }
@@ -164,7 +163,7 @@ step_rate(struct agent *a)
 	struct kp_buf b;
 
 	agent_set_step(a, AGENT_RATING);
-	agent_command_begin(a, &b);
+	command_begin(a, &b);
 	msg_rates(&b, &a->plan);
 	agent_command_end(a, &b);
 }
@@ -178,7 +177,7 @@ step_arm(struct agent *a)
 	agent_set_step(a, AGENT_ARMING);
 	a->label = labels_take(a->o.labels, a->label);
 	a->params.label_const = (uint64_t)a->label << 48;
-	agent_command_begin(a, &b);
+	command_begin(a, &b);
 	e = msg_arm(&b, a->o.conf, &a->plan, &a->params);
 	if (e != KP_OK && b.err == KP_OK)
 		b.err = e;
@@ -347,15 +346,6 @@ answer_start(struct agent *a, struct kp_term *r)
 		step_check(a);
 }
 
-/* What it lacks others have: no mistake. */
-static void
-excuse(struct kp_diags *d)
-{
-	for (size_t i = 0; i < d->n; i++)
-		d->v[i].warning = true;
-	d->errors = 0;
-}
-
 static void
 tell_diags(struct agent *a)
 {
@@ -407,7 +397,7 @@ judged(struct agent *a, enum agent_verdict v)
 		return;
 	}
 	if (v == AGENT_GO_ON)
-		excuse(&a->diags);
+		kp_diags_excuse(&a->diags);
 	tell_diags(a);
 	if (v == AGENT_REFUSE)
 		agent_fail(a, AGENT_FAILED, "tiers.conf names what the target "
@@ -467,7 +457,7 @@ answer_arm(struct agent *a, struct kp_term *r)
 
 	if (kp_span_is(kp_term_atom(&at), "ok")) {
 		a->attached_once = true;
-		kp_backoff_reset(&a->backoff);
+		kp_backoff_works(&a->backoff, kp_mono_now());
 		agent_set_state(a, AGENT_ARMED, "");
 		agent_settle(a);
 		return;
