@@ -97,16 +97,21 @@ find_tier(const struct kp_series *s, const char *name, size_t *tier)
 	return *tier > 0 ? KP_OK : KP_ENOENT;
 }
 
-static void
-put_head(struct json *j, const struct kp_series *s, const char *identity,
-    const char *tier)
+/* The object, with what all have; KP_ENOENT: there is no such tier. */
+static enum kp_err
+begin(struct json *j, struct kp_buf *b, const struct kp_series *s,
+    const char *identity, const char *tier, size_t *t)
 {
+	if (find_tier(s, tier, t) != KP_OK)
+		return KP_ENOENT;
+	json_begin(j, b);
 	json_object(j, NULL);
 	json_number(j, "step_s", (double)s->step / (double)KP_NS_PER_S);
 	json_string(j, "identity", identity != NULL ? identity : "_total");
 	json_string(j, "tier", tier != NULL ? tier : "_total");
 	put_times(j, s);
 	put_column(j, "covered_s", s, col_covered, 0);
+	return KP_OK;
 }
 
 static void
@@ -123,10 +128,8 @@ series_json(struct kp_buf *b, const struct kp_series *s,
 	struct json j;
 	size_t t;
 
-	if (find_tier(s, tier, &t) != KP_OK)
+	if (begin(&j, b, s, identity, tier, &t) != KP_OK)
 		return KP_ENOENT;
-	json_begin(&j, b);
-	put_head(&j, s, identity, tier);
 	put_column(&j, "requests", s, col_requests, 0);
 	put_column(&j, "errors", s, col_raised, 0);
 	put_column(&j, "unfinished", s, col_unfinished, 0);
@@ -181,10 +184,8 @@ series_heatmap_json(struct kp_buf *b, const struct kp_series *s,
 	struct json j;
 	size_t t;
 
-	if (find_tier(s, tier, &t) != KP_OK)
+	if (begin(&j, b, s, identity, tier, &t) != KP_OK)
 		return KP_ENOENT;
-	json_begin(&j, b);
-	put_head(&j, s, identity, tier);
 	json_uint(&j, "per_octave", SERIES_PER_OCTAVE);
 	/* of each step: bucket, count, bucket, count, ... */
 	put_column(&j, "buckets", s, col_heat, t);
@@ -205,9 +206,9 @@ void
 series_load_json(struct kp_buf *b, const struct kp_series *s)
 {
 	struct json j;
+	size_t t;
 
-	json_begin(&j, b);
-	put_head(&j, s, NULL, NULL);
+	begin(&j, b, s, NULL, NULL, &t);
 	put_column(&j, "entry_calls", s, col_entries, 0);
 	put_column(&j, "sampled", s, col_sampled, 0);
 	put_column(&j, "events", s, col_events, 0);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "api.h"
+#include "report/history.h"
 #include "report/json.h"
 #include "report/losses.h"
 #include "report/report_db.h"
@@ -29,32 +30,6 @@ end(struct json *j)
 	kp_buf_u8(j->b, '\n');
 }
 
-static const char *
-run_state(enum kp_run_state s)
-{
-	static const char *const names[] = { "running", "clean", "unclean" };
-
-	return names[s];
-}
-
-static void
-put_runs(struct json *j, const struct kp_query_runs *runs)
-{
-	json_array(j, "runs");
-	for (size_t i = 0; i < runs->n; i++) {
-		json_object(j, NULL);
-		json_int(j, "run", runs->v[i].id);
-		json_time(j, "started", runs->v[i].started);
-		json_time(j, "ended", runs->v[i].ended);
-		json_string(j, "state", run_state(runs->v[i].state));
-		json_string(j, "version", runs->v[i].version);
-		json_number(j, "interval_s", (double)runs->v[i].interval /
-		    (double)KP_NS_PER_S);
-		json_end(j);
-	}
-	json_end(j);
-}
-
 static enum kp_err
 api_about(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 {
@@ -74,7 +49,7 @@ api_about(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	json_time(&j, "now", kp_wall_now());
 	json_time(&j, "first", first);
 	json_time(&j, "last", last);
-	put_runs(&j, &runs);
+	runs_json(&j, &runs);
 	end(&j);
 	kp_query_runs_free(&runs);
 	return KP_OK;
@@ -314,17 +289,7 @@ api_events(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	if (err != KP_OK)
 		return err;
 	begin(&j, b);
-	json_array(&j, "events");
-	for (size_t i = 0; i < e.n; i++) {
-		json_object(&j, NULL);
-		json_time(&j, "at", e.v[i].at);
-		json_int(&j, "run", e.v[i].run);
-		json_string(&j, "node", e.v[i].node);
-		json_string(&j, "kind", e.v[i].kind);
-		json_string(&j, "text", e.v[i].text);
-		json_end(&j);
-	}
-	json_end(&j);
+	events_json(&j, &e);
 	end(&j);
 	kp_query_events_free(&e);
 	return KP_OK;
