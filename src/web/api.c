@@ -13,7 +13,7 @@
 #include "report/series.h"
 #include "report/versus.h"
 
-#define QUERY_MAX (10 * KP_NS_PER_S)	/* of one request */
+#define QUERY_MAX (5 * KP_NS_PER_S)	/* of one request */
 #define RUNS 20
 
 static void
@@ -346,7 +346,7 @@ failed(struct api_answer *a, const struct kp_query *q, enum kp_err err)
 	if (err == KP_ENOENT)
 		api_error(a, 404, "there is no such tier, or request");
 	else if (err == KP_ETIMEOUT)
-		api_error(a, 503, "the answer takes more than 10 s: choose a "
+		api_error(a, 503, "the answer takes more than 5 s: choose a "
 		    "shorter range, or fewer nodes");
 	else if (err == KP_EFORMAT && why[0] == '\0')
 		api_error(a, 400, "'versus' is needed: FROM,TO");

@@ -9,6 +9,7 @@
  * still would take what that one is sent.
  */
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -96,15 +97,34 @@ on_accept(struct event_base *base, void *ctx)
 	return bev;
 }
 
+static void
+set_time(struct conns *cs, struct evhttp_request *req, kp_mono_ns since,
+    const struct timeval *silence)
+{
+	struct evhttp_connection *evcon = evhttp_request_get_connection(req);
+	struct bufferevent *bev;
+
+	if (evcon == NULL)
+		return;		/* it has gone */
+	bev = evhttp_connection_get_bufferevent(evcon);
+	bufferevent_set_timeouts(bev, silence, silence);
+	for (unsigned i = 0; i < CONNS_MAX; i++)
+		if (cs->v[i].bev == bev)
+			cs->v[i].since = since;
+}
+
 void
 conns_asked(struct conns *cs, struct evhttp_request *req)
 {
-	struct bufferevent *bev = evhttp_connection_get_bufferevent(
-	    evhttp_request_get_connection(req));
+	const struct timeval silence = { CONN_SILENCE, 0 };
 
-	for (unsigned i = 0; i < CONNS_MAX; i++)
-		if (cs->v[i].bev == bev)
-			cs->v[i].since = kp_mono_now();
+	set_time(cs, req, kp_mono_now(), &silence);
+}
+
+void
+conns_hold(struct conns *cs, struct evhttp_request *req)
+{
+	set_time(cs, req, INT64_MAX, NULL);
 }
 
 struct conns *

@@ -10,6 +10,7 @@
 
 #define CONNS_MAX 64		/* others wait in the kernel's queue */
 #define CONN_SECONDS 30		/* from one request to the next */
+#define CONN_SILENCE 20		/* seconds in which it sends or takes nothing */
 
 struct conns;
 
@@ -20,5 +21,7 @@ struct conns *conns_new(struct event_base *base, struct evhttp *http,
 void conns_free(struct conns *cs);
 /* A request has come whole: its connection has its time anew. */
 void conns_asked(struct conns *cs, struct evhttp_request *req);
+/* It waits for us, until conns_asked() again: that is not of its time. */
+void conns_hold(struct conns *cs, struct evhttp_request *req);
 
 #endif

@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 #define RELAYS_MAX 8		/* at once */
-#define RELAY_SECONDS 20	/* for an answer */
+#define RELAY_SECONDS 15	/* for an answer */
 #define RELAY_BYTES_MAX (1u << 20)
 
 struct relays;

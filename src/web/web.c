@@ -1,9 +1,9 @@
 /*
  * web.c - see the header.
  *
- * One loop on one thread.  The database's answers are made in it, one after
- * the other; what the daemon has to say comes through the relay while others
- * are served.
+ * One loop on one thread.  The database's answers are made in it, one in each
+ * turn, so that what was answered gets out, and others in, before the next;
+ * what the daemon has to say comes through the relay meanwhile.
  */
 #include <pthread.h>
 #include <signal.h>
@@ -30,9 +30,17 @@
 
 #define HEADERS_MAX 8192	/* bytes */
 #define BODY_MAX 1024
-#define SILENCE_S 10
+#define JOBS_MAX 48		/* that wait for the database */
 #define NICER 10
 #define API "/api/v1/"
+
+/* A question to the database that waits for its turn. */
+struct job {
+	struct job *next;
+	struct evhttp_request *req;
+	const struct api_route *route;	/* NULL: a tree */
+	struct web_params p;
+};
 
 struct web {
 	struct web_opts o;
@@ -41,7 +49,9 @@ struct web {
 	struct evconnlistener *listener;
 	struct conns *conns;
 	struct relays *relays;
-	struct event *stop;
+	struct event *stop, *turn;
+	struct job *first, **last;	/* what waits, in order */
+	unsigned njobs;
 	pthread_t thread;
 	char token[WEB_TOKEN_MAX + 1];	/* "": none */
 	char addr[WEB_ADDR_MAX];
@@ -213,34 +223,112 @@ method_wrong(struct evhttp_request *req, const char *allow)
 	reply_error(req, 405, "the method is not allowed here");
 }
 
+static const char tree_name[] = "requests/";
+
+/* Whose client has gone is not asked any more. */
 static void
-ask_db(struct web *w, struct evhttp_request *req,
-    const struct api_route *route, const struct web_params *p)
+run_job(struct web *w, const struct job *job)
 {
-	static const char tree[] = "requests/";
 	const char *name = evhttp_uri_get_path(
-	    evhttp_request_get_evhttp_uri(req)) + strlen(API);
+	    evhttp_request_get_evhttp_uri(job->req)) + strlen(API);
 	struct api_answer a;
 
-	if (route != NULL)
-		api_ask(&a, w->o.db, route, p);
+	if (evhttp_request_get_connection(job->req) == NULL) {
+		reply_error(job->req, 503, "");
+		return;
+	}
+	if (job->route != NULL)
+		api_ask(&a, w->o.db, job->route, &job->p);
 	else
-		api_tree(&a, w->o.db, name + strlen(tree));
-	reply(req, a.status, a.b.p, a.b.len);
+		api_tree(&a, w->o.db, name + strlen(tree_name));
+	conns_asked(w->conns, job->req);
+	reply(job->req, a.status, a.b.p, a.b.len);
 	kp_buf_free(&a.b);
+}
+
+static struct job *
+take_job(struct web *w)
+{
+	struct job *job = w->first;
+
+	w->first = job->next;
+	if (w->first == NULL)
+		w->last = &w->first;
+	w->njobs--;
+	return job;
+}
+
+/* By a timer: events that are active would all go before what can be read. */
+static void
+on_turn(evutil_socket_t fd, short what, void *ctx)
+{
+	const struct timeval now = { 0, 0 };
+	struct web *w = ctx;
+	struct job *job;
+
+	(void)fd, (void)what;
+	if (w->first == NULL)
+		return;
+	job = take_job(w);
+	run_job(w, job);
+	free(job);
+	if (w->first != NULL)
+		event_add(w->turn, &now);
+}
+
+/* Takes the job. */
+static void
+add_job(struct web *w, struct job *job)
+{
+	const struct timeval now = { 0, 0 };
+
+	if (w->njobs == JOBS_MAX) {
+		reply_error(job->req, 503, "too many questions at once: ask "
+		    "again later");
+		free(job);
+		return;
+	}
+	conns_hold(w->conns, job->req);
+	*w->last = job;
+	w->last = &job->next;
+	if (w->njobs++ == 0)
+		event_add(w->turn, &now);
+}
+
+static void
+on_question(struct web *w, struct evhttp_request *req,
+    const struct api_route *route, int i, unsigned allowed)
+{
+	const char *query = evhttp_uri_get_query(
+	    evhttp_request_get_evhttp_uri(req));
+	struct job *job = calloc(1, sizeof(*job));
+	char why[256];
+
+	if (job == NULL) {
+		reply_error(req, 503, "out of memory");
+		return;
+	}
+	job->req = req;
+	job->route = route;
+	if (!web_params_parse(&job->p, query, allowed, kp_wall_now(), why,
+	    sizeof(why))) {
+		reply_error(req, 400, why);
+	} else if (i >= 0) {
+		ask_daemon(w, req, i, &job->p);
+	} else {
+		add_job(w, job);
+		return;
+	}
+	free(job);
 }
 
 static void
 on_api(struct web *w, struct evhttp_request *req, const char *name, bool post)
 {
-	const char *query = evhttp_uri_get_query(
-	    evhttp_request_get_evhttp_uri(req));
 	const struct api_route *route = api_find(name);
 	int i = route == NULL ? relayed_find(name) : -1;
-	bool tree = strncmp(name, "requests/", 9) == 0;
-	struct web_params p;
+	bool tree = strncmp(name, tree_name, strlen(tree_name)) == 0;
 	unsigned allowed = 0;
-	char why[256];
 
 	if (route == NULL && i < 0 && !tree) {
 		reply_error(req, 404, "there is no such thing here (see "
@@ -253,13 +341,7 @@ on_api(struct web *w, struct evhttp_request *req, const char *name, bool post)
 	}
 	if (!tree)
 		allowed = route != NULL ? route->params : relayed[i].params;
-	if (!web_params_parse(&p, query, allowed, kp_wall_now(), why,
-	    sizeof(why)))
-		reply_error(req, 400, why);
-	else if (i >= 0)
-		ask_daemon(w, req, i, &p);
-	else
-		ask_db(w, req, route, &p);
+	on_question(w, req, route, i, allowed);
 }
 
 static bool
@@ -352,12 +434,21 @@ start_thread(struct web *w)
 static void
 web_free(struct web *w)
 {
+	struct job *job;
+
+	while (w->first != NULL) {
+		job = take_job(w);
+		reply_error(job->req, 503, "kprofd ends");
+		free(job);
+	}
 	relays_free(w->relays);
 	if (w->http != NULL)
 		evhttp_free(w->http);
 	conns_free(w->conns);
 	if (w->stop != NULL)
 		event_free(w->stop);
+	if (w->turn != NULL)
+		event_free(w->turn);
 	if (w->base != NULL)
 		event_base_free(w->base);
 	explicit_bzero(w->token, sizeof(w->token));
@@ -377,12 +468,14 @@ make_server(struct web *w, evutil_socket_t fd)
 	evhttp_set_max_body_size(w->http, BODY_MAX);
 	evhttp_set_allowed_methods(w->http,
 	    EVHTTP_REQ_GET | EVHTTP_REQ_HEAD | EVHTTP_REQ_POST);
-	evhttp_set_timeout(w->http, SILENCE_S);
+	evhttp_set_timeout(w->http, CONN_SILENCE);
 	evhttp_set_gencb(w->http, on_request, w);
 	w->conns = conns_new(w->base, w->http, w->listener);
 	w->relays = relays_new(w->base, w->o.control);
 	w->stop = event_new(w->base, -1, 0, on_stop, w);
-	return w->conns != NULL && w->relays != NULL && w->stop != NULL;
+	w->turn = evtimer_new(w->base, on_turn, w);
+	return w->conns != NULL && w->relays != NULL && w->stop != NULL &&
+	    w->turn != NULL;
 }
 
 enum kp_err
@@ -396,6 +489,7 @@ web_start(struct web **out, const struct web_opts *o, char *why, size_t n)
 	if (w == NULL)
 		return KP_ENOMEM;
 	w->o = *o;
+	w->last = &w->first;
 	if (o->token_file != NULL)
 		err = web_token_read(o->token_file, w->token, why, n);
 	if (err == KP_OK)

@@ -4,7 +4,7 @@
  * It reads the database on connections of its own and asks the daemon through
  * the control socket; it shares no memory and no lock with what takes in
  * events, and is nicer than that to the scheduler.  So a slow query delays
- * other queries, for ten seconds at most, and nothing else.
+ * other queries, for five seconds at most, and nothing else.
  *
  * Requests are bounded: 8 KiB of headers, 1 KiB of body, CONNS_MAX
  * connections, CONN_SECONDS for each.
