@@ -26,8 +26,9 @@ WARN    += -Werror
 endif
 ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
            -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' -pthread -MMD -MP
-LDLIBS_DAEMON := -levent_core -levent_pthreads -lsqlite3 -lei -lm -pthread
-LDLIBS_CLIENT := -lsqlite3 -lei -lm -pthread
+LDLIBS_WEB    := -levent_core -levent_extra -levent_pthreads
+LDLIBS_DAEMON := $(LDLIBS_WEB) -lsqlite3 -lei -lm -pthread
+LDLIBS_CLIENT := $(LDLIBS_WEB) -lsqlite3 -lei -lm -pthread
 
 comma := ,
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -40,9 +41,10 @@ PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
 ERRANDS := $(addprefix src/target/,once.c talk.c counters.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
-DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
+WEB    := $(wildcard src/web/*.c)
+DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) \
           $(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c))
-CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) \
+CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) $(WEB) \
           $(ERRANDS) src/target/node.c src/target/agent_msg.c
 
 # The SQLite extension: code of its own, since it has to run anywhere.
@@ -100,6 +102,33 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
 $(call obj,src/target/counters.c): $(B)/gen/counters_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
+
+# The dashboard: its own files, and the chart library from npm, as the lock
+# file pins it; what is served is in the programs.
+UPLOT     := $(B)/npm/node_modules/uplot/dist
+WEB_FILES := $(wildcard priv/web/*.html priv/web/*.css priv/web/*.js priv/web/*.svg) \
+             priv/openapi.json
+WEB_LIB   := $(UPLOT)/uPlot.esm.js $(UPLOT)/uPlot.min.css
+
+$(WEB_LIB) &: priv/web/package.json priv/web/package-lock.json priv/web/.npmrc
+	@mkdir -p $(B)/npm
+	cp $^ $(B)/npm
+	cd $(B)/npm && npm ci --no-audit --no-fund --ignore-scripts --silent
+	@touch $(WEB_LIB)
+
+$(B)/gen/web_assets.h: $(WEB_FILES) $(WEB_LIB) Makefile
+	@mkdir -p $(@D)
+	@n=0; list=; : > $@.new; for f in $(WEB_FILES) $(WEB_LIB); do \
+	    xxd -i -n web_file_$$n "$$f" >> $@.new || exit 1; \
+	    list="$$list{ \"/$${f##*/}\", web_file_$$n, sizeof(web_file_$$n) },"; \
+	    n=$$((n + 1)); \
+	done; \
+	{ sed -e 's/^unsigned char/static const unsigned char/' \
+	      -e '/^unsigned int/d' $@.new; \
+	    echo 'static const struct { const char *path; const unsigned char *p;'; \
+	    echo '    size_t n; } web_files[] = {' "$$list" '};'; } > $@ && rm $@.new
+
+$(call obj,src/web/assets.c): $(B)/gen/web_assets.h
 
 # ---- the library for applications (erlang/kprof/README.md), compiled; the
 # agent is no part of it: where its module is, kprofd takes it for an agent
@@ -225,13 +254,17 @@ FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.
 FUZZ_MESSAGE := src/target/agent_msg.c
 FUZZ_PROFILE := $(addprefix src/report/,profile.c profile_diff.c figures.c grid.c grid_write.c json.c \
                 losses.c text.c when.c width.c)
+FUZZ_WEB     := src/web/params.c src/web/access.c src/report/when.c \
+                src/report/text.c src/report/width.c src/report/report.c
 FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c
 
 $(B)/replay/text: $(call obj,$(FUZZ_TEXT))
+$(B)/replay/web: $(call obj,$(FUZZ_WEB))
 $(B)/replay/message: $(call obj,$(FUZZ_MESSAGE))
 $(B)/replay/profile: $(call obj,$(FUZZ_PROFILE))
 $(B)/replay/agent: $(call obj,$(FUZZ_AGENT))
 $(FUZZ_B)/fuzz_text: $(FUZZ_TEXT:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_web: $(FUZZ_WEB:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_message: $(FUZZ_MESSAGE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_profile: $(FUZZ_PROFILE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_agent: $(FUZZ_AGENT:%.c=$(FUZZ_B)/obj/%.o)
@@ -301,6 +334,23 @@ $(B)/test/one_answer: test/support/one_answer.c $(B)/flags
 .PHONY: client-test
 client-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer
 	sh test/integration/client_test.sh $(B)
+
+# The HTTP API and the dashboard, in headless Chromium, of two real nodes.
+# Screenshots go to $(B)/web.
+WEB_TEST := $(B)/npm_test
+
+$(WEB_TEST)/made: $(addprefix test/web/,package.json package-lock.json .npmrc)
+	@mkdir -p $(@D)
+	cp $^ $(@D)
+	cd $(@D) && npm ci --no-audit --no-fund --ignore-scripts --silent
+	@touch $@
+
+.PHONY: web-test api-test
+api-test: $(B)/kprof $(B)/test/mkdb
+	node test/web/api_test.mjs $(B)
+
+web-test: api-test $(B)/kprofd sample $(WEB_TEST)/made
+	node test/web/browser_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 
 # The SQLite extension, in SQLite's shell.
 .PHONY: sqlite-test
@@ -514,6 +564,8 @@ check: all
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory SAN=1 unit
 	@$(MAKE) --no-print-directory SAN=1 client-test
+	@$(MAKE) --no-print-directory SAN=1 api-test
+	@$(MAKE) --no-print-directory web-test
 	@$(MAKE) --no-print-directory sqlite-test
 	@$(MAKE) --no-print-directory SAN=1 sqlite-test
 	@$(MAKE) --no-print-directory packaging
@@ -593,6 +645,8 @@ help:
 	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall'
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
 	@echo 'make client-test  kprof on a database made for it'
+	@echo 'make api-test     the HTTP API against sqlite3 and kprof, and what it refuses'
+	@echo 'make web-test     that, and the dashboard in headless Chromium'
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'

@@ -24,6 +24,10 @@ static const struct cmd cmds[] = {
 	    "kprof slow -since 2026-11-21T10:00 -n 5", cmd_slow },
 	{ "tree", "ID", "show the calls of one slow request",
 	    "kprof slow lists the IDs.", "kprof tree 42", cmd_tree },
+	{ "web", NULL, "serve the dashboard of a database", "Until Ctrl-C. "
+	    "What a running daemon says is on it as well; kprofd -http serves "
+	    "the same.",
+	    "kprof web -db /var/lib/kprofd/kprofd.db", cmd_web },
 	{ "dump", NULL, "write the running window to the database now", "",
 	    "kprof dump && kprof report -since 1m", cmd_tell },
 	{ "pause", NULL, "stop measuring; the daemon stays attached", "",

@@ -15,6 +15,8 @@ documents() ->
      {"priv/*.conf", tiers},
      {"priv/examples/*.conf", tiers},
      {"priv/schema.sql", comments},
+     {"priv/openapi.json", elsewhere},
+     {"priv/web/*", elsewhere},
      {"priv/{bash-completion,cron,logrotate,systemd}/*", elsewhere}].
 
 %% What stands in a command or SQL for something of the reader's. A value is found by
@@ -56,6 +58,7 @@ not_run() ->
      {"make fuzz", "hours"},
      {"make matrix", "minutes, and other releases"},
      {"make record", "minutes, and other releases; it would change what is tested"},
+     {"make web-test", "a test of its own, with a browser"},
      {"make test-apps", "a test of its own, with servers that have to be fetched"}].
 
 %% {How a command begins, the first release that has it, what others are told}
