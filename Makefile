@@ -26,8 +26,9 @@ WARN    += -Werror
 endif
 ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
            -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' -pthread -MMD -MP
-LDLIBS_DAEMON := -levent_core -levent_pthreads -lsqlite3 -lei -lm -pthread
-LDLIBS_CLIENT := -lsqlite3 -lei -lm -pthread
+LDLIBS_WEB    := -levent_core -levent_extra -levent_pthreads
+LDLIBS_DAEMON := $(LDLIBS_WEB) -lsqlite3 -lei -lm -pthread
+LDLIBS_CLIENT := $(LDLIBS_WEB) -lsqlite3 -lei -lm -pthread
 
 comma := ,
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
@@ -36,12 +37,15 @@ PLAN   := $(wildcard src/target/plan*.c)
 PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
                      src/request/*.c src/stats/*.c src/guard/*.c) \
           $(PLAN)
+# What the client does in a node without a daemon.
+ERRANDS := $(addprefix src/target/,once.c talk.c counters.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
-DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) \
-          $(filter-out $(PLAN) src/target/once.c,$(wildcard src/target/*.c))
-CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) \
-          src/target/once.c src/target/node.c src/target/agent_msg.c
+WEB    := $(wildcard src/web/*.c)
+DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) \
+          $(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c))
+CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) $(WEB) \
+          $(ERRANDS) src/target/node.c src/target/agent_msg.c
 
 # The SQLite extension: code of its own, since it has to run anywhere.
 EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
@@ -56,7 +60,7 @@ all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so library
 # The agent must load on OTP 25: newer compilers have to be told.
 ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
 
-$(B)/gen/kprof_agent.beam: erlang/kprof_agent.erl
+$(B)/gen/kprof_agent.beam: erlang/kprof_agent.erl erlang/kprof_guest.hrl
 	@mkdir -p $(@D)
 	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
 
@@ -74,13 +78,57 @@ $(B)/gen/agent_beam.h: $(B)/gen/kprof_agent.beam $(B)/gen/load.etf
 	{ xxd -i -n kp_agent_beam $(B)/gen/kprof_agent.beam && \
 	    xxd -i -n kp_agent_load $(B)/gen/load.etf; } > $@
 
+# The same for counters; load.exprs speaks of the agent's module only.
+$(B)/gen/kprof_counters.beam: erlang/kprof_counters.erl erlang/kprof_guest.hrl
+	@mkdir -p $(@D)
+	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
+
+$(B)/gen/counters.exprs: erlang/load.exprs
+	@mkdir -p $(@D)
+	sed 's/kprof_agent/kprof_counters/g' $< > $@
+
+$(B)/gen/counters.etf: $(B)/gen/counters.exprs
+	ERL_CRASH_DUMP_BYTES=0 erl -noinput -eval '$(PARSE)'
+
+$(B)/gen/counters_beam.h: $(B)/gen/kprof_counters.beam $(B)/gen/counters.etf
+	{ xxd -i -n kp_counters_beam $(B)/gen/kprof_counters.beam && \
+	    xxd -i -n kp_counters_load $(B)/gen/counters.etf; } > $@
+
 $(B)/gen/schema_sql.h: priv/schema.sql
 	@mkdir -p $(@D)
 	{ cat $<; printf '\0'; } > $(B)/gen/schema.sql.0
 	xxd -i -n kp_schema_sql $(B)/gen/schema.sql.0 > $@
 
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
+$(call obj,src/target/counters.c): $(B)/gen/counters_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
+
+# The dashboard: its own files, and the chart library from npm, as the lock
+# file pins it; what is served is in the programs.
+UPLOT     := $(B)/npm/node_modules/uplot/dist
+WEB_FILES := $(wildcard priv/web/*.html priv/web/*.css priv/web/*.js priv/web/*.svg) \
+             priv/openapi.json
+WEB_LIB   := $(UPLOT)/uPlot.esm.js $(UPLOT)/uPlot.min.css
+
+$(WEB_LIB) &: priv/web/package.json priv/web/package-lock.json priv/web/.npmrc
+	@mkdir -p $(B)/npm
+	cp $^ $(B)/npm
+	cd $(B)/npm && npm ci --no-audit --no-fund --ignore-scripts --silent
+	@touch $(WEB_LIB)
+
+$(B)/gen/web_assets.h: $(WEB_FILES) $(WEB_LIB) Makefile
+	@mkdir -p $(@D)
+	@n=0; list=; : > $@.new; for f in $(WEB_FILES) $(WEB_LIB); do \
+	    xxd -i -n web_file_$$n "$$f" >> $@.new || exit 1; \
+	    list="$$list{ \"/$${f##*/}\", web_file_$$n, sizeof(web_file_$$n) },"; \
+	    n=$$((n + 1)); \
+	done; \
+	{ sed -e 's/^unsigned char/static const unsigned char/' \
+	      -e '/^unsigned int/d' $@.new; \
+	    echo 'static const struct { const char *path; const unsigned char *p;'; \
+	    echo '    size_t n; } web_files[] = {' "$$list" '};'; } > $@ && rm $@.new
+
+$(call obj,src/web/assets.c): $(B)/gen/web_assets.h
 
 # ---- the library for applications (erlang/kprof/README.md), compiled; the
 # agent is no part of it: where its module is, kprofd takes it for an agent
@@ -158,6 +206,8 @@ $(B)/test/test_store_power: $(call obj,test/support/faultvfs.c)
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
+$(B)/test/test_profile: $(call obj,$(STORE) $(REPORT))
+$(B)/test/test_profile: UNIT_LIBS = -lsqlite3
 $(B)/test/test_parts: $(call obj,$(STORE) src/kprofd/assembly.c)
 $(B)/test/test_parts: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
@@ -201,13 +251,21 @@ FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
 FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.c) \
                 src/store/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
+FUZZ_PROFILE := $(addprefix src/report/,profile.c profile_diff.c figures.c grid.c grid_write.c json.c \
+                losses.c text.c when.c width.c)
+FUZZ_WEB     := src/web/params.c src/web/access.c src/report/when.c \
+                src/report/text.c src/report/width.c src/report/report.c
 FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c
 
 $(B)/replay/text: $(call obj,$(FUZZ_TEXT))
+$(B)/replay/web: $(call obj,$(FUZZ_WEB))
 $(B)/replay/message: $(call obj,$(FUZZ_MESSAGE))
+$(B)/replay/profile: $(call obj,$(FUZZ_PROFILE))
 $(B)/replay/agent: $(call obj,$(FUZZ_AGENT))
 $(FUZZ_B)/fuzz_text: $(FUZZ_TEXT:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_web: $(FUZZ_WEB:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_message: $(FUZZ_MESSAGE:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_profile: $(FUZZ_PROFILE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_agent: $(FUZZ_AGENT:%.c=$(FUZZ_B)/obj/%.o)
 # What loads the agent, and a module of no size in the agent's place: copies of
 # it would be most of the time.
@@ -276,6 +334,23 @@ $(B)/test/one_answer: test/support/one_answer.c $(B)/flags
 .PHONY: client-test
 client-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer
 	sh test/integration/client_test.sh $(B)
+
+# The HTTP API and the dashboard, in headless Chromium, of two real nodes.
+# Screenshots go to $(B)/web.
+WEB_TEST := $(B)/npm_test
+
+$(WEB_TEST)/made: $(addprefix test/web/,package.json package-lock.json .npmrc)
+	@mkdir -p $(@D)
+	cp $^ $(@D)
+	cd $(@D) && npm ci --no-audit --no-fund --ignore-scripts --silent
+	@touch $@
+
+.PHONY: web-test api-test
+api-test: $(B)/kprof $(B)/test/mkdb
+	node test/web/api_test.mjs $(B)
+
+web-test: api-test $(B)/kprofd sample $(WEB_TEST)/made
+	node test/web/browser_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 
 # The SQLite extension, in SQLite's shell.
 .PHONY: sqlite-test
@@ -418,7 +493,7 @@ releases: $(INTEGRATION_NEEDS) $(ROOTS)
 # All of them anew, with the releases of `make matrix`.  ONLY: some programs.
 
 $(B)/test/record: test/support/record.c $(B)/flags $(LIB) \
-    $(call obj,$(filter-out $(PLAN) src/target/once.c,$(wildcard src/target/*.c)) \
+    $(call obj,$(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c)) \
                src/report/tiers_file.c src/report/text.c src/report/width.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) $(LDLIBS_DAEMON)
@@ -489,6 +564,8 @@ check: all
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory SAN=1 unit
 	@$(MAKE) --no-print-directory SAN=1 client-test
+	@$(MAKE) --no-print-directory SAN=1 api-test
+	@$(MAKE) --no-print-directory web-test
 	@$(MAKE) --no-print-directory sqlite-test
 	@$(MAKE) --no-print-directory SAN=1 sqlite-test
 	@$(MAKE) --no-print-directory packaging
@@ -568,6 +645,8 @@ help:
 	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall'
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
 	@echo 'make client-test  kprof on a database made for it'
+	@echo 'make api-test     the HTTP API against sqlite3 and kprof, and what it refuses'
+	@echo 'make web-test     that, and the dashboard in headless Chromium'
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'

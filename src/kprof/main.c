@@ -4,6 +4,11 @@
 
 #include "kprof.h"
 
+#define COUNT_MORE "FUNCTION is mod:fun/2, mod:fun/_, mod, " \
+	"MyApp.Repo.all/2, or _ for all modules; several add up.  Ends\n" \
+	"after -for, with Ctrl-C, or when the call of -apply has returned, " \
+	"and takes everything back."
+
 static const struct cmd cmds[] = {
 	{ "status", NULL, "show how the daemon is doing",
 	    "Of every target.  When no daemon answers: what its database "
@@ -19,6 +24,10 @@ static const struct cmd cmds[] = {
 	    "kprof slow -since 2026-11-21T10:00 -n 5", cmd_slow },
 	{ "tree", "ID", "show the calls of one slow request",
 	    "kprof slow lists the IDs.", "kprof tree 42", cmd_tree },
+	{ "web", NULL, "serve the dashboard of a database", "Until Ctrl-C. "
+	    "What a running daemon says is on it as well; kprofd -http serves "
+	    "the same.",
+	    "kprof web -db /var/lib/kprofd/kprofd.db", cmd_web },
 	{ "dump", NULL, "write the running window to the database now", "",
 	    "kprof dump && kprof report -since 1m", cmd_tell },
 	{ "pause", NULL, "stop measuring; the daemon stays attached", "",
@@ -35,6 +44,21 @@ static const struct cmd cmds[] = {
 	    "targets away", "Also those that others set (seq_trace): for when "
 	    "stale tokens are counted.",
 	    "kprof clear-tokens -target app@host", cmd_clear_tokens },
+	{ "count", "FUNCTION", "count a node's calls of functions",
+	    COUNT_MORE, "kprof count -target app@host -for 2s lists:seq/2 "
+	    "maps", cmd_count },
+	{ "time", "FUNCTION", "measure a node's time in functions, without "
+	    "that of their callees", COUNT_MORE,
+	    "kprof time -target app@host -for 2s -by process lists",
+	    cmd_count },
+	{ "memory", "FUNCTION", "count the words that a node's functions "
+	    "allocate (OTP 26 or later)", COUNT_MORE,
+	    "kprof memory -target app@host -apply 'lists:seq(1, 100)' lists",
+	    cmd_count },
+	{ "diff", "BEFORE NOW", "compare what count, time or memory kept",
+	    "The files are those of -o, or what -csv printed.",
+	    "kprof time -target app@host -for 2s -o a.csv lists && "
+	    "kprof diff a.csv a.csv", cmd_diff },
 };
 #define NCMDS (sizeof(cmds) / sizeof(cmds[0]))
 
@@ -45,7 +69,7 @@ help(FILE *to)
 	for (size_t i = 0; i < NCMDS; i++)
 		fprintf(to, "  %s%s%-*s %s\n", cmds[i].name,
 		    cmds[i].arg != NULL ? " " : "",
-		    (int)(14 - strlen(cmds[i].name) -
+		    (int)(16 - strlen(cmds[i].name) -
 		    (cmds[i].arg != NULL)),
 		    cmds[i].arg != NULL ? cmds[i].arg : "", cmds[i].help);
 	fprintf(to, "\nkprof COMMAND -h shows its options and an example; "

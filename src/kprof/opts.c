@@ -64,7 +64,8 @@ help(const struct cmd *cmd, const struct opt *opts, size_t n)
 		printf("%s\n", cmd->more);
 	printf("\n");
 	for (size_t i = 0; i < n; i++)
-		help_opt(opts[i].name, opts[i].arg, opts[i].help);
+		if (opts[i].name[0] != '\0')
+			help_opt(opts[i].name, opts[i].arg, opts[i].help);
 	help_opt("h", NULL, "this help");
 	printf("\nexample: %s\n", cmd->example);
 }
@@ -102,6 +103,19 @@ set_choice(int *to, const char *choices, const char *v)
 	return false;
 }
 
+static int
+add_to_list(const struct cmd *cmd, const char *what, struct opt_list *list,
+    const char *v)
+{
+	if (v[0] == '\0')
+		return opts_wrong(cmd, "a %s is empty", what);
+	if (list->n == OPT_LIST_MAX)
+		return opts_wrong(cmd, "more than %d times a %s",
+		    OPT_LIST_MAX, what);
+	list->v[list->n++] = v;
+	return OPTS_GO_ON;
+}
+
 /* now: the same for all options, so that ranges given by length abut. */
 static int
 set_value(const struct cmd *cmd, const struct opt *o, const char *v,
@@ -136,6 +150,8 @@ set_value(const struct cmd *cmd, const struct opt *o, const char *v,
 			break;
 		return opts_wrong(cmd, "-%s '%s': choose one of %s", o->name,
 		    v, o->choices);
+	case OPT_LIST:
+		return add_to_list(cmd, o->arg, o->to, v);
 	case OPT_FLAG:
 		break;
 	}
@@ -190,7 +206,7 @@ parse_opt(const struct cmd *cmd, const struct opt *opts, size_t n, int argc,
 		help(cmd, opts, n);
 		return EXIT_DONE;
 	}
-	o = opt_find(opts, n, name, len);
+	o = len > 0 ? opt_find(opts, n, name, len) : NULL;
 	if (o == NULL)
 		return unknown(cmd, opts, n, name, len);
 	if (o->kind == OPT_FLAG) {
@@ -214,6 +230,7 @@ int
 opts_parse(const struct cmd *cmd, const struct opt *opts, size_t n, int argc,
     char **argv, const char **arg)
 {
+	const struct opt *several = opt_find(opts, n, "", 0);
 	const char *found = NULL;
 	kp_wall_ns now = kp_wall_now();
 	bool ended = false;
@@ -226,6 +243,11 @@ opts_parse(const struct cmd *cmd, const struct opt *opts, size_t n, int argc,
 			st = parse_opt(cmd, opts, n, argc, argv, &i, now);
 			if (st != OPTS_GO_ON)
 				return st;
+		} else if (several != NULL) {
+			found = argv[i];
+			st = add_to_list(cmd, cmd->arg, several->to, found);
+			if (st != OPTS_GO_ON)
+				return st;
 		} else if (cmd->arg == NULL || found != NULL) {
 			return opts_wrong(cmd, "unexpected argument '%s'",
 			    argv[i]);
@@ -235,7 +257,7 @@ opts_parse(const struct cmd *cmd, const struct opt *opts, size_t n, int argc,
 	}
 	if (cmd->arg != NULL && found == NULL)
 		return opts_wrong(cmd, "the %s is missing", cmd->arg);
-	if (cmd->arg != NULL)
+	if (cmd->arg != NULL && several == NULL)
 		*arg = found;
 	return OPTS_GO_ON;
 }

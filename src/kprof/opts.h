@@ -17,7 +17,15 @@ enum opt_kind {
 	OPT_COUNT,	/* size_t, 1 .. 1000000 */
 	OPT_WHEN,	/* kp_wall_ns: see report/when.h */
 	OPT_RANGE,	/* struct when_range: the same */
-	OPT_CHOICE	/* int: which of "a,b,c" */
+	OPT_CHOICE,	/* int: which of "a,b,c" */
+	OPT_LIST	/* struct opt_list: may be given several times */
+};
+
+#define OPT_LIST_MAX 256	/* of one option */
+
+struct opt_list {
+	const char *v[OPT_LIST_MAX];
+	size_t n;
 };
 
 struct opt {
@@ -26,6 +34,9 @@ struct opt {
 	void *to;
 	const char *choices;
 };
+
+/* The arguments of a command that takes several: an option without a name. */
+#define OPT_ARGUMENTS(list) { "", NULL, "", OPT_LIST, &(list), NULL }
 
 struct cmd {
 	const char *name;

@@ -9,6 +9,7 @@
 #include "kprof.h"
 #include "kprofd/clock.h"
 #include "report/grid.h"
+#include "report/history.h"
 #include "report/json.h"
 #include "report/text.h"
 #include "report/when.h"
@@ -74,18 +75,6 @@ facts_read(struct facts *f, struct kp_query *q)
 	return err;
 }
 
-static const char *
-state_text(enum kp_run_state s)
-{
-	static const char *const names[] = {
-		[KP_RUN_RUNNING] = "no end noted",
-		[KP_RUN_CLEAN] = "ended well",
-		[KP_RUN_UNCLEAN] = "did not end well",
-	};
-
-	return names[s];
-}
-
 static void
 put_windows(struct kp_buf *b, const struct facts *f)
 {
@@ -124,7 +113,7 @@ put_runs(struct kp_buf *b, const struct kp_query_runs *runs)
 		grid_cell(&g, when_local(text, r->started));
 		grid_cell(&g, r->ended != 0 ? when_local(text, r->ended) :
 		    "-");
-		grid_cell(&g, state_text(r->state));
+		grid_cell(&g, run_state_text(r->state));
 		grid_cell(&g, r->version);
 	}
 	kp_buf_u8(b, '\n');
@@ -172,25 +161,8 @@ put_plain(struct kp_buf *b, const struct facts *f, const char *why)
 }
 
 static void
-json_runs(struct json *j, const struct kp_query_runs *runs)
-{
-	json_array(j, "runs");
-	for (size_t i = 0; i < runs->n; i++) {
-		json_object(j, NULL);
-		json_int(j, "run", runs->v[i].id);
-		json_time(j, "started", runs->v[i].started);
-		json_time(j, "ended", runs->v[i].ended);
-		json_string(j, "state", state_text(runs->v[i].state));
-		json_string(j, "version", runs->v[i].version);
-		json_end(j);
-	}
-	json_end(j);
-}
-
-static void
 put_json(struct kp_buf *b, const struct facts *f, const char *why)
 {
-	const struct kp_query_event *e;
 	struct json j;
 
 	json_begin(&j, b);
@@ -202,18 +174,8 @@ put_json(struct kp_buf *b, const struct facts *f, const char *why)
 	json_time(&j, "last_window", f->last);
 	json_uint(&j, "last_sampled", f->window.sampled);
 	json_uint(&j, "last_entry_calls", f->window.entry_calls);
-	json_runs(&j, &f->runs);
-	json_array(&j, "events");
-	for (size_t i = 0; i < f->events.n; i++) {
-		e = &f->events.v[i];
-		json_object(&j, NULL);
-		json_time(&j, "at", e->at);
-		json_string(&j, "node", e->node);
-		json_string(&j, "kind", e->kind);
-		json_string(&j, "text", e->text);
-		json_end(&j);
-	}
-	json_end(&j);
+	runs_json(&j, &f->runs);
+	events_json(&j, &f->events);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 }

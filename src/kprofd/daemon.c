@@ -29,6 +29,7 @@
 #include "kprofd/store_watch.h"
 #include "kprofd/tables.h"
 #include "kprofd/targets.h"
+#include "web/web.h"
 
 struct daemon {
 	const struct options *o;
@@ -37,6 +38,7 @@ struct daemon {
 	struct kp_store *store;
 	struct store_watch watch;
 	struct control *control;
+	struct web *web;		/* NULL: not asked for */
 	struct targets *targets;
 	struct past *past;		/* NULL, as reload: only a check */
 	struct reload *reload;
@@ -339,6 +341,22 @@ open_events(struct daemon *d)
 }
 
 static int
+open_web(struct daemon *d)
+{
+	const struct web_opts wo = { .addr = d->o->http,
+		.token_file = d->o->http_token_file, .db = d->o->db,
+		.control = d->o->control_path };
+	char why[512];
+
+	if (wo.addr == NULL)
+		return 0;
+	if (web_start(&d->web, &wo, why, sizeof(why)) != KP_OK)
+		return complain(why);
+	log_info("http", NULL, "dashboard at http://%s/", web_addr(d->web));
+	return 0;
+}
+
+static int
 open_outputs(struct daemon *d)
 {
 	char why[512];
@@ -357,7 +375,7 @@ open_outputs(struct daemon *d)
 	if (d->past == NULL)
 		return complain("out of memory");
 	window_schedule(d);
-	return 0;
+	return open_web(d);
 }
 
 static int
@@ -407,6 +425,8 @@ close_store(struct daemon *d)
 static void
 daemon_close(struct daemon *d)
 {
+	/* it reads the store, and asks the control socket */
+	web_stop(d->web);
 	if (d->targets != NULL)
 		targets_drain(d->targets);
 	control_close(d->control);

@@ -181,6 +181,20 @@ set_log_file(struct options *o, const char *v)
 	return v[0] != '\0';
 }
 
+static bool
+set_http(struct options *o, const char *v)
+{
+	o->http = v;
+	return strrchr(v, ':') != NULL;
+}
+
+static bool
+set_http_token_file(struct options *o, const char *v)
+{
+	o->http_token_file = v;
+	return v[0] != '\0';
+}
+
 static const struct option options[] = {
 	{ "target", "NODE", "node to profile: app@host; may be given more than "
 	    "once", set_target },
@@ -207,6 +221,10 @@ static const struct option options[] = {
 	    "~/.erlang.cookie)", set_cookie_file },
 	{ "control", "SOCKET", "control socket (the database's name + .sock)",
 	    set_control },
+	{ "http", "ADDR:PORT", "serve the dashboard: 127.0.0.1:4711 (off)",
+	    set_http },
+	{ "http-token-file", "FILE", "with -http: whoever asks needs this "
+	    "token; then ADDR may be any", set_http_token_file },
 	{ "dump-file", "FILE", "append the table every interval; JSON lines "
 	    "if it ends in .json or .jsonl", set_dump_file },
 	{ "print-calls", NULL, "print calls as requests close, 100 a second "
@@ -296,6 +314,8 @@ finish(struct options *o)
 		    "('*': all)");
 	if (o->seed == NULL && o->nmatches > 0)
 		return usage("-match goes with -cluster NODE");
+	if (o->http_token_file != NULL && o->http == NULL)
+		return usage("-http-token-file goes with -http ADDR:PORT");
 	snprintf(o->control_path, sizeof(o->control_path), "%s%s",
 	    o->control != NULL ? o->control : o->db,
 	    o->control != NULL ? "" : ".sock");

@@ -22,7 +22,7 @@ struct options {
 	unsigned nmatches;
 	kp_dur_ns forget;		/* a node that left the cluster */
 	const char *tiers, *db, *name, *cookie_file, *control, *dump_file,
-	    *log_file;
+	    *log_file, *http, *http_token_file;
 	kp_dur_ns interval, duration;	/* duration 0: until told to end */
 	uint64_t requests;		/* 0: no limit */
 	struct kp_retain retain;

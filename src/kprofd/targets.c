@@ -16,6 +16,7 @@
 
 #define CONNECT_LIMIT (7 * KP_NS_PER_S)
 #define TICK_S 1
+#define AWAY (3 * KP_NS_PER_S)	/* seen every second, if there */
 
 /* Who wants a target. */
 #define BY_NAME 0x1u
@@ -197,6 +198,17 @@ on_sweep(evutil_socket_t fd, short what, void *ctx)
 
 /* ---- the cluster ---- */
 
+/* Unseen for a while it was started anew, maybe with what it lacked. */
+static void
+seen(struct target *t)
+{
+	kp_mono_ns now = kp_mono_now();
+
+	if (now - t->in_set.seen > AWAY)
+		t->in_set.failed = false;
+	t->in_set.seen = now;
+}
+
 static bool
 on_seen(void *ctx, const char *name)
 {
@@ -204,7 +216,7 @@ on_seen(void *ctx, const char *name)
 	struct target *t = targets_find(ts, name);
 
 	if (t != NULL)
-		t->in_set.seen = kp_mono_now();
+		seen(t);
 	if (ts->frozen || ts->stopping || ts->over)
 		return true;		/* it is seen again in a second */
 	/* One that is on its way out comes in again when it is out. */

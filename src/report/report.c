@@ -102,6 +102,12 @@ identities(const struct report_source *s, const char ***out, size_t *count)
 	return kept >= REPORT_ROWS_MAX ? KP_ELIMIT : KP_OK;
 }
 
+void
+report_no_times(struct report_cell *c)
+{
+	c->mean = c->min = c->p50 = c->p90 = c->p95 = c->p99 = c->max = -1;
+}
+
 static enum kp_err
 make_rows(struct report *r, const char *const *names, size_t n)
 {
@@ -120,10 +126,7 @@ make_rows(struct report *r, const char *const *names, size_t n)
 			return KP_ENOMEM;
 		}
 		for (size_t t = 0; t <= r->ntiers; t++)
-			row->cells[t].mean = row->cells[t].min =
-			    row->cells[t].p50 = row->cells[t].p90 =
-			    row->cells[t].p95 = row->cells[t].p99 =
-			    row->cells[t].max = -1;
+			report_no_times(&row->cells[t]);
 	}
 	return KP_OK;
 }
@@ -153,8 +156,8 @@ quantile_error(const struct kp_cell *c, double q)
 	    quantile(c, fmax(q - rank, 0))) / 2;
 }
 
-static void
-take_cell(struct report_cell *to, const struct kp_cell *c)
+void
+report_take_cell(struct report_cell *to, const struct kp_cell *c)
 {
 	to->requests = c->w_requests;
 	to->calls = c->w_calls;
@@ -216,7 +219,7 @@ sum_chosen(struct report *r, const struct report_source *s, size_t tier)
 			err = kp_cell_merge(&sum, &s->cells[i]);
 	}
 	if (err == KP_OK)
-		take_cell(&r->rows[0].cells[tier], &sum);
+		report_take_cell(&r->rows[0].cells[tier], &sum);
 	kp_hist_free(&sum.hist);
 	return err;
 }
@@ -239,7 +242,7 @@ fill_rows(struct report *r, const struct report_source *s,
 		if (t > r->ntiers || (found == NULL && (r->filtered ||
 		    !is_total(c->identity))))
 			continue;
-		take_cell(&r->rows[row].cells[t], c);
+		report_take_cell(&r->rows[row].cells[t], c);
 	}
 	for (t = 0; r->filtered && t <= r->ntiers && err == KP_OK; t++)
 		err = sum_chosen(r, s, t);

@@ -1,4 +1,4 @@
-/* source.h - what both sources of a report share.  Private to src/report. */
+/* source.h - what the sources of a report, and of series, share.  Private to src/report. */
 #ifndef KP_REPORT_SOURCE_H
 #define KP_REPORT_SOURCE_H
 
@@ -14,5 +14,12 @@ struct report_source {
 
 /* Texts and figures are copied.  Range and losses are the caller's to fill. */
 enum kp_err report_make(const struct report_source *s, struct report **out);
+
+/*
+ * The figures of one cell, into what has no times yet (report_no_times), but
+ * for busy_per_request, which is of a row.
+ */
+void report_take_cell(struct report_cell *to, const struct kp_cell *c);
+void report_no_times(struct report_cell *c);
 
 #endif

@@ -22,6 +22,7 @@
 	" s.w_async_ns, s.min_ns, s.max_ns, s.hist"
 #define CELL_TIER 0	/* columns of the row ids */
 #define CELL_IDENTITY 1
+#define CELL_BEHIND 31	/* the first column behind them */
 
 /*
  * Fills in all of *c but its names; its histogram is *hist, whose former

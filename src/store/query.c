@@ -53,7 +53,7 @@ kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
 	read_start(&rd, q, "select name from node where id in"
 	    " (select node_id from time_window"
 	    " where start_ns >= ?1 and start_ns < ?2)"
-	    " and (?3 is null or name glob ?3) order by name");
+	    " and (?3 is null or one_of(name, ?3)) order by name");
 	read_bind(&rd, r->since);
 	read_bind(&rd, r->until);
 	read_bind_text(&rd, r->node);
@@ -104,7 +104,7 @@ request_row(struct read *rd, struct kp_query_request *r)
 
 enum kp_err
 kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
-    size_t limit, struct kp_query_requests *out)
+    size_t skip, size_t limit, struct kp_query_requests *out)
 {
 	struct kp_query_requests s = { 0 };
 	struct kp_query_request *v;
@@ -113,16 +113,17 @@ kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
 
 	read_start(&rd, q, "select " REQUEST_COLUMNS
 	    " where q.start_ns >= ?1 and q.start_ns < ?2"
-	    " and (?3 is null or n.name glob ?3)"
+	    " and (?3 is null or one_of(n.name, ?3))"
 	    " and (?4 is null or i.name = ?4)"
 	    " and (?5 is null or i.name glob ?5)"
-	    " order by q.total_ns desc, q.id limit ?6");
+	    " order by q.total_ns desc, q.id limit ?6 offset ?7");
 	read_bind(&rd, r->since);
 	read_bind(&rd, r->until);
 	read_bind_text(&rd, r->node);
 	read_bind_text(&rd, r->identity);
 	read_bind_text(&rd, r->identity_glob);
 	read_bind(&rd, (int64_t)limit);
+	read_bind(&rd, (int64_t)skip);
 	while (read_next(&rd)) {
 		v = read_grow(&rd, s.v, s.n, sizeof(*s.v));
 		if (v == NULL)
@@ -243,7 +244,7 @@ kp_query_events(struct kp_query *q, const struct kp_query_range *r,
 	    "select e.id, e.at_ns, e.run_id, n.name, e.kind, e.text"
 	    " from event e join node n on n.id = e.node_id"
 	    " where e.at_ns >= ?1 and e.at_ns < ?2"
-	    " and (?3 is null or n.name = '' or n.name glob ?3)"
+	    " and (?3 is null or n.name = '' or one_of(n.name, ?3))"
 	    " order by e.at_ns desc, e.id desc limit ?4)"
 	    " order by at_ns, id");
 	read_bind(&rd, r->since);

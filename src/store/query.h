@@ -24,10 +24,16 @@ enum kp_err kp_query_open(struct kp_query **out, const char *path,
 void kp_query_close(struct kp_query *q);
 /* The last error, in words; "" if none. */
 const char *kp_query_why(const struct kp_query *q);
+/*
+ * From here on queries end with KP_ETIMEOUT once kp_mono_now() is past this
+ * time.
+ */
+void kp_query_deadline(struct kp_query *q, kp_mono_ns at);
 
 struct kp_query_range {
 	kp_wall_ns since, until;
-	const char *node;	/* glob such as web@*; NULL: all */
+	const char *node;	/* globs such as web@*, blanks between them;
+				   NULL: all */
 	const char *identity;	/* exactly this one; NULL: all */
 	const char *identity_glob; /* such as GET*; NULL: all */
 };
@@ -108,9 +114,9 @@ struct kp_query_requests {
 	size_t n;
 };
 
-/* The slowest first, at most limit. */
+/* The slowest first, at most limit, after the first `skip` of them. */
 enum kp_err kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
-    size_t limit, struct kp_query_requests *out);
+    size_t skip, size_t limit, struct kp_query_requests *out);
 void kp_query_requests_free(struct kp_query_requests *s);
 
 struct kp_query_tree {

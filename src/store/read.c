@@ -6,10 +6,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kprofd/nodes.h"
 #include "read.h"
 #include "schema.h"
 
 #define BUSY_MS 2000
+#define DEADLINE_OPS 10000	/* of SQLite's machine, between two looks at
+				   the clock: a millisecond or less */
 
 /* Says why the file cannot be read at all, in words of the file system. */
 static enum kp_err
@@ -139,6 +142,44 @@ conn_open(sqlite3 **out, int *version, const char *path, char **why)
 	return KP_OK;
 }
 
+/* one_of(name, globs): is it of one of those, which blanks part? */
+static void
+one_of(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	const char *name = (const char *)sqlite3_value_text(argv[0]);
+	const char *p = (const char *)sqlite3_value_text(argv[1]);
+	char glob[KP_NODE_NAME_MAX + 1];
+	bool yes = false;
+	size_t n;
+
+	(void)argc;
+	for (; name != NULL && p != NULL && *p != '\0' && !yes; p += n) {
+		p += strspn(p, " ");
+		n = strcspn(p, " ");
+		if (n >= sizeof(glob))
+			continue;
+		memcpy(glob, p, n);
+		glob[n] = '\0';
+		yes = n > 0 && kp_glob(glob, name);
+	}
+	sqlite3_result_int(ctx, yes);
+}
+
+static int
+past_deadline(void *ctx)
+{
+	const struct kp_query *q = ctx;
+
+	return kp_mono_now() > q->deadline;
+}
+
+void
+kp_query_deadline(struct kp_query *q, kp_mono_ns at)
+{
+	q->deadline = at;
+	sqlite3_progress_handler(q->conn, DEADLINE_OPS, past_deadline, q);
+}
+
 enum kp_err
 kp_query_open(struct kp_query **out, const char *path, char **why)
 {
@@ -158,6 +199,12 @@ kp_query_open(struct kp_query **out, const char *path, char **why)
 	if (err != KP_OK) {
 		free(q);
 		return err;
+	}
+	if (sqlite3_create_function(q->conn, "one_of", 2, SQLITE_UTF8 |
+	    SQLITE_DETERMINISTIC, NULL, one_of, NULL, NULL) != SQLITE_OK) {
+		schema_why(why, "out of memory");
+		kp_query_close(q);
+		return KP_ENOMEM;
 	}
 	*out = q;
 	return KP_OK;
@@ -194,6 +241,7 @@ read_fail(struct read *rd, int rc)
 	if (rc == SQLITE_OK || rd->err != KP_OK)
 		return;
 	rd->err = (rc & 0xff) == SQLITE_BUSY ? KP_EBUSY :
+	    (rc & 0xff) == SQLITE_INTERRUPT ? KP_ETIMEOUT :
 	    (rc & 0xff) == SQLITE_CORRUPT ? KP_EFORMAT : KP_EIO;
 	snprintf(rd->q->why, sizeof(rd->q->why), "cannot read the database: %s",
 	    sqlite3_errmsg(rd->q->conn));

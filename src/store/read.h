@@ -11,6 +11,7 @@ struct kp_query {
 	sqlite3 *conn;
 	int version;		/* of the schema */
 	struct names texts;	/* every text that was handed out */
+	kp_mono_ns deadline;
 	char why[512];
 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "cell_row.h"
-#include "read.h"
+#include "range.h"
 #include "stats/sat.h"
 
 struct slot {
@@ -100,9 +100,8 @@ name_cells(struct kp_query *q, struct merge *m)
 	return err != KP_OK ? err : err2;
 }
 
-/* The only figures that do not add up over nodes as they are. */
-static void
-take_shares(struct kp_cell *c)
+void
+range_shares(struct kp_cell *c)
 {
 	c->requests = c->share_requests;
 	c->w_requests = c->w_share_requests;
@@ -118,7 +117,7 @@ merge_row(struct read *rd, struct merge *m)
 
 	cell_row_read(rd->st, &c, &m->hist);
 	if (m->shares)
-		take_shares(&c);
+		range_shares(&c);
 	if (2 * (m->n + 1) > m->cap && !merge_grow(m)) {
 		read_nomem(rd);
 		return;
@@ -135,17 +134,13 @@ merge_row(struct read *rd, struct merge *m)
 		read_nomem(rd);
 }
 
-static void
-bind_range(struct read *rd, const struct kp_query_range *r)
+void
+range_bind(struct read *rd, const struct kp_query_range *r)
 {
 	read_bind(rd, r->since);
 	read_bind(rd, r->until);
 	read_bind_text(rd, r->node);
 }
-
-#define IN_RANGE " where w.start_ns >= ?1 and w.start_ns < ?2" \
-	" and (?3 is null or w.node_id in" \
-	" (select id from node where name glob ?3))"
 
 #define CELLS_IN_RANGE " from time_window w" \
 	" cross join stat s on s.window_id = w.id" IN_RANGE \
@@ -154,15 +149,14 @@ bind_range(struct read *rd, const struct kp_query_range *r)
 	" and (?5 is null or s.identity_id in" \
 	" (select id from identity where name glob ?5))"
 
-/* Are there windows of more than one node? */
-static enum kp_err
-sees_several(struct kp_query *q, const struct kp_query_range *r, bool *several)
+enum kp_err
+range_several(struct kp_query *q, const struct kp_query_range *r, bool *several)
 {
 	struct read rd;
 
 	read_start(&rd, q, "select min(w.node_id) < max(w.node_id)"
 	    " from time_window w" IN_RANGE);
-	bind_range(&rd, r);
+	range_bind(&rd, r);
 	*several = read_next(&rd) && read_int(&rd, 0) != 0;
 	return read_end(&rd);
 }
@@ -174,13 +168,13 @@ merge_cells(struct kp_query *q, const struct kp_query_range *r,
 	enum kp_err err;
 	struct read rd;
 
-	err = sees_several(q, r, &m->shares);
+	err = range_several(q, r, &m->shares);
 	if (err != KP_OK)
 		return err;
 	read_start(&rd, q, q->version < 4 ?
 	    "select " CELL_COLUMNS_3 CELLS_IN_RANGE :
 	    "select " CELL_COLUMNS CELLS_IN_RANGE);
-	bind_range(&rd, r);
+	range_bind(&rd, r);
 	read_bind_text(&rd, r->identity);
 	read_bind_text(&rd, r->identity_glob);
 	while (read_next(&rd))
@@ -199,7 +193,7 @@ sum_windows(struct kp_query *q, const struct kp_query_range *r,
 
 	read_start(&rd, q, "select w.start_ns, w.end_ns, w.entry_calls,"
 	    " w.sampled from time_window w" IN_RANGE " order by w.start_ns");
-	bind_range(&rd, r);
+	range_bind(&rd, r);
 	while (read_next(&rd)) {
 		start = read_int(&rd, 0);
 		end = read_int(&rd, 1);
@@ -226,7 +220,7 @@ sum_losses(struct kp_query *q, const struct kp_query_range *r,
 	read_start(&rd, q, "select c.name, sum(l.n) from time_window w"
 	    " cross join loss l on l.window_id = w.id"
 	    " join cause c on c.id = l.cause_id" IN_RANGE " group by c.id");
-	bind_range(&rd, r);
+	range_bind(&rd, r);
 	while (read_next(&rd)) {
 		name = read_text(&rd, 0);
 		/* causes that this program does not know have no place */

@@ -1,7 +1,7 @@
 %% docs_check - does an example hold?  Each check returns, or throws as it:fail.
 -module(docs_check).
 
--export([in_world/2, still/2, is_attaching/1]).
+-export([in_world/2, still/2, is_attaching/1, is_counting/1]).
 
 %% ----------------------------------------------- what has to be run ----
 
@@ -30,6 +30,10 @@ in_world({eval, Text}, World) ->
 is_attaching(Command) ->
     re:run(Command, "\\bkprofd .*-(?:target|cluster)", [unicode, {capture, none}]) =:= match.
 
+%% On OTP 25 and 26 there is one tracer for all that is new, which a kprofd is.
+is_counting(Command) ->
+    re:run(Command, "\\bkprof (?:count|time|memory) ", [unicode, {capture, none}]) =:= match.
+
 %% The command, and the other one that a comment offers.
 command(Line, Printed, World) ->
     Both = re:split(Line, "  # ", [{return, list}, unicode, {parts, 2}]),
@@ -45,16 +49,30 @@ offered(Comment) ->
 run(Shown, Printed, World) ->
     Command = docs_world:fill(Shown, World),
     no_placeholder(Command),
+    Newer = [N || {Start, Otp, _} = N <- docs_table:newer(), lists:prefix(Start, Shown),
+                  it:otp(maps:get(target, World)) < Otp],
     case lists:keyfind(target_only(Shown), 1, docs_table:not_run()) of
         {_, _} -> is_target(target_only(Command));
+        false when Newer =/= [] -> is_told(hd(Newer), Command, World);
         false ->
             case goes_on(Command) of
                 true -> profile(Command, World);
                 false ->
-                    Out = passes(Command, World),
+                    Out = passes(ended(Command), World),
                     Printed =:= "" orelse looks_like(Printed, [Out])
             end
     end.
+
+%% It is told what is needed, and by how much the target is older.
+is_told({_, Otp, Words}, Command, World) ->
+    case docs_world:run(World, Command) of
+        {1, _, Err} -> string:find(Err, Words) =/= nomatch orelse it:fail("not told '~ts':~n~ts", [Words, Err]);
+        {Status, Out, Err} -> it:fail("'~ts' ended with ~b, but needs OTP ~b:~n~ts~ts", [Command, Status, Otp, Out, Err])
+    end.
+
+%% What serves until it is told to end is told so, and has to end well.
+ended("kprof web" ++ _ = Command) -> "timeout --preserve-status 10 " ++ Command;
+ended(Command) -> Command.
 
 %% A variable makes no other target: `make test-apps APPS_ROOT=apps13'.
 target_only(Command) ->

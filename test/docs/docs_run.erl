@@ -61,7 +61,8 @@ needs_world(_) -> false.
 
 %% kprofd refuses a target that has one.
 attaches({tiers, _}) -> true;
-attaches({shell, Commands}) -> lists:any(fun({C, _}) -> docs_check:is_attaching(C) end, Commands);
+attaches({shell, Commands}) ->
+    lists:any(fun({C, _}) -> docs_check:is_attaching(C) orelse docs_check:is_counting(C) end, Commands);
 attaches(_) -> false.
 
 %% ------------------------------------------------------------- lanes ----

@@ -3,7 +3,7 @@
 %% Whatever is in a document and not in here has to work as it is printed.
 -module(docs_table).
 
--export([documents/0, placeholders/0, grammar/0, commands/0, not_run/0, allowed/0, quiet/0, ends_kprofd/0]).
+-export([documents/0, placeholders/0, grammar/0, commands/0, not_run/0, newer/0, allowed/0, quiet/0, ends_kprofd/0]).
 
 %% Texts that hold examples. A file below priv/, or a *.md anywhere, that fits
 %% none of these is an error. elsewhere: `make packaging` runs them.
@@ -15,6 +15,8 @@ documents() ->
      {"priv/*.conf", tiers},
      {"priv/examples/*.conf", tiers},
      {"priv/schema.sql", comments},
+     {"priv/openapi.json", elsewhere},
+     {"priv/web/*", elsewhere},
      {"priv/{bash-completion,cron,logrotate,systemd}/*", elsewhere}].
 
 %% What stands in a command or SQL for something of the reader's. A value is found by
@@ -56,7 +58,12 @@ not_run() ->
      {"make fuzz", "hours"},
      {"make matrix", "minutes, and other releases"},
      {"make record", "minutes, and other releases; it would change what is tested"},
+     {"make web-test", "a test of its own, with a browser"},
      {"make test-apps", "a test of its own, with servers that have to be fetched"}].
+
+%% {How a command begins, the first release that has it, what others are told}
+newer() ->
+    [{"kprof memory", 26, "memory is counted from OTP 26 on"}].
 
 %% {Document, how the piece begins, why it is no example}; or sample, for all
 %% that commands printed there.

@@ -12,6 +12,7 @@
 
 main([Dir]) ->
     terms(filename:join([Dir, "corpus", "term"])),
+    profiles(filename:join([Dir, "corpus", "profile"])),
     lists:foreach(fun(T) -> trace(Dir, T) end, traces()).
 
 terms(Dir) ->
@@ -29,6 +30,24 @@ terms(Dir) ->
     Put("bigtuple", list_to_tuple(lists:seq(1, 300))),
     Put("idents", [pid(0, 0), Port, make_ref(), fun erlang:self/0,
                    fun() -> Port end]).
+
+%% Two bytes: how it is shown, and where the rows end (fuzz_profile.c).
+profiles(Dir) ->
+    Bare = fun(T) -> <<131, Bytes/binary>> = term_to_binary(T), Bytes end,
+    Put = fun(Name, How, Rows, End) ->
+                  R = Bare(Rows),
+                  put_file(Dir, Name, [How, byte_size(R), R, Bare(End)])
+          end,
+    [P, Q] = [pid(7, 0), pid(8, 2)],
+    Put("total", 4, [{lists, seq, 2, 10, 40, []},
+                     {'Elixir.A.B', all, 0, 1, 7, []}],
+        #{elapsed => 1000000000, gone => 0, merged => 0, names => []}),
+    Put("process", 16#11, [{m, f, 1, 6, 100,
+                            [{P, 1, 50}, {Q, 3, 30}, {others, 2, 20}]}],
+        #{elapsed => 5, gone => 1, merged => 2, names => [{Q, server}]}),
+    Put("memory", 16#6a, [{m, '\e[2J', 255, 6, 100, [{P, 1, 50}]},
+                          {m, g, 0, 0, 0, []}], #{names => [{P, 'été'}]}),
+    Put("nothing", 0, [], #{}).
 
 %% A pid of this node with numbers that are always the same.
 pid(Id, Serial) ->

@@ -32,7 +32,7 @@ armed(T) ->
     it:armed(P),
     alone(Target),
     Now = it:snapshot(Target),
-    it:check(maps:get(module, Now) =/= false, "the agent is loaded"),
+    it:check(hd(maps:get(module, Now)) =/= false, "the agent is loaded"),
     it:equal("registered", [kprof_agent], maps:get(registered, Now) -- maps:get(registered, Before)),
     it:check(maps:get(control_word, Now) =/= ?CONTROL_WORD, "the control word is in use"),
     Armed = lists:usort([MFA || {MFA, _, _, _} <- it:call(Target, it_stub, armed, [?MFAS])]),

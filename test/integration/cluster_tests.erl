@@ -26,6 +26,7 @@ tests() ->
      {"-check of several", 60, fun check/1},
      {"a cluster that is followed", 120, fun follow/1},
      {"a cluster whose seed does not match", 90, fun other_seed/1},
+     {"a cluster's node that failed and is started anew", 60, fun anew/1},
      {"a seed that lets nobody in for a while", 60, fun seed_refuses/1},
      {"-check of a cluster", 60, fun check_cluster/1}].
 
@@ -409,6 +410,21 @@ follow(T) ->
                                                  " n.id = w.node_id order by n.name")]),
     it:audit(B, Before, [processes, nodes]),
     [it:equal("an agent", gone, it:call(N, it_stub, agent, [])) || N <- [D, Again, Other, Hidden]].
+
+%% What it has then is what counts.
+anew(T) ->
+    A = target(T, a),
+    Out = it:target(T, #{kind => plain, name => "out", node => name(b), args => ["-kprof", "disabled", "true"]}),
+    joined([A, Out]),
+    P = it:kprofd(T, [], #{args => ["-forget", "1h", "-cluster", node_of(A), "-match", "tg_*"]}),
+    it:saw(P, "'" ++ node_of(Out) ++ "' keeps kprofd out"),
+    all_armed(P, 1),
+    it:stop_target(Out),
+    timer:sleep(5000),
+    B = target(T, b),
+    joined([A, B]),
+    it:until("it is armed", fun() -> states([B]) =:= [armed] end),
+    it:terminate(P).
 
 %% It is asked by a connection of its own, and nothing is loaded there.
 other_seed(T) ->

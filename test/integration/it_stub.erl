@@ -9,6 +9,7 @@
 -export([hold_attach/0, held_attach/0, release_attach/0]).
 
 -define(AGENT, kprof_agent).
+-define(COUNTERS, kprof_counters).
 
 %% From the command line: -s it_stub start PORT
 start([Port]) ->
@@ -44,8 +45,8 @@ do(Fun) when is_function(Fun, 0) -> Fun().
 
 %% All that a profiler could leave behind, so that two of them can be compared.
 snapshot() ->
-    #{module => code:is_loaded(?AGENT),
-      old_code => erlang:check_old_code(?AGENT),
+    #{module => [code:is_loaded(M) || M <- [?AGENT, ?COUNTERS]],
+      old_code => [erlang:check_old_code(M) || M <- [?AGENT, ?COUNTERS]],
       registered => lists:sort(registered()),
       processes => lists:sort([what(P) || P <- processes(), P =/= self()]),
       ours => ours(),
@@ -71,7 +72,7 @@ what(P) ->
             {Name, proplists:get_value('$initial_call', Dict, Init), Priority}
     end.
 
-%% Processes that run the agent's code or were started by it.
+%% Processes that run code of ours or were started by it.
 ours() ->
     [{P, Info} || P <- processes(), P =/= self(),
                   Info <- [process_info(P, [initial_call, current_stacktrace])],
@@ -80,7 +81,7 @@ ours() ->
 is_ours(undefined) -> false;
 is_ours([{_, Init}, {_, Stack}]) ->
     Mods = [element(1, Init) | [M || {M, _, _, _} <- Stack]],
-    lists:member(?AGENT, Mods) orelse lists:member(erl_eval, Mods).
+    lists:any(fun(M) -> lists:member(M, Mods) end, [?AGENT, ?COUNTERS, erl_eval]).
 
 %% What the agent says of itself, or gone.
 agent() ->

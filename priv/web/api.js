@@ -1,0 +1,65 @@
+// api.js - asks kprofd; its token, where it wants one, stays in this tab.
+
+const KEY = "kprofd-token";
+
+export class ApiError extends Error {
+	constructor(status, text) {
+		super(text);
+		this.status = status;
+	}
+}
+
+function headers(post) {
+	const token = sessionStorage.getItem(KEY);
+	const h = {};
+
+	if (token)
+		h.Authorization = `Bearer ${token}`;
+	if (post)
+		h["X-Kprofd"] = "1";
+	return h;
+}
+
+function askToken() {
+	const dialog = document.getElementById("ask-token");
+
+	return new Promise((resolve) => {
+		dialog.addEventListener("close", () => {
+			sessionStorage.setItem(KEY, document.getElementById("token").value.trim());
+			resolve();
+		}, { once: true });
+		if (!dialog.open)
+			dialog.showModal();
+	});
+}
+
+async function ask(path, params, post, signal) {
+	const q = new URLSearchParams();
+
+	for (const [k, v] of Object.entries(params))
+		for (const one of Array.isArray(v) ? v : [v])
+			if (one !== "" && one !== null && one !== undefined)
+				q.append(k, one);
+	const url = `api/v1/${path}${q.size > 0 ? `?${q}` : ""}`;
+	let answer;
+
+	try {
+		answer = await fetch(url, { method: post ? "POST" : "GET", headers: headers(post), signal });
+	} catch (e) {
+		if (e.name === "AbortError")
+			throw e;
+		throw new ApiError(0, "kprofd does not answer: has it ended? Start it again with -http, or look at what it has written with: kprof web -db FILE");
+	}
+	const body = await answer.json().catch(() => ({ error: `the answer is not understood (status ${answer.status})` }));
+
+	if (answer.status === 401) {
+		await askToken();
+		return ask(path, params, post, signal);
+	}
+	if (!answer.ok)
+		throw new ApiError(answer.status, body.error ?? `status ${answer.status}`);
+	return body;
+}
+
+export const get = (path, params = {}, signal) => ask(path, params, false, signal);
+export const post = (path, params = {}) => ask(path, params, true);

@@ -1,0 +1,77 @@
+// format.js - figures as people read them, and elements made of foreign texts.
+// Names come from targets: they reach the page as text nodes only.
+
+export const el = (tag, props = {}, ...children) => {
+	const e = document.createElement(tag);
+
+	for (const [k, v] of Object.entries(props)) {
+		if (v === undefined || v === null || v === false)
+			continue;
+		if (k === "class")
+			e.className = v;
+		else if (k.startsWith("on"))
+			e.addEventListener(k.slice(2), v);
+		else if (k === "style")
+			Object.assign(e.style, v);
+		else
+			e.setAttribute(k, v === true ? "" : v);
+	}
+	e.append(...children.flat().filter((c) => c !== null && c !== undefined));
+	return e;
+};
+
+const digits = (v) => v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2);
+
+export const ms = (v) => {
+	if (v === null || v === undefined)
+		return "–";
+	if (v === 0)
+		return "0";
+	if (v < 0.001)
+		return `${(v * 1e6).toFixed(0)} ns`;
+	if (v < 1)
+		return `${(v * 1e3).toPrecision(v < 0.01 ? 2 : 3).replace(/\.0+$/, "")} µs`;
+	return v < 10000 ? `${digits(v)} ms` : `${digits(v / 1e3)} s`;
+};
+
+export const count = (v) => v === null || v === undefined ? "–" :
+	Math.round(v).toLocaleString("en-US").replaceAll(",", " ");
+
+export const rate = (v) => v === null || v === undefined ? "–" :
+	v === 0 ? "0" : v >= 1000 ? count(v) : v >= 0.01 ? digits(v) : v.toPrecision(2);
+
+export const percent = (v) => v === null || v === undefined || v < 0 ? "–" :
+	v === 0 ? "0 %" : v < 0.001 ? "<0.1 %" : `${(v * 100).toFixed(v < 0.1 ? 1 : 0)} %`;
+
+const pad = (n) => String(n).padStart(2, "0");
+
+export const clock = (date) => {
+	const d = new Date(date);
+
+	return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`;
+};
+
+export const day = (date) => {
+	const d = new Date(date);
+
+	return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`;
+};
+
+export const when = (date) => `${day(date)} ${clock(date)}`;
+
+export const span = (s) => {
+	const parts = [[86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
+	const out = [];
+
+	for (const [n, unit] of parts) {
+		if (s >= n && out.length < 2)
+			out.push(`${Math.floor(s / n)} ${unit}`);
+		s %= n;
+	}
+	return out.join(" ") || "0 s";
+};
+
+export const identityName = (name) => name === "_total" ? "all requests" :
+	name === "_other" ? "other identities" : name === "undefined" ? "unnamed" : name;
+
+export const tierName = (name) => name === "_total" ? "no tier" : name;

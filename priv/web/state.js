@@ -1,0 +1,65 @@
+// state.js - what is shown: kept in the URL, so that a view can be shared.
+
+export const PRESETS = [["30m", 1800], ["1h", 3600], ["3h", 10800], ["12h", 43200], ["1d", 86400]];
+
+const DEFAULTS = { range: "30m", since: "", until: "", node: [], identity: "",
+	tier: "", compare: "", sort: "impact", order: "descending", request: "",
+	offset: 0, live: true };
+
+export const state = { ...DEFAULTS };
+
+export function readUrl() {
+	const q = new URLSearchParams(location.search);
+
+	Object.assign(state, DEFAULTS, { node: q.getAll("node") });
+	for (const key of ["range", "since", "until", "identity", "tier", "compare", "sort", "order", "request"])
+		state[key] = q.get(key) ?? DEFAULTS[key];
+	if (!PRESETS.some(([name]) => name === state.range) && state.range !== "all")
+		state.range = DEFAULTS.range;
+	if (state.since && state.until)
+		state.range = "";
+	state.offset = Number.parseInt(q.get("offset") ?? "0", 10) || 0;
+	state.live = q.get("live") !== "0";
+}
+
+export function writeUrl(push) {
+	const q = new URLSearchParams();
+
+	for (const key of ["range", "since", "until", "identity", "tier", "compare", "sort", "order", "request", "offset"])
+		if (state[key] && state[key] !== DEFAULTS[key])
+			q.set(key, state[key]);
+	for (const node of state.node)
+		q.append("node", node);
+	if (!state.live)
+		q.set("live", "0");
+	const url = `${location.pathname}${q.size > 0 ? `?${q}` : ""}`;
+
+	if (push)
+		history.pushState(null, "", url);
+	else
+		history.replaceState(null, "", url);
+}
+
+// The range as two times in ms.  Where nothing is written any more, the last
+// that was written is "now".
+export function range(about) {
+	const last = Date.parse(about.last ?? about.now);
+	const now = Date.parse(about.now);
+	const end = now - last < 300e3 ? now : last;
+
+	if (state.since && state.until)
+		return { since: Date.parse(state.since), until: Date.parse(state.until) };
+	if (state.range === "all")
+		return { since: Date.parse(about.first ?? about.now), until: end };
+	const seconds = PRESETS.find(([name]) => name === state.range)[1];
+
+	return { since: end - seconds * 1e3, until: end };
+}
+
+// The range to compare with.
+export function versus(r) {
+	const length = r.until - r.since;
+	const back = { before: length, hour: 3600e3, day: 86400e3, week: 604800e3 }[state.compare];
+
+	return { since: r.since - back, until: r.until - back };
+}

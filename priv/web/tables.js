@@ -1,0 +1,175 @@
+// tables.js - the report, comparison, slow requests, nodes, losses, events.
+import { color, tierColor } from "./charts.js";
+import { count, el, identityName, ms, percent, rate, span, tierName, when } from "./format.js";
+
+export const hosts = (id) => document.querySelector(`#${id} .scroll`);
+
+function table(heads, rows, caption) {
+	return el("table", { "aria-label": caption },
+		el("thead", {}, el("tr", {}, heads.map((h) => h instanceof Node ? h : el("th", { scope: "col", class: h.startsWith("<") ? "left" : "" }, h.replace("<", ""))))),
+		el("tbody", {}, rows));
+}
+
+export const nothing = (host, text) => host.replaceChildren(el("p", { class: "empty" }, text));
+
+const totalOf = (row) => row.tiers.find((t) => t.tier === "_total") ?? row.tiers[0] ?? {};
+
+// Self times of one request's tiers, as parts of a bar.
+function stack(row, tiers) {
+	const parts = row.tiers.map((t) => ({ name: t.tier, i: tiers.indexOf(t.tier) + 1, v: (t.self_ms ?? 0) / row.requests })).filter((p) => p.v > 0);
+	const sum = parts.reduce((s, p) => s + p.v, 0);
+	const text = parts.map((p) => `${tierName(p.name)} ${ms(p.v)}`).join(", ");
+
+	parts.sort((a, b) => (a.i === 0) - (b.i === 0) || a.i - b.i);
+	return el("div", { class: "stack", role: "img", title: text, "aria-label": text || "nothing" }, parts.map((p) =>
+		el("span", { style: { width: `${100 * p.v / sum}%`, backgroundColor: color(tierColor(p.i)) } })));
+}
+
+function columns(r, seconds, tiers) {
+	const one = (key, title, value, show) => ({ key, title, value, show: show ?? value });
+	const time = (key, title) => one(key, title, (row) => totalOf(row)[`${key}_ms`] ?? -1, (row) => ms(totalOf(row)[`${key}_ms`]));
+	const tier = (name, i) => one(`tier ${name}`, name, (row) => row.tiers.find((t) => t.tier === name)?.busy_per_request_ms ?? -1,
+		(row) => ms(row.tiers.find((t) => t.tier === name)?.busy_per_request_ms));
+
+	return [
+		one("name", "identity", (row) => row.identity),
+		one("impact", "impact", (row) => row.share ?? -1),
+		one("requests", "requests", (row) => row.requests, (row) => count(row.requests)),
+		one("rate", "a second", (row) => row.requests / seconds, (row) => rate(row.requests / seconds)),
+		one("errors", "errors", (row) => totalOf(row).raised ?? 0, (row) => count(totalOf(row).raised ?? 0)),
+		time("mean", "mean"), time("p50", "p50"), time("p90", "p90"), time("p99", "p99"), time("max", "max"),
+		{ key: "", title: "self time by tier", show: (row) => stack(row, tiers) },
+		...tiers.map(tier),
+	];
+}
+
+function header(c, state, change) {
+	const sorted = state.sort === c.key;
+
+	if (c.key === "")
+		return el("th", { scope: "col", class: "left" }, c.title);
+	return el("th", { scope: "col", "aria-sort": sorted ? state.order : undefined },
+		el("button", { type: "button", title: c.key === "impact" ? "time of all its requests: time x rate" : undefined, onclick: () => change({ sort: c.key, request: state.request,
+			order: sorted && state.order === "descending" ? "ascending" : "descending" }) }, c.title));
+}
+
+export function report(r, state, change) {
+	const host = hosts("s-report");
+	const seconds = r.covered_ms / 1e3 || 1;
+	const cols = columns(r, seconds, r.tiers);
+	const by = cols.find((c) => c.key === state.sort) ?? cols[1];
+	const sign = state.order === "ascending" ? 1 : -1;
+	const [all, ...rest] = r.rows;
+	const focused = document.activeElement?.closest("#s-report th")?.textContent;
+
+	if (!all || all.requests === 0 && rest.length === 0) {
+		nothing(host, "No request was measured here. Choose a longer range, or see below whether measuring is paused and what was lost.");
+		return;
+	}
+	rest.sort((a, b) => {
+		const x = by.value(a), y = by.value(b);
+
+		return sign * (typeof x === "string" ? x.localeCompare(y) : x - y);
+	});
+	host.replaceChildren(table(cols.map((c) => header(c, state, change)), [all, ...rest].map((row) =>
+		el("tr", { "aria-current": row.identity === (state.identity || "_total") ? "true" : undefined }, cols.map((c) => {
+			if (c.key === "name")
+				return el("td", { class: "name" }, el("button", { type: "button", class: "link", onclick: () =>
+					change({ identity: row.identity === "_total" ? "" : row.identity }) }, identityName(row.identity)));
+			if (c.key === "impact")
+				return el("td", {}, el("span", { class: "bar", style: { width: `${Math.max(0, row.share ?? 0) * 70}px` } }), percent(row.share));
+			return el("td", {}, c.show(row));
+		}))), "Report by identity"),
+	el("div", { class: "keys" }, r.tiers.map((name, i) => el("span", {}, el("i", { style: { backgroundColor: color(tierColor(i + 1)) } }), name)),
+		el("span", {}, el("i", { style: { backgroundColor: color("c0") } }), "no tier"),
+		el("span", {}, "columns of tiers: busy time of one request")));
+	if (focused)
+		[...host.querySelectorAll("th")].find((th) => th.textContent === focused)?.querySelector("button")?.focus();
+}
+
+function change(f, up) {
+	if (f.change_percent === null)
+		return el("span", { class: "soft" }, "–");
+	const sign = f.change_percent > 0 ? "+" : "";
+	const text = `${f.uncertain ? "~" : ""}${sign}${f.change_percent.toFixed(Math.abs(f.change_percent) < 10 ? 1 : 0)} %`;
+
+	return el("span", { class: f.uncertain ? "soft" : f.change_percent > 0 === up ? "up" : "down",
+		title: f.uncertain ? "uncertain: too few were measured, or chance alone may make it" : undefined }, text);
+}
+
+export function compare(c, r, then) {
+	const section = document.getElementById("s-compare");
+	const host = hosts("s-compare");
+	const figures = [["_total", "mean_ms", "mean"], ...c.now.tiers.map((t) => [t, "busy_per_request_ms", t])];
+
+	section.hidden = false;
+	section.querySelector("h2").textContent = `Compared with ${when(then.since)} to ${when(then.until)}`;
+	if (c.changes.length === 0 || c.then.windows === 0) {
+		nothing(host, "Nothing was measured in the time to compare with: choose another above.");
+		return;
+	}
+	host.replaceChildren(table(["<identity", "requests/s", "then", "change",
+		...figures.flatMap(([, , title]) => [title, "then", "change"])], c.changes.map((row) =>
+		el("tr", {}, el("td", { class: "name" }, identityName(row.identity), row.state === "both" ? null : el("span", { class: "soft" }, ` (${row.state})`)),
+			el("td", {}, rate(row.requests.now_per_s)), el("td", { class: "soft" }, rate(row.requests.then_per_s)), el("td", {}, change({ ...row.requests, uncertain: true })),
+			figures.flatMap(([tier, figure]) => {
+				const f = row.figures.find((x) => x.tier === tier && x.figure === figure);
+
+				return f ? [el("td", {}, ms(f.now)), el("td", { class: "soft" }, ms(f.then)), el("td", {}, change(f, true))] :
+					[el("td", {}, "–"), el("td", {}, "–"), el("td", {}, "–")];
+			}))), "Comparison"));
+}
+
+export function slow(s, state, change) {
+	const host = hosts("s-slow");
+
+	document.getElementById("prev").disabled = state.offset === 0;
+	document.getElementById("next").disabled = s.requests.length < 15;
+	if (s.requests.length === 0) {
+		nothing(host, state.offset > 0 ? "There are no more." : "No slow request was kept here. Those slower than {slow_ms, N} of tiers.conf are (250 ms unless it says so), and the slowest of each identity and window.");
+		return;
+	}
+	host.replaceChildren(table(["<time", "<identity", "total", "outcome", "calls", "<node"], s.requests.map((q) =>
+		el("tr", { "aria-current": String(q.request) === state.request ? "true" : undefined },
+			el("td", {}, el("button", { type: "button", class: "link", onclick: () => change({ request: String(q.request) }) }, when(q.start).slice(5))),
+			el("td", { class: "left name" }, identityName(q.identity)), el("td", {}, ms(q.total_ms)),
+			el("td", {}, q.outcome), el("td", {}, count(q.calls)), el("td", { class: "left" }, q.node))), "Slow requests"));
+}
+
+export function flight(status, why) {
+	const host = hosts("s-flight");
+
+	if (!status) {
+		nothing(host, why);
+		return;
+	}
+	host.replaceChildren(table(["<node", "<state", "in flight", "sampling", "cost", "trips", "behind"], status.targets.map((t) =>
+		el("tr", {}, el("td", {}, t.target), el("td", { class: "left name" }, t.state, t.state_text ? el("span", { class: "soft" }, ` ${t.state_text}`) : null),
+			el("td", {}, count(t.in_flight)), el("td", {}, t.one_in === 1 ? "every request" : `one in ${t.one_in}`),
+			el("td", { title: "of one scheduler" }, `${(t.cost.scheduler_percent ?? 0).toFixed(2)} %`),
+			el("td", {}, count(t.overload.trips)), el("td", {}, ms(t.overload.lag_us / 1e3)))), "Nodes now"));
+}
+
+export function losses(l) {
+	const host = hosts("s-losses");
+
+	if (l.losses.length === 0) {
+		nothing(host, l.windows > 0 ? "Nothing was lost: every request of this time is in the figures." : "Nothing was written in this time.");
+		return;
+	}
+	host.replaceChildren(table(["<cause", "lost", "<what"], l.losses.map((x) => el("tr", {},
+		el("td", {}, x.cause), el("td", {}, x.unit === "ms" ? span(x.lost / 1e3) : `${count(x.lost)} ${x.unit}`),
+		el("td", { class: "left name soft" }, x.help))), "Losses"));
+}
+
+export function events(e) {
+	const host = hosts("s-events");
+
+	if (e.events.length === 0) {
+		nothing(host, "Nothing happened in this time: no trip, no reload, no reconnect.");
+		return;
+	}
+	host.replaceChildren(table(["<time", "<what", "<node", "<"], e.events.toReversed().map((x) => el("tr", {},
+		el("td", {}, when(x.at)), el("td", { class: "left" }, x.kind), el("td", { class: "left" }, x.node || "kprofd"),
+		el("td", { class: "left name" }, x.text))), "Events"));
+}

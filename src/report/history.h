@@ -1,0 +1,18 @@
+/*
+ * history.h - what a database tells of the daemon: its runs, and what
+ * happened.  Pure: into a kp_buf, whose error sticks.
+ */
+#ifndef KP_REPORT_HISTORY_H
+#define KP_REPORT_HISTORY_H
+
+#include "json.h"
+#include "store/query.h"
+
+/* In words: "ended well". */
+const char *run_state_text(enum kp_run_state s);
+/* An array "runs". */
+void runs_json(struct json *j, const struct kp_query_runs *runs);
+/* An array "events". */
+void events_json(struct json *j, const struct kp_query_events *events);
+
+#endif

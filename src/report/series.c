@@ -1,0 +1,230 @@
+/* series.c - see the header. */
+#include <string.h>
+
+#include "json.h"
+#include "series.h"
+#include "source.h"
+
+/* A column is one figure of every step. */
+typedef void column_fn(struct json *j, const struct kp_series_step *v,
+    size_t tier);
+
+static void
+put_column(struct json *j, const char *key, const struct kp_series *s,
+    column_fn *put, size_t tier)
+{
+	json_array(j, key);
+	for (size_t i = 0; i < s->n; i++) {
+		if (s->v[i].windows == 0)
+			json_null(j, NULL);
+		else
+			put(j, &s->v[i], tier);
+	}
+	json_end(j);
+}
+
+static void
+put_times(struct json *j, const struct kp_series *s)
+{
+	json_array(j, "t");
+	for (size_t i = 0; i < s->n; i++)
+		json_int(j, NULL, (s->start + (int64_t)i * s->step) /
+		    KP_NS_PER_S);
+	json_end(j);
+}
+
+/* One that is put as it is; the tier, or the cause, is t. */
+#define COLUMN(name, put, figure)                                        \
+	static void                                                      \
+	col_##name(struct json *j, const struct kp_series_step *v, size_t t) \
+	{                                                                \
+		(void)t;                                                 \
+		put(j, NULL, figure);                                    \
+	}
+COLUMN(covered, json_number, (double)v->covered / (double)KP_NS_PER_S)
+COLUMN(requests, json_uint, v->cells[t].w_requests)
+COLUMN(calls, json_uint, v->cells[t].w_calls)
+COLUMN(raised, json_uint, v->cells[t].w_raised)
+COLUMN(unfinished, json_uint, v->cells[t].w_unfinished)
+COLUMN(self, json_ms, v->cells[t].w_self)
+COLUMN(entries, json_uint, v->entry_calls)
+COLUMN(sampled, json_uint, v->sampled)
+COLUMN(events, json_uint, v->events)
+COLUMN(agent, json_ms, v->agent)
+COLUMN(cost, json_ms, v->cost)
+COLUMN(lost, json_uint, v->losses.n[t])
+
+/* Of one call: what report_take_cell() says, member by member. */
+#define TIME_COLUMN(what)                                               \
+	static void                                                     \
+	col_##what(struct json *j, const struct kp_series_step *v, size_t t) \
+	{                                                               \
+		struct report_cell c = { 0 };                           \
+                                                                        \
+		report_no_times(&c);                                    \
+		report_take_cell(&c, &v->cells[t]);                     \
+		json_ms(j, NULL, c.what);                               \
+	}
+TIME_COLUMN(mean)
+TIME_COLUMN(p50)
+TIME_COLUMN(p90)
+TIME_COLUMN(p99)
+TIME_COLUMN(max)
+
+static void
+put_selves(struct json *j, const struct kp_series *s)
+{
+	json_array(j, "self");
+	for (size_t t = 0; t <= s->tiers.n; t++) {
+		json_object(j, NULL);
+		json_string(j, "tier", t == 0 ? "_total" : s->tiers.v[t - 1]);
+		put_column(j, "ms", s, col_self, t);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+/* 0: the request itself. */
+static enum kp_err
+find_tier(const struct kp_series *s, const char *name, size_t *tier)
+{
+	*tier = 0;
+	if (name == NULL || strcmp(name, "_total") == 0)
+		return KP_OK;
+	for (size_t t = 0; t < s->tiers.n; t++)
+		if (strcmp(s->tiers.v[t], name) == 0)
+			*tier = t + 1;
+	return *tier > 0 ? KP_OK : KP_ENOENT;
+}
+
+/* The object, with what all have; KP_ENOENT: there is no such tier. */
+static enum kp_err
+begin(struct json *j, struct kp_buf *b, const struct kp_series *s,
+    const char *identity, const char *tier, size_t *t)
+{
+	if (find_tier(s, tier, t) != KP_OK)
+		return KP_ENOENT;
+	json_begin(j, b);
+	json_object(j, NULL);
+	json_number(j, "step_s", (double)s->step / (double)KP_NS_PER_S);
+	json_string(j, "identity", identity != NULL ? identity : "_total");
+	json_string(j, "tier", tier != NULL ? tier : "_total");
+	put_times(j, s);
+	put_column(j, "covered_s", s, col_covered, 0);
+	return KP_OK;
+}
+
+static void
+put_end(struct json *j)
+{
+	json_end(j);
+	kp_buf_u8(j->b, '\n');
+}
+
+enum kp_err
+series_json(struct kp_buf *b, const struct kp_series *s,
+    const char *identity, const char *tier)
+{
+	struct json j;
+	size_t t;
+
+	if (begin(&j, b, s, identity, tier, &t) != KP_OK)
+		return KP_ENOENT;
+	put_column(&j, "requests", s, col_requests, 0);
+	put_column(&j, "errors", s, col_raised, 0);
+	put_column(&j, "unfinished", s, col_unfinished, 0);
+	put_column(&j, "calls", s, col_calls, t);
+	put_column(&j, "mean_ms", s, col_mean, t);
+	put_column(&j, "p50_ms", s, col_p50, t);
+	put_column(&j, "p90_ms", s, col_p90, t);
+	put_column(&j, "p99_ms", s, col_p99, t);
+	put_column(&j, "max_ms", s, col_max, t);
+	put_selves(&j, s);
+	put_end(&j);
+	return KP_OK;
+}
+
+/* From 32 buckets an octave to fewer: exactly, as bounds coincide. */
+static int32_t
+coarse(int32_t bucket)
+{
+	const int32_t by = KP_HIST_PER_OCTAVE / SERIES_PER_OCTAVE;
+
+	return (bucket - KP_HIST_MIN) / by + KP_HIST_MIN / by;
+}
+
+static void
+col_heat(struct json *j, const struct kp_series_step *v, size_t t)
+{
+	const struct kp_hist *h = &v->cells[t].hist;
+	uint64_t sum = 0;
+	int32_t at = 0;
+
+	json_array(j, NULL);
+	for (uint32_t i = 0; i < h->len; i++) {
+		if (sum > 0 && coarse(h->lo + (int32_t)i) != at) {
+			json_int(j, NULL, at);
+			json_uint(j, NULL, sum);
+			sum = 0;
+		}
+		at = coarse(h->lo + (int32_t)i);
+		sum += h->n[i];
+	}
+	if (sum > 0) {
+		json_int(j, NULL, at);
+		json_uint(j, NULL, sum);
+	}
+	json_end(j);
+}
+
+enum kp_err
+series_heatmap_json(struct kp_buf *b, const struct kp_series *s,
+    const char *identity, const char *tier)
+{
+	struct json j;
+	size_t t;
+
+	if (begin(&j, b, s, identity, tier, &t) != KP_OK)
+		return KP_ENOENT;
+	json_uint(&j, "per_octave", SERIES_PER_OCTAVE);
+	/* of each step: bucket, count, bucket, count, ... */
+	put_column(&j, "buckets", s, col_heat, t);
+	put_end(&j);
+	return KP_OK;
+}
+
+static bool
+was_lost(const struct kp_series *s, int cause)
+{
+	for (size_t i = 0; i < s->n; i++)
+		if (s->v[i].losses.n[cause] > 0)
+			return true;
+	return false;
+}
+
+void
+series_load_json(struct kp_buf *b, const struct kp_series *s)
+{
+	struct json j;
+	size_t t;
+
+	begin(&j, b, s, NULL, NULL, &t);
+	put_column(&j, "entry_calls", s, col_entries, 0);
+	put_column(&j, "sampled", s, col_sampled, 0);
+	put_column(&j, "events", s, col_events, 0);
+	put_column(&j, "agent_ms", s, col_agent, 0);
+	put_column(&j, "cost_ms", s, col_cost, 0);
+	json_array(&j, "losses");
+	for (int i = 0; i < KP_LOSS_COUNT; i++) {
+		if (!was_lost(s, i))
+			continue;
+		json_object(&j, NULL);
+		json_string(&j, "cause", kp_loss_name(i));
+		json_string(&j, "unit", kp_loss_unit(i));
+		json_string(&j, "help", kp_loss_help(i));
+		put_column(&j, "lost", s, col_lost, (size_t)i);
+		json_end(&j);
+	}
+	json_end(&j);
+	put_end(&j);
+}

@@ -1,0 +1,26 @@
+/*
+ * series.h - figures over time, as JSON for charts: a column of numbers for
+ * each figure, null where nothing was measured.
+ * Pure: into a kp_buf, whose error sticks.
+ */
+#ifndef KP_REPORT_SERIES_H
+#define KP_REPORT_SERIES_H
+
+#include "kprofd/buf.h"
+#include "store/series.h"
+
+#define SERIES_PER_OCTAVE 4	/* rows of a heatmap in a doubling of time */
+
+/*
+ * Requests and errors of the identity, and calls' times of one tier; NULL:
+ * of the request itself.  KP_ENOENT: there is no such tier.
+ */
+enum kp_err series_json(struct kp_buf *b, const struct kp_series *s,
+    const char *identity, const char *tier);
+/* How many took how long, by the same tier. */
+enum kp_err series_heatmap_json(struct kp_buf *b, const struct kp_series *s,
+    const char *identity, const char *tier);
+/* Sampling, losses and cost. */
+void series_load_json(struct kp_buf *b, const struct kp_series *s);
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * counters.h - has a node count calls of functions, and reads the counters:
+ * kprof_counters.erl is loaded there, does what it is told, and is gone when
+ * this is.  Blocking, for the client.
+ */
+#ifndef KP_TARGET_COUNTERS_H
+#define KP_TARGET_COUNTERS_H
+
+#include "kprofd/config.h"
+#include "kprofd/profile.h"
+#include "target/talk.h"
+
+/* Renewed every second, also while a call is waited for. */
+#define COUNTERS_LEASE_MS 4000
+#define COUNTERS_TEXT_MAX 1024
+
+/* All strings are borrowed. */
+struct counters_opts {
+	struct talk_opts talk;
+	enum kp_profile_type type;
+	bool by_process;
+	/* mod "_": every module; exclude may leave nothing out */
+	const struct kp_mfa_pat *patterns, *exclude;
+	size_t npatterns, nexclude;
+	const char *processes;	/* "": all, or with a call, its own */
+	bool spawned;		/* and those that these spawn */
+	const char *apply;	/* "m:f(1, 2)", or "": no call */
+	kp_dur_ns apply_limit;
+	uint64_t max_functions, max_processes, max_rows;
+	uint64_t max_memory;	/* bytes that the VM may grow by */
+};
+
+struct counters_hello {
+	int otp;
+	uint64_t functions, processes;	/* counted now */
+	uint64_t skipped;	/* processes that somebody else traces */
+};
+
+/* Why counting has come to its end before it was read. */
+enum counters_end {
+	COUNTERS_NOT,
+	COUNTERS_RETURNED,	/* the call did */
+	COUNTERS_RAISED,	/* the call: what, in text */
+	COUNTERS_OVERRAN,	/* the call was stopped */
+	COUNTERS_EXITED,	/* the call's process did: why, in text */
+	COUNTERS_MEMORY,	/* the VM grew too much */
+	COUNTERS_GONE		/* nothing to read: why, in text */
+};
+
+struct counters;
+
+/*
+ * Connects, checks, arms.  On error `why` is one line for the user; KP_END:
+ * woken.  A call is made by counters_go() only.
+ */
+enum kp_err counters_start(struct counters **c, const struct counters_opts *o,
+    struct counters_hello *h, char *why, size_t n);
+enum kp_err counters_go(struct counters *c);
+/*
+ * Waits, renewing the lease: KP_ETIMEOUT at the deadline, KP_END when woken,
+ * KP_OK when counting ended by itself, with *end and a text; else why.
+ */
+enum kp_err counters_wait(struct counters *c, kp_mono_ns deadline,
+    enum counters_end *end, char *text, size_t n);
+/* In words, what COUNTERS_GONE and its text say. */
+void counters_gone_text(const char *target, const char *text, char *why,
+    size_t n);
+/*
+ * Adds what was counted to p, which is to be empty.  last: nothing is counted
+ * any more.
+ */
+enum kp_err counters_read(struct counters *c, bool last,
+    struct kp_profile *p, char *why, size_t n);
+/* Takes everything back.  NULL is let pass. */
+void counters_stop(struct counters *c);
+
+#endif

@@ -1,0 +1,221 @@
+/* talk.c - see the header. */
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "kprofd/etf.h"
+#include "kprofd/frame.h"
+#include "target/node.h"
+#include "target/talk.h"
+
+#define CONNECT_LIMIT (8 * KP_NS_PER_S)
+#define SEND_LIMIT (10 * KP_NS_PER_S)
+#define FRAME_OUT_MAX (1u << 20)
+
+struct talk {
+	struct node_conn conn;
+	struct agent_ids ids;
+	struct kp_frames in;
+	int wake;
+};
+
+enum kp_err
+talk_open(struct talk **out, const struct talk_opts *o, char *why, size_t n)
+{
+	char cookie[NODE_COOKIE_MAX + 1];
+	struct node_opts no = { .target = o->target, .name = o->name,
+		.cookie = cookie, .limit = CONNECT_LIMIT };
+	struct talk *t = calloc(1, sizeof(*t));
+	enum kp_err e;
+
+	if (t == NULL) {
+		snprintf(why, n, "out of memory");
+		return KP_ENOMEM;
+	}
+	e = node_cookie(o->cookie_file, cookie, why, n);
+	if (e == KP_OK)
+		e = node_connect(&no, &t->conn, why, n);
+	explicit_bzero(cookie, sizeof(cookie));
+	if (e != KP_OK) {
+		free(t);
+		return e;
+	}
+	t->wake = o->wake;
+	kp_frames_init(&t->in, 0);
+	kp_buf_init(&t->ids.self, 1024);
+	kp_buf_init(&t->ids.agent, 1024);
+	kp_etf_pid(&t->ids.self, t->conn.name, 1, 0, t->conn.creation);
+	*out = t;
+	return KP_OK;
+}
+
+void
+talk_close(struct talk *t)
+{
+	if (t == NULL)
+		return;
+	close(t->conn.fd);
+	kp_frames_free(&t->in);
+	kp_buf_free(&t->ids.self);
+	kp_buf_free(&t->ids.agent);
+	free(t);
+}
+
+const char *
+talk_name(const struct talk *t)
+{
+	return t->conn.name;
+}
+
+struct agent_ids *
+talk_ids(struct talk *t)
+{
+	return &t->ids;
+}
+
+static int
+left_ms(kp_mono_ns deadline)
+{
+	kp_dur_ns left = deadline - kp_mono_now();
+
+	if (left <= 0)
+		return 0;
+	return left > 3600 * KP_NS_PER_S ? 3600000 :
+	    (int)(left / KP_NS_PER_MS) + 1;
+}
+
+/* Frees the frame. */
+static enum kp_err
+send_frame(struct talk *t, struct kp_buf *frame)
+{
+	struct pollfd p = { .fd = t->conn.fd, .events = POLLOUT };
+	kp_mono_ns deadline = kp_mono_now() + SEND_LIMIT;
+	enum kp_err e = frame->err;
+	size_t sent = 0;
+	ssize_t n;
+
+	while (e == KP_OK && sent < frame->len) {
+		n = send(t->conn.fd, frame->p + sent, frame->len - sent,
+		    MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n >= 0)
+			sent += (size_t)n;
+		else if (errno != EINTR && errno != EAGAIN)
+			e = KP_EIO;
+		else if (poll(&p, 1, left_ms(deadline)) == 0)
+			e = KP_EIO;
+	}
+	kp_buf_free(frame);
+	return e;
+}
+
+static struct kp_span
+span(const struct kp_buf *b)
+{
+	return (struct kp_span){ b->p, (uint32_t)b->len };
+}
+
+enum kp_err
+talk_rex(struct talk *t, const struct kp_buf *msg)
+{
+	struct kp_buf frame;
+
+	kp_buf_init(&frame, FRAME_OUT_MAX);
+	kp_frame_reg_send(&frame, span(&t->ids.self), "rex", msg->p, msg->len);
+	if (msg->err != KP_OK)
+		frame.err = msg->err;
+	return send_frame(t, &frame);
+}
+
+enum kp_err
+talk_send(struct talk *t, const struct kp_buf *msg)
+{
+	struct kp_buf frame;
+
+	kp_buf_init(&frame, FRAME_OUT_MAX);
+	kp_frame_send(&frame, span(&t->ids.agent), msg->p, msg->len);
+	if (msg->err != KP_OK)
+		frame.err = msg->err;
+	return send_frame(t, &frame);
+}
+
+/* One read, when there is something. */
+static enum kp_err
+fill(struct talk *t, kp_mono_ns deadline)
+{
+	struct pollfd p[2] = { { .fd = t->conn.fd, .events = POLLIN },
+		{ .fd = t->wake, .events = POLLIN } };
+	int ready = poll(p, 2, left_ms(deadline));
+	enum kp_err e;
+	uint8_t *to;
+	size_t room;
+	ssize_t got;
+
+	if (ready < 0 && errno == EINTR)
+		return KP_OK;
+	if (ready == 0)
+		return KP_ETIMEOUT;
+	if (p[1].revents != 0)
+		return KP_END;
+	e = kp_frames_space(&t->in, &to, &room);
+	if (e != KP_OK)
+		return e;
+	got = recv(t->conn.fd, to, room, 0);
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return KP_OK;
+	if (got <= 0)
+		return KP_EIO;
+	kp_frames_filled(&t->in, (size_t)got);
+	return KP_OK;
+}
+
+/*
+ * A process of our last life sends to the pid we had then: number and creation,
+ * the last twelve bytes, are not ours.
+ */
+static bool
+is_for_us(const struct talk *t, const struct kp_frame *f)
+{
+	const struct kp_buf *self = &t->ids.self;
+
+	return f->kind == KP_FRAME_SEND && f->to.n > 12 && self->len > 12 &&
+	    memcmp(f->to.p + f->to.n - 12, self->p + self->len - 12, 12) == 0;
+}
+
+static enum kp_err
+tick(struct talk *t)
+{
+	struct kp_buf frame;
+
+	kp_buf_init(&frame, 64);
+	kp_frame_tick(&frame);
+	return send_frame(t, &frame);
+}
+
+enum kp_err
+talk_next(struct talk *t, kp_mono_ns deadline, struct kp_term *r)
+{
+	struct kp_frame f;
+	enum kp_err e;
+
+	for (;;) {
+		e = kp_frames_next(&t->in, &f);
+		if (e == KP_ELIMIT)
+			return e;
+		if (e == KP_END)
+			e = fill(t, deadline);
+		else if (e == KP_OK && f.kind == KP_FRAME_TICK)
+			e = tick(t);
+		else if (e == KP_OK && is_for_us(t, &f)) {
+			kp_term_begin(r, f.payload.p, f.payload.n);
+			return KP_OK;
+		} else
+			e = KP_OK;
+		if (e != KP_OK)
+			return e;
+	}
+}

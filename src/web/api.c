@@ -1,0 +1,425 @@
+/* api.c - see the header. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api.h"
+#include "report/history.h"
+#include "report/json.h"
+#include "report/losses.h"
+#include "report/report_db.h"
+#include "report/requests.h"
+#include "report/series.h"
+#include "report/versus.h"
+
+#define QUERY_MAX (5 * KP_NS_PER_S)	/* of one request */
+#define RUNS 20
+
+static void
+begin(struct json *j, struct kp_buf *b)
+{
+	json_begin(j, b);
+	json_object(j, NULL);
+}
+
+static void
+end(struct json *j)
+{
+	json_end(j);
+	kp_buf_u8(j->b, '\n');
+}
+
+static enum kp_err
+api_about(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
+{
+	struct kp_query_runs runs = { 0 };
+	kp_wall_ns first, last;
+	enum kp_err err;
+	struct json j;
+
+	(void)p;
+	err = kp_query_span(q, &first, &last);
+	if (err == KP_OK)
+		err = kp_query_runs(q, RUNS, &runs);
+	if (err != KP_OK)
+		return err;
+	begin(&j, b);
+	json_string(&j, "version", KP_VERSION);
+	json_time(&j, "now", kp_wall_now());
+	json_time(&j, "first", first);
+	json_time(&j, "last", last);
+	runs_json(&j, &runs);
+	end(&j);
+	kp_query_runs_free(&runs);
+	return KP_OK;
+}
+
+static void
+put_names(struct json *j, const char *key, const char *const *v, size_t n)
+{
+	json_array(j, key);
+	for (size_t i = 0; i < n; i++)
+		json_string(j, NULL, v[i]);
+	json_end(j);
+}
+
+static enum kp_err
+api_nodes(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
+{
+	struct kp_query_nodes nodes = { 0 };
+	enum kp_err err = kp_query_nodes(q, &p->range, &nodes);
+	struct json j;
+
+	if (err != KP_OK)
+		return err;
+	begin(&j, b);
+	put_names(&j, "nodes", nodes.v, nodes.n);
+	end(&j);
+	kp_query_nodes_free(&nodes);
+	return KP_OK;
+}
+
+static enum kp_err
+api_tiers(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
+{
+	struct kp_query_tiers tiers = { 0 };
+	enum kp_err err = kp_query_tiers(q, &tiers);
+	struct json j;
+
+	(void)p;
+	if (err != KP_OK)
+		return err;
+	begin(&j, b);
+	put_names(&j, "tiers", tiers.v, tiers.current);
+	put_names(&j, "former", tiers.v + tiers.current,
+	    tiers.n - tiers.current);
+	end(&j);
+	kp_query_tiers_free(&tiers);
+	return KP_OK;
+}
+
+/* A report's identity as the glob that matches nothing else. */
+static enum kp_err
+quote_glob(struct kp_buf *b, const char *identity)
+{
+	kp_buf_init(b, 1u << 16);
+	for (const char *s = identity; *s != '\0'; s++) {
+		if (strchr("*?[\\", *s) != NULL)
+			kp_buf_u8(b, '\\');
+		kp_buf_u8(b, (uint8_t)*s);
+	}
+	kp_buf_u8(b, '\0');
+	return b->err;
+}
+
+/* Of the range, and of the one identity where it is given. */
+static enum kp_err
+make_report(struct kp_query *q, const struct kp_query_range *range,
+    const char *sort, enum report_what what, struct report **out)
+{
+	struct kp_query_range r = *range;
+	struct kp_buf glob;
+	enum kp_err err = KP_OK;
+
+	kp_buf_init(&glob, 0);
+	if (r.identity != NULL) {
+		err = quote_glob(&glob, r.identity);
+		r.identity_glob = (const char *)glob.p;
+	}
+	r.identity = NULL;
+	if (err == KP_OK)
+		err = report_from_db(q, &r, out);
+	kp_buf_free(&glob);
+	if (err == KP_OK && (err = report_sort(*out, sort, what)) != KP_OK)
+		report_free(*out);
+	return err;
+}
+
+static enum kp_err
+api_report(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
+{
+	struct report *r;
+	enum kp_err err = make_report(q, &p->range, p->sort, REPORT_BUSY, &r);
+
+	if (err != KP_OK)
+		return err;
+	report_json(b, r);
+	report_free(r);
+	return KP_OK;
+}
+
+/* By what they cost, the names alone. */
+static enum kp_err
+api_identities(struct kp_query *q, const struct web_params *p,
+    struct kp_buf *b)
+{
+	struct report *r;
+	enum kp_err err = make_report(q, &p->range, "cost", REPORT_BUSY, &r);
+	struct json j;
+
+	if (err != KP_OK)
+		return err;
+	begin(&j, b);
+	json_array(&j, "identities");
+	for (size_t i = 1; i < r->nrows; i++)
+		json_string(&j, NULL, r->rows[i].identity);
+	json_end(&j);
+	end(&j);
+	report_free(r);
+	return KP_OK;
+}
+
+static enum kp_err
+api_compare(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
+{
+	enum report_what what = (enum report_what)p->what;
+	struct kp_query_range then_range = p->range;
+	struct report *now = NULL, *then = NULL;
+	struct versus *v;
+	enum kp_err err;
+
+	if ((p->given & PARAM_VERSUS) == 0)
+		return KP_EFORMAT;
+	then_range.since = p->versus.since;
+	then_range.until = p->versus.until;
+	err = make_report(q, &p->range, NULL, what, &now);
+	if (err == KP_OK)
+		err = make_report(q, &then_range, NULL, what, &then);
+	if (err == KP_OK)
+		err = versus_make(&v, now, then);
+	if (err == KP_OK) {
+		versus_sort_change(v);
+		versus_json(b, v, what);
+		versus_free(v);
+	}
+	report_free(then);
+	report_free(now);
+	return err;
+}
+
+static enum kp_err
+api_series(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
+{
+	const struct kp_series_want want = { .step = p->step, .cells = true };
+	struct kp_series s;
+	enum kp_err err = kp_query_series(q, &p->range, &want, &s);
+
+	if (err != KP_OK)
+		return err;
+	err = series_json(b, &s, p->range.identity, p->tier);
+	kp_series_free(&s);
+	return err;
+}
+
+static enum kp_err
+api_heatmap(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
+{
+	const struct kp_series_want want = { .step = p->step, .cells = true,
+		.tier = p->tier != NULL ? p->tier : "_total" };
+	struct kp_series s;
+	enum kp_err err = kp_query_series(q, &p->range, &want, &s);
+
+	if (err != KP_OK)
+		return err;
+	err = series_heatmap_json(b, &s, p->range.identity, p->tier);
+	kp_series_free(&s);
+	return err;
+}
+
+static enum kp_err
+api_load(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
+{
+	const struct kp_series_want want = { .step = p->step };
+	struct kp_series s;
+	enum kp_err err = kp_query_series(q, &p->range, &want, &s);
+
+	if (err != KP_OK)
+		return err;
+	series_load_json(b, &s);
+	kp_series_free(&s);
+	return KP_OK;
+}
+
+static enum kp_err
+api_losses(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
+{
+	struct kp_query_sum cover = { 0 };
+	enum kp_err err = kp_query_cover(q, &p->range, &cover);
+	struct json j;
+
+	if (err != KP_OK)
+		return err;
+	begin(&j, b);
+	json_uint(&j, "windows", cover.windows);
+	json_time(&j, "start", cover.start);
+	json_time(&j, "end", cover.end);
+	json_uint(&j, "entry_calls", cover.entry_calls);
+	json_uint(&j, "sampled", cover.sampled);
+	losses_json(&j, &cover.losses);
+	end(&j);
+	kp_query_sum_free(&cover);
+	return KP_OK;
+}
+
+static enum kp_err
+api_slow(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
+{
+	struct kp_query_requests rs = { 0 };
+	struct kp_query_sum cover = { 0 };
+	enum kp_err err = kp_query_slow(q, &p->range, p->offset, p->limit,
+	    &rs);
+
+	if (err == KP_OK)
+		err = kp_query_cover(q, &p->range, &cover);
+	if (err == KP_OK)
+		requests_json(b, &rs, &cover);
+	kp_query_sum_free(&cover);
+	kp_query_requests_free(&rs);
+	return err;
+}
+
+static enum kp_err
+api_events(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
+{
+	struct kp_query_events e = { 0 };
+	enum kp_err err = kp_query_events(q, &p->range, p->limit, &e);
+	struct json j;
+
+	if (err != KP_OK)
+		return err;
+	begin(&j, b);
+	events_json(&j, &e);
+	end(&j);
+	kp_query_events_free(&e);
+	return KP_OK;
+}
+
+#define PARAM_CHART (PARAM_RANGE | PARAM_IDENTITY | PARAM_TIER | PARAM_STEP)
+
+#define PARAM_COMPARE (PARAM_RANGE | PARAM_IDENTITY | PARAM_VERSUS | PARAM_WHAT)
+
+static const struct api_route routes[] = {
+	{ "about", 0, api_about },
+	{ "nodes", PARAM_SINCE | PARAM_UNTIL, api_nodes },
+	{ "tiers", 0, api_tiers },
+	{ "identities", PARAM_RANGE, api_identities },
+	{ "report", PARAM_RANGE | PARAM_IDENTITY | PARAM_SORT, api_report },
+	{ "compare", PARAM_COMPARE, api_compare },
+	{ "series", PARAM_CHART, api_series },
+	{ "heatmap", PARAM_CHART, api_heatmap },
+	{ "load", PARAM_RANGE | PARAM_STEP, api_load },
+	{ "losses", PARAM_RANGE, api_losses },
+	{ "slow", PARAM_RANGE | PARAM_IDENTITY | PARAM_LIMIT | PARAM_OFFSET,
+	    api_slow },
+	{ "events", PARAM_RANGE | PARAM_LIMIT, api_events },
+};
+#define NROUTES (sizeof(routes) / sizeof(routes[0]))
+
+const struct api_route *
+api_find(const char *name)
+{
+	for (size_t i = 0; i < NROUTES; i++)
+		if (strcmp(routes[i].name, name) == 0)
+			return &routes[i];
+	return NULL;
+}
+
+void
+api_error(struct api_answer *a, int status, const char *text)
+{
+	struct json j;
+
+	a->status = status;
+	kp_buf_reset(&a->b);
+	begin(&j, &a->b);
+	json_string(&j, "error", text);
+	end(&j);
+}
+
+/* What went wrong, as an answer. */
+static void
+failed(struct api_answer *a, const struct kp_query *q, enum kp_err err)
+{
+	const char *why = kp_query_why(q);
+
+	if (err == KP_ENOENT)
+		api_error(a, 404, "there is no such tier, or request");
+	else if (err == KP_ETIMEOUT)
+		api_error(a, 503, "the answer takes more than 5 s: choose a "
+		    "shorter range, or fewer nodes");
+	else if (err == KP_EFORMAT && why[0] == '\0')
+		api_error(a, 400, "'versus' is needed: FROM,TO");
+	else if (err == KP_ELIMIT)
+		api_error(a, 400, "the answer is too large: choose a shorter "
+		    "range or a longer step");
+	else
+		api_error(a, err == KP_EBUSY ? 503 : 500,
+		    why[0] != '\0' ? why : kp_err_str(err));
+}
+
+/* NULL: said so. */
+static struct kp_query *
+open_db(struct api_answer *a, const char *db)
+{
+	struct kp_query *q;
+	char *why;
+
+	a->status = 200;
+	kp_buf_init(&a->b, API_OUTPUT_MAX);
+	if (kp_query_open(&q, db, &why) != KP_OK) {
+		api_error(a, 503, why != NULL ? why : "out of memory");
+		free(why);
+		return NULL;
+	}
+	kp_query_deadline(q, kp_mono_now() + QUERY_MAX);
+	return q;
+}
+
+static void
+close_db(struct api_answer *a, struct kp_query *q, enum kp_err err)
+{
+	if (err == KP_OK)
+		err = a->b.err;
+	if (err != KP_OK)
+		failed(a, q, err);
+	kp_query_close(q);
+}
+
+void
+api_ask(struct api_answer *a, const char *db, const struct api_route *route,
+    const struct web_params *p)
+{
+	struct kp_query *q = open_db(a, db);
+
+	if (q != NULL)
+		close_db(a, q, route->fn(q, p, &a->b));
+}
+
+void
+api_tree(struct api_answer *a, const char *db, const char *id)
+{
+	struct kp_query_sum cover = { 0 };
+	struct kp_query_tree t = { 0 };
+	struct kp_query_range around;
+	struct kp_query *q = open_db(a, db);
+	enum kp_err err = KP_ENOENT;
+	char *rest;
+	int64_t n;
+
+	if (q == NULL)
+		return;
+	errno = 0;
+	n = strtoll(id, &rest, 10);
+	if (id[0] >= '0' && id[0] <= '9' && *rest == '\0' && errno == 0)
+		err = kp_query_tree(q, n, &t);
+	if (err == KP_OK)
+		err = kp_query_around(q, &t.request, &around);
+	if (err == KP_OK)
+		err = kp_query_cover(q, &around, &cover);
+	if (err == KP_OK)
+		tree_json(&a->b, &t, &cover);
+	kp_query_sum_free(&cover);
+	kp_query_tree_free(&t);
+	close_db(a, q, err);
+}

@@ -1,0 +1,27 @@
+/*
+ * conns.h - bounds the connections of an evhttp: how many there are, and how
+ * long one may take to ask, or to take its answer.
+ */
+#ifndef KP_WEB_CONNS_H
+#define KP_WEB_CONNS_H
+
+#include <event2/http.h>
+#include <event2/listener.h>
+
+#define CONNS_MAX 64		/* others wait in the kernel's queue */
+#define CONN_SECONDS 30		/* from one request to the next */
+#define CONN_SILENCE 20		/* seconds in which it sends or takes nothing */
+
+struct conns;
+
+/* Of a server that has accepted nothing yet.  NULL when out of memory. */
+struct conns *conns_new(struct event_base *base, struct evhttp *http,
+    struct evconnlistener *listener);
+/* After evhttp_free(). */
+void conns_free(struct conns *cs);
+/* A request has come whole: its connection has its time anew. */
+void conns_asked(struct conns *cs, struct evhttp_request *req);
+/* It waits for us, until conns_asked() again: that is not of its time. */
+void conns_hold(struct conns *cs, struct evhttp_request *req);
+
+#endif

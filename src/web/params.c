@@ -1,0 +1,242 @@
+/* params.c - see the header. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/dur.h"
+#include "report/report.h"
+#include "params.h"
+
+#define LIMIT_DEFAULT 100
+#define OFFSET_MAX 1000000
+
+/* One parameter being read. */
+struct param {
+	struct web_params *p;
+	const char *value;	/* decoded, in p->text */
+	kp_wall_ns now;
+};
+
+static bool
+set_since(const struct param *a)
+{
+	return when_parse(a->value, a->now, &a->p->range.since);
+}
+
+static bool
+set_until(const struct param *a)
+{
+	return when_parse(a->value, a->now, &a->p->range.until);
+}
+
+/* The only one that may come more than once: blanks part what they say. */
+static bool
+set_node(const struct param *a)
+{
+	struct web_params *p = a->p;
+	size_t n = strlen(a->value);
+	char *end;
+
+	if (n == 0 || strpbrk(a->value, " \t\n") != NULL)
+		return false;
+	if (p->range.node == NULL) {
+		p->range.node = a->value;
+		return true;
+	}
+	/* texts of nodes that came before stand in one piece, at the end */
+	end = (char *)p->range.node + strlen(p->range.node);
+	if (end + 1 != a->value)
+		return false;
+	*end = ' ';
+	return true;
+}
+
+static bool
+set_identity(const struct param *a)
+{
+	if (strcmp(a->value, "_total") != 0)
+		a->p->range.identity = a->value;
+	return a->value[0] != '\0';
+}
+
+static bool
+set_tier(const struct param *a)
+{
+	a->p->tier = a->value;
+	return a->value[0] != '\0';
+}
+
+static bool
+set_step(const struct param *a)
+{
+	return kp_dur_parse(a->value, &a->p->step) &&
+	    a->p->step >= KP_NS_PER_S;
+}
+
+static bool
+number(const char *s, size_t least, size_t most, size_t *out)
+{
+	char *end;
+
+	if (s[0] < '0' || s[0] > '9' || strlen(s) > 9)
+		return false;
+	*out = strtoul(s, &end, 10);
+	return *end == '\0' && *out >= least && *out <= most;
+}
+
+static bool
+set_limit(const struct param *a)
+{
+	return number(a->value, 1, WEB_LIMIT_MAX, &a->p->limit);
+}
+
+static bool
+set_offset(const struct param *a)
+{
+	return number(a->value, 0, OFFSET_MAX, &a->p->offset);
+}
+
+static bool
+set_sort(const struct param *a)
+{
+	a->p->sort = a->value;
+	return a->value[0] != '\0';
+}
+
+static bool
+set_what(const struct param *a)
+{
+	const char *p = report_whats;
+	size_t n;
+
+	for (a->p->what = 0; *p != '\0'; a->p->what++, p += n + (p[n] == ',')) {
+		n = strcspn(p, ",");
+		if (strlen(a->value) == n && memcmp(a->value, p, n) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+set_versus(const struct param *a)
+{
+	return when_parse_range(a->value, a->now, &a->p->versus) == NULL;
+}
+
+static const struct {
+	const char *name;
+	enum web_param bit;
+	bool (*set)(const struct param *a);
+	const char *form;
+} params[] = {
+	{ "since", PARAM_SINCE, set_since, WHEN_FORMS },
+	{ "until", PARAM_UNTIL, set_until, WHEN_FORMS },
+	{ "node", PARAM_NODE, set_node, "a node's name or a glob such as "
+	    "web@*; several stand together" },
+	{ "identity", PARAM_IDENTITY, set_identity, "the name of one" },
+	{ "tier", PARAM_TIER, set_tier, "the name of one" },
+	{ "step", PARAM_STEP, set_step, "a length of time such as 30s or 5m" },
+	{ "limit", PARAM_LIMIT, set_limit, "a number from 1 to 1000" },
+	{ "offset", PARAM_OFFSET, set_offset, "a number up to 1000000" },
+	{ "sort", PARAM_SORT, set_sort, "requests, cost, name or a tier" },
+	{ "what", PARAM_WHAT, set_what, "busy, self, total, calls or async" },
+	{ "versus", PARAM_VERSUS, set_versus, "FROM,TO: two times" },
+};
+#define NPARAMS (sizeof(params) / sizeof(params[0]))
+
+static int
+hex(char c)
+{
+	static const char digits[] = "0123456789abcdef";
+	const char *p = c != '\0' ? strchr(digits, c | ('A' <= c && c <= 'F' ?
+	    0x20 : 0)) : NULL;
+
+	return p != NULL ? (int)(p - digits) : -1;
+}
+
+/* n bytes into p->text, with a NUL; NULL: no such text can be meant. */
+static const char *
+decode(struct web_params *p, const char *s, size_t n)
+{
+	char *out = p->text + p->len, *to = out;
+
+	for (size_t i = 0; i < n; i++) {
+		int c = s[i];
+
+		if (c == '+')
+			c = ' ';
+		if (c == '%') {
+			if (n - i < 3 || hex(s[i + 1]) < 0 || hex(s[i + 2]) < 0)
+				return NULL;
+			c = hex(s[i + 1]) << 4 | hex(s[i + 2]);
+			i += 2;
+		}
+		if (c == '\0')
+			return NULL;
+		*to++ = (char)c;
+	}
+	*to++ = '\0';
+	p->len = (size_t)(to - p->text);
+	return out;
+}
+
+static bool
+take(struct web_params *p, const char *name, size_t n, struct param *a,
+    unsigned allowed, char *why, size_t nwhy)
+{
+	for (size_t i = 0; i < NPARAMS; i++) {
+		if (strlen(params[i].name) != n ||
+		    memcmp(params[i].name, name, n) != 0 ||
+		    (allowed & params[i].bit) == 0)
+			continue;
+		if ((p->given & params[i].bit) != 0 &&
+		    params[i].bit != PARAM_NODE) {
+			snprintf(why, nwhy, "'%s' is given twice",
+			    params[i].name);
+			return false;
+		}
+		p->given |= params[i].bit;
+		if (a->value != NULL && params[i].set(a))
+			return true;
+		snprintf(why, nwhy, "'%s' is not understood: it is %s",
+		    params[i].name, params[i].form);
+		return false;
+	}
+	snprintf(why, nwhy, "unknown parameter '%.*s' (see openapi.json)",
+	    n > 40 ? 40 : (int)n, name);
+	return false;
+}
+
+bool
+web_params_parse(struct web_params *p, const char *query, unsigned allowed,
+    kp_wall_ns now, char *why, size_t n)
+{
+	struct param a = { .p = p, .now = now };
+	size_t len, name;
+
+	memset(p, 0, offsetof(struct web_params, text));
+	p->len = 0;
+	p->range.until = INT64_MAX;
+	p->limit = LIMIT_DEFAULT;
+	if (query == NULL)
+		return true;
+	if (strlen(query) > WEB_QUERY_MAX) {
+		snprintf(why, n, "the query is too long");
+		return false;
+	}
+	for (; *query != '\0'; query += len + (query[len] == '&')) {
+		len = strcspn(query, "&");
+		if (len == 0)
+			continue;
+		name = strcspn(query, "=&");
+		a.value = name < len ? decode(p, query + name + 1,
+		    len - name - 1) : NULL;
+		if (!take(p, query, name, &a, allowed, why, n))
+			return false;
+	}
+	if (p->range.since >= p->range.until) {
+		snprintf(why, n, "'since' is not before 'until'");
+		return false;
+	}
+	return true;
+}

@@ -1,0 +1,42 @@
+/*
+ * params.h - the query of a request's URL.  Pure.
+ *
+ * Everything in it comes from outside: what is unknown, said twice, not
+ * understood or out of its range is refused in words, never guessed at.
+ */
+#ifndef KP_WEB_PARAMS_H
+#define KP_WEB_PARAMS_H
+
+#include "report/when.h"
+#include "store/query.h"
+
+#define WEB_QUERY_MAX 4096	/* bytes behind the '?' */
+#define WEB_LIMIT_MAX 1000	/* rows of a page */
+
+enum web_param {
+	PARAM_SINCE = 1, PARAM_UNTIL = 2, PARAM_NODE = 4, PARAM_IDENTITY = 8,
+	PARAM_TIER = 16, PARAM_STEP = 32, PARAM_LIMIT = 64, PARAM_OFFSET = 128,
+	PARAM_SORT = 256, PARAM_WHAT = 512, PARAM_VERSUS = 1024
+};
+#define PARAM_RANGE (PARAM_SINCE | PARAM_UNTIL | PARAM_NODE)
+
+struct web_params {
+	unsigned given;		/* of enum web_param */
+	struct kp_query_range range;	/* points into text */
+	struct when_range versus;
+	const char *tier, *sort;	/* NULL: not given */
+	kp_dur_ns step;			/* 0: not given */
+	size_t limit, offset;
+	int what;			/* enum report_what */
+	char text[2 * WEB_QUERY_MAX];	/* decoded */
+	size_t len;
+};
+
+/*
+ * query: NULL or what is behind the '?'; allowed: of enum web_param.  True,
+ * or `why` says what is wrong with it.  limit is 100 where it is not given.
+ */
+bool web_params_parse(struct web_params *p, const char *query,
+    unsigned allowed, kp_wall_ns now, char *why, size_t n);
+
+#endif

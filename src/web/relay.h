@@ -1,0 +1,32 @@
+/*
+ * relay.h - asks the daemon through its control socket, from an event loop.
+ *
+ * The web server shares nothing with the daemon but this socket and the
+ * database: that is why it cannot be in its way, and why it serves a saved
+ * database as well.
+ */
+#ifndef KP_WEB_RELAY_H
+#define KP_WEB_RELAY_H
+
+#include <event2/event.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define RELAYS_MAX 8		/* at once */
+#define RELAY_SECONDS 15	/* for an answer */
+#define RELAY_BYTES_MAX (1u << 20)
+
+struct relays;
+
+/* status: 200, 409 refused by the daemon, 503 no daemon, or it is too slow. */
+typedef void relay_fn(void *ctx, int status, const char *text, size_t n);
+
+/* path, base: borrowed.  NULL when out of memory. */
+struct relays *relays_new(struct event_base *base, const char *path);
+/* Those that wait are told 503. */
+void relays_free(struct relays *rs);
+/* Calls fn(ctx, ...) exactly once, perhaps at once. */
+void relay_ask(struct relays *rs, const char *line, relay_fn *fn, void *ctx);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * web.h - the HTTP server: the page, the API, on a thread of its own.
+ *
+ * It reads the database on connections of its own and asks the daemon through
+ * the control socket; it shares no memory and no lock with what takes in
+ * events, and is nicer than that to the scheduler.  So a slow query delays
+ * other queries, for five seconds at most, and nothing else.
+ *
+ * Requests are bounded: 8 KiB of headers, 1 KiB of body, CONNS_MAX
+ * connections, CONN_SECONDS for each.
+ */
+#ifndef KP_WEB_WEB_H
+#define KP_WEB_WEB_H
+
+#include "kprofd/err.h"
+
+#include <stddef.h>
+
+/* of kprof web: a kprofd may have 4711 */
+#define WEB_ADDR_DEFAULT "127.0.0.1:4712"
+
+struct web_opts {
+	const char *addr;	/* 127.0.0.1:4711, [::1]:4711; port 0: any */
+	const char *token_file;	/* NULL: none, and the loopback only */
+	const char *db, *control;	/* borrowed; outlive it */
+};
+
+struct web;
+
+/*
+ * Listens, and starts the thread.  On error `why` is one line for the user.
+ * KP_EFORMAT: addr is no address.
+ */
+enum kp_err web_start(struct web **out, const struct web_opts *o, char *why,
+    size_t n);
+/* The address it listens at, with its port: "127.0.0.1:4711". */
+const char *web_addr(const struct web *w);
+/* Ends the thread, with whatever it does. */
+void web_stop(struct web *w);
+
+#endif

@@ -1,0 +1,585 @@
+%% kprof count, time and memory: the figures are those of the VM's own tools for
+%% the same work, whatever is asked for is refused in words or done, and nothing
+%% stays behind, however it ends.
+-module(counters_tests).
+
+-export([tests/0]).
+
+-define(WORK, "it_counted:work(50)").
+-define(FIB, "it_counted:fib/1").
+-define(REST, "Ctrl-C ends it").
+
+tests() ->
+    [{"counts as erlang:trace_info/2 has them", 60, fun truth/1},
+     {"counts, words and times as tprof has them", 90, fun tprof/1},
+     {"by process", 60, fun by_process/1},
+     {"some processes only", 60, fun processes/1},
+     {"processes of an application and a supervisor", 60, fun families/1},
+     {"patterns that add up, and exclusions", 60, fun patterns/1},
+     {"until it is interrupted", 60, fun interrupted/1},
+     {"again and again", 60, fun again/1},
+     {"kept, and compared", 60, fun compared/1},
+     {"in what order, and how many rows", 60, fun order/1},
+     {"a call that raises", 60, fun raises/1},
+     {"a call that takes too long", 60, fun overruns/1},
+     {"memory on OTP 25", 60, fun no_memory/1},
+     {"what cannot be", 60, fun refusals/1},
+     {"somebody else's trace", 60, fun others/1},
+     {"beside a kprofd", 60, fun beside/1},
+     {"rows past the limit", 60, fun merged/1},
+     {"a node that grows", 60, fun grows/1},
+     {"a module that is loaded anew meanwhile", 60, fun reloaded/1},
+     {"kept out, and ended by the operator", 60, fun operator/1},
+     {"kprof killed", 120, fun killed/1},
+     {"kprof that hangs", 60, fun hung/1},
+     {"its process in the node killed", 60, fun server_killed/1}].
+
+%% ------------------------------------------------------------ figures ----
+
+%% The VM is asked for the same, by hand.
+truth(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    Calls = it:do(Target, fun() -> by_hand(call_count) end),
+    it:equal("counts", Calls, calls(counted(T, Target, "count", ["-apply", ?WORK, "it_counted"]))),
+    it:equal("counts of time", Calls, calls(counted(T, Target, "time", ["-apply", ?WORK, "it_counted"]))),
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+%% Runs in the target.
+by_hand(Kind) ->
+    Functions = [{it_counted, F, A} || {F, A} <- it_counted:module_info(functions)],
+    erlang:trace_pattern({it_counted, '_', '_'}, true, [Kind]),
+    it_counted:work(50),
+    Counts = [{F, N} || F <- Functions, {_, N} <- [erlang:trace_info(F, Kind)], N > 0],
+    erlang:trace_pattern({it_counted, '_', '_'}, false, [Kind]),
+    lists:sort([{name(M, F, A), N} || {{M, F, A}, N} <- Counts]).
+
+tprof(T) ->
+    Target = it:target(T, #{kind => plain}),
+    case it:otp(Target) of
+        Otp when Otp < 27 ->
+            {skipped, "tprof is there from OTP 27 on"};
+        _ ->
+            load(Target),
+            [it:equal(["what tprof says: ", Type], by_tprof(Target, Type, work, [50]),
+                      nonzero(Type, counted(T, Target, Type, ["-apply", ?WORK, "it_counted"])))
+             || Type <- ["count", "memory"]],
+            Theirs = by_tprof(Target, "time", spin, [300]),
+            Ours = counted(T, Target, "time", ["-apply", "it_counted:spin(300)", "it_counted"]),
+            [it:check(abs(share(F, Theirs) - share(F, Ours)) < 0.15, "the share of ~s: ~0p, ~0p", [F, Theirs, Ours])
+             || {F, _, _} <- Ours],
+            it:check(share(?FIB, Ours) > 0.5, "most of it is fib/1: ~0p", [Ours]),
+            it:check(us_per_call(?FIB, Ours) < 3 * us_per_call(?FIB, Theirs), "time per call: ~0p, ~0p", [Ours, Theirs]),
+            it:check(us_per_call(?FIB, Theirs) < 3 * us_per_call(?FIB, Ours), "time per call: ~0p, ~0p", [Ours, Theirs])
+    end.
+
+by_tprof(Target, Type, Fun, Args) ->
+    Kind = list_to_atom("call_" ++ Type),
+    {_, {Kind, Rows}} = it:call(Target, tprof, profile,
+                                [it_counted, Fun, Args,
+                                 #{type => Kind, pattern => {it_counted, '_', '_'}, report => return}]),
+    lists:sort([{name(M, F, A), lists:sum([element(2, P) || P <- Ps]),
+                 lists:sum([element(3, P) || P <- Ps, Kind =/= call_count])} || {M, F, A, Ps} <- Rows]).
+
+name(M, F, A) ->
+    lists:flatten(io_lib:format("~s:~s/~b", [M, F, A])).
+
+%% tprof leaves out what took no memory at all.
+nonzero("memory", Rows) -> [R || {_, _, Words} = R <- Rows, Words > 0];
+nonzero(_, Rows) -> [{F, Calls, 0} || {F, Calls, _} <- Rows].
+
+share(F, Rows) ->
+    {_, _, Us} = row(F, Rows),
+    Us / lists:sum([V || {_, _, V} <- Rows]).
+
+us_per_call(F, Rows) ->
+    {_, Calls, Us} = row(F, Rows),
+    Us / Calls.
+
+row(F, Rows) ->
+    case lists:keyfind(F, 1, Rows) of
+        false -> {F, 0, 0};
+        Row -> Row
+    end.
+
+%% The work's own process and three children, whose sums are the totals.
+by_process(T) ->
+    Target = plain(T),
+    Total = counted(T, Target, "count", ["-apply", ?WORK, "it_counted"]),
+    {0, Out, _} = run(T, Target, "count", ["-apply", ?WORK, "-by", "process", "-csv", "it_counted"]),
+    Rows = rows(Out),
+    it:equal("processes of squares/1", 4, length([1 || {["it_counted:squares/1", "<0." ++ _], _, _} <- Rows])),
+    it:equal("processes of work/1", 1, length([1 || {["it_counted:work/1", _], _, _} <- Rows])),
+    Sums = lists:foldl(fun({[F, _], N, _}, Sum) -> maps:update_with(F, fun(S) -> S + N end, N, Sum) end, #{}, Rows),
+    it:equal("sums", lists:sort([{F, N} || {F, N, _} <- Total]), lists:sort(maps:to_list(Sums))).
+
+%% Two servers are asked alike; one of them is counted.
+processes(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    serve(Target, [it_counted_a, it_counted_b]),
+    Ask = fun(Name) -> it:call(Target, it_counted, ask, [it:call(Target, erlang, whereis, [Name]), 10]) end,
+    Asked = fun(Args) ->
+                    P = start(T, Target, "count", ["-csv" | Args] ++ ["it_counted:squares/1"]),
+                    [Ask(N) || N <- [it_counted_a, it_counted_b, it_counted_b]],
+                    {0, Out, _} = interrupt(P),
+                    [N || {_, N, _} <- rows(Out)]
+            end,
+    it:equal("by name", [11], Asked(["-processes", "it_counted_a"])),
+    it:equal("by two names", [33], Asked(["-processes", "it_counted_a,it_counted_b"])),
+    Pid = it:do(Target, fun() -> pid_to_list(whereis(it_counted_b)) end),
+    it:equal("by pid", [22], Asked(["-processes", Pid])),
+    it:equal("all", [33], Asked([])),
+    it:equal("existing", [33], Asked(["-processes", "existing"])),
+    it:equal("new", [], Asked(["-processes", "new"])),
+    %% What is spawned counts with its parent, or not.
+    Own = fun(Args) ->
+                  [N] = [N || {"it_counted:squares/1", N, _}
+                                  <- counted(T, Target, "count", ["-apply", ?WORK | Args] ++ ["it_counted"])],
+                  N
+          end,
+    it:equal("with its children", 114, Own([])),
+    it:equal("without", 51, Own(["-not-spawned"])),
+    it:do(Target, fun() -> [exit(whereis(N), kill) || N <- [it_counted_a, it_counted_b]], ok end),
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+%% Of the sample application, whose supervisor's children are known.
+families(T) ->
+    Target = it:target(T),
+    load(Target),
+    {Sup, Children} = it:do(Target, fun() ->
+                                            C = [P || {_, P, _, _} <- supervisor:which_children(sample_sup), is_pid(P)],
+                                            {whereis(sample_sup), [P || P <- C, P =/= undefined]}
+                                    end),
+    it:check(is_pid(Sup) andalso Children =/= [], "the sample has a supervisor: ~0p", [{Sup, Children}]),
+    Counted = fun(Which) ->
+                      {0, Out, _} = run(T, Target, "count", ["-for", "100ms", "-json", "-processes", Which, "it_counted"]),
+                      {match, [N]} = re:run(Out, "\"processes\": ?([0-9]+)", [{capture, [1], list}]),
+                      list_to_integer(N)
+              end,
+    it:equal("children", length(Children), Counted("children:sample_sup")),
+    it:check(Counted("supervisor:sample_sup") >= length(Children), "descendants"),
+    it:check(Counted("application:sample_app") > length(Children), "an application's"),
+    fails(T, Target, ["-processes", "application:nope", "lists"], "no application 'nope' is running"),
+    fails(T, Target, ["-processes", "supervisor:logger", "lists"], "logger is no supervisor").
+
+patterns(T) ->
+    Target = plain(T),
+    {Module, Beam} = elixir(),
+    {module, Module} = it:call(Target, code, load_binary, [Module, "repo.beam", Beam]),
+    Functions = fun(Args) ->
+                        [F || {F, _, _} <- counted(T, Target, "count", ["-apply", ?WORK | Args])]
+                end,
+    it:equal("one function", ["it_counted:fib/1"], Functions(["it_counted:fib/1"])),
+    it:equal("functions of any arity", ["it_counted:insert/2", "it_counted:insert_all/2"],
+             Functions(["it_counted:insert/_", "it_counted:insert_all"])),
+    All = Functions(["it_counted"]),
+    it:check(length(All) > 8, "a module has local functions too: ~0p", [All]),
+    it:equal("without one", All -- ["it_counted:fib/1"], Functions(["-exclude", "it_counted:fib/1", "it_counted"])),
+    it:equal("without several", All -- ["it_counted:fib/1", "it_counted:insert/2"],
+             Functions(["-exclude", "it_counted:fib/_", "it_counted", "-exclude", "it_counted:insert"])),
+    it:equal("in two modules", ["it_counted:fib/1", "lists:sum/1", "lists:sum/2"],
+             Functions(["it_counted:fib/1", "lists:sum", "it_counted:fib"]) -- ["lists:sum_1/2"]),
+    it:check(lists:member("it_counted:fib/1", Functions(["_", "-max-functions", "100000"])), "all modules"),
+    it:equal("Elixir's names", [{"MyApp.Repo.all/2", 1, 0}],
+             counted(T, Target, "count", ["-apply", "'Elixir.MyApp.Repo':all(1, 2)", "MyApp.Repo.all/2"])),
+    unarmed(Target).
+
+elixir() ->
+    Forms = [begin
+                 {ok, Tokens, _} = erl_scan:string(Form ++ "."),
+                 {ok, Parsed} = erl_parse:parse_form(Tokens),
+                 Parsed
+             end || Form <- ["-module('Elixir.MyApp.Repo')", "-export([all/2])", "all(A, _) -> A"]],
+    {ok, Module, Beam} = compile:forms(Forms, []),
+    {Module, Beam}.
+
+%% ------------------------------------------------------------ the end ----
+
+interrupted(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    [begin
+         P = start(T, Target, Cmd, ["-csv", "it_counted"]),
+         it:call(Target, it_counted, work, [50]),
+         it:signal(P, Signal),
+         it:equal(["after SIG", Signal], 0, it:exited(P)),
+         it:equal("what was counted", {?FIB, 465}, case row(?FIB, rows(it:output(P))) of {F, N, _} -> {F, N} end),
+         it_audit:during(Target, Mark)
+     end || {Cmd, Signal} <- [{"count", "INT"}, {"time", "TERM"}, {"count", "HUP"}]],
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+%% Each time all since the start; the call of -apply ends it while it is shown.
+again(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    [begin
+         P = start(T, Target, Cmd, ["-every", "500ms", "-json", ?FIB]),
+         Shown = fun(N) ->
+                         it:until("it is shown", fun() -> length(lines(it:output(P))) > N end)
+                 end,
+         it:call(Target, it_counted, work, [50]),
+         Shown(0),
+         it:call(Target, it_counted, work, [50]),
+         Shown(length(lines(it:output(P))) + 1),
+         {0, Out, _} = interrupt(P),
+         Calls = [N || Line <- lines(Out), {match, [N]} <- [re:run(Line, "\"all\":\\{\"calls\":([0-9]+)",
+                                                                     [{capture, [1], list}])]],
+         it:equal("first", "465", hd(Calls)),
+         it:equal("at last", "930", lists:last(Calls)),
+         it_audit:during(Target, Mark)
+     end || Cmd <- ["count", "time"]],
+    {0, Last, _} = run(T, Target, "count", ["-every", "500ms", "-apply", "it_counted:spin(1800)", "-csv", "it_counted:spin/1"]),
+    it:check(length(string:split(Last, "it_counted:spin/1,1,", all)) > 2, "spin is shown several times: ~ts", [Last]),
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+lines(Text) ->
+    string:lexemes(unicode:characters_to_list(Text), "\n").
+
+%% A process's rows are added up; what cannot be written or read is said.
+compared(T) ->
+    Target = plain(T),
+    [A, B] = [begin
+                  File = it:path(T, Name),
+                  {0, _, _} = run(T, Target, "count", ["-apply", Call, "-n", "1", "-o", File | Args] ++ ["it_counted"]),
+                  File
+              end || {Name, Call, Args} <- [{"a.csv", ?WORK, ["-by", "process"]}, {"b.csv", "it_counted:work(60)", []}]],
+    {0, Table, _} = kprof(T, ["diff", A, B]),
+    [says(Table, S) || S <- ["^FUNCTION +CALLS +BEFORE +CHANGE$", "^it_counted:squares/1 +124 +114 +\\+8.8 %$",
+                             "^it_counted:fib/1 +465 +465 +0 %$", "^all "]],
+    {1, "", NotKept} = kprof(T, ["diff", A, "test/integration/it_counted.erl"]),
+    says(NotKept, "line 1 is none that kprof count, time or memory write"),
+    {1, "", NoFile} = kprof(T, ["diff", A, "no/such"]),
+    says(NoFile, "cannot read 'no/such': No such file"),
+    {0, _, _} = run(T, Target, "time", ["-apply", ?WORK, "-o", B, "it_counted"]),
+    {1, "", Mixed} = kprof(T, ["diff", A, B]),
+    says(Mixed, "are not of one kind"),
+    {1, _, Unwritten} = run(T, Target, "count", ["-apply", ?WORK, "-o", "no/such/file", "it_counted"]),
+    says(Unwritten, "cannot write 'no/such/file': No such file"),
+    usage(T, ["diff", A], "give two files").
+
+order(T) ->
+    Target = plain(T),
+    Sorted = fun(Args) ->
+                     {0, Out, _} = run(T, Target, "time", ["-apply", ?WORK, "-csv" | Args] ++ ["it_counted"]),
+                     csv(Out)
+             end,
+    By = fun(F, Rows) -> [F(R) || R <- Rows] end,
+    Calls = By(fun({_, C, _}) -> C end, Sorted(["-sort", "calls"])),
+    it:equal("by calls", lists:reverse(lists:sort(Calls)), Calls),
+    it:equal("the other way", lists:sort(Calls), By(fun({_, C, _}) -> C end, Sorted(["-sort", "calls", "-reverse"]))),
+    Names = By(fun({N, _, _}) -> N end, Sorted(["-sort", "function"])),
+    it:equal("by name", lists:sort(Names), Names),
+    Times = By(fun({_, _, Us}) -> Us end, Sorted([])),
+    it:equal("by time", lists:reverse(lists:sort(Times)), Times),
+    it:equal("so many", 3, length(Sorted(["-n", "3"]))),
+    {0, Table, _} = run(T, Target, "time", ["-apply", ?WORK, "-n", "3", "it_counted"]),
+    [says(Table, S) || S <- ["^FUNCTION +CALLS +TIME +PER CALL +%$", "^it_counted:", "^all +1 245 ", "3 of 11 rows"]].
+
+raises(T) ->
+    Target = plain(T),
+    {1, Out, _} = run(T, Target, "count", ["-apply", "it_counted:raise()", "it_counted"]),
+    says(Out, "it_counted:raise/0 +1 "),
+    says(Out, "the call raised error:badness"),
+    {1, Exited, _} = run(T, Target, "count", ["-apply", "erlang:exit(enough)", "lists"]),
+    says(Exited, "the call raised exit:enough"),
+    unarmed(Target).
+
+%% Its process is stopped, what it started is not.
+overruns(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    {1, Out, _} = run(T, Target, "count", ["-for", "300ms", "-apply", "it_counted:wait(it_counted_child)", "it_counted"]),
+    says(Out, "it_counted:wait/1 +1 "),
+    says(Out, "the call was stopped after 300 ms"),
+    it:check(it:call(Target, erlang, whereis, [it_counted_child]) =/= undefined, "its child lives"),
+    ok = it:call(Target, it_counted, leave, [it_counted_child]),
+    {1, "", Late} = run(T, Target, "count", ["-for", "300ms", "-apply", "lists:seq(timer:sleep(60000), 2)", "maps"]),
+    says(Late, "the call's arguments were not made within 300 ms"),
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+%% ----------------------------------------------------------- refusals ----
+
+no_memory(T) ->
+    Target = plain(T),
+    case it:otp(Target) of
+        25 -> fails(T, Target, "memory", ["-for", "1s", "lists"], "memory is counted from OTP 26 on, and this is 25");
+        _ ->
+            {0, Out, _} = run(T, Target, "memory", ["-apply", ?WORK, "it_counted"]),
+            says(Out, "^FUNCTION +CALLS +WORDS +PER CALL +%$")
+    end.
+
+refusals(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    [fails(T, Target, ["-for", "1s" | Args], Text)
+     || {Args, Text} <-
+            [{["listz:seq/2"], "there is no module 'listz' \\(did you mean lists\\?\\)"},
+             {["no_such_module_anywhere"], "there is no module 'no_such_module_anywhere'"},
+             {["lists:sequ/2"], "no function matches 'lists:sequ/2' \\(the module has seq/2"},
+             {["lists:seq/9"], "no function matches 'lists:seq/9' \\(the module has seq/2, seq/3"},
+             {["-exclude", "lists:seq", "lists:seq/2"], "the exclusions leave no function"},
+             {["-max-functions", "5", "lists"], "more than 5 \\(name fewer, or see -max-functions\\)"},
+             {["-max-processes", "2", "-by", "process", "maps"], "more than 2 \\(choose with -processes"},
+             {["-processes", "nobody", "maps"], "no process is registered as 'nobody'"},
+             {["-processes", "<0.999.999>", "maps"], "there is no process <0.999.999>"},
+             {["-processes", "<a>", "maps"], "'<a>' is no process"},
+             {["-apply", "lists", "maps"], "'lists' is no call such as"},
+             {["-apply", "lists:seq(1", "maps"], "is no call such as"},
+             {["-apply", "lists:seq(1 + a, 2)", "maps"], "the call's arguments: badarith"}]],
+    [usage(T, Args, Text)
+     || {Args, Text} <-
+            [{["count", "lists"], "-target NODE is missing"},
+             {["count", "-target", "a@b"], "the FUNCTION is missing"},
+             {["count", "-target", "a@b", "lists:seq/x"], "'lists:seq/x' is no function: give mod:fun/2"},
+             {["count", "-target", "a@b", "-exclude", "_", "lists"], "'_' is no function"},
+             {["time", "-target", "a@b", "-for", "soon", "lists"], "-for 'soon': give a time"},
+             {["count", "-target", "a@b", "-sort", "time", "lists"], "choose one of function,process,calls,share"},
+             {["count", "-target", "a@b", "-sort", "process", "lists"], "goes with -by process"},
+             {["count", "-target", "a@b", "-json", "-csv", "lists"], "choose one"}]],
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+%% OTP 25 and 26: what is theirs is refused. 27: both count.
+others(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    case it:otp(Target) of
+        Otp when Otp < 27 ->
+            fails(T, Target, ["-for", "1s", "lists:nth/2"], "somebody else traces or counts lists:nth/2: -exclude"),
+            fails(T, Target, ["-for", "1s", "string"], "-exclude string:casefold/1 leaves it out"),
+            {0, _, _} = run(T, Target, "count", ["-for", "100ms", "-exclude", "string:casefold/1", "string"]),
+            fails(T, Target, ["-for", "1s", "-processes", "it_traced", "maps"], "it_traced is traced by somebody else"),
+            {0, Out, _} = run(T, Target, "time", ["-for", "100ms", "maps"]),
+            says(Out, "2 processes that somebody else traces are not counted");
+        _ ->
+            {0, _, _} = run(T, Target, "time", ["-for", "100ms", "lists", "string"])
+    end,
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+beside(T) ->
+    Target = it:target(T),
+    load(Target),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    it:equal("counts", [{?FIB, 465, 0}], counted(T, Target, "count", ["-processes", "all", "-apply", ?WORK, ?FIB])),
+    case it:otp(Target) of
+        Otp when Otp < 27 ->
+            fails(T, Target, ["-for", "1s", "db"], "somebody else traces or counts db:"),
+            fails(T, Target, "time", ["-for", "1s", "maps"], "new processes are traced by .* there");
+        _ ->
+            it:equal("times", 465, element(2, row(?FIB, counted(T, Target, "time", ["-apply", ?WORK, "it_counted"]))))
+    end,
+    it:equal("kprofd goes on", armed, it:agent_state(Target)),
+    it:terminate(P).
+
+%% ------------------------------------------------------------- limits ----
+
+merged(T) ->
+    Target = plain(T),
+    Args = ["-apply", ?WORK, "-by", "process", "-max-rows", "2", "it_counted:squares/1"],
+    {0, Out, _} = run(T, Target, "time", ["-csv" | Args]),
+    Rows = rows(Out),
+    it:equal("rows", 3, length(Rows)),
+    it:equal("the rest", 1, length([1 || {[_, "others"], _, _} <- Rows])),
+    it:equal("all calls", 114, lists:sum([N || {_, N, _} <- Rows])),
+    {0, Table, _} = run(T, Target, "time", Args),
+    says(Table, "2 rows of processes are added up in 'others' \\(see -max-rows\\)").
+
+grows(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    P = start(T, Target, "time", ["-max-memory", "20", "it_counted"]),
+    it:call(Target, it_counted, work, [50]),
+    Holder = it:do(Target, fun() ->
+                                   spawn(fun() ->
+                                                 Large = binary:copy(<<1>>, 100 bsl 20),
+                                                 receive stop -> byte_size(Large) end
+                                         end)
+                           end),
+    it:equal("it ends by itself", 1, it:exited(P)),
+    says(it:output(P), "ended early: the node had grown by more than 20 MiB \\(see -max-memory\\)"),
+    says(it:output(P), "it_counted:fib/1 +465 "),
+    it:do(Target, fun() -> exit(Holder, kill), ok end),
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+reloaded(T) ->
+    Target = plain(T),
+    P = start(T, Target, "count", ["it_counted", "lists:seq/2"]),
+    it:do(Target, fun() ->
+                          code:purge(it_counted),
+                          {module, it_counted} = code:load_file(it_counted),
+                          lists:seq(1, 3)
+                  end),
+    {0, Out, _} = interrupt(P),
+    says(Out, "functions: their module was loaded anew meanwhile"),
+    unarmed(Target).
+
+%% ------------------------------------------------------------- faults ----
+
+operator(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    P = start(T, Target, "time", ["it_counted"]),
+    fails(T, Target, ["-for", "1s", "maps"], "somebody counts there already"),
+    ok = it:call(Target, kprof_counters, stop, []),
+    it:equal("it ends", 1, it:exited(P)),
+    says(it:errors(P), "counts no more: stopped by kprof_counters:stop\\(\\)"),
+    it_audit:during(Target, Mark),
+    it:call(Target, application, set_env, [kprof, disabled, true]),
+    fails(T, Target, ["-for", "1s", "maps"], "it keeps kprof out: \\{kprof, \\[\\{disabled, true\\}\\]\\}"),
+    it:call(Target, application, unset_env, [kprof, disabled]),
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+%% At work, with a call under way, and at random moments of its coming and going.
+killed(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    [begin
+         P = start(T, Target, Cmd, ["it_counted", "maps"]),
+         it:call(Target, it_counted, work, [50]),
+         it:kill(P),
+         it_audit:during(Target, Mark),
+         unarmed(Target)
+     end || Cmd <- ["count", "time"]],
+    Call = background(T, Target, "time", ["-apply", "it_counted:wait(it_counted_child)", "it_counted"]),
+    it:until("the call is made", fun() -> it:call(Target, erlang, whereis, [it_counted_child]) =/= undefined end),
+    it:kill(Call),
+    it_audit:during(Target, Mark),
+    ok = it:call(Target, it_counted, leave, [it_counted_child]),
+    [begin
+         P = background(T, Target, "count", ["-by", "process", "it_counted", "lists:seq", "maps"]),
+         receive after Ms -> ok end,
+         it:kill(P),
+         it_audit:during(Target, Mark),
+         unarmed(Target)
+     end || Ms <- lists:seq(2, 60, 4)],
+    it_audit:ends(Target, Mark).
+
+hung(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    P = start(T, Target, "time", ["it_counted"]),
+    it:signal(P, "STOP"),
+    it:until("its lease runs out", fun() -> it:call(Target, erlang, whereis, [kprof_counters]) =:= undefined end),
+    it_audit:during(Target, Mark),
+    it:signal(P, "CONT"),
+    it:signal(P, "INT"),
+    it:equal("it cannot read", 1, it:exited(P)),
+    says(it:errors(P), "counts no more: its lease ran out"),
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+server_killed(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    P = start(T, Target, "time", ["it_counted"]),
+    it:do(Target, fun() -> exit(whereis(kprof_counters), kill), ok end),
+    it_audit:during(Target, Mark),
+    unarmed(Target),
+    it:equal("it says so", 1, it:exited(P)),
+    says(it:errors(P), "counts no more: it died: killed"),
+    it_audit:ends(Target, Mark).
+
+%% ------------------------------------------------------------ helpers ----
+
+plain(T) ->
+    Target = it:target(T, #{kind => plain}),
+    load(Target),
+    Target.
+
+load(Target) ->
+    {module, it_counted} = it:call(Target, code, ensure_loaded, [it_counted]),
+    ok.
+
+serve(Target, Names) ->
+    it:do(Target, fun() -> [register(N, spawn(it_counted, serve, [])) || N <- Names], ok end).
+
+%% Snapshots leave out these, since to look stops all schedulers.
+unarmed(Target) ->
+    Armed = it:do(Target, fun() ->
+                                  [{M, F, A, K} || M <- [it_counted, lists, maps], {F, A} <- M:module_info(functions),
+                                                   K <- [call_time, call_memory | [call_count || M =:= it_counted]],
+                                                   V <- [try erlang:trace_info({M, F, A}, K)
+                                                         catch error:badarg -> {K, false}
+                                                         end], V =/= {K, false}]
+                          end),
+    it:equal("what is counted still", [], Armed).
+
+%% Starts it, and goes on at once.
+background(#{cookie := Cookie} = T, #{node := Node}, Cmd, Args) ->
+    started(T, [Cmd, "-target", Node, "-cookie-file", Cookie | Args]).
+
+%% Starts it, and waits until it counts.
+start(T, Target, Cmd, Args) ->
+    P = background(T, Target, Cmd, Args),
+    it:saw(P, ?REST),
+    P.
+
+interrupt(P) ->
+    it:signal(P, "INT"),
+    ends(P).
+
+run(T, Target, Cmd, Args) ->
+    ends(background(T, Target, Cmd, Args)).
+
+fails(T, Target, Args, Text) ->
+    fails(T, Target, "count", Args, Text).
+
+fails(T, #{node := Node} = Target, Cmd, Args, Text) ->
+    {Status, Out, Errors} = run(T, Target, Cmd, Args),
+    it:equal(["exit status of ", lists:join(" ", Args)], {1, ""}, {Status, Out}),
+    says(Errors, ["^kprof: '", Node, "': "]),
+    says(Errors, Text).
+
+usage(T, Args, Text) ->
+    {Status, _, Errors} = kprof(T, Args),
+    it:equal("wrong usage", 2, Status),
+    says(Errors, Text).
+
+kprof(T, Args) ->
+    ends(started(T, Args)).
+
+started(#{build := Build, last := Last} = T, Args) ->
+    it:start(T, "kprof" ++ integer_to_list(atomics:add_get(Last, 1, 1)), [filename:join(Build, "kprof") | Args], []).
+
+%% Its exit status, output and errors.
+ends(P) ->
+    Status = it:exited(P),
+    {Status, unicode:characters_to_list(it:output(P)), unicode:characters_to_list(it:errors(P))}.
+
+says(Text, Pattern) ->
+    re:run(Text, Pattern, [unicode, multiline, {capture, none}]) =:= match orelse
+        it:fail("'~ts' is not in:~n~ts", [Pattern, Text]).
+
+%% [{Function, Calls, Value}] of one that has to be good, by name.
+counted(T, Target, Cmd, Args) ->
+    case run(T, Target, Cmd, ["-csv" | Args]) of
+        {0, Out, _} -> lists:sort(csv(Out));
+        {Status, _, Errors} -> it:fail("kprof ~s ended with ~b: ~ts", [Cmd, Status, Errors])
+    end.
+
+calls(Rows) -> [{F, N} || {F, N, _} <- Rows].
+
+rows(Text) when is_binary(Text) -> rows(unicode:characters_to_list(Text));
+rows(Text) -> csv(Text).
+
+%% {Function or [Function, Process], Calls, Value}; no value in counts.
+csv(Text) ->
+    [Head | Lines] = string:lexemes(Text, "\n"),
+    Columns = string:lexemes(Head, ","),
+    [row_of(Columns, string:lexemes(Line, ",")) || Line <- Lines].
+
+row_of(["function", "process" | _], [F, P, N | More]) -> {[F, P], list_to_integer(N), value(More)};
+row_of(["function" | _], [F, N | More]) -> {F, list_to_integer(N), value(More)}.
+
+value([V, _, _]) -> list_to_integer(V);
+value([_]) -> 0.

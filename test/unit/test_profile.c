@@ -1,0 +1,446 @@
+/*
+ * Profiles of counters: what a target answers, read within bounds, and as a
+ * table, JSON and CSV in every order.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "kprofd/etf.h"
+#include "report/profile.h"
+#include "report/profile_diff.h"
+
+static struct kp_profile profile;
+static struct kp_buf term, out;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	profile = (struct kp_profile){ .type = KP_PROFILE_TIME };
+	kp_buf_init(&term, 1 << 20);
+	kp_buf_init(&out, 1 << 20);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	kp_profile_free(&profile);
+	kp_buf_free(&term);
+	kp_buf_free(&out);
+	return 0;
+}
+
+static void
+put_fn(const char *mod, const char *fun, int arity, int64_t calls,
+    int64_t value, uint32_t processes)
+{
+	kp_etf_tuple(&term, 6);
+	kp_etf_atom(&term, mod);
+	kp_etf_atom(&term, fun);
+	kp_etf_int(&term, arity);
+	kp_etf_int(&term, calls);
+	kp_etf_int(&term, value);
+	if (processes > 0)
+		kp_etf_list(&term, processes);
+}
+
+static void
+put_proc(uint32_t id, int64_t calls, int64_t value)
+{
+	kp_etf_tuple(&term, 3);
+	if (id > 0)
+		kp_etf_pid(&term, "a@b", id, 2, 3);
+	else
+		kp_etf_atom(&term, "others");
+	kp_etf_int(&term, calls);
+	kp_etf_int(&term, value);
+}
+
+static enum kp_err
+read_rows(void)
+{
+	struct kp_term r;
+
+	kp_term_begin_raw(&r, term.p, term.len);
+	return kp_profile_rows(&profile, &r);
+}
+
+/* Three functions; of the last, two processes and some others. */
+static void
+sample(void)
+{
+	kp_buf_reset(&term);
+	kp_etf_list(&term, 3);
+	put_fn("lists", "seq", 2, 10, 40, 0);
+	kp_etf_nil(&term);
+	put_fn("Elixir.MyApp.Repo", "all", 2, 4, 60, 0);
+	kp_etf_nil(&term);
+	put_fn("db", "q\x1b", 1, 6, 100, 3);
+	put_proc(7, 1, 50);
+	put_proc(8, 3, 30);
+	put_proc(0, 2, 20);
+	kp_etf_nil(&term);
+	kp_etf_nil(&term);
+	assert_int_equal(read_rows(), KP_OK);
+}
+
+static void
+sample_end(void)
+{
+	struct kp_term r;
+
+	kp_buf_reset(&term);
+	kp_etf_map(&term, 5);
+	kp_etf_atom(&term, "elapsed");
+	kp_etf_int(&term, 2 * KP_NS_PER_S);
+	kp_etf_atom(&term, "gone");
+	kp_etf_int(&term, 3);
+	kp_etf_atom(&term, "merged");
+	kp_etf_int(&term, 4);
+	kp_etf_atom(&term, "later");
+	kp_etf_nil(&term);
+	kp_etf_atom(&term, "names");
+	kp_etf_list(&term, 1);
+	kp_etf_tuple(&term, 2);
+	kp_etf_pid(&term, "a@b", 8, 2, 3);
+	kp_etf_atom(&term, "server");
+	kp_etf_nil(&term);
+	kp_term_begin_raw(&r, term.p, term.len);
+	assert_int_equal(kp_profile_end(&profile, &r), KP_OK);
+}
+
+static void
+test_read(void **state)
+{
+	(void)state;
+	sample();
+	sample_end();
+	assert_int_equal(profile.nfns, 3);
+	assert_string_equal(profile.fns[1].mod, "Elixir.MyApp.Repo");
+	assert_int_equal(profile.fns[2].value, 100);
+	assert_int_equal(profile.nrows, 3);
+	assert_int_equal(profile.rows[1].fn, 2);
+	assert_int_equal(profile.rows[1].proc.id, 8);
+	assert_true(profile.rows[2].proc.others);
+	assert_int_equal(profile.elapsed, 2 * KP_NS_PER_S);
+	assert_int_equal(profile.gone, 3);
+	assert_int_equal(profile.merged, 4);
+	assert_string_equal(profile.names[0].name, "server");
+}
+
+/* A second part adds to the first. */
+static void
+test_parts(void **state)
+{
+	(void)state;
+	sample();
+	sample();
+	assert_int_equal(profile.nfns, 6);
+	assert_int_equal(profile.rows[3].fn, 5);
+}
+
+/* What is cut anywhere is an error, and what was read can be freed. */
+static void
+test_cut(void **state)
+{
+	struct kp_term r;
+	size_t whole;
+
+	(void)state;
+	sample();
+	whole = term.len;
+	for (size_t n = 0; n < whole; n++) {
+		kp_profile_free(&profile);
+		kp_term_begin_raw(&r, term.p, n);
+		assert_int_not_equal(kp_profile_rows(&profile, &r), KP_OK);
+		for (size_t i = 0; i < profile.nrows; i++)
+			assert_true(profile.rows[i].fn < profile.nfns);
+	}
+}
+
+static void
+refused(int arity, int64_t calls, const char *others)
+{
+	kp_buf_reset(&term);
+	kp_etf_list(&term, 1);
+	put_fn("m", "f", arity, calls, 1, 1);
+	kp_etf_tuple(&term, 3);
+	kp_etf_atom(&term, others);
+	kp_etf_int(&term, 1);
+	kp_etf_int(&term, 1);
+	kp_etf_nil(&term);
+	kp_etf_nil(&term);
+	assert_int_equal(read_rows(), KP_EFORMAT);
+}
+
+static void
+test_lies(void **state)
+{
+	(void)state;
+	refused(256, 1, "others");
+	refused(-1, 1, "others");
+	refused(1, -1, "others");
+	refused(1, INT64_C(1) << 43, "others");
+	refused(1, 1, "some");
+}
+
+static const char *
+table(enum profile_sort sort, bool reverse, bool by_process, size_t top)
+{
+	struct profile_view v = { .sort = sort, .reverse = reverse,
+		.by_process = by_process, .top = top, .target = "a@b",
+		.otp = 27, .functions = 12 };
+
+	kp_buf_reset(&out);
+	profile_table(&out, &profile, &v, 0);
+	return kp_buf_cstr(&out);
+}
+
+static void
+test_table(void **state)
+{
+	(void)state;
+	sample();
+	sample_end();
+	assert_string_equal(table(PROFILE_BY_VALUE, false, false, 0),
+	    "FUNCTION          CALLS    TIME  PER CALL      %\n"
+	    "------------------------------------------------\n"
+	    "db:q\\x1b/1            6  100 us     17 us   50 %\n"
+	    "MyApp.Repo.all/2      4   60 us     15 us   30 %\n"
+	    "lists:seq/2          10   40 us    4.0 us   20 %\n"
+	    "------------------------------------------------\n"
+	    "all                  20  200 us     10 us  100 %\n"
+	    "\n"
+	    "2 000 ms on 'a@b' (OTP 27): 12 functions counted\n"
+	    "3 functions: their module was loaded anew meanwhile, and their "
+	    "counters went with it\n"
+	    "4 rows of processes are added up in 'others' (see -max-rows)\n");
+}
+
+/* The first cell of the first row. */
+static void
+first(enum profile_sort sort, bool reverse, const char *want)
+{
+	const char *row = table(sort, reverse, false, 1);
+
+	row = strchr(strchr(row, '\n') + 1, '\n') + 1;
+	if (strncmp(row, want, strlen(want)) != 0)
+		fail_msg("order %d: '%s' is not first in: %s", (int)sort, want,
+		    row);
+	assert_non_null(strstr(row, "1 of 3 rows shown (see -n)"));
+}
+
+static void
+test_order(void **state)
+{
+	(void)state;
+	sample();
+	first(PROFILE_BY_FUNCTION, false, "MyApp.Repo.all/2 ");
+	first(PROFILE_BY_FUNCTION, true, "lists:seq/2 ");
+	first(PROFILE_BY_CALLS, false, "lists:seq/2 ");
+	first(PROFILE_BY_CALLS, true, "MyApp.Repo.all/2 ");
+	first(PROFILE_BY_VALUE, true, "lists:seq/2 ");
+	first(PROFILE_BY_SHARE, false, "db:");
+	first(PROFILE_BY_PER_CALL, false, "db:");
+	first(PROFILE_BY_PER_CALL, true, "lists:seq/2 ");
+}
+
+static void
+test_processes(void **state)
+{
+	(void)state;
+	sample();
+	sample_end();
+	assert_non_null(strstr(table(PROFILE_BY_PROCESS, false, true, 0),
+	    "FUNCTION    PROCESS         CALLS    TIME  PER CALL      %\n"
+	    "----------------------------------------------------------\n"
+	    "db:q\\x1b/1  <0.7.2>             1   50 us     50 us   50 %\n"
+	    "db:q\\x1b/1  <0.8.2> server      3   30 us     10 us   30 %\n"
+	    "db:q\\x1b/1  others              2   20 us     10 us   20 %\n"));
+}
+
+static void
+test_memory(void **state)
+{
+	(void)state;
+	sample();
+	profile.type = KP_PROFILE_MEMORY;
+	assert_non_null(strstr(table(PROFILE_BY_VALUE, false, false, 1),
+	    "FUNCTION    CALLS  WORDS  PER CALL      %\n"
+	    "-----------------------------------------\n"
+	    "db:q\\x1b/1      6    100      16.7   50 %\n"));
+}
+
+static void
+test_nothing(void **state)
+{
+	(void)state;
+	profile.type = KP_PROFILE_COUNT;
+	assert_string_equal(table(PROFILE_BY_CALLS, false, false, 0),
+	    "none of these functions was called\n"
+	    "0 on 'a@b' (OTP 27): 12 functions counted\n");
+}
+
+static void
+test_csv(void **state)
+{
+	struct profile_view v = { .sort = PROFILE_BY_CALLS, .top = 2,
+		.target = "a@b" };
+
+	(void)state;
+	sample();
+	profile_csv(&out, &profile, &v);
+	assert_string_equal(kp_buf_cstr(&out),
+	    "function,calls,us,us_per_call,percent\n"
+	    "lists:seq/2,10,40,4.000,20.000\n"
+	    "db:q\\x1b/1,6,100,16.667,50.000\n");
+	kp_buf_reset(&out);
+	profile.type = KP_PROFILE_COUNT;
+	v.by_process = true;
+	v.top = 1;
+	profile_csv(&out, &profile, &v);
+	assert_string_equal(kp_buf_cstr(&out),
+	    "function,process,calls,percent\n"
+	    "db:q\\x1b/1,<0.8.2>,3,50.000\n");
+}
+
+static void
+test_json(void **state)
+{
+	struct profile_view v = { .sort = PROFILE_BY_CALLS, .top = 1,
+		.by_process = true, .target = "a@b", .otp = 29,
+		.functions = 12, .processes = 5, .ended = "early" };
+
+	(void)state;
+	sample();
+	sample_end();
+	profile_json(&out, &profile, &v);
+	assert_string_equal(kp_buf_cstr(&out), "{\"target\":\"a@b\","
+	    "\"otp\":29,\"type\":\"time\",\"elapsed_ms\":2000,"
+	    "\"functions\":12,\"processes\":5,\"ended\":\"early\","
+	    "\"gone\":3,\"merged\":4,\"skipped\":0,\"all\":"
+	    "{\"calls\":6,\"us\":100,\"per_call\":16.6667},\"rows\":"
+	    "[{\"module\":\"db\",\"function\":\"q\\u001b\",\"arity\":1,"
+	    "\"process\":\"<0.8.2>\",\"name\":\"server\",\"calls\":3,"
+	    "\"us\":30,\"per_call\":10,\"share\":0.3}]}\n");
+}
+
+static enum kp_err
+kept(struct profile_kept *k, const char *text)
+{
+	char why[200] = "";
+	enum kp_err e = profile_kept_read(k, text, strlen(text), why,
+	    sizeof(why));
+
+	assert_int_equal(e == KP_OK, why[0] == '\0');
+	return e;
+}
+
+/* What is written is read again, processes added up. */
+static void
+test_kept(void **state)
+{
+	struct profile_view v = { .by_process = true, .target = "a@b" };
+	struct profile_kept k;
+
+	(void)state;
+	sample();
+	profile_csv(&out, &profile, &v);
+	assert_int_equal(kept(&k, kp_buf_cstr(&out)), KP_OK);
+	assert_int_equal(k.type, KP_PROFILE_TIME);
+	assert_int_equal(k.n, 1);
+	assert_string_equal(k.rows[0].fn, "db:q\\x1b/1");
+	assert_int_equal(k.rows[0].calls, 6);
+	assert_int_equal(k.rows[0].value, 100);
+	profile_kept_free(&k);
+	assert_int_equal(kept(&k, "function,calls,percent\n"
+	    "\"m:'a,\"\"b'/1\",5,100\n"), KP_OK);
+	assert_string_equal(k.rows[0].fn, "m:'a,\"b'/1");
+	profile_kept_free(&k);
+}
+
+static void
+test_kept_wrong(void **state)
+{
+	static const char *const wrong[] = { "", "function\n", "calls\n",
+		"function,calls", "function,calls\nf\n",
+		"function,calls\nf,1,2\n", "function,calls\nf,-1\n",
+		"function,calls\nf,\n", "function,calls\n\"f,1\n",
+		"function,calls\n\"f\"x,1\n", "function,calls\nf,1",
+		"function,calls\nf,99999999999999999999\n",
+		"{\"target\":1}\n" };
+	struct profile_kept k;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		if (kept(&k, wrong[i]) != KP_EFORMAT)
+			fail_msg("taken: %s", wrong[i]);
+		assert_int_equal(k.n, 0);
+	}
+}
+
+static void
+test_diff(void **state)
+{
+	struct profile_diff_view v = { .sort = PROFILE_DIFF_CHANGE };
+	struct profile_kept a, b;
+
+	(void)state;
+	assert_int_equal(kept(&a, "function,calls,us,us_per_call,percent\n"
+	    "m:gone/0,1,10,10,1\nm:same/0,2,20,10,1\nm:more/0,4,40,10,1\n"),
+	    KP_OK);
+	assert_int_equal(kept(&b, "function,calls,us,us_per_call,percent\n"
+	    "m:same/0,2,20,10,1\nm:more/0,5,100,20,1\nm:new/0,1,5,5,1\n"),
+	    KP_OK);
+	profile_diff_table(&out, &a, &b, &v, 0);
+	assert_string_equal(kp_buf_cstr(&out),
+	    "FUNCTION  CALLS  BEFORE  CHANGE    TIME  BEFORE  CHANGE\n"
+	    "-------------------------------------------------------\n"
+	    "m:more/0      5       4   +25 %  100 us   40 us  +150 %\n"
+	    "m:gone/0      0       1  -100 %       0   10 us  -100 %\n"
+	    "m:new/0       1       0     new  5.0 us       0     new\n"
+	    "m:same/0      2       2     0 %   20 us   20 us     0 %\n"
+	    "-------------------------------------------------------\n"
+	    "all           8       7   +14 %  125 us   70 us   +79 %\n");
+	kp_buf_reset(&out);
+	v.sort = PROFILE_DIFF_FUNCTION;
+	v.reverse = true;
+	v.top = 1;
+	profile_diff_json(&out, &a, &b, &v);
+	assert_string_equal(kp_buf_cstr(&out), "{\"rows\":[{\"function\":"
+	    "\"m:same/0\",\"calls\":2,\"calls_before\":2,\"us\":20,"
+	    "\"us_before\":20}]}\n");
+	profile_kept_free(&a);
+	profile_kept_free(&b);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_parts, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lies, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_table, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_processes, setup,
+		    teardown),
+		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_csv, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_json, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_kept_wrong, setup,
+		    teardown),
+		cmocka_unit_test_setup_teardown(test_diff, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,271 @@
+// api_test.mjs - the HTTP API says what sqlite3 and kprof -json say of the same
+// database, and refuses what it has to.  usage: api_test.mjs BUILD_DIR
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { ask, build, check, dir, kprof, main, near, run, same, sql, start, until, web } from "./world.mjs";
+
+const db = join(dir, "k.db");
+const SCRIPT = "<img src=x onerror=alert(1)>";
+let w;
+
+const api = async (path) => {
+	const a = await ask(w.host, `/api/v1/${path}`);
+
+	check(`${path} is answered`, a.status === 200, `${a.status} ${a.text}`);
+	return a;
+};
+const sum = (v) => v.reduce((a, b) => a + (b ?? 0), 0);
+const one = (text) => Object.values(sql(db, text)[0])[0];
+
+async function begin() {
+	run(join(build, "test", "mkdb"), db);
+	sql(db, `update identity set name = '${SCRIPT}' where name = 'update';
+	    insert into cost select id, 10 * id, 20, 1000 * id, 3000 * id from time_window`);
+	w = await web(db);
+}
+
+// What kprof prints, byte by byte.
+async function asKprof() {
+	const until = "2026-11-21T10:01:00Z", since = "2026-11-21T10:00:20Z";
+
+	for (const [path, args] of [
+		["report", ["report"]],
+		["report?node=web@a", ["report", "-node", "web@a"]],
+		["report?node=web@*&sort=cost", ["report", "-node", "web@*", "-sort", "cost"]],
+		[`report?since=${since}&until=${until}`, ["report", "-since", since, "-until", until]],
+		["report?identity=create", ["report", "-identity", "create"]],
+		[`report?identity=${encodeURIComponent("=cmd|'/c calc'!A1")}`, ["report", "-identity", "=cmd|'/c calc'!A1"]],
+		[`compare?since=${until}&versus=${since},${until}`, ["report", "-since", until, "-versus", `${since},${until}`, "-sort", "change"]],
+		[`compare?what=self&since=${until}&versus=${since},${until}`, ["report", "-what", "self", "-since", until, "-versus", `${since},${until}`, "-sort", "change"]],
+		["slow", ["slow", "-n", "100"]],
+		["slow?limit=2&node=web@b", ["slow", "-n", "2", "-node", "web@b"]],
+		["slow?identity=create", ["slow", "-identity", "create"]],
+	])
+		same(`${path} is as kprof says`, (await api(path)).text, kprof(...args, "-json", "-db", db));
+	for (const { id } of sql(db, "select id from request"))
+		same(`request ${id} is as kprof says`, (await api(`requests/${id}`)).text, kprof("tree", String(id), "-json", "-db", db));
+}
+
+async function pages() {
+	const all = (await api("slow")).json.requests;
+	const pieces = [];
+
+	for (let offset = 0; offset < all.length; offset += 2)
+		pieces.push(...(await api(`slow?limit=2&offset=${offset}`)).json.requests);
+	same("pages add up to the list", pieces, all);
+	same("there is no page after the last", (await api(`slow?offset=${all.length}`)).json.requests, []);
+}
+
+const cell = (figure, tier, identity, where = "1") => one(`select sum(s.${figure}) from stat s
+    join time_window w on w.id = s.window_id join node n on n.id = w.node_id
+    where s.tier_id = (select id from tier where name = '${tier}')
+    and s.identity_id = (select id from identity where name = '${identity}') and ${where}`);
+
+async function series() {
+	for (const [query, identity, where] of [["", "_total", "1"], ["?identity=create", "create", "1"],
+		[`?identity=${encodeURIComponent(SCRIPT)}&node=web@a`, SCRIPT, "n.name = 'web@a'"]]) {
+		const s = (await api(`series${query}`)).json;
+
+		same(`requests${query}`, sum(s.requests), cell("w_requests", "_total", identity, where));
+		same(`errors${query}`, sum(s.errors), cell("w_raised", "_total", identity, where));
+		for (const t of s.self)
+			near(`self time of ${t.tier}${query}`, sum(t.ms), cell("w_self_ns", t.tier, identity, where) / 1e6 || 0);
+	}
+	const s = (await api("series?step=10s")).json;
+	const steps = sql(db, `select w.start_ns / 10000000000 * 10 t, sum(s.w_requests) n, max(s.max_ns) / 1e6 max
+	    from stat s join time_window w on w.id = s.window_id join tier t on t.id = s.tier_id
+	    join identity i on i.id = s.identity_id where t.name = '_total' and i.name = '_total' group by 1 order by 1`);
+	same("times of steps", s.t, steps.map((x) => x.t));
+	same("requests of each step", s.requests, steps.map((x) => x.n));
+	steps.forEach((x, i) => near("the slowest of each step", s.max_ms[i], x.max));
+	// one step that holds everything has the report's percentiles
+	const tier = (await api("series?step=1h&identity=create&tier=database")).json;
+	const report = (await api("report")).json.rows.find((r) => r.identity === "create").tiers.find((t) => t.tier === "database");
+	for (const k of ["p50_ms", "p90_ms", "p99_ms", "max_ms", "mean_ms"])
+		same(`${k} is the report's`, tier[k], [report[k]]);
+	same("several nodes are all", (await api("series?node=web@a&node=web@b")).json, (await api("series")).json);
+}
+
+async function heatmap() {
+	const h = (await api("heatmap?tier=http")).json;
+	const counts = h.buckets.flatMap((c) => c?.filter((x, i) => i % 2 === 1) ?? []);
+	const [{ least, most }] = sql(db, "select min(min_ns) / 1e9 least, max(max_ns) / 1e9 most from stat");
+	const rows = h.buckets.flatMap((c) => c?.filter((x, i) => i % 2 === 0) ?? []);
+
+	same("it holds every time", sum(counts), cell("w_timed", "http", "_total"));
+	check("its bounds hold all", 2 ** (Math.min(...rows) / h.per_octave) >= least / 1.2 &&
+	    2 ** ((Math.max(...rows) + 1) / h.per_octave) <= most * 1.2);
+}
+
+async function load() {
+	const l = (await api("load")).json;
+
+	for (const [key, text] of [["entry_calls", "sum(entry_calls) from time_window"], ["sampled", "sum(sampled) from time_window"], ["events", "sum(events) from cost"]])
+		same(key, sum(l[key]), one(`select ${text}`));
+	near("cost", sum(l.cost_ms), one("select sum(cost_ns) / 1e6 from cost"));
+	near("the agent's", sum(l.agent_ms), one("select sum(agent_ns) / 1e6 from cost"));
+	same("losses over time", l.losses.map((x) => [x.cause, sum(x.lost)]),
+		sql(db, "select cause, sum(lost) n from losses group by cause").map((x) => [x.cause, x.n]));
+}
+
+async function rest() {
+	const lost = (await api("losses")).json;
+	const about = (await api("about")).json;
+
+	same("losses", lost.losses.map((x) => [x.cause, x.lost, x.unit]),
+		sql(db, "select cause, sum(lost) n, unit from losses group by cause").map((x) => [x.cause, x.n, x.unit]));
+	same("losses' entry calls", lost.entry_calls, one("select sum(entry_calls) from time_window"));
+	same("nodes", (await api("nodes")).json.nodes, sql(db, "select name from node where name <> '' order by name").map((x) => x.name));
+	same("nodes of a range", (await api("nodes?until=2026-11-21T09:00:00Z")).json.nodes, []);
+	same("tiers", (await api("tiers")).json, { tiers: sql(db, "select name from tier where position > 0 order by position").map((x) => x.name), former: [] });
+	same("events", (await api("events")).json.events.map((e) => [e.kind, e.node]), sql(db, "select kind, node from events").map((e) => [e.kind, e.node]));
+	same("the span", [about.first, about.last], [sql(db, "select min(start) t from tier_stats")[0].t, sql(db, "select max(end) t from tier_stats")[0].t]);
+	check("a name with a script in it is one of many", (await api("identities")).json.identities.includes(SCRIPT));
+	same("healthz", (await ask(w.host, "/healthz")).text, "{\"ok\":true}\n");
+}
+
+// Every path of openapi.json is there, with these parameters and no others.
+async function openapi() {
+	const doc = JSON.parse(readFileSync("priv/openapi.json", "utf8"));
+	const values = { since: "1h", until: "2026-11-21T10:01:00Z", node: "web@a", identity: "create", tier: "http", step: "1m", limit: "5", offset: "0", sort: "cost", what: "busy", versus: "2h,1h", id: "1" };
+
+	same("it is served", (await ask(w.host, "/openapi.json")).json, doc);
+	for (const [path, methods] of Object.entries(doc.paths))
+		for (const [method, { parameters = [], responses }] of Object.entries(methods)) {
+			const q = parameters.map((p) => p.$ref ? doc.components.parameters[p.$ref.split("/").at(-1)] : p)
+				.filter((p) => p.in === "query" && p.name !== "since").map((p) => `${p.name}=${encodeURIComponent(values[p.name])}`).join("&");
+			const a = await ask(w.host, `${path.replace("{id}", values.id)}?${q}`, { method: method.toUpperCase(),
+				headers: { Origin: `http://${w.host}`, "X-Kprofd": "1" } });
+
+			check(`${method} ${path} answers what it promises`, responses[a.status] !== undefined, `${a.status} ${a.text}`);
+			check(`${method} ${path} is found`, a.status !== 404 && a.status !== 400, a.text);
+			check(`${method} ${path} knows no others`, !path.startsWith("/api") || (await ask(w.host, `${path.replace("{id}", "1")}?zz=1`, { method: method.toUpperCase(), headers: { Origin: `http://${w.host}`, "X-Kprofd": "1" } })).status === 400);
+		}
+}
+
+async function refused() {
+	for (const [path, status] of [["/api/v1/report?since=never", 400], ["/api/v1/report?since=1h&since=2h", 400],
+		["/api/v1/slow?limit=0", 400], ["/api/v1/slow?limit=1001", 400], ["/api/v1/slow?offset=-1", 400],
+		["/api/v1/report?identity=%zz", 400], ["/api/v1/report?identity=%00", 400], ["/api/v1/report?identity", 400],
+		["/api/v1/report?since=2026-11-21T10:01:00Z&until=2026-11-21T10:00:00Z", 400], ["/api/v1/compare", 400],
+		["/api/v1/series?tier=nosuch", 404], ["/api/v1/report?sort=nosuch", 404], ["/api/v1/requests/999", 404],
+		["/api/v1/requests/1x", 404], ["/api/v1/requests/", 404], ["/api/v1/requests/9999999999999999999999", 404],
+		["/api/v1/nosuch", 404], ["/api/v1/", 404], ["/nosuch", 404], ["/../../../../etc/passwd", 404],
+		["/%2e%2e/%2e%2e/etc/passwd", 404], ["/..%2f..%2fetc/passwd", 404], ["//etc/passwd", 404], ["/app.js/", 404], ["/./app.js", 404]]) {
+		const a = await ask(w.host, path);
+
+		check(`${path} is refused`, a.status === status && typeof a.json?.error === "string", `${a.status} ${a.text.slice(0, 100)}`);
+		check(`${path} gives nothing away`, !a.text.includes("root:"));
+	}
+	same("a reading path is not written to", (await ask(w.host, "/api/v1/report", { method: "POST" })).status, 403);
+	same("nor by our page", (await ask(w.host, "/api/v1/report", { method: "POST", headers: { Origin: `http://${w.host}`, "X-Kprofd": "1" } })).status, 405);
+	same("what changes is not read", (await ask(w.host, "/api/v1/pause")).status, 405);
+	check("no other methods", (await ask(w.host, "/", { method: "PUT" })).status >= 400);
+	check("nor PATCH", (await ask(w.host, "/api/v1/pause", { method: "PATCH" })).status >= 400);
+	same("HEAD has no body", (await ask(w.host, "/", { method: "HEAD" })).text, "");
+}
+
+async function origins() {
+	const ours = { Origin: `http://${w.host}`, "X-Kprofd": "1" };
+	const post = async (headers) => (await ask(w.host, "/api/v1/pause", { method: "POST", headers })).status;
+
+	for (const host of ["evil.example", "evil.example:4711", "127.0.0.1.evil.example", "localhost.evil.example", "127.0.0.1:80:80", "127.0.0.1@evil.example", "[::1].evil.example", "10.0.0.1", "0x7f.1"])
+		for (const path of ["/", "/healthz", "/api/v1/report"])
+			same(`Host '${host}' at ${path}`, (await ask(w.host, path, { headers: { Host: host } })).status, 403);
+	for (const host of ["localhost", "LocalHost:4711", "127.0.0.1", "127.1.2.3:1", "[::1]:4711"])
+		same(`Host '${host}'`, (await ask(w.host, "/healthz", { headers: { Host: host } })).status, 200);
+	same("our page may (and there is no kprofd)", await post(ours), 503);
+	same("with the browser's word", await post({ ...ours, "Sec-Fetch-Site": "same-origin" }), 503);
+	for (const [name, headers] of [["nothing", {}], ["no header of ours", { Origin: ours.Origin }], ["no origin", { "X-Kprofd": "1" }],
+		["another origin", { ...ours, Origin: "http://evil.example" }], ["origin null", { ...ours, Origin: "null" }],
+		["another port", { ...ours, Origin: "http://127.0.0.1:1" }], ["https", { ...ours, Origin: `https://${w.host}` }],
+		["another site", { ...ours, "Sec-Fetch-Site": "cross-site" }], ["the same site only", { ...ours, "Sec-Fetch-Site": "same-site" }],
+		["a forged host", { ...ours, Host: "evil.example", Origin: "http://evil.example" }]])
+		same(`POST with ${name}`, await post(headers), 403);
+}
+
+async function headers() {
+	for (const path of ["/", "/app.js", "/api/v1/report", "/nosuch", "/api/v1/report?zz=1"]) {
+		const h = (await ask(w.host, path)).headers;
+
+		check(`${path} has a policy`, /default-src 'none'/.test(h["content-security-policy"]) && /frame-ancestors 'none'/.test(h["content-security-policy"]) && !/unsafe/.test(h["content-security-policy"]));
+		same(`${path} is not sniffed`, h["x-content-type-options"], "nosniff");
+		check(`${path} may be read by no other origin`, h["access-control-allow-origin"] === undefined);
+	}
+	check("API answers are JSON", /^application\/json/.test((await api("identities")).headers["content-type"]));
+}
+
+async function tokens() {
+	const file = join(dir, "token");
+	const fails = (...args) => spawnSync(join(build, "kprof"), ["web", "-db", db, ...args], { encoding: "utf8", timeout: 20000 });
+
+	writeFileSync(file, "0123456789abcdef\n", { mode: 0o600 });
+	const t = await web(db, "-http-token-file", file);
+	const status = async (authorization, more = {}) => (await ask(t.host, "/api/v1/report", { headers: authorization ? { Authorization: authorization } : {}, ...more })).status;
+
+	same("no token", await status(), 401);
+	for (const wrong of ["Bearer 0123456789abcdeg", "Bearer 0123456789abcde", "Bearer 0123456789abcdef0", "Bearer ", "Basic 0123456789abcdef", "0123456789abcdef", "Bearer 0123456789abcdef0123456789abcdef"])
+		same(`'${wrong}'`, await status(wrong), 401);
+	same("the token", await status("Bearer 0123456789abcdef"), 200);
+	same("POST with the token", (await ask(t.host, "/api/v1/pause", { method: "POST", headers: { Authorization: "Bearer 0123456789abcdef" } })).status, 503);
+	same("POST of our page without", (await ask(t.host, "/api/v1/pause", { method: "POST", headers: { Origin: `http://${t.host}`, "X-Kprofd": "1" } })).status, 401);
+	same("health needs none", (await ask(t.host, "/healthz")).status, 200);
+	const all = await start(join(build, "kprof"), ["web", "-db", db, "-http", "0.0.0.0:0", "-http-token-file", file], /http:\S+\n/);
+	same("by any name then", (await ask(`127.0.0.1:${/:(\d+)\/\n/.exec(all.text)[1]}`, "/api/v1/nodes", { headers: { Host: "db.example", Authorization: "Bearer 0123456789abcdef" } })).status, 200);
+	for (const args of [["-http", "0.0.0.0:0"], ["-http", "[::]:0"], ["-http", "nosuch"], ["-http", "localhost:0"]]) {
+		const p = fails(...args);
+
+		check(`${args.join(" ")} is refused`, p.status === 1 && /-http/.test(p.stderr), p.stderr);
+	}
+	chmodSync(file, 0o644);
+	check("a token that others may read", /chmod 600/.test(fails("-http-token-file", file).stderr));
+	chmodSync(file, 0o600);
+	writeFileSync(file, "short\n");
+	check("a short one", /no token/.test(fails("-http-token-file", file).stderr));
+}
+
+// A socket of our own: what it got, until it was closed.
+function raw(text) {
+	const [name, port] = w.host.split(":");
+	const s = connect(port, name);
+
+	s.got = "";
+	s.ended = new Promise((resolve) => s.on("close", resolve));
+	s.on("data", (d) => { s.got += d; });
+	s.on("error", () => {});
+	s.write(text);
+	return s;
+}
+
+async function bounds() {
+	const big = raw(`GET /healthz HTTP/1.1\r\nHost: ${w.host}\r\nX: ${"x".repeat(20000)}\r\n\r\n`);
+	const body = raw(`POST /api/v1/pause HTTP/1.1\r\nHost: ${w.host}\r\nContent-Length: 100000000\r\n\r\n`);
+	const nameless = raw("GET /healthz HTTP/1.0\r\n\r\n");
+	const junk = raw("\x00\xff\x16\x03\x01 nonsense\r\n\r\n");
+
+	await Promise.all([big.ended, body.ended, junk.ended, nameless.ended]);
+	check("who names no host is refused", / 403 /.test(nameless.got), nameless.got.slice(0, 80));
+	// headers in several reads, one connection after the other
+	for (const n of [10, 5000, 7000, 5000])
+		same(`${n} bytes of header`, (await ask(w.host, "/healthz", { headers: { "X-Long": "x".repeat(n) } })).status, 200);
+	check("headers are bounded", !/ 200 /.test(big.got), big.got.slice(0, 80));
+	check("bodies are bounded", !/ 200 /.test(body.got), body.got.slice(0, 80));
+	check("what is no HTTP gets nothing", !/ 200 /.test(junk.got), junk.got.slice(0, 80));
+	same("a query is bounded", (await ask(w.host, `/api/v1/report?identity=${"x".repeat(5000)}`)).status, 400);
+
+	// one that sends a byte now and then, and more that send nothing than there are places
+	const slow = raw(`GET /healthz HTTP/1.1\r\nHost: ${w.host}\r\nX: `);
+	const drip = setInterval(() => slow.write("x"), 1000);
+	const crowd = Array.from({ length: 100 }, () => raw("GET /he"));
+
+	same("others are served all the same", (await ask(w.host, "/healthz")).status, 200);
+	await until("the slow one to be cut", async () => slow.destroyed || slow.closed);
+	clearInterval(drip);
+	await Promise.all(crowd.map((s) => s.ended));
+	check("a slow request is cut", !/ 200 /.test(slow.got));
+	same("and all is well", (await ask(w.host, "/healthz")).status, 200);
+}
+
+await main("api_test", [begin, asKprof, pages, series, heatmap, load, rest, openapi, refused, origins, headers, tokens, bounds]);

@@ -1,0 +1,263 @@
+// browser_test.mjs - the dashboard in headless Chromium, of a real kprofd on
+// two real nodes.  Screenshots go to BUILD_DIR/web/.
+// usage: browser_test.mjs BUILD_DIR NODE_MODULES
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { build, check, dir, kprof, main, run, same, shots, sql, start, stop, until, web } from "./world.mjs";
+
+const modules = process.argv[3];
+const { chromium } = await import(pathToFileURL(join(modules, "playwright-core", "index.mjs")));
+const axe = readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
+const db = join(dir, "k.db");
+const cookie = `web${process.pid}cookie`;
+const nodes = [1, 2].map((i) => `webtest${i}_${process.pid}@127.0.0.1`);
+const SCRIPT = "<img src=x onerror=alert(1)><script>alert(2)</script>";
+const ebin = join(build, "sample_app", "ebin");
+let browser, host, daemon, loads;
+
+async function begin() {
+	const file = join(dir, "cookie");
+
+	writeFileSync(file, cookie, { mode: 0o600 });
+	loads = [];
+	for (const name of nodes) {
+		const app = await start("test/sample_app/run", [name, ebin, "0", "-setcookie", cookie, "-sample_app", "config",
+			"#{db => #{work_us => 50, wait_ms => 20}, faults => #{raise => 0.02, slow => 0.01}}"], /ready \d+/);
+
+		loads.push(await start("test/sample_app/load", [ebin, /ready (\d+)/.exec(app.text)[1], "2", "600s", "5"], /answered/));
+	}
+	daemon = await start(join(build, "kprofd"), [...nodes.flatMap((n) => ["-target", n]), "-tiers", "test/sample_app/tiers.conf",
+		"-cookie-file", file, "-db", db, "-interval", "10s", "-http", "127.0.0.1:0"], /profiling[^]*profiling/);
+	host = /http:\/\/(\S+)\//.exec(daemon.text)[1];
+	browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+}
+
+// A page whose faults are counted: console errors, requests to other hosts.
+async function open(path, options = {}, at = host) {
+	const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, timezoneId: "UTC", ...options });
+	const page = await context.newPage();
+
+	page.setDefaultTimeout(30000);
+	page.faults = [];
+	page.on("console", (m) => m.type() === "error" && page.faults.push(m.text()));
+	page.on("pageerror", (e) => page.faults.push(e.stack));
+	page.on("dialog", (d) => { page.faults.push(`dialog: ${d.message()}`); d.dismiss(); });
+	page.on("request", (r) => new URL(r.url()).host !== at && !r.url().startsWith("data:") && page.faults.push(`asks ${r.url()}`));
+	await page.goto(`http://${at}/${path}`);
+	await loaded(page, 1);
+	return page;
+}
+
+const times = (page) => page.evaluate(() => Number(document.body.dataset.loaded ?? 0));
+const loaded = (page, n) => page.waitForFunction((x) => Number(document.body.dataset.loaded ?? 0) >= x, n).catch(async (e) => {
+	throw new Error(`${e.message} ${page.url()} ${await page.locator("#message").textContent()} ${page.faults}`);
+});
+
+// Does it, and waits until what it chose is shown.
+async function after(page, fn) {
+	const n = await times(page);
+
+	await fn();
+	await loaded(page, n + 1);
+}
+
+async function close(page, name, allowed = () => false) {
+	same(`${name}: no fault`, page.faults.filter((f) => !allowed(f)), []);
+	await page.context().close();
+}
+
+const digits = (text) => Number(text.replaceAll(/\s/g, ""));
+
+const rows = (page) => page.locator("#s-report tbody tr").evaluateAll((all) =>
+	all.map((tr) => [...tr.cells].map((td) => td.textContent)));
+
+const counted = (where) => sql(db, `select case identity when '_total' then 'all requests' else identity end i,
+    sum(requests) n, sum(errors) e from request_stats where ${where} group by 1 order by 1`).map((x) => [x.i, x.n, x.e]);
+
+const shown = async (page) => (await rows(page)).map((r) => [r[0], digits(r[2]), digits(r[4])]).sort((a, b) => a[0] < b[0] ? -1 : 1);
+
+async function live() {
+	const page = await open("");
+	const requests = async () => digits((await rows(page).catch(() => []))[0]?.[2] ?? "0");
+	const first = await until("requests on the page", requests);
+
+	await page.evaluate(() => { window.stays = true; });
+	await until("more of them, without a reload", async () => await requests() > first);
+	same("it was not loaded anew", await page.evaluate(() => window.stays), true);
+	check("both nodes are armed", /2 armed/.test(await page.locator("#daemon").textContent()));
+	await until("something in flight", async () => Number(await page.locator(".tile b").nth(6).textContent()) > 0);
+	await page.screenshot({ path: join(shots, "live.png"), fullPage: true });
+	await page.locator("#pause").click();
+	await until("the pause", async () => /resume/.test(await page.locator("#pause").textContent()));
+	check("kprofd is paused", /paused/.test(kprof("status", "-db", db)));
+	await page.locator("#pause").click();
+	await until("the resume", async () => /pause/.test(await page.locator("#pause").textContent()));
+	await close(page, "live");
+	await Promise.all(loads.map(stop));
+	kprof("pause", "-db", db);
+	kprof("dump", "-db", db);
+}
+
+// What is chosen changes the figures to what SQL says.
+async function choosing() {
+	const page = await open("?range=all&live=0");
+
+	same("all nodes", await shown(page), counted("1"));
+	await page.locator("#nodes summary").click();
+	await after(page, () => page.getByLabel(nodes[0]).check());
+	same("one node", await shown(page), counted(`node = '${nodes[0]}'`));
+	await after(page, () => page.getByLabel(nodes[1]).check());
+	same("both", await shown(page), counted("1"));
+	await page.keyboard.press("Escape");
+	await after(page, () => page.locator("#identity").selectOption("read"));
+	check("the URL has it", /identity=read/.test(page.url()) && /node=/.test(page.url()));
+	const total = sql(db, "select sum(requests) n, max(max_ms) max from request_stats where identity = 'read'")[0];
+	const tile = await page.locator(".tile b").nth(5).textContent();
+
+	check("the tiles follow", Math.abs(Number.parseFloat(tile) * (/ s$/.test(tile) ? 1000 : 1) / total.max - 1) < 0.01, `${tile}, ${total.max}`);
+	same("slow requests follow", [...new Set(await page.locator("#s-slow tbody td:nth-child(2)").allTextContents())], ["read"]);
+	await after(page, () => page.locator("#tier").selectOption("db"));
+	check("of a tier", /call of db/.test(await page.locator("#c-time h2").textContent()));
+	await page.goBack();
+	await page.waitForFunction(() => document.getElementById("tier").value === "");
+	const again = await open(new URL(page.url()).search);
+
+	same("a shared URL shows the same", await shown(again), await shown(page));
+	await close(again, "shared");
+
+	// by keyboard: sort by requests, ascending
+	await after(page, async () => { await page.locator("#s-report th button", { hasText: "requests" }).focus(); await page.keyboard.press("Enter"); });
+	await after(page, () => page.keyboard.press("Enter"));
+	const sorted = (await rows(page)).slice(1).map((r) => digits(r[2]));
+
+	same("sorted", sorted, [...sorted].sort((a, b) => a - b));
+	same("and said so", await page.locator("#s-report th[aria-sort]").getAttribute("aria-sort"), "ascending");
+
+	// by dragging
+	await page.evaluate(() => scrollTo(0, 0));
+	const box = await page.locator("#c-rate .u-over").boundingBox();
+
+	await page.mouse.move(box.x + box.width * 0.2, box.y + 50);
+	await page.mouse.down();
+	await page.mouse.move(box.x + box.width * 0.8, box.y + 60, { steps: 5 });
+	await after(page, () => page.mouse.up());
+	const q = new URL(page.url()).searchParams;
+
+	check("a drag chooses a range", Date.parse(q.get("since")) < Date.parse(q.get("until")), page.url());
+	same("whose figures are shown", (await shown(page)), counted(`start >= '${q.get("since")}' and start < '${q.get("until")}'`));
+	await close(page, "choosing");
+}
+
+async function tree() {
+	const [worst] = sql(db, "select request, identity, calls from slow_requests order by total_ms desc, request limit 1");
+	const page = await open("?range=all&live=0");
+
+	await after(page, () => page.locator("#s-slow tbody button").first().click());
+	check("the slowest is opened", (await page.locator("#tree").textContent()).includes(`request ${worst.request},`));
+	same("with all its calls", await page.locator(".fall .call").count(), worst.calls);
+	same("in order", (await page.locator(".fall .call").evaluateAll((all) => all.map((c) => c.firstChild.textContent))),
+		sql(db, `select trim(call) c from slow_calls where request = ${worst.request} order by seq`).map((x) => x.c));
+	const lanes = await page.locator(".fall .lane i").evaluateAll((all) => all.map((i) => [Number.parseFloat(i.style.left), Number.parseFloat(i.style.width)]));
+	const calls = sql(db, `select start_ms s, total_ms t from slow_calls where request = ${worst.request} order by seq`);
+	const end = Math.max(...calls.map((c) => c.s + c.t));
+
+	check("where they were", calls.every((c, i) => Math.abs(lanes[i][0] - Math.min(99.5, 100 * c.s / end)) < 0.1 && Math.abs(lanes[i][1] - 100 * c.t / end) < 0.6), JSON.stringify([lanes, calls]));
+	await page.locator("#s-slow").screenshot({ path: join(shots, "waterfall.png") });
+	await after(page, () => page.locator("#next").click());
+	check("there is a second page", /offset=15/.test(page.url()));
+	await close(page, "tree");
+}
+
+async function looks() {
+	for (const [name, options, path] of [
+		["desktop", {}, "?range=all&live=0&compare=before"],
+		["dark", { colorScheme: "dark" }, "?range=all&live=0"],
+		["phone", { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true }, "?range=all&live=0"],
+		["phone-dark", { viewport: { width: 360, height: 740 }, isMobile: true, colorScheme: "dark" }, "?range=all&live=0"]]) {
+		const page = await open(path, options);
+
+		await after(page, () => page.locator("#s-slow tbody button").first().click());
+		await page.evaluate(() => scrollTo(0, 0));
+		await page.screenshot({ path: join(shots, `${name}.png`), fullPage: true });
+		check(`${name}: nothing hangs out`, await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+		check(`${name}: six charts are drawn`, await page.locator("#charts canvas").count() === 6);
+		check(`${name}: the heatmap has something in it`, await page.locator("#c-heat canvas").evaluate((c) => {
+			const { data } = c.getContext("2d").getImageData(c.width >> 2, 0, c.width >> 1, c.height);
+
+			for (let i = 0; i < data.length; i += 4)
+				if (data[i + 3] > 60 && data[i + 2] > data[i] + 40)
+					return true;
+			return false;
+		}));
+		await page.evaluate(axe);
+		const found = await page.evaluate(() => window.axe.run().then((r) => r.violations.map((v) => `${v.impact} ${v.id}: ${v.nodes.map((n) => n.target).join(" ")}`)));
+
+		same(`${name}: accessible`, found.filter((f) => /^(serious|critical)/.test(f)), []);
+		await close(page, name);
+	}
+}
+
+// What targets say is text, wherever it stands.
+async function hostile() {
+	const copy = join(dir, "hostile.db");
+
+	run(join(build, "test", "mkdb"), copy);
+	sql(copy, `update identity set name = '${SCRIPT}' where name = 'update'; update tier set name = '${SCRIPT}' where name = 'http';
+	    update event set text = '${SCRIPT}'; update function set name = name || '${SCRIPT}'; update call set pid = '${SCRIPT}'`);
+	const w = await web(copy);
+	const page = await open("?range=all&compare=before&live=0", {}, w.host);
+
+	await after(page, () => page.locator("#s-slow tbody button").first().click());
+	check("a script is a name", (await page.locator("#s-report").textContent()).includes(SCRIPT));
+	check("in the waterfall, too", (await page.locator("#tree").textContent()).includes(SCRIPT));
+	check("and in events", (await page.locator("#s-events").textContent()).includes(SCRIPT));
+	same("it made no element", await page.locator("main img").count(), 0);
+	await after(page, () => page.locator("#identity").selectOption(SCRIPT));
+	same("and can be chosen", new URL(page.url()).searchParams.get("identity"), SCRIPT);
+	check("the losses are told", /sampled_out/.test(await page.locator("#s-losses").textContent()));
+	check("saved data say so", /saved data/.test(await page.locator("#daemon").textContent()) && /No kprofd answers/.test(await page.locator("#s-flight").textContent()));
+	await page.screenshot({ path: join(shots, "hostile.png"), fullPage: true });
+	await close(page, "hostile");
+	await stop(w);
+}
+
+// What is empty or wrong says what to do.
+async function troubles() {
+	const none = await open("?since=2020-01-01T00:00:00Z&until=2020-01-02T00:00:00Z");
+
+	check("an empty range", /Nothing was measured in this time. Choose/.test(await none.locator("#c-rate").textContent()));
+	check("its report", /No request was measured here/.test(await none.locator("#s-report").textContent()));
+	await none.screenshot({ path: join(shots, "empty.png"), fullPage: true });
+	await close(none, "empty");
+	const gone = await open("?range=all&live=0&request=999999999");
+
+	check("a request that is gone", /no longer kept/.test(await gone.locator("#tree").textContent()));
+	await close(gone, "gone", (f) => /404/.test(f));
+	const page = await open("");
+
+	await stop(daemon);
+	await page.waitForFunction(() => /does not answer/.test(document.getElementById("message").textContent));
+	check("a kprofd that has gone", /kprof web/.test(await page.locator("#message").textContent()));
+	await page.screenshot({ path: join(shots, "gone.png") });
+	await close(page, "gone", (f) => /ERR_|Failed to load/.test(f));
+}
+
+async function token() {
+	const file = join(dir, "token");
+
+	writeFileSync(file, "a-token-of-the-test\n", { mode: 0o600 });
+	const w = await web(db, "-http-token-file", file);
+	const context = await browser.newContext();
+	const page = await context.newPage();
+
+	await page.goto(`http://${w.host}/?range=all&live=0`);
+	await page.locator("#token").fill("a-token-of-the-test");
+	await page.getByRole("button", { name: "use it" }).click();
+	await loaded(page, 1);
+	same("with the token all is there", await shown(page), counted("1"));
+	await context.close();
+	await browser.close();
+}
+
+await main("browser_test", [begin, live, choosing, tree, looks, hostile, troubles, token]);
