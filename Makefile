@@ -49,14 +49,14 @@ EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
 LIB    := $(B)/libkprof.a
 
 .PHONY: all
-all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so library
+all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so $(B)/kprof_probe.so library
 
 # ---- generated: the agent's code and the schema travel inside the binaries
 
 # The agent must load on OTP 25: newer compilers have to be told.
 ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
 
-$(B)/gen/kprof_agent.beam: erlang/kprof_agent.erl
+$(B)/gen/kprof_%.beam: erlang/kprof_%.erl
 	@mkdir -p $(@D)
 	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
 
@@ -74,12 +74,16 @@ $(B)/gen/agent_beam.h: $(B)/gen/kprof_agent.beam $(B)/gen/load.etf
 	{ xxd -i -n kp_agent_beam $(B)/gen/kprof_agent.beam && \
 	    xxd -i -n kp_agent_load $(B)/gen/load.etf; } > $@
 
+$(B)/gen/probe_beam.h: $(B)/gen/kprof_probe.beam
+	xxd -i -n kp_probe_beam $< > $@
+
 $(B)/gen/schema_sql.h: priv/schema.sql
 	@mkdir -p $(@D)
 	{ cat $<; printf '\0'; } > $(B)/gen/schema.sql.0
 	xxd -i -n kp_schema_sql $(B)/gen/schema.sql.0 > $@
 
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
+$(call obj,src/target/agent_probe.c): $(B)/gen/probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 # ---- the library for applications (erlang/kprof/README.md), compiled; the
@@ -142,6 +146,15 @@ $(B)/kprof_sqlite.so: $(patsubst %.c,$(B)/pic/%.o,$(EXT))
 	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared \
 	    $(if $(SANFLAGS),,-Wl$(comma)-z$(comma)defs) -o $@ $^ -lm
 
+# The native probe: loaded by targets, of this release and later ones.
+PROBE   := $(wildcard src/probe/*.c)
+ERL_INC  = $(shell erl -noinput -eval 'io:put_chars(filename:join([code:root_dir(), "usr", "include"])), halt().')
+
+$(patsubst %.c,$(B)/pic/%.o,$(PROBE)): CPPFLAGS += -isystem $(ERL_INC)
+
+$(B)/kprof_probe.so: $(patsubst %.c,$(B)/pic/%.o,$(PROBE))
+	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared -o $@ $^
+
 # ---- unit tests: one program for each test/unit/test_*.c
 
 UNIT := $(patsubst test/unit/%.c,$(B)/test/%,$(wildcard test/unit/test_*.c))
@@ -169,6 +182,9 @@ VMSIM := $(call obj,$(addprefix test/support/,vmsim.c vmprog.c vmfeed.c \
            figures.c))
 $(B)/test/test_assembly $(B)/test/test_conserve: $(VMSIM)
 $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
+
+# What the native probe is made of needs no VM.
+$(B)/test/test_ring: $(call obj,src/probe/ring.c src/probe/names.c)
 
 # The ledger is pure, though it lives with the daemon.
 $(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
@@ -435,6 +451,7 @@ check: all
 UNITS := kprofd.service kprofd@.service
 INSTALL_DATA := \
     $(B)/kprof_sqlite.so:lib/kprofd/kprof_sqlite.so \
+    $(B)/kprof_probe.so:lib/kprofd/kprof_probe.so \
     priv/schema.sql:share/kprofd/schema.sql \
     priv/tiers.conf:share/kprofd/tiers.conf \
     $(foreach m,$(LIBRARY),$(LIBRARY_EBIN)/$(m).beam:$(LIBRARY_DIR)/ebin/$(m).beam \
