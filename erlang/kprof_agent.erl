@@ -18,10 +18,11 @@
 %% Code that is loaded anew, deleted or there at last is seen when it happens,
 %% and armed again here, in place.
 %%
-%% Two processes. The agent is the tracer and the batcher. The sentry, which
-%% does nothing while the agent lives, cleans up behind it however it ended,
-%% kill included, and then has this module purged by a process that runs
-%% none of its code. From OTP 27 on all tracing is in one trace session whose
+%% Two processes. The agent is the tracer and the batcher; with the native probe
+%% (kprof_probe) that is the tracer, and the agent empties its rings. The
+%% sentry, which does nothing while the agent lives, cleans up behind it however
+%% it ended, kill included, and then has these modules purged by a process that
+%% runs none of their code. From OTP 27 on all tracing is in one trace session whose
 %% only handle is in the agent's state, so that it cannot outlive it.
 -module(kprof_agent).
 
@@ -38,6 +39,8 @@
 -define(NEIGHBOURS, 5).         % processes of others that are named
 -define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
 -define(LOOK_US, 5000).         % how often code is looked at when behind
+-define(DRAIN_RECORDS, 8192).   % taken from the rings at once, about
+-define(DRAIN_IDLE_MS, 20).     % how often rings are looked at, at least
 -define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word
 
 %% What returns when code was loaded or deleted.
@@ -60,6 +63,9 @@
     lease_at,           % monotonic ms of the last renewal
     max_queue, max_memory, max_age_ns,
     session,            % trace session (OTP 27+) or legacy
+    watcher,            % the session that watches for code, if another
+    probe = relay,      % relay | native
+    rings = {0, 0},     % events that found their ring full, and entries
     tcw,                % trace control word as it was found
     plan = [],          % [#item{}], what to arm
     state = idle,       % idle | armed | paused | {tripped | ended, Reason}
@@ -208,6 +214,7 @@ summary(S) ->
     #{who => S#s.who,
       since => calendar:system_time_to_rfc3339(S#s.since, [{offset, "Z"}]),
       state => S#s.state,
+      probe => S#s.probe,
       armed => [I#item.mfa || I <- S#s.plan, not I#item.gone],
       missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
       code_changes => S#s.changes,
@@ -231,6 +238,8 @@ loop(S) ->
         tick ->
             tick(),
             loop(lease(flush_unsent(S)));
+        drain ->
+            loop(drain(S));
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.daemon_ref ->
             finish({daemon_gone, Reason}, S);
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.sentry) ->
@@ -371,6 +380,125 @@ unexact(MFA, Words, N, S) ->
                plan = lists:keyreplace(MFA, #item.mfa, S#s.plan,
                                        I#item{spec = Spec})}).
 
+%% --------------------------------------------------------- native probe ----
+
+%% {probe, Beam, Path, MaxBytes}: from now on the tracer is kprof_probe, whose
+%% library is found at Path; or all is as before.
+probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
+    Threads = lists:sum([erlang:system_info(K)
+                         || K <- [schedulers, dirty_cpu_schedulers,
+                                  dirty_io_schedulers]]),
+    probe_purge(),
+    try
+        {module, kprof_probe} =
+            code:load_binary(kprof_probe, "kprof_probe.beam", Beam),
+        ok = kprof_probe:load(Path, Threads, MaxBytes),
+        ok = kprof_probe:start(),
+        self() ! drain,
+        Session = session_new(S#s.session, kprof_probe:tracer()),
+        {{ok, kprof_probe:info()},
+         S#s{probe = native, session = Session, watcher = S#s.session}}
+    catch
+        error:{badmatch, {error, Why}} ->
+            probe_purge(),
+            {{error, Why}, S};
+        error:Why ->
+            probe_purge(),
+            {{error, Why}, S}
+    end;
+probe_start(_, _, _, S) ->
+    {{error, too_late}, S}.
+
+probe_purge() ->
+    [begin code:purge(kprof_probe), code:delete(kprof_probe),
+           code:purge(kprof_probe)
+     end || erlang:module_loaded(kprof_probe)].
+
+%% Takes what is in the rings, again and again: at once while there is much.
+drain(S0) ->
+    T0 = now_ns(),
+    {N, More, S} = drain_once(S0),
+    if More -> self() ! drain;
+       N > 0 -> erlang:send_after(?BATCH_MS, self(), drain);
+       true -> erlang:send_after(?DRAIN_IDLE_MS, self(), drain)
+    end,
+    case N of
+        0 -> S;
+        _ -> S#s{busy = S#s.busy + now_ns() - T0}
+    end.
+
+drain_once(S0) ->
+    {Now, Oldest, Waiting, Dropped, Entries, N, More, Chunks} =
+        kprof_probe:drain(?DRAIN_RECORDS),
+    {Lost, S} = ring_losses(Dropped, Entries, S0),
+    {N, More, drained(Lost, Now, Oldest, Waiting, N, Chunks, S)}.
+
+%% Counters since the rings were there; Lost: events since the last look.
+ring_losses(D, E, #s{rings = {D0, E0}} = S) ->
+    {D - D0, S#s{rings = {D, E}, dropped = S#s.dropped + D - D0,
+                 dropped_entries = S#s.dropped_entries + E - E0}}.
+
+drained(0, _, _, _, 0, _, S) ->
+    S;
+drained(Lost, Now, Oldest, Waiting, N, Chunks, #s{state = armed} = S) ->
+    case rings_over_limit(Lost, Now - Oldest, Waiting, S) of
+        false ->
+            case send_chunks(Now, Waiting, N, Chunks, S) of
+                {ok, S1} -> S1;
+                Busy -> trip(Busy, Waiting, keep_definitions(Chunks, S))
+            end;
+        Reason ->
+            trip(Reason, Waiting, keep_definitions(Chunks, S))
+    end;
+drained(_, _, _, _, _, Chunks, S) ->
+    keep_definitions(Chunks, S).
+
+rings_over_limit(Lost, _, _, _) when Lost > 0 ->
+    {rings_full, Lost};
+rings_over_limit(_, Age, Waiting, S) ->
+    over_limit(Age, Waiting, S).
+
+%% Nothing overtakes definitions that wait: what follows may need them.
+send_chunks(_, _, _, _, #s{unsent = [_ | _]}) ->
+    nosuspend;
+send_chunks(Now, Waiting, N, Chunks, S) ->
+    Seq = S#s.seq + 1,
+    case send({kprof_events, Seq, Now, Waiting, S#s.dropped, Chunks}, S) of
+        ok -> {ok, S#s{seq = Seq, sent = S#s.sent + N}};
+        Busy -> Busy
+    end.
+
+%% Events are dropped, but not what they define: later ones use it.
+keep_definitions(Chunks, S) ->
+    {Events, Entries, Kept} = kprof_probe:definitions(Chunks),
+    S1 = S#s{dropped = S#s.dropped + Events,
+             dropped_entries = S#s.dropped_entries + Entries},
+    case Kept of
+        [] ->
+            S1;
+        _ ->
+            Seq = S#s.seq + 1,
+            notice({kprof_events, Seq, now_ns(), 0, S1#s.dropped, Kept},
+                   S1#s{seq = Seq})
+    end.
+
+%% All that is there, sent or, when disarmed, dropped.
+drain_all(S0) ->
+    case drain_once(S0) of
+        {_, true, S} -> drain_all(S);
+        {_, false, S} -> S
+    end.
+
+hand_over_rings(Deadline, S0) ->
+    case drain_once(S0) of
+        {0, false, S} -> S;
+        {_, _, S} ->
+            case now_ms() < Deadline of
+                true -> hand_over_rings(Deadline, S);
+                false -> flush(S#s{state = idle})
+            end
+    end.
+
 %% ------------------------------------------------------------- the trip ----
 
 %% Disarm first, then empty the queue, then tell. Events of calls that are
@@ -379,6 +507,8 @@ trip(Reason, Queue, S) ->
     S1 = flush(disarm({tripped, Reason}, S)),
     notice({kprof_notice, trip, Reason, Queue}, S1).
 
+flush(#s{probe = native} = S) ->
+    drain_all(S);
 flush(S) ->
     receive
         Ev when element(1, Ev) =:= trace_ts -> flush(drop(Ev, S))
@@ -416,6 +546,9 @@ command({check, Mods}, Ref, S) ->
     reply(Ref, Answer, if S#s.plan =:= [] -> named(Mods, S); true -> S end);
 command({look, Mods}, Ref, S) ->
     reply(Ref, [check(M, not_loaded) || M <- Mods], named(Mods, S));
+command({probe, Beam, Path, MaxBytes}, Ref, S) ->
+    {Result, S1} = probe_start(Beam, Path, MaxBytes, S),
+    reply(Ref, Result, S1);
 command({rates, MFAs, MaybeLoops}, Ref, S) ->
     reply(Ref, rates(MFAs, MaybeLoops, S), S);
 command({arm, Items, Limits}, Ref, S) ->
@@ -524,7 +657,7 @@ arm_plan(Items, S0) ->
         [] ->
             own(owned(Plan), S),
             S1 = retire_counters(S),
-            S2 = S1#s{plan = Plan, exact = exacts(Plan)},
+            S2 = S1#s{plan = Plan, exact = exacts(Plan, S1#s.probe)},
             own([], S2),
             count_entries(S2, true),
             rearm(S2#s{unarmed_from = entry_calls(S2)});
@@ -536,7 +669,10 @@ items(Items) ->
     [#item{mfa = MFA, kind = Kind, spec = Spec, fallback = Fallback}
      || {MFA, Kind, Spec, Fallback} <- Items].
 
-exacts(Plan) ->
+%% Their sizes, which matter only to who copies them.
+exacts(_, native) ->
+    #{};
+exacts(Plan, relay) ->
     maps:from_list([{MFA, {0, 0}}
                     || #item{mfa = MFA, fallback = F} <- Plan, F =/= []]).
 
@@ -549,7 +685,7 @@ rearm(S) ->
     {Entries, Tiers} = by_kind([I || I <- S#s.plan, not I#item.gone]),
     case set_patterns(Tiers, S) of
         [] ->
-            processes_trace(S#s.session),
+            processes_trace(S),
             S1 = read_counters(S),
             case set_patterns(Entries, S) of
                 [] ->
@@ -629,8 +765,9 @@ change_plan(Gone, Kept, Put, #s{session = Session} = S) ->
                    S1#s{plan = Kept ++ Put,
                         entry_base = S1#s.entry_base + Calls,
                         exact = maps:merge(maps:without(MFAs, S1#s.exact),
-                                           exacts(Put))}),
+                                           exacts(Put, S1#s.probe))}),
             own([], S2),
+            S2#s.state =/= armed orelse processes_trace(S2),
             {ok, S2};
         Error ->
             [count(Session, MFA, false) || MFA <- Are -- Were],
@@ -666,6 +803,8 @@ change_undo(Gone, Put, Failed, #s{session = Session} = S) ->
     {error, {not_armed, Failed}}.
 
 %% The answer comes behind every event of before.
+changing(Ref, #s{probe = native} = S) ->
+    reply(Ref, ok, drain_all(S));
 changing(Ref, #s{state = armed, session = legacy} = S) ->
     S#s{changing = {erlang:trace_delivered(all), Ref}};
 changing(Ref, #s{state = armed, session = Session} = S) ->
@@ -828,12 +967,15 @@ finish(Reason, S) ->
     Bye = state_msg(read_counters(S2#s{state = {ended, Reason}})),
     _ = send(setelement(1, Bye, kprof_bye), S2),
     count_entries(S2, false),
-    clear_processes(S2#s.session, self()),
+    _ = S2#s.probe =:= native andalso kprof_probe:stop(),
+    clear_processes(S2#s.session, tracer(S2)),
     logger:notice("kprofd detached: ~ts: ~ts, ~b events sent, ~b dropped",
                   [S2#s.who, reason_text(Reason), S2#s.sent, S2#s.dropped]),
     exit(normal).
 
 %% Every traced process has delivered before the last batch goes.
+hand_over(Deadline, #s{state = armed, probe = native} = S) ->
+    hand_over_rings(Deadline, S);
 hand_over(Deadline, #s{state = armed} = S) ->
     Ref = case S#s.session of
               legacy -> erlang:trace_delivered(all);
@@ -904,11 +1046,16 @@ sentry(Ref, Agent, Legacy, Tcw, Own) ->
 
 %% A session dies with the agent's handle. Legacy patterns stay armed when
 %% their tracer dies, and so may flags of processes that ran no code since.
-sentry_clean(false, _, _) ->
-    ok;
-sentry_clean(true, Agent, Own) ->
-    [pattern(legacy, MFA, false, How) || {How, MFA} <- Own],
-    clear_processes(legacy, Agent).
+sentry_clean(Legacy, Agent, Own) ->
+    Tracers = [Agent | [kprof_probe:tracer()
+                        || erlang:module_loaded(kprof_probe),
+                           kprof_probe:stop() =:= ok]],
+    Legacy andalso
+        begin
+            [pattern(legacy, MFA, false, How) || {How, MFA} <- Own],
+            [clear_processes(legacy, T) || T <- Tracers]
+        end,
+    ok.
 
 %% Tells the sentry what is ours, and More that is about to be: before it is.
 own(More, S) ->
@@ -927,8 +1074,9 @@ purger_start(Pids) ->
            " receive {'DOWN', R, process, P, _} -> ok after 5000 -> ok end"
            " end || P <- Ps],"
            "erlang:whereis(kprof_agent) =:= undefined andalso begin"
-           " code:purge(kprof_agent), code:delete(kprof_agent),"
-           " code:purge(kprof_agent) end.",
+           " [begin code:purge(M), code:delete(M), code:purge(M) end"
+           " || M <- [kprof_probe, kprof_agent], erlang:module_loaded(M)]"
+           " end.",
     {ok, Tokens, _} = erl_scan:string(Text),
     {ok, Exprs} = erl_parse:parse_exprs(Tokens),
     spawn(erl_eval, exprs, [Exprs, [{'Ps', Pids}]]).
@@ -941,6 +1089,13 @@ session_new() ->
         true -> trace:session_create(kprofd, self(), []);
         false -> legacy
     end.
+
+%% One more, with another tracer.
+session_new(legacy, _) -> legacy;
+session_new(_, Tracer) -> trace:session_create(kprofd, Tracer, []).
+
+tracer(#s{probe = native}) -> kprof_probe:tracer();
+tracer(_) -> self().
 
 %% On OTP 25 and 26 there is one tracer for new processes, for everybody.
 foreign_tracing(legacy) ->
@@ -965,7 +1120,7 @@ somebody_elses(_, _, _) ->
 tell_neighbours(#s{session = legacy, state = armed} = S) ->
     case [{name(P), name(T)} || P <- processes(),
                                 {tracer, T} <- [erlang:trace_info(P, tracer)],
-                                T =/= [], T =/= self()] of
+                                T =/= [], T =/= tracer(S)] of
         [] ->
             S;
         Traced ->
@@ -1023,11 +1178,20 @@ traced(Session, MFA) ->
     {traced, How} = trace:info(Session, MFA, traced),
     How.
 
-processes_trace(legacy) ->
-    erlang:trace(all, true, [call, arity, return_to, monotonic_timestamp]);
-processes_trace(Session) ->
-    trace:process(Session, all, true,
-                  [call, arity, return_to, monotonic_timestamp]).
+processes_trace(#s{session = legacy} = S) ->
+    Tracer = [{tracer, Module, State} || {Module, State} <- [tracer(S)]],
+    erlang:trace(all, true, Tracer ++ trace_flags(S));
+processes_trace(#s{session = Session} = S) ->
+    trace:process(Session, all, true, trace_flags(S)).
+
+%% The native probe looks at the clock itself, and is told of the end of calls
+%% traced 'exactly', which have a fallback, without return_to.
+trace_flags(#s{probe = relay}) ->
+    [call, arity, return_to, monotonic_timestamp];
+trace_flags(#s{plan = Plan}) ->
+    [call, arity | [return_to || lists:any(fun(#item{fallback = F}) ->
+                                                   F =:= []
+                                           end, Plan)]].
 
 %% Process by process where the tracer is ours: trace(all, false, ..) would
 %% take everybody's. A session goes as a whole.

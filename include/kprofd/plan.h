@@ -61,11 +61,18 @@ enum kp_err kp_plan_modules(const struct kp_conf *c, struct kp_buf *out);
 enum kp_err kp_plan_make(struct kp_plan *plan, const struct kp_conf *c,
     const char *node, struct kp_term *answer, struct kp_diags *diags);
 /*
- * Where 'exact' would copy too much: functions that are called very often, and
+ * Where 'exact' would copy too much (native: copies nothing, and only loops
+ * cannot have it; where nobody asked for it that is not told): functions that are called very often, and
  * server loops, by what was measured.  (Callbacks that return a process's state
  * are known by kp_plan_make, and are traced without it, too.)  diags as above.
  */
-enum kp_err kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags);
+enum kp_err kp_plan_judge(struct kp_plan *plan, bool native,
+    struct kp_diags *diags);
+/*
+ * With the native probe outcomes are exact without copying: of all but what
+ * was found to be a loop in the plan of before, or {exact, force} insists on.
+ */
+void kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before);
 /* What was taken back in one plan is taken back in another, made later. */
 void kp_plan_carry(struct kp_plan *to, const struct kp_plan *from);
 /* Is there a function in one plan that is not in the other? */

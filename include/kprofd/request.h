@@ -119,8 +119,13 @@ struct kp_requests;
 struct kp_requests *kp_requests_new(const struct kp_requests_opts *opts);
 void kp_requests_free(struct kp_requests *rs);
 
-/* The target's release (27), which says what it can tell of. */
+/* The target's release (27), which says what the relay can tell of. */
 void kp_requests_release(struct kp_requests *rs, int otp);
+/*
+ * Events are the native probe's, after that: no exception passes unseen.
+ * all_exact: each call has its own return or exception, and none a return_to.
+ */
+void kp_requests_native(struct kp_requests *rs, bool all_exact);
 
 /* One event.  Never fails: what cannot be kept is counted in the losses. */
 void kp_requests_event(struct kp_requests *rs, const struct kp_event *ev);

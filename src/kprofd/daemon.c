@@ -472,6 +472,7 @@ open_target(struct daemon *d)
 	struct agent_opts ao = { .target = d->o->targets[0],
 		.name = d->o->name, .cookie = d->cookie,
 		.conf = d->conf.conf, .check_only = d->o->check,
+		.probe = d->o->probe, .probe_library = d->o->probe_library,
 		.connect_limit = CONNECT_LIMIT };
 	char why[512];
 

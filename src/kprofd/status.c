@@ -123,8 +123,9 @@ status_plain(struct kp_buf *b, const struct target *t, struct kp_store *store,
 	    agent_state_name(agent_state(t->agent)),
 	    t->state_text[0] != '\0' ? ": " : "", t->state_text);
 	if (t->hello.otp != 0)
-		kp_buf_printf(b, "            OTP %d, %s\n", t->hello.otp,
-		    t->hello.session ? "trace session" : "legacy tracing");
+		kp_buf_printf(b, "            OTP %d, %s, %s probe\n",
+		    t->hello.otp, t->hello.session ? "trace session" :
+		    "legacy tracing", t->native ? "native" : "relay");
 	kp_buf_printf(b, "sampling    %s\n",
 	    sampling_text(t, sampling, sizeof(sampling)));
 	kp_buf_printf(b, "events      %" PRIu64 " in %" PRIu64 " batches; "
@@ -154,6 +155,7 @@ status_json(struct kp_buf *b, const struct target *t, struct kp_store *store,
 	json_string(&j, "state", agent_state_name(agent_state(t->agent)));
 	json_string(&j, "state_text", t->state_text);
 	json_int(&j, "otp", t->hello.otp);
+	json_string(&j, "probe", t->native ? "native" : "relay");
 	json_int(&j, "one_in", t->sampler.one_in);
 	json_uint(&j, "events", t->events);
 	json_uint(&j, "batches", t->batches);

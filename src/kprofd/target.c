@@ -8,7 +8,7 @@
 
 #include "kprofd/log.h"
 #include "kprofd/target.h"
-#include "kprofd/trace.h"
+#include "kprofd/native.h"
 
 void
 target_happened(struct target *t, const char *kind, const char *text)
@@ -273,7 +273,7 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 	}
 	ledger_batch(&t->ledger, b.seq);
 	t->batches++;
-	while ((e = kp_batch_next(&b, &ev)) != KP_END) {
+	while ((e = kp_native_next(t->names, &b, &ev)) != KP_END) {
 		if (e == KP_OK) {
 			if (ev.kind == KP_EV_ENTRY)
 				kp_sampler_seen(&t->sampler, ev.weight);
@@ -292,6 +292,37 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 	look_out(t, b.sent_at);
 }
 
+/* What its events can tell of: of all that is armed, or will be. */
+static void
+set_told(struct target *t)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	bool all_exact = true;
+
+	kp_requests_release(t->requests, t->hello.otp);
+	for (size_t i = 0; i < plan->n; i++)
+		all_exact &= plan->v[i].exact;
+	if (t->native)
+		kp_requests_native(t->requests, all_exact);
+}
+
+static void
+on_probe(void *ctx, bool native, const char *why)
+{
+	struct target *t = ctx;
+	char text[1200];
+
+	t->native = native;
+	set_told(t);
+	if (native)
+		snprintf(text, sizeof(text), "native");
+	else
+		snprintf(text, sizeof(text), "relay: %s", why);
+	log_info("probe", t->opts.target, "probe of '%s': %s", t->opts.target,
+	    text);
+	target_happened(t, "probe", text);
+}
+
 static void
 on_hello(void *ctx, const struct agent_hello *h)
 {
@@ -306,7 +337,9 @@ on_hello(void *ctx, const struct agent_hello *h)
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
 	watch_forget(&t->watch);
 	ledger_restart(&t->ledger, kp_requests_entries(t->requests));
-	kp_requests_release(t->requests, h->otp);
+	t->native = false;
+	kp_native_restart(t->names, h->node);
+	set_told(t);
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
 	    h->otp, h->session ? "a trace session of our own" :
 	    "the node's one tracer");
@@ -415,6 +448,7 @@ on_plan(void *ctx, const struct kp_plan *plan)
 	uint64_t rate = 0;
 	bool measured = false;
 
+	set_told(t);
 	for (size_t i = 0; i < plan->n; i++)
 		if (plan->v[i].entry && plan->v[i].rate >= 0) {
 			rate += (uint64_t)plan->v[i].rate;
@@ -459,6 +493,8 @@ on_reloaded(void *ctx, const struct agent_reloaded *r)
 
 	if (r->how == AGENT_RELOAD_REFUSED)
 		next_free(t);
+	else
+		set_told(t);
 	t->ops->on_reloaded(t->ctx, t, r);
 }
 
@@ -493,6 +529,7 @@ on_stopped(void *ctx)
 static const struct agent_ops agent_ops = {
 	.on_state = on_state,
 	.on_hello = on_hello,
+	.on_probe = on_probe,
 	.on_plan = on_plan,
 	.on_batch = on_batch,
 	.on_status = on_status,
@@ -536,7 +573,8 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	t->window_start = kp_wall_now();
 	t->node = strdup(o->target);
 	t->requests = requests_new(t, o->conf);
-	if (t->node == NULL || t->requests == NULL ||
+	t->names = kp_native_new();
+	if (t->node == NULL || t->requests == NULL || t->names == NULL ||
 	    (t->stats = kp_stats_new(o->conf, t->node)) == NULL ||
 	    (t->agent = agent_new(base, o, &agent_ops, t)) == NULL) {
 		target_free(t);
@@ -552,6 +590,7 @@ target_free(struct target *t)
 	if (t == NULL)
 		return;
 	agent_free(t->agent);
+	kp_native_free(t->names);
 	kp_tail_free(&t->tail);
 	next_free(t);
 	kp_stats_free(t->stats);
@@ -647,7 +686,7 @@ target_switch(struct target *t)
 	t->next.conf = NULL;
 	kp_stats_names(t->stats, t->requests);
 	if (t->hello.otp != 0)
-		kp_requests_release(t->requests, t->hello.otp);
+		set_told(t);
 	sampling_switch(t, &t->conf->sampling);
 	t->watch.guard.limits = t->conf->overload;
 	t->tail.per_identity = t->store != NULL ? t->conf->keep_slowest : 0;

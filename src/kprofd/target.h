@@ -44,6 +44,8 @@ struct target_ops {
 	    const struct kp_window *w);
 };
 
+struct kp_native;
+
 struct target {
 	struct agent_opts opts;
 	const struct kp_conf *conf;
@@ -66,6 +68,8 @@ struct target {
 	struct kp_losses lost_ever;	/* of all closed windows, for status */
 	char *node;			/* as the target names itself */
 	struct agent_hello hello;
+	struct kp_native *names;	/* of its native probe's slots */
+	bool native;			/* its probe, now */
 	struct agent_status status;
 	uint64_t events, batches, requests_ever, windows;
 	uint32_t trees;			/* slow, kept in this window */

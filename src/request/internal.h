@@ -133,6 +133,7 @@ struct kp_requests {
 	struct tombs tombs;
 	struct kp_losses lost;
 	uint64_t entries, next_id;
+	bool all_exact;		/* no return_to comes */
 	bool marks;		/* set_token was met: looking for it may pay */
 	kp_target_ns now, swept;
 	/* scratch of close.c, kept between requests */

@@ -84,6 +84,14 @@ void
 kp_requests_release(struct kp_requests *rs, int otp)
 {
 	rs->o.chain_is_ambiguous = otp <= 26;
+	rs->all_exact = false;
+}
+
+void
+kp_requests_native(struct kp_requests *rs, bool all_exact)
+{
+	rs->o.chain_is_ambiguous = false;
+	rs->all_exact = all_exact;
 }
 
 static void

@@ -61,6 +61,13 @@ struct agent_status {
 	kp_dur_ns busy;		/* the agent's own time for batches */
 };
 
+/* How events get from the VM to us. */
+enum agent_probe {
+	AGENT_RELAY,		/* as messages, through the agent */
+	AGENT_NATIVE,		/* through rings in memory, or not at all */
+	AGENT_AUTO		/* native where it can be had, else relay */
+};
+
 enum agent_failure {
 	AGENT_FAILED,
 	AGENT_KEPT_OUT		/* the target's operator does not want us */
@@ -83,6 +90,11 @@ struct agent;
 struct agent_ops {
 	void (*on_state)(void *ctx, enum agent_state s, const char *text);
 	void (*on_hello)(void *ctx, const struct agent_hello *h);
+	/*
+	 * Which of the two it is, if relay was not asked for: before anything
+	 * is armed, after each on_hello.  why: why not native, or NULL.
+	 */
+	void (*on_probe)(void *ctx, bool native, const char *why);
 	/* What will be armed, or in a check would be, with call rates. */
 	void (*on_plan)(void *ctx, const struct kp_plan *plan);
 	/* A whole {kprof_events, ...} message; good during the call. */
@@ -116,6 +128,8 @@ struct agent_ops {
 struct agent_opts {
 	const char *target, *name, *cookie;	/* borrowed */
 	const struct kp_conf *conf;		/* borrowed */
+	enum agent_probe probe;
+	const char *probe_library;	/* where targets find it; borrowed */
 	bool check_only;	/* stop after on_plan */
 	kp_dur_ns connect_limit;
 };
@@ -126,6 +140,8 @@ struct agent *agent_new(struct event_base *base, const struct agent_opts *o,
 void agent_free(struct agent *a);
 
 enum agent_state agent_state(const struct agent *a);
+/* What is armed, or will be, as of now. */
+const struct kp_plan *agent_plan(const struct agent *a);
 /* Disarms, hands over what is queued, and detaches: then on_stopped. */
 void agent_stop(struct agent *a);
 /*

@@ -59,6 +59,7 @@ reload_apply(struct agent *a)
 	enum kp_err e;
 
 	kp_plan_carry(&a->reload.plan, &a->plan);
+	agent_probe_plan(a, &a->reload.plan, &a->plan);
 	e = kp_plan_diff(&a->reload.plan, a->reload.conf, &a->plan, a->o.conf,
 	    &a->params, &a->reload.n);
 	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);

@@ -152,8 +152,8 @@ put_modules(struct agent *a, struct kp_buf *b, const char *command)
 		b->err = KP_ENOMEM;
 }
 
-static void
-step_check(struct agent *a)
+void
+agent_step_check(struct agent *a)
 {
 	struct kp_buf b;
 
@@ -356,7 +356,7 @@ answer_start(struct agent *a, struct kp_term *r)
 	if (a->stopping)
 		agent_stop(a);
 	else
-		step_check(a);
+		agent_step_probe(a);
 }
 
 static void
@@ -369,6 +369,7 @@ answer_check(struct agent *a, struct kp_term *r)
 
 	e = kp_plan_make(&a->plan, a->o.conf, a->hello.node, r, &diags);
 	kp_plan_carry(&a->plan, &before);
+	agent_probe_plan(a, &a->plan, &before);
 	kp_plan_free(&before);
 	if (diags.n > 0)
 		a->ops->on_diags(a->ctx, &diags);
@@ -402,6 +403,7 @@ answer_look_anew(struct agent *a, struct kp_term *r)
 	if (kp_plan_make(&now, a->o.conf, a->hello.node, r, &diags) == KP_OK &&
 	    a->state == AGENT_ARMED && kp_plan_adds(&now, &a->plan)) {
 		kp_plan_carry(&now, &a->plan);
+		agent_probe_plan(a, &now, &a->plan);
 		kp_plan_free(&a->plan);
 		a->plan = now;
 		if (diags.n > 0)
@@ -425,7 +427,7 @@ answer_rates(struct agent *a, struct kp_term *r)
 		agent_lost(a, "the agent's answer makes no sense");
 		return;
 	}
-	kp_plan_judge(&a->plan, &diags);
+	kp_plan_judge(&a->plan, a->native, &diags);
 	if (diags.n > 0)
 		a->ops->on_diags(a->ctx, &diags);
 	kp_diags_free(&diags);
@@ -495,7 +497,10 @@ on_reply(struct agent *a, struct kp_term *r)
 		return;
 	switch (a->state) {
 	case AGENT_CHECKING:
-		answer_check(a, r);
+		if (a->probing)
+			agent_answer_probe(a, r);
+		else
+			answer_check(a, r);
 		break;
 	case AGENT_RATING:
 		answer_rates(a, r);

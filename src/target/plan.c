@@ -445,7 +445,7 @@ want_exact(struct maker *mk, struct kp_plan_item *item, unsigned opts,
 }
 
 enum kp_err
-kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags)
+kp_plan_judge(struct kp_plan *plan, bool native, struct kp_diags *diags)
 {
 	struct maker mk = { .plan = plan, .diags = diags };
 	struct kp_plan_item *p;
@@ -457,10 +457,12 @@ kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags)
 			continue;
 		snprintf(why, sizeof(why), "it is called %lld times a second, "
 		    "more than %d", (long long)p->rate, KP_EXACT_RATE_MAX);
-		if (p->loop)
+		if (p->loop && native && p->exact_pos.line == 0)
+			p->exact = false;
+		else if (p->loop)
 			refuse_exact(&mk, p, "it looks like a server's loop: "
 			    "a process was in it all the time");
-		else if (p->rate > KP_EXACT_RATE_MAX)
+		else if (p->rate > KP_EXACT_RATE_MAX && !native)
 			refuse_exact(&mk, p, why);
 	}
 	return mk.err;
@@ -606,6 +608,19 @@ kp_plan_carry(struct kp_plan *to, const struct kp_plan *from)
 			item->exact = false;
 			item->exact_refused = true;
 		}
+	}
+}
+
+void
+kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before)
+{
+	const struct kp_plan_item *old;
+	struct kp_plan_item *item;
+
+	for (item = plan->v; item < plan->v + plan->n; item++) {
+		old = plan_same(before, item);
+		item->exact = !item->clears && (item->exact_forced ||
+		    old == NULL || old->exact);
 	}
 }
 

@@ -11,7 +11,7 @@
 -export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
 -export([target/1, target/2, server/5, cookie/0, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
          rss/1]).
--export([kprofd/2, kprofd/3, run_kprofd/3, armed/1, ended/2, ended/3, ended_said/2, terminate/1, db/1, tiers/0]).
+-export([kprofd/2, kprofd/3, probe_library/1, is_native/0, run_kprofd/3, armed/1, ended/2, ended/3, ended_said/2, terminate/1, db/1, tiers/0]).
 -export([load/3, loaded/1, sql/2, number/2, control/2]).
 -export([balance/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
 -export([epmd_port/1, free_port/0, otp/1, build/1]).
@@ -55,7 +55,7 @@ release(#{path := Path} = Env) ->
 %% The PATH in which a target finds its erl.
 inside(#{root := none} = Env) ->
     Env#{path => os:getenv("PATH")};
-inside(#{root := Root, dir := Dir, ebins := Ebins} = Env) ->
+inside(#{root := Root, dir := Dir, ebins := Ebins, build := Build} = Env) ->
     Place = "/tmp/kprofd-integration." ++ os:getpid(),
     Copies = [begin
                   To = lists:concat([Place, "/", N]),
@@ -64,12 +64,14 @@ inside(#{root := Root, dir := Dir, ebins := Ebins} = Env) ->
                    || F <- filelib:wildcard(filename:join(From, "*.{beam,app}"))],
                   To
               end || {N, From} <- lists:zip([integration, sample_app], Ebins)],
+    Library = Place ++ "/kprof_probe.so",
+    {ok, _} = file:copy(filename:join(Build, "kprof_probe.so"), Root ++ Library),
     Bin = filename:absname(filename:join(Dir, "bin")),
     ok = filelib:ensure_path(Bin),
     Erl = filename:join(Bin, "erl"),
     ok = file:write_file(Erl, ["#!/bin/sh\nexec chroot '", Root, "' erl \"$@\"\n"]),
     ok = file:change_mode(Erl, 8#755),
-    Env#{path => Bin ++ ":" ++ os:getenv("PATH"), ebins := Copies, place => Root ++ Place}.
+    Env#{path => Bin ++ ":" ++ os:getenv("PATH"), ebins := Copies, place => Root ++ Place, library => Library}.
 
 tidy(Env) ->
     kill_all(self()),
@@ -372,10 +374,24 @@ kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
                Given -> Given
            end,
     Args = ["-target", Node, "-tiers", Tiers, "-db", Db, "-cookie-file", maps:get(cookie, Opts, Cookie),
-            "-verbose" | maps:get(args, Opts, ["-interval", "2s"])],
+            "-verbose" | probe(T) ++ maps:get(args, Opts, ["-interval", "2s"])],
     P = start(T, Name, maps:get(wrap, Opts, []) ++ [filename:join(Build, "kprofd") | Args],
               maps:get(env, Opts, [])),
     P#{db => Db}.
+
+%% KPROFD_PROBE=native: all tests with that one.
+probe(T) ->
+    case os:getenv("KPROFD_PROBE") of
+        false -> [];
+        Probe -> ["-probe", Probe | probe_library(T)]
+    end.
+
+%% Where a target finds it that has another file system.
+probe_library(#{library := File}) -> ["-probe-library", File];
+probe_library(_) -> [].
+
+is_native() ->
+    os:getenv("KPROFD_PROBE") =:= "native".
 
 %% Runs it to its end, and gives its exit status and all it said on standard error.
 run_kprofd(T, Target, Opts) ->

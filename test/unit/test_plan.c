@@ -393,7 +393,7 @@ make_one(const char *conf_text)
 	for (size_t i = 0; i < plan.n; i++)
 		plan.v[i].rate = i == 0 ? 10 : 5001;
 	plan.v[0].loop = true;
-	assert_int_equal(kp_plan_judge(&plan, &diags), KP_OK);
+	assert_int_equal(kp_plan_judge(&plan, false, &diags), KP_OK);
 }
 
 /* Nor is it for loops, and for what is called all the time. */
