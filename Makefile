@@ -147,12 +147,12 @@ $(B)/kprof_sqlite.so: $(patsubst %.c,$(B)/pic/%.o,$(EXT))
 	    $(if $(SANFLAGS),,-Wl$(comma)-z$(comma)defs) -o $@ $^ -lm
 
 # The native probe: loaded by targets, of this release and later ones.
-PROBE   := $(wildcard src/probe/*.c)
+PROBE_SRC := $(wildcard src/probe/*.c)
 ERL_INC  = $(shell erl -noinput -eval 'io:put_chars(filename:join([code:root_dir(), "usr", "include"])), halt().')
 
-$(patsubst %.c,$(B)/pic/%.o,$(PROBE)): CPPFLAGS += -isystem $(ERL_INC)
+$(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC)): CPPFLAGS += -isystem $(ERL_INC)
 
-$(B)/kprof_probe.so: $(patsubst %.c,$(B)/pic/%.o,$(PROBE))
+$(B)/kprof_probe.so: $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC))
 	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared -o $@ $^
 
 # ---- unit tests: one program for each test/unit/test_*.c
@@ -308,7 +308,7 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 	done
 	erlc -Wall$(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
 
-run_integration = KPROFD_RELOADS=$(RELOADS) erl -noinput -pa $(INTEGRATION) -s it_run main \
+run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) KPROFD_RELOADS=$(RELOADS) erl -noinput -pa $(INTEGRATION) -s it_run main \
     -extra $(B) $(1) $(if $(ONLY),'$(ONLY)')
 
 # Preloaded into kprofd: a resolver that does not answer.
@@ -318,8 +318,29 @@ $(B)/test/slow_%.so: test/support/slow_%.c
 	$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
 
 .PHONY: integration
-integration: $(B)/kprofd $(B)/test/slow_resolver.so $(B)/test/slow_reader.so sample $(INTEGRATION)/it_run.beam
+integration: $(B)/kprofd $(B)/kprof_probe.so $(B)/test/slow_resolver.so $(B)/test/slow_reader.so sample $(INTEGRATION)/it_run.beam
 	$(call run_integration)
+
+# The same figures with the native probe.
+.PHONY: native
+native:
+	@$(MAKE) --no-print-directory integration PROBE=native \
+	    ONLY="outcome: ' 'catalogue: ' 'figure: ' 'sampling: ' 'mark: ' 'attach: ' 'code: ' 'reload: "
+
+# The native probe in a VM of its own: what must not hurt one; with sanitizers,
+# and CYCLES=10000 for a long one.
+CYCLES  ?= 100
+TORTURE := $(B)/torture
+
+$(TORTURE)/probe_torture.beam: test/probe/probe_torture.erl $(B)/gen/kprof_probe.beam
+	@mkdir -p $(@D)
+	erlc -Wall$(ERLC_COMPAT) -o $(@D) $<
+	cp $(B)/gen/kprof_probe.beam $(@D)
+
+.PHONY: torture
+torture: $(B)/kprof_probe.so $(TORTURE)/probe_torture.beam
+	$(if $(SANFLAGS),LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0) \
+	    erl -noinput -pa $(TORTURE) -s probe_torture main -extra $(B)/kprof_probe $(CYCLES)
 
 # The library as a dependency of rebar3 and mix projects.
 .PHONY: library-test
@@ -444,6 +465,9 @@ check: all
 	@$(MAKE) --no-print-directory spec-check
 	@$(MAKE) --no-print-directory library-test
 	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory native
+	@$(MAKE) --no-print-directory torture
+	@$(MAKE) --no-print-directory SAN=1 torture
 	@$(MAKE) --no-print-directory docs-test
 
 # ---- installing: SOURCE:PLACE below PREFIX, for both directions
@@ -522,6 +546,8 @@ help:
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'
+	@echo 'make native       the same figures with the native probe (or: integration PROBE=native)'
+	@echo 'make torture      the native probe by itself (SAN=1; CYCLES=10000)'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP 27 and 29 too'
 	@echo 'make record       what real nodes send, anew, for the unit tests'

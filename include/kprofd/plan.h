@@ -52,6 +52,7 @@ enum kp_err kp_plan_modules(const struct kp_conf *c, struct kp_buf *out);
  *   [{Mod, ok, Exports, Functions, Behaviours} |
  *    {Mod, error, Why, LoadedModules}]
  * node: the target's own name, for entries meant for some nodes only.
+ * native: its probe, with which 'exact' copies nothing.
  * Diags (initialised here, freed by the caller) say where tiers.conf names
  * what is not there, with near names.  A module that is not there is an error
  * only where no entry would be left: it may be loaded later.  With errors the
@@ -59,7 +60,8 @@ enum kp_err kp_plan_modules(const struct kp_conf *c, struct kp_buf *out);
  * sense.
  */
 enum kp_err kp_plan_make(struct kp_plan *plan, const struct kp_conf *c,
-    const char *node, struct kp_term *answer, struct kp_diags *diags);
+    const char *node, bool native, struct kp_term *answer,
+    struct kp_diags *diags);
 /*
  * Where 'exact' would copy too much (native: copies nothing, and only loops
  * cannot have it; where nobody asked for it that is not told): functions that are called very often, and

@@ -82,7 +82,7 @@ answer_check(struct agent *a, struct kp_term *r)
 {
 	struct kp_diags diags;
 	enum kp_err e = kp_plan_make(&a->reload.plan, a->reload.conf,
-	    a->hello.node, r, &diags);
+	    a->hello.node, a->native, r, &diags);
 
 	if (e != KP_OK)
 		reload_refuse(a, NULL, kp_err_str(e));

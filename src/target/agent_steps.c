@@ -367,7 +367,8 @@ answer_check(struct agent *a, struct kp_term *r)
 	enum kp_err e;
 	size_t errors;
 
-	e = kp_plan_make(&a->plan, a->o.conf, a->hello.node, r, &diags);
+	e = kp_plan_make(&a->plan, a->o.conf, a->hello.node, a->native, r,
+	    &diags);
 	kp_plan_carry(&a->plan, &before);
 	agent_probe_plan(a, &a->plan, &before);
 	kp_plan_free(&before);
@@ -400,8 +401,8 @@ answer_look_anew(struct agent *a, struct kp_term *r)
 		a->look_again = true;	/* it was asked for another file */
 		return;
 	}
-	if (kp_plan_make(&now, a->o.conf, a->hello.node, r, &diags) == KP_OK &&
-	    a->state == AGENT_ARMED && kp_plan_adds(&now, &a->plan)) {
+	if (kp_plan_make(&now, a->o.conf, a->hello.node, a->native, r,
+	    &diags) == KP_OK && a->state == AGENT_ARMED && kp_plan_adds(&now, &a->plan)) {
 		kp_plan_carry(&now, &a->plan);
 		agent_probe_plan(a, &now, &a->plan);
 		kp_plan_free(&a->plan);

@@ -212,6 +212,7 @@ struct maker {
 	struct kp_plan *plan;
 	const struct answer *answer;
 	struct kp_diags *diags;
+	bool native;
 	bool has_entry;		/* the module of one is there, at least */
 	enum kp_err err;
 };
@@ -437,7 +438,8 @@ want_exact(struct maker *mk, struct kp_plan_item *item, unsigned opts,
 	item->exact_forced |= (opts & KP_TIER_FORCE) != 0;
 	item->exact_pos = p->pos;
 	item->exact = item->exact_forced || !item->exact_refused;
-	if (behaviour == NULL || !item->exact || item->exact_forced)
+	if (behaviour == NULL || !item->exact || item->exact_forced ||
+	    mk->native)
 		return;
 	snprintf(why, sizeof(why), "a callback of %s returns its process's "
 	    "state, all of which would be copied each time", behaviour);
@@ -559,10 +561,11 @@ has_entry(const struct kp_conf *c, const struct answer *a, const char *node)
 
 enum kp_err
 kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
-    struct kp_term *answer, struct kp_diags *diags)
+    bool native, struct kp_term *answer, struct kp_diags *diags)
 {
 	struct answer a = { 0 };
-	struct maker mk = { .plan = plan, .answer = &a, .diags = diags };
+	struct maker mk = { .plan = plan, .answer = &a, .diags = diags,
+		.native = native };
 
 	*plan = (struct kp_plan){ 0 };
 	*diags = (struct kp_diags){ 0 };

@@ -19,7 +19,7 @@
 -export([main/0]).
 
 -define(MODULES, [attach_tests, error_tests, reload_tests, connection_tests, code_tests, usage_tests, outcome_tests,
-                  catalogue_tests, mark_tests, cowboy_tests, overload_tests, sampling_tests, footprint_tests,
+                  catalogue_tests, mark_tests, probe_tests, cowboy_tests, overload_tests, sampling_tests, footprint_tests,
                   figure_tests]).
 
 main() ->

@@ -131,7 +131,7 @@ make_from(const void *p, size_t n, const char *node)
 	struct kp_term r;
 
 	kp_term_begin_raw(&r, p, n);
-	return kp_plan_make(&plan, conf, node, &r, &diags);
+	return kp_plan_make(&plan, conf, node, false, &r, &diags);
 }
 
 static void
