@@ -299,6 +299,7 @@ set_told(struct target *t)
 	const struct kp_plan *plan = agent_plan(t->agent);
 	bool all_exact = true;
 
+	t->spending.native = t->native;
 	kp_requests_release(t->requests, t->hello.otp);
 	for (size_t i = 0; i < plan->n; i++)
 		all_exact &= plan->v[i].exact;

@@ -2,7 +2,8 @@
 %% bench_target.escript BUILD_DIR - what kprofd costs a target, in CPU time.
 %%
 %% One node, the same work again and again: without kprofd, with every
-%% function armed and next to nothing sampled, and with every request traced.
+%% function armed and next to nothing sampled, and with every request traced, by
+%% either probe.
 %% What is compared is CPU time of the node's process in one run, so that a
 %% noisy machine blurs the figures but does not bend them.
 -mode(compile).
@@ -55,18 +56,26 @@ bench(Node, Build, Dir, CookieFile) ->
     run(Node),
     Rounds = [round(Node, Build, Dir, CookieFile)
               || _ <- lists:seq(1, ?ROUNDS)],
-    {Plain, Armed, All, Daemon, Events} = columns(Rounds),
-    Calls = ?REQUESTS * 10,
+    [Plain | Traced] = columns(Rounds),
     io:format("untraced                 ~8.2f us a request~n",
               [Plain / ?REQUESTS]),
-    io:format("armed, 1 in 65536        ~8.2f us a request, ratio ~.2f, "
+    {Relay, Native} = lists:split(4, Traced),
+    EachRelay = told("relay", Plain, Relay),
+    EachNative = told("native", Plain, Native),
+    io:format("an event, native to relay: ~.2f~n", [EachNative / EachRelay]).
+
+told(Probe, Plain, [Armed, All, Daemon, Events]) ->
+    Each = (All - Plain) / Events,
+    io:format("~s~n", [Probe]),
+    io:format("  armed, 1 in 65536      ~8.2f us a request, ratio ~.2f, "
               "~.2f us an armed call~n",
-              [Armed / ?REQUESTS, Armed / Plain, (Armed - Plain) / Calls]),
-    io:format("every request traced     ~8.2f us a request, ratio ~.2f, "
-              "~.2f us an event~n",
-              [All / ?REQUESTS, All / Plain, (All - Plain) / Events]),
-    io:format("kprofd itself            ~8.2f us a request, ~.2f us an "
-              "event~n", [Daemon / ?REQUESTS, Daemon / Events]).
+              [Armed / ?REQUESTS, Armed / Plain,
+               (Armed - Plain) / (?REQUESTS * 10)]),
+    io:format("  every request traced   ~8.2f us a request, ratio ~.2f, "
+              "~.2f us an event~n", [All / ?REQUESTS, All / Plain, Each]),
+    io:format("  kprofd itself          ~8.2f us a request, ~.2f us an "
+              "event~n", [Daemon / ?REQUESTS, Daemon / Events]),
+    Each.
 
 %% kprof:set_token/0 by itself, and with kprof:clear_token/0 after it; less what
 %% the loop around them costs.
@@ -81,7 +90,8 @@ bench_marks(Node, Build, Dir, CookieFile) ->
     Under = fun(Sampling, N, Burst, Clear) ->
                     Conf = ["[{marked, \"kprof\"}]. {sampling, ", Sampling,
                             "}.\n"],
-                    {Cost, _, _} = profiled(Node, Build, Dir, CookieFile, Conf,
+                    {Cost, _, _} = profiled("relay", Node, Build, Dir,
+                                            CookieFile, Conf,
                                             fun() -> Ns(N, Burst, Clear) end),
                     Cost
             end,
@@ -98,8 +108,8 @@ bench_marks(Node, Build, Dir, CookieFile) ->
               [Under("all", ?REQUESTS div 4, 50, true)]).
 
 columns(Rounds) ->
-    list_to_tuple([median([element(I, R) || R <- Rounds])
-                   || I <- [1, 2, 3, 4, 5]]).
+    [median([lists:nth(I, R) || R <- Rounds])
+     || I <- lists:seq(1, length(hd(Rounds)))].
 
 median(L) ->
     lists:nth((length(L) + 1) div 2, lists:sort(L)).
@@ -107,24 +117,29 @@ median(L) ->
 run(Node) ->
     rpc:call(Node, bench_node, run, [?WORKERS, ?REQUESTS, ?BURST]).
 
-%% All three in turn, so that a slow minute hits them alike.
+%% All in turn, so that a slow minute hits them alike.
 round(Node, Build, Dir, CookieFile) ->
     Plain = run(Node),
     Run = fun() -> run(Node) end,
-    {Armed, _, _} = profiled(Node, Build, Dir, CookieFile,
-                             tiers("{one_in, 65536}"), Run),
-    {All, Daemon, Events} = profiled(Node, Build, Dir, CookieFile,
-                                     tiers("all"), Run),
-    {Plain, Armed, All, Daemon, Events}.
+    [Plain | lists:append(
+               [begin
+                    {Armed, _, _} = profiled(Probe, Node, Build, Dir, CookieFile,
+                                             tiers("{one_in, 65536}"), Run),
+                    {All, Daemon, Events} = profiled(Probe, Node, Build, Dir,
+                                                     CookieFile, tiers("all"),
+                                                     Run),
+                    [Armed, All, Daemon, Events]
+                end || Probe <- ["relay", "native"]])].
 
-profiled(Node, Build, Dir, CookieFile, Conf, Run) ->
+profiled(Probe, Node, Build, Dir, CookieFile, Conf, Run) ->
     Tiers = filename:join(Dir, "tiers.conf"),
     Db = filename:join(Dir, "bench.db"),
     ok = file:write_file(Tiers, Conf),
     _ = [file:delete(Db ++ E) || E <- ["", "-wal", "-shm", ".sock"]],
     Port = open_port({spawn_executable, filename:join(Build, "kprofd")},
                      [{args, ["-target", atom_to_list(Node), "-tiers", Tiers,
-                              "-cookie-file", CookieFile, "-db", Db]},
+                              "-cookie-file", CookieFile, "-db", Db,
+                              "-probe", Probe]},
                       exit_status, stderr_to_stdout, {line, 1000}, binary]),
     wait_line(Port, <<"profiling">>),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),

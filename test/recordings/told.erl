@@ -7,6 +7,7 @@
 
 -include("truth.hrl").
 
+-define(EXIT_NS, 5000000000).   % longest time that an exit takes
 -define(STALE_NS, 30000000000). % how long labels are remembered
 
 %% Of a tiers.conf: #{tiers => [{Tier, [Function]}], exact => [Function], finish => [Function]}.
@@ -66,7 +67,8 @@ is_within(Id, #call{pid = Pid} = C, Calls) ->
         _ -> false
     end.
 
-%% Exact functions are told of as they are.
+%% Exact functions are told of as they are, and of a process that exits, too.
+outcome(#call{how = open, name = quit}, _, true) -> raised;
 outcome(#call{how = open}, _, _) -> unfinished;
 outcome(#call{how = returned}, _, true) -> returned;
 outcome(#call{}, _, true) -> raised;
@@ -117,8 +119,12 @@ request(#request{id = Id, identity = Identity, outer = Outer}, [{Entry, _} = Fir
 call(#call{name = Name} = C, Outcome, #{ended := Ended}) ->
     #{id => C#call.id, request => C#call.request, name => Name, pid => C#call.pid,
       made_from => C#call.parent, parent => C#call.parent,
-      started => {C#call.before, C#call.first}, ended => {C#call.last, C#call.later},
+      started => {C#call.before, C#call.first}, ended => ended(C, Outcome),
       how => C#call.how, outcome => Outcome, place => place(C, Ended)}.
+
+%% What exits cannot write down when: it does so at once.
+ended(#call{how = open, first = First}, raised) -> {First, First + ?EXIT_NS};
+ended(#call{last = Last, later = Later}, _) -> {Last, Later}.
 
 %% Before or after the end of its request. A program must see to it that this
 %% is sure.
