@@ -308,8 +308,10 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 	done
 	erlc -Wall$(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
 
-run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) KPROFD_RELOADS=$(RELOADS) erl -noinput -pa $(INTEGRATION) -s it_run main \
-    -extra $(B) $(1) $(if $(ONLY),'$(ONLY)')
+# $(1): the root file system of the targets, if it is not this machine's.
+run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) KPROFD_RELOADS=$(RELOADS) $(if $(1),sh test/support/inroot.sh $(1)) \
+    erl -noinput -pa $(INTEGRATION) -s it_run main \
+    -extra $(B) $(if $(1),-root $(1)) $(if $(ONLY),'$(ONLY)')
 
 # Preloaded into kprofd: a resolver that does not answer.
 # Another: a kprofd that is behind.
@@ -317,8 +319,11 @@ $(B)/test/slow_%.so: test/support/slow_%.c
 	@mkdir -p $(@D)
 	$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
 
+INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(B)/test/slow_resolver.so $(B)/test/slow_reader.so \
+                     sample $(INTEGRATION)/it_run.beam
+
 .PHONY: integration
-integration: $(B)/kprofd $(B)/kprof_probe.so $(B)/test/slow_resolver.so $(B)/test/slow_reader.so sample $(INTEGRATION)/it_run.beam
+integration: $(INTEGRATION_NEEDS)
 	$(call run_integration)
 
 # The same figures with the native probe.
@@ -362,19 +367,25 @@ docs-test: all sample $(INTEGRATION)/it_run.beam $(DOCS)/ebin/docs_run.beam
 	    -s docs_run main -extra $(B) $(DOCS)/root
 
 # The same with targets of other releases, from Debian's, in root file systems
-# below KPROFD_ROOTS: made when missing, used as they are when there.
+# below KPROFD_ROOTS: made when missing, used as they are when there.  Which
+# release it was, and how it went, is kept in integration/results.txt.
 KPROFD_ROOTS ?= build/roots
+RELEASES ?= 27 29
 
-$(KPROFD_ROOTS)/%/bin/sh:
+$(KPROFD_ROOTS)/%/made:
+	sh test/support/setup.sh mmdebstrap
 	sh test/support/root.sh $* $(KPROFD_ROOTS)/$*
 
-.PHONY: matrix
-matrix: integration $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
-	for r in 27 29; do \
-	    mountpoint -q $(KPROFD_ROOTS)/$$r/proc || \
-	        mount -t proc proc $(KPROFD_ROOTS)/$$r/proc || exit 1; \
-	    $(call run_integration,-root $(KPROFD_ROOTS)/$$r) || exit 1; \
-	done
+ROOTS := $(RELEASES:%=$(KPROFD_ROOTS)/%/made)
+
+.PHONY: matrix releases
+matrix: integration
+	@$(MAKE) --no-print-directory releases
+
+releases: $(INTEGRATION_NEEDS) $(ROOTS)
+	@failed=; for r in $(RELEASES); do \
+	    $(call run_integration,$(KPROFD_ROOTS)/$$r) || failed="$$failed $$r"; \
+	done; [ -z "$$failed" ] || { echo "failed on OTP:$$failed"; exit 1; }
 
 # ---- recordings of real nodes, for the unit tests (test/recordings/README.md)
 #
@@ -386,17 +397,15 @@ $(B)/test/record: test/support/record.c $(B)/flags $(LIB) \
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) $(LDLIBS_DAEMON)
 
-run_recorder = erl -noinput -pa $(INTEGRATION) -s recorder main \
-    -extra $(B) test/recordings $(1) $(ONLY)
+run_recorder = $(if $(1),sh test/support/inroot.sh $(1)) \
+    erl -noinput -pa $(INTEGRATION) -s recorder main \
+    -extra $(B) test/recordings $(if $(1),-root $(1)) $(ONLY)
 
 .PHONY: record
-record: $(B)/test/record sample $(INTEGRATION)/it_run.beam \
-    $(KPROFD_ROOTS)/27/bin/sh $(KPROFD_ROOTS)/29/bin/sh
+record: $(B)/test/record sample $(INTEGRATION)/it_run.beam $(ROOTS)
 	$(call run_recorder)
-	for r in 27 29; do \
-	    mountpoint -q $(KPROFD_ROOTS)/$$r/proc || \
-	        mount -t proc proc $(KPROFD_ROOTS)/$$r/proc || exit 1; \
-	    $(call run_recorder,-root $(KPROFD_ROOTS)/$$r) || exit 1; \
+	for r in $(RELEASES); do \
+	    $(call run_recorder,$(KPROFD_ROOTS)/$$r) || exit 1; \
 	done
 
 # The examples in priv/examples on the servers that they are for, as Debian 12
@@ -409,12 +418,8 @@ $(APPS)/apps.beam: $(wildcard test/apps/*.erl)
 	@mkdir -p $(@D)
 	erlc -Wall$(ERLC_COMPAT) -o $(@D) test/apps/*.erl
 
-.PHONY: test-apps apps
-test-apps:
-	@sh test/support/setup.sh mmdebstrap
-	@$(MAKE) --no-print-directory apps
-
-apps: all $(INTEGRATION)/it_run.beam $(APPS)/apps.beam $(KPROFD_ROOTS)/$(APPS_ROOT)/bin/sh
+.PHONY: test-apps
+test-apps: all $(INTEGRATION)/it_run.beam $(APPS)/apps.beam $(KPROFD_ROOTS)/$(APPS_ROOT)/made
 	sh test/apps/run.sh $(B) $(KPROFD_ROOTS)/$(APPS_ROOT) $(if $(ONLY),'$(ONLY)')
 
 # ---- what comes with it: man pages, completion, unit, examples, installing
@@ -529,11 +534,7 @@ uninstall:
 	    rmdir "$$d" 2>/dev/null || true; \
 	done
 
-# A root file system of `make matrix` may have the machine's /proc in it.
 clean:
-	@for p in build/roots/*/proc; do \
-	    if mountpoint -q $$p; then umount $$p || exit 1; fi; \
-	done
 	rm -rf --one-file-system build
 
 help:
@@ -549,7 +550,7 @@ help:
 	@echo 'make native       the same figures with the native probe (or: integration PROBE=native)'
 	@echo 'make torture      the native probe by itself (SAN=1; CYCLES=10000)'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
-	@echo 'make matrix       the same against OTP 27 and 29 too'
+	@echo 'make matrix       the same against OTP $(RELEASES) too (make releases: those alone)'
 	@echo 'make record       what real nodes send, anew, for the unit tests'
 	@echo 'make test-apps    the examples on real cowboy, RabbitMQ and ejabberd'
 	@echo 'make docs-test    every example of the documents, as printed'

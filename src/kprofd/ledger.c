@@ -6,6 +6,7 @@ ledger_restart(struct ledger *l, uint64_t entries)
 {
 	l->last = (struct agent_status){ 0 };
 	l->forgotten = 0;
+	l->lag_last = 0;
 	l->last_seq = 0;
 	l->entries_base = entries;
 	l->missing_last = 0;
@@ -66,20 +67,22 @@ report_missing(struct ledger *l, uint64_t now, bool last)
 }
 
 /*
- * A call is counted before its event is sent: what was seen and is not in the
- * count was called as well, and the counter has been lost since.  Nor does the
- * last count of an agent know what came after it.
+ * What was seen was called: what is not in the count has been lost from it.
+ * The VM counts a call just after it has sent its event, though, so that one
+ * count may lag behind what was seen; what is missing from two in a row, or
+ * from the last, is lost.
  */
 static void
-remember(struct ledger *l, struct agent_status *st, uint64_t entries)
+remember(struct ledger *l, struct agent_status *st, uint64_t entries, bool last)
 {
 	uint64_t seen = entries - l->entries_base + st->dropped_entries +
 	    l->reported;
-	uint64_t more = grown(seen, grown(st->entry_calls,
-	    st->unarmed_calls));
+	uint64_t lag = grown(seen, grown(st->entry_calls, st->unarmed_calls));
+	uint64_t more = last || lag < l->lag_last ? lag : l->lag_last;
 
 	l->forgotten += more;
 	st->entry_calls += more;
+	l->lag_last = lag - more;
 }
 
 void
@@ -92,7 +95,7 @@ ledger_status(struct ledger *l, const struct agent_status *status,
 	l->lost.n[KP_LOSS_GAP] += grown(st->seq, l->last_seq);
 	l->last_seq = st->seq;
 	st->entry_calls += l->forgotten;
-	remember(l, st, entries);
+	remember(l, st, entries, last);
 	l->entry_calls += grown(st->entry_calls, l->last.entry_calls);
 	l->lost.n[KP_LOSS_UNSEEN] += grown(st->unarmed_calls,
 	    l->last.unarmed_calls);
@@ -109,7 +112,7 @@ ledger_lost(struct ledger *l, uint64_t entries)
 {
 	uint64_t before = l->last.entry_calls;
 
-	remember(l, &l->last, entries);
+	remember(l, &l->last, entries, true);
 	l->entry_calls += l->last.entry_calls - before;
 	report_missing(l, missing(l, &l->last, entries), true);
 }

@@ -16,6 +16,7 @@
 struct ledger {
 	struct agent_status last;
 	uint64_t forgotten;	/* calls seen that its counters lost */
+	uint64_t lag_last;	/* more of them, if they are not counted soon */
 	uint64_t last_seq;	/* of the batches that came */
 	uint64_t entries_base;	/* events of entries before this agent */
 	uint64_t missing_last;	/* armed calls without an event, last time */

@@ -47,6 +47,7 @@ commands() ->
 not_run() ->
     [{"make test", "docs-test is a part of it"},
      {"make bench", "minutes, for figures of this machine"},
+     {"make matrix", "minutes, and other releases"},
      {"make record", "minutes, and other releases; it would change what is tested"},
      {"make test-apps", "a test of its own, with servers that have to be fetched"}].
 

@@ -6,7 +6,7 @@
 %% Nothing here asserts on wall-clock speed: waits poll, with generous limits.
 -module(it).
 
--export([prepare/1, tidy/1, forget/1, context/2, evidence/1, kill_all/1]).
+-export([prepare/1, tidy/1, record/2, forget/1, context/2, evidence/1, kill_all/1]).
 -export([fail/2, equal/3, check/2, check/3, until/2, until/3]).
 -export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
 -export([target/1, target/2, server/5, cookie/0, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
@@ -27,7 +27,8 @@
 %% where the targets' file system has it, an erl that is theirs.
 prepare(#{build := Build, root := Root, app := App}) ->
     %% In a process namespace numbers of processes are not unique.
-    Dir = filename:join([Build, "integration", lists:concat(["run.", os:getpid(), ".", os:system_time(second)])]),
+    Dir = filename:join([Build, "integration", lists:concat(["run.", os:getpid(), ".", os:system_time(second), ".",
+                                                             erlang:unique_integer([positive])])]),
     ok = filelib:ensure_path(Dir),
     Port = free_port(),
     Env0 = #{build => Build, dir => Dir, epmd => Port, root => Root, counter => counters:new(1, [])},
@@ -41,13 +42,16 @@ prepare(#{build := Build, root := Root, app := App}) ->
                                       _ -> false
                                   end
                           end),
-    io:format("targets: OTP ~s~s; ~b schedulers~n",
-              [release(Env), [[" in ", Root] || Root =/= none], erlang:system_info(schedulers_online)]),
-    Env.
+    Release = release(Env),
+    io:format("targets: ~s~s; ~b schedulers~n",
+              [Release, [[" in ", Root] || Root =/= none], erlang:system_info(schedulers_online)]),
+    Env#{release => Release}.
 
-%% As the targets' erl says itself: 27 (ERTS 15.2.7).
+%% As the targets' erl says itself: OTP 27.3.4.1 (ERTS 15.2.7).
 release(#{path := Path} = Env) ->
-    Ask = "io:format(\"~s (ERTS ~s)\", [erlang:system_info(otp_release), erlang:system_info(version)]), halt().",
+    Ask = "Of = filename:join([code:root_dir(), releases, erlang:system_info(otp_release), \"OTP_VERSION\"]),"
+        "{ok, V} = file:read_file(Of),"
+        "io:format(\"OTP ~s (ERTS ~s)\", [string:trim(V), erlang:system_info(version)]), halt().",
     P = start(Env, "release", ["erl", "-noinput", "-eval", Ask], [{"PATH", Path}]),
     exited(P) =:= 0 orelse fail("the targets' erl does not run: ~ts", [errors(P)]),
     output(P).
@@ -79,6 +83,12 @@ tidy(Env) ->
         #{place := Place} -> ok = file:del_dir_r(Place);
         _ -> ok
     end.
+
+%% When, with which release, and how it went.
+record(#{build := Build, release := Release}, Summary) ->
+    At = calendar:system_time_to_rfc3339(os:system_time(second), [{offset, "Z"}]),
+    ok = file:write_file(filename:join([Build, "integration", "results.txt"]),
+                         [At, "  ", Release, "  ", Summary, "\n"], [append]).
 
 %% Databases and output of all tests.
 forget(#{dir := Dir}) ->

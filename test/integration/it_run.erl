@@ -55,11 +55,12 @@ run(O) ->
                   it:tidy(Env)
               end,
     Count = fun(What) -> length([R || R <- Results, R =:= What]) end,
-    io:format("~.1f s~n", [now_s() - Start]),
     %% What failed is kept to be looked at.
     Count(failed) =:= 0 andalso it:forget(Env),
     Skipped = case Count(skipped) of 0 -> ""; N -> io_lib:format(", ~b skipped", [N]) end,
-    io:format("~b passed, ~b failed~s~n", [Count(passed), Count(failed), Skipped]),
+    Summary = io_lib:format("~b passed, ~b failed~s in ~.1f s", [Count(passed), Count(failed), Skipped, now_s() - Start]),
+    io:format("~s~n", [Summary]),
+    it:record(Env, Summary),
     case Count(failed) of
         0 when Tests =/= [] -> 0;
         _ -> 1

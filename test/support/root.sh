@@ -1,6 +1,7 @@
 #!/bin/sh
 # Makes a root file system with one release of Erlang, as Debian has it; or
-# `apps`: with servers written in Erlang, and clients for them.
+# `apps`: with servers written in Erlang, and clients for them.  DIR/made says
+# that it is whole; what is there without that is made anew.
 # usage: root.sh RELEASE|apps|apps13 DIR
 set -eu
 
@@ -21,6 +22,7 @@ command -v mmdebstrap >/dev/null || {
 	echo "root.sh: needs mmdebstrap, and to be run by root" >&2
 	exit 1
 }
+rm -rf --one-file-system "$2"
 mkdir -p "$2"
 mmdebstrap --mode=root --variant=minbase \
     --aptopt='Acquire::Check-Valid-Until "false"' \
@@ -28,7 +30,7 @@ mmdebstrap --mode=root --variant=minbase \
 # Short node names need the name of this host in there.
 cp /etc/hosts "$2/etc/hosts"
 
-case $1 in apps*) exit 0 ;; esac
+case $1 in apps*) touch "$2/made"; exit 0 ;; esac
 
 # cowboy as that release compiled it, for tests: within RabbitMQ.
 chroot "$2" sh -c '
@@ -44,3 +46,4 @@ chroot "$2" sh -c '
 	rm -rf rabbitmq rabbitmq-server_*.deb
 	apt-get clean
 	rm -rf /var/lib/apt/lists/*'
+touch "$2/made"

@@ -669,6 +669,30 @@ counters_are_lost(void **state)
 	assert_int_equal(w.lost.n[KP_LOSS_UNSEEN], 0);
 }
 
+/*
+ * The VM sends a call's event before it counts the call: a status may have
+ * been taken in between.
+ */
+static void
+counted_after_it_was_seen(void **state)
+{
+	struct world w = { .one_in = 1 };
+
+	(void)state;
+	w.st.entry_calls = w.entries = 100;
+	status(&w, false);
+	w.st.entry_calls = 149;
+	w.entries = 150;
+	status(&w, false);
+	w.st.entry_calls = 200;
+	w.entries = 200;
+	status(&w, false);
+	agent_ends(&w, true);
+	check_balance(&w);
+	assert_int_equal(w.entry_calls, 200);
+	assert_int_equal(w.lost.n[KP_LOSS_UNSEEN], 0);
+}
+
 static void
 missing_batches(void **state)
 {
@@ -745,6 +769,7 @@ main(void)
 		cmocka_unit_test(sampled_out_is_said_soon),
 		cmocka_unit_test(lost_after_last_status),
 		cmocka_unit_test(counters_are_lost),
+		cmocka_unit_test(counted_after_it_was_seen),
 		cmocka_unit_test(missing_batches),
 	};
 
