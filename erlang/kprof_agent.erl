@@ -40,7 +40,8 @@
 -define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
 -define(LOOK_US, 5000).         % how often code is looked at when behind
 -define(DRAIN_RECORDS, 8192).   % taken from the rings at once, about
--define(DRAIN_IDLE_MS, 20).     % how often rings are looked at, at least
+-define(RINGS_MS, 10).          % how often rings are looked at that fill
+-define(RINGS_IDLE_MS, 20).     % and others
 -define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word
 
 %% What returns when code was loaded or deleted.
@@ -419,8 +420,8 @@ drain(S0) ->
     T0 = now_ns(),
     {N, More, S} = drain_once(S0),
     if More -> self() ! drain;
-       N > 0 -> erlang:send_after(?BATCH_MS, self(), drain);
-       true -> erlang:send_after(?DRAIN_IDLE_MS, self(), drain)
+       N > 0 -> erlang:send_after(?RINGS_MS, self(), drain);
+       true -> erlang:send_after(?RINGS_IDLE_MS, self(), drain)
     end,
     case N of
         0 -> S;

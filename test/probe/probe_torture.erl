@@ -91,7 +91,7 @@ pattern(F, A, Spec) ->
     1 = erlang:trace_pattern({?MODULE, F, A}, Spec, [local]).
 
 disarm() ->
-    erlang:trace_pattern({'_', '_', '_'}, false, [local]),
+    [erlang:trace_pattern({M, '_', '_'}, false, [local]) || M <- [?MODULE, prim_file]],
     erlang:trace(all, false, [all]),
     seq_trace:reset_trace().
 
