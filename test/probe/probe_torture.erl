@@ -184,8 +184,8 @@ dirty_schedulers() ->
 
 owner() ->
     load(32 bsl 20),
-    {badarg, _} = in_process(fun() -> kprof_probe:drain(100) end),
-    {badarg, _} = in_process(fun() -> kprof_probe:start() end),
+    [{'EXIT', {badarg, _}} = in_process(fun() -> exit(catch Fun()) end)
+     || Fun <- [fun() -> kprof_probe:drain(100) end, fun kprof_probe:start/0]],
     {'EXIT', {badarg, _}} = (catch kprof_probe:drain(none)),
     {0, 0, 0, []} = drain().
 
