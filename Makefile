@@ -180,14 +180,16 @@ $(B)/test/test_log: UNIT_LIBS = -lsqlite3
 # Programs of a simulated VM, and what is true of them.
 VMSIM := $(call obj,$(addprefix test/support/,vmsim.c vmprog.c vmfeed.c \
            figures.c))
-$(B)/test/test_assembly $(B)/test/test_conserve: $(VMSIM)
+$(B)/test/test_assembly $(B)/test/test_conserve $(B)/test/test_clocks: $(VMSIM)
 $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
 # What the native probe is made of needs no VM.
 $(B)/test/test_ring: $(call obj,src/probe/ring.c src/probe/names.c)
 
-# The ledger is pure, though it lives with the daemon.
-$(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
+# These are pure, though they live with the daemon.
+$(B)/test/test_guard: $(call obj,src/kprofd/hush.c src/kprofd/ledger.c)
+# And so is what is decided over several targets.
+$(B)/test/test_targets: $(call obj,src/kprofd/missing.c src/target/labels.c)
 
 .PHONY: unit
 unit: $(UNIT)
@@ -204,18 +206,38 @@ FUZZ_CC    ?= clang
 FUZZ_RUNS  ?= 10000000
 FUZZ_SECS  ?= 5
 FUZZ_B     := build/fuzz
-FUZZ_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+# NULL + 0, of arrays that are empty, is well defined (WG14 N3322).
+FUZZ_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+              -fno-sanitize=pointer-overflow
 FUZZ_FLAGS := -timeout=5 -rss_limit_mb=1024 -print_final_stats=1
 FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
 
+# Parsers that are not in the library.
+FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.c) \
+                src/store/retain.c
+FUZZ_MESSAGE := src/target/agent_msg.c
+FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c
+
+$(B)/replay/text: $(call obj,$(FUZZ_TEXT))
+$(B)/replay/message: $(call obj,$(FUZZ_MESSAGE))
+$(B)/replay/agent: $(call obj,$(FUZZ_AGENT))
+$(FUZZ_B)/fuzz_text: $(FUZZ_TEXT:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_message: $(FUZZ_MESSAGE:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_agent: $(FUZZ_AGENT:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/obj/src/target/agent_steps.o: $(B)/gen/agent_beam.h
+
 $(B)/replay/%: test/fuzz/fuzz_%.c test/fuzz/replay.c $(LIB) test/fuzz/fuzz.h
 	@mkdir -p $(@D)
-	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -o $@ $(filter-out %.h,$^) -lm
+	$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -o $@ $(filter %.c %.o,$^) $(LIB) -lm
+
+FUZZ_COV   := -fsanitize=fuzzer-no-link
+# Written byte by byte: a look at each comparison would be most of the time.
+$(addprefix $(FUZZ_B)/obj/src/base/,buf.o etf.o): FUZZ_COV :=
 
 $(FUZZ_B)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(FUZZ_CC) -g -O1 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer-no-link \
-	    -Iinclude -Isrc -D_GNU_SOURCE -MMD -MP -c -o $@ $<
+	$(FUZZ_CC) -g -O2 -std=c11 $(FUZZ_SAN) $(FUZZ_COV) \
+	    -Iinclude -Isrc -I$(B)/gen -D_GNU_SOURCE -MMD -MP -c -o $@ $<
 
 $(FUZZ_B)/fuzz_%: test/fuzz/fuzz_%.c $(FUZZ_OBJ) test/fuzz/fuzz.h
 	$(FUZZ_CC) -g -O1 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer \
@@ -311,15 +333,17 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 # $(1): the root file system of the targets, if it is not this machine's.
 run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) KPROFD_RELOADS=$(RELOADS) $(if $(1),sh test/support/inroot.sh $(1)) \
     erl -noinput -pa $(INTEGRATION) -s it_run main \
-    -extra $(B) $(if $(1),-root $(1)) $(if $(ONLY),'$(ONLY)')
+    -extra $(B) $(if $(1),-root $(1)) $(if $(MODULES),-modules $(MODULES)) $(if $(ONLY),'$(ONLY)')
 
-# Preloaded into kprofd: a resolver that does not answer.
-# Another: a kprofd that is behind.
-$(B)/test/slow_%.so: test/support/slow_%.c
+# Preloaded into kprofd: slow_resolver, one that does not answer; slow_reader, a
+# kprofd that is behind; last_words, a kprofd that is killed as it speaks.
+PRELOADED := $(patsubst %,$(B)/test/%.so,slow_resolver slow_reader last_words)
+
+$(PRELOADED): $(B)/test/%.so: test/support/%.c
 	@mkdir -p $(@D)
 	$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
 
-INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(B)/test/slow_resolver.so $(B)/test/slow_reader.so \
+INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(PRELOADED) \
                      sample $(INTEGRATION)/it_run.beam
 
 .PHONY: integration
@@ -346,6 +370,36 @@ $(TORTURE)/probe_torture.beam: test/probe/probe_torture.erl $(B)/gen/kprof_probe
 torture: $(B)/kprof_probe.so $(TORTURE)/probe_torture.beam
 	$(if $(SANFLAGS),LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0) \
 	    erl -noinput -pa $(TORTURE) -s probe_torture main -extra $(B)/kprof_probe $(CYCLES)
+
+# The faults among them, many times: SEED=N has the same moments again.
+# With targets of the release that is installed, or of that in FAULTS_ROOT.
+.PHONY: faults
+faults: MODULES := fault_tests,connection_tests
+faults: RELOADS := 200
+faults: export KPROFD_FAULTS := whole
+faults: export SEED := $(SEED)
+faults: $(INTEGRATION_NEEDS)
+	$(call run_integration,$(FAULTS_ROOT))
+
+# The tests of faults fail where what they test is taken out.  MUTANTS: some of
+# test/support/mutants/.
+.PHONY: faults-mutants
+faults-mutants: $(INTEGRATION_NEEDS)
+	sh test/support/mutants.sh $(B) $(MUTANTS)
+
+# Those that lie to kprofd, whole: `make integration` has a hundredth of it.
+.PHONY: hostile
+hostile: MODULES := hostile_tests
+hostile: $(INTEGRATION_NEEDS)
+	KPROFD_HOSTILE=whole $(call run_integration)
+
+# A busy target for so long, after whose first minute nothing may grow.
+MINUTES ?= 10
+
+.PHONY: soak
+soak: MODULES := soak_tests
+soak: $(INTEGRATION_NEEDS)
+	KPROFD_SOAK_MINUTES=$(MINUTES) $(call run_integration)
 
 # The library as a dependency of rebar3 and mix projects.
 .PHONY: library-test
@@ -549,6 +603,10 @@ help:
 	@echo 'make integration  tests against real nodes'
 	@echo 'make native       the same figures with the native probe (or: integration PROBE=native)'
 	@echo 'make torture      the native probe by itself (SAN=1; CYCLES=10000)'
+	@echo 'make faults       what can go wrong, at many moments (SEED=N: the same ones)'
+	@echo 'make faults-mutants  whether those tests fail without what they test'
+	@echo 'make hostile      peers and clients that lie, whole (SAN=1: with sanitizers)'
+	@echo 'make soak         MINUTES=$(MINUTES) of a busy target: nothing grows'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP $(RELEASES) too (make releases: those alone)'
 	@echo 'make record       what real nodes send, anew, for the unit tests'

@@ -550,6 +550,14 @@ command({look, Mods}, Ref, S) ->
 command({probe, Beam, Path, MaxBytes}, Ref, S) ->
     {Result, S1} = probe_start(Beam, Path, MaxBytes, S),
     reply(Ref, Result, S1);
+command({may, MFAs}, Ref, S) ->
+    %% What a change would be refused for, before any of several nodes has it.
+    reply(Ref, case taken(MFAs, S) of
+                   [] -> ok;
+                   Taken -> {error, {traced_by_others, Taken}}
+               end, S);
+command(nodes, Ref, S) ->
+    reply(Ref, [node() | nodes(visible)], S);
 command({rates, MFAs, MaybeLoops}, Ref, S) ->
     reply(Ref, rates(MFAs, MaybeLoops, S), S);
 command({arm, Items, Limits}, Ref, S) ->
@@ -653,8 +661,7 @@ outermost(P) ->
 arm_plan(Items, S0) ->
     S = disarm(idle, S0),
     Plan = items(Items),
-    case [MFA || #item{mfa = MFA} <- Plan,
-                 somebody_elses(S#s.session, MFA, S)] of
+    case taken([I#item.mfa || I <- Plan], S) of
         [] ->
             own(owned(Plan), S),
             S1 = retire_counters(S),
@@ -737,10 +744,9 @@ respec(MFA, Spec, S) ->
 
 %% Another plan, by its difference to this one: what is not in Take nor in
 %% Put stays as it is, its pattern and its counter. All of it, or nothing.
-change_plan(Take, Put, #s{session = Session, plan = Old} = S) ->
+change_plan(Take, Put, #s{plan = Old} = S) ->
     Is = fun(MFA, Items) -> lists:keymember(MFA, #item.mfa, Items) end,
-    case [MFA || #item{mfa = MFA} <- Put, not Is(MFA, Old),
-                 somebody_elses(Session, MFA, S)] of
+    case taken([I#item.mfa || I <- Put], S) of
         [] ->
             own(owned(Put), S),
             {Kept, Gone} = lists:partition(
@@ -1106,6 +1112,9 @@ foreign_tracing(legacy) ->
     end;
 foreign_tracing(_) ->
     false.
+
+taken(MFAs, S) ->
+    [MFA || MFA <- MFAs, somebody_elses(S#s.session, MFA, S)].
 
 somebody_elses(legacy, MFA, S) ->
     not lists:keymember(MFA, #item.mfa, S#s.plan) andalso

@@ -4,14 +4,25 @@
  * A loss is data: it travels with the windows to the store and is shown
  * under every report.  The unit of each cause is named with it.
  *
- * Every event that begins a request or a call, and that reached kprofd, is
- * either in a request that was handed on to stats, or handed on as a late
- * call, or counted here once: as a request that is collided, tripped,
- * disconnected, reloaded or past a cap, or as a call past a cap, stale, or
- * lost with its request, or as a bad event.  Expired requests, those named
- * _other and calls whose ends were given up for the stack's cap are handed on
- * as well: their figures are what is lost.  So are requests that were cut,
- * which are estimated: an entry that sampling passes over says nothing.
+ * The law, for each node by itself.  Every event of the node that begins a
+ * request or a call, and that reached kprofd, is either in a request that was
+ * handed on to stats, or handed on as a late call, or counted here once, as a
+ * loss of that node: as a request that is collided, tripped, disconnected,
+ * reloaded or past a cap, or as a call past a cap, stale, or lost with its
+ * request, or as a bad event.  So
+ *
+ *	entries of the node = requests handed on that began there + lost there
+ *	calls of the node = its calls in requests handed on, whichever node
+ *	    these began on, + its late calls + lost there
+ *
+ * and as the nodes do not share events, the same is true of their sums.  A
+ * call is lost with its request on the node where it ran, though the request
+ * itself is counted where it began.  Expired requests, those named _other,
+ * calls whose ends were given up for the stack's cap, and those that were left
+ * open on a node that went or tripped while their requests went on elsewhere,
+ * are handed on as well: their figures are what is lost.  So are requests that
+ * were cut, which are estimated: an entry that sampling passes over says
+ * nothing.
  */
 #ifndef KPROFD_LOSS_H
 #define KPROFD_LOSS_H
@@ -34,6 +45,8 @@ enum kp_loss {
 	KP_LOSS_CALL_CAP,	/* calls: too many in one request */
 	KP_LOSS_STACK_CAP,	/* calls: too many open in one process */
 	KP_LOSS_WITH_REQUEST,	/* calls: of requests that were lost */
+	KP_LOSS_LEFT,		/* calls: of requests that began on another
+				   node; open when theirs went */
 	KP_LOSS_IDENTITY_CAP,	/* requests: identity counted as _other */
 	KP_LOSS_STALE,		/* calls: token older than the tombstones */
 	KP_LOSS_BAD_EVENT,	/* events: not understood */

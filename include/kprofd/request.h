@@ -1,6 +1,15 @@
 /*
  * request.h - from trace events to calls to request trees.  Pure.
  *
+ * One kp_requests takes the events of all targets: tokens travel with
+ * messages, so the calls of one request may run on several nodes.  A node is
+ * known by its index; whatever is measured or lost is so at one node: a
+ * request at that of its entry, a call at the one it ran on.
+ *
+ * Every node has a clock of its own.  Time stamps stay on it, and so do
+ * durations, until a request closes: then its calls are brought to the clock
+ * of its entry's node (place.c) with the offsets that are known at that time.
+ *
  * Events of one process come in order; between processes only time stamps
  * order them.  Calls pair with returns on a stack for each process.  A
  * request closes at its end plus KP_HORIZON, or after KP_REQUEST_AGE_MAX, and
@@ -27,6 +36,12 @@
 #define KP_TAIL_WAIT (1 * KP_NS_PER_S)
 #define KP_REQUEST_AGE_MAX (60 * KP_NS_PER_S)	/* then it is expired */
 #define KP_TOMBSTONE_AGE (30 * KP_NS_PER_S)
+/*
+ * Events of one node may come later than another's of the same time: what
+ * could still be added to by a node that lags is kept for so long at most.
+ */
+#define KP_NODE_LAG_MAX (2 * KP_NS_PER_S)
+#define KP_NODES_MAX 64				/* at one time */
 #define KP_NONE UINT32_MAX			/* no index */
 
 /* Identities every intern table starts with, by id. */
@@ -53,20 +68,26 @@ struct kp_fn {
 	uint64_t tiers;
 	bool finish;
 	enum kp_mark mark;
-	bool runaway;		/* was reported as a server loop */
+	uint64_t runaway;	/* bit n: reported as a server loop on node n */
 	uint32_t left;		/* calls in a row whose end was not seen */
 };
 
 struct kp_call {
 	kp_target_ns start;
 	kp_target_ns end;	/* valid for RETURNED, RAISED and AMBIGUOUS */
-	uint64_t proc;		/* the process: see kp_proc_text() */
+	uint64_t proc;		/* the process, of all nodes': kp_proc_text() */
 	uint32_t fn;		/* index into the function table */
 	uint32_t parent;	/* a lower index into the calls, or KP_NONE */
 	uint8_t outcome;	/* enum kp_outcome */
+	uint8_t node;		/* it ran there */
 	bool async;		/* started after the request had ended */
+	bool placed;		/* start and end are by the request's clock */
 };
 
+/*
+ * All times are by the clock of `node`.  Those of calls on other nodes are as
+ * good as the offsets; durations are as measured there.
+ */
 struct kp_request {
 	uint64_t label;
 	uint64_t parent_label;	/* the request it was started inside; 0: none */
@@ -75,15 +96,17 @@ struct kp_request {
 	uint32_t identity;	/* KP_IDENT_NONE if nothing named it */
 	uint32_t weight;	/* requests it stands for, >= 1 */
 	uint8_t outcome;	/* of the request: its entry call's, or finish's */
+	uint8_t node;		/* of its entry */
 	bool expired;		/* no end came: it counts among the losses */
 	uint32_t ncalls;
+	uint64_t nodes;		/* bit n: it may have calls on node n */
 	const struct kp_call *calls;	/* by start time; calls[0] is the entry */
 };
 
-/* One call that came after its request had closed. */
+/* One call that came after its request had closed; by its node's clock. */
 struct kp_late_call {
 	uint32_t identity, weight, fn;
-	uint8_t outcome;
+	uint8_t outcome, node;
 	kp_target_ns start, end;
 };
 
@@ -94,7 +117,10 @@ struct kp_requests_opts {
 	uint64_t max_calls_in_flight;	/* of all requests; default 4000000 */
 	uint32_t max_stack;		/* open in one process; default 1000 */
 	uint32_t max_identities;	/* default 1000 */
-	/* OTP 26 and older: a chain closed by one event may be a retry loop. */
+	/*
+	 * OTP 26 and older: a chain closed by one event may be a retry loop.
+	 * Of nodes whose release is not known yet.
+	 */
 	bool chain_is_ambiguous;
 	/* Borrowed request and calls: good during the call only. */
 	void (*on_request)(void *ctx, const struct kp_request *rq);
@@ -102,9 +128,9 @@ struct kp_requests_opts {
 	/*
 	 * A process has max_stack calls open, most of them of this function,
 	 * or as many of its calls in a row had no end when another request
-	 * came: a traced server loop.  Called once for a function.
+	 * came: a traced server loop.  Called once for a function and node.
 	 */
-	void (*on_runaway)(void *ctx, const struct kp_fn *fn);
+	void (*on_runaway)(void *ctx, uint32_t node, const struct kp_fn *fn);
 	/*
 	 * What a clause of the identity fun answered was not copied, for its
 	 * size or kind.  Called once for a line of tiers.conf; may be NULL.
@@ -119,35 +145,74 @@ struct kp_requests;
 struct kp_requests *kp_requests_new(const struct kp_requests_opts *opts);
 void kp_requests_free(struct kp_requests *rs);
 
-/* The target's release (27), which says what the relay can tell of. */
-void kp_requests_release(struct kp_requests *rs, int otp);
 /*
- * Events are the native probe's, after that: no exception passes unseen.
+ * Another node, by the name that pids of it carry; copied.  Returns its index,
+ * below KP_NODES_MAX, for all that follows; KP_NONE when out of memory or of
+ * indices.  Its losses and entries start from zero.
+ */
+uint32_t kp_requests_node(struct kp_requests *rs, const char *name);
+/*
+ * Abandons it with this cause and gives its index back; another node gets that
+ * one once no request in flight has calls on this.  Till then its losses may
+ * still be asked for.
+ */
+void kp_requests_remove(struct kp_requests *rs, uint32_t node,
+    enum kp_loss cause);
+/* The node's release (27), which says what the relay can tell of. */
+void kp_requests_release(struct kp_requests *rs, uint32_t node, int otp);
+/*
+ * Its events are the native probe's, after that: no exception passes unseen.
  * all_exact: each call has its own return or exception, and none a return_to.
  */
-void kp_requests_native(struct kp_requests *rs, bool all_exact);
+void kp_requests_native(struct kp_requests *rs, uint32_t node,
+    bool all_exact);
+/*
+ * What is added to the node's time to get that of the clock that all nodes
+ * have in common, right to error ns (see offset.h).  May change at any time:
+ * a request is laid out with the offsets of when it closes.  Where one is not
+ * known, calls of that node are placed by what calls what alone.  A node whose
+ * clock starts anew is to be given its offset before its first event.
+ */
+void kp_requests_offset(struct kp_requests *rs, uint32_t node,
+    kp_dur_ns offset, kp_dur_ns error);
 
 /* One event.  Never fails: what cannot be kept is counted in the losses. */
-void kp_requests_event(struct kp_requests *rs, const struct kp_event *ev);
-/* Closes what is due at this time of the target (a batch's SentAt). */
-void kp_requests_expire(struct kp_requests *rs, kp_target_ns now);
+void kp_requests_event(struct kp_requests *rs, uint32_t node,
+    const struct kp_event *ev);
+/* One that is not to be followed: an entry counts as lost by a trip. */
+void kp_requests_pass(struct kp_requests *rs, uint32_t node,
+    const struct kp_event *ev);
 /*
- * Ends everything in flight, each request counted as this loss: for a trip,
- * a lost connection, or the end.  Requests whose end was seen are closed
- * and handed on as always.
+ * Closes what is due at this time of the node (a batch's SentAt), of requests
+ * that began there.
  */
-void kp_requests_abandon(struct kp_requests *rs, enum kp_loss cause);
+void kp_requests_expire(struct kp_requests *rs, uint32_t node,
+    kp_target_ns now);
+/*
+ * Ends all that is in flight on the node: for a trip, a lost connection, or
+ * the end.  Requests that began there are each counted as this loss, or, where
+ * their end was seen, closed and handed on as always.  Requests that began on
+ * other nodes go on; their calls that are open here are unfinished, and
+ * counted as such (KP_LOSS_LEFT).
+ */
+void kp_requests_abandon(struct kp_requests *rs, uint32_t node,
+    enum kp_loss cause);
 
-size_t kp_requests_in_flight(const struct kp_requests *rs);
-/* Adds what was lost since the last call to *to and starts from zero. */
-void kp_requests_losses(struct kp_requests *rs, struct kp_losses *to);
-/* The number of entry events taken, for the balance of losses. */
-uint64_t kp_requests_entries(const struct kp_requests *rs);
+/* That began on this node. */
+size_t kp_requests_in_flight(const struct kp_requests *rs, uint32_t node);
+/* Adds what the node lost since the last call to *to and starts from zero. */
+void kp_requests_losses(struct kp_requests *rs, uint32_t node,
+    struct kp_losses *to);
+/* The number of entry events taken from it, for the balance of losses. */
+uint64_t kp_requests_entries(const struct kp_requests *rs, uint32_t node);
 
 const struct kp_fn *kp_requests_fn(const struct kp_requests *rs, uint32_t fn);
 /* The identity's text, immortal as long as rs lives. */
 const char *kp_requests_identity(const struct kp_requests *rs, uint32_t id);
-/* "<0.123.0>", as the target itself prints it; 32 bytes do; returns buf. */
+/*
+ * "<0.123.0>", as its own node prints it: unique together with the call's
+ * node.  32 bytes do; returns buf.
+ */
 const char *kp_proc_text(uint64_t proc, char *buf, size_t n);
 
 #endif

@@ -5,6 +5,11 @@
  * window.  Tier "_total" is the request itself, identity "_total" all
  * identities together; both are made here, so that whoever reads the store
  * need not add up.
+ *
+ * Each node has windows of its own: a kp_stats for each.  Those whose requests
+ * may reach into each other know of each other (kp_stats_peers), and a request
+ * is counted call by call in the window of the node where the call ran, and as
+ * a whole, tier "_total", in that of its entry.
  */
 #ifndef KPROFD_STATS_H
 #define KPROFD_STATS_H
@@ -24,6 +29,13 @@
  * busy is the union of the tier's calls, clipped to the request; async the
  * plain sum of its async calls' times.
  *
+ * requests and busy are what happened on this node.  Added up over nodes they
+ * count a request once for each node that it had calls of the tier on, and a
+ * moment in which two nodes were at work twice.  The shares do add up: the
+ * first call of the tier has the request, and each moment of the union of all
+ * nodes' calls is given to one of them.  Where a request's calls of the tier
+ * are on one node only, its shares are the plain figures.
+ *
  * For tier "_total", calls are requests and total, busy, min, max and hist
  * are requests' times.  Its self time is what no tier accounts for: the
  * request's time less the union of all tier calls (0 where the entry is
@@ -32,6 +44,7 @@
 struct kp_cell {
 	const char *tier, *identity;	/* borrowed; outlive the window */
 	uint64_t requests, w_requests;	/* with one call of the tier at least */
+	uint64_t share_requests, w_share_requests;
 	uint64_t calls, w_calls;	/* inside the request; all outcomes */
 	uint64_t raised, w_raised;	/* of calls, as are these two: */
 	uint64_t unfinished, w_unfinished;
@@ -42,6 +55,7 @@ struct kp_cell {
 	int64_t total, w_total;
 	int64_t self, w_self;
 	int64_t busy, w_busy;
+	int64_t share_busy, w_share_busy;
 	int64_t async, w_async;
 	kp_dur_ns min, max;		/* of one call; min is -1 when timed is 0 */
 	struct kp_hist hist;		/* weighted */
@@ -79,7 +93,17 @@ struct kp_stats *kp_stats_new(const struct kp_conf *conf, const char *node);
 void kp_stats_free(struct kp_stats *st);
 void kp_stats_names(struct kp_stats *st, const struct kp_requests *rs);
 
-/* What on_request and on_late hand over. */
+/*
+ * by_node, borrowed: the kp_stats of each node, KP_NODES_MAX of them, NULL
+ * where there is none; it may change between calls.  Calls of a node that has
+ * none are counted as KP_LOSS_LEFT here.  Without peers all is counted here.
+ */
+void kp_stats_peers(struct kp_stats *st, struct kp_stats *const *by_node);
+
+/*
+ * What on_request and on_late hand over: to the kp_stats of the request's
+ * node, and of the late call's.
+ */
 void kp_stats_request(struct kp_stats *st, const struct kp_request *rq);
 void kp_stats_late(struct kp_stats *st, const struct kp_late_call *c);
 

@@ -28,6 +28,14 @@
 #include "kprofd/clock.h"
 #include "kprofd/term.h"
 
+/*
+ * A target's clock starts at -2^59 ns.  No time past this is real, and the
+ * difference of any two that are fits.
+ */
+#define KP_TARGET_TIME_MAX (INT64_C(1) << 62)
+/* Nothing that a target counts gets there: a million a second, eight years. */
+#define KP_TARGET_COUNT_MAX (INT64_C(1) << 48)
+
 enum kp_event_kind {
 	KP_EV_ENTRY,
 	KP_EV_CALL,
@@ -68,7 +76,8 @@ struct kp_batch {
 
 /*
  * Starts on one message; KP_ENOENT if it is a good term but no
- * kprof_events tuple, else KP_ESHORT, KP_EFORMAT or KP_ELIMIT.
+ * kprof_events tuple, else KP_ESHORT, KP_EFORMAT (also for times and counts
+ * that cannot be) or KP_ELIMIT.
  */
 enum kp_err kp_batch_begin(struct kp_batch *b, const void *p, size_t n);
 /*

@@ -34,6 +34,9 @@ static const struct {
 	    "left unfinished: too many open in one process" },
 	[KP_LOSS_WITH_REQUEST] = { "with_request", "calls",
 	    "lost together with their request" },
+	[KP_LOSS_LEFT] = { "left", "calls",
+	    "left unfinished: open on a node that went or tripped, of another "
+	    "node's requests" },
 	[KP_LOSS_IDENTITY_CAP] = { "identity_cap", "requests",
 	    "counted under _other: too many identities" },
 	[KP_LOSS_STALE] = { "stale", "calls",

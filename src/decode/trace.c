@@ -24,6 +24,12 @@ static const struct event_name {
 	{ "exception_from", 14, 5, KP_EV_EXCEPTION_FROM },
 };
 
+static bool
+is_count(int64_t v)
+{
+	return v >= 0 && v <= KP_TARGET_COUNT_MAX;
+}
+
 enum kp_err
 kp_batch_begin(struct kp_batch *b, const void *p, size_t n)
 {
@@ -45,7 +51,9 @@ kp_batch_begin(struct kp_batch *b, const void *p, size_t n)
 	b->sent_at = kp_term_int(r);
 	queue_len = kp_term_int(r);
 	dropped = kp_term_int(r);
-	if (seq < 0 || queue_len < 0 || dropped < 0)
+	if (!is_count(seq) || !is_count(queue_len) || !is_count(dropped) ||
+	    b->sent_at >= KP_TARGET_TIME_MAX ||
+	    b->sent_at <= -KP_TARGET_TIME_MAX)
 		term_fail(r, KP_EFORMAT);
 	b->seq = (uint64_t)seq;
 	b->queue_len = (uint64_t)queue_len;

@@ -19,6 +19,7 @@
 
 #include "kprof.h"
 #include "kprofd/clock.h"
+#include "kprofd/nodes.h"
 #include "report/text.h"
 
 #define ANSWER_MAX (1u << 20)	/* bytes of all messages together */
@@ -81,7 +82,7 @@ talk_open(struct talk *t)
 static enum kp_err
 talk_send(struct talk *t, const char *command)
 {
-	char line[256];
+	char line[512];
 	int n = snprintf(line, sizeof(line), "%s\n", command);
 
 	if (send(t->fd, line, (size_t)n, MSG_NOSIGNAL) != n)
@@ -207,6 +208,22 @@ talk_answer(struct talk *t, struct kp_buf *answer)
 		show_note(answer);
 		t->deadline = kp_mono_now() + SILENCE_S * KP_NS_PER_S;
 	}
+}
+
+bool
+node_command(char *line, size_t n, const char *command, const char *node)
+{
+	if (node == NULL) {
+		snprintf(line, n, "%s", command);
+		return true;
+	}
+	if (strlen(node) > KP_NODE_NAME_MAX || strpbrk(node, " \t\n") != NULL) {
+		say("-node '%s' can match no node: it has a blank in it, or "
+		    "more than %d bytes", node, KP_NODE_NAME_MAX);
+		return false;
+	}
+	snprintf(line, n, "%s node=%s", command, node);
+	return true;
 }
 
 enum kp_err

@@ -25,10 +25,12 @@ int
 cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 {
 	const char *target = NULL, *name = NULL, *cookie_file = NULL;
+	const char *node = NULL;
 	struct place p = { .db = DB_DEFAULT };
 	const struct opt opts[] = {
 		OPT_DB(p),
 		OPT_CONTROL(p),
+		OPT_NODE(node),
 		{ "target", "NODE", "do it right on this node, without a "
 		    "daemon", OPT_TEXT, &target, NULL },
 		{ "name", "NAME", "with -target: our node name", OPT_TEXT,
@@ -37,26 +39,27 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 		    OPT_TEXT, &cookie_file, NULL },
 	};
 	struct kp_buf answer;
-	char why[1024];
+	char why[1024], line[512];
 	int st;
 
 	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
 	    NULL);
 	if (st != OPTS_GO_ON)
 		return st;
+	if (target != NULL && node != NULL)
+		return opts_wrong(cmd, "-node goes with a daemon, -target "
+		    "without one: choose one");
 	if (target != NULL)
 		return clear_on(target, name, cookie_file);
 	if (name != NULL || cookie_file != NULL)
 		return opts_wrong(cmd, "-%s goes with -target NODE",
 		    name != NULL ? "name" : "cookie-file");
+	if (!node_command(line, sizeof(line), cmd->name, node))
+		return EXIT_USAGE;
 	kp_buf_init(&answer, OUTPUT_MAX);
-	if (ask(&p, cmd->name, &answer, why, sizeof(why)) != KP_OK) {
-		say("%s; -target NODE does it without a daemon", why);
-		st = EXIT_FAILED;
-	} else {
-		printf("tokens cleared\n");
-		st = EXIT_DONE;
-	}
+	if (ask(&p, line, &answer, why, sizeof(why)) == KP_OK)
+		return show(&answer);
+	say("%s; -target NODE does it without a daemon", why);
 	kp_buf_free(&answer);
-	return st;
+	return EXIT_FAILED;
 }

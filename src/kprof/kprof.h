@@ -36,6 +36,9 @@ struct place {
 #define OPT_CONTROL(place) \
 	{ "control", "SOCKET", "the daemon's socket (default: the " \
 	    "database's path + .sock)", OPT_TEXT, &(place).control, NULL }
+#define OPT_NODE(glob) \
+	{ "node", "GLOB", "only these targets: 'web@*'", OPT_TEXT, &(glob), \
+	    NULL }
 #define OPTS_RANGE(r) \
 	{ "since", "TIME", "from there on: 30m (ago), 2026-11-21T10:00, " \
 	    "...Z", OPT_WHEN, &(r).since, NULL }, \
@@ -62,6 +65,12 @@ unsigned screen_width(void);
 /* Writes to stdout and frees b; returns the exit status. */
 int show(struct kp_buf *b);
 
+/*
+ * A command for the daemon that is about some targets only; node: a glob, NULL
+ * is all of them.  False: it is no such glob, which was said.
+ */
+bool node_command(char *line, size_t n, const char *command,
+    const char *node);
 /*
  * Asks the daemon.  KP_OK: its answer is in `answer`; KP_ESTATE: it refused,
  * `why` holds its words; else it was not reached or not understood, and

@@ -6,7 +6,8 @@
 
 static const struct cmd cmds[] = {
 	{ "status", NULL, "show how the daemon is doing",
-	    "When no daemon answers: what its database says.",
+	    "Of every target.  When no daemon answers: what its database "
+	    "says.",
 	    "kprof status -db /var/lib/kprofd/kprofd.db", cmd_status },
 	{ "report", NULL, "show where the time of requests goes, by tier and "
 	    "identity", "A range is made of whole windows: those that start "
@@ -21,16 +22,17 @@ static const struct cmd cmds[] = {
 	{ "dump", NULL, "write the running window to the database now", "",
 	    "kprof dump && kprof report -since 1m", cmd_tell },
 	{ "pause", NULL, "stop measuring; the daemon stays attached", "",
-	    "kprof pause", cmd_tell },
+	    "kprof pause -node 'app@*'", cmd_tell },
 	{ "resume", NULL, "measure again after a pause or a trip", "",
 	    "kprof resume", cmd_tell },
-	{ "reload", NULL, "have the daemon read its tiers.conf anew",
+	{ "reload", NULL, "have the daemon read its tiers.conf, and its file "
+	    "of targets, anew",
 	    "What is wrong with it is said, and then nothing has changed.",
 	    "kprof check tiers.conf && kprof reload", cmd_tell },
 	{ "check", "FILE", "check a tiers.conf", "FILE - is standard input.",
 	    "kprof check tiers.conf", cmd_check },
 	{ "clear-tokens", NULL, "take all sequential trace tokens on the "
-	    "target away", "Also those that others set (seq_trace): for when "
+	    "targets away", "Also those that others set (seq_trace): for when "
 	    "stale tokens are counted.",
 	    "kprof clear-tokens -target app@host", cmd_clear_tokens },
 };

@@ -19,6 +19,7 @@
 /* What a database says of itself. */
 struct facts {
 	const char *path;
+	const char *node;		/* glob of those asked for, or NULL */
 	kp_wall_ns first, last;		/* of all windows; 0: none */
 	struct kp_query_sum window;	/* the last */
 	struct kp_query_runs runs;
@@ -34,13 +35,13 @@ facts_free(struct facts *f)
 }
 
 /*
- * The last window, of every node.  It is as long as the last run's interval,
+ * The last window, of every node asked for.  It is as long as the last run's interval,
  * unless it was rolled up since.
  */
 static enum kp_err
 read_last(struct facts *f, struct kp_query *q, kp_dur_ns length)
 {
-	struct kp_query_range r = { .until = INT64_MAX };
+	struct kp_query_range r = { .until = INT64_MAX, .node = f->node };
 	enum kp_err err = KP_OK;
 
 	if (length < KP_NS_PER_S)
@@ -59,7 +60,7 @@ read_last(struct facts *f, struct kp_query *q, kp_dur_ns length)
 static enum kp_err
 facts_read(struct facts *f, struct kp_query *q)
 {
-	struct kp_query_range r = { .until = INT64_MAX };
+	struct kp_query_range r = { .until = INT64_MAX, .node = f->node };
 	enum kp_err err;
 
 	err = kp_query_span(q, &f->first, &f->last);
@@ -218,9 +219,9 @@ put_json(struct kp_buf *b, const struct facts *f, const char *why)
 }
 
 static int
-from_db(const struct place *p, const char *why, bool json)
+from_db(const struct place *p, const char *why, const char *node, bool json)
 {
-	struct facts f = { .path = p->db };
+	struct facts f = { .path = p->db, .node = node };
 	struct kp_query *q;
 	struct kp_buf b;
 	enum kp_err err;
@@ -250,24 +251,28 @@ int
 cmd_status(const struct cmd *cmd, int argc, char **argv)
 {
 	struct place p = { .db = DB_DEFAULT };
+	const char *node = NULL;
 	bool json = false;
-	const struct opt opts[] = { OPT_JSON(json), OPT_DB(p), OPT_CONTROL(p) };
+	const struct opt opts[] = { OPT_JSON(json), OPT_NODE(node), OPT_DB(p),
+		OPT_CONTROL(p) };
 	struct kp_buf answer, clean;
-	char why[1024];
+	char why[1024], line[512];
 	enum kp_err err;
 	int st;
 
-	st = opts_parse(cmd, opts, 3, argc, argv, NULL);
+	st = opts_parse(cmd, opts, 4, argc, argv, NULL);
 	if (st != OPTS_GO_ON)
 		return st;
+	if (!node_command(line, sizeof(line), json ? "status json" : "status",
+	    node))
+		return EXIT_USAGE;
 	kp_buf_init(&answer, OUTPUT_MAX);
-	err = ask(&p, json ? "status json" : "status", &answer, why,
-	    sizeof(why));
+	err = ask(&p, line, &answer, why, sizeof(why));
 	if (err == KP_OK && json)
 		return show(&answer);
 	if (err != KP_OK) {
 		kp_buf_free(&answer);
-		return from_db(&p, why, json);
+		return from_db(&p, why, node, json);
 	}
 	kp_buf_init(&clean, OUTPUT_MAX);
 	text_put_lines(&clean, (const char *)answer.p, answer.len);

@@ -7,18 +7,24 @@
 int
 cmd_tell(const struct cmd *cmd, int argc, char **argv)
 {
+	/* Of the targets: others are about all of it. */
+	bool some = strcmp(cmd->name, "pause") == 0 ||
+	    strcmp(cmd->name, "resume") == 0;
 	struct place p = { .db = DB_DEFAULT };
-	const struct opt opts[] = { OPT_DB(p), OPT_CONTROL(p) };
+	const char *node = NULL;
+	const struct opt opts[] = { OPT_DB(p), OPT_CONTROL(p), OPT_NODE(node) };
+	char why[1024], line[512];
 	struct kp_buf answer, clean;
-	char why[1024];
 	enum kp_err err;
 	int st;
 
-	st = opts_parse(cmd, opts, 2, argc, argv, NULL);
+	st = opts_parse(cmd, opts, some ? 3 : 2, argc, argv, NULL);
 	if (st != OPTS_GO_ON)
 		return st;
+	if (!node_command(line, sizeof(line), cmd->name, node))
+		return EXIT_USAGE;
 	kp_buf_init(&answer, OUTPUT_MAX);
-	err = ask(&p, cmd->name, &answer, why, sizeof(why));
+	err = ask(&p, line, &answer, why, sizeof(why));
 	if (err != KP_OK) {
 		say("%s", why);
 		kp_buf_free(&answer);

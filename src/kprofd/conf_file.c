@@ -1,6 +1,7 @@
 /* conf_file.c - see the header. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "kprofd/conf_file.h"
 #include "kprofd/log.h"
@@ -23,7 +24,7 @@ conf_file_load(struct conf_file *f, const char *path, struct kp_buf *said)
 		return KP_EIO;
 	}
 	e = kp_conf_parse(&f->conf, f->text, f->len, &diags);
-	conf_file_diags(f, &diags, said);
+	conf_file_diags(f, &diags, NULL, said);
 	kp_diags_free(&diags);
 	if (e != KP_OK)
 		conf_file_free(f);
@@ -41,9 +42,10 @@ conf_file_free(struct conf_file *f)
 
 /* A mistake as an entry: for programs, without the source line below it. */
 static void
-diag_log(const struct conf_file *f, const struct kp_diag *d)
+diag_log(const struct conf_file *f, const struct kp_diag *d, const char *node)
 {
 	const struct log_entry e = { .event = "config",
+		.target = node,
 		.level = d->warning ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR,
 		.fields = { { .key = "file", .text = f->path },
 			{ .key = "line", .number = d->pos.line },
@@ -52,9 +54,9 @@ diag_log(const struct conf_file *f, const struct kp_diag *d)
 	log_put(&e, "%s", d->text);
 }
 
-void
-conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
-    struct kp_buf *said)
+static void
+put_diags(const struct conf_file *f, const struct kp_diags *d,
+    const char *node, struct kp_buf *said)
 {
 	FILE *to[2];
 	unsigned n = log_streams(to);
@@ -66,7 +68,37 @@ conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
 	if (said != NULL)
 		diag_text(said, f->path, f->text, f->len, d);
 	for (size_t i = 0; n == 0 && i < d->n; i++)
-		diag_log(f, &d->v[i]);
+		diag_log(f, &d->v[i], node);
+}
+
+/* The same with its node in front.  False: out of memory. */
+static bool
+name_node(struct kp_diags *out, const struct kp_diags *d, const char *node)
+{
+	*out = (struct kp_diags){ .errors = d->errors,
+		.v = calloc(d->n > 0 ? d->n : 1, sizeof(*d->v)) };
+	for (size_t i = 0; out->v != NULL && i < d->n; i++) {
+		out->v[i] = d->v[i];
+		if (asprintf(&out->v[i].text, "'%s': %s", node,
+		    d->v[i].text) < 0)
+			return false;
+		out->n++;
+	}
+	return out->v != NULL;
+}
+
+void
+conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
+    const char *node, struct kp_buf *said)
+{
+	struct kp_diags named;
+
+	if (node == NULL) {
+		put_diags(f, d, NULL, said);
+		return;
+	}
+	put_diags(f, name_node(&named, d, node) ? &named : d, node, said);
+	kp_diags_free(&named);
 }
 
 void

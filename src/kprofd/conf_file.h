@@ -20,9 +20,12 @@ struct conf_file {
 enum kp_err conf_file_load(struct conf_file *f, const char *path,
     struct kp_buf *said);
 void conf_file_free(struct conf_file *f);
-/* What a target says against it; said as above. */
+/*
+ * What a target says against it, which is named where node is not NULL; said
+ * as above.
+ */
 void conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
-    struct kp_buf *said);
+    const char *node, struct kp_buf *said);
 /* One line: how many tiers, functions, entries. */
 void conf_file_summary(const struct conf_file *f);
 

@@ -1,10 +1,10 @@
 /*
- * daemon.c - owns and wires everything: target, store, control socket,
+ * daemon.c - owns and wires everything: targets, store, control socket,
  * timers and signals.  The only file that knows all of them.
  *
  * One libevent loop; the store's writer thread comes back into it through
- * event_active().  Ending is one path for every reason: stop the target, take
- * its goodbye, close the last window, close the store.
+ * event_active().  Ending is one path for every reason: stop the targets, take
+ * their goodbyes, close the last windows, close the store.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -17,30 +17,18 @@
 #include <event2/event.h>
 #include <event2/thread.h>
 
+#include "kprofd/commands.h"
 #include "kprofd/conf_file.h"
 #include "kprofd/control.h"
 #include "kprofd/daemon.h"
 #include "kprofd/log.h"
 #include "kprofd/notify.h"
+#include "kprofd/past.h"
 #include "kprofd/print.h"
 #include "kprofd/reload.h"
-#include "kprofd/status.h"
 #include "kprofd/store_watch.h"
-#include "kprofd/target.h"
 #include "kprofd/tables.h"
-#include "kprofd/wait.h"
-
-#define EXIT_KEPT_OUT 3		/* and not to be started again by itself */
-#define CONNECT_LIMIT (7 * KP_NS_PER_S)
-#define SYNCS_MAX 16	/* `kprof dump` at once: as many as clients */
-
-/* A `kprof dump` that waits for the disk. */
-struct sync {
-	struct daemon *d;
-	struct event *done;
-	uint64_t client;
-	bool ok, busy;
-};
+#include "kprofd/targets.h"
 
 struct daemon {
 	const struct options *o;
@@ -49,16 +37,17 @@ struct daemon {
 	struct kp_store *store;
 	struct store_watch watch;
 	struct control *control;
-	struct target *target;
+	struct targets *targets;
+	struct past *past;		/* NULL, as reload: only a check */
+	struct reload *reload;
+	struct commands *commands;
 	struct event *window, *end, *sigint, *sigterm, *sighup;
-	struct sync syncs[SYNCS_MAX];
-	struct waits waits;
-	struct reload *reload;		/* NULL: only a check */
 	char cookie[NODE_COOKIE_MAX + 1];
 	struct print_limit printing;
 	struct tables *tables;
 	kp_mono_ns started;
-	bool stopping;
+	uint64_t requests;		/* of all targets */
+	bool stopping, over;
 	bool tty;			/* stderr is a terminal */
 	bool terminal;			/* there is one that can go */
 	int status;
@@ -70,13 +59,13 @@ static void
 daemon_stop(struct daemon *d)
 {
 	if (d->stopping) {
-		/* Asked twice: the target's agent cleans up by itself. */
+		/* Asked twice: the targets' agents clean up by themselves. */
 		event_base_loopbreak(d->base);
 		return;
 	}
 	d->stopping = true;
 	notify_stopping();
-	target_stop(d->target);
+	targets_stop(d->targets);
 }
 
 static void
@@ -127,25 +116,23 @@ on_end(evutil_socket_t fd, short what, void *ctx)
 }
 
 static void
-on_stopped(void *ctx, struct target *t)
+on_over(void *ctx, int status)
 {
 	struct daemon *d = ctx;
 
-	(void)t;
+	d->over = true;
+	d->status = status;
 	event_base_loopbreak(d->base);
 }
 
-static void
-on_failed(void *ctx, struct target *t, enum agent_failure f, const char *why)
+/* ---- what targets have to say ---- */
+
+/* For texts that are about one of several. */
+static const char *
+node_name(const struct daemon *d, const struct target *t)
 {
-	struct daemon *d = ctx;
-
-	log_error("failed", t->opts.target, "%s", why);
-	d->status = f == AGENT_KEPT_OUT ? EXIT_KEPT_OUT : 1;
-	event_base_loopbreak(d->base);
+	return targets_several(d->targets) ? t->node : NULL;
 }
-
-/* ---- what the target has to say ---- */
 
 static void
 on_request(void *ctx, struct target *t, const struct kp_request *rq)
@@ -153,9 +140,9 @@ on_request(void *ctx, struct target *t, const struct kp_request *rq)
 	struct daemon *d = ctx;
 
 	if (d->o->print_calls)
-		print_request(&d->printing, t->requests, rq,
-		    t->hello.time_offset, kp_mono_now());
-	if (d->o->requests > 0 && t->requests_ever == d->o->requests)
+		print_request(&d->printing, t->assembly.requests, rq,
+		    t->hello.time_offset, node_name(d, t), kp_mono_now());
+	if (++d->requests == d->o->requests)
 		event_active(d->end, EV_TIMEOUT, 0);
 }
 
@@ -165,37 +152,52 @@ on_plan(void *ctx, struct target *t, const struct kp_plan *plan)
 	struct daemon *d = ctx;
 
 	if (d->o->check)
-		print_plan(t->conf, plan);
+		print_plan(target_conf(t), plan, node_name(d, t));
 	else
-		log_debug("plan", t->opts.target, "arming %zu functions",
-		    plan->n);
+		log_debug("plan", t->node, "arming %zu functions", plan->n);
 }
 
 static void
-on_diags(void *ctx, const struct kp_diags *diags)
+on_diags(void *ctx, struct target *t, const struct kp_diags *diags)
 {
 	struct daemon *d = ctx;
 
-	conf_file_diags(&d->conf, diags, NULL);
+	conf_file_diags(&d->conf, diags, node_name(d, t), NULL);
 }
 
 static void
-on_state(void *ctx, enum agent_state s, const char *text)
+on_state(void *ctx, struct target *t, enum agent_state s, const char *text)
 {
 	struct daemon *d = ctx;
+	char armed[64];
 
 	if (s == AGENT_ARMED)
 		notify_ready();
-	notify_status(agent_state_name(s), text);
-	waits_state(&d->waits, d->control, s, text);
+	if (targets_several(d->targets)) {
+		snprintf(armed, sizeof(armed), "%u of %u armed",
+		    targets_armed(d->targets), targets_count(d->targets));
+		notify_status(armed, "");
+	} else {
+		notify_status(agent_state_name(s), text);
+	}
+	if (d->commands != NULL)
+		commands_state(d->commands, t, s, text);
 }
 
 static void
-on_cleared(void *ctx, uint64_t number)
+on_cleared(void *ctx, struct target *t, uint64_t number)
 {
 	struct daemon *d = ctx;
 
-	waits_cleared(&d->waits, d->control, number);
+	commands_cleared(d->commands, t, number);
+}
+
+static void
+on_checked(void *ctx, struct target *t, const struct agent_checked *c)
+{
+	struct daemon *d = ctx;
+
+	reload_checked(d->reload, t, c);
 }
 
 static void
@@ -203,8 +205,7 @@ on_reloaded(void *ctx, struct target *t, const struct agent_reloaded *how)
 {
 	struct daemon *d = ctx;
 
-	(void)t;
-	reload_done(d->reload, how);
+	reload_done(d->reload, t, how);
 }
 
 static void
@@ -212,17 +213,21 @@ log_window(const struct daemon *d, const struct target *t,
     const struct kp_window *w)
 {
 	int64_t requests = (int64_t)w->sampled;
-	int64_t in_flight = (int64_t)kp_requests_in_flight(t->requests);
+	int64_t in_flight =
+	    (int64_t)kp_requests_in_flight(t->assembly.requests,
+	    ASSEMBLY_NODE);
 	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
 	const struct log_entry e = { .event = "window",
-		.target = t->opts.target,
+		.target = t->node,
 		.level = d->tty ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
 		.fields = { { .key = "requests", .number = requests },
 			{ .key = "ms", .number = ms },
 			{ .key = "in_flight", .number = in_flight } } };
 
-	log_put(&e, "%" PRId64 " requests in the last %.0f s, %" PRId64
-	    " in flight", requests, (double)ms / 1e3, in_flight);
+	log_put(&e, "%s%s%" PRId64 " requests in the last %.0f s, %" PRId64
+	    " in flight", targets_several(d->targets) ? t->node : "",
+	    targets_several(d->targets) ? ": " : "", requests,
+	    (double)ms / 1e3, in_flight);
 }
 
 static void
@@ -231,22 +236,22 @@ on_window(void *ctx, struct target *t, const struct kp_window *w)
 	struct daemon *d = ctx;
 
 	if (d->tables != NULL)
-		tables_window(d->tables, w);
+		tables_window(d->tables, w, target_conf(t));
 	/* Where somebody is looking: show that it goes on. */
 	if (agent_state(t->agent) == AGENT_ARMED)
 		log_window(d, t, w);
 }
 
-static const struct target_ops target_ops = {
+static const struct targets_ops targets_ops = {
 	.on_request = on_request,
 	.on_plan = on_plan,
 	.on_diags = on_diags,
 	.on_cleared = on_cleared,
+	.on_checked = on_checked,
 	.on_reloaded = on_reloaded,
 	.on_state = on_state,
-	.on_failed = on_failed,
-	.on_stopped = on_stopped,
 	.on_window = on_window,
+	.on_over = on_over,
 };
 
 /* ---- windows ---- */
@@ -271,121 +276,17 @@ on_window_end(evutil_socket_t fd, short what, void *ctx)
 	(void)fd, (void)what;
 	/* before it has this window: what became of the last one */
 	store_watch(&d->watch, d->store);
-	target_rotate(d->target, kp_wall_now());
-	reload_tick(d->reload);
+	targets_rotate(d->targets, kp_wall_now());
+	past_tick(d->past);
 	window_schedule(d);
-}
-
-/* ---- control ---- */
-
-static void
-do_clear_tokens(struct daemon *d, struct control_client *c)
-{
-	static const char no[] = "not attached to the target just now "
-	    "(kprof status)";
-	struct agent *a = d->target->agent;
-	uint64_t number;
-
-	if (agent_clear_tokens(a, &number) == KP_OK)
-		waits_add(&d->waits, d->control, c, WAIT_CLEARED, number,
-		    agent_state(a));
-	else
-		control_answer(c, false, no, strlen(no));
-}
-
-static void
-do_pause(struct daemon *d, struct control_client *c, enum wait_for want)
-{
-	struct agent *a = d->target->agent;
-
-	if (want == WAIT_PAUSED)
-		agent_pause(a);
-	else
-		agent_resume(a);
-	waits_add(&d->waits, d->control, c, want, 0, agent_state(a));
-}
-
-/* In the loop again, after the writer's thread said that it is on disk. */
-static void
-on_synced(evutil_socket_t fd, short what, void *ctx)
-{
-	static const char ok[] = "written\n";
-	struct sync *s = ctx;
-	struct kp_store_status st;
-	struct control_client *c;
-
-	(void)fd, (void)what;
-	c = control_client_get(s->d->control, s->client);
-	s->busy = false;
-	if (c == NULL)
-		return;
-	if (s->ok) {
-		control_answer(c, true, ok, strlen(ok));
-		return;
-	}
-	kp_store_status(s->d->store, &st);
-	control_answer(c, false, st.why, strlen(st.why));
-}
-
-/* On the writer's thread. */
-static void
-sync_done(void *ctx, bool ok)
-{
-	struct sync *s = ctx;
-
-	s->ok = ok;
-	event_active(s->done, EV_TIMEOUT, 0);
-}
-
-static void
-do_dump(struct daemon *d, struct control_client *c)
-{
-	static const char busy[] = "too many dumps at once";
-
-	for (int i = 0; i < SYNCS_MAX; i++)
-		if (!d->syncs[i].busy) {
-			d->syncs[i].busy = true;
-			d->syncs[i].client = control_client_id(c);
-			target_rotate(d->target, kp_wall_now());
-			kp_store_sync(d->store, sync_done, &d->syncs[i]);
-			return;
-		}
-	control_answer(c, false, busy, strlen(busy));
-}
-
-static void
-do_status(struct daemon *d, struct control_client *c, bool json)
-{
-	struct kp_buf b;
-
-	kp_buf_init(&b, 1u << 20);
-	status_text(&b, d->target, d->store, d->o, d->started, json);
-	control_answer(c, b.err == KP_OK, (const char *)b.p, b.len);
-	kp_buf_free(&b);
 }
 
 static void
 on_control(void *ctx, struct control_client *c, const char *line)
 {
 	struct daemon *d = ctx;
-	char text[200];
 
-	if (strcmp(line, "status") == 0 || strcmp(line, "status json") == 0) {
-		do_status(d, c, line[6] != '\0');
-	} else if (strcmp(line, "dump") == 0) {
-		do_dump(d, c);
-	} else if (strcmp(line, "pause") == 0) {
-		do_pause(d, c, WAIT_PAUSED);
-	} else if (strcmp(line, "resume") == 0) {
-		do_pause(d, c, WAIT_RESUMED);
-	} else if (strcmp(line, "reload") == 0) {
-		reload_ask(d->reload, c);
-	} else if (strcmp(line, "clear-tokens") == 0) {
-		do_clear_tokens(d, c);
-	} else {
-		snprintf(text, sizeof(text), "unknown command '%.100s'", line);
-		control_answer(c, false, text, strlen(text));
-	}
+	commands_take(d->commands, c, line);
 }
 
 /* ---- beginning ---- */
@@ -428,13 +329,6 @@ open_events(struct daemon *d)
 	d->sigint = evsignal_new(d->base, SIGINT, on_signal, d);
 	d->sigterm = evsignal_new(d->base, SIGTERM, on_signal, d);
 	d->sighup = evsignal_new(d->base, SIGHUP, on_hangup, d);
-	for (int i = 0; i < SYNCS_MAX; i++) {
-		d->syncs[i].d = d;
-		d->syncs[i].done = event_new(d->base, -1, 0, on_synced,
-		    &d->syncs[i]);
-		if (d->syncs[i].done == NULL)
-			return complain("out of memory");
-	}
 	if (d->window == NULL || d->end == NULL || d->sigint == NULL ||
 	    d->sigterm == NULL || d->sighup == NULL)
 		return complain("out of memory");
@@ -459,59 +353,71 @@ open_outputs(struct daemon *d)
 	if (open_store(d) != 0)
 		return 1;
 	if (d->o->dump_file != NULL &&
-	    (d->tables = tables_open(d->o->dump_file, d->o->dump_json,
-	    d->conf.conf)) == NULL)
+	    (d->tables = tables_open(d->o->dump_file, d->o->dump_json)) == NULL)
 		return 1;
+	d->past = past_new(d->base, d->store);
+	if (d->past == NULL)
+		return complain("out of memory");
 	window_schedule(d);
 	return 0;
 }
 
 static int
-open_target(struct daemon *d)
+open_targets(struct daemon *d)
 {
-	struct agent_opts ao = { .target = d->o->targets[0],
-		.name = d->o->name, .cookie = d->cookie,
-		.conf = d->conf.conf, .check_only = d->o->check,
-		.probe = d->o->probe, .probe_library = d->o->probe_library,
-		.connect_limit = CONNECT_LIMIT };
+	const struct targets_parts parts = { .o = d->o, .conf = &d->conf,
+		.cookie = d->cookie, .store = d->store, .past = d->past,
+		.ops = &targets_ops, .ctx = d };
 	char why[512];
 
 	if (node_cookie(d->o->cookie_file, d->cookie, why, sizeof(why)) !=
 	    KP_OK)
 		return complain(why);
-	d->target = target_new(d->base, &ao, d->store, &target_ops, d);
-	return d->target != NULL ? 0 : complain("out of memory");
+	d->targets = targets_new(d->base, &parts);
+	return d->targets != NULL ? 0 : complain("out of memory");
 }
 
 static int
-open_reload(struct daemon *d)
+open_commands(struct daemon *d)
 {
-	const struct reload_parts parts = { .conf = &d->conf,
-		.control = d->control, .target = d->target,
-		.store = d->store, .tables = d->tables };
+	const struct reload_parts rp = { .conf = &d->conf,
+		.control = d->control, .targets = d->targets,
+		.store = d->store, .past = d->past };
+	struct commands_parts cp = { .o = d->o, .control = d->control,
+		.targets = d->targets, .store = d->store,
+		.started = d->started };
 
 	if (d->o->check)
 		return 0;
-	d->reload = reload_new(d->base, &parts);
-	return d->reload != NULL ? 0 : complain("out of memory");
+	cp.reload = d->reload = reload_new(&rp);
+	d->commands = d->reload != NULL ? commands_new(d->base, &cp) : NULL;
+	return d->commands != NULL ? 0 : complain("out of memory");
+}
+
+/* What the database could not take, it cannot tell of either. */
+static void
+close_store(struct daemon *d)
+{
+	uint64_t lost = d->store != NULL ? kp_store_close(d->store) : 0;
+
+	if (lost > 0)
+		log_warn("store", NULL, "the database has not got the last %"
+		    PRIu64 " rows of this run: they could not be written",
+		    lost);
 }
 
 static void
 daemon_close(struct daemon *d)
 {
-	if (d->target != NULL) {
-		target_drain(d->target, KP_LOSS_DISCONNECTED);
-		target_rotate(d->target, kp_wall_now());
-	}
+	if (d->targets != NULL)
+		targets_drain(d->targets);
 	control_close(d->control);
-	if (d->store != NULL)
-		kp_store_close(d->store);
+	close_store(d);
 	tables_close(d->tables);
-	target_free(d->target);
+	past_free(d->past);
+	targets_free(d->targets);
 	reload_free(d->reload);
-	for (int i = 0; i < SYNCS_MAX; i++)
-		if (d->syncs[i].done != NULL)
-			event_free(d->syncs[i].done);
+	commands_free(d->commands);
 	struct event *evs[] = { d->window, d->end, d->sigint, d->sigterm,
 		d->sighup };
 	for (size_t i = 0; i < sizeof(evs) / sizeof(evs[0]); i++)
@@ -531,18 +437,20 @@ daemon_run(const struct options *o)
 
 	if (conf_file_load(&d.conf, o->tiers, NULL) != KP_OK)
 		return 1;
-	if (o->check && o->ntargets == 0) {
+	if (o->check && o->ntargets == 0 && o->target_file == NULL &&
+	    o->seed == NULL) {
 		conf_file_summary(&d.conf);
 		conf_file_free(&d.conf);
 		return 0;
 	}
 	if (open_events(&d) != 0 || open_outputs(&d) != 0 ||
-	    open_target(&d) != 0 || open_reload(&d) != 0) {
+	    open_targets(&d) != 0 || open_commands(&d) != 0 ||
+	    !targets_start(d.targets)) {
 		daemon_close(&d);
 		return 1;
 	}
-	/* A target that failed at once has asked for the end already. */
-	if (d.status == 0)
+	/* Targets that failed at once have asked for the end already. */
+	if (!d.over)
 		event_base_dispatch(d.base);
 	daemon_close(&d);
 	return d.status;

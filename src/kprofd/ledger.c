@@ -66,6 +66,17 @@ report_missing(struct ledger *l, uint64_t now, bool last)
 	l->missing_last = now;
 }
 
+/* Calls that were seen or are explained, and that st has not counted. */
+static uint64_t
+uncounted(const struct ledger *l, const struct agent_status *st,
+    uint64_t entries)
+{
+	uint64_t seen = entries - l->entries_base + st->dropped_entries +
+	    l->reported;
+
+	return grown(seen, grown(st->entry_calls, st->unarmed_calls));
+}
+
 /*
  * What was seen was called: what is not in the count has been lost from it.
  * The VM counts a call just after it has sent its event, though, so that one
@@ -75,9 +86,7 @@ report_missing(struct ledger *l, uint64_t now, bool last)
 static void
 remember(struct ledger *l, struct agent_status *st, uint64_t entries, bool last)
 {
-	uint64_t seen = entries - l->entries_base + st->dropped_entries +
-	    l->reported;
-	uint64_t lag = grown(seen, grown(st->entry_calls, st->unarmed_calls));
+	uint64_t lag = uncounted(l, st, entries);
 	uint64_t more = last || lag < l->lag_last ? lag : l->lag_last;
 
 	l->forgotten += more;
@@ -145,12 +154,15 @@ ledger_armed(struct ledger *l, kp_mono_ns now)
 }
 
 void
-ledger_take(struct ledger *l, kp_mono_ns now, uint64_t *entry_calls,
-    struct kp_losses *lost)
+ledger_take(struct ledger *l, kp_mono_ns now, uint64_t entries,
+    uint64_t *entry_calls, struct kp_losses *lost)
 {
+	uint64_t ahead = uncounted(l, &l->last, entries);
+
 	count_unarmed(l, now);
-	*entry_calls = l->entry_calls;
+	*entry_calls = l->entry_calls + ahead - l->ahead;
 	l->entry_calls = 0;
+	l->ahead = ahead;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		lost->n[i] += l->lost.n[i];
 	l->lost = (struct kp_losses){ 0 };

@@ -25,6 +25,7 @@ struct ledger {
 	kp_mono_ns unarmed_since; /* 0: armed, or never was */
 	/* for the running window */
 	uint64_t entry_calls;
+	uint64_t ahead;		/* calls handed over that no status had yet */
 	struct kp_losses lost;
 };
 
@@ -45,8 +46,12 @@ void ledger_recount(struct ledger *l, uint64_t entries);
 /* Nothing is armed since then, or it is again: time in between is a loss. */
 void ledger_unarmed(struct ledger *l, kp_mono_ns since);
 void ledger_armed(struct ledger *l, kp_mono_ns now);
-/* Hands over what belongs to the window that closes. */
-void ledger_take(struct ledger *l, kp_mono_ns now, uint64_t *entry_calls,
-    struct kp_losses *lost);
+/*
+ * Hands over what belongs to the window that closes.  entries: as above; what
+ * was seen is among entry_calls, though its status is still to come, so that
+ * windows explain no more calls than they have, whenever we are killed.
+ */
+void ledger_take(struct ledger *l, kp_mono_ns now, uint64_t entries,
+    uint64_t *entry_calls, struct kp_losses *lost);
 
 #endif

@@ -11,8 +11,8 @@
 
 #include "kprofd/config.h"
 #include "kprofd/dur.h"
+#include "kprofd/nodes.h"
 #include "kprofd/options.h"
-#include "target/node.h"
 
 #define MAX_DB_DEFAULT "1G"
 
@@ -24,13 +24,42 @@ struct option {
 static bool
 set_target(struct options *o, const char *v)
 {
-	const char *at = strchr(v, '@');
-
-	if (o->ntargets == TARGETS_MAX || at == NULL || at == v ||
-	    at[1] == '\0' || strlen(v) > NODE_NAME_MAX)
+	if (o->ntargets == TARGETS_MAX || !kp_node_name_ok(v, strlen(v)))
 		return false;
+	for (unsigned i = 0; i < o->ntargets; i++)
+		if (strcmp(o->targets[i], v) == 0)
+			return true;
 	o->targets[o->ntargets++] = v;
 	return true;
+}
+
+static bool
+set_target_file(struct options *o, const char *v)
+{
+	o->target_file = v;
+	return v[0] != '\0';
+}
+
+static bool
+set_cluster(struct options *o, const char *v)
+{
+	o->seed = v;
+	return kp_node_name_ok(v, strlen(v));
+}
+
+static bool
+set_match(struct options *o, const char *v)
+{
+	if (o->nmatches == MATCHES_MAX || v[0] == '\0')
+		return false;
+	o->matches[o->nmatches++] = v;
+	return true;
+}
+
+static bool
+set_forget(struct options *o, const char *v)
+{
+	return kp_dur_parse(v, &o->forget) && o->forget >= KP_NS_PER_S;
 }
 
 static bool
@@ -174,7 +203,16 @@ set_log_file(struct options *o, const char *v)
 }
 
 static const struct option options[] = {
-	{ "target", "NODE", "node to profile: app@host", set_target },
+	{ "target", "NODE", "node to profile: app@host; may be given more than "
+	    "once", set_target },
+	{ "target-file", "FILE", "nodes to profile, one a line; SIGHUP reads "
+	    "it anew", set_target_file },
+	{ "cluster", "NODE", "profile nodes of this one's cluster, as they "
+	    "come and go", set_cluster },
+	{ "match", "GLOB", "with -cluster: those of this name, 'app@*'; may be "
+	    "given more than once", set_match },
+	{ "forget", "T", "with -cluster: a node that has left is tried for so "
+	    "long (60s)", set_forget },
 	{ "tiers", "FILE", "what to measure: tiers.conf(5); SIGHUP reads it "
 	    "anew", set_tiers },
 	{ "db", "FILE", "SQLite database to write (kprofd.db)", set_db },
@@ -218,7 +256,7 @@ help(void)
 	char left[64];
 
 	printf("usage: kprofd -target NODE -tiers FILE [options]\n"
-	    "Profiles the requests of a live Erlang or Elixir node.\n\n");
+	    "Profiles the requests of live Erlang or Elixir nodes.\n\n");
 	for (size_t i = 0; i < NOPTIONS; i++) {
 		snprintf(left, sizeof(left), "-%s %s", options[i].name,
 		    options[i].arg != NULL ? options[i].arg : "");
@@ -299,10 +337,15 @@ finish(struct options *o)
 		find_probe_library(o);
 	if (o->tiers == NULL)
 		return usage("no tiers.conf given: -tiers FILE is needed");
-	if (o->ntargets == 0 && !o->check)
-		return usage("no target given: -target NODE is needed");
-	if (o->ntargets > 1)
-		return usage("more than one target: run one kprofd for each");
+	if (o->ntargets == 0 && o->target_file == NULL && o->seed == NULL &&
+	    !o->check)
+		return usage("no target given: -target NODE is needed (or "
+		    "-target-file, or -cluster)");
+	if (o->seed != NULL && o->nmatches == 0)
+		return usage("-cluster needs -match GLOB: which of its nodes? "
+		    "('*': all)");
+	if (o->seed == NULL && o->nmatches > 0)
+		return usage("-match goes with -cluster NODE");
 	snprintf(o->control_path, sizeof(o->control_path), "%s%s",
 	    o->control != NULL ? o->control : o->db,
 	    o->control != NULL ? "" : ".sock");
@@ -316,7 +359,7 @@ options_parse(struct options *o, int argc, char **argv)
 	const char *name, *v;
 
 	*o = (struct options){ .db = "kprofd.db",
-		.interval = 10 * KP_NS_PER_S };
+		.interval = 10 * KP_NS_PER_S, .forget = 60 * KP_NS_PER_S };
 	kp_retain_parse(KP_RETAIN_DEFAULT, &o->retain);
 	kp_retain_bytes(MAX_DB_DEFAULT, &o->max_db);
 	for (int i = 1; i < argc; i++) {

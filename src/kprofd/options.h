@@ -12,10 +12,16 @@
 #include "target/agent.h"
 
 #define TARGETS_MAX 64
+#define MATCHES_MAX 16
 
 struct options {
 	const char *targets[TARGETS_MAX];
 	unsigned ntargets;
+	const char *target_file;
+	const char *seed;		/* of a cluster; NULL: none */
+	const char *matches[MATCHES_MAX];
+	unsigned nmatches;
+	kp_dur_ns forget;		/* a node that left the cluster */
 	const char *tiers, *db, *name, *cookie_file, *control, *dump_file,
 	    *log_file;
 	enum agent_probe probe;

@@ -37,7 +37,7 @@ put_name(struct kp_buf *b, const char *name, size_t width)
 
 static void
 print_call(const struct kp_requests *rs, const struct kp_request *rq,
-    const struct kp_call *c, kp_dur_ns offset)
+    const struct kp_call *c, kp_dur_ns offset, const char *node)
 {
 	struct kp_buf b;
 	char pid[48];
@@ -51,16 +51,20 @@ print_call(const struct kp_requests *rs, const struct kp_request *rq,
 		    (double)(c->end - c->start) / 1e6);
 	else
 		kp_buf_printf(&b, "%14s", "-");
-	kp_buf_printf(&b, "  %-12s %s%s\n",
+	kp_buf_printf(&b, "  %-12s %s%s",
 	    kp_proc_text(c->proc, pid, sizeof(pid)),
 	    kp_outcome_name(c->outcome), c->async ? " async" : "");
+	if (node != NULL)
+		kp_buf_printf(&b, "  %s", node);
+	kp_buf_u8(&b, '\n');
 	fputs(kp_buf_cstr(&b), stdout);
 	kp_buf_free(&b);
 }
 
 void
 print_request(struct print_limit *l, const struct kp_requests *rs,
-    const struct kp_request *rq, kp_dur_ns offset, kp_mono_ns now)
+    const struct kp_request *rq, kp_dur_ns offset, const char *node,
+    kp_mono_ns now)
 {
 	if (now - l->second >= KP_NS_PER_S) {
 		if (l->left_out > 0)
@@ -75,7 +79,7 @@ print_request(struct print_limit *l, const struct kp_requests *rs,
 			return;
 		}
 		l->printed++;
-		print_call(rs, rq, &rq->calls[i], offset);
+		print_call(rs, rq, &rq->calls[i], offset, node);
 	}
 }
 
@@ -115,12 +119,15 @@ plan_width(const struct kp_plan *plan)
 }
 
 void
-print_plan(const struct kp_conf *c, const struct kp_plan *plan)
+print_plan(const struct kp_conf *c, const struct kp_plan *plan,
+    const char *node)
 {
 	char text[PLAN_NAME_MAX];
 	int width = (int)plan_width(plan);
 	struct kp_buf b;
 
+	if (node != NULL)
+		printf("%s:\n", node);
 	printf("%-*s %9s  %-7s %s\n", width, "FUNCTION", "CALLS/S", "AS",
 	    "TIERS");
 	for (size_t i = 0; i < plan->n; i++) {

@@ -17,10 +17,15 @@ struct print_limit {
 	uint64_t left_out;
 };
 
-/* One line a call; offset: target time + offset = wall time. */
+/*
+ * One line a call; offset: target time + offset = wall time.  node: shown
+ * behind it, where it could be another one; else NULL.
+ */
 void print_request(struct print_limit *l, const struct kp_requests *rs,
-    const struct kp_request *rq, kp_dur_ns offset, kp_mono_ns now);
-/* What would be armed, and how often it is called. */
-void print_plan(const struct kp_conf *c, const struct kp_plan *plan);
+    const struct kp_request *rq, kp_dur_ns offset, const char *node,
+    kp_mono_ns now);
+/* What would be armed, and how often it is called; node as above, first. */
+void print_plan(const struct kp_conf *c, const struct kp_plan *plan,
+    const char *node);
 
 #endif

@@ -9,89 +9,56 @@
 
 #define CLIENTS_MAX 16		/* as many as the control socket has */
 #define SAID_MAX (256u << 10)	/* bytes of what is wrong with a file */
-/*
- * Configurations whose windows may wait for the disk: some megabytes each.
- */
-#define PAST_MAX 8
 
 struct clients {
 	uint64_t v[CLIENTS_MAX];
 	unsigned n;
 };
 
-struct past {
-	struct conf_file conf;
-	struct kp_requests *requests;
+/* What a target says to it. */
+struct opinion {
+	struct missing missing;		/* known: it was asked */
+	struct kp_diags diags;		/* its own copy */
+	bool away, refused;
+	char why[600];
 };
 
 struct reload {
 	struct reload_parts p;
 	struct conf_file next;		/* being tried */
+	struct kp_node_list nodes;	/* of the file of targets, likewise */
 	struct kp_buf said;		/* what is wrong with it, for people */
 	bool busy, again;
 	bool same;			/* it reads as the one in force */
+	bool ended;			/* no round after this one */
+	unsigned left;			/* targets whose answer is waited for */
+	unsigned away, failed;		/* of those that answered */
+	struct opinion opinions[TARGETS_MAX];	/* as targets_at() */
+	struct kp_plan_change n;	/* of all targets */
 	struct clients now, later;
-	struct past past[PAST_MAX];	/* oldest first */
-	unsigned npast;
-	struct event *synced;
-	unsigned covered;		/* of past, by the running sync; 0: none */
-	bool ok;			/* of that */
 };
 
 static void reload_start(struct reload *r);
 
-/* ---- what was in force ---- */
-
-static void
-past_free(struct past *p)
-{
-	kp_requests_free(p->requests);
-	conf_file_free(&p->conf);
-}
-
-/* On the writer's thread, or at once. */
-static void
-sync_done(void *ctx, bool ok)
-{
-	struct reload *r = ctx;
-
-	r->ok = ok;
-	event_active(r->synced, EV_TIMEOUT, 0);
-}
-
-static void
-past_sync(struct reload *r)
-{
-	if (r->npast == 0 || r->covered > 0)
-		return;
-	r->covered = r->npast;
-	kp_store_sync(r->p.store, sync_done, r);
-}
-
-static void
-on_synced(evutil_socket_t fd, short what, void *ctx)
-{
-	struct reload *r = ctx;
-	unsigned n = r->covered;
-
-	(void)fd, (void)what;
-	r->covered = 0;
-	if (!r->ok)
-		return;		/* reload_tick() tries again */
-	for (unsigned i = 0; i < n; i++)
-		past_free(&r->past[i]);
-	r->npast -= n;
-	memmove(r->past, r->past + n, r->npast * sizeof(r->past[0]));
-	past_sync(r);
-}
-
-void
-reload_tick(struct reload *r)
-{
-	past_sync(r);
-}
-
 /* ---- one round ---- */
+
+/* The target that it is all about, where there is no other. */
+static const char *
+only_target(const struct reload *r)
+{
+	return targets_several(r->p.targets) ||
+	    targets_count(r->p.targets) != 1 ? NULL :
+	    targets_at(r->p.targets, 0)->node;
+}
+
+static void
+forget_opinions(struct reload *r)
+{
+	for (unsigned i = 0; i < TARGETS_MAX; i++) {
+		kp_diags_free(&r->opinions[i].diags);
+		r->opinions[i] = (struct opinion){ 0 };
+	}
+}
 
 /* text: one line for everybody, where ok, else why nothing has changed. */
 static void
@@ -108,68 +75,233 @@ round_end(struct reload *r, bool ok, const char *text)
 		control_answer(c, ok, text, strlen(text));
 	}
 	kp_buf_reset(&r->said);
+	kp_node_list_free(&r->nodes);
+	forget_opinions(r);
 	r->now.n = 0;
 	r->busy = false;
-	if (r->again)
+	targets_freeze(r->p.targets, false);
+	if (r->again && !r->ended)
 		reload_start(r);
 }
 
+/* path: of the file that is no good; NULL: why names it. */
 static void
-refuse(struct reload *r, const char *why)
+refuse(struct reload *r, const char *path, const char *why)
 {
-	const char *target = r->p.target->opts.target;
-	char text[700], line[256];
+	char text[900], line[256];
 
-	snprintf(text, sizeof(text), "'%s' is refused: %s; nothing has changed",
-	    r->p.conf->path, why);
-	log_warn("reload", target, "%s", text);
+	if (path != NULL)
+		snprintf(text, sizeof(text), "'%s' is refused: %s; nothing has "
+		    "changed", path, why);
+	else
+		snprintf(text, sizeof(text), "%s; nothing has changed", why);
+	log_warn("reload", only_target(r), "%s", text);
 	/* An event has room for a line: the first mistake. */
 	snprintf(line, sizeof(line), "refused: %s", r->said.len > 0 ?
 	    kp_buf_cstr(&r->said) : why);
 	line[strcspn(line, "\n")] = '\0';
-	target_happened(r->p.target, "reload", line);
+	targets_happened(r->p.targets, "reload", line);
 	conf_file_free(&r->next);
 	round_end(r, false, text);
+}
+
+/* ---- what the targets say ---- */
+
+static unsigned
+place_of(const struct reload *r, const struct target *t)
+{
+	unsigned i = 0;
+
+	while (targets_at(r->p.targets, i) != t)
+		i++;
+	return i;
+}
+
+/* The node first, where it could be another one. */
+static void
+name_node(const struct reload *r, const struct target *t, const char *why,
+    char *text, size_t n)
+{
+	if (only_target(r) != NULL)
+		snprintf(text, n, "%s", why);
+	else
+		snprintf(text, n, "'%s': %s", t->node, why);
+}
+
+/* Where a mistake is: on one target, and on none of the others otherwise. */
+static bool
+is_fine(struct reload *r, unsigned i, const struct missing *const *all)
+{
+	const struct opinion *o = &r->opinions[i];
+
+	return !o->refused && (!o->missing.known ||
+	    missing_elsewhere(&o->missing, all, targets_count(r->p.targets)));
+}
+
+/* Is there one that will not have it?  Who, and why. */
+static bool
+refused(struct reload *r, char *why, size_t n)
+{
+	const struct missing *all[TARGETS_MAX];
+	unsigned count = targets_count(r->p.targets);
+	const struct target *t;
+	struct opinion *o;
+
+	for (unsigned i = 0; i < count; i++)
+		all[i] = &r->opinions[i].missing;
+	for (unsigned i = 0; i < count; i++) {
+		if (is_fine(r, i, all))
+			continue;
+		t = targets_at(r->p.targets, i);
+		o = &r->opinions[i];
+		name_node(r, t, o->refused ? o->why :
+		    "it names what the target does not have", why, n);
+		if (!o->refused)
+			conf_file_diags(r->same ? r->p.conf : &r->next,
+			    &o->diags, only_target(r) == NULL ? t->node : NULL,
+			    &r->said);
+		return true;
+	}
+	return false;
+}
+
+static void finish(struct reload *r);
+
+static void
+decide(struct reload *r)
+{
+	unsigned count = targets_count(r->p.targets);
+	char why[700];
+
+	if (refused(r, why, sizeof(why))) {
+		for (unsigned i = 0; i < count; i++)
+			target_reload_cancel(targets_at(r->p.targets, i));
+		refuse(r, r->p.conf->path, why);
+		return;
+	}
+	r->left = count + 1;
+	for (unsigned i = 0; i < count; i++)
+		target_reload_apply(targets_at(r->p.targets, i));
+	if (--r->left == 0)
+		finish(r);
+}
+
+/* Diagnostics are judged when all are there. */
+static void
+keep_diags(struct opinion *o, const struct kp_diags *d)
+{
+	o->diags.v = calloc(d->n > 0 ? d->n : 1, sizeof(*d->v));
+	o->diags.errors = d->errors;
+	for (size_t i = 0; o->diags.v != NULL && i < d->n; i++) {
+		o->diags.v[i] = d->v[i];
+		o->diags.v[i].text = strdup(d->v[i].text);
+		if (o->diags.v[i].text == NULL)
+			break;
+		o->diags.n++;
+	}
+}
+
+void
+reload_checked(struct reload *r, struct target *t,
+    const struct agent_checked *c)
+{
+	struct opinion *o = &r->opinions[place_of(r, t)];
+
+	switch (c->how) {
+	case AGENT_CHECKED_AWAY:
+		o->away = true;
+		break;
+	case AGENT_CHECKED_REFUSED:
+		o->refused = true;
+		snprintf(o->why, sizeof(o->why), "%s", c->why);
+		break;
+	case AGENT_CHECKED_DONE:
+		missing_set(&o->missing, c->diags);
+		keep_diags(o, c->diags);
+		break;
+	}
+	if (--r->left == 0)
+		decide(r);
+}
+
+/* ---- reading ---- */
+
+/* False: it was refused. */
+static bool
+read_files(struct reload *r)
+{
+	const struct conf_file *conf = r->p.conf;
+	char why[512];
+
+	if (strcmp(conf->path, "-") == 0) {
+		refuse(r, conf->path,
+		    "standard input cannot be read a second time");
+		return false;
+	}
+	if (!past_room(r->p.past, PAST_RELOAD)) {
+		refuse(r, conf->path, "the database takes nothing, and windows "
+		    "of earlier reloads wait for it (kprof status)");
+		return false;
+	}
+	if (conf_file_load(&r->next, conf->path, &r->said) != KP_OK) {
+		refuse(r, conf->path, "it cannot be used");
+		return false;
+	}
+	if (!targets_file_read(r->p.targets, &r->nodes, why, sizeof(why))) {
+		refuse(r, NULL, why);
+		return false;
+	}
+	return true;
 }
 
 static void
 reload_start(struct reload *r)
 {
 	const struct conf_file *conf = r->p.conf;
-	enum kp_err e;
+	unsigned count;
+	struct target *t;
+	enum kp_err e = KP_OK;
 
 	r->busy = true;
 	r->again = false;
 	r->now = r->later;
 	r->later.n = 0;
-	if (strcmp(conf->path, "-") == 0) {
-		refuse(r, "standard input cannot be read a second time");
+	r->n = (struct kp_plan_change){ 0 };
+	r->away = r->failed = 0;
+	if (!read_files(r))
 		return;
-	}
-	if (r->npast == PAST_MAX) {
-		refuse(r, "the database takes nothing, and windows of earlier "
-		    "reloads wait for it (kprof status)");
-		return;
-	}
-	if (conf_file_load(&r->next, conf->path, &r->said) != KP_OK) {
-		refuse(r, "it cannot be used");
-		return;
-	}
+	targets_freeze(r->p.targets, true);
 	r->same = r->next.len == conf->len &&
 	    memcmp(r->next.text, conf->text, conf->len) == 0;
 	if (r->same)
 		conf_file_free(&r->next);
-	e = target_reload(r->p.target, r->same ? conf->conf : r->next.conf);
-	if (e != KP_OK)
-		refuse(r, e == KP_ESTATE ? "kprofd is ending" :
-		    "out of memory");
+	count = targets_count(r->p.targets);
+	r->left = count + 1;
+	for (unsigned i = 0; i < count; i++) {
+		t = targets_at(r->p.targets, i);
+		e = target_reload(t, r->same ? conf->conf : r->next.conf,
+		    targets_shares(r->p.targets));
+		if (e != KP_OK)
+			reload_checked(r, t, &(struct agent_checked){
+			    .how = AGENT_CHECKED_REFUSED,
+			    .why = e == KP_ESTATE ? "kprofd is ending" :
+			    "out of memory" });
+	}
+	if (--r->left == 0)
+		decide(r);
 }
 
 void
 reload_ask(struct reload *r, struct control_client *c)
 {
 	static const char busy[] = "too many wait already";
+	static const char ending[] = "kprofd is ending";
 
+	if (r->ended) {
+		if (c != NULL)
+			control_answer(c, false, ending, strlen(ending));
+		return;
+	}
 	if (c != NULL && r->later.n == CLIENTS_MAX) {
 		control_answer(c, false, busy, strlen(busy));
 		return;
@@ -181,66 +313,124 @@ reload_ask(struct reload *r, struct control_client *c)
 		reload_start(r);
 }
 
-static void
-put_in_force(struct reload *r)
-{
-	struct past *old = &r->past[r->npast++];
+/* ---- putting it in force ---- */
 
-	old->requests = target_switch(r->p.target);
-	old->conf = *r->p.conf;
-	*r->p.conf = r->next;
-	r->next = (struct conf_file){ 0 };
-	if (r->p.tables != NULL)
-		tables_conf(r->p.tables, r->p.conf->conf);
-	kp_store_conf(r->p.store, r->p.conf->conf, r->p.conf->text);
-	past_sync(r);
+static void
+free_requests(void *what)
+{
+	kp_requests_free(what);
 }
 
 static void
-describe(const struct reload *r, const struct agent_reloaded *how, char *text,
-    size_t n)
+free_conf(void *what)
 {
-	const struct kp_plan_change *c = &how->n;
-
-	if (how->how == AGENT_RELOAD_KEPT)
-		snprintf(text, n, "not attached to the target just now (kprof "
-		    "status): '%s' is checked there and armed as soon as it "
-		    "is", r->p.conf->path);
-	else if (r->same && c->added + c->removed + c->changed == 0)
-		snprintf(text, n, "'%s' is as it was: nothing to change",
-		    r->p.conf->path);
-	else
-		snprintf(text, n, "'%s' is in force: %zu functions added, %zu "
-		    "removed, %zu changed, %zu kept", r->p.conf->path,
-		    c->added, c->removed, c->changed, c->kept);
+	conf_file_free(what);
+	free(what);
 }
 
 void
-reload_done(struct reload *r, const struct agent_reloaded *how)
+reload_done(struct reload *r, struct target *t,
+    const struct agent_reloaded *how)
 {
-	char text[700];
+	unsigned count = targets_count(r->p.targets);
 
-	if (how->how == AGENT_RELOAD_REFUSED) {
-		if (how->diags != NULL)
-			conf_file_diags(r->same ? r->p.conf : &r->next,
-			    how->diags, &r->said);
-		refuse(r, how->why);
+	r->away += how->how == AGENT_RELOAD_KEPT;
+	r->failed += how->how == AGENT_RELOAD_REFUSED;
+	r->n.added += how->n.added;
+	r->n.removed += how->n.removed;
+	r->n.changed += how->n.changed;
+	r->n.kept += how->n.kept;
+	if (!r->same && how->how != AGENT_RELOAD_REFUSED)
+		past_put(r->p.past, target_switch(t), free_requests,
+		    PAST_RELOAD / 2 / (count + 1));
+	if (--r->left == 0)
+		finish(r);
+}
+
+/* No target uses the last one any more. */
+static void
+put_in_force(struct reload *r)
+{
+	struct conf_file *old = malloc(sizeof(*old));
+
+	/* Without memory for its place it is leaked: it may be read still. */
+	if (old != NULL)
+		*old = *r->p.conf;
+	*r->p.conf = r->next;
+	r->next = (struct conf_file){ 0 };
+	kp_store_conf(r->p.store, r->p.conf->conf, r->p.conf->text);
+	if (old != NULL)
+		past_put(r->p.past, old, free_conf, PAST_RELOAD / 2);
+}
+
+static void
+describe(const struct reload *r, char *text, size_t n)
+{
+	unsigned count = targets_count(r->p.targets);
+	const char *path = r->p.conf->path;
+	const struct kp_plan_change *c = &r->n;
+	int len;
+
+	if (count > 0 && r->away == count && count == 1)
+		len = snprintf(text, n, "not attached to the target just now "
+		    "(kprof status): '%s' is checked there and armed as soon "
+		    "as it is", path);
+	else if (r->same && c->added + c->removed + c->changed == 0)
+		len = snprintf(text, n, "'%s' is as it was: nothing to change",
+		    path);
+	else
+		len = snprintf(text, n, "'%s' is in force: %zu functions "
+		    "added, %zu removed, %zu changed, %zu kept", path,
+		    c->added, c->removed, c->changed, c->kept);
+	if (count > 1 && r->away > 0 && (size_t)len < n)
+		snprintf(text + len, n - (size_t)len, "; %u of %u targets are "
+		    "not attached just now: armed there as soon as they are",
+		    r->away, count);
+}
+
+/* What the file of targets changes comes last: the set was frozen. */
+static void
+change_targets(struct reload *r, char *text, size_t n)
+{
+	unsigned added = 0, removed = 0;
+	size_t len = strlen(text);
+
+	targets_freeze(r->p.targets, false);
+	targets_file_apply(r->p.targets, &r->nodes, &added, &removed);
+	if (!r->same)
+		targets_again(r->p.targets);
+	if (added + removed > 0)
+		snprintf(text + len, n - len, "; targets: %u added, %u removed",
+		    added, removed);
+}
+
+static void
+finish(struct reload *r)
+{
+	char text[900];
+	bool changed = !r->same || r->n.added + r->n.changed + r->n.removed > 0;
+
+	/* Some may have it and some not: both stay until all is written. */
+	if (r->failed > 0) {
+		r->ended = true;
+		round_end(r, false, "kprofd is ending");
 		return;
 	}
 	if (!r->same)
 		put_in_force(r);
-	describe(r, how, text, sizeof(text) - 1);
-	log_info("reload", r->p.target->opts.target, "%s", text);
-	if (!r->same || how->n.added + how->n.changed + how->n.removed > 0)
-		target_happened(r->p.target, "reload", text);
-	snprintf(text + strlen(text), 2, "\n");
+	describe(r, text, sizeof(text) - 1);
+	if (changed)
+		targets_happened(r->p.targets, "reload", text);
+	change_targets(r, text, sizeof(text) - 1);
+	log_info("reload", only_target(r), "%s", text);
+	strcat(text, "\n");
 	round_end(r, true, text);
 }
 
 /* ---- beginning and end ---- */
 
 struct reload *
-reload_new(struct event_base *base, const struct reload_parts *parts)
+reload_new(const struct reload_parts *parts)
 {
 	struct reload *r = calloc(1, sizeof(*r));
 
@@ -248,11 +438,6 @@ reload_new(struct event_base *base, const struct reload_parts *parts)
 		return NULL;
 	r->p = *parts;
 	kp_buf_init(&r->said, SAID_MAX);
-	r->synced = event_new(base, -1, 0, on_synced, r);
-	if (r->synced == NULL) {
-		free(r);
-		return NULL;
-	}
 	return r;
 }
 
@@ -261,10 +446,9 @@ reload_free(struct reload *r)
 {
 	if (r == NULL)
 		return;
-	for (unsigned i = 0; i < r->npast; i++)
-		past_free(&r->past[i]);
 	conf_file_free(&r->next);
+	kp_node_list_free(&r->nodes);
+	forget_opinions(r);
 	kp_buf_free(&r->said);
-	event_free(r->synced);
 	free(r);
 }

@@ -1,41 +1,42 @@
 /*
  * reload.h - another tiers.conf while kprofd runs: for `kprof reload` and
- * SIGHUP.
+ * SIGHUP; and the file of targets with it.
  *
- * One round reads the file, has the target check it, and puts it in force; who
- * asks during a round has the next one, which reads the file anew.  A file
- * that is refused changes nothing.  What was in force is kept until the store
- * has written the windows that borrow its texts.
+ * One round reads the files, has every target that is attached check
+ * tiers.conf, and puts it in force on all of them, or on none: what one
+ * refuses changes nothing anywhere.  Who asks during a round has the next one,
+ * which reads the files anew.  What was in force is kept until the store has
+ * written the windows that borrow its texts.
  */
 #ifndef KP_KPROFD_RELOAD_H
 #define KP_KPROFD_RELOAD_H
 
 #include "kprofd/conf_file.h"
 #include "kprofd/control.h"
-#include "kprofd/tables.h"
-#include "kprofd/target.h"
+#include "kprofd/past.h"
+#include "kprofd/targets.h"
 
 /* All borrowed; conf is replaced. */
 struct reload_parts {
 	struct conf_file *conf;
 	struct control *control;
-	struct target *target;
+	struct targets *targets;
 	struct kp_store *store;
-	struct tables *tables;		/* or NULL */
+	struct past *past;
 };
 
 struct reload;
 
 /* NULL when out of memory. */
-struct reload *reload_new(struct event_base *base,
-    const struct reload_parts *parts);
-/* After the store was closed. */
+struct reload *reload_new(const struct reload_parts *parts);
+/* After the targets and the store. */
 void reload_free(struct reload *r);
 /* c: who has the answer; NULL: the log has. */
 void reload_ask(struct reload *r, struct control_client *c);
-/* From target_ops. */
-void reload_done(struct reload *r, const struct agent_reloaded *how);
-/* Now and then: what the store could not write may be written now. */
-void reload_tick(struct reload *r);
+/* From targets_ops. */
+void reload_checked(struct reload *r, struct target *t,
+    const struct agent_checked *c);
+void reload_done(struct reload *r, struct target *t,
+    const struct agent_reloaded *how);
 
 #endif

@@ -1,16 +1,16 @@
 /* spending.c - see the header. */
 #include "kprofd/spending.h"
 
-void
-spending_request(struct spending *s, const struct kp_request *rq)
-{
-	s->tier_calls += (uint64_t)(rq->ncalls - 1) * rq->weight;
-}
-
 static uint64_t
 grown(uint64_t now, uint64_t before)
 {
 	return now > before ? now - before : 0;
+}
+
+void
+spending_request(struct spending *s, const struct kp_request *rq)
+{
+	s->tier_calls += (uint64_t)(rq->ncalls - 1) * rq->weight;
 }
 
 void
@@ -21,8 +21,8 @@ spending_status(struct spending *s, const struct agent_status *before,
 		.events = grown(st->sent + st->dropped,
 		    before->sent + before->dropped),
 		.armed_calls = s->tier_calls +
-		    grown(st->entry_calls - st->unarmed_calls,
-		    before->entry_calls - before->unarmed_calls),
+		    grown(grown(st->entry_calls, st->unarmed_calls),
+		    grown(before->entry_calls, before->unarmed_calls)),
 		.agent = st->busy > before->busy ? st->busy - before->busy : 0,
 	};
 

@@ -1,5 +1,6 @@
 /* status.c - see the header. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "kprofd/status.h"
@@ -48,7 +49,7 @@ json_cost(struct json *j, const struct target *t)
 	json_uint(j, "events_per_s", spending_rate(s, s->last.events));
 	json_uint(j, "armed_calls_per_s",
 	    spending_rate(s, s->last.armed_calls));
-	json_uint(j, "budget_percent", t->conf->budget);
+	json_uint(j, "budget_percent", target_conf(t)->budget);
 	json_end(j);
 }
 
@@ -111,17 +112,26 @@ put_losses(struct kp_buf *b, const struct target *t)
 	kp_buf_str(b, any ? "\n" : "losses      none\n");
 }
 
+static size_t
+in_flight(const struct target *t)
+{
+	return kp_requests_in_flight(t->assembly.requests,
+	    ASSEMBLY_NODE);
+}
+
+/* ---- in words ---- */
+
 static void
-status_plain(struct kp_buf *b, const struct target *t, struct kp_store *store,
-    const struct options *o, kp_dur_ns up)
+put_target(struct kp_buf *b, const struct target *t)
 {
 	char sampling[64];
 
-	kp_buf_printf(b, "kprofd      " KP_VERSION ", running %" PRId64
-	    " s\n", up / KP_NS_PER_S);
-	kp_buf_printf(b, "target      %s: %s%s%s\n", t->opts.target,
+	kp_buf_printf(b, "target      %s: %s%s%s\n", t->node,
+	    t->in_set.failed ? "failed" :
 	    agent_state_name(agent_state(t->agent)),
 	    t->state_text[0] != '\0' ? ": " : "", t->state_text);
+	if (t->in_set.over)
+		return;
 	if (t->hello.otp != 0)
 		kp_buf_printf(b, "            OTP %d, %s, %s probe\n",
 		    t->hello.otp, t->hello.session ? "trace session" :
@@ -132,58 +142,153 @@ status_plain(struct kp_buf *b, const struct target *t, struct kp_store *store,
 	    "agent's queue %" PRIu64 ", memory %" PRIu64 " KiB\n", t->events,
 	    t->batches, t->status.queue, t->status.memory / 1024);
 	kp_buf_printf(b, "requests    %" PRIu64 " assembled, %zu in flight; "
-	    "%" PRIu64 " entry calls at the last count\n", t->requests_ever,
-	    kp_requests_in_flight(t->requests), t->status.entry_calls);
+	    "%" PRIu64 " entry calls at the last count\n",
+	    t->assembly.requests_ever, in_flight(t), t->status.entry_calls);
 	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
-	store_put_text(b, store, o->db);
-	put_cost(b, t);
-	put_guard(b, t);
+}
+
+static void
+put_rest(struct kp_buf *b, const struct target *t)
+{
+	if (!t->in_set.over) {
+		put_cost(b, t);
+		put_guard(b, t);
+	}
 	put_losses(b, t);
 }
 
 static void
-status_json(struct kp_buf *b, const struct target *t, struct kp_store *store,
-    const struct options *o, kp_dur_ns up)
+put_more(struct kp_buf *b, const struct targets *ts)
+{
+	if (targets_more(ts) > 0)
+		kp_buf_printf(b, "            %zu more have no room: %d are "
+		    "profiled by one kprofd at most\n", targets_more(ts),
+		    TARGETS_MAX);
+}
+
+static void
+put_several(struct kp_buf *b, const struct status *s)
+{
+	unsigned shown = 0;
+	const struct target *t;
+
+	kp_buf_printf(b, "targets     %u of %u armed\n",
+	    targets_armed(s->targets), targets_count(s->targets));
+	put_more(b, s->targets);
+	store_put_text(b, s->store, s->o->db);
+	for (unsigned i = 0; i < targets_count(s->targets); i++) {
+		t = targets_at(s->targets, i);
+		if (s->glob != NULL && !kp_glob(s->glob, t->node))
+			continue;
+		kp_buf_u8(b, '\n');
+		put_target(b, t);
+		put_rest(b, t);
+		shown++;
+	}
+	if (shown == 0 && s->glob != NULL)
+		kp_buf_printf(b, "\nno target matches '%s'\n", s->glob);
+}
+
+static void
+status_plain(struct kp_buf *b, const struct status *s)
+{
+	const struct target *t;
+
+	kp_buf_printf(b, "kprofd      " KP_VERSION ", running %" PRId64
+	    " s\n", s->up / KP_NS_PER_S);
+	if (targets_several(s->targets) || s->glob != NULL) {
+		put_several(b, s);
+		return;
+	}
+	t = targets_at(s->targets, 0);
+	put_target(b, t);
+	store_put_text(b, s->store, s->o->db);
+	put_rest(b, t);
+}
+
+/* ---- as JSON ---- */
+
+static void
+json_losses(struct json *j, const struct kp_losses *l)
+{
+	json_object(j, "losses");
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		json_uint(j, kp_loss_name(i), l->n[i]);
+	json_end(j);
+}
+
+static void
+json_counts(struct json *j, const struct target *t)
+{
+	json_uint(j, "events", t->events);
+	json_uint(j, "batches", t->batches);
+	json_uint(j, "agent_queue", t->status.queue);
+	json_uint(j, "agent_memory_bytes", t->status.memory);
+	json_uint(j, "requests", t->assembly.requests_ever);
+	json_uint(j, "in_flight", in_flight(t));
+	json_uint(j, "entry_calls", t->status.entry_calls);
+	json_uint(j, "windows", t->windows);
+}
+
+/* Into the object that is open. */
+static void
+json_target(struct json *j, const struct target *t)
+{
+	json_string(j, "target", t->node);
+	json_string(j, "state", t->in_set.failed ? "failed" :
+	    agent_state_name(agent_state(t->agent)));
+	json_string(j, "state_text", t->state_text);
+	json_int(j, "otp", t->hello.otp);
+	json_string(j, "probe", t->native ? "native" : "relay");
+	json_int(j, "one_in", t->sampler.one_in);
+	json_counts(j, t);
+	json_cost(j, t);
+	json_guard(j, t);
+	json_losses(j, &t->lost_ever);
+}
+
+static void
+json_targets(struct json *j, const struct status *s)
+{
+	const struct target *t;
+
+	json_uint(j, "armed", targets_armed(s->targets));
+	json_uint(j, "targets_without_room", targets_more(s->targets));
+	json_array(j, "targets");
+	for (unsigned i = 0; i < targets_count(s->targets); i++) {
+		t = targets_at(s->targets, i);
+		if (s->glob != NULL && !kp_glob(s->glob, t->node))
+			continue;
+		json_object(j, NULL);
+		json_target(j, t);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+/* One target's figures stand in the outer object as well. */
+static void
+status_json(struct kp_buf *b, const struct status *s)
 {
 	struct json j;
 
 	json_begin(&j, b);
 	json_object(&j, NULL);
 	json_string(&j, "version", KP_VERSION);
-	json_int(&j, "up_s", up / KP_NS_PER_S);
-	json_string(&j, "target", t->opts.target);
-	json_string(&j, "state", agent_state_name(agent_state(t->agent)));
-	json_string(&j, "state_text", t->state_text);
-	json_int(&j, "otp", t->hello.otp);
-	json_string(&j, "probe", t->native ? "native" : "relay");
-	json_int(&j, "one_in", t->sampler.one_in);
-	json_uint(&j, "events", t->events);
-	json_uint(&j, "batches", t->batches);
-	json_uint(&j, "agent_queue", t->status.queue);
-	json_uint(&j, "agent_memory_bytes", t->status.memory);
-	json_uint(&j, "requests", t->requests_ever);
-	json_uint(&j, "in_flight", kp_requests_in_flight(t->requests));
-	json_uint(&j, "entry_calls", t->status.entry_calls);
-	json_uint(&j, "windows", t->windows);
-	store_put_json(&j, store, o->db);
-	json_cost(&j, t);
-	json_guard(&j, t);
-	json_object(&j, "losses");
-	for (int i = 0; i < KP_LOSS_COUNT; i++)
-		json_uint(&j, kp_loss_name(i), t->lost_ever.n[i]);
-	json_end(&j);
+	json_int(&j, "up_s", s->up / KP_NS_PER_S);
+	if (!targets_several(s->targets))
+		json_target(&j, targets_at(s->targets, 0));
+	store_put_json(&j, s->store, s->o->db);
+	json_targets(&j, s);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 }
 
 void
-status_text(struct kp_buf *b, const struct target *t, struct kp_store *store,
-    const struct options *o, kp_mono_ns started, bool json)
+status_text(struct kp_buf *b, const struct status *s, bool json)
 {
-	kp_dur_ns up = kp_mono_now() - started;
-
 	if (json)
-		status_json(b, t, store, o, up);
+		status_json(b, s);
 	else
-		status_plain(b, t, store, o, up);
+		status_plain(b, s);
 }

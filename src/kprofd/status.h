@@ -5,10 +5,17 @@
 #define KP_KPROFD_STATUS_H
 
 #include "kprofd/options.h"
-#include "kprofd/target.h"
+#include "kprofd/targets.h"
 
-void status_text(struct kp_buf *b, const struct target *t,
-    struct kp_store *store, const struct options *o, kp_mono_ns started,
-    bool json);
+/* All borrowed. */
+struct status {
+	const struct targets *targets;
+	const char *glob;	/* of those to be shown; NULL: all */
+	struct kp_store *store;
+	const struct options *o;
+	kp_dur_ns up;		/* kprofd runs for so long */
+};
+
+void status_text(struct kp_buf *b, const struct status *s, bool json);
 
 #endif

@@ -15,7 +15,6 @@
 
 struct tables {
 	const char *path;	/* borrowed */
-	const struct kp_conf *conf;
 	bool json, failed;
 };
 
@@ -36,7 +35,7 @@ append(struct tables *t, const struct kp_buf *b)
 }
 
 struct tables *
-tables_open(const char *path, bool json, const struct kp_conf *conf)
+tables_open(const char *path, bool json)
 {
 	struct tables *t = calloc(1, sizeof(*t));
 	FILE *f;
@@ -51,24 +50,19 @@ tables_open(const char *path, bool json, const struct kp_conf *conf)
 		return NULL;
 	}
 	fclose(f);
-	*t = (struct tables){ .path = path, .conf = conf, .json = json };
+	*t = (struct tables){ .path = path, .json = json };
 	return t;
 }
 
 void
-tables_conf(struct tables *t, const struct kp_conf *conf)
-{
-	t->conf = conf;
-}
-
-void
-tables_window(struct tables *t, const struct kp_window *w)
+tables_window(struct tables *t, const struct kp_window *w,
+    const struct kp_conf *conf)
 {
 	struct report_opts opts = { .what = REPORT_BUSY };
 	struct report *r;
 	struct kp_buf b;
 
-	if (report_from_window(w, t->conf, &r) != KP_OK)
+	if (report_from_window(w, conf, &r) != KP_OK)
 		return;
 	kp_buf_init(&b, TABLE_MAX);
 	if (t->json) {

@@ -11,12 +11,11 @@
 
 struct tables;
 
-/* NULL: it was told why.  conf is borrowed. */
-struct tables *tables_open(const char *path, bool json,
+/* NULL: it was told why. */
+struct tables *tables_open(const char *path, bool json);
+/* conf: that the window was measured by. */
+void tables_window(struct tables *t, const struct kp_window *w,
     const struct kp_conf *conf);
-/* Those to come are of another one, borrowed as well. */
-void tables_conf(struct tables *t, const struct kp_conf *conf);
-void tables_window(struct tables *t, const struct kp_window *w);
 void tables_close(struct tables *t);
 
 #endif

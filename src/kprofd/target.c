@@ -6,134 +6,75 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "kprofd/log.h"
 #include "kprofd/target.h"
 #include "kprofd/native.h"
+#include "report/text.h"
 
+/* More of anything is in no window: sums of very many fit SQL's integers. */
+#define FIGURE_MAX (UINT64_C(1) << 40)
+
+/* Some of the text is the target's own. */
 void
 target_happened(struct target *t, const char *kind, const char *text)
 {
 	struct kp_happening h = { .at = kp_wall_now(), .node = t->node,
 		.kind = kind };
+	struct kp_buf b;
+	const char *clean;
 
-	snprintf(h.text, sizeof(h.text), "%s", text);
-	if (t->store != NULL)
-		kp_store_happening(t->store, &h);
-}
-
-/* ---- requests out ---- */
-
-static bool
-self_room(struct target *t, uint32_t n)
-{
-	kp_dur_ns *v;
-
-	if (n <= t->selfcap)
-		return true;
-	v = realloc(t->self, n * sizeof(*v));
-	if (v == NULL)
-		return false;
-	t->self = v;
-	t->selfcap = n;
-	return true;
-}
-
-static const char *
-first_tier(const struct target *t, const struct kp_fn *fn)
-{
-	for (size_t i = 0; i < t->conf->ntiers; i++)
-		if ((fn->tiers >> i & 1) != 0)
-			return t->conf->tiers[i].name;
-	return "";
-}
-
-static void
-tree_call(const struct target *t, const struct kp_request *rq, uint32_t i,
-    struct kp_tree_call *out)
-{
-	const struct kp_call *c = &rq->calls[i];
-	const struct kp_fn *fn = kp_requests_fn(t->requests, c->fn);
-	bool timed = c->outcome == KP_RETURNED || c->outcome == KP_RAISED;
-
-	*out = (struct kp_tree_call){ .fn = fn->text,
-		.tier = first_tier(t, fn), .start = c->start - rq->start,
-		.total = timed ? c->end - c->start : -1, .self = t->self[i],
-		.parent = c->parent, .outcome = c->outcome,
-		.async = c->async };
-	kp_proc_text(c->proc, out->pid, sizeof(out->pid));
-}
-
-/* NULL: out of memory. */
-static struct kp_tree *
-make_tree(struct target *t, const struct kp_request *rq)
-{
-	struct kp_tree *tree;
-
-	if (!self_room(t, rq->ncalls) ||
-	    kp_request_self(rq, t->self) != KP_OK ||
-	    (tree = malloc(sizeof(*tree) +
-	    rq->ncalls * sizeof(tree->calls[0]))) == NULL)
-		return NULL;
-	*tree = (struct kp_tree){ .node = t->node, .label = rq->label,
-		.identity = kp_requests_identity(t->requests, rq->identity),
-		.parent_label = rq->parent_label, .weight = rq->weight,
-		.start = rq->start + t->hello.time_offset,
-		.total = rq->end - rq->start, .outcome = rq->outcome,
-		.ncalls = rq->ncalls };
-	for (uint32_t i = 0; i < rq->ncalls; i++)
-		tree_call(t, rq, i, &tree->calls[i]);
-	return tree;
-}
-
-/* Slow ones go to the store at once, and the slowest when the window closes. */
-static void
-keep_tree(struct target *t, const struct kp_request *rq)
-{
-	kp_dur_ns total = rq->end - rq->start;
-	bool slow = total >= t->conf->slow;
-	struct kp_tree *tree;
-
-	if (slow && t->trees < TARGET_TREES_MAX &&
-	    (tree = make_tree(t, rq)) != NULL) {
-		t->trees++;
-		kp_store_tree(t->store, tree);
-		kp_tail_put(&t->tail, rq->identity, total, rq->ncalls, NULL);
+	if (t->store == NULL)
 		return;
-	}
-	tree = kp_tail_wants(&t->tail, rq->identity, total, rq->ncalls) ?
-	    make_tree(t, rq) : NULL;
-	if (tree != NULL)
-		kp_tail_put(&t->tail, rq->identity, total, rq->ncalls, tree);
-	t->lost.n[KP_LOSS_TREE] += slow;
+	kp_buf_init(&b, 8 * sizeof(h.text));
+	text_put_n(&b, text, strnlen(text, sizeof(h.text)));
+	clean = kp_buf_cstr(&b);
+	memcpy(h.text, clean, utf8_fit(clean, b.len, sizeof(h.text) - 1));
+	kp_buf_free(&b);
+	kp_store_happening(t->store, &h);
+}
+
+/* Both in the log and among the events, if that is not too much by now. */
+static void
+tell(struct target *t, const char *kind, const char *text)
+{
+	if (!hush_may(&t->hush, kp_mono_now()))
+		return;
+	log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target, kind,
+	    text);
+	target_happened(t, kind, text);
 }
 
 static void
-store_tree(void *ctx, void *tree)
+tell_untold(struct target *t)
 {
-	struct target *t = ctx;
+	uint64_t n = hush_take(&t->hush);
+	char text[100];
 
-	kp_store_tree(t->store, tree);
+	if (n == 0)
+		return;
+	snprintf(text, sizeof(text), "%" PRIu64 " notices were not told: too "
+	    "many at once", n);
+	log_warn("hushed", t->opts.target, "'%s': %s", t->opts.target, text);
+	target_happened(t, "hushed", text);
 }
+
+static uint64_t
+entries(const struct target *t)
+{
+	return kp_requests_entries(t->assembly.requests,
+	    ASSEMBLY_NODE);
+}
+
+/* ---- what is assembled ---- */
 
 static void
 on_request(void *ctx, const struct kp_request *rq)
 {
 	struct target *t = ctx;
 
-	t->requests_ever++;
-	kp_stats_request(t->stats, rq);
 	spending_request(&t->spending, rq);
-	if (t->store != NULL)
-		keep_tree(t, rq);
 	t->ops->on_request(t->ctx, t, rq);
-}
-
-static void
-on_late(void *ctx, const struct kp_late_call *c)
-{
-	struct target *t = ctx;
-
-	kp_stats_late(t->stats, c);
 }
 
 static void
@@ -144,8 +85,7 @@ on_runaway(void *ctx, const struct kp_fn *fn)
 
 	snprintf(text, sizeof(text), "%s never returns (a server loop?): "
 	    "disarmed", fn->text);
-	log_warn("runaway", t->opts.target, "%s: %s", t->opts.target, text);
-	target_happened(t, "runaway", text);
+	tell(t, "runaway", text);
 	agent_disarm(t->agent, fn->text);
 }
 
@@ -158,20 +98,18 @@ on_unbounded(void *ctx, uint32_t line)
 	snprintf(text, sizeof(text), "requests are named _other by the clause "
 	    "on line %" PRIu32 " of tiers.conf: its answer is longer than %d "
 	    "bytes, or nothing to name them by", line, KP_IDENT_BYTES_MAX);
-	log_warn("identity", t->opts.target, "%s: %s", t->opts.target, text);
-	target_happened(t, "identity", text);
+	tell(t, "identity", text);
 }
+
+static const struct assembly_ops assembly_ops = { on_request, on_runaway,
+	on_unbounded };
 
 /* ---- sampling, and what is too much ---- */
 
 static void
 on_notice(void *ctx, const char *kind, const char *text)
 {
-	struct target *t = ctx;
-
-	log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target, kind,
-	    text);
-	target_happened(t, kind, text);
+	tell(ctx, kind, text);
 }
 
 /* Its rate has changed. */
@@ -192,7 +130,8 @@ static kp_dur_ns
 trip(struct target *t, enum kp_trip cause, const char *why)
 {
 	kp_dur_ns rest = watch_trip(&t->watch, cause, &t->status,
-	    kp_requests_in_flight(t->requests), kp_mono_now());
+	    kp_requests_in_flight(t->assembly.requests,
+	    ASSEMBLY_NODE), kp_mono_now());
 	char text[256];
 
 	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
@@ -266,27 +205,36 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 	struct kp_batch b;
 	struct kp_event ev;
 	enum kp_err e;
+	bool rests = agent_state(t->agent) == AGENT_TRIPPED ||
+	    watch_full(&t->watch);
 
 	if (kp_batch_begin(&b, p, n) != KP_OK) {
 		t->lost.n[KP_LOSS_GAP]++;
+		agent_nonsense(t->agent, "a batch of events");
 		return;
 	}
 	ledger_batch(&t->ledger, b.seq);
 	t->batches++;
 	while ((e = kp_native_next(t->names, &b, &ev)) != KP_END) {
-		if (e == KP_OK) {
+		if (e == KP_OK && rests) {
+			kp_requests_pass(t->assembly.requests,
+			    ASSEMBLY_NODE, &ev);
+		} else if (e == KP_OK) {
 			if (ev.kind == KP_EV_ENTRY)
 				kp_sampler_seen(&t->sampler, ev.weight);
-			kp_requests_event(t->requests, &ev);
+			kp_requests_event(t->assembly.requests,
+			    ASSEMBLY_NODE, &ev);
 			t->events++;
 		} else if (e == KP_ENOENT) {
 			t->lost.n[KP_LOSS_BAD_EVENT]++;
 		} else {
 			t->lost.n[KP_LOSS_BAD_EVENT] += b.left + 1;
+			agent_nonsense(t->agent, "a batch of events");
 			break;
 		}
 	}
-	kp_requests_expire(t->requests, b.sent_at);
+	kp_requests_expire(t->assembly.requests, ASSEMBLY_NODE,
+		    b.sent_at);
 	if (kp_sampler_quick(&t->sampler, b.sent_at))
 		resample(t);
 	look_out(t, b.sent_at);
@@ -300,11 +248,12 @@ set_told(struct target *t)
 	bool all_exact = true;
 
 	t->spending.native = t->native;
-	kp_requests_release(t->requests, t->hello.otp);
+	assembly_release(&t->assembly, t->hello.otp);
 	for (size_t i = 0; i < plan->n; i++)
 		all_exact &= plan->v[i].exact;
 	if (t->native)
-		kp_requests_native(t->requests, all_exact);
+		kp_requests_native(t->assembly.requests, ASSEMBLY_NODE,
+		    all_exact);
 }
 
 static void
@@ -337,10 +286,11 @@ on_hello(void *ctx, const struct agent_hello *h)
 	t->hello = *h;
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
 	watch_forget(&t->watch);
-	ledger_restart(&t->ledger, kp_requests_entries(t->requests));
+	ledger_restart(&t->ledger, entries(t));
 	t->native = false;
 	kp_native_restart(t->names, h->node);
 	set_told(t);
+	t->assembly.time_offset = h->time_offset;
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
 	    h->otp, h->session ? "a trace session of our own" :
 	    "the node's one tracer");
@@ -362,7 +312,7 @@ sample(struct target *t, const struct agent_status *st)
 	    over);
 	kp_sampler_spent(&t->sampler,
 	    spending_percent(s, kp_cost_total(&s->last)),
-	    spending_percent(s, kp_cost_fixed(&s->last)), t->conf->budget);
+	    spending_percent(s, kp_cost_fixed(&s->last)), target_conf(t)->budget);
 	if (t->sampler.one_in != was)
 		resample(t);
 }
@@ -372,9 +322,9 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 {
 	struct target *t = ctx;
 
-	t->hello.time_offset = st->time_offset;
+	t->assembly.time_offset = t->hello.time_offset = st->time_offset;
 	t->ledger.sampling |= t->sampler.one_in > 1;
-	ledger_status(&t->ledger, st, kp_requests_entries(t->requests), last);
+	ledger_status(&t->ledger, st, entries(t), last);
 	spending_status(&t->spending, &t->status, st);
 	if (!last)
 		sample(t, st);
@@ -382,7 +332,8 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 		recover(t, st);
 	t->status = *st;
 	t->status_at = kp_mono_now();
-	kp_requests_expire(t->requests, st->now);
+	kp_requests_expire(t->assembly.requests, ASSEMBLY_NODE,
+		    st->now);
 	look_out(t, st->now);
 }
 
@@ -393,6 +344,14 @@ tell_lost(struct target *t, const char *text)
 	if (strncmp(text, t->lost_text, sizeof(t->lost_text) - 1) == 0)
 		return;
 	snprintf(t->lost_text, sizeof(t->lost_text), "%s", text);
+	if (!t->armed_ever) {
+		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
+		    .event = "absent", .target = t->opts.target,
+		    .fields = { { .key = "cause", .text = text } } },
+		    "%s; trying again", text);
+		target_happened(t, "absent", text);
+		return;
+	}
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
 	    .event = "lost", .target = t->opts.target,
 	    .fields = { { .key = "cause", .text = text } } },
@@ -414,6 +373,7 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	case AGENT_ARMED:
 		kp_guard_resumed(&t->watch.guard, kp_mono_now());
 		ledger_armed(&t->ledger, kp_mono_now());
+		t->armed_ever = true;
 		t->lost_text[0] = '\0';
 		log_info("armed", t->opts.target, "profiling '%s'",
 		    t->opts.target);
@@ -422,23 +382,26 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	case AGENT_PAUSED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
 		target_happened(t, "paused", "");
-		kp_requests_abandon(t->requests, KP_LOSS_TRIPPED);
+		kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
+		    KP_LOSS_TRIPPED);
 		break;
 	case AGENT_TRIPPED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
-		kp_requests_abandon(t->requests, KP_LOSS_TRIPPED);
+		kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
+		    KP_LOSS_TRIPPED);
 		break;
 	case AGENT_LOST:
 		tell_lost(t, text);
 		if (t->status_at != 0)
 			ledger_unarmed(&t->ledger, t->status_at);
-		ledger_lost(&t->ledger, kp_requests_entries(t->requests));
-		kp_requests_abandon(t->requests, KP_LOSS_DISCONNECTED);
+		ledger_lost(&t->ledger, entries(t));
+		kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
+		    KP_LOSS_DISCONNECTED);
 		break;
 	default:
 		break;
 	}
-	t->ops->on_state(t->ctx, s, text);
+	t->ops->on_state(t->ctx, t, s, text);
 }
 
 /* The probe of call rates says how to begin sampling. */
@@ -466,7 +429,7 @@ on_diags(void *ctx, const struct kp_diags *diags)
 {
 	struct target *t = ctx;
 
-	t->ops->on_diags(t->ctx, diags);
+	t->ops->on_diags(t->ctx, t, diags);
 }
 
 static void
@@ -474,17 +437,39 @@ on_cleared(void *ctx, uint64_t number)
 {
 	struct target *t = ctx;
 
-	t->ops->on_cleared(t->ctx, number);
+	t->ops->on_cleared(t->ctx, t, number);
 }
 
 static void
-next_free(struct target *t)
+on_checked(void *ctx, const struct agent_checked *c)
 {
-	kp_stats_free(t->next.stats);
-	kp_requests_free(t->next.requests);
-	t->next.stats = NULL;
-	t->next.requests = NULL;
-	t->next.conf = NULL;
+	struct target *t = ctx;
+
+	t->ops->on_checked(t->ctx, t, c);
+}
+
+static bool
+on_unreached(void *ctx, const char *why)
+{
+	struct target *t = ctx;
+
+	return t->ops->on_unreached(t->ctx, t, why);
+}
+
+static enum agent_verdict
+on_missing(void *ctx, const struct kp_diags *diags)
+{
+	struct target *t = ctx;
+
+	return t->ops->on_missing(t->ctx, t, diags);
+}
+
+static void
+on_nodes(void *ctx, const struct kp_term *list)
+{
+	struct target *t = ctx;
+
+	t->ops->on_nodes(t->ctx, t, list);
 }
 
 static void
@@ -493,7 +478,7 @@ on_reloaded(void *ctx, const struct agent_reloaded *r)
 	struct target *t = ctx;
 
 	if (r->how == AGENT_RELOAD_REFUSED)
-		next_free(t);
+		assembly_discard(&t->assembly);
 	else
 		set_told(t);
 	t->ops->on_reloaded(t->ctx, t, r);
@@ -504,8 +489,9 @@ on_failed(void *ctx, enum agent_failure f, const char *why)
 {
 	struct target *t = ctx;
 
-	ledger_lost(&t->ledger, kp_requests_entries(t->requests));
-	kp_requests_abandon(t->requests, KP_LOSS_DISCONNECTED);
+	ledger_lost(&t->ledger, entries(t));
+	kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
+		    KP_LOSS_DISCONNECTED);
 	target_happened(t, "failed", why);
 	t->ops->on_failed(t->ctx, t, f, why);
 }
@@ -515,7 +501,7 @@ on_stopped(void *ctx)
 {
 	struct target *t = ctx;
 
-	ledger_lost(&t->ledger, kp_requests_entries(t->requests));
+	ledger_lost(&t->ledger, entries(t));
 	/* Without a goodbye there is a reason, which on_state() was told. */
 	if (t->state_text[0] != '\0' && t->hello.otp != 0)
 		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
@@ -539,50 +525,53 @@ static const struct agent_ops agent_ops = {
 	.on_rested = on_rested,
 	.on_diags = on_diags,
 	.on_cleared = on_cleared,
+	.on_checked = on_checked,
 	.on_reloaded = on_reloaded,
+	.on_unreached = on_unreached,
+	.on_missing = on_missing,
+	.on_nodes = on_nodes,
 	.on_failed = on_failed,
 	.on_stopped = on_stopped,
 };
 
-static struct kp_requests *
-requests_new(struct target *t, const struct kp_conf *conf)
-{
-	struct kp_requests_opts ro = { .conf = conf,
-		.on_request = on_request, .on_late = on_late,
-		.on_runaway = on_runaway, .on_unbounded = on_unbounded,
-		.ctx = t };
-
-	return kp_requests_new(&ro);
-}
-
 struct target *
 target_new(struct event_base *base, const struct agent_opts *o,
-    struct kp_store *store, const struct target_ops *ops, void *ctx)
+    struct kp_store *store, unsigned shares, const struct target_ops *ops,
+    void *ctx)
 {
+	struct assembly_parts parts = { .store = store, .ops = &assembly_ops };
 	struct target *t = calloc(1, sizeof(*t));
 
 	if (t == NULL)
 		return NULL;
 	t->opts = *o;
-	t->conf = o->conf;
 	t->store = store;
 	t->ops = ops;
 	t->ctx = ctx;
 	kp_sampler_init(&t->sampler, &o->conf->sampling);
 	watch_init(&t->watch, &o->conf->overload);
-	t->tail.per_identity = store != NULL ? o->conf->keep_slowest : 0;
-	t->window_start = kp_wall_now();
-	t->node = strdup(o->target);
-	t->requests = requests_new(t, o->conf);
+	parts.ctx = t;
+	parts.node = t->opts.target = t->node = strdup(o->target);
 	t->names = kp_native_new();
-	if (t->node == NULL || t->requests == NULL || t->names == NULL ||
-	    (t->stats = kp_stats_new(o->conf, t->node)) == NULL ||
-	    (t->agent = agent_new(base, o, &agent_ops, t)) == NULL) {
+	if (t->node == NULL || t->names == NULL ||
+	    assembly_init(&t->assembly, o->conf, &parts, shares) != KP_OK) {
+		kp_native_free(t->names);
+		free(t->node);
+		free(t);
+		return NULL;
+	}
+	t->agent = agent_new(base, &t->opts, &agent_ops, t);
+	if (t->agent == NULL) {
 		target_free(t);
 		return NULL;
 	}
-	kp_stats_names(t->stats, t->requests);
 	return t;
+}
+
+void
+target_start(struct target *t)
+{
+	agent_start(t->agent);
 }
 
 void
@@ -592,11 +581,7 @@ target_free(struct target *t)
 		return;
 	agent_free(t->agent);
 	kp_native_free(t->names);
-	kp_tail_free(&t->tail);
-	next_free(t);
-	kp_stats_free(t->stats);
-	kp_requests_free(t->requests);
-	free(t->self);
+	assembly_free(&t->assembly);
 	free(t->node);
 	free(t);
 }
@@ -610,27 +595,43 @@ target_stop(struct target *t)
 void
 target_drain(struct target *t, enum kp_loss cause)
 {
-	kp_requests_abandon(t->requests, cause);
+	kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
+		    cause);
+}
+
+const struct kp_conf *
+target_conf(const struct target *t)
+{
+	return t->assembly.conf;
+}
+
+static void
+bound(uint64_t *n)
+{
+	if (*n > FIGURE_MAX)
+		*n = FIGURE_MAX;
 }
 
 void
 target_rotate(struct target *t, kp_wall_ns now)
 {
-	struct kp_window *w = kp_stats_rotate(t->stats, t->window_start, now);
+	struct kp_window *w = assembly_rotate(&t->assembly, now);
 
 	if (w == NULL)
 		return;	/* no memory: the window goes on */
-	kp_requests_losses(t->requests, &w->losses);
-	ledger_take(&t->ledger, kp_mono_now(), &w->entry_calls, &w->losses);
+	ledger_take(&t->ledger, kp_mono_now(), entries(t), &w->entry_calls,
+	    &w->losses);
 	w->cost = spending_take(&t->spending);
+	bound(&w->entry_calls);
+	bound(&w->cost.events);
+	bound(&w->cost.armed_calls);
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		w->losses.n[i] += t->lost.n[i];
+		bound(&w->losses.n[i]);
 		t->lost_ever.n[i] += w->losses.n[i];
 	}
 	t->lost = (struct kp_losses){ 0 };
-	t->window_start = now;
-	t->trees = 0;
-	kp_tail_take(&t->tail, store_tree, t);
+	tell_untold(t);
 	t->windows++;
 	t->ops->on_window(t->ctx, t, w);
 	if (t->store != NULL)
@@ -639,22 +640,33 @@ target_rotate(struct target *t, kp_wall_ns now)
 		kp_window_free(w);
 }
 
-enum kp_err
-target_reload(struct target *t, const struct kp_conf *conf)
-{
-	enum kp_err e = KP_ENOMEM;
+/* ---- another configuration ---- */
 
-	if (conf == t->conf)
-		return agent_reload(t->agent, conf);
-	/* First what may fail: once it is armed there is no way back. */
-	t->next.conf = conf;
-	t->next.requests = requests_new(t, conf);
-	t->next.stats = kp_stats_new(conf, t->node);
-	if (t->next.requests != NULL && t->next.stats != NULL)
+enum kp_err
+target_reload(struct target *t, const struct kp_conf *conf, unsigned shares)
+{
+	enum kp_err e = KP_OK;
+
+	if (conf != target_conf(t))
+		e = assembly_prepare(&t->assembly, conf, shares);
+	if (e == KP_OK)
 		e = agent_reload(t->agent, conf);
 	if (e != KP_OK)
-		next_free(t);
+		assembly_discard(&t->assembly);
 	return e;
+}
+
+void
+target_reload_apply(struct target *t)
+{
+	agent_reload_apply(t->agent);
+}
+
+void
+target_reload_cancel(struct target *t)
+{
+	agent_reload_cancel(t->agent);
+	assembly_discard(&t->assembly);
 }
 
 /* The rate that was found to be right stays, where the rule is the same. */
@@ -673,23 +685,15 @@ sampling_switch(struct target *t, const struct kp_sampling *now)
 struct kp_requests *
 target_switch(struct target *t)
 {
-	struct kp_requests *old = t->requests;
+	struct kp_requests *old;
 
-	kp_requests_abandon(old, KP_LOSS_RELOADED);
+	target_drain(t, KP_LOSS_RELOADED);
 	target_rotate(t, kp_wall_now());
-	ledger_recount(&t->ledger, kp_requests_entries(old));
-	kp_stats_free(t->stats);
-	t->conf = t->next.conf;
-	t->requests = t->next.requests;
-	t->stats = t->next.stats;
-	t->next.requests = NULL;
-	t->next.stats = NULL;
-	t->next.conf = NULL;
-	kp_stats_names(t->stats, t->requests);
+	ledger_recount(&t->ledger, entries(t));
+	old = assembly_switch(&t->assembly);
 	if (t->hello.otp != 0)
 		set_told(t);
-	sampling_switch(t, &t->conf->sampling);
-	t->watch.guard.limits = t->conf->overload;
-	t->tail.per_identity = t->store != NULL ? t->conf->keep_slowest : 0;
+	sampling_switch(t, &target_conf(t)->sampling);
+	t->watch.guard.limits = target_conf(t)->overload;
 	return old;
 }

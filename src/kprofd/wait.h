@@ -1,12 +1,14 @@
 /*
  * wait.h - `kprof pause`, `resume` and `clear-tokens`: clients who have their
- * answer when the target has done what they asked for, or it is known why not.
+ * answer when the targets have done what they asked for, or it is known why
+ * not.
  */
 #ifndef KP_KPROFD_WAIT_H
 #define KP_KPROFD_WAIT_H
 
 #include "kprofd/control.h"
-#include "target/agent.h"
+#include "kprofd/options.h"
+#include "kprofd/target.h"
 
 #define WAITS_MAX 16	/* as many as clients */
 
@@ -16,22 +18,31 @@ struct waits {
 	struct wait {
 		uint64_t client;
 		enum wait_for want;
-		uint64_t number;	/* of agent_clear_tokens() */
 		bool busy;
+		unsigned n, left;	/* targets, and those not there yet */
+		unsigned good;		/* of those that are */
+		char first[1024];	/* what one of these said */
+		char bad[1024];		/* the first that could not, and why */
+		struct {
+			const struct target *t;	/* NULL: its answer is there */
+			uint64_t number;	/* of agent_clear_tokens() */
+		} v[TARGETS_MAX];
 	} v[WAITS_MAX];
 };
 
 /*
- * The target is in state s after it was asked.  Answers at once where nothing
- * is to be waited for.  number: for WAIT_CLEARED.
+ * The client asked these n targets, which were told.  numbers: for
+ * WAIT_CLEARED, 0 where the target was not attached.  Answers at once where
+ * nothing is to be waited for.
  */
 void waits_add(struct waits *w, struct control *control,
-    struct control_client *c, enum wait_for want, uint64_t number,
-    enum agent_state s);
+    struct control_client *c, enum wait_for want, struct target *const *v,
+    const uint64_t *numbers, unsigned n);
 /* The target has come to state s; text: as in on_state of agent.h. */
 void waits_state(struct waits *w, struct control *control,
-    enum agent_state s, const char *text);
+    const struct target *t, enum agent_state s, const char *text);
 /* Tokens were cleared: agent_clear_tokens() number so and so. */
-void waits_cleared(struct waits *w, struct control *control, uint64_t number);
+void waits_cleared(struct waits *w, struct control *control,
+    const struct target *t, uint64_t number);
 
 #endif

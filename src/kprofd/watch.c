@@ -61,6 +61,12 @@ watch_look(struct watch *w, struct kp_store *store, kp_target_ns sent,
 	return kp_guard_look(&w->guard, &w->load, now);
 }
 
+bool
+watch_full(const struct watch *w)
+{
+	return w->load.memory > w->guard.limits.max_kprofd;
+}
+
 void
 watch_words(const struct watch *w, enum kp_trip cause, char *text, size_t n)
 {
@@ -115,6 +121,12 @@ watch_forget(struct watch *w)
 	kp_lag_reset(&w->lag);
 }
 
+static uint64_t
+grown(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
+
 bool
 watch_after(struct watch *w, const struct agent_status *st, kp_mono_ns now,
     char *text, size_t n)
@@ -127,6 +139,7 @@ watch_after(struct watch *w, const struct agent_status *st, kp_mono_ns now,
 	snprintf(text, n, "after %.1f s; lost: %zu requests in flight, %" PRIu64
 	    " events dropped, %" PRIu64 " entry calls unseen",
 	    (double)(now - w->tripped) / (double)KP_NS_PER_S, w->in_flight,
-	    st->dropped - b->dropped, st->unarmed_calls - b->unarmed_calls);
+	    grown(st->dropped, b->dropped),
+	    grown(st->unarmed_calls, b->unarmed_calls));
 	return true;
 }

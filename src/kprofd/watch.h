@@ -28,6 +28,8 @@ void watch_init(struct watch *w, const struct kp_overload *limits);
  */
 enum kp_trip watch_look(struct watch *w, struct kp_store *store,
     kp_target_ns sent, kp_mono_ns now);
+/* Has kprofd more memory than it may, by the last look?  Armed or not. */
+bool watch_full(const struct watch *w);
 /* Which limit that was, in words. */
 void watch_words(const struct watch *w, enum kp_trip cause, char *text,
     size_t n);

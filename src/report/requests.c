@@ -11,6 +11,7 @@
 
 #define INDENT_MAX 50u		/* levels: as the view slow_calls does */
 #define FN_BYTES_MAX 2048u
+#define NODE_HEAD "node"	/* of its column, where it has one */
 
 /* A database may hold anything: kp_outcome_name() only takes what it knows. */
 static const char *
@@ -181,8 +182,9 @@ put_head(struct kp_buf *b, const struct kp_query_request *q, unsigned width)
 	kp_buf_free(&facts);
 }
 
+/* nodes: whether there is a column for them. */
 static void
-tree_row(struct grid *g, const struct kp_query_call *c)
+tree_row(struct grid *g, const struct kp_query_call *c, bool nodes)
 {
 	unsigned levels = c->depth < INDENT_MAX ? c->depth : INDENT_MAX;
 	char text[TEXT_MAX], fn[FN_BYTES_MAX];
@@ -191,10 +193,22 @@ tree_row(struct grid *g, const struct kp_query_call *c)
 	grid_cell(g, text_ms(text, c->total));
 	grid_cell(g, text_ms(text, c->self));
 	grid_cell(g, c->pid);
+	if (nodes)
+		grid_cell(g, c->node);
 	grid_cell(g, outcome_text(c->outcome));
 	grid_cell(g, c->tier[0] != '\0' ? c->tier : "-");
 	snprintf(fn, sizeof(fn), "%*s%s", (int)(2 * levels), "", c->fn);
 	grid_cell(g, fn);
+}
+
+/* Did some of it run on another node than it began on? */
+static bool
+has_nodes(const struct kp_query_tree *t)
+{
+	for (size_t i = 0; i < t->ncalls; i++)
+		if (t->calls[i].node[0] != '\0')
+			return true;
+	return false;
 }
 
 static void
@@ -209,20 +223,24 @@ put_calls(struct kp_buf *b, const struct kp_query_tree *t, bool async,
 	} cols[] = {
 		{ "start ms", GRID_RIGHT, 4 }, { "total ms", GRID_RIGHT, 0 },
 		{ "self ms", GRID_RIGHT, 5 }, { "process", GRID_LEFT, 1 },
+		{ NODE_HEAD, GRID_LEFT, 6 },
 		{ "outcome", GRID_LEFT, 2 }, { "tier", GRID_LEFT, 3 },
 		{ "function", GRID_LEFT, 0 },
 	};
+	bool nodes = has_nodes(t);
 	struct grid g;
 
 	grid_init(&g);
 	for (size_t i = 0; i < sizeof(cols) / sizeof(cols[0]); i++) {
+		if (!nodes && strcmp(cols[i].head, NODE_HEAD) == 0)
+			continue;
 		grid_col(&g, cols[i].head, cols[i].align);
 		grid_drop(&g, cols[i].drop);
 	}
 	grid_cut(&g);
 	for (size_t i = 0; i < t->ncalls; i++) {
 		if (t->calls[i].async == async)
-			tree_row(&g, &t->calls[i]);
+			tree_row(&g, &t->calls[i], nodes);
 	}
 	grid_write(&g, width, b);
 	grid_free(&g);
@@ -253,7 +271,8 @@ tree_text(struct kp_buf *b, const struct kp_query_tree *t,
 }
 
 static void
-json_call(struct json *j, const struct kp_query_call *c, size_t seq)
+json_call(struct json *j, const struct kp_query_call *c, size_t seq,
+    const char *node)
 {
 	json_object(j, NULL);
 	json_uint(j, "seq", seq);
@@ -271,6 +290,7 @@ json_call(struct json *j, const struct kp_query_call *c, size_t seq)
 		json_null(j, "tier");
 	json_string(j, "call", c->fn);
 	json_string(j, "pid", c->pid);
+	json_string(j, "node", c->node[0] != '\0' ? c->node : node);
 	json_string(j, "outcome", outcome_text(c->outcome));
 	json_bool(j, "async", c->async);
 	json_end(j);
@@ -287,7 +307,7 @@ tree_json(struct kp_buf *b, const struct kp_query_tree *t,
 	json_request(&j, &t->request);
 	json_array(&j, "tree");
 	for (size_t i = 0; i < t->ncalls; i++)
-		json_call(&j, &t->calls[i], i);
+		json_call(&j, &t->calls[i], i, t->request.node);
 	json_end(&j);
 	json_cover(&j, cover);
 	json_end(&j);

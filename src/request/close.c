@@ -7,13 +7,11 @@
 
 #include "request/internal.h"
 
-/* How far back a parent is looked for by time in a large request. */
-#define PARENT_SCAN_MAX 1000
-
 static bool
 scratch_room(struct kp_requests *rs, uint32_t n)
 {
 	struct kp_call *out;
+	struct place *place;
 	uint32_t *order;
 
 	if (n <= rs->outcap)
@@ -22,6 +20,10 @@ scratch_room(struct kp_requests *rs, uint32_t n)
 	if (out == NULL)
 		return false;
 	rs->out = out;
+	place = realloc(rs->place, n * sizeof(*place));
+	if (place == NULL)
+		return false;
+	rs->place = place;
 	order = realloc(rs->order, 2 * n * sizeof(*order));
 	if (order == NULL)
 		return false;
@@ -47,13 +49,6 @@ order_calls(const struct req *rq, uint32_t *order, uint32_t n)
 			order[j] = order[j - 1];
 		order[j] = x;
 	}
-}
-
-static bool
-call_covers(const struct kp_call *c, kp_target_ns at)
-{
-	return c->start <= at &&
-	    (c->outcome == KP_UNFINISHED || c->end >= at);
 }
 
 /*
@@ -86,13 +81,13 @@ find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
 	return by_time;
 }
 
-/* Still open and begun after the end: goes on as a late one (stack.c). */
-static bool
-goes_on(const struct req *rq, uint32_t i)
+bool
+call_goes_on(const struct kp_requests *rs, const struct req *rq, uint32_t i)
 {
 	const struct kp_call *c = &rq->calls[i].c;
 
-	return c->outcome == KP_OPEN && i > 0 && c->start >= rq->r.end;
+	return c->outcome == KP_OPEN && i > 0 &&
+	    req_time(rs, rq, c->node, c->start) >= rq->r.end;
 }
 
 /* Fills rs->out with the request's calls, final; returns their number. */
@@ -105,7 +100,7 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		place[i] = KP_NONE;
-		if (goes_on(rq, i))
+		if (call_goes_on(rs, rq, i))
 			continue;
 		order[n++] = i;
 	}
@@ -118,6 +113,7 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 		if (c->outcome == KP_OPEN)
 			c->outcome = KP_UNFINISHED;
 		c->async = i > 0 && c->start >= rq->r.end;
+		c->placed = true;
 		if (c->parent != KP_NONE)
 			c->parent = place[c->parent];
 	}
@@ -136,21 +132,43 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 }
 
 static void
+call_lost(struct kp_requests *rs, const struct kp_call *c, enum kp_loss cause,
+    bool lost)
+{
+	rs->nodes[c->node].lost.n[cause] += lost;
+}
+
+void
+req_lose_calls(struct kp_requests *rs, const struct req *rq, uint32_t from,
+    enum kp_loss cause)
+{
+	for (uint32_t i = from; i < rq->ncalls; i++)
+		call_lost(rs, &rq->calls[i].c, cause, true);
+}
+
+static void
 hand_on(struct kp_requests *rs, struct req *rq)
 {
+	struct rnode *nd = &rs->nodes[rq->r.node];
+	kp_target_ns end = rq->r.end;
+
 	if (!scratch_room(rs, rq->ncalls)) {
-		rs->lost.n[KP_LOSS_REQUEST_CAP]++;
+		nd->lost.n[KP_LOSS_REQUEST_CAP]++;
 		for (uint32_t i = 1; i < rq->ncalls; i++)
-			rs->lost.n[KP_LOSS_WITH_REQUEST] += !goes_on(rq, i);
+			call_lost(rs, &rq->calls[i].c, KP_LOSS_WITH_REQUEST,
+			    !call_goes_on(rs, rq, i));
 		return;
 	}
-	rs->lost.n[KP_LOSS_IDENTITY_CAP] += rq->overflow;
-	rq->r.ncalls = lay_out(rs, rq);
+	nd->lost.n[KP_LOSS_IDENTITY_CAP] += rq->overflow;
+	rq->r.ncalls = rq->r.nodes == UINT64_C(1) << rq->r.node ?
+	    lay_out(rs, rq) : place_calls(rs, rq);
 	rq->r.calls = rs->out;
 	rs->o.on_request(rs->o.ctx, &rq->r);
-	tombs_add(&rs->tombs, &(struct tomb){ .label = rq->r.label,
+	tombs_add(rs, nd, &(struct tomb){ .label = rq->r.label,
 	    .outer = rq->outer, .at = rq->r.end, .identity = rq->r.identity,
 	    .weight = rq->r.weight });
+	/* By this it was decided what goes on as late, and is again. */
+	rq->r.end = end;
 }
 
 void
@@ -162,6 +180,6 @@ req_close(struct kp_requests *rs, struct req *rq)
 	if (!rq->collided)
 		hand_on(rs, rq);
 	else
-		rs->lost.n[KP_LOSS_WITH_REQUEST] += rq->ncalls - 1;
+		req_lose_calls(rs, rq, 1, KP_LOSS_WITH_REQUEST);
 	req_drop(rs, rq);
 }

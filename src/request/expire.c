@@ -8,7 +8,7 @@
 static void
 req_drop_early(struct kp_requests *rs, struct req *rq)
 {
-	rs->lost.n[KP_LOSS_STALE] += rq->ncalls - 1;
+	req_lose_calls(rs, rq, 1, KP_LOSS_STALE);
 	for (uint32_t i = 1; i < rq->ncalls; i++)
 		if (rq->calls[i].c.outcome == KP_OPEN)
 			proc_ignore(rs, rq->calls[i].c.proc, rq);
@@ -28,9 +28,9 @@ req_settle(struct kp_requests *rs, struct req *rq)
 			proc_settle(rs, rq->calls[i].c.proc, rq);
 	if (!rq->ended) {
 		/* It is still at work, or a finish is waited for. */
-		list_remove(&rs->pending, rq);
+		list_remove(&rs->nodes[rq->r.node].pending, rq);
 		rq->pending = false;
-		list_add_by_start(&rs->live, rq);
+		list_add_by_start(&rs->nodes[rq->r.node].live, rq);
 	}
 }
 
@@ -45,7 +45,7 @@ req_expire(struct kp_requests *rs, struct req *rq, kp_target_ns now)
 	    entry->outcome != KP_UNFINISHED) {
 		req_end(rs, rq, entry->outcome, entry->end);
 	} else {
-		rs->lost.n[KP_LOSS_EXPIRED] += !rq->collided;
+		rs->nodes[rq->r.node].lost.n[KP_LOSS_EXPIRED] += !rq->collided;
 		rq->r.expired = true;
 		req_end(rs, rq, KP_UNFINISHED, now);
 	}
@@ -53,47 +53,89 @@ req_expire(struct kp_requests *rs, struct req *rq, kp_target_ns now)
 }
 
 void
-kp_requests_expire(struct kp_requests *rs, kp_target_ns now)
+kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 {
+	struct rnode *nd = &rs->nodes[node];
+	kp_target_ns due;
 	struct req *rq;
 
-	if (now >= TIME_MAX || now <= -TIME_MAX)
+	if (now >= KP_TARGET_TIME_MAX || now <= -KP_TARGET_TIME_MAX)
 		return;
-	if (now < rs->now - KP_NS_PER_S) {
+	if (now < nd->now - KP_NS_PER_S) {
 		/* The target started anew, and so did its clock. */
-		tombs_free(&rs->tombs);
-		rs->swept = now;
+		tombs_free(rs, nd);
+		nd->swept = now;
 	}
-	rs->now = now;
-	while ((rq = rs->early.head) != NULL && now - rq->touched >= KP_HORIZON)
+	nd->heard = true;
+	nd->now = now;
+	due = node_due(rs, nd, now);
+	while ((rq = nd->early.head) != NULL && due - rq->touched >= KP_HORIZON)
 		req_drop_early(rs, rq);
-	while ((rq = rs->pending.head) != NULL &&
-	    now - rq->touched >= KP_TAIL_WAIT)
+	while ((rq = nd->pending.head) != NULL &&
+	    due - rq->touched >= KP_TAIL_WAIT)
 		req_settle(rs, rq);
-	while ((rq = rs->ended.head) != NULL && now - rq->r.end >= KP_HORIZON)
+	while ((rq = nd->ended.head) != NULL && due - rq->r.end >= KP_HORIZON)
 		req_close(rs, rq);
-	while ((rq = rs->live.head) != NULL &&
+	while ((rq = nd->live.head) != NULL &&
 	    now - rq->r.start >= KP_REQUEST_AGE_MAX)
 		req_expire(rs, rq, now);
-	tombs_expire(&rs->tombs, now - KP_TOMBSTONE_AGE);
-	procs_sweep(rs, now);
+	tombs_expire(rs, nd, now - KP_TOMBSTONE_AGE);
+	procs_sweep(rs, nd, now);
+}
+
+/*
+ * The clock that calls on a node were timed by may start anew, or somebody
+ * else may get the index: they are brought to the request's own clock now.
+ * What has not begun yet goes.
+ */
+static void
+list_detach(struct kp_requests *rs, struct req_list *l, uint32_t node)
+{
+	struct req *rq = l->head, *next;
+
+	for (; rq != NULL; rq = next) {
+		next = rq->next;
+		if ((rq->r.nodes >> node & 1) == 0)
+			continue;
+		if (rq->early)
+			req_drop_early(rs, rq);
+		else
+			calls_detach(rs, rq, node);
+	}
+}
+
+static void
+node_detach(struct kp_requests *rs, struct rnode *gone)
+{
+	struct rnode *nd;
+
+	for (uint32_t i = 0; gone->touched > 0 && i < KP_NODES_MAX; i++) {
+		nd = &rs->nodes[i];
+		list_detach(rs, &nd->early, gone->index);
+		list_detach(rs, &nd->live, gone->index);
+		list_detach(rs, &nd->pending, gone->index);
+		list_detach(rs, &nd->ended, gone->index);
+	}
 }
 
 void
-kp_requests_abandon(struct kp_requests *rs, enum kp_loss cause)
+kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 {
+	struct rnode *nd = &rs->nodes[node];
 	struct req *rq;
 
-	while ((rq = rs->early.head) != NULL)
+	while ((rq = nd->early.head) != NULL)
 		req_drop_early(rs, rq);
-	while ((rq = rs->pending.head) != NULL)
+	while ((rq = nd->pending.head) != NULL)
 		req_settle(rs, rq);
-	while ((rq = rs->ended.head) != NULL)
+	while ((rq = nd->ended.head) != NULL)
 		req_close(rs, rq);
-	while ((rq = rs->live.head) != NULL) {
-		rs->lost.n[cause] += !rq->collided;
-		rs->lost.n[KP_LOSS_WITH_REQUEST] += rq->ncalls - 1;
+	while ((rq = nd->live.head) != NULL) {
+		nd->lost.n[cause] += !rq->collided;
+		req_lose_calls(rs, rq, 1, KP_LOSS_WITH_REQUEST);
 		req_drop(rs, rq);
 	}
-	procs_abandon(rs);
+	procs_abandon(rs, nd);
+	node_detach(rs, nd);
+	nd->heard = false;
 }

@@ -21,17 +21,22 @@ text_copy(char *to, size_t size, const char *text)
 	to[n] = '\0';
 }
 
-/* Control characters, and bytes that are no UTF-8, become \xhh. */
-static void
-text_put(struct kp_buf *b, const uint8_t *p, size_t n)
+void
+name_put(struct kp_buf *b, const uint8_t *p, size_t n, size_t until)
 {
 	bool utf8 = utf8_valid(p, n);
+	size_t len = 1;
+	uint32_t c;
 
-	for (size_t i = 0; i < n && b->len < IDENT_TEXT_MAX; i++)
-		if (p[i] < 0x20 || p[i] == 0x7F || (!utf8 && p[i] >= 0x80))
-			kp_buf_printf(b, "\\x%02x", p[i]);
+	for (size_t i = 0; i < n && b->len < until; i += len) {
+		c = utf8 ? utf8_next(p + i, n - i, &len) : p[i];
+		if (c > 0xFF && utf8_unsafe(c))
+			kp_buf_printf(b, "\\u{%x}", c);
+		else if (utf8_unsafe(c) || (!utf8 && c >= 0x80))
+			kp_buf_printf(b, "\\x%02x", c);
 		else
-			kp_buf_u8(b, p[i]);
+			kp_buf_put(b, p + i, len);
+	}
 }
 
 static void
@@ -40,7 +45,8 @@ text_codepoint(struct kp_buf *b, int64_t c)
 	char u[UTF8_BYTES_MAX];
 
 	c = c < 0 || c > UINT32_MAX ? UTF8_REPLACEMENT : c;
-	text_put(b, (const uint8_t *)u, utf8_put(u, (uint32_t)c));
+	name_put(b, (const uint8_t *)u, utf8_put(u, (uint32_t)c),
+	    IDENT_TEXT_MAX);
 }
 
 /* A list of code points, however it was sent; anything else is printed. */
@@ -80,11 +86,11 @@ text_simple(struct kp_buf *b, struct kp_term *r)
 	switch (kp_term_peek(r)) {
 	case KP_TERM_ATOM:
 		s = kp_term_atom(r);
-		text_put(b, s.p, s.n);
+		name_put(b, s.p, s.n, IDENT_TEXT_MAX);
 		break;
 	case KP_TERM_BINARY:
 		s = kp_term_binary(r);
-		text_put(b, s.p, s.n);
+		name_put(b, s.p, s.n, IDENT_TEXT_MAX);
 		break;
 	case KP_TERM_LIST:
 		text_list(b, r);
@@ -254,7 +260,8 @@ idents_intern(struct idents *t, struct kp_span raw, bool *overflow)
 	 */
 	if (id == KP_IDENT_TOTAL)
 		id = KP_IDENT_OTHER;
-	if (t->by_raw.len < IDENT_RAW_MAX && !*overflow)
+	if (t->by_raw.len < IDENT_RAW_MAX && raw.n <= IDENT_RAW_BYTES &&
+	    !*overflow)
 		intern_put(&t->by_raw, raw.p, raw.n, hash, id);
 	return id;
 }

@@ -6,6 +6,7 @@
 #include "request/intern.h"
 
 #define INTERN_MIN 256
+#define FN_TEXT_MAX 2048	/* two names of 255 bytes, all escaped */
 
 void
 intern_free(struct intern *t)
@@ -113,11 +114,27 @@ fn_classify(struct kp_fn *fn, const struct kp_conf *c, const struct kp_mfa *mfa)
 	fn->mark = kp_mark(mfa);
 }
 
+static char *
+fn_text(struct kp_span mod, struct kp_span fun, uint32_t arity)
+{
+	struct kp_buf b;
+	char *text;
+
+	kp_buf_init(&b, 2 * FN_TEXT_MAX);
+	name_put(&b, mod.p, mod.n, FN_TEXT_MAX);
+	kp_buf_u8(&b, ':');
+	name_put(&b, fun.p, fun.n, FN_TEXT_MAX);
+	kp_buf_printf(&b, "/%u", arity);
+	text = strdup(kp_buf_cstr(&b));
+	kp_buf_free(&b);
+	return text;
+}
+
 /* Decodes {M,F,A} once and keeps what will be asked of it for ever. */
 static bool
 fn_make(struct kp_fn *fn, const struct kp_conf *c, struct kp_span raw)
 {
-	char mod[256], fun[256], text[600];
+	char mod[256], fun[256];
 	struct kp_span m, f;
 	struct kp_mfa mfa;
 	struct kp_term r;
@@ -134,8 +151,7 @@ fn_make(struct kp_fn *fn, const struct kp_conf *c, struct kp_span raw)
 	snprintf(mod, sizeof(mod), "%.*s", (int)m.n, (const char *)m.p);
 	snprintf(fun, sizeof(fun), "%.*s", (int)f.n, (const char *)f.p);
 	mfa = (struct kp_mfa){ mod, fun, (uint32_t)arity };
-	snprintf(text, sizeof(text), "%s:%s/%u", mod, fun, mfa.arity);
-	*fn = (struct kp_fn){ .text = strdup(text) };
+	*fn = (struct kp_fn){ .text = fn_text(m, f, mfa.arity) };
 	fn_classify(fn, c, &mfa);
 	return fn->text != NULL;
 }

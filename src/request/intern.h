@@ -16,8 +16,16 @@
 #include "request/map.h"
 
 #define FN_MAX 65536		/* functions: tiers' and whoever called them */
-#define IDENT_RAW_MAX 8192	/* identity terms remembered by their bytes */
+#define IDENT_RAW_MAX 8192	/* identity terms remembered by their bytes, */
+#define IDENT_RAW_BYTES 2048	/* if they are no longer than this */
 #define IDENT_TEXT_MAX 256	/* bytes of an identity's text */
+
+/*
+ * Appends a name that a target gave, until b has so many bytes or some more;
+ * what would move a terminal's cursor or turn its text around becomes
+ * \xhh or \u{h}, as do the bytes above 0x7f of what is no UTF-8.
+ */
+void name_put(struct kp_buf *b, const uint8_t *p, size_t n, size_t until);
 
 /* Keys by bytes, values by number; the bytes are copied. */
 struct interned {

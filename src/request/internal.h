@@ -2,13 +2,16 @@
  * internal.h - what the files of src/request share.
  *
  *   intern, ident   names                      (intern.c, ident.c)
+ *   proc            processes                  (proc.c)
  *   stack           open calls of a process    (stack.c)
  *   meet            what a call says of others (meet.c)
  *   mark            requests set and cleared   (mark.c)
+ *   node            nodes and their clocks     (node.c)
  *   tomb            labels of closed requests  (tomb.c)
  *   list            requests in flight         (list.c)
  *   request         events in                  (request.c)
  *   expire          time passes                (expire.c)
+ *   place           calls of several nodes     (place.c)
  *   close           requests out               (close.c)
  */
 #ifndef KP_REQUEST_INTERNAL_H
@@ -18,11 +21,10 @@
 #include "request/intern.h"
 #include "request/map.h"
 
-/*
- * A target's clock starts at -2^59 ns.  No time past this is real, and the
- * difference of any two that are fits.
- */
-#define TIME_MAX (INT64_C(1) << 62)
+/* A process of any node as one number: node, serial, number. */
+#define PID_NODE 58
+#define PID_KEY_END (UINT64_C(1) << PID_NODE)
+#define PID_SERIAL_END (UINT32_C(1) << (PID_NODE - 32))
 
 #define NEST_MAX 8	/* requests inside requests that are told apart */
 
@@ -34,11 +36,17 @@ struct rcall {
 
 /* A request while it is being put together. */
 struct req {
-	struct kp_request r;	/* r.calls and r.ncalls are set at the close */
+	/*
+	 * r.calls and r.ncalls are set at the close.  While it is early r.node
+	 * is that of its first call.  All times here are by the clock of that
+	 * node; those of a call by that of its own, unless it is `placed`.
+	 */
+	struct kp_request r;
 	struct rcall *calls;
 	uint32_t ncalls, cap;
 	uint64_t outer;		/* label of the request it began inside; 0 */
 	bool ended;		/* its end was seen: r.end, r.outcome hold */
+	uint32_t ender;		/* the call that ended it, or KP_NONE */
 	bool collided;		/* counted as lost; eats its events till closed */
 	bool overflow;		/* its name came past the cap of names */
 	bool set;		/* begun by set_token: see mark.c */
@@ -51,7 +59,7 @@ struct req {
 	bool early;
 	bool pending;		/* its entry or finish is in doubt */
 	kp_target_ns touched;	/* was last heard of then; early: began then */
-	struct req *prev, *next; /* in one of the lists of rs */
+	struct req *prev, *next; /* in one of the lists of its node */
 };
 
 struct req_list {
@@ -85,9 +93,44 @@ struct open {
 	kp_target_ns start;
 };
 
+struct tomb {
+	uint64_t label, outer;	/* as in struct req */
+	kp_target_ns at;	/* its end, by the clock of its node */
+	uint32_t identity, weight;
+};
+
+/* Ring of closed requests' labels, oldest at head. */
+struct tombs {
+	struct tomb *v;
+	uint32_t cap, head, n;
+};
+
+/* A node, and what began there. */
+struct rnode {
+	char *name;		/* owned; NULL: nobody has this index */
+	uint32_t namelen;
+	uint32_t index;
+	bool chain_is_ambiguous; /* see struct kp_requests_opts */
+	bool all_exact;		/* no return_to comes */
+	bool heard;		/* now is its time */
+	bool timed;		/* offset and error are known */
+	kp_dur_ns offset, error;
+	kp_target_ns now, swept;
+	struct req_list early;	/* by touched: for their entries */
+	struct req_list live;	/* by start: for expiry */
+	struct req_list pending; /* by touched: to be settled */
+	struct req_list ended;	/* by end: for closing */
+	size_t in_flight;	/* that began here, without the early ones */
+	size_t touched;		/* requests with calls here, early ones too */
+	struct tombs tombs;	/* of those that closed */
+	uint64_t entries;
+	struct kp_losses lost;
+};
+
 /* A process with open calls. */
 struct proc {
-	uint64_t id;
+	uint64_t id;		/* node, serial and number: pid_key() */
+	struct rnode *node;
 	kp_target_ns last;	/* its last event: its time never runs back */
 	struct open *v;
 	uint32_t n, cap;
@@ -104,48 +147,58 @@ struct proc {
 	uint32_t exact_caller;
 };
 
-struct tomb {
-	uint64_t label, outer;	/* as in struct req */
-	kp_target_ns at;
-	uint32_t identity, weight;
-};
-
-/* Ring of closed requests' labels, oldest at head. */
-struct tombs {
-	struct tomb *v;
-	uint32_t cap, head, n;
-	struct map by_label;	/* label -> index into v, plus one */
-};
-
 struct kp_requests {
 	struct kp_requests_opts o;
 	struct fns fns;
 	struct idents idents;
 	struct map by_label;	/* label -> struct req * */
 	struct map procs;	/* process -> struct proc * */
-	struct req_list early;	/* by touched: for their entries */
-	struct req_list live;	/* by start: for expiry */
-	struct req_list pending; /* by touched: to be settled */
-	struct req_list ended;	/* by end: for closing */
-	size_t in_flight;	/* without the early ones */
+	struct rnode nodes[KP_NODES_MAX];
+	uint32_t nnodes;	/* that have a name */
+	size_t in_flight;	/* of all nodes, without the early ones */
 	size_t nearly;		/* of those */
 	uint64_t calls;		/* of all of them */
-	struct tombs tombs;
-	struct kp_losses lost;
-	uint64_t entries, next_id;
-	bool all_exact;		/* no return_to comes */
+	struct map buried;	/* label -> where its tomb is: tomb.c */
+	uint32_t ntombs, tombs_room;	/* of all nodes */
+	uint64_t next_id;
 	bool marks;		/* set_token was met: looking for it may pay */
-	kp_target_ns now, swept;
-	/* scratch of close.c, kept between requests */
+	/* scratch of close.c and place.c, kept between requests */
 	struct kp_call *out;
-	uint32_t *order;
+	struct place *place;	/* as many */
+	uint32_t *order;	/* twice as many */
 	uint32_t outcap;
 };
 
-/* stack.c */
+/* node.c */
+/* Its place in the table, or NULL: no node that is profiled. */
+const struct rnode *node_find(const struct kp_requests *rs,
+    struct kp_span name);
+/*
+ * A time of one node by the clock of another.  Where their offset is not known
+ * that is the latest time heard of; if none was, a time before all.
+ */
+kp_target_ns node_time(const struct kp_requests *rs, uint32_t from,
+    uint32_t to, kp_target_ns at);
+/* By the clock of rq. */
+static inline kp_target_ns
+req_time(const struct kp_requests *rs, const struct req *rq, uint32_t node,
+    kp_target_ns at)
+{
+	return node == rq->r.node ? at : node_time(rs, node, rq->r.node, at);
+}
+/* What its node said up to this time is known, and what others did. */
+kp_target_ns node_due(const struct kp_requests *rs, const struct rnode *nd,
+    kp_target_ns now);
+
+/* proc.c */
 struct proc *proc_get(struct kp_requests *rs, uint64_t id);
-struct proc *proc_make(struct kp_requests *rs, uint64_t id);
+struct proc *proc_make(struct kp_requests *rs, uint64_t id,
+    struct rnode *node);
 void proc_drop_if_empty(struct kp_requests *rs, struct proc *p);
+void proc_free(struct kp_requests *rs, struct proc *p);
+void procs_free(struct kp_requests *rs);
+
+/* stack.c */
 /* Where the stack is full, all that is on it ends; out of memory, this one. */
 void proc_push(struct kp_requests *rs, struct proc *p, const struct open *o);
 /* Removes what belongs to rq; calls begun after its end stay, as OPEN_LATE. */
@@ -172,10 +225,12 @@ void proc_meet_caller(struct kp_requests *rs, struct proc *p, uint32_t fn);
 /* Had rq's entry call, in doubt now, perhaps ended by then? */
 bool proc_doubts_entry(struct kp_requests *rs, const struct req *rq,
     kp_target_ns at);
-void procs_sweep(struct kp_requests *rs, kp_target_ns now);
-/* Late calls still open are handed on as unfinished. */
-void procs_abandon(struct kp_requests *rs);
-void procs_free(struct kp_requests *rs);
+void procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now);
+/*
+ * What is open on this node is handed on as unfinished, if late, or left in
+ * other nodes' requests.
+ */
+void procs_abandon(struct kp_requests *rs, struct rnode *nd);
 
 /* meet.c */
 /* Is it the same, or of a request that began inside outer's? */
@@ -214,29 +269,70 @@ void mark_clear(struct kp_requests *rs, const struct proc *p,
     const struct kp_fn *fn, uint64_t label, kp_target_ns at);
 
 /* tomb.c */
-void tombs_free(struct tombs *t);
-void tombs_add(struct tombs *t, const struct tomb *tomb);
-const struct tomb *tombs_get(const struct tombs *t, uint64_t label);
-void tombs_expire(struct tombs *t, kp_target_ns before);
+void tombs_free(struct kp_requests *rs, struct rnode *nd);
+void tombs_add(struct kp_requests *rs, struct rnode *nd,
+    const struct tomb *tomb);
+const struct tomb *tombs_get(const struct kp_requests *rs, uint64_t label);
+void tombs_expire(struct kp_requests *rs, struct rnode *nd,
+    kp_target_ns before);
 
 /* list.c */
 void list_add(struct req_list *l, struct req *rq);
-/* Among the live ones, which are in the order of their starts. */
+/* Among the live ones, which are nearly in the order of their starts. */
 void list_add_by_start(struct req_list *l, struct req *rq);
 void list_remove(struct req_list *l, struct req *rq);
 
 struct req *req_get(const struct kp_requests *rs, uint64_t label);
 /* request.c: one whose entry may be on its way; NULL: cannot be kept */
 struct req *req_make_early(struct kp_requests *rs, uint64_t label,
-    kp_target_ns at);
-/* request.c: the end of a request was seen */
+    uint32_t node, kp_target_ns at);
+/* request.c: the end of a request was seen, at a time of its own clock */
 void req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
     kp_target_ns at);
 /* request.c: is this the entry's call, or one of a finish? */
 bool call_may_end(const struct kp_requests *rs, const struct req *rq,
     uint32_t idx);
-/* request.c: such a call may have ended, or is still at work */
+/* request.c: such a call may have ended, or is still at work; then */
 void req_pend(struct kp_requests *rs, struct req *rq, kp_target_ns at);
+
+/* Calls from this one on, each counted as lost for this cause on its node. */
+void req_lose_calls(struct kp_requests *rs, const struct req *rq,
+    uint32_t from, enum kp_loss cause);
+
+/*
+ * A call while a request of several nodes is laid out.  Those that are tied to
+ * each other by events of one node move together: see place.c.
+ */
+struct place {
+	uint64_t from;		/* who sent the token; 0: nobody, or ourselves */
+	kp_dur_ns shift;	/* of a root: so far were they moved */
+	uint32_t source;	/* its index in the request */
+	uint32_t root;		/* the first of those that move with it */
+	uint32_t depth;
+	uint8_t state;		/* of a root: enum place_state */
+};
+
+/* Did it run at this time?  One whose end was not seen may have, ever since. */
+static inline bool
+call_covers(const struct kp_call *c, kp_target_ns at)
+{
+	return c->start <= at &&
+	    (c->outcome == KP_UNFINISHED || c->end >= at);
+}
+
+/* How far back a parent is looked for by time in a large request. */
+#define PARENT_SCAN_MAX 1000
+
+/* close.c: still open and begun after the end: goes on as a late one */
+bool call_goes_on(const struct kp_requests *rs, const struct req *rq,
+    uint32_t i);
+/* place.c: brings a request's calls on this node to its clock. */
+void calls_detach(struct kp_requests *rs, struct req *rq, uint32_t node);
+/*
+ * place.c: fills rs->out with the calls of a request of several nodes, final,
+ * and sets its end; returns their number.
+ */
+uint32_t place_calls(struct kp_requests *rs, struct req *rq);
 
 /* close.c: hands it on, buries and frees it */
 void req_close(struct kp_requests *rs, struct req *rq);

@@ -1,6 +1,12 @@
 /* list.c - the lists of requests in flight: see struct kp_requests. */
 #include "request/internal.h"
 
+/*
+ * Events are nearly in order, and one that is further off stands where it is
+ * found to be so: it is seen to later than it is due, not at all costs.
+ */
+#define WALK_MAX 1000
+
 void
 list_add(struct req_list *l, struct req *rq)
 {
@@ -18,7 +24,8 @@ list_add_by_start(struct req_list *l, struct req *rq)
 {
 	struct req *at = l->tail;
 
-	while (at != NULL && at->r.start > rq->r.start)
+	for (int i = 0; i < WALK_MAX && at != NULL &&
+	    at->r.start > rq->r.start; i++)
 		at = at->prev;
 	if (at == l->tail) {
 		list_add(l, rq);

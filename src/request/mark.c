@@ -28,7 +28,7 @@ mark_here(const struct kp_requests *rs, const struct proc *p, uint64_t label)
 		if (rq != NULL && rq->set && !rq->ended &&
 		    rq->calls[0].c.proc == p->id)
 			return rq;
-		t = rq == NULL ? tombs_get(&rs->tombs, label) : NULL;
+		t = rq == NULL ? tombs_get(rs, label) : NULL;
 		label = rq != NULL ? rq->outer : t != NULL ? t->outer : 0;
 	}
 	return NULL;
@@ -50,7 +50,7 @@ mark_again(struct kp_requests *rs, const struct proc *p,
 	struct req *rq = mark_here(rs, p, ev->old_label);
 
 	if (rq != NULL)
-		req_end(rs, rq, KP_RETURNED, ev->ts);
+		req_end(rs, rq, KP_RETURNED, ev->ts);	/* of its own node */
 }
 
 void
@@ -71,11 +71,12 @@ mark_clear(struct kp_requests *rs, const struct proc *p,
 	if (rq == NULL && fn->mark == KP_MARK_CLEAR) {
 		rq = req_get(rs, label);
 		/* Between processes events are not in order. */
-		if (rq == NULL && tombs_get(&rs->tombs, label) == NULL)
-			rq = req_make_early(rs, label, at);
+		if (rq == NULL && tombs_get(rs, label) == NULL)
+			rq = req_make_early(rs, label, p->node->index, at);
 	}
 	if (rq == NULL)
 		return;
+	at = req_time(rs, rq, p->node->index, at);
 	if (rq->early && !rq->cleared) {
 		rq->cleared = true;
 		rq->cleared_at = at;

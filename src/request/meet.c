@@ -16,7 +16,7 @@ label_inside(const struct kp_requests *rs, uint64_t label, uint64_t outer)
 		if (label == 0)
 			return false;
 		rq = req_get(rs, label);
-		t = rq == NULL ? tombs_get(&rs->tombs, label) : NULL;
+		t = rq == NULL ? tombs_get(rs, label) : NULL;
 		label = rq != NULL ? rq->outer : t != NULL ? t->outer : 0;
 	}
 	return label == outer;
@@ -156,7 +156,7 @@ proc_meet_entry(struct kp_requests *rs, struct proc *p,
 
 	proc_meet_again(rs, p, fn, caller, 0, at);
 	/* One that it was called by itself, through others, still runs. */
-	for (i = p->n; rs->o.chain_is_ambiguous && i > 0 &&
+	for (i = p->n; p->node->chain_is_ambiguous && i > 0 &&
 	    p->v[i - 1].fn != caller; i--)
 		if (p->v[i - 1].fn == fn && p->v[i - 1].caller == caller) {
 			proc_leave(rs, p, i - 1, at);
@@ -164,7 +164,7 @@ proc_meet_entry(struct kp_requests *rs, struct proc *p,
 		}
 	for (i = p->n; i > 0 && p->v[i - 1].doubt == DOUBT_TAIL; i--)
 		;
-	if (i == 0 || (ev->old_label == 0 && rs->o.chain_is_ambiguous))
+	if (i == 0 || (ev->old_label == 0 && p->node->chain_is_ambiguous))
 		proc_leave(rs, p, 0, at);
 	else if (ev->old_label != 0)
 		proc_meet_label(rs, p, ev->old_label, at);
@@ -182,7 +182,10 @@ open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
 {
 	struct req *rq = label != 0 ? req_get(rs, label) : NULL;
 
-	if (rq == NULL || (rq->ended && at >= rq->r.end) ||
+	if (rq == NULL)
+		return 0;
+	at = req_time(rs, rq, p->node->index, at);
+	if ((rq->ended && at >= rq->r.end) ||
 	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)) ||
 	    (rq->calls[0].c.proc == p->id &&
 	    rq->calls[0].c.outcome != KP_OPEN))

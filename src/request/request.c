@@ -27,20 +27,29 @@ kp_outcome_name(enum kp_outcome o)
 const char *
 kp_proc_text(uint64_t proc, char *buf, size_t n)
 {
-	snprintf(buf, n, "<0.%u.%u>", (uint32_t)proc, (uint32_t)(proc >> 32));
+	snprintf(buf, n, "<0.%u.%u>", (uint32_t)proc,
+	    (uint32_t)(proc >> 32) & (PID_SERIAL_END - 1));
 	return buf;
 }
 
-/* 0 is <0.0.0>, the node's init process, which serves nobody: no key. */
+/*
+ * 0 is no key: <0.0.0>, the node's init process, which serves nobody, or a pid
+ * that no VM makes (serials count rounds of 2^28 processes).
+ */
 static uint64_t
-pid_key(const struct kp_pid *pid)
+pid_key(uint32_t node, const struct kp_pid *pid)
 {
-	return (uint64_t)pid->serial << 32 | pid->id;
+	uint64_t key = (uint64_t)pid->serial << 32 | pid->id;
+
+	return key - 1 < PID_KEY_END - 1 ? key | (uint64_t)node << PID_NODE :
+	    0;
 }
 
 static void
 req_free(struct kp_requests *rs, struct req *rq)
 {
+	for (uint64_t rest = rq->r.nodes; rest != 0; rest &= rest - 1)
+		rs->nodes[__builtin_ctzll(rest)].touched--;
 	rs->calls -= rq->ncalls;
 	free(rq->calls);
 	free(rq);
@@ -49,9 +58,11 @@ req_free(struct kp_requests *rs, struct req *rq)
 static struct req_list *
 req_list(struct kp_requests *rs, const struct req *rq)
 {
+	struct rnode *nd = &rs->nodes[rq->r.node];
+
 	if (rq->early)
-		return &rs->early;
-	return rq->ended ? &rs->ended : rq->pending ? &rs->pending : &rs->live;
+		return &nd->early;
+	return rq->ended ? &nd->ended : rq->pending ? &nd->pending : &nd->live;
 }
 
 struct kp_requests *
@@ -80,20 +91,6 @@ kp_requests_new(const struct kp_requests_opts *opts)
 	return rs;
 }
 
-void
-kp_requests_release(struct kp_requests *rs, int otp)
-{
-	rs->o.chain_is_ambiguous = otp <= 26;
-	rs->all_exact = false;
-}
-
-void
-kp_requests_native(struct kp_requests *rs, bool all_exact)
-{
-	rs->o.chain_is_ambiguous = false;
-	rs->all_exact = all_exact;
-}
-
 static void
 lists_free(struct req_list *l)
 {
@@ -111,16 +108,21 @@ kp_requests_free(struct kp_requests *rs)
 {
 	if (rs == NULL)
 		return;
-	lists_free(&rs->early);
-	lists_free(&rs->live);
-	lists_free(&rs->pending);
-	lists_free(&rs->ended);
+	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
+		lists_free(&rs->nodes[i].early);
+		lists_free(&rs->nodes[i].live);
+		lists_free(&rs->nodes[i].pending);
+		lists_free(&rs->nodes[i].ended);
+		tombs_free(rs, &rs->nodes[i]);
+		free(rs->nodes[i].name);
+	}
 	procs_free(rs);
 	map_free(&rs->by_label);
-	tombs_free(&rs->tombs);
+	map_free(&rs->buried);
 	fns_free(&rs->fns);
 	idents_free(&rs->idents);
 	free(rs->out);
+	free(rs->place);
 	free(rs->order);
 	free(rs);
 }
@@ -129,6 +131,7 @@ kp_requests_free(struct kp_requests *rs)
 static uint32_t
 req_add_call(struct kp_requests *rs, struct req *rq, const struct rcall *c)
 {
+	uint64_t node = UINT64_C(1) << c->c.node;
 	struct rcall *v;
 	uint32_t cap;
 
@@ -142,6 +145,10 @@ req_add_call(struct kp_requests *rs, struct req *rq, const struct rcall *c)
 			return KP_NONE;
 		rq->calls = v;
 		rq->cap = cap;
+	}
+	if ((rq->r.nodes & node) == 0) {
+		rq->r.nodes |= node;
+		rs->nodes[c->c.node].touched++;
 	}
 	rq->calls[rq->ncalls] = *c;
 	rs->calls++;
@@ -162,7 +169,7 @@ req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
 		rq->calls[0].c.end = rq->r.end;
 		rq->calls[0].c.outcome = (uint8_t)how;
 	}
-	list_add(&rs->ended, rq);
+	list_add(&rs->nodes[rq->r.node].ended, rq);
 }
 
 bool
@@ -181,7 +188,7 @@ req_pend(struct kp_requests *rs, struct req *rq, kp_target_ns at)
 	list_remove(req_list(rs, rq), rq);
 	rq->pending = true;
 	rq->touched = at;
-	list_add(&rs->pending, rq);
+	list_add(&rs->nodes[rq->r.node].pending, rq);
 }
 
 static void
@@ -189,10 +196,12 @@ req_unlink(struct kp_requests *rs, struct req *rq)
 {
 	list_remove(req_list(rs, rq), rq);
 	map_remove(&rs->by_label, rq->r.label);
-	if (rq->early)
+	if (rq->early) {
 		rs->nearly--;
-	else
+	} else {
 		rs->in_flight--;
+		rs->nodes[rq->r.node].in_flight--;
+	}
 }
 
 void
@@ -221,24 +230,26 @@ req_add(struct kp_requests *rs, struct req *rq)
 
 /* A call of a request whose entry may be on its way: keeps its place free. */
 struct req *
-req_make_early(struct kp_requests *rs, uint64_t label, kp_target_ns at)
+req_make_early(struct kp_requests *rs, uint64_t label, uint32_t node,
+    kp_target_ns at)
 {
 	struct rcall entry = { .c = { .parent = KP_NONE,
-	    .outcome = KP_UNFINISHED } };
+	    .outcome = KP_UNFINISHED, .node = (uint8_t)node } };
 	struct req *rq;
 
 	if (label == 0 || rs->nearly == EARLY_MAX ||
 	    (rq = calloc(1, sizeof(*rq))) == NULL)
 		return NULL;
 	rq->r = (struct kp_request){ .label = label,
-		.identity = KP_IDENT_NONE };
+		.identity = KP_IDENT_NONE, .node = (uint8_t)node };
+	rq->ender = KP_NONE;
 	rq->early = true;
 	rq->touched = at;
 	if (req_add_call(rs, rq, &entry) == KP_NONE || !req_add(rs, rq)) {
 		req_free(rs, rq);
 		return NULL;
 	}
-	list_add(&rs->early, rq);
+	list_add(&rs->nodes[node].early, rq);
 	rs->nearly++;
 	return rq;
 }
@@ -248,13 +259,34 @@ req_make_early(struct kp_requests *rs, uint64_t label, kp_target_ns at)
  * called inside, and says nothing: most tokens that such entries meet are old
  * ones, and a message about each would cost what sampling is there to save.
  * But each inner request that is sampled stands for as many as its weight says,
- * and the others of these have each cut one like its own outer one.
+ * and the others of these have each cut one like its own outer one, which
+ * counts where it began.
  */
 static void
 count_cut(struct kp_requests *rs, const struct kp_event *ev, uint64_t parent)
 {
-	if (parent != 0 && ev->old_label != 0 && ev->weight > 1)
-		rs->lost.n[KP_LOSS_CUT] += ev->weight - 1;
+	const struct req *outer;
+
+	if (parent == 0 || ev->old_label == 0 || ev->weight <= 1 ||
+	    (outer = req_get(rs, parent)) == NULL)
+		return;
+	rs->nodes[outer->r.node].lost.n[KP_LOSS_CUT] += ev->weight - 1;
+}
+
+/* Its entry has come, perhaps on another node than its calls. */
+static void
+early_begin(struct kp_requests *rs, struct req *rq, const struct rcall *entry)
+{
+	uint64_t node = UINT64_C(1) << entry->c.node;
+
+	if ((rq->r.nodes & node) == 0) {
+		rq->r.nodes |= node;
+		rs->nodes[entry->c.node].touched++;
+	}
+	rq->calls[0] = *entry;
+	if (rq->cleared)
+		rq->cleared_at = node_time(rs, rq->r.node, entry->c.node,
+		    rq->cleared_at);
 }
 
 /* The entry of a request: a new one, or one whose calls came before it. */
@@ -264,22 +296,25 @@ req_make(struct kp_requests *rs, const struct proc *p,
 {
 	struct req *rq = req_get(rs, ev->label), *early = rq;
 	uint64_t outer, parent = proc_meet_parent(rs, p, ev, &outer);
+	struct rnode *nd = p->node;
 
 	if (rs->in_flight == rs->o.max_requests)
 		goto full;
 	if (rq == NULL && (rq = calloc(1, sizeof(*rq))) == NULL)
 		goto full;
 	if (early != NULL) {
-		list_remove(&rs->early, rq);
+		list_remove(req_list(rs, rq), rq);
 		rs->nearly--;
 		rq->early = false;
-		rq->calls[0] = *entry;
+		early_begin(rs, rq, entry);
 	}
 	rq->r = (struct kp_request){ .label = ev->label, .start = ev->ts,
 		.parent_label = parent, .identity = rq->r.identity,
-		.weight = ev->weight, .id = ++rs->next_id };
+		.weight = ev->weight, .id = ++rs->next_id,
+		.node = (uint8_t)nd->index, .nodes = rq->r.nodes };
 	rq->outer = outer;
 	if (early == NULL) {
+		rq->ender = KP_NONE;
 		rq->r.identity = KP_IDENT_NONE;
 		if (req_add_call(rs, rq, entry) == KP_NONE ||
 		    !req_add(rs, rq)) {
@@ -287,12 +322,13 @@ req_make(struct kp_requests *rs, const struct proc *p,
 			goto full;
 		}
 	}
-	list_add_by_start(&rs->live, rq);
+	list_add_by_start(&nd->live, rq);
 	rs->in_flight++;
+	nd->in_flight++;
 	count_cut(rs, ev, parent);
 	return rq;
 full:
-	rs->lost.n[KP_LOSS_REQUEST_CAP]++;
+	nd->lost.n[KP_LOSS_REQUEST_CAP]++;
 	return NULL;
 }
 
@@ -311,10 +347,12 @@ req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
 	rq->overflow = overflow;
 }
 
+/* Another one has its label: both are lost, each where it began. */
 static void
-request_collide(struct kp_requests *rs, struct req *rq)
+request_collide(struct kp_requests *rs, struct req *rq, struct rnode *nd)
 {
-	rs->lost.n[KP_LOSS_COLLIDED] += rq->collided ? 1 : 2;
+	rs->nodes[rq->r.node].lost.n[KP_LOSS_COLLIDED] += !rq->collided;
+	nd->lost.n[KP_LOSS_COLLIDED]++;
 	rq->collided = true;
 }
 
@@ -330,8 +368,11 @@ req_end_early(struct kp_requests *rs, struct req *rq)
 			continue;
 		if (c->outcome == KP_OPEN)
 			req_pend(rs, rq, rq->r.start);
-		else
-			req_end(rs, rq, (enum kp_outcome)c->outcome, c->end);
+		else if (!rq->ended) {
+			rq->ender = i;
+			req_end(rs, rq, (enum kp_outcome)c->outcome,
+			    req_time(rs, rq, c->node, c->end));
+		}
 	}
 }
 
@@ -340,22 +381,23 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
     uint32_t fn, uint32_t caller)
 {
 	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = fn,
-	    .parent = KP_NONE, .outcome = KP_OPEN } };
+	    .parent = KP_NONE, .outcome = KP_OPEN,
+	    .node = (uint8_t)p->node->index } };
 	struct open o = { .kind = OPEN_REQUEST, .fn = fn, .caller = caller,
 		.label = ev->label, .start = ev->ts };
 	bool set = rs->fns.v[fn].mark == KP_MARK_SET;
 
-	rs->entries++;
+	p->node->entries++;
 	proc_meet_caller(rs, p, caller);
 	if (set)
 		mark_again(rs, p, ev);
 	proc_meet_entry(rs, p, ev, fn, caller);
 	o.rq = req_get(rs, ev->label);
 	if (ev->label == 0) {
-		rs->lost.n[KP_LOSS_BAD_EVENT]++;
+		p->node->lost.n[KP_LOSS_BAD_EVENT]++;
 		o.kind = OPEN_IGNORED;
 	} else if (o.rq != NULL && !o.rq->early) {
-		request_collide(rs, o.rq);
+		request_collide(rs, o.rq, p->node);
 		o.kind = OPEN_IGNORED;
 	} else if ((o.rq = req_make(rs, p, ev, &c)) == NULL) {
 		o.kind = OPEN_IGNORED;
@@ -388,15 +430,22 @@ stack_parent(const struct proc *p, const struct req *rq)
 	    KP_NONE;
 }
 
-/* The token's sender, if it is another process of the same node. */
+/* The token's sender, if it is another process, of a node that we know. */
 static uint64_t
-call_from(const struct kp_event *ev)
+call_from(const struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev)
 {
-	if (!ev->has_from || ev->from.node.n != ev->pid.node.n ||
-	    memcmp(ev->from.node.p, ev->pid.node.p, ev->pid.node.n) != 0 ||
-	    pid_key(&ev->from) == pid_key(&ev->pid))
+	const struct rnode *nd = p->node;
+	uint64_t from;
+
+	if (!ev->has_from)
 		return 0;
-	return pid_key(&ev->from);
+	if ((ev->from.node.n != ev->pid.node.n ||
+	    memcmp(ev->from.node.p, ev->pid.node.p, ev->pid.node.n) != 0) &&
+	    (nd = node_find(rs, ev->from.node)) == NULL)
+		return 0;
+	from = pid_key(nd->index, &ev->from);
+	return from != p->id ? from : 0;
 }
 
 static void
@@ -406,7 +455,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	struct open o = { .kind = OPEN_IGNORED, .fn = fn, .caller = caller,
 		.start = ev->ts };
 	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = fn,
-	    .outcome = KP_OPEN } };
+	    .outcome = KP_OPEN, .node = (uint8_t)p->node->index } };
 	const struct tomb *t;
 
 	proc_meet_caller(rs, p, caller);
@@ -415,27 +464,27 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	o.rq = req_get(rs, o.label);
 	if (o.rq != NULL && o.rq->pending &&
 	    (o.rq->calls[0].c.proc == p->id || rs->o.conf->nfinishes > 0))
-		req_pend(rs, o.rq, ev->ts);
-	t = o.rq == NULL ? tombs_get(&rs->tombs, o.label) : NULL;
+		req_pend(rs, o.rq, req_time(rs, o.rq, c.c.node, ev->ts));
+	t = o.rq == NULL ? tombs_get(rs, o.label) : NULL;
 	if (o.rq == NULL && t == NULL)
-		o.rq = req_make_early(rs, o.label, ev->ts);
+		o.rq = req_make_early(rs, o.label, c.c.node, ev->ts);
 	if (o.rq != NULL && !o.rq->collided) {
 		req_name(rs, o.rq, ev->identity);
 		c.c.parent = stack_parent(p, o.rq);
-		c.from = call_from(ev);
+		c.from = call_from(rs, p, ev);
 		o.idx = req_add_call(rs, o.rq, &c);
 		if (o.idx != KP_NONE)
 			o.kind = OPEN_REQUEST;
 		else
-			rs->lost.n[KP_LOSS_CALL_CAP]++;
+			p->node->lost.n[KP_LOSS_CALL_CAP]++;
 	} else if (o.rq != NULL) {
-		rs->lost.n[KP_LOSS_WITH_REQUEST]++;
+		p->node->lost.n[KP_LOSS_WITH_REQUEST]++;
 	} else if (t != NULL) {
 		o.kind = OPEN_LATE;
 		o.identity = t->identity;
 		o.weight = t->weight;
 	} else {
-		rs->lost.n[KP_LOSS_STALE]++;
+		p->node->lost.n[KP_LOSS_STALE]++;
 	}
 	proc_push(rs, p, &o);
 }
@@ -470,17 +519,18 @@ proc_time(struct proc *p, kp_target_ns ts)
 }
 
 static void
-on_opening(struct kp_requests *rs, const struct kp_event *ev)
+on_opening(struct kp_requests *rs, struct rnode *nd,
+    const struct kp_event *ev)
 {
 	uint32_t fn = span_fn(rs, ev->mfa), caller = span_fn(rs, ev->caller);
-	uint64_t id = pid_key(&ev->pid);
-	struct proc *p = id != 0 ? proc_make(rs, id) : NULL;
+	uint64_t id = pid_key(nd->index, &ev->pid);
+	struct proc *p = id != 0 ? proc_make(rs, id, nd) : NULL;
 	struct kp_event e = *ev;
 
-	if (p == NULL || fn == KP_NONE || e.ts >= TIME_MAX ||
-	    e.ts <= -TIME_MAX) {
-		rs->entries += e.kind == KP_EV_ENTRY;
-		rs->lost.n[KP_LOSS_BAD_EVENT]++;
+	if (p == NULL || fn == KP_NONE || e.ts >= KP_TARGET_TIME_MAX ||
+	    e.ts <= -KP_TARGET_TIME_MAX) {
+		nd->entries += e.kind == KP_EV_ENTRY;
+		nd->lost.n[KP_LOSS_BAD_EVENT]++;
 	} else {
 		/* No return_to of an exact return comes after this. */
 		p->exact_seen = false;
@@ -497,16 +547,16 @@ on_opening(struct kp_requests *rs, const struct kp_event *ev)
 }
 
 static void
-on_return(struct kp_requests *rs, const struct kp_event *ev)
+on_return(struct kp_requests *rs, struct rnode *nd, const struct kp_event *ev)
 {
-	struct proc *p = proc_get(rs, pid_key(&ev->pid));
+	struct proc *p = proc_get(rs, pid_key(nd->index, &ev->pid));
 	kp_target_ns at;
 	uint32_t fn;
 
 	if (p == NULL)
 		return;	/* of nothing that we know of */
-	if (ev->ts >= TIME_MAX || ev->ts <= -TIME_MAX) {
-		rs->lost.n[KP_LOSS_BAD_EVENT]++;
+	if (ev->ts >= KP_TARGET_TIME_MAX || ev->ts <= -KP_TARGET_TIME_MAX) {
+		nd->lost.n[KP_LOSS_BAD_EVENT]++;
 		return;
 	}
 	fn = span_fn(rs, ev->mfa);
@@ -520,33 +570,28 @@ on_return(struct kp_requests *rs, const struct kp_event *ev)
 }
 
 void
-kp_requests_event(struct kp_requests *rs, const struct kp_event *ev)
+kp_requests_event(struct kp_requests *rs, uint32_t node,
+    const struct kp_event *ev)
 {
+	struct rnode *nd = &rs->nodes[node];
+
 	if (ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL ||
 	    ev->kind == KP_EV_CLEAR)
-		on_opening(rs, ev);
+		on_opening(rs, nd, ev);
 	else
-		on_return(rs, ev);
-}
-
-size_t
-kp_requests_in_flight(const struct kp_requests *rs)
-{
-	return rs->in_flight;
+		on_return(rs, nd, ev);
 }
 
 void
-kp_requests_losses(struct kp_requests *rs, struct kp_losses *to)
+kp_requests_pass(struct kp_requests *rs, uint32_t node,
+    const struct kp_event *ev)
 {
-	for (size_t i = 0; i < KP_LOSS_COUNT; i++)
-		to->n[i] += rs->lost.n[i];
-	rs->lost = (struct kp_losses){ 0 };
-}
+	struct rnode *nd = &rs->nodes[node];
 
-uint64_t
-kp_requests_entries(const struct kp_requests *rs)
-{
-	return rs->entries;
+	if (ev->kind != KP_EV_ENTRY)
+		return;
+	nd->entries++;
+	nd->lost.n[KP_LOSS_TRIPPED]++;
 }
 
 const struct kp_fn *

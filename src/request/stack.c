@@ -35,52 +35,9 @@
 
 #include "request/internal.h"
 
-struct proc *
-proc_get(struct kp_requests *rs, uint64_t id)
-{
-	uint64_t *at = map_get(&rs->procs, id);
-
-	return at != NULL ? (struct proc *)(uintptr_t)*at : NULL;
-}
-
-struct proc *
-proc_make(struct kp_requests *rs, uint64_t id)
-{
-	struct proc *p = proc_get(rs, id);
-
-	if (p != NULL)
-		return p;
-	p = calloc(1, sizeof(*p));
-	if (p == NULL)
-		return NULL;
-	p->id = id;
-	p->last = INT64_MIN;
-	if (!map_put(&rs->procs, id, (uint64_t)(uintptr_t)p)) {
-		free(p);
-		return NULL;
-	}
-	return p;
-}
-
 static void
-proc_free(struct kp_requests *rs, struct proc *p)
-{
-	map_remove(&rs->procs, p->id);
-	free(p->v);
-	free(p);
-}
-
-void
-proc_drop_if_empty(struct kp_requests *rs, struct proc *p)
-{
-	/* An exact return's return_to is still to come: remember that. */
-	if (p->n == 0 && !p->exact_seen)
-		proc_free(rs, p);
-}
-
-static void
-open_end(struct kp_requests *rs, const struct open *o, enum kp_outcome how,
-    kp_target_ns at)
+open_end(struct kp_requests *rs, const struct proc *p, const struct open *o,
+    enum kp_outcome how, kp_target_ns at)
 {
 	struct kp_fn *fn = &rs->fns.v[o->fn];
 	struct kp_call *c;
@@ -90,7 +47,8 @@ open_end(struct kp_requests *rs, const struct open *o, enum kp_outcome how,
 	if (o->kind == OPEN_LATE) {
 		rs->o.on_late(rs->o.ctx, &(struct kp_late_call){
 		    .identity = o->identity, .weight = o->weight, .fn = o->fn,
-		    .outcome = (uint8_t)how, .start = o->start, .end = at });
+		    .outcome = (uint8_t)how, .node = (uint8_t)p->node->index,
+		    .start = o->start, .end = at });
 		return;
 	}
 	if (o->kind != OPEN_REQUEST)
@@ -100,8 +58,11 @@ open_end(struct kp_requests *rs, const struct open *o, enum kp_outcome how,
 	c->outcome = (uint8_t)how;
 	if (o->rq->early)
 		return;	/* what has no beginning yet has no end */
-	if (fn->finish || (o->idx == 0 && rs->o.conf->nfinishes == 0))
-		req_end(rs, o->rq, how, at);
+	if (o->rq->ended ||
+	    !(fn->finish || (o->idx == 0 && rs->o.conf->nfinishes == 0)))
+		return;
+	o->rq->ender = o->idx;
+	req_end(rs, o->rq, how, req_time(rs, o->rq, c->node, at));
 }
 
 void
@@ -110,14 +71,14 @@ proc_pop(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
 {
 	struct open o = p->v[--p->n];
 
-	open_end(rs, &o, how, at);
+	open_end(rs, p, &o, how, at);
 }
 
 /* Of a call that an event closes besides the one it names. */
 static enum kp_outcome
-outcome_besides(const struct kp_requests *rs, bool raised)
+outcome_besides(const struct proc *p, bool raised)
 {
-	if (rs->o.chain_is_ambiguous)
+	if (p->node->chain_is_ambiguous)
 		return KP_AMBIGUOUS;
 	return raised ? KP_RAISED : KP_RETURNED;
 }
@@ -136,12 +97,14 @@ proc_pop_left(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
 }
 
 static void
-fn_runaway(struct kp_requests *rs, struct kp_fn *fn)
+fn_runaway(struct kp_requests *rs, const struct proc *p, struct kp_fn *fn)
 {
-	if (fn->runaway || rs->o.on_runaway == NULL)
+	uint64_t node = UINT64_C(1) << p->node->index;
+
+	if ((fn->runaway & node) != 0 || rs->o.on_runaway == NULL)
 		return;
-	fn->runaway = true;
-	rs->o.on_runaway(rs->o.ctx, fn);
+	fn->runaway |= node;
+	rs->o.on_runaway(rs->o.ctx, p->node->index, fn);
 }
 
 /*
@@ -158,7 +121,7 @@ proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
 		fn = &rs->fns.v[p->v[p->n - 1].fn];
 		if (p->v[p->n - 1].doubt == DOUBT_NONE &&
 		    ++fn->left >= rs->o.max_stack)
-			fn_runaway(rs, fn);
+			fn_runaway(rs, p, fn);
 		proc_pop_left(rs, p, KP_UNFINISHED, at);
 	}
 }
@@ -174,9 +137,9 @@ proc_settle_at(struct kp_requests *rs, struct proc *p, uint32_t i,
 	for (; i < p->n; i++) {
 		o = p->v[i];
 		if (o.doubt != DOUBT_NONE && o.maybe <= over)
-			open_end(rs, &o, o.maybe_how, o.maybe);
+			open_end(rs, p, &o, o.maybe_how, o.maybe);
 		else if (o.start < over)
-			open_end(rs, &o, KP_UNFINISHED, at);
+			open_end(rs, p, &o, KP_UNFINISHED, at);
 		else
 			p->v[keep++] = o;
 	}
@@ -193,9 +156,9 @@ proc_overflow(struct kp_requests *rs, struct proc *p, kp_target_ns at)
 	for (uint32_t i = 0; i < p->n; i++)
 		same += p->v[i].fn == p->v[p->n - 1].fn;
 	if (same > p->n / 2)
-		fn_runaway(rs, fn);
+		fn_runaway(rs, p, fn);
 	for (uint32_t i = 0; i < p->n; i++)
-		rs->lost.n[KP_LOSS_STACK_CAP] +=
+		p->node->lost.n[KP_LOSS_STACK_CAP] +=
 		    p->v[i].kind != OPEN_IGNORED;
 	proc_leave(rs, p, 0, at);
 }
@@ -212,7 +175,7 @@ proc_push(struct kp_requests *rs, struct proc *p, const struct open *o)
 		cap = p->cap > 0 ? p->cap * 2 : 4;
 		v = realloc(p->v, cap * sizeof(*v));
 		if (v == NULL) {
-			open_end(rs, o, KP_UNFINISHED, o->start);
+			open_end(rs, p, o, KP_UNFINISHED, o->start);
 			return;
 		}
 		p->v = v;
@@ -228,11 +191,11 @@ open_doubt(struct kp_requests *rs, struct proc *p, struct open *o,
 	p->doubts = true;
 	if (o->doubt == DOUBT_NONE) {
 		o->doubt = (uint8_t)why;
-		o->maybe_how = (uint8_t)outcome_besides(rs, raised);
+		o->maybe_how = (uint8_t)outcome_besides(p, raised);
 		o->maybe = at;
 	}
 	if (o->kind == OPEN_REQUEST && call_may_end(rs, o->rq, o->idx))
-		req_pend(rs, o->rq, at);
+		req_pend(rs, o->rq, req_time(rs, o->rq, p->node->index, at));
 }
 
 /* The topmost call of fn, counted from 1, or 0. */
@@ -258,7 +221,7 @@ proc_doubt_chain(struct kp_requests *rs, struct proc *p, uint32_t to,
 	struct open *o;
 
 	while (i > 0 && p->n > i)
-		proc_pop_left(rs, p, outcome_besides(rs, raised), at);
+		proc_pop_left(rs, p, outcome_besides(p, raised), at);
 	for (i = p->n; i > 0; i--) {
 		o = &p->v[i - 1];
 		if (o->caller == to && label_inside(rs, label, o->label))
@@ -304,7 +267,7 @@ proc_meet_caller(struct kp_requests *rs, struct proc *p, uint32_t fn)
 	for (uint32_t i = keep; i < p->n; i++) {
 		o = p->v[i];
 		if (o.doubt != DOUBT_NONE)
-			open_end(rs, &o, o.maybe_how, o.maybe);
+			open_end(rs, p, &o, o.maybe_how, o.maybe);
 		else
 			p->v[keep++] = o;
 	}
@@ -324,9 +287,9 @@ proc_close_at(struct kp_requests *rs, struct proc *p, uint32_t i, bool raised,
 
 	while (p->n > i + 1) {
 		raised |= p->v[p->n - 1].doubt == DOUBT_NONE;
-		proc_pop_left(rs, p, outcome_besides(rs, true), at);
+		proc_pop_left(rs, p, outcome_besides(p, true), at);
 	}
-	raised &= !rs->o.chain_is_ambiguous;
+	raised &= !p->node->chain_is_ambiguous;
 	proc_runs(p, i);
 	proc_pop(rs, p, raised ? KP_RAISED : KP_RETURNED, at);
 	proc_doubt_chain(rs, p, to, label, raised, at);
@@ -346,7 +309,7 @@ proc_pass(struct kp_requests *rs, struct proc *p, uint32_t from, uint32_t to,
 
 	while (p->n > keep && (keep > 0 || p->v[p->n - 1].fn == from)) {
 		from = p->v[p->n - 1].caller;
-		proc_pop_left(rs, p, outcome_besides(rs, true), at);
+		proc_pop_left(rs, p, outcome_besides(p, true), at);
 	}
 	for (uint32_t i = keep > 0 ? p->n : 0; i < p->n; i++)
 		open_doubt(rs, p, &p->v[i], p->v[i].caller == from ?
@@ -368,7 +331,7 @@ proc_caught(struct kp_requests *rs, struct proc *p, uint32_t to,
 	while (i > 0 && p->n > i)
 		proc_pop_left(rs, p, KP_RAISED, at);
 	from = p->v[p->n - 1].caller;
-	proc_pop(rs, p, outcome_besides(rs, true), at);
+	proc_pop(rs, p, outcome_besides(p, true), at);
 	proc_pass(rs, p, from, to, at);
 }
 
@@ -435,12 +398,12 @@ proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
 		if (p->v[j].doubt == DOUBT_PASSED)
 			p->v[j].doubt = DOUBT_NONE;
 	while (p->n > i) {
-		above = outcome_besides(rs, raised ||
+		above = outcome_besides(p, raised ||
 		    p->v[p->n - 1].caller != caller);
 		proc_pop_left(rs, p, above, at);
 	}
 	proc_pop(rs, p, raised ? KP_RAISED : KP_RETURNED, at);
-	p->exact_seen = !rs->all_exact;
+	p->exact_seen = !p->node->all_exact;
 	p->exact_raised = raised;
 	p->exact_caller = caller;
 }
@@ -472,8 +435,9 @@ proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq)
 		if (o->kind == OPEN_REQUEST && o->rq == rq) {
 			/* The entry is no async call, even where it ended
 			 * as it began: by a finish that came before it. */
-			if (!rq->ended || o->idx == 0 ||
-			    o->start < rq->r.end || rq->collided)
+			if (!rq->ended || o->idx == 0 || rq->collided ||
+			    req_time(rs, rq, p->node->index, o->start) <
+			    rq->r.end)
 				continue;
 			*o = (struct open){ .kind = OPEN_LATE, .fn = o->fn,
 				.caller = o->caller, .label = o->label,
@@ -499,7 +463,7 @@ proc_settle(struct kp_requests *rs, uint64_t id, const struct req *rq)
 		o = p->v[i];
 		if (o.doubt != DOUBT_NONE && o.kind == OPEN_REQUEST &&
 		    o.rq == rq)
-			open_end(rs, &o, o.maybe_how, o.maybe);
+			open_end(rs, p, &o, o.maybe_how, o.maybe);
 		else
 			p->v[keep++] = o;
 	}
@@ -513,6 +477,7 @@ proc_doubts_entry(struct kp_requests *rs, const struct req *rq,
 {
 	const struct proc *p = proc_get(rs, rq->calls[0].c.proc);
 
+	/* at: by the clock of rq, which is that of p */
 	for (uint32_t i = 0; p != NULL && i < p->n; i++)
 		if (p->v[i].kind == OPEN_REQUEST && p->v[i].rq == rq &&
 		    p->v[i].idx == 0)
@@ -528,11 +493,11 @@ proc_sweep(struct kp_requests *rs, struct proc *p, kp_target_ns before)
 
 	for (uint32_t i = 0; i < p->n; i++) {
 		if (p->v[i].kind == OPEN_LATE && p->v[i].doubt != DOUBT_NONE)
-			open_end(rs, &p->v[i], p->v[i].maybe_how,
+			open_end(rs, p, &p->v[i], p->v[i].maybe_how,
 			    p->v[i].maybe);
 		else if (p->v[i].kind != OPEN_REQUEST &&
 		    p->v[i].start < before)
-			open_end(rs, &p->v[i], KP_UNFINISHED, before);
+			open_end(rs, p, &p->v[i], KP_UNFINISHED, before);
 		else
 			p->v[keep++] = p->v[i];
 	}
@@ -546,13 +511,13 @@ proc_sweep(struct kp_requests *rs, struct proc *p, kp_target_ns before)
  * with the request; late ones are looked for here, seldom.
  */
 void
-procs_sweep(struct kp_requests *rs, kp_target_ns now)
+procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now)
 {
 	struct proc *p;
 
-	if (now - rs->swept < KP_REQUEST_AGE_MAX / 6)
+	if (now - nd->swept < KP_REQUEST_AGE_MAX / 6)
 		return;
-	rs->swept = now;
+	nd->swept = now;
 	/* Removal shifts later entries back: look at a slot until it stays. */
 	for (size_t i = 0; i < rs->procs.cap;) {
 		if (rs->procs.slots[i].key == 0) {
@@ -560,39 +525,40 @@ procs_sweep(struct kp_requests *rs, kp_target_ns now)
 			continue;
 		}
 		p = (struct proc *)(uintptr_t)rs->procs.slots[i].val;
-		proc_sweep(rs, p, now - KP_REQUEST_AGE_MAX);
-		if (p->n == 0)
+		if (p->node == nd)
+			proc_sweep(rs, p, now - KP_REQUEST_AGE_MAX);
+		if (p->node == nd && p->n == 0)
 			proc_free(rs, p);
 		else
 			i++;
 	}
 }
 
-void
-procs_abandon(struct kp_requests *rs)
+static void
+proc_abandon(struct kp_requests *rs, struct proc *p)
 {
-	struct proc *p;
+	const struct open *top;
 
-	for (size_t i = 0; i < rs->procs.cap; i++) {
-		if (rs->procs.slots[i].key == 0)
-			continue;
-		p = (struct proc *)(uintptr_t)rs->procs.slots[i].val;
-		while (p->n > 0)
-			proc_pop_left(rs, p, KP_UNFINISHED, p->last);
+	while (p->n > 0) {
+		top = &p->v[p->n - 1];
+		p->node->lost.n[KP_LOSS_LEFT] += top->kind == OPEN_REQUEST &&
+		    top->doubt == DOUBT_NONE && !top->rq->collided;
+		proc_pop_left(rs, p, KP_UNFINISHED, p->last);
 	}
-	procs_free(rs);
+	proc_free(rs, p);
 }
 
 void
-procs_free(struct kp_requests *rs)
+procs_abandon(struct kp_requests *rs, struct rnode *nd)
 {
 	struct proc *p;
 
-	for (size_t i = 0; i < rs->procs.cap; i++)
-		if (rs->procs.slots[i].key != 0) {
-			p = (struct proc *)(uintptr_t)rs->procs.slots[i].val;
-			free(p->v);
-			free(p);
-		}
-	map_free(&rs->procs);
+	for (size_t i = 0; i < rs->procs.cap;) {
+		p = rs->procs.slots[i].key != 0 ?
+		    (struct proc *)(uintptr_t)rs->procs.slots[i].val : NULL;
+		if (p != NULL && p->node == nd)
+			proc_abandon(rs, p);
+		else
+			i++;
+	}
 }

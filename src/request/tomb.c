@@ -1,8 +1,9 @@
 /*
  * tomb.c - what is remembered of closed requests, for calls that come late.
  *
- * A ring in closing order with an index by label; 30 s or TOMBS_MAX labels,
- * whichever is less.
+ * A ring for each node, of the requests that began there, in closing order,
+ * and one index by label; 30 s of the node's clock or TOMBS_MAX labels of all
+ * nodes, whichever is less.
  */
 #include <stdlib.h>
 
@@ -11,38 +12,57 @@
 #define TOMBS_MAX (1u << 17)	/* about 8 MB with their index */
 #define TOMBS_MIN (1u << 10)
 
-void
-tombs_free(struct tombs *t)
+/* Where a tomb is, for the index; never 0. */
+static uint64_t
+tomb_place(const struct rnode *nd, uint32_t i)
 {
-	free(t->v);
-	map_free(&t->by_label);
-	*t = (struct tombs){ 0 };
+	return (uint64_t)nd->index << 32 | (i + 1);
 }
 
 static void
-tombs_pop(struct tombs *t)
+tombs_pop(struct kp_requests *rs, struct rnode *nd)
 {
-	uint64_t *at = map_get(&t->by_label, t->v[t->head].label);
+	struct tombs *t = &nd->tombs;
+	uint64_t label = t->v[t->head].label;
+	uint64_t *at = map_get(&rs->buried, label);
 
 	/* A label may have been buried twice: the newer grave stays. */
-	if (at != NULL && *at == (uint64_t)t->head + 1)
-		map_remove(&t->by_label, t->v[t->head].label);
+	if (at != NULL && *at == tomb_place(nd, t->head))
+		map_remove(&rs->buried, label);
 	t->head = (t->head + 1) & (t->cap - 1);
 	t->n--;
+	rs->ntombs--;
+}
+
+void
+tombs_free(struct kp_requests *rs, struct rnode *nd)
+{
+	while (nd->tombs.n > 0)
+		tombs_pop(rs, nd);
+	rs->tombs_room -= nd->tombs.cap;
+	free(nd->tombs.v);
+	nd->tombs = (struct tombs){ 0 };
 }
 
 static bool
-tombs_grow(struct tombs *t)
+tombs_grow(struct kp_requests *rs, struct rnode *nd)
 {
+	struct tombs *t = &nd->tombs;
 	uint32_t cap = t->cap > 0 ? t->cap * 2 : TOMBS_MIN;
-	struct tomb *v = malloc(cap * sizeof(*v));
+	struct tomb *v;
+	uint64_t *at;
 
-	if (v == NULL)
+	/* Rings that were larger once have room that they do not use now. */
+	if (rs->tombs_room + cap - t->cap > 2 * TOMBS_MAX ||
+	    (v = malloc(cap * sizeof(*v))) == NULL)
 		return false;
 	for (uint32_t i = 0; i < t->n; i++) {
 		v[i] = t->v[(t->head + i) & (t->cap - 1)];
-		map_put(&t->by_label, v[i].label, (uint64_t)i + 1);
+		at = map_get(&rs->buried, v[i].label);
+		if (at != NULL && *at >> 32 == nd->index)
+			*at = tomb_place(nd, i);
 	}
+	rs->tombs_room += cap - t->cap;
 	free(t->v);
 	t->v = v;
 	t->cap = cap;
@@ -51,33 +71,38 @@ tombs_grow(struct tombs *t)
 }
 
 void
-tombs_add(struct tombs *t, const struct tomb *tomb)
+tombs_add(struct kp_requests *rs, struct rnode *nd, const struct tomb *tomb)
 {
+	struct tombs *t = &nd->tombs;
 	uint32_t at;
 
-	if (t->n == t->cap &&
-	    (t->cap == TOMBS_MAX || !tombs_grow(t))) {
+	if (rs->ntombs == TOMBS_MAX ||
+	    (t->n == t->cap && !tombs_grow(rs, nd))) {
 		if (t->n == 0)
 			return;
-		tombs_pop(t);
+		tombs_pop(rs, nd);
 	}
 	at = (t->head + t->n) & (t->cap - 1);
 	t->v[at] = *tomb;
 	t->n++;
-	map_put(&t->by_label, tomb->label, (uint64_t)at + 1);
+	rs->ntombs++;
+	map_put(&rs->buried, tomb->label, tomb_place(nd, at));
 }
 
 const struct tomb *
-tombs_get(const struct tombs *t, uint64_t label)
+tombs_get(const struct kp_requests *rs, uint64_t label)
 {
-	uint64_t *at = map_get(&t->by_label, label);
+	uint64_t *at = map_get(&rs->buried, label);
 
-	return at != NULL ? &t->v[*at - 1] : NULL;
+	return at != NULL ? &rs->nodes[*at >> 32].tombs.v[(uint32_t)*at - 1] :
+	    NULL;
 }
 
 void
-tombs_expire(struct tombs *t, kp_target_ns before)
+tombs_expire(struct kp_requests *rs, struct rnode *nd, kp_target_ns before)
 {
+	struct tombs *t = &nd->tombs;
+
 	while (t->n > 0 && t->v[t->head].at < before)
-		tombs_pop(t);
+		tombs_pop(rs, nd);
 }

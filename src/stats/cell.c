@@ -37,6 +37,7 @@ kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 #define TIME(f) (to->f = sat_add(to->f, from->f), \
     to->w_##f = sat_add(to->w_##f, from->w_##f))
 	COUNT(requests);
+	COUNT(share_requests);
 	COUNT(calls);
 	COUNT(raised);
 	COUNT(unfinished);
@@ -46,6 +47,7 @@ kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 	TIME(total);
 	TIME(self);
 	TIME(busy);
+	TIME(share_busy);
 	TIME(async);
 #undef COUNT
 #undef TIME

@@ -12,6 +12,7 @@ struct kp_stats {
 	const struct kp_conf *conf;
 	const char *node;
 	const struct kp_requests *rs;
+	struct kp_stats *const *peers;	/* by node, or NULL */
 	struct cells cells;
 	uint64_t sampled;
 	struct kp_losses losses;
@@ -20,6 +21,7 @@ struct kp_stats {
 	kp_dur_ns *self;
 	kp_target_ns *reach;
 	size_t cap;
+	struct sum *sums;	/* for each node and one for all, or NULL */
 };
 
 #endif

@@ -5,6 +5,9 @@
  * union of its calls; they come sorted by start, so a union is one pass that
  * remembers how far it has come.  Nothing is allocated for a request once
  * the scratch has grown to the longest and the cells are there.
+ *
+ * A request of several nodes is added up for each of them and for all at the
+ * same time: what a call adds to the union of all is its node's share.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +16,10 @@
 #include "self.h"
 #include "state.h"
 
-/* One request while it is added up. */
+/* One request while it is added up: on one node, or on all. */
 struct sum {
 	struct kp_stats *st;
+	struct sum *all;		/* itself, where there is but one */
 	uint32_t identity, weight;
 	kp_target_ns limit;		/* clip busy times here */
 	bool overflow;			/* some of it went to _other */
@@ -45,6 +49,7 @@ kp_stats_free(struct kp_stats *st)
 	cells_free(&st->cells);
 	free(st->self);
 	free(st->reach);
+	free(st->sums);
 	free(st);
 }
 
@@ -52,6 +57,12 @@ void
 kp_stats_names(struct kp_stats *st, const struct kp_requests *rs)
 {
 	st->rs = rs;
+}
+
+void
+kp_stats_peers(struct kp_stats *st, struct kp_stats *const *by_node)
+{
+	st->peers = by_node;
 }
 
 static bool
@@ -151,10 +162,21 @@ add_time(struct kp_cell *c, kp_dur_ns total, kp_dur_ns self, uint32_t weight)
 }
 
 static void
-add_busy(struct kp_cell *c, kp_dur_ns busy, uint32_t weight)
+add_busy(struct kp_cell *c, kp_dur_ns busy, kp_dur_ns share, uint32_t weight)
 {
 	c->busy = sat_add(c->busy, busy);
 	c->w_busy = sat_add(c->w_busy, sat_mul(busy, weight));
+	c->share_busy = sat_add(c->share_busy, share);
+	c->w_share_busy = sat_add(c->w_share_busy, sat_mul(share, weight));
+}
+
+static void
+add_request(struct kp_cell *c, bool share, uint32_t weight)
+{
+	c->requests++;
+	c->w_requests += weight;
+	c->share_requests += share;
+	c->w_share_requests += share ? weight : 0;
 }
 
 /* dur: -1 if it has none. */
@@ -198,6 +220,7 @@ sum_call_in_tier(struct sum *s, const struct kp_call *call, kp_dur_ns self,
 	struct kp_cell *c = sum_cell(s, tier);
 	bool timed = outcome_timed(call->outcome);
 	kp_dur_ns total = timed ? sat_span(call->start, call->end) : -1;
+	kp_dur_ns busy;
 
 	if (c == NULL)
 		return;
@@ -206,15 +229,17 @@ sum_call_in_tier(struct sum *s, const struct kp_call *call, kp_dur_ns self,
 		return;
 	}
 	if (!s->counted[tier]) {
-		s->counted[tier] = true;
-		c->requests++;
-		c->w_requests += s->weight;
+		add_request(c, s->all == s || !s->all->counted[tier],
+		    s->weight);
+		s->counted[tier] = s->all->counted[tier] = true;
 	}
 	count_outcome(c, call->outcome, s->weight);
 	if (!timed)
 		return;
 	add_time(c, total, self, s->weight);
-	add_busy(c, reach_out(&s->reach[tier], call, s->limit), s->weight);
+	busy = reach_out(&s->reach[tier], call, s->limit);
+	add_busy(c, busy, s->all == s ? busy :
+	    reach_out(&s->all->reach[tier], call, s->limit), s->weight);
 }
 
 static void
@@ -234,8 +259,8 @@ sum_call(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 			add_async(all, outcome_timed(call->outcome) ?
 			    sat_span(call->start, call->end) : -1, s->weight);
 	} else if (outcome_timed(call->outcome)) {
-		s->covered = sat_add(s->covered,
-		    reach_out(&s->reach[TIER_TOTAL], call, s->limit));
+		s->all->covered = sat_add(s->all->covered,
+		    reach_out(&s->all->reach[TIER_TOTAL], call, s->limit));
 	}
 }
 
@@ -248,13 +273,12 @@ sum_request(struct sum *s, const struct kp_request *rq)
 
 	if (c == NULL)
 		return;
-	c->requests++;
-	c->w_requests += s->weight;
+	add_request(c, true, s->weight);
 	count_outcome(c, rq->outcome, s->weight);
 	if (!outcome_timed(rq->outcome))
 		return;
 	add_time(c, total, total - s->covered, s->weight);
-	add_busy(c, total, s->weight);
+	add_busy(c, total, total, s->weight);
 }
 
 /* Identity _total is made when the window closes, never by a request. */
@@ -264,6 +288,7 @@ sum_start(struct sum *s, struct kp_stats *st, uint32_t identity,
 {
 	*s = (struct sum){
 		.st = st,
+		.all = s,
 		.identity = identity == KP_IDENT_TOTAL ? KP_IDENT_NONE :
 		    identity,
 		.weight = weight > 0 ? weight : 1,
@@ -271,27 +296,71 @@ sum_start(struct sum *s, struct kp_stats *st, uint32_t identity,
 	};
 }
 
-void
-kp_stats_request(struct kp_stats *st, const struct kp_request *rq)
+static void
+sum_start_request(struct sum *s, struct kp_stats *st,
+    const struct kp_request *rq)
+{
+	sum_start(s, st, rq->identity, rq->weight);
+	/* without a known end there is nothing to clip to */
+	if (outcome_timed(rq->outcome))
+		s->limit = rq->end;
+	for (uint32_t t = 0; st != NULL && t <= st->conf->ntiers; t++)
+		s->reach[t] = rq->start;
+}
+
+/* On one node.  Says whether some of it went to _other. */
+static bool
+sum_here(struct kp_stats *st, const struct kp_request *rq)
 {
 	struct sum s;
 
-	st->sampled += !rq->expired;	/* that one is a loss */
-	if (!scratch_for(st, rq->ncalls)) {
-		st->losses.n[KP_LOSS_STORE]++;
-		return;
-	}
-	sum_start(&s, st, rq->identity, rq->weight);
-	/* without a known end there is nothing to clip to */
-	if (outcome_timed(rq->outcome))
-		s.limit = rq->end;
-	for (uint32_t t = 0; t <= st->conf->ntiers; t++)
-		s.reach[t] = rq->start;
-	request_self(rq, st->self, st->reach);
+	sum_start_request(&s, st, rq);
 	for (uint32_t i = 0; i < rq->ncalls; i++)
 		sum_call(&s, &rq->calls[i], st->self[i]);
 	sum_request(&s, rq);
-	if (s.overflow)
+	return s.overflow;
+}
+
+/* On several: each call where it ran. */
+static bool
+sum_nodes(struct kp_stats *st, const struct kp_request *rq)
+{
+	struct sum *all = &st->sums[KP_NODES_MAX], *s;
+	uint32_t n;
+
+	sum_start_request(all, st, rq);
+	for (uint64_t rest = rq->nodes; rest != 0; rest &= rest - 1) {
+		n = (uint32_t)__builtin_ctzll(rest);
+		sum_start_request(&st->sums[n], st->peers[n], rq);
+		st->sums[n].all = all;
+	}
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		s = &st->sums[rq->calls[i].node];
+		if (s->st != NULL)
+			sum_call(s, &rq->calls[i], st->self[i]);
+		else
+			st->losses.n[KP_LOSS_LEFT]++;
+		all->overflow |= s->overflow;
+	}
+	sum_request(all, rq);
+	return all->overflow;
+}
+
+void
+kp_stats_request(struct kp_stats *st, const struct kp_request *rq)
+{
+	bool here = st->peers == NULL ||
+	    rq->nodes == UINT64_C(1) << rq->node;
+
+	st->sampled += !rq->expired;	/* that one is a loss */
+	if (!here && st->sums == NULL)
+		st->sums = calloc(KP_NODES_MAX + 1, sizeof(*st->sums));
+	if (!scratch_for(st, rq->ncalls) || (!here && st->sums == NULL)) {
+		st->losses.n[KP_LOSS_STORE]++;
+		return;
+	}
+	request_self(rq, st->self, st->reach);
+	if (here ? sum_here(st, rq) : sum_nodes(st, rq))
 		st->losses.n[KP_LOSS_IDENTITY_CAP]++;
 }
 

@@ -3,6 +3,23 @@
 
 #define FIRST_FIGURE 2
 
+static void
+share_read(sqlite3_stmt *st, int col, struct kp_cell *c)
+{
+	bool differ = sqlite3_column_type(st, col) != SQLITE_NULL;
+
+	c->share_requests = c->requests;
+	c->w_share_requests = c->w_requests;
+	c->share_busy = c->busy;
+	c->w_share_busy = c->w_busy;
+	if (!differ)
+		return;
+	c->share_requests = (uint64_t)sqlite3_column_int64(st, col);
+	c->w_share_requests = (uint64_t)sqlite3_column_int64(st, col + 1);
+	c->share_busy = sqlite3_column_int64(st, col + 2);
+	c->w_share_busy = sqlite3_column_int64(st, col + 3);
+}
+
 void
 cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist)
 {
@@ -32,4 +49,5 @@ cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist)
 	if (blob != NULL)
 		kp_hist_read(hist, blob, (size_t)sqlite3_column_bytes(st, col));
 	c->hist = *hist;
+	share_read(st, ++col, c);
 }

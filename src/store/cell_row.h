@@ -10,7 +10,11 @@
 #include "kprofd/stats.h"
 
 /* Of `stat s`. */
-#define CELL_COLUMNS "s.tier_id, s.identity_id, s.requests, s.w_requests," \
+#define CELL_COLUMNS CELL_FIGURES ", s.share_requests, s.w_share_requests," \
+	" s.share_busy_ns, s.w_share_busy_ns"
+/* The same of a database that has no shares yet (schema 3 and before). */
+#define CELL_COLUMNS_3 CELL_FIGURES ", null, null, null, null"
+#define CELL_FIGURES "s.tier_id, s.identity_id, s.requests, s.w_requests," \
 	" s.calls, s.w_calls, s.raised, s.w_raised, s.unfinished," \
 	" s.w_unfinished, s.ambiguous, s.w_ambiguous, s.async_calls," \
 	" s.w_async_calls, s.timed, s.w_timed, s.total_ns, s.w_total_ns," \
@@ -22,7 +26,8 @@
 /*
  * Fills in all of *c but its names; its histogram is *hist, whose former
  * contents are freed, and stays the caller's.  A histogram that is damaged is
- * left out: the sums are still true.
+ * left out: the sums are still true.  Shares that are not kept are what the
+ * figures themselves are.
  */
 void cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist);
 

@@ -23,9 +23,10 @@ static const char *const sql[ST_COUNT] = {
 	    " unfinished, w_unfinished, ambiguous, w_ambiguous, async_calls,"
 	    " w_async_calls, timed, w_timed, total_ns, w_total_ns, self_ns,"
 	    " w_self_ns, busy_ns, w_busy_ns, async_ns, w_async_ns, min_ns,"
-	    " max_ns, p50_ns, p90_ns, p95_ns, p99_ns, hist)"
+	    " max_ns, p50_ns, p90_ns, p95_ns, p99_ns, hist, share_requests,"
+	    " w_share_requests, share_busy_ns, w_share_busy_ns)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_LOSS] = "insert into loss (window_id, cause_id, n)"
 	    " values (?, ?, ?)",
 	[ST_COST] = "insert into cost (window_id, events, armed_calls,"
@@ -35,7 +36,8 @@ static const char *const sql[ST_COUNT] = {
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_CALL] = "insert into call (request_id, seq, parent, depth,"
 	    " function_id, tier_id, pid, start_ns, total_ns, self_ns, outcome,"
-	    " async) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	    " async, node_id)"
+	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_EVENT] = "insert into event (run_id, node_id, at_ns, kind, text)"
 	    " values (?, ?, ?, ?, ?)",
 	[ST_LEVEL_NEXT] = "select min(level) from time_window"

@@ -163,20 +163,28 @@ call_row(struct read *rd, struct kp_query_call *c, size_t seq)
 		.self = read_dur(rd, 7),
 		.outcome = (uint8_t)read_int(rd, 8),
 		.async = read_int(rd, 9) != 0,
+		.node = read_text(rd, 10),
 	};
 }
+
+#define CALL_COLUMNS " c.parent, c.depth, f.name, t.name, c.pid," \
+	" c.start_ns, c.total_ns, c.self_ns, c.outcome, c.async"
+#define CALL_TABLES " from call c join function f on f.id = c.function_id" \
+	" left join tier t on t.id = c.tier_id"
+#define CALL_ORDER " where c.request_id = ? order by c.seq"
 
 static enum kp_err
 read_calls(struct kp_query *q, struct kp_query_tree *t)
 {
+	/* schema 3 and before know of one node in a request */
+	static const char alone[] = "select" CALL_COLUMNS ", null"
+	    CALL_TABLES CALL_ORDER;
+	static const char sql[] = "select" CALL_COLUMNS ", n.name"
+	    CALL_TABLES " left join node n on n.id = c.node_id" CALL_ORDER;
 	struct kp_query_call *v;
 	struct read rd;
 
-	read_start(&rd, q, "select c.parent, c.depth, f.name, t.name, c.pid,"
-	    " c.start_ns, c.total_ns, c.self_ns, c.outcome, c.async"
-	    " from call c join function f on f.id = c.function_id"
-	    " left join tier t on t.id = c.tier_id"
-	    " where c.request_id = ? order by c.seq");
+	read_start(&rd, q, q->version < 4 ? alone : sql);
 	read_bind(&rd, t->request.id);
 	while (read_next(&rd)) {
 		v = read_grow(&rd, t->calls, t->ncalls, sizeof(*v));

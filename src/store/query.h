@@ -65,7 +65,11 @@ struct kp_query_sum {
 	size_t ncells;
 };
 
-/* The range's identities restrict the cells, not the windows and losses. */
+/*
+ * The range's identities restrict the cells, not the windows and losses.  Of
+ * one node a cell's requests and busy are what happened there; over several
+ * they are the sums of the shares, so that a request counts once (stats.h).
+ */
 enum kp_err kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *out);
 /* The same without the cells. */
@@ -96,6 +100,7 @@ struct kp_query_call {
 	uint32_t depth;
 	uint8_t outcome;
 	bool async;
+	const char *node;		/* "": the request's */
 };
 
 struct kp_query_requests {

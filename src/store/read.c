@@ -41,15 +41,14 @@ file_check(const char *path, char **why)
 }
 
 static enum kp_err
-identify(sqlite3 *conn, const char *path, char **why)
+identify(sqlite3 *conn, const char *path, int *version, char **why)
 {
 	enum kp_err err;
-	int version;
 
-	err = schema_version(conn, path, &version, why);
+	err = schema_version(conn, path, version, why);
 	if (err != KP_OK)
 		return err;
-	if (version == 0) {
+	if (*version == 0) {
 		schema_why(why, "cannot read '%s': there is nothing in it "
 		    "(see -db)", path);
 		return KP_EFORMAT;
@@ -87,7 +86,7 @@ immutable_uri(const char *path)
  * else.  With nothing in the WAL the file alone says all.
  */
 static sqlite3 *
-open_alone(const char *path)
+open_alone(const char *path, int *version)
 {
 	sqlite3 *conn = NULL;
 	char *wal = NULL, *uri;
@@ -103,7 +102,7 @@ open_alone(const char *path)
 		return NULL;
 	if (sqlite3_open_v2(uri, &conn, SQLITE_OPEN_READONLY |
 	    SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, NULL) != SQLITE_OK ||
-	    identify(conn, path, NULL) != KP_OK) {
+	    identify(conn, path, version, NULL) != KP_OK) {
 		sqlite3_close(conn);
 		conn = NULL;
 	}
@@ -112,7 +111,7 @@ open_alone(const char *path)
 }
 
 static enum kp_err
-conn_open(sqlite3 **out, const char *path, char **why)
+conn_open(sqlite3 **out, int *version, const char *path, char **why)
 {
 	sqlite3 *conn = NULL, *alone;
 	enum kp_err err;
@@ -122,7 +121,7 @@ conn_open(sqlite3 **out, const char *path, char **why)
 	    SQLITE_OPEN_NOMUTEX, NULL);
 	if (rc == SQLITE_OK) {
 		sqlite3_busy_timeout(conn, BUSY_MS);
-		err = identify(conn, path, why);
+		err = identify(conn, path, version, why);
 	} else {
 		err = schema_explain(conn, rc, path, why);
 	}
@@ -131,7 +130,7 @@ conn_open(sqlite3 **out, const char *path, char **why)
 		return KP_OK;
 	}
 	sqlite3_close(conn);
-	alone = err == KP_EIO ? open_alone(path) : NULL;
+	alone = err == KP_EIO ? open_alone(path, version) : NULL;
 	if (alone == NULL)
 		return err;
 	free(*why);
@@ -155,7 +154,7 @@ kp_query_open(struct kp_query **out, const char *path, char **why)
 		schema_why(why, "out of memory");
 		return KP_ENOMEM;
 	}
-	err = conn_open(&q->conn, path, why);
+	err = conn_open(&q->conn, &q->version, path, why);
 	if (err != KP_OK) {
 		free(q);
 		return err;

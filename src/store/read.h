@@ -9,6 +9,7 @@
 
 struct kp_query {
 	sqlite3 *conn;
+	int version;		/* of the schema */
 	struct names texts;	/* every text that was handed out */
 	char why[512];
 };

@@ -54,6 +54,20 @@ cell_times(struct kp_db *db, const struct kp_cell *c)
 	row_blob(db, db->blob.p, db->blob.len);
 }
 
+/* Null where they are what the figures themselves are: mostly. */
+static void
+cell_shares(struct kp_db *db, const struct kp_cell *c)
+{
+	bool differ = c->share_requests != c->requests ||
+	    c->share_busy != c->busy || c->w_share_requests != c->w_requests ||
+	    c->w_share_busy != c->w_busy;
+
+	row_opt(db, differ, (int64_t)c->share_requests);
+	row_opt(db, differ, (int64_t)c->w_share_requests);
+	row_opt(db, differ, c->share_busy);
+	row_opt(db, differ, c->w_share_busy);
+}
+
 void
 db_cell(struct kp_db *db, int64_t window, int64_t tier, int64_t identity,
     const struct kp_cell *c)
@@ -73,6 +87,7 @@ db_cell(struct kp_db *db, int64_t window, int64_t tier, int64_t identity,
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		row_int(db, v[i]);
 	cell_times(db, c);
+	cell_shares(db, c);
 	row_end(db);
 }
 

@@ -53,6 +53,33 @@ static const struct schema_step steps[] = {
 	     " join node n on n.id = w.node_id"
 	     " order by w.start_ns, n.name;"
 	     "pragma user_version = 3" },
+	/*
+	 * Requests of several nodes.  What adds up over nodes: see shares in
+	 * include/kprofd/stats.h; null where it is the same as requests,
+	 * w_requests, busy_ns and w_busy_ns, as in all there was before.
+	 */
+	{ 4, "alter table stat add column share_requests integer;"
+	     "alter table stat add column w_share_requests integer;"
+	     "alter table stat add column share_busy_ns integer;"
+	     "alter table stat add column w_share_busy_ns integer;"
+	     /* where the call ran; null: where its request began */
+	     "alter table call add column node_id integer references node;"
+	     "drop view slow_calls;"
+	     "create view slow_calls as select c.request_id as request, c.seq,"
+	     " c.depth, round(c.start_ns / 1e6, 3) as start_ms,"
+	     " round(c.total_ns / 1e6, 3) as total_ms,"
+	     " round(c.self_ns / 1e6, 3) as self_ms,"
+	     " coalesce(t.name, '') as tier,"
+	     " printf('%*s', 2 * min(c.depth, 50), '') || f.name as call,"
+	     " c.pid, case c.outcome when 1 then 'returned' when 2 then 'raised'"
+	     "  when 3 then 'unfinished' when 4 then 'ambiguous' end as outcome,"
+	     " case c.async when 1 then 'async' else '' end as async, c.parent,"
+	     " coalesce(n.name, '') as node"	/* '': the request's */
+	     " from call c join function f on f.id = c.function_id"
+	     " left join tier t on t.id = c.tier_id"
+	     " left join node n on n.id = c.node_id"
+	     " order by c.request_id, c.seq;"
+	     "pragma user_version = 4" },
 };
 
 void

@@ -37,6 +37,7 @@ struct kp_tree_call {
 	uint32_t parent;	/* index, or KP_NONE */
 	uint8_t outcome;
 	bool async;
+	const char *node;	/* borrowed, immortal; NULL: the request's */
 };
 
 struct kp_tree {
@@ -140,7 +141,10 @@ uint64_t kp_store_dropped(const struct kp_store_status *st);
  * the run as ended well, stops the thread.  Waits for the disk, but not for
  * ever: some seconds.  Close this process's kp_query first: with a reader
  * there the file cannot become a single one.
+ *
+ * Returns how many rows were lost since the last window that was written, of
+ * which no window tells.
  */
-void kp_store_close(struct kp_store *s);
+uint64_t kp_store_close(struct kp_store *s);
 
 #endif

@@ -22,6 +22,7 @@ struct merge {
 	struct slot *v;
 	size_t n, cap;
 	struct kp_hist hist;	/* scratch */
+	bool shares;		/* of several nodes */
 };
 
 static size_t
@@ -41,7 +42,7 @@ static bool
 merge_grow(struct merge *m)
 {
 	struct merge new = { .cap = m->cap ? 2 * m->cap : 256, .n = m->n,
-		.hist = m->hist };
+		.hist = m->hist, .shares = m->shares };
 
 	new.v = calloc(new.cap, sizeof(*new.v));
 	if (new.v == NULL)
@@ -99,6 +100,16 @@ name_cells(struct kp_query *q, struct merge *m)
 	return err != KP_OK ? err : err2;
 }
 
+/* The only figures that do not add up over nodes as they are. */
+static void
+take_shares(struct kp_cell *c)
+{
+	c->requests = c->share_requests;
+	c->w_requests = c->w_share_requests;
+	c->busy = c->share_busy;
+	c->w_busy = c->w_share_busy;
+}
+
 static void
 merge_row(struct read *rd, struct merge *m)
 {
@@ -106,6 +117,8 @@ merge_row(struct read *rd, struct merge *m)
 	struct slot *s;
 
 	cell_row_read(rd->st, &c, &m->hist);
+	if (m->shares)
+		take_shares(&c);
 	if (2 * (m->n + 1) > m->cap && !merge_grow(m)) {
 		read_nomem(rd);
 		return;
@@ -134,6 +147,26 @@ bind_range(struct read *rd, const struct kp_query_range *r)
 	" and (?3 is null or w.node_id in" \
 	" (select id from node where name glob ?3))"
 
+#define CELLS_IN_RANGE " from time_window w" \
+	" cross join stat s on s.window_id = w.id" IN_RANGE \
+	" and (?4 is null or s.identity_id =" \
+	" (select id from identity where name = ?4))" \
+	" and (?5 is null or s.identity_id in" \
+	" (select id from identity where name glob ?5))"
+
+/* Are there windows of more than one node? */
+static enum kp_err
+sees_several(struct kp_query *q, const struct kp_query_range *r, bool *several)
+{
+	struct read rd;
+
+	read_start(&rd, q, "select min(w.node_id) < max(w.node_id)"
+	    " from time_window w" IN_RANGE);
+	bind_range(&rd, r);
+	*several = read_next(&rd) && read_int(&rd, 0) != 0;
+	return read_end(&rd);
+}
+
 static enum kp_err
 merge_cells(struct kp_query *q, const struct kp_query_range *r,
     struct merge *m)
@@ -141,12 +174,12 @@ merge_cells(struct kp_query *q, const struct kp_query_range *r,
 	enum kp_err err;
 	struct read rd;
 
-	read_start(&rd, q, "select " CELL_COLUMNS " from time_window w"
-	    " cross join stat s on s.window_id = w.id" IN_RANGE
-	    " and (?4 is null or s.identity_id ="
-	    " (select id from identity where name = ?4))"
-	    " and (?5 is null or s.identity_id in"
-	    " (select id from identity where name glob ?5))");
+	err = sees_several(q, r, &m->shares);
+	if (err != KP_OK)
+		return err;
+	read_start(&rd, q, q->version < 4 ?
+	    "select " CELL_COLUMNS_3 CELLS_IN_RANGE :
+	    "select " CELL_COLUMNS CELLS_IN_RANGE);
 	bind_range(&rd, r);
 	read_bind_text(&rd, r->identity);
 	read_bind_text(&rd, r->identity_glob);

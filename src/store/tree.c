@@ -7,6 +7,7 @@
  * round in a circle, cannot happen; if they do, the call stands at the top.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "db.h"
 
@@ -88,6 +89,8 @@ call_row(struct kp_db *db, int64_t request, const struct kp_tree *t,
 	int64_t fn = db_dim(db, DIM_FUNCTION, c->fn);
 	bool tier = c->tier != NULL && c->tier[0] != '\0';
 	int64_t tier_id = tier ? db_dim(db, DIM_TIER, c->tier) : 0;
+	bool node = c->node != NULL && strcmp(c->node, t->node) != 0;
+	int64_t node_id = node ? db_dim(db, DIM_NODE, c->node) : 0;
 
 	row_start(db, ST_CALL);
 	row_int(db, request);
@@ -102,6 +105,7 @@ call_row(struct kp_db *db, int64_t request, const struct kp_tree *t,
 	row_opt(db, c->self >= 0, c->self);
 	row_int(db, c->outcome);
 	row_int(db, c->async);
+	row_opt(db, node, node_id);
 	row_end(db);
 }
 

@@ -527,15 +527,19 @@ kp_store_dropped(const struct kp_store_status *st)
 	return rows;
 }
 
-void
+uint64_t
 kp_store_close(struct kp_store *s)
 {
+	uint64_t lost;
+
 	pthread_mutex_lock(&s->lock);
 	s->stop = true;
 	pthread_cond_signal(&s->wake);
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
+	lost = lost_rows(&s->lost);
 	if (s->db != NULL)
-		db_close(s->db, lost_rows(&s->lost));
+		db_close(s->db, lost);
 	store_free(s);
+	return lost;
 }

@@ -4,8 +4,8 @@
  * Until the agent runs, questions go to the target's rex, one at a time;
  * from then on to the agent's pid only.  Every step has a time limit, so a
  * target that hangs is a lost connection like any other.  A connection that
- * is lost after the first successful attach is made anew, with backoff; one
- * that never came about is a failure.
+ * is lost after the first successful attach is made anew, with backoff; of one
+ * that never came about the owner says whether it is to be tried again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,6 @@
 #include "target/agent_internal.h"
 
 #define LEASE_MS 1000
-#define BACKOFF_MAX_MS 30000
 #define SILENT_MAX 5		/* leases renewed without a word from it */
 #define STOP_MS 3000		/* the agent has this long to say goodbye */
 
@@ -67,6 +66,7 @@ drop_connection(struct agent *a)
 	link_free(a->link);
 	a->link = NULL;
 	event_del(a->lease);
+	a->reload.planned = false;
 }
 
 void
@@ -103,7 +103,26 @@ on_frame(void *ctx, const struct kp_frame *f)
 	agent_on_frame(ctx, f);
 }
 
-static const struct link_ops link_ops = { on_frame, on_down };
+static void
+on_bad_frame(void *ctx)
+{
+	agent_nonsense(ctx, "a frame");
+}
+
+static const struct link_ops link_ops = { on_frame, on_bad_frame, on_down };
+
+void
+agent_nonsense(struct agent *a, const char *what)
+{
+	char text[200];
+
+	if (a->nonsense)
+		return;
+	a->nonsense = true;
+	snprintf(text, sizeof(text), "%s that makes no sense (another version "
+	    "of the agent, or a fault on the way?)", what);
+	a->ops->on_notice(a->ctx, "nonsense", text);
+}
 
 static void
 on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
@@ -112,6 +131,11 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 	struct agent *a = ctx;
 	int fd = e == KP_OK ? conn->fd : -1;
 
+	/* A cookie that is refused, or a node that lets nobody in. */
+	if (e == KP_ESTATE) {
+		agent_hopeless(a, why);
+		return;
+	}
 	if (e != KP_OK) {
 		agent_lost(a, why);
 		return;
@@ -127,6 +151,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 		return;
 	}
 	a->leftover_tries = 0;
+	a->nonsense = false;
 	agent_step_look(a);
 }
 
@@ -152,16 +177,31 @@ agent_lost(struct agent *a, const char *why)
 		agent_gone(a, text);
 		return;
 	}
-	if (!a->attached_once) {
+	if (!a->attached_once && strstr(text, a->o.target) == NULL)
+		snprintf(text, sizeof(text), "cannot attach to '%s': %s",
+		    a->o.target, why);
+	if (!a->attached_once &&
+	    (a->o.check_only || !a->ops->on_unreached(a->ctx, text))) {
 		agent_fail(a, AGENT_FAILED, text);
 		return;
 	}
 	drop_connection(a);
 	agent_set_state(a, AGENT_LOST, text);
-	agent_timer(a, a->backoff_ms);
-	a->backoff_ms *= 2;
-	if (a->backoff_ms > BACKOFF_MAX_MS)
-		a->backoff_ms = BACKOFF_MAX_MS;
+	agent_timer(a, (unsigned)(kp_backoff_next(&a->backoff) /
+	    KP_NS_PER_MS));
+}
+
+void
+agent_hopeless(struct agent *a, const char *why)
+{
+	char text[1024];
+
+	/* The connection's own words go with it. */
+	snprintf(text, sizeof(text), "%s", why);
+	if (a->attached_once)
+		agent_lost(a, text);
+	else
+		agent_fail(a, AGENT_FAILED, text);
 }
 
 static void
@@ -255,6 +295,11 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 	agent_aside_begin(a, &b, 0);
 	kp_etf_atom(&b, "lease");
 	agent_command_end(a, &b);
+	if (a->o.nodes) {
+		agent_aside_begin(a, &b, NODES_REF);
+		kp_etf_atom(&b, "nodes");
+		agent_command_end(a, &b);
+	}
 	/*
 	 * The agent answers each.  One that was killed does not, and a C node
 	 * has no monitor to hear of it.  Counted, not timed: we may have been
@@ -276,7 +321,6 @@ agent_new(struct event_base *base, const struct agent_opts *o,
 	a->o = *o;
 	a->ops = ops;
 	a->ctx = ctx;
-	a->backoff_ms = BACKOFF_MIN_MS;
 	a->params.one_in = o->conf->sampling.kind == KP_SAMPLE_ONE_IN ?
 	    o->conf->sampling.n : 1;
 	kp_buf_init(&a->ids.self, 1024);
@@ -287,8 +331,13 @@ agent_new(struct event_base *base, const struct agent_opts *o,
 		agent_free(a);
 		return NULL;
 	}
-	step_connect(a);
 	return a;
+}
+
+void
+agent_start(struct agent *a)
+{
+	step_connect(a);
 }
 
 void
@@ -306,6 +355,9 @@ agent_free(struct agent *a)
 	kp_buf_free(&a->ids.agent);
 	kp_plan_free(&a->plan);
 	kp_plan_free(&a->reload.plan);
+	kp_diags_free(&a->diags);
+	kp_diags_free(&a->reload.diags);
+	labels_give(a->o.labels, a->label);
 	free(a);
 }
 

@@ -12,6 +12,7 @@
 #include <event2/event.h>
 
 #include "kprofd/plan.h"
+#include "target/labels.h"
 #include "target/node.h"
 
 #define AGENT_PROTOCOL 2	/* of kprof_agent.erl */
@@ -69,8 +70,26 @@ enum agent_probe {
 };
 
 enum agent_failure {
-	AGENT_FAILED,
+	AGENT_FAILED,		/* and another time it will be the same */
 	AGENT_KEPT_OUT		/* the target's operator does not want us */
+};
+
+/* Where it lacks something of tiers.conf: is it to be armed with the rest? */
+enum agent_verdict {
+	AGENT_REFUSE,
+	AGENT_GO_ON,
+	AGENT_WAIT		/* agent_judge() will say */
+};
+
+/* What the target says to another configuration. */
+struct agent_checked {
+	enum {
+		AGENT_CHECKED_DONE,	/* diags: what it says, errors too */
+		AGENT_CHECKED_AWAY,	/* it is not attached: nothing */
+		AGENT_CHECKED_REFUSED	/* it cannot have it: why */
+	} how;
+	const struct kp_diags *diags;	/* borrowed during the call */
+	const char *why;		/* in words */
 };
 
 /* How agent_reload() went. */
@@ -78,11 +97,9 @@ struct agent_reloaded {
 	enum {
 		AGENT_RELOAD_DONE,	/* in force, and armed if anything is */
 		AGENT_RELOAD_KEPT,	/* in force once it is attached */
-		AGENT_RELOAD_REFUSED	/* nothing has changed */
+		AGENT_RELOAD_REFUSED	/* it is ending: nothing has changed */
 	} how;
 	struct kp_plan_change n;	/* done */
-	const struct kp_diags *diags;	/* refused: of this target, or NULL */
-	const char *why;		/* refused: in words */
 };
 
 struct agent;
@@ -112,14 +129,26 @@ struct agent_ops {
 	kp_dur_ns (*on_rested)(void *ctx);
 	/* agent_clear_tokens() number so and so was done. */
 	void (*on_cleared)(void *ctx, uint64_t number);
+	/* What agent_reload() asked for. */
+	void (*on_checked)(void *ctx, const struct agent_checked *c);
 	/*
-	 * What agent_reload() asked for has come to its end.  Every event
-	 * before was of the old configuration.
+	 * What agent_reload_apply() asked for has come to its end.  Every
+	 * event before was of the old configuration.
 	 */
 	void (*on_reloaded)(void *ctx, const struct agent_reloaded *r);
+	/* It could not be attached to, and never was: try again later? */
+	bool (*on_unreached)(void *ctx, const char *why);
+	/*
+	 * Before it was ever armed: what it says to tiers.conf; its errors are
+	 * what it lacks.
+	 */
+	enum agent_verdict (*on_missing)(void *ctx,
+	    const struct kp_diags *diags);
+	/* Once a second, if wanted: a list of atoms, the target's own first. */
+	void (*on_nodes)(void *ctx, const struct kp_term *list);
 	/* diags of tiers.conf against this target */
 	void (*on_diags)(void *ctx, const struct kp_diags *diags);
-	/* No way on (first attach failed, kept out): the agent has ended. */
+	/* No way on (not to be attached to, kept out): the agent has ended. */
 	void (*on_failed)(void *ctx, enum agent_failure f, const char *why);
 	/* The end that agent_stop() asked for; a last status came before. */
 	void (*on_stopped)(void *ctx);
@@ -130,18 +159,27 @@ struct agent_opts {
 	const struct kp_conf *conf;		/* borrowed */
 	enum agent_probe probe;
 	const char *probe_library;	/* where targets find it; borrowed */
+	struct labels *labels;	/* of all targets; borrowed */
 	bool check_only;	/* stop after on_plan */
+	bool nodes;		/* on_nodes is wanted */
 	kp_dur_ns connect_limit;
 };
 
-/* NULL when out of memory.  Starts to connect at once. */
+/* NULL when out of memory. */
 struct agent *agent_new(struct event_base *base, const struct agent_opts *o,
     const struct agent_ops *ops, void *ctx);
+/* Starts to connect; what comes of it may come before this returns. */
+void agent_start(struct agent *a);
 void agent_free(struct agent *a);
 
 enum agent_state agent_state(const struct agent *a);
 /* What is armed, or will be, as of now. */
 const struct kp_plan *agent_plan(const struct agent *a);
+/*
+ * It sent what cannot be read, "a batch of events" say: told by on_notice,
+ * once for a connection.  What was in it is missing, and counted so.
+ */
+void agent_nonsense(struct agent *a, const char *what);
 /* Disarms, hands over what is queued, and detaches: then on_stopped. */
 void agent_stop(struct agent *a);
 /*
@@ -162,12 +200,23 @@ enum kp_err agent_rest(struct agent *a, kp_dur_ns rest, const char *text);
 enum kp_err agent_clear_tokens(struct agent *a, uint64_t *number);
 /* Another sampling rate for all entries: one request in n. */
 enum kp_err agent_sample(struct agent *a, uint32_t one_in);
+/* The answer to on_missing, where that was AGENT_WAIT. */
+void agent_judge(struct agent *a, enum agent_verdict v);
 /*
  * Another configuration in place of the one given to agent_new(), borrowed
- * from now on; on_reloaded tells how it went, once, and may do so before this
- * returns.  Not to be called again before that.  KP_ESTATE: it is ending.
+ * from now on, in two steps, so that several targets have it or none: the
+ * target is asked about it, and on_checked tells once, maybe before this
+ * returns, what it says; nothing has changed then.  KP_ESTATE: it is ending.
  */
 enum kp_err agent_reload(struct agent *a, const struct kp_conf *conf);
+/*
+ * After on_checked: puts it in force, on_reloaded tells when, once, maybe
+ * before this returns.  Where it cannot be armed after all the connection is
+ * given up, and made anew with it, as if it had been lost.
+ */
+void agent_reload_apply(struct agent *a);
+/* Or not; at any time since agent_reload(). */
+void agent_reload_cancel(struct agent *a);
 /*
  * Disarms one function for good, whatever comes: a pause, another connection
  * ("mod:fun/arity" as interned).

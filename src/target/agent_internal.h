@@ -11,12 +11,12 @@
 #ifndef KP_TARGET_AGENT_INTERNAL_H
 #define KP_TARGET_AGENT_INTERNAL_H
 
+#include "kprofd/backoff.h"
 #include "target/agent_msg.h"
 #include "target/connect.h"
 #include "target/link.h"
 
 #define MESSAGE_MAX (8u << 20)	/* bytes of one message to the target */
-#define BACKOFF_MIN_MS 500
 /* References from here on are of clear_tokens, which no step waits for. */
 #define CLEAR_REFS (UINT64_C(1) << 40)
 #define RELOAD_REFS (UINT64_C(1) << 41)	/* and of agent_reload() */
@@ -25,10 +25,13 @@ enum reload_step {
 	RELOAD_NONE,
 	RELOAD_WAITING,		/* for a state that lasts */
 	RELOAD_CHECKING,	/* which of its functions exist? */
+	RELOAD_ASKING,		/* may they be armed? */
+	RELOAD_CHECKED,		/* the owner has the answer */
 	RELOAD_APPLYING		/* the difference was sent */
 };
-/* And this one of the look that follows a change of code. */
+/* And this one of the look that follows a change of code, */
 #define LOOK_REF (CLEAR_REFS - 1)
+#define NODES_REF (CLEAR_REFS - 2)	/* and of which nodes it sees */
 
 struct agent {
 	struct event_base *base;
@@ -51,17 +54,22 @@ struct agent {
 		enum reload_step step;
 		const struct kp_conf *conf;	/* to be in force; borrowed */
 		struct kp_plan plan;
+		struct kp_diags diags;	/* of that */
+		bool planned;		/* plan is the target's, as it is now */
 		struct kp_plan_change n;
 		uint32_t one_in;	/* that the difference was sent with */
 	} reload;
+	struct kp_diags diags;	/* of the plan, while the owner judges them */
+	uint16_t label;		/* of labels; 0: none yet */
 	unsigned leftover_tries;
 	unsigned silent;	/* leases sent since the last frame came */
-	unsigned backoff_ms;
+	struct kp_backoff backoff;
 	bool looked_for_process;
 	bool looking, look_again;	/* what there is to arm now */
 	bool attached_once, user_paused, stopping;
 	bool probing;		/* AGENT_CHECKING: for the native probe */
 	bool native;		/* that is what this agent has */
+	bool nonsense;		/* told of since the connection was made */
 	char node[NODE_NAME_MAX + 1];	/* our own name */
 };
 
@@ -71,6 +79,8 @@ void agent_set_state(struct agent *a, enum agent_state s, const char *text);
 void agent_timer(struct agent *a, unsigned ms);
 /* No way on: ends it. */
 void agent_fail(struct agent *a, enum agent_failure f, const char *why);
+/* The same if it was never attached; else it may be as it was again. */
+void agent_hopeless(struct agent *a, const char *why);
 /* The connection is no use any more: another one later, or the end. */
 void agent_lost(struct agent *a, const char *why);
 /* The end that was asked for, in whatever way it came. */

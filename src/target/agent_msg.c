@@ -3,7 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "kprofd/etf.h"
+#include "kprofd/trace.h"
 #include "target/agent_msg.h"
 
 static void
@@ -144,6 +146,23 @@ msg_change(struct kp_buf *b, const struct kp_conf *c,
 }
 
 void
+msg_may(struct kp_buf *b, const struct kp_plan *want)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < want->n; i++)
+		n += want->v[i].op == KP_PLAN_PUT;
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "may");
+	if (n > 0)
+		kp_etf_list(b, n);
+	for (size_t i = 0; i < want->n; i++)
+		if (want->v[i].op == KP_PLAN_PUT)
+			kp_plan_put_mfa(b, &want->v[i]);
+	kp_etf_nil(b);
+}
+
+void
 msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
     const struct kp_buf *spec)
 {
@@ -178,23 +197,68 @@ msg_rates(struct kp_buf *b, const struct kp_plan *plan)
 	kp_etf_nil(b);
 }
 
+/* What cannot be ends the reading like any other error. */
+static void
+demand(struct kp_term *r, bool good)
+{
+	if (good)
+		return;
+	r->p = r->end;
+	if (r->err == KP_OK)
+		r->err = KP_EFORMAT;
+}
+
+/* A time on the target's clock, or between two clocks. */
+static int64_t
+read_time(struct kp_term *r)
+{
+	int64_t v = kp_term_int(r);
+
+	demand(r, v < KP_TARGET_TIME_MAX && v > -KP_TARGET_TIME_MAX);
+	return v;
+}
+
+static uint64_t
+read_count(struct kp_term *r)
+{
+	int64_t v = kp_term_int(r);
+
+	demand(r, v >= 0 && v <= KP_TARGET_COUNT_MAX);
+	return r->err == KP_OK ? (uint64_t)v : 0;
+}
+
+/* It goes into match specs, logs and the database: text, without tricks. */
+static void
+read_node(struct kp_term *r, char *node, size_t size)
+{
+	struct kp_span s = kp_term_atom(r);
+	size_t len = 1;
+	uint32_t c;
+
+	demand(r, s.n > 0 && s.n < size);
+	for (size_t i = 0; r->err == KP_OK && i < s.n; i += len) {
+		c = utf8_next(s.p + i, s.n - i, &len);
+		demand(r, c != UTF8_BAD && !utf8_unsafe(c));
+	}
+	if (r->err == KP_OK)
+		snprintf(node, size, "%.*s", (int)s.n, (const char *)s.p);
+}
+
 static void
 hello_field(struct kp_term *r, struct kp_span key, struct agent_hello *h)
 {
 	char otp[8] = "";
-	struct kp_span s;
 
 	if (kp_span_is(key, "node")) {
-		s = kp_term_atom(r);
-		snprintf(h->node, sizeof(h->node), "%.*s", (int)s.n,
-		    (const char *)s.p);
+		read_node(r, h->node, sizeof(h->node));
 	} else if (kp_span_is(key, "otp")) {
 		kp_term_string(r, otp, sizeof(otp) - 1);
 		h->otp = atoi(otp);
+		demand(r, h->otp > 0 && h->otp < 1000);
 	} else if (kp_span_is(key, "protocol")) {
 		h->protocol = kp_term_int(r);
 	} else if (kp_span_is(key, "time_offset")) {
-		h->time_offset = kp_term_int(r);
+		h->time_offset = read_time(r);
 	} else if (kp_span_is(key, "session")) {
 		h->session = kp_span_is(kp_term_atom(r), "true");
 	} else {
@@ -245,19 +309,20 @@ msg_read_status(struct kp_term *r, struct agent_status *st,
     struct kp_span *name, char *reason, size_t n)
 {
 	*st = (struct agent_status){ 0 };
-	st->now = kp_term_int(r);
-	st->time_offset = kp_term_int(r);
+	st->now = read_time(r);
+	st->time_offset = read_time(r);
 	*name = kp_term_atom(r);
 	msg_text(r, reason, n);
-	st->seq = (uint64_t)kp_term_int(r);
-	st->queue = (uint64_t)kp_term_int(r);
-	st->memory = (uint64_t)kp_term_int(r);
-	st->sent = (uint64_t)kp_term_int(r);
-	st->dropped = (uint64_t)kp_term_int(r);
-	st->dropped_entries = (uint64_t)kp_term_int(r);
-	st->entry_calls = (uint64_t)kp_term_int(r);
-	st->unarmed_calls = (uint64_t)kp_term_int(r);
-	st->busy = kp_term_int(r);
+	st->seq = read_count(r);
+	st->queue = read_count(r);
+	st->memory = read_count(r);
+	st->sent = read_count(r);
+	st->dropped = read_count(r);
+	st->dropped_entries = read_count(r);
+	st->entry_calls = read_count(r);
+	st->unarmed_calls = read_count(r);
+	st->busy = read_time(r);
+	demand(r, st->busy >= 0);
 	return kp_term_finish(r);
 }
 
@@ -270,6 +335,9 @@ msg_read_rates(struct kp_term *r, struct kp_plan *plan)
 	int64_t arity, rate;
 	bool loop;
 
+	/* More than we asked for, each to be looked for in the plan. */
+	if (n > plan->n)
+		return KP_EFORMAT;
 	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
 		kp_term_tuple_n(r, 3);
 		kp_term_tuple_n(r, 3);

@@ -38,6 +38,8 @@ enum kp_err msg_arm(struct kp_buf *b, const struct kp_conf *c,
 enum kp_err msg_change(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_plan *want, const struct kp_plan *armed,
     const struct kp_spec_params *params);
+/* {may, MFAs}: those that are to be put */
+void msg_may(struct kp_buf *b, const struct kp_plan *want);
 /* {spec, MFA, Spec}; spec NULL: false, which disarms. */
 void msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
     const struct kp_buf *spec);

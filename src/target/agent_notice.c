@@ -40,8 +40,8 @@ on_trip(struct agent *a, const char *what, int64_t queue)
 
 	snprintf(text, sizeof(text), "%s over its limit, queue %" PRId64,
 	    what, queue);
-	/* Late: it is paused, rests or ends, by another's will. */
-	if (a->user_paused || a->stopping || a->state == AGENT_TRIPPED)
+	/* Late: it is paused, rests or ends, by another's will; or it lies. */
+	if (a->user_paused || a->state != AGENT_ARMED)
 		a->ops->on_notice(a->ctx, "trip", text);
 	else
 		agent_set_rest(a, a->ops->on_trip(a->ctx, text), text);

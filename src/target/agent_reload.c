@@ -1,6 +1,6 @@
 /*
  * agent_reload.c - another tiers.conf for a target: checked there, compared
- * with what is armed, and the difference sent.
+ * with what is armed, and, when the owner says so, the difference sent.
  *
  * It goes beside the steps of the connection's life: the target stays armed,
  * paused or tripped, and events go on, until the agent says that it is done.
@@ -14,28 +14,45 @@
 #include "kprofd/etf.h"
 #include "target/agent_internal.h"
 
-/* Ends it; conf and plan of `how` are in force, or the old ones still. */
+static void
+reload_forget(struct agent *a)
+{
+	kp_plan_free(&a->reload.plan);
+	kp_diags_free(&a->reload.diags);
+	a->reload.planned = false;
+	a->reload.step = RELOAD_NONE;
+	a->reload.conf = NULL;
+}
+
+/* Ends it; the new configuration is in force, or the old one still. */
 static void
 reload_end(struct agent *a, struct agent_reloaded *r)
 {
 	const struct kp_conf *conf = a->reload.conf;
 
-	kp_plan_free(&a->reload.plan);
-	a->reload.step = RELOAD_NONE;
-	a->reload.conf = NULL;
+	reload_forget(a);
 	if (r->how != AGENT_RELOAD_REFUSED)
 		a->o.conf = conf;
 	a->ops->on_reloaded(a->ctx, r);
 	agent_look_anew(a);	/* other modules are to be watched */
 }
 
+/* What it says, in answer to agent_reload(). */
 static void
-reload_refuse(struct agent *a, const struct kp_diags *diags, const char *why)
+reload_checked(struct agent *a, struct agent_checked *c)
 {
-	struct agent_reloaded r = { .how = AGENT_RELOAD_REFUSED,
-		.diags = diags, .why = why };
+	a->reload.step = RELOAD_CHECKED;
+	c->diags = &a->reload.diags;
+	a->ops->on_checked(a->ctx, c);
+}
 
-	reload_end(a, &r);
+static void
+reload_refuse(struct agent *a, const char *why)
+{
+	struct agent_checked c = { .how = AGENT_CHECKED_REFUSED, .why = why };
+
+	a->reload.planned = false;
+	reload_checked(a, &c);
 }
 
 static void
@@ -52,46 +69,94 @@ reload_check(struct agent *a)
 	agent_command_end(a, &b);
 }
 
-static void
-reload_apply(struct agent *a)
+/* The difference to what is armed now, as a message. */
+static enum kp_err
+difference(struct agent *a, struct kp_buf *b)
 {
-	struct kp_buf b;
 	enum kp_err e;
 
 	kp_plan_carry(&a->reload.plan, &a->plan);
 	agent_probe_plan(a, &a->reload.plan, &a->plan);
 	e = kp_plan_diff(&a->reload.plan, a->reload.conf, &a->plan, a->o.conf,
 	    &a->params, &a->reload.n);
-	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
-	if (e == KP_OK)
-		e = msg_change(&b, a->reload.conf, &a->reload.plan, &a->plan,
-		    &a->params);
+	return e != KP_OK ? e : msg_change(b, a->reload.conf, &a->reload.plan,
+	    &a->plan, &a->params);
+}
+
+/* All that can be known before anything is changed. */
+static void
+reload_ask(struct agent *a)
+{
+	struct kp_buf b;
+	enum kp_err e;
+
+	kp_buf_init(&b, MESSAGE_MAX);
+	e = difference(a, &b);
+	kp_buf_free(&b);
 	if (e != KP_OK) {
-		kp_buf_free(&b);
-		reload_refuse(a, NULL, e == KP_ENOMEM ? "out of memory" :
+		reload_refuse(a, e == KP_ENOMEM ? "out of memory" :
 		    "it cannot be expressed as match specs: too large");
 		return;
 	}
-	a->reload.step = RELOAD_APPLYING;
-	a->reload.one_in = a->params.one_in;
+	a->reload.step = RELOAD_ASKING;
+	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
+	msg_may(&b, &a->reload.plan);
 	agent_command_end(a, &b);
 }
 
 static void
 answer_check(struct agent *a, struct kp_term *r)
 {
-	struct kp_diags diags;
-	enum kp_err e = kp_plan_make(&a->reload.plan, a->reload.conf,
-	    a->hello.node, a->native, r, &diags);
+	enum kp_err e;
 
+	kp_plan_free(&a->reload.plan);
+	kp_diags_free(&a->reload.diags);
+	e = kp_plan_make(&a->reload.plan, a->reload.conf, a->hello.node, a->native,
+	    r, &a->reload.diags);
 	if (e != KP_OK)
-		reload_refuse(a, NULL, kp_err_str(e));
-	else if (diags.errors > 0)
-		reload_refuse(a, &diags, "it names what the target does not "
-		    "have");
+		reload_refuse(a, kp_err_str(e));
 	else
-		reload_apply(a);
-	kp_diags_free(&diags);
+		reload_ask(a);
+}
+
+static void
+answer_may(struct agent *a, struct kp_term *r)
+{
+	struct agent_checked c = { .how = AGENT_CHECKED_DONE };
+	char text[400], why[600];
+	struct kp_term at = *r;
+
+	if (!kp_span_is(kp_term_atom(&at), "ok")) {
+		msg_text(r, text, sizeof(text));
+		snprintf(why, sizeof(why), "the target cannot be armed so: "
+		    "%s", text);
+		reload_refuse(a, why);
+		return;
+	}
+	a->reload.planned = true;
+	reload_checked(a, &c);
+}
+
+/* Where it is not attached, or not for long enough to be told. */
+static void
+reload_keep(struct agent *a)
+{
+	struct agent_reloaded kept = { .how = AGENT_RELOAD_KEPT };
+
+	reload_end(a, &kept);
+}
+
+/* Somebody else came between the question and this: it is tried again. */
+static void
+change_failed(struct agent *a, struct kp_term *r)
+{
+	char text[400], why[600];
+
+	msg_text(r, text, sizeof(text));
+	snprintf(why, sizeof(why), "'%s' cannot be armed: %s", a->o.target,
+	    text);
+	reload_keep(a);
+	agent_lost(a, why);
 }
 
 static void
@@ -99,15 +164,11 @@ answer_change(struct agent *a, struct kp_term *r)
 {
 	struct agent_reloaded done = { .how = AGENT_RELOAD_DONE,
 		.n = a->reload.n };
-	char text[400], why[600];
 	struct kp_term at = *r;
 	uint32_t one_in = a->params.one_in;
 
 	if (!kp_span_is(kp_term_atom(&at), "ok")) {
-		msg_text(r, text, sizeof(text));
-		snprintf(why, sizeof(why), "the target cannot be armed so: "
-		    "%s", text);
-		reload_refuse(a, NULL, why);
+		change_failed(a, r);
 		return;
 	}
 	/* What was disarmed for good while this was under way. */
@@ -130,28 +191,53 @@ agent_reload_answer(struct agent *a, uint64_t ref, struct kp_term *r)
 		return;
 	if (a->reload.step == RELOAD_CHECKING)
 		answer_check(a, r);
+	else if (a->reload.step == RELOAD_ASKING)
+		answer_may(a, r);
 	else if (a->reload.step == RELOAD_APPLYING)
 		answer_change(a, r);
+}
+
+/* Nothing of the file is in the target yet, or any more. */
+static void
+reload_away(struct agent *a)
+{
+	struct agent_checked away = { .how = AGENT_CHECKED_AWAY };
+
+	if (a->reload.step == RELOAD_APPLYING)
+		reload_keep(a);
+	else if (a->reload.step != RELOAD_CHECKED)
+		reload_checked(a, &away);
+}
+
+static void
+reload_ending(struct agent *a)
+{
+	struct agent_reloaded refused = { .how = AGENT_RELOAD_REFUSED };
+
+	if (a->reload.step == RELOAD_APPLYING)
+		reload_end(a, &refused);
+	else if (a->reload.step != RELOAD_CHECKED)
+		reload_refuse(a, "kprofd is ending");
 }
 
 void
 agent_reload_state(struct agent *a)
 {
-	struct agent_reloaded kept = { .how = AGENT_RELOAD_KEPT };
-
 	if (a->reload.step == RELOAD_NONE)
 		return;
 	switch (a->state) {
 	case AGENT_STOPPING:
 	case AGENT_ENDED:
-		reload_refuse(a, NULL, "kprofd is ending");
+		if (a->stopping)
+			reload_ending(a);
+		else
+			reload_away(a);		/* failed, for good */
 		break;
 	case AGENT_CONNECTING:
 	case AGENT_LOOKING:
 	case AGENT_STARTING:
 	case AGENT_LOST:
-		/* Nothing of the file is in the target yet, or any more. */
-		reload_end(a, &kept);
+		reload_away(a);
 		break;
 	case AGENT_ARMED:
 	case AGENT_PAUSED:
@@ -167,10 +253,54 @@ agent_reload_state(struct agent *a)
 enum kp_err
 agent_reload(struct agent *a, const struct kp_conf *conf)
 {
-	if (a->stopping || a->state == AGENT_ENDED)
+	if (a->stopping)
 		return KP_ESTATE;
 	a->reload.conf = conf;
+	a->reload.planned = false;
 	a->reload.step = RELOAD_WAITING;
 	agent_reload_state(a);
 	return KP_OK;
+}
+
+void
+agent_reload_apply(struct agent *a)
+{
+	/* It came back meanwhile, and is being armed with the other one. */
+	bool stale = !a->reload.planned && a->link != NULL &&
+	    a->state >= AGENT_CHECKING;
+	struct kp_buf b;
+
+	if (a->stopping) {
+		a->reload.step = RELOAD_APPLYING;
+		reload_ending(a);
+		return;
+	}
+	if (!a->reload.planned) {
+		reload_keep(a);
+		if (stale)
+			agent_lost(a, "tiers.conf was changed while it was "
+			    "being armed");
+		return;
+	}
+	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
+	if (difference(a, &b) != KP_OK) {
+		kp_buf_free(&b);
+		reload_keep(a);
+		agent_lost(a, "cannot express tiers.conf as match specs");
+		return;
+	}
+	a->reload.step = RELOAD_APPLYING;
+	a->reload.one_in = a->params.one_in;
+	agent_command_end(a, &b);
+}
+
+void
+agent_reload_cancel(struct agent *a)
+{
+	bool asked = a->reload.step != RELOAD_NONE;
+
+	a->reloads++;		/* an answer that is on its way is none */
+	reload_forget(a);
+	if (asked)
+		agent_look_anew(a);
 }

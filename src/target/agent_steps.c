@@ -7,7 +7,6 @@
  */
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include "agent_beam.h"
@@ -192,17 +191,6 @@ step_rate(struct agent *a)
 	agent_command_end(a, &b);
 }
 
-/* Labels of this arming differ from most others', and are never 0. */
-static uint64_t
-label_const(void)
-{
-	uint32_t r = 0;
-
-	if (getrandom(&r, sizeof(r), 0) != sizeof(r))
-		r = (uint32_t)kp_wall_now();
-	return (uint64_t)(1 + r % 0x3FF) << 48;
-}
-
 static void
 step_arm(struct agent *a)
 {
@@ -210,14 +198,15 @@ step_arm(struct agent *a)
 	enum kp_err e;
 
 	agent_set_step(a, AGENT_ARMING);
-	a->params.label_const = label_const();
+	a->label = labels_take(a->o.labels, a->label);
+	a->params.label_const = (uint64_t)a->label << 48;
 	agent_command_begin(a, &b);
 	e = msg_arm(&b, a->o.conf, &a->plan, &a->params);
 	if (e != KP_OK && b.err == KP_OK)
 		b.err = e;
 	if (b.err != KP_OK) {
 		kp_buf_free(&b);
-		agent_lost(a, "cannot express tiers.conf as match specs: "
+		agent_hopeless(a, "cannot express tiers.conf as match specs: "
 		    "too large");
 		return;
 	}
@@ -302,12 +291,34 @@ answer_look(struct agent *a, struct kp_term *r)
 	agent_lost(a, why);
 }
 
+/*
+ * The agent is the one that we brought, unless its module was in place of
+ * ours: then it is another version's.
+ */
+static void
+other_protocol(struct agent *a, long long protocol)
+{
+	char why[600];
+
+	snprintf(why, sizeof(why), "the agent in '%s' speaks protocol %lld, "
+	    "not %d: it is of another version than this kprofd (install one "
+	    "version, and take kprof_agent out of the node's code path)",
+	    a->o.target, protocol, AGENT_PROTOCOL);
+	agent_fail(a, AGENT_FAILED, why);
+}
+
 /* Anything else than {ok, Pid, Hello}. */
 static void
 start_refused(struct agent *a, const char *text)
 {
 	bool disabled = strcmp(text, "{error,disabled}") == 0;
 	char why[600];
+	long long protocol;
+
+	if (sscanf(text, "{error,{protocol,%lld}}", &protocol) == 1) {
+		other_protocol(a, protocol);
+		return;
+	}
 
 	/* Another kprofd was quicker: the look says which. */
 	if (strcmp(text, "{error,already}") == 0 &&
@@ -325,9 +336,11 @@ start_refused(struct agent *a, const char *text)
 	else
 		snprintf(why, sizeof(why), "the agent does not start in '%s': "
 		    "%s", a->o.target, text);
-	/* One that is just starting may come to it: only the first try fails. */
+	/* One that is just starting may come to it. */
 	if (disabled)
 		agent_fail(a, AGENT_KEPT_OUT, why);
+	else if (strstr(text, "not_loaded") != NULL)
+		agent_hopeless(a, why);
 	else
 		agent_lost(a, why);
 }
@@ -346,10 +359,7 @@ answer_start(struct agent *a, struct kp_term *r)
 	agent_lease_start(a);
 	/* It left if ours was not its own; nor do we talk to a stranger. */
 	if (a->hello.protocol != AGENT_PROTOCOL) {
-		snprintf(text, sizeof(text), "the agent in '%s' speaks protocol "
-		    "%lld, not %d", a->o.target, (long long)a->hello.protocol,
-		    AGENT_PROTOCOL);
-		agent_fail(a, AGENT_FAILED, text);
+		other_protocol(a, (long long)a->hello.protocol);
 		return;
 	}
 	a->ops->on_hello(a->ctx, &a->hello);
@@ -359,33 +369,72 @@ answer_start(struct agent *a, struct kp_term *r)
 		agent_step_probe(a);
 }
 
+/* What it lacks others have: no mistake. */
+static void
+excuse(struct kp_diags *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		d->v[i].warning = true;
+	d->errors = 0;
+}
+
+static void
+tell_diags(struct agent *a)
+{
+	if (a->diags.n > 0)
+		a->ops->on_diags(a->ctx, &a->diags);
+	kp_diags_free(&a->diags);
+}
+
+static void
+judged(struct agent *a, enum agent_verdict v)
+{
+	if (v == AGENT_WAIT) {
+		event_del(a->timer);	/* the owner's time, not the target's */
+		return;
+	}
+	if (v == AGENT_GO_ON)
+		excuse(&a->diags);
+	tell_diags(a);
+	if (v == AGENT_REFUSE)
+		agent_fail(a, AGENT_FAILED, "tiers.conf names what the target "
+		    "does not have: nothing was armed");
+	else if (a->plan.n == 0)
+		agent_fail(a, AGENT_FAILED, "the target has none of the "
+		    "functions that tiers.conf names");
+	else
+		step_rate(a);
+}
+
+void
+agent_judge(struct agent *a, enum agent_verdict v)
+{
+	if (a->state == AGENT_CHECKING && !a->attached_once)
+		judged(a, v);
+}
+
 static void
 answer_check(struct agent *a, struct kp_term *r)
 {
 	struct kp_plan before = a->plan;
-	struct kp_diags diags;
 	enum kp_err e;
-	size_t errors;
 
+	kp_diags_free(&a->diags);
 	e = kp_plan_make(&a->plan, a->o.conf, a->hello.node, a->native, r,
-	    &diags);
+	    &a->diags);
 	kp_plan_carry(&a->plan, &before);
 	agent_probe_plan(a, &a->plan, &before);
 	kp_plan_free(&before);
-	if (diags.n > 0)
-		a->ops->on_diags(a->ctx, &diags);
-	errors = diags.errors;
-	kp_diags_free(&diags);
 	if (e != KP_OK) {
-		agent_lost(a, kp_err_str(e));
-	} else if (errors > 0 && !a->attached_once) {
-		agent_fail(a, AGENT_FAILED, "tiers.conf names what the target "
-		    "does not have: nothing was armed");
+		tell_diags(a);
+		agent_lost(a, e == KP_ENOMEM ? kp_err_str(e) :
+		    "the agent's answer makes no sense");
 	} else if (a->attached_once) {
+		tell_diags(a);
 		a->ops->on_plan(a->ctx, &a->plan);
 		step_arm(a);
 	} else {
-		step_rate(a);
+		judged(a, a->ops->on_missing(a->ctx, &a->diags));
 	}
 }
 
@@ -447,7 +496,7 @@ answer_arm(struct agent *a, struct kp_term *r)
 
 	if (kp_span_is(kp_term_atom(&at), "ok")) {
 		a->attached_once = true;
-		a->backoff_ms = BACKOFF_MIN_MS;
+		kp_backoff_reset(&a->backoff);
 		agent_set_state(a, AGENT_ARMED, "");
 		agent_settle(a);
 		if (a->look_again)
@@ -492,6 +541,8 @@ on_reply(struct agent *a, struct kp_term *r)
 		a->ops->on_cleared(a->ctx, ref - CLEAR_REFS);
 	if (ref > RELOAD_REFS)
 		agent_reload_answer(a, ref, r);
+	if (r->err == KP_OK && ref == NODES_REF)
+		a->ops->on_nodes(a->ctx, r);
 	if (r->err == KP_OK && ref == LOOK_REF && a->looking)
 		answer_look_anew(a, r);
 	if (ref != a->ref)
@@ -525,8 +576,10 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 	struct kp_span name;
 	char reason[200], text[300];
 
-	if (msg_read_status(r, &st, &name, reason, sizeof(reason)) != KP_OK)
+	if (msg_read_status(r, &st, &name, reason, sizeof(reason)) != KP_OK) {
+		agent_lost(a, "the agent's status makes no sense");
 		return;
+	}
 	a->ops->on_status(a->ctx, &st, bye);
 	if (!bye)
 		return;
@@ -565,8 +618,12 @@ agent_on_frame(struct agent *a, const struct kp_frame *f)
 	kp_term_tuple(&r);
 	tag = kp_term_atom(&r);
 	if (r.err != KP_OK)
-		return;
-	if (kp_span_is(tag, "kprof_events"))
+		agent_nonsense(a, "a message");
+	else if (kp_span_is(tag, "rex"))
+		on_rex(a, &r);
+	else if (a->state < AGENT_CHECKING)
+		return;		/* nobody there has been started by us */
+	else if (kp_span_is(tag, "kprof_events"))
 		a->ops->on_batch(a->ctx, f->payload.p, f->payload.n);
 	else if (kp_span_is(tag, "kprof_status"))
 		on_status(a, &r, false);
@@ -576,7 +633,5 @@ agent_on_frame(struct agent *a, const struct kp_frame *f)
 		on_reply(a, &r);
 	else if (kp_span_is(tag, "kprof_notice"))
 		agent_on_notice(a, &r);
-	else if (kp_span_is(tag, "rex"))
-		on_rex(a, &r);
 }
 

@@ -99,7 +99,9 @@ link_send(struct link *l, const struct kp_buf *frame)
 		link_fail(l, "the target does not read what we send");
 		return;
 	}
-	link_flush(l);
+	/* A peer that asks without end and does not read costs no calls. */
+	if (!event_pending(l->wr, EV_WRITE, NULL))
+		link_flush(l);
 }
 
 static void
@@ -120,8 +122,12 @@ link_frames(struct link *l)
 	enum kp_err e;
 
 	while (!l->down && (e = kp_frames_next(&l->in, &f)) != KP_END) {
-		if (e == KP_EFORMAT)
-			continue;	/* counted by the gap it leaves */
+		if (e == KP_EFORMAT) {
+			/* counted by the gap it leaves */
+			if (l->ops->on_bad_frame != NULL)
+				l->ops->on_bad_frame(l->ctx);
+			continue;
+		}
 		if (e != KP_OK) {
 			link_fail(l, "it sent a frame that is too large");
 			return;

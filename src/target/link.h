@@ -18,6 +18,8 @@ struct link;
 struct link_ops {
 	/* One frame that is no tick; the spans are good during the call. */
 	void (*on_frame)(void *ctx, const struct kp_frame *f);
+	/* One that could not be read; it was passed over.  May be NULL. */
+	void (*on_bad_frame)(void *ctx);
 	/*
 	 * The connection is over, for this reason.  Called once, never from
 	 * inside link_send(); the link is the caller's to free.

@@ -13,6 +13,7 @@
 
 /* Names further away than this are no misspellings. */
 #define NEAR_MAX 3
+#define NEAR_NAMES 20000	/* as many as the agent sends */
 /* Bounds what one module's answer may make us keep. */
 #define MODULE_FNS_MAX 20000
 
@@ -99,12 +100,6 @@ kp_plan_modules(const struct kp_conf *c, struct kp_buf *out)
 
 /* ---- reading the answer ---- */
 
-static bool
-span_eq(struct kp_span a, struct kp_span b)
-{
-	return a.n == b.n && memcmp(a.p, b.p, a.n) == 0;
-}
-
 static void
 answer_free(struct answer *a)
 {
@@ -144,7 +139,31 @@ read_fns(struct kp_term *r, uint32_t *n, enum kp_err *err)
 	return v;
 }
 
-/* Marks what is exported, and adds what the list of functions left out. */
+/* In any order that tells them apart. */
+static int
+fn_compare(const void *a, const void *b)
+{
+	const struct fn *f = a, *g = b;
+
+	if (f->arity != g->arity)
+		return f->arity < g->arity ? -1 : 1;
+	if (f->name.n != g->name.n)
+		return f->name.n < g->name.n ? -1 : 1;
+	return f->name.n > 0 ? memcmp(f->name.p, g->name.p, f->name.n) : 0;
+}
+
+/* A target may say that thousands are there, in each of very many modules. */
+static void
+mark_exported(struct module *m, struct fn *exports, uint32_t n)
+{
+	if (n == 0)
+		return;
+	qsort(exports, n, sizeof(*exports), fn_compare);
+	for (uint32_t i = 0; i < m->nfns; i++)
+		m->fns[i].exported = bsearch(&m->fns[i], exports, n,
+		    sizeof(*exports), fn_compare) != NULL;
+}
+
 static enum kp_err
 read_module(struct kp_term *r, struct module *m)
 {
@@ -167,13 +186,10 @@ read_module(struct kp_term *r, struct module *m)
 	exports = read_fns(r, &nexports, &err);
 	if (err == KP_OK)
 		m->fns = read_fns(r, &m->nfns, &err);
-	for (uint32_t i = 0; err == KP_OK && r->err == KP_OK && i < m->nfns; i++)
-		for (uint32_t j = 0; j < nexports; j++)
-			if (m->fns[i].arity == exports[j].arity &&
-			    span_eq(m->fns[i].name, exports[j].name))
-				m->fns[i].exported = true;
 	if (err == KP_OK)
 		m->behaviours = kp_term_raw(r);
+	if (err == KP_OK && r->err == KP_OK)
+		mark_exported(m, exports, nexports);
 	free(exports);
 	return err != KP_OK ? err : r->err;
 }
@@ -268,7 +284,7 @@ near_module(const struct module *m, const char *want, char *best, size_t n)
 	best[0] = '\0';
 	kp_term_begin_raw(&r, m->others.p, m->others.n);
 	len = kp_term_list(&r);
-	for (uint32_t i = 0; i < len && r.err == KP_OK; i++) {
+	for (uint32_t i = 0; i < len && i < NEAR_NAMES && r.err == KP_OK; i++) {
 		name = kp_term_atom(&r);
 		snprintf(text, sizeof(text), "%.*s", (int)name.n,
 		    (const char *)name.p);

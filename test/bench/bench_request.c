@@ -122,7 +122,8 @@ run_init(struct run *r)
 	o.conf = r->conf;
 	r->rs = kp_requests_new(&o);
 	r->st = kp_stats_new(r->conf, NODE);
-	if (r->rs == NULL || r->st == NULL)
+	if (r->rs == NULL || r->st == NULL ||
+	    kp_requests_node(r->rs, NODE) != 0)
 		exit(1);
 	kp_stats_names(r->st, r->rs);
 }
@@ -144,8 +145,8 @@ feed(struct run *r, const struct kp_buf *b)
 	if (kp_batch_begin(&batch, b->p, b->len) != KP_OK)
 		exit(1);
 	while (kp_batch_next(&batch, &ev) == KP_OK)
-		kp_requests_event(r->rs, &ev);
-	kp_requests_expire(r->rs, batch.sent_at);
+		kp_requests_event(r->rs, 0, &ev);
+	kp_requests_expire(r->rs, 0, batch.sent_at);
 }
 
 static void
@@ -202,7 +203,7 @@ bench_memory(uint64_t flight)
 		kp_buf_free(&b);
 	}
 	printf("requests: %zu in flight, of %d calls: %.1f MiB more resident, "
-	    "%.1f in all\n", kp_requests_in_flight(r.rs), CALLS,
+	    "%.1f in all\n", kp_requests_in_flight(r.rs, 0), CALLS,
 	    (double)(resident_kib() - before) / 1024,
 	    (double)resident_kib() / 1024);
 	run_free(&r);

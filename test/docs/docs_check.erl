@@ -28,7 +28,7 @@ in_world({eval, Text}, World) ->
 
 %% Does it attach a kprofd of its own to the target?
 is_attaching(Command) ->
-    re:run(Command, "\\bkprofd .*-target", [unicode, {capture, none}]) =:= match.
+    re:run(Command, "\\bkprofd .*-(?:target|cluster)", [unicode, {capture, none}]) =:= match.
 
 %% The command, and the other one that a comment offers.
 command(Line, Printed, World) ->

@@ -21,6 +21,7 @@ documents() ->
 %% docs_world:value/2.
 placeholders() ->
     [{"(?<=-target )\\w+@\\w+\\b", node},
+     {"(?<=-cluster )\\w+@\\w+\\b", node},
      {"(?<=\\bkprof tree)(?: ID\\b| 42\\b|$)", slow_request},
      {"(?<=\\bkprof check)$", tiers},
      {"(?<=\\bkprofd -check -target)$", node_and_tiers},
@@ -47,6 +48,9 @@ commands() ->
 not_run() ->
     [{"make test", "docs-test is a part of it"},
      {"make bench", "minutes, for figures of this machine"},
+     {"make integration", "minutes, of tests of its own"},
+     {"make faults", "minutes, of tests of its own"},
+     {"make faults-mutants", "a quarter of an hour, of tests that fail"},
      {"make matrix", "minutes, and other releases"},
      {"make record", "minutes, and other releases; it would change what is tested"},
      {"make test-apps", "a test of its own, with servers that have to be fetched"}].

@@ -8,7 +8,7 @@
 #include "kprofd/config.h"
 
 #define SPEC_BYTES_MAX (256u << 10)
-#define FNS_MAX 16	/* functions compiled for one input */
+#define FNS_MAX 3	/* functions compiled for one input */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

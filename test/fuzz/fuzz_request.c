@@ -3,8 +3,10 @@
  * and every call is accounted for, every request that comes out is well
  * formed, and nothing stays in flight.
  *
- * The first byte chooses the release and the caps; then each step is four
- * bytes: what happens, where, in which function, and when.
+ * The first byte chooses the release, the caps and how many nodes there are,
+ * each with a clock of its own; then each step is four bytes: what happens,
+ * where, in which function, and when.  What is sent of nodes and their clocks
+ * may be anything.
  */
 #include "kprofd/etf.h"
 #include "kprofd/request.h"
@@ -14,6 +16,7 @@
 
 #define T0 INT64_C(-576460751000000000)
 #define FNS 8	/* the last is no function: an empty span */
+#define NODES 4
 #define SET_TOKEN 5
 #define CLEAR_TOKEN 6
 
@@ -32,6 +35,8 @@ static struct kp_span fns[FNS], idents[4];
 static struct kp_requests *rs;
 static uint64_t assembled, expired;
 static uint64_t opened, handed_on;	/* entries and calls */
+static uint32_t nodes;
+static const char *const names[NODES] = { "n@h", "m@h", "l@h", "k@h" };
 
 static void
 keep(struct kp_span *s, struct kp_buf *b)
@@ -93,7 +98,9 @@ on_request(void *ctx, const struct kp_request *rq)
 		REQUIRE(i < 2 || c->start >= rq->calls[i - 1].start);
 		REQUIRE(i == 0 || c->async == (c->start >= rq->end));
 		REQUIRE(kp_requests_fn(rs, c->fn)->text != NULL);
+		REQUIRE(c->node < nodes && (rq->nodes >> c->node & 1) != 0);
 	}
+	REQUIRE(rq->calls[0].node == rq->node);
 }
 
 static void
@@ -104,13 +111,14 @@ on_late(void *ctx, const struct kp_late_call *c)
 	REQUIRE(c->outcome != KP_OPEN);
 	REQUIRE(c->outcome == KP_UNFINISHED || c->end >= c->start);
 	REQUIRE(kp_requests_fn(rs, c->fn)->text != NULL);
+	REQUIRE(c->node < nodes);
 }
 
 static void
-on_runaway(void *ctx, const struct kp_fn *fn)
+on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 {
 	(void)ctx;
-	REQUIRE(fn->runaway);
+	REQUIRE((fn->runaway >> node & 1) != 0);
 }
 
 /* Mostly small steps; sometimes seconds, and sometimes back. */
@@ -126,12 +134,26 @@ later(kp_target_ns now, uint8_t by)
 	return by == 254 ? now - KP_NS_PER_MS : now - 100 * KP_NS_PER_S;
 }
 
+static struct kp_span
+name_of(uint32_t node)
+{
+	return (struct kp_span){ (const uint8_t *)names[node], 3 };
+}
+
+/* Of each node: far apart, and near together. */
+static kp_target_ns
+clock_of(uint32_t node, kp_target_ns now)
+{
+	return now + (node == 2 ? 7 * KP_NS_PER_MS :
+	    node * INT64_C(1000) * KP_NS_PER_S);
+}
+
 static void
 step(const uint8_t *p, kp_target_ns now)
 {
-	static const uint8_t node[] = "n@h";
-	struct kp_event ev = { .pid = { { node, 3 }, p[1] & 7, 0, 1 },
-		.ts = now, .mfa = fns[p[2] & 7] };
+	uint32_t node = (uint32_t)(p[0] / 5) % nodes;
+	struct kp_event ev = { .pid = { name_of(node), p[1] & 7, 0, 1 },
+		.ts = clock_of(node, now), .mfa = fns[p[2] & 7] };
 
 	ev.kind = (enum kp_event_kind)(p[0] % 5);
 	if (ev.kind == KP_EV_CALL && ((p[2] & 7) == SET_TOKEN ||
@@ -143,7 +165,9 @@ step(const uint8_t *p, kp_target_ns now)
 		ev.label = p[1] >> 3 & 7;
 		ev.identity = idents[p[2] >> 6];
 		ev.has_from = (p[1] & 0xC0) != 0;
-		ev.from = (struct kp_pid){ { node, 3 }, p[1] >> 6, 0, 1 };
+		/* Of the same node, another, or one that nobody knows. */
+		ev.from = (struct kp_pid){ name_of((node + (p[2] & 3) *
+		    (p[1] >> 6)) % NODES), p[1] >> 6, 0, 1 };
 	}
 	if (ev.kind == KP_EV_ENTRY) {
 		ev.old_label = p[1] >> 6;
@@ -152,27 +176,45 @@ step(const uint8_t *p, kp_target_ns now)
 	/* One that clears is no call, but counts as a bad event like one. */
 	opened += ev.kind == KP_EV_ENTRY || ev.kind == KP_EV_CALL ||
 	    (ev.kind == KP_EV_CLEAR && (ev.pid.id == 0 || ev.mfa.n == 0));
-	kp_requests_event(rs, &ev);
+	kp_requests_event(rs, node, &ev);
+}
+
+/* Time passes, an offset is another one, or a node is lost. */
+static void
+pass(const uint8_t *p, kp_target_ns now)
+{
+	uint32_t node = p[1] % nodes;
+
+	if (p[0] == 255)
+		kp_requests_abandon(rs, node, KP_LOSS_TRIPPED);
+	else if (p[0] == 254 && nodes > 1)
+		kp_requests_offset(rs, node, now - clock_of(node, now) +
+		    (p[2] - 128) * KP_NS_PER_MS, p[1] * KP_NS_PER_US * 100);
+	else
+		kp_requests_expire(rs, node, clock_of(node, now));
 }
 
 static uint64_t
 run(const uint8_t *data, size_t size)
 {
 	kp_target_ns now = T0;
+	uint64_t entries = 0;
 
 	for (; size >= 4; data += 4, size -= 4) {
 		now = later(now, data[3]);
 		if (data[0] < 250)
 			step(data, now);
-		else if (data[0] < 255)
-			kp_requests_expire(rs, now);
 		else
-			kp_requests_abandon(rs, KP_LOSS_TRIPPED);
+			pass(data, now);
 	}
 	/* Time may have gone back by more than a day in all. */
 	for (int i = 0; i < 8; i++)
-		kp_requests_expire(rs, T0 + (i + 1) * 1000000 * KP_NS_PER_S);
-	return kp_requests_entries(rs);
+		for (uint32_t n = 0; n < nodes; n++)
+			kp_requests_expire(rs, n,
+			    T0 + (i + 1) * 1000000 * KP_NS_PER_S);
+	for (uint32_t n = 0; n < nodes; n++)
+		entries += kp_requests_entries(rs, n);
+	return entries;
 }
 
 int
@@ -197,10 +239,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	rs = kp_requests_new(&o);
 	REQUIRE(rs != NULL);
+	nodes = 1 + (data[0] >> 3 & 3);
+	for (uint32_t n = 0; n < nodes; n++)
+		REQUIRE(kp_requests_node(rs, names[n]) == n);
 	assembled = expired = opened = handed_on = 0;
 	entries = run(data + 1, size - 1);
-	REQUIRE(kp_requests_in_flight(rs) == 0);
-	kp_requests_losses(rs, &l);
+	for (uint32_t n = 0; n < nodes; n++) {
+		REQUIRE(kp_requests_in_flight(rs, n) == 0);
+		kp_requests_losses(rs, n, &l);
+	}
 	REQUIRE(l.n[KP_LOSS_EXPIRED] == expired);
 	/* Bad events are entries here, or calls: not told apart. */
 	REQUIRE(entries >= assembled + expired + l.n[KP_LOSS_COLLIDED] +

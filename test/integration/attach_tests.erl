@@ -20,7 +20,6 @@ tests() ->
      || {Name, End} <- [{"SIGTERM", fun sigterm/3}, {"SIGKILL", fun sigkill/3}]] ++
     [{"the agent killed: clean, and armed again", 60, fun agent_killed/1},
      {"disconnected: clean, and armed again", 60, fun disconnected/1},
-     {"killed again and again", 90, fun killed_often/1},
      {"killed while the agent is on its way in", 60, fun killed_half_way/1},
      {"the agent killed while it measures call rates", 60, fun killed_in_probe/1},
      {"the sentry killed", 60, fun sentry_killed/1},
@@ -57,7 +56,7 @@ clean_after(T, Load, End) ->
     P = it:kprofd(T, Target),
     it:armed(P),
     Load =:= busy andalso
-        it:until("events come", fun() -> sent(Target) > 5000 end),
+        it:until("events come", fun() -> it:sent(Target) > 5000 end),
     End(T, Target, P),
     %% Under load there are processes that come and go.
     it:audit(Target, Before, [processes || Load =:= busy] ++ [registered || Load =:= busy]),
@@ -118,26 +117,6 @@ again(Target, P, Agent) ->
     it:check(it:is_running(P), "kprofd goes on"),
     Sessions = maps:get(sessions, it:snapshot(Target)),
     it:equal("sessions", [kprofd || it:otp(Target) >= 27], Sessions).
-
-%% An unclean end leaves what the next start has to wait for.
-killed_often(T) ->
-    {Target, Before} = quiet(T),
-    Load = it:load(T, Target, ["8", "600s", "5"]),
-    [begin
-         P = it:kprofd(T, Target, #{db => "one.db"}),
-         it:armed(P),
-         it:until("events come", fun() -> sent(Target) > 500 end),
-         it:kill(P)
-     end || _ <- [1, 2, 3]],
-    it:audit(Target, Before, [processes, registered]),
-    P = it:kprofd(T, Target, #{db => "one.db"}),
-    it:armed(P),
-    it:terminate(P),
-    it:equal("unclean ends", 3, it:number(P, "select count(*) from events where kind = 'unclean_end'")),
-    it:equal("runs", [[<<"clean">>, <<"1">>], [<<"unclean">>, <<"3">>]],
-             it:sql(P, "select state, count(*) from runs group by state")),
-    it:kill(Load),
-    clean(Target, Before).
 
 %% The agent's module was loaded by one call and started by another: a kprofd
 %% killed between the two left the module in the target for good. Now the
@@ -215,12 +194,6 @@ ends_when_asked(T) ->
 
 exit_kill(Target, Pid) ->
     it:call(Target, erlang, exit, [Pid, kill]).
-
-sent(Target) ->
-    case it:call(Target, it_stub, agent, []) of
-        #{events_sent := N} -> N;
-        gone -> 0
-    end.
 
 %% A target at rest, with a control word that is somebody's.
 quiet(T) ->

@@ -368,6 +368,20 @@ answer 'ok 7\npaused\n'
 run 0 pause -db "$db"
 has out paused
 asked pause
+answer 'ok 7\npaused\n'
+run 0 pause -db "$db" -node 'web@*'
+asked 'pause node=web@*'
+answer 'ok 0\n'
+run 0 status -db "$db" -json -node b@h
+asked 'status json node=b@h'
+run 2 resume -db "$db" -node 'a b'
+has err "-node 'a b' can match no node"
+run 2 resume -db "$db" -node "$(printf '%0256d' 0)"
+has err 'more than 255 bytes'
+run 2 dump -db "$db" -node 'web@*'
+has err "unknown option '-node'"
+run 2 clear-tokens -node 'web@*' -target a@h
+has err 'choose one'
 answer 'note 4\nhalfok 12\nall good \0033!\n'
 run 0 dump -db "$db"
 has err half

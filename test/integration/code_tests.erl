@@ -4,41 +4,17 @@
 -module(code_tests).
 
 -export([tests/0]).
+-export([agent/2, all_armed/2]).
 
 -define(CHANGES, [{erlang, finish_loading, 1}, {erlang, finish_after_on_load, 2}, {erlang, delete_module, 1}]).
 
 tests() ->
-    [{"a tier's module, loaded anew under load, again and again", 180, fun(T) -> reloads(T, [db]) end},
-     {"the entry's module too", 180, fun(T) -> reloads(T, [requests, formatter]) end},
-     {"deleted and restored", 60, fun restored/1},
+    [{"deleted and restored", 60, fun restored/1},
      {"a module that is there only later", 60, fun later/1},
      {"functions that are there only later", 60, fun new_functions/1},
      {"an on_load function that refuses", 60, fun refused/1},
      {"loaded anew while paused", 60, fun paused/1},
      {"somebody else watches loads", 60, fun others_watch/1}].
-
-reloads(T, Mods) ->
-    {Target, Before} = target(T),
-    P = it:kprofd(T, Target),
-    it:armed(P),
-    Load = it:load(T, Target, ["8", "600s"]),
-    it:until("requests come", fun() -> calls(Target) > 200 end),
-    N = list_to_integer(os:getenv("KPROFD_RELOADS", "20")),
-    [begin
-         reload(Target, M),
-         it:until("armed again", fun() -> all_armed(Target, M) end),
-         Calls = calls(Target),
-         it:until("requests come", fun() -> calls(Target) > Calls + 20 end)
-     end || _ <- lists:seq(1, N), M <- Mods],
-    it:check(it:is_running(Load), "the load goes on"),
-    it:kill(Load),
-    it:terminate(P),
-    it:equal("attached once", 1, events(P, "attach")),
-    it:equal("loads seen", N * length(Mods), events(P, "reloaded")),
-    it:audit(Target, Before, [processes, module, old_code]),
-    it:balance(P),
-    [[Gap]] = it:sql(P, "select text from events where kind = 'reloaded' order by length(text) desc limit 1"),
-    {note, Gap}.
 
 %% While it is away its functions are missing, and nothing else is.
 restored(T) ->
@@ -156,8 +132,6 @@ others_watch(T) ->
 target(T) ->
     Target = it:target(T),
     {Target, it:settled(Target)}.
-
-calls(Target) -> agent(Target, entry_calls).
 
 agent(Target, Key) ->
     maps:get(Key, it:call(Target, kprof_agent, status, [])).

@@ -17,25 +17,35 @@ tests() ->
 
 %% What is in flight is lost with the connection, the rest is in the figures.
 killed(T) ->
-    Target = it:target(T, slow()),
-    P = it:kprofd(T, Target, #{args => ["-interval", "1s"]}),
-    it:armed(P),
+    {Target, _, P} = start(T),
+    Times = case os:getenv("KPROFD_FAULTS", "") of "whole" -> 5; _ -> 1 end,
+    {Last, Mark} = lists:foldl(fun(_, {At, _}) -> killed(T, At, P) end, {Target, none}, lists:seq(1, Times)),
+    work(T, Last, P),
+    ends(P),
+    it:check(maps:get(disconnected, it:losses(P), 0) > 0, "requests in flight in ~0p", [it:losses(P)]),
+    it_audit:ends(Last, Mark).
+
+%% Gives the next one of its name, as it is without kprofd, which is held still
+%% meanwhile.
+killed(T, Target, P) ->
+    Times = it:times_armed(P),
     Load = it:load(T, Target, ["16", "600s"]),
-    it:until("requests come", fun() -> said(P, "([0-9]+) assembled") > 200 end),
+    it:assembles(P, 200),
     it:stop_target(Target),
     it:kill(Load),
     it:saw(P, "lost '"),
-    Again = it:target(T, (slow())#{node => maps:get(node, Target)}),
+    it:signal(P, "STOP"),
+    {Again, Mark} = it_audit:begins(T, (slow())#{node => maps:get(node, Target)}),
+    it:signal(P, "CONT"),
+    it:until("armed again", 60000, fun() -> it:times_armed(P) > Times end),
     More = it:load(T, Again, ["16", "600s"]),
-    Then = said(P, "([0-9]+) assembled"),
-    it:until("requests come again", fun() -> said(P, "([0-9]+) assembled") > Then + 200 end),
+    it:assembles(P, 200),
     it:kill(More),
-    ends(P),
-    it:check(maps:get(disconnected, it:losses(P), 0) > 0, "requests in flight in ~0p", [it:losses(P)]).
+    {Again, Mark}.
 
 %% A node that does not answer is away, and there again when it does.
 hung(T) ->
-    {Target, Before, P} = start(T),
+    {Target, Mark, P} = start(T),
     it:signal(Target, "STOP"),
     it:saw(P, "lost '.*: the agent does not answer; trying again"),
     it:until("a connection that is not answered",
@@ -43,14 +53,14 @@ hung(T) ->
     it:signal(Target, "CONT"),
     goes_on(T, Target, P, 2),
     ends(P),
-    it:audit(Target, Before, [processes, nodes, registered]).
+    it_audit:ends(Target, Mark).
 
 %% epmd is needed to connect, and for nothing else.
 no_epmd(T0) ->
     Port = it:free_port(),
     T = T0#{epmd := Port},
     Epmd = epmd(T, Port, "epmd1"),
-    {Target, Before, P} = start(T),
+    {Target, Mark, P} = start(T),
     it:kill(Epmd),
     work(T, Target, P),
     [Node] = it:call(Target, erlang, nodes, [connected]),
@@ -61,32 +71,30 @@ no_epmd(T0) ->
     %% The node comes back to it by itself, within seconds.
     goes_on(T, Target, P, 2),
     ends(P),
-    it:audit(Target, Before, [processes]).
+    it_audit:ends(Target, Mark).
 
 %% Nobody says that it is cut: both sides notice by what does not come.
 cut(T, Way) ->
     Net = net(T),
     Name = lists:concat(["cut_", os:getpid(), "_", maps:get(n, T), "@", maps:get(here, Net)]),
-    Target = it:target(T, (slow())#{node => Name}),
-    Before = it:settled(Target),
+    {Target, Mark} = it_audit:begins(T, (slow())#{node => Name}),
     Script = "until ip -o addr show up | grep -q '" ++ maps:get(there, Net) ++ "/'; do sleep 0.05; done; exec \"$@\"",
     P = it:kprofd(T, Target, #{args => ["-interval", "1s"], wrap => ["unshare", "-n", "sh", "-c", Script, "sh"]}),
     connect(Net, P),
     it:armed(P),
     work(T, Target, P),
     Load = it:load(T, Target, ["8", "600s", "5"]),
-    Then = said(P, "([0-9]+) assembled"),
-    it:until("requests come", fun() -> said(P, "([0-9]+) assembled") > Then + 100 end),
+    it:assembles(P, 100),
     route(add, Way, Net, P),
     it:until("the agent has gone", fun() -> it:call(Target, it_stub, agent, []) =:= gone end),
-    it:audit(Target, Before, [processes, registered, nodes]),
+    it_audit:during(Target, Mark),
     it:saw(P, "lost '"),
-    it:until("it tries again", fun() -> count(P, <<": connecting">>) > 1 end),
+    it:until("it tries again", fun() -> it:count(P, ": connecting") > 1 end),
     route(del, Way, Net, P),
     it:kill(Load),
     goes_on(T, Target, P, 2),
     ends(P),
-    it:audit(Target, Before, [processes, nodes, registered]),
+    it_audit:ends(Target, Mark),
     {note, io_lib:format("~0p", [it:losses(P)])}.
 
 %% -------------------------------------------------------- the network ----
@@ -132,46 +140,31 @@ sh(Command) ->
 slow() -> #{config => "#{handle => #{wait_ms => 20}}"}.
 
 start(T) ->
-    Target = it:target(T, slow()),
-    Before = it:settled(Target),
+    {Target, Mark} = it_audit:begins(T, slow()),
     P = it:kprofd(T, Target, #{args => ["-interval", "1s"]}),
     it:armed(P),
     work(T, Target, P),
-    {Target, Before, P}.
+    {Target, Mark, P}.
 
 work(T, Target, P) ->
-    Then = said(P, "([0-9]+) assembled"),
+    Then = it:said(P, "([0-9]+) assembled"),
     #{requests := 50} = it:loaded(it:load(T, Target, ["4", "50"])),
     it:until("requests closed",
-             fun() -> said(P, "([0-9]+) assembled") - Then + said(P, "collided ([0-9]+)") >= 50 end).
+             fun() -> it:said(P, "([0-9]+) assembled") - Then + it:said(P, "collided ([0-9]+)") >= 50 end).
 
 %% Armed for so many times, and at work.
 goes_on(T, Target, P, Times) ->
-    it:until("armed again", 60000,
-             fun() -> count(P, <<"kprofd: profiling '">>) >= Times end),
+    it:until("armed again", 60000, fun() -> it:times_armed(P) >= Times end),
     work(T, Target, P).
 
 ends(P) ->
-    it:until("nothing in flight", fun() -> said(P, "([0-9]+) in flight") =:= 0 end),
+    it:until("nothing in flight", fun() -> it:said(P, "([0-9]+) in flight") =:= 0 end),
     it:terminate(P),
-    it:equal("windows with none behind them", 1,
-             it:number(P, "select count(*) from time_window a where not exists"
-                       " (select 1 from time_window b where b.start_ns = a.end_ns)")),
     it:check(it:number(P, "select count(*) from events where kind = 'lost'") >= 1, "an event"),
-    it:balance(P).
-
-%% A number of `kprof status`; 0 where it is not told.
-said(P, Pattern) ->
-    {ok, Text} = it:control(P, "status"),
-    case re:run(Text, Pattern, [{capture, [1], list}]) of
-        {match, [N]} -> list_to_integer(N);
-        nomatch -> 0
-    end.
+    it_audit:database(P).
 
 %% An attempt to attach again came to nothing, for this reason.
 failed(P, Pattern) -> re:run(it:errors(P), ": lost cannot connect.*" ++ Pattern) =/= nomatch.
-
-count(P, Text) -> length(binary:matches(it:errors(P), Text)).
 
 epmd(T, Port, Name) ->
     Epmd = it:start(T, Name, ["epmd", "-port", integer_to_list(Port)], []),

@@ -10,10 +10,11 @@
 -export([fail/2, equal/3, check/2, check/3, until/2, until/3]).
 -export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
 -export([target/1, target/2, server/5, cookie/0, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
-         rss/1]).
--export([kprofd/2, kprofd/3, probe_library/1, is_native/0, run_kprofd/3, armed/1, ended/2, ended/3, ended_said/2, terminate/1, db/1, tiers/0]).
--export([load/3, loaded/1, sql/2, number/2, control/2]).
--export([balance/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
+         agent_state/1, sent/1, rss/1]).
+-export([kprofd/2, kprofd/3, probe_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
+         ended_said/2, terminate/1, db/1, tiers/0]).
+-export([load/3, loaded/1, sql/2, number/2, control/2, said/2, assembles/2, count/2]).
+-export([balance/1, balances/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
 -export([epmd_port/1, free_port/0, otp/1, build/1]).
 
 -define(WAIT_MS, 30000).
@@ -245,6 +246,7 @@ target(T) -> target(T, #{}).
 %% args    more arguments of erl
 %% naming  long | short
 %% node    its name, to start one again
+%% name    of its output, where there are several
 target(#{ebins := [Ours, Sample], path := Path, n := N} = T, Opts) ->
     Kind = maps:get(kind, Opts, sample),
     Node = case Opts of
@@ -255,7 +257,7 @@ target(#{ebins := [Ours, Sample], path := Path, n := N} = T, Opts) ->
                       Args = ["-setcookie", ?COOKIE, "-pa", Ours | Stub ++ maps:get(args, Opts, [])],
                       command(Kind, T, Node, Sample, Args, maps:get(config, Opts, "#{}"))
               end,
-    Target = server(T, "target", Node, Command, [{"PATH", Path}]),
+    Target = server(T, maps:get(name, Opts, "target"), Node, Command, [{"PATH", Path}]),
     case Kind of
         sample ->
             until("the sample application is ready",
@@ -353,6 +355,21 @@ audit_before(Deadline, Target, Before, Without) ->
 lost(A, B) when is_list(A), is_list(B) -> A -- B;
 lost(A, _) -> A.
 
+%% Armed, paused, tripped; gone where there is no agent.
+agent_state(Target) ->
+    case call(Target, it_stub, agent, []) of
+        #{state := {State, _}} -> State;
+        #{state := State} -> State;
+        gone -> gone
+    end.
+
+%% Events that the agent of now has sent.
+sent(Target) ->
+    case call(Target, it_stub, agent, []) of
+        #{events_sent := N} -> N;
+        gone -> 0
+    end.
+
 %% Bytes in memory, by the kernel's account.
 rss(#{pid := Pid}) ->
     {ok, Text} = file:read_file(io_lib:format("/proc/~b/status", [Pid])),
@@ -365,11 +382,13 @@ tiers() -> "test/sample_app/tiers.conf".
 
 kprofd(T, Target) -> kprofd(T, Target, #{}).
 
+%% Target: one, a list of them, or a node's name.
 %% tiers   text of a tiers.conf, or {file, Path}; else the sample application's
 %% args    more arguments
 %% db      the database's name in the test's directory
 %% env     more environment
 %% wrap    what starts it
+%% control its control socket, where that is not beside the database
 kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
     N = atomics:add_get(Last, 1, 1),
     Name = "kprofd" ++ integer_to_list(N),
@@ -379,15 +398,17 @@ kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
                 _ -> tiers()
             end,
     Db = path(T, maps:get(db, Opts, Name ++ ".db")),
-    Node = case Target of
-               #{node := Given} -> Given;
-               Given -> Given
-           end,
-    Args = ["-target", Node, "-tiers", Tiers, "-db", Db, "-cookie-file", maps:get(cookie, Opts, Cookie),
-            "-verbose" | probe(T) ++ maps:get(args, Opts, ["-interval", "2s"])],
+    Args = targets(Target) ++ ["-tiers", Tiers, "-db", Db, "-cookie-file", maps:get(cookie, Opts, Cookie),
+            "-verbose" | probe(T) ++ maps:get(args, Opts, ["-interval", "2s"])]
+        ++ [A || #{control := Socket} <- [Opts], A <- ["-control", Socket]],
     P = start(T, Name, maps:get(wrap, Opts, []) ++ [filename:join(Build, "kprofd") | Args],
               maps:get(env, Opts, [])),
-    P#{db => Db}.
+    P#{db => Db, control => maps:get(control, Opts, Db ++ ".sock")}.
+
+targets(#{node := Node}) -> ["-target", Node];
+targets([Target | More]) when is_map(Target) -> targets(Target) ++ targets(More);
+targets([]) -> [];
+targets(Node) -> ["-target", Node].
 
 %% KPROFD_PROBE=native: all tests with that one.
 probe(T) ->
@@ -411,6 +432,16 @@ run_kprofd(T, Target, Opts) ->
 
 armed(P) ->
     saw(P, "^kprofd: profiling '").
+
+times_armed(P) ->
+    count(P, "^kprofd: profiling '").
+
+%% How often it said this.
+count(P, Pattern) ->
+    case re:run(errors(P), Pattern, [multiline, global]) of
+        {match, Times} -> length(Times);
+        nomatch -> 0
+    end.
 
 %% It ends by itself or was told to, with this status.
 ended(P, Status) ->
@@ -508,24 +539,45 @@ lost(P) ->
 
 %% Every call of the entry is accounted for. Gives the calls.
 balance(P) ->
-    Calls = number(P, "select sum(entry_calls) from time_window"),
-    Sampled = number(P, "select sum(sampled) from time_window"),
-    Losses = losses(P),
-    Lost = lists:sum(maps:values(maps:with([sampled_out, dropped_entries, tripped, disconnected, reloaded, unseen,
-                                            expired, collided, request_cap], Losses))),
-    Calls =:= Sampled + Lost orelse
-        fail("~b entry calls, but ~b sampled and ~b lost: ~0p", [Calls, Sampled, Lost, Losses]),
-    Calls.
+    Runs = balances(P),
+    Sum = fun(Key) -> lists:sum([maps:get(Key, R) || R <- Runs]) end,
+    Sum(calls) =:= Sum(sampled) + Sum(lost) orelse
+        fail("~b entry calls, but ~b sampled and ~b lost: ~0p", [Sum(calls), Sum(sampled), Sum(lost), losses(P)]),
+    Sum(calls).
+
+%% By run: the entry's calls, those assembled, and those lost, of each of which
+%% there is one cause.
+balances(P) ->
+    Query = "select r.id, coalesce(sum(entry_calls), 0), coalesce(sum(sampled), 0),"
+        " coalesce(sum((select sum(l.n) from loss l join cause c on c.id = l.cause_id where l.window_id = w.id"
+        " and c.name in ('sampled_out', 'dropped_entries', 'tripped', 'disconnected', 'reloaded', 'unseen', 'expired',"
+        " 'collided', 'request_cap', 'unwritten'))), 0)"
+        " from run r left join time_window w on w.run_id = r.id group by r.id order by r.id",
+    [#{run => Run, calls => Calls, sampled => Sampled, lost => Lost}
+     || Row <- sql(P, Query), [Run, Calls, Sampled, Lost] <- [[binary_to_integer(N) || N <- Row]]].
 
 %% ------------------------------------------------------ control socket ----
 
 %% {ok | error, Text}
-control(#{db := Db}, Line) ->
-    {ok, S} = gen_tcp:connect({local, Db ++ ".sock"}, 0, [local, binary, {active, false}]),
+control(#{control := Socket}, Line) ->
+    {ok, S} = gen_tcp:connect({local, Socket}, 0, [local, binary, {active, false}]),
     ok = gen_tcp:send(S, [Line, $\n]),
     Answer = control_answer(S, control_all(S, <<>>)),
     gen_tcp:close(S),
     Answer.
+
+%% A number of `kprof status`; 0 where it is not told.
+said(P, Pattern) ->
+    {ok, Text} = control(P, "status"),
+    case re:run(Text, Pattern, [{capture, [1], list}]) of
+        {match, [N]} -> list_to_integer(N);
+        nomatch -> 0
+    end.
+
+%% So many more requests than there are now.
+assembles(P, More) ->
+    Then = said(P, "([0-9]+) assembled"),
+    until("requests come", 2 * ?WAIT_MS, fun() -> said(P, "([0-9]+) assembled") >= Then + More end).
 
 control_all(S, Got) ->
     case gen_tcp:recv(S, 0, ?WAIT_MS) of

@@ -15,9 +15,7 @@ tests() ->
      {"trips by memory", 90, fun(T) -> trips(T, "{max_memory_mb, 1}, {max_queue, 10000000}", "memory", fun suspend/1) end},
      {"trips by kprofd's memory", 90, fun memory/1},
      {"trips by kprofd's lag", 90, fun late/1},
-     {"trips by what waits for the disk", 120, fun backlog/1},
-     {"kprofd stopped for 2 s under load", 90, fun(T) -> stopped(T, 2000) end},
-     {"kprofd stopped for longer than its lease", 120, fun(T) -> stopped(T, 10000) end}].
+     {"trips by what waits for the disk", 120, fun backlog/1}].
 
 %% Events pile up while the agent does not run.
 suspend(Target) ->
@@ -34,17 +32,17 @@ trips(T, Limit, Word, Provoke) ->
     P = it:kprofd(T, Target, #{tiers => tiers(Limit), args => ["-interval", "1s"]}),
     it:armed(P),
     Provoke(Target),
-    it:until("the agent trips", fun() -> state(Target) =:= tripped end),
+    it:until("the agent trips", fun() -> it:agent_state(Target) =:= tripped end),
     %% But for the counter of requests nothing is armed. It may have gone on
     %% meanwhile, and even have tripped again: then this look says nothing.
-    Trips = count(P, "trip:"),
+    Trips = it:count(P, "trip:"),
     Armed = it:call(Target, it_stub, armed, [?MFAS]),
-    state(Target) =:= tripped andalso times_armed(P) =< Trips andalso
-        count(P, "trip:") =:= Trips andalso
+    it:agent_state(Target) =:= tripped andalso it:times_armed(P) =< Trips andalso
+        it:count(P, "trip:") =:= Trips andalso
         it:equal("armed while tripped", [{{requests, handle_request, 2}, call_count}],
                  [{MFA, Key} || {MFA, _, Key, _} <- Armed]),
     it:saw(P, "trip: .*" ++ Word),
-    it:until("it goes on", fun() -> times_armed(P) >= 2 end),
+    it:until("it goes on", fun() -> it:times_armed(P) >= 2 end),
     it:terminate(P),
     it:check(it:is_running(Load), "the load goes on"),
     it:kill(Load),
@@ -64,7 +62,7 @@ memory(T) ->
     it:saw(P, "trip: kprofd has [0-9]+ MiB of memory, more than max_kprofd_mb, 1; rests for 1 s"),
     it:saw(P, "rest: for 2 s more: kprofd has "),
     it:saw(P, "rest: for 4 s more: "),
-    it:equal("times armed", 1, times_armed(P)),
+    it:equal("times armed", 1, it:times_armed(P)),
     resting(P, Target, kprofd_memory),
     it:terminate(P),
     it:kill(Load),
@@ -82,7 +80,7 @@ late(T) ->
     P = it:kprofd(T, Target, #{tiers => tiers("{max_lag_ms, 200}"), args => ["-interval", "1s"],
                                env => [{"LD_PRELOAD", Lib}, {"SLOW_READER", File}]}),
     it:armed(P),
-    it:until("events come", fun() -> sent(Target) > 1000 end),
+    it:until("events come", fun() -> it:sent(Target) > 1000 end),
     ok = file:write_file(File, ""),
     it:saw(P, "trip: kprofd is [0-9]+ ms behind, more than max_lag_ms, 200; rests for 1 s, then samples one request in"),
     ok = file:delete(File),
@@ -106,12 +104,12 @@ backlog(T) ->
     Locker = open_port({spawn_executable, os:find_executable("sqlite3")},
                        [{args, ["-batch", it:db(P)]}, exit_status, hide]),
     port_command(Locker, ".timeout 10000\nbegin immediate;\n"),
-    it:until("it trips", 60000, fun() -> count(P, "trip: what waits to be written fills [0-9]+ % of its room") > 0 end),
+    it:until("it trips", 60000, fun() -> it:count(P, "trip: what waits to be written fills [0-9]+ % of its room") > 0 end),
     it:saw(P, "rest: for 2 s more: what waits"),
     resting(P, Target, store_backlog),
     port_close(Locker),
     it:saw(P, "is profiled again after"),
-    it:until("armed", fun() -> state(Target) =:= armed end),
+    it:until("armed", fun() -> it:agent_state(Target) =:= armed end),
     it:terminate(P),
     it:kill(Load),
     it:equal("rows lost", 0, maps:get(store, it:losses(P), 0)),
@@ -132,54 +130,6 @@ unseen(P) ->
 says(P, Patterns) ->
     {ok, Text} = it:control(P, "status json"),
     [it:check(re:run(Text, Pattern) =/= nomatch, "'~s' in ~ts", [Pattern, Text]) || Pattern <- Patterns].
-
-state(Target) ->
-    case it:call(Target, it_stub, agent, []) of
-        #{state := {State, _}} -> State;
-        #{state := State} -> State;
-        gone -> gone
-    end.
-
-count(P, Pattern) ->
-    case re:run(it:errors(P), Pattern, [multiline, global]) of
-        {match, L} -> length(L);
-        nomatch -> 0
-    end.
-
-times_armed(P) -> count(P, "^kprofd: profiling '").
-
-%% The kernel's buffers fill, the agent's sends find the connection busy, and
-%% after the lease it leaves.
-stopped(T, Ms) ->
-    {Target, Before} = target(T),
-    P = it:kprofd(T, Target, #{tiers => tiers("{max_queue, 20000}"), args => ["-interval", "1s"]}),
-    it:armed(P),
-    Load = it:load(T, Target, ["32", "600s"]),
-    it:until("events come", fun() -> sent(Target) > 10000 end),
-    Worst0 = it:call(Target, erlang, memory, [total]),
-    it:signal(P, "STOP"),
-    receive after Ms -> ok end,
-    Worst1 = it:call(Target, erlang, memory, [total]),
-    it:check(Worst1 - Worst0 < 128 * 1048576, "the target grew by ~b bytes", [Worst1 - Worst0]),
-    Ms > 5000 andalso it:audit(Target, Before, [processes, registered, nodes]),
-    it:signal(P, "CONT"),
-    it:until("armed and at work", fun() -> state(Target) =:= armed end),
-    Sent = sent(Target),
-    it:until("events come again", fun() -> state(Target) =/= armed orelse sent(Target) > Sent end),
-    it:terminate(P),
-    it:check(it:is_running(Load), "the load goes on"),
-    it:kill(Load),
-    it:audit(Target, Before, [processes]),
-    Ms > 5000 andalso
-        it:check(it:number(P, "select count(*) from events where kind = 'attach'") >= 2, "attached again"),
-    it:balance(P),
-    {note, io_lib:format("~0p", [it:losses(P)])}.
-
-sent(Target) ->
-    case it:call(Target, it_stub, agent, []) of
-        #{events_sent := N} -> N;
-        gone -> 0
-    end.
 
 target(T) ->
     Target = it:target(T, #{config => "#{handle => #{wait_ms => 1}}"}),

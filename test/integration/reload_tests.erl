@@ -38,7 +38,7 @@ difference(T) ->
     Then = assembled(P),
     it:until("requests come", fun() -> assembled(P) > Then + 200 end),
     it:kill(Load),
-    it:until("they end", fun() -> said(P, "([0-9]+) in flight") =:= 0 end),
+    it:until("they end", fun() -> it:said(P, "([0-9]+) in flight") =:= 0 end),
     it:terminate(P),
     it:balance(P),
     [[At]] = it:sql(P, "select at_ns from event where kind = 'reload'"),
@@ -299,12 +299,7 @@ armed(Target) ->
         gone -> []
     end.
 
-assembled(P) -> said(P, "([0-9]+) assembled").
-
-said(P, Pattern) ->
-    {ok, Text} = it:control(P, "status"),
-    {match, [N]} = re:run(Text, Pattern, [{capture, [1], list}]),
-    list_to_integer(N).
+assembled(P) -> it:said(P, "([0-9]+) assembled").
 
 says(Text, Pattern) ->
     re:run(Text, Pattern, [multiline]) =/= nomatch orelse it:fail("no '~s' in:~n~ts", [Pattern, Text]).

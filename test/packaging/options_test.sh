@@ -138,6 +138,7 @@ complete() {
 
 same 'completion: kprofd' "$(complete kprofd '')" "$(options "$kprofd")"
 same 'completion: kprofd -t' "$(complete kprofd -t)" "-target
+-target-file
 -tiers"
 same 'completion: kprofd -log' "$(complete kprofd -log '')" "json
 text"
@@ -167,6 +168,8 @@ same 'completion: files' "$(complete kprof report -db "$dir/f/a")" \
     "$(printf '%s' "$dir/f/a file.db" | words)"
 same 'completion: the argument of check' "$(complete kprof check "$dir/f/t")" \
     "$dir/f/tiers.conf"
+same 'completion: kprofd -target-file' \
+    "$(complete kprofd -target-file "$dir/f/t")" "$dir/f/tiers.conf"
 same 'completion: kprofd -tiers' "$(complete kprofd -tiers "$dir/f/t")" \
     "$dir/f/tiers.conf"
 

@@ -10,6 +10,7 @@
  *
  * is request 1 of entry e, which called a, which called b; "returned" goes
  * without saying for calls, "<1" names the parent by its place in the line.
+ * "a@1" is a call on node 1, where the request began on another one.
  */
 #ifndef TEST_FEED_H
 #define TEST_FEED_H
@@ -22,8 +23,15 @@
 #include "kprofd/request.h"
 
 #define FEED_NODE "n@h"
+#define FEED_NODES 4
 /* Where the clocks of real targets stand. */
 #define FEED_T0 INT64_C(-576460751000000000)
+
+/* Process AT(n, 7) is process 7 of node n. */
+#define AT(node, pid) ((uint32_t)(node) << 24 | (pid))
+
+static const char *const feed_names[FEED_NODES] = { FEED_NODE, "n1@h", "n2@h",
+	"n3@h" };
 
 struct feed {
 	struct kp_conf *conf;
@@ -35,6 +43,8 @@ struct feed {
 	unsigned runaways;
 	uint32_t weight;	/* of the next entries */
 	uint32_t unbounded, unbounded_line;	/* warnings; the last one's */
+	kp_dur_ns clock[FEED_NODES];	/* of each, less that of node 0 */
+	bool joined[FEED_NODES];
 	const char *identity;	/* an atom for the next events, or NULL */
 	struct kp_span raw_identity;	/* a term instead */
 };
@@ -84,6 +94,8 @@ feed_on_request(void *ctx, const struct kp_request *rq)
 		c = &rq->calls[i];
 		kp_buf_str(&f->text, i > 0 ? " | " : " ");
 		feed_put_fn(f, c->fn);
+		if (c->node != rq->node)
+			kp_buf_printf(&f->text, "@%u", c->node);
 		kp_buf_printf(&f->text, " %g-", feed_ms(c->start));
 		if (c->outcome != KP_UNFINISHED)
 			kp_buf_printf(&f->text, "%g", feed_ms(c->end));
@@ -105,9 +117,12 @@ feed_on_late(void *ctx, const struct kp_late_call *c)
 
 	kp_buf_str(&f->text, "late ");
 	feed_put_fn(f, c->fn);
-	kp_buf_printf(&f->text, " %g-", feed_ms(c->start));
+	if (c->node != 0)
+		kp_buf_printf(&f->text, "@%u", c->node);
+	kp_buf_printf(&f->text, " %g-", feed_ms(c->start - f->clock[c->node]));
 	if (c->outcome != KP_UNFINISHED)
-		kp_buf_printf(&f->text, "%g", feed_ms(c->end));
+		kp_buf_printf(&f->text, "%g",
+		    feed_ms(c->end - f->clock[c->node]));
 	kp_buf_printf(&f->text, " %s", kp_outcome_name(c->outcome));
 	if (c->identity != KP_IDENT_NONE)
 		kp_buf_printf(&f->text, " '%s'",
@@ -118,10 +133,11 @@ feed_on_late(void *ctx, const struct kp_late_call *c)
 }
 
 static inline void
-feed_on_runaway(void *ctx, const struct kp_fn *fn)
+feed_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 {
 	struct feed *f = ctx;
 
+	(void)node;
 	f->runaways++;
 	kp_buf_printf(&f->text, "runaway %s\n", fn->text);
 }
@@ -133,6 +149,13 @@ feed_on_unbounded(void *ctx, uint32_t line)
 
 	f->unbounded_line = line;
 	f->unbounded++;
+}
+
+static inline void
+feed_register(struct feed *f)
+{
+	if (f->rs == NULL || kp_requests_node(f->rs, feed_names[0]) != 0)
+		abort();
 }
 
 /* conf: text of a tiers.conf; opts: caps, or NULL for the defaults. */
@@ -157,8 +180,7 @@ feed_init(struct feed *f, const char *conf,
 	f->opts.on_unbounded = feed_on_unbounded;
 	f->opts.ctx = f;
 	f->rs = kp_requests_new(&f->opts);
-	if (f->rs == NULL)
-		abort();
+	feed_register(f);
 	kp_buf_init(&f->text, 1 << 24);
 }
 
@@ -173,8 +195,22 @@ feed_free(struct feed *f)
 static inline struct kp_pid
 feed_pid(uint32_t id)
 {
-	return (struct kp_pid){ .node = { (const uint8_t *)FEED_NODE,
-	    sizeof(FEED_NODE) - 1 }, .id = id, .creation = 1 };
+	const char *name = feed_names[id >> 24 & (FEED_NODES - 1)];
+
+	return (struct kp_pid){ .node = { (const uint8_t *)name,
+	    (uint32_t)strlen(name) }, .id = id & 0xFFFFFF, .creation = 1 };
+}
+
+/* The index of the node that a pid of feed_pid()'s names. */
+static inline uint32_t
+feed_node(const struct kp_pid *pid)
+{
+	uint32_t i = 0;
+
+	while (strlen(feed_names[i]) != pid->node.n ||
+	    memcmp(feed_names[i], pid->node.p, pid->node.n) != 0)
+		i++;
+	return i;
 }
 
 static inline struct kp_span
@@ -212,7 +248,8 @@ feed_event(struct feed *f, struct kp_event *ev, const char *fn,
 	} else if (opens) {
 		ev->identity = f->raw_identity;
 	}
-	kp_requests_event(f->rs, ev);
+	ev->ts += f->clock[feed_node(&ev->pid)];
+	kp_requests_event(f->rs, feed_node(&ev->pid), ev);
 	for (int i = 0; i < 3; i++)
 		kp_buf_free(&b[i]);
 }
@@ -287,17 +324,43 @@ raised(struct feed *f, uint32_t pid, const char *fn, double ms)
 	feed_return(f, KP_EV_EXCEPTION_FROM, pid, fn, ms);
 }
 
+/* Time passes on the nodes that there are. */
 static inline void
 expire(struct feed *f, double ms)
 {
-	kp_requests_expire(f->rs, feed_time(ms));
+	for (uint32_t i = 0; i < FEED_NODES; i++)
+		if (i == 0 || f->joined[i])
+			kp_requests_expire(f->rs, i,
+			    feed_time(ms) + f->clock[i]);
+}
+
+/* Another node; its clock is ahead of node 0's by this. */
+static inline void
+join(struct feed *f, uint32_t node, double ahead_ms)
+{
+	f->clock[node] = (kp_dur_ns)(ahead_ms * 1e6);
+	f->joined[node] = true;
+	if (kp_requests_node(f->rs, feed_names[node]) != node)
+		abort();
+	kp_requests_offset(f->rs, 0, 0, 0);
+	kp_requests_offset(f->rs, node, -f->clock[node], 0);
+}
+
+/* The same on one node, since it was last asked. */
+static inline uint64_t
+lost_at(struct feed *f, uint32_t node, enum kp_loss cause)
+{
+	struct kp_losses l = { 0 };
+
+	kp_requests_losses(f->rs, node, &l);
+	return l.n[cause];
 }
 
 /* All that was lost so far for this cause. */
 static inline uint64_t
 lost(struct feed *f, enum kp_loss cause)
 {
-	kp_requests_losses(f->rs, &f->lost);
+	kp_requests_losses(f->rs, 0, &f->lost);
 	return f->lost.n[cause];
 }
 

@@ -10,13 +10,14 @@
 
 #include "figures.h"
 
-enum { CELLS = 256, MOMENTS = 4096 };
+enum { CELLS = 1024, MOMENTS = 4096, NODES = 4 };
 
 static struct {
 	const struct kp_conf *conf;
 	struct kp_cell cell[CELLS];
+	uint32_t node[CELLS];		/* of each */
 	size_t ncells;
-	uint64_t sampled;
+	uint64_t sampled[NODES];
 } fig;
 
 void
@@ -24,23 +25,25 @@ figures_reset(const struct kp_conf *conf)
 {
 	fig.conf = conf;
 	fig.ncells = 0;
-	fig.sampled = 0;
+	for (int i = 0; i < NODES; i++)
+		fig.sampled[i] = 0;
 }
 
 /* tier -1: "_total" */
 static struct kp_cell *
-cell(int tier, const char *identity)
+cell(uint32_t node, int tier, const char *identity)
 {
 	const char *name = tier < 0 ? "_total" : fig.conf->tiers[tier].name;
 	struct kp_cell *c;
 
 	for (size_t i = 0; i < fig.ncells; i++) {
 		c = &fig.cell[i];
-		if (strcmp(c->tier, name) == 0 &&
+		if (fig.node[i] == node && strcmp(c->tier, name) == 0 &&
 		    strcmp(c->identity, identity) == 0)
 			return c;
 	}
-	assert_true(fig.ncells < CELLS);
+	assert_true(fig.ncells < CELLS && node < NODES);
+	fig.node[fig.ncells] = node;
 	c = &fig.cell[fig.ncells++];
 	*c = (struct kp_cell){ .tier = name, .identity = identity, .min = -1 };
 	return c;
@@ -61,12 +64,13 @@ time_cmp(const void *pa, const void *pb)
 }
 
 /*
- * How many ns within [from, to) some call of those that `is` picks runs.
- * Between two of the times at which calls begin or end nothing changes.
+ * How many ns within [from, to) some call of those that `is` picks runs, and
+ * the first of these that does is on this node (-1: on any).  Between two of
+ * the times at which calls begin or end nothing changes.
  */
 static kp_dur_ns
 covered(const struct fig_request *rq, kp_target_ns from, kp_target_ns to,
-    bool (*is)(const struct fig_request *, int, int), int arg)
+    bool (*is)(const struct fig_request *, int, int), int arg, int node)
 {
 	static kp_target_ns at[MOMENTS];
 	kp_dur_ns sum = 0;
@@ -87,7 +91,8 @@ covered(const struct fig_request *rq, kp_target_ns from, kp_target_ns to,
 		for (int i = 0; i < rq->ncalls; i++)
 			if (is(rq, i, arg) && rq->calls[i].start <= at[m] &&
 			    rq->calls[i].end >= at[m + 1]) {
-				sum += at[m + 1] - at[m];
+				sum += node < 0 || (uint32_t)node ==
+				    rq->calls[i].node ? at[m + 1] - at[m] : 0;
 				break;
 			}
 	}
@@ -116,6 +121,18 @@ in_tier(const struct fig_request *rq, int j, int tier)
 	return timed(&rq->calls[j]) && !rq->calls[j].async &&
 	    (tier < 0 ? rq->calls[j].tiers != 0 :
 	    (rq->calls[j].tiers >> tier & 1) != 0);
+}
+
+/* ---- of one node ---- */
+
+static struct {
+	uint32_t node;
+} here;
+
+static bool
+in_tier_here(const struct fig_request *rq, int j, int tier)
+{
+	return rq->calls[j].node == here.node && in_tier(rq, j, tier);
 }
 
 /* ---- adding up ---- */
@@ -159,7 +176,7 @@ static void
 add_call(const struct fig_request *rq, int i, int tier, const char *identity)
 {
 	const struct fig_call *c = &rq->calls[i];
-	struct kp_cell *to = cell(tier, identity);
+	struct kp_cell *to = cell(c->node, tier, identity);
 
 	if (c->async) {
 		add_async(to, c, rq->weight);
@@ -168,13 +185,15 @@ add_call(const struct fig_request *rq, int i, int tier, const char *identity)
 	add_outcome(to, c->outcome, rq->weight);
 	if (timed(c))
 		add_time(to, c->end - c->start, c->end - c->start -
-		    covered(rq, c->start, c->end, waited_for, i), rq->weight);
+		    covered(rq, c->start, c->end, waited_for, i, -1),
+		    rq->weight);
 }
 
 static void
 add_tier(const struct fig_request *rq, int tier, const char *identity)
 {
-	bool any = false;
+	bool any[NODES] = { false };
+	int first = -1;
 	uint32_t weight = rq->weight;
 	kp_target_ns end = INT64_MAX;
 	struct kp_cell *c;
@@ -183,32 +202,45 @@ add_tier(const struct fig_request *rq, int tier, const char *identity)
 		end = rq->end;
 	for (int i = 0; i < rq->ncalls; i++)
 		if (rq->calls[i].tiers >> tier & 1) {
-			any |= !rq->calls[i].async;
+			any[rq->calls[i].node] |= !rq->calls[i].async;
+			if (first < 0 && !rq->calls[i].async)
+				first = (int)rq->calls[i].node;
 			add_call(rq, i, tier, identity);
 		}
-	if (!any)
-		return;
-	c = cell(tier, identity);
-	ADD(c, requests, 1);
-	ADD(c, busy, covered(rq, rq->start, end, in_tier, tier));
+	for (int n = 0; n < NODES; n++) {
+		if (!any[n])
+			continue;
+		here.node = (uint32_t)n;
+		c = cell(here.node, tier, identity);
+		ADD(c, requests, 1);
+		ADD(c, share_requests, first == n);
+		ADD(c, busy, covered(rq, rq->start, end, in_tier_here, tier,
+		    -1));
+		ADD(c, share_busy, covered(rq, rq->start, end, in_tier, tier,
+		    n));
+	}
 }
 
 static void
 add_total(const struct fig_request *rq, const char *identity)
 {
-	struct kp_cell *c = cell(-1, identity);
+	struct kp_cell *c;
 	uint32_t weight = rq->weight;
 
 	for (int i = 0; i < rq->ncalls; i++)
 		if (rq->calls[i].tiers != 0 && rq->calls[i].async)
-			add_async(c, &rq->calls[i], rq->weight);
+			add_async(cell(rq->calls[i].node, -1, identity),
+			    &rq->calls[i], rq->weight);
+	c = cell(rq->node, -1, identity);
 	ADD(c, requests, 1);
+	ADD(c, share_requests, 1);
 	add_outcome(c, rq->outcome, weight);
 	if (rq->outcome != KP_RETURNED && rq->outcome != KP_RAISED)
 		return;
 	add_time(c, rq->end - rq->start, rq->end - rq->start -
-	    covered(rq, rq->start, rq->end, in_tier, -1), weight);
+	    covered(rq, rq->start, rq->end, in_tier, -1, -1), weight);
 	ADD(c, busy, rq->end - rq->start);
+	ADD(c, share_busy, rq->end - rq->start);
 }
 
 void
@@ -216,7 +248,7 @@ figures_request(const struct fig_request *rq)
 {
 	const char *identity[] = { rq->identity, "_total" };
 
-	fig.sampled += !rq->expired;
+	fig.sampled[rq->node] += !rq->expired;
 	for (int k = 0; k < 2; k++) {
 		add_total(rq, identity[k]);
 		for (size_t t = 0; t < fig.conf->ntiers; t++)
@@ -230,10 +262,10 @@ figures_late(const char *identity, uint32_t weight, const struct fig_call *c)
 	const char *identities[] = { identity, "_total" };
 
 	for (int k = 0; k < 2 && c->tiers != 0; k++) {
-		add_async(cell(-1, identities[k]), c, weight);
+		add_async(cell(c->node, -1, identities[k]), c, weight);
 		for (size_t t = 0; t < fig.conf->ntiers; t++)
 			if (c->tiers >> t & 1)
-				add_async(cell((int)t, identities[k]), c,
+				add_async(cell(c->node, (int)t, identities[k]), c,
 				    weight);
 	}
 }
@@ -244,7 +276,7 @@ struct fig_call
 figures_call(const struct kp_requests *rs, const struct kp_call *c)
 {
 	return (struct fig_call){ .start = c->start, .end = c->end,
-		.outcome = c->outcome, .async = c->async,
+		.outcome = c->outcome, .async = c->async, .node = c->node,
 		.tiers = kp_requests_fn(rs, c->fn)->tiers,
 		.parent = c->parent == KP_NONE ? -1 : (int)c->parent };
 }
@@ -260,7 +292,7 @@ figures_handed(const struct kp_requests *rs, const struct kp_request *rq)
 	figures_request(&(struct fig_request){ .start = rq->start,
 	    .end = rq->end, .weight = rq->weight, .outcome = rq->outcome,
 	    .identity = kp_requests_identity(rs, rq->identity),
-	    .expired = rq->expired, .calls = calls,
+	    .expired = rq->expired, .node = rq->node, .calls = calls,
 	    .ncalls = (int)rq->ncalls });
 	free(calls);
 }
@@ -271,6 +303,7 @@ figures_handed_late(const struct kp_requests *rs, const struct kp_late_call *c)
 	figures_late(kp_requests_identity(rs, c->identity), c->weight,
 	    &(struct fig_call){ .start = c->start, .end = c->end,
 	    .outcome = c->outcome, .async = true, .parent = -1,
+	    .node = c->node,
 	    .tiers = kp_requests_fn(rs, c->fn)->tiers });
 }
 
@@ -306,6 +339,8 @@ cell_compare(const struct kp_cell *got, const struct kp_cell *want,
 	SAME(total);
 	SAME(self);
 	SAME(busy);
+	SAME(share_requests);
+	SAME(share_busy);
 	SAME(async);
 	same(got, want, "min", got->min, want->min, seed);
 	same(got, want, "max", got->max, want->max, seed);
@@ -314,15 +349,18 @@ cell_compare(const struct kp_cell *got, const struct kp_cell *want,
 }
 
 void
-figures_compare(const struct kp_window *w, uint64_t seed)
+figures_compare(const struct kp_window *w, uint32_t node, uint64_t seed)
 {
-	size_t k;
+	size_t k, n = 0;
 
-	assert_int_equal(w->sampled, fig.sampled);
-	assert_int_equal(w->ncells, fig.ncells);
+	assert_int_equal(w->sampled, fig.sampled[node]);
+	for (k = 0; k < fig.ncells; k++)
+		n += fig.node[k] == node;
+	assert_int_equal(w->ncells, n);
 	for (size_t i = 0; i < w->ncells; i++) {
 		for (k = 0; k < fig.ncells; k++)
-			if (strcmp(w->cells[i].tier, fig.cell[k].tier) == 0 &&
+			if (fig.node[k] == node &&
+			    strcmp(w->cells[i].tier, fig.cell[k].tier) == 0 &&
 			    strcmp(w->cells[i].identity,
 			    fig.cell[k].identity) == 0)
 				break;

@@ -15,6 +15,7 @@ struct fig_call {
 	uint8_t outcome;	/* enum kp_outcome */
 	bool async;
 	int parent;		/* its place among the calls, or -1 */
+	uint32_t node;
 };
 
 struct fig_request {
@@ -23,6 +24,7 @@ struct fig_request {
 	uint32_t weight;
 	uint8_t outcome;
 	bool expired;
+	uint32_t node;
 	const struct fig_call *calls;
 	int ncalls;
 };
@@ -39,7 +41,9 @@ void figures_late(const char *identity, uint32_t weight,
 void figures_handed(const struct kp_requests *rs, const struct kp_request *rq);
 void figures_handed_late(const struct kp_requests *rs,
     const struct kp_late_call *c);
-/* Fails the test where the window says anything else; seed: to say so. */
-void figures_compare(const struct kp_window *w, uint64_t seed);
+/*
+ * Fails the test where this node's window says anything else; seed: to say so.
+ */
+void figures_compare(const struct kp_window *w, uint32_t node, uint64_t seed);
 
 #endif

@@ -61,6 +61,8 @@ add_call(struct kp_cell *c, int64_t w, int64_t total, int64_t self)
 	c->w_self += w * self;
 	c->busy += total;
 	c->w_busy += w * total;
+	c->share_busy += total;
+	c->w_share_busy += w * total;
 	c->min = c->min < 0 || total < c->min ? total : c->min;
 	c->max = total > c->max ? total : c->max;
 	if (kp_hist_add(&c->hist, total, (uint64_t)w) != KP_OK)
@@ -91,6 +93,8 @@ add_request(struct kp_cell cells[NTIERS][NIDENTITIES], uint32_t id, int64_t w)
 
 			c->requests++;
 			c->w_requests += (uint64_t)w;
+			c->share_requests++;
+			c->w_share_requests += (uint64_t)w;
 			add_call(c, w, total[t], self[t]);
 			if (raised && t < 2) {
 				c->raised++;

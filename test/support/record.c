@@ -141,7 +141,23 @@ on_sigterm(evutil_socket_t sig, short what, void *ctx)
 	agent_stop(rec->agent);
 }
 
+static bool
+on_unreached(void *ctx, const char *why)
+{
+	(void)ctx, (void)why;
+	return false;
+}
+
+static enum agent_verdict
+on_missing(void *ctx, const struct kp_diags *diags)
+{
+	(void)ctx;
+	return diags->errors > 0 ? AGENT_REFUSE : AGENT_GO_ON;
+}
+
 static const struct agent_ops ops = {
+	.on_unreached = on_unreached,
+	.on_missing = on_missing,
 	.on_state = on_state,
 	.on_hello = on_hello,
 	.on_plan = on_plan,
@@ -164,6 +180,7 @@ record(struct recorder *rec, const struct agent_opts *ao)
 	sigterm = evsignal_new(rec->base, SIGTERM, on_sigterm, rec);
 	rec->agent = agent_new(rec->base, ao, &ops, rec);
 	if (sigterm != NULL && rec->agent != NULL) {
+		agent_start(rec->agent);
 		evsignal_add(sigterm, NULL);
 		event_base_dispatch(rec->base);
 	}
@@ -178,6 +195,7 @@ int
 main(int argc, char **argv)
 {
 	struct recorder rec = { .status = 1 };
+	struct labels labels;
 	char cookie[NODE_COOKIE_MAX + 1], why[512];
 	struct kp_conf *conf;
 	struct kp_diags diags;
@@ -205,8 +223,9 @@ main(int argc, char **argv)
 		say("cannot open '%s'", argv[4]);
 		return 1;
 	}
+	labels_init(&labels, (uint64_t)kp_wall_now());
 	status = record(&rec, &(struct agent_opts){ .target = argv[1],
-	    .cookie = cookie, .conf = conf, .connect_limit = CONNECT_LIMIT });
+	    .cookie = cookie, .conf = conf, .labels = &labels, .connect_limit = CONNECT_LIMIT });
 	if (fclose(rec.out) != 0) {
 		say("cannot write '%s'", argv[4]);
 		status = 1;

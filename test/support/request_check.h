@@ -24,25 +24,31 @@ request_wellformed(const struct kp_request *rq)
 		assert_true(i == 0 || c->parent == KP_NONE || c->parent < i);
 		assert_true(i < 2 || c->start >= rq->calls[i - 1].start);
 		assert_int_equal(c->async, i > 0 && c->start >= rq->end);
+		assert_true((rq->nodes >> c->node & 1) != 0);
 	}
 	assert_int_equal(rq->calls[0].parent, KP_NONE);
+	assert_int_equal(rq->calls[0].node, rq->node);
 }
 
 /* Nothing is kept but names, and room. */
 static inline void
 requests_empty(const struct kp_requests *rs)
 {
-	assert_int_equal(kp_requests_in_flight(rs), 0);
 	assert_int_equal(rs->by_label.len, 0);
 	assert_int_equal(rs->procs.len, 0);
-	assert_int_equal(rs->tombs.n, 0);
-	assert_int_equal(rs->tombs.by_label.len, 0);
+	assert_int_equal(rs->ntombs, 0);
+	assert_int_equal(rs->buried.len, 0);
 	assert_int_equal(rs->calls, 0);
 	assert_int_equal(rs->nearly, 0);
-	assert_null(rs->early.head);
-	assert_null(rs->live.head);
-	assert_null(rs->pending.head);
-	assert_null(rs->ended.head);
+	assert_int_equal(rs->in_flight, 0);
+	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
+		assert_int_equal(rs->nodes[i].in_flight, 0);
+		assert_int_equal(rs->nodes[i].touched, 0);
+		assert_null(rs->nodes[i].early.head);
+		assert_null(rs->nodes[i].live.head);
+		assert_null(rs->nodes[i].pending.head);
+		assert_null(rs->nodes[i].ended.head);
+	}
 }
 
 #endif

@@ -136,13 +136,15 @@ void
 fill_cell(struct kp_cell *c, const char *tier, const char *identity)
 {
 	*c = (struct kp_cell){ .tier = tier, .identity = identity,
-		.requests = 2, .w_requests = 20, .calls = 3, .w_calls = 30,
+		.requests = 2, .w_requests = 20, .share_requests = 2,
+		.w_share_requests = 20, .calls = 3, .w_calls = 30,
 		.raised = 1, .w_raised = 11, .unfinished = 4,
 		.w_unfinished = 44, .ambiguous = 5, .w_ambiguous = 55,
 		.async_calls = 6, .w_async_calls = 66, .timed = 2,
 		.w_timed = 20, .total = 123456789, .w_total = 1234567890,
 		.self = 23456789, .w_self = 234567890, .busy = 100000001,
-		.w_busy = 1000000010, .async = 7000, .w_async = 70000,
+		.w_busy = 1000000010, .share_busy = 100000001,
+		.w_share_busy = 1000000010, .async = 7000, .w_async = 70000,
 		.min = 23456789, .max = 100000000 };
 	kp_hist_add(&c->hist, 23456789, 10);
 	kp_hist_add(&c->hist, 100000000, 10);

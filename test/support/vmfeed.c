@@ -50,6 +50,7 @@ turns_make(const struct vmfeed_opts *o)
 		key = ev->ts + (o->skew > 0 ? (kp_dur_ns)rnd(o->skew) : 0);
 		if (chance(o->very_late))
 			key += (kp_dur_ns)rnd(2 * KP_NS_PER_S);
+		key += o->delay[feed_node(&ev->pid)];
 		key = later(key, by_proc[ev->pid.id] + 1);
 		if (o->entries_first)
 			key = later(key, later(by_label[ev->label],
@@ -64,18 +65,32 @@ turns_make(const struct vmfeed_opts *o)
 	return v;
 }
 
+static uint32_t
+nodes_of(const struct sim_traits *t)
+{
+	return t->nodes > 1 ? t->nodes : 1;
+}
+
 /* As the daemon does at each batch and status: often, also when idle. */
 static void
-expire_to(struct feed *f, struct vmfed *fed, kp_target_ns now)
+expire_at(struct feed *f, struct vmfed *fed, const struct vmfeed_opts *o,
+    kp_target_ns now)
 {
-	while (now - fed->now >= KP_NS_PER_S / 2) {
-		fed->now += KP_NS_PER_S / 2;
-		kp_requests_expire(f->rs, fed->now);
+	fed->now = now;
+	for (uint32_t i = 0; i < nodes_of(&sim.t); i++) {
+		fed->node_now[i] = now - o->delay[i];
+		kp_requests_expire(f->rs, i, sim_clock(i, fed->node_now[i]));
 	}
-	if (now > fed->now) {
-		fed->now = now;
-		kp_requests_expire(f->rs, now);
-	}
+}
+
+static void
+expire_to(struct feed *f, struct vmfed *fed, const struct vmfeed_opts *o,
+    kp_target_ns now)
+{
+	while (now - fed->now >= KP_NS_PER_S / 2)
+		expire_at(f, fed, o, fed->now + KP_NS_PER_S / 2);
+	if (now > fed->now)
+		expire_at(f, fed, o, now);
 }
 
 /* Labels of set_token's requests, by process; 0: has none. */
@@ -97,13 +112,14 @@ mark_feed(struct feed *f, const struct kp_event *at, struct vmfed *fed)
 {
 	uint64_t *mark = &marked[at->pid.id % MARKED];
 	struct kp_event ev = { .kind = KP_EV_CLEAR, .pid = at->pid,
-		.ts = at->ts, .label = *mark != 0 ? *mark : at->label };
+		.ts = sim_clock(feed_node(&at->pid), at->ts),
+		.label = *mark != 0 ? *mark : at->label };
 
 	if (chance(60)) {
 		ev = (struct kp_event){ .kind = KP_EV_ENTRY, .pid = at->pid,
-			.ts = at->ts, .label = mark_label(),
+			.ts = ev.ts, .label = mark_label(),
 			.old_label = ev.label, .weight = 1 };
-		fed->entries++;
+		fed->entries[feed_node(&ev.pid)]++;
 		*mark = ev.label;
 		feed_event(f, &ev, "set_token", "u0");
 	} else {
@@ -113,7 +129,7 @@ mark_feed(struct feed *f, const struct kp_event *at, struct vmfed *fed)
 	}
 	if (chance(70))
 		feed_event(f, &(struct kp_event){ .kind = KP_EV_RETURN_TO,
-		    .pid = at->pid, .ts = at->ts }, "u0", NULL);
+		    .pid = at->pid, .ts = ev.ts }, "u0", NULL);
 }
 
 static void
@@ -123,8 +139,9 @@ event_feed(struct feed *f, struct sim_event *e, struct vmfed *fed)
 	struct sim_call *c = e->call >= 0 ? &sim.v[e->call] : NULL;
 	struct sim_label *l = c != NULL ? &sim.labels[c->label] : NULL;
 
-	fed->entries += ev.kind == KP_EV_ENTRY;
-	fed->calls += ev.kind == KP_EV_CALL;
+	fed->entries[feed_node(&ev.pid)] += ev.kind == KP_EV_ENTRY;
+	fed->calls[feed_node(&ev.pid)] += ev.kind == KP_EV_CALL;
+	ev.ts = sim_clock(feed_node(&ev.pid), ev.ts);
 	if (ev.kind == KP_EV_CALL && marked[ev.pid.id % MARKED] != 0)
 		ev.label = marked[ev.pid.id % MARKED];
 	e->fed = true;
@@ -146,16 +163,20 @@ vmfeed(struct feed *f, const struct vmfeed_opts *o, struct vmfed *fed)
 	kp_target_ns newest = FEED_T0;
 
 	*fed = (struct vmfed){ .now = FEED_T0 };
+	for (int i = 0; i < SIM_NODES; i++)
+		fed->node_now[i] = FEED_T0;
 	memset(marked, 0, sizeof(marked));
 	last_mark = 0;
 	for (int i = 0; i < sim.nev; i++) {
 		e = &sim.ev[v[i].event];
-		newest = later(newest, e->ev.ts);
+		newest = later(newest, e->ev.ts +
+		    o->delay[feed_node(&e->ev.pid)]);
 		if (chance(2) || newest - fed->now > KP_NS_PER_S / 10)
-			expire_to(f, fed, newest);
+			expire_to(f, fed, o, newest);
 		if (o->abandons > 0 && rnd(10000) < o->abandons) {
 			fed->abandoned++;
-			kp_requests_abandon(f->rs, chance(50) ?
+			kp_requests_abandon(f->rs,
+			    (uint32_t)rnd(nodes_of(&sim.t)), chance(50) ?
 			    KP_LOSS_TRIPPED : KP_LOSS_DISCONNECTED);
 		}
 		if (chance(o->marks)) {
@@ -174,5 +195,6 @@ vmfeed(struct feed *f, const struct vmfeed_opts *o, struct vmfed *fed)
 void
 vmfeed_expire_all(struct feed *f, struct vmfed *fed)
 {
-	expire_to(f, fed, fed->now + 100 * KP_NS_PER_S);
+	expire_to(f, fed, &(struct vmfeed_opts){ 0 },
+	    fed->now + 100 * KP_NS_PER_S);
 }

@@ -14,6 +14,8 @@ struct vmfeed_opts {
 	/* percent of events; very late: as much as two seconds */
 	unsigned drop, twice, very_late;
 	unsigned abandons;	/* of 10000 events */
+	/* How much later the events of each node come than it is there. */
+	kp_dur_ns delay[SIM_NODES];
 	/*
 	 * Percent of events before which set_token or clear_token is called in
 	 * the same process, whose calls then are of that request.  The programs
@@ -24,9 +26,10 @@ struct vmfeed_opts {
 
 /* What was fed. */
 struct vmfed {
-	uint64_t entries, calls;
+	uint64_t entries[SIM_NODES], calls[SIM_NODES];
 	uint64_t abandoned;	/* how often */
-	kp_target_ns now;	/* the last expiry's, for who is called back */
+	/* The last expiry's, for who is called back: true, and of each node. */
+	kp_target_ns now, node_now[SIM_NODES];
 };
 
 /* In order of time within each process; calls the stage's callbacks. */

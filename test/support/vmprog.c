@@ -141,6 +141,12 @@ job_add(struct job j)
 		jobs[njobs++] = j;
 }
 
+static uint32_t
+pick_node(void)
+{
+	return sim.t.nodes > 1 ? (uint32_t)rnd(sim.t.nodes) : 0;
+}
+
 /* Mostly soon; else late enough to meet a closed request, or none at all. */
 static kp_dur_ns
 pick_delay(void)
@@ -163,7 +169,7 @@ pick_server(void)
 	if (pool != NULL && !pool->dead && chance(50))
 		return pool;
 	if ((*s)->dead) {	/* its supervisor starts another one */
-		*s = vm_spawn(NULL);
+		*s = vm_spawn(NULL, (*s)->node);
 		(*s)->loops = sim.t.loops && chance(50);
 	}
 	return *s;
@@ -204,7 +210,7 @@ call_server(struct sim_proc *p)
 
 	if (s->busy)
 		return RETURNS;	/* at work for us already */
-	vm_wait(s, p->now);
+	vm_hear(s, p);
 	vm_message(s, p);
 	s->unwaited = p->unwaited;
 	how = serve(s, chance(30) ? "u1" : "a");
@@ -213,10 +219,12 @@ call_server(struct sim_proc *p)
 		return chance(50) ? RAISES : RETURNS;
 	if (chance(sim.t.defer))
 		defer_reply(s);
-	vm_wait(p, s->now);
+	vm_hear(p, s);
 	if (s->dead)
 		return RETURNS;
 	vm_message(p, s);
+	if (s->node != p->node && chance(sim.t.rpc) && sim.t.otp25)
+		p->token = 0;
 	return how == RAISES && chance(50) ? RAISES : RETURNS;
 }
 
@@ -235,7 +243,8 @@ run_children(struct sim_proc *p)
 	sim.labels[vm_owner(p)].parallel = true;
 	sim.labels[p->token].parallel = true;
 	for (int i = 0; i < n; i++) {
-		child[i] = vm_spawn(p);
+		child[i] = vm_spawn(p, sim.t.nodes > 1 && chance(50) ?
+		    pick_node() : p->node);
 		child[i]->first = sim.n;
 		child[i]->st[0] = (struct sim_frame){ .fn = "u0" };
 		child[i]->n = chance(50);
@@ -250,17 +259,17 @@ run_children(struct sim_proc *p)
 		case 0:		/* neither waited for */
 			break;
 		case 1:
-			vm_wait(p, child[i]->now);
+			vm_hear(p, child[i]);
 			break;
 		case 2:
 			if (how[i] != RETURNS && sim.t.die > 0) {
-				vm_wait(p, child[i]->now);
+				vm_hear(p, child[i]);
 				vm_die(p, false);
 				return DIES;
 			}
 			break;
 		default:
-			vm_wait(p, child[i]->now);
+			vm_hear(p, child[i]);
 			if (how[i] != RETURNS)
 				return RAISES;
 			vm_message(p, child[i]);
@@ -348,7 +357,7 @@ run_body(struct sim_proc *p)
 static struct sim_proc *
 server_new(void)
 {
-	struct sim_proc *p = vm_spawn(NULL);
+	struct sim_proc *p = vm_spawn(NULL, pick_node());
 
 	p->loops = sim.t.loops && chance(50);
 	p->unwaited = false;
@@ -370,7 +379,7 @@ lane_request(struct lane *l)
 	struct sim_proc *p = l->client;
 
 	if (p->dead)
-		p = l->client = vm_spawn(NULL);
+		p = l->client = vm_spawn(NULL, l->client->node);
 	budget = 1 + (int)rnd(30);
 	vm_wait(p, l->next);
 	p->token = chance(50) ? p->token : 0;
@@ -445,6 +454,7 @@ sim_reset(const struct sim_traits *t)
 	if (sim.labels == NULL)
 		abort();
 	sim.labels[0] = (struct sim_label){ .entry = -1, .finish = -1 };
+	memset(sim.clock, 0, sizeof(sim.clock));
 	njobs = 0;
 }
 
@@ -453,7 +463,8 @@ sim_make(const struct sim_traits *t, int requests)
 {
 	sim_reset(t);
 	for (int i = 0; i < SIM_LANES; i++) {
-		lanes[i] = (struct lane){ .client = vm_spawn(NULL),
+		lanes[i] = (struct lane){ .client = vm_spawn(NULL,
+			pick_node()),
 			.requests = requests / SIM_LANES };
 		for (int s = 0; s < SERVERS; s++)
 			lanes[i].servers[s] = server_new();
@@ -473,5 +484,5 @@ sim_free(void)
 	free(sim.ev);
 	free(sim.labels);
 	free(sim.procs);
-	sim = (struct sim){ 0 };
+	sim = (struct sim){ .n = 0 };
 }

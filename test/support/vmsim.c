@@ -91,8 +91,36 @@ vm_wait(struct sim_proc *p, kp_target_ns until)
 		    p->id;
 }
 
+void
+vm_hear(struct sim_proc *p, const struct sim_proc *from)
+{
+	vm_wait(p, from->now + (p->node != from->node ?
+	    20 * KP_NS_PER_US + (kp_dur_ns)rnd(500 * KP_NS_PER_US) : 0));
+}
+
+kp_target_ns
+sim_clock(uint32_t node, kp_target_ns at)
+{
+	kp_dur_ns since = at - FEED_T0;
+
+	return at + sim.clock[node].skew +
+	    since / 1000000 * sim.clock[node].ppm;
+}
+
+uint32_t
+sim_node(uint32_t proc)
+{
+	return proc > 0 ? sim.procs[proc - 1]->node : 0;
+}
+
+static struct kp_pid
+pid_of(uint32_t proc)
+{
+	return feed_pid(AT(sim_node(proc), proc));
+}
+
 struct sim_proc *
-vm_spawn(const struct sim_proc *by)
+vm_spawn(const struct sim_proc *by, uint32_t node)
 {
 	struct sim_proc *p = calloc(1, sizeof(*p));
 	int cap = (int)sim.procscap;
@@ -104,9 +132,10 @@ vm_spawn(const struct sim_proc *by)
 		abort();
 	sim.procs[sim.nprocs++] = p;
 	p->id = sim.nprocs;
+	p->node = node;
 	p->now = FEED_T0 + p->id;
 	if (by != NULL) {
-		vm_wait(p, by->now);
+		vm_hear(p, by);
 		vm_message(p, by);
 		p->unwaited = true;
 	}
@@ -193,7 +222,7 @@ static int
 emit(struct sim_proc *p, struct sim_event e)
 {
 	sim.ev = room(sim.ev, sim.nev, &sim.evcap, sizeof(*sim.ev));
-	e.ev.pid = feed_pid(p->id);
+	e.ev.pid = pid_of(p->id);
 	e.ev.ts = vm_tick(p);
 	sim.ev[sim.nev] = e;
 	return sim.nev++;
@@ -285,7 +314,7 @@ vm_enter(struct sim_proc *p)
 		e.identity = chance(50) ?
 		    sim.labels[vm_owner(p)].name : NULL;
 		e.ev.has_from = true;
-		e.ev.from = feed_pid(p->from);
+		e.ev.from = pid_of(p->from);
 	} else {
 		return;
 	}

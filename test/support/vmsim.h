@@ -7,6 +7,10 @@
  * Functions run as frames: they call (and catch, or not), end in tail calls,
  * raise, call servers and reply later, spawn, cast, set timers and die.
  *
+ * All times here are true ones.  Processes may be on several nodes, whose
+ * clocks say something else of them: sim_clock().  A message between nodes
+ * takes some time.
+ *
  *   vmsim.c   the VM: frames, tokens, and which events there are
  *   vmprog.c  the programs
  */
@@ -15,7 +19,8 @@
 
 #include "kprofd/request.h"
 
-enum { SIM_LANES = 6, SIM_DEPTH = 24, SIM_CHAIN = 4, SIM_LABELS = 20000 };
+enum { SIM_LANES = 6, SIM_DEPTH = 24, SIM_CHAIN = 4, SIM_LABELS = 20000,
+	SIM_NODES = 4 };
 
 /* What programs do; percentages are of operations, or of functions' ends. */
 struct sim_traits {
@@ -27,6 +32,9 @@ struct sim_traits {
 	bool loops;		/* a server's loop is a function of a tier */
 	bool pool;		/* one worker serves all lanes */
 	bool anything;		/* also where nobody could tell what is true */
+	unsigned nodes;		/* that there are; 0: one */
+	/* Percent: rpc:call to another node, which on OTP 25 takes the token. */
+	unsigned rpc;
 	unsigned raise, tail;
 	unsigned spawn, cast, defer, die, timer, cut;
 };
@@ -77,7 +85,7 @@ struct sim_frame {
 };
 
 struct sim_proc {
-	uint32_t id;
+	uint32_t id, node;
 	kp_target_ns now;
 	uint64_t token;
 	uint32_t from;		/* who sent it */
@@ -100,6 +108,8 @@ struct sim {
 	uint64_t label;			/* the last one */
 	struct sim_proc **procs;
 	uint32_t nprocs, procscap;
+	/* Of each node's clock: ahead by, and too fast by. */
+	struct { kp_dur_ns skew; int64_t ppm; } clock[SIM_NODES];
 };
 
 extern struct sim sim;
@@ -113,10 +123,16 @@ bool chance(unsigned percent);
 void sim_make(const struct sim_traits *t, int requests);
 void sim_free(void);
 
+/* What a node's clock says at this time. */
+kp_target_ns sim_clock(uint32_t node, kp_target_ns at);
+uint32_t sim_node(uint32_t proc);
+
 /* ---- for vmprog.c ---- */
-struct sim_proc *vm_spawn(const struct sim_proc *by);
+struct sim_proc *vm_spawn(const struct sim_proc *by, uint32_t node);
 /* The process goes on at this time of another one, if it is not later. */
 void vm_wait(struct sim_proc *p, kp_target_ns until);
+/* The same when a message comes from it. */
+void vm_hear(struct sim_proc *p, const struct sim_proc *from);
 /* Its token becomes another's, as by a message. */
 void vm_message(struct sim_proc *to, const struct sim_proc *from);
 /* The innermost call that runs in this process, or -1. */

@@ -31,7 +31,8 @@ static const char conf_finish[] =
 
 static struct {
 	struct feed f;
-	struct kp_stats *st;
+	struct kp_stats *st[KP_NODES_MAX];
+	uint32_t nodes;
 	struct vmfed fed;
 	struct { kp_target_ns start; int call; } *by_start;
 	uint64_t requests, expired;
@@ -125,6 +126,13 @@ check_call(struct sim_call *t, uint8_t outcome, kp_target_ns end)
 	    kp_outcome_name(want), t->end - t->start, got.seed);
 }
 
+/* Clocks do not drift here, and offsets are known: see test_nodes.c. */
+static kp_target_ns
+true_time(uint32_t node, kp_target_ns at)
+{
+	return at - sim.clock[node].skew;
+}
+
 /* Does the VM leave open of which request in each other a call is? */
 static bool
 labels_vague(void)
@@ -170,13 +178,14 @@ static void
 check_end(const struct kp_request *rq, const struct sim_label *l)
 {
 	const struct sim_call *by = ending_call(l);
-	kp_dur_ns age = got.fed.now - rq->start;
+	kp_target_ns now = got.fed.node_now[rq->node];
+	kp_dur_ns age = now - rq->start;
 
 	CHECK(rq->expired == !end_fed(by), by);
 	CHECK(rq->outcome == truth_outcome(by), by);
-	CHECK(rq->end == (rq->expired ? got.fed.now : by->end), by);
+	CHECK(rq->end == (rq->expired ? now : by->end), by);
 	CHECK(rq->expired ? age >= KP_REQUEST_AGE_MAX :
-	    got.fed.now - rq->end >= KP_HORIZON, by);
+	    now - rq->end >= KP_HORIZON, by);
 	if (got.f.conf->nfinishes > 0 && by == &sim.v[l->entry])
 		CHECK(age >= KP_REQUEST_AGE_MAX, by);
 }
@@ -270,7 +279,7 @@ figures_of(const struct kp_request *rq, const int *truth, bool true_ones)
 	struct fig_request fr = { .start = rq->start, .end = rq->end,
 		.identity = kp_requests_identity(got.f.rs, rq->identity),
 		.weight = rq->weight, .outcome = rq->outcome,
-		.expired = rq->expired, .calls = calls,
+		.expired = rq->expired, .node = rq->node, .calls = calls,
 		.ncalls = (int)rq->ncalls };
 	const struct sim_call *t;
 	const struct kp_call *c;
@@ -310,15 +319,15 @@ check_selfs(const struct kp_request *rq, const struct sim_label *l)
 }
 
 static void
-on_request(void *ctx, const struct kp_request *rq)
+check_request(const struct kp_request *rq)
 {
 	struct sim_label *l = &sim.labels[rq->label];
 	int *truth = calloc(rq->ncalls, sizeof(*truth));
 	struct sim_call *t;
 	bool sure = !labels_vague(), vague = label_vague(rq->label);
 
-	(void)ctx;
 	assert_non_null(truth);
+	assert_int_equal(rq->node, sim_node(sim.v[l->entry].proc));
 	got.requests++;
 	got.expired += rq->expired;
 	if (rq->parent_label != 0)
@@ -328,6 +337,7 @@ on_request(void *ctx, const struct kp_request *rq)
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		truth[i] = truth_find(rq->calls[i].fn, rq->calls[i].start);
 		t = &sim.v[truth[i]];
+		CHECK(rq->calls[i].node == sim_node(t->proc), t);
 		CHECK(t->label == rq->label || labels_vague() || t->loose, t);
 		check_call(t, rq->calls[i].outcome, rq->calls[i].end);
 		sure &= !t->loose;
@@ -340,24 +350,49 @@ on_request(void *ctx, const struct kp_request *rq)
 	if (sure && !l->parallel && !sim.t.loops && got.f.conf->nfinishes == 0 &&
 	    (rq->outcome == KP_RETURNED || rq->outcome == KP_RAISED))
 		check_selfs(rq, l);
-	kp_stats_request(got.st, rq);
 	l->closed = true;
 	l->identity = rq->identity;
 	free(truth);
 }
 
+/* By the clock that the truth is told by. */
+static void
+on_request(void *ctx, const struct kp_request *rq)
+{
+	struct kp_call *calls = calloc(rq->ncalls, sizeof(*calls));
+	struct kp_request r = *rq;
+
+	(void)ctx;
+	assert_non_null(calls);
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		calls[i] = rq->calls[i];
+		calls[i].start = true_time(rq->node, calls[i].start);
+		calls[i].end = true_time(rq->node, calls[i].end);
+	}
+	r.calls = calls;
+	r.start = true_time(rq->node, r.start);
+	r.end = true_time(rq->node, r.end);
+	check_request(&r);
+	vmtruth_counts.crossed += (rq->nodes & (rq->nodes - 1)) != 0;
+	kp_stats_request(got.st[rq->node], rq);
+	free(calls);
+}
+
 static void
 on_late(void *ctx, const struct kp_late_call *c)
 {
-	struct sim_call *t = &sim.v[truth_find(c->fn, c->start)];
+	kp_target_ns start = true_time(c->node, c->start);
+	kp_target_ns end = true_time(c->node, c->end);
+	struct sim_call *t = &sim.v[truth_find(c->fn, start)];
 	const struct sim_label *l = &sim.labels[t->label];
-	struct fig_call fig = { .start = c->start, .end = c->end,
+	struct fig_call fig = { .start = start, .end = end, .node = c->node,
 		.outcome = c->outcome, .async = true, .parent = -1,
 		.tiers = tiers_of(c->fn) };
 
 	(void)ctx;
 	assert_true(c->outcome == KP_UNFINISHED || c->end >= c->start);
-	check_call(t, c->outcome, c->end);
+	CHECK(c->node == sim_node(t->proc), t);
+	check_call(t, c->outcome, end);
 	if (!labels_vague() && !t->loose) {
 		CHECK(l->closed, t);
 		CHECK(c->identity == l->identity, t);
@@ -367,7 +402,7 @@ on_late(void *ctx, const struct kp_late_call *c)
 	}
 	figures_late(kp_requests_identity(got.f.rs, c->identity), c->weight,
 	    &fig);
-	kp_stats_late(got.st, c);
+	kp_stats_late(got.st[c->node], c);
 }
 
 /* ---- rounds ---- */
@@ -385,10 +420,21 @@ vmtruth_begin(const struct sim_traits *t, uint64_t seed)
 	got.f.opts.on_late = on_late;
 	got.f.opts.on_runaway = NULL;
 	got.f.rs = kp_requests_new(&got.f.opts);
-	got.st = kp_stats_new(got.f.conf, FEED_NODE);
+	feed_register(&got.f);
 	assert_non_null(got.f.rs);
-	assert_non_null(got.st);
-	kp_stats_names(got.st, got.f.rs);
+	got.nodes = t->nodes > 1 ? t->nodes : 1;
+	memset(got.st, 0, sizeof(got.st));
+	for (uint32_t i = 0; i < got.nodes; i++) {
+		if (i > 0)
+			assert_int_equal(kp_requests_node(got.f.rs,
+			    feed_names[i]), i);
+		if (got.nodes > 1)
+			kp_requests_offset(got.f.rs, i, -sim.clock[i].skew, 0);
+		got.st[i] = kp_stats_new(got.f.conf, feed_names[i]);
+		assert_non_null(got.st[i]);
+		kp_stats_names(got.st[i], got.f.rs);
+		kp_stats_peers(got.st[i], got.st);
+	}
 	figures_reset(got.f.conf);
 	index_make();
 }
@@ -416,10 +462,15 @@ static void
 check_balance(void)
 {
 	struct kp_losses l = { 0 };
+	uint64_t entries = 0;
 
-	kp_requests_losses(got.f.rs, &l);
-	assert_int_equal(kp_requests_entries(got.f.rs), got.fed.entries);
-	assert_int_equal(got.requests, got.fed.entries);
+	for (uint32_t i = 0; i < got.nodes; i++) {
+		kp_requests_losses(got.f.rs, i, &l);
+		assert_int_equal(kp_requests_entries(got.f.rs, i),
+		    got.fed.entries[i]);
+		entries += got.fed.entries[i];
+	}
+	assert_int_equal(got.requests, entries);
 	assert_int_equal(l.n[KP_LOSS_EXPIRED], got.expired);
 	check_found(l.n[KP_LOSS_STALE]);
 	/* less where the inner one met no token */
@@ -434,11 +485,15 @@ check_balance(void)
 static void
 check_figures(void)
 {
-	struct kp_window *w = kp_stats_rotate(got.st, 0, KP_NS_PER_S);
+	struct kp_window *w;
 
-	assert_non_null(w);
-	figures_compare(w, got.seed);
-	kp_window_free(w);
+	for (uint32_t i = 0; i < got.nodes; i++) {
+		w = kp_stats_rotate(got.st[i], 0, KP_NS_PER_S);
+		assert_non_null(w);
+		figures_compare(w, i, got.seed);
+		kp_window_free(w);
+		kp_stats_free(got.st[i]);
+	}
 }
 
 void
@@ -449,7 +504,6 @@ vmtruth_feed(const struct vmfeed_opts *o)
 	check_balance();
 	requests_empty(got.f.rs);
 	check_figures();
-	kp_stats_free(got.st);
 	feed_free(&got.f);
 	free(got.by_start);
 }

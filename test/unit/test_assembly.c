@@ -71,6 +71,11 @@ one_round(const struct sim_traits *t, int requests)
 	rnd_seed(seed);
 	o.skew = skews[rnd(3)];
 	sim_make(t, requests);
+	for (unsigned i = 0; t->nodes > 1 && i < t->nodes; i++) {
+		sim.clock[i].skew = (kp_dur_ns)rnd(2000000 * KP_NS_PER_S) -
+		    1000000 * KP_NS_PER_S;
+		o.delay[i] = chance(50) ? 0 : (kp_dur_ns)rnd(KP_NS_PER_S);
+	}
 	vmtruth_begin(t, seed);
 	vmtruth_feed(&o);
 }
@@ -87,7 +92,8 @@ count_check(unsigned max_loose)
 	const struct vmtruth_counts *n = &vmtruth_counts;
 
 	print_message("%" PRIu64 " calls, %" PRIu64 " loose; the selfs of %"
-	    PRIu64 " requests add up\n", n->calls, n->loose, n->summed);
+	    PRIu64 " requests add up, %" PRIu64 " are of several nodes\n",
+	    n->calls, n->loose, n->summed, n->crossed);
 	assert_true(n->loose * 100 <= n->calls * max_loose ||
 	    getenv("KP_SEED") != NULL);
 }
@@ -223,6 +229,26 @@ not_sampled_inside(void **state)
 	both((struct sim_traits){ .cut = 5, .nested = true }, 15, 30);
 }
 
+/* Servers, tasks and workers on other nodes, whose clocks differ by days. */
+static void
+several_nodes(void **state)
+{
+	(void)state;
+	both((struct sim_traits){ .nodes = 2, .recursive = true }, 0, 0);
+	both((struct sim_traits){ .nodes = 3, .tail = 30 }, 0, 0);
+	both((struct sim_traits){ .nodes = 4, .spawn = 20, .cast = 20 }, 0, 0);
+	both((struct sim_traits){ .nodes = 2, .defer = 40, .pool = true,
+	    .timer = 20 }, 0, 0);
+	both((struct sim_traits){ .nodes = 3, .exact = true, .raise = 3 },
+	    8, 20);
+	both((struct sim_traits){ .nodes = 3, .nested = true }, 0, 0);
+	both((struct sim_traits){ .nodes = 2, .finish = true, .cast = 20 },
+	    0, 0);
+	both((struct sim_traits){ .nodes = 2, .rpc = 30 }, 0, 0);
+	both((struct sim_traits){ .nodes = 4, .die = 3, .cast = 10 }, 8, 20);
+	assert_true(vmtruth_counts.crossed > 0);
+}
+
 /* One worker serves them all, a thousand times. */
 static void
 one_worker(void **state)
@@ -250,7 +276,9 @@ pick_traits(void)
 		.raise = sometimes(15), .tail = sometimes(40),
 		.spawn = sometimes(20), .cast = sometimes(30),
 		.defer = sometimes(50), .die = sometimes(4),
-		.timer = sometimes(30), .cut = sometimes(5) };
+		.timer = sometimes(30), .cut = sometimes(5),
+		.nodes = chance(50) ? 1 + (unsigned)rnd(4) : 1,
+		.rpc = sometimes(20) };
 
 	if (t.nested)
 		t.raise = t.die = 0;
@@ -258,7 +286,7 @@ pick_traits(void)
 	t.loops = !t.nested && !t.finish && t.raise + t.die == 0 &&
 	    chance(20);
 	t.recursive = !t.nested && chance(30) && t.raise + t.tail + t.die + t.cut +
-	    t.cast + t.timer + t.spawn == 0;
+	    t.cast + t.timer + t.spawn + t.rpc == 0;
 	return t;
 }
 
@@ -303,6 +331,7 @@ main(void)
 		cmocka_unit_test(deferred_replies),
 		cmocka_unit_test(finishes), cmocka_unit_test(server_loops),
 		cmocka_unit_test(not_sampled_inside),
+		cmocka_unit_test(several_nodes),
 		cmocka_unit_test(one_worker), cmocka_unit_test(mixed),
 	};
 	const char *s = getenv("KP_SEED");

@@ -1,4 +1,4 @@
-/* test_base.c - the bounded buffer, and terms written and read back. */
+/* test_base.c - the bounded buffer, terms written and read back, waiting. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "kprofd/backoff.h"
 #include "kprofd/buf.h"
 #include "kprofd/etf.h"
 #include "kprofd/loss.h"
@@ -265,6 +266,26 @@ utf8_names_what_is_unsafe(void **state)
 		assert_false(utf8_unsafe(good[i]));
 }
 
+/* From half a second, twice as long each time, to half a minute; and anew. */
+static void
+backoff_doubles(void **state)
+{
+	static const int want_ms[] = { 500, 1000, 2000, 4000, 8000, 16000,
+		30000, 30000 };
+	struct kp_backoff b = { 0 };
+
+	(void)state;
+	for (int times = 0; times < 2; times++) {
+		for (size_t i = 0; i < sizeof(want_ms) / sizeof(want_ms[0]);
+		    i++)
+			assert_int_equal(kp_backoff_next(&b),
+			    want_ms[i] * KP_NS_PER_MS);
+		kp_backoff_reset(&b);
+	}
+	for (int i = 0; i < 1000000; i++)
+		assert_true(kp_backoff_next(&b) <= 30 * KP_NS_PER_S);
+}
+
 int
 main(void)
 {
@@ -280,6 +301,7 @@ main(void)
 		cmocka_unit_test(utf8_takes_nothing_else),
 		cmocka_unit_test(utf8_fits_whole_characters),
 		cmocka_unit_test(utf8_names_what_is_unsafe),
+		cmocka_unit_test(backoff_doubles),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 
 #include "kprofd/guard.h"
+#include "kprofd/hush.h"
 #include "kprofd/ledger.h"
 #include "kprofd/sampling.h"
 
@@ -452,8 +453,15 @@ take(struct world *w)
 {
 	uint64_t calls;
 
-	ledger_take(&w->l, 1, &calls, &w->lost);
+	ledger_take(&w->l, 1, w->entries, &calls, &w->lost);
 	w->entry_calls += calls;
+}
+
+static uint64_t
+explained(const struct world *w)
+{
+	return w->entries + w->lost.n[KP_LOSS_DROPPED_ENTRIES] +
+	    w->lost.n[KP_LOSS_UNSEEN] + w->lost.n[KP_LOSS_SAMPLED_OUT];
 }
 
 static void
@@ -525,9 +533,7 @@ static void
 check_balance(struct world *w)
 {
 	take(w);
-	assert_int_equal(w->entry_calls, w->entries +
-	    w->lost.n[KP_LOSS_DROPPED_ENTRIES] + w->lost.n[KP_LOSS_UNSEEN] +
-	    w->lost.n[KP_LOSS_SAMPLED_OUT]);
+	assert_int_equal(w->entry_calls, explained(w));
 }
 
 /* One agent's life after the other; each explained when it has ended. */
@@ -541,6 +547,7 @@ life(struct world *w, uint32_t one_in, bool well)
 		switch (rnd(12)) {
 		case 0:
 			take(w);
+			assert_true(w->entry_calls >= explained(w));
 			break;
 		case 1:
 		case 2:
@@ -644,6 +651,38 @@ lost_after_last_status(void **state)
 }
 
 /*
+ * kprofd was killed between two statuses, and its windows had 498 requests of
+ * 481 calls.
+ */
+static void
+seen_before_it_is_counted(void **state)
+{
+	struct world w = { .one_in = 1 };
+
+	(void)state;
+	w.st.entry_calls = w.entries = 10;
+	status(&w, false);
+	w.st.entry_calls = w.entries = 15;
+	take(&w);
+	assert_int_equal(w.entry_calls, 15);
+	w.st.entry_calls = w.entries = 18;
+	take(&w);
+	assert_int_equal(w.entry_calls, 18);
+	status(&w, false);
+	take(&w);
+	assert_int_equal(w.entry_calls, 18);
+	w.entries = 20;
+	take(&w);
+	agent_ends(&w, false);
+	w.st.entry_calls = 7;
+	w.entries += 7;
+	take(&w);
+	assert_int_equal(w.entry_calls, 27);
+	agent_ends(&w, false);
+	check_balance(&w);
+}
+
+/*
  * An entry's module is loaded anew 0.7 s after the last status: 70 of its
  * requests have come, and the VM knows of none of them any more.
  */
@@ -731,17 +770,40 @@ unarmed_time(void **state)
 
 	(void)state;
 	ledger_armed(&l, 5 * KP_NS_PER_S);
-	ledger_take(&l, 10 * KP_NS_PER_S, &calls, &lost);
+	ledger_take(&l, 10 * KP_NS_PER_S, 0, &calls, &lost);
 	assert_int_equal(lost.n[KP_LOSS_UNARMED], 0);
 	/* Through two windows, and lost again while it rests. */
 	ledger_unarmed(&l, 12 * KP_NS_PER_S + 300);
 	ledger_unarmed(&l, 15 * KP_NS_PER_S);
-	ledger_take(&l, 20 * KP_NS_PER_S, &calls, &lost);
+	ledger_take(&l, 20 * KP_NS_PER_S, 0, &calls, &lost);
 	assert_int_equal(lost.n[KP_LOSS_UNARMED], 7999);
-	ledger_take(&l, 22 * KP_NS_PER_S, &calls, &lost);
+	ledger_take(&l, 22 * KP_NS_PER_S, 0, &calls, &lost);
 	ledger_armed(&l, 27 * KP_NS_PER_S + 300);
-	ledger_take(&l, 30 * KP_NS_PER_S, &calls, &lost);
+	ledger_take(&l, 30 * KP_NS_PER_S, 0, &calls, &lost);
 	assert_int_equal(lost.n[KP_LOSS_UNARMED], 15000);
+}
+
+/* A target that sends notices without end filled the log and the disk. */
+static void
+notices_are_hushed(void **state)
+{
+	struct hush h = { 0 };
+	kp_mono_ns now = 100 * KP_NS_PER_S;
+	unsigned told = 0;
+
+	(void)state;
+	for (int i = 0; i < 5000; i++)
+		told += hush_may(&h, now);
+	assert_int_equal(told, HUSH_BURST);
+	assert_int_equal(hush_take(&h), 5000 - HUSH_BURST);
+	assert_int_equal(hush_take(&h), 0);
+	for (int i = 0; i < 10000; i++)
+		told += hush_may(&h, now += KP_NS_PER_MS);
+	assert_int_equal(told, HUSH_BURST + 10 * HUSH_A_SECOND);
+	now += HUSH_BURST / HUSH_A_SECOND * KP_NS_PER_S;
+	for (told = 0; hush_may(&h, now); told++)
+		;
+	assert_int_equal(told, HUSH_BURST);
 }
 
 int
@@ -768,9 +830,11 @@ main(void)
 		cmocka_unit_test(unarmed_time),
 		cmocka_unit_test(sampled_out_is_said_soon),
 		cmocka_unit_test(lost_after_last_status),
+		cmocka_unit_test(seen_before_it_is_counted),
 		cmocka_unit_test(counters_are_lost),
 		cmocka_unit_test(counted_after_it_was_seen),
 		cmocka_unit_test(missing_batches),
+		cmocka_unit_test(notices_are_hushed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

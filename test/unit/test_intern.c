@@ -268,7 +268,7 @@ process_texts(void **state)
 	(void)state;
 	assert_string_equal(kp_proc_text(123, buf, sizeof(buf)), "<0.123.0>");
 	assert_string_equal(kp_proc_text(UINT64_MAX, buf, sizeof(buf)),
-	    "<0.4294967295.4294967295>");
+	    "<0.4294967295.67108863>");
 }
 
 /* ---- map.c ---- */
@@ -384,6 +384,27 @@ unbounded_told_once(void **state)
 	assert_int_equal(f.unbounded, 2);
 }
 
+/* Such names ended raw in the database, which people read with sqlite3. */
+static void
+hostile_names(void **state)
+{
+	struct kp_event ev = { .kind = KP_EV_ENTRY, .pid = feed_pid(1),
+		.ts = feed_time(1), .label = 9, .weight = 1 };
+
+	(void)state;
+	assert_string_equal(binary("a\033[2J\r\n"), "a\\x1b[2J\\x0d\\x0a");
+	assert_string_equal(binary("a\xc2\x85" "b\xe2\x80\xae" "c"),
+	    "a\\x85b\\u{202e}c");
+	kp_etf_tuple(&t, 3);
+	kp_etf_atom(&t, "m\033");
+	kp_etf_atom(&t, "\xff" "f");
+	kp_etf_int(&t, 1);
+	ev.mfa = (struct kp_span){ t.p, (uint32_t)t.len };
+	kp_requests_event(f.rs, 0, &ev);
+	/* The first two are the other entries' and their caller. */
+	assert_string_equal(kp_requests_fn(f.rs, 2)->text, "m\\x1b:\\xfff/1");
+}
+
 int
 main(void)
 {
@@ -391,7 +412,8 @@ main(void)
 		T(kinds_of_terms), T(lists_that_are_no_text), T(no_utf8),
 		T(long_texts), T(rewrites), T(reserved_names),
 		T(first_one_names), T(too_many), T(many_terms),
-		T(unbounded_told_once), T(process_texts), cmocka_unit_test(map_against_array),
+		T(unbounded_told_once), T(process_texts), T(hostile_names),
+		cmocka_unit_test(map_against_array),
 		cmocka_unit_test(map_sliding_window),
 	};
 

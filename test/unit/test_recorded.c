@@ -185,9 +185,10 @@ on_late(void *ctx, const struct kp_late_call *c)
 }
 
 static void
-on_runaway(void *ctx, const struct kp_fn *fn)
+on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 {
 	(void)ctx;
+	(void)node;
 	fail_msg("%s: %s is no server loop", replay.path, fn->text);
 }
 
@@ -204,15 +205,15 @@ feed_batch(const struct rec_message *m, kp_target_ns *now)
 	assert_int_equal(b.dropped, 0);
 	while ((e = kp_batch_next(&b, &ev)) != KP_END) {
 		assert_int_equal(e, KP_OK);
-		kp_requests_event(replay.rs, &ev);
+		kp_requests_event(replay.rs, 0, &ev);
 		replay.events++;
 		if (replay.cut == CUT_EACH_EVENT) {
 			*now = ev.ts > *now ? ev.ts : *now;
-			kp_requests_expire(replay.rs, *now);
+			kp_requests_expire(replay.rs, 0, *now);
 		}
 	}
 	if (replay.cut == CUT_AS_SENT)
-		kp_requests_expire(replay.rs, b.sent_at);
+		kp_requests_expire(replay.rs, 0, b.sent_at);
 	*now = b.sent_at;
 }
 
@@ -228,12 +229,12 @@ feed_all(void)
 			feed_batch(m, &now);
 			continue;
 		}
-		kp_requests_expire(replay.rs, m->now);
+		kp_requests_expire(replay.rs, 0, m->now);
 		now = m->now;
 	}
 	/* Till all that waits for anything has waited long enough. */
 	for (int s = 0; s <= 75; s++)
-		kp_requests_expire(replay.rs, now + s * KP_NS_PER_S);
+		kp_requests_expire(replay.rs, 0, now + s * KP_NS_PER_S);
 }
 
 static void
@@ -306,7 +307,7 @@ check_losses(void)
 {
 	struct kp_losses l = { 0 };
 
-	kp_requests_losses(replay.rs, &l);
+	kp_requests_losses(replay.rs, 0, &l);
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		CHECK(l.n[i] == replay.r->losses.n[i], "%s: %" PRIu64,
 		    kp_loss_name((enum kp_loss)i), l.n[i]);
@@ -329,8 +330,9 @@ replay_begin(enum cut cut)
 	replay.stats = kp_stats_new(replay.conf, "rec@127.0.0.1");
 	assert_non_null(replay.rs);
 	assert_non_null(replay.stats);
+	assert_int_equal(kp_requests_node(replay.rs, "rec@127.0.0.1"), 0);
 	kp_stats_names(replay.stats, replay.rs);
-	kp_requests_release(replay.rs, replay.r->otp);
+	kp_requests_release(replay.rs, 0, replay.r->otp);
 }
 
 static void
@@ -343,7 +345,7 @@ replay_cut(enum cut cut)
 	assert_true(replay.events > 0);
 	check_all_found();
 	check_losses();
-	assert_int_equal(kp_requests_in_flight(replay.rs), 0);
+	assert_int_equal(kp_requests_in_flight(replay.rs, 0), 0);
 	w = kp_stats_rotate(replay.stats, 0, 1);
 	assert_non_null(w);
 	check_cells(w);

@@ -435,11 +435,11 @@ test_tree(void **state)
 {
 	struct kp_query_call calls[] = {
 		{ "web:handle/2", "http", "<0.5.0>", 0, 300 * MS, 40 * MS,
-		    KP_NONE, 0, KP_RETURNED, false },
+		    KP_NONE, 0, KP_RETURNED, false, "" },
 		{ "db:query/2\x1b", "database", "<0.7.0>", 1500000, 240 * MS,
-		    240 * MS, 0, 1, KP_RAISED, false },
+		    240 * MS, 0, 1, KP_RAISED, false, "" },
 		{ "web:done/1", "", "<0.5.0>", 310 * MS, -1, -1, 0, 1, 77,
-		    true },
+		    true, "" },
 	};
 	struct kp_query_sum cover = { .windows = 1, .start = T0,
 		.end = T0 + 10 * S };
@@ -490,7 +490,20 @@ test_tree(void **state)
 	    "{\"seq\":1,\"parent\":0,\"depth\":1,\"start_ms\":1.5,"
 	    "\"total_ms\":240,\"self_ms\":240,\"tier\":\"database\","
 	    "\"call\":\"db:query/2\\u001b\",\"pid\":\"<0.7.0>\","
-	    "\"outcome\":\"raised\",\"async\":false}"));
+	    "\"node\":\"app@host\",\"outcome\":\"raised\",\"async\":false}"));
+	/* On another node than it began on. */
+	calls[1].node = "db@host";
+	kp_buf_reset(&buf);
+	tree_text(&buf, &t, &cover, 0);
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "self ms  process  node     outcome   tier      function\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "  40.000  <0.5.0>           returned  http      web:handle/2\n"
+	    "   1.500   240.000  240.000  <0.7.0>  db@host  raised    "));
+	kp_buf_reset(&buf);
+	tree_json(&buf, &t, &cover);
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\"pid\":\"<0.7.0>\",\"node\":\"db@host\","));
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)

@@ -20,14 +20,14 @@ one_request(void **state)
 {
 	(void)state;
 	entry(&f, 1, "e", "x", 1, 0);
-	assert_int_equal(kp_requests_in_flight(f.rs), 1);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 1);
 	back_to(&f, 1, "x", 10);
 	expire(&f, 209);
 	CLOSED("");
 	expire(&f, 210);
 	CLOSED("#1 returned 0-10: e 0-10\n");
-	assert_int_equal(kp_requests_in_flight(f.rs), 0);
-	assert_int_equal(kp_requests_entries(f.rs), 1);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
+	assert_int_equal(kp_requests_entries(f.rs, 0), 1);
 }
 
 /* e calls a, a calls y, y calls b; then e calls c. */
@@ -220,7 +220,7 @@ tail_entry_abandoned(void **state)
 	entry(&f, 1, "e", "x", 1, 0);
 	call(&f, 1, "a", "x", 1, 2);
 	back_to(&f, 1, "x", 5);
-	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
 	CLOSED("#1 returned 0-5: e 0-5 | a 2-5 <0\n");
 	assert_int_equal(lost(&f, KP_LOSS_TRIPPED), 0);
 }
@@ -302,7 +302,7 @@ wrapped_entry(void **state)
 		expire(&f, i * 500 + 2);
 		kp_buf_reset(&f.text);
 	}
-	assert_int_equal(kp_requests_in_flight(f.rs), 1);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 1);
 	back_to(&f, 1, "x", 10000);
 	expire(&f, 10300);
 	assert_non_null(strstr(kp_buf_cstr(&f.text),
@@ -323,7 +323,7 @@ wrapped_entry_for_ever(void **state)
 		back_to(&f, 1, "x", i * 500 + 1);
 		expire(&f, i * 500 + 2);
 	}
-	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
 	assert_int_equal(f.closed, 1);
 }
 

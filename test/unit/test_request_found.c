@@ -227,7 +227,7 @@ calls_of_lost_requests(void **state)
 	assert_int_equal(lost(&f, KP_LOSS_WITH_REQUEST), 2);
 	entry(&f, 3, "e", "x", 3, 1000);
 	call(&f, 3, "a", "e", 3, 1001);
-	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
 	assert_int_equal(lost(&f, KP_LOSS_WITH_REQUEST), 3);
 	assert_int_equal(lost(&f, KP_LOSS_TRIPPED), 1);
 	CLOSED("");
@@ -265,7 +265,7 @@ names_past_the_cap(void **state)
 	assert_int_equal(lost(&f, KP_LOSS_IDENTITY_CAP), 1);
 	f.identity = "three";
 	entry(&f, 3, "e", "x", 3, 1001);
-	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
 	assert_int_equal(lost(&f, KP_LOSS_IDENTITY_CAP), 1);
 	CLOSED("#1 returned 'one' 0-2: e 0-2\n"
 	    "#2 returned '_other' 1-3: e 1-3\n");

@@ -145,7 +145,7 @@ late_abandoned(void **state)
 	entry(&f, 1, "e", "x", 1, 0);
 	back_to(&f, 1, "x", 10);
 	call(&f, 2, "a", "x", 1, 20);
-	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
 	CLOSED("#1 returned 0-10: e 0-10\nlate a 20- unfinished\n");
 }
 
@@ -200,10 +200,10 @@ early_calls(void **state)
 	call_from(&f, 2, 1, "a", "x", 1, 5);
 	call(&f, 3, "b", "x", 1, 6);
 	back_to(&f, 3, "x", 7);
-	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
 	f.identity = "create";
 	entry(&f, 1, "e", "x", 1, 0);
-	assert_int_equal(kp_requests_in_flight(f.rs), 1);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 1);
 	back_to(&f, 2, "x", 8);
 	back_to(&f, 1, "x", 10);
 	expire(&f, 300);
@@ -226,11 +226,11 @@ early_calls_in_vain(void **state)
 	back_to(&f, 3, "x", 208);
 	entry(&f, 1, "e", "x", 1, 210);
 	call(&f, 3, "c", "x", 1, 300);
-	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
 	assert_int_equal(lost(&f, KP_LOSS_STALE), 2);
 	assert_int_equal(lost(&f, KP_LOSS_TRIPPED), 2);
 	call(&f, 3, "c", "x", 9, 300);
-	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
 	assert_int_equal(lost(&f, KP_LOSS_STALE), 3);
 	CLOSED("");
 }
@@ -280,7 +280,7 @@ clock_restarts(void **state)
 	(void)state;
 	entry(&f, 1, "e", "x", 1, 1e9);
 	back_to(&f, 1, "x", 1e9 + 1);
-	kp_requests_abandon(f.rs, KP_LOSS_DISCONNECTED);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_DISCONNECTED);
 	expire(&f, 1e9 + 2);
 	kp_buf_reset(&f.text);
 	expire(&f, 0);
@@ -312,7 +312,7 @@ expiry(void **state)
 	CLOSED("#1 expired unfinished 'slow' 0-60000: e 0- unfinished | "
 	    "a 1-2 <0 | b 3- unfinished <0\n");
 	assert_int_equal(lost(&f, KP_LOSS_EXPIRED), 1);
-	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
 	/* Its calls still come to something, and it ends for nobody. */
 	back_to(&f, 1, "e", 60010);
 	back_to(&f, 1, "x", 60011);
@@ -419,10 +419,10 @@ abandon(void **state)
 	entry(&f, 1, "e", "x", 2, 11);
 	call(&f, 1, "a", "e", 2, 12);
 	entry(&f, 2, "e", "x", 3, 13);
-	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
 	CLOSED("#1 returned 0-10: e 0-10\n");
 	assert_int_equal(lost(&f, KP_LOSS_TRIPPED), 2);
-	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
 	back_to(&f, 1, "x", 20);
 	entry(&f, 1, "e", "x", 4, 30);
 	back_to(&f, 1, "x", 31);
@@ -450,8 +450,8 @@ collisions(void **state)
 	back_to(&f, 1, "x", 9);
 	expire(&f, 70000);
 	CLOSED("");
-	assert_int_equal(kp_requests_in_flight(f.rs), 0);
-	assert_int_equal(kp_requests_entries(f.rs), 3);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
+	assert_int_equal(kp_requests_entries(f.rs, 0), 3);
 	assert_int_equal(lost(&f, KP_LOSS_COLLIDED), 3);
 	assert_int_equal(lost(&f, KP_LOSS_EXPIRED), 0);
 	/* The label may come again. */
@@ -468,11 +468,11 @@ collided_without_end(void **state)
 	entry(&f, 1, "e", "x", 1, 0);
 	entry(&f, 2, "e", "x", 1, 2);
 	expire(&f, 60000);
-	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
 	assert_int_equal(lost(&f, KP_LOSS_EXPIRED), 0);
 	entry(&f, 1, "e", "x", 2, 60001);
 	entry(&f, 2, "e", "x", 2, 60002);
-	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
 	assert_int_equal(lost(&f, KP_LOSS_TRIPPED), 0);
 	assert_int_equal(lost(&f, KP_LOSS_COLLIDED), 4);
 	CLOSED("");
@@ -496,7 +496,7 @@ label_zero(void **state)
 	back_to(&f, 1, "x", 9);
 	expire(&f, 1000);
 	CLOSED("#1 returned 2-7: e 2-7 | a 3-6 <0\n");
-	assert_int_equal(kp_requests_entries(f.rs), 3);
+	assert_int_equal(kp_requests_entries(f.rs, 0), 3);
 	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 2);
 }
 
@@ -508,20 +508,20 @@ bad_events(void **state)
 		.mfa = { junk, sizeof(junk) }, .label = 1, .weight = 1 };
 
 	(void)state;
-	kp_requests_event(f.rs, &ev);
+	kp_requests_event(f.rs, 0, &ev);
 	ev.kind = KP_EV_CALL;
-	kp_requests_event(f.rs, &ev);
+	kp_requests_event(f.rs, 0, &ev);
 	ev.mfa.n = 0;
-	kp_requests_event(f.rs, &ev);
+	kp_requests_event(f.rs, 0, &ev);
 	ev.kind = KP_EV_RETURN_TO;
-	kp_requests_event(f.rs, &ev);
+	kp_requests_event(f.rs, 0, &ev);
 	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 3);
-	assert_int_equal(kp_requests_entries(f.rs), 1);
+	assert_int_equal(kp_requests_entries(f.rs, 0), 1);
 	/* <0.0.0> was a key that the table of processes cannot hold. */
 	call(&f, 0, "a", "x", 1, 1);
 	back_to(&f, 0, "x", 2);
 	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 4);
-	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
 }
 
 /* Times that no clock can show must not be computed with. */
@@ -541,7 +541,7 @@ impossible_times(void **state)
 			ev.label = 2 + i;
 			feed_event(&f, &ev, "a", "x");
 		}
-		kp_requests_expire(f.rs, times[i]);
+		kp_requests_expire(f.rs, 0, times[i]);
 	}
 	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 24);
 	back_to(&f, 1, "x", 2);
@@ -579,7 +579,7 @@ request_cap(void **state)
 	expire(&f, 1000);
 	CLOSED("#1 returned 1-11: e 1-11\n#2 returned 2-12: e 2-12\n");
 	assert_int_equal(lost(&f, KP_LOSS_REQUEST_CAP), 2);
-	assert_int_equal(kp_requests_entries(f.rs), 4);
+	assert_int_equal(kp_requests_entries(f.rs, 0), 4);
 }
 
 static void
@@ -612,11 +612,11 @@ calls_in_flight_limited(void **state)
 	}
 	/* the third entry had no room, so its call had no request */
 	assert_int_equal(lost(&f, KP_LOSS_REQUEST_CAP), 1);
-	assert_int_equal(kp_requests_in_flight(f.rs), 2);
-	kp_requests_abandon(f.rs, KP_LOSS_TRIPPED);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 2);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
 	entry(&f, 9, "e", "x", 9, 1000);
 	call(&f, 9, "a", "e", 9, 1001);
-	assert_int_equal(kp_requests_in_flight(f.rs), 1);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 1);
 	assert_int_equal(lost(&f, KP_LOSS_REQUEST_CAP), 1);
 }
 
@@ -704,7 +704,7 @@ memory_returns(void **state)
 	after = mallinfo2().uordblks;
 	for (uint32_t round = 1; round < 5; round++)
 		some_traffic(1 + round * 3000, 3000, round * 200000);
-	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
 	assert_true(mallinfo2().uordblks < after + 16384);
 }
 

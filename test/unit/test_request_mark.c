@@ -53,8 +53,8 @@ set_and_clear(void **state)
 	expire(&f, 1000);
 	CLOSED("#1 returned 0-7: kprof 0-7 | a 1-4 <0 | b 2-3 <1 | c 5-6 <0\n"
 	    "#2 returned 8-9: kprof 8-9\n");
-	assert_int_equal(kp_requests_in_flight(f.rs), 0);
-	assert_int_equal(kp_requests_entries(f.rs), 2);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
+	assert_int_equal(kp_requests_entries(f.rs, 0), 2);
 }
 
 /* Set in one function, cleared in another: both are long over. */
@@ -88,7 +88,7 @@ set_again(void **state)
 	CLOSED("#1 returned 0-5: kprof 0-5 | a 1-2 <0\n"
 	    "#2 returned 5-8: kprof 5-8\n"
 	    "#3 returned 20-21: kprof 20-21\n");
-	assert_int_equal(kp_requests_entries(f.rs), 3);
+	assert_int_equal(kp_requests_entries(f.rs, 0), 3);
 }
 
 /*
@@ -144,7 +144,7 @@ token_lost(void **state)
 	clear(1, "x", 2, 12);
 	expire(&f, 1000);
 	CLOSED("#2 returned 10-12: kprof 10-12\n");
-	assert_int_equal(kp_requests_in_flight(f.rs), 1);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 1);
 	expire(&f, 60001);
 	assert_int_equal(f.expired, 1);
 	assert_int_equal(lost(&f, KP_LOSS_EXPIRED), 1);
@@ -325,7 +325,7 @@ collision(void **state)
 	expire(&f, 1000);
 	CLOSED("");
 	assert_int_equal(lost(&f, KP_LOSS_COLLIDED), 2);
-	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
 }
 
 static const char conf_finish[] =
@@ -364,10 +364,10 @@ abandoned(void **state)
 	(void)state;
 	set(1, "x", 1, 0, 0);
 	call(&f, 1, "a", "x", 1, 1);
-	kp_requests_abandon(f.rs, KP_LOSS_DISCONNECTED);
+	kp_requests_abandon(f.rs, 0, KP_LOSS_DISCONNECTED);
 	CLOSED("");
 	assert_int_equal(lost(&f, KP_LOSS_DISCONNECTED), 1);
-	assert_int_equal(kp_requests_in_flight(f.rs), 0);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
 	clear(1, "x", 1, 2);
 	expire(&f, 1000);
 	CLOSED("");

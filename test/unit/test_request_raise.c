@@ -390,7 +390,7 @@ static int
 setup_native(void **state)
 {
 	setup_25(state);
-	kp_requests_native(f.rs, true);
+	kp_requests_native(f.rs, 0, true);
 	return 0;
 }
 

@@ -73,7 +73,7 @@ test_lasting_error(void **state)
 	assert_int_equal(status(s).dropped[KP_STORE_REFUSED], KNOWN_ROWS);
 	assert_non_null(strstr(status(s).why, "no such table"));
 	assert_string_equal(sql_text("select count(*) from time_window"), "0");
-	kp_store_close(s);
+	assert_int_equal(kp_store_close(s), KNOWN_ROWS);
 	assert_string_equal(sql_text("select kind, text from events"),
 	    "store_loss|6 rows could not be written before the end of the "
 	    "run");
@@ -85,19 +85,25 @@ test_locked(void **state)
 {
 	const char *given = getenv("LOCK_S");
 	unsigned seconds = given != NULL ? (unsigned)atoi(given) : 3;
-	struct kp_store *s = open_store();
-	int ready[2], st, i = 0;
+	int go[2], ready[2], st, i = 0;
+	struct kp_store *s;
 	pid_t pid;
 
 	(void)state;
+	assert_int_equal(pipe(go), 0);
 	assert_int_equal(pipe(ready), 0);
+	/* Before there is a writer, which may have SQLite's own locks. */
 	pid = fork();
 	if (pid == 0) {
+		if (read(go[0], &st, 1) != 1)
+			_exit(1);
 		lock_db();
 		if (write(ready[1], "x", 1) == 1)
 			sleep(seconds);
 		_exit(0);
 	}
+	s = open_store();
+	assert_int_equal(write(go[1], "x", 1), 1);
 	assert_int_equal(read(ready[0], &st, 1), 1);
 	kp_store_window(s, known_window("a@h", T0));
 	/* who waits for the disk is told, instead of waiting too */
@@ -115,6 +121,8 @@ test_locked(void **state)
 	assert_int_equal(dropped(s), 0);
 	kp_store_close(s);
 	assert_balance(i < 100 ? i + 1 : 100);
+	close(go[0]);
+	close(go[1]);
 	close(ready[0]);
 	close(ready[1]);
 }

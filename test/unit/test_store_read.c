@@ -39,8 +39,12 @@ test_tree(void **state)
 	t->calls[4].async = true;
 	t->calls[4].outcome = KP_UNFINISHED;
 	t->calls[4].total = t->calls[4].self = -1;
+	t->calls[0].node = "a@h";	/* where it began: goes without saying */
+	t->calls[3].node = "db@h";
 	kp_store_tree(s, t);
 	assert_true(sync_store(s));
+	assert_string_equal(sql_text("select seq, node from slow_calls"),
+	    "0|\n1|\n2|\n3|db@h\n4|");
 	assert_string_equal(sql_text("select seq, parent, start_ms, tier, call,"
 	    " total_ms, self_ms, outcome, async from slow_calls"),
 	    "0|null|0.0||web:handle/1|0.001|0.001|returned|\n"
@@ -61,6 +65,8 @@ test_tree(void **state)
 	assert_int_equal(tree.request.label, UINT64_C(0x3ffffff00000001));
 	assert_int_equal(tree.calls[0].parent, KP_NONE);
 	assert_string_equal(tree.calls[0].tier, "");
+	assert_string_equal(tree.calls[0].node, "");
+	assert_string_equal(tree.calls[3].node, "db@h");
 	assert_int_equal(tree.calls[2].parent, 1);
 	assert_int_equal(tree.calls[2].depth, 2);
 	assert_int_equal(tree.calls[2].total, -1);

@@ -214,6 +214,18 @@ pick(uint32_t n)
 	return (uint32_t)((uint64_t)(seed >> 8) * n >> 24);
 }
 
+/* All of it, as for most requests, or a part. */
+static void
+random_shares(struct kp_cell *c)
+{
+	bool all_of_it = pick(2) > 0;
+
+	c->share_requests = all_of_it ? c->requests : pick(1000);
+	c->w_share_requests = all_of_it ? c->w_requests : pick(1000);
+	c->share_busy = all_of_it ? c->busy : pick(1 << 24);
+	c->w_share_busy = all_of_it ? c->w_busy : pick(1 << 24);
+}
+
 static void
 random_cell(struct kp_cell *c, const char *tier, const char *identity)
 {
@@ -231,6 +243,7 @@ random_cell(struct kp_cell *c, const char *tier, const char *identity)
 		*counts[i] = pick(1000);
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
 		*times[i] = pick(1 << 24) * INT64_C(1000);
+	random_shares(c);
 	for (uint32_t n = pick(6); n > 0; n--) {
 		d = (kp_dur_ns)1 << pick(40);
 		d += pick(1 << 20);
@@ -284,24 +297,54 @@ assert_same_hist(const struct kp_hist *a, const struct kp_hist *b)
 	kp_buf_free(&y);
 }
 
-/* One series by hand: all windows of the range and the node, one by one. */
+static bool
+in_range(const struct kp_window *w, const struct kp_query_range *r)
+{
+	return w != NULL && w->start >= r->since && w->start < r->until &&
+	    (r->node == NULL || strcmp(w->node, r->node) == 0);
+}
+
+static bool
+of_several_nodes(struct kp_window *const *w, const struct kp_query_range *r)
+{
+	const char *node = NULL;
+
+	for (int i = 0; i < WINDOWS; i++) {
+		if (!in_range(w[i], r))
+			continue;
+		if (node != NULL && strcmp(node, w[i]->node) != 0)
+			return true;
+		node = w[i]->node;
+	}
+	return false;
+}
+
+/*
+ * One series by hand: all windows of the range and the node, one by one.  Of
+ * several nodes a request counts by its shares.
+ */
 static void
 brute_cell(struct kp_window *const *w, const struct kp_query_range *r,
     const struct kp_cell *key, struct kp_cell *sum)
 {
-	const struct kp_cell *c;
+	bool several = of_several_nodes(w, r);
+	struct kp_cell c;
 
 	*sum = (struct kp_cell){ .min = -1 };
 	for (int i = 0; i < WINDOWS; i++) {
-		if (w[i] == NULL || w[i]->start < r->since ||
-		    w[i]->start >= r->until ||
-		    (r->node != NULL && strcmp(w[i]->node, r->node) != 0))
+		if (!in_range(w[i], r))
 			continue;
 		for (size_t k = 0; k < w[i]->ncells; k++) {
-			c = &w[i]->cells[k];
-			if (strcmp(c->tier, key->tier) == 0 &&
-			    strcmp(c->identity, key->identity) == 0)
-				kp_cell_merge(sum, c);
+			c = w[i]->cells[k];
+			if (several) {
+				c.requests = c.share_requests;
+				c.w_requests = c.w_share_requests;
+				c.busy = c.share_busy;
+				c.w_busy = c.w_share_busy;
+			}
+			if (strcmp(c.tier, key->tier) == 0 &&
+			    strcmp(c.identity, key->identity) == 0)
+				kp_cell_merge(sum, &c);
 		}
 	}
 }
@@ -326,9 +369,7 @@ assert_same_heads(struct kp_window *const *w, const struct kp_query_range *r,
 	kp_wall_ns end = 0;
 
 	for (int i = 0; i < WINDOWS; i++) {
-		if (w[i] == NULL || w[i]->start < r->since ||
-		    w[i]->start >= r->until ||
-		    (r->node != NULL && strcmp(w[i]->node, r->node) != 0))
+		if (!in_range(w[i], r))
 			continue;
 		calls += w[i]->entry_calls;
 		sampled += w[i]->sampled;

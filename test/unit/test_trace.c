@@ -333,6 +333,48 @@ entry_limits(void **state)
 	assert_int_equal(entry((int64_t)UINT32_MAX + 1, 1, 1, &ev), KP_ENOENT);
 }
 
+/* {kprof_events, Seq, SentAt, Queue, Dropped, []} */
+static enum kp_err
+head(int64_t seq, int64_t sent_at, int64_t queue, int64_t dropped)
+{
+	struct kp_batch batch;
+	struct kp_buf b;
+	enum kp_err err;
+
+	kp_buf_init(&b, 1 << 16);
+	kp_etf_version(&b);
+	kp_etf_tuple(&b, 6);
+	kp_etf_atom(&b, "kprof_events");
+	kp_etf_int(&b, seq);
+	kp_etf_int(&b, sent_at);
+	kp_etf_int(&b, queue);
+	kp_etf_int(&b, dropped);
+	kp_etf_nil(&b);
+	err = kp_batch_begin(&batch, b.p, b.len);
+	kp_buf_free(&b);
+	return err;
+}
+
+/*
+ * A peer that lied sent times whose differences overflowed, and counts whose
+ * sums did.
+ */
+static void
+what_cannot_be(void **state)
+{
+	const int64_t most = KP_TARGET_COUNT_MAX, end = KP_TARGET_TIME_MAX;
+
+	(void)state;
+	assert_int_equal(head(most, end - 1, most, most), KP_OK);
+	assert_int_equal(head(0, 1 - end, 0, 0), KP_OK);
+	assert_int_equal(head(most + 1, 0, 0, 0), KP_EFORMAT);
+	assert_int_equal(head(0, end, 0, 0), KP_EFORMAT);
+	assert_int_equal(head(0, -end, 0, 0), KP_EFORMAT);
+	assert_int_equal(head(0, INT64_MIN, 0, 0), KP_EFORMAT);
+	assert_int_equal(head(0, 0, most + 1, 0), KP_EFORMAT);
+	assert_int_equal(head(0, 0, 0, -1), KP_EFORMAT);
+}
+
 int
 main(void)
 {
@@ -343,6 +385,7 @@ main(void)
 		cmocka_unit_test(unknown_elements),
 		cmocka_unit_test(bad_ends),
 		cmocka_unit_test(entry_limits),
+		cmocka_unit_test(what_cannot_be),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

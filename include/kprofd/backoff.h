@@ -1,0 +1,22 @@
+/*
+ * backoff.h - how long to wait before trying again what has failed: 0.5 s, and
+ * twice as long each time, to at most 30 s.
+ *
+ * Without jitter: a node has one kprofd, so none wait in step for one thing.
+ */
+#ifndef KPROFD_BACKOFF_H
+#define KPROFD_BACKOFF_H
+
+#include "kprofd/clock.h"
+
+/* All zero: nothing has failed yet. */
+struct kp_backoff {
+	kp_dur_ns last;
+};
+
+/* It has failed (again): returns for how long to wait. */
+kp_dur_ns kp_backoff_next(struct kp_backoff *b);
+/* It has succeeded. */
+void kp_backoff_reset(struct kp_backoff *b);
+
+#endif

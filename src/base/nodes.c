@@ -1,0 +1,177 @@
+/* nodes.c - see the header. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/nodes.h"
+
+bool
+kp_node_name_ok(const char *s, size_t n)
+{
+	const char *at = memchr(s, '@', n);
+
+	if (n > KP_NODE_NAME_MAX || at == NULL || at == s || at == s + n - 1 ||
+	    memchr(at + 1, '@', (size_t)(s + n - at - 1)) != NULL)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (s[i] <= ' ' || s[i] > '~' || strchr("#'\"\\", s[i]) != NULL)
+			return false;
+	return true;
+}
+
+/* ---- lists ---- */
+
+static bool
+is_blank(char c)
+{
+	return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* One line without its comment and the blanks around. */
+static const char *
+trim(const char *p, size_t *n)
+{
+	const char *hash = memchr(p, '#', *n);
+
+	if (hash != NULL)
+		*n = (size_t)(hash - p);
+	while (*n > 0 && is_blank(p[*n - 1]))
+		(*n)--;
+	while (*n > 0 && is_blank(*p)) {
+		p++;
+		(*n)--;
+	}
+	return p;
+}
+
+static bool
+has(const struct kp_node_list *l, const char *name, size_t n)
+{
+	for (size_t i = 0; i < l->n; i++)
+		if (strlen(l->v[i]) == n && memcmp(l->v[i], name, n) == 0)
+			return true;
+	return false;
+}
+
+bool
+kp_node_list_has(const struct kp_node_list *l, const char *name)
+{
+	return has(l, name, strlen(name));
+}
+
+static enum kp_err
+add(struct kp_node_list *l, const char *name, size_t n, size_t max)
+{
+	char **v;
+
+	if (has(l, name, n))
+		return KP_OK;
+	if (l->n >= max) {
+		l->more++;
+		return KP_OK;
+	}
+	v = realloc(l->v, (l->n + 1) * sizeof(*v));
+	if (v == NULL)
+		return KP_ENOMEM;
+	l->v = v;
+	v[l->n] = strndup(name, n);
+	if (v[l->n] == NULL)
+		return KP_ENOMEM;
+	l->n++;
+	return KP_OK;
+}
+
+enum kp_err
+kp_node_list_parse(struct kp_node_list *out, const char *text, size_t n,
+    size_t max, uint32_t *line)
+{
+	struct kp_node_list l = { 0 };
+	const char *p = text, *end = text + n, *eol, *name;
+	enum kp_err e = n > KP_NODE_FILE_MAX ? KP_ELIMIT : KP_OK;
+	size_t len;
+
+	*line = 0;
+	for (; e == KP_OK && p < end; p = eol + 1) {
+		eol = memchr(p, '\n', (size_t)(end - p));
+		if (eol == NULL)
+			eol = end;
+		++*line;
+		len = (size_t)(eol - p);
+		name = trim(p, &len);
+		if (len == 0)
+			continue;
+		e = kp_node_name_ok(name, len) ? add(&l, name, len, max) :
+		    KP_EFORMAT;
+	}
+	if (e == KP_OK)
+		*out = l;
+	else
+		kp_node_list_free(&l);
+	return e;
+}
+
+void
+kp_node_list_free(struct kp_node_list *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i]);
+	free(l->v);
+	*l = (struct kp_node_list){ 0 };
+}
+
+/* ---- globs ---- */
+
+/* glob is behind a '['; where the set ends, or NULL if c is not in it. */
+static const char *
+match_set(const char *glob, unsigned char c)
+{
+	bool inverted = *glob == '^', in = false;
+	unsigned char from, to;
+
+	glob += inverted;
+	/* A ']' that comes first is one of the set. */
+	for (bool first = true; *glob != ']' || first; first = false) {
+		if (*glob == '\0')
+			return NULL;
+		from = to = (unsigned char)*glob++;
+		if (glob[0] == '-' && glob[1] != ']' && glob[1] != '\0') {
+			to = (unsigned char)glob[1];
+			glob += 2;
+		}
+		in |= from <= c && c <= to;
+	}
+	return in != inverted ? glob + 1 : NULL;
+}
+
+/* What is left of the glob when one byte is matched; NULL: it is not. */
+static const char *
+match_one(const char *glob, char c)
+{
+	if (*glob == '[')
+		return match_set(glob + 1, (unsigned char)c);
+	return *glob != '\0' && (*glob == '?' || *glob == c) ? glob + 1 : NULL;
+}
+
+/* Only the last '*' is ever taken back: what those before it took will do. */
+bool
+kp_glob(const char *glob, const char *s)
+{
+	const char *star = NULL, *taken = NULL, *rest;
+
+	while (*s != '\0') {
+		if (*glob == '*') {
+			star = ++glob;
+			taken = s;
+		} else if ((rest = match_one(glob, *s)) != NULL) {
+			glob = rest;
+			s++;
+		} else if (star != NULL) {
+			glob = star;
+			s = ++taken;
+		} else {
+			return false;
+		}
+	}
+	while (*glob == '*')
+		glob++;
+	return *glob == '\0';
+}

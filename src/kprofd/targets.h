@@ -1,0 +1,108 @@
+/*
+ * targets.h - the nodes that are profiled at once: who is one of them, and
+ * what the fate of one means for the others.
+ *
+ * They are named by -target, by the lines of -target-file, or found in a
+ * cluster; one is profiled for as long as any of these wants it.  Each goes
+ * its own way: one that fails for good is shown and recorded as failed, and
+ * kprofd ends only where all have failed.  One that cannot be reached is tried
+ * again, unless none can when kprofd starts.  What tiers.conf names may be
+ * missing on some of them, but not on all.
+ *
+ * All connect with one node name, the first that is free on each node: a node
+ * has one atom of it, however many are profiled.
+ */
+#ifndef KP_KPROFD_TARGETS_H
+#define KP_KPROFD_TARGETS_H
+
+#include "kprofd/conf_file.h"
+#include "kprofd/nodes.h"
+#include "kprofd/options.h"
+#include "kprofd/past.h"
+#include "kprofd/target.h"
+
+#define EXIT_KEPT_OUT 3		/* and not to be started again by itself */
+
+struct targets;
+
+/* As of target.h, but for what is decided here. */
+struct targets_ops {
+	void (*on_request)(void *ctx, struct target *t,
+	    const struct kp_request *rq);
+	void (*on_plan)(void *ctx, struct target *t,
+	    const struct kp_plan *plan);
+	void (*on_diags)(void *ctx, struct target *t,
+	    const struct kp_diags *diags);
+	void (*on_cleared)(void *ctx, struct target *t, uint64_t number);
+	void (*on_checked)(void *ctx, struct target *t,
+	    const struct agent_checked *c);
+	void (*on_reloaded)(void *ctx, struct target *t,
+	    const struct agent_reloaded *r);
+	void (*on_state)(void *ctx, struct target *t, enum agent_state s,
+	    const char *text);
+	void (*on_window)(void *ctx, struct target *t,
+	    const struct kp_window *w);
+	/* All have ended as they were told to, or none can go on. */
+	void (*on_over)(void *ctx, int status);
+};
+
+/* All borrowed. */
+struct targets_parts {
+	const struct options *o;
+	const struct conf_file *conf;	/* the one in force */
+	const char *cookie;
+	struct kp_store *store;		/* NULL: only a check */
+	struct past *past;		/* or NULL, likewise */
+	const struct targets_ops *ops;
+	void *ctx;
+};
+
+/* NULL when out of memory. */
+struct targets *targets_new(struct event_base *base,
+    const struct targets_parts *parts);
+/* After the store was closed. */
+void targets_free(struct targets *ts);
+/*
+ * Reads the file of targets and starts all.  False: it was told why.  on_over
+ * may come before it returns.
+ */
+bool targets_start(struct targets *ts);
+/* Ends all: on_over, with 0, when it is done. */
+void targets_stop(struct targets *ts);
+void targets_rotate(struct targets *ts, kp_wall_ns now);
+/* Nothing more will come: what is in flight is lost, windows are closed. */
+void targets_drain(struct targets *ts);
+
+/* Those there are, also failed ones; the set changes only from the loop. */
+unsigned targets_count(const struct targets *ts);
+struct target *targets_at(const struct targets *ts, unsigned i);
+/* Can there ever be more than one? */
+bool targets_several(const struct targets *ts);
+unsigned targets_armed(const struct targets *ts);
+/* Nodes that match or are named and had no room. */
+size_t targets_more(const struct targets *ts);
+/* One that comes later starts so: `kprof pause` of all. */
+void targets_pause_new(struct targets *ts, bool paused);
+
+/* Recorded among the events: of kprofd itself, or of its only target. */
+void targets_happened(struct targets *ts, const char *kind, const char *text);
+
+/* ---- a reload ---- */
+
+/* While it goes on the set does not change. */
+void targets_freeze(struct targets *ts, bool frozen);
+/* Of so many a target is one, for assembly.h. */
+unsigned targets_shares(const struct targets *ts);
+/*
+ * The file of targets as it is now: nothing where there is none.  False: why,
+ * one line for people.
+ */
+bool targets_file_read(const struct targets *ts, struct kp_node_list *list,
+    char *why, size_t n);
+/* That is what is wanted now; says how many came and went. */
+void targets_file_apply(struct targets *ts, const struct kp_node_list *list,
+    unsigned *added, unsigned *removed);
+/* Another configuration: those that failed with the last one try again. */
+void targets_again(struct targets *ts);
+
+#endif

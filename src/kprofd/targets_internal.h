@@ -1,0 +1,34 @@
+/*
+ * targets_internal.h - what targets.c and targets_fate.c share.
+ */
+#ifndef KP_KPROFD_TARGETS_INTERNAL_H
+#define KP_KPROFD_TARGETS_INTERNAL_H
+
+#include "kprofd/cluster.h"
+#include "kprofd/targets.h"
+
+struct targets {
+	struct event_base *base;
+	struct targets_parts p;
+	struct target *v[TARGETS_MAX];
+	unsigned n;
+	struct labels labels;
+	struct cluster *cluster;	/* NULL: none is followed */
+	struct event *tick, *sweep;
+	size_t more_file, more_cluster;	/* without room, at the last count */
+	bool starting, stopping, frozen, paused;
+	bool armed_ever;		/* any of them */
+	bool over;			/* on_over was called */
+	bool lost_told;			/* the seed is */
+};
+
+/* What every target tells; ctx: the set. */
+extern const struct target_ops targets_fate;
+/* NULL: there is none of that name. */
+struct target *targets_find(const struct targets *ts, const char *name);
+/* Something is known that was not: who waited for it, and is anybody left? */
+void targets_settle(struct targets *ts);
+/* It is over. */
+void targets_end(struct targets *ts, int status);
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * node.c - the nodes whose events come, and what their clocks have to do with
+ * each other.
+ *
+ * A node's clock is erlang:monotonic_time/0: it starts somewhere, with its VM,
+ * and runs nearly as fast as others.  Its offset says what to add to get the
+ * time of one clock that all nodes have in common.  That is an estimate, so
+ * nothing here is used for a duration: it only says in which order things are
+ * looked at, and where calls go in a tree (place.c).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "request/internal.h"
+
+uint32_t
+kp_requests_node(struct kp_requests *rs, const char *name)
+{
+	struct rnode *nd = rs->nodes;
+	uint32_t i = 0;
+	char *copy;
+
+	while (i < KP_NODES_MAX &&
+	    (rs->nodes[i].name != NULL || rs->nodes[i].touched > 0))
+		i++;
+	if (i == KP_NODES_MAX || (copy = strdup(name)) == NULL)
+		return KP_NONE;
+	nd = &rs->nodes[i];
+	*nd = (struct rnode){ .name = copy, .index = i,
+		.namelen = (uint32_t)strlen(name),
+		.chain_is_ambiguous = rs->o.chain_is_ambiguous };
+	rs->nnodes++;
+	return i;
+}
+
+void
+kp_requests_remove(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
+{
+	struct rnode *nd = &rs->nodes[node];
+
+	kp_requests_abandon(rs, node, cause);
+	tombs_free(rs, nd);
+	free(nd->name);
+	nd->name = NULL;
+	nd->timed = false;
+	rs->nnodes--;
+}
+
+void
+kp_requests_release(struct kp_requests *rs, uint32_t node, int otp)
+{
+	rs->nodes[node].chain_is_ambiguous = otp <= 26;
+	rs->nodes[node].all_exact = false;
+}
+
+void
+kp_requests_native(struct kp_requests *rs, uint32_t node, bool all_exact)
+{
+	rs->nodes[node].chain_is_ambiguous = false;
+	rs->nodes[node].all_exact = all_exact;
+}
+
+void
+kp_requests_offset(struct kp_requests *rs, uint32_t node, kp_dur_ns offset,
+    kp_dur_ns error)
+{
+	struct rnode *nd = &rs->nodes[node];
+
+	/* The sum of two, and of one and a time, fits. */
+	if (offset >= KP_TARGET_TIME_MAX / 2 || offset <= -KP_TARGET_TIME_MAX / 2)
+		return;
+	nd->timed = true;
+	nd->offset = offset;
+	nd->error = error < 0 ? 0 : error < KP_REQUEST_AGE_MAX ? error :
+	    KP_REQUEST_AGE_MAX;
+}
+
+size_t
+kp_requests_in_flight(const struct kp_requests *rs, uint32_t node)
+{
+	return rs->nodes[node].in_flight;
+}
+
+void
+kp_requests_losses(struct kp_requests *rs, uint32_t node, struct kp_losses *to)
+{
+	struct rnode *nd = &rs->nodes[node];
+
+	for (size_t i = 0; i < KP_LOSS_COUNT; i++)
+		to->n[i] += nd->lost.n[i];
+	nd->lost = (struct kp_losses){ 0 };
+}
+
+uint64_t
+kp_requests_entries(const struct kp_requests *rs, uint32_t node)
+{
+	return rs->nodes[node].entries;
+}
+
+const struct rnode *
+node_find(const struct kp_requests *rs, struct kp_span name)
+{
+	const struct rnode *nd;
+
+	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
+		nd = &rs->nodes[i];
+		if (nd->name != NULL && nd->namelen == name.n &&
+		    memcmp(nd->name, name.p, name.n) == 0)
+			return nd;
+	}
+	return NULL;
+}
+
+kp_target_ns
+node_time(const struct kp_requests *rs, uint32_t from, uint32_t to,
+    kp_target_ns at)
+{
+	const struct rnode *f = &rs->nodes[from], *t = &rs->nodes[to];
+	kp_target_ns time;
+
+	if (from == to)
+		return at;
+	if (!f->timed || !t->timed ||
+	    __builtin_add_overflow(at, f->offset - t->offset, &time) ||
+	    time >= KP_TARGET_TIME_MAX || time <= -KP_TARGET_TIME_MAX)
+		return t->heard ? t->now : -KP_TARGET_TIME_MAX + 1;
+	return time;
+}
+
+kp_target_ns
+node_due(const struct kp_requests *rs, const struct rnode *nd,
+    kp_target_ns now)
+{
+	kp_target_ns due = now, other;
+
+	for (uint32_t i = 0; rs->nnodes > 1 && i < KP_NODES_MAX; i++) {
+		if (i == nd->index || !rs->nodes[i].heard ||
+		    !rs->nodes[i].timed || !nd->timed)
+			continue;
+		other = node_time(rs, i, nd->index, rs->nodes[i].now);
+		if (other < due)
+			due = other;
+	}
+	return due > now - KP_NODE_LAG_MAX ? due : now - KP_NODE_LAG_MAX;
+}

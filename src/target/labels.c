@@ -1,0 +1,51 @@
+/* labels.c - see the header. */
+#include "target/labels.h"
+
+/* splitmix64: a sequence that looks random, from any seed. */
+static uint64_t
+next_random(uint64_t *state)
+{
+	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+
+	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+	return z ^ z >> 31;
+}
+
+void
+labels_init(struct labels *l, uint64_t seed)
+{
+	uint16_t swap;
+	unsigned j;
+
+	*l = (struct labels){ 0 };
+	for (unsigned i = 0; i < LABELS_MAX; i++)
+		l->order[i] = (uint16_t)(i + 1);
+	for (unsigned i = LABELS_MAX - 1; i > 0; i--) {
+		j = (unsigned)(next_random(&seed) % (i + 1));
+		swap = l->order[i];
+		l->order[i] = l->order[j];
+		l->order[j] = swap;
+	}
+}
+
+uint16_t
+labels_take(struct labels *l, uint16_t old)
+{
+	uint16_t c;
+
+	do {
+		c = l->order[l->next];
+		l->next = (uint16_t)((l->next + 1) % LABELS_MAX);
+	} while (l->held[c]);
+	l->held[c] = true;
+	labels_give(l, old);
+	return c;
+}
+
+void
+labels_give(struct labels *l, uint16_t old)
+{
+	if (old != 0)
+		l->held[old] = false;
+}

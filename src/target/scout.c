@@ -1,0 +1,184 @@
+/* scout.c - see the header. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/etf.h"
+#include "target/agent_msg.h"
+#include "target/connect.h"
+#include "target/link.h"
+#include "target/scout.h"
+
+#define ASK_MS 2000
+#define SILENT_MAX 3		/* questions in a row without an answer */
+#define BACKOFF_MIN_MS 500
+#define BACKOFF_MAX_MS 30000
+#define MESSAGE_MAX 4096
+
+struct scout {
+	struct event_base *base;
+	struct node_opts o;
+	const struct scout_ops *ops;
+	void *ctx;
+	struct connect *connect;
+	struct link *link;
+	struct agent_ids ids;
+	struct event *timer;	/* the next question, or connection */
+	unsigned silent, backoff_ms;
+};
+
+static void
+timer(struct scout *s, unsigned ms)
+{
+	struct timeval tv = { ms / 1000, (ms % 1000) * 1000 };
+
+	event_add(s->timer, &tv);
+}
+
+static void
+drop(struct scout *s)
+{
+	connect_free(s->connect);
+	s->connect = NULL;
+	link_free(s->link);
+	s->link = NULL;
+}
+
+static void
+lost(struct scout *s, const char *why, bool for_good)
+{
+	drop(s);
+	if (for_good) {
+		event_del(s->timer);
+	} else {
+		timer(s, s->backoff_ms);
+		s->backoff_ms *= 2;
+		if (s->backoff_ms > BACKOFF_MAX_MS)
+			s->backoff_ms = BACKOFF_MAX_MS;
+	}
+	s->ops->on_lost(s->ctx, why, for_good);
+}
+
+static void
+on_down(void *ctx, const char *why)
+{
+	lost(ctx, why, false);
+}
+
+/* {rex, Nodes}; {rex, {badrpc, _}} is no list and counts as no answer. */
+static void
+on_frame(void *ctx, const struct kp_frame *f)
+{
+	struct scout *s = ctx;
+	struct kp_term r;
+
+	if (f->kind != KP_FRAME_SEND)
+		return;
+	kp_term_begin(&r, f->payload.p, f->payload.n);
+	kp_term_tuple_n(&r, 2);
+	if (!kp_span_is(kp_term_atom(&r), "rex") || r.err != KP_OK)
+		return;
+	s->silent = 0;
+	s->backoff_ms = BACKOFF_MIN_MS;
+	s->ops->on_nodes(s->ctx, &r);
+}
+
+static const struct link_ops link_ops = { .on_frame = on_frame,
+	.on_down = on_down };
+
+static void
+ask(struct scout *s)
+{
+	struct kp_buf msg, frame;
+
+	kp_buf_init(&msg, MESSAGE_MAX);
+	kp_buf_init(&frame, 2 * MESSAGE_MAX);
+	msg_rex_begin(&msg, &s->ids, "erlang", "nodes");
+	kp_etf_list(&msg, 1);
+	kp_etf_atom(&msg, "visible");
+	kp_etf_nil(&msg);
+	msg_rex_end(&msg);
+	kp_frame_reg_send(&frame, (struct kp_span){ s->ids.self.p,
+	    (uint32_t)s->ids.self.len }, "rex", msg.p, msg.len);
+	if (msg.err != KP_OK && frame.err == KP_OK)
+		frame.err = msg.err;
+	link_send(s->link, &frame);
+	kp_buf_free(&frame);
+	kp_buf_free(&msg);
+	s->silent++;
+	timer(s, ASK_MS);
+}
+
+static void
+on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
+    const char *why)
+{
+	struct scout *s = ctx;
+	char text[512];
+
+	if (e != KP_OK) {
+		snprintf(text, sizeof(text), "%s", why);
+		lost(s, text, e == KP_ESTATE);
+		return;
+	}
+	kp_buf_reset(&s->ids.self);
+	kp_etf_pid(&s->ids.self, conn->name, 1, 0, conn->creation);
+	s->link = link_new(s->base, conn->fd, &link_ops, s);
+	connect_free(s->connect);
+	s->connect = NULL;
+	s->silent = 0;
+	if (s->link == NULL)
+		lost(s, "out of memory", false);
+	else
+		ask(s);
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *ctx)
+{
+	struct scout *s = ctx;
+
+	(void)fd, (void)what;
+	if (s->link != NULL && s->silent >= SILENT_MAX) {
+		lost(s, "it does not answer", false);
+	} else if (s->link != NULL) {
+		ask(s);
+	} else {
+		s->connect = connect_start(s->base, &s->o, on_connected, s);
+		if (s->connect == NULL)
+			lost(s, "cannot start a thread to connect", false);
+	}
+}
+
+struct scout *
+scout_new(struct event_base *base, const struct node_opts *o,
+    const struct scout_ops *ops, void *ctx)
+{
+	struct scout *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->base = base;
+	s->o = *o;
+	s->ops = ops;
+	s->ctx = ctx;
+	s->backoff_ms = BACKOFF_MIN_MS;
+	kp_buf_init(&s->ids.self, 1024);
+	s->timer = event_new(base, -1, 0, on_timer, s);
+	if (s->timer == NULL) {
+		free(s);
+		return NULL;
+	}
+	timer(s, 0);
+	return s;
+}
+
+void
+scout_free(struct scout *s)
+{
+	if (s == NULL)
+		return;
+	drop(s);
+	event_free(s->timer);
+	kp_buf_free(&s->ids.self);
+	free(s);
+}

@@ -1,0 +1,35 @@
+/*
+ * scout.h - asks a node that is not profiled which nodes it sees, again and
+ * again: the seed of a cluster that no glob matches.
+ *
+ * It loads nothing there: the question is nodes(visible), put to rex every two
+ * seconds over a hidden connection.  Like a target's, the connection is made
+ * anew when it is lost, with backoff.
+ */
+#ifndef KP_TARGET_SCOUT_H
+#define KP_TARGET_SCOUT_H
+
+#include <event2/event.h>
+
+#include "kprofd/term.h"
+#include "target/node.h"
+
+struct scout;
+
+struct scout_ops {
+	/* A list of atoms, the node itself not among them. */
+	void (*on_nodes)(void *ctx, const struct kp_term *list);
+	/* Not reached, or lost: it is tried again.  for_good: it is not. */
+	void (*on_lost)(void *ctx, const char *why, bool for_good);
+};
+
+/*
+ * Starts at once; callbacks come later, from the loop.  The strings of o are
+ * borrowed.  NULL when out of memory.
+ */
+struct scout *scout_new(struct event_base *base, const struct node_opts *o,
+    const struct scout_ops *ops, void *ctx);
+/* Not from a callback. */
+void scout_free(struct scout *s);
+
+#endif

@@ -1,0 +1,545 @@
+/*
+ * fuzz_agent.c - the state machine of one target, with a target that says
+ * anything at any time, and an owner who asks for anything.
+ *
+ * The input is a row of steps: a byte says which, the next one how many bytes
+ * of what follows it takes. Connections, sockets and timers are played here;
+ * timers end when the input says so. Whatever happens, the machine is in one
+ * of its states, asks for one connection at a time, says of its end once, and
+ * after agent_stop() comes to it.
+ */
+#include <stdbool.h>
+#include <string.h>
+
+#include "kprofd/etf.h"
+#include "target/agent_internal.h"
+#include "fuzz.h"
+
+static const char conf_text[] =
+    "{tiers, [{web, {a, f, 1}, [exact]}, {db, [{b, g, '_'}, {c, '_', '_'}]}]}.\n";
+static const char conf_other[] =
+    "{tiers, [{web, {a, f, 1}}, {db, [{b, g, 2}]}]}.\n{sampling, {one_in, 3}}.\n";
+
+/* ---- what libevent, connect.c and link.c are elsewhere ---- */
+
+struct event {
+	event_callback_fn fn;
+	void *ctx;
+	bool pending;
+};
+
+struct event *
+event_new(struct event_base *base, evutil_socket_t fd, short what,
+    event_callback_fn fn, void *ctx)
+{
+	struct event *e = malloc(sizeof(*e));
+
+	(void)base, (void)fd, (void)what;
+	REQUIRE(e != NULL);
+	*e = (struct event){ fn, ctx, false };
+	return e;
+}
+
+int
+event_add(struct event *e, const struct timeval *tv)
+{
+	REQUIRE(tv->tv_sec >= 0 && tv->tv_usec >= 0);
+	e->pending = true;
+	return 0;
+}
+
+int
+event_del(struct event *e)
+{
+	e->pending = false;
+	return 0;
+}
+
+void
+event_free(struct event *e)
+{
+	free(e);
+}
+
+static void
+fire(struct event *e, bool again)
+{
+	if (!e->pending)
+		return;
+	e->pending = again;
+	e->fn(-1, EV_TIMEOUT, e->ctx);
+}
+
+struct connect {
+	void (*done)(void *, enum kp_err, const struct node_conn *,
+	    const char *);
+	void *ctx;
+};
+
+static struct connect *connecting;
+
+struct connect *
+connect_start(struct event_base *base, const struct node_opts *o,
+    void (*done)(void *, enum kp_err, const struct node_conn *, const char *),
+    void *ctx)
+{
+	(void)base, (void)o;
+	REQUIRE(connecting == NULL);
+	connecting = malloc(sizeof(*connecting));
+	REQUIRE(connecting != NULL);
+	*connecting = (struct connect){ done, ctx };
+	return connecting;
+}
+
+void
+connect_free(struct connect *c)
+{
+	REQUIRE(c == NULL || c == connecting);
+	free(c);
+	if (c != NULL)
+		connecting = NULL;
+}
+
+struct link {
+	const struct link_ops *ops;
+	void *ctx;
+};
+
+static struct link *attached;
+
+struct link *
+link_new(struct event_base *base, int fd, const struct link_ops *ops,
+    void *ctx)
+{
+	(void)base, (void)fd;
+	REQUIRE(attached == NULL);
+	attached = malloc(sizeof(*attached));
+	REQUIRE(attached != NULL);
+	*attached = (struct link){ ops, ctx };
+	return attached;
+}
+
+void
+link_free(struct link *l)
+{
+	REQUIRE(l == NULL || l == attached);
+	free(l);
+	if (l != NULL)
+		attached = NULL;
+}
+
+/* Each is a frame that the reader takes. */
+void
+link_send(struct link *l, const struct kp_buf *frame)
+{
+	struct kp_frames in;
+	struct kp_frame f;
+
+	REQUIRE(l == attached && frame->err == KP_OK);
+	if (frame->len > 4096)
+		return;		/* the agent's code, most of the time */
+	kp_frames_init(&in, 0);
+	REQUIRE(kp_frames_feed(&in, frame->p, frame->len) == KP_OK);
+	REQUIRE(kp_frames_next(&in, &f) == KP_OK);
+	REQUIRE(f.kind == KP_FRAME_SEND || f.kind == KP_FRAME_REG_SEND);
+	REQUIRE(kp_frames_next(&in, &f) == KP_END);
+	kp_frames_free(&in);
+}
+
+/* ---- the owner ---- */
+
+static struct agent *agent;
+static struct kp_conf *confs[2];
+static unsigned ended, unreached;
+static unsigned reloads;	/* 1: asked for, 2: checked, 3: applied */
+
+static void
+on_state(void *ctx, enum agent_state s, const char *text)
+{
+	(void)ctx;
+	REQUIRE(s <= AGENT_ENDED && text != NULL && ended == 0);
+	REQUIRE(agent_state_name(s)[0] != '\0');
+}
+
+static void
+on_hello(void *ctx, const struct agent_hello *h)
+{
+	(void)ctx;
+	REQUIRE(h->protocol == AGENT_PROTOCOL && h->node[0] != '\0');
+}
+
+static void
+on_plan(void *ctx, const struct kp_plan *plan)
+{
+	(void)ctx;
+	REQUIRE(plan->n <= KP_PLAN_MAX + 2);
+}
+
+static void
+on_batch(void *ctx, const uint8_t *p, size_t n)
+{
+	(void)ctx, (void)p;
+	REQUIRE(n > 0);
+}
+
+static void
+on_status(void *ctx, const struct agent_status *st, bool last)
+{
+	(void)ctx, (void)last;
+	REQUIRE(st->busy >= 0);
+}
+
+static void
+on_notice(void *ctx, const char *kind, const char *text)
+{
+	(void)ctx;
+	REQUIRE(kind[0] != '\0' && text != NULL);
+}
+
+static kp_dur_ns
+on_trip(void *ctx, const char *text)
+{
+	(void)ctx;
+	REQUIRE(text[0] != '\0');
+	return KP_NS_PER_S;
+}
+
+static kp_dur_ns
+on_rested(void *ctx)
+{
+	static unsigned n;
+
+	(void)ctx;
+	return n++ % 2 * KP_NS_PER_S;
+}
+
+static void
+on_diags(void *ctx, const struct kp_diags *diags)
+{
+	(void)ctx;
+	REQUIRE(diags->n > 0);
+}
+
+static void
+on_cleared(void *ctx, uint64_t number)
+{
+	(void)ctx;
+	REQUIRE(number > 0);
+}
+
+/* What was checked may be applied, if nobody thought better of it. */
+static void
+on_checked(void *ctx, const struct agent_checked *c)
+{
+	(void)ctx;
+	REQUIRE(reloads == 1 && c->how <= AGENT_CHECKED_REFUSED);
+	reloads = 2;
+}
+
+static bool
+on_unreached(void *ctx, const char *why)
+{
+	(void)ctx;
+	REQUIRE(why[0] != '\0');
+	return unreached++ % 2 == 0;
+}
+
+static enum agent_verdict
+on_missing(void *ctx, const struct kp_diags *diags)
+{
+	(void)ctx;
+	return diags->errors == 0 ? AGENT_GO_ON :
+	    (enum agent_verdict)(unreached++ % 3);
+}
+
+static void
+on_nodes(void *ctx, const struct kp_term *list)
+{
+	struct kp_term r = *list;
+
+	(void)ctx;
+	kp_term_skip(&r);
+}
+
+static void
+on_reloaded(void *ctx, const struct agent_reloaded *r)
+{
+	(void)ctx;
+	REQUIRE(reloads == 3 && r->how <= AGENT_RELOAD_REFUSED);
+	reloads = 0;
+}
+
+static void
+on_failed(void *ctx, enum agent_failure f, const char *why)
+{
+	(void)ctx, (void)f;
+	REQUIRE(why[0] != '\0' && ended == 0);
+	ended++;
+}
+
+static void
+on_stopped(void *ctx)
+{
+	(void)ctx;
+	REQUIRE(ended == 0);
+	ended++;
+}
+
+static const struct agent_ops ops = {
+	.on_state = on_state, .on_hello = on_hello, .on_plan = on_plan,
+	.on_batch = on_batch, .on_status = on_status, .on_notice = on_notice,
+	.on_trip = on_trip, .on_rested = on_rested, .on_diags = on_diags,
+	.on_cleared = on_cleared, .on_checked = on_checked,
+	.on_reloaded = on_reloaded, .on_unreached = on_unreached,
+	.on_missing = on_missing, .on_nodes = on_nodes,
+	.on_failed = on_failed, .on_stopped = on_stopped,
+};
+
+/* ---- the target ---- */
+
+static void
+deliver(const struct kp_buf *b)
+{
+	struct kp_frame f = { .kind = KP_FRAME_SEND, .op = KP_OP_SEND,
+		.to = { agent->ids.self.p, (uint32_t)agent->ids.self.len },
+		.payload = { b->p, (uint32_t)b->len } };
+	/* exactly its size, so that a sanitizer sees a step beyond */
+	uint8_t *copy = malloc(b->len > 0 ? b->len : 1);
+
+	REQUIRE(copy != NULL && b->err == KP_OK);
+	if (b->len > 0)
+		memcpy(copy, b->p, b->len);
+	f.payload.p = copy;
+	if (attached != NULL)
+		attached->ops->on_frame(attached->ctx, &f);
+	free(copy);
+}
+
+/* {Tag, Bytes} or {kprof_reply, Ref, Bytes} */
+static void
+answer(const char *tag, const uint64_t *ref, const uint8_t *p, size_t n)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1 << 16);
+	kp_etf_version(&b);
+	kp_etf_tuple(&b, ref != NULL ? 3 : 2);
+	kp_etf_atom(&b, tag);
+	if (ref != NULL)
+		kp_etf_int(&b, (int64_t)*ref);
+	kp_buf_put(&b, p, n);
+	deliver(&b);
+	kp_buf_free(&b);
+}
+
+static void
+put_module(struct kp_buf *b, const char *mod, const char *fun, int arity)
+{
+	kp_etf_tuple(b, 5);
+	kp_etf_atom(b, mod);
+	kp_etf_atom(b, "ok");
+	for (int i = 0; i < 2; i++) {
+		kp_etf_list(b, 1);
+		kp_etf_tuple(b, 2);
+		kp_etf_atom(b, fun);
+		kp_etf_int(b, arity);
+		kp_etf_nil(b);
+	}
+	kp_etf_nil(b);
+}
+
+static void
+put_hello(struct kp_buf *b)
+{
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, "ok");
+	kp_etf_pid(b, "x@h", 77, 0, 1);
+	kp_etf_map(b, 4);
+	kp_etf_atom(b, "protocol");
+	kp_etf_int(b, AGENT_PROTOCOL);
+	kp_etf_atom(b, "node");
+	kp_etf_atom(b, "x@h");
+	kp_etf_atom(b, "otp");
+	kp_etf_string(b, "25", 2);
+	kp_etf_atom(b, "time_offset");
+	kp_etf_int(b, 1);
+}
+
+/* What a target would say to the question that is open. */
+static void
+say_right(bool to_reload)
+{
+	uint64_t ref = to_reload ? RELOAD_REFS + agent->reloads : agent->ref;
+	bool rex = agent->state < AGENT_CHECKING;
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1 << 16);
+	if (agent->state == AGENT_STARTING) {
+		put_hello(&b);
+	} else if (agent->state == AGENT_CHECKING ||
+	    (to_reload && agent->reload.step == RELOAD_CHECKING)) {
+		kp_etf_list(&b, 3);
+		put_module(&b, "a", "f", 1);
+		put_module(&b, "b", "g", 2);
+		put_module(&b, "c", "h", 3);
+		kp_etf_nil(&b);
+	} else if (agent->state == AGENT_RATING) {
+		kp_etf_nil(&b);
+	} else {
+		kp_etf_atom(&b, rex ? "false" : "ok");
+	}
+	answer(rex ? "rex" : "kprof_reply", rex ? NULL : &ref, b.p, b.len);
+	kp_buf_free(&b);
+}
+
+static void
+connected(bool well)
+{
+	struct node_conn conn = { .fd = -1, .name = "kprofd1@h",
+		.creation = 7 };
+
+	if (connecting != NULL)
+		connecting->done(connecting->ctx, well ? KP_OK : KP_EIO, &conn,
+		    "no such node");
+}
+
+static void
+raw(const uint8_t *p, size_t n)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1 << 16);
+	kp_etf_version(&b);
+	kp_buf_put(&b, p, n);
+	deliver(&b);
+	kp_buf_free(&b);
+}
+
+static void
+reload(unsigned which)
+{
+	if (reloads == 0) {
+		reloads = 1;
+		if (agent_reload(agent, confs[which % 2]) != KP_OK)
+			reloads = 0;
+	} else if (reloads == 2 && which < 8) {
+		reloads = 3;
+		agent_reload_apply(agent);
+	} else if (reloads < 3) {
+		agent_reload_cancel(agent);
+		reloads = 0;
+	}
+}
+
+/* Returns how many of the n bytes it took. */
+static size_t
+step(uint8_t what, const uint8_t *p, size_t n)
+{
+	uint64_t number;
+	size_t len = n > 0 ? p[0] : 0;
+	bool taken = what % 20 < 4;
+
+	if (taken && n > 0) {
+		p++;
+		len = len < n - 1 ? len : n - 1;
+	}
+	switch (what % 20) {
+	case 0:
+		raw(p, len);
+		break;
+	case 1:
+		answer("rex", NULL, p, len);
+		break;
+	case 2:
+		answer("kprof_reply", &agent->ref, p, len);
+		break;
+	case 3:
+		number = RELOAD_REFS + agent->reloads;
+		answer("kprof_reply", &number, p, len);
+		break;
+	case 4:
+	case 5:
+	case 6:
+		say_right(false);
+		break;
+	case 7:
+		say_right(true);
+		break;
+	case 8:
+	case 9:
+		connected(true);
+		break;
+	case 10:
+		connected(false);
+		break;
+	case 11:
+		fire(agent->timer, false);
+		break;
+	case 12:
+		fire(agent->lease, true);
+		break;
+	case 13:
+		if (attached != NULL)
+			attached->ops->on_down(attached->ctx, "it closed");
+		break;
+	case 14:
+		if (attached != NULL)
+			attached->ops->on_bad_frame(attached->ctx);
+		break;
+	case 15:
+		agent_pause(agent);
+		break;
+	case 16:
+		agent_resume(agent);
+		break;
+	case 17:
+		agent_rest(agent, KP_NS_PER_S, "too much");
+		agent_sample(agent, 1 + what / 20);
+		break;
+	case 18:
+		reload(what / 20);
+		agent_clear_tokens(agent, &number);
+		break;
+	default:
+		if (what > 200)
+			agent_stop(agent);
+		else
+			agent_disarm(agent, "b:g/2");
+	}
+	return taken && n > 0 ? 1 + len : 0;
+}
+
+static void
+setup(void)
+{
+	struct kp_diags d;
+
+	REQUIRE(kp_conf_parse(&confs[0], conf_text, strlen(conf_text), &d) ==
+	    KP_OK);
+	REQUIRE(kp_conf_parse(&confs[1], conf_other, strlen(conf_other), &d) ==
+	    KP_OK);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct agent_opts o = { .target = "x@h", .cookie = "c" };
+	size_t n;
+
+	if (confs[0] == NULL)
+		setup();
+	o.conf = confs[0];
+	ended = reloads = unreached = 0;
+	agent = agent_new(NULL, &o, &ops, NULL);
+	REQUIRE(agent != NULL);
+	for (; size > 0 && ended == 0; data += n, size -= n)
+		n = 1 + step(data[0], data + 1, size - 1);
+	if (ended == 0)
+		agent_stop(agent);
+	for (int i = 0; i < 3 && ended == 0; i++)
+		fire(agent->timer, false);
+	REQUIRE(ended == 1 && agent_state(agent) == AGENT_ENDED);
+	agent_free(agent);
+	REQUIRE(connecting == NULL && attached == NULL);
+	return 0;
+}

@@ -1,0 +1,157 @@
+/*
+ * test_targets.c - what is decided over several targets: the constants in
+ * their labels, and what one of them may lack.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kprofd/missing.h"
+#include "kprofd/options.h"
+#include "target/labels.h"
+
+/* Armed and armed again at random, for years. */
+static void
+test_labels_unique(void **state)
+{
+	uint16_t held[TARGETS_MAX] = { 0 };
+	struct labels l;
+	unsigned t;
+
+	(void)state;
+	srand(1);
+	labels_init(&l, 42);
+	for (int i = 0; i < 50000; i++) {
+		t = (unsigned)rand() % TARGETS_MAX;
+		if (rand() % 10 == 0) {
+			labels_give(&l, held[t]);
+			held[t] = 0;
+			continue;
+		}
+		held[t] = labels_take(&l, held[t]);
+		assert_in_range(held[t], 1, LABELS_MAX);
+		for (unsigned u = 0; u < TARGETS_MAX; u++)
+			assert_true(u == t || held[u] == 0 ||
+			    held[u] != held[t]);
+	}
+}
+
+/* A constant comes again only after nearly all others. */
+static void
+test_labels_come_late(void **state)
+{
+	int last[LABELS_MAX + 1];
+	uint16_t held[TARGETS_MAX] = { 0 }, c;
+	struct labels l;
+
+	(void)state;
+	memset(last, -1, sizeof(last));
+	labels_init(&l, 7);
+	for (int i = 0; i < 20000; i++) {
+		c = labels_take(&l, held[i % TARGETS_MAX]);
+		held[i % TARGETS_MAX] = c;
+		if (last[c] >= 0)
+			assert_true(i - last[c] >= LABELS_MAX - TARGETS_MAX);
+		last[c] = i;
+	}
+	for (unsigned n = 1; n <= LABELS_MAX; n++)
+		assert_true(last[n] >= 0);
+}
+
+/* Another kprofd has another order: its first ones are others. */
+static void
+test_labels_of_another(void **state)
+{
+	unsigned same = 0;
+
+	(void)state;
+	for (uint64_t seed = 0; seed < 4000; seed++) {
+		struct labels a, b;
+
+		labels_init(&a, 2 * seed);
+		labels_init(&b, 2 * seed + 1);
+		same += labels_take(&a, 0) == labels_take(&b, 0);
+	}
+	/* 4000 / 1023 = 4 are to be expected */
+	assert_in_range(same, 0, 16);
+}
+
+static struct missing
+lacks(unsigned n, ...)
+{
+	struct missing m = { .known = true };
+	va_list ap;
+
+	va_start(ap, n);
+	for (unsigned i = 0; i < n; i++)
+		m.v[m.n++] = (struct kp_pos){ va_arg(ap, unsigned), 5 };
+	va_end(ap);
+	return m;
+}
+
+static void
+test_missing(void **state)
+{
+	struct missing a = lacks(1, 3u), b = lacks(1, 4u), none = lacks(0);
+	struct missing both = lacks(2, 3u, 4u), unknown = { 0 };
+	const struct missing *others[3];
+
+	(void)state;
+	assert_false(missing_elsewhere(&a, others, 0));
+	assert_true(missing_elsewhere(&none, others, 0));
+	others[0] = &b;
+	assert_true(missing_elsewhere(&a, others, 1));
+	assert_false(missing_elsewhere(&both, others, 1));
+	others[1] = &a;
+	/* each has one of the two */
+	assert_true(missing_elsewhere(&both, others, 2));
+	others[0] = &unknown;
+	assert_false(missing_elsewhere(&b, others, 1));
+	others[0] = &both;
+	others[1] = &unknown;
+	assert_false(missing_elsewhere(&a, others, 2));
+	others[2] = &none;
+	assert_true(missing_elsewhere(&both, others, 3));
+	/* more than can be compared is not excused */
+	both.more = true;
+	assert_false(missing_elsewhere(&both, others, 3));
+}
+
+static void
+test_missing_set(void **state)
+{
+	struct kp_diag v[] = {
+		{ .pos = { 1, 2 }, .warning = true },
+		{ .pos = { 3, 4 } },
+	};
+	struct kp_diags d = { .v = v, .n = 2, .errors = 1 };
+	struct missing m;
+
+	(void)state;
+	missing_set(&m, &d);
+	assert_true(m.known);
+	assert_false(m.more);
+	assert_int_equal(m.n, 1);
+	assert_int_equal(m.v[0].line, 3);
+	d.errors = 2;		/* one was not kept */
+	missing_set(&m, &d);
+	assert_true(m.more);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_labels_unique),
+		cmocka_unit_test(test_labels_come_late),
+		cmocka_unit_test(test_labels_of_another),
+		cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_missing_set),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
