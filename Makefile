@@ -225,6 +225,7 @@ $(FUZZ_B)/fuzz_text: $(FUZZ_TEXT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_message: $(FUZZ_MESSAGE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_agent: $(FUZZ_AGENT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/obj/src/target/agent_steps.o: $(B)/gen/agent_beam.h
+$(FUZZ_B)/obj/src/target/agent_probe.o: $(B)/gen/probe_beam.h
 
 $(B)/replay/%: test/fuzz/fuzz_%.c test/fuzz/replay.c $(LIB) test/fuzz/fuzz.h
 	@mkdir -p $(@D)
@@ -493,10 +494,11 @@ $(B)/bench/%: test/bench/%.c $(LIB) $(B)/flags
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lsqlite3 -lm
 $(B)/bench/bench_dump $(B)/bench/bench_rollup: $(call obj,$(STORE))
 
+# BENCH_ROOT: a root file system such as those of `make matrix`, for the target.
 .PHONY: bench
 bench: all $(BENCH)
 	@for t in $(BENCH); do echo "== $$t"; $$t || exit 1; done
-	@echo "== bench_target"; escript test/bench/bench_target.escript $(B)
+	@echo "== bench_target"; escript test/bench/bench_target.escript $(B) $(BENCH_ROOT)
 
 # ---- what the README promises
 

@@ -30,7 +30,8 @@
 
 -define(PROTOCOL, 2).
 -define(BATCH_EVENTS, 500).     % most events in one message
--define(BATCH_MS, 5).           % longest wait for a batch to fill
+-define(BATCH_MS, 20).          % longest wait for a batch to fill
+-define(BATCH_LEAST_MS, 5).     % where events may not be much older
 -define(TICK_MS, 500).          % how often the lease is looked at
 -define(PROBE_MS, 200).         % how long a call rate is measured
 -define(DRAIN_MS, 1000).        % longest stay after the end, to hand over
@@ -44,6 +45,9 @@
 -define(RINGS_IDLE_MS, 20).     % and others
 -define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word
 
+%% For an entry: who calls it has no token any more.
+-define(TAKE_TOKEN, [{'_', [], [{message, false},
+                                {set_seq_token, sequential_trace_token, []}]}]).
 %% What returns when code was loaded or deleted.
 -define(CODE_CHANGES, [{erlang, finish_loading, 1},
                        {erlang, finish_after_on_load, 2},
@@ -80,6 +84,8 @@
     unarmed = 0,        % entry calls while nothing was armed
     unarmed_from = 0,   % counter when disarmed last
     changing,           % {DeliveredRef, Ref}: a change is answered then
+    rating,             % the probe of call rates that runs: see rates/4
+    last_trip = none,   % see trip/3
     counted = #{},      % entry MFA => its counter when it was read last
     counted_at = 0,     % monotonic ms of that
     mods = [],          % [{Module, Version}] of tiers.conf, when looked at
@@ -219,6 +225,7 @@ summary(S) ->
       armed => [I#item.mfa || I <- S#s.plan, not I#item.gone],
       missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
       code_changes => S#s.changes,
+      last_trip => S#s.last_trip,
       events_sent => S#s.sent,
       events_dropped => S#s.dropped,
       busy_ms => S#s.busy div 1000000,
@@ -251,6 +258,8 @@ loop(S) ->
           when Delivered =:= element(1, S#s.changing) ->
             {_, Ref} = S#s.changing,
             loop(reply(Ref, ok, S#s{changing = undefined}));
+        {rated, Ref, Loops} ->
+            loop(rated(Ref, Loops, S));
         {?MODULE, status, From, Ref} ->
             From ! {Ref, summary(S)},
             loop(S);
@@ -279,12 +288,12 @@ now_ns() ->
 
 %% --------------------------------------------------------------- events ----
 
-%% While armed: gather what comes within BATCH_MS, look at the limits, send.
+%% While armed: gather what comes within the wait, look at the limits, send.
 %% Otherwise what still trickles in is dropped and counted.
 event(Ev, #s{state = armed} = S0) ->
     S = case process_info(self(), message_queue_len) of
             {_, Len} when Len < ?BATCH_EVENTS - 1 ->
-                receive after ?BATCH_MS -> S0 end;
+                receive after wait_ms(S0) -> S0 end;
             _ ->
                 look_ahead(S0)
         end,
@@ -294,6 +303,11 @@ event(Ev, #s{state = armed} = S0) ->
     S2#s{busy = S2#s.busy + now_ns() - T0};
 event(Ev, S) ->
     drop(Ev, S).
+
+%% Each batch costs both sides far more than an event; and a quarter of the age
+%% that events may have is no overload yet.
+wait_ms(#s{max_age_ns = Ns}) ->
+    max(?BATCH_LEAST_MS, min(?BATCH_MS, Ns div 4000000)).
 
 %% Returns the time of the oldest event, their number, and them in order.
 gather(Left, Ev, Acc, S) ->
@@ -347,10 +361,20 @@ send(Msg, S) ->
 
 drop(?CODE_CHANGED(_), S) ->
     S;                          % seen with the next lease
-drop({trace_ts, _, call, _, X, _}, S) when tuple_size(X) =:= 7 ->
-    S#s{dropped = S#s.dropped + 1, dropped_entries = S#s.dropped_entries + 1};
+drop({trace_ts, _, call, _, X, At}, S0) ->
+    S = late_call(At, S0),
+    Entries = if tuple_size(X) =:= 7 -> 1; true -> 0 end,
+    S#s{dropped = S#s.dropped + 1,
+        dropped_entries = S#s.dropped_entries + Entries};
 drop(_, S) ->
     S#s{dropped = S#s.dropped + 1}.
+
+late_call(At, #s{state = {tripped, _},
+                 last_trip = #{last_call_at := Last} = Trip} = S)
+  when At > Last ->
+    S#s{last_trip = Trip#{last_call_at := At}};
+late_call(_, S) ->
+    S.
 
 %% Values never leave. Their sizes are watched: 'exact' is taken back from a
 %% function that returns large ones.
@@ -502,11 +526,31 @@ hand_over_rings(Deadline, S0) ->
 
 %% ------------------------------------------------------------- the trip ----
 
-%% Disarm first, then empty the queue, then tell. Events of calls that are
-%% still under way trickle in afterwards: event/2 drops them.
+%% Disarm first, then empty the queue, then tell. The returns of calls that
+%% are still under way trickle in afterwards: event/2 drops them.
+%%
+%% Of the last one status/0 shows, in ns of the node's monotonic time: when it
+%% was, since when nothing is armed, when the queue was empty, and how much was
+%% in it then; and, of the relay, the time of the newest call of those dropped,
+%% which no call can pass that was made while nothing was armed.
 trip(Reason, Queue, S) ->
-    S1 = flush(disarm({tripped, Reason}, S)),
-    notice({kprof_notice, trip, Reason, Queue}, S1).
+    At = now_ns(),
+    Began = #{reason => Reason, queue => Queue, tripped_at => At},
+    S1 = disarm({tripped, Reason},
+                S#s{last_trip = case S#s.probe of
+                                    relay -> Began#{last_call_at => At};
+                                    native -> Began
+                                end}),
+    Disarmed = now_ns(),
+    #s{last_trip = Trip} = S2 = flush(S1),
+    {message_queue_len, Left} = process_info(self(), message_queue_len),
+    Done = Trip#{disarmed_at => Disarmed, emptied_at => now_ns(),
+                 left => Left},
+    %% Nothing comes now that would make the VM collect what was queued.
+    true = erlang:garbage_collect(),
+    %% On a busy node this takes a while: the daemon was not silent.
+    notice({kprof_notice, trip, Reason, Queue},
+           S2#s{last_trip = Done, lease_at = now_ms()}).
 
 flush(#s{probe = native} = S) ->
     drain_all(S);
@@ -559,7 +603,7 @@ command({may, MFAs}, Ref, S) ->
 command(nodes, Ref, S) ->
     reply(Ref, [node() | nodes(visible)], S);
 command({rates, MFAs, MaybeLoops}, Ref, S) ->
-    reply(Ref, rates(MFAs, MaybeLoops, S), S);
+    rates(MFAs, MaybeLoops, Ref, S);
 command({arm, Items, Limits}, Ref, S) ->
     {Result, S1} = arm_plan(Items, limits(Limits, S)),
     reply(Ref, Result, tell_neighbours(S1));
@@ -622,25 +666,59 @@ behaviours(Attributes) ->
                            Key =:= behaviour orelse Key =:= behavior]).
 
 %% Calls a second, from call_count over a short time; -1: somebody else
-%% counts that function, and is left alone. A loop has processes that are in
-%% it, and in nothing above it, at the beginning and at the end.
-rates(MFAs, MaybeLoops, #s{session = Session} = S) ->
-    Inside = [{P, F} || MaybeLoops =/= [], P <- processes(),
-                        F <- [outermost(P)], lists:member(F, MaybeLoops)],
+%% counts that function, and is left alone. Entries that are armed are counted
+%% anyway. A loop has processes that are in it, and in nothing above it, at the
+%% beginning and at the end: another process looks for them, since events may
+%% be coming meanwhile.
+rates(MFAs, MaybeLoops, Ref, S0) ->
+    #s{session = Session} = S = rates_end(S0),
+    Ours = entries(S#s.plan),
     Mine = [MFA || MFA <- MFAs, counter(Session, MFA) =:= false],
-    own([{call_count, MFA} || MFA <- Mine], S),
+    S1 = S#s{rating = {Ref, MFAs, Mine, 0, []}},
+    own([], S1),
     [count(Session, MFA, true) || MFA <- Mine],
-    T0 = erlang:monotonic_time(microsecond),
-    receive after ?PROBE_MS -> ok end,
-    Counts = [{MFA, counter(Session, MFA)} || MFA <- Mine],
-    Loops = [F || {P, F} <- Inside, outermost(P) =:= F],
-    Us = erlang:monotonic_time(microsecond) - T0,
-    [count(Session, MFA, false) || MFA <- Mine],
-    own([], S),
-    [{MFA, case lists:keyfind(MFA, 1, Counts) of
-               {_, N} when is_integer(N) -> N * 1000000 div Us;
-               _ -> -1
-           end, lists:member(MFA, Loops)} || MFA <- MFAs].
+    Before = [{MFA, counter(Session, MFA)}
+              || MFA <- MFAs,
+                 lists:member(MFA, Mine) orelse lists:member(MFA, Ours)],
+    Agent = self(),
+    spawn(fun() ->
+                  Inside = inside(MaybeLoops),
+                  receive after ?PROBE_MS -> ok end,
+                  Loops = [F || {P, F} <- Inside, outermost(P) =:= F],
+                  Agent ! {rated, Ref, Loops}
+          end),
+    S1#s{rating = {Ref, MFAs, Mine, now_ns(), Before}}.
+
+inside([]) ->
+    [];
+inside(MaybeLoops) ->
+    [{P, F} || P <- processes(), F <- [outermost(P)],
+               lists:member(F, MaybeLoops)].
+
+rated(Ref, Loops, #s{rating = {Ref, MFAs, _, T0, Before}} = S) ->
+    Ns = max(1, now_ns() - T0),
+    Rates = [{MFA, rate(MFA, Before, Ns, S), lists:member(MFA, Loops)}
+             || MFA <- MFAs],
+    reply(Ref, Rates, rates_end(S));
+rated(_, _, S) ->
+    S.
+
+rate(MFA, Before, Ns, #s{session = Session}) ->
+    case {lists:keyfind(MFA, 1, Before), counter(Session, MFA)} of
+        {{_, N0}, N} when is_integer(N0), is_integer(N), N >= N0 ->
+            (N - N0) * 1000000000 div Ns;
+        _ ->
+            -1
+    end.
+
+%% What is an entry by now stays counted.
+rates_end(#s{rating = undefined} = S) ->
+    S;
+rates_end(#s{rating = {_, _, Mine, _, _}, session = Session} = S) ->
+    [count(Session, MFA, false) || MFA <- Mine -- entries(S#s.plan)],
+    S1 = S#s{rating = undefined},
+    own([], S1),
+    S1.
 
 %% The function that a process runs, as far as its stack is shown.
 outermost(P) ->
@@ -684,15 +762,18 @@ exacts(Plan, relay) ->
     maps:from_list([{MFA, {0, 0}}
                     || #item{mfa = MFA, fallback = F} <- Plan, F =/= []]).
 
-%% Tiers first and entries last, so that no request starts half armed.
+%% Tiers first and entries last, so that no request starts half armed. But
+%% tokens of before are still about: entries take them first, or else what
+%% processes do with them is traced for as long as the arming takes.
 rearm(#s{plan = []} = S) ->
     {{error, no_plan}, S};
 rearm(#s{state = armed} = S) ->
     {ok, S};
-rearm(S) ->
-    {Entries, Tiers} = by_kind([I || I <- S#s.plan, not I#item.gone]),
-    case set_patterns(Tiers, S) of
-        [] ->
+rearm(S0) ->
+    {Entries, Tiers} = by_kind([I || I <- S0#s.plan, not I#item.gone]),
+    [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
+    case arm_tiers(Tiers, S0#s{state = idle}) of
+        {[], S} ->
             processes_trace(S),
             S1 = read_counters(S),
             case set_patterns(Entries, S) of
@@ -701,8 +782,25 @@ rearm(S) ->
                 Failed ->
                     {{error, {not_armed, Failed}}, disarm(idle, S)}
             end;
-        Failed ->
+        {Failed, S} ->
             {{error, {not_armed, Failed}}, disarm(idle, S)}
+    end.
+
+%% Many of them take long on a busy node: between any two the daemon has its
+%% answer, and events of old tokens do not pile up.
+arm_tiers(Items, S) ->
+    lists:foldl(fun(I, {Failed, S1}) ->
+                        {set_patterns([I], S1) ++ Failed,
+                         answer_lease(flush(S1))}
+                end, {[], S}, Items).
+
+answer_lease(#s{daemon = Daemon} = S) ->
+    receive
+        {kprof, Daemon, _, lease} ->
+            _ = send(state_msg(S), S),
+            S#s{lease_at = now_ms()}
+    after 0 ->
+            S
     end.
 
 by_kind(Items) ->
@@ -714,17 +812,62 @@ set_patterns(Items, #s{session = Session}) ->
                         R <- [pattern(Session, I#item.mfa, I#item.spec)],
                         R =/= 1].
 
-%% Entries first: no new request, then nothing at all. Takes the patterns
-%% only: flags cost nothing without them, and going through all processes
-%% is not for a moment of overload.
-disarm(State, #s{session = Session} = S) ->
+%% A pattern takes effect only after every scheduler has been through a few
+%% turns: some milliseconds each on a node that is busy, and many of them on
+%% one without processor time of its own. Events go on meanwhile. So first the
+%% entries take the token of who calls them, and give none: what processes
+%% still have of tokens goes with their next request. Then nothing at all: a
+%% session's patterns at once, others by the module; and what comes meanwhile
+%% is dropped, but for the end, when it is handed over. Takes the patterns only:
+%% flags cost nothing without them, and going through all processes is not for
+%% a moment of overload.
+disarm(State, #s{session = Session, state = Was} = S) ->
     {Entries, Tiers} = by_kind(S#s.plan),
-    [pattern(Session, I#item.mfa, false) || I <- Entries ++ Tiers],
-    case S#s.state of
-        armed ->
-            S1 = read_counters(S#s{state = State}),
-            S1#s{unarmed_from = entry_calls(S1)};
-        _ -> S#s{state = State}
+    [pattern(Session, I#item.mfa, ?TAKE_TOKEN)
+     || I <- Entries, Was =:= armed],
+    S1 = case Was of
+             armed ->
+                 Now = read_counters(S#s{state = State}),
+                 Now#s{unarmed_from = entry_calls(Now)};
+             _ -> S#s{state = State}
+         end,
+    clear_patterns(Tiers, Entries, S1).
+
+clear_patterns(Tiers, Entries, #s{session = legacy} = S) ->
+    clear_modules(Entries, clear_modules(Tiers, S));
+clear_patterns(_, _, S) ->
+    pattern(S#s.session, {'_', '_', '_'}, false),
+    relieve(S).
+
+clear_modules(Items, S) ->
+    ByModule = maps:groups_from_list(
+                 fun(#item{mfa = {M, _, _}}) -> M end,
+                 fun(I) -> I#item.mfa end, Items),
+    maps:fold(fun(M, MFAs, S1) ->
+                      [pattern(legacy, What, false)
+                       || What <- all_or_each(M, MFAs, S)],
+                      relieve(S1)
+              end, S, ByModule).
+
+relieve(#s{state = idle} = S) -> S;
+relieve(S) -> flush(S).
+
+%% Of a module with nothing of anybody else's, all functions at once.
+all_or_each(_, [MFA], _) ->
+    [MFA];
+all_or_each(M, MFAs, S) ->
+    Plan = [I#item.mfa || I <- S#s.plan],
+    case lists:all(fun({F, A}) ->
+                           traced(legacy, {M, F, A}) =:= false orelse
+                               lists:member({M, F, A}, Plan)
+                   end, functions(M)) of
+        true -> [{M, '_', '_'}];
+        false -> MFAs
+    end.
+
+functions(M) ->
+    try erlang:get_module_info(M, functions)
+    catch error:badarg -> []
     end.
 
 %% Another match spec for one armed function (a new sampling rate).
@@ -960,7 +1103,7 @@ arm_again(#item{mfa = MFA} = I, #s{session = Session} = S) ->
 %% Disarm, hand over what is queued, take everything back. The sentry does
 %% the rest when this process is gone.
 finish(Reason, S) ->
-    S1 = disarm(idle, S),
+    S1 = disarm(idle, rates_end(S)),
     S2 = case Reason of
              stopped_by_daemon ->
                  %% From here on nothing is armed again: neither 'exact'
@@ -1066,7 +1209,11 @@ sentry_clean(Legacy, Agent, Own) ->
 
 %% Tells the sentry what is ours, and More that is about to be: before it is.
 own(More, S) ->
-    element(1, S#s.sentry) ! {own, More ++ owned(S#s.plan) ++
+    Rated = case S#s.rating of
+                undefined -> [];
+                {_, _, Mine, _, _} -> [{call_count, MFA} || MFA <- Mine]
+            end,
+    element(1, S#s.sentry) ! {own, More ++ Rated ++ owned(S#s.plan) ++
                                   [{meta, MFA} || MFA <- S#s.watching]}.
 
 owned(Plan) ->

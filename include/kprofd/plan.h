@@ -32,6 +32,7 @@ struct kp_plan_item {
 	bool exact_forced;	/* {exact, force} */
 	bool exact_refused;	/* or taken back: not armed with it again */
 	struct kp_pos exact_pos;	/* who asks for it */
+	bool probe;		/* its rate is to be measured */
 	bool loop;		/* a process was in it for the whole probe */
 	bool disarmed;		/* taken back for good: never armed again */
 	uint64_t tiers;		/* bit t: conf->tiers[t] */
@@ -63,22 +64,36 @@ enum kp_err kp_plan_make(struct kp_plan *plan, const struct kp_conf *c,
     const char *node, bool native, struct kp_term *answer,
     struct kp_diags *diags);
 /*
+ * Marks what is to be measured before it is armed, and returns how many: what
+ * is not in the plan that is armed, and 'exact' where it is new, or again where
+ * code may have changed.
+ */
+size_t kp_plan_probe(struct kp_plan *plan, const struct kp_plan *armed,
+    bool again);
+/*
  * Where 'exact' would copy too much (native: copies nothing, and only loops
- * cannot have it; where nobody asked for it that is not told): functions that are called very often, and
- * server loops, by what was measured.  (Callbacks that return a process's state
- * are known by kp_plan_make, and are traced without it, too.)  diags as above.
+ * cannot have it, which is not told where nobody asked for it): functions that
+ * are called very often, and server loops, by what was measured.  (Callbacks
+ * that return a process's state are known by kp_plan_make, and are traced
+ * without it, too.)  Adds to *diags.
  */
 enum kp_err kp_plan_judge(struct kp_plan *plan, bool native,
     struct kp_diags *diags);
 /*
  * With the native probe outcomes are exact without copying: of all but what
  * was found to be a loop in the plan of before, or {exact, force} insists on.
+ * Before kp_plan_probe, which asks for loops.
  */
 void kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before);
 /* What was taken back in one plan is taken back in another, made later. */
 void kp_plan_carry(struct kp_plan *to, const struct kp_plan *from);
-/* Is there a function in one plan that is not in the other? */
-bool kp_plan_adds(const struct kp_plan *to, const struct kp_plan *from);
+/*
+ * Functions of one plan that the other does not have stay in that, too, as far
+ * as there is room: their code may come back.  KP_ENOMEM.
+ */
+enum kp_err kp_plan_keep(struct kp_plan *to, const struct kp_plan *from);
+/* Room for one more item, which n does not count yet; NULL: no memory. */
+struct kp_plan_item *kp_plan_room(struct kp_plan *plan);
 void kp_plan_free(struct kp_plan *plan);
 
 /* For the agent: {Mod, Fun, Arity}. */

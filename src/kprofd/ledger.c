@@ -47,7 +47,8 @@ missing(const struct ledger *l, const struct agent_status *st,
  * Events still on their way look like missing ones.  Those are at most as
  * many as the agent had queued; and what was on its way at one status is here
  * at the next.  While sampling, what is missing beyond that is sampled out;
- * without, nothing may be missing, and the last word is had at the end.
+ * without, nothing may be missing, and the last word is had when nothing is
+ * armed any more, or at the end.
  */
 static void
 report_missing(struct ledger *l, uint64_t now, bool last)
@@ -59,7 +60,8 @@ report_missing(struct ledger *l, uint64_t now, bool last)
 
 	if (last)
 		sure = now;
-	if ((last || l->sampling) && sure > l->reported) {
+	if ((last || l->sampling || l->unarmed_since != 0) &&
+	    sure > l->reported) {
 		l->lost.n[cause] += sure - l->reported;
 		l->reported = sure;
 	}
@@ -113,6 +115,13 @@ ledger_status(struct ledger *l, const struct agent_status *status,
 	    l->last.dropped_entries);
 	l->last = *st;
 	report_missing(l, missing(l, st, entries), last);
+}
+
+void
+ledger_sampling(struct ledger *l)
+{
+	report_missing(l, l->missing_last, !l->sampling);
+	l->sampling = true;
 }
 
 /* Its last count may be a second old, or may never have come. */

@@ -39,6 +39,11 @@ void ledger_batch(struct ledger *l, uint64_t seq);
  */
 void ledger_status(struct ledger *l, const struct agent_status *st,
     uint64_t entries, bool last);
+/*
+ * Nothing is on its way, and from now on some requests are sampled out: what is
+ * missing so far was not.
+ */
+void ledger_sampling(struct ledger *l);
 /* The connection is gone: what the last status left open is lost. */
 void ledger_lost(struct ledger *l, uint64_t entries);
 /* Entries are counted from zero again; the agent goes on. */

@@ -165,6 +165,20 @@ refused(struct reload *r, char *why, size_t n)
 	return false;
 }
 
+/* What is noteworthy of it there; what is missing there was judged. */
+static void
+tell_warnings(struct reload *r, unsigned i)
+{
+	const struct target *t = targets_at(r->p.targets, i);
+	struct kp_diags *d = &r->opinions[i].diags;
+
+	for (size_t k = 0; k < d->n; k++)
+		if (d->v[k].warning)
+			conf_file_diags(r->same ? r->p.conf : &r->next,
+			    &(struct kp_diags){ .v = &d->v[k], .n = 1 },
+			    only_target(r) == NULL ? t->node : NULL, &r->said);
+}
+
 static void finish(struct reload *r);
 
 static void
@@ -179,6 +193,8 @@ decide(struct reload *r)
 		refuse(r, r->p.conf->path, why);
 		return;
 	}
+	for (unsigned i = 0; i < count; i++)
+		tell_warnings(r, i);
 	r->left = count + 1;
 	for (unsigned i = 0; i < count; i++)
 		target_reload_apply(targets_at(r->p.targets, i));

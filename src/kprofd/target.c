@@ -121,7 +121,8 @@ resample(struct target *t)
 	    .fields = { { .key = "one_in", .number = t->sampler.one_in } } },
 	    "%s: sampling one request in %u", t->opts.target,
 	    t->sampler.one_in);
-	t->ledger.sampling |= t->sampler.one_in > 1;
+	if (!t->watch.guard.resting)
+		t->ledger.sampling |= t->sampler.one_in > 1;
 	agent_sample(t->agent, t->sampler.one_in);
 }
 
@@ -323,7 +324,8 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 	struct target *t = ctx;
 
 	t->assembly.time_offset = t->hello.time_offset = st->time_offset;
-	t->ledger.sampling |= t->sampler.one_in > 1;
+	if (!t->watch.guard.resting)
+		t->ledger.sampling |= t->sampler.one_in > 1;
 	ledger_status(&t->ledger, st, entries(t), last);
 	spending_status(&t->spending, &t->status, st);
 	if (!last)
@@ -372,6 +374,8 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	switch (s) {
 	case AGENT_ARMED:
 		kp_guard_resumed(&t->watch.guard, kp_mono_now());
+		if (t->sampler.one_in > 1)
+			ledger_sampling(&t->ledger);
 		ledger_armed(&t->ledger, kp_mono_now());
 		t->armed_ever = true;
 		t->lost_text[0] = '\0';
@@ -402,6 +406,12 @@ on_state(void *ctx, enum agent_state s, const char *text)
 		break;
 	}
 	t->ops->on_state(t->ctx, t, s, text);
+}
+
+static void
+on_looked(void *ctx)
+{
+	set_told(ctx);
 }
 
 /* The probe of call rates says how to begin sampling. */
@@ -517,6 +527,7 @@ static const struct agent_ops agent_ops = {
 	.on_state = on_state,
 	.on_hello = on_hello,
 	.on_probe = on_probe,
+	.on_looked = on_looked,
 	.on_plan = on_plan,
 	.on_batch = on_batch,
 	.on_status = on_status,

@@ -171,9 +171,57 @@ hand_on(struct kp_requests *rs, struct req *rq)
 	rq->r.end = end;
 }
 
+/*
+ * Not if that one had ended by then, which is known now: between processes
+ * events are not in order, and what clocks of different nodes say of it would
+ * be a guess.  Nor if its entry never came: a token of before a trip, whose
+ * request was given up, has calls all the same.
+ */
+static bool
+parent_holds(const struct kp_requests *rs, const struct req *rq,
+    uint32_t *node)
+{
+	const struct req *p = req_get(rs, rq->r.parent_label);
+	const struct tomb *t;
+
+	*node = rq->r.node;
+	if (p != NULL) {
+		*node = p->r.node;
+		return !p->early && !(p->ended && p->r.node == rq->r.node &&
+		    p->r.end <= rq->r.start);
+	}
+	t = tombs_get(rs, rq->r.parent_label);
+	if (t == NULL)
+		return !rq->outer_early;
+	*node = tombs_node(rs, rq->r.parent_label);
+	return *node != rq->r.node || t->at > rq->r.start;
+}
+
+/*
+ * An entry that sampling passes over takes the token of the request that it is
+ * called inside, and says nothing: most tokens that such entries meet are old
+ * ones, and a message about each would cost what sampling is there to save.
+ * But each inner request that is sampled stands for as many as its weight says,
+ * and the others of these have each cut one like its own outer one, which
+ * counts where it began.
+ */
+void
+req_settle_parent(struct kp_requests *rs, struct req *rq)
+{
+	uint32_t node;
+
+	if (rq->r.parent_label == 0)
+		return;
+	if (!parent_holds(rs, rq, &node))
+		rq->r.parent_label = 0;
+	else if (rq->takes_token && rq->r.weight > 1)
+		rs->nodes[node].lost.n[KP_LOSS_CUT] += rq->r.weight - 1;
+}
+
 void
 req_close(struct kp_requests *rs, struct req *rq)
 {
+	req_settle_parent(rs, rq);
 	for (uint32_t i = 0; i < rq->ncalls; i++)
 		if (rq->calls[i].c.outcome == KP_OPEN)
 			proc_settle(rs, rq->calls[i].c.proc, rq);

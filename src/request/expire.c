@@ -131,6 +131,7 @@ kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 	while ((rq = nd->ended.head) != NULL)
 		req_close(rs, rq);
 	while ((rq = nd->live.head) != NULL) {
+		req_settle_parent(rs, rq);
 		nd->lost.n[cause] += !rq->collided;
 		req_lose_calls(rs, rq, 1, KP_LOSS_WITH_REQUEST);
 		req_drop(rs, rq);

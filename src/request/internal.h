@@ -45,6 +45,8 @@ struct req {
 	struct rcall *calls;
 	uint32_t ncalls, cap;
 	uint64_t outer;		/* label of the request it began inside; 0 */
+	bool outer_early;	/* whose entry had not come by then */
+	bool takes_token;	/* its entry took one from the process */
 	bool ended;		/* its end was seen: r.end, r.outcome hold */
 	uint32_t ender;		/* the call that ended it, or KP_NONE */
 	bool collided;		/* counted as lost; eats its events till closed */
@@ -273,6 +275,8 @@ void tombs_free(struct kp_requests *rs, struct rnode *nd);
 void tombs_add(struct kp_requests *rs, struct rnode *nd,
     const struct tomb *tomb);
 const struct tomb *tombs_get(const struct kp_requests *rs, uint64_t label);
+/* Where that one began. */
+uint32_t tombs_node(const struct kp_requests *rs, uint64_t label);
 void tombs_expire(struct kp_requests *rs, struct rnode *nd,
     kp_target_ns before);
 
@@ -334,6 +338,11 @@ void calls_detach(struct kp_requests *rs, struct req *rq, uint32_t node);
  */
 uint32_t place_calls(struct kp_requests *rs, struct req *rq);
 
+/*
+ * close.c: is it inside the one that it seemed to begin in?  Once, when it is
+ * known; counts what the likes of it have cut.
+ */
+void req_settle_parent(struct kp_requests *rs, struct req *rq);
 /* close.c: hands it on, buries and frees it */
 void req_close(struct kp_requests *rs, struct req *rq);
 /* Frees it, handing nothing on. */

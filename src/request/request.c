@@ -254,25 +254,6 @@ req_make_early(struct kp_requests *rs, uint64_t label, uint32_t node,
 	return rq;
 }
 
-/*
- * An entry that sampling passes over takes the token of the request that it is
- * called inside, and says nothing: most tokens that such entries meet are old
- * ones, and a message about each would cost what sampling is there to save.
- * But each inner request that is sampled stands for as many as its weight says,
- * and the others of these have each cut one like its own outer one, which
- * counts where it began.
- */
-static void
-count_cut(struct kp_requests *rs, const struct kp_event *ev, uint64_t parent)
-{
-	const struct req *outer;
-
-	if (parent == 0 || ev->old_label == 0 || ev->weight <= 1 ||
-	    (outer = req_get(rs, parent)) == NULL)
-		return;
-	rs->nodes[outer->r.node].lost.n[KP_LOSS_CUT] += ev->weight - 1;
-}
-
 /* Its entry has come, perhaps on another node than its calls. */
 static void
 early_begin(struct kp_requests *rs, struct req *rq, const struct rcall *entry)
@@ -297,6 +278,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
 	struct req *rq = req_get(rs, ev->label), *early = rq;
 	uint64_t outer, parent = proc_meet_parent(rs, p, ev, &outer);
 	struct rnode *nd = p->node;
+	const struct req *in = parent != 0 ? req_get(rs, parent) : NULL;
 
 	if (rs->in_flight == rs->o.max_requests)
 		goto full;
@@ -313,6 +295,8 @@ req_make(struct kp_requests *rs, const struct proc *p,
 		.weight = ev->weight, .id = ++rs->next_id,
 		.node = (uint8_t)nd->index, .nodes = rq->r.nodes };
 	rq->outer = outer;
+	rq->outer_early = in != NULL && in->early;
+	rq->takes_token = ev->old_label != 0;
 	if (early == NULL) {
 		rq->ender = KP_NONE;
 		rq->r.identity = KP_IDENT_NONE;
@@ -325,7 +309,6 @@ req_make(struct kp_requests *rs, const struct proc *p,
 	list_add_by_start(&nd->live, rq);
 	rs->in_flight++;
 	nd->in_flight++;
-	count_cut(rs, ev, parent);
 	return rq;
 full:
 	nd->lost.n[KP_LOSS_REQUEST_CAP]++;

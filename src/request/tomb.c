@@ -98,6 +98,14 @@ tombs_get(const struct kp_requests *rs, uint64_t label)
 	    NULL;
 }
 
+uint32_t
+tombs_node(const struct kp_requests *rs, uint64_t label)
+{
+	const uint64_t *at = map_get(&rs->buried, label);
+
+	return at != NULL ? (uint32_t)(*at >> 32) : KP_NONE;
+}
+
 void
 tombs_expire(struct kp_requests *rs, struct rnode *nd, kp_target_ns before)
 {

@@ -112,6 +112,11 @@ struct agent_ops {
 	 * is armed, after each on_hello.  why: why not native, or NULL.
 	 */
 	void (*on_probe)(void *ctx, bool native, const char *why);
+	/*
+	 * With the native probe: other code is there, and what is armed with
+	 * it is now agent_plan().
+	 */
+	void (*on_looked)(void *ctx);
 	/* What will be armed, or in a check would be, with call rates. */
 	void (*on_plan)(void *ctx, const struct kp_plan *plan);
 	/* A whole {kprof_events, ...} message; good during the call. */

@@ -5,7 +5,7 @@
  *   agent_steps.c  the questions on the way to being armed, their answers
  *   agent_probe.c  which probe: relay or native
  *   agent_notice.c what the agent says without being asked
- *   agent_reload.c another tiers.conf
+ *   agent_reload.c another tiers.conf, or other code
  *   agent_msg.c    the messages as bytes; keeps no state
  */
 #ifndef KP_TARGET_AGENT_INTERNAL_H
@@ -25,13 +25,12 @@ enum reload_step {
 	RELOAD_NONE,
 	RELOAD_WAITING,		/* for a state that lasts */
 	RELOAD_CHECKING,	/* which of its functions exist? */
+	RELOAD_RATING,		/* how often are the new ones called? */
 	RELOAD_ASKING,		/* may they be armed? */
 	RELOAD_CHECKED,		/* the owner has the answer */
 	RELOAD_APPLYING		/* the difference was sent */
 };
-/* And this one of the look that follows a change of code, */
-#define LOOK_REF (CLEAR_REFS - 1)
-#define NODES_REF (CLEAR_REFS - 2)	/* and of which nodes it sees */
+#define NODES_REF (CLEAR_REFS - 1)	/* which nodes it sees */
 
 struct agent {
 	struct event_base *base;
@@ -52,7 +51,9 @@ struct agent {
 	uint64_t reloads;	/* questions of reloads, likewise */
 	struct {
 		enum reload_step step;
+		const struct kp_conf *wanted;	/* when this is over; borrowed */
 		const struct kp_conf *conf;	/* to be in force; borrowed */
+		bool look;	/* code was changed, conf is in force */
 		struct kp_plan plan;
 		struct kp_diags diags;	/* of that */
 		bool planned;		/* plan is the target's, as it is now */
@@ -65,7 +66,7 @@ struct agent {
 	unsigned silent;	/* leases sent since the last frame came */
 	struct kp_backoff backoff;
 	bool looked_for_process;
-	bool looking, look_again;	/* what there is to arm now */
+	bool look_again;	/* at what there is to arm now */
 	bool attached_once, user_paused, stopping;
 	bool probing;		/* AGENT_CHECKING: for the native probe */
 	bool native;		/* that is what this agent has */
@@ -98,8 +99,6 @@ void agent_lease_start(struct agent *a);
 /* agent_steps.c */
 void agent_step_look(struct agent *a);
 void agent_on_frame(struct agent *a, const struct kp_frame *f);
-/* What there is to arm may have changed: asks, and arms what is new. */
-void agent_look_anew(struct agent *a);
 /* A command: begun with a fresh reference, sent, freed. */
 void agent_command_begin(struct agent *a, struct kp_buf *b);
 /* One that no step waits for: the one waited for stays.  ref 0: nobody does. */
@@ -124,6 +123,8 @@ void agent_probe_plan(struct agent *a, struct kp_plan *plan,
 
 /* agent_reload.c */
 void agent_reload_answer(struct agent *a, uint64_t ref, struct kp_term *r);
+/* What there is to arm may have changed: asks, and arms what is new. */
+void agent_look_anew(struct agent *a);
 /* The state is another one: goes on with a reload that waits, or ends it. */
 void agent_reload_state(struct agent *a);
 /* agent_notice.c: the terms behind {kprof_notice, .. */

@@ -77,6 +77,16 @@ msg_start_bindings(struct kp_buf *b, const struct agent_ids *ids,
 	put_limits(b, limits);
 }
 
+/* The agent has only the first have them loaded. */
+void
+msg_modules(struct kp_buf *b, const struct kp_conf *c, const char *command)
+{
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, command);
+	if (kp_plan_modules(c, b) != KP_OK && b->err == KP_OK)
+		b->err = KP_ENOMEM;
+}
+
 enum kp_err
 msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
     const struct kp_spec_params *params)
@@ -175,25 +185,35 @@ msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
 		kp_etf_bool(b, false);
 }
 
+static bool
+may_be_loop(const struct kp_plan_item *i)
+{
+	return i->probe && i->exact && !i->exact_forced;
+}
+
 void
 msg_rates(struct kp_buf *b, const struct kp_plan *plan)
 {
-	uint32_t exact = 0;
+	const struct kp_plan_item *p, *end = plan->v + plan->n;
+	uint32_t n = 0, exact = 0;
 
+	for (p = plan->v; p < end; p++) {
+		n += p->probe;
+		exact += may_be_loop(p);
+	}
 	kp_etf_tuple(b, 3);
 	kp_etf_atom(b, "rates");
-	if (plan->n > 0)
-		kp_etf_list(b, (uint32_t)plan->n);
-	for (size_t i = 0; i < plan->n; i++) {
-		kp_plan_put_mfa(b, &plan->v[i]);
-		exact += plan->v[i].exact && !plan->v[i].exact_forced;
-	}
+	if (n > 0)
+		kp_etf_list(b, n);
+	for (p = plan->v; p < end; p++)
+		if (p->probe)
+			kp_plan_put_mfa(b, p);
 	kp_etf_nil(b);
 	if (exact > 0)
 		kp_etf_list(b, exact);
-	for (size_t i = 0; i < plan->n; i++)
-		if (plan->v[i].exact && !plan->v[i].exact_forced)
-			kp_plan_put_mfa(b, &plan->v[i]);
+	for (p = plan->v; p < end; p++)
+		if (may_be_loop(p))
+			kp_plan_put_mfa(b, p);
 	kp_etf_nil(b);
 }
 

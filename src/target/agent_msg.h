@@ -31,6 +31,9 @@ void msg_command(struct kp_buf *b, const struct agent_ids *ids, uint64_t ref);
 /* What erlang/load.exprs finds bound besides Beam: {'Daemon', _}, {'Opts', _}. */
 void msg_start_bindings(struct kp_buf *b, const struct agent_ids *ids,
     const char *who, const struct kp_overload *limits);
+/* {check | look, Modules}: those that c names */
+void msg_modules(struct kp_buf *b, const struct kp_conf *c,
+    const char *command);
 /* {arm, Items, Limits} */
 enum kp_err msg_arm(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_plan *plan, const struct kp_spec_params *params);
@@ -43,7 +46,10 @@ void msg_may(struct kp_buf *b, const struct kp_plan *want);
 /* {spec, MFA, Spec}; spec NULL: false, which disarms. */
 void msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
     const struct kp_buf *spec);
-/* {rates, MFAs, MaybeLoops}: those of 'exact', which loops cannot have. */
+/*
+ * {rates, MFAs, MaybeLoops}: what is to be probed; of that those of 'exact',
+ * which loops cannot have.
+ */
 void msg_rates(struct kp_buf *b, const struct kp_plan *plan);
 
 /* {ok, Pid, Hello} after the rex tuple; raw agent pid into ids->agent. */

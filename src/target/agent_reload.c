@@ -1,18 +1,24 @@
 /*
- * agent_reload.c - another tiers.conf for a target: checked there, compared
- * with what is armed, and, when the owner says so, the difference sent.
+ * agent_reload.c - another plan for a target that has one: of another
+ * tiers.conf, when the owner says so, or of the same where code was changed (a
+ * look).  Checked there, probed where it is new, compared with what is armed,
+ * and the difference sent.
  *
  * It goes beside the steps of the connection's life: the target stays armed,
  * paused or tripped, and events go on, until the agent says that it is done.
  * The agent takes commands in order, so that a pause may come in between.
  * Where the connection is lost meanwhile nothing is armed any more, and the
  * file is what is armed when it is back.
+ *
+ * One at a time: what is asked for meanwhile waits.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "kprofd/etf.h"
 #include "target/agent_internal.h"
+
+static void reload_next(struct agent *a);
 
 static void
 reload_forget(struct agent *a)
@@ -22,6 +28,17 @@ reload_forget(struct agent *a)
 	a->reload.planned = false;
 	a->reload.step = RELOAD_NONE;
 	a->reload.conf = NULL;
+	a->reload.look = false;
+}
+
+/* What a look found is armed, or was no news. */
+static void
+look_end(struct agent *a, bool news)
+{
+	if (news && a->reload.diags.n > 0)
+		a->ops->on_diags(a->ctx, &a->reload.diags);
+	reload_forget(a);
+	reload_next(a);
 }
 
 /* Ends it; the new configuration is in force, or the old one still. */
@@ -33,8 +50,9 @@ reload_end(struct agent *a, struct agent_reloaded *r)
 	reload_forget(a);
 	if (r->how != AGENT_RELOAD_REFUSED)
 		a->o.conf = conf;
+	a->look_again = true;	/* other modules are to be watched */
 	a->ops->on_reloaded(a->ctx, r);
-	agent_look_anew(a);	/* other modules are to be watched */
+	reload_next(a);
 }
 
 /* What it says, in answer to agent_reload(). */
@@ -50,7 +68,15 @@ static void
 reload_refuse(struct agent *a, const char *why)
 {
 	struct agent_checked c = { .how = AGENT_CHECKED_REFUSED, .why = why };
+	char text[700];
 
+	if (a->reload.look) {
+		snprintf(text, sizeof(text), "functions of the new code are "
+		    "not armed: %s", why);
+		a->ops->on_notice(a->ctx, "code", text);
+		look_end(a, false);
+		return;
+	}
 	a->reload.planned = false;
 	reload_checked(a, &c);
 }
@@ -62,10 +88,7 @@ reload_check(struct agent *a)
 
 	a->reload.step = RELOAD_CHECKING;
 	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
-	kp_etf_tuple(&b, 2);
-	kp_etf_atom(&b, "check");
-	if (kp_plan_modules(a->reload.conf, &b) != KP_OK && b.err == KP_OK)
-		b.err = KP_ENOMEM;
+	msg_modules(&b, a->reload.conf, a->reload.look ? "look" : "check");
 	agent_command_end(a, &b);
 }
 
@@ -76,7 +99,6 @@ difference(struct agent *a, struct kp_buf *b)
 	enum kp_err e;
 
 	kp_plan_carry(&a->reload.plan, &a->plan);
-	agent_probe_plan(a, &a->reload.plan, &a->plan);
 	e = kp_plan_diff(&a->reload.plan, a->reload.conf, &a->plan, a->o.conf,
 	    &a->params, &a->reload.n);
 	return e != KP_OK ? e : msg_change(b, a->reload.conf, &a->reload.plan,
@@ -105,18 +127,91 @@ reload_ask(struct agent *a)
 }
 
 static void
+send_change(struct agent *a, struct kp_buf *b)
+{
+	a->reload.step = RELOAD_APPLYING;
+	a->reload.one_in = a->params.one_in;
+	agent_command_end(a, b);
+}
+
+/* Nobody needs to be asked: it is the tiers.conf that is in force. */
+static void
+look_apply(struct agent *a)
+{
+	const struct kp_plan_change *n = &a->reload.n;
+	struct kp_buf b;
+
+	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
+	if (difference(a, &b) != KP_OK) {
+		kp_buf_free(&b);
+		reload_refuse(a, "it cannot be expressed as match specs");
+	} else if (n->added + n->changed + n->removed == 0) {
+		kp_buf_free(&b);
+		look_end(a, false);
+	} else {
+		send_change(a, &b);
+	}
+}
+
+static void
+reload_probed(struct agent *a)
+{
+	if (a->reload.look)
+		look_apply(a);
+	else
+		reload_ask(a);
+}
+
+/* What is not armed yet; after a change of code all of 'exact' again. */
+static void
+reload_probe(struct agent *a)
+{
+	struct kp_plan *plan = &a->reload.plan;
+	struct kp_buf b;
+
+	kp_plan_carry(plan, &a->plan);
+	if (a->reload.look && kp_plan_keep(plan, &a->plan) != KP_OK) {
+		reload_refuse(a, kp_err_str(KP_ENOMEM));
+		return;
+	}
+	agent_probe_plan(a, plan, &a->plan);
+	if (kp_plan_probe(plan, &a->plan, a->reload.look) == 0) {
+		reload_probed(a);
+		return;
+	}
+	a->reload.step = RELOAD_RATING;
+	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
+	msg_rates(&b, plan);
+	agent_command_end(a, &b);
+}
+
+static void
 answer_check(struct agent *a, struct kp_term *r)
 {
 	enum kp_err e;
 
 	kp_plan_free(&a->reload.plan);
 	kp_diags_free(&a->reload.diags);
-	e = kp_plan_make(&a->reload.plan, a->reload.conf, a->hello.node, a->native,
-	    r, &a->reload.diags);
+	e = kp_plan_make(&a->reload.plan, a->reload.conf, a->hello.node,
+	    a->native, r, &a->reload.diags);
 	if (e != KP_OK)
 		reload_refuse(a, kp_err_str(e));
 	else
-		reload_ask(a);
+		reload_probe(a);
+}
+
+static void
+answer_rates(struct agent *a, struct kp_term *r)
+{
+	enum kp_err e = msg_read_rates(r, &a->reload.plan);
+
+	if (e == KP_OK)
+		e = kp_plan_judge(&a->reload.plan, a->native,
+		    &a->reload.diags);
+	if (e != KP_OK)
+		reload_refuse(a, kp_err_str(e));
+	else
+		reload_probed(a);
 }
 
 static void
@@ -153,6 +248,10 @@ change_failed(struct agent *a, struct kp_term *r)
 	char text[400], why[600];
 
 	msg_text(r, text, sizeof(text));
+	if (a->reload.look) {
+		reload_refuse(a, text);
+		return;
+	}
 	snprintf(why, sizeof(why), "'%s' cannot be armed: %s", a->o.target,
 	    text);
 	reload_keep(a);
@@ -181,7 +280,13 @@ answer_change(struct agent *a, struct kp_term *r)
 	/* Another rate was asked for meanwhile, and the owner may know better. */
 	a->params.one_in = a->reload.one_in;
 	agent_sample(a, one_in);
-	reload_end(a, &done);
+	if (!a->reload.look) {
+		reload_end(a, &done);
+		return;
+	}
+	if (a->native)
+		a->ops->on_looked(a->ctx);
+	look_end(a, true);
 }
 
 void
@@ -191,6 +296,8 @@ agent_reload_answer(struct agent *a, uint64_t ref, struct kp_term *r)
 		return;
 	if (a->reload.step == RELOAD_CHECKING)
 		answer_check(a, r);
+	else if (a->reload.step == RELOAD_RATING)
+		answer_rates(a, r);
 	else if (a->reload.step == RELOAD_ASKING)
 		answer_may(a, r);
 	else if (a->reload.step == RELOAD_APPLYING)
@@ -203,7 +310,9 @@ reload_away(struct agent *a)
 {
 	struct agent_checked away = { .how = AGENT_CHECKED_AWAY };
 
-	if (a->reload.step == RELOAD_APPLYING)
+	if (a->reload.look)
+		look_end(a, false);
+	else if (a->reload.step == RELOAD_APPLYING)
 		reload_keep(a);
 	else if (a->reload.step != RELOAD_CHECKED)
 		reload_checked(a, &away);
@@ -214,17 +323,57 @@ reload_ending(struct agent *a)
 {
 	struct agent_reloaded refused = { .how = AGENT_RELOAD_REFUSED };
 
-	if (a->reload.step == RELOAD_APPLYING)
+	if (a->reload.look)
+		look_end(a, false);
+	else if (a->reload.step == RELOAD_APPLYING)
 		reload_end(a, &refused);
 	else if (a->reload.step != RELOAD_CHECKED)
 		reload_refuse(a, "kprofd is ending");
 }
 
+/* ---- beginning ---- */
+
+static bool
+state_lasts(const struct agent *a)
+{
+	return a->state == AGENT_ARMED || a->state == AGENT_PAUSED ||
+	    a->state == AGENT_TRIPPED;
+}
+
+static void
+reload_begin(struct agent *a, const struct kp_conf *conf, bool look)
+{
+	a->reload.conf = conf;
+	a->reload.look = look;
+	a->reload.planned = false;
+	a->reload.step = RELOAD_WAITING;
+	agent_reload_state(a);
+}
+
+/* A look need not wait where there is no plan: its making looks as well. */
+static void
+reload_next(struct agent *a)
+{
+	const struct kp_conf *conf = a->reload.wanted;
+
+	if (a->reload.step != RELOAD_NONE)
+		return;
+	if (conf != NULL) {
+		a->reload.wanted = NULL;
+		reload_begin(a, conf, false);
+	} else if (a->look_again && state_lasts(a)) {
+		a->look_again = false;
+		reload_begin(a, a->o.conf, true);
+	}
+}
+
 void
 agent_reload_state(struct agent *a)
 {
-	if (a->reload.step == RELOAD_NONE)
+	if (a->reload.step == RELOAD_NONE) {
+		reload_next(a);
 		return;
+	}
 	switch (a->state) {
 	case AGENT_STOPPING:
 	case AGENT_ENDED:
@@ -255,11 +404,16 @@ agent_reload(struct agent *a, const struct kp_conf *conf)
 {
 	if (a->stopping)
 		return KP_ESTATE;
-	a->reload.conf = conf;
-	a->reload.planned = false;
-	a->reload.step = RELOAD_WAITING;
-	agent_reload_state(a);
+	a->reload.wanted = conf;
+	reload_next(a);
 	return KP_OK;
+}
+
+void
+agent_look_anew(struct agent *a)
+{
+	a->look_again = true;
+	reload_next(a);
 }
 
 void
@@ -289,18 +443,16 @@ agent_reload_apply(struct agent *a)
 		agent_lost(a, "cannot express tiers.conf as match specs");
 		return;
 	}
-	a->reload.step = RELOAD_APPLYING;
-	a->reload.one_in = a->params.one_in;
-	agent_command_end(a, &b);
+	send_change(a, &b);
 }
 
 void
 agent_reload_cancel(struct agent *a)
 {
-	bool asked = a->reload.step != RELOAD_NONE;
-
+	a->reload.wanted = NULL;
+	if (a->reload.step == RELOAD_NONE || a->reload.look)
+		return;
 	a->reloads++;		/* an answer that is on its way is none */
 	reload_forget(a);
-	if (asked)
-		agent_look_anew(a);
+	agent_look_anew(a);
 }

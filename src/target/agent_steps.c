@@ -13,7 +13,8 @@
 #include "kprofd/etf.h"
 #include "target/agent_internal.h"
 
-#define STEP_MS 10000		/* the longest wait for an answer */
+#define STEP_MS 10000		/* the longest wait for an answer, */
+#define STEP_EACH_MS 100	/* and for each function, in a busy node */
 #define LEFTOVER_MS 200		/* an agent is just being purged: look again */
 #define LEFTOVER_TRIES 20
 
@@ -94,8 +95,12 @@ agent_command(struct agent *a, const char *cmd)
 void
 agent_set_step(struct agent *a, enum agent_state s)
 {
+	unsigned ms = STEP_MS;
+
+	if (s == AGENT_ARMING || s == AGENT_PAUSING)
+		ms += (unsigned)a->plan.n * STEP_EACH_MS;
 	agent_set_state(a, s, "");
-	agent_timer(a, STEP_MS);
+	agent_timer(a, ms);
 }
 
 /* ---- the steps, in order ---- */
@@ -141,42 +146,15 @@ step_start(struct agent *a)
 	kp_buf_free(&b);
 }
 
-/* {check | look, Modules}; only the first has them loaded. */
-static void
-put_modules(struct agent *a, struct kp_buf *b, const char *command)
-{
-	kp_etf_tuple(b, 2);
-	kp_etf_atom(b, command);
-	if (kp_plan_modules(a->o.conf, b) != KP_OK && b->err == KP_OK)
-		b->err = KP_ENOMEM;
-}
-
 void
 agent_step_check(struct agent *a)
 {
 	struct kp_buf b;
 
 	agent_set_step(a, AGENT_CHECKING);
-	a->looking = a->look_again = false;
-	agent_command_begin(a, &b);
-	put_modules(a, &b, "check");
-	agent_command_end(a, &b);
-}
-
-void
-agent_look_anew(struct agent *a)
-{
-	struct kp_buf b;
-
-	if (a->state != AGENT_ARMED || a->looking ||
-	    a->reload.step != RELOAD_NONE) {
-		a->look_again = true;	/* when it is, or that is over */
-		return;
-	}
-	a->looking = true;
 	a->look_again = false;
-	agent_aside_begin(a, &b, LOOK_REF);
-	put_modules(a, &b, "look");
+	agent_command_begin(a, &b);
+	msg_modules(&b, a->o.conf, "check");
 	agent_command_end(a, &b);
 }
 
@@ -386,6 +364,41 @@ tell_diags(struct agent *a)
 	kp_diags_free(&a->diags);
 }
 
+static bool
+to_be_probed(const struct kp_plan *plan)
+{
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->v[i].probe)
+			return true;
+	return false;
+}
+
+/* What there is to be probed was. */
+static void
+plan_made(struct agent *a)
+{
+	struct kp_diags diags = { 0 };
+
+	kp_plan_judge(&a->plan, a->native, &diags);
+	if (diags.n > 0)
+		a->ops->on_diags(a->ctx, &diags);
+	kp_diags_free(&diags);
+	a->ops->on_plan(a->ctx, &a->plan);
+	if (a->o.check_only)
+		agent_stop(a);
+	else
+		step_arm(a);
+}
+
+static void
+probe(struct agent *a)
+{
+	if (to_be_probed(&a->plan))
+		step_rate(a);
+	else
+		plan_made(a);
+}
+
 static void
 judged(struct agent *a, enum agent_verdict v)
 {
@@ -403,7 +416,7 @@ judged(struct agent *a, enum agent_verdict v)
 		agent_fail(a, AGENT_FAILED, "the target has none of the "
 		    "functions that tiers.conf names");
 	else
-		step_rate(a);
+		probe(a);
 }
 
 void
@@ -424,6 +437,8 @@ answer_check(struct agent *a, struct kp_term *r)
 	    &a->diags);
 	kp_plan_carry(&a->plan, &before);
 	agent_probe_plan(a, &a->plan, &before);
+	/* After a lost connection its code may be another. */
+	kp_plan_probe(&a->plan, &before, true);
 	kp_plan_free(&before);
 	if (e != KP_OK) {
 		tell_diags(a);
@@ -431,61 +446,19 @@ answer_check(struct agent *a, struct kp_term *r)
 		    "the agent's answer makes no sense");
 	} else if (a->attached_once) {
 		tell_diags(a);
-		a->ops->on_plan(a->ctx, &a->plan);
-		step_arm(a);
+		probe(a);
 	} else {
 		judged(a, a->ops->on_missing(a->ctx, &a->diags));
 	}
 }
 
-/* Code was changed: is there now what tiers.conf names and is not armed? */
-static void
-answer_look_anew(struct agent *a, struct kp_term *r)
-{
-	struct kp_plan now;
-	struct kp_diags diags;
-
-	a->looking = false;
-	if (a->reload.step != RELOAD_NONE) {
-		a->look_again = true;	/* it was asked for another file */
-		return;
-	}
-	if (kp_plan_make(&now, a->o.conf, a->hello.node, a->native, r,
-	    &diags) == KP_OK && a->state == AGENT_ARMED && kp_plan_adds(&now, &a->plan)) {
-		kp_plan_carry(&now, &a->plan);
-		agent_probe_plan(a, &now, &a->plan);
-		kp_plan_free(&a->plan);
-		a->plan = now;
-		if (diags.n > 0)
-			a->ops->on_diags(a->ctx, &diags);
-		a->ops->on_plan(a->ctx, &a->plan);
-		step_arm(a);
-	} else {
-		kp_plan_free(&now);
-	}
-	kp_diags_free(&diags);
-	if (a->look_again)
-		agent_look_anew(a);
-}
-
 static void
 answer_rates(struct agent *a, struct kp_term *r)
 {
-	struct kp_diags diags;
-
-	if (msg_read_rates(r, &a->plan) != KP_OK) {
-		agent_lost(a, "the agent's answer makes no sense");
-		return;
-	}
-	kp_plan_judge(&a->plan, a->native, &diags);
-	if (diags.n > 0)
-		a->ops->on_diags(a->ctx, &diags);
-	kp_diags_free(&diags);
-	a->ops->on_plan(a->ctx, &a->plan);
-	if (a->o.check_only)
-		agent_stop(a);
+	if (msg_read_rates(r, &a->plan) == KP_OK)
+		plan_made(a);
 	else
-		step_arm(a);
+		agent_lost(a, "the agent's answer makes no sense");
 }
 
 static void
@@ -499,8 +472,6 @@ answer_arm(struct agent *a, struct kp_term *r)
 		kp_backoff_reset(&a->backoff);
 		agent_set_state(a, AGENT_ARMED, "");
 		agent_settle(a);
-		if (a->look_again)
-			agent_look_anew(a);
 		return;
 	}
 	msg_text(r, text, sizeof(text));
@@ -543,8 +514,6 @@ on_reply(struct agent *a, struct kp_term *r)
 		agent_reload_answer(a, ref, r);
 	if (r->err == KP_OK && ref == NODES_REF)
 		a->ops->on_nodes(a->ctx, r);
-	if (r->err == KP_OK && ref == LOOK_REF && a->looking)
-		answer_look_anew(a, r);
 	if (ref != a->ref)
 		return;
 	switch (a->state) {

@@ -369,28 +369,35 @@ plan_find(struct kp_plan *plan, const char *mod, const struct fn *fn)
 	return NULL;
 }
 
+struct kp_plan_item *
+kp_plan_room(struct kp_plan *plan)
+{
+	size_t cap = plan->cap > 0 ? plan->cap * 2 : 32;
+	struct kp_plan_item *v;
+
+	if (plan->n < plan->cap)
+		return &plan->v[plan->n];
+	v = realloc(plan->v, cap * sizeof(*v));
+	if (v == NULL)
+		return NULL;
+	plan->v = v;
+	plan->cap = cap;
+	return &v[plan->n];
+}
+
 static struct kp_plan_item *
 plan_add(struct maker *mk, const char *mod, const struct fn *fn)
 {
-	struct kp_plan *plan = mk->plan;
-	struct kp_plan_item *v;
-	size_t cap;
+	struct kp_plan_item *v = kp_plan_room(mk->plan);
 
-	if (plan->n == plan->cap) {
-		cap = plan->cap > 0 ? plan->cap * 2 : 32;
-		v = realloc(plan->v, cap * sizeof(*v));
-		if (v == NULL) {
-			mk->err = KP_ENOMEM;
-			return NULL;
-		}
-		plan->v = v;
-		plan->cap = cap;
+	if (v == NULL) {
+		mk->err = KP_ENOMEM;
+		return NULL;
 	}
-	v = &plan->v[plan->n];
 	*v = (struct kp_plan_item){ .arity = fn->arity, .rate = -1,
 		.mod = strdup(mod),
 		.fun = strndup((const char *)fn->name.p, fn->name.n) };
-	plan->n++;
+	mk->plan->n++;
 	if (v->mod == NULL || v->fun == NULL)
 		mk->err = KP_ENOMEM;
 	return v;
@@ -469,9 +476,8 @@ kp_plan_judge(struct kp_plan *plan, bool native, struct kp_diags *diags)
 	struct kp_plan_item *p;
 	char why[128];
 
-	*diags = (struct kp_diags){ 0 };
 	for (p = plan->v; p < plan->v + plan->n; p++) {
-		if (!p->exact || p->exact_forced)
+		if (!p->probe || !p->exact || p->exact_forced)
 			continue;
 		snprintf(why, sizeof(why), "it is called %lld times a second, "
 		    "more than %d", (long long)p->rate, KP_EXACT_RATE_MAX);
@@ -598,58 +604,6 @@ kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
 	if (mk.err != KP_OK)
 		kp_plan_free(plan);
 	return mk.err;
-}
-
-static struct kp_plan_item *
-plan_same(const struct kp_plan *plan, const struct kp_plan_item *item)
-{
-	struct kp_plan_item *p;
-
-	for (p = plan->v; p < plan->v + plan->n; p++)
-		if (p->arity == item->arity && strcmp(p->mod, item->mod) == 0 &&
-		    strcmp(p->fun, item->fun) == 0)
-			return p;
-	return NULL;
-}
-
-void
-kp_plan_carry(struct kp_plan *to, const struct kp_plan *from)
-{
-	const struct kp_plan_item *old;
-	struct kp_plan_item *item;
-
-	for (item = to->v; item < to->v + to->n; item++) {
-		old = plan_same(from, item);
-		if (old == NULL)
-			continue;
-		item->disarmed = old->disarmed;
-		if (old->exact_refused && !item->exact_forced) {
-			item->exact = false;
-			item->exact_refused = true;
-		}
-	}
-}
-
-void
-kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before)
-{
-	const struct kp_plan_item *old;
-	struct kp_plan_item *item;
-
-	for (item = plan->v; item < plan->v + plan->n; item++) {
-		old = plan_same(before, item);
-		item->exact = !item->clears && (item->exact_forced ||
-		    old == NULL || old->exact);
-	}
-}
-
-bool
-kp_plan_adds(const struct kp_plan *to, const struct kp_plan *from)
-{
-	for (size_t i = 0; i < to->n; i++)
-		if (plan_same(from, &to->v[i]) == NULL)
-			return true;
-	return false;
 }
 
 void

@@ -1,5 +1,6 @@
 /*
- * plan_diff.c - from what is armed to what is wanted: the difference only.
+ * plan_diff.c - from what is armed to what is wanted: what is known of it
+ * already, what is to be measured, and the difference, which alone is sent.
  *
  * Two functions are armed alike when what the agent would be given for them
  * is the same, byte for byte: a new order of tiers, a renamed tier or another
@@ -71,6 +72,74 @@ item_find(const struct kp_plan *plan, const struct kp_plan_item *like)
 		    strcmp(plan->v[i].fun, like->fun) == 0)
 			return &plan->v[i];
 	return NULL;
+}
+
+void
+kp_plan_carry(struct kp_plan *to, const struct kp_plan *from)
+{
+	const struct kp_plan_item *old;
+	struct kp_plan_item *item;
+
+	for (item = to->v; item < to->v + to->n; item++) {
+		old = item_find(from, item);
+		if (old == NULL)
+			continue;
+		item->disarmed = old->disarmed;
+		if (old->exact_refused && !item->exact_forced) {
+			item->exact = false;
+			item->exact_refused = true;
+		}
+	}
+}
+
+void
+kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before)
+{
+	const struct kp_plan_item *old;
+	struct kp_plan_item *item;
+
+	for (item = plan->v; item < plan->v + plan->n; item++) {
+		old = item_find(before, item);
+		item->exact = !item->clears && (item->exact_forced ||
+		    old == NULL || old->exact);
+	}
+}
+
+size_t
+kp_plan_probe(struct kp_plan *plan, const struct kp_plan *armed, bool again)
+{
+	const struct kp_plan_item *old;
+	struct kp_plan_item *p;
+	size_t n = 0;
+
+	for (p = plan->v; p < plan->v + plan->n; p++) {
+		old = item_find(armed, p);
+		p->probe = !p->disarmed && (old == NULL || (p->exact &&
+		    !p->exact_forced && (again || !old->exact)));
+		n += p->probe;
+	}
+	return n;
+}
+
+enum kp_err
+kp_plan_keep(struct kp_plan *to, const struct kp_plan *from)
+{
+	struct kp_plan_item *v;
+
+	for (size_t i = 0; i < from->n && to->n < KP_PLAN_MAX; i++) {
+		if (item_find(to, &from->v[i]) != NULL)
+			continue;
+		v = kp_plan_room(to);
+		if (v == NULL)
+			return KP_ENOMEM;
+		*v = from->v[i];
+		v->mod = strdup(v->mod);
+		v->fun = strdup(v->fun);
+		to->n++;
+		if (v->mod == NULL || v->fun == NULL)
+			return KP_ENOMEM;
+	}
+	return KP_OK;
 }
 
 static enum kp_err

@@ -8,6 +8,8 @@
 -module(bench_node).
 
 -export([run/3, marks/3, cpu_us/1, calls_per_request/0]).
+-export([calibrate/0, load/2, stop/0, over/1, watch/1, watched/0]).
+-export([handle/2, parse/1, store/1, render/1, count/1, partner/0]).
 -export([entry/1, tier_a/1, tier_b/1, tier_c/1, tier_d/1, tier_e/1, tier_f/1,
          tier_g/1, tier_h/1, tier_i/1]).
 
@@ -95,6 +97,97 @@ tier_f(N) -> N + 6.
 tier_g(N) -> N + 7.
 tier_h(N) -> N + 8.
 tier_i(N) -> N + 9.
+
+%% ---------------------------------------------------------- full load ----
+
+%% Requests such as the sample application's, one after another and without an
+%% end: an entry and five calls of tiers, two of these in another process; and
+%% so many turns of a loop in all, as work. A turn is a turn, however often the
+%% processor is lost.
+load(Workers, Turns) ->
+    Counters = counters:new(Workers, [write_concurrency]),
+    persistent_term:put(?MODULE, Counters),
+    Pids = [spawn(fun() ->
+                          Partner = spawn_link(fun partner/0),
+                          serve(Partner, Turns div 5, Counters, I)
+                  end) || I <- lists:seq(1, Workers)],
+    persistent_term:put({?MODULE, load}, Pids),
+    ok.
+
+stop() ->
+    [exit(P, kill) || P <- persistent_term:get({?MODULE, load})],
+    ok.
+
+serve(Partner, Turns, Counters, I) ->
+    _ = ?MODULE:handle(Partner, Turns),
+    counters:add(Counters, I, 1),
+    serve(Partner, Turns, Counters, I).
+
+handle(Partner, Turns) ->
+    A = ?MODULE:parse(Turns),
+    Ref = make_ref(),
+    Partner ! {self(), Ref, Turns},
+    B = receive {Ref, Stored} -> Stored end,
+    C = ?MODULE:count(Turns),
+    A + B + C.
+
+partner() ->
+    receive
+        {From, Ref, Turns} ->
+            A = ?MODULE:store(Turns), B = ?MODULE:store(Turns),
+            C = ?MODULE:render(Turns),
+            From ! {Ref, A + B + C},
+            partner()
+    end.
+
+parse(Turns) -> turn(Turns, 1).
+store(Turns) -> turn(Turns, 2).
+render(Turns) -> turn(Turns, 3).
+count(Turns) -> turn(Turns, 4).
+
+turn(0, X) -> X;
+turn(N, X) -> turn(N - 1, (X * 7 + N) band 16#FFFFFF).
+
+%% Turns in 200 us, of the best of several tries.
+calibrate() ->
+    N = 1000000,
+    Us = lists:min([element(1, timer:tc(fun() -> turn(N, 1) end))
+                    || _ <- lists:seq(1, 20)]),
+    N * 200 div Us.
+
+done() ->
+    C = persistent_term:get(?MODULE),
+    lists:sum([counters:get(C, I)
+               || I <- lists:seq(1, map_get(size, counters:info(C)))]).
+
+%% Requests a second, and the CPU time of one in us.
+over(Ms) ->
+    {N0, T0, Cpu0} = {done(), now_ns(), cpu_us()},
+    receive after Ms -> ok end,
+    {N1, T1, Cpu1} = {done(), now_ns(), cpu_us()},
+    {(N1 - N0) * 1.0e9 / (T1 - T0), (Cpu1 - Cpu0) / max(1, N1 - N0)}.
+
+now_ns() -> erlang:monotonic_time(nanosecond).
+
+%% Notes how many requests were done by when, until it is asked.
+watch(EveryMs) ->
+    Pid = spawn(fun() ->
+                        process_flag(priority, max),
+                        note(EveryMs, [])
+                end),
+    true = register(?MODULE, Pid),
+    ok.
+
+note(EveryMs, Notes) ->
+    receive
+        {watched, From} -> From ! {watched, lists:reverse(Notes)}
+    after EveryMs ->
+            note(EveryMs, [{now_ns(), done()} | Notes])
+    end.
+
+watched() ->
+    ?MODULE ! {watched, self()},
+    receive {watched, Notes} -> Notes end.
 
 %% CPU time of this operating system process: the sum over its threads, which
 %% the kernel counts in ns where /proc/PID/stat has ticks of 10 ms.

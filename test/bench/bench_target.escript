@@ -1,11 +1,14 @@
 #!/usr/bin/env escript
-%% bench_target.escript BUILD_DIR - what kprofd costs a target, in CPU time.
+%% bench_target.escript BUILD_DIR [ROOT] - what kprofd costs a target.
 %%
 %% One node, the same work again and again: without kprofd, with every
 %% function armed and next to nothing sampled, and with every request traced, by
 %% either probe.
 %% What is compared is CPU time of the node's process in one run, so that a
-%% noisy machine blurs the figures but does not bend them.
+%% noisy machine blurs the figures but does not bend them. Then the same node
+%% under all the load that it can bear, and what it does when that is too much.
+%%
+%% With ROOT the target runs in the Erlang of that root file system.
 -mode(compile).
 
 -define(ROUNDS, 5).
@@ -13,8 +16,13 @@
 -define(WORKERS, 4).
 -define(BURST, 10).
 -define(MARKS, 10000000).
+-define(PAIRS, 100).
+-define(PAIR_MS, 300).
+-define(SETTLE_MS, 2500).       % sampling has found its rate by then
 
 main([Build]) ->
+    main([Build, none]);
+main([Build, Root]) ->
     Dir = filename:join(Build, "bench_target"),
     ok = filelib:ensure_dir(filename:join(Dir, "x")),
     Cookie = integer_to_list(rand:uniform(1 bsl 60)),
@@ -24,9 +32,11 @@ main([Build]) ->
     Node = list_to_atom("kprof_bench_" ++ os:getpid() ++ "@127.0.0.1"),
     {0, _} = sh("erlc -o " ++ Dir ++ " test/bench/bench_node.erl "
                 "erlang/kprof/src/kprof.erl"),
-    Port = open_port({spawn_executable, os:find_executable("erl")},
-                     [{args, ["-noinput", "-name", atom_to_list(Node),
-                              "-setcookie", Cookie, "-hidden", "-pa", Dir]},
+    {[Erl | Args], Place} = erl(Root, Dir),
+    Port = open_port({spawn_executable, os:find_executable("setpriv")},
+                     [{args, ["--pdeathsig", "KILL", "--", Erl | Args] ++ ["-noinput", "-name", atom_to_list(Node),
+                                      "-setcookie", Cookie, "-hidden", "-pa",
+                                      Place]},
                       exit_status, binary]),
     {ok, _} = net_kernel:start(['kprof_bench_ctl@127.0.0.1',
                                 longnames]),
@@ -34,11 +44,24 @@ main([Build]) ->
     connect(Node, 100),
     try
         bench(Node, Build, Dir, CookieFile),
-        bench_marks(Node, Build, Dir, CookieFile)
+        bench_marks(Node, Build, Dir, CookieFile),
+        bench_load(Node, Build, Dir, CookieFile),
+        bench_trip(Node, Build, Dir, CookieFile)
     after
         rpc:call(Node, erlang, halt, [0]),
-        catch port_close(Port)
+        catch port_close(Port),
+        Root =:= none orelse file:del_dir_r(Root ++ Place)
     end.
+
+%% What starts the target's erl, and where it finds the code.
+erl(none, Dir) ->
+    {["erl"], Dir};
+erl(Root, Dir) ->
+    Place = "/tmp/kprof_bench." ++ os:getpid(),
+    ok = filelib:ensure_path(Root ++ Place),
+    [{ok, _} = file:copy(F, Root ++ Place ++ "/" ++ filename:basename(F))
+     || F <- filelib:wildcard(Dir ++ "/*.beam")],
+    {["chroot", Root, "erl"], Place}.
 
 connect(Node, 0) ->
     error({cannot_connect, Node});
@@ -59,12 +82,12 @@ bench(Node, Build, Dir, CookieFile) ->
     [Plain | Traced] = columns(Rounds),
     io:format("untraced                 ~8.2f us a request~n",
               [Plain / ?REQUESTS]),
-    {Relay, Native} = lists:split(4, Traced),
+    {Relay, Native} = lists:split(7, Traced),
     EachRelay = told("relay", Plain, Relay),
     EachNative = told("native", Plain, Native),
     io:format("an event, native to relay: ~.2f~n", [EachNative / EachRelay]).
 
-told(Probe, Plain, [Armed, All, Daemon, Events]) ->
+told(Probe, Plain, [Armed, All, Daemon, Events, Said, Some, SaidSome]) ->
     Each = (All - Plain) / Events,
     io:format("~s~n", [Probe]),
     io:format("  armed, 1 in 65536      ~8.2f us a request, ratio ~.2f, "
@@ -75,6 +98,9 @@ told(Probe, Plain, [Armed, All, Daemon, Events]) ->
               "~.2f us an event~n", [All / ?REQUESTS, All / Plain, Each]),
     io:format("  kprofd itself          ~8.2f us a request, ~.2f us an "
               "event~n", [Daemon / ?REQUESTS, Daemon / Events]),
+    io:format("  kprofd's estimate      ~8.2f of what it was where every "
+              "request is traced, ~.2f where one in 20 is~n",
+              [Said / (All - Plain), SaidSome / (Some - Plain)]),
     Each.
 
 %% kprof:set_token/0 by itself, and with kprof:clear_token/0 after it; less what
@@ -121,23 +147,134 @@ run(Node) ->
 round(Node, Build, Dir, CookieFile) ->
     Plain = run(Node),
     Run = fun() -> run(Node) end,
-    [Plain | lists:append(
-               [begin
-                    {Armed, _, _} = profiled(Probe, Node, Build, Dir, CookieFile,
-                                             tiers("{one_in, 65536}"), Run),
-                    {All, Daemon, Events} = profiled(Probe, Node, Build, Dir,
-                                                     CookieFile, tiers("all"),
-                                                     Run),
-                    [Armed, All, Daemon, Events]
-                end || Probe <- ["relay", "native"]])].
+    [Plain | lists:append([traced(Probe, Node, Build, Dir, CookieFile, Run)
+                           || Probe <- ["relay", "native"]])].
+
+traced(Probe, Node, Build, Dir, CookieFile, Run) ->
+    Profiled = fun(Sampling) ->
+                       profiled(Probe, Node, Build, Dir, CookieFile,
+                                tiers(Sampling), Run)
+               end,
+    {Armed, _, _} = Profiled("{one_in, 65536}"),
+    {Some, _, _} = Profiled("{one_in, 20}"),
+    SaidSome = estimate(Dir),
+    {All, Daemon, Events} = Profiled("all"),
+    [Armed, All, Daemon, Events, estimate(Dir), Some, SaidSome].
+
+%% What kprofd reckons that the target paid in the last run, in us.
+estimate(Dir) ->
+    query(Dir, "sum(cost_ns) / 1e3").
+
+query(Dir, What) ->
+    {0, Text} = sh("sqlite3 " ++ filename:join(Dir, "bench.db") ++
+                       " 'select " ++ What ++ " from cost'"),
+    binary_to_float(string:trim(Text)).
+
+%% Default sampling, all the load that the node can bear: many short pairs of
+%% without and with, in turn one first and the other, so that whatever else the
+%% machine does hits both alike. Without is paused: but for a counter on the
+%% entry, some 20 ns a request, nothing is armed then.
+bench_load(Node, Build, Dir, CookieFile) ->
+    Turns = rpc:call(Node, bench_node, calibrate, []),
+    Workers = 2 * rpc:call(Node, erlang, system_info, [schedulers_online]),
+    ok = rpc:call(Node, bench_node, load, [Workers, Turns]),
+    Conf = "{tiers, [{web, {bench_node, handle, 2}}, "
+        "{parse, {bench_node, parse, 1}}, {db, {bench_node, store, 1}}, "
+        "{html, {bench_node, render, 1}}, {count, {bench_node, count, 1}}]}.\n",
+    {Pairs, _, _} =
+        profiled("relay", Node, Build, Dir, CookieFile, Conf,
+                 fun() ->
+                         timer:sleep(?SETTLE_MS),
+                         [pair(Node, Build, Dir, I)
+                          || I <- lists:seq(1, ?PAIRS)]
+                 end),
+    ok = rpc:call(Node, bench_node, stop, []),
+    {Rates, Cpus, Plain} = lists:unzip3(Pairs),
+    io:format("full load, 200 us of work and 6 calls a request, ~b workers, "
+              "default sampling; ~b pairs of ~b ms~n",
+              [Workers, ?PAIRS, ?PAIR_MS]),
+    io:format("untraced                 ~8b requests a second~n",
+              [round(median(Plain))]),
+    io:format("throughput, traced       ~s~n", [spread(Rates)]),
+    io:format("CPU time of a request    ~s~n", [spread(Cpus)]),
+    io:format("the agent                ~8.2f us an event~n",
+              [query(Dir, "sum(agent_ns) / 1e3 / sum(events)")]).
+
+pair(Node, Build, Dir, I) ->
+    Over = fun(Command) ->
+                   {0, _} = sh(Build ++ "/kprof " ++ Command ++ " -db " ++
+                                   filename:join(Dir, "bench.db")),
+                   rpc:call(Node, bench_node, over, [?PAIR_MS])
+           end,
+    {{Rate0, Cpu0}, {Rate1, Cpu1}} =
+        case I rem 2 of
+            0 -> A = Over("pause"), {A, Over("resume")};
+            1 -> B = Over("resume"), {Over("pause"), B}
+        end,
+    {100 * (Rate1 / Rate0 - 1), 100 * (Cpu1 / Cpu0 - 1), Rate0}.
+
+%% Of changes in percent: the median, and between what half of them are.
+spread(L) ->
+    S = lists:sort(L),
+    At = fun(Part) -> lists:nth(1 + round(Part * (length(S) - 1)), S) end,
+    io_lib:format("~8.2f % (half of the pairs between ~.2f and ~.2f)",
+                  [median(L), At(0.25), At(0.75)]).
+
+%% Requests of which tracing is most, until it is too much.
+bench_trip(Node, Build, Dir, CookieFile) ->
+    Workers = 2 * rpc:call(Node, erlang, system_info, [schedulers_online]),
+    ok = rpc:call(Node, bench_node, load, [Workers, 50]),
+    ok = rpc:call(Node, bench_node, watch, [10]),
+    timer:sleep(3000),
+    Conf = "{tiers, [{web, {bench_node, handle, 2}}, "
+        "{all, {bench_node, '_', '_'}}]}.\n{sampling, all}.\n"
+        "{overload, [{max_queue, 2000}]}.\n",
+    {Trip, _, _} = profiled("relay", Node, Build, Dir, CookieFile, Conf,
+                            fun() -> trip(Node, 3000) end),
+    Notes = rpc:call(Node, bench_node, watched, []),
+    ok = rpc:call(Node, bench_node, stop, []),
+    tell_trip(Notes, Trip).
+
+trip(_, 0) ->
+    none;
+trip(Node, Left) ->
+    case rpc:call(Node, kprof_agent, status, []) of
+        #{last_trip := #{} = Trip} -> timer:sleep(3000), Trip;
+        _ -> timer:sleep(10), trip(Node, Left - 1)
+    end.
+
+tell_trip(_, none) ->
+    io:format("every call traced        no trip: the agent keeps up~n");
+tell_trip(Notes, #{tripped_at := At, disarmed_at := Disarmed,
+                   reason := Reason}) ->
+    Rates = rates(Notes),
+    [{Start, _} | _] = Notes,
+    Plain = median([R || {T, R} <- Rates, T < Start + 2000000000]),
+    During = median([R || {T, R} <- Rates, T > At - 200000000, T < At]),
+    Back = [T || {T, R} <- Rates, T > At, R >= 0.95 * Plain],
+    io:format("every call traced        trips by ~0p at ~b % of the throughput; "
+              "disarmed after ~b ms; 95 % again after ~s~n",
+              [Reason, round(100 * During / Plain), (Disarmed - At) div 1000000,
+               case Back of
+                   [] -> "more than 3 s";
+                   [T | _] -> io_lib:format("~b ms", [(T - At) div 1000000])
+               end]).
+
+%% Over 100 ms each, by their ends.
+rates(Notes) ->
+    [{T1, (N1 - N0) * 1.0e9 / (T1 - T0)}
+     || {{T0, N0}, {T1, N1}} <- lists:zip(lists:sublist(Notes, length(Notes) - 10),
+                                          lists:nthtail(10, Notes))].
 
 profiled(Probe, Node, Build, Dir, CookieFile, Conf, Run) ->
     Tiers = filename:join(Dir, "tiers.conf"),
     Db = filename:join(Dir, "bench.db"),
     ok = file:write_file(Tiers, Conf),
     _ = [file:delete(Db ++ E) || E <- ["", "-wal", "-shm", ".sock"]],
-    Port = open_port({spawn_executable, filename:join(Build, "kprofd")},
-                     [{args, ["-target", atom_to_list(Node), "-tiers", Tiers,
+    Port = open_port({spawn_executable, os:find_executable("setpriv")},
+                     [{args, ["--pdeathsig", "KILL", "--",
+                              filename:join(Build, "kprofd"),
+                              "-target", atom_to_list(Node), "-tiers", Tiers,
                               "-cookie-file", CookieFile, "-db", Db,
                               "-probe", Probe]},
                       exit_status, stderr_to_stdout, {line, 1000}, binary]),
@@ -156,9 +293,13 @@ daemon_us(Node, Pid) ->
     rpc:call(Node, bench_node, cpu_us, [integer_to_list(Pid)]).
 
 events(Node) ->
-    #{events_sent := N, events_dropped := 0} =
-        rpc:call(Node, kprof_agent, status, []),
-    N.
+    case rpc:call(Node, kprof_agent, status, []) of
+        #{events_sent := N} -> N;
+        not_attached -> error({kprofd_lost_it, said()})
+    end.
+
+said() ->
+    receive {_, {data, {_, Line}}} -> [Line | said()] after 0 -> [] end.
 
 tiers(Sampling) ->
     ["{tiers, [",
@@ -168,16 +309,19 @@ tiers(Sampling) ->
      "]}.\n{sampling, ", Sampling, "}.\n"].
 
 wait_line(Port, What) ->
+    wait_line(Port, What, []).
+
+wait_line(Port, What, Said) ->
     receive
         {Port, {data, {_, Line}}} ->
             case binary:match(Line, What) of
-                nomatch -> wait_line(Port, What);
+                nomatch -> wait_line(Port, What, [Line | Said]);
                 _ -> ok
             end;
         {Port, {exit_status, S}} ->
-            error({kprofd_ended, S})
+            error({kprofd_ended, S, Said})
     after 20000 ->
-            error({no_line, What})
+            error({no_line, What, Said})
     end.
 
 wait_exit(Port) ->

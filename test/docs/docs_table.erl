@@ -51,6 +51,9 @@ not_run() ->
      {"make integration", "minutes, of tests of its own"},
      {"make faults", "minutes, of tests of its own"},
      {"make faults-mutants", "a quarter of an hour, of tests that fail"},
+     {"make hostile", "minutes, of tests of its own"},
+     {"make soak", "minutes, of tests of its own"},
+     {"make fuzz", "hours"},
      {"make matrix", "minutes, and other releases"},
      {"make record", "minutes, and other releases; it would change what is tested"},
      {"make test-apps", "a test of its own, with servers that have to be fetched"}].

@@ -65,11 +65,11 @@ plan(struct kp_term *r)
 	struct kp_diags diags;
 	struct kp_plan p;
 
-	if (kp_plan_make(&p, conf, "x@h", r, &diags) == KP_OK) {
+	if (kp_plan_make(&p, conf, "x@h", false, r, &diags) == KP_OK) {
 		REQUIRE(p.n <= KP_PLAN_MAX + 2);
 		kp_diags_free(&diags);
 		msg_read_rates(r, &p);
-		kp_plan_judge(&p, &diags);
+		kp_plan_judge(&p, false, &diags);
 	}
 	for (size_t i = 0; i < diags.n; i++)
 		REQUIRE(diags.v[i].text[0] != '\0');

@@ -12,6 +12,7 @@ tests() ->
     [{"deleted and restored", 60, fun restored/1},
      {"a module that is there only later", 60, fun later/1},
      {"functions that are there only later", 60, fun new_functions/1},
+     {"exact of new code is measured before it is armed", 60, fun measured/1},
      {"an on_load function that refuses", 60, fun refused/1},
      {"loaded anew while paused", 60, fun paused/1},
      {"somebody else watches loads", 60, fun others_watch/1}].
@@ -68,6 +69,32 @@ new_functions(T) ->
     it:until("missing", fun() -> agent(Target, missing) =:= [{it_late, call, 0}] end),
     it:terminate(P),
     it:equal("attached once", 1, events(P, "attach")).
+
+%% There only later; and armed so already, when other code is loaded.
+measured(T) ->
+    {Target, Before} = target(T),
+    Tiers = "{tiers, [{handle, {requests, handle_request, 2}},\n"
+        "         {late, {it_late, '_', '_'}, [exact]}]}.\n{sampling, all}.\n",
+    Call = {it_late, call, 0},
+    IsExact = fun() -> it:call(Target, it_stub, is_exact, [Call]) end,
+    Spin = fun() -> it:do(Target, fun() -> spawn(fun L() -> catch it_late:call(), L() end) end) end,
+    P = it:kprofd(T, Target, #{tiers => Tiers}),
+    it:armed(P),
+    load(Target, it_late, [{call, 0}], none),
+    it:until("armed", fun() -> lists:member(Call, agent(Target, armed)) end),
+    it:check(IsExact(), "exact while nobody calls it"),
+    Spinner = Spin(),
+    load(Target, it_late, [{call, 0}, {more, 0}], none),
+    it:saw(P, "tiers1.conf:2:.*warning: it_late:call/0 is traced without 'exact': it is called [0-9]+ times a second"),
+    it:until("armed without", fun() -> not IsExact() end),
+    it:equal("armed, and not counted any more", [traced, traced], armed_of(Target, it_late)),
+    it:terminate(P),
+    it:audit(Target, Before, [module, processes]),
+    P2 = it:kprofd(T, Target, #{tiers => Tiers}),
+    it:armed(P2),
+    it:check(not IsExact(), "not exact from the start"),
+    it:do(Target, fun() -> exit(Spinner, kill) end),
+    it:terminate(P2).
 
 %% The code of before stays, but without its patterns.
 refused(T) ->

@@ -43,8 +43,10 @@ taken_back(T) ->
     Target = it:target(T, #{config => ?CONFIG}),
     P = it:kprofd(T, Target, #{tiers => io_lib:format(?TIERS, [", [{exact, force}]"])}),
     it:armed(P),
+    it:check(it:call(Target, it_stub, is_exact, [{db, handle_call, 3}]), "exact, as it was asked for"),
     it:loaded(it:load(T, Target, ["2", "400", "1", "read=1"])),
     it:saw(P, "'exact' taken back from .*db.*handle_call"),
+    it:equal("exact", false, it:call(Target, it_stub, is_exact, [{db, handle_call, 3}])),
     it:terminate(P),
     it:check(it:number(P, "select count(*) from events where kind = 'unexact'") >= 1, "an event says so").
 

@@ -9,13 +9,133 @@
                {formatter, format_response, 1}, {db, network_request, 1}, {db, transaction, 1},
                {db, transaction, 2}, {accounting, incr_reqs, 1}]).
 
+%% Some calls cost so little that tracing them is most of what the target does:
+%% a mistake that is easily made.
+-define(HOT, "{tiers, [{handle, {requests, handle_request, 2}},\n"
+        " {hot, [{sample_layer, '_', '_'}, {sample_truth, '_', '_'}, {sample_config, get, 1},\n"
+        "        {sample_pool, pick, 1}, {formatter, '_', '_'}, {db, '_', '_'}]}]}.\n"
+        "{entry, {requests, handle_request, 2}}.\n{sampling, all}.\n").
+-define(MIB, 1048576).
+
 tests() ->
-    [{"trips by age", 90, fun(T) -> trips(T, "{max_age_ms, 1}", "age_ms", fun(_) -> ok end) end},
+    [{"full speed, every request traced: queue", 120, alone,
+      fun(T) -> full_speed(T, "{max_queue, 1000}", fun(_, _) -> ok end) end},
+     {"full speed, every request traced: kprofd hangs", 120, alone, fun(T) -> full_speed(T, "", fun hang/2) end},
+     {"trips by age", 90, fun(T) -> trips(T, "{max_age_ms, 1}", "age_ms", fun(_) -> ok end) end},
      {"trips by queue", 90, fun(T) -> trips(T, "{max_queue, 100}", "queue", fun suspend/1) end},
      {"trips by memory", 90, fun(T) -> trips(T, "{max_memory_mb, 1}, {max_queue, 10000000}", "memory", fun suspend/1) end},
      {"trips by kprofd's memory", 90, fun memory/1},
      {"trips by kprofd's lag", 90, fun late/1},
      {"trips by what waits for the disk", 120, fun backlog/1}].
+
+%% By the agent's own clock nothing is armed after the trip and its queue is
+%% empty; the target's memory has grown by no more than may be; and every request
+%% is accounted for, those made while it rests as what they are.
+full_speed(T, Limit, Provoke) ->
+    Target = it:target(T),
+    Peak0 = peak(Target, fun() -> drive(Target, fun() -> receive after 2000 -> ok end end) end),
+    Before = it:settled(Target),
+    Limits = lists:join(", ", [L || L <- [Limit, "{pause_s, 60}"], L =/= ""]),
+    P = it:kprofd(T, Target, #{tiers => [?HOT, "{overload, [", Limits, "]}.\n"], args => ["-interval", "1s"]}),
+    it:armed(P),
+    Plan = maps:get(armed, it:call(Target, it_stub, agent, [])),
+    it:check(length(Plan) > 30, "~b functions are armed", [length(Plan)]),
+    {Peak1, {Handled, Trip}} =
+        peak_of(Target, fun() ->
+                                drive(Target, fun() ->
+                                                      Provoke(Target, P),
+                                                      it:until("it has tripped", fun() -> trip_of(Target) end),
+                                                      rests(Target, Plan)
+                                              end)
+                        end),
+    it:check(Peak1 - Peak0 < (64 + 32) * ?MIB, "the target grew by ~b bytes", [Peak1 - Peak0]),
+    it:saw(P, "trip: .* over its limit, queue [0-9]+; rests for 60 s, then samples one request in 4"),
+    %% What was called is known exactly, and so is what is called while it rests.
+    it:until("all of it is counted", fun() -> status(P, "entry_calls") =:= Handled end),
+    Unseen = settled_unseen(P, Handled),
+    300 = it:call(Target, it_driver, handle, [300]),
+    it:until("and what comes now", fun() -> status(P, "entry_calls") =:= Handled + 300 end),
+    it:until("as unseen", fun() -> status(P, "unseen") =:= Unseen + 300 end),
+    {ok, Text} = it:control(P, "status"),
+    it:check(re:run(Text, "^overload +1 trips, the last by agent [0-9]+ s ago; rests; sampling is cut to one in 4$",
+                    [multiline]) =/= nomatch, "the trip in ~ts", [Text]),
+    {ok, _} = it:control(P, "resume"),
+    it:saw(P, "is profiled again after [0-9.]+ s; lost: "),
+    20 = it:call(Target, it_driver, handle, [20]),
+    it:terminate(P),
+    it:audit(Target, Before, [processes]),
+    it:equal("entry calls", Handled + 320, it:balance(P)),
+    Losses = it:losses(P),
+    it:equal("unseen", Unseen + 300, maps:get(unseen, Losses)),
+    it:equal("requests cut, of none that is inside another", 0, maps:get(cut, Losses, 0)),
+    it:equal("events", [[<<"resume">>], [<<"trip">>]],
+             it:sql(P, "select kind from events where kind in ('trip', 'rest', 'resume') order by kind")),
+    #{tripped_at := At, disarmed_at := Disarmed, last_call_at := Last, emptied_at := Emptied} = Trip,
+    {note, io_lib:format("memory grew by ~.1f MiB; after the trip the last call came in ~b ms, nothing was armed in ~b,"
+                         " the queue was empty in ~b~n~0p",
+                         [(Peak1 - Peak0) / ?MIB, (Last - At) div 1000000, (Disarmed - At) div 1000000,
+                          (Emptied - At) div 1000000, Losses])}.
+
+%% Nothing is armed but the counter, and no call was traced since then.
+rests(Target, Plan) ->
+    #{tripped_at := At, disarmed_at := Disarmed, emptied_at := Emptied} = Trip0 = trip_of(Target),
+    it:check(At =< Disarmed andalso Disarmed =< Emptied, "the times of ~0p", [Trip0]),
+    it:equal("armed", [{{requests, handle_request, 2}, call_count}],
+             [{MFA, Key} || {MFA, _, Key, _} <- it:call(Target, it_stub, armed, [Plan])]),
+    receive after 1000 -> ok end,
+    Agent = it:call(Target, erlang, whereis, [kprof_agent]),
+    it:until("its queue is empty", fun() ->
+                                           {message_queue_len, 0} =:=
+                                               it:call(Target, erlang, process_info, [Agent, message_queue_len])
+                                   end),
+    it:equal("state", tripped, it:agent_state(Target)),
+    Trip = trip_of(Target),
+    it:check(maps:get(last_call_at, Trip) =< Disarmed, "no call since then: ~0p", [Trip]),
+    Trip.
+
+trip_of(Target) ->
+    case it:call(Target, it_stub, agent, []) of
+        #{state := {tripped, _}, last_trip := Trip} -> Trip;
+        _ -> false
+    end.
+
+%% More than the connection takes; it goes on before the lease ends.
+hang(Target, P) ->
+    it:until("events come", fun() -> it:sent(Target) > 1000 end),
+    it:signal(P, "STOP"),
+    it:until("it has tripped", fun() -> trip_of(Target) end),
+    it:signal(P, "CONT").
+
+%% The most memory that the target had meanwhile, by the kernel's account.
+peak(Target, Fun) -> element(1, peak_of(Target, Fun)).
+
+peak_of(#{pid := Pid}, Fun) ->
+    ok = file:write_file(io_lib:format("/proc/~b/clear_refs", [Pid]), "5"),
+    Result = Fun(),
+    {ok, Text} = file:read_file(io_lib:format("/proc/~b/status", [Pid])),
+    {match, [Kb]} = re:run(Text, "VmHWM:\\s+([0-9]+)", [{capture, [1], list}]),
+    {list_to_integer(Kb) * 1024, Result}.
+
+%% What is handled while Fun runs, with what it gives.
+drive(Target, Fun) ->
+    Pids = it:call(Target, it_driver, start, [16]),
+    Result = Fun(),
+    {it:call(Target, it_driver, stop, [Pids]), Result}.
+
+status(P, Key) ->
+    {ok, Text} = it:control(P, "status json"),
+    {match, [N]} = re:run(Text, ["\"", Key, "\":([0-9]+)"], [{capture, [1], list}]),
+    list_to_integer(N).
+
+%% With nothing in flight all is said of what was called.
+settled_unseen(P, Handled) ->
+    it:until("all of it is said",
+             fun() ->
+                     Said = lists:sum([status(P, K) || K <- ["requests", "dropped_entries", "tripped", "unseen",
+                                                             "sampled_out", "collided", "expired"]]),
+                     Said =:= Handled andalso {unseen, status(P, "unseen")}
+             end),
+    status(P, "unseen").
 
 %% Events pile up while the agent does not run.
 suspend(Target) ->
@@ -50,6 +170,7 @@ trips(T, Limit, Word, Provoke) ->
     Losses = it:losses(P),
     it:check(maps:get(dropped, Losses, 0) > 0, "dropped events in ~0p", [Losses]),
     it:check(maps:get(unseen, Losses, 0) > 0, "unseen requests in ~0p", [Losses]),
+    it:equal("requests cut, of none that is inside another", 0, maps:get(cut, Losses, 0)),
     it:audit(Target, Before, [processes]),
     it:balance(P),
     {note, io_lib:format("~0p", [Losses])}.

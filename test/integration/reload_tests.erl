@@ -17,6 +17,7 @@ tests() ->
      {"another identity and other numbers", 60, fun identity/1},
      {"a bad file changes nothing", 60, fun bad/1},
      {"a function that somebody else traces", 60, fun others/1},
+     {"exact is measured before it is armed", 60, fun measured/1},
      {"while the target is away", 60, fun away/1},
      {"while it is being armed", 60, fun arming/1},
      {"while paused", 60, fun paused/1},
@@ -146,6 +147,29 @@ others(T) ->
     it:terminate(P),
     it:equal("requests", 100, it:requests(P)),
     it:balance(P).
+
+%% As at the start: no server's loop, and nothing that is called all the time.
+measured(T) ->
+    {Target, Before, P} = start(T, tiers([db()])),
+    Spin = it:do(Target, fun() -> spawn(fun L() -> sample_config:get(port), L() end) end),
+    Loop = {it_stub, serve, 1},
+    Hot = {sample_config, get, 1},
+    Forced = {sample_pool, pick, 1},
+    Text = reload(T, P, tiers([db(), "{loop, {it_stub, serve, 1}, [exact]}", "{hot, {sample_config, get, 1}, [exact]}",
+                               "{forced, {sample_pool, pick, 1}, [{exact, force}]}"])),
+    says(Text, "tiers1.conf:1:[0-9]+: warning: it_stub:serve/1 is traced without 'exact': .*a server's loop"),
+    says(Text, "warning: sample_config:get/1 is traced without 'exact': it is called [0-9]+ times a second"),
+    says(Text, "is in force: 3 functions added, 0 removed, 0 changed, 2 kept"),
+    MFAs = [Loop, Hot, Forced],
+    it:equal("exact", [Forced], [F || F <- MFAs, it:call(Target, it_stub, is_exact, [F])]),
+    it:equal("armed, and not counted any more", [{F, traced} || F <- MFAs],
+             [{F, Key} || {F, _, Key, _} <- it:call(Target, it_stub, armed, [MFAs])]),
+    it:do(Target, fun() -> exit(Spin, kill) end),
+    #{requests := 100} = it:loaded(it:load(T, Target, ["4", "100"])),
+    it:terminate(P),
+    it:equal("requests", 100, it:requests(P)),
+    it:balance(P),
+    it:audit(Target, Before, [processes]).
 
 away(T) ->
     {Target, _, P} = start(T, tiers([db()])),

@@ -6,7 +6,43 @@
 
 tests() ->
     [{"a load that sets in", 60, fun sets_in/1},
-     {"what it costs, and a budget", 90, fun budget/1}].
+     {"what it costs, and a budget", 90, fun budget/1},
+     {"requests cut by an inner one, here", 90, fun(T) -> cut(T, here) end},
+     {"requests cut by an inner one, elsewhere", 90, fun(T) -> cut(T, elsewhere) end}].
+
+-define(PAIRS, 20000).
+-define(ONE_IN, 4).
+
+%% An entry that is passed over takes the token of the request that it is called
+%% in, without a word; inner ones that are sampled tell how often that is.
+%%
+%% With p = 1/n a pair is cut with p (1 - p), and has both with p p, for which
+%% n - 1 are counted: the same on average. The variance of the difference is
+%% (n - 1)^2 p^2 + p (1 - p) = (n - 1) / n for each pair: 5 times its root is
+%% exceeded by chance once in a million runs.
+cut(T, Where) ->
+    Target = it:target(T, #{kind => plain}),
+    Before = it:settled(Target),
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{nested, [{it_driver, outer, 2}, {it_driver, inner, 1}]}]}.\n"
+                               "{entry, [{it_driver, outer, 2}, {it_driver, inner, 1}]}.\n"
+                               "{identity, fun ({it_driver, outer, _}) -> outer; ({it_driver, inner, _}) -> inner"
+                               " end}.\n{sampling, {one_in, 4}}.\n"
+                               "{overload, [{max_age_ms, 60000}, {max_queue, 1000000}, {max_lag_ms, 60000}]}.\n"}),
+    it:armed(P),
+    #{outer := Outer, inner := Inner, both := Both, cut := Cut} = Truth =
+        it:call(Target, it_driver, nested, [?PAIRS, Where]),
+    it:terminate(P),
+    it:audit(Target, Before, [processes]),
+    it:equal("entry calls", 2 * ?PAIRS, it:balance(P)),
+    Losses = it:losses(P),
+    it:equal("sampled", Outer + Inner, it:requests(P)),
+    it:equal("sampled out", 2 * ?PAIRS - Outer - Inner, maps:get(sampled_out, Losses)),
+    Lost = maps:get(cut, Losses),
+    it:equal("counted as cut", (?ONE_IN - 1) * Both, Lost),
+    it:equal("cut, to the program", Outer - Both, Cut),
+    Bound = 5 * math:sqrt(?PAIRS * (?ONE_IN - 1) / ?ONE_IN),
+    it:check(abs(Lost - Cut) < Bound, "~b are counted as cut, and ~b were: more than ~.1f apart", [Lost, Cut, Bound]),
+    {note, io_lib:format("~b counted; ~0p", [Lost, Truth])}.
 
 %% Nothing was called before the arming: the rate is found by what comes.
 sets_in(T) ->
@@ -35,11 +71,14 @@ sets_in(T) ->
 budget(T) ->
     Target = target(T),
     Load = it:load(T, Target, ["24", "600s", "4"]),
-    Free = percents(T, Target, "{sampling, all}."),
+    {Free, _} = percents(T, Target, "{sampling, all}."),
     it:check(median(Free) > 0, "cost without a budget: ~0p %", [Free]),
-    Held = percents(T, Target, "{sampling, all}. {budget, 1}."),
+    {Held, Counted} = percents(T, Target, "{sampling, all}. {budget, 1}."),
     it:kill(Load),
     [_, _ | Later] = Held,
+    %% Events and calls are what they are: that part is under it on any machine.
+    [_, _ | LaterCounted] = Counted,
+    it:check(median(LaterCounted) < 1.0, "events and calls are ~0p % with {budget, 1}", [Counted]),
     %% Other work on the machine makes the agent's time longer now and then.
     it:check(median(Later) < max(1.5, median(Free) / 2), "cost with a budget: ~0p %, without ~0p %",
              [Held, Free]),
@@ -61,7 +100,10 @@ percents(T, Target, Sampling) ->
     Agent = it:number(P, "select sum(agent_ns) / sum(events) from cost"),
     it:check(Agent > 0, "time of the agent's own for an event: ~b ns", [Agent]),
     %% the first and the last window are no whole seconds
-    tl(lists:droplast([binary_to_float(C) || [C] <- it:sql(P, "select scheduler_percent from costs order by start")])).
+    Rows = tl(lists:droplast(it:sql(P, "select 1e2 * c.cost_ns / (w.end_ns - w.start_ns),"
+                                    " 1e2 * (c.cost_ns - c.agent_ns) / (w.end_ns - w.start_ns) from cost c"
+                                    " join time_window w on w.id = c.window_id order by w.start_ns"))),
+    lists:unzip([{binary_to_float(All), binary_to_float(Counted)} || [All, Counted] <- Rows]).
 
 median(L) -> lists:nth((length(L) + 1) div 2, lists:sort(L)).
 

@@ -732,6 +732,41 @@ counted_after_it_was_seen(void **state)
 	assert_int_equal(w.lost.n[KP_LOSS_UNSEEN], 0);
 }
 
+/*
+ * Some calls were made while entries were being disarmed, with no event: that
+ * is no sampling, though there is some once it is armed again.
+ */
+static void
+unseen_is_said_while_it_rests(void **state)
+{
+	struct world w = { .one_in = 1 };
+
+	(void)state;
+	w.st.entry_calls = w.entries = 100;
+	status(&w, false);
+	w.st.entry_calls = 150;
+	ledger_unarmed(&w.l, KP_NS_PER_S);
+	status(&w, false);
+	status(&w, false);
+	take(&w);
+	assert_int_equal(w.lost.n[KP_LOSS_UNSEEN], 50);
+	w.st.entry_calls += 7;
+	w.st.unarmed_calls += 5;
+	status(&w, false);
+	/* two were only just missed when it was armed */
+	w.one_in = 4;
+	ledger_sampling(&w.l);
+	ledger_armed(&w.l, 2 * KP_NS_PER_S);
+	take(&w);
+	assert_int_equal(w.lost.n[KP_LOSS_UNSEEN], 57);
+	w.st.entry_calls += 40;
+	w.entries += 10;
+	agent_ends(&w, true);
+	check_balance(&w);
+	assert_int_equal(w.lost.n[KP_LOSS_UNSEEN], 57);
+	assert_int_equal(w.lost.n[KP_LOSS_SAMPLED_OUT], 30);
+}
+
 static void
 missing_batches(void **state)
 {
@@ -833,6 +868,7 @@ main(void)
 		cmocka_unit_test(seen_before_it_is_counted),
 		cmocka_unit_test(counters_are_lost),
 		cmocka_unit_test(counted_after_it_was_seen),
+		cmocka_unit_test(unseen_is_said_while_it_rests),
 		cmocka_unit_test(missing_batches),
 		cmocka_unit_test(notices_are_hushed),
 	};

@@ -390,6 +390,8 @@ make_one(const char *conf_text)
 	kp_etf_nil(&answer);
 	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
 	kp_diags_free(&diags);
+	assert_int_equal(kp_plan_probe(&plan, &(struct kp_plan){ 0 }, false),
+	    plan.n);
 	for (size_t i = 0; i < plan.n; i++)
 		plan.v[i].rate = i == 0 ? 10 : 5001;
 	plan.v[0].loop = true;
@@ -429,6 +431,41 @@ exact_by_measure(void **state)
 	end();
 }
 
+/*
+ * What a reload adds is measured before it is armed, and so is 'exact' where it
+ * is new; what was armed with it before is again only where code has changed.
+ */
+static void
+what_is_probed(void **state)
+{
+	struct kp_plan before;
+
+	(void)state;
+	make_one("{tiers, [{db, [{db,loop,1}, {db,query,1}], "
+	    "[{exact, force}]}]}.");
+	before = plan;
+	kp_diags_free(&diags);
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
+	assert_int_equal(kp_plan_probe(&plan, &before, true), 0);
+	plan.v[0].exact_forced = plan.v[1].exact_forced = false;
+	assert_int_equal(kp_plan_probe(&plan, &before, false), 0);
+	assert_int_equal(kp_plan_probe(&plan, &before, true), 2);
+	before.v[1].exact = false;
+	assert_int_equal(kp_plan_probe(&plan, &before, false), 1);
+	assert_true(plan.v[1].probe);
+	/* what was not measured is not judged */
+	plan.v[0].loop = plan.v[1].loop = true;
+	assert_int_equal(kp_plan_judge(&plan, false, &diags), KP_OK);
+	assert_int_equal(diags.n, 1);
+	assert_true(plan.v[0].exact);
+	assert_false(plan.v[1].exact);
+	plan.v[1].disarmed = true;
+	assert_int_equal(kp_plan_probe(&plan, &before, true), 1);
+	kp_plan_free(&before);
+	kp_buf_init(&text, 16);
+	end();
+}
+
 /* Nothing would be measured: rather a misspelling than a later module. */
 static void
 missing_entry(void **state)
@@ -449,7 +486,10 @@ missing_entry(void **state)
 	    "load module 'late' (nofile); armed when it is loaded");
 }
 
-/* One function more is a reason to arm anew, one less is none. */
+/*
+ * Code was loaded with one function more and one less: the one is new, the
+ * other stays, since it may come back.
+ */
 static void
 plan_grows(void **state)
 {
@@ -468,13 +508,20 @@ plan_grows(void **state)
 	module_ok("db", "a/1 a/2", "a/1 a/2");
 	kp_etf_nil(&answer);
 	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
-	assert_true(kp_plan_adds(&plan, &small));
-	assert_false(kp_plan_adds(&small, &plan));
-	assert_false(kp_plan_adds(&plan, &plan));
+	assert_int_equal(kp_plan_probe(&plan, &small, true), 1);
+	assert_false(plan.v[0].probe);
+	assert_true(plan.v[1].probe);
+	assert_int_equal(kp_plan_probe(&small, &plan, true), 0);
 	small.v[0].disarmed = true;
 	kp_plan_carry(&plan, &small);
 	assert_true(plan.v[0].disarmed);
 	assert_false(plan.v[1].disarmed);
+	assert_int_equal(kp_plan_keep(&plan, &small), KP_OK);
+	assert_int_equal(plan.n, 2);
+	assert_int_equal(kp_plan_keep(&small, &plan), KP_OK);
+	assert_int_equal(small.n, 2);
+	assert_string_equal(small.v[1].fun, "a");
+	assert_int_equal(small.v[1].arity, 2);
 	kp_plan_free(&small);
 	kp_buf_init(&text, 16);
 	end();
@@ -654,6 +701,7 @@ main(void)
 		cmocka_unit_test(missing_module_like_none),
 		cmocka_unit_test(exact_on_callbacks),
 		cmocka_unit_test(exact_by_measure),
+		cmocka_unit_test(what_is_probed),
 		cmocka_unit_test(missing_entry),
 		cmocka_unit_test(plan_grows),
 		cmocka_unit_test(module_without_answer),
