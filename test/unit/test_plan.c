@@ -466,6 +466,37 @@ what_is_probed(void **state)
 	end();
 }
 
+/*
+ * With the native probe all is exact, asked for or not, but for loops: those are
+ * told of only to who asked, and are not taken for anything else later.
+ */
+static void
+exact_by_probe(void **state)
+{
+	struct kp_plan before = { 0 };
+
+	(void)state;
+	make_one("{tiers, [{db, [{db,loop,1}, {db,query,1}]}]}.");
+	assert_false(plan.v[0].exact || plan.v[1].exact);
+	kp_plan_exact(&plan, &before);
+	assert_int_equal(kp_plan_probe(&plan, &before, false), 2);
+	assert_true(plan.v[0].exact && plan.v[1].exact);
+	assert_int_equal(kp_plan_judge(&plan, true, &diags), KP_OK);
+	assert_int_equal(diags.n, 0);
+	assert_false(plan.v[0].exact);
+	assert_true(plan.v[1].exact);
+	before = plan;
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
+	kp_plan_carry(&plan, &before);
+	kp_plan_exact(&plan, &before);
+	assert_int_equal(kp_plan_probe(&plan, &before, false), 0);
+	assert_false(plan.v[0].exact);
+	assert_true(plan.v[1].exact);
+	kp_plan_free(&before);
+	kp_buf_init(&text, 16);
+	end();
+}
+
 /* Nothing would be measured: rather a misspelling than a later module. */
 static void
 missing_entry(void **state)
@@ -701,6 +732,7 @@ main(void)
 		cmocka_unit_test(missing_module_like_none),
 		cmocka_unit_test(exact_on_callbacks),
 		cmocka_unit_test(exact_by_measure),
+		cmocka_unit_test(exact_by_probe),
 		cmocka_unit_test(what_is_probed),
 		cmocka_unit_test(missing_entry),
 		cmocka_unit_test(plan_grows),
