@@ -526,9 +526,9 @@ check: all
 	@$(MAKE) --no-print-directory spec-check
 	@$(MAKE) --no-print-directory library-test
 	@$(MAKE) --no-print-directory integration
-	@$(MAKE) --no-print-directory native
-	@$(MAKE) --no-print-directory torture
-	@$(MAKE) --no-print-directory SAN=1 torture
+	@$(MAKE) --no-print-directory native FIGURE_REQUESTS=20000
+	@$(MAKE) --no-print-directory torture CYCLES=20
+	@$(MAKE) --no-print-directory SAN=1 torture CYCLES=20
 	@$(MAKE) --no-print-directory docs-test
 
 # ---- installing: SOURCE:PLACE below PREFIX, for both directions
