@@ -171,6 +171,8 @@ $(B)/test/test_store_power: $(call obj,test/support/faultvfs.c)
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
+$(B)/test/test_parts: $(call obj,$(STORE) src/kprofd/assembly.c)
+$(B)/test/test_parts: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
 
 $(B)/test/test_log: $(call obj,src/kprofd/log.c src/report/json.c \

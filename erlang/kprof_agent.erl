@@ -28,7 +28,7 @@
 
 -export([start/2, status/0, stop/0]).
 
--define(PROTOCOL, 2).
+-define(PROTOCOL, 3).
 -define(BATCH_EVENTS, 500).     % most events in one message
 -define(BATCH_MS, 20).          % longest wait for a batch to fill
 -define(BATCH_LEAST_MS, 5).     % where events may not be much older
@@ -66,6 +66,7 @@
     since,              % erlang:system_time(second)
     lease_ms,
     lease_at,           % monotonic ms of the last renewal
+    lease_ref = 0,      % its reference: which of them a status answers
     max_queue, max_memory, max_age_ns,
     session,            % trace session (OTP 27+) or legacy
     watcher,            % the session that watches for code, if another
@@ -580,8 +581,8 @@ send_notices([Msg | More] = All, S) ->
 
 %% ------------------------------------------------------------- commands ----
 
-command(lease, _, S) ->
-    S1 = read_counters(look_anew(S#s.looked_at, S)),
+command(lease, Ref, S) ->
+    S1 = read_counters(look_anew(S#s.looked_at, S#s{lease_ref = Ref})),
     _ = send(state_msg(S1), S1),
     S1;
 command({check, Mods}, Ref, S) ->
@@ -643,7 +644,8 @@ state_msg(S) ->
                      end,
     {kprof_status, now_ns(), erlang:time_offset(nanosecond),
      Name, Reason, S#s.seq, Queue, Bytes, S#s.sent, S#s.dropped,
-     S#s.dropped_entries, entry_calls(S), unarmed(S), S#s.busy}.
+     S#s.dropped_entries, entry_calls(S), unarmed(S), S#s.busy,
+     S#s.lease_ref}.
 
 %% ------------------------------------------------------ before the arming ----
 
@@ -796,9 +798,10 @@ arm_tiers(Items, S) ->
 
 answer_lease(#s{daemon = Daemon} = S) ->
     receive
-        {kprof, Daemon, _, lease} ->
-            _ = send(state_msg(S), S),
-            S#s{lease_at = now_ms()}
+        {kprof, Daemon, Ref, lease} ->
+            S1 = S#s{lease_at = now_ms(), lease_ref = Ref},
+            _ = send(state_msg(S1), S1),
+            S1
     after 0 ->
             S
     end.

@@ -133,9 +133,10 @@ struct kp_requests_opts {
 	void (*on_runaway)(void *ctx, uint32_t node, const struct kp_fn *fn);
 	/*
 	 * What a clause of the identity fun answered was not copied, for its
-	 * size or kind.  Called once for a line of tiers.conf; may be NULL.
+	 * size or kind, first of a request of this node.  Called once for a
+	 * line of tiers.conf; may be NULL.
 	 */
-	void (*on_unbounded)(void *ctx, uint32_t line);
+	void (*on_unbounded)(void *ctx, uint32_t node, uint32_t line);
 	void *ctx;
 };
 

@@ -2,8 +2,9 @@
  * conf_rewrite.c - {rewrite, [{"/users/[0-9]+", "/users/:id"}]}.
  *
  * Patterns are compiled here once, to find the bad ones.  regcomp unrolls
- * {m,n}, and nested ones multiply: (((a{99}){99}){99} would take the whole
- * memory.  So their product is bounded first.
+ * {m,n}, and + to two, and nested ones multiply: (((a{99}){99}){99}, or a with
+ * forty + behind it, would take the whole memory.  So their product is bounded
+ * first.
  */
 #include <regex.h>
 #include <stdlib.h>
@@ -11,25 +12,65 @@
 
 #include "config/conf.h"
 
-/* The product of the largest number in each {m,n}. */
+/* Past a bracket expression, whose [ s is at; to its end if it has none. */
+static const char *
+skip_bracket(const char *s)
+{
+	const char *class;
+
+	s += s[1] == '^';
+	s += s[1] == ']';
+	while (*++s != '\0' && *s != ']') {
+		if (*s != '[' || strchr(":.=", s[1]) == NULL || s[1] == '\0')
+			continue;
+		class = strchr(s + 2, s[1]);
+		s = class != NULL && class[1] == ']' ? class + 1 : s;
+	}
+	return s;
+}
+
+/* The largest number in {m,n}, whose { *s is at; moves *s to the end of it. */
+static unsigned long
+largest(const char **s)
+{
+	unsigned long most = 1, v = 0;
+
+	for (; (*s)[1] != '\0' && (*s)[1] != '}'; ++*s) {
+		v = (*s)[1] >= '0' && (*s)[1] <= '9' ?
+		    v * 10 + (unsigned long)((*s)[1] - '0') : 0;
+		if (v > CONF_REPEAT_MAX)
+			return v;
+		most = v > most ? v : most;
+	}
+	*s += (*s)[1] == '}';
+	return most;
+}
+
+/*
+ * The product of all {m,n}, and of each + that repeats a group or a repetition
+ * (one that repeats a character alone has nothing to multiply).
+ */
 static unsigned long
 repeat_product(const char *s)
 {
-	unsigned long product = 1, most, v;
+	unsigned long product = 1;
+	char last = '\0';
 
-	for (; *s != '\0'; s++) {
-		if (*s != '{')
-			continue;
-		for (most = v = 0; s[1] != '\0' && s[1] != '}'; s++) {
-			v = s[1] >= '0' && s[1] <= '9' ?
-			    v * 10 + (unsigned long)(s[1] - '0') : 0;
-			if (v > CONF_REPEAT_MAX)
-				return v;
-			most = v > most ? v : most;
+	for (; *s != '\0' && product <= CONF_REPEAT_MAX; s++) {
+		if (*s == '+' && last != '\0' && strchr(")+*?}", last) != NULL)
+			product *= 2;
+		else if (*s == '{')
+			product *= largest(&s);
+		last = *s;
+		if (*s == '[') {
+			s = skip_bracket(s);
+			last = '\0';
+		} else if (*s == '\\') {
+			s++;
+			last = '\0';
 		}
-		product *= most > 0 ? most : 1;
-		if (product > CONF_REPEAT_MAX)
-			return product;
+		if (*s == '\0')
+			break;
 	}
 	return product;
 }

@@ -1,13 +1,35 @@
-/* assembly.c - see the header. */
+/*
+ * assembly.c - see the header.
+ *
+ * Parts are known to the requests by an index, which another node may have
+ * later; names of nodes are kept for good, because trees with calls there may
+ * wait for the store long after a node has gone.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kprofd/assembly.h"
 
-/* As kp_requests_new() has them without being told. */
-#define REQUESTS_MAX 100000
-#define CALLS_MAX 4000000
-#define IDENTITIES_MAX 1000
+struct assembly_requests {
+	struct assembly *a;
+	const struct kp_conf *conf;		/* borrowed */
+	struct kp_requests *rs;
+	/* by index; names also of those that have gone */
+	struct assembly_part *parts[KP_NODES_MAX];
+	struct kp_stats *stats[KP_NODES_MAX];
+	const char *names[KP_NODES_MAX];
+};
+
+struct assembly {
+	struct kp_store *store;
+	struct assembly_requests *now, *next;	/* next: during a reload */
+	struct assembly_part *parts[KP_NODES_MAX];	/* all there are */
+	unsigned n;
+	char **names;		/* of all nodes there ever were */
+	size_t nnames;
+	kp_dur_ns *self;	/* scratch for trees */
+	uint32_t selfcap;
+};
 
 /* ---- trees ---- */
 
@@ -27,72 +49,73 @@ self_room(struct assembly *a, uint32_t n)
 }
 
 static const char *
-first_tier(const struct assembly *a, const struct kp_fn *fn)
+first_tier(const struct kp_conf *conf, const struct kp_fn *fn)
 {
-	for (size_t i = 0; i < a->conf->ntiers; i++)
+	for (size_t i = 0; i < conf->ntiers; i++)
 		if ((fn->tiers >> i & 1) != 0)
-			return a->conf->tiers[i].name;
+			return conf->tiers[i].name;
 	return "";
 }
 
 static void
-tree_call(const struct assembly *a, const struct kp_request *rq, uint32_t i,
-    struct kp_tree_call *out)
+tree_call(const struct assembly_requests *in, const struct kp_request *rq,
+    uint32_t i, struct kp_tree_call *out)
 {
 	const struct kp_call *c = &rq->calls[i];
-	const struct kp_fn *fn = kp_requests_fn(a->requests, c->fn);
+	const struct kp_fn *fn = kp_requests_fn(in->rs, c->fn);
 	bool timed = c->outcome == KP_RETURNED || c->outcome == KP_RAISED;
 
 	*out = (struct kp_tree_call){ .fn = fn->text,
-		.tier = first_tier(a, fn), .start = c->start - rq->start,
-		.total = timed ? c->end - c->start : -1, .self = a->self[i],
-		.parent = c->parent, .outcome = c->outcome,
-		.async = c->async };
+		.tier = first_tier(in->conf, fn), .start = c->start - rq->start,
+		.total = timed ? c->end - c->start : -1,
+		.self = in->a->self[i], .parent = c->parent,
+		.outcome = c->outcome, .async = c->async,
+		.node = in->names[c->node] };
 	kp_proc_text(c->proc, out->pid, sizeof(out->pid));
 }
 
 /* NULL: out of memory. */
 static struct kp_tree *
-make_tree(struct assembly *a, const struct kp_request *rq)
+make_tree(struct assembly_part *p, const struct kp_request *rq)
 {
 	struct kp_tree *tree;
 
-	if (!self_room(a, rq->ncalls) ||
-	    kp_request_self(rq, a->self) != KP_OK ||
+	if (!self_room(p->a, rq->ncalls) ||
+	    kp_request_self(rq, p->a->self) != KP_OK ||
 	    (tree = malloc(sizeof(*tree) +
 	    rq->ncalls * sizeof(tree->calls[0]))) == NULL)
 		return NULL;
-	*tree = (struct kp_tree){ .node = a->p.node, .label = rq->label,
-		.identity = kp_requests_identity(a->requests, rq->identity),
+	*tree = (struct kp_tree){ .node = p->node, .label = rq->label,
+		.identity = kp_requests_identity(p->in->rs, rq->identity),
 		.parent_label = rq->parent_label, .weight = rq->weight,
-		.start = rq->start + a->time_offset,
+		.start = rq->start + p->time_offset,
 		.total = rq->end - rq->start, .outcome = rq->outcome,
 		.ncalls = rq->ncalls };
 	for (uint32_t i = 0; i < rq->ncalls; i++)
-		tree_call(a, rq, i, &tree->calls[i]);
+		tree_call(p->in, rq, i, &tree->calls[i]);
 	return tree;
 }
 
 /* Slow ones go to the store at once, and the slowest when the window closes. */
 static void
-keep_tree(struct assembly *a, const struct kp_request *rq)
+keep_tree(struct assembly_part *p, const struct kp_request *rq)
 {
 	kp_dur_ns total = rq->end - rq->start;
-	bool slow = total >= a->conf->slow;
+	bool slow = total >= p->in->conf->slow;
 	struct kp_tree *tree;
 
-	if (slow && a->trees < ASSEMBLY_TREES_MAX &&
-	    (tree = make_tree(a, rq)) != NULL) {
-		a->trees++;
-		kp_store_tree(a->p.store, tree);
-		kp_tail_put(&a->tail, rq->identity, total, rq->ncalls, NULL);
+	if (slow && p->trees < ASSEMBLY_TREES_MAX &&
+	    (tree = make_tree(p, rq)) != NULL) {
+		p->trees++;
+		kp_store_tree(p->a->store, tree);
+		kp_tail_put(&p->tail, rq->identity, total, rq->ncalls, NULL);
 		return;
 	}
-	tree = kp_tail_wants(&a->tail, rq->identity, total, rq->ncalls) ?
-	    make_tree(a, rq) : NULL;
+	tree = kp_tail_wants(&p->tail, rq->identity, total, rq->ncalls) ?
+	    make_tree(p, rq) : NULL;
 	if (tree != NULL)
-		kp_tail_put(&a->tail, rq->identity, total, rq->ncalls, tree);
-	a->trees_lost += slow;
+		kp_tail_put(&p->tail, rq->identity, total, rq->ncalls, tree);
+	p->trees_lost += slow;
 }
 
 static void
@@ -100,171 +123,405 @@ store_tree(void *ctx, void *tree)
 {
 	struct assembly *a = ctx;
 
-	kp_store_tree(a->p.store, tree);
+	kp_store_tree(a->store, tree);
 }
 
 /* ---- requests out ---- */
 
+/* Each node pays for the calls that it had; the entry's is not a tier's. */
+static void
+share_calls(const struct assembly_requests *in, const struct kp_request *rq)
+{
+	uint64_t n[KP_NODES_MAX] = { 0 };
+	struct assembly_part *p;
+	uint32_t i;
+
+	for (i = 1; i < rq->ncalls; i++)
+		n[rq->calls[i].node]++;
+	for (uint64_t rest = rq->nodes; rest != 0; rest &= rest - 1) {
+		i = (uint32_t)__builtin_ctzll(rest);
+		p = in->parts[i];
+		if (p != NULL)
+			p->ops->on_calls(p->ctx, n[i] * rq->weight);
+	}
+}
+
 static void
 on_request(void *ctx, const struct kp_request *rq)
 {
-	struct assembly *a = ctx;
+	struct assembly_requests *in = ctx;
+	struct assembly_part *p = in->parts[rq->node];
 
-	a->requests_ever++;
-	kp_stats_request(a->stats, rq);
-	if (a->p.store != NULL)
-		keep_tree(a, rq);
-	a->p.ops->on_request(a->p.ctx, rq);
+	p->requests_ever++;
+	kp_stats_request(p->stats, rq);
+	if (in->a->store != NULL)
+		keep_tree(p, rq);
+	share_calls(in, rq);
+	p->ops->on_request(p->ctx, rq);
 }
 
 static void
 on_late(void *ctx, const struct kp_late_call *c)
 {
-	struct assembly *a = ctx;
+	struct assembly_requests *in = ctx;
 
-	kp_stats_late(a->stats, c);
+	kp_stats_late(in->stats[c->node], c);
 }
 
 static void
 on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 {
-	struct assembly *a = ctx;
+	struct assembly_requests *in = ctx;
+	struct assembly_part *p = in->parts[node];
 
-	(void)node;
-	a->p.ops->on_runaway(a->p.ctx, fn);
+	p->ops->on_runaway(p->ctx, fn);
 }
 
 static void
-on_unbounded(void *ctx, uint32_t line)
+on_unbounded(void *ctx, uint32_t node, uint32_t line)
 {
-	struct assembly *a = ctx;
+	struct assembly_requests *in = ctx;
+	struct assembly_part *p = in->parts[node];
 
-	a->p.ops->on_unbounded(a->p.ctx, line);
+	p->ops->on_unbounded(p->ctx, line);
 }
 
-/* ---- beginning, another configuration, end ---- */
+/* ---- what one configuration has ---- */
 
-static unsigned
-part(unsigned shares, unsigned least)
+static void
+requests_free(struct assembly_requests *in)
 {
-	unsigned n = 1;
-
-	while (n < shares && n < least)
-		n *= 2;
-	return n;
+	if (in == NULL)
+		return;
+	kp_requests_free(in->rs);
+	free(in);
 }
 
-static struct kp_requests *
-requests_new(struct assembly *a, const struct kp_conf *conf, unsigned shares)
+static struct assembly_requests *
+requests_new(struct assembly *a, const struct kp_conf *conf)
 {
-	unsigned n = part(shares, ASSEMBLY_SHARES_MAX);
-	struct kp_requests_opts ro = { .conf = conf,
-		.max_requests = REQUESTS_MAX / n,
-		.max_calls_in_flight = CALLS_MAX / n,
-		.max_identities = IDENTITIES_MAX /
-		    part(shares, ASSEMBLY_NAMES_SHARES_MAX),
-		.on_request = on_request, .on_late = on_late,
-		.on_runaway = on_runaway, .on_unbounded = on_unbounded,
-		.ctx = a };
-	struct kp_requests *rs = kp_requests_new(&ro);
+	struct assembly_requests *in = calloc(1, sizeof(*in));
+	struct kp_requests_opts ro = { .conf = conf, .on_request = on_request,
+		.on_late = on_late, .on_runaway = on_runaway,
+		.on_unbounded = on_unbounded, .ctx = in };
 
-	if (rs != NULL &&
-	    kp_requests_node(rs, a->p.node) != ASSEMBLY_NODE) {
-		kp_requests_free(rs);
+	if (in == NULL)
+		return NULL;
+	in->a = a;
+	in->conf = conf;
+	in->rs = kp_requests_new(&ro);
+	if (in->rs == NULL) {
+		free(in);
 		return NULL;
 	}
-	return rs;
+	return in;
+}
+
+/* What is known of the node. */
+static void
+place_tell(const struct assembly_part *p, struct kp_requests *rs, uint32_t i)
+{
+	if (i == KP_NONE)
+		return;
+	if (p->otp != 0)
+		kp_requests_release(rs, i, p->otp);
+	if (p->native)
+		kp_requests_native(rs, i, p->all_exact);
+	if (p->timed)
+		kp_requests_offset(rs, i, p->offset, p->error);
+}
+
+/* Its place there; KP_NONE: there is none, and nothing has changed. */
+static uint32_t
+place_take(struct assembly_requests *in, struct assembly_part *p,
+    struct kp_stats *stats)
+{
+	uint32_t i = kp_requests_node(in->rs, p->node);
+
+	if (i == KP_NONE)
+		return KP_NONE;
+	in->parts[i] = p;
+	in->stats[i] = stats;
+	in->names[i] = p->node;
+	place_tell(p, in->rs, i);
+	return i;
 }
 
 static void
-in_force(struct assembly *a)
+place_leave(struct assembly_part *p, enum kp_loss cause)
 {
-	a->conf = a->next.conf;
-	a->requests = a->next.requests;
-	a->stats = a->next.stats;
-	a->next.conf = NULL;
-	a->next.requests = NULL;
-	a->next.stats = NULL;
-	kp_stats_names(a->stats, a->requests);
-	if (a->otp != 0)
-		kp_requests_release(a->requests, ASSEMBLY_NODE, a->otp);
-	a->tail.per_identity = a->p.store != NULL ? a->conf->keep_slowest : 0;
+	if (p->index == KP_NONE)
+		return;
+	kp_requests_remove(p->in->rs, p->index, cause);
+	p->in->parts[p->index] = NULL;
+	p->in->stats[p->index] = NULL;
 }
 
-enum kp_err
-assembly_init(struct assembly *a, const struct kp_conf *conf,
-    const struct assembly_parts *parts, unsigned shares)
+static struct kp_stats *
+stats_new(const struct assembly_requests *in, const char *node)
 {
-	*a = (struct assembly){ .p = *parts, .window_start = kp_wall_now() };
-	if (assembly_prepare(a, conf, shares) != KP_OK)
-		return KP_ENOMEM;
-	in_force(a);
-	return KP_OK;
+	struct kp_stats *st = kp_stats_new(in->conf, node);
+
+	if (st == NULL)
+		return NULL;
+	kp_stats_names(st, in->rs);
+	kp_stats_peers(st, in->stats);
+	return st;
+}
+
+/* ---- beginning and end ---- */
+
+struct assembly *
+assembly_new(struct kp_store *store, const struct kp_conf *conf)
+{
+	struct assembly *a = calloc(1, sizeof(*a));
+
+	if (a == NULL)
+		return NULL;
+	a->store = store;
+	a->now = requests_new(a, conf);
+	if (a->now == NULL) {
+		free(a);
+		return NULL;
+	}
+	return a;
 }
 
 void
 assembly_free(struct assembly *a)
 {
-	kp_tail_free(&a->tail);
-	assembly_discard(a);
-	kp_stats_free(a->stats);
-	kp_requests_free(a->requests);
+	if (a == NULL)
+		return;
+	requests_free(a->now);
+	requests_free(a->next);
+	for (size_t i = 0; i < a->nnames; i++)
+		free(a->names[i]);
+	free(a->names);
 	free(a->self);
+	free(a);
+}
+
+/* NULL: out of memory. */
+static const char *
+name_keep(struct assembly *a, const char *node)
+{
+	char **v;
+
+	for (size_t i = 0; i < a->nnames; i++)
+		if (strcmp(a->names[i], node) == 0)
+			return a->names[i];
+	v = realloc(a->names, (a->nnames + 1) * sizeof(*v));
+	if (v == NULL)
+		return NULL;
+	a->names = v;
+	v[a->nnames] = strdup(node);
+	return v[a->nnames] != NULL ? v[a->nnames++] : NULL;
+}
+
+enum kp_err
+assembly_part_begin(struct assembly_part *p, struct assembly *a,
+    const char *node, const struct assembly_ops *ops, void *ctx)
+{
+	*p = (struct assembly_part){ .a = a, .ops = ops, .ctx = ctx,
+		.in = a->now, .index = KP_NONE, .next.index = KP_NONE,
+		.window_start = kp_wall_now() };
+	if (a->n == KP_NODES_MAX || (p->node = name_keep(a, node)) == NULL ||
+	    (p->stats = stats_new(a->now, p->node)) == NULL)
+		return KP_ENOMEM;
+	p->tail.per_identity = a->store != NULL ? a->now->conf->keep_slowest :
+	    0;
+	a->parts[a->n++] = p;
+	assembly_join(p);
+	return KP_OK;
+}
+
+bool
+assembly_join(struct assembly_part *p)
+{
+	if (p->index == KP_NONE)
+		p->index = place_take(p->in, p, p->stats);
+	return p->index != KP_NONE;
+}
+
+/* The index stays: what was lost there is asked for once more. */
+void
+assembly_part_leave(struct assembly_part *p, enum kp_loss cause)
+{
+	struct assembly *a = p->a;
+
+	place_leave(p, cause);
+	for (unsigned i = 0; i < a->n; i++)
+		if (a->parts[i] == p)
+			a->parts[i] = a->parts[--a->n];
 }
 
 void
-assembly_release(struct assembly *a, int otp)
+assembly_part_end(struct assembly_part *p)
 {
-	a->otp = otp;
-	kp_requests_release(a->requests, ASSEMBLY_NODE, otp);
+	kp_tail_free(&p->tail);
+	kp_stats_free(p->next.stats);
+	kp_stats_free(p->stats);
+}
+
+/* ---- events in ---- */
+
+const struct kp_conf *
+assembly_conf(const struct assembly_part *p)
+{
+	return p->in->conf;
+}
+
+const struct kp_requests *
+assembly_requests(const struct assembly_part *p)
+{
+	return p->in->rs;
+}
+
+const char *const *
+assembly_nodes(const struct assembly_part *p)
+{
+	return p->in->names;
+}
+
+void
+assembly_told(struct assembly_part *p, int otp, bool native, bool all_exact)
+{
+	p->otp = otp;
+	p->native = native;
+	p->all_exact = all_exact;
+	place_tell(p, p->in->rs, p->index);
+}
+
+void
+assembly_offset(struct assembly_part *p, kp_dur_ns offset, kp_dur_ns error)
+{
+	p->timed = true;
+	p->offset = offset;
+	p->error = error;
+	if (p->index != KP_NONE)
+		kp_requests_offset(p->in->rs, p->index, offset, error);
+}
+
+void
+assembly_event(struct assembly_part *p, const struct kp_event *ev)
+{
+	if (p->index != KP_NONE)
+		kp_requests_event(p->in->rs, p->index, ev);
+}
+
+void
+assembly_pass(struct assembly_part *p, const struct kp_event *ev)
+{
+	if (p->index != KP_NONE)
+		kp_requests_pass(p->in->rs, p->index, ev);
+}
+
+void
+assembly_expire(struct assembly_part *p, kp_target_ns now)
+{
+	if (p->index != KP_NONE)
+		kp_requests_expire(p->in->rs, p->index, now);
+}
+
+void
+assembly_abandon(struct assembly_part *p, enum kp_loss cause)
+{
+	if (p->index != KP_NONE)
+		kp_requests_abandon(p->in->rs, p->index, cause);
+}
+
+size_t
+assembly_in_flight(const struct assembly_part *p)
+{
+	return p->index != KP_NONE ?
+	    kp_requests_in_flight(p->in->rs, p->index) : 0;
+}
+
+uint64_t
+assembly_entries(const struct assembly_part *p)
+{
+	return p->index != KP_NONE ?
+	    kp_requests_entries(p->in->rs, p->index) : 0;
 }
 
 struct kp_window *
-assembly_rotate(struct assembly *a, kp_wall_ns now)
+assembly_rotate(struct assembly_part *p, kp_wall_ns now)
 {
-	struct kp_window *w = kp_stats_rotate(a->stats, a->window_start, now);
+	struct kp_window *w = kp_stats_rotate(p->stats, p->window_start, now);
 
 	if (w == NULL)
 		return NULL;
-	kp_requests_losses(a->requests, ASSEMBLY_NODE, &w->losses);
-	w->losses.n[KP_LOSS_TREE] += a->trees_lost;
-	a->trees_lost = 0;
-	a->trees = 0;
-	a->window_start = now;
-	kp_tail_take(&a->tail, store_tree, a);
+	if (p->index != KP_NONE)
+		kp_requests_losses(p->in->rs, p->index, &w->losses);
+	w->losses.n[KP_LOSS_TREE] += p->trees_lost;
+	p->trees_lost = 0;
+	p->trees = 0;
+	p->window_start = now;
+	kp_tail_take(&p->tail, store_tree, p->a);
 	return w;
+}
+
+/* ---- another configuration ---- */
+
+static bool
+part_prepare(struct assembly_part *p, struct assembly_requests *next)
+{
+	p->next.stats = stats_new(next, p->node);
+	if (p->next.stats == NULL)
+		return false;
+	p->next.index = place_take(next, p, p->next.stats);
+	return p->next.index != KP_NONE;
 }
 
 /* First what may fail: once it is armed there is no way back. */
 enum kp_err
-assembly_prepare(struct assembly *a, const struct kp_conf *conf,
-    unsigned shares)
+assembly_prepare(struct assembly *a, const struct kp_conf *conf)
 {
-	a->next.conf = conf;
-	a->next.requests = requests_new(a, conf, shares);
-	a->next.stats = kp_stats_new(conf, a->p.node);
-	if (a->next.requests != NULL && a->next.stats != NULL)
-		return KP_OK;
-	assembly_discard(a);
-	return KP_ENOMEM;
+	a->next = requests_new(a, conf);
+	if (a->next == NULL)
+		return KP_ENOMEM;
+	for (unsigned i = 0; i < a->n; i++)
+		if (!part_prepare(a->parts[i], a->next)) {
+			assembly_discard(a);
+			return KP_ENOMEM;
+		}
+	return KP_OK;
 }
 
 void
 assembly_discard(struct assembly *a)
 {
-	kp_stats_free(a->next.stats);
-	kp_requests_free(a->next.requests);
-	a->next.stats = NULL;
-	a->next.requests = NULL;
-	a->next.conf = NULL;
+	for (unsigned i = 0; i < a->n; i++) {
+		kp_stats_free(a->parts[i]->next.stats);
+		a->parts[i]->next.stats = NULL;
+		a->parts[i]->next.index = KP_NONE;
+	}
+	requests_free(a->next);
+	a->next = NULL;
+}
+
+void
+assembly_part_switch(struct assembly_part *p)
+{
+	place_leave(p, KP_LOSS_RELOADED);
+	kp_stats_free(p->stats);
+	p->in = p->a->next;
+	p->index = p->next.index;
+	p->stats = p->next.stats;
+	p->next.index = KP_NONE;
+	p->next.stats = NULL;
+	place_tell(p, p->in->rs, p->index);
+	p->tail.per_identity = p->a->store != NULL ?
+	    p->in->conf->keep_slowest : 0;
 }
 
 struct kp_requests *
 assembly_switch(struct assembly *a)
 {
-	struct kp_requests *old = a->requests;
+	struct kp_requests *old = a->now->rs;
 
-	kp_stats_free(a->stats);
-	in_force(a);
+	free(a->now);
+	a->now = a->next;
+	a->next = NULL;
 	return old;
 }

@@ -1,10 +1,17 @@
 /*
  * assembly.h - from events to requests to windows and trees: what is between
- * a target's decoded events and the store.
+ * the targets' decoded events and the store.
  *
- * It knows nothing of connections, so that whose events come in is its
- * owner's business.  A configuration goes with it: another one is made ready
- * beside the one in force, and takes its place at once.
+ * There is one for all targets, so that a request that goes from node to node
+ * is one request: they share the requests, and what may be in flight of them.
+ * Each target has a part of its own in it, with the figures of its node.  It
+ * knows nothing of connections, so whose events come in is its owner's
+ * business.
+ *
+ * A configuration goes with all that.  Another one is made ready beside the
+ * one in force; parts change over one by one, each when its target has it
+ * armed.  Meanwhile requests do not cross between those that have and those
+ * that have not.
  */
 #ifndef KP_KPROFD_ASSEMBLY_H
 #define KP_KPROFD_ASSEMBLY_H
@@ -13,46 +20,34 @@
 #include "kprofd/tail.h"
 #include "store/store.h"
 
-/* Slow requests kept as trees in one window; the rest is counted. */
+/* Slow requests of one node kept as trees in one window; the rest counts. */
 #define ASSEMBLY_TREES_MAX 200
-/*
- * Requests, calls in flight and identities are capped for the whole daemon
- * (kprofd/request.h), and divided among its targets: of n a target has a part
- * of 1/n, n rounded up to a power of two, and 1/16 at least of requests and
- * calls, 1/4 of identities, which nodes of a cluster have in common.  Who came
- * first keeps the larger part until the next reload, so that 64 targets have
- * six times what one has at most, not 64 times; and max_kprofd_mb of
- * tiers.conf holds for all together.
- */
-#define ASSEMBLY_SHARES_MAX 16
-#define ASSEMBLY_NAMES_SHARES_MAX 4
 
-/* The only node of its kp_requests. */
-#define ASSEMBLY_NODE 0
+struct assembly;
+struct assembly_requests;	/* all that one configuration has */
 
+/* Of one node each. */
 struct assembly_ops {
-	/* Borrowed until it returns. */
+	/* Began there.  Borrowed until it returns. */
 	void (*on_request)(void *ctx, const struct kp_request *rq);
+	/* A request had so many tier calls there, by weight. */
+	void (*on_calls)(void *ctx, uint64_t n);
 	void (*on_runaway)(void *ctx, const struct kp_fn *fn);
-	/* The line of tiers.conf. */
+	/* The line of tiers.conf; told by the first node that it befell. */
 	void (*on_unbounded)(void *ctx, uint32_t line);
 };
 
-struct assembly_parts {
-	const char *node;		/* whose events; borrowed */
-	struct kp_store *store;		/* NULL: nothing is kept (-check) */
+/* One target's. */
+struct assembly_part {
+	struct assembly *a;
 	const struct assembly_ops *ops;
 	void *ctx;
-};
-
-struct assembly {
-	struct assembly_parts p;
-	const struct kp_conf *conf;	/* in force; borrowed */
-	struct kp_requests *requests;
+	const char *node;		/* whose events; immortal */
+	struct assembly_requests *in;	/* what it takes part in */
+	uint32_t index;			/* there; KP_NONE: no room for it */
 	struct kp_stats *stats;
-	struct {		/* while a reload is under way */
-		const struct kp_conf *conf;
-		struct kp_requests *requests;
+	struct {			/* while a reload is under way */
+		uint32_t index;
 		struct kp_stats *stats;
 	} next;
 	struct kp_tail tail;	/* the slowest, however fast */
@@ -60,36 +55,77 @@ struct assembly {
 	uint64_t trees_lost;	/* in this window */
 	uint64_t requests_ever;
 	int otp;		/* the target's release; 0: not known yet */
+	bool native, all_exact;	/* as of kp_requests_native() */
+	bool timed;		/* its clock is known: */
+	kp_dur_ns offset, error;	/* as of kp_requests_offset() */
 	kp_dur_ns time_offset;	/* target time + this = wall time */
 	kp_wall_ns window_start;
-	kp_dur_ns *self;	/* scratch for trees */
-	uint32_t selfcap;
 };
 
-/* shares: of so many targets this is one.  KP_ENOMEM: nothing to free. */
-enum kp_err assembly_init(struct assembly *a, const struct kp_conf *conf,
-    const struct assembly_parts *parts, unsigned shares);
+/* store, borrowed: NULL: nothing is kept (-check).  NULL when out of memory. */
+struct assembly *assembly_new(struct kp_store *store,
+    const struct kp_conf *conf);
+/* After its parts, and after the store was closed. */
 void assembly_free(struct assembly *a);
 
-/* The target's release and clock, when they are known. */
-void assembly_release(struct assembly *a, int otp);
-/* Events go to a->requests itself: see kprofd/request.h. */
+/*
+ * A part of what is in force, for the node of this name.  KP_ENOMEM: nothing
+ * to end.  There may be no room, which assembly_join() may find later.
+ */
+enum kp_err assembly_part_begin(struct assembly_part *p, struct assembly *a,
+    const char *node, const struct assembly_ops *ops, void *ctx);
+/*
+ * The node is no target any more: ends what is in flight as this loss, and
+ * gives its place to another.  assembly_rotate() may follow, events may not.
+ */
+void assembly_part_leave(struct assembly_part *p, enum kp_loss cause);
+void assembly_part_end(struct assembly_part *p);
+/* Has it a place?  If not, one may have become free. */
+bool assembly_join(struct assembly_part *p);
+
+/* What is in force for it. */
+const struct kp_conf *assembly_conf(const struct assembly_part *p);
+const struct kp_requests *assembly_requests(const struct assembly_part *p);
+/* The names of nodes by their index in them. */
+const char *const *assembly_nodes(const struct assembly_part *p);
+
+/*
+ * What the target's events can tell, and its clock, when they are known.
+ * native, all_exact: as of kp_requests_native().
+ */
+void assembly_told(struct assembly_part *p, int otp, bool native,
+    bool all_exact);
+void assembly_offset(struct assembly_part *p, kp_dur_ns offset,
+    kp_dur_ns error);
+/* As of kprofd/request.h; without a place events are passed over. */
+void assembly_event(struct assembly_part *p, const struct kp_event *ev);
+void assembly_pass(struct assembly_part *p, const struct kp_event *ev);
+void assembly_expire(struct assembly_part *p, kp_target_ns now);
+void assembly_abandon(struct assembly_part *p, enum kp_loss cause);
+size_t assembly_in_flight(const struct assembly_part *p);
+uint64_t assembly_entries(const struct assembly_part *p);
 
 /*
  * The running window, closed at `now`: the caller adds its losses and hands it
  * to the store.  Trees have gone there.  NULL: no memory, the window goes on.
  */
-struct kp_window *assembly_rotate(struct assembly *a, kp_wall_ns now);
+struct kp_window *assembly_rotate(struct assembly_part *p, kp_wall_ns now);
 
-/* Makes another configuration ready.  On KP_ENOMEM nothing has changed. */
-enum kp_err assembly_prepare(struct assembly *a, const struct kp_conf *conf,
-    unsigned shares);
-/* It will not be used. */
+/*
+ * Makes another configuration ready, for all parts; none may come or go until
+ * it is in force or discarded.  On KP_ENOMEM nothing has changed.
+ */
+enum kp_err assembly_prepare(struct assembly *a, const struct kp_conf *conf);
+/* It will not be used; no part has changed over. */
 void assembly_discard(struct assembly *a);
 /*
- * It is in force from now on; what was in flight is to be ended and the window
- * closed before.  The result holds texts that windows and trees so far borrow:
- * the caller's, to be freed when the store has written them.
+ * In force from now on for this one; what was in flight is to be ended and the
+ * window closed before.
+ */
+void assembly_part_switch(struct assembly_part *p);
+/*
+ * All parts have.  The result holds texts that windows and trees so far
+ * borrow: the caller's, to be freed when the store has written them.
  */
 struct kp_requests *assembly_switch(struct assembly *a);
 

@@ -30,7 +30,7 @@ void commands_free(struct commands *cs);
 void commands_take(struct commands *cs, struct control_client *c,
     const char *line);
 
-/* From targets_ops: who waits for that has an answer. */
+/* From target_ops: who waits for that has an answer. */
 void commands_state(struct commands *cs, const struct target *t,
     enum agent_state s, const char *text);
 void commands_cleared(struct commands *cs, const struct target *t,

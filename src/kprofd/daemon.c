@@ -140,8 +140,9 @@ on_request(void *ctx, struct target *t, const struct kp_request *rq)
 	struct daemon *d = ctx;
 
 	if (d->o->print_calls)
-		print_request(&d->printing, t->assembly.requests, rq,
-		    t->hello.time_offset, node_name(d, t), kp_mono_now());
+		print_request(&d->printing, assembly_requests(&t->part), rq,
+		    t->hello.time_offset, targets_several(d->targets) ?
+		    assembly_nodes(&t->part) : NULL, kp_mono_now());
 	if (++d->requests == d->o->requests)
 		event_active(d->end, EV_TIMEOUT, 0);
 }
@@ -213,9 +214,7 @@ log_window(const struct daemon *d, const struct target *t,
     const struct kp_window *w)
 {
 	int64_t requests = (int64_t)w->sampled;
-	int64_t in_flight =
-	    (int64_t)kp_requests_in_flight(t->assembly.requests,
-	    ASSEMBLY_NODE);
+	int64_t in_flight = (int64_t)assembly_in_flight(&t->part);
 	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
 	const struct log_entry e = { .event = "window",
 		.target = t->node,
@@ -242,7 +241,7 @@ on_window(void *ctx, struct target *t, const struct kp_window *w)
 		log_window(d, t, w);
 }
 
-static const struct targets_ops targets_ops = {
+static const struct target_ops target_ops = {
 	.on_request = on_request,
 	.on_plan = on_plan,
 	.on_diags = on_diags,
@@ -251,7 +250,6 @@ static const struct targets_ops targets_ops = {
 	.on_reloaded = on_reloaded,
 	.on_state = on_state,
 	.on_window = on_window,
-	.on_over = on_over,
 };
 
 /* ---- windows ---- */
@@ -367,7 +365,7 @@ open_targets(struct daemon *d)
 {
 	const struct targets_parts parts = { .o = d->o, .conf = &d->conf,
 		.cookie = d->cookie, .store = d->store, .past = d->past,
-		.ops = &targets_ops, .ctx = d };
+		.ops = &target_ops, .on_over = on_over, .ctx = d };
 	char why[512];
 
 	if (node_cookie(d->o->cookie_file, d->cookie, why, sizeof(why)) !=

@@ -37,7 +37,7 @@ put_name(struct kp_buf *b, const char *name, size_t width)
 
 static void
 print_call(const struct kp_requests *rs, const struct kp_request *rq,
-    const struct kp_call *c, kp_dur_ns offset, const char *node)
+    const struct kp_call *c, kp_dur_ns offset, const char *const *nodes)
 {
 	struct kp_buf b;
 	char pid[48];
@@ -54,8 +54,8 @@ print_call(const struct kp_requests *rs, const struct kp_request *rq,
 	kp_buf_printf(&b, "  %-12s %s%s",
 	    kp_proc_text(c->proc, pid, sizeof(pid)),
 	    kp_outcome_name(c->outcome), c->async ? " async" : "");
-	if (node != NULL)
-		kp_buf_printf(&b, "  %s", node);
+	if (nodes != NULL)
+		kp_buf_printf(&b, "  %s", nodes[c->node]);
 	kp_buf_u8(&b, '\n');
 	fputs(kp_buf_cstr(&b), stdout);
 	kp_buf_free(&b);
@@ -63,7 +63,7 @@ print_call(const struct kp_requests *rs, const struct kp_request *rq,
 
 void
 print_request(struct print_limit *l, const struct kp_requests *rs,
-    const struct kp_request *rq, kp_dur_ns offset, const char *node,
+    const struct kp_request *rq, kp_dur_ns offset, const char *const *nodes,
     kp_mono_ns now)
 {
 	if (now - l->second >= KP_NS_PER_S) {
@@ -79,7 +79,7 @@ print_request(struct print_limit *l, const struct kp_requests *rs,
 			return;
 		}
 		l->printed++;
-		print_call(rs, rq, &rq->calls[i], offset, node);
+		print_call(rs, rq, &rq->calls[i], offset, nodes);
 	}
 }
 

@@ -18,13 +18,13 @@ struct print_limit {
 };
 
 /*
- * One line a call; offset: target time + offset = wall time.  node: shown
- * behind it, where it could be another one; else NULL.
+ * One line a call; offset: target time + offset = wall time.  nodes: their
+ * names, shown behind, where there could be another one; else NULL.
  */
 void print_request(struct print_limit *l, const struct kp_requests *rs,
-    const struct kp_request *rq, kp_dur_ns offset, const char *node,
+    const struct kp_request *rq, kp_dur_ns offset, const char *const *nodes,
     kp_mono_ns now);
-/* What would be armed, and how often it is called; node as above, first. */
+/* What would be armed, and how often it is called; node first, or NULL. */
 void print_plan(const struct kp_conf *c, const struct kp_plan *plan,
     const char *node);
 

@@ -190,6 +190,8 @@ decide(struct reload *r)
 	if (refused(r, why, sizeof(why))) {
 		for (unsigned i = 0; i < count; i++)
 			target_reload_cancel(targets_at(r->p.targets, i));
+		if (!r->same)
+			targets_discard(r->p.targets);
 		refuse(r, r->p.conf->path, why);
 		return;
 	}
@@ -289,14 +291,17 @@ reload_start(struct reload *r)
 	targets_freeze(r->p.targets, true);
 	r->same = r->next.len == conf->len &&
 	    memcmp(r->next.text, conf->text, conf->len) == 0;
-	if (r->same)
+	if (r->same) {
 		conf_file_free(&r->next);
+	} else if (targets_prepare(r->p.targets, r->next.conf) != KP_OK) {
+		refuse(r, conf->path, "out of memory");
+		return;
+	}
 	count = targets_count(r->p.targets);
 	r->left = count + 1;
 	for (unsigned i = 0; i < count; i++) {
 		t = targets_at(r->p.targets, i);
-		e = target_reload(t, r->same ? conf->conf : r->next.conf,
-		    targets_shares(r->p.targets));
+		e = target_reload(t, r->same ? conf->conf : r->next.conf);
 		if (e != KP_OK)
 			reload_checked(r, t, &(struct agent_checked){
 			    .how = AGENT_CHECKED_REFUSED,
@@ -348,8 +353,6 @@ void
 reload_done(struct reload *r, struct target *t,
     const struct agent_reloaded *how)
 {
-	unsigned count = targets_count(r->p.targets);
-
 	r->away += how->how == AGENT_RELOAD_KEPT;
 	r->failed += how->how == AGENT_RELOAD_REFUSED;
 	r->n.added += how->n.added;
@@ -357,8 +360,7 @@ reload_done(struct reload *r, struct target *t,
 	r->n.changed += how->n.changed;
 	r->n.kept += how->n.kept;
 	if (!r->same && how->how != AGENT_RELOAD_REFUSED)
-		past_put(r->p.past, target_switch(t), free_requests,
-		    PAST_RELOAD / 2 / (count + 1));
+		target_switch(t);
 	if (--r->left == 0)
 		finish(r);
 }
@@ -369,6 +371,8 @@ put_in_force(struct reload *r)
 {
 	struct conf_file *old = malloc(sizeof(*old));
 
+	past_put(r->p.past, targets_switch(r->p.targets), free_requests,
+	    PAST_RELOAD / 2);
 	/* Without memory for its place it is leaked: it may be read still. */
 	if (old != NULL)
 		*old = *r->p.conf;

@@ -8,9 +8,9 @@ grown(uint64_t now, uint64_t before)
 }
 
 void
-spending_request(struct spending *s, const struct kp_request *rq)
+spending_calls(struct spending *s, uint64_t n)
 {
-	s->tier_calls += (uint64_t)(rq->ncalls - 1) * rq->weight;
+	s->tier_calls += n;
 }
 
 void

@@ -17,8 +17,8 @@ struct spending {
 	uint64_t tier_calls;	/* since the last status */
 };
 
-/* Its calls stand for as many as its weight says. */
-void spending_request(struct spending *s, const struct kp_request *rq);
+/* Calls of tiers, as many as those that were seen stand for. */
+void spending_calls(struct spending *s, uint64_t n);
 /* before: the status before this one, all zero if there was none. */
 void spending_status(struct spending *s, const struct agent_status *before,
     const struct agent_status *st);

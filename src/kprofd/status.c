@@ -96,6 +96,27 @@ json_guard(struct json *j, const struct target *t)
 	json_end(j);
 }
 
+/* What its monotonic clock has to do with kprofd's: how trees are laid out. */
+static void
+put_clock(struct kp_buf *b, const struct target *t)
+{
+	if (t->part.timed)
+		kp_buf_printf(b, "clock       %+.6f s to kprofd's, known to "
+		    "%.3f ms\n", (double)t->part.offset / (double)KP_NS_PER_S,
+		    (double)t->part.error / (double)KP_NS_PER_MS);
+}
+
+static void
+json_clock(struct json *j, const struct target *t)
+{
+	json_object(j, "clock");
+	json_bool(j, "known", t->part.timed);
+	json_int(j, "offset_ns", t->part.offset);
+	json_int(j, "error_ns", t->part.error);
+	json_uint(j, "steps", t->offset.stepped);
+	json_end(j);
+}
+
 static void
 put_losses(struct kp_buf *b, const struct target *t)
 {
@@ -115,8 +136,7 @@ put_losses(struct kp_buf *b, const struct target *t)
 static size_t
 in_flight(const struct target *t)
 {
-	return kp_requests_in_flight(t->assembly.requests,
-	    ASSEMBLY_NODE);
+	return assembly_in_flight(&t->part);
 }
 
 /* ---- in words ---- */
@@ -143,8 +163,9 @@ put_target(struct kp_buf *b, const struct target *t)
 	    t->batches, t->status.queue, t->status.memory / 1024);
 	kp_buf_printf(b, "requests    %" PRIu64 " assembled, %zu in flight; "
 	    "%" PRIu64 " entry calls at the last count\n",
-	    t->assembly.requests_ever, in_flight(t), t->status.entry_calls);
+	    t->part.requests_ever, in_flight(t), t->status.entry_calls);
 	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
+	put_clock(b, t);
 }
 
 static void
@@ -224,7 +245,7 @@ json_counts(struct json *j, const struct target *t)
 	json_uint(j, "batches", t->batches);
 	json_uint(j, "agent_queue", t->status.queue);
 	json_uint(j, "agent_memory_bytes", t->status.memory);
-	json_uint(j, "requests", t->assembly.requests_ever);
+	json_uint(j, "requests", t->part.requests_ever);
 	json_uint(j, "in_flight", in_flight(t));
 	json_uint(j, "entry_calls", t->status.entry_calls);
 	json_uint(j, "windows", t->windows);
@@ -242,6 +263,7 @@ json_target(struct json *j, const struct target *t)
 	json_string(j, "probe", t->native ? "native" : "relay");
 	json_int(j, "one_in", t->sampler.one_in);
 	json_counts(j, t);
+	json_clock(j, t);
 	json_cost(j, t);
 	json_guard(j, t);
 	json_losses(j, &t->lost_ever);

@@ -24,14 +24,14 @@ target_happened(struct target *t, const char *kind, const char *text)
 	struct kp_buf b;
 	const char *clean;
 
-	if (t->store == NULL)
+	if (t->p.store == NULL)
 		return;
 	kp_buf_init(&b, 8 * sizeof(h.text));
 	text_put_n(&b, text, strnlen(text, sizeof(h.text)));
 	clean = kp_buf_cstr(&b);
 	memcpy(h.text, clean, utf8_fit(clean, b.len, sizeof(h.text) - 1));
 	kp_buf_free(&b);
-	kp_store_happening(t->store, &h);
+	kp_store_happening(t->p.store, &h);
 }
 
 /* Both in the log and among the events, if that is not too much by now. */
@@ -62,8 +62,7 @@ tell_untold(struct target *t)
 static uint64_t
 entries(const struct target *t)
 {
-	return kp_requests_entries(t->assembly.requests,
-	    ASSEMBLY_NODE);
+	return assembly_entries(&t->part);
 }
 
 /* ---- what is assembled ---- */
@@ -73,8 +72,15 @@ on_request(void *ctx, const struct kp_request *rq)
 {
 	struct target *t = ctx;
 
-	spending_request(&t->spending, rq);
-	t->ops->on_request(t->ctx, t, rq);
+	t->p.ops->on_request(t->p.ctx, t, rq);
+}
+
+static void
+on_calls(void *ctx, uint64_t n)
+{
+	struct target *t = ctx;
+
+	spending_calls(&t->spending, n);
 }
 
 static void
@@ -101,8 +107,8 @@ on_unbounded(void *ctx, uint32_t line)
 	tell(t, "identity", text);
 }
 
-static const struct assembly_ops assembly_ops = { on_request, on_runaway,
-	on_unbounded };
+static const struct assembly_ops assembly_ops = { on_request, on_calls,
+	on_runaway, on_unbounded };
 
 /* ---- sampling, and what is too much ---- */
 
@@ -131,8 +137,7 @@ static kp_dur_ns
 trip(struct target *t, enum kp_trip cause, const char *why)
 {
 	kp_dur_ns rest = watch_trip(&t->watch, cause, &t->status,
-	    kp_requests_in_flight(t->assembly.requests,
-	    ASSEMBLY_NODE), kp_mono_now());
+	    assembly_in_flight(&t->part), kp_mono_now());
 	char text[256];
 
 	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
@@ -148,7 +153,7 @@ trip(struct target *t, enum kp_trip cause, const char *why)
 static void
 look_out(struct target *t, kp_target_ns sent)
 {
-	enum kp_trip cause = watch_look(&t->watch, t->store, sent,
+	enum kp_trip cause = watch_look(&t->watch, t->p.store, sent,
 	    kp_mono_now());
 	char why[200];
 
@@ -168,7 +173,7 @@ static kp_dur_ns
 on_rested(void *ctx)
 {
 	struct target *t = ctx;
-	kp_dur_ns more = watch_rested(&t->watch, t->store, kp_mono_now());
+	kp_dur_ns more = watch_rested(&t->watch, t->p.store, kp_mono_now());
 	char why[200], text[256];
 
 	if (more == 0)
@@ -218,13 +223,11 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 	t->batches++;
 	while ((e = kp_native_next(t->names, &b, &ev)) != KP_END) {
 		if (e == KP_OK && rests) {
-			kp_requests_pass(t->assembly.requests,
-			    ASSEMBLY_NODE, &ev);
+			assembly_pass(&t->part, &ev);
 		} else if (e == KP_OK) {
 			if (ev.kind == KP_EV_ENTRY)
 				kp_sampler_seen(&t->sampler, ev.weight);
-			kp_requests_event(t->assembly.requests,
-			    ASSEMBLY_NODE, &ev);
+			assembly_event(&t->part, &ev);
 			t->events++;
 		} else if (e == KP_ENOENT) {
 			t->lost.n[KP_LOSS_BAD_EVENT]++;
@@ -234,8 +237,7 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 			break;
 		}
 	}
-	kp_requests_expire(t->assembly.requests, ASSEMBLY_NODE,
-		    b.sent_at);
+	assembly_expire(&t->part, b.sent_at);
 	if (kp_sampler_quick(&t->sampler, b.sent_at))
 		resample(t);
 	look_out(t, b.sent_at);
@@ -249,12 +251,10 @@ set_told(struct target *t)
 	bool all_exact = true;
 
 	t->spending.native = t->native;
-	assembly_release(&t->assembly, t->hello.otp);
 	for (size_t i = 0; i < plan->n; i++)
 		all_exact &= plan->v[i].exact;
-	if (t->native)
-		kp_requests_native(t->assembly.requests, ASSEMBLY_NODE,
-		    all_exact);
+	assembly_told(&t->part, t->hello.otp, t->native,
+	    t->native && all_exact);
 }
 
 static void
@@ -274,6 +274,28 @@ on_probe(void *ctx, bool native, const char *why)
 	target_happened(t, "probe", text);
 }
 
+/* More nodes than have a place: those that went and still have calls count. */
+static void
+find_place(struct target *t)
+{
+	if (!assembly_join(&t->part) && !t->unplaced)
+		tell(t, "no_room", "requests of as many nodes as kprofd can "
+		    "have are in flight: until some end, what is traced here "
+		    "is not followed");
+	t->unplaced = t->part.index == KP_NONE;
+}
+
+static void
+on_clock(void *ctx, kp_mono_ns sent, kp_target_ns there, kp_mono_ns received)
+{
+	struct target *t = ctx;
+	kp_dur_ns offset, error;
+
+	kp_offset_trip(&t->offset, sent, there, received);
+	if (kp_offset_get(&t->offset, received, &offset, &error))
+		assembly_offset(&t->part, offset, error);
+}
+
 static void
 on_hello(void *ctx, const struct agent_hello *h)
 {
@@ -287,11 +309,13 @@ on_hello(void *ctx, const struct agent_hello *h)
 	t->hello = *h;
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
 	watch_forget(&t->watch);
+	find_place(t);
 	ledger_restart(&t->ledger, entries(t));
 	t->native = false;
 	kp_native_restart(t->names, h->node);
 	set_told(t);
-	t->assembly.time_offset = h->time_offset;
+	t->part.time_offset = h->time_offset;
+	t->offset = (struct kp_offset){ 0 };
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
 	    h->otp, h->session ? "a trace session of our own" :
 	    "the node's one tracer");
@@ -323,7 +347,8 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 {
 	struct target *t = ctx;
 
-	t->assembly.time_offset = t->hello.time_offset = st->time_offset;
+	t->part.time_offset = t->hello.time_offset = st->time_offset;
+	find_place(t);
 	if (!t->watch.guard.resting)
 		t->ledger.sampling |= t->sampler.one_in > 1;
 	ledger_status(&t->ledger, st, entries(t), last);
@@ -334,8 +359,7 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 		recover(t, st);
 	t->status = *st;
 	t->status_at = kp_mono_now();
-	kp_requests_expire(t->assembly.requests, ASSEMBLY_NODE,
-		    st->now);
+	assembly_expire(&t->part, st->now);
 	look_out(t, st->now);
 }
 
@@ -386,26 +410,24 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	case AGENT_PAUSED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
 		target_happened(t, "paused", "");
-		kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
-		    KP_LOSS_TRIPPED);
+		assembly_abandon(&t->part, KP_LOSS_TRIPPED);
 		break;
 	case AGENT_TRIPPED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
-		kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
-		    KP_LOSS_TRIPPED);
+		assembly_abandon(&t->part, KP_LOSS_TRIPPED);
 		break;
 	case AGENT_LOST:
 		tell_lost(t, text);
 		if (t->status_at != 0)
 			ledger_unarmed(&t->ledger, t->status_at);
 		ledger_lost(&t->ledger, entries(t));
-		kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
-		    KP_LOSS_DISCONNECTED);
+		assembly_abandon(&t->part, KP_LOSS_DISCONNECTED);
 		break;
 	default:
 		break;
 	}
-	t->ops->on_state(t->ctx, t, s, text);
+	t->p.fate->on_state(t->p.set, t, s);
+	t->p.ops->on_state(t->p.ctx, t, s, text);
 }
 
 static void
@@ -431,7 +453,7 @@ on_plan(void *ctx, const struct kp_plan *plan)
 	/* Not after a connection was lost: the rate of before is right. */
 	if (measured && kp_sampler_rate(&t->sampler, rate, KP_NS_PER_S))
 		agent_sample(t->agent, t->sampler.one_in);
-	t->ops->on_plan(t->ctx, t, plan);
+	t->p.ops->on_plan(t->p.ctx, t, plan);
 }
 
 static void
@@ -439,7 +461,7 @@ on_diags(void *ctx, const struct kp_diags *diags)
 {
 	struct target *t = ctx;
 
-	t->ops->on_diags(t->ctx, t, diags);
+	t->p.ops->on_diags(t->p.ctx, t, diags);
 }
 
 static void
@@ -447,7 +469,7 @@ on_cleared(void *ctx, uint64_t number)
 {
 	struct target *t = ctx;
 
-	t->ops->on_cleared(t->ctx, t, number);
+	t->p.ops->on_cleared(t->p.ctx, t, number);
 }
 
 static void
@@ -455,15 +477,15 @@ on_checked(void *ctx, const struct agent_checked *c)
 {
 	struct target *t = ctx;
 
-	t->ops->on_checked(t->ctx, t, c);
+	t->p.ops->on_checked(t->p.ctx, t, c);
 }
 
 static bool
-on_unreached(void *ctx, const char *why)
+on_unreached(void *ctx)
 {
 	struct target *t = ctx;
 
-	return t->ops->on_unreached(t->ctx, t, why);
+	return t->p.fate->on_unreached(t->p.set, t);
 }
 
 static enum agent_verdict
@@ -471,7 +493,7 @@ on_missing(void *ctx, const struct kp_diags *diags)
 {
 	struct target *t = ctx;
 
-	return t->ops->on_missing(t->ctx, t, diags);
+	return t->p.fate->on_missing(t->p.set, t, diags);
 }
 
 static void
@@ -479,7 +501,7 @@ on_nodes(void *ctx, const struct kp_term *list)
 {
 	struct target *t = ctx;
 
-	t->ops->on_nodes(t->ctx, t, list);
+	t->p.fate->on_nodes(t->p.set, list);
 }
 
 static void
@@ -487,11 +509,9 @@ on_reloaded(void *ctx, const struct agent_reloaded *r)
 {
 	struct target *t = ctx;
 
-	if (r->how == AGENT_RELOAD_REFUSED)
-		assembly_discard(&t->assembly);
-	else
+	if (r->how != AGENT_RELOAD_REFUSED)
 		set_told(t);
-	t->ops->on_reloaded(t->ctx, t, r);
+	t->p.ops->on_reloaded(t->p.ctx, t, r);
 }
 
 static void
@@ -500,10 +520,9 @@ on_failed(void *ctx, enum agent_failure f, const char *why)
 	struct target *t = ctx;
 
 	ledger_lost(&t->ledger, entries(t));
-	kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
-		    KP_LOSS_DISCONNECTED);
+	assembly_abandon(&t->part, KP_LOSS_DISCONNECTED);
 	target_happened(t, "failed", why);
-	t->ops->on_failed(t->ctx, t, f, why);
+	t->p.fate->on_failed(t->p.set, t, f, why);
 }
 
 static void
@@ -520,7 +539,7 @@ on_stopped(void *ctx)
 		    "'%s' did not say goodbye: %s (its agent leaves by "
 		    "itself within 5 s)", t->opts.target, t->state_text);
 	target_happened(t, "detach", t->state_text);
-	t->ops->on_stopped(t->ctx, t);
+	t->p.fate->on_stopped(t->p.set, t);
 }
 
 static const struct agent_ops agent_ops = {
@@ -530,6 +549,7 @@ static const struct agent_ops agent_ops = {
 	.on_looked = on_looked,
 	.on_plan = on_plan,
 	.on_batch = on_batch,
+	.on_clock = on_clock,
 	.on_status = on_status,
 	.on_notice = on_notice,
 	.on_trip = on_trip,
@@ -547,32 +567,27 @@ static const struct agent_ops agent_ops = {
 
 struct target *
 target_new(struct event_base *base, const struct agent_opts *o,
-    struct kp_store *store, unsigned shares, const struct target_ops *ops,
-    void *ctx)
+    const struct target_parts *parts)
 {
-	struct assembly_parts parts = { .store = store, .ops = &assembly_ops };
 	struct target *t = calloc(1, sizeof(*t));
 
 	if (t == NULL)
 		return NULL;
 	t->opts = *o;
-	t->store = store;
-	t->ops = ops;
-	t->ctx = ctx;
+	t->p = *parts;
 	kp_sampler_init(&t->sampler, &o->conf->sampling);
 	watch_init(&t->watch, &o->conf->overload);
-	parts.ctx = t;
-	parts.node = t->opts.target = t->node = strdup(o->target);
 	t->names = kp_native_new();
-	if (t->node == NULL || t->names == NULL ||
-	    assembly_init(&t->assembly, o->conf, &parts, shares) != KP_OK) {
+	if (t->names == NULL || assembly_part_begin(&t->part, parts->assembly,
+	    o->target, &assembly_ops, t) != KP_OK) {
 		kp_native_free(t->names);
-		free(t->node);
 		free(t);
 		return NULL;
 	}
+	t->opts.target = t->node = t->part.node;
 	t->agent = agent_new(base, &t->opts, &agent_ops, t);
 	if (t->agent == NULL) {
+		target_leave(t);
 		target_free(t);
 		return NULL;
 	}
@@ -592,8 +607,7 @@ target_free(struct target *t)
 		return;
 	agent_free(t->agent);
 	kp_native_free(t->names);
-	assembly_free(&t->assembly);
-	free(t->node);
+	assembly_part_end(&t->part);
 	free(t);
 }
 
@@ -604,16 +618,21 @@ target_stop(struct target *t)
 }
 
 void
+target_leave(struct target *t)
+{
+	assembly_part_leave(&t->part, KP_LOSS_DISCONNECTED);
+}
+
+void
 target_drain(struct target *t, enum kp_loss cause)
 {
-	kp_requests_abandon(t->assembly.requests, ASSEMBLY_NODE,
-		    cause);
+	assembly_abandon(&t->part, cause);
 }
 
 const struct kp_conf *
 target_conf(const struct target *t)
 {
-	return t->assembly.conf;
+	return assembly_conf(&t->part);
 }
 
 static void
@@ -626,7 +645,7 @@ bound(uint64_t *n)
 void
 target_rotate(struct target *t, kp_wall_ns now)
 {
-	struct kp_window *w = assembly_rotate(&t->assembly, now);
+	struct kp_window *w = assembly_rotate(&t->part, now);
 
 	if (w == NULL)
 		return;	/* no memory: the window goes on */
@@ -644,9 +663,9 @@ target_rotate(struct target *t, kp_wall_ns now)
 	t->lost = (struct kp_losses){ 0 };
 	tell_untold(t);
 	t->windows++;
-	t->ops->on_window(t->ctx, t, w);
-	if (t->store != NULL)
-		kp_store_window(t->store, w);
+	t->p.ops->on_window(t->p.ctx, t, w);
+	if (t->p.store != NULL)
+		kp_store_window(t->p.store, w);
 	else
 		kp_window_free(w);
 }
@@ -654,17 +673,9 @@ target_rotate(struct target *t, kp_wall_ns now)
 /* ---- another configuration ---- */
 
 enum kp_err
-target_reload(struct target *t, const struct kp_conf *conf, unsigned shares)
+target_reload(struct target *t, const struct kp_conf *conf)
 {
-	enum kp_err e = KP_OK;
-
-	if (conf != target_conf(t))
-		e = assembly_prepare(&t->assembly, conf, shares);
-	if (e == KP_OK)
-		e = agent_reload(t->agent, conf);
-	if (e != KP_OK)
-		assembly_discard(&t->assembly);
-	return e;
+	return agent_reload(t->agent, conf);
 }
 
 void
@@ -677,7 +688,6 @@ void
 target_reload_cancel(struct target *t)
 {
 	agent_reload_cancel(t->agent);
-	assembly_discard(&t->assembly);
 }
 
 /* The rate that was found to be right stays, where the rule is the same. */
@@ -693,18 +703,15 @@ sampling_switch(struct target *t, const struct kp_sampling *now)
 	agent_sample(t->agent, t->sampler.one_in);
 }
 
-struct kp_requests *
+void
 target_switch(struct target *t)
 {
-	struct kp_requests *old;
-
 	target_drain(t, KP_LOSS_RELOADED);
 	target_rotate(t, kp_wall_now());
 	ledger_recount(&t->ledger, entries(t));
-	old = assembly_switch(&t->assembly);
+	assembly_part_switch(&t->part);
 	if (t->hello.otp != 0)
 		set_told(t);
 	sampling_switch(t, &target_conf(t)->sampling);
 	t->watch.guard.limits = target_conf(t)->overload;
-	return old;
 }

@@ -12,11 +12,13 @@
 #include "kprofd/sampling.h"
 #include "kprofd/spending.h"
 #include "kprofd/watch.h"
+#include "kprofd/offset.h"
 #include "target/agent.h"
 
 struct target;
+struct kp_native;
 
-/* Callbacks of the same names are as of agent.h. */
+/* What it tells.  Callbacks of the same names are as of agent.h. */
 struct target_ops {
 	/* A request closed: for -print-calls and -requests. */
 	void (*on_request)(void *ctx, struct target *t,
@@ -36,28 +38,42 @@ struct target_ops {
 	    const struct agent_reloaded *r);
 	void (*on_state)(void *ctx, struct target *t, enum agent_state s,
 	    const char *text);
-	bool (*on_unreached)(void *ctx, struct target *t, const char *why);
-	enum agent_verdict (*on_missing)(void *ctx, struct target *t,
-	    const struct kp_diags *diags);
-	void (*on_nodes)(void *ctx, struct target *t,
-	    const struct kp_term *list);
-	void (*on_failed)(void *ctx, struct target *t, enum agent_failure f,
-	    const char *why);
-	void (*on_stopped)(void *ctx, struct target *t);
 	/* Borrowed until the call returns, before it goes to the store. */
 	void (*on_window)(void *ctx, struct target *t,
 	    const struct kp_window *w);
 };
 
-struct kp_native;
+/*
+ * What is for the set that it is one of to know, before anybody else, or to
+ * decide; as of agent.h, too.
+ */
+struct target_fate {
+	void (*on_state)(void *set, struct target *t, enum agent_state s);
+	bool (*on_unreached)(void *set, struct target *t);
+	enum agent_verdict (*on_missing)(void *set, struct target *t,
+	    const struct kp_diags *diags);
+	void (*on_nodes)(void *set, const struct kp_term *list);
+	void (*on_failed)(void *set, struct target *t, enum agent_failure f,
+	    const char *why);
+	void (*on_stopped)(void *set, struct target *t);
+};
+
+/* All borrowed. */
+struct target_parts {
+	struct kp_store *store;		/* NULL: nothing is kept (-check) */
+	struct assembly *assembly;
+	const struct target_ops *ops;
+	void *ctx;
+	const struct target_fate *fate;
+	void *set;
+};
 
 struct target {
 	struct agent_opts opts;
-	struct kp_store *store;		/* NULL: nothing is kept (-check) */
-	const struct target_ops *ops;
-	void *ctx;
+	struct target_parts p;
 	struct agent *agent;
-	struct assembly assembly;
+	struct assembly_part part;
+	struct kp_offset offset;	/* of its clock to ours */
 	struct kp_sampler sampler;
 	struct watch watch;
 	struct spending spending;
@@ -65,7 +81,7 @@ struct target {
 	struct hush hush;
 	struct kp_losses lost;		/* of this window, found here */
 	struct kp_losses lost_ever;	/* of all closed windows, for status */
-	char *node;			/* as the target names itself */
+	const char *node;		/* as the target names itself */
 	struct agent_hello hello;
 	struct kp_native *names;	/* of its native probe's slots */
 	bool native;			/* its probe, now */
@@ -73,6 +89,7 @@ struct target {
 	uint64_t events, batches, windows;
 	kp_mono_ns status_at;
 	bool armed_ever;
+	bool unplaced;			/* see assembly_join() */
 	char state_text[512];
 	char lost_text[512];		/* told last; "": attached since */
 	/* for the set that it is one of: see targets.h */
@@ -89,14 +106,18 @@ struct target {
 	} in_set;
 };
 
-/* shares: see assembly.h.  NULL when out of memory. */
+/* NULL when out of memory. */
 struct target *target_new(struct event_base *base,
-    const struct agent_opts *o, struct kp_store *store, unsigned shares,
-    const struct target_ops *ops, void *ctx);
+    const struct agent_opts *o, const struct target_parts *parts);
 /* Callbacks begin, maybe before it returns. */
 void target_start(struct target *t);
 void target_free(struct target *t);
 void target_stop(struct target *t);
+/*
+ * It is none any more: what is in flight is lost, calls that requests of other
+ * nodes have there, too.  To be rotated once more, and freed.
+ */
+void target_leave(struct target *t);
 /* Closes the running window at `now` and hands it to the store. */
 void target_rotate(struct target *t, kp_wall_ns now);
 /* What is in force. */
@@ -105,17 +126,15 @@ const struct kp_conf *target_conf(const struct target *t);
  * Another configuration, as of agent_reload(): the target is asked about it,
  * and on_checked tells.  On an error nothing has changed, and it does not.
  */
-enum kp_err target_reload(struct target *t, const struct kp_conf *conf,
-    unsigned shares);
+enum kp_err target_reload(struct target *t, const struct kp_conf *conf);
 /* After that: on_reloaded tells. */
 void target_reload_apply(struct target *t);
 void target_reload_cancel(struct target *t);
 /*
  * It is in force: ends what is in flight as lost, closes the window, and
- * starts anew.  The result holds the texts that the windows and trees so far
- * borrow; the caller's, to be freed when the store has written them.
+ * starts anew, with what assembly_prepare() made ready.
  */
-struct kp_requests *target_switch(struct target *t);
+void target_switch(struct target *t);
 /* Recorded among the events of this target. */
 void target_happened(struct target *t, const char *kind, const char *text);
 /* Nothing more will come: what is in flight is lost, the rest is closed. */

@@ -58,12 +58,6 @@ targets_more(const struct targets *ts)
 	return ts->more_file + ts->more_cluster;
 }
 
-unsigned
-targets_shares(const struct targets *ts)
-{
-	return ts->n;
-}
-
 void
 targets_pause_new(struct targets *ts, bool paused)
 {
@@ -96,9 +90,9 @@ targets_find(const struct targets *ts, const char *name)
 
 /* ---- coming and going ---- */
 
-/* shares: it is to be one of so many.  False: no room, or no memory. */
+/* False: no room, or no memory. */
 static bool
-add(struct targets *ts, const char *name, unsigned source, unsigned shares)
+add(struct targets *ts, const char *name, unsigned source)
 {
 	const struct options *o = ts->p.o;
 	struct agent_opts ao = { .target = name, .name = o->name,
@@ -107,6 +101,9 @@ add(struct targets *ts, const char *name, unsigned source, unsigned shares)
 		.nodes = o->seed != NULL, .probe = o->probe,
 		.probe_library = o->probe_library,
 		.connect_limit = CONNECT_LIMIT };
+	const struct target_parts parts = { .store = ts->p.store,
+		.assembly = ts->assembly, .ops = ts->p.ops, .ctx = ts->p.ctx,
+		.fate = &targets_fate, .set = ts };
 	struct target *t = targets_find(ts, name);
 
 	if (t != NULL) {
@@ -115,7 +112,7 @@ add(struct targets *ts, const char *name, unsigned source, unsigned shares)
 	}
 	if (ts->n == TARGETS_MAX)
 		return false;
-	t = target_new(ts->base, &ao, ts->p.store, shares, &targets_fate, ts);
+	t = target_new(ts->base, &ao, &parts);
 	if (t == NULL) {
 		log_error("failed", name, "out of memory");
 		return false;
@@ -136,7 +133,7 @@ join(struct targets *ts, const char *name, unsigned source, const char *why)
 	struct target *t = targets_find(ts, name);
 	bool is_new = t == NULL;
 
-	if (!add(ts, name, source, ts->n + 1))
+	if (!add(ts, name, source))
 		return false;
 	if (is_new && (t = targets_find(ts, name)) != NULL) {
 		log_info("added", name, "'%s' is a target now: %s", name, why);
@@ -175,7 +172,7 @@ begin_anew(struct targets *ts, struct target *t)
 
 	snprintf(name, sizeof(name), "%s", t->node);
 	if (sources != 0)
-		add(ts, name, sources, ts->n + 1);
+		add(ts, name, sources);
 }
 
 static void
@@ -183,7 +180,7 @@ sweep_one(struct targets *ts, unsigned i)
 {
 	struct target *t = ts->v[i];
 
-	target_drain(t, KP_LOSS_DISCONNECTED);
+	target_leave(t);
 	target_rotate(t, kp_wall_now());
 	ts->v[i] = ts->v[--ts->n];
 	begin_anew(ts, t);
@@ -415,6 +412,24 @@ targets_again(struct targets *ts)
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
+enum kp_err
+targets_prepare(struct targets *ts, const struct kp_conf *conf)
+{
+	return assembly_prepare(ts->assembly, conf);
+}
+
+void
+targets_discard(struct targets *ts)
+{
+	assembly_discard(ts->assembly);
+}
+
+struct kp_requests *
+targets_switch(struct targets *ts)
+{
+	return assembly_switch(ts->assembly);
+}
+
 void
 targets_rotate(struct targets *ts, kp_wall_ns now)
 {
@@ -457,7 +472,7 @@ start_cluster(struct targets *ts)
 	/* For as long as kprofd runs: it is named. */
 	if (o->check || !cluster_matches(ts->cluster, o->seed))
 		cluster_scout(ts->cluster, true);
-	else if (!add(ts, o->seed, BY_NAME, ts->n + 1))
+	else if (!add(ts, o->seed, BY_NAME))
 		tell_more(ts, 1);
 	return true;
 }
@@ -467,7 +482,6 @@ start_named(struct targets *ts)
 {
 	const struct options *o = ts->p.o;
 	struct kp_node_list list;
-	unsigned shares;
 	char why[512];
 	bool ok = true;
 
@@ -479,11 +493,10 @@ start_named(struct targets *ts)
 		log_error("start", NULL, "'%s' names no node", o->target_file);
 		return false;
 	}
-	shares = o->ntargets + (unsigned)list.n;
 	for (unsigned i = 0; i < o->ntargets && ok; i++)
-		ok = add(ts, o->targets[i], BY_NAME, shares);
+		ok = add(ts, o->targets[i], BY_NAME);
 	for (size_t i = 0; i < list.n && ok; i++)
-		list.more += !add(ts, list.v[i], BY_FILE, shares);
+		list.more += !add(ts, list.v[i], BY_FILE);
 	if (list.more > 0)
 		tell_more(ts, list.more);
 	ts->more_file = list.more;
@@ -520,7 +533,8 @@ targets_new(struct event_base *base, const struct targets_parts *parts)
 	labels_init(&ts->labels, seed);
 	ts->tick = event_new(base, -1, EV_PERSIST, on_tick, ts);
 	ts->sweep = event_new(base, -1, 0, on_sweep, ts);
-	if (ts->tick == NULL || ts->sweep == NULL) {
+	ts->assembly = assembly_new(parts->store, parts->conf->conf);
+	if (ts->tick == NULL || ts->sweep == NULL || ts->assembly == NULL) {
 		targets_free(ts);
 		return NULL;
 	}
@@ -534,6 +548,7 @@ targets_free(struct targets *ts)
 		return;
 	for (unsigned i = 0; i < ts->n; i++)
 		target_free(ts->v[i]);
+	assembly_free(ts->assembly);
 	cluster_free(ts->cluster);
 	if (ts->tick != NULL)
 		event_free(ts->tick);

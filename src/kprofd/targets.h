@@ -25,27 +25,6 @@
 
 struct targets;
 
-/* As of target.h, but for what is decided here. */
-struct targets_ops {
-	void (*on_request)(void *ctx, struct target *t,
-	    const struct kp_request *rq);
-	void (*on_plan)(void *ctx, struct target *t,
-	    const struct kp_plan *plan);
-	void (*on_diags)(void *ctx, struct target *t,
-	    const struct kp_diags *diags);
-	void (*on_cleared)(void *ctx, struct target *t, uint64_t number);
-	void (*on_checked)(void *ctx, struct target *t,
-	    const struct agent_checked *c);
-	void (*on_reloaded)(void *ctx, struct target *t,
-	    const struct agent_reloaded *r);
-	void (*on_state)(void *ctx, struct target *t, enum agent_state s,
-	    const char *text);
-	void (*on_window)(void *ctx, struct target *t,
-	    const struct kp_window *w);
-	/* All have ended as they were told to, or none can go on. */
-	void (*on_over)(void *ctx, int status);
-};
-
 /* All borrowed. */
 struct targets_parts {
 	const struct options *o;
@@ -53,14 +32,16 @@ struct targets_parts {
 	const char *cookie;
 	struct kp_store *store;		/* NULL: only a check */
 	struct past *past;		/* or NULL, likewise */
-	const struct targets_ops *ops;
+	const struct target_ops *ops;	/* of every target */
+	/* All have ended as they were told to, or none can go on. */
+	void (*on_over)(void *ctx, int status);
 	void *ctx;
 };
 
 /* NULL when out of memory. */
 struct targets *targets_new(struct event_base *base,
     const struct targets_parts *parts);
-/* After the store was closed. */
+/* After the store was closed, and past was freed. */
 void targets_free(struct targets *ts);
 /*
  * Reads the file of targets and starts all.  False: it was told why.  on_over
@@ -91,8 +72,14 @@ void targets_happened(struct targets *ts, const char *kind, const char *text);
 
 /* While it goes on the set does not change. */
 void targets_freeze(struct targets *ts, bool frozen);
-/* Of so many a target is one, for assembly.h. */
-unsigned targets_shares(const struct targets *ts);
+/*
+ * Makes another configuration ready for all of them (assembly.h): then it is
+ * discarded, or each is target_switch()ed and then the set.
+ */
+enum kp_err targets_prepare(struct targets *ts, const struct kp_conf *conf);
+void targets_discard(struct targets *ts);
+/* The result: as of assembly_switch(). */
+struct kp_requests *targets_switch(struct targets *ts);
 /*
  * The file of targets as it is now: nothing where there is none.  False: why,
  * one line for people.

@@ -13,7 +13,7 @@ targets_end(struct targets *ts, int status)
 	if (ts->over)
 		return;
 	ts->over = true;
-	ts->p.ops->on_over(ts->p.ctx, status);
+	ts->p.on_over(ts->p.ctx, status);
 }
 
 /* Has every one of them come to its end?  How, as an exit status. */
@@ -139,14 +139,13 @@ on_missing(void *ctx, struct target *t, const struct kp_diags *diags)
 	return v;
 }
 
-/* ---- what targets tell ---- */
+/* ---- what is heard of them ---- */
 
 static bool
-on_unreached(void *ctx, struct target *t, const char *why)
+on_unreached(void *ctx, struct target *t)
 {
 	struct targets *ts = ctx;
 
-	(void)why;
 	t->in_set.tried = t->in_set.unreached = true;
 	t->in_set.judging = false;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
@@ -175,7 +174,7 @@ on_stopped(void *ctx, struct target *t)
 }
 
 static void
-on_state(void *ctx, struct target *t, enum agent_state s, const char *text)
+on_state(void *ctx, struct target *t, enum agent_state s)
 {
 	struct targets *ts = ctx;
 
@@ -183,87 +182,22 @@ on_state(void *ctx, struct target *t, enum agent_state s, const char *text)
 	/* There after all: what comes of it is not known yet. */
 	if (s == AGENT_CHECKING)
 		t->in_set.tried = false;
-	ts->p.ops->on_state(ts->p.ctx, t, s, text);
 }
 
 static void
-on_nodes(void *ctx, struct target *t, const struct kp_term *list)
+on_nodes(void *ctx, const struct kp_term *list)
 {
 	struct targets *ts = ctx;
 
-	(void)t;
 	if (ts->cluster != NULL && !ts->stopping)
 		cluster_answer(ts->cluster, list);
 }
 
-static void
-on_request(void *ctx, struct target *t, const struct kp_request *rq)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_request(ts->p.ctx, t, rq);
-}
-
-static void
-on_plan(void *ctx, struct target *t, const struct kp_plan *plan)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_plan(ts->p.ctx, t, plan);
-}
-
-static void
-on_diags(void *ctx, struct target *t, const struct kp_diags *diags)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_diags(ts->p.ctx, t, diags);
-}
-
-static void
-on_cleared(void *ctx, struct target *t, uint64_t number)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_cleared(ts->p.ctx, t, number);
-}
-
-static void
-on_checked(void *ctx, struct target *t, const struct agent_checked *c)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_checked(ts->p.ctx, t, c);
-}
-
-static void
-on_reloaded(void *ctx, struct target *t, const struct agent_reloaded *r)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_reloaded(ts->p.ctx, t, r);
-}
-
-static void
-on_window(void *ctx, struct target *t, const struct kp_window *w)
-{
-	struct targets *ts = ctx;
-
-	ts->p.ops->on_window(ts->p.ctx, t, w);
-}
-
-const struct target_ops targets_fate = {
-	.on_request = on_request,
-	.on_plan = on_plan,
-	.on_diags = on_diags,
-	.on_cleared = on_cleared,
-	.on_checked = on_checked,
-	.on_reloaded = on_reloaded,
+const struct target_fate targets_fate = {
 	.on_state = on_state,
 	.on_unreached = on_unreached,
 	.on_missing = on_missing,
 	.on_nodes = on_nodes,
 	.on_failed = on_failed,
 	.on_stopped = on_stopped,
-	.on_window = on_window,
 };

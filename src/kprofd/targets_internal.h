@@ -13,6 +13,7 @@ struct targets {
 	struct target *v[TARGETS_MAX];
 	unsigned n;
 	struct labels labels;
+	struct assembly *assembly;
 	struct cluster *cluster;	/* NULL: none is followed */
 	struct event *tick, *sweep;
 	size_t more_file, more_cluster;	/* without room, at the last count */
@@ -22,8 +23,7 @@ struct targets {
 	bool lost_told;			/* the seed is */
 };
 
-/* What every target tells; ctx: the set. */
-extern const struct target_ops targets_fate;
+extern const struct target_fate targets_fate;
 /* NULL: there is none of that name. */
 struct target *targets_find(const struct targets *ts, const char *name);
 /* Something is known that was not: who waited for it, and is anybody left? */

@@ -325,7 +325,7 @@ req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
 		return;
 	line = idents_unbounded(&rs->idents, identity);
 	if (line > 0 && rs->o.on_unbounded != NULL)
-		rs->o.on_unbounded(rs->o.ctx, line);
+		rs->o.on_unbounded(rs->o.ctx, rq->r.node, line);
 	rq->r.identity = idents_intern(&rs->idents, identity, &overflow);
 	rq->overflow = overflow;
 }

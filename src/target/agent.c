@@ -181,7 +181,7 @@ agent_lost(struct agent *a, const char *why)
 		snprintf(text, sizeof(text), "cannot attach to '%s': %s",
 		    a->o.target, why);
 	if (!a->attached_once &&
-	    (a->o.check_only || !a->ops->on_unreached(a->ctx, text))) {
+	    (a->o.check_only || !a->ops->on_unreached(a->ctx))) {
 		agent_fail(a, AGENT_FAILED, text);
 		return;
 	}
@@ -276,13 +276,55 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 	}
 }
 
+/* Its reference is its number: what answers it says when it came there. */
+static void
+send_lease(struct agent *a)
+{
+	struct kp_buf b;
+
+	agent_aside_begin(a, &b, ++a->leases);
+	kp_etf_atom(&b, "lease");
+	a->lease_sent[a->leases % LEASES] = kp_mono_now();
+	agent_command_end(a, &b);
+}
+
+/* When it was sent; 0: never, or it is forgotten. */
+static kp_mono_ns
+lease_sent(const struct agent *a, uint64_t number)
+{
+	return number > 0 && number <= a->leases &&
+	    a->leases - number < LEASES ? a->lease_sent[number % LEASES] : 0;
+}
+
+bool
+agent_lease_answer(struct agent *a, const struct agent_status *st)
+{
+	kp_mono_ns sent = lease_sent(a, st->lease);
+
+	if (sent == 0)
+		return false;
+	a->ops->on_clock(a->ctx, sent, st->now, kp_mono_now());
+	if (a->quick == 0 || a->stopping)
+		return false;
+	a->quick--;
+	send_lease(a);
+	return true;
+}
+
+/*
+ * The first one at once, so that its clock is known before the first event;
+ * and some more as fast as it answers, since the quickest answer tells best.
+ */
 void
 agent_lease_start(struct agent *a)
 {
 	struct timeval every = { LEASE_MS / 1000, (LEASE_MS % 1000) * 1000 };
 
 	a->silent = 0;
+	a->quick = LEASES_QUICK;
+	memset(a->lease_sent, 0, sizeof(a->lease_sent));
 	event_add(a->lease, &every);
+	send_lease(a);
 }
 
 static void
@@ -292,9 +334,7 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 	struct kp_buf b;
 
 	(void)fd, (void)what;
-	agent_aside_begin(a, &b, 0);
-	kp_etf_atom(&b, "lease");
-	agent_command_end(a, &b);
+	send_lease(a);
 	if (a->o.nodes) {
 		agent_aside_begin(a, &b, NODES_REF);
 		kp_etf_atom(&b, "nodes");

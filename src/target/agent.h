@@ -15,7 +15,7 @@
 #include "target/labels.h"
 #include "target/node.h"
 
-#define AGENT_PROTOCOL 2	/* of kprof_agent.erl */
+#define AGENT_PROTOCOL 3	/* of kprof_agent.erl */
 /*
  * Renewed every second.  The agent looks twice a second whether it has ended,
  * and is gone within five, of whatever happened.
@@ -60,6 +60,7 @@ struct agent_status {
 	uint64_t entry_calls;	/* counted by the VM */
 	uint64_t unarmed_calls;	/* of those, while nothing was armed */
 	kp_dur_ns busy;		/* the agent's own time for batches */
+	uint64_t lease;		/* the number of the one it answers */
 };
 
 /* How events get from the VM to us. */
@@ -121,6 +122,12 @@ struct agent_ops {
 	void (*on_plan)(void *ctx, const struct kp_plan *plan);
 	/* A whole {kprof_events, ...} message; good during the call. */
 	void (*on_batch)(void *ctx, const uint8_t *p, size_t n);
+	/*
+	 * A round trip: sent and received by our clock, the target's time in
+	 * between.  Before on_status, and a few times more at first.
+	 */
+	void (*on_clock)(void *ctx, kp_mono_ns sent, kp_target_ns there,
+	    kp_mono_ns received);
 	/* last: its goodbye; nothing follows. */
 	void (*on_status)(void *ctx, const struct agent_status *st, bool last);
 	/* Something to be told and recorded: kind is a short static word. */
@@ -142,7 +149,7 @@ struct agent_ops {
 	 */
 	void (*on_reloaded)(void *ctx, const struct agent_reloaded *r);
 	/* It could not be attached to, and never was: try again later? */
-	bool (*on_unreached)(void *ctx, const char *why);
+	bool (*on_unreached)(void *ctx);
 	/*
 	 * Before it was ever armed: what it says to tiers.conf; its errors are
 	 * what it lacks.

@@ -17,6 +17,8 @@
 #include "target/link.h"
 
 #define MESSAGE_MAX (8u << 20)	/* bytes of one message to the target */
+#define LEASES 8		/* whose answers may be on their way */
+#define LEASES_QUICK 8		/* at first: its clock is to be known soon */
 /* References from here on are of clear_tokens, which no step waits for. */
 #define CLEAR_REFS (UINT64_C(1) << 40)
 #define RELOAD_REFS (UINT64_C(1) << 41)	/* and of agent_reload() */
@@ -45,6 +47,9 @@ struct agent {
 	struct kp_plan plan;
 	struct kp_spec_params params;
 	struct event *lease;	/* every second while attached */
+	uint64_t leases;	/* sent so far: the number of the last, */
+	kp_mono_ns lease_sent[LEASES];	/* when; by number */
+	unsigned quick;		/* of LEASES_QUICK, still to be sent */
 	struct event *timer;	/* limit of the step, rest, or backoff */
 	uint64_t ref;		/* of the command waited for */
 	uint64_t clears;	/* clear_tokens asked for so far */
@@ -95,6 +100,11 @@ void agent_settle(struct agent *a);
 void agent_set_rest(struct agent *a, kp_dur_ns rest, const char *text);
 /* The agent runs: from now on its lease is renewed. */
 void agent_lease_start(struct agent *a);
+/*
+ * Takes the time of a status that answers a lease.  True: that was all that
+ * it was asked for.
+ */
+bool agent_lease_answer(struct agent *a, const struct agent_status *st);
 
 /* agent_steps.c */
 void agent_step_look(struct agent *a);

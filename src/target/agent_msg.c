@@ -343,6 +343,7 @@ msg_read_status(struct kp_term *r, struct agent_status *st,
 	st->unarmed_calls = read_count(r);
 	st->busy = read_time(r);
 	demand(r, st->busy >= 0);
+	st->lease = read_count(r);
 	return kp_term_finish(r);
 }
 

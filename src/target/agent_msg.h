@@ -4,7 +4,7 @@
  * To the agent:    {kprof, OurPid, Ref, Command}
  * From the agent:  {kprof_events, ...} (kprofd/trace.h),
  *                  {kprof_reply, Ref, Result},
- *                  {kprof_status | kprof_bye, ...14 fields},
+ *                  {kprof_status | kprof_bye, ...15 fields},
  *                  {kprof_notice, Kind, ...}
  * To and from rex: {OurPid, {call, M, F, Args, user}}, {rex, Result}
  */
@@ -55,7 +55,7 @@ void msg_rates(struct kp_buf *b, const struct kp_plan *plan);
 /* {ok, Pid, Hello} after the rex tuple; raw agent pid into ids->agent. */
 enum kp_err msg_read_hello(struct kp_term *r, struct agent_ids *ids,
     struct agent_hello *h);
-/* The 14 fields behind the tag; state into *name, reason printed. */
+/* The 15 fields behind the tag; state into *name, reason printed. */
 enum kp_err msg_read_status(struct kp_term *r, struct agent_status *st,
     struct kp_span *name, char *reason, size_t n);
 /* [{MFA, CallsPerSecond, IsLoop}] into the plan. */

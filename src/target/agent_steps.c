@@ -549,6 +549,8 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 		agent_lost(a, "the agent's status makes no sense");
 		return;
 	}
+	if (!bye && agent_lease_answer(a, &st))
+		return;
 	a->ops->on_status(a->ctx, &st, bye);
 	if (!bye)
 		return;

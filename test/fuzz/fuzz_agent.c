@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "kprofd/etf.h"
+#include "kprofd/trace.h"
 #include "target/agent_internal.h"
 #include "fuzz.h"
 
@@ -183,6 +184,14 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 }
 
 static void
+on_clock(void *ctx, kp_mono_ns sent, kp_target_ns there, kp_mono_ns received)
+{
+	(void)ctx;
+	REQUIRE(sent > 0 && sent <= received);
+	REQUIRE(there < KP_TARGET_TIME_MAX && there > -KP_TARGET_TIME_MAX);
+}
+
+static void
 on_status(void *ctx, const struct agent_status *st, bool last)
 {
 	(void)ctx, (void)last;
@@ -237,10 +246,9 @@ on_checked(void *ctx, const struct agent_checked *c)
 }
 
 static bool
-on_unreached(void *ctx, const char *why)
+on_unreached(void *ctx)
 {
 	(void)ctx;
-	REQUIRE(why[0] != '\0');
 	return unreached++ % 2 == 0;
 }
 
@@ -287,7 +295,7 @@ on_stopped(void *ctx)
 
 static const struct agent_ops ops = {
 	.on_state = on_state, .on_hello = on_hello, .on_plan = on_plan,
-	.on_batch = on_batch, .on_status = on_status, .on_notice = on_notice,
+	.on_batch = on_batch, .on_clock = on_clock, .on_status = on_status, .on_notice = on_notice,
 	.on_trip = on_trip, .on_rested = on_rested, .on_diags = on_diags,
 	.on_cleared = on_cleared, .on_checked = on_checked,
 	.on_reloaded = on_reloaded, .on_unreached = on_unreached,

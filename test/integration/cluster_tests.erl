@@ -51,7 +51,7 @@ three(T) ->
     it:equal("windows that others do not have", 0,
              it:number(P, "select count(*) from (select end_ns from time_window where start_ns >"
                        " (select max(f) from (select min(start_ns) f from time_window group by node_id))"
-                       " group by end_ns / 100000000 having count(*) <> 3)")),
+                       " group by end_ns having count(*) <> 3)")),
     report(T, P, [], 600),
     report(T, P, ["-node", node_of(B)], 200),
     report(T, P, ["-node", "tg_[ab]_*"], 300),

@@ -419,7 +419,7 @@ loads(T, Mods) ->
     {Target, Mark} = it_audit:begins(T),
     P = it:kprofd(T, Target),
     it:armed(P),
-    Load = it:load(T, Target, ["8", "600s"]),
+    Load = it:load(T, Target, ["8", "600s", "2"]),
     it:until("requests come", fun() -> code_tests:agent(Target, entry_calls) > 200 end),
     N = list_to_integer(os:getenv("KPROFD_RELOADS", "20")),
     [begin

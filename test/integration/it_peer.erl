@@ -188,25 +188,25 @@ default(check, Ref, {_, Modules}, Conn) ->
     answer(Conn, Ref, [{M, ok, Functions, Functions, []} || M <- Modules]);
 default(look, Ref, Command, Conn) -> default(check, Ref, Command, Conn);
 default(rates, Ref, {_, Functions, _}, Conn) -> answer(Conn, Ref, [{F, 1, false} || F <- Functions]);
-default(lease, _, _, Conn) -> say(Conn, status(#{}));
+default(lease, Ref, _, Conn) -> say(Conn, status(#{lease => Ref}));
 default(stop, _, _, Conn) ->
     say(Conn, setelement(1, status(#{name => ended, reason => stopped_by_daemon}), kprof_bye));
 default(_, 0, _, _) -> ok;
 default(_, Ref, _, Conn) -> answer(Conn, Ref, ok).
 
 hello(#{node := Node}) ->
-    #{protocol => 2, node => list_to_atom(Node), otp => "25", time_offset => erlang:time_offset(nanosecond),
+    #{protocol => 3, node => list_to_atom(Node), otp => "25", time_offset => erlang:time_offset(nanosecond),
       session => false}.
 
 %% What kprof_agent's state_msg/1 sends, with some of it otherwise.
 status(Other) ->
-    [Now, Offset, Name, Reason, Seq, Queue, Memory, Sent, Dropped, Entries, Calls, Unarmed, Busy] =
+    [Now, Offset, Name, Reason, Seq, Queue, Memory, Sent, Dropped, Entries, Calls, Unarmed, Busy, Lease] =
         [maps:get(K, Other, V) || {K, V} <- [{now, erlang:monotonic_time(nanosecond)},
                                              {time_offset, erlang:time_offset(nanosecond)}, {name, armed},
                                              {reason, []}, {seq, 0}, {queue, 0}, {memory, 100000}, {sent, 0},
                                              {dropped, 0}, {dropped_entries, 0}, {entry_calls, 0}, {unarmed, 0},
-                                             {busy, 0}]],
-    {kprof_status, Now, Offset, Name, Reason, Seq, Queue, Memory, Sent, Dropped, Entries, Calls, Unarmed, Busy}.
+                                             {busy, 0}, {lease, 0}]],
+    {kprof_status, Now, Offset, Name, Reason, Seq, Queue, Memory, Sent, Dropped, Entries, Calls, Unarmed, Busy, Lease}.
 
 %% -------------------------------------------------------------- bytes ----
 

@@ -154,7 +154,7 @@ armed(MFAs) ->
 
 %% Is any match spec of it, of anybody's, one that reports returns?
 is_exact(MFA) ->
-    Specs = [erlang:trace_info(MFA, match_spec) | [trace:info(S, MFA, match_spec) || {S, _} <- live_sessions()]],
+    Specs = [erlang:trace_info(MFA, match_spec) | [session_info(S, MFA, match_spec) || {S, _} <- live_sessions()]],
     lists:any(fun({match_spec, Clauses}) when is_list(Clauses) ->
                       lists:any(fun({_, _, Actions}) -> lists:member({exception_trace}, Actions) end, Clauses);
                  (_) -> false
@@ -163,7 +163,15 @@ is_exact(MFA) ->
 info(legacy, MFA) ->
     [erlang:trace_info(MFA, K) || K <- [traced, meta, call_count]];
 info(Session, MFA) ->
-    [trace:info(Session, MFA, K) || K <- [traced, call_count]].
+    [session_info(Session, MFA, K) || K <- [traced, call_count]].
+
+%% One that has ended since it was listed has nothing armed.
+session_info(Session, MFA, Key) ->
+    try
+        trace:info(Session, MFA, Key)
+    catch
+        error:badarg -> {Key, undefined}
+    end.
 
 trace_flags(What) ->
     case {erlang:trace_info(What, flags), erlang:trace_info(What, tracer)} of

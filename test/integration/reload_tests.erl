@@ -295,7 +295,8 @@ hangup(T) ->
 start(T, Tiers) ->
     Target = it:target(T, #{config => "#{handle => #{wait_ms => 1}}"}),
     Before = it:settled(Target),
-    P = it:kprofd(T, Target, #{tiers => Tiers}),
+    %% Windows that were added up might be of before a reload and of after it.
+    P = it:kprofd(T, Target, #{tiers => Tiers, args => ["-interval", "2s", "-retain", "2s:1h"]}),
     it:armed(P),
     {Target, Before, P}.
 

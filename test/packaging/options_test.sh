@@ -100,7 +100,7 @@ same 'kprofd: events of the log' \
     "$(section "$dir/kprofd.8" LOG | sed '1,/The events are:/d' |
     sed -n 's/^     \([a-z_]*\)  .*/\1/p' | words)" \
     "$(cat src/kprofd/*.c src/target/agent*.c | tr '\n' ' ' |
-    grep -oE '(log_(debug|info|warn|error)\(|\.event = |on_notice\((a->ctx|t), )"[a-z_]+"' |
+    grep -oE '(log_(debug|info|warn|error)\(|\.event = |(on_notice|tell)\((a->ctx|t), )"[a-z_]+"' |
     grep -oE '"[a-z_]+"' | tr -d '"' | words)"
 
 # Each message of DIAGNOSTICS is one that the program has.

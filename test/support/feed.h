@@ -143,19 +143,38 @@ feed_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 }
 
 static inline void
-feed_on_unbounded(void *ctx, uint32_t line)
+feed_on_unbounded(void *ctx, uint32_t node, uint32_t line)
 {
 	struct feed *f = ctx;
 
+	(void)node;
 	f->unbounded_line = line;
 	f->unbounded++;
 }
 
+/* Requests of so many nodes, from the first one on. */
 static inline void
-feed_register(struct feed *f)
+feed_requests(struct feed *f, uint32_t nodes)
 {
-	if (f->rs == NULL || kp_requests_node(f->rs, feed_names[0]) != 0)
+	kp_requests_free(f->rs);
+	f->rs = kp_requests_new(&f->opts);
+	if (f->rs == NULL)
 		abort();
+	for (uint32_t i = 0; i < nodes; i++)
+		if (kp_requests_node(f->rs, feed_names[i]) != i)
+			abort();
+}
+
+/* They go to the test's own callbacks, and runaways to nobody. */
+static inline void
+feed_hand_on(struct feed *f, uint32_t nodes,
+    void (*on_request)(void *, const struct kp_request *),
+    void (*on_late)(void *, const struct kp_late_call *))
+{
+	f->opts.on_request = on_request;
+	f->opts.on_late = on_late;
+	f->opts.on_runaway = NULL;
+	feed_requests(f, nodes);
 }
 
 /* conf: text of a tiers.conf; opts: caps, or NULL for the defaults. */
@@ -179,8 +198,7 @@ feed_init(struct feed *f, const char *conf,
 	f->opts.on_runaway = feed_on_runaway;
 	f->opts.on_unbounded = feed_on_unbounded;
 	f->opts.ctx = f;
-	f->rs = kp_requests_new(&f->opts);
-	feed_register(f);
+	feed_requests(f, 1);
 	kp_buf_init(&f->text, 1 << 24);
 }
 

@@ -87,6 +87,12 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 }
 
 static void
+on_clock(void *ctx, kp_mono_ns sent, kp_target_ns there, kp_mono_ns received)
+{
+	(void)ctx, (void)sent, (void)there, (void)received;
+}
+
+static void
 on_status(void *ctx, const struct agent_status *st, bool last)
 {
 	struct recorder *rec = ctx;
@@ -162,6 +168,7 @@ static const struct agent_ops ops = {
 	.on_hello = on_hello,
 	.on_plan = on_plan,
 	.on_batch = on_batch,
+	.on_clock = on_clock,
 	.on_status = on_status,
 	.on_notice = on_notice,
 	.on_diags = on_diags,

@@ -415,19 +415,10 @@ vmtruth_begin(const struct sim_traits *t, uint64_t seed)
 	got.requests = got.expired = 0;
 	got.seed = seed;
 	feed_init(&got.f, t->finish ? conf_finish : conf_plain, &o);
-	kp_requests_free(got.f.rs);
-	got.f.opts.on_request = on_request;
-	got.f.opts.on_late = on_late;
-	got.f.opts.on_runaway = NULL;
-	got.f.rs = kp_requests_new(&got.f.opts);
-	feed_register(&got.f);
-	assert_non_null(got.f.rs);
 	got.nodes = t->nodes > 1 ? t->nodes : 1;
+	feed_hand_on(&got.f, got.nodes, on_request, on_late);
 	memset(got.st, 0, sizeof(got.st));
 	for (uint32_t i = 0; i < got.nodes; i++) {
-		if (i > 0)
-			assert_int_equal(kp_requests_node(got.f.rs,
-			    feed_names[i]), i);
 		if (got.nodes > 1)
 			kp_requests_offset(got.f.rs, i, -sim.clock[i].skew, 0);
 		got.st[i] = kp_stats_new(got.f.conf, feed_names[i]);

@@ -215,9 +215,6 @@ nodes_init(const struct sim_traits *t)
 	kp_dur_ns wrong;
 
 	for (uint32_t i = 0; i < t->nodes; i++) {
-		if (i > 0)
-			assert_int_equal(kp_requests_node(got.f.rs,
-			    feed_names[i]), i);
 		sim.clock[i].skew = (kp_dur_ns)rnd(2000000 * KP_NS_PER_S) -
 		    1000000 * KP_NS_PER_S;
 		if (got.drifts)
@@ -238,12 +235,7 @@ one_round(const struct sim_traits *t)
 	rnd_seed(got.seed);
 	sim_make(t, 48);
 	feed_init(&got.f, conf, NULL);
-	kp_requests_free(got.f.rs);
-	got.f.opts.on_request = on_request;
-	got.f.opts.on_late = on_late;
-	got.f.opts.on_runaway = NULL;
-	got.f.rs = kp_requests_new(&got.f.opts);
-	feed_register(&got.f);
+	feed_hand_on(&got.f, t->nodes, on_request, on_late);
 	nodes_init(t);
 	vmfeed(&got.f, &o, &got.fed);
 	vmfeed_expire_all(&got.f, &got.fed);

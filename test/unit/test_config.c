@@ -206,6 +206,14 @@ static const struct bad bads[] = {
 	    "2:25: the repetitions in this pattern multiply to more than 1000\n"
 	    "2:48: found the atom 'a', expected a regular expression\n"
 	    "2:51: found the atom 'b', expected a text\n" },
+	/* each + over another doubles it; those of characters are nothing */
+	{ T "{rewrite, [{\"/a++++++++++++b\", \"\"}, "
+	    "{\"((((((((((a+)+)+)+)+)+)+)+)+)+)+\", \"\"}, "
+	    "{\"/[0-9]+/[[:alpha:]+]+/\\\\++/[]+}]+/a+/b+/c+/d+/e+\", \"\"}, "
+	    "{a, \"\"}]}.",
+	    "2:13: the repetitions in this pattern multiply to more than 1000\n"
+	    "2:38: the repetitions in this pattern multiply to more than 1000\n"
+	    "2:138: found the atom 'a', expected a regular expression\n" },
 	{ T "{overload, [{max_que, 1}, {pause_s, 1}, {pause_s, 0}, x]}.",
 	    "2:14: unknown limit 'max_que' (did you mean 'max_queue'?)\n"
 	    "2:41: 'pause_s' is given twice\n"

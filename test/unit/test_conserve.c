@@ -124,21 +124,12 @@ got_init(const struct sim_traits *t)
 		.max_identities = small(4) };
 
 	feed_init(&got.f, t->finish ? conf_finish : conf_plain, &o);
-	kp_requests_free(got.f.rs);
-	got.f.opts.on_request = on_request;
-	got.f.opts.on_late = on_late;
-	got.f.opts.on_runaway = NULL;
-	got.f.rs = kp_requests_new(&got.f.opts);
-	feed_register(&got.f);
 	got.nodes = t->nodes > 1 ? t->nodes : 1;
+	feed_hand_on(&got.f, got.nodes, on_request, on_late);
 	memset(got.st, 0, sizeof(got.st));
 	memset(got.on, 0, sizeof(got.on));
-	for (uint32_t i = 0; i < got.nodes; i++) {
-		if (i > 0)
-			assert_int_equal(kp_requests_node(got.f.rs,
-			    feed_names[i]), i);
+	for (uint32_t i = 0; i < got.nodes; i++)
 		node_init(i);
-	}
 	figures_reset(got.f.conf);
 }
 

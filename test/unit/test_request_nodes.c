@@ -52,10 +52,8 @@ static void
 begin(const char *text)
 {
 	feed_init(&f, text, NULL);
-	kp_requests_free(f.rs);
 	f.opts.on_request = on_request;
-	f.rs = kp_requests_new(&f.opts);
-	feed_register(&f);
+	feed_requests(&f, 1);
 	join(&f, 1, AHEAD);
 }
 

@@ -1,0 +1,284 @@
+/*
+ * test_parts.c - what is shared of several targets' requests, and what each of
+ * them has: who counts what, who goes and comes, and another configuration.
+ *
+ * Events go in through feed.h, whose nodes are parts in the same order.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "feed.h"
+#include "kprofd/assembly.h"
+
+static const char text[] =
+    "{tiers, [{web, {b,b,1}}, {db, {a,a,1}}]}.\n"
+    "{entry, {e,e,1}}.\n"
+    "{sampling, all}.\n";
+
+#define PARTS (KP_NODES_MAX + 1)
+
+static struct feed f;
+static struct assembly *a;
+static struct assembly_part parts[PARTS];
+static struct { uint64_t requests, calls; } told[PARTS];
+
+static void
+on_request(void *ctx, const struct kp_request *rq)
+{
+	struct assembly_part *p = ctx;
+
+	(void)rq;
+	told[p - parts].requests++;
+}
+
+static void
+on_calls(void *ctx, uint64_t n)
+{
+	struct assembly_part *p = ctx;
+
+	told[p - parts].calls += n;
+}
+
+static void
+on_runaway(void *ctx, const struct kp_fn *fn)
+{
+	(void)ctx, (void)fn;
+	fail();
+}
+
+static void
+on_unbounded(void *ctx, uint32_t line)
+{
+	(void)ctx, (void)line;
+	fail();
+}
+
+static const struct assembly_ops ops = { on_request, on_calls, on_runaway,
+	on_unbounded };
+
+static struct kp_conf *
+parse(void)
+{
+	struct kp_conf *c;
+	struct kp_diags d;
+
+	assert_int_equal(kp_conf_parse(&c, text, strlen(text), &d), KP_OK);
+	kp_diags_free(&d);
+	return c;
+}
+
+static void
+begin(unsigned i, const char *node)
+{
+	assert_int_equal(assembly_part_begin(&parts[i], a, node, &ops,
+	    &parts[i]), KP_OK);
+}
+
+/* Whose requests the feed's events are of. */
+static void
+feed_to(const struct assembly_part *p)
+{
+	f.rs = (struct kp_requests *)assembly_requests(p);
+}
+
+static int
+setup(void **state)
+{
+	(void)state;
+	memset(told, 0, sizeof(told));
+	feed_init(&f, text, NULL);
+	kp_requests_free(f.rs);
+	a = assembly_new(NULL, f.conf);
+	assert_non_null(a);
+	begin(0, feed_names[0]);
+	begin(1, feed_names[1]);
+	feed_to(&parts[0]);
+	f.joined[1] = true;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	assembly_part_end(&parts[0]);
+	assembly_part_end(&parts[1]);
+	assembly_free(a);
+	f.rs = NULL;
+	feed_free(&f);
+	return 0;
+}
+
+/* e of node 0 asks node 1 through b. */
+static void
+ask(uint64_t label, double ms)
+{
+	entry(&f, 1, "e", "u0", label, ms);
+	call(&f, 1, "b", "e", label, ms + 1);
+	call_from(&f, AT(1, 1), 1, "a", "u0", label, ms + 2);
+}
+
+static void
+answer(double ms)
+{
+	back_to(&f, AT(1, 1), "u0", ms + 5);
+	back_to(&f, 1, "e", ms + 6);
+	back_to(&f, 1, "u0", ms + 10);
+}
+
+/* Of a window: the calls of a tier, all identities. */
+static uint64_t
+calls_in(const struct kp_window *w, const char *tier)
+{
+	for (size_t i = 0; i < w->ncells; i++)
+		if (strcmp(w->cells[i].tier, tier) == 0 &&
+		    strcmp(w->cells[i].identity, "_total") == 0)
+			return w->cells[i].calls;
+	return 0;
+}
+
+static void
+each_has_its_own(void **state)
+{
+	struct kp_window *w[2];
+
+	(void)state;
+	ask(1, 0);
+	answer(0);
+	expire(&f, 400);
+	w[0] = assembly_rotate(&parts[0], kp_wall_now());
+	w[1] = assembly_rotate(&parts[1], kp_wall_now());
+	assert_string_equal(w[0]->node, feed_names[0]);
+	assert_string_equal(w[1]->node, feed_names[1]);
+	assert_int_equal(w[0]->sampled, 1);
+	assert_int_equal(w[1]->sampled, 0);
+	assert_int_equal(calls_in(w[0], "web"), 1);
+	assert_int_equal(calls_in(w[0], "db"), 0);
+	assert_int_equal(calls_in(w[1], "web"), 0);
+	assert_int_equal(calls_in(w[1], "db"), 1);
+	assert_int_equal(told[0].requests, 1);
+	assert_int_equal(told[1].requests, 0);
+	assert_int_equal(told[0].calls, 1);
+	assert_int_equal(told[1].calls, 1);
+	assert_int_equal(assembly_entries(&parts[0]), 1);
+	assert_int_equal(assembly_entries(&parts[1]), 0);
+	kp_window_free(w[0]);
+	kp_window_free(w[1]);
+}
+
+/* The other one's request goes on; who comes next is not taken for it. */
+static void
+one_leaves(void **state)
+{
+	const char *name = parts[1].node;
+	struct kp_window *w;
+	uint32_t place = parts[1].index;
+	uint64_t left;
+
+	(void)state;
+	ask(1, 0);
+	assembly_part_leave(&parts[1], KP_LOSS_DISCONNECTED);
+	f.joined[1] = false;
+	w = assembly_rotate(&parts[1], kp_wall_now());
+	left = w->losses.n[KP_LOSS_LEFT];
+	kp_window_free(w);
+	assembly_part_end(&parts[1]);
+	begin(1, "another@h");
+	assert_int_not_equal(parts[1].index, place);
+	assert_int_not_equal(parts[1].index, KP_NONE);
+	back_to(&f, 1, "e", 6);
+	back_to(&f, 1, "u0", 10);
+	expire(&f, 2400);
+	assert_int_equal(told[0].requests, 1);
+	assert_ptr_equal(assembly_nodes(&parts[0])[place], name);
+	w = assembly_rotate(&parts[0], kp_wall_now());
+	assert_int_equal(left + w->losses.n[KP_LOSS_LEFT], 2);
+	kp_window_free(w);
+	w = assembly_rotate(&parts[1], kp_wall_now());
+	assert_int_equal(calls_in(w, "db"), 0);
+	kp_window_free(w);
+}
+
+/* As many as there are places, and calls on one that has gone. */
+static void
+no_place(void **state)
+{
+	char name[32];
+	unsigned last = KP_NODES_MAX;
+
+	(void)state;
+	for (unsigned i = 2; i < last; i++) {
+		snprintf(name, sizeof(name), "x%u@h", i);
+		begin(i, name);
+		assert_int_not_equal(parts[i].index, KP_NONE);
+	}
+	ask(1, 0);
+	assembly_part_leave(&parts[1], KP_LOSS_DISCONNECTED);
+	f.joined[1] = false;
+	begin(last, "late@h");
+	assert_int_equal(parts[last].index, KP_NONE);
+	assert_false(assembly_join(&parts[last]));
+	assembly_event(&parts[last], &(struct kp_event){ .kind = KP_EV_ENTRY });
+	assert_int_equal(assembly_entries(&parts[last]), 0);
+	back_to(&f, 1, "u0", 10);
+	expire(&f, 2400);
+	assert_int_equal(told[0].requests, 1);
+	assert_true(assembly_join(&parts[last]));
+	for (unsigned i = 2; i <= last; i++)
+		assembly_part_end(&parts[i]);
+}
+
+/* One after the other: in between they have nothing to do with each other. */
+static void
+another_configuration(void **state)
+{
+	struct kp_requests *old;
+	struct kp_conf *next = parse();
+
+	(void)state;
+	assembly_told(&parts[0], 27, false, false);
+	assembly_offset(&parts[0], 5, 1);
+	assert_int_equal(assembly_prepare(a, next), KP_OK);
+	assembly_discard(a);
+	assert_ptr_equal(assembly_conf(&parts[0]), f.conf);
+	assert_int_equal(assembly_prepare(a, next), KP_OK);
+	ask(1, 0);
+	assembly_abandon(&parts[0], KP_LOSS_RELOADED);
+	assembly_part_switch(&parts[0]);
+	assert_ptr_equal(assembly_conf(&parts[0]), next);
+	assert_ptr_equal(assembly_conf(&parts[1]), f.conf);
+	answer(0);
+	expire(&f, 400);
+	assert_int_equal(told[0].requests, 0);
+	assembly_part_switch(&parts[1]);
+	old = assembly_switch(a);
+	feed_to(&parts[0]);
+	assert_ptr_not_equal(old, f.rs);
+	kp_requests_free(old);
+	ask(2, 500);
+	answer(500);
+	expire(&f, 900);
+	assert_int_equal(told[0].requests, 1);
+	assert_int_equal(told[1].calls, 1);
+	teardown(NULL);
+	kp_conf_free(next);
+	setup(NULL);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(each_has_its_own, setup,
+		    teardown),
+		cmocka_unit_test_setup_teardown(one_leaves, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_place, setup, teardown),
+		cmocka_unit_test_setup_teardown(another_configuration, setup,
+		    teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
