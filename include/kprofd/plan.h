@@ -43,6 +43,7 @@ struct kp_plan_item {
 struct kp_plan {
 	struct kp_plan_item *v;
 	size_t n, cap;
+	bool native;		/* the probe that it was made for */
 };
 
 /* Writes the list of modules that the configuration names, as a term. */
@@ -71,18 +72,18 @@ enum kp_err kp_plan_make(struct kp_plan *plan, const struct kp_conf *c,
 size_t kp_plan_probe(struct kp_plan *plan, const struct kp_plan *armed,
     bool again);
 /*
- * Where 'exact' would copy too much (native: copies nothing, and only loops
+ * Where 'exact' would copy too much (the native probe copies nothing: only loops
  * cannot have it, which is not told where nobody asked for it): functions that
  * are called very often, and server loops, by what was measured.  (Callbacks
  * that return a process's state are known by kp_plan_make, and are traced
  * without it, too.)  Adds to *diags.
  */
-enum kp_err kp_plan_judge(struct kp_plan *plan, bool native,
-    struct kp_diags *diags);
+enum kp_err kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags);
 /*
  * With the native probe outcomes are exact without copying: of all but what
- * was found to be a loop in the plan of before, or {exact, force} insists on.
- * Before kp_plan_probe, which asks for loops.
+ * was found to be a loop in the plan of before, unless {exact, force} insists.
+ * What was not exact in a plan for the relay may be: that copied.  After
+ * kp_plan_carry, before kp_plan_probe, which asks for loops.
  */
 void kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before);
 /* What was taken back in one plan is taken back in another, made later. */

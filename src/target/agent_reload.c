@@ -206,8 +206,7 @@ answer_rates(struct agent *a, struct kp_term *r)
 	enum kp_err e = msg_read_rates(r, &a->reload.plan);
 
 	if (e == KP_OK)
-		e = kp_plan_judge(&a->reload.plan, a->native,
-		    &a->reload.diags);
+		e = kp_plan_judge(&a->reload.plan, &a->reload.diags);
 	if (e != KP_OK)
 		reload_refuse(a, kp_err_str(e));
 	else

@@ -379,7 +379,7 @@ plan_made(struct agent *a)
 {
 	struct kp_diags diags = { 0 };
 
-	kp_plan_judge(&a->plan, a->native, &diags);
+	kp_plan_judge(&a->plan, &diags);
 	if (diags.n > 0)
 		a->ops->on_diags(a->ctx, &diags);
 	kp_diags_free(&diags);

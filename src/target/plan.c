@@ -228,7 +228,6 @@ struct maker {
 	struct kp_plan *plan;
 	const struct answer *answer;
 	struct kp_diags *diags;
-	bool native;
 	bool has_entry;		/* the module of one is there, at least */
 	enum kp_err err;
 };
@@ -462,7 +461,7 @@ want_exact(struct maker *mk, struct kp_plan_item *item, unsigned opts,
 	item->exact_pos = p->pos;
 	item->exact = item->exact_forced || !item->exact_refused;
 	if (behaviour == NULL || !item->exact || item->exact_forced ||
-	    mk->native)
+	    mk->plan->native)
 		return;
 	snprintf(why, sizeof(why), "a callback of %s returns its process's "
 	    "state, all of which would be copied each time", behaviour);
@@ -470,7 +469,7 @@ want_exact(struct maker *mk, struct kp_plan_item *item, unsigned opts,
 }
 
 enum kp_err
-kp_plan_judge(struct kp_plan *plan, bool native, struct kp_diags *diags)
+kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags)
 {
 	struct maker mk = { .plan = plan, .diags = diags };
 	struct kp_plan_item *p;
@@ -481,12 +480,12 @@ kp_plan_judge(struct kp_plan *plan, bool native, struct kp_diags *diags)
 			continue;
 		snprintf(why, sizeof(why), "it is called %lld times a second, "
 		    "more than %d", (long long)p->rate, KP_EXACT_RATE_MAX);
-		if (p->loop && native && p->exact_pos.line == 0)
+		if (p->loop && plan->native && p->exact_pos.line == 0)
 			p->exact = false;
 		else if (p->loop)
 			refuse_exact(&mk, p, "it looks like a server's loop: "
 			    "a process was in it all the time");
-		else if (p->rate > KP_EXACT_RATE_MAX && !native)
+		else if (p->rate > KP_EXACT_RATE_MAX && !plan->native)
 			refuse_exact(&mk, p, why);
 	}
 	return mk.err;
@@ -586,10 +585,9 @@ kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
     bool native, struct kp_term *answer, struct kp_diags *diags)
 {
 	struct answer a = { 0 };
-	struct maker mk = { .plan = plan, .answer = &a, .diags = diags,
-		.native = native };
+	struct maker mk = { .plan = plan, .answer = &a, .diags = diags };
 
-	*plan = (struct kp_plan){ 0 };
+	*plan = (struct kp_plan){ .native = native };
 	*diags = (struct kp_diags){ 0 };
 	mk.err = answer_read(answer, &a);
 	if (mk.err == KP_OK) {

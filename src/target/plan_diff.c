@@ -99,7 +99,9 @@ kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before)
 	struct kp_plan_item *item;
 
 	for (item = plan->v; item < plan->v + plan->n; item++) {
-		old = item_find(before, item);
+		old = before->native ? item_find(before, item) : NULL;
+		if (!before->native)
+			item->exact_refused = false;
 		item->exact = !item->clears && (item->exact_forced ||
 		    old == NULL || old->exact);
 	}

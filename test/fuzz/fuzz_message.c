@@ -69,7 +69,7 @@ plan(struct kp_term *r)
 		REQUIRE(p.n <= KP_PLAN_MAX + 2);
 		kp_diags_free(&diags);
 		msg_read_rates(r, &p);
-		kp_plan_judge(&p, false, &diags);
+		kp_plan_judge(&p, &diags);
 	}
 	for (size_t i = 0; i < diags.n; i++)
 		REQUIRE(diags.v[i].text[0] != '\0');
