@@ -12,6 +12,12 @@
 
 -define(CALLS, 2000).
 -define(SMALL, 1).              % bytes: rings as small as they come
+%% Cycles that get what all others need; and what may be more at their end.
+-define(WARM, 20).
+-define(TELL, 1000).
+-define(MAPS, 20).
+-define(GROWN, (4 bsl 20)).
+-define(GROWN_RSS, (24 bsl 20)).
 
 main() ->
     [Library, Cycles] = init:get_plain_arguments(),
@@ -21,7 +27,7 @@ main() ->
                [test(Name, Fun) || {Name, Fun} <- tests(list_to_integer(Cycles))],
                0
            catch Class:Reason:Stack ->
-                   io:format("~p: ~0p~n~p~n", [Class, Reason, Stack]),
+                   io:format("~p: ~0P~n~P~n", [Class, Reason, 40, Stack, 60]),
                    1
            end,
     halt(Code).
@@ -31,6 +37,8 @@ tests(Cycles) ->
      {"full rings drop, and count exactly", fun full/0},
      {"definitions outlive the events that are dropped", fun definitions/0},
      {"dirty schedulers", fun dirty_schedulers/0},
+     {"schedulers come and go", fun churn/0},
+     {"more threads than rings", fun ringless/0},
      {"only the owner drains", fun owner/0},
      {"nobody drains: it ends by itself", fun orphan/0},
      {"the one who drains is killed", fun killed/0},
@@ -56,10 +64,12 @@ dirty() -> file:read_file(code:which(?MODULE)), ok.
 
 %% ---- the probe ----
 
-load(MaxBytes) ->
+load(MaxBytes) -> load(MaxBytes, 16).
+
+load(MaxBytes, Threads) ->
     unload(),
     {module, kprof_probe} = code:load_binary(kprof_probe, "kprof_probe.beam", beam()),
-    ok = kprof_probe:load(get(library), 16, MaxBytes),
+    ok = kprof_probe:load(get(library), Threads, MaxBytes),
     ok = kprof_probe:start().
 
 beam() ->
@@ -182,6 +192,39 @@ dirty_schedulers() ->
     {0, 0, N, _} = drain(),
     true = N > 2 * 200.
 
+%% Threads sleep and others take over what they did: each event is there once, or
+%% is counted where its ring was full.
+churn() ->
+    load(64 bsl 20),
+    arm(),
+    Online = erlang:system_info(schedulers_online),
+    Dirty = erlang:system_info(dirty_cpu_schedulers_online),
+    Workers = [spawn_monitor(fun() -> [?MODULE:entry(?CALLS div 10) || _ <- lists:seq(1, 10)], exit(done) end)
+               || _ <- lists:seq(1, 8)],
+    [begin
+         erlang:system_flag(schedulers_online, I rem erlang:system_info(schedulers) + 1),
+         erlang:system_flag(dirty_cpu_schedulers_online, I rem Online + 1)
+     end || I <- lists:seq(1, 20)],
+    [receive {'DOWN', Ref, process, Pid, Reason} -> equal(done, Reason) end || {Pid, Ref} <- Workers],
+    erlang:system_flag(schedulers_online, Online),
+    erlang:system_flag(dirty_cpu_schedulers_online, Dirty),
+    {Dropped, _, N, _} = drain(),
+    equal(8 * 10 * 2 * (?CALLS div 10 + 1), N + Dropped).
+
+%% The first that has an event gets the only one: what others have is counted.
+ringless() ->
+    load(32 bsl 20, 1),
+    arm(),
+    Run = fun() -> [?MODULE:entry(100) || _ <- lists:seq(1, 20)], exit(done) end,
+    Workers = [spawn_opt(Run, [monitor, {scheduler, S}])
+               || S <- lists:seq(1, erlang:system_info(schedulers_online)), _ <- [1, 2]],
+    [receive {'DOWN', Ref, process, Pid, Reason} -> equal(done, Reason) end || {Pid, Ref} <- Workers],
+    {Dropped, Entries, N, Chunks} = drain(),
+    equal(length(Workers) * 20 * 2 * 101, N + Dropped),
+    Seen = [K || C <- Chunks, {K, _} <- events(C), K =:= 1],
+    equal(length(Workers) * 20, length(Seen) + Entries),
+    io:format("      ~b of ~b events had a ring~n", [N, N + Dropped]).
+
 owner() ->
     load(32 bsl 20),
     [{'EXIT', {badarg, _}} = in_process(fun() -> exit(catch Fun()) end)
@@ -266,15 +309,38 @@ refused() ->
     {error, {load, _}} = Load(get(library), {100000, 1}),
     ok.
 
-%% Inside traced functions when it comes, and still when it goes.
+%% Inside traced functions when it comes, and still when it goes. What the first
+%% cycles got is there for the rest of them.
 cycles(N) ->
-    Busy = [spawn_link(fun() -> forever() end) || _ <- [1, 2]],
+    Busy = [spawn_link(fun() -> bursts() end) || _ <- [1, 2]],
     Sleepers = [spawn_link(fun() -> sleepers() end) || _ <- [1, 2, 3]],
-    Before = erlang:memory(total),
-    [cycle(I) || I <- lists:seq(1, N)],
+    _ = figures(),
+    [cycle(I) || I <- lists:seq(1, ?WARM)],
+    Before = figures(),
+    Began = now_s(),
+    [begin cycle(I), I rem ?TELL =:= 0 andalso told(I, Began) end || I <- lists:seq(1, N)],
+    After = figures(),
     [begin unlink(P), exit(P, kill) end || P <- Busy ++ Sleepers],
-    Grown = erlang:memory(total) - Before,
-    Grown < 20 bsl 20 orelse error({grown, Grown}).
+    io:format("      ~b cycles: before ~0p~n      after ~0p~n", [N, Before, After]),
+    [begin
+         Grown = maps:get(Key, After) - maps:get(Key, Before),
+         Grown =< Most orelse error({grown, Key, Grown})
+     end || {Key, Most} <- [{atoms, 0}, {files, 0}, {maps, ?MAPS}, {vm, ?GROWN}, {rss, ?GROWN_RSS}]].
+
+told(I, Began) ->
+    io:format("      ~b cycles, ~b s: ~0p~n", [I, now_s() - Began, figures()]).
+
+now_s() -> erlang:monotonic_time(second).
+
+%% maps: of its memory, as the kernel has it.
+figures() ->
+    [erlang:garbage_collect(P) || P <- processes()],
+    {ok, Files} = file:list_dir("/proc/self/fd"),
+    {ok, Maps} = file:read_file("/proc/self/maps"),
+    {ok, Status} = file:read_file("/proc/self/status"),
+    {match, [Kb]} = re:run(Status, "VmRSS:\\s+([0-9]+)", [{capture, [1], list}]),
+    #{atoms => erlang:system_info(atom_count), files => length(Files), maps => length(binary:matches(Maps, <<"\n">>)),
+      vm => erlang:memory(total), rss => list_to_integer(Kb) * 1024}.
 
 cycle(I) ->
     load(case I rem 2 of 0 -> ?SMALL; 1 -> 8 bsl 20 end),
@@ -283,6 +349,12 @@ cycle(I) ->
     {_, _, _, _} = drain(),
     I rem 5 =:= 0 andalso disarm(),
     unload().
+
+%% Schedulers that are busy all the time would be waited for most of the time.
+bursts() ->
+    [begin ?MODULE:entry(3), catch ?MODULE:raise(1) end || _ <- lists:seq(1, 50)],
+    timer:sleep(1),
+    bursts().
 
 sleepers() ->
     ?MODULE:entry(1),
