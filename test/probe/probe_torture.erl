@@ -314,10 +314,10 @@ refused() ->
 cycles(N) ->
     Busy = [spawn_link(fun() -> bursts() end) || _ <- [1, 2]],
     Sleepers = [spawn_link(fun() -> sleepers() end) || _ <- [1, 2, 3]],
-    _ = figures(),
+    Began = now_s(),
+    told(0, Began),
     [cycle(I) || I <- lists:seq(1, ?WARM)],
     Before = figures(),
-    Began = now_s(),
     [begin cycle(I), I rem ?TELL =:= 0 andalso told(I, Began) end || I <- lists:seq(1, N)],
     After = figures(),
     [begin unlink(P), exit(P, kill) end || P <- Busy ++ Sleepers],
