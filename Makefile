@@ -374,6 +374,11 @@ torture: $(B)/kprof_probe.so $(TORTURE)/probe_torture.beam
 	$(if $(SANFLAGS),LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0) \
 	    erl -noinput -pa $(TORTURE) -s probe_torture main -extra $(B)/kprof_probe $(CYCLES)
 
+# The same in valgrind, which takes some ten times as long.
+.PHONY: torture-valgrind
+torture-valgrind: $(B)/kprof_probe.so $(TORTURE)/probe_torture.beam
+	sh test/probe/valgrind.sh $(TORTURE) $(B)/kprof_probe $(CYCLES)
+
 # The faults among them, many times: SEED=N has the same moments again.
 # With targets of the release that is installed, or of that in FAULTS_ROOT.
 .PHONY: faults
@@ -607,6 +612,7 @@ help:
 	@echo 'make integration  tests against real nodes'
 	@echo 'make native       the same figures with the native probe (or: integration PROBE=native)'
 	@echo 'make torture      the native probe by itself (SAN=1; CYCLES=10000)'
+	@echo 'make torture-valgrind  the same in valgrind'
 	@echo 'make faults       what can go wrong, at many moments (SEED=N: the same ones)'
 	@echo 'make faults-mutants  whether those tests fail without what they test'
 	@echo 'make hostile      peers and clients that lie, whole (SAN=1: with sanitizers)'

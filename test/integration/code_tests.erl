@@ -122,7 +122,11 @@ paused(T) ->
     reload(Target, requests),
     reload(Target, db),
     it:until("counted", fun() -> armed_of(Target, requests) =:= [call_count] end),
-    it:equal("armed while paused", [], armed_of(Target, db)),
+    case it:is_native() of
+        %% New code is looked at for loops: it is counted for a moment.
+        true -> it:until("nothing is armed while paused", fun() -> armed_of(Target, db) =:= [] end);
+        false -> it:equal("armed while paused", [], armed_of(Target, db))
+    end,
     #{requests := 50} = it:loaded(it:load(T, Target, ["4", "50"])),
     {ok, _} = it:control(P, "resume"),
     it:check(all_armed(Target, requests) andalso all_armed(Target, db), "armed again"),
