@@ -610,7 +610,7 @@ help:
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'
-	@echo 'make native       the same figures with the native probe (or: integration PROBE=native)'
+	@echo 'make native       the same figures with the native probe (all: integration PROBE=native)'
 	@echo 'make torture      the native probe by itself (SAN=1; CYCLES=10000)'
 	@echo 'make torture-valgrind  the same in valgrind'
 	@echo 'make faults       what can go wrong, at many moments (SEED=N: the same ones)'
