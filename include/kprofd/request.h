@@ -180,7 +180,10 @@ void kp_requests_offset(struct kp_requests *rs, uint32_t node,
 /* One event.  Never fails: what cannot be kept is counted in the losses. */
 void kp_requests_event(struct kp_requests *rs, uint32_t node,
     const struct kp_event *ev);
-/* One that is not to be followed: an entry counts as lost by a trip. */
+/*
+ * One that is not to be followed: an entry counts as lost by a trip, a call as
+ * lost with its request.
+ */
 void kp_requests_pass(struct kp_requests *rs, uint32_t node,
     const struct kp_event *ev);
 /*
