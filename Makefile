@@ -508,10 +508,15 @@ $(B)/bench/%: test/bench/%.c $(LIB) $(B)/flags
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lsqlite3 -lm
 $(B)/bench/bench_dump $(B)/bench/bench_rollup: $(call obj,$(STORE))
 
+$(B)/bench/bench_tracer.beam: test/bench/bench_tracer.erl $(B)/gen/kprof_probe.beam
+	@mkdir -p $(@D)
+	erlc -Wall$(ERLC_COMPAT) -o $(@D) $<
+
 # BENCH_ROOT: a root file system such as those of `make matrix`, for the target.
 .PHONY: bench
-bench: all $(BENCH)
+bench: all $(BENCH) $(B)/bench/bench_tracer.beam
 	@for t in $(BENCH); do echo "== $$t"; $$t || exit 1; done
+	@echo "== bench_tracer"; erl -noinput -pa $(B)/bench $(B)/gen -s bench_tracer main -extra $(B)/kprof_probe
 	@echo "== bench_target"; escript test/bench/bench_target.escript $(B) $(BENCH_ROOT)
 
 # ---- what the README promises
