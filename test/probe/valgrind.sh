@@ -24,10 +24,12 @@ valgrind --smc-check=all --error-limit=no --num-callers=20 --leak-check=no \
     -home "$dir" -- -noshell -noinput -pa "$1" -s probe_torture main \
     -extra "$2" "$3"
 
-# One paragraph for each error; ours are known by their files.
+# One paragraph for each error; ours are known by their files.  The VM's code has
+# its stack at the end of a heap, which valgrind takes for what is below a stack:
+# terms there, in what the VM has got, can be read.
 sed 's/^==[0-9]*== *//' "$dir/log" |
     awk -v RS= '/\((drain|event|names|probe|ring|term_put)\.[ch]:[0-9]+\)/ || /kprof_probe\.so/ {
-	if ($0 !~ /Command:/) { print; print ""; n++ } }
+	if ($0 !~ /Command:|erts_sys_aligned_alloc/) { print; print ""; n++ } }
 	END { exit n > 0 }' || {
 	echo "valgrind: these are in the probe" >&2
 	exit 1
