@@ -159,8 +159,14 @@ uint32_t kp_requests_node(struct kp_requests *rs, const char *name);
  */
 void kp_requests_remove(struct kp_requests *rs, uint32_t node,
     enum kp_loss cause);
-/* The node's release (27), which says what it can tell of. */
+/* The node's release (27), which says what the relay can tell of. */
 void kp_requests_release(struct kp_requests *rs, uint32_t node, int otp);
+/*
+ * Its events are the native probe's, after that: no exception passes unseen.
+ * all_exact: each call has its own return or exception, and none a return_to.
+ */
+void kp_requests_native(struct kp_requests *rs, uint32_t node,
+    bool all_exact);
 /*
  * What is added to the node's time to get that of the clock that all nodes
  * have in common, right to error ns (see offset.h).  May change at any time:

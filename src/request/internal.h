@@ -113,6 +113,7 @@ struct rnode {
 	uint32_t namelen;
 	uint32_t index;
 	bool chain_is_ambiguous; /* see struct kp_requests_opts */
+	bool all_exact;		/* no return_to comes */
 	bool heard;		/* now is its time */
 	bool timed;		/* offset and error are known */
 	kp_dur_ns offset, error;

@@ -405,7 +405,7 @@ proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
 		proc_pop_left(rs, p, above, at);
 	}
 	proc_pop(rs, p, raised ? KP_RAISED : KP_RETURNED, at);
-	p->exact_seen = true;
+	p->exact_seen = !p->node->all_exact;
 	p->exact_raised = raised;
 	p->exact_caller = caller;
 }
