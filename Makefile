@@ -398,6 +398,13 @@ faults: $(INTEGRATION_NEEDS)
 faults-mutants: $(INTEGRATION_NEEDS)
 	sh test/support/mutants.sh $(B) $(MUTANTS)
 
+# They take time, and are not part of the gate; that their patches fit is.
+.PHONY: mutants-fit
+mutants-fit:
+	@for p in test/support/mutants/*.patch; do \
+	    patch --dry-run -sp1 < $$p || { echo "$$p: renew it"; exit 1; }; \
+	done
+
 # Those that lie to kprofd, whole: `make integration` has a hundredth of it.
 .PHONY: hostile
 hostile: MODULES := hostile_tests
@@ -546,6 +553,7 @@ check: all
 	@$(MAKE) --no-print-directory fuzz-replay
 	@$(MAKE) --no-print-directory fuzz-short
 	@$(MAKE) --no-print-directory spec-check
+	@$(MAKE) --no-print-directory mutants-fit
 	@$(MAKE) --no-print-directory library-test
 	@$(MAKE) --no-print-directory integration
 	@$(MAKE) --no-print-directory native FIGURE_REQUESTS=20000

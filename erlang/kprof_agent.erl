@@ -35,11 +35,13 @@
 -define(BATCH_LEAST_MS, 5).     % where events may not be much older
 -define(TICK_MS, 500).          % how often the lease is looked at
 -define(PROBE_MS, 200).         % how long a call rate is measured
+-define(LOAD_MS, 8000).         % how long modules have to be loaded
 -define(DRAIN_MS, 1000).        % longest stay after the end, to hand over
 -define(NEAR_MODULES, 20000).   % module names sent for "did you mean"
 -define(STACK_SHOWN, 8).        % frames that the VM shows, if not told other
 -define(NEIGHBOURS, 5).         % processes of others that are named
 -define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
+-define(EXACT_CALLS, 1000).     % of about so many calls, the last ones
 -define(LOOK_US, 5000).         % how often code is looked at when behind
 -define(DRAIN_RECORDS, 8192).   % taken from the rings at once, about
 -define(RINGS_MS, 10).          % how often rings are looked at that fill
@@ -86,6 +88,7 @@
     unarmed = 0,        % entry calls while nothing was armed
     unarmed_from = 0,   % counter when disarmed last
     changing,           % {DeliveredRef, Ref}: a change is answered then
+    loading,            % {Ref, Modules, Loader}: a check is answered then
     rating,             % the probe of call rates that runs: see rates/4
     last_trip = none,   % see trip/3
     counted = #{},      % entry MFA => its counter when it was read last
@@ -94,7 +97,7 @@
     looked_at = 0,      % microseconds of system time; never: it is over
     watching = [],      % those of CODE_CHANGES that tell us
     changes = 0,        % modules that were loaded anew, deleted, there at last
-    gap_us = 0,         % time from those loads to the arming, in all
+    gap_us = 0,         % from those loads to the arming, in all
     unsent = []         % notices that found the connection busy, oldest last
 }).
 
@@ -227,6 +230,7 @@ summary(S) ->
       armed => [I#item.mfa || I <- S#s.plan, not I#item.gone],
       missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
       code_changes => S#s.changes,
+      code_gap_us => S#s.gap_us,
       last_trip => S#s.last_trip,
       events_sent => S#s.sent,
       events_dropped => S#s.dropped,
@@ -260,8 +264,12 @@ loop(S) ->
           when Delivered =:= element(1, S#s.changing) ->
             {_, Ref} = S#s.changing,
             loop(reply(Ref, ok, S#s{changing = undefined}));
+        {loaded, Ref, Tried} ->
+            loop(loaded(Ref, Tried, S));
         {rated, Ref, Loops} ->
             loop(rated(Ref, Loops, S));
+        {neighbours, Traced} ->
+            loop(tell_neighbours(Traced, S));
         {?MODULE, status, From, Ref} ->
             From ! {Ref, summary(S)},
             loop(S);
@@ -379,7 +387,7 @@ late_call(_, S) ->
     S.
 
 %% Values never leave. Their sizes are watched: 'exact' is taken back from a
-%% function that returns large ones.
+%% function that returns large ones, however long they were small before.
 strip({trace_ts, P, Kind, MFA, Value, Ts}, S)
   when Kind =:= return_from; Kind =:= exception_from ->
     {{trace_ts, P, Kind, MFA, Ts}, weigh(MFA, Value, S)};
@@ -389,10 +397,14 @@ strip(Ev, S) ->
 weigh(MFA, Value, #s{exact = Exact} = S) ->
     case Exact of
         #{MFA := {N, Words}} ->
-            W = Words + erts_debug:flat_size(Value),
-            case W > ?EXACT_WORDS * (N + 100) of
-                true -> unexact(MFA, W, N + 1, S);
-                false -> S#s{exact = Exact#{MFA := {N + 1, W}}}
+            Now = {N + 1, Words + erts_debug:flat_size(Value)},
+            case Now of
+                {_, W} when W > ?EXACT_WORDS * (N + 100) ->
+                    unexact(MFA, W, N + 1, S);
+                {?EXACT_CALLS, W} ->
+                    S#s{exact = Exact#{MFA := {?EXACT_CALLS div 2, W div 2}}};
+                _ ->
+                    S#s{exact = Exact#{MFA := Now}}
             end;
         _ ->
             S
@@ -444,7 +456,7 @@ probe_purge() ->
 %% Takes what is in the rings, again and again: at once while there is much.
 drain(S0) ->
     T0 = now_ns(),
-    {N, More, S} = drain_once(S0),
+    {N, _, More, S} = drain_once(S0),
     if More -> self() ! drain;
        N > 0 -> erlang:send_after(?RINGS_MS, self(), drain);
        true -> erlang:send_after(?RINGS_IDLE_MS, self(), drain)
@@ -458,7 +470,7 @@ drain_once(S0) ->
     {Now, Oldest, Waiting, Dropped, Entries, N, More, Chunks} =
         kprof_probe:drain(?DRAIN_RECORDS),
     {Lost, S} = ring_losses(Dropped, Entries, S0),
-    {N, More, drained(Lost, Now, Oldest, Waiting, N, Chunks, S)}.
+    {N, Oldest, More, drained(Lost, Now, Oldest, Waiting, N, Chunks, S)}.
 
 %% Counters since the rings were there; Lost: events since the last look.
 ring_losses(D, E, #s{rings = {D0, E0}} = S) ->
@@ -509,17 +521,21 @@ keep_definitions(Chunks, S) ->
                    S1#s{seq = Seq})
     end.
 
-%% All that is there, sent or, when disarmed, dropped.
-drain_all(S0) ->
+%% All that is there already, sent or, when disarmed, dropped; not what comes
+%% meanwhile. Each part is older than the next.
+drain_all(S) ->
+    drain_all(now_ns(), S).
+
+drain_all(Until, S0) ->
     case drain_once(S0) of
-        {_, true, S} -> drain_all(S);
-        {_, false, S} -> S
+        {_, Oldest, true, S} when Oldest =< Until -> drain_all(Until, S);
+        {_, _, _, S} -> S
     end.
 
 hand_over_rings(Deadline, S0) ->
     case drain_once(S0) of
-        {0, false, S} -> S;
-        {_, _, S} ->
+        {0, _, false, S} -> S;
+        {_, _, _, S} ->
             case now_ms() < Deadline of
                 true -> hand_over_rings(Deadline, S);
                 false -> flush(S#s{state = idle})
@@ -557,8 +573,24 @@ trip(Reason, Queue, S) ->
 flush(#s{probe = native} = S) ->
     drain_all(S);
 flush(S) ->
+    flush(infinity, S).
+
+%% While something is armed only what is there already: many processors may
+%% send events faster than one drops them.
+flush_some(#s{probe = native, state = State} = S) ->
+    Dropped = drain_all(S#s{state = idle}),
+    Dropped#s{state = State};
+flush_some(S) ->
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    flush(Queue, S).
+
+flush(0, S) ->
+    S;
+flush(Left, S) ->
     receive
-        Ev when element(1, Ev) =:= trace_ts -> flush(drop(Ev, S))
+        Ev when element(1, Ev) =:= trace_ts ->
+            flush(if Left =:= infinity -> Left; true -> Left - 1 end,
+                  drop(Ev, S))
     after 0 ->
             S
     end.
@@ -587,10 +619,7 @@ command(lease, Ref, S) ->
     _ = send(state_msg(S1), S1),
     S1;
 command({check, Mods}, Ref, S) ->
-    Loads = [{M, code:ensure_loaded(M)} || M <- Mods],
-    Answer = [check(M, Why) || {M, {_, Why}} <- Loads],
-    %% What is armed is watched till another plan is: a look follows that.
-    reply(Ref, Answer, if S#s.plan =:= [] -> named(Mods, S); true -> S end);
+    load(Mods, Ref, S);
 command({look, Mods}, Ref, S) ->
     reply(Ref, [check(M, not_loaded) || M <- Mods], named(Mods, S));
 command({probe, Beam, Path, MaxBytes}, Ref, S) ->
@@ -608,7 +637,8 @@ command({rates, MFAs, MaybeLoops}, Ref, S) ->
     rates(MFAs, MaybeLoops, Ref, S);
 command({arm, Items, Limits}, Ref, S) ->
     {Result, S1} = arm_plan(Items, limits(Limits, S)),
-    reply(Ref, Result, tell_neighbours(S1));
+    _ = find_neighbours(S1),
+    reply(Ref, Result, S1);
 command({change, Take, Items, Limits}, Ref, S) ->
     case change_plan(Take, items(Items), S) of
         {ok, S1} -> changing(Ref, limits(Limits, S1));
@@ -650,7 +680,36 @@ state_msg(S) ->
 
 %% ------------------------------------------------------ before the arming ----
 
-%% Loads nothing: what the target's operator has deleted stays deleted.
+%% Another process waits for the code server: a module may be far away, and its
+%% on_load function may never end, while events are coming. What is not there in
+%% time is not there; when it is at last, that is seen.
+load(Mods, Ref, S0) ->
+    S = load_end(S0),
+    Agent = self(),
+    Loader = spawn(fun() ->
+                           Tried = [{M, code:ensure_loaded(M)} || M <- Mods],
+                           Agent ! {loaded, Ref, maps:from_list(Tried)}
+                   end),
+    erlang:send_after(?LOAD_MS, Agent, {loaded, Ref, #{}}),
+    S#s{loading = {Ref, Mods, Loader}}.
+
+loaded(Ref, Tried, #s{loading = {Ref, Mods, _}} = S0) ->
+    S = load_end(S0),
+    Answer = [check(M, Why)
+              || M <- Mods, {_, Why} <- [maps:get(M, Tried, {error, timeout})]],
+    %% What is armed is watched till another plan is: a look follows that.
+    reply(Ref, Answer, if S#s.plan =:= [] -> named(Mods, S); true -> S end);
+loaded(_, _, S) ->
+    S.
+
+load_end(#s{loading = undefined} = S) ->
+    S;
+load_end(#s{loading = {_, _, Loader}} = S) ->
+    exit(Loader, kill),
+    S#s{loading = undefined}.
+
+%% Loads nothing: what the target's operator has deleted stays deleted. Asks the
+%% VM only: the code server may be busy.
 check(Mod, Why) ->
     try
         {Mod, ok, erlang:get_module_info(Mod, exports),
@@ -659,9 +718,7 @@ check(Mod, Why) ->
          behaviours(erlang:get_module_info(Mod, attributes))}
     catch
         error:badarg ->
-            {Mod, error, Why,
-             lists:sublist([M || {M, _} <- code:all_loaded()],
-                           ?NEAR_MODULES)}
+            {Mod, error, Why, lists:sublist(erlang:loaded(), ?NEAR_MODULES)}
     end.
 
 behaviours(Attributes) ->
@@ -789,13 +846,22 @@ rearm(S0) ->
             {{error, {not_armed, Failed}}, disarm(idle, S)}
     end.
 
-%% Many of them take long on a busy node: between any two the daemon has its
-%% answer, and events of old tokens do not pile up.
 arm_tiers(Items, S) ->
     lists:foldl(fun(I, {Failed, S1}) ->
-                        {set_patterns([I], S1) ++ Failed,
-                         answer_lease(flush(S1))}
+                        {set_patterns([I], S1) ++ Failed, breathe(S1)}
                 end, {[], S}, Items).
+
+%% Many patterns take long on a busy node: between any two the daemon has its
+%% answer, and events do not pile up. Those of old tokens, on the way to being
+%% armed, are nobody's; in a change no more of them wait than may.
+breathe(#s{state = armed} = S) ->
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    answer_lease(case over_limit(0, Queue, S) of
+                     false -> S;
+                     _ -> flush_some(S)
+                 end);
+breathe(S) ->
+    answer_lease(flush_some(S)).
 
 answer_lease(#s{daemon = Daemon} = S) ->
     receive
@@ -822,9 +888,9 @@ set_patterns(Items, #s{session = Session}) ->
 %% entries take the token of who calls them, and give none: what processes
 %% still have of tokens goes with their next request. Then nothing at all: a
 %% session's patterns at once, others by the module; and what comes meanwhile
-%% is dropped, but for the end, when it is handed over. Takes the patterns only:
-%% flags cost nothing without them, and going through all processes is not for
-%% a moment of overload.
+%% is dropped, but for the end, when it is handed over. Takes the patterns
+%% only: flags cost nothing without them, and going through all processes is
+%% not for a moment of overload.
 disarm(State, #s{session = Session, state = Was} = S) ->
     {Entries, Tiers} = by_kind(S#s.plan),
     [pattern(Session, I#item.mfa, ?TAKE_TOKEN)
@@ -854,7 +920,7 @@ clear_modules(Items, S) ->
               end, S, ByModule).
 
 relieve(#s{state = idle} = S) -> S;
-relieve(S) -> flush(S).
+relieve(S) -> flush_some(S).
 
 %% Of a module with nothing of anybody else's, all functions at once.
 all_or_each(_, [MFA], _) ->
@@ -923,29 +989,33 @@ change_plan(Gone, Kept, Put, #s{session = Session} = S) ->
             own([], S2),
             S2#s.state =/= armed orelse processes_trace(S2),
             {ok, S2};
-        Error ->
+        {Error, S1} ->
             [count(Session, MFA, false) || MFA <- Are -- Were],
-            {Error, S}
+            own([], S1),
+            {Error, S1}
     end.
 
 entries(Items) ->
     [MFA || #item{mfa = MFA, kind = entry} <- Items].
 
 %% No request starts half armed: what is gone goes first, entries come last.
-change_patterns(Gone, Put, New, #s{state = armed, session = Session} = S) ->
-    [pattern(Session, MFA, false)
-     || #item{mfa = MFA} <- Gone, not lists:keymember(MFA, #item.mfa, Put)],
-    {Entries, Tiers} = lists:partition(
-                         fun(#item{kind = K}) -> K =:= entry end, Put),
-    case set_patterns(Tiers, S) of
-        [] ->
-            Calls = counted(New, S),
-            case set_patterns(Entries, S) of
-                [] -> {ok, S#s{unarmed = S#s.unarmed + Calls}};
-                Failed -> change_undo(Gone, Put, Failed, S)
+change_patterns(Gone, Put, New, #s{state = armed, session = Session} = S0) ->
+    {Entries, Tiers} = by_kind(Put),
+    S1 = lists:foldl(fun(MFA, S) ->
+                             pattern(Session, MFA, false),
+                             breathe(S)
+                     end, S0,
+                     [MFA || #item{mfa = MFA} <- Gone,
+                             not lists:keymember(MFA, #item.mfa, Put)]),
+    case arm_tiers(Tiers, S1) of
+        {[], S2} ->
+            Calls = counted(New, S2),
+            case set_patterns(Entries, S2) of
+                [] -> {ok, S2#s{unarmed = S2#s.unarmed + Calls}};
+                Failed -> change_undo(Gone, Put, Failed, S2)
             end;
-        Failed ->
-            change_undo(Gone, Put, Failed, S)
+        {Failed, S2} ->
+            change_undo(Gone, Put, Failed, S2)
     end;
 change_patterns(_, _, _, S) ->
     {ok, S}.
@@ -954,7 +1024,7 @@ change_undo(Gone, Put, Failed, #s{session = Session} = S) ->
     [pattern(Session, MFA, false)
      || #item{mfa = MFA} <- Put, not lists:keymember(MFA, #item.mfa, Gone)],
     _ = set_patterns(Gone, S),
-    {error, {not_armed, Failed}}.
+    {{error, {not_armed, Failed}}, S}.
 
 %% The answer comes behind every event of before.
 changing(Ref, #s{probe = native} = S) ->
@@ -1107,7 +1177,7 @@ arm_again(#item{mfa = MFA} = I, #s{session = Session} = S) ->
 %% Disarm, hand over what is queued, take everything back. The sentry does
 %% the rest when this process is gone.
 finish(Reason, S) ->
-    S1 = disarm(idle, rates_end(S)),
+    S1 = disarm(idle, load_end(rates_end(S))),
     S2 = case Reason of
              stopped_by_daemon ->
                  %% From here on nothing is armed again: neither 'exact'
@@ -1277,19 +1347,24 @@ somebody_elses(_, _, _) ->
     false.
 
 %% On OTP 25 and 26 a process has one tracer, and 'all' passes over those that
-%% are somebody else's, without a word.
-tell_neighbours(#s{session = legacy, state = armed} = S) ->
-    case [{name(P), name(T)} || P <- processes(),
-                                {tracer, T} <- [erlang:trace_info(P, tracer)],
-                                T =/= [], T =/= tracer(S)] of
-        [] ->
-            S;
-        Traced ->
-            notice({kprof_notice, neighbours,
-                    lists:sublist(Traced, ?NEIGHBOURS), length(Traced)}, S)
-    end;
-tell_neighbours(S) ->
-    S.
+%% are somebody else's, without a word. Another process looks for them: where
+%% there are some 100,000 processes that takes seconds, and events are coming.
+find_neighbours(#s{session = legacy, state = armed} = S) ->
+    Agent = self(),
+    Ours = tracer(S),
+    spawn(fun() -> Agent ! {neighbours, neighbours(Ours)} end);
+find_neighbours(_) ->
+    none.
+
+neighbours(Agent) ->
+    [{P, T} || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)],
+               T =/= [], T =/= Agent].
+
+tell_neighbours([], S) ->
+    S;
+tell_neighbours(Traced, S) ->
+    Some = [{name(P), name(T)} || {P, T} <- lists:sublist(Traced, ?NEIGHBOURS)],
+    notice({kprof_notice, neighbours, Some, length(Traced)}, S).
 
 name(P) when is_pid(P), node(P) =:= node() ->
     case process_info(P, registered_name) of

@@ -116,6 +116,14 @@ enum kp_err kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
     struct kp_diags *diags);
 void kp_conf_free(struct kp_conf *c);
 void kp_diags_free(struct kp_diags *d);
+/*
+ * A copy with `before` in front of each text, to be freed like the other.
+ * False: out of memory, and only the first of them are there.
+ */
+bool kp_diags_copy(struct kp_diags *out, const struct kp_diags *d,
+    const char *before);
+/* Errors are warnings from now on: what one target lacks others have. */
+void kp_diags_excuse(struct kp_diags *d);
 
 /* A concrete function. */
 struct kp_mfa {

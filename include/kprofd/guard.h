@@ -65,8 +65,7 @@ kp_dur_ns kp_guard_trip(struct kp_guard *g, enum kp_trip cause,
  * The rest is over.  0: go on; else rest for so much longer, since the limit
  * that kprofd itself was over is passed still.
  */
-kp_dur_ns kp_guard_rested(struct kp_guard *g, const struct kp_load *l,
-    kp_mono_ns now);
+kp_dur_ns kp_guard_rested(struct kp_guard *g, const struct kp_load *l);
 /* Armed again, whoever said so. */
 void kp_guard_resumed(struct kp_guard *g, kp_mono_ns now);
 /* Time passes, while armed.  True if the cut has changed. */

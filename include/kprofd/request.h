@@ -184,7 +184,10 @@ void kp_requests_event(struct kp_requests *rs, uint32_t node,
 /* Many, in their order: with many requests in flight that takes less time. */
 void kp_requests_events(struct kp_requests *rs, uint32_t node,
     const struct kp_event *ev, size_t n);
-/* One that is not to be followed: an entry counts as lost by a trip. */
+/*
+ * One that is not to be followed: an entry counts as lost by a trip, a call as
+ * lost with its request.
+ */
 void kp_requests_pass(struct kp_requests *rs, uint32_t node,
     const struct kp_event *ev);
 /*

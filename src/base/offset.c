@@ -27,13 +27,12 @@ best(const struct kp_offset *o, kp_mono_ns now)
 static bool
 contradicts(const struct kp_offset_trip *t, const struct kp_offset_trip *was)
 {
-	kp_dur_ns by;
+	kp_dur_ns by, may;
 
 	if (__builtin_sub_overflow(t->offset, was->offset, &by))
 		return true;
-	if (by < 0)
-		by = -by;
-	return by > distance(t, t->at) + distance(was, t->at);
+	may = distance(t, t->at) + distance(was, t->at);
+	return by > may || by < -may;
 }
 
 void

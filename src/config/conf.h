@@ -11,7 +11,7 @@
 #define CONF_NODES_MAX 64		/* globs of one entry */
 #define CONF_REWRITE_MAX 100
 #define CONF_REWRITE_BYTES_MAX 256	/* of a pattern, and of its text */
-#define CONF_REPEAT_MAX 1000		/* product of repetitions in a pattern */
+#define CONF_UNROLLED_MAX 2000		/* of a pattern, repetitions unrolled */
 
 struct conf_ctx {
 	struct kp_conf *conf;

@@ -3,8 +3,8 @@
  *
  * Patterns are compiled here once, to find the bad ones.  regcomp unrolls
  * {m,n}, and + to two, and nested ones multiply: (((a{99}){99}){99}, or a with
- * forty + behind it, would take the whole memory.  So their product is bounded
- * first.
+ * forty + behind it, would take the whole memory.  So what that comes to is
+ * bounded first.
  */
 #include <regex.h>
 #include <stdlib.h>
@@ -38,7 +38,7 @@ largest(const char **s)
 	for (; (*s)[1] != '\0' && (*s)[1] != '}'; ++*s) {
 		v = (*s)[1] >= '0' && (*s)[1] <= '9' ?
 		    v * 10 + (unsigned long)((*s)[1] - '0') : 0;
-		if (v > CONF_REPEAT_MAX)
+		if (v > CONF_UNROLLED_MAX)
 			return v;
 		most = v > most ? v : most;
 	}
@@ -47,32 +47,36 @@ largest(const char **s)
 }
 
 /*
- * The product of all {m,n}, and of each + that repeats a group or a repetition
- * (one that repeats a character alone has nothing to multiply).
+ * How many characters the pattern has when its repetitions are written out;
+ * or where that is past CONF_UNROLLED_MAX, any number that is.
  */
 static unsigned long
-repeat_product(const char *s)
+unrolled(const char *s)
 {
-	unsigned long product = 1;
-	char last = '\0';
+	unsigned long outer[CONF_REWRITE_BYTES_MAX];	/* before each ( */
+	unsigned long before = 0, last = 0;	/* in this group */
+	size_t depth = 0;
 
-	for (; *s != '\0' && product <= CONF_REPEAT_MAX; s++) {
-		if (*s == '+' && last != '\0' && strchr(")+*?}", last) != NULL)
-			product *= 2;
-		else if (*s == '{')
-			product *= largest(&s);
-		last = *s;
-		if (*s == '[') {
-			s = skip_bracket(s);
-			last = '\0';
-		} else if (*s == '\\') {
-			s++;
-			last = '\0';
+	for (; *s != '\0' && before + last <= CONF_UNROLLED_MAX; s++) {
+		if (*s == '+') {
+			last *= 2;
+		} else if (*s == '{') {
+			last *= largest(&s);
+		} else if (*s == '(') {
+			outer[depth++] = before + last;
+			before = last = 0;
+		} else if (*s == ')' && depth > 0) {
+			last += before;
+			before = outer[--depth];
+		} else if (*s != '*' && *s != '?') {
+			before += last;
+			last = 1;
+			s = *s == '[' ? skip_bracket(s) : s + (*s == '\\');
 		}
 		if (*s == '\0')
 			break;
 	}
-	return product;
+	return before + last;
 }
 
 static bool
@@ -91,9 +95,10 @@ pattern_ok(struct conf_ctx *x, const struct node *v, const char *pattern)
 		    "bytes", CONF_REWRITE_BYTES_MAX);
 		return false;
 	}
-	if (repeat_product(pattern) > CONF_REPEAT_MAX) {
-		diag_error(x->diags, v->pos, "the repetitions in this pattern "
-		    "multiply to more than %d", CONF_REPEAT_MAX);
+	if (unrolled(pattern) > CONF_UNROLLED_MAX) {
+		diag_error(x->diags, v->pos, "this pattern is longer than %d "
+		    "characters with its repetitions written out",
+		    CONF_UNROLLED_MAX);
 		return false;
 	}
 	err = regcomp(&re, pattern, REG_EXTENDED | REG_NOSUB);

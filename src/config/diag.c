@@ -92,6 +92,30 @@ diag_sort(struct kp_diags *d)
 	d->n = n;
 }
 
+bool
+kp_diags_copy(struct kp_diags *out, const struct kp_diags *d,
+    const char *before)
+{
+	*out = (struct kp_diags){ .errors = d->errors,
+		.v = calloc(d->n > 0 ? d->n : 1, sizeof(*d->v)) };
+	for (size_t i = 0; out->v != NULL && i < d->n; i++) {
+		out->v[i] = d->v[i];
+		if (asprintf(&out->v[i].text, "%s%s", before,
+		    d->v[i].text) < 0)
+			return false;
+		out->n++;
+	}
+	return out->v != NULL;
+}
+
+void
+kp_diags_excuse(struct kp_diags *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		d->v[i].warning = true;
+	d->errors = 0;
+}
+
 void
 kp_diags_free(struct kp_diags *d)
 {

@@ -76,23 +76,27 @@ check_entry(struct conf_ctx *x, const struct kp_mfa_pat *p)
 }
 
 static bool
-covered(const struct kp_conf *c, const struct kp_mfa_pat *p)
+is_entry(const struct kp_conf *c, const struct kp_mfa_pat *p)
 {
 	struct kp_mfa f = { p->mod, p->fun, (uint32_t)p->arity };
 
 	for (size_t i = 0; i < c->nentries; i++)
 		if (kp_mfa_pat_covers(&c->entries[i].fn, &f))
 			return true;
-	return c->nentries == 0;
+	/* The first tier's are, where no others are named. */
+	for (size_t i = 0; c->nentries == 0 && i < c->tiers[0].nfns; i++)
+		if (kp_mfa_pat_covers(&c->tiers[0].fns[i], &f))
+			return true;
+	return false;
 }
 
 /* Where it is no entry, set_token is a function that does nothing. */
 static void
-check_tier(struct conf_ctx *x, const struct kp_mfa_pat *p, bool is_entry)
+check_tier(struct conf_ctx *x, const struct kp_mfa_pat *p)
 {
 	check_clear(x, p, "in a tier");
-	if (!is_entry && p->fun != NULL && p->arity >= 0 &&
-	    pat_covers_mark(p, KP_MARK_SET, false) && !covered(x->conf, p))
+	if (p->fun != NULL && p->arity >= 0 &&
+	    pat_covers_mark(p, KP_MARK_SET, false) && !is_entry(x->conf, p))
 		diag_warn(x->diags, p->pos, "kprof:%s/%d starts no request "
 		    "here: it is not among the entries", p->fun, p->arity);
 }
@@ -104,8 +108,7 @@ conf_marks(struct conf_ctx *x)
 
 	for (size_t i = 0; i < c->ntiers; i++)
 		for (size_t j = 0; j < c->tiers[i].nfns; j++)
-			check_tier(x, &c->tiers[i].fns[j],
-			    c->nentries == 0 && i == 0);
+			check_tier(x, &c->tiers[i].fns[j]);
 	for (size_t i = 0; i < c->nentries; i++)
 		check_entry(x, &c->entries[i].fn);
 	for (size_t i = 0; i < c->nfinishes; i++)

@@ -4,8 +4,8 @@
  * One clause of the identity fun becomes, for each alternative of its guard
  * (parted by ';': one that fails must not fail the others), a clause whose
  * message carries the identity, and where that has variables a second one
- * without their bounds, whose identity is {'_other', Line}.  Then comes a clause for
- * all other calls.
+ * without their bounds, whose identity is {'_other', Line}.  Then comes a
+ * clause for all other calls.
  *
  * A match spec's arguments are evaluated last to first; in the entry's
  *   {{Identity, {caller}, Weight, {get_seq_token}, Label, [], {get_seq_token}}}

@@ -81,11 +81,10 @@ kp_guard_trip(struct kp_guard *g, enum kp_trip cause, kp_mono_ns now)
 }
 
 kp_dur_ns
-kp_guard_rested(struct kp_guard *g, const struct kp_load *l, kp_mono_ns now)
+kp_guard_rested(struct kp_guard *g, const struct kp_load *l)
 {
 	enum kp_trip still = passed(g, l);
 
-	(void)now;
 	if (still == KP_TRIP_NONE)
 		return 0;
 	g->cause = still;

@@ -78,11 +78,10 @@ on_nodes(void *ctx, const struct kp_term *list)
 }
 
 static void
-on_lost(void *ctx, const char *why, bool for_good)
+on_lost(void *ctx, const char *why)
 {
 	struct cluster *c = ctx;
 
-	(void)for_good;
 	c->failed = true;
 	c->ops->on_lost(c->ctx, why);
 }

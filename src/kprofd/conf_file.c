@@ -5,6 +5,7 @@
 
 #include "kprofd/conf_file.h"
 #include "kprofd/log.h"
+#include "kprofd/nodes.h"
 #include "report/diag.h"
 #include "report/tiers_file.h"
 
@@ -71,33 +72,20 @@ put_diags(const struct conf_file *f, const struct kp_diags *d,
 		diag_log(f, &d->v[i], node);
 }
 
-/* The same with its node in front.  False: out of memory. */
-static bool
-name_node(struct kp_diags *out, const struct kp_diags *d, const char *node)
-{
-	*out = (struct kp_diags){ .errors = d->errors,
-		.v = calloc(d->n > 0 ? d->n : 1, sizeof(*d->v)) };
-	for (size_t i = 0; out->v != NULL && i < d->n; i++) {
-		out->v[i] = d->v[i];
-		if (asprintf(&out->v[i].text, "'%s': %s", node,
-		    d->v[i].text) < 0)
-			return false;
-		out->n++;
-	}
-	return out->v != NULL;
-}
-
 void
 conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
     const char *node, struct kp_buf *said)
 {
+	char before[KP_NODE_NAME_MAX + 8];
 	struct kp_diags named;
 
 	if (node == NULL) {
 		put_diags(f, d, NULL, said);
 		return;
 	}
-	put_diags(f, name_node(&named, d, node) ? &named : d, node, said);
+	snprintf(before, sizeof(before), "'%s': ", node);
+	put_diags(f, kp_diags_copy(&named, d, before) ? &named : d, node,
+	    said);
 	kp_diags_free(&named);
 }
 

@@ -364,8 +364,8 @@ static int
 open_targets(struct daemon *d)
 {
 	const struct targets_parts parts = { .o = d->o, .conf = &d->conf,
-		.cookie = d->cookie, .store = d->store, .past = d->past,
-		.ops = &target_ops, .on_over = on_over, .ctx = d };
+		.cookie = d->cookie, .store = d->store, .ops = &target_ops,
+		.on_over = on_over, .ctx = d };
 	char why[512];
 
 	if (node_cookie(d->o->cookie_file, d->cookie, why, sizeof(why)) !=

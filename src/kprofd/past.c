@@ -7,16 +7,14 @@
 struct entry {
 	void *what;
 	void (*free_fn)(void *);
-	unsigned weight;
 };
 
 struct past {
 	struct kp_store *store;
 	struct event *synced;
-	struct entry *v;	/* oldest first */
-	size_t n, cap;
+	struct entry v[PAST_MAX];	/* oldest first */
+	size_t n;
 	size_t covered;		/* of them, by the running sync; 0: none */
-	unsigned weight;	/* of all */
 	bool ok;		/* of that sync */
 };
 
@@ -49,10 +47,8 @@ on_synced(evutil_socket_t fd, short what, void *ctx)
 	p->covered = 0;
 	if (!p->ok)
 		return;		/* past_tick() tries again */
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n; i++)
 		p->v[i].free_fn(p->v[i].what);
-		p->weight -= p->v[i].weight;
-	}
 	p->n -= n;
 	memmove(p->v, p->v + n, p->n * sizeof(p->v[0]));
 	past_tick(p);
@@ -81,31 +77,19 @@ past_free(struct past *p)
 		return;
 	for (size_t i = 0; i < p->n; i++)
 		p->v[i].free_fn(p->v[i].what);
-	free(p->v);
 	event_free(p->synced);
 	free(p);
 }
 
 bool
-past_room(const struct past *p, unsigned weight)
+past_room(const struct past *p, size_t n)
 {
-	return p->weight + weight <= PAST_MAX;
+	return p->n + n <= PAST_MAX;
 }
 
 void
-past_put(struct past *p, void *what, void (*free_fn)(void *), unsigned weight)
+past_put(struct past *p, void *what, void (*free_fn)(void *))
 {
-	size_t cap = p->cap > 0 ? 2 * p->cap : 16;
-	struct entry *v = p->v;
-
-	if (p->n == p->cap) {
-		v = realloc(v, cap * sizeof(*v));
-		if (v == NULL)
-			return;
-		p->v = v;
-		p->cap = cap;
-	}
-	v[p->n++] = (struct entry){ what, free_fn, weight };
-	p->weight += weight;
+	p->v[p->n++] = (struct entry){ what, free_fn };
 	past_tick(p);
 }

@@ -19,7 +19,7 @@ struct clients {
 struct opinion {
 	struct missing missing;		/* known: it was asked */
 	struct kp_diags diags;		/* its own copy */
-	bool away, refused;
+	bool refused;
 	char why[600];
 };
 
@@ -30,13 +30,14 @@ struct reload {
 	struct kp_buf said;		/* what is wrong with it, for people */
 	bool busy, again;
 	bool same;			/* it reads as the one in force */
-	bool ended;			/* no round after this one */
 	unsigned left;			/* targets whose answer is waited for */
-	unsigned away, failed;		/* of those that answered */
+	unsigned away;			/* of those that answered */
 	struct opinion opinions[TARGETS_MAX];	/* as targets_at() */
 	struct kp_plan_change n;	/* of all targets */
 	struct clients now, later;
 };
+
+static const char ending[] = "kprofd is ending";
 
 static void reload_start(struct reload *r);
 
@@ -80,7 +81,7 @@ round_end(struct reload *r, bool ok, const char *text)
 	r->now.n = 0;
 	r->busy = false;
 	targets_freeze(r->p.targets, false);
-	if (r->again && !r->ended)
+	if (r->again)
 		reload_start(r);
 }
 
@@ -138,45 +139,43 @@ is_fine(struct reload *r, unsigned i, const struct missing *const *all)
 	    missing_elsewhere(&o->missing, all, targets_count(r->p.targets)));
 }
 
+/* Of the i-th target. */
+static void
+tell_diags(struct reload *r, unsigned i)
+{
+	const struct target *t = targets_at(r->p.targets, i);
+	const struct kp_diags *d = &r->opinions[i].diags;
+
+	if (d->n > 0)
+		conf_file_diags(r->same ? r->p.conf : &r->next, d,
+		    only_target(r) == NULL ? t->node : NULL, &r->said);
+}
+
 /* Is there one that will not have it?  Who, and why. */
 static bool
 refused(struct reload *r, char *why, size_t n)
 {
 	const struct missing *all[TARGETS_MAX];
 	unsigned count = targets_count(r->p.targets);
-	const struct target *t;
 	struct opinion *o;
 
+	if (targets_stopping(r->p.targets)) {
+		snprintf(why, n, "%s", ending);
+		return true;
+	}
 	for (unsigned i = 0; i < count; i++)
 		all[i] = &r->opinions[i].missing;
 	for (unsigned i = 0; i < count; i++) {
 		if (is_fine(r, i, all))
 			continue;
-		t = targets_at(r->p.targets, i);
 		o = &r->opinions[i];
-		name_node(r, t, o->refused ? o->why :
+		name_node(r, targets_at(r->p.targets, i), o->refused ? o->why :
 		    "it names what the target does not have", why, n);
 		if (!o->refused)
-			conf_file_diags(r->same ? r->p.conf : &r->next,
-			    &o->diags, only_target(r) == NULL ? t->node : NULL,
-			    &r->said);
+			tell_diags(r, i);
 		return true;
 	}
 	return false;
-}
-
-/* What is noteworthy of it there; what is missing there was judged. */
-static void
-tell_warnings(struct reload *r, unsigned i)
-{
-	const struct target *t = targets_at(r->p.targets, i);
-	struct kp_diags *d = &r->opinions[i].diags;
-
-	for (size_t k = 0; k < d->n; k++)
-		if (d->v[k].warning)
-			conf_file_diags(r->same ? r->p.conf : &r->next,
-			    &(struct kp_diags){ .v = &d->v[k], .n = 1 },
-			    only_target(r) == NULL ? t->node : NULL, &r->said);
 }
 
 static void finish(struct reload *r);
@@ -195,28 +194,15 @@ decide(struct reload *r)
 		refuse(r, r->p.conf->path, why);
 		return;
 	}
-	for (unsigned i = 0; i < count; i++)
-		tell_warnings(r, i);
+	for (unsigned i = 0; i < count; i++) {
+		kp_diags_excuse(&r->opinions[i].diags);
+		tell_diags(r, i);
+	}
 	r->left = count + 1;
 	for (unsigned i = 0; i < count; i++)
 		target_reload_apply(targets_at(r->p.targets, i));
 	if (--r->left == 0)
 		finish(r);
-}
-
-/* Diagnostics are judged when all are there. */
-static void
-keep_diags(struct opinion *o, const struct kp_diags *d)
-{
-	o->diags.v = calloc(d->n > 0 ? d->n : 1, sizeof(*d->v));
-	o->diags.errors = d->errors;
-	for (size_t i = 0; o->diags.v != NULL && i < d->n; i++) {
-		o->diags.v[i] = d->v[i];
-		o->diags.v[i].text = strdup(d->v[i].text);
-		if (o->diags.v[i].text == NULL)
-			break;
-		o->diags.n++;
-	}
 }
 
 void
@@ -227,7 +213,6 @@ reload_checked(struct reload *r, struct target *t,
 
 	switch (c->how) {
 	case AGENT_CHECKED_AWAY:
-		o->away = true;
 		break;
 	case AGENT_CHECKED_REFUSED:
 		o->refused = true;
@@ -235,7 +220,8 @@ reload_checked(struct reload *r, struct target *t,
 		break;
 	case AGENT_CHECKED_DONE:
 		missing_set(&o->missing, c->diags);
-		keep_diags(o, c->diags);
+		/* Without memory some go untold; they are judged all the same. */
+		(void)kp_diags_copy(&o->diags, c->diags, "");
 		break;
 	}
 	if (--r->left == 0)
@@ -251,6 +237,10 @@ read_files(struct reload *r)
 	const struct conf_file *conf = r->p.conf;
 	char why[512];
 
+	if (targets_stopping(r->p.targets)) {
+		refuse(r, conf->path, ending);
+		return false;
+	}
 	if (strcmp(conf->path, "-") == 0) {
 		refuse(r, conf->path,
 		    "standard input cannot be read a second time");
@@ -277,15 +267,13 @@ reload_start(struct reload *r)
 {
 	const struct conf_file *conf = r->p.conf;
 	unsigned count;
-	struct target *t;
-	enum kp_err e = KP_OK;
 
 	r->busy = true;
 	r->again = false;
 	r->now = r->later;
 	r->later.n = 0;
 	r->n = (struct kp_plan_change){ 0 };
-	r->away = r->failed = 0;
+	r->away = 0;
 	if (!read_files(r))
 		return;
 	targets_freeze(r->p.targets, true);
@@ -299,15 +287,9 @@ reload_start(struct reload *r)
 	}
 	count = targets_count(r->p.targets);
 	r->left = count + 1;
-	for (unsigned i = 0; i < count; i++) {
-		t = targets_at(r->p.targets, i);
-		e = target_reload(t, r->same ? conf->conf : r->next.conf);
-		if (e != KP_OK)
-			reload_checked(r, t, &(struct agent_checked){
-			    .how = AGENT_CHECKED_REFUSED,
-			    .why = e == KP_ESTATE ? "kprofd is ending" :
-			    "out of memory" });
-	}
+	for (unsigned i = 0; i < count; i++)
+		target_reload(targets_at(r->p.targets, i), r->same ?
+		    conf->conf : r->next.conf);
 	if (--r->left == 0)
 		decide(r);
 }
@@ -316,13 +298,7 @@ void
 reload_ask(struct reload *r, struct control_client *c)
 {
 	static const char busy[] = "too many wait already";
-	static const char ending[] = "kprofd is ending";
 
-	if (r->ended) {
-		if (c != NULL)
-			control_answer(c, false, ending, strlen(ending));
-		return;
-	}
 	if (c != NULL && r->later.n == CLIENTS_MAX) {
 		control_answer(c, false, busy, strlen(busy));
 		return;
@@ -354,15 +330,32 @@ reload_done(struct reload *r, struct target *t,
     const struct agent_reloaded *how)
 {
 	r->away += how->how == AGENT_RELOAD_KEPT;
-	r->failed += how->how == AGENT_RELOAD_REFUSED;
 	r->n.added += how->n.added;
 	r->n.removed += how->n.removed;
 	r->n.changed += how->n.changed;
 	r->n.kept += how->n.kept;
-	if (!r->same && how->how != AGENT_RELOAD_REFUSED)
+	if (!r->same)
 		target_switch(t);
 	if (--r->left == 0)
 		finish(r);
+}
+
+/*
+ * What each lacks of it, since who comes later is judged by the others.  One
+ * that was away is taken to have all: nobody is kept out on its account.
+ */
+static void
+keep_missing(struct reload *r)
+{
+	struct missing *m;
+	bool known;
+
+	for (unsigned i = 0; i < targets_count(r->p.targets); i++) {
+		m = &targets_at(r->p.targets, i)->in_set.missing;
+		known = m->known;
+		*m = r->opinions[i].missing;
+		m->known |= known;
+	}
 }
 
 /* No target uses the last one any more. */
@@ -371,8 +364,8 @@ put_in_force(struct reload *r)
 {
 	struct conf_file *old = malloc(sizeof(*old));
 
-	past_put(r->p.past, targets_switch(r->p.targets), free_requests,
-	    PAST_RELOAD / 2);
+	keep_missing(r);
+	past_put(r->p.past, targets_switch(r->p.targets), free_requests);
 	/* Without memory for its place it is leaked: it may be read still. */
 	if (old != NULL)
 		*old = *r->p.conf;
@@ -380,7 +373,7 @@ put_in_force(struct reload *r)
 	r->next = (struct conf_file){ 0 };
 	kp_store_conf(r->p.store, r->p.conf->conf, r->p.conf->text);
 	if (old != NULL)
-		past_put(r->p.past, old, free_conf, PAST_RELOAD / 2);
+		past_put(r->p.past, old, free_conf);
 }
 
 static void
@@ -430,14 +423,13 @@ finish(struct reload *r)
 	char text[900];
 	bool changed = !r->same || r->n.added + r->n.changed + r->n.removed > 0;
 
-	/* Some may have it and some not: both stay until all is written. */
-	if (r->failed > 0) {
-		r->ended = true;
-		round_end(r, false, "kprofd is ending");
-		return;
-	}
 	if (!r->same)
 		put_in_force(r);
+	/* In none of them any more, or not for long. */
+	if (targets_stopping(r->p.targets)) {
+		round_end(r, false, ending);
+		return;
+	}
 	describe(r, text, sizeof(text) - 1);
 	if (changed)
 		targets_happened(r->p.targets, "reload", text);

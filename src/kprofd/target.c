@@ -525,8 +525,7 @@ on_reloaded(void *ctx, const struct agent_reloaded *r)
 {
 	struct target *t = ctx;
 
-	if (r->how != AGENT_RELOAD_REFUSED)
-		set_told(t);
+	set_told(t);
 	t->p.ops->on_reloaded(t->p.ctx, t, r);
 }
 
@@ -688,10 +687,10 @@ target_rotate(struct target *t, kp_wall_ns now)
 
 /* ---- another configuration ---- */
 
-enum kp_err
+void
 target_reload(struct target *t, const struct kp_conf *conf)
 {
-	return agent_reload(t->agent, conf);
+	agent_reload(t->agent, conf);
 }
 
 void

@@ -31,8 +31,8 @@ struct target_ops {
 	void (*on_checked)(void *ctx, struct target *t,
 	    const struct agent_checked *c);
 	/*
-	 * Unless refused, target_switch() is to be called, if the
-	 * configuration was another one.
+	 * target_switch() is to be called, if the configuration was another
+	 * one.
 	 */
 	void (*on_reloaded)(void *ctx, struct target *t,
 	    const struct agent_reloaded *r);
@@ -124,9 +124,9 @@ void target_rotate(struct target *t, kp_wall_ns now);
 const struct kp_conf *target_conf(const struct target *t);
 /*
  * Another configuration, as of agent_reload(): the target is asked about it,
- * and on_checked tells.  On an error nothing has changed, and it does not.
+ * and on_checked tells.
  */
-enum kp_err target_reload(struct target *t, const struct kp_conf *conf);
+void target_reload(struct target *t, const struct kp_conf *conf);
 /* After that: on_reloaded tells. */
 void target_reload_apply(struct target *t);
 void target_reload_cancel(struct target *t);

@@ -11,6 +11,7 @@
 #include <sys/random.h>
 
 #include "kprofd/log.h"
+#include "kprofd/notify.h"
 #include "kprofd/targets_internal.h"
 
 #define CONNECT_LIMIT (7 * KP_NS_PER_S)
@@ -157,24 +158,10 @@ leave(struct targets *ts, struct target *t, unsigned source, const char *why)
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
-static void
-free_target(void *t)
-{
-	target_free(t);
-}
-
-/* Wanted again meanwhile: it begins anew, in the same place. */
-static void
-begin_anew(struct targets *ts, struct target *t)
-{
-	unsigned sources = t->in_set.sources;
-	char name[KP_NODE_NAME_MAX + 1];
-
-	snprintf(name, sizeof(name), "%s", t->node);
-	if (sources != 0)
-		add(ts, name, sources);
-}
-
+/*
+ * It begins anew where it is wanted again meanwhile.  What waits for the store
+ * borrows its name, which stays (assembly.c), and nothing else of it.
+ */
 static void
 sweep_one(struct targets *ts, unsigned i)
 {
@@ -183,8 +170,9 @@ sweep_one(struct targets *ts, unsigned i)
 	target_leave(t);
 	target_rotate(t, kp_wall_now());
 	ts->v[i] = ts->v[--ts->n];
-	begin_anew(ts, t);
-	past_put(ts->p.past, t, free_target, PAST_TARGET);
+	if (t->in_set.sources != 0)
+		add(ts, t->node, t->in_set.sources);
+	target_free(t);
 }
 
 /* Those that nobody wants, or that ended and are wanted again, go. */
@@ -193,16 +181,16 @@ on_sweep(evutil_socket_t fd, short what, void *ctx)
 {
 	struct targets *ts = ctx;
 	struct target *t;
+	bool stays;
 
 	(void)fd, (void)what;
-	for (unsigned i = 0; i < ts->n; i++) {
+	ts->more_told &= ts->n == TARGETS_MAX;
+	/* A check counts how all ended. */
+	stays = ts->stopping || ts->frozen || ts->p.o->check;
+	for (unsigned i = 0; i < ts->n && !stays; i++) {
 		t = ts->v[i];
-		if (ts->stopping || ts->frozen || ts->p.past == NULL ||
-		    !past_room(ts->p.past, PAST_TARGET))
-			break;
-		if (t->in_set.over && !t->in_set.failed)
-			sweep_one(ts, i--);
-		else if (t->in_set.over && t->in_set.sources == 0)
+		if (t->in_set.over &&
+		    (!t->in_set.failed || t->in_set.sources == 0))
 			sweep_one(ts, i--);
 	}
 	targets_settle(ts);
@@ -241,9 +229,15 @@ on_answer(void *ctx, size_t more)
 	struct targets *ts = ctx;
 
 	ts->lost_told = false;
-	if (more > 0 && ts->more_cluster == 0)
+	/* Not all that answer see the same nodes: each second another number. */
+	if (more > 0 && !ts->more_told)
 		tell_more(ts, more);
+	ts->more_told |= more > 0;
 	ts->more_cluster = more;
+	/* With nobody to be armed yet it does all that it is to do. */
+	if (ts->n == 0 && !ts->ready_told)
+		notify_ready();
+	ts->ready_told = true;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
@@ -372,6 +366,7 @@ targets_file_apply(struct targets *ts, const struct kp_node_list *list,
 {
 	size_t more = list->more;
 	struct target *t;
+	bool is_new;
 
 	*added = *removed = 0;
 	for (unsigned i = 0; i < ts->n; i++) {
@@ -383,8 +378,11 @@ targets_file_apply(struct targets *ts, const struct kp_node_list *list,
 		*removed += t->in_set.sources == 0;
 	}
 	for (size_t i = 0; i < list->n; i++) {
-		*added += targets_find(ts, list->v[i]) == NULL;
-		more += !join(ts, list->v[i], BY_FILE, "it is in the file");
+		is_new = targets_find(ts, list->v[i]) == NULL;
+		if (join(ts, list->v[i], BY_FILE, "it is in the file"))
+			*added += is_new;
+		else
+			more++;
 	}
 	if (more > 0 && ts->more_file == 0)
 		tell_more(ts, more);
@@ -453,6 +451,12 @@ targets_stop(struct targets *ts)
 		if (!ts->v[i]->in_set.over)
 			target_stop(ts->v[i]);
 	event_active(ts->sweep, EV_TIMEOUT, 0);
+}
+
+bool
+targets_stopping(const struct targets *ts)
+{
+	return ts->stopping;
 }
 
 static bool

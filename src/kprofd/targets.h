@@ -18,7 +18,6 @@
 #include "kprofd/conf_file.h"
 #include "kprofd/nodes.h"
 #include "kprofd/options.h"
-#include "kprofd/past.h"
 #include "kprofd/target.h"
 
 #define EXIT_KEPT_OUT 3		/* and not to be started again by itself */
@@ -31,7 +30,6 @@ struct targets_parts {
 	const struct conf_file *conf;	/* the one in force */
 	const char *cookie;
 	struct kp_store *store;		/* NULL: only a check */
-	struct past *past;		/* or NULL, likewise */
 	const struct target_ops *ops;	/* of every target */
 	/* All have ended as they were told to, or none can go on. */
 	void (*on_over)(void *ctx, int status);
@@ -41,7 +39,7 @@ struct targets_parts {
 /* NULL when out of memory. */
 struct targets *targets_new(struct event_base *base,
     const struct targets_parts *parts);
-/* After the store was closed, and past was freed. */
+/* After the store was closed: windows borrow names of nodes. */
 void targets_free(struct targets *ts);
 /*
  * Reads the file of targets and starts all.  False: it was told why.  on_over
@@ -50,6 +48,7 @@ void targets_free(struct targets *ts);
 bool targets_start(struct targets *ts);
 /* Ends all: on_over, with 0, when it is done. */
 void targets_stop(struct targets *ts);
+bool targets_stopping(const struct targets *ts);
 void targets_rotate(struct targets *ts, kp_wall_ns now);
 /* Nothing more will come: what is in flight is lost, windows are closed. */
 void targets_drain(struct targets *ts);

@@ -21,6 +21,8 @@ struct targets {
 	bool armed_ever;		/* any of them */
 	bool over;			/* on_over was called */
 	bool lost_told;			/* the seed is */
+	bool more_told;			/* those of the cluster, since it is full */
+	bool ready_told;		/* to the service manager */
 };
 
 extern const struct target_fate targets_fate;

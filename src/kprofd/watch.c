@@ -111,7 +111,7 @@ watch_rested(struct watch *w, struct kp_store *store, kp_mono_ns now)
 	/* What was in flight is freed; the system gets it back only now. */
 	malloc_trim(0);
 	look(w, store, now);
-	return kp_guard_rested(&w->guard, &w->load, now);
+	return kp_guard_rested(&w->guard, &w->load);
 }
 
 void

@@ -185,6 +185,7 @@ idents_free(struct idents *t)
 {
 	intern_free(&t->by_raw);
 	intern_free(&t->by_text);
+	map_free(&t->told);
 	for (uint32_t i = 0; i < t->len; i++)
 		free(t->text[i]);
 	free(t->text);
@@ -217,9 +218,8 @@ ident_rewrite(const struct idents *t, char *text, size_t size)
 }
 
 uint32_t
-idents_unbounded(struct idents *t, struct kp_span raw)
+ident_unbounded(struct kp_span raw)
 {
-	uint64_t hash = hash_bytes(raw.p, raw.n);
 	struct kp_term r;
 	int64_t line;
 
@@ -228,12 +228,15 @@ idents_unbounded(struct idents *t, struct kp_span raw)
 	    !kp_span_is(kp_term_atom(&r), "_other"))
 		return 0;
 	line = kp_term_int(&r);
-	if (kp_term_finish(&r) != KP_OK || line <= 0 || line > UINT32_MAX ||
-	    intern_get(&t->by_raw, raw.p, raw.n, hash) != NULL ||
-	    t->by_raw.len >= IDENT_RAW_MAX)
-		return 0;
-	intern_put(&t->by_raw, raw.p, raw.n, hash, KP_IDENT_OTHER);
-	return (uint32_t)line;
+	return kp_term_finish(&r) == KP_OK && line > 0 && line <= UINT32_MAX ?
+	    (uint32_t)line : 0;
+}
+
+bool
+idents_tell(struct idents *t, uint32_t line)
+{
+	return map_get(&t->told, line) == NULL &&
+	    t->told.len < IDENT_LINES_MAX && map_put(&t->told, line, 1);
 }
 
 uint32_t
@@ -255,8 +258,8 @@ idents_intern(struct idents *t, struct kp_span raw, bool *overflow)
 	ident_rewrite(t, text, sizeof(text));
 	id = ident_add(t, text[0] != '\0' ? text : "undefined", overflow);
 	/*
-	 * "_other" made by the target's own bound is KP_IDENT_OTHER too; a
-	 * "_total" of its making must not count twice.
+	 * "_other" of the target's making is KP_IDENT_OTHER too; a "_total"
+	 * must not count twice.
 	 */
 	if (id == KP_IDENT_TOTAL)
 		id = KP_IDENT_OTHER;

@@ -19,6 +19,7 @@
 #define IDENT_RAW_MAX 8192	/* identity terms remembered by their bytes, */
 #define IDENT_RAW_BYTES 2048	/* if they are no longer than this */
 #define IDENT_TEXT_MAX 256	/* bytes of an identity's text */
+#define IDENT_LINES_MAX 1024	/* lines of tiers.conf that are told of */
 
 /*
  * Appends a name that a target gave, until b has so many bytes or some more;
@@ -73,6 +74,7 @@ struct idents {
 	uint32_t len, cap, max;
 	const struct kp_conf *conf;
 	regex_t *rewrites;	/* conf->nrewrites of them */
+	struct map told;	/* lines, each told of once */
 };
 
 bool idents_init(struct idents *t, const struct kp_conf *conf, uint32_t max);
@@ -81,8 +83,10 @@ void idents_free(struct idents *t);
 uint32_t idents_intern(struct idents *t, struct kp_span raw, bool *overflow);
 /*
  * The line of {'_other', Line}, which the target says in place of an identity
- * that is too large, when it is met for the first time; else 0.
+ * that is too large; 0: it is not that.
  */
-uint32_t idents_unbounded(struct idents *t, struct kp_span raw);
+uint32_t ident_unbounded(struct kp_span raw);
+/* Is this line to be told of: for the first time? */
+bool idents_tell(struct idents *t, uint32_t line);
 
 #endif

@@ -174,7 +174,8 @@ proc_meet_entry(struct kp_requests *rs, struct proc *p,
  * The token met at an entry names the request it was called inside, if that
  * one is still open: idle servers and keep-alive connections keep old ones.
  * One that waits for a finish is open, but its entry's process is out of it
- * when that has returned.
+ * when that has returned.  One that nobody has heard of may be on its way from
+ * another process or node: parent_holds() decides when this one closes.
  */
 static uint64_t
 open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
@@ -183,7 +184,7 @@ open_label(struct kp_requests *rs, const struct proc *p, uint64_t label,
 	struct req *rq = label != 0 ? req_get(rs, label) : NULL;
 
 	if (rq == NULL)
-		return 0;
+		return tombs_get(rs, label) == NULL ? label : 0;
 	at = req_time(rs, rq, p->node->index, at);
 	if ((rq->ended && at >= rq->r.end) ||
 	    (rq->pending && !rq->ended && proc_doubts_entry(rs, rq, at)) ||

@@ -13,6 +13,14 @@
 
 #include "request/internal.h"
 
+/* What was said of another node that had this index. */
+static void
+runaways_forget(struct fns *fns, uint32_t node)
+{
+	for (uint32_t i = 0; i < fns->len; i++)
+		fns->v[i].runaway &= ~(UINT64_C(1) << node);
+}
+
 uint32_t
 kp_requests_node(struct kp_requests *rs, const char *name)
 {
@@ -29,6 +37,7 @@ kp_requests_node(struct kp_requests *rs, const char *name)
 	*nd = (struct rnode){ .name = copy, .index = i,
 		.namelen = (uint32_t)strlen(name),
 		.chain_is_ambiguous = rs->o.chain_is_ambiguous };
+	runaways_forget(&rs->fns, i);
 	rs->nnodes++;
 	return i;
 }

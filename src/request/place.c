@@ -32,7 +32,7 @@
 #define FITS_MAX 8	/* calls of the sender that are tried */
 #define STEPS_MAX 8	/* other calls to step aside for */
 #define SIBLINGS_MAX 256	/* looked at before and after */
-#define DEPTH_MAX 32	/* nodes that asked each other */
+#define TRIES_MAX 16	/* others placed first for the sake of one */
 
 /* No sum of a time, a duration and a shift overflows, whatever was sent. */
 #define PLACE_TIME_MAX (KP_TARGET_TIME_MAX / 2)
@@ -46,6 +46,10 @@ struct spot {
 	kp_dur_ns off;		/* how far that is from where it seems to be */
 };
 
+struct busy {
+	kp_target_ns from, to;
+};
+
 /* A request while it is laid out: rs->out and rs->place, n of each. */
 struct layout {
 	struct kp_requests *rs;
@@ -54,6 +58,9 @@ struct layout {
 	struct place *places;
 	uint32_t n;
 	kp_dur_ns add[KP_NODES_MAX];	/* for the request's clock, by node */
+	uint32_t tries;		/* that are left */
+	uint32_t nbusy;		/* see find_busy() */
+	struct busy busy[2 * SIBLINGS_MAX];
 };
 
 /* ---- in order, by the clock of the request ---- */
@@ -271,34 +278,51 @@ keeps_busy(const struct layout *l, uint32_t parent, uint32_t j)
 	    (c->parent == parent && c->outcome != KP_UNFINISHED);
 }
 
-/*
- * Is the span [at, at + dur] in another call that keeps `parent` busy?  Then
- * *next is where that ends, or, on the way back, where one would have to begin
- * to end before it.
- */
-static bool
-is_taken(const struct layout *l, uint32_t i, uint32_t parent, kp_target_ns at,
-    kp_dur_ns dur, bool back, kp_target_ns *next)
+static kp_dur_ns
+call_dur(const struct kp_call *c)
 {
-	uint32_t from = i > SIBLINGS_MAX ? i - SIBLINGS_MAX : 0;
-	uint32_t to = i < l->n - 1 - SIBLINGS_MAX && l->n > SIBLINGS_MAX ?
-	    i + SIBLINGS_MAX : l->n - 1;
-	bool taken = false;
-	kp_target_ns s, e;
+	return c->outcome == KP_UNFINISHED ? 0 : c->end - c->start;
+}
 
-	*next = at;
-	for (uint32_t j = from; j <= to; j++) {
+/* What keeps `parent` busy wherever i may go within the error. */
+static void
+find_busy(struct layout *l, uint32_t i, uint32_t parent, kp_dur_ns error)
+{
+	uint32_t j = i > SIBLINGS_MAX ? i - SIBLINGS_MAX : 0;
+	kp_target_ns first = l->calls[i].start - error;
+	kp_target_ns last = l->calls[i].start + error + call_dur(&l->calls[i]);
+	struct busy b;
+
+	l->nbusy = 0;
+	for (; j < l->n && j < i + SIBLINGS_MAX; j++) {
 		if (j == i || !keeps_busy(l, parent, j))
 			continue;
-		s = start_of(l, j);
-		e = end_of(l, j);
-		if (e <= at || s >= at + dur)
+		b = (struct busy){ start_of(l, j), end_of(l, j) };
+		if (b.to > first && b.from < last)
+			l->busy[l->nbusy++] = b;
+	}
+}
+
+/*
+ * Is some of the span [at, at + dur] taken?  Then *next is where that ends,
+ * or, on the way back, where one would have to begin to end before it.
+ */
+static bool
+is_taken(const struct layout *l, kp_target_ns at, kp_dur_ns dur, bool back,
+    kp_target_ns *next)
+{
+	const struct busy *b = l->busy;
+	bool taken = false;
+
+	*next = at;
+	for (; b < l->busy + l->nbusy; b++) {
+		if (b->to <= at || b->from >= at + dur)
 			continue;
 		taken = true;
-		if (back && s - dur < *next)
-			*next = s - dur;
-		if (!back && e > *next)
-			*next = e;
+		if (back && b->from - dur < *next)
+			*next = b->from - dur;
+		if (!back && b->to > *next)
+			*next = b->to;
 	}
 	return taken;
 }
@@ -309,7 +333,7 @@ look_for_room(const struct layout *l, uint32_t i, uint32_t parent,
     bool back, kp_dur_ns error, struct spot *best)
 {
 	const struct kp_call *c = &l->calls[i];
-	kp_dur_ns dur = c->outcome == KP_UNFINISHED ? 0 : c->end - c->start;
+	kp_dur_ns dur = call_dur(c);
 	kp_target_ns from = start_of(l, parent), to = end_of(l, parent) - dur;
 	kp_target_ns at = c->start < from ? from : c->start > to ? to :
 	    c->start, next;
@@ -319,7 +343,7 @@ look_for_room(const struct layout *l, uint32_t i, uint32_t parent,
 		off = at > c->start ? at - c->start : c->start - at;
 		if (off > error)
 			return;
-		if (!is_taken(l, i, parent, at, dur, back, &next)) {
+		if (!is_taken(l, at, dur, back, &next)) {
 			if (best->parent == KP_NONE || off <= best->off)
 				*best = (struct spot){ parent, at, off };
 			return;
@@ -328,7 +352,7 @@ look_for_room(const struct layout *l, uint32_t i, uint32_t parent,
 	}
 }
 
-static bool place_root(struct layout *l, uint32_t i, uint32_t depth);
+static bool place_root(struct layout *l, uint32_t i, bool for_another);
 
 /* By its place, or by where it seems to be. */
 static bool
@@ -345,7 +369,7 @@ overlaps(const struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error)
  */
 static bool
 may_be_parent(struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error,
-    uint32_t depth, bool *blocked)
+    bool *blocked)
 {
 	uint32_t root = l->places[j].root;
 
@@ -353,8 +377,7 @@ may_be_parent(struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error,
 	    !overlaps(l, i, j, error))
 		return false;
 	*blocked |= l->places[root].state == PLACE_BUSY;
-	return depth < DEPTH_MAX && place_root(l, root, depth + 1) &&
-	    overlaps(l, i, j, error);
+	return place_root(l, root, true) && overlaps(l, i, j, error);
 }
 
 /*
@@ -362,7 +385,7 @@ may_be_parent(struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error,
  * which was open at least.
  */
 static struct spot
-find_spot(struct layout *l, uint32_t i, uint32_t depth, bool *blocked)
+find_spot(struct layout *l, uint32_t i, bool *blocked)
 {
 	struct spot best = { KP_NONE, 0, 0 }, open = best;
 	kp_target_ns seems = l->calls[i].start, at;
@@ -373,13 +396,14 @@ find_spot(struct layout *l, uint32_t i, uint32_t depth, bool *blocked)
 
 	for (uint32_t j = from; j < l->n && j < i + PARENT_SCAN_MAX &&
 	    l->calls[j].start <= seems + 2 * error; j++) {
-		if (j == i || !may_be_parent(l, i, j, error, depth, blocked))
+		if (j == i || !may_be_parent(l, i, j, error, blocked))
 			continue;
 		at = seems < start_of(l, j) ? start_of(l, j) :
 		    seems > end_of(l, j) ? end_of(l, j) : seems;
 		open = (struct spot){ j, at, 0 };
 		if (fits++ >= FITS_MAX)
 			continue;
+		find_busy(l, i, j, error);
 		look_for_room(l, i, j, false, error, &best);
 		look_for_room(l, i, j, true, error, &best);
 	}
@@ -423,9 +447,14 @@ spot_by_time(const struct layout *l, uint32_t i)
 	return s;
 }
 
-/* False: not now, since one that is being placed might have made it. */
+/*
+ * False: not now, since one that is being placed might have made it, or for
+ * this one enough others were tried.  Processes that ask each other in turn,
+ * with clocks that do not tell which was first, could all have made each
+ * other: there are more orders to try them in than there is time.
+ */
 static bool
-place_root(struct layout *l, uint32_t i, uint32_t depth)
+place_root(struct layout *l, uint32_t i, bool for_another)
 {
 	struct place *p = &l->places[i];
 	struct spot s = { KP_NONE, 0, 0 };
@@ -433,10 +462,16 @@ place_root(struct layout *l, uint32_t i, uint32_t depth)
 
 	if (p->state != PLACE_NEW)
 		return p->state == PLACE_DONE;
+	if (!for_another)
+		l->tries = TRIES_MAX;
+	else if (l->tries == 0)
+		return false;
+	else
+		l->tries--;
 	p->state = PLACE_BUSY;
 	if (crosses(l, i))
-		s = find_spot(l, i, depth, &blocked);
-	if (blocked && depth > 0) {
+		s = find_spot(l, i, &blocked);
+	if (blocked && for_another) {
 		p->state = PLACE_NEW;
 		return false;
 	}
@@ -539,7 +574,7 @@ place_calls(struct kp_requests *rs, struct req *rq)
 	l.places[0].state = PLACE_DONE;
 	for (uint32_t i = 1; i < l.n; i++)
 		if (l.places[i].root == i)
-			place_root(&l, i, 0);
+			place_root(&l, i, false);
 	for (uint32_t i = 1; i < l.n; i++) {
 		by = shift_of(&l, i);
 		l.calls[i].start += by;

@@ -264,7 +264,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
 		.weight = ev->weight, .id = ++rs->next_id,
 		.node = (uint8_t)nd->index, .nodes = rq->r.nodes };
 	rq->outer = outer;
-	rq->outer_early = in != NULL && in->early;
+	rq->outer_early = parent != 0 && (in == NULL || in->early);
 	rq->takes_token = ev->old_label != 0;
 	if (early == NULL) {
 		rq->ender = KP_NONE;
@@ -288,15 +288,19 @@ static void
 req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
 {
 	uint32_t line;
-	bool overflow;
 
 	if (rq->r.identity != KP_IDENT_NONE || identity.n == 0)
 		return;
-	line = idents_unbounded(&rs->idents, identity);
-	if (line > 0 && rs->o.on_unbounded != NULL)
+	line = ident_unbounded(identity);
+	if (line == 0) {
+		rq->r.identity = idents_intern(&rs->idents, identity,
+		    &rq->overflow);
+		return;
+	}
+	rq->r.identity = KP_IDENT_OTHER;
+	rq->overflow = false;
+	if (rs->o.on_unbounded != NULL && idents_tell(&rs->idents, line))
 		rs->o.on_unbounded(rs->o.ctx, rq->r.node, line);
-	rq->r.identity = idents_intern(&rs->idents, identity, &overflow);
-	rq->overflow = overflow;
 }
 
 /* Another one has its label: both are lost, each where it began. */
@@ -544,10 +548,12 @@ kp_requests_pass(struct kp_requests *rs, uint32_t node,
 {
 	struct rnode *nd = &rs->nodes[node];
 
-	if (ev->kind != KP_EV_ENTRY)
-		return;
-	nd->entries++;
-	nd->lost.n[KP_LOSS_TRIPPED]++;
+	if (ev->kind == KP_EV_ENTRY) {
+		nd->entries++;
+		nd->lost.n[KP_LOSS_TRIPPED]++;
+	} else if (ev->kind == KP_EV_CALL) {
+		nd->lost.n[KP_LOSS_WITH_REQUEST]++;
+	}
 }
 
 const struct kp_fn *

@@ -120,8 +120,10 @@ proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
 	while (p->n > down_to) {
 		fn = &rs->fns.v[p->v[p->n - 1].fn];
 		if (p->v[p->n - 1].doubt == DOUBT_NONE &&
-		    ++fn->left >= rs->o.max_stack)
+		    ++fn->left >= rs->o.max_stack) {
+			fn->left = 0;	/* no evidence against other nodes */
 			fn_runaway(rs, p, fn);
+		}
 		proc_pop_left(rs, p, KP_UNFINISHED, at);
 	}
 }

@@ -3,14 +3,17 @@
  *
  * A ring for each node, of the requests that began there, in closing order,
  * and one index by label; 30 s of the node's clock or TOMBS_MAX labels of all
- * nodes, whichever is less.
+ * nodes, whichever is less.  Of those each node has its share, if it needs it:
+ * one that comes when the others have them all takes from who has most.
  */
 #include <stdlib.h>
 
 #include "request/internal.h"
 
-#define TOMBS_MAX (1u << 17)	/* about 8 MB with their index */
+#define TOMBS_MAX (1u << 17)	/* about 14 MB at most with their index */
 #define TOMBS_MIN (1u << 10)
+/* A ring is half full at least, or as small as can be. */
+#define TOMBS_ROOM (2 * TOMBS_MAX + KP_NODES_MAX * TOMBS_MIN)
 
 /* Where a tomb is, for the index; never 0. */
 static uint64_t
@@ -45,16 +48,13 @@ tombs_free(struct kp_requests *rs, struct rnode *nd)
 }
 
 static bool
-tombs_grow(struct kp_requests *rs, struct rnode *nd)
+tombs_resize(struct kp_requests *rs, struct rnode *nd, uint32_t cap)
 {
 	struct tombs *t = &nd->tombs;
-	uint32_t cap = t->cap > 0 ? t->cap * 2 : TOMBS_MIN;
-	struct tomb *v;
+	struct tomb *v = malloc(cap * sizeof(*v));
 	uint64_t *at;
 
-	/* Rings that were larger once have room that they do not use now. */
-	if (rs->tombs_room + cap - t->cap > 2 * TOMBS_MAX ||
-	    (v = malloc(cap * sizeof(*v))) == NULL)
+	if (v == NULL)
 		return false;
 	for (uint32_t i = 0; i < t->n; i++) {
 		v[i] = t->v[(t->head + i) & (t->cap - 1)];
@@ -70,14 +70,48 @@ tombs_grow(struct kp_requests *rs, struct rnode *nd)
 	return true;
 }
 
+static bool
+tombs_grow(struct kp_requests *rs, struct rnode *nd)
+{
+	uint32_t cap = nd->tombs.cap > 0 ? nd->tombs.cap * 2 : TOMBS_MIN;
+	uint32_t more = cap - nd->tombs.cap;
+	const struct tombs *t;
+
+	/* Rings that were larger once have room that they do not use now. */
+	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
+		t = &rs->nodes[i].tombs;
+		while (rs->tombs_room + more > TOMBS_ROOM &&
+		    t->cap > TOMBS_MIN && t->n <= t->cap / 2)
+			if (!tombs_resize(rs, &rs->nodes[i], t->cap / 2))
+				return false;
+	}
+	return rs->tombs_room + more <= TOMBS_ROOM &&
+	    tombs_resize(rs, nd, cap);
+}
+
+/* Whose oldest goes when there are TOMBS_MAX: nd's, unless its share is less. */
+static struct rnode *
+tombs_over(struct kp_requests *rs, struct rnode *nd)
+{
+	struct rnode *most = nd;
+
+	if (nd->tombs.n >= TOMBS_MAX / rs->nnodes)
+		return nd;
+	for (uint32_t i = 0; i < KP_NODES_MAX; i++)
+		if (rs->nodes[i].tombs.n > most->tombs.n)
+			most = &rs->nodes[i];
+	return most;
+}
+
 void
 tombs_add(struct kp_requests *rs, struct rnode *nd, const struct tomb *tomb)
 {
 	struct tombs *t = &nd->tombs;
 	uint32_t at;
 
-	if (rs->ntombs == TOMBS_MAX ||
-	    (t->n == t->cap && !tombs_grow(rs, nd))) {
+	if (rs->ntombs == TOMBS_MAX)
+		tombs_pop(rs, tombs_over(rs, nd));
+	if (t->n == t->cap && !tombs_grow(rs, nd)) {
 		if (t->n == 0)
 			return;
 		tombs_pop(rs, nd);

@@ -187,8 +187,8 @@ agent_lost(struct agent *a, const char *why)
 	}
 	drop_connection(a);
 	agent_set_state(a, AGENT_LOST, text);
-	agent_timer(a, (unsigned)(kp_backoff_next(&a->backoff) /
-	    KP_NS_PER_MS));
+	agent_timer(a, (unsigned)(kp_backoff_next(&a->backoff,
+	    kp_mono_now()) / KP_NS_PER_MS));
 }
 
 void
@@ -347,6 +347,8 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 	 */
 	if (++a->silent > SILENT_MAX)
 		agent_lost(a, "the agent does not answer");
+	else
+		agent_reload_tick(a);
 }
 
 struct agent *

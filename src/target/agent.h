@@ -86,7 +86,7 @@ enum agent_verdict {
 struct agent_checked {
 	enum {
 		AGENT_CHECKED_DONE,	/* diags: what it says, errors too */
-		AGENT_CHECKED_AWAY,	/* it is not attached: nothing */
+		AGENT_CHECKED_AWAY,	/* it is not attached, or ends: nothing */
 		AGENT_CHECKED_REFUSED	/* it cannot have it: why */
 	} how;
 	const struct kp_diags *diags;	/* borrowed during the call */
@@ -97,8 +97,7 @@ struct agent_checked {
 struct agent_reloaded {
 	enum {
 		AGENT_RELOAD_DONE,	/* in force, and armed if anything is */
-		AGENT_RELOAD_KEPT,	/* in force once it is attached */
-		AGENT_RELOAD_REFUSED	/* it is ending: nothing has changed */
+		AGENT_RELOAD_KEPT	/* in force once it is attached, if ever */
 	} how;
 	struct kp_plan_change n;	/* done */
 };
@@ -218,9 +217,10 @@ void agent_judge(struct agent *a, enum agent_verdict v);
  * Another configuration in place of the one given to agent_new(), borrowed
  * from now on, in two steps, so that several targets have it or none: the
  * target is asked about it, and on_checked tells once, maybe before this
- * returns, what it says; nothing has changed then.  KP_ESTATE: it is ending.
+ * returns, what it says; nothing has changed then.  A target that does not
+ * answer is lost, as in any other step.
  */
-enum kp_err agent_reload(struct agent *a, const struct kp_conf *conf);
+void agent_reload(struct agent *a, const struct kp_conf *conf);
 /*
  * After on_checked: puts it in force, on_reloaded tells when, once, maybe
  * before this returns.  Where it cannot be armed after all the connection is

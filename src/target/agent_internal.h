@@ -17,6 +17,8 @@
 #include "target/link.h"
 
 #define MESSAGE_MAX (8u << 20)	/* bytes of one message to the target */
+#define STEP_MS 10000		/* the longest wait for an answer, */
+#define STEP_EACH_MS 100	/* and for each function, in a busy node */
 #define LEASES 8		/* whose answers may be on their way */
 #define LEASES_QUICK 8		/* at first: its clock is to be known soon */
 /* References from here on are of clear_tokens, which no step waits for. */
@@ -59,6 +61,7 @@ struct agent {
 		const struct kp_conf *wanted;	/* when this is over; borrowed */
 		const struct kp_conf *conf;	/* to be in force; borrowed */
 		bool look;	/* code was changed, conf is in force */
+		unsigned waited;	/* seconds, for the answer of now */
 		struct kp_plan plan;
 		struct kp_diags diags;	/* of that */
 		bool planned;		/* plan is the target's, as it is now */
@@ -109,14 +112,16 @@ bool agent_lease_answer(struct agent *a, const struct agent_status *st);
 /* agent_steps.c */
 void agent_step_look(struct agent *a);
 void agent_on_frame(struct agent *a, const struct kp_frame *f);
-/* A command: begun with a fresh reference, sent, freed. */
+/* A command that the step waits for: begun, filled in, sent and freed. */
 void agent_command_begin(struct agent *a, struct kp_buf *b);
-/* One that no step waits for: the one waited for stays.  ref 0: nobody does. */
+/*
+ * A command that no step waits for: begun, filled in, sent and freed.  ref 0:
+ * nobody waits for its answer.
+ */
 void agent_aside_begin(struct agent *a, struct kp_buf *b, uint64_t ref);
 void agent_command_end(struct agent *a, struct kp_buf *b);
+/* One that the step waits for, with a fresh reference. */
 void agent_command(struct agent *a, const char *cmd);
-/* payload: an external term; to the target's rex, or to the agent. */
-void agent_send(struct agent *a, const struct kp_buf *payload, bool to_rex);
 /* A step that waits for an answer of the target. */
 void agent_set_step(struct agent *a, enum agent_state s);
 
@@ -137,6 +142,8 @@ void agent_reload_answer(struct agent *a, uint64_t ref, struct kp_term *r);
 void agent_look_anew(struct agent *a);
 /* The state is another one: goes on with a reload that waits, or ends it. */
 void agent_reload_state(struct agent *a);
+/* Once a second, while attached: an answer may not be long in coming. */
+void agent_reload_tick(struct agent *a);
 /* agent_notice.c: the terms behind {kprof_notice, .. */
 void agent_on_notice(struct agent *a, struct kp_term *r);
 

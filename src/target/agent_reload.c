@@ -10,7 +10,8 @@
  * Where the connection is lost meanwhile nothing is armed any more, and the
  * file is what is armed when it is back.
  *
- * One at a time: what is asked for meanwhile waits.
+ * One at a time: what is asked for meanwhile waits.  Others wait for this one,
+ * so that its questions have the time limit of all steps.
  */
 #include <stdio.h>
 #include <string.h>
@@ -41,15 +42,14 @@ look_end(struct agent *a, bool news)
 	reload_next(a);
 }
 
-/* Ends it; the new configuration is in force, or the old one still. */
+/* Ends it: the new configuration is in force. */
 static void
 reload_end(struct agent *a, struct agent_reloaded *r)
 {
 	const struct kp_conf *conf = a->reload.conf;
 
 	reload_forget(a);
-	if (r->how != AGENT_RELOAD_REFUSED)
-		a->o.conf = conf;
+	a->o.conf = conf;
 	a->look_again = true;	/* other modules are to be watched */
 	a->ops->on_reloaded(a->ctx, r);
 	reload_next(a);
@@ -81,13 +81,21 @@ reload_refuse(struct agent *a, const char *why)
 	reload_checked(a, &c);
 }
 
+/* The next question; from now on only its answer is one. */
+static void
+question_begin(struct agent *a, struct kp_buf *b)
+{
+	a->reload.waited = 0;
+	agent_aside_begin(a, b, RELOAD_REFS + ++a->reloads);
+}
+
 static void
 reload_check(struct agent *a)
 {
 	struct kp_buf b;
 
 	a->reload.step = RELOAD_CHECKING;
-	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
+	question_begin(a, &b);
 	msg_modules(&b, a->reload.conf, a->reload.look ? "look" : "check");
 	agent_command_end(a, &b);
 }
@@ -121,7 +129,7 @@ reload_ask(struct agent *a)
 		return;
 	}
 	a->reload.step = RELOAD_ASKING;
-	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
+	question_begin(a, &b);
 	msg_may(&b, &a->reload.plan);
 	agent_command_end(a, &b);
 }
@@ -141,7 +149,7 @@ look_apply(struct agent *a)
 	const struct kp_plan_change *n = &a->reload.n;
 	struct kp_buf b;
 
-	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
+	question_begin(a, &b);
 	if (difference(a, &b) != KP_OK) {
 		kp_buf_free(&b);
 		reload_refuse(a, "it cannot be expressed as match specs");
@@ -180,7 +188,7 @@ reload_probe(struct agent *a)
 		return;
 	}
 	a->reload.step = RELOAD_RATING;
-	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
+	question_begin(a, &b);
 	msg_rates(&b, plan);
 	agent_command_end(a, &b);
 }
@@ -317,19 +325,6 @@ reload_away(struct agent *a)
 		reload_checked(a, &away);
 }
 
-static void
-reload_ending(struct agent *a)
-{
-	struct agent_reloaded refused = { .how = AGENT_RELOAD_REFUSED };
-
-	if (a->reload.look)
-		look_end(a, false);
-	else if (a->reload.step == RELOAD_APPLYING)
-		reload_end(a, &refused);
-	else if (a->reload.step != RELOAD_CHECKED)
-		reload_refuse(a, "kprofd is ending");
-}
-
 /* ---- beginning ---- */
 
 static bool
@@ -374,17 +369,12 @@ agent_reload_state(struct agent *a)
 		return;
 	}
 	switch (a->state) {
-	case AGENT_STOPPING:
-	case AGENT_ENDED:
-		if (a->stopping)
-			reload_ending(a);
-		else
-			reload_away(a);		/* failed, for good */
-		break;
 	case AGENT_CONNECTING:
 	case AGENT_LOOKING:
 	case AGENT_STARTING:
+	case AGENT_STOPPING:
 	case AGENT_LOST:
+	case AGENT_ENDED:
 		reload_away(a);
 		break;
 	case AGENT_ARMED:
@@ -398,14 +388,32 @@ agent_reload_state(struct agent *a)
 	}
 }
 
-enum kp_err
+/* Counted, not timed, as leases are. */
+void
+agent_reload_tick(struct agent *a)
+{
+	unsigned ms = STEP_MS + (unsigned)a->reload.plan.n * STEP_EACH_MS;
+
+	switch (a->reload.step) {
+	case RELOAD_CHECKING:
+	case RELOAD_RATING:
+	case RELOAD_ASKING:
+	case RELOAD_APPLYING:
+		if (++a->reload.waited > ms / 1000)
+			agent_lost(a, "no answer from the target");
+		break;
+	case RELOAD_NONE:
+	case RELOAD_WAITING:
+	case RELOAD_CHECKED:
+		break;
+	}
+}
+
+void
 agent_reload(struct agent *a, const struct kp_conf *conf)
 {
-	if (a->stopping)
-		return KP_ESTATE;
 	a->reload.wanted = conf;
 	reload_next(a);
-	return KP_OK;
 }
 
 void
@@ -423,19 +431,14 @@ agent_reload_apply(struct agent *a)
 	    a->state >= AGENT_CHECKING;
 	struct kp_buf b;
 
-	if (a->stopping) {
-		a->reload.step = RELOAD_APPLYING;
-		reload_ending(a);
-		return;
-	}
-	if (!a->reload.planned) {
+	if (!a->reload.planned || a->stopping) {
 		reload_keep(a);
-		if (stale)
+		if (stale && !a->stopping)
 			agent_lost(a, "tiers.conf was changed while it was "
 			    "being armed");
 		return;
 	}
-	agent_aside_begin(a, &b, RELOAD_REFS + ++a->reloads);
+	question_begin(a, &b);
 	if (difference(a, &b) != KP_OK) {
 		kp_buf_free(&b);
 		reload_keep(a);

@@ -13,14 +13,13 @@
 #include "kprofd/etf.h"
 #include "target/agent_internal.h"
 
-#define STEP_MS 10000		/* the longest wait for an answer, */
-#define STEP_EACH_MS 100	/* and for each function, in a busy node */
 #define LEFTOVER_MS 200		/* an agent is just being purged: look again */
 #define LEFTOVER_TRIES 20
 
 /* ---- sending ---- */
 
-void
+/* payload: an external term; to the target's rex, or to the agent. */
+static void
 agent_send(struct agent *a, const struct kp_buf *payload, bool to_rex)
 {
 	struct kp_buf frame;
@@ -347,15 +346,6 @@ answer_start(struct agent *a, struct kp_term *r)
 		agent_step_probe(a);
 }
 
-/* What it lacks others have: no mistake. */
-static void
-excuse(struct kp_diags *d)
-{
-	for (size_t i = 0; i < d->n; i++)
-		d->v[i].warning = true;
-	d->errors = 0;
-}
-
 static void
 tell_diags(struct agent *a)
 {
@@ -407,7 +397,7 @@ judged(struct agent *a, enum agent_verdict v)
 		return;
 	}
 	if (v == AGENT_GO_ON)
-		excuse(&a->diags);
+		kp_diags_excuse(&a->diags);
 	tell_diags(a);
 	if (v == AGENT_REFUSE)
 		agent_fail(a, AGENT_FAILED, "tiers.conf names what the target "
@@ -469,7 +459,7 @@ answer_arm(struct agent *a, struct kp_term *r)
 
 	if (kp_span_is(kp_term_atom(&at), "ok")) {
 		a->attached_once = true;
-		kp_backoff_reset(&a->backoff);
+		kp_backoff_works(&a->backoff, kp_mono_now());
 		agent_set_state(a, AGENT_ARMED, "");
 		agent_settle(a);
 		return;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kprofd/backoff.h"
 #include "kprofd/etf.h"
 #include "target/agent_msg.h"
 #include "target/connect.h"
@@ -10,8 +11,6 @@
 
 #define ASK_MS 2000
 #define SILENT_MAX 3		/* questions in a row without an answer */
-#define BACKOFF_MIN_MS 500
-#define BACKOFF_MAX_MS 30000
 #define MESSAGE_MAX 4096
 
 struct scout {
@@ -23,7 +22,8 @@ struct scout {
 	struct link *link;
 	struct agent_ids ids;
 	struct event *timer;	/* the next question, or connection */
-	unsigned silent, backoff_ms;
+	unsigned silent;
+	struct kp_backoff backoff;
 };
 
 static void
@@ -43,25 +43,20 @@ drop(struct scout *s)
 	s->link = NULL;
 }
 
+/* Whoever refuses us now may be another when it is started again. */
 static void
-lost(struct scout *s, const char *why, bool for_good)
+lost(struct scout *s, const char *why)
 {
 	drop(s);
-	if (for_good) {
-		event_del(s->timer);
-	} else {
-		timer(s, s->backoff_ms);
-		s->backoff_ms *= 2;
-		if (s->backoff_ms > BACKOFF_MAX_MS)
-			s->backoff_ms = BACKOFF_MAX_MS;
-	}
-	s->ops->on_lost(s->ctx, why, for_good);
+	timer(s, (unsigned)(kp_backoff_next(&s->backoff, kp_mono_now()) /
+	    KP_NS_PER_MS));
+	s->ops->on_lost(s->ctx, why);
 }
 
 static void
 on_down(void *ctx, const char *why)
 {
-	lost(ctx, why, false);
+	lost(ctx, why);
 }
 
 /* {rex, Nodes}; {rex, {badrpc, _}} is no list and counts as no answer. */
@@ -78,7 +73,7 @@ on_frame(void *ctx, const struct kp_frame *f)
 	if (!kp_span_is(kp_term_atom(&r), "rex") || r.err != KP_OK)
 		return;
 	s->silent = 0;
-	s->backoff_ms = BACKOFF_MIN_MS;
+	kp_backoff_works(&s->backoff, kp_mono_now());
 	s->ops->on_nodes(s->ctx, &r);
 }
 
@@ -117,7 +112,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 
 	if (e != KP_OK) {
 		snprintf(text, sizeof(text), "%s", why);
-		lost(s, text, e == KP_ESTATE);
+		lost(s, text);
 		return;
 	}
 	kp_buf_reset(&s->ids.self);
@@ -127,7 +122,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 	s->connect = NULL;
 	s->silent = 0;
 	if (s->link == NULL)
-		lost(s, "out of memory", false);
+		lost(s, "out of memory");
 	else
 		ask(s);
 }
@@ -139,13 +134,13 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 
 	(void)fd, (void)what;
 	if (s->link != NULL && s->silent >= SILENT_MAX) {
-		lost(s, "it does not answer", false);
+		lost(s, "it does not answer");
 	} else if (s->link != NULL) {
 		ask(s);
 	} else {
 		s->connect = connect_start(s->base, &s->o, on_connected, s);
 		if (s->connect == NULL)
-			lost(s, "cannot start a thread to connect", false);
+			lost(s, "cannot start a thread to connect");
 	}
 }
 
@@ -161,7 +156,6 @@ scout_new(struct event_base *base, const struct node_opts *o,
 	s->o = *o;
 	s->ops = ops;
 	s->ctx = ctx;
-	s->backoff_ms = BACKOFF_MIN_MS;
 	kp_buf_init(&s->ids.self, 1024);
 	s->timer = event_new(base, -1, 0, on_timer, s);
 	if (s->timer == NULL) {

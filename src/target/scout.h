@@ -19,8 +19,8 @@ struct scout;
 struct scout_ops {
 	/* A list of atoms, the node itself not among them. */
 	void (*on_nodes)(void *ctx, const struct kp_term *list);
-	/* Not reached, or lost: it is tried again.  for_good: it is not. */
-	void (*on_lost)(void *ctx, const char *why, bool for_good);
+	/* Not reached, refused, or lost: it is tried again. */
+	void (*on_lost)(void *ctx, const char *why);
 };
 
 /*

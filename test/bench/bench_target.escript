@@ -196,17 +196,29 @@ query(Dir, What) ->
                        " 'select " ++ What ++ " from cost'"),
     binary_to_float(string:trim(Text)).
 
-%% Default sampling, all the load that the node can bear: many short pairs of
-%% without and with, in turn one first and the other, so that whatever else the
-%% machine does hits both alike. Without is paused: but for a counter on the
-%% entry, some 20 ns a request, nothing is armed then.
+%% All the load that the node can bear, with next to nothing sampled and with the
+%% default sampling: many short pairs of without and with, in turn one first and
+%% the other, so that whatever else the machine does hits both alike. Without is
+%% paused: but for a counter on the entry, some 20 ns a request, nothing is armed
+%% then.
 bench_load(Node, Build, Dir, CookieFile) ->
     Turns = rpc:call(Node, bench_node, calibrate, []),
     Workers = 2 * rpc:call(Node, erlang, system_info, [schedulers_online]),
     ok = rpc:call(Node, bench_node, load, [Workers, Turns]),
-    Conf = "{tiers, [{web, {bench_node, handle, 2}}, "
-        "{parse, {bench_node, parse, 1}}, {db, {bench_node, store, 1}}, "
-        "{html, {bench_node, render, 1}}, {count, {bench_node, count, 1}}]}.\n",
+    io:format("full load, 200 us of work and 6 calls a request, ~b workers; "
+              "~b pairs of ~b ms each~n", [Workers, ?PAIRS, ?PAIR_MS]),
+    load_pairs("armed, 1 in 65536", "{sampling, {one_in, 65536}}.\n",
+               Node, Build, Dir, CookieFile),
+    load_pairs("default sampling", "", Node, Build, Dir, CookieFile),
+    ok = rpc:call(Node, bench_node, stop, []),
+    io:format("the agent                ~8.2f us an event~n",
+              [query(Dir, "sum(agent_ns) / 1e3 / sum(events)")]).
+
+load_pairs(Name, Sampling, Node, Build, Dir, CookieFile) ->
+    Conf = ["{tiers, [{web, {bench_node, handle, 2}}, "
+            "{parse, {bench_node, parse, 1}}, {db, {bench_node, store, 1}}, "
+            "{html, {bench_node, render, 1}}, "
+            "{count, {bench_node, count, 1}}]}.\n", Sampling],
     {Pairs, _, _} =
         profiled("relay", Node, Build, Dir, CookieFile, Conf,
                  fun() ->
@@ -214,17 +226,12 @@ bench_load(Node, Build, Dir, CookieFile) ->
                          [pair(Node, Build, Dir, I)
                           || I <- lists:seq(1, ?PAIRS)]
                  end),
-    ok = rpc:call(Node, bench_node, stop, []),
     {Rates, Cpus, Plain} = lists:unzip3(Pairs),
-    io:format("full load, 200 us of work and 6 calls a request, ~b workers, "
-              "default sampling; ~b pairs of ~b ms~n",
-              [Workers, ?PAIRS, ?PAIR_MS]),
-    io:format("untraced                 ~8b requests a second~n",
-              [round(median(Plain))]),
-    io:format("throughput, traced       ~s~n", [spread(Rates)]),
-    io:format("CPU time of a request    ~s~n", [spread(Cpus)]),
-    io:format("the agent                ~8.2f us an event~n",
-              [query(Dir, "sum(agent_ns) / 1e3 / sum(events)")]).
+    io:format("~s untraced ~8b requests a second~n"
+              "                         throughput, traced    ~s~n"
+              "                         CPU time of a request ~s~n",
+              [string:pad(Name, 24), round(median(Plain)), spread(Rates),
+               spread(Cpus)]).
 
 pair(Node, Build, Dir, I) ->
     Over = fun(Command) ->
@@ -282,7 +289,11 @@ tell_trip(Notes, #{tripped_at := At, disarmed_at := Disarmed,
               "disarmed after ~b ms; 95 % again after ~s~n",
               [Reason, round(100 * During / Plain), (Disarmed - At) div 1000000,
                case Back of
-                   [] -> "more than 3 s";
+                   [] ->
+                       Last = [R || {_, R} <- lists:nthtail(
+                                                length(Rates) - 100, Rates)],
+                       io_lib:format("more than 3 s, ~b % in the last of them",
+                                     [round(100 * median(Last) / Plain)]);
                    [T | _] -> io_lib:format("~b ms", [(T - At) div 1000000])
                end]).
 

@@ -273,7 +273,7 @@ static void
 on_reloaded(void *ctx, const struct agent_reloaded *r)
 {
 	(void)ctx;
-	REQUIRE(reloads == 3 && r->how <= AGENT_RELOAD_REFUSED);
+	REQUIRE(reloads == 3 && r->how <= AGENT_RELOAD_KEPT);
 	reloads = 0;
 }
 
@@ -428,8 +428,7 @@ reload(unsigned which)
 {
 	if (reloads == 0) {
 		reloads = 1;
-		if (agent_reload(agent, confs[which % 2]) != KP_OK)
-			reloads = 0;
+		agent_reload(agent, confs[which % 2]);
 	} else if (reloads == 2 && which < 8) {
 		reloads = 3;
 		agent_reload_apply(agent);

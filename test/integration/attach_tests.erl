@@ -30,9 +30,9 @@ armed(T) ->
     {Target, Before} = quiet(T),
     P = it:kprofd(T, Target),
     it:armed(P),
+    alone(Target),
     Now = it:snapshot(Target),
     it:check(maps:get(module, Now) =/= false, "the agent is loaded"),
-    it:equal("the agent and the sentry", 2, length(maps:get(ours, Now))),
     it:equal("registered", [kprof_agent], maps:get(registered, Now) -- maps:get(registered, Before)),
     it:check(maps:get(control_word, Now) =/= ?CONTROL_WORD, "the control word is in use"),
     Armed = lists:usort([MFA || {MFA, _, _, _} <- it:call(Target, it_stub, armed, [?MFAS])]),
@@ -47,8 +47,19 @@ armed(T) ->
     end,
     #{state := armed, who := Who} = it:call(Target, kprof_agent, status, []),
     it:check(binary:match(Who, <<"kprofd">>) =/= nomatch, "status/0 says who: ~s", [Who]),
+    logged(Target, ["kprofd attached: ", Who, " (kprof_agent:stop() ends it)"]),
     it:terminate(P),
+    logged(Target, ["kprofd detached: ", Who, ": it ended, "]),
     clean(Target, Before).
+
+%% Whoever looks for neighbours has gone.
+alone(Target) ->
+    it:until("the agent and its sentry", fun() -> length(it:call(Target, it_stub, ours, [])) =:= 2 end).
+
+%% For the target's operator.
+logged(Target, Text) ->
+    it:until(["the target's log has '", Text, "'"],
+             fun() -> binary:match(it:output(Target), iolist_to_binary(Text)) =/= nomatch end).
 
 clean_after(T, Load, End) ->
     {Target, Before} = quiet(T),
@@ -170,6 +181,7 @@ sentry_killed(T) ->
     {Target, Before} = quiet(T),
     P = it:kprofd(T, Target),
     it:armed(P),
+    alone(Target),
     Agent = it:call(Target, erlang, whereis, [kprof_agent]),
     [Sentry] = [Pid || {Pid, _} <- it:call(Target, it_stub, ours, []), Pid =/= Agent],
     exit_kill(Target, Sentry),

@@ -22,9 +22,11 @@ tests() ->
      {"more than there is room for", 60, fun too_many/1},
      {"a reload that one refuses", 60, fun refused/1},
      {"a function that one does not have", 60, fun lacking/1},
+     {"a function that one does not have, and then it is another", 60, fun lacking_anew/1},
      {"-check of several", 60, fun check/1},
      {"a cluster that is followed", 120, fun follow/1},
      {"a cluster whose seed does not match", 90, fun other_seed/1},
+     {"a seed that lets nobody in for a while", 60, fun seed_refuses/1},
      {"-check of a cluster", 60, fun check_cluster/1}].
 
 %% Figures are of each node, and add up over all.
@@ -186,10 +188,8 @@ by_node(T) ->
 %% Neither target alone has so many.
 counted(T) ->
     [A, B] = Targets = [target(T, N) || N <- [a, b]],
-    Path = it:path(T, "notify.sock"),
-    {ok, S} = gen_udp:open(0, [{ifaddr, {local, Path}}, local, binary, {active, false}]),
-    P = it:kprofd(T, Targets, #{args => ["-requests", "150", "-print-calls"],
-                                env => [{"NOTIFY_SOCKET", filename:absname(Path)}]}),
+    {S, Notify} = manager(T),
+    P = it:kprofd(T, Targets, #{args => ["-requests", "150", "-print-calls"], env => Notify}),
     [First | _] = [M || M <- told(S, <<"STATUS=2 of 2 armed">>), M =:= <<"READY=1">> orelse M =:= <<"STATUS=2 of 2 armed">>],
     it:equal("ready before all are armed", <<"READY=1">>, First),
     [#{requests := 100} = it:loaded(it:load(T, Target, ["2", "100"])) || Target <- [A, B]],
@@ -198,6 +198,12 @@ counted(T) ->
     it:check(it:requests(P) >= 150, "~b requests", [it:requests(P)]),
     %% No more than a hundred calls a second are printed: the first.
     says(it:output(P), " returned  " ++ node_of(A) ++ "$").
+
+%% What systemd is told goes there.
+manager(T) ->
+    Path = it:path(T, "notify.sock"),
+    {ok, S} = gen_udp:open(0, [{ifaddr, {local, Path}}, local, binary, {active, false}]),
+    {S, [{"NOTIFY_SOCKET", filename:absname(Path)}]}.
 
 %% Everything up to this message.
 told(S, Last) ->
@@ -252,6 +258,12 @@ too_many(T) ->
     it:armed(P),
     {ok, Text} = it:control(P, "status"),
     says(Text, "^targets +1 of 64 armed\n +7 more have no room"),
+    %% Who comes as another goes has no room yet, and is not said to have come.
+    it:write(T, "nodes", [[node_of(A), "\n"] | [[name(N), "\n"] || N <- lists:seq(2, 64)]]),
+    {ok, First} = it:control(P, "reload"),
+    says(First, "; targets: 0 added, 1 removed$"),
+    {ok, Second} = it:control(P, "reload"),
+    says(Second, "; targets: 1 added, 0 removed$"),
     it:terminate(P),
     it:equal("events", 1, it:number(P, "select count(*) from events where kind = 'too_many'")).
 
@@ -307,10 +319,36 @@ lacking(T) ->
     R = it:kprofd(T, Targets, #{tiers => Function}),
     all_armed(R, 2),
     it:saw(R, "warning: '" ++ node_of(B) ++ "': the target has no function it_only_here:g/1"),
+    it:write(T, "tiers3.conf", [Function, "{slow_ms, 7}.\n"]),
+    {0, _, Said} = kprof_said(T, R, ["reload"]),
+    says(Said, "warning: '" ++ node_of(B) ++ "': the target has no function it_only_here:g/1"),
+    it:check(binary:match(Said, <<"error">>) =:= nomatch, "no error in~n~ts", [Said]),
     it:terminate(R),
     [it:do(Target, fun() -> code:purge(it_only_here), code:delete(it_only_here), code:purge(it_only_here) end)
      || Target <- Targets],
     [it:audit(Target, Before, [processes]) || {Target, Before} <- lists:zip(Targets, Befores)].
+
+%% Who comes is judged by what the others lack of the file in force, not of one
+%% before, in which something else stood in that place.
+lacking_anew(T) ->
+    [A, B, C] = [target(T, N) || N <- [a, b, c]],
+    here_too(A),
+    [only_here(Target) || Target <- [B, C]],
+    Nodes = fun(Targets) -> it:write(T, "nodes", [[node_of(Target), "\n"] || Target <- Targets]) end,
+    Naming = fun(Name) -> tiers(["{finish, {it_only_here, ", Name, ", 1}}.\n"]) end,
+    P = it:kprofd(T, [], #{tiers => Naming("g"), args => ["-target-file", Nodes([A, B])]}),
+    all_armed(P, 2),
+    Nodes([B]),
+    {ok, _} = it:control(P, "reload"),
+    load(B, [f, h]),
+    it:write(T, "tiers1.conf", Naming("h")),
+    {ok, Text} = it:control(P, "reload"),
+    says(Text, "is in force"),
+    Nodes([B, C]),
+    {ok, _} = it:control(P, "reload"),
+    it:saw(P, "warning: '" ++ node_of(C) ++ "': the target has no function it_only_here:h/1"),
+    all_armed(P, 2),
+    it:terminate(P).
 
 only_here(Target) -> load(Target, [f]).
 here_too(Target) -> load(Target, [f, g]).
@@ -318,11 +356,8 @@ here_too(Target) -> load(Target, [f, g]).
 load(Target, Names) ->
     Forms = [{attribute, 1, module, it_only_here}, {attribute, 1, export, [{N, 1} || N <- Names]} |
              [{function, 1, N, 1, [{clause, 1, [{var, 1, 'X'}], [], [{var, 1, 'X'}]}]} || N <- Names]],
-    {ok, Mod, Beam} = compile:forms(Forms, compat(it:otp(Target))),
+    {ok, Mod, Beam} = compile:forms(Forms),
     {module, Mod} = it:call(Target, code, load_binary, [Mod, "it_only_here", Beam]).
-
-%% Targets may be older than the runner, never by much: no options are needed.
-compat(_) -> [].
 
 check(T) ->
     [A, B] = Targets = [target(T, N) || N <- [a, b]],
@@ -381,7 +416,12 @@ other_seed(T) ->
     %% It starts its resolver to know other nodes, which is not ours.
     it:call(Seed, inet, gethostbyname, ["no.such.host.invalid"]),
     Before = it:settled(Seed),
-    P = it:kprofd(T, [], #{args => ["-interval", "1s", "-cluster", node_of(Seed), "-match", "tg_x*", "-match", "tg_a*"]}),
+    {S, Notify} = manager(T),
+    P = it:kprofd(T, [], #{args => ["-interval", "1s", "-cluster", node_of(Seed), "-match", "tg_x*", "-match", "tg_a*"],
+                           env => Notify}),
+    %% It would be ended, and started again, for as long as nobody comes.
+    _ = told(S, <<"READY=1">>),
+    gen_udp:close(S),
     all_armed(P, 0),
     {ok, Nobody} = it:control(P, "pause"),
     says(Nobody, "there is no target just now: those that come will pause"),
@@ -400,6 +440,20 @@ other_seed(T) ->
     it:terminate(P),
     it:audit(Seed, Before, [processes, nodes]),
     it:equal("an agent", gone, it:call(A, it_stub, agent, [])).
+
+%% It is asked again, as any other: who comes is known to nobody else.
+seed_refuses(T) ->
+    Seed = it:target(T, #{kind => plain, name => "seed", node => "other" ++ name(s)}),
+    [A, B] = [target(T, N) || N <- [a, b]],
+    joined([Seed, B]),
+    true = it:call(Seed, erlang, set_cookie, [other]),
+    P = it:kprofd(T, A, #{args => ["-interval", "1s", "-cluster", node_of(Seed), "-match", "tg_b*"]}),
+    it:saw(P, "the seed cannot be asked .*cookie refused.*; trying again"),
+    all_armed(P, 1),
+    true = it:call(Seed, erlang, set_cookie, [list_to_atom(it:cookie())]),
+    all_armed(P, 2),
+    it:equal("targets", lists:sort([node_of(A), node_of(B)]), targets(T, P)),
+    it:terminate(P).
 
 check_cluster(T) ->
     [A, B] = [target(T, N) || N <- [a, b]],
@@ -476,11 +530,14 @@ report(T, P, Args, Requests) ->
     it:equal(io_lib:format("requests of ~p", [Args]), [[integer_to_binary(Requests)]],
              json(T, Json, "select value ->> 'requests' from json_each(readfile($1), '$.rows') limit 1")).
 
-kprof(T, P, [Command | Args]) ->
+kprof(T, P, Command) ->
+    {0, Out, _} = kprof_said(T, P, Command),
+    Out.
+
+kprof_said(T, P, [Command | Args]) ->
     Name = "kprof" ++ integer_to_list(erlang:unique_integer([positive])),
     K = it:start(T, Name, [it:build(T) ++ "/kprof", Command, "-db", it:db(P) | Args], []),
-    it:ended(K, 0),
-    it:output(K).
+    {it:exited(K), it:output(K), it:errors(K)}.
 
 json(T, Text, Query) ->
     File = it:write(T, "answer.json", Text),

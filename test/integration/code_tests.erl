@@ -14,6 +14,7 @@ tests() ->
      {"functions that are there only later", 60, fun new_functions/1},
      {"exact of new code is measured before it is armed", 60, fun measured/1},
      {"an on_load function that refuses", 60, fun refused/1},
+     {"a module that takes long to load", 90, fun slow/1},
      {"loaded anew while paused", 60, fun paused/1},
      {"somebody else watches loads", 60, fun others_watch/1}].
 
@@ -32,6 +33,7 @@ restored(T) ->
     {module, _} = it:call(Target, code, load_binary, [formatter, File, Code]),
     it:saw(P, "loaded: module formatter was loaded: armed after [0-9.]+ ms"),
     it:equal("missing, restored", [], agent(Target, missing)),
+    it:check(agent(Target, code_gap_us) > 0, "time till it was armed"),
     it:check(all_armed(Target, formatter), "armed again"),
     #{requests := 100} = it:loaded(it:load(T, Target, ["4", "100"])),
     it:terminate(P),
@@ -112,6 +114,30 @@ refused(T) ->
     it:terminate(P),
     it:equal("attached once", 1, events(P, "attach")),
     it:audit(Target, Before, [module]).
+
+%% The agent, armed, waited for the code server when a new tiers.conf named a
+%% module that was not loaded: events piled up, and its lease was not answered.
+slow(T) ->
+    {Target, Before} = target(T),
+    Tiers = fun(More) -> ["{tiers, [{handle, {requests, handle_request, 2}}", More, "]}.\n{sampling, all}.\n"] end,
+    P = it:kprofd(T, Target, #{tiers => Tiers("")}),
+    it:armed(P),
+    Load = it:load(T, Target, ["8", "600s", "2"]),
+    it:assembles(P, 200),
+    it:do(Target, fun() -> true = erlang:suspend_process(whereis(code_server)) end),
+    it:write(T, "tiers1.conf", Tiers(", {late, {it_late, '_', '_'}}")),
+    K = it:start(T, "reload", [it:build(T) ++ "/kprof", "reload", "-db", it:db(P)], []),
+    it:equal("kprof reload", 0, it:exited(K)),
+    it:check(re:run([it:output(K), it:errors(K)], "cannot load module 'it_late' \\(timeout\\)") =/= nomatch,
+             "what it says: ~ts~ts", [it:output(K), it:errors(K)]),
+    it:assembles(P, 200),
+    it:do(Target, fun() -> true = erlang:resume_process(whereis(code_server)) end),
+    load(Target, it_late, [{call, 0}], none),
+    it:until("armed", fun() -> all_armed(Target, it_late) end),
+    it:kill(Load),
+    it:terminate(P),
+    it:equal("attached once", 1, events(P, "attach")),
+    it:audit(Target, Before, [module, processes]).
 
 %% Nothing is armed meanwhile, and the entry's calls are counted.
 paused(T) ->

@@ -11,6 +11,7 @@
 
 tests() ->
     [{"one request over three nodes", 90, fun crossing/1},
+     {"a request inside another node's", 90, fun inside/1},
      {"a node killed in the middle of a request", 90, fun killed/1},
      {"clocks of nodes", 60, fun clocks/1},
      {"a reload with requests under way", 90, fun reload/1}].
@@ -113,6 +114,27 @@ seen(P, Identity, Requests) ->
                               " from slow_requests r join slow_calls c on c.request = r.request"
                               " left join slow_calls p on p.request = c.request and p.seq = c.parent"
                               " where r.identity = '" ++ Identity ++ "' group by 1, 2, 3")]).
+
+%% What B does for a request of A is a request, too, and knows whose.
+inside(T) ->
+    [A, B, C] = Targets = connected(T, [a, b, c]),
+    Befores = [it:settled(Target) || Target <- Targets],
+    P = it:kprofd(T, Targets, #{tiers => "{tiers, [{index, {it_cross, index, 1}}]}.\n"
+                                "{entry, [{it_cross, request, 3}, {it_cross, query, 1}]}.\n"
+                                "{sampling, all}.\n{slow_ms, 1}.\n", args => ["-interval", "1s"]}),
+    armed(P, 3),
+    ?N = run(A, ?N, read, B, C),
+    it:until("requests closed", fun() -> assembled(T, P) =:= [?N, ?N, 0] end),
+    it:terminate(P),
+    it:equal("entry calls", 2 * ?N, it:balance(P)),
+    it:equal("losses", #{}, it:lost(P)),
+    it:equal("requests by node, and by that of the one that each is inside",
+             [{node_of(A), "-", ?N}, {node_of(B), node_of(A), ?N}],
+             [{binary_to_list(N), binary_to_list(In), binary_to_integer(Count)}
+              || [N, In, Count] <- it:sql(P, "select i.node, coalesce(o.node, '-'), count(*) from slow_requests i"
+                                          " left join slow_requests o on o.label = i.parent_label group by 1, 2"
+                                          " order by 1")]),
+    [it:audit(Target, Before, [processes, nodes]) || {Target, Before} <- lists:zip(Targets, Befores)].
 
 %% A's request waits for B, which is killed: it goes on without the answer, and
 %% the two calls that were open there are counted. Others go on all the time.

@@ -215,7 +215,7 @@ neighbours(T) ->
     Target = it:target(T),
     Other = {formatter, format, 1},
     it:do(Target, fun() ->
-                          Tracer = spawn(fun() -> count_traces(0) end),
+                          Tracer = spawn(fun() -> it_audit:count_traces(0) end),
                           register(it_tracer, Tracer),
                           register(it_traced, spawn(fun Wait() -> receive _ -> Wait() end end)),
                           1 = erlang:trace_pattern(Other, [{'_', [], [{return_trace}]}], [local]),
@@ -243,25 +243,15 @@ neighbours(T) ->
     it:until("attached again",
              fun() -> length(binary:matches(it:errors(P), <<"kprofd: profiling '">>)) =:= 2 end),
     it:equal("theirs, later", Were, it:do(Target, Theirs)),
-    Seen = it:do(Target, fun traces_counted/0),
+    Seen = it:call(Target, it_audit, traces_seen, []),
     it:do(Target, fun() -> it_traced ! word, ok end),
-    it:until("their events go on", fun() -> it:do(Target, fun traces_counted/0) > Seen end),
+    it:until("their events go on", fun() -> it:call(Target, it_audit, traces_seen, []) > Seen end),
     it:terminate(P),
     it:equal("theirs, at the end", Were, it:do(Target, Theirs)),
     it:audit(Target, Before, [processes]).
 
 %% In the target.
 others() -> [whereis(application_controller)].
-
-count_traces(N) ->
-    receive
-        {how_many, From} -> From ! {traces, N}, count_traces(N);
-        _ -> count_traces(N + 1)
-    end.
-
-traces_counted() ->
-    it_tracer ! {how_many, self()},
-    receive {traces, N} -> N end.
 
 %% A server's callbacks return its state, a loop does not return: traced, but
 %% without it. Whoever insists gets it.

@@ -250,16 +250,21 @@ stopped(T, Ms) ->
 
 %% ------------------------------------------------------ disk full ----
 
-%% Profiling goes on; the windows wait, and are all written when there is room.
-disk_full(T, Also, Lost) ->
+%% At work for a while, with windows on the disk, which has just become full.
+on_full_disk(T) ->
     Disk = disk(T),
     {Target, Mark} = it_audit:begins(T, slow()),
     P = on_disk(T, Disk, Target),
     it:armed(P),
     Load = load(T, Target),
-    it:assembles(P, 100),
+    it:assembles(P, 300),
     fill(Disk),
     it:saw(P, "the database cannot be written: database or disk is full"),
+    {Disk, Target, Mark, P, Load}.
+
+%% Profiling goes on; the windows wait, and are all written when there is room.
+disk_full(T, Also, Lost) ->
+    {Disk, Target, Mark, P, Load} = on_full_disk(T),
     Also(Target, P),
     it:assembles(P, 300),
     it:until("windows wait", fun() -> waiting(P) >= 3 end),
@@ -278,19 +283,11 @@ disk_full(T, Also, Lost) ->
 %% What was written stays whole; the next one does not start there, says why,
 %% and leaves the target alone, until there is room.
 disk_full_killed(T) ->
-    Disk = disk(T),
-    {Target, Mark} = it_audit:begins(T, slow()),
-    P = on_disk(T, Disk, Target),
-    it:armed(P),
-    Load = load(T, Target),
-    it:assembles(P, 100),
-    fill(Disk),
-    it:saw(P, "the database cannot be written: database or disk is full"),
+    {Disk, Target, Mark, P, Load} = on_full_disk(T),
     it:until("windows wait", fun() -> waiting(P) >= 2 end),
     it:kill(P),
     it_audit:during(Target, Mark),
-    Written = it_audit:crashed(T, out_of(T, Disk, P), ?CLIENTS, []),
-    it:check(Written =/= [], "windows from before"),
+    Written = written(T, Disk, P),
     it:ended(on_disk(T, Disk, Target), 1, "one.db.*full"),
     it_audit:during(Target, Mark),
     empty(Disk),
@@ -306,19 +303,12 @@ disk_full_killed(T) ->
 %% What waits then is lost, which nothing but the log can tell; the next run
 %% tells that this one did not end well.
 disk_full_to_the_end(T) ->
-    Disk = disk(T),
-    {Target, Mark} = it_audit:begins(T, slow()),
-    P = on_disk(T, Disk, Target),
-    it:armed(P),
-    Load = load(T, Target),
-    it:assembles(P, 300),
-    fill(Disk),
-    it:saw(P, "the database cannot be written: database or disk is full"),
+    {Disk, Target, Mark, P, Load} = on_full_disk(T),
     it:until("windows wait", fun() -> waiting(P) >= 2 end),
     _ = ends(P, Load),
     it:ended_said(P, "the database has not got the last [0-9]+ rows of this run"),
     it_audit:ends(Target, Mark),
-    Written = it_audit:crashed(T, out_of(T, Disk, P), ?CLIENTS, []),
+    Written = written(T, Disk, P),
     empty(Disk),
     Next = on_disk(T, Disk, Target),
     it:armed(Next),
@@ -326,6 +316,12 @@ disk_full_to_the_end(T) ->
     Db = out_of(T, Disk, Next),
     it_audit:database(Db, 1),
     it:equal("what was written", [], Written -- it_audit:written(Db)).
+
+%% What is whole on the disk of a run that did not end well.
+written(T, Disk, P) ->
+    Written = it_audit:crashed(T, out_of(T, Disk, P), ?CLIENTS, []),
+    it:check(Written =/= [], "windows from before"),
+    Written.
 
 %% A file system of 2 MiB in a mount namespace of its own, which goes with the
 %% process that holds it, and that with this test.

@@ -19,7 +19,8 @@
 
 tests() ->
     [{"callbacks that return 10 MB", 120, alone, fun callbacks/1},
-     {"exact on them is taken back", 120, alone, fun exact/1}].
+     {"exact on them is taken back", 120, alone, fun exact/1},
+     {"exact on values that become large is taken back", 60, fun grown/1}].
 
 callbacks(T) ->
     {Target, P, Note} = measure(T, io_lib:format(?TIERS, [""])),
@@ -49,6 +50,29 @@ taken_back(T) ->
     it:equal("exact", false, it:call(Target, it_stub, is_exact, [{db, handle_call, 3}])),
     it:terminate(P),
     it:check(it:number(P, "select count(*) from events where kind = 'unexact'") >= 1, "an event says so").
+
+%% Twenty thousand small ones gave a right to 80 MB of large ones: the mean was
+%% of all calls since the arming.
+grown(T) ->
+    Target = it:target(T, #{kind => plain}),
+    Value = {it_driver, value, 1},
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{values, {it_driver, values, 2}},\n"
+                               "         {value, {it_driver, value, 1}, [{exact, force}]}]}.\n"
+                               "{sampling, all}.\n{overload, [{max_age_ms, 60000}, {max_queue, 1000000},"
+                               " {max_lag_ms, 60000}]}.\n"}),
+    it:armed(P),
+    Sent = it:sent(Target),
+    [begin
+         ok = it:call(Target, it_driver, values, [1000, 1]),
+         it:until("calls and returns are seen", fun() -> it:sent(Target) >= Sent + I * 2000 end)
+     end || I <- lists:seq(1, 20)],
+    it:check(it:call(Target, it_stub, is_exact, [Value]), "exact while they are small"),
+    ok = it:call(Target, it_driver, values, [300, 4096]),
+    it:saw(P, "'exact' taken back from .*it_driver.*value"),
+    it:equal("exact", false, it:call(Target, it_stub, is_exact, [Value])),
+    it:terminate(P),
+    it:equal("requests", 21, it:requests(P)),
+    it:balance(P).
 
 %% The same load twice: first alone, then profiled.
 measure(T, Tiers) ->

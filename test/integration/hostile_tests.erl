@@ -36,6 +36,9 @@ tests() ->
      {"counters, times and sequence numbers that lie", 90, fun numbers/1},
      {"a peer that falls silent", 90, fun silent/1},
      {"a peer that does not read", 90, fun unread/1},
+     {"a reload that is not answered", 90, fun reload_unanswered/1},
+     {"a reload while one leaves slowly", 90, fun reload_leaving/1},
+     {"nodes that are seen by turns", 90, fun by_turns/1},
      {"notices without end", 90, fun notices/1},
      {"names of hostile text", 90, fun names/1},
      {"a flood of labels", 600, fun(T) -> flood(T, fun labels/2, 100000) end},
@@ -440,6 +443,67 @@ unread(T) ->
         end),
     said(P, Peer, "does not read what we send"),
     survived(T, P, ?QUIET_MIB).
+
+%% Its lease is answered as ever. All would wait for it, nodes that come and go
+%% too: it is lost, in every step, and has the new file when it is back.
+reload_unanswered(T) ->
+    Started = [begin
+                   Peer = it_peer:start(T, fun(1) -> #{Question => mute_after(Answers)}; (_) -> #{} end),
+                   {Question, Peer, start(T, Peer, #{})}
+               end || {Question, Answers} <- [{check, 1}, {rates, 1}, {may, 0}, {change, 0}]],
+    [begin
+         it:armed(P),
+         it:write(T, lists:concat(["tiers", N, ".conf"]), [?TIERS, "{finish, {b, entry, 1}}.\n"])
+     end || {N, {_, _, P}} <- lists:enumerate(Started)],
+    Test = self(),
+    Asked = [spawn_link(fun() -> Test ! {self(), it:control(P, "reload")} end) || {_, _, P} <- Started],
+    Answers = [receive {Pid, Answer} -> Answer end || Pid <- Asked],
+    [begin
+         {ok, Text} = Answer,
+         it:check(re:run(Text, "not attached to the target just now") =/= nomatch, "~s: ~ts", [Question, Text]),
+         said(P, Peer, "no answer from the target; trying again"),
+         it:until("armed again", fun() -> it:times_armed(P) =:= 2 end),
+         survived(T, P, ?QUIET_MIB)
+     end || {{Question, Peer, P}, Answer} <- lists:zip(Started, Answers)].
+
+%% So many answers, then none.
+mute_after(N) ->
+    fun(Conn, Ref, Command) ->
+            Tag = element(1, Command),
+            Said = case get(Tag) of undefined -> 0; More -> More end,
+            put(Tag, Said + 1),
+            Said < N andalso it_peer:default(Tag, Ref, Command, Conn)
+    end.
+
+%% Who is no target any more has no say in what comes, though he stays awhile.
+reload_leaving(T) ->
+    [Stays, Leaves] = [it_peer:start(T, fun(_) -> Lies end) || Lies <- [#{}, #{stop => fun(_, _, _) -> ok end}]],
+    File = it:write(T, "nodes", [[Node, "\n"] || #{node := Node} <- [Stays, Leaves]]),
+    P = start(T, [], #{args => ["-target-file", File, "-interval", "1s"]}),
+    it:until("both are armed", fun() -> it:times_armed(P) =:= 2 end),
+    it:write(T, "nodes", [maps:get(node, Stays), "\n"]),
+    {ok, First} = it:control(P, "reload"),
+    it:check(re:run(First, "0 added, 1 removed") =/= nomatch, "~ts", [First]),
+    it:write(T, "tiers1.conf", [?TIERS, "{finish, {b, entry, 1}}.\n"]),
+    {ok, Second} = it:control(P, "reload"),
+    it:check(re:run(Second, "is in force: 1 functions added") =/= nomatch, "~ts", [Second]),
+    said(P, Leaves, "did not say goodbye"),
+    survived(T, P, ?QUIET_MIB).
+
+%% There is room for 64. Who sees how many more is another one each second.
+by_turns(T) ->
+    Asked = counters:new(1, []),
+    Many = [list_to_atom(lists:concat(["turns", I, "@127.0.0.1"])) || I <- lists:seq(1, 70)],
+    Nodes = fun(Conn, Ref, nodes) ->
+                    counters:add(Asked, 1, 1),
+                    it_peer:answer(Conn, Ref, case counters:get(Asked, 1) rem 2 of 0 -> []; 1 -> Many end)
+            end,
+    Peer = it_peer:start(T, fun(_) -> #{nodes => Nodes} end),
+    P = start(T, [], #{args => ["-cluster", maps:get(node, Peer), "-match", "*", "-interval", "1s"]}),
+    it:saw(P, "warning: 7 more nodes are wanted"),
+    it:until("they are seen by turns", fun() -> counters:get(Asked, 1) >= 7 end),
+    survived(T, P, ?QUIET_MIB),
+    it:equal("told", 1, it:number(P, "select count(*) from events where kind = 'too_many'")).
 
 %% Each would be a line of the log and a row of the database.
 notices(T) ->

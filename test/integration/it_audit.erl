@@ -9,7 +9,7 @@
 -export([begins/1, begins/2, during/2, ends/2, database/1, database/2, sound/1, crashed/4, copy/3, written/1]).
 -export([footprint/1, grew/3]).
 %% In the target.
--export([theirs/0, bonds/0]).
+-export([theirs/0, bonds/0, count_traces/1, traces_seen/0]).
 
 -define(CONTROL_WORD, 123456789).
 -define(CLEAN_MS, 5000).
@@ -83,6 +83,7 @@ trace_for_somebody() ->
 
 traced() -> [it_traced, application_controller].
 
+%% Somebody's tracer, called it_tracer.
 count_traces(N) ->
     receive
         {how_many, From} -> From ! {traces, N}, count_traces(N);

@@ -1,4 +1,4 @@
-%% it_cross - requests that go from node to node, for cluster_tests. Each knows
+%% it_cross - requests that go from node to node, for crossing_tests. Each knows
 %% which calls it makes, and where. The functions that are measured are called
 %% from functions of their own, and none is in tail position.
 -module(it_cross).

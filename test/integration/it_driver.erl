@@ -1,10 +1,11 @@
 %% it_driver - load from inside the target, as much as it can bear, and the
 %% truth of it: how many requests were begun, which of them were inside others,
-%% and what sampling did to their tokens, which a program sees itself.
+%% and what sampling did to their tokens, which a program sees itself; and large
+%% values.
 -module(it_driver).
 
--export([start/1, stop/1, handle/1, nested/2]).
--export([outer/2, inner/1, serve/0]).
+-export([start/1, stop/1, handle/1, nested/2, values/2]).
+-export([outer/2, inner/1, serve/0, value/1]).
 
 %% ------------------------------------------- the sample application's ----
 
@@ -82,3 +83,12 @@ serve() ->
 
 inner(_) ->
     seq_trace:get_token(label).
+
+%% ------------------------------------------------------ large values ----
+
+%% One request, which asks N times for a list of this length.
+values(N, Length) ->
+    lists:foreach(fun(_) -> Length = length(?MODULE:value(Length)) end, lists:seq(1, N)).
+
+value(Length) ->
+    lists:duplicate(Length, 0).

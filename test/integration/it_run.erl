@@ -149,7 +149,7 @@ ended(Pid, {Result, Text}, Running) ->
     erlang:cancel_timer(Timer),
     it:kill_all(Pid),
     Word = case Result of passed -> "ok  "; failed -> "FAIL"; skipped -> "skip" end,
-    io:format("~s ~5.1f s  ~s~n", [Word, now_s() - Start, Name]),
+    io:format("~s ~6.1f s  ~s~n", [Word, now_s() - Start, Name]),
     case string:trim(unicode:characters_to_list(Text)) of
         "" -> ok;
         Detail -> [io:format("       ~ts~n", [L]) || L <- string:split(Detail, "\n", all)]

@@ -19,7 +19,8 @@ tests() ->
      || Op <- [raise, raise_deep, crash, retry_deep]] ++
     [{"die", 60, fun die/1},
      {"slow requests are kept as trees", 60, fun slow/1},
-     {"work after the answer is async", 60, fun audit/1}].
+     {"work after the answer is async", 60, fun audit/1},
+     {"a server's loop is disarmed, and nothing else", 60, fun loop/1}].
 
 alone(T, Op) ->
     {Target, P} = run(T, Op, #{}),
@@ -190,3 +191,31 @@ audit(T) ->
     it:equal("calls within", ?REQUESTS,
              it:number(P, "select sum(calls) from tier_stats where tier = 'db' and identity = 'read'")),
     it:equal("losses", #{}, it:losses(P)).
+
+%% It is called by each request, in a server that never returns from it.
+loop(T) ->
+    N = 3000,
+    Target = it:target(T, #{kind => plain}),
+    Before = it:settled(Target),
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{outer, {it_driver, outer, 2}}, {inner, {it_driver, inner, 1}},\n"
+                               "         {loop, {it_driver, serve, 0}}]}.\n{sampling, all}.\n"
+                               "{overload, [{max_age_ms, 60000}, {max_queue, 1000000}, {max_lag_ms, 60000}]}.\n"}),
+    it:armed(P),
+    Armed = fun(MFAs) -> [F || {{_, F, _}, _, traced, _} <- it:call(Target, it_stub, armed, [MFAs])] end,
+    MFAs = [{it_driver, outer, 2}, {it_driver, inner, 1}, {it_driver, serve, 0}],
+    it:equal("armed", [outer, inner, serve], Armed(MFAs)),
+    #{outer := N} = it:call(Target, it_driver, nested, [N, elsewhere]),
+    it:saw(P, "runaway: it_driver:serve/0 never returns"),
+    it:until("disarmed", fun() -> Armed(MFAs) =:= [outer, inner] end),
+    #{outer := N} = it:call(Target, it_driver, nested, [N, elsewhere]),
+    %% Nor does it come back with code that is loaded anew.
+    it:do(Target, fun() -> code:purge(it_driver), {module, _} = code:load_file(it_driver) end),
+    it:saw(P, "reloaded: module it_driver was loaded anew"),
+    it:equal("armed again", [outer, inner], Armed(MFAs)),
+    it:terminate(P),
+    it:equal("told", 1, it:number(P, "select count(*) from events where kind = 'runaway'")),
+    it:equal("entry calls", 2 * N, it:balance(P)),
+    it:equal("requests", 2 * N, it:requests(P)),
+    it:equal("calls within them", 2 * N - maps:get(collided, it:losses(P), 0),
+             it:number(P, "select sum(calls) from tier_stats where tier = 'inner' and identity <> '_total'")),
+    it:audit(Target, Before, [processes]).

@@ -205,11 +205,13 @@ churn() ->
     Dirty = erlang:system_info(dirty_cpu_schedulers_online),
     Workers = [spawn_monitor(fun() -> [?MODULE:entry(?CALLS div 10) || _ <- lists:seq(1, 10)], exit(done) end)
                || _ <- lists:seq(1, 8)],
-    [begin
-         erlang:system_flag(schedulers_online, I rem erlang:system_info(schedulers) + 1),
-         erlang:system_flag(dirty_cpu_schedulers_online, I rem Dirty + 1)
-     end || I <- lists:seq(1, 20)],
-    {Dropped, N} = drained_until_done(Workers, 0),
+    Events = [begin
+                  erlang:system_flag(schedulers_online, I rem erlang:system_info(schedulers) + 1),
+                  erlang:system_flag(dirty_cpu_schedulers_online, I rem Dirty + 1),
+                  {_, _, Some, _} = drain(),
+                  Some
+              end || I <- lists:seq(1, 20)],
+    {Dropped, N} = drained_until_done(Workers, lists:sum(Events)),
     erlang:system_flag(schedulers_online, Online),
     erlang:system_flag(dirty_cpu_schedulers_online, Dirty),
     equal(8 * 10 * 2 * (?CALLS div 10 + 1), N + Dropped).

@@ -49,4 +49,18 @@ setup_25(void **state)
 	return 0;
 }
 
+/* One entry, whose requests end with the return of another function. */
+static const char conf_finish[] =
+    "{tiers, [{web, {e,e,1}}, {db, [{a,a,1}, {b,b,1}]}]}.\n"
+    "{finish, {fin,fin,1}}.\n"
+    "{sampling, all}.\n";
+
+static inline int
+setup_finish(void **state)
+{
+	(void)state;
+	feed_init(&f, conf_finish, NULL);
+	return 0;
+}
+
 #endif

@@ -6,7 +6,7 @@ set -eu
 
 packages="gcc libc6-dev make xxd erlang-base erlang-dev libevent-dev
 libsqlite3-dev sqlite3 libcmocka-dev clang libclang-rt-dev util-linux
-elixir erlang-ssl mandoc systemd libpopt0 jq $*"
+elixir erlang-ssl mandoc systemd libpopt0 jq patch $*"
 # logrotate's package would bring a cron with it and set it going: only its
 # program is wanted, which goes here.
 tools=build/tools

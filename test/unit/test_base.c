@@ -266,24 +266,47 @@ utf8_names_what_is_unsafe(void **state)
 		assert_false(utf8_unsafe(good[i]));
 }
 
-/* From half a second, twice as long each time, to half a minute; and anew. */
+/*
+ * From half a second, twice as long each time, to half a minute; and anew when
+ * it worked for as long as that.
+ */
 static void
 backoff_doubles(void **state)
 {
 	static const int want_ms[] = { 500, 1000, 2000, 4000, 8000, 16000,
 		30000, 30000 };
 	struct kp_backoff b = { 0 };
+	kp_mono_ns now = KP_NS_PER_S;
 
 	(void)state;
 	for (int times = 0; times < 2; times++) {
 		for (size_t i = 0; i < sizeof(want_ms) / sizeof(want_ms[0]);
 		    i++)
-			assert_int_equal(kp_backoff_next(&b),
+			assert_int_equal(kp_backoff_next(&b, now),
 			    want_ms[i] * KP_NS_PER_MS);
-		kp_backoff_reset(&b);
+		kp_backoff_works(&b, now);
+		now += 30 * KP_NS_PER_S;
+		kp_backoff_works(&b, now);
 	}
 	for (int i = 0; i < 1000000; i++)
-		assert_true(kp_backoff_next(&b) <= 30 * KP_NS_PER_S);
+		assert_true(kp_backoff_next(&b, now) <= 30 * KP_NS_PER_S);
+}
+
+/* What is armed and gone again at once is not tried twice a second for ever. */
+static void
+backoff_works_briefly(void **state)
+{
+	struct kp_backoff b = { 0 };
+	kp_mono_ns now = KP_NS_PER_S;
+
+	(void)state;
+	assert_int_equal(kp_backoff_next(&b, now), 500 * KP_NS_PER_MS);
+	kp_backoff_works(&b, now);
+	assert_int_equal(kp_backoff_next(&b, now + 499 * KP_NS_PER_MS),
+	    KP_NS_PER_S);
+	kp_backoff_works(&b, now);
+	assert_int_equal(kp_backoff_next(&b, now + KP_NS_PER_S),
+	    500 * KP_NS_PER_MS);
 }
 
 int
@@ -302,6 +325,7 @@ main(void)
 		cmocka_unit_test(utf8_fits_whole_characters),
 		cmocka_unit_test(utf8_names_what_is_unsafe),
 		cmocka_unit_test(backoff_doubles),
+		cmocka_unit_test(backoff_works_briefly),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

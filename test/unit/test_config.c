@@ -203,16 +203,27 @@ static const struct bad bads[] = {
 	{ "[{a, \xff}].", "1:6: this is not UTF-8 text\n" },
 	{ T "{rewrite, [{\"(\", \"x\"}, {\"((a{99}){99})\", \"\"}, {a, b}]}.",
 	    "2:13: bad regular expression: Unmatched ( or \\(\n"
-	    "2:25: the repetitions in this pattern multiply to more than 1000\n"
+	    "2:25: this pattern is longer than 2000 characters with its "
+	    "repetitions written out\n"
 	    "2:48: found the atom 'a', expected a regular expression\n"
 	    "2:51: found the atom 'b', expected a text\n" },
-	/* each + over another doubles it; those of characters are nothing */
+	/* one behind the other adds up: a UUID */
+	{ T "{rewrite, [{\"/[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}"
+	    "-[0-9a-f]{12}\", \"/:id\"}, {\"(a{30}){30}(b{40}){40}\", \"\"}, "
+	    "{\"(x{10}(y{10}){10}){20}\", \"\"}]}.",
+	    "2:88: this pattern is longer than 2000 characters with its "
+	    "repetitions written out\n"
+	    "2:120: this pattern is longer than 2000 characters with its "
+	    "repetitions written out\n" },
+	/* each + over another doubles it */
 	{ T "{rewrite, [{\"/a++++++++++++b\", \"\"}, "
 	    "{\"((((((((((a+)+)+)+)+)+)+)+)+)+)+\", \"\"}, "
 	    "{\"/[0-9]+/[[:alpha:]+]+/\\\\++/[]+}]+/a+/b+/c+/d+/e+\", \"\"}, "
 	    "{a, \"\"}]}.",
-	    "2:13: the repetitions in this pattern multiply to more than 1000\n"
-	    "2:38: the repetitions in this pattern multiply to more than 1000\n"
+	    "2:13: this pattern is longer than 2000 characters with its "
+	    "repetitions written out\n"
+	    "2:38: this pattern is longer than 2000 characters with its "
+	    "repetitions written out\n"
 	    "2:138: found the atom 'a', expected a regular expression\n" },
 	{ T "{overload, [{max_que, 1}, {pause_s, 1}, {pause_s, 0}, x]}.",
 	    "2:14: unknown limit 'max_que' (did you mean 'max_queue'?)\n"
@@ -264,6 +275,12 @@ static const struct bad bads[] = {
 	    "expected set_token/0,1, do_apply/3,4 or run/2,3\n"
 	    "4:11: found the atom 'x', expected slow_ms to be an integer "
 	    "within 0..3600000\n" },
+	/* where no entries are named, they are the first tier's */
+	{ "[{a, {m, f, 1}}, {b, {kprof, set_token, 0}}].\n{slow_ms, x}.",
+	    "1:22: warning: kprof:set_token/0 starts no request here: it is "
+	    "not among the entries\n"
+	    "2:11: found the atom 'x', expected slow_ms to be an integer "
+	    "within 0..3600000\n" },
 	{ T "{identity, all}.", "2:12: found the atom 'all', expected fun "
 	    "({Module, Function, Args}) -> Identity; ... end\n" },
 };
@@ -274,6 +291,7 @@ test_marks(void **state)
 {
 	static const char *const good_ones[] = {
 		"[{web, {kprof, set_token, 0}}].",
+		"[{web, \"kprof:set_token\"}, {b, {kprof, set_token, 1}}].",
 		"[{web, \"kprof\"}].",
 		T "{entry, \"kprof\"}.",
 		T "{entry, [{kprof, set_token, '_'}, {kprof, do_apply, 3}]}.",

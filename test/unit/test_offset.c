@@ -136,6 +136,21 @@ one_trip(void **state)
 	assert_int_equal(error, 1 * MS + 100 * MS);
 }
 
+/* Two that are as far apart as numbers can be: another clock. */
+static void
+as_far_as_can_be(void **state)
+{
+	struct kp_offset o = { 0 };
+	kp_dur_ns offset, error;
+
+	(void)state;
+	kp_offset_trip(&o, START, START - (INT64_C(1) << 62), START);
+	kp_offset_trip(&o, START, START + (INT64_C(1) << 62), START);
+	assert_int_equal(o.stepped, 1);
+	assert_true(kp_offset_get(&o, START, &offset, &error));
+	assert_true(offset == -(INT64_C(1) << 62));
+}
+
 /* With equal ways the shortest trip is right, whatever the others were. */
 static void
 jitter(void **state)
@@ -237,6 +252,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(nothing_known), cmocka_unit_test(one_trip),
+		cmocka_unit_test(as_far_as_can_be),
 		cmocka_unit_test(jitter), cmocka_unit_test(asymmetric_load),
 		cmocka_unit_test(drift), cmocka_unit_test(stepped),
 		cmocka_unit_test(silence),

@@ -15,24 +15,12 @@
 static const char conf[] =
     "{tiers, [{web, {e,e,1}}, {db, [{a,a,1}, {b,b,1}]}]}.\n"
     "{sampling, all}.\n";
-static const char conf_finish[] =
-    "{tiers, [{web, {e,e,1}}, {db, [{a,a,1}, {b,b,1}]}]}.\n"
-    "{finish, {fin,fin,1}}.\n"
-    "{sampling, all}.\n";
 
 static int
 setup(void **state)
 {
 	(void)state;
 	feed_init(&f, conf, NULL);
-	return 0;
-}
-
-static int
-setup_finish(void **state)
-{
-	(void)state;
-	feed_init(&f, conf_finish, NULL);
 	return 0;
 }
 
@@ -656,6 +644,23 @@ server_loop(void **state)
 	assert_string_equal(kp_buf_cstr(&f.text), "runaway a:a/1\n");
 }
 
+/* What comes while the agent rests is counted, and not looked at. */
+static void
+passed_over(void **state)
+{
+	static const enum kp_event_kind kinds[] = { KP_EV_ENTRY, KP_EV_CALL,
+		KP_EV_CALL, KP_EV_RETURN_TO, KP_EV_CLEAR };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		kp_requests_pass(f.rs, 0,
+		    &(struct kp_event){ .kind = kinds[i], .label = 1 });
+	assert_int_equal(kp_requests_entries(f.rs, 0), 1);
+	assert_int_equal(lost(&f, KP_LOSS_TRIPPED), 1);
+	assert_int_equal(lost(&f, KP_LOSS_WITH_REQUEST), 2);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
+}
+
 static void
 fn_cap(void **state)
 {
@@ -733,6 +738,7 @@ main(void)
 		LIFE(label_zero), LIFE(bad_events), LIFE(impossible_times),
 		LIFE(time_runs_back), SMALL(request_cap), SMALL(call_cap),
 		SMALL(stack_cap), SMALL(server_loop), LIFE(fn_cap),
+		LIFE(passed_over),
 		LIFE(memory_returns),
 	};
 

@@ -328,16 +328,16 @@ collision(void **state)
 	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
 }
 
-static const char conf_finish[] =
+static const char conf_marks_finish[] =
     "{tiers, [{db, [{a,a,1}, {b,b,1}]}]}.\n"
     "{entry, {kprof,set_token,0}}.\n"
     "{finish, {b,b,1}}.\n";
 
 static int
-setup_finish(void **state)
+setup_marks_finish(void **state)
 {
 	(void)state;
-	feed_init(&f, conf_finish, NULL);
+	feed_init(&f, conf_marks_finish, NULL);
 	return 0;
 }
 
@@ -390,7 +390,7 @@ main(void)
 		ON(around_an_entry, setup_27), ON(around_an_entry, setup_25),
 		ON(tail_called, setup_27), ON(exception_inside, setup_27),
 		ON(clear_of_others, setup_27), ON(collision, setup_27),
-		ON(finish, setup_finish), ON(abandoned, setup_27),
+		ON(finish, setup_marks_finish), ON(abandoned, setup_27),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

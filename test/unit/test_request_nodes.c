@@ -49,6 +49,13 @@ on_request(void *ctx, const struct kp_request *rq)
 }
 
 static void
+count_request(void *ctx, const struct kp_request *rq)
+{
+	(void)rq;
+	((struct feed *)ctx)->closed++;
+}
+
+static void
 begin(const char *text)
 {
 	feed_init(&f, text, NULL);
@@ -278,6 +285,103 @@ another_takes_the_index(void **state)
 	assert_int_equal(kp_requests_entries(f.rs, 1), 0);
 }
 
+/* A server's loop, named in tiers.conf: so many of its calls never end. */
+static void
+loop(uint32_t node, uint32_t label, uint32_t times)
+{
+	for (uint32_t i = 0; i <= times; i++) {
+		entry(&f, AT(node, 1), "e", "x", label + i, label + i);
+		call_from(&f, AT(node, 2), AT(node, 1), "a", "u0", label + i,
+		    label + i + 0.1);
+		back_to(&f, AT(node, 1), "x", label + i + 0.2);
+	}
+}
+
+/* Each node is told of by itself, also where another had its index before. */
+static void
+runaways(void **state)
+{
+	struct kp_requests_opts o = { .max_stack = 4 };
+
+	(void)state;
+	feed_free(&f);
+	feed_init(&f, conf, &o);
+	join(&f, 1, AHEAD);
+	loop(0, 100, 4);
+	assert_int_equal(f.runaways, 1);
+	loop(1, 200, 3);
+	assert_int_equal(f.runaways, 1);
+	loop(1, 300, 5);
+	assert_int_equal(f.runaways, 2);
+	kp_requests_remove(f.rs, 1, KP_LOSS_DISCONNECTED);
+	join(&f, 1, AHEAD);
+	loop(1, 400, 5);
+	assert_int_equal(f.runaways, 3);
+}
+
+/*
+ * Two of different nodes that ask each other in turn, and clocks that do not
+ * tell which asked first.  Each could have made all of the other's calls;
+ * trying out what order explains them took longer than the world has been.
+ */
+static void
+back_and_forth(void **state)
+{
+	uint32_t here = 2, there = AT(1, 1);
+
+	(void)state;
+	wrong_by(0, 1000);
+	entry(&f, 1, "e", "u0", 1, 0);
+	for (int i = 0; i < 30; i++) {
+		call_from(&f, there, here, "a", "u0", 1, 1 + 4 * i);
+		back_to(&f, there, "u0", 2 + 4 * i);
+		call_from(&f, here, there, "b", "u0", 1, 3 + 4 * i);
+		back_to(&f, here, "u0", 4 + 4 * i);
+	}
+	back_to(&f, 1, "u0", 200);
+	expire(&f, 1000);
+	assert_int_equal(f.closed, 1);
+	assert_int_equal(sums.total, 200 * KP_NS_PER_MS);
+	assert_int_equal(sums.selfs, sums.total);
+}
+
+#define TOMBS (1u << 17)	/* as in tomb.c */
+
+/* So many requests of a node begin, end and close. */
+static void
+close_many(uint32_t node, uint32_t n)
+{
+	static uint64_t label;
+	static double ms;
+
+	for (uint32_t i = 0; i < n; i++) {
+		entry(&f, AT(node, 1), "e", "u0", ++label, ms);
+		back_to(&f, AT(node, 1), "u0", ms);
+		if (i % 1000 == 0)
+			expire(&f, ms += 80);
+	}
+	/* Twice: the first is how the others' times are known. */
+	expire(&f, ms += 250);
+	expire(&f, ms += 250);
+}
+
+/* Who comes late, when the others have all the tombstones, gets some too. */
+static void
+tombs_are_shared(void **state)
+{
+	(void)state;
+	f.joined[1] = false;
+	feed_hand_on(&f, 1, count_request, feed_on_late);
+	close_many(0, TOMBS + 1000);
+	assert_int_equal(f.rs->nodes[0].tombs.n, TOMBS);
+	for (uint32_t i = 1; i < FEED_NODES; i++) {
+		join(&f, i, i * 1000);
+		close_many(i, TOMBS / (i + 1) + 1000);
+		assert_int_equal(f.rs->nodes[i].tombs.n, TOMBS / (i + 1));
+		assert_true(f.rs->ntombs <= TOMBS);
+	}
+}
+
 static void
 no_more_indices(void **state)
 {
@@ -477,6 +581,8 @@ main(void)
 		NODES(nobody_waits), NODES(moves_together),
 		NODES(offset_unknown), NODES(node_of_a_call_goes),
 		NODES(node_of_the_entry_goes), NODES(another_takes_the_index),
+		NODES(runaways), NODES(back_and_forth),
+		NODES(tombs_are_shared),
 		NODES(no_more_indices), NODES(late_elsewhere),
 		NODES(shares), NODES(nobody_counts_there),
 		NODES(collision), NODES(a_node_lags), NODES(strangers),
