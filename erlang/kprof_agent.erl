@@ -801,10 +801,9 @@ arm_plan(Items, S0) ->
     Plan = items(Items),
     case taken([I#item.mfa || I <- Plan], S) of
         [] ->
-            own(owned(Plan), S),
+            own(patterns(Plan), S),
             S1 = retire_counters(S),
             S2 = S1#s{plan = Plan, exact = exacts(Plan, S1#s.probe)},
-            own([], S2),
             count_entries(S2, true),
             rearm(S2#s{unarmed_from = entry_calls(S2)});
         Taken ->
@@ -829,10 +828,17 @@ rearm(#s{plan = []} = S) ->
     {{error, no_plan}, S};
 rearm(#s{state = armed} = S) ->
     {ok, S};
-rearm(S0) ->
+rearm(#s{plan = Plan} = S) ->
+    case [I#item.mfa || is_resting(S), I <- Plan, is_others_now(I, S)] of
+        [] -> rearm_all(S#s{state = idle});
+        Taken -> {{error, {traced_by_others, Taken}}, S}
+    end.
+
+rearm_all(S0) ->
+    own([], S0),
     {Entries, Tiers} = by_kind([I || I <- S0#s.plan, not I#item.gone]),
     [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
-    case arm_tiers(Tiers, S0#s{state = idle}) of
+    case arm_tiers(Tiers, S0) of
         {[], S} ->
             processes_trace(S),
             S1 = read_counters(S),
@@ -890,8 +896,14 @@ set_patterns(Items, #s{session = Session}) ->
 %% session's patterns at once, others by the module; and what comes meanwhile
 %% is dropped, but for the end, when it is handed over. Takes the patterns
 %% only: flags cost nothing without them, and going through all processes is
-%% not for a moment of overload.
-disarm(State, #s{session = Session, state = Was} = S) ->
+%% not for a moment of overload. While it rests none are ours.
+disarm(State, S) ->
+    case is_resting(S) of
+        true -> S#s{state = State};
+        false -> disarm_all(State, S)
+    end.
+
+disarm_all(State, #s{session = Session, state = Was} = S) ->
     {Entries, Tiers} = by_kind(S#s.plan),
     [pattern(Session, I#item.mfa, ?TAKE_TOKEN)
      || I <- Entries, Was =:= armed],
@@ -901,7 +913,13 @@ disarm(State, #s{session = Session, state = Was} = S) ->
                  Now#s{unarmed_from = entry_calls(Now)};
              _ -> S#s{state = State}
          end,
-    clear_patterns(Tiers, Entries, S1).
+    S2 = clear_patterns(Tiers, Entries, S1),
+    own([], S2),
+    S2.
+
+is_resting(#s{state = paused}) -> true;
+is_resting(#s{state = {tripped, _}}) -> true;
+is_resting(_) -> false.
 
 clear_patterns(Tiers, Entries, #s{session = legacy} = S) ->
     clear_modules(Entries, clear_modules(Tiers, S));
@@ -961,7 +979,7 @@ change_plan(Take, Put, #s{plan = Old} = S) ->
     Is = fun(MFA, Items) -> lists:keymember(MFA, #item.mfa, Items) end,
     case taken([I#item.mfa || I <- Put], S) of
         [] ->
-            own(owned(Put), S),
+            own(patterns(Put), S),
             {Kept, Gone} = lists:partition(
                              fun(#item{mfa = MFA}) ->
                                      not lists:member(MFA, Take) andalso
@@ -1287,10 +1305,12 @@ own(More, S) ->
                 undefined -> [];
                 {_, _, Mine, _, _} -> [{call_count, MFA} || MFA <- Mine]
             end,
-    element(1, S#s.sentry) ! {own, More ++ Rated ++ owned(S#s.plan) ++
+    Plan = [P || P <- patterns(S#s.plan),
+                 not is_resting(S) orelse element(1, P) =:= call_count],
+    element(1, S#s.sentry) ! {own, More ++ Rated ++ Plan ++
                                   [{meta, MFA} || MFA <- S#s.watching]}.
 
-owned(Plan) ->
+patterns(Plan) ->
     [{local, I#item.mfa} || I <- Plan] ++
         [{call_count, I#item.mfa} || I <- Plan, I#item.kind =:= entry].
 
@@ -1339,12 +1359,22 @@ taken(MFAs, S) ->
 
 somebody_elses(legacy, MFA, S) ->
     not lists:keymember(MFA, #item.mfa, S#s.plan) andalso
-        lists:any(fun(Kind) ->
-                          {Kind, V} = erlang:trace_info(MFA, Kind),
-                          V =/= false andalso V =/= undefined
-                  end, [traced, meta, call_count]);
+        has_any([traced, meta, call_count], MFA);
 somebody_elses(_, _, _) ->
     false.
+
+%% Of one that is ours: while we rest, so may they.
+is_others_now(#item{mfa = MFA}, #s{session = legacy}) ->
+    has_any([traced, meta], MFA);
+is_others_now(_, _) ->
+    false.
+
+%% A function with a counter says [] of its meta tracer where it has none.
+has_any(Kinds, MFA) ->
+    lists:any(fun(Kind) ->
+                      {Kind, V} = erlang:trace_info(MFA, Kind),
+                      not lists:member(V, [false, undefined, []])
+              end, Kinds).
 
 %% On OTP 25 and 26 a process has one tracer, and 'all' passes over those that
 %% are somebody else's, without a word. Another process looks for them: where
@@ -1394,8 +1424,7 @@ count(Session, MFA, On) ->
     pattern(Session, MFA, On, call_count).
 
 is_watched(legacy, MFA) ->
-    {meta, Tracer} = erlang:trace_info(MFA, meta),
-    Tracer =/= false;
+    has_any([meta], MFA);
 is_watched(_, _) ->
     false.
 

@@ -1,4 +1,5 @@
 /* lost.c - what could not be written; see the header. */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,14 +66,33 @@ lost_tell(const struct lost_node *n, struct kp_window *head)
 	head->losses.n[KP_LOSS_UNWRITTEN] += n->sampled;
 }
 
-void
-lost_told(struct lost_node *n, const struct lost_node *told)
+static bool
+is_all_told(const struct lost_node *n)
 {
+	uint64_t left = n->rows | n->entry_calls | n->sampled;
+
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		left |= n->losses.n[i];
+	return left == 0;
+}
+
+/* Clusters have ever new names: one with nothing left makes room. */
+void
+lost_told(struct lost *l, const struct lost_node *told)
+{
+	struct lost_node *n = lost_find(l, told->node);
+
+	if (n == NULL)
+		return;
 	n->rows -= told->rows;
 	n->entry_calls -= told->entry_calls;
 	n->sampled -= told->sampled;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		n->losses.n[i] -= told->losses.n[i];
+	if (is_all_told(n)) {
+		free(n->node);
+		*n = l->v[--l->n];
+	}
 }
 
 uint64_t

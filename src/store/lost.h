@@ -12,7 +12,7 @@
 
 #include "kprofd/stats.h"
 
-/* Past this the rest counts with the last: nodes are named by people. */
+/* With something untold; past this the rest counts with the last. */
 #define LOST_NODES_MAX 256
 
 struct lost_node {
@@ -35,8 +35,11 @@ void lost_add(struct lost *l, const char *node, uint64_t rows,
     const struct kp_window *w);
 /* Adds it to a window's head. */
 void lost_tell(const struct lost_node *n, struct kp_window *head);
-/* Takes away what has been told; n may have grown meanwhile. */
-void lost_told(struct lost_node *n, const struct lost_node *told);
+/*
+ * Takes away what has been told of told->node, of which more may be lost
+ * meanwhile; with nothing left that name is freed.
+ */
+void lost_told(struct lost *l, const struct lost_node *told);
 /* Rows that are not told yet, of all nodes. */
 uint64_t lost_rows(const struct lost *l);
 

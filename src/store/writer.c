@@ -276,7 +276,7 @@ batch_done(struct kp_store *s, size_t n, const struct lost_node *told)
 {
 	set_free(s);
 	if (told->node != NULL)
-		lost_told(lost_find(&s->lost, told->node), told);
+		lost_told(&s->lost, told);
 	while (n-- > 0)
 		take_head(s);
 }

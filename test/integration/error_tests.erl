@@ -25,6 +25,7 @@ tests() ->
      {"kept out by the command line", 30, fun(T) -> disabled(T, ["-kprof", "disabled", "true"]) end},
      {"kept out by the configuration", 30, fun disabled_by_file/1},
      {"somebody else's trace", 30, fun others_trace/1},
+     {"somebody else's trace while it is paused", 60, fun others_meanwhile/1},
      {"somebody else's trace of new processes", 30, fun others_new_processes/1},
      {"somebody else's trace of other things", 60, fun neighbours/1},
      {"exact where it would copy too much", 30, fun exact_refused/1},
@@ -190,6 +191,34 @@ others_trace(T) ->
     it:equal("theirs, at the end", Were, it:do(Target, Theirs)),
     %% On a node with sessions the load has left its marks among the processes.
     it:audit(Target, Before, [processes]).
+
+%% While we rest, a function of ours may be traced by others; up to OTP 26 only
+%% by them. What is theirs then is neither overwritten nor taken away.
+others_meanwhile(T) ->
+    Target = it:target(T),
+    Before = it:settled(Target),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    Theirs = fun() -> [erlang:trace_info(?ENTRY, K) || K <- [traced, match_spec, meta]] end,
+    Put = fun(Spec) ->
+                  {ok, _} = it:control(P, "pause"),
+                  it:do(Target, fun() -> 1 = erlang:trace_pattern(?ENTRY, Spec, [local]) end),
+                  it:do(Target, Theirs)
+          end,
+    Were = Put([{'_', [], [{return_trace}]}]),
+    _ = it:control(P, "resume"),
+    case it:otp(Target) >= 27 of
+        true -> it:equal("state", armed, it:agent_state(Target));
+        false -> it:saw(P, "lost .*somebody else traces or counts.*requests")
+    end,
+    it:equal("theirs, after a resume", Were, it:do(Target, Theirs)),
+    it:do(Target, fun() -> 1 = erlang:trace_pattern(?ENTRY, false, [local]) end),
+    it:until("armed again", fun() -> it:agent_state(Target) =:= armed end),
+    Were = Put([{'_', [], [{return_trace}]}]),
+    it:terminate(P),
+    it:equal("theirs, at the end", Were, it:do(Target, Theirs)),
+    it:do(Target, fun() -> 1 = erlang:trace_pattern(?ENTRY, false, [local]) end),
+    it:audit(Target, Before, []).
 
 others_new_processes(T) ->
     Target = it:target(T),

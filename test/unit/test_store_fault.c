@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "store/lost.h"
 #include "store_fixture.h"
 
 static struct kp_store_status
@@ -418,6 +419,32 @@ test_damaged(void **state)
 	assert_balance(1);
 }
 
+/* Nodes whose names are new every time: what has been told makes room. */
+static void
+test_many_nodes(void **state)
+{
+	struct lost l = { 0 };
+	struct lost_node told;
+	char name[32];
+
+	(void)state;
+	lost_add(&l, "stays", 7, NULL);
+	for (int i = 0; i < 2 * LOST_NODES_MAX; i++) {
+		snprintf(name, sizeof(name), "app@10.0.0.%d", i);
+		lost_add(&l, name, 3, NULL);
+		told = *lost_find(&l, name);
+		lost_add(&l, name, 2, NULL);
+		lost_told(&l, &told);
+		assert_int_equal(lost_find(&l, name)->rows, 2);
+		told = *lost_find(&l, name);
+		lost_told(&l, &told);
+		assert_null(lost_find(&l, name));
+	}
+	assert_int_equal(lost_find(&l, "stays")->rows, 7);
+	assert_int_equal(lost_rows(&l), 7);
+	lost_free(&l);
+}
+
 int
 main(void)
 {
@@ -433,6 +460,7 @@ main(void)
 		ON_A_FILE(test_replaced),
 		ON_A_FILE(test_nowhere),
 		ON_A_FILE(test_damaged),
+		cmocka_unit_test(test_many_nodes),
 	};
 
 	return cmocka_run_group_tests_name("store fault", tests, NULL, NULL);
