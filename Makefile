@@ -221,6 +221,9 @@ $(B)/test/test_parts: $(call obj,$(STORE) src/kprofd/assembly.c)
 $(B)/test/test_parts: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
 
+# Counts what is allocated.
+$(B)/test/test_ingest: UNIT_LIBS = $(foreach f,malloc calloc realloc aligned_alloc,-Wl$(comma)--wrap=$(f))
+
 $(B)/test/test_log: $(call obj,src/kprofd/log.c src/report/json.c \
     src/report/text.c src/report/width.c src/report/when.c)
 $(B)/test/test_log: UNIT_LIBS = -lsqlite3
@@ -583,12 +586,24 @@ $(B)/bench/bench_tracer.beam: test/bench/bench_tracer.erl $(B)/gen/kprof_probe.b
 	@mkdir -p $(@D)
 	erlc -Wall$(ERLC_COMPAT) -o $(@D) $<
 
+# Instructions do not depend on what else the machine does: a slip is seen.
+# RECORD=1: the figures of now are right.
+.PHONY: bench-instructions
+bench-instructions: $(B)/bench/count
+	@command -v valgrind >/dev/null || sh test/support/setup.sh valgrind
+	@sh test/bench/instructions.sh $(B) $(if $(RECORD),-record)
+
 # BENCH_ROOT: a root file system such as those of `make matrix`, for the target.
 .PHONY: bench
 bench: all $(BENCH) $(B)/bench/bench_tracer.beam
 	@for t in $(BENCH); do echo "== $$t"; $$t || exit 1; done
 	@echo "== bench_tracer"; erl -noinput -pa $(B)/bench $(B)/gen -s bench_tracer main -extra $(B)/kprof_probe
 	@echo "== bench_target"; escript test/bench/bench_target.escript $(B) $(BENCH_ROOT)
+	@$(MAKE) --no-print-directory bench-table
+
+.PHONY: bench-table
+bench-table: all
+	@escript test/bench/bench_target.escript -table $(B) $(BENCH_ROOT)
 
 # ---- what the README promises
 
@@ -715,6 +730,8 @@ help:
 	@echo 'make fuzz-short   every fuzzer for FUZZ_SECS=$(FUZZ_SECS) seconds'
 	@echo 'make fuzz         every fuzzer for FUZZ_RUNS=$(FUZZ_RUNS) executions'
 	@echo 'make bench        what it costs (test/bench/README.md)'
+	@echo 'make bench-table  that by ways of tracing, as a table'
+	@echo 'make bench-instructions  instructions an event takes in kprofd, against the record'
 	@echo 'make setup        install missing Debian packages'
 	@echo 'make clean        remove build/'
 

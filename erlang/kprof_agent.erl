@@ -33,7 +33,8 @@
 
 -define(PROTOCOL, 3).
 -define(BATCH_EVENTS, 500).     % most events in one message
--define(BATCH_MS, 20).          % longest wait for a batch to fill
+-define(BATCH_MS, 15).          % longest wait for a batch to fill: with the way
+                                % to the daemon an event is there within 20
 -define(BATCH_LEAST_MS, 5).     % where events may not be much older
 -define(TICK_MS, 500).          % how often the lease is looked at
 -define(PROBE_MS, 200).         % how long a call rate is measured
@@ -47,7 +48,7 @@
 -define(LOOK_US, 5000).         % how often code is looked at when behind
 -define(DRAIN_RECORDS, 8192).   % taken from the rings at once, about
 -define(RINGS_MS, 10).          % how often rings are looked at that fill
--define(RINGS_IDLE_MS, 20).     % and others
+-define(RINGS_IDLE_MS, 15).     % and others
 -define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word
 
 %% For an entry: who calls it has no token any more.

@@ -35,8 +35,8 @@ void kp_native_restart(struct kp_native *nd, const char *node);
  * KP_END, and KP_ENOENT for what makes no sense: a record of no known kind
  * or of a slot that is not defined, a definition that cannot be kept, the
  * rest of a chunk that cannot be followed.  Other errors as there.  What an
- * event points to is good until the next call.  A batch is to be read to its
- * end or to an error of the last kind.
+ * event points to is good until the first call for another batch.  A batch is
+ * to be read to its end or to an error of the last kind.
  */
 enum kp_err kp_native_next(struct kp_native *nd, struct kp_batch *b,
     struct kp_event *ev);

@@ -19,10 +19,17 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
     "records are read as they are");
 
+/* A term, owned by the slot that it defines. */
+struct definition {
+	struct definition *next;	/* replaced in this batch, too */
+	uint32_t n;
+	uint8_t p[];
+};
+
 /* A ring, for as long as its probe is there. */
 struct source {
-	struct kp_span fn[KP_NATIVE_SLOTS + 1];	/* owned bytes */
-	struct kp_span identity[KP_NATIVE_SLOTS + 1];
+	struct definition *fn[KP_NATIVE_SLOTS + 1];	/* owned */
+	struct definition *identity[KP_NATIVE_SLOTS + 1];
 	uint32_t weight;
 };
 
@@ -42,7 +49,8 @@ struct kp_native {
 	int64_t until;		/* it is ahead of all others up to this */
 	uint32_t bad;		/* to be told: elements that made no sense */
 	size_t bytes;
-	char *node;
+	struct definition *replaced;	/* events of the batch may be of them */
+	struct kp_span node;	/* owned bytes */
 };
 
 struct kp_native *
@@ -55,8 +63,8 @@ static void
 source_free(struct source *s)
 {
 	for (uint32_t i = 0; s != NULL && i <= KP_NATIVE_SLOTS; i++) {
-		free((void *)(uintptr_t)s->fn[i].p);
-		free((void *)(uintptr_t)s->identity[i].p);
+		free(s->fn[i]);
+		free(s->identity[i]);
 	}
 	free(s);
 }
@@ -64,21 +72,40 @@ source_free(struct source *s)
 static void
 forget_batch(struct kp_native *nd)
 {
+	struct definition *d;
+
+	while ((d = nd->replaced) != NULL) {
+		nd->replaced = d->next;
+		nd->bytes -= d->n;
+		free(d);
+	}
 	nd->n = nd->at = nd->bad = 0;
 	nd->given = false;
+}
+
+static void
+node_free(struct kp_native *nd)
+{
+	free((void *)(uintptr_t)nd->node.p);
+	nd->node = (struct kp_span){ NULL, 0 };
 }
 
 void
 kp_native_restart(struct kp_native *nd, const char *node)
 {
+	char *copy;
+
 	for (uint32_t i = 0; i < KP_NATIVE_RINGS_MAX; i++) {
 		source_free(nd->source[i]);
 		nd->source[i] = NULL;
 	}
-	free(nd->node);
-	nd->node = strdup(node);
-	nd->bytes = 0;
 	forget_batch(nd);
+	nd->bytes = 0;
+	node_free(nd);
+	copy = strdup(node);
+	if (copy != NULL)
+		nd->node = (struct kp_span){ (const uint8_t *)copy,
+			(uint32_t)strlen(copy) };
 }
 
 void
@@ -87,7 +114,7 @@ kp_native_free(struct kp_native *nd)
 	if (nd == NULL)
 		return;
 	kp_native_restart(nd, "");
-	free(nd->node);
+	node_free(nd);
 	free(nd->v);
 	free(nd);
 }
@@ -120,17 +147,21 @@ is_term(struct kp_span term)
 
 /* The slot keeps what it was, or nothing, where this cannot be kept. */
 static bool
-define(struct kp_native *nd, struct kp_span *slot, struct kp_span term)
+define(struct kp_native *nd, struct definition **slot, struct kp_span term)
 {
-	uint8_t *copy;
+	struct definition *d;
 
-	if (nd->bytes - slot->n + term.n > KP_NATIVE_BYTES_MAX ||
-	    (copy = malloc(term.n)) == NULL)
+	if (nd->bytes + term.n > KP_NATIVE_BYTES_MAX ||
+	    (d = malloc(sizeof(*d) + term.n)) == NULL)
 		return false;
-	memcpy(copy, term.p, term.n);
-	nd->bytes += term.n - slot->n;
-	free((void *)(uintptr_t)slot->p);
-	*slot = (struct kp_span){ copy, term.n };
+	*d = (struct definition){ .n = term.n };
+	memcpy(d->p, term.p, term.n);
+	nd->bytes += term.n;
+	if (*slot != NULL) {
+		(*slot)->next = nd->replaced;
+		nd->replaced = *slot;
+	}
+	*slot = d;
 	return true;
 }
 
@@ -267,9 +298,7 @@ static struct kp_pid
 pid(const struct kp_native *nd, uint64_t name)
 {
 	return (struct kp_pid){ .id = (uint32_t)name,
-		.serial = (uint32_t)(name >> 32),
-		.node = { (const uint8_t *)nd->node,
-		    nd->node != NULL ? (uint32_t)strlen(nd->node) : 0 } };
+		.serial = (uint32_t)(name >> 32), .node = nd->node };
 }
 
 static uint64_t
@@ -278,16 +307,15 @@ label(uint64_t v)
 	return v < LABEL_END ? v : 0;
 }
 
-/* False: a slot that nobody has defined. */
+/* False: a slot that nobody has defined.  *to is empty till now. */
 static bool
-slot(const struct kp_span *v, uint16_t n, struct kp_span *to)
+slot(struct definition *const *v, uint16_t n, struct kp_span *to)
 {
-	*to = (struct kp_span){ NULL, 0 };
 	if (n == 0)
 		return true;
-	if (n > KP_NATIVE_SLOTS || v[n].p == NULL)
+	if (n > KP_NATIVE_SLOTS || v[n] == NULL)
 		return false;
-	*to = v[n];
+	*to = (struct kp_span){ v[n]->p, v[n]->n };
 	return true;
 }
 
@@ -338,10 +366,7 @@ read_record(const struct kp_native *nd, const struct source *s,
 	}
 }
 
-/*
- * Leaves the event that was given last.  Not before: the definitions behind it
- * may change what it points to.
- */
+/* Leaves the event that was given last, for the next of its chunk. */
 static void
 pass(struct kp_native *nd)
 {

@@ -410,6 +410,13 @@ assembly_event(struct assembly_part *p, const struct kp_event *ev)
 }
 
 void
+assembly_events(struct assembly_part *p, const struct kp_event *ev, size_t n)
+{
+	if (p->index != KP_NONE)
+		kp_requests_events(p->in->rs, p->index, ev, n);
+}
+
+void
 assembly_pass(struct assembly_part *p, const struct kp_event *ev)
 {
 	if (p->index != KP_NONE)

@@ -99,6 +99,8 @@ void assembly_offset(struct assembly_part *p, kp_dur_ns offset,
     kp_dur_ns error);
 /* As of kprofd/request.h; without a place events are passed over. */
 void assembly_event(struct assembly_part *p, const struct kp_event *ev);
+void assembly_events(struct assembly_part *p, const struct kp_event *ev,
+    size_t n);
 void assembly_pass(struct assembly_part *p, const struct kp_event *ev);
 void assembly_expire(struct assembly_part *p, kp_target_ns now);
 void assembly_abandon(struct assembly_part *p, enum kp_loss cause);

@@ -15,6 +15,9 @@
 /* More of anything is in no window: sums of very many fit SQL's integers. */
 #define FIGURE_MAX (UINT64_C(1) << 40)
 
+/* Read before they are looked at: see request/ahead.c.  22 KiB. */
+#define EVENTS_AT_ONCE 128
+
 /* Some of the text is the target's own. */
 void
 target_happened(struct target *t, const char *kind, const char *text)
@@ -205,12 +208,28 @@ recover(struct target *t, const struct agent_status *st)
 /* ---- the agent's callbacks ---- */
 
 static void
+take_events(struct target *t, const struct kp_event *ev, size_t n, bool rests)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (rests)
+			assembly_pass(&t->part, &ev[i]);
+		else if (ev[i].kind == KP_EV_ENTRY)
+			kp_sampler_seen(&t->sampler, ev[i].weight);
+	}
+	if (rests)
+		return;
+	assembly_events(&t->part, ev, n);
+	t->events += n;
+}
+
+static void
 on_batch(void *ctx, const uint8_t *p, size_t n)
 {
 	struct target *t = ctx;
 	struct kp_batch b;
-	struct kp_event ev;
+	struct kp_event ev[EVENTS_AT_ONCE];
 	enum kp_err e;
+	size_t have;
 	bool rests = agent_state(t->agent) == AGENT_TRIPPED ||
 	    watch_full(&t->watch);
 
@@ -221,21 +240,18 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 	}
 	ledger_batch(&t->ledger, b.seq);
 	t->batches++;
-	while ((e = kp_native_next(t->names, &b, &ev)) != KP_END) {
-		if (e == KP_OK && rests) {
-			assembly_pass(&t->part, &ev);
-		} else if (e == KP_OK) {
-			if (ev.kind == KP_EV_ENTRY)
-				kp_sampler_seen(&t->sampler, ev.weight);
-			assembly_event(&t->part, &ev);
-			t->events++;
-		} else if (e == KP_ENOENT) {
-			t->lost.n[KP_LOSS_BAD_EVENT]++;
-		} else {
-			t->lost.n[KP_LOSS_BAD_EVENT] += b.left + 1;
-			agent_nonsense(t->agent, "a batch of events");
-			break;
-		}
+	do {
+		have = 0;
+		e = KP_OK;
+		while (have < EVENTS_AT_ONCE && (e = kp_native_next(t->names,
+		    &b, &ev[have])) == KP_OK)
+			have++;
+		take_events(t, ev, have, rests);
+		t->lost.n[KP_LOSS_BAD_EVENT] += e == KP_ENOENT;
+	} while (e == KP_OK || e == KP_ENOENT);
+	if (e != KP_END) {
+		t->lost.n[KP_LOSS_BAD_EVENT] += b.left + 1;
+		agent_nonsense(t->agent, "a batch of events");
 	}
 	assembly_expire(&t->part, b.sent_at);
 	if (kp_sampler_quick(&t->sampler, b.sent_at))

@@ -1,5 +1,6 @@
 #!/usr/bin/env escript
 %% bench_target.escript BUILD_DIR [ROOT] - what kprofd costs a target.
+%% bench_target.escript -table BUILD_DIR [ROOT] - and what others cost it.
 %%
 %% One node, the same work again and again: without kprofd, with every
 %% function armed and next to nothing sampled, and with every request traced, by
@@ -20,9 +21,36 @@
 -define(PAIR_MS, 300).
 -define(SETTLE_MS, 2500).       % sampling has found its rate by then
 
+main(["-table", Build]) ->
+    main(["-table", Build, none]);
+main(["-table", Build, Root]) ->
+    with_node(Build, Root, fun table/4);
 main([Build]) ->
     main([Build, none]);
 main([Build, Root]) ->
+    with_node(Build, Root,
+              fun(Node, B, Dir, CookieFile) ->
+                      bench(Node, B, Dir, CookieFile),
+                      bench_marks(Node, B, Dir, CookieFile),
+                      bench_load(Node, B, Dir, CookieFile),
+                      bench_trip(Node, B, Dir, CookieFile)
+              end).
+
+table(Node, Build, Dir, CookieFile) ->
+    true = code:add_patha(Dir),
+    Rivals = [{"process tracer that adds up", process},
+              {"dbg, IP trace port", dbg_ip},
+              {"dbg, file port", dbg_file},
+              {"call_time (tprof)", call_time},
+              {"eprof, the module", eprof}, {"fprof", fprof}],
+    Profiled = fun(Probe, Conf, Run) ->
+                       {Got, _, _} = profiled(Probe, Node, Build, Dir,
+                                              CookieFile, Conf, Run),
+                       Got
+               end,
+    bench_table:run(Node, Dir, Rivals, Profiled).
+
+with_node(Build, Root, Bench) ->
     Dir = filename:join(Build, "bench_target"),
     ok = filelib:ensure_dir(filename:join(Dir, "x")),
     Cookie = integer_to_list(rand:uniform(1 bsl 60)),
@@ -31,6 +59,7 @@ main([Build, Root]) ->
     ok = file:change_mode(CookieFile, 8#600),
     Node = list_to_atom("kprof_bench_" ++ os:getpid() ++ "@127.0.0.1"),
     {0, _} = sh("erlc -o " ++ Dir ++ " test/bench/bench_node.erl "
+                "test/bench/bench_table.erl test/bench/bench_rival.erl "
                 "erlang/kprof/src/kprof.erl"),
     {[Erl | Args], Place} = erl(Root, Dir),
     Port = open_port({spawn_executable, os:find_executable("setpriv")},
@@ -38,15 +67,12 @@ main([Build, Root]) ->
                                       "-setcookie", Cookie, "-hidden", "-pa",
                                       Place]},
                       exit_status, binary]),
-    {ok, _} = net_kernel:start(['kprof_bench_ctl@127.0.0.1',
-                                longnames]),
+    Ctl = list_to_atom("kprof_bench_ctl_" ++ os:getpid() ++ "@127.0.0.1"),
+    {ok, _} = net_kernel:start([Ctl, longnames]),
     erlang:set_cookie(list_to_atom(Cookie)),
     connect(Node, 100),
     try
-        bench(Node, Build, Dir, CookieFile),
-        bench_marks(Node, Build, Dir, CookieFile),
-        bench_load(Node, Build, Dir, CookieFile),
-        bench_trip(Node, Build, Dir, CookieFile)
+        Bench(Node, Build, Dir, CookieFile)
     after
         rpc:call(Node, erlang, halt, [0]),
         catch port_close(Port),

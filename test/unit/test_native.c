@@ -182,6 +182,28 @@ entry_and_call_have_all_their_fields(void **state)
 	assert_int_equal(next(f, &ev), KP_END);
 }
 
+/* Events are read some at a time, and looked at only then. */
+static void
+an_event_outlives_what_defined_it(void **state)
+{
+	struct fixture *f = *state;
+	struct kp_event ev[3];
+
+	define_fn(f, 0, 1, "requests", "handle");
+	event(f, 0, KP_NATIVE_CALL, 1, 1, 9);
+	define_fn(f, 0, 1, "db", "query");
+	event(f, 0, KP_NATIVE_CALL, 1, 2, 9);
+	define_fn(f, 0, 1, "net", "serve");
+	event(f, 0, KP_NATIVE_CALL, 1, 3, 9);
+	send(f);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(next(f, &ev[i]), KP_OK);
+	assert_int_equal(next(f, &(struct kp_event){ 0 }), KP_END);
+	assert_term(ev[0].mfa, "{requests,handle,1}");
+	assert_term(ev[1].mfa, "{db,query,1}");
+	assert_term(ev[2].mfa, "{net,serve,1}");
+}
+
 /* A process that moves between threads has its events in several rings. */
 static void
 rings_are_merged_by_time(void **state)
@@ -381,6 +403,7 @@ main(void)
 	static const struct CMUnitTest tests[] = {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 		TEST(entry_and_call_have_all_their_fields),
+		TEST(an_event_outlives_what_defined_it),
 		TEST(rings_are_merged_by_time),
 		TEST(slots_keep_their_meaning_until_they_get_another),
 		TEST(what_makes_no_sense_is_passed_over),
