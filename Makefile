@@ -53,14 +53,14 @@ EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
 LIB    := $(B)/libkprof.a
 
 .PHONY: all
-all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so library
+all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so $(B)/kprof_probe.so library
 
 # ---- generated: the agent's code and the schema travel inside the binaries
 
 # The agent must load on OTP 25: newer compilers have to be told.
 ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
 
-$(B)/gen/kprof_agent.beam: erlang/kprof_agent.erl erlang/kprof_guest.hrl
+$(B)/gen/kprof_%.beam: erlang/kprof_%.erl erlang/kprof_guest.hrl
 	@mkdir -p $(@D)
 	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
 
@@ -79,10 +79,6 @@ $(B)/gen/agent_beam.h: $(B)/gen/kprof_agent.beam $(B)/gen/load.etf
 	    xxd -i -n kp_agent_load $(B)/gen/load.etf; } > $@
 
 # The same for counters; load.exprs speaks of the agent's module only.
-$(B)/gen/kprof_counters.beam: erlang/kprof_counters.erl erlang/kprof_guest.hrl
-	@mkdir -p $(@D)
-	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
-
 $(B)/gen/counters.exprs: erlang/load.exprs
 	@mkdir -p $(@D)
 	sed 's/kprof_agent/kprof_counters/g' $< > $@
@@ -94,6 +90,9 @@ $(B)/gen/counters_beam.h: $(B)/gen/kprof_counters.beam $(B)/gen/counters.etf
 	{ xxd -i -n kp_counters_beam $(B)/gen/kprof_counters.beam && \
 	    xxd -i -n kp_counters_load $(B)/gen/counters.etf; } > $@
 
+$(B)/gen/probe_beam.h: $(B)/gen/kprof_probe.beam
+	xxd -i -n kp_probe_beam $< > $@
+
 $(B)/gen/schema_sql.h: priv/schema.sql
 	@mkdir -p $(@D)
 	{ cat $<; printf '\0'; } > $(B)/gen/schema.sql.0
@@ -101,6 +100,7 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
 $(call obj,src/target/counters.c): $(B)/gen/counters_beam.h
+$(call obj,src/target/agent_probe.c): $(B)/gen/probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 # The dashboard: its own files, and the chart library from npm, as the lock
@@ -190,6 +190,15 @@ $(B)/kprof_sqlite.so: $(patsubst %.c,$(B)/pic/%.o,$(EXT))
 	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared \
 	    $(if $(SANFLAGS),,-Wl$(comma)-z$(comma)defs) -o $@ $^ -lm
 
+# The native probe: loaded by targets, of this release and later ones.
+PROBE_SRC := $(wildcard src/probe/*.c)
+ERL_INC  = $(shell erl -noinput -eval 'io:put_chars(filename:join([code:root_dir(), "usr", "include"])), halt().')
+
+$(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC)): CPPFLAGS += -isystem $(ERL_INC)
+
+$(B)/kprof_probe.so: $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC))
+	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared -o $@ $^
+
 # ---- unit tests: one program for each test/unit/test_*.c
 
 UNIT := $(patsubst test/unit/%.c,$(B)/test/%,$(wildcard test/unit/test_*.c))
@@ -212,6 +221,9 @@ $(B)/test/test_parts: $(call obj,$(STORE) src/kprofd/assembly.c)
 $(B)/test/test_parts: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
 
+# Counts what is allocated.
+$(B)/test/test_ingest: UNIT_LIBS = $(foreach f,malloc calloc realloc aligned_alloc,-Wl$(comma)--wrap=$(f))
+
 $(B)/test/test_log: $(call obj,src/kprofd/log.c src/report/json.c \
     src/report/text.c src/report/width.c src/report/when.c)
 $(B)/test/test_log: UNIT_LIBS = -lsqlite3
@@ -221,6 +233,9 @@ VMSIM := $(call obj,$(addprefix test/support/,vmsim.c vmprog.c vmfeed.c \
            figures.c))
 $(B)/test/test_assembly $(B)/test/test_conserve $(B)/test/test_clocks: $(VMSIM)
 $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
+
+# What the native probe is made of needs no VM.
+$(B)/test/test_ring: $(call obj,src/probe/ring.c src/probe/names.c)
 
 # These are pure, though they live with the daemon.
 $(B)/test/test_guard: $(call obj,src/kprofd/hush.c src/kprofd/ledger.c)
@@ -276,6 +291,7 @@ $(FUZZ_B)/gen/agent_beam.h: $(B)/gen/load.etf
 	    xxd -i -n kp_agent_load $<; } > $@
 
 $(FUZZ_B)/obj/src/target/agent_steps.o: $(FUZZ_B)/gen/agent_beam.h
+$(FUZZ_B)/obj/src/target/agent_probe.o: $(B)/gen/probe_beam.h
 
 $(B)/replay/%: test/fuzz/fuzz_%.c test/fuzz/replay.c $(LIB) test/fuzz/fuzz.h
 	@mkdir -p $(@D)
@@ -288,7 +304,7 @@ FUZZ_COV   := -fno-sanitize-coverage=trace-cmp
 $(FUZZ_B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(FUZZ_CC) -g -O2 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer-no-link $(FUZZ_COV) \
-	    -Iinclude -Isrc -I$(FUZZ_B)/gen -D_GNU_SOURCE -MMD -MP -c -o $@ $<
+	    -Iinclude -Isrc -I$(FUZZ_B)/gen -I$(B)/gen -D_GNU_SOURCE -MMD -MP -c -o $@ $<
 
 # Made once for all of them.
 .PRECIOUS: $(FUZZ_B)/obj/%.o
@@ -392,7 +408,7 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 	erlc -Wall$(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
 
 # $(1): the root file system of the targets, if it is not this machine's.
-run_integration = KPROFD_RELOADS=$(RELOADS) $(if $(1),sh test/support/inroot.sh $(1)) \
+run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) KPROFD_RELOADS=$(RELOADS) $(if $(1),sh test/support/inroot.sh $(1)) \
     erl -noinput -pa $(INTEGRATION) -s it_run main \
     -extra $(B) $(if $(1),-root $(1)) $(if $(MODULES),-modules $(MODULES)) $(if $(ONLY),'$(ONLY)')
 
@@ -404,12 +420,38 @@ $(PRELOADED): $(B)/test/%.so: test/support/%.c
 	@mkdir -p $(@D)
 	$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
 
-INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(PRELOADED) \
+INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(PRELOADED) \
                      sample $(INTEGRATION)/it_run.beam
 
 .PHONY: integration
 integration: $(INTEGRATION_NEEDS)
 	$(call run_integration)
+
+# The same figures with the native probe.
+.PHONY: native
+native:
+	@$(MAKE) --no-print-directory integration PROBE=native \
+	    ONLY="outcome: ' 'catalogue: ' 'figure: ' 'sampling: ' 'mark: ' 'attach: ' 'code: ' 'reload: "
+
+# The native probe in a VM of its own: what must not hurt one; with sanitizers,
+# and CYCLES=10000 for a long one.
+CYCLES  ?= 100
+TORTURE := $(B)/torture
+
+$(TORTURE)/probe_torture.beam: test/probe/probe_torture.erl $(B)/gen/kprof_probe.beam
+	@mkdir -p $(@D)
+	erlc -Wall$(ERLC_COMPAT) -o $(@D) $<
+	cp $(B)/gen/kprof_probe.beam $(@D)
+
+.PHONY: torture
+torture: $(B)/kprof_probe.so $(TORTURE)/probe_torture.beam
+	$(if $(SANFLAGS),LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0) \
+	    erl -noinput -pa $(TORTURE) -s probe_torture main -extra $(B)/kprof_probe $(CYCLES)
+
+# The same in valgrind, which takes some ten times as long.
+.PHONY: torture-valgrind
+torture-valgrind: $(B)/kprof_probe.so $(TORTURE)/probe_torture.beam
+	sh test/probe/valgrind.sh $(TORTURE) $(B)/kprof_probe $(CYCLES)
 
 # The faults among them, many times: SEED=N has the same moments again.
 # With targets of the release that is installed, or of that in FAULTS_ROOT.
@@ -540,11 +582,28 @@ $(B)/bench/%: test/bench/%.c $(LIB) $(B)/flags
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lsqlite3 -lm
 $(B)/bench/bench_dump $(B)/bench/bench_rollup: $(call obj,$(STORE))
 
+$(B)/bench/bench_tracer.beam: test/bench/bench_tracer.erl $(B)/gen/kprof_probe.beam
+	@mkdir -p $(@D)
+	erlc -Wall$(ERLC_COMPAT) -o $(@D) $<
+
+# Instructions do not depend on what else the machine does: a slip is seen.
+# RECORD=1: the figures of now are right.
+.PHONY: bench-instructions
+bench-instructions: $(B)/bench/count
+	@command -v valgrind >/dev/null || sh test/support/setup.sh valgrind
+	@sh test/bench/instructions.sh $(B) $(if $(RECORD),-record)
+
 # BENCH_ROOT: a root file system such as those of `make matrix`, for the target.
 .PHONY: bench
-bench: all $(BENCH)
+bench: all $(BENCH) $(B)/bench/bench_tracer.beam
 	@for t in $(BENCH); do echo "== $$t"; $$t || exit 1; done
+	@echo "== bench_tracer"; erl -noinput -pa $(B)/bench $(B)/gen -s bench_tracer main -extra $(B)/kprof_probe
 	@echo "== bench_target"; escript test/bench/bench_target.escript $(B) $(BENCH_ROOT)
+	@$(MAKE) --no-print-directory bench-table
+
+.PHONY: bench-table
+bench-table: all
+	@escript test/bench/bench_target.escript -table $(B) $(BENCH_ROOT)
 
 # ---- what the README promises
 
@@ -575,6 +634,9 @@ check: all
 	@$(MAKE) --no-print-directory mutants-fit
 	@$(MAKE) --no-print-directory library-test
 	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory native FIGURE_REQUESTS=20000
+	@$(MAKE) --no-print-directory torture CYCLES=20
+	@$(MAKE) --no-print-directory SAN=1 torture CYCLES=20
 	@$(MAKE) --no-print-directory docs-test
 
 # ---- installing: SOURCE:PLACE below PREFIX, for both directions
@@ -582,6 +644,7 @@ check: all
 UNITS := kprofd.service kprofd@.service
 INSTALL_DATA := \
     $(B)/kprof_sqlite.so:lib/kprofd/kprof_sqlite.so \
+    $(B)/kprof_probe.so:lib/kprofd/kprof_probe.so \
     priv/schema.sql:share/kprofd/schema.sql \
     priv/tiers.conf:share/kprofd/tiers.conf \
     $(foreach m,$(LIBRARY),$(LIBRARY_EBIN)/$(m).beam:$(LIBRARY_DIR)/ebin/$(m).beam \
@@ -650,6 +713,9 @@ help:
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'
+	@echo 'make native       the same figures with the native probe (all: integration PROBE=native)'
+	@echo 'make torture      the native probe by itself (SAN=1; CYCLES=10000)'
+	@echo 'make torture-valgrind  the same in valgrind'
 	@echo 'make faults       what can go wrong, at many moments (SEED=N: the same ones)'
 	@echo 'make faults-mutants  whether those tests fail without what they test'
 	@echo 'make hostile      peers and clients that lie, whole (SAN=1: with sanitizers)'
@@ -664,6 +730,8 @@ help:
 	@echo 'make fuzz-short   every fuzzer for FUZZ_SECS=$(FUZZ_SECS) seconds'
 	@echo 'make fuzz         every fuzzer for FUZZ_RUNS=$(FUZZ_RUNS) executions'
 	@echo 'make bench        what it costs (test/bench/README.md)'
+	@echo 'make bench-table  that by ways of tracing, as a table'
+	@echo 'make bench-instructions  instructions an event takes in kprofd, against the record'
 	@echo 'make setup        install missing Debian packages'
 	@echo 'make clean        remove build/'
 

@@ -18,20 +18,23 @@
 %% Code that is loaded anew, deleted or there at last is seen when it happens,
 %% and armed again here, in place.
 %%
-%% Two processes. The agent is the tracer and the batcher. The sentry, which
-%% does nothing while the agent lives, cleans up behind it however it ended,
-%% kill included, and then has this module purged by a process that runs
-%% none of its code. From OTP 27 on all tracing is in one trace session whose
+%% Two processes. The agent is the tracer and the batcher; with the native probe
+%% (kprof_probe) that is the tracer, and the agent empties its rings. The
+%% sentry, which does nothing while the agent lives, cleans up behind it however
+%% it ended, kill included, and then has these modules purged by a process that
+%% runs none of their code. From OTP 27 on all tracing is in one trace session whose
 %% only handle is in the agent's state, so that it cannot outlive it.
 -module(kprof_agent).
 
 -export([start/2, status/0, stop/0]).
 
+-define(GUESTS, [kprof_probe, ?MODULE]).
 -include("kprof_guest.hrl").
 
 -define(PROTOCOL, 3).
 -define(BATCH_EVENTS, 500).     % most events in one message
--define(BATCH_MS, 20).          % longest wait for a batch to fill
+-define(BATCH_MS, 15).          % longest wait for a batch to fill: with the way
+                                % to the daemon an event is there within 20
 -define(BATCH_LEAST_MS, 5).     % where events may not be much older
 -define(TICK_MS, 500).          % how often the lease is looked at
 -define(PROBE_MS, 200).         % how long a call rate is measured
@@ -43,6 +46,9 @@
 -define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
 -define(EXACT_CALLS, 1000).     % of about so many calls, the last ones
 -define(LOOK_US, 5000).         % how often code is looked at when behind
+-define(DRAIN_RECORDS, 8192).   % taken from the rings at once, about
+-define(RINGS_MS, 10).          % how often rings are looked at that fill
+-define(RINGS_IDLE_MS, 15).     % and others
 -define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word
 
 %% For an entry: who calls it has no token any more.
@@ -69,6 +75,9 @@
     lease_ref = 0,      % its reference: which of them a status answers
     max_queue, max_memory, max_age_ns,
     session,            % trace session (OTP 27+) or legacy
+    watcher,            % the session that watches for code, if another
+    probe = relay,      % relay | native
+    rings = {0, 0},     % events that found their ring full, and entries
     tcw,                % trace control word as it was found
     plan = [],          % [#item{}], what to arm
     state = idle,       % idle | armed | paused | {tripped | ended, Reason}
@@ -202,6 +211,7 @@ summary(S) ->
     #{who => S#s.who,
       since => calendar:system_time_to_rfc3339(S#s.since, [{offset, "Z"}]),
       state => S#s.state,
+      probe => S#s.probe,
       armed => [I#item.mfa || I <- S#s.plan, not I#item.gone],
       missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
       code_changes => S#s.changes,
@@ -227,6 +237,8 @@ loop(S) ->
         tick ->
             tick(),
             loop(lease(flush_unsent(S)));
+        drain ->
+            loop(drain(S));
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.daemon_ref ->
             finish({daemon_gone, Reason}, S);
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.sentry) ->
@@ -392,6 +404,129 @@ unexact(MFA, Words, N, S) ->
                plan = lists:keyreplace(MFA, #item.mfa, S#s.plan,
                                        I#item{spec = Spec})}).
 
+%% --------------------------------------------------------- native probe ----
+
+%% {probe, Beam, Path, MaxBytes}: from now on the tracer is kprof_probe, whose
+%% library is found at Path; or all is as before.
+probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
+    Threads = lists:sum([erlang:system_info(K)
+                         || K <- [schedulers, dirty_cpu_schedulers,
+                                  dirty_io_schedulers]]),
+    probe_purge(),
+    try
+        {module, kprof_probe} =
+            code:load_binary(kprof_probe, "kprof_probe.beam", Beam),
+        ok = kprof_probe:load(Path, Threads, MaxBytes),
+        ok = kprof_probe:start(),
+        self() ! drain,
+        Session = session_new(S#s.session, kprof_probe:tracer()),
+        {{ok, kprof_probe:info()},
+         S#s{probe = native, session = Session, watcher = S#s.session}}
+    catch
+        error:{badmatch, {error, Why}} ->
+            probe_purge(),
+            {{error, Why}, S};
+        error:Why ->
+            probe_purge(),
+            {{error, Why}, S}
+    end;
+probe_start(_, _, _, S) ->
+    {{error, too_late}, S}.
+
+probe_purge() ->
+    [begin code:purge(kprof_probe), code:delete(kprof_probe),
+           code:purge(kprof_probe)
+     end || erlang:module_loaded(kprof_probe)].
+
+%% Takes what is in the rings, again and again: at once while there is much.
+drain(S0) ->
+    T0 = now_ns(),
+    {N, _, More, S} = drain_once(S0),
+    if More -> self() ! drain;
+       N > 0 -> erlang:send_after(?RINGS_MS, self(), drain);
+       true -> erlang:send_after(?RINGS_IDLE_MS, self(), drain)
+    end,
+    case N of
+        0 -> S;
+        _ -> S#s{busy = S#s.busy + now_ns() - T0}
+    end.
+
+drain_once(S0) ->
+    {Now, Oldest, Waiting, Dropped, Entries, N, More, Chunks} =
+        kprof_probe:drain(?DRAIN_RECORDS),
+    {Lost, S} = ring_losses(Dropped, Entries, S0),
+    {N, Oldest, More, drained(Lost, Now, Oldest, Waiting, N, Chunks, S)}.
+
+%% Counters since the rings were there; Lost: events since the last look.
+ring_losses(D, E, #s{rings = {D0, E0}} = S) ->
+    {D - D0, S#s{rings = {D, E}, dropped = S#s.dropped + D - D0,
+                 dropped_entries = S#s.dropped_entries + E - E0}}.
+
+drained(0, _, _, _, 0, _, S) ->
+    S;
+drained(Lost, Now, Oldest, Waiting, N, Chunks, #s{state = armed} = S) ->
+    case rings_over_limit(Lost, Now - Oldest, Waiting, S) of
+        false ->
+            case send_chunks(Now, Waiting, N, Chunks, S) of
+                {ok, S1} -> S1;
+                Busy -> trip(Busy, Waiting, keep_definitions(Chunks, S))
+            end;
+        Reason ->
+            trip(Reason, Waiting, keep_definitions(Chunks, S))
+    end;
+drained(_, _, _, _, _, Chunks, S) ->
+    keep_definitions(Chunks, S).
+
+rings_over_limit(Lost, _, _, _) when Lost > 0 ->
+    {rings_full, Lost};
+rings_over_limit(_, Age, Waiting, S) ->
+    over_limit(Age, Waiting, S).
+
+%% Nothing overtakes definitions that wait: what follows may need them.
+send_chunks(_, _, _, _, #s{unsent = [_ | _]}) ->
+    nosuspend;
+send_chunks(Now, Waiting, N, Chunks, S) ->
+    Seq = S#s.seq + 1,
+    case send({kprof_events, Seq, Now, Waiting, S#s.dropped, Chunks}, S) of
+        ok -> {ok, S#s{seq = Seq, sent = S#s.sent + N}};
+        Busy -> Busy
+    end.
+
+%% Events are dropped, but not what they define: later ones use it.
+keep_definitions(Chunks, S) ->
+    {Events, Entries, Kept} = kprof_probe:definitions(Chunks),
+    S1 = S#s{dropped = S#s.dropped + Events,
+             dropped_entries = S#s.dropped_entries + Entries},
+    case Kept of
+        [] ->
+            S1;
+        _ ->
+            Seq = S#s.seq + 1,
+            notice({kprof_events, Seq, now_ns(), 0, S1#s.dropped, Kept},
+                   S1#s{seq = Seq})
+    end.
+
+%% All that is there already, sent or, when disarmed, dropped; not what comes
+%% meanwhile. Each part is older than the next.
+drain_all(S) ->
+    drain_all(now_ns(), S).
+
+drain_all(Until, S0) ->
+    case drain_once(S0) of
+        {_, Oldest, true, S} when Oldest =< Until -> drain_all(Until, S);
+        {_, _, _, S} -> S
+    end.
+
+hand_over_rings(Deadline, S0) ->
+    case drain_once(S0) of
+        {0, _, false, S} -> S;
+        {_, _, _, S} ->
+            case now_ms() < Deadline of
+                true -> hand_over_rings(Deadline, S);
+                false -> flush(S#s{state = idle})
+            end
+    end.
+
 %% ------------------------------------------------------------- the trip ----
 
 %% Disarm first, then empty the queue, then tell. The returns of calls that
@@ -399,13 +534,16 @@ unexact(MFA, Words, N, S) ->
 %%
 %% Of the last one status/0 shows, in ns of the node's monotonic time: when it
 %% was, since when nothing is armed, when the queue was empty, and how much was
-%% in it then; and the time of the newest call of those dropped, which no call
-%% can pass that was made while nothing was armed.
+%% in it then; and, of the relay, the time of the newest call of those dropped,
+%% which no call can pass that was made while nothing was armed.
 trip(Reason, Queue, S) ->
     At = now_ns(),
+    Began = #{reason => Reason, queue => Queue, tripped_at => At},
     S1 = disarm({tripped, Reason},
-                S#s{last_trip = #{reason => Reason, queue => Queue,
-                                  tripped_at => At, last_call_at => At}}),
+                S#s{last_trip = case S#s.probe of
+                                    relay -> Began#{last_call_at => At};
+                                    native -> Began
+                                end}),
     Disarmed = now_ns(),
     #s{last_trip = Trip} = S2 = flush(S1),
     {message_queue_len, Left} = process_info(self(), message_queue_len),
@@ -417,11 +555,16 @@ trip(Reason, Queue, S) ->
     notice({kprof_notice, trip, Reason, Queue},
            S2#s{last_trip = Done, lease_at = now_ms()}).
 
+flush(#s{probe = native} = S) ->
+    drain_all(S);
 flush(S) ->
     flush(infinity, S).
 
 %% While something is armed only what is there already: many processors may
 %% send events faster than one drops them.
+flush_some(#s{probe = native, state = State} = S) ->
+    Dropped = drain_all(S#s{state = idle}),
+    Dropped#s{state = State};
 flush_some(S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     flush(Queue, S).
@@ -464,6 +607,9 @@ command({check, Mods}, Ref, S) ->
     load(Mods, Ref, S);
 command({look, Mods}, Ref, S) ->
     reply(Ref, [check(M, not_loaded) || M <- Mods], named(Mods, S));
+command({probe, Beam, Path, MaxBytes}, Ref, S) ->
+    {Result, S1} = probe_start(Beam, Path, MaxBytes, S),
+    reply(Ref, Result, S1);
 command({may, MFAs}, Ref, S) ->
     %% What a change would be refused for, before any of several nodes has it.
     reply(Ref, case taken(MFAs, S) of
@@ -642,7 +788,7 @@ arm_plan(Items, S0) ->
         [] ->
             own(patterns(Plan), S),
             S1 = retire_counters(S),
-            S2 = S1#s{plan = Plan, exact = exacts(Plan)},
+            S2 = S1#s{plan = Plan, exact = exacts(Plan, S1#s.probe)},
             count_entries(S2, true),
             rearm(S2#s{unarmed_from = entry_calls(S2)});
         Taken ->
@@ -653,7 +799,10 @@ items(Items) ->
     [#item{mfa = MFA, kind = Kind, spec = Spec, fallback = Fallback}
      || {MFA, Kind, Spec, Fallback} <- Items].
 
-exacts(Plan) ->
+%% Their sizes, which matter only to who copies them.
+exacts(_, native) ->
+    #{};
+exacts(Plan, relay) ->
     maps:from_list([{MFA, {0, 0}}
                     || #item{mfa = MFA, fallback = F} <- Plan, F =/= []]).
 
@@ -676,7 +825,7 @@ rearm_all(S0) ->
     [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
     case arm_tiers(Tiers, S0) of
         {[], S} ->
-            processes_trace(S#s.session),
+            processes_trace(S),
             S1 = read_counters(S),
             case set_patterns(Entries, S) of
                 [] ->
@@ -839,8 +988,9 @@ change_plan(Gone, Kept, Put, #s{session = Session} = S) ->
                    S1#s{plan = Kept ++ Put,
                         entry_base = S1#s.entry_base + Calls,
                         exact = maps:merge(maps:without(MFAs, S1#s.exact),
-                                           exacts(Put))}),
+                                           exacts(Put, S1#s.probe))}),
             own([], S2),
+            S2#s.state =/= armed orelse processes_trace(S2),
             {ok, S2};
         {Error, S1} ->
             [count(Session, MFA, false) || MFA <- Are -- Were],
@@ -880,6 +1030,8 @@ change_undo(Gone, Put, Failed, #s{session = Session} = S) ->
     {{error, {not_armed, Failed}}, S}.
 
 %% The answer comes behind every event of before.
+changing(Ref, #s{probe = native} = S) ->
+    reply(Ref, ok, drain_all(S));
 changing(Ref, #s{state = armed, session = legacy} = S) ->
     S#s{changing = {erlang:trace_delivered(all), Ref}};
 changing(Ref, #s{state = armed, session = Session} = S) ->
@@ -1042,12 +1194,15 @@ finish(Reason, S) ->
     Bye = state_msg(read_counters(S2#s{state = {ended, Reason}})),
     _ = send(setelement(1, Bye, kprof_bye), S2),
     count_entries(S2, false),
-    clear_processes(S2#s.session, self()),
+    _ = S2#s.probe =:= native andalso kprof_probe:stop(),
+    clear_processes(S2#s.session, tracer(S2)),
     logger:notice("kprofd detached: ~ts: ~ts, ~b events sent, ~b dropped",
                   [S2#s.who, reason_text(Reason), S2#s.sent, S2#s.dropped]),
     exit(normal).
 
 %% Every traced process has delivered before the last batch goes.
+hand_over(Deadline, #s{state = armed, probe = native} = S) ->
+    hand_over_rings(Deadline, S);
 hand_over(Deadline, #s{state = armed} = S) ->
     Ref = case S#s.session of
               legacy -> erlang:trace_delivered(all);
@@ -1118,11 +1273,16 @@ sentry(Ref, Agent, Legacy, Tcw, Own) ->
 
 %% A session dies with the agent's handle. Legacy patterns stay armed when
 %% their tracer dies, and so may flags of processes that ran no code since.
-sentry_clean(false, _, _) ->
-    ok;
-sentry_clean(true, Agent, Own) ->
-    [pattern(legacy, MFA, false, How) || {How, MFA} <- Own],
-    clear_processes(legacy, Agent).
+sentry_clean(Legacy, Agent, Own) ->
+    Tracers = [Agent | [kprof_probe:tracer()
+                        || erlang:module_loaded(kprof_probe),
+                           kprof_probe:stop() =:= ok]],
+    Legacy andalso
+        begin
+            [pattern(legacy, MFA, false, How) || {How, MFA} <- Own],
+            [clear_processes(legacy, T) || T <- Tracers]
+        end,
+    ok.
 
 %% Tells the sentry what is ours, and More that is about to be: before it is.
 own(More, S) ->
@@ -1147,6 +1307,13 @@ session_new() ->
         true -> trace:session_create(kprofd, self(), []);
         false -> legacy
     end.
+
+%% One more, with another tracer.
+session_new(legacy, _) -> legacy;
+session_new(_, Tracer) -> trace:session_create(kprofd, Tracer, []).
+
+tracer(#s{probe = native}) -> kprof_probe:tracer();
+tracer(_) -> self().
 
 %% On OTP 25 and 26 there is one tracer for new processes, for everybody.
 foreign_tracing(legacy) ->
@@ -1182,9 +1349,10 @@ has_any(Kinds, MFA) ->
 %% On OTP 25 and 26 a process has one tracer, and 'all' passes over those that
 %% are somebody else's, without a word. Another process looks for them: where
 %% there are some 100,000 processes that takes seconds, and events are coming.
-find_neighbours(#s{session = legacy, state = armed}) ->
+find_neighbours(#s{session = legacy, state = armed} = S) ->
     Agent = self(),
-    spawn(fun() -> Agent ! {neighbours, neighbours(Agent)} end);
+    Ours = tracer(S),
+    spawn(fun() -> Agent ! {neighbours, neighbours(Ours)} end);
 find_neighbours(_) ->
     none.
 
@@ -1245,11 +1413,20 @@ traced(Session, MFA) ->
     {traced, How} = trace:info(Session, MFA, traced),
     How.
 
-processes_trace(legacy) ->
-    erlang:trace(all, true, [call, arity, return_to, monotonic_timestamp]);
-processes_trace(Session) ->
-    trace:process(Session, all, true,
-                  [call, arity, return_to, monotonic_timestamp]).
+processes_trace(#s{session = legacy} = S) ->
+    Tracer = [{tracer, Module, State} || {Module, State} <- [tracer(S)]],
+    erlang:trace(all, true, Tracer ++ trace_flags(S));
+processes_trace(#s{session = Session} = S) ->
+    trace:process(Session, all, true, trace_flags(S)).
+
+%% The native probe looks at the clock itself, and is told of the end of calls
+%% traced 'exactly', which have a fallback, without return_to.
+trace_flags(#s{probe = relay}) ->
+    [call, arity, return_to, monotonic_timestamp];
+trace_flags(#s{plan = Plan}) ->
+    [call, arity | [return_to || lists:any(fun(#item{fallback = F}) ->
+                                                   F =:= []
+                                           end, Plan)]].
 
 %% Process by process where the tracer is ours: trace(all, false, ..) would
 %% take everybody's. A session goes as a whole.

@@ -20,6 +20,7 @@
 
 -export([start/2, stop/0]).
 
+-define(GUESTS, [?MODULE]).
 -include("kprof_guest.hrl").
 
 -define(TICK_MS, 500).          % how often lease and memory are looked at

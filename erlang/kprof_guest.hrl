@@ -1,5 +1,6 @@
 %% kprof_guest.hrl - what every module needs that is loaded into a target: may
-%% it come, and how it goes without a trace. Its name is that of its process.
+%% it come, and how it goes without a trace. Its name is that of its process;
+%% GUESTS are the modules that go with that.
 
 %% A monitor would make the node look for one that has gone.
 is_connected(Node) ->
@@ -26,8 +27,11 @@ purger_start(Pids) ->
     Text = "[begin R = erlang:monitor(process, P),"
            " receive {'DOWN', R, process, P, _} -> ok after 5000 -> ok end"
            " end || P <- Ps],"
-           "erlang:whereis(M) =:= undefined andalso begin"
-           " code:purge(M), code:delete(M), code:purge(M) end.",
+           "erlang:whereis(Name) =:= undefined andalso begin"
+           " [begin code:purge(M), code:delete(M), code:purge(M) end"
+           " || M <- Ms, erlang:module_loaded(M)]"
+           " end.",
     {ok, Tokens, _} = erl_scan:string(Text),
     {ok, Exprs} = erl_parse:parse_exprs(Tokens),
-    spawn(erl_eval, exprs, [Exprs, [{'M', ?MODULE}, {'Ps', Pids}]]).
+    spawn(erl_eval, exprs,
+          [Exprs, [{'Name', ?MODULE}, {'Ms', ?GUESTS}, {'Ps', Pids}]]).

@@ -15,12 +15,15 @@
 
 /* Making an event and handing it to the agent, in the traced process. */
 #define KP_COST_EVENT INT64_C(800)	/* ns */
+/* Writing one into a ring of the native probe. */
+#define KP_COST_NATIVE INT64_C(300)	/* ns */
 /* A call of an armed function that is passed over, or its part in one that
    is not. */
 #define KP_COST_CALL INT64_C(300)	/* ns */
 
 struct kp_cost {
 	uint64_t events;
+	uint64_t ring_events;	/* of these, written into a ring */
 	uint64_t armed_calls;	/* of entries, counted; of tiers, estimated */
 	kp_dur_ns agent;	/* measured */
 };

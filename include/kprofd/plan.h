@@ -43,6 +43,7 @@ struct kp_plan_item {
 struct kp_plan {
 	struct kp_plan_item *v;
 	size_t n, cap;
+	bool native;		/* the probe that it was made for */
 };
 
 /* Writes the list of modules that the configuration names, as a term. */
@@ -53,6 +54,7 @@ enum kp_err kp_plan_modules(const struct kp_conf *c, struct kp_buf *out);
  *   [{Mod, ok, Exports, Functions, Behaviours} |
  *    {Mod, error, Why, LoadedModules}]
  * node: the target's own name, for entries meant for some nodes only.
+ * native: its probe, with which 'exact' copies nothing.
  * Diags (initialised here, freed by the caller) say where tiers.conf names
  * what is not there, with near names.  A module that is not there is an error
  * only where no entry would be left: it may be loaded later.  With errors the
@@ -60,7 +62,8 @@ enum kp_err kp_plan_modules(const struct kp_conf *c, struct kp_buf *out);
  * sense.
  */
 enum kp_err kp_plan_make(struct kp_plan *plan, const struct kp_conf *c,
-    const char *node, struct kp_term *answer, struct kp_diags *diags);
+    const char *node, bool native, struct kp_term *answer,
+    struct kp_diags *diags);
 /*
  * Marks what is to be measured before it is armed, and returns how many: what
  * is not in the plan that is armed, and 'exact' where it is new, or again where
@@ -69,11 +72,20 @@ enum kp_err kp_plan_make(struct kp_plan *plan, const struct kp_conf *c,
 size_t kp_plan_probe(struct kp_plan *plan, const struct kp_plan *armed,
     bool again);
 /*
- * Where 'exact' would copy too much: functions that are called very often, and
- * server loops, by what was measured.  (Callbacks that return a process's state
- * are known by kp_plan_make, and are traced without it, too.)  Adds to *diags.
+ * Where 'exact' would copy too much (the native probe copies nothing: only loops
+ * cannot have it, which is not told where nobody asked for it): functions that
+ * are called very often, and server loops, by what was measured.  (Callbacks
+ * that return a process's state are known by kp_plan_make, and are traced
+ * without it, too.)  Adds to *diags.
  */
 enum kp_err kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags);
+/*
+ * With the native probe outcomes are exact without copying: of all but what
+ * was found to be a loop in the plan of before, unless {exact, force} insists.
+ * What was not exact in a plan for the relay may be: that copied.  After
+ * kp_plan_carry, before kp_plan_probe, which asks for loops.
+ */
+void kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before);
 /* What was taken back in one plan is taken back in another, made later. */
 void kp_plan_carry(struct kp_plan *to, const struct kp_plan *from);
 /*

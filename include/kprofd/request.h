@@ -90,17 +90,18 @@ struct kp_call {
  */
 struct kp_request {
 	uint64_t label;
-	uint64_t parent_label;	/* the request it was started inside; 0: none */
-	uint64_t id;		/* unique among those of its kp_requests */
-	kp_target_ns start, end;
+	uint64_t nodes;		/* bit n: it may have calls on node n */
+	kp_target_ns start;
 	uint32_t identity;	/* KP_IDENT_NONE if nothing named it */
 	uint32_t weight;	/* requests it stands for, >= 1 */
 	uint8_t outcome;	/* of the request: its entry call's, or finish's */
 	uint8_t node;		/* of its entry */
 	bool expired;		/* no end came: it counts among the losses */
 	uint32_t ncalls;
-	uint64_t nodes;		/* bit n: it may have calls on node n */
+	kp_target_ns end;
 	const struct kp_call *calls;	/* by start time; calls[0] is the entry */
+	uint64_t parent_label;	/* the request it was started inside; 0: none */
+	uint64_t id;		/* unique among those of its kp_requests */
 };
 
 /* One call that came after its request had closed; by its node's clock. */
@@ -159,8 +160,14 @@ uint32_t kp_requests_node(struct kp_requests *rs, const char *name);
  */
 void kp_requests_remove(struct kp_requests *rs, uint32_t node,
     enum kp_loss cause);
-/* The node's release (27), which says what it can tell of. */
+/* The node's release (27), which says what the relay can tell of. */
 void kp_requests_release(struct kp_requests *rs, uint32_t node, int otp);
+/*
+ * Its events are the native probe's, after that: no exception passes unseen.
+ * all_exact: each call has its own return or exception, and none a return_to.
+ */
+void kp_requests_native(struct kp_requests *rs, uint32_t node,
+    bool all_exact);
 /*
  * What is added to the node's time to get that of the clock that all nodes
  * have in common, right to error ns (see offset.h).  May change at any time:
@@ -174,6 +181,9 @@ void kp_requests_offset(struct kp_requests *rs, uint32_t node,
 /* One event.  Never fails: what cannot be kept is counted in the losses. */
 void kp_requests_event(struct kp_requests *rs, uint32_t node,
     const struct kp_event *ev);
+/* Many, in their order: with many requests in flight that takes less time. */
+void kp_requests_events(struct kp_requests *rs, uint32_t node,
+    const struct kp_event *ev, size_t n);
 /*
  * One that is not to be followed: an entry counts as lost by a trip, a call as
  * lost with its request.

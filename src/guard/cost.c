@@ -6,6 +6,7 @@ void
 kp_cost_add(struct kp_cost *to, const struct kp_cost *c)
 {
 	to->events += c->events;
+	to->ring_events += c->ring_events;
 	to->armed_calls += c->armed_calls;
 	to->agent = sat_add(to->agent, c->agent);
 }
@@ -28,6 +29,9 @@ kp_cost_fixed(const struct kp_cost *c)
 kp_dur_ns
 kp_cost_total(const struct kp_cost *c)
 {
-	return sat_add(sat_add(times(c->events, KP_COST_EVENT),
-	    kp_cost_fixed(c)), c->agent);
+	kp_dur_ns events = sat_add(
+	    times(c->events - c->ring_events, KP_COST_EVENT),
+	    times(c->ring_events, KP_COST_NATIVE));
+
+	return sat_add(sat_add(events, kp_cost_fixed(c)), c->agent);
 }

@@ -217,6 +217,20 @@ requests_new(struct assembly *a, const struct kp_conf *conf)
 	return in;
 }
 
+/* What is known of the node. */
+static void
+place_tell(const struct assembly_part *p, struct kp_requests *rs, uint32_t i)
+{
+	if (i == KP_NONE)
+		return;
+	if (p->otp != 0)
+		kp_requests_release(rs, i, p->otp);
+	if (p->native)
+		kp_requests_native(rs, i, p->all_exact);
+	if (p->timed)
+		kp_requests_offset(rs, i, p->offset, p->error);
+}
+
 /* Its place there; KP_NONE: there is none, and nothing has changed. */
 static uint32_t
 place_take(struct assembly_requests *in, struct assembly_part *p,
@@ -229,10 +243,7 @@ place_take(struct assembly_requests *in, struct assembly_part *p,
 	in->parts[i] = p;
 	in->stats[i] = stats;
 	in->names[i] = p->node;
-	if (p->otp != 0)
-		kp_requests_release(in->rs, i, p->otp);
-	if (p->timed)
-		kp_requests_offset(in->rs, i, p->offset, p->error);
+	place_tell(p, in->rs, i);
 	return i;
 }
 
@@ -373,11 +384,12 @@ assembly_nodes(const struct assembly_part *p)
 }
 
 void
-assembly_release(struct assembly_part *p, int otp)
+assembly_told(struct assembly_part *p, int otp, bool native, bool all_exact)
 {
 	p->otp = otp;
-	if (p->index != KP_NONE)
-		kp_requests_release(p->in->rs, p->index, otp);
+	p->native = native;
+	p->all_exact = all_exact;
+	place_tell(p, p->in->rs, p->index);
 }
 
 void
@@ -395,6 +407,13 @@ assembly_event(struct assembly_part *p, const struct kp_event *ev)
 {
 	if (p->index != KP_NONE)
 		kp_requests_event(p->in->rs, p->index, ev);
+}
+
+void
+assembly_events(struct assembly_part *p, const struct kp_event *ev, size_t n)
+{
+	if (p->index != KP_NONE)
+		kp_requests_events(p->in->rs, p->index, ev, n);
 }
 
 void
@@ -498,10 +517,7 @@ assembly_part_switch(struct assembly_part *p)
 	p->stats = p->next.stats;
 	p->next.index = KP_NONE;
 	p->next.stats = NULL;
-	if (p->otp != 0)
-		kp_requests_release(p->in->rs, p->index, p->otp);
-	if (p->timed)
-		kp_requests_offset(p->in->rs, p->index, p->offset, p->error);
+	place_tell(p, p->in->rs, p->index);
 	p->tail.per_identity = p->a->store != NULL ?
 	    p->in->conf->keep_slowest : 0;
 }

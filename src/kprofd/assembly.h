@@ -55,6 +55,7 @@ struct assembly_part {
 	uint64_t trees_lost;	/* in this window */
 	uint64_t requests_ever;
 	int otp;		/* the target's release; 0: not known yet */
+	bool native, all_exact;	/* as of kp_requests_native() */
 	bool timed;		/* its clock is known: */
 	kp_dur_ns offset, error;	/* as of kp_requests_offset() */
 	kp_dur_ns time_offset;	/* target time + this = wall time */
@@ -88,12 +89,18 @@ const struct kp_requests *assembly_requests(const struct assembly_part *p);
 /* The names of nodes by their index in them. */
 const char *const *assembly_nodes(const struct assembly_part *p);
 
-/* The target's release and clock, when they are known. */
-void assembly_release(struct assembly_part *p, int otp);
+/*
+ * What the target's events can tell, and its clock, when they are known.
+ * native, all_exact: as of kp_requests_native().
+ */
+void assembly_told(struct assembly_part *p, int otp, bool native,
+    bool all_exact);
 void assembly_offset(struct assembly_part *p, kp_dur_ns offset,
     kp_dur_ns error);
 /* As of kprofd/request.h; without a place events are passed over. */
 void assembly_event(struct assembly_part *p, const struct kp_event *ev);
+void assembly_events(struct assembly_part *p, const struct kp_event *ev,
+    size_t n);
 void assembly_pass(struct assembly_part *p, const struct kp_event *ev);
 void assembly_expire(struct assembly_part *p, kp_target_ns now);
 void assembly_abandon(struct assembly_part *p, enum kp_loss cause);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "kprofd/config.h"
 #include "kprofd/dur.h"
@@ -106,6 +107,26 @@ set_cookie_file(struct options *o, const char *v)
 {
 	o->cookie_file = v;
 	return v[0] != '\0';
+}
+
+static bool
+set_probe(struct options *o, const char *v)
+{
+	static const char *const names[] = { "relay", "native", "auto" };
+
+	for (unsigned i = 0; i < 3; i++) {
+		o->probe = (enum agent_probe)i;
+		if (strcmp(v, names[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+set_probe_library(struct options *o, const char *v)
+{
+	o->probe_library = v;
+	return v[0] == '/';
 }
 
 static bool
@@ -219,6 +240,12 @@ static const struct option options[] = {
 	    set_name },
 	{ "cookie-file", "FILE", "the cookie ($KPROFD_COOKIE_FILE, "
 	    "~/.erlang.cookie)", set_cookie_file },
+	{ "probe", "KIND", "how events leave the target: relay, native (code of "
+	    "ours in it), or auto, which takes native where it can (relay)",
+	    set_probe },
+	{ "probe-library", "FILE", "where targets find the native probe's "
+	    "library (kprof_probe.so beside kprofd or in ../lib/kprofd)",
+	    set_probe_library },
 	{ "control", "SOCKET", "control socket (the database's name + .sock)",
 	    set_control },
 	{ "http", "ADDR:PORT", "serve the dashboard: 127.0.0.1:4711 (off)",
@@ -300,9 +327,32 @@ unknown(const char *name)
 	return usage("unknown option '-%s': did you mean '-%s'?", name, best);
 }
 
+/* As it is built, or as it is installed: lib/kprofd is beside bin. */
+static void
+find_probe_library(struct options *o)
+{
+	char dir[4096], *slash;
+	ssize_t n = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
+
+	if (n < 0)
+		n = 0;
+	dir[n] = '\0';
+	slash = strrchr(dir, '/');
+	if (slash != NULL)
+		*slash = '\0';
+	snprintf(o->library_path, sizeof(o->library_path),
+	    "%s/kprof_probe.so", dir);
+	if (access(o->library_path, R_OK) != 0)
+		snprintf(o->library_path, sizeof(o->library_path),
+		    "%s/../lib/kprofd/kprof_probe.so", dir);
+	o->probe_library = o->library_path;
+}
+
 static int
 finish(struct options *o)
 {
+	if (o->probe_library == NULL)
+		find_probe_library(o);
 	if (o->tiers == NULL)
 		return usage("no tiers.conf given: -tiers FILE is needed");
 	if (o->ntargets == 0 && o->target_file == NULL && o->seed == NULL &&

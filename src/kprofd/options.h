@@ -9,6 +9,7 @@
 
 #include "kprofd/clock.h"
 #include "store/retain.h"
+#include "target/agent.h"
 
 #define TARGETS_MAX 64
 #define MATCHES_MAX 16
@@ -23,12 +24,15 @@ struct options {
 	kp_dur_ns forget;		/* a node that left the cluster */
 	const char *tiers, *db, *name, *cookie_file, *control, *dump_file,
 	    *log_file, *http, *http_token_file;
+	enum agent_probe probe;
+	const char *probe_library;
 	kp_dur_ns interval, duration;	/* duration 0: until told to end */
 	uint64_t requests;		/* 0: no limit */
 	struct kp_retain retain;
 	uint64_t max_db;		/* bytes; 0: no limit */
 	bool print_calls, check, verbose, dump_json, log_json;
 	char control_path[4096];
+	char library_path[4096 + 64];	/* probe_library, if not given */
 };
 
 /*

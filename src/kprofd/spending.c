@@ -26,6 +26,7 @@ spending_status(struct spending *s, const struct agent_status *before,
 		.agent = st->busy > before->busy ? st->busy - before->busy : 0,
 	};
 
+	c.ring_events = s->native ? c.events : 0;
 	s->tier_calls = 0;
 	kp_cost_add(&s->window, &c);
 	s->last = c;

@@ -10,6 +10,7 @@
 #include "target/agent.h"
 
 struct spending {
+	bool native;		/* the probe, which makes events cheaper */
 	struct kp_cost last;	/* between the last two statuses, */
 	kp_dur_ns over;		/* so long; 0: not known */
 	struct kp_cost window;

@@ -153,8 +153,9 @@ put_target(struct kp_buf *b, const struct target *t)
 	if (t->in_set.over)
 		return;
 	if (t->hello.otp != 0)
-		kp_buf_printf(b, "            OTP %d, %s\n", t->hello.otp,
-		    t->hello.session ? "trace session" : "legacy tracing");
+		kp_buf_printf(b, "            OTP %d, %s, %s probe\n",
+		    t->hello.otp, t->hello.session ? "trace session" :
+		    "legacy tracing", t->native ? "native" : "relay");
 	kp_buf_printf(b, "sampling    %s\n",
 	    sampling_text(t, sampling, sizeof(sampling)));
 	kp_buf_printf(b, "events      %" PRIu64 " in %" PRIu64 " batches; "
@@ -259,6 +260,7 @@ json_target(struct json *j, const struct target *t)
 	    agent_state_name(agent_state(t->agent)));
 	json_string(j, "state_text", t->state_text);
 	json_int(j, "otp", t->hello.otp);
+	json_string(j, "probe", t->native ? "native" : "relay");
 	json_int(j, "one_in", t->sampler.one_in);
 	json_counts(j, t);
 	json_clock(j, t);

@@ -9,11 +9,14 @@
 #include "base/utf8.h"
 #include "kprofd/log.h"
 #include "kprofd/target.h"
-#include "kprofd/trace.h"
+#include "kprofd/native.h"
 #include "report/text.h"
 
 /* More of anything is in no window: sums of very many fit SQL's integers. */
 #define FIGURE_MAX (UINT64_C(1) << 40)
+
+/* Read before they are looked at: see request/ahead.c.  22 KiB. */
+#define EVENTS_AT_ONCE 128
 
 /* Some of the text is the target's own. */
 void
@@ -205,12 +208,28 @@ recover(struct target *t, const struct agent_status *st)
 /* ---- the agent's callbacks ---- */
 
 static void
+take_events(struct target *t, const struct kp_event *ev, size_t n, bool rests)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (rests)
+			assembly_pass(&t->part, &ev[i]);
+		else if (ev[i].kind == KP_EV_ENTRY)
+			kp_sampler_seen(&t->sampler, ev[i].weight);
+	}
+	if (rests)
+		return;
+	assembly_events(&t->part, ev, n);
+	t->events += n;
+}
+
+static void
 on_batch(void *ctx, const uint8_t *p, size_t n)
 {
 	struct target *t = ctx;
 	struct kp_batch b;
-	struct kp_event ev;
+	struct kp_event ev[EVENTS_AT_ONCE];
 	enum kp_err e;
+	size_t have;
 	bool rests = agent_state(t->agent) == AGENT_TRIPPED ||
 	    watch_full(&t->watch);
 
@@ -221,26 +240,54 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 	}
 	ledger_batch(&t->ledger, b.seq);
 	t->batches++;
-	while ((e = kp_batch_next(&b, &ev)) != KP_END) {
-		if (e == KP_OK && rests) {
-			assembly_pass(&t->part, &ev);
-		} else if (e == KP_OK) {
-			if (ev.kind == KP_EV_ENTRY)
-				kp_sampler_seen(&t->sampler, ev.weight);
-			assembly_event(&t->part, &ev);
-			t->events++;
-		} else if (e == KP_ENOENT) {
-			t->lost.n[KP_LOSS_BAD_EVENT]++;
-		} else {
-			t->lost.n[KP_LOSS_BAD_EVENT] += b.left + 1;
-			agent_nonsense(t->agent, "a batch of events");
-			break;
-		}
+	do {
+		have = 0;
+		e = KP_OK;
+		while (have < EVENTS_AT_ONCE && (e = kp_native_next(t->names,
+		    &b, &ev[have])) == KP_OK)
+			have++;
+		take_events(t, ev, have, rests);
+		t->lost.n[KP_LOSS_BAD_EVENT] += e == KP_ENOENT;
+	} while (e == KP_OK || e == KP_ENOENT);
+	if (e != KP_END) {
+		t->lost.n[KP_LOSS_BAD_EVENT] += b.left + 1;
+		agent_nonsense(t->agent, "a batch of events");
 	}
 	assembly_expire(&t->part, b.sent_at);
 	if (kp_sampler_quick(&t->sampler, b.sent_at))
 		resample(t);
 	look_out(t, b.sent_at);
+}
+
+/* What its events can tell of: of all that is armed, or will be. */
+static void
+set_told(struct target *t)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	bool all_exact = true;
+
+	t->spending.native = t->native;
+	for (size_t i = 0; i < plan->n; i++)
+		all_exact &= plan->v[i].exact;
+	assembly_told(&t->part, t->hello.otp, t->native,
+	    t->native && all_exact);
+}
+
+static void
+on_probe(void *ctx, bool native, const char *why)
+{
+	struct target *t = ctx;
+	char text[1200];
+
+	t->native = native;
+	set_told(t);
+	if (native)
+		snprintf(text, sizeof(text), "native");
+	else
+		snprintf(text, sizeof(text), "relay: %s", why);
+	log_info("probe", t->opts.target, "probe of '%s': %s", t->opts.target,
+	    text);
+	target_happened(t, "probe", text);
 }
 
 /* More nodes than have a place: those that went and still have calls count. */
@@ -280,7 +327,9 @@ on_hello(void *ctx, const struct agent_hello *h)
 	watch_forget(&t->watch);
 	find_place(t);
 	ledger_restart(&t->ledger, entries(t));
-	assembly_release(&t->part, h->otp);
+	t->native = false;
+	kp_native_restart(t->names, h->node);
+	set_told(t);
 	t->part.time_offset = h->time_offset;
 	t->offset = (struct kp_offset){ 0 };
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
@@ -397,6 +446,12 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	t->p.ops->on_state(t->p.ctx, t, s, text);
 }
 
+static void
+on_looked(void *ctx)
+{
+	set_told(ctx);
+}
+
 /* The probe of call rates says how to begin sampling. */
 static void
 on_plan(void *ctx, const struct kp_plan *plan)
@@ -405,6 +460,7 @@ on_plan(void *ctx, const struct kp_plan *plan)
 	uint64_t rate = 0;
 	bool measured = false;
 
+	set_told(t);
 	for (size_t i = 0; i < plan->n; i++)
 		if (plan->v[i].entry && plan->v[i].rate >= 0) {
 			rate += (uint64_t)plan->v[i].rate;
@@ -469,6 +525,7 @@ on_reloaded(void *ctx, const struct agent_reloaded *r)
 {
 	struct target *t = ctx;
 
+	set_told(t);
 	t->p.ops->on_reloaded(t->p.ctx, t, r);
 }
 
@@ -503,6 +560,8 @@ on_stopped(void *ctx)
 static const struct agent_ops agent_ops = {
 	.on_state = on_state,
 	.on_hello = on_hello,
+	.on_probe = on_probe,
+	.on_looked = on_looked,
 	.on_plan = on_plan,
 	.on_batch = on_batch,
 	.on_clock = on_clock,
@@ -533,8 +592,10 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	t->p = *parts;
 	kp_sampler_init(&t->sampler, &o->conf->sampling);
 	watch_init(&t->watch, &o->conf->overload);
-	if (assembly_part_begin(&t->part, parts->assembly, o->target, &assembly_ops,
-	    t) != KP_OK) {
+	t->names = kp_native_new();
+	if (t->names == NULL || assembly_part_begin(&t->part, parts->assembly,
+	    o->target, &assembly_ops, t) != KP_OK) {
+		kp_native_free(t->names);
 		free(t);
 		return NULL;
 	}
@@ -560,6 +621,7 @@ target_free(struct target *t)
 	if (t == NULL)
 		return;
 	agent_free(t->agent);
+	kp_native_free(t->names);
 	assembly_part_end(&t->part);
 	free(t);
 }
@@ -663,6 +725,8 @@ target_switch(struct target *t)
 	target_rotate(t, kp_wall_now());
 	ledger_recount(&t->ledger, entries(t));
 	assembly_part_switch(&t->part);
+	if (t->hello.otp != 0)
+		set_told(t);
 	sampling_switch(t, &target_conf(t)->sampling);
 	t->watch.guard.limits = target_conf(t)->overload;
 }

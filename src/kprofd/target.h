@@ -16,6 +16,7 @@
 #include "target/agent.h"
 
 struct target;
+struct kp_native;
 
 /* What it tells.  Callbacks of the same names are as of agent.h. */
 struct target_ops {
@@ -82,6 +83,8 @@ struct target {
 	struct kp_losses lost_ever;	/* of all closed windows, for status */
 	const char *node;		/* as the target names itself */
 	struct agent_hello hello;
+	struct kp_native *names;	/* of its native probe's slots */
+	bool native;			/* its probe, now */
 	struct agent_status status;
 	uint64_t events, batches, windows;
 	kp_mono_ns status_at;

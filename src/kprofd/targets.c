@@ -100,7 +100,8 @@ add(struct targets *ts, const char *name, unsigned source)
 	struct agent_opts ao = { .target = name, .name = o->name,
 		.cookie = ts->p.cookie, .conf = ts->p.conf->conf,
 		.labels = &ts->labels, .check_only = o->check,
-		.nodes = o->seed != NULL,
+		.nodes = o->seed != NULL, .probe = o->probe,
+		.probe_library = o->probe_library,
 		.connect_limit = CONNECT_LIMIT };
 	const struct target_parts parts = { .store = ts->p.store,
 		.assembly = ts->assembly, .ops = ts->p.ops, .ctx = ts->p.ctx,

@@ -74,8 +74,10 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 	while ((rq = nd->pending.head) != NULL &&
 	    due - rq->touched >= KP_TAIL_WAIT)
 		req_settle(rs, rq);
-	while ((rq = nd->ended.head) != NULL && due - rq->r.end >= KP_HORIZON)
+	while ((rq = nd->ended.head) != NULL && due - rq->r.end >= KP_HORIZON) {
+		req_fetch_next(rs, rq);
 		req_close(rs, rq);
+	}
 	while ((rq = nd->live.head) != NULL &&
 	    now - rq->r.start >= KP_REQUEST_AGE_MAX)
 		req_expire(rs, rq, now);

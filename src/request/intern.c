@@ -156,8 +156,9 @@ fn_make(struct kp_fn *fn, const struct kp_conf *c, struct kp_span raw)
 	return fn->text != NULL;
 }
 
-uint32_t
-fns_intern(struct fns *f, struct kp_span raw)
+/* Its number; a new one, or KP_NONE, if it has none yet. */
+static uint32_t
+fns_add(struct fns *f, struct kp_span raw)
 {
 	uint64_t hash = hash_bytes(raw.p, raw.n);
 	uint32_t *known = intern_get(&f->by_raw, raw.p, raw.n, hash);
@@ -183,4 +184,48 @@ fns_intern(struct fns *f, struct kp_span raw)
 		return KP_NONE;
 	}
 	return f->len++;
+}
+
+/* At least eight bytes each; the last words may overlap the ones before. */
+static bool
+same_bytes(const uint8_t *a, const uint8_t *b, uint32_t n)
+{
+	for (uint32_t i = 0; i < n - 8; i += 8)
+		if (read64(a + i) != read64(b + i))
+			return false;
+	return read64(a + n - 8) == read64(b + n - 8);
+}
+
+/* By the end of the function's name, and its arity. */
+static struct recent *
+recent_place(struct fns *f, struct kp_span raw)
+{
+	uint64_t h = (read64(raw.p + raw.n - 8) ^ raw.n) *
+	    UINT64_C(0x9E3779B97F4A7C15);
+
+	return &f->recent[h >> (64 - RECENT_BITS)];
+}
+
+/*
+ * Looked up two or three times for an event, and there are few: most are
+ * where they were the last time.
+ */
+uint32_t
+fns_intern(struct fns *f, struct kp_span raw)
+{
+	struct recent *r;
+	const struct interned *s;
+	uint32_t fn;
+
+	if (raw.n < 8)
+		return fns_add(f, raw);
+	r = recent_place(f, raw);
+	if (r->keylen == raw.n && same_bytes(r->key, raw.p, raw.n))
+		return r->val;
+	fn = fns_add(f, raw);
+	if (fn == KP_NONE)
+		return KP_NONE;
+	s = intern_slot(&f->by_raw, raw.p, raw.n, hash_bytes(raw.p, raw.n));
+	*r = (struct recent){ s->key, raw.n, fn };
+	return fn;
 }

@@ -48,8 +48,17 @@ uint32_t *intern_get(const struct intern *t, const void *key, size_t n,
 bool intern_put(struct intern *t, const void *key, size_t n, uint64_t hash,
     uint32_t val);
 
+/* A name met lately; its bytes are the table's. */
+struct recent {
+	const uint8_t *key;
+	uint32_t keylen, val;
+};
+
+#define RECENT_BITS 6
+
 struct fns {
 	const struct kp_conf *conf;
+	struct recent recent[1 << RECENT_BITS];
 	struct intern by_raw;
 	struct kp_fn *v;
 	uint32_t len, cap;

@@ -9,6 +9,8 @@
  *   node            nodes and their clocks     (node.c)
  *   tomb            labels of closed requests  (tomb.c)
  *   list            requests in flight         (list.c)
+ *   pool            their memory               (pool.c)
+ *   ahead           what events will touch     (ahead.c)
  *   request         events in                  (request.c)
  *   expire          time passes                (expire.c)
  *   place           calls of several nodes     (place.c)
@@ -20,6 +22,7 @@
 #include "kprofd/request.h"
 #include "request/intern.h"
 #include "request/map.h"
+#include "request/pool.h"
 
 /* A process of any node as one number: node, serial, number. */
 #define PID_NODE 58
@@ -34,35 +37,42 @@ struct rcall {
 	uint64_t from;		/* who sent the token; 0: nobody or ourselves */
 };
 
-/* A request while it is being put together. */
+/*
+ * A request while it is being put together.  All that a call or a return of it
+ * looks at is in the first cache line.
+ */
 struct req {
+	struct rcall *calls;	/* from the pool: bytes of them */
+	uint32_t ncalls;
+	uint32_t bytes;
+	bool ended;		/* its end was seen: r.end, r.outcome hold */
+	bool pending;		/* its entry or finish is in doubt */
+	bool collided;		/* counted as lost; eats its events till closed */
+	bool set;		/* begun by set_token: see mark.c */
+	bool overflow;		/* its name came past the cap of names */
+	bool outer_early;	/* of outer: its entry had not come by then */
+	bool takes_token;	/* its entry took one from the process */
+	/*
+	 * Calls came before the entry's event: between processes events are
+	 * not in order.  calls[0] is kept free for it.
+	 */
+	bool early;
 	/*
 	 * r.calls and r.ncalls are set at the close.  While it is early r.node
 	 * is that of its first call.  All times here are by the clock of that
 	 * node; those of a call by that of its own, unless it is `placed`.
 	 */
 	struct kp_request r;
-	struct rcall *calls;
-	uint32_t ncalls, cap;
 	uint64_t outer;		/* label of the request it began inside; 0 */
-	bool outer_early;	/* whose entry had not come by then */
-	bool takes_token;	/* its entry took one from the process */
-	bool ended;		/* its end was seen: r.end, r.outcome hold */
 	uint32_t ender;		/* the call that ended it, or KP_NONE */
-	bool collided;		/* counted as lost; eats its events till closed */
-	bool overflow;		/* its name came past the cap of names */
-	bool set;		/* begun by set_token: see mark.c */
 	bool cleared;		/* early: and ended then */
 	kp_target_ns cleared_at;
-	/*
-	 * Calls came before the entry's event: between processes events are
-	 * not in order.  calls[0] is kept free for it.
-	 */
-	bool early;
-	bool pending;		/* its entry or finish is in doubt */
 	kp_target_ns touched;	/* was last heard of then; early: began then */
 	struct req *prev, *next; /* in one of the lists of its node */
 };
+
+_Static_assert(offsetof(struct req, r.end) == POOL_LINE,
+    "what is before the end is in one line");
 
 struct req_list {
 	struct req *head, *tail;
@@ -85,14 +95,18 @@ enum doubt {
 struct open {
 	uint8_t kind;		/* enum open_kind */
 	uint8_t doubt;		/* enum doubt; if it is over, then */
-	uint8_t maybe_how;	/* so: enum kp_outcome, */
-	kp_target_ns maybe;	/* and then */
+	uint8_t maybe_how;	/* so: enum kp_outcome; maybe: then */
 	uint32_t idx;
+	kp_target_ns maybe;
 	uint32_t fn, caller;	/* KP_NONE: unknown */
-	uint32_t identity, weight;	/* OPEN_LATE */
 	uint64_t label;
-	struct req *rq;		/* OPEN_REQUEST */
 	kp_target_ns start;
+	union {
+		struct req *rq;		/* OPEN_REQUEST */
+		struct {		/* OPEN_LATE */
+			uint32_t identity, weight;
+		};
+	};
 };
 
 struct tomb {
@@ -113,6 +127,7 @@ struct rnode {
 	uint32_t namelen;
 	uint32_t index;
 	bool chain_is_ambiguous; /* see struct kp_requests_opts */
+	bool all_exact;		/* no return_to comes */
 	bool heard;		/* now is its time */
 	bool timed;		/* offset and error are known */
 	kp_dur_ns offset, error;
@@ -128,30 +143,37 @@ struct rnode {
 	struct kp_losses lost;
 };
 
+#define PROC_FIRST 4	/* calls open in a process without more memory */
+
 /* A process with open calls. */
 struct proc {
 	uint64_t id;		/* node, serial and number: pid_key() */
 	struct rnode *node;
 	kp_target_ns last;	/* its last event: its time never runs back */
-	struct open *v;
+	struct open *v;		/* n calls, in room for cap */
 	uint32_t n, cap;
-	bool doubts;		/* some of them may be in doubt */
+	/* A value-carrying return was just seen: its return_to is no news. */
+	bool exact_seen;
+	bool exact_raised;
+	bool doubts;		/* some of its calls may be in doubt */
+	uint32_t exact_caller;
 	/*
 	 * So many that over_caller called, from over_since on, were taken for
 	 * over though they may not be: their returns may be to come.
 	 */
 	uint32_t over, over_caller;
 	kp_target_ns over_since;
-	/* A value-carrying return was just seen: its return_to is no news. */
-	bool exact_seen;
-	bool exact_raised;
-	uint32_t exact_caller;
+	struct open first[PROC_FIRST];	/* v, as long as they do */
 };
+
+_Static_assert(offsetof(struct proc, first) == POOL_LINE &&
+    sizeof(struct proc) == 4 * POOL_LINE, "a process is what its pool gives");
 
 struct kp_requests {
 	struct kp_requests_opts o;
 	struct fns fns;
 	struct idents idents;
+	struct pool pool;	/* of requests, calls, processes and stacks */
 	struct map by_label;	/* label -> struct req * */
 	struct map procs;	/* process -> struct proc * */
 	struct rnode nodes[KP_NODES_MAX];
@@ -191,10 +213,24 @@ req_time(const struct kp_requests *rs, const struct req *rq, uint32_t node,
 kp_target_ns node_due(const struct kp_requests *rs, const struct rnode *nd,
     kp_target_ns now);
 
+/*
+ * 0 is no key: <0.0.0>, the node's init process, which serves nobody, or a pid
+ * that no VM makes (serials count rounds of 2^28 processes).
+ */
+static inline uint64_t
+pid_key(uint32_t node, const struct kp_pid *pid)
+{
+	uint64_t key = (uint64_t)pid->serial << 32 | pid->id;
+
+	return key - 1 < PID_KEY_END - 1 ? key | (uint64_t)node << PID_NODE :
+	    0;
+}
+
 /* proc.c */
-struct proc *proc_get(struct kp_requests *rs, uint64_t id);
+struct proc *proc_get(const struct kp_requests *rs, uint64_t id);
 struct proc *proc_make(struct kp_requests *rs, uint64_t id,
     struct rnode *node);
+bool proc_grow(struct kp_requests *rs, struct proc *p);
 void proc_drop_if_empty(struct kp_requests *rs, struct proc *p);
 void proc_free(struct kp_requests *rs, struct proc *p);
 void procs_free(struct kp_requests *rs);
@@ -279,7 +315,16 @@ uint32_t tombs_node(const struct kp_requests *rs, uint64_t label);
 void tombs_expire(struct kp_requests *rs, struct rnode *nd,
     kp_target_ns before);
 
+/* ahead.c: rq, of a list, will be closed: what the next one needs */
+void req_fetch_next(const struct kp_requests *rs, const struct req *rq);
+
 /* list.c */
+/* All zero, or NULL. */
+struct req *req_new(struct kp_requests *rs);
+/* Of a request on no list. */
+void req_free(struct kp_requests *rs, struct req *rq);
+/* Room for another call at least, or false. */
+bool req_grow(struct kp_requests *rs, struct req *rq);
 void list_add(struct req_list *l, struct req *rq);
 /* Among the live ones, which are nearly in the order of their starts. */
 void list_add_by_start(struct req_list *l, struct req *rq);

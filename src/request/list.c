@@ -1,4 +1,6 @@
-/* list.c - the lists of requests in flight: see struct kp_requests. */
+/* list.c - requests in flight: their memory, and the lists of a node. */
+#include <string.h>
+
 #include "request/internal.h"
 
 /*
@@ -6,6 +8,46 @@
  * found to be so: it is seen to later than it is due, not at all costs.
  */
 #define WALK_MAX 1000
+
+#define CALLS_FIRST 5	/* of a request: 256 bytes, which double */
+
+void
+req_free(struct kp_requests *rs, struct req *rq)
+{
+	for (uint64_t rest = rq->r.nodes; rest != 0; rest &= rest - 1)
+		rs->nodes[__builtin_ctzll(rest)].touched--;
+	rs->calls -= rq->ncalls;
+	pool_put(&rs->pool, rq->calls, rq->bytes);
+	pool_put(&rs->pool, rq, sizeof(*rq));
+}
+
+struct req *
+req_new(struct kp_requests *rs)
+{
+	size_t bytes = sizeof(struct req);
+	struct req *rq = pool_get(&rs->pool, &bytes);
+
+	if (rq != NULL)
+		memset(rq, 0, sizeof(*rq));
+	return rq;
+}
+
+bool
+req_grow(struct kp_requests *rs, struct req *rq)
+{
+	size_t bytes = rq->bytes > 0 ? 2 * (size_t)rq->bytes :
+	    CALLS_FIRST * sizeof(struct rcall);
+	struct rcall *v = pool_get(&rs->pool, &bytes);
+
+	if (v == NULL)
+		return false;
+	if (rq->ncalls > 0)
+		memcpy(v, rq->calls, rq->ncalls * sizeof(*v));
+	pool_put(&rs->pool, rq->calls, rq->bytes);
+	rq->calls = v;
+	rq->bytes = (uint32_t)bytes;
+	return true;
+}
 
 void
 list_add(struct req_list *l, struct req *rq)

@@ -3,17 +3,9 @@
 #include <string.h>
 
 #include "request/map.h"
+#include "request/pool.h"
 
 #define MAP_MIN 64
-
-/* The golden ratio's fraction spreads dense keys (labels count up). */
-static size_t
-map_home(const struct map *m, uint64_t key)
-{
-	uint64_t h = key * UINT64_C(0x9E3779B97F4A7C15);
-
-	return (size_t)(h ^ (h >> 32)) & (m->cap - 1);
-}
 
 void
 map_free(struct map *m)
@@ -51,10 +43,13 @@ static bool
 map_grow(struct map *m)
 {
 	struct map bigger = { .cap = m->cap > 0 ? m->cap * 2 : MAP_MIN };
+	size_t bytes = bigger.cap * sizeof(*bigger.slots);
 
 	bigger.slots = calloc(bigger.cap, sizeof(*bigger.slots));
 	if (bigger.slots == NULL)
 		return false;
+	bigger.shift = 64 - __builtin_ctzll(bigger.cap);
+	pool_huge(bigger.slots, bytes);
 	for (size_t i = 0; i < m->cap; i++)
 		if (m->slots[i].key != 0)
 			map_place(&bigger, m->slots[i].key, m->slots[i].val);
@@ -101,19 +96,36 @@ map_remove(struct map *m, uint64_t key)
 	m->len--;
 }
 
+static inline uint64_t
+mix(uint64_t h, uint64_t w)
+{
+	h = (h ^ w) * UINT64_C(0xFF51AFD7ED558CCD);
+	return h ^ (h >> 32);
+}
+
+/*
+ * Two lanes, since a multiplication takes longer than to begin the next.  The
+ * last words overlap those before, so no byte is looked at by itself.
+ */
 uint64_t
 hash_bytes(const void *p, size_t n)
 {
-	const unsigned char *s = p;
-	uint64_t h = UINT64_C(0x9E3779B97F4A7C15) ^ n, w;
+	const unsigned char *s = p, *end = s + n;
+	uint64_t a = UINT64_C(0x9E3779B97F4A7C15) ^ n, b = n, w = 0;
 
-	for (; n >= 8; n -= 8, s += 8) {
-		memcpy(&w, s, 8);
-		h = (h ^ w) * UINT64_C(0xFF51AFD7ED558CCD);
-		h ^= h >> 32;
+	if (n >= 16) {
+		for (; end - s > 16; s += 16) {
+			a = mix(a, read64(s));
+			b = mix(b, read64(s + 8));
+		}
+		a = mix(a, read64(end - 16));
+		b = mix(b, read64(end - 8));
+		return mix(a, b);
 	}
-	w = 0;
+	if (n >= 8) {
+		a = mix(a, read64(s));
+		return mix(a, read64(end - 8));
+	}
 	memcpy(&w, s, n);
-	h = (h ^ w) * UINT64_C(0xFF51AFD7ED558CCD);
-	return h ^ (h >> 29);
+	return mix(a, w);
 }

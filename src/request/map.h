@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct map_slot {
 	uint64_t key, val;
@@ -19,7 +20,24 @@ struct map_slot {
 struct map {
 	struct map_slot *slots;	/* owned; power of two, or NULL */
 	size_t cap, len;
+	int shift;		/* 64 less the bits of an index */
 };
+
+/* Where a key is, or is looked for first; only if there is anything. */
+static inline size_t
+map_home(const struct map *m, uint64_t key)
+{
+	/* The golden ratio's fraction spreads dense keys (labels count up). */
+	return (size_t)(key * UINT64_C(0x9E3779B97F4A7C15) >> m->shift);
+}
+
+/* The key will be looked for soon: its slot may be fetched meanwhile. */
+static inline void
+map_fetch(const struct map *m, uint64_t key)
+{
+	if (m->cap > 0)
+		__builtin_prefetch(&m->slots[map_home(m, key)]);
+}
 
 void map_free(struct map *m);
 /* The value, or NULL.  Good until the next put or remove. */
@@ -27,6 +45,16 @@ uint64_t *map_get(const struct map *m, uint64_t key);
 /* Sets; false when out of memory (the map is unchanged). */
 bool map_put(struct map *m, uint64_t key, uint64_t val);
 void map_remove(struct map *m, uint64_t key);
+
+/* Eight bytes, wherever they are. */
+static inline uint64_t
+read64(const uint8_t *p)
+{
+	uint64_t w;
+
+	memcpy(&w, p, sizeof(w));
+	return w;
+}
 
 /* A fast hash of bytes, for the intern tables; not for hostile keys alone:
  * the tables it serves are capped and compare whole keys. */

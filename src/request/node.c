@@ -59,6 +59,14 @@ void
 kp_requests_release(struct kp_requests *rs, uint32_t node, int otp)
 {
 	rs->nodes[node].chain_is_ambiguous = otp <= 26;
+	rs->nodes[node].all_exact = false;
+}
+
+void
+kp_requests_native(struct kp_requests *rs, uint32_t node, bool all_exact)
+{
+	rs->nodes[node].chain_is_ambiguous = false;
+	rs->nodes[node].all_exact = all_exact;
 }
 
 void

@@ -1,42 +1,70 @@
 /* proc.c - the processes that have calls open, of all nodes. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "request/internal.h"
 
 struct proc *
-proc_get(struct kp_requests *rs, uint64_t id)
+proc_get(const struct kp_requests *rs, uint64_t id)
 {
 	uint64_t *at = map_get(&rs->procs, id);
 
 	return at != NULL ? (struct proc *)(uintptr_t)*at : NULL;
 }
 
+static void
+proc_free_stack(struct kp_requests *rs, struct proc *p)
+{
+	if (p->v != p->first)
+		pool_put(&rs->pool, p->v, p->cap * sizeof(*p->v));
+}
+
 struct proc *
 proc_make(struct kp_requests *rs, uint64_t id, struct rnode *node)
 {
 	struct proc *p = proc_get(rs, id);
+	size_t bytes = sizeof(*p);
 
 	if (p != NULL)
 		return p;
-	p = calloc(1, sizeof(*p));
+	p = pool_get(&rs->pool, &bytes);
 	if (p == NULL)
 		return NULL;
+	memset(p, 0, offsetof(struct proc, first));
 	p->id = id;
 	p->node = node;
 	p->last = INT64_MIN;
+	p->v = p->first;
+	p->cap = PROC_FIRST;
 	if (!map_put(&rs->procs, id, (uint64_t)(uintptr_t)p)) {
-		free(p);
+		pool_put(&rs->pool, p, sizeof(*p));
 		return NULL;
 	}
 	return p;
+}
+
+/* Its stack is full: twice the room, or false. */
+bool
+proc_grow(struct kp_requests *rs, struct proc *p)
+{
+	size_t bytes = 2 * p->cap * sizeof(*p->v);
+	struct open *v = pool_get(&rs->pool, &bytes);
+
+	if (v == NULL)
+		return false;
+	memcpy(v, p->v, p->n * sizeof(*v));
+	proc_free_stack(rs, p);
+	p->v = v;
+	p->cap = (uint32_t)(bytes / sizeof(*v));
+	return true;
 }
 
 void
 proc_free(struct kp_requests *rs, struct proc *p)
 {
 	map_remove(&rs->procs, p->id);
-	free(p->v);
-	free(p);
+	proc_free_stack(rs, p);
+	pool_put(&rs->pool, p, sizeof(*p));
 }
 
 void
@@ -55,8 +83,8 @@ procs_free(struct kp_requests *rs)
 	for (size_t i = 0; i < rs->procs.cap; i++)
 		if (rs->procs.slots[i].key != 0) {
 			p = (struct proc *)(uintptr_t)rs->procs.slots[i].val;
-			free(p->v);
-			free(p);
+			proc_free_stack(rs, p);
+			pool_put(&rs->pool, p, sizeof(*p));
 		}
 	map_free(&rs->procs);
 }

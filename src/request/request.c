@@ -9,7 +9,7 @@
 
 #define MAX_REQUESTS 100000
 #define MAX_CALLS 10000
-#define MAX_CALLS_IN_FLIGHT 4000000	/* 64 bytes each: 256 MB */
+#define MAX_CALLS_IN_FLIGHT 4000000	/* 48 bytes each: 192 MB */
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
 #define EARLY_MAX 10000	/* requests whose entry is waited for */
@@ -30,29 +30,6 @@ kp_proc_text(uint64_t proc, char *buf, size_t n)
 	snprintf(buf, n, "<0.%u.%u>", (uint32_t)proc,
 	    (uint32_t)(proc >> 32) & (PID_SERIAL_END - 1));
 	return buf;
-}
-
-/*
- * 0 is no key: <0.0.0>, the node's init process, which serves nobody, or a pid
- * that no VM makes (serials count rounds of 2^28 processes).
- */
-static uint64_t
-pid_key(uint32_t node, const struct kp_pid *pid)
-{
-	uint64_t key = (uint64_t)pid->serial << 32 | pid->id;
-
-	return key - 1 < PID_KEY_END - 1 ? key | (uint64_t)node << PID_NODE :
-	    0;
-}
-
-static void
-req_free(struct kp_requests *rs, struct req *rq)
-{
-	for (uint64_t rest = rq->r.nodes; rest != 0; rest &= rest - 1)
-		rs->nodes[__builtin_ctzll(rest)].touched--;
-	rs->calls -= rq->ncalls;
-	free(rq->calls);
-	free(rq);
 }
 
 static struct req_list *
@@ -92,14 +69,13 @@ kp_requests_new(const struct kp_requests_opts *opts)
 }
 
 static void
-lists_free(struct req_list *l)
+list_free(struct kp_requests *rs, struct req_list *l)
 {
 	struct req *rq;
 
 	while ((rq = l->head) != NULL) {
 		l->head = rq->next;
-		free(rq->calls);
-		free(rq);
+		req_free(rs, rq);
 	}
 }
 
@@ -109,14 +85,15 @@ kp_requests_free(struct kp_requests *rs)
 	if (rs == NULL)
 		return;
 	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
-		lists_free(&rs->nodes[i].early);
-		lists_free(&rs->nodes[i].live);
-		lists_free(&rs->nodes[i].pending);
-		lists_free(&rs->nodes[i].ended);
+		list_free(rs, &rs->nodes[i].early);
+		list_free(rs, &rs->nodes[i].live);
+		list_free(rs, &rs->nodes[i].pending);
+		list_free(rs, &rs->nodes[i].ended);
 		tombs_free(rs, &rs->nodes[i]);
 		free(rs->nodes[i].name);
 	}
 	procs_free(rs);
+	pool_free(&rs->pool);
 	map_free(&rs->by_label);
 	map_free(&rs->buried);
 	fns_free(&rs->fns);
@@ -132,20 +109,12 @@ static uint32_t
 req_add_call(struct kp_requests *rs, struct req *rq, const struct rcall *c)
 {
 	uint64_t node = UINT64_C(1) << c->c.node;
-	struct rcall *v;
-	uint32_t cap;
 
 	if (rq->ncalls == rs->o.max_calls ||
 	    rs->calls == rs->o.max_calls_in_flight)
 		return KP_NONE;
-	if (rq->ncalls == rq->cap) {
-		cap = rq->cap > 0 ? rq->cap + rq->cap / 2 : 4;
-		v = realloc(rq->calls, cap * sizeof(*v));
-		if (v == NULL)
-			return KP_NONE;
-		rq->calls = v;
-		rq->cap = cap;
-	}
+	if ((rq->ncalls + 1) * sizeof(*c) > rq->bytes && !req_grow(rs, rq))
+		return KP_NONE;
 	if ((rq->r.nodes & node) == 0) {
 		rq->r.nodes |= node;
 		rs->nodes[c->c.node].touched++;
@@ -238,7 +207,7 @@ req_make_early(struct kp_requests *rs, uint64_t label, uint32_t node,
 	struct req *rq;
 
 	if (label == 0 || rs->nearly == EARLY_MAX ||
-	    (rq = calloc(1, sizeof(*rq))) == NULL)
+	    (rq = req_new(rs)) == NULL)
 		return NULL;
 	rq->r = (struct kp_request){ .label = label,
 		.identity = KP_IDENT_NONE, .node = (uint8_t)node };
@@ -282,7 +251,7 @@ req_make(struct kp_requests *rs, const struct proc *p,
 
 	if (rs->in_flight == rs->o.max_requests)
 		goto full;
-	if (rq == NULL && (rq = calloc(1, sizeof(*rq))) == NULL)
+	if (rq == NULL && (rq = req_new(rs)) == NULL)
 		goto full;
 	if (early != NULL) {
 		list_remove(req_list(rs, rq), rq);
@@ -512,22 +481,26 @@ on_opening(struct kp_requests *rs, struct rnode *nd,
 	uint32_t fn = span_fn(rs, ev->mfa), caller = span_fn(rs, ev->caller);
 	uint64_t id = pid_key(nd->index, &ev->pid);
 	struct proc *p = id != 0 ? proc_make(rs, id, nd) : NULL;
-	struct kp_event e = *ev;
+	struct kp_event late;
 
-	if (p == NULL || fn == KP_NONE || e.ts >= KP_TARGET_TIME_MAX ||
-	    e.ts <= -KP_TARGET_TIME_MAX) {
-		nd->entries += e.kind == KP_EV_ENTRY;
+	if (p == NULL || fn == KP_NONE || ev->ts >= KP_TARGET_TIME_MAX ||
+	    ev->ts <= -KP_TARGET_TIME_MAX) {
+		nd->entries += ev->kind == KP_EV_ENTRY;
 		nd->lost.n[KP_LOSS_BAD_EVENT]++;
 	} else {
 		/* No return_to of an exact return comes after this. */
 		p->exact_seen = false;
-		e.ts = proc_time(p, e.ts);
-		if (e.kind == KP_EV_ENTRY)
-			on_entry(rs, p, &e, fn, caller);
-		else if (e.kind == KP_EV_CLEAR)
-			on_clear(rs, p, &e, fn, caller);
+		if (proc_time(p, ev->ts) != ev->ts) {
+			late = *ev;
+			late.ts = p->last;
+			ev = &late;
+		}
+		if (ev->kind == KP_EV_ENTRY)
+			on_entry(rs, p, ev, fn, caller);
+		else if (ev->kind == KP_EV_CLEAR)
+			on_clear(rs, p, ev, fn, caller);
 		else
-			on_call(rs, p, &e, fn, caller);
+			on_call(rs, p, ev, fn, caller);
 	}
 	if (p != NULL)
 		proc_drop_if_empty(rs, p);

@@ -168,20 +168,11 @@ proc_overflow(struct kp_requests *rs, struct proc *p, kp_target_ns at)
 void
 proc_push(struct kp_requests *rs, struct proc *p, const struct open *o)
 {
-	struct open *v;
-	uint32_t cap;
-
 	if (p->n == rs->o.max_stack)
 		proc_overflow(rs, p, o->start);
-	if (p->n == p->cap) {
-		cap = p->cap > 0 ? p->cap * 2 : 4;
-		v = realloc(p->v, cap * sizeof(*v));
-		if (v == NULL) {
-			open_end(rs, p, o, KP_UNFINISHED, o->start);
-			return;
-		}
-		p->v = v;
-		p->cap = cap;
+	if (p->n == p->cap && !proc_grow(rs, p)) {
+		open_end(rs, p, o, KP_UNFINISHED, o->start);
+		return;
 	}
 	p->v[p->n++] = *o;
 }
@@ -405,7 +396,7 @@ proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
 		proc_pop_left(rs, p, above, at);
 	}
 	proc_pop(rs, p, raised ? KP_RAISED : KP_RETURNED, at);
-	p->exact_seen = true;
+	p->exact_seen = !p->node->all_exact;
 	p->exact_raised = raised;
 	p->exact_caller = caller;
 }

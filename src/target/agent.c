@@ -35,6 +35,12 @@ agent_state(const struct agent *a)
 	return a->state;
 }
 
+const struct kp_plan *
+agent_plan(const struct agent *a)
+{
+	return &a->plan;
+}
+
 void
 agent_timer(struct agent *a, unsigned ms)
 {

@@ -63,6 +63,13 @@ struct agent_status {
 	uint64_t lease;		/* the number of the one it answers */
 };
 
+/* How events get from the VM to us. */
+enum agent_probe {
+	AGENT_RELAY,		/* as messages, through the agent */
+	AGENT_NATIVE,		/* through rings in memory, or not at all */
+	AGENT_AUTO		/* native where it can be had, else relay */
+};
+
 enum agent_failure {
 	AGENT_FAILED,		/* and another time it will be the same */
 	AGENT_KEPT_OUT		/* the target's operator does not want us */
@@ -100,6 +107,16 @@ struct agent;
 struct agent_ops {
 	void (*on_state)(void *ctx, enum agent_state s, const char *text);
 	void (*on_hello)(void *ctx, const struct agent_hello *h);
+	/*
+	 * Which of the two it is, if relay was not asked for: before anything
+	 * is armed, after each on_hello.  why: why not native, or NULL.
+	 */
+	void (*on_probe)(void *ctx, bool native, const char *why);
+	/*
+	 * With the native probe: other code is there, and what is armed with
+	 * it is now agent_plan().
+	 */
+	void (*on_looked)(void *ctx);
 	/* What will be armed, or in a check would be, with call rates. */
 	void (*on_plan)(void *ctx, const struct kp_plan *plan);
 	/* A whole {kprof_events, ...} message; good during the call. */
@@ -151,6 +168,8 @@ struct agent_ops {
 struct agent_opts {
 	const char *target, *name, *cookie;	/* borrowed */
 	const struct kp_conf *conf;		/* borrowed */
+	enum agent_probe probe;
+	const char *probe_library;	/* where targets find it; borrowed */
 	struct labels *labels;	/* of all targets; borrowed */
 	bool check_only;	/* stop after on_plan */
 	bool nodes;		/* on_nodes is wanted */
@@ -165,6 +184,8 @@ void agent_start(struct agent *a);
 void agent_free(struct agent *a);
 
 enum agent_state agent_state(const struct agent *a);
+/* What is armed, or will be, as of now. */
+const struct kp_plan *agent_plan(const struct agent *a);
 /*
  * It sent what cannot be read, "a batch of events" say: told by on_notice,
  * once for a connection.  What was in it is missing, and counted so.

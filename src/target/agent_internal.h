@@ -3,6 +3,7 @@
  *
  *   agent.c        the connection's life, timers, what the owner asks for
  *   agent_steps.c  the questions on the way to being armed, their answers
+ *   agent_probe.c  which probe: relay or native
  *   agent_notice.c what the agent says without being asked
  *   agent_reload.c another tiers.conf, or other code
  *   agent_msg.c    the messages as bytes; keeps no state
@@ -75,6 +76,8 @@ struct agent {
 	bool looked_for_process;
 	bool look_again;	/* at what there is to arm now */
 	bool attached_once, user_paused, stopping;
+	bool probing;		/* AGENT_CHECKING: for the native probe */
+	bool native;		/* that is what this agent has */
 	bool nonsense;		/* told of since the connection was made */
 	char node[NODE_NAME_MAX + 1];	/* our own name */
 };
@@ -109,6 +112,8 @@ bool agent_lease_answer(struct agent *a, const struct agent_status *st);
 /* agent_steps.c */
 void agent_step_look(struct agent *a);
 void agent_on_frame(struct agent *a, const struct kp_frame *f);
+/* A command that the step waits for: begun, filled in, sent and freed. */
+void agent_command_begin(struct agent *a, struct kp_buf *b);
 /*
  * A command that no step waits for: begun, filled in, sent and freed.  ref 0:
  * nobody waits for its answer.
@@ -119,6 +124,17 @@ void agent_command_end(struct agent *a, struct kp_buf *b);
 void agent_command(struct agent *a, const char *cmd);
 /* A step that waits for an answer of the target. */
 void agent_set_step(struct agent *a, enum agent_state s);
+
+/* What there is to arm, of which the agent is asked. */
+void agent_step_check(struct agent *a);
+
+/* agent_probe.c */
+/* The agent runs: on to agent_step_check(), by way of the native probe. */
+void agent_step_probe(struct agent *a);
+void agent_answer_probe(struct agent *a, struct kp_term *r);
+/* A plan just made: with the native probe outcomes are exact. */
+void agent_probe_plan(struct agent *a, struct kp_plan *plan,
+    const struct kp_plan *before);
 
 /* agent_reload.c */
 void agent_reload_answer(struct agent *a, uint64_t ref, struct kp_term *r);

@@ -182,6 +182,7 @@ reload_probe(struct agent *a)
 		reload_refuse(a, kp_err_str(KP_ENOMEM));
 		return;
 	}
+	agent_probe_plan(a, plan, &a->plan);
 	if (kp_plan_probe(plan, &a->plan, a->reload.look) == 0) {
 		reload_probed(a);
 		return;
@@ -199,8 +200,8 @@ answer_check(struct agent *a, struct kp_term *r)
 
 	kp_plan_free(&a->reload.plan);
 	kp_diags_free(&a->reload.diags);
-	e = kp_plan_make(&a->reload.plan, a->reload.conf, a->hello.node, r,
-	    &a->reload.diags);
+	e = kp_plan_make(&a->reload.plan, a->reload.conf, a->hello.node,
+	    a->native, r, &a->reload.diags);
 	if (e != KP_OK)
 		reload_refuse(a, kp_err_str(e));
 	else
@@ -286,10 +287,13 @@ answer_change(struct agent *a, struct kp_term *r)
 	/* Another rate was asked for meanwhile, and the owner may know better. */
 	a->params.one_in = a->reload.one_in;
 	agent_sample(a, one_in);
-	if (a->reload.look)
-		look_end(a, true);
-	else
+	if (!a->reload.look) {
 		reload_end(a, &done);
+		return;
+	}
+	if (a->native)
+		a->ops->on_looked(a->ctx);
+	look_end(a, true);
 }
 
 void

@@ -59,8 +59,8 @@ rex_ask(struct agent *a, const char *mod, const char *fun, const char *arg)
 	kp_buf_free(&b);
 }
 
-static void
-command_begin(struct agent *a, struct kp_buf *b)
+void
+agent_command_begin(struct agent *a, struct kp_buf *b)
 {
 	kp_buf_init(b, MESSAGE_MAX);
 	msg_command(b, &a->ids, ++a->ref);
@@ -85,7 +85,7 @@ agent_command(struct agent *a, const char *cmd)
 {
 	struct kp_buf b;
 
-	command_begin(a, &b);
+	agent_command_begin(a, &b);
 	kp_etf_atom(&b, cmd);
 	agent_command_end(a, &b);
 }
@@ -145,14 +145,14 @@ step_start(struct agent *a)
 	kp_buf_free(&b);
 }
 
-static void
-step_check(struct agent *a)
+void
+agent_step_check(struct agent *a)
 {
 	struct kp_buf b;
 
 	agent_set_step(a, AGENT_CHECKING);
 	a->look_again = false;
-	command_begin(a, &b);
+	agent_command_begin(a, &b);
 	msg_modules(&b, a->o.conf, "check");
 	agent_command_end(a, &b);
 }
@@ -163,7 +163,7 @@ step_rate(struct agent *a)
 	struct kp_buf b;
 
 	agent_set_step(a, AGENT_RATING);
-	command_begin(a, &b);
+	agent_command_begin(a, &b);
 	msg_rates(&b, &a->plan);
 	agent_command_end(a, &b);
 }
@@ -177,7 +177,7 @@ step_arm(struct agent *a)
 	agent_set_step(a, AGENT_ARMING);
 	a->label = labels_take(a->o.labels, a->label);
 	a->params.label_const = (uint64_t)a->label << 48;
-	command_begin(a, &b);
+	agent_command_begin(a, &b);
 	e = msg_arm(&b, a->o.conf, &a->plan, &a->params);
 	if (e != KP_OK && b.err == KP_OK)
 		b.err = e;
@@ -343,7 +343,7 @@ answer_start(struct agent *a, struct kp_term *r)
 	if (a->stopping)
 		agent_stop(a);
 	else
-		step_check(a);
+		agent_step_probe(a);
 }
 
 static void
@@ -423,8 +423,10 @@ answer_check(struct agent *a, struct kp_term *r)
 	enum kp_err e;
 
 	kp_diags_free(&a->diags);
-	e = kp_plan_make(&a->plan, a->o.conf, a->hello.node, r, &a->diags);
+	e = kp_plan_make(&a->plan, a->o.conf, a->hello.node, a->native, r,
+	    &a->diags);
 	kp_plan_carry(&a->plan, &before);
+	agent_probe_plan(a, &a->plan, &before);
 	/* After a lost connection its code may be another. */
 	kp_plan_probe(&a->plan, &before, true);
 	kp_plan_free(&before);
@@ -506,7 +508,10 @@ on_reply(struct agent *a, struct kp_term *r)
 		return;
 	switch (a->state) {
 	case AGENT_CHECKING:
-		answer_check(a, r);
+		if (a->probing)
+			agent_answer_probe(a, r);
+		else
+			answer_check(a, r);
 		break;
 	case AGENT_RATING:
 		answer_rates(a, r);

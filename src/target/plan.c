@@ -460,7 +460,8 @@ want_exact(struct maker *mk, struct kp_plan_item *item, unsigned opts,
 	item->exact_forced |= (opts & KP_TIER_FORCE) != 0;
 	item->exact_pos = p->pos;
 	item->exact = item->exact_forced || !item->exact_refused;
-	if (behaviour == NULL || !item->exact || item->exact_forced)
+	if (behaviour == NULL || !item->exact || item->exact_forced ||
+	    mk->plan->native)
 		return;
 	snprintf(why, sizeof(why), "a callback of %s returns its process's "
 	    "state, all of which would be copied each time", behaviour);
@@ -479,10 +480,12 @@ kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags)
 			continue;
 		snprintf(why, sizeof(why), "it is called %lld times a second, "
 		    "more than %d", (long long)p->rate, KP_EXACT_RATE_MAX);
-		if (p->loop)
+		if (p->loop && plan->native && p->exact_pos.line == 0)
+			p->exact = false;
+		else if (p->loop)
 			refuse_exact(&mk, p, "it looks like a server's loop: "
 			    "a process was in it all the time");
-		else if (p->rate > KP_EXACT_RATE_MAX)
+		else if (p->rate > KP_EXACT_RATE_MAX && !plan->native)
 			refuse_exact(&mk, p, why);
 	}
 	return mk.err;
@@ -579,12 +582,12 @@ has_entry(const struct kp_conf *c, const struct answer *a, const char *node)
 
 enum kp_err
 kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
-    struct kp_term *answer, struct kp_diags *diags)
+    bool native, struct kp_term *answer, struct kp_diags *diags)
 {
 	struct answer a = { 0 };
 	struct maker mk = { .plan = plan, .answer = &a, .diags = diags };
 
-	*plan = (struct kp_plan){ 0 };
+	*plan = (struct kp_plan){ .native = native };
 	*diags = (struct kp_diags){ 0 };
 	mk.err = answer_read(answer, &a);
 	if (mk.err == KP_OK) {

@@ -92,6 +92,21 @@ kp_plan_carry(struct kp_plan *to, const struct kp_plan *from)
 	}
 }
 
+void
+kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before)
+{
+	const struct kp_plan_item *old;
+	struct kp_plan_item *item;
+
+	for (item = plan->v; item < plan->v + plan->n; item++) {
+		old = before->native ? item_find(before, item) : NULL;
+		if (!before->native)
+			item->exact_refused = false;
+		item->exact = !item->clears && (item->exact_forced ||
+		    old == NULL || old->exact);
+	}
+}
+
 size_t
 kp_plan_probe(struct kp_plan *plan, const struct kp_plan *armed, bool again)
 {

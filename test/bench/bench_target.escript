@@ -1,8 +1,10 @@
 #!/usr/bin/env escript
 %% bench_target.escript BUILD_DIR [ROOT] - what kprofd costs a target.
+%% bench_target.escript -table BUILD_DIR [ROOT] - and what others cost it.
 %%
 %% One node, the same work again and again: without kprofd, with every
-%% function armed and next to nothing sampled, and with every request traced.
+%% function armed and next to nothing sampled, and with every request traced, by
+%% either probe.
 %% What is compared is CPU time of the node's process in one run, so that a
 %% noisy machine blurs the figures but does not bend them. Then the same node
 %% under all the load that it can bear, and what it does when that is too much.
@@ -19,9 +21,36 @@
 -define(PAIR_MS, 300).
 -define(SETTLE_MS, 2500).       % sampling has found its rate by then
 
+main(["-table", Build]) ->
+    main(["-table", Build, none]);
+main(["-table", Build, Root]) ->
+    with_node(Build, Root, fun table/4);
 main([Build]) ->
     main([Build, none]);
 main([Build, Root]) ->
+    with_node(Build, Root,
+              fun(Node, B, Dir, CookieFile) ->
+                      bench(Node, B, Dir, CookieFile),
+                      bench_marks(Node, B, Dir, CookieFile),
+                      bench_load(Node, B, Dir, CookieFile),
+                      bench_trip(Node, B, Dir, CookieFile)
+              end).
+
+table(Node, Build, Dir, CookieFile) ->
+    true = code:add_patha(Dir),
+    Rivals = [{"process tracer that adds up", process},
+              {"dbg, IP trace port", dbg_ip},
+              {"dbg, file port", dbg_file},
+              {"call_time (tprof)", call_time},
+              {"eprof, the module", eprof}, {"fprof", fprof}],
+    Profiled = fun(Probe, Conf, Run) ->
+                       {Got, _, _} = profiled(Probe, Node, Build, Dir,
+                                              CookieFile, Conf, Run),
+                       Got
+               end,
+    bench_table:run(Node, Dir, Rivals, Profiled).
+
+with_node(Build, Root, Bench) ->
     Dir = filename:join(Build, "bench_target"),
     ok = filelib:ensure_dir(filename:join(Dir, "x")),
     Cookie = integer_to_list(rand:uniform(1 bsl 60)),
@@ -30,6 +59,7 @@ main([Build, Root]) ->
     ok = file:change_mode(CookieFile, 8#600),
     Node = list_to_atom("kprof_bench_" ++ os:getpid() ++ "@127.0.0.1"),
     {0, _} = sh("erlc -o " ++ Dir ++ " test/bench/bench_node.erl "
+                "test/bench/bench_table.erl test/bench/bench_rival.erl "
                 "erlang/kprof/src/kprof.erl"),
     {[Erl | Args], Place} = erl(Root, Dir),
     Port = open_port({spawn_executable, os:find_executable("setpriv")},
@@ -37,15 +67,12 @@ main([Build, Root]) ->
                                       "-setcookie", Cookie, "-hidden", "-pa",
                                       Place]},
                       exit_status, binary]),
-    {ok, _} = net_kernel:start(['kprof_bench_ctl@127.0.0.1',
-                                longnames]),
+    Ctl = list_to_atom("kprof_bench_ctl_" ++ os:getpid() ++ "@127.0.0.1"),
+    {ok, _} = net_kernel:start([Ctl, longnames]),
     erlang:set_cookie(list_to_atom(Cookie)),
     connect(Node, 100),
     try
-        bench(Node, Build, Dir, CookieFile),
-        bench_marks(Node, Build, Dir, CookieFile),
-        bench_load(Node, Build, Dir, CookieFile),
-        bench_trip(Node, Build, Dir, CookieFile)
+        Bench(Node, Build, Dir, CookieFile)
     after
         rpc:call(Node, erlang, halt, [0]),
         catch port_close(Port),
@@ -78,22 +105,29 @@ bench(Node, Build, Dir, CookieFile) ->
     run(Node),
     Rounds = [round(Node, Build, Dir, CookieFile)
               || _ <- lists:seq(1, ?ROUNDS)],
-    {Plain, Armed, All, Daemon, Events, Said, Some, SaidSome} =
-        columns(Rounds),
-    Calls = ?REQUESTS * 10,
+    [Plain | Traced] = columns(Rounds),
     io:format("untraced                 ~8.2f us a request~n",
               [Plain / ?REQUESTS]),
-    io:format("armed, 1 in 65536        ~8.2f us a request, ratio ~.2f, "
+    {Relay, Native} = lists:split(7, Traced),
+    EachRelay = told("relay", Plain, Relay),
+    EachNative = told("native", Plain, Native),
+    io:format("an event, native to relay: ~.2f~n", [EachNative / EachRelay]).
+
+told(Probe, Plain, [Armed, All, Daemon, Events, Said, Some, SaidSome]) ->
+    Each = (All - Plain) / Events,
+    io:format("~s~n", [Probe]),
+    io:format("  armed, 1 in 65536      ~8.2f us a request, ratio ~.2f, "
               "~.2f us an armed call~n",
-              [Armed / ?REQUESTS, Armed / Plain, (Armed - Plain) / Calls]),
-    io:format("every request traced     ~8.2f us a request, ratio ~.2f, "
-              "~.2f us an event~n",
-              [All / ?REQUESTS, All / Plain, (All - Plain) / Events]),
-    io:format("kprofd itself            ~8.2f us a request, ~.2f us an "
+              [Armed / ?REQUESTS, Armed / Plain,
+               (Armed - Plain) / (?REQUESTS * 10)]),
+    io:format("  every request traced   ~8.2f us a request, ratio ~.2f, "
+              "~.2f us an event~n", [All / ?REQUESTS, All / Plain, Each]),
+    io:format("  kprofd itself          ~8.2f us a request, ~.2f us an "
               "event~n", [Daemon / ?REQUESTS, Daemon / Events]),
-    io:format("kprofd's estimate        ~8.2f of what it was where every "
+    io:format("  kprofd's estimate      ~8.2f of what it was where every "
               "request is traced, ~.2f where one in 20 is~n",
-              [Said / (All - Plain), SaidSome / (Some - Plain)]).
+              [Said / (All - Plain), SaidSome / (Some - Plain)]),
+    Each.
 
 %% kprof:set_token/0 by itself, and with kprof:clear_token/0 after it; less what
 %% the loop around them costs.
@@ -108,7 +142,8 @@ bench_marks(Node, Build, Dir, CookieFile) ->
     Under = fun(Sampling, N, Burst, Clear) ->
                     Conf = ["[{marked, \"kprof\"}]. {sampling, ", Sampling,
                             "}.\n"],
-                    {Cost, _, _} = profiled(Node, Build, Dir, CookieFile, Conf,
+                    {Cost, _, _} = profiled("relay", Node, Build, Dir,
+                                            CookieFile, Conf,
                                             fun() -> Ns(N, Burst, Clear) end),
                     Cost
             end,
@@ -125,8 +160,8 @@ bench_marks(Node, Build, Dir, CookieFile) ->
               [Under("all", ?REQUESTS div 4, 50, true)]).
 
 columns(Rounds) ->
-    list_to_tuple([median([element(I, R) || R <- Rounds])
-                   || I <- lists:seq(1, tuple_size(hd(Rounds)))]).
+    [median([lists:nth(I, R) || R <- Rounds])
+     || I <- lists:seq(1, length(hd(Rounds)))].
 
 median(L) ->
     lists:nth((length(L) + 1) div 2, lists:sort(L)).
@@ -134,18 +169,23 @@ median(L) ->
 run(Node) ->
     rpc:call(Node, bench_node, run, [?WORKERS, ?REQUESTS, ?BURST]).
 
-%% All three in turn, so that a slow minute hits them alike.
+%% All in turn, so that a slow minute hits them alike.
 round(Node, Build, Dir, CookieFile) ->
     Plain = run(Node),
     Run = fun() -> run(Node) end,
-    {Armed, _, _} = profiled(Node, Build, Dir, CookieFile,
-                             tiers("{one_in, 65536}"), Run),
-    {Some, _, _} = profiled(Node, Build, Dir, CookieFile,
-                            tiers("{one_in, 20}"), Run),
+    [Plain | lists:append([traced(Probe, Node, Build, Dir, CookieFile, Run)
+                           || Probe <- ["relay", "native"]])].
+
+traced(Probe, Node, Build, Dir, CookieFile, Run) ->
+    Profiled = fun(Sampling) ->
+                       profiled(Probe, Node, Build, Dir, CookieFile,
+                                tiers(Sampling), Run)
+               end,
+    {Armed, _, _} = Profiled("{one_in, 65536}"),
+    {Some, _, _} = Profiled("{one_in, 20}"),
     SaidSome = estimate(Dir),
-    {All, Daemon, Events} = profiled(Node, Build, Dir, CookieFile,
-                                     tiers("all"), Run),
-    {Plain, Armed, All, Daemon, Events, estimate(Dir), Some, SaidSome}.
+    {All, Daemon, Events} = Profiled("all"),
+    [Armed, All, Daemon, Events, estimate(Dir), Some, SaidSome].
 
 %% What kprofd reckons that the target paid in the last run, in us.
 estimate(Dir) ->
@@ -180,7 +220,7 @@ load_pairs(Name, Sampling, Node, Build, Dir, CookieFile) ->
             "{html, {bench_node, render, 1}}, "
             "{count, {bench_node, count, 1}}]}.\n", Sampling],
     {Pairs, _, _} =
-        profiled(Node, Build, Dir, CookieFile, Conf,
+        profiled("relay", Node, Build, Dir, CookieFile, Conf,
                  fun() ->
                          timer:sleep(?SETTLE_MS),
                          [pair(Node, Build, Dir, I)
@@ -222,7 +262,7 @@ bench_trip(Node, Build, Dir, CookieFile) ->
     Conf = "{tiers, [{web, {bench_node, handle, 2}}, "
         "{all, {bench_node, '_', '_'}}]}.\n{sampling, all}.\n"
         "{overload, [{max_queue, 2000}]}.\n",
-    {Trip, _, _} = profiled(Node, Build, Dir, CookieFile, Conf,
+    {Trip, _, _} = profiled("relay", Node, Build, Dir, CookieFile, Conf,
                             fun() -> trip(Node, 3000) end),
     Notes = rpc:call(Node, bench_node, watched, []),
     ok = rpc:call(Node, bench_node, stop, []),
@@ -263,15 +303,17 @@ rates(Notes) ->
      || {{T0, N0}, {T1, N1}} <- lists:zip(lists:sublist(Notes, length(Notes) - 10),
                                           lists:nthtail(10, Notes))].
 
-profiled(Node, Build, Dir, CookieFile, Conf, Run) ->
+profiled(Probe, Node, Build, Dir, CookieFile, Conf, Run) ->
     Tiers = filename:join(Dir, "tiers.conf"),
     Db = filename:join(Dir, "bench.db"),
     ok = file:write_file(Tiers, Conf),
     _ = [file:delete(Db ++ E) || E <- ["", "-wal", "-shm", ".sock"]],
     Port = open_port({spawn_executable, os:find_executable("setpriv")},
                      [{args, ["--pdeathsig", "KILL", "--",
-                              filename:join(Build, "kprofd"), "-target", atom_to_list(Node), "-tiers", Tiers,
-                              "-cookie-file", CookieFile, "-db", Db]},
+                              filename:join(Build, "kprofd"),
+                              "-target", atom_to_list(Node), "-tiers", Tiers,
+                              "-cookie-file", CookieFile, "-db", Db,
+                              "-probe", Probe]},
                       exit_status, stderr_to_stdout, {line, 1000}, binary]),
     wait_line(Port, <<"profiling">>),
     {os_pid, Pid} = erlang:port_info(Port, os_pid),

@@ -8,7 +8,15 @@
 #include "kprofd/clock.h"
 #include "kprofd/etf.h"
 
-#define NODE "shop@web-1.example.com"
+/* Whose events they are; the bench may change it. */
+static const char *const NODES[] = {
+	"shop@web-1.example.com", "shop@web-2.example.com",
+	"shop@web-3.example.com", "shop@web-4.example.com",
+	"shop@web-5.example.com", "shop@web-6.example.com",
+	"shop@web-7.example.com", "shop@web-8.example.com",
+	"shop@web-9.example.com", "shop@web-10.example.com",
+};
+static const char *node = "shop@web-1.example.com";
 
 struct fn {
 	const char *mod, *fun;
@@ -44,7 +52,7 @@ put_token(struct kp_buf *b, uint64_t label, uint32_t from)
 	kp_etf_int(b, 1);
 	kp_etf_int(b, (int64_t)(label | UINT64_C(0x2a5000000000000)));
 	kp_etf_int(b, 1000);
-	kp_etf_pid(b, NODE, from, 0, 1700000000);
+	kp_etf_pid(b, node, from, 0, 1700000000);
 	kp_etf_int(b, 999);
 }
 
@@ -53,7 +61,7 @@ event_head(struct kp_buf *b, uint32_t arity, uint32_t pid, const char *kind)
 {
 	kp_etf_tuple(b, arity);
 	kp_etf_atom(b, "trace_ts");
-	kp_etf_pid(b, NODE, pid, 0, 1700000000);
+	kp_etf_pid(b, node, pid, 0, 1700000000);
 	kp_etf_atom(b, kind);
 }
 

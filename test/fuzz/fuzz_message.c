@@ -65,7 +65,7 @@ plan(struct kp_term *r)
 	struct kp_diags diags;
 	struct kp_plan p;
 
-	if (kp_plan_make(&p, conf, "x@h", r, &diags) == KP_OK) {
+	if (kp_plan_make(&p, conf, "x@h", false, r, &diags) == KP_OK) {
 		REQUIRE(p.n <= KP_PLAN_MAX + 2);
 		kp_diags_free(&diags);
 		msg_read_rates(r, &p);

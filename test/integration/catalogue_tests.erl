@@ -16,7 +16,7 @@ all(T, Conf) ->
     P = it:kprofd(T, Target, #{tiers => Text}),
     it:armed(P),
     {Conf, Programs} = lists:keyfind(Conf, 1, catalogue:programs(it:otp(Target))),
-    Rules = told:conf(binary_to_list(Text)),
+    Rules = rules(told:conf(binary_to_list(Text)), it:is_native(), it:otp(Target)),
     Told = [told:tell(it:otp(Target), Rules, it:call(Target, catalogue, run, [Program, many(Program)]))
             || _ <- lists:seq(1, ?ROUNDS), Program <- Programs],
     it:terminate(P),
@@ -31,6 +31,13 @@ all(T, Conf) ->
     it:equal("losses", #{}, it:losses(P)),
     {note, io_lib:format("~b programs: ~b requests, ~b calls",
                          [length(Programs), Requests, length(maps:get(calls, together(Told)))])}.
+
+%% With the native probe outcomes are exact everywhere: an exit is an exception,
+%% and up to OTP 26 so is being killed.
+rules(Rules, false, _) -> Rules;
+rules(Rules, true, Otp) ->
+    Rules#{exact := [do_apply, set_token | [F || {F, _} <- catalogue:module_info(functions)]],
+           left := [quit | [hang || Otp =< 26]]}.
 
 %% Clients that come at once may by chance be given one label (README.md), so
 %% there are few of them.

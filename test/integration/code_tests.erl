@@ -87,14 +87,15 @@ measured(T) ->
     it:check(IsExact(), "exact while nobody calls it"),
     Spinner = Spin(),
     load(Target, it_late, [{call, 0}, {more, 0}], none),
-    it:saw(P, "tiers1.conf:2:.*warning: it_late:call/0 is traced without 'exact': it is called [0-9]+ times a second"),
-    it:until("armed without", fun() -> not IsExact() end),
-    it:equal("armed, and not counted any more", [traced, traced], armed_of(Target, it_late)),
+    it:is_native() orelse
+        it:saw(P, "tiers1.conf:2:.*warning: it_late:call/0 is traced without 'exact': it is called [0-9]+ times a second"),
+    it:until("armed, and not counted any more", fun() -> armed_of(Target, it_late) =:= [traced, traced] end),
+    it:until("armed without, but for the native probe", fun() -> IsExact() =:= it:is_native() end),
     it:terminate(P),
     it:audit(Target, Before, [module, processes]),
     P2 = it:kprofd(T, Target, #{tiers => Tiers}),
     it:armed(P2),
-    it:check(not IsExact(), "not exact from the start"),
+    it:equal("exact from the start", it:is_native(), IsExact()),
     it:do(Target, fun() -> exit(Spinner, kill) end),
     it:terminate(P2).
 
@@ -147,7 +148,11 @@ paused(T) ->
     reload(Target, requests),
     reload(Target, db),
     it:until("counted", fun() -> armed_of(Target, requests) =:= [call_count] end),
-    it:equal("armed while paused", [], armed_of(Target, db)),
+    case it:is_native() of
+        %% New code is looked at for loops: it is counted for a moment.
+        true -> it:until("nothing is armed while paused", fun() -> armed_of(Target, db) =:= [] end);
+        false -> it:equal("armed while paused", [], armed_of(Target, db))
+    end,
     #{requests := 50} = it:loaded(it:load(T, Target, ["4", "50"])),
     {ok, _} = it:control(P, "resume"),
     it:check(all_armed(Target, requests) andalso all_armed(Target, db), "armed again"),

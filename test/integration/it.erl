@@ -11,8 +11,8 @@
 -export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
 -export([target/1, target/2, server/5, cookie/0, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
          agent_state/1, sent/1, rss/1]).
--export([kprofd/2, kprofd/3, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3, ended_said/2, terminate/1, db/1,
-         tiers/0]).
+-export([kprofd/2, kprofd/3, probe_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
+         ended_said/2, terminate/1, db/1, tiers/0]).
 -export([load/3, loaded/1, sql/2, number/2, control/2, said/2, assembles/2, count/2]).
 -export([balance/1, balances/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
 -export([epmd_port/1, free_port/0, otp/1, build/1]).
@@ -60,7 +60,7 @@ release(#{path := Path} = Env) ->
 %% The PATH in which a target finds its erl.
 inside(#{root := none} = Env) ->
     Env#{path => os:getenv("PATH")};
-inside(#{root := Root, dir := Dir, ebins := Ebins} = Env) ->
+inside(#{root := Root, dir := Dir, ebins := Ebins, build := Build} = Env) ->
     Place = "/tmp/kprofd-integration." ++ os:getpid(),
     Copies = [begin
                   To = lists:concat([Place, "/", N]),
@@ -69,12 +69,14 @@ inside(#{root := Root, dir := Dir, ebins := Ebins} = Env) ->
                    || F <- filelib:wildcard(filename:join(From, "*.{beam,app}"))],
                   To
               end || {N, From} <- lists:zip([integration, sample_app], Ebins)],
+    Library = Place ++ "/kprof_probe.so",
+    {ok, _} = file:copy(filename:join(Build, "kprof_probe.so"), Root ++ Library),
     Bin = filename:absname(filename:join(Dir, "bin")),
     ok = filelib:ensure_path(Bin),
     Erl = filename:join(Bin, "erl"),
     ok = file:write_file(Erl, ["#!/bin/sh\nexec chroot '", Root, "' erl \"$@\"\n"]),
     ok = file:change_mode(Erl, 8#755),
-    Env#{path => Bin ++ ":" ++ os:getenv("PATH"), ebins := Copies, place => Root ++ Place}.
+    Env#{path => Bin ++ ":" ++ os:getenv("PATH"), ebins := Copies, place => Root ++ Place, library => Library}.
 
 tidy(Env) ->
     kill_all(self()),
@@ -397,7 +399,7 @@ kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
             end,
     Db = path(T, maps:get(db, Opts, Name ++ ".db")),
     Args = targets(Target) ++ ["-tiers", Tiers, "-db", Db, "-cookie-file", maps:get(cookie, Opts, Cookie),
-            "-verbose" | maps:get(args, Opts, ["-interval", "2s"])]
+            "-verbose" | probe(T) ++ maps:get(args, Opts, ["-interval", "2s"])]
         ++ [A || #{control := Socket} <- [Opts], A <- ["-control", Socket]],
     P = start(T, Name, maps:get(wrap, Opts, []) ++ [filename:join(Build, "kprofd") | Args],
               maps:get(env, Opts, [])),
@@ -407,6 +409,20 @@ targets(#{node := Node}) -> ["-target", Node];
 targets([Target | More]) when is_map(Target) -> targets(Target) ++ targets(More);
 targets([]) -> [];
 targets(Node) -> ["-target", Node].
+
+%% KPROFD_PROBE=native: all tests with that one.
+probe(T) ->
+    case os:getenv("KPROFD_PROBE") of
+        false -> [];
+        Probe -> ["-probe", Probe | probe_library(T)]
+    end.
+
+%% Where a target finds it that has another file system.
+probe_library(#{library := File}) -> ["-probe-library", File];
+probe_library(_) -> [].
+
+is_native() ->
+    os:getenv("KPROFD_PROBE") =:= "native".
 
 %% Runs it to its end, and gives its exit status and all it said on standard error.
 run_kprofd(T, Target, Opts) ->

@@ -9,7 +9,7 @@
 %%
 %%   status, challenge, ack   fun(Socket, Message): in place of sending that
 %%                            message of the handshake
-%%   whereis, module_loaded, start, check, rates, arm, lease, stop, ...
+%%   whereis, module_loaded, start, probe, check, rates, arm, lease, stop, ...
 %%                            fun(Conn, Ref, Command): in place of the answer
 %%   armed                    fun(Conn), in a process of its own, once armed
 %%   cookie                   another one
@@ -186,6 +186,7 @@ default(start, _, _, #{agent := Agent} = Conn) -> say(Conn, {rex, {ok, Agent, he
 default(check, Ref, {_, Modules}, Conn) ->
     Functions = [{entry, 1}, {query, 1}],
     answer(Conn, Ref, [{M, ok, Functions, Functions, []} || M <- Modules]);
+default(probe, Ref, _, Conn) -> answer(Conn, Ref, {ok, #{active => true}});
 default(look, Ref, Command, Conn) -> default(check, Ref, Command, Conn);
 default(rates, Ref, {_, Functions, _}, Conn) -> answer(Conn, Ref, [{F, 1, false} || F <- Functions]);
 default(lease, Ref, _, Conn) -> say(Conn, status(#{lease => Ref}));

@@ -94,8 +94,9 @@ percents(T, Target, Sampling) ->
              "the cost in ~ts", [Text]),
     it:terminate(P),
     it:balance(P),
+    Event = case it:is_native() of true -> "300"; false -> "800" end,
     it:equal("its parts make it up", [],
-             it:sql(P, "select * from cost where cost_ns <> events * 800 + armed_calls * 300 + agent_ns")),
+             it:sql(P, "select * from cost where cost_ns <> events * " ++ Event ++ " + armed_calls * 300 + agent_ns")),
     Agent = it:number(P, "select sum(agent_ns) / sum(events) from cost"),
     it:check(Agent > 0, "time of the agent's own for an event: ~b ns", [Agent]),
     %% the first and the last window are no whole seconds

@@ -7,15 +7,17 @@
 
 -include("truth.hrl").
 
+-define(EXIT_NS, 5000000000).   % longest time that dying takes
 -define(STALE_NS, 30000000000). % how long labels are remembered
 
-%% Of a tiers.conf: #{tiers => [{Tier, [Function]}], exact => [Function], finish => [Function]}.
+%% Of a tiers.conf: #{tiers => [{Tier, [Function]}], exact => [Function], finish => [Function]}, and
+%% left => functions of which it is told when a process dies in them.
 conf(Text) ->
     Forms = forms(Text),
     {tiers, Tiers} = lists:keyfind(tiers, 1, Forms),
     #{tiers => [{element(1, T), names(element(2, T))} || T <- Tiers],
       exact => lists:append([names(Fs) || {_, Fs, [exact]} <- Tiers]),
-      finish => lists:append([names(Fs) || {finish, Fs} <- Forms])}.
+      finish => lists:append([names(Fs) || {finish, Fs} <- Forms]), left => []}.
 
 names({catalogue, Name, _}) -> [Name];
 names(List) -> lists:append([names(F) || F <- List]).
@@ -67,7 +69,6 @@ is_within(Id, #call{pid = Pid} = C, Calls) ->
     end.
 
 %% Exact functions are told of as they are.
-outcome(#call{how = open}, _, _) -> unfinished;
 outcome(#call{how = returned}, _, true) -> returned;
 outcome(#call{}, _, true) -> raised;
 %% One event ends a chain of tail calls. Up to OTP 26 the earlier ones may have
@@ -86,9 +87,15 @@ is_timed(Outcome) ->
 
 %% ------------------------------------------------------ calls and requests ----
 
+died(true) -> raised;
+died(false) -> unfinished.
+
 %% #{requests => [..], calls => [..], losses => [..], tiers => ..}, by rule.
-tell(Otp, #{exact := Exact, finish := Finish} = Conf, {Calls0, Requests0}) ->
-    Calls1 = [{C, outcome(C, Otp, Exact, Calls0)}
+tell(Otp, #{exact := Exact, finish := Finish, left := Left} = Conf, {Calls0, Requests0}) ->
+    Calls1 = [{C, case C of
+                      #call{how = open, name = Name} -> died(lists:member(Name, Left));
+                      _ -> outcome(C, Otp, Exact, Calls0)
+                  end}
               || C <- Calls0, C#call.unseen =:= undefined orelse C#call.unseen < Otp],
     Requests = [request(R, [C || {#call{request = Id}, _} = C <- Calls1, Id =:= R#request.id], Finish)
                 || R <- Requests0],
@@ -117,8 +124,12 @@ request(#request{id = Id, identity = Identity, outer = Outer}, [{Entry, _} = Fir
 call(#call{name = Name} = C, Outcome, #{ended := Ended}) ->
     #{id => C#call.id, request => C#call.request, name => Name, pid => C#call.pid,
       made_from => C#call.parent, parent => C#call.parent,
-      started => {C#call.before, C#call.first}, ended => {C#call.last, C#call.later},
+      started => {C#call.before, C#call.first}, ended => ended(C, Outcome),
       how => C#call.how, outcome => Outcome, place => place(C, Ended)}.
+
+%% What dies cannot write down when: it does so at once.
+ended(#call{how = open, first = First}, raised) -> {First, First + ?EXIT_NS};
+ended(#call{last = Last, later = Later}, _) -> {Last, Later}.
 
 %% Before or after the end of its request. A program must see to it that this
 %% is sure.

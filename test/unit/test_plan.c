@@ -125,13 +125,15 @@ plan_text(void)
 	}
 }
 
+static bool probe;	/* native */
+
 static enum kp_err
 make_from(const void *p, size_t n, const char *node)
 {
 	struct kp_term r;
 
 	kp_term_begin_raw(&r, p, n);
-	return kp_plan_make(&plan, conf, node, &r, &diags);
+	return kp_plan_make(&plan, conf, node, probe, &r, &diags);
 }
 
 static void
@@ -466,6 +468,85 @@ what_is_probed(void **state)
 	end();
 }
 
+/* As after a lost connection; plan must not be freed before. */
+static void
+make_anew(const struct kp_plan *before)
+{
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
+	kp_plan_carry(&plan, before);
+	if (probe)
+		kp_plan_exact(&plan, before);
+}
+
+/*
+ * With the native probe all is exact, asked for or not, but for loops: those are
+ * told of only to who asked, and are not taken for anything else later.
+ */
+static void
+exact_by_probe(void **state)
+{
+	struct kp_plan before = { 0 };
+
+	(void)state;
+	probe = true;
+	make_one("{tiers, [{db, [{db,loop,1}, {db,query,1}]}]}.");
+	assert_false(plan.v[0].exact || plan.v[1].exact);
+	kp_plan_exact(&plan, &before);
+	assert_int_equal(kp_plan_probe(&plan, &before, false), 2);
+	assert_true(plan.v[0].exact && plan.v[1].exact);
+	assert_int_equal(kp_plan_judge(&plan, &diags), KP_OK);
+	assert_int_equal(diags.n, 0);
+	assert_false(plan.v[0].exact);
+	assert_true(plan.v[1].exact);
+	before = plan;
+	make_anew(&before);
+	assert_int_equal(kp_plan_probe(&plan, &before, false), 0);
+	assert_false(plan.v[0].exact);
+	assert_true(plan.v[1].exact);
+	kp_plan_free(&before);
+	kp_buf_init(&text, 16);
+	end();
+	probe = false;
+}
+
+/*
+ * `-probe auto` found no library, and after the connection was lost there was
+ * one: what the relay had not been given to copy stayed without exact outcomes.
+ */
+static void
+exact_after_relay(void **state)
+{
+	struct kp_plan before;
+
+	(void)state;
+	make_one("{tiers, [{db, [{db,loop,1}, {db,query,1}], [exact]}]}.");
+	assert_true(plan.v[0].exact_refused && plan.v[1].exact_refused);
+	before = plan;
+	probe = true;
+	kp_diags_free(&diags);
+	make_anew(&before);
+	assert_true(plan.v[0].exact && plan.v[1].exact);
+	assert_false(plan.v[0].exact_refused || plan.v[1].exact_refused);
+	/* and loops are looked for again, and told of: they were asked for */
+	assert_int_equal(kp_plan_probe(&plan, &before, true), 2);
+	plan.v[0].loop = true;
+	assert_int_equal(kp_plan_judge(&plan, &diags), KP_OK);
+	assert_int_equal(diags.n, 1);
+	assert_false(plan.v[0].exact);
+	assert_true(plan.v[1].exact);
+	kp_plan_free(&before);
+	/* The library is gone: what was asked for is judged as the relay's. */
+	before = plan;
+	probe = false;
+	kp_diags_free(&diags);
+	make_anew(&before);
+	assert_false(plan.v[0].exact);
+	assert_true(plan.v[1].exact);
+	kp_plan_free(&before);
+	kp_buf_init(&text, 16);
+	end();
+}
+
 /* Nothing would be measured: rather a misspelling than a later module. */
 static void
 missing_entry(void **state)
@@ -701,6 +782,8 @@ main(void)
 		cmocka_unit_test(missing_module_like_none),
 		cmocka_unit_test(exact_on_callbacks),
 		cmocka_unit_test(exact_by_measure),
+		cmocka_unit_test(exact_by_probe),
+		cmocka_unit_test(exact_after_relay),
 		cmocka_unit_test(what_is_probed),
 		cmocka_unit_test(missing_entry),
 		cmocka_unit_test(plan_grows),

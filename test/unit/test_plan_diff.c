@@ -64,8 +64,8 @@ side_make(struct side *s, const char *src)
 	}
 	kp_etf_nil(&b);
 	kp_term_begin_raw(&r, b.p, b.len);
-	assert_int_equal(kp_plan_make(&s->plan, s->conf, "n@h", &r, &diags),
-	    KP_OK);
+	assert_int_equal(kp_plan_make(&s->plan, s->conf, "n@h", false, &r,
+	    &diags), KP_OK);
 	assert_int_equal(diags.n, 0);
 	kp_diags_free(&diags);
 	kp_buf_free(&b);

@@ -349,8 +349,55 @@ exact_death(void **state)
 	CLOSED("#1 raised 0-3: e 0-3 raised | b 2-3 raised <0\n");
 }
 
+/* ---- all exact, and no return_to: the native probe ---- */
+
+/* a ends in b, which raises past y; e catches, calls c and returns. */
+static void
+native_chain_raised(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call(&f, 1, "a", "y", 1, 1);
+	call(&f, 1, "b", "y", 1, 2);
+	raised(&f, 1, "b", 3);
+	raised(&f, 1, "a", 3);
+	call(&f, 1, "c", "e", 1, 4);
+	returned(&f, 1, "c", 5);
+	returned(&f, 1, "e", 6);
+	expire(&f, 1000);
+	CLOSED("#1 returned 0-6: e 0-6 | a 1-3 raised <0 | b 2-3 raised <1 | "
+	    "c 4-5 <0\n");
+}
+
+/* The next request of a process has nothing to do with the last. */
+static void
+native_one_after_another(void **state)
+{
+	(void)state;
+	for (unsigned i = 1; i <= 3; i++) {
+		entry(&f, 1, "e", "x", i, 10 * i);
+		call(&f, 1, "a", "e", i, 10 * i + 1);
+		raised(&f, 1, "a", 10 * i + 2);
+		raised(&f, 1, "e", 10 * i + 3);
+	}
+	expire(&f, 1000);
+	CLOSED("#1 raised 10-13: e 10-13 raised | a 11-12 raised <0\n"
+	    "#2 raised 20-23: e 20-23 raised | a 21-22 raised <0\n"
+	    "#3 raised 30-33: e 30-33 raised | a 31-32 raised <0\n");
+}
+
+static int
+setup_native(void **state)
+{
+	setup_25(state);
+	kp_requests_native(f.rs, 0, true);
+	return 0;
+}
+
 #define ON_27(t) cmocka_unit_test_setup_teardown(t, setup_27, teardown)
 #define ON_25(t) cmocka_unit_test_setup_teardown(t, setup_25, teardown)
+#define ON_NATIVE(t) \
+	cmocka_unit_test_setup_teardown(t, setup_native, teardown)
 
 int
 main(void)
@@ -362,6 +409,8 @@ main(void)
 		ON_27(caught_past_caller), ON_25(retries_25),
 		ON_27(passed_entry), ON_27(passed_not_entry),
 		ON_27(passed_chain), ON_27(doubt_under_the_next),
+		ON_NATIVE(native_chain_raised),
+		ON_NATIVE(native_one_after_another),
 		ON_27(exact_return), ON_25(exact_return),
 		ON_27(exact_recursion), ON_25(exact_recursion),
 		ON_27(exact_tail_chains), ON_27(exact_pair),

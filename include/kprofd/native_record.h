@@ -1,0 +1,76 @@
+/*
+ * native_record.h - what the native probe writes, as bytes.
+ *
+ * A drain gives a chunk for each ring that had something: a header and
+ * records of one size, in the order in which one thread wrote them.  All
+ * numbers are little-endian; the probe is not built for other machines.
+ *
+ * Functions and identities are numbered by slots, for each ring its own.  A
+ * definition says what a slot stands for from then on, in this ring; it comes
+ * before the first record that uses the slot, and may come again with
+ * another meaning.
+ */
+#ifndef KPROFD_NATIVE_RECORD_H
+#define KPROFD_NATIVE_RECORD_H
+
+#include <stdint.h>
+
+#define KP_NATIVE_MAGIC 0x6B
+#define KP_NATIVE_VERSION 1
+#define KP_NATIVE_RINGS_MAX 4096	/* rings of one target */
+#define KP_NATIVE_SLOTS 1024		/* of a kind in a ring: 1 to this */
+/* Bytes of a definition's term: two atoms of 255 characters, and some. */
+#define KP_NATIVE_TERM_MAX 2560
+
+struct kp_native_chunk {
+	uint8_t magic, version;
+	uint16_t ring;		/* below KP_NATIVE_RINGS_MAX */
+	uint32_t records;	/* that follow */
+};
+
+enum kp_native_kind {
+	KP_NATIVE_ENTRY = 1,
+	KP_NATIVE_CALL,
+	KP_NATIVE_CLEAR,
+	KP_NATIVE_RETURN_TO,
+	KP_NATIVE_RETURN_FROM,
+	KP_NATIVE_EXCEPTION_FROM,
+	KP_NATIVE_WEIGHT,	/* of the entries that follow: label */
+	KP_NATIVE_FN,		/* defines a function's slot: {M,F,A} */
+	KP_NATIVE_IDENTITY	/* defines an identity's slot: any term */
+};
+
+#define KP_NATIVE_HAS_FROM 1	/* flag: `other` is who sent the token */
+
+/* Slot 0: none, which is [] and undefined. */
+struct kp_native_record {
+	uint8_t kind, flags;
+	uint16_t fn;		/* called, left or returned to; a definition:
+				   the slot it defines */
+	uint16_t caller;	/* a definition: bytes of its term */
+	uint16_t identity;
+	int64_t ts;		/* the target's monotonic ns */
+	uint64_t pid;		/* serial << 32 | number */
+	uint64_t label;		/* of the token after the call; CLEAR: before */
+	uint64_t other;		/* ENTRY: the label before; CALL: a pid */
+};
+
+/*
+ * A definition's term, in the external format without its version byte,
+ * begins where ts would be and goes on over as many whole records as it
+ * needs.
+ */
+#define KP_NATIVE_HEAD 8	/* bytes of a definition before its term */
+
+static inline uint32_t
+kp_native_records(uint32_t term_bytes)
+{
+	return (KP_NATIVE_HEAD + term_bytes +
+	    (uint32_t)sizeof(struct kp_native_record) - 1) /
+	    (uint32_t)sizeof(struct kp_native_record);
+}
+
+_Static_assert(sizeof(struct kp_native_record) == 40, "records are packed");
+_Static_assert(sizeof(struct kp_native_chunk) == 8, "headers are packed");
+
+#endif

@@ -1,0 +1,411 @@
+/*
+ * native.c - see the header.
+ *
+ * A batch's chunks are read side by side, each from its own place on; the
+ * events come in the order of their times, and where these are equal from the
+ * same chunk as before.  Records are copied out before they are looked at:
+ * nobody has aligned them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/native.h"
+#include "base/etf_tags.h"
+#include "decode/term_fast.h"
+
+#define RECORD sizeof(struct kp_native_record)
+#define LABEL_END (UINT64_C(1) << 58)
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+    "records are read as they are");
+
+/* A term, owned by the slot that it defines. */
+struct definition {
+	struct definition *next;	/* replaced in this batch, too */
+	uint32_t n;
+	uint8_t p[];
+};
+
+/* A ring, for as long as its probe is there. */
+struct source {
+	struct definition *fn[KP_NATIVE_SLOTS + 1];	/* owned */
+	struct definition *identity[KP_NATIVE_SLOTS + 1];
+	uint32_t weight;
+};
+
+/* What is left of a chunk; its next record is an event, at `ts`. */
+struct cursor {
+	struct source *source;
+	const uint8_t *p, *end;
+	int64_t ts;
+};
+
+struct kp_native {
+	struct source *source[KP_NATIVE_RINGS_MAX];
+	struct cursor *v;
+	uint32_t n, cap;
+	uint32_t at;		/* the one that gives the next event, */
+	bool given;		/* or has given the last */
+	int64_t until;		/* it is ahead of all others up to this */
+	uint32_t bad;		/* to be told: elements that made no sense */
+	size_t bytes;
+	struct definition *replaced;	/* events of the batch may be of them */
+	struct kp_span node;	/* owned bytes */
+};
+
+struct kp_native *
+kp_native_new(void)
+{
+	return calloc(1, sizeof(struct kp_native));
+}
+
+static void
+source_free(struct source *s)
+{
+	for (uint32_t i = 0; s != NULL && i <= KP_NATIVE_SLOTS; i++) {
+		free(s->fn[i]);
+		free(s->identity[i]);
+	}
+	free(s);
+}
+
+static void
+forget_batch(struct kp_native *nd)
+{
+	struct definition *d;
+
+	while ((d = nd->replaced) != NULL) {
+		nd->replaced = d->next;
+		nd->bytes -= d->n;
+		free(d);
+	}
+	nd->n = nd->at = nd->bad = 0;
+	nd->given = false;
+}
+
+static void
+node_free(struct kp_native *nd)
+{
+	free((void *)(uintptr_t)nd->node.p);
+	nd->node = (struct kp_span){ NULL, 0 };
+}
+
+void
+kp_native_restart(struct kp_native *nd, const char *node)
+{
+	char *copy;
+
+	for (uint32_t i = 0; i < KP_NATIVE_RINGS_MAX; i++) {
+		source_free(nd->source[i]);
+		nd->source[i] = NULL;
+	}
+	forget_batch(nd);
+	nd->bytes = 0;
+	node_free(nd);
+	copy = strdup(node);
+	if (copy != NULL)
+		nd->node = (struct kp_span){ (const uint8_t *)copy,
+			(uint32_t)strlen(copy) };
+}
+
+void
+kp_native_free(struct kp_native *nd)
+{
+	if (nd == NULL)
+		return;
+	kp_native_restart(nd, "");
+	node_free(nd);
+	free(nd->v);
+	free(nd);
+}
+
+/* ---- definitions ---- */
+
+static bool
+is_fn(struct kp_span term)
+{
+	struct kp_term r;
+
+	kp_term_begin_raw(&r, term.p, term.n);
+	kp_term_tuple_n(&r, 3);
+	kp_term_atom(&r);
+	kp_term_atom(&r);
+	if ((uint64_t)kp_term_int(&r) > 255)
+		return false;
+	return kp_term_finish(&r) == KP_OK;
+}
+
+static bool
+is_term(struct kp_span term)
+{
+	struct kp_term r;
+
+	kp_term_begin_raw(&r, term.p, term.n);
+	kp_term_skip(&r);
+	return kp_term_finish(&r) == KP_OK;
+}
+
+/* The slot keeps what it was, or nothing, where this cannot be kept. */
+static bool
+define(struct kp_native *nd, struct definition **slot, struct kp_span term)
+{
+	struct definition *d;
+
+	if (nd->bytes + term.n > KP_NATIVE_BYTES_MAX ||
+	    (d = malloc(sizeof(*d) + term.n)) == NULL)
+		return false;
+	*d = (struct definition){ .n = term.n };
+	memcpy(d->p, term.p, term.n);
+	nd->bytes += term.n;
+	if (*slot != NULL) {
+		(*slot)->next = nd->replaced;
+		nd->replaced = *slot;
+	}
+	*slot = d;
+	return true;
+}
+
+/* Of functions and identities; the bytes are there. */
+static bool
+take_definition(struct kp_native *nd, struct source *s,
+    const struct kp_native_record *rec, const uint8_t *p)
+{
+	struct kp_span term = { p + KP_NATIVE_HEAD, rec->caller };
+
+	if (rec->fn == 0 || rec->fn > KP_NATIVE_SLOTS)
+		return false;
+	if (rec->kind == KP_NATIVE_FN)
+		return is_fn(term) && define(nd, &s->fn[rec->fn], term);
+	return is_term(term) && define(nd, &s->identity[rec->fn], term);
+}
+
+/* ---- chunks ---- */
+
+/*
+ * On to the next event, taking the definitions before it.  False at the end;
+ * what makes no sense is counted.
+ */
+static bool
+cursor_advance(struct kp_native *nd, struct cursor *c)
+{
+	struct kp_native_record rec;
+	size_t size;
+
+	for (; c->p < c->end; c->p += size) {
+		memcpy(&rec, c->p, RECORD);
+		size = RECORD;
+		if (rec.kind == KP_NATIVE_WEIGHT) {
+			if (rec.label >= 1 && rec.label <= UINT32_MAX)
+				c->source->weight = (uint32_t)rec.label;
+			else
+				nd->bad++;
+		} else if (rec.kind == KP_NATIVE_FN ||
+		    rec.kind == KP_NATIVE_IDENTITY) {
+			size *= kp_native_records(rec.caller);
+			if (rec.caller > KP_NATIVE_TERM_MAX ||
+			    size > (size_t)(c->end - c->p)) {
+				nd->bad++;
+				return false;
+			}
+			nd->bad += !take_definition(nd, c->source, &rec,
+			    c->p);
+		} else {
+			c->ts = rec.ts;
+			return true;
+		}
+	}
+	return false;
+}
+
+static struct source *
+source_get(struct kp_native *nd, uint16_t ring)
+{
+	if (ring >= KP_NATIVE_RINGS_MAX)
+		return NULL;
+	if (nd->source[ring] == NULL)
+		nd->source[ring] = calloc(1, sizeof(struct source));
+	return nd->source[ring];
+}
+
+static bool
+add_chunk(struct kp_native *nd, struct kp_span b)
+{
+	struct kp_native_chunk head;
+	struct cursor c, *v;
+	uint32_t cap;
+
+	if (b.n < sizeof(head))
+		return false;
+	memcpy(&head, b.p, sizeof(head));
+	if (head.magic != KP_NATIVE_MAGIC ||
+	    head.version != KP_NATIVE_VERSION ||
+	    head.records != (b.n - sizeof(head)) / RECORD ||
+	    (b.n - sizeof(head)) % RECORD != 0 ||
+	    nd->n == KP_NATIVE_CHUNKS_MAX)
+		return false;
+	if (nd->n == nd->cap) {
+		cap = nd->cap > 0 ? nd->cap * 2 : 16;
+		v = realloc(nd->v, cap * sizeof(*v));
+		if (v == NULL)
+			return false;
+		nd->v = v;
+		nd->cap = cap;
+	}
+	c = (struct cursor){ .source = source_get(nd, head.ring),
+		.p = b.p + sizeof(head), .end = b.p + b.n };
+	if (c.source == NULL)
+		return false;
+	if (cursor_advance(nd, &c))
+		nd->v[nd->n++] = c;
+	return true;
+}
+
+/* Which one is next, and how far it is ahead. */
+static void
+choose(struct kp_native *nd)
+{
+	uint32_t best = nd->at < nd->n ? nd->at : 0;
+
+	nd->until = INT64_MAX;
+	for (uint32_t i = 0; i < nd->n; i++)
+		if (nd->v[i].ts < nd->v[best].ts)
+			best = i;
+	for (uint32_t i = 0; i < nd->n; i++)
+		if (i != best && nd->v[i].ts < nd->until)
+			nd->until = nd->v[i].ts;
+	nd->at = best;
+}
+
+/* All chunks of the batch; other elements are passed over. */
+static void
+gather(struct kp_native *nd, struct kp_batch *b)
+{
+	forget_batch(nd);
+	for (; b->left > 0 && b->r.err == KP_OK; b->left--) {
+		if (kp_term_peek(&b->r) == KP_TERM_BINARY) {
+			nd->bad += !add_chunk(nd, kp_term_binary(&b->r));
+		} else {
+			kp_term_skip(&b->r);
+			nd->bad++;
+		}
+	}
+	choose(nd);
+}
+
+/* ---- events ---- */
+
+static struct kp_pid
+pid(const struct kp_native *nd, uint64_t name)
+{
+	return (struct kp_pid){ .id = (uint32_t)name,
+		.serial = (uint32_t)(name >> 32), .node = nd->node };
+}
+
+static uint64_t
+label(uint64_t v)
+{
+	return v < LABEL_END ? v : 0;
+}
+
+/* False: a slot that nobody has defined.  *to is empty till now. */
+static bool
+slot(struct definition *const *v, uint16_t n, struct kp_span *to)
+{
+	if (n == 0)
+		return true;
+	if (n > KP_NATIVE_SLOTS || v[n] == NULL)
+		return false;
+	*to = (struct kp_span){ v[n]->p, v[n]->n };
+	return true;
+}
+
+static bool
+read_call(const struct kp_native *nd, const struct source *s,
+    const struct kp_native_record *rec, struct kp_event *ev)
+{
+	ev->label = label(rec->label);
+	if (rec->kind == KP_NATIVE_ENTRY) {
+		ev->kind = KP_EV_ENTRY;
+		ev->old_label = label(rec->other);
+		ev->weight = s->weight;
+	} else {
+		ev->kind = rec->kind == KP_NATIVE_CALL ? KP_EV_CALL :
+		    KP_EV_CLEAR;
+		ev->has_from = (rec->flags & KP_NATIVE_HAS_FROM) != 0;
+		if (ev->has_from)
+			ev->from = pid(nd, rec->other);
+	}
+	return slot(s->fn, rec->caller, &ev->caller) &&
+	    slot(s->identity, rec->identity, &ev->identity) &&
+	    (ev->kind != KP_EV_ENTRY || ev->weight > 0);
+}
+
+static bool
+read_record(const struct kp_native *nd, const struct source *s,
+    const struct kp_native_record *rec, struct kp_event *ev)
+{
+	*ev = (struct kp_event){ .ts = rec->ts, .pid = pid(nd, rec->pid) };
+	if (!slot(s->fn, rec->fn, &ev->mfa))
+		return false;
+	switch (rec->kind) {
+	case KP_NATIVE_ENTRY:
+	case KP_NATIVE_CALL:
+	case KP_NATIVE_CLEAR:
+		return rec->fn != 0 && read_call(nd, s, rec, ev);
+	case KP_NATIVE_RETURN_TO:
+		ev->kind = KP_EV_RETURN_TO;
+		return true;
+	case KP_NATIVE_RETURN_FROM:
+		ev->kind = KP_EV_RETURN_FROM;
+		return rec->fn != 0;
+	case KP_NATIVE_EXCEPTION_FROM:
+		ev->kind = KP_EV_EXCEPTION_FROM;
+		return rec->fn != 0;
+	default:
+		return false;
+	}
+}
+
+/* Leaves the event that was given last, for the next of its chunk. */
+static void
+pass(struct kp_native *nd)
+{
+	struct cursor *c = &nd->v[nd->at];
+
+	nd->given = false;
+	c->p += RECORD;
+	if (!cursor_advance(nd, c))
+		*c = nd->v[--nd->n];
+	else if (c->ts <= nd->until)
+		return;
+	choose(nd);
+}
+
+static enum kp_err
+next_record(struct kp_native *nd, struct kp_event *ev)
+{
+	struct cursor *c = &nd->v[nd->at];
+	struct kp_native_record rec;
+
+	nd->given = true;
+	memcpy(&rec, c->p, RECORD);
+	if (read_record(nd, c->source, &rec, ev))
+		return KP_OK;
+	*ev = (struct kp_event){ .ts = 0 };
+	return KP_ENOENT;
+}
+
+enum kp_err
+kp_native_next(struct kp_native *nd, struct kp_batch *b, struct kp_event *ev)
+{
+	if (nd->given)
+		pass(nd);
+	else if (nd->n == 0 && b->left > 0 && term_tag(&b->r) == ETF_BINARY)
+		gather(nd, b);
+	if (nd->bad > 0) {
+		nd->bad--;
+		*ev = (struct kp_event){ .ts = 0 };
+		return KP_ENOENT;
+	}
+	return nd->n > 0 ? next_record(nd, ev) : kp_batch_next(b, ev);
+}

@@ -1,0 +1,266 @@
+/*
+ * drain.c - rings -> binaries for the agent.
+ *
+ * A process moves from thread to thread, and its events from ring to ring;
+ * kprofd merges rings by time, so one drain must not hold an event without
+ * those of its process before it.  So the clock is read first, and younger
+ * events are left: what came before one that is older than that was written
+ * before it was read.  Where a ring has more than it may give now, the others
+ * stop at the same time.
+ *
+ * Processes are named here, by number and serial, for which no event waits.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "probe/probe.h"
+
+#define PART_MIN 256	/* records: an event with all its definitions fits */
+
+unsigned
+probe_rings(const struct probe *p)
+{
+	unsigned n = atomic_load_explicit(&p->claimed, memory_order_acquire);
+
+	return n < p->nthreads ? n : p->nthreads;
+}
+
+void
+probe_dropped(const struct probe *p, uint64_t *events, uint64_t *entries)
+{
+	*events = atomic_load_explicit(&p->dropped, memory_order_relaxed);
+	*entries = atomic_load_explicit(&p->dropped_entries,
+	    memory_order_relaxed);
+	for (unsigned i = 0; i < probe_rings(p); i++) {
+		const struct ring *r = &p->thread[i]->ring;
+
+		*events += atomic_load_explicit(&r->dropped,
+		    memory_order_relaxed);
+		*entries += atomic_load_explicit(&r->dropped_entries,
+		    memory_order_relaxed);
+	}
+}
+
+uint64_t
+probe_waiting(const struct probe *p)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < probe_rings(p); i++)
+		n += ring_waiting(&p->thread[i]->ring);
+	return n;
+}
+
+/* How <0.Number.Serial> is built is the VM's own affair: it prints it. */
+static uint64_t
+pid_name(struct probe *p, uint64_t term)
+{
+	struct pid_name *at = &p->pids[term / 16 % PROBE_PIDS];
+	unsigned number = 0, serial = 0;
+	char text[64];
+
+	if (at->term == term)
+		return at->name;
+	enif_snprintf(text, sizeof(text), "%T", (ERL_NIF_TERM)term);
+	sscanf(text, "<%*u.%u.%u>", &number, &serial);
+	*at = (struct pid_name){ term, (uint64_t)serial << 32 | number };
+	return at->name;
+}
+
+static struct kp_native_record
+record_out(struct probe *p, const struct kp_native_record *in)
+{
+	struct kp_native_record rec = *in;
+
+	if (rec.kind == KP_NATIVE_WEIGHT)
+		return rec;
+	rec.pid = pid_name(p, rec.pid);
+	if ((rec.flags & KP_NATIVE_HAS_FROM) != 0)
+		rec.other = pid_name(p, rec.other);
+	return rec;
+}
+
+static ERL_NIF_TERM
+chunk(ErlNifEnv *env, struct probe *p, unsigned ring,
+    const struct ring_part *part)
+{
+	const struct ring *r = &p->thread[ring]->ring;
+	uint64_t n = part->to - part->from, at = part->from, end;
+	struct kp_native_chunk head = { .magic = KP_NATIVE_MAGIC,
+		.version = KP_NATIVE_VERSION, .ring = (uint16_t)ring,
+		.records = (uint32_t)n };
+	const struct kp_native_record *rec;
+	struct kp_native_record out;
+	ERL_NIF_TERM binary;
+	uint8_t *to;
+
+	to = enif_make_new_binary(env, sizeof(head) + n * sizeof(*rec),
+	    &binary);
+	memcpy(to, &head, sizeof(head));
+	to += sizeof(head);
+	while (at < part->to) {
+		rec = ring_at(r, at);
+		end = at + 1;
+		if (rec->kind >= KP_NATIVE_FN) {
+			for (end = at + kp_native_records(rec->caller);
+			    at < end; at++, to += sizeof(*rec))
+				memcpy(to, ring_at(r, at), sizeof(*rec));
+			continue;
+		}
+		out = record_out(p, rec);
+		memcpy(to, &out, sizeof(out));
+		to += sizeof(out);
+		at = end;
+	}
+	return binary;
+}
+
+struct drained {
+	uint64_t events;
+	int64_t oldest;
+	bool more;
+	ERL_NIF_TERM chunks;
+};
+
+/* The part of each ring, all up to the same time. */
+static void
+look(struct probe *p, struct ring_part *part, unsigned n, uint64_t each,
+    int64_t until)
+{
+	int64_t first = until;
+
+	for (unsigned i = 0; i < n; i++) {
+		part[i] = ring_look(&p->thread[i]->ring, each, until);
+		if (part[i].more && part[i].events > 0 &&
+		    part[i].last < first)
+			first = part[i].last;
+	}
+	for (unsigned i = 0; i < n && first < until; i++)
+		if (part[i].events > 0 && part[i].last > first) {
+			part[i] = ring_look(&p->thread[i]->ring, each, first);
+			part[i].more = true;
+		}
+}
+
+static void
+take(ErlNifEnv *env, struct probe *p, struct drained *d, unsigned ring,
+    const struct ring_part *part)
+{
+	d->more |= part->more;
+	if (part->events == 0)
+		return;
+	if (d->events == 0 || part->oldest < d->oldest)
+		d->oldest = part->oldest;
+	d->events += part->events;
+	d->chunks = enif_make_list_cell(env, chunk(env, p, ring, part),
+	    d->chunks);
+	ring_release(&p->thread[ring]->ring, part);
+}
+
+/*
+ * drain(Max) -> {Now, Oldest, Waiting, Dropped, DroppedEntries, Events, More,
+ * Chunks}: about Max records at most; those that Wait are left; More: at once.
+ */
+ERL_NIF_TERM
+drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+	struct probe *p = enif_priv_data(env);
+	struct drained d = { .chunks = enif_make_list(env, 0) };
+	int64_t now = enif_monotonic_time(ERL_NIF_NSEC);
+	struct ring_part *part;
+	uint64_t dropped, entries;
+	unsigned max, n;
+	ErlNifPid self;
+
+	(void)argc;
+	if (!enif_get_uint(env, argv[0], &max) || !p->owned ||
+	    enif_self(env, &self) == NULL ||
+	    enif_compare_pids(&self, &p->owner) != 0)
+		return enif_make_badarg(env);
+	n = probe_rings(p);
+	part = enif_alloc((n + 1) * sizeof(*part));
+	if (part == NULL)
+		return enif_make_badarg(env);
+	max = n > 0 && max / n > PART_MIN ? max / n : PART_MIN;
+	look(p, part, n, max, now);
+	for (unsigned i = 0; i < n; i++)
+		take(env, p, &d, i, &part[i]);
+	enif_free(part);
+	atomic_store_explicit(&p->drained_at, now, memory_order_relaxed);
+	probe_dropped(p, &dropped, &entries);
+	return enif_make_tuple(env, 8, enif_make_int64(env, now),
+	    enif_make_int64(env, d.events > 0 ? d.oldest : now),
+	    enif_make_uint64(env, probe_waiting(p)),
+	    enif_make_uint64(env, dropped), enif_make_uint64(env, entries),
+	    enif_make_uint64(env, d.events),
+	    enif_make_atom(env, d.more ? "true" : "false"), d.chunks);
+}
+
+/* Of one chunk: definitions and weights are kept, events counted. */
+static bool
+keep_definitions(ErlNifBinary *b, uint64_t *events, uint64_t *entries,
+    size_t *kept)
+{
+	struct kp_native_chunk head;
+	struct kp_native_record rec;
+	size_t at = sizeof(head), to = sizeof(head), n;
+
+	if (b->size < sizeof(head) || (b->size - at) % sizeof(rec) != 0)
+		return false;
+	for (; at < b->size; at += n) {
+		memcpy(&rec, b->data + at, sizeof(rec));
+		n = sizeof(rec);
+		if (rec.kind < KP_NATIVE_WEIGHT) {
+			++*events;
+			*entries += rec.kind == KP_NATIVE_ENTRY;
+			continue;
+		}
+		if (rec.kind > KP_NATIVE_WEIGHT)
+			n *= kp_native_records(rec.caller);
+		if (n > b->size - at)
+			return false;
+		memmove(b->data + to, b->data + at, n);
+		to += n;
+	}
+	memcpy(&head, b->data, sizeof(head));
+	head.records = (uint32_t)((to - sizeof(head)) / sizeof(rec));
+	memcpy(b->data, &head, sizeof(head));
+	*kept = to;
+	return true;
+}
+
+/*
+ * definitions(Chunks) -> {Events, Entries, Chunks}: for events that are to be
+ * dropped; what they defined holds for later ones.
+ */
+ERL_NIF_TERM
+definitions_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+	ERL_NIF_TERM head, tail = argv[0], chunks = enif_make_list(env, 0),
+	    copy;
+	uint64_t events = 0, entries = 0;
+	ErlNifBinary in, b;
+	size_t kept;
+	bool good;
+
+	(void)argc;
+	while (enif_get_list_cell(env, tail, &head, &tail)) {
+		if (!enif_inspect_binary(env, head, &in) ||
+		    !enif_alloc_binary(in.size, &b))
+			return enif_make_badarg(env);
+		memcpy(b.data, in.data, in.size);
+		good = keep_definitions(&b, &events, &entries, &kept);
+		if (good && kept > sizeof(struct kp_native_chunk)) {
+			memcpy(enif_make_new_binary(env, kept, &copy), b.data,
+			    kept);
+			chunks = enif_make_list_cell(env, copy, chunks);
+		}
+		enif_release_binary(&b);
+		if (!good)
+			return enif_make_badarg(env);
+	}
+	/* In the order in which they came. */
+	enif_make_reverse_list(env, chunks, &chunks);
+	return enif_make_tuple3(env, enif_make_uint64(env, events),
+	    enif_make_uint64(env, entries), chunks);
+}

@@ -1,0 +1,260 @@
+/*
+ * event.c - a trace event of the VM -> records in a thread's ring.
+ *
+ * The arguments are those of erl_tracer's trace/5: what happened, our state,
+ * the process, {M,F,A}, and a map with the match spec's message, whose shapes
+ * are in kprofd/trace.h.  A return value is in that map, too, and is not
+ * looked at.
+ *
+ * An event goes into its ring with the definitions that it needs, or not at
+ * all: a slot that could not be defined is forgotten.
+ */
+#include "kprofd/native_record.h"
+#include "probe/probe.h"
+#include "probe/term_put.h"
+
+/* Labels are immediates, of which kprofd uses 58 bits. */
+#define LABEL_END (INT64_C(1) << 58)
+#define NEEDS_MAX 3	/* definitions of one event */
+
+struct event {
+	struct thread *t;
+	ErlNifEnv *env;
+	struct kp_native_record rec;
+	uint32_t weight;
+	bool full;		/* the ring is; sticks */
+	unsigned nfresh;
+	struct {
+		struct names *names;
+		uint16_t slot;
+	} fresh[NEEDS_MAX];
+};
+
+static void
+define(struct event *e, struct names *names, enum kp_native_kind kind,
+    uint16_t slot, const uint8_t *term, uint32_t n)
+{
+	e->fresh[e->nfresh].names = names;
+	e->fresh[e->nfresh++].slot = slot;
+	e->full |= !ring_define(&e->t->ring, kind, slot, term, n);
+}
+
+/* Of {M,F,A}, or of undefined, which has none. */
+static uint16_t
+fn_slot(struct event *e, ERL_NIF_TERM mfa)
+{
+	struct thread *t = e->t;
+	const ERL_NIF_TERM *v;
+	struct name_key key;
+	uint16_t slot;
+	bool fresh;
+	uint32_t n;
+	int arity;
+
+	if (!enif_get_tuple(e->env, mfa, &arity, &v) || arity != 3)
+		return 0;
+	key = (struct name_key){ v[0], v[1], v[2] };
+	slot = names_slot(&t->fns, &key, &fresh);
+	if (!fresh)
+		return slot;
+	n = term_put(e->env, mfa, t->term, sizeof(t->term));
+	define(e, &t->fns, KP_NATIVE_FN, slot, t->term, n);
+	return slot;
+}
+
+/* Atoms are compared as they are; of all else the bytes. */
+static uint16_t
+identity_slot(struct event *e, ERL_NIF_TERM term)
+{
+	static const uint8_t other[] = { 119, 6, '_', 'o', 't', 'h', 'e', 'r' };
+	struct thread *t = e->t;
+	struct name_key key = { .a = term, .c = 1 };
+	bool atom = enif_is_atom(e->env, term), fresh;
+	const uint8_t *p = t->term;
+	uint16_t slot;
+	uint32_t n = 0;
+
+	if (enif_is_empty_list(e->env, term) ||
+	    enif_is_identical(term, probe_atoms.undefined))
+		return 0;
+	if (!atom) {
+		n = term_put(e->env, term, t->term, sizeof(t->term));
+		key = (struct name_key){ .a = names_hash(t->term, n,
+		    t->seed), .b = n, .c = 2 };
+	}
+	slot = names_slot(&t->idents, &key, &fresh);
+	if (!fresh)
+		return slot;
+	if (atom)
+		n = term_put(e->env, term, t->term, sizeof(t->term));
+	if (n == 0) {
+		p = other;
+		n = sizeof(other);
+	}
+	define(e, &t->idents, KP_NATIVE_IDENTITY, slot, p, n);
+	return slot;
+}
+
+/* [] or {Flags, Label, Serial, From, LastSerial}; 0: none that is ours. */
+static uint64_t
+token_label(struct event *e, ERL_NIF_TERM token, bool from)
+{
+	const ERL_NIF_TERM *v;
+	ErlNifSInt64 label;
+	ErlNifPid pid;
+	int arity;
+
+	if (!enif_get_tuple(e->env, token, &arity, &v) || arity != 5)
+		return 0;
+	if (from && enif_get_local_pid(e->env, v[3], &pid)) {
+		e->rec.flags |= KP_NATIVE_HAS_FROM;
+		e->rec.other = pid.pid;
+	}
+	if (!enif_get_int64(e->env, v[1], &label) || label <= 0 ||
+	    label >= LABEL_END)
+		return 0;
+	return (uint64_t)label;
+}
+
+/* The match spec's message; false: none of ours. */
+static bool
+read_message(struct event *e, ERL_NIF_TERM opts)
+{
+	const ERL_NIF_TERM *v;
+	ERL_NIF_TERM message;
+	unsigned weight;
+	int arity;
+
+	if (!enif_get_map_value(e->env, opts, probe_atoms.match_spec_result,
+	    &message) || !enif_get_tuple(e->env, message, &arity, &v))
+		return false;
+	if (arity == 3 || arity == 4) {
+		e->rec.kind = arity == 3 ? KP_NATIVE_CALL : KP_NATIVE_CLEAR;
+		e->rec.identity = identity_slot(e, v[0]);
+		e->rec.label = token_label(e, v[1], true);
+		e->rec.caller = fn_slot(e, v[2]);
+		return true;
+	}
+	if (arity != 7 || !enif_get_uint(e->env, v[2], &weight))
+		return false;
+	e->rec.kind = KP_NATIVE_ENTRY;
+	e->rec.identity = identity_slot(e, v[0]);
+	e->rec.caller = fn_slot(e, v[1]);
+	e->weight = weight;
+	e->rec.label = token_label(e, v[3], false);
+	e->rec.other = token_label(e, v[6], false);
+	return true;
+}
+
+static bool
+read_event(struct event *e, const ERL_NIF_TERM argv[])
+{
+	const struct probe_atoms *a = &probe_atoms;
+
+	if (enif_is_identical(argv[0], a->call)) {
+		if (!read_message(e, argv[4]))
+			return false;
+	} else if (enif_is_identical(argv[0], a->return_from)) {
+		e->rec.kind = KP_NATIVE_RETURN_FROM;
+	} else if (enif_is_identical(argv[0], a->return_to)) {
+		e->rec.kind = KP_NATIVE_RETURN_TO;
+	} else if (enif_is_identical(argv[0], a->exception_from)) {
+		e->rec.kind = KP_NATIVE_EXCEPTION_FROM;
+	} else {
+		return false;
+	}
+	e->rec.pid = argv[2];
+	e->rec.fn = fn_slot(e, argv[3]);
+	return true;
+}
+
+static void
+put_weight(struct event *e)
+{
+	struct kp_native_record *rec;
+
+	if (e->weight == 0 || e->weight == e->t->weight)
+		return;
+	rec = ring_next(&e->t->ring);
+	if (rec == NULL)
+		e->full = true;
+	else
+		*rec = (struct kp_native_record){ .kind = KP_NATIVE_WEIGHT,
+			.label = e->weight };
+}
+
+static void
+put_event(struct event *e)
+{
+	struct ring *r = &e->t->ring;
+	struct kp_native_record *rec;
+
+	put_weight(e);
+	rec = e->full ? NULL : ring_next(r);
+	if (rec == NULL) {
+		e->full = true;
+		return;
+	}
+	*rec = e->rec;
+	if (e->weight != 0)
+		e->t->weight = e->weight;
+	ring_publish(r);
+}
+
+/* Only this thread writes them. */
+static void
+count(_Atomic uint64_t *n, uint64_t by)
+{
+	atomic_store_explicit(n, atomic_load_explicit(n,
+	    memory_order_relaxed) + by, memory_order_relaxed);
+}
+
+/* Nothing of it is written.  An owner that lives would have come by now. */
+static void
+drop_event(struct probe *p, struct event *e)
+{
+	for (unsigned i = 0; i < e->nfresh; i++)
+		names_forget(e->fresh[i].names, e->fresh[i].slot);
+	ring_undo(&e->t->ring);
+	count(&e->t->ring.dropped, 1);
+	count(&e->t->ring.dropped_entries, e->rec.kind == KP_NATIVE_ENTRY);
+	if (e->rec.ts - atomic_load_explicit(&p->drained_at,
+	    memory_order_relaxed) > PROBE_ORPHAN_NS)
+		atomic_store_explicit(&p->active, false,
+		    memory_order_relaxed);
+}
+
+/* More threads than there are rings. */
+static void
+drop_ringless(struct probe *p, ErlNifEnv *env, const ERL_NIF_TERM argv[])
+{
+	const ERL_NIF_TERM *v;
+	ERL_NIF_TERM message;
+	int arity;
+	bool entry = enif_get_map_value(env, argv[4],
+	    probe_atoms.match_spec_result, &message) &&
+	    enif_get_tuple(env, message, &arity, &v) && arity == 7;
+
+	atomic_fetch_add_explicit(&p->dropped, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&p->dropped_entries, entry,
+	    memory_order_relaxed);
+}
+
+void
+event_trace(struct probe *p, struct thread *t, ErlNifEnv *env,
+    const ERL_NIF_TERM argv[])
+{
+	struct event e = { .t = t, .env = env };
+
+	if (t == NULL) {
+		drop_ringless(p, env, argv);
+		return;
+	}
+	e.rec.ts = enif_monotonic_time(ERL_NIF_NSEC);
+	if (!read_event(&e, argv))
+		return;		/* nothing was written before that is told */
+	if (!e.full)
+		put_event(&e);
+	if (e.full)
+		drop_event(p, &e);
+}

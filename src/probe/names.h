@@ -1,0 +1,35 @@
+/*
+ * names.h - which slot stands for which function or identity.
+ *
+ * A cache of fixed size, as of a processor: four slots for each hash.  What is
+ * not in it takes the place of what was, in turn, and is defined anew.  Keys
+ * are compared whole.
+ */
+#ifndef KP_PROBE_NAMES_H
+#define KP_PROBE_NAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kprofd/native_record.h"
+
+#define NAMES_WAYS 4
+
+/* All zero: no key. */
+struct name_key {
+	uint64_t a, b, c;
+};
+
+struct names {
+	struct name_key key[KP_NATIVE_SLOTS];
+	uint8_t turn[KP_NATIVE_SLOTS / NAMES_WAYS];
+};
+
+/* The key's slot, 1 to KP_NATIVE_SLOTS; *fresh: it is to be defined. */
+uint16_t names_slot(struct names *n, const struct name_key *key, bool *fresh);
+/* The slot could not be defined. */
+void names_forget(struct names *n, uint16_t slot);
+/* 64 bits of any bytes; seed: so that nobody else can find two alike. */
+uint64_t names_hash(const uint8_t *p, uint32_t n, uint64_t seed);
+
+#endif

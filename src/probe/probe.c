@@ -1,0 +1,248 @@
+/*
+ * probe.c - the native probe: a tracer module of the VM (erl_tracer) that
+ * fills rings in memory.
+ *
+ * The VM calls trace/5 in the thread that runs the traced process, and before
+ * it enabled/3, twice.  Each thread has a ring of its own; it keeps in mind
+ * which, together with the number of the probe that gave it: when the library
+ * is loaded anew, numbers go on.
+ */
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#include "probe/probe.h"
+
+#define RECORDS_MIN 1024
+#define RECORDS_MAX (1u << 20)
+
+struct probe_atoms probe_atoms;
+
+static _Atomic uint64_t probes;	/* loaded so far */
+
+static _Thread_local struct {
+	uint64_t probe;		/* its number; 0: none */
+	struct thread *thread;	/* NULL: it had none left */
+} mine;
+
+/* ---- the tracer ---- */
+
+static struct thread *
+claim(struct probe *p)
+{
+	unsigned i = atomic_fetch_add_explicit(&p->claimed, 1,
+	    memory_order_acq_rel);
+
+	/* It must not come round: as many threads no VM has. */
+	mine.probe = p->number;
+	mine.thread = i < p->nthreads ? p->thread[i] : NULL;
+	return mine.thread;
+}
+
+static inline bool
+is_active(const struct probe *p)
+{
+	return atomic_load_explicit(&p->active, memory_order_relaxed);
+}
+
+/* enabled(Tag, State, Process): for trace_status, whether to go on at all. */
+static ERL_NIF_TERM
+enabled_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+	struct probe *p = enif_priv_data(env);
+
+	(void)argc;
+	if (is_active(p))
+		return probe_atoms.trace;
+	return enif_is_identical(argv[0], probe_atoms.trace_status) ?
+	    probe_atoms.remove : probe_atoms.discard;
+}
+
+/* trace(Tag, State, Process, What, Opts) */
+static ERL_NIF_TERM
+trace_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+	struct probe *p = enif_priv_data(env);
+
+	(void)argc;
+	if (is_active(p))
+		event_trace(p, mine.probe == p->number ? mine.thread :
+		    claim(p), env, argv);
+	return probe_atoms.ok;
+}
+
+/* ---- commands ---- */
+
+/* start() -> ok: the caller is the one who drains. */
+static ERL_NIF_TERM
+start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+	struct probe *p = enif_priv_data(env);
+
+	(void)argc, (void)argv;
+	if (is_active(p) || enif_self(env, &p->owner) == NULL)
+		return enif_make_badarg(env);
+	p->owned = true;
+	atomic_store(&p->drained_at, enif_monotonic_time(ERL_NIF_NSEC));
+	atomic_store(&p->active, true);
+	return probe_atoms.ok;
+}
+
+/* stop() -> ok: nothing is traced from now on, whoever says so. */
+static ERL_NIF_TERM
+stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+	struct probe *p = enif_priv_data(env);
+
+	(void)argc, (void)argv;
+	atomic_store(&p->active, false);
+	return probe_atoms.ok;
+}
+
+static ERL_NIF_TERM
+info_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
+{
+	const struct probe_atoms *a = &probe_atoms;
+	struct probe *p = enif_priv_data(env);
+	uint64_t dropped, entries;
+	ERL_NIF_TERM keys[] = { a->active, a->threads, a->records,
+		a->dropped, a->waiting };
+	ERL_NIF_TERM values[5], map;
+
+	(void)argc, (void)argv;
+	probe_dropped(p, &dropped, &entries);
+	values[0] = enif_make_atom(env, is_active(p) ? "true" : "false");
+	values[1] = enif_make_uint(env, p->nthreads);
+	values[2] = enif_make_uint64(env, p->thread[0]->ring.mask + 1);
+	values[3] = enif_make_uint64(env, dropped);
+	values[4] = enif_make_uint64(env, probe_waiting(p));
+	enif_make_map_from_arrays(env, keys, values, 5, &map);
+	return map;
+}
+
+/* ---- loading ---- */
+
+static void
+make_atoms(ErlNifEnv *env)
+{
+	probe_atoms = (struct probe_atoms){
+		.ok = enif_make_atom(env, "ok"),
+		.trace = enif_make_atom(env, "trace"),
+		.discard = enif_make_atom(env, "discard"),
+		.remove = enif_make_atom(env, "remove"),
+		.trace_status = enif_make_atom(env, "trace_status"),
+		.call = enif_make_atom(env, "call"),
+		.return_to = enif_make_atom(env, "return_to"),
+		.return_from = enif_make_atom(env, "return_from"),
+		.exception_from = enif_make_atom(env, "exception_from"),
+		.undefined = enif_make_atom(env, "undefined"),
+		.match_spec_result = enif_make_atom(env, "match_spec_result"),
+		.active = enif_make_atom(env, "active"),
+		.threads = enif_make_atom(env, "threads"),
+		.records = enif_make_atom(env, "records"),
+		.dropped = enif_make_atom(env, "dropped"),
+		.waiting = enif_make_atom(env, "waiting"),
+	};
+}
+
+static size_t
+aligned(size_t n)
+{
+	return (n + RING_LINE - 1) / RING_LINE * RING_LINE;
+}
+
+/* Pages are there when they are used first: most rings never are. */
+static bool
+get_memory(struct probe *p, uint32_t records)
+{
+	size_t one = aligned(sizeof(struct thread)) +
+	    aligned(records * sizeof(struct kp_native_record));
+	uint64_t seed = 0;
+	uint8_t *at;
+
+	getrandom(&seed, sizeof(seed), GRND_NONBLOCK);
+	p->thread = enif_alloc(p->nthreads * sizeof(p->thread[0]));
+	if (p->thread == NULL)
+		return false;
+	p->size = one * p->nthreads;
+	p->memory = mmap(NULL, p->size, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p->memory == MAP_FAILED) {
+		enif_free(p->thread);
+		return false;
+	}
+	at = p->memory;
+	for (unsigned i = 0; i < p->nthreads; i++, at += one) {
+		p->thread[i] = (struct thread *)at;
+		p->thread[i]->seed = seed;
+		ring_init(&p->thread[i]->ring, (struct kp_native_record *)(at +
+		    aligned(sizeof(struct thread))), records);
+	}
+	return true;
+}
+
+/*
+ * load(_, {Version, Threads, Records}): the version of the records, how many
+ * threads may write, and the size of a ring, a power of two.
+ */
+static int
+load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts)
+{
+	unsigned version, threads, records;
+	const ERL_NIF_TERM *v;
+	struct probe *p;
+	int arity;
+
+	if (!enif_get_tuple(env, opts, &arity, &v) || arity != 3 ||
+	    !enif_get_uint(env, v[0], &version) ||
+	    version != KP_NATIVE_VERSION ||
+	    !enif_get_uint(env, v[1], &threads) || threads == 0 ||
+	    threads > KP_NATIVE_RINGS_MAX ||
+	    !enif_get_uint(env, v[2], &records) || records < RECORDS_MIN ||
+	    records > RECORDS_MAX || (records & (records - 1)) != 0)
+		return 1;
+	p = enif_alloc(sizeof(*p));
+	if (p == NULL)
+		return 2;
+	memset(p, 0, sizeof(*p));
+	p->nthreads = threads;
+	if (!get_memory(p, records)) {
+		enif_free(p);
+		return 2;
+	}
+	p->number = 1 + atomic_fetch_add(&probes, 1);
+	make_atoms(env);
+	*priv = p;
+	return 0;
+}
+
+/* Of a module that is loaded over one with a probe: it begins anew. */
+static int
+upgrade(ErlNifEnv *env, void **priv, void **old, ERL_NIF_TERM opts)
+{
+	(void)old;
+	return load(env, priv, opts);
+}
+
+static void
+unload(ErlNifEnv *env, void *priv)
+{
+	struct probe *p = priv;
+
+	(void)env;
+	munmap(p->memory, p->size);
+	enif_free(p->thread);
+	enif_free(p);
+}
+
+static ErlNifFunc functions[] = {
+	{ "enabled", 3, enabled_nif, 0 },
+	{ "trace", 5, trace_nif, 0 },
+	{ "start", 0, start_nif, 0 },
+	{ "stop", 0, stop_nif, 0 },
+	{ "drain", 1, drain_nif, 0 },
+	{ "definitions", 1, definitions_nif, 0 },
+	{ "info", 0, info_nif, 0 },
+};
+
+ERL_NIF_INIT(kprof_probe, functions, load, NULL, upgrade, unload)

@@ -1,0 +1,20 @@
+/*
+ * term_put.h - a term of the VM as bytes of the external format.
+ *
+ * Without an allocation for what match specs put together: atoms in Latin-1,
+ * integers of 64 bits, floats, binaries, lists and tuples of them.  Anything
+ * else the VM writes, which allocates.
+ */
+#ifndef KP_PROBE_TERM_PUT_H
+#define KP_PROBE_TERM_PUT_H
+
+#include <erl_nif.h>
+#include <stdint.h>
+
+/*
+ * Writes it without a version byte; returns how many bytes, 0 where more than
+ * cap would be needed.
+ */
+uint32_t term_put(ErlNifEnv *env, ERL_NIF_TERM term, uint8_t *p, uint32_t cap);
+
+#endif

@@ -1,0 +1,46 @@
+/*
+ * pool.h - memory for what comes and goes with every request: pieces of a few
+ * sizes, cut from large blocks.
+ *
+ * Whatever is given back is the first to be taken again, so that a steady
+ * load allocates nothing; a block of which nothing is in use any more goes
+ * back, but for one of each size.  Pieces begin at cache lines.
+ */
+#ifndef KP_REQUEST_POOL_H
+#define KP_REQUEST_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define POOL_LINE 64	/* bytes of a cache line */
+#define POOL_SIZES 6
+
+struct pool_block;
+
+/* One size.  All zero is empty. */
+struct pool_class {
+	struct pool_block *some;	/* blocks that have room, doubly linked */
+	size_t empty;			/* of these, with nothing in use */
+	size_t blocks;			/* in all */
+};
+
+struct pool {
+	struct pool_class class[POOL_SIZES];
+};
+
+/*
+ * At least so many bytes, whose number is set to what there is; not cleared.
+ * NULL when out of memory.  More than a block is for comes from malloc().
+ */
+void *pool_get(struct pool *p, size_t *bytes);
+/* With the number that pool_get() set; NULL is nothing. */
+void pool_put(struct pool *p, void *piece, size_t bytes);
+/*
+ * Nothing of this memory was touched yet and most will be, here and there:
+ * pages as large as can be had, where there are whole ones in it.
+ */
+void pool_huge(void *p, size_t bytes);
+/* Everything was put back: so are the blocks. */
+void pool_free(struct pool *p);
+
+#endif

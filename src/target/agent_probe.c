@@ -1,0 +1,75 @@
+/*
+ * agent_probe.c - which probe a target gets: relay, or native where its
+ * library can be loaded there.
+ *
+ * The agent runs already, with the relay; it is given the native probe's
+ * module, which travels with us, and the name of the library, which the
+ * target has to have: on this machine that is our own.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "kprofd/etf.h"
+#include "probe_beam.h"
+#include "target/agent_internal.h"
+
+/* {probe, Beam, Path, MaxBytes} */
+static void
+ask(struct agent *a)
+{
+	size_t n = strlen(a->o.probe_library);
+	struct kp_buf b;
+
+	/* load_nif/2 puts the extension there itself. */
+	if (n > 3 && strcmp(a->o.probe_library + n - 3, ".so") == 0)
+		n -= 3;
+	agent_command_begin(a, &b);
+	kp_etf_tuple(&b, 4);
+	kp_etf_atom(&b, "probe");
+	kp_etf_binary(&b, kp_probe_beam, kp_probe_beam_len);
+	kp_etf_binary(&b, a->o.probe_library, n);
+	kp_etf_int(&b, (int64_t)a->o.conf->overload.max_memory / 2);
+	agent_command_end(a, &b);
+}
+
+void
+agent_step_probe(struct agent *a)
+{
+	a->native = false;
+	a->probing = a->o.probe != AGENT_RELAY;
+	if (!a->probing) {
+		agent_step_check(a);
+		return;
+	}
+	agent_set_step(a, AGENT_CHECKING);
+	ask(a);
+}
+
+/* {ok, Info} | {error, Why} */
+void
+agent_answer_probe(struct agent *a, struct kp_term *r)
+{
+	char text[400], why[1024];
+	struct kp_term at = *r;
+
+	a->probing = false;
+	kp_term_tuple_n(&at, 2);
+	a->native = kp_span_is(kp_term_atom(&at), "ok");
+	msg_text(a->native ? r : &at, text, sizeof(text));
+	snprintf(why, sizeof(why), "'%s' cannot load '%s': %s", a->o.target,
+	    a->o.probe_library, text);
+	if (!a->native && a->o.probe == AGENT_NATIVE) {
+		agent_lost(a, why);
+		return;
+	}
+	a->ops->on_probe(a->ctx, a->native, a->native ? NULL : why);
+	agent_step_check(a);
+}
+
+void
+agent_probe_plan(struct agent *a, struct kp_plan *plan,
+    const struct kp_plan *before)
+{
+	if (a->native)
+		kp_plan_exact(plan, before);
+}

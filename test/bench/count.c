@@ -1,0 +1,64 @@
+/*
+ * count.c - a fixed load through some of the stages, for callgrind: how many
+ * instructions an event takes.  See instructions.sh.
+ *
+ *	build/bench/count relay|native decode|requests|series IN-FLIGHT
+ *
+ * Only what is below count_stage() is to be counted; the events that went
+ * through that are what is printed.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "load.h"
+#include "stages.h"
+
+#define BATCHES 40		/* counted; more come before */
+#define WARM 80
+#define IDENTS 50
+
+void count_stage(struct stages *r, const struct kp_buf *b, bool decode);
+
+__attribute__((noinline)) void
+count_stage(struct stages *r, const struct kp_buf *b, bool decode)
+{
+	if (decode)
+		stages_decode(r, 0, b);
+	else
+		stages_feed(r, 0, b);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct load l = { .idents = IDENTS };
+	struct stages r;
+	struct kp_buf b;
+	uint64_t before = 0;
+	size_t warm;
+
+	if (argc != 4 || atol(argv[3]) < 1)
+		return 2;
+	l.native = strcmp(argv[1], "native") == 0;
+	l.flight = (uint64_t)atol(argv[3]);
+	warm = WARM +  l.flight * LOAD_EVENTS / LOAD_BATCH;
+	/* So that as much is forgotten as comes: labels are kept for 30 s. */
+	step = KP_NS_PER_MS;
+	stages_init(&r, 1);
+	r.no_stats = strcmp(argv[2], "requests") == 0;
+	kp_buf_init(&b, 1 << 22);
+	for (size_t i = 0; i < warm + BATCHES; i++) {
+		load_batch(&l, &b);
+		if (i < warm) {
+			stages_feed(&r, 0, &b);
+			before = r.events;
+		} else {
+			count_stage(&r, &b, strcmp(argv[2], "decode") == 0);
+		}
+	}
+	printf("%" PRIu64 "\n", r.events - before);
+	kp_buf_free(&b);
+	stages_free(&r);
+	return 0;
+}

@@ -1,0 +1,122 @@
+/*
+ * fuzz_native.c - chunks of the native probe, any bytes in them: every span of
+ * every event is a whole term of the kind promised.
+ *
+ * The input is a list of chunks, each behind a byte and a length.  The byte's
+ * lowest bit mends the chunk's header, so that most are looked into; the next
+ * one ends a batch.
+ */
+#include "fuzz.h"
+#include "../support/native_feed.h"
+
+#define CHUNKS_MAX 16
+
+static void
+check_term(struct kp_span s, bool mfa)
+{
+	struct kp_term r;
+
+	if (s.n == 0)
+		return;
+	kp_term_begin_raw(&r, s.p, s.n);
+	if (mfa) {
+		kp_term_tuple_n(&r, 3);
+		kp_term_atom(&r);
+		kp_term_atom(&r);
+		REQUIRE((uint64_t)kp_term_int(&r) <= 255);
+	} else {
+		kp_term_skip(&r);
+	}
+	REQUIRE(kp_term_finish(&r) == KP_OK);
+}
+
+static void
+check_event(const struct kp_event *ev)
+{
+	bool call = ev->kind == KP_EV_CALL || ev->kind == KP_EV_ENTRY ||
+	    ev->kind == KP_EV_CLEAR;
+
+	REQUIRE(kp_span_is(ev->pid.node, "app@host"));
+	REQUIRE(ev->mfa.n > 0 || ev->kind == KP_EV_RETURN_TO);
+	check_term(ev->mfa, true);
+	check_term(ev->caller, true);
+	check_term(ev->identity, false);
+	REQUIRE(ev->label >> 58 == 0 && ev->old_label >> 58 == 0);
+	REQUIRE((ev->weight > 0) == (ev->kind == KP_EV_ENTRY));
+	REQUIRE(call || (ev->label == 0 && ev->caller.n == 0 && !ev->has_from));
+}
+
+static void
+read_batch(struct kp_native *nd, struct kp_buf *chunks, uint32_t n)
+{
+	struct kp_buf b;
+	struct kp_batch batch;
+	struct kp_event ev;
+	enum kp_err err;
+	size_t steps = 0;
+
+	kp_buf_init(&b, 1 << 24);
+	feed_batch(&b, 1, n);
+	kp_buf_put(&b, chunks->p, chunks->len);
+	kp_etf_nil(&b);
+	REQUIRE(kp_batch_begin(&batch, b.p, b.len) == KP_OK);
+	while ((err = kp_native_next(nd, &batch, &ev)) != KP_END) {
+		REQUIRE(err == KP_OK || err == KP_ENOENT);
+		REQUIRE(++steps <= b.len);
+		if (err == KP_OK)
+			check_event(&ev);
+	}
+	kp_buf_free(&b);
+	kp_buf_reset(chunks);
+}
+
+/* Its chunk, with a header that its length bears out. */
+static void
+put_chunk(struct kp_buf *b, const uint8_t *p, size_t n, bool mend)
+{
+	struct kp_native_chunk head;
+	struct kp_buf chunk;
+
+	kp_buf_init(&chunk, 1 << 24);
+	if (mend && n >= sizeof(head)) {
+		memcpy(&head, p, sizeof(head));
+		n -= (n - sizeof(head)) % sizeof(struct kp_native_record);
+		feed_head(&chunk, head.ring % CHUNKS_MAX, (uint32_t)((n -
+		    sizeof(head)) / sizeof(struct kp_native_record)));
+		p += sizeof(head);
+		n -= sizeof(head);
+	}
+	kp_buf_put(&chunk, p, n);
+	kp_etf_binary(b, chunk.p, chunk.len);
+	kp_buf_free(&chunk);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct kp_native *nd = kp_native_new();
+	struct kp_buf chunks;
+	size_t at = 0, n;
+	uint32_t held = 0;
+	uint8_t flags;
+
+	kp_native_restart(nd, "app@host");
+	kp_buf_init(&chunks, 1 << 24);
+	while (size - at >= 3) {
+		flags = data[at];
+		n = (size_t)data[at + 1] << 8 | data[at + 2];
+		at += 3;
+		if (n > size - at)
+			n = size - at;
+		put_chunk(&chunks, data + at, n, (flags & 1) != 0);
+		at += n;
+		if (++held == CHUNKS_MAX || (flags & 2) != 0) {
+			read_batch(nd, &chunks, held);
+			held = 0;
+		}
+	}
+	read_batch(nd, &chunks, held);
+	kp_buf_free(&chunks);
+	kp_native_free(nd);
+	return 0;
+}

@@ -1,0 +1,380 @@
+%% probe_torture - the native probe by itself, in a VM that it must not hurt.
+%%
+%%     erl -noinput -pa GEN -s probe_torture main -extra LIBRARY CYCLES
+%%
+%% GEN has kprof_probe.beam; LIBRARY is the probe's, without .so, however it
+%% was built: with sanitizers, or for valgrind. CYCLES: how often it is loaded
+%% and unloaded while processes are inside traced functions.
+-module(probe_torture).
+
+-export([main/0]).
+-export([entry/1, tier/1, raise/1, long/1, dirty/0]).
+
+-define(CALLS, 2000).
+-define(SMALL, 1).              % bytes: rings as small as they come
+%% Cycles that get what all others need; and what may be more at their end. The
+%% VM itself keeps 1 to 2 KB of each module that is loaded, by the kernel's account.
+-define(WARM, 20).
+-define(TELL, 1000).
+-define(MAPS, 20).
+-define(GROWN, (4 bsl 20)).
+-define(GROWN_RSS, (24 bsl 20)).
+
+main() ->
+    [Library, Cycles] = init:get_plain_arguments(),
+    Code = try
+               put(library, filename:absname(Library)),
+               io:format("OTP ~s, ~ts~n", [erlang:system_info(otp_release), Library]),
+               [test(Name, Fun) || {Name, Fun} <- tests(list_to_integer(Cycles))],
+               0
+           catch Class:Reason:Stack ->
+                   io:format("~p: ~0P~n~P~n", [Class, Reason, 40, Stack, 60]),
+                   1
+           end,
+    halt(Code).
+
+tests(Cycles) ->
+    [{"every event is drained, in order", fun in_order/0},
+     {"full rings drop, and count exactly", fun full/0},
+     {"definitions outlive the events that are dropped", fun definitions/0},
+     {"dirty schedulers", fun dirty_schedulers/0},
+     {"schedulers come and go", fun churn/0},
+     {"more threads than rings", fun ringless/0},
+     {"only the owner drains", fun owner/0},
+     {"nobody drains: it ends by itself", fun orphan/0},
+     {"the one who drains is killed", fun killed/0},
+     {"loaded over itself", fun upgraded/0},
+     {"what cannot be loaded is refused", fun refused/0},
+     {"loaded and unloaded while calls go on", fun() -> cycles(Cycles) end}].
+
+test(Name, Fun) ->
+    Fun(),
+    unload(),
+    io:format("ok    ~s~n", [Name]).
+
+%% ---- what is traced ----
+
+entry(N) ->
+    [?MODULE:tier(I) || I <- lists:seq(1, N)],
+    ok.
+
+tier(I) -> {I, lists:seq(1, 50)}.
+raise(I) -> error(I).
+long(Us) -> timer:sleep(Us), ok.
+dirty() -> file:read_file(code:which(?MODULE)), ok.
+
+%% ---- the probe ----
+
+load(MaxBytes) -> load(MaxBytes, 16).
+
+load(MaxBytes, Threads) ->
+    unload(),
+    {module, kprof_probe} = code:load_binary(kprof_probe, "kprof_probe.beam", beam()),
+    ok = kprof_probe:load(get(library), Threads, MaxBytes),
+    ok = kprof_probe:start().
+
+beam() ->
+    {ok, Beam} = file:read_file(code:where_is_file("kprof_probe.beam")),
+    Beam.
+
+unload() ->
+    disarm(),
+    [begin kprof_probe:stop(), code:purge(kprof_probe), code:delete(kprof_probe),
+           true = code:purge(kprof_probe) =:= false
+     end || erlang:module_loaded(kprof_probe), erlang:function_exported(kprof_probe, stop, 0)],
+    ok.
+
+%% Calls of entry/1 set a token; what they call is traced because of it.
+arm() ->
+    Label = {'bor', {'band', {set_tcw, {'+', {get_tcw}, 1}}, 16#FFFF}, 16#1000000000000},
+    pattern(entry, 1, [{'_', [], [{message, {{ {{entry, <<"one">>}}, {caller}, 1, {get_seq_token},
+                                              {set_seq_token, label, Label}, [], {get_seq_token}}}},
+                                  {exception_trace}]}]),
+    [pattern(F, A, tier_spec()) || {F, A} <- [{tier, 1}, {raise, 1}, {long, 1}, {dirty, 0}]],
+    {Module, State} = kprof_probe:tracer(),
+    erlang:trace(all, true, [call, arity, {tracer, Module, State}]),
+    ok.
+
+tier_spec() ->
+    [{'_', [{is_seq_trace}], [{message, {{ [], {get_seq_token}, {caller}}}}, {exception_trace}]}].
+
+pattern(F, A, Spec) ->
+    1 = erlang:trace_pattern({?MODULE, F, A}, Spec, [local]).
+
+disarm() ->
+    [erlang:trace_pattern({M, '_', '_'}, false, [local]) || M <- [?MODULE, prim_file]],
+    erlang:trace(all, false, [all]),
+    seq_trace:reset_trace().
+
+%% {Dropped, DroppedEntries, Events, Chunks} of all there is.
+drain() -> drain(0, []).
+
+drain(Events, Chunks) ->
+    {_, _, _, Dropped, Entries, N, More, New} = kprof_probe:drain(8192),
+    case More of
+        true -> drain(Events + N, Chunks ++ New);
+        false -> {Dropped, Entries, Events + N, Chunks ++ New}
+    end.
+
+in_process(Fun) ->
+    {Pid, Ref} = spawn_monitor(Fun),
+    receive {'DOWN', Ref, process, Pid, Reason} -> Reason end.
+
+%% [{Kind, Time}] of a chunk's events, definitions left out.
+events(<<_:8/binary, Records/binary>>) -> records(Records).
+
+records(<<>>) -> [];
+records(<<Kind, _:24, Bytes:16/little, _/binary>> = All) when Kind >= 8 ->
+    N = (8 + Bytes + 39) div 40 * 40,
+    <<_:N/binary, More/binary>> = All,
+    records(More);
+records(<<7, _:39/binary, More/binary>>) -> records(More);
+records(<<Kind, _:7/binary, Time:64/signed-little, _:24/binary, More/binary>>) ->
+    [{Kind, Time} | records(More)].
+
+equal(Same, Same) -> ok;
+equal(Want, Got) -> error({wanted, Want, got, Got}).
+
+%% ---- tests ----
+
+in_order() ->
+    load(32 bsl 20),
+    arm(),
+    normal = in_process(fun() -> ?MODULE:entry(?CALLS), exit(normal) end),
+    {0, 0, N, Chunks} = drain(),
+    equal(2 * (?CALLS + 1), N),
+    All = lists:append([events(C) || C <- Chunks]),
+    equal(N, length(All)),
+    [begin
+         Times = [T || {_, T} <- events(C)],
+         equal(lists:sort(Times), Times)
+     end || C <- Chunks],
+    %% By time, as kprofd reads them: a call, then its return.
+    [{1, _} | Tiers] = lists:keysort(2, All),
+    equal(lists:append(lists:duplicate(?CALLS, [2, 5])) ++ [5], [K || {K, _} <- Tiers]).
+
+full() ->
+    load(?SMALL),
+    arm(),
+    #{records := 1024} = kprof_probe:info(),
+    Runs = 5,
+    Drained = [begin
+                   normal = in_process(fun() -> ?MODULE:entry(?CALLS), exit(normal) end),
+                   drain()
+               end || _ <- lists:seq(1, Runs)],
+    {Dropped, Entries, _, _} = lists:last(Drained),
+    equal(Runs * 2 * (?CALLS + 1), Dropped + lists:sum([N || {_, _, N, _} <- Drained])),
+    true = Dropped > 0,
+    Seen = [K || {_, _, _, Chunks} <- Drained, C <- Chunks, {K, _} <- events(C), K =:= 1],
+    equal(Runs, length(Seen) + Entries).
+
+%% Of chunks that cannot be sent, what later ones need.
+definitions() ->
+    load(32 bsl 20),
+    arm(),
+    normal = in_process(fun() -> ?MODULE:entry(10), exit(normal) end),
+    {0, 0, N, Chunks} = drain(),
+    {N, 1, Kept} = kprof_probe:definitions(Chunks),
+    true = Kept =/= [],
+    [[] = events(C) || C <- Kept],
+    {0, 0, Kept} = kprof_probe:definitions(Kept),
+    {0, 0, []} = kprof_probe:definitions([]),
+    [{'EXIT', {badarg, _}} = (catch kprof_probe:definitions(Bad)) || Bad <- [[x], [<<1, 2>>], [<<0:72>>]]],
+    ok.
+
+dirty_schedulers() ->
+    load(32 bsl 20),
+    arm(),
+    [erlang:trace_pattern({prim_file, F, '_'}, tier_spec(), [local])
+     || F <- [open_nif, read_nif, close_nif, get_handle_nif, read_file, open, read, close]],
+    normal = in_process(fun() ->
+                                ?MODULE:entry(1),
+                                [?MODULE:dirty() || _ <- lists:seq(1, 200)],
+                                [erlang:garbage_collect() || _ <- lists:seq(1, 20)],
+                                exit(normal)
+                        end),
+    {0, 0, N, _} = drain(),
+    true = N > 2 * 200.
+
+%% Threads sleep and others take over what they did: each event is there once, or
+%% is counted where its ring was full.
+churn() ->
+    load(64 bsl 20),
+    arm(),
+    Online = erlang:system_info(schedulers_online),
+    Dirty = erlang:system_info(dirty_cpu_schedulers_online),
+    Workers = [spawn_monitor(fun() -> [?MODULE:entry(?CALLS div 10) || _ <- lists:seq(1, 10)], exit(done) end)
+               || _ <- lists:seq(1, 8)],
+    Events = [begin
+                  erlang:system_flag(schedulers_online, I rem erlang:system_info(schedulers) + 1),
+                  erlang:system_flag(dirty_cpu_schedulers_online, I rem Dirty + 1),
+                  {_, _, Some, _} = drain(),
+                  Some
+              end || I <- lists:seq(1, 20)],
+    {Dropped, N} = drained_until_done(Workers, lists:sum(Events)),
+    erlang:system_flag(schedulers_online, Online),
+    erlang:system_flag(dirty_cpu_schedulers_online, Dirty),
+    equal(8 * 10 * 2 * (?CALLS div 10 + 1), N + Dropped).
+
+drained_until_done([], N) ->
+    {Dropped, _, More, _} = drain(),
+    {Dropped, N + More};
+drained_until_done([{Pid, Ref} | More] = Workers, N) ->
+    {_, _, Now, _} = drain(),
+    receive
+        {'DOWN', Ref, process, Pid, Reason} ->
+            equal(done, Reason),
+            drained_until_done(More, N + Now)
+    after 10 ->
+            drained_until_done(Workers, N + Now)
+    end.
+
+%% The first that has an event gets the only one: what others have is counted.
+ringless() ->
+    load(32 bsl 20, 1),
+    arm(),
+    Run = fun() -> [?MODULE:entry(100) || _ <- lists:seq(1, 20)], exit(done) end,
+    Workers = [spawn_opt(Run, [monitor, {scheduler, S}])
+               || S <- lists:seq(1, erlang:system_info(schedulers_online)), _ <- [1, 2]],
+    [receive {'DOWN', Ref, process, Pid, Reason} -> equal(done, Reason) end || {Pid, Ref} <- Workers],
+    {Dropped, Entries, N, Chunks} = drain(),
+    equal(length(Workers) * 20 * 2 * 101, N + Dropped),
+    Seen = [K || C <- Chunks, {K, _} <- events(C), K =:= 1],
+    equal(length(Workers) * 20, length(Seen) + Entries),
+    io:format("      ~b of ~b events had a ring~n", [N, N + Dropped]).
+
+owner() ->
+    load(32 bsl 20),
+    [{'EXIT', {badarg, _}} = in_process(fun() -> exit(catch Fun()) end)
+     || Fun <- [fun() -> kprof_probe:drain(100) end, fun kprof_probe:start/0]],
+    {'EXIT', {badarg, _}} = (catch kprof_probe:drain(none)),
+    {0, 0, 0, []} = drain().
+
+%% Rings fill, and after ten seconds the process flags go, too.
+orphan() ->
+    Self = self(),
+    unload(),
+    in_process(fun() -> put(library, library(Self)), load(?SMALL), arm() end),
+    Worker = spawn_link(fun() -> forever() end),
+    until_inactive(erlang:monotonic_time(millisecond) + 60000),
+    timer:sleep(50),
+    {flags, []} = erlang:trace_info(Worker, flags),
+    unlink(Worker),
+    exit(Worker, kill).
+
+library(Pid) ->
+    {dictionary, D} = process_info(Pid, dictionary),
+    proplists:get_value(library, D).
+
+until_inactive(Deadline) ->
+    case kprof_probe:info() of
+        #{active := false} -> ok;
+        _ ->
+            true = erlang:monotonic_time(millisecond) < Deadline,
+            timer:sleep(100),
+            until_inactive(Deadline)
+    end.
+
+forever() ->
+    ?MODULE:entry(3),
+    _ = (catch ?MODULE:raise(1)),
+    forever().
+
+killed() ->
+    Library = get(library),
+    Workers = [spawn_link(fun() -> forever() end) || _ <- [1, 2, 3]],
+    [begin
+         {Pid, Ref} = spawn_monitor(fun() -> put(library, Library), load(1 bsl 20), arm(), drain_forever() end),
+         timer:sleep(rand:uniform(20)),
+         exit(Pid, kill),
+         receive {'DOWN', Ref, process, Pid, _} -> ok end,
+         unload()
+     end || _ <- lists:seq(1, 20)],
+    [begin unlink(W), exit(W, kill) end || W <- Workers],
+    ok.
+
+drain_forever() ->
+    kprof_probe:drain(8192),
+    drain_forever().
+
+%% The old code's probe is there until it is purged.
+upgraded() ->
+    load(32 bsl 20),
+    arm(),
+    Worker = spawn_link(fun() -> forever() end),
+    [begin
+         {module, kprof_probe} = code:load_binary(kprof_probe, "kprof_probe.beam", beam()),
+         ok = kprof_probe:load(get(library), 16, 1 bsl 20),
+         ok = kprof_probe:start(),
+         timer:sleep(5),
+         {_, _, _, _} = drain(),
+         false = code:purge(kprof_probe)
+     end || _ <- lists:seq(1, 10)],
+    unlink(Worker),
+    exit(Worker, kill).
+
+refused() ->
+    unload(),
+    Load = fun(Path, Opts) ->
+                   {module, kprof_probe} = code:load_binary(kprof_probe, "kprof_probe.beam", beam()),
+                   Result = case Opts of
+                                {Threads, Bytes} -> catch kprof_probe:load(Path, Threads, Bytes)
+                            end,
+                   code:purge(kprof_probe), code:delete(kprof_probe), code:purge(kprof_probe),
+                   Result
+           end,
+    {error, {load_failed, _}} = Load("/nowhere/kprof_probe", {1, 1}),
+    {error, {load, _}} = Load(get(library), {100000, 1}),
+    ok.
+
+%% Inside traced functions when it comes, and still when it goes. What the first
+%% cycles got is there for the rest of them.
+cycles(N) ->
+    Busy = [spawn_link(fun() -> bursts() end) || _ <- [1, 2]],
+    Sleepers = [spawn_link(fun() -> sleepers() end) || _ <- [1, 2, 3]],
+    Began = now_s(),
+    told(0, Began),
+    [cycle(I) || I <- lists:seq(1, ?WARM)],
+    Before = figures(),
+    [begin cycle(I), I rem ?TELL =:= 0 andalso told(I, Began) end || I <- lists:seq(1, N)],
+    After = figures(),
+    [begin unlink(P), exit(P, kill) end || P <- Busy ++ Sleepers],
+    io:format("      ~b cycles: before ~0p~n      after ~0p~n", [N, Before, After]),
+    [begin
+         Grown = maps:get(Key, After) - maps:get(Key, Before),
+         Grown =< Most orelse error({grown, Key, Grown})
+     end || {Key, Most} <- [{atoms, 0}, {files, 0}, {maps, ?MAPS}, {vm, ?GROWN}, {rss, ?GROWN_RSS}]].
+
+told(I, Began) ->
+    io:format("      ~b cycles, ~b s: ~0p~n", [I, now_s() - Began, figures()]).
+
+now_s() -> erlang:monotonic_time(second).
+
+%% maps: of its memory, as the kernel has it.
+figures() ->
+    [erlang:garbage_collect(P) || P <- processes()],
+    {ok, Files} = file:list_dir("/proc/self/fd"),
+    {ok, Maps} = file:read_file("/proc/self/maps"),
+    {ok, Status} = file:read_file("/proc/self/status"),
+    {match, [Kb]} = re:run(Status, "VmRSS:\\s+([0-9]+)", [{capture, [1], list}]),
+    #{atoms => erlang:system_info(atom_count), files => length(Files), maps => length(binary:matches(Maps, <<"\n">>)),
+      vm => erlang:memory(total), rss => list_to_integer(Kb) * 1024}.
+
+cycle(I) ->
+    load(case I rem 2 of 0 -> ?SMALL; 1 -> 8 bsl 20 end),
+    arm(),
+    I rem 3 =:= 0 andalso timer:sleep(1),
+    {_, _, _, _} = drain(),
+    I rem 5 =:= 0 andalso disarm(),
+    unload().
+
+%% Schedulers that are busy all the time would be waited for most of the time.
+bursts() ->
+    [begin ?MODULE:entry(3), catch ?MODULE:raise(1) end || _ <- lists:seq(1, 50)],
+    timer:sleep(1),
+    bursts().
+
+sleepers() ->
+    ?MODULE:entry(1),
+    ?MODULE:long(2),
+    sleepers().
