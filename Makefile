@@ -214,6 +214,8 @@ $(STORE_UNIT): UNIT_LIBS = -lsqlite3
 $(B)/test/test_store_power: $(call obj,test/support/faultvfs.c)
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -lsqlite3
+$(B)/test/test_top: $(call obj,$(STORE) $(REPORT))
+$(B)/test/test_top: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
 $(B)/test/test_profile: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_profile: UNIT_LIBS = -lsqlite3

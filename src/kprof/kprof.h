@@ -24,6 +24,7 @@ int cmd_slow(const struct cmd *cmd, int argc, char **argv);
 int cmd_status(const struct cmd *cmd, int argc, char **argv);
 /* dump, pause, resume, reload: what the daemon does and answers */
 int cmd_tell(const struct cmd *cmd, int argc, char **argv);
+int cmd_top(const struct cmd *cmd, int argc, char **argv);
 int cmd_tree(const struct cmd *cmd, int argc, char **argv);
 int cmd_web(const struct cmd *cmd, int argc, char **argv);
 
@@ -82,6 +83,9 @@ bool node_command(char *line, size_t n, const char *command,
  */
 enum kp_err ask(const struct place *p, const char *command,
     struct kp_buf *answer, char *why, size_t n);
+/* The same with so much patience for each message, and its notes dropped. */
+enum kp_err ask_soon(const struct place *p, const char *command,
+    unsigned seconds, struct kp_buf *answer, char *why, size_t n);
 
 /* explain.c: why a report is empty, and what to do. */
 enum kp_err explain_empty(struct kp_buf *b, struct kp_query *q,

@@ -24,6 +24,9 @@ static const struct cmd cmds[] = {
 	    "kprof slow -since 2026-11-21T10:00 -n 5", cmd_slow },
 	{ "tree", "ID", "show the calls of one slow request",
 	    "kprof slow lists the IDs.", "kprof tree 42", cmd_tree },
+	{ "top", NULL, "watch where the time goes, live", "On a terminal: h "
+	    "lists its keys, q ends it.  Elsewhere the same as text, once.",
+	    "kprof top -db /var/lib/kprofd/kprofd.db", cmd_top },
 	{ "web", NULL, "serve the dashboard of a database", "Until Ctrl-C. "
 	    "What a running daemon says is on it as well; kprofd -http serves "
 	    "the same.",
