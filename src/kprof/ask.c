@@ -237,7 +237,8 @@ ask_talk(const struct place *p, const char *command, struct kp_buf *answer,
 	char *path = NULL;
 	enum kp_err err;
 
-	if (p->control == NULL && asprintf(&path, "%s.sock", p->db) < 0) {
+	if (p->control == NULL && asprintf(&path, "%s.sock",
+	    place_dbs(p).v[0]) < 0) {
 		snprintf(t->why, t->nwhy, "out of memory");
 		return KP_ENOMEM;
 	}

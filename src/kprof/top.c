@@ -80,13 +80,18 @@ read_figures(struct look *l, const struct top_view *v)
 static void
 look_read(struct look *l, const struct args *a, const struct top_view *v)
 {
+	struct kp_query_files dbs = place_dbs(&a->place);
+	struct place one;
 	enum kp_err err;
 	char *why;
 
 	look_free(l);
 	l->now = kp_wall_now();
-	top_status_ask(&l->status, &a->place);
-	if (kp_query_open(&l->q, a->place.db, &why) != KP_OK) {
+	for (size_t i = 0; i < dbs.n; i++) {
+		one = place_at(&a->place, i);
+		top_status_ask(&l->status, &one);
+	}
+	if (kp_query_open_all(&l->q, &dbs, &why) != KP_OK) {
 		snprintf(l->why, sizeof(l->why), "%s", why != NULL ? why :
 		    "out of memory");
 		free(why);
@@ -157,19 +162,23 @@ draw(struct top_view *v, const struct look *l)
 	return good;
 }
 
-/* Pause or continue; what the daemon says is shown below. */
+/* Pause or continue; what the last of the daemons says is shown below. */
 static void
 tell(const struct args *a, struct top_view *v, const char *command)
 {
-	char line[512], why[TOP_TEXT_MAX];
+	char line[512], why[TOP_TEXT_MAX] = "";
 	struct kp_buf answer;
-	enum kp_err err;
+	enum kp_err err = KP_OK;
+	struct place one;
 
 	if (!node_command(line, sizeof(line), command, v->node[0] != '\0' ?
 	    v->node : NULL))
 		return;
 	kp_buf_init(&answer, 1u << 20);
-	err = ask_soon(&a->place, line, TELL_S, &answer, why, sizeof(why));
+	for (size_t i = 0; i < place_dbs(&a->place).n && err == KP_OK; i++) {
+		one = place_at(&a->place, i);
+		err = ask_soon(&one, line, TELL_S, &answer, why, sizeof(why));
+	}
 	snprintf(v->message, sizeof(v->message), "%s: %s", command,
 	    err == KP_OK ? kp_buf_cstr(&answer) : why);
 	v->message[strcspn(v->message, "\n")] = '\0';
@@ -258,8 +267,7 @@ run_screen(const struct args *a, struct top_view *v)
 int
 cmd_top(const struct cmd *cmd, int argc, char **argv)
 {
-	struct args a = { .place = { .db = DB_DEFAULT },
-		.every = EVERY_DEFAULT };
+	struct args a = { .every = EVERY_DEFAULT };
 	const struct opt opts[] = {
 		{ "every", "SECONDS", "look so often (default 2)", OPT_COUNT,
 		    &a.every, NULL },
@@ -286,6 +294,9 @@ cmd_top(const struct cmd *cmd, int argc, char **argv)
 	if (a.every > EVERY_MAX)
 		return opts_wrong(cmd, "-every '%zu': %d s at most", a.every,
 		    EVERY_MAX);
+	st = place_check(cmd, &a.place);
+	if (st != OPTS_GO_ON)
+		return st;
 	if (!node_command(line, sizeof(line), "status", a.node))
 		return EXIT_USAGE;
 	top_view_init(&v);

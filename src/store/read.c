@@ -176,6 +176,10 @@ past_deadline(void *ctx)
 void
 kp_query_deadline(struct kp_query *q, kp_mono_ns at)
 {
+	for (size_t i = 0; i < q->nparts; i++)
+		kp_query_deadline(q->parts[i], at);
+	if (q->nparts > 0)
+		return;
 	q->deadline = at;
 	sqlite3_progress_handler(q->conn, DEADLINE_OPS, past_deadline, q);
 }
@@ -215,6 +219,9 @@ kp_query_close(struct kp_query *q)
 {
 	if (q == NULL)
 		return;
+	for (size_t i = 0; i < q->nparts; i++)
+		kp_query_close(q->parts[i]);
+	free(q->parts);
 	sqlite3_close(q->conn);
 	names_clear(&q->texts);
 	free(q);

@@ -11,6 +11,9 @@ struct kp_query {
 	sqlite3 *conn;
 	int version;		/* of the schema */
 	struct names texts;	/* every text that was handed out */
+	struct kp_query **parts; /* of several files: set.h; NULL: of one */
+	size_t nparts;
+	bool shares;		/* is a part, and there are several nodes */
 	kp_mono_ns deadline;
 	char why[512];
 };

@@ -5,6 +5,7 @@
 #include "cell_row.h"
 #include "range.h"
 #include "series.h"
+#include "set.h"
 #include "stats/sat.h"
 
 #define STEPS_WANTED 150
@@ -230,6 +231,8 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 	kp_dur_ns longest = 0, least;
 	enum kp_err err;
 
+	if (q->nparts > 0)
+		return set_series(q, r, want, out);
 	/* one transaction: all must speak of the same windows */
 	sqlite3_exec(q->conn, "begin", NULL, NULL, NULL);
 	err = clip(q, &clipped, &longest);

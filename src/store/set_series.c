@@ -1,0 +1,197 @@
+/*
+ * set_series.c - the windows of several files, added up step by step.
+ *
+ * Steps lie on multiples of their length since 1970, so those of all files
+ * fall together once all have the same length: that of whichever file needs
+ * the longest.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "set.h"
+#include "stats/sat.h"
+
+#define STEPS_WANTED 150	/* as in series.c, of what all files cover */
+
+static void
+parts_free(struct kp_series *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		kp_series_free(&v[i]);
+	free(v);
+}
+
+/* Asks all again whose steps are shorter than the longest, until none are. */
+static enum kp_err
+ask_parts(struct kp_query *set, const struct kp_query_range *r,
+    struct kp_series_want *want, struct kp_series *v)
+{
+	kp_dur_ns longest = want->step;
+	enum kp_err err = KP_OK;
+	bool again;
+
+	do {
+		again = false;
+		want->step = longest;
+		for (size_t i = 0; i < set->nparts && err == KP_OK; i++) {
+			if (v[i].step >= longest && v[i].step > 0)
+				continue;
+			kp_series_free(&v[i]);
+			err = set_fail(set, set->parts[i],
+			    kp_query_series(set->parts[i], r, want, &v[i]));
+			again = true;
+			if (v[i].step > longest)
+				longest = v[i].step;
+		}
+	} while (again && err == KP_OK);
+	return err;
+}
+
+/* From the first step of any to the last of any. */
+static enum kp_err
+make_steps(struct kp_series *s, const struct kp_series *v, size_t n,
+    bool cells)
+{
+	kp_wall_ns end = INT64_MIN, one;
+
+	s->start = INT64_MAX;
+	for (size_t i = 0; i < n; i++) {
+		one = v[i].start + (int64_t)v[i].n * s->step;
+		s->start = v[i].start < s->start ? v[i].start : s->start;
+		end = one > end ? one : end;
+	}
+	if ((end - s->start) / s->step > KP_SERIES_STEPS_MAX)
+		return KP_ELIMIT;
+	s->n = (size_t)((end - s->start) / s->step);
+	s->v = calloc(s->n + 1, sizeof(*s->v));
+	if (s->v == NULL) {
+		s->n = 0;
+		return KP_ENOMEM;
+	}
+	for (size_t i = 0; cells && i < s->n; i++) {
+		s->v[i].cells = calloc(s->tiers.n + 1, sizeof(struct kp_cell));
+		if (s->v[i].cells == NULL)
+			return KP_ENOMEM;
+		for (size_t t = 0; t <= s->tiers.n; t++)
+			s->v[i].cells[t] = (struct kp_cell){ .min = -1,
+				.tier = t == 0 ? "_total" :
+				    s->tiers.v[t - 1] };
+	}
+	return KP_OK;
+}
+
+static enum kp_err
+add_cells(const struct kp_series *s, struct kp_series_step *to,
+    const struct kp_query_tiers *tiers, const struct kp_series_step *from)
+{
+	enum kp_err err = kp_cell_merge(&to->cells[0], &from->cells[0]);
+	size_t at;
+
+	for (size_t t = 0; t < tiers->n && err == KP_OK; t++) {
+		for (at = 0; strcmp(s->tiers.v[at], tiers->v[t]) != 0;)
+			if (++at == s->tiers.n)
+				break;	/* it has come since */
+		if (at < s->tiers.n)
+			err = kp_cell_merge(&to->cells[at + 1],
+			    &from->cells[t + 1]);
+	}
+	return err;
+}
+
+static enum kp_err
+add_part(struct kp_series *s, const struct kp_series *part)
+{
+	size_t shift = (size_t)((part->start - s->start) / s->step);
+	const struct kp_series_step *from;
+	struct kp_series_step *to;
+	enum kp_err err = KP_OK;
+
+	for (size_t i = 0; i < part->n && err == KP_OK; i++) {
+		from = &part->v[i];
+		to = &s->v[i + shift];
+		to->windows += from->windows;
+		to->entry_calls += from->entry_calls;
+		to->sampled += from->sampled;
+		to->events += from->events;
+		to->agent = sat_add(to->agent, from->agent);
+		to->cost = sat_add(to->cost, from->cost);
+		for (int k = 0; k < KP_LOSS_COUNT; k++)
+			to->losses.n[k] += from->losses.n[k];
+		if (to->cells != NULL && from->cells != NULL)
+			err = add_cells(s, to, &part->tiers, from);
+	}
+	return err;
+}
+
+struct cover {
+	struct kp_series *s;
+	kp_wall_ns seen;
+};
+
+/* In order of start; those of several nodes overlap. */
+static void
+cover_window(void *ctx, kp_wall_ns start, kp_wall_ns end)
+{
+	struct cover *c = ctx;
+	int64_t i = (start - c->s->start) / c->s->step;
+	struct kp_series_step *v;
+
+	if (start < c->s->start || (uint64_t)i >= c->s->n || end <= c->seen)
+		return;
+	v = &c->s->v[i];
+	v->covered = sat_add(v->covered, sat_span(
+	    start > c->seen ? start : c->seen, end));
+	c->seen = end;
+}
+
+static enum kp_err
+put_together(struct kp_query *set, const struct kp_query_range *r,
+    const struct kp_series_want *want, const struct kp_series *v,
+    struct kp_series *s)
+{
+	struct cover cover = { s, INT64_MIN };
+	enum kp_err err = set_tiers(set, &s->tiers);
+
+	s->step = want->step;
+	if (err == KP_OK)
+		err = make_steps(s, v, set->nparts, want->cells);
+	for (size_t i = 0; i < set->nparts && err == KP_OK; i++)
+		err = add_part(s, &v[i]);
+	if (err == KP_OK)
+		err = set_windows(set, r, cover_window, &cover);
+	return err;
+}
+
+enum kp_err
+set_series(struct kp_query *set, const struct kp_query_range *r,
+    const struct kp_series_want *want, struct kp_series *out)
+{
+	struct kp_query_range clipped = *r;
+	struct kp_series_want same = *want;
+	struct kp_series s = { 0 }, *v;
+	kp_wall_ns first, last;
+	enum kp_err err = set_span(set, &first, &last);
+
+	if (err == KP_OK)
+		err = set_shares(set, r);
+	if (err != KP_OK)
+		return err;
+	clipped.since = r->since < first ? first : r->since;
+	clipped.until = r->until > last ? last : r->until;
+	if (clipped.until < clipped.since)
+		clipped.until = clipped.since;
+	if (same.step == 0)
+		same.step = (clipped.until - clipped.since) / STEPS_WANTED;
+	v = calloc(set->nparts, sizeof(*v));
+	if (v == NULL)
+		return KP_ENOMEM;
+	err = ask_parts(set, &clipped, &same, v);
+	if (err == KP_OK)
+		err = put_together(set, &clipped, &same, v, &s);
+	parts_free(v, set->nparts);
+	if (err == KP_OK)
+		*out = s;
+	else
+		kp_series_free(&s);
+	return err;
+}
