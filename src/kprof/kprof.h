@@ -19,6 +19,7 @@ int cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv);
 /* count, time, memory */
 int cmd_count(const struct cmd *cmd, int argc, char **argv);
 int cmd_diff(const struct cmd *cmd, int argc, char **argv);
+int cmd_merge(const struct cmd *cmd, int argc, char **argv);
 int cmd_report(const struct cmd *cmd, int argc, char **argv);
 int cmd_slow(const struct cmd *cmd, int argc, char **argv);
 int cmd_status(const struct cmd *cmd, int argc, char **argv);

@@ -31,6 +31,11 @@ static const struct cmd cmds[] = {
 	    "What a running daemon says is on it as well; kprofd -http serves "
 	    "the same.",
 	    "kprof web -db /var/lib/kprofd/kprofd.db", cmd_web },
+	{ "merge", "OUT IN...", "put databases of many machines into one",
+	    "OUT is made, or added to; what it has of them already is not "
+	    "taken again.\nWhatever happens, it is as it was or has all of "
+	    "them.", "kprof merge all.db kprofd.db && kprof report -db "
+	    "all.db", cmd_merge },
 	{ "dump", NULL, "write the running window to the database now", "",
 	    "kprof dump && kprof report -since 1m", cmd_tell },
 	{ "pause", NULL, "stop measuring; the daemon stays attached", "",

@@ -13,10 +13,14 @@ struct kp_query {
 	struct names texts;	/* every text that was handed out */
 	struct kp_query **parts; /* of several files: set.h; NULL: of one */
 	size_t nparts;
+	bool alone;		/* the file alone is read, without its WAL */
 	bool shares;		/* is a part, and there are several nodes */
 	kp_mono_ns deadline;
 	char why[512];
 };
+
+/* file:///a/b%3fc?QUERY, owned by the caller; NULL: it could not be made. */
+char *read_uri(const char *path, const char *query);
 
 /*
  * One statement being read.  Errors stick: read_next says false at the end
