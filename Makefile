@@ -353,6 +353,15 @@ $(B)/test/one_answer: test/support/one_answer.c $(B)/flags
 client-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer
 	sh test/integration/client_test.sh $(B)
 
+# kprof top on a pseudo-terminal, kprof merge, several -db.
+$(B)/test/pty_run: test/support/pty_run.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $< -lutil
+
+.PHONY: top-test
+top-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer $(B)/test/pty_run
+	sh test/integration/top_test.sh $(B)
+
 # The HTTP API and the dashboard, in headless Chromium, of two real nodes.
 # Screenshots go to $(B)/web.
 WEB_TEST := $(B)/npm_test
@@ -625,6 +634,7 @@ check: all
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory SAN=1 unit
 	@$(MAKE) --no-print-directory SAN=1 client-test
+	@$(MAKE) --no-print-directory SAN=1 top-test
 	@$(MAKE) --no-print-directory SAN=1 api-test
 	@$(MAKE) --no-print-directory web-test
 	@$(MAKE) --no-print-directory sqlite-test
@@ -710,6 +720,7 @@ help:
 	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall'
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
 	@echo 'make client-test  kprof on a database made for it'
+	@echo 'make top-test     kprof top on a pseudo-terminal, kprof merge'
 	@echo 'make api-test     the HTTP API against sqlite3 and kprof, and what it refuses'
 	@echo 'make web-test     that, and the dashboard in headless Chromium'
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
