@@ -28,7 +28,6 @@
 #define LEAVE "\x1b[m\x1b[?7h\x1b[?25h\x1b[?1049l"
 #define HOME "\x1b[H"
 #define CLEAR_LINE "\x1b[K"
-#define CLEAR_BELOW "\x1b[J"
 #define REVERSE "\x1b[7m"
 #define NORMAL "\x1b[m"
 
@@ -172,15 +171,15 @@ screen_draw(const char *lines)
 	do {
 		len = strcspn(lines, "\n");
 		last = lines[len] == '\0';
+		/* what is cleared gets the colours in force; after a line
+		   as wide as the screen its last character would go */
 		kp_buf_str(&b, first || last ? REVERSE : NORMAL);
-		kp_buf_put(&b, lines, len);
-		/* what is cleared gets the colours in force */
 		kp_buf_str(&b, CLEAR_LINE);
+		kp_buf_put(&b, lines, len);
 		kp_buf_str(&b, last ? NORMAL : "\r\n");
 		lines += len + !last;
 		first = false;
 	} while (!last);
-	kp_buf_str(&b, CLEAR_BELOW);
 	good = b.err == KP_OK && write_all(b.p, b.len);
 	kp_buf_free(&b);
 	return good;

@@ -364,7 +364,7 @@ put_rows(struct frame *f, struct kp_buf *table, size_t head, size_t rows,
 	if (*first + show > rows || show >= rows)
 		*first = rows > show ? rows - show : 0;
 	put_lines(f, s, 0, head < room ? head : room);
-	put_lines(f, s, head + *first, show < rows ? show : rows);
+	put_lines(f, s, head + *first, show);
 	kp_buf_reset(table);
 }
 

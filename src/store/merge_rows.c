@@ -197,15 +197,15 @@ struct columns {
 	struct kp_buf to, from;
 };
 
-/* own: the map that the table's own id is found in; NULL: it has none. */
+/* key: what rows are chosen by; NULL: they are names, and get ids of main. */
 static void
-add_column(struct columns *c, const char *name, const char *own)
+add_column(struct columns *c, const char *name, const char *key)
 {
 	const char *sep = c->to.len > 0 ? ", " : "", *map = map_of(name);
 
-	if (strcmp(name, "id") == 0) {
-		if (own == NULL)
-			return;
+	if (key == NULL && strcmp(name, "id") == 0)
+		return;
+	if (key != NULL && strcmp(name, key) == 0) {
 		kp_buf_printf(&c->from, "%sm.new", sep);
 	} else if (map != NULL) {
 		kp_buf_printf(&c->from, "%s(select new from temp.%s where"
@@ -218,7 +218,7 @@ add_column(struct columns *c, const char *name, const char *own)
 
 /* The columns that both have, but for `position`, which is main's to say. */
 static int
-find_columns(sqlite3 *db, const char *table, const char *own,
+find_columns(sqlite3 *db, const char *table, const char *key,
     struct columns *c)
 {
 	static const char sql[] = "select t.name from pragma_table_info(?1,"
@@ -231,7 +231,7 @@ find_columns(sqlite3 *db, const char *table, const char *own,
 		return rc;
 	sqlite3_bind_text(st, 1, table, -1, SQLITE_STATIC);
 	while (sqlite3_step(st) == SQLITE_ROW)
-		add_column(c, (const char *)sqlite3_column_text(st, 0), own);
+		add_column(c, (const char *)sqlite3_column_text(st, 0), key);
 	rc = sqlite3_finalize(st);
 	if (rc == SQLITE_OK && (c->to.err != KP_OK || c->from.err != KP_OK))
 		rc = SQLITE_NOMEM;
@@ -290,18 +290,18 @@ copy_names(sqlite3 *db, const char *table)
 static int
 copy_rows(sqlite3 *db, const struct fact *f, uint64_t *count)
 {
-	bool own = strcmp(f->key, "id") == 0;
 	struct columns c;
 	struct kp_buf sql;
 	int rc;
 
 	columns_init(&c);
 	kp_buf_init(&sql, SQL_MAX);
-	rc = find_columns(db, f->table, own ? f->map : NULL, &c);
+	rc = find_columns(db, f->table, f->key, &c);
+	/* in this order: of a file that has grown little is read */
 	kp_buf_printf(&sql, "insert into main.%s (%s) select %s"
-	    " from src.%s s join temp.map_%s m on m.old = s.%s%s", f->table,
-	    kp_buf_cstr(&c.to), kp_buf_cstr(&c.from), f->table, f->map,
-	    f->key, strcmp(f->table, "run") == 0 ?
+	    " from temp.map_%s m cross join src.%s s on s.%s = m.old%s",
+	    f->table, kp_buf_cstr(&c.to), kp_buf_cstr(&c.from), f->map,
+	    f->table, f->key, strcmp(f->table, "run") == 0 ?
 	    " where m.new not in (select id from main.run)" : "");
 	if (rc == SQLITE_OK && c.to.len > 0)
 		rc = run_built(db, &sql, count);

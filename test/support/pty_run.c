@@ -97,6 +97,8 @@ put_byte(char c)
 		if (strlen(row) <= screen.x)
 			row[screen.x + 1] = '\0';
 		row[screen.x++] = c;
+		if (screen.alternate && columns(row) > screen.width)
+			die("too wide:", row);
 	}
 }
 
@@ -108,12 +110,6 @@ obey(const char *s)
 		screen.x = screen.y = 0;
 	} else if (strcmp(s, "\x1b[K") == 0) {
 		screen.row[screen.y][screen.x] = '\0';
-		if (columns(screen.row[screen.y]) > screen.width)
-			die("too wide:", screen.row[screen.y]);
-	} else if (strcmp(s, "\x1b[J") == 0) {
-		screen.row[screen.y][screen.x] = '\0';
-		for (unsigned y = screen.y + 1; y < ROWS_MAX; y++)
-			screen.row[y][0] = '\0';
 	} else if (strcmp(s, "\x1b[2J") == 0) {
 		for (unsigned y = 0; y < ROWS_MAX; y++)
 			screen.row[y][0] = '\0';
