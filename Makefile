@@ -268,6 +268,7 @@ FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
 FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.c) \
                 src/store/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
+FUZZ_KEYS    := src/report/keys.c
 FUZZ_PROFILE := $(addprefix src/report/,profile.c profile_diff.c figures.c grid.c grid_write.c json.c \
                 losses.c text.c when.c width.c)
 FUZZ_WEB     := src/web/params.c src/web/access.c src/report/when.c \
@@ -276,11 +277,13 @@ FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c
 
 $(B)/replay/text: $(call obj,$(FUZZ_TEXT))
 $(B)/replay/web: $(call obj,$(FUZZ_WEB))
+$(B)/replay/keys: $(call obj,$(FUZZ_KEYS))
 $(B)/replay/message: $(call obj,$(FUZZ_MESSAGE))
 $(B)/replay/profile: $(call obj,$(FUZZ_PROFILE))
 $(B)/replay/agent: $(call obj,$(FUZZ_AGENT))
 $(FUZZ_B)/fuzz_text: $(FUZZ_TEXT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_web: $(FUZZ_WEB:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_keys: $(FUZZ_KEYS:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_message: $(FUZZ_MESSAGE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_profile: $(FUZZ_PROFILE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_agent: $(FUZZ_AGENT:%.c=$(FUZZ_B)/obj/%.o)
