@@ -11,6 +11,7 @@
 #include "grid.h"
 #include "kprofd/nodes.h"
 #include "losses.h"
+#include "requests.h"
 #include "text.h"
 #include "top.h"
 #include "when.h"
@@ -309,48 +310,6 @@ write_tiers(struct kp_buf *b, const struct top_view *v,
 	grid_free(&g);
 }
 
-static void
-write_slow(struct kp_buf *b, const struct kp_query_requests *rs,
-    unsigned width)
-{
-	static const struct {
-		const char *head;
-		enum grid_align align;
-		unsigned drop;
-	} cols[] = {
-		{ "slow", GRID_RIGHT, 0 }, { "time", GRID_LEFT, 4 },
-		{ "node", GRID_LEFT, 3 }, { "identity", GRID_LEFT, 0 },
-		{ "total", GRID_RIGHT, 0 }, { "outcome", GRID_LEFT, 2 },
-		{ "calls", GRID_RIGHT, 1 },
-	};
-	char text[WHEN_MAX > TEXT_MAX ? WHEN_MAX : TEXT_MAX];
-	const struct kp_query_request *q;
-	struct grid g;
-
-	grid_init(&g);
-	for (size_t i = 0; i < sizeof(cols) / sizeof(cols[0]); i++) {
-		grid_col(&g, cols[i].head, cols[i].align);
-		if (cols[i].drop > 0)
-			grid_drop(&g, cols[i].drop);
-		if (strcmp(cols[i].head, "identity") == 0)
-			grid_cut(&g);
-	}
-	for (size_t i = 0; i < rs->n; i++) {
-		q = &rs->v[i];
-		snprintf(text, sizeof(text), "%" PRId64, q->id);
-		grid_cell(&g, text);
-		grid_cell(&g, when_local_ms(text, q->start));
-		grid_cell(&g, q->node);
-		grid_cell(&g, q->identity);
-		grid_cell(&g, text_dur(text, q->total));
-		grid_cell(&g, q->outcome <= KP_AMBIGUOUS ?
-		    kp_outcome_name(q->outcome) : "?");
-		grid_cell(&g, text_count(text, q->ncalls));
-	}
-	grid_write(&g, width, b);
-	grid_free(&g);
-}
-
 /* Rows that can be scrolled, in so much room; *first is put right. */
 static void
 put_rows(struct frame *f, struct kp_buf *table, size_t head, size_t rows,
@@ -376,7 +335,7 @@ put_slow(struct frame *f, struct top_view *v, const struct top_data *d,
 	struct kp_buf b;
 
 	kp_buf_init(&b, FRAME_MAX);
-	write_slow(&b, d->slow, f->width);
+	requests_rows(&b, d->slow, f->width);
 	put_rows(f, &b, SLOW_HEAD, d->slow->n, room,
 	    v->screen == TOP_SLOW ? &v->first : &top);
 	kp_buf_free(&b);

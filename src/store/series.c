@@ -60,6 +60,17 @@ clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
 	return read_end(&rd);
 }
 
+struct kp_cell *
+range_cells(const struct kp_query_tiers *tiers)
+{
+	struct kp_cell *v = calloc(tiers->n + 1, sizeof(*v));
+
+	for (size_t t = 0; v != NULL && t <= tiers->n; t++)
+		v[t] = (struct kp_cell){ .min = -1, .tier = t == 0 ?
+			"_total" : tiers->v[t - 1] };
+	return v;
+}
+
 static enum kp_err
 make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
 {
@@ -74,13 +85,9 @@ make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
 		return KP_ENOMEM;
 	s->n = (size_t)n;
 	for (size_t i = 0; cells && i < s->n; i++) {
-		s->v[i].cells = calloc(s->tiers.n + 1, sizeof(struct kp_cell));
+		s->v[i].cells = range_cells(&s->tiers);
 		if (s->v[i].cells == NULL)
 			return KP_ENOMEM;
-		for (size_t t = 0; t <= s->tiers.n; t++)
-			s->v[i].cells[t] = (struct kp_cell){ .min = -1,
-				.tier = t == 0 ? "_total" :
-				    s->tiers.v[t - 1] };
 	}
 	return KP_OK;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "range.h"
 #include "set.h"
 #include "stats/sat.h"
 
@@ -69,13 +70,9 @@ make_steps(struct kp_series *s, const struct kp_series *v, size_t n,
 		return KP_ENOMEM;
 	}
 	for (size_t i = 0; cells && i < s->n; i++) {
-		s->v[i].cells = calloc(s->tiers.n + 1, sizeof(struct kp_cell));
+		s->v[i].cells = range_cells(&s->tiers);
 		if (s->v[i].cells == NULL)
 			return KP_ENOMEM;
-		for (size_t t = 0; t <= s->tiers.n; t++)
-			s->v[i].cells[t] = (struct kp_cell){ .min = -1,
-				.tier = t == 0 ? "_total" :
-				    s->tiers.v[t - 1] };
 	}
 	return KP_OK;
 }

@@ -7,57 +7,12 @@ set -u
 b=$1
 kprof=$b/kprof
 dir=$(mktemp -d "${TMPDIR:-/tmp}/top_test.XXXXXX")
+db=$dir/a.db
 export TZ=UTC LC_ALL=C.UTF-8
 unset COLUMNS
-passed=0 failed=0
-server=
+. "$(dirname "$0")/client_lib.sh"
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null; rm -rf "$dir"' EXIT
 trap 'exit 1' INT TERM
-
-pass() {
-	passed=$((passed + 1))
-}
-
-fail() {
-	failed=$((failed + 1))
-	echo "FAILED: $*" >&2
-	[ ! -s "$dir/out" ] || sed 's/^/  out: /' "$dir/out" >&2
-	[ ! -s "$dir/err" ] || sed 's/^/  err: /' "$dir/err" >&2
-}
-
-# run STATUS ARGS...: kprof's output is left in $dir/out and $dir/err
-run() {
-	want=$1
-	shift
-	"$kprof" "$@" >"$dir/out" 2>"$dir/err" </dev/null
-	got=$?
-	if [ $got -eq "$want" ]; then
-		pass
-	else
-		fail "kprof $*: exit $got, expected $want"
-	fi
-}
-
-# has out|err TEXT
-has() {
-	if grep -qF -e "$2" "$dir/$1"; then
-		pass
-	else
-		fail "'$2' is not on std$1"
-	fi
-}
-
-same() {
-	if [ "$2" = "$3" ]; then
-		pass
-	else
-		fail "$1: '$2', expected '$3'"
-	fi
-}
-
-json() {
-	sqlite3 :memory: "select json_extract(readfile('$dir/out'), '$1')"
-}
 
 # screen WIDTH HEIGHT ARGS... <script: kprof top on a terminal
 screen() {
@@ -69,17 +24,6 @@ screen() {
 	else
 		fail "kprof top $* on $w x $h"
 	fi
-}
-
-# The daemon, as it would answer: with one target, and then what it is told.
-answer() {
-	printf "ok %d\n%s" "${#1}" "$1" >"$dir/answer"
-	"$b/test/one_answer" "$2.sock" <"$dir/answer" >"$dir/asked" &
-	server=$!
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		[ ! -S "$2.sock" ] || return 0
-		sleep 0.1
-	done
 }
 
 "$b/test/mkdb" "$dir/a.db" || exit 1
@@ -133,7 +77,7 @@ screen 100 30 -db "$dir/a.db" <<'END'
 see kprof top  all nodes (2)  last 1m  by requests
 see all requests
 see q end  s sort
-see slow
+see outcome
 key s
 see by total
 see total*
@@ -217,24 +161,20 @@ exit 0
 END
 
 # what a daemon says of its targets
-answer '{"armed":1,"targets":[{"target":"web@a","state":"armed",
+said='{"armed":1,"targets":[{"target":"web@a","state":"armed",
 "state_text":"","one_in":4,"in_flight":12,"cost":{"scheduler_percent":1.5},
-"overload":{"trips":2,"resting":true}}]}' "$dir/a.db"
-screen 120 30 -db "$dir/a.db" -every 60 <<'END'
+"overload":{"trips":2,"resting":true}}]}'
+answer "ok ${#said}\n$said"
+screen 120 30 -db "$db" -every 60 <<'END'
 see web@a: armed, one request in 4, 12 in flight, costs 1.50 % of a scheduler, 2 trips, rests
 key q
 exit 0
 END
-wait "$server"
-server=
-same 'it was asked' "$(cat "$dir/asked")" 'status json'
-rm -f "$dir/a.db.sock"
-answer 'no JSON' "$dir/a.db"
-run 0 top -db "$dir/a.db"
+asked 'status json'
+answer 'ok 7\nno JSON'
+run 0 top -db "$db"
 has out 'kprofd answers what kprof does not understand'
-wait "$server"
-server=
-rm -f "$dir/a.db.sock"
+asked 'status json'
 
 # ---- merge
 
