@@ -96,7 +96,7 @@ put_title(struct frame *f, const struct top_view *v, const struct top_data *d)
 	struct kp_buf b;
 
 	kp_buf_init(&b, FRAME_MAX);
-	kp_buf_str(&b, "kprof top  ");
+	kp_buf_printf(&b, "kprof top  %s", v->held ? "HELD  " : "");
 	if (v->node[0] != '\0')
 		text_put(&b, v->node);
 	else
@@ -109,8 +109,6 @@ put_title(struct frame *f, const struct top_view *v, const struct top_data *d)
 	if (d->last != 0)
 		kp_buf_printf(&b, "  (windows until %s ago)",
 		    text_span(ago, d->now > d->last ? d->now - d->last : 0));
-	if (v->held)
-		kp_buf_str(&b, "  HELD");
 	put_text(f, &b);
 	kp_buf_free(&b);
 }
