@@ -435,7 +435,7 @@ $(PRELOADED): $(B)/test/%.so: test/support/%.c
 	$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
 
 INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(PRELOADED) \
-                     sample $(INTEGRATION)/it_run.beam
+                     $(B)/test/pty_run sample $(INTEGRATION)/it_run.beam
 
 .PHONY: integration
 integration: $(INTEGRATION_NEEDS)
