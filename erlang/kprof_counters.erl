@@ -8,8 +8,9 @@
 %%
 %% What is safe about it: no event is sent and no argument looked at, only the
 %% VM's own counters are used; how many functions and processes, how much memory
-%% and how many rows of an answer is bounded; it monitors the client and holds a
-%% lease, and when either ends it takes back what it armed.
+%% and how many rows of an answer is bounded; where to read stops the schedulers
+%% it rests as long as it read; it monitors the client and holds a lease, and when
+%% either ends it takes back what it armed.
 %%
 %% Two processes, as in kprof_agent: the server, and a sentry that cleans up
 %% behind it however it ended. From OTP 27 on all is in one trace session, whose
@@ -42,9 +43,8 @@
     lease_ms, lease_at,
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
     functions = [],     % the same, each by itself
-    flags = [],         % of processes
-    foreign = [],       % processes that somebody else traces (legacy)
-    applied,            % undefined | {Pid, MonitorRef, Deadline} | done
+    foreign = #{},      % processes that somebody else traces (legacy)
+    applied,            % undefined | {Pid, MonitorRef, Ms | overran} | done
     memory_max, memory, % bytes of the VM's own, past those at the start
     since,              % monotonic ns
     paused,             % monotonic ns; undefined while it counts
@@ -87,6 +87,8 @@ start_server(Client, Opts) ->
             {ok, Pid, Info};
         {'DOWN', Ref, process, Pid, {error, _} = Refusal} ->
             Refusal;
+        {'DOWN', Ref, process, Pid, {kprof, Reason}} ->
+            refusal("~ts", [reason_text(Reason)]);
         {'DOWN', Ref, process, Pid, Reason} ->
             refusal("kprof_counters failed there: ~0tP", [Reason, 20])
     after ?START_MS ->
@@ -112,17 +114,19 @@ init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, a
             session = Session, kind = Kind, by = By, lease_ms = Lease, armed = Armed, functions = Functions,
             memory_max = MaxMemory, rows_max = MaxRows},
     tell_sentry(S0),
-    Applied = prepare(Call, ApplyMs),
-    tell_sentry(S0#s{applied = Applied}),
+    S1 = S0#s{applied = prepare(Call, ApplyMs)},
+    tell_sentry(S1),
+    Chosen = chosen(Counted, Opts, S1),
+    S = S1#s{foreign = foreign(Session, Chosen)},
     logger:notice("kprof counts calls for ~ts (kprof_counters:stop() ends it)", [Who]),
-    {Processes, S} = flag(Counted, Opts, Applied, S0),
-    %% Last, since what we do ourselves is counted like anything else.
+    %% Flags last: by process, all functions count from the same moment on.
     each(true, S),
+    Processes = flag(Chosen, flags(Session, Opts), S),
     Starter ! {self(), #{functions => length(Functions), processes => Processes,
-                         otp => erlang:system_info(otp_release), skipped => length(S#s.foreign)}},
+                         otp => erlang:system_info(otp_release), skipped => map_size(S#s.foreign)}},
     tick(),
     Now = now_ns(),
-    loop(S#s{applied = Applied, since = Now, lease_at = Now div 1000000, memory = erlang:memory(system)}).
+    loop(S#s{since = Now, lease_at = Now div 1000000, memory = own_memory()}).
 
 supports(memory) ->
     case list_to_integer(erlang:system_info(otp_release)) of
@@ -145,13 +149,13 @@ kind(count, _, _) -> call_time.
 
 %% ------------------------------------------------------------ processes ----
 
-%% Whose calls count: returns how many there are now.
-flag(applied, Opts, {Pid, _, _}, S) ->
-    set_flags([Pid], flags(Opts), S);
-flag(_, _, _, #s{kind = call_count} = S) ->
-    {erlang:system_info(process_count), S};
-flag(Which, #{max_processes := Max} = Opts, _, S) ->
-    Chosen = chosen(Which),
+%% Whose calls count; all: one counter for all of them needs no flags.
+chosen(applied, _, #s{applied = {Pid, _, _}}) ->
+    [Pid];
+chosen(_, _, #s{kind = call_count}) ->
+    unflagged;
+chosen(Which, #{max_processes := Max}, _) ->
+    Chosen = named(Which),
     N = case Chosen of
             _ when is_list(Chosen) -> length(Chosen);
             new -> 0;
@@ -159,15 +163,12 @@ flag(Which, #{max_processes := Max} = Opts, _, S) ->
         end,
     N > Max andalso refuse("these are ~b processes, more than ~b (choose with -processes, or see -max-processes)",
                            [N, Max]),
-    set_flags(Chosen, flags(Opts), S).
+    Chosen.
 
-flags(#{spawned := true}) -> [call, set_on_spawn];
-flags(_) -> [call].
-
-chosen(<<"all">>) -> all;
-chosen(<<"existing">>) -> existing;
-chosen(<<"new">>) -> new;
-chosen(Names) ->
+named(<<"all">>) -> all;
+named(<<"existing">>) -> existing;
+named(<<"new">>) -> new;
+named(Names) ->
     lists:usort(lists:append([processes_of(N) || N <- string:lexemes(unicode:characters_to_list(Names), ",")])).
 
 %% Of strings: what OTP 25 compiles for a match of a binary does not load in 29.
@@ -210,23 +211,40 @@ children(Sup) ->
     catch exit:_ -> refuse("the supervisor ~tw does not answer", [name(Sup)])
     end.
 
-set_flags(Chosen, Flags, #s{session = legacy} = S) ->
+%% On OTP 25 and 26 a process has one tracer, and the one for new processes is
+%% one setting for all. Refuses where that is in the way; else those to pass over.
+foreign(legacy, Chosen) when Chosen =/= unflagged ->
     {tracer, New} = erlang:trace_info(new_processes, tracer),
     is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
         refuse("new processes are traced by ~tw there (kprofd? kprof count without -processes needs no processes, and"
                " OTP 27 has sessions)", [New]),
-    Traced = [P || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= []],
-    Both = [P || is_list(Chosen), P <- Chosen, lists:member(P, Traced)],
+    Traced = maps:from_list([{P, traced} || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= []]),
+    Both = [P || is_list(Chosen), P <- Chosen, is_map_key(P, Traced)],
     Both =:= [] orelse refuse("~tw is traced by somebody else (kprofd? OTP 27 has sessions)", [name(hd(Both))]),
-    {flag_each(fun(P) -> erlang:trace(P, true, Flags) end, Chosen), S#s{foreign = Traced, flags = Flags}};
-set_flags(Chosen, Flags, #s{session = Session} = S) ->
-    {flag_each(fun(P) -> trace:process(Session, P, true, Flags) end, Chosen), S#s{flags = Flags}}.
+    Traced;
+foreign(_, _) ->
+    #{}.
+
+%% Silent: patterns of somebody else's would have these processes send us what
+%% they call, with its arguments. In a session there are none.
+flags(legacy, Opts) -> [silent | flags(session, Opts)];
+flags(_, #{spawned := true}) -> [call, set_on_spawn];
+flags(_, _) -> [call].
+
+%% Returns how many there are now.
+flag(unflagged, _, _) ->
+    erlang:system_info(process_count);
+flag(Chosen, Flags, S) when is_list(Chosen) ->
+    lists:sum([flag_process(P, Flags, S) || P <- Chosen]);
+flag(Which, Flags, S) ->
+    trace_process(Which, Flags, S).
 
 %% One that has ended meanwhile counts nothing.
-flag_each(Set, Chosen) when is_list(Chosen) ->
-    lists:sum([try Set(P) catch error:badarg -> 0 end || P <- Chosen]);
-flag_each(Set, Chosen) ->
-    Set(Chosen).
+flag_process(P, Flags, S) ->
+    try trace_process(P, Flags, S) catch error:badarg -> 0 end.
+
+trace_process(Which, Flags, #s{session = legacy}) -> erlang:trace(Which, true, Flags);
+trace_process(Which, Flags, #s{session = Session}) -> trace:process(Session, Which, true, Flags).
 
 %% ------------------------------------------------- a call made for us ----
 
@@ -295,7 +313,7 @@ loop(S) ->
             loop(ended(Reason, S));
         {overran, Ref} when Ref =:= element(2, S#s.applied) ->
             exit(element(1, S#s.applied), kill),
-            loop(S);
+            loop(S#s{applied = setelement(3, S#s.applied, overran)});
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.client_ref ->
             finish({gone, Reason}, S);
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.sentry) ->
@@ -312,7 +330,7 @@ tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
 
 look(#s{paused = undefined, memory = Memory, memory_max = Max} = S) ->
-    case erlang:memory(system) - Memory of
+    case own_memory() - Memory of
         More when More > Max ->
             S1 = pause(S),
             send({kprof_ended, memory, More}, S1),
@@ -321,6 +339,12 @@ look(#s{paused = undefined, memory = Memory, memory_max = Max} = S) ->
     end;
 look(S) ->
     look_lease(S).
+
+%% Counters are in this; what the node's work keeps in tables and binaries, and
+%% lets go of, is not.
+own_memory() ->
+    [{system, All}, {ets, Tables}, {binary, Binaries}] = erlang:memory([system, ets, binary]),
+    All - Tables - Binaries.
 
 look_lease(S) ->
     now_ms() - S#s.lease_at > S#s.lease_ms andalso finish(lease, S),
@@ -350,7 +374,7 @@ ended(Reason, S0) ->
     Outcome = case Reason of
                   {applied, returned} -> {kprof_ended, returned, 0};
                   {applied, {Class, Why}} -> {kprof_ended, raised, text("~w:~tw", [Class, Why])};
-                  killed -> {kprof_ended, overran, 0};
+                  killed when element(3, S0#s.applied) =:= overran -> {kprof_ended, overran, 0};
                   _ -> {kprof_ended, exited, text("~0tP", [Reason, 8])}
               end,
     send(Outcome, S),
@@ -369,27 +393,30 @@ pause(#s{paused = undefined} = S) ->
 pause(S) ->
     S.
 
-each(What, #s{session = Session, kind = Kind, armed = Armed}) ->
-    [pattern(Session, P, What, Kind) || P <- Armed],
+%% Many of them take long on a busy node.
+each(What, #s{session = Session, kind = Kind, armed = Armed} = S) ->
+    [begin pattern(Session, P, What, Kind), heed(0, S) end || P <- Armed],
     ok.
 
-%% Rows go as they are read; the lease is looked at in between, and a client
-%% that has gone is seen by the sentry.
+%% Rows go as they are read. To read time or memory stops all schedulers, once for
+%% each function: the node has as much time in between as that took.
 read([], Ref, #{gone := Gone, merged := Merged}, S) ->
     reply(Ref, #{elapsed => S#s.paused - S#s.since, gone => Gone, merged => Merged, names => names(S)}, S);
 read(Functions, Ref, Sums0, S) ->
+    Began = now_ms(),
     {Now, Later} = lists:split(min(?CHUNK, length(Functions)), Functions),
     {Rows, Sums} = lists:foldl(fun(MFA, Acc) -> row(MFA, Acc, S) end, {[], Sums0}, Now),
     Rows =:= [] orelse send({kprof_rows, Ref, Rows}, S),
-    renewed(S),
+    heed(now_ms() - Began, S),
     read(Later, Ref, Sums, S).
 
-%% A client that is there renews the lease while it waits.
-renewed(#s{client = Client, client_ref = Ref} = S) ->
+%% For so long only what ends it is heard.
+heed(Ms, #s{client = Client, client_ref = Ref} = S) ->
     receive
         {'DOWN', Ref, process, _, Reason} -> finish({gone, Reason}, S);
-        {kprof, Client, _, stop} -> finish(done, S)
-    after 0 -> ok
+        {kprof, Client, _, stop} -> finish(done, S);
+        {?MODULE, stop} -> finish(stopped, S)
+    after Ms -> ok
     end.
 
 row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums}, #s{session = Session, kind = Kind} = S) ->
@@ -398,7 +425,7 @@ row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums}, #s{session = Session, kind 
         [] -> {Rows, Sums};
         N when is_integer(N) -> {[{M, F, A, N, 0, []} | Rows], Sums};
         All when is_list(All) ->
-            case [sum(P) || P <- All, not lists:member(element(1, P), S#s.foreign)] of
+            case [sum(P) || P <- All, not is_map_key(element(1, P), S#s.foreign)] of
                 [] -> {Rows, Sums};
                 Ps ->
                     {Calls, Value} = total(Ps),
@@ -409,7 +436,7 @@ row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums}, #s{session = Session, kind 
     end.
 
 sum({Pid, Calls, S, Us}) -> {Pid, Calls, S * 1000000 + Us};
-sum({_, _, _} = Words) -> Words.
+sum({Pid, Calls, Words}) -> {Pid, Calls, max(0, Words)}.        % signed in the VM
 
 total(Ps) ->
     lists:foldl(fun({_, C, V}, {Calls, Value}) -> {Calls + C, Value + V} end, {0, 0}, Ps).
@@ -494,12 +521,16 @@ sentry(Ref, Server, {Client, Legacy, Kind, Armed, Applied} = Own) ->
             sentry(Ref, Server, New);
         {'DOWN', Ref, process, Server, Reason} ->
             stop_call(Applied),
-            Legacy andalso clear(legacy, Server, Kind, Armed),
+            Legacy andalso clear(legacy, Server, Kind, still_armed(Reason, Armed)),
             erlang:send(Client, {kprof_ended, gone, end_text(Reason)}, [noconnect, nosuspend]),
             purger_start([Server, self()]);
         _ ->
             sentry(Ref, Server, Own)
     end.
+
+%% All but flags that were inherited just then is taken back by finish/2.
+still_armed({kprof, _}, _) -> [];
+still_armed(_, Armed) -> Armed.
 
 %% Before it is so.
 tell_sentry(#s{session = Session} = S) ->
@@ -519,6 +550,8 @@ untraced(legacy, Functions) ->
 untraced(_, _) ->
     ok.
 
+%% For all of it, which stops the schedulers for a moment: to ask for less goes
+%% through somebody's tables of times, if there are any, while they change.
 is_traced(MFA) ->
     case erlang:trace_info(MFA, all) of
         {all, Items} when is_list(Items) ->
