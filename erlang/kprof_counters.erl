@@ -243,8 +243,14 @@ flag(Which, Flags, S) ->
 flag_process(P, Flags, S) ->
     try trace_process(P, Flags, S) catch error:badarg -> 0 end.
 
-trace_process(Which, Flags, #s{session = legacy}) -> erlang:trace(Which, true, Flags);
+trace_process(Which, Flags, #s{session = legacy}) -> erlang:trace(without_ports(Which), true, Flags);
 trace_process(Which, Flags, #s{session = Session}) -> trace:process(Session, Which, true, Flags).
+
+%% Ports can be silent, too.
+without_ports(all) -> processes;
+without_ports(existing) -> existing_processes;
+without_ports(new) -> new_processes;
+without_ports(Pid) -> Pid.
 
 %% ------------------------------------------------- a call made for us ----
 
