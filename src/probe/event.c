@@ -39,9 +39,9 @@ define(struct event *e, struct names *names, enum kp_native_kind kind,
 	e->full |= !ring_define(&e->t->ring, kind, slot, term, n);
 }
 
-/* Of {M,F,A}, or of undefined, which has none. */
+/* Of {M,F,A}, or of undefined, which has none; keep: as of names_slot(). */
 static uint16_t
-fn_slot(struct event *e, ERL_NIF_TERM mfa)
+fn_slot(struct event *e, ERL_NIF_TERM mfa, uint16_t keep)
 {
 	struct thread *t = e->t;
 	const ERL_NIF_TERM *v;
@@ -54,7 +54,7 @@ fn_slot(struct event *e, ERL_NIF_TERM mfa)
 	if (!enif_get_tuple(e->env, mfa, &arity, &v) || arity != 3)
 		return 0;
 	key = (struct name_key){ v[0], v[1], v[2] };
-	slot = names_slot(&t->fns, &key, &fresh);
+	slot = names_slot(&t->fns, &key, keep, &fresh);
 	if (!fresh)
 		return slot;
 	n = term_put(e->env, mfa, t->term, sizeof(t->term));
@@ -82,7 +82,7 @@ identity_slot(struct event *e, ERL_NIF_TERM term)
 		key = (struct name_key){ .a = names_hash(t->term, n,
 		    t->seed), .b = n, .c = 2 };
 	}
-	slot = names_slot(&t->idents, &key, &fresh);
+	slot = names_slot(&t->idents, &key, 0, &fresh);
 	if (!fresh)
 		return slot;
 	if (atom)
@@ -132,14 +132,14 @@ read_message(struct event *e, ERL_NIF_TERM opts)
 		e->rec.kind = arity == 3 ? KP_NATIVE_CALL : KP_NATIVE_CLEAR;
 		e->rec.identity = identity_slot(e, v[0]);
 		e->rec.label = token_label(e, v[1], true);
-		e->rec.caller = fn_slot(e, v[2]);
+		e->rec.caller = fn_slot(e, v[2], 0);
 		return true;
 	}
 	if (arity != 7 || !enif_get_uint(e->env, v[2], &weight))
 		return false;
 	e->rec.kind = KP_NATIVE_ENTRY;
 	e->rec.identity = identity_slot(e, v[0]);
-	e->rec.caller = fn_slot(e, v[1]);
+	e->rec.caller = fn_slot(e, v[1], 0);
 	e->weight = weight;
 	e->rec.label = token_label(e, v[3], false);
 	e->rec.other = token_label(e, v[6], false);
@@ -164,7 +164,7 @@ read_event(struct event *e, const ERL_NIF_TERM argv[])
 		return false;
 	}
 	e->rec.pid = argv[2];
-	e->rec.fn = fn_slot(e, argv[3]);
+	e->rec.fn = fn_slot(e, argv[3], e->rec.caller);
 	return true;
 }
 

@@ -20,7 +20,8 @@ key_is(const struct name_key *x, const struct name_key *y)
 }
 
 uint16_t
-names_slot(struct names *n, const struct name_key *key, bool *fresh)
+names_slot(struct names *n, const struct name_key *key, uint16_t keep,
+    bool *fresh)
 {
 	uint64_t h = mix(key->a ^ mix(key->b ^ mix(key->c)));
 	unsigned set = (unsigned)(h % SETS), at = set * NAMES_WAYS, way;
@@ -31,6 +32,8 @@ names_slot(struct names *n, const struct name_key *key, bool *fresh)
 			return (uint16_t)(at + way + 1);
 	*fresh = true;
 	way = n->turn[set]++ % NAMES_WAYS;
+	if (at + way + 1 == keep)
+		way = n->turn[set]++ % NAMES_WAYS;
 	n->key[at + way] = *key;
 	return (uint16_t)(at + way + 1);
 }
