@@ -44,17 +44,26 @@ names_forget(struct names *n, uint16_t slot)
 	n->key[slot - 1] = (struct name_key){ 0 };
 }
 
+/* Both halves of the product: what either factor does is in all of it. */
+static inline uint64_t
+fold(uint64_t a, uint64_t b)
+{
+	unsigned __int128 product = (unsigned __int128)a * b;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Who does not know the seed knows neither factor of any step. */
 uint64_t
 names_hash(const uint8_t *p, uint32_t n, uint64_t seed)
 {
-	uint64_t h = seed ^ n, word;
+	uint64_t h = mix(seed) ^ n, key = seed ^ MIX, word;
 
 	for (; n >= sizeof(word); n -= 8, p += 8) {
 		memcpy(&word, p, sizeof(word));
-		h = mix(h ^ word) + seed;
+		h = fold(h, word ^ key);
 	}
 	word = 0;
 	memcpy(&word, p, n);
-	h = mix(h ^ word);
-	return mix(h + seed);
+	return mix(fold(h, word ^ key));
 }

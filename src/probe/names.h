@@ -3,7 +3,7 @@
  *
  * A cache of fixed size, as of a processor: four slots for each hash.  What is
  * not in it takes the place of what was, in turn, and is defined anew.  Keys
- * are compared whole.
+ * are compared whole; of a long name the key is its hash and its length.
  */
 #ifndef KP_PROBE_NAMES_H
 #define KP_PROBE_NAMES_H
