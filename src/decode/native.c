@@ -48,7 +48,7 @@ struct kp_native {
 	bool given;		/* or has given the last */
 	int64_t until;		/* it is ahead of all others up to this */
 	uint32_t bad;		/* to be told: elements that made no sense */
-	size_t bytes;
+	size_t bytes;		/* of memory, for definitions */
 	struct definition *replaced;	/* events of the batch may be of them */
 	struct kp_span node;	/* owned bytes */
 };
@@ -76,7 +76,7 @@ forget_batch(struct kp_native *nd)
 
 	while ((d = nd->replaced) != NULL) {
 		nd->replaced = d->next;
-		nd->bytes -= d->n;
+		nd->bytes -= sizeof(*d) + d->n;
 		free(d);
 	}
 	nd->n = nd->at = nd->bad = 0;
@@ -149,14 +149,15 @@ is_term(struct kp_span term)
 static bool
 define(struct kp_native *nd, struct definition **slot, struct kp_span term)
 {
+	size_t bytes = sizeof(struct definition) + term.n;
 	struct definition *d;
 
-	if (nd->bytes + term.n > KP_NATIVE_BYTES_MAX ||
-	    (d = malloc(sizeof(*d) + term.n)) == NULL)
+	if (nd->bytes + bytes > KP_NATIVE_BYTES_MAX ||
+	    (d = malloc(bytes)) == NULL)
 		return false;
 	*d = (struct definition){ .n = term.n };
 	memcpy(d->p, term.p, term.n);
-	nd->bytes += term.n;
+	nd->bytes += bytes;
 	if (*slot != NULL) {
 		(*slot)->next = nd->replaced;
 		nd->replaced = *slot;

@@ -355,6 +355,7 @@ batches_of_the_relay_are_read_as_before(void **state)
 static void
 definitions_are_bounded(void **state)
 {
+	const uint64_t most = KP_NATIVE_BYTES_MAX / KP_NATIVE_TERM_MAX;
 	struct fixture *f = *state;
 	uint8_t text[KP_NATIVE_TERM_MAX - 5] = { 0 };
 	struct kp_native_record rec;
@@ -393,8 +394,9 @@ definitions_are_bounded(void **state)
 	}
 	kp_buf_free(&term);
 	assert_int_equal(kept, 40 * KP_NATIVE_SLOTS);
-	assert_int_equal(refused, 40 * KP_NATIVE_SLOTS -
-	    KP_NATIVE_BYTES_MAX / KP_NATIVE_TERM_MAX);
+	/* What else is kept of each counts, too. */
+	assert_in_range(40 * KP_NATIVE_SLOTS - refused, most * 9 / 10,
+	    most - 1);
 }
 
 int
