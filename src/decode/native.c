@@ -320,6 +320,28 @@ slot(struct definition *const *v, uint16_t n, struct kp_span *to)
 	return true;
 }
 
+/* Who sent the token; false: a slot that nobody has defined. */
+static bool
+sender(const struct kp_native *nd, const struct source *s,
+    const struct kp_native_record *rec, struct kp_event *ev)
+{
+	struct kp_span term;
+	struct kp_term r;
+
+	if ((rec->flags & KP_NATIVE_HAS_FROM) != 0) {
+		ev->has_from = true;
+		ev->from = pid(nd, rec->other);
+	} else if ((rec->flags & KP_NATIVE_FROM_AFAR) != 0) {
+		if (rec->other == 0 || rec->other > KP_NATIVE_SLOTS ||
+		    !slot(s->identity, (uint16_t)rec->other, &term))
+			return false;
+		kp_term_begin_raw(&r, term.p, term.n);
+		ev->from = kp_term_pid(&r);
+		ev->has_from = kp_term_finish(&r) == KP_OK;
+	}
+	return true;
+}
+
 static bool
 read_call(const struct kp_native *nd, const struct source *s,
     const struct kp_native_record *rec, struct kp_event *ev)
@@ -332,9 +354,8 @@ read_call(const struct kp_native *nd, const struct source *s,
 	} else {
 		ev->kind = rec->kind == KP_NATIVE_CALL ? KP_EV_CALL :
 		    KP_EV_CLEAR;
-		ev->has_from = (rec->flags & KP_NATIVE_HAS_FROM) != 0;
-		if (ev->has_from)
-			ev->from = pid(nd, rec->other);
+		if (!sender(nd, s, rec, ev))
+			return false;
 	}
 	return slot(s->fn, rec->caller, &ev->caller) &&
 	    slot(s->identity, rec->identity, &ev->identity) &&

@@ -9,13 +9,15 @@
  * An event goes into its ring with the definitions that it needs, or not at
  * all: a slot that could not be defined is forgotten.
  */
+#include <stdio.h>
+
 #include "kprofd/native_record.h"
 #include "probe/probe.h"
 #include "probe/term_put.h"
 
 /* Labels are immediates, of which kprofd uses 58 bits. */
 #define LABEL_END (INT64_C(1) << 58)
-#define NEEDS_MAX 3	/* definitions of one event */
+#define NEEDS_MAX 4	/* definitions of one event */
 
 struct event {
 	struct thread *t;
@@ -95,21 +97,67 @@ identity_slot(struct event *e, ERL_NIF_TERM term)
 	return slot;
 }
 
+/*
+ * Of a process of another node, whose bytes only the VM can write.  What it
+ * prints, <Node.Number.Serial> by a number that it has for the node, is told
+ * apart without them.  0: it could not be defined.
+ */
+static uint16_t
+sender_slot(struct event *e, ERL_NIF_TERM pid)
+{
+	struct thread *t = e->t;
+	unsigned node, number, serial;
+	struct name_key key;
+	uint16_t slot;
+	char text[64];
+	bool fresh;
+	uint32_t n;
+
+	enif_snprintf(text, sizeof(text), "%T", pid);
+	if (sscanf(text, "<%u.%u.%u>", &node, &number, &serial) != 3)
+		return 0;
+	key = (struct name_key){ .a = (uint64_t)serial << 32 | number,
+		.b = node, .c = 3 };
+	slot = names_slot(&t->idents, &key, e->rec.identity, &fresh);
+	if (!fresh)
+		return slot;
+	n = term_put(e->env, pid, t->term, sizeof(t->term));
+	if (n == 0) {
+		names_forget(&t->idents, slot);
+		return 0;
+	}
+	define(e, &t->idents, KP_NATIVE_IDENTITY, slot, t->term, n);
+	return slot;
+}
+
+/* Who sent the token, unless that is a port. */
+static void
+read_sender(struct event *e, ERL_NIF_TERM from)
+{
+	ErlNifPid pid;
+
+	if (enif_get_local_pid(e->env, from, &pid)) {
+		e->rec.flags |= KP_NATIVE_HAS_FROM;
+		e->rec.other = pid.pid;
+	} else if (enif_is_pid(e->env, from)) {
+		e->rec.other = sender_slot(e, from);
+		if (e->rec.other != 0)
+			e->rec.flags |= KP_NATIVE_FROM_AFAR;
+	}
+}
+
 /* [] or {Flags, Label, Serial, From, LastSerial}; 0: none that is ours. */
 static uint64_t
 token_label(struct event *e, ERL_NIF_TERM token, bool from)
 {
 	const ERL_NIF_TERM *v;
 	ErlNifSInt64 label;
-	ErlNifPid pid;
 	int arity;
 
 	if (!enif_get_tuple(e->env, token, &arity, &v) || arity != 5)
 		return 0;
-	if (from && enif_get_local_pid(e->env, v[3], &pid)) {
-		e->rec.flags |= KP_NATIVE_HAS_FROM;
-		e->rec.other = pid.pid;
-	}
+	if (from)
+		read_sender(e, v[3]);
 	if (!enif_get_int64(e->env, v[1], &label) || label <= 0 ||
 	    label >= LABEL_END)
 		return 0;
