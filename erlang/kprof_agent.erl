@@ -411,8 +411,8 @@ probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
             code:load_binary(kprof_probe, "kprof_probe.beam", Beam),
         ok = kprof_probe:load(Path, Threads, MaxBytes),
         ok = kprof_probe:start(),
-        self() ! drain,
         Session = session_new(S#s.session, kprof_probe:tracer()),
+        self() ! drain,         % from here on nothing fails
         {{ok, kprof_probe:info()},
          S#s{probe = native, session = Session, watcher = S#s.session}}
     catch
@@ -430,6 +430,14 @@ probe_purge() ->
     [begin code:purge(kprof_probe), code:delete(kprof_probe),
            code:purge(kprof_probe)
      end || erlang:module_loaded(kprof_probe)].
+
+%% It ends by itself where rings are full and nobody empties them for long: if
+%% that was us, held up, it is to be there again before anything is armed.
+probe_wake(#s{probe = native}) ->
+    #{active := Active} = kprof_probe:info(),
+    Active orelse kprof_probe:start();
+probe_wake(_) ->
+    true.
 
 %% Takes what is in the rings, again and again: at once while there is much.
 drain(S0) ->
@@ -645,7 +653,7 @@ limits(#{max_queue := Q, max_memory := M, max_age_ms := A}, S) ->
     S#s{max_queue = Q, max_memory = M, max_age_ns = A * 1000000}.
 
 state_msg(S) ->
-    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    Queue = waiting(S),
     {memory, Bytes} = process_info(self(), memory),
     {Name, Reason} = case S#s.state of
                          {What, Why} -> {What, Why};
@@ -655,6 +663,13 @@ state_msg(S) ->
      Name, Reason, S#s.seq, Queue, Bytes, S#s.sent, S#s.dropped,
      S#s.dropped_entries, entry_calls(S), unarmed(S), S#s.busy,
      S#s.lease_ref}.
+
+%% Events that the daemon cannot have seen yet, at most.
+waiting(#s{probe = native}) ->
+    maps:get(waiting, kprof_probe:info());
+waiting(_) ->
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    Queue.
 
 %% ------------------------------------------------------ before the arming ----
 
@@ -818,6 +833,7 @@ rearm_all(S0) ->
     [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
     case arm_tiers(Tiers, S0) of
         {[], S} ->
+            _ = probe_wake(S),
             processes_trace(S),
             S1 = read_counters(S),
             case set_patterns(Entries, S) of
@@ -1263,14 +1279,19 @@ sentry(Ref, Agent, Legacy, Tcw, Own) ->
 %% their tracer dies, and so may flags of processes that ran no code since.
 sentry_clean(Legacy, Agent, Own) ->
     Tracers = [Agent | [kprof_probe:tracer()
-                        || erlang:module_loaded(kprof_probe),
-                           kprof_probe:stop() =:= ok]],
+                        || erlang:module_loaded(kprof_probe), probe_stopped()]],
     Legacy andalso
         begin
             [pattern(legacy, MFA, false, How) || {How, MFA} <- Own],
             [clear_processes(legacy, T) || T <- Tracers]
         end,
     ok.
+
+%% Not where the agent died before its library was there.
+probe_stopped() ->
+    try kprof_probe:stop() =:= ok
+    catch error:_ -> false
+    end.
 
 %% Tells the sentry what is ours, and More that is about to be: before it is.
 own(More, S) ->
