@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 
 #include <event2/buffer.h>
@@ -363,6 +364,29 @@ refused(const struct web *w, struct evhttp_request *req, bool post, bool api)
 	return v != WEB_MAY;
 }
 
+/*
+ * No question here has a body, and evhttp takes what lies behind a HEAD, or is
+ * of an encoding that it does not know, for the next request.  A proxy before
+ * it would not, and give that one's answer to somebody else: so where a body
+ * is announced nothing more is read.
+ */
+static bool
+has_body(struct evhttp_request *req)
+{
+	const struct evkeyvalq *h = evhttp_request_get_input_headers(req);
+	static const char length[] = "Content-Length";
+	static const char coding[] = "Transfer-Encoding";
+	const struct evkeyval *kv;
+
+	/* all of that name, and what is only nearly one: "Content-Length :" */
+	for (kv = h->tqh_first; kv != NULL; kv = kv->next.tqe_next)
+		if (strncasecmp(kv->key, coding, strlen(coding)) == 0 ||
+		    (strncasecmp(kv->key, length, strlen(length)) == 0 &&
+		    strcmp(kv->value, "0") != 0))
+			return true;
+	return false;
+}
+
 static void
 on_request(struct evhttp_request *req, void *ctx)
 {
@@ -375,6 +399,9 @@ on_request(struct evhttp_request *req, void *ctx)
 	bool api;
 
 	conns_asked(w->conns, req);
+	if (has_body(req))
+		evhttp_add_header(evhttp_request_get_output_headers(req),
+		    "Connection", "close");
 	if (path == NULL) {
 		reply_error(req, 400, "the path is not understood");
 		return;

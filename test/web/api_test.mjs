@@ -268,4 +268,23 @@ async function bounds() {
 	same("and all is well", (await ask(w.host, "/healthz")).status, 200);
 }
 
-await main("api_test", [begin, asKprof, pages, series, heatmap, load, rest, openapi, refused, origins, headers, tokens, bounds]);
+// What follows a body is no request of that connection: a proxy may see it
+// otherwise, and hand its answer to somebody else.
+async function bodies() {
+	const next = `GET /healthz HTTP/1.1\r\nHost: ${w.host}\r\n\r\n`;
+
+	for (const [first, body] of [["HEAD /healthz HTTP/1.1\r\nContent-Length: 60", ""], ["GET /healthz HTTP/1.1\r\nTransfer-Encoding: gzip", ""],
+		["HEAD /healthz HTTP/1.1\r\nTransfer-Encoding: chunked", ""], ["GET /healthz HTTP/1.1\r\nContent-Length : 60", ""],
+		["GET /healthz HTTP/1.1\r\nContent-Length: 2", "{}"]]) {
+		const s = raw(`${first}\r\nHost: ${w.host}\r\n\r\n${body}${next}`);
+
+		await s.ended;
+		same(`one answer to '${first.replace("\r\n", " ")}'`, s.got.match(/HTTP\/1\.1 \d/g)?.length, 1);
+	}
+	const s = raw(`POST /healthz HTTP/1.1\r\nHost: ${w.host}\r\nContent-Length: 0\r\n\r\n${next.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")}`);
+
+	await s.ended;
+	same("what has none goes on", s.got.match(/HTTP\/1\.1 \d/g)?.length, 2);
+}
+
+await main("api_test", [begin, asKprof, pages, series, heatmap, load, rest, openapi, refused, origins, headers, tokens, bodies, bounds]);
