@@ -76,6 +76,15 @@ from_our_page(const struct web_asked *a)
 	    strcmp(a->fetch_site, "same-origin") == 0);
 }
 
+/* Another site's page, or a link from it, by the word of a browser. */
+static bool
+from_elsewhere(const struct web_asked *a)
+{
+	return a->fetch_site != NULL &&
+	    strcmp(a->fetch_site, "same-origin") != 0 &&
+	    strcmp(a->fetch_site, "none") != 0;
+}
+
 enum web_verdict
 web_access(const struct web_asked *a, const char *token)
 {
@@ -84,7 +93,9 @@ web_access(const struct web_asked *a, const char *token)
 		return WEB_WRONG_HOST;
 	if (token != NULL)
 		return !a->api || has_token(a, token) ? WEB_MAY : WEB_NO_TOKEN;
-	return !a->post || from_our_page(a) ? WEB_MAY : WEB_FOREIGN;
+	if (a->post ? !from_our_page(a) : a->api && from_elsewhere(a))
+		return WEB_FOREIGN;
+	return WEB_MAY;
 }
 
 const char *

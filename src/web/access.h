@@ -6,7 +6,9 @@
  * the browser thinks it speaks to must be a loopback's (a page cannot make
  * its own name resolve to us), and what changes anything must come from our
  * own page, by the browser's word (Origin, Sec-Fetch-Site) and by a header
- * that no form and no other page can send unasked.
+ * that no form and no other page can send unasked.  Another site's page could
+ * not read an answer, but keep us busy with questions: where the browser says
+ * whose they are, they are refused too.
  */
 #ifndef KP_WEB_ACCESS_H
 #define KP_WEB_ACCESS_H

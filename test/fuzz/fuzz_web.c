@@ -58,6 +58,10 @@ access_of(const char *host, const char *origin)
 	a.authorization = origin;
 	REQUIRE(web_access(&a, "0123456789abcdef") == WEB_NO_TOKEN ||
 	    strlen(origin) == strlen("Bearer 0123456789abcdef"));
+	a.fetch_site = origin;
+	REQUIRE(web_access(&a, NULL) != WEB_MAY ||
+	    strcmp(origin, "none") == 0 || strcmp(origin, "same-origin") == 0);
+	a.fetch_site = NULL;
 	a.post = true;
 	if (web_access(&a, NULL) == WEB_MAY)
 		REQUIRE(strncmp(origin, "http://", 7) == 0 &&

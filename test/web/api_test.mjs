@@ -176,6 +176,10 @@ async function origins() {
 			same(`Host '${host}' at ${path}`, (await ask(w.host, path, { headers: { Host: host } })).status, 403);
 	for (const host of ["localhost", "LocalHost:4711", "127.0.0.1", "127.1.2.3:1", "[::1]:4711"])
 		same(`Host '${host}'`, (await ask(w.host, "/healthz", { headers: { Host: host } })).status, 200);
+	for (const [site, status] of [["cross-site", 403], ["same-site", 403], ["same-origin", 200], ["none", 200]]) {
+		same(`a question ${site}`, (await ask(w.host, "/api/v1/nodes", { headers: { "Sec-Fetch-Site": site } })).status, status);
+		same(`the page by a link, ${site}`, (await ask(w.host, "/", { headers: { "Sec-Fetch-Site": site } })).status, 200);
+	}
 	same("our page may (and there is no kprofd)", await post(ours), 503);
 	same("with the browser's word", await post({ ...ours, "Sec-Fetch-Site": "same-origin" }), 503);
 	for (const [name, headers] of [["nothing", {}], ["no header of ours", { Origin: ours.Origin }], ["no origin", { "X-Kprofd": "1" }],
