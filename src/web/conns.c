@@ -8,11 +8,12 @@
  * before: else its number would be the next connection's, and what is held
  * still would take what that one is sent.
  */
-#include <stdbool.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include <event2/buffer.h>
 #include <event2/bufferevent.h>
 
 #include "conns.h"
@@ -125,6 +126,34 @@ void
 conns_hold(struct conns *cs, struct evhttp_request *req)
 {
 	set_time(cs, req, INT64_MAX, NULL);
+}
+
+/* evhttp does not read while a request waits for us, and sees no end either. */
+bool
+conns_gone(struct evhttp_request *req)
+{
+	struct evhttp_connection *evcon = evhttp_request_get_connection(req);
+	ssize_t n;
+	char c;
+
+	if (evcon == NULL)
+		return true;
+	n = recv(bufferevent_getfd(evhttp_connection_get_bufferevent(evcon)),
+	    &c, 1, MSG_PEEK | MSG_DONTWAIT);
+	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* Those that evhttp is done with hold theirs until they are swept. */
+size_t
+conns_unsent(const struct conns *cs)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < CONNS_MAX; i++)
+		if (cs->v[i].bev != NULL)
+			n += evbuffer_get_length(
+			    bufferevent_get_output(cs->v[i].bev));
+	return n;
 }
 
 struct conns *

@@ -32,6 +32,7 @@
 #define HEADERS_MAX 8192	/* bytes */
 #define BODY_MAX 1024
 #define JOBS_MAX 48		/* that wait for the database */
+#define UNSENT_MAX (64u << 20)	/* bytes of answers that nobody takes */
 #define NICER 10
 #define API "/api/v1/"
 
@@ -226,16 +227,28 @@ method_wrong(struct evhttp_request *req, const char *allow)
 
 static const char tree_name[] = "requests/";
 
-/* Whose client has gone is not asked any more. */
+/* Why it is not worth asking; NULL: it is. */
+static const char *
+job_vain(const struct web *w, const struct job *job)
+{
+	if (conns_gone(job->req))
+		return "who asked has gone";
+	if (conns_unsent(w->conns) > UNSENT_MAX)
+		return "too many answers wait to be read: ask again later";
+	return NULL;
+}
+
 static void
 run_job(struct web *w, const struct job *job)
 {
+	const char *vain = job_vain(w, job);
 	const char *name = evhttp_uri_get_path(
 	    evhttp_request_get_evhttp_uri(job->req)) + strlen(API);
 	struct api_answer a;
 
-	if (evhttp_request_get_connection(job->req) == NULL) {
-		reply_error(job->req, 503, "");
+	if (vain != NULL) {
+		conns_asked(w->conns, job->req);
+		reply_error(job->req, 503, vain);
 		return;
 	}
 	if (job->route != NULL)

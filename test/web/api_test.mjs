@@ -2,7 +2,7 @@
 // database, and refuses what it has to.  usage: api_test.mjs BUILD_DIR
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
-import { spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { ask, build, check, dir, kprof, main, near, run, same, sql, start, until, web } from "./world.mjs";
 
@@ -231,8 +231,8 @@ async function tokens() {
 }
 
 // A socket of our own: what it got, until it was closed.
-function raw(text) {
-	const [name, port] = w.host.split(":");
+function raw(text, host = w.host) {
+	const [name, port] = host.split(":");
 	const s = connect(port, name);
 
 	s.got = "";
@@ -291,4 +291,46 @@ async function bodies() {
 	same("what has none goes on", s.got.match(/HTTP\/1\.1 \d/g)?.length, 2);
 }
 
-await main("api_test", [begin, asKprof, pages, series, heatmap, load, rest, openapi, refused, origins, headers, tokens, bodies, bounds]);
+// A database whose events are 30 MB.
+async function big() {
+	const file = join(dir, "big.db");
+
+	run(join(build, "test", "mkdb"), file);
+	sql(file, `with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000)
+	    insert into event (run_id, node_id, at_ns, kind, text)
+	    select (select id from run), (select min(id) from node), (select max(start_ns) from time_window), 'trip', hex(zeroblob(15000)) from n`);
+	return [file, await web(file)];
+}
+
+// What nobody waits for is not asked; what nobody takes is bounded.
+async function crowd() {
+	const [file, b] = await big();
+	const get = (path) => `GET /api/v1/${path} HTTP/1.1\r\nHost: ${b.host}\r\n\r\n`;
+	const lock = spawn("sqlite3", [file]);
+
+	// the first waits for the lock, two seconds; the second ends meanwhile
+	lock.stdin.write("begin exclusive;\nselect 'locked';\n");
+	await new Promise((resolve) => lock.stdout.once("data", resolve));
+	const first = raw(get("about"), b.host);
+
+	await new Promise((resolve) => setTimeout(resolve, 300));
+	const gone = raw(get("nodes"), b.host);
+
+	gone.end();
+	await gone.ended;
+	check("who has gone is not answered", / 503 /.test(gone.got) && /has gone/.test(gone.got), gone.got.slice(-200));
+	lock.stdin.end();
+	first.destroy();
+	const idle = Array.from({ length: 6 }, () => raw(get("events?limit=1000"), b.host).pause());
+
+	await until("what nobody takes to be too much", async () => {
+		const a = await ask(b.host, "/api/v1/events?limit=1");
+
+		return a.status === 503 && /wait to be read/.test(a.text);
+	}, 25);
+	for (const s of idle)
+		s.destroy();
+	await until("room", async () => (await ask(b.host, "/api/v1/events?limit=1")).status === 200, 30);
+}
+
+await main("api_test", [begin, asKprof, pages, series, heatmap, load, rest, openapi, refused, origins, headers, tokens, bodies, crowd, bounds]);
