@@ -95,7 +95,7 @@ web_access(const struct web_asked *a, const char *token)
 		return !a->api || has_token(a, token) ? WEB_MAY : WEB_NO_TOKEN;
 	if (a->post ? !from_our_page(a) : a->api && from_elsewhere(a))
 		return WEB_FOREIGN;
-	return WEB_MAY;
+	return a->post && !a->own ? WEB_OTHER_USER : WEB_MAY;
 }
 
 const char *
@@ -113,6 +113,10 @@ web_access_why(enum web_verdict v)
 		return "only kprofd's own page may do that: Origin must be "
 		    "this server and X-Kprofd be set; programs use kprof, or "
 		    "a token (-http-token-file)";
+	case WEB_OTHER_USER:
+		return "only the user that this server runs as, and root, may "
+		    "do that: use kprof as that user, or configure a token "
+		    "(-http-token-file)";
 	case WEB_MAY:
 	default:
 		return "";

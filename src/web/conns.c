@@ -128,18 +128,22 @@ conns_hold(struct conns *cs, struct evhttp_request *req)
 	set_time(cs, req, INT64_MAX, NULL);
 }
 
+int
+conns_fd(struct evhttp_request *req)
+{
+	struct evhttp_connection *evcon = evhttp_request_get_connection(req);
+
+	return evcon == NULL ? -1 :
+	    bufferevent_getfd(evhttp_connection_get_bufferevent(evcon));
+}
+
 /* evhttp does not read while a request waits for us, and sees no end either. */
 bool
 conns_gone(struct evhttp_request *req)
 {
-	struct evhttp_connection *evcon = evhttp_request_get_connection(req);
-	ssize_t n;
 	char c;
+	ssize_t n = recv(conns_fd(req), &c, 1, MSG_PEEK | MSG_DONTWAIT);
 
-	if (evcon == NULL)
-		return true;
-	n = recv(bufferevent_getfd(evhttp_connection_get_bufferevent(evcon)),
-	    &c, 1, MSG_PEEK | MSG_DONTWAIT);
 	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 

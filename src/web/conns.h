@@ -26,6 +26,8 @@ void conns_free(struct conns *cs);
 void conns_asked(struct conns *cs, struct evhttp_request *req);
 /* It waits for us, until conns_asked() again: that is not of its time. */
 void conns_hold(struct conns *cs, struct evhttp_request *req);
+/* The socket that it came by; -1: it has gone. */
+int conns_fd(struct evhttp_request *req);
 /* Who asked has gone, or sends nothing more. */
 bool conns_gone(struct evhttp_request *req);
 /* Bytes of answers that were not taken yet. */

@@ -25,6 +25,7 @@
 #include "conns.h"
 #include "kprofd/nodes.h"
 #include "listen.h"
+#include "peer.h"
 #include "relay.h"
 #include "report/json.h"
 #include "web.h"
@@ -362,14 +363,15 @@ static bool
 refused(const struct web *w, struct evhttp_request *req, bool post, bool api)
 {
 	struct evkeyvalq *h = evhttp_request_get_input_headers(req);
+	const char *token = w->token[0] != '\0' ? w->token : NULL;
 	const struct web_asked asked = { .post = post, .api = api,
+		.own = post && token == NULL && peer_is_ours(conns_fd(req)),
 		.host = evhttp_find_header(h, "Host"),
 		.origin = evhttp_find_header(h, "Origin"),
 		.fetch_site = evhttp_find_header(h, "Sec-Fetch-Site"),
 		.ours = evhttp_find_header(h, "X-Kprofd"),
 		.authorization = evhttp_find_header(h, "Authorization") };
-	enum web_verdict v = web_access(&asked,
-	    w->token[0] != '\0' ? w->token : NULL);
+	enum web_verdict v = web_access(&asked, token);
 
 	if (v != WEB_MAY)
 		reply_error(req, v == WEB_NO_TOKEN ? 401 : 403,

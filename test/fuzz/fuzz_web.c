@@ -47,8 +47,8 @@ params(const char *query)
 static void
 access_of(const char *host, const char *origin)
 {
-	struct web_asked a = { .api = true, .host = host, .origin = origin,
-		.ours = "1" };
+	struct web_asked a = { .api = true, .own = true, .host = host,
+		.origin = origin, .ours = "1" };
 
 	REQUIRE((web_access(&a, NULL) == WEB_MAY) ==
 	    web_host_is_loopback(host));
@@ -66,6 +66,9 @@ access_of(const char *host, const char *origin)
 	if (web_access(&a, NULL) == WEB_MAY)
 		REQUIRE(strncmp(origin, "http://", 7) == 0 &&
 		    strcmp(origin + 7, host) == 0);
+	a.own = false;
+	REQUIRE(web_access(&a, NULL) != WEB_MAY);
+	a.own = true;
 	a.ours = NULL;
 	REQUIRE(web_access(&a, NULL) != WEB_MAY);
 }

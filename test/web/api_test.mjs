@@ -1,7 +1,9 @@
 // api_test.mjs - the HTTP API says what sqlite3 and kprof -json say of the same
 // database, and refuses what it has to.  usage: api_test.mjs BUILD_DIR
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
+import { request } from "node:http";
 import { connect } from "node:net";
+import { networkInterfaces } from "node:os";
 import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { ask, build, check, dir, kprof, main, near, run, same, sql, start, until, web } from "./world.mjs";
@@ -190,6 +192,28 @@ async function origins() {
 		same(`POST with ${name}`, await post(headers), 403);
 }
 
+// Any program of the machine can send the headers of our page.
+async function users() {
+	const forged = `const r = require("node:http").request("http://${w.host}/api/v1/" + process.argv[1], { method: process.argv[2],
+	    headers: { Origin: "http://${w.host}", "X-Kprofd": "1" } }, (a) => { console.log(a.statusCode); a.resume(); }); r.end();`;
+	const as = (uid, ...args) => spawnSync(process.execPath, ["-e", forged, ...args], { uid, gid: uid, cwd: "/", encoding: "utf8", timeout: 20000 }).stdout.trim();
+
+	if (process.getuid() !== 0) {
+		console.log("api_test: not root, so no other user's requests are tried");
+		return;
+	}
+	same("another user may read", as(65534, "nodes", "GET"), "200");
+	same("and not pause", as(65534, "pause", "POST"), "403");
+	same("as we may (and there is no kprofd)", as(0, "pause", "POST"), "503");
+	if (!Object.values(networkInterfaces()).flat().some((a) => a.address === "::1"))
+		return;
+	const six = await start(join(build, "kprof"), ["web", "-db", db, "-http", "[::1]:0"], /http:\S+\n/);
+	const host = `[::1]:${/:(\d+)\/\n/.exec(six.text)[1]}`;
+
+	same("by IPv6, too", await new Promise((resolve, reject) => request(`http://${host}/api/v1/pause`, { method: "POST",
+		headers: { Origin: `http://${host}`, "X-Kprofd": "1" } }, (a) => resolve(a.resume().statusCode)).on("error", reject).end()), 503);
+}
+
 async function headers() {
 	for (const path of ["/", "/app.js", "/api/v1/report", "/nosuch", "/api/v1/report?zz=1"]) {
 		const h = (await ask(w.host, path)).headers;
@@ -333,4 +357,4 @@ async function crowd() {
 	await until("room", async () => (await ask(b.host, "/api/v1/events?limit=1")).status === 200, 30);
 }
 
-await main("api_test", [begin, asKprof, pages, series, heatmap, load, rest, openapi, refused, origins, headers, tokens, bodies, crowd, bounds]);
+await main("api_test", [begin, asKprof, pages, series, heatmap, load, rest, openapi, refused, origins, users, headers, tokens, bodies, crowd, bounds]);
