@@ -137,7 +137,7 @@ conns_fd(struct evhttp_request *req)
 	    bufferevent_getfd(evhttp_connection_get_bufferevent(evcon));
 }
 
-/* evhttp does not read while a request waits for us, and sees no end either. */
+/* evhttp does not read while a request waits for us, and sees no end. */
 bool
 conns_gone(struct evhttp_request *req)
 {

@@ -2,7 +2,7 @@
 // database, and refuses what it has to.  usage: api_test.mjs BUILD_DIR
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:http";
-import { connect } from "node:net";
+import { connect, createServer } from "node:net";
 import { networkInterfaces } from "node:os";
 import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
@@ -214,6 +214,24 @@ async function users() {
 		headers: { Origin: `http://${host}`, "X-Kprofd": "1" } }, (a) => resolve(a.resume().statusCode)).on("error", reject).end()), 503);
 }
 
+// One that is asked too much is there all the same.
+async function busy() {
+	const path = join(dir, "busy.sock"), asked = [];
+	const server = createServer((s) => { asked.push(s); s.on("error", () => {}); }).listen(path);
+	const b = await web(db, "-control", path);
+	const waiting = Array.from({ length: 8 }, () => ask(b.host, "/api/v1/status"));
+
+	await until("all to wait", () => asked.length === 8);
+	const more = await ask(b.host, "/api/v1/status");
+
+	check("one more is told so", more.status === 503 && /too many/.test(more.json.error), more.text);
+	for (const s of asked)
+		s.destroy();
+	for (const a of await Promise.all(waiting))
+		same("one that ends is not there", [a.status, a.json], [200, { running: false }]);
+	server.close();
+}
+
 async function headers() {
 	for (const path of ["/", "/app.js", "/api/v1/report", "/nosuch", "/api/v1/report?zz=1"]) {
 		const h = (await ask(w.host, path)).headers;
@@ -357,4 +375,4 @@ async function crowd() {
 	await until("room", async () => (await ask(b.host, "/api/v1/events?limit=1")).status === 200, 30);
 }
 
-await main("api_test", [begin, asKprof, pages, series, heatmap, load, rest, openapi, refused, origins, users, headers, tokens, bodies, crowd, bounds]);
+await main("api_test", [begin, asKprof, pages, series, heatmap, load, rest, openapi, refused, origins, users, busy, headers, tokens, bodies, crowd, bounds]);
