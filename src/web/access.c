@@ -3,11 +3,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 
 #include "access.h"
+#include "kprofd/secret.h"
 
 /* ":4711", or nothing. */
 static bool
@@ -153,7 +155,8 @@ web_token_read(const char *path, char token[WEB_TOKEN_MAX + 1], char *why,
 		line[0] = '\0';
 	fclose(f);
 	line[strcspn(line, "\r\n")] = '\0';
-	if ((st.st_mode & 077) != 0) {
+	if ((st.st_mode & kp_secret_mode_bad(path,
+	    getenv("CREDENTIALS_DIRECTORY"))) != 0) {
 		snprintf(why, n, "the token file '%s' can be read by others "
 		    "than its owner: chmod 600 it", path);
 		return KP_EFORMAT;

@@ -265,6 +265,9 @@ async function tokens() {
 
 		check(`${args.join(" ")} is refused`, p.status === 1 && /-http/.test(p.stderr), p.stderr);
 	}
+	chmodSync(file, 0o440);
+	await start(join(build, "kprof"), ["web", "-db", db, "-http", "127.0.0.1:0", "-http-token-file", file], /http:\S+\n/, { CREDENTIALS_DIRECTORY: dir });
+	check("the same is no credential of systemd's", /chmod 600/.test(fails("-http-token-file", file).stderr));
 	chmodSync(file, 0o644);
 	check("a token that others may read", /chmod 600/.test(fails("-http-token-file", file).stderr));
 	chmodSync(file, 0o600);
