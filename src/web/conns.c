@@ -43,10 +43,38 @@ is_done(const struct conn *c)
 	return cb == NULL;
 }
 
+/* evhttp reads an end, and closes it. */
+static void
+cut(const struct conn *c)
+{
+	if (bufferevent_getfd(c->bev) >= 0)
+		shutdown(bufferevent_getfd(c->bev), SHUT_RDWR);
+}
+
+/*
+ * All places are taken: of those that have not asked, or not anew, since then
+ * the one that has been longest about it.  What evhttp reads from and does not
+ * write to neither waits for us nor is being answered.
+ */
+static void
+make_room(const struct conns *cs, kp_mono_ns oldest)
+{
+	const struct conn *idle = NULL;
+
+	for (const struct conn *c = cs->v; c < cs->v + CONNS_MAX; c++)
+		if (c->since < oldest &&
+		    bufferevent_get_enabled(c->bev) == EV_READ &&
+		    (idle == NULL || c->since < idle->since))
+			idle = c;
+	if (idle != NULL)
+		cut(idle);
+}
+
 static void
 sweep(struct conns *cs)
 {
-	kp_mono_ns oldest = kp_mono_now() - CONN_SECONDS * KP_NS_PER_S;
+	kp_mono_ns now = kp_mono_now();
+	kp_mono_ns oldest = now - CONN_SECONDS * KP_NS_PER_S;
 	struct conn *c;
 
 	for (unsigned i = 0; i < CONNS_MAX; i++) {
@@ -57,14 +85,14 @@ sweep(struct conns *cs)
 			bufferevent_decref(c->bev);
 			c->bev = NULL;
 			cs->n--;
-		} else if (c->since < oldest &&
-		    bufferevent_getfd(c->bev) >= 0) {
-			/* evhttp reads an end, and closes it */
-			shutdown(bufferevent_getfd(c->bev), SHUT_RDWR);
+		} else if (c->since < oldest) {
+			cut(c);
 		}
 	}
 	if (cs->n < CONNS_MAX)
 		evconnlistener_enable(cs->listener);
+	else
+		make_room(cs, now - CROWD_SECONDS * KP_NS_PER_S);
 }
 
 static void

@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define CONNS_MAX 64		/* others wait in the kernel's queue */
+#define CONNS_MAX 64		/* others wait in the kernel's queue, */
+#define CROWD_SECONDS 5		/* until one has asked nothing for so long */
 #define CONN_SECONDS 30		/* from one request to the next */
 #define CONN_SILENCE 20		/* seconds in which it sends or takes nothing */
 

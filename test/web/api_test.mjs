@@ -304,6 +304,15 @@ async function bounds() {
 	check("what is no HTTP gets nothing", !/ 200 /.test(junk.got), junk.got.slice(0, 80));
 	same("a query is bounded", (await ask(w.host, `/api/v1/report?identity=${"x".repeat(5000)}`)).status, 400);
 
+	// those that keep their places and ask nothing more give way, one by one
+	const keep = Array.from({ length: 64 }, () => raw(`GET /healthz HTTP/1.1\r\nHost: ${w.host}\r\n\r\n`));
+
+	await until("all to be answered", () => keep.every((s) => / 200 /.test(s.got)));
+	same("one more is served", (await ask(w.host, "/healthz")).status, 200);
+	check("and most have kept theirs", keep.filter((s) => s.closed).length < 32, keep.filter((s) => s.closed).length);
+	for (const s of keep)
+		s.destroy();
+
 	// one that sends a byte now and then, and more that send nothing than there are places
 	const slow = raw(`GET /healthz HTTP/1.1\r\nHost: ${w.host}\r\nX: `);
 	const drip = setInterval(() => slow.write("x"), 1000);
