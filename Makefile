@@ -60,7 +60,7 @@ all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so $(B)/kprof_probe.so library
 # The agent must load on OTP 25: newer compilers have to be told.
 ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
 
-$(B)/gen/kprof_%.beam: erlang/kprof_%.erl erlang/kprof_guest.hrl
+$(B)/gen/kprof_%.beam: erlang/kprof_%.erl $(wildcard erlang/*.hrl)
 	@mkdir -p $(@D)
 	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
 

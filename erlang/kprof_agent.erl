@@ -148,7 +148,7 @@ init(Starter, Daemon, #{who := Who, lease_ms := Lease,
     %% them die before a collection.
     process_flag(min_heap_size, 64 * 1024),
     process_flag(fullsweep_after, 8),
-    Session = session_new(),
+    Session = session_new(kprofd),
     case foreign_tracing(Session) of
         false -> ok;
         Why -> exit(Why)
@@ -273,13 +273,6 @@ lease(S) ->
         true -> finish(lease_expired, S);
         false -> S
     end.
-
-now_ms() ->
-    erlang:monotonic_time(millisecond).
-
-%% The unit of time stamps in trace events, whatever the node's own is.
-now_ns() ->
-    erlang:monotonic_time(nanosecond).
 
 %% --------------------------------------------------------------- events ----
 
@@ -938,11 +931,6 @@ all_or_each(M, MFAs, S) ->
         false -> MFAs
     end.
 
-functions(M) ->
-    try erlang:get_module_info(M, functions)
-    catch error:badarg -> []
-    end.
-
 %% Another match spec for one armed function (a new sampling rate).
 respec(MFA, Spec, S) ->
     case lists:keyfind(MFA, #item.mfa, S#s.plan) of
@@ -1301,13 +1289,6 @@ patterns(Plan) ->
 
 %% ------------------------------------------------- the two trace back ends ----
 
-session_new() ->
-    _ = code:ensure_loaded(trace),
-    case erlang:function_exported(trace, session_create, 3) of
-        true -> trace:session_create(kprofd, self(), []);
-        false -> legacy
-    end.
-
 %% One more, with another tracer.
 session_new(legacy, _) -> legacy;
 session_new(_, Tracer) -> trace:session_create(kprofd, Tracer, []).
@@ -1366,14 +1347,6 @@ tell_neighbours(Traced, S) ->
     Some = [{name(P), name(T)} || {P, T} <- lists:sublist(Traced, ?NEIGHBOURS)],
     notice({kprof_notice, neighbours, Some, length(Traced)}, S).
 
-name(P) when is_pid(P), node(P) =:= node() ->
-    case process_info(P, registered_name) of
-        {registered_name, Name} -> Name;
-        _ -> P
-    end;
-name(Other) ->
-    Other.
-
 pattern(Session, MFA, Spec) ->
     pattern(Session, MFA, Spec, local).
 
@@ -1428,17 +1401,9 @@ trace_flags(#s{plan = Plan}) ->
                                                    F =:= []
                                            end, Plan)]].
 
-%% Process by process where the tracer is ours: trace(all, false, ..) would
-%% take everybody's. A session goes as a whole.
+%% A session goes as a whole.
 clear_processes(legacy, Tracer) ->
-    case erlang:trace_info(new_processes, tracer) of
-        {tracer, Tracer} -> erlang:trace(new_processes, false, [all]);
-        _ -> ok
-    end,
-    [catch erlang:trace(P, false, [all])
-     || P <- processes(), P =/= Tracer,
-        erlang:trace_info(P, tracer) =:= {tracer, Tracer}],
-    ok;
+    clear_flags(Tracer);
 clear_processes(Session, _) ->
     trace:session_destroy(Session),
     ok.
