@@ -6,8 +6,8 @@
  *		ok <length>\n<text>	or "error": the answer, then it closes
  *
  * Whatever the other side sends, no more than ANSWER_MAX bytes are taken and
- * no more than SILENCE_S seconds (or what the caller has patience for) are
- * waited for the next message.
+ * no more than SILENCE_S seconds are waited for the next message, or what the
+ * caller has patience for in all.
  */
 #include <errno.h>
 #include <poll.h>
@@ -32,7 +32,7 @@ struct talk {
 	int fd;
 	kp_mono_ns deadline;
 	size_t left;		/* bytes it may still send */
-	unsigned patience;	/* s, for each message */
+	unsigned patience;	/* s: with notes for each message, or in all */
 	bool notes;		/* are shown */
 	char *why;
 	size_t nwhy;
@@ -208,8 +208,9 @@ talk_answer(struct talk *t, struct kp_buf *answer)
 		if (strcmp(kind, "note") != 0)
 			return fail(t, KP_EFORMAT,
 			    "answers with an unknown word");
-		if (t->notes)
-			show_note(answer);
+		if (!t->notes)
+			continue;
+		show_note(answer);
 		t->deadline = kp_mono_now() + t->patience * KP_NS_PER_S;
 	}
 }

@@ -94,13 +94,13 @@ int show(struct kp_buf *b);
 bool node_command(char *line, size_t n, const char *command,
     const char *node);
 /*
- * Asks the daemon of the first database.  KP_OK: its answer is in `answer`; KP_ESTATE: it refused,
- * `why` holds its words; else it was not reached or not understood, and
- * `why` says how.  Its notes go to stderr as they come.
+ * Asks the daemon of the first database.  KP_OK: its answer is in `answer`;
+ * KP_ESTATE: it refused, `why` holds its words; else it was not reached or
+ * not understood, and `why` says how.  Its notes go to stderr as they come.
  */
 enum kp_err ask(const struct place *p, const char *command,
     struct kp_buf *answer, char *why, size_t n);
-/* The same with so much patience for each message, and its notes dropped. */
+/* The same with so much patience in all, and its notes dropped. */
 enum kp_err ask_soon(const struct place *p, const char *command,
     unsigned seconds, struct kp_buf *answer, char *why, size_t n);
 

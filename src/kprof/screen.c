@@ -1,9 +1,9 @@
 /*
  * screen.c - see the header.
  *
- * Signals write a byte into a pipe, so that nothing happens in a handler but
- * for those that end the program, and no signal between a check and a wait is
- * missed.
+ * Signals write a byte into a pipe, so that no signal between a check and a
+ * wait is missed.  Only the second one that is to end the program is obeyed in
+ * the handler: by then something is waited for that does not come.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,25 +23,28 @@
 #define FRAME_BYTES_MAX (8u << 20)
 #define QUIET_MS 50		/* after an ESC: no terminal is that slow */
 
-/* Alternate screen, no cursor, no wrapping at the right margin. */
-#define ENTER "\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[H\x1b[2J"
+/* Alternate screen; then no cursor, no wrapping at the right margin. */
+#define ALTERNATE "\x1b[?1049h"
+#define ENTER "\x1b[?25l\x1b[?7l\x1b[H\x1b[2J"
 #define LEAVE "\x1b[m\x1b[?7h\x1b[?25h\x1b[?1049l"
 #define HOME "\x1b[H"
 #define CLEAR_LINE "\x1b[K"
 #define REVERSE "\x1b[7m"
 #define NORMAL "\x1b[m"
 
-static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH,
-	SIGTSTP, SIGCONT };
+static const int signals[] = { SIGWINCH, SIGTSTP, SIGCONT, SIGINT, SIGTERM,
+	SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU };
 #define NSIGNALS (sizeof(signals) / sizeof(signals[0]))
 
 static struct {
-	bool open;
+	bool open, taken;
 	struct termios before;
 	int pipe[2];			/* numbers of signals */
 	uint8_t typed[KEY_BYTES_MAX];	/* not taken yet */
 	size_t ntyped;
 } screen = { .pipe = { -1, -1 } };
+
+static volatile sig_atomic_t ended;	/* told to end: so often */
 
 bool
 screen_possible(void)
@@ -52,12 +55,40 @@ screen_possible(void)
 	    term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0;
 }
 
+/* Another job of the shell's has the terminal. */
+static bool
+in_background(void)
+{
+	pid_t group = tcgetpgrp(STDIN_FILENO);
+
+	return group >= 0 && group != getpgrp();
+}
+
+/* From a handler.  What the terminal takes at once, and no more. */
+static void
+end_now(int sig)
+{
+	struct pollfd pfd = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+	if (screen.taken && !in_background()) {
+		tcsetattr(STDIN_FILENO, TCSANOW, &screen.before);
+		if (poll(&pfd, 1, 0) == 1 &&
+		    write(STDOUT_FILENO, LEAVE, strlen(LEAVE)) > 0)
+			screen.taken = false;
+	}
+	signal(sig, SIG_DFL);
+	raise(sig);		/* once the handler has returned */
+}
+
 static void
 on_signal(int sig)
 {
 	int e = errno;
 	uint8_t byte = (uint8_t)sig;
 
+	if (sig != SIGWINCH && sig != SIGTSTP && sig != SIGCONT &&
+	    ended++ > 0)
+		end_now(sig);
 	/* a full pipe holds enough of them */
 	if (write(screen.pipe[1], &byte, 1) < 0)
 		errno = e;
@@ -101,18 +132,26 @@ static bool
 take_terminal(void)
 {
 	struct termios raw = screen.before;
+	bool there = screen.taken;
 
 	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO | IEXTEN);
 	raw.c_iflag &= (tcflag_t)~(IXON | ICRNL | INLCR | ISTRIP);
 	raw.c_cc[VMIN] = 0;
 	raw.c_cc[VTIME] = 0;
+	screen.taken = true;
+	/* once only: it also notes where the cursor was */
 	return tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw) == 0 &&
+	    (there || write_all(ALTERNATE, strlen(ALTERNATE))) &&
 	    write_all(ENTER, strlen(ENTER));
 }
 
+/* In the background it is the shell's, which has set it up for itself. */
 static void
 give_back(void)
 {
+	if (!screen.taken || in_background())
+		return;
+	screen.taken = false;
 	write_all(LEAVE, strlen(LEAVE));
 	tcsetattr(STDIN_FILENO, TCSAFLUSH, &screen.before);
 }
@@ -185,30 +224,32 @@ screen_draw(const char *lines)
 	return good;
 }
 
-/* As the shell's ^Z; SIGCONT takes the terminal again. */
+/* As the shell's ^Z.  `bg` alone leaves it so: there is nothing to draw on. */
 static void
 suspend(void)
 {
 	give_back();
-	raise(SIGSTOP);
+	do
+		raise(SIGSTOP);
+	while (in_background() && ended == 0);
+	if (ended == 0)
+		take_terminal();
 }
 
-/* False: none has come that matters. */
+/* False: none has come. */
 static bool
 take_signal(enum screen_event *ev)
 {
 	uint8_t sig;
 
-	while (read(screen.pipe[0], &sig, 1) == 1) {
-		if (sig == SIGTSTP)
-			suspend();
-		if (sig == SIGCONT)
-			take_terminal();
-		*ev = sig == SIGWINCH || sig == SIGTSTP || sig == SIGCONT ?
-		    SCREEN_SIZE : SCREEN_END;
-		return true;
-	}
-	return false;
+	if (read(screen.pipe[0], &sig, 1) != 1)
+		return false;
+	if (sig == SIGTSTP || (sig == SIGCONT && in_background()))
+		suspend();
+	else if (sig == SIGCONT)
+		take_terminal();
+	*ev = ended > 0 ? SCREEN_END : SCREEN_SIZE;
+	return true;
 }
 
 /* The first of the keys that were typed; KEY_NONE: none is whole. */
@@ -249,24 +290,26 @@ screen_wait(kp_mono_ns deadline, int *key)
 	};
 	enum screen_event ev;
 	kp_dur_ns wait;
-	int ms;
+	int ms, ready;
 
 	for (;;) {
 		*key = take_key(false);
 		if (*key != KEY_NONE)
 			return SCREEN_KEY;
+		/* looked at also when it is late: a look may take longer
+		   than the time between two */
 		wait = deadline - kp_mono_now();
-		if (wait <= 0)
-			return SCREEN_TIME;
-		ms = screen.ntyped > 0 ? QUIET_MS :
-		    (int)(wait / KP_NS_PER_MS) + 1;
+		ms = wait > 0 ? (int)(wait / KP_NS_PER_MS) + 1 : 0;
 		pfd[0].revents = 0;
-		if (poll(pfd, 2, ms) == 0 && screen.ntyped > 0) {
+		ready = poll(pfd, 2, screen.ntyped > 0 ? QUIET_MS : ms);
+		if (take_signal(&ev))
+			return ev;
+		if (ready == 0 && screen.ntyped > 0) {
 			*key = take_key(true);
 			return SCREEN_KEY;
 		}
-		if (take_signal(&ev))
-			return ev;
+		if (ready == 0 && wait <= 0)
+			return SCREEN_TIME;
 		if (pfd[0].revents != 0 && !read_keys(pfd[0].revents))
 			return SCREEN_END;
 	}

@@ -162,25 +162,39 @@ draw(struct top_view *v, const struct look *l)
 	return good;
 }
 
-/* Pause or continue; what the last of the daemons says is shown below. */
+/*
+ * Pause or continue.  What a daemon says is shown below; of several, one that
+ * does not do it rather than one that does.
+ */
 static void
-tell(const struct args *a, struct top_view *v, const char *command)
+tell(const struct args *a, struct top_view *v, const struct look *l,
+    const char *command)
 {
-	char line[512], why[TOP_TEXT_MAX] = "";
+	char line[512], why[TOP_TEXT_MAX], bad[TOP_TEXT_MAX] = "", some[64];
+	size_t n = place_dbs(&a->place).n, good = 0;
 	struct kp_buf answer;
-	enum kp_err err = KP_OK;
 	struct place one;
 
 	if (!node_command(line, sizeof(line), command, v->node[0] != '\0' ?
 	    v->node : NULL))
 		return;
+	snprintf(v->message, sizeof(v->message), "%s ...", command);
+	draw(v, l);
 	kp_buf_init(&answer, 1u << 20);
-	for (size_t i = 0; i < place_dbs(&a->place).n && err == KP_OK; i++) {
+	for (size_t i = 0; i < n; i++) {
 		one = place_at(&a->place, i);
-		err = ask_soon(&one, line, TELL_S, &answer, why, sizeof(why));
+		if (ask_soon(&one, line, TELL_S, &answer, why,
+		    sizeof(why)) == KP_OK)
+			good++;
+		else
+			memcpy(bad, why, sizeof(bad));
 	}
-	snprintf(v->message, sizeof(v->message), "%s: %s", command,
-	    err == KP_OK ? kp_buf_cstr(&answer) : why);
+	some[0] = '\0';
+	if (good < n && n > 1)
+		snprintf(some, sizeof(some), "%zu of %zu kprofds did; ", good,
+		    n);
+	snprintf(v->message, sizeof(v->message), "%s: %s%s", command, some,
+	    good < n ? bad : kp_buf_cstr(&answer));
 	v->message[strcspn(v->message, "\n")] = '\0';
 	kp_buf_free(&answer);
 }
@@ -197,11 +211,11 @@ obey(const struct args *a, struct top_view *v, struct look *l, int key)
 	case TOP_QUIT:
 		return false;
 	case TOP_PAUSE:
-		tell(a, v, "pause");
+		tell(a, v, l, "pause");
 		look_read(l, a, v);
 		break;
 	case TOP_RESUME:
-		tell(a, v, "resume");
+		tell(a, v, l, "resume");
 		look_read(l, a, v);
 		break;
 	case TOP_READ:
@@ -230,9 +244,9 @@ watch(const struct args *a, struct top_view *v, struct look *l)
 		switch (screen_wait(next, &key)) {
 		case SCREEN_TIME:
 			on = a->frames == 0 || frames++ < a->frames;
-			next = kp_mono_now() + every;
 			if (on && !v->held)
 				look_read(l, a, v);
+			next = kp_mono_now() + every;
 			break;
 		case SCREEN_KEY:
 			on = obey(a, v, l, key);

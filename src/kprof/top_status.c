@@ -85,14 +85,12 @@ top_status_add(struct top_status *s, const char *json, size_t n)
 {
 	unsigned ntargets = s->ntargets, armed = s->armed;
 	size_t before = s->n;
-	sqlite3 *conn;
+	sqlite3 *conn = NULL;
 	bool good = n <= ANSWER_MAX;
 
 	good = good && sqlite3_open_v2(":memory:", &conn,
 	    SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) == SQLITE_OK;
-	if (!good)
-		return false;
-	good = add_rows(s, conn, json, n) == SQLITE_DONE;
+	good = good && add_rows(s, conn, json, n) == SQLITE_DONE;
 	sqlite3_close(conn);
 	if (!good) {
 		s->n = before;

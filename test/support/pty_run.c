@@ -10,13 +10,16 @@
  *	size W H	another size
  *	signal N	send it
  *	print		the screen, on standard output
- *	exit N		wait till it has ended, with this status; and the
- *			terminal has to be as it was: its modes, the cursor,
- *			the other screen
+ *	stopped		wait till it has stopped itself, as at ^Z; the terminal has
+ *			to be as it was
+ *	exit N...	wait till it has ended, with one of these (128 and the
+ *			signal's number); and the terminal has to be as it was:
+ *			its modes, the cursor, the other screen, on which
+ *			nothing may be drawn once it was left
  *
  * Of ECMA-48 it knows what kprof top may send, and fails on anything else;
  * and on a line that is longer than the screen is wide, or one too many.
- * What is waited for has 20 s to come.
+ * What is waited for has 60 s to come.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -36,13 +39,14 @@
 
 #define ROWS_MAX 300
 #define BYTES_MAX 4096		/* of a row */
-#define WAIT_S 20
+#define WAIT_S 60
 
 static struct {
 	char row[ROWS_MAX][BYTES_MAX];
 	unsigned width, height, y;
 	size_t x;		/* bytes */
 	bool alternate, hidden, nowrap;
+	bool entered;		/* the alternate screen, once */
 	char esc[32];		/* a sequence that is not whole yet */
 	size_t nesc;
 } screen;
@@ -87,6 +91,8 @@ put_byte(char c)
 {
 	char *row = screen.row[screen.y];
 
+	if (screen.entered && !screen.alternate)
+		die("drawn on the screen of others", "");
 	if (c == '\r') {
 		screen.x = 0;
 	} else if (c == '\n') {
@@ -102,6 +108,13 @@ put_byte(char c)
 	}
 }
 
+static void
+clear(void)
+{
+	for (unsigned y = 0; y < ROWS_MAX; y++)
+		screen.row[y][0] = '\0';
+}
+
 /* One whole sequence; its first two bytes are ESC [. */
 static void
 obey(const char *s)
@@ -111,11 +124,14 @@ obey(const char *s)
 	} else if (strcmp(s, "\x1b[K") == 0) {
 		screen.row[screen.y][screen.x] = '\0';
 	} else if (strcmp(s, "\x1b[2J") == 0) {
-		for (unsigned y = 0; y < ROWS_MAX; y++)
-			screen.row[y][0] = '\0';
+		clear();
 	} else if (strcmp(s, "\x1b[?1049h") == 0 ||
 	    strcmp(s, "\x1b[?1049l") == 0) {
-		screen.alternate = s[strlen(s) - 1] == 'h';
+		if (screen.alternate == (s[strlen(s) - 1] == 'h'))
+			die("entered or left twice", "");
+		screen.alternate = !screen.alternate;
+		screen.entered = true;
+		clear();	/* what is on the other one is not known */
 	} else if (strcmp(s, "\x1b[?25l") == 0 ||
 	    strcmp(s, "\x1b[?25h") == 0) {
 		screen.hidden = s[strlen(s) - 1] == 'l';
@@ -211,36 +227,62 @@ resize(const char *size)
 	ioctl(master, TIOCSWINSZ, &ws);
 }
 
-static void
-wait_exit(int want)
+/* Till it has stopped or ended; the rest of what it has written is taken. */
+static int
+wait_status(int options, const char *why)
 {
 	time_t end = time(NULL) + WAIT_S;
-	struct termios now;
-	char text[64];
+	struct pollfd pfd = { .fd = master, .events = POLLIN };
 	int st = 0;
 
-	while (waitpid(child, &st, WNOHANG) == 0) {
+	while (waitpid(child, &st, WNOHANG | options) == 0) {
 		if (time(NULL) > end)
-			die("does not end", "");
+			die(why, "");
 		take_output(100);
 	}
-	while (take_output(50) && time(NULL) < end) {
-		struct pollfd pfd = { .fd = master, .events = POLLIN };
+	while (poll(&pfd, 1, 50) > 0 && take_output(0) && time(NULL) < end)
+		;
+	return st;
+}
 
-		if (poll(&pfd, 1, 50) <= 0)
-			break;
-	}
-	child = 0;
-	snprintf(text, sizeof(text), "%d", WIFEXITED(st) ? WEXITSTATUS(st) :
-	    128 + WTERMSIG(st));
-	if (atoi(text) != want)
-		die("ended with", text);
+static void
+check_left(void)
+{
+	struct termios now;
+
 	if (screen.alternate || screen.hidden || screen.nowrap)
 		die("left the screen", screen.alternate ? "changed" :
 		    "without cursor or wrapping");
 	if (tcgetattr(master, &now) != 0 || now.c_lflag != before.c_lflag ||
 	    now.c_iflag != before.c_iflag)
 		die("left the terminal's modes changed", "");
+}
+
+static void
+wait_stopped(void)
+{
+	int st = wait_status(WUNTRACED, "does not stop");
+
+	if (!WIFSTOPPED(st))
+		die("did not stop, but ended", "");
+	check_left();
+}
+
+static void
+wait_exit(char *wanted)
+{
+	int st = wait_status(0, "does not end");
+	char text[64], *save, *one;
+
+	child = 0;
+	snprintf(text, sizeof(text), "%d", WIFEXITED(st) ? WEXITSTATUS(st) :
+	    128 + WTERMSIG(st));
+	one = strtok_r(wanted, " ", &save);
+	while (one != NULL && strcmp(one, text) != 0)
+		one = strtok_r(NULL, " ", &save);
+	if (one == NULL)
+		die("ended with", text);
+	check_left();
 }
 
 static void
@@ -260,10 +302,12 @@ step(char *text)
 		resize(arg);
 	else if (strcmp(text, "signal") == 0)
 		kill(child, atoi(arg));
+	else if (strcmp(text, "stopped") == 0)
+		wait_stopped();
 	else if (strcmp(text, "print") == 0)
 		show(stdout);
 	else if (strcmp(text, "exit") == 0)
-		wait_exit(atoi(arg));
+		wait_exit(arg);
 	else if (*text != '\0' && *text != '#')
 		die("what is", text);
 }
