@@ -90,6 +90,22 @@ lines_left(const struct frame *f)
 /* ---- head ---- */
 
 static void
+put_order(struct kp_buf *b, const struct top_view *v, const struct report *r)
+{
+	/* tiers are known as soon as there is a window */
+	bool known = r != NULL && r->windows > 0;
+	const char *by = known ? top_sort_now(r, v) : v->sort;
+
+	kp_buf_printf(b, "  by %s", v->reverse ? "least " : "");
+	text_put(b, by);
+	if (strcmp(by, v->sort) == 0)
+		return;
+	kp_buf_str(b, " (there is no tier ");
+	text_put(b, v->sort);
+	kp_buf_u8(b, ')');
+}
+
+static void
 put_title(struct frame *f, const struct top_view *v, const struct top_data *d)
 {
 	char span[TEXT_MAX], when[WHEN_MAX], ago[TEXT_MAX];
@@ -102,9 +118,8 @@ put_title(struct frame *f, const struct top_view *v, const struct top_data *d)
 	else
 		kp_buf_printf(&b, "all nodes (%zu)",
 		    d->nodes != NULL ? d->nodes->n : 0);
-	kp_buf_printf(&b, "  last %s  by %s", text_span(span,
-	    top_spans[v->span]), v->reverse ? "least " : "");
-	text_put(&b, v->sort);
+	kp_buf_printf(&b, "  last %s", text_span(span, top_spans[v->span]));
+	put_order(&b, v, d->report);
 	kp_buf_printf(&b, "  %s", when_local(when, d->now));
 	if (d->last != 0)
 		kp_buf_printf(&b, "  (windows until %s ago)",
@@ -227,13 +242,12 @@ put_losses(struct frame *f, const struct report *r)
 
 /* A head, marked where the rows are in its order. */
 static void
-put_col(struct grid *g, const struct top_view *v, const char *head,
-    const char *sort)
+put_col(struct grid *g, const char *by, const char *head, const char *sort)
 {
-	char text[TOP_TEXT_MAX + 2];
+	char text[TOP_SORT_MAX + 1];
 
 	snprintf(text, sizeof(text), "%s%s", head,
-	    strcmp(v->sort, sort) == 0 ? "*" : "");
+	    strcmp(by, sort) == 0 ? "*" : "");
 	grid_col(g, text, GRID_RIGHT);
 }
 
@@ -248,19 +262,20 @@ put_cols(struct grid *g, const struct top_view *v, const struct report *r)
 		{ "p99", "p99", 3 }, { "errors", "errors", 1 },
 		{ "share", "share", 2 },
 	};
+	const char *by = top_sort_now(r, v);
 	unsigned tiers = (unsigned)r->ntiers;
 
-	grid_col(g, strcmp(v->sort, "name") == 0 ? "identity*" : "identity",
+	grid_col(g, strcmp(by, "name") == 0 ? "identity*" : "identity",
 	    GRID_LEFT);
 	grid_cut(g);
 	grid_fix(g);
 	for (size_t i = 0; i < sizeof(cols) / sizeof(cols[0]); i++) {
-		put_col(g, v, cols[i].head, cols[i].sort);
+		put_col(g, by, cols[i].head, cols[i].sort);
 		if (cols[i].drop > 0)
 			grid_drop(g, tiers + cols[i].drop);
 	}
 	for (unsigned t = 0; t < tiers; t++) {
-		put_col(g, v, r->tiers[t], r->tiers[t]);
+		put_col(g, by, r->tiers[t], r->tiers[t]);
 		grid_drop(g, tiers - t);
 	}
 }

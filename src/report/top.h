@@ -14,6 +14,7 @@
 #define TOP_TARGETS_MAX 256	/* shown; more are counted */
 #define TOP_SLOW_MAX 200	/* slow requests */
 #define TOP_TEXT_MAX 256
+#define TOP_SORT_MAX 1024	/* a tier's name: 255 characters of 4 bytes */
 
 /* One target, as its daemon says. */
 struct top_target {
@@ -50,7 +51,7 @@ struct top_view {
 	enum top_screen screen;
 	enum report_what what;
 	size_t span;			/* which of top_spans */
-	char sort[TOP_TEXT_MAX];	/* top_sort_name(), or a tier */
+	char sort[TOP_SORT_MAX];	/* top_sort_name(), or a tier */
 	bool reverse, held;
 	char node[TOP_TEXT_MAX];	/* a glob; "": all of them */
 	size_t first;			/* row that is shown first */
@@ -73,6 +74,8 @@ enum top_action {
 void top_view_init(struct top_view *v);
 /* The i-th key that a report can be sorted by; NULL: there is none. */
 const char *top_sort_name(const struct report *r, size_t i);
+/* What r is sorted by: v->sort, or requests where there is no such tier. */
+const char *top_sort_now(const struct report *r, const struct top_view *v);
 /* Sorts all rows but the first. */
 void top_sort(struct report *r, const struct top_view *v);
 /* A key of keys.h.  page: rows of a screen. */

@@ -45,6 +45,12 @@ sort_index(const struct report *r, const char *name)
 	return 0;
 }
 
+const char *
+top_sort_now(const struct report *r, const struct top_view *v)
+{
+	return top_sort_name(r, sort_index(r, v->sort));
+}
+
 struct order {
 	size_t by;
 	enum report_what what;
