@@ -215,6 +215,24 @@ kp_query_open(struct kp_query **out, const char *path, char **why)
 }
 
 void
+query_hold(struct kp_query *q)
+{
+	for (size_t i = 0; i < q->nparts; i++)
+		query_hold(q->parts[i]);
+	if (q->nparts == 0 && q->held++ == 0)
+		sqlite3_exec(q->conn, "begin", NULL, NULL, NULL);
+}
+
+void
+query_release(struct kp_query *q)
+{
+	for (size_t i = 0; i < q->nparts; i++)
+		query_release(q->parts[i]);
+	if (q->nparts == 0 && --q->held == 0)
+		sqlite3_exec(q->conn, "commit", NULL, NULL, NULL);
+}
+
+void
 kp_query_close(struct kp_query *q)
 {
 	if (q == NULL)

@@ -34,7 +34,7 @@ nice_step(kp_dur_ns least)
 	for (size_t i = 0; i < NNICE; i++)
 		if (nice[i] * KP_NS_PER_S >= least)
 			return nice[i] * KP_NS_PER_S;
-	return sat_add(least, KP_NS_PER_S) / KP_NS_PER_S * KP_NS_PER_S;
+	return sat_add(least, KP_NS_PER_S - 1) / KP_NS_PER_S * KP_NS_PER_S;
 }
 
 /* The range as far as there are windows, and its longest one. */
@@ -71,8 +71,8 @@ range_cells(const struct kp_query_tiers *tiers)
 	return v;
 }
 
-static enum kp_err
-make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
+enum kp_err
+series_make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
 {
 	int64_t n;
 
@@ -240,8 +240,7 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 
 	if (q->nparts > 0)
 		return set_series(q, r, want, out);
-	/* one transaction: all must speak of the same windows */
-	sqlite3_exec(q->conn, "begin", NULL, NULL, NULL);
+	query_hold(q);	/* all must speak of the same windows */
 	err = clip(q, &clipped, &longest);
 	if (err == KP_OK)
 		err = kp_query_tiers(q, &s.tiers);
@@ -250,10 +249,10 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 	longest -= longest / 10;	/* timers are a little late */
 	s.step = nice_step(least > longest ? least : longest);
 	if (err == KP_OK)
-		err = make_steps(&s, &clipped, want->cells);
+		err = series_make_steps(&s, &clipped, want->cells);
 	if (err == KP_OK)
 		err = add_all(q, &clipped, want, &s);
-	sqlite3_exec(q->conn, "commit", NULL, NULL, NULL);
+	query_release(q);
 	if (err == KP_OK)
 		*out = s;
 	else

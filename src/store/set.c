@@ -7,51 +7,89 @@
 #include "schema.h"
 #include "set.h"
 
+#define CACHE_KIB 16384u	/* of all files */
+#define CACHE_KIB_MIN 128u	/* of each, all the same */
+
 /* ---- opening ---- */
 
-/* A run that two files hold would be counted twice; 0: none is. */
-static enum kp_err
-same_run(struct kp_query *a, struct kp_query *b, bool *same)
-{
-	struct read ra, rb;
-	enum kp_err err = KP_OK;
+/* A run, by the time that it started, and the file that holds it. */
+struct held {
+	int64_t started;
+	size_t file;
+};
 
-	*same = false;
-	read_start(&ra, a, "select started_ns from run order by id");
-	while (err == KP_OK && !*same && read_next(&ra)) {
-		read_start(&rb, b, "select 1 from run where started_ns = ?");
-		read_bind(&rb, read_int(&ra, 0));
-		*same = read_next(&rb);
-		err = read_end(&rb);
+struct helds {
+	struct held *v;
+	size_t n;
+};
+
+static enum kp_err
+read_runs(struct kp_query *part, size_t file, struct helds *all)
+{
+	struct held *v;
+	struct read rd;
+
+	read_start(&rd, part, "select started_ns from run");
+	while (read_next(&rd)) {
+		v = read_grow(&rd, all->v, all->n, sizeof(*v));
+		if (v == NULL)
+			break;
+		all->v = v;
+		v[all->n++] = (struct held){ read_int(&rd, 0), file };
 	}
-	if (err == KP_OK)
-		return read_end(&ra);
-	read_end(&ra);
-	return err;
+	return read_end(&rd);
 }
 
+static int
+held_cmp(const void *pa, const void *pb)
+{
+	const struct held *a = pa, *b = pb;
+
+	if (a->started != b->started)
+		return a->started < b->started ? -1 : 1;
+	return (a->file > b->file) - (a->file < b->file);
+}
+
+/* A run that two files hold would be counted twice. */
 static enum kp_err
 check_runs(struct kp_query *set, const struct kp_query_files *f, char **why)
 {
-	size_t last = set->nparts - 1;
-	enum kp_err err;
-	bool same;
+	struct helds all = { NULL, 0 };
+	const struct held *h;
+	enum kp_err err = KP_OK;
 
-	for (size_t i = 0; i < last; i++) {
-		err = same_run(set->parts[i], set->parts[last], &same);
-		if (err != KP_OK) {
-			schema_why(why, "cannot read '%s' or '%s': %s",
-			    f->v[i], f->v[last], kp_err_str(err));
-			return err;
-		}
-		if (same) {
-			schema_why(why, "'%s' and '%s' hold the same run of "
-			    "kprofd, which would count twice (leave one out)",
-			    f->v[i], f->v[last]);
-			return KP_ESTATE;
-		}
+	for (size_t i = 0; i < set->nparts && err == KP_OK; i++) {
+		err = read_runs(set->parts[i], i, &all);
+		if (err != KP_OK)
+			schema_why(why, "cannot read '%s': %s", f->v[i],
+			    set->parts[i]->why);
 	}
-	return KP_OK;
+	if (err == KP_OK && all.n > 1)
+		qsort(all.v, all.n, sizeof(*all.v), held_cmp);
+	for (size_t i = 1; i < all.n && err == KP_OK; i++) {
+		h = &all.v[i - 1];
+		if (h[0].started != h[1].started || h[0].file == h[1].file)
+			continue;
+		schema_why(why, "'%s' and '%s' hold the same run of kprofd, "
+		    "which would count twice (leave one out)",
+		    f->v[h[0].file], f->v[h[1].file]);
+		err = KP_ESTATE;
+	}
+	free(all.v);
+	return err;
+}
+
+/* What SQLite keeps of each file: all together no more than of a few. */
+static void
+share_cache(struct kp_query *set)
+{
+	size_t kib = CACHE_KIB / set->nparts;
+	char sql[64];
+
+	snprintf(sql, sizeof(sql), "pragma cache_size = -%zu",
+	    kib > CACHE_KIB_MIN ? kib : CACHE_KIB_MIN);
+	for (size_t i = 0; i < set->nparts; i++)
+		sqlite3_exec(set->parts[i]->conn, sql, NULL, NULL, NULL);
 }
 
 enum kp_err
@@ -74,11 +112,13 @@ kp_query_open_all(struct kp_query **out, const struct kp_query_files *f,
 	}
 	for (size_t i = 0; i < f->n && err == KP_OK; i++) {
 		err = kp_query_open(&set->parts[i], f->v[i], why);
-		if (err == KP_OK) {
+		if (err == KP_OK)
 			set->nparts++;
-			err = check_runs(set, f, why);
-		}
 	}
+	if (err == KP_OK)
+		err = check_runs(set, f, why);
+	if (err == KP_OK)
+		share_cache(set);
 	if (err == KP_OK)
 		*out = set;
 	else
@@ -254,6 +294,21 @@ name_cmp(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* Each of them once; returns how many that are. */
+static size_t
+sort_names(const char **v, size_t n)
+{
+	size_t kept = 0;
+
+	if (n > 1)
+		qsort(v, n, sizeof(*v), name_cmp);
+	for (size_t i = 0; i < n; i++) {
+		if (kept == 0 || strcmp(v[kept - 1], v[i]) != 0)
+			v[kept++] = v[i];
+	}
+	return kept;
+}
+
 enum kp_err
 set_nodes(struct kp_query *set, const struct kp_query_range *r,
     struct kp_query_nodes *out)
@@ -271,18 +326,16 @@ set_nodes(struct kp_query *set, const struct kp_query_range *r,
 			err = KP_ENOMEM;
 		else
 			all.v = v;
-		for (size_t k = 0; k < one.n && err == KP_OK; k++) {
-			if (!has_name(v, all.n, one.v[k]))
-				v[all.n++] = one.v[k];
-		}
+		for (size_t k = 0; k < one.n && err == KP_OK; k++)
+			v[all.n++] = one.v[k];
 		kp_query_nodes_free(&one);
 	}
-	if (err == KP_OK && all.n > 0)
-		qsort(all.v, all.n, sizeof(*all.v), name_cmp);
-	if (err == KP_OK)
+	if (err == KP_OK) {
+		all.n = sort_names(all.v, all.n);
 		*out = all;
-	else
+	} else {
 		kp_query_nodes_free(&all);
+	}
 	return err;
 }
 

@@ -45,6 +45,13 @@ enum kp_err set_events(struct kp_query *set, const struct kp_query_range *r,
 enum kp_err set_runs(struct kp_query *set, size_t limit,
     struct kp_query_runs *out);
 
+/*
+ * series.c: the steps of a range that is clipped, s->step and s->tiers being
+ * known.
+ */
+enum kp_err series_make_steps(struct kp_series *s,
+    const struct kp_query_range *r, bool cells);
+
 /* set_sum.c: what adds windows up.  cells: are wanted. */
 enum kp_err set_sum(struct kp_query *set, const struct kp_query_range *r,
     bool cells, struct kp_query_sum *out);

@@ -48,35 +48,6 @@ ask_parts(struct kp_query *set, const struct kp_query_range *r,
 	return err;
 }
 
-/* From the first step of any to the last of any. */
-static enum kp_err
-make_steps(struct kp_series *s, const struct kp_series *v, size_t n,
-    bool cells)
-{
-	kp_wall_ns end = INT64_MIN, one;
-
-	s->start = INT64_MAX;
-	for (size_t i = 0; i < n; i++) {
-		one = v[i].start + (int64_t)v[i].n * s->step;
-		s->start = v[i].start < s->start ? v[i].start : s->start;
-		end = one > end ? one : end;
-	}
-	if ((end - s->start) / s->step > KP_SERIES_STEPS_MAX)
-		return KP_ELIMIT;
-	s->n = (size_t)((end - s->start) / s->step);
-	s->v = calloc(s->n + 1, sizeof(*s->v));
-	if (s->v == NULL) {
-		s->n = 0;
-		return KP_ENOMEM;
-	}
-	for (size_t i = 0; cells && i < s->n; i++) {
-		s->v[i].cells = range_cells(&s->tiers);
-		if (s->v[i].cells == NULL)
-			return KP_ENOMEM;
-	}
-	return KP_OK;
-}
-
 static enum kp_err
 add_cells(const struct kp_series *s, struct kp_series_step *to,
     const struct kp_query_tiers *tiers, const struct kp_series_step *from)
@@ -98,14 +69,18 @@ add_cells(const struct kp_series *s, struct kp_series_step *to,
 static enum kp_err
 add_part(struct kp_series *s, const struct kp_series *part)
 {
-	size_t shift = (size_t)((part->start - s->start) / s->step);
+	int64_t shift = (part->start - s->start) / s->step, at;
 	const struct kp_series_step *from;
 	struct kp_series_step *to;
 	enum kp_err err = KP_OK;
 
 	for (size_t i = 0; i < part->n && err == KP_OK; i++) {
+		at = (int64_t)i + shift;
+		/* one that has nothing in this range has a step elsewhere */
+		if (at < 0 || (uint64_t)at >= s->n)
+			continue;
 		from = &part->v[i];
-		to = &s->v[i + shift];
+		to = &s->v[at];
 		to->windows += from->windows;
 		to->entry_calls += from->entry_calls;
 		to->sampled += from->sampled;
@@ -151,11 +126,27 @@ put_together(struct kp_query *set, const struct kp_query_range *r,
 
 	s->step = want->step;
 	if (err == KP_OK)
-		err = make_steps(s, v, set->nparts, want->cells);
+		err = series_make_steps(s, r, want->cells);
 	for (size_t i = 0; i < set->nparts && err == KP_OK; i++)
 		err = add_part(s, &v[i]);
 	if (err == KP_OK)
 		err = set_windows(set, r, cover_window, &cover);
+	return err;
+}
+
+/* As far as any file has windows. */
+static enum kp_err
+clip(struct kp_query *set, struct kp_query_range *r)
+{
+	kp_wall_ns first, last;
+	enum kp_err err = set_span(set, &first, &last);
+
+	if (r->since < first)
+		r->since = first;
+	if (r->until > last)
+		r->until = last;
+	if (r->until < r->since)
+		r->until = r->since;
 	return err;
 }
 
@@ -166,25 +157,22 @@ set_series(struct kp_query *set, const struct kp_query_range *r,
 	struct kp_query_range clipped = *r;
 	struct kp_series_want same = *want;
 	struct kp_series s = { 0 }, *v;
-	kp_wall_ns first, last;
-	enum kp_err err = set_span(set, &first, &last);
+	enum kp_err err;
 
-	if (err == KP_OK)
-		err = set_shares(set, r);
-	if (err != KP_OK)
-		return err;
-	clipped.since = r->since < first ? first : r->since;
-	clipped.until = r->until > last ? last : r->until;
-	if (clipped.until < clipped.since)
-		clipped.until = clipped.since;
-	if (same.step == 0)
-		same.step = (clipped.until - clipped.since) / STEPS_WANTED;
 	v = calloc(set->nparts, sizeof(*v));
 	if (v == NULL)
 		return KP_ENOMEM;
-	err = ask_parts(set, &clipped, &same, v);
+	query_hold(set);
+	err = clip(set, &clipped);
+	if (same.step == 0)
+		same.step = (clipped.until - clipped.since) / STEPS_WANTED;
+	if (err == KP_OK)
+		err = set_shares(set, r);
+	if (err == KP_OK)
+		err = ask_parts(set, &clipped, &same, v);
 	if (err == KP_OK)
 		err = put_together(set, &clipped, &same, v, &s);
+	query_release(set);
 	parts_free(v, set->nparts);
 	if (err == KP_OK)
 		*out = s;

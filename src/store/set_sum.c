@@ -42,24 +42,6 @@ place_of(const struct pile *p, const char *tier)
 	return t + 1;
 }
 
-/* Takes the cells of s over. */
-static enum kp_err
-pile_add(struct pile *p, struct kp_query_sum *s)
-{
-	struct placed *v = reallocarray(p->v, p->n + s->ncells + 1,
-	    sizeof(*v));
-
-	if (v == NULL)
-		return KP_ENOMEM;
-	p->v = v;
-	for (size_t i = 0; i < s->ncells; i++) {
-		v[p->n++] = (struct placed){ s->cells[i],
-			place_of(p, s->cells[i].tier) };
-		s->cells[i].hist = (struct kp_hist){ 0 };
-	}
-	return KP_OK;
-}
-
 /* The order of kp_query_sum. */
 static int
 placed_cmp(const void *pa, const void *pb)
@@ -76,28 +58,58 @@ placed_cmp(const void *pa, const void *pb)
 	return strcmp(a->cell.identity, b->cell.identity);
 }
 
-/* Cells of one name become one; they move into the result. */
+/* Cells of one name become one. */
+static enum kp_err
+pile_unite(struct pile *p)
+{
+	enum kp_err err = KP_OK;
+	size_t n = 0;
+
+	if (p->n > 1)
+		qsort(p->v, p->n, sizeof(*p->v), placed_cmp);
+	for (size_t i = 0; i < p->n; i++) {
+		if (n == 0 || placed_cmp(&p->v[n - 1], &p->v[i]) != 0) {
+			p->v[n++] = p->v[i];
+			continue;
+		}
+		if (err == KP_OK)
+			err = kp_cell_merge(&p->v[n - 1].cell, &p->v[i].cell);
+		kp_hist_free(&p->v[i].cell.hist);
+	}
+	p->n = n;
+	return err;
+}
+
+/* Takes the cells of s over; no more stay than there are names. */
+static enum kp_err
+pile_add(struct pile *p, struct kp_query_sum *s)
+{
+	struct placed *v = reallocarray(p->v, p->n + s->ncells + 1,
+	    sizeof(*v));
+
+	if (v == NULL)
+		return KP_ENOMEM;
+	p->v = v;
+	for (size_t i = 0; i < s->ncells; i++) {
+		v[p->n++] = (struct placed){ s->cells[i],
+			place_of(p, s->cells[i].tier) };
+		s->cells[i].hist = (struct kp_hist){ 0 };
+	}
+	return pile_unite(p);
+}
+
+/* The cells move into the result. */
 static enum kp_err
 pile_take(struct pile *p, struct kp_query_sum *out)
 {
-	enum kp_err err = KP_OK;
-	struct kp_cell *c = NULL;
-
 	out->cells = calloc(p->n + 1, sizeof(*out->cells));
 	if (out->cells == NULL)
 		return KP_ENOMEM;
-	if (p->n > 1)
-		qsort(p->v, p->n, sizeof(*p->v), placed_cmp);
-	for (size_t i = 0; i < p->n && err == KP_OK; i++) {
-		if (i > 0 && placed_cmp(&p->v[i - 1], &p->v[i]) == 0) {
-			err = kp_cell_merge(c, &p->v[i].cell);
-			continue;
-		}
-		c = &out->cells[out->ncells++];
-		*c = p->v[i].cell;
-		p->v[i].cell.hist = (struct kp_hist){ 0 };
-	}
-	return err;
+	for (size_t i = 0; i < p->n; i++)
+		out->cells[i] = p->v[i].cell;
+	out->ncells = p->n;
+	p->n = 0;
+	return KP_OK;
 }
 
 static void
@@ -132,8 +144,10 @@ set_sum(struct kp_query *set, const struct kp_query_range *r, bool cells,
 	struct kp_query_sum sum = { 0 }, one;
 	struct pile pile = { 0 };
 	struct kp_query *part;
-	enum kp_err err = set_shares(set, r);
+	enum kp_err err;
 
+	query_hold(set);
+	err = set_shares(set, r);
 	if (err == KP_OK)
 		err = set_tiers(set, &pile.tiers);
 	for (size_t i = 0; i < set->nparts && err == KP_OK; i++) {
@@ -149,6 +163,7 @@ set_sum(struct kp_query *set, const struct kp_query_range *r, bool cells,
 	}
 	if (err == KP_OK)
 		err = set_windows(set, r, cover_window, &sum);
+	query_release(set);
 	if (err == KP_OK && cells)
 		err = pile_take(&pile, &sum);
 	pile_free(&pile);

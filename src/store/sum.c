@@ -288,14 +288,13 @@ sum_range(struct kp_query *q, const struct kp_query_range *r,
 {
 	enum kp_err err;
 
-	/* one transaction: the three must speak of the same windows */
-	sqlite3_exec(q->conn, "begin", NULL, NULL, NULL);
+	query_hold(q);	/* the three must speak of the same windows */
 	err = sum_windows(q, r, s);
 	if (err == KP_OK)
 		err = sum_losses(q, r, &s->losses);
 	if (err == KP_OK && m != NULL)
 		err = merge_cells(q, r, m);
-	sqlite3_exec(q->conn, "commit", NULL, NULL, NULL);
+	query_release(q);
 	return err;
 }
 

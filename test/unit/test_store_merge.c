@@ -198,13 +198,14 @@ same_sums(struct kp_query *a, struct kp_query *b,
 }
 
 static void
-same_series(struct kp_query *a, struct kp_query *b)
+same_series(struct kp_query *a, struct kp_query *b,
+    const struct kp_query_range *r)
 {
 	const struct kp_series_want want = { .cells = true };
 	struct kp_series sa, sb;
 
-	assert_int_equal(kp_query_series(a, &all, &want, &sa), KP_OK);
-	assert_int_equal(kp_query_series(b, &all, &want, &sb), KP_OK);
+	assert_int_equal(kp_query_series(a, r, &want, &sa), KP_OK);
+	assert_int_equal(kp_query_series(b, r, &want, &sb), KP_OK);
 	assert_int_equal(sa.step, sb.step);
 	assert_int_equal(sa.start, sb.start);
 	assert_int_equal(sa.n, sb.n);
@@ -283,7 +284,7 @@ test_merged_is_as_one(void **state)
 	same_sums(set, q, &all);
 	same_sums(set, q, &part);
 	same_sums(set, q, &on_b);
-	same_series(set, q);
+	same_series(set, q, &all);
 	same_lists(set, q);
 	kp_query_close(set);
 	kp_query_close(q);
@@ -647,10 +648,74 @@ test_set_one_empty(void **state)
 	set = open_files(both, 2);
 	q = open_files(one, 1);
 	same_sums(set, q, &all);
-	same_series(set, q);
+	same_series(set, q, &all);
 	assert_int_equal(kp_query_span(set, &first, &last), KP_OK);
 	assert_int_equal(first, T0);
 	assert_int_equal(last, T0 + 20 * S);
+	kp_query_close(set);
+	kp_query_close(q);
+}
+
+/*
+ * One that was begun anew, and what was moved away: with the range of one of
+ * them, steps went on to the other, and were too many.
+ */
+static void
+test_set_eras(void **state)
+{
+	const char *const both[] = { b_db, a_db }, *const one[] = { out_db };
+	const struct kp_query_range ranges[] = {
+		{ T0, T0 + 20 * S, .node = NULL },		/* a's */
+		{ T0 + 5 * S, T0 + 400 * HOUR, .node = NULL },
+		{ T0 + 400 * HOUR, T0 + 500 * HOUR, .node = NULL },
+		{ T0 + 5 * S, INT64_MAX, .node = NULL },
+		{ T0 + 720 * HOUR, INT64_MAX, .node = NULL },	/* b's */
+		{ T0 + 5000 * HOUR, INT64_MAX, .node = NULL },	/* nobody's */
+	};
+	const struct kp_series_want want = { .cells = true };
+	struct kp_query *set, *q;
+	struct kp_series s;
+
+	(void)state;
+	make_file(a_db, "a@h", T0);
+	make_file(b_db, "a@h", T0 + 720 * HOUR);
+	merge(a_db, b_db);
+	set = open_files(both, 2);
+	q = open_files(one, 1);
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		same_sums(set, q, &ranges[i]);
+		same_series(set, q, &ranges[i]);
+	}
+	assert_int_equal(kp_query_series(set, &ranges[0], &want, &s), KP_OK);
+	assert_in_range(s.n, 2, 3);	/* T0 lies within a step */
+	kp_series_free(&s);
+	kp_query_close(set);
+	kp_query_close(q);
+}
+
+/* Cells of any number of files become one each. */
+static void
+test_set_of_many(void **state)
+{
+	static char names[12][128];
+	const char *files[12], *const one[] = { out_db };
+	struct kp_merge_count count;
+	struct kp_query *set, *q;
+	char *why = NULL;
+
+	(void)state;
+	for (size_t i = 0; i < 12; i++) {
+		snprintf(names[i], sizeof(names[i]), "%s/%zu.db", dir, i);
+		files[i] = names[i];
+		make_file(names[i], i % 2 == 0 ? "a@h" : "b@h",
+		    T0 + (kp_wall_ns)i * 7 * S);
+	}
+	assert_int_equal(try_merge(files, 12, &count, &why), KP_OK);
+	set = open_files(files, 12);
+	q = open_files(one, 1);
+	same_sums(set, q, &all);
+	same_series(set, q, &all);
+	same_lists(set, q);
 	kp_query_close(set);
 	kp_query_close(q);
 }
@@ -696,6 +761,8 @@ main(void)
 		T(test_set_ids),
 		T(test_set_same_run),
 		T(test_set_one_empty),
+		T(test_set_eras),
+		T(test_set_of_many),
 		T(test_set_deadline),
 	};
 
