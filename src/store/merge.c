@@ -94,13 +94,40 @@ lock_file(int fd, const char *path, char **why)
 	return KP_EBUSY;
 }
 
+/*
+ * What an OUT that was taken away has left would be taken for that of the new
+ * one, and damage it.
+ */
+static enum kp_err
+nothing_left(const struct kp_merge *m, char **why)
+{
+	static const char *const suffixes[] = { "-wal", "-journal" };
+	enum kp_err err = KP_OK;
+	char *name;
+
+	for (size_t i = 0; i < 2 && err == KP_OK; i++) {
+		if (asprintf(&name, "%s%s", m->path, suffixes[i]) < 0)
+			return KP_ENOMEM;
+		if (access(name, F_OK) == 0) {
+			schema_why(why, "cannot make '%s': '%s' belongs to "
+			    "another database of this name (move it away)",
+			    m->path, name);
+			err = KP_ESTATE;
+		}
+		free(name);
+	}
+	return err;
+}
+
 static enum kp_err
 lock_out(struct kp_merge *m, char **why)
 {
 	m->lock = open(m->path, O_RDWR | O_CLOEXEC);
 	if (m->lock >= 0)
 		return lock_file(m->lock, m->path, why);
-	return errno == ENOENT ? KP_OK : fail_errno("write", m->path, why);
+	if (errno != ENOENT)
+		return fail_errno("write", m->path, why);
+	return nothing_left(m, why);
 }
 
 /* An empty file, as readable as OUT; what a killed merge left is replaced. */
@@ -212,6 +239,7 @@ open_copy(struct kp_merge *m, char **why)
 	    SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, NULL);
 	if (rc != SQLITE_OK)
 		return fail(m, rc, why);
+	sqlite3_busy_timeout(m->db, BUSY_MS);
 	sqlite3_progress_handler(m->db, STOP_OPS, stopped, m);
 	if (m->lock >= 0)
 		err = copy_out(m, why);
@@ -235,7 +263,10 @@ kp_merge_open(struct kp_merge **out, const char *path,
 		return KP_ENOMEM;
 	m->stop = stop;
 	m->lock = m->fd = -1;
-	m->path = strdup(path);
+	/* what a symbolic link leads to is replaced, not the link */
+	m->path = realpath(path, NULL);
+	if (m->path == NULL)
+		m->path = strdup(path);
 	if (m->path == NULL || asprintf(&m->copy, "%s.merging", path) < 0) {
 		m->copy = NULL;
 		merge_free(m);

@@ -59,6 +59,7 @@ static const char maps[] =
     "drop table if exists temp.map_window;"
     "drop table if exists temp.map_request;"
     "drop table if exists temp.map_event;"
+    "drop table if exists temp.reach;"
     "drop table if exists temp.met;"
     "drop table if exists temp.place;"
     "create temp table map_node (old integer primary key, new integer);"
@@ -70,6 +71,8 @@ static const char maps[] =
     "create temp table map_window (old integer primary key, new integer);"
     "create temp table map_request (old integer primary key, new integer);"
     "create temp table map_event (old integer primary key, new integer);"
+    /* how long main's windows of a level are at most */
+    "create temp table reach (level integer primary key, longest integer);"
     /* windows of src that others of main overlap, and how far these go */
     "create temp table met (old integer primary key, start_ns integer,"
     " end_ns integer, inside integer);"
@@ -100,17 +103,21 @@ static const char new_runs[] =
 
 /*
  * Windows of known runs that are not in main as they are, but others at the
- * same time.  One that starts before is no longer than the longest there is.
+ * same time.  One that starts before is no longer than the longest of its
+ * level: one of a day makes nobody read a day's of ten seconds.
  */
 static const char met_windows[] =
+    "insert into temp.reach select level, max(end_ns - start_ns)"
+    " from main.time_window group by level;"
     "insert into temp.met select w.id, min(o.start_ns), max(o.end_ns),"
     " min(o.start_ns >= w.start_ns and o.end_ns <= w.end_ns)"
     " from src.time_window w"
     " join temp.map_run r on r.old = w.run_id"
     " join temp.map_node n on n.old = w.node_id"
-    " cross join main.time_window o on o.start_ns < w.end_ns"
-    "  and o.start_ns > w.start_ns - (select coalesce(max(end_ns - start_ns),"
-    "   0) from main.time_window) and o.end_ns > w.start_ns"
+    " cross join temp.reach l"
+    " cross join main.time_window o indexed by time_window_level"
+    "  on o.level = l.level and o.start_ns < w.end_ns"
+    "  and o.start_ns > w.start_ns - l.longest and o.end_ns > w.start_ns"
     "  and o.run_id = r.new and o.node_id = n.new"
     " where r.new in (select id from main.run) and not exists (select 1"
     "  from main.time_window e where e.start_ns = w.start_ns"

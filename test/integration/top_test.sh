@@ -53,6 +53,9 @@ same 'two looks' "$(grep -c '^kprof top  web@a  last 1m  by name' \
 has out 'tiers: calls per request'
 run 1 top -db "$dir/none.db"
 has out 'no figures: cannot open'
+run 0 top -db "$dir/a.db" -sort nosuch
+has out 'by requests (there is no tier nosuch)'
+has out 'req/s*'
 run 2 top -every 0
 run 2 top -every 9999
 run 2 top -what x
@@ -147,13 +150,28 @@ exit 0
 END
 
 # however it ends, the terminal is as it was
-for sig in 1 2 3 15; do
+for sig in 1 2 3 10 12 14 15 24; do
 	screen 80 24 -db "$dir/a.db" <<END
 see all requests
 signal $sig
 exit 0
 END
 done
+# so it is while it is stopped, as by ^Z, and once it goes on and is ended
+screen 80 24 -db "$dir/a.db" <<'END'
+see all requests
+signal 20
+stopped
+signal 18
+see all requests
+key 2
+see no slow requests
+signal 20
+stopped
+signal 15
+signal 18
+exit 0
+END
 screen 80 24 -db "$dir/a.db" -n 2 -every 1 <<'END'
 see all requests
 exit 0
@@ -177,6 +195,39 @@ key q
 exit 0
 END
 asked 'status json'
+# one that does not answer, and takes as long for that as there is between two
+# looks: keys and signals are obeyed all the same, the second one at once
+"$b/test/one_answer" "$db.sock" </dev/null >/dev/null &
+server=$!
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+	[ ! -S "$db.sock" ] || break
+	sleep 0.1
+done
+kill -STOP "$server"
+screen 80 24 -db "$db" -every 1 <<'END'
+see does not answer
+key 3
+see passed over
+key q
+exit 0
+END
+screen 80 24 -db "$db" -every 1 <<'END'
+see does not answer
+signal 15
+exit 0
+END
+screen 80 24 -db "$db" -every 60 <<'END'
+see does not answer
+key p
+see pause ...
+signal 15
+signal 2
+exit 130 0
+END
+kill -9 "$server"
+wait "$server" 2>/dev/null
+server=
+rm -f "$db.sock"
 answer 'ok 7\nno JSON'
 run 0 top -db "$db"
 has out 'kprofd answers what kprof does not understand'
@@ -190,6 +241,20 @@ has out 'b.db: 1 run, 24 windows, 5 slow requests, 1 event added'
 run 0 merge "$dir/all.db" "$dir/b.db" "$dir/a.db"
 has out 'a.db: nothing new'
 has out 'b.db: nothing new'
+# what a symbolic link leads to is replaced, and a journal of something else
+# is not taken for its own
+mkdir "$dir/sub"
+ln -s sub/real.db "$dir/link.db"
+run 0 merge "$dir/sub/real.db" "$dir/a.db"
+run 0 merge "$dir/link.db" "$dir/b.db"
+same 'the link' "$(readlink "$dir/link.db")" sub/real.db
+same 'what it leads to' "$(sqlite3 "$dir/sub/real.db" \
+    'select count(*) from run')" 2
+rm "$dir/sub/real.db"
+echo x >"$dir/sub/real.db-wal"
+run 1 merge "$dir/sub/real.db" "$dir/a.db"
+has err 'belongs to another database of this name'
+same 'what is left of that' "$(ls "$dir/sub")" real.db-wal
 run 2 merge
 run 2 merge "$dir/all.db"
 run 1 merge "$dir/all.db" "$dir/none.db"
