@@ -73,12 +73,14 @@ is_json() {
 # answer TEXT: a daemon that says this, once
 answer() {
 	printf '%b' "$1" >"$dir/answer"
-	"$b/test/one_answer" "$db.sock" <"$dir/answer" >"$dir/asked" &
+	timeout 120 "$b/test/one_answer" "$db.sock" <"$dir/answer" \
+	    >"$dir/asked" &
 	server=$!
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
+	for _ in $(seq 600); do
 		[ ! -S "$db.sock" ] || return 0
 		sleep 0.1
 	done
+	fail 'no daemon stands there'
 }
 
 asked() {
