@@ -170,28 +170,19 @@ killed_in_probe(T) ->
 
 killed_in_probe(T, Target) ->
     P = it:kprofd(T, Target),
-    Killed = it:do(Target, fun wait_for_probe/0),
+    Killed = it:do(Target, fun() -> wait_for_probe(2000) end),
     it:kill(P),
     it:until("no agent is there", fun() -> it:agent_state(Target) =:= gone end),
     Killed.
 
-%% In the target, which cannot be missed as easily from there as from without.
-wait_for_probe() ->
-    case kill_in_probe() of
-        true -> true;
-        false ->
-            case it_stub:agent() of
-                #{state := armed} -> false;
-                _ -> receive after 5 -> wait_for_probe() end
-            end
+%% In the target, from where it is not missed as easily as from without; until
+%% it is armed, or so many looks.
+wait_for_probe(Looks) ->
+    case it_stub:armed([{db, transaction, 1}]) of
+        [{_, _, call_count, _}] -> exit(whereis(kprof_agent), kill);
+        [] when Looks > 0 -> receive after 5 -> wait_for_probe(Looks - 1) end;
+        _ -> false
     end.
-
-%% Did it come in time?
-kill_in_probe() ->
-    Counted = lists:keyfind(call_count, 3, it_stub:armed(?MFAS)),
-    Traced = lists:keyfind({db, transaction, 1}, 1, it_stub:armed([{db, transaction, 1}])),
-    Counted =/= false andalso element(3, Traced) =:= call_count andalso
-        exit(whereis(kprof_agent), kill).
 
 %% The agent starts another, which knows what there is to take back.
 sentry_killed(T) ->

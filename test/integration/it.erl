@@ -17,7 +17,7 @@
 -export([balance/1, balances/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
 -export([epmd_port/1, free_port/0, otp/1, build/1]).
 
--define(WAIT_MS, 30000).
+-define(WAIT_MS, 60000).
 -define(POLL_MS, 20).
 -define(CLEAN_MS, 5000).        % the agent is gone this long after its end,
                                 % and what the target had no processor for
@@ -310,7 +310,7 @@ otp(#{otp := Otp}) -> Otp.
 
 do(#{socket := S}, What) ->
     ok = gen_tcp:send(S, term_to_binary(What)),
-    case gen_tcp:recv(S, 0, 60000) of
+    case gen_tcp:recv(S, 0, 2 * ?WAIT_MS) of
         {ok, Bytes} ->
             case binary_to_term(Bytes) of
                 {ok, Result} -> Result;

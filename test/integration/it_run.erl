@@ -10,7 +10,8 @@
 %% of a name: only tests that have it run.
 %%
 %% A test is {Name, Seconds, Fun} or {Name, Seconds, alone, Fun}: Fun is called
-%% with a context and passes by returning. Each has a process, a directory and
+%% with a context and passes by returning; Seconds are more than it takes, and
+%% three times as many end it. Each has a process, a directory and
 %% node names of its own; whatever it started is killed when it ends, in
 %% whichever way. Tests run JOBS at a time, those marked `alone` by themselves
 %% at the end. Where many run, one that fails has a second chance, alone, or two
@@ -24,6 +25,7 @@
                   outcome_tests, catalogue_tests, mark_tests, probe_tests, cowboy_tests, cluster_tests, crossing_tests,
                   hostile_tests, overload_tests, sampling_tests, footprint_tests, figure_tests, counters_tests]).
 
+-define(PATIENCE, 3).
 -define(MANY, 10).
 -define(AGAIN_MAX, 2).
 
@@ -103,8 +105,9 @@ now_s() ->
 %% Running: process => {monitor, name, start, timer}.
 together([], _, _, Running, Results) when map_size(Running) =:= 0 ->
     Results;
-together([{Name, Seconds, _, Fun} | More], Jobs, Env, Running, Results)
+together([{Name, Usual, _, Fun} | More], Jobs, Env, Running, Results)
   when map_size(Running) < Jobs ->
+    Seconds = ?PATIENCE * Usual,
     {Pid, _} = spawn_monitor(fun() -> test(Name, Fun, Env) end),
     Timer = erlang:send_after(Seconds * 1000, self(), {late, Pid, Seconds}),
     together(More, Jobs, Env, Running#{Pid => {Name, now_s(), Timer}}, Results);
