@@ -17,7 +17,7 @@ tests() ->
 all(T, Conf, Tries) ->
     {ok, Text} = file:read_file(lists:concat(["test/recordings/", Conf, ".conf"])),
     Target = it:target(T, #{kind => plain}),
-    P = it:kprofd(T, Target, #{tiers => Text}),
+    P = it:kprofd(T, Target, #{tiers => [Text, it:calm()]}),
     it:armed(P),
     {Conf, Programs} = lists:keyfind(Conf, 1, catalogue:programs(it:otp(Target))),
     Rules = rules(told:conf(binary_to_list(Text)), it:is_native(), it:otp(Target)),

@@ -413,10 +413,7 @@ replaced(P, Other) -> ok = file:rename(it:db(Other), it:db(P)).
 %% In the ways that releases and people do it.
 loads(T, Mods) ->
     {Target, Mark} = it_audit:begins(T),
-    {ok, Text} = file:read_file(it:tiers()),
-    %% Who rests does not watch loads.
-    P = it:kprofd(T, Target, #{tiers => [Text, "{overload, [{max_age_ms, 60000}, {max_queue, 1000000},"
-                                         " {max_lag_ms, 60000}]}.\n"]}),
+    P = it:kprofd(T, Target),
     it:armed(P),
     Load = it:load(T, Target, ["8", "600s", "2"]),
     it:until("requests come", fun() -> code_tests:agent(Target, entry_calls) > 200 end),

@@ -12,7 +12,7 @@
 -export([target/1, target/2, server/5, cookie/0, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
          agent_state/1, sent/1, rss/1, patience/1, is_over/2, short_host/0]).
 -export([kprofd/2, kprofd/3, probe_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
-         ended_said/2, terminate/1, db/1, tiers/0]).
+         ended_said/2, terminate/1, db/1, tiers/0, calm/0]).
 -export([load/3, loaded/1, sql/2, number/2, control/2, said/2, assembles/2, count/2]).
 -export([balance/1, balances/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
 -export([epmd_port/1, free_port/0, otp/1, build/1]).
@@ -400,10 +400,15 @@ rss(#{pid := Pid}) ->
 
 tiers() -> "test/sample_app/tiers.conf".
 
+%% For tests that are not about the guard: a target that has had no processor for
+%% a second has events of that age.
+calm() -> "{overload, [{max_age_ms, 60000}, {max_queue, 1000000}, {max_lag_ms, 60000}]}.\n".
+
 kprofd(T, Target) -> kprofd(T, Target, #{}).
 
 %% Target: one, a list of them, or a node's name.
-%% tiers   text of a tiers.conf, or {file, Path}; else the sample application's
+%% tiers   text of a tiers.conf, or {file, Path}; else the sample application's,
+%%         with a guard that is calm
 %% args    more arguments
 %% db      the database's name in the test's directory
 %% env     more environment
@@ -412,10 +417,13 @@ kprofd(T, Target) -> kprofd(T, Target, #{}).
 kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
     N = atomics:add_get(Last, 1, 1),
     Name = "kprofd" ++ integer_to_list(N),
+    File = "tiers" ++ integer_to_list(N) ++ ".conf",
     Tiers = case Opts of
                 #{tiers := {file, Path}} -> Path;
-                #{tiers := Text} -> write(T, "tiers" ++ integer_to_list(N) ++ ".conf", Text);
-                _ -> tiers()
+                #{tiers := Text} -> write(T, File, Text);
+                _ ->
+                    {ok, Text} = file:read_file(tiers()),
+                    write(T, File, [Text, calm()])
             end,
     Db = path(T, maps:get(db, Opts, Name ++ ".db")),
     Args = targets(Target) ++ ["-tiers", Tiers, "-db", Db, "-cookie-file", maps:get(cookie, Opts, Cookie),

@@ -30,7 +30,7 @@ tiers(Entries) ->
     [layers(Entries), "{sampling, all}.\n{slow_ms, 0}.\n"].
 
 layers(Entries) ->
-    ["{tiers, [{db, {it_marks, db, 1}}, {render, {it_marks, render, 1}}, {parse, {it_marks, parse, 1}}]}.\n"
+    [it:calm(), "{tiers, [{db, {it_marks, db, 1}}, {render, {it_marks, render, 1}}, {parse, {it_marks, parse, 1}}]}.\n"
      "{entry, [", lists:join(", ", Entries), "]}.\n"
      "{identity, fun\n"
      "  ({kprof, set_token, [Kind]}) -> Kind;\n"
@@ -170,7 +170,7 @@ deferred(T) ->
 
 %% With exact every release tells them apart, the direct catcher or not.
 raising(T) ->
-    Tiers = ["{tiers, [{marked, [{kprof, do_apply, '_'}, {kprof, run, '_'}], [exact]},\n"
+    Tiers = [it:calm(), "{tiers, [{marked, [{kprof, do_apply, '_'}, {kprof, run, '_'}], [exact]},\n"
              "  {raise, {it_marks, raise, 1}, [exact]}]}.\n{entry, \"kprof\"}.\n{sampling, all}.\n{slow_ms, 0}.\n"],
     P = profiled(T, Tiers, {raising, [?N]}),
     exact(P, 4 * ?N, [{"undefined", 4 * ?N}],

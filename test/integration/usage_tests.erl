@@ -424,7 +424,7 @@ per_second(T) ->
 sampled(T, Sampling, Load) ->
     {Target, Before} = target(T),
     {ok, Text} = file:read_file(it:tiers()),
-    P = it:kprofd(T, Target, #{tiers => re:replace(Text, "{sampling, all}", "{sampling, " ++ Sampling ++ "}")}),
+    P = it:kprofd(T, Target, #{tiers => [re:replace(Text, "{sampling, all}", "{sampling, " ++ Sampling ++ "}"), it:calm()]}),
     it:armed(P),
     #{errors := 0} = it:loaded(it:load(T, Target, Load)),
     it:terminate(P),
