@@ -35,7 +35,7 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
 PLAN   := $(wildcard src/target/plan*.c)
 PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
-                     src/request/*.c src/stats/*.c src/guard/*.c) \
+                     src/request/*.c src/stats/*.c src/guard/*.c src/calls/*.c) \
           $(PLAN)
 # What the client does in a node without a daemon.
 ERRANDS := $(addprefix src/target/,once.c talk.c counters.c)
