@@ -217,6 +217,9 @@ $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -ls
 $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
 $(B)/test/test_profile: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_profile: UNIT_LIBS = -lsqlite3
+CALLS_REPORT := $(wildcard src/report/calls*.c) $(addprefix src/report/,fn_name.c json.c text.c \
+                when.c width.c)
+$(B)/test/test_calls_report: $(call obj,$(CALLS_REPORT))
 $(B)/test/test_parts: $(call obj,$(STORE) src/kprofd/assembly.c)
 $(B)/test/test_parts: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
@@ -266,7 +269,7 @@ FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
 FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.c) \
                 src/store/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
-FUZZ_PROFILE := $(addprefix src/report/,profile.c profile_diff.c figures.c grid.c grid_write.c json.c \
+FUZZ_PROFILE := $(addprefix src/report/,profile.c fn_name.c profile_diff.c figures.c grid.c grid_write.c json.c \
                 losses.c text.c when.c width.c)
 FUZZ_WEB     := src/web/params.c src/web/access.c src/report/when.c \
                 src/report/text.c src/report/width.c src/report/report.c
@@ -276,11 +279,13 @@ $(B)/replay/text: $(call obj,$(FUZZ_TEXT))
 $(B)/replay/web: $(call obj,$(FUZZ_WEB))
 $(B)/replay/message: $(call obj,$(FUZZ_MESSAGE))
 $(B)/replay/profile: $(call obj,$(FUZZ_PROFILE))
+$(B)/replay/calls: $(call obj,$(CALLS_REPORT))
 $(B)/replay/agent: $(call obj,$(FUZZ_AGENT))
 $(FUZZ_B)/fuzz_text: $(FUZZ_TEXT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_web: $(FUZZ_WEB:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_message: $(FUZZ_MESSAGE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_profile: $(FUZZ_PROFILE:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_calls: $(CALLS_REPORT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_agent: $(FUZZ_AGENT:%.c=$(FUZZ_B)/obj/%.o)
 # What loads the agent, and a module of no size in the agent's place: copies of
 # it would be most of the time.
