@@ -38,7 +38,7 @@ PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
                      src/request/*.c src/stats/*.c src/guard/*.c src/calls/*.c) \
           $(PLAN)
 # What the client does in a node without a daemon.
-ERRANDS := $(addprefix src/target/,once.c talk.c counters.c)
+ERRANDS := $(addprefix src/target/,once.c talk.c guest.c counters.c tracer.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
 WEB    := $(wildcard src/web/*.c)
@@ -60,7 +60,7 @@ all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so $(B)/kprof_probe.so library
 # The agent must load on OTP 25: newer compilers have to be told.
 ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
 
-$(B)/gen/kprof_%.beam: erlang/kprof_%.erl erlang/kprof_guest.hrl
+$(B)/gen/kprof_%.beam: erlang/kprof_%.erl $(wildcard erlang/*.hrl)
 	@mkdir -p $(@D)
 	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
 
@@ -90,6 +90,18 @@ $(B)/gen/counters_beam.h: $(B)/gen/kprof_counters.beam $(B)/gen/counters.etf
 	{ xxd -i -n kp_counters_beam $(B)/gen/kprof_counters.beam && \
 	    xxd -i -n kp_counters_load $(B)/gen/counters.etf; } > $@
 
+# And for full traces.
+$(B)/gen/tracer.exprs: erlang/load.exprs
+	@mkdir -p $(@D)
+	sed 's/kprof_agent/kprof_tracer/g' $< > $@
+
+$(B)/gen/tracer.etf: $(B)/gen/tracer.exprs
+	ERL_CRASH_DUMP_BYTES=0 erl -noinput -eval '$(PARSE)'
+
+$(B)/gen/tracer_beam.h: $(B)/gen/kprof_tracer.beam $(B)/gen/tracer.etf
+	{ xxd -i -n kp_tracer_beam $(B)/gen/kprof_tracer.beam && \
+	    xxd -i -n kp_tracer_load $(B)/gen/tracer.etf; } > $@
+
 $(B)/gen/probe_beam.h: $(B)/gen/kprof_probe.beam
 	xxd -i -n kp_probe_beam $< > $@
 
@@ -100,6 +112,7 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
 $(call obj,src/target/counters.c): $(B)/gen/counters_beam.h
+$(call obj,src/target/tracer.c): $(B)/gen/tracer_beam.h
 $(call obj,src/target/agent_probe.c): $(B)/gen/probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 

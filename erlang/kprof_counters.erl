@@ -22,14 +22,11 @@
 
 -define(GUESTS, [?MODULE]).
 -include("kprof_guest.hrl").
+-include("kprof_oneshot.hrl").
 
 -define(TICK_MS, 500).          % how often lease and memory are looked at
 -define(RETRY_MS, 20).          % where the connection takes nothing
 -define(CHUNK, 200).            % functions that are read between two looks
--define(START_MS, 60000).       % arming, on a node that is busy
--define(NAMED, 5).              % functions that an error names
--define(NAMES, 10000).          % registered names in an answer
--define(SUPERVISOR_MS, 5000).   % a supervisor's answer
 
 -record(s, {
     client, client_ref,
@@ -49,49 +46,6 @@
     paused,             % monotonic ns; undefined while it counts
     rows_max
 }).
-
-%% ---------------------------------------------------------------- start ----
-
-%% Called over rex. Where it does not start, nothing stays, this module included.
-%% {ok, Pid, Info} or {error, Text}, a binary for people.
-start(Client, Opts) when is_pid(Client), is_map(Opts) ->
-    Result = case {disabled(), is_connected(node(Client))} of
-                 {true, _} -> refusal("it keeps kprof out: {kprof, [{disabled, true}]} is in its configuration", []);
-                 {_, false} -> refusal("the client has gone", []);
-                 _ -> start_server(Client, Opts)
-             end,
-    element(1, Result) =:= ok orelse purger_start([self()]),
-    Result.
-
-%% The operator's way to end it.
-stop() ->
-    case whereis(?MODULE) of
-        undefined -> not_attached;
-        Pid -> Pid ! {?MODULE, stop}, ok
-    end.
-
-refusal(Format, Args) ->
-    {error, unicode:characters_to_binary(io_lib:format(Format, Args))}.
-
--spec refuse(string(), list()) -> no_return().
-refuse(Format, Args) ->
-    exit(refusal(Format, Args)).
-
-start_server(Client, Opts) ->
-    Starter = self(),
-    {Pid, Ref} = spawn_monitor(fun() -> init(Starter, Client, Opts) end),
-    receive
-        {Pid, Info} ->
-            erlang:demonitor(Ref, [flush]),
-            {ok, Pid, Info};
-        {'DOWN', Ref, process, Pid, {error, _} = Refusal} ->
-            Refusal;
-        {'DOWN', Ref, process, Pid, Reason} ->
-            refusal("kprof_counters failed there: ~0tP", [Reason, 20])
-    after ?START_MS ->
-            exit(Pid, kill),
-            refusal("it was not armed within ~b s (fewer functions?)", [?START_MS div 1000])
-    end.
 
 init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs,
                         processes := Which, max_memory := MaxMemory, max_rows := MaxRows} = Opts) ->
@@ -142,85 +96,6 @@ kind(time, _, _) -> call_time;
 kind(count, total, <<"all">>) -> call_count;
 kind(count, _, _) -> call_time.
 
-%% ------------------------------------------------------------ functions ----
-
-%% Patterns are {Module, Function, Arity}, binaries, _ and -1 for any. Names
-%% become atoms only where there is such a thing.
-functions(#{patterns := Patterns, exclude := Exclude, max_functions := Max}) ->
-    All = lists:usort(lists:append([matching(P) || P <- Patterns])),
-    Excluded = [{existing(M), existing(F), A} || {M, F, A} <- Exclude],
-    Functions = [MFA || MFA <- All, not lists:any(fun(E) -> is_covered(MFA, E) end, Excluded)],
-    Functions =:= [] andalso refuse("the exclusions leave no function", []),
-    length(Functions) > Max andalso
-        refuse("these are ~b functions, more than ~b (name fewer, or see -max-functions)", [length(Functions), Max]),
-    {whole_modules(Functions), Functions}.
-
-matching({<<"_">>, _, _}) ->
-    [{M, F, A} || {M, _} <- code:all_loaded(), M =/= ?MODULE, {F, A} <- module_functions(M)];
-matching({Module, Fun, Arity} = Pattern) ->
-    Mod = module(Module),
-    All = module_functions(Mod),
-    Name = existing(Fun),
-    case [{Mod, F, A} || {F, A} <- All, is_covered({Mod, F, A}, {Mod, Name, Arity})] of
-        [] ->
-            refuse("no function matches '~ts' (~ts)", [pattern_text(Pattern), near(Fun, All)]);
-        Found -> Found
-    end.
-
-is_covered({M, F, A}, {Mod, Fun, Arity}) ->
-    (Mod =:= '_' orelse M =:= Mod) andalso (Fun =:= '_' orelse F =:= Fun) andalso (Arity =:= -1 orelse A =:= Arity).
-
-%% {absent} is no name of anything.
-existing(Name) ->
-    try binary_to_existing_atom(Name) catch error:badarg -> {absent} end.
-
-module(Name) ->
-    Known = existing(Name) =/= {absent} orelse is_list(code:where_is_file(binary_to_list(Name) ++ ".beam")),
-    Known orelse no_module(Name),
-    Mod = binary_to_atom(Name),
-    case code:ensure_loaded(Mod) of
-        {module, Mod} -> Mod;
-        _ -> no_module(Name)
-    end.
-
--spec no_module(binary()) -> no_return().
-no_module(Name) ->
-    Text = unicode:characters_to_list(Name),
-    Near = [M || {D, M} <- lists:sort([{distance(Text, atom_to_list(M)), M} || {M, _} <- code:all_loaded()]), D =< 2],
-    refuse("there is no module '~ts'~ts", [Name, [io_lib:format(" (did you mean ~tw?)", [hd(Near)]) || Near =/= []]]).
-
-module_functions(Mod) ->
-    try Mod:module_info(functions) catch error:undef -> [] end.
-
-near(Fun, All) ->
-    Text = unicode:characters_to_list(Fun),
-    Near = lists:sort([{distance(Text, atom_to_list(F)), F, A} || {F, A} <- All]),
-    ["the module has ", lists:join(", ", [io_lib:format("~tw/~b", [F, A]) || {_, F, A} <- lists:sublist(Near, 3)])].
-
-%% Edits from one text to the other (Levenshtein), row by row.
-distance(A, B) ->
-    lists:last(lists:foldl(fun(C, [First | _] = Row) -> distance_row(C, B, Row, First + 1, []) end,
-                           lists:seq(0, length(B)), A)).
-
-distance_row(C, [D | B], [Diagonal, Above | Row], Left, Done) ->
-    Least = lists:min([Above + 1, Left + 1, Diagonal + if C =:= D -> 0; true -> 1 end]),
-    distance_row(C, B, [Above | Row], Least, [Left | Done]);
-distance_row(_, [], _, Left, Done) ->
-    lists:reverse(Done, [Left]).
-
-pattern_text({M, F, -1}) -> [M, $:, F, "/_"];
-pattern_text({M, F, A}) -> [M, $:, F, $/, integer_to_list(A)].
-
-%% One pattern for a module of which all is wanted: each costs the node a halt.
-whole_modules(Functions) ->
-    lists:append([case length(Of) =:= length(module_functions(M)) of
-                      true -> [{M, '_', '_'}];
-                      false -> Of
-                  end || {M, Of} <- by_module(Functions)]).
-
-by_module(Functions) ->
-    maps:to_list(maps:groups_from_list(fun({M, _, _}) -> M end, Functions)).
-
 %% ------------------------------------------------------------ processes ----
 
 %% Whose calls count: returns how many there are now.
@@ -242,127 +117,11 @@ flag(Which, #{max_processes := Max} = Opts, _, S) ->
 flags(#{spawned := true}) -> [call, set_on_spawn];
 flags(_) -> [call].
 
-chosen(<<"all">>) -> all;
-chosen(<<"existing">>) -> existing;
-chosen(<<"new">>) -> new;
-chosen(Names) ->
-    lists:usort(lists:append([processes_of(N) || N <- string:lexemes(unicode:characters_to_list(Names), ",")])).
-
-%% Of strings: what OTP 25 compiles for a match of a binary does not load in 29.
-processes_of("<" ++ _ = Text) ->
-    Pid = try list_to_pid(Text)
-          catch error:badarg -> refuse("'~ts' is no process (see -processes)", [Text])
-          end,
-    node(Pid) =:= node() andalso is_process_alive(Pid) orelse refuse("there is no process ~ts", [Text]),
-    [Pid];
-processes_of("application:" ++ Name) ->
-    case application_controller:get_master(existing(unicode:characters_to_binary(Name))) of
-        undefined -> refuse("no application '~ts' is running", [Name]);
-        Master -> [P || P <- processes(), process_info(P, group_leader) =:= {group_leader, Master}]
-    end;
-processes_of("supervisor:" ++ Name) -> descendants([registered_as(Name)], []);
-processes_of("children:" ++ Name) -> [P || {_, P, _, _} <- children(registered_as(Name)), is_pid(P)];
-processes_of(Name) -> [registered_as(Name)].
-
-registered_as(Name) ->
-    Atom = existing(unicode:characters_to_binary(Name)),
-    case is_atom(Atom) andalso whereis(Atom) of
-        Pid when is_pid(Pid) -> Pid;
-        _ -> refuse("no process is registered as '~ts' (see -processes)", [Name])
-    end.
-
-%% A supervisor is none of its own descendants.
-descendants([Sup | More], Found) ->
-    Children = [{P, Type} || {_, P, Type, _} <- children(Sup), is_pid(P)],
-    descendants([P || {P, supervisor} <- Children, not lists:member(P, Found)] ++ More,
-                [P || {P, _} <- Children] ++ Found);
-descendants([], Found) -> Found.
-
-%% Another server might fail for being asked this.
-children(Sup) ->
-    case proc_lib:translate_initial_call(Sup) of
-        {supervisor, _, _} -> ok;
-        _ -> refuse("~tw is no supervisor", [name(Sup)])
-    end,
-    try gen_server:call(Sup, which_children, ?SUPERVISOR_MS)
-    catch exit:_ -> refuse("the supervisor ~tw does not answer", [name(Sup)])
-    end.
-
-name(Pid) ->
-    case process_info(Pid, registered_name) of
-        {registered_name, Name} -> Name;
-        _ -> Pid
-    end.
-
 set_flags(Chosen, Flags, #s{session = legacy} = S) ->
-    {tracer, New} = erlang:trace_info(new_processes, tracer),
-    is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
-        refuse("new processes are traced by ~tw there (kprofd? kprof count without -processes needs no processes, and"
-               " OTP 27 has sessions)", [New]),
-    Traced = [P || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= []],
-    Both = [P || is_list(Chosen), P <- Chosen, lists:member(P, Traced)],
-    Both =:= [] orelse refuse("~tw is traced by somebody else (kprofd? OTP 27 has sessions)", [name(hd(Both))]),
-    {flag_each(fun(P) -> erlang:trace(P, true, Flags) end, Chosen), S#s{foreign = Traced, flags = Flags}};
+    Foreign = foreign(Chosen),
+    {flag_each(fun(P) -> erlang:trace(P, true, Flags) end, Chosen), S#s{foreign = Foreign, flags = Flags}};
 set_flags(Chosen, Flags, #s{session = Session} = S) ->
     {flag_each(fun(P) -> trace:process(Session, P, true, Flags) end, Chosen), S#s{flags = Flags}}.
-
-%% One that has ended meanwhile counts nothing.
-flag_each(Set, Chosen) when is_list(Chosen) ->
-    lists:sum([try Set(P) catch error:badarg -> 0 end || P <- Chosen]);
-flag_each(Set, Chosen) ->
-    Set(Chosen).
-
-%% ------------------------------------------------- a call made for us ----
-
-call_of(<<>>) ->
-    none;
-call_of(Text) ->
-    Bad = fun() -> refuse("'~ts' is no call such as \"lists:seq(1, 10)\" or \"'Elixir.MyApp':run()\"", [Text]) end,
-    case erl_scan:string(unicode:characters_to_list(Text) ++ ".") of
-        {ok, Tokens, _} ->
-            case erl_parse:parse_exprs(Tokens) of
-                {ok, [{call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Args}]} -> {M, F, Args};
-                _ -> Bad()
-            end;
-        _ -> Bad()
-    end.
-
-%% The process waits to be counted. Its arguments are made before that.
-prepare(none, _) ->
-    undefined;
-prepare({M, F, Exprs}, Ms) ->
-    Server = self(),
-    {Pid, Ref} = spawn_monitor(fun() ->
-                                       Args = arguments(Exprs),
-                                       Server ! {prepared, self()},
-                                       receive go -> exit(applied(M, F, Args)) end
-                               end),
-    receive
-        {prepared, Pid} -> {Pid, Ref, Ms};
-        {'DOWN', Ref, process, Pid, {arguments, Why}} -> refuse("the call's arguments: ~0tP", [Why, 12])
-    after Ms ->
-            exit(Pid, kill),
-            refuse("the call's arguments were not made within ~b ms", [Ms])
-    end.
-
-arguments(Exprs) ->
-    try
-        [begin {value, V, _} = erl_eval:expr(E, []), V end || E <- Exprs]
-    catch
-        _:Why -> exit({arguments, short(Why)})
-    end.
-
-%% Nothing but the call: whatever else ran in this process would be counted.
-applied(M, F, Args) ->
-    try apply(M, F, Args) of
-        _ -> {applied, returned}
-    catch
-        Class:Reason -> {applied, {Class, short(Reason)}}
-    end.
-
-short(Reason) when is_atom(Reason) -> Reason;
-short(Reason) when is_tuple(Reason), tuple_size(Reason) > 0, is_atom(element(1, Reason)) -> element(1, Reason);
-short(_) -> other.
 
 %% ----------------------------------------------------------------- loop ----
 
@@ -431,21 +190,11 @@ command(stop, _, S) ->
 %% The call has come to its end: at once nothing is counted any more.
 ended(Reason, S0) ->
     S = pause(S0),
-    Outcome = case Reason of
-                  {applied, returned} -> {kprof_ended, returned, 0};
-                  {applied, {Class, Why}} -> {kprof_ended, raised, text("~w:~tw", [Class, Why])};
-                  killed -> {kprof_ended, overran, 0};
-                  _ -> {kprof_ended, exited, text("~0tP", [Reason, 8])}
-              end,
-    send(Outcome, S),
+    send(outcome(Reason), S),
     S1 = S#s{applied = done},
     tell_sentry(S1),
     S1.
 
-text(Format, Args) ->
-    unicode:characters_to_binary(io_lib:format(Format, Args)).
-
-now_ms() -> erlang:monotonic_time(millisecond).
 now_ns() -> erlang:monotonic_time(nanosecond).
 
 %% ------------------------------------------------------------- counters ----
@@ -514,8 +263,7 @@ shown(Ps, #{left := Left, merged := Merged} = Sums, _) ->
     end.
 
 names(#s{by = total}) -> [];
-names(_) ->
-    [{P, N} || N <- lists:sublist(registered(), ?NAMES), P <- [whereis(N)], is_pid(P)].
+names(_) -> names().
 
 reply(Ref, Result, S) ->
     send({kprof_reply, Ref, Result}, S).
@@ -554,32 +302,12 @@ reason_text({gone, _}) -> "the connection is gone".
 end_text({kprof, Reason}) -> text("~ts", [reason_text(Reason)]);
 end_text(Reason) -> text("it died: ~0tP", [Reason, 8]).
 
-stop_call({Pid, _, _}) -> exit(Pid, kill);
-stop_call(_) -> ok.
-
 clear(legacy, Server, Kind, Armed) ->
     [pattern(legacy, P, false, Kind) || P <- Armed],
-    case erlang:trace_info(new_processes, tracer) of
-        {tracer, Server} -> erlang:trace(new_processes, false, [all]);
-        _ -> ok
-    end,
-    [catch erlang:trace(P, false, [all])
-     || P <- processes(), P =/= Server, erlang:trace_info(P, tracer) =:= {tracer, Server}],
-    ok;
+    clear_flags(Server);
 clear(Session, _, _, _) ->
     trace:session_destroy(Session),
     ok.
-
-%% Knows what to take back without the server's help; runs when it is dead. It
-%% does not know a session, which dies with the server's handle.
-sentry_start() ->
-    Server = self(),
-    spawn_monitor(fun() ->
-                          Ref = erlang:monitor(process, Server),
-                          receive {own, Own} -> sentry(Ref, Server, Own)
-                          after ?START_MS -> ok
-                          end
-                  end).
 
 sentry(Ref, Server, {Client, Legacy, Kind, Armed, Applied} = Own) ->
     receive
@@ -600,34 +328,6 @@ tell_sentry(#s{session = Session} = S) ->
     ok.
 
 %% ------------------------------------------------- the two trace back ends ----
-
-session_new() ->
-    _ = code:ensure_loaded(trace),
-    case erlang:function_exported(trace, session_create, 3) of
-        true -> trace:session_create(kprof_counters, self(), []);
-        false -> legacy
-    end.
-
-%% On OTP 25 and 26 a counter is everybody's, and setting it sets it back.
-untraced(legacy, Functions) ->
-    case [MFA || MFA <- Functions, is_traced(MFA)] of
-        [] -> ok;
-        Taken ->
-            refuse("somebody else traces or counts ~ts: -exclude ~ts leaves it out (OTP 27 has sessions of their own)",
-                   [lists:join(", ", [mfa_text(F) || F <- lists:sublist(Taken, ?NAMED)]), mfa_text(hd(Taken))])
-    end;
-untraced(_, _) ->
-    ok.
-
-is_traced(MFA) ->
-    case erlang:trace_info(MFA, all) of
-        {all, Items} when is_list(Items) ->
-            lists:any(fun({Item, V}) -> V =/= false andalso V =/= undefined andalso Item =/= match_spec end, Items);
-        _ -> false
-    end.
-
-mfa_text({M, F, A}) ->
-    io_lib:format("~tw:~tw/~b", [M, F, A]).
 
 pattern(legacy, MFA, What, Kind) ->
     erlang:trace_pattern(MFA, What, [Kind]);
