@@ -1,0 +1,186 @@
+%% kprof trace and analyse: calls, callers and callees are those that fprof
+%% finds for the same work; limits end a trace early, with what there is; and
+%% nothing stays behind, however it ends.
+-module(trace_tests).
+
+-export([tests/0]).
+
+-define(WORK, "it_counted:work(50)").
+-define(ALL, ["-max-functions", "200000", "_"]).
+
+tests() ->
+    [{"traces as fprof does", 120, fun fprof/1},
+     {"a trace that is kept", 60, fun kept/1},
+     {"traces for some time", 60, fun for_some_time/1},
+     {"a trace until it is interrupted", 60, fun interrupted/1},
+     {"a trace past its limits", 60, fun limits/1},
+     {"a trace of what raises or overruns", 60, fun raises/1},
+     {"kprof trace killed", 120, fun killed/1},
+     {"kprof trace that hangs", 60, fun hung/1},
+     {"its tracer killed", 60, fun tracer_killed/1}].
+
+%% Everything is traced by both. What differs is who makes the call.
+fprof(T) ->
+    Target = plain(T),
+    Theirs = functions(by_fprof(T, Target)),
+    Ours = functions(analysis(T, Target, ["-apply", ?WORK | ?ALL])),
+    it:check(map_size(Theirs) > 10, "fprof finds functions: ~0p", [Theirs]),
+    it:equal("functions", lists:sort(maps:keys(Theirs)), lists:sort(maps:keys(Ours))),
+    [it:equal(io_lib:format("callers and callees of ~w", [F]), maps:get(F, Theirs), maps:get(F, Ours))
+     || F <- maps:keys(Theirs)].
+
+by_fprof(T, Target) ->
+    Trace = it:path(T, "fprof.trace"),
+    Dest = it:path(T, "fprof.analysis"),
+    it:do(Target, fun() ->
+                          fprof:apply(it_counted, work, [50], [{file, Trace}]),
+                          ok = fprof:profile([{file, Trace}]),
+                          ok = fprof:analyse([{dest, Dest}, {totals, true}, {cols, 160}]),
+                          fprof:stop()
+                  end),
+    {ok, Terms} = file:consult(Dest),
+    Terms.
+
+analysis(T, Target, Args) ->
+    {0, Out, _} = run(T, Target, ["-form", "analysis", "-totals", "-cols", "160" | Args]),
+    consult(T, Out).
+
+consult(T, Out) ->
+    File = it:path(T, "kprof.analysis"),
+    ok = file:write_file(File, unicode:characters_to_binary(Out)),
+    {ok, Terms} = file:consult(File),
+    Terms.
+
+%% Of all processes together: the work's functions, how often they were called
+%% by each other, and what they called how often.
+functions(Terms) ->
+    {_, [[{totals, _, _, _}] | Rest]} = lists:splitwith(fun(X) -> not is_list(X) end, Terms),
+    Rows = lists:takewhile(fun(X) -> not is_list(X) end, Rest),
+    maps:from_list([{F, {N, counts(Callers, F), counts(Called, F)}}
+                    || {Callers, {{it_counted, _, _} = F, N, _, _}, Called} <- Rows]).
+
+counts(Rows, _) ->
+    lists:sort([{F, N} || {F, N, _, _} <- Rows, is_tuple(F), element(1, F) =/= kprof_tracer, element(1, F) =/= fprof,
+                          F =/= {erlang, apply, 2}]).
+
+kept(T) ->
+    Target = plain(T),
+    File = it:path(T, "a.trace"),
+    {0, "", _} = run(T, Target, ["-apply", ?WORK, "-o", File, "-quiet", "it_counted"]),
+    {0, Now, _} = kprof(T, ["analyse", "-form", "analysis", "-totals", File]),
+    it:check(map_size(functions(consult(T, Now))) > 5, "functions: ~ts", [Now]),
+    [begin
+         {0, Out, ""} = kprof(T, ["analyse", "-form", Form, File]),
+         says(Out, Text)
+     end || {Form, Text} <- [{"tree", "it_counted:fib/1"}, {"callgrind", "fn=it_counted:fib/1"},
+                             {"folded", ";it_counted:fib/1"}, {"speedscope", "speedscope.app"},
+                             {"events", "call it_counted:work/1 by "}]],
+    {1, "", Errors} = kprof(T, ["analyse", "/dev/null"]),
+    says(Errors, "it is no trace that kprof has kept").
+
+for_some_time(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    {0, Out, _} = run(T, Target, ["-for", "1s", "-processes", "application:sample_app", "db", "requests"]),
+    says(Out, "requests:handle_request/2"),
+    it_audit:ends(Target, Mark).
+
+interrupted(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    P = start(T, Target, ["it_counted"]),
+    it:call(Target, it_counted, work, [50]),
+    it:signal(P, "INT"),
+    {0, Out, _} = ends(P),
+    says(Out, "it_counted:work/1"),
+    it_audit:ends(Target, Mark).
+
+limits(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    {1, Out, Errors} = run(T, Target, ["-apply", "it_counted:spin(500)", "-max-events", "1000", "-form", "events",
+                                       "it_counted"]),
+    says(Errors, "ended early: as many events as were allowed"),
+    it:equal("events", 1000, length(string:lexemes(Out, "\n"))),
+    it_audit:during(Target, Mark),
+    {1, _, Busy} = run(T, Target, ["-apply", "it_counted:spin(5000)", "-max-queue", "100", "_" | ["-max-functions", "200000"]]),
+    says(Busy, "ended early: the node made more events than it could send"),
+    it_audit:ends(Target, Mark).
+
+raises(T) ->
+    Target = plain(T),
+    {1, Out, Errors} = run(T, Target, ["-apply", "it_counted:raise()", "it_counted"]),
+    says(Errors, "the call raised error:badness"),
+    says(Out, "it_counted:raise/0"),
+    {1, _, Over} = run(T, Target, ["-apply", "it_counted:wait(it_traced_child)", "-for", "300ms", "it_counted"]),
+    says(Over, "the call was stopped, without an end"),
+    ok = it:call(Target, it_counted, leave, [it_traced_child]).
+
+killed(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    [begin
+         P = background(T, Target, ["-for", "20s", "it_counted", "maps", "lists"]),
+         receive after Ms -> ok end,
+         it:kill(P),
+         it_audit:during(Target, Mark)
+     end || Ms <- [5, 20, 60, 200, 600, 1500]],
+    it_audit:ends(Target, Mark).
+
+hung(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    P = start(T, Target, ["it_counted"]),
+    it:signal(P, "STOP"),
+    it:until("its lease runs out", fun() -> it:call(Target, erlang, whereis, [kprof_tracer]) =:= undefined end),
+    it_audit:during(Target, Mark),
+    it:signal(P, "CONT"),
+    it:equal("it says so", 1, it:exited(P)),
+    says(it:errors(P), "its lease ran out"),
+    it_audit:ends(Target, Mark).
+
+tracer_killed(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    P = start(T, Target, ["it_counted"]),
+    it:do(Target, fun() -> exit(whereis(kprof_tracer), kill), ok end),
+    it_audit:during(Target, Mark),
+    it:equal("it says so", 1, it:exited(P)),
+    says(it:errors(P), "it died: killed"),
+    it_audit:ends(Target, Mark).
+
+%% ------------------------------------------------------------ helpers ----
+
+plain(T) ->
+    Target = it:target(T, #{kind => plain}),
+    load(Target),
+    Target.
+
+load(Target) ->
+    {module, it_counted} = it:call(Target, code, ensure_loaded, [it_counted]),
+    ok.
+
+background(#{cookie := Cookie} = T, #{node := Node}, Args) ->
+    started(T, ["trace", "-target", Node, "-cookie-file", Cookie | Args]).
+
+start(T, Target, Args) ->
+    P = background(T, Target, Args),
+    it:saw(P, "Ctrl-C ends it"),
+    P.
+
+run(T, Target, Args) ->
+    ends(background(T, Target, Args)).
+
+kprof(T, Args) ->
+    ends(started(T, Args)).
+
+started(#{build := Build, last := Last} = T, Args) ->
+    it:start(T, "kprof" ++ integer_to_list(atomics:add_get(Last, 1, 1)), [filename:join(Build, "kprof") | Args], []).
+
+ends(P) ->
+    Status = it:exited(P),
+    {Status, unicode:characters_to_list(it:output(P)), unicode:characters_to_list(it:errors(P))}.
+
+says(Text, Pattern) ->
+    re:run(Text, Pattern, [unicode, multiline, {capture, none}]) =:= match orelse
+        it:fail("'~ts' is not in:~n~ts", [Pattern, Text]).
