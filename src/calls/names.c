@@ -87,23 +87,21 @@ kp_call_proc(const struct kp_call_names *t, uint32_t proc)
 	return &t->procs[proc];
 }
 
-/* Room for one more, zeroed; the vector as it was, and false, without. */
-static bool
+/* The vector with room for one more, zeroed; as it was, and NULL, without. */
+static void *
 with_room(void *vec, uint32_t n, uint32_t *room, size_t size)
 {
 	uint32_t want = *room > 0 ? *room * 2 : 64;
-	void *old, *bigger;
+	char *bigger;
 
 	if (n < *room)
-		return true;
-	memcpy(&old, vec, sizeof(old));
-	bigger = reallocarray(old, want, size);
+		return vec;
+	bigger = reallocarray(vec, want, size);
 	if (bigger == NULL)
-		return false;
-	memset((char *)bigger + *room * size, 0, (want - *room) * size);
-	memcpy(vec, &bigger, sizeof(bigger));
+		return NULL;
+	memset(bigger + *room * size, 0, (want - *room) * size);
 	*room = want;
-	return true;
+	return bigger;
 }
 
 static bool
@@ -144,9 +142,11 @@ fn_add(struct kp_call_names *t, struct kp_span mod, struct kp_span fun,
 
 	if (t->nfns == KP_CALLS_FNS_MAX)
 		return KP_ELIMIT;
-	if (!with_room(&t->fns, t->nfns, &t->fns_room, sizeof(*t->fns)))
+	f = with_room(t->fns, t->nfns, &t->fns_room, sizeof(*f));
+	if (f == NULL)
 		return KP_ENOMEM;
-	f = &t->fns[t->nfns];
+	t->fns = f;
+	f += t->nfns;
 	f->mod = copy(mod);
 	f->fun = copy(fun);
 	f->arity = arity;
@@ -197,6 +197,7 @@ kp_call_proc_put(struct kp_call_names *t, uint32_t id, uint32_t serial,
     uint32_t *proc, bool *added)
 {
 	uint64_t key = (uint64_t)serial << 32 | id, *known;
+	struct kp_call_proc *v;
 
 	*added = false;
 	if (key == 0)
@@ -208,8 +209,11 @@ kp_call_proc_put(struct kp_call_names *t, uint32_t id, uint32_t serial,
 	}
 	if (t->nprocs == KP_CALLS_PROCS_MAX)
 		return KP_ELIMIT;
-	if (!with_room(&t->procs, t->nprocs, &t->procs_room,
-	    sizeof(*t->procs)) || !map_put(&t->by_pid, key, t->nprocs))
+	v = with_room(t->procs, t->nprocs, &t->procs_room, sizeof(*v));
+	if (v == NULL)
+		return KP_ENOMEM;
+	t->procs = v;
+	if (!map_put(&t->by_pid, key, t->nprocs))
 		return KP_ENOMEM;
 	t->procs[t->nprocs] = (struct kp_call_proc){ id, serial, NULL };
 	*added = true;

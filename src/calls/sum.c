@@ -61,29 +61,25 @@ kp_calls_sum_free(struct kp_calls_sum *s)
 /* ---- tables ---- */
 
 /*
- * Room for one more in a vector that doubles at powers of two; false at the
- * limit, which is counted, and without memory.
+ * The vector with room for one more; it doubles at powers of two.  NULL at the
+ * limit, which is counted, and without memory: then it is as it was.
  */
-static bool
-more_room(struct kp_calls_sum *s, void *vec, uint32_t n, uint32_t max,
+static void *
+with_room(struct kp_calls_sum *s, void *vec, uint32_t n, uint32_t max,
     size_t size)
 {
-	void *old, *bigger;
+	void *bigger;
 
 	if (n == max) {
 		s->overflow++;
-		return false;
+		return NULL;
 	}
 	if ((n & (n - 1)) != 0 || (n > 0 && n < 16))
-		return true;
-	memcpy(&old, vec, sizeof(old));
-	bigger = reallocarray(old, n > 0 ? 2 * (size_t)n : 16, size);
-	if (bigger == NULL) {
+		return vec;
+	bigger = reallocarray(vec, n > 0 ? 2 * (size_t)n : 16, size);
+	if (bigger == NULL)
 		s->state->err = KP_ENOMEM;
-		return false;
-	}
-	memcpy(vec, &bigger, sizeof(bigger));
-	return true;
+	return bigger;
 }
 
 static bool
@@ -100,12 +96,16 @@ clock_of(struct kp_calls_sum *s, uint32_t proc, uint32_t caller, uint32_t fn)
 {
 	uint64_t key = key2((uint64_t)proc << 20 | caller, fn);
 	uint64_t *known = map_get(&s->state->clocks, key);
+	struct kp_calls_clock *v;
 
 	if (known != NULL)
 		return &s->clocks[*known];
-	if (!more_room(s, &s->clocks, s->nclocks, KP_CALLS_CLOCKS_MAX,
-	    sizeof(*s->clocks)) ||
-	    !remember(s, &s->state->clocks, key, s->nclocks))
+	v = with_room(s, s->clocks, s->nclocks, KP_CALLS_CLOCKS_MAX,
+	    sizeof(*v));
+	if (v == NULL)
+		return NULL;
+	s->clocks = v;
+	if (!remember(s, &s->state->clocks, key, s->nclocks))
 		return NULL;
 	s->clocks[s->nclocks] = (struct kp_calls_clock){ .proc = proc,
 		.caller = caller, .fn = fn };
@@ -115,9 +115,12 @@ clock_of(struct kp_calls_sum *s, uint32_t proc, uint32_t caller, uint32_t fn)
 static uint32_t
 path_add(struct kp_calls_sum *s, const struct kp_calls_path *p)
 {
-	if (!more_room(s, &s->paths, s->npaths, KP_CALLS_PATHS_MAX,
-	    sizeof(*s->paths)))
+	struct kp_calls_path *v = with_room(s, s->paths, s->npaths,
+	    KP_CALLS_PATHS_MAX, sizeof(*v));
+
+	if (v == NULL)
 		return p->parent;
+	s->paths = v;
 	s->paths[s->npaths] = *p;
 	return s->npaths++;
 }
@@ -167,6 +170,24 @@ held_remove(struct kp_calls_sum *s, uint32_t proc, uint32_t fn)
 
 /* ---- processes ---- */
 
+static bool
+proc_room(struct kp_calls_sum *s)
+{
+	struct kp_calls_proc *procs = with_room(s, s->procs, s->nprocs,
+	    KP_CALLS_PROCS_MAX, sizeof(*procs));
+	struct stack *stacks;
+
+	if (procs == NULL)
+		return false;
+	s->procs = procs;
+	stacks = with_room(s, s->state->stacks, s->nprocs,
+	    KP_CALLS_PROCS_MAX, sizeof(*stacks));
+	if (stacks == NULL)
+		return false;
+	s->state->stacks = stacks;
+	return true;
+}
+
 /* Up to and with this one. */
 static bool
 procs_up_to(struct kp_calls_sum *s, uint32_t proc)
@@ -175,10 +196,7 @@ procs_up_to(struct kp_calls_sum *s, uint32_t proc)
 	struct kp_calls_path root = { .parent = KP_PATH_NONE };
 
 	for (; s->nprocs <= proc; s->nprocs++) {
-		if (!more_room(s, &s->procs, s->nprocs, KP_CALLS_PROCS_MAX,
-		    sizeof(*s->procs)) ||
-		    !more_room(s, &t->stacks, s->nprocs, KP_CALLS_PROCS_MAX,
-		    sizeof(*t->stacks)))
+		if (!proc_room(s))
 			return false;
 		s->procs[s->nprocs] = (struct kp_calls_proc){ 0 };
 		root.proc = s->nprocs;

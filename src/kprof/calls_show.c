@@ -8,6 +8,7 @@
 
 #include "calls_show.h"
 #include "report/calls.h"
+#include "store/calls_db.h"
 
 #define LEAST 10u
 #define SLICES_MAX 8000000u	/* of the form that needs them: 256 MiB */
@@ -91,7 +92,7 @@ put_form(struct showing *s, const struct calls_view *v)
 }
 
 static void
-say_remarks(const struct showing *s, const struct calls_view *v)
+say_remarks(const struct calls_view *v)
 {
 	struct kp_buf b;
 
@@ -102,9 +103,19 @@ say_remarks(const struct showing *s, const struct calls_view *v)
 		b.len--;
 		say("%s", kp_buf_cstr(&b));
 	}
-	if (s->cut)
-		say("the trace is too long for this form: its end is missing");
 	kp_buf_free(&b);
+}
+
+static int
+write_db(struct showing *s)
+{
+	char why[300] = "";
+
+	if (calls_db_write(s->a->db, s->names, s->sum, &s->r.info, why,
+	    sizeof(why)) == KP_OK)
+		return EXIT_DONE;
+	say("cannot write '%s': %s", s->a->db, why);
+	return EXIT_FAILED;
 }
 
 static int
@@ -127,8 +138,12 @@ show_all(struct showing *s, const char *name)
 	if (s->sum->events == 0)
 		say("there are no events: none of these functions was called "
 		    "in these processes");
+	say_remarks(&v);
+	if (a->db != NULL)
+		return write_db(s);
 	put_form(s, &v);
-	say_remarks(s, &v);
+	if (s->cut)
+		say("the trace is too long for this form: its end is missing");
 	return show(&s->out);
 }
 
@@ -138,8 +153,8 @@ calls_show(const struct calls_args *a, const void *p, size_t n,
 {
 	struct showing s = { .a = a, .names = kp_call_names_new() };
 	struct kp_calls_opts o = { .cpu = a->cpu, .ctx = &s,
-		.paths = a->form != FORM_ANALYSIS &&
-		    a->form != FORM_CALLGRIND && a->form != FORM_EVENTS,
+		.paths = a->db != NULL || (a->form != FORM_ANALYSIS &&
+		    a->form != FORM_CALLGRIND && a->form != FORM_EVENTS),
 		.slice = a->form == FORM_SPEEDSCOPE ? on_slice : NULL };
 	int st = EXIT_FAILED;
 	enum kp_err e;

@@ -10,12 +10,15 @@ struct calls_args {
 	bool no_callers, totals, no_details, cpu;
 	size_t cols;
 	size_t least;		/* hundredths of a percent */
+	const char *db;		/* a database to be made, in place of a form */
 };
 
 #define OPTS_CALLS(a) \
 	{ "form", "FORM", "tree (default), analysis (fprof's), callgrind, " \
 	    "folded, speedscope, or events", OPT_CHOICE, &(a).form, \
 	    "tree,analysis,callgrind,folded,speedscope,events" }, \
+	{ "db", "FILE", "make an SQLite database of it, and show nothing", \
+	    OPT_TEXT, &(a).db, NULL }, \
 	{ "cpu", NULL, "without the time that processes were scheduled out", \
 	    OPT_FLAG, &(a).cpu, NULL }, \
 	{ "least", "N", "tree: leave out what has less than so many " \
