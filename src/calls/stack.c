@@ -258,16 +258,21 @@ return_to(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 
 /* ---- events ---- */
 
+/* Back from a pseudo function, to what is below it. */
+static void
+leave(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
+{
+	return_to(s, st, st->n > 1 ? st->v[st->n - 2].fn : KP_FN_UNDEFINED,
+	    ts);
+}
+
 /* Nothing is called while a process waits or is collected: an end is missing. */
 static void
 leave_pseudo(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
 {
 	while (st->n > 0 && is_pseudo(st->v[st->n - 1].fn)) {
 		s->odd++;
-		charge_own(s, st, ts);
-		drop_to(s, st, st->n - 1, ts);
-		if (st->n > 0)
-			st->v[st->n - 1].ts = ts;
+		leave(s, st, ts);
 	}
 }
 
@@ -390,8 +395,7 @@ stack_in(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 	else if (is_void(st, st->n - 1))
 		drop_to(s, st, st->n - 1, ts);
 	else
-		return_to(s, st, st->n > 1 ? st->v[st->n - 2].fn :
-		    KP_FN_UNDEFINED, ts);
+		leave(s, st, ts);
 }
 
 void
@@ -408,8 +412,7 @@ stack_gc_end(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
 	if (st->v[st->n - 1].fn != KP_FN_GC)
 		s->odd++;
 	else
-		return_to(s, st, st->n > 1 ? st->v[st->n - 2].fn :
-		    KP_FN_UNDEFINED, ts);
+		leave(s, st, ts);
 }
 
 void
