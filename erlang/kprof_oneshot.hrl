@@ -214,7 +214,10 @@ call_of(Text) ->
     case erl_scan:string(unicode:characters_to_list(Text) ++ ".") of
         {ok, Tokens, _} ->
             case erl_parse:parse_exprs(Tokens) of
-                {ok, [{call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Args}]} -> {M, F, Args};
+                {ok, [{call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Args}]} ->
+                    %% `_` is what is loaded.
+                    _ = code:ensure_loaded(M),
+                    {M, F, Args};
                 _ -> Bad()
             end;
         _ -> Bad()

@@ -160,7 +160,8 @@ look_lease(S) ->
     loop(S).
 
 command(go, #s{stage = ready} = S0) ->
-    S = arm(S0#s{stage = tracing}),
+    %% Without events: it says that it traces.
+    S = send({kprof_calls, 0, []}, arm(S0#s{stage = tracing, seq = 1})),
     case S#s.applied of
         {Pid, Ref, Ms} ->
             erlang:send_after(Ms, self(), {overran, Ref}),

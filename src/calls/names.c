@@ -196,7 +196,8 @@ enum kp_err
 kp_call_proc_put(struct kp_call_names *t, uint32_t id, uint32_t serial,
     uint32_t *proc, bool *added)
 {
-	uint64_t key = (uint64_t)serial << 32 | id, *known;
+	/* <0.0.0> is init; no process has all bits set. */
+	uint64_t key = ((uint64_t)serial << 32 | id) + 1, *known;
 	struct kp_call_proc *v;
 
 	*added = false;

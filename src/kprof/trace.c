@@ -117,7 +117,7 @@ trace_with(struct tracer *t, struct kept *k, const struct args *a,
 	kp_mono_ns deadline = a->f.limit > 0 && a->o.g.apply[0] == '\0' ?
 	    kp_mono_now() + a->f.limit : INT64_MAX;
 	struct kp_calls_info info = { .otp = (uint32_t)h->otp };
-	struct tracer_end end;
+	struct tracer_end end = { .end = KP_CALLS_GONE };
 	enum kp_err e;
 
 	snprintf(info.target, sizeof(info.target), "%s",
@@ -125,11 +125,22 @@ trace_with(struct tracer *t, struct kept *k, const struct args *a,
 	if (h->offset > -KP_CALLS_TIME_MAX * 2 + 1 &&
 	    h->offset < KP_CALLS_TIME_MAX * 2 - 1)
 		info.offset = h->offset;
+	kp_calls_write_begin(&k->w, &k->b, &info);
+	e = tracer_go(t);
+	if (e != KP_OK) {
+		say("'%s': nothing was traced: %s", a->o.g.talk.target,
+		    e == KP_END ? "interrupted" : "its tracer has ended");
+		tracer_stop(t);
+		return EXIT_FAILED;
+	}
 	if (deadline == INT64_MAX && a->o.g.apply[0] == '\0')
 		say("tracing in '%s'; Ctrl-C ends it and shows the figures",
 		    a->o.g.talk.target);
-	kp_calls_write_begin(&k->w, &k->b, &info);
 	e = tracer_run(t, deadline, on_event, k, &end);
+	if (e == KP_ETIMEOUT || e == KP_END) {
+		signals_drain();
+		e = tracer_end(t, on_event, k, &end);
+	}
 	/* Nothing stays in the node while we take our time. */
 	tracer_stop(t);
 	if (e != KP_OK) {

@@ -165,33 +165,56 @@ read_message(struct tracer *t, struct kp_term *r, tracer_sink *sink,
 	return KP_END;
 }
 
+/* Its first message, which has no events, says that it traces. */
+enum kp_err
+tracer_go(struct tracer *t)
+{
+	struct kp_term r;
+	enum kp_err e = guest_command(&t->guest, "go");
+
+	if (e == KP_OK)
+		e = guest_next(&t->guest, kp_mono_now() + READ_LIMIT, &r);
+	if (e != KP_OK)
+		return e;
+	kp_term_tuple(&r);
+	return kp_span_is(kp_term_atom(&r), "kprof_calls") ? KP_OK : KP_ESTATE;
+}
+
 enum kp_err
 tracer_run(struct tracer *t, kp_mono_ns deadline, tracer_sink *sink,
     void *ctx, struct tracer_end *end)
 {
-	bool reading = false;
 	struct kp_term r;
 	enum kp_err e;
 
-	*end = (struct tracer_end){ .end = KP_CALLS_GONE };
-	e = guest_command(&t->guest, "go");
-	while (e == KP_OK) {
-		e = guest_next(&t->guest, reading ?
-		    kp_mono_now() + READ_LIMIT : deadline, &r);
-		if (e == KP_OK) {
-			e = read_message(t, &r, sink, ctx, end);
-			if (e != KP_OK)
-				return e == KP_END ? KP_OK : e;
-		} else if (!reading && (e == KP_ETIMEOUT || e == KP_END)) {
-			reading = true;
-			e = guest_command(&t->guest, "read");
-		}
+	for (;;) {
+		e = guest_next(&t->guest, deadline, &r);
+		if (e == KP_ETIMEOUT || e == KP_END)
+			return e;
+		if (e != KP_OK)
+			break;
+		e = read_message(t, &r, sink, ctx, end);
+		if (e != KP_OK)
+			return e == KP_END ? KP_OK : e;
 	}
-	if (e == KP_END)
-		end->end = KP_CALLS_CUT;
-	else
-		guest_broken(&t->guest, e, end->text, sizeof(end->text));
+	end->end = KP_CALLS_GONE;
+	guest_broken(&t->guest, e, end->text, sizeof(end->text));
 	return KP_OK;
+}
+
+enum kp_err
+tracer_end(struct tracer *t, tracer_sink *sink, void *ctx,
+    struct tracer_end *end)
+{
+	enum kp_err e = guest_command(&t->guest, "read");
+
+	if (e == KP_OK)
+		e = tracer_run(t, kp_mono_now() + READ_LIMIT, sink, ctx, end);
+	if (e == KP_END || e == KP_ETIMEOUT || e == KP_EIO) {
+		end->end = e == KP_END ? KP_CALLS_CUT : KP_CALLS_GONE;
+		e = KP_OK;
+	}
+	return e;
 }
 
 void

@@ -33,13 +33,20 @@ struct tracer;
  */
 enum kp_err tracer_start(struct tracer **t, const struct tracer_opts *o,
     struct kp_call_names *names, struct guest_hello *h, char *why, size_t n);
+/* When this returns KP_OK it traces, and a call is made; else it has ended. */
+enum kp_err tracer_go(struct tracer *t);
 /*
- * Traces until the deadline, until woken, or until it ends by itself, and
- * takes what is still under way; woken again, no longer.  KP_OK, or what sink
- * returned.
+ * Takes events until it ends by itself (KP_OK), until the deadline
+ * (KP_ETIMEOUT) or until woken (KP_END); or what sink returned.
  */
 enum kp_err tracer_run(struct tracer *t, kp_mono_ns deadline,
     tracer_sink *sink, void *ctx, struct tracer_end *end);
+/*
+ * Ends it, and takes what is still under way; woken, no longer.  KP_OK, or
+ * what sink returned.
+ */
+enum kp_err tracer_end(struct tracer *t, tracer_sink *sink, void *ctx,
+    struct tracer_end *end);
 /* Takes everything back.  NULL is let pass. */
 void tracer_stop(struct tracer *t);
 

@@ -78,10 +78,14 @@ kept(T) ->
     {1, "", Errors} = kprof(T, ["analyse", "/dev/null"]),
     says(Errors, "it is no trace that kprof has kept").
 
+%% A load runs meanwhile, and makes calls in the sample's processes.
 for_some_time(T) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),
-    {0, Out, _} = run(T, Target, ["-for", "1s", "-processes", "application:sample_app", "db", "requests"]),
+    P = background(T, Target, ["-for", "4s", "-processes", "application:sample_app", "db", "requests"]),
+    it:until("it traces", fun() -> it:call(Target, erlang, whereis, [kprof_tracer]) =/= undefined end),
+    it:loaded(it:load(T, Target, ["4", "40"])),
+    {0, Out, _} = ends(P),
     says(Out, "requests:handle_request/2"),
     it_audit:ends(Target, Mark).
 
@@ -103,7 +107,7 @@ limits(T) ->
     says(Errors, "ended early: as many events as were allowed"),
     it:equal("events", 1000, length(string:lexemes(Out, "\n"))),
     it_audit:during(Target, Mark),
-    {1, _, Busy} = run(T, Target, ["-apply", "it_counted:spin(5000)", "-max-queue", "100", "_" | ["-max-functions", "200000"]]),
+    {1, _, Busy} = run(T, Target, ["-apply", "it_counted:spin(5000)", "-max-queue", "100", "it_counted"]),
     says(Busy, "ended early: the node made more events than it could send"),
     it_audit:ends(Target, Mark).
 

@@ -161,7 +161,7 @@ test_bad_records(void **state)
 		{ "P\1\0\x02\0\0\1", 7 },	/* suspend, by its number */
 		{ "P\1\0\x01\0\0\0\0", 8 },	/* a call of nothing */
 		{ "P\1\0P\1\0", 6 },		/* twice the same */
-		{ "P\0\0", 3 },			/* no process */
+		{ "P\xff\xff\xff\xff\x0f\xff\xff\xff\xff\x0f", 11 },
 		{ "F\0\1f\0", 5 },		/* no module */
 		{ "F\1m\1f\x80\x02", 7 },	/* an arity of 256 */
 		{ "F\x81\x08", 3 },		/* a name that is too long */
