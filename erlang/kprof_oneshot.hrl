@@ -1,6 +1,5 @@
-%% kprof_oneshot.hrl - what the guests share that are there for one profile and
-%% one client: how they start, which functions and processes are chosen, and the
-%% call that they make. A module that includes it has init/3, which tells the
+%% kprof_oneshot.hrl - a guest that is there for one profile and one client: how
+%% it starts, which processes are chosen, and the call that it makes. A module that includes it has init/3, which tells the
 %% starter {self(), Info} when it is armed, or exits with refuse/2; and
 %% sentry/3, which cleans up when the server is dead.
 
@@ -52,85 +51,6 @@ start_server(Client, Opts) ->
             refusal("it was not armed within ~b s (fewer functions?)", [?START_MS div 1000])
     end.
 
-%% ------------------------------------------------------------ functions ----
-
-%% Patterns are {Module, Function, Arity}, binaries, _ and -1 for any. Names
-%% become atoms only where there is such a thing.
-functions(#{patterns := Patterns, exclude := Exclude, max_functions := Max}) ->
-    All = lists:usort(lists:append([matching(P) || P <- Patterns])),
-    Excluded = [{existing(M), existing(F), A} || {M, F, A} <- Exclude],
-    Functions = [MFA || MFA <- All, not lists:any(fun(E) -> is_covered(MFA, E) end, Excluded)],
-    Functions =:= [] andalso refuse("the exclusions leave no function", []),
-    length(Functions) > Max andalso
-        refuse("these are ~b functions, more than ~b (name fewer, or see -max-functions)", [length(Functions), Max]),
-    {whole_modules(Functions), Functions}.
-
-matching({<<"_">>, _, _}) ->
-    [{M, F, A} || {M, _} <- code:all_loaded(), M =/= ?MODULE, {F, A} <- module_functions(M)];
-matching({Module, Fun, Arity} = Pattern) ->
-    Mod = module(Module),
-    All = module_functions(Mod),
-    Name = existing(Fun),
-    case [{Mod, F, A} || {F, A} <- All, is_covered({Mod, F, A}, {Mod, Name, Arity})] of
-        [] ->
-            refuse("no function matches '~ts' (~ts)", [pattern_text(Pattern), near(Fun, All)]);
-        Found -> Found
-    end.
-
-is_covered({M, F, A}, {Mod, Fun, Arity}) ->
-    (Mod =:= '_' orelse M =:= Mod) andalso (Fun =:= '_' orelse F =:= Fun) andalso (Arity =:= -1 orelse A =:= Arity).
-
-%% {absent} is no name of anything.
-existing(Name) ->
-    try binary_to_existing_atom(Name) catch error:badarg -> {absent} end.
-
-module(Name) ->
-    Known = existing(Name) =/= {absent} orelse is_list(code:where_is_file(binary_to_list(Name) ++ ".beam")),
-    Known orelse no_module(Name),
-    Mod = binary_to_atom(Name),
-    case code:ensure_loaded(Mod) of
-        {module, Mod} -> Mod;
-        _ -> no_module(Name)
-    end.
-
--spec no_module(binary()) -> no_return().
-no_module(Name) ->
-    Text = unicode:characters_to_list(Name),
-    Near = [M || {D, M} <- lists:sort([{distance(Text, atom_to_list(M)), M} || {M, _} <- code:all_loaded()]), D =< 2],
-    refuse("there is no module '~ts'~ts", [Name, [io_lib:format(" (did you mean ~tw?)", [hd(Near)]) || Near =/= []]]).
-
-module_functions(Mod) ->
-    try Mod:module_info(functions) catch error:undef -> [] end.
-
-near(Fun, All) ->
-    Text = unicode:characters_to_list(Fun),
-    Near = lists:sort([{distance(Text, atom_to_list(F)), F, A} || {F, A} <- All]),
-    ["the module has ", lists:join(", ", [io_lib:format("~tw/~b", [F, A]) || {_, F, A} <- lists:sublist(Near, 3)])].
-
-%% Edits from one text to the other (Levenshtein), row by row.
-distance(A, B) ->
-    lists:last(lists:foldl(fun(C, [First | _] = Row) -> distance_row(C, B, Row, First + 1, []) end,
-                           lists:seq(0, length(B)), A)).
-
-distance_row(C, [D | B], [Diagonal, Above | Row], Left, Done) ->
-    Least = lists:min([Above + 1, Left + 1, Diagonal + if C =:= D -> 0; true -> 1 end]),
-    distance_row(C, B, [Above | Row], Least, [Left | Done]);
-distance_row(_, [], _, Left, Done) ->
-    lists:reverse(Done, [Left]).
-
-pattern_text({M, F, -1}) -> [M, $:, F, "/_"];
-pattern_text({M, F, A}) -> [M, $:, F, $/, integer_to_list(A)].
-
-%% One pattern for a module of which all is wanted: each costs the node a halt.
-whole_modules(Functions) ->
-    lists:append([case length(Of) =:= length(module_functions(M)) of
-                      true -> [{M, '_', '_'}];
-                      false -> Of
-                  end || {M, Of} <- by_module(Functions)]).
-
-by_module(Functions) ->
-    maps:to_list(maps:groups_from_list(fun({M, _, _}) -> M end, Functions)).
-
 %% ------------------------------------------------------------ processes ----
 
 chosen(<<"all">>) -> all;
@@ -177,12 +97,6 @@ children(Sup) ->
     end,
     try gen_server:call(Sup, which_children, ?SUPERVISOR_MS)
     catch exit:_ -> refuse("the supervisor ~tw does not answer", [name(Sup)])
-    end.
-
-name(Pid) ->
-    case process_info(Pid, registered_name) of
-        {registered_name, Name} -> Name;
-        _ -> Pid
     end.
 
 %% One that has ended meanwhile counts nothing.
@@ -271,13 +185,6 @@ stop_call(_) -> ok.
 
 %% --------------------------------------------------- sessions and flags ----
 
-session_new() ->
-    _ = code:ensure_loaded(trace),
-    case erlang:function_exported(trace, session_create, 3) of
-        true -> trace:session_create(?MODULE, self(), []);
-        false -> legacy
-    end.
-
 %% On OTP 25 and 26 a counter is everybody's, and setting it sets it back.
 untraced(legacy, Functions) ->
     case [MFA || MFA <- Functions, is_traced(MFA)] of
@@ -299,16 +206,6 @@ is_traced(MFA) ->
 mfa_text({M, F, A}) ->
     io_lib:format("~tw:~tw/~b", [M, F, A]).
 
-%% Flags of processes whose tracer is Server, one by one, and of new ones.
-clear_flags(Server) ->
-    case erlang:trace_info(new_processes, tracer) of
-        {tracer, Server} -> erlang:trace(new_processes, false, [all]);
-        _ -> ok
-    end,
-    [catch erlang:trace(P, false, [all])
-     || P <- processes(), P =/= Server, erlang:trace_info(P, tracer) =:= {tracer, Server}],
-    ok.
-
 %% --------------------------------------------------------------- sentry ----
 
 %% Knows what to take back without the server's help; runs when it is dead. It
@@ -326,5 +223,3 @@ sentry_start() ->
 
 text(Format, Args) ->
     unicode:characters_to_binary(io_lib:format(Format, Args)).
-
-now_ms() -> erlang:monotonic_time(millisecond).

@@ -22,7 +22,9 @@
 
 -define(GUESTS, [?MODULE]).
 -include("kprof_guest.hrl").
+-include("kprof_wanted.hrl").
 -include("kprof_oneshot.hrl").
+-compile({nowarn_unused_function, [{now_ns, 0}]}).
 
 -define(TICK_MS, 200).          % how often lease and memory are looked at
 -define(RETRY_MS, 5).           % where the connection takes nothing
@@ -58,8 +60,8 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     process_flag(message_queue_data, off_heap),
     process_flag(priority, high),
     Call = call_of(Apply),
-    Session = session_new(),
-    {Armed, Functions} = functions(Opts),
+    Session = session_new(?MODULE),
+    {Armed, Functions} = wanted(Opts),
     untraced(Session, Functions),
     S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
             session = Session, lease_ms = Lease, armed = Armed, flags = flags(Opts),

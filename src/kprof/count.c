@@ -162,7 +162,7 @@ keep(const struct args *a, const struct kp_profile *p, struct profile_view v)
 	return good ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* last: nothing is counted any more. */
+/* last: nothing is counted any more; else OPTS_GO_ON: that is wanted now. */
 static int
 read_and_print(struct counters *c, const struct args *a,
     const struct guest_hello *h, bool last, const char *ended)
@@ -171,8 +171,13 @@ read_and_print(struct counters *c, const struct args *a,
 	struct profile_view v = view_of(a, h, ended);
 	char why[GUEST_TEXT_MAX + 64];
 	int st = EXIT_FAILED;
+	enum kp_err e;
 
-	if (counters_read(c, last, &p, why, sizeof(why)) != KP_OK) {
+	e = counters_read(c, last, &p, why, sizeof(why));
+	if (e == KP_END && !last) {
+		signals_drain();
+		st = OPTS_GO_ON;
+	} else if (e != KP_OK) {
 		say("%s", why);
 	} else {
 		/* On a terminal each table is in place of the one before. */
@@ -208,7 +213,7 @@ count_until_end(struct counters *c, const struct args *a,
 			return EXIT_DONE;
 		st = read_and_print(c, a, h, false, "");
 		if (st != EXIT_DONE)
-			return st;
+			return st == OPTS_GO_ON ? EXIT_DONE : st;
 	}
 }
 

@@ -141,13 +141,17 @@ read_part(struct counters *c, uint64_t ref, struct kp_profile *p,
 	struct kp_term whole = *r;
 	struct kp_span tag;
 	enum kp_err e;
+	uint64_t of;
 
 	kp_term_tuple(r);
 	tag = kp_term_atom(r);
 	if (kp_span_is(tag, "kprof_ended"))
 		return read_gone(c, &whole, why, n);
-	if ((uint64_t)kp_term_int(r) != ref || r->err != KP_OK)
+	of = (uint64_t)kp_term_int(r);
+	if (r->err != KP_OK || of > ref)
 		return guest_broken(&c->guest, KP_EFORMAT, why, n);
+	if (of < ref)
+		return KP_OK;	/* of one that was interrupted */
 	if (kp_span_is(tag, "kprof_reply")) {
 		e = kp_profile_end(p, r);
 		return e == KP_OK ? KP_END : guest_broken(&c->guest, e, why, n);
@@ -170,7 +174,7 @@ counters_read(struct counters *c, bool last, struct kp_profile *p, char *why,
 		e = guest_next(&c->guest, kp_mono_now() + READ_LIMIT, &r);
 		if (e == KP_END) {
 			snprintf(why, n, "interrupted");
-			return KP_ESTATE;
+			return e;
 		}
 		if (e != KP_OK)
 			return guest_broken(&c->guest, e, why, n);

@@ -84,33 +84,23 @@ put_binding(struct kp_buf *b, const char *name)
 	kp_etf_atom(b, name);
 }
 
-/* erl_eval:expr(Load, Bindings, none, none, value) */
 static enum kp_err
 send_start(struct guest *g, const struct guest_opts *o,
     const struct guest_own *own)
 {
+	const struct kp_span load = { g->code->load, g->code->load_len };
+	const struct kp_span beam = { g->code->beam, g->code->beam_len };
 	struct agent_ids *ids = talk_ids(g->talk);
 	struct kp_buf b;
 	enum kp_err e;
 
 	kp_buf_init(&b, MESSAGE_MAX);
-	msg_rex_begin(&b, ids, "erl_eval", "expr");
-	kp_etf_list(&b, 5);
-	/* Without the byte that opens an external term of its own. */
-	kp_buf_put(&b, g->code->load + 1, g->code->load_len - 1);
-	kp_etf_list(&b, 3);
-	put_binding(&b, "Beam");
-	kp_etf_binary(&b, g->code->beam, g->code->beam_len);
+	msg_load_begin(&b, ids, load, beam);
 	put_binding(&b, "Daemon");
 	kp_buf_put(&b, ids->self.p, ids->self.len);
 	put_binding(&b, "Opts");
 	put_opts(&b, o, own, talk_name(g->talk));
-	kp_etf_nil(&b);
-	kp_etf_atom(&b, "none");
-	kp_etf_atom(&b, "none");
-	kp_etf_atom(&b, "value");
-	kp_etf_nil(&b);
-	msg_rex_end(&b);
+	msg_load_end(&b);
 	e = talk_rex(g->talk, &b);
 	kp_buf_free(&b);
 	return e;

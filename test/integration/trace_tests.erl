@@ -82,11 +82,12 @@ kept(T) ->
 for_some_time(T) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),
-    P = background(T, Target, ["-for", "4s", "-processes", "application:sample_app", "db", "requests"]),
+    P = background(T, Target, ["-for", "4s", "-form", "events", "-processes", "application:sample_app",
+                               "db", "requests"]),
     it:until("it traces", fun() -> it:call(Target, erlang, whereis, [kprof_tracer]) =/= undefined end),
     it:loaded(it:load(T, Target, ["4", "40"])),
     {0, Out, _} = ends(P),
-    says(Out, "requests:handle_request/2"),
+    says(Out, "call requests:handle_request/2 by "),
     it_audit:ends(Target, Mark).
 
 interrupted(T) ->
