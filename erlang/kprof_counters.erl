@@ -41,6 +41,7 @@
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
     functions = [],     % the same, each by itself
     foreign = #{},      % processes that somebody else traces (legacy)
+    word,               % undefined: the trace control word is not ours
     applied,            % undefined | {Pid, MonitorRef, Ms | overran} | done
     memory_max, memory, % bytes of the VM's own, past those at the start
     since,              % monotonic ns
