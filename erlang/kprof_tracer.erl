@@ -8,7 +8,7 @@
 %%
 %% What is safe about it: no argument and no return value is in what it sends,
 %% and none is copied but what a process is spawned with and the reason that it
-%% ends for. Events, its queue and what the node grows by are bounded: past a
+%% ends for; by request, what is sent for one as well. Events, its queue and what the node grows by are bounded: past a
 %% limit it takes back what it armed at once, and sends what is there. It
 %% monitors the client and holds a lease; when either ends it is gone.
 %%
@@ -151,6 +151,7 @@ numbered(#s{r = undefined} = S0) ->
 numbered(S0) ->
     S = S0#s{word = erlang:system_info(trace_control_word)},
     tell_sentry(S),
+    tell_us(),
     S.
 
 %% A call of it clears the token, and sets one with a number of its own: of an
@@ -163,9 +164,19 @@ entry_arm(#s{session = Session, guards = Guards, r = #r{entry = MFA}}) ->
     Mask = (1 bsl ?LABEL_BITS) - 1,
     Next = fun(Word) -> {'band', {'+', Word, 1}, Mask} end,
     Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
-    pattern(Session, MFA, [{'_', Guards, [?RUNS, {message, {{entry, {get_seq_token}, {set_seq_token, label, Label},
+    Told = [{set_seq_token, Flag, true} || is_told(), Flag <- [send, 'receive', monotonic_timestamp]],
+    pattern(Session, MFA, [{'_', Guards, [?RUNS, {message, {{entry, {get_seq_token}, {list_to_tuple(Told)},
+                                                             {set_seq_token, label, Label},
                                                              {set_seq_token, sequential_trace_token, []},
                                                              {get_seq_token}, {caller}}}}]}]).
+
+%% Of messages with a token, which come whole: bodies go no further. There is one
+%% in a node who is told of them; without that there is no way of a request.
+tell_us() ->
+    seq_trace:get_system_tracer() =:= false andalso seq_trace:set_system_tracer(self()).
+
+is_told() ->
+    seq_trace:get_system_tracer() =:= self().
 
 %% Past as many as were asked for they still get labels, of nobody's: else the
 %% next one in the same process would have the token of the last.
@@ -219,6 +230,13 @@ gone(P, #s{r = #r{at = At, open = Open} = R} = S) ->
         _ -> S1
     end.
 
+passed(N, {send, {_, Serial}, From, _, _}, Ts, S) when is_pid(From), node(From) =:= node() ->
+    add({trace_ts, From, send, {N, Serial}, Ts}, S);
+passed(N, {'receive', {_, Serial}, From, To, _}, Ts, S) when is_pid(From), is_pid(To), node(To) =:= node() ->
+    add({trace_ts, To, 'receive', {N, Serial, From}, Ts}, S);
+passed(_, _, _, S) ->
+    S.
+
 %% What is no token, is of somebody else's pattern.
 label({_, Label, _, _, _}) -> Label;
 label(_) -> none.
@@ -238,8 +256,13 @@ message({trace_ts, P, _, _, _} = Event, #s{r = #r{}} = S) ->
     loop(in_request(P, Event, S));
 message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
     case X of
-        {entry, New, _, _, Old, Caller} -> loop(begins(P, label(New), label(Old), Caller, MFA, Ts, S));
+        {entry, New, _, _, _, Old, Caller} -> loop(begins(P, label(New), label(Old), Caller, MFA, Ts, S));
         {Token, Caller} -> loop(called(P, label(Token), Caller, MFA, Ts, S));
+        _ -> loop(S)
+    end;
+message({seq_trace, Label, What, Ts}, #s{r = #r{labels = Labels}} = S) ->
+    case Labels of
+        #{Label := N} -> loop(passed(N, What, Ts, S));
         _ -> loop(S)
     end;
 message(requests_ended, S) ->
@@ -379,6 +402,7 @@ send(Msg, Deadline, #s{client_ref = Ref} = S) ->
 
 %% From now on no event is made; those that were, are still to come.
 disarm(Why, #s{stage = tracing} = S) ->
+    is_told() andalso seq_trace:set_system_tracer(false),
     S#s{stage = draining, why = Why, delivered = unarm(S), armed = []};
 disarm(_, S) ->
     S.
