@@ -33,6 +33,7 @@
 -define(BATCH_MS, 20).          % how long the first of them waits
 
 -define(RUNS, {trace, [], [running, garbage_collection, exiting]}).
+-define(BODIES, 50).            % messages told of between two looks at memory
 -define(LATE_MS, 200).          % for work that goes on after a request's end
 -define(LABEL_BITS, 28).
 
@@ -237,6 +238,10 @@ passed(N, {'receive', {_, Serial}, From, To, _}, Ts, S) when is_pid(From), is_pi
 passed(_, _, _, S) ->
     S.
 
+%% Which may be large; to look takes as long as the queue.
+bodies(#s{n = N} = S) when N rem ?BODIES =:= 0 -> queue(S);
+bodies(S) -> S.
+
 %% What is no token, is of somebody else's pattern.
 label({_, Label, _, _, _}) -> Label;
 label(_) -> none.
@@ -262,7 +267,7 @@ message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
     end;
 message({seq_trace, Label, What, Ts}, #s{r = #r{labels = Labels}} = S) ->
     case Labels of
-        #{Label := N} -> loop(passed(N, What, Ts, S));
+        #{Label := N} -> loop(bodies(passed(N, What, Ts, S)));
         _ -> loop(S)
     end;
 message(requests_ended, S) ->
@@ -375,9 +380,10 @@ flush(#s{batch = Batch, seq = Seq} = S0) ->
     S#s{batch = [], n = 0, seq = Seq + 1}.
 
 %% More than it can send: no more of them.
-queue(#s{stage = tracing, queue_max = Max} = S) ->
-    case process_info(self(), message_queue_len) of
-        {_, N} when N > Max -> disarm({queue, 0}, S);
+queue(#s{stage = tracing, queue_max = Max, memory_max = MaxMemory} = S) ->
+    case process_info(self(), [message_queue_len, memory]) of
+        [{_, N}, _] when N > Max -> disarm({queue, 0}, S);
+        [_, {_, Own}] when Own > MaxMemory -> disarm({memory, 0}, S);
         _ -> S
     end;
 queue(S) ->

@@ -289,11 +289,13 @@ hung(T) ->
 tracer_killed(T) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),
-    P = start(T, Target, ["it_counted"]),
-    it:do(Target, fun() -> exit(whereis(kprof_tracer), kill), ok end),
-    it_audit:during(Target, Mark),
-    it:equal("it says so", 1, it:exited(P)),
-    says(it:errors(P), "it died: killed"),
+    [begin
+         P = start(T, Target, Args ++ ["it_counted"]),
+         it:do(Target, fun() -> it_counted:work(10), exit(whereis(kprof_tracer), kill), ok end),
+         it_audit:during(Target, Mark),
+         it:equal("it says so", 1, it:exited(P)),
+         says(it:errors(P), "it died: killed")
+     end || Args <- [[], ["-entry", "it_counted:work/1", "-requests", "100"]]],
     it_audit:ends(Target, Mark).
 
 %% ------------------------------------------------------------ helpers ----
