@@ -48,6 +48,8 @@
     memory_max, memory, % bytes of the VM's own, past those at the start
     since,              % monotonic ns
     paused,             % monotonic ns; undefined while it counts
+    stretch = 1,        % how often it began to count
+    over = false,       % it came to its end: it counts no more
     rows_max
 }).
 
@@ -338,7 +340,7 @@ tick() ->
 look(#s{paused = undefined, memory = Memory, memory_max = Max} = S) ->
     case own_memory() - Memory of
         More when More > Max ->
-            S1 = pause(S),
+            S1 = (pause(S))#s{over = true},
             send({kprof_ended, memory, More}, S1),
             loop(S1);
         _ -> look_lease(S)
@@ -377,6 +379,13 @@ command(Read, Ref, S0) when Read =:= read; Read =:= peek ->
     S = pause(S0),
     read(S#s.functions, Ref, #{gone => 0, merged => 0, left => S#s.rows_max}, S),
     S;
+%% From nothing: what was counted is the client's, or is to be forgotten. What has
+%% ended stays as it is.
+command(continue, _, #s{over = true} = S) ->
+    S;
+command(continue, _, S) ->
+    each(true, S),
+    S#s{paused = undefined, since = now_ns(), stretch = S#s.stretch + 1};
 command(stop, _, S) ->
     finish(done, S).
 
@@ -390,7 +399,7 @@ ended(Reason, S0) ->
                   _ -> {kprof_ended, exited, text("~0tP", [Reason, 8])}
               end,
     send(Outcome, S),
-    S1 = S#s{applied = done},
+    S1 = S#s{applied = done, over = true},
     tell_sentry(S1),
     S1.
 
@@ -413,7 +422,8 @@ each(What, #s{session = Session, kind = Kind, armed = Armed} = S) ->
 %% Rows go as they are read. To read time or memory stops all schedulers, once for
 %% each function: the node has as much time in between as that took.
 read([], Ref, #{gone := Gone, merged := Merged}, S) ->
-    reply(Ref, #{elapsed => S#s.paused - S#s.since, gone => Gone, merged => Merged, names => names(S)}, S);
+    reply(Ref, #{elapsed => S#s.paused - S#s.since, gone => Gone, merged => Merged, names => names(S),
+                 stretch => S#s.stretch}, S);
 read(Functions, Ref, Sums0, S) ->
     Began = now_ms(),
     {Now, Later} = lists:split(min(?CHUNK, length(Functions)), Functions),

@@ -42,13 +42,15 @@ signals_catch(void)
 	return wake[0];
 }
 
-void
+bool
 signals_drain(void)
 {
 	char bytes[16];
+	bool any = false;
 
 	while (read(wake[0], bytes, sizeof(bytes)) > 0)
-		;
+		any = true;
+	return any;
 }
 
 /* ---- options ---- */

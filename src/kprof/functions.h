@@ -50,7 +50,7 @@ void functions_free(struct guest_opts *o);
  * 0: it cannot be, which was said.
  */
 int signals_catch(void);
-/* What has been waited for: the next signal is another one. */
-void signals_drain(void);
+/* Whether there was one; the next signal is another one. */
+bool signals_drain(void);
 
 #endif
