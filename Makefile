@@ -510,6 +510,21 @@ hostile: MODULES := hostile_tests
 hostile: $(INTEGRATION_NEEDS)
 	KPROFD_HOSTILE=whole $(call run_integration)
 
+# Exports of traces, read by what they are for.
+VIEWERS := $(B)/npm_viewers
+
+$(VIEWERS)/made: $(addprefix test/viewers/,package.json package-lock.json .npmrc)
+	@mkdir -p $(@D)
+	cp $^ $(@D)
+	@cd $(@D) && { $(call npm_ci); }
+	@touch $@
+
+.PHONY: viewers-test
+viewers-test: MODULES := viewer_tests
+viewers-test: $(INTEGRATION_NEEDS) $(VIEWERS)/made
+	@command -v callgrind_annotate >/dev/null || sh test/support/setup.sh valgrind
+	KPROFD_VIEWERS=$(VIEWERS)/node_modules $(call run_integration)
+
 # A busy target for so long, after whose first minute nothing may grow.
 MINUTES ?= 10
 
@@ -662,6 +677,7 @@ check: all
 	@$(MAKE) --no-print-directory mutants-fit
 	@$(MAKE) --no-print-directory library-test
 	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory viewers-test
 	@$(MAKE) --no-print-directory native FIGURE_REQUESTS=20000
 	@$(MAKE) --no-print-directory torture CYCLES=20
 	@$(MAKE) --no-print-directory SAN=1 torture CYCLES=20
@@ -747,6 +763,7 @@ help:
 	@echo 'make faults       what can go wrong, at many moments (SEED=N: the same ones)'
 	@echo 'make faults-mutants  whether those tests fail without what they test'
 	@echo 'make hostile      peers and clients that lie, whole (SAN=1: with sanitizers)'
+	@echo 'make viewers-test exports of traces, read by callgrind_annotate and speedscope'"'"'s schema'
 	@echo 'make soak         MINUTES=$(MINUTES) of a busy target: nothing grows'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP $(RELEASES) too (make releases: those alone)'

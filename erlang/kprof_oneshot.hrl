@@ -1,7 +1,13 @@
 %% kprof_oneshot.hrl - a guest that is there for one profile and one client: how
-%% it starts, which processes are chosen, and the call that it makes. A module that includes it has init/3, which tells the
-%% starter {self(), Info} when it is armed, or exits with refuse/2; and
-%% sentry/3, which cleans up when the server is dead.
+%% it starts, which processes are chosen, the call that it makes, and how it
+%% ends. For kprof_counters and kprof_tracer; more of the kind have
+%% - DOES, what it does, a word for people, before this is included;
+%% - a record s with client, client_ref, sentry, who, session, lease_ms,
+%%   lease_at and applied;
+%% - init/3, which tells the starter {self(), Info} when it is armed, or exits
+%%   with refuse/2;
+%% - legacy_armed/1 and legacy_clear/1: what patterns it sets in a VM without
+%%   sessions, a list, and how one of these is taken back.
 
 -define(START_MS, 60000).       % arming, on a node that is busy
 -define(SUPERVISOR_MS, 5000).   % a supervisor's answer
@@ -44,6 +50,8 @@ start_server(Client, Opts) ->
             {ok, Pid, Info};
         {'DOWN', Ref, process, Pid, {error, _} = Refusal} ->
             Refusal;
+        {'DOWN', Ref, process, Pid, {kprof, Reason}} ->
+            refusal("~ts", [reason_text(Reason)]);
         {'DOWN', Ref, process, Pid, Reason} ->
             refusal("~s failed there: ~0tP", [?MODULE_STRING, Reason, 20])
     after ?START_MS ->
@@ -51,12 +59,42 @@ start_server(Client, Opts) ->
             refusal("it was not armed within ~b s (fewer functions?)", [?START_MS div 1000])
     end.
 
+%% Of those that do the same there is one at a time.
+take_name() ->
+    try register(?MODULE, self()) of
+        true -> ok
+    catch
+        error:badarg -> refuse("somebody ~s there already (~s:stop() there ends it)", [?DOES, ?MODULE_STRING])
+    end.
+
+say_begin(S) ->
+    logger:notice("kprof ~s calls for ~ts (~s:stop() ends it)", [?DOES, S#s.who, ?MODULE_STRING]).
+
 %% ------------------------------------------------------------ processes ----
 
-chosen(<<"all">>) -> all;
-chosen(<<"existing">>) -> existing;
-chosen(<<"new">>) -> new;
-chosen(Names) ->
+%% Which ones are meant. Of a call that is made for us its own, if no others are
+%% named.
+whose(<<>>, none) -> <<"all">>;
+whose(<<>>, _) -> applied;
+whose(Which, _) -> Which.
+
+%% all, existing, new or a list; no more than are allowed.
+chosen(applied, _, {Pid, _, _}) ->
+    [Pid];
+chosen(Which, #{max_processes := Max}, _) ->
+    Chosen = named(Which),
+    N = if is_list(Chosen) -> length(Chosen);
+           Chosen =:= new -> 0;
+           true -> erlang:system_info(process_count)
+        end,
+    N > Max andalso refuse("these are ~b processes, more than ~b (choose with -processes, or see -max-processes)",
+                           [N, Max]),
+    Chosen.
+
+named(<<"all">>) -> all;
+named(<<"existing">>) -> existing;
+named(<<"new">>) -> new;
+named(Names) ->
     lists:usort(lists:append([processes_of(N) || N <- string:lexemes(unicode:characters_to_list(Names), ",")])).
 
 %% Of strings: what OTP 25 compiles for a match of a binary does not load in 29.
@@ -99,25 +137,40 @@ children(Sup) ->
     catch exit:_ -> refuse("the supervisor ~tw does not answer", [name(Sup)])
     end.
 
-%% One that has ended meanwhile counts nothing.
-flag_each(Set, Chosen) when is_list(Chosen) ->
-    lists:sum([try Set(P) catch error:badarg -> 0 end || P <- Chosen]);
-flag_each(Set, Chosen) ->
-    Set(Chosen).
-
-%% Without sessions: processes that somebody else traces, which stay theirs.
-foreign(Chosen) ->
+%% On OTP 25 and 26 a process has one tracer, and the one for new processes is
+%% one setting for all. Refuses where that is in the way; else those to pass over.
+foreign(legacy, Chosen) when Chosen =/= unflagged ->
     {tracer, New} = erlang:trace_info(new_processes, tracer),
     is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
         refuse("new processes are traced by ~tw there (kprofd? kprof count without -processes needs no processes, and"
                " OTP 27 has sessions)", [New]),
-    Traced = [P || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= []],
-    Both = [P || is_list(Chosen), P <- Chosen, lists:member(P, Traced)],
+    Traced = maps:from_list([{P, traced} || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= []]),
+    Both = [P || is_list(Chosen), P <- Chosen, is_map_key(P, Traced)],
     Both =:= [] orelse refuse("~tw is traced by somebody else (kprofd? OTP 27 has sessions)", [name(hd(Both))]),
-    Traced.
+    Traced;
+foreign(_, _) ->
+    #{}.
 
-names() ->
-    [{P, N} || N <- lists:sublist(registered(), ?NAMES), P <- [whereis(N)], is_pid(P)].
+%% Returns how many there are now.
+flag(unflagged, _, _) ->
+    erlang:system_info(process_count);
+flag(Chosen, Flags, Session) when is_list(Chosen) ->
+    lists:sum([flag_process(P, Flags, Session) || P <- Chosen]);
+flag(Which, Flags, Session) ->
+    trace_process(Which, Flags, Session).
+
+%% One that has ended meanwhile counts nothing.
+flag_process(P, Flags, Session) ->
+    try trace_process(P, Flags, Session) catch error:badarg -> 0 end.
+
+trace_process(Which, Flags, legacy) -> erlang:trace(without_ports(Which), true, Flags);
+trace_process(Which, Flags, Session) -> trace:process(Session, Which, true, Flags).
+
+%% Ports take flags, too.
+without_ports(all) -> processes;
+without_ports(existing) -> existing_processes;
+without_ports(new) -> new_processes;
+without_ports(Pid) -> Pid.
 
 %% ------------------------------------------------- a call made for us ----
 
@@ -175,10 +228,10 @@ short(Reason) when is_tuple(Reason), tuple_size(Reason) > 0, is_atom(element(1, 
 short(_) -> other.
 
 %% What has become of the call, by the reason that its process ended for.
-outcome({applied, returned}) -> {kprof_ended, returned, 0};
-outcome({applied, {Class, Why}}) -> {kprof_ended, raised, text("~w:~tw", [Class, Why])};
-outcome(killed) -> {kprof_ended, overran, 0};
-outcome(Reason) -> {kprof_ended, exited, text("~0tP", [Reason, 8])}.
+outcome({applied, returned}, _) -> {kprof_ended, returned, 0};
+outcome({applied, {Class, Why}}, _) -> {kprof_ended, raised, text("~w:~tw", [Class, Why])};
+outcome(killed, {_, _, overran}) -> {kprof_ended, overran, 0};
+outcome(Reason, _) -> {kprof_ended, exited, text("~0tP", [Reason, 8])}.
 
 stop_call({Pid, _, _}) -> exit(Pid, kill);
 stop_call(_) -> ok.
@@ -196,6 +249,8 @@ untraced(legacy, Functions) ->
 untraced(_, _) ->
     ok.
 
+%% For all of it, which stops the schedulers for a moment: to ask for less goes
+%% through somebody's tables of times, if there are any, while they change.
 is_traced(MFA) ->
     case erlang:trace_info(MFA, all) of
         {all, Items} when is_list(Items) ->
@@ -206,7 +261,59 @@ is_traced(MFA) ->
 mfa_text({M, F, A}) ->
     io_lib:format("~tw:~tw/~b", [M, F, A]).
 
-%% --------------------------------------------------------------- sentry ----
+%% ----------------------------------------------------- while it is there ----
+
+%% What is armed is in this; what the node's work keeps in tables and binaries, and
+%% lets go of, is not.
+own_memory() ->
+    [{system, All}, {ets, Tables}, {binary, Binaries}] = erlang:memory([system, ets, binary]),
+    All - Tables - Binaries.
+
+%% Between two steps of what takes long: for so long only what ends it is heard.
+heed(Ms, #s{client = Client, client_ref = Ref} = S) ->
+    receive
+        {'DOWN', Ref, process, _, Reason} -> finish({gone, Reason}, S);
+        {kprof, Client, _, stop} -> finish(done, S);
+        {?MODULE, stop} -> finish(stopped, S)
+    after Ms -> ok
+    end.
+
+%% What took us long was not the client's silence: its word may wait behind a
+%% tick, or behind events.
+look_lease(#s{client = Client} = S) ->
+    Expired = now_ms() - S#s.lease_at > S#s.lease_ms,
+    receive
+        {kprof, Client, _, lease} when Expired -> S#s{lease_at = now_ms()}
+    after 0 ->
+            Expired andalso finish(lease, S),
+            S
+    end.
+
+%% ------------------------------------------------------------------ end ----
+
+%% The sentry does what is left, and has the module purged.
+-spec finish(term(), #s{}) -> no_return().
+finish(Reason, S) ->
+    stop_call(S#s.applied),
+    clear(S#s.session, self(), legacy_armed(S)),
+    logger:notice("kprof ~s no more for ~ts: ~ts", [?DOES, S#s.who, reason_text(Reason)]),
+    exit({kprof, Reason}).
+
+reason_text(done) -> "it is done";
+reason_text(stopped) -> "stopped by " ?MODULE_STRING ":stop()";
+reason_text(lease) -> "its lease ran out";
+reason_text({gone, _}) -> "the connection is gone".
+
+%% What the sentry tells the client.
+end_text({kprof, Reason}) -> text("~ts", [reason_text(Reason)]);
+end_text(Reason) -> text("it died: ~0tP", [Reason, 8]).
+
+clear(legacy, Server, Armed) ->
+    lists:foreach(fun legacy_clear/1, Armed),
+    clear_flags(Server);
+clear(Session, _, _) ->
+    trace:session_destroy(Session),
+    ok.
 
 %% Knows what to take back without the server's help; runs when it is dead. It
 %% does not know a session, which dies with the server's handle.
@@ -219,7 +326,38 @@ sentry_start() ->
                           end
                   end).
 
+sentry(Ref, Server, {Client, Legacy, Armed, Applied} = Own) ->
+    receive
+        {own, New} ->
+            sentry(Ref, Server, New);
+        {'DOWN', Ref, process, Server, Reason} ->
+            stop_call(Applied),
+            Legacy andalso clear(legacy, Server, still_armed(Reason, Armed)),
+            erlang:send(Client, {kprof_ended, gone, end_text(Reason)}, [noconnect, nosuspend]),
+            purger_start([Server, self()]);
+        _ ->
+            sentry(Ref, Server, Own)
+    end.
+
+%% All but flags that were inherited just then is taken back by finish/2.
+still_armed({kprof, _}, _) -> [];
+still_armed(_, Armed) -> Armed.
+
+%% Before it is so.
+tell_sentry(#s{session = Session} = S) ->
+    element(1, S#s.sentry) ! {own, {S#s.client, Session =:= legacy, legacy_armed(S), S#s.applied}},
+    ok.
+
+%% In the place of one that was killed.
+new_sentry(S0) ->
+    S = S0#s{sentry = sentry_start()},
+    tell_sentry(S),
+    S.
+
 %% ---------------------------------------------------------------- small ----
 
 text(Format, Args) ->
     unicode:characters_to_binary(io_lib:format(Format, Args)).
+
+names() ->
+    [{P, N} || N <- lists:sublist(registered(), ?NAMES), P <- [whereis(N)], is_pid(P)].

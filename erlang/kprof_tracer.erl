@@ -21,13 +21,14 @@
 -export([start/2, stop/0]).
 
 -define(GUESTS, [?MODULE]).
+-define(DOES, "traces").
 -include("kprof_guest.hrl").
 -include("kprof_wanted.hrl").
--include("kprof_oneshot.hrl").
 -compile({nowarn_unused_function, [{now_ns, 0}]}).
 
 -define(TICK_MS, 200).          % how often lease and memory are looked at
 -define(RETRY_MS, 5).           % where the connection takes nothing
+-define(OTHERS, 20).            % processes that somebody else traces
 -define(BATCH, 500).            % events of one message
 -define(BATCH_MS, 20).          % how long the first of them waits
 
@@ -38,11 +39,12 @@
     session,            % trace session (OTP 27+) or legacy
     lease_ms, lease_at,
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
+    ours,               % #{{M, F, A} => []}, or all: whose calls we take for ours
     chosen, flags,      % of processes, set by go
     stage = ready,      % ready | tracing | draining: no more events are made
     why,                % the reason that it ended for, and what was said of it
     delivered,          % reference: after it no event comes
-    applied,            % undefined | {Pid, MonitorRef, Deadline} | done
+    applied,            % undefined | {Pid, MonitorRef, Ms | overran} | done
     memory_max, memory, % bytes of the VM's own, past those at the start
     events = 0, events_max,
     queue_max,
@@ -50,13 +52,11 @@
     seq = 0
 }).
 
+-include("kprof_oneshot.hrl").
+
 init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs, processes := Which,
                         max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue} = Opts) ->
-    try register(?MODULE, self()) of
-        true -> ok
-    catch
-        error:badarg -> refuse("somebody traces there already (kprof_tracer:stop() there ends it)", [])
-    end,
+    take_name(),
     process_flag(message_queue_data, off_heap),
     process_flag(priority, high),
     Call = call_of(Apply),
@@ -64,30 +64,36 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     {Armed, Functions} = wanted(Opts),
     untraced(Session, Functions),
     S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
-            session = Session, lease_ms = Lease, armed = Armed, flags = flags(Opts),
+            session = Session, lease_ms = Lease, armed = Armed, ours = ours(Session, Functions), flags = flags(Opts),
             memory_max = MaxMemory, events_max = MaxEvents, queue_max = MaxQueue},
     tell_sentry(S0),
-    Applied = prepare(Call, ApplyMs),
-    S = S0#s{applied = Applied, chosen = chosen_of(Which, Applied, Opts)},
-    tell_sentry(S),
-    logger:notice("kprof traces calls for ~ts (kprof_tracer:stop() ends it)", [Who]),
-    Foreign = case Session of legacy -> foreign(S#s.chosen); _ -> [] end,
-    [pattern(Session, P, [{'_', [], [{message, {caller}}]}]) || P <- Armed],
-    Starter ! {self(), #{functions => length(Functions), processes => processes_in(S#s.chosen),
-                         otp => erlang:system_info(otp_release), skipped => length(Foreign),
+    S1 = S0#s{applied = prepare(Call, ApplyMs)},
+    tell_sentry(S1),
+    Chosen = chosen(whose(Which, Call), Opts, S1#s.applied),
+    S = S1#s{chosen = Chosen},
+    Foreign = foreign(Session, Chosen),
+    Spec = [{'_', guards(Foreign), [{message, {caller}}]}],
+    say_begin(S),
+    [begin pattern(Session, P, Spec), heed(0, S) end || P <- Armed],
+    Starter ! {self(), #{functions => length(Functions), processes => processes_in(Chosen),
+                         otp => erlang:system_info(otp_release), skipped => map_size(Foreign),
                          offset => erlang:time_offset(nanosecond)}},
     tick(),
-    loop(S#s{lease_at = now_ms(), memory = erlang:memory(system)}).
+    loop(S#s{lease_at = now_ms(), memory = own_memory()}).
 
-%% The process of a call that is made for us, if nobody else is named.
-chosen_of(<<>>, {Pid, _, _}, _) -> [Pid];
-chosen_of(<<>>, undefined, Opts) -> chosen_of(<<"all">>, undefined, Opts);
-chosen_of(Which, _, #{max_processes := Max}) ->
-    Chosen = chosen(Which),
-    N = processes_in(Chosen),
-    N > Max andalso refuse("these are ~b processes, more than ~b (choose with -processes, or see -max-processes)",
-                           [N, Max]),
-    Chosen.
+%% On OTP 25 and 26 patterns of somebody else's have the processes that we trace
+%% tell us of their functions too.
+ours(legacy, Functions) -> maps:from_list([{MFA, []} || MFA <- Functions]);
+ours(_, _) -> all.
+
+%% And ours would have the processes that somebody else traces tell him of our
+%% functions: these are left out one by one.
+guards(Foreign) ->
+    Told = [P || P <- maps:keys(Foreign), {flags, Flags} <- [erlang:trace_info(P, flags)], lists:member(call, Flags)],
+    length(Told) > ?OTHERS andalso
+        refuse("calls of ~b processes are traced by somebody else, who would be told of these too (kprofd? OTP 27 has"
+               " sessions)", [length(Told)]),
+    [{'=/=', {self}, P} || P <- Told].
 
 processes_in(Chosen) when is_list(Chosen) -> length(Chosen);
 processes_in(new) -> 0;
@@ -107,7 +113,8 @@ loop(S) ->
     after ?BATCH_MS -> loop(flush(S))
     end.
 
-message({trace_ts, _, call, _, _, _} = Event, S) -> loop(add(Event, S));
+message({trace_ts, _, call, _, _, _} = Event, #s{ours = all} = S) -> loop(add(Event, S));
+message({trace_ts, _, call, MFA, _, _} = Event, #s{ours = Ours} = S) when is_map_key(MFA, Ours) -> loop(add(Event, S));
 message({trace_ts, _, return_to, _, _} = Event, S) -> loop(add(Event, S));
 message({trace_ts, _, in, _, _} = Event, S) -> loop(add(Event, S));
 message({trace_ts, _, out, _, _} = Event, S) -> loop(add(Event, S));
@@ -129,17 +136,15 @@ message({trace_delivered, _, Ref}, #s{delivered = Ref} = S) ->
 message({'DOWN', Ref, process, _, Reason}, #s{applied = {_, Ref, _}} = S) ->
     S1 = S#s{applied = done},
     tell_sentry(S1),
-    {kprof_ended, Outcome, Text} = outcome(Reason),
+    {kprof_ended, Outcome, Text} = outcome(Reason, S#s.applied),
     loop(disarm({Outcome, Text}, S1));
 message({overran, Ref}, #s{applied = {Pid, Ref, _}} = S) ->
     exit(Pid, kill),
-    loop(S);
+    loop(S#s{applied = {Pid, Ref, overran}});
 message({'DOWN', Ref, process, _, Reason}, #s{client_ref = Ref} = S) ->
     finish({gone, Reason}, S);
 message({'DOWN', Ref, process, _, _}, #s{sentry = {_, Ref}} = S) ->
-    S1 = S#s{sentry = sentry_start()},
-    tell_sentry(S1),
-    loop(S1);
+    loop(new_sentry(S));
 message({?MODULE, stop}, S) ->
     finish(stopped, S);
 message(_, S) ->
@@ -150,20 +155,17 @@ tick() ->
 
 look(#s{stage = tracing, memory = Memory, memory_max = Max} = S) ->
     {memory, Own} = process_info(self(), memory),
-    case erlang:memory(system) - Memory + Own of
+    case own_memory() - Memory + Own of
         More when More > Max -> loop(disarm({memory, 0}, S));
-        _ -> look_lease(S)
+        _ -> loop(look_lease(S))
     end;
 look(S) ->
-    look_lease(S).
-
-look_lease(S) ->
-    now_ms() - S#s.lease_at > S#s.lease_ms andalso finish(lease, S),
-    loop(S).
+    loop(look_lease(S)).
 
 command(go, #s{stage = ready} = S0) ->
     %% Without events: it says that it traces.
-    S = send({kprof_calls, 0, []}, arm(S0#s{stage = tracing, seq = 1})),
+    flag(S0#s.chosen, S0#s.flags, S0#s.session),
+    S = send({kprof_calls, 0, []}, S0#s{stage = tracing, seq = 1}),
     case S#s.applied of
         {Pid, Ref, Ms} ->
             erlang:send_after(Ms, self(), {overran, Ref}),
@@ -219,7 +221,7 @@ send(Msg, Deadline, #s{client_ref = Ref} = S) ->
 
 %% From now on no event is made; those that were, are still to come.
 disarm(Why, #s{stage = tracing} = S) ->
-    S#s{stage = draining, why = Why, delivered = unarm(S)};
+    S#s{stage = draining, why = Why, delivered = unarm(S), armed = []};
 disarm(_, S) ->
     S.
 
@@ -227,57 +229,13 @@ disarm(_, S) ->
 ended(#s{why = {Why, Text}} = S) ->
     send({kprof_calls_end, Why, Text, names()}, S).
 
-%% The sentry does what is left, and has the module purged.
--spec finish(term(), #s{}) -> no_return().
-finish(Reason, S) ->
-    stop_call(S#s.applied),
-    clear(S#s.session, self(), S#s.armed),
-    logger:notice("kprof traces no more for ~ts: ~ts", [S#s.who, reason_text(Reason)]),
-    exit({kprof, Reason}).
+legacy_armed(#s{armed = Armed}) ->
+    Armed.
 
-reason_text(done) -> "it is done";
-reason_text(stopped) -> "stopped by kprof_tracer:stop()";
-reason_text(lease) -> "its lease ran out";
-reason_text({gone, _}) -> "the connection is gone".
-
-%% What the sentry tells the client.
-end_text({kprof, Reason}) -> text("~ts", [reason_text(Reason)]);
-end_text(Reason) -> text("it died: ~0tP", [Reason, 8]).
-
-clear(legacy, Server, Armed) ->
-    clear_flags(Server),
-    [pattern(legacy, P, false) || P <- Armed],
-    ok;
-clear(Session, _, _) ->
-    trace:session_destroy(Session),
-    ok.
-
-sentry(Ref, Server, {Client, Legacy, Armed, Applied} = Own) ->
-    receive
-        {own, New} ->
-            sentry(Ref, Server, New);
-        {'DOWN', Ref, process, Server, Reason} ->
-            stop_call(Applied),
-            Legacy andalso clear(legacy, Server, Armed),
-            erlang:send(Client, {kprof_ended, gone, end_text(Reason)}, [noconnect, nosuspend]),
-            purger_start([Server, self()]);
-        _ ->
-            sentry(Ref, Server, Own)
-    end.
-
-%% Before it is so.
-tell_sentry(#s{session = Session} = S) ->
-    element(1, S#s.sentry) ! {own, {S#s.client, Session =:= legacy, S#s.armed, S#s.applied}},
-    ok.
+legacy_clear(P) ->
+    pattern(legacy, P, false).
 
 %% ------------------------------------------------- the two trace back ends ----
-
-arm(#s{session = legacy, chosen = Chosen, flags = Flags} = S) ->
-    flag_each(fun(P) -> erlang:trace(P, true, Flags) end, Chosen),
-    S;
-arm(#s{session = Session, chosen = Chosen, flags = Flags} = S) ->
-    flag_each(fun(P) -> trace:process(Session, P, true, Flags) end, Chosen),
-    S.
 
 %% Local, since return_to is for local calls only.
 pattern(legacy, MFA, Spec) ->
@@ -286,8 +244,8 @@ pattern(Session, MFA, Spec) ->
     trace:function(Session, MFA, Spec, [local]).
 
 %% Returns what comes when all events have come.
-unarm(#s{session = legacy, armed = Armed}) ->
-    clear(legacy, self(), Armed),
+unarm(#s{session = legacy} = S) ->
+    clear(legacy, self(), legacy_armed(S)),
     erlang:trace_delivered(all);
 unarm(#s{session = Session}) ->
     trace:process(Session, all, false, [all]),

@@ -11,12 +11,25 @@
 #include <stdlib.h>
 
 #include "calls_internal.h"
+#include "stats/sat.h"
 #include "text.h"
 
 static kp_dur_ns
 cost(uint32_t fn, kp_dur_ns acc, kp_dur_ns own)
 {
 	return fn == KP_FN_SUSPEND ? acc : own;
+}
+
+/* Of all rows. */
+static kp_dur_ns
+summary(const struct kp_calls_clock *rows, uint32_t n)
+{
+	kp_dur_ns sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum = sat_add(sum, cost(rows[i].fn, rows[i].acc,
+		    rows[i].own));
+	return sum;
 }
 
 static void
@@ -78,8 +91,11 @@ calls_callgrind(struct kp_buf *b, const struct calls_view *v)
 		b->err = KP_ENOMEM;
 		return;
 	}
-	kp_buf_str(b, "# callgrind format\nversion: 1\ncreator: kprof\n"
-	    "positions: line\nevent: ns : time in ns\nevents: ns\n\n");
+	kp_buf_str(b, "# callgrind format\nversion: 1\ncreator: kprof\ncmd: ");
+	text_put(b, v->info->target);
+	kp_buf_printf(b, "\npositions: line\nevent: ns : time in ns\n"
+	    "events: ns\nsummary: %" PRId64 "\n\n",
+	    summary(rows, v->sum->nclocks));
 	for (uint32_t i = 0; i < v->sum->nclocks && b->err == KP_OK; i += n) {
 		n = calls_rows_of_one(&rows[i], v->sum->nclocks - i);
 		put_process(b, v, &rows[i], n);

@@ -10,6 +10,7 @@
 
 tests() ->
     [{"traces as fprof does", 120, fun fprof/1},
+     {"the example of fprof's manual", 120, fun manual/1},
      {"a trace that is kept", 60, fun kept/1},
      {"traces for some time", 60, fun for_some_time/1},
      {"a trace until it is interrupted", 60, fun interrupted/1},
@@ -22,28 +23,50 @@ tests() ->
 %% Everything is traced by both. What differs is who makes the call.
 fprof(T) ->
     Target = plain(T),
-    Theirs = functions(by_fprof(T, Target)),
-    Ours = functions(analysis(T, Target, ["-apply", ?WORK | ?ALL])),
+    Theirs = functions(it_counted, consult(T, by_fprof(Target, it_counted, work, [50]))),
+    Ours = functions(it_counted, consult(T, analysis(T, Target, ["-apply", ?WORK | ?ALL]))),
     it:check(map_size(Theirs) > 10, "fprof finds functions: ~0p", [Theirs]),
+    same(Theirs, Ours).
+
+%% The example of fprof's manual, and what that says of it: of 1024 numbers 768
+%% are written one by one. Its lines are ours, but for the figures.
+manual(T) ->
+    Target = plain(T),
+    {module, _} = it:call(Target, code, ensure_loaded, [it_slow_file]),
+    TheirText = by_fprof(Target, it_slow_file, create_file_slow, ["/dev/null", 1024]),
+    OurText = analysis(T, Target, ["-apply", "it_slow_file:create_file_slow(\"/dev/null\", 1024)" | ?ALL]),
+    Ours = functions(it_slow_file, consult(T, OurText)),
+    same(functions(it_slow_file, consult(T, TheirText)), Ours),
+    it:equal("one by one",
+             {769, [{{it_slow_file, create_file_slow, 2}, 1}, {{it_slow_file, create_file_slow, 3}, 768}],
+              [{{file, write, 2}, 768}, {{it_slow_file, create_file_slow, 3}, 768}]},
+             maps:get({it_slow_file, create_file_slow, 3}, Ours)),
+    Lines = shapes(TheirText),
+    it:check(length(Lines) > 10, "lines of fprof: ~ts", [TheirText]),
+    it:equal("lines", lists:usort(Lines), lists:usort(shapes(OurText))).
+
+same(Theirs, Ours) ->
     it:equal("functions", lists:sort(maps:keys(Theirs)), lists:sort(maps:keys(Ours))),
     [it:equal(io_lib:format("callers and callees of ~w", [F]), maps:get(F, Theirs), maps:get(F, Ours))
      || F <- maps:keys(Theirs)].
 
-by_fprof(T, Target) ->
-    Trace = it:path(T, "fprof.trace"),
-    Dest = it:path(T, "fprof.analysis"),
+%% What fprof writes. Its files are the target's, which may have another root.
+by_fprof(Target, M, F, Args) ->
     it:do(Target, fun() ->
-                          fprof:apply(it_counted, work, [50], [{file, Trace}]),
+                          Trace = "/tmp/kprof_" ++ atom_to_list(node()) ++ ".fprof",
+                          Dest = Trace ++ ".analysis",
+                          fprof:apply(M, F, Args, [{file, Trace}]),
                           ok = fprof:profile([{file, Trace}]),
                           ok = fprof:analyse([{dest, Dest}, {totals, true}, {cols, 160}]),
-                          fprof:stop()
-                  end),
-    {ok, Terms} = file:consult(Dest),
-    Terms.
+                          fprof:stop(),
+                          {ok, Text} = file:read_file(Dest),
+                          [ok = file:delete(Name) || Name <- [Trace, Dest]],
+                          unicode:characters_to_list(Text)
+                  end).
 
 analysis(T, Target, Args) ->
     {0, Out, _} = run(T, Target, ["-form", "analysis", "-totals", "-cols", "160" | Args]),
-    consult(T, Out).
+    Out.
 
 consult(T, Out) ->
     File = it:path(T, "kprof.analysis"),
@@ -51,15 +74,24 @@ consult(T, Out) ->
     {ok, Terms} = file:consult(File),
     Terms.
 
-%% Of all processes together: the work's functions, how often they were called
+%% The options, the headings and the rows of the example's own functions, blanks
+%% for figures. Not of callers and callees: whose row is the first and the last
+%% of them depends on times.
+shapes(Text) ->
+    [re:replace(Line, "[0-9.]", " ", [global, {return, list}])
+     || Line <- string:split(Text, "\n", all),
+        re:run(Line, "^%|^.{0,3}(callers|sort|totals|details)|analysis_options|^ { {it_slow_file,",
+               [{capture, none}]) =:= match].
+
+%% Of all processes together: a module's functions, how often they were called
 %% by each other, and what they called how often.
-functions(Terms) ->
+functions(Module, Terms) ->
     {_, [[{totals, _, _, _}] | Rest]} = lists:splitwith(fun(X) -> not is_list(X) end, Terms),
     Rows = lists:takewhile(fun(X) -> not is_list(X) end, Rest),
-    maps:from_list([{F, {N, counts(Callers, F), counts(Called, F)}}
-                    || {Callers, {{it_counted, _, _} = F, N, _, _}, Called} <- Rows]).
+    maps:from_list([{F, {N, counts(Callers), counts(Called)}}
+                    || {Callers, {{M, _, _} = F, N, _, _}, Called} <- Rows, M =:= Module]).
 
-counts(Rows, _) ->
+counts(Rows) ->
     lists:sort([{F, N} || {F, N, _, _} <- Rows, is_tuple(F), element(1, F) =/= kprof_tracer, element(1, F) =/= fprof,
                           F =/= {erlang, apply, 2}]).
 
@@ -68,7 +100,7 @@ kept(T) ->
     File = it:path(T, "a.trace"),
     {0, "", _} = run(T, Target, ["-apply", ?WORK, "-o", File, "-quiet", "it_counted"]),
     {0, Now, _} = kprof(T, ["analyse", "-form", "analysis", "-totals", File]),
-    it:check(map_size(functions(consult(T, Now))) > 5, "functions: ~ts", [Now]),
+    it:check(map_size(functions(it_counted, consult(T, Now))) > 5, "functions: ~ts", [Now]),
     [begin
          {0, Out, ""} = kprof(T, ["analyse", "-form", Form, File]),
          says(Out, Text)

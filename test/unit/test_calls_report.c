@@ -185,7 +185,8 @@ test_callgrind(void **state)
 
 	(void)state;
 	calls_callgrind(&out, &v);
-	has("# callgrind format\nversion: 1\n");
+	has("# callgrind format\nversion: 1\ncreator: kprof\ncmd: app@host\n");
+	has("events: ns\nsummary: 13000000\n");
 	has("ob=main <0.100.0>\n");
 	has("fl=t\nfn=t:b/0\n0 4000000\ncfi=pseudo\ncfn=suspend\n"
 	    "calls=1 0\n0 3000000\n");
