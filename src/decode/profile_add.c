@@ -9,6 +9,8 @@
 
 #include "kprofd/profile.h"
 
+#define ELAPSED_MAX (INT64_MAX / 2)	/* one reading's is far less */
+
 static int
 compare(uint64_t a, uint64_t b)
 {
@@ -155,7 +157,8 @@ take(struct kp_profile *p, struct kp_profile *sum,
 	p->rows = sum->rows;
 	p->nrows = sum->nrows;
 	p->rows_room = sum->rows_room;
-	p->elapsed += before->elapsed;
+	if (before->elapsed < ELAPSED_MAX)
+		p->elapsed += before->elapsed;
 	/* They may be the same functions. */
 	if (before->gone > p->gone)
 		p->gone = before->gone;

@@ -5,9 +5,11 @@
 
 -export([tests/0]).
 
+-import(it_kprof, [background/4, counted/4, ends/1, interrupt/1, kprof/2, load/1, plain/1, run/4, says/2, start/4,
+                   unarmed/1]).
+
 -define(WORK, "it_counted:work(50)").
 -define(FIB, "it_counted:fib/1").
--define(REST, "Ctrl-C ends it").
 
 tests() ->
     [{"counts as erlang:trace_info/2 has them", 60, fun truth/1},
@@ -510,48 +512,8 @@ server_killed(T) ->
 
 %% ------------------------------------------------------------ helpers ----
 
-plain(T) ->
-    Target = it:target(T, #{kind => plain}),
-    load(Target),
-    Target.
-
-load(Target) ->
-    {module, it_counted} = it:call(Target, code, ensure_loaded, [it_counted]),
-    ok.
-
 serve(Target, Names) ->
     it:do(Target, fun() -> [register(N, spawn(it_counted, serve, [])) || N <- Names], ok end).
-
-%% Snapshots leave out these, since to look stops all schedulers.
-unarmed(Target) ->
-    it:until("its process is gone", fun() -> it:call(Target, erlang, whereis, [kprof_counters]) =:= undefined end),
-    Armed = it:do(Target, fun() ->
-                                  [{M, F, A, K} || M <- [it_counted, lists, maps], {F, A} <- M:module_info(functions),
-                                                   K <- [call_time, call_memory | [call_count || M =:= it_counted]],
-                                                   V <- [try erlang:trace_info({M, F, A}, K)
-                                                         catch error:badarg -> {K, false}
-                                                         end], V =/= {K, false}]
-                          end),
-    it:equal("what is counted still", [], Armed),
-    it:until("no session of ours is left",
-             fun() -> not lists:member(kprof_counters, it:call(Target, it_stub, sessions, [])) end).
-
-%% Starts it, and goes on at once.
-background(#{cookie := Cookie} = T, #{node := Node}, Cmd, Args) ->
-    started(T, [Cmd, "-target", Node, "-cookie-file", Cookie | Args]).
-
-%% Starts it, and waits until it counts.
-start(T, Target, Cmd, Args) ->
-    P = background(T, Target, Cmd, Args),
-    it:saw(P, ?REST),
-    P.
-
-interrupt(P) ->
-    it:signal(P, "INT"),
-    ends(P).
-
-run(T, Target, Cmd, Args) ->
-    ends(background(T, Target, Cmd, Args)).
 
 fails(T, Target, Args, Text) ->
     fails(T, Target, "count", Args, Text).
@@ -566,27 +528,5 @@ usage(T, Args, Text) ->
     {Status, _, Errors} = kprof(T, Args),
     it:equal("wrong usage", 2, Status),
     says(Errors, Text).
-
-kprof(T, Args) ->
-    ends(started(T, Args)).
-
-started(#{build := Build, last := Last} = T, Args) ->
-    it:start(T, "kprof" ++ integer_to_list(atomics:add_get(Last, 1, 1)), [filename:join(Build, "kprof") | Args], []).
-
-%% Its exit status, output and errors.
-ends(P) ->
-    Status = it:exited(P),
-    {Status, unicode:characters_to_list(it:output(P)), unicode:characters_to_list(it:errors(P))}.
-
-says(Text, Pattern) ->
-    re:run(Text, Pattern, [unicode, multiline, {capture, none}]) =:= match orelse
-        it:fail("'~ts' is not in:~n~ts", [Pattern, Text]).
-
-%% [{Function, Calls, Value}] of one that has to be good, by name.
-counted(T, Target, Cmd, Args) ->
-    case run(T, Target, Cmd, ["-csv" | Args]) of
-        {0, Out, _} -> lists:sort(it_csv:rows(Out));
-        {Status, _, Errors} -> it:fail("kprof ~s ended with ~b: ~ts", [Cmd, Status, Errors])
-    end.
 
 calls(Rows) -> [{F, N} || {F, N, _} <- Rows].
