@@ -37,8 +37,9 @@ enum kp_err
 counters_start(struct counters **out, const struct counters_opts *o,
     struct guest_hello *h, char *why, size_t n)
 {
-	static const struct guest_code code = { "kprof_counters", "counts",
-		kp_counters_beam, kp_counters_load, sizeof(kp_counters_beam),
+	static const struct guest_code code = { "kprof_counters",
+		"somebody counts there already", kp_counters_beam,
+		kp_counters_load, sizeof(kp_counters_beam),
 		sizeof(kp_counters_load) };
 	struct guest_own own = { 3, put_own, o };
 	struct counters *c = calloc(1, sizeof(*c));

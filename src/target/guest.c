@@ -180,9 +180,8 @@ refused(const struct guest *g, struct kp_term *r, char *why, size_t n)
 	else
 		msg_text(r, text, sizeof(text));
 	if (strcmp(text, "{error,already}") == 0) {
-		snprintf(why, n, "'%s': somebody %s there already "
-		    "(%s:stop() there ends it)", g->target, g->code->does,
-		    g->code->module);
+		snprintf(why, n, "'%s': %s (%s:stop() there ends "
+		    "it)", g->target, g->code->busy, g->code->module);
 		return KP_EBUSY;
 	}
 	snprintf(why, n, "'%s': %s", g->target, text);

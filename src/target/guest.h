@@ -17,7 +17,7 @@
 /* What is loaded, and how it is started (erlang/load.exprs). */
 struct guest_code {
 	const char *module;
-	const char *does;	/* "counts", "traces": for people */
+	const char *busy;	/* what is said where one is there already */
 	const unsigned char *beam, *load;
 	unsigned beam_len, load_len;
 };

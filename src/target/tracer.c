@@ -33,8 +33,9 @@ enum kp_err
 tracer_start(struct tracer **out, const struct tracer_opts *o,
     struct kp_call_names *names, struct guest_hello *h, char *why, size_t n)
 {
-	static const struct guest_code code = { "kprof_tracer", "traces",
-		kp_tracer_beam, kp_tracer_load, sizeof(kp_tracer_beam),
+	static const struct guest_code code = { "kprof_tracer",
+		"somebody traces there already", kp_tracer_beam,
+		kp_tracer_load, sizeof(kp_tracer_beam),
 		sizeof(kp_tracer_load) };
 	struct guest_own own = { 2, put_own, o };
 	struct tracer *t = calloc(1, sizeof(*t));
