@@ -12,7 +12,7 @@
 #include "functions.h"
 #include "keys.h"
 #include "kprofd/dur.h"
-#include "report/profile.h"
+#include "report/profile_db.h"
 #include "target/counters.h"
 
 #define TOP 30
@@ -26,6 +26,7 @@ struct args {
 	struct functions_args f;
 	const char *interval;
 	const char *keep;	/* a file for CSV, or NULL */
+	const char *db;		/* a database, or NULL */
 	kp_dur_ns every;	/* 0: only at the end */
 	size_t rows, top;
 	int by, sort;
@@ -186,6 +187,19 @@ keep(const struct args *a, const struct kp_profile *p, struct profile_view v)
 }
 
 static int
+add_to_db(const struct args *a, const struct kp_profile *p,
+    const struct profile_view *v)
+{
+	char why[300];
+
+	if (profile_db_add(a->db, p, v, kp_wall_now(), why, sizeof(why)) ==
+	    KP_OK)
+		return EXIT_DONE;
+	say("cannot write '%s': %s", a->db, why);
+	return EXIT_FAILED;
+}
+
+static int
 show_profile(const struct run *r, const struct kp_profile *p, bool last)
 {
 	bool screen = r->a->every > 0 && isatty(STDOUT_FILENO);
@@ -201,6 +215,8 @@ show_profile(const struct run *r, const struct kp_profile *p, bool last)
 	if (screen && !last && r->keys)
 		fprintf(stderr, KEYS_HELP);
 	if (last && r->a->keep != NULL && keep(r->a, p, v) != EXIT_DONE)
+		st = EXIT_FAILED;
+	if (last && r->a->db != NULL && add_to_db(r->a, p, &v) != EXIT_DONE)
 		st = EXIT_FAILED;
 	return st;
 }
@@ -433,6 +449,8 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		{ "csv", NULL, "print CSV", OPT_FLAG, &a.csv, NULL },
 		{ "o", "FILE", "keep all rows there, as CSV (kprof diff)",
 		    OPT_TEXT, &a.keep, NULL },
+		{ "db", "FILE", "add all rows to this SQLite database (kprof "
+		    "diff)", OPT_TEXT, &a.db, NULL },
 		{ "max-rows", "N", "with -by process: add up the rest "
 		    "(default 100000)", OPT_COUNT, &a.rows, NULL },
 		OPTS_FUNCTIONS(a.f, a.o.g),

@@ -67,7 +67,9 @@ static const struct cmd cmds[] = {
 	    "-quiet lists && kprof analyse -form analysis a.trace",
 	    cmd_analyse },
 	{ "diff", "BEFORE NOW", "compare what count, time or memory kept",
-	    "The files are those of -o, or what -csv printed.",
+	    "The files are those of -o, what -csv printed, or databases of "
+	    "-db: the last profile in it,\nor with FILE#3 the third.  Of one "
+	    "database alone: the last two of a kind.",
 	    "kprof time -target app@host -for 2s -o a.csv lists && "
 	    "kprof diff a.csv a.csv", cmd_diff },
 };

@@ -22,6 +22,7 @@ tests() ->
      {"again and again", 60, fun again/1},
      {"interrupted while it reads", 60, fun interrupted_reading/1},
      {"kept, and compared", 60, fun compared/1},
+     {"kept in a database, and compared", 60, fun database/1},
      {"in what order, and how many rows", 60, fun order/1},
      {"a call that raises", 60, fun raises/1},
      {"a call that takes too long", 60, fun overruns/1},
@@ -271,7 +272,30 @@ compared(T) ->
     says(Mixed, "are not of one kind"),
     {1, _, Unwritten} = run(T, Target, "count", ["-apply", ?WORK, "-o", "no/such/file", "it_counted"]),
     says(Unwritten, "cannot write 'no/such/file': No such file"),
-    usage(T, ["diff", A], "give two files").
+    usage(T, ["diff", A, B, A], "give two files").
+
+%% One after the other in one file; what it has is what was printed.
+database(T) ->
+    Target = plain(T),
+    File = it:path(T, "counted.db"),
+    [{0, Out, _}, _] = [run(T, Target, "time", ["-apply", Call, "-db", File, "-csv", "-by", By, "it_counted"])
+                        || {Call, By} <- [{?WORK, "total"}, {"it_counted:work(60)", "process"}]],
+    Rows = [{binary_to_list(F), binary_to_integer(N), binary_to_integer(Us)}
+            || [F, N, Us] <- it:sql(#{db => File, out => File}, "select function, calls, us from counted where profile = 1")],
+    it:equal("rows", lists:sort(it_csv:rows(Out)), lists:sort(Rows)),
+    {0, Table, _} = kprof(T, ["diff", File]),
+    says(Table, "^it_counted:squares/1 +124 +114 +\\+8.8 %"),
+    {0, Table, _} = kprof(T, ["diff", File ++ "#1", File]),
+    {1, "", NotThere} = kprof(T, ["diff", File ++ "#3", File]),
+    says(NotThere, "counted.db#3': that profile is not there"),
+    Csv = it:write(T, "one.csv", Out),
+    {0, Same, _} = kprof(T, ["diff", Csv, File ++ "#1"]),
+    says(Same, "^all +([0-9 ]+) +\\1 +0 %"),
+    {1, "", Alone} = kprof(T, ["diff", Csv]),
+    says(Alone, "one file is enough where it is a database"),
+    {1, _, NotOurs} = run(T, Target, "count", ["-apply", ?WORK, "-db", Csv, "it_counted"]),
+    says(NotOurs, "cannot write '.*one.csv': file is not a database"),
+    unarmed(Target).
 
 order(T) ->
     Target = plain(T),
