@@ -91,6 +91,10 @@ ended_text(enum counters_end end, const char *said, const struct args *a,
 		snprintf(text, n, "ended early: the node had grown by more "
 		    "than %zu MiB (see -max-memory)", a->f.memory);
 		break;
+	case COUNTERS_DISARMED:
+		snprintf(text, n, "ended early: the kprofd there has gone, "
+		    "and before OTP 27 counts go by its flags");
+		break;
 	default:
 		text[0] = '\0';
 	}

@@ -85,7 +85,7 @@ read_ended(struct kp_term *r, enum counters_end *end, char *text, size_t n)
 	static const char *const words[] = { [COUNTERS_RETURNED] = "returned",
 		[COUNTERS_RAISED] = "raised", [COUNTERS_OVERRAN] = "overran",
 		[COUNTERS_EXITED] = "exited", [COUNTERS_MEMORY] = "memory",
-		[COUNTERS_GONE] = "gone" };
+		[COUNTERS_DISARMED] = "disarmed", [COUNTERS_GONE] = "gone" };
 	struct kp_span word;
 
 	kp_term_tuple_n(r, 3);

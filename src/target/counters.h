@@ -24,6 +24,7 @@ enum counters_end {
 	COUNTERS_OVERRAN,	/* the call was stopped */
 	COUNTERS_EXITED,	/* the call's process did: why, in text */
 	COUNTERS_MEMORY,	/* the VM grew too much */
+	COUNTERS_DISARMED,	/* a kprofd has gone, whose flags served */
 	COUNTERS_GONE		/* nothing to read: why, in text */
 };
 

@@ -393,7 +393,14 @@ others(T) ->
             {0, _, _} = run(T, Target, "count", ["-for", "100ms", "-exclude", "string:casefold/1", "string"]),
             fails(T, Target, ["-for", "1s", "-processes", "it_traced", "maps"], "it_traced is traced by somebody else"),
             {0, Out, _} = run(T, Target, "time", ["-for", "100ms", "maps"]),
-            says(Out, "2 processes that somebody else traces are not counted");
+            says(Out, "2 processes that somebody else traces are not counted"),
+            Tracer = it:do(Target, fun() ->
+                                           Pid = spawn(fun() -> receive stop -> ok end end),
+                                           erlang:trace(new_processes, true, [call, {tracer, Pid}]),
+                                           Pid
+                                   end),
+            fails(T, Target, "time", ["-for", "1s", "maps"], "new processes are traced by .* there"),
+            it:do(Target, fun() -> erlang:trace(new_processes, false, [all]), exit(Tracer, kill), ok end);
         _ ->
             {0, _, _} = run(T, Target, "time", ["-for", "100ms", "lists", "string"])
     end,
@@ -403,21 +410,43 @@ others(T) ->
     it_audit:ends(Target, Mark),
     unarmed(Target).
 
+%% A kprofd's work and ours go on beside each other. Before OTP 27 counts by
+%% process go by its flags, also while it is paused, and so do not outlive it.
 beside(T) ->
     Target = it:target(T),
     load(Target),
     P = it:kprofd(T, Target),
     it:armed(P),
     it:equal("counts", [{?FIB, 465, 0}], counted(T, Target, "count", ["-processes", "all", "-apply", ?WORK, ?FIB])),
-    case it:otp(Target) of
-        Otp when Otp < 27 ->
-            fails(T, Target, ["-for", "1s", "db"], "somebody else traces or counts db:"),
-            fails(T, Target, "time", ["-for", "1s", "maps"], "new processes are traced by .* there");
-        _ ->
-            it:equal("times", 465, element(2, row(?FIB, counted(T, Target, "time", ["-apply", ?WORK, "it_counted"]))))
+    case it:otp(Target) < 27 of
+        false ->
+            it:equal("times", 465, element(2, row(?FIB, counted(T, Target, "time", ["-apply", ?WORK, "it_counted"])))),
+            it:equal("kprofd goes on", armed, it:agent_state(Target)),
+            it:terminate(P);
+        true ->
+            by_its_flags(T, Target, P)
     end,
-    it:equal("kprofd goes on", armed, it:agent_state(Target)),
-    it:terminate(P).
+    unarmed(Target).
+
+by_its_flags(T, Target, P) ->
+    fails(T, Target, ["-for", "1s", "db"], "somebody else traces or counts db:"),
+    fails(T, Target, "time", ["-apply", ?WORK, "it_counted"], "a kprofd is there, and before OTP 27 .* and -not-spawned"),
+    Calls = fun(Rows) -> [element(2, row(F, Rows)) || F <- [?FIB, "it_counted:squares/1"]] end,
+    it:equal("of its own process", [465, 51],
+             Calls(counted(T, Target, "time", ["-apply", ?WORK, "-not-spawned", "it_counted"]))),
+    All = start(T, Target, "time", ["-csv", "it_counted"]),
+    {ok, _} = it:control(P, "pause"),
+    it:call(Target, it_counted, work, [50]),
+    {ok, _} = it:control(P, "resume"),
+    {0, Out, _} = interrupt(All),
+    it:equal("of all", [465, 114], Calls(it_csv:rows(Out))),
+    it:until("kprofd goes on", fun() -> it:agent_state(Target) =:= armed end),
+    Left = start(T, Target, "count", ["-by", "process", "it_counted"]),
+    it:call(Target, it_counted, work, [50]),
+    it:terminate(P),
+    it:equal("it ends by itself", 1, it:exited(Left)),
+    says(it:output(Left), "^it_counted:fib/1 .* 465 "),
+    says(it:output(Left), "ended early: the kprofd there has gone").
 
 %% ------------------------------------------------------------- limits ----
 
