@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "functions.h"
-#include "keys.h"
+#include "words.h"
 #include "kprofd/dur.h"
 #include "report/profile_db.h"
 #include "target/counters.h"
@@ -107,19 +107,19 @@ enum next { NEXT_TIME, NEXT_WORD, NEXT_END, NEXT_FAILED };
  * (r->ended says why), or there is no way on, which was said.
  */
 static enum next
-wait_until(struct run *r, kp_mono_ns until, enum keys_word *word)
+wait_until(struct run *r, kp_mono_ns until, enum word *word)
 {
 	enum counters_end end = COUNTERS_NOT;
 	char text[GUEST_TEXT_MAX] = "";
 	enum kp_err e;
 
 	do {
-		*word = keys_next();
-		if (*word != KEYS_NONE)
+		*word = words_next();
+		if (*word != WORD_NONE)
 			return NEXT_WORD;
-		keys_listen(true);
+		words_listen(true);
 		e = counters_wait(r->c, until, &end, text, sizeof(text));
-		keys_listen(false);
+		words_listen(false);
 		if (e == KP_END && signals_drain())
 			return NEXT_END;
 	} while (e == KP_END);
@@ -300,14 +300,14 @@ go_on(struct run *r)
 
 /* EXIT_DONE, or the status to end with. */
 static int
-obey(struct run *r, enum keys_word word)
+obey(struct run *r, enum word word)
 {
 	switch (word) {
-	case KEYS_PAUSE:
+	case WORD_PAUSE:
 		return r->paused ? EXIT_DONE : pause_it(r);
-	case KEYS_CONTINUE:
+	case WORD_CONTINUE:
 		return r->paused ? go_on(r) : EXIT_DONE;
-	case KEYS_RESTART:
+	case WORD_RESTART:
 		kp_profile_free(&r->sum);
 		r->left = r->a->f.limit;
 		return go_on(r);
@@ -332,7 +332,7 @@ next_time(const struct run *r)
 static int
 count_until_end(struct run *r)
 {
-	enum keys_word word;
+	enum word word;
 	int st = EXIT_DONE;
 
 	while (st == EXIT_DONE) {
@@ -342,7 +342,7 @@ count_until_end(struct run *r)
 		case NEXT_END:
 			return EXIT_DONE;
 		case NEXT_WORD:
-			if (word == KEYS_END)
+			if (word == WORD_END)
 				return EXIT_DONE;
 			st = obey(r, word);
 			break;
@@ -390,11 +390,11 @@ count(struct args *a)
 	enum kp_err e;
 	int st;
 
-	r.keys = !a->lines && a->every > 0 && keys_possible();
+	r.keys = !a->lines && a->every > 0 && words_possible();
 	*wake = signals_catch();
 	if (*wake >= 0 && (r.keys || a->lines)) {
-		*wake = keys_open(*wake, a->lines);
-		keys_listen(false);
+		*wake = words_open(*wake, a->lines);
+		words_listen(false);
 	}
 	if (*wake < 0)
 		return EXIT_FAILED;

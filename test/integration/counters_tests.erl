@@ -428,6 +428,7 @@ beside(T) ->
     end,
     unarmed(Target).
 
+%% And a kprofd that comes to such a node later says who is in its way.
 by_its_flags(T, Target, P) ->
     fails(T, Target, ["-for", "1s", "db"], "somebody else traces or counts db:"),
     fails(T, Target, "time", ["-apply", ?WORK, "it_counted"], "a kprofd is there, and before OTP 27 .* and -not-spawned"),
@@ -446,7 +447,10 @@ by_its_flags(T, Target, P) ->
     it:terminate(P),
     it:equal("it ends by itself", 1, it:exited(Left)),
     says(it:output(Left), "^it_counted:fib/1 .* 465 "),
-    says(it:output(Left), "ended early: the kprofd there has gone").
+    says(it:output(Left), "ended early: the kprofd there has gone"),
+    Time = start(T, Target, "time", ["it_counted"]),
+    it:ended(it:kprofd(T, Target), 1, "new processes in .* are traced by kprof_counters already, and before OTP 27"),
+    {0, _, _} = interrupt(Time).
 
 %% ------------------------------------------------------------- limits ----
 
