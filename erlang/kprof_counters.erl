@@ -43,6 +43,7 @@
     foreign = #{},      % processes that somebody else traces (legacy)
     lender = none,      % the tracer of a kprofd whose flags serve us (legacy)
     only = all,         % or a map of processes: whose counters are read then
+    word,               % undefined: the trace control word is not ours
     applied,            % undefined | {Pid, MonitorRef, Ms | overran} | done
     memory_max, memory, % bytes of the VM's own, past those at the start
     since,              % monotonic ns

@@ -3,7 +3,7 @@
 %% ends. For kprof_counters and kprof_tracer; more of the kind have
 %% - DOES, what it does, a word for people, before this is included;
 %% - a record s with client, client_ref, sentry, who, session, lease_ms,
-%%   lease_at and applied;
+%%   lease_at, applied and word;
 %% - init/3, which tells the starter {self(), Info} when it is armed, or exits
 %%   with refuse/2;
 %% - legacy_armed/1 and legacy_clear/1: what patterns it sets in a VM without
@@ -296,6 +296,7 @@ look_lease(#s{client = Client} = S) ->
 finish(Reason, S) ->
     stop_call(S#s.applied),
     clear(S#s.session, self(), legacy_armed(S)),
+    word_restore(S#s.word),
     logger:notice("kprof ~s no more for ~ts: ~ts", [?DOES, S#s.who, reason_text(Reason)]),
     exit({kprof, Reason}).
 
@@ -326,13 +327,14 @@ sentry_start() ->
                           end
                   end).
 
-sentry(Ref, Server, {Client, Legacy, Armed, Applied} = Own) ->
+sentry(Ref, Server, {Client, Legacy, Armed, Applied, Word} = Own) ->
     receive
         {own, New} ->
             sentry(Ref, Server, New);
         {'DOWN', Ref, process, Server, Reason} ->
             stop_call(Applied),
             Legacy andalso clear(legacy, Server, still_armed(Reason, Armed)),
+            word_restore(still(Reason, Word)),
             erlang:send(Client, {kprof_ended, gone, end_text(Reason)}, [noconnect, nosuspend]),
             purger_start([Server, self()]);
         _ ->
@@ -343,9 +345,16 @@ sentry(Ref, Server, {Client, Legacy, Armed, Applied} = Own) ->
 still_armed({kprof, _}, _) -> [];
 still_armed(_, Armed) -> Armed.
 
+still({kprof, _}, _) -> undefined;
+still(_, Word) -> Word.
+
+%% Requests are numbered by the trace control word, which is one for the node.
+word_restore(undefined) -> ok;
+word_restore(Word) -> erlang:system_flag(trace_control_word, Word).
+
 %% Before it is so.
 tell_sentry(#s{session = Session} = S) ->
-    element(1, S#s.sentry) ! {own, {S#s.client, Session =:= legacy, legacy_armed(S), S#s.applied}},
+    element(1, S#s.sentry) ! {own, {S#s.client, Session =:= legacy, legacy_armed(S), S#s.applied, S#s.word}},
     ok.
 
 %% In the place of one that was killed.

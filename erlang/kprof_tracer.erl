@@ -32,6 +32,10 @@
 -define(BATCH, 500).            % events of one message
 -define(BATCH_MS, 20).          % how long the first of them waits
 
+-define(RUNS, {trace, [], [running, garbage_collection, exiting]}).
+-define(LATE_MS, 200).          % for work that goes on after a request's end
+-define(LABEL_BITS, 28).
+
 -record(s, {
     client, client_ref,
     sentry,             % {Pid, MonitorRef}
@@ -41,6 +45,7 @@
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
     ours,               % #{{M, F, A} => []}, or all: whose calls we take for ours
     chosen, flags,      % of processes, set by go
+    guards,             % of patterns: not of processes that somebody else traces
     stage = ready,      % ready | tracing | draining: no more events are made
     why,                % the reason that it ended for, and what was said of it
     delivered,          % reference: after it no event comes
@@ -48,8 +53,21 @@
     memory_max, memory, % bytes of the VM's own, past those at the start
     events = 0, events_max,
     queue_max,
+    r,                  % undefined | #r{}: by request
+    word,               % undefined | the trace control word as it was
     batch = [], n = 0,  % events not yet sent, the last first
     seq = 0
+}).
+
+%% Traces by request. The token's label names a request in the VM; here it has a
+%% number. One that begins within another is part of it.
+-record(r, {
+    entry,              % {M, F, A}
+    max,                % so many
+    begun = 0, ended = 0,
+    labels = #{},       % label => number
+    open = #{},         % number => {pid, who the entry returns to}
+    at = #{}            % pid => number: what a process last worked for
 }).
 
 -include("kprof_oneshot.hrl").
@@ -61,25 +79,27 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     process_flag(priority, high),
     Call = call_of(Apply),
     Session = session_new(?MODULE),
-    {Armed, Functions} = wanted(Opts),
+    {Entry, Wanted} = entry(Opts),
+    {Armed, Functions} = wanted(Wanted),
     untraced(Session, Functions),
     S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
-            session = Session, lease_ms = Lease, armed = Armed, ours = ours(Session, Functions), flags = flags(Opts),
+            session = Session, lease_ms = Lease, armed = with_entry(Entry, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
             memory_max = MaxMemory, events_max = MaxEvents, queue_max = MaxQueue},
     tell_sentry(S0),
     S1 = S0#s{applied = prepare(Call, ApplyMs)},
     tell_sentry(S1),
     Chosen = chosen(whose(Which, Call), Opts, S1#s.applied),
-    S = S1#s{chosen = Chosen},
+    S = numbered(S1#s{chosen = Chosen}),
     Foreign = foreign(Session, Chosen),
-    Spec = [{'_', guards(Foreign), [{message, {caller}}]}],
     say_begin(S),
-    [begin pattern(Session, P, Spec), heed(0, S) end || P <- Armed],
+    S2 = S#s{guards = guards(Foreign)},
+    [begin pattern(Session, P, spec(S2)), heed(0, S) end || P <- Armed],
+    entry_arm(S2),
     Starter ! {self(), #{functions => length(Functions), processes => processes_in(Chosen),
                          otp => erlang:system_info(otp_release), skipped => map_size(Foreign),
                          offset => erlang:time_offset(nanosecond)}},
     tick(),
-    loop(S#s{lease_at = now_ms(), memory = own_memory()}).
+    loop(S2#s{lease_at = now_ms(), memory = own_memory()}).
 
 %% On OTP 25 and 26 patterns of somebody else's have the processes that we trace
 %% tell us of their functions too.
@@ -99,8 +119,109 @@ processes_in(Chosen) when is_list(Chosen) -> length(Chosen);
 processes_in(new) -> 0;
 processes_in(_) -> erlang:system_info(process_count).
 
-flags(#{spawned := Spawned}) ->
-    [call, return_to, arity, running, procs, garbage_collection, monotonic_timestamp | [set_on_spawn || Spawned]].
+%% By request a process has the others while it works for one.
+flags(undefined, #{spawned := Spawned}) ->
+    [call, return_to, arity, running, procs, garbage_collection, monotonic_timestamp | [set_on_spawn || Spawned]];
+flags(_, #{spawned := Spawned}) ->
+    [call, return_to, arity, monotonic_timestamp | [set_on_spawn || Spawned]].
+
+spec(#s{r = undefined, guards = Guards}) ->
+    [{'_', Guards, [{message, {caller}}]}];
+spec(#s{guards = Guards}) ->
+    [{'_', [{is_seq_trace} | Guards], [?RUNS, {message, {{{get_seq_token}, {caller}}}}]}].
+
+%% ------------------------------------------------------------- requests ----
+
+%% A function with patterns that include it, or none.
+entry(#{entry := []} = Opts) ->
+    {undefined, Opts};
+entry(#{entry := [{M, F, A} = Entry], patterns := Patterns, exclude := Exclude, requests := Max} = Opts) ->
+    whereis(kprof_agent) =:= undefined orelse
+        refuse("a kprofd is attached there, whose requests these would be (kprof slow has them)", []),
+    {_, [MFA]} = wanted(Opts#{patterns := [Entry]}),
+    {#r{entry = MFA, max = Max}, Opts#{patterns := [Entry | Patterns], exclude := Exclude -- [{M, F, A}]}}.
+
+%% Though its module may be excluded.
+with_entry(undefined, Armed) -> Armed;
+with_entry(#r{entry = MFA}, Armed) -> Armed ++ [MFA].
+
+%% From here on the word is ours: the sentry knows it before it is changed.
+numbered(#s{r = undefined} = S0) ->
+    S0;
+numbered(S0) ->
+    S = S0#s{word = erlang:system_info(trace_control_word)},
+    tell_sentry(S),
+    S.
+
+%% A call of it clears the token, and sets one with a number of its own: of an
+%% epoch, which is ours, and the trace control word, which counts. What is
+%% evaluated first is the last. Its own pattern replaces that of its module.
+entry_arm(#s{r = undefined}) ->
+    ok;
+entry_arm(#s{session = Session, guards = Guards, r = #r{entry = MFA}}) ->
+    Epoch = rand:uniform(1 bsl ?LABEL_BITS) bsl ?LABEL_BITS,
+    Mask = (1 bsl ?LABEL_BITS) - 1,
+    Next = fun(Word) -> {'band', {'+', Word, 1}, Mask} end,
+    Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
+    pattern(Session, MFA, [{'_', Guards, [?RUNS, {message, {{entry, {get_seq_token}, {set_seq_token, label, Label},
+                                                             {set_seq_token, sequential_trace_token, []},
+                                                             {get_seq_token}, {caller}}}}]}]).
+
+%% Past as many as were asked for they still get labels, of nobody's: else the
+%% next one in the same process would have the token of the last.
+%% Called again by the same function in the same process: the end of the one
+%% before was not seen, as when it raised on OTP 25.
+begins(P, New, Old, Caller, MFA, Ts, #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S) ->
+    case Labels of
+        #{Old := N} when map_get(N, R#r.open) =:= {P, Caller} ->
+            begins(P, New, none, Caller, MFA, Ts, request_ended(N, S));
+        #{Old := N} when is_map_key(N, R#r.open) ->
+            called(P, New, Caller, MFA, Ts, S#s{r = R#r{labels = Labels#{New => N}}});
+        _ when Begun < Max ->
+            N = Begun + 1,
+            S1 = S#s{r = R#r{labels = Labels#{New => N}, begun = N, open = (R#r.open)#{N => {P, Caller}}}},
+            called(P, New, Caller, MFA, Ts, S1);
+        _ -> leaves(P, Ts, S)
+    end.
+
+called(P, Label, Caller, MFA, Ts, #s{r = #r{labels = Labels, at = At} = R} = S) ->
+    case Labels of
+        #{Label := N} when map_get(P, At) =:= N -> add({trace_ts, P, call, MFA, Caller, Ts}, S);
+        #{Label := N} ->
+            S1 = add({trace_ts, P, request, N, Ts}, S#s{r = R#r{at = At#{P => N}}}),
+            add({trace_ts, P, call, MFA, Caller, Ts}, S1);
+        _ -> leaves(P, Ts, S)
+    end.
+
+%% It works for a request that is none of ours.
+leaves(P, Ts, #s{r = #r{at = At} = R} = S) when is_map_key(P, At) ->
+    add({trace_ts, P, request, 0, Ts}, S#s{r = R#r{at = maps:remove(P, At)}});
+leaves(_, _, S) ->
+    S.
+
+%% Its entry has returned when its process is back in what called that.
+returned(P, MFA, #s{r = #r{at = At, open = Open}} = S) ->
+    N = map_get(P, At),
+    case Open of
+        #{N := {P, MFA}} -> request_ended(N, S);
+        _ -> S
+    end.
+
+request_ended(N, #s{r = #r{ended = Ended, open = Open, max = Max} = R} = S) ->
+    Ended + 1 =:= Max andalso erlang:send_after(?LATE_MS, self(), requests_ended),
+    S#s{r = R#r{ended = Ended + 1, open = maps:remove(N, Open)}}.
+
+gone(P, #s{r = #r{at = At, open = Open} = R} = S) ->
+    N = map_get(P, At),
+    S1 = S#s{r = R#r{at = maps:remove(P, At)}},
+    case Open of
+        #{N := {P, _}} -> request_ended(N, S1);
+        _ -> S1
+    end.
+
+%% What is no token, is of somebody else's pattern.
+label({_, Label, _, _, _}) -> Label;
+label(_) -> none.
 
 %% ----------------------------------------------------------------- loop ----
 
@@ -113,19 +234,22 @@ loop(S) ->
     after ?BATCH_MS -> loop(flush(S))
     end.
 
+message({trace_ts, P, _, _, _} = Event, #s{r = #r{}} = S) ->
+    loop(in_request(P, Event, S));
+message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
+    case X of
+        {entry, New, _, _, Old, Caller} -> loop(begins(P, label(New), label(Old), Caller, MFA, Ts, S));
+        {Token, Caller} -> loop(called(P, label(Token), Caller, MFA, Ts, S));
+        _ -> loop(S)
+    end;
+message(requests_ended, S) ->
+    loop(disarm({returned, 0}, S));
 message({trace_ts, _, call, _, _, _} = Event, #s{ours = all} = S) -> loop(add(Event, S));
 message({trace_ts, _, call, MFA, _, _} = Event, #s{ours = Ours} = S) when is_map_key(MFA, Ours) -> loop(add(Event, S));
-message({trace_ts, _, return_to, _, _} = Event, S) -> loop(add(Event, S));
-message({trace_ts, _, in, _, _} = Event, S) -> loop(add(Event, S));
-message({trace_ts, _, out, _, _} = Event, S) -> loop(add(Event, S));
-message({trace_ts, P, Gc, _, Ts}, S) when Gc =:= gc_minor_start; Gc =:= gc_major_start ->
-    loop(add({trace_ts, P, gc_start, 0, Ts}, S));
-message({trace_ts, P, Gc, _, Ts}, S) when Gc =:= gc_minor_end; Gc =:= gc_major_end ->
-    loop(add({trace_ts, P, gc_end, 0, Ts}, S));
 message({trace_ts, P, spawn, Child, {M, F, Args}, Ts}, S) when node(Child) =:= node(), is_list(Args) ->
     loop(add({trace_ts, P, spawn, Child, {M, F, length(Args)}, Ts}, S));
-message({trace_ts, P, exit, _, Ts}, S) ->
-    loop(add({trace_ts, P, exit, 0, Ts}, S));
+message({trace_ts, _, _, _, _} = Event, S) ->
+    loop(add_short(Event, S));
 message({kprof, Client, _, Cmd}, #s{client = Client} = S) ->
     loop(command(Cmd, S#s{lease_at = now_ms()}));
 message(tick, S) ->
@@ -182,6 +306,40 @@ command(_, S) ->
 
 %% --------------------------------------------------------------- events ----
 
+%% Of a process that works, or has worked, for one of the requests.
+in_request(P, Event, #s{r = #r{at = At}} = S0) when is_map_key(P, At) ->
+    S = add_short(Event, S0),
+    case Event of
+        {_, _, return_to, MFA, _} -> returned(P, MFA, S);
+        {_, _, out_exited, _, _} -> gone(P, S);
+        _ -> S
+    end;
+in_request(_, _, S) ->
+    S.
+
+%% None of those with what could be large is passed on as it is.
+add_short({_, P, What, Where, Ts} = Event, S) ->
+    case kind(What) of
+        same -> add(Event, S);
+        none -> S;
+        exit -> add({trace_ts, P, exit, 0, Ts}, S);
+        Kind when Kind =:= in; Kind =:= out -> add({trace_ts, P, Kind, Where, Ts}, S);
+        Kind -> add({trace_ts, P, Kind, 0, Ts}, S)
+    end.
+
+kind(return_to) -> same;
+kind(in) -> same;
+kind(out) -> same;
+kind(in_exiting) -> in;
+kind(out_exiting) -> out;
+kind(gc_minor_start) -> gc_start;
+kind(gc_major_start) -> gc_start;
+kind(gc_minor_end) -> gc_end;
+kind(gc_major_end) -> gc_end;
+kind(exit) -> exit;
+kind(out_exited) -> exit;
+kind(_) -> none.
+
 add(Event, #s{events = N, events_max = Max} = S) when N < Max ->
     S#s{batch = [Event | S#s.batch], n = S#s.n + 1, events = N + 1};
 add(_, S) ->
@@ -227,7 +385,11 @@ disarm(_, S) ->
 
 %% The client says when it has had enough.
 ended(#s{why = {Why, Text}} = S) ->
-    send({kprof_calls_end, Why, Text, names()}, S).
+    {Begun, Ended} = case S#s.r of
+                         undefined -> {0, 0};
+                         R -> {R#r.begun, R#r.ended}
+                     end,
+    send({kprof_calls_end, Why, Text, names(), Begun, Ended}, S).
 
 legacy_armed(#s{armed = Armed}) ->
     Armed.

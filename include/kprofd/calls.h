@@ -17,6 +17,7 @@
 /* Three numbers make up the key of a sum: 20 bits each. */
 #define KP_CALLS_FNS_MAX (1u << 20)	/* functions of one trace */
 #define KP_CALLS_PROCS_MAX (1u << 20)	/* processes of one trace */
+#define KP_CALLS_REQUESTS_MAX (1u << 20)	/* requests of one trace */
 #define KP_CALLS_NAME_MAX 1024u		/* bytes: an atom has 255 characters */
 /* No difference of two times that are less than this overflows. */
 #define KP_CALLS_TIME_MAX (INT64_C(1) << 61)
@@ -32,9 +33,10 @@ enum kp_call_kind {
 	KP_CALL_GC_START,
 	KP_CALL_GC_END,
 	KP_CALL_SPAWN,
-	KP_CALL_EXIT
+	KP_CALL_EXIT,
+	KP_CALL_REQUEST		/* from now on its calls are of this request */
 };
-#define KP_CALL_KINDS (KP_CALL_EXIT + 1)
+#define KP_CALL_KINDS (KP_CALL_REQUEST + 1)
 
 struct kp_call_event {
 	enum kp_call_kind kind;
@@ -45,7 +47,10 @@ struct kp_call_event {
 	 * SPAWN: what the child begins with.  0 for the other kinds.
 	 */
 	uint32_t fn;
-	/* CALL: the function that it returns to; SPAWN: the child; else 0 */
+	/*
+	 * CALL: the function that it returns to; SPAWN: the child; REQUEST:
+	 * its number, from 1 on, or 0: for none of them; else 0
+	 */
 	uint32_t other;
 };
 
@@ -105,6 +110,8 @@ struct kp_calls_info {
 	kp_dur_ns offset;	/* its clock + offset is wall time */
 	enum kp_calls_end end;
 	uint64_t lost;		/* events that made no sense */
+	/* By request: so many were asked for (else 0), begun and ended. */
+	uint32_t requests, begun, ended;
 };
 
 #endif

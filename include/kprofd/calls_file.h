@@ -18,6 +18,8 @@
  *    6   process, time			gc_end
  *    7   process, time, function, child	spawn
  *    8   process, time			exit
+ *    9   process, time, number		request
+ *   'Q'  requests asked for, begun, ended	of a trace by request
  *   'E'  why it ended, events lost	the last; without it the file is cut
  *
  * A time is the difference to the time of the event before (zigzag; the first

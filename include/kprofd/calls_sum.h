@@ -16,6 +16,11 @@
  *     the one whose place it takes; a cycle of such calls that has come round
  *     twice is the same as if it had come round once.
  *
+ * Of a trace by request only what happens within the functions traced has
+ * time: a process that is back in what called the first of them does nothing
+ * for the request, as far as can be known, until the next call; nor does one
+ * that waits when the call that the request began with has returned.
+ *
  * An event that cannot follow those before, of a process whose events were
  * not all seen, is counted in `odd`; the stack is put right as far as can be.
  */

@@ -10,6 +10,7 @@
  *   {trace_ts, Pid, gc_start | gc_end, 0, Ts}
  *   {trace_ts, Pid, spawn, Child, {M,F,A}, Ts}
  *   {trace_ts, Pid, exit, 0, Ts}
+ *   {trace_ts, Pid, request, Number, Ts}
  */
 #ifndef KPROFD_CALLS_TERM_H
 #define KPROFD_CALLS_TERM_H

@@ -173,6 +173,20 @@ read_end(struct kp_calls_reader *r)
 	r->err = KP_END;
 }
 
+static void
+read_requests(struct kp_calls_reader *r)
+{
+	uint32_t n = (uint32_t)get_below(r, KP_CALLS_REQUESTS_MAX);
+	uint32_t begun = (uint32_t)get_below(r, (uint64_t)n + 1);
+	uint32_t ended = (uint32_t)get_below(r, (uint64_t)begun + 1);
+
+	if (r->err != KP_OK)
+		return;
+	r->info.requests = n;
+	r->info.begun = begun;
+	r->info.ended = ended;
+}
+
 /* One that is called suspend would be taken for what is none. */
 static uint32_t
 get_fn(struct kp_calls_reader *r)
@@ -207,6 +221,8 @@ read_event(struct kp_calls_reader *r, enum kp_call_kind kind,
 		ev->other = get_fn(r);
 	if (kind == KP_CALL_SPAWN)
 		ev->other = get_proc(r);
+	if (kind == KP_CALL_REQUEST)
+		ev->other = (uint32_t)get_below(r, KP_CALLS_REQUESTS_MAX);
 	if (kind == KP_CALL_CALL && ev->fn == KP_FN_UNDEFINED)
 		fail(r, KP_EFORMAT);
 	if (r->err != KP_OK)
@@ -234,6 +250,9 @@ read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 		break;
 	case 'N':
 		name_proc(r);
+		break;
+	case 'Q':
+		read_requests(r);
 		break;
 	case 'E':
 		read_end(r);

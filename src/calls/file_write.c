@@ -95,6 +95,9 @@ kp_calls_write(struct kp_calls_writer *w, const struct kp_call_names *t,
 	case KP_CALL_OUT:
 		put_number(w->b, ev->fn);
 		break;
+	case KP_CALL_REQUEST:
+		put_number(w->b, ev->other);
+		break;
 	default:
 		break;
 	}
@@ -113,6 +116,12 @@ kp_calls_write_end(struct kp_calls_writer *w, const struct kp_call_names *t,
 		kp_buf_u8(w->b, 'N');
 		put_number(w->b, i);
 		put_text(w->b, name);
+	}
+	if (info->requests > 0) {
+		kp_buf_u8(w->b, 'Q');
+		put_number(w->b, info->requests);
+		put_number(w->b, info->begun);
+		put_number(w->b, info->ended);
 	}
 	kp_buf_u8(w->b, 'E');
 	put_number(w->b, info->end);

@@ -17,17 +17,26 @@ struct frame {
 	kp_target_ns ts;	/* on top, or called, since */
 	bool tail;
 	bool outermost;		/* nothing below is of the same function */
+	bool base;		/* not called: it turned out to be there */
 };
 
 struct stack {
 	struct frame *v;
 	uint32_t n, room;
 	uint32_t proc, root;	/* root: of its call tree */
+	uint32_t request;	/* 0: all that it does is looked at */
+	bool entered;		/* that begun here, and goes on */
 	kp_target_ns at;	/* up to here paths have their time */
 	kp_target_ns out_at;	/* scheduled out then, if `out` */
 	kp_dur_ns off;		/* for how long in all, before */
 	bool out;
 };
+
+/* A process that has worked for a request, as often as it came to do so. */
+struct worker {
+	uint32_t proc, before;	/* before: another one, or KP_PATH_NONE */
+};
+#define WORKERS_MAX (1u << 22)
 
 struct kp_calls_state {
 	struct stack *stacks;
@@ -36,6 +45,9 @@ struct kp_calls_state {
 	struct map clocks;	/* process, caller, function -> row */
 	struct map children;	/* path, function -> path */
 	struct map held;	/* process, function -> frames of it */
+	struct map requests;	/* request -> the last of its workers */
+	struct worker *workers;
+	uint32_t nworkers;
 	enum kp_err err;
 };
 

@@ -125,6 +125,15 @@ frame_add(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 	return true;
 }
 
+/* Nobody has seen it being called. */
+static void
+base_add(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
+    kp_target_ns ts)
+{
+	if (frame_add(s, st, fn, ts, false))
+		st->v[st->n - 1].base = true;
+}
+
 /* Leaves n frames; those above end now. */
 static void
 drop_to(struct kp_calls_sum *s, struct stack *st, uint32_t n, kp_target_ns ts)
@@ -152,9 +161,10 @@ put_below(struct kp_calls_sum *s, struct stack *st, uint32_t fn)
 	memcpy(old, st->v, n * sizeof(*old));
 	for (; st->n > 0; st->n--)
 		held_remove(s, st->proc, st->v[st->n - 1].fn);
-	frame_add(s, st, fn, old[n - 1].ts, false);
+	base_add(s, st, fn, old[n - 1].ts);
 	for (uint32_t i = 0; i < n; i++)
-		frame_add(s, st, old[i].fn, old[i].ts, old[i].tail);
+		if (frame_add(s, st, old[i].fn, old[i].ts, old[i].tail))
+			st->v[st->n - 1].base = old[i].base;
 	free(old);
 }
 
@@ -252,7 +262,7 @@ return_to(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 	} else if (fn == KP_FN_UNDEFINED) {
 		drop_to(s, st, 0, ts);
 	} else {
-		frame_add(s, st, fn, ts, false);
+		base_add(s, st, fn, ts);
 	}
 }
 
@@ -292,7 +302,7 @@ call_first(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
     uint32_t caller, kp_target_ns ts)
 {
 	if (caller != KP_FN_UNDEFINED)
-		frame_add(s, st, caller, ts, false);
+		base_add(s, st, caller, ts);
 	push(s, st, fn, ts);
 }
 
@@ -361,6 +371,8 @@ stack_return_to(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 {
 	leave_pseudo(s, st, ts);
 	return_to(s, st, fn, ts);
+	if (st->request > 0 && st->n > 0 && st->v[st->n - 1].base)
+		stack_exit(s, st, ts);
 }
 
 void

@@ -43,6 +43,8 @@ state_free(struct kp_calls_state *t)
 	map_free(&t->clocks);
 	map_free(&t->children);
 	map_free(&t->held);
+	map_free(&t->requests);
+	free(t->workers);
 	free(t);
 }
 
@@ -270,6 +272,77 @@ add_spawn(struct kp_calls_sum *s, const struct kp_call_event *ev)
 	stack_spawned(s, st, ev->fn, ev->ts);
 }
 
+/* As if the process ended there. */
+static void
+cut(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
+{
+	kp_target_ns own = own_clock(s, st, KP_CALL_EXIT, ts);
+
+	slice_end(s, st, own);
+	stack_exit(s, st, own);
+}
+
+/*
+ * The call that it began with has returned: who waits then, does not wait for
+ * the request.
+ */
+static void
+request_end(struct kp_calls_sum *s, struct stack *first, kp_target_ns ts)
+{
+	const struct kp_calls_state *t = s->state;
+	uint64_t *last = map_get(&t->requests, first->request);
+	uint32_t i = last != NULL ? (uint32_t)*last : KP_PATH_NONE;
+	struct stack *st;
+
+	first->entered = false;
+	for (; i != KP_PATH_NONE; i = t->workers[i].before) {
+		st = &t->stacks[t->workers[i].proc];
+		if (st->request == first->request && st->n > 0 &&
+		    st->v[st->n - 1].fn == KP_FN_SUSPEND)
+			cut(s, st, ts);
+	}
+}
+
+/* True: it is the first one. */
+static bool
+worker_add(struct kp_calls_sum *s, uint32_t request, uint32_t proc)
+{
+	struct kp_calls_state *t = s->state;
+	struct worker *v = with_room(s, t->workers, t->nworkers, WORKERS_MAX,
+	    sizeof(*v));
+	uint64_t *last = map_get(&t->requests, request);
+
+	if (v == NULL)
+		return false;
+	t->workers = v;
+	v[t->nworkers] = (struct worker){ proc,
+		last != NULL ? (uint32_t)*last : KP_PATH_NONE };
+	if (last != NULL)
+		*last = t->nworkers++;
+	else if (remember(s, &t->requests, request, t->nworkers))
+		t->nworkers++;
+	return last == NULL;
+}
+
+/* The first that is met in a request has begun it. */
+static void
+add_request(struct kp_calls_sum *s, const struct kp_call_event *ev,
+    kp_target_ns ts)
+{
+	struct stack *st = &s->state->stacks[ev->proc];
+
+	if (st->request == ev->other)
+		return;
+	/* What it has not ended is over. */
+	if (st->n > 0)
+		stack_exit(s, st, ts);
+	if (st->entered)
+		request_end(s, st, ev->ts);
+	st->request = ev->other;
+	if (ev->other > 0)
+		st->entered = worker_add(s, ev->other, ev->proc);
+}
+
 static void
 add_placed(struct kp_calls_sum *s, const struct kp_call_event *ev)
 {
@@ -277,6 +350,9 @@ add_placed(struct kp_calls_sum *s, const struct kp_call_event *ev)
 	kp_target_ns ts = own_clock(s, st, ev->kind, ev->ts);
 
 	slice_end(s, st, ts);
+	if (st->request > 0 && st->n == 0 && ev->kind >= KP_CALL_IN &&
+	    ev->kind <= KP_CALL_GC_END)
+		return;		/* it works for somebody else */
 	switch (ev->kind) {
 	case KP_CALL_CALL:
 		stack_call(s, st, ev->fn, ev->other, ts);
@@ -302,7 +378,12 @@ add_placed(struct kp_calls_sum *s, const struct kp_call_event *ev)
 	case KP_CALL_EXIT:
 		stack_exit(s, st, ts);
 		break;
+	case KP_CALL_REQUEST:
+		add_request(s, ev, ts);
+		break;
 	}
+	if (st->entered && st->n == 0 && ev->kind != KP_CALL_REQUEST)
+		request_end(s, st, ev->ts);
 }
 
 enum kp_err
@@ -329,13 +410,9 @@ kp_calls_sum_end(struct kp_calls_sum *s)
 {
 	struct kp_calls_state *t = s->state;
 	enum kp_err e;
-	kp_target_ns ts;
 
-	for (uint32_t i = 0; i < t->nstacks; i++) {
-		ts = own_clock(s, &t->stacks[i], KP_CALL_EXIT, s->last);
-		slice_end(s, &t->stacks[i], ts);
-		stack_exit(s, &t->stacks[i], ts);
-	}
+	for (uint32_t i = 0; i < t->nstacks; i++)
+		cut(s, &t->stacks[i], s->last);
 	e = t->err;
 	state_free(t);
 	s->state = NULL;

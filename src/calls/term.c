@@ -121,6 +121,7 @@ static const struct {
 	{ "gc_end", 5, KP_CALL_GC_END },
 	{ "spawn", 6, KP_CALL_SPAWN },
 	{ "exit", 5, KP_CALL_EXIT },
+	{ "request", 5, KP_CALL_REQUEST },
 };
 
 static enum kp_call_kind
@@ -133,6 +134,17 @@ get_kind(struct kp_term *r, uint32_t arity)
 			return kinds[i].kind;
 	fail(r, KP_EFORMAT);
 	return KP_CALL_EXIT;
+}
+
+static uint32_t
+get_request(struct kp_term *r)
+{
+	int64_t n = kp_term_int(r);
+
+	if (n >= 0 && n < KP_CALLS_REQUESTS_MAX)
+		return (uint32_t)n;
+	fail(r, KP_EFORMAT);
+	return 0;
 }
 
 static void
@@ -160,6 +172,9 @@ get_event(struct kp_calls_decoder *d, struct kp_term *r,
 	case KP_CALL_IN:
 	case KP_CALL_OUT:
 		ev->fn = get_fn(d, r);
+		break;
+	case KP_CALL_REQUEST:
+		ev->other = get_request(r);
 		break;
 	default:
 		kp_term_skip(r);

@@ -55,8 +55,8 @@ signals_drain(void)
 
 /* ---- options ---- */
 
-static int
-parse_pattern(const struct cmd *cmd, const char *s, bool any,
+int
+functions_pattern(const struct cmd *cmd, const char *s, bool any,
     struct kp_mfa_pat *out)
 {
 	*out = (struct kp_mfa_pat){ .arity = -1 };
@@ -84,7 +84,7 @@ parse_list(const struct cmd *cmd, const struct opt_list *list, bool any,
 		return EXIT_FAILED;
 	*v = pats;
 	for (*n = 0; *n < list->n && st == OPTS_GO_ON; (*n)++)
-		st = parse_pattern(cmd, list->v[*n], any, &pats[*n]);
+		st = functions_pattern(cmd, list->v[*n], any, &pats[*n]);
 	return st;
 }
 

@@ -45,6 +45,10 @@ int functions_check(const struct cmd *cmd, struct functions_args *a,
     struct guest_opts *o);
 void functions_free(struct guest_opts *o);
 
+/* One function pattern, to be freed with kp_mfa_pat_free(); as above. */
+int functions_pattern(const struct cmd *cmd, const char *s, bool any,
+    struct kp_mfa_pat *out);
+
 /*
  * From now on ^C, SIGTERM and SIGHUP make what is returned readable; less than
  * 0: it cannot be, which was said.

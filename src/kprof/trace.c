@@ -25,8 +25,9 @@ struct args {
 	struct tracer_opts o;
 	struct functions_args f;
 	struct calls_args show;
-	const char *keep;
-	size_t events, queue;
+	struct kp_mfa_pat entry;	/* mod NULL: not by request */
+	const char *keep, *entry_text;
+	size_t events, queue, requests;
 	bool quiet;
 };
 
@@ -92,11 +93,16 @@ static int
 finish(struct kept *k, const struct args *a, struct kp_calls_info *info,
     const struct tracer_end *end)
 {
-	bool early = end->end != KP_CALLS_DONE || end->text[0] != '\0';
+	bool early = end->end != KP_CALLS_DONE || end->text[0] != '\0' ||
+	    end->ended < a->o.requests;
 	int st = EXIT_DONE;
 
 	info->end = end->end;
 	info->lost = end->lost;
+	info->requests = (uint32_t)a->o.requests;
+	info->begun = end->begun < info->requests ? end->begun :
+	    info->requests;
+	info->ended = end->ended < info->begun ? end->ended : info->begun;
 	kp_calls_write_end(&k->w, k->names, info);
 	if (kept_flush(k) != KP_OK || fflush(k->file) != 0) {
 		say("cannot write '%s': %s", k->name, strerror(errno));
@@ -107,6 +113,22 @@ finish(struct kept *k, const struct args *a, struct kp_calls_info *info,
 	if (!a->quiet)
 		st = kept_show(k, &a->show);
 	return st == EXIT_DONE && early ? EXIT_FAILED : st;
+}
+
+/* Where it may take long. */
+static void
+say_begin(const struct args *a, kp_mono_ns deadline)
+{
+	const char *target = a->o.g.talk.target;
+
+	if (deadline != INT64_MAX || a->o.g.apply[0] != '\0')
+		return;
+	if (a->o.requests > 0)
+		say("tracing %zu requests in '%s'; Ctrl-C ends it and shows "
+		    "what there is", a->requests, target);
+	else
+		say("tracing in '%s'; Ctrl-C ends it and shows the figures",
+		    target);
 }
 
 /* Ends t. */
@@ -133,9 +155,7 @@ trace_with(struct tracer *t, struct kept *k, const struct args *a,
 		tracer_stop(t);
 		return EXIT_FAILED;
 	}
-	if (deadline == INT64_MAX && a->o.g.apply[0] == '\0')
-		say("tracing in '%s'; Ctrl-C ends it and shows the figures",
-		    a->o.g.talk.target);
+	say_begin(a, deadline);
 	e = tracer_run(t, deadline, on_event, k, &end);
 	if (e == KP_ETIMEOUT || e == KP_END) {
 		signals_drain();
@@ -176,9 +196,36 @@ trace(const struct args *a)
 	return st;
 }
 
+/* -entry and -requests go together. */
+static int
+check_entry(const struct cmd *cmd, struct args *a)
+{
+	int st;
+
+	if (a->entry_text == NULL)
+		return a->requests == 0 ? OPTS_GO_ON :
+		    opts_wrong(cmd, "-requests N goes with -entry FUNCTION");
+	if (a->requests >= KP_CALLS_REQUESTS_MAX)
+		return opts_wrong(cmd, "-requests %zu: at most %u", a->requests,
+		    KP_CALLS_REQUESTS_MAX - 1);
+	st = functions_pattern(cmd, a->entry_text, false, &a->entry);
+	if (st != OPTS_GO_ON)
+		return st;
+	if (a->entry.fun == NULL || a->entry.arity < 0)
+		return opts_wrong(cmd, "-entry '%s': give one function, such "
+		    "as web:handle/2", a->entry_text);
+	a->o.entry = &a->entry;
+	a->o.requests = a->requests > 0 ? a->requests : 1;
+	return OPTS_GO_ON;
+}
+
 static int
 check_args(const struct cmd *cmd, struct args *a)
 {
+	int st = check_entry(cmd, a);
+
+	if (st != OPTS_GO_ON)
+		return st;
 	a->o.max_events = a->events;
 	a->o.max_queue = a->queue;
 	if (a->quiet && a->keep == NULL)
@@ -199,6 +246,10 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 		    "call then (60s)", OPT_TEXT, &a.f.duration, NULL },
 		{ "apply", "CALL", "trace what this call does: "
 		    "'lists:seq(1, 10)'", OPT_TEXT, &a.o.g.apply, NULL },
+		{ "entry", "FUNCTION", "trace only what works for requests: "
+		    "this begins one", OPT_TEXT, &a.entry_text, NULL },
+		{ "requests", "N", "with -entry: end after so many (default "
+		    "1)", OPT_COUNT, &a.requests, NULL },
 		{ "o", "FILE", "keep the trace there (kprof analyse)",
 		    OPT_TEXT, &a.keep, NULL },
 		{ "quiet", NULL, "with -o: show nothing", OPT_FLAG, &a.quiet,
@@ -220,6 +271,7 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 		a.o.g.talk.wake = signals_catch();
 	if (st == OPTS_GO_ON)
 		st = a.o.g.talk.wake >= 0 ? trace(&a) : EXIT_FAILED;
+	kp_mfa_pat_free(&a.entry);
 	functions_free(&a.o.g);
 	return st;
 }

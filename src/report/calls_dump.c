@@ -11,7 +11,8 @@ static const char *const kinds[KP_CALL_KINDS] = {
 	[KP_CALL_CALL] = "call", [KP_CALL_RETURN_TO] = "return_to",
 	[KP_CALL_IN] = "in", [KP_CALL_OUT] = "out",
 	[KP_CALL_GC_START] = "gc_start", [KP_CALL_GC_END] = "gc_end",
-	[KP_CALL_SPAWN] = "spawn", [KP_CALL_EXIT] = "exit"
+	[KP_CALL_SPAWN] = "spawn", [KP_CALL_EXIT] = "exit",
+	[KP_CALL_REQUEST] = "request"
 };
 
 void
@@ -21,12 +22,13 @@ calls_dump(struct kp_buf *b, const struct kp_call_names *names,
 	kp_buf_printf(b, "%" PRId64 " ", ev->ts);
 	calls_put_pid(b, names, ev->proc);
 	kp_buf_printf(b, " %s", kinds[ev->kind]);
+	if (ev->kind == KP_CALL_REQUEST)
+		kp_buf_printf(b, " %" PRIu32, ev->other);
 	if (ev->kind == KP_CALL_SPAWN) {
 		kp_buf_str(b, " ");
 		calls_put_pid(b, names, ev->other);
 	}
-	if (ev->kind != KP_CALL_GC_START && ev->kind != KP_CALL_GC_END &&
-	    ev->kind != KP_CALL_EXIT) {
+	if (ev->kind <= KP_CALL_OUT || ev->kind == KP_CALL_SPAWN) {
 		kp_buf_str(b, " ");
 		calls_put_fn(b, names, ev->fn);
 	}
@@ -67,6 +69,10 @@ calls_remarks(struct kp_buf *b, const struct calls_view *v)
 
 	if (ends[v->info->end] != NULL)
 		kp_buf_printf(b, "%s\n", ends[v->info->end]);
+	if (v->info->ended < v->info->requests)
+		kp_buf_printf(b, "ended early: of %" PRIu32 " requests %"
+		    PRIu32 " had begun, and %" PRIu32 " ended\n",
+		    v->info->requests, v->info->begun, v->info->ended);
 	put_remark(b, v->info->lost, "events were lost");
 	put_remark(b, s->odd, "events did not fit to those before");
 	put_remark(b, s->overflow, "entries were too many to be kept");

@@ -37,9 +37,9 @@ guest_put_number(struct kp_buf *b, const char *key, uint64_t v)
 }
 
 /* [{Module, Function, Arity}]: binaries, _ and -1 for any. */
-static void
-put_patterns(struct kp_buf *b, const char *key, const struct kp_mfa_pat *v,
-    size_t n)
+void
+guest_put_patterns(struct kp_buf *b, const char *key,
+    const struct kp_mfa_pat *v, size_t n)
 {
 	kp_etf_atom(b, key);
 	if (n > 0)
@@ -63,8 +63,8 @@ put_opts(struct kp_buf *b, const struct guest_opts *o,
 	kp_etf_map(b, 11 + own->n);
 	put_field(b, "who", who);
 	guest_put_number(b, "lease_ms", GUEST_LEASE_MS);
-	put_patterns(b, "patterns", o->patterns, o->npatterns);
-	put_patterns(b, "exclude", o->exclude, o->nexclude);
+	guest_put_patterns(b, "patterns", o->patterns, o->npatterns);
+	guest_put_patterns(b, "exclude", o->exclude, o->nexclude);
 	put_field(b, "processes", o->processes);
 	kp_etf_atom(b, "spawned");
 	kp_etf_bool(b, o->spawned);

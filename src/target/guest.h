@@ -59,6 +59,8 @@ struct guest_own {
 	const void *ctx;
 };
 void guest_put_number(struct kp_buf *b, const char *key, uint64_t v);
+void guest_put_patterns(struct kp_buf *b, const char *key,
+    const struct kp_mfa_pat *v, size_t n);
 
 /*
  * Connects, loads, starts.  On error `why` is one line for the user and there

@@ -3,7 +3,8 @@
  *
  * Commands are go, lease, read and stop.  From the node come
  * {kprof_calls, Seq, Events} (calls_term.h), then
- * {kprof_calls_end, Why, Text, [{Pid, Name}]}; or {kprof_ended, gone, Text}.
+ * {kprof_calls_end, Why, Text, [{Pid, Name}], RequestsBegun, RequestsEnded}; or
+ * {kprof_ended, gone, Text}.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,8 @@ put_own(struct kp_buf *b, const void *ctx)
 
 	guest_put_number(b, "max_events", o->max_events);
 	guest_put_number(b, "max_queue", o->max_queue);
+	guest_put_patterns(b, "entry", o->entry, o->entry != NULL ? 1 : 0);
+	guest_put_number(b, "requests", o->requests);
 }
 
 enum kp_err
@@ -37,7 +40,7 @@ tracer_start(struct tracer **out, const struct tracer_opts *o,
 		"somebody traces there already", kp_tracer_beam,
 		kp_tracer_load, sizeof(kp_tracer_beam),
 		sizeof(kp_tracer_load) };
-	struct guest_own own = { 2, put_own, o };
+	struct guest_own own = { 4, put_own, o };
 	struct tracer *t = calloc(1, sizeof(*t));
 	enum kp_err e = KP_ENOMEM;
 
@@ -98,6 +101,8 @@ read_names(struct tracer *t, struct kp_term *r)
 		    pid.serial, &proc, &added) == KP_OK && proc < procs)
 			kp_call_proc_name(t->names, proc, name);
 	}
+	if (n > 0)
+		kp_term_nil(r);
 }
 
 static const struct {
@@ -114,6 +119,14 @@ static const struct {
 	{ "queue", KP_CALLS_QUEUE, "" },
 	{ "memory", KP_CALLS_MEMORY, "" },
 };
+
+static uint32_t
+read_requests(struct kp_term *r, uint32_t most)
+{
+	int64_t n = kp_term_int(r);
+
+	return n < 0 || r->err != KP_OK ? 0 : n > most ? most : (uint32_t)n;
+}
 
 static void
 read_end(struct tracer *t, struct kp_term *r, struct tracer_end *end)
@@ -134,6 +147,8 @@ read_end(struct tracer *t, struct kp_term *r, struct tracer_end *end)
 		    text);
 	}
 	read_names(t, r);
+	end->begun = read_requests(r, KP_CALLS_REQUESTS_MAX - 1);
+	end->ended = read_requests(r, end->begun);
 }
 
 static void

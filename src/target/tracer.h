@@ -13,12 +13,16 @@ struct tracer_opts {
 	struct guest_opts g;
 	uint64_t max_events;
 	uint64_t max_queue;	/* events that the node has not sent yet */
+	/* By request: what begins one, and how many; or NULL and 0. */
+	const struct kp_mfa_pat *entry;
+	uint64_t requests;
 };
 
 /* How a trace ended, and what was said of it. */
 struct tracer_end {
 	enum kp_calls_end end;
 	uint64_t lost;			/* events that made no sense */
+	uint32_t begun, ended;		/* requests */
 	char text[GUEST_TEXT_MAX + 64];	/* of the call, or the connection */
 };
 

@@ -15,6 +15,9 @@ tests() ->
      {"traces for some time", 60, fun for_some_time/1},
      {"a trace until it is interrupted", 60, fun interrupted/1},
      {"a trace past its limits", 60, fun limits/1},
+     {"traces by request", 60, fun by_request/1},
+     {"traces by request, under load", 60, fun by_request_loaded/1},
+     {"a trace by request that ends early", 60, fun by_request_early/1},
      {"a trace of what raises or overruns", 60, fun raises/1},
      {"kprof trace killed", 120, fun killed/1},
      {"kprof trace that hangs", 60, fun hung/1},
@@ -144,6 +147,72 @@ limits(T) ->
     says(Busy, "ended early: the node made more events than it could send"),
     it_audit:ends(Target, Mark).
 
+%% Two of three, and what they have done in processes of their own too; what
+%% the same functions do otherwise is not there.
+by_request(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    %% One process asks a server three times, and has work done in between.
+    Asked = counted_requests(T, Target, "it_counted:ask/2",
+                             fun() ->
+                                     Server = spawn(it_counted, serve, []),
+                                     [begin
+                                          it_counted:spin(0),
+                                          Asks = fun() -> it_counted:ask(Server, 10), ok end,
+                                          Asks()
+                                      end || _ <- [1, 2, 3]],
+                                     exit(Server, kill),
+                                     ok
+                             end),
+    it:equal("asked", #{{ask, 2} => 2, {squares, 1} => 2 * 11}, maps:with([{ask, 2}, {squares, 1}, {work, 1}], Asked)),
+    %% Before 27 the message that a child has ended, with a reason that is no
+    %% atom, takes the token away.
+    Worked = counted_requests(T, Target, "it_counted:work/1",
+                              fun() -> [it_counted:work(50) || _ <- [1, 2, 3]], ok end),
+    Children = case it:otp(Target) of Otp when Otp < 27 -> 1; _ -> 3 end,
+    it:equal("worked", #{{work, 1} => 2, {fib, 1} => 2 * 465, {child, 1} => 2 * Children},
+             maps:with([{work, 1}, {fib, 1}, {child, 1}], Worked)),
+    it_audit:ends(Target, Mark).
+
+counted_requests(T, Target, Entry, Fun) ->
+    P = start(T, Target, ["-entry", Entry, "-requests", "2", "-form", "analysis", "-totals", "-cols", "160",
+                          "it_counted"]),
+    it:do(Target, Fun),
+    {0, Out, _} = ends(P),
+    maps:from_list([{{F, A}, N} || {{_, F, A}, {N, _, _}} <- maps:to_list(functions(it_counted, consult(T, Out)))]).
+
+%% Each of them has a number, and its entry a call.
+by_request_loaded(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    P = start(T, Target, ["-entry", "requests:handle_request/2", "-requests", "20", "-form", "events",
+                          "requests", "db", "formatter"]),
+    it:loaded(it:load(T, Target, ["4", "40"])),
+    {0, Out, _} = ends(P),
+    it:equal("requests", lists:seq(1, 20),
+             lists:usort([list_to_integer(N) || N <- matches(Out, " request ([1-9][0-9]*)$")])),
+    it:equal("entries", 20, length(matches(Out, "call (requests:handle_request/2) "))),
+    says(Out, "call db:"),
+    it_audit:ends(Target, Mark).
+
+by_request_early(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    Args = ["-entry", "it_counted:ask/2", "-requests", "5", "it_counted"],
+    {1, _, None} = run(T, Target, ["-for", "200ms" | Args]),
+    says(None, "ended early: of 5 requests 0 had begun, and 0 ended"),
+    P = background(T, Target, ["-max-events", "10" | Args]),
+    it:saw(P, "Ctrl-C ends it"),
+    it:do(Target, fun() ->
+                          Server = spawn(it_counted, serve, []),
+                          it_counted:ask(Server, 20),
+                          exit(Server, kill),
+                          ok
+                  end),
+    {1, _, Errors} = ends(P),
+    says(Errors, "ended early: as many events as were allowed"),
+    says(Errors, "of 5 requests 1 had begun"),
+    it_audit:ends(Target, Mark).
+
 raises(T) ->
     Target = plain(T),
     {1, Out, Errors} = run(T, Target, ["-apply", "it_counted:raise()", "it_counted"]),
@@ -156,12 +225,15 @@ raises(T) ->
 killed(T) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),
+    Load = it:load(T, Target, ["4", "6s", "10"]),
     [begin
-         P = background(T, Target, ["-for", "20s", "it_counted", "maps", "lists"]),
+         P = background(T, Target, Args ++ ["it_counted", "requests", "db", "maps"]),
          receive after Ms -> ok end,
          it:kill(P),
          it_audit:during(Target, Mark)
-     end || Ms <- [5, 20, 60, 200, 600, 1500]],
+     end || Args <- [["-for", "20s"], ["-entry", "requests:handle_request/2", "-requests", "100000"]],
+            Ms <- [20, 60, 200, 1000]],
+    it:loaded(Load),
     it_audit:ends(Target, Mark).
 
 hung(T) ->
@@ -217,6 +289,10 @@ started(#{build := Build, last := Last} = T, Args) ->
 ends(P) ->
     Status = it:exited(P),
     {Status, unicode:characters_to_list(it:output(P)), unicode:characters_to_list(it:errors(P))}.
+
+matches(Text, Pattern) ->
+    {match, Found} = re:run(Text, Pattern, [unicode, multiline, global, {capture, all_but_first, list}]),
+    lists:append(Found).
 
 says(Text, Pattern) ->
     re:run(Text, Pattern, [unicode, multiline, {capture, none}]) =:= match orelse

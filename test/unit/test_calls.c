@@ -484,6 +484,59 @@ test_slices(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* A server that works for two requests, and for others meanwhile. */
+static void
+test_by_request(void **state)
+{
+	static struct calls_feed f;
+	struct kp_calls_opts o = { .paths = true };
+	const struct kp_calls_clock *c;
+	struct kp_calls_sum *s;
+	kp_dur_ns out = 0;
+
+	(void)state;
+	f.names = kp_call_names_new();
+	feed_put(&f, KP_CALL_REQUEST, 0, 0, 0, 1);
+	feed_call(&f, 0, 0, 'e', '?');
+	feed_at(&f, KP_CALL_OUT, 0, 10, 'e');
+	feed_put(&f, KP_CALL_REQUEST, 1, 20, 0, 1);
+	feed_call(&f, 1, 20, 'h', 'l');
+	/* One that waits for more when the request ends. */
+	feed_put(&f, KP_CALL_REQUEST, 2, 85, 0, 1);
+	feed_call(&f, 2, 85, 'w', '?');
+	feed_call(&f, 1, 30, 'q', 'h');
+	feed_at(&f, KP_CALL_OUT, 1, 40, 'q');
+	feed_at(&f, KP_CALL_IN, 1, 70, 'q');
+	feed_at(&f, KP_CALL_RETURN_TO, 1, 80, 'h');
+	feed_at(&f, KP_CALL_RETURN_TO, 1, 90, 'l');
+	/* It goes on, for somebody else. */
+	feed_at(&f, KP_CALL_OUT, 1, 95, 'l');
+	feed_at(&f, KP_CALL_OUT, 2, 95, 'w');
+	feed_at(&f, KP_CALL_IN, 0, 100, 'e');
+	feed_at(&f, KP_CALL_RETURN_TO, 0, 110, '?');
+	feed_at(&f, KP_CALL_IN, 1, 1000, 'l');
+	feed_at(&f, KP_CALL_GC_START, 1, 1100, '?');
+	feed_at(&f, KP_CALL_GC_END, 1, 1200, '?');
+	feed_put(&f, KP_CALL_REQUEST, 1, 2000, 0, 2);
+	feed_call(&f, 1, 2000, 'h', 'l');
+	/* What it has not ended is over when it works for another one. */
+	feed_put(&f, KP_CALL_REQUEST, 1, 2005, 0, 3);
+	feed_call(&f, 1, 2010, 'q', 'l');
+	feed_at(&f, KP_CALL_RETURN_TO, 1, 2012, 'l');
+	s = feed_sum(&f, &o);
+	assert_non_null(s);
+	assert_int_equal(s->odd, 0);
+	for (uint32_t i = 0; i < s->npaths; i++)
+		out += s->paths[i].own;
+	/* In e and h of the first, h of the second, q of the third; 25 in w. */
+	assert_int_equal(out, (110 + 70 + 5 + 2 + 25) * KP_NS_PER_US);
+	for (c = s->clocks; c->fn != feed_fn(&f, 'h'); c++)
+		;
+	assert_int_equal(c->calls, 2);
+	kp_calls_sum_free(s);
+	kp_call_names_free(f.names);
+}
+
 int
 main(void)
 {
@@ -504,6 +557,7 @@ main(void)
 		TEST(test_open_at_the_end),
 		TEST(test_deep),
 		TEST(test_slices),
+		TEST(test_by_request),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

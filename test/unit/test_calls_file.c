@@ -38,7 +38,8 @@ static void
 sample(void)
 {
 	struct kp_calls_info info = { .target = "app@host", .otp = 27,
-		.offset = -5, .end = KP_CALLS_QUEUE, .lost = 300 };
+		.offset = -5, .end = KP_CALLS_QUEUE, .lost = 300,
+		.requests = 900, .begun = 7, .ended = 6 };
 	struct kp_calls_writer w;
 
 	feed_call(&feed, 0, -5000000, 'a', '?');
@@ -50,6 +51,7 @@ sample(void)
 	feed_at(&feed, KP_CALL_GC_START, 1, 0, '?');
 	feed_at(&feed, KP_CALL_GC_END, 1, 1, '?');
 	feed_at(&feed, KP_CALL_EXIT, 1, 7000000, '?');
+	feed_put(&feed, KP_CALL_REQUEST, 1, 7000000, 0, 300);
 	kp_call_proc_name(feed.names, 1, feed_span("server"));
 	kp_calls_write_begin(&w, &file, &info);
 	for (size_t i = 0; i < feed.n; i++)
@@ -80,6 +82,9 @@ test_round_trip(void **state)
 	assert_int_equal(r.info.offset, -5);
 	assert_int_equal(r.info.end, KP_CALLS_QUEUE);
 	assert_int_equal(r.info.lost, 300);
+	assert_int_equal(r.info.requests, 900);
+	assert_int_equal(r.info.begun, 7);
+	assert_int_equal(r.info.ended, 6);
 	assert_int_equal(kp_call_fns(names), kp_call_fns(feed.names));
 	assert_string_equal(kp_call_fn(names, KP_FN_FIRST + 1)->fun, "b");
 	assert_int_equal(kp_call_procs(names), 2);
@@ -168,6 +173,9 @@ test_bad_records(void **state)
 		{ "N\0\1n", 4 },		/* of a process that is not */
 		{ "E\x63\0", 3 },		/* no such end */
 		{ "E\1\0E", 4 },		/* something after it */
+		{ "Q\2\3\0", 4 },		/* more than were asked for */
+		{ "Q\2\1\2", 4 },		/* more ended than begun */
+		{ "P\1\0\x09\0\0\x80\x80\x40", 9 },	/* too many requests */
 		{ "P\1\0\x08\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 15 },
 		{ "P\1\0\x08\0\xfe\xff\xff\xff\xff\xff\xff\xff\x7f", 14 },
 	};
@@ -273,6 +281,11 @@ test_decode(void **state)
 	kp_etf_int(&file, -77);
 	assert_int_equal(decode(&ev), KP_OK);
 	event_is(&ev, KP_CALL_GC_END, '?', 0);
+	put_head(5, "request");
+	kp_etf_int(&file, 9);
+	kp_etf_int(&file, -77);
+	assert_int_equal(decode(&ev), KP_OK);
+	event_is(&ev, KP_CALL_REQUEST, '?', 9);
 }
 
 static void
@@ -287,6 +300,10 @@ test_decode_refused(void **state)
 	assert_int_equal(decode(&ev), KP_ENOENT);
 	put_head(5, "call");
 	put_mfa('f');
+	kp_etf_int(&file, -77);
+	assert_int_equal(decode(&ev), KP_ENOENT);
+	put_head(5, "request");
+	kp_etf_int(&file, -1);
 	kp_etf_int(&file, -77);
 	assert_int_equal(decode(&ev), KP_ENOENT);
 	put_head(5, "in");
