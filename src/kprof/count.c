@@ -1,5 +1,6 @@
 /*
- * count.c - kprof count, time and memory: counters in a node, for a while.
+ * count.c - kprof count, time and memory: counters in a node, for a while; or
+ * what is called during requests.
  *
  * What is counted stays in the node until it is read, at the end or now and
  * then.  The first ^C (or SIGTERM, SIGHUP) ends the counting, the second one the reading.
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "count_requests.h"
 #include "functions.h"
 #include "words.h"
 #include "kprofd/dur.h"
@@ -18,6 +20,8 @@
 #define TOP 30
 #define FOR_MAX (24 * 3600 * KP_NS_PER_S)
 /* To read counters stops all schedulers, once for each function. */
+#define EVENTS 1000000
+#define QUEUE 200000	/* events that the node has not sent yet */
 #define EVERY_MIN (500 * KP_NS_PER_MS)
 #define KEYS_HELP "  p pause, c continue, r restart, s show, q end\n"
 
@@ -32,6 +36,9 @@ struct args {
 	int by, sort;
 	bool reverse, json, csv;
 	bool lines;		/* standard input is obeyed */
+	const char *entry_text;	/* by request, or NULL */
+	struct kp_mfa_pat entry;
+	size_t requests, events;
 };
 
 /* Counting, and what has come of it. */
@@ -53,6 +60,7 @@ static int
 check_args(const struct cmd *cmd, struct args *a)
 {
 	struct counters_opts *o = &a->o;
+	int st;
 
 	if (a->interval != NULL && (!kp_dur_parse(a->interval, &a->every) ||
 	    a->every < EVERY_MIN || a->every > FOR_MAX))
@@ -63,6 +71,14 @@ check_args(const struct cmd *cmd, struct args *a)
 	o->by_process = a->by == 1;
 	if (a->sort == PROFILE_BY_PROCESS && !o->by_process)
 		return opts_wrong(cmd, "-sort process goes with -by process");
+	if (a->entry_text != NULL && o->type == KP_PROFILE_MEMORY)
+		return opts_wrong(cmd, "-entry: count and time can be had by "
+		    "request, memory cannot");
+	if (a->entry_text != NULL && (a->every > 0 || a->lines))
+		return opts_wrong(cmd, "-entry goes without -every and -stdin");
+	st = functions_entry(cmd, a->entry_text, &a->entry, &a->requests);
+	if (st != OPTS_GO_ON)
+		return st;
 	o->max_rows = a->rows;
 	if (a->top == 0 && !a->json && !a->csv)
 		a->top = TOP;
@@ -381,6 +397,25 @@ count_with(struct run *r)
 }
 
 static int
+count_by_request(const struct args *a, struct run *r)
+{
+	const struct tracer_opts o = { .g = a->o.g, .max_events = a->events,
+		.max_queue = QUEUE, .entry = &a->entry,
+		.requests = a->requests };
+	struct kp_profile p = { .type = a->o.type };
+	struct guest_hello h;
+	int st;
+
+	r->h = &h;
+	st = count_requests(&o, a->o.g.apply[0] == '\0' ? a->f.limit : 0, &h,
+	    &p, r->ended, sizeof(r->ended));
+	if (st == EXIT_DONE)
+		st = show_profile(r, &p, true);
+	kp_profile_free(&p);
+	return st == EXIT_DONE && r->ended[0] != '\0' ? EXIT_FAILED : st;
+}
+
+static int
 count(struct args *a)
 {
 	char why[GUEST_TEXT_MAX + 512] = "";
@@ -398,6 +433,8 @@ count(struct args *a)
 	}
 	if (*wake < 0)
 		return EXIT_FAILED;
+	if (a->entry_text != NULL)
+		return count_by_request(a, &r);
 	r.h = &h;
 	e = counters_start(&r.c, &a->o, &h, why, sizeof(why));
 	if (e != KP_OK) {
@@ -428,7 +465,7 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 	struct args a = { .o = { .type = kinds[k].type, .g = {
 		.processes = "", .apply = "", .talk = { .wake = -1 } } },
 		.f = { FUNCTIONS_LIMITS },
-		.rows = 100000,
+		.rows = 100000, .events = EVENTS,
 		.sort = (int)kinds[k].sort };
 	const struct opt opts[] = {
 		{ "target", "NODE", "the node to count in (needed)", OPT_TEXT,
@@ -439,6 +476,12 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		    "again: 2s", OPT_TEXT, &a.interval, NULL },
 		{ "apply", "CALL", "count what this call does: "
 		    "'lists:seq(1, 10)'", OPT_TEXT, &a.o.g.apply, NULL },
+		{ "entry", "FUNCTION", "count and time: only during requests, "
+		    "which this begins", OPT_TEXT, &a.entry_text, NULL },
+		{ "requests", "N", "with -entry: end after so many (default "
+		    "1)", OPT_COUNT, &a.requests, NULL },
+		{ "max-events", "N", "with -entry: end after so many (default "
+		    "1000000)", OPT_COUNT, &a.events, NULL },
 		{ "by", "KEY", "a row for a function in total (default), or "
 		    "for each process", OPT_CHOICE, &a.by, "total,process" },
 		{ "sort", "KEY", "in order of what", OPT_CHOICE, &a.sort,
@@ -467,6 +510,7 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		st = check_args(cmd, &a);
 	if (st == OPTS_GO_ON)
 		st = count(&a);
+	kp_mfa_pat_free(&a.entry);
 	functions_free(&a.o.g);
 	return st;
 }
