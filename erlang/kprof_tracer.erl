@@ -8,7 +8,7 @@
 %%
 %% What is safe about it: no argument and no return value is in what it sends,
 %% and none is copied but what a process is spawned with and the reason that it
-%% ends for. Events, its queue and what the node grows by are bounded: past a
+%% ends for; by request, what is sent for one as well. Events, its queue and what the node grows by are bounded: past a
 %% limit it takes back what it armed at once, and sends what is there. It
 %% monitors the client and holds a lease; when either ends it is gone.
 %%
@@ -33,6 +33,7 @@
 -define(BATCH_MS, 20).          % how long the first of them waits
 
 -define(RUNS, {trace, [], [running, garbage_collection, exiting]}).
+-define(BODIES, 50).            % messages told of between two looks at memory
 -define(LATE_MS, 200).          % for work that goes on after a request's end
 -define(LABEL_BITS, 28).
 
@@ -151,6 +152,7 @@ numbered(#s{r = undefined} = S0) ->
 numbered(S0) ->
     S = S0#s{word = erlang:system_info(trace_control_word)},
     tell_sentry(S),
+    tell_us(),
     S.
 
 %% A call of it clears the token, and sets one with a number of its own: of an
@@ -163,9 +165,19 @@ entry_arm(#s{session = Session, guards = Guards, r = #r{entry = MFA}}) ->
     Mask = (1 bsl ?LABEL_BITS) - 1,
     Next = fun(Word) -> {'band', {'+', Word, 1}, Mask} end,
     Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
-    pattern(Session, MFA, [{'_', Guards, [?RUNS, {message, {{entry, {get_seq_token}, {set_seq_token, label, Label},
+    Told = [{set_seq_token, Flag, true} || is_told(), Flag <- [send, 'receive', monotonic_timestamp]],
+    pattern(Session, MFA, [{'_', Guards, [?RUNS, {message, {{entry, {get_seq_token}, {list_to_tuple(Told)},
+                                                             {set_seq_token, label, Label},
                                                              {set_seq_token, sequential_trace_token, []},
                                                              {get_seq_token}, {caller}}}}]}]).
+
+%% Of messages with a token, which come whole: bodies go no further. There is one
+%% in a node who is told of them; without that there is no way of a request.
+tell_us() ->
+    seq_trace:get_system_tracer() =:= false andalso seq_trace:set_system_tracer(self()).
+
+is_told() ->
+    seq_trace:get_system_tracer() =:= self().
 
 %% Past as many as were asked for they still get labels, of nobody's: else the
 %% next one in the same process would have the token of the last.
@@ -219,6 +231,17 @@ gone(P, #s{r = #r{at = At, open = Open} = R} = S) ->
         _ -> S1
     end.
 
+passed(N, {send, {_, Serial}, From, _, _}, Ts, S) when is_pid(From), node(From) =:= node() ->
+    add({trace_ts, From, send, {N, Serial}, Ts}, S);
+passed(N, {'receive', {_, Serial}, From, To, _}, Ts, S) when is_pid(From), is_pid(To), node(To) =:= node() ->
+    add({trace_ts, To, 'receive', {N, Serial, From}, Ts}, S);
+passed(_, _, _, S) ->
+    S.
+
+%% Which may be large; to look takes as long as the queue.
+bodies(#s{n = N} = S) when N rem ?BODIES =:= 0 -> queue(S);
+bodies(S) -> S.
+
 %% What is no token, is of somebody else's pattern.
 label({_, Label, _, _, _}) -> Label;
 label(_) -> none.
@@ -238,8 +261,13 @@ message({trace_ts, P, _, _, _} = Event, #s{r = #r{}} = S) ->
     loop(in_request(P, Event, S));
 message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
     case X of
-        {entry, New, _, _, Old, Caller} -> loop(begins(P, label(New), label(Old), Caller, MFA, Ts, S));
+        {entry, New, _, _, _, Old, Caller} -> loop(begins(P, label(New), label(Old), Caller, MFA, Ts, S));
         {Token, Caller} -> loop(called(P, label(Token), Caller, MFA, Ts, S));
+        _ -> loop(S)
+    end;
+message({seq_trace, Label, What, Ts}, #s{r = #r{labels = Labels}} = S) ->
+    case Labels of
+        #{Label := N} -> loop(bodies(passed(N, What, Ts, S)));
         _ -> loop(S)
     end;
 message(requests_ended, S) ->
@@ -352,9 +380,10 @@ flush(#s{batch = Batch, seq = Seq} = S0) ->
     S#s{batch = [], n = 0, seq = Seq + 1}.
 
 %% More than it can send: no more of them.
-queue(#s{stage = tracing, queue_max = Max} = S) ->
-    case process_info(self(), message_queue_len) of
-        {_, N} when N > Max -> disarm({queue, 0}, S);
+queue(#s{stage = tracing, queue_max = Max, memory_max = MaxMemory} = S) ->
+    case process_info(self(), [message_queue_len, memory]) of
+        [{_, N}, _] when N > Max -> disarm({queue, 0}, S);
+        [_, {_, Own}] when Own > MaxMemory -> disarm({memory, 0}, S);
         _ -> S
     end;
 queue(S) ->
@@ -379,6 +408,7 @@ send(Msg, Deadline, #s{client_ref = Ref} = S) ->
 
 %% From now on no event is made; those that were, are still to come.
 disarm(Why, #s{stage = tracing} = S) ->
+    is_told() andalso seq_trace:set_system_tracer(false),
     S#s{stage = draining, why = Why, delivered = unarm(S), armed = []};
 disarm(_, S) ->
     S.

@@ -34,9 +34,11 @@ enum kp_call_kind {
 	KP_CALL_GC_END,
 	KP_CALL_SPAWN,
 	KP_CALL_EXIT,
-	KP_CALL_REQUEST		/* from now on its calls are of this request */
+	KP_CALL_REQUEST,	/* from now on its calls are of this request */
+	KP_CALL_SEND,		/* a message of a request, or a spawn */
+	KP_CALL_RECEIVE		/* is taken from the mailbox, or begins */
 };
-#define KP_CALL_KINDS (KP_CALL_REQUEST + 1)
+#define KP_CALL_KINDS (KP_CALL_RECEIVE + 1)
 
 struct kp_call_event {
 	enum kp_call_kind kind;
@@ -49,9 +51,12 @@ struct kp_call_event {
 	uint32_t fn;
 	/*
 	 * CALL: the function that it returns to; SPAWN: the child; REQUEST:
-	 * its number, from 1 on, or 0: for none of them; else 0
+	 * its number, from 1 on, or 0: for none of them; RECEIVE: who sent it;
+	 * else 0
 	 */
 	uint32_t other;
+	/* SEND, RECEIVE: these and who sent it name a message; else 0 */
+	uint32_t request, serial;
 };
 
 struct kp_call_fn {

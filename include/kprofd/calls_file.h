@@ -19,6 +19,8 @@
  *    7   process, time, function, child	spawn
  *    8   process, time			exit
  *    9   process, time, number		request
+ *   10   process, time, request, serial	send
+ *   11   process, time, request, serial, sender	receive
  *   'Q'  requests asked for, begun, ended	of a trace by request
  *   'E'  why it ended, events lost	the last; without it the file is cut
  *

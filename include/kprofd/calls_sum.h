@@ -96,6 +96,8 @@ void kp_calls_sum_free(struct kp_calls_sum *s);
 /* KP_OK or KP_ENOMEM, which sticks. */
 enum kp_err kp_calls_sum_add(struct kp_calls_sum *s,
     const struct kp_call_event *ev);
+/* That a process works for now; 0: none, or all that it does is looked at. */
+uint32_t kp_calls_sum_request(const struct kp_calls_sum *s, uint32_t proc);
 /* All stacks end with the last event, as if the processes did. */
 enum kp_err kp_calls_sum_end(struct kp_calls_sum *s);
 

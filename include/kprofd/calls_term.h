@@ -11,6 +11,8 @@
  *   {trace_ts, Pid, spawn, Child, {M,F,A}, Ts}
  *   {trace_ts, Pid, exit, 0, Ts}
  *   {trace_ts, Pid, request, Number, Ts}
+ *   {trace_ts, Pid, send, {Number, Serial}, Ts}
+ *   {trace_ts, Pid, 'receive', {Number, Serial, From}, Ts}
  */
 #ifndef KPROFD_CALLS_TERM_H
 #define KPROFD_CALLS_TERM_H

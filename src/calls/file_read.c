@@ -223,6 +223,12 @@ read_event(struct kp_calls_reader *r, enum kp_call_kind kind,
 		ev->other = get_proc(r);
 	if (kind == KP_CALL_REQUEST)
 		ev->other = (uint32_t)get_below(r, KP_CALLS_REQUESTS_MAX);
+	if (kind >= KP_CALL_SEND) {
+		ev->request = (uint32_t)get_below(r, KP_CALLS_REQUESTS_MAX);
+		ev->serial = (uint32_t)get_below(r, UINT64_C(1) << 32);
+	}
+	if (kind == KP_CALL_RECEIVE)
+		ev->other = get_proc(r);
 	if (kind == KP_CALL_CALL && ev->fn == KP_FN_UNDEFINED)
 		fail(r, KP_EFORMAT);
 	if (r->err != KP_OK)

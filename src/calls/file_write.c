@@ -78,7 +78,7 @@ kp_calls_write(struct kp_calls_writer *w, const struct kp_call_names *t,
 	define_fns(w, t, ev->fn);
 	if (ev->kind == KP_CALL_CALL)
 		define_fns(w, t, ev->other);
-	else if (ev->kind == KP_CALL_SPAWN)
+	else if (ev->kind == KP_CALL_SPAWN || ev->kind == KP_CALL_RECEIVE)
 		define_procs(w, t, ev->other);
 	kp_buf_u8(w->b, (uint8_t)ev->kind);
 	put_number(w->b, ev->proc);
@@ -97,6 +97,13 @@ kp_calls_write(struct kp_calls_writer *w, const struct kp_call_names *t,
 		break;
 	case KP_CALL_REQUEST:
 		put_number(w->b, ev->other);
+		break;
+	case KP_CALL_SEND:
+	case KP_CALL_RECEIVE:
+		put_number(w->b, ev->request);
+		put_number(w->b, ev->serial);
+		if (ev->kind == KP_CALL_RECEIVE)
+			put_number(w->b, ev->other);
 		break;
 	default:
 		break;

@@ -381,8 +381,11 @@ add_placed(struct kp_calls_sum *s, const struct kp_call_event *ev)
 	case KP_CALL_REQUEST:
 		add_request(s, ev, ts);
 		break;
+	case KP_CALL_SEND:
+	case KP_CALL_RECEIVE:
+		break;
 	}
-	if (st->entered && st->n == 0 && ev->kind != KP_CALL_REQUEST)
+	if (st->entered && st->n == 0 && ev->kind < KP_CALL_REQUEST)
 		request_end(s, st, ev->ts);
 }
 
@@ -391,6 +394,7 @@ kp_calls_sum_add(struct kp_calls_sum *s, const struct kp_call_event *ev)
 {
 	uint32_t proc = ev->proc;
 
+	/* Not the sender's: he may have called nothing. */
 	if (ev->kind == KP_CALL_SPAWN && ev->other > proc)
 		proc = ev->other;
 	if (s->state->err != KP_OK || !procs_up_to(s, proc))
@@ -403,6 +407,13 @@ kp_calls_sum_add(struct kp_calls_sum *s, const struct kp_call_event *ev)
 	s->procs[ev->proc].seen = true;
 	add_placed(s, ev);
 	return s->state->err;
+}
+
+uint32_t
+kp_calls_sum_request(const struct kp_calls_sum *s, uint32_t proc)
+{
+	return s->state != NULL && proc < s->state->nstacks ?
+	    s->state->stacks[proc].request : 0;
 }
 
 enum kp_err

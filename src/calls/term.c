@@ -122,6 +122,8 @@ static const struct {
 	{ "spawn", 6, KP_CALL_SPAWN },
 	{ "exit", 5, KP_CALL_EXIT },
 	{ "request", 5, KP_CALL_REQUEST },
+	{ "send", 5, KP_CALL_SEND },
+	{ "receive", 5, KP_CALL_RECEIVE },
 };
 
 static enum kp_call_kind
@@ -145,6 +147,18 @@ get_request(struct kp_term *r)
 		return (uint32_t)n;
 	fail(r, KP_EFORMAT);
 	return 0;
+}
+
+/* Serials wrap; in so long a request they need not be unique. */
+static void
+get_message(struct kp_calls_decoder *d, struct kp_term *r,
+    struct kp_call_event *ev)
+{
+	kp_term_tuple_n(r, ev->kind == KP_CALL_SEND ? 2 : 3);
+	ev->request = get_request(r);
+	ev->serial = (uint32_t)kp_term_int(r);
+	if (ev->kind == KP_CALL_RECEIVE)
+		ev->other = get_proc(d, r);
 }
 
 static void
@@ -175,6 +189,10 @@ get_event(struct kp_calls_decoder *d, struct kp_term *r,
 		break;
 	case KP_CALL_REQUEST:
 		ev->other = get_request(r);
+		break;
+	case KP_CALL_SEND:
+	case KP_CALL_RECEIVE:
+		get_message(d, r, ev);
 		break;
 	default:
 		kp_term_skip(r);

@@ -14,12 +14,13 @@
 #define SLICES_MAX 8000000u	/* of the form that needs them: 256 MiB */
 
 enum { FORM_TREE, FORM_ANALYSIS, FORM_CALLGRIND, FORM_FOLDED,
-	FORM_SPEEDSCOPE, FORM_EVENTS };
+	FORM_SPEEDSCOPE, FORM_EVENTS, FORM_REQUESTS };
 
 struct showing {
 	const struct calls_args *a;
 	struct kp_call_names *names;
 	struct kp_calls_sum *sum;
+	struct kp_way *way;	/* of that form only */
 	struct kp_calls_reader r;
 	struct calls_slice *slices;
 	size_t nslices, room;
@@ -49,6 +50,18 @@ on_slice(void *ctx, uint32_t proc, uint32_t path, kp_target_ns from,
 		to };
 }
 
+static void
+on_way_slice(void *ctx, uint32_t proc, uint32_t path, kp_target_ns from,
+    kp_target_ns to)
+{
+	struct showing *s = ctx;
+	uint32_t fn = s->sum->paths[path].fn;
+
+	kp_way_spent(s->way, kp_calls_sum_request(s->sum, proc), proc,
+	    fn == KP_FN_SUSPEND ? KP_WAY_OUT : fn == KP_FN_GC ? KP_WAY_GC :
+	    KP_WAY_OWN, from, to);
+}
+
 static enum kp_err
 read_all(struct showing *s)
 {
@@ -59,11 +72,15 @@ read_all(struct showing *s)
 		if (s->a->form == FORM_EVENTS)
 			calls_dump(&s->out, s->names, &ev);
 		e = kp_calls_sum_add(s->sum, &ev);
+		if (e == KP_OK && s->way != NULL)
+			e = kp_way_add(s->way, &ev);
 		if (e != KP_OK)
 			return e;
 	}
 	if (e == KP_END)
 		e = kp_calls_sum_end(s->sum);
+	if (e == KP_OK && s->way != NULL)
+		e = kp_way_end(s->way);
 	return e;
 }
 
@@ -82,6 +99,9 @@ put_form(struct showing *s, const struct calls_view *v)
 		break;
 	case FORM_SPEEDSCOPE:
 		calls_speedscope(&s->out, v, s->slices, s->nslices);
+		break;
+	case FORM_REQUESTS:
+		calls_requests(&s->out, v);
 		break;
 	case FORM_TREE:
 		calls_tree(&s->out, v);
@@ -123,7 +143,7 @@ show_all(struct showing *s, const char *name)
 {
 	const struct calls_args *a = s->a;
 	size_t least = a->least > 0 ? a->least : LEAST;
-	struct calls_view v = { .names = s->names, .sum = s->sum,
+	struct calls_view v = { .names = s->names, .sum = s->sum, .way = s->way,
 		.info = &s->r.info, .no_callers = a->no_callers,
 		.totals = a->totals, .no_details = a->no_details,
 		.by_own = a->sort == 1, .cols = (unsigned)a->cols,
@@ -141,6 +161,8 @@ show_all(struct showing *s, const char *name)
 	say_remarks(&v);
 	if (a->db != NULL)
 		return write_db(s);
+	if (s->way != NULL && s->way->nrequests == 0)
+		say("there are no requests in it: it was made without -entry");
 	put_form(s, &v);
 	if (s->cut)
 		say("the trace is too long for this form: its end is missing");
@@ -155,13 +177,17 @@ calls_show(const struct calls_args *a, const void *p, size_t n,
 	struct kp_calls_opts o = { .cpu = a->cpu, .ctx = &s,
 		.paths = a->db != NULL || (a->form != FORM_ANALYSIS &&
 		    a->form != FORM_CALLGRIND && a->form != FORM_EVENTS),
-		.slice = a->form == FORM_SPEEDSCOPE ? on_slice : NULL };
+		.slice = a->form == FORM_SPEEDSCOPE ? on_slice :
+		    a->form == FORM_REQUESTS ? on_way_slice : NULL };
 	int st = EXIT_FAILED;
 	enum kp_err e;
 
 	s.sum = kp_calls_sum_new(&o);
+	if (a->form == FORM_REQUESTS)
+		s.way = kp_way_new();
 	kp_buf_init(&s.out, OUTPUT_MAX);
-	e = s.names != NULL && s.sum != NULL ?
+	e = s.names != NULL && s.sum != NULL &&
+	    (s.way != NULL || a->form != FORM_REQUESTS) ?
 	    kp_calls_read_begin(&s.r, p, n, s.names) : KP_ENOMEM;
 	if (e == KP_OK)
 		st = show_all(&s, name);
@@ -171,6 +197,7 @@ calls_show(const struct calls_args *a, const void *p, size_t n,
 		    "it is of another version of kprof" : kp_err_str(e));
 	kp_buf_free(&s.out);
 	kp_calls_sum_free(s.sum);
+	kp_way_free(s.way);
 	kp_call_names_free(s.names);
 	free(s.slices);
 	return st;

@@ -15,8 +15,9 @@ struct calls_args {
 
 #define OPTS_CALLS(a) \
 	{ "form", "FORM", "tree (default), analysis (fprof's), callgrind, " \
-	    "folded, speedscope, or events", OPT_CHOICE, &(a).form, \
-	    "tree,analysis,callgrind,folded,speedscope,events" }, \
+	    "folded, speedscope, requests (of -entry), or events", \
+	    OPT_CHOICE, &(a).form, \
+	    "tree,analysis,callgrind,folded,speedscope,events,requests" }, \
 	{ "db", "FILE", "make an SQLite database of it, and show nothing", \
 	    OPT_TEXT, &(a).db, NULL }, \
 	{ "cpu", NULL, "without the time that processes were scheduled out", \

@@ -7,6 +7,7 @@
 
 #include "kprofd/calls_file.h"
 #include "kprofd/calls_sum.h"
+#include "kprofd/calls_way.h"
 
 #define CALLS_COLS 80		/* of fprof's form, where nothing is said */
 
@@ -19,6 +20,7 @@ struct calls_view {
 	bool no_callers, totals, no_details;
 	bool by_own;		/* in order of own time, not accumulated */
 	unsigned cols;
+	const struct kp_way *way;	/* of requests; else NULL */
 	/* of trees: */
 	double least;		/* a part of all the time, 0 to 1 */
 };
@@ -27,6 +29,8 @@ struct calls_view {
 void calls_analysis(struct kp_buf *b, const struct calls_view *v);
 /* Call trees for people, processes by their time. */
 void calls_tree(struct kp_buf *b, const struct calls_view *v);
+/* Requests across processes, with their critical paths. */
+void calls_requests(struct kp_buf *b, const struct calls_view *v);
 /* A line a path, "process;function;function us", for flame graphs. */
 void calls_folded(struct kp_buf *b, const struct calls_view *v);
 /* For callgrind_annotate and KCachegrind; processes are objects. */

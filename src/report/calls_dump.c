@@ -12,7 +12,8 @@ static const char *const kinds[KP_CALL_KINDS] = {
 	[KP_CALL_IN] = "in", [KP_CALL_OUT] = "out",
 	[KP_CALL_GC_START] = "gc_start", [KP_CALL_GC_END] = "gc_end",
 	[KP_CALL_SPAWN] = "spawn", [KP_CALL_EXIT] = "exit",
-	[KP_CALL_REQUEST] = "request"
+	[KP_CALL_REQUEST] = "request", [KP_CALL_SEND] = "send",
+	[KP_CALL_RECEIVE] = "receive"
 };
 
 void
@@ -24,7 +25,10 @@ calls_dump(struct kp_buf *b, const struct kp_call_names *names,
 	kp_buf_printf(b, " %s", kinds[ev->kind]);
 	if (ev->kind == KP_CALL_REQUEST)
 		kp_buf_printf(b, " %" PRIu32, ev->other);
-	if (ev->kind == KP_CALL_SPAWN) {
+	if (ev->kind >= KP_CALL_SEND)
+		kp_buf_printf(b, " %" PRIu32 ".%" PRIu32, ev->request,
+		    ev->serial);
+	if (ev->kind == KP_CALL_SPAWN || ev->kind == KP_CALL_RECEIVE) {
 		kp_buf_str(b, " ");
 		calls_put_pid(b, names, ev->other);
 	}

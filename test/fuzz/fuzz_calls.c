@@ -55,10 +55,11 @@ form(void (*put)(struct kp_buf *, const struct calls_view *),
 }
 
 static void
-show_all(const struct kp_calls_sum *s, const struct kp_call_names *t,
-    const struct kp_calls_info *info, unsigned how)
+show_all(const struct kp_calls_sum *s, const struct kp_way *way,
+    const struct kp_call_names *t, const struct kp_calls_info *info,
+    unsigned how)
 {
-	struct calls_view v = { .names = t, .sum = s, .info = info,
+	struct calls_view v = { .names = t, .sum = s, .way = way, .info = info,
 		.no_callers = how & 2, .totals = how & 4,
 		.no_details = how & 8, .by_own = how & 16,
 		.cols = how & 32 ? 10 : 0, .least = how & 64 ? 0.1 : 0 };
@@ -69,6 +70,7 @@ show_all(const struct kp_calls_sum *s, const struct kp_call_names *t,
 	form(calls_folded, &v);
 	form(calls_callgrind, &v);
 	form(calls_remarks, &v);
+	form(calls_requests, &v);
 	kp_buf_init(&b, OUT_MAX);
 	calls_speedscope(&b, &v, slices, nslices);
 	kp_buf_free(&b);
@@ -103,12 +105,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct kp_calls_reader r;
 	struct kp_call_event ev;
 	struct kp_calls_sum *s;
+	struct kp_way *way;
 	struct kp_buf file, text;
 
 	nslices = 0;
 	o.cpu = size > 0 && data[0] & 1;
 	s = kp_calls_sum_new(&o);
-	REQUIRE(t != NULL && s != NULL);
+	way = kp_way_new();
+	REQUIRE(t != NULL && s != NULL && way != NULL);
 	kp_buf_init(&file, 1 << 24);
 	kp_buf_init(&text, OUT_MAX);
 	if (size > 0 && kp_calls_read_begin(&r, data + 1, size - 1,
@@ -116,12 +120,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		kp_calls_write_begin(&w, &file, &r.info);
 		while (kp_calls_read(&r, &ev) == KP_OK) {
 			REQUIRE(kp_calls_sum_add(s, &ev) == KP_OK);
+			REQUIRE(kp_way_add(way, &ev) == KP_OK);
 			kp_calls_write(&w, t, &ev);
 			calls_dump(&text, t, &ev);
 		}
 		REQUIRE(kp_calls_sum_end(s) == KP_OK);
 		check_sum(s, t);
-		show_all(s, t, &r.info, data[0]);
+		REQUIRE(kp_way_end(way) == KP_OK);
+		show_all(s, way, t, &r.info, data[0]);
 		kp_calls_write_end(&w, t, &r.info);
 		if (r.err == KP_END && file.err == KP_OK)
 			again(&file, &r);
@@ -129,6 +135,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	kp_buf_free(&file);
 	kp_buf_free(&text);
 	kp_calls_sum_free(s);
+	kp_way_free(way);
 	kp_call_names_free(t);
 	return 0;
 }

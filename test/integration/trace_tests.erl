@@ -17,6 +17,7 @@ tests() ->
      {"a trace past its limits", 60, fun limits/1},
      {"traces by request", 60, fun by_request/1},
      {"traces by request, under load", 60, fun by_request_loaded/1},
+     {"the way of a request", 60, fun way/1},
      {"a trace by request that ends early", 60, fun by_request_early/1},
      {"a trace of what raises or overruns", 60, fun raises/1},
      {"kprof trace killed", 120, fun killed/1},
@@ -194,6 +195,43 @@ by_request_loaded(T) ->
     says(Out, "call db:"),
     it_audit:ends(Target, Mark).
 
+%% Its true way is known: two servers, the first of which is busy when it is
+%% asked, while the second waits.
+way(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    it:call(Target, it_layers, start, []),
+    P = start(T, Target, ["-entry", "it_layers:request/0", "-form", "requests", "it_layers"]),
+    [done] = it:call(Target, it_layers, request, []),
+    {0, Out, _} = ends(P),
+    it:call(Target, it_layers, stop, []),
+    says(Out, "^request 1: it_layers:request/0 in <[0-9.]+>, "),
+    %% {Process, depth, own, out, gc, mailbox}: who was sent to by whom.
+    [{"<" ++ _, 0, _, _, _, _}, {"it_layer_a" ++ _, 1, _, _, _, Busy}, {"it_layer_b" ++ _, 2, _, Waits, _, _}] =
+        [{Name, length(Indent) div 2, ms(Own), ms(Was), ms(Gc), ms(Box)}
+         || [Own, Was, Gc, Box, Indent, Name] <- rows(Out, "[0-9]+  ( *)([^ ].*)$")],
+    it:check(Busy >= 30, "its mailbox: ~p ms", [Busy]),
+    it:check(Waits >= 30, "its wait: ~p ms", [Waits]),
+    Steps = [{hd(string:lexemes(Name, " <")), ms(Was), ms(Box)}
+             || [_, Was, _, Box, Name] <- rows(Out, "[+][0-9.]+  ([^ ].*)$")],
+    Layers = [Name || {"it_layer_" ++ _ = Name, _, _} <- Steps],
+    it:equal("the critical path", ["it_layer_a", "it_layer_a", "it_layer_b", "it_layer_b", "it_layer_a", "it_layer_a"],
+             Layers),
+    it:check(lists:any(fun({Name, _, Box}) -> Name =:= "it_layer_a" andalso Box >= 30 end, Steps),
+             "a's mailbox is on it: ~p", [Steps]),
+    it:check(lists:any(fun({Name, Was, _}) -> Name =:= "it_layer_b" andalso Was >= 30 end, Steps),
+             "b's wait is on it: ~p", [Steps]),
+    it_audit:ends(Target, Mark).
+
+%% Thousands are grouped.
+rows(Out, Rest) ->
+    Text = re:replace(Out, "([0-9]) ([0-9]{3})", "\\1\\2", [global, {return, list}]),
+    {match, Rows} = re:run(Text, "^ +([0-9.]+) +([0-9.]+) +([0-9.]+) +([0-9.]+) +" ++ Rest,
+                           [multiline, global, {capture, all_but_first, list}]),
+    Rows.
+
+ms(Text) ->
+    list_to_float(Text).
+
 by_request_early(T) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),
@@ -251,11 +289,13 @@ hung(T) ->
 tracer_killed(T) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),
-    P = start(T, Target, ["it_counted"]),
-    it:do(Target, fun() -> exit(whereis(kprof_tracer), kill), ok end),
-    it_audit:during(Target, Mark),
-    it:equal("it says so", 1, it:exited(P)),
-    says(it:errors(P), "it died: killed"),
+    [begin
+         P = start(T, Target, Args ++ ["it_counted"]),
+         it:do(Target, fun() -> it_counted:work(10), exit(whereis(kprof_tracer), kill), ok end),
+         it_audit:during(Target, Mark),
+         it:equal("it says so", 1, it:exited(P)),
+         says(it:errors(P), "it died: killed")
+     end || Args <- [[], ["-entry", "it_counted:work/1", "-requests", "100"]]],
     it_audit:ends(Target, Mark).
 
 %% ------------------------------------------------------------ helpers ----
