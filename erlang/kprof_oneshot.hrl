@@ -349,11 +349,12 @@ still({kprof, _}, _) -> undefined;
 still(_, Word) -> Word.
 
 %% Requests are numbered by the trace control word, which is one for the node,
-%% as the system tracer is, which goes when it is dead.
+%% as the system tracer is, which goes when it is dead. A kprofd that has come
+%% meanwhile counts with the word, and would count some numbers twice.
 word_restore(undefined) -> ok;
 word_restore(Word) ->
     seq_trace:get_system_tracer() =:= self() andalso seq_trace:set_system_tracer(false),
-    erlang:system_flag(trace_control_word, Word).
+    whereis(kprof_agent) =:= undefined andalso erlang:system_flag(trace_control_word, Word).
 
 %% Before it is so.
 tell_sentry(#s{session = Session} = S) ->

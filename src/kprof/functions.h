@@ -32,7 +32,8 @@ struct functions_args {
 	{ "max-processes", "N", "refuse more (default 100000)", \
 	    OPT_COUNT, &(a).processes, NULL }, \
 	{ "max-memory", "N", "end when the node, without processes, " \
-	    "tables and binaries, has grown by so many MiB (default 128)", OPT_COUNT, &(a).memory, NULL }, \
+	    "tables and binaries, has grown by so many MiB (default 128)", \
+	    OPT_COUNT, &(a).memory, NULL }, \
 	{ "name", "NAME", "our node name", OPT_TEXT, &(o).talk.name, NULL }, \
 	{ "cookie-file", "FILE", "where the cookie is", OPT_TEXT, \
 	    &(o).talk.cookie_file, NULL }

@@ -66,7 +66,8 @@ static const struct cmd cmds[] = {
 	    "kprof memory -target app@host -apply 'lists:seq(1, 100)' lists",
 	    cmd_count },
 	{ "trace", "FUNCTION", "trace a node's calls of functions, as fprof "
-	    "does", COUNT_MORE "\nNo argument and no value leaves the node.",
+	    "does", COUNT_MORE "\nWith -entry it ends after so many -requests.  "
+	    "No argument and no value leaves the node.",
 	    "kprof trace -target app@host -apply 'lists:seq(1, 9)' "
 	    "lists", cmd_trace },
 	{ "analyse", "FILE", "show a trace that was kept",
