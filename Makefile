@@ -581,6 +581,8 @@ $(B)/bench/%: test/bench/%.c $(LIB) $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lsqlite3 -lm
 $(B)/bench/bench_dump $(B)/bench/bench_rollup: $(call obj,$(STORE))
+$(B)/bench/bench_web: $(call obj,test/bench/month.c $(STORE) $(REPORT) \
+    src/web/api.c src/web/params.c)
 
 $(B)/bench/bench_tracer.beam: test/bench/bench_tracer.erl $(B)/gen/kprof_probe.beam
 	@mkdir -p $(@D)

@@ -235,7 +235,7 @@ read_nomem(struct read *rd)
 	snprintf(rd->q->why, sizeof(rd->q->why), "out of memory");
 }
 
-static void
+void
 read_fail(struct read *rd, int rc)
 {
 	if (rc == SQLITE_OK || rd->err != KP_OK)
@@ -252,6 +252,13 @@ read_start(struct read *rd, struct kp_query *q, const char *sql)
 {
 	*rd = (struct read){ .q = q };
 	read_fail(rd, sqlite3_prepare_v2(q->conn, sql, -1, &rd->st, NULL));
+}
+
+void
+read_again(struct read *rd)
+{
+	sqlite3_reset(rd->st);
+	rd->bound = 0;
 }
 
 void
