@@ -10,6 +10,7 @@
 #ifndef KPROFD_QUERY_H
 #define KPROFD_QUERY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,9 +27,10 @@ void kp_query_close(struct kp_query *q);
 const char *kp_query_why(const struct kp_query *q);
 /*
  * From here on queries end with KP_ETIMEOUT once kp_mono_now() is past this
- * time.
+ * time, or another thread has set *stop (NULL: none does), within some ms.
  */
-void kp_query_deadline(struct kp_query *q, kp_mono_ns at);
+void kp_query_deadline(struct kp_query *q, kp_mono_ns at,
+    const atomic_bool *stop);
 
 struct kp_query_range {
 	kp_wall_ns since, until;

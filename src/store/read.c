@@ -170,12 +170,14 @@ past_deadline(void *ctx)
 {
 	const struct kp_query *q = ctx;
 
-	return kp_mono_now() > q->deadline;
+	return (q->stop != NULL && atomic_load(q->stop)) ||
+	    kp_mono_now() > q->deadline;
 }
 
 void
-kp_query_deadline(struct kp_query *q, kp_mono_ns at)
+kp_query_deadline(struct kp_query *q, kp_mono_ns at, const atomic_bool *stop)
 {
+	q->stop = stop;
 	q->deadline = at;
 	sqlite3_progress_handler(q->conn, DEADLINE_OPS, past_deadline, q);
 }

@@ -12,6 +12,7 @@ struct kp_query {
 	int version;		/* of the schema */
 	struct names texts;	/* every text that was handed out */
 	kp_mono_ns deadline;
+	const atomic_bool *stop;	/* NULL: none */
 	char why[512];
 };
 

@@ -360,7 +360,7 @@ failed(struct api_answer *a, const struct kp_query *q, enum kp_err err)
 
 /* NULL: said so. */
 static struct kp_query *
-open_db(struct api_answer *a, const char *db)
+open_db(struct api_answer *a, const char *db, const atomic_bool *stop)
 {
 	struct kp_query *q;
 	char *why;
@@ -372,7 +372,7 @@ open_db(struct api_answer *a, const char *db)
 		free(why);
 		return NULL;
 	}
-	kp_query_deadline(q, kp_mono_now() + QUERY_MAX);
+	kp_query_deadline(q, kp_mono_now() + QUERY_MAX, stop);
 	return q;
 }
 
@@ -388,21 +388,22 @@ close_db(struct api_answer *a, struct kp_query *q, enum kp_err err)
 
 void
 api_ask(struct api_answer *a, const char *db, const struct api_route *route,
-    const struct web_params *p)
+    const struct web_params *p, const atomic_bool *stop)
 {
-	struct kp_query *q = open_db(a, db);
+	struct kp_query *q = open_db(a, db, stop);
 
 	if (q != NULL)
 		close_db(a, q, route->fn(q, p, &a->b));
 }
 
 void
-api_tree(struct api_answer *a, const char *db, const char *id)
+api_tree(struct api_answer *a, const char *db, const char *id,
+    const atomic_bool *stop)
 {
 	struct kp_query_sum cover = { 0 };
 	struct kp_query_tree t = { 0 };
 	struct kp_query_range around;
-	struct kp_query *q = open_db(a, db);
+	struct kp_query *q = open_db(a, db, stop);
 	enum kp_err err = KP_ENOENT;
 	char *rest;
 	int64_t n;
