@@ -2,8 +2,11 @@
 
 export const PRESETS = [["30m", 1800], ["1h", 3600], ["3h", 10800], ["12h", 43200], ["1d", 86400]];
 
+// Each is a text, and kept in the URL where it is not the default.
+const TEXTS = ["range", "since", "until", "identity", "tier", "compare", "vsince", "vuntil", "slow", "sort", "order", "request"];
+
 const DEFAULTS = { range: "30m", since: "", until: "", node: [], identity: "",
-	tier: "", compare: "", sort: "impact", order: "descending", request: "",
+	tier: "", compare: "", vsince: "", vuntil: "", slow: "", sort: "impact", order: "descending", request: "",
 	offset: 0, live: true };
 
 export const state = { ...DEFAULTS };
@@ -12,7 +15,7 @@ export function readUrl() {
 	const q = new URLSearchParams(location.search);
 
 	Object.assign(state, DEFAULTS, { node: q.getAll("node") });
-	for (const key of ["range", "since", "until", "identity", "tier", "compare", "sort", "order", "request"])
+	for (const key of TEXTS)
 		state[key] = q.get(key) ?? DEFAULTS[key];
 	if (!PRESETS.some(([name]) => name === state.range) && state.range !== "all")
 		state.range = DEFAULTS.range;
@@ -25,7 +28,7 @@ export function readUrl() {
 export function writeUrl(push) {
 	const q = new URLSearchParams();
 
-	for (const key of ["range", "since", "until", "identity", "tier", "compare", "sort", "order", "request", "offset"])
+	for (const key of [...TEXTS, "offset"])
 		if (state[key] && state[key] !== DEFAULTS[key])
 			q.set(key, state[key]);
 	for (const node of state.node)
@@ -56,8 +59,13 @@ export function range(about) {
 	return { since: end - seconds * 1e3, until: end };
 }
 
-// The range to compare with.
+// The range to compare with; null: none is chosen yet, or none that can be.
 export function versus(r) {
+	if (state.compare === "chosen") {
+		const chosen = { since: Date.parse(state.vsince), until: Date.parse(state.vuntil) };
+
+		return chosen.since < chosen.until ? chosen : null;
+	}
 	const length = r.until - r.since;
 	const back = { before: length, hour: 3600e3, day: 86400e3, week: 604800e3 }[state.compare];
 

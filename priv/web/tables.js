@@ -120,20 +120,52 @@ export function compare(c, r, then) {
 			}))), "Comparison"));
 }
 
+// What slow requests may be chosen by: "" their total, "self", or ":TIER".
+export function slowBy(state, tiers) {
+	const select = document.getElementById("slow-by");
+	const all = [["", "total time"], ["self", "own time"], ...tiers.map((t) => [`:${t}`, `time in ${t}`])];
+
+	if (document.activeElement !== select || select.options.length !== all.length)
+		select.replaceChildren(...all.map(([value, text]) => el("option", { value }, text)));
+	select.value = state.slow;
+}
+
 export function slow(s, state, change) {
 	const host = hosts("s-slow");
+	const by = state.slow === "self" ? "own" : state.slow.slice(1);
 
 	document.getElementById("prev").disabled = state.offset === 0;
 	document.getElementById("next").disabled = s.requests.length < 15;
 	if (s.requests.length === 0) {
-		nothing(host, state.offset > 0 ? "There are no more." : "No slow request was kept here. Those slower than {slow_ms, N} of tiers.conf are (250 ms unless it says so), and the slowest of each identity and window.");
+		nothing(host, state.offset > 0 ? "There are no more." : state.slow ? "None of the slow requests of this time has any such time: choose another above." :
+			"No slow request was kept here. Those slower than {slow_ms, N} of tiers.conf are (250 ms unless it says so), and the slowest of each identity and window.");
 		return;
 	}
-	host.replaceChildren(table(["<time", "<identity", "total", "outcome", "calls", "<node"], s.requests.map((q) =>
+	host.replaceChildren(table(["<time", "<identity", ...by ? [by] : [], "total", "outcome", "calls", "<node"], s.requests.map((q) =>
 		el("tr", { "aria-current": String(q.request) === state.request ? "true" : undefined },
 			el("td", {}, el("button", { type: "button", class: "link", onclick: () => change({ request: String(q.request) }) }, when(q.start).slice(5))),
-			el("td", { class: "left name" }, identityName(q.identity)), el("td", {}, ms(q.total_ms)),
+			el("td", { class: "left name" }, identityName(q.identity)), by ? el("td", {}, ms(q.by_ms)) : null, el("td", {}, ms(q.total_ms)),
 			el("td", {}, q.outcome), el("td", {}, count(q.calls)), el("td", { class: "left" }, q.node))), "Slow requests"));
+}
+
+export function inFlight(f, state, why) {
+	const host = hosts("s-now");
+
+	if (!f) {
+		nothing(host, why);
+		return;
+	}
+	const shown = f.requests.filter((q) => (!state.identity || q.identity === state.identity) && (state.node.length === 0 || state.node.includes(q.node)));
+
+	if (shown.length === 0) {
+		nothing(host, f.in_flight > 0 ? "None of those that are chosen above." : "No request is being served just now.");
+		return;
+	}
+	host.replaceChildren(table(["age", "<identity", "<began on", "<is in", "for", "<process"], shown.slice(0, 20).map((q) =>
+		el("tr", {}, el("td", {}, ms(q.age_ms)), el("td", { class: "left name" }, identityName(q.identity)), el("td", { class: "left" }, q.node),
+			el("td", { class: "left name" }, q.call || "no call of a tier", q.tier ? el("span", { class: "soft" }, ` ${q.tier}`) : null),
+			el("td", {}, ms(q.call_ms)), el("td", { class: "left" }, q.process || "–", q.at === q.node ? null : el("span", { class: "soft" }, ` on ${q.at}`)))), "Requests in flight"),
+	...f.in_flight > Math.min(20, shown.length) ? [el("p", { class: "soft" }, `${count(f.in_flight)} in flight, of all nodes and identities.`)] : []);
 }
 
 export function flight(status, why) {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "db.h"
+#include "schema.h"
 
 /* A cache past this is emptied: identities come from outside. */
 #define IDS_MAX 65536
@@ -38,6 +39,8 @@ static const char *const sql[ST_COUNT] = {
 	    " function_id, tier_id, pid, start_ns, total_ns, self_ns, outcome,"
 	    " async, node_id)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[ST_TIMES] = "insert into request_time "
+	    SCHEMA_REQUEST_TIMES(" and request_id = ?1", " and request_id = ?1"),
 	[ST_EVENT] = "insert into event (run_id, node_id, at_ns, kind, text)"
 	    " values (?, ?, ?, ?, ?)",
 	[ST_LEVEL_NEXT] = "select min(level) from time_window"

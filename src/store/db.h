@@ -26,6 +26,7 @@ enum stmt {
 	ST_COST,
 	ST_REQUEST,
 	ST_CALL,
+	ST_TIMES,
 	ST_EVENT,
 	ST_LEVEL_NEXT,				/* upkeep.c and rollup.c */
 	ST_OLDEST,

@@ -130,6 +130,13 @@ static const struct schema_step steps[] = {
 	     "create index request_found on request (start_ns, total_ns,"
 	     " node_id, identity_id);"
 	     "drop index request_start;"
+	     "create table request_time ("	/* what slow ones go by */
+	     " request_id integer not null references request"
+	     "  on delete cascade,"
+	     " tier_id integer not null,"	/* 0: its entry call's own */
+	     " self_ns integer not null,"
+	     " primary key (request_id, tier_id)) without rowid;"
+	     "insert into request_time " SCHEMA_REQUEST_TIMES("", "") ";"
 	     "pragma user_version = 5" },
 };
 
