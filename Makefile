@@ -365,8 +365,9 @@ $(WEB_TEST)/made: $(addprefix test/web/,package.json package-lock.json .npmrc)
 api-test: $(B)/kprof $(B)/test/mkdb
 	node test/web/api_test.mjs $(B)
 
-web-test: api-test $(B)/kprofd sample $(WEB_TEST)/made
+web-test: api-test $(B)/kprofd sample $(WEB_TEST)/made $(B)/integration/ebin/it_run.beam
 	node test/web/browser_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
+	node test/web/crossing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 
 # The SQLite extension, in SQLite's shell.
 .PHONY: sqlite-test
