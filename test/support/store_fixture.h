@@ -62,7 +62,10 @@ extern struct upkeep keep;
 struct kp_db *keep_open(const char *retain);
 void keep_put(struct kp_db *db, const struct kp_window *w);
 void keep_put_known(struct kp_db *db, const char *node, kp_wall_ns start);
-/* All that is due now; how many turns it took. */
+/*
+ * All that is due now; how many turns it took for the windows, with the one
+ * that found no more to do.
+ */
 int keep_settle(struct kp_db *db, kp_wall_ns now);
 
 bool exists(const char *suffix);
