@@ -22,7 +22,7 @@ int cmd_diff(const struct cmd *cmd, int argc, char **argv);
 int cmd_report(const struct cmd *cmd, int argc, char **argv);
 int cmd_slow(const struct cmd *cmd, int argc, char **argv);
 int cmd_status(const struct cmd *cmd, int argc, char **argv);
-/* dump, pause, resume, reload: what the daemon does and answers */
+/* flight, dump, pause, resume, reload: what the daemon does and answers */
 int cmd_tell(const struct cmd *cmd, int argc, char **argv);
 int cmd_tree(const struct cmd *cmd, int argc, char **argv);
 int cmd_web(const struct cmd *cmd, int argc, char **argv);

@@ -28,6 +28,8 @@ static const struct cmd cmds[] = {
 	    "What a running daemon says is on it as well; kprofd -http serves "
 	    "the same.",
 	    "kprof web -db /var/lib/kprofd/kprofd.db", cmd_web },
+	{ "flight", NULL, "list the oldest requests in flight, and where they "
+	    "are", "", "kprof flight -node 'app@*'", cmd_tell },
 	{ "dump", NULL, "write the running window to the database now", "",
 	    "kprof dump && kprof report -since 1m", cmd_tell },
 	{ "pause", NULL, "stop measuring; the daemon stays attached", "",
