@@ -145,7 +145,7 @@ export function slow(s, state, change) {
 		el("tr", { "aria-current": String(q.request) === state.request ? "true" : undefined },
 			el("td", {}, el("button", { type: "button", class: "link", onclick: () => change({ request: String(q.request) }) }, when(q.start).slice(5))),
 			el("td", { class: "left name" }, identityName(q.identity)), by ? el("td", {}, ms(q.by_ms)) : null, el("td", {}, ms(q.total_ms)),
-			el("td", {}, q.outcome), el("td", {}, count(q.calls)), el("td", { class: "left" }, q.node))), "Slow requests"));
+			el("td", {}, q.outcome), el("td", {}, count(q.calls)), el("td", { class: "left node" }, q.node))), "Slow requests"));
 }
 
 export function inFlight(f, state, why) {
@@ -201,7 +201,7 @@ export function events(e) {
 		nothing(host, "Nothing happened in this time: no trip, no reload, no reconnect.");
 		return;
 	}
-	host.replaceChildren(table(["<time", "<what", "<node", "<"], e.events.toReversed().map((x) => el("tr", {},
+	host.replaceChildren(table(["<time", "<what", "<node", "<of it"], e.events.toReversed().map((x) => el("tr", {},
 		el("td", {}, when(x.at)), el("td", { class: "left" }, x.kind), el("td", { class: "left" }, x.node || "kprofd"),
 		el("td", { class: "left name" }, x.text))), "Events"));
 }
