@@ -24,7 +24,7 @@ function lane(call, whole, tiers) {
 
 // When things were, from the beginning: a line above the calls.
 function axis(whole) {
-	return [el("div", { class: "axis" }), el("div", { class: "axis", "aria-hidden": "true" }, [0, 25, 50, 75].map((part) =>
+	return [el("div", { class: "axis", "aria-hidden": "true" }), el("div", { class: "axis", "aria-hidden": "true" }, [0, 25, 50, 75].map((part) =>
 		el("span", { style: { left: `${part}%` } }, part === 0 ? "0" : ms(whole * part / 100))))];
 }
 
