@@ -428,10 +428,12 @@ INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(PRELOADED) \
 integration: $(INTEGRATION_NEEDS)
 	$(call run_integration)
 
-# The same figures with the native probe.
+# The same figures with the native probe; RELEASES=29: on that.  All of the tests
+# with it: `make integration PROBE=native`, `make releases PROBE=native`.
 .PHONY: native
 native:
-	@$(MAKE) --no-print-directory integration PROBE=native \
+	@$(MAKE) --no-print-directory PROBE=native \
+	    $(if $(filter command line,$(origin RELEASES)),releases,integration) \
 	    ONLY="outcome: ' 'catalogue: ' 'figure: ' 'sampling: ' 'mark: ' 'attach: ' 'code: ' 'reload: "
 
 # The native probe in a VM of its own: what must not hurt one; with sanitizers,

@@ -16,6 +16,13 @@
 /* Multiples of a line. */
 static const uint32_t sizes[POOL_SIZES] = { 192, 256, 512, 1024, 2048, 4096 };
 
+/* As clang says it; gcc defines the macro itself. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) && !defined(__SANITIZE_ADDRESS__)
+#define __SANITIZE_ADDRESS__
+#endif
+#endif
+
 #if defined(__SANITIZE_ADDRESS__)
 static const bool pooled = false;
 #else
