@@ -66,7 +66,7 @@ kp_requests_oldest(const struct kp_requests *rs, uint32_t node,
 	struct kp_flight f;
 	size_t n = 0, seen = 0;
 
-	if (now < nd->now)
+	if (nd->heard && now < nd->now)
 		now = nd->now;
 	/* these are by start: the first are the oldest */
 	for (rq = nd->live.head; rq != NULL && seen < max; rq = rq->next, seen++) {

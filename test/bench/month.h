@@ -17,11 +17,10 @@ enum {
 #define MONTH_HOUR (3600 * KP_NS_PER_S)
 
 /*
- * What every age of -retain is cut to, in percent, so that the file of 30 days
- * is about as large as the default -max-db-size allows: 1 GiB.  100: as with
- * -max-db-size 0, some 15 GiB.
+ * What every age of -retain is cut to, in percent, as -max-db-size does it: so
+ * many that hours are kept for the 30 days.  100: with -max-db-size 0.
  */
-#define MONTH_PERCENT 6
+#define MONTH_PERCENT 8
 
 /* Ends the program where it cannot. */
 void month_make(const char *path, int percent);
