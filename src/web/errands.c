@@ -15,6 +15,8 @@ on_relayed(void *ctx, int status, const char *text, size_t n)
 	struct json j;
 	struct kp_buf b;
 
+	if (status == RELAY_NONE)
+		status = 503;
 	if (status == 200 && n > 0 && text[0] == '{') {
 		reply(req, status, text, n);
 		return;
@@ -36,7 +38,7 @@ on_status(void *ctx, int status, const char *text, size_t n)
 {
 	static const char none[] = "{\"running\":false}\n";
 
-	if (status == 503)
+	if (status == RELAY_NONE)
 		reply(ctx, 200, none, strlen(none));
 	else
 		on_relayed(ctx, status, text, n);

@@ -7,6 +7,8 @@
 #include "jobs.h"
 #include "reply.h"
 
+#define UNSENT_MAX (64u << 20)	/* bytes of answers that nobody takes */
+
 struct jobs {
 	const char *db;
 	struct conns *conns;
@@ -16,14 +18,26 @@ struct jobs {
 	atomic_bool stop;
 };
 
-/* Whose client has gone is not asked any more. */
+/* Why it is not worth asking; NULL: it is. */
+static const char *
+job_vain(const struct jobs *js, const struct job *job)
+{
+	if (conns_gone(job->req))
+		return "who asked has gone";
+	if (conns_unsent(js->conns) > UNSENT_MAX)
+		return "too many answers wait to be read: ask again later";
+	return NULL;
+}
+
 static void
 run_job(struct jobs *js, const struct job *job)
 {
+	const char *vain = job_vain(js, job);
 	struct api_answer a;
 
-	if (evhttp_request_get_connection(job->req) == NULL) {
-		reply_error(job->req, 503, "");
+	if (vain != NULL) {
+		conns_asked(js->conns, job->req);
+		reply_error(job->req, 503, vain);
 		return;
 	}
 	if (job->route != NULL)

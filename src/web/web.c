@@ -6,21 +6,24 @@
  * what the daemon has to say comes through the relay meanwhile.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 
 #include <event2/event.h>
 #include <event2/http.h>
+#include <event2/keyvalq_struct.h>
 #include <event2/thread.h>
 
 #include "access.h"
 #include "conns.h"
 #include "errands.h"
 #include "jobs.h"
+#include "kprofd/thread.h"
 #include "listen.h"
+#include "peer.h"
 #include "reply.h"
 #include "web.h"
 
@@ -110,19 +113,43 @@ static bool
 refused(const struct web *w, struct evhttp_request *req, bool post, bool api)
 {
 	struct evkeyvalq *h = evhttp_request_get_input_headers(req);
+	const char *token = w->token[0] != '\0' ? w->token : NULL;
 	const struct web_asked asked = { .post = post, .api = api,
+		.own = post && token == NULL && peer_is_ours(conns_fd(req)),
 		.host = evhttp_find_header(h, "Host"),
 		.origin = evhttp_find_header(h, "Origin"),
 		.fetch_site = evhttp_find_header(h, "Sec-Fetch-Site"),
 		.ours = evhttp_find_header(h, "X-Kprofd"),
 		.authorization = evhttp_find_header(h, "Authorization") };
-	enum web_verdict v = web_access(&asked,
-	    w->token[0] != '\0' ? w->token : NULL);
+	enum web_verdict v = web_access(&asked, token);
 
 	if (v != WEB_MAY)
 		reply_error(req, v == WEB_NO_TOKEN ? 401 : 403,
 		    web_access_why(v));
 	return v != WEB_MAY;
+}
+
+/*
+ * No question here has a body, and evhttp takes what lies behind a HEAD, or is
+ * of an encoding that it does not know, for the next request.  A proxy before
+ * it would not, and give that one's answer to somebody else: so where a body
+ * is announced nothing more is read.
+ */
+static bool
+has_body(struct evhttp_request *req)
+{
+	const struct evkeyvalq *h = evhttp_request_get_input_headers(req);
+	static const char length[] = "Content-Length";
+	static const char coding[] = "Transfer-Encoding";
+	const struct evkeyval *kv;
+
+	/* all of that name, and what is only nearly one: "Content-Length :" */
+	for (kv = h->tqh_first; kv != NULL; kv = kv->next.tqe_next)
+		if (strncasecmp(kv->key, coding, strlen(coding)) == 0 ||
+		    (strncasecmp(kv->key, length, strlen(length)) == 0 &&
+		    strcmp(kv->value, "0") != 0))
+			return true;
+	return false;
 }
 
 static void
@@ -137,6 +164,9 @@ on_request(struct evhttp_request *req, void *ctx)
 	bool api;
 
 	conns_asked(w->conns, req);
+	if (has_body(req))
+		evhttp_add_header(evhttp_request_get_output_headers(req),
+		    "Connection", "close");
 	if (path == NULL) {
 		reply_error(req, 400, "the path is not understood");
 		return;
@@ -177,20 +207,6 @@ web_main(void *ctx)
 	setpriority(PRIO_PROCESS, 0, NICER);
 	event_base_dispatch(w->base);
 	return NULL;
-}
-
-/* Signals are for the program's own loop. */
-static int
-start_thread(struct web *w)
-{
-	sigset_t all, old;
-	int e;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	e = pthread_create(&w->thread, NULL, web_main, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return e;
 }
 
 static void
@@ -250,7 +266,7 @@ web_start(struct web **out, const struct web_opts *o, char *why, size_t n)
 		    why, n);
 	if (err == KP_OK && (evthread_use_pthreads() != 0 ||
 	    (w->base = event_base_new()) == NULL || !make_server(w, fd) ||
-	    start_thread(w) != 0))
+	    kp_thread_start(&w->thread, web_main, w) != 0))
 		err = KP_ENOMEM;
 	if (err == KP_OK)
 		*out = w;

@@ -143,6 +143,16 @@ async function tree() {
 		check(`the first by ${by}`, row[1] === first.name && Math.abs(Number.parseFloat(row[2]) * (/ s$/.test(row[2]) ? 1e3 : /µs$/.test(row[2]) ? 1e-3 : 1) / first.ms - 1) < 0.01, `${row} ${JSON.stringify(first)}`);
 	}
 	await after(page, () => page.locator("#slow-by").selectOption(""));
+
+	// the page is made anew every few seconds, under the hands of who uses it
+	const toggle = () => after(page, () => page.evaluate(() => document.getElementById("live").click()));
+
+	await page.evaluate(() => { document.querySelector(".fall").marked = true; });
+	await page.locator("#s-slow tbody button").first().focus();
+	await toggle();
+	check("what has the focus keeps it", await page.evaluate(() => document.activeElement.closest("#s-slow tbody button") !== null));
+	check("an open request stays as it is", await page.evaluate(() => document.querySelector(".fall").marked === true));
+	await toggle();
 	await after(page, () => page.locator("#next").click());
 	check("there is a second page", /offset=15/.test(page.url()));
 	await close(page, "tree");
@@ -237,6 +247,10 @@ async function troubles() {
 
 	check("a request that is gone", /no longer kept/.test(await gone.locator("#tree").textContent()));
 	await close(gone, "gone", (f) => /404/.test(f));
+	const mangled = await open("?since=x&until=y&range=9y&compare=zz&sort=&order=up&offset=-1&request=../status&live=0");
+
+	same("a URL that says nothing is as none", await mangled.locator("#ranges [aria-pressed=true]").allTextContents(), ["30m"]);
+	await close(mangled, "mangled");
 	const page = await open("");
 
 	await stop(daemon);
@@ -255,6 +269,11 @@ async function token() {
 	const page = await context.newPage();
 
 	await page.goto(`http://${w.host}/?range=all&live=0`);
+	for (const wrong of ["another-token-of-the-test", "a–token–that–no–header–can–hold"]) {
+		await page.locator("#token").fill(wrong);
+		await page.getByRole("button", { name: "use it" }).click();
+		await page.locator("#token-wrong").waitFor();
+	}
 	await page.locator("#token").fill("a-token-of-the-test");
 	await page.getByRole("button", { name: "use it" }).click();
 	await loaded(page, 1);
