@@ -107,13 +107,14 @@ function change(f, up) {
 export function compare(c, r, then) {
 	const section = document.getElementById("s-compare");
 	const host = hosts("s-compare");
-	const figures = [["_total", "mean_ms", "mean"], ...c.now.tiers.map((t) => [t, "busy_per_request_ms", t])];
 
 	if (!then) {
 		section.querySelector("h2").textContent = "Compared with another time";
 		nothing(host, "Choose above when the other range begins and ends.");
 		return;
 	}
+	const figures = [["_total", "mean_ms", "mean"], ...c.now.tiers.map((t) => [t, "busy_per_request_ms", t])];
+
 	section.querySelector("h2").textContent = `Compared with ${when(then.since)} to ${when(then.until)}`;
 	if (c.changes.length === 0 || c.then.windows === 0) {
 		nothing(host, "Nothing was measured in the time to compare with: choose another above.");

@@ -118,7 +118,7 @@ static const struct schema_step steps[] = {
 	     "create table span_next (level integer primary key,"
 	     " start_ns integer not null, node_id integer not null);"
 	     "insert into span_next values (60, 0, 0), (600, 0, 0),"
-	     " (3600, 0, 0), (86400, 0, 0);"
+	     " (3600, 0, 0), (21600, 0, 0), (86400, 0, 0);"
 	     "create trigger span_gone after delete on span begin"
 	     " delete from span_stat where span_id = old.id; end;"
 	     "create trigger window_new after insert on time_window"

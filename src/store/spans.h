@@ -3,7 +3,8 @@
  * about a month reads hundreds of rows for each series, not tens of
  * thousands.  Private to src/store.
  *
- * A span is a minute, ten, an hour or a day (of UTC) of one node, or of all.
+ * A span is a minute, ten, an hour, six or a day (of UTC) of one node, or of
+ * all.
  * It holds the sum of all windows that start in it, in the tables span and
  * span_stat; so it is never needed for an answer, and one that is made of a
  * single part is not made.  The writer makes them when nothing waits to be

@@ -342,17 +342,11 @@ three_hours_later(void *ctx)
 static void
 test_previous_schema(void **state)
 {
-	static char sql[1 << 16];
 	struct kp_store_opts o = store_opts(path);
 	struct kp_store *s;
-	FILE *f = fopen("test/unit/schema1.sql", "r");
 
 	(void)state;
-	assert_non_null(f);
-	assert_in_range(fread(sql, 1, sizeof(sql) - 1, f), 20000,
-	    sizeof(sql) - 2);
-	fclose(f);
-	sql_exec(sql);
+	sql_file("test/unit/schema1.sql");
 	assert_string_equal(sql_text("pragma user_version"), "1");
 	assert_schema1_figures(4);
 	kp_store_close(open_store());

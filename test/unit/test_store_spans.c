@@ -165,14 +165,14 @@ make_spans(struct kp_db *db, kp_wall_ns now)
 /* ---- tests ---- */
 
 static void
-put_hours(struct kp_db *db, kp_wall_ns from, int hours)
+put_hours(struct kp_db *db, kp_wall_ns from, int hours, kp_dur_ns every)
 {
 	db_begin(db);
 	/* not all nodes all the time, and never quite on time */
-	for (int i = 0; i < hours * 360; i++) {
+	for (kp_dur_ns d = 0; d < hours * HOUR; d += every) {
 		for (int n = 0; n < 3; n++)
-			if (pick(20) != 0 && (i / 400) % 3 != n)
-				put(db, nodes[n], from + i * 10 * S +
+			if (pick(20) != 0 && d / (67 * MIN) % 3 != n)
+				put(db, nodes[n], from + d +
 				    pick(1000) * KP_NS_PER_MS);
 	}
 	assert_int_equal(db_commit(db), SQLITE_OK);
@@ -185,11 +185,11 @@ test_answers(void **state)
 
 	(void)state;
 	seed = 1;
-	put_hours(db, NOON, 2);
-	put_hours(db, NOON + 23 * HOUR, 1);
-	put_hours(db, NOON + 3 * DAY - 10 * MIN, 1);
+	put_hours(db, NOON, 2, 10 * S);
+	put_hours(db, NOON + 23 * HOUR, 1, 10 * S);
+	put_hours(db, NOON + 3 * DAY - 10 * MIN, 1, 10 * S);
 	keep_settle(db, NOON + 5 * DAY);
-	assert_int_equal(count("select count(distinct level) from span"), 4);
+	assert_int_equal(count("select count(distinct level) from span"), 5);
 	assert_true(count("select count(*) from span where node_id = 0") > 0);
 	assert_same_answers();
 	db_close(db, 0);
@@ -203,7 +203,7 @@ test_changes(void **state)
 
 	(void)state;
 	seed = 2;
-	put_hours(db, NOON, 3);
+	put_hours(db, NOON, 3, 30 * S);
 	for (int i = 0; i < 3; i++) {
 		make_spans(db, NOON + 2 * DAY);
 		db_begin(db);
@@ -232,7 +232,7 @@ test_rolled_up(void **state)
 	seed = 3;
 	for (int i = 0; i < 2; i++) {
 		db = keep_open(retain[i]);
-		put_hours(db, NOON, 2);
+		put_hours(db, NOON, 2, 10 * S);
 		for (int m = 40; m < 11 * 60; m += 140) {
 			make_spans(db, NOON + m * MIN);
 			/* while these are there, more is rolled up */
@@ -258,17 +258,39 @@ test_as_time_goes(void **state)
 	(void)state;
 	seed = 4;
 	for (int i = 0; i < 12; i++) {
-		put_hours(db, NOON + i * HOUR, 1);
+		put_hours(db, NOON + i * HOUR, 1, 30 * S);
 		keep_settle(db, NOON + (i + 1) * HOUR);
 	}
 	assert_int_equal(count("select count(*) from span s where node_id <> 0"
 	    " and 1 = (select count(*) from time_window w where w.node_id ="
 	    " s.node_id and w.level = s.level and w.start_ns >= s.start_ns"
 	    " and w.start_ns < s.start_ns + s.level * 1000000000)"), 0);
-	put_hours(db, NOON + 12 * HOUR, 1);
+	put_hours(db, NOON + 12 * HOUR, 1, 10 * S);
 	for (int i = 0; i < 50 && more; i++)
 		assert_int_equal(upkeep_turn(&keep, db, NOON + 14 * HOUR,
 		    &more), SQLITE_OK);
+	assert_same_answers();
+	db_close(db, 0);
+}
+
+/* As it was, and once it has been brought up to date: the same answers. */
+static void
+test_schema4(void **state)
+{
+	struct kp_buf before, after;
+	struct kp_db *db;
+
+	(void)state;
+	sql_file("test/unit/schema4.sql");
+	ask_all(&before, 5);
+	db = keep_open(NULL);
+	assert_string_equal(sql_text("pragma user_version"), "5");
+	keep_settle(db, NOON + 2 * DAY);
+	ask_all(&after, 5);
+	assert_int_equal(before.len, after.len);
+	assert_memory_equal(before.p, after.p, before.len);
+	kp_buf_free(&before);
+	kp_buf_free(&after);
 	assert_same_answers();
 	db_close(db, 0);
 }
@@ -285,7 +307,7 @@ pieces_of(struct kp_db *db, const struct pieces_want *w)
 	return n;
 }
 
-/* 25,920 windows: a day of three nodes. */
+/* 8,640 windows: a day of three nodes. */
 static void
 test_few_pieces(void **state)
 {
@@ -298,8 +320,8 @@ test_few_pieces(void **state)
 
 	(void)state;
 	db_begin(db);
-	for (int i = 0; i < 8640 * 3; i++) {
-		win = new_window(nodes[i % 3], NOON + i / 3 * 10 * S, 1);
+	for (int i = 0; i < 2880 * 3; i++) {
+		win = new_window(nodes[i % 3], NOON + i / 3 * 30 * S, 1);
 		fill_cell(&win->cells[0], "_total", "_total");
 		db_window(db, win, NULL);
 		kp_window_free(win);
@@ -309,18 +331,19 @@ test_few_pieces(void **state)
 		all_nodes[n] = count("select min(id) from node"
 		    " where name <> ''") + n;
 	keep_settle(db, NOON + 2 * DAY);
-	/* half a day each: the days have a single part, or none of three */
-	assert_in_range(pieces_of(db, &w), 2, 24);
-	w.since += 10 * S;
-	w.until -= 10 * S;
-	assert_in_range(pieces_of(db, &w), 24, 24 + 2 * (5 + 9 + 3 * 5));
+	/* no day is whole, but four times six hours are */
+	assert_int_equal(pieces_of(db, &w), 4);
+	/* at each end hours, tens of minutes, minutes, three nodes' windows */
+	w.since += 30 * S;
+	w.until -= 30 * S;
+	assert_int_equal(pieces_of(db, &w), 2 + 2 * (5 + 5 + 9 + 3));
 	w.all = false;
 	w.nnodes = 1;
-	assert_in_range(pieces_of(db, &w), 24, 24 + 2 * (5 + 9 + 5));
+	assert_int_equal(pieces_of(db, &w), 2 + 2 * (5 + 5 + 9 + 1));
 	w.step = 2 * MIN;
-	assert_in_range(pieces_of(db, &w), 1430, 1450);
+	assert_int_equal(pieces_of(db, &w), 1438 + 2);
 	w.all_levels = w.node_levels = 0;
-	assert_int_equal(pieces_of(db, &w), 8638);
+	assert_int_equal(pieces_of(db, &w), 2878);
 	db_close(db, 0);
 }
 
@@ -332,6 +355,7 @@ main(void)
 		ON_A_FILE(test_changes),
 		ON_A_FILE(test_rolled_up),
 		ON_A_FILE(test_as_time_goes),
+		ON_A_FILE(test_schema4),
 		ON_A_FILE(test_few_pieces),
 	};
 
