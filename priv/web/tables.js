@@ -100,7 +100,7 @@ function change(f, up) {
 	const sign = f.change_percent > 0 ? "+" : "";
 	const text = `${f.uncertain ? "~" : ""}${sign}${f.change_percent.toFixed(Math.abs(f.change_percent) < 10 ? 1 : 0)} %`;
 
-	return el("span", { class: f.uncertain ? "soft" : f.change_percent > 0 === up ? "up" : "down",
+	return el("span", { class: f.uncertain || f.change_percent === 0 ? "soft" : f.change_percent > 0 === up ? "up" : "down",
 		title: f.uncertain ? "uncertain: too few were measured, or chance alone may make it" : undefined }, text);
 }
 
@@ -157,7 +157,7 @@ export function slow(s, state, change) {
 		el("tr", { "aria-current": String(q.request) === state.request ? "true" : undefined },
 			el("td", {}, el("button", { type: "button", class: "link", onclick: () => change({ request: String(q.request) }) }, when(q.start).slice(5))),
 			el("td", { class: "left name" }, identityName(q.identity)), by ? el("td", {}, ms(q.by_ms)) : null, el("td", {}, ms(q.total_ms)),
-			el("td", {}, q.outcome), el("td", {}, count(q.calls)), el("td", { class: "left node" }, q.node))), "Slow requests"));
+			el("td", {}, q.outcome), el("td", {}, count(q.calls)), el("td", { class: "left node", title: q.node }, q.node))), "Slow requests"));
 }
 
 export function inFlight(f, state, why) {

@@ -16,6 +16,7 @@ struct flying {
 struct flights {
 	struct flying v[2 * FLIGHT_MAX];
 	size_t n, all;
+	struct kp_flight of_node[FLIGHT_MAX];	/* scratch */
 };
 
 static int
@@ -29,7 +30,6 @@ age_cmp(const void *pa, const void *pb)
 static void
 collect(struct flights *fs, const struct targets *ts, const char *glob)
 {
-	static struct kp_flight of_node[FLIGHT_MAX];
 	const struct target *t;
 	size_t n;
 
@@ -38,10 +38,10 @@ collect(struct flights *fs, const struct targets *ts, const char *glob)
 		if (glob != NULL && !kp_glob(glob, t->node))
 			continue;
 		fs->all += assembly_in_flight(&t->part);
-		n = assembly_oldest(&t->part, of_node, FLIGHT_MAX);
+		n = assembly_oldest(&t->part, fs->of_node, FLIGHT_MAX);
 		for (size_t k = 0; k < n; k++)
-			fs->v[fs->n + k] = (struct flying){ of_node[k],
-				&t->part };
+			fs->v[fs->n + k] = (struct flying){
+				fs->of_node[k], &t->part };
 		fs->n += n;
 		qsort(fs->v, fs->n, sizeof(fs->v[0]), age_cmp);
 		if (fs->n > FLIGHT_MAX)

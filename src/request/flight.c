@@ -42,19 +42,30 @@ flight_of(const struct kp_requests *rs, const struct req *rq,
 	return f;
 }
 
-/* Among n of them, the oldest first, at most max. */
-static size_t
-insert(struct kp_flight *v, size_t n, size_t max, const struct kp_flight *f)
+/* What is found so far: n of them, the oldest first, at most max. */
+struct oldest {
+	const struct kp_requests *rs;
+	kp_target_ns now;
+	struct kp_flight *v;
+	size_t n, max;
+};
+
+/* A list of them, the first so many. */
+static void
+look_at(struct oldest *o, const struct req *rq, size_t many)
 {
+	kp_dur_ns old;
 	size_t i;
 
-	if (n == max && (n == 0 || v[n - 1].age >= f->age))
-		return n;
-	i = n < max ? n++ : n - 1;
-	for (; i > 0 && v[i - 1].age < f->age; i--)
-		v[i] = v[i - 1];
-	v[i] = *f;
-	return n;
+	for (; rq != NULL && many > 0; rq = rq->next, many--) {
+		old = age(o->now, rq->r.start);
+		if (o->n == o->max && (o->n == 0 || o->v[o->n - 1].age >= old))
+			continue;
+		i = o->n < o->max ? o->n++ : o->n - 1;
+		for (; i > 0 && o->v[i - 1].age < old; i--)
+			o->v[i] = o->v[i - 1];
+		o->v[i] = flight_of(o->rs, rq, o->now);
+	}
 }
 
 size_t
@@ -62,22 +73,12 @@ kp_requests_oldest(const struct kp_requests *rs, uint32_t node,
     kp_target_ns now, struct kp_flight *v, size_t max)
 {
 	const struct rnode *nd = &rs->nodes[node];
-	const struct req *rq;
-	struct kp_flight f;
-	size_t n = 0, seen = 0;
+	struct oldest o = { rs, now, v, 0, max };
 
 	if (nd->heard && now < nd->now)
-		now = nd->now;
+		o.now = nd->now;
 	/* these are by start: the first are the oldest */
-	for (rq = nd->live.head; rq != NULL && seen < max; rq = rq->next, seen++) {
-		f = flight_of(rs, rq, now);
-		n = insert(v, n, max, &f);
-	}
-	seen = 0;
-	for (rq = nd->pending.head; rq != NULL && seen < PENDING_MAX;
-	    rq = rq->next, seen++) {
-		f = flight_of(rs, rq, now);
-		n = insert(v, n, max, &f);
-	}
-	return n;
+	look_at(&o, nd->live.head, max);
+	look_at(&o, nd->pending.head, PENDING_MAX);
+	return o.n;
 }

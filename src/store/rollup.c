@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "merge.h"
+#include "combine.h"
 #include "rollup.h"
 #include "spans.h"
 
@@ -64,7 +64,7 @@ limit_parts(struct rollup *r)
 
 	for (size_t i = 0; i < r->n; i++) {
 		v = piece_of(&r->part[i]);
-		cells += merge_count(r->db, &v, 1, CELLS_MAX);
+		cells += combine_count(r->db, &v, 1, CELLS_MAX);
 		if (i >= 2 && cells > CELLS_MAX) {
 			r->n = i;
 			return;
@@ -126,7 +126,7 @@ merge_parts(struct rollup *r, const struct span *s, int64_t level)
 	for (size_t i = 0; i < r->n; i++)
 		v[i] = piece_of(&r->part[i]);
 	r->window = db_window_row(r->db, s->run, s->node, BEING_MADE, &head);
-	merge_pieces(r->db, v, r->n, ST_STAT, r->window);
+	combine_pieces(r->db, v, r->n, ST_STAT, r->window);
 	replace_parts(r);
 	raise_window(r, r->window, level);
 }

@@ -1,7 +1,7 @@
 /* spans.c - see the header. */
 #include <stdlib.h>
 
-#include "merge.h"
+#include "combine.h"
 #include "spans.h"
 
 #define LATE (5 * KP_NS_PER_S)	/* a window may be, on its way to the disk */
@@ -104,7 +104,7 @@ make(struct kp_db *db, const struct next *x)
 
 	find_parts(db, x, &parts);
 	made = parts.n > 1 && parts.n <= PARTS_MAX &&
-	    merge_count(db, parts.v, parts.n, CELLS_MAX) <= CELLS_MAX &&
+	    combine_count(db, parts.v, parts.n, CELLS_MAX) <= CELLS_MAX &&
 	    db->rc == SQLITE_OK;
 	if (made) {
 		row_start(db, ST_SPAN);
@@ -112,7 +112,7 @@ make(struct kp_db *db, const struct next *x)
 		row_int(db, x->node);
 		row_int(db, x->start);
 		row_end(db);
-		merge_pieces(db, parts.v, parts.n, ST_SPAN_STAT,
+		combine_pieces(db, parts.v, parts.n, ST_SPAN_STAT,
 		    db_last_id(db));
 	}
 	pieces_free(&parts);

@@ -1,5 +1,5 @@
 /*
- * merge.c - see the header.
+ * combine.c - see the header.
  *
  * Each piece's cells come out of the table in the order of its key, so that
  * they merge like sorted lists.  What was merged is written in batches, since
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "cell_row.h"
-#include "merge.h"
+#include "combine.h"
 
 #define BATCH 128
 
@@ -35,7 +35,7 @@ struct merge {
 };
 
 int64_t
-merge_count(struct kp_db *db, const struct piece *v, size_t n, int64_t limit)
+combine_count(struct kp_db *db, const struct piece *v, size_t n, int64_t limit)
 {
 	int64_t cells = 0;
 
@@ -146,7 +146,7 @@ merge_series(struct merge *m, struct part key)
 }
 
 void
-merge_pieces(struct kp_db *db, const struct piece *v, size_t n,
+combine_pieces(struct kp_db *db, const struct piece *v, size_t n,
     enum stmt into, int64_t id)
 {
 	struct merge *m = calloc(1, sizeof(*m));
