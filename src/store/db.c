@@ -63,6 +63,8 @@ static const char *const sql[ST_COUNT] = {
 	    " set events = events + excluded.events, armed_calls ="
 	    " armed_calls + excluded.armed_calls, agent_ns = agent_ns +"
 	    " excluded.agent_ns, cost_ns = cost_ns + excluded.cost_ns",
+	[ST_SPAN_DEL] = "delete from span where level = ? and node_id = ?"
+	    " and start_ns = ?",
 	[ST_SPAN] = "insert into span (level, node_id, start_ns)"
 	    " values (?, ?, ?)",
 	[ST_SPAN_STAT] = "insert into span_stat (span_id, tier_id,"

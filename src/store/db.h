@@ -36,7 +36,8 @@ enum stmt {
 	ST_LOSSES_ADD,
 	ST_COST_ADD,
 	ST_WINDOW_DEL,
-	ST_SPAN,				/* spans.c */
+	ST_SPAN_DEL,				/* spans.c */
+	ST_SPAN,
 	ST_SPAN_STAT,
 	ST_SPAN_NEXT,
 	ST_SPAN_DONE,

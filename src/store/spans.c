@@ -48,6 +48,12 @@ find_next(struct kp_db *db, struct next *x, kp_wall_ns now, kp_dur_ns interval)
 	x->start = row_get(db, 0);
 	x->node = row_get(db, 1);
 	row_leave(db);
+	/* the clock was ahead once: on with the last span that is whole */
+	if (x->start > now) {
+		x->start = now - interval - LATE - length;
+		x->start -= x->start % length;
+		x->node = 0;
+	}
 	if (!ask(db, ST_SPAN_WINDOW, x->start, &start))
 		return false;
 	start -= start % length;
@@ -95,6 +101,16 @@ find_parts(struct kp_db *db, const struct next *x, struct pieces *parts)
 	free(nodes);
 }
 
+static void
+place(struct kp_db *db, enum stmt which, const struct next *x)
+{
+	row_start(db, which);
+	row_int(db, span_levels[x->level]);
+	row_int(db, x->node);
+	row_int(db, x->start);
+	row_end(db);
+}
+
 /* Of one node, or (0) of all; not what is one already, or too many. */
 static bool
 make(struct kp_db *db, const struct next *x)
@@ -107,11 +123,8 @@ make(struct kp_db *db, const struct next *x)
 	    combine_count(db, parts.v, parts.n, CELLS_MAX) <= CELLS_MAX &&
 	    db->rc == SQLITE_OK;
 	if (made) {
-		row_start(db, ST_SPAN);
-		row_int(db, span_levels[x->level]);
-		row_int(db, x->node);
-		row_int(db, x->start);
-		row_end(db);
+		place(db, ST_SPAN_DEL, x);
+		place(db, ST_SPAN, x);
 		combine_pieces(db, parts.v, parts.n, ST_SPAN_STAT,
 		    db_last_id(db));
 	}

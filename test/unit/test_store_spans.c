@@ -273,6 +273,28 @@ test_as_time_goes(void **state)
 	db_close(db, 0);
 }
 
+/* It was a year ahead for an hour, and goes right again; then a year passes. */
+static void
+test_clock_ahead(void **state)
+{
+	struct kp_db *db = keep_open(NULL);
+
+	(void)state;
+	seed = 6;
+	put_hours(db, NOON + 365 * DAY, 1, 30 * S);
+	keep_settle(db, NOON + 365 * DAY + 50 * MIN);
+	for (int i = 0; i < 2; i++) {
+		put_hours(db, NOON + i * HOUR, 1, 30 * S);
+		keep_settle(db, NOON + (i + 1) * HOUR + MIN);
+	}
+	/* it begins where it is when that is seen: in an hour's last minutes */
+	assert_in_range(count("select count(*) from span where node_id = 0"
+	    " and level = 60 and start_ns < 1700100000000000000"), 60, 120);
+	assert_same_answers();
+	keep_settle(db, NOON + 365 * DAY + 2 * HOUR);
+	db_close(db, 0);
+}
+
 /* As it was, and once it has been brought up to date: the same answers. */
 static void
 test_schema4(void **state)
@@ -355,6 +377,7 @@ main(void)
 		ON_A_FILE(test_changes),
 		ON_A_FILE(test_rolled_up),
 		ON_A_FILE(test_as_time_goes),
+		ON_A_FILE(test_clock_ahead),
 		ON_A_FILE(test_schema4),
 		ON_A_FILE(test_few_pieces),
 	};
