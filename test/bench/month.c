@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../support/pick.h"
 #include "month.h"
 #include "store/db.h"
 #include "store/upkeep.h"
@@ -28,20 +29,12 @@ static struct kp_tier conf_tiers[MONTH_TIERS];
 static const struct kp_conf conf = { .tiers = conf_tiers,
 	.ntiers = MONTH_TIERS };
 static struct kp_cell kinds[NSTEPS][KINDS];
-static uint32_t seed = 1;
 
 static void
 die(const char *why)
 {
 	fprintf(stderr, "month: %s\n", why);
 	exit(1);
-}
-
-static uint32_t
-pick(uint32_t n)
-{
-	seed = seed * 1664525u + 1013904223u;
-	return (uint32_t)((uint64_t)(seed >> 8) * n >> 24);
 }
 
 /* Most times within two octaves, some in a tail of four. */

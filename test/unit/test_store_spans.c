@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pick.h"
 #include "store/pieces.h"
 #include "store/series.h"
 #include "store_fixture.h"
@@ -19,14 +20,6 @@
 #define ASKED 16		/* questions in a row */
 
 static const char *const nodes[] = { "a@h", "b@h", "c@i" };
-static uint32_t seed;
-
-static uint32_t
-pick(uint32_t n)
-{
-	seed = seed * 1664525u + 1013904223u;
-	return (uint32_t)((uint64_t)(seed >> 8) * n >> 24);
-}
 
 /* A window whose figures are its own, in the caller's transaction. */
 static void
