@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "read.h"
+#include "set.h"
 
 enum kp_err
 kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out)
@@ -16,6 +17,8 @@ kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out)
 	const char **v;
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_tiers(q, out);
 	read_start(&rd, q, "select name, position is not null from tier"
 	    " where name <> '_total'"
 	    " order by position is null, position, name");
@@ -51,6 +54,8 @@ kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
 	const char **v;
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_nodes(q, r, out);
 	read_start(&rd, q, "select name from node where id in"
 	    " (select node_id from time_window"
 	    " where start_ns >= ?1 and start_ns < ?2)"
@@ -173,6 +178,8 @@ kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
 	int64_t tier_id = 0;
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_slow(q, r, by, tier, skip, limit, out);
 	if (by != KP_SLOW_TOTAL && q->version < 5) {
 		snprintf(q->why, sizeof(q->why), "an earlier kprofd wrote "
 		    "this: it knows no times to sort by but the total");
@@ -262,6 +269,8 @@ kp_query_tree(struct kp_query *q, int64_t id, struct kp_query_tree *out)
 	enum kp_err err;
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_tree(q, id, out);
 	read_start(&rd, q, "select " REQUEST_COLUMNS ", null from request q"
 	    REQUEST_TABLES " where q.id = ?");
 	read_bind(&rd, id);
@@ -297,6 +306,8 @@ kp_query_events(struct kp_query *q, const struct kp_query_range *r,
 	enum kp_err err;
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_events(q, r, limit, out);
 	read_start(&rd, q, "select at_ns, run_id, name, kind, text from ("
 	    "select e.id, e.at_ns, e.run_id, n.name, e.kind, e.text"
 	    " from event e join node n on n.id = e.node_id"
@@ -357,6 +368,8 @@ kp_query_runs(struct kp_query *q, size_t limit, struct kp_query_runs *out)
 	enum kp_err err;
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_runs(q, limit, out);
 	read_start(&rd, q, "select id, started_ns, ended_ns, clean,"
 	    " interval_ns, version, tiers_conf from run"
 	    " order by id desc limit ?");
@@ -388,6 +401,8 @@ kp_query_span(struct kp_query *q, kp_wall_ns *first, kp_wall_ns *last)
 {
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_span(q, first, last);
 	*first = *last = 0;
 	read_start(&rd, q, "select (select min(start_ns) from time_window),"
 	    " (select max(end_ns) from (select end_ns from time_window"

@@ -20,12 +20,14 @@ range_shares(struct kp_cell *c)
 	c->w_busy = c->w_share_busy;
 }
 
-/* Are there windows of more than one node? */
-static enum kp_err
-find_several(struct kp_query *q, const struct kp_query_range *r, bool *several)
+enum kp_err
+range_several(struct kp_query *q, const struct kp_query_range *r, bool *several)
 {
 	struct read rd;
 
+	*several = q->shares;
+	if (q->shares)
+		return KP_OK;
 	read_start(&rd, q, "select min(w.node_id) < max(w.node_id)"
 	    " from time_window w" IN_RANGE);
 	range_bind(&rd, r);
@@ -87,7 +89,7 @@ range_cells_start(struct range_cells *rc, struct kp_query *q,
 	enum kp_err err;
 
 	*rc = (struct range_cells){ .windows.q = q, .spans.q = q };
-	err = find_several(q, r, &rc->several);
+	err = range_several(q, r, &rc->several);
 	if (err == KP_OK)
 		err = find_pieces(q, r, step, &rc->pieces);
 	if (err != KP_OK)

@@ -22,6 +22,9 @@
 	" (select id from identity where name = ?2)"
 
 void range_bind(struct read *rd, const struct kp_query_range *r);
+/* Are there windows of more than one node? */
+enum kp_err range_several(struct kp_query *q, const struct kp_query_range *r,
+    bool *several);
 
 /* What the cells of a range are read from. */
 struct range_cells {
@@ -44,6 +47,9 @@ enum kp_err range_cells_start(struct range_cells *rc, struct kp_query *q,
  */
 struct read *range_cells_next(struct range_cells *rc, kp_wall_ns *start);
 enum kp_err range_cells_end(struct range_cells *rc);
+
+/* Cells without figures: of _total, and then of each tier; NULL: no memory. */
+struct kp_cell *range_blank(const struct kp_query_tiers *tiers);
 
 /* The only figures that do not add up over nodes as they are. */
 void range_shares(struct kp_cell *c);

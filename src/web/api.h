@@ -33,15 +33,15 @@ struct api_route {
 const struct api_route *api_find(const char *name);
 
 /*
- * Of the database `db`: opens, asks, closes.  *stop set from another thread
- * ends it early; NULL: nothing does but the time limit.
+ * Of the databases: opens, asks, closes.  *stop set from another thread ends
+ * it early; NULL: nothing does but the time limit.
  */
-void api_ask(struct api_answer *a, const char *db,
+void api_ask(struct api_answer *a, const struct kp_query_files *dbs,
     const struct api_route *route, const struct web_params *p,
     const atomic_bool *stop);
 /* The tree of one slow request; id as it stands in the path. */
-void api_tree(struct api_answer *a, const char *db, const char *id,
-    const atomic_bool *stop);
+void api_tree(struct api_answer *a, const struct kp_query_files *dbs,
+    const char *id, const atomic_bool *stop);
 /* {"error": TEXT} instead of what there is. */
 void api_error(struct api_answer *a, int status, const char *text);
 

@@ -10,7 +10,7 @@
 #define UNSENT_MAX (64u << 20)	/* bytes of answers that nobody takes */
 
 struct jobs {
-	const char *db;
+	const struct kp_query_files *dbs;
 	struct conns *conns;
 	struct event *turn;
 	struct job *first, **last;	/* in order */
@@ -41,9 +41,9 @@ run_job(struct jobs *js, const struct job *job)
 		return;
 	}
 	if (job->route != NULL)
-		api_ask(&a, js->db, job->route, &job->p, &js->stop);
+		api_ask(&a, js->dbs, job->route, &job->p, &js->stop);
 	else
-		api_tree(&a, js->db, job->id, &js->stop);
+		api_tree(&a, js->dbs, job->id, &js->stop);
 	conns_asked(js->conns, job->req);
 	reply(job->req, a.status, a.b.p, a.b.len);
 	kp_buf_free(&a.b);
@@ -104,13 +104,14 @@ jobs_stop(struct jobs *js)
 }
 
 struct jobs *
-jobs_new(struct event_base *base, const char *db, struct conns *conns)
+jobs_new(struct event_base *base, const struct kp_query_files *dbs,
+    struct conns *conns)
 {
 	struct jobs *js = calloc(1, sizeof(*js));
 
 	if (js == NULL)
 		return NULL;
-	js->db = db;
+	js->dbs = dbs;
 	js->conns = conns;
 	js->last = &js->first;
 	js->turn = evtimer_new(base, on_turn, js);

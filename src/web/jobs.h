@@ -23,9 +23,9 @@ struct job {
 	struct web_params p;
 };
 
-/* db, conns: borrowed.  NULL when out of memory. */
-struct jobs *jobs_new(struct event_base *base, const char *db,
-    struct conns *conns);
+/* dbs, conns: borrowed.  NULL when out of memory. */
+struct jobs *jobs_new(struct event_base *base,
+    const struct kp_query_files *dbs, struct conns *conns);
 /* Takes the job, which malloc() made, and sees to its answer. */
 void jobs_add(struct jobs *js, struct job *job);
 /* From any thread: what is being asked ends now. */

@@ -244,7 +244,7 @@ make_server(struct web *w, evutil_socket_t fd)
 	w->relays = relays_new(w->base, w->o.control);
 	w->stop = event_new(w->base, -1, 0, on_stop, w);
 	if (w->conns != NULL)
-		w->jobs = jobs_new(w->base, w->o.db, w->conns);
+		w->jobs = jobs_new(w->base, &w->o.dbs, w->conns);
 	return w->jobs != NULL && w->relays != NULL && w->stop != NULL;
 }
 

@@ -54,7 +54,7 @@ ask(const char *name, const char *query, double *ms, size_t *bytes)
 	    MONTH_END, why, sizeof(why)))
 		die(route == NULL ? name : why);
 	*ms = cpu_ms();
-	api_ask(&a, path, route, &p, NULL);
+	api_ask(&a, &(struct kp_query_files){ &path, 1 }, route, &p, NULL);
 	*ms = cpu_ms() - *ms;
 	*bytes = a.b.len;
 	if (a.status != 200)
