@@ -139,8 +139,10 @@ take_terminal(void)
 	raw.c_cc[VMIN] = 0;
 	raw.c_cc[VTIME] = 0;
 	screen.taken = true;
-	/* once only: it also notes where the cursor was */
-	return tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw) == 0 &&
+	/* what was typed before is not meant for us; and the other screen is
+	   entered once only: that also notes where the cursor was */
+	return tcsetattr(STDIN_FILENO, there ? TCSADRAIN : TCSAFLUSH,
+	    &raw) == 0 &&
 	    (there || write_all(ALTERNATE, strlen(ALTERNATE))) &&
 	    write_all(ENTER, strlen(ENTER));
 }
