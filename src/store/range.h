@@ -13,14 +13,6 @@
 	" and (?3 is null or w.node_id in" \
 	" (select id from node where one_of(name, ?3)))"
 
-/*
- * Cells of one identity, ?2, by their whole key: of many identities only the
- * one is read.  of: what ?1 is.
- */
-#define CELLS_OF_ONE(table, of) " from tier t cross join " table " s" \
-	" on s." of " = ?1 and s.tier_id = t.id and s.identity_id =" \
-	" (select id from identity where name = ?2)"
-
 void range_bind(struct read *rd, const struct kp_query_range *r);
 /* Are there windows of more than one node? */
 enum kp_err range_several(struct kp_query *q, const struct kp_query_range *r,

@@ -174,7 +174,12 @@ tier_of(const struct kp_series *s, const char *name)
 	return t + 1;
 }
 
-#define CELLS(table, of) ", t.name" CELLS_OF_ONE(table, of) \
+/*
+ * Cells by their whole key: of many identities only the one is read.
+ */
+#define CELLS(table, of) ", t.name from tier t cross join " table " s" \
+	" on s." of " = ?1 and s.tier_id = t.id and s.identity_id =" \
+	" (select id from identity where name = ?2)" \
 	" where ?3 is null or t.name = ?3"
 
 static void

@@ -125,34 +125,25 @@ merge_row(struct read *rd, struct merge *m)
 		read_nomem(rd);
 }
 
-#define CELLS_OF_ALL(table, of) " from " table " s where s." of " = ?1" \
+#define CELLS(table, of) " from " table " s where s." of " = ?1" \
+	" and (?2 is null or s.identity_id =" \
+	" (select id from identity where name = ?2))" \
 	" and (?3 is null or s.identity_id in" \
 	" (select id from identity where name glob ?3))"
-#define CELLS_OF_THAT(table, of) CELLS_OF_ONE(table, of) \
-	" where ?3 is null or ?2 glob ?3"
-#define WINDOW_OR_SPAN(columns, cells) { \
-	"select " columns cells("stat", "window_id"), \
-	"select " CELL_COLUMNS cells("span_stat", "span_id") }
-
-/* [of a schema before the shares?][of one identity?][of a window, of a span] */
-static const char *const cells_sql[2][2][2] = {
-	{ WINDOW_OR_SPAN(CELL_COLUMNS, CELLS_OF_ALL),
-	  WINDOW_OR_SPAN(CELL_COLUMNS, CELLS_OF_THAT) },
-	{ WINDOW_OR_SPAN(CELL_COLUMNS_3, CELLS_OF_ALL),
-	  WINDOW_OR_SPAN(CELL_COLUMNS_3, CELLS_OF_THAT) },
-};
 
 static enum kp_err
 merge_cells(struct kp_query *q, const struct kp_query_range *r,
     struct merge *m)
 {
-	const char *const *sql = cells_sql[q->version < 4][r->identity != NULL];
 	struct range_cells cells;
 	enum kp_err err, err2;
 	kp_wall_ns start;
 	struct read *rd;
 
-	err = range_cells_start(&cells, q, r, 0, sql[0], sql[1]);
+	err = range_cells_start(&cells, q, r, 0, q->version < 4 ?
+	    "select " CELL_COLUMNS_3 CELLS("stat", "window_id") :
+	    "select " CELL_COLUMNS CELLS("stat", "window_id"),
+	    "select " CELL_COLUMNS CELLS("span_stat", "span_id"));
 	m->shares = cells.several;
 	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
 		read_bind_text(rd, r->identity);
