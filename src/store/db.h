@@ -86,6 +86,9 @@ void db_close(struct kp_db *db, uint64_t lost);
  */
 void db_abandon(struct kp_db *db);
 
+/* Lets go of all statements. */
+void db_finalize(struct kp_db *db);
+
 /* moved.c: has the file, or its WAL, been deleted, moved or replaced? */
 bool db_moved(const struct kp_db *db);
 /* Notes which files they are, once they are there. */

@@ -61,7 +61,7 @@ find_next(struct kp_db *db, struct next *x, kp_wall_ns now, kp_dur_ns interval)
 		x->start = start;
 		x->node = 0;
 	}
-	return x->start + length + interval + LATE <= now;
+	return x->start <= now - length - interval - LATE;
 }
 
 /* All nodes that there are; NULL when out of memory. */
@@ -174,6 +174,27 @@ spans_make(struct kp_db *db, kp_wall_ns now, kp_dur_ns interval)
 		}
 	}
 	return false;
+}
+
+int
+spans_make_all(sqlite3 *conn)
+{
+	struct kp_db *db = calloc(1, sizeof(*db));
+	bool more = true;
+	int rc = SQLITE_OK;
+
+	if (db == NULL)
+		return SQLITE_NOMEM;
+	db->conn = conn;
+	while (more && rc == SQLITE_OK) {
+		db_begin(db);
+		more = spans_make(db, kp_wall_now(), 0);
+		rc = db_commit(db);
+	}
+	db_finalize(db);
+	kp_buf_free(&db->blob);
+	free(db);
+	return rc;
 }
 
 void

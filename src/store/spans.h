@@ -20,6 +20,11 @@
 
 /* In the caller's transaction.  False: there is nothing to do now. */
 bool spans_make(struct kp_db *db, kp_wall_ns now, kp_dur_ns interval);
+/*
+ * All that are due, of a database that nothing else has open: SQLITE_OK, or
+ * the error.
+ */
+int spans_make_all(sqlite3 *conn);
 /* The windows of a span of time have become one; or it is one already. */
 void spans_moved(struct kp_db *db, const struct span *s);
 
