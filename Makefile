@@ -105,7 +105,7 @@ $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 # What a lock file pins, out of npm's cache where it is there.  $(1): another
 # way out.
-npm_ci = npm ci --no-audit --no-fund --ignore-scripts --prefer-offline --loglevel=error || { \
+npm_ci = npm ci --no-audit --no-fund --ignore-scripts --prefer-offline --fetch-retries=5 --loglevel=error || { \
     echo 'make: npm did not install what $< names: is npm there (make setup), and' >&2; \
     echo 'make: its registry (npm ping; a mirror: npm config set registry URL)?$(1)' >&2; exit 1; }
 

@@ -64,6 +64,8 @@ async function live() {
 	await until("the resume", async () => /pause/.test(await page.locator("#pause").textContent()));
 	await close(page, "live");
 	await Promise.all(loads.map(stop));
+	// what is under way would be in a window that is written behind a page's back
+	await until("nothing in flight", () => kprof("status", "-db", db).match(/\d+(?= in flight)/g).every((n) => n === "0"));
 	kprof("pause", "-db", db);
 	kprof("dump", "-db", db);
 }

@@ -4,18 +4,19 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { same } from "./world.mjs";
 
+const PATIENCE = 120e3;		// ms, for what a page does on a machine that is busy
 const modules = process.argv[3];
 const { chromium } = await import(pathToFileURL(join(modules, "playwright-core", "index.mjs")));
 
 export const axe = readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
-export const launch = () => chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+export const launch = () => chromium.launch({ timeout: PATIENCE, executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
 
 // A page whose faults are counted: console errors, requests to other hosts.
 export async function open(browser, at, path, options = {}) {
 	const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, timezoneId: "UTC", ...options });
 	const page = await context.newPage();
 
-	page.setDefaultTimeout(30000);
+	page.setDefaultTimeout(PATIENCE);
 	page.faults = [];
 	page.on("console", (m) => m.type() === "error" && page.faults.push(m.text()));
 	page.on("pageerror", (e) => page.faults.push(e.stack));
