@@ -6,34 +6,14 @@
 #ifndef KP_TARGET_COUNTERS_H
 #define KP_TARGET_COUNTERS_H
 
-#include "kprofd/config.h"
 #include "kprofd/profile.h"
-#include "target/talk.h"
+#include "target/guest.h"
 
-/* Renewed every second, also while a call is waited for. */
-#define COUNTERS_LEASE_MS 4000
-#define COUNTERS_TEXT_MAX 1024
-
-/* All strings are borrowed. */
 struct counters_opts {
-	struct talk_opts talk;
+	struct guest_opts g;
 	enum kp_profile_type type;
 	bool by_process;
-	/* mod "_": every module; exclude may leave nothing out */
-	const struct kp_mfa_pat *patterns, *exclude;
-	size_t npatterns, nexclude;
-	const char *processes;	/* "": all, or with a call, its own */
-	bool spawned;		/* and those that these spawn */
-	const char *apply;	/* "m:f(1, 2)", or "": no call */
-	kp_dur_ns apply_limit;
-	uint64_t max_functions, max_processes, max_rows;
-	uint64_t max_memory;	/* bytes that the VM may grow by */
-};
-
-struct counters_hello {
-	int otp;
-	uint64_t functions, processes;	/* counted now */
-	uint64_t skipped;	/* processes that somebody else traces */
+	uint64_t max_rows;
 };
 
 /* Why counting has come to its end before it was read. */
@@ -44,6 +24,7 @@ enum counters_end {
 	COUNTERS_OVERRAN,	/* the call was stopped */
 	COUNTERS_EXITED,	/* the call's process did: why, in text */
 	COUNTERS_MEMORY,	/* the VM grew too much */
+	COUNTERS_DISARMED,	/* a kprofd has gone, whose flags served */
 	COUNTERS_GONE		/* nothing to read: why, in text */
 };
 
@@ -54,7 +35,7 @@ struct counters;
  * woken.  A call is made by counters_go() only.
  */
 enum kp_err counters_start(struct counters **c, const struct counters_opts *o,
-    struct counters_hello *h, char *why, size_t n);
+    struct guest_hello *h, char *why, size_t n);
 enum kp_err counters_go(struct counters *c);
 /*
  * Waits, renewing the lease: KP_ETIMEOUT at the deadline, KP_END when woken,
@@ -66,12 +47,17 @@ enum kp_err counters_wait(struct counters *c, kp_mono_ns deadline,
 void counters_gone_text(const char *target, const char *text, char *why,
     size_t n);
 /*
- * Adds what was counted to p, which is to be empty.  last: nothing is counted
+ * Adds what was counted to p, which is to be empty.  pause: nothing is counted
  * any more.  KP_END: woken; what is still to come of this reading is passed
  * over by the next one.
  */
-enum kp_err counters_read(struct counters *c, bool last,
+enum kp_err counters_read(struct counters *c, bool pause,
     struct kp_profile *p, char *why, size_t n);
+/*
+ * Counts from nothing again, in another stretch; unless it has ended by itself:
+ * then the next reading is of the same stretch as the last one.
+ */
+enum kp_err counters_continue(struct counters *c);
 /* Takes everything back.  NULL is let pass. */
 void counters_stop(struct counters *c);
 
