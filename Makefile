@@ -405,8 +405,9 @@ $(WEB_TEST)/made: $(addprefix test/web/,package.json package-lock.json .npmrc)
 api-test: $(B)/kprof $(B)/test/mkdb
 	node test/web/api_test.mjs $(B)
 
-web-test: api-test $(B)/kprofd sample $(WEB_TEST)/made
+web-test: api-test $(B)/kprofd sample $(WEB_TEST)/made $(B)/integration/ebin/it_run.beam
 	node test/web/browser_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
+	node test/web/crossing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 
 # The SQLite extension, in SQLite's shell.
 .PHONY: sqlite-test
@@ -638,6 +639,8 @@ $(B)/bench/%: test/bench/%.c $(LIB) $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lsqlite3 -lm
 $(B)/bench/bench_dump $(B)/bench/bench_rollup: $(call obj,$(STORE))
+$(B)/bench/bench_web: $(call obj,test/bench/month.c $(STORE) $(REPORT) \
+    src/web/api.c src/web/params.c)
 
 $(B)/bench/bench_tracer.beam: test/bench/bench_tracer.erl $(B)/gen/kprof_probe.beam
 	@mkdir -p $(@D)

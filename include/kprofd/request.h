@@ -209,6 +209,29 @@ void kp_requests_abandon(struct kp_requests *rs, uint32_t node,
 
 /* That began on this node. */
 size_t kp_requests_in_flight(const struct kp_requests *rs, uint32_t node);
+
+/* One of them whose end was not seen yet. */
+struct kp_flight {
+	uint64_t label;
+	uint32_t identity;	/* KP_IDENT_NONE: not known yet, or none */
+	uint32_t weight, ncalls;
+	kp_dur_ns age;
+	/*
+	 * The call that it is in: the last that began and has no end.  fn
+	 * KP_NONE: in none, and node is its entry's.
+	 */
+	uint32_t fn;
+	uint8_t node;
+	uint64_t proc;
+	kp_dur_ns in_call;
+};
+
+/*
+ * The oldest that began on this node, by its time `now` (or the last that it
+ * told), the oldest first: at most max.  Returns how many.
+ */
+size_t kp_requests_oldest(const struct kp_requests *rs, uint32_t node,
+    kp_target_ns now, struct kp_flight *v, size_t max);
 /* Adds what the node lost since the last call to *to and starts from zero. */
 void kp_requests_losses(struct kp_requests *rs, uint32_t node,
     struct kp_losses *to);

@@ -2,7 +2,7 @@
 import * as charts from "./charts.js";
 import * as tables from "./tables.js";
 import { ApiError, get, post } from "./api.js";
-import { clock, count, el, identityName, ms, percent, rate, span, when } from "./format.js";
+import { clock, count, el, field, identityName, ms, percent, rate, span, when } from "./format.js";
 import { PAGE, PRESETS, range, readUrl, state, versus, writeUrl } from "./state.js";
 import { waterfall } from "./waterfall.js";
 
@@ -24,7 +24,7 @@ function say(text) {
 }
 
 function change(what, push = true) {
-	Object.assign(state, "request" in what || "sort" in what ? {} : { request: "", offset: 0 }, what);
+	Object.assign(state, "request" in what || "sort" in what || "compare" in what || "vsince" in what || "vuntil" in what ? {} : { request: "", offset: 0 }, what);
 	writeUrl(push);
 	refresh();
 }
@@ -163,10 +163,32 @@ async function showTree(signal) {
 }
 
 // null: no kprofd runs.
-async function statusNow(signal) {
-	const status = await get("status", {}, signal);
+async function now(what, signal) {
+	const answer = await get(what, {}, signal);
 
-	return status.targets ? status : null;
+	return answer.running === false ? null : answer;
+}
+
+const slowBy = () => state.slow === "" ? {} : state.slow === "self" ? { sort: "self" } : { tier: state.slow.slice(1) };
+
+// Two ranges: the one that is shown and another, from before a deploy say.
+async function showComparison(r, of, signal) {
+	const then = state.compare ? versus(r) : null;
+
+	$("s-compare").hidden = !state.compare;
+	$("versus").hidden = state.compare !== "chosen";
+	for (const id of ["vsince", "vuntil"])
+		if (document.activeElement !== $(id))
+			$(id).value = state[id] ? field(state[id]) : "";
+	if (state.compare)
+		tables.compare(then && await get("compare", { ...of, identity: state.identity, versus: `${iso(then.since)},${iso(then.until)}` }, signal), r, then);
+}
+
+// Starts from the time before what is shown.
+function chooseVersus(compare) {
+	const r = range(about);
+
+	change(compare === "chosen" && !state.vsince ? { compare, vsince: iso(2 * r.since - r.until), vuntil: iso(r.since) } : { compare });
 }
 
 async function load(signal) {
@@ -178,11 +200,11 @@ async function load(signal) {
 	const names = await get("tiers", {}, signal);
 
 	tiers = [...names.tiers, ...names.former];
-	const [nodes, series, heat, loads, rep, lost, slow, events, status] = await Promise.all([
+	const [nodes, series, heat, loads, rep, lost, slow, events, status, flight] = await Promise.all([
 		get("nodes", time, signal), get("series", chart, signal), get("heatmap", chart, signal),
 		get("load", of, signal), get("report", of, signal), get("losses", of, signal),
-		get("slow", { ...of, identity: state.identity, limit: PAGE, offset: state.offset }, signal),
-		get("events", { ...of, limit: 200 }, signal), statusNow(signal)]);
+		get("slow", { ...of, ...slowBy(), identity: state.identity, limit: PAGE, offset: state.offset }, signal),
+		get("events", { ...of, limit: 200 }, signal), now("status", signal), now("flight", signal)]);
 
 	showNodes(nodes.nodes);
 	options("identity", rep.rows.slice(1).map((row) => row.identity), state.identity, "all requests", identityName);
@@ -193,16 +215,13 @@ async function load(signal) {
 	showTiles(rep, loads, status);
 	showCharts(series, heat, loads, events);
 	tables.report(rep, state, change);
+	tables.slowBy(state, tiers);
 	tables.slow(slow, state, change);
 	tables.flight(status, "No kprofd answers: these are saved data. What runs now is here when kprofd runs with the same -db.");
+	tables.inFlight(flight, state, "What is in flight is known while kprofd runs.");
 	tables.losses(lost);
 	tables.events(events);
-	$("s-compare").hidden = !state.compare;
-	if (state.compare) {
-		const then = versus(r);
-
-		tables.compare(await get("compare", { ...of, identity: state.identity, versus: `${iso(then.since)},${iso(then.until)}` }, signal), r, then);
-	}
+	await showComparison(r, of, signal);
 	await showTree(signal);
 	say(about.last === null ? "Nothing has been written yet: kprofd writes a window every ten seconds while it is attached to a node. Is the node's name right, is there load?" : "");
 	document.body.dataset.loaded = String(Number(document.body.dataset.loaded ?? 0) + 1);
@@ -243,7 +262,10 @@ async function tell(path) {
 
 $("identity").addEventListener("change", (e) => change({ identity: e.target.value }));
 $("tier").addEventListener("change", (e) => change({ tier: e.target.value }));
-$("compare").addEventListener("change", (e) => change({ compare: e.target.value }));
+$("compare").addEventListener("change", (e) => chooseVersus(e.target.value));
+for (const id of ["vsince", "vuntil"])
+	$(id).addEventListener("change", (e) => e.target.value && change({ [id]: iso(Date.parse(e.target.value)) }));
+$("slow-by").addEventListener("change", (e) => change({ slow: e.target.value }));
 $("choice").addEventListener("submit", (e) => e.preventDefault());
 $("live").addEventListener("click", () => change({ live: !state.live, request: state.request }));
 $("pause").addEventListener("click", () => tell(paused ? "resume" : "pause"));

@@ -55,10 +55,13 @@ function tickTimes(u, splits, axis, space, step) {
 		clock(v * 1e3).slice(0, step >= 60 ? 5 : 8));
 }
 
+// "50", not "50.0", where that is all there is to say.
+const tick = (text) => text.replace(/\.0+(?=\D|$)/, "");
+
 function axes(unit) {
 	const common = { stroke: color("soft"), grid: { stroke: color("grid"), width: 1 }, ticks: { stroke: color("grid"), width: 1 }, font: "12px system-ui, sans-serif" };
 
-	return [{ ...common, space: 80, values: tickTimes }, { ...common, size: 62, values: (u, v) => v.map((x) => x === null ? "" : unit(x)) }];
+	return [{ ...common, space: 80, values: tickTimes }, { ...common, size: 62, values: (u, v) => v.map((x) => x === null ? "" : tick(unit(x))) }];
 }
 
 const TIME = { time: true, range: () => whole };

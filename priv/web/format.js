@@ -57,6 +57,9 @@ export const day = (date) => {
 	return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`;
 };
 
+// As <input type="datetime-local"> has it: local time.
+export const field = (date) => `${day(date)}T${clock(date)}`;
+
 export const when = (date) => `${day(date)} ${clock(date)}`;
 
 export const span = (s) => {

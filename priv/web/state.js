@@ -3,8 +3,11 @@
 export const PAGE = 15;		// slow requests
 export const PRESETS = [["30m", 1800], ["1h", 3600], ["3h", 10800], ["12h", 43200], ["1d", 86400]];
 
+// Each is a text, and kept in the URL where it is not the default.
+const TEXTS = ["range", "since", "until", "identity", "tier", "compare", "vsince", "vuntil", "slow", "sort", "order", "request"];
+
 const DEFAULTS = { range: "30m", since: "", until: "", node: [], identity: "",
-	tier: "", compare: "", sort: "impact", order: "descending", request: "",
+	tier: "", compare: "", vsince: "", vuntil: "", slow: "", sort: "impact", order: "descending", request: "",
 	offset: 0, live: true };
 
 export const state = { ...DEFAULTS };
@@ -13,8 +16,9 @@ export const state = { ...DEFAULTS };
 const isTime = (v) => !Number.isNaN(Date.parse(v));
 const FORMS = {
 	range: (v) => v === "all" || PRESETS.some(([name]) => name === v),
-	since: isTime, until: isTime,
-	compare: (v) => ["before", "hour", "day", "week"].includes(v),
+	since: isTime, until: isTime, vsince: isTime, vuntil: isTime,
+	compare: (v) => ["before", "hour", "day", "week", "chosen"].includes(v),
+	slow: (v) => v === "self" || v.startsWith(":"),
 	order: (v) => ["ascending", "descending"].includes(v),
 	request: (v) => /^\d+$/.test(v), offset: (v) => /^\d{1,6}$/.test(v),
 };
@@ -23,7 +27,7 @@ export function readUrl() {
 	const q = new URLSearchParams(location.search);
 
 	Object.assign(state, DEFAULTS, { node: q.getAll("node") });
-	for (const key of ["range", "since", "until", "identity", "tier", "compare", "sort", "order", "request", "offset"]) {
+	for (const key of [...TEXTS, "offset"]) {
 		const v = q.get(key);
 
 		if (v && (!FORMS[key] || FORMS[key](v)))
@@ -40,7 +44,7 @@ export function readUrl() {
 export function writeUrl(push) {
 	const q = new URLSearchParams();
 
-	for (const key of ["range", "since", "until", "identity", "tier", "compare", "sort", "order", "request", "offset"])
+	for (const key of [...TEXTS, "offset"])
 		if (state[key] && state[key] !== DEFAULTS[key])
 			q.set(key, state[key]);
 	for (const node of state.node)
@@ -71,8 +75,13 @@ export function range(about) {
 	return { since: end - seconds * 1e3, until: end };
 }
 
-// The range to compare with.
+// The range to compare with; null: none is chosen yet, or none that can be.
 export function versus(r) {
+	if (state.compare === "chosen") {
+		const chosen = { since: Date.parse(state.vsince), until: Date.parse(state.vuntil) };
+
+		return chosen.since < chosen.until ? chosen : null;
+	}
 	const length = r.until - r.since;
 	const back = { before: length, hour: 3600e3, day: 86400e3, week: 604800e3 }[state.compare];
 

@@ -100,16 +100,21 @@ function change(f, up) {
 	const sign = f.change_percent > 0 ? "+" : "";
 	const text = `${f.uncertain ? "~" : ""}${sign}${f.change_percent.toFixed(Math.abs(f.change_percent) < 10 ? 1 : 0)} %`;
 
-	return el("span", { class: f.uncertain ? "soft" : f.change_percent > 0 === up ? "up" : "down",
+	return el("span", { class: f.uncertain || f.change_percent === 0 ? "soft" : f.change_percent > 0 === up ? "up" : "down",
 		title: f.uncertain ? "uncertain: too few were measured, or chance alone may make it" : undefined }, text);
 }
 
 export function compare(c, r, then) {
 	const section = document.getElementById("s-compare");
 	const host = hosts("s-compare");
+
+	if (!then) {
+		section.querySelector("h2").textContent = "Compared with another time";
+		nothing(host, "Choose above when the other range begins and ends.");
+		return;
+	}
 	const figures = [["_total", "mean_ms", "mean"], ...c.now.tiers.map((t) => [t, "busy_per_request_ms", t])];
 
-	section.hidden = false;
 	section.querySelector("h2").textContent = `Compared with ${when(then.since)} to ${when(then.until)}`;
 	if (c.changes.length === 0 || c.then.windows === 0) {
 		nothing(host, "Nothing was measured in the time to compare with: choose another above.");
@@ -127,20 +132,52 @@ export function compare(c, r, then) {
 			}))), "Comparison"));
 }
 
+// What slow requests may be chosen by: "" their total, "self", or ":TIER".
+export function slowBy(state, tiers) {
+	const select = document.getElementById("slow-by");
+	const all = [["", "total time"], ["self", "own time"], ...tiers.map((t) => [`:${t}`, `time in ${t}`])];
+
+	if (document.activeElement !== select || select.options.length !== all.length)
+		select.replaceChildren(...all.map(([value, text]) => el("option", { value }, text)));
+	select.value = state.slow;
+}
+
 export function slow(s, state, change) {
 	const host = hosts("s-slow");
+	const by = state.slow === "self" ? "own" : state.slow.slice(1);
 
 	document.getElementById("prev").disabled = state.offset === 0;
 	document.getElementById("next").disabled = s.requests.length < PAGE;
 	if (s.requests.length === 0) {
-		nothing(host, state.offset > 0 ? "There are no more." : "No slow request was kept here. Those slower than {slow_ms, N} of tiers.conf are (250 ms unless it says so), and the slowest of each identity and window.");
+		nothing(host, state.offset > 0 ? "There are no more." : state.slow ? "None of the slow requests of this time has any such time: choose another above." :
+			"No slow request was kept here. Those slower than {slow_ms, N} of tiers.conf are (250 ms unless it says so), and the slowest of each identity and window.");
 		return;
 	}
-	put(host, table(["<time", "<identity", "total", "outcome", "calls", "<node"], s.requests.map((q) =>
+	put(host, table(["<time", "<identity", ...by ? [by] : [], "total", "outcome", "calls", "<node"], s.requests.map((q) =>
 		el("tr", { "aria-current": String(q.request) === state.request ? "true" : undefined },
 			el("td", {}, el("button", { type: "button", class: "link", onclick: () => change({ request: String(q.request) }) }, when(q.start).slice(5))),
-			el("td", { class: "left name" }, identityName(q.identity)), el("td", {}, ms(q.total_ms)),
-			el("td", {}, q.outcome), el("td", {}, count(q.calls)), el("td", { class: "left" }, q.node))), "Slow requests"));
+			el("td", { class: "left name" }, identityName(q.identity)), by ? el("td", {}, ms(q.by_ms)) : null, el("td", {}, ms(q.total_ms)),
+			el("td", {}, q.outcome), el("td", {}, count(q.calls)), el("td", { class: "left node", title: q.node }, q.node))), "Slow requests"));
+}
+
+export function inFlight(f, state, why) {
+	const host = hosts("s-now");
+
+	if (!f) {
+		nothing(host, why);
+		return;
+	}
+	const shown = f.requests.filter((q) => (!state.identity || q.identity === state.identity) && (state.node.length === 0 || state.node.includes(q.node)));
+
+	if (shown.length === 0) {
+		nothing(host, f.in_flight > 0 ? "None of those that are chosen above." : "No request is being served just now.");
+		return;
+	}
+	host.replaceChildren(table(["age", "<identity", "<began on", "<is in", "for", "<process"], shown.slice(0, 20).map((q) =>
+		el("tr", {}, el("td", {}, ms(q.age_ms)), el("td", { class: "left name" }, identityName(q.identity)), el("td", { class: "left" }, q.node),
+			el("td", { class: "left name" }, q.call || "no call of a tier", q.tier ? el("span", { class: "soft" }, ` ${q.tier}`) : null),
+			el("td", {}, ms(q.call_ms)), el("td", { class: "left" }, q.process || "–", q.at === q.node ? null : el("span", { class: "soft" }, ` on ${q.at}`)))), "Requests in flight"),
+	...f.in_flight > Math.min(20, shown.length) ? [el("p", { class: "soft" }, `${count(f.in_flight)} in flight, of all nodes and identities.`)] : []);
 }
 
 export function flight(status, why) {
@@ -176,7 +213,7 @@ export function events(e) {
 		nothing(host, "Nothing happened in this time: no trip, no reload, no reconnect.");
 		return;
 	}
-	host.replaceChildren(table(["<time", "<what", "<node", "<"], e.events.toReversed().map((x) => el("tr", {},
+	host.replaceChildren(table(["<time", "<what", "<node", "<details"], e.events.toReversed().map((x) => el("tr", {},
 		el("td", {}, when(x.at)), el("td", { class: "left" }, x.kind), el("td", { class: "left" }, x.node || "kprofd"),
 		el("td", { class: "left name" }, x.text))), "Events"));
 }

@@ -14,11 +14,18 @@ function lane(call, whole, tiers) {
 		backgroundColor: color(tierColor(i)) } });
 	const text = call.total_ms === null ? call.outcome :
 		`${ms(call.total_ms)}${call.outcome === "returned" ? "" : `, ${call.outcome}`}`;
-	const after = left + width < 72;
+	const room = 100 - left - width;
+	// behind the bar, before it, or in it where that is longest
+	const at = room > 28 ? { left: `calc(${left + width}% + 6px)` } : left > 28 ? { right: `calc(${100 - left}% + 6px)` } :
+		{ left: `calc(${left}% + 6px)` };
 
-	return el("div", { class: "lane" }, bar, el("span", { style: after ?
-		{ left: `calc(${left + width}% + 6px)` } : { right: `calc(${Math.max(0, 100 - left)}% + 6px)` } },
-	left < 28 && !after ? "" : text));
+	return el("div", { class: "lane" }, bar, el("span", { class: room > 28 || left > 28 ? "" : "in", style: at }, text));
+}
+
+// When things were, from the beginning: a line above the calls.
+function axis(whole) {
+	return [el("div", { class: "axis", "aria-hidden": "true" }), el("div", { class: "axis", "aria-hidden": "true" }, [0, 25, 50, 75].map((part) =>
+		el("span", { style: { left: `${part}%` } }, part === 0 ? "0" : ms(whole * part / 100))))];
 }
 
 function callName(call, before, node) {
@@ -48,6 +55,7 @@ export function waterfall(host, t, tiers, close) {
 	const more = el("button", { type: "button", hidden: t.tree.length <= ROWS,
 		onclick: () => { add(ROWS, t.tree.length); more.hidden = true; } }, `all ${t.tree.length} calls`);
 
+	fall.append(...axis(end));
 	add(0, ROWS);
 	host.replaceChildren(
 		el("h3", { id: "tree-title" }, identityName(t.identity)),

@@ -24,7 +24,7 @@ int cmd_merge(const struct cmd *cmd, int argc, char **argv);
 int cmd_report(const struct cmd *cmd, int argc, char **argv);
 int cmd_slow(const struct cmd *cmd, int argc, char **argv);
 int cmd_status(const struct cmd *cmd, int argc, char **argv);
-/* dump, pause, resume, reload: what the daemon does and answers */
+/* flight, dump, pause, resume, reload: what the daemon does and answers */
 int cmd_tell(const struct cmd *cmd, int argc, char **argv);
 int cmd_top(const struct cmd *cmd, int argc, char **argv);
 int cmd_trace(const struct cmd *cmd, int argc, char **argv);

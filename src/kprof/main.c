@@ -38,6 +38,8 @@ static const struct cmd cmds[] = {
 	    "taken again.\nWhatever happens, it is as it was or has all of "
 	    "them.", "kprof merge all.db kprofd.db && kprof report -db "
 	    "all.db", cmd_merge },
+	{ "flight", NULL, "list the oldest requests in flight, and where they "
+	    "are", "", "kprof flight -node 'app@*'", cmd_tell },
 	{ "dump", NULL, "write the running window to the database now", "",
 	    "kprof dump && kprof report -since 1m", cmd_tell },
 	{ "pause", NULL, "stop measuring; the daemon stays attached", "",

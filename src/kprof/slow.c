@@ -62,7 +62,8 @@ slow(const struct args *a)
 
 	if (open_db(&q, &a->place) != KP_OK)
 		return EXIT_FAILED;
-	err = kp_query_slow(q, &a->range, 0, a->limit, &rs);
+	err = kp_query_slow(q, &a->range, KP_SLOW_TOTAL, NULL, 0, a->limit,
+	    &rs);
 	if (err == KP_OK)
 		err = kp_query_cover(q, &a->range, &cover);
 	if (err != KP_OK) {

@@ -71,7 +71,8 @@ read_figures(struct look *l, const struct top_view *v)
 	if (err == KP_OK)
 		err = report_from_db(l->q, &r, &l->report);
 	if (err == KP_OK)
-		err = kp_query_slow(l->q, &r, 0, TOP_SLOW_MAX, &l->slow);
+		err = kp_query_slow(l->q, &r, KP_SLOW_TOTAL, NULL, 0, TOP_SLOW_MAX,
+		    &l->slow);
 	if (err == KP_OK)
 		top_sort(l->report, v);
 	return err;
@@ -97,7 +98,7 @@ look_read(struct look *l, const struct args *a, const struct top_view *v)
 		free(why);
 		return;
 	}
-	kp_query_deadline(l->q, kp_mono_now() + QUERY_S * KP_NS_PER_S);
+	kp_query_deadline(l->q, kp_mono_now() + QUERY_S * KP_NS_PER_S, NULL);
 	err = read_figures(l, v);
 	if (err != KP_OK)
 		snprintf(l->why, sizeof(l->why), "%s",

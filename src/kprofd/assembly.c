@@ -437,6 +437,21 @@ assembly_in_flight(const struct assembly_part *p)
 	    kp_requests_in_flight(p->in->rs, p->index) : 0;
 }
 
+size_t
+assembly_oldest(const struct assembly_part *p, struct kp_flight *v, size_t max)
+{
+	kp_target_ns now = p->timed ? kp_mono_now() - p->offset : INT64_MIN;
+
+	return p->index == KP_NONE ? 0 :
+	    kp_requests_oldest(p->in->rs, p->index, now, v, max);
+}
+
+const char *
+assembly_tier(const struct assembly_part *p, const struct kp_fn *fn)
+{
+	return first_tier(p->in->conf, fn);
+}
+
 uint64_t
 assembly_entries(const struct assembly_part *p)
 {

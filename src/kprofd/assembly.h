@@ -104,6 +104,12 @@ void assembly_pass(struct assembly_part *p, const struct kp_event *ev);
 void assembly_expire(struct assembly_part *p, kp_target_ns now);
 void assembly_abandon(struct assembly_part *p, enum kp_loss cause);
 size_t assembly_in_flight(const struct assembly_part *p);
+/* As of kp_requests_oldest(), now. */
+size_t assembly_oldest(const struct assembly_part *p, struct kp_flight *v,
+    size_t max);
+/* The name of the first tier that the function belongs to; "": none. */
+const char *assembly_tier(const struct assembly_part *p,
+    const struct kp_fn *fn);
 uint64_t assembly_entries(const struct assembly_part *p);
 
 /*

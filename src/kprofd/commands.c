@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kprofd/commands.h"
+#include "kprofd/flight.h"
 #include "kprofd/status.h"
 #include "kprofd/wait.h"
 
@@ -152,6 +153,19 @@ do_status(struct commands *cs, struct control_client *c,
 	kp_buf_free(&b);
 }
 
+static void
+do_flight(struct commands *cs, struct control_client *c,
+    const struct command *cmd)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1u << 20);
+	flight_text(&b, cs->p.targets, cmd->glob[0] != '\0' ? cmd->glob : NULL,
+	    cmd->json);
+	control_answer(c, b.err == KP_OK, (const char *)b.p, b.len);
+	kp_buf_free(&b);
+}
+
 /* ---- those about all of it ---- */
 
 /* In the loop again, after the writer's thread said that it is on disk. */
@@ -219,6 +233,7 @@ static const struct {
 	    const struct command *cmd);
 } commands[] = {
 	{ "status", true, true, do_status },
+	{ "flight", true, true, do_flight },
 	{ "dump", false, false, do_dump },
 	{ "pause", false, true, do_pause },
 	{ "resume", false, true, do_resume },

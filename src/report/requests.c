@@ -141,6 +141,8 @@ requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
 	for (size_t i = 0; i < rs->n; i++) {
 		json_object(&j, NULL);
 		json_request(&j, &rs->v[i]);
+		if (rs->v[i].by >= 0)
+			json_ms(&j, "by_ms", rs->v[i].by);
 		json_end(&j);
 	}
 	json_end(&j);

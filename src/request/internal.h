@@ -15,6 +15,7 @@
  *   expire          time passes                (expire.c)
  *   place           calls of several nodes     (place.c)
  *   close           requests out               (close.c)
+ *   flight          what is there now          (flight.c)
  */
 #ifndef KP_REQUEST_INTERNAL_H
 #define KP_REQUEST_INTERNAL_H

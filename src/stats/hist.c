@@ -139,6 +139,7 @@ enum kp_err
 kp_hist_merge(struct kp_hist *h, const struct kp_hist *from)
 {
 	enum kp_err err;
+	uint64_t *n;
 
 	if (from->len == 0)
 		return KP_OK;
@@ -147,8 +148,9 @@ kp_hist_merge(struct kp_hist *h, const struct kp_hist *from)
 	err = hist_cover(h, from->lo, from->lo + (int32_t)from->len - 1);
 	if (err != KP_OK)
 		return err;
-	for (uint32_t i = 0; i < from->len; i++)
-		h->n[from->lo - h->lo + (int32_t)i] += from->n[i];
+	n = h->n + (from->lo - h->lo);
+	for (uint32_t i = 0, len = from->len; i < len; i++)
+		n[i] += from->n[i];
 	h->count += from->count;
 	return KP_OK;
 }
@@ -261,7 +263,7 @@ struct in {
 };
 
 static uint64_t
-get_varint(struct in *in)
+get_long_varint(struct in *in)
 {
 	uint64_t v = 0;
 	uint8_t b;
@@ -282,6 +284,15 @@ get_varint(struct in *in)
 			return v;
 	}
 	return 0;
+}
+
+/* Most are of one byte. */
+static inline uint64_t
+get_varint(struct in *in)
+{
+	if (in->err == KP_OK && in->p < in->end && *in->p < 0x80)
+		return *in->p++;
+	return get_long_varint(in);
 }
 
 /* Reads the counts into fresh memory: h is the caller's only when all is. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "db.h"
+#include "schema.h"
 
 /* A cache past this is emptied: identities come from outside. */
 #define IDS_MAX 65536
@@ -38,6 +39,8 @@ static const char *const sql[ST_COUNT] = {
 	    " function_id, tier_id, pid, start_ns, total_ns, self_ns, outcome,"
 	    " async, node_id)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[ST_TIMES] = "insert into request_time "
+	    SCHEMA_REQUEST_TIMES(" and request_id = ?1", " and request_id = ?1"),
 	[ST_EVENT] = "insert into event (run_id, node_id, at_ns, kind, text)"
 	    " values (?, ?, ?, ?, ?)",
 	[ST_LEVEL_NEXT] = "select min(level) from time_window"
@@ -60,6 +63,33 @@ static const char *const sql[ST_COUNT] = {
 	    " set events = events + excluded.events, armed_calls ="
 	    " armed_calls + excluded.armed_calls, agent_ns = agent_ns +"
 	    " excluded.agent_ns, cost_ns = cost_ns + excluded.cost_ns",
+	[ST_SPAN_DEL] = "delete from span where level = ? and node_id = ?"
+	    " and start_ns = ?",
+	[ST_SPAN] = "insert into span (level, node_id, start_ns)"
+	    " values (?, ?, ?)",
+	[ST_SPAN_STAT] = "insert into span_stat (span_id, tier_id,"
+	    " identity_id, requests, w_requests, calls, w_calls, raised,"
+	    " w_raised, unfinished, w_unfinished, ambiguous, w_ambiguous,"
+	    " async_calls, w_async_calls, timed, w_timed, total_ns,"
+	    " w_total_ns, self_ns, w_self_ns, busy_ns, w_busy_ns, async_ns,"
+	    " w_async_ns, min_ns, max_ns, hist, share_requests,"
+	    " w_share_requests, share_busy_ns, w_share_busy_ns)"
+	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[ST_SPAN_NEXT] = "select start_ns, node_id from span_next"
+	    " where level = ?",
+	[ST_SPAN_DONE] = "update span_next set start_ns = ?, node_id = ?"
+	    " where level = ?",
+	[ST_SPAN_WINDOW] = "select min(start_ns) from time_window"
+	    " where start_ns >= ?",
+	[ST_SPAN_NODE] = "select min(id) from node where id > ?",
+	[ST_SPAN_CELLS] = "select count(*) from span_stat where span_id = ?",
+	/* of a length, and what a roll-up of ?3 to ?4 has made of them */
+	[ST_SPANS_MOVED] = "delete from span where level = ?1"
+	    " and node_id in (0, ?2) and start_ns > ?3 - ?1 * 1000000000"
+	    " and start_ns < ?4 and (start_ns > ?3"
+	    " or start_ns + ?1 * 1000000000 < ?4 or (node_id = ?2"
+	    " and start_ns = ?3 and start_ns + ?1 * 1000000000 = ?4))",
 	/* with their cells, losses and calls: "on delete cascade" */
 	[ST_WINDOW_DEL] = "delete from time_window where id = ?",
 	[ST_REQUEST_DEL] = "delete from request where id = ?",

@@ -26,6 +26,7 @@ enum stmt {
 	ST_COST,
 	ST_REQUEST,
 	ST_CALL,
+	ST_TIMES,
 	ST_EVENT,
 	ST_LEVEL_NEXT,				/* upkeep.c and rollup.c */
 	ST_OLDEST,
@@ -35,6 +36,15 @@ enum stmt {
 	ST_LOSSES_ADD,
 	ST_COST_ADD,
 	ST_WINDOW_DEL,
+	ST_SPAN_DEL,				/* spans.c */
+	ST_SPAN,
+	ST_SPAN_STAT,
+	ST_SPAN_NEXT,
+	ST_SPAN_DONE,
+	ST_SPAN_WINDOW,
+	ST_SPAN_NODE,
+	ST_SPAN_CELLS,
+	ST_SPANS_MOVED,
 	ST_REQUEST_DEL,
 	ST_EVENT_DEL,
 	ST_RUN_DEL,
@@ -75,6 +85,9 @@ void db_close(struct kp_db *db, uint64_t lost);
  * it under the old name, where a WAL would be taken for the next file's.
  */
 void db_abandon(struct kp_db *db);
+
+/* Lets go of all statements. */
+void db_finalize(struct kp_db *db);
 
 /* moved.c: has the file, or its WAL, been deleted, moved or replaced? */
 bool db_moved(const struct kp_db *db);
@@ -120,10 +133,11 @@ void db_happening(struct kp_db *db, const struct kp_happening *h);
 void db_tree(struct kp_db *db, const struct kp_tree *t);
 uint64_t db_window_rows(const struct kp_window *w);
 /* Its parts: level is the length in s that it was rolled up to, 0: as
-   measured.  Returns the row's id. */
+   measured, -1: not yet whole.  Returns the row's id. */
 int64_t db_window_row(struct kp_db *db, int64_t run, int64_t node,
     int64_t level, const struct kp_window *w);
-void db_cell(struct kp_db *db, int64_t window, int64_t tier, int64_t identity,
-    const struct kp_cell *c);
+/* into: ST_STAT, of a window, or ST_SPAN_STAT, of a span. */
+void db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
+    int64_t identity, const struct kp_cell *c);
 
 #endif

@@ -16,6 +16,7 @@
 #include "merge_rows.h"
 #include "read.h"
 #include "schema.h"
+#include "spans.h"
 
 #define STOP_OPS 10000		/* of SQLite's machine, between two looks */
 #define BACKUP_PAGES 1000	/* the same, while OUT is copied */
@@ -374,9 +375,11 @@ enum kp_err
 kp_merge_finish(struct kp_merge *m, char **why)
 {
 	enum kp_err err = KP_OK;
-	int rc = sqlite3_close(m->db);
+	int rc = spans_make_all(m->db);
 
 	*why = NULL;
+	if (rc == SQLITE_OK)
+		rc = sqlite3_close(m->db);
 	if (rc == SQLITE_OK)
 		m->db = NULL;
 	if (rc != SQLITE_OK)

@@ -12,7 +12,9 @@
 
 #include "kprofd/buf.h"
 #include "merge_rows.h"
+#include "schema.h"
 
+#define OF_NEW " and request_id in (select new from temp.map_request)"
 #define SQL_MAX 65536u		/* bytes of one statement */
 
 /* Tables of names, which are unique. */
@@ -35,9 +37,17 @@ static const struct fact {
 };
 #define NFACTS (sizeof(facts) / sizeof(facts[0]))
 
+/* What is made of other tables: sums. */
+static const char *const derived[] = { "request_time", "span", "span_stat",
+	"span_next" };
+#define NDERIVED (sizeof(derived) / sizeof(derived[0]))
+
 bool
 merge_knows(const char *table)
 {
+	for (size_t i = 0; i < NDERIVED; i++)
+		if (strcmp(derived[i], table) == 0)
+			return true;
 	for (size_t i = 0; i < NDIMS; i++)
 		if (strcmp(dims[i], table) == 0)
 			return true;
@@ -48,6 +58,14 @@ merge_knows(const char *table)
 }
 
 /* ---- statements ---- */
+
+/* Sums over spans are made anew, at the end, of what there is then. */
+static const char no_spans[] = "delete from main.span_stat;"
+    "delete from main.span;"
+    "update main.span_next set start_ns = 0, node_id = 0";
+
+static const char add_times[] = "insert into main.request_time "
+    SCHEMA_REQUEST_TIMES(OF_NEW, OF_NEW);
 
 static const char maps[] =
     "drop table if exists temp.map_node;"
@@ -339,12 +357,16 @@ merge_rows(sqlite3 *db, struct kp_merge_count *count)
 	uint64_t n[NFACTS] = { 0 };
 	int rc = sqlite3_exec(db, maps, NULL, NULL, NULL);
 
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, no_spans, NULL, NULL, NULL);
 	for (size_t i = 0; i < NDIMS && rc == SQLITE_OK; i++)
 		rc = copy_names(db, dims[i]);
 	if (rc == SQLITE_OK)
 		rc = choose(db);
 	for (size_t i = 0; i < NFACTS && rc == SQLITE_OK; i++)
 		rc = copy_rows(db, &facts[i], &n[i]);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, add_times, NULL, NULL, NULL);
 	*count = (struct kp_merge_count){ .runs = n[0], .windows = n[1],
 		.requests = n[5], .events = n[7] };
 	return rc;

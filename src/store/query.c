@@ -2,6 +2,7 @@
  * query.c - the typed queries: tiers, slow requests, trees, events, runs.
  * What adds windows up is in sum.c.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,8 +87,8 @@ kp_query_nodes_free(struct kp_query_nodes *n)
 
 #define REQUEST_COLUMNS "q.id, q.start_ns, q.total_ns, n.name, i.name," \
 	" q.label, q.parent_label, q.weight, q.outcome," \
-	" (select count(*) from call c where c.request_id = q.id)" \
-	" from request q join node n on n.id = q.node_id" \
+	" (select count(*) from call c where c.request_id = q.id)"
+#define REQUEST_TABLES " join node n on n.id = q.node_id" \
 	" join identity i on i.id = q.identity_id"
 
 static void
@@ -104,26 +105,91 @@ request_row(struct read *rd, struct kp_query_request *r)
 		.weight = (uint32_t)read_int(rd, 7),
 		.outcome = (uint8_t)read_int(rd, 8),
 		.ncalls = (uint32_t)read_int(rd, 9),
+		.by = read_dur(rd, 10),
 	};
 }
 
-enum kp_err
-kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
-    size_t skip, size_t limit, struct kp_query_requests *out)
+/*
+ * Those that are chosen are found first, by indexes alone, and looked at then.
+ */
+#define FOUND "select " REQUEST_COLUMNS ", f.key_ns from (select q.id, "
+#define FOUND_IN " where q.start_ns >= ?1 and q.start_ns < ?2" \
+	" and (?3 is null or q.node_id in" \
+	" (select id from node where one_of(name, ?3)))" \
+	" and (?4 is null or q.identity_id in" \
+	" (select id from identity where name = ?4))" \
+	" and (?5 is null or q.identity_id in" \
+	" (select id from identity where name glob ?5))"
+#define FOUND_TABLES " limit ?6 offset ?7) f join request q on q.id = f.id" \
+	REQUEST_TABLES
+
+static const char found_total[] = FOUND "q.total_ns, null as key_ns"
+    " from request q" FOUND_IN " order by q.total_ns desc, q.id" FOUND_TABLES
+    " order by q.total_ns desc, q.id";
+static const char found_by[] = FOUND "t.self_ns as key_ns from request q"
+    " cross join request_time t on t.request_id = q.id and t.tier_id = ?8"
+    FOUND_IN " order by t.self_ns desc, q.id" FOUND_TABLES
+    " order by f.key_ns desc, q.id";
+
+/* As in request_time; 0: of the entry call. */
+static enum kp_err
+find_tier(struct kp_query *q, const char *name, int64_t *id)
+{
+	bool found;
+	struct read rd;
+	enum kp_err err;
+
+	read_start(&rd, q, "select id from tier where name = ?");
+	read_bind_text(&rd, name);
+	found = read_next(&rd);
+	*id = found ? read_int(&rd, 0) : 0;
+	err = read_end(&rd);
+	return err == KP_OK && !found ? KP_ENOENT : err;
+}
+
+static enum kp_err
+read_requests(struct read *rd, struct kp_query_requests *out)
 {
 	struct kp_query_requests s = { 0 };
 	struct kp_query_request *v;
 	enum kp_err err;
+
+	while (read_next(rd)) {
+		v = read_grow(rd, s.v, s.n, sizeof(*s.v));
+		if (v == NULL)
+			break;
+		s.v = v;
+		request_row(rd, &s.v[s.n++]);
+	}
+	err = read_end(rd);
+	if (err == KP_OK)
+		*out = s;
+	else
+		kp_query_requests_free(&s);
+	return err;
+}
+
+enum kp_err
+kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
+    enum kp_slow_by by, const char *tier, size_t skip, size_t limit,
+    struct kp_query_requests *out)
+{
+	enum kp_err err = KP_OK;
+	int64_t tier_id = 0;
 	struct read rd;
 
 	if (q->nparts > 0)
-		return set_slow(q, r, skip, limit, out);
-	read_start(&rd, q, "select " REQUEST_COLUMNS
-	    " where q.start_ns >= ?1 and q.start_ns < ?2"
-	    " and (?3 is null or one_of(n.name, ?3))"
-	    " and (?4 is null or i.name = ?4)"
-	    " and (?5 is null or i.name glob ?5)"
-	    " order by q.total_ns desc, q.id limit ?6 offset ?7");
+		return set_slow(q, r, by, tier, skip, limit, out);
+	if (by != KP_SLOW_TOTAL && q->version < 5) {
+		snprintf(q->why, sizeof(q->why), "an earlier kprofd wrote "
+		    "this: it knows no times to sort by but the total");
+		return KP_EFORMAT;
+	}
+	if (by == KP_SLOW_TIER)
+		err = find_tier(q, tier, &tier_id);
+	if (err != KP_OK)
+		return err;
+	read_start(&rd, q, by == KP_SLOW_TOTAL ? found_total : found_by);
 	read_bind(&rd, r->since);
 	read_bind(&rd, r->until);
 	read_bind_text(&rd, r->node);
@@ -131,19 +197,9 @@ kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
 	read_bind_text(&rd, r->identity_glob);
 	read_bind(&rd, (int64_t)limit);
 	read_bind(&rd, (int64_t)skip);
-	while (read_next(&rd)) {
-		v = read_grow(&rd, s.v, s.n, sizeof(*s.v));
-		if (v == NULL)
-			break;
-		s.v = v;
-		request_row(&rd, &s.v[s.n++]);
-	}
-	err = read_end(&rd);
-	if (err == KP_OK)
-		*out = s;
-	else
-		kp_query_requests_free(&s);
-	return err;
+	if (by != KP_SLOW_TOTAL)
+		read_bind(&rd, tier_id);
+	return read_requests(&rd, out);
 }
 
 void
@@ -215,7 +271,8 @@ kp_query_tree(struct kp_query *q, int64_t id, struct kp_query_tree *out)
 
 	if (q->nparts > 0)
 		return set_tree(q, id, out);
-	read_start(&rd, q, "select " REQUEST_COLUMNS " where q.id = ?");
+	read_start(&rd, q, "select " REQUEST_COLUMNS ", null from request q"
+	    REQUEST_TABLES " where q.id = ?");
 	read_bind(&rd, id);
 	if (read_next(&rd)) {
 		found = true;

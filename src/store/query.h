@@ -10,6 +10,7 @@
 #ifndef KPROFD_QUERY_H
 #define KPROFD_QUERY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,9 +40,10 @@ void kp_query_close(struct kp_query *q);
 const char *kp_query_why(const struct kp_query *q);
 /*
  * From here on queries end with KP_ETIMEOUT once kp_mono_now() is past this
- * time.
+ * time, or another thread has set *stop (NULL: none does), within some ms.
  */
-void kp_query_deadline(struct kp_query *q, kp_mono_ns at);
+void kp_query_deadline(struct kp_query *q, kp_mono_ns at,
+    const atomic_bool *stop);
 
 struct kp_query_range {
 	kp_wall_ns since, until;
@@ -109,6 +111,7 @@ struct kp_query_request {
 	uint32_t weight;
 	uint8_t outcome;		/* enum kp_outcome */
 	uint32_t ncalls;
+	kp_dur_ns by;			/* that it was chosen by; -1: its total */
 };
 
 struct kp_query_call {
@@ -127,9 +130,20 @@ struct kp_query_requests {
 	size_t n;
 };
 
-/* The slowest first, at most limit, after the first `skip` of them. */
+enum kp_slow_by {
+	KP_SLOW_TOTAL,
+	KP_SLOW_SELF,	/* the entry call's self time */
+	KP_SLOW_TIER	/* self time of all its calls of one tier */
+};
+
+/*
+ * The slowest first, at most limit, after the first `skip` of them; tier: for
+ * KP_SLOW_TIER.  KP_ENOENT: there is no such tier; KP_EFORMAT: the database is
+ * of an earlier kprofd, and none writes it, so that it knows totals alone.
+ */
 enum kp_err kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
-    size_t skip, size_t limit, struct kp_query_requests *out);
+    enum kp_slow_by by, const char *tier, size_t skip, size_t limit,
+    struct kp_query_requests *out);
 void kp_query_requests_free(struct kp_query_requests *s);
 
 struct kp_query_tree {

@@ -170,16 +170,18 @@ past_deadline(void *ctx)
 {
 	const struct kp_query *q = ctx;
 
-	return kp_mono_now() > q->deadline;
+	return (q->stop != NULL && atomic_load(q->stop)) ||
+	    kp_mono_now() > q->deadline;
 }
 
 void
-kp_query_deadline(struct kp_query *q, kp_mono_ns at)
+kp_query_deadline(struct kp_query *q, kp_mono_ns at, const atomic_bool *stop)
 {
 	for (size_t i = 0; i < q->nparts; i++)
-		kp_query_deadline(q->parts[i], at);
+		kp_query_deadline(q->parts[i], at, stop);
 	if (q->nparts > 0)
 		return;
+	q->stop = stop;
 	q->deadline = at;
 	sqlite3_progress_handler(q->conn, DEADLINE_OPS, past_deadline, q);
 }
@@ -260,7 +262,7 @@ read_nomem(struct read *rd)
 	snprintf(rd->q->why, sizeof(rd->q->why), "out of memory");
 }
 
-static void
+void
 read_fail(struct read *rd, int rc)
 {
 	if (rc == SQLITE_OK || rd->err != KP_OK)
@@ -277,6 +279,13 @@ read_start(struct read *rd, struct kp_query *q, const char *sql)
 {
 	*rd = (struct read){ .q = q };
 	read_fail(rd, sqlite3_prepare_v2(q->conn, sql, -1, &rd->st, NULL));
+}
+
+void
+read_again(struct read *rd)
+{
+	sqlite3_reset(rd->st);
+	rd->bound = 0;
 }
 
 void

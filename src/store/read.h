@@ -17,6 +17,7 @@ struct kp_query {
 	unsigned held;		/* so often */
 	bool shares;		/* is a part, and there are several nodes */
 	kp_mono_ns deadline;
+	const atomic_bool *stop;	/* NULL: none */
 	char why[512];
 };
 
@@ -42,6 +43,8 @@ struct read {
 };
 
 void read_start(struct read *rd, struct kp_query *q, const char *sql);
+/* The same statement once more, with other values. */
+void read_again(struct read *rd);
 void read_bind(struct read *rd, int64_t v);
 /* NULL binds null. */
 void read_bind_text(struct read *rd, const char *s);
@@ -52,6 +55,8 @@ kp_dur_ns read_dur(const struct read *rd, int col);
 /* Borrowed from q; "" for null or when out of memory. */
 const char *read_text(struct read *rd, int col);
 void read_nomem(struct read *rd);
+/* Notes SQLite's error, if it is one and the first. */
+void read_fail(struct read *rd, int rc);
 enum kp_err read_end(struct read *rd);
 /*
  * Room for one more element of this size in an array of n; returns the

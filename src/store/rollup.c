@@ -1,30 +1,21 @@
 /*
  * rollup.c - see the header.
  *
- * Each part's cells come out of the table in the order of its key, so that
- * they merge like sorted lists: one cell at a time is in memory, however many
- * series there are.  What was merged is written in batches, since every write
- * makes SQLite find the place of the reading cursors anew.
+ * The windows of a span of time become one, with the sum of their cells.
  */
 #include <stdlib.h>
 
-#include "cell_row.h"
+#include "combine.h"
 #include "rollup.h"
+#include "spans.h"
 
 #define PARTS_MAX 17		/* a window of six or ten, and some to spare */
 #define CELLS_MAX 32768		/* read in one turn: some 100 ms */
-#define BATCH 128
+#define BEING_MADE (-1)		/* level of a window whose figures move */
 
 struct part {
 	int64_t id, level;
 	struct kp_window w;	/* no cells */
-	sqlite3_stmt *st;	/* its cells; NULL: no more */
-	int64_t tier, identity;	/* of the one it stands at */
-};
-
-struct merged {
-	int64_t tier, identity;
-	struct kp_cell cell;
 };
 
 struct rollup {
@@ -32,9 +23,6 @@ struct rollup {
 	struct part part[PARTS_MAX];
 	size_t n;
 	int64_t window;		/* the new one */
-	struct merged batch[BATCH];
-	size_t nbatch;
-	struct kp_hist hist;	/* scratch */
 };
 
 static void
@@ -61,116 +49,27 @@ read_parts(struct rollup *r, const struct span *s, int64_t level)
 	}
 }
 
+static struct piece
+piece_of(const struct part *p)
+{
+	return (struct piece){ .id = p->id, .start = p->w.start };
+}
+
 /* So many that a turn stays short; two at least, or it would never end. */
 static void
 limit_parts(struct rollup *r)
 {
-	struct kp_db *db = r->db;
 	int64_t cells = 0;
+	struct piece v;
 
 	for (size_t i = 0; i < r->n; i++) {
-		row_start(db, ST_PART_CELLS);
-		row_int(db, r->part[i].id);
-		if (row_next(db)) {
-			cells += row_get(db, 0);
-			row_leave(db);
-		}
+		v = piece_of(&r->part[i]);
+		cells += combine_count(r->db, &v, 1, CELLS_MAX);
 		if (i >= 2 && cells > CELLS_MAX) {
 			r->n = i;
 			return;
 		}
 	}
-}
-
-static void
-part_next(struct rollup *r, struct part *p)
-{
-	int rc = sqlite3_step(p->st);
-
-	if (rc == SQLITE_ROW) {
-		p->tier = sqlite3_column_int64(p->st, CELL_TIER);
-		p->identity = sqlite3_column_int64(p->st, CELL_IDENTITY);
-		return;
-	}
-	db_fail(r->db, rc);
-	sqlite3_finalize(p->st);
-	p->st = NULL;
-}
-
-static void
-open_parts(struct rollup *r)
-{
-	static const char sql[] = "select " CELL_COLUMNS " from stat s"
-	    " where s.window_id = ? order by s.tier_id, s.identity_id";
-	struct part *p;
-
-	for (size_t i = 0; i < r->n && r->db->rc == SQLITE_OK; i++) {
-		p = &r->part[i];
-		db_fail(r->db, sqlite3_prepare_v2(r->db->conn, sql, -1, &p->st,
-		    NULL));
-		if (p->st == NULL)
-			return;
-		sqlite3_bind_int64(p->st, 1, p->id);
-		part_next(r, p);
-	}
-}
-
-static int
-part_cmp(const struct part *a, const struct part *b)
-{
-	if (a->tier != b->tier)
-		return a->tier < b->tier ? -1 : 1;
-	if (a->identity != b->identity)
-		return a->identity < b->identity ? -1 : 1;
-	return 0;
-}
-
-static const struct part *
-lowest(const struct rollup *r)
-{
-	const struct part *low = NULL;
-
-	for (size_t i = 0; i < r->n; i++) {
-		if (r->part[i].st != NULL &&
-		    (low == NULL || part_cmp(&r->part[i], low) < 0))
-			low = &r->part[i];
-	}
-	return low;
-}
-
-static void
-flush(struct rollup *r)
-{
-	struct merged *m;
-
-	for (size_t i = 0; i < r->nbatch; i++) {
-		m = &r->batch[i];
-		db_cell(r->db, r->window, m->tier, m->identity, &m->cell);
-		kp_hist_free(&m->cell.hist);
-	}
-	r->nbatch = 0;
-}
-
-/* Merges the cells of the series that `key` stands at, and goes on there. */
-static void
-merge_series(struct rollup *r, struct part key)
-{
-	struct merged *m = &r->batch[r->nbatch++];
-	struct kp_cell c;
-	struct part *p;
-
-	*m = (struct merged){ key.tier, key.identity, { .min = -1 } };
-	for (size_t i = 0; i < r->n; i++) {
-		p = &r->part[i];
-		if (p->st == NULL || part_cmp(p, &key) != 0)
-			continue;
-		cell_row_read(p->st, &c, &r->hist);
-		if (kp_cell_merge(&m->cell, &c) != KP_OK)
-			db_fail(r->db, SQLITE_NOMEM);
-		part_next(r, p);
-	}
-	if (r->nbatch == BATCH)
-		flush(r);
 }
 
 static struct kp_window
@@ -189,6 +88,15 @@ merged_head(const struct rollup *r)
 	return h;
 }
 
+static void
+raise_window(struct rollup *r, int64_t id, int64_t level)
+{
+	row_start(r->db, ST_RAISE);
+	row_int(r->db, level);
+	row_int(r->db, id);
+	row_end(r->db);
+}
+
 /* The new window has the losses and the cost of all; what it was made of goes. */
 static void
 replace_parts(struct rollup *r)
@@ -202,6 +110,7 @@ replace_parts(struct rollup *r)
 		row_int(r->db, r->window);
 		row_int(r->db, r->part[i].id);
 		row_end(r->db);
+		raise_window(r, r->part[i].id, BEING_MADE);
 		row_start(r->db, ST_WINDOW_DEL);
 		row_int(r->db, r->part[i].id);
 		row_end(r->db);
@@ -212,26 +121,14 @@ static void
 merge_parts(struct rollup *r, const struct span *s, int64_t level)
 {
 	struct kp_window head = merged_head(r);
-	const struct part *low;
+	struct piece v[PARTS_MAX];
 
-	r->window = db_window_row(r->db, s->run, s->node, level, &head);
-	open_parts(r);
-	while (r->db->rc == SQLITE_OK && (low = lowest(r)) != NULL)
-		merge_series(r, *low);
-	flush(r);
 	for (size_t i = 0; i < r->n; i++)
-		sqlite3_finalize(r->part[i].st);
-	kp_hist_free(&r->hist);
+		v[i] = piece_of(&r->part[i]);
+	r->window = db_window_row(r->db, s->run, s->node, BEING_MADE, &head);
+	combine_pieces(r->db, v, r->n, ST_STAT, r->window);
 	replace_parts(r);
-}
-
-static void
-raise_part(struct rollup *r, int64_t level)
-{
-	row_start(r->db, ST_RAISE);
-	row_int(r->db, level);
-	row_int(r->db, r->part[0].id);
-	row_end(r->db);
+	raise_window(r, r->window, level);
 }
 
 void
@@ -248,8 +145,9 @@ rollup_span(struct kp_db *db, const struct span *s)
 	read_parts(r, s, level);
 	limit_parts(r);
 	if (r->n == 1)
-		raise_part(r, level);
+		raise_window(r, r->part[0].id, level);
 	else if (r->n > 1)
 		merge_parts(r, s, level);
+	spans_moved(db, s);
 	free(r);
 }

@@ -33,14 +33,15 @@ percentile(const struct kp_cell *c, double q)
 }
 
 static void
-cell_times(struct kp_db *db, const struct kp_cell *c)
+cell_times(struct kp_db *db, enum stmt into, const struct kp_cell *c)
 {
 	static const double qs[] = { 0.50, 0.90, 0.95, 0.99 };
 	bool timed = c->timed > 0;
 
 	row_opt(db, timed, c->min);
 	row_opt(db, timed, c->max);
-	for (size_t i = 0; i < sizeof(qs) / sizeof(qs[0]); i++)
+	for (size_t i = 0; into == ST_STAT && i < sizeof(qs) / sizeof(qs[0]);
+	    i++)
 		row_opt(db, timed, timed ? percentile(c, qs[i]) : 0);
 	if (!timed) {
 		row_opt(db, false, 0);
@@ -69,8 +70,8 @@ cell_shares(struct kp_db *db, const struct kp_cell *c)
 }
 
 void
-db_cell(struct kp_db *db, int64_t window, int64_t tier, int64_t identity,
-    const struct kp_cell *c)
+db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
+    int64_t identity, const struct kp_cell *c)
 {
 	const int64_t v[] = {
 		c->requests, c->w_requests, c->calls, c->w_calls,
@@ -80,13 +81,13 @@ db_cell(struct kp_db *db, int64_t window, int64_t tier, int64_t identity,
 		c->self, c->w_self, c->busy, c->w_busy, c->async, c->w_async,
 	};
 
-	row_start(db, ST_STAT);
-	row_int(db, window);
+	row_start(db, into);
+	row_int(db, id);
 	row_int(db, tier);
 	row_int(db, identity);
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		row_int(db, v[i]);
-	cell_times(db, c);
+	cell_times(db, into, c);
 	cell_shares(db, c);
 	row_end(db);
 }
@@ -139,7 +140,7 @@ cell_row(struct kp_db *db, int64_t window, const struct kp_cell *c)
 	int64_t tier = db_dim(db, DIM_TIER, c->tier);
 	int64_t identity = db_dim(db, DIM_IDENTITY, c->identity);
 
-	db_cell(db, window, tier, identity, c);
+	db_cell(db, ST_STAT, window, tier, identity, c);
 }
 
 void

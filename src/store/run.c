@@ -113,8 +113,8 @@ name_causes(struct kp_db *db)
 	sqlite3_finalize(st);
 }
 
-static void
-finalize_all(struct kp_db *db)
+void
+db_finalize(struct kp_db *db)
 {
 	for (int i = 0; i < ST_COUNT; i++) {
 		sqlite3_finalize(db->st[i]);
@@ -125,7 +125,7 @@ finalize_all(struct kp_db *db)
 static void
 db_free(struct kp_db *db)
 {
-	finalize_all(db);
+	db_finalize(db);
 	sqlite3_close(db->conn);
 	close(db->lock);
 	names_clear(&db->ids);
@@ -190,7 +190,7 @@ end_run(struct kp_db *db, uint64_t lost)
 	run_sql(db, "update run set ended_ns = ?, clean = 1 where id = ?",
 	    "ii", (int64_t)kp_wall_now(), db->run);
 	db_commit(db);
-	finalize_all(db);
+	db_finalize(db);
 	sqlite3_wal_checkpoint_v2(db->conn, NULL, SQLITE_CHECKPOINT_TRUNCATE,
 	    NULL, NULL);
 }

@@ -22,6 +22,12 @@
 
 #define BUSY_MS 1000
 
+/* The ids of those that hold a window. */
+#define SPANS_AROUND(window) "select s.id from span_next x" \
+	" cross join span s on s.level = x.level" \
+	" and s.node_id in (0, " window ".node_id) and s.start_ns = " \
+	window ".start_ns - " window ".start_ns % (x.level * 1000000000)"
+
 static const struct schema_step steps[] = {
 	{ 1, (const char *)kp_schema_sql },
 	/*
@@ -80,6 +86,58 @@ static const struct schema_step steps[] = {
 	     " left join node n on n.id = c.node_id"
 	     " order by c.request_id, c.seq;"
 	     "pragma user_version = 4" },
+	/*
+	 * Sums over spans of time, for long ranges: see spans.h.  Rows of a
+	 * window that comes or goes make those spans wrong that it starts in;
+	 * level -1 is one that is being rolled up, which moves no figures.
+	 * Who finds slow requests reads no more than one index.
+	 */
+	{ 5, "create table span (id integer primary key,"
+	     " level integer not null,"		/* its length in s */
+	     " node_id integer not null,"	/* 0: all nodes */
+	     " start_ns integer not null);"
+	     "create unique index span_at on span (level, node_id, start_ns);"
+	     "create table span_stat (span_id integer not null,"
+	     " tier_id integer not null, identity_id integer not null,"
+	     " requests integer not null, w_requests integer not null,"
+	     " calls integer not null, w_calls integer not null,"
+	     " raised integer not null, w_raised integer not null,"
+	     " unfinished integer not null, w_unfinished integer not null,"
+	     " ambiguous integer not null, w_ambiguous integer not null,"
+	     " async_calls integer not null, w_async_calls integer not null,"
+	     " timed integer not null, w_timed integer not null,"
+	     " total_ns integer not null, w_total_ns integer not null,"
+	     " self_ns integer not null, w_self_ns integer not null,"
+	     " busy_ns integer not null, w_busy_ns integer not null,"
+	     " async_ns integer not null, w_async_ns integer not null,"
+	     " min_ns integer, max_ns integer, hist blob,"
+	     " share_requests integer, w_share_requests integer,"
+	     " share_busy_ns integer, w_share_busy_ns integer,"
+	     " primary key (span_id, tier_id, identity_id)) without rowid;"
+	     /* summed up to there: the next span, and its nodes from this on */
+	     "create table span_next (level integer primary key,"
+	     " start_ns integer not null, node_id integer not null);"
+	     "insert into span_next values (60, 0, 0), (600, 0, 0),"
+	     " (3600, 0, 0), (21600, 0, 0), (86400, 0, 0);"
+	     "create trigger span_gone after delete on span begin"
+	     " delete from span_stat where span_id = old.id; end;"
+	     "create trigger window_new after insert on time_window"
+	     " when new.level >= 0 begin delete from span where id in ("
+	     SPANS_AROUND("new") "); end;"
+	     "create trigger window_gone after delete on time_window"
+	     " when old.level >= 0 begin delete from span where id in ("
+	     SPANS_AROUND("old") "); end;"
+	     "create index request_found on request (start_ns, total_ns,"
+	     " node_id, identity_id);"
+	     "drop index request_start;"
+	     "create table request_time ("	/* what slow ones go by */
+	     " request_id integer not null references request"
+	     "  on delete cascade,"
+	     " tier_id integer not null,"	/* 0: its entry call's own */
+	     " self_ns integer not null,"
+	     " primary key (request_id, tier_id)) without rowid;"
+	     "insert into request_time " SCHEMA_REQUEST_TIMES("", "") ";"
+	     "pragma user_version = 5" },
 };
 
 void

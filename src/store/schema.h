@@ -11,8 +11,19 @@
 
 #include "kprofd/err.h"
 
-#define SCHEMA_VERSION 4
+#define SCHEMA_VERSION 5
 #define SCHEMA_APP_ID 1802531430	/* "kprf" */
+
+/*
+ * Rows of request_time: of all requests, or with " and ..." of one.  What runs
+ * on after the request is not part of it.
+ */
+#define SCHEMA_REQUEST_TIMES(of_tiers, of_entry) \
+	"select request_id, tier_id, sum(self_ns) from call" \
+	" where tier_id is not null and self_ns is not null and async = 0" \
+	of_tiers " group by request_id, tier_id" \
+	" union all select request_id, 0, self_ns from call" \
+	" where seq = 0 and self_ns is not null" of_entry
 
 /* From the version before (0: an empty file) to this one. */
 struct schema_step {

@@ -61,7 +61,7 @@ clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
 }
 
 struct kp_cell *
-range_cells(const struct kp_query_tiers *tiers)
+range_blank(const struct kp_query_tiers *tiers)
 {
 	struct kp_cell *v = calloc(tiers->n + 1, sizeof(*v));
 
@@ -85,7 +85,7 @@ series_make_steps(struct kp_series *s, const struct kp_query_range *r, bool cell
 		return KP_ENOMEM;
 	s->n = (size_t)n;
 	for (size_t i = 0; cells && i < s->n; i++) {
-		s->v[i].cells = range_cells(&s->tiers);
+		s->v[i].cells = range_blank(&s->tiers);
 		if (s->v[i].cells == NULL)
 			return KP_ENOMEM;
 	}
@@ -177,43 +177,52 @@ tier_of(const struct kp_series *s, const char *name)
 /*
  * Cells by their whole key: of many identities only the one is read.
  */
-#define CELLS ", w.start_ns, t.name from time_window w cross join tier t" \
-	" cross join stat s on s.window_id = w.id and s.tier_id = t.id" \
-	" and s.identity_id = (select id from identity where name = ?4)" \
-	IN_RANGE " and (?5 is null or t.name = ?5)"
+#define CELLS(table, of) ", t.name from tier t cross join " table " s" \
+	" on s." of " = ?1 and s.tier_id = t.id and s.identity_id =" \
+	" (select id from identity where name = ?2)" \
+	" where ?3 is null or t.name = ?3"
+
+static void
+add_cell(struct kp_series *s, struct read *rd, kp_wall_ns start, bool several,
+    struct kp_hist *hist)
+{
+	size_t t = tier_of(s, read_text(rd, CELL_BEHIND));
+	struct kp_series_step *v = step_of(s, start);
+	struct kp_cell c;
+
+	if (v == NULL || t > s->tiers.n)
+		return;
+	cell_row_read(rd->st, &c, hist);
+	if (several)
+		range_shares(&c);
+	if (kp_cell_merge(&v->cells[t], &c) != KP_OK)
+		read_nomem(rd);
+}
 
 static enum kp_err
 add_cells(struct kp_query *q, const struct kp_query_range *r,
     const char *tier, struct kp_series *s)
 {
-	struct kp_series_step *v;
 	struct kp_hist hist = { 0 };
-	struct kp_cell c;
-	bool several;
-	enum kp_err err = range_several(q, r, &several);
-	struct read rd;
-	size_t t;
+	struct range_cells cells;
+	enum kp_err err, err2;
+	kp_wall_ns start;
+	struct read *rd;
 
-	if (err != KP_OK)
-		return err;
-	read_start(&rd, q, q->version < 4 ? "select " CELL_COLUMNS_3 CELLS :
-	    "select " CELL_COLUMNS CELLS);
-	range_bind(&rd, r);
-	read_bind_text(&rd, r->identity != NULL ? r->identity : "_total");
-	read_bind_text(&rd, tier);
-	while (read_next(&rd)) {
-		v = step_of(s, read_int(&rd, CELL_BEHIND));
-		t = tier_of(s, read_text(&rd, CELL_BEHIND + 1));
-		if (v == NULL || t > s->tiers.n)
-			continue;
-		cell_row_read(rd.st, &c, &hist);
-		if (several)
-			range_shares(&c);
-		if (kp_cell_merge(&v->cells[t], &c) != KP_OK)
-			read_nomem(&rd);
+	err = range_cells_start(&cells, q, r, s->step, q->version < 4 ?
+	    "select " CELL_COLUMNS_3 CELLS("stat", "window_id") :
+	    "select " CELL_COLUMNS CELLS("stat", "window_id"),
+	    "select " CELL_COLUMNS CELLS("span_stat", "span_id"));
+	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
+		read_bind_text(rd, r->identity != NULL ? r->identity :
+		    "_total");
+		read_bind_text(rd, tier);
+		while (read_next(rd))
+			add_cell(s, rd, start, cells.several, &hist);
 	}
 	kp_hist_free(&hist);
-	return read_end(&rd);
+	err2 = range_cells_end(&cells);
+	return err != KP_OK ? err : err2;
 }
 
 static enum kp_err

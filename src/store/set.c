@@ -341,12 +341,15 @@ set_nodes(struct kp_query *set, const struct kp_query_range *r,
 
 /* ---- requests ---- */
 
+/* By what they were chosen by: all of them by the same. */
 static int
 slower(const void *pa, const void *pb)
 {
 	const struct kp_query_request *a = pa, *b = pb;
 
-	if (a->total != b->total)
+	if (a->by != b->by)
+		return a->by > b->by ? -1 : 1;
+	if (a->by < 0 && a->total != b->total)
 		return a->total > b->total ? -1 : 1;
 	return (a->id > b->id) - (a->id < b->id);
 }
@@ -361,18 +364,26 @@ keep_page(struct kp_query_requests *s, size_t skip, size_t limit)
 	memmove(s->v, s->v + skip, s->n * sizeof(*s->v));
 }
 
+/* A tier that none of them knows is a mistake; that some do not, is not. */
 enum kp_err
-set_slow(struct kp_query *set, const struct kp_query_range *r, size_t skip,
-    size_t limit, struct kp_query_requests *out)
+set_slow(struct kp_query *set, const struct kp_query_range *r,
+    enum kp_slow_by by, const char *tier, size_t skip, size_t limit,
+    struct kp_query_requests *out)
 {
 	struct kp_query_requests all = { 0 }, one;
 	struct kp_query_request *v;
 	enum kp_err err = KP_OK;
+	size_t strange = 0;
 
 	for (size_t i = 0; i < set->nparts && err == KP_OK; i++) {
 		one = (struct kp_query_requests){ 0 };
-		err = set_fail(set, set->parts[i], kp_query_slow(set->parts[i],
-		    r, 0, skip + limit, &one));
+		err = kp_query_slow(set->parts[i], r, by, tier, 0,
+		    skip + limit, &one);
+		if (err == KP_ENOENT && ++strange < set->nparts) {
+			err = KP_OK;
+			continue;
+		}
+		set_fail(set, set->parts[i], err);
 		v = set_grow(set, all.v, all.n + one.n, sizeof(*v));
 		if (v == NULL)
 			err = KP_ENOMEM;

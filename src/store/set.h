@@ -35,7 +35,8 @@ enum kp_err set_nodes(struct kp_query *set, const struct kp_query_range *r,
 enum kp_err set_span(struct kp_query *set, kp_wall_ns *first,
     kp_wall_ns *last);
 enum kp_err set_slow(struct kp_query *set, const struct kp_query_range *r,
-    size_t skip, size_t limit, struct kp_query_requests *out);
+    enum kp_slow_by by, const char *tier, size_t skip, size_t limit,
+    struct kp_query_requests *out);
 enum kp_err set_tree(struct kp_query *set, int64_t id,
     struct kp_query_tree *out);
 enum kp_err set_around(struct kp_query *set,

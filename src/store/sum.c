@@ -70,8 +70,7 @@ merge_free(struct merge *m)
 static void
 name_slot(struct read *names, const char **to, int64_t id)
 {
-	sqlite3_reset(names->st);
-	names->bound = 0;
+	read_again(names);
 	read_bind(names, id);
 	if (read_next(names))
 		*to = read_text(names, 0);
@@ -101,15 +100,6 @@ name_cells(struct kp_query *q, struct merge *m)
 	return err != KP_OK ? err : err2;
 }
 
-void
-range_shares(struct kp_cell *c)
-{
-	c->requests = c->share_requests;
-	c->w_requests = c->w_share_requests;
-	c->busy = c->share_busy;
-	c->w_busy = c->w_share_busy;
-}
-
 static void
 merge_row(struct read *rd, struct merge *m)
 {
@@ -135,55 +125,35 @@ merge_row(struct read *rd, struct merge *m)
 		read_nomem(rd);
 }
 
-void
-range_bind(struct read *rd, const struct kp_query_range *r)
-{
-	read_bind(rd, r->since);
-	read_bind(rd, r->until);
-	read_bind_text(rd, r->node);
-}
-
-#define CELLS_IN_RANGE " from time_window w" \
-	" cross join stat s on s.window_id = w.id" IN_RANGE \
-	" and (?4 is null or s.identity_id =" \
-	" (select id from identity where name = ?4))" \
-	" and (?5 is null or s.identity_id in" \
-	" (select id from identity where name glob ?5))"
-
-enum kp_err
-range_several(struct kp_query *q, const struct kp_query_range *r, bool *several)
-{
-	struct read rd;
-
-	*several = q->shares;
-	if (q->shares)
-		return KP_OK;
-	read_start(&rd, q, "select min(w.node_id) < max(w.node_id)"
-	    " from time_window w" IN_RANGE);
-	range_bind(&rd, r);
-	*several = read_next(&rd) && read_int(&rd, 0) != 0;
-	return read_end(&rd);
-}
+#define CELLS(table, of) " from " table " s where s." of " = ?1" \
+	" and (?2 is null or s.identity_id =" \
+	" (select id from identity where name = ?2))" \
+	" and (?3 is null or s.identity_id in" \
+	" (select id from identity where name glob ?3))"
 
 static enum kp_err
 merge_cells(struct kp_query *q, const struct kp_query_range *r,
     struct merge *m)
 {
-	enum kp_err err;
-	struct read rd;
+	struct range_cells cells;
+	enum kp_err err, err2;
+	kp_wall_ns start;
+	struct read *rd;
 
-	err = range_several(q, r, &m->shares);
-	if (err != KP_OK)
-		return err;
-	read_start(&rd, q, q->version < 4 ?
-	    "select " CELL_COLUMNS_3 CELLS_IN_RANGE :
-	    "select " CELL_COLUMNS CELLS_IN_RANGE);
-	range_bind(&rd, r);
-	read_bind_text(&rd, r->identity);
-	read_bind_text(&rd, r->identity_glob);
-	while (read_next(&rd))
-		merge_row(&rd, m);
-	err = read_end(&rd);
+	err = range_cells_start(&cells, q, r, 0, q->version < 4 ?
+	    "select " CELL_COLUMNS_3 CELLS("stat", "window_id") :
+	    "select " CELL_COLUMNS CELLS("stat", "window_id"),
+	    "select " CELL_COLUMNS CELLS("span_stat", "span_id"));
+	m->shares = cells.several;
+	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
+		read_bind_text(rd, r->identity);
+		read_bind_text(rd, r->identity_glob);
+		while (read_next(rd))
+			merge_row(rd, m);
+	}
+	err2 = range_cells_end(&cells);
+	if (err == KP_OK)
+		err = err2;
 	return err == KP_OK ? name_cells(q, m) : err;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "rollup.h"
+#include "spans.h"
 #include "upkeep.h"
 
 #define CUT_KEEPS 0.75		/* of every age, each time it is too large */
@@ -264,6 +265,7 @@ upkeep_turn(struct upkeep *u, struct kp_db *db, kp_wall_ns now, bool *more)
 {
 	db_begin(db);
 	*more = db->rc == SQLITE_OK && (expire(u, db, now) ||
-	    roll_up(u, db, now) || fit_size(u, db, now));
+	    roll_up(u, db, now) || spans_make(db, now, u->interval) ||
+	    fit_size(u, db, now));
 	return db_commit(db);
 }

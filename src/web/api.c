@@ -265,11 +265,15 @@ api_losses(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 static enum kp_err
 api_slow(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 {
+	bool self = p->sort != NULL && strcmp(p->sort, "self") == 0;
 	struct kp_query_requests rs = { 0 };
 	struct kp_query_sum cover = { 0 };
-	enum kp_err err = kp_query_slow(q, &p->range, p->offset, p->limit,
-	    &rs);
+	enum kp_err err = KP_ENOENT;
 
+	if (p->sort == NULL || self || strcmp(p->sort, "total") == 0)
+		err = kp_query_slow(q, &p->range, p->tier != NULL ?
+		    KP_SLOW_TIER : self ? KP_SLOW_SELF : KP_SLOW_TOTAL,
+		    p->tier, p->offset, p->limit, &rs);
 	if (err == KP_OK)
 		err = kp_query_cover(q, &p->range, &cover);
 	if (err == KP_OK)
@@ -310,8 +314,8 @@ static const struct api_route routes[] = {
 	{ "heatmap", PARAM_CHART, api_heatmap },
 	{ "load", PARAM_RANGE | PARAM_STEP, api_load },
 	{ "losses", PARAM_RANGE, api_losses },
-	{ "slow", PARAM_RANGE | PARAM_IDENTITY | PARAM_LIMIT | PARAM_OFFSET,
-	    api_slow },
+	{ "slow", PARAM_RANGE | PARAM_IDENTITY | PARAM_TIER | PARAM_SORT |
+	    PARAM_LIMIT | PARAM_OFFSET, api_slow },
 	{ "events", PARAM_RANGE | PARAM_LIMIT, api_events },
 };
 #define NROUTES (sizeof(routes) / sizeof(routes[0]))
@@ -360,7 +364,8 @@ failed(struct api_answer *a, const struct kp_query *q, enum kp_err err)
 
 /* NULL: said so. */
 static struct kp_query *
-open_db(struct api_answer *a, const struct kp_query_files *dbs)
+open_db(struct api_answer *a, const struct kp_query_files *dbs,
+    const atomic_bool *stop)
 {
 	struct kp_query *q;
 	char *why;
@@ -372,7 +377,7 @@ open_db(struct api_answer *a, const struct kp_query_files *dbs)
 		free(why);
 		return NULL;
 	}
-	kp_query_deadline(q, kp_mono_now() + QUERY_MAX);
+	kp_query_deadline(q, kp_mono_now() + QUERY_MAX, stop);
 	return q;
 }
 
@@ -388,9 +393,10 @@ close_db(struct api_answer *a, struct kp_query *q, enum kp_err err)
 
 void
 api_ask(struct api_answer *a, const struct kp_query_files *dbs,
-    const struct api_route *route, const struct web_params *p)
+    const struct api_route *route, const struct web_params *p,
+    const atomic_bool *stop)
 {
-	struct kp_query *q = open_db(a, dbs);
+	struct kp_query *q = open_db(a, dbs, stop);
 
 	if (q != NULL)
 		close_db(a, q, route->fn(q, p, &a->b));
@@ -398,12 +404,12 @@ api_ask(struct api_answer *a, const struct kp_query_files *dbs,
 
 void
 api_tree(struct api_answer *a, const struct kp_query_files *dbs,
-    const char *id)
+    const char *id, const atomic_bool *stop)
 {
 	struct kp_query_sum cover = { 0 };
 	struct kp_query_tree t = { 0 };
 	struct kp_query_range around;
-	struct kp_query *q = open_db(a, dbs);
+	struct kp_query *q = open_db(a, dbs, stop);
 	enum kp_err err = KP_ENOENT;
 	char *rest;
 	int64_t n;

@@ -7,6 +7,8 @@
 #ifndef KP_WEB_API_H
 #define KP_WEB_API_H
 
+#include <stdatomic.h>
+
 #include "kprofd/buf.h"
 #include "params.h"
 
@@ -30,12 +32,16 @@ struct api_route {
 /* NULL: there is none. */
 const struct api_route *api_find(const char *name);
 
-/* Of the databases: opens, asks, closes. */
+/*
+ * Of the databases: opens, asks, closes.  *stop set from another thread ends
+ * it early; NULL: nothing does but the time limit.
+ */
 void api_ask(struct api_answer *a, const struct kp_query_files *dbs,
-    const struct api_route *route, const struct web_params *p);
+    const struct api_route *route, const struct web_params *p,
+    const atomic_bool *stop);
 /* The tree of one slow request; id as it stands in the path. */
 void api_tree(struct api_answer *a, const struct kp_query_files *dbs,
-    const char *id);
+    const char *id, const atomic_bool *stop);
 /* {"error": TEXT} instead of what there is. */
 void api_error(struct api_answer *a, int status, const char *text);
 

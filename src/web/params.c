@@ -138,7 +138,8 @@ static const struct {
 	{ "step", PARAM_STEP, set_step, "a length of time such as 30s or 5m" },
 	{ "limit", PARAM_LIMIT, set_limit, "a number from 1 to 1000" },
 	{ "offset", PARAM_OFFSET, set_offset, "a number up to 1000000" },
-	{ "sort", PARAM_SORT, set_sort, "requests, cost, name or a tier" },
+	{ "sort", PARAM_SORT, set_sort, "requests, cost, name or a tier; of "
+	    "slow requests total or self" },
 	{ "what", PARAM_WHAT, set_what, "busy, self, total, calls or async" },
 	{ "versus", PARAM_VERSUS, set_versus, "FROM,TO: two times" },
 };

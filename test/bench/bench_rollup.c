@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../support/pick.h"
 #include "store/db.h"
 #include "store/upkeep.h"
 
@@ -20,20 +21,12 @@ enum { TIERS = 10, IDENTS = 100, SERIES = TIERS * IDENTS };
 
 static char tier_names[TIERS][16], identities[IDENTS][24];
 static const char *path = "bench_rollup.db";
-static uint32_t seed = 1;
 
 static void
 die(const char *why)
 {
 	fprintf(stderr, "bench_rollup: %s\n", why);
 	exit(1);
-}
-
-static uint32_t
-pick(uint32_t n)
-{
-	seed = seed * 1664525u + 1013904223u;
-	return (uint32_t)((uint64_t)(seed >> 8) * n >> 24);
 }
 
 /* Twenty calls, spread over two octaves and a tail. */

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "kprofd/config.h"
+#include "pick.h"
 #include "store/db.h"
 #include "store/store.h"
 #include "store/upkeep.h"
@@ -37,16 +38,7 @@ static const char *const identities[] = { "_total", "create",
 #define NIDENTITIES 7
 static const char *const nodes[] = { "web@a", "web@b" };
 
-static uint32_t seed = 1;
 static FILE *raw;
-
-/* A number below n: the same ones every time. */
-static uint32_t
-pick(uint32_t n)
-{
-	seed = seed * 1664525u + 1013904223u;
-	return (uint32_t)((uint64_t)(seed >> 8) * n >> 24);
-}
 
 static void
 add_call(struct kp_cell *c, int64_t w, int64_t total, int64_t self)

@@ -205,6 +205,21 @@ sql_exec(const char *sql)
 	sqlite3_close(db);
 }
 
+void
+sql_file(const char *file)
+{
+	static char sql[1 << 17];
+	FILE *f = fopen(file, "r");
+	size_t n;
+
+	assert_non_null(f);
+	n = fread(sql, 1, sizeof(sql) - 1, f);
+	fclose(f);
+	assert_in_range(n, 20000, sizeof(sql) - 2);
+	sql[n] = '\0';
+	sql_exec(sql);
+}
+
 struct kp_query *
 open_query(void)
 {
@@ -315,16 +330,30 @@ keep_put_known(struct kp_db *db, const char *node, kp_wall_ns start)
 	kp_window_free(w);
 }
 
+static void
+note_window(void *ctx, int op, const char *db, const char *table,
+    sqlite3_int64 id)
+{
+	bool *touched = ctx;
+
+	(void)op, (void)db, (void)id;
+	*touched = *touched || strcmp(table, "time_window") == 0;
+}
+
 int
 keep_settle(struct kp_db *db, kp_wall_ns now)
 {
-	bool more = true;
-	int turns = 0;
+	int turns = 0, changes = 0;
+	bool more = true, touched;
 
+	sqlite3_update_hook(db->conn, note_window, &touched);
 	while (more) {
+		touched = false;
 		assert_int_equal(upkeep_turn(&keep, db, now, &more),
 		    SQLITE_OK);
 		assert_true(++turns < 100000);
+		changes += touched;
 	}
-	return turns;
+	sqlite3_update_hook(db->conn, NULL, NULL);
+	return changes + 1;
 }

@@ -49,6 +49,8 @@ struct kp_tree *new_tree(uint32_t ncalls);
 /* All rows of a query: columns with '|', rows with newlines; static. */
 char *sql_text(const char *sql);
 void sql_exec(const char *sql);
+/* What a file of SQL says. */
+void sql_file(const char *file);
 /* Another connection, which holds the lock for writing till it is closed. */
 sqlite3 *lock_db(void);
 struct kp_query *open_query(void);
@@ -62,7 +64,10 @@ extern struct upkeep keep;
 struct kp_db *keep_open(const char *retain);
 void keep_put(struct kp_db *db, const struct kp_window *w);
 void keep_put_known(struct kp_db *db, const char *node, kp_wall_ns start);
-/* All that is due now; how many turns it took. */
+/*
+ * All that is due now; how many turns it took for the windows, with the one
+ * that found no more to do.
+ */
 int keep_settle(struct kp_db *db, kp_wall_ns now);
 
 bool exists(const char *suffix);

@@ -276,11 +276,11 @@ static void
 test_migration(void **state)
 {
 	static const struct schema_step good[] = {
-		{ 4, "this has been done" },
-		{ 5, "create table more (x); pragma user_version = 5" },
+		{ 5, "this has been done" },
+		{ 6, "create table more (x); pragma user_version = 6" },
 	};
 	static const struct schema_step bad[] = {
-		{ 6, "create table half (x); pragma user_version = 6; oops" },
+		{ 7, "create table half (x); pragma user_version = 7; oops" },
 	};
 	struct kp_store *s = open_store();
 	char *why = NULL;
@@ -289,12 +289,12 @@ test_migration(void **state)
 	(void)state;
 	kp_store_close(s);
 	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-	assert_int_equal(schema_migrate(db, path, 4, good, 2, &why), KP_OK);
-	assert_int_not_equal(schema_migrate(db, path, 5, bad, 1, &why), KP_OK);
+	assert_int_equal(schema_migrate(db, path, 5, good, 2, &why), KP_OK);
+	assert_int_not_equal(schema_migrate(db, path, 6, bad, 1, &why), KP_OK);
 	assert_non_null(why);
 	free(why);
 	sqlite3_close(db);
-	assert_string_equal(sql_text("pragma user_version"), "5");
+	assert_string_equal(sql_text("pragma user_version"), "6");
 	assert_string_equal(sql_text("select name from sqlite_master"
 	    " where name in ('more', 'half')"), "more");
 }
@@ -342,21 +342,15 @@ three_hours_later(void *ctx)
 static void
 test_previous_schema(void **state)
 {
-	static char sql[1 << 16];
 	struct kp_store_opts o = store_opts(path);
 	struct kp_store *s;
-	FILE *f = fopen("test/unit/schema1.sql", "r");
 
 	(void)state;
-	assert_non_null(f);
-	assert_in_range(fread(sql, 1, sizeof(sql) - 1, f), 20000,
-	    sizeof(sql) - 2);
-	fclose(f);
-	sql_exec(sql);
+	sql_file("test/unit/schema1.sql");
 	assert_string_equal(sql_text("pragma user_version"), "1");
 	assert_schema1_figures(4);
 	kp_store_close(open_store());
-	assert_string_equal(sql_text("pragma user_version"), "4");
+	assert_string_equal(sql_text("pragma user_version"), "5");
 	assert_schema1_figures(4);
 	assert_true(kp_retain_parse("10s:2h,1m:1d", &o.retain));
 	o.now = three_hours_later;

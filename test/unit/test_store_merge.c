@@ -233,8 +233,10 @@ same_lists(struct kp_query *a, struct kp_query *b)
 	struct kp_query_nodes na, nb;
 	struct kp_query_tiers ta, tb;
 
-	assert_int_equal(kp_query_slow(a, &all, 0, 10, &ra), KP_OK);
-	assert_int_equal(kp_query_slow(b, &all, 0, 10, &rb), KP_OK);
+	assert_int_equal(kp_query_slow(a, &all, KP_SLOW_TOTAL, NULL, 0, 10,
+	    &ra), KP_OK);
+	assert_int_equal(kp_query_slow(b, &all, KP_SLOW_TOTAL, NULL, 0, 10,
+	    &rb), KP_OK);
 	assert_int_equal(ra.n, rb.n);
 	for (size_t i = 0; i < ra.n; i++) {
 		assert_int_equal(ra.v[i].start, rb.v[i].start);
@@ -588,13 +590,15 @@ test_set_ids(void **state)
 	make_file(a_db, "a@h", T0);
 	make_file(b_db, "b@h", T0 + 5 * S);
 	q = open_files(both, 2);
-	assert_int_equal(kp_query_slow(q, &all, 0, 10, &rs), KP_OK);
+	assert_int_equal(kp_query_slow(q, &all, KP_SLOW_TOTAL, NULL, 0, 10,
+	    &rs), KP_OK);
 	assert_int_equal(rs.n, 2);
 	assert_string_equal(rs.v[0].node, "b@h");	/* the slower one */
 	assert_int_equal(rs.v[0].id, SET_STRIDE + 1);
 	assert_int_equal(rs.v[1].id, 1);
 	kp_query_requests_free(&rs);
-	assert_int_equal(kp_query_slow(q, &all, 1, 10, &rs), KP_OK);
+	assert_int_equal(kp_query_slow(q, &all, KP_SLOW_TOTAL, NULL, 1, 10,
+	    &rs), KP_OK);
 	assert_int_equal(rs.n, 1);
 	assert_int_equal(rs.v[0].id, 1);
 	kp_query_requests_free(&rs);
@@ -736,7 +740,7 @@ test_set_deadline(void **state)
 	db_close(db, 0);
 	make_file(b_db, "b@h", T0);
 	q = open_files(both, 2);
-	kp_query_deadline(q, kp_mono_now() - S);
+	kp_query_deadline(q, kp_mono_now() - S, NULL);
 	assert_int_equal(kp_query_sum(q, &all, &sum), KP_ETIMEOUT);
 	assert_string_not_equal(kp_query_why(q), "");
 	kp_query_close(q);

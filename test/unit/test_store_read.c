@@ -57,7 +57,8 @@ test_tree(void **state)
 	    "288230371856744449|null|10");
 
 	q = open_query();
-	assert_int_equal(kp_query_slow(q, &all, 0, 10, &slow), KP_OK);
+	assert_int_equal(kp_query_slow(q, &all, KP_SLOW_TOTAL, NULL, 0, 10,
+	    &slow), KP_OK);
 	assert_int_equal(slow.n, 1);
 	assert_int_equal(slow.v[0].total, 300000001);
 	assert_int_equal(kp_query_tree(q, slow.v[0].id, &tree), KP_OK);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pick.h"
 #include "store_fixture.h"
 
 /* ---- rolling up ---- */
@@ -204,15 +205,6 @@ test_damaged_hist(void **state)
 
 static const char *const names[] = { "_total", "get", "put", "del" };
 #define NAMES (sizeof(names) / sizeof(names[0]))
-
-static uint32_t seed;
-
-static uint32_t
-pick(uint32_t n)
-{
-	seed = seed * 1664525u + 1013904223u;
-	return (uint32_t)((uint64_t)(seed >> 8) * n >> 24);
-}
 
 /* All of it, as for most requests, or a part. */
 static void

@@ -61,6 +61,20 @@ async function pages() {
 	same("there is no page after the last", (await api(`slow?offset=${all.length}`)).json.requests, []);
 }
 
+// By self time, and by tiers.
+async function slowest() {
+	const tops = async (query) => (await api(`slow?${query}`)).json.requests.map((q) => [q.request, q.by_ms ?? q.total_ms]);
+	const times = (what) => sql(db, `select request_id r, sum(self_ns) / 1e6 ms from call c left join tier t on t.id = c.tier_id
+	    where self_ns is not null and ${what} group by 1 order by 2 desc, 1`).map((x) => [x.r, x.ms]);
+
+	same("by total", await tops("sort=total"), sql(db, "select id, total_ns / 1e6 ms from request order by 2 desc, 1").map((x) => [x.id, x.ms]));
+	same("by self", await tops("sort=self"), times("c.seq = 0"));
+	for (const { name } of sql(db, "select name from tier where name <> '_total'"))
+		same(`by ${name}`, await tops(`tier=${name}`), times(`c.async = 0 and t.name = '${name}'`));
+	same("a page of it", await tops("sort=self&limit=2&offset=1"), times("c.seq = 0").slice(1, 3));
+	same("of an identity", [...new Set((await api("slow?sort=self&identity=create")).json.requests.map((q) => q.identity))], ["create"]);
+}
+
 const cell = (figure, tier, identity, where = "1") => one(`select sum(s.${figure}) from stat s
     join time_window w on w.id = s.window_id join node n on n.id = w.node_id
     where s.tier_id = (select id from tier where name = '${tier}')
@@ -138,7 +152,7 @@ async function openapi() {
 	for (const [path, methods] of Object.entries(doc.paths))
 		for (const [method, { parameters = [], responses }] of Object.entries(methods)) {
 			const q = parameters.map((p) => p.$ref ? doc.components.parameters[p.$ref.split("/").at(-1)] : p)
-				.filter((p) => p.in === "query" && p.name !== "since").map((p) => `${p.name}=${encodeURIComponent(values[p.name])}`).join("&");
+				.filter((p) => p.in === "query" && p.name !== "since").map((p) => `${p.name}=${encodeURIComponent(p.schema?.enum?.at(-1) ?? values[p.name])}`).join("&");
 			const a = await ask(w.host, `${path.replace("{id}", values.id)}?${q}`, { method: method.toUpperCase(),
 				headers: { Origin: `http://${w.host}`, "X-Kprofd": "1" } });
 
@@ -155,6 +169,7 @@ async function refused() {
 		["/api/v1/report?since=2026-11-21T10:01:00Z&until=2026-11-21T10:00:00Z", 400], ["/api/v1/compare", 400],
 		["/api/v1/series?tier=nosuch", 404], ["/api/v1/report?sort=nosuch", 404], ["/api/v1/requests/999", 404],
 		["/api/v1/requests/1x", 404], ["/api/v1/requests/", 404], ["/api/v1/requests/9999999999999999999999", 404],
+		["/api/v1/slow?tier=nosuch", 404], ["/api/v1/slow?sort=nosuch", 404],
 		["/api/v1/nosuch", 404], ["/api/v1/", 404], ["/nosuch", 404], ["/../../../../etc/passwd", 404],
 		["/%2e%2e/%2e%2e/etc/passwd", 404], ["/..%2f..%2fetc/passwd", 404], ["//etc/passwd", 404], ["/app.js/", 404], ["/./app.js", 404]]) {
 		const a = await ask(w.host, path);
@@ -395,4 +410,4 @@ async function crowd() {
 	await until("room", async () => (await ask(b.host, "/api/v1/events?limit=1")).status === 200);
 }
 
-await main("api_test", [begin, asKprof, pages, series, heatmap, load, rest, openapi, refused, origins, users, busy, headers, tokens, bodies, crowd, bounds]);
+await main("api_test", [begin, asKprof, pages, slowest, series, heatmap, load, rest, openapi, refused, origins, users, busy, headers, tokens, bodies, crowd, bounds]);

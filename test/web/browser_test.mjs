@@ -1,18 +1,14 @@
 // browser_test.mjs - the dashboard in headless Chromium, of a real kprofd on
 // two real nodes.  Screenshots go to BUILD_DIR/web/.
 // usage: browser_test.mjs BUILD_DIR NODE_MODULES
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { pathToFileURL } from "node:url";
+import { after, axe, close, launch, loaded, open as openAt } from "./page.mjs";
 import { build, check, dir, kprof, main, run, same, shots, sql, start, stop, until, web } from "./world.mjs";
 
-const modules = process.argv[3];
-const { chromium } = await import(pathToFileURL(join(modules, "playwright-core", "index.mjs")));
-const axe = readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
 const db = join(dir, "k.db");
 const cookie = `web${process.pid}cookie`;
 const nodes = [1, 2].map((i) => `webtest${i}_${process.pid}@127.0.0.1`);
-const PATIENCE = 120e3;		// ms, for what a page does on a machine that is busy
 const SCRIPT = "<img src=x onerror=alert(1)><script>alert(2)</script>";
 const ebin = join(build, "sample_app", "ebin");
 let browser, host, daemon, loads;
@@ -31,42 +27,10 @@ async function begin() {
 	daemon = await start(join(build, "kprofd"), [...nodes.flatMap((n) => ["-target", n]), "-tiers", "test/sample_app/tiers.conf",
 		"-cookie-file", file, "-db", db, "-interval", "10s", "-http", "127.0.0.1:0"], /profiling[^]*profiling/);
 	host = /http:\/\/(\S+)\//.exec(daemon.text)[1];
-	browser = await chromium.launch({ timeout: PATIENCE, executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+	browser = await launch();
 }
 
-// A page whose faults are counted: console errors, requests to other hosts.
-async function open(path, options = {}, at = host) {
-	const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, timezoneId: "UTC", ...options });
-	const page = await context.newPage();
-
-	page.setDefaultTimeout(PATIENCE);
-	page.faults = [];
-	page.on("console", (m) => m.type() === "error" && page.faults.push(m.text()));
-	page.on("pageerror", (e) => page.faults.push(e.stack));
-	page.on("dialog", (d) => { page.faults.push(`dialog: ${d.message()}`); d.dismiss(); });
-	page.on("request", (r) => new URL(r.url()).host !== at && !r.url().startsWith("data:") && page.faults.push(`asks ${r.url()}`));
-	await page.goto(`http://${at}/${path}`);
-	await loaded(page, 1);
-	return page;
-}
-
-const times = (page) => page.evaluate(() => Number(document.body.dataset.loaded ?? 0));
-const loaded = (page, n) => page.waitForFunction((x) => Number(document.body.dataset.loaded ?? 0) >= x, n).catch(async (e) => {
-	throw new Error(`${e.message} ${page.url()} ${await page.locator("#message").textContent()} ${page.faults}`);
-});
-
-// Does it, and waits until what it chose is shown.
-async function after(page, fn) {
-	const n = await times(page);
-
-	await fn();
-	await loaded(page, n + 1);
-}
-
-async function close(page, name, allowed = () => false) {
-	same(`${name}: no fault`, page.faults.filter((f) => !allowed(f)), []);
-	await page.context().close();
-}
+const open = (path, options = {}, at = host) => openAt(browser, at, path, options);
 
 const digits = (text) => Number(text.replaceAll(/\s/g, ""));
 
@@ -88,6 +52,10 @@ async function live() {
 	same("it was not loaded anew", await page.evaluate(() => window.stays), true);
 	check("both nodes are armed", /2 armed/.test(await page.locator("#daemon").textContent()));
 	await until("something in flight", async () => Number(await page.locator(".tile b").nth(6).textContent()) > 0);
+	await until("them in the list", async () => await page.locator("#s-now tbody tr").count() > 0);
+	const flying = (await page.locator("#s-now tbody tr").first().locator("td").allTextContents());
+
+	check("each with its node and where it is", nodes.includes(flying[2]) && /^(\w+:\w+\/\d|no call of a tier)/.test(flying[3]), flying.join(" | "));
 	await page.screenshot({ path: join(shots, "live.png"), fullPage: true });
 	await page.locator("#pause").click();
 	await until("the pause", async () => /resume/.test(await page.locator("#pause").textContent()));
@@ -177,6 +145,17 @@ async function tree() {
 	check("what has the focus keeps it", await page.evaluate(() => document.activeElement.closest("#s-slow tbody button") !== null));
 	check("an open request stays as it is", await page.evaluate(() => document.querySelector(".fall").marked === true));
 	await toggle();
+
+	for (const [by, what] of [["self", "c.seq = 0"], [":db", "t.name = 'db' and c.async = 0"]]) {
+		const [first] = sql(db, `select q.identity_id, i.name, sum(c.self_ns) / 1e6 ms from call c join request q on q.id = c.request_id
+		    join identity i on i.id = q.identity_id left join tier t on t.id = c.tier_id where ${what} group by q.id order by 3 desc, q.id limit 1`);
+
+		await after(page, () => page.locator("#slow-by").selectOption(by));
+		const row = await page.locator("#s-slow tbody tr").first().locator("td").allTextContents();
+
+		check(`the first by ${by}`, row[1] === first.name && Math.abs(Number.parseFloat(row[2]) * (/ s$/.test(row[2]) ? 1e3 : /µs$/.test(row[2]) ? 1e-3 : 1) / first.ms - 1) < 0.01, `${row} ${JSON.stringify(first)}`);
+	}
+	await after(page, () => page.locator("#slow-by").selectOption(""));
 	await after(page, () => page.locator("#next").click());
 	check("there is a second page", /offset=15/.test(page.url()));
 	await close(page, "tree");
@@ -209,6 +188,30 @@ async function looks() {
 		same(`${name}: accessible`, found.filter((f) => /^(serious|critical)/.test(f)), []);
 		await close(page, name);
 	}
+}
+
+// Any two ranges: the second half of the time with the first.
+async function comparing() {
+	const page = await open("?range=all&live=0");
+	const [{ a, b }] = sql(db, "select min(start_ns) / 1000000000 a, max(end_ns) / 1000000000 b from time_window");
+	const [from, half] = [a, Math.floor((a + b) / 2)].map((s) => new Date(s * 1e3).toISOString());
+
+	await after(page, () => page.locator("#compare").selectOption("chosen"));
+	check("the other range is asked for", await page.locator("#versus").isVisible());
+	await after(page, () => page.locator("#vuntil").fill(half.slice(0, 19)));
+	await after(page, () => page.locator("#vsince").fill(from.slice(0, 19)));
+	const q = new URL(page.url()).searchParams;
+
+	same("the URL has it", [q.get("vsince"), q.get("vuntil")], [from, half]);
+	const total = (await page.locator("#s-compare tbody tr").evaluateAll((all) => all.map((tr) => [...tr.cells].map((td) => td.textContent)))).find((r) => r[0] === "all requests");
+	const [{ n }] = sql(db, `select sum(requests) n from request_stats where identity = '_total' and start >= '${from}' and start < '${half}'`);
+	const [{ ns }] = sql(db, `select (max(end_ns) - min(start_ns)) / 1e9 ns from time_window where start_ns >= ${a} * 1000000000 and start_ns < ${Date.parse(half)} * 1000000`);
+
+	check("and its figures are SQL's", total !== undefined && Math.abs(digits(total[2]) / (n / ns) - 1) < 0.05, `${total}, ${n / ns}`);
+	await page.locator("#s-compare").screenshot({ path: join(shots, "compare.png") });
+	await page.locator("#vuntil").fill("2001-01-01T00:00:00");
+	await page.waitForFunction(() => /begins and ends/.test(document.getElementById("s-compare").textContent));
+	await close(page, "comparing");
 }
 
 // What targets say is text, wherever it stands.
@@ -282,4 +285,4 @@ async function token() {
 	await browser.close();
 }
 
-await main("browser_test", [begin, live, choosing, tree, looks, hostile, troubles, token]);
+await main("browser_test", [begin, live, choosing, tree, comparing, looks, hostile, troubles, token]);

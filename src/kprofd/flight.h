@@ -1,0 +1,13 @@
+/* flight.h - requests in flight now, in words or JSON. */
+#ifndef KP_KPROFD_FLIGHT_H
+#define KP_KPROFD_FLIGHT_H
+
+#include "kprofd/targets.h"
+
+#define FLIGHT_MAX 100		/* told of; those that are left out, counted */
+
+/* The oldest first; glob: of those nodes that they began on; NULL: of all. */
+void flight_text(struct kp_buf *b, const struct targets *ts, const char *glob,
+    bool json);
+
+#endif

@@ -1,0 +1,84 @@
+/* flight.c - which requests are in flight now, and where they are. */
+#include "request/internal.h"
+
+#define PENDING_MAX 10000	/* looked at: a glance takes a ms at most */
+
+/* The last call that began and has no end, as far as is known. */
+static const struct rcall *
+innermost(const struct req *rq)
+{
+	for (uint32_t i = rq->ncalls; i-- > 0;)
+		if (rq->calls[i].c.outcome == KP_OPEN)
+			return &rq->calls[i];
+	return NULL;
+}
+
+static kp_dur_ns
+age(kp_target_ns now, kp_target_ns start)
+{
+	return now > start ? now - start : 0;
+}
+
+static struct kp_flight
+flight_of(const struct kp_requests *rs, const struct req *rq,
+    kp_target_ns now)
+{
+	const struct rcall *c = innermost(rq);
+	struct kp_flight f = { .label = rq->r.label,
+		.identity = rq->r.identity, .weight = rq->r.weight,
+		.ncalls = rq->ncalls, .age = age(now, rq->r.start),
+		.fn = KP_NONE, .node = rq->r.node };
+
+	if (c == NULL)
+		return f;
+	f.fn = c->c.fn;
+	f.proc = c->c.proc;
+	f.node = c->c.node;
+	f.in_call = age(now, c->c.placed ? c->c.start :
+	    req_time(rs, rq, c->c.node, c->c.start));
+	/* clocks of nodes are known to some error only */
+	if (f.in_call > f.age)
+		f.in_call = f.age;
+	return f;
+}
+
+/* What is found so far: n of them, the oldest first, at most max. */
+struct oldest {
+	const struct kp_requests *rs;
+	kp_target_ns now;
+	struct kp_flight *v;
+	size_t n, max;
+};
+
+/* A list of them, the first so many. */
+static void
+look_at(struct oldest *o, const struct req *rq, size_t many)
+{
+	kp_dur_ns old;
+	size_t i;
+
+	for (; rq != NULL && many > 0; rq = rq->next, many--) {
+		old = age(o->now, rq->r.start);
+		if (o->n == o->max && (o->n == 0 || o->v[o->n - 1].age >= old))
+			continue;
+		i = o->n < o->max ? o->n++ : o->n - 1;
+		for (; i > 0 && o->v[i - 1].age < old; i--)
+			o->v[i] = o->v[i - 1];
+		o->v[i] = flight_of(o->rs, rq, o->now);
+	}
+}
+
+size_t
+kp_requests_oldest(const struct kp_requests *rs, uint32_t node,
+    kp_target_ns now, struct kp_flight *v, size_t max)
+{
+	const struct rnode *nd = &rs->nodes[node];
+	struct oldest o = { rs, now, v, 0, max };
+
+	if (nd->heard && now < nd->now)
+		o.now = nd->now;
+	/* these are by start: the first are the oldest */
+	look_at(&o, nd->live.head, max);
+	look_at(&o, nd->pending.head, PENDING_MAX);
+	return o.n;
+}

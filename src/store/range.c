@@ -1,0 +1,127 @@
+/* range.c - what the cells of a range are read from; see the header. */
+#include <stdlib.h>
+
+#include "range.h"
+
+void
+range_bind(struct read *rd, const struct kp_query_range *r)
+{
+	read_bind(rd, r->since);
+	read_bind(rd, r->until);
+	read_bind_text(rd, r->node);
+}
+
+void
+range_shares(struct kp_cell *c)
+{
+	c->requests = c->share_requests;
+	c->w_requests = c->w_share_requests;
+	c->busy = c->share_busy;
+	c->w_busy = c->w_share_busy;
+}
+
+enum kp_err
+range_several(struct kp_query *q, const struct kp_query_range *r, bool *several)
+{
+	struct read rd;
+
+	*several = q->shares;
+	if (q->shares)
+		return KP_OK;
+	read_start(&rd, q, "select min(w.node_id) < max(w.node_id)"
+	    " from time_window w" IN_RANGE);
+	range_bind(&rd, r);
+	*several = read_next(&rd) && read_int(&rd, 0) != 0;
+	return read_end(&rd);
+}
+
+/* The range's nodes; all: there are no others. */
+static enum kp_err
+find_nodes(struct kp_query *q, const struct kp_query_range *r, int64_t **v,
+    size_t *n, bool *all)
+{
+	int64_t *grown;
+	struct read rd;
+
+	*v = NULL;
+	*n = 0;
+	*all = true;
+	read_start(&rd, q, "select id, ?1 is null or one_of(name, ?1)"
+	    " from node where name <> ''");
+	read_bind_text(&rd, r->node);
+	while (read_next(&rd)) {
+		if (read_int(&rd, 1) == 0) {
+			*all = false;
+			continue;
+		}
+		grown = read_grow(&rd, *v, *n, sizeof(**v));
+		if (grown == NULL)
+			break;
+		*v = grown;
+		(*v)[(*n)++] = read_int(&rd, 0);
+	}
+	return read_end(&rd);
+}
+
+static enum kp_err
+find_pieces(struct kp_query *q, const struct kp_query_range *r, kp_dur_ns step,
+    struct pieces *out)
+{
+	int levels = q->version < 5 ? 0 : SPAN_LEVELS;
+	struct pieces_want w = { .since = r->since, .until = r->until,
+		.all_levels = levels, .node_levels = levels, .step = step };
+	struct read rd = { .q = q };
+	int64_t *nodes;
+	enum kp_err err = find_nodes(q, r, &nodes, &w.nnodes, &w.all);
+
+	w.node = nodes;
+	if (err == KP_OK)
+		read_fail(&rd, pieces_find(q->conn, &w, out));
+	free(nodes);
+	return err != KP_OK ? err : rd.err;
+}
+
+enum kp_err
+range_cells_start(struct range_cells *rc, struct kp_query *q,
+    const struct kp_query_range *r, kp_dur_ns step, const char *windows,
+    const char *spans)
+{
+	enum kp_err err;
+
+	*rc = (struct range_cells){ .windows.q = q, .spans.q = q };
+	err = range_several(q, r, &rc->several);
+	if (err == KP_OK)
+		err = find_pieces(q, r, step, &rc->pieces);
+	if (err != KP_OK)
+		return err;
+	read_start(&rc->windows, q, windows);
+	if (q->version >= 5)
+		read_start(&rc->spans, q, spans);
+	return KP_OK;
+}
+
+struct read *
+range_cells_next(struct range_cells *rc, kp_wall_ns *start)
+{
+	const struct piece *p;
+	struct read *rd;
+
+	if (rc->at == rc->pieces.n || rc->windows.err != KP_OK ||
+	    rc->spans.err != KP_OK)
+		return NULL;
+	p = &rc->pieces.v[rc->at++];
+	rd = p->span ? &rc->spans : &rc->windows;
+	read_again(rd);
+	read_bind(rd, p->id);
+	*start = p->start;
+	return rd;
+}
+
+enum kp_err
+range_cells_end(struct range_cells *rc)
+{
+	enum kp_err err = read_end(&rc->windows), err2 = read_end(&rc->spans);
+
+	pieces_free(&rc->pieces);
+	return err != KP_OK ? err : err2;
+}

@@ -1,0 +1,17 @@
+/* pick.h - numbers as if by chance, the same ones for the same seed. */
+#ifndef PICK_H
+#define PICK_H
+
+#include <stdint.h>
+
+static uint32_t seed = 1;
+
+/* One below n. */
+static inline uint32_t
+pick(uint32_t n)
+{
+	seed = seed * 1664525u + 1013904223u;
+	return (uint32_t)((uint64_t)(seed >> 8) * n >> 24);
+}
+
+#endif

@@ -1,0 +1,379 @@
+/*
+ * Spans: with the sums of whole minutes, hours and days every question has the
+ * answer that it has without them, whatever happens to the windows; and long
+ * ranges are read from few pieces.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pick.h"
+#include "store/pieces.h"
+#include "store/series.h"
+#include "store_fixture.h"
+
+#define ASKED 16		/* questions in a row */
+
+static const char *const nodes[] = { "a@h", "b@h", "c@i" };
+
+/* A window whose figures are its own, in the caller's transaction. */
+static void
+put(struct kp_db *db, const char *node, kp_wall_ns start)
+{
+	struct kp_window *w = known_window(node, start);
+	struct kp_cell *c;
+	kp_dur_ns d;
+
+	for (size_t i = 0; i < w->ncells; i++) {
+		c = &w->cells[i];
+		d = 1000 + pick(1u << 24) * (kp_dur_ns)(1 + pick(50));
+		c->timed++;
+		c->w_timed += 3;
+		c->total += d;
+		c->w_total += 3 * d;
+		c->requests += pick(4);
+		c->share_requests = c->requests - pick(2);
+		c->w_share_busy += pick(1000);
+		c->min = d < c->min ? d : c->min;
+		c->max = d > c->max ? d : c->max;
+		assert_int_equal(kp_hist_add(&c->hist, d, 3), KP_OK);
+	}
+	db_window(db, w, NULL);
+	kp_window_free(w);
+}
+
+/* ---- answers, as texts ---- */
+
+static void
+put_cell(struct kp_buf *b, const struct kp_cell *c)
+{
+	kp_buf_printf(b, " %s/%s %lld,%lld %lld,%lld %lld,%lld %lld,%lld"
+	    " %lld..%lld %lld:", c->tier,
+	    c->identity != NULL ? c->identity : "-", (long long)c->requests,
+	    (long long)c->w_requests, (long long)c->calls,
+	    (long long)c->w_calls, (long long)c->timed, (long long)c->w_timed,
+	    (long long)c->busy, (long long)c->w_busy, (long long)c->min,
+	    (long long)c->max, (long long)c->w_total);
+	kp_hist_write(&c->hist, b);
+}
+
+static void
+put_sum(struct kp_buf *b, struct kp_query *q, const struct kp_query_range *r)
+{
+	struct kp_query_sum s;
+
+	assert_int_equal(kp_query_sum(q, r, &s), KP_OK);
+	kp_buf_printf(b, "%lld windows", (long long)s.windows);
+	for (size_t i = 0; i < s.ncells; i++)
+		put_cell(b, &s.cells[i]);
+	kp_query_sum_free(&s);
+}
+
+static void
+put_series(struct kp_buf *b, struct kp_query *q,
+    const struct kp_query_range *r, kp_dur_ns step)
+{
+	const struct kp_series_want want = { .step = step, .cells = true };
+	struct kp_series s;
+
+	if (kp_query_series(q, r, &want, &s) == KP_ELIMIT)
+		return;
+	kp_buf_printf(b, " from %lld by %lld", (long long)s.start,
+	    (long long)s.step);
+	for (size_t i = 0; i < s.n; i++)
+		for (size_t t = 0; t <= s.tiers.n; t++)
+			put_cell(b, &s.v[i].cells[t]);
+	kp_series_free(&s);
+}
+
+/* The same questions for the same seed. */
+static void
+ask_all(struct kp_buf *b, uint32_t from)
+{
+	static const char *const whose[] = { NULL, "a@h", "*@h", "a@h c@i" };
+	static const kp_dur_ns steps[] = { 0, 10 * S, MIN, 7 * MIN, HOUR, DAY };
+	struct kp_query *q = open_query();
+	struct kp_query_range r;
+
+	kp_buf_init(b, 256u << 20);
+	seed = from;
+	for (int i = 0; i < ASKED; i++) {
+		r = all;
+		r.node = whose[pick(4)];
+		if (i >= 4) {
+			r.since = NOON - HOUR + (int64_t)pick(4 * 1440) * MIN;
+			r.until = r.since + 1 + pick(4 * 1440) * MIN;
+		}
+		if (i % 3 == 0)
+			r.since += pick(3600) * S + 1;
+		put_sum(b, q, &r);
+		r.identity = pick(2) == 0 ? NULL : "create";
+		put_series(b, q, &r, steps[pick(6)]);
+	}
+	kp_query_close(q);
+	assert_int_equal(b->err, KP_OK);
+}
+
+static int
+count(const char *sql)
+{
+	return atoi(sql_text(sql));
+}
+
+/* With spans, and without. */
+static void
+assert_same_answers(void)
+{
+	uint32_t from = seed;
+	struct kp_buf with, without;
+
+	assert_true(count("select count(*) from span") > 0);
+	assert_int_equal(count("select count(*) from span_stat"
+	    " where span_id not in (select id from span)"), 0);
+	ask_all(&with, from);
+	sql_exec("delete from span");
+	assert_int_equal(count("select count(*) from span_stat"), 0);
+	ask_all(&without, from);
+	assert_int_equal(with.len, without.len);
+	assert_memory_equal(with.p, without.p, with.len);
+	kp_buf_free(&with);
+	kp_buf_free(&without);
+	seed = from + 1;
+}
+
+/* All spans anew. */
+static void
+make_spans(struct kp_db *db, kp_wall_ns now)
+{
+	sql_exec("delete from span; update span_next set start_ns = 0,"
+	    " node_id = 0");
+	keep_settle(db, now);
+}
+
+/* ---- tests ---- */
+
+static void
+put_hours(struct kp_db *db, kp_wall_ns from, int hours, kp_dur_ns every)
+{
+	db_begin(db);
+	/* not all nodes all the time, and never quite on time */
+	for (kp_dur_ns d = 0; d < hours * HOUR; d += every) {
+		for (int n = 0; n < 3; n++)
+			if (pick(20) != 0 && d / (67 * MIN) % 3 != n)
+				put(db, nodes[n], from + d +
+				    pick(1000) * KP_NS_PER_MS);
+	}
+	assert_int_equal(db_commit(db), SQLITE_OK);
+}
+
+static void
+test_answers(void **state)
+{
+	struct kp_db *db = keep_open(NULL);
+
+	(void)state;
+	seed = 1;
+	put_hours(db, NOON, 2, 10 * S);
+	put_hours(db, NOON + 23 * HOUR, 1, 10 * S);
+	put_hours(db, NOON + 3 * DAY - 10 * MIN, 1, 10 * S);
+	keep_settle(db, NOON + 5 * DAY);
+	assert_int_equal(count("select count(distinct level) from span"), 5);
+	assert_true(count("select count(*) from span where node_id = 0") > 0);
+	assert_same_answers();
+	db_close(db, 0);
+}
+
+/* What comes late, and what somebody deletes. */
+static void
+test_changes(void **state)
+{
+	struct kp_db *db = keep_open(NULL);
+
+	(void)state;
+	seed = 2;
+	put_hours(db, NOON, 3, 30 * S);
+	for (int i = 0; i < 3; i++) {
+		make_spans(db, NOON + 2 * DAY);
+		db_begin(db);
+		put(db, nodes[pick(3)], NOON + pick(10800) * S);
+		put(db, "new@h", NOON + pick(10800) * S);
+		assert_int_equal(db_commit(db), SQLITE_OK);
+		assert_same_answers();
+		make_spans(db, NOON + 2 * DAY);
+		sql_exec("pragma foreign_keys = on; delete from time_window"
+		    " where id in (select id from time_window"
+		    " order by id * 7919 % 1009 limit 2)");
+		assert_same_answers();
+	}
+	db_close(db, 0);
+}
+
+/* Rolled up by steps that fit, and by others; at last all is gone. */
+static void
+test_rolled_up(void **state)
+{
+	static const char *const retain[] = { "10s:1h,1m:2h,10m:3h,1h:9h",
+		"10s:1h,70s:2h,490s:5h,2450s:9h" };
+	struct kp_db *db;
+
+	(void)state;
+	seed = 3;
+	for (int i = 0; i < 2; i++) {
+		db = keep_open(retain[i]);
+		put_hours(db, NOON, 2, 10 * S);
+		for (int m = 40; m < 11 * 60; m += 140) {
+			make_spans(db, NOON + m * MIN);
+			/* while these are there, more is rolled up */
+			keep_settle(db, NOON + (m + 35) * MIN);
+			if (count("select count(*) from span") > 0)
+				assert_same_answers();
+		}
+		keep_settle(db, NOON + 12 * HOUR);
+		assert_int_equal(count("select count(*) from time_window"), 0);
+		assert_int_equal(count("select count(*) from span"), 0);
+		assert_int_equal(count("select count(*) from span_stat"), 0);
+		db_close(db, 0);
+	}
+}
+
+/* Step by step, as time goes on; each turn leaves what can be asked. */
+static void
+test_as_time_goes(void **state)
+{
+	struct kp_db *db = keep_open("10s:10m,1m:1h,10m:1d");
+	bool more = true;
+
+	(void)state;
+	seed = 4;
+	for (int i = 0; i < 12; i++) {
+		put_hours(db, NOON + i * HOUR, 1, 30 * S);
+		keep_settle(db, NOON + (i + 1) * HOUR);
+	}
+	assert_int_equal(count("select count(*) from span s where node_id <> 0"
+	    " and 1 = (select count(*) from time_window w where w.node_id ="
+	    " s.node_id and w.level = s.level and w.start_ns >= s.start_ns"
+	    " and w.start_ns < s.start_ns + s.level * 1000000000)"), 0);
+	put_hours(db, NOON + 12 * HOUR, 1, 10 * S);
+	for (int i = 0; i < 50 && more; i++)
+		assert_int_equal(upkeep_turn(&keep, db, NOON + 14 * HOUR,
+		    &more), SQLITE_OK);
+	assert_same_answers();
+	db_close(db, 0);
+}
+
+/* It was a year ahead for an hour, and goes right again; then a year passes. */
+static void
+test_clock_ahead(void **state)
+{
+	struct kp_db *db = keep_open(NULL);
+
+	(void)state;
+	seed = 6;
+	put_hours(db, NOON + 365 * DAY, 1, 30 * S);
+	keep_settle(db, NOON + 365 * DAY + 50 * MIN);
+	for (int i = 0; i < 2; i++) {
+		put_hours(db, NOON + i * HOUR, 1, 30 * S);
+		keep_settle(db, NOON + (i + 1) * HOUR + MIN);
+	}
+	/* it begins where it is when that is seen: in an hour's last minutes */
+	assert_in_range(count("select count(*) from span where node_id = 0"
+	    " and level = 60 and start_ns < 1700100000000000000"), 60, 120);
+	assert_same_answers();
+	keep_settle(db, NOON + 365 * DAY + 2 * HOUR);
+	db_close(db, 0);
+}
+
+/* As it was, and once it has been brought up to date: the same answers. */
+static void
+test_schema4(void **state)
+{
+	struct kp_buf before, after;
+	struct kp_db *db;
+
+	(void)state;
+	sql_file("test/unit/schema4.sql");
+	ask_all(&before, 5);
+	db = keep_open(NULL);
+	assert_string_equal(sql_text("pragma user_version"), "5");
+	keep_settle(db, NOON + 2 * DAY);
+	ask_all(&after, 5);
+	assert_int_equal(before.len, after.len);
+	assert_memory_equal(before.p, after.p, before.len);
+	kp_buf_free(&before);
+	kp_buf_free(&after);
+	assert_same_answers();
+	db_close(db, 0);
+}
+
+static size_t
+pieces_of(struct kp_db *db, const struct pieces_want *w)
+{
+	struct pieces p = { 0 };
+	size_t n;
+
+	assert_int_equal(pieces_find(db->conn, w, &p), SQLITE_OK);
+	n = p.n;
+	pieces_free(&p);
+	return n;
+}
+
+/* 8,640 windows: a day of three nodes. */
+static void
+test_few_pieces(void **state)
+{
+	int64_t all_nodes[3];
+	struct pieces_want w = { .since = NOON, .until = NOON + DAY,
+		.node = all_nodes, .nnodes = 3, .all = true,
+		.all_levels = SPAN_LEVELS, .node_levels = SPAN_LEVELS };
+	struct kp_window *win;
+	struct kp_db *db = keep_open(NULL);
+
+	(void)state;
+	db_begin(db);
+	for (int i = 0; i < 2880 * 3; i++) {
+		win = new_window(nodes[i % 3], NOON + i / 3 * 30 * S, 1);
+		fill_cell(&win->cells[0], "_total", "_total");
+		db_window(db, win, NULL);
+		kp_window_free(win);
+	}
+	assert_int_equal(db_commit(db), SQLITE_OK);
+	for (int n = 0; n < 3; n++)
+		all_nodes[n] = count("select min(id) from node"
+		    " where name <> ''") + n;
+	keep_settle(db, NOON + 2 * DAY);
+	/* no day is whole, but four times six hours are */
+	assert_int_equal(pieces_of(db, &w), 4);
+	/* at each end hours, tens of minutes, minutes, three nodes' windows */
+	w.since += 30 * S;
+	w.until -= 30 * S;
+	assert_int_equal(pieces_of(db, &w), 2 + 2 * (5 + 5 + 9 + 3));
+	w.all = false;
+	w.nnodes = 1;
+	assert_int_equal(pieces_of(db, &w), 2 + 2 * (5 + 5 + 9 + 1));
+	w.step = 2 * MIN;
+	assert_int_equal(pieces_of(db, &w), 1438 + 2);
+	w.all_levels = w.node_levels = 0;
+	assert_int_equal(pieces_of(db, &w), 2878);
+	db_close(db, 0);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		ON_A_FILE(test_answers),
+		ON_A_FILE(test_changes),
+		ON_A_FILE(test_rolled_up),
+		ON_A_FILE(test_as_time_goes),
+		ON_A_FILE(test_clock_ahead),
+		ON_A_FILE(test_schema4),
+		ON_A_FILE(test_few_pieces),
+	};
+
+	return cmocka_run_group_tests_name("store_spans", tests, NULL, NULL);
+}

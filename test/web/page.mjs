@@ -1,0 +1,46 @@
+// page.mjs - the dashboard in headless Chromium, as tests use it.
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathToFileURL } from "node:url";
+import { same } from "./world.mjs";
+
+const PATIENCE = 120e3;		// ms, for what a page does on a machine that is busy
+const modules = process.argv[3];
+const { chromium } = await import(pathToFileURL(join(modules, "playwright-core", "index.mjs")));
+
+export const axe = readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
+export const launch = () => chromium.launch({ timeout: PATIENCE, executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+
+// A page whose faults are counted: console errors, requests to other hosts.
+export async function open(browser, at, path, options = {}) {
+	const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, timezoneId: "UTC", ...options });
+	const page = await context.newPage();
+
+	page.setDefaultTimeout(PATIENCE);
+	page.faults = [];
+	page.on("console", (m) => m.type() === "error" && page.faults.push(m.text()));
+	page.on("pageerror", (e) => page.faults.push(e.stack));
+	page.on("dialog", (d) => { page.faults.push(`dialog: ${d.message()}`); d.dismiss(); });
+	page.on("request", (r) => new URL(r.url()).host !== at && !r.url().startsWith("data:") && page.faults.push(`asks ${r.url()}`));
+	await page.goto(`http://${at}/${path}`);
+	await loaded(page, 1);
+	return page;
+}
+
+const times = (page) => page.evaluate(() => Number(document.body.dataset.loaded ?? 0));
+export const loaded = (page, n) => page.waitForFunction((x) => Number(document.body.dataset.loaded ?? 0) >= x, n).catch(async (e) => {
+	throw new Error(`${e.message} ${page.url()} ${await page.locator("#message").textContent()} ${page.faults}`);
+});
+
+// Does it, and waits until what it chose is shown.
+export async function after(page, fn) {
+	const n = await times(page);
+
+	await fn();
+	await loaded(page, n + 1);
+}
+
+export async function close(page, name, allowed = () => false) {
+	same(`${name}: no fault`, page.faults.filter((f) => !allowed(f)), []);
+	await page.context().close();
+}
