@@ -41,7 +41,8 @@ PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
 ERRANDS := $(addprefix src/target/,once.c talk.c counters.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
-WEB    := $(wildcard src/web/*.c)
+# What the web server needs: the metrics are served by it.
+WEB    := $(wildcard src/web/*.c src/export/*.c)
 DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) \
           $(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c))
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) $(WEB) \
@@ -208,7 +209,7 @@ $(B)/test/%: test/unit/%.c $(LIB) $(B)/flags
 	$(CC) $(ALL_CFLAGS) -Itest/support -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lcmocka $(UNIT_LIBS) -lm
 
 # These need more than the pure library.
-STORE_UNIT := $(filter $(B)/test/test_store%,$(UNIT))
+STORE_UNIT := $(filter $(B)/test/test_store% $(B)/test/test_feed,$(UNIT))
 $(STORE_UNIT): $(call obj,$(STORE) test/support/store_fixture.c)
 $(STORE_UNIT): UNIT_LIBS = -lsqlite3
 $(B)/test/test_store_power: $(call obj,test/support/faultvfs.c)
@@ -236,6 +237,10 @@ $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
 # What the native probe is made of needs no VM.
 $(B)/test/test_ring: $(call obj,src/probe/ring.c src/probe/names.c)
+
+# What metrics are written by is pure.
+$(B)/test/test_expo: $(call obj,$(addprefix src/export/,expo.c expo_proto.c \
+    families.c health.c totals.c))
 
 # These are pure, though they live with the daemon.
 $(B)/test/test_guard: $(call obj,src/kprofd/hush.c src/kprofd/ledger.c)

@@ -345,7 +345,7 @@ open_web(struct daemon *d)
 {
 	const struct web_opts wo = { .addr = d->o->http,
 		.token_file = d->o->http_token_file, .db = d->o->db,
-		.control = d->o->control_path };
+		.control = d->o->control_path, .metrics = true };
 	char why[512];
 
 	if (wo.addr == NULL)

@@ -22,6 +22,7 @@
 #include "api.h"
 #include "assets.h"
 #include "conns.h"
+#include "export/metrics.h"
 #include "kprofd/nodes.h"
 #include "listen.h"
 #include "relay.h"
@@ -49,6 +50,7 @@ struct web {
 	struct evconnlistener *listener;
 	struct conns *conns;
 	struct relays *relays;
+	struct metrics *metrics;	/* NULL: not served */
 	struct event *stop, *turn;
 	struct job *first, **last;	/* what waits, in order */
 	unsigned njobs;
@@ -100,17 +102,24 @@ finish(struct evhttp_request *req, int status, struct evbuffer *out)
 }
 
 static void
-reply(struct evhttp_request *req, int status, const void *p, size_t n)
+reply_as(struct evhttp_request *req, int status, const char *type,
+    const void *p, size_t n)
 {
 	struct evbuffer *out = evbuffer_new();
 
-	put_headers(req, "application/json", false);
+	put_headers(req, type, false);
 	if (status == 401)
 		evhttp_add_header(evhttp_request_get_output_headers(req),
 		    "WWW-Authenticate", "Bearer");
 	if (out != NULL)
 		evbuffer_add(out, p, n);
 	finish(req, status, out);
+}
+
+static void
+reply(struct evhttp_request *req, int status, const void *p, size_t n)
+{
+	reply_as(req, status, "application/json", p, n);
 }
 
 static void
@@ -211,6 +220,51 @@ ask_daemon(struct web *w, struct evhttp_request *req, int i,
 	snprintf(line, sizeof(line), "%s%s%s", relayed[i].line,
 	    node != NULL ? " node=" : "", node != NULL ? node : "");
 	relay_ask(w->relays, line, relayed[i].done, req);
+}
+
+/* ---- a scraper ---- */
+
+struct scrape {
+	struct web *w;
+	struct evhttp_request *req;
+};
+
+/* Without a word of the daemon's there is the rest, which says so. */
+static void
+on_vitals(void *ctx, int status, const char *text, size_t n)
+{
+	struct scrape *s = ctx;
+	const char *accept = evhttp_find_header(
+	    evhttp_request_get_input_headers(s->req), "Accept"), *type;
+	struct kp_buf b;
+
+	kp_buf_init(&b, METRICS_OUTPUT_MAX);
+	metrics_answer(s->w->metrics, accept, status == 200 ? text : NULL, n,
+	    &b, &type);
+	if (b.err == KP_OK)
+		reply_as(s->req, 200, type, b.p, b.len);
+	else
+		reply_error(s->req, 503, kp_err_str(b.err));
+	kp_buf_free(&b);
+	free(s);
+}
+
+static void
+on_scrape(struct web *w, struct evhttp_request *req)
+{
+	struct scrape *s = w->metrics != NULL ? malloc(sizeof(*s)) : NULL;
+
+	if (w->metrics == NULL) {
+		reply_error(req, 404, "metrics are served by a kprofd that "
+		    "runs: kprofd -http");
+		return;
+	}
+	if (s == NULL) {
+		reply_error(req, 503, "out of memory");
+		return;
+	}
+	*s = (struct scrape){ w, req };
+	relay_ask(w->relays, "metrics", on_vitals, s);
 }
 
 /* ---- questions ---- */
@@ -372,7 +426,7 @@ on_request(struct evhttp_request *req, void *ctx)
 	bool post = evhttp_request_get_command(req) == EVHTTP_REQ_POST;
 	struct web *w = ctx;
 	struct asset a;
-	bool api;
+	bool api, scrape;
 
 	conns_asked(w->conns, req);
 	if (path == NULL) {
@@ -380,12 +434,15 @@ on_request(struct evhttp_request *req, void *ctx)
 		return;
 	}
 	api = strncmp(path, API, strlen(API)) == 0;
-	if (refused(w, req, post, api))
+	scrape = strcmp(path, "/metrics") == 0;
+	if (refused(w, req, post, api || scrape))
 		return;
 	if (api)
 		on_api(w, req, path + strlen(API), post);
 	else if (post)
 		method_wrong(req, "GET, HEAD");
+	else if (scrape)
+		on_scrape(w, req);
 	else if (strcmp(path, "/healthz") == 0)
 		reply(req, 200, healthy, strlen(healthy));
 	else if (asset_find(path, &a))
@@ -442,6 +499,7 @@ web_free(struct web *w)
 		free(job);
 	}
 	relays_free(w->relays);
+	metrics_free(w->metrics);
 	if (w->http != NULL)
 		evhttp_free(w->http);
 	conns_free(w->conns);
@@ -474,6 +532,9 @@ make_server(struct web *w, evutil_socket_t fd)
 	w->relays = relays_new(w->base, w->o.control);
 	w->stop = event_new(w->base, -1, 0, on_stop, w);
 	w->turn = evtimer_new(w->base, on_turn, w);
+	if (w->o.metrics &&
+	    (w->metrics = metrics_new(w->base, w->o.db)) == NULL)
+		return false;
 	return w->conns != NULL && w->relays != NULL && w->stop != NULL &&
 	    w->turn != NULL;
 }

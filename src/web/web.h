@@ -14,6 +14,7 @@
 
 #include "kprofd/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* of kprof web: a kprofd may have 4711 */
@@ -23,6 +24,7 @@ struct web_opts {
 	const char *addr;	/* 127.0.0.1:4711, [::1]:4711; port 0: any */
 	const char *token_file;	/* NULL: none, and the loopback only */
 	const char *db, *control;	/* borrowed; outlive it */
+	bool metrics;		/* serve them: of the kprofd that writes db */
 };
 
 struct web;
