@@ -27,7 +27,7 @@ endif
 ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
            -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' -pthread -MMD -MP
 LDLIBS_WEB    := -levent_core -levent_extra -levent_pthreads
-LDLIBS_DAEMON := $(LDLIBS_WEB) -lsqlite3 -lei -lm -pthread
+LDLIBS_DAEMON := $(LDLIBS_WEB) -levent_openssl -lssl -lcrypto -lsqlite3 -lei -lm -pthread
 LDLIBS_CLIENT := $(LDLIBS_WEB) -lsqlite3 -lei -lm -pthread
 
 comma := ,
@@ -41,9 +41,12 @@ PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
 ERRANDS := $(addprefix src/target/,once.c talk.c counters.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
-# What the web server needs: the metrics are served by it.
-WEB    := $(wildcard src/web/*.c src/export/*.c)
-DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) \
+# What is sent to a collector is the daemon's alone; metrics are served by the
+# web server.
+OTLP   := $(addprefix src/export/,otlp.c otlp_json.c post.c)
+WEB    := $(wildcard src/web/*.c) \
+          $(filter-out $(OTLP),$(wildcard src/export/*.c))
+DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) $(OTLP) \
           $(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c))
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) $(WEB) \
           $(ERRANDS) src/target/node.c src/target/agent_msg.c

@@ -63,6 +63,24 @@ static const struct metric metrics[HEALTH_COUNT] = {
 	    OF_NODE },
 	[HEALTH_CLOCK_ERROR] = { "kprof_clock_error_seconds", METRIC_GAUGE,
 	    "How well the node's clock is known.", OF_NODE },
+	[HEALTH_OTLP_FAILING] = { "kprof_otlp_failing", METRIC_GAUGE,
+	    "1 while the collector of -otlp cannot be reached, or has no "
+	    "time.", { NULL } },
+	[HEALTH_OTLP_FAILURES] = { "kprof_otlp_failures", METRIC_COUNTER,
+	    "Attempts to send to it that will be made again.", { NULL } },
+	[HEALTH_OTLP_SPANS] = { "kprof_otlp_spans", METRIC_COUNTER,
+	    "Spans that it took.", { NULL } },
+	[HEALTH_OTLP_POINTS] = { "kprof_otlp_points", METRIC_COUNTER,
+	    "Data points of metrics that it took.", { NULL } },
+	[HEALTH_OTLP_REFUSED_SPANS] = { "kprof_otlp_refused_spans",
+	    METRIC_COUNTER, "Spans that it refused.", { NULL } },
+	[HEALTH_OTLP_REFUSED_POINTS] = { "kprof_otlp_refused_points",
+	    METRIC_COUNTER, "Data points that it refused.", { NULL } },
+	[HEALTH_OTLP_LOST] = { "kprof_otlp_lost_requests", METRIC_COUNTER,
+	    "Slow requests that were never sent: too many waited, or they "
+	    "were deleted first.", { NULL } },
+	[HEALTH_OTLP_WAITING] = { "kprof_otlp_waiting_requests", METRIC_GAUGE,
+	    "Slow requests that wait to be sent.", { NULL } },
 };
 
 const struct metric *

@@ -142,7 +142,7 @@ status_now(const struct commands *cs, const struct command *cmd)
 {
 	return (struct status){ .targets = cs->p.targets,
 		.glob = cmd->glob[0] != '\0' ? cmd->glob : NULL,
-		.store = cs->p.store, .o = cs->p.o,
+		.store = cs->p.store, .otlp = cs->p.otlp, .o = cs->p.o,
 		.up = kp_mono_now() - cs->p.started };
 }
 

@@ -23,6 +23,7 @@
 #include "kprofd/daemon.h"
 #include "kprofd/log.h"
 #include "kprofd/notify.h"
+#include "kprofd/otlp_watch.h"
 #include "kprofd/past.h"
 #include "kprofd/print.h"
 #include "kprofd/reload.h"
@@ -39,6 +40,8 @@ struct daemon {
 	struct store_watch watch;
 	struct control *control;
 	struct web *web;		/* NULL: not asked for */
+	struct otlp *otlp;		/* the same */
+	struct otlp_watch otlp_watch;
 	struct targets *targets;
 	struct past *past;		/* NULL, as reload: only a check */
 	struct reload *reload;
@@ -276,6 +279,7 @@ on_window_end(evutil_socket_t fd, short what, void *ctx)
 	(void)fd, (void)what;
 	/* before it has this window: what became of the last one */
 	store_watch(&d->watch, d->store);
+	otlp_watch(&d->otlp_watch, d->otlp);
 	targets_rotate(d->targets, kp_wall_now());
 	past_tick(d->past);
 	window_schedule(d);
@@ -357,6 +361,21 @@ open_web(struct daemon *d)
 }
 
 static int
+open_otlp(struct daemon *d)
+{
+	const struct otlp_opts oo = { .url = d->o->otlp,
+		.header_file = d->o->otlp_header_file, .db = d->o->db };
+	char why[512];
+
+	if (oo.url == NULL)
+		return 0;
+	if (otlp_start(&d->otlp, &oo, why, sizeof(why)) != KP_OK)
+		return complain(why);
+	log_info("otlp", NULL, "slow requests and figures go to %s", oo.url);
+	return 0;
+}
+
+static int
 open_outputs(struct daemon *d)
 {
 	char why[512];
@@ -375,7 +394,7 @@ open_outputs(struct daemon *d)
 	if (d->past == NULL)
 		return complain("out of memory");
 	window_schedule(d);
-	return open_web(d);
+	return open_web(d) != 0 ? 1 : open_otlp(d);
 }
 
 static int
@@ -401,7 +420,7 @@ open_commands(struct daemon *d)
 		.store = d->store, .past = d->past };
 	struct commands_parts cp = { .o = d->o, .control = d->control,
 		.targets = d->targets, .store = d->store,
-		.started = d->started };
+		.otlp = d->otlp, .started = d->started };
 
 	if (d->o->check)
 		return 0;
@@ -425,8 +444,9 @@ close_store(struct daemon *d)
 static void
 daemon_close(struct daemon *d)
 {
-	/* it reads the store, and asks the control socket */
+	/* they read the store, and ask the control socket */
 	web_stop(d->web);
+	otlp_stop(d->otlp);
 	if (d->targets != NULL)
 		targets_drain(d->targets);
 	control_close(d->control);

@@ -1,5 +1,6 @@
 /* vitals.c - see the header. */
 #include "export/health.h"
+#include "kprofd/otlp_watch.h"
 #include "kprofd/vitals.h"
 
 #define SECONDS(ns) ((double)(ns) / (double)KP_NS_PER_S)
@@ -130,6 +131,7 @@ vitals_text(struct kp_buf *b, const struct status *s)
 	health_put(b, HEALTH_NO_ROOM, "", "",
 	    (double)targets_more(s->targets));
 	put_store(b, s->store);
+	otlp_put_vitals(b, s->otlp);
 	for (size_t f = 0; f < sizeof(of_target) / sizeof(of_target[0]); f++)
 		for (unsigned i = 0; i < targets_count(s->targets); i++) {
 			t = targets_at(s->targets, i);

@@ -17,6 +17,7 @@ struct kp_feed {
 	kp_wall_ns started;		/* of that run: row ids come again in
 					   another file */
 	int64_t window;			/* the last one that was taken */
+	int64_t request;		/* the caller moves it */
 };
 
 /* w is borrowed, and its texts are; those live until q is closed. */
@@ -29,5 +30,13 @@ typedef void kp_feed_window_fn(void *ctx, const struct kp_window *w);
  */
 enum kp_err kp_feed_windows(struct kp_query *q, struct kp_feed *f,
     kp_feed_window_fn *fn, void *ctx);
+
+/*
+ * Ids of slow requests behind f->request, at most max, in order; *newest is the
+ * last there is.  What lies between two ids was deleted before it was seen: the
+ * run's have no gaps.
+ */
+enum kp_err kp_feed_requests(struct kp_query *q, struct kp_feed *f,
+    int64_t *ids, size_t max, size_t *n, int64_t *newest);
 
 #endif
