@@ -376,6 +376,13 @@ api-test: $(B)/kprof $(B)/test/mkdb
 web-test: api-test $(B)/kprofd sample $(WEB_TEST)/made
 	node test/web/browser_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 
+# /metrics as a real Prometheus takes it, and what is sent to a collector, by
+# OpenTelemetry's own definitions, of two kprofds and two nodes.
+.PHONY: export-test
+export-test: $(B)/kprofd $(B)/kprof sample $(WEB_TEST)/made | $(B)/deb/prometheus
+	node test/web/export_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules \
+	    $(CURDIR)/$(B)/deb/prometheus/usr/bin
+
 # The SQLite extension, in SQLite's shell.
 .PHONY: sqlite-test
 sqlite-test: $(B)/kprof_sqlite.so $(B)/kprof $(B)/test/mkdb
@@ -633,6 +640,7 @@ check: all
 	@$(MAKE) --no-print-directory SAN=1 client-test
 	@$(MAKE) --no-print-directory SAN=1 api-test
 	@$(MAKE) --no-print-directory web-test
+	@$(MAKE) --no-print-directory export-test
 	@$(MAKE) --no-print-directory sqlite-test
 	@$(MAKE) --no-print-directory SAN=1 sqlite-test
 	@$(MAKE) --no-print-directory packaging
@@ -669,6 +677,7 @@ INSTALL_DATA := \
     priv/cron/kprofd:share/doc/kprofd/examples/crontab \
     priv/logrotate/kprofd:share/doc/kprofd/examples/logrotate \
     $(foreach e,$(wildcard priv/examples/*.conf),$(e):share/kprofd/examples/$(notdir $(e))) \
+    $(foreach e,$(wildcard priv/prometheus/*.yml),$(e):share/kprofd/prometheus/$(notdir $(e))) \
     $(foreach u,$(UNITS),$(B)/gen/$(u):lib/systemd/system/$(u))
 INSTALL_BIN := $(B)/kprofd:bin/kprofd $(B)/kprof:bin/kprof
 

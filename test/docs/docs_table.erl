@@ -17,6 +17,7 @@ documents() ->
      {"priv/schema.sql", comments},
      {"priv/openapi.json", elsewhere},
      {"priv/web/*", elsewhere},
+     {"priv/prometheus/*", elsewhere},
      {"priv/{bash-completion,cron,logrotate,systemd}/*", elsewhere}].
 
 %% What stands in a command or SQL for something of the reader's. A value is found by
