@@ -245,6 +245,9 @@ $(B)/test/test_ring: $(call obj,src/probe/ring.c src/probe/names.c)
 $(B)/test/test_expo: $(call obj,$(addprefix src/export/,expo.c expo_proto.c \
     families.c health.c totals.c))
 
+$(B)/test/test_otlp: $(call obj,src/export/otlp_json.c src/export/totals.c \
+    src/report/json.c src/report/text.c src/report/width.c src/report/when.c)
+
 # These are pure, though they live with the daemon.
 $(B)/test/test_guard: $(call obj,src/kprofd/hush.c src/kprofd/ledger.c)
 # And so is what is decided over several targets.
@@ -278,15 +281,20 @@ FUZZ_PROFILE := $(addprefix src/report/,profile.c profile_diff.c figures.c grid.
                 losses.c text.c when.c width.c)
 FUZZ_WEB     := src/web/params.c src/web/access.c src/report/when.c \
                 src/report/text.c src/report/width.c src/report/report.c
+FUZZ_EXPORT  := $(addprefix src/export/,expo.c expo_proto.c families.c \
+                health.c otlp_json.c totals.c) \
+                $(addprefix src/report/,json.c text.c when.c width.c)
 FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c
 
 $(B)/replay/text: $(call obj,$(FUZZ_TEXT))
 $(B)/replay/web: $(call obj,$(FUZZ_WEB))
+$(B)/replay/export: $(call obj,$(FUZZ_EXPORT))
 $(B)/replay/message: $(call obj,$(FUZZ_MESSAGE))
 $(B)/replay/profile: $(call obj,$(FUZZ_PROFILE))
 $(B)/replay/agent: $(call obj,$(FUZZ_AGENT))
 $(FUZZ_B)/fuzz_text: $(FUZZ_TEXT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_web: $(FUZZ_WEB:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_export: $(FUZZ_EXPORT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_message: $(FUZZ_MESSAGE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_profile: $(FUZZ_PROFILE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_agent: $(FUZZ_AGENT:%.c=$(FUZZ_B)/obj/%.o)

@@ -211,24 +211,6 @@ is_later(int status)
 	    status == 503 || status == 504;
 }
 
-/* What a collector that took the rest says it did not take. */
-static uint64_t
-refused_in(const struct post_answer *a, const char *key)
-{
-	const char *p = a->n > 0 ? memmem(a->text, a->n, key, strlen(key)) :
-	    NULL;
-	const char *end = a->text + a->n;
-	uint64_t n = 0;
-
-	if (p == NULL)
-		return 0;
-	for (p += strlen(key); p < end && (*p == '"' || *p == ':' || *p == ' '); p++)
-		;
-	for (; p < end && *p >= '0' && *p <= '9' && n < 1000000000; p++)
-		n = 10 * n + (uint64_t)(*p - '0');
-	return n;
-}
-
 /* With the lock held. */
 static void
 say_why(struct otlp *x, const struct post_answer *a)
@@ -249,11 +231,9 @@ count_taken(struct otlp *x, const struct post_answer *a)
 {
 	bool taken = a->status >= 200 && a->status < 300;
 	const struct batch *b = &x->batch;
-	uint64_t refused = !taken ? b->n : refused_in(a, b->traces ?
-	    "rejectedSpans" : "rejectedDataPoints");
+	uint64_t refused = taken ? otlp_refused(a->text, a->n, b->traces,
+	    b->n) : b->n;
 
-	if (refused > b->n)
-		refused = b->n;
 	x->status.failing = false;
 	if (refused > 0)
 		say_why(x, a);

@@ -516,3 +516,25 @@ otlp_metrics(struct kp_buf *b, kp_wall_ns run, const struct totals *t,
 	json_end(&m.j);
 	return m.points;
 }
+
+/* ---- what comes back ---- */
+
+uint64_t
+otlp_refused(const char *answer, size_t n, bool traces, uint64_t sent)
+{
+	const char *key = traces ? "\"rejectedSpans\"" :
+	    "\"rejectedDataPoints\"";
+	const char *end = answer + n;
+	const char *p = n > 0 ? memmem(answer, n, key, strlen(key)) : NULL;
+	uint64_t refused = 0;
+
+	if (p == NULL)
+		return 0;
+	p += strlen(key);
+	/* a number, or a number as text */
+	while (p < end && (*p == '"' || *p == ':' || *p == ' '))
+		p++;
+	for (; p < end && *p >= '0' && *p <= '9' && refused < sent; p++)
+		refused = 10 * refused + (uint64_t)(*p - '0');
+	return refused < sent ? refused : sent;
+}

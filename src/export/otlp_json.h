@@ -36,4 +36,11 @@ size_t otlp_traces(struct kp_buf *b, kp_wall_ns run,
 size_t otlp_metrics(struct kp_buf *b, kp_wall_ns run, const struct totals *t,
     size_t node);
 
+/*
+ * How many of `sent` a collector that took the rest says that it did not take;
+ * its answer can be anything.
+ */
+uint64_t otlp_refused(const char *answer, size_t n, bool traces,
+    uint64_t sent);
+
 #endif
