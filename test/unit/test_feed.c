@@ -101,7 +101,7 @@ rolled_up_is_not_new(void **state)
 	sql_exec("update time_window set level = 60");
 	assert_int_equal(look(&f).windows, 0);
 	/* the ids of those that were deleted come again */
-	sql_exec("delete from time_window");
+	sql_exec("pragma foreign_keys = on; delete from time_window");
 	assert_int_equal(look(&f).windows, 0);
 	kp_store_window(s, known_window("a@h", T0 + MIN));
 	assert_true(sync_store(s));
