@@ -37,7 +37,6 @@ struct otlp {
 	struct post *post;
 	pthread_t thread;
 	struct kp_feed feed;
-	struct totals *totals;
 	uint64_t told[TOTALS_NODES_MAX + 2];	/* windows, by node */
 	struct kp_backoff backoff;
 	struct batch batch;
@@ -54,12 +53,6 @@ wait_for(struct otlp *x, kp_dur_ns d)
 		d % KP_NS_PER_S / KP_NS_PER_US };
 
 	event_add(x->tick, &tv);
-}
-
-static void
-on_window(void *ctx, const struct kp_window *w)
-{
-	totals_add(ctx, w);
 }
 
 /* ---- traces ---- */
@@ -153,26 +146,37 @@ make_traces(struct otlp *x, struct kp_query *q)
 
 /* ---- metrics ---- */
 
-/* Of the next node that has new ones. */
+/* Of the next node that has new ones; with the totals locked. */
 static bool
-make_metrics(struct otlp *x)
+node_metrics(struct otlp *x)
 {
 	const struct total_node *n;
 
-	for (size_t i = 0; i < totals_count(x->totals, TOTALS_NODE); i++) {
-		n = totals_node(x->totals, i);
+	for (size_t i = 0; i < totals_count(x->o.totals, TOTALS_NODE); i++) {
+		n = totals_node(x->o.totals, i);
 		if (n == NULL || n->windows == x->told[i])
 			continue;
 		x->batch = (struct batch){ .node = i,
 			.windows = n->windows };
 		x->batch.n = otlp_metrics(&x->body, x->feed.started,
-		    x->totals, i);
+		    x->o.totals, i);
 		if (x->body.err == KP_OK)
 			return true;
 		kp_buf_reset(&x->body);
 		x->told[i] = n->windows;
 	}
 	return false;
+}
+
+static bool
+make_metrics(struct otlp *x)
+{
+	bool made;
+
+	totals_lock(x->o.totals);
+	made = node_metrics(x);
+	totals_unlock(x->o.totals);
+	return made;
 }
 
 /* ---- one after the other ---- */
@@ -190,9 +194,9 @@ make_batch(struct otlp *x)
 		return false;
 	}
 	kp_query_deadline(q, kp_mono_now() + QUERY_MAX);
-	kp_feed_windows(q, &x->feed, on_window, x->totals);
 	x->metrics_first = !x->metrics_first;
-	made = x->metrics_first && make_metrics(x);
+	made = kp_feed_run(q, &x->feed) == KP_OK && x->metrics_first &&
+	    make_metrics(x);
 	if (!made) {
 		made = make_traces(x, q);
 		if (!made)
@@ -333,7 +337,6 @@ otlp_free(struct otlp *x)
 		event_free(x->stop);
 	if (x->base != NULL)
 		event_base_free(x->base);
-	totals_free(x->totals);
 	kp_buf_free(&x->body);
 	pthread_mutex_destroy(&x->lock);
 	free(x);
@@ -347,8 +350,7 @@ make_events(struct otlp *x)
 		return false;
 	x->tick = evtimer_new(x->base, on_tick, x);
 	x->stop = event_new(x->base, -1, 0, on_stop, x);
-	x->totals = totals_new();
-	return x->tick != NULL && x->stop != NULL && x->totals != NULL;
+	return x->tick != NULL && x->stop != NULL;
 }
 
 enum kp_err

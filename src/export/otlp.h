@@ -2,8 +2,8 @@
  * otlp.h - sends slow requests as traces and totals as metrics to an
  * OpenTelemetry collector, on a thread of its own.
  *
- * It follows the database as any reader does, and shares nothing with what
- * takes in events.  What waits to be sent waits in the database: there is one
+ * It reads requests from the database as any reader does, and shares nothing
+ * with what takes in events.  What waits to be sent waits in the database: there is one
  * body in memory, OTLP_BODY_MAX at most.  Requests more than OTLP_WAITING_MAX
  * behind are passed over, and counted, as are those that were deleted before
  * they were sent; metrics are cumulative, so that the next ones make up for
@@ -25,10 +25,13 @@
 #define OTLP_BODY_MAX (32u << 20)	/* bytes */
 #define OTLP_WAITING_MAX 10000		/* requests */
 
+struct totals;
+
 struct otlp_opts {
 	const char *url;	/* http://HOST:4318, https too */
 	const char *header_file;	/* NULL: none; see post.h */
-	const char *db;		/* all borrowed; outlive it */
+	const char *db;
+	struct totals *totals;	/* all borrowed; outlive it */
 };
 
 struct otlp_status {

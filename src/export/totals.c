@@ -1,4 +1,5 @@
 /* totals.c - see the header. */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,6 +31,7 @@ struct row {
 };
 
 struct totals {
+	pthread_mutex_t lock;
 	struct names_of names[TOTALS_KINDS];
 	struct row *rows[TOTALS_NODES_MAX + 2][TOTALS_TIERS_MAX + 2];
 	struct total_node nodes[TOTALS_NODES_MAX + 2];
@@ -115,6 +117,8 @@ totals_new(void)
 	struct totals *t = calloc(1, sizeof(*t));
 	bool ok = t != NULL;
 
+	if (ok)
+		pthread_mutex_init(&t->lock, NULL);
 	for (int kind = 0; ok && kind < TOTALS_KINDS; kind++)
 		ok = put_name(&t->names[kind], 2, strdup("_other")) &&
 		    (kind == TOTALS_NODE ||
@@ -147,6 +151,7 @@ totals_free(struct totals *t)
 	for (int kind = 0; kind < TOTALS_KINDS; kind++)
 		for (size_t i = 0; i < t->names[kind].n; i++)
 			free(t->names[kind].v[i].text);
+	pthread_mutex_destroy(&t->lock);
 	free(t);
 }
 
@@ -217,8 +222,8 @@ add_cell(struct totals *t, size_t node, const struct kp_cell *c)
 	to->time = sat_add(to->time, c->w_total);
 }
 
-void
-totals_add(struct totals *t, const struct kp_window *w)
+static void
+add_window(struct totals *t, const struct kp_window *w)
 {
 	size_t node = name_index(t, TOTALS_NODE, w->node);
 	struct total_node *n = &t->nodes[node];
@@ -232,6 +237,26 @@ totals_add(struct totals *t, const struct kp_window *w)
 		n->lost.n[i] += w->losses.n[i];
 	for (size_t i = 0; i < w->ncells; i++)
 		add_cell(t, node, &w->cells[i]);
+}
+
+void
+totals_lock(struct totals *t)
+{
+	pthread_mutex_lock(&t->lock);
+}
+
+void
+totals_unlock(struct totals *t)
+{
+	pthread_mutex_unlock(&t->lock);
+}
+
+void
+totals_add(struct totals *t, const struct kp_window *w)
+{
+	totals_lock(t);
+	add_window(t, w);
+	totals_unlock(t);
 }
 
 /* ---- reading ---- */

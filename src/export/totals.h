@@ -1,6 +1,10 @@
 /*
  * totals.h - what windows amount to since the daemon began: figures that only
- * grow, as counters of a metrics system have to.  Pure.
+ * grow, as counters of a metrics system have to.  No I/O.
+ *
+ * The store's writer adds each window that it has written, exporters read on
+ * their threads, between totals_lock() and totals_unlock(); what takes in
+ * events has no part in it.
  *
  * Bounded: the first so many nodes, tiers and identities have figures of their
  * own, the rest is added up as "_other" of its kind, and counted.  Who is in
@@ -39,7 +43,10 @@ struct totals;
 /* NULL when out of memory. */
 struct totals *totals_new(void);
 void totals_free(struct totals *t);
+/* Locks by itself. */
 void totals_add(struct totals *t, const struct kp_window *w);
+void totals_lock(struct totals *t);
+void totals_unlock(struct totals *t);
 
 /* Names of a kind; 0 is "_other", 1 of tiers and identities "_total". */
 #define TOTALS_OTHER 0

@@ -17,6 +17,7 @@
 #include <event2/event.h>
 #include <event2/thread.h>
 
+#include "export/totals.h"
 #include "kprofd/commands.h"
 #include "kprofd/conf_file.h"
 #include "kprofd/control.h"
@@ -39,6 +40,7 @@ struct daemon {
 	struct kp_store *store;
 	struct store_watch watch;
 	struct control *control;
+	struct totals *totals;		/* of all windows, for exporters */
 	struct web *web;		/* NULL: not asked for */
 	struct otlp *otlp;		/* the same */
 	struct otlp_watch otlp_watch;
@@ -302,15 +304,27 @@ complain(const char *why)
 	return 1;
 }
 
+/* On the writer's thread. */
+static void
+on_written(void *ctx, const struct kp_window *w)
+{
+	totals_add(ctx, w);
+}
+
 static int
 open_store(struct daemon *d)
 {
 	struct kp_store_opts so = { .path = d->o->db, .version = KP_VERSION,
 		.tiers_text = d->conf.text, .conf = d->conf.conf,
 		.interval = d->o->interval, .retain = d->o->retain,
-		.max_bytes = d->o->max_db };
+		.max_bytes = d->o->max_db, .on_written = on_written };
 	char *why = NULL;
 
+	if (d->o->http == NULL && d->o->otlp == NULL)
+		so.on_written = NULL;
+	else if ((d->totals = totals_new()) == NULL)
+		return complain("out of memory");
+	so.written_ctx = d->totals;
 	if (kp_store_open(&d->store, &so, &why) != KP_OK) {
 		complain(why != NULL ? why : "out of memory");
 		free(why);
@@ -349,7 +363,7 @@ open_web(struct daemon *d)
 {
 	const struct web_opts wo = { .addr = d->o->http,
 		.token_file = d->o->http_token_file, .db = d->o->db,
-		.control = d->o->control_path, .metrics = true };
+		.control = d->o->control_path, .totals = d->totals };
 	char why[512];
 
 	if (wo.addr == NULL)
@@ -364,7 +378,8 @@ static int
 open_otlp(struct daemon *d)
 {
 	const struct otlp_opts oo = { .url = d->o->otlp,
-		.header_file = d->o->otlp_header_file, .db = d->o->db };
+		.header_file = d->o->otlp_header_file, .db = d->o->db,
+		.totals = d->totals };
 	char why[512];
 
 	if (oo.url == NULL)
@@ -451,6 +466,7 @@ daemon_close(struct daemon *d)
 		targets_drain(d->targets);
 	control_close(d->control);
 	close_store(d);
+	totals_free(d->totals);
 	tables_close(d->tables);
 	past_free(d->past);
 	targets_free(d->targets);

@@ -50,7 +50,6 @@ struct web {
 	struct evconnlistener *listener;
 	struct conns *conns;
 	struct relays *relays;
-	struct metrics *metrics;	/* NULL: not served */
 	struct event *stop, *turn;
 	struct job *first, **last;	/* what waits, in order */
 	unsigned njobs;
@@ -239,7 +238,7 @@ on_vitals(void *ctx, int status, const char *text, size_t n)
 	struct kp_buf b;
 
 	kp_buf_init(&b, METRICS_OUTPUT_MAX);
-	metrics_answer(s->w->metrics, accept, status == 200 ? text : NULL, n,
+	metrics_answer(s->w->o.totals, accept, status == 200 ? text : NULL, n,
 	    &b, &type);
 	if (b.err == KP_OK)
 		reply_as(s->req, 200, type, b.p, b.len);
@@ -252,9 +251,9 @@ on_vitals(void *ctx, int status, const char *text, size_t n)
 static void
 on_scrape(struct web *w, struct evhttp_request *req)
 {
-	struct scrape *s = w->metrics != NULL ? malloc(sizeof(*s)) : NULL;
+	struct scrape *s = w->o.totals != NULL ? malloc(sizeof(*s)) : NULL;
 
-	if (w->metrics == NULL) {
+	if (w->o.totals == NULL) {
 		reply_error(req, 404, "metrics are served by a kprofd that "
 		    "runs: kprofd -http");
 		return;
@@ -499,7 +498,6 @@ web_free(struct web *w)
 		free(job);
 	}
 	relays_free(w->relays);
-	metrics_free(w->metrics);
 	if (w->http != NULL)
 		evhttp_free(w->http);
 	conns_free(w->conns);
@@ -532,9 +530,6 @@ make_server(struct web *w, evutil_socket_t fd)
 	w->relays = relays_new(w->base, w->o.control);
 	w->stop = event_new(w->base, -1, 0, on_stop, w);
 	w->turn = evtimer_new(w->base, on_turn, w);
-	if (w->o.metrics &&
-	    (w->metrics = metrics_new(w->base, w->o.db)) == NULL)
-		return false;
 	return w->conns != NULL && w->relays != NULL && w->stop != NULL &&
 	    w->turn != NULL;
 }

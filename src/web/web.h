@@ -14,17 +14,18 @@
 
 #include "kprofd/err.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* of kprof web: a kprofd may have 4711 */
 #define WEB_ADDR_DEFAULT "127.0.0.1:4712"
 
+struct totals;
+
 struct web_opts {
 	const char *addr;	/* 127.0.0.1:4711, [::1]:4711; port 0: any */
 	const char *token_file;	/* NULL: none, and the loopback only */
 	const char *db, *control;	/* borrowed; outlive it */
-	bool metrics;		/* serve them: of the kprofd that writes db */
+	struct totals *totals;	/* what /metrics serves; NULL: nothing */
 };
 
 struct web;

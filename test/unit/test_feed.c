@@ -1,6 +1,6 @@
 /*
- * test_feed.c - what exporters follow: each window of the run once, as it was
- * written, whatever becomes of it later.
+ * test_feed.c - what exporters follow: each window once it is written, with
+ * what it tells of those that were not; and slow requests, each once.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,20 +14,15 @@
 #include "store/feed.h"
 
 struct seen {
-	size_t windows;
-	kp_wall_ns last;
-	uint64_t calls, hist, lost;	/* of _total, _total */
-	char node[32];
+	uint64_t windows, calls, hist, lost;	/* calls: of _total, _total */
 };
 
 static void
-on_window(void *ctx, const struct kp_window *w)
+on_written(void *ctx, const struct kp_window *w)
 {
 	struct seen *s = ctx;
 
 	s->windows++;
-	s->last = w->start;
-	strncpy(s->node, w->node, sizeof(s->node) - 1);
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		s->lost += w->losses.n[i];
 	for (size_t i = 0; i < w->ncells; i++)
@@ -38,94 +33,107 @@ on_window(void *ctx, const struct kp_window *w)
 		}
 }
 
-static struct seen
-look(struct kp_feed *f)
-{
-	struct kp_query *q = open_query();
-	struct seen s = { .windows = 0 };
-
-	assert_int_equal(kp_feed_windows(q, f, on_window, &s), KP_OK);
-	kp_query_close(q);
-	return s;
-}
-
 static uint64_t
 one(const char *sql)
 {
 	return strtoull(sql_text(sql), NULL, 10);
 }
 
-/* More than are read at once, in order, none twice. */
 static void
-each_window_once(void **state)
+assert_as_in_the_database(const struct seen *seen)
 {
-	struct kp_store *s = open_store();
-	struct kp_feed f = { .run = 0 };
-	struct seen seen;
-
-	(void)state;
-	for (int i = 0; i < 150; i++)
-		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
-	assert_true(sync_store(s));
-	seen = look(&f);
-	assert_int_equal(seen.windows, 150);
-	assert_true(seen.last == T0 + 149 * 10 * S);
-	assert_string_equal(seen.node, "a@h");
-	assert_int_equal(seen.calls, one("select sum(w_calls) from stat s"
+	assert_int_equal(seen->windows, one("select count(*) from"
+	    " time_window"));
+	assert_int_equal(seen->calls, one("select sum(w_calls) from stat s"
 	    " join tier t on t.id = s.tier_id join identity i"
 	    " on i.id = s.identity_id where t.name = '_total'"
 	    " and i.name = '_total'"));
-	assert_int_equal(seen.lost, one("select sum(n) from loss"));
-	assert_true(seen.hist > 0);
-	assert_int_equal(look(&f).windows, 0);
-	kp_store_window(s, known_window("b@h", T0));
+	assert_int_equal(seen->lost, one("select sum(n) from loss"));
+	assert_true(seen->hist > 0);
+}
+
+/* Whatever could not be written is in the next one that is. */
+static void
+each_window_once(void **state)
+{
+	struct kp_store_opts o = store_opts(path);
+	struct seen seen = { .windows = 0 };
+	struct kp_store *s;
+
+	(void)state;
+	o.on_written = on_written;
+	o.written_ctx = &seen;
+	s = open_store_with(&o);
+	for (int i = 0; i < 150; i++)
+		kp_store_window(s, known_window(i % 2 == 0 ? "a@h" : "b@h",
+		    T0 + i * 10 * S));
 	assert_true(sync_store(s));
-	seen = look(&f);
-	assert_int_equal(seen.windows, 1);
-	assert_string_equal(seen.node, "b@h");
+	assert_int_equal(seen.windows, 150);
+	assert_as_in_the_database(&seen);
+	/* one that the database will never take */
+	sql_exec("create trigger no before insert on time_window"
+	    " begin select raise(abort, 'no'); end");
+	kp_store_window(s, known_window("a@h", T0 + HOUR));
+	assert_false(sync_store(s));
+	assert_int_equal(seen.windows, 150);
+	sql_exec("drop trigger no");
+	kp_store_window(s, known_window("a@h", T0 + HOUR + MIN));
+	assert_true(sync_store(s));
+	assert_int_equal(seen.windows, 151);
+	assert_as_in_the_database(&seen);
+	assert_true(one("select count(*) from loss l join cause c"
+	    " on c.id = l.cause_id where c.name = 'unwritten'") == 1);
 	kp_store_close(s);
 }
 
-/* What was rolled up is not seen again as what it became. */
-static void
-rolled_up_is_not_new(void **state)
+static size_t
+look(struct kp_feed *f, int64_t ids[4], int64_t *newest)
 {
-	struct kp_store *s = open_store();
-	struct kp_feed f = { .run = 0 };
+	struct kp_query *q = open_query();
+	size_t n;
 
-	(void)state;
-	for (int i = 0; i < 6; i++)
-		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
-	assert_true(sync_store(s));
-	assert_int_equal(look(&f).windows, 6);
-	sql_exec("update time_window set level = 60");
-	assert_int_equal(look(&f).windows, 0);
-	/* the ids of those that were deleted come again */
-	sql_exec("pragma foreign_keys = on; delete from time_window");
-	assert_int_equal(look(&f).windows, 0);
-	kp_store_window(s, known_window("a@h", T0 + MIN));
-	assert_true(sync_store(s));
-	assert_int_equal(look(&f).windows, 1);
-	kp_store_close(s);
+	assert_int_equal(kp_feed_requests(q, f, ids, 4, &n, newest), KP_OK);
+	kp_query_close(q);
+	return n;
 }
 
-/* A run before this one is none of it; the next one begins at its first. */
+/* In order, so many at once; those of a run before this one are none of it. */
 static void
-of_the_latest_run(void **state)
+requests_in_order(void **state)
 {
 	struct kp_store *s = open_store();
 	struct kp_feed f = { .run = 0 };
+	int64_t ids[4], newest;
 
 	(void)state;
-	kp_store_window(s, known_window("a@h", T0));
+	kp_store_tree(s, new_tree(1));
 	assert_true(sync_store(s));
-	assert_int_equal(look(&f).windows, 1);
 	kp_store_close(s);
 	s = open_store();
-	assert_int_equal(look(&f).windows, 0);
-	kp_store_window(s, known_window("a@h", T0 + MIN));
+	assert_int_equal(look(&f, ids, &newest), 0);
+	for (int i = 0; i < 6; i++)
+		kp_store_tree(s, new_tree(2));
 	assert_true(sync_store(s));
-	assert_int_equal(look(&f).windows, 1);
+	assert_int_equal(look(&f, ids, &newest), 4);
+	assert_int_equal(newest, 7);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(ids[i], 2 + i);
+	/* not taken: there again */
+	assert_int_equal(look(&f, ids, &newest), 4);
+	f.request = ids[3];
+	/* one is deleted before it was seen: a gap */
+	sql_exec("pragma foreign_keys = on; delete from request where id = 6");
+	assert_int_equal(look(&f, ids, &newest), 1);
+	assert_int_equal(ids[0], 7);
+	f.request = ids[0];
+	assert_int_equal(look(&f, ids, &newest), 0);
+	/* the last row's id comes again */
+	sql_exec("pragma foreign_keys = on; delete from request where id > 3");
+	assert_int_equal(look(&f, ids, &newest), 0);
+	kp_store_tree(s, new_tree(2));
+	assert_true(sync_store(s));
+	assert_int_equal(look(&f, ids, &newest), 1);
+	assert_int_equal(ids[0], 4);
 	kp_store_close(s);
 }
 
@@ -134,8 +142,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_A_FILE(each_window_once),
-		ON_A_FILE(rolled_up_is_not_new),
-		ON_A_FILE(of_the_latest_run),
+		ON_A_FILE(requests_in_order),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

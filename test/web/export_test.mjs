@@ -122,6 +122,8 @@ async function settle() {
 		await stop(load);
 	await new Promise((r) => setTimeout(r, 6000));
 	for (const name of Object.keys(proms))
+		same(`${name} reads what it gets`, (await ask(proms[name], "/api/v1/targets")).json.data.activeTargets.map((t) => t.lastError), ["", ""]);
+	for (const name of Object.keys(proms))
 		for (const i of [0, 1])
 			await until(`${name} to have all of ${nodes[i]}`, async () =>
 				await value(name, `sum(kprof_requests_total{node="${nodes[i]}"})`) === one(dbs[i], cells("w_calls", "_total", "_total")), 60);
