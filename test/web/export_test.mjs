@@ -171,7 +171,7 @@ async function quantiles() {
 	}
 }
 
-const find = (report, identity) => report.identities.find((x) => x.identity === identity).total;
+const find = (report, identity) => report.rows.find((x) => x.identity === identity).tiers.find((x) => x.tier === "_total");
 
 async function counters() {
 	for (const name of Object.keys(proms))
