@@ -64,7 +64,7 @@ all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so $(B)/kprof_probe.so library
 # The agent must load on OTP 25: newer compilers have to be told.
 ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
 
-$(B)/gen/kprof_%.beam: erlang/kprof_%.erl erlang/kprof_guest.hrl
+$(B)/gen/kprof_%.beam: erlang/kprof_%.erl $(wildcard erlang/*.hrl)
 	@mkdir -p $(@D)
 	erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
 
@@ -107,18 +107,26 @@ $(call obj,src/target/counters.c): $(B)/gen/counters_beam.h
 $(call obj,src/target/agent_probe.c): $(B)/gen/probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
+# What a lock file pins, out of npm's cache where it is there.  $(1): another
+# way out.
+npm_ci = npm ci --no-audit --no-fund --ignore-scripts --prefer-offline --loglevel=error || { \
+    echo 'make: npm did not install what $< names: is npm there (make setup), and' >&2; \
+    echo 'make: its registry (npm ping; a mirror: npm config set registry URL)?$(1)' >&2; exit 1; }
+
 # The dashboard: its own files, and the chart library from npm, as the lock
-# file pins it; what is served is in the programs.
-UPLOT     := $(B)/npm/node_modules/uplot/dist
+# file pins it; what is served is in the programs.  UPLOT: where its files are,
+# if they are not to be had from npm.
+UPLOT_NPM := $(B)/npm/node_modules/uplot/dist
+UPLOT     ?= $(UPLOT_NPM)
 WEB_FILES := $(wildcard priv/web/*.html priv/web/*.css priv/web/*.js priv/web/*.svg) \
              priv/openapi.json
 WEB_LIB   := $(UPLOT)/uPlot.esm.js $(UPLOT)/uPlot.min.css
 
-$(WEB_LIB) &: priv/web/package.json priv/web/package-lock.json priv/web/.npmrc
+$(UPLOT_NPM)/uPlot.esm.js $(UPLOT_NPM)/uPlot.min.css &: $(addprefix priv/web/,package.json package-lock.json .npmrc)
 	@mkdir -p $(B)/npm
 	cp $^ $(B)/npm
-	cd $(B)/npm && npm ci --no-audit --no-fund --ignore-scripts --silent
-	@touch $(WEB_LIB)
+	@cd $(B)/npm && { $(call npm_ci, Or: make UPLOT=DIR with uPlot.esm.js and uPlot.min.css); }
+	@touch $(UPLOT_NPM)/uPlot.esm.js $(UPLOT_NPM)/uPlot.min.css
 
 $(B)/gen/web_assets.h: $(WEB_FILES) $(WEB_LIB) Makefile
 	@mkdir -p $(@D)
@@ -374,7 +382,7 @@ WEB_TEST := $(B)/npm_test
 $(WEB_TEST)/made: $(addprefix test/web/,package.json package-lock.json .npmrc)
 	@mkdir -p $(@D)
 	cp $^ $(@D)
-	cd $(@D) && npm ci --no-audit --no-fund --ignore-scripts --silent
+	@cd $(@D) && { $(call npm_ci); }
 	@touch $@
 
 .PHONY: web-test api-test
@@ -450,10 +458,12 @@ INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(PRELOADED) \
 integration: $(INTEGRATION_NEEDS)
 	$(call run_integration)
 
-# The same figures with the native probe.
+# The same figures with the native probe; RELEASES=29: on that.  All of the tests
+# with it: `make integration PROBE=native`, `make releases PROBE=native`.
 .PHONY: native
 native:
-	@$(MAKE) --no-print-directory integration PROBE=native \
+	@$(MAKE) --no-print-directory PROBE=native \
+	    $(if $(filter command line,$(origin RELEASES)),releases,integration) \
 	    ONLY="outcome: ' 'catalogue: ' 'figure: ' 'sampling: ' 'mark: ' 'attach: ' 'code: ' 'reload: "
 
 # The native probe in a VM of its own: what must not hurt one; with sanitizers,

@@ -148,7 +148,7 @@ init(Starter, Daemon, #{who := Who, lease_ms := Lease,
     %% them die before a collection.
     process_flag(min_heap_size, 64 * 1024),
     process_flag(fullsweep_after, 8),
-    Session = session_new(),
+    Session = session_new(kprofd),
     case foreign_tracing(Session) of
         false -> ok;
         Why -> exit(Why)
@@ -273,13 +273,6 @@ lease(S) ->
         true -> finish(lease_expired, S);
         false -> S
     end.
-
-now_ms() ->
-    erlang:monotonic_time(millisecond).
-
-%% The unit of time stamps in trace events, whatever the node's own is.
-now_ns() ->
-    erlang:monotonic_time(nanosecond).
 
 %% --------------------------------------------------------------- events ----
 
@@ -418,8 +411,8 @@ probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
             code:load_binary(kprof_probe, "kprof_probe.beam", Beam),
         ok = kprof_probe:load(Path, Threads, MaxBytes),
         ok = kprof_probe:start(),
-        self() ! drain,
         Session = session_new(S#s.session, kprof_probe:tracer()),
+        self() ! drain,         % from here on nothing fails
         {{ok, kprof_probe:info()},
          S#s{probe = native, session = Session, watcher = S#s.session}}
     catch
@@ -437,6 +430,14 @@ probe_purge() ->
     [begin code:purge(kprof_probe), code:delete(kprof_probe),
            code:purge(kprof_probe)
      end || erlang:module_loaded(kprof_probe)].
+
+%% It ends by itself where rings are full and nobody empties them for long: if
+%% that was us, held up, it is to be there again before anything is armed.
+probe_wake(#s{probe = native}) ->
+    #{active := Active} = kprof_probe:info(),
+    Active orelse kprof_probe:start();
+probe_wake(_) ->
+    true.
 
 %% Takes what is in the rings, again and again: at once while there is much.
 drain(S0) ->
@@ -652,7 +653,7 @@ limits(#{max_queue := Q, max_memory := M, max_age_ms := A}, S) ->
     S#s{max_queue = Q, max_memory = M, max_age_ns = A * 1000000}.
 
 state_msg(S) ->
-    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    Queue = waiting(S),
     {memory, Bytes} = process_info(self(), memory),
     {Name, Reason} = case S#s.state of
                          {What, Why} -> {What, Why};
@@ -662,6 +663,13 @@ state_msg(S) ->
      Name, Reason, S#s.seq, Queue, Bytes, S#s.sent, S#s.dropped,
      S#s.dropped_entries, entry_calls(S), unarmed(S), S#s.busy,
      S#s.lease_ref}.
+
+%% Events that the daemon cannot have seen yet, at most.
+waiting(#s{probe = native}) ->
+    maps:get(waiting, kprof_probe:info());
+waiting(_) ->
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    Queue.
 
 %% ------------------------------------------------------ before the arming ----
 
@@ -825,6 +833,7 @@ rearm_all(S0) ->
     [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
     case arm_tiers(Tiers, S0) of
         {[], S} ->
+            _ = probe_wake(S),
             processes_trace(S),
             S1 = read_counters(S),
             case set_patterns(Entries, S) of
@@ -936,11 +945,6 @@ all_or_each(M, MFAs, S) ->
                    end, functions(M)) of
         true -> [{M, '_', '_'}];
         false -> MFAs
-    end.
-
-functions(M) ->
-    try erlang:get_module_info(M, functions)
-    catch error:badarg -> []
     end.
 
 %% Another match spec for one armed function (a new sampling rate).
@@ -1275,14 +1279,19 @@ sentry(Ref, Agent, Legacy, Tcw, Own) ->
 %% their tracer dies, and so may flags of processes that ran no code since.
 sentry_clean(Legacy, Agent, Own) ->
     Tracers = [Agent | [kprof_probe:tracer()
-                        || erlang:module_loaded(kprof_probe),
-                           kprof_probe:stop() =:= ok]],
+                        || erlang:module_loaded(kprof_probe), probe_stopped()]],
     Legacy andalso
         begin
             [pattern(legacy, MFA, false, How) || {How, MFA} <- Own],
             [clear_processes(legacy, T) || T <- Tracers]
         end,
     ok.
+
+%% Not where the agent died before its library was there.
+probe_stopped() ->
+    try kprof_probe:stop() =:= ok
+    catch error:_ -> false
+    end.
 
 %% Tells the sentry what is ours, and More that is about to be: before it is.
 own(More, S) ->
@@ -1300,13 +1309,6 @@ patterns(Plan) ->
         [{call_count, I#item.mfa} || I <- Plan, I#item.kind =:= entry].
 
 %% ------------------------------------------------- the two trace back ends ----
-
-session_new() ->
-    _ = code:ensure_loaded(trace),
-    case erlang:function_exported(trace, session_create, 3) of
-        true -> trace:session_create(kprofd, self(), []);
-        false -> legacy
-    end.
 
 %% One more, with another tracer.
 session_new(legacy, _) -> legacy;
@@ -1366,14 +1368,6 @@ tell_neighbours(Traced, S) ->
     Some = [{name(P), name(T)} || {P, T} <- lists:sublist(Traced, ?NEIGHBOURS)],
     notice({kprof_notice, neighbours, Some, length(Traced)}, S).
 
-name(P) when is_pid(P), node(P) =:= node() ->
-    case process_info(P, registered_name) of
-        {registered_name, Name} -> Name;
-        _ -> P
-    end;
-name(Other) ->
-    Other.
-
 pattern(Session, MFA, Spec) ->
     pattern(Session, MFA, Spec, local).
 
@@ -1428,17 +1422,9 @@ trace_flags(#s{plan = Plan}) ->
                                                    F =:= []
                                            end, Plan)]].
 
-%% Process by process where the tracer is ours: trace(all, false, ..) would
-%% take everybody's. A session goes as a whole.
+%% A session goes as a whole.
 clear_processes(legacy, Tracer) ->
-    case erlang:trace_info(new_processes, tracer) of
-        {tracer, Tracer} -> erlang:trace(new_processes, false, [all]);
-        _ -> ok
-    end,
-    [catch erlang:trace(P, false, [all])
-     || P <- processes(), P =/= Tracer,
-        erlang:trace_info(P, tracer) =:= {tracer, Tracer}],
-    ok;
+    clear_flags(Tracer);
 clear_processes(Session, _) ->
     trace:session_destroy(Session),
     ok.

@@ -8,8 +8,9 @@
 %%
 %% What is safe about it: no event is sent and no argument looked at, only the
 %% VM's own counters are used; how many functions and processes, how much memory
-%% and how many rows of an answer is bounded; it monitors the client and holds a
-%% lease, and when either ends it takes back what it armed.
+%% and how many rows of an answer is bounded; where to read stops the schedulers
+%% it rests as long as it read; it monitors the client and holds a lease, and when
+%% either ends it takes back what it armed.
 %%
 %% Two processes, as in kprof_agent: the server, and a sentry that cleans up
 %% behind it however it ended. From OTP 27 on all is in one trace session, whose
@@ -22,6 +23,7 @@
 
 -define(GUESTS, [?MODULE]).
 -include("kprof_guest.hrl").
+-include("kprof_wanted.hrl").
 
 -define(TICK_MS, 500).          % how often lease and memory are looked at
 -define(RETRY_MS, 20).          % where the connection takes nothing
@@ -41,9 +43,8 @@
     lease_ms, lease_at,
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
     functions = [],     % the same, each by itself
-    flags = [],         % of processes
-    foreign = [],       % processes that somebody else traces (legacy)
-    applied,            % undefined | {Pid, MonitorRef, Deadline} | done
+    foreign = #{},      % processes that somebody else traces (legacy)
+    applied,            % undefined | {Pid, MonitorRef, Ms | overran} | done
     memory_max, memory, % bytes of the VM's own, past those at the start
     since,              % monotonic ns
     paused,             % monotonic ns; undefined while it counts
@@ -86,6 +87,8 @@ start_server(Client, Opts) ->
             {ok, Pid, Info};
         {'DOWN', Ref, process, Pid, {error, _} = Refusal} ->
             Refusal;
+        {'DOWN', Ref, process, Pid, {kprof, Reason}} ->
+            refusal("~ts", [reason_text(Reason)]);
         {'DOWN', Ref, process, Pid, Reason} ->
             refusal("kprof_counters failed there: ~0tP", [Reason, 20])
     after ?START_MS ->
@@ -102,8 +105,8 @@ init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, a
     end,
     supports(Type),
     Call = call_of(Apply),
-    Session = session_new(),
-    {Armed, Functions} = functions(Opts),
+    Session = session_new(?MODULE),
+    {Armed, Functions} = wanted(Opts),
     untraced(Session, Functions),
     Counted = whose(Which, Call),
     Kind = kind(Type, By, Counted),
@@ -111,17 +114,19 @@ init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, a
             session = Session, kind = Kind, by = By, lease_ms = Lease, armed = Armed, functions = Functions,
             memory_max = MaxMemory, rows_max = MaxRows},
     tell_sentry(S0),
-    Applied = prepare(Call, ApplyMs),
-    tell_sentry(S0#s{applied = Applied}),
+    S1 = S0#s{applied = prepare(Call, ApplyMs)},
+    tell_sentry(S1),
+    Chosen = chosen(Counted, Opts, S1),
+    S = S1#s{foreign = foreign(Session, Chosen)},
     logger:notice("kprof counts calls for ~ts (kprof_counters:stop() ends it)", [Who]),
-    {Processes, S} = flag(Counted, Opts, Applied, S0),
-    %% Last, since what we do ourselves is counted like anything else.
+    %% Flags last: by process, all functions count from the same moment on.
     each(true, S),
+    Processes = flag(Chosen, flags(Session, Opts), S),
     Starter ! {self(), #{functions => length(Functions), processes => Processes,
-                         otp => erlang:system_info(otp_release), skipped => length(S#s.foreign)}},
+                         otp => erlang:system_info(otp_release), skipped => map_size(S#s.foreign)}},
     tick(),
     Now = now_ns(),
-    loop(S#s{applied = Applied, since = Now, lease_at = Now div 1000000, memory = erlang:memory(system)}).
+    loop(S#s{since = Now, lease_at = Now div 1000000, memory = own_memory()}).
 
 supports(memory) ->
     case list_to_integer(erlang:system_info(otp_release)) of
@@ -142,94 +147,15 @@ kind(time, _, _) -> call_time;
 kind(count, total, <<"all">>) -> call_count;
 kind(count, _, _) -> call_time.
 
-%% ------------------------------------------------------------ functions ----
-
-%% Patterns are {Module, Function, Arity}, binaries, _ and -1 for any. Names
-%% become atoms only where there is such a thing.
-functions(#{patterns := Patterns, exclude := Exclude, max_functions := Max}) ->
-    All = lists:usort(lists:append([matching(P) || P <- Patterns])),
-    Excluded = [{existing(M), existing(F), A} || {M, F, A} <- Exclude],
-    Functions = [MFA || MFA <- All, not lists:any(fun(E) -> is_covered(MFA, E) end, Excluded)],
-    Functions =:= [] andalso refuse("the exclusions leave no function", []),
-    length(Functions) > Max andalso
-        refuse("these are ~b functions, more than ~b (name fewer, or see -max-functions)", [length(Functions), Max]),
-    {whole_modules(Functions), Functions}.
-
-matching({<<"_">>, _, _}) ->
-    [{M, F, A} || {M, _} <- code:all_loaded(), M =/= ?MODULE, {F, A} <- module_functions(M)];
-matching({Module, Fun, Arity} = Pattern) ->
-    Mod = module(Module),
-    All = module_functions(Mod),
-    Name = existing(Fun),
-    case [{Mod, F, A} || {F, A} <- All, is_covered({Mod, F, A}, {Mod, Name, Arity})] of
-        [] ->
-            refuse("no function matches '~ts' (~ts)", [pattern_text(Pattern), near(Fun, All)]);
-        Found -> Found
-    end.
-
-is_covered({M, F, A}, {Mod, Fun, Arity}) ->
-    (Mod =:= '_' orelse M =:= Mod) andalso (Fun =:= '_' orelse F =:= Fun) andalso (Arity =:= -1 orelse A =:= Arity).
-
-%% {absent} is no name of anything.
-existing(Name) ->
-    try binary_to_existing_atom(Name) catch error:badarg -> {absent} end.
-
-module(Name) ->
-    Known = existing(Name) =/= {absent} orelse is_list(code:where_is_file(binary_to_list(Name) ++ ".beam")),
-    Known orelse no_module(Name),
-    Mod = binary_to_atom(Name),
-    case code:ensure_loaded(Mod) of
-        {module, Mod} -> Mod;
-        _ -> no_module(Name)
-    end.
-
--spec no_module(binary()) -> no_return().
-no_module(Name) ->
-    Text = unicode:characters_to_list(Name),
-    Near = [M || {D, M} <- lists:sort([{distance(Text, atom_to_list(M)), M} || {M, _} <- code:all_loaded()]), D =< 2],
-    refuse("there is no module '~ts'~ts", [Name, [io_lib:format(" (did you mean ~tw?)", [hd(Near)]) || Near =/= []]]).
-
-module_functions(Mod) ->
-    try Mod:module_info(functions) catch error:undef -> [] end.
-
-near(Fun, All) ->
-    Text = unicode:characters_to_list(Fun),
-    Near = lists:sort([{distance(Text, atom_to_list(F)), F, A} || {F, A} <- All]),
-    ["the module has ", lists:join(", ", [io_lib:format("~tw/~b", [F, A]) || {_, F, A} <- lists:sublist(Near, 3)])].
-
-%% Edits from one text to the other (Levenshtein), row by row.
-distance(A, B) ->
-    lists:last(lists:foldl(fun(C, [First | _] = Row) -> distance_row(C, B, Row, First + 1, []) end,
-                           lists:seq(0, length(B)), A)).
-
-distance_row(C, [D | B], [Diagonal, Above | Row], Left, Done) ->
-    Least = lists:min([Above + 1, Left + 1, Diagonal + if C =:= D -> 0; true -> 1 end]),
-    distance_row(C, B, [Above | Row], Least, [Left | Done]);
-distance_row(_, [], _, Left, Done) ->
-    lists:reverse(Done, [Left]).
-
-pattern_text({M, F, -1}) -> [M, $:, F, "/_"];
-pattern_text({M, F, A}) -> [M, $:, F, $/, integer_to_list(A)].
-
-%% One pattern for a module of which all is wanted: each costs the node a halt.
-whole_modules(Functions) ->
-    lists:append([case length(Of) =:= length(module_functions(M)) of
-                      true -> [{M, '_', '_'}];
-                      false -> Of
-                  end || {M, Of} <- by_module(Functions)]).
-
-by_module(Functions) ->
-    maps:to_list(maps:groups_from_list(fun({M, _, _}) -> M end, Functions)).
-
 %% ------------------------------------------------------------ processes ----
 
-%% Whose calls count: returns how many there are now.
-flag(applied, Opts, {Pid, _, _}, S) ->
-    set_flags([Pid], flags(Opts), S);
-flag(_, _, _, #s{kind = call_count} = S) ->
-    {erlang:system_info(process_count), S};
-flag(Which, #{max_processes := Max} = Opts, _, S) ->
-    Chosen = chosen(Which),
+%% Whose calls count; all: one counter for all of them needs no flags.
+chosen(applied, _, #s{applied = {Pid, _, _}}) ->
+    [Pid];
+chosen(_, _, #s{kind = call_count}) ->
+    unflagged;
+chosen(Which, #{max_processes := Max}, _) ->
+    Chosen = named(Which),
     N = case Chosen of
             _ when is_list(Chosen) -> length(Chosen);
             new -> 0;
@@ -237,15 +163,12 @@ flag(Which, #{max_processes := Max} = Opts, _, S) ->
         end,
     N > Max andalso refuse("these are ~b processes, more than ~b (choose with -processes, or see -max-processes)",
                            [N, Max]),
-    set_flags(Chosen, flags(Opts), S).
+    Chosen.
 
-flags(#{spawned := true}) -> [call, set_on_spawn];
-flags(_) -> [call].
-
-chosen(<<"all">>) -> all;
-chosen(<<"existing">>) -> existing;
-chosen(<<"new">>) -> new;
-chosen(Names) ->
+named(<<"all">>) -> all;
+named(<<"existing">>) -> existing;
+named(<<"new">>) -> new;
+named(Names) ->
     lists:usort(lists:append([processes_of(N) || N <- string:lexemes(unicode:characters_to_list(Names), ",")])).
 
 %% Of strings: what OTP 25 compiles for a match of a binary does not load in 29.
@@ -288,29 +211,46 @@ children(Sup) ->
     catch exit:_ -> refuse("the supervisor ~tw does not answer", [name(Sup)])
     end.
 
-name(Pid) ->
-    case process_info(Pid, registered_name) of
-        {registered_name, Name} -> Name;
-        _ -> Pid
-    end.
-
-set_flags(Chosen, Flags, #s{session = legacy} = S) ->
+%% On OTP 25 and 26 a process has one tracer, and the one for new processes is
+%% one setting for all. Refuses where that is in the way; else those to pass over.
+foreign(legacy, Chosen) when Chosen =/= unflagged ->
     {tracer, New} = erlang:trace_info(new_processes, tracer),
     is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
         refuse("new processes are traced by ~tw there (kprofd? kprof count without -processes needs no processes, and"
                " OTP 27 has sessions)", [New]),
-    Traced = [P || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= []],
-    Both = [P || is_list(Chosen), P <- Chosen, lists:member(P, Traced)],
+    Traced = maps:from_list([{P, traced} || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= []]),
+    Both = [P || is_list(Chosen), P <- Chosen, is_map_key(P, Traced)],
     Both =:= [] orelse refuse("~tw is traced by somebody else (kprofd? OTP 27 has sessions)", [name(hd(Both))]),
-    {flag_each(fun(P) -> erlang:trace(P, true, Flags) end, Chosen), S#s{foreign = Traced, flags = Flags}};
-set_flags(Chosen, Flags, #s{session = Session} = S) ->
-    {flag_each(fun(P) -> trace:process(Session, P, true, Flags) end, Chosen), S#s{flags = Flags}}.
+    Traced;
+foreign(_, _) ->
+    #{}.
+
+%% Silent: patterns of somebody else's would have these processes send us what
+%% they call, with its arguments. In a session there are none.
+flags(legacy, Opts) -> [silent | flags(session, Opts)];
+flags(_, #{spawned := true}) -> [call, set_on_spawn];
+flags(_, _) -> [call].
+
+%% Returns how many there are now.
+flag(unflagged, _, _) ->
+    erlang:system_info(process_count);
+flag(Chosen, Flags, S) when is_list(Chosen) ->
+    lists:sum([flag_process(P, Flags, S) || P <- Chosen]);
+flag(Which, Flags, S) ->
+    trace_process(Which, Flags, S).
 
 %% One that has ended meanwhile counts nothing.
-flag_each(Set, Chosen) when is_list(Chosen) ->
-    lists:sum([try Set(P) catch error:badarg -> 0 end || P <- Chosen]);
-flag_each(Set, Chosen) ->
-    Set(Chosen).
+flag_process(P, Flags, S) ->
+    try trace_process(P, Flags, S) catch error:badarg -> 0 end.
+
+trace_process(Which, Flags, #s{session = legacy}) -> erlang:trace(without_ports(Which), true, Flags);
+trace_process(Which, Flags, #s{session = Session}) -> trace:process(Session, Which, true, Flags).
+
+%% Ports can be silent, too.
+without_ports(all) -> processes;
+without_ports(existing) -> existing_processes;
+without_ports(new) -> new_processes;
+without_ports(Pid) -> Pid.
 
 %% ------------------------------------------------- a call made for us ----
 
@@ -379,7 +319,7 @@ loop(S) ->
             loop(ended(Reason, S));
         {overran, Ref} when Ref =:= element(2, S#s.applied) ->
             exit(element(1, S#s.applied), kill),
-            loop(S);
+            loop(S#s{applied = setelement(3, S#s.applied, overran)});
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.client_ref ->
             finish({gone, Reason}, S);
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.sentry) ->
@@ -396,7 +336,7 @@ tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
 
 look(#s{paused = undefined, memory = Memory, memory_max = Max} = S) ->
-    case erlang:memory(system) - Memory of
+    case own_memory() - Memory of
         More when More > Max ->
             S1 = pause(S),
             send({kprof_ended, memory, More}, S1),
@@ -406,9 +346,21 @@ look(#s{paused = undefined, memory = Memory, memory_max = Max} = S) ->
 look(S) ->
     look_lease(S).
 
-look_lease(S) ->
-    now_ms() - S#s.lease_at > S#s.lease_ms andalso finish(lease, S),
-    loop(S).
+%% Counters are in this; what the node's work keeps in tables and binaries, and
+%% lets go of, is not.
+own_memory() ->
+    [{system, All}, {ets, Tables}, {binary, Binaries}] = erlang:memory([system, ets, binary]),
+    All - Tables - Binaries.
+
+%% What took us long was not the client's silence: its word may wait behind a tick.
+look_lease(#s{client = Client} = S) ->
+    Expired = now_ms() - S#s.lease_at > S#s.lease_ms,
+    receive
+        {kprof, Client, _, lease} when Expired -> loop(S#s{lease_at = now_ms()})
+    after 0 ->
+            Expired andalso finish(lease, S),
+            loop(S)
+    end.
 
 command(lease, _, S) ->
     S;
@@ -434,7 +386,7 @@ ended(Reason, S0) ->
     Outcome = case Reason of
                   {applied, returned} -> {kprof_ended, returned, 0};
                   {applied, {Class, Why}} -> {kprof_ended, raised, text("~w:~tw", [Class, Why])};
-                  killed -> {kprof_ended, overran, 0};
+                  killed when element(3, S0#s.applied) =:= overran -> {kprof_ended, overran, 0};
                   _ -> {kprof_ended, exited, text("~0tP", [Reason, 8])}
               end,
     send(Outcome, S),
@@ -445,9 +397,6 @@ ended(Reason, S0) ->
 text(Format, Args) ->
     unicode:characters_to_binary(io_lib:format(Format, Args)).
 
-now_ms() -> erlang:monotonic_time(millisecond).
-now_ns() -> erlang:monotonic_time(nanosecond).
-
 %% ------------------------------------------------------------- counters ----
 
 pause(#s{paused = undefined} = S) ->
@@ -456,27 +405,30 @@ pause(#s{paused = undefined} = S) ->
 pause(S) ->
     S.
 
-each(What, #s{session = Session, kind = Kind, armed = Armed}) ->
-    [pattern(Session, P, What, Kind) || P <- Armed],
+%% Many of them take long on a busy node.
+each(What, #s{session = Session, kind = Kind, armed = Armed} = S) ->
+    [begin pattern(Session, P, What, Kind), heed(0, S) end || P <- Armed],
     ok.
 
-%% Rows go as they are read; the lease is looked at in between, and a client
-%% that has gone is seen by the sentry.
+%% Rows go as they are read. To read time or memory stops all schedulers, once for
+%% each function: the node has as much time in between as that took.
 read([], Ref, #{gone := Gone, merged := Merged}, S) ->
     reply(Ref, #{elapsed => S#s.paused - S#s.since, gone => Gone, merged => Merged, names => names(S)}, S);
 read(Functions, Ref, Sums0, S) ->
+    Began = now_ms(),
     {Now, Later} = lists:split(min(?CHUNK, length(Functions)), Functions),
     {Rows, Sums} = lists:foldl(fun(MFA, Acc) -> row(MFA, Acc, S) end, {[], Sums0}, Now),
     Rows =:= [] orelse send({kprof_rows, Ref, Rows}, S),
-    renewed(S),
+    heed(now_ms() - Began, S),
     read(Later, Ref, Sums, S).
 
-%% A client that is there renews the lease while it waits.
-renewed(#s{client = Client, client_ref = Ref} = S) ->
+%% For so long only what ends it is heard.
+heed(Ms, #s{client = Client, client_ref = Ref} = S) ->
     receive
         {'DOWN', Ref, process, _, Reason} -> finish({gone, Reason}, S);
-        {kprof, Client, _, stop} -> finish(done, S)
-    after 0 -> ok
+        {kprof, Client, _, stop} -> finish(done, S);
+        {?MODULE, stop} -> finish(stopped, S)
+    after Ms -> ok
     end.
 
 row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums}, #s{session = Session, kind = Kind} = S) ->
@@ -485,7 +437,7 @@ row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums}, #s{session = Session, kind 
         [] -> {Rows, Sums};
         N when is_integer(N) -> {[{M, F, A, N, 0, []} | Rows], Sums};
         All when is_list(All) ->
-            case [sum(P) || P <- All, not lists:member(element(1, P), S#s.foreign)] of
+            case [sum(P) || P <- All, not is_map_key(element(1, P), S#s.foreign)] of
                 [] -> {Rows, Sums};
                 Ps ->
                     {Calls, Value} = total(Ps),
@@ -496,7 +448,7 @@ row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums}, #s{session = Session, kind 
     end.
 
 sum({Pid, Calls, S, Us}) -> {Pid, Calls, S * 1000000 + Us};
-sum({_, _, _} = Words) -> Words.
+sum({Pid, Calls, Words}) -> {Pid, Calls, max(0, Words)}.        % signed in the VM
 
 total(Ps) ->
     lists:foldl(fun({_, C, V}, {Calls, Value}) -> {Calls + C, Value + V} end, {0, 0}, Ps).
@@ -559,13 +511,7 @@ stop_call(_) -> ok.
 
 clear(legacy, Server, Kind, Armed) ->
     [pattern(legacy, P, false, Kind) || P <- Armed],
-    case erlang:trace_info(new_processes, tracer) of
-        {tracer, Server} -> erlang:trace(new_processes, false, [all]);
-        _ -> ok
-    end,
-    [catch erlang:trace(P, false, [all])
-     || P <- processes(), P =/= Server, erlang:trace_info(P, tracer) =:= {tracer, Server}],
-    ok;
+    clear_flags(Server);
 clear(Session, _, _, _) ->
     trace:session_destroy(Session),
     ok.
@@ -587,12 +533,16 @@ sentry(Ref, Server, {Client, Legacy, Kind, Armed, Applied} = Own) ->
             sentry(Ref, Server, New);
         {'DOWN', Ref, process, Server, Reason} ->
             stop_call(Applied),
-            Legacy andalso clear(legacy, Server, Kind, Armed),
+            Legacy andalso clear(legacy, Server, Kind, still_armed(Reason, Armed)),
             erlang:send(Client, {kprof_ended, gone, end_text(Reason)}, [noconnect, nosuspend]),
             purger_start([Server, self()]);
         _ ->
             sentry(Ref, Server, Own)
     end.
+
+%% All but flags that were inherited just then is taken back by finish/2.
+still_armed({kprof, _}, _) -> [];
+still_armed(_, Armed) -> Armed.
 
 %% Before it is so.
 tell_sentry(#s{session = Session} = S) ->
@@ -600,13 +550,6 @@ tell_sentry(#s{session = Session} = S) ->
     ok.
 
 %% ------------------------------------------------- the two trace back ends ----
-
-session_new() ->
-    _ = code:ensure_loaded(trace),
-    case erlang:function_exported(trace, session_create, 3) of
-        true -> trace:session_create(kprof_counters, self(), []);
-        false -> legacy
-    end.
 
 %% On OTP 25 and 26 a counter is everybody's, and setting it sets it back.
 untraced(legacy, Functions) ->
@@ -619,6 +562,8 @@ untraced(legacy, Functions) ->
 untraced(_, _) ->
     ok.
 
+%% For all of it, which stops the schedulers for a moment: to ask for less goes
+%% through somebody's tables of times, if there are any, while they change.
 is_traced(MFA) ->
     case erlang:trace_info(MFA, all) of
         {all, Items} when is_list(Items) ->

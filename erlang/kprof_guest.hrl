@@ -1,6 +1,6 @@
 %% kprof_guest.hrl - what every module needs that is loaded into a target: may
-%% it come, and how it goes without a trace. Its name is that of its process;
-%% GUESTS are the modules that go with that.
+%% it come, in which trace session, and how it goes without a trace. Its name is
+%% that of its process; GUESTS are the modules that go with that.
 
 %% A monitor would make the node look for one that has gone.
 is_connected(Node) ->
@@ -35,3 +35,44 @@ purger_start(Pids) ->
     {ok, Exprs} = erl_parse:parse_exprs(Tokens),
     spawn(erl_eval, exprs,
           [Exprs, [{'Name', ?MODULE}, {'Ms', ?GUESTS}, {'Ps', Pids}]]).
+
+now_ms() ->
+    erlang:monotonic_time(millisecond).
+
+%% The unit of time stamps in trace events, whatever the node's own is.
+now_ns() ->
+    erlang:monotonic_time(nanosecond).
+
+%% Local functions too; asks the VM only, since the code server may be busy.
+functions(M) ->
+    try erlang:get_module_info(M, functions)
+    catch error:badarg -> []
+    end.
+
+name(P) when is_pid(P), node(P) =:= node() ->
+    case process_info(P, registered_name) of
+        {registered_name, Name} -> Name;
+        _ -> P
+    end;
+name(Other) ->
+    Other.
+
+%% From OTP 27 on; before that tracing is everybody's.
+session_new(Name) ->
+    _ = code:ensure_loaded(trace),
+    case erlang:function_exported(trace, session_create, 3) of
+        true -> trace:session_create(Name, self(), []);
+        false -> legacy
+    end.
+
+%% Of all processes where the tracer is ours, one by one: trace(all, false, ..)
+%% would take everybody's.
+clear_flags(Tracer) ->
+    case erlang:trace_info(new_processes, tracer) of
+        {tracer, Tracer} -> erlang:trace(new_processes, false, [all]);
+        _ -> ok
+    end,
+    [catch erlang:trace(P, false, [all])
+     || P <- processes(), P =/= Tracer,
+        erlang:trace_info(P, tracer) =:= {tracer, Tracer}],
+    ok.

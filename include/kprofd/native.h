@@ -18,7 +18,7 @@
 
 /* Chunks of one batch: a ring has one. */
 #define KP_NATIVE_CHUNKS_MAX KP_NATIVE_RINGS_MAX
-/* Bytes of all definitions of one target. */
+/* Of memory, for all definitions of one target; 16 KiB for each ring besides. */
 #define KP_NATIVE_BYTES_MAX (64u << 20)
 
 struct kp_native;

@@ -37,10 +37,13 @@ enum kp_native_kind {
 	KP_NATIVE_EXCEPTION_FROM,
 	KP_NATIVE_WEIGHT,	/* of the entries that follow: label */
 	KP_NATIVE_FN,		/* defines a function's slot: {M,F,A} */
-	KP_NATIVE_IDENTITY	/* defines an identity's slot: any term */
+	KP_NATIVE_IDENTITY	/* defines an identity's slot, or that of a
+				   process of another node: any term */
 };
 
-#define KP_NATIVE_HAS_FROM 1	/* flag: `other` is who sent the token */
+/* Flags of who sent the token: `other` is its name, or the slot of that. */
+#define KP_NATIVE_HAS_FROM 1	/* of the target's own */
+#define KP_NATIVE_FROM_AFAR 2	/* of another node */
 
 /* Slot 0: none, which is [] and undefined. */
 struct kp_native_record {
@@ -52,7 +55,7 @@ struct kp_native_record {
 	int64_t ts;		/* the target's monotonic ns */
 	uint64_t pid;		/* serial << 32 | number */
 	uint64_t label;		/* of the token after the call; CLEAR: before */
-	uint64_t other;		/* ENTRY: the label before; CALL: a pid */
+	uint64_t other;		/* ENTRY: the label before; else see flags */
 };
 
 /*

@@ -164,7 +164,8 @@ void kp_requests_remove(struct kp_requests *rs, uint32_t node,
 void kp_requests_release(struct kp_requests *rs, uint32_t node, int otp);
 /*
  * Its events are the native probe's, after that: no exception passes unseen.
- * all_exact: each call has its own return or exception, and none a return_to.
+ * all_exact: each call has its own return or exception; a return_to that comes
+ * all the same says nothing.
  */
 void kp_requests_native(struct kp_requests *rs, uint32_t node,
     bool all_exact);

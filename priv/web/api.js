@@ -23,9 +23,14 @@ function headers(post) {
 function askToken() {
 	const dialog = document.getElementById("ask-token");
 
+	document.getElementById("token-wrong").hidden = sessionStorage.getItem(KEY) === null;
+
 	return new Promise((resolve) => {
 		dialog.addEventListener("close", () => {
-			sessionStorage.setItem(KEY, document.getElementById("token").value.trim());
+			const token = document.getElementById("token").value.trim();
+
+			// no header can hold any other
+			sessionStorage.setItem(KEY, /^[!-~]*$/.test(token) ? token : "");
 			resolve();
 		}, { once: true });
 		if (!dialog.open)

@@ -3,19 +3,24 @@ import * as charts from "./charts.js";
 import * as tables from "./tables.js";
 import { ApiError, get, post } from "./api.js";
 import { clock, count, el, identityName, ms, percent, rate, span, when } from "./format.js";
-import { PRESETS, range, readUrl, state, versus, writeUrl } from "./state.js";
+import { PAGE, PRESETS, range, readUrl, state, versus, writeUrl } from "./state.js";
 import { waterfall } from "./waterfall.js";
 
-const PAGE = 15;
 const LIVE_MS = 5000;
 const $ = (id) => document.getElementById(id);
-let about = null, tiers = [], loading = null, timer = 0, paused = false;
+let about = null, tiers = [], loading = null, timer = 0, paused = false, shownTree = null;
 
 const iso = (t) => new Date(t).toISOString();
 
+// What is read aloud when it changes is not set to what it is already.
+function setText(id, text) {
+	if ($(id).textContent !== text)
+		$(id).textContent = text;
+}
+
 function say(text) {
 	$("message").hidden = text === "";
-	$("message").textContent = text;
+	setText("message", text);
 }
 
 function change(what, push = true) {
@@ -119,8 +124,8 @@ function showDaemon(status) {
 	const bad = status?.targets.filter((t) => t.state !== "armed").length ?? 0;
 
 	$("daemon").dataset.state = !status ? "" : bad > 0 ? "bad" : "good";
-	$("daemon").textContent = !status ? "saved data" : bad > 0 ? `${status.armed} of ${status.targets.length} armed` :
-		`${status.armed} armed`;
+	setText("daemon", !status ? "saved data" : bad > 0 ? `${status.armed} of ${status.targets.length} armed` :
+		`${status.armed} armed`);
 	paused = status !== null && status.targets.length > 0 && status.targets.every((t) => t.state === "paused");
 	$("pause").hidden = $("dump").hidden = !status;
 	$("pause").textContent = paused ? "resume" : "pause";
@@ -135,13 +140,21 @@ function showPeriod(r) {
 
 // ---- asking
 
+// A request that is kept does not change: what is open in it stays so.
 async function showTree(signal) {
+	if (state.request === shownTree)
+		return;
+	shownTree = null;
 	if (!state.request) {
+		shownTree = "";
 		$("tree").replaceChildren(el("p", { class: "empty" }, "Choose a request to see where its time went, across processes and nodes."));
 		return;
 	}
 	try {
-		waterfall($("tree"), await get(`requests/${state.request}`, {}, signal), tiers, () => change({ request: "" }));
+		const id = state.request;
+
+		waterfall($("tree"), await get(`requests/${id}`, {}, signal), tiers, () => change({ request: "" }));
+		shownTree = id;
 	} catch (e) {
 		if (e.name === "AbortError")
 			throw e;
@@ -248,7 +261,7 @@ document.addEventListener("keydown", (e) => {
 document.addEventListener("visibilitychange", () => document.hidden || state.live && refresh());
 addEventListener("popstate", () => { readUrl(); refresh(); });
 addEventListener("resize", charts.resize);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", refresh);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { shownTree = null; refresh(); });
 charts.onDrag((from, to) => change({ range: "", since: iso(from * 1e3), until: iso(to * 1e3) }));
 readUrl();
 refresh();

@@ -1,5 +1,6 @@
 // state.js - what is shown: kept in the URL, so that a view can be shared.
 
+export const PAGE = 15;		// slow requests
 export const PRESETS = [["30m", 1800], ["1h", 3600], ["3h", 10800], ["12h", 43200], ["1d", 86400]];
 
 const DEFAULTS = { range: "30m", since: "", until: "", node: [], identity: "",
@@ -8,17 +9,31 @@ const DEFAULTS = { range: "30m", since: "", until: "", node: [], identity: "",
 
 export const state = { ...DEFAULTS };
 
+// What a URL may say; anything else in it is as if it were not there.
+const isTime = (v) => !Number.isNaN(Date.parse(v));
+const FORMS = {
+	range: (v) => v === "all" || PRESETS.some(([name]) => name === v),
+	since: isTime, until: isTime,
+	compare: (v) => ["before", "hour", "day", "week"].includes(v),
+	order: (v) => ["ascending", "descending"].includes(v),
+	request: (v) => /^\d+$/.test(v), offset: (v) => /^\d{1,6}$/.test(v),
+};
+
 export function readUrl() {
 	const q = new URLSearchParams(location.search);
 
 	Object.assign(state, DEFAULTS, { node: q.getAll("node") });
-	for (const key of ["range", "since", "until", "identity", "tier", "compare", "sort", "order", "request"])
-		state[key] = q.get(key) ?? DEFAULTS[key];
-	if (!PRESETS.some(([name]) => name === state.range) && state.range !== "all")
-		state.range = DEFAULTS.range;
-	if (state.since && state.until)
+	for (const key of ["range", "since", "until", "identity", "tier", "compare", "sort", "order", "request", "offset"]) {
+		const v = q.get(key);
+
+		if (v && (!FORMS[key] || FORMS[key](v)))
+			state[key] = v;
+	}
+	if (Date.parse(state.since) < Date.parse(state.until))
 		state.range = "";
-	state.offset = Number.parseInt(q.get("offset") ?? "0", 10) || 0;
+	else
+		state.since = state.until = "";
+	state.offset = Number(state.offset);
 	state.live = q.get("live") !== "0";
 }
 

@@ -1,8 +1,18 @@
 // tables.js - the report, comparison, slow requests, nodes, losses, events.
 import { color, tierColor } from "./charts.js";
 import { count, el, identityName, ms, percent, rate, span, tierName, when } from "./format.js";
+import { PAGE } from "./state.js";
 
-export const hosts = (id) => document.querySelector(`#${id} .scroll`);
+const hosts = (id) => document.querySelector(`#${id} .scroll`);
+
+// What has the focus keeps it: tables are made anew every few seconds.
+function put(host, ...children) {
+	const focused = host.contains(document.activeElement) ? document.activeElement.textContent : null;
+
+	host.replaceChildren(...children);
+	if (focused !== null)
+		[...host.querySelectorAll("button")].find((b) => b.textContent === focused)?.focus();
+}
 
 function table(heads, rows, caption) {
 	return el("table", { "aria-label": caption },
@@ -10,7 +20,7 @@ function table(heads, rows, caption) {
 		el("tbody", {}, rows));
 }
 
-export const nothing = (host, text) => host.replaceChildren(el("p", { class: "empty" }, text));
+const nothing = (host, text) => host.replaceChildren(el("p", { class: "empty" }, text));
 
 const totalOf = (row) => row.tiers.find((t) => t.tier === "_total") ?? row.tiers[0] ?? {};
 
@@ -60,7 +70,6 @@ export function report(r, state, change) {
 	const by = cols.find((c) => c.key === state.sort) ?? cols[1];
 	const sign = state.order === "ascending" ? 1 : -1;
 	const [all, ...rest] = r.rows;
-	const focused = document.activeElement?.closest("#s-report th")?.textContent;
 
 	if (!all || all.requests === 0 && rest.length === 0) {
 		nothing(host, "No request was measured here. Choose a longer range, or see below whether measuring is paused and what was lost.");
@@ -71,7 +80,7 @@ export function report(r, state, change) {
 
 		return sign * (typeof x === "string" ? x.localeCompare(y) : x - y);
 	});
-	host.replaceChildren(table(cols.map((c) => header(c, state, change)), [all, ...rest].map((row) =>
+	put(host, table(cols.map((c) => header(c, state, change)), [all, ...rest].map((row) =>
 		el("tr", { "aria-current": row.identity === (state.identity || "_total") ? "true" : undefined }, cols.map((c) => {
 			if (c.key === "name")
 				return el("td", { class: "name" }, el("button", { type: "button", class: "link", onclick: () =>
@@ -83,8 +92,6 @@ export function report(r, state, change) {
 	el("div", { class: "keys" }, r.tiers.map((name, i) => el("span", {}, el("i", { style: { backgroundColor: color(tierColor(i + 1)) } }), name)),
 		el("span", {}, el("i", { style: { backgroundColor: color("c0") } }), "no tier"),
 		el("span", {}, "columns of tiers: busy time of one request")));
-	if (focused)
-		[...host.querySelectorAll("th")].find((th) => th.textContent === focused)?.querySelector("button")?.focus();
 }
 
 function change(f, up) {
@@ -124,12 +131,12 @@ export function slow(s, state, change) {
 	const host = hosts("s-slow");
 
 	document.getElementById("prev").disabled = state.offset === 0;
-	document.getElementById("next").disabled = s.requests.length < 15;
+	document.getElementById("next").disabled = s.requests.length < PAGE;
 	if (s.requests.length === 0) {
 		nothing(host, state.offset > 0 ? "There are no more." : "No slow request was kept here. Those slower than {slow_ms, N} of tiers.conf are (250 ms unless it says so), and the slowest of each identity and window.");
 		return;
 	}
-	host.replaceChildren(table(["<time", "<identity", "total", "outcome", "calls", "<node"], s.requests.map((q) =>
+	put(host, table(["<time", "<identity", "total", "outcome", "calls", "<node"], s.requests.map((q) =>
 		el("tr", { "aria-current": String(q.request) === state.request ? "true" : undefined },
 			el("td", {}, el("button", { type: "button", class: "link", onclick: () => change({ request: String(q.request) }) }, when(q.start).slice(5))),
 			el("td", { class: "left name" }, identityName(q.identity)), el("td", {}, ms(q.total_ms)),

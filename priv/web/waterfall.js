@@ -36,8 +36,11 @@ export function waterfall(host, t, tiers, close) {
 			const c = t.tree[i];
 			const row = [callName(c, t.tree[i - 1], t.node), lane(c, end, tiers)];
 
+			const figures = `starts at ${ms(c.start_ms)}, takes ${ms(c.total_ms)}, self ${ms(c.self_ms)}, ${c.outcome}`;
+
 			row[0].setAttribute("role", "listitem");
-			row[0].title = `${c.call}: starts at ${ms(c.start_ms)}, takes ${ms(c.total_ms)}, self ${ms(c.self_ms)}, ${c.outcome}`;
+			row[0].title = `${c.call}: ${figures}`;
+			row[0].append(el("span", { class: "unseen" }, figures));
 			row[1].setAttribute("aria-hidden", "true");
 			fall.append(...row);
 		}

@@ -48,7 +48,7 @@ struct kp_native {
 	bool given;		/* or has given the last */
 	int64_t until;		/* it is ahead of all others up to this */
 	uint32_t bad;		/* to be told: elements that made no sense */
-	size_t bytes;
+	size_t bytes;		/* of memory, for definitions */
 	struct definition *replaced;	/* events of the batch may be of them */
 	struct kp_span node;	/* owned bytes */
 };
@@ -76,7 +76,7 @@ forget_batch(struct kp_native *nd)
 
 	while ((d = nd->replaced) != NULL) {
 		nd->replaced = d->next;
-		nd->bytes -= d->n;
+		nd->bytes -= sizeof(*d) + d->n;
 		free(d);
 	}
 	nd->n = nd->at = nd->bad = 0;
@@ -149,14 +149,15 @@ is_term(struct kp_span term)
 static bool
 define(struct kp_native *nd, struct definition **slot, struct kp_span term)
 {
+	size_t bytes = sizeof(struct definition) + term.n;
 	struct definition *d;
 
-	if (nd->bytes + term.n > KP_NATIVE_BYTES_MAX ||
-	    (d = malloc(sizeof(*d) + term.n)) == NULL)
+	if (nd->bytes + bytes > KP_NATIVE_BYTES_MAX ||
+	    (d = malloc(bytes)) == NULL)
 		return false;
 	*d = (struct definition){ .n = term.n };
 	memcpy(d->p, term.p, term.n);
-	nd->bytes += term.n;
+	nd->bytes += bytes;
 	if (*slot != NULL) {
 		(*slot)->next = nd->replaced;
 		nd->replaced = *slot;
@@ -319,6 +320,28 @@ slot(struct definition *const *v, uint16_t n, struct kp_span *to)
 	return true;
 }
 
+/* Who sent the token; false: a slot that nobody has defined. */
+static bool
+sender(const struct kp_native *nd, const struct source *s,
+    const struct kp_native_record *rec, struct kp_event *ev)
+{
+	struct kp_span term;
+	struct kp_term r;
+
+	if ((rec->flags & KP_NATIVE_HAS_FROM) != 0) {
+		ev->has_from = true;
+		ev->from = pid(nd, rec->other);
+	} else if ((rec->flags & KP_NATIVE_FROM_AFAR) != 0) {
+		if (rec->other == 0 || rec->other > KP_NATIVE_SLOTS ||
+		    !slot(s->identity, (uint16_t)rec->other, &term))
+			return false;
+		kp_term_begin_raw(&r, term.p, term.n);
+		ev->from = kp_term_pid(&r);
+		ev->has_from = kp_term_finish(&r) == KP_OK;
+	}
+	return true;
+}
+
 static bool
 read_call(const struct kp_native *nd, const struct source *s,
     const struct kp_native_record *rec, struct kp_event *ev)
@@ -331,9 +354,8 @@ read_call(const struct kp_native *nd, const struct source *s,
 	} else {
 		ev->kind = rec->kind == KP_NATIVE_CALL ? KP_EV_CALL :
 		    KP_EV_CLEAR;
-		ev->has_from = (rec->flags & KP_NATIVE_HAS_FROM) != 0;
-		if (ev->has_from)
-			ev->from = pid(nd, rec->other);
+		if (!sender(nd, s, rec, ev))
+			return false;
 	}
 	return slot(s->fn, rec->caller, &ev->caller) &&
 	    slot(s->identity, rec->identity, &ev->identity) &&

@@ -258,7 +258,7 @@ keep(const struct args *a, const struct kp_profile *p, struct profile_view v)
 	return good ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* last: nothing is counted any more. */
+/* last: nothing is counted any more; else OPTS_GO_ON: that is wanted now. */
 static int
 read_and_print(struct counters *c, const struct args *a,
     const struct counters_hello *h, bool last, const char *ended)
@@ -267,8 +267,13 @@ read_and_print(struct counters *c, const struct args *a,
 	struct profile_view v = view_of(a, h, ended);
 	char why[COUNTERS_TEXT_MAX + 64];
 	int st = EXIT_FAILED;
+	enum kp_err e;
 
-	if (counters_read(c, last, &p, why, sizeof(why)) != KP_OK) {
+	e = counters_read(c, last, &p, why, sizeof(why));
+	if (e == KP_END && !last) {
+		wake_drain();
+		st = OPTS_GO_ON;
+	} else if (e != KP_OK) {
 		say("%s", why);
 	} else {
 		/* On a terminal each table is in place of the one before. */
@@ -304,7 +309,7 @@ count_until_end(struct counters *c, const struct args *a,
 			return EXIT_DONE;
 		st = read_and_print(c, a, h, false, "");
 		if (st != EXIT_DONE)
-			return st;
+			return st == OPTS_GO_ON ? EXIT_DONE : st;
 	}
 }
 
@@ -402,8 +407,9 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		    OPT_COUNT, &a.processes, NULL },
 		{ "max-rows", "N", "with -by process: add up the rest "
 		    "(default 100000)", OPT_COUNT, &a.rows, NULL },
-		{ "max-memory", "N", "end when the node has grown by so many "
-		    "MiB (default 128)", OPT_COUNT, &a.memory, NULL },
+		{ "max-memory", "N", "end when the node, without processes, "
+		    "tables and binaries, has grown by so many MiB "
+		    "(default 128)", OPT_COUNT, &a.memory, NULL },
 		{ "name", "NAME", "our node name", OPT_TEXT, &a.o.talk.name,
 		    NULL },
 		{ "cookie-file", "FILE", "where the cookie is", OPT_TEXT,

@@ -403,13 +403,6 @@ assembly_offset(struct assembly_part *p, kp_dur_ns offset, kp_dur_ns error)
 }
 
 void
-assembly_event(struct assembly_part *p, const struct kp_event *ev)
-{
-	if (p->index != KP_NONE)
-		kp_requests_event(p->in->rs, p->index, ev);
-}
-
-void
 assembly_events(struct assembly_part *p, const struct kp_event *ev, size_t n)
 {
 	if (p->index != KP_NONE)

@@ -98,7 +98,6 @@ void assembly_told(struct assembly_part *p, int otp, bool native,
 void assembly_offset(struct assembly_part *p, kp_dur_ns offset,
     kp_dur_ns error);
 /* As of kprofd/request.h; without a place events are passed over. */
-void assembly_event(struct assembly_part *p, const struct kp_event *ev);
 void assembly_events(struct assembly_part *p, const struct kp_event *ev,
     size_t n);
 void assembly_pass(struct assembly_part *p, const struct kp_event *ev);

@@ -9,13 +9,15 @@
  * An event goes into its ring with the definitions that it needs, or not at
  * all: a slot that could not be defined is forgotten.
  */
+#include <stdio.h>
+
 #include "kprofd/native_record.h"
 #include "probe/probe.h"
 #include "probe/term_put.h"
 
 /* Labels are immediates, of which kprofd uses 58 bits. */
 #define LABEL_END (INT64_C(1) << 58)
-#define NEEDS_MAX 3	/* definitions of one event */
+#define NEEDS_MAX 4	/* definitions of one event */
 
 struct event {
 	struct thread *t;
@@ -39,9 +41,9 @@ define(struct event *e, struct names *names, enum kp_native_kind kind,
 	e->full |= !ring_define(&e->t->ring, kind, slot, term, n);
 }
 
-/* Of {M,F,A}, or of undefined, which has none. */
+/* Of {M,F,A}, or of undefined, which has none; keep: as of names_slot(). */
 static uint16_t
-fn_slot(struct event *e, ERL_NIF_TERM mfa)
+fn_slot(struct event *e, ERL_NIF_TERM mfa, uint16_t keep)
 {
 	struct thread *t = e->t;
 	const ERL_NIF_TERM *v;
@@ -54,7 +56,7 @@ fn_slot(struct event *e, ERL_NIF_TERM mfa)
 	if (!enif_get_tuple(e->env, mfa, &arity, &v) || arity != 3)
 		return 0;
 	key = (struct name_key){ v[0], v[1], v[2] };
-	slot = names_slot(&t->fns, &key, &fresh);
+	slot = names_slot(&t->fns, &key, keep, &fresh);
 	if (!fresh)
 		return slot;
 	n = term_put(e->env, mfa, t->term, sizeof(t->term));
@@ -82,7 +84,7 @@ identity_slot(struct event *e, ERL_NIF_TERM term)
 		key = (struct name_key){ .a = names_hash(t->term, n,
 		    t->seed), .b = n, .c = 2 };
 	}
-	slot = names_slot(&t->idents, &key, &fresh);
+	slot = names_slot(&t->idents, &key, 0, &fresh);
 	if (!fresh)
 		return slot;
 	if (atom)
@@ -95,21 +97,67 @@ identity_slot(struct event *e, ERL_NIF_TERM term)
 	return slot;
 }
 
+/*
+ * Of a process of another node, whose bytes only the VM can write.  What it
+ * prints, <Node.Number.Serial> by a number that it has for the node, is told
+ * apart without them.  0: it could not be defined.
+ */
+static uint16_t
+sender_slot(struct event *e, ERL_NIF_TERM pid)
+{
+	struct thread *t = e->t;
+	unsigned node, number, serial;
+	struct name_key key;
+	uint16_t slot;
+	char text[64];
+	bool fresh;
+	uint32_t n;
+
+	enif_snprintf(text, sizeof(text), "%T", pid);
+	if (sscanf(text, "<%u.%u.%u>", &node, &number, &serial) != 3)
+		return 0;
+	key = (struct name_key){ .a = (uint64_t)serial << 32 | number,
+		.b = node, .c = 3 };
+	slot = names_slot(&t->idents, &key, e->rec.identity, &fresh);
+	if (!fresh)
+		return slot;
+	n = term_put(e->env, pid, t->term, sizeof(t->term));
+	if (n == 0) {
+		names_forget(&t->idents, slot);
+		return 0;
+	}
+	define(e, &t->idents, KP_NATIVE_IDENTITY, slot, t->term, n);
+	return slot;
+}
+
+/* Who sent the token, unless that is a port. */
+static void
+read_sender(struct event *e, ERL_NIF_TERM from)
+{
+	ErlNifPid pid;
+
+	if (enif_get_local_pid(e->env, from, &pid)) {
+		e->rec.flags |= KP_NATIVE_HAS_FROM;
+		e->rec.other = pid.pid;
+	} else if (enif_is_pid(e->env, from)) {
+		e->rec.other = sender_slot(e, from);
+		if (e->rec.other != 0)
+			e->rec.flags |= KP_NATIVE_FROM_AFAR;
+	}
+}
+
 /* [] or {Flags, Label, Serial, From, LastSerial}; 0: none that is ours. */
 static uint64_t
 token_label(struct event *e, ERL_NIF_TERM token, bool from)
 {
 	const ERL_NIF_TERM *v;
 	ErlNifSInt64 label;
-	ErlNifPid pid;
 	int arity;
 
 	if (!enif_get_tuple(e->env, token, &arity, &v) || arity != 5)
 		return 0;
-	if (from && enif_get_local_pid(e->env, v[3], &pid)) {
-		e->rec.flags |= KP_NATIVE_HAS_FROM;
-		e->rec.other = pid.pid;
-	}
+	if (from)
+		read_sender(e, v[3]);
 	if (!enif_get_int64(e->env, v[1], &label) || label <= 0 ||
 	    label >= LABEL_END)
 		return 0;
@@ -132,14 +180,14 @@ read_message(struct event *e, ERL_NIF_TERM opts)
 		e->rec.kind = arity == 3 ? KP_NATIVE_CALL : KP_NATIVE_CLEAR;
 		e->rec.identity = identity_slot(e, v[0]);
 		e->rec.label = token_label(e, v[1], true);
-		e->rec.caller = fn_slot(e, v[2]);
+		e->rec.caller = fn_slot(e, v[2], 0);
 		return true;
 	}
 	if (arity != 7 || !enif_get_uint(e->env, v[2], &weight))
 		return false;
 	e->rec.kind = KP_NATIVE_ENTRY;
 	e->rec.identity = identity_slot(e, v[0]);
-	e->rec.caller = fn_slot(e, v[1]);
+	e->rec.caller = fn_slot(e, v[1], 0);
 	e->weight = weight;
 	e->rec.label = token_label(e, v[3], false);
 	e->rec.other = token_label(e, v[6], false);
@@ -164,7 +212,7 @@ read_event(struct event *e, const ERL_NIF_TERM argv[])
 		return false;
 	}
 	e->rec.pid = argv[2];
-	e->rec.fn = fn_slot(e, argv[3]);
+	e->rec.fn = fn_slot(e, argv[3], e->rec.caller);
 	return true;
 }
 

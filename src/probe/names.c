@@ -20,7 +20,8 @@ key_is(const struct name_key *x, const struct name_key *y)
 }
 
 uint16_t
-names_slot(struct names *n, const struct name_key *key, bool *fresh)
+names_slot(struct names *n, const struct name_key *key, uint16_t keep,
+    bool *fresh)
 {
 	uint64_t h = mix(key->a ^ mix(key->b ^ mix(key->c)));
 	unsigned set = (unsigned)(h % SETS), at = set * NAMES_WAYS, way;
@@ -31,6 +32,8 @@ names_slot(struct names *n, const struct name_key *key, bool *fresh)
 			return (uint16_t)(at + way + 1);
 	*fresh = true;
 	way = n->turn[set]++ % NAMES_WAYS;
+	if (at + way + 1 == keep)
+		way = n->turn[set]++ % NAMES_WAYS;
 	n->key[at + way] = *key;
 	return (uint16_t)(at + way + 1);
 }
@@ -41,17 +44,26 @@ names_forget(struct names *n, uint16_t slot)
 	n->key[slot - 1] = (struct name_key){ 0 };
 }
 
+/* Both halves of the product: what either factor does is in all of it. */
+static inline uint64_t
+fold(uint64_t a, uint64_t b)
+{
+	unsigned __int128 product = (unsigned __int128)a * b;
+
+	return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Who does not know the seed knows neither factor of any step. */
 uint64_t
 names_hash(const uint8_t *p, uint32_t n, uint64_t seed)
 {
-	uint64_t h = seed ^ n, word;
+	uint64_t h = mix(seed) ^ n, key = seed ^ MIX, word;
 
 	for (; n >= sizeof(word); n -= 8, p += 8) {
 		memcpy(&word, p, sizeof(word));
-		h = mix(h ^ word) + seed;
+		h = fold(h, word ^ key);
 	}
 	word = 0;
 	memcpy(&word, p, n);
-	h = mix(h ^ word);
-	return mix(h + seed);
+	return mix(fold(h, word ^ key));
 }

@@ -3,7 +3,7 @@
  *
  * A cache of fixed size, as of a processor: four slots for each hash.  What is
  * not in it takes the place of what was, in turn, and is defined anew.  Keys
- * are compared whole.
+ * are compared whole; of a long name the key is its hash and its length.
  */
 #ifndef KP_PROBE_NAMES_H
 #define KP_PROBE_NAMES_H
@@ -25,8 +25,13 @@ struct names {
 	uint8_t turn[KP_NATIVE_SLOTS / NAMES_WAYS];
 };
 
-/* The key's slot, 1 to KP_NATIVE_SLOTS; *fresh: it is to be defined. */
-uint16_t names_slot(struct names *n, const struct name_key *key, bool *fresh);
+/*
+ * The key's slot, 1 to KP_NATIVE_SLOTS; *fresh: it is to be defined.  That one
+ * is never `keep`, unless it is the key's already: a record that names two has
+ * the first one's meaning till it is written.  0: keeps none.
+ */
+uint16_t names_slot(struct names *n, const struct name_key *key, uint16_t keep,
+    bool *fresh);
 /* The slot could not be defined. */
 void names_forget(struct names *n, uint16_t slot);
 /* 64 bits of any bytes; seed: so that nobody else can find two alike. */

@@ -28,6 +28,7 @@ struct line {
 struct sheet {
 	const struct kp_profile *p;
 	const struct profile_view *v;
+	struct kp_profile_name *names;	/* p's, by process */
 	struct line *lines;
 	size_t n, shown;
 	uint64_t calls, value;
@@ -60,20 +61,6 @@ put_fn(struct kp_buf *b, const struct kp_profile_fn *fn)
 	    elixir ? "." : ":", fn->fun, fn->arity);
 }
 
-static const char *
-proc_name(const struct kp_profile *p, const struct kp_profile_proc *proc)
-{
-	const struct kp_profile_proc *q;
-
-	for (size_t i = 0; i < p->nnames; i++) {
-		q = &p->names[i].proc;
-		if (!proc->others && q->id == proc->id &&
-		    q->serial == proc->serial)
-			return p->names[i].name;
-	}
-	return NULL;
-}
-
 static void
 put_pid(struct kp_buf *b, const struct kp_profile_proc *proc)
 {
@@ -103,18 +90,36 @@ by_name(const struct line *a, const struct line *b)
 }
 
 static int
-by_process(const struct line *a, const struct line *b)
+proc_order(const struct kp_profile_proc *x, const struct kp_profile_proc *y)
 {
-	const struct kp_profile_proc *x, *y;
-
-	if (a->row == NULL || b->row == NULL)
-		return 0;
-	x = &a->row->proc;
-	y = &b->row->proc;
 	if (x->others != y->others)
 		return x->others ? 1 : -1;
 	return x->serial != y->serial ? compare(x->serial, y->serial) :
 	    compare(x->id, y->id);
+}
+
+static int
+by_process(const struct line *a, const struct line *b)
+{
+	return a->row == NULL || b->row == NULL ? 0 :
+	    proc_order(&a->row->proc, &b->row->proc);
+}
+
+static int
+name_order(const void *pa, const void *pb)
+{
+	const struct kp_profile_name *a = pa, *b = pb;
+
+	return proc_order(&a->proc, &b->proc);
+}
+
+static const char *
+proc_name(const struct sheet *s, const struct kp_profile_proc *proc)
+{
+	const struct kp_profile_name key = { .proc = *proc }, *found;
+
+	found = bsearch(&key, s->names, s->p->nnames, sizeof(key), name_order);
+	return found != NULL && !proc->others ? found->name : NULL;
 }
 
 /* Names from the first, figures from the greatest. */
@@ -157,6 +162,13 @@ in_order(const void *pa, const void *pb, void *ctx)
 	return d != 0 ? d : by_process(a, b);
 }
 
+static void
+sheet_free(struct sheet *s)
+{
+	free(s->lines);
+	free(s->names);
+}
+
 static enum kp_err
 sheet_make(struct sheet *s, const struct kp_profile *p,
     const struct profile_view *v)
@@ -164,8 +176,14 @@ sheet_make(struct sheet *s, const struct kp_profile *p,
 	*s = (struct sheet){ .p = p, .v = v,
 		.n = v->by_process ? p->nrows : p->nfns };
 	s->lines = calloc(s->n + 1, sizeof(*s->lines));
-	if (s->lines == NULL)
+	s->names = calloc(p->nnames + 1, sizeof(*s->names));
+	if (s->lines == NULL || s->names == NULL) {
+		sheet_free(s);
 		return KP_ENOMEM;
+	}
+	if (p->nnames > 0)
+		memcpy(s->names, p->names, p->nnames * sizeof(*s->names));
+	qsort(s->names, p->nnames, sizeof(*s->names), name_order);
 	for (size_t i = 0; i < s->n; i++) {
 		struct line *l = &s->lines[i];
 
@@ -197,8 +215,7 @@ figure_cells(const struct sheet *s, struct grid *g, const struct line *l)
 
 	grid_cell(g, text_count(text, l->calls));
 	if (s->p->type == KP_PROFILE_TIME) {
-		grid_cell(g, text_dur(text, (kp_dur_ns)l->value *
-		    KP_NS_PER_US));
+		grid_cell(g, text_us(text, l->value));
 		grid_cell(g, text_dur(text, (kp_dur_ns)(per_call(l) *
 		    (double)KP_NS_PER_US)));
 	} else if (s->p->type == KP_PROFILE_MEMORY) {
@@ -211,7 +228,7 @@ figure_cells(const struct sheet *s, struct grid *g, const struct line *l)
 static void
 proc_cell(const struct sheet *s, struct grid *g, const struct line *l)
 {
-	const char *name = proc_name(s->p, &l->row->proc);
+	const char *name = proc_name(s, &l->row->proc);
 	struct kp_buf text;
 
 	kp_buf_init(&text, LINE_BYTES_MAX);
@@ -334,7 +351,7 @@ profile_table(struct kp_buf *b, const struct kp_profile *p,
 	}
 	grid_free(&g);
 	put_notes(&s, b, width);
-	free(s.lines);
+	sheet_free(&s);
 }
 
 /* ---- for programs ---- */
@@ -365,7 +382,7 @@ json_line(struct json *j, const struct sheet *s, const struct line *l)
 		put_pid(&pid, &l->row->proc);
 		json_string(j, "process", kp_buf_cstr(&pid));
 		kp_buf_free(&pid);
-		name = proc_name(s->p, &l->row->proc);
+		name = proc_name(s, &l->row->proc);
 		if (name != NULL)
 			json_string(j, "name", name);
 		else
@@ -415,7 +432,7 @@ profile_json(struct kp_buf *b, const struct kp_profile *p,
 	json_end(&j);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
-	free(s.lines);
+	sheet_free(&s);
 }
 
 static void
@@ -456,5 +473,5 @@ profile_csv(struct kp_buf *b, const struct kp_profile *p,
 	    ",words,words_per_call");
 	for (size_t i = 0; i < s.shown; i++)
 		csv_line(b, &s, &s.lines[i]);
-	free(s.lines);
+	sheet_free(&s);
 }

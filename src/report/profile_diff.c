@@ -316,7 +316,7 @@ value_cell(struct grid *g, enum kp_profile_type type, uint64_t v)
 	char text[TEXT_MAX];
 
 	grid_cell(g, type == KP_PROFILE_TIME ?
-	    text_dur(text, (kp_dur_ns)v * KP_NS_PER_US) :
+	    text_us(text, v) :
 	    text_count(text, v));
 }
 

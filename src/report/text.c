@@ -177,6 +177,14 @@ text_dur(char *buf, kp_dur_ns d)
 }
 
 const char *
+text_us(char *buf, uint64_t us)
+{
+	const uint64_t max = INT64_MAX / KP_NS_PER_US;
+
+	return text_dur(buf, (kp_dur_ns)(us < max ? us : max) * KP_NS_PER_US);
+}
+
+const char *
 text_ms(char *buf, kp_dur_ns d)
 {
 	uint64_t us = d < 0 ? 0 : rounded(d, KP_NS_PER_US);

@@ -36,6 +36,8 @@ void text_wrap(struct kp_buf *b, const char *s, unsigned columns,
 const char *text_count(char *buf, uint64_t n);
 /* 340 ns, 5.2 us, 87 us, 9.4 ms, 1 204 ms, 12.3 s: two digits at least. */
 const char *text_dur(char *buf, kp_dur_ns d);
+/* The same of microseconds, however many. */
+const char *text_us(char *buf, uint64_t us);
 /* 1 234.567, in ms: for columns whose rows are compared.  -1: "-" */
 const char *text_ms(char *buf, kp_dur_ns d);
 /* 1h30m, 30m, 10s, 250ms: a length of time as it is given to options. */

@@ -5,9 +5,10 @@
  * With thousands of requests in flight each event is of another one, whose
  * memory is in no cache.  To get there takes some steps, each from what the
  * one before has fetched: the slots of the two tables, the process and the
- * request that they name, and the call.  So there are some distances at which events are looked at before it is their turn.  They say
- * only what to fetch: whatever is read is looked up anew, since the events in
- * between may change all of it.
+ * request that they name, and the call.  So there are some distances at which
+ * events are looked at before it is their turn.  They say only what to fetch:
+ * whatever is read is looked up anew, since the events in between may change
+ * all of it.
  */
 #include "request/internal.h"
 

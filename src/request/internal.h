@@ -127,7 +127,7 @@ struct rnode {
 	uint32_t namelen;
 	uint32_t index;
 	bool chain_is_ambiguous; /* see struct kp_requests_opts */
-	bool all_exact;		/* no return_to comes */
+	bool all_exact;		/* no return_to is to be heeded */
 	bool heard;		/* now is its time */
 	bool timed;		/* offset and error are known */
 	kp_dur_ns offset, error;

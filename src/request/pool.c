@@ -2,8 +2,7 @@
  * pool.c - see the header.
  *
  * A block is as large as its alignment, so that a piece tells which one it is
- * from.  Where the address sanitizer looks on there are no blocks: it finds
- * what is used after it was given back only if that went to free().
+ * from.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -15,12 +14,6 @@
 
 /* Multiples of a line. */
 static const uint32_t sizes[POOL_SIZES] = { 192, 256, 512, 1024, 2048, 4096 };
-
-#if defined(__SANITIZE_ADDRESS__)
-static const bool pooled = false;
-#else
-static const bool pooled = true;
-#endif
 
 struct piece {
 	struct piece *next;
@@ -122,7 +115,7 @@ pool_get(struct pool *p, size_t *bytes)
 	if (i == POOL_SIZES)
 		return malloc(*bytes);
 	*bytes = sizes[i];
-	if (!pooled)
+	if (POOL_PLAIN)
 		return malloc(*bytes);
 	c = &p->class[i];
 	b = c->some != NULL ? c->some : block_new(c);
@@ -142,7 +135,7 @@ pool_put(struct pool *p, void *piece, size_t bytes)
 	struct pool_block *b;
 	struct pool_class *c;
 
-	if (i == POOL_SIZES || !pooled || piece == NULL) {
+	if (i == POOL_SIZES || POOL_PLAIN || piece == NULL) {
 		free(piece);
 		return;
 	}

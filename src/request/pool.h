@@ -15,6 +15,21 @@
 #define POOL_LINE 64	/* bytes of a cache line */
 #define POOL_SIZES 6
 
+/*
+ * Where the address sanitizer looks on there are no blocks: it finds what is
+ * used after it was given back only if that went to free().
+ */
+#if defined(__SANITIZE_ADDRESS__)
+#define POOL_PLAIN 1	/* gcc says so */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define POOL_PLAIN 1	/* and clang so, which the fuzzers are built with */
+#endif
+#endif
+#if !defined(POOL_PLAIN)
+#define POOL_PLAIN 0
+#endif
+
 struct pool_block;
 
 /* One size.  All zero is empty. */

@@ -515,6 +515,8 @@ on_return(struct kp_requests *rs, struct rnode *nd, const struct kp_event *ev)
 
 	if (p == NULL)
 		return;	/* of nothing that we know of */
+	if (ev->kind == KP_EV_RETURN_TO && nd->all_exact)
+		return;	/* of a process that has a flag of an earlier plan */
 	if (ev->ts >= KP_TARGET_TIME_MAX || ev->ts <= -KP_TARGET_TIME_MAX) {
 		nd->lost.n[KP_LOSS_BAD_EVENT]++;
 		return;

@@ -35,6 +35,32 @@ msg_rex_end(struct kp_buf *b)
 	kp_etf_atom(b, "user");
 }
 
+/* erl_eval:expr(Load, Bindings, none, none, value) */
+void
+msg_load_begin(struct kp_buf *b, const struct agent_ids *ids,
+    struct kp_span load, struct kp_span beam)
+{
+	msg_rex_begin(b, ids, "erl_eval", "expr");
+	kp_etf_list(b, 5);
+	/* Without the byte that opens an external term of its own. */
+	kp_buf_put(b, load.p + 1, load.n - 1);
+	kp_etf_list(b, 3);
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "Beam");
+	kp_etf_binary(b, beam.p, beam.n);
+}
+
+void
+msg_load_end(struct kp_buf *b)
+{
+	kp_etf_nil(b);
+	kp_etf_atom(b, "none");
+	kp_etf_atom(b, "none");
+	kp_etf_atom(b, "value");
+	kp_etf_nil(b);
+	msg_rex_end(b);
+}
+
 void
 msg_command(struct kp_buf *b, const struct agent_ids *ids, uint64_t ref)
 {

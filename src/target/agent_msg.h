@@ -28,6 +28,15 @@ void msg_rex_end(struct kp_buf *b);
 /* Opens {kprof, Self, Ref, Command}; the caller writes Command. */
 void msg_command(struct kp_buf *b, const struct agent_ids *ids, uint64_t ref);
 
+/*
+ * Opens a call that has erlang/load.exprs evaluated, given as an external term,
+ * with Beam bound; the caller binds the rest, {Name, Value} each, two of them.
+ * Then msg_load_end() closes it.
+ */
+void msg_load_begin(struct kp_buf *b, const struct agent_ids *ids,
+    struct kp_span load, struct kp_span beam);
+void msg_load_end(struct kp_buf *b);
+
 /* What erlang/load.exprs finds bound besides Beam: {'Daemon', _}, {'Opts', _}. */
 void msg_start_bindings(struct kp_buf *b, const struct agent_ids *ids,
     const char *who, const struct kp_overload *limits);

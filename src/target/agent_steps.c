@@ -112,13 +112,12 @@ agent_step_look(struct agent *a)
 	rex_ask(a, "erlang", "whereis", "kprof_agent");
 }
 
-/*
- * erl_eval:expr(Load, [{'Beam', _}, ...], none, none, value): one call, since
- * between two of them we may be killed.
- */
+/* Loaded and started by one call, since between two of them we may be killed. */
 static void
 step_start(struct agent *a)
 {
+	const struct kp_span load = { kp_agent_load, kp_agent_load_len };
+	const struct kp_span beam = { kp_agent_beam, kp_agent_beam_len };
 	char who[NODE_NAME_MAX + 64];
 	struct kp_buf b;
 
@@ -126,21 +125,9 @@ step_start(struct agent *a)
 	snprintf(who, sizeof(who), "%s (process %ld)", a->node,
 	    (long)getpid());
 	kp_buf_init(&b, MESSAGE_MAX);
-	msg_rex_begin(&b, &a->ids, "erl_eval", "expr");
-	kp_etf_list(&b, 5);
-	/* Without the byte that opens an external term of its own. */
-	kp_buf_put(&b, kp_agent_load + 1, kp_agent_load_len - 1);
-	kp_etf_list(&b, 3);
-	kp_etf_tuple(&b, 2);
-	kp_etf_atom(&b, "Beam");
-	kp_etf_binary(&b, kp_agent_beam, kp_agent_beam_len);
+	msg_load_begin(&b, &a->ids, load, beam);
 	msg_start_bindings(&b, &a->ids, who, &a->o.conf->overload);
-	kp_etf_nil(&b);
-	kp_etf_atom(&b, "none");
-	kp_etf_atom(&b, "none");
-	kp_etf_atom(&b, "value");
-	kp_etf_nil(&b);
-	msg_rex_end(&b);
+	msg_load_end(&b);
 	agent_send(a, &b, true);
 	kp_buf_free(&b);
 }

@@ -107,32 +107,22 @@ put_binding(struct kp_buf *b, const char *name)
 	kp_etf_atom(b, name);
 }
 
-/* erl_eval:expr(Load, Bindings, none, none, value) */
 static enum kp_err
 send_start(struct counters *c, const struct counters_opts *o)
 {
+	const struct kp_span load = { kp_counters_load, kp_counters_load_len };
+	const struct kp_span beam = { kp_counters_beam, kp_counters_beam_len };
 	struct agent_ids *ids = talk_ids(c->talk);
 	struct kp_buf b;
 	enum kp_err e;
 
 	kp_buf_init(&b, MESSAGE_MAX);
-	msg_rex_begin(&b, ids, "erl_eval", "expr");
-	kp_etf_list(&b, 5);
-	/* Without the byte that opens an external term of its own. */
-	kp_buf_put(&b, kp_counters_load + 1, kp_counters_load_len - 1);
-	kp_etf_list(&b, 3);
-	put_binding(&b, "Beam");
-	kp_etf_binary(&b, kp_counters_beam, kp_counters_beam_len);
+	msg_load_begin(&b, ids, load, beam);
 	put_binding(&b, "Daemon");
 	kp_buf_put(&b, ids->self.p, ids->self.len);
 	put_binding(&b, "Opts");
 	put_opts(&b, o, talk_name(c->talk));
-	kp_etf_nil(&b);
-	kp_etf_atom(&b, "none");
-	kp_etf_atom(&b, "none");
-	kp_etf_atom(&b, "value");
-	kp_etf_nil(&b);
-	msg_rex_end(&b);
+	msg_load_end(&b);
 	e = talk_rex(c->talk, &b);
 	kp_buf_free(&b);
 	return e;
@@ -410,13 +400,17 @@ read_part(struct counters *c, uint64_t ref, struct kp_profile *p,
 	struct kp_term whole = *r;
 	struct kp_span tag;
 	enum kp_err e;
+	uint64_t of;
 
 	kp_term_tuple(r);
 	tag = kp_term_atom(r);
 	if (kp_span_is(tag, "kprof_ended"))
 		return read_gone(c, &whole, why, n);
-	if ((uint64_t)kp_term_int(r) != ref || r->err != KP_OK)
+	of = (uint64_t)kp_term_int(r);
+	if (r->err != KP_OK || of > ref)
 		return broken(c, KP_EFORMAT, why, n);
+	if (of < ref)
+		return KP_OK;	/* of one that was interrupted */
 	if (kp_span_is(tag, "kprof_reply")) {
 		e = kp_profile_end(p, r);
 		return e == KP_OK ? KP_END : broken(c, e, why, n);
@@ -439,7 +433,7 @@ counters_read(struct counters *c, bool last, struct kp_profile *p, char *why,
 		e = next(c, kp_mono_now() + READ_LIMIT, &r);
 		if (e == KP_END) {
 			snprintf(why, n, "interrupted");
-			return KP_ESTATE;
+			return e;
 		}
 		if (e != KP_OK)
 			return broken(c, e, why, n);

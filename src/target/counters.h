@@ -67,7 +67,8 @@ void counters_gone_text(const char *target, const char *text, char *why,
     size_t n);
 /*
  * Adds what was counted to p, which is to be empty.  last: nothing is counted
- * any more.
+ * any more.  KP_END: woken; what is still to come of this reading is passed
+ * over by the next one.
  */
 enum kp_err counters_read(struct counters *c, bool last,
     struct kp_profile *p, char *why, size_t n);

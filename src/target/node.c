@@ -22,6 +22,7 @@
 
 #include <ei.h>
 
+#include "kprofd/secret.h"
 #include "target/node.h"
 
 /* What was seen of one handshake; ei carries it as its socket context. */
@@ -432,23 +433,6 @@ node_connect(const struct node_opts *o, struct node_conn *c, char *why,
 	return e;
 }
 
-/*
- * systemd keeps a service's credentials in a directory that only it can
- * enter, and lets its user read them by an ACL, whose mask shows where the
- * group's bits are.  Source: systemd.exec(5), LoadCredential=.
- */
-static mode_t
-cookie_mode_bad(const char *path)
-{
-	const char *dir = getenv("CREDENTIALS_DIRECTORY");
-	size_t n = dir != NULL ? strlen(dir) : 0;
-
-	if (n > 0 && strncmp(path, dir, n) == 0 && path[n] == '/' &&
-	    strchr(path + n + 1, '/') == NULL)
-		return 037;
-	return 077;
-}
-
 static enum kp_err
 cookie_read(const char *path, char *cookie, char *why, size_t n)
 {
@@ -462,8 +446,8 @@ cookie_read(const char *path, char *cookie, char *why, size_t n)
 		    "(see -cookie-file)", path, strerror(errno));
 		return KP_EIO;
 	}
-	if (fstat(fileno(f), &st) == 0 &&
-	    (st.st_mode & cookie_mode_bad(path)) != 0) {
+	if (fstat(fileno(f), &st) == 0 && (st.st_mode & kp_secret_mode_bad(path,
+	    getenv("CREDENTIALS_DIRECTORY"))) != 0) {
 		snprintf(why, n, "cookie file '%s' can be read by others "
 		    "(chmod 600 it)", path);
 		fclose(f);

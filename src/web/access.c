@@ -3,11 +3,13 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
 
 #include "access.h"
+#include "kprofd/secret.h"
 
 /* ":4711", or nothing. */
 static bool
@@ -76,6 +78,15 @@ from_our_page(const struct web_asked *a)
 	    strcmp(a->fetch_site, "same-origin") == 0);
 }
 
+/* Another site's page, or a link from it, by the word of a browser. */
+static bool
+from_elsewhere(const struct web_asked *a)
+{
+	return a->fetch_site != NULL &&
+	    strcmp(a->fetch_site, "same-origin") != 0 &&
+	    strcmp(a->fetch_site, "none") != 0;
+}
+
 enum web_verdict
 web_access(const struct web_asked *a, const char *token)
 {
@@ -84,7 +95,9 @@ web_access(const struct web_asked *a, const char *token)
 		return WEB_WRONG_HOST;
 	if (token != NULL)
 		return !a->api || has_token(a, token) ? WEB_MAY : WEB_NO_TOKEN;
-	return !a->post || from_our_page(a) ? WEB_MAY : WEB_FOREIGN;
+	if (a->post ? !from_our_page(a) : a->api && from_elsewhere(a))
+		return WEB_FOREIGN;
+	return a->post && !a->own ? WEB_OTHER_USER : WEB_MAY;
 }
 
 const char *
@@ -102,6 +115,10 @@ web_access_why(enum web_verdict v)
 		return "only kprofd's own page may do that: Origin must be "
 		    "this server and X-Kprofd be set; programs use kprof, or "
 		    "a token (-http-token-file)";
+	case WEB_OTHER_USER:
+		return "only the user that this server runs as, and root, may "
+		    "do that: use kprof as that user, or configure a token "
+		    "(-http-token-file)";
 	case WEB_MAY:
 	default:
 		return "";
@@ -138,7 +155,8 @@ web_token_read(const char *path, char token[WEB_TOKEN_MAX + 1], char *why,
 		line[0] = '\0';
 	fclose(f);
 	line[strcspn(line, "\r\n")] = '\0';
-	if ((st.st_mode & 077) != 0) {
+	if ((st.st_mode & kp_secret_mode_bad(path,
+	    getenv("CREDENTIALS_DIRECTORY"))) != 0) {
 		snprintf(why, n, "the token file '%s' can be read by others "
 		    "than its owner: chmod 600 it", path);
 		return KP_EFORMAT;

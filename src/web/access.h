@@ -6,7 +6,10 @@
  * the browser thinks it speaks to must be a loopback's (a page cannot make
  * its own name resolve to us), and what changes anything must come from our
  * own page, by the browser's word (Origin, Sec-Fetch-Site) and by a header
- * that no form and no other page can send unasked.
+ * that no form and no other page can send unasked.  Another site's page could
+ * not read an answer, but keep us busy with questions: where the browser says
+ * whose they are, they are refused too.  Programs of other users of the
+ * machine can send any header: they may read, and change nothing.
  */
 #ifndef KP_WEB_ACCESS_H
 #define KP_WEB_ACCESS_H
@@ -22,6 +25,7 @@
 /* Of one request; NULL: it has no such header. */
 struct web_asked {
 	bool post, api;
+	bool own;	/* by a process of our user's, or root's (peer.h) */
 	const char *host, *origin, *fetch_site, *ours, *authorization;
 };
 
@@ -29,7 +33,8 @@ enum web_verdict {
 	WEB_MAY,
 	WEB_WRONG_HOST,		/* 403 */
 	WEB_NO_TOKEN,		/* 401 */
-	WEB_FOREIGN		/* 403 */
+	WEB_FOREIGN,		/* 403 */
+	WEB_OTHER_USER		/* 403 */
 };
 
 /* token: NULL where none is configured. */

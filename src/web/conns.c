@@ -8,11 +8,12 @@
  * before: else its number would be the next connection's, and what is held
  * still would take what that one is sent.
  */
-#include <stdbool.h>
+#include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include <event2/buffer.h>
 #include <event2/bufferevent.h>
 
 #include "conns.h"
@@ -42,10 +43,38 @@ is_done(const struct conn *c)
 	return cb == NULL;
 }
 
+/* evhttp reads an end, and closes it. */
+static void
+cut(const struct conn *c)
+{
+	if (bufferevent_getfd(c->bev) >= 0)
+		shutdown(bufferevent_getfd(c->bev), SHUT_RDWR);
+}
+
+/*
+ * All places are taken: of those that have not asked, or not anew, since then
+ * the one that has been longest about it.  What evhttp reads from and does not
+ * write to neither waits for us nor is being answered.
+ */
+static void
+make_room(const struct conns *cs, kp_mono_ns oldest)
+{
+	const struct conn *idle = NULL;
+
+	for (const struct conn *c = cs->v; c < cs->v + CONNS_MAX; c++)
+		if (c->since < oldest &&
+		    bufferevent_get_enabled(c->bev) == EV_READ &&
+		    (idle == NULL || c->since < idle->since))
+			idle = c;
+	if (idle != NULL)
+		cut(idle);
+}
+
 static void
 sweep(struct conns *cs)
 {
-	kp_mono_ns oldest = kp_mono_now() - CONN_SECONDS * KP_NS_PER_S;
+	kp_mono_ns now = kp_mono_now();
+	kp_mono_ns oldest = now - CONN_SECONDS * KP_NS_PER_S;
 	struct conn *c;
 
 	for (unsigned i = 0; i < CONNS_MAX; i++) {
@@ -56,14 +85,14 @@ sweep(struct conns *cs)
 			bufferevent_decref(c->bev);
 			c->bev = NULL;
 			cs->n--;
-		} else if (c->since < oldest &&
-		    bufferevent_getfd(c->bev) >= 0) {
-			/* evhttp reads an end, and closes it */
-			shutdown(bufferevent_getfd(c->bev), SHUT_RDWR);
+		} else if (c->since < oldest) {
+			cut(c);
 		}
 	}
 	if (cs->n < CONNS_MAX)
 		evconnlistener_enable(cs->listener);
+	else
+		make_room(cs, now - CROWD_SECONDS * KP_NS_PER_S);
 }
 
 static void
@@ -125,6 +154,38 @@ void
 conns_hold(struct conns *cs, struct evhttp_request *req)
 {
 	set_time(cs, req, INT64_MAX, NULL);
+}
+
+int
+conns_fd(struct evhttp_request *req)
+{
+	struct evhttp_connection *evcon = evhttp_request_get_connection(req);
+
+	return evcon == NULL ? -1 :
+	    bufferevent_getfd(evhttp_connection_get_bufferevent(evcon));
+}
+
+/* evhttp does not read while a request waits for us, and sees no end. */
+bool
+conns_gone(struct evhttp_request *req)
+{
+	char c;
+	ssize_t n = recv(conns_fd(req), &c, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* Those that evhttp is done with hold theirs until they are swept. */
+size_t
+conns_unsent(const struct conns *cs)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < CONNS_MAX; i++)
+		if (cs->v[i].bev != NULL)
+			n += evbuffer_get_length(
+			    bufferevent_get_output(cs->v[i].bev));
+	return n;
 }
 
 struct conns *

@@ -8,7 +8,11 @@
 #include <event2/http.h>
 #include <event2/listener.h>
 
-#define CONNS_MAX 64		/* others wait in the kernel's queue */
+#include <stdbool.h>
+#include <stddef.h>
+
+#define CONNS_MAX 64		/* others wait in the kernel's queue, */
+#define CROWD_SECONDS 5		/* until one has asked nothing for so long */
 #define CONN_SECONDS 30		/* from one request to the next */
 #define CONN_SILENCE 20		/* seconds in which it sends or takes nothing */
 
@@ -23,5 +27,11 @@ void conns_free(struct conns *cs);
 void conns_asked(struct conns *cs, struct evhttp_request *req);
 /* It waits for us, until conns_asked() again: that is not of its time. */
 void conns_hold(struct conns *cs, struct evhttp_request *req);
+/* The socket that it came by; -1: it has gone. */
+int conns_fd(struct evhttp_request *req);
+/* Who asked has gone, or sends nothing more. */
+bool conns_gone(struct evhttp_request *req);
+/* Bytes of answers that were not taken yet. */
+size_t conns_unsent(const struct conns *cs);
 
 #endif

@@ -96,7 +96,7 @@ on_read(struct bufferevent *bev, void *ctx)
 		evbuffer_drain(in, n);
 	}
 	if (bad)
-		answer(r, 503, none, strlen(none));
+		answer(r, RELAY_NONE, none, strlen(none));
 }
 
 static void
@@ -104,7 +104,7 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 {
 	(void)bev;
 	if ((what & BEV_EVENT_CONNECTED) == 0)
-		answer(ctx, 503, none, strlen(none));
+		answer(ctx, RELAY_NONE, none, strlen(none));
 }
 
 static void
@@ -130,7 +130,7 @@ void
 relays_free(struct relays *rs)
 {
 	while (rs != NULL && rs->first != NULL)
-		answer(rs->first, 503, none, strlen(none));
+		answer(rs->first, RELAY_NONE, none, strlen(none));
 	free(rs);
 }
 
@@ -172,7 +172,7 @@ relay_ask(struct relays *rs, const char *line, relay_fn *fn, void *ctx)
 		return;
 	}
 	if (n >= sizeof(sun.sun_path)) {
-		answer(r, 503, none, strlen(none));
+		answer(r, RELAY_NONE, none, strlen(none));
 		return;
 	}
 	memcpy(sun.sun_path, rs->path, n + 1);
@@ -183,5 +183,5 @@ relay_ask(struct relays *rs, const char *line, relay_fn *fn, void *ctx)
 	/* it may fail at once, and say so through on_event: r is gone then */
 	if (bufferevent_socket_connect(r->bev, (struct sockaddr *)&sun,
 	    sizeof(sun)) != 0 && rs->first == r)
-		answer(r, 503, none, strlen(none));
+		answer(r, RELAY_NONE, none, strlen(none));
 }

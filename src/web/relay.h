@@ -19,12 +19,14 @@
 
 struct relays;
 
-/* status: 200, 409 refused by the daemon, 503 no daemon, or it is too slow. */
+#define RELAY_NONE 0		/* there is no daemon */
+
+/* status: 200, 409 refused by the daemon, 503 too slow or too much at once. */
 typedef void relay_fn(void *ctx, int status, const char *text, size_t n);
 
 /* path, base: borrowed.  NULL when out of memory. */
 struct relays *relays_new(struct event_base *base, const char *path);
-/* Those that wait are told 503. */
+/* Those that wait are told RELAY_NONE. */
 void relays_free(struct relays *rs);
 /* Calls fn(ctx, ...) exactly once, perhaps at once. */
 void relay_ask(struct relays *rs, const char *line, relay_fn *fn, void *ctx);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/resource.h>
 
 #include <event2/buffer.h>
@@ -25,6 +26,7 @@
 #include "export/metrics.h"
 #include "kprofd/nodes.h"
 #include "listen.h"
+#include "peer.h"
 #include "relay.h"
 #include "report/json.h"
 #include "web.h"
@@ -32,6 +34,7 @@
 #define HEADERS_MAX 8192	/* bytes */
 #define BODY_MAX 1024
 #define JOBS_MAX 48		/* that wait for the database */
+#define UNSENT_MAX (64u << 20)	/* bytes of answers that nobody takes */
 #define NICER 10
 #define API "/api/v1/"
 
@@ -153,6 +156,8 @@ on_relayed(void *ctx, int status, const char *text, size_t n)
 	struct json j;
 	struct kp_buf b;
 
+	if (status == RELAY_NONE)
+		status = 503;
 	if (status == 200 && n > 0 && text[0] == '{') {
 		reply(req, status, text, n);
 		return;
@@ -174,7 +179,7 @@ on_status(void *ctx, int status, const char *text, size_t n)
 {
 	static const char none[] = "{\"running\":false}\n";
 
-	if (status == 503)
+	if (status == RELAY_NONE)
 		reply(ctx, 200, none, strlen(none));
 	else
 		on_relayed(ctx, status, text, n);
@@ -278,16 +283,28 @@ method_wrong(struct evhttp_request *req, const char *allow)
 
 static const char tree_name[] = "requests/";
 
-/* Whose client has gone is not asked any more. */
+/* Why it is not worth asking; NULL: it is. */
+static const char *
+job_vain(const struct web *w, const struct job *job)
+{
+	if (conns_gone(job->req))
+		return "who asked has gone";
+	if (conns_unsent(w->conns) > UNSENT_MAX)
+		return "too many answers wait to be read: ask again later";
+	return NULL;
+}
+
 static void
 run_job(struct web *w, const struct job *job)
 {
+	const char *vain = job_vain(w, job);
 	const char *name = evhttp_uri_get_path(
 	    evhttp_request_get_evhttp_uri(job->req)) + strlen(API);
 	struct api_answer a;
 
-	if (evhttp_request_get_connection(job->req) == NULL) {
-		reply_error(job->req, 503, "");
+	if (vain != NULL) {
+		conns_asked(w->conns, job->req);
+		reply_error(job->req, 503, vain);
 		return;
 	}
 	if (job->route != NULL)
@@ -401,19 +418,43 @@ static bool
 refused(const struct web *w, struct evhttp_request *req, bool post, bool api)
 {
 	struct evkeyvalq *h = evhttp_request_get_input_headers(req);
+	const char *token = w->token[0] != '\0' ? w->token : NULL;
 	const struct web_asked asked = { .post = post, .api = api,
+		.own = post && token == NULL && peer_is_ours(conns_fd(req)),
 		.host = evhttp_find_header(h, "Host"),
 		.origin = evhttp_find_header(h, "Origin"),
 		.fetch_site = evhttp_find_header(h, "Sec-Fetch-Site"),
 		.ours = evhttp_find_header(h, "X-Kprofd"),
 		.authorization = evhttp_find_header(h, "Authorization") };
-	enum web_verdict v = web_access(&asked,
-	    w->token[0] != '\0' ? w->token : NULL);
+	enum web_verdict v = web_access(&asked, token);
 
 	if (v != WEB_MAY)
 		reply_error(req, v == WEB_NO_TOKEN ? 401 : 403,
 		    web_access_why(v));
 	return v != WEB_MAY;
+}
+
+/*
+ * No question here has a body, and evhttp takes what lies behind a HEAD, or is
+ * of an encoding that it does not know, for the next request.  A proxy before
+ * it would not, and give that one's answer to somebody else: so where a body
+ * is announced nothing more is read.
+ */
+static bool
+has_body(struct evhttp_request *req)
+{
+	const struct evkeyvalq *h = evhttp_request_get_input_headers(req);
+	static const char length[] = "Content-Length";
+	static const char coding[] = "Transfer-Encoding";
+	const struct evkeyval *kv;
+
+	/* all of that name, and what is only nearly one: "Content-Length :" */
+	for (kv = h->tqh_first; kv != NULL; kv = kv->next.tqe_next)
+		if (strncasecmp(kv->key, coding, strlen(coding)) == 0 ||
+		    (strncasecmp(kv->key, length, strlen(length)) == 0 &&
+		    strcmp(kv->value, "0") != 0))
+			return true;
+	return false;
 }
 
 static void
@@ -428,6 +469,9 @@ on_request(struct evhttp_request *req, void *ctx)
 	bool api, scrape;
 
 	conns_asked(w->conns, req);
+	if (has_body(req))
+		evhttp_add_header(evhttp_request_get_output_headers(req),
+		    "Connection", "close");
 	if (path == NULL) {
 		reply_error(req, 400, "the path is not understood");
 		return;

@@ -1,15 +1,16 @@
 /*
  * bench_request.c - what it costs to put requests together.
  *
- *	build/bench/bench_request [rounds]
+ *	build/bench/bench_request [rounds [least in flight]]
  *
- * Requests of ten calls each, over two processes, from bytes to statistics:
+ * First how much memory requests in flight take, if all is measured.  Then
+ * requests of ten calls each, over two processes, from bytes to statistics:
  * decode, requests, stats; as the relay sends them and as the native probe
  * does.  With few in flight and with many, which take turns event by event, so
  * that no event finds what the one before it has fetched; with few series and
- * many; with one target and ten.  Then how much memory those take that are in
- * flight.  Batches are made while the clock stands, which counts this thread's
- * CPU time; what is printed is the median of the batches.
+ * many; with one target and ten.  Batches are made while the clock stands,
+ * which counts this thread's CPU time; what is printed is the median of the
+ * batches.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -146,8 +147,10 @@ main(int argc, char **argv)
 
 	if (rounds < 1)
 		return 1;
-	if (argc < 3) 	bench_memory(10000);
-	if (argc < 3) 	bench_memory(100000);
+	if (argc < 3) {
+		bench_memory(10000);
+		bench_memory(100000);
+	}
 	l.flight = argc > 2 ? (uint64_t)atol(argv[2]) : 1;
 	for (; l.flight <= 100000; l.flight *= 10) {
 		snprintf(what, sizeof(what), "%6" PRIu64 " in flight,",

@@ -42,7 +42,7 @@ main(int argc, char **argv)
 		return 2;
 	l.native = strcmp(argv[1], "native") == 0;
 	l.flight = (uint64_t)atol(argv[3]);
-	warm = WARM +  l.flight * LOAD_EVENTS / LOAD_BATCH;
+	warm = WARM + l.flight * LOAD_EVENTS / LOAD_BATCH;
 	/* So that as much is forgotten as comes: labels are kept for 30 s. */
 	step = KP_NS_PER_MS;
 	stages_init(&r, 1);

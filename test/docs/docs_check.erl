@@ -76,7 +76,7 @@ ended(Command) -> Command.
 
 %% A variable makes no other target: `make test-apps APPS_ROOT=apps13'.
 target_only(Command) ->
-    re:replace(Command, " +[A-Z_]+=\\S+", "", [global, unicode, {return, list}]).
+    re:replace(Command, " +[A-Z_]+=('[^']*'|\\S+)", "", [global, unicode, {return, list}]).
 
 %% Does make know it? make -n would run what speaks of $(MAKE).
 is_target("make") -> ok;

@@ -51,6 +51,8 @@ commands() ->
 not_run() ->
     [{"make test", "docs-test is a part of it"},
      {"make bench", "minutes, for figures of this machine"},
+     {"make bench-table", "minutes, for figures of this machine"},
+     {"make bench-instructions", "a minute, in valgrind"},
      {"make integration", "minutes, of tests of its own"},
      {"make faults", "minutes, of tests of its own"},
      {"make faults-mutants", "a quarter of an hour, of tests that fail"},

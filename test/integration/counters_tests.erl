@@ -18,6 +18,7 @@ tests() ->
      {"patterns that add up, and exclusions", 60, fun patterns/1},
      {"until it is interrupted", 60, fun interrupted/1},
      {"again and again", 60, fun again/1},
+     {"interrupted while it reads", 60, fun interrupted_reading/1},
      {"kept, and compared", 60, fun compared/1},
      {"in what order, and how many rows", 60, fun order/1},
      {"a call that raises", 60, fun raises/1},
@@ -32,7 +33,7 @@ tests() ->
      {"kept out, and ended by the operator", 60, fun operator/1},
      {"kprof killed", 120, fun killed/1},
      {"kprof that hangs", 60, fun hung/1},
-     {"its process in the node killed", 60, fun server_killed/1}].
+     {"its processes in the node killed", 60, fun server_killed/1}].
 
 %% ------------------------------------------------------------ figures ----
 
@@ -70,8 +71,9 @@ tprof(T) ->
             [it:check(abs(share(F, Theirs) - share(F, Ours)) < 0.15, "the share of ~s: ~0p, ~0p", [F, Theirs, Ours])
              || {F, _, _} <- Ours],
             it:check(share(?FIB, Ours) > 0.5, "most of it is fib/1: ~0p", [Ours]),
-            it:check(us_per_call(?FIB, Ours) < 3 * us_per_call(?FIB, Theirs), "time per call: ~0p, ~0p", [Ours, Theirs]),
-            it:check(us_per_call(?FIB, Theirs) < 3 * us_per_call(?FIB, Ours), "time per call: ~0p, ~0p", [Ours, Theirs])
+            %% The unit, not the speed: that is wrong by a thousand.
+            Ratio = us_per_call(?FIB, Ours) / us_per_call(?FIB, Theirs),
+            it:check(Ratio > 0.02 andalso Ratio < 50, "time per call: ~0p, ~0p", [Ours, Theirs])
     end.
 
 by_tprof(Target, Type, Fun, Args) ->
@@ -108,7 +110,7 @@ by_process(T) ->
     Target = plain(T),
     Total = counted(T, Target, "count", ["-apply", ?WORK, "it_counted"]),
     {0, Out, _} = run(T, Target, "count", ["-apply", ?WORK, "-by", "process", "-csv", "it_counted"]),
-    Rows = rows(Out),
+    Rows = it_csv:rows(Out),
     it:equal("processes of squares/1", 4, length([1 || {["it_counted:squares/1", "<0." ++ _], _, _} <- Rows])),
     it:equal("processes of work/1", 1, length([1 || {["it_counted:work/1", _], _, _} <- Rows])),
     Sums = lists:foldl(fun({[F, _], N, _}, Sum) -> maps:update_with(F, fun(S) -> S + N end, N, Sum) end, #{}, Rows),
@@ -124,7 +126,7 @@ processes(T) ->
                     P = start(T, Target, "count", ["-csv" | Args] ++ ["it_counted:squares/1"]),
                     [Ask(N) || N <- [it_counted_a, it_counted_b, it_counted_b]],
                     {0, Out, _} = interrupt(P),
-                    [N || {_, N, _} <- rows(Out)]
+                    [N || {_, N, _} <- it_csv:rows(Out)]
             end,
     it:equal("by name", [11], Asked(["-processes", "it_counted_a"])),
     it:equal("by two names", [33], Asked(["-processes", "it_counted_a,it_counted_b"])),
@@ -167,7 +169,7 @@ families(T) ->
 
 patterns(T) ->
     Target = plain(T),
-    {Module, Beam} = elixir(),
+    {Module, Beam} = it_counted:elixir(),
     {module, Module} = it:call(Target, code, load_binary, [Module, "repo.beam", Beam]),
     Functions = fun(Args) ->
                         [F || {F, _, _} <- counted(T, Target, "count", ["-apply", ?WORK | Args])]
@@ -187,15 +189,6 @@ patterns(T) ->
              counted(T, Target, "count", ["-apply", "'Elixir.MyApp.Repo':all(1, 2)", "MyApp.Repo.all/2"])),
     unarmed(Target).
 
-elixir() ->
-    Forms = [begin
-                 {ok, Tokens, _} = erl_scan:string(Form ++ "."),
-                 {ok, Parsed} = erl_parse:parse_form(Tokens),
-                 Parsed
-             end || Form <- ["-module('Elixir.MyApp.Repo')", "-export([all/2])", "all(A, _) -> A"]],
-    {ok, Module, Beam} = compile:forms(Forms, []),
-    {Module, Beam}.
-
 %% ------------------------------------------------------------ the end ----
 
 interrupted(T) ->
@@ -206,7 +199,7 @@ interrupted(T) ->
          it:call(Target, it_counted, work, [50]),
          it:signal(P, Signal),
          it:equal(["after SIG", Signal], 0, it:exited(P)),
-         it:equal("what was counted", {?FIB, 465}, case row(?FIB, rows(it:output(P))) of {F, N, _} -> {F, N} end),
+         it:equal("what was counted", {?FIB, 465}, case row(?FIB, it_csv:rows(it:output(P))) of {F, N, _} -> {F, N} end),
          it_audit:during(Target, Mark)
      end || {Cmd, Signal} <- [{"count", "INT"}, {"time", "TERM"}, {"count", "HUP"}]],
     it_audit:ends(Target, Mark),
@@ -235,6 +228,22 @@ again(T) ->
     {0, Last, _} = run(T, Target, "count", ["-every", "500ms", "-apply", "it_counted:spin(1800)", "-csv", "it_counted:spin/1"]),
     it:check(length(string:split(Last, "it_counted:spin/1,1,", all)) > 2, "spin is shown several times: ~ts", [Last]),
     it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+%% Once it was said that a signal had ended the reading of what is shown in
+%% between, and the figures were gone: a node that hangs has it wait in there.
+interrupted_reading(T) ->
+    Target = plain(T),
+    P = start(T, Target, "count", ["-every", "500ms", "-json", ?FIB]),
+    it:call(Target, it_counted, work, [50]),
+    it:until("it is shown", fun() -> it:output(P) =/= <<>> end),
+    it:signal(Target, "STOP"),
+    receive after 700 -> ok end,
+    it:signal(P, "INT"),
+    receive after 100 -> ok end,
+    it:signal(Target, "CONT"),
+    {0, Out, _} = ends(P),
+    it:check(re:run(lists:last(lines(Out)), "\"all\":\\{\"calls\":465") =/= nomatch, "all of it at last: ~ts", [Out]),
     unarmed(Target).
 
 lines(Text) ->
@@ -266,7 +275,7 @@ order(T) ->
     Target = plain(T),
     Sorted = fun(Args) ->
                      {0, Out, _} = run(T, Target, "time", ["-apply", ?WORK, "-csv" | Args] ++ ["it_counted"]),
-                     csv(Out)
+                     it_csv:rows(Out)
              end,
     By = fun(F, Rows) -> [F(R) || R <- Rows] end,
     Calls = By(fun({_, C, _}) -> C end, Sorted(["-sort", "calls"])),
@@ -287,6 +296,8 @@ raises(T) ->
     says(Out, "the call raised error:badness"),
     {1, Exited, _} = run(T, Target, "count", ["-apply", "erlang:exit(enough)", "lists"]),
     says(Exited, "the call raised exit:enough"),
+    {1, Killed, _} = run(T, Target, "count", ["-apply", "erlang:exit(self(), kill)", "lists"]),
+    says(Killed, "the call's process exited: killed"),
     unarmed(Target).
 
 %% Its process is stopped, what it started is not.
@@ -360,6 +371,9 @@ others(T) ->
         _ ->
             {0, _, _} = run(T, Target, "time", ["-for", "100ms", "lists", "string"])
     end,
+    P = start(T, Target, "time", ["maps"]),
+    it:equal("their events that come to us", [], it:call(Target, it_counted, their_events, [])),
+    {0, _, _} = interrupt(P),
     it_audit:ends(Target, Mark),
     unarmed(Target).
 
@@ -385,7 +399,7 @@ merged(T) ->
     Target = plain(T),
     Args = ["-apply", ?WORK, "-by", "process", "-max-rows", "2", "it_counted:squares/1"],
     {0, Out, _} = run(T, Target, "time", ["-csv" | Args]),
-    Rows = rows(Out),
+    Rows = it_csv:rows(Out),
     it:equal("rows", 3, length(Rows)),
     it:equal("the rest", 1, length([1 || {[_, "others"], _, _} <- Rows])),
     it:equal("all calls", 114, lists:sum([N || {_, N, _} <- Rows])),
@@ -395,16 +409,20 @@ merged(T) ->
 grows(T) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),
-    P = start(T, Target, "time", ["-max-memory", "20", "it_counted"]),
+    P = start(T, Target, "time", ["-max-memory", "2", "it_counted"]),
     it:call(Target, it_counted, work, [50]),
+    %% What others keep is none of it; a counter for each of many processes is.
     Holder = it:do(Target, fun() ->
                                    spawn(fun() ->
                                                  Large = binary:copy(<<1>>, 100 bsl 20),
                                                  receive stop -> byte_size(Large) end
                                          end)
                            end),
+    receive after 1200 -> ok end,
+    it:check(it:is_running(P), "it goes on: ~ts", [it:output(P)]),
+    it:call(Target, it_counted, many, [100000]),
     it:equal("it ends by itself", 1, it:exited(P)),
-    says(it:output(P), "ended early: the node had grown by more than 20 MiB \\(see -max-memory\\)"),
+    says(it:output(P), "ended early: the node had grown by more than 2 MiB \\(see -max-memory\\)"),
     says(it:output(P), "it_counted:fib/1 +465 "),
     it:do(Target, fun() -> exit(Holder, kill), ok end),
     it_audit:ends(Target, Mark),
@@ -482,6 +500,7 @@ server_killed(T) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),
     P = start(T, Target, "time", ["it_counted"]),
+    it:call(Target, it_counted, sentry_killed, []),
     it:do(Target, fun() -> exit(whereis(kprof_counters), kill), ok end),
     it_audit:during(Target, Mark),
     unarmed(Target),
@@ -505,6 +524,7 @@ serve(Target, Names) ->
 
 %% Snapshots leave out these, since to look stops all schedulers.
 unarmed(Target) ->
+    it:until("its process is gone", fun() -> it:call(Target, erlang, whereis, [kprof_counters]) =:= undefined end),
     Armed = it:do(Target, fun() ->
                                   [{M, F, A, K} || M <- [it_counted, lists, maps], {F, A} <- M:module_info(functions),
                                                    K <- [call_time, call_memory | [call_count || M =:= it_counted]],
@@ -512,7 +532,9 @@ unarmed(Target) ->
                                                          catch error:badarg -> {K, false}
                                                          end], V =/= {K, false}]
                           end),
-    it:equal("what is counted still", [], Armed).
+    it:equal("what is counted still", [], Armed),
+    it:until("no session of ours is left",
+             fun() -> not lists:member(kprof_counters, it:call(Target, it_stub, sessions, [])) end).
 
 %% Starts it, and goes on at once.
 background(#{cookie := Cookie} = T, #{node := Node}, Cmd, Args) ->
@@ -563,23 +585,8 @@ says(Text, Pattern) ->
 %% [{Function, Calls, Value}] of one that has to be good, by name.
 counted(T, Target, Cmd, Args) ->
     case run(T, Target, Cmd, ["-csv" | Args]) of
-        {0, Out, _} -> lists:sort(csv(Out));
+        {0, Out, _} -> lists:sort(it_csv:rows(Out));
         {Status, _, Errors} -> it:fail("kprof ~s ended with ~b: ~ts", [Cmd, Status, Errors])
     end.
 
 calls(Rows) -> [{F, N} || {F, N, _} <- Rows].
-
-rows(Text) when is_binary(Text) -> rows(unicode:characters_to_list(Text));
-rows(Text) -> csv(Text).
-
-%% {Function or [Function, Process], Calls, Value}; no value in counts.
-csv(Text) ->
-    [Head | Lines] = string:lexemes(Text, "\n"),
-    Columns = string:lexemes(Head, ","),
-    [row_of(Columns, string:lexemes(Line, ",")) || Line <- Lines].
-
-row_of(["function", "process" | _], [F, P, N | More]) -> {[F, P], list_to_integer(N), value(More)};
-row_of(["function" | _], [F, N | More]) -> {F, list_to_integer(N), value(More)}.
-
-value([V, _, _]) -> list_to_integer(V);
-value([_]) -> 0.

@@ -3,6 +3,7 @@
 -module(it_counted).
 
 -export([work/1, spin/1, raise/0, wait/1, serve/0, ask/2, leave/1]).
+-export([many/1, their_events/0, sentry_killed/0, elixir/0]).
 
 %% Recursion, a tail-recursive loop, terms on the heap, children.
 work(N) ->
@@ -69,3 +70,49 @@ ask(Server, N) ->
 leave(Name) ->
     Name ! stop,
     ok.
+
+%% So many processes, one after the other, each with calls.
+many(0) -> ok;
+many(N) ->
+    {_, Ref} = spawn_monitor(?MODULE, spin, [0]),
+    receive {'DOWN', Ref, process, _, _} -> many(N - 1) end.
+
+%% What comes to kprof_counters of functions that somebody else traces, when they
+%% are called by a process with its flags, such as this one.
+their_events() ->
+    Server = whereis(kprof_counters),
+    true = erlang:suspend_process(Server),
+    1 = erlang:trace_pattern({?MODULE, fib, 1}, [{'_', [], [{return_trace}]}], [local]),
+    work(50),
+    Ref = erlang:trace_delivered(self()),
+    receive {trace_delivered, _, Ref} -> ok end,
+    {messages, Messages} = process_info(Server, messages),
+    1 = erlang:trace_pattern({?MODULE, fib, 1}, false, [local]),
+    true = erlang:resume_process(Server),
+    [M || M <- Messages, element(1, M) =:= trace].
+
+%% Who is to clean up behind kprof_counters; there is another one when this is back.
+sentry_killed() ->
+    [Sentry] = Before = watched(),
+    exit(Sentry, kill),
+    sentry_is_back(Before).
+
+sentry_is_back(Before) ->
+    case watched() of
+        [_] = Now when Now =/= Before -> ok;
+        _ -> receive after 5 -> sentry_is_back(Before) end
+    end.
+
+watched() ->
+    {monitors, Monitors} = process_info(whereis(kprof_counters), monitors),
+    [P || {process, P} <- Monitors, is_pid(P), node(P) =:= node()].
+
+%% A module with a name of Elixir's, compiled.
+elixir() ->
+    Forms = [begin
+                 {ok, Tokens, _} = erl_scan:string(Form ++ "."),
+                 {ok, Parsed} = erl_parse:parse_form(Tokens),
+                 Parsed
+             end || Form <- ["-module('Elixir.MyApp.Repo')", "-export([all/2])", "all(A, _) -> A"]],
+    {ok, Module, Beam} = compile:forms(Forms, []),
+    {Module, Beam}.

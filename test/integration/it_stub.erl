@@ -5,7 +5,7 @@
 %% connection goes, so that no target outlives its test.
 -module(it_stub).
 
--export([start/1, snapshot/0, armed/1, is_exact/1, ours/0, agent/0]).
+-export([start/1, snapshot/0, armed/1, is_exact/1, sessions/0, ours/0, agent/0]).
 -export([hold_attach/0, held_attach/0, release_attach/0]).
 
 -define(AGENT, kprof_agent).

@@ -250,7 +250,8 @@ owner() ->
     {'EXIT', {badarg, _}} = (catch kprof_probe:drain(none)),
     {0, 0, 0, []} = drain().
 
-%% Rings fill, and after ten seconds the process flags go, too.
+%% Rings fill, and after ten seconds the process flags go, too. Who begins again,
+%% as one that was only held up does, has events again.
 orphan() ->
     Self = self(),
     unload(),
@@ -259,6 +260,14 @@ orphan() ->
     until_inactive(erlang:monotonic_time(millisecond) + 60000),
     timer:sleep(50),
     {flags, []} = erlang:trace_info(Worker, flags),
+    ok = kprof_probe:start(),
+    {'EXIT', {badarg, _}} = (catch kprof_probe:start()),
+    #{active := true} = kprof_probe:info(),
+    {_, _, _, _} = drain(),
+    arm(),
+    timer:sleep(50),
+    {_, _, N, _} = drain(),
+    true = N > 0,
     unlink(Worker),
     exit(Worker, kill).
 

@@ -11,6 +11,7 @@
 #include "kprofd/buf.h"
 #include "kprofd/etf.h"
 #include "kprofd/loss.h"
+#include "kprofd/secret.h"
 #include "kprofd/term.h"
 
 static void
@@ -309,6 +310,25 @@ backoff_works_briefly(void **state)
 	    500 * KP_NS_PER_MS);
 }
 
+/* Only what lies in the directory itself, and only the group may read it. */
+static void
+secret_knows_credentials(void **state)
+{
+	static const char dir[] = "/run/credentials/a.service";
+	static const char *const others[] = { "/run/credentials/a.service",
+		"/run/credentials/a.services/t", "/run/credentials/t",
+		"/run/credentials/a.service/../../../tmp/t", "t" };
+
+	(void)state;
+	assert_int_equal(kp_secret_mode_bad("/run/credentials/a.service/t",
+	    dir), 037);
+	assert_int_equal(kp_secret_mode_bad("/run/credentials/a.service/t",
+	    NULL), 077);
+	assert_int_equal(kp_secret_mode_bad("/t", ""), 077);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		assert_int_equal(kp_secret_mode_bad(others[i], dir), 077);
+}
+
 int
 main(void)
 {
@@ -326,6 +346,7 @@ main(void)
 		cmocka_unit_test(utf8_names_what_is_unsafe),
 		cmocka_unit_test(backoff_doubles),
 		cmocka_unit_test(backoff_works_briefly),
+		cmocka_unit_test(secret_knows_credentials),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -221,7 +221,8 @@ no_place(void **state)
 	begin(last, "late@h");
 	assert_int_equal(parts[last].index, KP_NONE);
 	assert_false(assembly_join(&parts[last]));
-	assembly_event(&parts[last], &(struct kp_event){ .kind = KP_EV_ENTRY });
+	assembly_events(&parts[last], &(struct kp_event){ .kind = KP_EV_ENTRY },
+	    1);
 	assert_int_equal(assembly_entries(&parts[last]), 0);
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 2400);

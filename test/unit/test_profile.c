@@ -223,6 +223,24 @@ test_table(void **state)
 	    "4 rows of processes are added up in 'others' (see -max-rows)\n");
 }
 
+/* Of a target that lies: times whose sum is no number of nanoseconds. */
+static void
+test_sums(void **state)
+{
+	const uint32_t n = 4000;
+
+	(void)state;
+	kp_etf_list(&term, n);
+	for (uint32_t i = 0; i < n; i++) {
+		put_fn("m", "f", 1, 1, INT64_C(1) << 42, 0);
+		kp_etf_nil(&term);
+	}
+	kp_etf_nil(&term);
+	assert_int_equal(read_rows(), KP_OK);
+	assert_non_null(strstr(table(PROFILE_BY_VALUE, false, false, 1),
+	    "\nall       4 000  9 223 372 037 s "));
+}
+
 /* The first cell of the first row. */
 static void
 first(enum profile_sort sort, bool reverse, const char *want)
@@ -429,6 +447,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lies, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_table, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sums, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_order, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_processes, setup,
 		    teardown),

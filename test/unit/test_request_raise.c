@@ -386,6 +386,29 @@ native_one_after_another(void **state)
 	    "#3 raised 30-33: e 30-33 raised | a 31-32 raised <0\n");
 }
 
+/*
+ * After a reload that took the last server loop out, processes keep the flag
+ * that it needed: a return to a helper of e seemed to be an exception that e
+ * had not survived.
+ */
+static void
+native_return_to_of_before(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call(&f, 1, "b", "h", 1, 1);
+	returned(&f, 1, "b", 2);
+	back_to(&f, 1, "h", 2);
+	back_to(&f, 1, "e", 3);
+	call(&f, 1, "c", "e", 1, 4);
+	returned(&f, 1, "c", 5);
+	back_to(&f, 1, "e", 5);
+	returned(&f, 1, "e", 6);
+	back_to(&f, 1, "x", 6);
+	expire(&f, 1000);
+	CLOSED("#1 returned 0-6: e 0-6 | b 1-2 <0 | c 4-5 <0\n");
+}
+
 static int
 setup_native(void **state)
 {
@@ -411,6 +434,7 @@ main(void)
 		ON_27(passed_chain), ON_27(doubt_under_the_next),
 		ON_NATIVE(native_chain_raised),
 		ON_NATIVE(native_one_after_another),
+		ON_NATIVE(native_return_to_of_before),
 		ON_27(exact_return), ON_25(exact_return),
 		ON_27(exact_recursion), ON_25(exact_recursion),
 		ON_27(exact_tail_chains), ON_27(exact_pair),

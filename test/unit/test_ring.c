@@ -216,16 +216,16 @@ names_have_a_slot_each_while_there_is_room(void **state)
 	bool fresh;
 
 	(void)state;
-	slot = names_slot(&n, &key, &fresh);
+	slot = names_slot(&n, &key, 0, &fresh);
 	assert_true(fresh);
 	assert_in_range(slot, 1, KP_NATIVE_SLOTS);
-	again = names_slot(&n, &other, &fresh);
+	again = names_slot(&n, &other, 0, &fresh);
 	assert_true(fresh);
 	assert_int_not_equal(again, slot);
-	assert_int_equal(names_slot(&n, &key, &fresh), slot);
+	assert_int_equal(names_slot(&n, &key, 0, &fresh), slot);
 	assert_false(fresh);
 	names_forget(&n, slot);
-	names_slot(&n, &key, &fresh);
+	names_slot(&n, &key, 0, &fresh);
 	assert_true(fresh);
 }
 
@@ -243,15 +243,64 @@ names_give_way_to_others(void **state)
 	for (int lap = 0; lap < 3; lap++)
 		for (uint64_t i = 1; i <= 4 * KP_NATIVE_SLOTS; i++) {
 			slot = names_slot(&n, &(struct name_key){ i, 0, 1 },
-			    &fresh);
+			    0, &fresh);
 			if (fresh)
 				holds[slot] = i;
 			assert_int_equal(holds[slot], i);
 			defined += fresh;
 		}
 	assert_true(defined > 4 * KP_NATIVE_SLOTS);
-	assert_int_not_equal(names_hash((const uint8_t *)"abc", 3, 1),
-	    names_hash((const uint8_t *)"abd", 3, 1));
+}
+
+/*
+ * Identities are taken for the same by their hash.  Flipping three bits once
+ * gave the same one for every other seed: what a multiplication does to the
+ * topmost bit of a word the next word can undo.
+ */
+static void
+nobody_can_make_two_identities_alike(void **state)
+{
+	static const uint8_t a[] = "GET /checkout/ab";
+	uint8_t b[16];
+
+	(void)state;
+	memcpy(b, a, sizeof(b));
+	b[7] ^= 0x80;
+	b[11] ^= 0x80;
+	b[15] ^= 0x80;
+	for (uint64_t seed = 0; seed < 1000; seed++) {
+		assert_int_not_equal(names_hash(a, 16, seed),
+		    names_hash(b, 16, seed));
+		assert_int_not_equal(names_hash(a, 15, seed),
+		    names_hash(a, 16, seed));
+		assert_int_not_equal(names_hash(a, 3, seed),
+		    names_hash(b + 1, 3, seed));
+	}
+	assert_int_not_equal(names_hash(a, 16, 1), names_hash(a, 16, 2));
+}
+
+/*
+ * A record names the caller and then the function.  The function, met for the
+ * first time, took the caller's slot when it was that one's turn: the record
+ * then said that it had called itself.
+ */
+static void
+names_of_one_record_are_apart(void **state)
+{
+	static struct names n;
+	uint16_t caller, fn;
+	bool fresh;
+
+	(void)state;
+	for (uint64_t i = 1; i <= 4 * KP_NATIVE_SLOTS; i++) {
+		caller = names_slot(&n, &(struct name_key){ 1, 0, 1 }, 0,
+		    &fresh);
+		fn = names_slot(&n, &(struct name_key){ i, 0, 2 }, caller,
+		    &fresh);
+		assert_int_not_equal(fn, caller);
+		names_slot(&n, &(struct name_key){ 1, 0, 1 }, 0, &fresh);
+		assert_false(fresh);
+	}
 }
 
 int
@@ -265,6 +314,8 @@ main(void)
 		cmocka_unit_test(two_threads_lose_nothing_uncounted),
 		cmocka_unit_test(names_have_a_slot_each_while_there_is_room),
 		cmocka_unit_test(names_give_way_to_others),
+		cmocka_unit_test(names_of_one_record_are_apart),
+		cmocka_unit_test(nobody_can_make_two_identities_alike),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

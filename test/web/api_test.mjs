@@ -1,8 +1,10 @@
 // api_test.mjs - the HTTP API says what sqlite3 and kprof -json say of the same
 // database, and refuses what it has to.  usage: api_test.mjs BUILD_DIR
 import { chmodSync, readFileSync, writeFileSync } from "node:fs";
-import { connect } from "node:net";
-import { spawnSync } from "node:child_process";
+import { request } from "node:http";
+import { connect, createServer } from "node:net";
+import { networkInterfaces } from "node:os";
+import { spawn, spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { ask, build, check, dir, kprof, main, near, run, same, sql, start, until, web } from "./world.mjs";
 
@@ -176,6 +178,10 @@ async function origins() {
 			same(`Host '${host}' at ${path}`, (await ask(w.host, path, { headers: { Host: host } })).status, 403);
 	for (const host of ["localhost", "LocalHost:4711", "127.0.0.1", "127.1.2.3:1", "[::1]:4711"])
 		same(`Host '${host}'`, (await ask(w.host, "/healthz", { headers: { Host: host } })).status, 200);
+	for (const [site, status] of [["cross-site", 403], ["same-site", 403], ["same-origin", 200], ["none", 200]]) {
+		same(`a question ${site}`, (await ask(w.host, "/api/v1/nodes", { headers: { "Sec-Fetch-Site": site } })).status, status);
+		same(`the page by a link, ${site}`, (await ask(w.host, "/", { headers: { "Sec-Fetch-Site": site } })).status, 200);
+	}
 	same("our page may (and there is no kprofd)", await post(ours), 503);
 	same("with the browser's word", await post({ ...ours, "Sec-Fetch-Site": "same-origin" }), 503);
 	for (const [name, headers] of [["nothing", {}], ["no header of ours", { Origin: ours.Origin }], ["no origin", { "X-Kprofd": "1" }],
@@ -184,6 +190,46 @@ async function origins() {
 		["another site", { ...ours, "Sec-Fetch-Site": "cross-site" }], ["the same site only", { ...ours, "Sec-Fetch-Site": "same-site" }],
 		["a forged host", { ...ours, Host: "evil.example", Origin: "http://evil.example" }]])
 		same(`POST with ${name}`, await post(headers), 403);
+}
+
+// Any program of the machine can send the headers of our page.
+async function users() {
+	const forged = `const r = require("node:http").request("http://${w.host}/api/v1/" + process.argv[1], { method: process.argv[2],
+	    headers: { Origin: "http://${w.host}", "X-Kprofd": "1" } }, (a) => { console.log(a.statusCode); a.resume(); }); r.end();`;
+	const as = (uid, ...args) => spawnSync(process.execPath, ["-e", forged, ...args], { uid, gid: uid, cwd: "/", encoding: "utf8", timeout: 20000 }).stdout.trim();
+
+	if (process.getuid() !== 0) {
+		console.log("api_test: not root, so no other user's requests are tried");
+		return;
+	}
+	same("another user may read", as(65534, "nodes", "GET"), "200");
+	same("and not pause", as(65534, "pause", "POST"), "403");
+	same("as we may (and there is no kprofd)", as(0, "pause", "POST"), "503");
+	if (!Object.values(networkInterfaces()).flat().some((a) => a.address === "::1"))
+		return;
+	const six = await start(join(build, "kprof"), ["web", "-db", db, "-http", "[::1]:0"], /http:\S+\n/);
+	const host = `[::1]:${/:(\d+)\/\n/.exec(six.text)[1]}`;
+
+	same("by IPv6, too", await new Promise((resolve, reject) => request(`http://${host}/api/v1/pause`, { method: "POST",
+		headers: { Origin: `http://${host}`, "X-Kprofd": "1" } }, (a) => resolve(a.resume().statusCode)).on("error", reject).end()), 503);
+}
+
+// One that is asked too much is there all the same.
+async function busy() {
+	const path = join(dir, "busy.sock"), asked = [];
+	const server = createServer((s) => { asked.push(s); s.on("error", () => {}); }).listen(path);
+	const b = await web(db, "-control", path);
+	const waiting = Array.from({ length: 8 }, () => ask(b.host, "/api/v1/status"));
+
+	await until("all to wait", () => asked.length === 8);
+	const more = await ask(b.host, "/api/v1/status");
+
+	check("one more is told so", more.status === 503 && /too many/.test(more.json.error), more.text);
+	for (const s of asked)
+		s.destroy();
+	for (const a of await Promise.all(waiting))
+		same("one that ends is not there", [a.status, a.json], [200, { running: false }]);
+	server.close();
 }
 
 async function headers() {
@@ -219,6 +265,9 @@ async function tokens() {
 
 		check(`${args.join(" ")} is refused`, p.status === 1 && /-http/.test(p.stderr), p.stderr);
 	}
+	chmodSync(file, 0o440);
+	await start(join(build, "kprof"), ["web", "-db", db, "-http", "127.0.0.1:0", "-http-token-file", file], /http:\S+\n/, { CREDENTIALS_DIRECTORY: dir });
+	check("the same is no credential of systemd's", /chmod 600/.test(fails("-http-token-file", file).stderr));
 	chmodSync(file, 0o644);
 	check("a token that others may read", /chmod 600/.test(fails("-http-token-file", file).stderr));
 	chmodSync(file, 0o600);
@@ -227,8 +276,8 @@ async function tokens() {
 }
 
 // A socket of our own: what it got, until it was closed.
-function raw(text) {
-	const [name, port] = w.host.split(":");
+function raw(text, host = w.host) {
+	const [name, port] = host.split(":");
 	const s = connect(port, name);
 
 	s.got = "";
@@ -255,6 +304,15 @@ async function bounds() {
 	check("what is no HTTP gets nothing", !/ 200 /.test(junk.got), junk.got.slice(0, 80));
 	same("a query is bounded", (await ask(w.host, `/api/v1/report?identity=${"x".repeat(5000)}`)).status, 400);
 
+	// those that keep their places and ask nothing more give way, one by one
+	const keep = Array.from({ length: 64 }, () => raw(`GET /healthz HTTP/1.1\r\nHost: ${w.host}\r\n\r\n`));
+
+	await until("all to be answered", () => keep.every((s) => / 200 /.test(s.got)));
+	same("one more is served", (await ask(w.host, "/healthz")).status, 200);
+	check("and most have kept theirs", keep.filter((s) => s.closed).length < 32, keep.filter((s) => s.closed).length);
+	for (const s of keep)
+		s.destroy();
+
 	// one that sends a byte now and then, and more that send nothing than there are places
 	const slow = raw(`GET /healthz HTTP/1.1\r\nHost: ${w.host}\r\nX: `);
 	const drip = setInterval(() => slow.write("x"), 1000);
@@ -268,4 +326,65 @@ async function bounds() {
 	same("and all is well", (await ask(w.host, "/healthz")).status, 200);
 }
 
-await main("api_test", [begin, asKprof, pages, series, heatmap, load, rest, openapi, refused, origins, headers, tokens, bounds]);
+// What follows a body is no request of that connection: a proxy may see it
+// otherwise, and hand its answer to somebody else.
+async function bodies() {
+	const next = `GET /healthz HTTP/1.1\r\nHost: ${w.host}\r\n\r\n`;
+
+	for (const [first, body] of [["HEAD /healthz HTTP/1.1\r\nContent-Length: 60", ""], ["GET /healthz HTTP/1.1\r\nTransfer-Encoding: gzip", ""],
+		["HEAD /healthz HTTP/1.1\r\nTransfer-Encoding: chunked", ""], ["GET /healthz HTTP/1.1\r\nContent-Length : 60", ""],
+		["GET /healthz HTTP/1.1\r\nContent-Length: 2", "{}"]]) {
+		const s = raw(`${first}\r\nHost: ${w.host}\r\n\r\n${body}${next}`);
+
+		await s.ended;
+		same(`one answer to '${first.replace("\r\n", " ")}'`, s.got.match(/HTTP\/1\.1 \d/g)?.length, 1);
+	}
+	const s = raw(`POST /healthz HTTP/1.1\r\nHost: ${w.host}\r\nContent-Length: 0\r\n\r\n${next.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n")}`);
+
+	await s.ended;
+	same("what has none goes on", s.got.match(/HTTP\/1\.1 \d/g)?.length, 2);
+}
+
+// A database whose events are 30 MB.
+async function big() {
+	const file = join(dir, "big.db");
+
+	run(join(build, "test", "mkdb"), file);
+	sql(file, `with recursive n(i) as (select 1 union all select i + 1 from n where i < 1000)
+	    insert into event (run_id, node_id, at_ns, kind, text)
+	    select (select id from run), (select min(id) from node), (select max(start_ns) from time_window), 'trip', hex(zeroblob(15000)) from n`);
+	return [file, await web(file)];
+}
+
+// What nobody waits for is not asked; what nobody takes is bounded.
+async function crowd() {
+	const [file, b] = await big();
+	const get = (path) => `GET /api/v1/${path} HTTP/1.1\r\nHost: ${b.host}\r\n\r\n`;
+	const lock = spawn("sqlite3", [file]);
+
+	// the first waits for the lock, two seconds; the second ends meanwhile
+	lock.stdin.write("begin exclusive;\nselect 'locked';\n");
+	await new Promise((resolve) => lock.stdout.once("data", resolve));
+	const first = raw(get("about"), b.host);
+
+	await new Promise((resolve) => setTimeout(resolve, 300));
+	const gone = raw(get("nodes"), b.host);
+
+	gone.end();
+	await gone.ended;
+	check("who has gone is not answered", / 503 /.test(gone.got) && /has gone/.test(gone.got), gone.got.slice(-200));
+	lock.stdin.end();
+	first.destroy();
+	const idle = Array.from({ length: 6 }, () => raw(get("events?limit=1000"), b.host).pause());
+
+	await until("what nobody takes to be too much", async () => {
+		const a = await ask(b.host, "/api/v1/events?limit=1");
+
+		return a.status === 503 && /wait to be read/.test(a.text);
+	}, 25);
+	for (const s of idle)
+		s.destroy();
+	await until("room", async () => (await ask(b.host, "/api/v1/events?limit=1")).status === 200, 30);
+}
+
+await main("api_test", [begin, asKprof, pages, series, heatmap, load, rest, openapi, refused, origins, users, busy, headers, tokens, bodies, crowd, bounds]);

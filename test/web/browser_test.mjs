@@ -164,6 +164,16 @@ async function tree() {
 
 	check("where they were", calls.every((c, i) => Math.abs(lanes[i][0] - Math.min(99.5, 100 * c.s / end)) < 0.1 && Math.abs(lanes[i][1] - 100 * c.t / end) < 0.6), JSON.stringify([lanes, calls]));
 	await page.locator("#s-slow").screenshot({ path: join(shots, "waterfall.png") });
+
+	// the page is made anew every few seconds, under the hands of who uses it
+	const toggle = () => after(page, () => page.evaluate(() => document.getElementById("live").click()));
+
+	await page.evaluate(() => { document.querySelector(".fall").marked = true; });
+	await page.locator("#s-slow tbody button").first().focus();
+	await toggle();
+	check("what has the focus keeps it", await page.evaluate(() => document.activeElement.closest("#s-slow tbody button") !== null));
+	check("an open request stays as it is", await page.evaluate(() => document.querySelector(".fall").marked === true));
+	await toggle();
 	await after(page, () => page.locator("#next").click());
 	check("there is a second page", /offset=15/.test(page.url()));
 	await close(page, "tree");
@@ -234,6 +244,10 @@ async function troubles() {
 
 	check("a request that is gone", /no longer kept/.test(await gone.locator("#tree").textContent()));
 	await close(gone, "gone", (f) => /404/.test(f));
+	const mangled = await open("?since=x&until=y&range=9y&compare=zz&sort=&order=up&offset=-1&request=../status&live=0");
+
+	same("a URL that says nothing is as none", await mangled.locator("#ranges [aria-pressed=true]").allTextContents(), ["30m"]);
+	await close(mangled, "mangled");
 	const page = await open("");
 
 	await stop(daemon);
@@ -252,6 +266,11 @@ async function token() {
 	const page = await context.newPage();
 
 	await page.goto(`http://${w.host}/?range=all&live=0`);
+	for (const wrong of ["another-token-of-the-test", "a–token–that–no–header–can–hold"]) {
+		await page.locator("#token").fill(wrong);
+		await page.getByRole("button", { name: "use it" }).click();
+		await page.locator("#token-wrong").waitFor();
+	}
 	await page.locator("#token").fill("a-token-of-the-test");
 	await page.getByRole("button", { name: "use it" }).click();
 	await loaded(page, 1);

@@ -1,0 +1,77 @@
+%% kprof_wanted.hrl - which functions are meant: what a node has of those that
+%% patterns name, or words for people, with what comes near. No name becomes an
+%% atom here that is not one of a module. For kprof_counters.
+
+%% Patterns are {Module, Function, Arity}, binaries, _ and -1 for any. Names
+%% become atoms only where there is such a thing.
+wanted(#{patterns := Patterns, exclude := Exclude, max_functions := Max}) ->
+    All = lists:usort(lists:append([matching(P) || P <- Patterns])),
+    Excluded = [{existing(M), existing(F), A} || {M, F, A} <- Exclude],
+    Functions = [MFA || MFA <- All, not lists:any(fun(E) -> is_covered(MFA, E) end, Excluded)],
+    Functions =:= [] andalso refuse("the exclusions leave no function", []),
+    length(Functions) > Max andalso
+        refuse("these are ~b functions, more than ~b (name fewer, or see -max-functions)", [length(Functions), Max]),
+    {whole_modules(Functions), Functions}.
+
+matching({<<"_">>, _, _}) ->
+    [{M, F, A} || {M, _} <- code:all_loaded(), M =/= ?MODULE, {F, A} <- functions(M)];
+matching({Module, Fun, Arity} = Pattern) ->
+    Mod = module(Module),
+    All = functions(Mod),
+    Name = existing(Fun),
+    case [{Mod, F, A} || {F, A} <- All, is_covered({Mod, F, A}, {Mod, Name, Arity})] of
+        [] ->
+            refuse("no function matches '~ts' (~ts)", [pattern_text(Pattern), near(Fun, All)]);
+        Found -> Found
+    end.
+
+is_covered({M, F, A}, {Mod, Fun, Arity}) ->
+    (Mod =:= '_' orelse M =:= Mod) andalso (Fun =:= '_' orelse F =:= Fun) andalso (Arity =:= -1 orelse A =:= Arity).
+
+%% {absent} is no name of anything.
+existing(Name) ->
+    try binary_to_existing_atom(Name) catch error:badarg -> {absent} end.
+
+module(Name) ->
+    Known = existing(Name) =/= {absent} orelse is_list(code:where_is_file(unicode:characters_to_list(Name) ++ ".beam")),
+    Known orelse no_module(Name),
+    Mod = binary_to_atom(Name),
+    case code:ensure_loaded(Mod) of
+        {module, Mod} -> Mod;
+        _ -> no_module(Name)
+    end.
+
+-spec no_module(binary()) -> no_return().
+no_module(Name) ->
+    Text = unicode:characters_to_list(Name),
+    Near = [M || {D, M} <- lists:sort([{distance(Text, atom_to_list(M)), M} || {M, _} <- code:all_loaded()]), D =< 2],
+    refuse("there is no module '~ts'~ts", [Name, [io_lib:format(" (did you mean ~tw?)", [hd(Near)]) || Near =/= []]]).
+
+near(Fun, All) ->
+    Text = unicode:characters_to_list(Fun),
+    Near = lists:sort([{distance(Text, atom_to_list(F)), F, A} || {F, A} <- All]),
+    ["the module has ", lists:join(", ", [io_lib:format("~tw/~b", [F, A]) || {_, F, A} <- lists:sublist(Near, 3)])].
+
+%% Edits from one text to the other (Levenshtein), row by row.
+distance(A, B) ->
+    lists:last(lists:foldl(fun(C, [First | _] = Row) -> distance_row(C, B, Row, First + 1, []) end,
+                           lists:seq(0, length(B)), A)).
+
+distance_row(C, [D | B], [Diagonal, Above | Row], Left, Done) ->
+    Least = lists:min([Above + 1, Left + 1, Diagonal + if C =:= D -> 0; true -> 1 end]),
+    distance_row(C, B, [Above | Row], Least, [Left | Done]);
+distance_row(_, [], _, Left, Done) ->
+    lists:reverse(Done, [Left]).
+
+pattern_text({M, F, -1}) -> [M, $:, F, "/_"];
+pattern_text({M, F, A}) -> [M, $:, F, $/, integer_to_list(A)].
+
+%% One pattern for a module of which all is wanted: each costs the node a halt.
+whole_modules(Functions) ->
+    lists:append([case length(Of) =:= length(functions(M)) of
+                      true -> [{M, '_', '_'}];
+                      false -> Of
+                  end || {M, Of} <- by_module(Functions)]).
+
+by_module(Functions) ->
+    maps:to_list(maps:groups_from_list(fun({M, _, _}) -> M end, Functions)).
