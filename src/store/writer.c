@@ -9,12 +9,12 @@
  * nothing to write it takes one turn of upkeep, and looks again.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "kprofd/thread.h"
 #include "db.h"
 #include "opts.h"
 #include "queue.h"
@@ -383,20 +383,6 @@ writer_main(void *arg)
 	return NULL;
 }
 
-/* Signals are for the loop's thread. */
-static int
-thread_start(struct kp_store *s)
-{
-	sigset_t all, old;
-	int e;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	e = pthread_create(&s->thread, NULL, writer_main, s);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return e;
-}
-
 static struct kp_store *
 store_new(const struct kp_store_opts *o)
 {
@@ -449,7 +435,7 @@ kp_store_open(struct kp_store **out, const struct kp_store_opts *o,
 		store_free(s);
 		return err;
 	}
-	e = thread_start(s);
+	e = kp_thread_start(&s->thread, writer_main, s);
 	if (e != 0) {
 		schema_why(why, "cannot start a thread: %s", strerror(e));
 		db_close(s->db, 0);

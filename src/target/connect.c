@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "kprofd/thread.h"
 #include "target/connect.h"
 
 #define GRACE KP_NS_PER_S
@@ -155,7 +156,7 @@ connect_start(struct event_base *base, const struct node_opts *o,
 		return NULL;
 	}
 	atomic_fetch_add(&c->job->users, 1);
-	if (pthread_create(&thread, NULL, job_run, c->job) != 0) {
+	if (kp_thread_start(&thread, job_run, c->job) != 0) {
 		atomic_fetch_sub(&c->job->users, 1);
 		connect_free(c);
 		return NULL;

@@ -6,7 +6,6 @@
  * what the daemon has to say comes through the relay meanwhile.
  */
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +24,7 @@
 #include "conns.h"
 #include "export/metrics.h"
 #include "kprofd/nodes.h"
+#include "kprofd/thread.h"
 #include "listen.h"
 #include "peer.h"
 #include "relay.h"
@@ -517,20 +517,6 @@ web_main(void *ctx)
 	return NULL;
 }
 
-/* Signals are for the program's own loop. */
-static int
-start_thread(struct web *w)
-{
-	sigset_t all, old;
-	int e;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	e = pthread_create(&w->thread, NULL, web_main, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return e;
-}
-
 static void
 web_free(struct web *w)
 {
@@ -597,7 +583,7 @@ web_start(struct web **out, const struct web_opts *o, char *why, size_t n)
 		    why, n);
 	if (err == KP_OK && (evthread_use_pthreads() != 0 ||
 	    (w->base = event_base_new()) == NULL || !make_server(w, fd) ||
-	    start_thread(w) != 0))
+	    kp_thread_start(&w->thread, web_main, w) != 0))
 		err = KP_ENOMEM;
 	if (err == KP_OK)
 		*out = w;

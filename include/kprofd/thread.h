@@ -1,0 +1,13 @@
+/* thread.h - threads beside the loop's. */
+#ifndef KPROFD_THREAD_H
+#define KPROFD_THREAD_H
+
+#include <pthread.h>
+
+/*
+ * As pthread_create(3), with every signal blocked: they are for the loop's
+ * thread, and would cut short what this one waits in.  Returns 0 or an errno.
+ */
+int kp_thread_start(pthread_t *thread, void *(*main)(void *), void *arg);
+
+#endif
