@@ -727,7 +727,7 @@ uninstall:
 	    rm -f "$(DESTDIR)$(PREFIX)/$${f#*:}"; \
 	done
 	@cd "$(DESTDIR)$(PREFIX)" && for d in share/kprofd/examples \
-	    share/kprofd lib/kprofd \
+	    share/kprofd/prometheus share/kprofd lib/kprofd \
 	    share/doc/kprofd/examples share/doc/kprofd \
 	    $(LIBRARY_DIR)/ebin $(LIBRARY_DIR)/src $(LIBRARY_DIR); do \
 	    rmdir "$$d" 2>/dev/null || true; \

@@ -12,7 +12,6 @@
 #include <strings.h>
 #include <sys/resource.h>
 
-#include <event2/buffer.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/keyvalq_struct.h>
@@ -20,15 +19,15 @@
 
 #include "access.h"
 #include "api.h"
-#include "assets.h"
 #include "conns.h"
-#include "export/metrics.h"
 #include "kprofd/nodes.h"
 #include "kprofd/thread.h"
 #include "listen.h"
 #include "peer.h"
 #include "relay.h"
+#include "reply.h"
 #include "report/json.h"
+#include "scrape.h"
 #include "web.h"
 
 #define HEADERS_MAX 8192	/* bytes */
@@ -60,91 +59,6 @@ struct web {
 	char token[WEB_TOKEN_MAX + 1];	/* "": none */
 	char addr[WEB_ADDR_MAX];
 };
-
-/* ---- answers ---- */
-
-static void
-put_headers(struct evhttp_request *req, const char *type, bool asset)
-{
-	struct evkeyvalq *h = evhttp_request_get_output_headers(req);
-	const char *const fixed[][2] = {
-		{ "Content-Type", type },
-		{ "Cache-Control", asset ? "no-cache" : "no-store" },
-		{ "Content-Security-Policy", "default-src 'none'; script-src "
-		    "'self'; style-src 'self'; img-src 'self' data:; "
-		    "connect-src 'self'; base-uri 'none'; form-action 'none'; "
-		    "frame-ancestors 'none'" },
-		{ "X-Content-Type-Options", "nosniff" },
-		{ "X-Frame-Options", "DENY" },
-		{ "Referrer-Policy", "no-referrer" },
-		{ "Cross-Origin-Resource-Policy", "same-origin" },
-		{ "Cross-Origin-Opener-Policy", "same-origin" },
-	};
-
-	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
-		evhttp_add_header(h, fixed[i][0], fixed[i][1]);
-}
-
-/* evhttp would send a body behind the headers that HEAD asks for. */
-static void
-finish(struct evhttp_request *req, int status, struct evbuffer *out)
-{
-	char length[24];
-
-	if (evhttp_request_get_command(req) == EVHTTP_REQ_HEAD && out != NULL) {
-		snprintf(length, sizeof(length), "%zu",
-		    evbuffer_get_length(out));
-		evhttp_add_header(evhttp_request_get_output_headers(req),
-		    "Content-Length", length);
-		evbuffer_drain(out, evbuffer_get_length(out));
-	}
-	evhttp_send_reply(req, status, NULL, out);
-	if (out != NULL)
-		evbuffer_free(out);
-}
-
-static void
-reply_as(struct evhttp_request *req, int status, const char *type,
-    const void *p, size_t n)
-{
-	struct evbuffer *out = evbuffer_new();
-
-	put_headers(req, type, false);
-	if (status == 401)
-		evhttp_add_header(evhttp_request_get_output_headers(req),
-		    "WWW-Authenticate", "Bearer");
-	if (out != NULL)
-		evbuffer_add(out, p, n);
-	finish(req, status, out);
-}
-
-static void
-reply(struct evhttp_request *req, int status, const void *p, size_t n)
-{
-	reply_as(req, status, "application/json", p, n);
-}
-
-static void
-reply_error(struct evhttp_request *req, int status, const char *text)
-{
-	struct api_answer a;
-
-	kp_buf_init(&a.b, 1u << 16);
-	api_error(&a, status, text);
-	reply(req, status, a.b.p, a.b.len);
-	kp_buf_free(&a.b);
-}
-
-static void
-reply_asset(struct evhttp_request *req, const struct asset *a)
-{
-	struct evbuffer *out = evbuffer_new();
-
-	put_headers(req, a->type, true);
-	if (out != NULL)
-		evbuffer_add_reference(out, a->p, a->n, NULL, NULL);
-	finish(req, 200, out);
-}
 
 /* ---- what the daemon is asked ---- */
 
@@ -224,51 +138,6 @@ ask_daemon(struct web *w, struct evhttp_request *req, int i,
 	snprintf(line, sizeof(line), "%s%s%s", relayed[i].line,
 	    node != NULL ? " node=" : "", node != NULL ? node : "");
 	relay_ask(w->relays, line, relayed[i].done, req);
-}
-
-/* ---- a scraper ---- */
-
-struct scrape {
-	struct web *w;
-	struct evhttp_request *req;
-};
-
-/* Without a word of the daemon's there is the rest, which says so. */
-static void
-on_vitals(void *ctx, int status, const char *text, size_t n)
-{
-	struct scrape *s = ctx;
-	const char *accept = evhttp_find_header(
-	    evhttp_request_get_input_headers(s->req), "Accept"), *type;
-	struct kp_buf b;
-
-	kp_buf_init(&b, METRICS_OUTPUT_MAX);
-	metrics_answer(s->w->o.totals, accept, status == 200 ? text : NULL, n,
-	    &b, &type);
-	if (b.err == KP_OK)
-		reply_as(s->req, 200, type, b.p, b.len);
-	else
-		reply_error(s->req, 503, kp_err_str(b.err));
-	kp_buf_free(&b);
-	free(s);
-}
-
-static void
-on_scrape(struct web *w, struct evhttp_request *req)
-{
-	struct scrape *s = w->o.totals != NULL ? malloc(sizeof(*s)) : NULL;
-
-	if (w->o.totals == NULL) {
-		reply_error(req, 404, "metrics are served by a kprofd that "
-		    "runs: kprofd -http");
-		return;
-	}
-	if (s == NULL) {
-		reply_error(req, 503, "out of memory");
-		return;
-	}
-	*s = (struct scrape){ w, req };
-	relay_ask(w->relays, "metrics", on_vitals, s);
 }
 
 /* ---- questions ---- */
@@ -485,7 +354,7 @@ on_request(struct evhttp_request *req, void *ctx)
 	else if (post)
 		method_wrong(req, "GET, HEAD");
 	else if (scrape)
-		on_scrape(w, req);
+		scrape_run(w->o.totals, w->relays, req);
 	else if (strcmp(path, "/healthz") == 0)
 		reply(req, 200, healthy, strlen(healthy));
 	else if (asset_find(path, &a))
