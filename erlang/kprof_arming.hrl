@@ -1,0 +1,288 @@
+%% kprof_arming.hrl - the plan, armed, changed, taken back; the entries' counters,
+%% which count on without it.
+
+%% Items: [{MFA, Kind, Spec, Fallback}], Fallback [] but for exact tiers.
+arm_plan(Items, S0) ->
+    S = disarm(idle, S0),
+    Plan = items(Items),
+    case taken([I#item.mfa || I <- Plan], S) of
+        [] ->
+            own(patterns(Plan), S),
+            S1 = retire_counters(S),
+            S2 = S1#s{plan = Plan, exact = exacts(Plan, S1#s.probe)},
+            count_entries(S2, true),
+            rearm(S2#s{unarmed_from = entry_calls(S2)});
+        Taken ->
+            {{error, {traced_by_others, Taken}}, S}
+    end.
+
+items(Items) ->
+    [#item{mfa = MFA, kind = Kind, spec = Spec, fallback = Fallback}
+     || {MFA, Kind, Spec, Fallback} <- Items].
+
+%% Their sizes, which matter only to who copies them.
+exacts(_, native) ->
+    #{};
+exacts(Plan, relay) ->
+    maps:from_list([{MFA, {0, 0}}
+                    || #item{mfa = MFA, fallback = F} <- Plan, F =/= []]).
+
+%% Tiers first and entries last, so that no request starts half armed. But
+%% tokens of before are still about: entries take them first, or else what
+%% processes do with them is traced for as long as the arming takes.
+rearm(#s{plan = []} = S) ->
+    {{error, no_plan}, S};
+rearm(#s{state = armed} = S) ->
+    {ok, S};
+rearm(#s{plan = Plan} = S) ->
+    case [I#item.mfa || is_resting(S), I <- Plan, is_others_now(I, S)] of
+        [] -> rearm_all(S#s{state = idle});
+        Taken -> {{error, {traced_by_others, Taken}}, S}
+    end.
+
+rearm_all(S0) ->
+    own([], S0),
+    {Entries, Tiers} = by_kind([I || I <- S0#s.plan, not I#item.gone]),
+    [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
+    case arm_tiers(Tiers, S0) of
+        {[], S} ->
+            _ = probe_wake(S),
+            processes_trace(S),
+            S1 = read_counters(S),
+            case set_patterns(Entries, S) of
+                [] ->
+                    {ok, S1#s{state = armed, unarmed = unarmed(S1)}};
+                Failed ->
+                    {{error, {not_armed, Failed}}, disarm(idle, S)}
+            end;
+        {Failed, S} ->
+            {{error, {not_armed, Failed}}, disarm(idle, S)}
+    end.
+
+arm_tiers(Items, S) ->
+    lists:foldl(fun(I, {Failed, S1}) ->
+                        {set_patterns([I], S1) ++ Failed, breathe(S1)}
+                end, {[], S}, Items).
+
+%% Many patterns take long on a busy node: between any two the daemon has its
+%% answer, and events do not pile up. Those of old tokens, on the way to being
+%% armed, are nobody's; in a change no more of them wait than may.
+breathe(#s{state = armed} = S) ->
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    answer_lease(case over_limit(0, Queue, S) of
+                     false -> S;
+                     _ -> flush_some(S)
+                 end);
+breathe(S) ->
+    answer_lease(flush_some(S)).
+
+answer_lease(#s{daemon = Daemon} = S) ->
+    receive
+        {kprof, Daemon, Ref, lease} ->
+            S1 = S#s{lease_at = now_ms(), lease_ref = Ref},
+            _ = send(state_msg(S1), S1),
+            S1
+    after 0 ->
+            S
+    end.
+
+by_kind(Items) ->
+    lists:partition(fun(#item{kind = K}) -> K =:= entry end, Items).
+
+%% Those that are not there any more, or not to be traced, with the reason.
+set_patterns(Items, #s{session = Session}) ->
+    [{I#item.mfa, R} || I <- Items,
+                        R <- [pattern(Session, I#item.mfa, I#item.spec)],
+                        R =/= 1].
+
+%% A pattern takes effect only after every scheduler has been through a few
+%% turns: some milliseconds each on a node that is busy, and many of them on
+%% one without processor time of its own. Events go on meanwhile. So first the
+%% entries take the token of who calls them, and give none: what processes
+%% still have of tokens goes with their next request. Then nothing at all: a
+%% session's patterns at once, others by the module; and what comes meanwhile
+%% is dropped, but for the end, when it is handed over. Takes the patterns
+%% only: flags cost nothing without them, and going through all processes is
+%% not for a moment of overload. While it rests none are ours.
+disarm(State, S) ->
+    case is_resting(S) of
+        true -> S#s{state = State};
+        false -> disarm_all(State, S)
+    end.
+
+disarm_all(State, #s{session = Session, state = Was} = S) ->
+    {Entries, Tiers} = by_kind(S#s.plan),
+    [pattern(Session, I#item.mfa, ?TAKE_TOKEN)
+     || I <- Entries, Was =:= armed],
+    S1 = case Was of
+             armed ->
+                 Now = read_counters(S#s{state = State}),
+                 Now#s{unarmed_from = entry_calls(Now)};
+             _ -> S#s{state = State}
+         end,
+    S2 = clear_patterns(Tiers, Entries, S1),
+    own([], S2),
+    S2.
+
+is_resting(#s{state = paused}) -> true;
+is_resting(#s{state = {tripped, _}}) -> true;
+is_resting(_) -> false.
+
+clear_patterns(Tiers, Entries, #s{session = legacy} = S) ->
+    clear_modules(Entries, clear_modules(Tiers, S));
+clear_patterns(_, _, S) ->
+    pattern(S#s.session, {'_', '_', '_'}, false),
+    relieve(S).
+
+clear_modules(Items, S) ->
+    ByModule = maps:groups_from_list(
+                 fun(#item{mfa = {M, _, _}}) -> M end,
+                 fun(I) -> I#item.mfa end, Items),
+    maps:fold(fun(M, MFAs, S1) ->
+                      [pattern(legacy, What, false)
+                       || What <- all_or_each(M, MFAs, S)],
+                      relieve(S1)
+              end, S, ByModule).
+
+relieve(#s{state = idle} = S) -> S;
+relieve(S) -> flush_some(S).
+
+%% Of a module with nothing of anybody else's, all functions at once.
+all_or_each(_, [MFA], _) ->
+    [MFA];
+all_or_each(M, MFAs, S) ->
+    Plan = [I#item.mfa || I <- S#s.plan],
+    case lists:all(fun({F, A}) ->
+                           traced(legacy, {M, F, A}) =:= false orelse
+                               lists:member({M, F, A}, Plan)
+                   end, functions(M)) of
+        true -> [{M, '_', '_'}];
+        false -> MFAs
+    end.
+
+%% Another match spec for one armed function (a new sampling rate).
+respec(MFA, Spec, S) ->
+    case lists:keyfind(MFA, #item.mfa, S#s.plan) of
+        #item{} = I ->
+            Plan = lists:keyreplace(MFA, #item.mfa, S#s.plan,
+                                    I#item{spec = Spec}),
+            case S#s.state of
+                armed -> pattern(S#s.session, MFA, Spec);
+                _ -> ok
+            end,
+            {ok, S#s{plan = Plan}};
+        false ->
+            {{error, not_in_plan}, S}
+    end.
+
+%% Another plan, by its difference to this one: what is not in Take nor in
+%% Put stays as it is, its pattern and its counter. All of it, or nothing.
+change_plan(Take, Put, #s{plan = Old} = S) ->
+    Is = fun(MFA, Items) -> lists:keymember(MFA, #item.mfa, Items) end,
+    case taken([I#item.mfa || I <- Put], S) of
+        [] ->
+            own(patterns(Put), S),
+            {Kept, Gone} = lists:partition(
+                             fun(#item{mfa = MFA}) ->
+                                     not lists:member(MFA, Take) andalso
+                                         not Is(MFA, Put)
+                             end, Old),
+            change_plan(Gone, Kept, Put, S);
+        Taken ->
+            {{error, {traced_by_others, Taken}}, S}
+    end.
+
+change_plan(Gone, Kept, Put, #s{session = Session} = S) ->
+    Were = entries(Gone),
+    Are = entries(Put),
+    [count(Session, MFA, true) || MFA <- Are -- Were],
+    case change_patterns(Gone, Put, Are -- Were, S) of
+        {ok, S1} ->
+            Calls = counted(Were -- Are, S1),
+            [count(Session, MFA, false) || MFA <- Were -- Are],
+            MFAs = [MFA || #item{mfa = MFA} <- Gone],
+            S2 = read_counters(
+                   S1#s{plan = Kept ++ Put,
+                        entry_base = S1#s.entry_base + Calls,
+                        exact = maps:merge(maps:without(MFAs, S1#s.exact),
+                                           exacts(Put, S1#s.probe))}),
+            own([], S2),
+            S2#s.state =/= armed orelse processes_trace(S2),
+            {ok, S2};
+        {Error, S1} ->
+            [count(Session, MFA, false) || MFA <- Are -- Were],
+            own([], S1),
+            {Error, S1}
+    end.
+
+entries(Items) ->
+    [MFA || #item{mfa = MFA, kind = entry} <- Items].
+
+%% No request starts half armed: what is gone goes first, entries come last.
+change_patterns(Gone, Put, New, #s{state = armed, session = Session} = S0) ->
+    {Entries, Tiers} = by_kind(Put),
+    S1 = lists:foldl(fun(MFA, S) ->
+                             pattern(Session, MFA, false),
+                             breathe(S)
+                     end, S0,
+                     [MFA || #item{mfa = MFA} <- Gone,
+                             not lists:keymember(MFA, #item.mfa, Put)]),
+    case arm_tiers(Tiers, S1) of
+        {[], S2} ->
+            Calls = counted(New, S2),
+            case set_patterns(Entries, S2) of
+                [] -> {ok, S2#s{unarmed = S2#s.unarmed + Calls}};
+                Failed -> change_undo(Gone, Put, Failed, S2)
+            end;
+        {Failed, S2} ->
+            change_undo(Gone, Put, Failed, S2)
+    end;
+change_patterns(_, _, _, S) ->
+    {ok, S}.
+
+change_undo(Gone, Put, Failed, #s{session = Session} = S) ->
+    [pattern(Session, MFA, false)
+     || #item{mfa = MFA} <- Put, not lists:keymember(MFA, #item.mfa, Gone)],
+    _ = set_patterns(Gone, S),
+    {{error, {not_armed, Failed}}, S}.
+
+%% The answer comes behind every event of before.
+changing(Ref, #s{probe = native} = S) ->
+    reply(Ref, ok, drain_all(S));
+changing(Ref, #s{state = armed, session = legacy} = S) ->
+    S#s{changing = {erlang:trace_delivered(all), Ref}};
+changing(Ref, #s{state = armed, session = Session} = S) ->
+    S#s{changing = {trace:delivered(Session, all), Ref}};
+changing(Ref, S) ->
+    reply(Ref, ok, S).
+
+%% How often entries had been called, armed or not, when that was read last:
+%% of a counter that goes with its code no more is known. Never falls.
+entry_calls(#s{counted = Counted, entry_base = Base}) ->
+    lists:sum([Base | maps:values(Counted)]).
+
+counted(MFAs, S) ->
+    lists:sum([calls(MFA, S) || MFA <- MFAs]).
+
+calls(MFA, #s{session = Session, counted = Counted}) ->
+    case counter(Session, MFA) of
+        N when is_integer(N) -> N;
+        _ -> maps:get(MFA, Counted, 0)
+    end.
+
+read_counters(S) ->
+    S#s{counted_at = now_ms(),
+        counted = maps:from_list([{MFA, calls(MFA, S)}
+                                  || #item{mfa = MFA, kind = entry}
+                                         <- S#s.plan])}.
+
+unarmed(#s{state = armed} = S) -> S#s.unarmed;
+unarmed(S) -> S#s.unarmed + entry_calls(S) - S#s.unarmed_from.
+
+count_entries(#s{session = Session, plan = Plan}, On) ->
+    [count(Session, I#item.mfa, On) || I <- Plan, I#item.kind =:= entry].
+
+retire_counters(S0) ->
+    S = read_counters(S0),
+    count_entries(S, false),
+    S#s{plan = [], entry_base = entry_calls(S), counted = #{}}.

@@ -1,0 +1,115 @@
+%% kprof_checks.hrl - before anything is armed: is there such a function, how
+%% often is it called, is it a server's loop, who else traces here.
+
+%% Another process waits for the code server: a module may be far away, and its
+%% on_load function may never end, while events are coming. What is not there in
+%% time is not there; when it is at last, that is seen.
+load(Mods, Ref, S0) ->
+    S = load_end(S0),
+    Agent = self(),
+    Loader = spawn(fun() ->
+                           Tried = [{M, code:ensure_loaded(M)} || M <- Mods],
+                           Agent ! {loaded, Ref, maps:from_list(Tried)}
+                   end),
+    erlang:send_after(?LOAD_MS, Agent, {loaded, Ref, #{}}),
+    S#s{loading = {Ref, Mods, Loader}}.
+
+loaded(Ref, Tried, #s{loading = {Ref, Mods, _}} = S0) ->
+    S = load_end(S0),
+    Answer = [check(M, Why)
+              || M <- Mods, {_, Why} <- [maps:get(M, Tried, {error, timeout})]],
+    %% What is armed is watched till another plan is: a look follows that.
+    reply(Ref, Answer, if S#s.plan =:= [] -> named(Mods, S); true -> S end);
+loaded(_, _, S) ->
+    S.
+
+load_end(#s{loading = undefined} = S) ->
+    S;
+load_end(#s{loading = {_, _, Loader}} = S) ->
+    exit(Loader, kill),
+    S#s{loading = undefined}.
+
+%% Loads nothing: what the target's operator has deleted stays deleted. Asks the
+%% VM only: the code server may be busy.
+check(Mod, Why) ->
+    try
+        {Mod, ok, erlang:get_module_info(Mod, exports),
+         [F || {Name, _} = F <- erlang:get_module_info(Mod, functions),
+               not lists:prefix("-", atom_to_list(Name))],
+         behaviours(erlang:get_module_info(Mod, attributes))}
+    catch
+        error:badarg ->
+            {Mod, error, Why, lists:sublist(erlang:loaded(), ?NEAR_MODULES)}
+    end.
+
+behaviours(Attributes) ->
+    lists:append([Names || {Key, Names} <- Attributes,
+                           Key =:= behaviour orelse Key =:= behavior]).
+
+%% Calls a second, from call_count over a short time; -1: somebody else
+%% counts that function, and is left alone. Entries that are armed are counted
+%% anyway. A loop has processes that are in it, and in nothing above it, at the
+%% beginning and at the end: another process looks for them, since events may
+%% be coming meanwhile.
+rates(MFAs, MaybeLoops, Ref, S0) ->
+    #s{session = Session} = S = rates_end(S0),
+    Ours = entries(S#s.plan),
+    Mine = [MFA || MFA <- MFAs, counter(Session, MFA) =:= false],
+    S1 = S#s{rating = {Ref, MFAs, Mine, 0, []}},
+    own([], S1),
+    [count(Session, MFA, true) || MFA <- Mine],
+    Before = [{MFA, counter(Session, MFA)}
+              || MFA <- MFAs,
+                 lists:member(MFA, Mine) orelse lists:member(MFA, Ours)],
+    Agent = self(),
+    spawn(fun() ->
+                  Inside = inside(MaybeLoops),
+                  receive after ?PROBE_MS -> ok end,
+                  Loops = [F || {P, F} <- Inside, outermost(P) =:= F],
+                  Agent ! {rated, Ref, Loops}
+          end),
+    S1#s{rating = {Ref, MFAs, Mine, now_ns(), Before}}.
+
+inside([]) ->
+    [];
+inside(MaybeLoops) ->
+    [{P, F} || P <- processes(), F <- [outermost(P)],
+               lists:member(F, MaybeLoops)].
+
+rated(Ref, Loops, #s{rating = {Ref, MFAs, _, T0, Before}} = S) ->
+    Ns = max(1, now_ns() - T0),
+    Rates = [{MFA, rate(MFA, Before, Ns, S), lists:member(MFA, Loops)}
+             || MFA <- MFAs],
+    reply(Ref, Rates, rates_end(S));
+rated(_, _, S) ->
+    S.
+
+rate(MFA, Before, Ns, #s{session = Session}) ->
+    case {lists:keyfind(MFA, 1, Before), counter(Session, MFA)} of
+        {{_, N0}, N} when is_integer(N0), is_integer(N), N >= N0 ->
+            (N - N0) * 1000000000 div Ns;
+        _ ->
+            -1
+    end.
+
+%% What is an entry by now stays counted.
+rates_end(#s{rating = undefined} = S) ->
+    S;
+rates_end(#s{rating = {_, _, Mine, _, _}, session = Session} = S) ->
+    [count(Session, MFA, false) || MFA <- Mine -- entries(S#s.plan)],
+    S1 = S#s{rating = undefined},
+    own([], S1),
+    S1.
+
+%% The function that a process runs, as far as its stack is shown.
+outermost(P) ->
+    case process_info(P, current_stacktrace) of
+        {_, Stack} when length(Stack) < ?STACK_SHOWN ->
+            case lists:dropwhile(fun({M, _, _, _}) -> M =:= proc_lib end,
+                                 lists:reverse(Stack)) of
+                [{M, F, A, _} | _] -> {M, F, A};
+                [] -> none
+            end;
+        _ ->
+            none
+    end.

@@ -1,0 +1,105 @@
+%% kprof_code.hrl - code that is loaded anew, deleted or there at last: noticed
+%% when it happens, and armed again in place.
+
+%% Loading or deleting a module takes its patterns and counters with it, and
+%% so does a load that its on_load function refuses, though the code of before
+%% stays. Where somebody else watches for that (OTP 25 and 26, one for each
+%% function), it is seen with the next lease only.
+watch(#s{session = Session} = S) ->
+    S1 = S#s{watching = [MFA || MFA <- ?CODE_CHANGES,
+                                not is_watched(Session, MFA)]},
+    own([], S1),
+    [pattern(Session, MFA, [{'_', [], [{message, false}, {return_trace}]}],
+             meta) || MFA <- S1#s.watching],
+    S1.
+
+%% The modules that tiers.conf names.
+named(Mods, S) ->
+    S#s{mods = [{M, version(M)} || M <- Mods],
+        looked_at = erlang:system_time(microsecond)}.
+
+version(Mod) ->
+    try erlang:get_module_info(Mod, md5)
+    catch error:badarg -> none
+    end.
+
+micros({Mega, Sec, Us}) ->
+    (Mega * 1000000 + Sec) * 1000000 + Us.
+
+%% At: when code was changed, or that it was not changed before then, in
+%% microseconds of system time. Many loads are of modules that are none of
+%% ours: of each module one function is asked for.
+look_anew(_, #s{looked_at = never} = S) ->
+    S;
+look_anew(At, #s{mods = Mods} = S0) ->
+    S = named([M || {M, _} <- Mods], S0),
+    Changes = [{M, change(Old, New)}
+               || {{M, Old}, {M, New}} <- lists:zip(Mods, S#s.mods),
+                  Old =/= New],
+    Again = [{M, reloaded} || M <- bare_modules(S),
+                              not lists:keymember(M, 1, Changes)],
+    lists:foldl(fun(Change, S1) -> changed(Change, At, S1) end, S,
+                Changes ++ Again).
+
+%% The word that code has changed may wait behind many events.
+look_ahead(S) ->
+    case erlang:system_time(microsecond) - S#s.looked_at of
+        Us when Us > ?LOOK_US -> look_anew(S#s.looked_at, S);
+        _ -> S
+    end.
+
+change(none, _) -> loaded;
+change(_, none) -> deleted;
+change(_, _) -> reloaded.
+
+bare_modules(#s{plan = Plan} = S) ->
+    One = maps:from_list([{M, I} || #item{mfa = {M, _, _}} = I <- Plan,
+                                    is_wanted(I, S)]),
+    [M || {M, I} <- maps:to_list(One), is_bare(I, S)].
+
+is_wanted(#item{gone = true}, _) -> false;
+is_wanted(#item{kind = entry}, _) -> true;
+is_wanted(#item{spec = Spec}, #s{state = State}) ->
+    State =:= armed andalso Spec =/= false.
+
+is_bare(#item{mfa = MFA, kind = entry}, #s{session = Session}) ->
+    not is_integer(counter(Session, MFA));
+is_bare(#item{mfa = MFA}, #s{session = Session}) ->
+    traced(Session, MFA) =/= local.
+
+changed({Mod, What}, At, S) ->
+    {Mine, Others} = lists:partition(
+                       fun(#item{mfa = {M, _, _}}) -> M =:= Mod end,
+                       S#s.plan),
+    {Uncounted, S1} = forget_counters(Mine, S),
+    {Entries, Tiers} = by_kind(Mine),
+    Again = [arm_again(I, S1) || I <- Tiers ++ Entries],
+    Gap = case lists:keymember(false, #item.gone, Again) of
+              true -> max(0, erlang:system_time(microsecond) - At);
+              false -> 0
+          end,
+    notice({kprof_notice, code, {Mod, What, Gap, Uncounted},
+            length([I || #item{gone = true} = I <- Again])},
+           S1#s{plan = Again ++ Others, changes = S#s.changes + 1,
+                gap_us = S#s.gap_us + Gap}).
+
+%% What was counted since the last reading is not known to anybody: returns
+%% how long that was, in microseconds.
+forget_counters(Items, #s{session = Session, counted = Counted} = S) ->
+    Gone = [MFA || #item{mfa = MFA, kind = entry, gone = false} <- Items,
+                   not is_integer(counter(Session, MFA))],
+    Sum = lists:sum([maps:get(MFA, Counted, 0) || MFA <- Gone]),
+    {case Gone of
+         [] -> 0;
+         _ -> (now_ms() - S#s.counted_at) * 1000
+     end,
+     S#s{entry_base = S#s.entry_base + Sum,
+         counted = maps:without(Gone, Counted)}}.
+
+arm_again(#item{mfa = MFA} = I, #s{session = Session} = S) ->
+    Gone = traced(Session, MFA) =:= undefined,
+    Gone orelse I#item.kind =/= entry orelse
+        is_integer(counter(Session, MFA)) orelse count(Session, MFA, true),
+    Gone orelse S#s.state =/= armed orelse
+        pattern(Session, MFA, I#item.spec),
+    I#item{gone = Gone}.

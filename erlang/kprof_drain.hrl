@@ -1,0 +1,131 @@
+%% kprof_drain.hrl - the agent's part of the native probe: brings it in, empties
+%% its rings, and holds what they give to the same limits.
+
+%% {probe, Beam, Path, MaxBytes}: from now on the tracer is kprof_probe, whose
+%% library is found at Path; or all is as before.
+probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
+    Threads = lists:sum([erlang:system_info(K)
+                         || K <- [schedulers, dirty_cpu_schedulers,
+                                  dirty_io_schedulers]]),
+    probe_purge(),
+    try
+        {module, kprof_probe} =
+            code:load_binary(kprof_probe, "kprof_probe.beam", Beam),
+        ok = kprof_probe:load(Path, Threads, MaxBytes),
+        ok = kprof_probe:start(),
+        Session = session_new(S#s.session, kprof_probe:tracer()),
+        self() ! drain,         % from here on nothing fails
+        {{ok, kprof_probe:info()},
+         S#s{probe = native, session = Session, watcher = S#s.session}}
+    catch
+        error:{badmatch, {error, Why}} ->
+            probe_purge(),
+            {{error, Why}, S};
+        error:Why ->
+            probe_purge(),
+            {{error, Why}, S}
+    end;
+probe_start(_, _, _, S) ->
+    {{error, too_late}, S}.
+
+probe_purge() ->
+    [begin code:purge(kprof_probe), code:delete(kprof_probe),
+           code:purge(kprof_probe)
+     end || erlang:module_loaded(kprof_probe)].
+
+%% It ends by itself where rings are full and nobody empties them for long: if
+%% that was us, held up, it is to be there again before anything is armed.
+probe_wake(#s{probe = native}) ->
+    #{active := Active} = kprof_probe:info(),
+    Active orelse kprof_probe:start();
+probe_wake(_) ->
+    true.
+
+%% Takes what is in the rings, again and again: at once while there is much.
+drain(S0) ->
+    T0 = now_ns(),
+    {N, _, More, S} = drain_once(S0),
+    if More -> self() ! drain;
+       N > 0 -> erlang:send_after(?RINGS_MS, self(), drain);
+       true -> erlang:send_after(?RINGS_IDLE_MS, self(), drain)
+    end,
+    case N of
+        0 -> S;
+        _ -> S#s{busy = S#s.busy + now_ns() - T0}
+    end.
+
+drain_once(S0) ->
+    {Now, Oldest, Waiting, Dropped, Entries, N, More, Chunks} =
+        kprof_probe:drain(?DRAIN_RECORDS),
+    {Lost, S} = ring_losses(Dropped, Entries, S0),
+    {N, Oldest, More, drained(Lost, Now, Oldest, Waiting, N, Chunks, S)}.
+
+%% Counters since the rings were there; Lost: events since the last look.
+ring_losses(D, E, #s{rings = {D0, E0}} = S) ->
+    {D - D0, S#s{rings = {D, E}, dropped = S#s.dropped + D - D0,
+                 dropped_entries = S#s.dropped_entries + E - E0}}.
+
+drained(0, _, _, _, 0, _, S) ->
+    S;
+drained(Lost, Now, Oldest, Waiting, N, Chunks, #s{state = armed} = S) ->
+    case rings_over_limit(Lost, Now - Oldest, Waiting, S) of
+        false ->
+            case send_chunks(Now, Waiting, N, Chunks, S) of
+                {ok, S1} -> S1;
+                Busy -> trip(Busy, Waiting, keep_definitions(Chunks, S))
+            end;
+        Reason ->
+            trip(Reason, Waiting, keep_definitions(Chunks, S))
+    end;
+drained(_, _, _, _, _, Chunks, S) ->
+    keep_definitions(Chunks, S).
+
+rings_over_limit(Lost, _, _, _) when Lost > 0 ->
+    {rings_full, Lost};
+rings_over_limit(_, Age, Waiting, S) ->
+    over_limit(Age, Waiting, S).
+
+%% Nothing overtakes definitions that wait: what follows may need them.
+send_chunks(_, _, _, _, #s{unsent = [_ | _]}) ->
+    nosuspend;
+send_chunks(Now, Waiting, N, Chunks, S) ->
+    Seq = S#s.seq + 1,
+    case send({kprof_events, Seq, Now, Waiting, S#s.dropped, Chunks}, S) of
+        ok -> {ok, S#s{seq = Seq, sent = S#s.sent + N}};
+        Busy -> Busy
+    end.
+
+%% Events are dropped, but not what they define: later ones use it.
+keep_definitions(Chunks, S) ->
+    {Events, Entries, Kept} = kprof_probe:definitions(Chunks),
+    S1 = S#s{dropped = S#s.dropped + Events,
+             dropped_entries = S#s.dropped_entries + Entries},
+    case Kept of
+        [] ->
+            S1;
+        _ ->
+            Seq = S#s.seq + 1,
+            notice({kprof_events, Seq, now_ns(), 0, S1#s.dropped, Kept},
+                   S1#s{seq = Seq})
+    end.
+
+%% All that is there already, sent or, when disarmed, dropped; not what comes
+%% meanwhile. Each part is older than the next.
+drain_all(S) ->
+    drain_all(now_ns(), S).
+
+drain_all(Until, S0) ->
+    case drain_once(S0) of
+        {_, Oldest, true, S} when Oldest =< Until -> drain_all(Until, S);
+        {_, _, _, S} -> S
+    end.
+
+hand_over_rings(Deadline, S0) ->
+    case drain_once(S0) of
+        {0, _, false, S} -> S;
+        {_, _, _, S} ->
+            case now_ms() < Deadline of
+                true -> hand_over_rings(Deadline, S);
+                false -> flush(S#s{state = idle})
+            end
+    end.

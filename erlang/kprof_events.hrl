@@ -1,0 +1,194 @@
+%% kprof_events.hrl - trace messages on their way through the agent: gathered,
+%% looked at, stripped of values, sent in batches; and the trip, which ends that
+%% where a limit is passed.
+
+%% While armed: gather what comes within the wait, look at the limits, send.
+%% Otherwise what still trickles in is dropped and counted.
+event(Ev, #s{state = armed} = S0) ->
+    S = case process_info(self(), message_queue_len) of
+            {_, Len} when Len < ?BATCH_EVENTS - 1 ->
+                receive after wait_ms(S0) -> S0 end;
+            _ ->
+                look_ahead(S0)
+        end,
+    T0 = now_ns(),
+    {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
+    S2 = batch(First, N, Evs, S1),
+    S2#s{busy = S2#s.busy + now_ns() - T0};
+event(Ev, S) ->
+    drop(Ev, S).
+
+%% Each batch costs both sides far more than an event; and a quarter of the age
+%% that events may have is no overload yet.
+wait_ms(#s{max_age_ns = Ns}) ->
+    max(?BATCH_LEAST_MS, min(?BATCH_MS, Ns div 4000000)).
+
+%% Returns the time of the oldest event, their number, and them in order.
+gather(Left, Ev, Acc, S) ->
+    {Stripped, S1} = strip(Ev, S),
+    gather_more(Left, [Stripped | Acc], element(tuple_size(Ev), Ev), S1).
+
+gather_more(0, Acc, First, S) ->
+    {First, ?BATCH_EVENTS, lists:reverse(Acc), S};
+gather_more(Left, Acc, First, S) ->
+    receive
+        ?CODE_CHANGED(At) ->
+            gather_more(Left, Acc, First, look_anew(micros(At), S));
+        {trace_ts, _, Kind, _, _, _} = Ev
+          when Kind =:= return_from; Kind =:= exception_from ->
+            {Stripped, S1} = strip(Ev, S),
+            gather_more(Left - 1, [Stripped | Acc], First, S1);
+        Ev when element(1, Ev) =:= trace_ts ->
+            gather_more(Left - 1, [Ev | Acc], First, S)
+    after 0 ->
+            {First, ?BATCH_EVENTS - Left, lists:reverse(Acc), S}
+    end.
+
+batch(First, N, Evs, S) ->
+    Now = now_ns(),
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    case over_limit(Now - First, Queue, S) of
+        false ->
+            Seq = S#s.seq + 1,
+            Msg = {kprof_events, Seq, Now, Queue, S#s.dropped, Evs},
+            case send(Msg, S) of
+                ok ->
+                    S#s{seq = Seq, sent = S#s.sent + N};
+                Busy ->
+                    trip(Busy, Queue, lists:foldl(fun drop/2, S, Evs))
+            end;
+        Reason ->
+            trip(Reason, Queue, lists:foldl(fun drop/2, S, Evs))
+    end.
+
+over_limit(Age, _, S) when Age > S#s.max_age_ns ->
+    {age_ms, Age div 1000000};
+over_limit(_, Queue, S) when Queue > S#s.max_queue ->
+    {queue, Queue};
+over_limit(_, _, S) ->
+    %% Counts the messages outside the heap too.
+    {memory, Bytes} = process_info(self(), memory),
+    Bytes > S#s.max_memory andalso {memory, Bytes}.
+
+send(Msg, S) ->
+    erlang:send(S#s.daemon, Msg, [noconnect, nosuspend]).
+
+drop(?CODE_CHANGED(_), S) ->
+    S;                          % seen with the next lease
+drop({trace_ts, _, call, _, X, At}, S0) ->
+    S = late_call(At, S0),
+    Entries = if tuple_size(X) =:= 7 -> 1; true -> 0 end,
+    S#s{dropped = S#s.dropped + 1,
+        dropped_entries = S#s.dropped_entries + Entries};
+drop(_, S) ->
+    S#s{dropped = S#s.dropped + 1}.
+
+late_call(At, #s{state = {tripped, _},
+                 last_trip = #{last_call_at := Last} = Trip} = S)
+  when At > Last ->
+    S#s{last_trip = Trip#{last_call_at := At}};
+late_call(_, S) ->
+    S.
+
+%% Values never leave. Their sizes are watched: 'exact' is taken back from a
+%% function that returns large ones, however long they were small before.
+strip({trace_ts, P, Kind, MFA, Value, Ts}, S)
+  when Kind =:= return_from; Kind =:= exception_from ->
+    {{trace_ts, P, Kind, MFA, Ts}, weigh(MFA, Value, S)};
+strip(Ev, S) ->
+    {Ev, S}.
+
+weigh(MFA, Value, #s{exact = Exact} = S) ->
+    case Exact of
+        #{MFA := {N, Words}} ->
+            Now = {N + 1, Words + erts_debug:flat_size(Value)},
+            case Now of
+                {_, W} when W > ?EXACT_WORDS * (N + 100) ->
+                    unexact(MFA, W, N + 1, S);
+                {?EXACT_CALLS, W} ->
+                    S#s{exact = Exact#{MFA := {?EXACT_CALLS div 2, W div 2}}};
+                _ ->
+                    S#s{exact = Exact#{MFA := Now}}
+            end;
+        _ ->
+            S
+    end.
+
+unexact(MFA, Words, N, S) ->
+    [#item{fallback = Spec} = I] =
+        [I || I <- S#s.plan, I#item.mfa =:= MFA],
+    pattern(S#s.session, MFA, Spec),
+    notice({kprof_notice, unexact, MFA, Words div N * 8},
+           S#s{exact = maps:remove(MFA, S#s.exact),
+               plan = lists:keyreplace(MFA, #item.mfa, S#s.plan,
+                                       I#item{spec = Spec})}).
+
+%% ------------------------------------------------------------- the trip ----
+
+%% Disarm first, then empty the queue, then tell. The returns of calls that
+%% are still under way trickle in afterwards: event/2 drops them.
+%%
+%% Of the last one status/0 shows, in ns of the node's monotonic time: when it
+%% was, since when nothing is armed, when the queue was empty, and how much was
+%% in it then; and, of the relay, the time of the newest call of those dropped,
+%% which no call can pass that was made while nothing was armed.
+trip(Reason, Queue, S) ->
+    At = now_ns(),
+    Began = #{reason => Reason, queue => Queue, tripped_at => At},
+    S1 = disarm({tripped, Reason},
+                S#s{last_trip = case S#s.probe of
+                                    relay -> Began#{last_call_at => At};
+                                    native -> Began
+                                end}),
+    Disarmed = now_ns(),
+    #s{last_trip = Trip} = S2 = flush(S1),
+    {message_queue_len, Left} = process_info(self(), message_queue_len),
+    Done = Trip#{disarmed_at => Disarmed, emptied_at => now_ns(),
+                 left => Left},
+    %% Nothing comes now that would make the VM collect what was queued.
+    true = erlang:garbage_collect(),
+    %% On a busy node this takes a while: the daemon was not silent.
+    notice({kprof_notice, trip, Reason, Queue},
+           S2#s{last_trip = Done, lease_at = now_ms()}).
+
+flush(#s{probe = native} = S) ->
+    drain_all(S);
+flush(S) ->
+    flush(infinity, S).
+
+%% While something is armed only what is there already: many processors may
+%% send events faster than one drops them.
+flush_some(#s{probe = native, state = State} = S) ->
+    Dropped = drain_all(S#s{state = idle}),
+    Dropped#s{state = State};
+flush_some(S) ->
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    flush(Queue, S).
+
+flush(0, S) ->
+    S;
+flush(Left, S) ->
+    receive
+        Ev when element(1, Ev) =:= trace_ts ->
+            flush(if Left =:= infinity -> Left; true -> Left - 1 end,
+                  drop(Ev, S))
+    after 0 ->
+            S
+    end.
+
+%% Notices are few, and must arrive: they wait while the connection is busy.
+notice(Msg, S) ->
+    flush_unsent(S#s{unsent = [Msg | S#s.unsent]}).
+
+flush_unsent(#s{unsent = []} = S) ->
+    S;
+flush_unsent(#s{unsent = Unsent} = S) ->
+    S#s{unsent = lists:reverse(send_notices(lists:reverse(Unsent), S))}.
+
+send_notices([], _) ->
+    [];
+send_notices([Msg | More] = All, S) ->
+    case send(Msg, S) of
+        ok -> send_notices(More, S);
+        _ -> All
+    end.
