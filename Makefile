@@ -256,6 +256,9 @@ $(B)/test/test_expo: $(call obj,$(addprefix src/export/,expo.c expo_proto.c \
 $(B)/test/test_otlp: $(call obj,src/export/otlp_json.c src/export/totals.c \
     src/report/json.c src/report/text.c src/report/width.c src/report/when.c)
 
+$(B)/test/test_post: $(call obj,src/export/post.c)
+$(B)/test/test_post: UNIT_LIBS = $(LDLIBS_DAEMON)
+
 # These are pure, though they live with the daemon.
 $(B)/test/test_guard: $(call obj,src/kprofd/hush.c src/kprofd/ledger.c)
 # And so is what is decided over several targets.
@@ -328,7 +331,8 @@ FUZZ_COV   := -fno-sanitize-coverage=trace-cmp
 $(FUZZ_B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(FUZZ_CC) -g -O2 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer-no-link $(FUZZ_COV) \
-	    -Iinclude -Isrc -I$(FUZZ_B)/gen -I$(B)/gen -D_GNU_SOURCE -MMD -MP -c -o $@ $<
+	    -Iinclude -Isrc -I$(FUZZ_B)/gen -I$(B)/gen -D_GNU_SOURCE \
+	    -DKP_VERSION='"$(VERSION)"' -MMD -MP -c -o $@ $<
 
 # Made once for all of them.
 .PRECIOUS: $(FUZZ_B)/obj/%.o

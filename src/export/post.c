@@ -1,5 +1,6 @@
 /* post.c - see the header. */
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,9 +16,11 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include "kprofd/secret.h"
 #include "post.h"
 
 #define ANSWER_HEADERS_MAX 16384
+#define RESOLV_CONF "/etc/resolv.conf"
 
 struct post {
 	struct event_base *base;
@@ -31,26 +34,53 @@ struct post {
 	struct event *limit;		/* of the whole, however it trickles */
 	SSL *ssl;			/* conn's, and ours */
 	enum evhttp_request_error failure;
-	bool failed;
+	bool failed, unanswered;	/* by the last one: the latter */
+	int status;			/* of the answer's head; 0: none yet */
+	unsigned retry_after;
 	post_fn *done;
 	void *ctx;
 };
 
 /* ---- making one ---- */
 
+/* What evhttp writes itself would be there twice. */
+static bool
+is_own_header(const char *name)
+{
+	static const char *const own[] = { "Host", "Content-Type",
+		"Content-Length", "Transfer-Encoding", "Connection",
+		"User-Agent" };
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++)
+		if (strcasecmp(name, own[i]) == 0)
+			return true;
+	return false;
+}
+
 static bool
 split_header(struct post *p, char *line)
 {
-	char *colon = strchr(line, ':');
+	size_t n = strcspn(line, "\r\n");
+	char *value = strchr(line, ':');
 
-	line[strcspn(line, "\r\n")] = '\0';
-	if (colon == NULL || colon == line ||
-	    strcspn(line, " \t:") != (size_t)(colon - line))
+	while (n > 0 && (line[n - 1] == ' ' || line[n - 1] == '\t'))
+		n--;
+	line[n] = '\0';
+	if (value == NULL || value == line)
 		return false;
-	*colon++ = '\0';
+	*value++ = '\0';
+	value += strspn(value, " \t");
+	for (const char *s = line; *s != '\0'; s++)
+		if (!isalnum((unsigned char)*s) && strchr("-_", *s) == NULL)
+			return false;
+	for (const char *s = value; *s != '\0'; s++)
+		if (iscntrl((unsigned char)*s) && *s != '\t')
+			return false;
+	if (*value == '\0' || is_own_header(line))
+		return false;
 	p->header = strdup(line);
-	p->value = strdup(colon + strspn(colon, " \t"));
-	return p->header != NULL && p->value != NULL && p->value[0] != '\0';
+	p->value = strdup(value);
+	return p->header != NULL && p->value != NULL;
 }
 
 static enum kp_err
@@ -59,7 +89,7 @@ read_header(struct post *p, const char *file, char *why, size_t n)
 	char line[POST_HEADER_MAX];
 	FILE *f = fopen(file, "re");
 	struct stat sb;
-	bool ok;
+	bool ok, whole;
 
 	if (f == NULL || fstat(fileno(f), &sb) != 0) {
 		snprintf(why, n, "cannot read '%s': %m", file);
@@ -67,16 +97,21 @@ read_header(struct post *p, const char *file, char *why, size_t n)
 			fclose(f);
 		return KP_EIO;
 	}
-	ok = fgets(line, sizeof(line), f) != NULL && split_header(p, line);
-	fclose(f);
-	explicit_bzero(line, sizeof(line));
-	if ((sb.st_mode & 077) != 0) {
-		snprintf(why, n, "'%s' may be read by others: chmod 600 it",
-		    file);
+	if ((sb.st_mode & kp_secret_mode_bad(file,
+	    getenv("CREDENTIALS_DIRECTORY"))) != 0) {
+		snprintf(why, n, "'%s' can be read by others than its owner: "
+		    "chmod 600 it", file);
+		fclose(f);
 		return KP_EFORMAT;
 	}
+	ok = fgets(line, sizeof(line), f) != NULL;
+	whole = ok && (strchr(line, '\n') != NULL || fgetc(f) == EOF);
+	fclose(f);
+	ok = whole && split_header(p, line);
+	explicit_bzero(line, sizeof(line));
 	if (!ok)
-		snprintf(why, n, "'%s' has no line 'Name: value'", file);
+		snprintf(why, n, "'%s' has no line 'Name: value' that can be "
+		    "sent, of %d bytes at most", file, POST_HEADER_MAX - 2);
 	return ok ? KP_OK : KP_EFORMAT;
 }
 
@@ -165,6 +200,13 @@ on_over(evutil_socket_t fd, short what, void *ctx)
 	free_conn(ctx);
 }
 
+/* It would write to standard error; what comes of it is in the answer. */
+static void
+say_no_dns(int is_warning, const char *text)
+{
+	(void)is_warning, (void)text;
+}
+
 static void on_limit(evutil_socket_t fd, short what, void *ctx);
 
 enum kp_err
@@ -187,9 +229,14 @@ post_new(struct post **out, struct event_base *base, const char *url,
 	if (err == KP_OK &&
 	    ((p->over = evtimer_new(base, on_over, p)) == NULL ||
 	    (p->limit = evtimer_new(base, on_limit, p)) == NULL ||
-	    (p->dns = evdns_base_new(base, EVDNS_BASE_INITIALIZE_NAMESERVERS |
+	    (p->dns = evdns_base_new(base,
 	    EVDNS_BASE_DISABLE_WHEN_INACTIVE)) == NULL))
 		err = KP_ENOMEM;
+	evdns_set_log_fn(say_no_dns);
+	/* without the file the local host is asked */
+	if (err == KP_OK)
+		evdns_base_resolv_conf_parse(p->dns, DNS_OPTIONS_ALL,
+		    RESOLV_CONF);
 	if (err == KP_OK)
 		*out = p;
 	else
@@ -249,43 +296,59 @@ say_failure(const struct post *p, char *why, size_t n)
 		snprintf(why, n, "no answer in %d s", POST_SECONDS);
 	else if (p->failed && p->failure == EVREQ_HTTP_INVALID_HEADER)
 		snprintf(why, n, "its answer is no HTTP");
-	else if (p->failed && p->failure == EVREQ_HTTP_DATA_TOO_LONG)
-		snprintf(why, n, "its answer is too long");
 	else
 		snprintf(why, n, "cannot connect to %s port %u", p->host,
 		    p->port);
 }
 
+/* Seconds; a date is not understood, and 0. */
 static unsigned
 retry_after(struct evhttp_request *req)
 {
 	const char *v = evhttp_find_header(
 	    evhttp_request_get_input_headers(req), "Retry-After");
-	unsigned long s = v != NULL ? strtoul(v, NULL, 10) : 0;
+	unsigned long s;
 
-	return s > 3600 ? 3600 : (unsigned)s;
+	if (v == NULL || !isdigit((unsigned char)*v))
+		return 0;
+	s = strtoul(v, NULL, 10);
+	return s > POST_RETRY_MAX ? POST_RETRY_MAX : (unsigned)s;
+}
+
+/* What the head says holds, whatever becomes of the rest. */
+static int
+on_head(struct evhttp_request *req, void *ctx)
+{
+	struct post *p = ctx;
+	int status = evhttp_request_get_response_code(req);
+
+	if (status >= 200) {
+		p->status = status;
+		p->retry_after = retry_after(req);
+	}
+	return 0;
 }
 
 static void
 on_done(struct evhttp_request *req, void *ctx)
 {
 	struct post *p = ctx;
-	struct post_answer a = { .status = 0 };
+	struct post_answer a = { .status = p->status, .text = "",
+		.retry_after = p->retry_after };
 	struct evbuffer *in;
 	char why[256];
 
 	if (p->done == NULL)
 		return;
-	if (req == NULL || evhttp_request_get_response_code(req) == 0) {
+	in = req != NULL ? evhttp_request_get_input_buffer(req) : NULL;
+	p->unanswered = a.status == 0;
+	if (p->unanswered) {
 		say_failure(p, why, sizeof(why));
 		a.text = why;
 		a.n = strlen(why);
-	} else {
-		in = evhttp_request_get_input_buffer(req);
-		a.status = evhttp_request_get_response_code(req);
+	} else if (in != NULL && evbuffer_get_length(in) > 0) {
 		a.n = evbuffer_get_length(in);
-		a.text = a.n > 0 ? (const char *)evbuffer_pullup(in, -1) : "";
-		a.retry_after = retry_after(req);
+		a.text = (const char *)evbuffer_pullup(in, -1);
 	}
 	answer(p, &a);
 }
@@ -343,6 +406,16 @@ make_bev(struct post *p)
 	return bev;
 }
 
+/* Whom to ask for names may have changed since. */
+static void
+renew_dns(struct post *p)
+{
+	evdns_base_clear_nameservers_and_suspend(p->dns);
+	evdns_base_resolv_conf_parse(p->dns, DNS_OPTIONS_ALL &
+	    ~DNS_OPTION_HOSTSFILE, RESOLV_CONF);
+	evdns_base_resume(p->dns);
+}
+
 static bool
 make_conn(struct post *p)
 {
@@ -390,7 +463,11 @@ post_send(struct post *p, const char *path, const struct kp_buf *body,
 
 	free_conn(p);
 	event_del(p->over);
-	p->failed = false;
+	if (p->unanswered)
+		renew_dns(p);
+	p->failed = p->unanswered = false;
+	p->status = 0;
+	p->retry_after = 0;
 	p->done = done;
 	p->ctx = ctx;
 	if (!make_conn(p) || (req = evhttp_request_new(on_done, p)) == NULL) {
@@ -398,6 +475,7 @@ post_send(struct post *p, const char *path, const struct kp_buf *body,
 		return;
 	}
 	event_add(p->limit, &limit);
+	evhttp_request_set_header_cb(req, on_head);
 	evhttp_request_set_error_cb(req, on_error);
 	put_headers(p, req);
 	evbuffer_add(evhttp_request_get_output_buffer(req), body->p,

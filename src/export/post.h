@@ -5,7 +5,8 @@
  * A connection for each: between two there are seconds, and one that is new is
  * never a stale one.  The server's certificate has to be valid for the URL's
  * host, by the system's authorities, or those of SSL_CERT_FILE.  Answers are
- * bounded in size and time.
+ * bounded in size and time; one whose body is cut short by that is the answer
+ * that its head says, since the server has got what was sent.
  */
 #ifndef KP_EXPORT_POST_H
 #define KP_EXPORT_POST_H
@@ -18,7 +19,8 @@
 
 #define POST_SECONDS 10		/* from connecting to the end of the answer */
 #define POST_ANSWER_MAX 65536	/* bytes of a body */
-#define POST_HEADER_MAX 4096	/* bytes of the file of a header */
+#define POST_HEADER_MAX 8192	/* bytes of the file of a header */
+#define POST_RETRY_MAX 3600	/* seconds that an answer may ask for */
 
 struct post;
 
