@@ -77,17 +77,22 @@ quality(const char *p, size_t n)
 	return 1;
 }
 
-/* EXPO_TEXT also for what asks for anything. */
-static enum expo_format
-element_format(const char *p, size_t n)
+/* False: it asks for none of them. */
+static bool
+element_format(const char *p, size_t n, enum expo_format *f)
 {
 	if (has_word(p, n, "application/openmetrics-text"))
-		return EXPO_OPENMETRICS;
-	if (has_word(p, n, "application/vnd.google.protobuf") &&
+		*f = EXPO_OPENMETRICS;
+	else if (has_word(p, n, "application/vnd.google.protobuf") &&
 	    has_word(p, n, "proto=io.prometheus.client.MetricFamily") &&
 	    has_word(p, n, "encoding=delimited"))
-		return EXPO_PROTOBUF;
-	return EXPO_TEXT;
+		*f = EXPO_PROTOBUF;
+	else if (has_word(p, n, "text/plain") || has_word(p, n, "text/*") ||
+	    has_word(p, n, "*/*"))
+		*f = EXPO_TEXT;
+	else
+		return false;
+	return true;
 }
 
 enum expo_format
@@ -100,9 +105,11 @@ expo_choose(const char *accept)
 	for (const char *p = accept; p != NULL && *p != '\0';
 	    p += n + (p[n] == ',')) {
 		n = strcspn(p, ",");
-		f = element_format(p, n);
+		if (!element_format(p, n, &f))
+			continue;
 		q = quality(p, n);
-		if (f != EXPO_TEXT && q > best_q) {
+		/* of two it likes as well, what has more in it */
+		if (q > best_q || (q > 0 && q == best_q && f > best)) {
 			best = f;
 			best_q = q;
 		}

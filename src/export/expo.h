@@ -21,6 +21,7 @@
 #include "kprofd/buf.h"
 #include "kprofd/hist.h"
 
+/* Each says more than the one before it. */
 enum expo_format { EXPO_TEXT, EXPO_OPENMETRICS, EXPO_PROTOBUF };
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
@@ -43,7 +44,7 @@ struct expo {
 	struct kp_buf family, metric, part;	/* messages that grow inside out */
 };
 
-/* The form that an Accept header asks for; NULL: there is none. */
+/* The form that an Accept header likes best; NULL: there is none. */
 enum expo_format expo_choose(const char *accept);
 const char *expo_content_type(enum expo_format f);
 

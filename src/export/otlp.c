@@ -1,6 +1,5 @@
 /* otlp.c - see the header. */
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,7 @@
 #include <event2/thread.h>
 
 #include "kprofd/backoff.h"
+#include "kprofd/thread.h"
 #include "otlp.h"
 #include "otlp_json.h"
 #include "post.h"
@@ -19,6 +19,8 @@
 #define QUERY_MAX (5 * KP_NS_PER_S)
 #define REQUESTS_AT_ONCE 64
 #define CALLS_AT_ONCE 2000	/* a request with more goes alone */
+#define UNREAD_MAX 12		/* a minute of looks: then it is passed over */
+#define LAST_SECONDS 3		/* for what waits, at the end */
 #define NICER 10
 
 /* What is under way. */
@@ -27,7 +29,7 @@ struct batch {
 	size_t n;		/* spans or points */
 	int64_t request;	/* the last one, of traces */
 	size_t node;		/* of metrics */
-	uint64_t windows;	/* that those know of */
+	uint64_t version;	/* that those know of */
 };
 
 struct otlp {
@@ -37,11 +39,14 @@ struct otlp {
 	struct post *post;
 	pthread_t thread;
 	struct kp_feed feed;
-	uint64_t told[TOTALS_NODES_MAX + 2];	/* windows, by node */
+	unsigned unread;	/* times that the next request was not */
+	uint64_t told[TOTALS_NODES_MAX + 2];	/* versions, by node */
+	size_t next;		/* node, by turns */
 	struct kp_backoff backoff;
 	struct batch batch;
 	struct kp_buf body;
 	bool metrics_first;	/* by turns */
+	bool sending, ending;
 	pthread_mutex_t lock;	/* of the status */
 	struct otlp_status status;
 };
@@ -98,91 +103,74 @@ next_requests(struct otlp *x, struct kp_query *q,
 	return err;
 }
 
-/* As many as go together; one that is deleted meanwhile is left out. */
-static void
+/*
+ * As many as go together, up to one that is deleted meanwhile: it is a gap
+ * when we are here again.
+ */
+static enum kp_err
 read_trees(struct kp_query *q, const int64_t *ids, size_t n,
-    struct kp_query_tree *v, size_t *got, int64_t *last)
+    struct kp_query_tree *v, size_t *got)
 {
 	enum kp_err err = KP_OK;
 	size_t calls = 0;
 
 	*got = 0;
-	for (size_t i = 0; i < n && err == KP_OK && calls < CALLS_AT_ONCE;
-	    i++) {
-		err = kp_query_tree(q, ids[i], &v[*got]);
-		if (err == KP_OK)
-			calls += v[(*got)++].ncalls;
-		else if (err == KP_ENOENT)
-			err = KP_OK;
-		if (err == KP_OK)
-			*last = ids[i];
+	while (*got < n && calls < CALLS_AT_ONCE) {
+		err = kp_query_tree(q, ids[*got], &v[*got]);
+		if (err != KP_OK)
+			break;
+		calls += v[(*got)++].ncalls;
 	}
+	return err == KP_ENOENT ? KP_OK : err;
+}
+
+static void
+pass_over(struct otlp *x, int64_t last, size_t n)
+{
+	count_lost(x, (int64_t)n, 0);
+	x->feed.request = last;
+}
+
+/* One that is always in the way must not be there for ever. */
+static void
+not_read(struct otlp *x, int64_t id)
+{
+	if (++x->unread < UNREAD_MAX)
+		return;
+	x->unread = 0;
+	pass_over(x, id, 1);
+}
+
+static bool
+put_traces(struct otlp *x, struct kp_query *q)
+{
+	struct kp_query_tree v[REQUESTS_AT_ONCE];
+	int64_t ids[REQUESTS_AT_ONCE];
+	size_t n, got;
+	enum kp_err err;
+
+	if (next_requests(x, q, ids, &n) != KP_OK || n == 0)
+		return false;
+	err = read_trees(q, ids, n, v, &got);
+	if (got == 0) {
+		if (err != KP_OK)
+			not_read(x, ids[0]);
+		return false;
+	}
+	x->unread = 0;
+	x->batch = (struct batch){ .traces = true, .request = ids[got - 1] };
+	x->batch.n = otlp_traces(&x->body, x->feed.started, v, got);
+	for (size_t i = 0; i < got; i++)
+		kp_query_tree_free(&v[i]);
+	/* for want of memory, or more than a collector would take */
+	if (x->body.err != KP_OK)
+		pass_over(x, ids[got - 1], got);
+	return x->body.err == KP_OK;
 }
 
 /* False: there is none to send. */
 static bool
-make_traces(struct otlp *x, struct kp_query *q)
-{
-	struct kp_query_tree v[REQUESTS_AT_ONCE];
-	int64_t ids[REQUESTS_AT_ONCE], last = 0;
-	size_t n, got = 0;
-
-	if (next_requests(x, q, ids, &n) != KP_OK || n == 0)
-		return false;
-	x->batch = (struct batch){ .traces = true };
-	/* those that could not be read are the next ones */
-	read_trees(q, ids, n, v, &got, &last);
-	x->batch.n = otlp_traces(&x->body, x->feed.started, v, got);
-	for (size_t i = 0; i < got; i++)
-		kp_query_tree_free(&v[i]);
-	x->batch.request = last;
-	if (x->body.err != KP_OK) {
-		/* for want of memory, or more than a collector would take */
-		count_lost(x, (int64_t)got, 0);
-		x->feed.request = last;
-	}
-	return x->batch.n > 0 && x->body.err == KP_OK;
-}
-
-/* ---- metrics ---- */
-
-/* Of the next node that has new ones; with the totals locked. */
-static bool
-node_metrics(struct otlp *x)
-{
-	const struct total_node *n;
-
-	for (size_t i = 0; i < totals_count(x->o.totals, TOTALS_NODE); i++) {
-		n = totals_node(x->o.totals, i);
-		if (n == NULL || n->windows == x->told[i])
-			continue;
-		x->batch = (struct batch){ .node = i,
-			.windows = n->windows };
-		x->batch.n = otlp_metrics(&x->body, x->feed.started,
-		    x->o.totals, i);
-		if (x->body.err == KP_OK)
-			return true;
-		kp_buf_reset(&x->body);
-		x->told[i] = n->windows;
-	}
-	return false;
-}
-
-static bool
-make_metrics(struct otlp *x)
-{
-	bool made;
-
-	totals_lock(x->o.totals);
-	made = node_metrics(x);
-	totals_unlock(x->o.totals);
-	return made;
-}
-
-/* ---- one after the other ---- */
-
-static bool
-make_batch(struct otlp *x)
+make_traces(struct otlp *x)
 {
 	struct kp_query *q;
 	bool made;
@@ -194,18 +182,55 @@ make_batch(struct otlp *x)
 		return false;
 	}
 	kp_query_deadline(q, kp_mono_now() + QUERY_MAX);
-	x->metrics_first = !x->metrics_first;
-	made = kp_feed_run(q, &x->feed) == KP_OK && x->metrics_first &&
-	    make_metrics(x);
-	if (!made) {
-		made = make_traces(x, q);
-		if (!made)
-			kp_buf_reset(&x->body);
-	}
-	if (!made && !x->metrics_first)
-		made = make_metrics(x);
+	made = put_traces(x, q);
 	kp_query_close(q);
 	return made;
+}
+
+/* ---- metrics ---- */
+
+/* Of this node, if it has new ones; with the totals locked. */
+static bool
+put_metrics(struct otlp *x, size_t node)
+{
+	const struct total_node *n = totals_node(x->o.totals, node);
+
+	if (n == NULL || n->version == x->told[node])
+		return false;
+	kp_buf_reset(&x->body);
+	x->batch = (struct batch){ .node = node, .version = n->version };
+	x->batch.n = otlp_metrics(&x->body, x->o.totals, node);
+	/* as above; the next ones are cumulative, too */
+	if (x->body.err != KP_OK)
+		x->told[node] = n->version;
+	return x->body.err == KP_OK;
+}
+
+static bool
+make_metrics(struct otlp *x)
+{
+	bool made = false;
+	size_t n;
+
+	totals_lock(x->o.totals);
+	n = totals_count(x->o.totals, TOTALS_NODE);
+	for (size_t i = 0; i < n && !made; i++) {
+		x->next = (x->next + 1) % n;
+		made = put_metrics(x, x->next);
+	}
+	totals_unlock(x->o.totals);
+	return made;
+}
+
+/* ---- one after the other ---- */
+
+static bool
+make_batch(struct otlp *x)
+{
+	x->metrics_first = !x->metrics_first;
+	if (x->metrics_first)
+		return make_metrics(x) || make_traces(x);
+	return make_traces(x) || make_metrics(x);
 }
 
 static bool
@@ -256,6 +281,7 @@ on_answer(void *ctx, const struct post_answer *a)
 	kp_dur_ns wait, asked = (kp_dur_ns)a->retry_after * KP_NS_PER_S;
 	struct otlp *x = ctx;
 
+	x->sending = false;
 	pthread_mutex_lock(&x->lock);
 	if (is_later(a->status)) {
 		x->status.failures++;
@@ -266,6 +292,8 @@ on_answer(void *ctx, const struct post_answer *a)
 	}
 	pthread_mutex_unlock(&x->lock);
 	if (is_later(a->status)) {
+		if (x->ending)
+			event_base_loopbreak(x->base);
 		wait = kp_backoff_next(&x->backoff, kp_mono_now());
 		wait_for(x, asked > wait ? asked : wait);
 		return;
@@ -274,7 +302,7 @@ on_answer(void *ctx, const struct post_answer *a)
 	if (x->batch.traces)
 		x->feed.request = x->batch.request;
 	else
-		x->told[x->batch.node] = x->batch.windows;
+		x->told[x->batch.node] = x->batch.version;
 	wait_for(x, 0);
 }
 
@@ -284,9 +312,12 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 	struct otlp *x = ctx;
 
 	(void)fd, (void)what;
-	if (make_batch(x))
+	x->sending = make_batch(x);
+	if (x->sending)
 		post_send(x->post, x->batch.traces ? "/v1/traces" :
 		    "/v1/metrics", &x->body, on_answer, x);
+	else if (x->ending)
+		event_base_loopbreak(x->base);
 	else
 		wait_for(x, LOOK);
 }
@@ -311,20 +342,6 @@ otlp_main(void *ctx)
 	setpriority(PRIO_PROCESS, 0, NICER);
 	event_base_loop(x->base, EVLOOP_NO_EXIT_ON_EMPTY);
 	return NULL;
-}
-
-/* Signals are for the program's own loop; a broken pipe is an error here. */
-static int
-start_thread(struct otlp *x)
-{
-	sigset_t all_signals, old;
-	int e;
-
-	sigfillset(&all_signals);
-	pthread_sigmask(SIG_SETMASK, &all_signals, &old);
-	e = pthread_create(&x->thread, NULL, otlp_main, x);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return e;
 }
 
 static void
@@ -369,7 +386,7 @@ otlp_start(struct otlp **out, const struct otlp_opts *o, char *why, size_t n)
 	    o->header_file, why, n) : KP_ENOMEM;
 	if (err == KP_OK) {
 		wait_for(x, LOOK);
-		if (start_thread(x) != 0)
+		if (kp_thread_start(&x->thread, otlp_main, x) != 0)
 			err = KP_ENOMEM;
 	}
 	if (err == KP_OK)
@@ -394,5 +411,43 @@ otlp_stop(struct otlp *x)
 		return;
 	event_active(x->stop, EV_TIMEOUT, 0);
 	pthread_join(x->thread, NULL);
+}
+
+/* Slow requests that were not sent. */
+static uint64_t
+count_waiting(struct otlp *x)
+{
+	int64_t id, newest = 0;
+	struct kp_query *q;
+	enum kp_err err;
+	char *why;
+	size_t n;
+
+	if (kp_query_open(&q, x->o.db, &why) != KP_OK) {
+		free(why);
+		return 0;
+	}
+	err = kp_feed_requests(q, &x->feed, &id, 1, &n, &newest);
+	kp_query_close(q);
+	return err == KP_OK ? (uint64_t)(newest - x->feed.request) : 0;
+}
+
+uint64_t
+otlp_finish(struct otlp *x)
+{
+	const struct timeval limit = { LAST_SECONDS, 0 };
+	uint64_t waiting;
+
+	if (x == NULL)
+		return 0;
+	x->ending = true;
+	if (!x->status.failing) {
+		if (!x->sending)
+			wait_for(x, 0);
+		event_base_loopexit(x->base, &limit);
+		event_base_loop(x->base, EVLOOP_NO_EXIT_ON_EMPTY);
+	}
+	waiting = count_waiting(x);
 	otlp_free(x);
+	return waiting;
 }

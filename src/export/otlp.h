@@ -50,7 +50,13 @@ struct otlp;
 enum kp_err otlp_start(struct otlp **out, const struct otlp_opts *o, char *why,
     size_t n);
 void otlp_status(struct otlp *x, struct otlp_status *out);
-/* Ends the thread, with whatever it does. */
+/* Ends the thread; what is under way waits. */
 void otlp_stop(struct otlp *x);
+/*
+ * After that, and when all is in the database: sends what waits there, as far
+ * as the collector takes it, for three seconds at most, and frees it.  Returns
+ * how many slow requests were not sent.
+ */
+uint64_t otlp_finish(struct otlp *x);
 
 #endif

@@ -309,7 +309,6 @@ otlp_traces(struct kp_buf *b, kp_wall_ns run,
 
 struct metering {
 	struct json j;
-	kp_wall_ns run;
 	const struct totals *t;
 	size_t node, points;
 };
@@ -342,9 +341,11 @@ static void
 begin_point(struct metering *m, const char *tier, const char *identity,
     const char *more, const char *value)
 {
+	const struct total_node *n = totals_node(m->t, m->node);
+
 	json_object(&m->j, NULL);
-	put_int(&m->j, "startTimeUnixNano", m->run);
-	put_int(&m->j, "timeUnixNano", totals_node(m->t, m->node)->last);
+	put_int(&m->j, "startTimeUnixNano", n->first);
+	put_int(&m->j, "timeUnixNano", n->last);
 	json_array(&m->j, "attributes");
 	if (tier != NULL)
 		attr_text(&m->j, "kprof.tier", tier);
@@ -474,27 +475,48 @@ put_tier_times(struct metering *m, const char *name, const char *help,
 	end_metric(m);
 }
 
+/* A sum for each unit, since units do not add up. */
+static const struct {
+	const char *of, *name, *unit, *help;
+} losses[] = {
+	{ "requests", "kprof.lost.requests", "{request}",
+	    "Requests that are not in the figures, or not whole." },
+	{ "calls", "kprof.lost.calls", "{call}",
+	    "Calls that are not in the figures, or not whole." },
+	{ "events", "kprof.lost.events", "{event}",
+	    "Events that were not taken in." },
+	{ "batches", "kprof.lost.batches", "{batch}",
+	    "Batches of events that are missing." },
+	{ "rows", "kprof.lost.rows", "{row}",
+	    "Rows that could not be written to the database." },
+	{ "ms", "kprof.lost.time", "ms",
+	    "Time in which nothing was armed after it had been." },
+};
+
 static void
 put_lost(struct metering *m)
 {
 	const struct total_node *n = totals_node(m->t, m->node);
 
-	begin_metric(m, "kprof.lost", "1",
-	    "What was not measured, by cause, in the cause's own unit.",
-	    "sum");
-	for (int i = 0; i < KP_LOSS_COUNT; i++) {
-		begin_point(m, NULL, NULL, "kprof.cause", kp_loss_name(i));
-		put_uint(&m->j, "asInt", n->lost.n[i]);
-		json_end(&m->j);
+	for (size_t k = 0; k < sizeof(losses) / sizeof(losses[0]); k++) {
+		begin_metric(m, losses[k].name, losses[k].unit,
+		    losses[k].help, "sum");
+		for (int i = 0; i < KP_LOSS_COUNT; i++) {
+			if (strcmp(kp_loss_unit(i), losses[k].of) != 0)
+				continue;
+			begin_point(m, NULL, NULL, "kprof.cause",
+			    kp_loss_name(i));
+			put_uint(&m->j, "asInt", n->lost.n[i]);
+			json_end(&m->j);
+		}
+		end_metric(m);
 	}
-	end_metric(m);
 }
 
 size_t
-otlp_metrics(struct kp_buf *b, kp_wall_ns run, const struct totals *t,
-    size_t node)
+otlp_metrics(struct kp_buf *b, const struct totals *t, size_t node)
 {
-	struct metering m = { .run = run, .t = t, .node = node };
+	struct metering m = { .t = t, .node = node };
 
 	if (totals_node(t, node) == NULL)
 		return 0;

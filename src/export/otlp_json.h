@@ -9,7 +9,7 @@
  * no memory of what it points to.
  *
  * Histograms are exponential ones of scale 5, bucket for bucket, cumulative
- * since the run's start: one that did not arrive is in the next.
+ * since the node's first window: one that did not arrive is in the next.
  *
  * Source: opentelemetry-proto 1.x; OTLP specification, "JSON Protobuf
  * Encoding": ids in hex, 64 bits as text, enums as numbers.
@@ -33,8 +33,7 @@ void otlp_span_id(char id[OTLP_SPAN_ID], kp_wall_ns run, uint64_t label,
 size_t otlp_traces(struct kp_buf *b, kp_wall_ns run,
     const struct kp_query_tree *trees, size_t n);
 /* Of one node.  Returns how many data points; 0: there is nothing to say. */
-size_t otlp_metrics(struct kp_buf *b, kp_wall_ns run, const struct totals *t,
-    size_t node);
+size_t otlp_metrics(struct kp_buf *b, const struct totals *t, size_t node);
 
 /*
  * How many of `sent` a collector that took the rest says that it did not take;

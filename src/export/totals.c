@@ -36,6 +36,8 @@ struct totals {
 	struct row *rows[TOTALS_NODES_MAX + 2][TOTALS_TIERS_MAX + 2];
 	struct total_node nodes[TOTALS_NODES_MAX + 2];
 	size_t cells, hists;
+	kp_wall_ns newest;		/* the end of the last round */
+	uint64_t version;
 	uint64_t folded, dropped;
 };
 
@@ -130,11 +132,14 @@ totals_new(void)
 }
 
 static void
-row_free(struct row *r)
+row_free(struct totals *t, struct row *r)
 {
 	for (size_t i = 0; r != NULL && i < TOTALS_IDENTITIES_MAX + 2; i++) {
-		if (r->v[i] != NULL)
-			kp_hist_free(&r->v[i]->hist);
+		if (r->v[i] == NULL)
+			continue;
+		t->cells--;
+		t->hists -= r->v[i]->hist.len > 0;
+		kp_hist_free(&r->v[i]->hist);
 		free(r->v[i]);
 	}
 	free(r);
@@ -147,7 +152,7 @@ totals_free(struct totals *t)
 		return;
 	for (size_t i = 0; i < TOTALS_NODES_MAX + 2; i++)
 		for (size_t k = 0; k < TOTALS_TIERS_MAX + 2; k++)
-			row_free(t->rows[i][k]);
+			row_free(t, t->rows[i][k]);
 	for (int kind = 0; kind < TOTALS_KINDS; kind++)
 		for (size_t i = 0; i < t->names[kind].n; i++)
 			free(t->names[kind].v[i].text);
@@ -222,13 +227,55 @@ add_cell(struct totals *t, size_t node, const struct kp_cell *c)
 	to->time = sat_add(to->time, c->w_total);
 }
 
+/* The last node takes its place. */
+static void
+drop_node(struct totals *t, size_t i)
+{
+	struct names_of *ns = &t->names[TOTALS_NODE];
+	size_t last = --ns->n;
+
+	for (size_t k = 0; k < TOTALS_TIERS_MAX + 2; k++) {
+		row_free(t, t->rows[i][k]);
+		t->rows[i][k] = t->rows[last][k];
+		t->rows[last][k] = NULL;
+	}
+	free(ns->v[i].text);
+	ns->v[i] = ns->v[last];
+	t->nodes[i] = t->nodes[last];
+	t->nodes[last] = (struct total_node){ 0 };
+}
+
+/*
+ * Windows of all nodes end together, and come one after the other: who is
+ * missing is seen when the next round begins, by the one before it.
+ */
+static void
+drop_stale(struct totals *t, const struct kp_window *w)
+{
+	kp_dur_ns stale = 3 * (w->end - w->start);
+
+	if (w->end <= t->newest)
+		return;
+	if (stale < TOTALS_STALE)
+		stale = TOTALS_STALE;
+	for (size_t i = t->names[TOTALS_NODE].n - 1; i > TOTALS_OTHER; i--)
+		if (t->newest - t->nodes[i].last > stale)
+			drop_node(t, i);
+	t->newest = w->end;
+}
+
 static void
 add_window(struct totals *t, const struct kp_window *w)
 {
-	size_t node = name_index(t, TOTALS_NODE, w->node);
-	struct total_node *n = &t->nodes[node];
+	struct total_node *n;
+	size_t node;
 
-	n->windows++;
+	drop_stale(t, w);
+	node = name_index(t, TOTALS_NODE, w->node);
+	n = &t->nodes[node];
+	if (n->windows++ == 0)
+		n->first = w->start;
+	n->version = ++t->version;
 	n->entry_calls += w->entry_calls;
 	n->sampled += w->sampled;
 	if (w->end > n->last)

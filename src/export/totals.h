@@ -7,8 +7,10 @@
  * events has no part in it.
  *
  * Bounded: the first so many nodes, tiers and identities have figures of their
- * own, the rest is added up as "_other" of its kind, and counted.  Who is in
- * stays in, since a counter that shrinks reads as a restart.  Histograms are
+ * own, the rest is added up as "_other" of its kind, and counted.  Tiers and
+ * identities stay, since a counter that shrinks reads as a restart; a node that
+ * has had no window for a while, as all in the set of targets do, is dropped
+ * with all its figures: its series end, and its place is free.  Histograms are
  * kept of requests by identity and of calls by tier; the product of both is
  * counters only.
  */
@@ -22,6 +24,7 @@
 #define TOTALS_IDENTITIES_MAX 100
 #define TOTALS_HISTS_MAX 6000		/* of them 16 KiB at the very worst */
 #define TOTALS_CELLS_MAX 40000
+#define TOTALS_STALE (300 * KP_NS_PER_S)	/* or three windows */
 
 enum totals_kind { TOTALS_NODE, TOTALS_TIER, TOTALS_IDENTITY, TOTALS_KINDS };
 
@@ -34,7 +37,10 @@ struct total {
 
 struct total_node {
 	uint64_t windows, entry_calls, sampled;
-	kp_wall_ns last;		/* the end of the last window */
+	kp_wall_ns first, last;		/* begin of the first window, end of
+					   the last one */
+	uint64_t version;		/* grows with each window of any node:
+					   no two of it are alike */
 	struct kp_losses lost;
 };
 
@@ -48,7 +54,10 @@ void totals_add(struct totals *t, const struct kp_window *w);
 void totals_lock(struct totals *t);
 void totals_unlock(struct totals *t);
 
-/* Names of a kind; 0 is "_other", 1 of tiers and identities "_total". */
+/*
+ * Names of a kind; 0 is "_other", 1 of tiers and identities "_total".  A node's
+ * index may be another's once a window was added.
+ */
 #define TOTALS_OTHER 0
 #define TOTALS_TOTAL 1
 size_t totals_count(const struct totals *t, enum totals_kind kind);

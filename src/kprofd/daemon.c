@@ -456,6 +456,17 @@ close_store(struct daemon *d)
 		    lost);
 }
 
+/* All is in the database. */
+static void
+close_otlp(struct daemon *d)
+{
+	uint64_t left = otlp_finish(d->otlp);
+
+	if (left > 0)
+		log_warn("otlp", NULL, "the last %" PRIu64 " slow requests "
+		    "were not sent to the collector", left);
+}
+
 static void
 daemon_close(struct daemon *d)
 {
@@ -466,6 +477,7 @@ daemon_close(struct daemon *d)
 		targets_drain(d->targets);
 	control_close(d->control);
 	close_store(d);
+	close_otlp(d);
 	totals_free(d->totals);
 	tables_close(d->tables);
 	past_free(d->past);

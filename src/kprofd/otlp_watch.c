@@ -30,7 +30,8 @@ otlp_watch(struct otlp_watch *w, struct otlp *x)
 		    " spans and points so far: %s", refused(&st), st.why);
 	if (st.requests_lost > w->lost)
 		log_warn("otlp", NULL, "%" PRIu64 " slow requests were not "
-		    "sent so far: too many waited", st.requests_lost);
+		    "sent so far: too many waited, or could not be read",
+		    st.requests_lost);
 	*w = (struct otlp_watch){ st.failing, refused(&st),
 		st.requests_lost };
 }

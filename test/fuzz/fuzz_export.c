@@ -50,7 +50,7 @@ names(const char *name)
 	lines_are_whole(&b);
 	kp_buf_reset(&b);
 	for (size_t i = 0; i < totals_count(t, TOTALS_NODE); i++)
-		otlp_metrics(&b, 1, t, i);
+		otlp_metrics(&b, t, i);
 	REQUIRE(b.err == KP_OK && utf8_valid(b.p, b.len));
 	kp_buf_free(&b);
 	totals_free(t);

@@ -357,6 +357,11 @@ accept_headers(void **state)
 		{ "application/vnd.google.protobuf; proto=another; "
 		  "encoding=delimited", EXPO_TEXT },
 		{ "application/openmetrics-text;q=0", EXPO_TEXT },
+		{ "text/plain, application/openmetrics-text;q=0.9", EXPO_TEXT },
+		{ "text/plain, application/openmetrics-text",
+		  EXPO_OPENMETRICS },
+		{ "application/json, application/openmetrics-text;q=0.9",
+		  EXPO_OPENMETRICS },
 		{ ",,;;, ;q=", EXPO_TEXT },
 	};
 
@@ -454,6 +459,92 @@ totals_fold(void **state)
 	}
 	/* one was there */
 	assert_int_equal(totals_node(t, TOTALS_OTHER)->windows, 6);
+	totals_free(t);
+}
+
+static void
+round_of(struct totals *t, kp_wall_ns end, const char *const *names)
+{
+	for (; *names != NULL; names++) {
+		struct kp_cell c = cell("_total", "create", 1);
+		const struct kp_window w = { .node = *names,
+			.start = end - 10 * KP_NS_PER_S, .end = end,
+			.cells = &c, .ncells = 1 };
+
+		totals_add(t, &w);
+		kp_hist_free(&c.hist);
+	}
+}
+
+/*
+ * A node that left the set has no more windows: its figures end, the others go
+ * on where they were, and it begins anew when it comes back.
+ */
+static void
+nodes_go(void **state)
+{
+	static const char *const both[] = { "a@h", "b@h", NULL };
+	static const char *const one[] = { "b@h", NULL };
+	const kp_dur_ns step = 10 * KP_NS_PER_S;
+	struct totals *t = totals_new();
+	kp_wall_ns end = 1000 * KP_NS_PER_S;
+	uint64_t version;
+
+	(void)state;
+	round_of(t, end, both);
+	version = totals_node(t, 2)->version;
+	for (int i = 0; i < 31; i++)
+		round_of(t, end += step, one);
+	/* five minutes, and no more */
+	assert_int_equal(totals_count(t, TOTALS_NODE), 3);
+	assert_string_equal(totals_name(t, TOTALS_NODE, 1), "a@h");
+	round_of(t, end += step, one);
+	assert_int_equal(totals_count(t, TOTALS_NODE), 2);
+	assert_string_equal(totals_name(t, TOTALS_NODE, 1), "b@h");
+	assert_int_equal(totals_at(t, 1, TOTALS_TOTAL, 2)->calls, 33);
+	assert_true(totals_node(t, 1)->version > version);
+	assert_int_equal(totals_node(t, 1)->first, 990 * KP_NS_PER_S);
+	assert_null(totals_at(t, 2, TOTALS_TOTAL, 2));
+	round_of(t, end += step, both);
+	assert_int_equal(totals_at(t, 2, TOTALS_TOTAL, 2)->calls, 1);
+	assert_int_equal(totals_node(t, 2)->first, end - step);
+	totals_free(t);
+}
+
+/* When nothing could be written for an hour, nobody is gone. */
+static void
+nodes_stay(void **state)
+{
+	static const char *const both[] = { "a@h", "b@h", NULL };
+	struct totals *t = totals_new();
+
+	(void)state;
+	round_of(t, 1000 * KP_NS_PER_S, both);
+	round_of(t, 5000 * KP_NS_PER_S, both);
+	assert_int_equal(totals_count(t, TOTALS_NODE), 3);
+	assert_int_equal(totals_at(t, 1, TOTALS_TOTAL, 2)->calls, 2);
+	/* a clock that was set back */
+	round_of(t, 100 * KP_NS_PER_S, both);
+	assert_int_equal(totals_at(t, 2, TOTALS_TOTAL, 2)->calls, 3);
+	totals_free(t);
+}
+
+/* Nodes that come and go for ever leave room for the next ones. */
+static void
+nodes_come_and_go(void **state)
+{
+	struct totals *t = totals_new();
+	const char *names[2] = { NULL };
+	char name[32];
+
+	(void)state;
+	for (int i = 0; i < 3 * TOTALS_NODES_MAX; i++) {
+		snprintf(name, sizeof(name), "n%d@h", i);
+		names[0] = name;
+		round_of(t, (i + 1) * TOTALS_STALE, names);
+	}
+	assert_null(totals_node(t, TOTALS_OTHER));
+	assert_int_equal(totals_dropped(t), 0);
 	totals_free(t);
 }
 
@@ -567,6 +658,9 @@ main(void)
 		TEST(accept_headers),
 		TEST(totals_grow),
 		TEST(totals_fold),
+		TEST(nodes_go),
+		TEST(nodes_stay),
+		TEST(nodes_come_and_go),
 		TEST(names_are_utf8),
 		TEST(families),
 		TEST(health_lines),

@@ -141,17 +141,17 @@ histograms(void **state)
 {
 	struct kp_cell c = { .tier = "_total", .identity = "create",
 		.w_calls = 5, .w_raised = 2, .w_total = 1500000000 };
-	struct kp_window w = { .node = "a@h", .end = START, .cells = &c,
-		.ncells = 1, .losses.n[KP_LOSS_CUT] = 9 };
+	struct kp_window w = { .node = "a@h", .start = RUN, .end = START,
+		.cells = &c, .ncells = 1, .losses.n[KP_LOSS_CUT] = 9 };
 	struct totals *t = totals_new();
 
 	(void)state;
 	assert_int_equal(kp_hist_add(&c.hist, KP_NS_PER_S, 3), KP_OK);
 	assert_int_equal(kp_hist_add(&c.hist, 1050000000, 2), KP_OK);
-	assert_int_equal(otlp_metrics(&out, RUN, t, 1), 0);
+	assert_int_equal(otlp_metrics(&out, t, 1), 0);
 	totals_add(t, &w);
 	/* a histogram, four outcomes, the losses */
-	assert_int_equal(otlp_metrics(&out, RUN, t, 1), 5 + KP_LOSS_COUNT);
+	assert_int_equal(otlp_metrics(&out, t, 1), 5 + KP_LOSS_COUNT);
 	assert_int_equal(out.err, KP_OK);
 	/* 1 s ends bucket -1; 1.05 s is in (2^(2/32), 2^(3/32)] */
 	assert_true(has("\"startTimeUnixNano\":\"1700000000000000000\","

@@ -2,7 +2,7 @@
 // what a collector gets, are what the databases say.
 // usage: export_test.mjs BUILD_DIR NODE_MODULES PROMETHEUS_BIN_DIR
 import { execFileSync } from "node:child_process";
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import https from "node:https";
 import { createRequire } from "node:module";
@@ -18,7 +18,7 @@ const dbs = nodes.map((_, i) => join(dir, `k${i}.db`));
 const ebin = join(build, "sample_app", "ebin");
 const token = "0123456789abcdef-token";
 const tokenFile = join(dir, "token");
-const daemons = [], loads = [], proms = {};
+const daemons = [], ports = [], loads = [], proms = {};
 
 // ---- a collector
 
@@ -62,6 +62,7 @@ const freePort = () => new Promise((resolve) => {
 
 const kprofd = (i, args, env) => start(join(build, "kprofd"), ["-target", nodes[i], "-tiers", tiers, "-cookie-file", cookieFile,
 	"-db", dbs[i], "-interval", "2s", "-http", "127.0.0.1:0", ...args], /profiling/, env);
+const load = (port, time) => start("test/sample_app/load", [ebin, port, "2", time, "5"], /answered/);
 const tiers = join(dir, "tiers.conf");
 const host = (i) => /http:\/\/(\S+)\//.exec(daemons[i].text)[1];
 let plain, secret;
@@ -80,7 +81,8 @@ async function begin() {
 		const app = await start("test/sample_app/run", [name, ebin, "0", "-setcookie", cookie, "-sample_app", "config",
 			"#{db => #{work_us => 50, wait_ms => 20}, faults => #{raise => 0.02, slow => 0.01}}"], /ready \d+/);
 
-		loads.push(await start("test/sample_app/load", [ebin, /ready (\d+)/.exec(app.text)[1], "2", "600s", "5"], /answered/));
+		ports.push(/ready (\d+)/.exec(app.text)[1]);
+		loads.push(await load(ports.at(-1), "600s"));
 	}
 	daemons.push(await kprofd(0, ["-otlp", `http://127.0.0.1:${plain.port}`, "-otlp-header-file", join(dir, "header")]));
 	daemons.push(await kprofd(1, ["-otlp", `https://127.0.0.1:${secret.port}/base/`, "-http-token-file", tokenFile],
@@ -325,21 +327,62 @@ function metrics(c, i) {
 	same("requests", named("kprof.requests").sum.dataPoints.reduce((a, p) => a + Number(p.asInt), 0), one(dbs[i], cells("w_calls", "_total", "_total")));
 }
 
-// A certificate that nobody vouches for is refused, and said so.
-async function untrusted() {
-	await stop(daemons[1]);
-	daemons[1] = await kprofd(1, ["-otlp", `https://127.0.0.1:${secret.port}`]);
-	await until("the refusal", () => /certificate is refused/.test(kprof("status", "-db", dbs[1])), 60);
-	check("the log says it", /certificate is refused/.test(daemons[1].text) || await until("the log", () => /certificate is refused/.test(daemons[1].text), 30));
-	const a = await ask(host(1), "/metrics");
+// Traces and figures of a run that is over before it was time to send any.
+async function lastWords() {
+	const before = { all: plain.taken.length, spans: spansOf(plain).length };
 
-	check("and so do the metrics", /\nkprof_otlp_failing 1\n/.test(a.text));
-	// whoever may read the header could be others
-	chmodSync(join(dir, "header"), 0o644);
-	await stop(daemons[1]);
-	const refused = await kprofd(1, ["-otlp", "http://127.0.0.1:1", "-otlp-header-file", join(dir, "header")]).then(() => "it started", (e) => e.message);
+	await stop(daemons[0]);
+	rmSync(dbs[0]);
+	daemons[0] = await kprofd(0, ["-otlp", `http://127.0.0.1:${plain.port}`, "-interval", "1h"]);
+	const some = await load(ports[0], "600s");
 
-	check("a header that others may read is refused", /may be read by others/.test(refused), refused);
+	await until("a slow request", () => one(dbs[0], "select count(*) from request") > 0);
+	await stop(some);
+	await stop(daemons[0]);
+	const sent = { ...plain, taken: plain.taken.slice(before.all) };
+
+	check("traces are sent at the end", spansOf(sent).length > 0);
+	traces(sent, 0);
+	metrics(sent, 0);
+	check("nothing is left", !/were not sent/.test(daemons[0].text), daemons[0].text);
 }
 
-await main("export_test", [promtool, begin, settle, lint, quantiles, counters, access, otlp, untrusted, () => { collectors.forEach((c) => { c.server.closeAllConnections(); c.server.close(); }); }]);
+// Whose certificate nobody vouches for, or is another host's, is refused, and
+// it is said so.
+async function untrusted() {
+	await stop(daemons[1]);
+	const before = secret.attempts;
+
+	for (const [what, name, env] of [["verif|self-signed", "127.0.0.1", {}], ["mismatch", "localhost", { SSL_CERT_FILE: join(dir, "cert.pem") }]]) {
+		daemons[1] = await kprofd(1, ["-otlp", `https://${name}:${secret.port}`], env);
+		await until(`the refusal of ${name}`, () => new RegExp(`certificate is refused: .*(${what})`).test(kprof("status", "-db", dbs[1])), 60);
+		await until("the log", () => /certificate is refused/.test(daemons[1].text), 30);
+		check("and so do the metrics", /\nkprof_otlp_failing 1\n/.test((await ask(host(1), "/metrics")).text));
+		// it does not wait for one that is away
+		await stop(daemons[1]);
+	}
+	same("nothing was sent", secret.attempts, before);
+	// whoever may read the header could be others
+	chmodSync(join(dir, "header"), 0o644);
+	const refused = await kprofd(1, ["-otlp", "http://127.0.0.1:1", "-otlp-header-file", join(dir, "header")]).then(() => "it started", (e) => e.message);
+
+	check("a header that others may read is refused", /can be read by others/.test(refused), refused);
+}
+
+// A daemon that is stuck is told from one that is down: Prometheus waits 10 s.
+async function stuck() {
+	const socket = `${dbs[1]}.sock`, silent = createServer(() => {});
+
+	daemons[1] = await kprofd(1, []);
+	check("it is up", /\nkprof_daemon_up 1\n/.test((await ask(host(1), "/metrics")).text));
+	rmSync(socket);
+	await new Promise((ready) => silent.listen(socket, ready));
+	const a = await ask(host(1), "/metrics", { headers: { Accept: "application/openmetrics-text" } });
+
+	same("it answers", a.status, 200);
+	check("and says that the daemon does not", /\nkprof_daemon_up 0\n/.test(a.text));
+	check("the rest is there", /\nkprof_export_names_max/.test(a.text) && a.text.endsWith("\n# EOF\n"));
+	silent.close();
+}
+
+await main("export_test", [promtool, begin, settle, lint, quantiles, counters, access, otlp, lastWords, untrusted, stuck, () => { collectors.forEach((c) => { c.server.closeAllConnections(); c.server.close(); }); }]);
