@@ -362,7 +362,7 @@ static int
 open_web(struct daemon *d)
 {
 	const struct web_opts wo = { .addr = d->o->http,
-		.token_file = d->o->http_token_file, .db = d->o->db,
+		.token_file = d->o->http_token_file, .dbs = { &d->o->db, 1 },
 		.control = d->o->control_path, .totals = d->totals };
 	char why[512];
 

@@ -178,7 +178,8 @@ relay_ask_within(struct relays *rs, int seconds, const char *line,
 		fn(ctx, 503, many, strlen(many));
 		return;
 	}
-	if (n >= sizeof(sun.sun_path)) {
+	/* an empty one would be a name of the abstract kind */
+	if (n == 0 || n >= sizeof(sun.sun_path)) {
 		answer(r, RELAY_NONE, none, strlen(none));
 		return;
 	}
