@@ -345,6 +345,7 @@ async function lastWords() {
 	traces(sent, 0);
 	metrics(sent, 0);
 	check("nothing is left", !/were not sent/.test(daemons[0].text), daemons[0].text);
+	same("it ends well", daemons[0].exitCode, 0);
 }
 
 // Whose certificate nobody vouches for, or is another host's, is refused, and
