@@ -27,7 +27,7 @@ endif
 ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
            -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' -pthread -MMD -MP
 LDLIBS_WEB    := -levent_core -levent_extra -levent_pthreads
-LDLIBS_DAEMON := $(LDLIBS_WEB) -lsqlite3 -lei -lm -pthread
+LDLIBS_DAEMON := $(LDLIBS_WEB) -levent_openssl -lssl -lcrypto -lsqlite3 -lei -lm -pthread
 LDLIBS_CLIENT := $(LDLIBS_WEB) -lsqlite3 -lei -lm -pthread
 
 comma := ,
@@ -41,8 +41,12 @@ PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
 ERRANDS := $(addprefix src/target/,once.c talk.c guest.c counters.c tracer.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
-WEB    := $(wildcard src/web/*.c)
-DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) \
+# What is sent to a collector is the daemon's alone; metrics are served by the
+# web server.
+OTLP   := $(addprefix src/export/,otlp.c otlp_json.c post.c)
+WEB    := $(wildcard src/web/*.c) \
+          $(filter-out $(OTLP),$(wildcard src/export/*.c))
+DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) $(OTLP) \
           $(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c))
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) $(WEB) \
           $(ERRANDS) src/target/node.c src/target/agent_msg.c
@@ -229,7 +233,7 @@ $(B)/test/%: test/unit/%.c $(LIB) $(B)/flags
 	$(CC) $(ALL_CFLAGS) -Itest/support -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) -lcmocka $(UNIT_LIBS) -lm
 
 # These need more than the pure library.
-STORE_UNIT := $(filter $(B)/test/test_store%,$(UNIT))
+STORE_UNIT := $(filter $(B)/test/test_store% $(B)/test/test_feed,$(UNIT))
 $(STORE_UNIT): $(call obj,$(STORE) test/support/store_fixture.c)
 $(STORE_UNIT): UNIT_LIBS = -lsqlite3
 $(B)/test/test_store_power: $(call obj,test/support/faultvfs.c)
@@ -262,6 +266,16 @@ $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
 # What the native probe is made of needs no VM.
 $(B)/test/test_ring: $(call obj,src/probe/ring.c src/probe/names.c)
+
+# What metrics are written by is pure.
+$(B)/test/test_expo: $(call obj,$(addprefix src/export/,expo.c expo_proto.c \
+    families.c health.c totals.c))
+
+$(B)/test/test_otlp: $(call obj,src/export/otlp_json.c src/export/totals.c \
+    src/report/json.c src/report/text.c src/report/width.c src/report/when.c)
+
+$(B)/test/test_post: $(call obj,src/export/post.c)
+$(B)/test/test_post: UNIT_LIBS = $(LDLIBS_DAEMON)
 
 # These are pure, though they live with the daemon.
 $(B)/test/test_guard: $(call obj,src/kprofd/hush.c src/kprofd/ledger.c)
@@ -297,10 +311,14 @@ FUZZ_PROFILE := $(addprefix src/report/,profile.c fn_name.c profile_diff.c figur
                 losses.c text.c when.c width.c)
 FUZZ_WEB     := src/web/params.c src/web/access.c src/report/when.c \
                 src/report/text.c src/report/width.c src/report/report.c
+FUZZ_EXPORT  := $(addprefix src/export/,expo.c expo_proto.c families.c \
+                health.c otlp_json.c totals.c) \
+                $(addprefix src/report/,json.c text.c when.c width.c)
 FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c
 
 $(B)/replay/text: $(call obj,$(FUZZ_TEXT))
 $(B)/replay/web: $(call obj,$(FUZZ_WEB))
+$(B)/replay/export: $(call obj,$(FUZZ_EXPORT))
 $(B)/replay/keys: $(call obj,$(FUZZ_KEYS))
 $(B)/replay/message: $(call obj,$(FUZZ_MESSAGE))
 $(B)/replay/profile: $(call obj,$(FUZZ_PROFILE))
@@ -308,6 +326,7 @@ $(B)/replay/calls: $(call obj,$(CALLS_REPORT))
 $(B)/replay/agent: $(call obj,$(FUZZ_AGENT))
 $(FUZZ_B)/fuzz_text: $(FUZZ_TEXT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_web: $(FUZZ_WEB:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_export: $(FUZZ_EXPORT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_keys: $(FUZZ_KEYS:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_message: $(FUZZ_MESSAGE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_profile: $(FUZZ_PROFILE:%.c=$(FUZZ_B)/obj/%.o)
@@ -335,7 +354,8 @@ FUZZ_COV   := -fno-sanitize-coverage=trace-cmp
 $(FUZZ_B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(FUZZ_CC) -g -O2 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer-no-link $(FUZZ_COV) \
-	    -Iinclude -Isrc -I$(FUZZ_B)/gen -I$(B)/gen -D_GNU_SOURCE -MMD -MP -c -o $@ $<
+	    -Iinclude -Isrc -I$(FUZZ_B)/gen -I$(B)/gen -D_GNU_SOURCE \
+	    -DKP_VERSION='"$(VERSION)"' -MMD -MP -c -o $@ $<
 
 # Made once for all of them.
 .PRECIOUS: $(FUZZ_B)/obj/%.o
@@ -408,6 +428,13 @@ api-test: $(B)/kprof $(B)/test/mkdb
 web-test: api-test $(B)/kprofd sample $(WEB_TEST)/made $(B)/integration/ebin/it_run.beam
 	node test/web/browser_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 	node test/web/crossing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
+
+# /metrics as a real Prometheus takes it, and what is sent to a collector, by
+# OpenTelemetry's own definitions, of two kprofds and two nodes.
+.PHONY: export-test
+export-test: $(B)/kprofd $(B)/kprof sample $(WEB_TEST)/made | $(B)/deb/prometheus
+	node test/web/export_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules \
+	    $(CURDIR)/$(B)/deb/prometheus/usr/bin
 
 # The SQLite extension, in SQLite's shell.
 .PHONY: sqlite-test
@@ -686,6 +713,7 @@ check: all
 	@$(MAKE) --no-print-directory SAN=1 top-test
 	@$(MAKE) --no-print-directory SAN=1 api-test
 	@$(MAKE) --no-print-directory web-test
+	@$(MAKE) --no-print-directory export-test
 	@$(MAKE) --no-print-directory sqlite-test
 	@$(MAKE) --no-print-directory SAN=1 sqlite-test
 	@$(MAKE) --no-print-directory packaging
@@ -723,6 +751,7 @@ INSTALL_DATA := \
     priv/cron/kprofd:share/doc/kprofd/examples/crontab \
     priv/logrotate/kprofd:share/doc/kprofd/examples/logrotate \
     $(foreach e,$(wildcard priv/examples/*.conf),$(e):share/kprofd/examples/$(notdir $(e))) \
+    $(foreach e,$(wildcard priv/prometheus/*.yml),$(e):share/kprofd/prometheus/$(notdir $(e))) \
     $(foreach u,$(UNITS),$(B)/gen/$(u):lib/systemd/system/$(u))
 INSTALL_BIN := $(B)/kprofd:bin/kprofd $(B)/kprof:bin/kprof
 
@@ -754,7 +783,7 @@ uninstall:
 	    rm -f "$(DESTDIR)$(PREFIX)/$${f#*:}"; \
 	done
 	@cd "$(DESTDIR)$(PREFIX)" && for d in share/kprofd/examples \
-	    share/kprofd lib/kprofd \
+	    share/kprofd/prometheus share/kprofd lib/kprofd \
 	    share/doc/kprofd/examples share/doc/kprofd \
 	    $(LIBRARY_DIR)/ebin $(LIBRARY_DIR)/src $(LIBRARY_DIR); do \
 	    rmdir "$$d" 2>/dev/null || true; \
@@ -773,6 +802,7 @@ help:
 	@echo 'make top-test     kprof top on a pseudo-terminal, kprof merge'
 	@echo 'make api-test     the HTTP API against sqlite3 and kprof, and what it refuses'
 	@echo 'make web-test     that, and the dashboard in headless Chromium'
+	@echo 'make export-test  what Prometheus scrapes and a collector gets'
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'
 	@echo 'make integration  tests against real nodes'

@@ -6,6 +6,7 @@
 #include "kprofd/commands.h"
 #include "kprofd/flight.h"
 #include "kprofd/status.h"
+#include "kprofd/vitals.h"
 #include "kprofd/wait.h"
 
 #define SYNCS_MAX 16	/* `kprof dump` at once: as many as clients */
@@ -137,14 +138,20 @@ commands_cleared(struct commands *cs, const struct target *t, uint64_t number)
 	waits_cleared(&cs->waits, cs->p.control, t, number);
 }
 
+static struct status
+status_now(const struct commands *cs, const struct command *cmd)
+{
+	return (struct status){ .targets = cs->p.targets,
+		.glob = cmd->glob[0] != '\0' ? cmd->glob : NULL,
+		.store = cs->p.store, .otlp = cs->p.otlp, .o = cs->p.o,
+		.up = kp_mono_now() - cs->p.started };
+}
+
 static void
 do_status(struct commands *cs, struct control_client *c,
     const struct command *cmd)
 {
-	const struct status s = { .targets = cs->p.targets,
-		.glob = cmd->glob[0] != '\0' ? cmd->glob : NULL,
-		.store = cs->p.store, .o = cs->p.o,
-		.up = kp_mono_now() - cs->p.started };
+	const struct status s = status_now(cs, cmd);
 	struct kp_buf b;
 
 	kp_buf_init(&b, 1u << 20);
@@ -162,6 +169,19 @@ do_flight(struct commands *cs, struct control_client *c,
 	kp_buf_init(&b, 1u << 20);
 	flight_text(&b, cs->p.targets, cmd->glob[0] != '\0' ? cmd->glob : NULL,
 	    cmd->json);
+	control_answer(c, b.err == KP_OK, (const char *)b.p, b.len);
+	kp_buf_free(&b);
+}
+
+static void
+do_metrics(struct commands *cs, struct control_client *c,
+    const struct command *cmd)
+{
+	const struct status s = status_now(cs, cmd);
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1u << 20);
+	vitals_text(&b, &s);
 	control_answer(c, b.err == KP_OK, (const char *)b.p, b.len);
 	kp_buf_free(&b);
 }
@@ -234,6 +254,7 @@ static const struct {
 } commands[] = {
 	{ "status", true, true, do_status },
 	{ "flight", true, true, do_flight },
+	{ "metrics", false, false, do_metrics },
 	{ "dump", false, false, do_dump },
 	{ "pause", false, true, do_pause },
 	{ "resume", false, true, do_resume },

@@ -18,6 +18,7 @@ struct commands_parts {
 	struct targets *targets;
 	struct kp_store *store;
 	struct reload *reload;
+	struct otlp *otlp;		/* NULL: there is no collector */
 	kp_mono_ns started;
 };
 

@@ -17,12 +17,14 @@
 #include <event2/event.h>
 #include <event2/thread.h>
 
+#include "export/totals.h"
 #include "kprofd/commands.h"
 #include "kprofd/conf_file.h"
 #include "kprofd/control.h"
 #include "kprofd/daemon.h"
 #include "kprofd/log.h"
 #include "kprofd/notify.h"
+#include "kprofd/otlp_watch.h"
 #include "kprofd/past.h"
 #include "kprofd/print.h"
 #include "kprofd/reload.h"
@@ -38,7 +40,10 @@ struct daemon {
 	struct kp_store *store;
 	struct store_watch watch;
 	struct control *control;
+	struct totals *totals;		/* of all windows, for exporters */
 	struct web *web;		/* NULL: not asked for */
+	struct otlp *otlp;		/* the same */
+	struct otlp_watch otlp_watch;
 	struct targets *targets;
 	struct past *past;		/* NULL, as reload: only a check */
 	struct reload *reload;
@@ -276,6 +281,7 @@ on_window_end(evutil_socket_t fd, short what, void *ctx)
 	(void)fd, (void)what;
 	/* before it has this window: what became of the last one */
 	store_watch(&d->watch, d->store);
+	otlp_watch(&d->otlp_watch, d->otlp);
 	targets_rotate(d->targets, kp_wall_now());
 	past_tick(d->past);
 	window_schedule(d);
@@ -298,15 +304,27 @@ complain(const char *why)
 	return 1;
 }
 
+/* On the writer's thread. */
+static void
+on_written(void *ctx, const struct kp_window *w)
+{
+	totals_add(ctx, w);
+}
+
 static int
 open_store(struct daemon *d)
 {
 	struct kp_store_opts so = { .path = d->o->db, .version = KP_VERSION,
 		.tiers_text = d->conf.text, .conf = d->conf.conf,
 		.interval = d->o->interval, .retain = d->o->retain,
-		.max_bytes = d->o->max_db };
+		.max_bytes = d->o->max_db, .on_written = on_written };
 	char *why = NULL;
 
+	if (d->o->http == NULL && d->o->otlp == NULL)
+		so.on_written = NULL;
+	else if ((d->totals = totals_new()) == NULL)
+		return complain("out of memory");
+	so.written_ctx = d->totals;
 	if (kp_store_open(&d->store, &so, &why) != KP_OK) {
 		complain(why != NULL ? why : "out of memory");
 		free(why);
@@ -345,7 +363,7 @@ open_web(struct daemon *d)
 {
 	const struct web_opts wo = { .addr = d->o->http,
 		.token_file = d->o->http_token_file, .dbs = { &d->o->db, 1 },
-		.control = d->o->control_path };
+		.control = d->o->control_path, .totals = d->totals };
 	char why[512];
 
 	if (wo.addr == NULL)
@@ -353,6 +371,22 @@ open_web(struct daemon *d)
 	if (web_start(&d->web, &wo, why, sizeof(why)) != KP_OK)
 		return complain(why);
 	log_info("http", NULL, "dashboard at http://%s/", web_addr(d->web));
+	return 0;
+}
+
+static int
+open_otlp(struct daemon *d)
+{
+	const struct otlp_opts oo = { .url = d->o->otlp,
+		.header_file = d->o->otlp_header_file, .db = d->o->db,
+		.totals = d->totals };
+	char why[512];
+
+	if (oo.url == NULL)
+		return 0;
+	if (otlp_start(&d->otlp, &oo, why, sizeof(why)) != KP_OK)
+		return complain(why);
+	log_info("otlp", NULL, "slow requests and figures go to %s", oo.url);
 	return 0;
 }
 
@@ -375,7 +409,7 @@ open_outputs(struct daemon *d)
 	if (d->past == NULL)
 		return complain("out of memory");
 	window_schedule(d);
-	return open_web(d);
+	return open_web(d) != 0 ? 1 : open_otlp(d);
 }
 
 static int
@@ -401,7 +435,7 @@ open_commands(struct daemon *d)
 		.store = d->store, .past = d->past };
 	struct commands_parts cp = { .o = d->o, .control = d->control,
 		.targets = d->targets, .store = d->store,
-		.started = d->started };
+		.otlp = d->otlp, .started = d->started };
 
 	if (d->o->check)
 		return 0;
@@ -422,15 +456,29 @@ close_store(struct daemon *d)
 		    lost);
 }
 
+/* All is in the database. */
+static void
+close_otlp(struct daemon *d)
+{
+	uint64_t left = otlp_finish(d->otlp);
+
+	if (left > 0)
+		log_warn("otlp", NULL, "the last %" PRIu64 " slow requests "
+		    "were not sent to the collector", left);
+}
+
 static void
 daemon_close(struct daemon *d)
 {
-	/* it reads the store, and asks the control socket */
+	/* they read the store, and ask the control socket */
 	web_stop(d->web);
+	otlp_stop(d->otlp);
 	if (d->targets != NULL)
 		targets_drain(d->targets);
 	control_close(d->control);
 	close_store(d);
+	close_otlp(d);
+	totals_free(d->totals);
 	tables_close(d->tables);
 	past_free(d->past);
 	targets_free(d->targets);

@@ -216,6 +216,20 @@ set_http_token_file(struct options *o, const char *v)
 	return v[0] != '\0';
 }
 
+static bool
+set_otlp(struct options *o, const char *v)
+{
+	o->otlp = v;
+	return strncmp(v, "http://", 7) == 0 || strncmp(v, "https://", 8) == 0;
+}
+
+static bool
+set_otlp_header_file(struct options *o, const char *v)
+{
+	o->otlp_header_file = v;
+	return v[0] != '\0';
+}
+
 static const struct option options[] = {
 	{ "target", "NODE", "node to profile: app@host; may be given more than "
 	    "once", set_target },
@@ -248,10 +262,15 @@ static const struct option options[] = {
 	    set_probe_library },
 	{ "control", "SOCKET", "control socket (the database's name + .sock)",
 	    set_control },
-	{ "http", "ADDR:PORT", "serve the dashboard: 127.0.0.1:4711 (off)",
+	{ "http", "ADDR:PORT", "serve the dashboard and /metrics: "
+	    "127.0.0.1:4711 (off)",
 	    set_http },
 	{ "http-token-file", "FILE", "with -http: whoever asks needs this "
 	    "token; then ADDR may be any", set_http_token_file },
+	{ "otlp", "URL", "send slow requests and figures to an OpenTelemetry "
+	    "collector: http://127.0.0.1:4318 (off)", set_otlp },
+	{ "otlp-header-file", "FILE", "with -otlp: send this header, too: "
+	    "'Authorization: Bearer ...'", set_otlp_header_file },
 	{ "dump-file", "FILE", "append the table every interval; JSON lines "
 	    "if it ends in .json or .jsonl", set_dump_file },
 	{ "print-calls", NULL, "print calls as requests close, 100 a second "
@@ -366,6 +385,8 @@ finish(struct options *o)
 		return usage("-match goes with -cluster NODE");
 	if (o->http_token_file != NULL && o->http == NULL)
 		return usage("-http-token-file goes with -http ADDR:PORT");
+	if (o->otlp_header_file != NULL && o->otlp == NULL)
+		return usage("-otlp-header-file goes with -otlp URL");
 	snprintf(o->control_path, sizeof(o->control_path), "%s%s",
 	    o->control != NULL ? o->control : o->db,
 	    o->control != NULL ? "" : ".sock");

@@ -23,7 +23,7 @@ struct options {
 	unsigned nmatches;
 	kp_dur_ns forget;		/* a node that left the cluster */
 	const char *tiers, *db, *name, *cookie_file, *control, *dump_file,
-	    *log_file, *http, *http_token_file;
+	    *log_file, *http, *http_token_file, *otlp, *otlp_header_file;
 	enum agent_probe probe;
 	const char *probe_library;
 	kp_dur_ns interval, duration;	/* duration 0: until told to end */

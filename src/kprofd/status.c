@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kprofd/otlp_watch.h"
 #include "kprofd/status.h"
 #include "kprofd/store_watch.h"
 #include "report/json.h"
@@ -197,6 +198,7 @@ put_several(struct kp_buf *b, const struct status *s)
 	    targets_armed(s->targets), targets_count(s->targets));
 	put_more(b, s->targets);
 	store_put_text(b, s->store, s->o->db);
+	otlp_put_text(b, s->otlp);
 	for (unsigned i = 0; i < targets_count(s->targets); i++) {
 		t = targets_at(s->targets, i);
 		if (s->glob != NULL && !kp_glob(s->glob, t->node))
@@ -224,6 +226,7 @@ status_plain(struct kp_buf *b, const struct status *s)
 	t = targets_at(s->targets, 0);
 	put_target(b, t);
 	store_put_text(b, s->store, s->o->db);
+	otlp_put_text(b, s->otlp);
 	put_rest(b, t);
 }
 
@@ -301,6 +304,7 @@ status_json(struct kp_buf *b, const struct status *s)
 	if (!targets_several(s->targets))
 		json_target(&j, targets_at(s->targets, 0));
 	store_put_json(&j, s->store, s->o->db);
+	otlp_put_json(&j, s->otlp);
 	json_targets(&j, s);
 	json_end(&j);
 	kp_buf_u8(b, '\n');

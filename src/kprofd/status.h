@@ -7,11 +7,14 @@
 #include "kprofd/options.h"
 #include "kprofd/targets.h"
 
+struct otlp;
+
 /* All borrowed. */
 struct status {
 	const struct targets *targets;
 	const char *glob;	/* of those to be shown; NULL: all */
 	struct kp_store *store;
+	struct otlp *otlp;	/* NULL: there is no collector */
 	const struct options *o;
 	kp_dur_ns up;		/* kprofd runs for so long */
 };

@@ -127,14 +127,26 @@ json_uint(struct json *j, const char *key, uint64_t v)
 	kp_buf_printf(j->b, "%" PRIu64, v);
 }
 
-void
-json_change(struct json *j, const char *key, double v)
+static void
+put_double(struct json *j, const char *key, double v, int digits)
 {
 	before(j, key);
 	if (isfinite(v))
-		kp_buf_printf(j->b, "%.6g", v);
+		kp_buf_printf(j->b, "%.*g", digits, v);
 	else
 		kp_buf_str(j->b, "null");
+}
+
+void
+json_change(struct json *j, const char *key, double v)
+{
+	put_double(j, key, v, 6);
+}
+
+void
+json_double(struct json *j, const char *key, double v)
+{
+	put_double(j, key, v, 17);
 }
 
 void

@@ -40,6 +40,8 @@ void json_uint(struct json *j, const char *key, uint64_t v);
 void json_number(struct json *j, const char *key, double v);
 /* The same with its sign; what is not finite is null. */
 void json_change(struct json *j, const char *key, double v);
+/* All of its digits. */
+void json_double(struct json *j, const char *key, double v);
 void json_bool(struct json *j, const char *key, bool v);
 void json_null(struct json *j, const char *key);
 /* Milliseconds, exact to the ns; -1 (there is none) is null. */

@@ -241,6 +241,23 @@ reopen(struct kp_store *s, char *why, size_t size)
 	return KP_STORE_CAUSES;
 }
 
+/* A batch has one window at most, its last item. */
+static void
+tell_written(const struct kp_store *s, const struct item *it, size_t n,
+    const struct lost_node *lost)
+{
+	struct kp_window head;
+
+	while (n-- > 1)
+		it = it->next;
+	if (it->kind != WINDOW || s->opts.o.on_written == NULL)
+		return;
+	head = *it->u.window;
+	if (lost != NULL)
+		lost_tell(lost, &head);
+	s->opts.o.on_written(s->opts.o.written_ctx, &head);
+}
+
 /* The cause why not; KP_STORE_CAUSES: written. */
 static enum kp_store_cause
 try_batch(struct kp_store *s, const struct item *head, size_t n,
@@ -256,8 +273,10 @@ try_batch(struct kp_store *s, const struct item *head, size_t n,
 		return KP_STORE_CAUSES;
 	}
 	rc = batch_write(s->db, head, n, lost);
-	if (rc == SQLITE_OK)
+	if (rc == SQLITE_OK) {
+		tell_written(s, head, n, lost);
 		return KP_STORE_CAUSES;
+	}
 	snprintf(why, size, "%s", s->db->why);
 	return cause_of(rc);
 }

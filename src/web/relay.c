@@ -161,8 +161,15 @@ relay_new(struct relays *rs, relay_fn *fn, void *ctx)
 void
 relay_ask(struct relays *rs, const char *line, relay_fn *fn, void *ctx)
 {
+	relay_ask_within(rs, RELAY_SECONDS, line, fn, ctx);
+}
+
+void
+relay_ask_within(struct relays *rs, int seconds, const char *line,
+    relay_fn *fn, void *ctx)
+{
 	static const char many[] = "too many such requests at once";
-	const struct timeval limit = { RELAY_SECONDS, 0 };
+	const struct timeval limit = { seconds, 0 };
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	struct relay *r = relay_new(rs, fn, ctx);
 	size_t n = strlen(rs->path);

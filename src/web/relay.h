@@ -30,5 +30,8 @@ struct relays *relays_new(struct event_base *base, const char *path);
 void relays_free(struct relays *rs);
 /* Calls fn(ctx, ...) exactly once, perhaps at once. */
 void relay_ask(struct relays *rs, const char *line, relay_fn *fn, void *ctx);
+/* The same within so many seconds. */
+void relay_ask_within(struct relays *rs, int seconds, const char *line,
+    relay_fn *fn, void *ctx);
 
 #endif

@@ -49,17 +49,24 @@ finish(struct evhttp_request *req, int status, struct evbuffer *out)
 }
 
 void
-reply(struct evhttp_request *req, int status, const void *p, size_t n)
+reply_as(struct evhttp_request *req, int status, const char *type,
+    const void *p, size_t n)
 {
 	struct evbuffer *out = evbuffer_new();
 
-	put_headers(req, "application/json", false);
+	put_headers(req, type, false);
 	if (status == 401)
 		evhttp_add_header(evhttp_request_get_output_headers(req),
 		    "WWW-Authenticate", "Bearer");
 	if (out != NULL)
 		evbuffer_add(out, p, n);
 	finish(req, status, out);
+}
+
+void
+reply(struct evhttp_request *req, int status, const void *p, size_t n)
+{
+	reply_as(req, status, "application/json", p, n);
 }
 
 void

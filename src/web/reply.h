@@ -8,6 +8,9 @@
 
 /* JSON; copied. */
 void reply(struct evhttp_request *req, int status, const void *p, size_t n);
+/* The same of another type. */
+void reply_as(struct evhttp_request *req, int status, const char *type,
+    const void *p, size_t n);
 /* {"error": TEXT} */
 void reply_error(struct evhttp_request *req, int status, const char *text);
 void reply_asset(struct evhttp_request *req, const struct asset *a);

@@ -25,6 +25,7 @@
 #include "listen.h"
 #include "peer.h"
 #include "reply.h"
+#include "scrape.h"
 #include "web.h"
 
 #define HEADERS_MAX 8192	/* bytes */
@@ -161,7 +162,7 @@ on_request(struct evhttp_request *req, void *ctx)
 	bool post = evhttp_request_get_command(req) == EVHTTP_REQ_POST;
 	struct web *w = ctx;
 	struct asset a;
-	bool api;
+	bool api, scrape;
 
 	conns_asked(w->conns, req);
 	if (has_body(req))
@@ -172,12 +173,15 @@ on_request(struct evhttp_request *req, void *ctx)
 		return;
 	}
 	api = strncmp(path, API, strlen(API)) == 0;
-	if (refused(w, req, post, api))
+	scrape = strcmp(path, "/metrics") == 0;
+	if (refused(w, req, post, api || scrape))
 		return;
 	if (api)
 		on_api(w, req, path + strlen(API), post);
 	else if (post)
 		method_wrong(req, "GET, HEAD");
+	else if (scrape)
+		scrape_run(w->o.totals, w->relays, req);
 	else if (strcmp(path, "/healthz") == 0)
 		reply(req, 200, healthy, strlen(healthy));
 	else if (asset_find(path, &a))

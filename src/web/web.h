@@ -20,11 +20,14 @@
 /* of kprof web: a kprofd may have 4711 */
 #define WEB_ADDR_DEFAULT "127.0.0.1:4712"
 
+struct totals;
+
 struct web_opts {
 	const char *addr;	/* 127.0.0.1:4711, [::1]:4711; port 0: any */
 	const char *token_file;	/* NULL: none, and the loopback only */
 	struct kp_query_files dbs;	/* borrowed; outlive it */
 	const char *control;	/* the same; "": no daemon is asked */
+	struct totals *totals;	/* what /metrics serves; NULL: nothing */
 };
 
 struct web;

@@ -17,6 +17,7 @@ documents() ->
      {"priv/schema.sql", comments},
      {"priv/openapi.json", elsewhere},
      {"priv/web/*", elsewhere},
+     {"priv/prometheus/*", elsewhere},
      {"priv/{bash-completion,cron,logrotate,systemd}/*", elsewhere}].
 
 %% What stands in a command or SQL for something of the reader's. A value is found by
@@ -28,6 +29,7 @@ placeholders() ->
      {"(?<=\\bkprof check)$", tiers},
      {"(?<=\\bkprofd -check -target)$", node_and_tiers},
      {"\\b20\\d\\d-\\d\\d-\\d\\dT\\d\\d:\\d\\d\\b", hour_ago},
+     {"(?<=-otlp )http://127\\.0\\.0\\.1:4318\\b", collector},
      {"/var/lib/kprofd/", scratch},
      {"(?<![\\w/])/usr/local/", installed}].
 

@@ -36,6 +36,7 @@ open(Name, #{env := Env, install := Install, stubs := Stubs}) ->
     _ = it:load(T, Target, ["4", "100000s", "10"]),
     Here = filename:join(Dir, "here"),
     #{t => T, target => Target, here => Here, install => Install, daemon => none, n => counters:new(1, []),
+      collector => docs_collector:start(),
       env => [{"PATH", Install ++ "/usr/local/bin:" ++ os:getenv("PATH")},
               {"HOME", filename:join(Dir, "home")}, {"XDG_RUNTIME_DIR", filename:join(Dir, "run")},
               {"DESTDIR", filename:join(Here, "destdir")}, {"TZ", "UTC"} |
@@ -78,14 +79,17 @@ ended(#{port := Port} = P, Command) ->
     end.
 
 %% A kprofd that goes on until it is told to end: here, when it has measured
-%% something, or if tiers.conf is for an application that is not here, when it is
-%% armed. {Exit status, whether it measured, standard error}
-profile(World, Command) ->
+%% something, and sent it to where it should; or if tiers.conf is for an
+%% application that is not here, when it is armed.
+%% {Exit status, whether it measured, standard error}
+profile(#{collector := Collector} = World, Command) ->
     file:delete(filename:join(maps:get(here, World), "kprofd.db")),
     P = start(World, "exec " ++ Command),
     it:armed(P),
     IsHere = re:run(Command, " tiers\\.conf", [unicode, {capture, none}]) =:= match,
     IsHere andalso measured(World),
+    string:find(Command, "-otlp ") =/= nomatch andalso
+        it:until("the collector has figures", fun() -> docs_collector:taken(Collector) > 0 end),
     it:signal(P, "TERM"),
     {ended(P, Command), IsHere, unicode:characters_to_list(it:errors(P))}.
 
@@ -147,6 +151,7 @@ fill(Command, World) ->
     docs_kind:fill(Command, docs_table:placeholders(), fun(What) -> value(What, World) end).
 
 value(node, #{target := #{node := Node}}) -> Node;
+value(collector, #{collector := Collector}) -> docs_collector:url(Collector);
 value(scratch, #{here := Here}) -> Here ++ "/";
 value(slow_request, World) ->
     " " ++ integer_to_list(query(World, "select max(request) from slow_requests"));

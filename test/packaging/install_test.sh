@@ -43,6 +43,8 @@ usr/share/kprofd/examples/cowboy.conf
 usr/share/kprofd/examples/ejabberd.conf
 usr/share/kprofd/examples/phoenix.conf
 usr/share/kprofd/examples/rabbitmq.conf
+usr/share/kprofd/prometheus/kprofd.rules.yml
+usr/share/kprofd/prometheus/prometheus.yml
 usr/share/kprofd/schema.sql
 usr/share/kprofd/tiers.conf
 usr/share/man/man1/kprof.1

@@ -157,7 +157,8 @@ async function openapi() {
 				headers: { Origin: `http://${w.host}`, "X-Kprofd": "1" } });
 
 			check(`${method} ${path} answers what it promises`, responses[a.status] !== undefined, `${a.status} ${a.text}`);
-			check(`${method} ${path} is found`, a.status !== 404 && a.status !== 400, a.text);
+			// of a saved database there are no metrics, and it says so
+			check(`${method} ${path} is found`, path === "/metrics" ? /a kprofd that runs/.test(a.json.error) : a.status !== 404 && a.status !== 400, a.text);
 			check(`${method} ${path} knows no others`, !path.startsWith("/api") || (await ask(w.host, `${path.replace("{id}", "1")}?zz=1`, { method: method.toUpperCase(), headers: { Origin: `http://${w.host}`, "X-Kprofd": "1" } })).status === 400);
 		}
 }

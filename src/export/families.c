@@ -1,0 +1,352 @@
+/* families.c - see the header. */
+#include <string.h>
+
+#include "families.h"
+
+#define SECONDS(ns) ((double)(ns) / (double)KP_NS_PER_S)
+
+typedef double figure_fn(const struct total *c);
+
+static double
+calls(const struct total *c)
+{
+	return (double)c->calls;
+}
+
+static double
+raised(const struct total *c)
+{
+	return (double)c->raised;
+}
+
+static double
+unfinished(const struct total *c)
+{
+	return (double)c->unfinished;
+}
+
+static double
+ambiguous(const struct total *c)
+{
+	return (double)c->ambiguous;
+}
+
+static double
+returned(const struct total *c)
+{
+	uint64_t other = c->raised + c->unfinished + c->ambiguous;
+
+	return (double)(c->calls > other ? c->calls - other : 0);
+}
+
+static double
+async_calls(const struct total *c)
+{
+	return (double)c->async_calls;
+}
+
+static double
+busy(const struct total *c)
+{
+	return SECONDS(c->busy);
+}
+
+static double
+self(const struct total *c)
+{
+	return SECONDS(c->self);
+}
+
+static double
+async(const struct total *c)
+{
+	return SECONDS(c->async);
+}
+
+/* ---- walking ---- */
+
+#define EACH(i, t, kind) \
+	for (size_t i = 0; i < totals_count(t, kind); i++)
+
+/* One value for each node. */
+static void
+write_nodes(struct expo *x, const struct totals *t, const struct metric *m,
+    double (*get)(const struct total_node *n))
+{
+	const struct total_node *n;
+	const char *node;
+
+	expo_family(x, m);
+	EACH(i, t, TOTALS_NODE) {
+		n = totals_node(t, i);
+		node = totals_name(t, TOTALS_NODE, i);
+		if (n != NULL)
+			expo_number(x, &node, get(n));
+	}
+}
+
+/* For each identity, with a last label that says which figure it is. */
+static void
+write_requests(struct expo *x, const struct totals *t, const struct metric *m,
+    const char *last, figure_fn *get)
+{
+	const struct total *c;
+
+	EACH(i, t, TOTALS_NODE)
+		EACH(k, t, TOTALS_IDENTITY) {
+			const char *const values[] = {
+				totals_name(t, TOTALS_NODE, i),
+				totals_name(t, TOTALS_IDENTITY, k), last };
+
+			c = totals_at(t, i, TOTALS_TOTAL, k);
+			if (c == NULL || k == TOTALS_TOTAL)
+				continue;
+			if (m->type == METRIC_HISTOGRAM)
+				expo_hist(x, values, &c->hist,
+				    SECONDS(c->time));
+			else
+				expo_number(x, values, get(c));
+		}
+}
+
+/* Of one node and tier. */
+static void
+write_tier_identities(struct expo *x, const struct totals *t, size_t node,
+    size_t tier, figure_fn *get)
+{
+	const struct total *c;
+
+	EACH(k, t, TOTALS_IDENTITY) {
+		const char *const values[] = {
+			totals_name(t, TOTALS_NODE, node),
+			totals_name(t, TOTALS_TIER, tier),
+			totals_name(t, TOTALS_IDENTITY, k) };
+
+		c = totals_at(t, node, tier, k);
+		if (c != NULL && k != TOTALS_TOTAL)
+			expo_number(x, values, get(c));
+	}
+}
+
+static void
+write_tiers(struct expo *x, const struct totals *t, const struct metric *m,
+    figure_fn *get)
+{
+	expo_family(x, m);
+	EACH(i, t, TOTALS_NODE)
+		EACH(k, t, TOTALS_TIER)
+			if (k != TOTALS_TOTAL)
+				write_tier_identities(x, t, i, k, get);
+}
+
+static void
+write_calls(struct expo *x, const struct totals *t)
+{
+	static const struct metric m = { "kprof_call_duration_seconds",
+		METRIC_HISTOGRAM, "How long calls of a tier's functions took, "
+		"within requests.", { "node", "tier" } };
+	const struct total *c;
+
+	expo_family(x, &m);
+	EACH(i, t, TOTALS_NODE)
+		EACH(k, t, TOTALS_TIER) {
+			const char *const values[] = {
+				totals_name(t, TOTALS_NODE, i),
+				totals_name(t, TOTALS_TIER, k) };
+
+			c = totals_at(t, i, k, TOTALS_TOTAL);
+			if (c != NULL && k != TOTALS_TOTAL)
+				expo_hist(x, values, &c->hist,
+				    SECONDS(c->time));
+		}
+}
+
+/* ---- what there is ---- */
+
+static void
+requests(struct expo *x, const struct totals *t)
+{
+	static const struct metric duration = {
+		"kprof_request_duration_seconds", METRIC_HISTOGRAM,
+		"How long requests took whose end was seen.",
+		{ "node", "identity" } };
+	static const struct metric outcomes = { "kprof_requests",
+		METRIC_COUNTER, "Requests, by how they ended.",
+		{ "node", "identity", "outcome" } };
+	static const struct metric outside = {
+		"kprof_request_outside_tiers_seconds", METRIC_COUNTER,
+		"Time of requests that is in no tier.",
+		{ "node", "identity" } };
+
+	expo_family(x, &duration);
+	write_requests(x, t, &duration, NULL, NULL);
+	expo_family(x, &outcomes);
+	write_requests(x, t, &outcomes, "returned", returned);
+	write_requests(x, t, &outcomes, "raised", raised);
+	write_requests(x, t, &outcomes, "unfinished", unfinished);
+	write_requests(x, t, &outcomes, "ambiguous", ambiguous);
+	expo_family(x, &outside);
+	write_requests(x, t, &outside, NULL, self);
+}
+
+static const struct {
+	struct metric m;
+	figure_fn *get;
+} tiers[] = {
+#define BY_TIER { "node", "tier", "identity" }
+	{ { "kprof_tier_calls", METRIC_COUNTER,
+	    "Calls of a tier's functions within requests.", BY_TIER }, calls },
+	{ { "kprof_tier_errors", METRIC_COUNTER,
+	    "Of these, calls that raised.", BY_TIER }, raised },
+	{ { "kprof_tier_busy_seconds", METRIC_COUNTER,
+	    "Time of requests in which a tier was at work for them.",
+	    BY_TIER }, busy },
+	{ { "kprof_tier_self_seconds", METRIC_COUNTER,
+	    "Time of a tier's calls without the calls they waited for.",
+	    BY_TIER }, self },
+	{ { "kprof_tier_async_calls", METRIC_COUNTER,
+	    "Calls that began after their request had ended.", BY_TIER },
+	    async_calls },
+	{ { "kprof_tier_async_seconds", METRIC_COUNTER,
+	    "Time of those.", BY_TIER }, async },
+#undef BY_TIER
+};
+
+static double
+windows(const struct total_node *n)
+{
+	return (double)n->windows;
+}
+
+static double
+entry_calls(const struct total_node *n)
+{
+	return (double)n->entry_calls;
+}
+
+static double
+sampled(const struct total_node *n)
+{
+	return (double)n->sampled;
+}
+
+static double
+last(const struct total_node *n)
+{
+	return SECONDS(n->last);
+}
+
+static const struct {
+	struct metric m;
+	double (*get)(const struct total_node *n);
+} nodes[] = {
+	{ { "kprof_windows", METRIC_COUNTER,
+	    "Windows that were written to the database.", { "node" } },
+	    windows },
+	{ { "kprof_last_window_timestamp_seconds", METRIC_GAUGE,
+	    "When the last window that was written ended.", { "node" } },
+	    last },
+	{ { "kprof_entry_calls", METRIC_COUNTER,
+	    "Calls of entries, as the VM itself counts them.", { "node" } },
+	    entry_calls },
+	{ { "kprof_sampled_requests", METRIC_COUNTER,
+	    "Requests that the figures are made of.", { "node" } }, sampled },
+};
+
+/* ---- losses: a family for each unit, since units do not add up ---- */
+
+static const struct {
+	const char *unit;
+	struct metric m;
+	double scale;
+} losses[] = {
+#define LOST { "node", "cause" }
+	{ "requests", { "kprof_lost_requests", METRIC_COUNTER,
+	    "Requests that are not in the figures, or not whole "
+	    "(sampled_out: as sampling means it).", LOST }, 1 },
+	{ "calls", { "kprof_lost_calls", METRIC_COUNTER,
+	    "Calls that are not in the figures, or not whole.", LOST }, 1 },
+	{ "events", { "kprof_lost_events", METRIC_COUNTER,
+	    "Events that were not taken in.", LOST }, 1 },
+	{ "batches", { "kprof_lost_batches", METRIC_COUNTER,
+	    "Batches of events that are missing.", LOST }, 1 },
+	{ "rows", { "kprof_lost_rows", METRIC_COUNTER,
+	    "Rows that could not be written to the database.", LOST }, 1 },
+	{ "ms", { "kprof_lost_seconds", METRIC_COUNTER,
+	    "Time in which nothing was armed after it had been.", LOST },
+	    1e-3 },
+#undef LOST
+};
+
+static void
+lost_of_node(struct expo *x, const struct totals *t, size_t node,
+    const char *unit, double scale)
+{
+	const struct total_node *n = totals_node(t, node);
+
+	for (int i = 0; n != NULL && i < KP_LOSS_COUNT; i++) {
+		const char *const values[] = {
+			totals_name(t, TOTALS_NODE, node), kp_loss_name(i) };
+
+		if (strcmp(kp_loss_unit(i), unit) == 0)
+			expo_number(x, values, (double)n->lost.n[i] * scale);
+	}
+}
+
+static void
+lost(struct expo *x, const struct totals *t)
+{
+	for (size_t f = 0; f < sizeof(losses) / sizeof(losses[0]); f++) {
+		expo_family(x, &losses[f].m);
+		EACH(i, t, TOTALS_NODE)
+			lost_of_node(x, t, i, losses[f].unit,
+			    losses[f].scale);
+	}
+}
+
+/* ---- the caps of this side ---- */
+
+static void
+caps(struct expo *x, const struct totals *t)
+{
+	static const struct metric count = { "kprof_export_names",
+		METRIC_GAUGE, "Nodes, tiers and identities that have figures "
+		"of their own; _other has the rest.", { "kind" } };
+	static const struct metric max = { "kprof_export_names_max",
+		METRIC_GAUGE, "How many may have.", { "kind" } };
+	static const struct metric folded = { "kprof_export_folded_requests",
+		METRIC_COUNTER, "Requests under _other because there are too "
+		"many identities for a scraper.", { NULL } };
+	static const struct metric dropped = { "kprof_export_dropped_cells",
+		METRIC_COUNTER, "Cells of windows that are in no figure for "
+		"want of memory or room.", { NULL } };
+	static const char *const kinds[] = { "node", "tier", "identity" };
+	static const size_t most[] = { TOTALS_NODES_MAX, TOTALS_TIERS_MAX,
+		TOTALS_IDENTITIES_MAX };
+	static const size_t fixed[] = { 1, 2, 2 };
+
+	expo_family(x, &count);
+	for (int k = 0; k < TOTALS_KINDS; k++)
+		expo_number(x, &kinds[k],
+		    (double)(totals_count(t, (enum totals_kind)k) - fixed[k]));
+	expo_family(x, &max);
+	for (int k = 0; k < TOTALS_KINDS; k++)
+		expo_number(x, &kinds[k], (double)most[k]);
+	expo_family(x, &folded);
+	expo_number(x, NULL, (double)totals_folded(t));
+	expo_family(x, &dropped);
+	expo_number(x, NULL, (double)totals_dropped(t));
+}
+
+void
+families_write(struct expo *x, const struct totals *t)
+{
+	requests(x, t);
+	write_calls(x, t);
+	for (size_t i = 0; i < sizeof(tiers) / sizeof(tiers[0]); i++)
+		write_tiers(x, t, &tiers[i].m, tiers[i].get);
+	for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++)
+		write_nodes(x, t, &nodes[i].m, nodes[i].get);
+	lost(x, t);
+	caps(x, t);
+}

@@ -1,0 +1,43 @@
+/*
+ * health.h - the daemon's own figures on their way to a scraper.  Pure.
+ *
+ * The daemon answers the control command `metrics` with lines
+ *
+ *	NAME \t NODE \t CAUSE \t VALUE
+ *
+ * those of one name together; what has no node or no cause leaves them empty.
+ * This side knows the names, and what they mean.
+ */
+#ifndef KP_EXPORT_HEALTH_H
+#define KP_EXPORT_HEALTH_H
+
+#include <stddef.h>
+
+#include "expo.h"
+
+enum health {
+	HEALTH_UPTIME, HEALTH_TARGETS, HEALTH_NO_ROOM, HEALTH_DB_BYTES,
+	HEALTH_DB_MAX, HEALTH_DB_STUCK, HEALTH_DB_AGES, HEALTH_DB_WINDOWS,
+	HEALTH_DB_WAITING, HEALTH_DB_DROPPED,
+	HEALTH_ARMED, HEALTH_FAILED, HEALTH_EVENTS, HEALTH_BATCHES,
+	HEALTH_QUEUE, HEALTH_AGENT_MEMORY, HEALTH_REQUESTS, HEALTH_IN_FLIGHT,
+	HEALTH_ONE_IN, HEALTH_LAG, HEALTH_TRIPS, HEALTH_RESTING, HEALTH_COST,
+	HEALTH_CLOCK_ERROR,
+	HEALTH_OTLP_FAILING, HEALTH_OTLP_FAILURES, HEALTH_OTLP_SPANS,
+	HEALTH_OTLP_POINTS, HEALTH_OTLP_REFUSED_SPANS,
+	HEALTH_OTLP_REFUSED_POINTS, HEALTH_OTLP_LOST, HEALTH_OTLP_WAITING,
+	HEALTH_COUNT
+};
+
+const struct metric *health_metric(enum health which);
+
+/* Nodes' names are bytes without tabs and newlines. */
+void health_put(struct kp_buf *b, enum health which, const char *node,
+    const char *cause, double v);
+/*
+ * Writes what such a text says.  Lines that are not understood are passed
+ * over; returns how many.
+ */
+size_t health_write(struct expo *x, const char *text, size_t n);
+
+#endif

@@ -1,0 +1,453 @@
+/* otlp.c - see the header. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <event2/event.h>
+#include <event2/thread.h>
+
+#include "kprofd/backoff.h"
+#include "kprofd/thread.h"
+#include "otlp.h"
+#include "otlp_json.h"
+#include "post.h"
+#include "store/feed.h"
+
+#define LOOK (5 * KP_NS_PER_S)	/* at the database, when all is sent */
+#define QUERY_MAX (5 * KP_NS_PER_S)
+#define REQUESTS_AT_ONCE 64
+#define CALLS_AT_ONCE 2000	/* a request with more goes alone */
+#define UNREAD_MAX 12		/* a minute of looks: then it is passed over */
+#define LAST_SECONDS 3		/* for what waits, at the end */
+#define NICER 10
+
+/* What is under way. */
+struct batch {
+	bool traces;
+	size_t n;		/* spans or points */
+	int64_t request;	/* the last one, of traces */
+	size_t node;		/* of metrics */
+	uint64_t version;	/* that those know of */
+};
+
+struct otlp {
+	struct otlp_opts o;
+	struct event_base *base;
+	struct event *tick, *stop;
+	struct post *post;
+	pthread_t thread;
+	struct kp_feed feed;
+	unsigned unread;	/* times that the next request was not */
+	uint64_t told[TOTALS_NODES_MAX + 2];	/* versions, by node */
+	size_t next;		/* node, by turns */
+	struct kp_backoff backoff;
+	struct batch batch;
+	struct kp_buf body;
+	bool metrics_first;	/* by turns */
+	bool sending, ending;
+	pthread_mutex_t lock;	/* of the status */
+	struct otlp_status status;
+};
+
+static void
+wait_for(struct otlp *x, kp_dur_ns d)
+{
+	const struct timeval tv = { d / KP_NS_PER_S,
+		d % KP_NS_PER_S / KP_NS_PER_US };
+
+	event_add(x->tick, &tv);
+}
+
+/* ---- traces ---- */
+
+static void
+count_lost(struct otlp *x, int64_t n, int64_t waiting)
+{
+	pthread_mutex_lock(&x->lock);
+	x->status.requests_lost += (uint64_t)n;
+	x->status.requests_waiting = (uint64_t)waiting;
+	pthread_mutex_unlock(&x->lock);
+}
+
+/*
+ * Those too far behind, and those that are gone, are passed over here; up to
+ * the next gap, so that each is counted once however often this is tried.
+ */
+static enum kp_err
+next_requests(struct otlp *x, struct kp_query *q,
+    int64_t ids[REQUESTS_AT_ONCE], size_t *n)
+{
+	int64_t newest = 0, lost = 0;
+	size_t whole = 1;
+	enum kp_err err = kp_feed_requests(q, &x->feed, ids,
+	    REQUESTS_AT_ONCE, n, &newest);
+
+	if (err != KP_OK)
+		return err;
+	if (newest - x->feed.request > OTLP_WAITING_MAX) {
+		lost = newest - OTLP_WAITING_MAX - x->feed.request;
+		x->feed.request += lost;
+		err = kp_feed_requests(q, &x->feed, ids, REQUESTS_AT_ONCE, n,
+		    &newest);
+	}
+	if (err == KP_OK && *n > 0) {
+		lost += ids[0] - 1 - x->feed.request;
+		x->feed.request = ids[0] - 1;
+		while (whole < *n && ids[whole] == ids[whole - 1] + 1)
+			whole++;
+		*n = whole;
+	}
+	count_lost(x, lost, newest - x->feed.request);
+	return err;
+}
+
+/*
+ * As many as go together, up to one that is deleted meanwhile: it is a gap
+ * when we are here again.
+ */
+static enum kp_err
+read_trees(struct kp_query *q, const int64_t *ids, size_t n,
+    struct kp_query_tree *v, size_t *got)
+{
+	enum kp_err err = KP_OK;
+	size_t calls = 0;
+
+	*got = 0;
+	while (*got < n && calls < CALLS_AT_ONCE) {
+		err = kp_query_tree(q, ids[*got], &v[*got]);
+		if (err != KP_OK)
+			break;
+		calls += v[(*got)++].ncalls;
+	}
+	return err == KP_ENOENT ? KP_OK : err;
+}
+
+static void
+pass_over(struct otlp *x, int64_t last, size_t n)
+{
+	count_lost(x, (int64_t)n, 0);
+	x->feed.request = last;
+}
+
+/* One that is always in the way must not be there for ever. */
+static void
+not_read(struct otlp *x, int64_t id)
+{
+	if (++x->unread < UNREAD_MAX)
+		return;
+	x->unread = 0;
+	pass_over(x, id, 1);
+}
+
+static bool
+put_traces(struct otlp *x, struct kp_query *q)
+{
+	struct kp_query_tree v[REQUESTS_AT_ONCE];
+	int64_t ids[REQUESTS_AT_ONCE];
+	size_t n, got;
+	enum kp_err err;
+
+	if (next_requests(x, q, ids, &n) != KP_OK || n == 0)
+		return false;
+	err = read_trees(q, ids, n, v, &got);
+	if (got == 0) {
+		if (err != KP_OK)
+			not_read(x, ids[0]);
+		return false;
+	}
+	x->unread = 0;
+	x->batch = (struct batch){ .traces = true, .request = ids[got - 1] };
+	x->batch.n = otlp_traces(&x->body, x->feed.started, v, got);
+	for (size_t i = 0; i < got; i++)
+		kp_query_tree_free(&v[i]);
+	/* for want of memory, or more than a collector would take */
+	if (x->body.err != KP_OK)
+		pass_over(x, ids[got - 1], got);
+	return x->body.err == KP_OK;
+}
+
+/* False: there is none to send. */
+static bool
+make_traces(struct otlp *x)
+{
+	struct kp_query *q;
+	bool made;
+	char *why;
+
+	kp_buf_reset(&x->body);
+	if (kp_query_open(&q, x->o.db, &why) != KP_OK) {
+		free(why);
+		return false;
+	}
+	kp_query_deadline(q, kp_mono_now() + QUERY_MAX, NULL);
+	made = put_traces(x, q);
+	kp_query_close(q);
+	return made;
+}
+
+/* ---- metrics ---- */
+
+/* Of this node, if it has new ones; with the totals locked. */
+static bool
+put_metrics(struct otlp *x, size_t node)
+{
+	const struct total_node *n = totals_node(x->o.totals, node);
+
+	if (n == NULL || n->version == x->told[node])
+		return false;
+	kp_buf_reset(&x->body);
+	x->batch = (struct batch){ .node = node, .version = n->version };
+	x->batch.n = otlp_metrics(&x->body, x->o.totals, node);
+	/* as above; the next ones are cumulative, too */
+	if (x->body.err != KP_OK)
+		x->told[node] = n->version;
+	return x->body.err == KP_OK;
+}
+
+static bool
+make_metrics(struct otlp *x)
+{
+	bool made = false;
+	size_t n;
+
+	totals_lock(x->o.totals);
+	n = totals_count(x->o.totals, TOTALS_NODE);
+	for (size_t i = 0; i < n && !made; i++) {
+		x->next = (x->next + 1) % n;
+		made = put_metrics(x, x->next);
+	}
+	totals_unlock(x->o.totals);
+	return made;
+}
+
+/* ---- one after the other ---- */
+
+static bool
+make_batch(struct otlp *x)
+{
+	x->metrics_first = !x->metrics_first;
+	if (x->metrics_first)
+		return make_metrics(x) || make_traces(x);
+	return make_traces(x) || make_metrics(x);
+}
+
+static bool
+is_later(int status)
+{
+	return status == 0 || status == 429 || status == 502 ||
+	    status == 503 || status == 504;
+}
+
+/* With the lock held. */
+static void
+say_why(struct otlp *x, const struct post_answer *a)
+{
+	int n = a->n > 160 ? 160 : (int)a->n;
+
+	if (a->status == 0)
+		snprintf(x->status.why, sizeof(x->status.why), "%.*s", n,
+		    a->text);
+	else
+		snprintf(x->status.why, sizeof(x->status.why),
+		    "it answers %d%s%.*s", a->status, n > 0 ? ": " : "", n,
+		    n > 0 ? a->text : "");
+}
+
+static void
+count_taken(struct otlp *x, const struct post_answer *a)
+{
+	bool taken = a->status >= 200 && a->status < 300;
+	const struct batch *b = &x->batch;
+	uint64_t refused = taken ? otlp_refused(a->text, a->n, b->traces,
+	    b->n) : b->n;
+
+	x->status.failing = false;
+	if (refused > 0)
+		say_why(x, a);
+	if (b->traces) {
+		x->status.spans += b->n - refused;
+		x->status.spans_refused += refused;
+	} else {
+		x->status.points += b->n - refused;
+		x->status.points_refused += refused;
+	}
+}
+
+static void
+on_answer(void *ctx, const struct post_answer *a)
+{
+	kp_dur_ns wait, asked = (kp_dur_ns)a->retry_after * KP_NS_PER_S;
+	struct otlp *x = ctx;
+
+	x->sending = false;
+	pthread_mutex_lock(&x->lock);
+	if (is_later(a->status)) {
+		x->status.failures++;
+		x->status.failing = true;
+		say_why(x, a);
+	} else {
+		count_taken(x, a);
+	}
+	pthread_mutex_unlock(&x->lock);
+	if (is_later(a->status)) {
+		if (x->ending)
+			event_base_loopbreak(x->base);
+		wait = kp_backoff_next(&x->backoff, kp_mono_now());
+		wait_for(x, asked > wait ? asked : wait);
+		return;
+	}
+	kp_backoff_works(&x->backoff, kp_mono_now());
+	if (x->batch.traces)
+		x->feed.request = x->batch.request;
+	else
+		x->told[x->batch.node] = x->batch.version;
+	wait_for(x, 0);
+}
+
+static void
+on_tick(evutil_socket_t fd, short what, void *ctx)
+{
+	struct otlp *x = ctx;
+
+	(void)fd, (void)what;
+	x->sending = make_batch(x);
+	if (x->sending)
+		post_send(x->post, x->batch.traces ? "/v1/traces" :
+		    "/v1/metrics", &x->body, on_answer, x);
+	else if (x->ending)
+		event_base_loopbreak(x->base);
+	else
+		wait_for(x, LOOK);
+}
+
+/* ---- beginning and ending ---- */
+
+static void
+on_stop(evutil_socket_t fd, short what, void *ctx)
+{
+	struct otlp *x = ctx;
+
+	(void)fd, (void)what;
+	event_base_loopbreak(x->base);
+}
+
+static void *
+otlp_main(void *ctx)
+{
+	struct otlp *x = ctx;
+
+	/* of this thread alone, on Linux: events go first */
+	setpriority(PRIO_PROCESS, 0, NICER);
+	event_base_loop(x->base, EVLOOP_NO_EXIT_ON_EMPTY);
+	return NULL;
+}
+
+static void
+otlp_free(struct otlp *x)
+{
+	post_free(x->post);
+	if (x->tick != NULL)
+		event_free(x->tick);
+	if (x->stop != NULL)
+		event_free(x->stop);
+	if (x->base != NULL)
+		event_base_free(x->base);
+	kp_buf_free(&x->body);
+	pthread_mutex_destroy(&x->lock);
+	free(x);
+}
+
+static bool
+make_events(struct otlp *x)
+{
+	if (evthread_use_pthreads() != 0 ||
+	    (x->base = event_base_new()) == NULL)
+		return false;
+	x->tick = evtimer_new(x->base, on_tick, x);
+	x->stop = event_new(x->base, -1, 0, on_stop, x);
+	return x->tick != NULL && x->stop != NULL;
+}
+
+enum kp_err
+otlp_start(struct otlp **out, const struct otlp_opts *o, char *why, size_t n)
+{
+	struct otlp *x = calloc(1, sizeof(*x));
+	enum kp_err err;
+
+	snprintf(why, n, "out of memory");
+	if (x == NULL)
+		return KP_ENOMEM;
+	x->o = *o;
+	pthread_mutex_init(&x->lock, NULL);
+	kp_buf_init(&x->body, OTLP_BODY_MAX);
+	err = make_events(x) ? post_new(&x->post, x->base, o->url,
+	    o->header_file, why, n) : KP_ENOMEM;
+	if (err == KP_OK) {
+		wait_for(x, LOOK);
+		if (kp_thread_start(&x->thread, otlp_main, x) != 0)
+			err = KP_ENOMEM;
+	}
+	if (err == KP_OK)
+		*out = x;
+	else
+		otlp_free(x);
+	return err;
+}
+
+void
+otlp_status(struct otlp *x, struct otlp_status *out)
+{
+	pthread_mutex_lock(&x->lock);
+	*out = x->status;
+	pthread_mutex_unlock(&x->lock);
+}
+
+void
+otlp_stop(struct otlp *x)
+{
+	if (x == NULL)
+		return;
+	event_active(x->stop, EV_TIMEOUT, 0);
+	pthread_join(x->thread, NULL);
+}
+
+/* Slow requests that were not sent. */
+static uint64_t
+count_waiting(struct otlp *x)
+{
+	int64_t id, newest = 0;
+	struct kp_query *q;
+	enum kp_err err;
+	char *why;
+	size_t n;
+
+	if (kp_query_open(&q, x->o.db, &why) != KP_OK) {
+		free(why);
+		return 0;
+	}
+	err = kp_feed_requests(q, &x->feed, &id, 1, &n, &newest);
+	kp_query_close(q);
+	return err == KP_OK ? (uint64_t)(newest - x->feed.request) : 0;
+}
+
+uint64_t
+otlp_finish(struct otlp *x)
+{
+	const struct timeval limit = { LAST_SECONDS, 0 };
+	uint64_t waiting;
+
+	if (x == NULL)
+		return 0;
+	x->ending = true;
+	if (!x->status.failing) {
+		if (!x->sending)
+			wait_for(x, 0);
+		event_base_loopexit(x->base, &limit);
+		event_base_loop(x->base, EVLOOP_NO_EXIT_ON_EMPTY);
+	}
+	waiting = count_waiting(x);
+	otlp_free(x);
+	return waiting;
+}

@@ -1,0 +1,562 @@
+/* otlp_json.c - see the header. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "otlp_json.h"
+#include "report/json.h"
+
+#define SCALE 5		/* 32 buckets an octave */
+#define SECONDS(ns) ((double)(ns) / (double)KP_NS_PER_S)
+
+enum { CUMULATIVE = 2 };		/* AggregationTemporality */
+enum { KIND_INTERNAL = 1, KIND_SERVER = 2 };
+enum { STATUS_UNSET = 0, STATUS_ERROR = 2 };
+
+/* ---- ids ---- */
+
+/* SplitMix64's finalizer: each bit of the result depends on every bit. */
+static uint64_t
+mix(uint64_t x)
+{
+	x += UINT64_C(0x9e3779b97f4a7c15);
+	x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+	x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+	return x ^ x >> 31;
+}
+
+/* An id of all zeros is none. */
+static uint64_t
+not_zero(uint64_t x)
+{
+	return x != 0 ? x : 1;
+}
+
+void
+otlp_trace_id(char id[OTLP_TRACE_ID], kp_wall_ns run, uint64_t label)
+{
+	uint64_t hi = mix((uint64_t)run);
+
+	snprintf(id, OTLP_TRACE_ID, "%016" PRIx64 "%016" PRIx64, hi,
+	    not_zero(mix(hi ^ label)));
+}
+
+void
+otlp_span_id(char id[OTLP_SPAN_ID], kp_wall_ns run, uint64_t label,
+    uint32_t span)
+{
+	snprintf(id, OTLP_SPAN_ID, "%016" PRIx64,
+	    not_zero(mix(mix((uint64_t)run ^ mix(label)) + span)));
+}
+
+/* ---- what all have ---- */
+
+/* 64 bits are a text: a double of JavaScript's would not hold them. */
+static void
+put_uint(struct json *j, const char *key, uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRIu64, v);
+	json_string(j, key, text);
+}
+
+static void
+put_int(struct json *j, const char *key, int64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%" PRId64, v);
+	json_string(j, key, text);
+}
+
+static void
+attr_begin(struct json *j, const char *key)
+{
+	json_object(j, NULL);
+	json_string(j, "key", key);
+	json_object(j, "value");
+}
+
+static void
+attr_end(struct json *j)
+{
+	json_end(j);
+	json_end(j);
+}
+
+static void
+attr_text(struct json *j, const char *key, const char *v)
+{
+	attr_begin(j, key);
+	json_string(j, "stringValue", v);
+	attr_end(j);
+}
+
+static void
+attr_int(struct json *j, const char *key, int64_t v)
+{
+	attr_begin(j, key);
+	put_int(j, "intValue", v);
+	attr_end(j);
+}
+
+static void
+attr_true(struct json *j, const char *key)
+{
+	attr_begin(j, key);
+	json_bool(j, "boolValue", true);
+	attr_end(j);
+}
+
+/* The node, as a resource; and its scope, up to `what`. */
+static void
+begin_resource(struct json *j, const char *node, const char *scopes,
+    const char *what)
+{
+	char service[256];
+
+	snprintf(service, sizeof(service), "%.*s",
+	    (int)strcspn(node, "@"), node);
+	json_object(j, NULL);
+	json_object(j, "resource");
+	json_array(j, "attributes");
+	attr_text(j, "service.name", service);
+	attr_text(j, "service.instance.id", node);
+	json_end(j);
+	json_end(j);
+	json_array(j, scopes);
+	json_object(j, NULL);
+	json_object(j, "scope");
+	json_string(j, "name", "kprofd");
+	json_string(j, "version", KP_VERSION);
+	json_end(j);
+	json_array(j, what);
+}
+
+static void
+end_resource(struct json *j)
+{
+	json_end(j);
+	json_end(j);
+	json_end(j);
+	json_end(j);
+}
+
+/* ---- traces ---- */
+
+struct tracing {
+	struct json j;
+	kp_wall_ns run;
+	const struct kp_query_tree *tree;
+	size_t spans;
+};
+
+static void
+put_outcome(struct json *j, uint8_t outcome)
+{
+	if (outcome <= KP_AMBIGUOUS)
+		attr_text(j, "kprof.outcome",
+		    kp_outcome_name((enum kp_outcome)outcome));
+}
+
+/* Until its attributes.  total -1: it has no end, and is as long as none. */
+static void
+begin_span(struct tracing *t, uint32_t span, const char *name, int kind,
+    kp_wall_ns start, kp_dur_ns total)
+{
+	uint64_t label = t->tree->request.label;
+	char trace[OTLP_TRACE_ID], id[OTLP_SPAN_ID];
+
+	otlp_trace_id(trace, t->run, label);
+	otlp_span_id(id, t->run, label, span);
+	json_object(&t->j, NULL);
+	json_string(&t->j, "traceId", trace);
+	json_string(&t->j, "spanId", id);
+	json_string(&t->j, "name", name);
+	json_int(&t->j, "kind", kind);
+	put_int(&t->j, "startTimeUnixNano", start);
+	put_int(&t->j, "endTimeUnixNano", start + (total > 0 ? total : 0));
+	t->spans++;
+}
+
+static void
+end_span(struct tracing *t, uint8_t outcome)
+{
+	json_object(&t->j, "status");
+	json_int(&t->j, "code", outcome == KP_RAISED ? STATUS_ERROR :
+	    STATUS_UNSET);
+	json_end(&t->j);
+	json_end(&t->j);
+}
+
+/* To the request that it was started inside. */
+static void
+put_link(struct tracing *t, uint64_t label)
+{
+	char trace[OTLP_TRACE_ID], id[OTLP_SPAN_ID];
+
+	if (label == 0)
+		return;
+	otlp_trace_id(trace, t->run, label);
+	otlp_span_id(id, t->run, label, 0);
+	json_array(&t->j, "links");
+	json_object(&t->j, NULL);
+	json_string(&t->j, "traceId", trace);
+	json_string(&t->j, "spanId", id);
+	json_end(&t->j);
+	json_end(&t->j);
+}
+
+static void
+put_request(struct tracing *t)
+{
+	const struct kp_query_request *rq = &t->tree->request;
+
+	begin_span(t, 0, rq->identity, KIND_SERVER, rq->start, rq->total);
+	json_array(&t->j, "attributes");
+	attr_text(&t->j, "kprof.identity", rq->identity);
+	attr_int(&t->j, "kprof.weight", rq->weight);
+	attr_int(&t->j, "kprof.request", rq->id);
+	put_outcome(&t->j, rq->outcome);
+	json_end(&t->j);
+	put_link(t, rq->parent_label);
+	end_span(t, rq->outcome);
+}
+
+static void
+put_call(struct tracing *t, uint32_t i)
+{
+	const struct kp_query_call *c = &t->tree->calls[i];
+	const struct kp_query_request *rq = &t->tree->request;
+	char parent[OTLP_SPAN_ID];
+
+	begin_span(t, i + 1, c->fn, KIND_INTERNAL, rq->start + c->start,
+	    c->total);
+	otlp_span_id(parent, t->run, rq->label,
+	    c->parent == KP_NONE ? 0 : c->parent + 1);
+	json_string(&t->j, "parentSpanId", parent);
+	json_array(&t->j, "attributes");
+	if (c->tier[0] != '\0')
+		attr_text(&t->j, "kprof.tier", c->tier);
+	attr_text(&t->j, "kprof.pid", c->pid);
+	if (c->self >= 0)
+		attr_int(&t->j, "kprof.self_ns", c->self);
+	if (c->async)
+		attr_true(&t->j, "kprof.async");
+	put_outcome(&t->j, c->outcome);
+	json_end(&t->j);
+	end_span(t, c->outcome);
+}
+
+static const char *
+node_of(const struct kp_query_tree *tree, size_t i)
+{
+	const char *node = tree->calls[i].node;
+
+	return node[0] != '\0' ? node : tree->request.node;
+}
+
+/* Is call i the first one on its node, which is not the request's? */
+static bool
+new_node(const struct kp_query_tree *tree, size_t i)
+{
+	const char *node = node_of(tree, i);
+
+	if (strcmp(node, tree->request.node) == 0)
+		return false;
+	for (size_t k = 0; k < i; k++)
+		if (strcmp(node, node_of(tree, k)) == 0)
+			return false;
+	return true;
+}
+
+/* What of the request ran on this node. */
+static void
+put_node(struct tracing *t, const char *node)
+{
+	begin_resource(&t->j, node, "scopeSpans", "spans");
+	if (strcmp(node, t->tree->request.node) == 0)
+		put_request(t);
+	for (size_t i = 0; i < t->tree->ncalls; i++)
+		if (strcmp(node, node_of(t->tree, i)) == 0)
+			put_call(t, (uint32_t)i);
+	end_resource(&t->j);
+}
+
+size_t
+otlp_traces(struct kp_buf *b, kp_wall_ns run,
+    const struct kp_query_tree *trees, size_t n)
+{
+	struct tracing t = { .run = run };
+
+	json_begin(&t.j, b);
+	json_object(&t.j, NULL);
+	json_array(&t.j, "resourceSpans");
+	for (size_t i = 0; i < n; i++) {
+		t.tree = &trees[i];
+		put_node(&t, t.tree->request.node);
+		for (size_t k = 0; k < t.tree->ncalls; k++)
+			if (new_node(t.tree, k))
+				put_node(&t, node_of(t.tree, k));
+	}
+	json_end(&t.j);
+	json_end(&t.j);
+	return t.spans;
+}
+
+/* ---- metrics ---- */
+
+struct metering {
+	struct json j;
+	const struct totals *t;
+	size_t node, points;
+};
+
+static void
+begin_metric(struct metering *m, const char *name, const char *unit,
+    const char *help, const char *kind)
+{
+	json_object(&m->j, NULL);
+	json_string(&m->j, "name", name);
+	json_string(&m->j, "unit", unit);
+	json_string(&m->j, "description", help);
+	json_object(&m->j, kind);
+	json_int(&m->j, "aggregationTemporality", CUMULATIVE);
+	if (strcmp(kind, "sum") == 0)
+		json_bool(&m->j, "isMonotonic", true);
+	json_array(&m->j, "dataPoints");
+}
+
+static void
+end_metric(struct metering *m)
+{
+	json_end(&m->j);
+	json_end(&m->j);
+	json_end(&m->j);
+}
+
+/* Its times, and its attributes: of those whose value is not NULL. */
+static void
+begin_point(struct metering *m, const char *tier, const char *identity,
+    const char *more, const char *value)
+{
+	const struct total_node *n = totals_node(m->t, m->node);
+
+	json_object(&m->j, NULL);
+	put_int(&m->j, "startTimeUnixNano", n->first);
+	put_int(&m->j, "timeUnixNano", n->last);
+	json_array(&m->j, "attributes");
+	if (tier != NULL)
+		attr_text(&m->j, "kprof.tier", tier);
+	if (identity != NULL)
+		attr_text(&m->j, "kprof.identity", identity);
+	if (value != NULL)
+		attr_text(&m->j, more, value);
+	json_end(&m->j);
+	m->points++;
+}
+
+static void
+put_hist(struct metering *m, const struct total *c)
+{
+	const struct kp_hist *h = &c->hist;
+	uint32_t first = 0, end = h->len;
+
+	while (first < end && h->n[first] == 0)
+		first++;
+	while (end > first && h->n[end - 1] == 0)
+		end--;
+	put_uint(&m->j, "count", h->count);
+	json_double(&m->j, "sum", SECONDS(c->time));
+	json_int(&m->j, "scale", SCALE);
+	put_uint(&m->j, "zeroCount", 0);
+	json_object(&m->j, "positive");
+	json_int(&m->j, "offset", first < end ? h->lo + (int32_t)first : 0);
+	json_array(&m->j, "bucketCounts");
+	for (; first < end; first++)
+		put_uint(&m->j, NULL, h->n[first]);
+	json_end(&m->j);
+	json_end(&m->j);
+	json_end(&m->j);
+}
+
+static const char *
+name_of(const struct metering *m, enum totals_kind kind, size_t i)
+{
+	return totals_name(m->t, kind, i);
+}
+
+static void
+put_durations(struct metering *m)
+{
+	const struct total *c;
+
+	begin_metric(m, "kprof.request.duration", "s",
+	    "How long requests took.", "exponentialHistogram");
+	for (size_t i = 0; i < totals_count(m->t, TOTALS_IDENTITY); i++) {
+		c = totals_at(m->t, m->node, TOTALS_TOTAL, i);
+		if (c == NULL || i == TOTALS_TOTAL)
+			continue;
+		begin_point(m, NULL, name_of(m, TOTALS_IDENTITY, i), NULL,
+		    NULL);
+		put_hist(m, c);
+	}
+	end_metric(m);
+	begin_metric(m, "kprof.call.duration", "s",
+	    "How long calls of a tier's functions took, within requests.",
+	    "exponentialHistogram");
+	for (size_t i = 0; i < totals_count(m->t, TOTALS_TIER); i++) {
+		c = totals_at(m->t, m->node, i, TOTALS_TOTAL);
+		if (c == NULL || i == TOTALS_TOTAL)
+			continue;
+		begin_point(m, name_of(m, TOTALS_TIER, i), NULL, NULL, NULL);
+		put_hist(m, c);
+	}
+	end_metric(m);
+}
+
+static void
+put_outcomes(struct metering *m, size_t identity, const struct total *c)
+{
+	uint64_t other = c->raised + c->unfinished + c->ambiguous;
+	const struct {
+		const char *name;
+		uint64_t n;
+	} v[] = {
+		{ "returned", c->calls > other ? c->calls - other : 0 },
+		{ "raised", c->raised }, { "unfinished", c->unfinished },
+		{ "ambiguous", c->ambiguous },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		begin_point(m, NULL, name_of(m, TOTALS_IDENTITY, identity),
+		    "kprof.outcome", v[i].name);
+		put_uint(&m->j, "asInt", v[i].n);
+		json_end(&m->j);
+	}
+}
+
+static void
+put_requests(struct metering *m)
+{
+	const struct total *c;
+
+	begin_metric(m, "kprof.requests", "{request}",
+	    "Requests, by how they ended.", "sum");
+	for (size_t i = 0; i < totals_count(m->t, TOTALS_IDENTITY); i++) {
+		c = totals_at(m->t, m->node, TOTALS_TOTAL, i);
+		if (c != NULL && i != TOTALS_TOTAL)
+			put_outcomes(m, i, c);
+	}
+	end_metric(m);
+}
+
+static void
+put_tier_times(struct metering *m, const char *name, const char *help,
+    bool self)
+{
+	const struct total *c;
+
+	begin_metric(m, name, "s", help, "sum");
+	for (size_t k = 0; k < totals_count(m->t, TOTALS_TIER); k++)
+		for (size_t i = 0; i < totals_count(m->t, TOTALS_IDENTITY);
+		    i++) {
+			c = totals_at(m->t, m->node, k, i);
+			if (c == NULL || k == TOTALS_TOTAL ||
+			    i == TOTALS_TOTAL)
+				continue;
+			begin_point(m, name_of(m, TOTALS_TIER, k),
+			    name_of(m, TOTALS_IDENTITY, i), NULL, NULL);
+			json_double(&m->j, "asDouble",
+			    SECONDS(self ? c->self : c->busy));
+			json_end(&m->j);
+		}
+	end_metric(m);
+}
+
+/* A sum for each unit, since units do not add up. */
+static const struct {
+	const char *of, *name, *unit, *help;
+} losses[] = {
+	{ "requests", "kprof.lost.requests", "{request}",
+	    "Requests that are not in the figures, or not whole." },
+	{ "calls", "kprof.lost.calls", "{call}",
+	    "Calls that are not in the figures, or not whole." },
+	{ "events", "kprof.lost.events", "{event}",
+	    "Events that were not taken in." },
+	{ "batches", "kprof.lost.batches", "{batch}",
+	    "Batches of events that are missing." },
+	{ "rows", "kprof.lost.rows", "{row}",
+	    "Rows that could not be written to the database." },
+	{ "ms", "kprof.lost.time", "ms",
+	    "Time in which nothing was armed after it had been." },
+};
+
+static void
+put_lost(struct metering *m)
+{
+	const struct total_node *n = totals_node(m->t, m->node);
+
+	for (size_t k = 0; k < sizeof(losses) / sizeof(losses[0]); k++) {
+		begin_metric(m, losses[k].name, losses[k].unit,
+		    losses[k].help, "sum");
+		for (int i = 0; i < KP_LOSS_COUNT; i++) {
+			if (strcmp(kp_loss_unit(i), losses[k].of) != 0)
+				continue;
+			begin_point(m, NULL, NULL, "kprof.cause",
+			    kp_loss_name(i));
+			put_uint(&m->j, "asInt", n->lost.n[i]);
+			json_end(&m->j);
+		}
+		end_metric(m);
+	}
+}
+
+size_t
+otlp_metrics(struct kp_buf *b, const struct totals *t, size_t node)
+{
+	struct metering m = { .t = t, .node = node };
+
+	if (totals_node(t, node) == NULL)
+		return 0;
+	json_begin(&m.j, b);
+	json_object(&m.j, NULL);
+	json_array(&m.j, "resourceMetrics");
+	begin_resource(&m.j, totals_name(t, TOTALS_NODE, node),
+	    "scopeMetrics", "metrics");
+	put_durations(&m);
+	put_requests(&m);
+	put_tier_times(&m, "kprof.tier.busy",
+	    "Time of requests in which a tier was at work for them.", false);
+	put_tier_times(&m, "kprof.tier.self",
+	    "Time of a tier's calls without the calls they waited for.",
+	    true);
+	put_lost(&m);
+	end_resource(&m.j);
+	json_end(&m.j);
+	json_end(&m.j);
+	return m.points;
+}
+
+/* ---- what comes back ---- */
+
+uint64_t
+otlp_refused(const char *answer, size_t n, bool traces, uint64_t sent)
+{
+	const char *key = traces ? "\"rejectedSpans\"" :
+	    "\"rejectedDataPoints\"";
+	const char *end = answer + n;
+	const char *p = n > 0 ? memmem(answer, n, key, strlen(key)) : NULL;
+	uint64_t refused = 0;
+
+	if (p == NULL)
+		return 0;
+	p += strlen(key);
+	/* a number, or a number as text */
+	while (p < end && (*p == '"' || *p == ':' || *p == ' '))
+		p++;
+	for (; p < end && *p >= '0' && *p <= '9' && refused < sent; p++)
+		refused = 10 * refused + (uint64_t)(*p - '0');
+	return refused < sent ? refused : sent;
+}

@@ -1,0 +1,347 @@
+/* totals.c - see the header. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "stats/sat.h"
+#include "totals.h"
+
+#define NAME_BYTES_MAX 1024	/* of a label; an identity's is less */
+
+static const size_t max_of[TOTALS_KINDS] = {
+	[TOTALS_NODE] = TOTALS_NODES_MAX,
+	[TOTALS_TIER] = TOTALS_TIERS_MAX,
+	[TOTALS_IDENTITY] = TOTALS_IDENTITIES_MAX,
+};
+
+struct name_of {
+	char *text;
+	uint32_t hash;
+};
+
+struct names_of {
+	struct name_of v[TOTALS_NODES_MAX + 2];
+	size_t n;
+};
+
+/* The identities of one tier on one node. */
+struct row {
+	struct total *v[TOTALS_IDENTITIES_MAX + 2];
+};
+
+struct totals {
+	pthread_mutex_t lock;
+	struct names_of names[TOTALS_KINDS];
+	struct row *rows[TOTALS_NODES_MAX + 2][TOTALS_TIERS_MAX + 2];
+	struct total_node nodes[TOTALS_NODES_MAX + 2];
+	size_t cells, hists;
+	kp_wall_ns newest;		/* the end of the last round */
+	uint64_t version;
+	uint64_t folded, dropped;
+};
+
+/* ---- names ---- */
+
+static uint32_t
+hash_of(const char *s)
+{
+	uint32_t h = UINT32_C(0x811c9dc5);	/* FNV-1a */
+
+	while (*s != '\0')
+		h = (h ^ (uint8_t)*s++) * UINT32_C(0x01000193);
+	return h;
+}
+
+/* A label that is not UTF-8 would spoil all the rest for who reads it. */
+static char *
+shown(const char *raw)
+{
+	size_t n = strlen(raw), len, at = 0;
+	char *s = malloc(3 * n + 1);	/* a bad byte becomes three */
+
+	for (size_t i = 0; s != NULL && i < n; i += len)
+		at += utf8_put(s + at, utf8_next(raw + i, n - i, &len));
+	if (s != NULL)
+		s[at > NAME_BYTES_MAX ? utf8_fit(s, at, NAME_BYTES_MAX) : at] =
+		    '\0';
+	return s;
+}
+
+/* Takes the text.  False: out of memory, or of room. */
+static bool
+put_name(struct names_of *ns, size_t max, char *text)
+{
+	if (text == NULL || ns->n == max) {
+		free(text);
+		return false;
+	}
+	ns->v[ns->n++] = (struct name_of){ text, hash_of(text) };
+	return true;
+}
+
+static size_t
+find_name(const struct names_of *ns, const char *text)
+{
+	uint32_t h = hash_of(text);
+	size_t i = 0;
+
+	while (i < ns->n && (ns->v[i].hash != h ||
+	    strcmp(ns->v[i].text, text) != 0))
+		i++;
+	return i;
+}
+
+/* Its index; TOTALS_OTHER when there is no more room. */
+static size_t
+name_index(struct totals *t, enum totals_kind kind, const char *raw)
+{
+	struct names_of *ns = &t->names[kind];
+	size_t fixed = kind == TOTALS_NODE ? 1 : 2;
+	size_t i = find_name(ns, raw);
+	char *text;
+
+	if (i < ns->n)
+		return i;
+	/* two that are shown alike are one: no series twice */
+	text = shown(raw);
+	i = text != NULL ? find_name(ns, text) : ns->n;
+	if (i < ns->n)
+		free(text);
+	else if (!put_name(ns, fixed + max_of[kind], text))
+		i = TOTALS_OTHER;
+	return i;
+}
+
+struct totals *
+totals_new(void)
+{
+	struct totals *t = calloc(1, sizeof(*t));
+	bool ok = t != NULL;
+
+	if (ok)
+		pthread_mutex_init(&t->lock, NULL);
+	for (int kind = 0; ok && kind < TOTALS_KINDS; kind++)
+		ok = put_name(&t->names[kind], 2, strdup("_other")) &&
+		    (kind == TOTALS_NODE ||
+		    put_name(&t->names[kind], 2, strdup("_total")));
+	if (ok)
+		return t;
+	totals_free(t);
+	return NULL;
+}
+
+static void
+row_free(struct totals *t, struct row *r)
+{
+	for (size_t i = 0; r != NULL && i < TOTALS_IDENTITIES_MAX + 2; i++) {
+		if (r->v[i] == NULL)
+			continue;
+		t->cells--;
+		t->hists -= r->v[i]->hist.len > 0;
+		kp_hist_free(&r->v[i]->hist);
+		free(r->v[i]);
+	}
+	free(r);
+}
+
+void
+totals_free(struct totals *t)
+{
+	if (t == NULL)
+		return;
+	for (size_t i = 0; i < TOTALS_NODES_MAX + 2; i++)
+		for (size_t k = 0; k < TOTALS_TIERS_MAX + 2; k++)
+			row_free(t, t->rows[i][k]);
+	for (int kind = 0; kind < TOTALS_KINDS; kind++)
+		for (size_t i = 0; i < t->names[kind].n; i++)
+			free(t->names[kind].v[i].text);
+	pthread_mutex_destroy(&t->lock);
+	free(t);
+}
+
+/* ---- figures ---- */
+
+/* NULL: out of memory, or of room. */
+static struct total *
+total_get(struct totals *t, size_t node, size_t tier, size_t identity)
+{
+	struct row **row = &t->rows[node][tier];
+	struct total **at;
+
+	if (*row == NULL)
+		*row = calloc(1, sizeof(**row));
+	if (*row == NULL)
+		return NULL;
+	at = &(*row)->v[identity];
+	if (*at == NULL && t->cells < TOTALS_CELLS_MAX) {
+		*at = calloc(1, sizeof(**at));
+		t->cells += *at != NULL;
+	}
+	return *at;
+}
+
+static bool
+merge_hist(struct totals *t, struct kp_hist *to, const struct kp_hist *from)
+{
+	bool first = to->len == 0 && from->len > 0;
+
+	if (first && t->hists == TOTALS_HISTS_MAX)
+		return false;
+	if (kp_hist_merge(to, from) != KP_OK)
+		return false;
+	t->hists += first;
+	return true;
+}
+
+/* Of requests by identity, and of calls by tier. */
+static bool
+has_hist(size_t tier, size_t identity)
+{
+	return (tier == TOTALS_TOTAL) != (identity == TOTALS_TOTAL);
+}
+
+static void
+add_cell(struct totals *t, size_t node, const struct kp_cell *c)
+{
+	size_t tier = name_index(t, TOTALS_TIER, c->tier);
+	size_t identity = name_index(t, TOTALS_IDENTITY, c->identity);
+	struct total *to = total_get(t, node, tier, identity);
+
+	if (tier == TOTALS_TOTAL && identity == TOTALS_OTHER &&
+	    strcmp(c->identity, "_other") != 0)
+		t->folded += c->w_calls;
+	if (to == NULL || (has_hist(tier, identity) &&
+	    !merge_hist(t, &to->hist, &c->hist))) {
+		t->dropped++;
+		return;
+	}
+	to->calls += c->w_calls;
+	to->raised += c->w_raised;
+	to->unfinished += c->w_unfinished;
+	to->ambiguous += c->w_ambiguous;
+	to->async_calls += c->w_async_calls;
+	to->busy = sat_add(to->busy, c->w_share_busy);
+	to->self = sat_add(to->self, c->w_self);
+	to->async = sat_add(to->async, c->w_async);
+	to->time = sat_add(to->time, c->w_total);
+}
+
+/* The last node takes its place. */
+static void
+drop_node(struct totals *t, size_t i)
+{
+	struct names_of *ns = &t->names[TOTALS_NODE];
+	size_t last = --ns->n;
+
+	for (size_t k = 0; k < TOTALS_TIERS_MAX + 2; k++) {
+		row_free(t, t->rows[i][k]);
+		t->rows[i][k] = t->rows[last][k];
+		t->rows[last][k] = NULL;
+	}
+	free(ns->v[i].text);
+	ns->v[i] = ns->v[last];
+	t->nodes[i] = t->nodes[last];
+	t->nodes[last] = (struct total_node){ 0 };
+}
+
+/*
+ * Windows of all nodes end together, and come one after the other: who is
+ * missing is seen when the next round begins, by the one before it.
+ */
+static void
+drop_stale(struct totals *t, const struct kp_window *w)
+{
+	kp_dur_ns stale = 3 * (w->end - w->start);
+
+	if (w->end <= t->newest)
+		return;
+	if (stale < TOTALS_STALE)
+		stale = TOTALS_STALE;
+	for (size_t i = t->names[TOTALS_NODE].n - 1; i > TOTALS_OTHER; i--)
+		if (t->newest - t->nodes[i].last > stale)
+			drop_node(t, i);
+	t->newest = w->end;
+}
+
+static void
+add_window(struct totals *t, const struct kp_window *w)
+{
+	struct total_node *n;
+	size_t node;
+
+	drop_stale(t, w);
+	node = name_index(t, TOTALS_NODE, w->node);
+	n = &t->nodes[node];
+	if (n->windows++ == 0)
+		n->first = w->start;
+	n->version = ++t->version;
+	n->entry_calls += w->entry_calls;
+	n->sampled += w->sampled;
+	if (w->end > n->last)
+		n->last = w->end;
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		n->lost.n[i] += w->losses.n[i];
+	for (size_t i = 0; i < w->ncells; i++)
+		add_cell(t, node, &w->cells[i]);
+}
+
+void
+totals_lock(struct totals *t)
+{
+	pthread_mutex_lock(&t->lock);
+}
+
+void
+totals_unlock(struct totals *t)
+{
+	pthread_mutex_unlock(&t->lock);
+}
+
+void
+totals_add(struct totals *t, const struct kp_window *w)
+{
+	totals_lock(t);
+	add_window(t, w);
+	totals_unlock(t);
+}
+
+/* ---- reading ---- */
+
+size_t
+totals_count(const struct totals *t, enum totals_kind kind)
+{
+	return t->names[kind].n;
+}
+
+const char *
+totals_name(const struct totals *t, enum totals_kind kind, size_t i)
+{
+	return t->names[kind].v[i].text;
+}
+
+const struct total *
+totals_at(const struct totals *t, size_t node, size_t tier, size_t identity)
+{
+	const struct row *row = t->rows[node][tier];
+
+	return row != NULL ? row->v[identity] : NULL;
+}
+
+const struct total_node *
+totals_node(const struct totals *t, size_t node)
+{
+	return t->nodes[node].windows > 0 ? &t->nodes[node] : NULL;
+}
+
+uint64_t
+totals_folded(const struct totals *t)
+{
+	return t->folded;
+}
+
+uint64_t
+totals_dropped(const struct totals *t)
+{
+	return t->dropped;
+}

@@ -1,0 +1,670 @@
+/*
+ * test_expo.c - metrics as scrapers read them: the text forms byte by byte,
+ * protobuf read back field by field, what an Accept header chooses, totals
+ * within their caps, and the daemon's own lines.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/families.h"
+#include "export/health.h"
+
+#define MS KP_NS_PER_MS
+
+static struct kp_buf out;
+
+static const struct metric counter = { "x_lost", METRIC_COUNTER,
+	"Of a \\ kind.", { "node", "cause" } };
+static const struct metric gauge = { "x_lag_seconds", METRIC_GAUGE,
+	"How late.", { NULL } };
+static const struct metric hist_m = { "x_time_seconds", METRIC_HISTOGRAM,
+	"How long.", { "node" } };
+
+static int
+setup(void **state)
+{
+	(void)state;
+	kp_buf_init(&out, 64u << 20);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	kp_buf_free(&out);
+	return 0;
+}
+
+static void
+add(struct kp_hist *h, kp_dur_ns d, uint64_t n)
+{
+	assert_int_equal(kp_hist_add(h, d, n), KP_OK);
+}
+
+/* ---- text ---- */
+
+static void
+write_two(enum expo_format f)
+{
+	const char *const values[] = { "a\"b\\c\nd@h", "cut" };
+	struct expo x;
+
+	kp_buf_reset(&out);
+	expo_begin(&x, &out, f);
+	expo_family(&x, &counter);
+	expo_number(&x, values, 12345678901.0);
+	expo_family(&x, &gauge);
+	expo_number(&x, NULL, 0.05);
+	expo_end(&x);
+}
+
+static void
+text_as_it_is_written(void **state)
+{
+	(void)state;
+	write_two(EXPO_TEXT);
+	assert_string_equal(kp_buf_cstr(&out),
+	    "# TYPE x_lost_total counter\n"
+	    "# HELP x_lost_total Of a \\\\ kind.\n"
+	    "x_lost_total{node=\"a\\\"b\\\\c\\nd@h\",cause=\"cut\"} 12345678901\n"
+	    "# TYPE x_lag_seconds gauge\n"
+	    "# HELP x_lag_seconds How late.\n"
+	    "x_lag_seconds 0.05\n");
+	write_two(EXPO_OPENMETRICS);
+	assert_string_equal(kp_buf_cstr(&out),
+	    "# TYPE x_lost counter\n"
+	    "# HELP x_lost Of a \\\\ kind.\n"
+	    "x_lost_total{node=\"a\\\"b\\\\c\\nd@h\",cause=\"cut\"} 12345678901\n"
+	    "# TYPE x_lag_seconds gauge\n"
+	    "# UNIT x_lag_seconds seconds\n"
+	    "# HELP x_lag_seconds How late.\n"
+	    "x_lag_seconds 0.05\n"
+	    "# EOF\n");
+}
+
+/* Each count is exact: what is at or below the bound, and nothing else. */
+static void
+bounds_are_bounds_of_buckets(void **state)
+{
+	uint64_t n[EXPO_BOUNDS], below;
+	struct kp_hist h = { 0 };
+
+	(void)state;
+	for (int32_t b = KP_HIST_MIN; b <= KP_HIST_MAX; b++)
+		add(&h, (kp_dur_ns)fmin(kp_hist_lower(b) * 1.01e9 + 1, 9e18),
+		    (uint64_t)(b - KP_HIST_MIN + 1));
+	expo_cumulate(&h, n);
+	for (size_t i = 0; i < EXPO_BOUNDS; i++) {
+		below = 0;
+		for (uint32_t j = 0; j < h.len; j++)
+			if (kp_hist_upper(h.lo + (int32_t)j) <=
+			    expo_bound(i) * (1 + 1e-9))
+				below += h.n[j];
+		assert_int_equal(n[i], below);
+		assert_true(n[i] > 0 && n[i] < h.count);
+	}
+	assert_true(expo_bound(28) == 1.0);
+	kp_hist_free(&h);
+}
+
+static void
+histogram_in_text(void **state)
+{
+	const char *node = "n@h";
+	struct kp_hist h = { 0 };
+	struct expo x;
+	const char *text;
+
+	(void)state;
+	add(&h, 1000 * MS, 3);
+	add(&h, 1001 * MS, 2);
+	add(&h, 100000 * MS, 1);
+	expo_begin(&x, &out, EXPO_OPENMETRICS);
+	expo_family(&x, &hist_m);
+	expo_hist(&x, &node, &h, 105.002);
+	expo_end(&x);
+	text = kp_buf_cstr(&out);
+	assert_non_null(strstr(text, "\nx_time_seconds_bucket{node=\"n@h\","
+	    "le=\"6.103515625e-05\"} 0\n"));
+	assert_non_null(strstr(text, "{node=\"n@h\",le=\"1.0\"} 3\n"));
+	assert_non_null(strstr(text, "{node=\"n@h\",le=\"2.0\"} 5\n"));
+	assert_non_null(strstr(text, "{node=\"n@h\",le=\"64.0\"} 5\n"));
+	assert_non_null(strstr(text, "{node=\"n@h\",le=\"+Inf\"} 6\n"
+	    "x_time_seconds_count{node=\"n@h\"} 6\n"
+	    "x_time_seconds_sum{node=\"n@h\"} 105.002\n# EOF\n"));
+	kp_hist_free(&h);
+}
+
+/* ---- protobuf, read back ---- */
+
+struct in {
+	const uint8_t *p, *end;
+};
+
+struct field {
+	unsigned number, type;
+	uint64_t v;		/* a varint, or a double's bits */
+	struct in bytes;
+};
+
+static uint64_t
+varint(struct in *in)
+{
+	uint64_t v = 0;
+
+	for (unsigned shift = 0;; shift += 7) {
+		assert_true(in->p < in->end && shift < 70);
+		v |= (uint64_t)(*in->p & 0x7f) << shift;
+		if (*in->p++ < 0x80)
+			return v;
+	}
+}
+
+static struct in
+sized(struct in *in)
+{
+	uint64_t n = varint(in);
+	struct in part = { in->p, in->p + n };
+
+	assert_true(n <= (uint64_t)(in->end - in->p));
+	in->p += n;
+	return part;
+}
+
+static bool
+next_field(struct in *in, struct field *f)
+{
+	uint64_t key;
+
+	if (in->p == in->end)
+		return false;
+	key = varint(in);
+	*f = (struct field){ .number = (unsigned)(key >> 3),
+		.type = (unsigned)(key & 7) };
+	if (f->type == 2) {
+		f->bytes = sized(in);
+	} else if (f->type == 1) {
+		assert_true(in->end - in->p >= 8);
+		memcpy(&f->v, in->p, 8);
+		in->p += 8;
+	} else {
+		assert_int_equal(f->type, 0);
+		f->v = varint(in);
+	}
+	return true;
+}
+
+static int64_t
+unzig(uint64_t v)
+{
+	return (int64_t)(v >> 1) ^ -(int64_t)(v & 1);
+}
+
+static double
+as_double(uint64_t bits)
+{
+	double v;
+
+	memcpy(&v, &bits, sizeof(v));
+	return v;
+}
+
+/* The nth field of this number. */
+static struct field
+field(struct in in, unsigned number, int nth)
+{
+	struct field f;
+
+	while (next_field(&in, &f))
+		if (f.number == number && nth-- == 0)
+			return f;
+	fail_msg("there is no field %u", number);
+	return (struct field){ 0 };
+}
+
+static void
+assert_text(struct in in, const char *text)
+{
+	assert_int_equal(in.end - in.p, strlen(text));
+	assert_memory_equal(in.p, text, strlen(text));
+}
+
+static void
+numbers_in_protobuf(void **state)
+{
+	struct in all, family, metric, label;
+
+	(void)state;
+	write_two(EXPO_PROTOBUF);
+	all = (struct in){ out.p, out.p + out.len };
+	family = sized(&all);
+	assert_text(field(family, 1, 0).bytes, "x_lost_total");
+	assert_text(field(family, 2, 0).bytes, "Of a \\ kind.");
+	assert_int_equal(field(family, 3, 0).v, 0);
+	metric = field(family, 4, 0).bytes;
+	label = field(metric, 1, 0).bytes;
+	assert_text(field(label, 1, 0).bytes, "node");
+	assert_text(field(label, 2, 0).bytes, "a\"b\\c\nd@h");
+	label = field(metric, 1, 1).bytes;
+	assert_text(field(label, 2, 0).bytes, "cut");
+	assert_true(as_double(field(field(metric, 3, 0).bytes, 1, 0).v) ==
+	    12345678901.0);
+	family = sized(&all);
+	assert_text(field(family, 1, 0).bytes, "x_lag_seconds");
+	assert_int_equal(field(family, 3, 0).v, 1);
+	metric = field(family, 4, 0).bytes;
+	assert_true(as_double(field(field(metric, 2, 0).bytes, 1, 0).v) ==
+	    0.05);
+	assert_true(all.p == all.end);
+}
+
+/* Back from spans and deltas to buckets, by our own indexes. */
+static void
+read_native(struct in h, struct kp_hist *to)
+{
+	struct in deltas = field(h, 13, 0).bytes;
+	int32_t at = 0;
+	int64_t count = 0;
+	struct field f;
+
+	while (next_field(&h, &f)) {
+		if (f.number != 12)
+			continue;
+		at += (int32_t)unzig(field(f.bytes, 1, 0).v);
+		for (uint64_t n = field(f.bytes, 2, 0).v; n > 0; n--, at++) {
+			count += unzig(varint(&deltas));
+			/* ours is one lower: it names the lower bound */
+			if (count > 0)
+				add(to, (kp_dur_ns)(kp_hist_lower(at - 1) *
+				    1.01e9), (uint64_t)count);
+		}
+	}
+	assert_true(deltas.p == deltas.end);
+}
+
+/* Takes one from the other: nothing may be left over. */
+static void
+assert_same_hist(struct kp_hist *a, const struct kp_hist *b)
+{
+	assert_int_equal(a->count, b->count);
+	assert_int_equal(kp_hist_take(a, b), KP_OK);
+	assert_int_equal(a->count, 0);
+}
+
+static void
+native_histogram_is_the_same(void **state)
+{
+	const char *node = "n@h";
+	struct kp_hist h = { 0 }, back = { 0 };
+	struct in all, metric, hist, bucket;
+	struct expo x;
+
+	(void)state;
+	/* runs, small gaps, wide gaps; counts that grow and shrink */
+	for (int i = 0; i < 40; i++)
+		add(&h, (kp_dur_ns)(kp_hist_lower(-300 + i + i / 7 * 3 +
+		    i / 20 * 200) * 1.01e9), (uint64_t)(1 + i * i % 17));
+	expo_begin(&x, &out, EXPO_PROTOBUF);
+	expo_family(&x, &hist_m);
+	expo_hist(&x, &node, &h, 1.5);
+	expo_end(&x);
+	all = (struct in){ out.p, out.p + out.len };
+	metric = field(sized(&all), 4, 0).bytes;
+	hist = field(metric, 7, 0).bytes;
+	assert_int_equal(field(hist, 1, 0).v, h.count);
+	assert_true(as_double(field(hist, 2, 0).v) == 1.5);
+	assert_int_equal(unzig(field(hist, 5, 0).v), 5);
+	assert_true(as_double(field(hist, 6, 0).v) > 0);
+	bucket = field(hist, 3, 28).bytes;
+	assert_true(as_double(field(bucket, 2, 0).v) == 1.0);
+	read_native(hist, &back);
+	assert_same_hist(&back, &h);
+	kp_hist_free(&h);
+	kp_hist_free(&back);
+}
+
+/* ---- what is asked for ---- */
+
+static void
+accept_headers(void **state)
+{
+#define PROTO "application/vnd.google.protobuf;" \
+	"proto=io.prometheus.client.MetricFamily;encoding=delimited"
+	static const struct {
+		const char *accept;
+		enum expo_format f;
+	} cases[] = {
+		{ NULL, EXPO_TEXT },
+		{ "", EXPO_TEXT },
+		{ "*/*", EXPO_TEXT },
+		{ "text/html, application/xhtml+xml;q=0.9", EXPO_TEXT },
+		/* Prometheus, without and with native histograms */
+		{ "application/openmetrics-text;version=1.0.0,application/"
+		  "openmetrics-text;version=0.0.1;q=0.75,text/plain;version="
+		  "0.0.4;q=0.5,*/*;q=0.1", EXPO_OPENMETRICS },
+		{ PROTO ",application/openmetrics-text;version=1.0.0;q=0.8,"
+		  "text/plain;version=0.0.4;q=0.5,*/*;q=0.1", EXPO_PROTOBUF },
+		{ PROTO ";q=0.3,application/openmetrics-text;q=0.8",
+		  EXPO_OPENMETRICS },
+		{ "application/vnd.google.protobuf; proto=another; "
+		  "encoding=delimited", EXPO_TEXT },
+		{ "application/openmetrics-text;q=0", EXPO_TEXT },
+		{ "text/plain, application/openmetrics-text;q=0.9", EXPO_TEXT },
+		{ "text/plain, application/openmetrics-text",
+		  EXPO_OPENMETRICS },
+		{ "application/json, application/openmetrics-text;q=0.9",
+		  EXPO_OPENMETRICS },
+		{ ",,;;, ;q=", EXPO_TEXT },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_int_equal(expo_choose(cases[i].accept), cases[i].f);
+}
+
+/* ---- totals ---- */
+
+static struct kp_cell
+cell(const char *tier, const char *identity, uint64_t n)
+{
+	struct kp_cell c = { .tier = tier, .identity = identity, .w_calls = n,
+		.w_raised = 1, .w_share_busy = (int64_t)n * MS,
+		.w_total = (int64_t)n * MS };
+
+	add(&c.hist, MS, n);
+	return c;
+}
+
+static void
+add_window(struct totals *t, const char *node, struct kp_cell *c, size_t n)
+{
+	const struct kp_window w = { .node = node, .start = 1, .end = 2 * MS,
+		.entry_calls = 7, .sampled = 5, .cells = c, .ncells = n,
+		.losses.n[KP_LOSS_CUT] = 3 };
+
+	totals_add(t, &w);
+	for (size_t i = 0; i < n; i++)
+		kp_hist_free(&c[i].hist);
+}
+
+static void
+totals_grow(void **state)
+{
+	struct totals *t = totals_new();
+	const struct total *c;
+
+	(void)state;
+	assert_non_null(t);
+	for (int i = 0; i < 2; i++) {
+		struct kp_cell v[] = { cell("_total", "_total", 9),
+			cell("_total", "create", 9), cell("db", "_total", 4),
+			cell("db", "create", 4) };
+
+		add_window(t, "a@h", v, 4);
+	}
+	assert_int_equal(totals_count(t, TOTALS_NODE), 2);
+	c = totals_at(t, 1, TOTALS_TOTAL, 2);
+	assert_string_equal(totals_name(t, TOTALS_IDENTITY, 2), "create");
+	assert_int_equal(c->calls, 18);
+	assert_int_equal(c->raised, 2);
+	assert_int_equal(c->busy, 18 * MS);
+	assert_int_equal(c->hist.count, 18);
+	/* the product has counters only */
+	assert_int_equal(totals_at(t, 1, 2, 2)->calls, 8);
+	assert_int_equal(totals_at(t, 1, 2, 2)->hist.count, 0);
+	assert_int_equal(totals_at(t, 1, 2, TOTALS_TOTAL)->hist.count, 8);
+	assert_int_equal(totals_node(t, 1)->entry_calls, 14);
+	assert_int_equal(totals_node(t, 1)->lost.n[KP_LOSS_CUT], 6);
+	assert_null(totals_node(t, 0));
+	assert_int_equal(totals_folded(t), 0);
+	totals_free(t);
+}
+
+/* Whoever came first stays; the rest is together under _other, and counted. */
+static void
+totals_fold(void **state)
+{
+	struct totals *t = totals_new();
+	uint64_t seen = 0, all = 0;
+	char name[32];
+
+	(void)state;
+	for (int i = 0; i < TOTALS_IDENTITIES_MAX + 20; i++) {
+		struct kp_cell v[] = { cell("_total", name, 3) };
+
+		snprintf(name, sizeof(name), "id%d", i);
+		all += 3;
+		add_window(t, "a@h", v, 1);
+	}
+	assert_int_equal(totals_count(t, TOTALS_IDENTITY),
+	    TOTALS_IDENTITIES_MAX + 2);
+	for (size_t i = 0; i < totals_count(t, TOTALS_IDENTITY); i++)
+		if (totals_at(t, 1, TOTALS_TOTAL, i) != NULL)
+			seen += totals_at(t, 1, TOTALS_TOTAL, i)->calls;
+	assert_int_equal(seen, all);
+	assert_int_equal(totals_at(t, 1, TOTALS_TOTAL, TOTALS_OTHER)->calls,
+	    60);
+	assert_int_equal(totals_folded(t), 60);
+	for (int i = 0; i < TOTALS_NODES_MAX + 5; i++) {
+		snprintf(name, sizeof(name), "n%d@h", i);
+		add_window(t, name, NULL, 0);
+	}
+	/* one was there */
+	assert_int_equal(totals_node(t, TOTALS_OTHER)->windows, 6);
+	totals_free(t);
+}
+
+static void
+round_of(struct totals *t, kp_wall_ns end, const char *const *names)
+{
+	for (; *names != NULL; names++) {
+		struct kp_cell c = cell("_total", "create", 1);
+		const struct kp_window w = { .node = *names,
+			.start = end - 10 * KP_NS_PER_S, .end = end,
+			.cells = &c, .ncells = 1 };
+
+		totals_add(t, &w);
+		kp_hist_free(&c.hist);
+	}
+}
+
+/*
+ * A node that left the set has no more windows: its figures end, the others go
+ * on where they were, and it begins anew when it comes back.
+ */
+static void
+nodes_go(void **state)
+{
+	static const char *const both[] = { "a@h", "b@h", NULL };
+	static const char *const one[] = { "b@h", NULL };
+	const kp_dur_ns step = 10 * KP_NS_PER_S;
+	struct totals *t = totals_new();
+	kp_wall_ns end = 1000 * KP_NS_PER_S;
+	uint64_t version;
+
+	(void)state;
+	round_of(t, end, both);
+	version = totals_node(t, 2)->version;
+	for (int i = 0; i < 31; i++)
+		round_of(t, end += step, one);
+	/* five minutes, and no more */
+	assert_int_equal(totals_count(t, TOTALS_NODE), 3);
+	assert_string_equal(totals_name(t, TOTALS_NODE, 1), "a@h");
+	round_of(t, end += step, one);
+	assert_int_equal(totals_count(t, TOTALS_NODE), 2);
+	assert_string_equal(totals_name(t, TOTALS_NODE, 1), "b@h");
+	assert_int_equal(totals_at(t, 1, TOTALS_TOTAL, 2)->calls, 33);
+	assert_true(totals_node(t, 1)->version > version);
+	assert_int_equal(totals_node(t, 1)->first, 990 * KP_NS_PER_S);
+	assert_null(totals_at(t, 2, TOTALS_TOTAL, 2));
+	round_of(t, end += step, both);
+	assert_int_equal(totals_at(t, 2, TOTALS_TOTAL, 2)->calls, 1);
+	assert_int_equal(totals_node(t, 2)->first, end - step);
+	totals_free(t);
+}
+
+/* When nothing could be written for an hour, nobody is gone. */
+static void
+nodes_stay(void **state)
+{
+	static const char *const both[] = { "a@h", "b@h", NULL };
+	struct totals *t = totals_new();
+
+	(void)state;
+	round_of(t, 1000 * KP_NS_PER_S, both);
+	round_of(t, 5000 * KP_NS_PER_S, both);
+	assert_int_equal(totals_count(t, TOTALS_NODE), 3);
+	assert_int_equal(totals_at(t, 1, TOTALS_TOTAL, 2)->calls, 2);
+	/* a clock that was set back */
+	round_of(t, 100 * KP_NS_PER_S, both);
+	assert_int_equal(totals_at(t, 2, TOTALS_TOTAL, 2)->calls, 3);
+	totals_free(t);
+}
+
+/* Nodes that come and go for ever leave room for the next ones. */
+static void
+nodes_come_and_go(void **state)
+{
+	struct totals *t = totals_new();
+	const char *names[2] = { NULL };
+	char name[32];
+
+	(void)state;
+	for (int i = 0; i < 3 * TOTALS_NODES_MAX; i++) {
+		snprintf(name, sizeof(name), "n%d@h", i);
+		names[0] = name;
+		round_of(t, (i + 1) * TOTALS_STALE, names);
+	}
+	assert_null(totals_node(t, TOTALS_OTHER));
+	assert_int_equal(totals_dropped(t), 0);
+	totals_free(t);
+}
+
+static void
+names_are_utf8(void **state)
+{
+	struct totals *t = totals_new();
+	struct kp_cell v[] = { cell("_total", "caf\xc3\xa9", 1),
+		cell("_total", "caf\xe9", 1), cell("_total", "caf\xff", 1) };
+
+	(void)state;
+	add_window(t, "a@h", v, 3);
+	assert_int_equal(totals_count(t, TOTALS_IDENTITY), 4);
+	assert_string_equal(totals_name(t, TOTALS_IDENTITY, 2), "caf\xc3\xa9");
+	/* shown alike: one series, not one twice */
+	assert_string_equal(totals_name(t, TOTALS_IDENTITY, 3),
+	    "caf\xef\xbf\xbd");
+	assert_int_equal(totals_at(t, 1, TOTALS_TOTAL, 3)->calls, 2);
+	totals_free(t);
+}
+
+/* Outcomes add up to the calls, and losses are by unit. */
+static void
+families(void **state)
+{
+	struct kp_cell v[] = { cell("_total", "create", 9),
+		cell("db", "_total", 4), cell("db", "create", 4) };
+	struct totals *t = totals_new();
+	struct expo x;
+	const char *text;
+
+	(void)state;
+	add_window(t, "a@h", v, 3);
+	expo_begin(&x, &out, EXPO_OPENMETRICS);
+	families_write(&x, t);
+	expo_end(&x);
+	text = kp_buf_cstr(&out);
+#define HAS(line) assert_non_null(strstr(text, "\n" line "\n"))
+	HAS("kprof_requests_total{node=\"a@h\",identity=\"create\","
+	    "outcome=\"returned\"} 8");
+	HAS("kprof_requests_total{node=\"a@h\",identity=\"create\","
+	    "outcome=\"raised\"} 1");
+	HAS("kprof_request_duration_seconds_count{node=\"a@h\","
+	    "identity=\"create\"} 9");
+	HAS("kprof_call_duration_seconds_sum{node=\"a@h\",tier=\"db\"} 0.004");
+	HAS("kprof_tier_busy_seconds_total{node=\"a@h\",tier=\"db\","
+	    "identity=\"create\"} 0.004");
+	HAS("kprof_lost_requests_total{node=\"a@h\",cause=\"cut\"} 3");
+	HAS("kprof_lost_seconds_total{node=\"a@h\",cause=\"unarmed\"} 0");
+	for (int i = 0; i < KP_LOSS_COUNT; i++) {
+		char cause[64];
+
+		snprintf(cause, sizeof(cause), "cause=\"%s\"", kp_loss_name(i));
+		assert_non_null(strstr(text, cause));
+	}
+	assert_null(strstr(text, "identity=\"_total\""));
+	totals_free(t);
+}
+
+/* ---- the daemon's lines ---- */
+
+static void
+health_lines(void **state)
+{
+	static const char bad[] = "\n\t\t\t\nno_such\t\t\t1\n"
+	    "kprof_targets\t\t\tmany\nkprof_targets\t\t1\n"
+	    "kprof_targets\t\t\t1\t\n\xff\t\t\t1\nkprof_targets\t\t\t1";
+	struct kp_buf lines;
+	struct expo x;
+
+	(void)state;
+	kp_buf_init(&lines, 1 << 16);
+	health_put(&lines, HEALTH_TARGETS, "", "", 2);
+	health_put(&lines, HEALTH_DB_DROPPED, "", "disk_full", 5);
+	health_put(&lines, HEALTH_ARMED, "a@h", "", 1);
+	health_put(&lines, HEALTH_ARMED, "b@h", "", 0);
+	expo_begin(&x, &out, EXPO_TEXT);
+	assert_int_equal(health_write(&x, (const char *)lines.p, lines.len),
+	    0);
+	expo_end(&x);
+	assert_string_equal(kp_buf_cstr(&out),
+	    "# TYPE kprof_targets gauge\n"
+	    "# HELP kprof_targets Nodes that are to be profiled.\n"
+	    "kprof_targets 2\n"
+	    "# TYPE kprof_store_dropped_rows_total counter\n"
+	    "# HELP kprof_store_dropped_rows_total Rows that could not be "
+	    "written to the database.\n"
+	    "kprof_store_dropped_rows_total{cause=\"disk_full\"} 5\n"
+	    "# TYPE kprof_target_armed gauge\n"
+	    "# HELP kprof_target_armed 1 while the node is profiled.\n"
+	    "kprof_target_armed{node=\"a@h\"} 1\n"
+	    "kprof_target_armed{node=\"b@h\"} 0\n");
+	kp_buf_reset(&out);
+	expo_begin(&x, &out, EXPO_TEXT);
+	assert_int_equal(health_write(&x, bad, sizeof(bad) - 1), 7);
+	expo_end(&x);
+	assert_non_null(strstr(kp_buf_cstr(&out), "\nkprof_targets 1\n"));
+	kp_buf_free(&lines);
+}
+
+int
+main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(text_as_it_is_written),
+		TEST(bounds_are_bounds_of_buckets),
+		TEST(histogram_in_text),
+		TEST(numbers_in_protobuf),
+		TEST(native_histogram_is_the_same),
+		TEST(accept_headers),
+		TEST(totals_grow),
+		TEST(totals_fold),
+		TEST(nodes_go),
+		TEST(nodes_stay),
+		TEST(nodes_come_and_go),
+		TEST(names_are_utf8),
+		TEST(families),
+		TEST(health_lines),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

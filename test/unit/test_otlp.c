@@ -1,0 +1,206 @@
+/*
+ * test_otlp.c - what a collector gets: ids, spans, points, byte by byte where
+ * that is short, and what it answers.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/otlp_json.h"
+
+#define RUN INT64_C(1700000000000000000)
+#define START INT64_C(1700000001000000000)
+
+static struct kp_buf out;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	kp_buf_init(&out, 1u << 20);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	kp_buf_free(&out);
+	return 0;
+}
+
+static bool
+has(const char *text)
+{
+	return memmem(out.p, out.len, text, strlen(text)) != NULL;
+}
+
+static size_t
+count(const char *text)
+{
+	const char *p = kp_buf_cstr(&out);
+	size_t n = 0;
+
+	while ((p = strstr(p, text)) != NULL) {
+		n++;
+		p++;
+	}
+	return n;
+}
+
+static struct kp_query_request
+request(uint64_t label)
+{
+	return (struct kp_query_request){ .id = 5, .start = START,
+		.total = 1000, .node = "a@h", .identity = "GET \"x\"",
+		.label = label, .weight = 4, .outcome = KP_RAISED,
+		.ncalls = 2 };
+}
+
+/* The same from the same, others from others, and never the id of none. */
+static void
+ids(void **state)
+{
+	char a[OTLP_TRACE_ID], b[OTLP_TRACE_ID];
+	char s[3][OTLP_SPAN_ID];
+
+	(void)state;
+	otlp_trace_id(a, RUN, 7);
+	otlp_trace_id(b, RUN, 7);
+	assert_string_equal(a, b);
+	assert_int_equal(strspn(a, "0123456789abcdef"), 32);
+	otlp_trace_id(b, RUN, 8);
+	assert_string_not_equal(a, b);
+	otlp_trace_id(b, RUN + 1, 7);
+	assert_string_not_equal(a, b);
+	otlp_span_id(s[0], RUN, 7, 0);
+	otlp_span_id(s[1], RUN, 7, 1);
+	otlp_span_id(s[2], RUN, 8, 0);
+	assert_int_equal(strspn(s[0], "0123456789abcdef"), 16);
+	assert_string_not_equal(s[0], s[1]);
+	assert_string_not_equal(s[0], s[2]);
+}
+
+/* Two nodes are two resources of one trace; the outer request is a link. */
+static void
+spans(void **state)
+{
+	struct kp_query_call calls[] = {
+		{ .fn = "web:get/2", .tier = "web", .pid = "<1.2.3>",
+		  .start = 10, .total = 900, .self = 400, .parent = KP_NONE,
+		  .outcome = KP_RETURNED, .node = "" },
+		{ .fn = "db:query/1", .tier = "db", .pid = "<2.3.4>",
+		  .start = 20, .total = -1, .self = -1, .parent = 0,
+		  .outcome = KP_UNFINISHED, .async = true, .node = "b@h" },
+	};
+	struct kp_query_tree t = { request(7), calls, 2 };
+	char trace[OTLP_TRACE_ID], id[OTLP_SPAN_ID], text[128];
+
+	(void)state;
+	t.request.parent_label = 6;
+	assert_int_equal(otlp_traces(&out, RUN, &t, 1), 3);
+	assert_int_equal(out.err, KP_OK);
+	otlp_trace_id(trace, RUN, 7);
+	snprintf(text, sizeof(text), "\"traceId\":\"%s\"", trace);
+	assert_int_equal(count(text), 3);
+	assert_int_equal(count("\"scopeSpans\""), 2);
+	assert_true(has("{\"key\":\"service.instance.id\",\"value\":"
+	    "{\"stringValue\":\"b@h\"}}"));
+	assert_true(has("\"name\":\"GET \\\"x\\\"\",\"kind\":2,"
+	    "\"startTimeUnixNano\":\"1700000001000000000\","
+	    "\"endTimeUnixNano\":\"1700000001000001000\""));
+	assert_true(has("\"status\":{\"code\":2}"));
+	otlp_trace_id(trace, RUN, 6);
+	otlp_span_id(id, RUN, 6, 0);
+	snprintf(text, sizeof(text),
+	    "\"links\":[{\"traceId\":\"%s\",\"spanId\":\"%s\"}]", trace, id);
+	assert_true(has(text));
+	/* the first call is the request's child, the second the first's */
+	otlp_span_id(id, RUN, 7, 0);
+	snprintf(text, sizeof(text), "\"parentSpanId\":\"%s\"", id);
+	assert_int_equal(count(text), 1);
+	otlp_span_id(id, RUN, 7, 1);
+	snprintf(text, sizeof(text), "\"parentSpanId\":\"%s\"", id);
+	assert_int_equal(count(text), 1);
+	/* no end was seen: as long as none, and said */
+	assert_true(has("\"startTimeUnixNano\":\"1700000001000000020\","
+	    "\"endTimeUnixNano\":\"1700000001000000020\""));
+	assert_true(has("{\"key\":\"kprof.async\",\"value\":"
+	    "{\"boolValue\":true}}"));
+	assert_true(has("{\"stringValue\":\"unfinished\"}"));
+}
+
+/* The buckets themselves, from the first that holds anything. */
+static void
+histograms(void **state)
+{
+	struct kp_cell c = { .tier = "_total", .identity = "create",
+		.w_calls = 5, .w_raised = 2, .w_total = 1500000000 };
+	struct kp_window w = { .node = "a@h", .start = RUN, .end = START,
+		.cells = &c, .ncells = 1, .losses.n[KP_LOSS_CUT] = 9 };
+	struct totals *t = totals_new();
+
+	(void)state;
+	assert_int_equal(kp_hist_add(&c.hist, KP_NS_PER_S, 3), KP_OK);
+	assert_int_equal(kp_hist_add(&c.hist, 1050000000, 2), KP_OK);
+	assert_int_equal(otlp_metrics(&out, t, 1), 0);
+	totals_add(t, &w);
+	/* a histogram, four outcomes, the losses */
+	assert_int_equal(otlp_metrics(&out, t, 1), 5 + KP_LOSS_COUNT);
+	assert_int_equal(out.err, KP_OK);
+	/* 1 s ends bucket -1; 1.05 s is in (2^(2/32), 2^(3/32)] */
+	assert_true(has("\"startTimeUnixNano\":\"1700000000000000000\","
+	    "\"timeUnixNano\":\"1700000001000000000\",\"attributes\":[{\"key\":"
+	    "\"kprof.identity\",\"value\":{\"stringValue\":\"create\"}}],"
+	    "\"count\":\"5\",\"sum\":1.5,\"scale\":5,\"zeroCount\":\"0\","
+	    "\"positive\":{\"offset\":-1,\"bucketCounts\":"
+	    "[\"3\",\"0\",\"0\",\"2\"]}}"));
+	assert_true(has("{\"stringValue\":\"returned\"}}],\"asInt\":\"3\"}"));
+	assert_true(has("{\"stringValue\":\"cut\"}}],\"asInt\":\"9\"}"));
+	assert_true(has("\"aggregationTemporality\":2"));
+	kp_hist_free(&c.hist);
+	totals_free(t);
+}
+
+static uint64_t
+refused(const char *answer)
+{
+	return otlp_refused(answer, strlen(answer), true, 50);
+}
+
+static void
+answers(void **state)
+{
+	(void)state;
+	assert_int_equal(refused(""), 0);
+	assert_int_equal(refused("{}"), 0);
+	assert_int_equal(refused("{\"partialSuccess\":{\"rejectedSpans\":"
+	    "\"12\",\"errorMessage\":\"x\"}}"), 12);
+	assert_int_equal(refused("{\"partialSuccess\":{\"rejectedSpans\": 3}}"),
+	    3);
+	assert_int_equal(refused("{\"partialSuccess\":{\"rejectedDataPoints\":"
+	    "3}}"), 0);
+	assert_int_equal(refused("\"rejectedSpans\":99999999999999999999999"),
+	    50);
+	assert_int_equal(refused("\"rejectedSpans\""), 0);
+	assert_int_equal(refused("\"rejectedSpans\":-4"), 0);
+}
+
+int
+main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(ids),
+		TEST(spans),
+		TEST(histograms),
+		TEST(answers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

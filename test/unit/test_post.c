@@ -1,0 +1,392 @@
+/*
+ * test_post.c - what a collector may do on the wire: answers that are whole,
+ * cut, endless or no HTTP at all, and what is made of each.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/listener.h>
+
+#include "export/post.h"
+
+#define TEXT_MAX 4096
+
+static struct event_base *base;
+static struct evconnlistener *listener;
+static struct bufferevent *peer;
+static char url[64];
+
+/* What the collector says to whatever comes, and whether it hangs up then. */
+static const char *say;
+static size_t say_n;
+static bool hang_up, said;
+
+/* What it got, and what was made of its answer. */
+static char got[TEXT_MAX], text[TEXT_MAX];
+static struct post_answer last;
+static unsigned answers;
+
+static void
+on_gone(struct bufferevent *bev, short what, void *ctx)
+{
+	(void)ctx;
+	if ((what & (BEV_EVENT_EOF | BEV_EVENT_ERROR)) == 0)
+		return;
+	bufferevent_free(bev);
+	if (peer == bev)
+		peer = NULL;
+}
+
+static void
+on_written(struct bufferevent *bev, void *ctx)
+{
+	if (said && hang_up)
+		on_gone(bev, BEV_EVENT_EOF, ctx);
+}
+
+/* The whole of it, or what is there of its head. */
+static void
+on_read(struct bufferevent *bev, void *ctx)
+{
+	struct evbuffer *in = bufferevent_get_input(bev);
+	ev_ssize_t n = evbuffer_copyout(in, got, sizeof(got) - 1);
+
+	(void)ctx;
+	got[n > 0 ? n : 0] = '\0';
+	if (strstr(got, "\r\n\r\n{") == NULL || say == NULL)
+		return;
+	evbuffer_drain(in, evbuffer_get_length(in));
+	said = true;
+	if (say_n > 0)
+		bufferevent_write(bev, say, say_n);
+	else
+		on_written(bev, NULL);
+}
+
+static void
+on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *sa,
+    int len, void *ctx)
+{
+	(void)l, (void)sa, (void)len, (void)ctx;
+	said = false;
+	peer = bufferevent_socket_new(base, fd, BEV_OPT_CLOSE_ON_FREE);
+	bufferevent_setcb(peer, on_read, on_written, on_gone, NULL);
+	bufferevent_enable(peer, EV_READ | EV_WRITE);
+}
+
+static int
+setup(void **state)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(sin);
+
+	(void)state;
+	base = event_base_new();
+	listener = evconnlistener_new_bind(base, on_accept, NULL,
+	    LEV_OPT_CLOSE_ON_FREE, 8, (struct sockaddr *)&sin, sizeof(sin));
+	if (listener == NULL || getsockname(evconnlistener_get_fd(listener),
+	    (struct sockaddr *)&sin, &len) != 0)
+		return -1;
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u/base/",
+	    ntohs(sin.sin_port));
+	answers = 0;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	if (peer != NULL)
+		bufferevent_free(peer);
+	peer = NULL;
+	if (listener != NULL)
+		evconnlistener_free(listener);
+	listener = NULL;
+	event_base_free(base);
+	return 0;
+}
+
+static void
+on_answer(void *ctx, const struct post_answer *a)
+{
+	(void)ctx;
+	last = *a;
+	snprintf(text, sizeof(text), "%.*s", (int)(a->n < TEXT_MAX - 1 ? a->n :
+	    TEXT_MAX - 1), a->n > 0 ? a->text : "");
+	answers++;
+	event_base_loopexit(base, NULL);
+}
+
+static struct post *
+make(const char *to, const char *file)
+{
+	struct post *p = NULL;
+	char why[256];
+
+	assert_int_equal(post_new(&p, base, to, file, why, sizeof(why)),
+	    KP_OK);
+	return p;
+}
+
+static void
+send_one(struct post *p)
+{
+	struct kp_buf body;
+
+	kp_buf_init(&body, 1024);
+	kp_buf_str(&body, "{\"a\":1}");
+	post_send(p, "/v1/traces", &body, on_answer, NULL);
+	kp_buf_free(&body);
+	if (answers == 0)
+		event_base_dispatch(base);
+}
+
+static void
+exchange(const char *answer, size_t n, bool then_hang_up)
+{
+	struct post *p = make(url, NULL);
+
+	say = answer;
+	say_n = n;
+	hang_up = then_hang_up;
+	answers = 0;
+	send_one(p);
+	assert_int_equal(answers, 1);
+	post_free(p);
+}
+
+#define OK_HEAD "HTTP/1.1 200 OK\r\n"
+
+static void
+request_as_sent(void **state)
+{
+	(void)state;
+	exchange(OK_HEAD "Content-Length: 2\r\n\r\n{}", 41, false);
+	assert_int_equal(last.status, 200);
+	assert_string_equal(text, "{}");
+	assert_non_null(strstr(got, "POST /base/v1/traces HTTP/1.1\r\n"));
+	assert_non_null(strstr(got, "\r\nContent-Type: application/json\r\n"));
+	assert_non_null(strstr(got, "\r\nContent-Length: 7\r\n"));
+	assert_non_null(strstr(got, "\r\n\r\n{\"a\":1}"));
+}
+
+/* A head that is whole is the answer, whatever comes behind it. */
+static void
+odd_answers(void **state)
+{
+	static const struct {
+		const char *say;
+		bool hang_up;
+		int status;
+		unsigned retry_after;
+		const char *text;
+	} cases[] = {
+		{ "HTTP/1.1 503 No\r\nRetry-After: 7\r\n"
+		  "Content-Length: 0\r\n\r\n", false, 503, 7, "" },
+		{ "HTTP/1.1 429 No\r\nRetry-After: 999999999999999999999\r\n"
+		  "Content-Length: 0\r\n\r\n", false, 429, POST_RETRY_MAX, "" },
+		{ "HTTP/1.1 429 No\r\nRetry-After: -5\r\n"
+		  "Content-Length: 0\r\n\r\n", false, 429, 0, "" },
+		{ "HTTP/1.1 429 No\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 "
+		  "GMT\r\nContent-Length: 0\r\n\r\n", false, 429, 0, "" },
+		{ "HTTP/1.1 100 Continue\r\n\r\n" OK_HEAD
+		  "Content-Length: 2\r\n\r\n{}", false, 200, 0, "{}" },
+		/* taken, and the rest of the answer lost */
+		{ OK_HEAD "Content-Length: 100\r\n\r\n{\"pa", true, 200, 0,
+		  NULL },
+		{ OK_HEAD "Content-Length: 99999999\r\n\r\n{", false, 200, 0,
+		  NULL },
+		{ OK_HEAD "Transfer-Encoding: chunked\r\n\r\nzz\r\n", true, 200,
+		  0, NULL },
+		{ OK_HEAD "Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+		  "\r\n", false, 200, 0, "{}" },
+		/* no length: until the end */
+		{ OK_HEAD "\r\n{\"x\":1}", true, 200, 0, "{\"x\":1}" },
+		{ "HTTP/1.1 301 Moved\r\nLocation: http://127.0.0.1:1/\r\n"
+		  "Content-Length: 0\r\n\r\n", false, 301, 0, "" },
+		/* no answer */
+		{ "", true, 0, 0, NULL },
+		{ "HTTP/1.1 2", true, 0, 0, NULL },
+		{ "HTTP/1.1 200 OK\r\nContent-Le", true, 0, 0, NULL },
+		{ "SSH-2.0-OpenSSH_9.2\r\n\r\n", true, 0, 0, NULL },
+		{ "HTTP/1.1 abc OK\r\n\r\n", true, 0, 0, NULL },
+		{ "\x16\x03\x01", true, 0, 0, NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		exchange(cases[i].say, strlen(cases[i].say), cases[i].hang_up);
+		if (last.status != cases[i].status)
+			fail_msg("case %zu: %d", i, last.status);
+		assert_int_equal(last.retry_after, cases[i].retry_after);
+		if (cases[i].text != NULL)
+			assert_string_equal(text, cases[i].text);
+		if (last.status == 0)
+			assert_int_not_equal(text[0], '\0');
+	}
+}
+
+/* A body or a head without end takes no memory without end. */
+static void
+endless(void **state)
+{
+	static const char head[] = OK_HEAD "X: ";
+	static const char body[] = OK_HEAD "\r\n";
+	size_t n = 4u << 20;
+	char *p = malloc(n);
+
+	(void)state;
+	assert_non_null(p);
+	memset(p, 'x', n);
+	memcpy(p, head, sizeof(head) - 1);
+	exchange(p, n, false);
+	assert_int_equal(last.status, 0);
+	memcpy(p, body, sizeof(body) - 1);
+	exchange(p, n, false);
+	assert_int_equal(last.status, 200);
+	assert_true(last.n <= POST_ANSWER_MAX);
+	free(p);
+}
+
+/* Nobody there, and again nobody: once for each. */
+static void
+away(void **state)
+{
+	struct post *p = make("http://127.0.0.1:1", NULL);
+
+	(void)state;
+	for (unsigned i = 1; i <= 3; i++) {
+		answers = 0;
+		send_one(p);
+		assert_int_equal(answers, 1);
+		assert_int_equal(last.status, 0);
+		assert_string_equal(text,
+		    "cannot connect to 127.0.0.1 port 1");
+	}
+	post_free(p);
+}
+
+/* Freed while all of it is under way. */
+static void
+freed_meanwhile(void **state)
+{
+	const struct timeval soon = { 0, 50000 };
+	struct post *p = make(url, NULL);
+
+	(void)state;
+	say = NULL;
+	event_base_loopexit(base, &soon);
+	send_one(p);
+	assert_int_equal(answers, 0);
+	post_free(p);
+}
+
+static void
+urls(void **state)
+{
+	static const char *const bad[] = { "", "http://", "ftp://h",
+		"http://u:p@h", "http://h?x=1", "http://h:99999", "//h", "h",
+		"http://h\r\nX: y", "https://" };
+	struct post *p;
+	char why[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		p = NULL;
+		if (post_new(&p, base, bad[i], NULL, why, sizeof(why)) == KP_OK)
+			fail_msg("'%s' was taken", bad[i]);
+	}
+	post_free(make("http://h", NULL));
+	post_free(make("https://[::1]:4318/a/b//", NULL));
+}
+
+static void
+put_file(const char *path, const char *s, size_t n, mode_t mode)
+{
+	FILE *f = fopen(path, "w");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(s, 1, n, f), n);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(chmod(path, mode), 0);
+}
+
+static void
+headers(void **state)
+{
+	static const char *const bad[] = { "", "\n", "no colon\n", ": x\n",
+		"A b: x\n", "A: \n", "Host: x\n", "content-length: 5\n",
+		"Transfer-Encoding: chunked\n", "A: x\x01y\n", "A\x7f: x\n" };
+	char path[] = "/tmp/test_post.XXXXXX", why[256];
+	char long_line[POST_HEADER_MAX + 100];
+	int fd = mkstemp(path);
+	struct post *p = NULL;
+
+	(void)state;
+	assert_true(fd >= 0);
+	close(fd);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		put_file(path, bad[i], strlen(bad[i]), 0600);
+		if (post_new(&p, base, url, path, why, sizeof(why)) == KP_OK)
+			fail_msg("'%s' was taken", bad[i]);
+	}
+	/* cut short it would be another one */
+	memset(long_line, 'x', sizeof(long_line));
+	memcpy(long_line, "A: ", 3);
+	put_file(path, long_line, sizeof(long_line), 0600);
+	assert_int_equal(post_new(&p, base, url, path, why, sizeof(why)),
+	    KP_EFORMAT);
+	put_file(path, "A: b\n", 5, 0640);
+	assert_int_equal(post_new(&p, base, url, path, why, sizeof(why)),
+	    KP_EFORMAT);
+	/* its directory is who may read it */
+	setenv("CREDENTIALS_DIRECTORY", "/tmp", 1);
+	p = make(url, path);
+	unsetenv("CREDENTIALS_DIRECTORY");
+	post_free(p);
+	put_file(path, "Authorization:  Bearer x y \r\nB: c\n", 34, 0600);
+	p = make(url, path);
+	say = OK_HEAD "Content-Length: 0\r\n\r\n";
+	say_n = strlen(say);
+	send_one(p);
+	assert_non_null(strstr(got, "\r\nAuthorization: Bearer x y\r\n"));
+	assert_null(strstr(got, "\r\nB:"));
+	post_free(p);
+	unlink(path);
+	assert_int_equal(post_new(&p, base, url, path, why, sizeof(why)),
+	    KP_EIO);
+}
+
+int
+main(void)
+{
+	signal(SIGPIPE, SIG_IGN);
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(request_as_sent),
+		TEST(odd_answers),
+		TEST(endless),
+		TEST(away),
+		TEST(freed_meanwhile),
+		TEST(urls),
+		TEST(headers),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
