@@ -45,7 +45,7 @@ main(int argc, char **argv)
 	warm = WARM + l.flight * LOAD_EVENTS / LOAD_BATCH;
 	/* So that as much is forgotten as comes: labels are kept for 30 s. */
 	step = KP_NS_PER_MS;
-	stages_init(&r, 1);
+	stages_init(&r, 1, l.native);
 	r.no_stats = strcmp(argv[2], "requests") == 0;
 	kp_buf_init(&b, 1 << 22);
 	for (size_t i = 0; i < warm + BATCHES; i++) {
