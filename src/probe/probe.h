@@ -4,7 +4,8 @@
  *   probe.c     the VM's side: loading, the tracer's callbacks, commands
  *   event.c     a trace event of the VM -> records in a thread's ring
  *   drain.c     rings -> binaries for the agent
- *   ring, names, term_put    what these are made of
+ *   ring, merge, names, term_put    what these are made of
+ *   checked     for builds that are watched
  *
  * All memory is got when the library is loaded and given back when it is
  * unloaded; the VM lets no thread be in here at that time.  On the way of an
@@ -48,10 +49,9 @@ struct probe {
 	/* of threads that got none */
 	_Atomic uint64_t dropped, dropped_entries;
 	_Atomic int64_t drained_at;	/* monotonic ns */
-	void *memory;		/* of all threads */
-	size_t size;
 	unsigned nthreads;
-	struct thread **thread;
+	struct thread **thread;	/* owned, each of so many bytes, its ring's too */
+	size_t thread_bytes;
 	/* the owner's */
 	ErlNifPid owner;
 	bool owned;
