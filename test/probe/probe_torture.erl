@@ -36,6 +36,7 @@ main() ->
 tests(Cycles) ->
     [{"every event is drained, in order", fun in_order/0},
      {"full rings drop, and count exactly", fun full/0},
+     {"a drain takes no more than it may", fun bounded/0},
      {"definitions outlive the events that are dropped", fun definitions/0},
      {"dirty schedulers", fun dirty_schedulers/0},
      {"schedulers come and go", fun churn/0},
@@ -45,6 +46,7 @@ tests(Cycles) ->
      {"the one who drains is killed", fun killed/0},
      {"loaded over itself", fun upgraded/0},
      {"what cannot be loaded is refused", fun refused/0},
+     {"rings are emptied in a long change", fun long_change/0},
      {"loaded and unloaded while calls go on", fun() -> cycles(Cycles) end}].
 
 test(Name, Fun) ->
@@ -173,6 +175,24 @@ full() ->
     true = Dropped > 0,
     Seen = [K || {_, _, _, Chunks} <- Drained, C <- Chunks, {K, _} <- events(C), K =:= 1],
     equal(Runs, length(Seen) + Entries).
+
+%% However many rings have how much; and all of it is there in the end. The first
+%% event of a ring has definitions with it.
+bounded() ->
+    load(32 bsl 20),
+    arm(),
+    Run = fun() -> ?MODULE:entry(?CALLS), exit(done) end,
+    Workers = [spawn_opt(Run, [monitor, {scheduler, S}]) || S <- lists:seq(1, erlang:system_info(schedulers_online))],
+    [receive {'DOWN', Ref, process, Pid, Reason} -> equal(done, Reason) end || {Pid, Ref} <- Workers],
+    Some = [bounded(Max) || Max <- [1, 10, 100, 1000]],
+    {0, 0, N, _} = drain(),
+    equal(length(Workers) * 2 * (?CALLS + 1), N + lists:sum(Some)).
+
+bounded(Max) ->
+    {_, _, Waiting, 0, 0, N, true, Chunks} = kprof_probe:drain(Max),
+    true = Waiting > 0 andalso N > 0 andalso N =< Max,
+    true = lists:sum([(size(C) - 8) div 40 || C <- Chunks]) =< max(Max, 30),
+    N.
 
 %% Of chunks that cannot be sent, what later ones need.
 definitions() ->
@@ -341,6 +361,62 @@ refused() ->
     {error, {load_failed, _}} = Load("/nowhere/kprof_probe", {1, 1}),
     {error, {load, _}} = Load(get(library), {100000, 1}),
     ok.
+
+%% The agent armed some hundred functions more, one by one, and rings were not looked
+%% at before it had done so: one batch came, or two. We are its daemon.
+long_change() ->
+    unload(),
+    Limits = #{max_queue => 1000000, max_memory => 1 bsl 30, max_age_ms => 600000},
+    {module, kprof_agent} = code:ensure_loaded(kprof_agent),
+    {ok, Agent, _} = kprof_agent:start(self(), Limits#{protocol => 3, who => <<"torture">>, lease_ms => 600000}),
+    Ref = erlang:monitor(process, Agent),
+    {{ok, _}, _} = ask(Agent, {probe, beam(), get(library), 32 bsl 20}),
+    {ok, _} = ask(Agent, {arm, [{{?MODULE, tier, 1}, tier, tier_spec(), []}], Limits}),
+    Workers = [spawn_link(fun sampled/0) || _ <- lists:seq(1, 4)],
+    [receive {kprof_events, _, _, _, _, [_ | _]} -> ok end || _ <- lists:seq(1, 3)],
+    Added = [{{M, F, A}, tier, tier_spec(), []}
+             || M <- [dict, gb_sets, gb_trees, orddict, ordsets, sets, queue, array, digraph, digraph_utils, string,
+                      calendar, base64, uri_string, erl_pp, erl_scan, zip, sofs, qlc, rand, proplists],
+                {module, _} <- [code:ensure_loaded(M)],
+                {F, A} <- M:module_info(exports), F =/= module_info],
+    {ok, Batches} = ask(Agent, {change, [], Added, Limits}),
+    io:format("      ~b functions, ~b batches meanwhile~n", [length(Added), Batches]),
+    true = length(Added) > 500 andalso Batches >= 4,
+    [begin unlink(W), exit(W, kill) end || W <- Workers],
+    Agent ! {kprof, self(), make_ref(), stop},
+    receive {'DOWN', Ref, process, Agent, Reason} -> equal(normal, Reason) end,
+    until_purged(erlang:monotonic_time(millisecond) + 60000).
+
+%% Its answer, and how many batches of events came before that.
+ask(Agent, Command) ->
+    Ref = make_ref(),
+    drop_events(),
+    Agent ! {kprof, self(), Ref, Command},
+    answer(Ref, 0).
+
+answer(Ref, Batches) ->
+    receive
+        {kprof_events, _, _, _, _, Chunks} -> answer(Ref, Batches + length([x || Chunks =/= []]));
+        {kprof_reply, Ref, Answer} -> {Answer, Batches}
+    end.
+
+drop_events() ->
+    receive {kprof_events, _, _, _, _, _} -> drop_events() after 0 -> ok end.
+
+sampled() ->
+    seq_trace:set_token(label, 16#1000000000001),
+    [?MODULE:tier(I) || I <- lists:seq(1, 5)],
+    timer:sleep(1),
+    sampled().
+
+until_purged(Deadline) ->
+    case [M || M <- [kprof_agent, kprof_probe], erlang:module_loaded(M)] of
+        [] -> ok;
+        Left ->
+            erlang:monotonic_time(millisecond) < Deadline orelse error({still_loaded, Left}),
+            timer:sleep(10),
+            until_purged(Deadline)
+    end.
 
 %% Inside traced functions when it comes, and still when it goes. What the first
 %% cycles got is there for the rest of them.
