@@ -243,8 +243,8 @@ $(B)/test/test_assembly $(B)/test/test_conserve $(B)/test/test_clocks: $(VMSIM)
 $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
 # What the native probe is made of needs no VM.
-$(B)/test/test_ring $(B)/test/test_merge: \
-    $(call obj,$(addprefix src/probe/,ring.c merge.c names.c))
+$(B)/test/test_ring $(B)/test/test_merge $(B)/test/test_probe_clock: \
+    $(call obj,$(addprefix src/probe/,ring.c merge.c clock.c names.c))
 
 # These are pure, though they live with the daemon.
 $(B)/test/test_guard: $(call obj,src/kprofd/hush.c src/kprofd/ledger.c)

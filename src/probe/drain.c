@@ -19,6 +19,8 @@
 #include "probe/merge.h"
 #include "probe/probe.h"
 
+#define MOMENT_TRIES 5
+#define MOMENT_GOOD 2000	/* ns */
 #define TIMESLICE INT64_C(1000000)	/* ns: what the VM gives a process */
 
 unsigned
@@ -53,6 +55,30 @@ probe_waiting(const struct probe *p)
 	for (unsigned i = 0; i < probe_rings(p); i++)
 		n += ring_waiting(&p->thread[i]->ring);
 	return n;
+}
+
+/*
+ * The VM's is right to half of what the look at both took: longer where the
+ * thread lost its processor in between, so the shortest of some.
+ */
+int64_t
+probe_moment(struct probe *p)
+{
+	int64_t first = clock_kernel(), before = first, after, vm, at = 0,
+	    vm_at = 0, shortest = INT64_MAX;
+
+	for (int i = 0; i < MOMENT_TRIES && shortest > MOMENT_GOOD; i++) {
+		vm = enif_monotonic_time(ERL_NIF_NSEC);
+		after = clock_kernel();
+		if (after - before < shortest) {
+			shortest = after - before;
+			at = before + shortest / 2;
+			vm_at = vm;
+		}
+		before = after;
+	}
+	clock_moment(&p->clock, at, vm_at);
+	return first;
 }
 
 /* Which begins after one character. */
@@ -93,6 +119,7 @@ record_out(struct probe *p, const struct kp_native_record *in)
 
 	if (rec.kind == KP_NATIVE_WEIGHT)
 		return rec;
+	rec.ts = clock_vm(&p->clock, rec.ts);
 	rec.pid = pid_name(p, rec.pid);
 	if ((rec.flags & KP_NATIVE_HAS_FROM) != 0)
 		rec.other = pid_name(p, rec.other);
@@ -178,7 +205,7 @@ give_all(ErlNifEnv *env, struct probe *p, struct drained *d, uint64_t max,
 static void
 tell_time(ErlNifEnv *env, int64_t since)
 {
-	int64_t percent = (enif_monotonic_time(ERL_NIF_NSEC) - since) /
+	int64_t percent = (clock_kernel() - since) /
 	    (TIMESLICE / 100);
 
 	enif_consume_timeslice(env, percent < 1 ? 1 : percent > 100 ? 100 :
@@ -195,7 +222,7 @@ drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
 	struct drained d = { .chunks = enif_make_list(env, 0) };
-	int64_t now = enif_monotonic_time(ERL_NIF_NSEC);
+	int64_t now, oldest;
 	uint64_t dropped, entries;
 	unsigned max;
 	ErlNifPid self;
@@ -203,14 +230,18 @@ drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	(void)argc;
 	if (!enif_get_uint(env, argv[0], &max) || !p->owned ||
 	    enif_self(env, &self) == NULL ||
-	    enif_compare_pids(&self, &p->owner) != 0 ||
-	    !give_all(env, p, &d, max, now))
+	    enif_compare_pids(&self, &p->owner) != 0)
+		return enif_make_badarg(env);
+	now = probe_moment(p);
+	if (!give_all(env, p, &d, max, now))
 		return enif_make_badarg(env);
 	atomic_store_explicit(&p->drained_at, now, memory_order_relaxed);
 	probe_dropped(p, &dropped, &entries);
 	tell_time(env, now);
-	return enif_make_tuple(env, 8, enif_make_int64(env, now),
-	    enif_make_int64(env, d.events > 0 ? d.oldest : now),
+	oldest = clock_vm(&p->clock, d.events > 0 ? d.oldest : now);
+	return enif_make_tuple(env, 8,
+	    enif_make_int64(env, clock_vm(&p->clock, now)),
+	    enif_make_int64(env, oldest),
 	    enif_make_uint64(env, probe_waiting(p)),
 	    enif_make_uint64(env, dropped), enif_make_uint64(env, entries),
 	    enif_make_uint64(env, d.events),

@@ -300,7 +300,7 @@ event_trace(struct probe *p, struct thread *t, ErlNifEnv *env,
 		drop_ringless(p, env, argv);
 		return;
 	}
-	e.rec.ts = enif_monotonic_time(ERL_NIF_NSEC);
+	e.rec.ts = clock_kernel();
 	if (!read_event(&e, argv))
 		return;		/* nothing was written before that is told */
 	if (!e.full)

@@ -85,7 +85,7 @@ start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	if (is_active(p) || enif_self(env, &p->owner) == NULL)
 		return enif_make_badarg(env);
 	p->owned = true;
-	atomic_store(&p->drained_at, enif_monotonic_time(ERL_NIF_NSEC));
+	atomic_store(&p->drained_at, probe_moment(p));
 	atomic_store(&p->active, true);
 	return probe_atoms.ok;
 }

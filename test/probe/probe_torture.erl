@@ -17,6 +17,7 @@
 -define(WARM, 20).
 -define(TELL, 1000).
 -define(MAPS, 20).
+-define(CLOCKS_APART, 1000000).  % ns, by a machine that is busy
 -define(GROWN, (4 bsl 20)).
 -define(GROWN_RSS, (24 bsl 20)).
 
@@ -35,6 +36,7 @@ main() ->
 
 tests(Cycles) ->
     [{"every event is drained, in order", fun in_order/0},
+     {"times are the VM's", fun times/0},
      {"full rings drop, and count exactly", fun full/0},
      {"a drain takes no more than it may", fun bounded/0},
      {"definitions outlive the events that are dropped", fun definitions/0},
@@ -160,6 +162,23 @@ in_order() ->
     %% By time, as kprofd reads them: a call, then its return.
     [{1, _} | Tiers] = lists:keysort(2, All),
     equal(lists:append(lists:duplicate(?CALLS, [2, 5])) ++ [5], [K || {K, _} <- Tiers]).
+
+%% Which the probe does not ask for them: they come between two looks at its clock,
+%% whatever was drained in between, but for what two clocks cannot be compared by.
+times() ->
+    load(32 bsl 20),
+    arm(),
+    [begin
+         Before = erlang:monotonic_time(nanosecond),
+         normal = in_process(fun() -> ?MODULE:entry(10), exit(normal) end),
+         After = erlang:monotonic_time(nanosecond),
+         I rem 3 =:= 0 andalso timer:sleep(I),
+         {Now, Oldest, _, 0, 0, 22, false, Chunks} = kprof_probe:drain(8192),
+         Times = [T || C <- Chunks, {_, T} <- events(C)],
+         equal(Oldest, lists:min(Times)),
+         [true = T > Before - ?CLOCKS_APART andalso T < After + ?CLOCKS_APART || T <- Times],
+         true = Now > After - ?CLOCKS_APART
+     end || I <- lists:seq(1, 20)].
 
 full() ->
     load(?SMALL),
