@@ -222,6 +222,8 @@ $(STORE_UNIT): UNIT_LIBS = -lsqlite3
 $(B)/test/test_store_power: $(call obj,test/support/faultvfs.c)
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -lsqlite3
+$(B)/test/test_top: $(call obj,$(STORE) $(REPORT))
+$(B)/test/test_top: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
 $(B)/test/test_profile: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_profile: UNIT_LIBS = -lsqlite3
@@ -275,6 +277,7 @@ FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
 FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.c) \
                 src/store/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
+FUZZ_KEYS    := src/report/keys.c
 FUZZ_PROFILE := $(addprefix src/report/,profile.c profile_diff.c figures.c grid.c grid_write.c json.c \
                 losses.c text.c when.c width.c)
 FUZZ_WEB     := src/web/params.c src/web/access.c src/report/when.c \
@@ -283,11 +286,13 @@ FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c
 
 $(B)/replay/text: $(call obj,$(FUZZ_TEXT))
 $(B)/replay/web: $(call obj,$(FUZZ_WEB))
+$(B)/replay/keys: $(call obj,$(FUZZ_KEYS))
 $(B)/replay/message: $(call obj,$(FUZZ_MESSAGE))
 $(B)/replay/profile: $(call obj,$(FUZZ_PROFILE))
 $(B)/replay/agent: $(call obj,$(FUZZ_AGENT))
 $(FUZZ_B)/fuzz_text: $(FUZZ_TEXT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_web: $(FUZZ_WEB:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_keys: $(FUZZ_KEYS:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_message: $(FUZZ_MESSAGE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_profile: $(FUZZ_PROFILE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_agent: $(FUZZ_AGENT:%.c=$(FUZZ_B)/obj/%.o)
@@ -360,6 +365,15 @@ $(B)/test/one_answer: test/support/one_answer.c $(B)/flags
 client-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer
 	sh test/integration/client_test.sh $(B)
 
+# kprof top on a pseudo-terminal, kprof merge, several -db.
+$(B)/test/pty_run: test/support/pty_run.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $< -lutil
+
+.PHONY: top-test
+top-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer $(B)/test/pty_run
+	sh test/integration/top_test.sh $(B)
+
 # The HTTP API and the dashboard, in headless Chromium, of two real nodes.
 # Screenshots go to $(B)/web.
 WEB_TEST := $(B)/npm_test
@@ -430,7 +444,7 @@ $(PRELOADED): $(B)/test/%.so: test/support/%.c
 	$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
 
 INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(PRELOADED) \
-                     sample $(INTEGRATION)/it_run.beam
+                     $(B)/test/pty_run sample $(INTEGRATION)/it_run.beam
 
 .PHONY: integration
 integration: $(INTEGRATION_NEEDS)
@@ -645,6 +659,7 @@ check: all
 	@$(MAKE) --no-print-directory unit
 	@$(MAKE) --no-print-directory SAN=1 unit
 	@$(MAKE) --no-print-directory SAN=1 client-test
+	@$(MAKE) --no-print-directory SAN=1 top-test
 	@$(MAKE) --no-print-directory SAN=1 api-test
 	@$(MAKE) --no-print-directory web-test
 	@$(MAKE) --no-print-directory sqlite-test
@@ -730,6 +745,7 @@ help:
 	@echo 'make install      PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall'
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
 	@echo 'make client-test  kprof on a database made for it'
+	@echo 'make top-test     kprof top on a pseudo-terminal, kprof merge'
 	@echo 'make api-test     the HTTP API against sqlite3 and kprof, and what it refuses'
 	@echo 'make web-test     that, and the dashboard in headless Chromium'
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'

@@ -6,7 +6,8 @@
  *		ok <length>\n<text>	or "error": the answer, then it closes
  *
  * Whatever the other side sends, no more than ANSWER_MAX bytes are taken and
- * no more than SILENCE_S seconds are waited for the next message.
+ * no more than SILENCE_S seconds are waited for the next message, or what the
+ * caller has patience for in all.
  */
 #include <errno.h>
 #include <poll.h>
@@ -31,6 +32,8 @@ struct talk {
 	int fd;
 	kp_mono_ns deadline;
 	size_t left;		/* bytes it may still send */
+	unsigned patience;	/* s: with notes for each message, or in all */
+	bool notes;		/* are shown */
 	char *why;
 	size_t nwhy;
 };
@@ -58,7 +61,7 @@ static enum kp_err
 talk_open(struct talk *t)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	struct timeval limit = { SILENCE_S, 0 };
+	struct timeval limit = { t->patience, 0 };
 
 	if (strlen(t->path) >= sizeof(sun.sun_path)) {
 		snprintf(t->why, t->nwhy, "the socket's path '%s' is longer "
@@ -75,7 +78,7 @@ talk_open(struct talk *t)
 	if (connect(t->fd, (struct sockaddr *)&sun, sizeof(sun)) != 0)
 		return errno == EAGAIN ? fail(t, KP_ETIMEOUT,
 		    "does not answer") : unreachable(t, errno);
-	t->deadline = kp_mono_now() + SILENCE_S * KP_NS_PER_S;
+	t->deadline = kp_mono_now() + t->patience * KP_NS_PER_S;
 	return KP_OK;
 }
 
@@ -205,8 +208,10 @@ talk_answer(struct talk *t, struct kp_buf *answer)
 		if (strcmp(kind, "note") != 0)
 			return fail(t, KP_EFORMAT,
 			    "answers with an unknown word");
+		if (!t->notes)
+			continue;
 		show_note(answer);
-		t->deadline = kp_mono_now() + SILENCE_S * KP_NS_PER_S;
+		t->deadline = kp_mono_now() + t->patience * KP_NS_PER_S;
 	}
 }
 
@@ -226,27 +231,46 @@ node_command(char *line, size_t n, const char *command, const char *node)
 	return true;
 }
 
+static enum kp_err
+ask_talk(const struct place *p, const char *command, struct kp_buf *answer,
+    struct talk *t)
+{
+	char *path = NULL;
+	enum kp_err err;
+
+	if (p->control == NULL && asprintf(&path, "%s.sock",
+	    place_dbs(p).v[0]) < 0) {
+		snprintf(t->why, t->nwhy, "out of memory");
+		return KP_ENOMEM;
+	}
+	t->path = p->control != NULL ? p->control : path;
+	err = talk_open(t);
+	if (err == KP_OK)
+		err = talk_send(t, command);
+	if (err == KP_OK)
+		err = talk_answer(t, answer);
+	if (t->fd >= 0)
+		close(t->fd);
+	free(path);
+	return err;
+}
+
 enum kp_err
 ask(const struct place *p, const char *command, struct kp_buf *answer,
     char *why, size_t n)
 {
 	struct talk t = { .fd = -1, .left = ANSWER_MAX, .why = why,
-		.nwhy = n };
-	char *path = NULL;
-	enum kp_err err;
+		.nwhy = n, .patience = SILENCE_S, .notes = true };
 
-	if (p->control == NULL && asprintf(&path, "%s.sock", p->db) < 0) {
-		snprintf(why, n, "out of memory");
-		return KP_ENOMEM;
-	}
-	t.path = p->control != NULL ? p->control : path;
-	err = talk_open(&t);
-	if (err == KP_OK)
-		err = talk_send(&t, command);
-	if (err == KP_OK)
-		err = talk_answer(&t, answer);
-	if (t.fd >= 0)
-		close(t.fd);
-	free(path);
-	return err;
+	return ask_talk(p, command, answer, &t);
+}
+
+enum kp_err
+ask_soon(const struct place *p, const char *command, unsigned seconds,
+    struct kp_buf *answer, char *why, size_t n)
+{
+	struct talk t = { .fd = -1, .left = ANSWER_MAX, .why = why,
+		.nwhy = n, .patience = seconds };
+
+	return ask_talk(p, command, answer, &t);
 }

@@ -26,9 +26,9 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 {
 	const char *target = NULL, *name = NULL, *cookie_file = NULL;
 	const char *node = NULL;
-	struct place p = { .db = DB_DEFAULT };
+	struct place p = { .control = NULL };
 	const struct opt opts[] = {
-		OPT_DB(p),
+		OPT_DB_ONE(p),
 		OPT_CONTROL(p),
 		OPT_NODE(node),
 		{ "target", "NODE", "do it right on this node, without a "
@@ -56,6 +56,8 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 		    name != NULL ? "name" : "cookie-file");
 	if (!node_command(line, sizeof(line), cmd->name, node))
 		return EXIT_USAGE;
+	if (p.dbs.n > 1)
+		return opts_wrong(cmd, "give one -db: one daemon is asked");
 	kp_buf_init(&answer, OUTPUT_MAX);
 	if (ask(&p, line, &answer, why, sizeof(why)) == KP_OK)
 		return show(&answer);

@@ -29,11 +29,50 @@ say(const char *fmt, ...)
 	kp_buf_free(&b);
 }
 
+struct kp_query_files
+place_dbs(const struct place *p)
+{
+	static const char *const otherwise[] = { DB_DEFAULT };
+
+	if (p->dbs.n == 0)
+		return (struct kp_query_files){ otherwise, 1 };
+	return (struct kp_query_files){ p->dbs.v, p->dbs.n };
+}
+
+struct place
+place_at(const struct place *p, size_t i)
+{
+	return (struct place){ .dbs = { { place_dbs(p).v[i] }, 1 },
+		.control = p->control };
+}
+
+int
+place_check(const struct cmd *cmd, const struct place *p)
+{
+	if (p->dbs.n > 1 && p->control != NULL)
+		return opts_wrong(cmd, "-control is one daemon's socket: give "
+		    "one -db with it, or none");
+	return OPTS_GO_ON;
+}
+
+const char *
+place_name(char *buf, size_t n, const struct place *p)
+{
+	struct kp_query_files dbs = place_dbs(p);
+
+	if (dbs.n == 1)
+		snprintf(buf, n, "%s", dbs.v[0]);
+	else
+		snprintf(buf, n, "%s and %zu more", dbs.v[0], dbs.n - 1);
+	return buf;
+}
+
 enum kp_err
 open_db(struct kp_query **q, const struct place *p)
 {
+	struct kp_query_files dbs = place_dbs(p);
 	char *why;
-	enum kp_err err = kp_query_open(q, p->db, &why);
+	enum kp_err err = kp_query_open_all(q, &dbs, &why);
 
 	if (err != KP_OK) {
 		say("%s", why != NULL ? why : kp_err_str(err));

@@ -19,24 +19,33 @@ int cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv);
 /* count, time, memory */
 int cmd_count(const struct cmd *cmd, int argc, char **argv);
 int cmd_diff(const struct cmd *cmd, int argc, char **argv);
+int cmd_merge(const struct cmd *cmd, int argc, char **argv);
 int cmd_report(const struct cmd *cmd, int argc, char **argv);
 int cmd_slow(const struct cmd *cmd, int argc, char **argv);
 int cmd_status(const struct cmd *cmd, int argc, char **argv);
 /* dump, pause, resume, reload: what the daemon does and answers */
 int cmd_tell(const struct cmd *cmd, int argc, char **argv);
+int cmd_top(const struct cmd *cmd, int argc, char **argv);
 int cmd_tree(const struct cmd *cmd, int argc, char **argv);
 int cmd_web(const struct cmd *cmd, int argc, char **argv);
 
-/* Where database and daemon are. */
+/* Where databases and their daemons are. */
 struct place {
-	const char *db;
+	struct opt_list dbs;	/* none: DB_DEFAULT */
 	const char *control;	/* NULL: the database's path + .sock */
 };
 
 #define DB_DEFAULT "kprofd.db"
 #define OPT_DB(place) \
-	{ "db", "FILE", "the database (default " DB_DEFAULT ")", OPT_TEXT, \
-	    &(place).db, NULL }
+	{ "db", "FILE", "the database (default " DB_DEFAULT "); several " \
+	    "are read as one", OPT_LIST, &(place).dbs, NULL }
+#define OPT_DB_ONE(place) \
+	{ "db", "FILE", "the database (default " DB_DEFAULT ")", OPT_LIST, \
+	    &(place).dbs, NULL }
+/* Each with a daemon of its own. */
+#define OPT_DB_EACH(place) \
+	{ "db", "FILE", "the database (default " DB_DEFAULT "); several: " \
+	    "one after the other", OPT_LIST, &(place).dbs, NULL }
 #define OPT_CONTROL(place) \
 	{ "control", "SOCKET", "the daemon's socket (default: the " \
 	    "database's path + .sock)", OPT_TEXT, &(place).control, NULL }
@@ -57,7 +66,16 @@ struct place {
 /* "kprof: ..." on stderr, cleaned of what a terminal would obey. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Opens the database, or says why not. */
+/* All databases, borrowed: one at least. */
+struct kp_query_files place_dbs(const struct place *p);
+/* The i-th database and its daemon, alone. */
+struct place place_at(const struct place *p, size_t i);
+/* Several databases have a daemon each: -control with them is EXIT_USAGE. */
+int place_check(const struct cmd *cmd, const struct place *p);
+/* "a.db", or "a.db and 2 more", at most n bytes; returns buf. */
+const char *place_name(char *buf, size_t n, const struct place *p);
+
+/* Opens the databases, or says why not. */
 enum kp_err open_db(struct kp_query **q, const struct place *p);
 /* Says why a query failed; returns EXIT_FAILED. */
 int query_failed(const struct kp_query *q, enum kp_err err);
@@ -76,12 +94,15 @@ int show(struct kp_buf *b);
 bool node_command(char *line, size_t n, const char *command,
     const char *node);
 /*
- * Asks the daemon.  KP_OK: its answer is in `answer`; KP_ESTATE: it refused,
- * `why` holds its words; else it was not reached or not understood, and
- * `why` says how.  Its notes go to stderr as they come.
+ * Asks the daemon of the first database.  KP_OK: its answer is in `answer`;
+ * KP_ESTATE: it refused, `why` holds its words; else it was not reached or
+ * not understood, and `why` says how.  Its notes go to stderr as they come.
  */
 enum kp_err ask(const struct place *p, const char *command,
     struct kp_buf *answer, char *why, size_t n);
+/* The same with so much patience in all, and its notes dropped. */
+enum kp_err ask_soon(const struct place *p, const char *command,
+    unsigned seconds, struct kp_buf *answer, char *why, size_t n);
 
 /* explain.c: why a report is empty, and what to do. */
 enum kp_err explain_empty(struct kp_buf *b, struct kp_query *q,

@@ -24,10 +24,18 @@ static const struct cmd cmds[] = {
 	    "kprof slow -since 2026-11-21T10:00 -n 5", cmd_slow },
 	{ "tree", "ID", "show the calls of one slow request",
 	    "kprof slow lists the IDs.", "kprof tree 42", cmd_tree },
+	{ "top", NULL, "watch where the time goes, live", "On a terminal: h "
+	    "lists its keys, q ends it.  Elsewhere the same as text, once.",
+	    "kprof top -db /var/lib/kprofd/kprofd.db", cmd_top },
 	{ "web", NULL, "serve the dashboard of a database", "Until Ctrl-C. "
 	    "What a running daemon says is on it as well; kprofd -http serves "
 	    "the same.",
 	    "kprof web -db /var/lib/kprofd/kprofd.db", cmd_web },
+	{ "merge", "OUT IN...", "put databases of many machines into one",
+	    "OUT is made, or added to; what it has of them already is not "
+	    "taken again.\nWhatever happens, it is as it was or has all of "
+	    "them.", "kprof merge all.db kprofd.db && kprof report -db "
+	    "all.db", cmd_merge },
 	{ "dump", NULL, "write the running window to the database now", "",
 	    "kprof dump && kprof report -since 1m", cmd_tell },
 	{ "pause", NULL, "stop measuring; the daemon stays attached", "",

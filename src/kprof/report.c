@@ -48,13 +48,15 @@ explain(const struct args *a, struct kp_query *q, const struct reports *rs,
     struct kp_buf *why)
 {
 	enum kp_err err = KP_OK;
+	char name[512];
 
+	place_name(name, sizeof(name), &a->place);
 	if (report_empty(rs->now))
-		err = explain_empty(why, q, a->place.db, &a->range, rs->now);
+		err = explain_empty(why, q, name, &a->range, rs->now);
 	if (err != KP_OK || rs->then == NULL || !report_empty(rs->then))
 		return err;
 	kp_buf_str(why, "-versus: ");
-	return explain_empty(why, q, a->place.db, &rs->then_range, rs->then);
+	return explain_empty(why, q, name, &rs->then_range, rs->then);
 }
 
 static enum kp_err
@@ -172,8 +174,7 @@ report(const struct cmd *cmd, const struct args *a)
 int
 cmd_report(const struct cmd *cmd, int argc, char **argv)
 {
-	struct args a = { .place = { .db = DB_DEFAULT },
-		.range = { .until = INT64_MAX } };
+	struct args a = { .range = { .until = INT64_MAX } };
 	const struct opt opts[] = {
 		OPTS_RANGE(a.range),
 		{ "versus", "RANGE", "compare with that range: -2h,-1h",

@@ -82,8 +82,7 @@ slow(const struct args *a)
 int
 cmd_slow(const struct cmd *cmd, int argc, char **argv)
 {
-	struct args a = { .place = { .db = DB_DEFAULT },
-		.range = { .until = INT64_MAX }, .limit = LIMIT };
+	struct args a = { .range = { .until = INT64_MAX }, .limit = LIMIT };
 	const struct opt opts[] = {
 		{ "n", "N", "so many of the slowest (default 20)", OPT_COUNT,
 		    &a.limit, NULL },

@@ -183,7 +183,7 @@ put_json(struct kp_buf *b, const struct facts *f, const char *why)
 static int
 from_db(const struct place *p, const char *why, const char *node, bool json)
 {
-	struct facts f = { .path = p->db, .node = node };
+	struct facts f = { .path = place_dbs(p).v[0], .node = node };
 	struct kp_query *q;
 	struct kp_buf b;
 	enum kp_err err;
@@ -209,35 +209,53 @@ from_db(const struct place *p, const char *why, const char *node, bool json)
 	return st;
 }
 
-int
-cmd_status(const struct cmd *cmd, int argc, char **argv)
+/* One daemon, or what is left of it. */
+static int
+status(const struct place *p, const char *line, const char *node, bool json)
 {
-	struct place p = { .db = DB_DEFAULT };
-	const char *node = NULL;
-	bool json = false;
-	const struct opt opts[] = { OPT_JSON(json), OPT_NODE(node), OPT_DB(p),
-		OPT_CONTROL(p) };
 	struct kp_buf answer, clean;
-	char why[1024], line[512];
+	char why[1024];
 	enum kp_err err;
-	int st;
 
-	st = opts_parse(cmd, opts, 4, argc, argv, NULL);
-	if (st != OPTS_GO_ON)
-		return st;
-	if (!node_command(line, sizeof(line), json ? "status json" : "status",
-	    node))
-		return EXIT_USAGE;
 	kp_buf_init(&answer, OUTPUT_MAX);
-	err = ask(&p, line, &answer, why, sizeof(why));
+	err = ask(p, line, &answer, why, sizeof(why));
 	if (err == KP_OK && json)
 		return show(&answer);
 	if (err != KP_OK) {
 		kp_buf_free(&answer);
-		return from_db(&p, why, node, json);
+		return from_db(p, why, node, json);
 	}
 	kp_buf_init(&clean, OUTPUT_MAX);
 	text_put_lines(&clean, (const char *)answer.p, answer.len);
 	kp_buf_free(&answer);
 	return show(&clean);
+}
+
+int
+cmd_status(const struct cmd *cmd, int argc, char **argv)
+{
+	struct place p = { .control = NULL }, one;
+	const char *node = NULL;
+	bool json = false;
+	const struct opt opts[] = { OPT_JSON(json), OPT_NODE(node),
+		OPT_DB_EACH(p), OPT_CONTROL(p) };
+	int st, failed = EXIT_DONE;
+	char line[512];
+
+	st = opts_parse(cmd, opts, 4, argc, argv, NULL);
+	if (st == OPTS_GO_ON)
+		st = place_check(cmd, &p);
+	if (st != OPTS_GO_ON)
+		return st;
+	if (!node_command(line, sizeof(line), json ? "status json" : "status",
+	    node))
+		return EXIT_USAGE;
+	for (size_t i = 0; i < place_dbs(&p).n; i++) {
+		one = place_at(&p, i);
+		if (i > 0 && !json)
+			printf("\n");
+		st = status(&one, line, node, json);
+		failed = st != EXIT_DONE ? st : failed;
+	}
+	return failed;
 }

@@ -28,6 +28,7 @@ tree(const struct place *p, int64_t id, bool json)
 	struct kp_query_tree t = { 0 };
 	struct kp_query *q;
 	enum kp_err err;
+	char name[512];
 	int st;
 
 	if (open_db(&q, p) != KP_OK)
@@ -39,7 +40,7 @@ tree(const struct place *p, int64_t id, bool json)
 		err = kp_query_cover(q, &around, &cover);
 	if (err == KP_ENOENT) {
 		say("no request %" PRId64 " in '%s' (kprof slow lists those "
-		    "there are)", id, p->db);
+		    "there are)", id, place_name(name, sizeof(name), p));
 		st = EXIT_FAILED;
 	} else if (err != KP_OK) {
 		st = query_failed(q, err);
@@ -54,7 +55,7 @@ tree(const struct place *p, int64_t id, bool json)
 int
 cmd_tree(const struct cmd *cmd, int argc, char **argv)
 {
-	struct place p = { .db = DB_DEFAULT };
+	struct place p = { .control = NULL };
 	bool json = false;
 	const struct opt opts[] = { OPT_JSON(json), OPT_DB(p) };
 	const char *arg;

@@ -10,6 +10,7 @@
 static int
 serve(const struct place *p, struct web_opts *o)
 {
+	struct kp_query_files dbs = place_dbs(p);
 	struct kp_query *q;
 	char why[512], *path = NULL;
 	struct web *w;
@@ -20,10 +21,11 @@ serve(const struct place *p, struct web_opts *o)
 	if (open_db(&q, p) != KP_OK)
 		return EXIT_FAILED;
 	kp_query_close(q);
-	if (p->control == NULL && asprintf(&path, "%s.sock", p->db) < 0)
+	if (asprintf(&path, "%s.sock", dbs.v[0]) < 0)
 		return EXIT_FAILED;
-	o->db = p->db;
-	o->control = p->control != NULL ? p->control : path;
+	o->dbs = dbs;
+	/* of several none is the one that speaks for them */
+	o->control = p->control != NULL ? p->control : dbs.n > 1 ? "" : path;
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&end);
 	sigaddset(&end, SIGINT);
@@ -46,7 +48,7 @@ serve(const struct place *p, struct web_opts *o)
 int
 cmd_web(const struct cmd *cmd, int argc, char **argv)
 {
-	struct place p = { .db = DB_DEFAULT };
+	struct place p = { .control = NULL };
 	struct web_opts o = { .addr = WEB_ADDR_DEFAULT };
 	const struct opt opts[] = {
 		{ "http", "ADDR:PORT", "where (default " WEB_ADDR_DEFAULT ")",

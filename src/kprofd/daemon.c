@@ -344,7 +344,7 @@ static int
 open_web(struct daemon *d)
 {
 	const struct web_opts wo = { .addr = d->o->http,
-		.token_file = d->o->http_token_file, .db = d->o->db,
+		.token_file = d->o->http_token_file, .dbs = { &d->o->db, 1 },
 		.control = d->o->control_path };
 	char why[512];
 

@@ -6,61 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/utf8.h"
 #include "kprofd/log.h"
 #include "kprofd/target.h"
 #include "kprofd/native.h"
-#include "report/text.h"
+#include "kprofd/target_guard.h"
+#include "kprofd/target_words.h"
 
 /* More of anything is in no window: sums of very many fit SQL's integers. */
 #define FIGURE_MAX (UINT64_C(1) << 40)
 
 /* Read before they are looked at: see request/ahead.c.  22 KiB. */
 #define EVENTS_AT_ONCE 128
-
-/* Some of the text is the target's own. */
-void
-target_happened(struct target *t, const char *kind, const char *text)
-{
-	struct kp_happening h = { .at = kp_wall_now(), .node = t->node,
-		.kind = kind };
-	struct kp_buf b;
-	const char *clean;
-
-	if (t->p.store == NULL)
-		return;
-	kp_buf_init(&b, 8 * sizeof(h.text));
-	text_put_n(&b, text, strnlen(text, sizeof(h.text)));
-	clean = kp_buf_cstr(&b);
-	memcpy(h.text, clean, utf8_fit(clean, b.len, sizeof(h.text) - 1));
-	kp_buf_free(&b);
-	kp_store_happening(t->p.store, &h);
-}
-
-/* Both in the log and among the events, if that is not too much by now. */
-static void
-tell(struct target *t, const char *kind, const char *text)
-{
-	if (!hush_may(&t->hush, kp_mono_now()))
-		return;
-	log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target, kind,
-	    text);
-	target_happened(t, kind, text);
-}
-
-static void
-tell_untold(struct target *t)
-{
-	uint64_t n = hush_take(&t->hush);
-	char text[100];
-
-	if (n == 0)
-		return;
-	snprintf(text, sizeof(text), "%" PRIu64 " notices were not told: too "
-	    "many at once", n);
-	log_warn("hushed", t->opts.target, "'%s': %s", t->opts.target, text);
-	target_happened(t, "hushed", text);
-}
 
 static uint64_t
 entries(const struct target *t)
@@ -94,7 +50,7 @@ on_runaway(void *ctx, const struct kp_fn *fn)
 
 	snprintf(text, sizeof(text), "%s never returns (a server loop?): "
 	    "disarmed", fn->text);
-	tell(t, "runaway", text);
+	target_tell(t, "runaway", text);
 	agent_disarm(t->agent, fn->text);
 }
 
@@ -107,105 +63,31 @@ on_unbounded(void *ctx, uint32_t line)
 	snprintf(text, sizeof(text), "requests are named _other by the clause "
 	    "on line %" PRIu32 " of tiers.conf: its answer is longer than %d "
 	    "bytes, or nothing to name them by", line, KP_IDENT_BYTES_MAX);
-	tell(t, "identity", text);
+	target_tell(t, "identity", text);
 }
 
 static const struct assembly_ops assembly_ops = { on_request, on_calls,
 	on_runaway, on_unbounded };
 
-/* ---- sampling, and what is too much ---- */
+/* ---- the agent's callbacks ---- */
 
 static void
 on_notice(void *ctx, const char *kind, const char *text)
 {
-	tell(ctx, kind, text);
-}
-
-/* Its rate has changed. */
-static void
-resample(struct target *t)
-{
-	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
-	    .event = "sampling", .target = t->opts.target,
-	    .fields = { { .key = "one_in", .number = t->sampler.one_in } } },
-	    "%s: sampling one request in %u", t->opts.target,
-	    t->sampler.one_in);
-	if (!t->watch.guard.resting)
-		t->ledger.sampling |= t->sampler.one_in > 1;
-	agent_sample(t->agent, t->sampler.one_in);
-}
-
-/* Whoever is over a limit: returns for how long to rest. */
-static kp_dur_ns
-trip(struct target *t, enum kp_trip cause, const char *why)
-{
-	kp_dur_ns rest = watch_trip(&t->watch, cause, &t->status,
-	    assembly_in_flight(&t->part), kp_mono_now());
-	char text[256];
-
-	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
-		resample(t);
-	snprintf(text, sizeof(text), "%s; rests for %.0f s, then samples one "
-	    "request in %u", why, (double)rest / (double)KP_NS_PER_S,
-	    t->sampler.one_in);
-	on_notice(t, "trip", text);
-	return rest;
-}
-
-/* Is kprofd itself over a limit, with what was sent then? */
-static void
-look_out(struct target *t, kp_target_ns sent)
-{
-	enum kp_trip cause = watch_look(&t->watch, t->p.store, sent,
-	    kp_mono_now());
-	char why[200];
-
-	if (cause == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
-		return;
-	watch_words(&t->watch, cause, why, sizeof(why));
-	agent_rest(t->agent, trip(t, cause, why), why);
+	target_tell(ctx, kind, text);
 }
 
 static kp_dur_ns
 on_trip(void *ctx, const char *text)
 {
-	return trip(ctx, KP_TRIP_AGENT, text);
+	return target_tripped(ctx, text);
 }
 
 static kp_dur_ns
 on_rested(void *ctx)
 {
-	struct target *t = ctx;
-	kp_dur_ns more = watch_rested(&t->watch, t->p.store, kp_mono_now());
-	char why[200], text[256];
-
-	if (more == 0)
-		return 0;
-	watch_words(&t->watch, t->watch.guard.cause, why, sizeof(why));
-	snprintf(text, sizeof(text), "for %.0f s more: %s",
-	    (double)more / (double)KP_NS_PER_S, why);
-	on_notice(t, "rest", text);
-	return more;
+	return target_rested(ctx);
 }
-
-/* A status came while armed: time for what was cut to grow. */
-static void
-recover(struct target *t, const struct agent_status *st)
-{
-	kp_mono_ns now = kp_mono_now();
-	char text[200];
-
-	if (watch_after(&t->watch, st, now, text, sizeof(text))) {
-		log_info("resume", t->opts.target, "'%s' is profiled again %s",
-		    t->opts.target, text);
-		target_happened(t, "resume", text);
-	}
-	if (kp_guard_tick(&t->watch.guard, now) &&
-	    kp_sampler_cut(&t->sampler, t->watch.guard.cut))
-		resample(t);
-}
-
-/* ---- the agent's callbacks ---- */
 
 static void
 take_events(struct target *t, const struct kp_event *ev, size_t n, bool rests)
@@ -254,9 +136,8 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 		agent_nonsense(t->agent, "a batch of events");
 	}
 	assembly_expire(&t->part, b.sent_at);
-	if (kp_sampler_quick(&t->sampler, b.sent_at))
-		resample(t);
-	look_out(t, b.sent_at);
+	target_quick(t, b.sent_at);
+	target_look_out(t, b.sent_at);
 }
 
 /* What its events can tell of: of all that is armed, or will be. */
@@ -295,7 +176,7 @@ static void
 find_place(struct target *t)
 {
 	if (!assembly_join(&t->part) && !t->unplaced)
-		tell(t, "no_room", "requests of as many nodes as kprofd can "
+		target_tell(t, "no_room", "requests of as many nodes as kprofd can "
 		    "have are in flight: until some end, what is traced here "
 		    "is not followed");
 	t->unplaced = t->part.index == KP_NONE;
@@ -340,25 +221,6 @@ on_hello(void *ctx, const struct agent_hello *h)
 }
 
 static void
-sample(struct target *t, const struct agent_status *st)
-{
-	kp_dur_ns over = st->now - t->status.now;
-
-	const struct spending *s = &t->spending;
-	uint32_t was = t->sampler.one_in;
-
-	if (t->status.now == 0 || st->entry_calls < t->status.entry_calls)
-		return;
-	kp_sampler_rate(&t->sampler, st->entry_calls - t->status.entry_calls,
-	    over);
-	kp_sampler_spent(&t->sampler,
-	    spending_percent(s, kp_cost_total(&s->last)),
-	    spending_percent(s, kp_cost_fixed(&s->last)), target_conf(t)->budget);
-	if (t->sampler.one_in != was)
-		resample(t);
-}
-
-static void
 on_status(void *ctx, const struct agent_status *st, bool last)
 {
 	struct target *t = ctx;
@@ -370,13 +232,13 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 	ledger_status(&t->ledger, st, entries(t), last);
 	spending_status(&t->spending, &t->status, st);
 	if (!last)
-		sample(t, st);
+		target_sample(t, st);
 	if (agent_state(t->agent) == AGENT_ARMED)
-		recover(t, st);
+		target_recover(t, st);
 	t->status = *st;
 	t->status_at = kp_mono_now();
 	assembly_expire(&t->part, st->now);
-	look_out(t, st->now);
+	target_look_out(t, st->now);
 }
 
 /* A target that is down for a night has one line and one event, not many. */
@@ -676,7 +538,7 @@ target_rotate(struct target *t, kp_wall_ns now)
 		t->lost_ever.n[i] += w->losses.n[i];
 	}
 	t->lost = (struct kp_losses){ 0 };
-	tell_untold(t);
+	target_tell_untold(t);
 	t->windows++;
 	t->p.ops->on_window(t->p.ctx, t, w);
 	if (t->p.store != NULL)
@@ -705,19 +567,6 @@ target_reload_cancel(struct target *t)
 	agent_reload_cancel(t->agent);
 }
 
-/* The rate that was found to be right stays, where the rule is the same. */
-static void
-sampling_switch(struct target *t, const struct kp_sampling *now)
-{
-	const struct kp_sampling *was = &t->sampler.conf;
-
-	if (was->kind == now->kind && was->n == now->n)
-		return;
-	kp_sampler_init(&t->sampler, now);
-	kp_sampler_cut(&t->sampler, t->watch.guard.cut);
-	agent_sample(t->agent, t->sampler.one_in);
-}
-
 void
 target_switch(struct target *t)
 {
@@ -727,6 +576,6 @@ target_switch(struct target *t)
 	assembly_part_switch(&t->part);
 	if (t->hello.otp != 0)
 		set_told(t);
-	sampling_switch(t, &target_conf(t)->sampling);
+	target_sampling(t, &target_conf(t)->sampling);
 	t->watch.guard.limits = target_conf(t)->overload;
 }

@@ -135,8 +135,6 @@ void target_reload_cancel(struct target *t);
  * starts anew, with what assembly_prepare() made ready.
  */
 void target_switch(struct target *t);
-/* Recorded among the events of this target. */
-void target_happened(struct target *t, const char *kind, const char *text);
 /* Nothing more will come: what is in flight is lost, the rest is closed. */
 void target_drain(struct target *t, enum kp_loss cause);
 

@@ -12,6 +12,7 @@
 
 #include "kprofd/log.h"
 #include "kprofd/notify.h"
+#include "kprofd/target_words.h"
 #include "kprofd/targets_internal.h"
 
 #define CONNECT_LIMIT (7 * KP_NS_PER_S)

@@ -67,8 +67,8 @@ request_cells(struct grid *g, const struct kp_query_request *q)
 }
 
 void
-requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
-    const struct kp_query_sum *cover, unsigned width)
+requests_rows(struct kp_buf *b, const struct kp_query_requests *rs,
+    unsigned width)
 {
 	struct grid g;
 
@@ -90,6 +90,13 @@ requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
 		request_cells(&g, &rs->v[i]);
 	grid_write(&g, width, b);
 	grid_free(&g);
+}
+
+void
+requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
+    const struct kp_query_sum *cover, unsigned width)
+{
+	requests_rows(b, rs, width);
 	kp_buf_u8(b, '\n');
 	put_cover(b, "", cover, width);
 }

@@ -14,6 +14,9 @@
  */
 void requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
     const struct kp_query_sum *cover, unsigned width);
+/* The list alone: two lines of heads, and one for each. */
+void requests_rows(struct kp_buf *b, const struct kp_query_requests *rs,
+    unsigned width);
 /* One line of JSON. */
 void requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
     const struct kp_query_sum *cover);

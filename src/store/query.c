@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "read.h"
+#include "set.h"
 
 enum kp_err
 kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out)
@@ -15,6 +16,8 @@ kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out)
 	const char **v;
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_tiers(q, out);
 	read_start(&rd, q, "select name, position is not null from tier"
 	    " where name <> '_total'"
 	    " order by position is null, position, name");
@@ -50,6 +53,8 @@ kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
 	const char **v;
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_nodes(q, r, out);
 	read_start(&rd, q, "select name from node where id in"
 	    " (select node_id from time_window"
 	    " where start_ns >= ?1 and start_ns < ?2)"
@@ -111,6 +116,8 @@ kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
 	enum kp_err err;
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_slow(q, r, skip, limit, out);
 	read_start(&rd, q, "select " REQUEST_COLUMNS
 	    " where q.start_ns >= ?1 and q.start_ns < ?2"
 	    " and (?3 is null or one_of(n.name, ?3))"
@@ -206,6 +213,8 @@ kp_query_tree(struct kp_query *q, int64_t id, struct kp_query_tree *out)
 	enum kp_err err;
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_tree(q, id, out);
 	read_start(&rd, q, "select " REQUEST_COLUMNS " where q.id = ?");
 	read_bind(&rd, id);
 	if (read_next(&rd)) {
@@ -240,6 +249,8 @@ kp_query_events(struct kp_query *q, const struct kp_query_range *r,
 	enum kp_err err;
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_events(q, r, limit, out);
 	read_start(&rd, q, "select at_ns, run_id, name, kind, text from ("
 	    "select e.id, e.at_ns, e.run_id, n.name, e.kind, e.text"
 	    " from event e join node n on n.id = e.node_id"
@@ -300,6 +311,8 @@ kp_query_runs(struct kp_query *q, size_t limit, struct kp_query_runs *out)
 	enum kp_err err;
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_runs(q, limit, out);
 	read_start(&rd, q, "select id, started_ns, ended_ns, clean,"
 	    " interval_ns, version, tiers_conf from run"
 	    " order by id desc limit ?");
@@ -331,6 +344,8 @@ kp_query_span(struct kp_query *q, kp_wall_ns *first, kp_wall_ns *last)
 {
 	struct read rd;
 
+	if (q->nparts > 0)
+		return set_span(q, first, last);
 	*first = *last = 0;
 	read_start(&rd, q, "select (select min(start_ns) from time_window),"
 	    " (select max(end_ns) from (select end_ns from time_window"

@@ -21,6 +21,19 @@ struct kp_query;
 /* On error *why is one line for the user, owned by the caller. */
 enum kp_err kp_query_open(struct kp_query **out, const char *path,
     char **why);
+
+struct kp_query_files {
+	const char *const *v;
+	size_t n;		/* 1 at least */
+};
+
+/*
+ * Several files, read as one: of many machines, or of one that was begun
+ * anew.  Ids of requests and runs are good for this list of files.
+ * KP_ESTATE: two of them hold the same run.
+ */
+enum kp_err kp_query_open_all(struct kp_query **out,
+    const struct kp_query_files *f, char **why);
 void kp_query_close(struct kp_query *q);
 /* The last error, in words; "" if none. */
 const char *kp_query_why(const struct kp_query *q);

@@ -18,6 +18,9 @@ void range_bind(struct read *rd, const struct kp_query_range *r);
 enum kp_err range_several(struct kp_query *q, const struct kp_query_range *r,
     bool *several);
 
+/* Cells without figures: of _total, and then of each tier; NULL: no memory. */
+struct kp_cell *range_cells(const struct kp_query_tiers *tiers);
+
 /* The only figures that do not add up over nodes as they are. */
 void range_shares(struct kp_cell *c);
 

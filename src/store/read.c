@@ -59,9 +59,8 @@ identify(sqlite3 *conn, const char *path, int *version, char **why)
 	return KP_OK;
 }
 
-/* file:///a/b%3fc?immutable=1 */
-static char *
-immutable_uri(const char *path)
+char *
+read_uri(const char *path, const char *query)
 {
 	char *full = realpath(path, NULL);
 	struct kp_buf b;
@@ -76,7 +75,7 @@ immutable_uri(const char *path)
 		else
 			kp_buf_u8(&b, (uint8_t)*p);
 	}
-	kp_buf_str(&b, "?immutable=1");
+	kp_buf_printf(&b, "?%s", query);
 	free(full);
 	full = b.err == KP_OK ? strdup(kp_buf_cstr(&b)) : NULL;
 	kp_buf_free(&b);
@@ -100,7 +99,7 @@ open_alone(const char *path, int *version)
 		return NULL;
 	needs_wal = stat(wal, &sb) == 0 && sb.st_size > 0;
 	free(wal);
-	uri = needs_wal ? NULL : immutable_uri(path);
+	uri = needs_wal ? NULL : read_uri(path, "immutable=1");
 	if (uri == NULL)
 		return NULL;
 	if (sqlite3_open_v2(uri, &conn, SQLITE_OPEN_READONLY |
@@ -114,7 +113,7 @@ open_alone(const char *path, int *version)
 }
 
 static enum kp_err
-conn_open(sqlite3 **out, int *version, const char *path, char **why)
+conn_open(struct kp_query *q, const char *path, char **why)
 {
 	sqlite3 *conn = NULL, *alone;
 	enum kp_err err;
@@ -124,21 +123,22 @@ conn_open(sqlite3 **out, int *version, const char *path, char **why)
 	    SQLITE_OPEN_NOMUTEX, NULL);
 	if (rc == SQLITE_OK) {
 		sqlite3_busy_timeout(conn, BUSY_MS);
-		err = identify(conn, path, version, why);
+		err = identify(conn, path, &q->version, why);
 	} else {
 		err = schema_explain(conn, rc, path, why);
 	}
 	if (err == KP_OK) {
-		*out = conn;
+		q->conn = conn;
 		return KP_OK;
 	}
 	sqlite3_close(conn);
-	alone = err == KP_EIO ? open_alone(path, version) : NULL;
+	alone = err == KP_EIO ? open_alone(path, &q->version) : NULL;
 	if (alone == NULL)
 		return err;
 	free(*why);
 	*why = NULL;
-	*out = alone;
+	q->conn = alone;
+	q->alone = true;
 	return KP_OK;
 }
 
@@ -176,6 +176,10 @@ past_deadline(void *ctx)
 void
 kp_query_deadline(struct kp_query *q, kp_mono_ns at)
 {
+	for (size_t i = 0; i < q->nparts; i++)
+		kp_query_deadline(q->parts[i], at);
+	if (q->nparts > 0)
+		return;
 	q->deadline = at;
 	sqlite3_progress_handler(q->conn, DEADLINE_OPS, past_deadline, q);
 }
@@ -195,7 +199,7 @@ kp_query_open(struct kp_query **out, const char *path, char **why)
 		schema_why(why, "out of memory");
 		return KP_ENOMEM;
 	}
-	err = conn_open(&q->conn, &q->version, path, why);
+	err = conn_open(q, path, why);
 	if (err != KP_OK) {
 		free(q);
 		return err;
@@ -211,10 +215,31 @@ kp_query_open(struct kp_query **out, const char *path, char **why)
 }
 
 void
+query_hold(struct kp_query *q)
+{
+	for (size_t i = 0; i < q->nparts; i++)
+		query_hold(q->parts[i]);
+	if (q->nparts == 0 && q->held++ == 0)
+		sqlite3_exec(q->conn, "begin", NULL, NULL, NULL);
+}
+
+void
+query_release(struct kp_query *q)
+{
+	for (size_t i = 0; i < q->nparts; i++)
+		query_release(q->parts[i]);
+	if (q->nparts == 0 && --q->held == 0)
+		sqlite3_exec(q->conn, "commit", NULL, NULL, NULL);
+}
+
+void
 kp_query_close(struct kp_query *q)
 {
 	if (q == NULL)
 		return;
+	for (size_t i = 0; i < q->nparts; i++)
+		kp_query_close(q->parts[i]);
+	free(q->parts);
 	sqlite3_close(q->conn);
 	names_clear(&q->texts);
 	free(q);

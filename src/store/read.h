@@ -11,9 +11,24 @@ struct kp_query {
 	sqlite3 *conn;
 	int version;		/* of the schema */
 	struct names texts;	/* every text that was handed out */
+	struct kp_query **parts; /* of several files: set.h; NULL: of one */
+	size_t nparts;
+	bool alone;		/* the file alone is read, without its WAL */
+	unsigned held;		/* so often */
+	bool shares;		/* is a part, and there are several nodes */
 	kp_mono_ns deadline;
 	char why[512];
 };
+
+/*
+ * What is read between these two is of one moment (in each file of a set of
+ * its own).  They nest.
+ */
+void query_hold(struct kp_query *q);
+void query_release(struct kp_query *q);
+
+/* file:///a/b%3fc?QUERY, owned by the caller; NULL: it could not be made. */
+char *read_uri(const char *path, const char *query);
 
 /*
  * One statement being read.  Errors stick: read_next says false at the end

@@ -247,24 +247,17 @@ schema_migrate(sqlite3 *db, const char *path, int version,
 	return KP_OK;
 }
 
-/* Identifies and migrates; db is open. */
-static enum kp_err
-bring_up(sqlite3 *db, const char *path, char **why)
+enum kp_err
+schema_bring_up(sqlite3 *db, const char *path, char **why)
 {
 	/*
 	 * auto_vacuum can only be chosen before the first table is made;
 	 * retention needs it to give pages back.
 	 */
 	static const char fresh[] = "pragma auto_vacuum = incremental";
-	static const char ready[] = "pragma journal_mode = wal;"
-				    "pragma synchronous = normal;"
-				    "pragma foreign_keys = on;"
-				    /* bytes kept of a WAL that has grown */
-				    "pragma journal_size_limit = 16777216;";
 	int version, rc = SQLITE_OK;
 	enum kp_err err;
 
-	sqlite3_busy_timeout(db, BUSY_MS);
 	err = schema_version(db, path, &version, why);
 	if (err != KP_OK)
 		return err;
@@ -272,8 +265,24 @@ bring_up(sqlite3 *db, const char *path, char **why)
 		rc = sqlite3_exec(db, fresh, NULL, NULL, NULL);
 	if (rc != SQLITE_OK)
 		return schema_explain(db, rc, path, why);
-	err = schema_migrate(db, path, version, steps,
+	return schema_migrate(db, path, version, steps,
 	    sizeof(steps) / sizeof(steps[0]), why);
+}
+
+/* Identifies, migrates and sets up; db is open. */
+static enum kp_err
+bring_up(sqlite3 *db, const char *path, char **why)
+{
+	static const char ready[] = "pragma journal_mode = wal;"
+				    "pragma synchronous = normal;"
+				    "pragma foreign_keys = on;"
+				    /* bytes kept of a WAL that has grown */
+				    "pragma journal_size_limit = 16777216;";
+	enum kp_err err;
+	int rc;
+
+	sqlite3_busy_timeout(db, BUSY_MS);
+	err = schema_bring_up(db, path, why);
 	if (err != KP_OK)
 		return err;
 	rc = sqlite3_exec(db, ready, NULL, NULL, NULL);

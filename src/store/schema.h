@@ -34,6 +34,10 @@ enum kp_err schema_explain(sqlite3 *db, int rc, const char *path, char **why);
  */
 enum kp_err schema_open(sqlite3 **out, int *lock, const char *path,
     char **why);
+/*
+ * The same with a connection that is open already: no lock, no WAL.
+ */
+enum kp_err schema_bring_up(sqlite3 *db, const char *path, char **why);
 /* Is it ours, and of which version?  0: an empty file. */
 enum kp_err schema_version(sqlite3 *db, const char *path, int *version,
     char **why);

@@ -5,6 +5,7 @@
 #include "cell_row.h"
 #include "range.h"
 #include "series.h"
+#include "set.h"
 #include "stats/sat.h"
 
 #define STEPS_WANTED 150
@@ -33,7 +34,7 @@ nice_step(kp_dur_ns least)
 	for (size_t i = 0; i < NNICE; i++)
 		if (nice[i] * KP_NS_PER_S >= least)
 			return nice[i] * KP_NS_PER_S;
-	return sat_add(least, KP_NS_PER_S) / KP_NS_PER_S * KP_NS_PER_S;
+	return sat_add(least, KP_NS_PER_S - 1) / KP_NS_PER_S * KP_NS_PER_S;
 }
 
 /* The range as far as there are windows, and its longest one. */
@@ -59,8 +60,19 @@ clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
 	return read_end(&rd);
 }
 
-static enum kp_err
-make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
+struct kp_cell *
+range_cells(const struct kp_query_tiers *tiers)
+{
+	struct kp_cell *v = calloc(tiers->n + 1, sizeof(*v));
+
+	for (size_t t = 0; v != NULL && t <= tiers->n; t++)
+		v[t] = (struct kp_cell){ .min = -1, .tier = t == 0 ?
+			"_total" : tiers->v[t - 1] };
+	return v;
+}
+
+enum kp_err
+series_make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
 {
 	int64_t n;
 
@@ -73,13 +85,9 @@ make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
 		return KP_ENOMEM;
 	s->n = (size_t)n;
 	for (size_t i = 0; cells && i < s->n; i++) {
-		s->v[i].cells = calloc(s->tiers.n + 1, sizeof(struct kp_cell));
+		s->v[i].cells = range_cells(&s->tiers);
 		if (s->v[i].cells == NULL)
 			return KP_ENOMEM;
-		for (size_t t = 0; t <= s->tiers.n; t++)
-			s->v[i].cells[t] = (struct kp_cell){ .min = -1,
-				.tier = t == 0 ? "_total" :
-				    s->tiers.v[t - 1] };
 	}
 	return KP_OK;
 }
@@ -230,8 +238,9 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 	kp_dur_ns longest = 0, least;
 	enum kp_err err;
 
-	/* one transaction: all must speak of the same windows */
-	sqlite3_exec(q->conn, "begin", NULL, NULL, NULL);
+	if (q->nparts > 0)
+		return set_series(q, r, want, out);
+	query_hold(q);	/* all must speak of the same windows */
 	err = clip(q, &clipped, &longest);
 	if (err == KP_OK)
 		err = kp_query_tiers(q, &s.tiers);
@@ -240,10 +249,10 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 	longest -= longest / 10;	/* timers are a little late */
 	s.step = nice_step(least > longest ? least : longest);
 	if (err == KP_OK)
-		err = make_steps(&s, &clipped, want->cells);
+		err = series_make_steps(&s, &clipped, want->cells);
 	if (err == KP_OK)
 		err = add_all(q, &clipped, want, &s);
-	sqlite3_exec(q->conn, "commit", NULL, NULL, NULL);
+	query_release(q);
 	if (err == KP_OK)
 		*out = s;
 	else

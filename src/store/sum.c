@@ -10,6 +10,7 @@
 
 #include "cell_row.h"
 #include "range.h"
+#include "set.h"
 #include "stats/sat.h"
 
 struct slot {
@@ -154,6 +155,9 @@ range_several(struct kp_query *q, const struct kp_query_range *r, bool *several)
 {
 	struct read rd;
 
+	*several = q->shares;
+	if (q->shares)
+		return KP_OK;
 	read_start(&rd, q, "select min(w.node_id) < max(w.node_id)"
 	    " from time_window w" IN_RANGE);
 	range_bind(&rd, r);
@@ -284,14 +288,13 @@ sum_range(struct kp_query *q, const struct kp_query_range *r,
 {
 	enum kp_err err;
 
-	/* one transaction: the three must speak of the same windows */
-	sqlite3_exec(q->conn, "begin", NULL, NULL, NULL);
+	query_hold(q);	/* the three must speak of the same windows */
 	err = sum_windows(q, r, s);
 	if (err == KP_OK)
 		err = sum_losses(q, r, &s->losses);
 	if (err == KP_OK && m != NULL)
 		err = merge_cells(q, r, m);
-	sqlite3_exec(q->conn, "commit", NULL, NULL, NULL);
+	query_release(q);
 	return err;
 }
 
@@ -303,6 +306,8 @@ kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
 	struct merge m = { 0 };
 	enum kp_err err;
 
+	if (q->nparts > 0)
+		return set_sum(q, r, true, out);
 	err = sum_range(q, r, &s, &m);
 	if (err == KP_OK)
 		err = take_cells(&m, &s);
@@ -317,8 +322,11 @@ kp_query_cover(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *out)
 {
 	struct kp_query_sum s = { 0 };
-	enum kp_err err = sum_range(q, r, &s, NULL);
+	enum kp_err err;
 
+	if (q->nparts > 0)
+		return set_sum(q, r, false, out);
+	err = sum_range(q, r, &s, NULL);
 	if (err == KP_OK)
 		*out = s;
 	return err;
@@ -334,6 +342,8 @@ kp_query_around(struct kp_query *q, const struct kp_query_request *rq,
 	struct read rd;
 	enum kp_err err;
 
+	if (q->nparts > 0)
+		return set_around(q, rq, out);
 	read_start(&rd, q, "select min(w.start_ns), max(w.start_ns) + 1"
 	    " from time_window w join node n on n.id = w.node_id"
 	    " where w.start_ns <= ?1 and w.end_ns > ?2 and n.name = ?3");

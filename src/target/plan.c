@@ -9,35 +9,12 @@
 
 #include "kprofd/etf.h"
 #include "kprofd/plan.h"
+#include "target/plan_answer.h"
 #include "target/plan_callback.h"
 
 /* Names further away than this are no misspellings. */
 #define NEAR_MAX 3
 #define NEAR_NAMES 20000	/* as many as the agent sends */
-/* Bounds what one module's answer may make us keep. */
-#define MODULE_FNS_MAX 20000
-
-struct fn {
-	struct kp_span name;
-	uint32_t arity;
-	bool exported;
-};
-
-/* One module's part of the answer; spans point into it. */
-struct module {
-	struct kp_span name;
-	bool loaded;
-	struct kp_span why;	/* raw term, when not loaded */
-	struct fn *fns;
-	uint32_t nfns;
-	struct kp_span behaviours;	/* raw list of their names */
-	struct kp_span others;	/* raw list of module names, when not loaded */
-};
-
-struct answer {
-	struct module *v;
-	uint32_t n;
-};
 
 typedef void pat_fn(void *ctx, const struct kp_mfa_pat *p, unsigned opts,
     uint64_t tier, bool entry);
@@ -98,130 +75,6 @@ kp_plan_modules(const struct kp_conf *c, struct kp_buf *out)
 	return out->err;
 }
 
-/* ---- reading the answer ---- */
-
-static void
-answer_free(struct answer *a)
-{
-	for (uint32_t i = 0; i < a->n; i++)
-		free(a->v[i].fns);
-	free(a->v);
-}
-
-/* [{Name, Arity}, ...] */
-static struct fn *
-read_fns(struct kp_term *r, uint32_t *n, enum kp_err *err)
-{
-	struct fn *v;
-	int64_t arity;
-
-	*n = kp_term_list(r);
-	if (*n == 0)
-		return NULL;
-	if (*n > MODULE_FNS_MAX) {
-		*err = KP_ELIMIT;
-		return NULL;
-	}
-	v = calloc(*n, sizeof(*v));
-	if (v == NULL) {
-		*err = KP_ENOMEM;
-		return NULL;
-	}
-	for (uint32_t i = 0; i < *n; i++) {
-		kp_term_tuple_n(r, 2);
-		v[i].name = kp_term_atom(r);
-		arity = kp_term_int(r);
-		if (arity < 0 || arity > 255)
-			*err = KP_EFORMAT;
-		v[i].arity = (uint32_t)arity;
-	}
-	kp_term_nil(r);
-	return v;
-}
-
-/* In any order that tells them apart. */
-static int
-fn_compare(const void *a, const void *b)
-{
-	const struct fn *f = a, *g = b;
-
-	if (f->arity != g->arity)
-		return f->arity < g->arity ? -1 : 1;
-	if (f->name.n != g->name.n)
-		return f->name.n < g->name.n ? -1 : 1;
-	return f->name.n > 0 ? memcmp(f->name.p, g->name.p, f->name.n) : 0;
-}
-
-/* A target may say that thousands are there, in each of very many modules. */
-static void
-mark_exported(struct module *m, struct fn *exports, uint32_t n)
-{
-	if (n == 0)
-		return;
-	qsort(exports, n, sizeof(*exports), fn_compare);
-	for (uint32_t i = 0; i < m->nfns; i++)
-		m->fns[i].exported = bsearch(&m->fns[i], exports, n,
-		    sizeof(*exports), fn_compare) != NULL;
-}
-
-static enum kp_err
-read_module(struct kp_term *r, struct module *m)
-{
-	struct fn *exports;
-	uint32_t nexports;
-	struct kp_span what;
-	enum kp_err err = KP_OK;
-	uint32_t n = kp_term_tuple(r);
-
-	m->name = kp_term_atom(r);
-	what = kp_term_atom(r);
-	m->loaded = kp_span_is(what, "ok");
-	if (r->err == KP_OK && n != (m->loaded ? 5 : 4))
-		return KP_EFORMAT;
-	if (!m->loaded) {
-		m->why = kp_term_raw(r);
-		m->others = kp_term_raw(r);
-		return r->err;
-	}
-	exports = read_fns(r, &nexports, &err);
-	if (err == KP_OK)
-		m->fns = read_fns(r, &m->nfns, &err);
-	if (err == KP_OK)
-		m->behaviours = kp_term_raw(r);
-	if (err == KP_OK && r->err == KP_OK)
-		mark_exported(m, exports, nexports);
-	free(exports);
-	return err != KP_OK ? err : r->err;
-}
-
-static enum kp_err
-answer_read(struct kp_term *r, struct answer *a)
-{
-	uint32_t n = kp_term_list(r);
-	enum kp_err err = r->err;
-
-	if (err == KP_OK && n > KP_TIER_FNS_MAX + 2 * KP_ENTRY_MAX)
-		err = KP_ELIMIT;
-	if (err == KP_OK && n > 0 && (a->v = calloc(n, sizeof(*a->v))) == NULL)
-		err = KP_ENOMEM;
-	for (uint32_t i = 0; err == KP_OK && i < n; i++) {
-		a->n = i + 1;
-		err = read_module(r, &a->v[i]);
-	}
-	if (err == KP_OK && n > 0)
-		kp_term_nil(r);
-	return err != KP_OK ? err : r->err;
-}
-
-static const struct module *
-answer_find(const struct answer *a, const char *name)
-{
-	for (uint32_t i = 0; i < a->n; i++)
-		if (kp_span_is(a->v[i].name, name))
-			return &a->v[i];
-	return NULL;
-}
-
 /* ---- making the plan ---- */
 
 struct maker {
@@ -272,7 +125,8 @@ pat_text(const struct kp_mfa_pat *p, char *buf, size_t n)
 }
 
 static void
-near_module(const struct module *m, const char *want, char *best, size_t n)
+near_module(const struct answer_module *m, const char *want, char *best,
+    size_t n)
 {
 	unsigned d, best_d = NEAR_MAX + 1;
 	struct kp_span name;
@@ -296,7 +150,8 @@ near_module(const struct module *m, const char *want, char *best, size_t n)
 }
 
 static void
-no_module(struct maker *mk, const struct kp_mfa_pat *p, const struct module *m,
+no_module(struct maker *mk, const struct kp_mfa_pat *p,
+    const struct answer_module *m,
     bool entry)
 {
 	bool later = !entry || mk->has_entry;
@@ -332,11 +187,11 @@ no_module(struct maker *mk, const struct kp_mfa_pat *p, const struct module *m,
 /* The same name with another arity is nearer than any other name. */
 static void
 no_function(struct maker *mk, const struct kp_mfa_pat *p,
-    const struct module *m)
+    const struct answer_module *m)
 {
 	unsigned d, best_d = NEAR_MAX + 1;
 	char want[600], text[256];
-	const struct fn *best = NULL;
+	const struct answer_fn *best = NULL;
 
 	pat_text(p, want, sizeof(want));
 	for (uint32_t i = 0; p->fun != NULL && i < m->nfns; i++) {
@@ -358,7 +213,7 @@ no_function(struct maker *mk, const struct kp_mfa_pat *p,
 }
 
 static struct kp_plan_item *
-plan_find(struct kp_plan *plan, const char *mod, const struct fn *fn)
+plan_find(struct kp_plan *plan, const char *mod, const struct answer_fn *fn)
 {
 	for (size_t i = 0; i < plan->n; i++)
 		if (plan->v[i].arity == fn->arity &&
@@ -385,7 +240,7 @@ kp_plan_room(struct kp_plan *plan)
 }
 
 static struct kp_plan_item *
-plan_add(struct maker *mk, const char *mod, const struct fn *fn)
+plan_add(struct maker *mk, const char *mod, const struct answer_fn *fn)
 {
 	struct kp_plan_item *v = kp_plan_room(mk->plan);
 
@@ -404,7 +259,7 @@ plan_add(struct maker *mk, const char *mod, const struct fn *fn)
 
 /* Those that every module has and that say nothing about it. */
 static bool
-fn_is_generated(const struct fn *fn)
+fn_is_generated(const struct answer_fn *fn)
 {
 	return kp_span_is(fn->name, "module_info") ||
 	    kp_span_is(fn->name, "behaviour_info") ||
@@ -412,7 +267,7 @@ fn_is_generated(const struct fn *fn)
 }
 
 static enum kp_mark
-fn_mark(const char *mod, const struct fn *fn)
+fn_mark(const char *mod, const struct answer_fn *fn)
 {
 	char name[KP_MARK_NAME_MAX];
 
@@ -425,7 +280,7 @@ fn_mark(const char *mod, const struct fn *fn)
 
 /* All of kprof is what starts requests: it has nothing else to measure. */
 static bool
-pat_wants(const struct kp_mfa_pat *p, const struct fn *fn)
+pat_wants(const struct kp_mfa_pat *p, const struct answer_fn *fn)
 {
 	enum kp_mark mark;
 
@@ -451,7 +306,8 @@ refuse_exact(struct maker *mk, struct kp_plan_item *item, const char *why)
 
 static void
 want_exact(struct maker *mk, struct kp_plan_item *item, unsigned opts,
-    const struct kp_mfa_pat *p, const struct module *m, const struct fn *fn)
+    const struct kp_mfa_pat *p, const struct answer_module *m,
+    const struct answer_fn *fn)
 {
 	const char *behaviour = plan_state_callback(m->behaviours, fn->name,
 	    fn->arity, fn->exported);
@@ -496,7 +352,7 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
     bool entry)
 {
 	struct maker *mk = ctx;
-	const struct module *m = answer_find(mk->answer, p->mod);
+	const struct answer_module *m = answer_find(mk->answer, p->mod);
 	struct kp_plan_item *item;
 	size_t hits = 0;
 
@@ -533,7 +389,7 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 static void
 plan_add_clear(struct maker *mk)
 {
-	const struct module *m = answer_find(mk->answer, KP_MARK_MODULE);
+	const struct answer_module *m = answer_find(mk->answer, KP_MARK_MODULE);
 	struct kp_plan *plan = mk->plan;
 	struct kp_plan_item *item;
 	bool marked = false;
@@ -561,7 +417,7 @@ entry_is_for(const struct kp_entry *e, const char *node)
 static bool
 is_there(const struct answer *a, const struct kp_mfa_pat *p)
 {
-	const struct module *m = answer_find(a, p->mod);
+	const struct answer_module *m = answer_find(a, p->mod);
 
 	return m != NULL && m->loaded;
 }

@@ -360,14 +360,14 @@ failed(struct api_answer *a, const struct kp_query *q, enum kp_err err)
 
 /* NULL: said so. */
 static struct kp_query *
-open_db(struct api_answer *a, const char *db)
+open_db(struct api_answer *a, const struct kp_query_files *dbs)
 {
 	struct kp_query *q;
 	char *why;
 
 	a->status = 200;
 	kp_buf_init(&a->b, API_OUTPUT_MAX);
-	if (kp_query_open(&q, db, &why) != KP_OK) {
+	if (kp_query_open_all(&q, dbs, &why) != KP_OK) {
 		api_error(a, 503, why != NULL ? why : "out of memory");
 		free(why);
 		return NULL;
@@ -387,22 +387,23 @@ close_db(struct api_answer *a, struct kp_query *q, enum kp_err err)
 }
 
 void
-api_ask(struct api_answer *a, const char *db, const struct api_route *route,
-    const struct web_params *p)
+api_ask(struct api_answer *a, const struct kp_query_files *dbs,
+    const struct api_route *route, const struct web_params *p)
 {
-	struct kp_query *q = open_db(a, db);
+	struct kp_query *q = open_db(a, dbs);
 
 	if (q != NULL)
 		close_db(a, q, route->fn(q, p, &a->b));
 }
 
 void
-api_tree(struct api_answer *a, const char *db, const char *id)
+api_tree(struct api_answer *a, const struct kp_query_files *dbs,
+    const char *id)
 {
 	struct kp_query_sum cover = { 0 };
 	struct kp_query_tree t = { 0 };
 	struct kp_query_range around;
-	struct kp_query *q = open_db(a, db);
+	struct kp_query *q = open_db(a, dbs);
 	enum kp_err err = KP_ENOENT;
 	char *rest;
 	int64_t n;

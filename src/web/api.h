@@ -30,11 +30,12 @@ struct api_route {
 /* NULL: there is none. */
 const struct api_route *api_find(const char *name);
 
-/* Of the database `db`: opens, asks, closes. */
-void api_ask(struct api_answer *a, const char *db,
+/* Of the databases: opens, asks, closes. */
+void api_ask(struct api_answer *a, const struct kp_query_files *dbs,
     const struct api_route *route, const struct web_params *p);
 /* The tree of one slow request; id as it stands in the path. */
-void api_tree(struct api_answer *a, const char *db, const char *id);
+void api_tree(struct api_answer *a, const struct kp_query_files *dbs,
+    const char *id);
 /* {"error": TEXT} instead of what there is. */
 void api_error(struct api_answer *a, int status, const char *text);
 

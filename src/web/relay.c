@@ -171,7 +171,8 @@ relay_ask(struct relays *rs, const char *line, relay_fn *fn, void *ctx)
 		fn(ctx, 503, many, strlen(many));
 		return;
 	}
-	if (n >= sizeof(sun.sun_path)) {
+	/* an empty one would be a name of the abstract kind */
+	if (n == 0 || n >= sizeof(sun.sun_path)) {
 		answer(r, RELAY_NONE, none, strlen(none));
 		return;
 	}

@@ -255,9 +255,9 @@ run_job(struct web *w, const struct job *job)
 		return;
 	}
 	if (job->route != NULL)
-		api_ask(&a, w->o.db, job->route, &job->p);
+		api_ask(&a, &w->o.dbs, job->route, &job->p);
 	else
-		api_tree(&a, w->o.db, name + strlen(tree_name));
+		api_tree(&a, &w->o.dbs, name + strlen(tree_name));
 	conns_asked(w->conns, job->req);
 	reply(job->req, a.status, a.b.p, a.b.len);
 	kp_buf_free(&a.b);

@@ -13,6 +13,7 @@
 #define KP_WEB_WEB_H
 
 #include "kprofd/err.h"
+#include "store/query.h"
 
 #include <stddef.h>
 
@@ -22,7 +23,8 @@
 struct web_opts {
 	const char *addr;	/* 127.0.0.1:4711, [::1]:4711; port 0: any */
 	const char *token_file;	/* NULL: none, and the loopback only */
-	const char *db, *control;	/* borrowed; outlive it */
+	struct kp_query_files dbs;	/* borrowed; outlive it */
+	const char *control;	/* the same; "": no daemon is asked */
 };
 
 struct web;

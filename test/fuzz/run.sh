@@ -13,7 +13,7 @@ src=$(dirname "$0")
 max_len() {
 	case $1 in
 	config) echo 1024 ;;
-	nodes) echo 512 ;;
+	nodes | keys) echo 512 ;;
 	request) echo 256 ;;
 	agent) echo 128 ;;
 	*) echo 4096 ;;

@@ -74,7 +74,7 @@ done
 same 'kprof: options described' "$(described priv/man/kprof.1)" \
     "$(printf '%s -h -version' "$all" | words)"
 same 'kprof: commands of the synopsis' \
-    "$(sed 's/[[].*//; s/-target.*//; /^-/d; s/ ID\| FILE\| id\| file//; s/|//g' "$dir/synopsis" | words)" \
+    "$(sed 's/[[].*//; s/-target.*//; /^-/d; s/ ID\| FILE\| id\| file\| out in \.\.\.//; s/|//g' "$dir/synopsis" | words)" \
     "$(commands | words)"
 
 # ---- environment, signals, exit statuses, events

@@ -1,0 +1,318 @@
+/*
+ * screen.c - see the header.
+ *
+ * Signals write a byte into a pipe, so that no signal between a check and a
+ * wait is missed.  Only the second one that is to end the program is obeyed in
+ * the handler: by then something is waited for that does not come.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "report/keys.h"
+#include "screen.h"
+
+#define WIDTH_DEFAULT 80u
+#define HEIGHT_DEFAULT 24u
+#define FRAME_BYTES_MAX (8u << 20)
+#define QUIET_MS 50		/* after an ESC: no terminal is that slow */
+
+/* Alternate screen; then no cursor, no wrapping at the right margin. */
+#define ALTERNATE "\x1b[?1049h"
+#define ENTER "\x1b[?25l\x1b[?7l\x1b[H\x1b[2J"
+#define LEAVE "\x1b[m\x1b[?7h\x1b[?25h\x1b[?1049l"
+#define HOME "\x1b[H"
+#define CLEAR_LINE "\x1b[K"
+#define REVERSE "\x1b[7m"
+#define NORMAL "\x1b[m"
+
+static const int signals[] = { SIGWINCH, SIGTSTP, SIGCONT, SIGINT, SIGTERM,
+	SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGXCPU };
+#define NSIGNALS (sizeof(signals) / sizeof(signals[0]))
+
+static struct {
+	bool open, taken;
+	struct termios before;
+	int pipe[2];			/* numbers of signals */
+	uint8_t typed[KEY_BYTES_MAX];	/* not taken yet */
+	size_t ntyped;
+} screen = { .pipe = { -1, -1 } };
+
+static volatile sig_atomic_t ended;	/* told to end: so often */
+
+bool
+screen_possible(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) &&
+	    term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0;
+}
+
+/* Another job of the shell's has the terminal. */
+static bool
+in_background(void)
+{
+	pid_t group = tcgetpgrp(STDIN_FILENO);
+
+	return group >= 0 && group != getpgrp();
+}
+
+/* From a handler.  What the terminal takes at once, and no more. */
+static void
+end_now(int sig)
+{
+	struct pollfd pfd = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+	if (screen.taken && !in_background()) {
+		tcsetattr(STDIN_FILENO, TCSANOW, &screen.before);
+		if (poll(&pfd, 1, 0) == 1 &&
+		    write(STDOUT_FILENO, LEAVE, strlen(LEAVE)) > 0)
+			screen.taken = false;
+	}
+	signal(sig, SIG_DFL);
+	raise(sig);		/* once the handler has returned */
+}
+
+static void
+on_signal(int sig)
+{
+	int e = errno;
+	uint8_t byte = (uint8_t)sig;
+
+	if (sig != SIGWINCH && sig != SIGTSTP && sig != SIGCONT &&
+	    ended++ > 0)
+		end_now(sig);
+	/* a full pipe holds enough of them */
+	if (write(screen.pipe[1], &byte, 1) < 0)
+		errno = e;
+	errno = e;
+}
+
+static void
+catch_signals(void)
+{
+	struct sigaction sa = { .sa_handler = on_signal,
+		.sa_flags = SA_RESTART };
+
+	for (size_t i = 0; i < NSIGNALS; i++)
+		sigaction(signals[i], &sa, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
+static bool
+write_all(const void *p, size_t n)
+{
+	struct pollfd pfd = { .fd = STDOUT_FILENO, .events = POLLOUT };
+	const char *s = p;
+	ssize_t w;
+
+	while (n > 0) {
+		w = write(STDOUT_FILENO, s, n);
+		if (w < 0 && errno != EINTR && errno != EAGAIN)
+			return false;
+		if (w < 0) {
+			poll(&pfd, 1, -1);
+			continue;
+		}
+		s += w;
+		n -= (size_t)w;
+	}
+	return true;
+}
+
+/* Keys as they are pressed, unseen; ^C stays a signal. */
+static bool
+take_terminal(void)
+{
+	struct termios raw = screen.before;
+	bool there = screen.taken;
+
+	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO | IEXTEN);
+	raw.c_iflag &= (tcflag_t)~(IXON | ICRNL | INLCR | ISTRIP);
+	raw.c_cc[VMIN] = 0;
+	raw.c_cc[VTIME] = 0;
+	screen.taken = true;
+	/* what was typed before is not meant for us; and the other screen is
+	   entered once only: that also notes where the cursor was */
+	return tcsetattr(STDIN_FILENO, there ? TCSADRAIN : TCSAFLUSH,
+	    &raw) == 0 &&
+	    (there || write_all(ALTERNATE, strlen(ALTERNATE))) &&
+	    write_all(ENTER, strlen(ENTER));
+}
+
+/* In the background it is the shell's, which has set it up for itself. */
+static void
+give_back(void)
+{
+	if (!screen.taken || in_background())
+		return;
+	screen.taken = false;
+	write_all(LEAVE, strlen(LEAVE));
+	tcsetattr(STDIN_FILENO, TCSAFLUSH, &screen.before);
+}
+
+bool
+screen_open(void)
+{
+	if (tcgetattr(STDIN_FILENO, &screen.before) != 0 ||
+	    pipe2(screen.pipe, O_CLOEXEC | O_NONBLOCK) != 0)
+		return false;
+	catch_signals();
+	if (!take_terminal()) {
+		give_back();
+		return false;
+	}
+	screen.open = true;
+	atexit(screen_close);
+	return true;
+}
+
+void
+screen_close(void)
+{
+	if (!screen.open)
+		return;
+	screen.open = false;
+	give_back();
+}
+
+static unsigned
+bounded(unsigned n, unsigned otherwise)
+{
+	n = n == 0 ? otherwise : n;
+	return n < SCREEN_MAX ? n : SCREEN_MAX;
+}
+
+void
+screen_size(unsigned *width, unsigned *height)
+{
+	struct winsize ws = { 0 };
+
+	ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws);
+	*width = bounded(ws.ws_col, WIDTH_DEFAULT);
+	*height = bounded(ws.ws_row, HEIGHT_DEFAULT);
+}
+
+bool
+screen_draw(const char *lines)
+{
+	bool first = true, last, good;
+	struct kp_buf b;
+	size_t len;
+
+	kp_buf_init(&b, FRAME_BYTES_MAX);
+	kp_buf_str(&b, HOME);
+	do {
+		len = strcspn(lines, "\n");
+		last = lines[len] == '\0';
+		/* what is cleared gets the colours in force; after a line
+		   as wide as the screen its last character would go */
+		kp_buf_str(&b, first || last ? REVERSE : NORMAL);
+		kp_buf_str(&b, CLEAR_LINE);
+		kp_buf_put(&b, lines, len);
+		kp_buf_str(&b, last ? NORMAL : "\r\n");
+		lines += len + !last;
+		first = false;
+	} while (!last);
+	good = b.err == KP_OK && write_all(b.p, b.len);
+	kp_buf_free(&b);
+	return good;
+}
+
+/* As the shell's ^Z.  `bg` alone leaves it so: there is nothing to draw on. */
+static void
+suspend(void)
+{
+	give_back();
+	do
+		raise(SIGSTOP);
+	while (in_background() && ended == 0);
+	if (ended == 0)
+		take_terminal();
+}
+
+/* False: none has come. */
+static bool
+take_signal(enum screen_event *ev)
+{
+	uint8_t sig;
+
+	if (read(screen.pipe[0], &sig, 1) != 1)
+		return false;
+	if (sig == SIGTSTP || (sig == SIGCONT && in_background()))
+		suspend();
+	else if (sig == SIGCONT)
+		take_terminal();
+	*ev = ended > 0 ? SCREEN_END : SCREEN_SIZE;
+	return true;
+}
+
+/* The first of the keys that were typed; KEY_NONE: none is whole. */
+static int
+take_key(bool quiet)
+{
+	size_t used;
+	int key;
+
+	if (screen.ntyped == 0)
+		return KEY_NONE;
+	key = key_decode(screen.typed, screen.ntyped, quiet, &used);
+	screen.ntyped -= used;
+	memmove(screen.typed, screen.typed + used, screen.ntyped);
+	return key;
+}
+
+/* False: nobody is there any more. */
+static bool
+read_keys(short revents)
+{
+	ssize_t n = read(STDIN_FILENO, screen.typed + screen.ntyped,
+	    sizeof(screen.typed) - screen.ntyped);
+
+	if (n > 0)
+		screen.ntyped += (size_t)n;
+	if (n == 0)
+		return (revents & (POLLHUP | POLLERR | POLLNVAL)) == 0;
+	return n > 0 || errno == EINTR || errno == EAGAIN;
+}
+
+enum screen_event
+screen_wait(kp_mono_ns deadline, int *key)
+{
+	struct pollfd pfd[] = {
+		{ .fd = STDIN_FILENO, .events = POLLIN },
+		{ .fd = screen.pipe[0], .events = POLLIN },
+	};
+	enum screen_event ev;
+	kp_dur_ns wait;
+	int ms, ready;
+
+	for (;;) {
+		*key = take_key(false);
+		if (*key != KEY_NONE)
+			return SCREEN_KEY;
+		/* looked at also when it is late: a look may take longer
+		   than the time between two */
+		wait = deadline - kp_mono_now();
+		ms = wait > 0 ? (int)(wait / KP_NS_PER_MS) + 1 : 0;
+		pfd[0].revents = 0;
+		ready = poll(pfd, 2, screen.ntyped > 0 ? QUIET_MS : ms);
+		if (take_signal(&ev))
+			return ev;
+		if (ready == 0 && screen.ntyped > 0) {
+			*key = take_key(true);
+			return SCREEN_KEY;
+		}
+		if (ready == 0 && wait <= 0)
+			return SCREEN_TIME;
+		if (pfd[0].revents != 0 && !read_keys(pfd[0].revents))
+			return SCREEN_END;
+	}
+}

@@ -1,0 +1,108 @@
+/* keys.c - see the header.  ECMA-48, and what xterm adds. */
+#include "base/utf8.h"
+#include "keys.h"
+
+#define ESC 0x1b
+
+/* By its last byte: ESC [ A, and ESC O A of a keypad. */
+static int
+key_by_letter(uint8_t c)
+{
+	switch (c) {
+	case 'A':
+		return KEY_UP;
+	case 'B':
+		return KEY_DOWN;
+	case 'C':
+		return KEY_RIGHT;
+	case 'D':
+		return KEY_LEFT;
+	case 'H':
+		return KEY_HOME;
+	case 'F':
+		return KEY_END;
+	default:
+		return KEY_OTHER;
+	}
+}
+
+/* ESC [ 5 ~ */
+static int
+key_by_number(unsigned number)
+{
+	switch (number) {
+	case 1:
+	case 7:
+		return KEY_HOME;
+	case 4:
+	case 8:
+		return KEY_END;
+	case 5:
+		return KEY_PAGE_UP;
+	case 6:
+		return KEY_PAGE_DOWN;
+	default:
+		return KEY_OTHER;
+	}
+}
+
+/* p[0] and p[1] are ESC [: parameters follow, then one byte from 0x40 on. */
+static int
+key_csi(const uint8_t *p, size_t n, size_t *used)
+{
+	unsigned number = 0;
+	bool first = true;
+
+	for (size_t i = 2; i < n && i < KEY_BYTES_MAX; i++) {
+		*used = i + 1;
+		if (p[i] >= 0x40 && p[i] < 0x7f)
+			return p[i] == '~' ? key_by_number(number) :
+			    key_by_letter(p[i]);
+		if (p[i] < 0x20 || p[i] > 0x3f)
+			return KEY_OTHER;	/* broken off */
+		first = first && p[i] >= '0' && p[i] <= '9';
+		if (first && number < 100)
+			number = 10 * number + (p[i] - (unsigned)'0');
+	}
+	if (n >= KEY_BYTES_MAX)
+		return KEY_OTHER;
+	*used = 0;
+	return KEY_NONE;
+}
+
+static int
+key_escape(const uint8_t *p, size_t n, bool quiet, size_t *used)
+{
+	int key = KEY_NONE;
+
+	*used = 0;
+	if (n >= 2 && p[1] == '[') {
+		key = key_csi(p, n, used);
+	} else if (n >= 3 && p[1] == 'O') {
+		*used = 3;
+		key = key_by_letter(p[2]);
+	} else if (n >= 2 && p[1] != 'O') {
+		*used = 1;		/* the other is a key of its own */
+		key = KEY_ESC;
+	}
+	if (key == KEY_NONE && quiet) {
+		*used = n == 1 ? 1 : n;
+		key = n == 1 ? KEY_ESC : KEY_OTHER;
+	}
+	return key;
+}
+
+int
+key_decode(const uint8_t *p, size_t n, bool quiet, size_t *used)
+{
+	size_t len;
+
+	if (p[0] == ESC)
+		return key_escape(p, n, quiet, used);
+	*used = 1;
+	if (p[0] < 0x80)
+		return p[0] != 0 ? p[0] : KEY_OTHER;
+	utf8_next((const char *)p, n, &len);
+	*used = len;
+	return KEY_OTHER;
+}

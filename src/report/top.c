@@ -1,0 +1,486 @@
+/*
+ * top.c - a frame of `kprof top`: head, body, keys; see the header.
+ *
+ * The body is written as long as it likes and then cut: what stands above a
+ * table's rows stays, the rows scroll.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "grid.h"
+#include "kprofd/nodes.h"
+#include "losses.h"
+#include "requests.h"
+#include "text.h"
+#include "top.h"
+#include "when.h"
+
+#define FRAME_MAX (16u << 20)	/* bytes of a body before it is cut */
+#define TABLE_HEAD 4u		/* lines: heads, rule, all requests, rule */
+#define SLOW_HEAD 2u
+#define SLOW_BELOW 6u		/* slow requests below the tiers, at most */
+#define SLOW_ROOM 12u		/* rows that the tiers have first */
+#define TARGETS_NAMED 4u	/* more are added up */
+
+struct frame {
+	struct kp_buf *out;
+	unsigned width, height;	/* 0: no limit */
+	unsigned lines;		/* so far */
+};
+
+static bool
+full(const struct frame *f)
+{
+	return f->height > 0 && f->lines >= f->height;
+}
+
+/* One line, cut to the width; nothing where the frame is full. */
+static void
+put_line(struct frame *f, const char *s, size_t n)
+{
+	struct kp_buf line;
+
+	if (full(f))
+		return;
+	if (f->lines++ > 0)
+		kp_buf_u8(f->out, '\n');
+	kp_buf_init(&line, FRAME_MAX);
+	kp_buf_put(&line, s, n);
+	s = kp_buf_cstr(&line);
+	kp_buf_put(f->out, s, f->width > 0 ? text_fit(s, f->width) :
+	    strlen(s));
+	if (line.err != KP_OK)
+		f->out->err = line.err;
+	kp_buf_free(&line);
+}
+
+/* Lines from the `from`-th on, n at most, of a text. */
+static void
+put_lines(struct frame *f, const char *s, size_t from, size_t n)
+{
+	size_t len;
+
+	for (; *s != '\0' && n > 0; s += len + (s[len] == '\n')) {
+		len = strcspn(s, "\n");
+		if (from > 0) {
+			from--;
+			continue;
+		}
+		put_line(f, s, len);
+		n--;
+	}
+}
+
+static void
+put_text(struct frame *f, struct kp_buf *text)
+{
+	if (text->err != KP_OK)
+		f->out->err = text->err;
+	put_lines(f, kp_buf_cstr(text), 0, SIZE_MAX);
+	kp_buf_reset(text);
+}
+
+static size_t
+lines_left(const struct frame *f)
+{
+	return f->height == 0 ? SIZE_MAX : f->height - f->lines;
+}
+
+/* ---- head ---- */
+
+static void
+put_order(struct kp_buf *b, const struct top_view *v, const struct report *r)
+{
+	/* tiers are known as soon as there is a window */
+	bool known = r != NULL && r->windows > 0;
+	const char *by = known ? top_sort_now(r, v) : v->sort;
+
+	kp_buf_printf(b, "  by %s", v->reverse ? "least " : "");
+	text_put(b, by);
+	if (strcmp(by, v->sort) == 0)
+		return;
+	kp_buf_str(b, " (there is no tier ");
+	text_put(b, v->sort);
+	kp_buf_u8(b, ')');
+}
+
+static void
+put_title(struct frame *f, const struct top_view *v, const struct top_data *d)
+{
+	char span[TEXT_MAX], when[WHEN_MAX], ago[TEXT_MAX];
+	struct kp_buf b;
+
+	kp_buf_init(&b, FRAME_MAX);
+	kp_buf_printf(&b, "kprof top  %s", v->held ? "HELD  " : "");
+	if (v->node[0] != '\0')
+		text_put(&b, v->node);
+	else
+		kp_buf_printf(&b, "all nodes (%zu)",
+		    d->nodes != NULL ? d->nodes->n : 0);
+	kp_buf_printf(&b, "  last %s", text_span(span, top_spans[v->span]));
+	put_order(&b, v, d->report);
+	kp_buf_printf(&b, "  %s", when_local(when, d->now));
+	if (d->last != 0)
+		kp_buf_printf(&b, "  (windows until %s ago)",
+		    text_span(ago, d->now > d->last ? d->now - d->last : 0));
+	put_text(f, &b);
+	kp_buf_free(&b);
+}
+
+static void
+put_target(struct frame *f, const struct top_target *t)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, FRAME_MAX);
+	text_put(&b, t->node);
+	kp_buf_str(&b, ": ");
+	text_put(&b, t->state);
+	if (!t->ended) {
+		if (t->one_in > 1)
+			kp_buf_printf(&b, ", one request in %" PRIu64,
+			    t->one_in);
+		kp_buf_printf(&b, ", %" PRIu64 " in flight, costs %.2f %% of a "
+		    "scheduler", t->in_flight, t->cost);
+		if (t->trips > 0)
+			kp_buf_printf(&b, ", %" PRIu64 " %s%s", t->trips,
+			    t->trips == 1 ? "trip" : "trips",
+			    t->resting ? ", rests" : "");
+	}
+	put_text(f, &b);
+	kp_buf_free(&b);
+}
+
+static bool
+chosen(const struct top_view *v, const struct top_target *t)
+{
+	return v->node[0] == '\0' || kp_glob(v->node, t->node);
+}
+
+/* Those chosen, one by one where they are few. */
+static void
+put_targets(struct frame *f, const struct top_view *v,
+    const struct top_status *s)
+{
+	uint64_t in_flight = 0;
+	unsigned resting = 0;
+	double cost = 0;
+	size_t n = 0;
+	char line[256];
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (!chosen(v, &s->targets[i]))
+			continue;
+		n++;
+		in_flight += s->targets[i].in_flight;
+		resting += s->targets[i].resting;
+		cost = s->targets[i].cost > cost ? s->targets[i].cost : cost;
+	}
+	for (size_t i = 0; n <= TARGETS_NAMED && i < s->n; i++) {
+		if (chosen(v, &s->targets[i]))
+			put_target(f, &s->targets[i]);
+	}
+	if (n <= TARGETS_NAMED)
+		return;
+	snprintf(line, sizeof(line), "%u of %u targets armed, %u rest, %"
+	    PRIu64 " requests in flight, at most %.2f %% of a scheduler each",
+	    s->armed, s->ntargets, resting, in_flight, cost);
+	put_line(f, line, strlen(line));
+}
+
+static void
+put_status(struct frame *f, const struct top_view *v,
+    const struct top_status *s)
+{
+	struct kp_buf b;
+
+	if (s == NULL)
+		return;
+	if (s->answered > 0)
+		put_targets(f, v, s);
+	if (s->answered == s->asked)
+		return;
+	kp_buf_init(&b, FRAME_MAX);
+	if (s->asked > 1)
+		kp_buf_printf(&b, "%u of %u kprofds answer; ", s->answered,
+		    s->asked);
+	text_put(&b, s->why);
+	put_text(f, &b);
+	kp_buf_free(&b);
+}
+
+/* In one line: the third screen has them all, in words. */
+static void
+put_losses(struct frame *f, const struct report *r)
+{
+	const struct report_cell *all = &r->rows[0].cells[0];
+	char some[TEXT_MAX], of[TEXT_MAX];
+	struct kp_buf b;
+	bool any = false;
+
+	kp_buf_init(&b, FRAME_MAX);
+	if (all->requests != all->sampled_requests)
+		kp_buf_printf(&b, "measured %s of about %s requests; ",
+		    text_count(some, all->sampled_requests),
+		    text_count(of, all->requests));
+	kp_buf_str(&b, "losses: ");
+	for (int i = 0; i < KP_LOSS_COUNT; i++) {
+		if (r->losses.n[i] == 0)
+			continue;
+		kp_buf_printf(&b, "%s%s %s %s", any ? ", " : "",
+		    kp_loss_name(i), text_count(some, r->losses.n[i]),
+		    kp_loss_unit(i));
+		any = true;
+	}
+	kp_buf_str(&b, any ? "" : "none");
+	put_text(f, &b);
+	kp_buf_free(&b);
+}
+
+/* ---- body ---- */
+
+/* A head, marked where the rows are in its order. */
+static void
+put_col(struct grid *g, const char *by, const char *head, const char *sort)
+{
+	char text[TOP_SORT_MAX + 1];
+
+	snprintf(text, sizeof(text), "%s%s", head,
+	    strcmp(by, sort) == 0 ? "*" : "");
+	grid_col(g, text, GRID_RIGHT);
+}
+
+static void
+put_cols(struct grid *g, const struct top_view *v, const struct report *r)
+{
+	static const struct {
+		const char *head, *sort;
+		unsigned drop;	/* tiers go before these, the last one first */
+	} cols[] = {
+		{ "req/s", "requests", 0 }, { "total", "total", 0 },
+		{ "p99", "p99", 3 }, { "errors", "errors", 1 },
+		{ "share", "share", 2 },
+	};
+	const char *by = top_sort_now(r, v);
+	unsigned tiers = (unsigned)r->ntiers;
+
+	grid_col(g, strcmp(by, "name") == 0 ? "identity*" : "identity",
+	    GRID_LEFT);
+	grid_cut(g);
+	grid_fix(g);
+	for (size_t i = 0; i < sizeof(cols) / sizeof(cols[0]); i++) {
+		put_col(g, by, cols[i].head, cols[i].sort);
+		if (cols[i].drop > 0)
+			grid_drop(g, tiers + cols[i].drop);
+	}
+	for (unsigned t = 0; t < tiers; t++) {
+		put_col(g, by, r->tiers[t], r->tiers[t]);
+		grid_drop(g, tiers - t);
+	}
+}
+
+static void
+put_row(struct grid *g, const struct top_view *v, const struct report *r,
+    size_t row)
+{
+	const struct report_cell *c = &r->rows[row].cells[0];
+	double seconds = (double)r->covered / (double)KP_NS_PER_S, value;
+	char text[TEXT_MAX];
+
+	grid_cell(g, report_row_name(r, row));
+	grid_cell(g, r->covered <= 0 ? "-" :
+	    text_average(text, (double)c->requests / seconds));
+	grid_cell(g, text_dur(text, c->mean));
+	grid_cell(g, text_dur(text, c->p99));
+	grid_cell(g, text_share(text, c->calls == 0 ? -1 :
+	    (double)c->raised / (double)c->calls));
+	grid_cell(g, text_share(text, r->rows[row].share));
+	for (size_t t = 1; t <= r->ntiers; t++) {
+		value = report_value(&r->rows[row], t, v->what);
+		if (v->what == REPORT_CALLS)
+			text_average(text, value);
+		else
+			text_dur(text, value < 0 ? -1 : (kp_dur_ns)value);
+		grid_cell(g, text);
+	}
+}
+
+static void
+write_tiers(struct kp_buf *b, const struct top_view *v,
+    const struct report *r, unsigned width)
+{
+	struct grid g;
+
+	grid_init(&g);
+	put_cols(&g, v, r);
+	for (size_t i = 0; i < r->nrows; i++) {
+		if (i == 1)
+			grid_rule(&g);
+		put_row(&g, v, r, i);
+	}
+	grid_write(&g, width, b);
+	grid_free(&g);
+}
+
+/* Rows that can be scrolled, in so much room; *first is put right. */
+static void
+put_rows(struct frame *f, struct kp_buf *table, size_t head, size_t rows,
+    size_t room, size_t *first)
+{
+	const char *s = kp_buf_cstr(table);
+	size_t show = room > head ? room - head : 0;
+
+	if (table->err != KP_OK)
+		f->out->err = table->err;
+	if (*first + show > rows || show >= rows)
+		*first = rows > show ? rows - show : 0;
+	put_lines(f, s, 0, head < room ? head : room);
+	put_lines(f, s, head + *first, show);
+	kp_buf_reset(table);
+}
+
+static void
+put_slow(struct frame *f, struct top_view *v, const struct top_data *d,
+    size_t room)
+{
+	size_t top = 0;
+	struct kp_buf b;
+
+	kp_buf_init(&b, FRAME_MAX);
+	requests_rows(&b, d->slow, f->width);
+	put_rows(f, &b, SLOW_HEAD, d->slow->n, room,
+	    v->screen == TOP_SLOW ? &v->first : &top);
+	kp_buf_free(&b);
+}
+
+/* The tiers, and below them what was slow, where there is room. */
+static void
+put_tiers(struct frame *f, struct top_view *v, const struct top_data *d)
+{
+	size_t rows = d->report->nrows - 1, room = lines_left(f), slow = 0;
+	struct kp_buf b;
+
+	if (d->slow != NULL && d->slow->n > 0) {
+		slow = d->slow->n < SLOW_BELOW ? d->slow->n : SLOW_BELOW;
+		slow += SLOW_HEAD + 1;
+	}
+	if (room < slow + TABLE_HEAD + (rows < SLOW_ROOM ? rows : SLOW_ROOM))
+		slow = 0;
+	kp_buf_init(&b, FRAME_MAX);
+	write_tiers(&b, v, d->report, f->width);
+	put_rows(f, &b, rows > 0 ? TABLE_HEAD : TABLE_HEAD - 1, rows,
+	    room - slow, &v->first);
+	kp_buf_free(&b);
+	if (slow > 0) {
+		put_line(f, "", 0);
+		put_slow(f, v, d, slow - 1);
+	}
+}
+
+static const char help_text[] =
+    "q  end                          space  hold what is shown, and go on\n"
+    "1  tiers by identity            2  slow requests    3  losses    tab  "
+    "next\n"
+    "s > right, < left  sort by the next column, or the one before\n"
+    "r  in the other order           w  busy, self, total, calls, async\n"
+    "n N  next node, the one before  + -  a longer time, a shorter one\n"
+    "p  pause measuring on the nodes that are shown        c  continue\n"
+    "up down pgup pgdn home end  scroll                    h ?  this help\n"
+    "\n"
+    "req/s: requests; total: of one, on average; errors: raised;\n"
+    "share: of the time of all requests; tiers: time in one request\n"
+    "(kprof report explains them).  kprof tree ID shows a slow request.\n";
+
+static void
+put_all_losses(struct frame *f, struct top_view *v, const struct report *r)
+{
+	size_t lines = 0;
+	struct kp_buf b;
+
+	kp_buf_init(&b, FRAME_MAX);
+	losses_text(&b, &r->losses, f->width);
+	for (const char *s = kp_buf_cstr(&b); *s != '\0'; s++)
+		lines += *s == '\n';
+	put_rows(f, &b, 0, lines, lines_left(f), &v->first);
+	kp_buf_free(&b);
+}
+
+static void
+put_none(struct frame *f, const struct top_data *d)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, FRAME_MAX);
+	if (d->why != NULL) {
+		kp_buf_str(&b, "no figures: ");
+		text_put(&b, d->why);
+	} else {
+		kp_buf_str(&b, "no figures yet: kprofd writes a window every "
+		    "interval (10 s) while it is attached to a target");
+	}
+	put_text(f, &b);
+	kp_buf_free(&b);
+}
+
+static void
+put_body(struct frame *f, struct top_view *v, const struct top_data *d)
+{
+	if (v->screen == TOP_HELP)
+		put_lines(f, help_text, 0, SIZE_MAX);
+	else if (d->report == NULL || d->report->windows == 0)
+		put_none(f, d);
+	else if (v->screen == TOP_LOSSES)
+		put_all_losses(f, v, d->report);
+	else if (v->screen == TOP_TIERS)
+		put_tiers(f, v, d);
+	else if (d->slow != NULL && d->slow->n > 0)
+		put_slow(f, v, d, lines_left(f));
+	else
+		put_lines(f, "no slow requests in this time", 0, 1);
+}
+
+static void
+put_keys(struct frame *f, const struct top_view *v)
+{
+	static const char keys[] = "q end  s sort  w figure  n node  +- time  "
+	    "1 tiers 2 slow 3 losses  space hold  p pause  c continue  h help";
+	struct kp_buf b;
+
+	kp_buf_init(&b, FRAME_MAX);
+	if (v->message[0] != '\0')
+		text_put(&b, v->message);
+	else
+		kp_buf_str(&b, keys);
+	put_text(f, &b);
+	kp_buf_free(&b);
+}
+
+void
+top_frame(struct kp_buf *b, struct top_view *v, const struct top_data *d,
+    unsigned width, unsigned height)
+{
+	struct frame f = { b, width, height, 0 };
+	char title[128];
+
+	if (height > 1)
+		f.height = height - 1;	/* the last line is the keys' */
+	put_title(&f, v, d);
+	put_status(&f, v, d->status);
+	if (d->report != NULL && d->report->windows > 0)
+		put_losses(&f, d->report);
+	if (v->screen == TOP_TIERS && d->report != NULL) {
+		snprintf(title, sizeof(title), "tiers: %s",
+		    report_title(v->what));
+		put_line(&f, title, strlen(title));
+	}
+	put_line(&f, "", 0);
+	put_body(&f, v, d);
+	if (height == 0)
+		return;
+	while (!full(&f))
+		put_line(&f, "", 0);
+	f.height = height;
+	if (height > 1)
+		put_keys(&f, v);
+}

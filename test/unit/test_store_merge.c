@@ -1,0 +1,770 @@
+/*
+ * Databases of many machines: merged into one file, and read as one without
+ * that.  Both have to say the same, twice is the same as once, and whatever
+ * fails leaves the file as it was.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include "store/merge.h"
+#include "store/merge_rows.h"
+#include "store/series.h"
+#include "store/set.h"
+#include "store_fixture.h"
+
+extern unsigned char kp_schema_sql[];	/* schema 1 */
+
+static volatile sig_atomic_t stop;
+static char a_db[128], b_db[128], out_db[128];
+
+static int
+setup_files(void **state)
+{
+	int rc = setup(state);
+
+	stop = 0;
+	snprintf(a_db, sizeof(a_db), "%s/a.db", dir);
+	snprintf(b_db, sizeof(b_db), "%s/b.db", dir);
+	snprintf(out_db, sizeof(out_db), "%s/out.db", dir);
+	return rc;
+}
+
+/* From here on the fixture speaks of this file. */
+static void
+use(const char *file)
+{
+	assert_in_range(strlen(file), 1, sizeof(path) - 1);
+	memcpy(path, file, strlen(file) + 1);
+}
+
+static void
+put_happening(struct kp_store *s, const char *node, kp_wall_ns at)
+{
+	struct kp_happening h = { .at = at, .node = node, .kind = "trip",
+		.text = "queue of 20123 messages" };
+
+	kp_store_happening(s, &h);
+}
+
+/* Two windows, a slow request, an event; the store stays open. */
+static struct kp_store *
+begin_file(const char *file, const char *node, kp_wall_ns start)
+{
+	struct kp_tree *t = new_tree(3);
+	struct kp_store *s;
+
+	use(file);
+	s = open_store();
+	kp_store_window(s, known_window(node, start));
+	kp_store_window(s, known_window(node, start + 10 * S));
+	t->node = node;
+	t->start = start + S;
+	t->total += (start - T0) / 100;
+	kp_store_tree(s, t);
+	put_happening(s, node, start + 2 * S);
+	assert_true(sync_store(s));
+	return s;
+}
+
+static void
+make_file(const char *file, const char *node, kp_wall_ns start)
+{
+	kp_store_close(begin_file(file, node, start));
+}
+
+/* Of n files; what the last one added is in *count. */
+static enum kp_err
+try_merge(const char *const *in, size_t n, struct kp_merge_count *count,
+    char **why)
+{
+	struct kp_merge *m;
+	enum kp_err err = kp_merge_open(&m, out_db, &stop, why);
+
+	if (err != KP_OK)
+		return err;
+	for (size_t i = 0; i < n && err == KP_OK; i++)
+		err = kp_merge_add(m, in[i], count, why);
+	if (err == KP_OK)
+		return kp_merge_finish(m, why);
+	kp_merge_abandon(m);
+	return err;
+}
+
+static struct kp_merge_count
+merge(const char *first, const char *second)
+{
+	const char *const in[] = { first, second };
+	struct kp_merge_count count = { 0 };
+	char *why = NULL;
+
+	if (try_merge(in, second != NULL ? 2 : 1, &count, &why) != KP_OK)
+		fail_msg("%s", why);
+	return count;
+}
+
+/* It fails, in these words, and OUT is as it was. */
+static void
+refused(const char *in, enum kp_err want, const char *words)
+{
+	static char before[1 << 20], after[1 << 20];
+	const char *const list[] = { in };
+	struct kp_merge_count count;
+	size_t n = 0, m = 0;
+	char *why = NULL;
+	bool there;
+
+	use(out_db);
+	there = exists("");
+	if (there)
+		n = slurp("", before, sizeof(before));
+	assert_int_equal(try_merge(list, 1, &count, &why), want);
+	assert_non_null(why);
+	if (strstr(why, words) == NULL)
+		fail_msg("'%s' is not in '%s'", words, why);
+	free(why);
+	assert_int_equal(exists(""), there);
+	assert_false(exists(".merging"));
+	if (there)
+		m = slurp("", after, sizeof(after));
+	assert_int_equal(n, m);
+	assert_memory_equal(before, after, n);
+}
+
+static struct kp_query *
+open_files(const char *const *v, size_t n)
+{
+	struct kp_query_files f = { v, n };
+	struct kp_query *q;
+	char *why = NULL;
+
+	if (kp_query_open_all(&q, &f, &why) != KP_OK)
+		fail_msg("%s", why);
+	return q;
+}
+
+static void
+same_cells(const struct kp_cell *a, const struct kp_cell *b)
+{
+	static const double qs[] = { 0, 0.5, 0.9, 1 };
+
+	assert_string_equal(a->tier, b->tier);
+	assert_string_equal(a->identity, b->identity);
+	assert_int_equal(a->requests, b->requests);
+	assert_int_equal(a->w_requests, b->w_requests);
+	assert_int_equal(a->calls, b->calls);
+	assert_int_equal(a->w_raised, b->w_raised);
+	assert_int_equal(a->timed, b->timed);
+	assert_int_equal(a->w_total, b->w_total);
+	assert_int_equal(a->self, b->self);
+	assert_int_equal(a->w_busy, b->w_busy);
+	assert_int_equal(a->async, b->async);
+	assert_int_equal(a->min, b->min);
+	assert_int_equal(a->max, b->max);
+	assert_int_equal(a->hist.count, b->hist.count);
+	for (size_t i = 0; i < 4; i++)
+		assert_int_equal(kp_hist_quantile(&a->hist, qs[i]),
+		    kp_hist_quantile(&b->hist, qs[i]));
+}
+
+static void
+same_sums(struct kp_query *a, struct kp_query *b,
+    const struct kp_query_range *r)
+{
+	struct kp_query_sum sa, sb;
+
+	assert_int_equal(kp_query_sum(a, r, &sa), KP_OK);
+	assert_int_equal(kp_query_sum(b, r, &sb), KP_OK);
+	assert_int_equal(sa.windows, sb.windows);
+	assert_int_equal(sa.start, sb.start);
+	assert_int_equal(sa.end, sb.end);
+	assert_int_equal(sa.covered, sb.covered);
+	assert_int_equal(sa.entry_calls, sb.entry_calls);
+	assert_int_equal(sa.sampled, sb.sampled);
+	assert_memory_equal(&sa.losses, &sb.losses, sizeof(sa.losses));
+	assert_int_equal(sa.ncells, sb.ncells);
+	for (size_t i = 0; i < sa.ncells; i++)
+		same_cells(&sa.cells[i], &sb.cells[i]);
+	kp_query_sum_free(&sa);
+	kp_query_sum_free(&sb);
+}
+
+static void
+same_series(struct kp_query *a, struct kp_query *b,
+    const struct kp_query_range *r)
+{
+	const struct kp_series_want want = { .cells = true };
+	struct kp_series sa, sb;
+
+	assert_int_equal(kp_query_series(a, r, &want, &sa), KP_OK);
+	assert_int_equal(kp_query_series(b, r, &want, &sb), KP_OK);
+	assert_int_equal(sa.step, sb.step);
+	assert_int_equal(sa.start, sb.start);
+	assert_int_equal(sa.n, sb.n);
+	assert_int_equal(sa.tiers.n, sb.tiers.n);
+	for (size_t i = 0; i < sa.n; i++) {
+		assert_int_equal(sa.v[i].windows, sb.v[i].windows);
+		assert_int_equal(sa.v[i].covered, sb.v[i].covered);
+		assert_int_equal(sa.v[i].entry_calls, sb.v[i].entry_calls);
+		for (size_t t = 0; t <= sa.tiers.n; t++) {
+			assert_int_equal(sa.v[i].cells[t].w_calls,
+			    sb.v[i].cells[t].w_calls);
+			assert_int_equal(sa.v[i].cells[t].hist.count,
+			    sb.v[i].cells[t].hist.count);
+		}
+	}
+	kp_series_free(&sa);
+	kp_series_free(&sb);
+}
+
+static void
+same_lists(struct kp_query *a, struct kp_query *b)
+{
+	struct kp_query_requests ra, rb;
+	struct kp_query_events ea, eb;
+	struct kp_query_nodes na, nb;
+	struct kp_query_tiers ta, tb;
+
+	assert_int_equal(kp_query_slow(a, &all, 0, 10, &ra), KP_OK);
+	assert_int_equal(kp_query_slow(b, &all, 0, 10, &rb), KP_OK);
+	assert_int_equal(ra.n, rb.n);
+	for (size_t i = 0; i < ra.n; i++) {
+		assert_int_equal(ra.v[i].start, rb.v[i].start);
+		assert_string_equal(ra.v[i].node, rb.v[i].node);
+		assert_int_equal(ra.v[i].ncalls, rb.v[i].ncalls);
+	}
+	assert_int_equal(kp_query_events(a, &all, 10, &ea), KP_OK);
+	assert_int_equal(kp_query_events(b, &all, 10, &eb), KP_OK);
+	assert_int_equal(ea.n, eb.n);
+	for (size_t i = 0; i < ea.n; i++)
+		assert_int_equal(ea.v[i].at, eb.v[i].at);
+	assert_int_equal(kp_query_nodes(a, &all, &na), KP_OK);
+	assert_int_equal(kp_query_nodes(b, &all, &nb), KP_OK);
+	assert_int_equal(na.n, nb.n);
+	for (size_t i = 0; i < na.n; i++)
+		assert_string_equal(na.v[i], nb.v[i]);
+	assert_int_equal(kp_query_tiers(a, &ta), KP_OK);
+	assert_int_equal(kp_query_tiers(b, &tb), KP_OK);
+	assert_int_equal(ta.n, tb.n);
+	assert_int_equal(ta.current, tb.current);
+	for (size_t i = 0; i < ta.n; i++)
+		assert_string_equal(ta.v[i], tb.v[i]);
+	kp_query_requests_free(&ra);
+	kp_query_requests_free(&rb);
+	kp_query_events_free(&ea);
+	kp_query_events_free(&eb);
+	kp_query_nodes_free(&na);
+	kp_query_nodes_free(&nb);
+	kp_query_tiers_free(&ta);
+	kp_query_tiers_free(&tb);
+}
+
+static void
+test_merged_is_as_one(void **state)
+{
+	const char *const both[] = { a_db, b_db }, *const one[] = { out_db };
+	const struct kp_query_range part = { T0 + 10 * S, T0 + 25 * S,
+		.node = NULL }, on_b = { 0, INT64_MAX, .node = "b@*" };
+	struct kp_query *set, *q;
+
+	(void)state;
+	make_file(a_db, "a@h", T0);
+	make_file(b_db, "b@h", T0 + 5 * S);
+	merge(a_db, b_db);
+	set = open_files(both, 2);
+	q = open_files(one, 1);
+	same_sums(set, q, &all);
+	same_sums(set, q, &part);
+	same_sums(set, q, &on_b);
+	same_series(set, q, &all);
+	same_lists(set, q);
+	kp_query_close(set);
+	kp_query_close(q);
+	use(out_db);
+	assert_string_equal(sql_text("select count(*), sum(entry_calls),"
+	    " count(distinct run_id) from time_window"), "4|400|2");
+	assert_string_equal(sql_text("select count(*) from call"), "6");
+	assert_string_equal(sql_text("select name, position from tier"
+	    " order by position"), "_total|0\nweb|1\ndb|2");
+	assert_string_equal(sql_text("pragma foreign_key_check"), "");
+	assert_string_equal(sql_text("pragma integrity_check"), "ok");
+	assert_string_equal(sql_text("pragma journal_mode"), "delete");
+	assert_false(exists(".merging"));
+}
+
+static void
+test_twice_is_once(void **state)
+{
+	static char first[1 << 20];
+	struct kp_merge_count n;
+
+	(void)state;
+	make_file(a_db, "a@h", T0);
+	make_file(b_db, "b@h", T0);
+	n = merge(a_db, b_db);
+	assert_int_equal(n.runs, 1);
+	assert_int_equal(n.windows, 2);
+	assert_int_equal(n.requests, 1);
+	assert_int_equal(n.events, 1);
+	use(out_db);
+	snprintf(first, sizeof(first), "%s", sql_text("select"
+	    " (select count(*) from stat), (select count(*) from loss),"
+	    " (select count(*) from call), (select count(*) from event),"
+	    " (select count(*) from request), (select count(*) from run)"));
+	n = merge(b_db, a_db);
+	assert_int_equal(n.runs + n.windows + n.requests + n.events, 0);
+	assert_string_equal(sql_text("select"
+	    " (select count(*) from stat), (select count(*) from loss),"
+	    " (select count(*) from call), (select count(*) from event),"
+	    " (select count(*) from request), (select count(*) from run)"),
+	    first);
+	/* and the same file twice at once */
+	unlink(out_db);
+	n = merge(a_db, a_db);
+	assert_int_equal(n.windows, 0);
+	assert_string_equal(sql_text("select count(*) from time_window"), "2");
+}
+
+/* While a kprofd writes it, and again when that has gone on, and has ended. */
+static void
+test_grown(void **state)
+{
+	struct kp_merge_count n;
+	struct kp_store *s;
+
+	(void)state;
+	s = begin_file(a_db, "a@h", T0);
+	n = merge(a_db, NULL);
+	assert_int_equal(n.windows, 2);
+	use(out_db);
+	assert_string_equal(sql_text("select clean from run"), "null");
+	kp_store_window(s, known_window("a@h", T0 + 20 * S));
+	put_happening(s, "a@h", T0 + 21 * S);
+	kp_store_close(s);
+	n = merge(a_db, NULL);
+	assert_int_equal(n.runs, 0);
+	assert_int_equal(n.windows, 1);
+	assert_int_equal(n.requests, 0);
+	assert_int_equal(n.events, 1);
+	assert_string_equal(sql_text("select count(*), sum(entry_calls),"
+	    " count(distinct run_id) from time_window"), "3|300|1");
+	assert_string_equal(sql_text("select clean, ended_ns is not null"
+	    " from run"), "1|1");
+}
+
+/* What was merged as measured has been rolled up in IN since, and gone on. */
+static void
+test_rolled_up_since(void **state)
+{
+	struct kp_merge_count n;
+	struct kp_db *db;
+
+	(void)state;
+	use(a_db);
+	db = keep_open("10s:20s,1m:9d");
+	for (int i = 0; i < 8; i++)
+		keep_put_known(db, "a@h", NOON + i * 10 * S);
+	n = merge(a_db, NULL);
+	assert_int_equal(n.windows, 8);
+	for (int i = 8; i < 12; i++)
+		keep_put_known(db, "a@h", NOON + i * 10 * S);
+	keep_settle(db, NOON + HOUR);
+	db_close(db, 0);
+	assert_string_equal(sql_text("select count(*) from time_window"), "2");
+	n = merge(a_db, NULL);
+	/* the first minute is there; the second replaces two tens of it */
+	assert_int_equal(n.windows, 1);
+	use(out_db);
+	assert_string_equal(sql_text("select count(*), sum(entry_calls)"
+	    " from time_window"), "7|1200");
+	assert_string_equal(sql_text("select sum(w_calls) from stat"
+	    " where tier_id = (select id from tier where name = 'db')"
+	    " and identity_id = (select id from identity"
+	    " where name = '_total')"), "360");
+	n = merge(a_db, NULL);
+	assert_int_equal(n.windows, 0);
+}
+
+/* Merged is what is there; the order does not matter. */
+static void
+test_older_copy(void **state)
+{
+	struct kp_merge_count n;
+	struct kp_db *db;
+
+	(void)state;
+	use(a_db);
+	db = keep_open("10s:20s,1m:9d");
+	for (int i = 0; i < 12; i++)
+		keep_put_known(db, "a@h", NOON + i * 10 * S);
+	use(out_db);
+	n = merge(a_db, NULL);
+	assert_int_equal(n.windows, 12);
+	assert_int_equal(rename(out_db, b_db), 0);	/* the older state */
+	use(a_db);
+	keep_settle(db, NOON + HOUR);
+	db_close(db, 0);
+	n = merge(a_db, b_db);
+	assert_int_equal(n.windows, 0);
+	use(out_db);
+	assert_string_equal(sql_text("select count(*), sum(entry_calls)"
+	    " from time_window"), "2|1200");
+}
+
+/* A file of schema 1 is merged as it is, and stays as it is. */
+static void
+test_old_schema(void **state)
+{
+	struct kp_merge_count n;
+
+	(void)state;
+	use(a_db);
+	sql_exec((const char *)kp_schema_sql);
+	sql_exec("insert into node values (7, 'old@h');"
+	    "insert into tier values (5, '_total', 0), (9, 'web', 1);"
+	    "insert into identity values (3, '_total');"
+	    "insert into cause values (4, 'stale', 'calls', 'help');"
+	    "insert into run values (2, 1000, 9000, 1, '0.0.1', 10, '[].');"
+	    "insert into time_window values (8, 2, 7, 0, 2000, 3000, 5, 5);"
+	    "insert into stat (window_id, tier_id, identity_id, requests,"
+	    " calls, raised, unfinished, ambiguous, async_calls, timed,"
+	    " total_ns, self_ns, busy_ns, async_ns, w_requests, w_calls,"
+	    " w_raised, w_unfinished, w_ambiguous, w_async_calls, w_timed,"
+	    " w_total_ns, w_self_ns, w_busy_ns, w_async_ns) values (8, 9, 3,"
+	    " 5, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 5, 0, 0, 0, 0, 0, 0, 0, 0,"
+	    " 0);"
+	    "insert into loss values (8, 4, 6)");
+	make_file(b_db, "b@h", T0);
+	n = merge(b_db, a_db);
+	assert_int_equal(n.windows, 1);
+	use(out_db);
+	assert_string_equal(sql_text("select n.name, t.name, i.name, w_calls"
+	    " from stat s join time_window w on w.id = s.window_id"
+	    " join node n on n.id = w.node_id join tier t on t.id = s.tier_id"
+	    " join identity i on i.id = s.identity_id where w.start_ns ="
+	    " 2000"), "old@h|web|_total|5");
+	assert_string_equal(sql_text("select cause, lost from losses"
+	    " where node = 'old@h'"), "stale|6");
+	assert_string_equal(sql_text("pragma foreign_key_check"), "");
+	use(a_db);
+	assert_string_equal(sql_text("pragma user_version"), "1");
+}
+
+/* A table that merging does not know would be left out of what is merged. */
+static void
+test_knows_every_table(void **state)
+{
+	char *name, *save;
+
+	(void)state;
+	make_file(a_db, "a@h", T0);
+	for (name = strtok_r(sql_text("select name from sqlite_schema"
+	    " where type = 'table' and name not like 'sqlite_%'"), "\n",
+	    &save); name != NULL; name = strtok_r(NULL, "\n", &save)) {
+		if (!merge_knows(name))
+			fail_msg("kprof merge does not know table %s", name);
+	}
+	assert_false(merge_knows("tier_stats"));
+}
+
+static void
+test_refused(void **state)
+{
+	struct kp_store *s;
+	char link[128];
+
+	(void)state;
+	snprintf(link, sizeof(link), "%s/link.db", dir);
+	make_file(a_db, "a@h", T0);
+	refused("/none/such.db", KP_ENOENT, "no such file");
+	make_file(out_db, "o@h", T0);
+	refused(dir, KP_EFORMAT, "is a directory");
+	refused(out_db, KP_ESTATE, "into itself");
+	assert_int_equal(symlink(out_db, link), 0);
+	refused(link, KP_ESTATE, "into itself");
+	write_file(b_db, "not a database, but a text of some length", 40);
+	refused(b_db, KP_EFORMAT, "not a database");
+	stop = 1;
+	refused(a_db, KP_ETIMEOUT, "interrupted");
+	stop = 0;
+	/* a kprofd writes it */
+	use(out_db);
+	s = open_store();
+	assert_true(sync_store(s));
+	refused(a_db, KP_EBUSY, "a kprofd or another merge writes it");
+	kp_store_close(s);
+	merge(a_db, NULL);
+}
+
+/* Rows that point nowhere. */
+static void
+test_damaged(void **state)
+{
+	(void)state;
+	make_file(a_db, "a@h", T0);
+	make_file(out_db, "o@h", T0);
+	use(a_db);
+	sql_exec("pragma foreign_keys = off;"
+	    "update time_window set node_id = 999;"
+	    "update stat set tier_id = tier_id + 900");
+	/* windows of no node are none of ours; their cells go with them */
+	assert_int_equal(merge(a_db, NULL).windows, 0);
+	make_file(b_db, "b@h", T0);
+	use(b_db);
+	sql_exec("pragma foreign_keys = off;"
+	    "update stat set tier_id = tier_id + 900");
+	refused(b_db, KP_EFORMAT, "it is damaged");
+}
+
+static void
+test_other_reader(void **state)
+{
+	sqlite3 *other;
+
+	(void)state;
+	make_file(a_db, "a@h", T0);
+	make_file(out_db, "o@h", T0);
+	use(out_db);
+	/* somebody has it in WAL mode, and open */
+	assert_int_equal(sqlite3_open(out_db, &other), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(other, "pragma journal_mode = wal;"
+	    "begin; select count(*) from run", NULL, NULL, NULL), SQLITE_OK);
+	refused(a_db, KP_EBUSY, "another program has it open");
+	sqlite3_close(other);
+	merge(a_db, NULL);
+	assert_string_equal(sql_text("select count(*) from time_window"), "4");
+}
+
+static void
+test_disk_full(void **state)
+{
+	static const char block[4096] = { 1 };
+	char file[128];
+	FILE *f;
+
+	(void)state;
+	if (mount("tmpfs", dir, "tmpfs", 0, "size=1m") != 0) {
+		if (errno == EPERM)
+			skip();		/* not root */
+		fail_msg("mount: %s", strerror(errno));
+	}
+	make_file(a_db, "a@h", T0);
+	make_file(out_db, "o@h", T0);
+	snprintf(file, sizeof(file), "%s/filler", dir);
+	f = fopen(file, "wb");
+	while (fwrite(block, 1, sizeof(block), f) == sizeof(block) &&
+	    fflush(f) == 0)
+		;
+	fclose(f);
+	refused(a_db, KP_EIO, "disk full");
+	assert_int_equal(unlink(file), 0);
+	assert_int_equal(merge(a_db, NULL).windows, 2);
+	use(out_db);
+	assert_string_equal(sql_text("pragma integrity_check"), "ok");
+	assert_int_equal(umount(dir), 0);
+}
+
+/* ---- several files, read as one ---- */
+
+static void
+test_set_ids(void **state)
+{
+	const char *const both[] = { a_db, b_db };
+	struct kp_query_requests rs;
+	struct kp_query_range around;
+	struct kp_query_tree t;
+	struct kp_query_sum cover;
+	struct kp_query *q;
+
+	(void)state;
+	make_file(a_db, "a@h", T0);
+	make_file(b_db, "b@h", T0 + 5 * S);
+	q = open_files(both, 2);
+	assert_int_equal(kp_query_slow(q, &all, 0, 10, &rs), KP_OK);
+	assert_int_equal(rs.n, 2);
+	assert_string_equal(rs.v[0].node, "b@h");	/* the slower one */
+	assert_int_equal(rs.v[0].id, SET_STRIDE + 1);
+	assert_int_equal(rs.v[1].id, 1);
+	kp_query_requests_free(&rs);
+	assert_int_equal(kp_query_slow(q, &all, 1, 10, &rs), KP_OK);
+	assert_int_equal(rs.n, 1);
+	assert_int_equal(rs.v[0].id, 1);
+	kp_query_requests_free(&rs);
+	assert_int_equal(kp_query_tree(q, SET_STRIDE + 1, &t), KP_OK);
+	assert_int_equal(t.request.id, SET_STRIDE + 1);
+	assert_string_equal(t.request.node, "b@h");
+	assert_int_equal(t.ncalls, 3);
+	assert_int_equal(kp_query_around(q, &t.request, &around), KP_OK);
+	assert_int_equal(kp_query_cover(q, &around, &cover), KP_OK);
+	assert_int_equal(cover.windows, 1);
+	kp_query_tree_free(&t);
+	assert_int_equal(kp_query_tree(q, 2, &t), KP_ENOENT);
+	assert_int_equal(kp_query_tree(q, 2 * SET_STRIDE + 1, &t), KP_ENOENT);
+	assert_int_equal(kp_query_tree(q, -1, &t), KP_ENOENT);
+	kp_query_close(q);
+}
+
+static void
+test_set_same_run(void **state)
+{
+	const char *const both[] = { a_db, out_db };
+	struct kp_query_files f = { both, 2 };
+	struct kp_query *q;
+	char *why;
+
+	(void)state;
+	make_file(a_db, "a@h", T0);
+	merge(a_db, NULL);
+	assert_int_equal(kp_query_open_all(&q, &f, &why), KP_ESTATE);
+	assert_non_null(strstr(why, "hold the same run"));
+	free(why);
+	f = (struct kp_query_files){ (const char *const[]){ a_db, a_db }, 2 };
+	assert_int_equal(kp_query_open_all(&q, &f, &why), KP_ESTATE);
+	free(why);
+	f.v = (const char *const[]){ a_db, "/none/such.db" };
+	assert_int_equal(kp_query_open_all(&q, &f, &why), KP_ENOENT);
+	free(why);
+}
+
+static void
+test_set_one_empty(void **state)
+{
+	const char *const both[] = { a_db, b_db }, *const one[] = { b_db };
+	struct kp_query *set, *q;
+	kp_wall_ns first, last;
+
+	(void)state;
+	use(a_db);
+	kp_store_close(open_store());	/* no window at all */
+	make_file(b_db, "b@h", T0);
+	set = open_files(both, 2);
+	q = open_files(one, 1);
+	same_sums(set, q, &all);
+	same_series(set, q, &all);
+	assert_int_equal(kp_query_span(set, &first, &last), KP_OK);
+	assert_int_equal(first, T0);
+	assert_int_equal(last, T0 + 20 * S);
+	kp_query_close(set);
+	kp_query_close(q);
+}
+
+/*
+ * One that was begun anew, and what was moved away: with the range of one of
+ * them, steps went on to the other, and were too many.
+ */
+static void
+test_set_eras(void **state)
+{
+	const char *const both[] = { b_db, a_db }, *const one[] = { out_db };
+	const struct kp_query_range ranges[] = {
+		{ T0, T0 + 20 * S, .node = NULL },		/* a's */
+		{ T0 + 5 * S, T0 + 400 * HOUR, .node = NULL },
+		{ T0 + 400 * HOUR, T0 + 500 * HOUR, .node = NULL },
+		{ T0 + 5 * S, INT64_MAX, .node = NULL },
+		{ T0 + 720 * HOUR, INT64_MAX, .node = NULL },	/* b's */
+		{ T0 + 5000 * HOUR, INT64_MAX, .node = NULL },	/* nobody's */
+	};
+	const struct kp_series_want want = { .cells = true };
+	struct kp_query *set, *q;
+	struct kp_series s;
+
+	(void)state;
+	make_file(a_db, "a@h", T0);
+	make_file(b_db, "a@h", T0 + 720 * HOUR);
+	merge(a_db, b_db);
+	set = open_files(both, 2);
+	q = open_files(one, 1);
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
+		same_sums(set, q, &ranges[i]);
+		same_series(set, q, &ranges[i]);
+	}
+	assert_int_equal(kp_query_series(set, &ranges[0], &want, &s), KP_OK);
+	assert_in_range(s.n, 2, 3);	/* T0 lies within a step */
+	kp_series_free(&s);
+	kp_query_close(set);
+	kp_query_close(q);
+}
+
+/* Cells of any number of files become one each. */
+static void
+test_set_of_many(void **state)
+{
+	static char names[12][128];
+	const char *files[12], *const one[] = { out_db };
+	struct kp_merge_count count;
+	struct kp_query *set, *q;
+	char *why = NULL;
+
+	(void)state;
+	for (size_t i = 0; i < 12; i++) {
+		snprintf(names[i], sizeof(names[i]), "%s/%zu.db", dir, i);
+		files[i] = names[i];
+		make_file(names[i], i % 2 == 0 ? "a@h" : "b@h",
+		    T0 + (kp_wall_ns)i * 7 * S);
+	}
+	assert_int_equal(try_merge(files, 12, &count, &why), KP_OK);
+	set = open_files(files, 12);
+	q = open_files(one, 1);
+	same_sums(set, q, &all);
+	same_series(set, q, &all);
+	same_lists(set, q);
+	kp_query_close(set);
+	kp_query_close(q);
+}
+
+static void
+test_set_deadline(void **state)
+{
+	const char *const both[] = { a_db, b_db };
+	struct kp_query_sum sum;
+	struct kp_query *q;
+	struct kp_db *db;
+
+	(void)state;
+	use(a_db);
+	db = keep_open(NULL);
+	for (int i = 0; i < 2000; i++)
+		keep_put_known(db, "a@h", T0 + i * 10 * S);
+	db_close(db, 0);
+	make_file(b_db, "b@h", T0);
+	q = open_files(both, 2);
+	kp_query_deadline(q, kp_mono_now() - S);
+	assert_int_equal(kp_query_sum(q, &all, &sum), KP_ETIMEOUT);
+	assert_string_not_equal(kp_query_why(q), "");
+	kp_query_close(q);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(t) cmocka_unit_test_setup_teardown(t, setup_files, teardown)
+		T(test_merged_is_as_one),
+		T(test_twice_is_once),
+		T(test_grown),
+		T(test_rolled_up_since),
+		T(test_older_copy),
+		T(test_old_schema),
+		T(test_knows_every_table),
+		T(test_refused),
+		T(test_damaged),
+		T(test_other_reader),
+		T(test_disk_full),
+		T(test_set_ids),
+		T(test_set_same_run),
+		T(test_set_one_empty),
+		T(test_set_eras),
+		T(test_set_of_many),
+		T(test_set_deadline),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
