@@ -46,7 +46,7 @@ sed -n 's/^==[0-9]*== ERROR SUMMARY/valgrind: the VM with the probe/p' "$dir/log
 # One paragraph for each error; ours are known by their files.
 sed 's/^==[0-9]*== *//' "$dir/log" | awk -v RS= '
 	/Command:/ { next }
-	/\((drain|event|names|probe|ring|term_put|checked)\.[ch]:[0-9]+\)/ ||
+	/\((checked|clock|drain|event|merge|names|probe|ring|term_put)\.[ch]:[0-9]+\)/ ||
 	    /kprof_probe\.so/ { print; print ""; n++ }
 	END { exit n > 0 }' || {
 	echo "valgrind: these are in the probe" >&2
