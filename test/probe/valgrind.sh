@@ -40,7 +40,8 @@ run() {
 run "$dir/without" -eval '[spawn(fun() -> lists:sort(lists:seq(1, N)) end)
     || N <- lists:seq(1, 100)], erlang:garbage_collect(), halt().'
 sed -n 's/^==[0-9]*== ERROR SUMMARY/valgrind: a VM without the probe/p' "$dir/without"
-run "$dir/log" -pa "$1" -s probe_torture main -extra "$2" "$3"
+status=0
+run "$dir/log" -pa "$1" -s probe_torture main -extra "$2" "$3" || status=$?
 sed -n 's/^==[0-9]*== ERROR SUMMARY/valgrind: the VM with the probe/p' "$dir/log"
 
 # One paragraph for each error; ours are known by their files.
@@ -53,3 +54,7 @@ sed 's/^==[0-9]*== *//' "$dir/log" | awk -v RS= '
 	exit 1
 }
 echo "valgrind: none is in the probe"
+[ $status = 0 ] || {
+	echo "valgrind: the torture itself failed" >&2
+	exit 1
+}
