@@ -35,10 +35,10 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
 PLAN   := $(wildcard src/target/plan*.c)
 PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
-                     src/request/*.c src/stats/*.c src/guard/*.c) \
+                     src/request/*.c src/stats/*.c src/guard/*.c src/calls/*.c) \
           $(PLAN)
 # What the client does in a node without a daemon.
-ERRANDS := $(addprefix src/target/,once.c talk.c counters.c)
+ERRANDS := $(addprefix src/target/,once.c talk.c guest.c counters.c tracer.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
 WEB    := $(wildcard src/web/*.c)
@@ -90,6 +90,18 @@ $(B)/gen/counters_beam.h: $(B)/gen/kprof_counters.beam $(B)/gen/counters.etf
 	{ xxd -i -n kp_counters_beam $(B)/gen/kprof_counters.beam && \
 	    xxd -i -n kp_counters_load $(B)/gen/counters.etf; } > $@
 
+# And for full traces.
+$(B)/gen/tracer.exprs: erlang/load.exprs
+	@mkdir -p $(@D)
+	sed 's/kprof_agent/kprof_tracer/g' $< > $@
+
+$(B)/gen/tracer.etf: $(B)/gen/tracer.exprs
+	ERL_CRASH_DUMP_BYTES=0 erl -noinput -eval '$(PARSE)'
+
+$(B)/gen/tracer_beam.h: $(B)/gen/kprof_tracer.beam $(B)/gen/tracer.etf
+	{ xxd -i -n kp_tracer_beam $(B)/gen/kprof_tracer.beam && \
+	    xxd -i -n kp_tracer_load $(B)/gen/tracer.etf; } > $@
+
 $(B)/gen/probe_beam.h: $(B)/gen/kprof_probe.beam
 	xxd -i -n kp_probe_beam $< > $@
 
@@ -100,12 +112,13 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
 $(call obj,src/target/counters.c): $(B)/gen/counters_beam.h
+$(call obj,src/target/tracer.c): $(B)/gen/tracer_beam.h
 $(call obj,src/target/agent_probe.c): $(B)/gen/probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
 # What a lock file pins, out of npm's cache where it is there.  $(1): another
 # way out.
-npm_ci = npm ci --no-audit --no-fund --ignore-scripts --prefer-offline --loglevel=error || { \
+npm_ci = npm ci --no-audit --no-fund --ignore-scripts --prefer-offline --fetch-retries=5 --loglevel=error || { \
     echo 'make: npm did not install what $< names: is npm there (make setup), and' >&2; \
     echo 'make: its registry (npm ping; a mirror: npm config set registry URL)?$(1)' >&2; exit 1; }
 
@@ -227,6 +240,9 @@ $(B)/test/test_top: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
 $(B)/test/test_profile: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_profile: UNIT_LIBS = -lsqlite3
+CALLS_REPORT := $(wildcard src/report/calls*.c) $(addprefix src/report/,fn_name.c json.c text.c \
+                when.c width.c)
+$(B)/test/test_calls_report: $(call obj,$(CALLS_REPORT))
 $(B)/test/test_parts: $(call obj,$(STORE) src/kprofd/assembly.c)
 $(B)/test/test_parts: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
@@ -278,7 +294,7 @@ FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.
                 src/store/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
 FUZZ_KEYS    := src/report/keys.c
-FUZZ_PROFILE := $(addprefix src/report/,profile.c profile_diff.c figures.c grid.c grid_write.c json.c \
+FUZZ_PROFILE := $(addprefix src/report/,profile.c fn_name.c profile_diff.c figures.c grid.c grid_write.c json.c \
                 losses.c text.c when.c width.c)
 FUZZ_WEB     := src/web/params.c src/web/access.c src/report/when.c \
                 src/report/text.c src/report/width.c src/report/report.c
@@ -289,12 +305,14 @@ $(B)/replay/web: $(call obj,$(FUZZ_WEB))
 $(B)/replay/keys: $(call obj,$(FUZZ_KEYS))
 $(B)/replay/message: $(call obj,$(FUZZ_MESSAGE))
 $(B)/replay/profile: $(call obj,$(FUZZ_PROFILE))
+$(B)/replay/calls: $(call obj,$(CALLS_REPORT))
 $(B)/replay/agent: $(call obj,$(FUZZ_AGENT))
 $(FUZZ_B)/fuzz_text: $(FUZZ_TEXT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_web: $(FUZZ_WEB:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_keys: $(FUZZ_KEYS:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_message: $(FUZZ_MESSAGE:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_profile: $(FUZZ_PROFILE:%.c=$(FUZZ_B)/obj/%.o)
+$(FUZZ_B)/fuzz_calls: $(CALLS_REPORT:%.c=$(FUZZ_B)/obj/%.o)
 $(FUZZ_B)/fuzz_agent: $(FUZZ_AGENT:%.c=$(FUZZ_B)/obj/%.o)
 # What loads the agent, and a module of no size in the agent's place: copies of
 # it would be most of the time.
@@ -517,6 +535,21 @@ hostile: MODULES := hostile_tests
 hostile: $(INTEGRATION_NEEDS)
 	KPROFD_HOSTILE=whole $(call run_integration)
 
+# Exports of traces, read by what they are for.
+VIEWERS := $(B)/npm_viewers
+
+$(VIEWERS)/made: $(addprefix test/viewers/,package.json package-lock.json .npmrc)
+	@mkdir -p $(@D)
+	cp $^ $(@D)
+	@cd $(@D) && { $(call npm_ci); }
+	@touch $@
+
+.PHONY: viewers-test
+viewers-test: MODULES := viewer_tests
+viewers-test: $(INTEGRATION_NEEDS) $(VIEWERS)/made
+	@command -v callgrind_annotate >/dev/null || sh test/support/setup.sh valgrind
+	KPROFD_VIEWERS=$(VIEWERS)/node_modules $(call run_integration)
+
 # A busy target for so long, after whose first minute nothing may grow.
 MINUTES ?= 10
 
@@ -671,6 +704,7 @@ check: all
 	@$(MAKE) --no-print-directory mutants-fit
 	@$(MAKE) --no-print-directory library-test
 	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory viewers-test
 	@$(MAKE) --no-print-directory native FIGURE_REQUESTS=20000
 	@$(MAKE) --no-print-directory torture CYCLES=20
 	@$(MAKE) --no-print-directory SAN=1 torture CYCLES=20
@@ -757,6 +791,7 @@ help:
 	@echo 'make faults       what can go wrong, at many moments (SEED=N: the same ones)'
 	@echo 'make faults-mutants  whether those tests fail without what they test'
 	@echo 'make hostile      peers and clients that lie, whole (SAN=1: with sanitizers)'
+	@echo 'make viewers-test exports of traces, read by callgrind_annotate and speedscope'"'"'s schema'
 	@echo 'make soak         MINUTES=$(MINUTES) of a busy target: nothing grows'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP $(RELEASES) too (make releases: those alone)'

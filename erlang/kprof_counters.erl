@@ -22,16 +22,13 @@
 -export([start/2, stop/0]).
 
 -define(GUESTS, [?MODULE]).
+-define(DOES, "counts").
 -include("kprof_guest.hrl").
 -include("kprof_wanted.hrl").
 
 -define(TICK_MS, 500).          % how often lease and memory are looked at
 -define(RETRY_MS, 20).          % where the connection takes nothing
 -define(CHUNK, 200).            % functions that are read between two looks
--define(START_MS, 60000).       % arming, on a node that is busy
--define(NAMED, 5).              % functions that an error names
--define(NAMES, 10000).          % registered names in an answer
--define(SUPERVISOR_MS, 5000).   % a supervisor's answer
 
 -record(s, {
     client, client_ref,
@@ -44,6 +41,7 @@
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
     functions = [],     % the same, each by itself
     foreign = #{},      % processes that somebody else traces (legacy)
+    word,               % undefined: the trace control word is not ours
     applied,            % undefined | {Pid, MonitorRef, Ms | overran} | done
     memory_max, memory, % bytes of the VM's own, past those at the start
     since,              % monotonic ns
@@ -51,58 +49,13 @@
     rows_max
 }).
 
+-include("kprof_oneshot.hrl").
+
 %% ---------------------------------------------------------------- start ----
-
-%% Called over rex. Where it does not start, nothing stays, this module included.
-%% {ok, Pid, Info} or {error, Text}, a binary for people.
-start(Client, Opts) when is_pid(Client), is_map(Opts) ->
-    Result = case {disabled(), is_connected(node(Client))} of
-                 {true, _} -> refusal("it keeps kprof out: {kprof, [{disabled, true}]} is in its configuration", []);
-                 {_, false} -> refusal("the client has gone", []);
-                 _ -> start_server(Client, Opts)
-             end,
-    element(1, Result) =:= ok orelse purger_start([self()]),
-    Result.
-
-%% The operator's way to end it.
-stop() ->
-    case whereis(?MODULE) of
-        undefined -> not_attached;
-        Pid -> Pid ! {?MODULE, stop}, ok
-    end.
-
-refusal(Format, Args) ->
-    {error, unicode:characters_to_binary(io_lib:format(Format, Args))}.
-
--spec refuse(string(), list()) -> no_return().
-refuse(Format, Args) ->
-    exit(refusal(Format, Args)).
-
-start_server(Client, Opts) ->
-    Starter = self(),
-    {Pid, Ref} = spawn_monitor(fun() -> init(Starter, Client, Opts) end),
-    receive
-        {Pid, Info} ->
-            erlang:demonitor(Ref, [flush]),
-            {ok, Pid, Info};
-        {'DOWN', Ref, process, Pid, {error, _} = Refusal} ->
-            Refusal;
-        {'DOWN', Ref, process, Pid, {kprof, Reason}} ->
-            refusal("~ts", [reason_text(Reason)]);
-        {'DOWN', Ref, process, Pid, Reason} ->
-            refusal("kprof_counters failed there: ~0tP", [Reason, 20])
-    after ?START_MS ->
-            exit(Pid, kill),
-            refusal("it was not armed within ~b s (fewer functions?)", [?START_MS div 1000])
-    end.
 
 init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs,
                         processes := Which, max_memory := MaxMemory, max_rows := MaxRows} = Opts) ->
-    try register(?MODULE, self()) of
-        true -> ok
-    catch
-        error:badarg -> refuse("somebody counts there already (kprof_counters:stop() there ends it)", [])
-    end,
+    take_name(),
     supports(Type),
     Call = call_of(Apply),
     Session = session_new(?MODULE),
@@ -116,12 +69,12 @@ init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, a
     tell_sentry(S0),
     S1 = S0#s{applied = prepare(Call, ApplyMs)},
     tell_sentry(S1),
-    Chosen = chosen(Counted, Opts, S1),
+    Chosen = counted(Counted, Opts, S1),
     S = S1#s{foreign = foreign(Session, Chosen)},
-    logger:notice("kprof counts calls for ~ts (kprof_counters:stop() ends it)", [Who]),
+    say_begin(S),
     %% Flags last: by process, all functions count from the same moment on.
     each(true, S),
-    Processes = flag(Chosen, flags(Session, Opts), S),
+    Processes = flag(Chosen, flags(Session, Opts), Session),
     Starter ! {self(), #{functions => length(Functions), processes => Processes,
                          otp => erlang:system_info(otp_release), skipped => map_size(S#s.foreign)}},
     tick(),
@@ -136,11 +89,6 @@ supports(memory) ->
     end;
 supports(_) -> ok.
 
-%% The process of a call that is made for us, if nobody else is named.
-whose(<<>>, none) -> <<"all">>;
-whose(<<>>, _) -> applied;
-whose(Which, _) -> Which.
-
 %% call_count counts all processes in one sum, at the least price.
 kind(memory, _, _) -> call_memory;
 kind(time, _, _) -> call_time;
@@ -149,160 +97,15 @@ kind(count, _, _) -> call_time.
 
 %% ------------------------------------------------------------ processes ----
 
-%% Whose calls count; all: one counter for all of them needs no flags.
-chosen(applied, _, #s{applied = {Pid, _, _}}) ->
-    [Pid];
-chosen(_, _, #s{kind = call_count}) ->
-    unflagged;
-chosen(Which, #{max_processes := Max}, _) ->
-    Chosen = named(Which),
-    N = case Chosen of
-            _ when is_list(Chosen) -> length(Chosen);
-            new -> 0;
-            _ -> erlang:system_info(process_count)
-        end,
-    N > Max andalso refuse("these are ~b processes, more than ~b (choose with -processes, or see -max-processes)",
-                           [N, Max]),
-    Chosen.
-
-named(<<"all">>) -> all;
-named(<<"existing">>) -> existing;
-named(<<"new">>) -> new;
-named(Names) ->
-    lists:usort(lists:append([processes_of(N) || N <- string:lexemes(unicode:characters_to_list(Names), ",")])).
-
-%% Of strings: what OTP 25 compiles for a match of a binary does not load in 29.
-processes_of("<" ++ _ = Text) ->
-    Pid = try list_to_pid(Text)
-          catch error:badarg -> refuse("'~ts' is no process (see -processes)", [Text])
-          end,
-    node(Pid) =:= node() andalso is_process_alive(Pid) orelse refuse("there is no process ~ts", [Text]),
-    [Pid];
-processes_of("application:" ++ Name) ->
-    case application_controller:get_master(existing(unicode:characters_to_binary(Name))) of
-        undefined -> refuse("no application '~ts' is running", [Name]);
-        Master -> [P || P <- processes(), process_info(P, group_leader) =:= {group_leader, Master}]
-    end;
-processes_of("supervisor:" ++ Name) -> descendants([registered_as(Name)], []);
-processes_of("children:" ++ Name) -> [P || {_, P, _, _} <- children(registered_as(Name)), is_pid(P)];
-processes_of(Name) -> [registered_as(Name)].
-
-registered_as(Name) ->
-    Atom = existing(unicode:characters_to_binary(Name)),
-    case is_atom(Atom) andalso whereis(Atom) of
-        Pid when is_pid(Pid) -> Pid;
-        _ -> refuse("no process is registered as '~ts' (see -processes)", [Name])
-    end.
-
-%% A supervisor is none of its own descendants.
-descendants([Sup | More], Found) ->
-    Children = [{P, Type} || {_, P, Type, _} <- children(Sup), is_pid(P)],
-    descendants([P || {P, supervisor} <- Children, not lists:member(P, Found)] ++ More,
-                [P || {P, _} <- Children] ++ Found);
-descendants([], Found) -> Found.
-
-%% Another server might fail for being asked this.
-children(Sup) ->
-    case proc_lib:translate_initial_call(Sup) of
-        {supervisor, _, _} -> ok;
-        _ -> refuse("~tw is no supervisor", [name(Sup)])
-    end,
-    try gen_server:call(Sup, which_children, ?SUPERVISOR_MS)
-    catch exit:_ -> refuse("the supervisor ~tw does not answer", [name(Sup)])
-    end.
-
-%% On OTP 25 and 26 a process has one tracer, and the one for new processes is
-%% one setting for all. Refuses where that is in the way; else those to pass over.
-foreign(legacy, Chosen) when Chosen =/= unflagged ->
-    {tracer, New} = erlang:trace_info(new_processes, tracer),
-    is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
-        refuse("new processes are traced by ~tw there (kprofd? kprof count without -processes needs no processes, and"
-               " OTP 27 has sessions)", [New]),
-    Traced = maps:from_list([{P, traced} || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= []]),
-    Both = [P || is_list(Chosen), P <- Chosen, is_map_key(P, Traced)],
-    Both =:= [] orelse refuse("~tw is traced by somebody else (kprofd? OTP 27 has sessions)", [name(hd(Both))]),
-    Traced;
-foreign(_, _) ->
-    #{}.
+%% One counter for all of them needs no flags.
+counted(_, _, #s{kind = call_count}) -> unflagged;
+counted(Which, Opts, S) -> chosen(Which, Opts, S#s.applied).
 
 %% Silent: patterns of somebody else's would have these processes send us what
 %% they call, with its arguments. In a session there are none.
 flags(legacy, Opts) -> [silent | flags(session, Opts)];
 flags(_, #{spawned := true}) -> [call, set_on_spawn];
 flags(_, _) -> [call].
-
-%% Returns how many there are now.
-flag(unflagged, _, _) ->
-    erlang:system_info(process_count);
-flag(Chosen, Flags, S) when is_list(Chosen) ->
-    lists:sum([flag_process(P, Flags, S) || P <- Chosen]);
-flag(Which, Flags, S) ->
-    trace_process(Which, Flags, S).
-
-%% One that has ended meanwhile counts nothing.
-flag_process(P, Flags, S) ->
-    try trace_process(P, Flags, S) catch error:badarg -> 0 end.
-
-trace_process(Which, Flags, #s{session = legacy}) -> erlang:trace(without_ports(Which), true, Flags);
-trace_process(Which, Flags, #s{session = Session}) -> trace:process(Session, Which, true, Flags).
-
-%% Ports can be silent, too.
-without_ports(all) -> processes;
-without_ports(existing) -> existing_processes;
-without_ports(new) -> new_processes;
-without_ports(Pid) -> Pid.
-
-%% ------------------------------------------------- a call made for us ----
-
-call_of(<<>>) ->
-    none;
-call_of(Text) ->
-    Bad = fun() -> refuse("'~ts' is no call such as \"lists:seq(1, 10)\" or \"'Elixir.MyApp':run()\"", [Text]) end,
-    case erl_scan:string(unicode:characters_to_list(Text) ++ ".") of
-        {ok, Tokens, _} ->
-            case erl_parse:parse_exprs(Tokens) of
-                {ok, [{call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Args}]} -> {M, F, Args};
-                _ -> Bad()
-            end;
-        _ -> Bad()
-    end.
-
-%% The process waits to be counted. Its arguments are made before that.
-prepare(none, _) ->
-    undefined;
-prepare({M, F, Exprs}, Ms) ->
-    Server = self(),
-    {Pid, Ref} = spawn_monitor(fun() ->
-                                       Args = arguments(Exprs),
-                                       Server ! {prepared, self()},
-                                       receive go -> exit(applied(M, F, Args)) end
-                               end),
-    receive
-        {prepared, Pid} -> {Pid, Ref, Ms};
-        {'DOWN', Ref, process, Pid, {arguments, Why}} -> refuse("the call's arguments: ~0tP", [Why, 12])
-    after Ms ->
-            exit(Pid, kill),
-            refuse("the call's arguments were not made within ~b ms", [Ms])
-    end.
-
-arguments(Exprs) ->
-    try
-        [begin {value, V, _} = erl_eval:expr(E, []), V end || E <- Exprs]
-    catch
-        _:Why -> exit({arguments, short(Why)})
-    end.
-
-%% Nothing but the call: whatever else ran in this process would be counted.
-applied(M, F, Args) ->
-    try apply(M, F, Args) of
-        _ -> {applied, returned}
-    catch
-        Class:Reason -> {applied, {Class, short(Reason)}}
-    end.
-
-short(Reason) when is_atom(Reason) -> Reason;
-short(Reason) when is_tuple(Reason), tuple_size(Reason) > 0, is_atom(element(1, Reason)) -> element(1, Reason);
-short(_) -> other.
 
 %% ----------------------------------------------------------------- loop ----
 
@@ -323,9 +126,7 @@ loop(S) ->
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.client_ref ->
             finish({gone, Reason}, S);
         {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.sentry) ->
-            S1 = S#s{sentry = sentry_start()},
-            tell_sentry(S1),
-            loop(S1);
+            loop(new_sentry(S));
         {?MODULE, stop} ->
             finish(stopped, S);
         _ ->
@@ -341,26 +142,10 @@ look(#s{paused = undefined, memory = Memory, memory_max = Max} = S) ->
             S1 = pause(S),
             send({kprof_ended, memory, More}, S1),
             loop(S1);
-        _ -> look_lease(S)
+        _ -> loop(look_lease(S))
     end;
 look(S) ->
-    look_lease(S).
-
-%% Counters are in this; what the node's work keeps in tables and binaries, and
-%% lets go of, is not.
-own_memory() ->
-    [{system, All}, {ets, Tables}, {binary, Binaries}] = erlang:memory([system, ets, binary]),
-    All - Tables - Binaries.
-
-%% What took us long was not the client's silence: its word may wait behind a tick.
-look_lease(#s{client = Client} = S) ->
-    Expired = now_ms() - S#s.lease_at > S#s.lease_ms,
-    receive
-        {kprof, Client, _, lease} when Expired -> loop(S#s{lease_at = now_ms()})
-    after 0 ->
-            Expired andalso finish(lease, S),
-            loop(S)
-    end.
+    loop(look_lease(S)).
 
 command(lease, _, S) ->
     S;
@@ -383,19 +168,10 @@ command(stop, _, S) ->
 %% The call has come to its end: at once nothing is counted any more.
 ended(Reason, S0) ->
     S = pause(S0),
-    Outcome = case Reason of
-                  {applied, returned} -> {kprof_ended, returned, 0};
-                  {applied, {Class, Why}} -> {kprof_ended, raised, text("~w:~tw", [Class, Why])};
-                  killed when element(3, S0#s.applied) =:= overran -> {kprof_ended, overran, 0};
-                  _ -> {kprof_ended, exited, text("~0tP", [Reason, 8])}
-              end,
-    send(Outcome, S),
+    send(outcome(Reason, S0#s.applied), S),
     S1 = S#s{applied = done},
     tell_sentry(S1),
     S1.
-
-text(Format, Args) ->
-    unicode:characters_to_binary(io_lib:format(Format, Args)).
 
 %% ------------------------------------------------------------- counters ----
 
@@ -421,15 +197,6 @@ read(Functions, Ref, Sums0, S) ->
     Rows =:= [] orelse send({kprof_rows, Ref, Rows}, S),
     heed(now_ms() - Began, S),
     read(Later, Ref, Sums, S).
-
-%% For so long only what ends it is heard.
-heed(Ms, #s{client = Client, client_ref = Ref} = S) ->
-    receive
-        {'DOWN', Ref, process, _, Reason} -> finish({gone, Reason}, S);
-        {kprof, Client, _, stop} -> finish(done, S);
-        {?MODULE, stop} -> finish(stopped, S)
-    after Ms -> ok
-    end.
 
 row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums}, #s{session = Session, kind = Kind} = S) ->
     case counter(Session, MFA, Kind) of
@@ -466,8 +233,7 @@ shown(Ps, #{left := Left, merged := Merged} = Sums, _) ->
     end.
 
 names(#s{by = total}) -> [];
-names(_) ->
-    [{P, N} || N <- lists:sublist(registered(), ?NAMES), P <- [whereis(N)], is_pid(P)].
+names(_) -> names().
 
 reply(Ref, Result, S) ->
     send({kprof_reply, Ref, Result}, S).
@@ -489,90 +255,13 @@ send(Msg, Deadline, #s{client_ref = Ref} = S) ->
 
 %% ------------------------------------------------------------------ end ----
 
-%% The sentry does what is left, and has the module purged.
--spec finish(term(), #s{}) -> no_return().
-finish(Reason, S) ->
-    stop_call(S#s.applied),
-    clear(S#s.session, self(), S#s.kind, S#s.armed),
-    logger:notice("kprof counts no more for ~ts: ~ts", [S#s.who, reason_text(Reason)]),
-    exit({kprof, Reason}).
+legacy_armed(#s{kind = Kind, armed = Armed}) ->
+    [{P, Kind} || P <- Armed].
 
-reason_text(done) -> "it is done";
-reason_text(stopped) -> "stopped by kprof_counters:stop()";
-reason_text(lease) -> "its lease ran out";
-reason_text({gone, _}) -> "the connection is gone".
-
-%% What the sentry tells the client.
-end_text({kprof, Reason}) -> text("~ts", [reason_text(Reason)]);
-end_text(Reason) -> text("it died: ~0tP", [Reason, 8]).
-
-stop_call({Pid, _, _}) -> exit(Pid, kill);
-stop_call(_) -> ok.
-
-clear(legacy, Server, Kind, Armed) ->
-    [pattern(legacy, P, false, Kind) || P <- Armed],
-    clear_flags(Server);
-clear(Session, _, _, _) ->
-    trace:session_destroy(Session),
-    ok.
-
-%% Knows what to take back without the server's help; runs when it is dead. It
-%% does not know a session, which dies with the server's handle.
-sentry_start() ->
-    Server = self(),
-    spawn_monitor(fun() ->
-                          Ref = erlang:monitor(process, Server),
-                          receive {own, Own} -> sentry(Ref, Server, Own)
-                          after ?START_MS -> ok
-                          end
-                  end).
-
-sentry(Ref, Server, {Client, Legacy, Kind, Armed, Applied} = Own) ->
-    receive
-        {own, New} ->
-            sentry(Ref, Server, New);
-        {'DOWN', Ref, process, Server, Reason} ->
-            stop_call(Applied),
-            Legacy andalso clear(legacy, Server, Kind, still_armed(Reason, Armed)),
-            erlang:send(Client, {kprof_ended, gone, end_text(Reason)}, [noconnect, nosuspend]),
-            purger_start([Server, self()]);
-        _ ->
-            sentry(Ref, Server, Own)
-    end.
-
-%% All but flags that were inherited just then is taken back by finish/2.
-still_armed({kprof, _}, _) -> [];
-still_armed(_, Armed) -> Armed.
-
-%% Before it is so.
-tell_sentry(#s{session = Session} = S) ->
-    element(1, S#s.sentry) ! {own, {S#s.client, Session =:= legacy, S#s.kind, S#s.armed, S#s.applied}},
-    ok.
+legacy_clear({P, Kind}) ->
+    pattern(legacy, P, false, Kind).
 
 %% ------------------------------------------------- the two trace back ends ----
-
-%% On OTP 25 and 26 a counter is everybody's, and setting it sets it back.
-untraced(legacy, Functions) ->
-    case [MFA || MFA <- Functions, is_traced(MFA)] of
-        [] -> ok;
-        Taken ->
-            refuse("somebody else traces or counts ~ts: -exclude ~ts leaves it out (OTP 27 has sessions of their own)",
-                   [lists:join(", ", [mfa_text(F) || F <- lists:sublist(Taken, ?NAMED)]), mfa_text(hd(Taken))])
-    end;
-untraced(_, _) ->
-    ok.
-
-%% For all of it, which stops the schedulers for a moment: to ask for less goes
-%% through somebody's tables of times, if there are any, while they change.
-is_traced(MFA) ->
-    case erlang:trace_info(MFA, all) of
-        {all, Items} when is_list(Items) ->
-            lists:any(fun({Item, V}) -> V =/= false andalso V =/= undefined andalso Item =/= match_spec end, Items);
-        _ -> false
-    end.
-
-mfa_text({M, F, A}) ->
-    io_lib:format("~tw:~tw/~b", [M, F, A]).
 
 pattern(legacy, MFA, What, Kind) ->
     erlang:trace_pattern(MFA, What, [Kind]);

@@ -1,6 +1,7 @@
 %% kprof_wanted.hrl - which functions are meant: what a node has of those that
 %% patterns name, or words for people, with what comes near. No name becomes an
-%% atom here that is not one of a module. For kprof_counters.
+%% atom here that is not one of a module. For kprof_counters and
+%% kprof_tracer.
 
 %% Patterns are {Module, Function, Arity}, binaries, _ and -1 for any. Names
 %% become atoms only where there is such a thing.

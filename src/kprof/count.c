@@ -5,129 +5,38 @@
  * then.  The first ^C (or SIGTERM, SIGHUP) ends the counting, the second one the reading.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "kprof.h"
+#include "functions.h"
 #include "kprofd/dur.h"
 #include "report/profile.h"
 #include "target/counters.h"
 
 #define TOP 30
-#define MB (1024u * 1024u)
 #define FOR_MAX (24 * 3600 * KP_NS_PER_S)
 /* To read counters stops all schedulers, once for each function. */
 #define EVERY_MIN (500 * KP_NS_PER_MS)
-#define APPLY_LIMIT (60 * KP_NS_PER_S)
 
 struct args {
 	struct counters_opts o;
-	struct opt_list patterns, exclude;
-	const char *duration, *interval;
+	struct functions_args f;
+	const char *interval;
 	const char *keep;	/* a file for CSV, or NULL */
-	kp_dur_ns limit;	/* 0: until interrupted */
 	kp_dur_ns every;	/* 0: only at the end */
-	size_t functions, processes, rows, memory, top;
+	size_t rows, top;
 	int by, sort;
-	bool not_spawned, reverse, json, csv;
+	bool reverse, json, csv;
 };
 
-static int wake[2] = { -1, -1 };
-
-static void
-on_signal(int sig)
-{
-	int saved = errno;
-	ssize_t n = write(wake[1], "", 1);
-
-	(void)sig, (void)n;
-	errno = saved;
-}
-
-static bool
-catch_signals(void)
-{
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction sa = { .sa_handler = on_signal };
-
-	if (pipe2(wake, O_CLOEXEC | O_NONBLOCK) < 0)
-		return false;
-	sigemptyset(&sa.sa_mask);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-		sigaction(signals[i], &sa, NULL);
-	return true;
-}
-
-/* What has been waited for: the next signal is another one. */
-static void
-wake_drain(void)
-{
-	char bytes[16];
-
-	while (read(wake[0], bytes, sizeof(bytes)) > 0)
-		;
-}
-
 /* ---- what is asked for ---- */
-
-static int
-parse_pattern(const struct cmd *cmd, const char *s, bool any,
-    struct kp_mfa_pat *out)
-{
-	*out = (struct kp_mfa_pat){ .arity = -1 };
-	if (any && strcmp(s, "_") == 0) {
-		out->mod = strdup("_");
-		if (out->mod != NULL)
-			return OPTS_GO_ON;
-	} else if (kp_mfa_pat_parse(out, s, strlen(s)) == KP_OK) {
-		return OPTS_GO_ON;
-	}
-	return opts_wrong(cmd, "'%s' is no function: give mod:fun/2, "
-	    "mod:fun/_, mod, MyApp.Repo.all/2%s", s,
-	    any ? ", or _ for all modules" : "");
-}
-
-/* On error what was parsed stays, to be freed. */
-static int
-parse_list(const struct cmd *cmd, const struct opt_list *list, bool any,
-    const struct kp_mfa_pat **v, size_t *n)
-{
-	struct kp_mfa_pat *pats = calloc(list->n + 1, sizeof(*pats));
-	int st = OPTS_GO_ON;
-
-	if (pats == NULL)
-		return EXIT_FAILED;
-	*v = pats;
-	for (*n = 0; *n < list->n && st == OPTS_GO_ON; (*n)++)
-		st = parse_pattern(cmd, list->v[*n], any, &pats[*n]);
-	return st;
-}
-
-static void
-free_list(const struct kp_mfa_pat *v, size_t n)
-{
-	struct kp_mfa_pat *pats = (struct kp_mfa_pat *)(uintptr_t)v;
-
-	for (size_t i = 0; i < n; i++)
-		kp_mfa_pat_free(&pats[i]);
-	free(pats);
-}
 
 static int
 check_args(const struct cmd *cmd, struct args *a)
 {
 	struct counters_opts *o = &a->o;
 
-	if (o->talk.target == NULL)
-		return opts_wrong(cmd, "-target NODE is missing");
-	if (a->duration != NULL && (!kp_dur_parse(a->duration, &a->limit) ||
-	    a->limit <= 0 || a->limit > FOR_MAX))
-		return opts_wrong(cmd, "-for '%s': give a time such as 10s or "
-		    "5m, at most a day", a->duration);
 	if (a->interval != NULL && (!kp_dur_parse(a->interval, &a->every) ||
 	    a->every < EVERY_MIN || a->every > FOR_MAX))
 		return opts_wrong(cmd, "-every '%s': give a time such as 2s, "
@@ -137,15 +46,10 @@ check_args(const struct cmd *cmd, struct args *a)
 	o->by_process = a->by == 1;
 	if (a->sort == PROFILE_BY_PROCESS && !o->by_process)
 		return opts_wrong(cmd, "-sort process goes with -by process");
-	o->spawned = !a->not_spawned;
-	o->apply_limit = a->limit > 0 ? a->limit : APPLY_LIMIT;
-	o->max_functions = a->functions;
-	o->max_processes = a->processes;
 	o->max_rows = a->rows;
-	o->max_memory = (uint64_t)a->memory * MB;
 	if (a->top == 0 && !a->json && !a->csv)
 		a->top = TOP;
-	return OPTS_GO_ON;
+	return functions_check(cmd, &a->f, &o->g);
 }
 
 /* ---- counting ---- */
@@ -161,14 +65,14 @@ ended_text(enum counters_end end, const char *said, const struct args *a,
 	case COUNTERS_OVERRAN:
 		snprintf(text, n, "the call was stopped after %lld ms, without "
 		    "an end (see -for); processes that it started were not",
-		    (long long)(a->o.apply_limit / KP_NS_PER_MS));
+		    (long long)(a->o.g.apply_limit / KP_NS_PER_MS));
 		break;
 	case COUNTERS_EXITED:
 		snprintf(text, n, "the call's process exited: %s", said);
 		break;
 	case COUNTERS_MEMORY:
 		snprintf(text, n, "ended early: the node had grown by more "
-		    "than %zu MiB (see -max-memory)", a->memory);
+		    "than %zu MiB (see -max-memory)", a->f.memory);
 		break;
 	default:
 		text[0] = '\0';
@@ -184,18 +88,18 @@ wait_until(struct counters *c, const struct args *a, kp_mono_ns until,
     char *ended, size_t n)
 {
 	enum counters_end end = COUNTERS_NOT;
-	char text[COUNTERS_TEXT_MAX] = "";
+	char text[GUEST_TEXT_MAX] = "";
 	enum kp_err e;
 
 	e = counters_wait(c, until, &end, text, sizeof(text));
 	if (e == KP_ETIMEOUT)
 		return OPTS_GO_ON;
 	if (e == KP_END) {
-		wake_drain();
+		signals_drain();
 		return EXIT_DONE;
 	}
 	if (e == KP_OK && end == COUNTERS_GONE) {
-		counters_gone_text(a->o.talk.target, text, ended, n);
+		counters_gone_text(a->o.g.talk.target, text, ended, n);
 		say("%s", ended);
 		return EXIT_FAILED;
 	}
@@ -208,12 +112,12 @@ wait_until(struct counters *c, const struct args *a, kp_mono_ns until,
 }
 
 static struct profile_view
-view_of(const struct args *a, const struct counters_hello *h,
+view_of(const struct args *a, const struct guest_hello *h,
     const char *ended)
 {
 	return (struct profile_view){ .sort = (enum profile_sort)a->sort,
 		.reverse = a->reverse, .by_process = a->o.by_process,
-		.top = a->top, .target = a->o.talk.target, .otp = h->otp,
+		.top = a->top, .target = a->o.g.talk.target, .otp = h->otp,
 		.functions = h->functions, .processes = h->processes,
 		.skipped = h->skipped,
 		.ended = ended[0] != '\0' ? ended : NULL };
@@ -261,17 +165,17 @@ keep(const struct args *a, const struct kp_profile *p, struct profile_view v)
 /* last: nothing is counted any more; else OPTS_GO_ON: that is wanted now. */
 static int
 read_and_print(struct counters *c, const struct args *a,
-    const struct counters_hello *h, bool last, const char *ended)
+    const struct guest_hello *h, bool last, const char *ended)
 {
 	struct kp_profile p = { .type = a->o.type };
 	struct profile_view v = view_of(a, h, ended);
-	char why[COUNTERS_TEXT_MAX + 64];
+	char why[GUEST_TEXT_MAX + 64];
 	int st = EXIT_FAILED;
 	enum kp_err e;
 
 	e = counters_read(c, last, &p, why, sizeof(why));
 	if (e == KP_END && !last) {
-		wake_drain();
+		signals_drain();
 		st = OPTS_GO_ON;
 	} else if (e != KP_OK) {
 		say("%s", why);
@@ -291,10 +195,10 @@ read_and_print(struct counters *c, const struct args *a,
 
 static int
 count_until_end(struct counters *c, const struct args *a,
-    const struct counters_hello *h, char *ended, size_t n)
+    const struct guest_hello *h, char *ended, size_t n)
 {
-	kp_mono_ns end = a->limit > 0 && a->o.apply[0] == '\0' ?
-	    kp_mono_now() + a->limit : INT64_MAX;
+	kp_mono_ns end = a->f.limit > 0 && a->o.g.apply[0] == '\0' ?
+	    kp_mono_now() + a->f.limit : INT64_MAX;
 	kp_mono_ns until;
 	int st;
 
@@ -315,16 +219,16 @@ count_until_end(struct counters *c, const struct args *a,
 
 static int
 count_with(struct counters *c, const struct args *a,
-    const struct counters_hello *h)
+    const struct guest_hello *h)
 {
-	char ended[COUNTERS_TEXT_MAX + 64] = "";
+	char ended[GUEST_TEXT_MAX + 64] = "";
 	int st;
 
-	if (a->limit == 0 && a->o.apply[0] == '\0')
+	if (a->f.limit == 0 && a->o.g.apply[0] == '\0')
 		say("counting in '%s'; Ctrl-C ends it and shows the figures",
-		    a->o.talk.target);
-	if (a->o.apply[0] != '\0' && counters_go(c) != KP_OK) {
-		say("'%s': the connection is over", a->o.talk.target);
+		    a->o.g.talk.target);
+	if (a->o.g.apply[0] != '\0' && counters_go(c) != KP_OK) {
+		say("'%s': the connection is over", a->o.g.talk.target);
 		return EXIT_FAILED;
 	}
 	st = count_until_end(c, a, h, ended, sizeof(ended));
@@ -337,8 +241,8 @@ count_with(struct counters *c, const struct args *a,
 static int
 count(const struct args *a)
 {
-	char why[COUNTERS_TEXT_MAX + 512] = "";
-	struct counters_hello h;
+	char why[GUEST_TEXT_MAX + 512] = "";
+	struct guest_hello h;
 	struct counters *c;
 	enum kp_err e;
 	int st;
@@ -368,27 +272,20 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 {
 	size_t k = strcmp(cmd->name, "time") == 0 ? 1 :
 	    strcmp(cmd->name, "memory") == 0 ? 2 : 0;
-	struct args a = { .o = { .type = kinds[k].type, .processes = "",
-		.apply = "", .talk = { .wake = -1 } }, .functions = 10000,
-		.processes = 100000, .rows = 100000, .memory = 128,
+	struct args a = { .o = { .type = kinds[k].type, .g = {
+		.processes = "", .apply = "", .talk = { .wake = -1 } } },
+		.f = { FUNCTIONS_LIMITS },
+		.rows = 100000,
 		.sort = (int)kinds[k].sort };
 	const struct opt opts[] = {
-		OPT_ARGUMENTS(a.patterns),
 		{ "target", "NODE", "the node to count in (needed)", OPT_TEXT,
-		    &a.o.talk.target, NULL },
+		    &a.o.g.talk.target, NULL },
 		{ "for", "TIME", "count so long (10s); with -apply: stop the "
-		    "call then (60s)", OPT_TEXT, &a.duration, NULL },
+		    "call then (60s)", OPT_TEXT, &a.f.duration, NULL },
 		{ "every", "TIME", "show what was counted so far, again and "
 		    "again: 2s", OPT_TEXT, &a.interval, NULL },
 		{ "apply", "CALL", "count what this call does: "
-		    "'lists:seq(1, 10)'", OPT_TEXT, &a.o.apply, NULL },
-		{ "exclude", "FUNCTION", "not this one; may be given several "
-		    "times", OPT_LIST, &a.exclude, NULL },
-		{ "processes", "LIST", "all (default), existing, new, or PID, "
-		    "NAME, application:NAME, supervisor:NAME, children:NAME, "
-		    "with commas", OPT_TEXT, &a.o.processes, NULL },
-		{ "not-spawned", NULL, "without the processes that these "
-		    "spawn", OPT_FLAG, &a.not_spawned, NULL },
+		    "'lists:seq(1, 10)'", OPT_TEXT, &a.o.g.apply, NULL },
 		{ "by", "KEY", "a row for a function in total (default), or "
 		    "for each process", OPT_CHOICE, &a.by, "total,process" },
 		{ "sort", "KEY", "in order of what", OPT_CHOICE, &a.sort,
@@ -401,19 +298,9 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		{ "csv", NULL, "print CSV", OPT_FLAG, &a.csv, NULL },
 		{ "o", "FILE", "keep all rows there, as CSV (kprof diff)",
 		    OPT_TEXT, &a.keep, NULL },
-		{ "max-functions", "N", "refuse more (default 10000)",
-		    OPT_COUNT, &a.functions, NULL },
-		{ "max-processes", "N", "refuse more (default 100000)",
-		    OPT_COUNT, &a.processes, NULL },
 		{ "max-rows", "N", "with -by process: add up the rest "
 		    "(default 100000)", OPT_COUNT, &a.rows, NULL },
-		{ "max-memory", "N", "end when the node, without processes, "
-		    "tables and binaries, has grown by so many MiB "
-		    "(default 128)", OPT_COUNT, &a.memory, NULL },
-		{ "name", "NAME", "our node name", OPT_TEXT, &a.o.talk.name,
-		    NULL },
-		{ "cookie-file", "FILE", "where the cookie is", OPT_TEXT,
-		    &a.o.talk.cookie_file, NULL },
+		OPTS_FUNCTIONS(a.f, a.o.g),
 	};
 	int st;
 
@@ -422,20 +309,9 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 	if (st == OPTS_GO_ON)
 		st = check_args(cmd, &a);
 	if (st == OPTS_GO_ON)
-		st = parse_list(cmd, &a.patterns, true, &a.o.patterns,
-		    &a.o.npatterns);
+		a.o.g.talk.wake = signals_catch();
 	if (st == OPTS_GO_ON)
-		st = parse_list(cmd, &a.exclude, false, &a.o.exclude,
-		    &a.o.nexclude);
-	if (st == OPTS_GO_ON && !catch_signals()) {
-		say("cannot make a pipe: %s", strerror(errno));
-		st = EXIT_FAILED;
-	}
-	if (st == OPTS_GO_ON) {
-		a.o.talk.wake = wake[0];
-		st = count(&a);
-	}
-	free_list(a.o.patterns, a.o.npatterns);
-	free_list(a.o.exclude, a.o.nexclude);
+		st = a.o.g.talk.wake >= 0 ? count(&a) : EXIT_FAILED;
+	functions_free(&a.o.g);
 	return st;
 }

@@ -14,6 +14,7 @@
 
 #define OUTPUT_MAX (256u << 20)		/* bytes of one command's output */
 
+int cmd_analyse(const struct cmd *cmd, int argc, char **argv);
 int cmd_check(const struct cmd *cmd, int argc, char **argv);
 int cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv);
 /* count, time, memory */
@@ -26,6 +27,7 @@ int cmd_status(const struct cmd *cmd, int argc, char **argv);
 /* dump, pause, resume, reload: what the daemon does and answers */
 int cmd_tell(const struct cmd *cmd, int argc, char **argv);
 int cmd_top(const struct cmd *cmd, int argc, char **argv);
+int cmd_trace(const struct cmd *cmd, int argc, char **argv);
 int cmd_tree(const struct cmd *cmd, int argc, char **argv);
 int cmd_web(const struct cmd *cmd, int argc, char **argv);
 

@@ -63,6 +63,16 @@ static const struct cmd cmds[] = {
 	    "allocate (OTP 26 or later)", COUNT_MORE,
 	    "kprof memory -target app@host -apply 'lists:seq(1, 100)' lists",
 	    cmd_count },
+	{ "trace", "FUNCTION", "trace a node's calls of functions, as fprof "
+	    "does", COUNT_MORE "\nWith -entry it ends after so many -requests.  "
+	    "No argument and no value leaves the node.",
+	    "kprof trace -target app@host -apply 'lists:seq(1, 9)' "
+	    "lists", cmd_trace },
+	{ "analyse", "FILE", "show a trace that was kept",
+	    "FILE is that of kprof trace -o.",
+	    "kprof trace -target app@host -apply 'lists:seq(1, 9)' -o a.trace "
+	    "-quiet lists && kprof analyse -form analysis a.trace",
+	    cmd_analyse },
 	{ "diff", "BEFORE NOW", "compare what count, time or memory kept",
 	    "The files are those of -o, or what -csv printed.",
 	    "kprof time -target app@host -for 2s -o a.csv lists && "

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fn_name.h"
 #include "grid.h"
 #include "json.h"
 #include "profile.h"
@@ -16,7 +17,6 @@
 #include "text.h"
 
 #define LINE_BYTES_MAX 4096u
-#define ELIXIR "Elixir."
 
 struct line {
 	const struct kp_profile_fn *fn;
@@ -54,11 +54,7 @@ share(const struct sheet *s, uint64_t calls, uint64_t value)
 static void
 put_fn(struct kp_buf *b, const struct kp_profile_fn *fn)
 {
-	size_t pre = strlen(ELIXIR);
-	bool elixir = strncmp(fn->mod, ELIXIR, pre) == 0;
-
-	kp_buf_printf(b, "%s%s%s/%" PRIu32, elixir ? fn->mod + pre : fn->mod,
-	    elixir ? "." : ":", fn->fun, fn->arity);
+	fn_name_put(b, fn->mod, fn->fun, fn->arity);
 }
 
 static void

@@ -6,34 +6,14 @@
 #ifndef KP_TARGET_COUNTERS_H
 #define KP_TARGET_COUNTERS_H
 
-#include "kprofd/config.h"
 #include "kprofd/profile.h"
-#include "target/talk.h"
+#include "target/guest.h"
 
-/* Renewed every second, also while a call is waited for. */
-#define COUNTERS_LEASE_MS 4000
-#define COUNTERS_TEXT_MAX 1024
-
-/* All strings are borrowed. */
 struct counters_opts {
-	struct talk_opts talk;
+	struct guest_opts g;
 	enum kp_profile_type type;
 	bool by_process;
-	/* mod "_": every module; exclude may leave nothing out */
-	const struct kp_mfa_pat *patterns, *exclude;
-	size_t npatterns, nexclude;
-	const char *processes;	/* "": all, or with a call, its own */
-	bool spawned;		/* and those that these spawn */
-	const char *apply;	/* "m:f(1, 2)", or "": no call */
-	kp_dur_ns apply_limit;
-	uint64_t max_functions, max_processes, max_rows;
-	uint64_t max_memory;	/* bytes that the VM may grow by */
-};
-
-struct counters_hello {
-	int otp;
-	uint64_t functions, processes;	/* counted now */
-	uint64_t skipped;	/* processes that somebody else traces */
+	uint64_t max_rows;
 };
 
 /* Why counting has come to its end before it was read. */
@@ -54,7 +34,7 @@ struct counters;
  * woken.  A call is made by counters_go() only.
  */
 enum kp_err counters_start(struct counters **c, const struct counters_opts *o,
-    struct counters_hello *h, char *why, size_t n);
+    struct guest_hello *h, char *why, size_t n);
 enum kp_err counters_go(struct counters *c);
 /*
  * Waits, renewing the lease: KP_ETIMEOUT at the deadline, KP_END when woken,

@@ -3,6 +3,8 @@
 
 -export([tests/0]).
 
+-define(HANG_UPS, 3).
+
 tests() ->
     [{"requests by method and path", 90, fun requests/1},
      {"requests by method and handler", 90, fun handlers/1},
@@ -96,7 +98,7 @@ by_handler(Text) ->
 hang_up(T) ->
     #{url := Url} = Server = server(T),
     Curl = fun(How, Path) -> ["curl -sS -o /dev/null ", How, " ", Url, Path, "; "] end,
-    Script = lists:flatten([[Curl("", "/"), Curl("-m 0.5", "/long 2>/dev/null")] || _ <- lists:seq(1, 6)] ++ ["true"]),
+    Script = lists:flatten([[Curl("", "/"), Curl("-m 2", "/long 2>/dev/null")] || _ <- lists:seq(1, ?HANG_UPS)] ++ ["true"]),
     {P, Truth} = apps:profile(T, Server, "cowboy", "cowboy-hang-up",
                               fun() ->
                                       true = it:call(Server, apps_web, reset, []),
@@ -104,14 +106,14 @@ hang_up(T) ->
                                       it:until("cowboy has counted all",
                                                fun() ->
                                                        Counts = it:call(Server, apps_web, counts, []),
-                                                       lists:sum(maps:values(Counts)) =:= 12 andalso Counts
+                                                       lists:sum(maps:values(Counts)) =:= 2 * ?HANG_UPS andalso Counts
                                                end)
                               end),
-    it:equal("requests", #{<<"GET /">> => 6, <<"GET /long">> => 6}, Truth),
-    it:equal("entry calls", 12, it:balance(P)),
+    it:equal("requests", #{<<"GET /">> => ?HANG_UPS, <<"GET /long">> => ?HANG_UPS}, Truth),
+    it:equal("entry calls", 2 * ?HANG_UPS, it:balance(P)),
     case it:otp(Server) of
-        25 -> it:equal("raised, lost", {6, #{}}, {raised(P, "GET /long"), it:lost(P)});
-        _ -> it:equal("raised, lost", {0, #{disconnected => 6}}, {raised(P, "GET /long"), it:lost(P)})
+        25 -> it:equal("raised, lost", {?HANG_UPS, #{}}, {raised(P, "GET /long"), it:lost(P)});
+        _ -> it:equal("raised, lost", {0, #{disconnected => ?HANG_UPS}}, {raised(P, "GET /long"), it:lost(P)})
     end.
 
 raised(P, Identity) ->

@@ -28,7 +28,7 @@ open(Name, #{env := Env, install := Install, stubs := Stubs}) ->
     ok = file:change_mode(Cookie, 8#600),
     [{ok, _} = file:copy(File, filename:join([Dir, "here", filename:basename(File)]))
      || File <- filelib:wildcard("priv/**/*.conf") ++ ["test/docs/tiers.conf"]],
-    {ok, Host} = inet:gethostname(),
+    Host = it:short_host(),
     ok = file:write_file(filename:join(Dir, "here/nodes.txt"), ["app@", Host, "  # the only one\n"]),
     {ok, _} = file:copy(Cookie, filename:join(Dir, "here/cookie")),
     ok = file:change_mode(filename:join(Dir, "here/cookie"), 8#600),

@@ -34,7 +34,8 @@ for t; do
 	dict=$src/$t.dict
 	[ -f "$dict" ] || dict=
 	# -entropic: what it would be worth is less than what it costs.
-	"$dir/fuzz_$t" -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 \
+	# -timeout: of the clock, which goes on while others have the processor.
+	"$dir/fuzz_$t" -timeout=60 -rss_limit_mb=1024 -print_final_stats=1 \
 	    -entropic=0 -reload=0 -max_len="$(max_len "$t")" \
 	    ${dict:+"-dict=$dict"} "$limit" \
 	    -artifact_prefix="$dir/$t-" \

@@ -161,20 +161,28 @@ count_loads(Target) ->
     it:do(Target, fun() -> erlang:trace_pattern({erlang, finish_loading, 1}, true, [call_count]) end),
     fun() -> element(2, erlang:trace_info({erlang, finish_loading, 1}, call_count)) end.
 
-%% The counters of the 200 ms before the arming were nobody's to take back.
+%% The counters of the 200 ms before the arming were nobody's to take back. On a
+%% busy machine nobody may come in time: another kprofd has such a time, too.
 killed_in_probe(T) ->
     {Target, Before} = quiet(T),
-    P = it:kprofd(T, Target),
-    it:until("call rates are measured", fun() -> it:do(Target, fun kill_in_probe/0) end),
-    it:kill(P),
+    it:until("it is killed while call rates are measured", 50000, fun() -> killed_in_probe(T, Target) end),
     clean(Target, Before).
 
-%% In the target: did it come in time?
-kill_in_probe() ->
-    Counted = lists:keyfind(call_count, 3, it_stub:armed(?MFAS)),
-    Traced = lists:keyfind({db, transaction, 1}, 1, it_stub:armed([{db, transaction, 1}])),
-    Counted =/= false andalso element(3, Traced) =:= call_count andalso
-        exit(whereis(kprof_agent), kill).
+killed_in_probe(T, Target) ->
+    P = it:kprofd(T, Target),
+    Killed = it:do(Target, fun() -> wait_for_probe(2000) end),
+    it:kill(P),
+    it:until("no agent is there", fun() -> it:agent_state(Target) =:= gone end),
+    Killed.
+
+%% In the target, from where it is not missed as easily as from without; until
+%% it is armed, or so many looks.
+wait_for_probe(Looks) ->
+    case it_stub:armed([{db, transaction, 1}]) of
+        [{_, _, call_count, _}] -> exit(whereis(kprof_agent), kill);
+        [] when Looks > 0 -> receive after 5 -> wait_for_probe(Looks - 1) end;
+        _ -> false
+    end.
 
 %% The agent starts another, which knows what there is to take back.
 sentry_killed(T) ->

@@ -7,19 +7,33 @@
 
 -define(ROUNDS, 3).
 
-tests() ->
-    [{atom_to_list(Conf), 120, fun(T) -> all(T, Conf) end} || Conf <- [layers, overlap, exact, mixed, finish, marks]].
+%% Two requests have been given one label where some run at the same time: that
+%% is counted, and their calls are missing. Then all of it runs again.
+-define(TRIES, 3).
 
-all(T, Conf) ->
+tests() ->
+    [{atom_to_list(Conf), 120 * ?TRIES, fun(T) -> all(T, Conf, ?TRIES) end} || Conf <- [layers, overlap, exact, mixed, finish, marks]].
+
+all(T, Conf, Tries) ->
     {ok, Text} = file:read_file(lists:concat(["test/recordings/", Conf, ".conf"])),
     Target = it:target(T, #{kind => plain}),
-    P = it:kprofd(T, Target, #{tiers => Text}),
+    P = it:kprofd(T, Target, #{tiers => [Text, it:calm()]}),
     it:armed(P),
     {Conf, Programs} = lists:keyfind(Conf, 1, catalogue:programs(it:otp(Target))),
     Rules = rules(told:conf(binary_to_list(Text)), it:is_native(), it:otp(Target)),
     Told = [told:tell(it:otp(Target), Rules, it:call(Target, catalogue, run, [Program, many(Program)]))
             || _ <- lists:seq(1, ?ROUNDS), Program <- Programs],
     it:terminate(P),
+    case it:losses(P) of
+        #{collided := _} when Tries > 1 ->
+            it:stop_target(Target),
+            all(T, Conf, Tries - 1);
+        Losses ->
+            it:equal("losses", #{}, Losses),
+            figures(Conf, P, Programs, Told)
+    end.
+
+figures(Conf, P, Programs, Told) ->
     Cells = told:cells(together(Told)),
     Rows = rows(P),
     it:equal("tiers and identities", lists:sort(maps:keys(Cells)), lists:sort(maps:keys(Rows))),
@@ -28,7 +42,6 @@ all(T, Conf) ->
     Requests = length(maps:get(requests, together(Told))),
     it:equal("entry calls", Requests, it:balance(P)),
     it:equal("requests", Requests, it:number(P, "select sum(sampled) from time_window")),
-    it:equal("losses", #{}, it:losses(P)),
     {note, io_lib:format("~b programs: ~b requests, ~b calls",
                          [length(Programs), Requests, length(maps:get(calls, together(Told)))])}.
 

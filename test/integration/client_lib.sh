@@ -49,15 +49,22 @@ json() {
 	sqlite3 :memory: "select json_extract(readfile('$dir/out'), '$1')"
 }
 
+# till TEST...: waits until test(1) says so, on a machine that may be busy
+till() {
+	for _ in $(seq 600); do
+		[ "$@" ] && return 0
+		sleep 0.1
+	done
+	fail "waited in vain: $*"
+}
+
 # answer TEXT: a daemon that says this, once
 answer() {
 	printf '%b' "$1" >"$dir/answer"
-	"$b/test/one_answer" "$db.sock" <"$dir/answer" >"$dir/asked" &
+	timeout 120 "$b/test/one_answer" "$db.sock" <"$dir/answer" \
+	    >"$dir/asked" &
 	server=$!
-	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		[ ! -S "$db.sock" ] || return 0
-		sleep 0.1
-	done
+	till -S "$db.sock"
 }
 
 asked() {

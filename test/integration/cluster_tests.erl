@@ -492,8 +492,7 @@ target(T, Name, Opts) ->
 name(Name) -> lists:concat(["tg_", Name, "_", os:getpid(), pid_text(), "@127.0.0.1"]).
 
 short_name(Name) ->
-    {ok, Host} = inet:gethostname(),
-    lists:concat(["tg_", Name, "_", os:getpid(), pid_text(), "@", Host]).
+    lists:concat(["tg_", Name, "_", os:getpid(), pid_text(), "@", it:short_host()]).
 
 pid_text() ->
     [C || C <- pid_to_list(self()), C >= $0, C =< $9].

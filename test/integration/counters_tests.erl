@@ -66,14 +66,21 @@ tprof(T) ->
             [it:equal(["what tprof says: ", Type], by_tprof(Target, Type, work, [50]),
                       nonzero(Type, counted(T, Target, Type, ["-apply", ?WORK, "it_counted"])))
              || Type <- ["count", "memory"]],
-            Theirs = by_tprof(Target, "time", spin, [300]),
-            Ours = counted(T, Target, "time", ["-apply", "it_counted:spin(300)", "it_counted"]),
-            [it:check(abs(share(F, Theirs) - share(F, Ours)) < 0.15, "the share of ~s: ~0p, ~0p", [F, Theirs, Ours])
-             || {F, _, _} <- Ours],
-            it:check(share(?FIB, Ours) > 0.5, "most of it is fib/1: ~0p", [Ours]),
-            %% The unit, not the speed: that is wrong by a thousand.
-            Ratio = us_per_call(?FIB, Ours) / us_per_call(?FIB, Theirs),
-            it:check(Ratio > 0.02 andalso Ratio < 50, "time per call: ~0p, ~0p", [Ours, Theirs])
+            times(T, Target, 5)
+    end.
+
+%% Whatever runs when the machine does something else has that time as well: so
+%% where they differ it is tried again.
+times(T, Target, Tries) ->
+    Theirs = by_tprof(Target, "time", spin, [300]),
+    Ours = counted(T, Target, "time", ["-apply", "it_counted:spin(300)", "it_counted"]),
+    Far = [F || {F, _, _} <- Ours, abs(share(F, Theirs) - share(F, Ours)) >= 0.15],
+    %% The unit, not the speed: that is wrong by a thousand.
+    Ratio = us_per_call(?FIB, Ours) / us_per_call(?FIB, Theirs),
+    case Far =:= [] andalso share(?FIB, Ours) > 0.5 andalso Ratio > 0.02 andalso Ratio < 50 of
+        true -> ok;
+        false when Tries > 1 -> times(T, Target, Tries - 1);
+        false -> it:fail("time by ours ~0p and theirs ~0p: too far apart are ~0p; per call ~.3f", [Ours, Theirs, Far, Ratio])
     end.
 
 by_tprof(Target, Type, Fun, Args) ->

@@ -33,7 +33,7 @@ tiers(Entry, Sampling) ->
      "{entry, {kprof, ", Entry, "}}.\n"
      "{identity, fun ({kprof, _, [{Method, Path} | _]}) -> {Method, Path} end}.\n"
      "{sampling, ", Sampling, "}.\n"
-     "{slow_ms, 0}.\n"].
+     "{slow_ms, 0}.\n", it:calm()].
 
 -define(STREAM, #{stream_handlers => [kprof_cowboy_stream, cowboy_stream_h]}).
 

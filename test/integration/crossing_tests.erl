@@ -21,7 +21,7 @@ tiers(More) ->
      "         {task, {it_cross, child, 1}}, {later, {it_cross, later, 1}}, {wait, {it_cross, wait, 1}}]}.\n"
      "{entry, {it_cross, request, 3}}.\n"
      "{identity, fun({it_cross, request, [Kind, _, _]}) -> Kind; (_) -> undefined end}.\n"
-     "{sampling, all}.\n{slow_ms, 1}.\n" | More].
+     "{sampling, all}.\n{slow_ms, 1}.\n", it:calm() | More].
 
 %% N requests that begin at A and M that begin at B. What each of them calls,
 %% and where, is told in it_cross.

@@ -383,7 +383,10 @@ slowly(T) ->
                 Now = erlang:monotonic_time(nanosecond),
                 {Event, _} = entries(Conn, <<"slow">>),
                 Message = it_peer:message(Conn, batch(1, Now, 1, Event([pid_bytes(1), label_bytes(5), time_bytes(Now)]))),
-                [begin it_peer:raw(Conn, <<B>>), receive after 1 -> ok end end || <<B>> <= iolist_to_binary(Message)],
+                %% Slowly, but before its lease has run out on a busy machine.
+                Soon = Now + 1000000000,
+                [begin it_peer:raw(Conn, <<B>>), clock() < Soon andalso receive after 1 -> ok end end
+                 || <<B>> <= iolist_to_binary(Message)],
                 it_peer:raw(Conn, <<1000:32>>),
                 [begin it_peer:raw(Conn, <<0>>), receive after 100 -> ok end end || _ <- lists:seq(1, 900)]
         end),

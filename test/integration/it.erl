@@ -10,16 +10,17 @@
 -export([fail/2, equal/3, check/2, check/3, until/2, until/3]).
 -export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
 -export([target/1, target/2, server/5, cookie/0, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
-         agent_state/1, sent/1, rss/1]).
+         agent_state/1, sent/1, rss/1, patience/1, is_over/2, short_host/0]).
 -export([kprofd/2, kprofd/3, probe_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
-         ended_said/2, terminate/1, db/1, tiers/0]).
+         ended_said/2, terminate/1, db/1, tiers/0, calm/0]).
 -export([load/3, loaded/1, sql/2, number/2, control/2, said/2, assembles/2, count/2]).
 -export([balance/1, balances/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
 -export([epmd_port/1, free_port/0, otp/1, build/1]).
 
--define(WAIT_MS, 30000).
+-define(WAIT_MS, 60000).
 -define(POLL_MS, 20).
--define(CLEAN_MS, 5000).        % the agent is gone this long after its end
+-define(CLEAN_MS, 5000).        % the agent is gone this long after its end,
+                                % and what the target had no processor for
 -define(COOKIE, "integration").
 
 %% ------------------------------------------------------------- set-up ----
@@ -285,9 +286,15 @@ server(T, Name, Node, Command, Env) ->
 cookie() -> ?COOKIE.
 
 name(long, N) -> lists:flatten(io_lib:format("it~s_~b@127.0.0.1", [os:getpid(), N]));
-name(short, N) ->
+name(short, N) -> lists:flatten(io_lib:format("it~s_~b@~s", [os:getpid(), N, short_host()])).
+
+%% For short names; not every machine knows its own.
+short_host() ->
     {ok, Host} = inet:gethostname(),
-    lists:flatten(io_lib:format("it~s_~b@~s", [os:getpid(), N, Host])).
+    case inet:gethostbyname(Host) of
+        {ok, _} -> Host;
+        {error, _} -> "localhost"
+    end.
 
 command(sample, _, Node, Sample, Args, Config) ->
     ["test/sample_app/run", Node, Sample, "0", "-sample_app", "config", Config | Args];
@@ -303,7 +310,7 @@ otp(#{otp := Otp}) -> Otp.
 
 do(#{socket := S}, What) ->
     ok = gen_tcp:send(S, term_to_binary(What)),
-    case gen_tcp:recv(S, 0, 60000) of
+    case gen_tcp:recv(S, 0, 2 * ?WAIT_MS) of
         {ok, Bytes} ->
             case binary_to_term(Bytes) of
                 {ok, Result} -> Result;
@@ -332,15 +339,13 @@ audit(Target, Before) ->
     audit(Target, Before, []).
 
 audit(Target, Before0, Without) ->
-    Before = maps:without(Without, Before0),
-    Deadline = erlang:monotonic_time(millisecond) + ?CLEAN_MS,
-    audit_before(Deadline, Target, Before, Without).
+    audit(patience(Target), Target, maps:without(Without, Before0), Without).
 
-audit_before(Deadline, Target, Before, Without) ->
+audit(Patience, Target, Before, Without) ->
     case maps:without(Without, snapshot(Target)) of
         Before -> ok;
         After ->
-            case erlang:monotonic_time(millisecond) > Deadline of
+            case is_over(Target, Patience) of
                 true ->
                     fail("the target is not as it was:~n~ts",
                          [[io_lib:format("  ~p was ~0tp~n  ~*s  is ~0tp~n",
@@ -348,9 +353,24 @@ audit_before(Deadline, Target, Before, Without) ->
                            || {K, V} <- maps:to_list(Before), W <- [maps:get(K, After)], V =/= W]]);
                 false ->
                     receive after ?POLL_MS -> ok end,
-                    audit_before(Deadline, Target, Before, Without)
+                    audit(Patience, Target, Before, Without)
             end
     end.
+
+%% 5 s from now: of a target that runs, not of one that waits for a processor.
+patience(Target) ->
+    {erlang:monotonic_time(millisecond), starved_ms(Target)}.
+
+is_over(Target, {Start, Starved}) ->
+    Ms = erlang:monotonic_time(millisecond) - Start,
+    Ms > ?WAIT_MS orelse Ms > ?CLEAN_MS + starved_ms(Target) - Starved.
+
+%% How long its threads were ready to run and did not, by the kernel's account.
+starved_ms(#{pid := Pid}) ->
+    lists:sum([binary_to_integer(Ns)
+               || File <- filelib:wildcard(lists:concat(["/proc/", Pid, "/task/*/schedstat"])),
+                  {ok, Text} <- [file:read_file(File)],
+                  [_, Ns | _] <- [string:lexemes(Text, " ")]]) div 1000000.
 
 lost(A, B) when is_list(A), is_list(B) -> A -- B;
 lost(A, _) -> A.
@@ -380,10 +400,15 @@ rss(#{pid := Pid}) ->
 
 tiers() -> "test/sample_app/tiers.conf".
 
+%% For tests that are not about the guard: a target that has had no processor for
+%% a second has events of that age.
+calm() -> "{overload, [{max_age_ms, 60000}, {max_queue, 1000000}, {max_lag_ms, 60000}]}.\n".
+
 kprofd(T, Target) -> kprofd(T, Target, #{}).
 
 %% Target: one, a list of them, or a node's name.
-%% tiers   text of a tiers.conf, or {file, Path}; else the sample application's
+%% tiers   text of a tiers.conf, or {file, Path}; else the sample application's,
+%%         with a guard that is calm
 %% args    more arguments
 %% db      the database's name in the test's directory
 %% env     more environment
@@ -392,10 +417,13 @@ kprofd(T, Target) -> kprofd(T, Target, #{}).
 kprofd(#{build := Build, cookie := Cookie, last := Last} = T, Target, Opts) ->
     N = atomics:add_get(Last, 1, 1),
     Name = "kprofd" ++ integer_to_list(N),
+    File = "tiers" ++ integer_to_list(N) ++ ".conf",
     Tiers = case Opts of
                 #{tiers := {file, Path}} -> Path;
-                #{tiers := Text} -> write(T, "tiers" ++ integer_to_list(N) ++ ".conf", Text);
-                _ -> tiers()
+                #{tiers := Text} -> write(T, File, Text);
+                _ ->
+                    {ok, Text} = file:read_file(tiers()),
+                    write(T, File, [Text, calm()])
             end,
     Db = path(T, maps:get(db, Opts, Name ++ ".db")),
     Args = targets(Target) ++ ["-tiers", Tiers, "-db", Db, "-cookie-file", maps:get(cookie, Opts, Cookie),

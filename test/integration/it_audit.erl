@@ -12,7 +12,6 @@
 -export([theirs/0, bonds/0, count_traces/1, traces_seen/0]).
 
 -define(CONTROL_WORD, 123456789).
--define(CLEAN_MS, 5000).
 -define(MB, 1048576).
 %% Functions that somebody traces or counts; none that a request runs.
 -define(THEIRS, [{string, casefold, 1}, {lists, nth, 2}, {lists, last, 1}]).
@@ -45,7 +44,7 @@ during(Target, #{snapshot := Snapshot} = Mark) ->
 ends(Target, #{snapshot := Snapshot, bonds := Bonds} = Mark) ->
     it:audit(Target, Snapshot),
     theirs_are_there(Target, Mark),
-    same("links and monitors", Bonds, fun() -> it:call(Target, ?MODULE, bonds, []) end).
+    same("links and monitors", Bonds, Target, fun() -> it:call(Target, ?MODULE, bonds, []) end, it:patience(Target)).
 
 theirs_are_there(Target, #{theirs := Theirs}) ->
     it:equal("somebody else's tracing", Theirs, it:call(Target, ?MODULE, theirs, [])),
@@ -53,18 +52,14 @@ theirs_are_there(Target, #{theirs := Theirs}) ->
     it:do(Target, fun() -> it_traced ! word, ok end),
     it:until("somebody else's tracer sees events", fun() -> it:do(Target, fun traces_seen/0) > Seen end).
 
-same(What, Want, Fun) ->
-    Deadline = erlang:monotonic_time(millisecond) + ?CLEAN_MS,
-    same(What, Want, Fun, Deadline).
-
-same(What, Want, Fun, Deadline) ->
+same(What, Want, Target, Fun, Patience) ->
     case Fun() of
         Want -> ok;
         Got ->
-            erlang:monotonic_time(millisecond) > Deadline andalso
+            it:is_over(Target, Patience) andalso
                 it:fail("~s: was ~0tp~n  is  ~0tp", [What, Want -- Got, Got -- Want]),
             receive after 20 -> ok end,
-            same(What, Want, Fun, Deadline)
+            same(What, Want, Target, Fun, Patience)
     end.
 
 %% ------------------------------------------------------ in the target ----

@@ -10,11 +10,12 @@
 %% of a name: only tests that have it run.
 %%
 %% A test is {Name, Seconds, Fun} or {Name, Seconds, alone, Fun}: Fun is called
-%% with a context and passes by returning. Each has a process, a directory and
+%% with a context and passes by returning; Seconds are more than it takes, and
+%% three times as many end it. Each has a process, a directory and
 %% node names of its own; whatever it started is killed when it ends, in
 %% whichever way. Tests run JOBS at a time, those marked `alone` by themselves
-%% at the end. Where all run, up to two that fail have a second chance, alone,
-%% and are told of as unsteady where they pass then.
+%% at the end. Where many run, one that fails has a second chance, alone, or two
+%% of a hundred; they are told of as unsteady where they pass then.
 -module(it_run).
 
 -export([main/0]).
@@ -22,8 +23,11 @@
 -define(MODULES, [attach_tests, error_tests, reload_tests, connection_tests, idle_tests, fault_tests, code_tests,
                   usage_tests, top_tests,
                   outcome_tests, catalogue_tests, mark_tests, probe_tests, cowboy_tests, cluster_tests, crossing_tests,
-                  hostile_tests, overload_tests, sampling_tests, footprint_tests, figure_tests, counters_tests]).
+                  hostile_tests, overload_tests, sampling_tests, footprint_tests, figure_tests, counters_tests,
+                  trace_tests]).
 
+-define(PATIENCE, 3).
+-define(MANY, 10).
 -define(AGAIN_MAX, 2).
 
 main() ->
@@ -54,7 +58,7 @@ run(O) ->
     Start = now_s(),
     Results = try
                   again(together(Together, maps:get(jobs, O), Env, #{}, []) ++ together(Alone, 1, Env, #{}, []),
-                        Tests, Env, O)
+                        Tests, Env)
               after
                   it:tidy(Env)
               end,
@@ -73,9 +77,10 @@ run(O) ->
 
 %% On a busy machine one or two of all may fail for want of time: these run once
 %% more, by themselves. They are counted apart, and what they said stays.
-again(Results, Tests, Env, #{only := []}) ->
+again(Results, Tests, Env) when length(Tests) >= ?MANY ->
+    Most = min(?AGAIN_MAX, max(1, length(Tests) div 50)),
     case [T || {Name, failed} <- Results, T <- Tests, element(1, T) =:= Name] of
-        Failed when length(Failed) * 50 =< length(Tests), length(Failed) =< ?AGAIN_MAX, Failed =/= [] ->
+        Failed when length(Failed) =< Most, Failed =/= [] ->
             Second = together(Failed, 1, Env, #{}, []),
             [case lists:member({Name, passed}, Second) of
                  true when Result =:= failed -> {Name, unsteady};
@@ -84,7 +89,7 @@ again(Results, Tests, Env, #{only := []}) ->
         _ ->
             Results
     end;
-again(Results, _, _, _) ->
+again(Results, _, _) ->
     Results.
 
 full(M, {Name, Seconds, Fun}) -> full(M, {Name, Seconds, together, Fun});
@@ -101,8 +106,9 @@ now_s() ->
 %% Running: process => {monitor, name, start, timer}.
 together([], _, _, Running, Results) when map_size(Running) =:= 0 ->
     Results;
-together([{Name, Seconds, _, Fun} | More], Jobs, Env, Running, Results)
+together([{Name, Usual, _, Fun} | More], Jobs, Env, Running, Results)
   when map_size(Running) < Jobs ->
+    Seconds = ?PATIENCE * Usual,
     {Pid, _} = spawn_monitor(fun() -> test(Name, Fun, Env) end),
     Timer = erlang:send_after(Seconds * 1000, self(), {late, Pid, Seconds}),
     together(More, Jobs, Env, Running#{Pid => {Name, now_s(), Timer}}, Results);

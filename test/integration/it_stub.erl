@@ -149,7 +149,7 @@ is_armed(MFA) ->
 %% What these functions are armed with, by anybody, in sessions too.
 armed(MFAs) ->
     [{MFA, Session, Key, V}
-     || MFA <- MFAs, Session <- [legacy | [S || {S, _} <- live_sessions()]],
+     || Sessions <- [[legacy | [S || {S, _} <- live_sessions()]]], MFA <- MFAs, Session <- Sessions,
         {Key, V} <- info(Session, MFA), V =/= false, V =/= undefined,
         {Key, V} =/= {meta, []}].
 
@@ -185,9 +185,9 @@ trace_flags(What) ->
 sessions() ->
     lists:sort([Name || {_, Name} <- live_sessions()]).
 
+%% Up to OTP 26 there is no such module: it is not looked for all the time.
 live_sessions() ->
-    _ = code:ensure_loaded(trace),
-    case erlang:function_exported(trace, session_info, 1) of
+    case list_to_integer(erlang:system_info(otp_release)) >= 27 of
         true -> [{S, name(S)} || S <- trace:session_info(all), name(S) =/= default];
         false -> []
     end.

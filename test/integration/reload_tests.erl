@@ -222,14 +222,14 @@ paused(T) ->
 
 %% It rests on, and what comes back is the new plan.
 tripped(T) ->
-    Rest = "{overload, [{max_age_ms, 200}, {pause_s, 5}]}.\n",
+    Rest = "{overload, [{max_age_ms, 1000}, {pause_s, 5}]}.\n",
     {Target, Before, P} = start(T, [tiers([db()]), Rest]),
     Load = it:load(T, Target, ["16", "600s"]),
     it:until("requests come", fun() -> assembled(P) > 200 end),
     Agent = it:call(Target, erlang, whereis, [kprof_agent]),
     it:do(Target, fun() ->
                           true = erlang:suspend_process(Agent),
-                          receive after 1000 -> ok end,
+                          receive after 3000 -> ok end,
                           erlang:resume_process(Agent)
                   end),
     it:saw(P, "trip: "),

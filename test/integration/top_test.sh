@@ -199,10 +199,7 @@ asked 'status json'
 # looks: keys and signals are obeyed all the same, the second one at once
 "$b/test/one_answer" "$db.sock" </dev/null >/dev/null &
 server=$!
-for _ in 1 2 3 4 5 6 7 8 9 10; do
-	[ ! -S "$db.sock" ] || break
-	sleep 0.1
-done
+till -S "$db.sock"
 kill -STOP "$server"
 screen 80 24 -db "$db" -every 1 <<'END'
 see does not answer
@@ -319,12 +316,9 @@ same 'what is left' "$(find "$dir" -name 'kill*' | wc -l)" 1
 # the page of several files
 "$kprof" web -http 127.0.0.1:0 -db "$dir/a.db" -db "$dir/b.db" >"$dir/addr" &
 server=$!
-for _ in 1 2 3 4 5 6 7 8 9 10; do
-	[ ! -s "$dir/addr" ] || break
-	sleep 0.2
-done
-curl -sf "$(sed -n 's,.*at \(http.*\)/$,\1,p' "$dir/addr")/api/v1/report" \
-    >"$dir/out" || : >"$dir/out"
+till -s "$dir/addr"
+node -e 'require("node:http").get(process.argv[1], (a) => a.pipe(process.stdout))' \
+    "$(sed -n 's,.*at \(http.*\)/$,\1,p' "$dir/addr")/api/v1/report" >"$dir/out"
 same 'requests on the page' "$(json '$.rows[0].requests')" \
     "$(sqlite3 "$dir/all.db" "select sum(requests) from request_stats
     where identity = '_total'")"

@@ -65,7 +65,7 @@ cron() {
 same 'crontab: commands' "$(commands | wc -l)" 2
 same 'crontab: bad fields' "$(commands | grep 'bad fields')" ''
 printf 'ok 8\nwritten\n' >"$dir/answer"
-timeout 30 "$b/test/one_answer" "$db.sock" <"$dir/answer" >"$dir/asked" &
+timeout 120 "$b/test/one_answer" "$db.sock" <"$dir/answer" >"$dir/asked" &
 server=$!
 until_ok 'a daemon stands there' test -S "$db.sock"
 cron 1
@@ -156,7 +156,8 @@ ln -s "$b/kprofd" "$dir/usr/bin/kprofd"
 cp "$dir/usr/gen/kprofd.service" "$dir/usr/gen/kprofd@.service" "$dir/units/"
 for u in kprofd.service kprofd@shop.service; do
 	ok "systemd: $u" systemd-analyze verify --man=no "$dir/units/$u"
-	same "systemd: what it says of $u" "$(cat "$dir/ok.out")" ''
+	# Of the machine's own units it may have something to say as well.
+	same "systemd: what it says of $u" "$(grep kprofd "$dir/ok.out")" ''
 done
 # 0 is none, 10 all that there is; 1.3 is what the network costs.
 for u in kprofd.service kprofd@.service; do

@@ -4,7 +4,8 @@
 %%
 %% GEN has kprof_probe.beam; LIBRARY is the probe's, without .so, however it
 %% was built: with sanitizers, or for valgrind. CYCLES: how often it is loaded
-%% and unloaded while processes are inside traced functions.
+%% and unloaded while processes are inside traced functions. SEED=N in the
+%% environment has the same random moments again.
 -module(probe_torture).
 
 -export([main/0]).
@@ -18,6 +19,7 @@
 -define(TELL, 1000).
 -define(MAPS, 20).
 -define(CLOCKS_APART, 1000000).  % ns, by a machine that is busy
+-define(WAIT_MS, 60000).        % for what comes by itself, on a machine that is busy
 -define(GROWN, (4 bsl 20)).
 -define(GROWN_RSS, (24 bsl 20)).
 
@@ -25,7 +27,7 @@ main() ->
     [Library, Cycles] = init:get_plain_arguments(),
     Code = try
                put(library, filename:absname(Library)),
-               io:format("OTP ~s, ~ts~n", [erlang:system_info(otp_release), Library]),
+               io:format("OTP ~s, ~ts, SEED=~b~n", [erlang:system_info(otp_release), Library, seed()]),
                [test(Name, Fun) || {Name, Fun} <- tests(list_to_integer(Cycles))],
                0
            catch Class:Reason:Stack ->
@@ -33,6 +35,14 @@ main() ->
                    1
            end,
     halt(Code).
+
+seed() ->
+    Seed = case os:getenv("SEED", "") of
+               "" -> erlang:system_time(second) rem 100000;
+               Text -> list_to_integer(Text)
+           end,
+    _ = rand:seed(exsss, {Seed, 1, 1}),
+    Seed.
 
 tests(Cycles) ->
     [{"every event is drained, in order", fun in_order/0},
@@ -248,11 +258,14 @@ churn() ->
     arm(),
     Online = erlang:system_info(schedulers_online),
     Dirty = erlang:system_info(dirty_cpu_schedulers_online),
+    All = erlang:system_info(schedulers),
     Workers = [spawn_monitor(fun() -> [?MODULE:entry(?CALLS div 10) || _ <- lists:seq(1, 10)], exit(done) end)
                || _ <- lists:seq(1, 8)],
     Events = [begin
-                  erlang:system_flag(schedulers_online, I rem erlang:system_info(schedulers) + 1),
-                  erlang:system_flag(dirty_cpu_schedulers_online, I rem Dirty + 1),
+                  erlang:system_flag(schedulers_online, I rem All + 1),
+                  %% There cannot be more of these.
+                  erlang:system_flag(dirty_cpu_schedulers_online,
+                                     min(I rem All + 1, erlang:system_info(dirty_cpu_schedulers))),
                   {_, _, Some, _} = drain(),
                   Some
               end || I <- lists:seq(1, 20)],
@@ -302,17 +315,15 @@ orphan() ->
     unload(),
     in_process(fun() -> put(library, library(Self)), load(?SMALL), arm() end),
     Worker = spawn_link(fun() -> forever() end),
-    until_inactive(erlang:monotonic_time(millisecond) + 60000),
-    timer:sleep(50),
-    {flags, []} = erlang:trace_info(Worker, flags),
+    until(fun() -> not maps:get(active, kprof_probe:info()) end),
+    %% They go with the next event, when it runs.
+    until(fun() -> {flags, []} =:= erlang:trace_info(Worker, flags) end),
     ok = kprof_probe:start(),
     {'EXIT', {badarg, _}} = (catch kprof_probe:start()),
     #{active := true} = kprof_probe:info(),
     {_, _, _, _} = drain(),
     arm(),
-    timer:sleep(50),
-    {_, _, N, _} = drain(),
-    true = N > 0,
+    until(fun() -> {_, _, N, _} = drain(), N > 0 end),
     unlink(Worker),
     exit(Worker, kill).
 
@@ -320,13 +331,16 @@ library(Pid) ->
     {dictionary, D} = process_info(Pid, dictionary),
     proplists:get_value(library, D).
 
-until_inactive(Deadline) ->
-    case kprof_probe:info() of
-        #{active := false} -> ok;
-        _ ->
-            true = erlang:monotonic_time(millisecond) < Deadline,
-            timer:sleep(100),
-            until_inactive(Deadline)
+until(Fun) ->
+    until_before(erlang:monotonic_time(millisecond) + ?WAIT_MS, Fun).
+
+until_before(Deadline, Fun) ->
+    case Fun() of
+        true -> ok;
+        false ->
+            erlang:monotonic_time(millisecond) < Deadline orelse error(waited_in_vain),
+            timer:sleep(20),
+            until_before(Deadline, Fun)
     end.
 
 forever() ->
@@ -404,7 +418,7 @@ long_change() ->
     [begin unlink(W), exit(W, kill) end || W <- Workers],
     Agent ! {kprof, self(), make_ref(), stop},
     receive {'DOWN', Ref, process, Agent, Reason} -> equal(normal, Reason) end,
-    until_purged(erlang:monotonic_time(millisecond) + 60000).
+    until_purged(erlang:monotonic_time(millisecond) + ?WAIT_MS).
 
 %% Its answer, and how many batches of events came before that.
 ask(Agent, Command) ->

@@ -10,9 +10,13 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 # As another user apt-get could not write here.
-apt-get -q -o APT::Sandbox::User=root download "$1" || {
+download() {
+	apt-get -q -o APT::Sandbox::User=root -o Acquire::Retries=5 \
+	    download "$1"
+}
+download "$1" || {
 	echo "deb.sh: looking for newer lists of packages" >&2
-	apt-get -q update
-	apt-get -q -o APT::Sandbox::User=root download "$1"
+	apt-get -q -o Acquire::Retries=5 update
+	download "$1"
 }
 dpkg-deb -x "$1"_*.deb "$dir"

@@ -1,6 +1,7 @@
 /*
  * one_answer.c - stands in for a daemon: takes one connection on a Unix
  * socket, prints the line that comes, answers with standard input, closes.
+ * Whoever sees the socket can connect: it has its name only then.
  *
  *	one_answer SOCKET <answer
  */
@@ -26,15 +27,16 @@ int
 main(int argc, char **argv)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	size_t room = sizeof(sun.sun_path);
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0), c;
 	char line[256], piece[4096];
 	ssize_t n;
 
-	if (argc != 2 || strlen(argv[1]) >= sizeof(sun.sun_path))
+	if (argc != 2 || (size_t)snprintf(sun.sun_path, room, "%s.new",
+	    argv[1]) >= room)
 		return 2;
-	strcpy(sun.sun_path, argv[1]);
 	if (bind(fd, (struct sockaddr *)&sun, sizeof(sun)) != 0 ||
-	    listen(fd, 1) != 0)
+	    listen(fd, 1) != 0 || rename(sun.sun_path, argv[1]) != 0)
 		return 1;
 	c = accept(fd, NULL, NULL);
 	read_line(c, line, sizeof(line));

@@ -26,6 +26,7 @@ rm -rf --one-file-system "$2"
 mkdir -p "$2"
 mmdebstrap --mode=root --variant=minbase \
     --aptopt='Acquire::Check-Valid-Until "false"' \
+    --aptopt='Acquire::Retries "5"' \
     --include="$packages" "$suite" "$2"
 # Short node names need the name of this host in there.
 cp /etc/hosts "$2/etc/hosts"

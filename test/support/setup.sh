@@ -6,7 +6,7 @@ set -eu
 
 packages="gcc libc6-dev make xxd erlang-base erlang-dev libevent-dev
 libsqlite3-dev sqlite3 libcmocka-dev clang libclang-rt-dev util-linux
-elixir erlang-ssl mandoc systemd libpopt0 jq patch chromium $*"
+elixir erlang-ssl mandoc systemd libpopt0 jq patch chromium iproute2 $*"
 # Any node and npm will do, not only Debian's.
 command -v npm >/dev/null || packages="$packages nodejs npm"
 # logrotate's package would bring a cron with it and set it going: only its
@@ -35,16 +35,24 @@ if [ "$(id -u)" != 0 ]; then
 		exit 1
 	}
 fi
-$sudo apt-get -q update
+# A machine that has just been started may be at it by itself.
+tries=1
+until $sudo apt-get -q -o Acquire::Retries=5 update; do
+	[ $tries -lt 20 ] || exit 1
+	echo "setup: trying that again" >&2
+	tries=$((tries + 1))
+	sleep 15
+done
 if [ -n "$missing" ]; then
 	echo "setup: installing$missing"
 	# shellcheck disable=SC2086
 	$sudo env DEBIAN_FRONTEND=noninteractive apt-get -q install -y \
+	    -o DPkg::Lock::Timeout=600 -o Acquire::Retries=5 \
 	    --no-install-recommends $missing
 fi
 if [ -n "$rotate" ]; then
 	echo "setup: unpacking logrotate into $tools"
 	mkdir -p $tools
-	(cd $tools && apt-get -q download logrotate &&
+	(cd $tools && apt-get -q -o Acquire::Retries=5 download logrotate &&
 	    dpkg -x logrotate_*.deb . && rm logrotate_*.deb)
 fi

@@ -361,7 +361,7 @@ test_previous_schema(void **state)
 	assert_true(kp_retain_parse("10s:2h,1m:1d", &o.retain));
 	o.now = three_hours_later;
 	s = open_store_with(&o);
-	for (int i = 0; i < 5000 && atoi(sql_text("select count(*)"
+	for (int i = 0; i < 60000 && atoi(sql_text("select count(*)"
 	    " from time_window")) > 2; i++)
 		usleep(1000);
 	kp_store_close(s);

@@ -80,7 +80,8 @@ test_lasting_error(void **state)
 	    "run");
 }
 
-/* Another process has the lock; LOCK_S says for how long, 60 for the night. */
+/* Another process has the lock; LOCK_S says for how long, 60 for the night,
+   from when the writer was seen to be stuck by it. */
 static void
 test_locked(void **state)
 {
@@ -96,10 +97,11 @@ test_locked(void **state)
 	/* Before there is a writer, which may have SQLite's own locks. */
 	pid = fork();
 	if (pid == 0) {
+		close(go[1]);
 		if (read(go[0], &st, 1) != 1)
 			_exit(1);
 		lock_db();
-		if (write(ready[1], "x", 1) == 1)
+		if (write(ready[1], "x", 1) == 1 && read(go[0], &st, 1) == 1)
 			sleep(seconds);
 		_exit(0);
 	}
@@ -112,6 +114,7 @@ test_locked(void **state)
 	assert_true(status(s).stuck);
 	assert_int_equal(status(s).windows, 1);
 	assert_non_null(strstr(status(s).why, "locked"));
+	assert_int_equal(write(go[1], "x", 1), 1);
 	while (waitpid(pid, &st, WNOHANG) == 0) {
 		if (++i < 100)
 			kp_store_window(s, known_window("a@h", T0 + i * S));

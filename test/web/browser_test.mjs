@@ -12,6 +12,7 @@ const axe = readFileSync(join(modules, "axe-core", "axe.min.js"), "utf8");
 const db = join(dir, "k.db");
 const cookie = `web${process.pid}cookie`;
 const nodes = [1, 2].map((i) => `webtest${i}_${process.pid}@127.0.0.1`);
+const PATIENCE = 120e3;		// ms, for what a page does on a machine that is busy
 const SCRIPT = "<img src=x onerror=alert(1)><script>alert(2)</script>";
 const ebin = join(build, "sample_app", "ebin");
 let browser, host, daemon, loads;
@@ -30,7 +31,7 @@ async function begin() {
 	daemon = await start(join(build, "kprofd"), [...nodes.flatMap((n) => ["-target", n]), "-tiers", "test/sample_app/tiers.conf",
 		"-cookie-file", file, "-db", db, "-interval", "10s", "-http", "127.0.0.1:0"], /profiling[^]*profiling/);
 	host = /http:\/\/(\S+)\//.exec(daemon.text)[1];
-	browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
+	browser = await chromium.launch({ timeout: PATIENCE, executablePath: "/usr/bin/chromium", args: ["--no-sandbox", "--disable-gpu"] });
 }
 
 // A page whose faults are counted: console errors, requests to other hosts.
@@ -38,7 +39,7 @@ async function open(path, options = {}, at = host) {
 	const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, timezoneId: "UTC", ...options });
 	const page = await context.newPage();
 
-	page.setDefaultTimeout(30000);
+	page.setDefaultTimeout(PATIENCE);
 	page.faults = [];
 	page.on("console", (m) => m.type() === "error" && page.faults.push(m.text()));
 	page.on("pageerror", (e) => page.faults.push(e.stack));
@@ -95,6 +96,8 @@ async function live() {
 	await until("the resume", async () => /pause/.test(await page.locator("#pause").textContent()));
 	await close(page, "live");
 	await Promise.all(loads.map(stop));
+	// what is under way would be in a window that is written behind a page's back
+	await until("nothing in flight", () => kprof("status", "-db", db).match(/\d+(?= in flight)/g).every((n) => n === "0"));
 	kprof("pause", "-db", db);
 	kprof("dump", "-db", db);
 }

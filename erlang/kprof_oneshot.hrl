@@ -1,0 +1,376 @@
+%% kprof_oneshot.hrl - a guest that is there for one profile and one client: how
+%% it starts, which processes are chosen, the call that it makes, and how it
+%% ends. For kprof_counters and kprof_tracer; more of the kind have
+%% - DOES, what it does, a word for people, before this is included;
+%% - a record s with client, client_ref, sentry, who, session, lease_ms,
+%%   lease_at, applied and word;
+%% - init/3, which tells the starter {self(), Info} when it is armed, or exits
+%%   with refuse/2;
+%% - legacy_armed/1 and legacy_clear/1: what patterns it sets in a VM without
+%%   sessions, a list, and how one of these is taken back.
+
+-define(START_MS, 60000).       % arming, on a node that is busy
+-define(SUPERVISOR_MS, 5000).   % a supervisor's answer
+-define(NAMED, 5).              % functions that an error names
+-define(NAMES, 10000).          % registered names in an answer
+
+%% ---------------------------------------------------------------- start ----
+
+%% Called over rex. Where it does not start, nothing stays, this module included.
+%% {ok, Pid, Info} or {error, Text}, a binary for people.
+start(Client, Opts) when is_pid(Client), is_map(Opts) ->
+    Result = case {disabled(), is_connected(node(Client))} of
+                 {true, _} -> refusal("it keeps kprof out: {kprof, [{disabled, true}]} is in its configuration", []);
+                 {_, false} -> refusal("the client has gone", []);
+                 _ -> start_server(Client, Opts)
+             end,
+    element(1, Result) =:= ok orelse purger_start([self()]),
+    Result.
+
+%% The operator's way to end it.
+stop() ->
+    case whereis(?MODULE) of
+        undefined -> not_attached;
+        Pid -> Pid ! {?MODULE, stop}, ok
+    end.
+
+refusal(Format, Args) ->
+    {error, unicode:characters_to_binary(io_lib:format(Format, Args))}.
+
+-spec refuse(string(), list()) -> no_return().
+refuse(Format, Args) ->
+    exit(refusal(Format, Args)).
+
+start_server(Client, Opts) ->
+    Starter = self(),
+    {Pid, Ref} = spawn_monitor(fun() -> init(Starter, Client, Opts) end),
+    receive
+        {Pid, Info} ->
+            erlang:demonitor(Ref, [flush]),
+            {ok, Pid, Info};
+        {'DOWN', Ref, process, Pid, {error, _} = Refusal} ->
+            Refusal;
+        {'DOWN', Ref, process, Pid, {kprof, Reason}} ->
+            refusal("~ts", [reason_text(Reason)]);
+        {'DOWN', Ref, process, Pid, Reason} ->
+            refusal("~s failed there: ~0tP", [?MODULE_STRING, Reason, 20])
+    after ?START_MS ->
+            exit(Pid, kill),
+            refusal("it was not armed within ~b s (fewer functions?)", [?START_MS div 1000])
+    end.
+
+%% Of those that do the same there is one at a time.
+take_name() ->
+    try register(?MODULE, self()) of
+        true -> ok
+    catch
+        error:badarg -> refuse("somebody ~s there already (~s:stop() there ends it)", [?DOES, ?MODULE_STRING])
+    end.
+
+say_begin(S) ->
+    logger:notice("kprof ~s calls for ~ts (~s:stop() ends it)", [?DOES, S#s.who, ?MODULE_STRING]).
+
+%% ------------------------------------------------------------ processes ----
+
+%% Which ones are meant. Of a call that is made for us its own, if no others are
+%% named.
+whose(<<>>, none) -> <<"all">>;
+whose(<<>>, _) -> applied;
+whose(Which, _) -> Which.
+
+%% all, existing, new or a list; no more than are allowed.
+chosen(applied, _, {Pid, _, _}) ->
+    [Pid];
+chosen(Which, #{max_processes := Max}, _) ->
+    Chosen = named(Which),
+    N = if is_list(Chosen) -> length(Chosen);
+           Chosen =:= new -> 0;
+           true -> erlang:system_info(process_count)
+        end,
+    N > Max andalso refuse("these are ~b processes, more than ~b (choose with -processes, or see -max-processes)",
+                           [N, Max]),
+    Chosen.
+
+named(<<"all">>) -> all;
+named(<<"existing">>) -> existing;
+named(<<"new">>) -> new;
+named(Names) ->
+    lists:usort(lists:append([processes_of(N) || N <- string:lexemes(unicode:characters_to_list(Names), ",")])).
+
+%% Of strings: what OTP 25 compiles for a match of a binary does not load in 29.
+processes_of("<" ++ _ = Text) ->
+    Pid = try list_to_pid(Text)
+          catch error:badarg -> refuse("'~ts' is no process (see -processes)", [Text])
+          end,
+    node(Pid) =:= node() andalso is_process_alive(Pid) orelse refuse("there is no process ~ts", [Text]),
+    [Pid];
+processes_of("application:" ++ Name) ->
+    case application_controller:get_master(existing(unicode:characters_to_binary(Name))) of
+        undefined -> refuse("no application '~ts' is running", [Name]);
+        Master -> [P || P <- processes(), process_info(P, group_leader) =:= {group_leader, Master}]
+    end;
+processes_of("supervisor:" ++ Name) -> descendants([registered_as(Name)], []);
+processes_of("children:" ++ Name) -> [P || {_, P, _, _} <- children(registered_as(Name)), is_pid(P)];
+processes_of(Name) -> [registered_as(Name)].
+
+registered_as(Name) ->
+    Atom = existing(unicode:characters_to_binary(Name)),
+    case is_atom(Atom) andalso whereis(Atom) of
+        Pid when is_pid(Pid) -> Pid;
+        _ -> refuse("no process is registered as '~ts' (see -processes)", [Name])
+    end.
+
+%% A supervisor is none of its own descendants.
+descendants([Sup | More], Found) ->
+    Children = [{P, Type} || {_, P, Type, _} <- children(Sup), is_pid(P)],
+    descendants([P || {P, supervisor} <- Children, not lists:member(P, Found)] ++ More,
+                [P || {P, _} <- Children] ++ Found);
+descendants([], Found) -> Found.
+
+%% Another server might fail for being asked this.
+children(Sup) ->
+    case proc_lib:translate_initial_call(Sup) of
+        {supervisor, _, _} -> ok;
+        _ -> refuse("~tw is no supervisor", [name(Sup)])
+    end,
+    try gen_server:call(Sup, which_children, ?SUPERVISOR_MS)
+    catch exit:_ -> refuse("the supervisor ~tw does not answer", [name(Sup)])
+    end.
+
+%% On OTP 25 and 26 a process has one tracer, and the one for new processes is
+%% one setting for all. Refuses where that is in the way; else those to pass over.
+foreign(legacy, Chosen) when Chosen =/= unflagged ->
+    {tracer, New} = erlang:trace_info(new_processes, tracer),
+    is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
+        refuse("new processes are traced by ~tw there (kprofd? kprof count without -processes needs no processes, and"
+               " OTP 27 has sessions)", [New]),
+    Traced = maps:from_list([{P, traced} || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= []]),
+    Both = [P || is_list(Chosen), P <- Chosen, is_map_key(P, Traced)],
+    Both =:= [] orelse refuse("~tw is traced by somebody else (kprofd? OTP 27 has sessions)", [name(hd(Both))]),
+    Traced;
+foreign(_, _) ->
+    #{}.
+
+%% Returns how many there are now.
+flag(unflagged, _, _) ->
+    erlang:system_info(process_count);
+flag(Chosen, Flags, Session) when is_list(Chosen) ->
+    lists:sum([flag_process(P, Flags, Session) || P <- Chosen]);
+flag(Which, Flags, Session) ->
+    trace_process(Which, Flags, Session).
+
+%% One that has ended meanwhile counts nothing.
+flag_process(P, Flags, Session) ->
+    try trace_process(P, Flags, Session) catch error:badarg -> 0 end.
+
+trace_process(Which, Flags, legacy) -> erlang:trace(without_ports(Which), true, Flags);
+trace_process(Which, Flags, Session) -> trace:process(Session, Which, true, Flags).
+
+%% Ports take flags, too.
+without_ports(all) -> processes;
+without_ports(existing) -> existing_processes;
+without_ports(new) -> new_processes;
+without_ports(Pid) -> Pid.
+
+%% ------------------------------------------------- a call made for us ----
+
+call_of(<<>>) ->
+    none;
+call_of(Text) ->
+    Bad = fun() -> refuse("'~ts' is no call such as \"lists:seq(1, 10)\" or \"'Elixir.MyApp':run()\"", [Text]) end,
+    case erl_scan:string(unicode:characters_to_list(Text) ++ ".") of
+        {ok, Tokens, _} ->
+            case erl_parse:parse_exprs(Tokens) of
+                {ok, [{call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Args}]} ->
+                    %% `_` is what is loaded.
+                    _ = code:ensure_loaded(M),
+                    {M, F, Args};
+                _ -> Bad()
+            end;
+        _ -> Bad()
+    end.
+
+%% The process waits to be counted. Its arguments are made before that.
+prepare(none, _) ->
+    undefined;
+prepare({M, F, Exprs}, Ms) ->
+    Server = self(),
+    {Pid, Ref} = spawn_monitor(fun() ->
+                                       Args = arguments(Exprs),
+                                       Server ! {prepared, self()},
+                                       receive go -> exit(applied(M, F, Args)) end
+                               end),
+    receive
+        {prepared, Pid} -> {Pid, Ref, Ms};
+        {'DOWN', Ref, process, Pid, {arguments, Why}} -> refuse("the call's arguments: ~0tP", [Why, 12])
+    after Ms ->
+            exit(Pid, kill),
+            refuse("the call's arguments were not made within ~b ms", [Ms])
+    end.
+
+arguments(Exprs) ->
+    try
+        [begin {value, V, _} = erl_eval:expr(E, []), V end || E <- Exprs]
+    catch
+        _:Why -> exit({arguments, short(Why)})
+    end.
+
+%% Nothing but the call: whatever else ran in this process would be counted.
+applied(M, F, Args) ->
+    try apply(M, F, Args) of
+        _ -> {applied, returned}
+    catch
+        Class:Reason -> {applied, {Class, short(Reason)}}
+    end.
+
+short(Reason) when is_atom(Reason) -> Reason;
+short(Reason) when is_tuple(Reason), tuple_size(Reason) > 0, is_atom(element(1, Reason)) -> element(1, Reason);
+short(_) -> other.
+
+%% What has become of the call, by the reason that its process ended for.
+outcome({applied, returned}, _) -> {kprof_ended, returned, 0};
+outcome({applied, {Class, Why}}, _) -> {kprof_ended, raised, text("~w:~tw", [Class, Why])};
+outcome(killed, {_, _, overran}) -> {kprof_ended, overran, 0};
+outcome(Reason, _) -> {kprof_ended, exited, text("~0tP", [Reason, 8])}.
+
+stop_call({Pid, _, _}) -> exit(Pid, kill);
+stop_call(_) -> ok.
+
+%% --------------------------------------------------- sessions and flags ----
+
+%% On OTP 25 and 26 a counter is everybody's, and setting it sets it back.
+untraced(legacy, Functions) ->
+    case [MFA || MFA <- Functions, is_traced(MFA)] of
+        [] -> ok;
+        Taken ->
+            refuse("somebody else traces or counts ~ts: -exclude ~ts leaves it out (OTP 27 has sessions of their own)",
+                   [lists:join(", ", [mfa_text(F) || F <- lists:sublist(Taken, ?NAMED)]), mfa_text(hd(Taken))])
+    end;
+untraced(_, _) ->
+    ok.
+
+%% For all of it, which stops the schedulers for a moment: to ask for less goes
+%% through somebody's tables of times, if there are any, while they change.
+is_traced(MFA) ->
+    case erlang:trace_info(MFA, all) of
+        {all, Items} when is_list(Items) ->
+            lists:any(fun({Item, V}) -> V =/= false andalso V =/= undefined andalso Item =/= match_spec end, Items);
+        _ -> false
+    end.
+
+mfa_text({M, F, A}) ->
+    io_lib:format("~tw:~tw/~b", [M, F, A]).
+
+%% ----------------------------------------------------- while it is there ----
+
+%% What is armed is in this; what the node's work keeps in tables and binaries, and
+%% lets go of, is not.
+own_memory() ->
+    [{system, All}, {ets, Tables}, {binary, Binaries}] = erlang:memory([system, ets, binary]),
+    All - Tables - Binaries.
+
+%% Between two steps of what takes long: for so long only what ends it is heard.
+heed(Ms, #s{client = Client, client_ref = Ref} = S) ->
+    receive
+        {'DOWN', Ref, process, _, Reason} -> finish({gone, Reason}, S);
+        {kprof, Client, _, stop} -> finish(done, S);
+        {?MODULE, stop} -> finish(stopped, S)
+    after Ms -> ok
+    end.
+
+%% What took us long was not the client's silence: its word may wait behind a
+%% tick, or behind events.
+look_lease(#s{client = Client} = S) ->
+    Expired = now_ms() - S#s.lease_at > S#s.lease_ms,
+    receive
+        {kprof, Client, _, lease} when Expired -> S#s{lease_at = now_ms()}
+    after 0 ->
+            Expired andalso finish(lease, S),
+            S
+    end.
+
+%% ------------------------------------------------------------------ end ----
+
+%% The sentry does what is left, and has the module purged.
+-spec finish(term(), #s{}) -> no_return().
+finish(Reason, S) ->
+    stop_call(S#s.applied),
+    clear(S#s.session, self(), legacy_armed(S)),
+    word_restore(S#s.word),
+    logger:notice("kprof ~s no more for ~ts: ~ts", [?DOES, S#s.who, reason_text(Reason)]),
+    exit({kprof, Reason}).
+
+reason_text(done) -> "it is done";
+reason_text(stopped) -> "stopped by " ?MODULE_STRING ":stop()";
+reason_text(lease) -> "its lease ran out";
+reason_text({gone, _}) -> "the connection is gone".
+
+%% What the sentry tells the client.
+end_text({kprof, Reason}) -> text("~ts", [reason_text(Reason)]);
+end_text(Reason) -> text("it died: ~0tP", [Reason, 8]).
+
+clear(legacy, Server, Armed) ->
+    lists:foreach(fun legacy_clear/1, Armed),
+    clear_flags(Server);
+clear(Session, _, _) ->
+    trace:session_destroy(Session),
+    ok.
+
+%% Knows what to take back without the server's help; runs when it is dead. It
+%% does not know a session, which dies with the server's handle.
+sentry_start() ->
+    Server = self(),
+    spawn_monitor(fun() ->
+                          Ref = erlang:monitor(process, Server),
+                          receive {own, Own} -> sentry(Ref, Server, Own)
+                          after ?START_MS -> ok
+                          end
+                  end).
+
+sentry(Ref, Server, {Client, Legacy, Armed, Applied, Word} = Own) ->
+    receive
+        {own, New} ->
+            sentry(Ref, Server, New);
+        {'DOWN', Ref, process, Server, Reason} ->
+            stop_call(Applied),
+            Legacy andalso clear(legacy, Server, still_armed(Reason, Armed)),
+            word_restore(still(Reason, Word)),
+            erlang:send(Client, {kprof_ended, gone, end_text(Reason)}, [noconnect, nosuspend]),
+            purger_start([Server, self()]);
+        _ ->
+            sentry(Ref, Server, Own)
+    end.
+
+%% All but flags that were inherited just then is taken back by finish/2.
+still_armed({kprof, _}, _) -> [];
+still_armed(_, Armed) -> Armed.
+
+still({kprof, _}, _) -> undefined;
+still(_, Word) -> Word.
+
+%% Requests are numbered by the trace control word, which is one for the node,
+%% as the system tracer is, which goes when it is dead. A kprofd that has come
+%% meanwhile counts with the word, and would count some numbers twice.
+word_restore(undefined) -> ok;
+word_restore(Word) ->
+    seq_trace:get_system_tracer() =:= self() andalso seq_trace:set_system_tracer(false),
+    whereis(kprof_agent) =:= undefined andalso erlang:system_flag(trace_control_word, Word).
+
+%% Before it is so.
+tell_sentry(#s{session = Session} = S) ->
+    element(1, S#s.sentry) ! {own, {S#s.client, Session =:= legacy, legacy_armed(S), S#s.applied, S#s.word}},
+    ok.
+
+%% In the place of one that was killed.
+new_sentry(S0) ->
+    S = S0#s{sentry = sentry_start()},
+    tell_sentry(S),
+    S.
+
+%% ---------------------------------------------------------------- small ----
+
+text(Format, Args) ->
+    unicode:characters_to_binary(io_lib:format(Format, Args)).
+
+names() ->
+    [{P, N} || N <- lists:sublist(registered(), ?NAMES), P <- [whereis(N)], is_pid(P)].

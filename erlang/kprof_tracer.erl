@@ -1,0 +1,444 @@
+%% kprof_tracer - what `kprof trace` puts into a node.
+%%
+%% Loaded over the distribution, started for one client, and gone with it. It
+%% has the VM tell it of every call of the functions that it is given, and when
+%% the chosen processes run, wait and collect garbage, and sends that on. For an
+%% operator of the node: kprof_tracer:stop() ends it, and
+%% {kprof, [{disabled, true}]} in the node's configuration keeps it out.
+%%
+%% What is safe about it: no argument and no return value is in what it sends,
+%% and none is copied but what a process is spawned with and the reason that it
+%% ends for; by request, what is sent for one as well. Events, its queue and what the node grows by are bounded: past a
+%% limit it takes back what it armed at once, and sends what is there. It
+%% monitors the client and holds a lease; when either ends it is gone.
+%%
+%% Two processes: the server, which is the tracer, and a sentry that cleans up
+%% behind it however it ended. From OTP 27 on all is in one trace session, whose
+%% only handle is the server's. On 25 and 26 functions and processes that
+%% somebody else traces are refused or left alone.
+-module(kprof_tracer).
+
+-export([start/2, stop/0]).
+
+-define(GUESTS, [?MODULE]).
+-define(DOES, "traces").
+-include("kprof_guest.hrl").
+-include("kprof_wanted.hrl").
+-compile({nowarn_unused_function, [{now_ns, 0}]}).
+
+-define(TICK_MS, 200).          % how often lease and memory are looked at
+-define(RETRY_MS, 5).           % where the connection takes nothing
+-define(OTHERS, 20).            % processes that somebody else traces
+-define(BATCH, 500).            % events of one message
+-define(BATCH_MS, 20).          % how long the first of them waits
+
+-define(RUNS, {trace, [], [running, garbage_collection, exiting]}).
+-define(BODIES, 50).            % messages told of between two looks at memory
+-define(LATE_MS, 200).          % for work that goes on after a request's end
+-define(LABEL_BITS, 28).
+
+-record(s, {
+    client, client_ref,
+    sentry,             % {Pid, MonitorRef}
+    who,                % binary, for the log
+    session,            % trace session (OTP 27+) or legacy
+    lease_ms, lease_at,
+    armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
+    ours,               % #{{M, F, A} => []}, or all: whose calls we take for ours
+    chosen, flags,      % of processes, set by go
+    guards,             % of patterns: not of processes that somebody else traces
+    stage = ready,      % ready | tracing | draining: no more events are made
+    why,                % the reason that it ended for, and what was said of it
+    delivered,          % reference: after it no event comes
+    applied,            % undefined | {Pid, MonitorRef, Ms | overran} | done
+    memory_max, memory, % bytes of the VM's own, past those at the start
+    events = 0, events_max,
+    queue_max,
+    r,                  % undefined | #r{}: by request
+    word,               % undefined | the trace control word as it was
+    batch = [], n = 0,  % events not yet sent, the last first
+    seq = 0
+}).
+
+%% Traces by request. The token's label names a request in the VM; here it has a
+%% number. One that begins within another is part of it.
+-record(r, {
+    entry,              % {M, F, A}
+    max,                % so many
+    begun = 0, ended = 0,
+    labels = #{},       % label => number
+    open = #{},         % number => {pid, who the entry returns to}
+    at = #{}            % pid => number: what a process last worked for
+}).
+
+-include("kprof_oneshot.hrl").
+
+init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs, processes := Which,
+                        max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue} = Opts) ->
+    take_name(),
+    process_flag(message_queue_data, off_heap),
+    process_flag(priority, high),
+    Call = call_of(Apply),
+    Session = session_new(?MODULE),
+    {Entry, Wanted} = entry(Opts),
+    {Armed, Functions} = wanted(Wanted),
+    untraced(Session, Functions),
+    S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
+            session = Session, lease_ms = Lease, armed = with_entry(Entry, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
+            memory_max = MaxMemory, events_max = MaxEvents, queue_max = MaxQueue},
+    tell_sentry(S0),
+    S1 = S0#s{applied = prepare(Call, ApplyMs)},
+    tell_sentry(S1),
+    Chosen = chosen(whose(Which, Call), Opts, S1#s.applied),
+    S = numbered(S1#s{chosen = Chosen}),
+    Foreign = foreign(Session, Chosen),
+    say_begin(S),
+    S2 = S#s{guards = guards(Foreign)},
+    [begin pattern(Session, P, spec(S2)), heed(0, S) end || P <- Armed],
+    entry_arm(S2),
+    Starter ! {self(), #{functions => length(Functions), processes => processes_in(Chosen),
+                         otp => erlang:system_info(otp_release), skipped => map_size(Foreign),
+                         offset => erlang:time_offset(nanosecond)}},
+    tick(),
+    loop(S2#s{lease_at = now_ms(), memory = own_memory()}).
+
+%% On OTP 25 and 26 patterns of somebody else's have the processes that we trace
+%% tell us of their functions too.
+ours(legacy, Functions) -> maps:from_list([{MFA, []} || MFA <- Functions]);
+ours(_, _) -> all.
+
+%% And ours would have the processes that somebody else traces tell him of our
+%% functions: these are left out one by one.
+guards(Foreign) ->
+    Told = [P || P <- maps:keys(Foreign), {flags, Flags} <- [erlang:trace_info(P, flags)], lists:member(call, Flags)],
+    length(Told) > ?OTHERS andalso
+        refuse("calls of ~b processes are traced by somebody else, who would be told of these too (kprofd? OTP 27 has"
+               " sessions)", [length(Told)]),
+    [{'=/=', {self}, P} || P <- Told].
+
+processes_in(Chosen) when is_list(Chosen) -> length(Chosen);
+processes_in(new) -> 0;
+processes_in(_) -> erlang:system_info(process_count).
+
+%% By request a process has the others while it works for one.
+flags(undefined, #{spawned := Spawned}) ->
+    [call, return_to, arity, running, procs, garbage_collection, monotonic_timestamp | [set_on_spawn || Spawned]];
+flags(_, #{spawned := Spawned}) ->
+    [call, return_to, arity, monotonic_timestamp | [set_on_spawn || Spawned]].
+
+spec(#s{r = undefined, guards = Guards}) ->
+    [{'_', Guards, [{message, {caller}}]}];
+spec(#s{guards = Guards}) ->
+    [{'_', [{is_seq_trace} | Guards], [?RUNS, {message, {{{get_seq_token}, {caller}}}}]}].
+
+%% ------------------------------------------------------------- requests ----
+
+%% A function with patterns that include it, or none.
+entry(#{entry := []} = Opts) ->
+    {undefined, Opts};
+entry(#{entry := [{M, F, A} = Entry], patterns := Patterns, exclude := Exclude, requests := Max} = Opts) ->
+    whereis(kprof_agent) =:= undefined orelse
+        refuse("a kprofd is attached there, whose requests these would be (kprof slow has them)", []),
+    {_, [MFA]} = wanted(Opts#{patterns := [Entry]}),
+    {#r{entry = MFA, max = Max}, Opts#{patterns := [Entry | Patterns], exclude := Exclude -- [{M, F, A}]}}.
+
+%% Though its module may be excluded.
+with_entry(undefined, Armed) -> Armed;
+with_entry(#r{entry = MFA}, Armed) -> Armed ++ [MFA].
+
+%% From here on the word is ours: the sentry knows it before it is changed.
+numbered(#s{r = undefined} = S0) ->
+    S0;
+numbered(S0) ->
+    S = S0#s{word = erlang:system_info(trace_control_word)},
+    tell_sentry(S),
+    tell_us(),
+    S.
+
+%% A call of it clears the token, and sets one with a number of its own: of an
+%% epoch, which is ours, and the trace control word, which counts. What is
+%% evaluated first is the last. Its own pattern replaces that of its module.
+entry_arm(#s{r = undefined}) ->
+    ok;
+entry_arm(#s{session = Session, guards = Guards, r = #r{entry = MFA}}) ->
+    Epoch = rand:uniform(1 bsl ?LABEL_BITS) bsl ?LABEL_BITS,
+    Mask = (1 bsl ?LABEL_BITS) - 1,
+    Next = fun(Word) -> {'band', {'+', Word, 1}, Mask} end,
+    Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
+    Told = [{set_seq_token, Flag, true} || is_told(), Flag <- [send, 'receive', monotonic_timestamp]],
+    pattern(Session, MFA, [{'_', Guards, [?RUNS, {message, {{entry, {get_seq_token}, {list_to_tuple(Told)},
+                                                             {set_seq_token, label, Label},
+                                                             {set_seq_token, sequential_trace_token, []},
+                                                             {get_seq_token}, {caller}}}}]}]).
+
+%% Of messages with a token, which come whole: bodies go no further. There is one
+%% in a node who is told of them; without that there is no way of a request.
+tell_us() ->
+    seq_trace:get_system_tracer() =:= false andalso seq_trace:set_system_tracer(self()).
+
+is_told() ->
+    seq_trace:get_system_tracer() =:= self().
+
+%% Past as many as were asked for they still get labels, of nobody's: else the
+%% next one in the same process would have the token of the last.
+%% Called again by the same function in the same process: the end of the one
+%% before was not seen, as when it raised on OTP 25.
+begins(P, New, Old, Caller, MFA, Ts, #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S) ->
+    case Labels of
+        #{Old := N} when map_get(N, R#r.open) =:= {P, Caller} ->
+            begins(P, New, none, Caller, MFA, Ts, request_ended(N, S));
+        #{Old := N} when is_map_key(N, R#r.open) ->
+            called(P, New, Caller, MFA, Ts, S#s{r = R#r{labels = Labels#{New => N}}});
+        _ when Begun < Max ->
+            N = Begun + 1,
+            S1 = S#s{r = R#r{labels = Labels#{New => N}, begun = N, open = (R#r.open)#{N => {P, Caller}}}},
+            called(P, New, Caller, MFA, Ts, S1);
+        _ -> leaves(P, Ts, S)
+    end.
+
+called(P, Label, Caller, MFA, Ts, #s{r = #r{labels = Labels, at = At} = R} = S) ->
+    case Labels of
+        #{Label := N} when map_get(P, At) =:= N -> add({trace_ts, P, call, MFA, Caller, Ts}, S);
+        #{Label := N} ->
+            S1 = add({trace_ts, P, request, N, Ts}, S#s{r = R#r{at = At#{P => N}}}),
+            add({trace_ts, P, call, MFA, Caller, Ts}, S1);
+        _ -> leaves(P, Ts, S)
+    end.
+
+%% It works for a request that is none of ours.
+leaves(P, Ts, #s{r = #r{at = At} = R} = S) when is_map_key(P, At) ->
+    add({trace_ts, P, request, 0, Ts}, S#s{r = R#r{at = maps:remove(P, At)}});
+leaves(_, _, S) ->
+    S.
+
+%% Its entry has returned when its process is back in what called that.
+returned(P, MFA, #s{r = #r{at = At, open = Open}} = S) ->
+    N = map_get(P, At),
+    case Open of
+        #{N := {P, MFA}} -> request_ended(N, S);
+        _ -> S
+    end.
+
+request_ended(N, #s{r = #r{ended = Ended, open = Open, max = Max} = R} = S) ->
+    Ended + 1 =:= Max andalso erlang:send_after(?LATE_MS, self(), requests_ended),
+    S#s{r = R#r{ended = Ended + 1, open = maps:remove(N, Open)}}.
+
+gone(P, #s{r = #r{at = At, open = Open} = R} = S) ->
+    N = map_get(P, At),
+    S1 = S#s{r = R#r{at = maps:remove(P, At)}},
+    case Open of
+        #{N := {P, _}} -> request_ended(N, S1);
+        _ -> S1
+    end.
+
+passed(N, {send, {_, Serial}, From, _, _}, Ts, S) when is_pid(From), node(From) =:= node() ->
+    add({trace_ts, From, send, {N, Serial}, Ts}, S);
+passed(N, {'receive', {_, Serial}, From, To, _}, Ts, S) when is_pid(From), is_pid(To), node(To) =:= node() ->
+    add({trace_ts, To, 'receive', {N, Serial, From}, Ts}, S);
+passed(_, _, _, S) ->
+    S.
+
+%% Which may be large; to look takes as long as the queue.
+bodies(#s{n = N} = S) when N rem ?BODIES =:= 0 -> queue(S);
+bodies(S) -> S.
+
+%% What is no token, is of somebody else's pattern.
+label({_, Label, _, _, _}) -> Label;
+label(_) -> none.
+
+%% ----------------------------------------------------------------- loop ----
+
+loop(#s{n = 0} = S) ->
+    receive Msg -> message(Msg, S) end;
+loop(#s{n = ?BATCH} = S) ->
+    loop(flush(S));
+loop(S) ->
+    receive Msg -> message(Msg, S)
+    after ?BATCH_MS -> loop(flush(S))
+    end.
+
+message({trace_ts, P, _, _, _} = Event, #s{r = #r{}} = S) ->
+    loop(in_request(P, Event, S));
+message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
+    case X of
+        {entry, New, _, _, _, Old, Caller} -> loop(begins(P, label(New), label(Old), Caller, MFA, Ts, S));
+        {Token, Caller} -> loop(called(P, label(Token), Caller, MFA, Ts, S));
+        _ -> loop(S)
+    end;
+message({seq_trace, Label, What, Ts}, #s{r = #r{labels = Labels}} = S) ->
+    case Labels of
+        #{Label := N} -> loop(bodies(passed(N, What, Ts, S)));
+        _ -> loop(S)
+    end;
+message(requests_ended, S) ->
+    loop(disarm({returned, 0}, S));
+message({trace_ts, _, call, _, _, _} = Event, #s{ours = all} = S) -> loop(add(Event, S));
+message({trace_ts, _, call, MFA, _, _} = Event, #s{ours = Ours} = S) when is_map_key(MFA, Ours) -> loop(add(Event, S));
+message({trace_ts, P, spawn, Child, {M, F, Args}, Ts}, S) when node(Child) =:= node(), is_list(Args) ->
+    loop(add({trace_ts, P, spawn, Child, {M, F, length(Args)}, Ts}, S));
+message({trace_ts, _, _, _, _} = Event, S) ->
+    loop(add_short(Event, S));
+message({kprof, Client, _, Cmd}, #s{client = Client} = S) ->
+    loop(command(Cmd, S#s{lease_at = now_ms()}));
+message(tick, S) ->
+    tick(),
+    look(S);
+message({trace_delivered, _, Ref}, #s{delivered = Ref} = S) ->
+    loop(ended(flush(S)));
+message({'DOWN', Ref, process, _, Reason}, #s{applied = {_, Ref, _}} = S) ->
+    S1 = S#s{applied = done},
+    tell_sentry(S1),
+    {kprof_ended, Outcome, Text} = outcome(Reason, S#s.applied),
+    loop(disarm({Outcome, Text}, S1));
+message({overran, Ref}, #s{applied = {Pid, Ref, _}} = S) ->
+    exit(Pid, kill),
+    loop(S#s{applied = {Pid, Ref, overran}});
+message({'DOWN', Ref, process, _, Reason}, #s{client_ref = Ref} = S) ->
+    finish({gone, Reason}, S);
+message({'DOWN', Ref, process, _, _}, #s{sentry = {_, Ref}} = S) ->
+    loop(new_sentry(S));
+message({?MODULE, stop}, S) ->
+    finish(stopped, S);
+message(_, S) ->
+    loop(S).
+
+tick() ->
+    erlang:send_after(?TICK_MS, self(), tick).
+
+look(#s{stage = tracing, memory = Memory, memory_max = Max} = S) ->
+    {memory, Own} = process_info(self(), memory),
+    case own_memory() - Memory + Own of
+        More when More > Max -> loop(disarm({memory, 0}, S));
+        _ -> loop(look_lease(S))
+    end;
+look(S) ->
+    loop(look_lease(S)).
+
+command(go, #s{stage = ready} = S0) ->
+    %% Without events: it says that it traces.
+    flag(S0#s.chosen, S0#s.flags, S0#s.session),
+    S = send({kprof_calls, 0, []}, S0#s{stage = tracing, seq = 1}),
+    case S#s.applied of
+        {Pid, Ref, Ms} ->
+            erlang:send_after(Ms, self(), {overran, Ref}),
+            Pid ! go;
+        undefined -> ok
+    end,
+    S;
+command(read, #s{stage = tracing} = S) ->
+    disarm({returned, 0}, S);
+command(stop, S) ->
+    finish(done, S);
+command(_, S) ->
+    S.
+
+%% --------------------------------------------------------------- events ----
+
+%% Of a process that works, or has worked, for one of the requests.
+in_request(P, Event, #s{r = #r{at = At}} = S0) when is_map_key(P, At) ->
+    S = add_short(Event, S0),
+    case Event of
+        {_, _, return_to, MFA, _} -> returned(P, MFA, S);
+        {_, _, out_exited, _, _} -> gone(P, S);
+        _ -> S
+    end;
+in_request(_, _, S) ->
+    S.
+
+%% None of those with what could be large is passed on as it is.
+add_short({_, P, What, Where, Ts} = Event, S) ->
+    case kind(What) of
+        same -> add(Event, S);
+        none -> S;
+        exit -> add({trace_ts, P, exit, 0, Ts}, S);
+        Kind when Kind =:= in; Kind =:= out -> add({trace_ts, P, Kind, Where, Ts}, S);
+        Kind -> add({trace_ts, P, Kind, 0, Ts}, S)
+    end.
+
+kind(return_to) -> same;
+kind(in) -> same;
+kind(out) -> same;
+kind(in_exiting) -> in;
+kind(out_exiting) -> out;
+kind(gc_minor_start) -> gc_start;
+kind(gc_major_start) -> gc_start;
+kind(gc_minor_end) -> gc_end;
+kind(gc_major_end) -> gc_end;
+kind(exit) -> exit;
+kind(out_exited) -> exit;
+kind(_) -> none.
+
+add(Event, #s{events = N, events_max = Max} = S) when N < Max ->
+    S#s{batch = [Event | S#s.batch], n = S#s.n + 1, events = N + 1};
+add(_, S) ->
+    disarm({events, 0}, S).
+
+flush(#s{n = 0} = S) ->
+    S;
+flush(#s{batch = Batch, seq = Seq} = S0) ->
+    S = send({kprof_calls, Seq, lists:reverse(Batch)}, queue(S0)),
+    S#s{batch = [], n = 0, seq = Seq + 1}.
+
+%% More than it can send: no more of them.
+queue(#s{stage = tracing, queue_max = Max, memory_max = MaxMemory} = S) ->
+    case process_info(self(), [message_queue_len, memory]) of
+        [{_, N}, _] when N > Max -> disarm({queue, 0}, S);
+        [_, {_, Own}] when Own > MaxMemory -> disarm({memory, 0}, S);
+        _ -> S
+    end;
+queue(S) ->
+    S.
+
+%% Waits while the connection is busy, but not for a client that has gone or
+%% hangs; and looks at the queue meanwhile.
+send(Msg, S) ->
+    send(Msg, now_ms() + S#s.lease_ms, S).
+
+send(Msg, Deadline, #s{client_ref = Ref} = S) ->
+    case erlang:send(S#s.client, Msg, [noconnect, nosuspend]) of
+        ok -> S;
+        _ ->
+            now_ms() > Deadline andalso finish(lease, S),
+            receive {'DOWN', Ref, process, _, Reason} -> finish({gone, Reason}, S)
+            after ?RETRY_MS -> send(Msg, Deadline, queue(S))
+            end
+    end.
+
+%% ------------------------------------------------------------------ end ----
+
+%% From now on no event is made; those that were, are still to come.
+disarm(Why, #s{stage = tracing} = S) ->
+    is_told() andalso seq_trace:set_system_tracer(false),
+    S#s{stage = draining, why = Why, delivered = unarm(S), armed = []};
+disarm(_, S) ->
+    S.
+
+%% The client says when it has had enough.
+ended(#s{why = {Why, Text}} = S) ->
+    {Begun, Ended} = case S#s.r of
+                         undefined -> {0, 0};
+                         R -> {R#r.begun, R#r.ended}
+                     end,
+    send({kprof_calls_end, Why, Text, names(), Begun, Ended}, S).
+
+legacy_armed(#s{armed = Armed}) ->
+    Armed.
+
+legacy_clear(P) ->
+    pattern(legacy, P, false).
+
+%% ------------------------------------------------- the two trace back ends ----
+
+%% Local, since return_to is for local calls only.
+pattern(legacy, MFA, Spec) ->
+    erlang:trace_pattern(MFA, Spec, [local]);
+pattern(Session, MFA, Spec) ->
+    trace:function(Session, MFA, Spec, [local]).
+
+%% Returns what comes when all events have come.
+unarm(#s{session = legacy} = S) ->
+    clear(legacy, self(), legacy_armed(S)),
+    erlang:trace_delivered(all);
+unarm(#s{session = Session}) ->
+    trace:process(Session, all, false, [all]),
+    trace:delivered(Session, all).

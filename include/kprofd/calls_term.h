@@ -1,0 +1,35 @@
+/*
+ * calls_term.h - from what a tracer in a target sends to events of a full
+ * trace.  Pure.
+ *
+ * An element of its lists is a trace message of the VM, without what could be
+ * large:
+ *   {trace_ts, Pid, call, {M,F,A}, Caller, Ts}	 Caller: {M,F,A} | undefined
+ *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
+ *   {trace_ts, Pid, in | out, {M,F,A} | 0, Ts}
+ *   {trace_ts, Pid, gc_start | gc_end, 0, Ts}
+ *   {trace_ts, Pid, spawn, Child, {M,F,A}, Ts}
+ *   {trace_ts, Pid, exit, 0, Ts}
+ *   {trace_ts, Pid, request, Number, Ts}
+ *   {trace_ts, Pid, send, {Number, Serial}, Ts}
+ *   {trace_ts, Pid, 'receive', {Number, Serial, From}, Ts}
+ */
+#ifndef KPROFD_CALLS_TERM_H
+#define KPROFD_CALLS_TERM_H
+
+#include "kprofd/calls.h"
+
+struct kp_calls_decoder;
+
+/* names stays the caller's.  NULL when out of memory. */
+struct kp_calls_decoder *kp_calls_decoder_new(struct kp_call_names *names);
+void kp_calls_decoder_free(struct kp_calls_decoder *d);
+
+/*
+ * Passes one term.  KP_OK: it is *ev; KP_ENOENT: a good term, but no such
+ * element, or of a name that cannot be kept; KP_ENOMEM; else what sticks in r.
+ */
+enum kp_err kp_calls_decode(struct kp_calls_decoder *d, struct kp_term *r,
+    struct kp_call_event *ev);
+
+#endif

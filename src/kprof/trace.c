@@ -1,0 +1,277 @@
+/*
+ * trace.c - kprof trace: every call of functions in a node, for a while.
+ *
+ * Events go into a file as they come (-o, or one without a name), which is then
+ * shown as kprof analyse does.  The first ^C (or SIGTERM, SIGHUP) ends the
+ * tracing, the second one the taking of what is under way.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "calls_show.h"
+#include "functions.h"
+#include "kprofd/calls_file.h"
+#include "target/tracer.h"
+
+#define EVENTS 1000000
+#define QUEUE 200000
+#define CHUNK (64u << 10)	/* bytes that are written at once */
+
+struct args {
+	struct tracer_opts o;
+	struct functions_args f;
+	struct calls_args show;
+	struct kp_mfa_pat entry;	/* mod NULL: not by request */
+	const char *keep, *entry_text;
+	size_t events, queue, requests;
+	bool quiet;
+};
+
+/* Where the trace goes. */
+struct kept {
+	FILE *file;
+	const char *name;
+	struct kp_buf b;
+	struct kp_calls_writer w;
+	struct kp_call_names *names;
+	size_t size;		/* bytes written */
+};
+
+static enum kp_err
+kept_flush(struct kept *k)
+{
+	if (k->b.err != KP_OK)
+		return k->b.err;
+	if (k->b.len > 0 && fwrite(k->b.p, 1, k->b.len, k->file) != k->b.len)
+		return KP_EIO;
+	k->size += k->b.len;
+	kp_buf_reset(&k->b);
+	return KP_OK;
+}
+
+static enum kp_err
+on_event(void *ctx, const struct kp_call_event *ev)
+{
+	struct kept *k = ctx;
+
+	kp_calls_write(&k->w, k->names, ev);
+	return k->b.len < CHUNK ? KP_OK : kept_flush(k);
+}
+
+static bool
+kept_open(struct kept *k, const struct args *a)
+{
+	k->name = a->keep != NULL ? a->keep : "the trace";
+	k->file = a->keep != NULL ? fopen(a->keep, "w+e") : tmpfile();
+	if (k->file == NULL)
+		say("cannot write '%s': %s", k->name, strerror(errno));
+	return k->file != NULL;
+}
+
+static int
+kept_show(struct kept *k, const struct calls_args *show)
+{
+	void *p = mmap(NULL, k->size, PROT_READ, MAP_PRIVATE,
+	    fileno(k->file), 0);
+	int st;
+
+	if (p == MAP_FAILED) {
+		say("cannot read '%s': %s", k->name, strerror(errno));
+		return EXIT_FAILED;
+	}
+	st = calls_show(show, p, k->size, k->name);
+	munmap(p, k->size);
+	return st;
+}
+
+/* The figures are there; where what was asked for is not, it is said. */
+static int
+finish(struct kept *k, const struct args *a, struct kp_calls_info *info,
+    const struct tracer_end *end)
+{
+	bool early = end->end != KP_CALLS_DONE || end->text[0] != '\0' ||
+	    end->ended < a->o.requests;
+	int st = EXIT_DONE;
+
+	info->end = end->end;
+	info->lost = end->lost;
+	info->requests = (uint32_t)a->o.requests;
+	info->begun = end->begun < info->requests ? end->begun :
+	    info->requests;
+	info->ended = end->ended < info->begun ? end->ended : info->begun;
+	kp_calls_write_end(&k->w, k->names, info);
+	if (kept_flush(k) != KP_OK || fflush(k->file) != 0) {
+		say("cannot write '%s': %s", k->name, strerror(errno));
+		return EXIT_FAILED;
+	}
+	if (end->text[0] != '\0')
+		say("%s", end->text);
+	if (!a->quiet)
+		st = kept_show(k, &a->show);
+	return st == EXIT_DONE && early ? EXIT_FAILED : st;
+}
+
+/* Where it may take long. */
+static void
+say_begin(const struct args *a, kp_mono_ns deadline)
+{
+	const char *target = a->o.g.talk.target;
+
+	if (deadline != INT64_MAX || a->o.g.apply[0] != '\0')
+		return;
+	if (a->o.requests > 0)
+		say("tracing %zu requests in '%s'; Ctrl-C ends it and shows "
+		    "what there is", a->requests, target);
+	else
+		say("tracing in '%s'; Ctrl-C ends it and shows the figures",
+		    target);
+}
+
+/* Ends t. */
+static int
+trace_with(struct tracer *t, struct kept *k, const struct args *a,
+    const struct guest_hello *h)
+{
+	kp_mono_ns deadline = a->f.limit > 0 && a->o.g.apply[0] == '\0' ?
+	    kp_mono_now() + a->f.limit : INT64_MAX;
+	struct kp_calls_info info = { .otp = (uint32_t)h->otp };
+	struct tracer_end end = { .end = KP_CALLS_GONE };
+	enum kp_err e;
+
+	snprintf(info.target, sizeof(info.target), "%s",
+	    a->o.g.talk.target);
+	if (h->offset > -KP_CALLS_TIME_MAX * 2 + 1 &&
+	    h->offset < KP_CALLS_TIME_MAX * 2 - 1)
+		info.offset = h->offset;
+	kp_calls_write_begin(&k->w, &k->b, &info);
+	e = tracer_go(t);
+	if (e != KP_OK) {
+		say("'%s': nothing was traced: %s", a->o.g.talk.target,
+		    e == KP_END ? "interrupted" : "its tracer has ended");
+		tracer_stop(t);
+		return EXIT_FAILED;
+	}
+	say_begin(a, deadline);
+	e = tracer_run(t, deadline, on_event, k, &end);
+	if (e == KP_ETIMEOUT || e == KP_END) {
+		signals_drain();
+		e = tracer_end(t, on_event, k, &end);
+	}
+	/* Nothing stays in the node while we take our time. */
+	tracer_stop(t);
+	if (e != KP_OK) {
+		say("cannot write '%s': %s", k->name, e == KP_EIO ?
+		    strerror(errno) : kp_err_str(e));
+		return EXIT_FAILED;
+	}
+	return finish(k, a, &info, &end);
+}
+
+static int
+trace(const struct args *a)
+{
+	struct kept k = { .names = kp_call_names_new() };
+	char why[GUEST_TEXT_MAX + 512] = "";
+	struct guest_hello h;
+	struct tracer *t;
+	int st = EXIT_FAILED;
+	enum kp_err e;
+
+	kp_buf_init(&k.b, 16 * CHUNK);
+	if (k.names != NULL && kept_open(&k, a)) {
+		e = tracer_start(&t, &a->o, k.names, &h, why, sizeof(why));
+		if (e == KP_OK)
+			st = trace_with(t, &k, a, &h);
+		else
+			say("%s", e == KP_END ? "interrupted" : why);
+	}
+	if (k.file != NULL)
+		fclose(k.file);
+	kp_buf_free(&k.b);
+	kp_call_names_free(k.names);
+	return st;
+}
+
+/* -entry and -requests go together. */
+static int
+check_entry(const struct cmd *cmd, struct args *a)
+{
+	int st;
+
+	if (a->entry_text == NULL)
+		return a->requests == 0 ? OPTS_GO_ON :
+		    opts_wrong(cmd, "-requests N goes with -entry FUNCTION");
+	if (a->requests >= KP_CALLS_REQUESTS_MAX)
+		return opts_wrong(cmd, "-requests %zu: at most %u", a->requests,
+		    KP_CALLS_REQUESTS_MAX - 1);
+	st = functions_pattern(cmd, a->entry_text, false, &a->entry);
+	if (st != OPTS_GO_ON)
+		return st;
+	if (a->entry.fun == NULL || a->entry.arity < 0)
+		return opts_wrong(cmd, "-entry '%s': give one function, such "
+		    "as web:handle/2", a->entry_text);
+	a->o.entry = &a->entry;
+	a->o.requests = a->requests > 0 ? a->requests : 1;
+	return OPTS_GO_ON;
+}
+
+static int
+check_args(const struct cmd *cmd, struct args *a)
+{
+	int st = check_entry(cmd, a);
+
+	if (st != OPTS_GO_ON)
+		return st;
+	a->o.max_events = a->events;
+	a->o.max_queue = a->queue;
+	if (a->quiet && a->keep == NULL)
+		return opts_wrong(cmd, "-quiet goes with -o FILE");
+	return functions_check(cmd, &a->f, &a->o.g);
+}
+
+int
+cmd_trace(const struct cmd *cmd, int argc, char **argv)
+{
+	struct args a = { .o = { .g = { .processes = "", .apply = "",
+		.talk = { .wake = -1 } } }, .f = { FUNCTIONS_LIMITS },
+		.events = EVENTS, .queue = QUEUE };
+	const struct opt opts[] = {
+		{ "target", "NODE", "the node to trace in (needed)", OPT_TEXT,
+		    &a.o.g.talk.target, NULL },
+		{ "for", "TIME", "trace so long (2s); with -apply: stop the "
+		    "call then (60s)", OPT_TEXT, &a.f.duration, NULL },
+		{ "apply", "CALL", "trace what this call does: "
+		    "'lists:seq(1, 10)'", OPT_TEXT, &a.o.g.apply, NULL },
+		{ "entry", "FUNCTION", "trace only what works for requests: "
+		    "this begins one", OPT_TEXT, &a.entry_text, NULL },
+		{ "requests", "N", "with -entry: end after so many (default "
+		    "1)", OPT_COUNT, &a.requests, NULL },
+		{ "o", "FILE", "keep the trace there (kprof analyse)",
+		    OPT_TEXT, &a.keep, NULL },
+		{ "quiet", NULL, "with -o: show nothing", OPT_FLAG, &a.quiet,
+		    NULL },
+		OPTS_CALLS(a.show),
+		{ "max-events", "N", "end after so many (default 1000000)",
+		    OPT_COUNT, &a.events, NULL },
+		{ "max-queue", "N", "end when so many wait in the node to be "
+		    "sent (default 200000)", OPT_COUNT, &a.queue, NULL },
+		OPTS_FUNCTIONS(a.f, a.o.g),
+	};
+	int st;
+
+	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
+	    NULL);
+	if (st == OPTS_GO_ON)
+		st = check_args(cmd, &a);
+	if (st == OPTS_GO_ON)
+		a.o.g.talk.wake = signals_catch();
+	if (st == OPTS_GO_ON)
+		st = a.o.g.talk.wake >= 0 ? trace(&a) : EXIT_FAILED;
+	kp_mfa_pat_free(&a.entry);
+	functions_free(&a.o.g);
+	return st;
+}

@@ -1,0 +1,83 @@
+/*
+ * calls_dump.c - the events of a trace as text, and what is to be said of the
+ * trace as a whole.
+ */
+#include <inttypes.h>
+
+#include "calls_internal.h"
+#include "text.h"
+
+static const char *const kinds[KP_CALL_KINDS] = {
+	[KP_CALL_CALL] = "call", [KP_CALL_RETURN_TO] = "return_to",
+	[KP_CALL_IN] = "in", [KP_CALL_OUT] = "out",
+	[KP_CALL_GC_START] = "gc_start", [KP_CALL_GC_END] = "gc_end",
+	[KP_CALL_SPAWN] = "spawn", [KP_CALL_EXIT] = "exit",
+	[KP_CALL_REQUEST] = "request", [KP_CALL_SEND] = "send",
+	[KP_CALL_RECEIVE] = "receive"
+};
+
+void
+calls_dump(struct kp_buf *b, const struct kp_call_names *names,
+    const struct kp_call_event *ev)
+{
+	kp_buf_printf(b, "%" PRId64 " ", ev->ts);
+	calls_put_pid(b, names, ev->proc);
+	kp_buf_printf(b, " %s", kinds[ev->kind]);
+	if (ev->kind == KP_CALL_REQUEST)
+		kp_buf_printf(b, " %" PRIu32, ev->other);
+	if (ev->kind >= KP_CALL_SEND)
+		kp_buf_printf(b, " %" PRIu32 ".%" PRIu32, ev->request,
+		    ev->serial);
+	if (ev->kind == KP_CALL_SPAWN || ev->kind == KP_CALL_RECEIVE) {
+		kp_buf_str(b, " ");
+		calls_put_pid(b, names, ev->other);
+	}
+	if (ev->kind <= KP_CALL_OUT || ev->kind == KP_CALL_SPAWN) {
+		kp_buf_str(b, " ");
+		calls_put_fn(b, names, ev->fn);
+	}
+	if (ev->kind == KP_CALL_CALL) {
+		kp_buf_str(b, " by ");
+		calls_put_fn(b, names, ev->other);
+	}
+	kp_buf_str(b, "\n");
+}
+
+static void
+put_remark(struct kp_buf *b, uint64_t n, const char *text)
+{
+	char count[TEXT_MAX];
+
+	if (n > 0)
+		kp_buf_printf(b, "%s %s\n", text_count(count, n), text);
+}
+
+void
+calls_remarks(struct kp_buf *b, const struct calls_view *v)
+{
+	static const char *const ends[KP_CALLS_ENDS] = {
+		[KP_CALLS_CUT] = "the trace has no end: it was cut short",
+		[KP_CALLS_EVENTS] = "ended early: as many events as were "
+		    "allowed (see -max-events)",
+		[KP_CALLS_QUEUE] = "ended early: the node made more events "
+		    "than it could send (fewer functions or processes, or see "
+		    "-max-queue)",
+		[KP_CALLS_MEMORY] = "ended early: the node had grown too much "
+		    "(see -max-memory)",
+		[KP_CALLS_GONE] = "ended early: the connection to the node, "
+		    "or what traced in it, was gone",
+		[KP_CALLS_SILENT] = "ended early: kprof did not fetch the "
+		    "events in time",
+	};
+	const struct kp_calls_sum *s = v->sum;
+
+	if (ends[v->info->end] != NULL)
+		kp_buf_printf(b, "%s\n", ends[v->info->end]);
+	if (v->info->ended < v->info->requests)
+		kp_buf_printf(b, "ended early: of %" PRIu32 " requests %"
+		    PRIu32 " had begun, and %" PRIu32 " ended\n",
+		    v->info->requests, v->info->begun, v->info->ended);
+	put_remark(b, v->info->lost, "events were lost");
+	put_remark(b, s->odd, "events did not fit to those before");
+	put_remark(b, s->overflow, "entries were too many to be kept");
+}

@@ -1,0 +1,115 @@
+/*
+ * calls_speedscope.c - a trace for speedscope: where each process was, stretch
+ * by stretch, in the order of time.
+ *
+ * Source: speedscope's file-format-schema.json, profiles of type "sampled".
+ */
+#include <stdlib.h>
+
+#include "calls_internal.h"
+#include "json.h"
+
+#define SCHEMA "https://www.speedscope.app/file-format-schema.json"
+#define NAME_BYTES_MAX 8192u
+
+static void
+put_frames(struct json *j, const struct kp_call_names *t)
+{
+	struct kp_buf name;
+
+	kp_buf_init(&name, NAME_BYTES_MAX);
+	json_object(j, "shared");
+	json_array(j, "frames");
+	for (uint32_t i = 0; i < kp_call_fns(t); i++) {
+		kp_buf_reset(&name);
+		calls_put_fn(&name, t, i);
+		json_object(j, NULL);
+		json_string(j, "name", kp_buf_cstr(&name));
+		if (kp_call_fn(t, i)->mod[0] != '\0')
+			json_string(j, "file", kp_call_fn(t, i)->mod);
+		json_end(j);
+	}
+	json_end(j);
+	json_end(j);
+	kp_buf_free(&name);
+}
+
+/* The stack that a path stands for, from its first function on. */
+static void
+put_stack(struct json *j, const struct calls_view *v, uint32_t path)
+{
+	const struct kp_calls_path *paths = v->sum->paths;
+	uint32_t way[KP_CALLS_DEPTH_MAX + 1], n = 0;
+
+	for (uint32_t i = path; paths[i].parent != KP_PATH_NONE;
+	     i = paths[i].parent)
+		way[n++] = paths[i].fn;
+	json_array(j, NULL);
+	while (n-- > 0)
+		json_uint(j, NULL, way[n]);
+	json_end(j);
+}
+
+static int
+slice_order(const void *a, const void *b)
+{
+	const struct calls_slice *x = a, *y = b;
+
+	if (x->proc != y->proc)
+		return (x->proc > y->proc) - (x->proc < y->proc);
+	return (x->from > y->from) - (x->from < y->from);
+}
+
+/* n slices of one process. */
+static void
+put_profile(struct json *j, const struct calls_view *v,
+    const struct calls_slice *l, size_t n)
+{
+	kp_target_ns first = v->sum->first;
+	struct kp_buf name;
+
+	kp_buf_init(&name, NAME_BYTES_MAX);
+	calls_put_proc(&name, v->names, l[0].proc);
+	json_object(j, NULL);
+	json_string(j, "type", "sampled");
+	json_string(j, "name", kp_buf_cstr(&name));
+	json_string(j, "unit", "nanoseconds");
+	json_int(j, "startValue", l[0].from - first);
+	json_int(j, "endValue", l[n - 1].to - first);
+	json_array(j, "samples");
+	for (size_t i = 0; i < n && j->b->err == KP_OK; i++)
+		put_stack(j, v, l[i].path);
+	json_end(j);
+	json_array(j, "weights");
+	for (size_t i = 0; i < n; i++)
+		json_int(j, NULL, l[i].to - l[i].from);
+	json_end(j);
+	json_end(j);
+	kp_buf_free(&name);
+}
+
+void
+calls_speedscope(struct kp_buf *b, const struct calls_view *v,
+    struct calls_slice *slices, size_t n)
+{
+	size_t m;
+	struct json j;
+
+	qsort(slices, n, sizeof(*slices), slice_order);
+	json_begin(&j, b);
+	json_object(&j, NULL);
+	json_string(&j, "$schema", SCHEMA);
+	json_string(&j, "name", v->info->target);
+	json_string(&j, "exporter", "kprof");
+	put_frames(&j, v->names);
+	json_array(&j, "profiles");
+	for (size_t i = 0; i < n && b->err == KP_OK; i += m) {
+		for (m = 1; i + m < n &&
+		     slices[i + m].proc == slices[i].proc;)
+			m++;
+		put_profile(&j, v, &slices[i], m);
+	}
+	json_end(&j);
+	json_end(&j);
+	kp_buf_str(b, "\n");
+}

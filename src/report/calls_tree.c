@@ -1,0 +1,241 @@
+/*
+ * calls_tree.c - call trees: for people, and as folded stacks.
+ *
+ * Nodes are numbered so that parents come first; so sums are made from the end,
+ * and children are found by a list that is threaded from the end too.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calls_internal.h"
+#include "stats/sat.h"
+#include "text.h"
+
+struct node {
+	kp_dur_ns all;		/* with what is below */
+	uint32_t child, next;	/* the first one, the next of the parent's */
+};
+
+struct tree {
+	struct kp_buf *b;
+	const struct calls_view *v;
+	struct node *nodes;
+	uint32_t *order;	/* room to sort the children of one node in */
+	kp_dur_ns total;	/* of all processes */
+	uint64_t hidden;	/* nodes with too small a part */
+};
+
+static bool
+tree_init(struct tree *t, struct kp_buf *b, const struct calls_view *v)
+{
+	const struct kp_calls_sum *s = v->sum;
+	const struct kp_calls_path *p;
+	struct node *parent;
+
+	*t = (struct tree){ .b = b, .v = v };
+	t->nodes = malloc((s->npaths + 1) * sizeof(*t->nodes));
+	t->order = malloc((s->npaths + 1) * sizeof(*t->order));
+	if (t->nodes == NULL || t->order == NULL) {
+		b->err = KP_ENOMEM;
+		return false;
+	}
+	for (uint32_t i = 0; i < s->npaths; i++)
+		t->nodes[i] = (struct node){ s->paths[i].own, KP_PATH_NONE,
+			KP_PATH_NONE };
+	for (uint32_t i = s->npaths; i-- > 0;) {
+		p = &s->paths[i];
+		if (p->parent == KP_PATH_NONE) {
+			t->total = sat_add(t->total, t->nodes[i].all);
+			continue;
+		}
+		parent = &t->nodes[p->parent];
+		parent->all = sat_add(parent->all, t->nodes[i].all);
+		t->nodes[i].next = parent->child;
+		parent->child = i;
+	}
+	return true;
+}
+
+static void
+tree_free(struct tree *t)
+{
+	free(t->nodes);
+	free(t->order);
+}
+
+static int
+node_order(const void *a, const void *b, void *ctx)
+{
+	const uint32_t *x = a, *y = b;
+	const struct node *nodes = ctx;
+	kp_dur_ns p = nodes[*x].all, q = nodes[*y].all;
+
+	return p != q ? (p < q) - (p > q) : (*x > *y) - (*x < *y);
+}
+
+/* The greatest first: their list is put in that order. */
+static void
+sort_children(struct tree *t, uint32_t node)
+{
+	uint32_t n = 0, *link = &t->nodes[node].child;
+
+	for (uint32_t i = *link; i != KP_PATH_NONE; i = t->nodes[i].next)
+		t->order[n++] = i;
+	qsort_r(t->order, n, sizeof(*t->order), node_order, t->nodes);
+	for (uint32_t i = 0; i < n; i++) {
+		*link = t->order[i];
+		link = &t->nodes[*link].next;
+	}
+	*link = KP_PATH_NONE;
+}
+
+static void
+put_node(struct tree *t, uint32_t i)
+{
+	const struct kp_calls_path *p = &t->v->sum->paths[i];
+	char calls[TEXT_MAX], all[TEXT_MAX], own[TEXT_MAX];
+
+	kp_buf_printf(t->b, "%10s  %12s  %12s  %*s",
+	    text_count(calls, p->calls), text_ms(all, t->nodes[i].all),
+	    text_ms(own, p->own), (int)(2 * p->depth), "");
+	calls_put_fn(t->b, t->v->names, p->fn);
+	kp_buf_str(t->b, "\n");
+}
+
+/* The next in depth-first order, below root. */
+static uint32_t
+node_after(const struct tree *t, uint32_t root, uint32_t i)
+{
+	while (i != root && t->nodes[i].next == KP_PATH_NONE)
+		i = t->v->sum->paths[i].parent;
+	return i == root ? KP_PATH_NONE : t->nodes[i].next;
+}
+
+static void
+put_below(struct tree *t, uint32_t root)
+{
+	double least = t->v->least * (double)t->total;
+	uint32_t i;
+
+	sort_children(t, root);
+	i = t->nodes[root].child;
+	while (i != KP_PATH_NONE && t->b->err == KP_OK) {
+		if ((double)t->nodes[i].all < least) {
+			t->hidden++;
+			i = node_after(t, root, i);
+			continue;
+		}
+		put_node(t, i);
+		sort_children(t, i);
+		i = t->nodes[i].child != KP_PATH_NONE ? t->nodes[i].child :
+		    node_after(t, root, i);
+	}
+}
+
+static void
+put_process(struct tree *t, uint32_t root)
+{
+	const struct kp_calls_sum *s = t->v->sum;
+	const struct kp_calls_proc *p = &s->procs[s->paths[root].proc];
+	char all[TEXT_MAX];
+
+	if ((double)t->nodes[root].all < t->v->least * (double)t->total) {
+		t->hidden++;
+		return;
+	}
+	kp_buf_printf(t->b, "%10s  %12s  %12s  ", "",
+	    text_ms(all, t->nodes[root].all), "");
+	calls_put_proc(t->b, t->v->names, s->paths[root].proc);
+	if (p->spawned) {
+		kp_buf_str(t->b, ", spawned by ");
+		calls_put_proc(t->b, t->v->names, p->parent);
+	}
+	kp_buf_str(t->b, "\n");
+	put_below(t, root);
+}
+
+static void
+put_processes(struct tree *t)
+{
+	const struct kp_calls_sum *s = t->v->sum;
+	uint32_t *roots = malloc((s->nprocs + 1) * sizeof(*roots)), n = 0;
+
+	if (roots == NULL) {
+		t->b->err = KP_ENOMEM;
+		return;
+	}
+	for (uint32_t i = 0; i < s->npaths; i++)
+		if (s->paths[i].parent == KP_PATH_NONE &&
+		    t->nodes[i].child != KP_PATH_NONE)
+			roots[n++] = i;
+	qsort_r(roots, n, sizeof(*roots), node_order, t->nodes);
+	for (uint32_t i = 0; i < n; i++)
+		put_process(t, roots[i]);
+	free(roots);
+}
+
+void
+calls_tree(struct kp_buf *b, const struct calls_view *v)
+{
+	char n[TEXT_MAX];
+	struct tree t;
+
+	if (tree_init(&t, b, v)) {
+		kp_buf_printf(b, "%10s  %12s  %12s\n", "calls", "total ms",
+		    "own ms");
+		put_processes(&t);
+		if (t.hidden > 0)
+			kp_buf_printf(b, "%s more with less than %.2g %% of "
+			    "the time (-least)\n", text_count(n, t.hidden),
+			    100 * v->least);
+	}
+	tree_free(&t);
+}
+
+/* ---- folded stacks ---- */
+
+/* Semicolons part the frames. */
+static void
+put_frame(struct kp_buf *b, const struct calls_view *v, uint32_t path)
+{
+	const struct kp_calls_path *p = &v->sum->paths[path];
+	size_t from = b->len;
+
+	if (p->parent == KP_PATH_NONE)
+		calls_put_proc(b, v->names, p->proc);
+	else
+		calls_put_fn(b, v->names, p->fn);
+	for (; b->err == KP_OK && from < b->len; from++)
+		if (b->p[from] == ';')
+			b->p[from] = ':';
+}
+
+static void
+put_folded(struct kp_buf *b, const struct calls_view *v, uint32_t path,
+    uint64_t us)
+{
+	uint32_t way[KP_CALLS_DEPTH_MAX + 1], n = 0;
+
+	for (uint32_t i = path; i != KP_PATH_NONE; i = v->sum->paths[i].parent)
+		way[n++] = i;
+	while (n-- > 0) {
+		put_frame(b, v, way[n]);
+		kp_buf_str(b, n > 0 ? ";" : " ");
+	}
+	kp_buf_printf(b, "%" PRIu64 "\n", us);
+}
+
+void
+calls_folded(struct kp_buf *b, const struct calls_view *v)
+{
+	const struct kp_calls_path *p;
+	uint64_t us;
+
+	for (uint32_t i = 0; i < v->sum->npaths && b->err == KP_OK; i++) {
+		p = &v->sum->paths[i];
+		us = (uint64_t)p->own / KP_NS_PER_US;
+		if (p->parent != KP_PATH_NONE && us > 0)
+			put_folded(b, v, i, us);
+	}
+}

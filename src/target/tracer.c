@@ -1,0 +1,244 @@
+/*
+ * tracer.c - see the header.
+ *
+ * Commands are go, lease, read and stop.  From the node come
+ * {kprof_calls, Seq, Events} (calls_term.h), then
+ * {kprof_calls_end, Why, Text, [{Pid, Name}], RequestsBegun, RequestsEnded}; or
+ * {kprof_ended, gone, Text}.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kprofd/calls_term.h"
+#include "target/tracer.h"
+#include "tracer_beam.h"
+
+#define READ_LIMIT (60 * KP_NS_PER_S)	/* without a word from the node */
+
+struct tracer {
+	struct guest guest;
+	struct kp_call_names *names;
+	struct kp_calls_decoder *decoder;
+};
+
+static void
+put_own(struct kp_buf *b, const void *ctx)
+{
+	const struct tracer_opts *o = ctx;
+
+	guest_put_number(b, "max_events", o->max_events);
+	guest_put_number(b, "max_queue", o->max_queue);
+	guest_put_patterns(b, "entry", o->entry, o->entry != NULL ? 1 : 0);
+	guest_put_number(b, "requests", o->requests);
+}
+
+enum kp_err
+tracer_start(struct tracer **out, const struct tracer_opts *o,
+    struct kp_call_names *names, struct guest_hello *h, char *why, size_t n)
+{
+	static const struct guest_code code = { "kprof_tracer",
+		"somebody traces there already", kp_tracer_beam,
+		kp_tracer_load, sizeof(kp_tracer_beam),
+		sizeof(kp_tracer_load) };
+	struct guest_own own = { 4, put_own, o };
+	struct tracer *t = calloc(1, sizeof(*t));
+	enum kp_err e = KP_ENOMEM;
+
+	if (t != NULL)
+		t->decoder = kp_calls_decoder_new(names);
+	if (t == NULL || t->decoder == NULL)
+		snprintf(why, n, "out of memory");
+	else
+		e = guest_start(&t->guest, &code, &o->g, &own, h, why, n);
+	if (e != KP_OK) {
+		tracer_stop(t);
+		return e;
+	}
+	t->names = names;
+	*out = t;
+	return KP_OK;
+}
+
+/* ---- what comes ---- */
+
+static enum kp_err
+read_events(struct tracer *t, struct kp_term *r, tracer_sink *sink, void *ctx,
+    struct tracer_end *end)
+{
+	struct kp_call_event ev;
+	enum kp_err e = KP_OK;
+	uint32_t n;
+
+	kp_term_int(r);
+	n = kp_term_list(r);
+	for (uint32_t i = 0; i < n && r->err == KP_OK && e == KP_OK; i++) {
+		e = kp_calls_decode(t->decoder, r, &ev);
+		if (e == KP_OK)
+			e = sink(ctx, &ev);
+		else if (e == KP_ENOENT) {
+			end->lost++;
+			e = KP_OK;
+		}
+	}
+	return e;
+}
+
+/* Of processes that are in the trace. */
+static void
+read_names(struct tracer *t, struct kp_term *r)
+{
+	uint32_t n = kp_term_list(r), procs = kp_call_procs(t->names), proc;
+	struct kp_span name;
+	struct kp_pid pid;
+	bool added;
+
+	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
+		kp_term_tuple_n(r, 2);
+		pid = kp_term_pid(r);
+		name = kp_term_atom(r);
+		/* One that is new to us has no events: it is not written. */
+		if (r->err == KP_OK && kp_call_proc_put(t->names, pid.id,
+		    pid.serial, &proc, &added) == KP_OK && proc < procs)
+			kp_call_proc_name(t->names, proc, name);
+	}
+	if (n > 0)
+		kp_term_nil(r);
+}
+
+static const struct {
+	const char *word;
+	enum kp_calls_end end;
+	const char *text;
+} ends[] = {
+	{ "returned", KP_CALLS_DONE, "" },
+	{ "raised", KP_CALLS_DONE, "the call raised " },
+	{ "exited", KP_CALLS_DONE, "the call's process exited: " },
+	{ "overran", KP_CALLS_DONE, "the call was stopped, without an end "
+	    "(see -for); processes that it started were not" },
+	{ "events", KP_CALLS_EVENTS, "" },
+	{ "queue", KP_CALLS_QUEUE, "" },
+	{ "memory", KP_CALLS_MEMORY, "" },
+};
+
+static uint32_t
+read_requests(struct kp_term *r, uint32_t most)
+{
+	int64_t n = kp_term_int(r);
+
+	return n < 0 || r->err != KP_OK ? 0 : n > most ? most : (uint32_t)n;
+}
+
+static void
+read_end(struct tracer *t, struct kp_term *r, struct tracer_end *end)
+{
+	struct kp_span word = kp_term_atom(r);
+	char text[GUEST_TEXT_MAX] = "";
+
+	end->end = KP_CALLS_GONE;
+	if (kp_term_peek(r) == KP_TERM_BINARY)
+		guest_copy_text(kp_term_binary(r), text, sizeof(text));
+	else
+		kp_term_skip(r);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		if (!kp_span_is(word, ends[i].word))
+			continue;
+		end->end = ends[i].end;
+		snprintf(end->text, sizeof(end->text), "%s%s", ends[i].text,
+		    text);
+	}
+	read_names(t, r);
+	end->begun = read_requests(r, KP_CALLS_REQUESTS_MAX - 1);
+	end->ended = read_requests(r, end->begun);
+}
+
+static void
+read_gone(struct kp_term *r, struct tracer_end *end)
+{
+	end->end = KP_CALLS_GONE;
+	kp_term_atom(r);
+	if (kp_term_peek(r) == KP_TERM_BINARY)
+		guest_copy_text(kp_term_binary(r), end->text,
+		    sizeof(end->text));
+}
+
+/* KP_END: it was the last. */
+static enum kp_err
+read_message(struct tracer *t, struct kp_term *r, tracer_sink *sink,
+    void *ctx, struct tracer_end *end)
+{
+	struct kp_span tag;
+
+	kp_term_tuple(r);
+	tag = kp_term_atom(r);
+	if (kp_span_is(tag, "kprof_calls"))
+		return read_events(t, r, sink, ctx, end);
+	if (kp_span_is(tag, "kprof_calls_end"))
+		read_end(t, r, end);
+	else if (kp_span_is(tag, "kprof_ended"))
+		read_gone(r, end);
+	else
+		return KP_OK;
+	return KP_END;
+}
+
+/* Its first message, which has no events, says that it traces. */
+enum kp_err
+tracer_go(struct tracer *t)
+{
+	struct kp_term r;
+	enum kp_err e = guest_command(&t->guest, "go");
+
+	if (e == KP_OK)
+		e = guest_next(&t->guest, kp_mono_now() + READ_LIMIT, &r);
+	if (e != KP_OK)
+		return e;
+	kp_term_tuple(&r);
+	return kp_span_is(kp_term_atom(&r), "kprof_calls") ? KP_OK : KP_ESTATE;
+}
+
+enum kp_err
+tracer_run(struct tracer *t, kp_mono_ns deadline, tracer_sink *sink,
+    void *ctx, struct tracer_end *end)
+{
+	struct kp_term r;
+	enum kp_err e;
+
+	for (;;) {
+		e = guest_next(&t->guest, deadline, &r);
+		if (e == KP_ETIMEOUT || e == KP_END)
+			return e;
+		if (e != KP_OK)
+			break;
+		e = read_message(t, &r, sink, ctx, end);
+		if (e != KP_OK)
+			return e == KP_END ? KP_OK : e;
+	}
+	end->end = KP_CALLS_GONE;
+	guest_broken(&t->guest, e, end->text, sizeof(end->text));
+	return KP_OK;
+}
+
+enum kp_err
+tracer_end(struct tracer *t, tracer_sink *sink, void *ctx,
+    struct tracer_end *end)
+{
+	enum kp_err e = guest_command(&t->guest, "read");
+
+	if (e == KP_OK)
+		e = tracer_run(t, kp_mono_now() + READ_LIMIT, sink, ctx, end);
+	if (e == KP_END || e == KP_ETIMEOUT || e == KP_EIO) {
+		end->end = e == KP_END ? KP_CALLS_CUT : KP_CALLS_GONE;
+		e = KP_OK;
+	}
+	return e;
+}
+
+void
+tracer_stop(struct tracer *t)
+{
+	if (t == NULL)
+		return;
+	guest_stop(&t->guest);
+	kp_calls_decoder_free(t->decoder);
+	free(t);
+}

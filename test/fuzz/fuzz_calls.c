@@ -1,0 +1,141 @@
+/*
+ * fuzz_calls.c - a kept trace of any bytes: read, added up in both clocks, and
+ * shown in every form; what was read is written, and reads the same.
+ * The first byte says how it is shown.
+ */
+#include <string.h>
+
+#include "base/utf8.h"
+#include "fuzz.h"
+#include "report/calls.h"
+
+#define SLICES_MAX 4096
+#define OUT_MAX (1u << 20)
+
+static struct calls_slice slices[SLICES_MAX];
+static size_t nslices;
+
+static void
+on_slice(void *ctx, uint32_t proc, uint32_t path, kp_target_ns from,
+    kp_target_ns to)
+{
+	(void)ctx;
+	REQUIRE(to > from);
+	if (nslices < SLICES_MAX)
+		slices[nslices++] = (struct calls_slice){ proc, path, from,
+			to };
+}
+
+static void
+check_sum(const struct kp_calls_sum *s, const struct kp_call_names *t)
+{
+	for (uint32_t i = 0; i < s->nclocks; i++)
+		REQUIRE(s->clocks[i].fn < kp_call_fns(t) &&
+		    s->clocks[i].caller < kp_call_fns(t) &&
+		    s->clocks[i].proc < kp_call_procs(t) &&
+		    s->clocks[i].acc >= 0 && s->clocks[i].own >= 0);
+	for (uint32_t i = 0; i < s->npaths; i++)
+		REQUIRE(s->paths[i].own >= 0 &&
+		    s->paths[i].depth <= KP_CALLS_DEPTH_MAX &&
+		    (s->paths[i].parent == KP_PATH_NONE ||
+		    s->paths[i].parent < i));
+}
+
+static void
+form(void (*put)(struct kp_buf *, const struct calls_view *),
+    const struct calls_view *v)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, OUT_MAX);
+	put(&b, v);
+	REQUIRE(b.err == KP_ELIMIT || (b.err == KP_OK &&
+	    utf8_valid((const char *)b.p, b.len)));
+	kp_buf_free(&b);
+}
+
+static void
+show_all(const struct kp_calls_sum *s, const struct kp_way *way,
+    const struct kp_call_names *t, const struct kp_calls_info *info,
+    unsigned how)
+{
+	struct calls_view v = { .names = t, .sum = s, .way = way, .info = info,
+		.no_callers = how & 2, .totals = how & 4,
+		.no_details = how & 8, .by_own = how & 16,
+		.cols = how & 32 ? 10 : 0, .least = how & 64 ? 0.1 : 0 };
+	struct kp_buf b;
+
+	form(calls_analysis, &v);
+	form(calls_tree, &v);
+	form(calls_folded, &v);
+	form(calls_callgrind, &v);
+	form(calls_remarks, &v);
+	form(calls_requests, &v);
+	kp_buf_init(&b, OUT_MAX);
+	calls_speedscope(&b, &v, slices, nslices);
+	kp_buf_free(&b);
+}
+
+/* Written again, and read: the same events. */
+static void
+again(const struct kp_buf *file, const struct kp_calls_reader *first)
+{
+	struct kp_call_names *t = kp_call_names_new();
+	struct kp_calls_reader r;
+	struct kp_call_event ev;
+	kp_target_ns last = 0;
+
+	REQUIRE(t != NULL);
+	REQUIRE(kp_calls_read_begin(&r, file->p, file->len, t) == KP_OK);
+	while (kp_calls_read(&r, &ev) == KP_OK)
+		last = ev.ts;
+	REQUIRE(r.err == KP_END && last == first->last);
+	REQUIRE(r.info.lost == first->info.lost);
+	REQUIRE(strcmp(r.info.target, first->info.target) == 0);
+	REQUIRE(kp_call_fns(t) <= kp_call_fns(first->names));
+	kp_call_names_free(t);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct kp_call_names *t = kp_call_names_new();
+	struct kp_calls_opts o = { .paths = true, .slice = on_slice };
+	struct kp_calls_writer w;
+	struct kp_calls_reader r;
+	struct kp_call_event ev;
+	struct kp_calls_sum *s;
+	struct kp_way *way;
+	struct kp_buf file, text;
+
+	nslices = 0;
+	o.cpu = size > 0 && data[0] & 1;
+	s = kp_calls_sum_new(&o);
+	way = kp_way_new();
+	REQUIRE(t != NULL && s != NULL && way != NULL);
+	kp_buf_init(&file, 1 << 24);
+	kp_buf_init(&text, OUT_MAX);
+	if (size > 0 && kp_calls_read_begin(&r, data + 1, size - 1,
+	    t) == KP_OK) {
+		kp_calls_write_begin(&w, &file, &r.info);
+		while (kp_calls_read(&r, &ev) == KP_OK) {
+			REQUIRE(kp_calls_sum_add(s, &ev) == KP_OK);
+			REQUIRE(kp_way_add(way, &ev) == KP_OK);
+			kp_calls_write(&w, t, &ev);
+			calls_dump(&text, t, &ev);
+		}
+		REQUIRE(kp_calls_sum_end(s) == KP_OK);
+		check_sum(s, t);
+		REQUIRE(kp_way_end(way) == KP_OK);
+		show_all(s, way, t, &r.info, data[0]);
+		kp_calls_write_end(&w, t, &r.info);
+		if (r.err == KP_END && file.err == KP_OK)
+			again(&file, &r);
+	}
+	kp_buf_free(&file);
+	kp_buf_free(&text);
+	kp_calls_sum_free(s);
+	kp_way_free(way);
+	kp_call_names_free(t);
+	return 0;
+}

@@ -1,0 +1,339 @@
+%% kprof trace and analyse: calls, callers and callees are those that fprof
+%% finds for the same work; limits end a trace early, with what there is; and
+%% nothing stays behind, however it ends.
+-module(trace_tests).
+
+-export([tests/0]).
+
+-define(WORK, "it_counted:work(50)").
+-define(ALL, ["-max-functions", "200000", "_"]).
+
+tests() ->
+    [{"traces as fprof does", 120, fun fprof/1},
+     {"the example of fprof's manual", 120, fun manual/1},
+     {"a trace that is kept", 60, fun kept/1},
+     {"traces for some time", 60, fun for_some_time/1},
+     {"a trace until it is interrupted", 60, fun interrupted/1},
+     {"a trace past its limits", 60, fun limits/1},
+     {"traces by request", 60, fun by_request/1},
+     {"traces by request, under load", 60, fun by_request_loaded/1},
+     {"the way of a request", 60, fun way/1},
+     {"a trace by request that ends early", 60, fun by_request_early/1},
+     {"a trace of what raises or overruns", 60, fun raises/1},
+     {"kprof trace killed", 120, fun killed/1},
+     {"kprof trace that hangs", 60, fun hung/1},
+     {"its tracer killed", 60, fun tracer_killed/1}].
+
+%% Everything is traced by both. What differs is who makes the call.
+fprof(T) ->
+    Target = plain(T),
+    Theirs = functions(it_counted, consult(T, by_fprof(Target, it_counted, work, [50]))),
+    Ours = functions(it_counted, consult(T, analysis(T, Target, ["-apply", ?WORK | ?ALL]))),
+    it:check(map_size(Theirs) > 10, "fprof finds functions: ~0p", [Theirs]),
+    same(Theirs, Ours).
+
+%% The example of fprof's manual, and what that says of it: of 1024 numbers 768
+%% are written one by one. Its lines are ours, but for the figures.
+manual(T) ->
+    Target = plain(T),
+    {module, _} = it:call(Target, code, ensure_loaded, [it_slow_file]),
+    TheirText = by_fprof(Target, it_slow_file, create_file_slow, ["/dev/null", 1024]),
+    OurText = analysis(T, Target, ["-apply", "it_slow_file:create_file_slow(\"/dev/null\", 1024)" | ?ALL]),
+    Ours = functions(it_slow_file, consult(T, OurText)),
+    same(functions(it_slow_file, consult(T, TheirText)), Ours),
+    it:equal("one by one",
+             {769, [{{it_slow_file, create_file_slow, 2}, 1}, {{it_slow_file, create_file_slow, 3}, 768}],
+              [{{file, write, 2}, 768}, {{it_slow_file, create_file_slow, 3}, 768}]},
+             maps:get({it_slow_file, create_file_slow, 3}, Ours)),
+    Lines = shapes(TheirText),
+    it:check(length(Lines) > 10, "lines of fprof: ~ts", [TheirText]),
+    it:equal("lines", lists:usort(Lines), lists:usort(shapes(OurText))).
+
+same(Theirs, Ours) ->
+    it:equal("functions", lists:sort(maps:keys(Theirs)), lists:sort(maps:keys(Ours))),
+    [it:equal(io_lib:format("callers and callees of ~w", [F]), maps:get(F, Theirs), maps:get(F, Ours))
+     || F <- maps:keys(Theirs)].
+
+%% What fprof writes. Its files are the target's, which may have another root.
+by_fprof(Target, M, F, Args) ->
+    it:do(Target, fun() ->
+                          Trace = "/tmp/kprof_" ++ atom_to_list(node()) ++ ".fprof",
+                          Dest = Trace ++ ".analysis",
+                          fprof:apply(M, F, Args, [{file, Trace}]),
+                          ok = fprof:profile([{file, Trace}]),
+                          ok = fprof:analyse([{dest, Dest}, {totals, true}, {cols, 160}]),
+                          fprof:stop(),
+                          {ok, Text} = file:read_file(Dest),
+                          [ok = file:delete(Name) || Name <- [Trace, Dest]],
+                          unicode:characters_to_list(Text)
+                  end).
+
+analysis(T, Target, Args) ->
+    {0, Out, _} = run(T, Target, ["-form", "analysis", "-totals", "-cols", "160" | Args]),
+    Out.
+
+consult(T, Out) ->
+    File = it:path(T, "kprof.analysis"),
+    ok = file:write_file(File, unicode:characters_to_binary(Out)),
+    {ok, Terms} = file:consult(File),
+    Terms.
+
+%% The options, the headings and the rows of the example's own functions, blanks
+%% for figures. Not of callers and callees: whose row is the first and the last
+%% of them depends on times.
+shapes(Text) ->
+    [re:replace(Line, "[0-9.]", " ", [global, {return, list}])
+     || Line <- string:split(Text, "\n", all),
+        re:run(Line, "^%|^.{0,3}(callers|sort|totals|details)|analysis_options|^ { {it_slow_file,",
+               [{capture, none}]) =:= match].
+
+%% Of all processes together: a module's functions, how often they were called
+%% by each other, and what they called how often.
+functions(Module, Terms) ->
+    {_, [[{totals, _, _, _}] | Rest]} = lists:splitwith(fun(X) -> not is_list(X) end, Terms),
+    Rows = lists:takewhile(fun(X) -> not is_list(X) end, Rest),
+    maps:from_list([{F, {N, counts(Callers), counts(Called)}}
+                    || {Callers, {{M, _, _} = F, N, _, _}, Called} <- Rows, M =:= Module]).
+
+counts(Rows) ->
+    lists:sort([{F, N} || {F, N, _, _} <- Rows, is_tuple(F), element(1, F) =/= kprof_tracer, element(1, F) =/= fprof,
+                          F =/= {erlang, apply, 2}]).
+
+kept(T) ->
+    Target = plain(T),
+    File = it:path(T, "a.trace"),
+    {0, "", _} = run(T, Target, ["-apply", ?WORK, "-o", File, "-quiet", "it_counted"]),
+    {0, Now, _} = kprof(T, ["analyse", "-form", "analysis", "-totals", File]),
+    it:check(map_size(functions(it_counted, consult(T, Now))) > 5, "functions: ~ts", [Now]),
+    [begin
+         {0, Out, ""} = kprof(T, ["analyse", "-form", Form, File]),
+         says(Out, Text)
+     end || {Form, Text} <- [{"tree", "it_counted:fib/1"}, {"callgrind", "fn=it_counted:fib/1"},
+                             {"folded", ";it_counted:fib/1"}, {"speedscope", "speedscope.app"},
+                             {"events", "call it_counted:work/1 by "}]],
+    {1, "", Errors} = kprof(T, ["analyse", "/dev/null"]),
+    says(Errors, "it is no trace that kprof has kept").
+
+%% A load runs meanwhile, and makes calls in the sample's processes.
+for_some_time(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    P = background(T, Target, ["-for", "4s", "-form", "events", "-processes", "application:sample_app",
+                               "db", "requests"]),
+    it:until("it traces", fun() -> it:call(Target, erlang, whereis, [kprof_tracer]) =/= undefined end),
+    it:loaded(it:load(T, Target, ["4", "40"])),
+    {0, Out, _} = ends(P),
+    says(Out, "call requests:handle_request/2 by "),
+    it_audit:ends(Target, Mark).
+
+interrupted(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    P = start(T, Target, ["it_counted"]),
+    it:call(Target, it_counted, work, [50]),
+    it:signal(P, "INT"),
+    {0, Out, _} = ends(P),
+    says(Out, "it_counted:work/1"),
+    it_audit:ends(Target, Mark).
+
+limits(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    {1, Out, Errors} = run(T, Target, ["-apply", "it_counted:spin(500)", "-max-events", "1000", "-form", "events",
+                                       "it_counted"]),
+    says(Errors, "ended early: as many events as were allowed"),
+    it:equal("events", 1000, length(string:lexemes(Out, "\n"))),
+    it_audit:during(Target, Mark),
+    {1, _, Busy} = run(T, Target, ["-apply", "it_counted:spin(5000)", "-max-queue", "100", "it_counted"]),
+    says(Busy, "ended early: the node made more events than it could send"),
+    it_audit:ends(Target, Mark).
+
+%% Two of three, and what they have done in processes of their own too; what
+%% the same functions do otherwise is not there.
+by_request(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    %% One process asks a server three times, and has work done in between.
+    Asked = counted_requests(T, Target, "it_counted:ask/2",
+                             fun() ->
+                                     Server = spawn(it_counted, serve, []),
+                                     [begin
+                                          it_counted:spin(0),
+                                          Asks = fun() -> it_counted:ask(Server, 10), ok end,
+                                          Asks()
+                                      end || _ <- [1, 2, 3]],
+                                     exit(Server, kill),
+                                     ok
+                             end),
+    it:equal("asked", #{{ask, 2} => 2, {squares, 1} => 2 * 11}, maps:with([{ask, 2}, {squares, 1}, {work, 1}], Asked)),
+    %% Before 27 the message that a child has ended, with a reason that is no
+    %% atom, takes the token away.
+    Worked = counted_requests(T, Target, "it_counted:work/1",
+                              fun() -> [it_counted:work(50) || _ <- [1, 2, 3]], ok end),
+    Children = case it:otp(Target) of Otp when Otp < 27 -> 1; _ -> 3 end,
+    it:equal("worked", #{{work, 1} => 2, {fib, 1} => 2 * 465, {child, 1} => 2 * Children},
+             maps:with([{work, 1}, {fib, 1}, {child, 1}], Worked)),
+    it_audit:ends(Target, Mark).
+
+counted_requests(T, Target, Entry, Fun) ->
+    P = start(T, Target, ["-entry", Entry, "-requests", "2", "-form", "analysis", "-totals", "-cols", "160",
+                          "it_counted"]),
+    it:do(Target, Fun),
+    {0, Out, _} = ends(P),
+    maps:from_list([{{F, A}, N} || {{_, F, A}, {N, _, _}} <- maps:to_list(functions(it_counted, consult(T, Out)))]).
+
+%% Each of them has a number, and its entry a call.
+by_request_loaded(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    P = start(T, Target, ["-entry", "requests:handle_request/2", "-requests", "20", "-form", "events",
+                          "requests", "db", "formatter"]),
+    it:loaded(it:load(T, Target, ["4", "40"])),
+    {0, Out, _} = ends(P),
+    it:equal("requests", lists:seq(1, 20),
+             lists:usort([list_to_integer(N) || N <- matches(Out, " request ([1-9][0-9]*)$")])),
+    it:equal("entries", 20, length(matches(Out, "call (requests:handle_request/2) "))),
+    says(Out, "call db:"),
+    it_audit:ends(Target, Mark).
+
+%% Its true way is known: two servers, the first of which is busy when it is
+%% asked, while the second waits.
+way(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    it:call(Target, it_layers, start, []),
+    P = start(T, Target, ["-entry", "it_layers:request/0", "-form", "requests", "it_layers"]),
+    [done] = it:call(Target, it_layers, request, []),
+    {0, Out, _} = ends(P),
+    it:call(Target, it_layers, stop, []),
+    says(Out, "^request 1: it_layers:request/0 in <[0-9.]+>, "),
+    %% {Process, depth, own, out, gc, mailbox}: who was sent to by whom.
+    [{"<" ++ _, 0, _, _, _, _}, {"it_layer_a" ++ _, 1, _, _, _, Busy}, {"it_layer_b" ++ _, 2, _, Waits, _, _}] =
+        [{Name, length(Indent) div 2, ms(Own), ms(Was), ms(Gc), ms(Box)}
+         || [Own, Was, Gc, Box, Indent, Name] <- rows(Out, "[0-9]+  ( *)([^ ].*)$")],
+    it:check(Busy >= 30, "its mailbox: ~p ms", [Busy]),
+    it:check(Waits >= 30, "its wait: ~p ms", [Waits]),
+    Steps = [{hd(string:lexemes(Name, " <")), ms(Was), ms(Box)}
+             || [_, Was, _, Box, Name] <- rows(Out, "[+][0-9.]+  ([^ ].*)$")],
+    Layers = [Name || {"it_layer_" ++ _ = Name, _, _} <- Steps],
+    it:equal("the critical path", ["it_layer_a", "it_layer_a", "it_layer_b", "it_layer_b", "it_layer_a", "it_layer_a"],
+             Layers),
+    it:check(lists:any(fun({Name, _, Box}) -> Name =:= "it_layer_a" andalso Box >= 30 end, Steps),
+             "a's mailbox is on it: ~p", [Steps]),
+    it:check(lists:any(fun({Name, Was, _}) -> Name =:= "it_layer_b" andalso Was >= 30 end, Steps),
+             "b's wait is on it: ~p", [Steps]),
+    it_audit:ends(Target, Mark).
+
+%% Thousands are grouped.
+rows(Out, Rest) ->
+    Text = re:replace(Out, "([0-9]) ([0-9]{3})", "\\1\\2", [global, {return, list}]),
+    {match, Rows} = re:run(Text, "^ +([0-9.]+) +([0-9.]+) +([0-9.]+) +([0-9.]+) +" ++ Rest,
+                           [multiline, global, {capture, all_but_first, list}]),
+    Rows.
+
+ms(Text) ->
+    list_to_float(Text).
+
+by_request_early(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    Args = ["-entry", "it_counted:ask/2", "-requests", "5", "it_counted"],
+    {1, _, None} = run(T, Target, ["-for", "200ms" | Args]),
+    says(None, "ended early: of 5 requests 0 had begun, and 0 ended"),
+    P = background(T, Target, ["-max-events", "10" | Args]),
+    it:saw(P, "Ctrl-C ends it"),
+    it:do(Target, fun() ->
+                          Server = spawn(it_counted, serve, []),
+                          it_counted:ask(Server, 20),
+                          exit(Server, kill),
+                          ok
+                  end),
+    {1, _, Errors} = ends(P),
+    says(Errors, "ended early: as many events as were allowed"),
+    says(Errors, "of 5 requests 1 had begun"),
+    it_audit:ends(Target, Mark).
+
+raises(T) ->
+    Target = plain(T),
+    {1, Out, Errors} = run(T, Target, ["-apply", "it_counted:raise()", "it_counted"]),
+    says(Errors, "the call raised error:badness"),
+    says(Out, "it_counted:raise/0"),
+    {1, _, Over} = run(T, Target, ["-apply", "it_counted:wait(it_traced_child)", "-for", "300ms", "it_counted"]),
+    says(Over, "the call was stopped, without an end"),
+    ok = it:call(Target, it_counted, leave, [it_traced_child]).
+
+killed(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    Load = it:load(T, Target, ["4", "6s", "10"]),
+    [begin
+         P = background(T, Target, Args ++ ["it_counted", "requests", "db", "maps"]),
+         receive after Ms -> ok end,
+         it:kill(P),
+         it_audit:during(Target, Mark)
+     end || Args <- [["-for", "20s"], ["-entry", "requests:handle_request/2", "-requests", "100000"]],
+            Ms <- [20, 60, 200, 1000]],
+    it:loaded(Load),
+    it_audit:ends(Target, Mark).
+
+hung(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    P = start(T, Target, ["it_counted"]),
+    it:signal(P, "STOP"),
+    it:until("its lease runs out", fun() -> it:call(Target, erlang, whereis, [kprof_tracer]) =:= undefined end),
+    it_audit:during(Target, Mark),
+    it:signal(P, "CONT"),
+    it:equal("it says so", 1, it:exited(P)),
+    says(it:errors(P), "its lease ran out"),
+    it_audit:ends(Target, Mark).
+
+tracer_killed(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    [begin
+         P = start(T, Target, Args ++ ["it_counted"]),
+         it:do(Target, fun() -> it_counted:work(10), exit(whereis(kprof_tracer), kill), ok end),
+         it_audit:during(Target, Mark),
+         it:equal("it says so", 1, it:exited(P)),
+         says(it:errors(P), "it died: killed")
+     end || Args <- [[], ["-entry", "it_counted:work/1", "-requests", "100"]]],
+    it_audit:ends(Target, Mark).
+
+%% ------------------------------------------------------------ helpers ----
+
+plain(T) ->
+    Target = it:target(T, #{kind => plain}),
+    load(Target),
+    Target.
+
+load(Target) ->
+    {module, it_counted} = it:call(Target, code, ensure_loaded, [it_counted]),
+    ok.
+
+background(#{cookie := Cookie} = T, #{node := Node}, Args) ->
+    started(T, ["trace", "-target", Node, "-cookie-file", Cookie | Args]).
+
+start(T, Target, Args) ->
+    P = background(T, Target, Args),
+    it:saw(P, "Ctrl-C ends it"),
+    P.
+
+run(T, Target, Args) ->
+    ends(background(T, Target, Args)).
+
+kprof(T, Args) ->
+    ends(started(T, Args)).
+
+started(#{build := Build, last := Last} = T, Args) ->
+    it:start(T, "kprof" ++ integer_to_list(atomics:add_get(Last, 1, 1)), [filename:join(Build, "kprof") | Args], []).
+
+ends(P) ->
+    Status = it:exited(P),
+    {Status, unicode:characters_to_list(it:output(P)), unicode:characters_to_list(it:errors(P))}.
+
+matches(Text, Pattern) ->
+    {match, Found} = re:run(Text, Pattern, [unicode, multiline, global, {capture, all_but_first, list}]),
+    lists:append(Found).
+
+says(Text, Pattern) ->
+    re:run(Text, Pattern, [unicode, multiline, {capture, none}]) =:= match orelse
+        it:fail("'~ts' is not in:~n~ts", [Pattern, Text]).

@@ -1,0 +1,333 @@
+/*
+ * Kept traces: what is written is read again, cut anywhere it is read up to
+ * there, and what is no trace is refused; and what a tracer sends as terms.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "calls_feed.h"
+#include "kprofd/calls_term.h"
+#include "kprofd/etf.h"
+
+static struct calls_feed feed;
+static struct kp_buf file;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	feed.names = kp_call_names_new();
+	feed.n = 0;
+	kp_buf_init(&file, 1 << 20);
+	return feed.names == NULL;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	kp_call_names_free(feed.names);
+	kp_buf_free(&file);
+	return 0;
+}
+
+/* One event of each kind, in two processes, one of which has a name. */
+static void
+sample(void)
+{
+	struct kp_calls_info info = { .target = "app@host", .otp = 27,
+		.offset = -5, .end = KP_CALLS_QUEUE, .lost = 300,
+		.requests = 900, .begun = 7, .ended = 6 };
+	struct kp_calls_writer w;
+
+	feed_call(&feed, 0, -5000000, 'a', '?');
+	feed_call(&feed, 0, -4999999, 'b', 'a');
+	feed_spawn(&feed, 0, -4999990, 1, 'c');
+	feed_at(&feed, KP_CALL_RETURN_TO, 0, -4999980, 'a');
+	feed_at(&feed, KP_CALL_IN, 1, -4999985, 'c');
+	feed_at(&feed, KP_CALL_OUT, 1, -4999970, '?');
+	feed_at(&feed, KP_CALL_GC_START, 1, 0, '?');
+	feed_at(&feed, KP_CALL_GC_END, 1, 1, '?');
+	feed_at(&feed, KP_CALL_EXIT, 1, 7000000, '?');
+	feed_put(&feed, KP_CALL_REQUEST, 1, 7000000, 0, 300);
+	kp_call_proc_name(feed.names, 1, feed_span("server"));
+	kp_calls_write_begin(&w, &file, &info);
+	for (size_t i = 0; i < feed.n; i++)
+		kp_calls_write(&w, feed.names, &feed.v[i]);
+	kp_calls_write_end(&w, feed.names, &info);
+	assert_int_equal(file.err, KP_OK);
+}
+
+static void
+test_round_trip(void **state)
+{
+	struct kp_call_names *names = kp_call_names_new();
+	struct kp_calls_reader r;
+	struct kp_call_event ev;
+
+	(void)state;
+	sample();
+	assert_int_equal(kp_calls_read_begin(&r, file.p, file.len, names),
+	    KP_OK);
+	for (size_t i = 0; i < feed.n; i++) {
+		assert_int_equal(kp_calls_read(&r, &ev), KP_OK);
+		assert_memory_equal(&ev, &feed.v[i], sizeof(ev));
+	}
+	assert_int_equal(kp_calls_read(&r, &ev), KP_END);
+	assert_int_equal(kp_calls_read(&r, &ev), KP_END);
+	assert_string_equal(r.info.target, "app@host");
+	assert_int_equal(r.info.otp, 27);
+	assert_int_equal(r.info.offset, -5);
+	assert_int_equal(r.info.end, KP_CALLS_QUEUE);
+	assert_int_equal(r.info.lost, 300);
+	assert_int_equal(r.info.requests, 900);
+	assert_int_equal(r.info.begun, 7);
+	assert_int_equal(r.info.ended, 6);
+	assert_int_equal(kp_call_fns(names), kp_call_fns(feed.names));
+	assert_string_equal(kp_call_fn(names, KP_FN_FIRST + 1)->fun, "b");
+	assert_int_equal(kp_call_procs(names), 2);
+	assert_int_equal(kp_call_proc(names, 1)->id, 101);
+	assert_string_equal(kp_call_proc(names, 1)->name, "server");
+	assert_null(kp_call_proc(names, 0)->name);
+	kp_call_names_free(names);
+}
+
+/* How many events are read of so many bytes; -1: it is refused. */
+static int
+read_part(size_t n, enum kp_calls_end *end)
+{
+	struct kp_call_names *names = kp_call_names_new();
+	struct kp_calls_reader r;
+	struct kp_call_event ev;
+	int events = 0;
+
+	if (kp_calls_read_begin(&r, file.p, n, names) == KP_OK)
+		while (kp_calls_read(&r, &ev) == KP_OK)
+			events++;
+	if (r.err != KP_END)
+		events = -1;
+	*end = r.info.end;
+	kp_call_names_free(names);
+	return events;
+}
+
+/* Whoever wrote it was killed: what is there counts. */
+static void
+test_cut(void **state)
+{
+	enum kp_calls_end end;
+	int last = -1, n;
+
+	(void)state;
+	sample();
+	for (size_t i = 0; i < file.len; i++) {
+		n = read_part(i, &end);
+		assert_true(n >= last && n <= (int)feed.n);
+		assert_int_equal(end, KP_CALLS_CUT);
+		last = n;
+	}
+	assert_int_equal(last, feed.n);
+	assert_int_equal(read_part(file.len, &end), feed.n);
+	assert_int_equal(end, KP_CALLS_QUEUE);
+}
+
+static void
+test_refused(void **state)
+{
+	struct kp_call_names *names = kp_call_names_new();
+	struct kp_calls_reader r;
+
+	(void)state;
+	sample();
+	file.p[7]++;
+	assert_int_equal(kp_calls_read_begin(&r, file.p, file.len, names),
+	    KP_ESTATE);
+	file.p[7]--;
+	file.p[0]++;
+	assert_int_equal(kp_calls_read_begin(&r, file.p, file.len, names),
+	    KP_EFORMAT);
+	assert_int_equal(kp_calls_read_begin(&r, "", 0, names), KP_EFORMAT);
+	kp_call_names_free(names);
+}
+
+/* After a good beginning: records that cannot be. */
+static void
+test_bad_records(void **state)
+{
+	static const struct {
+		const char *bytes;
+		size_t n;
+	} bad[] = {
+		{ "\x63", 1 },			/* no such tag */
+		{ "\x01\0\0\3\0", 5 },		/* a process that is not */
+		{ "P\1\0\x01\0\0\x09\0", 8 },	/* a function that is not */
+		{ "P\1\0\x02\0\0\1", 7 },	/* suspend, by its number */
+		{ "P\1\0\x01\0\0\0\0", 8 },	/* a call of nothing */
+		{ "P\1\0P\1\0", 6 },		/* twice the same */
+		{ "P\xff\xff\xff\xff\x0f\xff\xff\xff\xff\x0f", 11 },
+		{ "F\0\1f\0", 5 },		/* no module */
+		{ "F\1m\1f\x80\x02", 7 },	/* an arity of 256 */
+		{ "F\x81\x08", 3 },		/* a name that is too long */
+		{ "N\0\1n", 4 },		/* of a process that is not */
+		{ "E\x63\0", 3 },		/* no such end */
+		{ "E\1\0E", 4 },		/* something after it */
+		{ "Q\2\3\0", 4 },		/* more than were asked for */
+		{ "Q\2\1\2", 4 },		/* more ended than begun */
+		{ "P\1\0\x09\0\0\x80\x80\x40", 9 },	/* too many requests */
+		{ "P\1\0\x08\0\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 15 },
+		{ "P\1\0\x08\0\xfe\xff\xff\xff\xff\xff\xff\xff\x7f", 14 },
+	};
+	struct kp_calls_info info = { .target = "a@b" };
+	struct kp_calls_writer w;
+	enum kp_calls_end end;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		kp_buf_reset(&file);
+		kp_calls_write_begin(&w, &file, &info);
+		assert_int_equal(read_part(file.len, &end), 0);
+		kp_buf_put(&file, bad[i].bytes, bad[i].n);
+		if (read_part(file.len, &end) != -1)
+			fail_msg("bad record %zu is read", i);
+	}
+}
+
+/* ---- terms ---- */
+
+static void
+put_mfa(char c)
+{
+	char fun[2] = { c, '\0' };
+
+	kp_etf_tuple(&file, 3);
+	kp_etf_atom(&file, "t");
+	kp_etf_atom(&file, fun);
+	kp_etf_int(&file, 0);
+}
+
+static void
+put_head(uint32_t arity, const char *word)
+{
+	kp_etf_tuple(&file, arity);
+	kp_etf_atom(&file, "trace_ts");
+	kp_etf_pid(&file, "a@b", 100, 0, 3);
+	kp_etf_atom(&file, word);
+}
+
+static enum kp_err
+decode(struct kp_call_event *ev)
+{
+	struct kp_calls_decoder *d = kp_calls_decoder_new(feed.names);
+	struct kp_call_event again;
+	struct kp_term r;
+	enum kp_err e;
+
+	/* The second time by its bytes alone. */
+	kp_term_begin_raw(&r, file.p, file.len);
+	e = kp_calls_decode(d, &r, ev);
+	assert_int_equal(kp_term_finish(&r), KP_OK);
+	kp_term_begin_raw(&r, file.p, file.len);
+	assert_int_equal(kp_calls_decode(d, &r, &again), e);
+	assert_memory_equal(ev, &again, sizeof(again));
+	kp_calls_decoder_free(d);
+	kp_buf_reset(&file);
+	return e;
+}
+
+static void
+event_is(const struct kp_call_event *ev, enum kp_call_kind kind, char fn,
+    uint32_t other)
+{
+	assert_int_equal(ev->kind, kind);
+	assert_int_equal(ev->proc, 0);
+	assert_int_equal(ev->ts, -77);
+	assert_int_equal(ev->fn, feed_fn(&feed, fn));
+	assert_int_equal(ev->other, other);
+}
+
+static void
+test_decode(void **state)
+{
+	struct kp_call_event ev;
+
+	(void)state;
+	put_head(6, "call");
+	put_mfa('f');
+	put_mfa('g');
+	kp_etf_int(&file, -77);
+	assert_int_equal(decode(&ev), KP_OK);
+	event_is(&ev, KP_CALL_CALL, 'f', feed_fn(&feed, 'g'));
+	put_head(6, "call");
+	put_mfa('f');
+	kp_etf_atom(&file, "undefined");
+	kp_etf_int(&file, -77);
+	assert_int_equal(decode(&ev), KP_OK);
+	event_is(&ev, KP_CALL_CALL, 'f', KP_FN_UNDEFINED);
+	put_head(5, "out");
+	kp_etf_int(&file, 0);
+	kp_etf_int(&file, -77);
+	assert_int_equal(decode(&ev), KP_OK);
+	event_is(&ev, KP_CALL_OUT, '?', 0);
+	put_head(6, "spawn");
+	kp_etf_pid(&file, "a@b", 101, 0, 3);
+	put_mfa('h');
+	kp_etf_int(&file, -77);
+	assert_int_equal(decode(&ev), KP_OK);
+	event_is(&ev, KP_CALL_SPAWN, 'h', 1);
+	put_head(5, "gc_end");
+	kp_etf_int(&file, 0);
+	kp_etf_int(&file, -77);
+	assert_int_equal(decode(&ev), KP_OK);
+	event_is(&ev, KP_CALL_GC_END, '?', 0);
+	put_head(5, "request");
+	kp_etf_int(&file, 9);
+	kp_etf_int(&file, -77);
+	assert_int_equal(decode(&ev), KP_OK);
+	event_is(&ev, KP_CALL_REQUEST, '?', 9);
+}
+
+static void
+test_decode_refused(void **state)
+{
+	struct kp_call_event ev;
+
+	(void)state;
+	put_head(5, "link");
+	kp_etf_int(&file, 0);
+	kp_etf_int(&file, -77);
+	assert_int_equal(decode(&ev), KP_ENOENT);
+	put_head(5, "call");
+	put_mfa('f');
+	kp_etf_int(&file, -77);
+	assert_int_equal(decode(&ev), KP_ENOENT);
+	put_head(5, "request");
+	kp_etf_int(&file, -1);
+	kp_etf_int(&file, -77);
+	assert_int_equal(decode(&ev), KP_ENOENT);
+	put_head(5, "in");
+	kp_etf_int(&file, 0);
+	kp_etf_int(&file, KP_CALLS_TIME_MAX);
+	assert_int_equal(decode(&ev), KP_ENOENT);
+	kp_etf_atom(&file, "x");
+	assert_int_equal(decode(&ev), KP_ENOENT);
+	assert_int_equal(kp_call_fns(feed.names), KP_FN_FIRST);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_round_trip),
+		TEST(test_cut),
+		TEST(test_refused),
+		TEST(test_bad_records),
+		TEST(test_decode),
+		TEST(test_decode_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
