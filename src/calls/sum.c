@@ -258,10 +258,9 @@ add_spawn(struct kp_calls_sum *s, const struct kp_call_event *ev)
 	p->parent = ev->proc;
 	p->spawned_as = ev->fn;
 	if (p->seen) {
-		/* Its own events came first. */
+		/* Its own events came first: only those of one are in order. */
 		p->nfirst = KP_CALLS_FIRST;
 		p->first[0] = p->first[1] = KP_FN_UNDEFINED;
-		s->odd++;
 		return;
 	}
 	p->seen = true;
