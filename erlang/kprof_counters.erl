@@ -16,7 +16,7 @@
 %% behind it however it ended. From OTP 27 on all is in one trace session, whose
 %% only handle is the server's. On 25 and 26 counters and flags are everybody's:
 %% functions that somebody else traces or counts are refused, and processes that
-%% somebody else traces are left alone.
+%% somebody else traces are left alone, but for a kprofd, whose flags serve.
 -module(kprof_counters).
 
 -export([start/2, stop/0]).
@@ -41,11 +41,15 @@
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
     functions = [],     % the same, each by itself
     foreign = #{},      % processes that somebody else traces (legacy)
+    lender = none,      % the tracer of a kprofd whose flags serve us (legacy)
+    only = all,         % or a map of processes: whose counters are read then
     word,               % undefined: the trace control word is not ours
     applied,            % undefined | {Pid, MonitorRef, Ms | overran} | done
     memory_max, memory, % bytes of the VM's own, past those at the start
     since,              % monotonic ns
     paused,             % monotonic ns; undefined while it counts
+    stretch = 1,        % how often it began to count
+    over = false,       % it came to its end: it counts no more
     rows_max
 }).
 
@@ -70,11 +74,15 @@ init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, a
     S1 = S0#s{applied = prepare(Call, ApplyMs)},
     tell_sentry(S1),
     Chosen = counted(Counted, Opts, S1),
-    S = S1#s{foreign = foreign(Session, Chosen)},
+    S = flags_of(lender(Session, Chosen), Chosen, Opts, S1),
     say_begin(S),
     %% Flags last: by process, all functions count from the same moment on.
     each(true, S),
-    Processes = flag(Chosen, flags(Session, Opts), Session),
+    Processes = case S#s.lender of
+                    none -> flag(Chosen, flags(Session, Opts), Session);
+                    _ when S#s.only =:= all -> erlang:system_info(process_count);
+                    _ -> map_size(S#s.only)
+                end,
     Starter ! {self(), #{functions => length(Functions), processes => Processes,
                          otp => erlang:system_info(otp_release), skipped => map_size(S#s.foreign)}},
     tick(),
@@ -107,6 +115,37 @@ flags(legacy, Opts) -> [silent | flags(session, Opts)];
 flags(_, #{spawned := true}) -> [call, set_on_spawn];
 flags(_, _) -> [call].
 
+%% On OTP 25 and 26 a process has one tracer. Where that is a kprofd's, which has
+%% every process flagged for calls, counters count with its flags, until it goes.
+lender(legacy, Chosen) when Chosen =/= unflagged ->
+    {tracer, Tracer} = erlang:trace_info(new_processes, tracer),
+    case is_kprofd(Tracer) andalso flags_serve(Tracer) of
+        true -> Tracer;
+        false -> none
+    end;
+lender(_, _) -> none.
+
+is_kprofd({Module, _}) -> Module =:= kprof_probe;
+is_kprofd(Tracer) -> is_pid(Tracer) andalso Tracer =:= whereis(kprof_agent).
+
+flags_serve(Tracer) ->
+    erlang:trace_info(new_processes, tracer) =:= {tracer, Tracer} andalso
+        lists:member(call, element(2, erlang:trace_info(new_processes, flags))).
+
+%% What processes spawn cannot be told from others then.
+flags_of(none, Chosen, _, #s{session = Session} = S) ->
+    S#s{foreign = foreign(Session, Chosen)};
+flags_of(Lender, Chosen, Opts, S) ->
+    Chosen =:= all orelse (is_list(Chosen) andalso not maps:get(spawned, Opts)) orelse
+        refuse("a kprofd is there, and before OTP 27 counts go by its flags: of all processes, or of some with"
+               " -processes LIST and -not-spawned", []),
+    Only = if Chosen =:= all -> all; true -> maps:from_keys(Chosen, []) end,
+    Foreign = [P || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= [], T =/= Lender],
+    S#s{lender = Lender, only = Only, foreign = maps:from_keys(Foreign, [])}.
+
+is_counted(P, #s{foreign = Foreign, only = Only}) ->
+    not is_map_key(P, Foreign) andalso (Only =:= all orelse is_map_key(P, Only)).
+
 %% ----------------------------------------------------------------- loop ----
 
 loop(S) ->
@@ -136,16 +175,22 @@ loop(S) ->
 tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
 
-look(#s{paused = undefined, memory = Memory, memory_max = Max} = S) ->
+look(#s{paused = undefined, memory = Memory, memory_max = Max, lender = Lender} = S) ->
     case own_memory() - Memory of
-        More when More > Max ->
-            S1 = pause(S),
-            send({kprof_ended, memory, More}, S1),
-            loop(S1);
-        _ -> loop(look_lease(S))
+        More when More > Max -> loop(over(memory, S));
+        _ ->
+            case Lender =:= none orelse flags_serve(Lender) of
+                true -> loop(look_lease(S));
+                false -> loop(over(disarmed, S))
+            end
     end;
 look(S) ->
     loop(look_lease(S)).
+
+over(Why, S0) ->
+    S = (pause(S0))#s{over = true},
+    send({kprof_ended, Why, 0}, S),
+    S.
 
 command(lease, _, S) ->
     S;
@@ -162,6 +207,13 @@ command(Read, Ref, S0) when Read =:= read; Read =:= peek ->
     S = pause(S0),
     read(S#s.functions, Ref, #{gone => 0, merged => 0, left => S#s.rows_max}, S),
     S;
+%% From nothing: what was counted is the client's, or is to be forgotten. What has
+%% ended stays as it is.
+command(continue, _, #s{over = true} = S) ->
+    S;
+command(continue, _, S) ->
+    each(true, S),
+    S#s{paused = undefined, since = now_ns(), stretch = S#s.stretch + 1};
 command(stop, _, S) ->
     finish(done, S).
 
@@ -169,7 +221,7 @@ command(stop, _, S) ->
 ended(Reason, S0) ->
     S = pause(S0),
     send(outcome(Reason, S0#s.applied), S),
-    S1 = S#s{applied = done},
+    S1 = S#s{applied = done, over = true},
     tell_sentry(S1),
     S1.
 
@@ -189,7 +241,8 @@ each(What, #s{session = Session, kind = Kind, armed = Armed} = S) ->
 %% Rows go as they are read. To read time or memory stops all schedulers, once for
 %% each function: the node has as much time in between as that took.
 read([], Ref, #{gone := Gone, merged := Merged}, S) ->
-    reply(Ref, #{elapsed => S#s.paused - S#s.since, gone => Gone, merged => Merged, names => names(S)}, S);
+    reply(Ref, #{elapsed => S#s.paused - S#s.since, gone => Gone, merged => Merged, names => names(S),
+                 stretch => S#s.stretch}, S);
 read(Functions, Ref, Sums0, S) ->
     Began = now_ms(),
     {Now, Later} = lists:split(min(?CHUNK, length(Functions)), Functions),
@@ -204,7 +257,7 @@ row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums}, #s{session = Session, kind 
         [] -> {Rows, Sums};
         N when is_integer(N) -> {[{M, F, A, N, 0, []} | Rows], Sums};
         All when is_list(All) ->
-            case [sum(P) || P <- All, not is_map_key(element(1, P), S#s.foreign)] of
+            case [sum(P) || P <- All, is_counted(element(1, P), S)] of
                 [] -> {Rows, Sums};
                 Ps ->
                     {Calls, Value} = total(Ps),

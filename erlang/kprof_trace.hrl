@@ -12,7 +12,7 @@ tracer(_) -> self().
 foreign_tracing(legacy) ->
     case erlang:trace_info(new_processes, tracer) of
         {tracer, []} -> false;
-        {tracer, Who} -> {new_processes_traced_by, Who}
+        {tracer, Who} -> {new_processes_traced_by, name(Who)}
     end;
 foreign_tracing(_) ->
     false.

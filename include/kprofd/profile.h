@@ -4,7 +4,8 @@
  *
  * From kprof_counters.erl come, for one reading, any number of
  * {kprof_rows, Ref, [{M, F, Arity, Calls, Value, [{Pid | others, Calls,
- * Value}]}]} and then {kprof_reply, Ref, #{elapsed, gone, merged, names}}.
+ * Value}]}]} and then {kprof_reply, Ref, #{elapsed, gone, merged, names,
+ * stretch}}.
  */
 #ifndef KPROFD_PROFILE_H
 #define KPROFD_PROFILE_H
@@ -55,6 +56,7 @@ struct kp_profile {
 	kp_dur_ns elapsed;	/* while it was counted, by the target's clock */
 	uint64_t gone;		/* functions whose counters were lost */
 	uint64_t merged;	/* processes that are in "others" */
+	uint64_t stretch;	/* the last one that is in it; from 1 */
 };
 
 void kp_profile_free(struct kp_profile *p);
@@ -66,5 +68,13 @@ void kp_profile_free(struct kp_profile *p);
 enum kp_err kp_profile_rows(struct kp_profile *p, struct kp_term *r);
 /* The map behind {kprof_reply, Ref. */
 enum kp_err kp_profile_end(struct kp_profile *p, struct kp_term *r);
+
+/*
+ * Adds what was counted before, of the same target and type, in place of what
+ * p has where that is of the same stretch; names are those of p.  KP_ENOMEM,
+ * KP_ELIMIT: p is only to be freed.
+ */
+enum kp_err kp_profile_add(struct kp_profile *p,
+    const struct kp_profile *before);
 
 #endif

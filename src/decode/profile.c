@@ -199,6 +199,8 @@ kp_profile_end(struct kp_profile *p, struct kp_term *r)
 			p->merged = read_bounded(r, COUNT_MAX);
 		else if (kp_span_is(key, "names"))
 			read_names(p, r);
+		else if (kp_span_is(key, "stretch"))
+			p->stretch = read_bounded(r, COUNT_MAX);
 		else
 			kp_term_skip(r);
 	}

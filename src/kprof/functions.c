@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "functions.h"
+#include "kprofd/calls.h"
 #include "kprofd/dur.h"
 
 #define FOR_MAX (24 * 3600 * KP_NS_PER_S)
@@ -42,13 +43,15 @@ signals_catch(void)
 	return wake[0];
 }
 
-void
+bool
 signals_drain(void)
 {
 	char bytes[16];
+	bool any = false;
 
 	while (read(wake[0], bytes, sizeof(bytes)) > 0)
-		;
+		any = true;
+	return any;
 }
 
 /* ---- options ---- */
@@ -101,6 +104,28 @@ functions_free(struct guest_opts *o)
 {
 	free_list(o->patterns, o->npatterns);
 	free_list(o->exclude, o->nexclude);
+}
+
+int
+functions_entry(const struct cmd *cmd, const char *text,
+    struct kp_mfa_pat *entry, size_t *requests)
+{
+	int st;
+
+	if (text == NULL)
+		return *requests == 0 ? OPTS_GO_ON :
+		    opts_wrong(cmd, "-requests N goes with -entry FUNCTION");
+	if (*requests >= KP_CALLS_REQUESTS_MAX)
+		return opts_wrong(cmd, "-requests %zu: at most %u", *requests,
+		    KP_CALLS_REQUESTS_MAX - 1);
+	st = functions_pattern(cmd, text, false, entry);
+	if (st != OPTS_GO_ON)
+		return st;
+	if (entry->fun == NULL || entry->arity < 0)
+		return opts_wrong(cmd, "-entry '%s': give one function, such "
+		    "as web:handle/2", text);
+	*requests += *requests == 0;
+	return OPTS_GO_ON;
 }
 
 int

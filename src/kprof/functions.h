@@ -51,11 +51,18 @@ int functions_pattern(const struct cmd *cmd, const char *s, bool any,
     struct kp_mfa_pat *out);
 
 /*
+ * What begins a request: one function, to be freed likewise, and how many of
+ * them, in which 0 becomes 1; text NULL: not by request.  As above.
+ */
+int functions_entry(const struct cmd *cmd, const char *text,
+    struct kp_mfa_pat *entry, size_t *requests);
+
+/*
  * From now on ^C, SIGTERM and SIGHUP make what is returned readable; less than
  * 0: it cannot be, which was said.
  */
 int signals_catch(void);
-/* What has been waited for: the next signal is another one. */
-void signals_drain(void);
+/* Whether there was one; the next signal is another one. */
+bool signals_drain(void);
 
 #endif

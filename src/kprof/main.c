@@ -8,6 +8,8 @@
 	"MyApp.Repo.all/2, or _ for all modules; several add up.  Ends\n" \
 	"after -for, with Ctrl-C, or when the call of -apply has returned, " \
 	"and takes everything back."
+#define COUNT_KEYS "\nKeys, with -every on a terminal: p pause, c continue, " \
+	"r restart, s show, q end."
 
 static const struct cmd cmds[] = {
 	{ "status", NULL, "show how the daemon is doing",
@@ -53,14 +55,14 @@ static const struct cmd cmds[] = {
 	    "stale tokens are counted.",
 	    "kprof clear-tokens -target app@host", cmd_clear_tokens },
 	{ "count", "FUNCTION", "count a node's calls of functions",
-	    COUNT_MORE, "kprof count -target app@host -for 2s lists:seq/2 "
+	    COUNT_MORE COUNT_KEYS, "kprof count -target app@host -for 2s lists:seq/2 "
 	    "maps", cmd_count },
 	{ "time", "FUNCTION", "measure a node's time in functions, without "
-	    "that of their callees", COUNT_MORE,
+	    "that of their callees", COUNT_MORE COUNT_KEYS,
 	    "kprof time -target app@host -for 2s -by process lists",
 	    cmd_count },
 	{ "memory", "FUNCTION", "count the words that a node's functions "
-	    "allocate (OTP 26 or later)", COUNT_MORE,
+	    "allocate (OTP 26 or later)", COUNT_MORE COUNT_KEYS,
 	    "kprof memory -target app@host -apply 'lists:seq(1, 100)' lists",
 	    cmd_count },
 	{ "trace", "FUNCTION", "trace a node's calls of functions, as fprof "
@@ -74,7 +76,9 @@ static const struct cmd cmds[] = {
 	    "-quiet lists && kprof analyse -form analysis a.trace",
 	    cmd_analyse },
 	{ "diff", "BEFORE NOW", "compare what count, time or memory kept",
-	    "The files are those of -o, or what -csv printed.",
+	    "The files are those of -o, what -csv printed, or databases of "
+	    "-db: the last profile in it,\nor with FILE#3 the third.  Of one "
+	    "database alone: the last two of a kind.",
 	    "kprof time -target app@host -for 2s -o a.csv lists && "
 	    "kprof diff a.csv a.csv", cmd_diff },
 };

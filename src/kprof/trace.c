@@ -196,36 +196,15 @@ trace(const struct args *a)
 	return st;
 }
 
-/* -entry and -requests go together. */
-static int
-check_entry(const struct cmd *cmd, struct args *a)
-{
-	int st;
-
-	if (a->entry_text == NULL)
-		return a->requests == 0 ? OPTS_GO_ON :
-		    opts_wrong(cmd, "-requests N goes with -entry FUNCTION");
-	if (a->requests >= KP_CALLS_REQUESTS_MAX)
-		return opts_wrong(cmd, "-requests %zu: at most %u", a->requests,
-		    KP_CALLS_REQUESTS_MAX - 1);
-	st = functions_pattern(cmd, a->entry_text, false, &a->entry);
-	if (st != OPTS_GO_ON)
-		return st;
-	if (a->entry.fun == NULL || a->entry.arity < 0)
-		return opts_wrong(cmd, "-entry '%s': give one function, such "
-		    "as web:handle/2", a->entry_text);
-	a->o.entry = &a->entry;
-	a->o.requests = a->requests > 0 ? a->requests : 1;
-	return OPTS_GO_ON;
-}
-
 static int
 check_args(const struct cmd *cmd, struct args *a)
 {
-	int st = check_entry(cmd, a);
+	int st = functions_entry(cmd, a->entry_text, &a->entry, &a->requests);
 
 	if (st != OPTS_GO_ON)
 		return st;
+	a->o.entry = a->entry_text != NULL ? &a->entry : NULL;
+	a->o.requests = a->requests;
 	a->o.max_events = a->events;
 	a->o.max_queue = a->queue;
 	if (a->quiet && a->keep == NULL)

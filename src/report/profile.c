@@ -301,6 +301,8 @@ put_notes(const struct sheet *s, struct kp_buf *b, unsigned width)
 	if (s->shown < s->n)
 		kp_buf_printf(&line, "; %s of %s rows shown (see -n)",
 		    text_count(n, s->shown), text_count(m, s->n));
+	if (v->paused)
+		kp_buf_str(&line, "; paused");
 	note(b, width, &line);
 	if (v->ended != NULL) {
 		kp_buf_str(&line, v->ended);
@@ -414,6 +416,7 @@ profile_json(struct kp_buf *b, const struct kp_profile *p,
 		json_string(&j, "ended", v->ended);
 	else
 		json_null(&j, "ended");
+	json_bool(&j, "paused", v->paused);
 	json_uint(&j, "gone", p->gone);
 	json_uint(&j, "merged", p->merged);
 	json_uint(&j, "skipped", v->skipped);

@@ -30,6 +30,7 @@ struct profile_view {
 	uint64_t functions, processes;	/* counted */
 	uint64_t skipped;	/* processes that somebody else traces */
 	const char *ended;	/* why, where it ended by itself; or NULL */
+	bool paused;
 };
 
 /* width: columns of the terminal; 0: no limit.  Errors stick in b. */

@@ -141,12 +141,12 @@ add_up(struct profile_kept *k)
 }
 
 static enum kp_err
-with_room(struct profile_kept *k, size_t *room)
+with_room(struct profile_kept *k)
 {
-	size_t want = *room == 0 ? 64 : *room * 2;
+	size_t want = k->room == 0 ? 64 : k->room * 2;
 	struct profile_kept_row *rows;
 
-	if (k->n < *room)
+	if (k->n < k->room)
 		return KP_OK;
 	if (k->n >= PROFILE_KEPT_MAX)
 		return KP_ELIMIT;
@@ -154,19 +154,33 @@ with_room(struct profile_kept *k, size_t *room)
 	if (rows == NULL)
 		return KP_ENOMEM;
 	k->rows = rows;
-	*room = want;
+	k->room = want;
 	return KP_OK;
+}
+
+enum kp_err
+profile_kept_put(struct profile_kept *k, const char *fn, uint64_t calls,
+    uint64_t value)
+{
+	enum kp_err e = with_room(k);
+	char *name = e == KP_OK ? strdup(fn) : NULL;
+
+	if (e == KP_OK && name == NULL)
+		e = KP_ENOMEM;
+	if (e == KP_OK)
+		k->rows[k->n++] = (struct profile_kept_row){ name, calls,
+			value };
+	return e;
 }
 
 static enum kp_err
 read_lines(struct reader *r, const struct columns *c, struct profile_kept *k)
 {
 	enum kp_err e = KP_OK;
-	size_t room = 0;
 
 	while (e == KP_OK && r->p < r->end) {
 		r->line++;
-		e = with_room(k, &room);
+		e = with_room(k);
 		if (e != KP_OK)
 			break;
 		k->rows[k->n] = (struct profile_kept_row){ 0 };

@@ -19,7 +19,7 @@ struct profile_kept_row {
 struct profile_kept {
 	enum kp_profile_type type;
 	struct profile_kept_row *rows;
-	size_t n;
+	size_t n, room;
 };
 
 enum profile_diff_sort {
@@ -40,6 +40,9 @@ struct profile_diff_view {
  */
 enum kp_err profile_kept_read(struct profile_kept *k, const char *s, size_t n,
     char *why, size_t whylen);
+/* Adds a row behind all others, by name.  KP_ELIMIT, KP_ENOMEM: k is as it was. */
+enum kp_err profile_kept_put(struct profile_kept *k, const char *fn,
+    uint64_t calls, uint64_t value);
 void profile_kept_free(struct profile_kept *k);
 
 /*

@@ -276,7 +276,7 @@ static void
 start_refused(struct agent *a, const char *text)
 {
 	bool disabled = strcmp(text, "{error,disabled}") == 0;
-	char why[600];
+	char why[600], who[200];
 	long long protocol;
 
 	if (sscanf(text, "{error,{protocol,%lld}}", &protocol) == 1) {
@@ -297,6 +297,12 @@ start_refused(struct agent *a, const char *text)
 	else if (strstr(text, "not_loaded") != NULL)
 		snprintf(why, sizeof(why), "'%s' does not load the agent: %s "
 		    "(OTP 25 or later is needed)", a->o.target, text);
+	else if (sscanf(text, "{error,{new_processes_traced_by,%199[^}]", who)
+	    == 1)
+		snprintf(why, sizeof(why), "new processes in '%s' are traced "
+		    "by %s already, and before OTP 27 a process has one tracer "
+		    "(kprof time or trace: try again when it has ended)",
+		    a->o.target, who);
 	else
 		snprintf(why, sizeof(why), "the agent does not start in '%s': "
 		    "%s", a->o.target, text);

@@ -1,7 +1,7 @@
 /*
  * counters.c - see the header.
  *
- * Commands are go, lease, peek, read and stop.  From the node come
+ * Commands are go, lease, peek, read, continue and stop.  From the node come
  * {kprof_ended, Why, Text}, {kprof_rows, ..} and {kprof_reply, ..} (profile.h).
  */
 #include <stdio.h>
@@ -64,6 +64,12 @@ counters_go(struct counters *c)
 	return guest_command(&c->guest, "go");
 }
 
+enum kp_err
+counters_continue(struct counters *c)
+{
+	return guest_command(&c->guest, "continue");
+}
+
 /* ---- while it counts ---- */
 
 void
@@ -79,7 +85,7 @@ read_ended(struct kp_term *r, enum counters_end *end, char *text, size_t n)
 	static const char *const words[] = { [COUNTERS_RETURNED] = "returned",
 		[COUNTERS_RAISED] = "raised", [COUNTERS_OVERRAN] = "overran",
 		[COUNTERS_EXITED] = "exited", [COUNTERS_MEMORY] = "memory",
-		[COUNTERS_GONE] = "gone" };
+		[COUNTERS_DISARMED] = "disarmed", [COUNTERS_GONE] = "gone" };
 	struct kp_span word;
 
 	kp_term_tuple_n(r, 3);
@@ -162,21 +168,19 @@ read_part(struct counters *c, uint64_t ref, struct kp_profile *p,
 }
 
 enum kp_err
-counters_read(struct counters *c, bool last, struct kp_profile *p, char *why,
+counters_read(struct counters *c, bool pause, struct kp_profile *p, char *why,
     size_t n)
 {
 	struct kp_term r;
-	enum kp_err e = guest_command(&c->guest, last ? "read" : "peek");
+	enum kp_err e = guest_command(&c->guest, pause ? "read" : "peek");
 	uint64_t ref = c->guest.ref;
 
 	if (e != KP_OK)
 		return guest_broken(&c->guest, e, why, n);
 	do {
 		e = guest_next(&c->guest, kp_mono_now() + READ_LIMIT, &r);
-		if (e == KP_END) {
-			snprintf(why, n, "interrupted");
+		if (e == KP_END)
 			return e;
-		}
 		if (e != KP_OK)
 			return guest_broken(&c->guest, e, why, n);
 		e = read_part(c, ref, p, &r, why, n);

@@ -24,6 +24,7 @@ enum counters_end {
 	COUNTERS_OVERRAN,	/* the call was stopped */
 	COUNTERS_EXITED,	/* the call's process did: why, in text */
 	COUNTERS_MEMORY,	/* the VM grew too much */
+	COUNTERS_DISARMED,	/* a kprofd has gone, whose flags served */
 	COUNTERS_GONE		/* nothing to read: why, in text */
 };
 
@@ -46,12 +47,17 @@ enum kp_err counters_wait(struct counters *c, kp_mono_ns deadline,
 void counters_gone_text(const char *target, const char *text, char *why,
     size_t n);
 /*
- * Adds what was counted to p, which is to be empty.  last: nothing is counted
+ * Adds what was counted to p, which is to be empty.  pause: nothing is counted
  * any more.  KP_END: woken; what is still to come of this reading is passed
  * over by the next one.
  */
-enum kp_err counters_read(struct counters *c, bool last,
+enum kp_err counters_read(struct counters *c, bool pause,
     struct kp_profile *p, char *why, size_t n);
+/*
+ * Counts from nothing again, in another stretch; unless it has ended by itself:
+ * then the next reading is of the same stretch as the last one.
+ */
+enum kp_err counters_continue(struct counters *c);
 /* Takes everything back.  NULL is let pass. */
 void counters_stop(struct counters *c);
 

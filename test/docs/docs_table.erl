@@ -44,7 +44,7 @@ grammar() ->
 %% A line that starts with one of these is a command; any other is something
 %% that a command printed.
 commands() ->
-    ["kprofd", "kprof", "sqlite3", "make"].
+    ["kprofd", "kprof", "sqlite3", "make", "sh"].
 
 %% Only whether make has such a target is asked.
 not_run() ->

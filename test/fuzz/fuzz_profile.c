@@ -1,7 +1,7 @@
 /*
  * fuzz_profile.c - what a target says that its counters are, on any bytes: one
- * or two messages of rows, then the end of them, and all of it shown; and what
- * is kept as CSV is read again, as any bytes are.
+ * or two messages of rows, then the end of them, and all of it shown, and added
+ * to itself; and what is kept as CSV is read again, as any bytes are.
  * The first byte says how it is shown, the second where a message ends.
  */
 #include <string.h>
@@ -75,6 +75,25 @@ show_all(const struct kp_profile *p, unsigned how)
 	kp_buf_free(&b);
 }
 
+/* What is of one function or process is one, however often it is added. */
+static void
+add_up(const struct kp_profile *p)
+{
+	struct kp_profile q = { .type = p->type, .stretch = p->stretch + 1 };
+	size_t nfns, nrows;
+
+	if (kp_profile_add(&q, p) == KP_OK) {
+		nfns = q.nfns;
+		nrows = q.nrows;
+		REQUIRE(nfns <= p->nfns && nrows <= p->nrows);
+		for (size_t i = 0; i < nrows; i++)
+			REQUIRE(q.rows[i].fn < nfns);
+		REQUIRE(kp_profile_add(&q, p) != KP_OK ||
+		    (q.nfns == nfns && q.nrows == nrows));
+	}
+	kp_profile_free(&q);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -86,6 +105,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	read_all(&p, data + 2, size - 2,
 	    data[1] < size - 2 ? data[1] : size - 2);
 	show_all(&p, data[0]);
+	add_up(&p);
 	kept((const char *)data, size);
 	kp_profile_free(&p);
 	return 0;

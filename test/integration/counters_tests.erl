@@ -5,9 +5,11 @@
 
 -export([tests/0]).
 
+-import(it_kprof, [background/4, counted/4, ends/1, interrupt/1, kprof/2, load/1, plain/1, run/4, says/2, start/4,
+                   unarmed/1]).
+
 -define(WORK, "it_counted:work(50)").
 -define(FIB, "it_counted:fib/1").
--define(REST, "Ctrl-C ends it").
 
 tests() ->
     [{"counts as erlang:trace_info/2 has them", 60, fun truth/1},
@@ -20,6 +22,7 @@ tests() ->
      {"again and again", 60, fun again/1},
      {"interrupted while it reads", 60, fun interrupted_reading/1},
      {"kept, and compared", 60, fun compared/1},
+     {"kept in a database, and compared", 60, fun database/1},
      {"in what order, and how many rows", 60, fun order/1},
      {"a call that raises", 60, fun raises/1},
      {"a call that takes too long", 60, fun overruns/1},
@@ -276,7 +279,30 @@ compared(T) ->
     says(Mixed, "are not of one kind"),
     {1, _, Unwritten} = run(T, Target, "count", ["-apply", ?WORK, "-o", "no/such/file", "it_counted"]),
     says(Unwritten, "cannot write 'no/such/file': No such file"),
-    usage(T, ["diff", A], "give two files").
+    usage(T, ["diff", A, B, A], "give two files").
+
+%% One after the other in one file; what it has is what was printed.
+database(T) ->
+    Target = plain(T),
+    File = it:path(T, "counted.db"),
+    [{0, Out, _}, _] = [run(T, Target, "time", ["-apply", Call, "-db", File, "-csv", "-by", By, "it_counted"])
+                        || {Call, By} <- [{?WORK, "total"}, {"it_counted:work(60)", "process"}]],
+    Rows = [{binary_to_list(F), binary_to_integer(N), binary_to_integer(Us)}
+            || [F, N, Us] <- it:sql(#{db => File, out => File}, "select function, calls, us from counted where profile = 1")],
+    it:equal("rows", lists:sort(it_csv:rows(Out)), lists:sort(Rows)),
+    {0, Table, _} = kprof(T, ["diff", File]),
+    says(Table, "^it_counted:squares/1 +124 +114 +\\+8.8 %"),
+    {0, Table, _} = kprof(T, ["diff", File ++ "#1", File]),
+    {1, "", NotThere} = kprof(T, ["diff", File ++ "#3", File]),
+    says(NotThere, "counted.db#3': that profile is not there"),
+    Csv = it:write(T, "one.csv", Out),
+    {0, Same, _} = kprof(T, ["diff", Csv, File ++ "#1"]),
+    says(Same, "^all +([0-9 ]+) +\\1 +0 %"),
+    {1, "", Alone} = kprof(T, ["diff", Csv]),
+    says(Alone, "one file is enough where it is a database"),
+    {1, _, NotOurs} = run(T, Target, "count", ["-apply", ?WORK, "-db", Csv, "it_counted"]),
+    says(NotOurs, "cannot write '.*one.csv': file is not a database"),
+    unarmed(Target).
 
 order(T) ->
     Target = plain(T),
@@ -374,7 +400,14 @@ others(T) ->
             {0, _, _} = run(T, Target, "count", ["-for", "100ms", "-exclude", "string:casefold/1", "string"]),
             fails(T, Target, ["-for", "1s", "-processes", "it_traced", "maps"], "it_traced is traced by somebody else"),
             {0, Out, _} = run(T, Target, "time", ["-for", "100ms", "maps"]),
-            says(Out, "2 processes that somebody else traces are not counted");
+            says(Out, "2 processes that somebody else traces are not counted"),
+            Tracer = it:do(Target, fun() ->
+                                           Pid = spawn(fun() -> receive stop -> ok end end),
+                                           erlang:trace(new_processes, true, [call, {tracer, Pid}]),
+                                           Pid
+                                   end),
+            fails(T, Target, "time", ["-for", "1s", "maps"], "new processes are traced by .* there"),
+            it:do(Target, fun() -> erlang:trace(new_processes, false, [all]), exit(Tracer, kill), ok end);
         _ ->
             {0, _, _} = run(T, Target, "time", ["-for", "100ms", "lists", "string"])
     end,
@@ -384,21 +417,47 @@ others(T) ->
     it_audit:ends(Target, Mark),
     unarmed(Target).
 
+%% A kprofd's work and ours go on beside each other. Before OTP 27 counts by
+%% process go by its flags, also while it is paused, and so do not outlive it.
 beside(T) ->
     Target = it:target(T),
     load(Target),
     P = it:kprofd(T, Target),
     it:armed(P),
     it:equal("counts", [{?FIB, 465, 0}], counted(T, Target, "count", ["-processes", "all", "-apply", ?WORK, ?FIB])),
-    case it:otp(Target) of
-        Otp when Otp < 27 ->
-            fails(T, Target, ["-for", "1s", "db"], "somebody else traces or counts db:"),
-            fails(T, Target, "time", ["-for", "1s", "maps"], "new processes are traced by .* there");
-        _ ->
-            it:equal("times", 465, element(2, row(?FIB, counted(T, Target, "time", ["-apply", ?WORK, "it_counted"]))))
+    case it:otp(Target) < 27 of
+        false ->
+            it:equal("times", 465, element(2, row(?FIB, counted(T, Target, "time", ["-apply", ?WORK, "it_counted"])))),
+            it:equal("kprofd goes on", armed, it:agent_state(Target)),
+            it:terminate(P);
+        true ->
+            by_its_flags(T, Target, P)
     end,
-    it:equal("kprofd goes on", armed, it:agent_state(Target)),
-    it:terminate(P).
+    unarmed(Target).
+
+%% And a kprofd that comes to such a node later says who is in its way.
+by_its_flags(T, Target, P) ->
+    fails(T, Target, ["-for", "1s", "db"], "somebody else traces or counts db:"),
+    fails(T, Target, "time", ["-apply", ?WORK, "it_counted"], "a kprofd is there, and before OTP 27 .* and -not-spawned"),
+    Calls = fun(Rows) -> [element(2, row(F, Rows)) || F <- [?FIB, "it_counted:squares/1"]] end,
+    it:equal("of its own process", [465, 51],
+             Calls(counted(T, Target, "time", ["-apply", ?WORK, "-not-spawned", "it_counted"]))),
+    All = start(T, Target, "time", ["-csv", "it_counted"]),
+    {ok, _} = it:control(P, "pause"),
+    it:call(Target, it_counted, work, [50]),
+    {ok, _} = it:control(P, "resume"),
+    {0, Out, _} = interrupt(All),
+    it:equal("of all", [465, 114], Calls(it_csv:rows(Out))),
+    it:until("kprofd goes on", fun() -> it:agent_state(Target) =:= armed end),
+    Left = start(T, Target, "count", ["-by", "process", "it_counted"]),
+    it:call(Target, it_counted, work, [50]),
+    it:terminate(P),
+    it:equal("it ends by itself", 1, it:exited(Left)),
+    says(it:output(Left), "^it_counted:fib/1 .* 465 "),
+    says(it:output(Left), "ended early: the kprofd there has gone"),
+    Time = start(T, Target, "time", ["it_counted"]),
+    it:ended(it:kprofd(T, Target), 1, "new processes in .* are traced by kprof_counters already, and before OTP 27"),
+    {0, _, _} = interrupt(Time).
 
 %% ------------------------------------------------------------- limits ----
 
@@ -517,48 +576,8 @@ server_killed(T) ->
 
 %% ------------------------------------------------------------ helpers ----
 
-plain(T) ->
-    Target = it:target(T, #{kind => plain}),
-    load(Target),
-    Target.
-
-load(Target) ->
-    {module, it_counted} = it:call(Target, code, ensure_loaded, [it_counted]),
-    ok.
-
 serve(Target, Names) ->
     it:do(Target, fun() -> [register(N, spawn(it_counted, serve, [])) || N <- Names], ok end).
-
-%% Snapshots leave out these, since to look stops all schedulers.
-unarmed(Target) ->
-    it:until("its process is gone", fun() -> it:call(Target, erlang, whereis, [kprof_counters]) =:= undefined end),
-    Armed = it:do(Target, fun() ->
-                                  [{M, F, A, K} || M <- [it_counted, lists, maps], {F, A} <- M:module_info(functions),
-                                                   K <- [call_time, call_memory | [call_count || M =:= it_counted]],
-                                                   V <- [try erlang:trace_info({M, F, A}, K)
-                                                         catch error:badarg -> {K, false}
-                                                         end], V =/= {K, false}]
-                          end),
-    it:equal("what is counted still", [], Armed),
-    it:until("no session of ours is left",
-             fun() -> not lists:member(kprof_counters, it:call(Target, it_stub, sessions, [])) end).
-
-%% Starts it, and goes on at once.
-background(#{cookie := Cookie} = T, #{node := Node}, Cmd, Args) ->
-    started(T, [Cmd, "-target", Node, "-cookie-file", Cookie | Args]).
-
-%% Starts it, and waits until it counts.
-start(T, Target, Cmd, Args) ->
-    P = background(T, Target, Cmd, Args),
-    it:saw(P, ?REST),
-    P.
-
-interrupt(P) ->
-    it:signal(P, "INT"),
-    ends(P).
-
-run(T, Target, Cmd, Args) ->
-    ends(background(T, Target, Cmd, Args)).
 
 fails(T, Target, Args, Text) ->
     fails(T, Target, "count", Args, Text).
@@ -573,27 +592,5 @@ usage(T, Args, Text) ->
     {Status, _, Errors} = kprof(T, Args),
     it:equal("wrong usage", 2, Status),
     says(Errors, Text).
-
-kprof(T, Args) ->
-    ends(started(T, Args)).
-
-started(#{build := Build, last := Last} = T, Args) ->
-    it:start(T, "kprof" ++ integer_to_list(atomics:add_get(Last, 1, 1)), [filename:join(Build, "kprof") | Args], []).
-
-%% Its exit status, output and errors.
-ends(P) ->
-    Status = it:exited(P),
-    {Status, unicode:characters_to_list(it:output(P)), unicode:characters_to_list(it:errors(P))}.
-
-says(Text, Pattern) ->
-    re:run(Text, Pattern, [unicode, multiline, {capture, none}]) =:= match orelse
-        it:fail("'~ts' is not in:~n~ts", [Pattern, Text]).
-
-%% [{Function, Calls, Value}] of one that has to be good, by name.
-counted(T, Target, Cmd, Args) ->
-    case run(T, Target, Cmd, ["-csv" | Args]) of
-        {0, Out, _} -> lists:sort(it_csv:rows(Out));
-        {Status, _, Errors} -> it:fail("kprof ~s ended with ~b: ~ts", [Cmd, Status, Errors])
-    end.
 
 calls(Rows) -> [{F, N} || {F, N, _} <- Rows].

@@ -233,7 +233,7 @@ others_new_processes(T) ->
             it:armed(P),
             it:terminate(P);
         false ->
-            fails(T, Target, #{}, "does not start in .*new_processes_traced_by")
+            fails(T, Target, #{}, "new processes in .* are traced by <.*> already")
     end,
     it:audit(Target, Before, [flags, processes, ets]).
 

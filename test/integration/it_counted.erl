@@ -2,7 +2,7 @@
 %% one process, in processes that it spawns, and in ones that run already.
 -module(it_counted).
 
--export([work/1, spin/1, raise/0, wait/1, serve/0, ask/2, leave/1]).
+-export([work/1, spin/1, raise/0, wait/1, held/1, serve/0, ask/2, leave/1]).
 -export([many/1, their_events/0, sentry_killed/0, elixir/0]).
 
 %% Recursion, a tail-recursive loop, terms on the heap, children.
@@ -58,6 +58,12 @@ raise() ->
 wait(Name) ->
     register(Name, spawn(fun() -> receive stop -> ok end end)),
     receive never -> ok end.
+
+%% Works, and does not return before it is let.
+held(Name) ->
+    work(50),
+    register(Name, self()),
+    receive stop -> ok end.
 
 %% A server that squares when asked.
 serve() ->

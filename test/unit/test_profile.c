@@ -96,7 +96,9 @@ sample_end(void)
 	struct kp_term r;
 
 	kp_buf_reset(&term);
-	kp_etf_map(&term, 5);
+	kp_etf_map(&term, 6);
+	kp_etf_atom(&term, "stretch");
+	kp_etf_int(&term, 7);
 	kp_etf_atom(&term, "elapsed");
 	kp_etf_int(&term, 2 * KP_NS_PER_S);
 	kp_etf_atom(&term, "gone");
@@ -131,10 +133,60 @@ test_read(void **state)
 	assert_int_equal(profile.elapsed, 2 * KP_NS_PER_S);
 	assert_int_equal(profile.gone, 3);
 	assert_int_equal(profile.merged, 4);
+	assert_int_equal(profile.stretch, 7);
 	assert_string_equal(profile.names[0].name, "server");
 }
 
 /* A second part adds to the first. */
+/* The same again and one more; processes that are the same become one. */
+static void
+test_add(void **state)
+{
+	struct kp_profile before;
+
+	(void)state;
+	sample();
+	sample_end();
+	before = profile;
+	profile = (struct kp_profile){ .type = KP_PROFILE_TIME, .stretch = 1 };
+	kp_buf_reset(&term);
+	kp_etf_list(&term, 2);
+	put_fn("aaa", "f", 0, 1, 2, 0);
+	kp_etf_nil(&term);
+	put_fn("db", "q\x1b", 1, 5, 7, 2);
+	put_proc(8, 3, 4);
+	put_proc(9, 2, 3);
+	kp_etf_nil(&term);
+	kp_etf_nil(&term);
+	assert_int_equal(read_rows(), KP_OK);
+	profile.elapsed = KP_NS_PER_S;
+	profile.gone = 5;
+	assert_int_equal(kp_profile_add(&profile, &before), KP_OK);
+	assert_int_equal(profile.nfns, 4);
+	assert_string_equal(profile.fns[1].mod, "db");
+	assert_int_equal(profile.fns[1].calls, 11);
+	assert_int_equal(profile.fns[1].value, 107);
+	assert_int_equal(profile.nrows, 4);
+	for (size_t i = 0; i < profile.nrows; i++) {
+		assert_int_equal(profile.rows[i].fn, 1);
+		if (profile.rows[i].proc.id == 8)
+			assert_int_equal(profile.rows[i].value, 34);
+	}
+	assert_int_equal(profile.elapsed, 3 * KP_NS_PER_S);
+	assert_int_equal(profile.gone, 5);
+	assert_int_equal(profile.merged, 4);
+	assert_int_equal(profile.nnames, 0);
+	/* Of the same stretch: in place of it. */
+	before.stretch = 1;
+	assert_int_equal(kp_profile_add(&profile, &before), KP_OK);
+	assert_int_equal(profile.nfns, 3);
+	assert_int_equal(profile.fns[2].value, 100);
+	assert_int_equal(profile.nrows, 3);
+	assert_int_equal(profile.elapsed, 2 * KP_NS_PER_S);
+	assert_int_equal(profile.gone, 3);
+	kp_profile_free(&before);
+}
+
 static void
 test_parts(void **state)
 {
@@ -342,7 +394,7 @@ test_json(void **state)
 	assert_string_equal(kp_buf_cstr(&out), "{\"target\":\"a@b\","
 	    "\"otp\":29,\"type\":\"time\",\"elapsed_ms\":2000,"
 	    "\"functions\":12,\"processes\":5,\"ended\":\"early\","
-	    "\"gone\":3,\"merged\":4,\"skipped\":0,\"all\":"
+	    "\"paused\":false,\"gone\":3,\"merged\":4,\"skipped\":0,\"all\":"
 	    "{\"calls\":6,\"us\":100,\"per_call\":16.6667},\"rows\":"
 	    "[{\"module\":\"db\",\"function\":\"q\\u001b\",\"arity\":1,"
 	    "\"process\":\"<0.8.2>\",\"name\":\"server\",\"calls\":3,"
@@ -443,6 +495,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_read, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_add, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_parts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_cut, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lies, setup, teardown),

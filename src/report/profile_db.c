@@ -1,0 +1,370 @@
+/*
+ * profile_db.c - see the header.
+ *
+ * A profile is one transaction, so that one that was interrupted is not there.
+ * What is read is somebody's file: its size and its figures are bounded.
+ */
+#include <inttypes.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fn_name.h"
+#include "profile_db.h"
+#include "text.h"
+
+#define APPLICATION 1802529904	/* "kpfp" */
+#define BUSY_MS 5000		/* another kprof adds one */
+#define NAME_BYTES_MAX 4096u
+#define FIGURE_MAX (INT64_C(1) << 43)
+
+static const char schema[] =
+    "pragma application_id = 1802529904; pragma user_version = 1;"
+    "create table profile(id integer primary key, target text not null,"
+    "  otp integer not null, type text not null, read_ns integer not null,"
+    "  elapsed_ns integer not null, functions integer not null,"
+    "  processes integer not null, gone integer not null,"
+    "  merged integer not null, skipped integer not null, ended text);"
+    "create table counted(profile integer not null references profile,"
+    "  function text not null, pid text, calls integer not null,"
+    "  us integer, words integer);"
+    "create index counted_profile on counted(profile);"
+    "create table process(profile integer not null references profile,"
+    "  pid text not null, name text not null);"
+    "create view profiles as select id, target, otp, type,"
+    "  strftime('%Y-%m-%dT%H:%M:%SZ', read_ns / 1000000000, 'unixepoch') read,"
+    "  round(elapsed_ns / 1e6, 3) elapsed_ms, functions, ended from profile;"
+    "create view function as select profile, function, sum(calls) calls,"
+    "  sum(us) / 1e3 ms, sum(words) words,"
+    "  round(1.0 * sum(us) / sum(calls), 3) us_per_call,"
+    "  round(1.0 * sum(words) / sum(calls), 3) words_per_call"
+    "  from counted group by profile, function;";
+
+static const char *const types[] = { "count", "time", "memory" };
+
+struct writing {
+	sqlite3 *db;
+	sqlite3_stmt *st;
+	sqlite3_int64 id;	/* of the profile */
+	int rc;
+};
+
+/* ---- what is written ---- */
+
+static void
+prepare(struct writing *w, const char *sql)
+{
+	sqlite3_finalize(w->st);
+	w->st = NULL;
+	if (w->rc == SQLITE_OK)
+		w->rc = sqlite3_prepare_v2(w->db, sql, -1, &w->st, NULL);
+}
+
+static void
+execute(struct writing *w, const char *sql)
+{
+	if (w->rc == SQLITE_OK)
+		w->rc = sqlite3_exec(w->db, sql, NULL, NULL, NULL);
+}
+
+/* One row, whose columns are bound. */
+static void
+put_row(struct writing *w)
+{
+	if (w->rc != SQLITE_OK)
+		return;
+	if (sqlite3_step(w->st) != SQLITE_DONE)
+		w->rc = sqlite3_errcode(w->db);
+	sqlite3_reset(w->st);
+}
+
+/* Names come from the target. */
+static void
+bind_text(struct writing *w, int at, const char *text)
+{
+	struct kp_buf clean;
+
+	kp_buf_init(&clean, NAME_BYTES_MAX);
+	text_put(&clean, text);
+	if (clean.err != KP_OK)
+		w->rc = SQLITE_NOMEM;
+	sqlite3_bind_text(w->st, at, kp_buf_cstr(&clean), -1,
+	    SQLITE_TRANSIENT);
+	kp_buf_free(&clean);
+}
+
+static void
+bind_fn(struct writing *w, int at, const struct kp_profile_fn *fn)
+{
+	struct kp_buf name;
+
+	kp_buf_init(&name, NAME_BYTES_MAX);
+	fn_name_put(&name, fn->mod, fn->fun, fn->arity);
+	bind_text(w, at, kp_buf_cstr(&name));
+	kp_buf_free(&name);
+}
+
+static void
+bind_proc(struct writing *w, int at, const struct kp_profile_proc *proc)
+{
+	char text[64] = "others";
+
+	if (!proc->others)
+		snprintf(text, sizeof(text), "<0.%" PRIu32 ".%" PRIu32 ">",
+		    proc->id, proc->serial);
+	sqlite3_bind_text(w->st, at, text, -1, SQLITE_TRANSIENT);
+}
+
+static void
+put_profile(struct writing *w, const struct kp_profile *p,
+    const struct profile_view *v, kp_wall_ns now)
+{
+	prepare(w, "insert into profile(target, otp, type, read_ns, "
+	    "elapsed_ns, functions, processes, gone, merged, skipped, ended) "
+	    "values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+	bind_text(w, 1, v->target);
+	sqlite3_bind_int(w->st, 2, v->otp);
+	bind_text(w, 3, types[p->type]);
+	sqlite3_bind_int64(w->st, 4, now);
+	sqlite3_bind_int64(w->st, 5, p->elapsed);
+	sqlite3_bind_int64(w->st, 6, (sqlite3_int64)v->functions);
+	sqlite3_bind_int64(w->st, 7, (sqlite3_int64)v->processes);
+	sqlite3_bind_int64(w->st, 8, (sqlite3_int64)p->gone);
+	sqlite3_bind_int64(w->st, 9, (sqlite3_int64)p->merged);
+	sqlite3_bind_int64(w->st, 10, (sqlite3_int64)v->skipped);
+	if (v->ended != NULL)
+		bind_text(w, 11, v->ended);
+	put_row(w);
+	w->id = sqlite3_last_insert_rowid(w->db);
+}
+
+static void
+put_counted(struct writing *w, const struct kp_profile *p,
+    const struct profile_view *v)
+{
+	size_t n = v->by_process ? p->nrows : p->nfns;
+	const struct kp_profile_row *row;
+	const struct kp_profile_fn *fn;
+
+	prepare(w, "insert into counted values(?, ?, ?, ?, ?, ?)");
+	for (size_t i = 0; i < n && w->rc == SQLITE_OK; i++) {
+		row = v->by_process ? &p->rows[i] : NULL;
+		fn = &p->fns[row != NULL ? row->fn : i];
+		sqlite3_bind_int64(w->st, 1, w->id);
+		bind_fn(w, 2, fn);
+		if (row != NULL)
+			bind_proc(w, 3, &row->proc);
+		sqlite3_bind_int64(w->st, 4, (sqlite3_int64)(row != NULL ?
+		    row->calls : fn->calls));
+		if (p->type != KP_PROFILE_COUNT)
+			sqlite3_bind_int64(w->st, p->type == KP_PROFILE_TIME ?
+			    5 : 6, (sqlite3_int64)(row != NULL ? row->value :
+			    fn->value));
+		put_row(w);
+	}
+}
+
+static void
+put_names(struct writing *w, const struct kp_profile *p)
+{
+	prepare(w, "insert into process values(?, ?, ?)");
+	for (size_t i = 0; i < p->nnames && w->rc == SQLITE_OK; i++) {
+		sqlite3_bind_int64(w->st, 1, w->id);
+		bind_proc(w, 2, &p->names[i].proc);
+		bind_text(w, 3, p->names[i].name);
+		put_row(w);
+	}
+}
+
+/* ---- whose file it is ---- */
+
+static int64_t
+number(sqlite3 *db, const char *sql)
+{
+	sqlite3_stmt *st = NULL;
+	int64_t n = -1;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK &&
+	    sqlite3_step(st) == SQLITE_ROW)
+		n = sqlite3_column_int64(st, 0);
+	sqlite3_finalize(st);
+	return n;
+}
+
+static bool
+is_ours(sqlite3 *db)
+{
+	return number(db, "pragma application_id") == APPLICATION &&
+	    number(db, "pragma user_version") == 1;
+}
+
+/* In the transaction: another one may make it just now. */
+static enum kp_err
+make(struct writing *w, char *why, size_t n)
+{
+	execute(w, "begin immediate");
+	if (w->rc != SQLITE_OK || is_ours(w->db))
+		return KP_OK;
+	if (number(w->db, "select count(*) from sqlite_master") != 0) {
+		snprintf(why, n, "it is another database: give a file of its "
+		    "own");
+		return KP_EFORMAT;
+	}
+	execute(w, schema);
+	return KP_OK;
+}
+
+enum kp_err
+profile_db_add(const char *file, const struct kp_profile *p,
+    const struct profile_view *v, kp_wall_ns now, char *why, size_t n)
+{
+	bool is_new = access(file, F_OK) != 0;
+	enum kp_err e = KP_EIO;
+	struct writing w = { 0 };
+
+	w.rc = sqlite3_open_v2(file, &w.db,
+	    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+	if (w.rc == SQLITE_OK)
+		sqlite3_busy_timeout(w.db, BUSY_MS);
+	if (make(&w, why, n) != KP_OK) {
+		e = KP_EFORMAT;
+		goto out;
+	}
+	put_profile(&w, p, v, now);
+	put_counted(&w, p, v);
+	put_names(&w, p);
+	execute(&w, "commit");
+	e = w.rc == SQLITE_OK ? KP_OK : KP_EIO;
+	if (e != KP_OK)
+		snprintf(why, n, "%s", w.db != NULL ? sqlite3_errmsg(w.db) :
+		    "out of memory");
+out:
+	sqlite3_finalize(w.st);
+	sqlite3_close(w.db);
+	if (e != KP_OK && is_new)
+		unlink(file);
+	return e;
+}
+
+/* ---- what is read ---- */
+
+bool
+profile_db_begins(const void *p, size_t n)
+{
+	static const char magic[] = "SQLite format 3";
+
+	return n >= sizeof(magic) && memcmp(p, magic, sizeof(magic)) == 0;
+}
+
+/* 0: there is none. */
+static int64_t
+find(sqlite3 *db, int64_t which)
+{
+	char sql[120];
+
+	if (which > 0)
+		snprintf(sql, sizeof(sql), "select id from profile "
+		    "where id = %" PRId64, which);
+	else
+		snprintf(sql, sizeof(sql), "select id from profile "
+		    "order by id desc limit 1");
+	which = which == PROFILE_DB_BEFORE ? number(db, "select max(b.id) "
+	    "from profile b, profile l where l.id = (select max(id) from "
+	    "profile) and b.id < l.id and b.target = l.target and "
+	    "b.type = l.type") : number(db, sql);
+	return which > 0 ? which : 0;
+}
+
+static enum kp_err
+read_type(sqlite3 *db, int64_t id, struct profile_kept *k)
+{
+	enum kp_err e = KP_EFORMAT;
+	sqlite3_stmt *st = NULL;
+	const char *type;
+
+	if (sqlite3_prepare_v2(db, "select type from profile where id = ?",
+	    -1, &st, NULL) != SQLITE_OK)
+		return e;
+	sqlite3_bind_int64(st, 1, id);
+	type = sqlite3_step(st) == SQLITE_ROW ?
+	    (const char *)sqlite3_column_text(st, 0) : NULL;
+	for (int i = 0; type != NULL && i < 3; i++) {
+		if (strcmp(type, types[i]) == 0) {
+			k->type = (enum kp_profile_type)i;
+			e = KP_OK;
+		}
+	}
+	sqlite3_finalize(st);
+	return e;
+}
+
+static bool
+read_figure(sqlite3_stmt *st, int col, uint64_t *v)
+{
+	int64_t n = sqlite3_column_int64(st, col);
+
+	*v = (uint64_t)n;
+	return n >= 0 && n <= FIGURE_MAX &&
+	    sqlite3_column_type(st, col) == SQLITE_INTEGER;
+}
+
+static enum kp_err
+read_rows(sqlite3 *db, int64_t id, struct profile_kept *k)
+{
+	static const char sql[] = "select function, sum(calls), "
+	    "coalesce(sum(us), sum(words), 0) from counted where profile = ? "
+	    "group by function order by function";
+	struct profile_kept_row row;
+	sqlite3_stmt *st = NULL;
+	enum kp_err e = KP_OK;
+	const char *fn;
+	int rc;
+
+	if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK)
+		return KP_EFORMAT;
+	sqlite3_bind_int64(st, 1, id);
+	while (e == KP_OK && (rc = sqlite3_step(st)) != SQLITE_DONE) {
+		fn = rc == SQLITE_ROW ?
+		    (const char *)sqlite3_column_text(st, 0) : NULL;
+		row = (struct profile_kept_row){ 0 };
+		if (fn == NULL || !read_figure(st, 1, &row.calls) ||
+		    !read_figure(st, 2, &row.value))
+			e = KP_EFORMAT;
+		else
+			e = profile_kept_put(k, fn, row.calls, row.value);
+	}
+	sqlite3_finalize(st);
+	return e;
+}
+
+enum kp_err
+profile_db_read(const char *file, int64_t which, struct profile_kept *k,
+    char *why, size_t n)
+{
+	enum kp_err e = KP_EFORMAT;
+	sqlite3 *db = NULL;
+	int64_t id = 0;
+
+	*k = (struct profile_kept){ 0 };
+	if (sqlite3_open_v2(file, &db, SQLITE_OPEN_READONLY, NULL) ==
+	    SQLITE_OK && is_ours(db)) {
+		id = find(db, which);
+		e = id == 0 ? KP_ENOENT : read_type(db, id, k);
+		if (e == KP_OK)
+			e = read_rows(db, id, k);
+	}
+	sqlite3_close(db);
+	if (e == KP_ENOENT)
+		snprintf(why, n, "%s", which == PROFILE_DB_BEFORE ?
+		    "there is no profile before the last one, of its target "
+		    "and kind" : "that profile is not there");
+	else if (e != KP_OK)
+		snprintf(why, n, "%s", e == KP_EFORMAT ?
+		    "it is no database that kprof count, time or memory write "
+		    "with -db" : kp_err_str(e));
+	if (e != KP_OK)
+		profile_kept_free(k);
+	return e;
+}
