@@ -265,7 +265,8 @@ $(B)/test/test_assembly $(B)/test/test_conserve $(B)/test/test_clocks: $(VMSIM)
 $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
 # What the native probe is made of needs no VM.
-$(B)/test/test_ring: $(call obj,src/probe/ring.c src/probe/names.c)
+$(B)/test/test_ring $(B)/test/test_merge $(B)/test/test_probe_clock: \
+    $(call obj,$(addprefix src/probe/,ring.c merge.c clock.c names.c))
 
 # What metrics are written by is pure.
 $(B)/test/test_expo: $(call obj,$(addprefix src/export/,expo.c expo_proto.c \
@@ -508,20 +509,30 @@ native:
 CYCLES  ?= 100
 TORTURE := $(B)/torture
 
-$(TORTURE)/probe_torture.beam: test/probe/probe_torture.erl $(B)/gen/kprof_probe.beam
+$(TORTURE)/probe_torture.beam: test/probe/probe_torture.erl $(B)/gen/kprof_probe.beam $(B)/gen/kprof_agent.beam
 	@mkdir -p $(@D)
 	erlc -Wall$(ERLC_COMPAT) -o $(@D) $<
-	cp $(B)/gen/kprof_probe.beam $(@D)
+	cp $(B)/gen/kprof_probe.beam $(B)/gen/kprof_agent.beam $(@D)
 
 .PHONY: torture
 torture: $(B)/kprof_probe.so $(TORTURE)/probe_torture.beam
-	$(if $(SANFLAGS),LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0) \
+	$(if $(SANFLAGS),LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=4) \
 	    erl -noinput -pa $(TORTURE) -s probe_torture main -extra $(B)/kprof_probe $(CYCLES)
 
-# The same in valgrind, which takes some ten times as long.
+# The same in valgrind, which takes some ten times as long, with a library that
+# tells it what the VM has written (src/probe/checked.h).
+$(TORTURE)/%.o: src/probe/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -DPROBE_VALGRIND -isystem $(ERL_INC) -fPIC -fvisibility=hidden -c -o $@ $<
+
+$(TORTURE)/kprof_probe.so: $(PROBE_SRC:src/probe/%.c=$(TORTURE)/%.o)
+	$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $^
+
 .PHONY: torture-valgrind
-torture-valgrind: $(B)/kprof_probe.so $(TORTURE)/probe_torture.beam
-	sh test/probe/valgrind.sh $(TORTURE) $(B)/kprof_probe $(CYCLES)
+torture-valgrind: $(TORTURE)/probe_torture.beam
+	@command -v valgrind >/dev/null || sh test/support/setup.sh valgrind
+	@$(MAKE) --no-print-directory $(TORTURE)/kprof_probe.so
+	sh test/probe/valgrind.sh $(TORTURE) $(TORTURE)/kprof_probe $(CYCLES)
 
 # The faults among them, many times: SEED=N has the same moments again.
 # With targets of the release that is installed, or of that in FAULTS_ROOT.
@@ -669,7 +680,7 @@ $(B)/bench/bench_dump $(B)/bench/bench_rollup: $(call obj,$(STORE))
 $(B)/bench/bench_web: $(call obj,test/bench/month.c $(STORE) $(REPORT) \
     src/web/api.c src/web/params.c)
 
-$(B)/bench/bench_tracer.beam: test/bench/bench_tracer.erl $(B)/gen/kprof_probe.beam
+$(B)/bench/bench_%.beam: test/bench/bench_%.erl $(B)/gen/kprof_probe.beam
 	@mkdir -p $(@D)
 	erlc -Wall$(ERLC_COMPAT) -o $(@D) $<
 
@@ -682,9 +693,10 @@ bench-instructions: $(B)/bench/count
 
 # BENCH_ROOT: a root file system such as those of `make matrix`, for the target.
 .PHONY: bench
-bench: all $(BENCH) $(B)/bench/bench_tracer.beam
+bench: all $(BENCH) $(B)/test/record $(B)/bench/bench_tracer.beam $(B)/bench/bench_drain.beam
 	@for t in $(BENCH); do echo "== $$t"; $$t || exit 1; done
 	@echo "== bench_tracer"; erl -noinput -pa $(B)/bench $(B)/gen -s bench_tracer main -extra $(B)/kprof_probe
+	@echo "== bench_drain"; erl +S 64:64 -noinput -pa $(B)/bench $(B)/gen -s bench_drain main -extra $(B)/kprof_probe 4096
 	@echo "== bench_target"; escript test/bench/bench_target.escript $(B) $(BENCH_ROOT)
 	@$(MAKE) --no-print-directory bench-table
 

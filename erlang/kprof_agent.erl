@@ -46,7 +46,7 @@
 -define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
 -define(EXACT_CALLS, 1000).     % of about so many calls, the last ones
 -define(LOOK_US, 5000).         % how often code is looked at when behind
--define(DRAIN_RECORDS, 8192).   % taken from the rings at once, about
+-define(DRAIN_RECORDS, 4096).   % taken from the rings at once: well below 1 ms
 -define(RINGS_MS, 10).          % how often rings are looked at that fill
 -define(RINGS_IDLE_MS, 15).     % and others
 -define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word

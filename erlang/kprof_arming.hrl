@@ -66,7 +66,10 @@ arm_tiers(Items, S) ->
 
 %% Many patterns take long on a busy node: between any two the daemon has its
 %% answer, and events do not pile up. Those of old tokens, on the way to being
-%% armed, are nobody's; in a change no more of them wait than may.
+%% armed, are nobody's; in a change no more of them wait than may, and rings are
+%% emptied as ever.
+breathe(#s{state = armed, probe = native} = S) ->
+    answer_lease(drain_meanwhile(S));
 breathe(#s{state = armed} = S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     answer_lease(case over_limit(0, Queue, S) of

@@ -54,11 +54,15 @@ drain(S0) ->
         _ -> S#s{busy = S#s.busy + now_ns() - T0}
     end.
 
-drain_once(S0) ->
+%% {Events, TimeOfTheOldest, AreThereMore, State}
+drain_once(S) ->
+    drain_once(fun drained/7, S).
+
+drain_once(Then, S0) ->
     {Now, Oldest, Waiting, Dropped, Entries, N, More, Chunks} =
         kprof_probe:drain(?DRAIN_RECORDS),
     {Lost, S} = ring_losses(Dropped, Entries, S0),
-    {N, Oldest, More, drained(Lost, Now, Oldest, Waiting, N, Chunks, S)}.
+    {N, Oldest, More, Then(Lost, Now, Oldest, Waiting, N, Chunks, S)}.
 
 %% Counters since the rings were there; Lost: events since the last look.
 ring_losses(D, E, #s{rings = {D0, E0}} = S) ->
@@ -112,12 +116,27 @@ keep_definitions(Chunks, S) ->
 %% All that is there already, sent or, when disarmed, dropped; not what comes
 %% meanwhile. Each part is older than the next.
 drain_all(S) ->
-    drain_all(now_ns(), S).
+    drain_all(fun drained/7, now_ns(), S).
 
-drain_all(Until, S0) ->
-    case drain_once(S0) of
-        {_, Oldest, true, S} when Oldest =< Until -> drain_all(Until, S);
+drain_all(Then, Until, S0) ->
+    case drain_once(Then, S0) of
+        {_, Oldest, true, S} when Oldest =< Until -> drain_all(Then, Until, S);
         {_, _, _, S} -> S
+    end.
+
+%% In the midst of a change, which is no place to trip at: what cannot be sent
+%% now is dropped and counted.
+drain_meanwhile(S0) ->
+    T0 = now_ns(),
+    S = drain_all(fun sent_or_dropped/7, T0, S0),
+    S#s{busy = S#s.busy + now_ns() - T0}.
+
+sent_or_dropped(_, _, _, _, 0, _, S) ->
+    S;
+sent_or_dropped(_, Now, _, Waiting, N, Chunks, S) ->
+    case send_chunks(Now, Waiting, N, Chunks, S) of
+        {ok, S1} -> S1;
+        _ -> keep_definitions(Chunks, S)
     end.
 
 hand_over_rings(Deadline, S0) ->

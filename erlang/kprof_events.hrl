@@ -7,7 +7,7 @@
 event(Ev, #s{state = armed} = S0) ->
     S = case process_info(self(), message_queue_len) of
             {_, Len} when Len < ?BATCH_EVENTS - 1 ->
-                receive after wait_ms(S0) -> S0 end;
+                receive after wait_ms(Ev, S0) -> S0 end;
             _ ->
                 look_ahead(S0)
         end,
@@ -19,9 +19,12 @@ event(Ev, S) ->
     drop(Ev, S).
 
 %% Each batch costs both sides far more than an event; and a quarter of the age
-%% that events may have is no overload yet.
-wait_ms(#s{max_age_ns = Ns}) ->
-    max(?BATCH_LEAST_MS, min(?BATCH_MS, Ns div 4000000)).
+%% that events may have is no overload yet. What the last batch had no room for
+%% has waited already.
+wait_ms(Ev, #s{max_age_ns = Ns}) ->
+    Age = now_ns() - element(tuple_size(Ev), Ev),
+    max(0, max(?BATCH_LEAST_MS, min(?BATCH_MS, Ns div 4000000)) -
+            Age div 1000000).
 
 %% Returns the time of the oldest event, their number, and them in order.
 gather(Left, Ev, Acc, S) ->

@@ -3,8 +3,10 @@
  *
  * A batch's chunks are read side by side, each from its own place on; the
  * events come in the order of their times, and where these are equal from the
- * same chunk as before.  Records are copied out before they are looked at:
- * nobody has aligned them.
+ * same chunk as before.  The chunks are a heap by these times, so that a batch
+ * of thousands, each with one event before the next one's, costs no more than
+ * its bytes' worth.  Records are copied out before they are looked at: nobody
+ * has aligned them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,10 +44,9 @@ struct cursor {
 
 struct kp_native {
 	struct source *source[KP_NATIVE_RINGS_MAX];
-	struct cursor *v;
+	struct cursor *v;	/* a heap: none is before the one above it */
 	uint32_t n, cap;
-	uint32_t at;		/* the one that gives the next event, */
-	bool given;		/* or has given the last */
+	bool given;		/* the first has given the last event */
 	int64_t until;		/* it is ahead of all others up to this */
 	uint32_t bad;		/* to be told: elements that made no sense */
 	size_t bytes;		/* of memory, for definitions */
@@ -79,7 +80,7 @@ forget_batch(struct kp_native *nd)
 		nd->bytes -= sizeof(*d) + d->n;
 		free(d);
 	}
-	nd->n = nd->at = nd->bad = 0;
+	nd->n = nd->bad = 0;
 	nd->given = false;
 }
 
@@ -261,20 +262,32 @@ add_chunk(struct kp_native *nd, struct kp_span b)
 	return true;
 }
 
-/* Which one is next, and how far it is ahead. */
+/* The one at i moves down to its place. */
 static void
-choose(struct kp_native *nd)
+sift(struct kp_native *nd, uint32_t i)
 {
-	uint32_t best = nd->at < nd->n ? nd->at : 0;
+	struct cursor c = nd->v[i];
+	uint32_t below;
 
-	nd->until = INT64_MAX;
-	for (uint32_t i = 0; i < nd->n; i++)
-		if (nd->v[i].ts < nd->v[best].ts)
-			best = i;
-	for (uint32_t i = 0; i < nd->n; i++)
-		if (i != best && nd->v[i].ts < nd->until)
-			nd->until = nd->v[i].ts;
-	nd->at = best;
+	while ((below = 2 * i + 1) < nd->n) {
+		if (below + 1 < nd->n &&
+		    nd->v[below + 1].ts < nd->v[below].ts)
+			below++;
+		if (c.ts <= nd->v[below].ts)
+			break;
+		nd->v[i] = nd->v[below];
+		i = below;
+	}
+	nd->v[i] = c;
+}
+
+/* How far the first one is ahead: one of the two below it is next. */
+static void
+look_ahead(struct kp_native *nd)
+{
+	nd->until = nd->n > 1 ? nd->v[1].ts : INT64_MAX;
+	if (nd->n > 2 && nd->v[2].ts < nd->until)
+		nd->until = nd->v[2].ts;
 }
 
 /* All chunks of the batch; other elements are passed over. */
@@ -290,7 +303,9 @@ gather(struct kp_native *nd, struct kp_batch *b)
 			nd->bad++;
 		}
 	}
-	choose(nd);
+	for (uint32_t i = nd->n / 2; i-- > 0; )
+		sift(nd, i);
+	look_ahead(nd);
 }
 
 /* ---- events ---- */
@@ -392,7 +407,7 @@ read_record(const struct kp_native *nd, const struct source *s,
 static void
 pass(struct kp_native *nd)
 {
-	struct cursor *c = &nd->v[nd->at];
+	struct cursor *c = nd->v;
 
 	nd->given = false;
 	c->p += RECORD;
@@ -400,13 +415,15 @@ pass(struct kp_native *nd)
 		*c = nd->v[--nd->n];
 	else if (c->ts <= nd->until)
 		return;
-	choose(nd);
+	if (nd->n > 0)
+		sift(nd, 0);
+	look_ahead(nd);
 }
 
 static enum kp_err
 next_record(struct kp_native *nd, struct kp_event *ev)
 {
-	struct cursor *c = &nd->v[nd->at];
+	const struct cursor *c = nd->v;
 	struct kp_native_record rec;
 
 	nd->given = true;

@@ -5,17 +5,23 @@
  * kprofd merges rings by time, so one drain must not hold an event without
  * those of its process before it.  So the clock is read first, and younger
  * events are left: what came before one that is older than that was written
- * before it was read.  Where a ring has more than it may give now, the others
- * stop at the same time.
+ * before it was read.  And where there is more than may be given now it is
+ * the oldest of all rings.
  *
  * Processes are named here, by number and serial, for which no event waits.
+ *
+ * A drain holds a scheduler, so it is to be over in far less than a millisecond:
+ * there is a bound to the records, however many rings there are.
  */
-#include <stdio.h>
 #include <string.h>
 
+#include "probe/checked.h"
+#include "probe/merge.h"
 #include "probe/probe.h"
 
-#define PART_MIN 256	/* records: an event with all its definitions fits */
+#define MOMENT_TRIES 5
+#define MOMENT_GOOD 2000	/* ns */
+#define TIMESLICE INT64_C(1000000)	/* ns: what the VM gives a process */
 
 unsigned
 probe_rings(const struct probe *p)
@@ -51,19 +57,58 @@ probe_waiting(const struct probe *p)
 	return n;
 }
 
+/*
+ * The VM's is right to half of what the look at both took: longer where the
+ * thread lost its processor in between, so the shortest of some.
+ */
+int64_t
+probe_moment(struct probe *p)
+{
+	int64_t first = clock_kernel(), before = first, after, vm, at = 0,
+	    vm_at = 0, shortest = INT64_MAX;
+
+	for (int i = 0; i < MOMENT_TRIES && shortest > MOMENT_GOOD; i++) {
+		vm = enif_monotonic_time(ERL_NIF_NSEC);
+		after = clock_kernel();
+		if (after - before < shortest) {
+			shortest = after - before;
+			at = before + shortest / 2;
+			vm_at = vm;
+		}
+		before = after;
+	}
+	clock_moment(&p->clock, at, vm_at);
+	return first;
+}
+
+/* Which begins after one character. */
+static uint64_t
+next_number(const char **c)
+{
+	uint64_t n = 0;
+
+	for (*c += **c != '\0'; **c >= '0' && **c <= '9'; ++*c)
+		n = 10 * n + (uint64_t)(**c - '0');
+	return n;
+}
+
 /* How <0.Number.Serial> is built is the VM's own affair: it prints it. */
 static uint64_t
 pid_name(struct probe *p, uint64_t term)
 {
 	struct pid_name *at = &p->pids[term / 16 % PROBE_PIDS];
-	unsigned number = 0, serial = 0;
-	char text[64];
+	char text[64] = "";
+	const char *c = text;
+	uint64_t number, serial;
 
 	if (at->term == term)
 		return at->name;
 	enif_snprintf(text, sizeof(text), "%T", (ERL_NIF_TERM)term);
-	sscanf(text, "<%*u.%u.%u>", &number, &serial);
-	*at = (struct pid_name){ term, (uint64_t)serial << 32 | number };
+	vm_wrote(text, sizeof(text));
+	next_number(&c);	/* 0: this node */
+	number = next_number(&c);
+	serial = next_number(&c);
+	*at = (struct pid_name){ term, serial << 32 | number };
 	return at->name;
 }
 
@@ -74,6 +119,7 @@ record_out(struct probe *p, const struct kp_native_record *in)
 
 	if (rec.kind == KP_NATIVE_WEIGHT)
 		return rec;
+	rec.ts = clock_vm(&p->clock, rec.ts);
 	rec.pid = pid_name(p, rec.pid);
 	if ((rec.flags & KP_NATIVE_HAS_FROM) != 0)
 		rec.other = pid_name(p, rec.other);
@@ -81,13 +127,12 @@ record_out(struct probe *p, const struct kp_native_record *in)
 }
 
 static ERL_NIF_TERM
-chunk(ErlNifEnv *env, struct probe *p, unsigned ring,
-    const struct ring_part *part)
+chunk(ErlNifEnv *env, struct probe *p, const struct ring_part *part)
 {
-	const struct ring *r = &p->thread[ring]->ring;
+	const struct ring *r = part->r;
 	uint64_t n = part->to - part->from, at = part->from, end;
 	struct kp_native_chunk head = { .magic = KP_NATIVE_MAGIC,
-		.version = KP_NATIVE_VERSION, .ring = (uint16_t)ring,
+		.version = KP_NATIVE_VERSION, .ring = (uint16_t)part->number,
 		.records = (uint32_t)n };
 	const struct kp_native_record *rec;
 	struct kp_native_record out;
@@ -96,6 +141,7 @@ chunk(ErlNifEnv *env, struct probe *p, unsigned ring,
 
 	to = enif_make_new_binary(env, sizeof(head) + n * sizeof(*rec),
 	    &binary);
+	vm_wrote(to, sizeof(head) + n * sizeof(*rec));
 	memcpy(to, &head, sizeof(head));
 	to += sizeof(head);
 	while (at < part->to) {
@@ -122,54 +168,63 @@ struct drained {
 	ERL_NIF_TERM chunks;
 };
 
-/* The part of each ring, all up to the same time. */
 static void
-look(struct probe *p, struct ring_part *part, unsigned n, uint64_t each,
-    int64_t until)
-{
-	int64_t first = until;
-
-	for (unsigned i = 0; i < n; i++) {
-		part[i] = ring_look(&p->thread[i]->ring, each, until);
-		if (part[i].more && part[i].events > 0 &&
-		    part[i].last < first)
-			first = part[i].last;
-	}
-	for (unsigned i = 0; i < n && first < until; i++)
-		if (part[i].events > 0 && part[i].last > first) {
-			part[i] = ring_look(&p->thread[i]->ring, each, first);
-			part[i].more = true;
-		}
-}
-
-static void
-take(ErlNifEnv *env, struct probe *p, struct drained *d, unsigned ring,
+give(ErlNifEnv *env, struct probe *p, struct drained *d,
     const struct ring_part *part)
 {
-	d->more |= part->more;
 	if (part->events == 0)
 		return;
 	if (d->events == 0 || part->oldest < d->oldest)
 		d->oldest = part->oldest;
 	d->events += part->events;
-	d->chunks = enif_make_list_cell(env, chunk(env, p, ring, part),
-	    d->chunks);
-	ring_release(&p->thread[ring]->ring, part);
+	d->chunks = enif_make_list_cell(env, chunk(env, p, part), d->chunks);
+	ring_release(part);
+}
+
+/* Of all rings, what is older than now; false: no memory for that. */
+static bool
+give_all(ErlNifEnv *env, struct probe *p, struct drained *d, uint64_t max,
+    int64_t now)
+{
+	unsigned n = probe_rings(p);
+	struct ring_part *part = enif_alloc((n + 1) * sizeof(*part));
+
+	if (part == NULL)
+		return false;
+	vm_wrote(part, (n + 1) * sizeof(*part));
+	for (unsigned i = 0; i < n; i++)
+		part[i] = ring_part(&p->thread[i]->ring, i);
+	d->more = merge_oldest(part, n, max, now);
+	for (unsigned i = 0; i < n; i++)
+		give(env, p, d, &part[i]);
+	enif_free(part);
+	return true;
+}
+
+/* The caller has held its scheduler since then. */
+static void
+tell_time(ErlNifEnv *env, int64_t since)
+{
+	int64_t percent = (clock_kernel() - since) /
+	    (TIMESLICE / 100);
+
+	enif_consume_timeslice(env, percent < 1 ? 1 : percent > 100 ? 100 :
+	    (int)percent);
 }
 
 /*
  * drain(Max) -> {Now, Oldest, Waiting, Dropped, DroppedEntries, Events, More,
- * Chunks}: about Max records at most; those that Wait are left; More: at once.
+ * Chunks}: the oldest events, of Max records at most or one; those
+ * that Wait are left; More: at once.
  */
 ERL_NIF_TERM
 drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
 	struct drained d = { .chunks = enif_make_list(env, 0) };
-	int64_t now = enif_monotonic_time(ERL_NIF_NSEC);
-	struct ring_part *part;
+	int64_t now, oldest;
 	uint64_t dropped, entries;
-	unsigned max, n;
+	unsigned max;
 	ErlNifPid self;
 
 	(void)argc;
@@ -177,19 +232,16 @@ drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	    enif_self(env, &self) == NULL ||
 	    enif_compare_pids(&self, &p->owner) != 0)
 		return enif_make_badarg(env);
-	n = probe_rings(p);
-	part = enif_alloc((n + 1) * sizeof(*part));
-	if (part == NULL)
+	now = probe_moment(p);
+	if (!give_all(env, p, &d, max, now))
 		return enif_make_badarg(env);
-	max = n > 0 && max / n > PART_MIN ? max / n : PART_MIN;
-	look(p, part, n, max, now);
-	for (unsigned i = 0; i < n; i++)
-		take(env, p, &d, i, &part[i]);
-	enif_free(part);
 	atomic_store_explicit(&p->drained_at, now, memory_order_relaxed);
 	probe_dropped(p, &dropped, &entries);
-	return enif_make_tuple(env, 8, enif_make_int64(env, now),
-	    enif_make_int64(env, d.events > 0 ? d.oldest : now),
+	tell_time(env, now);
+	oldest = clock_vm(&p->clock, d.events > 0 ? d.oldest : now);
+	return enif_make_tuple(env, 8,
+	    enif_make_int64(env, clock_vm(&p->clock, now)),
+	    enif_make_int64(env, oldest),
 	    enif_make_uint64(env, probe_waiting(p)),
 	    enif_make_uint64(env, dropped), enif_make_uint64(env, entries),
 	    enif_make_uint64(env, d.events),
@@ -244,8 +296,8 @@ definitions_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	bool good;
 
 	(void)argc;
-	while (enif_get_list_cell(env, tail, &head, &tail)) {
-		if (!enif_inspect_binary(env, head, &in) ||
+	while (vm_list_cell(env, tail, &head, &tail)) {
+		if (!vm_binary(env, head, &in) ||
 		    !enif_alloc_binary(in.size, &b))
 			return enif_make_badarg(env);
 		memcpy(b.data, in.data, in.size);

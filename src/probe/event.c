@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "kprofd/native_record.h"
+#include "probe/checked.h"
 #include "probe/probe.h"
 #include "probe/term_put.h"
 
@@ -53,7 +54,7 @@ fn_slot(struct event *e, ERL_NIF_TERM mfa, uint16_t keep)
 	uint32_t n;
 	int arity;
 
-	if (!enif_get_tuple(e->env, mfa, &arity, &v) || arity != 3)
+	if (!vm_tuple(e->env, mfa, &arity, &v) || arity != 3)
 		return 0;
 	key = (struct name_key){ v[0], v[1], v[2] };
 	slot = names_slot(&t->fns, &key, keep, &fresh);
@@ -114,6 +115,7 @@ sender_slot(struct event *e, ERL_NIF_TERM pid)
 	uint32_t n;
 
 	enif_snprintf(text, sizeof(text), "%T", pid);
+	vm_wrote(text, sizeof(text));
 	if (sscanf(text, "<%u.%u.%u>", &node, &number, &serial) != 3)
 		return 0;
 	key = (struct name_key){ .a = (uint64_t)serial << 32 | number,
@@ -154,7 +156,7 @@ token_label(struct event *e, ERL_NIF_TERM token, bool from)
 	ErlNifSInt64 label;
 	int arity;
 
-	if (!enif_get_tuple(e->env, token, &arity, &v) || arity != 5)
+	if (!vm_tuple(e->env, token, &arity, &v) || arity != 5)
 		return 0;
 	if (from)
 		read_sender(e, v[3]);
@@ -173,8 +175,8 @@ read_message(struct event *e, ERL_NIF_TERM opts)
 	unsigned weight;
 	int arity;
 
-	if (!enif_get_map_value(e->env, opts, probe_atoms.match_spec_result,
-	    &message) || !enif_get_tuple(e->env, message, &arity, &v))
+	if (!vm_map_value(e->env, opts, probe_atoms.match_spec_result,
+	    &message) || !vm_tuple(e->env, message, &arity, &v))
 		return false;
 	if (arity == 3 || arity == 4) {
 		e->rec.kind = arity == 3 ? KP_NATIVE_CALL : KP_NATIVE_CLEAR;
@@ -279,9 +281,9 @@ drop_ringless(struct probe *p, ErlNifEnv *env, const ERL_NIF_TERM argv[])
 	const ERL_NIF_TERM *v;
 	ERL_NIF_TERM message;
 	int arity;
-	bool entry = enif_get_map_value(env, argv[4],
+	bool entry = vm_map_value(env, argv[4],
 	    probe_atoms.match_spec_result, &message) &&
-	    enif_get_tuple(env, message, &arity, &v) && arity == 7;
+	    vm_tuple(env, message, &arity, &v) && arity == 7;
 
 	atomic_fetch_add_explicit(&p->dropped, 1, memory_order_relaxed);
 	atomic_fetch_add_explicit(&p->dropped_entries, entry,
@@ -298,7 +300,7 @@ event_trace(struct probe *p, struct thread *t, ErlNifEnv *env,
 		drop_ringless(p, env, argv);
 		return;
 	}
-	e.rec.ts = enif_monotonic_time(ERL_NIF_NSEC);
+	e.rec.ts = clock_kernel();
 	if (!read_event(&e, argv))
 		return;		/* nothing was written before that is told */
 	if (!e.full)

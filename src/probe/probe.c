@@ -7,10 +7,12 @@
  * which, together with the number of the probe that gave it: when the library
  * is loaded anew, numbers go on.
  */
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "probe/checked.h"
 #include "probe/probe.h"
 
 #define RECORDS_MIN 1024
@@ -64,7 +66,7 @@ trace_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
 
-	(void)argc;
+	vm_wrote(argv, (size_t)argc * sizeof(*argv));
 	if (is_active(p))
 		event_trace(p, mine.probe == p->number ? mine.thread :
 		    claim(p), env, argv);
@@ -83,7 +85,7 @@ start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	if (is_active(p) || enif_self(env, &p->owner) == NULL)
 		return enif_make_badarg(env);
 	p->owned = true;
-	atomic_store(&p->drained_at, enif_monotonic_time(ERL_NIF_NSEC));
+	atomic_store(&p->drained_at, probe_moment(p));
 	atomic_store(&p->active, true);
 	return probe_atoms.ok;
 }
@@ -151,32 +153,60 @@ aligned(size_t n)
 	return (n + RING_LINE - 1) / RING_LINE * RING_LINE;
 }
 
-/* Pages are there when they are used first: most rings never are. */
+/*
+ * Of each thread: pages are there when they are used first, and most rings
+ * never are.
+ */
+static void *
+map_thread(size_t bytes)
+{
+	void *at;
+
+	if (PROBE_PLAIN) {
+		at = aligned_alloc(RING_LINE, bytes);
+		return at != NULL ? memset(at, 0, bytes) : NULL;
+	}
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return at != MAP_FAILED ? at : NULL;
+}
+
+static void
+put_memory(struct probe *p)
+{
+	for (unsigned i = 0; i < p->nthreads && p->thread[i] != NULL; i++) {
+		if (PROBE_PLAIN)
+			free(p->thread[i]);
+		else
+			munmap(p->thread[i], p->thread_bytes);
+	}
+	enif_free(p->thread);
+}
+
 static bool
 get_memory(struct probe *p, uint32_t records)
 {
-	size_t one = aligned(sizeof(struct thread)) +
-	    aligned(records * sizeof(struct kp_native_record));
+	size_t head = aligned(sizeof(struct thread));
 	uint64_t seed = 0;
 	uint8_t *at;
 
 	getrandom(&seed, sizeof(seed), GRND_NONBLOCK);
+	p->thread_bytes = head +
+	    aligned(records * sizeof(struct kp_native_record));
 	p->thread = enif_alloc(p->nthreads * sizeof(p->thread[0]));
 	if (p->thread == NULL)
 		return false;
-	p->size = one * p->nthreads;
-	p->memory = mmap(NULL, p->size, PROT_READ | PROT_WRITE,
-	    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p->memory == MAP_FAILED) {
-		enif_free(p->thread);
-		return false;
-	}
-	at = p->memory;
-	for (unsigned i = 0; i < p->nthreads; i++, at += one) {
-		p->thread[i] = (struct thread *)at;
+	vm_wrote(p->thread, p->nthreads * sizeof(p->thread[0]));
+	for (unsigned i = 0; i < p->nthreads; i++) {
+		at = map_thread(p->thread_bytes);
+		p->thread[i] = (struct thread *)(void *)at;
+		if (at == NULL) {
+			put_memory(p);
+			return false;
+		}
 		p->thread[i]->seed = seed;
-		ring_init(&p->thread[i]->ring, (struct kp_native_record *)(at +
-		    aligned(sizeof(struct thread))), records);
+		ring_init(&p->thread[i]->ring,
+		    (struct kp_native_record *)(void *)(at + head), records);
 	}
 	return true;
 }
@@ -193,7 +223,7 @@ load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts)
 	struct probe *p;
 	int arity;
 
-	if (!enif_get_tuple(env, opts, &arity, &v) || arity != 3 ||
+	if (!vm_tuple(env, opts, &arity, &v) || arity != 3 ||
 	    !enif_get_uint(env, v[0], &version) ||
 	    version != KP_NATIVE_VERSION ||
 	    !enif_get_uint(env, v[1], &threads) || threads == 0 ||
@@ -204,6 +234,7 @@ load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts)
 	p = enif_alloc(sizeof(*p));
 	if (p == NULL)
 		return 2;
+	vm_wrote(p, sizeof(*p));
 	memset(p, 0, sizeof(*p));
 	p->nthreads = threads;
 	if (!get_memory(p, records)) {
@@ -230,8 +261,7 @@ unload(ErlNifEnv *env, void *priv)
 	struct probe *p = priv;
 
 	(void)env;
-	munmap(p->memory, p->size);
-	enif_free(p->thread);
+	put_memory(p);
 	enif_free(p);
 }
 

@@ -4,7 +4,8 @@
  *   probe.c     the VM's side: loading, the tracer's callbacks, commands
  *   event.c     a trace event of the VM -> records in a thread's ring
  *   drain.c     rings -> binaries for the agent
- *   ring, names, term_put    what these are made of
+ *   ring, merge, clock, names, term_put    what these are made of
+ *   checked     for builds that are watched
  *
  * All memory is got when the library is loaded and given back when it is
  * unloaded; the VM lets no thread be in here at that time.  On the way of an
@@ -16,6 +17,7 @@
 
 #include <erl_nif.h>
 
+#include "probe/clock.h"
 #include "probe/names.h"
 #include "probe/ring.h"
 
@@ -47,14 +49,14 @@ struct probe {
 	_Atomic unsigned claimed;	/* threads that asked for a ring */
 	/* of threads that got none */
 	_Atomic uint64_t dropped, dropped_entries;
-	_Atomic int64_t drained_at;	/* monotonic ns */
-	void *memory;		/* of all threads */
-	size_t size;
+	_Atomic int64_t drained_at;	/* by the kernel's clock */
 	unsigned nthreads;
-	struct thread **thread;
+	struct thread **thread;	/* owned, each of so many bytes, its ring's too */
+	size_t thread_bytes;
 	/* the owner's */
 	ErlNifPid owner;
 	bool owned;
+	struct clock clock;	/* what events' times are by the VM's */
 	struct pid_name pids[PROBE_PIDS];
 };
 
@@ -63,6 +65,9 @@ extern struct probe_atoms {
 	    return_to, return_from, exception_from, undefined,
 	    match_spec_result, active, threads, records, dropped, waiting;
 } probe_atoms;
+
+/* drain.c: looks at both clocks; the kernel's, before the VM's. */
+int64_t probe_moment(struct probe *p);
 
 /* event.c: t is NULL for a thread without a ring. */
 void event_trace(struct probe *p, struct thread *t, ErlNifEnv *env,

@@ -35,39 +35,40 @@ ring_define(struct ring *r, enum kp_native_kind kind, uint16_t slot,
 }
 
 struct ring_part
-ring_look(const struct ring *r, uint64_t max, int64_t until)
+ring_part(struct ring *r, unsigned number)
 {
 	uint64_t head = atomic_load_explicit(&r->head, memory_order_acquire);
 	uint64_t at = atomic_load_explicit(&r->tail, memory_order_relaxed);
-	struct ring_part part = { .from = at, .to = at };
-	const struct kp_native_record *rec;
 
-	/* What stands before an event defines what it uses: they go together. */
-	while (at != head) {
-		rec = ring_at(r, at);
+	return (struct ring_part){ .r = r, .number = number, .from = at, .to = at, .head = head };
+}
+
+/* What stands before an event defines what it uses: they go together. */
+bool
+ring_follows(struct ring_part *part)
+{
+	const struct kp_native_record *rec;
+	uint64_t at = part->to;
+
+	while (at != part->head) {
+		rec = ring_at(part->r, at);
 		if (rec->kind >= KP_NATIVE_FN) {
 			at += kp_native_records(rec->caller);
-			continue;
+		} else if (rec->kind == KP_NATIVE_WEIGHT) {
+			at++;
+		} else {
+			part->ts = rec->ts;
+			part->next = at + 1;
+			return true;
 		}
-		at++;
-		if (rec->kind == KP_NATIVE_WEIGHT)
-			continue;
-		if (rec->ts > until)
-			break;
-		part.more = at - part.from > max;
-		if (part.more)
-			break;
-		part.oldest = part.events++ == 0 ? rec->ts : part.oldest;
-		part.last = rec->ts;
-		part.to = at;
 	}
-	return part;
+	return false;
 }
 
 void
-ring_release(struct ring *r, const struct ring_part *part)
+ring_release(const struct ring_part *part)
 {
-	atomic_store_explicit(&r->tail, part->to, memory_order_release);
+	atomic_store_explicit(&part->r->tail, part->to, memory_order_release);
 }
 
 uint64_t

@@ -72,22 +72,34 @@ ring_undo(struct ring *r)
 bool ring_define(struct ring *r, enum kp_native_kind kind, uint16_t slot,
     const uint8_t *term, uint32_t n);
 
-/* Whole records [from, to), definitions never cut. */
+/* What is read of a ring at once: whole records [from, to). */
 struct ring_part {
+	struct ring *r;
+	unsigned number;	/* the caller's, of the ring */
 	uint64_t from, to;
 	uint64_t events;	/* among them */
-	int64_t oldest, last;	/* their times; of no events: undefined */
-	bool more;		/* `max` kept others back */
+	int64_t oldest;		/* the first one's time; of no events: undefined */
+	/* the event that follows, with what stands before it: up to `next` */
+	uint64_t head, next;
+	int64_t ts;
 };
 
-/*
- * What there is to read: events not younger than `until`, about `max`
- * records at most, though more by a definition.
- */
-struct ring_part ring_look(const struct ring *r, uint64_t max, int64_t until);
+/* Nothing yet, of what is published now. */
+struct ring_part ring_part(struct ring *r, unsigned number);
+/* Is there an event that follows?  Its time is part->ts then. */
+bool ring_follows(struct ring_part *part);
+
+/* It is of the part. */
+static inline void
+ring_take(struct ring_part *part)
+{
+	if (part->events++ == 0)
+		part->oldest = part->ts;
+	part->to = part->next;
+}
+
 /* The writer may have that room again. */
-void ring_release(struct ring *r, const struct ring_part *part);
+void ring_release(const struct ring_part *part);
 /* Records that wait. */
 uint64_t ring_waiting(const struct ring *r);
-
 #endif

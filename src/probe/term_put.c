@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/etf_tags.h"
+#include "probe/checked.h"
 #include "probe/term_put.h"
 
 #define DEPTH_MAX 8	/* identities nest less */
@@ -110,7 +111,7 @@ put_binary(struct out *o, ERL_NIF_TERM term)
 {
 	ErlNifBinary b;
 
-	if (!enif_inspect_binary(o->env, term, &b) || b.size > o->cap) {
+	if (!vm_binary(o->env, term, &b) || b.size > o->cap) {
 		o->failed = true;
 		return;
 	}
@@ -135,7 +136,7 @@ put_list(struct out *o, ERL_NIF_TERM term, unsigned depth)
 		put_u8(o, ETF_LIST);
 		put_be(o, n, 4);
 	}
-	while (!o->failed && enif_get_list_cell(o->env, term, &head, &term))
+	while (!o->failed && vm_list_cell(o->env, term, &head, &term))
 		put_term(o, head, depth);
 	put_u8(o, ETF_NIL);
 }
@@ -146,7 +147,7 @@ put_tuple(struct out *o, ERL_NIF_TERM term, unsigned depth)
 	const ERL_NIF_TERM *v;
 	int n;
 
-	if (!enif_get_tuple(o->env, term, &n, &v) || n > UINT8_MAX) {
+	if (!vm_tuple(o->env, term, &n, &v) || n > UINT8_MAX) {
 		o->failed = true;
 		return;
 	}

@@ -112,12 +112,29 @@ fetch_end(const struct kp_requests *rs, uint32_t node,
 		fetch_piece(&top->rq->calls[top->idx], sizeof(struct rcall));
 }
 
+/* Those that nothing was before, each step for all of them at once. */
+static void
+fetch_first(const struct kp_requests *rs, uint32_t node,
+    const struct kp_event *ev, size_t n)
+{
+	for (size_t i = 0; i < FAR && i < n; i++)
+		fetch_slots(rs, node, &ev[i]);
+	for (size_t i = 0; i < NEAR && i < n; i++)
+		fetch_nodes(rs, node, &ev[i]);
+	for (size_t i = 0; i < NEXT && i < n; i++)
+		fetch_call(rs, node, &ev[i]);
+	for (size_t i = 0; i < LAST && i < n; i++)
+		fetch_end(rs, node, &ev[i]);
+}
+
 void
 kp_requests_events(struct kp_requests *rs, uint32_t node,
     const struct kp_event *ev, size_t n)
 {
 	bool ahead = rs->procs.len >= PROCS_MIN;
 
+	if (ahead)
+		fetch_first(rs, node, ev, n);
 	for (size_t i = 0; i < n; i++) {
 		if (ahead) {
 			if (i + FAR < n)

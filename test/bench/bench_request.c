@@ -54,7 +54,7 @@ measure(const struct load *like, uint32_t targets, size_t batches)
 
 	if (v == NULL)
 		exit(1);
-	stages_init(&r, targets);
+	stages_init(&r, targets, like->native);
 	kp_buf_init(&b, 1 << 22);
 	for (t = 0; t < targets; t++) {
 		l[t] = *like;
@@ -122,7 +122,7 @@ bench_memory(uint64_t flight)
 	struct stages r;
 	struct kp_buf b;
 
-	stages_init(&r, 1);
+	stages_init(&r, 1, l.native);
 	kp_buf_init(&b, 1 << 22);
 	while (l.next < flight * (LOAD_EVENTS - 1)) {
 		load_batch(&l, &b);

@@ -19,6 +19,7 @@
 -define(MARKS, 10000000).
 -define(PAIRS, 100).
 -define(PAIR_MS, 300).
+-define(AGES_S, 6).
 -define(SETTLE_MS, 2500).       % sampling has found its rate by then
 
 main(["-table", Build]) ->
@@ -33,6 +34,7 @@ main([Build, Root]) ->
                       bench(Node, B, Dir, CookieFile),
                       bench_marks(Node, B, Dir, CookieFile),
                       bench_load(Node, B, Dir, CookieFile),
+                      bench_ages(Node, B, Dir, CookieFile),
                       bench_trip(Node, B, Dir, CookieFile)
               end).
 
@@ -215,10 +217,7 @@ bench_load(Node, Build, Dir, CookieFile) ->
               [query(Dir, "sum(agent_ns) / 1e3 / sum(events)")]).
 
 load_pairs(Name, Sampling, Node, Build, Dir, CookieFile) ->
-    Conf = ["{tiers, [{web, {bench_node, handle, 2}}, "
-            "{parse, {bench_node, parse, 1}}, {db, {bench_node, store, 1}}, "
-            "{html, {bench_node, render, 1}}, "
-            "{count, {bench_node, count, 1}}]}.\n", Sampling],
+    Conf = [load_tiers(), Sampling],
     {Pairs, _, _} =
         profiled("relay", Node, Build, Dir, CookieFile, Conf,
                  fun() ->
@@ -232,6 +231,11 @@ load_pairs(Name, Sampling, Node, Build, Dir, CookieFile) ->
               "                         CPU time of a request ~s~n",
               [string:pad(Name, 24), round(median(Plain)), spread(Rates),
                spread(Cpus)]).
+
+load_tiers() ->
+    "{tiers, [{web, {bench_node, handle, 2}}, {parse, {bench_node, parse, 1}}, "
+        "{db, {bench_node, store, 1}}, {html, {bench_node, render, 1}}, "
+        "{count, {bench_node, count, 1}}]}.\n".
 
 pair(Node, Build, Dir, I) ->
     Over = fun(Command) ->
@@ -252,6 +256,26 @@ spread(L) ->
     At = fun(Part) -> lists:nth(1 + round(Part * (length(S) - 1)), S) end,
     io_lib:format("~8.2f % (half of the pairs between ~.2f and ~.2f)",
                   [median(L), At(0.25), At(0.75)]).
+
+%% How old events are when they come to a daemon, under all the load that the node
+%% can bear; build/test/record is one that looks at nothing else.
+bench_ages(Node, Build, Dir, CookieFile) ->
+    Turns = rpc:call(Node, bench_node, calibrate, []),
+    Workers = 2 * rpc:call(Node, erlang, system_info, [schedulers_online]),
+    ok = rpc:call(Node, bench_node, load, [Workers, Turns]),
+    io:format("from an event to the daemon, the same load~n"),
+    [io:format("  ~s, ~s~s", [Probe, string:pad(Sampled, 15), ages(Node, Build, Dir, CookieFile, How, Sampling)])
+     || {Sampled, Sampling} <- [{"1 in 20:", "{one_in, 20}"}, {"every request:", "all"}],
+        {Probe, How} <- [{"relay ", "relay"}, {"native", filename:absname(Build ++ "/kprof_probe.so")}]],
+    ok = rpc:call(Node, bench_node, stop, []).
+
+ages(Node, Build, Dir, CookieFile, How, Sampling) ->
+    Tiers = filename:join(Dir, "tiers.conf"),
+    ok = file:write_file(Tiers, [load_tiers(), "{sampling, ", Sampling, "}.\n"
+                                 "{overload, [{max_queue, 1000000}, {max_age_ms, 60000}]}.\n"]),
+    {0, Said} = sh("timeout --preserve-status " ++ integer_to_list(?AGES_S) ++ " " ++ Build ++ "/test/record -ages " ++
+                       atom_to_list(Node) ++ " " ++ Tiers ++ " " ++ CookieFile ++ " " ++ How ++ " 2>/dev/null"),
+    Said.
 
 %% Requests of which tracing is most, until it is too much.
 bench_trip(Node, Build, Dir, CookieFile) ->

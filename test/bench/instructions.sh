@@ -33,6 +33,8 @@ done <<-END
 	native requests 100
 	native series 100
 	native series 2000
+	native merge 4
+	native merge 4000
 END
 
 if [ "${2:-}" = -record ]; then

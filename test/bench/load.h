@@ -1,7 +1,8 @@
 /*
  * load.h - batches of a load that benchmarks and tests run through the stages:
  * requests of ten calls each over two processes, of which `flight` take turns,
- * event by event.  As the relay or as the native probe sends them.
+ * event by event.  As the relay sends them, or as the native probe does, which
+ * says of each call how it ended.
  */
 #ifndef BENCH_LOAD_H
 #define BENCH_LOAD_H
@@ -32,7 +33,8 @@ struct load {
 struct happens {
 	uint64_t label;
 	uint32_t nr, ident, pid, other;
-	const struct fn *fn, *caller;	/* fn NULL: a return to caller */
+	bool end;		/* of the call of fn */
+	const struct fn *fn, *caller;
 	uint32_t in, from;
 };
 
@@ -47,19 +49,17 @@ load_step(struct load *l)
 		.nr = (uint32_t)(i / l->flight % LOAD_EVENTS),
 	};
 	uint32_t call = (s.nr + 1) / 2;
-	bool odd = call % 2 == 1 && s.nr < LOAD_EVENTS - 1;
+	bool entry = s.nr == 0 || s.nr == LOAD_EVENTS - 1;
+	bool odd = call % 2 == 1 && !entry;
 
 	s.ident = (uint32_t)(s.label % l->idents);
 	s.pid = 1000 + (uint32_t)(s.label % 200000);
 	s.other = s.pid + 1000000;
 	s.in = odd ? s.other : s.pid;
 	s.from = s.pid;
-	s.caller = odd || s.nr == 0 || s.nr == LOAD_EVENTS - 1 ? &server :
-	    &fns[0];
-	if (s.nr == 0)
-		s.fn = &fns[0];
-	else if (s.nr % 2 == 1 && s.nr < LOAD_EVENTS - 1)
-		s.fn = &fns[call % 5 == 0 ? 1 : call % 5];
+	s.end = s.nr == LOAD_EVENTS - 1 || (s.nr > 0 && s.nr % 2 == 0);
+	s.fn = &fns[entry ? 0 : call % 5 == 0 ? 1 : call % 5];
+	s.caller = odd || entry ? &server : &fns[0];
 	return s;
 }
 
@@ -82,7 +82,7 @@ put_step(struct kp_buf *b, const struct happens *s)
 	char ident[32];
 
 	now += step;
-	if (s->fn == NULL)
+	if (s->end)
 		put_return(b, s->caller, s->in);
 	else if (s->nr > 0)
 		put_call(b, s->fn, s->caller, s->label, s->in, s->from);
@@ -116,13 +116,11 @@ fn_slot(const struct fn *f)
 static inline void
 record_step(struct kp_buf *b, const struct happens *s)
 {
-	struct kp_native_record r = { .kind = KP_NATIVE_RETURN_TO,
-		.ts = now += step, .pid = s->in };
+	struct kp_native_record r = { .kind = KP_NATIVE_RETURN_FROM,
+		.fn = fn_slot(s->fn), .ts = now += step, .pid = s->in };
 
-	r.fn = fn_slot(s->caller);
-	if (s->fn != NULL) {
+	if (!s->end) {
 		r.kind = s->nr == 0 ? KP_NATIVE_ENTRY : KP_NATIVE_CALL;
-		r.fn = fn_slot(s->fn);
 		r.caller = fn_slot(s->caller);
 		r.label = s->label;
 		r.identity = s->nr == 0 ? (uint16_t)(1 + s->ident) : 0;

@@ -52,7 +52,7 @@ stages_late(void *ctx, const struct kp_late_call *c)
 }
 
 static void
-stages_init(struct stages *r, uint32_t targets)
+stages_init(struct stages *r, uint32_t targets, bool native)
 {
 	struct kp_requests_opts o = { .on_request = stages_request,
 		.on_late = stages_late, .max_identities = 2000, .ctx = r };
@@ -76,6 +76,8 @@ stages_init(struct stages *r, uint32_t targets)
 		    kp_requests_node(r->rs, name) != i)
 			exit(1);
 		kp_native_restart(r->nd[i], name);
+		if (native)
+			kp_requests_native(r->rs, i, true);
 		kp_stats_names(r->st[i], r->rs);
 		kp_stats_peers(r->st[i], r->st);
 	}

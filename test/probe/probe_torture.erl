@@ -18,6 +18,7 @@
 -define(WARM, 20).
 -define(TELL, 1000).
 -define(MAPS, 20).
+-define(CLOCKS_APART, 1000000).  % ns, by a machine that is busy
 -define(WAIT_MS, 60000).        % for what comes by itself, on a machine that is busy
 -define(GROWN, (4 bsl 20)).
 -define(GROWN_RSS, (24 bsl 20)).
@@ -45,7 +46,9 @@ seed() ->
 
 tests(Cycles) ->
     [{"every event is drained, in order", fun in_order/0},
+     {"times are the VM's", fun times/0},
      {"full rings drop, and count exactly", fun full/0},
+     {"a drain takes no more than it may", fun bounded/0},
      {"definitions outlive the events that are dropped", fun definitions/0},
      {"dirty schedulers", fun dirty_schedulers/0},
      {"schedulers come and go", fun churn/0},
@@ -55,6 +58,7 @@ tests(Cycles) ->
      {"the one who drains is killed", fun killed/0},
      {"loaded over itself", fun upgraded/0},
      {"what cannot be loaded is refused", fun refused/0},
+     {"rings are emptied in a long change", fun long_change/0},
      {"loaded and unloaded while calls go on", fun() -> cycles(Cycles) end}].
 
 test(Name, Fun) ->
@@ -169,6 +173,23 @@ in_order() ->
     [{1, _} | Tiers] = lists:keysort(2, All),
     equal(lists:append(lists:duplicate(?CALLS, [2, 5])) ++ [5], [K || {K, _} <- Tiers]).
 
+%% Which the probe does not ask for them: they come between two looks at its clock,
+%% whatever was drained in between, but for what two clocks cannot be compared by.
+times() ->
+    load(32 bsl 20),
+    arm(),
+    [begin
+         Before = erlang:monotonic_time(nanosecond),
+         normal = in_process(fun() -> ?MODULE:entry(10), exit(normal) end),
+         After = erlang:monotonic_time(nanosecond),
+         I rem 3 =:= 0 andalso timer:sleep(I),
+         {Now, Oldest, _, 0, 0, 22, false, Chunks} = kprof_probe:drain(8192),
+         Times = [T || C <- Chunks, {_, T} <- events(C)],
+         equal(Oldest, lists:min(Times)),
+         [true = T > Before - ?CLOCKS_APART andalso T < After + ?CLOCKS_APART || T <- Times],
+         true = Now > After - ?CLOCKS_APART
+     end || I <- lists:seq(1, 20)].
+
 full() ->
     load(?SMALL),
     arm(),
@@ -183,6 +204,24 @@ full() ->
     true = Dropped > 0,
     Seen = [K || {_, _, _, Chunks} <- Drained, C <- Chunks, {K, _} <- events(C), K =:= 1],
     equal(Runs, length(Seen) + Entries).
+
+%% However many rings have how much; and all of it is there in the end. The first
+%% event of a ring has definitions with it.
+bounded() ->
+    load(32 bsl 20),
+    arm(),
+    Run = fun() -> ?MODULE:entry(?CALLS), exit(done) end,
+    Workers = [spawn_opt(Run, [monitor, {scheduler, S}]) || S <- lists:seq(1, erlang:system_info(schedulers_online))],
+    [receive {'DOWN', Ref, process, Pid, Reason} -> equal(done, Reason) end || {Pid, Ref} <- Workers],
+    Some = [bounded(Max) || Max <- [1, 10, 100, 1000]],
+    {0, 0, N, _} = drain(),
+    equal(length(Workers) * 2 * (?CALLS + 1), N + lists:sum(Some)).
+
+bounded(Max) ->
+    {_, _, Waiting, 0, 0, N, true, Chunks} = kprof_probe:drain(Max),
+    true = Waiting > 0 andalso N > 0 andalso N =< Max,
+    true = lists:sum([(size(C) - 8) div 40 || C <- Chunks]) =< max(Max, 30),
+    N.
 
 %% Of chunks that cannot be sent, what later ones need.
 definitions() ->
@@ -355,6 +394,59 @@ refused() ->
     {error, {load_failed, _}} = Load("/nowhere/kprof_probe", {1, 1}),
     {error, {load, _}} = Load(get(library), {100000, 1}),
     ok.
+
+%% The agent armed some hundred functions more, one by one, and rings were not looked
+%% at before it had done so: one batch came, or two. We are its daemon.
+long_change() ->
+    unload(),
+    Limits = #{max_queue => 1000000, max_memory => 1 bsl 30, max_age_ms => 600000},
+    {module, kprof_agent} = code:ensure_loaded(kprof_agent),
+    {ok, Agent, _} = kprof_agent:start(self(), Limits#{protocol => 3, who => <<"torture">>, lease_ms => 600000}),
+    Ref = erlang:monitor(process, Agent),
+    {{ok, _}, _} = ask(Agent, {probe, beam(), get(library), 32 bsl 20}),
+    {ok, _} = ask(Agent, {arm, [{{?MODULE, tier, 1}, tier, tier_spec(), []}], Limits}),
+    Workers = [spawn_link(fun sampled/0) || _ <- lists:seq(1, 4)],
+    [receive {kprof_events, _, _, _, _, [_ | _]} -> ok end || _ <- lists:seq(1, 3)],
+    Added = [{{M, F, A}, tier, tier_spec(), []}
+             || M <- [dict, gb_sets, gb_trees, orddict, ordsets, sets, queue, array, digraph, digraph_utils, string,
+                      calendar, base64, uri_string, erl_pp, erl_scan, zip, sofs, qlc, rand, proplists],
+                {module, _} <- [code:ensure_loaded(M)],
+                {F, A} <- M:module_info(exports), F =/= module_info],
+    true = length(Added) > 500,
+    true = lists:any(fun(_) -> changed(Agent, Added, Limits) >= 4 end, lists:seq(1, 5)),
+    [begin unlink(W), exit(W, kill) end || W <- Workers],
+    Agent ! {kprof, self(), make_ref(), stop},
+    receive {'DOWN', Ref, process, Agent, Reason} -> equal(normal, Reason) end,
+    until(fun() -> not lists:any(fun erlang:module_loaded/1, [kprof_agent, kprof_probe]) end).
+
+%% There and back; how many batches came on the way there.
+changed(Agent, Added, Limits) ->
+    {ok, Batches} = ask(Agent, {change, [], Added, Limits}),
+    {ok, _} = ask(Agent, {change, [MFA || {MFA, _, _, _} <- Added], [], Limits}),
+    io:format("      ~b functions, ~b batches meanwhile~n", [length(Added), Batches]),
+    Batches.
+
+%% Its answer, and how many batches of events came before that.
+ask(Agent, Command) ->
+    Ref = make_ref(),
+    drop_events(),
+    Agent ! {kprof, self(), Ref, Command},
+    answer(Ref, 0).
+
+answer(Ref, Batches) ->
+    receive
+        {kprof_events, _, _, _, _, Chunks} -> answer(Ref, Batches + length([x || Chunks =/= []]));
+        {kprof_reply, Ref, Answer} -> {Answer, Batches}
+    end.
+
+drop_events() ->
+    receive {kprof_events, _, _, _, _, _} -> drop_events() after 0 -> ok end.
+
+sampled() ->
+    seq_trace:set_token(label, 16#1000000000001),
+    [?MODULE:tier(I) || I <- lists:seq(1, 5)],
+    timer:sleep(1),
+    sampled().
 
 %% Inside traced functions when it comes, and still when it goes. What the first
 %% cycles got is there for the rest of them.

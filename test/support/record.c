@@ -3,10 +3,13 @@
  * recording; test/recordings/README.md has the format.
  *
  *   record NODE TIERS.CONF COOKIE-FILE OUT
+ *   record -ages NODE TIERS.CONF COOKIE-FILE relay|LIBRARY
  *
  * It attaches with the daemon's own code (src/target), and keeps each
  * {kprof_events, ...} unread.  It says "recording" on standard error when the
- * target is armed, and ends well, with all that was under way, on SIGTERM.
+ * target is armed, and ends well, with all that was under way, on SIGTERM.  With
+ * -ages it prints at the end how old events were when they came, by the relay or
+ * by the native probe.
  */
 #include <event2/thread.h>
 #include <inttypes.h>
@@ -16,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../bench/ages.h"
 #include "report/tiers_file.h"
 #include "target/agent.h"
 
@@ -26,7 +30,8 @@ struct recorder {
 	struct agent *agent;
 	char *tiers;
 	size_t tiers_len;
-	FILE *out;
+	FILE *out;		/* NULL: their ages are looked at */
+	struct ages ages;
 	int status;
 };
 
@@ -70,6 +75,8 @@ on_hello(void *ctx, const struct agent_hello *h)
 {
 	struct recorder *rec = ctx;
 
+	if (rec->out == NULL)
+		return;
 	fprintf(rec->out, "recording 1\notp %d\ntiers %zu\n", h->otp,
 	    rec->tiers_len);
 	fwrite(rec->tiers, 1, rec->tiers_len, rec->out);
@@ -81,6 +88,10 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 {
 	struct recorder *rec = ctx;
 
+	if (rec->out == NULL) {
+		ages_batch(&rec->ages, p, n, kp_mono_now());
+		return;
+	}
 	fprintf(rec->out, "batch %zu\n", n);
 	fwrite(p, 1, n, rec->out);
 	fputc('\n', rec->out);
@@ -89,7 +100,10 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 static void
 on_clock(void *ctx, kp_mono_ns sent, kp_target_ns there, kp_mono_ns received)
 {
-	(void)ctx, (void)sent, (void)there, (void)received;
+	struct recorder *rec = ctx;
+
+	if (rec->out == NULL)
+		ages_clock(&rec->ages, sent, there, received);
 }
 
 static void
@@ -97,10 +111,23 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 {
 	struct recorder *rec = ctx;
 
-	fprintf(rec->out, "status %" PRId64 "\n", st->now);
+	if (rec->out != NULL)
+		fprintf(rec->out, "status %" PRId64 "\n", st->now);
 	if (last && (st->dropped > 0 || st->unarmed_calls > 0))
 		say("%" PRIu64 " events dropped, %" PRIu64
 		    " requests not seen", st->dropped, st->unarmed_calls);
+}
+
+static void
+on_probe(void *ctx, bool native, const char *why)
+{
+	(void)ctx, (void)native, (void)why;
+}
+
+static void
+on_looked(void *ctx)
+{
+	(void)ctx;
 }
 
 static void
@@ -148,9 +175,9 @@ on_sigterm(evutil_socket_t sig, short what, void *ctx)
 }
 
 static bool
-on_unreached(void *ctx, const char *why)
+on_unreached(void *ctx)
 {
-	(void)ctx, (void)why;
+	(void)ctx;
 	return false;
 }
 
@@ -166,6 +193,8 @@ static const struct agent_ops ops = {
 	.on_missing = on_missing,
 	.on_state = on_state,
 	.on_hello = on_hello,
+	.on_probe = on_probe,
+	.on_looked = on_looked,
 	.on_plan = on_plan,
 	.on_batch = on_batch,
 	.on_clock = on_clock,
@@ -206,11 +235,15 @@ main(int argc, char **argv)
 	char cookie[NODE_COOKIE_MAX + 1], why[512];
 	struct kp_conf *conf;
 	struct kp_diags diags;
+	bool by_age = argc == 6 && strcmp(argv[1], "-ages") == 0;
+	bool native = by_age && strcmp(argv[5], "relay") != 0;
 	int status;
 
-	if (argc != 5) {
+	argv += by_age;
+	if (argc - by_age != 5) {
 		fprintf(stderr,
-		    "usage: record NODE TIERS.CONF COOKIE-FILE OUT\n");
+		    "usage: record NODE TIERS.CONF COOKIE-FILE OUT\n"
+		    "       record -ages NODE TIERS.CONF COOKIE-FILE relay|LIBRARY\n");
 		return 2;
 	}
 	if (node_cookie(argv[3], cookie, why, sizeof(why)) != KP_OK ||
@@ -225,15 +258,20 @@ main(int argc, char **argv)
 		return 1;
 	}
 	kp_diags_free(&diags);
-	rec.out = fopen(argv[4], "wb");
-	if (rec.out == NULL) {
+	rec.out = by_age ? NULL : fopen(argv[4], "wb");
+	if (by_age ? !ages_init(&rec.ages, argv[1]) : rec.out == NULL) {
 		say("cannot open '%s'", argv[4]);
 		return 1;
 	}
 	labels_init(&labels, (uint64_t)kp_wall_now());
 	status = record(&rec, &(struct agent_opts){ .target = argv[1],
-	    .cookie = cookie, .conf = conf, .labels = &labels, .connect_limit = CONNECT_LIMIT });
-	if (fclose(rec.out) != 0) {
+	    .cookie = cookie, .conf = conf, .labels = &labels,
+	    .connect_limit = CONNECT_LIMIT,
+	    .probe = native ? AGENT_NATIVE : AGENT_RELAY,
+	    .probe_library = argv[4] });
+	if (by_age)
+		ages_print(&rec.ages);
+	else if (fclose(rec.out) != 0) {
 		say("cannot write '%s'", argv[4]);
 		status = 1;
 	}

@@ -65,7 +65,7 @@ steady(uint64_t flight, uint32_t idents, bool native)
 	struct kp_buf b;
 
 	step = KP_NS_PER_MS;
-	stages_init(&r, 1);
+	stages_init(&r, 1, native);
 	kp_buf_init(&b, 1 << 22);
 	for (size_t i = 0; i < warm + COUNTED; i++) {
 		load_batch(&l, &b);
@@ -107,7 +107,7 @@ allocations_are_counted(void **state)
 
 	(void)state;
 	allocations = 0;
-	stages_init(&r, 1);
+	stages_init(&r, 1, false);
 	assert_true(allocations > 0);
 	stages_free(&r);
 }

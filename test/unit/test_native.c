@@ -271,6 +271,42 @@ rings_are_merged_by_time(void **state)
 	assert_int_equal(next(f, &ev), KP_END);
 }
 
+/* As many as a batch may have, each event of another one than that before it. */
+static void
+many_rings_are_merged_by_time(void **state)
+{
+	enum { RINGS = 1000, EACH = 5 };
+	struct fixture *f = *state;
+	struct kp_native_record rec = { .kind = KP_NATIVE_RETURN_TO };
+	uint32_t turns[RINGS] = { 0 };
+	struct kp_event ev;
+
+	feed_batch(&f->batch, 1, RINGS);
+	for (uint16_t r = 0; r < RINGS; r++) {
+		kp_buf_u8(&f->batch, 109);	/* a binary */
+		kp_buf_be32(&f->batch, 8 + EACH * sizeof(rec));
+		feed_head(&f->batch, r, EACH);
+		for (uint32_t i = 0; i < EACH; i++) {
+			/* 7 and RINGS have no divisor in common. */
+			rec.ts = i * RINGS + r * 7u % RINGS;
+			rec.pid = 1 + r;
+			feed_record(&f->batch, &rec);
+		}
+	}
+	kp_etf_nil(&f->batch);
+	assert_int_equal(kp_batch_begin(&f->b, f->batch.p, f->batch.len),
+	    KP_OK);
+	for (int64_t ts = 0; ts < EACH * RINGS; ts++) {
+		assert_int_equal(next(f, &ev), KP_OK);
+		assert_int_equal(ev.ts, ts);
+		assert_int_equal((ev.pid.id - 1) * 7 % RINGS, ts % RINGS);
+		turns[ev.pid.id - 1]++;
+	}
+	assert_int_equal(next(f, &ev), KP_END);
+	for (uint32_t r = 0; r < RINGS; r++)
+		assert_int_equal(turns[r], EACH);
+}
+
 static void
 slots_keep_their_meaning_until_they_get_another(void **state)
 {
@@ -450,6 +486,7 @@ main(void)
 		TEST(senders_may_be_of_other_nodes),
 		TEST(an_event_outlives_what_defined_it),
 		TEST(rings_are_merged_by_time),
+		TEST(many_rings_are_merged_by_time),
 		TEST(slots_keep_their_meaning_until_they_get_another),
 		TEST(what_makes_no_sense_is_passed_over),
 		TEST(chunks_that_lie_are_left_out),

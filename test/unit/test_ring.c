@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "probe/merge.h"
 #include "probe/names.h"
 #include "probe/ring.h"
 
@@ -27,6 +28,22 @@ put(struct ring *r, int64_t ts)
 	return true;
 }
 
+/* Up to `max` records of one ring, none younger than `until`. */
+static struct ring_part
+look(struct ring *r, uint64_t max, int64_t until)
+{
+	struct ring_part part = ring_part(r, 0);
+
+	merge_oldest(&part, 1, max, until);
+	return part;
+}
+
+static int64_t
+last_of(const struct ring_part *part)
+{
+	return ring_at(part->r, part->to - 1)->ts;
+}
+
 static void
 what_is_published_is_read_once_and_in_order(void **state)
 {
@@ -41,16 +58,16 @@ what_is_published_is_read_once_and_in_order(void **state)
 		assert_int_equal(ring_waiting(&r), 0);
 		ring_publish(&r);
 		assert_int_equal(ring_waiting(&r), 7);
-		part = ring_look(&r, 100, INT64_MAX);
+		part = look(&r, 100, INT64_MAX);
 		assert_int_equal(part.to - part.from, 7);
 		assert_int_equal(part.events, 7);
 		assert_int_equal(part.oldest, lap * 7);
-		assert_int_equal(part.last, lap * 7 + 6);
-		assert_false(part.more);
+		assert_int_equal(last_of(&part), lap * 7 + 6);
+		assert_false(ring_follows(&part));
 		for (int i = 0; i < 7; i++)
 			assert_int_equal(ring_at(&r, part.from + i)->ts,
 			    lap * 7 + i);
-		ring_release(&r, &part);
+		ring_release(&part);
 	}
 }
 
@@ -67,11 +84,11 @@ a_full_ring_takes_nothing_until_it_is_read(void **state)
 	ring_publish(&r);
 	assert_false(put(&r, N));
 	/* some of it */
-	part = ring_look(&r, 4, INT64_MAX);
+	part = look(&r, 4, INT64_MAX);
 	assert_int_equal(part.events, 4);
-	assert_true(part.more);
+	assert_true(ring_follows(&part));
 	assert_false(put(&r, N));
-	ring_release(&r, &part);
+	ring_release(&part);
 	for (int i = 0; i < 4; i++)
 		assert_true(put(&r, N + i));
 	assert_false(put(&r, N));
@@ -81,9 +98,9 @@ a_full_ring_takes_nothing_until_it_is_read(void **state)
 	for (int i = 0; i < 4; i++)
 		assert_true(put(&r, 100 + i));
 	ring_publish(&r);
-	part = ring_look(&r, 100, INT64_MAX);
+	part = look(&r, 100, INT64_MAX);
 	assert_int_equal(part.events, N);
-	assert_int_equal(part.last, 103);
+	assert_int_equal(last_of(&part), 103);
 }
 
 static void
@@ -97,11 +114,10 @@ younger_events_are_left(void **state)
 	for (int i = 0; i < 10; i++)
 		put(&r, i);
 	ring_publish(&r);
-	part = ring_look(&r, 100, 6);
+	part = look(&r, 100, 6);
 	assert_int_equal(part.events, 7);
-	assert_int_equal(part.last, 6);
-	assert_false(part.more);
-	part = ring_look(&r, 100, -1);
+	assert_int_equal(last_of(&part), 6);
+	part = look(&r, 100, -1);
 	assert_int_equal(part.events, 0);
 	assert_int_equal(part.to, part.from);
 }
@@ -123,18 +139,18 @@ definitions_stay_whole(void **state)
 		n = kp_native_records(len);
 		assert_true(ring_define(&r, KP_NATIVE_FN, 3, term, len));
 		ring_publish(&r);
-		part = ring_look(&r, 100, INT64_MAX);
+		part = look(&r, 100, INT64_MAX);
 		assert_int_equal(part.to, part.from);
 		put(&r, len);
 		ring_publish(&r);
-		part = ring_look(&r, 100, INT64_MAX);
+		part = look(&r, 100, INT64_MAX);
 		assert_int_equal(part.events, 1);
 		assert_int_equal(part.to - part.from, n + 1);
 		for (uint32_t i = 0; i < n; i++)
 			memcpy(got + i * 40, ring_at(&r, part.from + i), 40);
 		assert_int_equal(got[0], KP_NATIVE_FN);
 		assert_memory_equal(got + KP_NATIVE_HEAD, term, len);
-		ring_release(&r, &part);
+		ring_release(&part);
 	}
 	assert_false(ring_define(&r, KP_NATIVE_FN, 3, got, sizeof(got)));
 	ring_undo(&r);
@@ -186,7 +202,7 @@ two_threads_lose_nothing_uncounted(void **state)
 	assert_int_equal(pthread_create(&t, NULL, write_events, &race), 0);
 	do {
 		done = atomic_load(&race.done);
-		part = ring_look(&race.r, 50, INT64_MAX);
+		part = look(&race.r, 50, INT64_MAX);
 		for (uint64_t at = part.from; at < part.to; at++) {
 			const struct kp_native_record *rec =
 			    ring_at(&race.r, at);
@@ -200,7 +216,7 @@ two_threads_lose_nothing_uncounted(void **state)
 			last = rec->ts;
 			seen++;
 		}
-		ring_release(&race.r, &part);
+		ring_release(&part);
 	} while (!done || part.events > 0);
 	pthread_join(t, NULL);
 	assert_true(seen > 0);

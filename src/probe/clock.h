@@ -1,0 +1,46 @@
+/*
+ * clock.h - the time of an event, by the kernel's clock, and what the VM's was
+ * then.
+ *
+ * To ask the VM takes a lock for many readers, twice as long as the look at the
+ * clock that it does itself.  The VM's time is the kernel's with an offset that
+ * it corrects now and then, by 1 % of what passes at most: so both are read from
+ * time to time, and what is between two such moments is on the line between them.
+ */
+#ifndef KP_PROBE_CLOCK_H
+#define KP_PROBE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define CLOCK_MOMENTS 256	/* that are known, a power of two */
+
+/* All zero: none is known. */
+struct clock {
+	struct moment {
+		int64_t kernel, vm;	/* ns */
+		double more;	/* so much more of what passes, by the VM's,
+				   till the next one */
+	} v[CLOCK_MOMENTS];
+	uint64_t n;		/* known so far */
+};
+
+/* ns, from any time on. */
+static inline int64_t
+clock_kernel(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * INT64_C(1000000000) + ts.tv_nsec;
+}
+
+/* Both at the same moment, later than all before; else it is passed over. */
+void clock_moment(struct clock *c, int64_t kernel, int64_t vm);
+/*
+ * What the VM's time was.  Later for what was later; before all that is known
+ * the offset is as at the first of it, and after that as at the last.
+ */
+int64_t clock_vm(const struct clock *c, int64_t kernel);
+
+#endif
