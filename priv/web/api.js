@@ -1,6 +1,7 @@
 // api.js - asks kprofd; its token, where it wants one, stays in this tab.
 
 const KEY = "kprofd-token";
+const AGAIN_MS = 500;
 
 export class ApiError extends Error {
 	constructor(status, text) {
@@ -38,6 +39,19 @@ function askToken() {
 	});
 }
 
+// A network that changes ends connections that it does not touch: a question is
+// asked once more then. An order is not, for it may have been obeyed.
+async function send(url, init) {
+	try {
+		return await fetch(url, init);
+	} catch (e) {
+		if (e.name === "AbortError" || init.method !== "GET")
+			throw e;
+		await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+		return fetch(url, init);
+	}
+}
+
 async function ask(path, params, post, signal) {
 	const q = new URLSearchParams();
 
@@ -49,7 +63,7 @@ async function ask(path, params, post, signal) {
 	let answer;
 
 	try {
-		answer = await fetch(url, { method: post ? "POST" : "GET", headers: headers(post), signal });
+		answer = await send(url, { method: post ? "POST" : "GET", headers: headers(post), signal });
 	} catch (e) {
 		if (e.name === "AbortError")
 			throw e;

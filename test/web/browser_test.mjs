@@ -254,6 +254,13 @@ async function troubles() {
 
 	same("a URL that says nothing is as none", await mangled.locator("#ranges [aria-pressed=true]").allTextContents(), ["30m"]);
 	await close(mangled, "mangled");
+	const cut = await open("?live=0");
+	let asked = 0;
+
+	await cut.route("**/api/v1/report?*", (r) => asked++ === 0 ? r.abort("connectionreset") : r.continue());
+	await after(cut, () => cut.locator("#ranges button").filter({ hasText: "1h" }).click());
+	same("a connection that is cut once", [asked, await cut.locator("#message").isVisible()], [2, false]);
+	await close(cut, "cut", (f) => /ERR_CONNECTION_RESET/.test(f));
 	const page = await open("");
 
 	await stop(daemon);
