@@ -13,6 +13,7 @@
 
 #include "fn_name.h"
 #include "profile_db.h"
+#include "store/put.h"
 #include "text.h"
 
 #define APPLICATION 1802529904	/* "kpfp" */
@@ -45,40 +46,11 @@ static const char schema[] =
 static const char *const types[] = { "count", "time", "memory" };
 
 struct writing {
-	sqlite3 *db;
-	sqlite3_stmt *st;
+	struct put to;
 	sqlite3_int64 id;	/* of the profile */
-	int rc;
 };
 
 /* ---- what is written ---- */
-
-static void
-prepare(struct writing *w, const char *sql)
-{
-	sqlite3_finalize(w->st);
-	w->st = NULL;
-	if (w->rc == SQLITE_OK)
-		w->rc = sqlite3_prepare_v2(w->db, sql, -1, &w->st, NULL);
-}
-
-static void
-execute(struct writing *w, const char *sql)
-{
-	if (w->rc == SQLITE_OK)
-		w->rc = sqlite3_exec(w->db, sql, NULL, NULL, NULL);
-}
-
-/* One row, whose columns are bound. */
-static void
-put_row(struct writing *w)
-{
-	if (w->rc != SQLITE_OK)
-		return;
-	if (sqlite3_step(w->st) != SQLITE_DONE)
-		w->rc = sqlite3_errcode(w->db);
-	sqlite3_reset(w->st);
-}
 
 /* Names come from the target. */
 static void
@@ -89,8 +61,8 @@ bind_text(struct writing *w, int at, const char *text)
 	kp_buf_init(&clean, NAME_BYTES_MAX);
 	text_put(&clean, text);
 	if (clean.err != KP_OK)
-		w->rc = SQLITE_NOMEM;
-	sqlite3_bind_text(w->st, at, kp_buf_cstr(&clean), -1,
+		w->to.rc = SQLITE_NOMEM;
+	sqlite3_bind_text(w->to.st, at, kp_buf_cstr(&clean), -1,
 	    SQLITE_TRANSIENT);
 	kp_buf_free(&clean);
 }
@@ -114,30 +86,30 @@ bind_proc(struct writing *w, int at, const struct kp_profile_proc *proc)
 	if (!proc->others)
 		snprintf(text, sizeof(text), "<0.%" PRIu32 ".%" PRIu32 ">",
 		    proc->id, proc->serial);
-	sqlite3_bind_text(w->st, at, text, -1, SQLITE_TRANSIENT);
+	sqlite3_bind_text(w->to.st, at, text, -1, SQLITE_TRANSIENT);
 }
 
 static void
 put_profile(struct writing *w, const struct kp_profile *p,
     const struct profile_view *v, kp_wall_ns now)
 {
-	prepare(w, "insert into profile(target, otp, type, read_ns, "
+	put_prepare(&w->to, "insert into profile(target, otp, type, read_ns, "
 	    "elapsed_ns, functions, processes, gone, merged, skipped, ended) "
 	    "values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
 	bind_text(w, 1, v->target);
-	sqlite3_bind_int(w->st, 2, v->otp);
+	sqlite3_bind_int(w->to.st, 2, v->otp);
 	bind_text(w, 3, types[p->type]);
-	sqlite3_bind_int64(w->st, 4, now);
-	sqlite3_bind_int64(w->st, 5, p->elapsed);
-	sqlite3_bind_int64(w->st, 6, (sqlite3_int64)v->functions);
-	sqlite3_bind_int64(w->st, 7, (sqlite3_int64)v->processes);
-	sqlite3_bind_int64(w->st, 8, (sqlite3_int64)p->gone);
-	sqlite3_bind_int64(w->st, 9, (sqlite3_int64)p->merged);
-	sqlite3_bind_int64(w->st, 10, (sqlite3_int64)v->skipped);
+	sqlite3_bind_int64(w->to.st, 4, now);
+	sqlite3_bind_int64(w->to.st, 5, p->elapsed);
+	sqlite3_bind_int64(w->to.st, 6, (sqlite3_int64)v->functions);
+	sqlite3_bind_int64(w->to.st, 7, (sqlite3_int64)v->processes);
+	sqlite3_bind_int64(w->to.st, 8, (sqlite3_int64)p->gone);
+	sqlite3_bind_int64(w->to.st, 9, (sqlite3_int64)p->merged);
+	sqlite3_bind_int64(w->to.st, 10, (sqlite3_int64)v->skipped);
 	if (v->ended != NULL)
 		bind_text(w, 11, v->ended);
-	put_row(w);
-	w->id = sqlite3_last_insert_rowid(w->db);
+	put_row(&w->to);
+	w->id = sqlite3_last_insert_rowid(w->to.db);
 }
 
 static void
@@ -148,33 +120,33 @@ put_counted(struct writing *w, const struct kp_profile *p,
 	const struct kp_profile_row *row;
 	const struct kp_profile_fn *fn;
 
-	prepare(w, "insert into counted values(?, ?, ?, ?, ?, ?)");
-	for (size_t i = 0; i < n && w->rc == SQLITE_OK; i++) {
+	put_prepare(&w->to, "insert into counted values(?, ?, ?, ?, ?, ?)");
+	for (size_t i = 0; i < n && w->to.rc == SQLITE_OK; i++) {
 		row = v->by_process ? &p->rows[i] : NULL;
 		fn = &p->fns[row != NULL ? row->fn : i];
-		sqlite3_bind_int64(w->st, 1, w->id);
+		sqlite3_bind_int64(w->to.st, 1, w->id);
 		bind_fn(w, 2, fn);
 		if (row != NULL)
 			bind_proc(w, 3, &row->proc);
-		sqlite3_bind_int64(w->st, 4, (sqlite3_int64)(row != NULL ?
+		sqlite3_bind_int64(w->to.st, 4, (sqlite3_int64)(row != NULL ?
 		    row->calls : fn->calls));
 		if (p->type != KP_PROFILE_COUNT)
-			sqlite3_bind_int64(w->st, p->type == KP_PROFILE_TIME ?
+			sqlite3_bind_int64(w->to.st, p->type == KP_PROFILE_TIME ?
 			    5 : 6, (sqlite3_int64)(row != NULL ? row->value :
 			    fn->value));
-		put_row(w);
+		put_row(&w->to);
 	}
 }
 
 static void
 put_names(struct writing *w, const struct kp_profile *p)
 {
-	prepare(w, "insert into process values(?, ?, ?)");
-	for (size_t i = 0; i < p->nnames && w->rc == SQLITE_OK; i++) {
-		sqlite3_bind_int64(w->st, 1, w->id);
+	put_prepare(&w->to, "insert into process values(?, ?, ?)");
+	for (size_t i = 0; i < p->nnames && w->to.rc == SQLITE_OK; i++) {
+		sqlite3_bind_int64(w->to.st, 1, w->id);
 		bind_proc(w, 2, &p->names[i].proc);
 		bind_text(w, 3, p->names[i].name);
-		put_row(w);
+		put_row(&w->to);
 	}
 }
 
@@ -204,15 +176,15 @@ is_ours(sqlite3 *db)
 static enum kp_err
 make(struct writing *w, char *why, size_t n)
 {
-	execute(w, "begin immediate");
-	if (w->rc != SQLITE_OK || is_ours(w->db))
+	put_exec(&w->to, "begin immediate");
+	if (w->to.rc != SQLITE_OK || is_ours(w->to.db))
 		return KP_OK;
-	if (number(w->db, "select count(*) from sqlite_master") != 0) {
+	if (number(w->to.db, "select count(*) from sqlite_master") != 0) {
 		snprintf(why, n, "it is another database: give a file of its "
 		    "own");
 		return KP_EFORMAT;
 	}
-	execute(w, schema);
+	put_exec(&w->to, schema);
 	return KP_OK;
 }
 
@@ -224,10 +196,9 @@ profile_db_add(const char *file, const struct kp_profile *p,
 	enum kp_err e = KP_EIO;
 	struct writing w = { 0 };
 
-	w.rc = sqlite3_open_v2(file, &w.db,
-	    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
-	if (w.rc == SQLITE_OK)
-		sqlite3_busy_timeout(w.db, BUSY_MS);
+	put_open(&w.to, file);
+	if (w.to.rc == SQLITE_OK)
+		sqlite3_busy_timeout(w.to.db, BUSY_MS);
 	if (make(&w, why, n) != KP_OK) {
 		e = KP_EFORMAT;
 		goto out;
@@ -235,14 +206,13 @@ profile_db_add(const char *file, const struct kp_profile *p,
 	put_profile(&w, p, v, now);
 	put_counted(&w, p, v);
 	put_names(&w, p);
-	execute(&w, "commit");
-	e = w.rc == SQLITE_OK ? KP_OK : KP_EIO;
+	put_exec(&w.to, "commit");
+	e = w.to.rc == SQLITE_OK ? KP_OK : KP_EIO;
 	if (e != KP_OK)
-		snprintf(why, n, "%s", w.db != NULL ? sqlite3_errmsg(w.db) :
+		snprintf(why, n, "%s", w.to.db != NULL ? sqlite3_errmsg(w.to.db) :
 		    "out of memory");
 out:
-	sqlite3_finalize(w.st);
-	sqlite3_close(w.db);
+	put_close(&w.to);
 	if (e != KP_OK && is_new)
 		unlink(file);
 	return e;

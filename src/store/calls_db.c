@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "store/calls_db.h"
+#include "store/put.h"
 
 static const char schema[] =
     "pragma journal_mode = off; pragma synchronous = off; begin;"
@@ -26,32 +27,10 @@ static const char schema[] =
     "  group by caller, function;";
 
 struct writing {
-	sqlite3 *db;
-	sqlite3_stmt *st;
+	struct put to;
 	const struct kp_call_names *names;
 	const struct kp_calls_sum *sum;
-	int rc;
 };
-
-static void
-prepare(struct writing *w, const char *sql)
-{
-	sqlite3_finalize(w->st);
-	w->st = NULL;
-	if (w->rc == SQLITE_OK)
-		w->rc = sqlite3_prepare_v2(w->db, sql, -1, &w->st, NULL);
-}
-
-static void
-row(struct writing *w)
-{
-	if (w->rc != SQLITE_OK)
-		return;
-	if (sqlite3_step(w->st) != SQLITE_DONE)
-		w->rc = sqlite3_errcode(w->db);
-	sqlite3_reset(w->st);
-	sqlite3_clear_bindings(w->st);
-}
 
 static void
 bind_fn(struct writing *w, int at, uint32_t fn)
@@ -60,13 +39,13 @@ bind_fn(struct writing *w, int at, uint32_t fn)
 	char *text = f->mod[0] == '\0' ? sqlite3_mprintf("%s", f->fun) :
 	    sqlite3_mprintf("%s:%s/%u", f->mod, f->fun, f->arity);
 
-	sqlite3_bind_text(w->st, at, text, -1, sqlite3_free);
+	sqlite3_bind_text(w->to.st, at, text, -1, sqlite3_free);
 }
 
 static void
 bind_int(struct writing *w, int at, int64_t v)
 {
-	sqlite3_bind_int64(w->st, at, v);
+	sqlite3_bind_int64(w->to.st, at, v);
 }
 
 static void
@@ -74,8 +53,8 @@ put_trace(struct writing *w, const struct kp_calls_info *info)
 {
 	const struct kp_calls_sum *s = w->sum;
 
-	prepare(w, "insert into trace values(?,?,?,?,?,?,?,?,?)");
-	sqlite3_bind_text(w->st, 1, info->target, -1, SQLITE_STATIC);
+	put_prepare(&w->to, "insert into trace values(?,?,?,?,?,?,?,?,?)");
+	sqlite3_bind_text(w->to.st, 1, info->target, -1, SQLITE_STATIC);
 	bind_int(w, 2, info->otp);
 	bind_int(w, 3, s->first + info->offset);
 	bind_int(w, 4, s->last - s->first);
@@ -84,7 +63,7 @@ put_trace(struct writing *w, const struct kp_calls_info *info)
 	bind_int(w, 7, (int64_t)s->odd);
 	bind_int(w, 8, (int64_t)info->lost);
 	bind_int(w, 9, info->end);
-	row(w);
+	put_row(&w->to);
 }
 
 static void
@@ -93,21 +72,21 @@ put_processes(struct writing *w)
 	const struct kp_call_proc *p;
 	const struct kp_calls_proc *q;
 
-	prepare(w, "insert into process values(?,?,?,?,?)");
-	for (uint32_t i = 0; i < w->sum->nprocs && w->rc == SQLITE_OK; i++) {
+	put_prepare(&w->to, "insert into process values(?,?,?,?,?)");
+	for (uint32_t i = 0; i < w->sum->nprocs && w->to.rc == SQLITE_OK; i++) {
 		p = kp_call_proc(w->names, i);
 		q = &w->sum->procs[i];
 		bind_int(w, 1, i);
-		sqlite3_bind_text(w->st, 2, sqlite3_mprintf("<0.%u.%u>", p->id,
+		sqlite3_bind_text(w->to.st, 2, sqlite3_mprintf("<0.%u.%u>", p->id,
 		    p->serial), -1, sqlite3_free);
 		if (p->name != NULL)
-			sqlite3_bind_text(w->st, 3, p->name, -1,
+			sqlite3_bind_text(w->to.st, 3, p->name, -1,
 			    SQLITE_STATIC);
 		if (q->spawned) {
 			bind_int(w, 4, q->parent);
 			bind_fn(w, 5, q->spawned_as);
 		}
-		row(w);
+		put_row(&w->to);
 	}
 }
 
@@ -116,8 +95,8 @@ put_calls(struct writing *w)
 {
 	const struct kp_calls_clock *c;
 
-	prepare(w, "insert into call values(?,?,?,?,?,?)");
-	for (uint32_t i = 0; i < w->sum->nclocks && w->rc == SQLITE_OK; i++) {
+	put_prepare(&w->to, "insert into call values(?,?,?,?,?,?)");
+	for (uint32_t i = 0; i < w->sum->nclocks && w->to.rc == SQLITE_OK; i++) {
 		c = &w->sum->clocks[i];
 		bind_int(w, 1, c->proc);
 		bind_fn(w, 2, c->caller);
@@ -125,7 +104,7 @@ put_calls(struct writing *w)
 		bind_int(w, 4, (int64_t)c->calls);
 		bind_int(w, 5, c->acc);
 		bind_int(w, 6, c->own);
-		row(w);
+		put_row(&w->to);
 	}
 }
 
@@ -134,8 +113,8 @@ put_paths(struct writing *w)
 {
 	const struct kp_calls_path *p;
 
-	prepare(w, "insert into path values(?,?,?,?,?,?,?)");
-	for (uint32_t i = 0; i < w->sum->npaths && w->rc == SQLITE_OK; i++) {
+	put_prepare(&w->to, "insert into path values(?,?,?,?,?,?,?)");
+	for (uint32_t i = 0; i < w->sum->npaths && w->to.rc == SQLITE_OK; i++) {
 		p = &w->sum->paths[i];
 		bind_int(w, 1, i);
 		if (p->parent != KP_PATH_NONE) {
@@ -146,7 +125,7 @@ put_paths(struct writing *w)
 		bind_int(w, 4, p->depth);
 		bind_int(w, 6, (int64_t)p->calls);
 		bind_int(w, 7, p->own);
-		row(w);
+		put_row(&w->to);
 	}
 }
 
@@ -161,21 +140,17 @@ calls_db_write(const char *file, const struct kp_call_names *t,
 		snprintf(why, n, "it is there already");
 		return KP_EBUSY;
 	}
-	w.rc = sqlite3_open_v2(file, &w.db,
-	    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
-	if (w.rc == SQLITE_OK)
-		w.rc = sqlite3_exec(w.db, schema, NULL, NULL, NULL);
+	put_open(&w.to, file);
+	put_exec(&w.to, schema);
 	put_trace(&w, info);
 	put_processes(&w);
 	put_calls(&w);
 	put_paths(&w);
-	prepare(&w, "commit");
-	row(&w);
-	if (w.rc != SQLITE_OK)
-		snprintf(why, n, "%s", sqlite3_errmsg(w.db));
-	sqlite3_finalize(w.st);
-	sqlite3_close(w.db);
-	if (w.rc == SQLITE_OK)
+	put_exec(&w.to, "commit");
+	if (w.to.rc != SQLITE_OK)
+		snprintf(why, n, "%s", sqlite3_errmsg(w.to.db));
+	put_close(&w.to);
+	if (w.to.rc == SQLITE_OK)
 		return KP_OK;
 	unlink(file);
 	return KP_EIO;

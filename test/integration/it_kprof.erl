@@ -1,5 +1,5 @@
-%% it_kprof - kprof's count, time and memory, for tests: run, started and talked
-%% to; and what the node has to be like afterwards.
+%% it_kprof - kprof's count, time, memory and trace, for tests: run, started and
+%% talked to; and what the node has to be like after counters.
 -module(it_kprof).
 
 -export([plain/1, load/1, unarmed/1]).

@@ -5,6 +5,8 @@
 
 -export([tests/0]).
 
+-import(it_kprof, [ends/1, kprof/2, load/1, plain/1, says/2]).
+
 -define(WORK, "it_counted:work(50)").
 -define(ALL, ["-max-functions", "200000", "_"]).
 
@@ -300,40 +302,15 @@ tracer_killed(T) ->
 
 %% ------------------------------------------------------------ helpers ----
 
-plain(T) ->
-    Target = it:target(T, #{kind => plain}),
-    load(Target),
-    Target.
-
-load(Target) ->
-    {module, it_counted} = it:call(Target, code, ensure_loaded, [it_counted]),
-    ok.
-
-background(#{cookie := Cookie} = T, #{node := Node}, Args) ->
-    started(T, ["trace", "-target", Node, "-cookie-file", Cookie | Args]).
+background(T, Target, Args) ->
+    it_kprof:background(T, Target, "trace", Args).
 
 start(T, Target, Args) ->
-    P = background(T, Target, Args),
-    it:saw(P, "Ctrl-C ends it"),
-    P.
+    it_kprof:start(T, Target, "trace", Args).
 
 run(T, Target, Args) ->
-    ends(background(T, Target, Args)).
-
-kprof(T, Args) ->
-    ends(started(T, Args)).
-
-started(#{build := Build, last := Last} = T, Args) ->
-    it:start(T, "kprof" ++ integer_to_list(atomics:add_get(Last, 1, 1)), [filename:join(Build, "kprof") | Args], []).
-
-ends(P) ->
-    Status = it:exited(P),
-    {Status, unicode:characters_to_list(it:output(P)), unicode:characters_to_list(it:errors(P))}.
+    it_kprof:run(T, Target, "trace", Args).
 
 matches(Text, Pattern) ->
     {match, Found} = re:run(Text, Pattern, [unicode, multiline, global, {capture, all_but_first, list}]),
     lists:append(Found).
-
-says(Text, Pattern) ->
-    re:run(Text, Pattern, [unicode, multiline, {capture, none}]) =:= match orelse
-        it:fail("'~ts' is not in:~n~ts", [Pattern, Text]).
