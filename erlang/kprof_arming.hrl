@@ -210,13 +210,22 @@ change_plan(Gone, Kept, Put, #s{session = Session} = S) ->
                         exact = maps:merge(maps:without(MFAs, S1#s.exact),
                                            exacts(Put, S1#s.probe))}),
             own([], S2),
-            S2#s.state =/= armed orelse processes_trace(S2),
+            trace_on(S2),
             {ok, S2};
         {Error, S1} ->
             [count(Session, MFA, false) || MFA <- Are -- Were],
             own([], S1),
+            trace_on(S1),
             {Error, S1}
     end.
+
+%% What was lost in a change has not tripped: so if the probe has ended itself
+%% meanwhile, nobody else would begin it again.
+trace_on(#s{state = armed} = S) ->
+    _ = probe_wake(S),
+    processes_trace(S);
+trace_on(_) ->
+    0.
 
 entries(Items) ->
     [MFA || #item{mfa = MFA, kind = entry} <- Items].

@@ -125,10 +125,11 @@ drain_all(Then, Until, S0) ->
     end.
 
 %% In the midst of a change, which is no place to trip at: what cannot be sent
-%% now is dropped and counted.
+%% now is dropped and counted. What waits to be sent goes first: no tick comes
+%% before the end, and nothing would overtake it.
 drain_meanwhile(S0) ->
     T0 = now_ns(),
-    S = drain_all(fun sent_or_dropped/7, T0, S0),
+    S = drain_all(fun sent_or_dropped/7, T0, flush_unsent(S0)),
     S#s{busy = S#s.busy + now_ns() - T0}.
 
 sent_or_dropped(_, _, _, _, 0, _, S) ->

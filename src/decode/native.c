@@ -146,7 +146,17 @@ is_term(struct kp_span term)
 	return kp_term_finish(&r) == KP_OK;
 }
 
-/* The slot keeps what it was, or nothing, where this cannot be kept. */
+/* Not before the next batch: events of this one may be of what it was. */
+static void
+undefine(struct kp_native *nd, struct definition **slot)
+{
+	if (*slot == NULL)
+		return;
+	(*slot)->next = nd->replaced;
+	nd->replaced = *slot;
+	*slot = NULL;
+}
+
 static bool
 define(struct kp_native *nd, struct definition **slot, struct kp_span term)
 {
@@ -159,26 +169,27 @@ define(struct kp_native *nd, struct definition **slot, struct kp_span term)
 	*d = (struct definition){ .n = term.n };
 	memcpy(d->p, term.p, term.n);
 	nd->bytes += bytes;
-	if (*slot != NULL) {
-		(*slot)->next = nd->replaced;
-		nd->replaced = *slot;
-	}
 	*slot = d;
 	return true;
 }
 
-/* Of functions and identities; the bytes are there. */
+/*
+ * Of functions and identities; the bytes are there.  Where this cannot be kept
+ * the slot is nothing: what it was is not what the events that follow mean.
+ */
 static bool
 take_definition(struct kp_native *nd, struct source *s,
     const struct kp_native_record *rec, const uint8_t *p)
 {
 	struct kp_span term = { p + KP_NATIVE_HEAD, rec->caller };
+	bool fn = rec->kind == KP_NATIVE_FN;
+	struct definition **slot;
 
 	if (rec->fn == 0 || rec->fn > KP_NATIVE_SLOTS)
 		return false;
-	if (rec->kind == KP_NATIVE_FN)
-		return is_fn(term) && define(nd, &s->fn[rec->fn], term);
-	return is_term(term) && define(nd, &s->identity[rec->fn], term);
+	slot = fn ? &s->fn[rec->fn] : &s->identity[rec->fn];
+	undefine(nd, slot);
+	return (fn ? is_fn(term) : is_term(term)) && define(nd, slot, term);
 }
 
 /* ---- chunks ---- */

@@ -374,6 +374,33 @@ what_makes_no_sense_is_passed_over(void **state)
 	assert_int_equal(next(f, &ev), KP_END);
 }
 
+/* Events were taken for those of the function that the slot had been before. */
+static void
+what_cannot_be_defined_is_not_what_it_was(void **state)
+{
+	struct fixture *f = *state;
+	struct kp_event ev;
+	struct kp_buf term;
+
+	kp_buf_init(&term, MAX);
+	kp_etf_atom(&term, "no_mfa");
+	define_fn(f, 0, 1, "m", "first");
+	event(f, 0, KP_NATIVE_RETURN_FROM, 1, 1, 1);
+	define(f, 0, KP_NATIVE_FN, 1, &term);
+	event(f, 0, KP_NATIVE_RETURN_FROM, 1, 2, 1);
+	define_fn(f, 0, 1, "m", "second");
+	event(f, 0, KP_NATIVE_RETURN_FROM, 1, 3, 1);
+	kp_buf_free(&term);
+	send(f);
+	assert_int_equal(next(f, &ev), KP_OK);
+	assert_term(ev.mfa, "{m,first,1}");
+	assert_int_equal(next(f, &ev), KP_ENOENT);	/* the definition */
+	assert_int_equal(next(f, &ev), KP_ENOENT);	/* and its event */
+	assert_int_equal(next(f, &ev), KP_OK);
+	assert_term(ev.mfa, "{m,second,1}");
+	assert_int_equal(next(f, &ev), KP_END);
+}
+
 static void
 chunks_that_lie_are_left_out(void **state)
 {
@@ -489,6 +516,7 @@ main(void)
 		TEST(many_rings_are_merged_by_time),
 		TEST(slots_keep_their_meaning_until_they_get_another),
 		TEST(what_makes_no_sense_is_passed_over),
+		TEST(what_cannot_be_defined_is_not_what_it_was),
 		TEST(chunks_that_lie_are_left_out),
 		TEST(batches_of_the_relay_are_read_as_before),
 		TEST(definitions_are_bounded),
