@@ -22,13 +22,17 @@ configured_disabled() ->
 
 %% Runs outside this module, or the purge would kill its own process: the
 %% text is parsed here and evaluated by stdlib. It leaves a module alone
-%% that a new process has been registered for.
+%% that a new process has been registered for. A sentry that is not done yet,
+%% as where a start failed half-way, has a minute: a purge would kill it.
 purger_start(Pids) ->
     Text = "[begin R = erlang:monitor(process, P),"
            " receive {'DOWN', R, process, P, _} -> ok after 5000 -> ok end"
            " end || P <- Ps],"
            "erlang:whereis(Name) =:= undefined andalso begin"
-           " [begin code:purge(M), code:delete(M), code:purge(M) end"
+           " Unused = fun Unused(_, 0) -> false;"
+           " Unused(M, N) -> code:soft_purge(M) orelse"
+           " begin receive after 20 -> ok end, Unused(M, N - 1) end end,"
+           " [begin code:purge(M), code:delete(M), Unused(M, 3000), code:purge(M) end"
            " || M <- Ms, erlang:module_loaded(M)]"
            " end.",
     {ok, Tokens, _} = erl_scan:string(Text),

@@ -200,8 +200,17 @@ prepare({M, F, Exprs}, Ms) ->
                                        Server ! {prepared, self()},
                                        receive go -> exit(applied(M, F, Args)) end
                                end),
+    {Pid, Ref, Ms}.
+
+%% The sentry knows of it before its arguments, which may take long, are made.
+prepared(#s{applied = Applied} = S) ->
+    tell_sentry(S),
+    Applied =:= undefined orelse await_prepared(Applied),
+    S.
+
+await_prepared({Pid, Ref, Ms}) ->
     receive
-        {prepared, Pid} -> {Pid, Ref, Ms};
+        {prepared, Pid} -> ok;
         {'DOWN', Ref, process, Pid, {arguments, Why}} -> refuse("the call's arguments: ~0tP", [Why, 12])
     after Ms ->
             exit(Pid, kill),
@@ -309,7 +318,9 @@ reason_text({gone, _}) -> "the connection is gone".
 end_text({kprof, Reason}) -> text("~ts", [reason_text(Reason)]);
 end_text(Reason) -> text("it died: ~0tP", [Reason, 8]).
 
+%% Flags first: without them no event is made while many patterns go, one by one.
 clear(legacy, Server, Armed) ->
+    clear_flags(Server),
     lists:foreach(fun legacy_clear/1, Armed),
     clear_flags(Server);
 clear(Session, _, _) ->

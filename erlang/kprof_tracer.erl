@@ -33,7 +33,7 @@
 -define(BATCH_MS, 20).          % how long the first of them waits
 
 -define(RUNS, {trace, [], [running, garbage_collection, exiting]}).
--define(BODIES, 50).            % messages told of between two looks at memory
+-define(LARGE, 10).             % one that may be large counts as so many
 -define(LATE_MS, 200).          % for work that goes on after a request's end
 -define(LABEL_BITS, 28).
 
@@ -54,6 +54,7 @@
     memory_max, memory, % bytes of the VM's own, past those at the start
     events = 0, events_max,
     queue_max,
+    passed_over = 0,    % messages since the queue was looked at for them
     r,                  % undefined | #r{}: by request
     word,               % undefined | the trace control word as it was
     batch = [], n = 0,  % events not yet sent, the last first
@@ -87,8 +88,7 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
             session = Session, lease_ms = Lease, armed = with_entry(Entry, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
             memory_max = MaxMemory, events_max = MaxEvents, queue_max = MaxQueue},
     tell_sentry(S0),
-    S1 = S0#s{applied = prepare(Call, ApplyMs)},
-    tell_sentry(S1),
+    S1 = prepared(S0#s{applied = prepare(Call, ApplyMs)}),
     Chosen = chosen(whose(Which, Call), Opts, S1#s.applied),
     S = numbered(S1#s{chosen = Chosen}),
     Foreign = foreign(Session, Chosen),
@@ -209,7 +209,7 @@ called(P, Label, Caller, MFA, Ts, #s{r = #r{labels = Labels, at = At} = R} = S) 
 leaves(P, Ts, #s{r = #r{at = At} = R} = S) when is_map_key(P, At) ->
     add({trace_ts, P, request, 0, Ts}, S#s{r = R#r{at = maps:remove(P, At)}});
 leaves(_, _, S) ->
-    S.
+    pass_over(1, S).
 
 %% Its entry has returned when its process is back in what called that.
 returned(P, MFA, #s{r = #r{at = At, open = Open}} = S) ->
@@ -238,10 +238,6 @@ passed(N, {'receive', {_, Serial}, From, To, _}, Ts, S) when is_pid(From), is_pi
 passed(_, _, _, S) ->
     S.
 
-%% Which may be large; to look takes as long as the queue.
-bodies(#s{n = N} = S) when N rem ?BODIES =:= 0 -> queue(S);
-bodies(S) -> S.
-
 %% What is no token, is of somebody else's pattern.
 label({_, Label, _, _, _}) -> Label;
 label(_) -> none.
@@ -263,11 +259,12 @@ message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
     case X of
         {entry, New, _, _, _, Old, Caller} -> loop(begins(P, label(New), label(Old), Caller, MFA, Ts, S));
         {Token, Caller} -> loop(called(P, label(Token), Caller, MFA, Ts, S));
-        _ -> loop(S)
+        _ -> loop(pass_over(1, S))
     end;
-message({seq_trace, Label, What, Ts}, #s{r = #r{labels = Labels}} = S) ->
+message({seq_trace, Label, What, Ts}, #s{r = #r{labels = Labels}} = S0) ->
+    S = pass_over(?LARGE, S0),
     case Labels of
-        #{Label := N} -> loop(bodies(passed(N, What, Ts, S)));
+        #{Label := N} -> loop(passed(N, What, Ts, S));
         _ -> loop(S)
     end;
 message(requests_ended, S) ->
@@ -275,7 +272,7 @@ message(requests_ended, S) ->
 message({trace_ts, _, call, _, _, _} = Event, #s{ours = all} = S) -> loop(add(Event, S));
 message({trace_ts, _, call, MFA, _, _} = Event, #s{ours = Ours} = S) when is_map_key(MFA, Ours) -> loop(add(Event, S));
 message({trace_ts, P, spawn, Child, {M, F, Args}, Ts}, S) when node(Child) =:= node(), is_list(Args) ->
-    loop(add({trace_ts, P, spawn, Child, {M, F, length(Args)}, Ts}, S));
+    loop(add({trace_ts, P, spawn, Child, {M, F, length(Args)}, Ts}, pass_over(?LARGE, S)));
 message({trace_ts, _, _, _, _} = Event, S) ->
     loop(add_short(Event, S));
 message({kprof, Client, _, Cmd}, #s{client = Client} = S) ->
@@ -300,7 +297,7 @@ message({'DOWN', Ref, process, _, _}, #s{sentry = {_, Ref}} = S) ->
 message({?MODULE, stop}, S) ->
     finish(stopped, S);
 message(_, S) ->
-    loop(S).
+    loop(pass_over(?LARGE, S)).
 
 tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
@@ -343,14 +340,14 @@ in_request(P, Event, #s{r = #r{at = At}} = S0) when is_map_key(P, At) ->
         _ -> S
     end;
 in_request(_, _, S) ->
-    S.
+    pass_over(1, S).
 
 %% None of those with what could be large is passed on as it is.
 add_short({_, P, What, Where, Ts} = Event, S) ->
     case kind(What) of
         same -> add(Event, S);
-        none -> S;
-        exit -> add({trace_ts, P, exit, 0, Ts}, S);
+        none -> pass_over(1, S);
+        exit -> add({trace_ts, P, exit, 0, Ts}, pass_over(?LARGE, S));
         Kind when Kind =:= in; Kind =:= out -> add({trace_ts, P, Kind, Where, Ts}, S);
         Kind -> add({trace_ts, P, Kind, 0, Ts}, S)
     end.
@@ -378,6 +375,11 @@ flush(#s{n = 0} = S) ->
 flush(#s{batch = Batch, seq = Seq} = S0) ->
     S = send({kprof_calls, Seq, lists:reverse(Batch)}, queue(S0)),
     S#s{batch = [], n = 0, seq = Seq + 1}.
+
+%% What is in no batch comes as fast, and may be large: no batch that is full has
+%% us look at the queue then. To look takes as long as the queue.
+pass_over(Size, #s{passed_over = N} = S) when N < ?BATCH -> S#s{passed_over = N + Size};
+pass_over(_, S) -> queue(S#s{passed_over = 0}).
 
 %% More than it can send: no more of them.
 queue(#s{stage = tracing, queue_max = Max, memory_max = MaxMemory} = S) ->

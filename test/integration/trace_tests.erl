@@ -17,6 +17,7 @@ tests() ->
      {"traces for some time", 60, fun for_some_time/1},
      {"a trace until it is interrupted", 60, fun interrupted/1},
      {"a trace past its limits", 60, fun limits/1},
+     {"a flood where much is armed", 120, fun flood/1},
      {"traces by request", 60, fun by_request/1},
      {"traces by request, under load", 60, fun by_request_loaded/1},
      {"the way of a request", 60, fun way/1},
@@ -24,7 +25,8 @@ tests() ->
      {"a trace of what raises or overruns", 60, fun raises/1},
      {"kprof trace killed", 120, fun killed/1},
      {"kprof trace that hangs", 60, fun hung/1},
-     {"its tracer killed", 60, fun tracer_killed/1}].
+     {"its tracer killed", 60, fun tracer_killed/1},
+     {"its tracer killed while it starts", 60, fun start_killed/1}].
 
 %% Everything is traced by both. What differs is who makes the call.
 fprof(T) ->
@@ -149,6 +151,35 @@ limits(T) ->
     {1, _, Busy} = run(T, Target, ["-apply", "it_counted:spin(5000)", "-max-queue", "100", "it_counted"]),
     says(Busy, "ended early: the node made more events than it could send"),
     it_audit:ends(Target, Mark).
+
+%% Thousands of patterns take long to take back, where there are no sessions: the
+%% last are those that make the events, which end before that all the same.
+flood(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    Modules = ["beam_ssa_opt", "beam_validator", "dets", "epp", "erl_eval", "erl_lint", "erl_parse", "io_lib_pretty"],
+    P = start(T, Target, lists:append([["-exclude", M ++ ":module_info/0"] || M <- Modules]) ++
+                  ["-max-queue", "1000" | Modules] ++ ["it_counted"]),
+    Longest = it:do(Target, fun longest_queue/0),
+    it:equal(lists:concat(["the longest queue, ", Longest, ", is short"]), true, Longest < 2000000),
+    it:equal("it says so", 1, it:exited(P)),
+    says(it:errors(P), "ended early: the node made more events than it could send"),
+    it_audit:ends(Target, Mark).
+
+%% While four processes call what is traced, for as long as there is a tracer.
+longest_queue() ->
+    Ps = [spawn(fun() -> it_counted:spin(30000) end) || _ <- [1, 2, 3, 4]],
+    Longest = longest(whereis(kprof_tracer), 0),
+    [exit(P, kill) || P <- Ps],
+    Longest.
+
+longest(Server, Most) when Most < 2000000 ->
+    case is_pid(Server) andalso process_info(Server, message_queue_len) of
+        {_, N} -> receive after 5 -> longest(Server, max(N, Most)) end;
+        _ -> Most
+    end;
+longest(_, Most) ->
+    Most.
 
 %% Two of three, and what they have done in processes of their own too; what
 %% the same functions do otherwise is not there.
@@ -299,6 +330,40 @@ tracer_killed(T) ->
          says(it:errors(P), "it died: killed")
      end || Args <- [[], ["-entry", "it_counted:work/1", "-requests", "100"]]],
     it_audit:ends(Target, Mark).
+
+%% While the call's arguments are made. What the sentry has to take back may take
+%% it longer than the client is told that nothing was started: a purge of the
+%% module must not kill it meanwhile.
+start_killed(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    P = background(T, Target, ["-apply", "it_counted:work(timer:sleep(60000))", "-for", "50s", "it_counted"]),
+    it:until("there is a sentry", fun() -> it:do(Target, fun sentries/0) =/= [] end),
+    it:equal("it lives until it is done", true, it:do(Target, fun slow_sentry/0)),
+    it:equal("it says so", 1, it:exited(P)),
+    says(it:errors(P), "failed there: killed"),
+    it_audit:ends(Target, Mark).
+
+sentries() ->
+    {monitored_by, By} = case whereis(kprof_tracer) of
+                             undefined -> {monitored_by, []};
+                             Server -> process_info(Server, monitored_by)
+                         end,
+    [P || P <- By, process_info(P, current_function) =:= {current_function, {kprof_tracer, sentry, 3}}].
+
+%% The module is deleted by a process that was started when the server was dead.
+slow_sentry() ->
+    [Sentry] = sentries(),
+    true = erlang:suspend_process(Sentry),
+    exit(whereis(kprof_tracer), kill),
+    deleted(kprof_tracer),
+    receive after 500 -> ok end,
+    Alive = is_process_alive(Sentry),
+    _ = catch erlang:resume_process(Sentry),
+    Alive.
+
+deleted(Module) ->
+    erlang:module_loaded(Module) andalso begin receive after 10 -> ok end, deleted(Module) end.
 
 %% ------------------------------------------------------------ helpers ----
 
