@@ -23,7 +23,8 @@ configured_disabled() ->
 %% Runs outside this module, or the purge would kill its own process: the
 %% text is parsed here and evaluated by stdlib. It leaves a module alone
 %% that a new process has been registered for. A sentry that is not done yet,
-%% as where a start failed half-way, has a minute: a purge would kill it.
+%% as where a start failed half-way, has a minute: a purge would kill it. To ask
+%% is to look at every process, so that is done twice a second.
 purger_start(Pids) ->
     Text = "[begin R = erlang:monitor(process, P),"
            " receive {'DOWN', R, process, P, _} -> ok after 5000 -> ok end"
@@ -31,8 +32,8 @@ purger_start(Pids) ->
            "erlang:whereis(Name) =:= undefined andalso begin"
            " Unused = fun Unused(_, 0) -> false;"
            " Unused(M, N) -> code:soft_purge(M) orelse"
-           " begin receive after 20 -> ok end, Unused(M, N - 1) end end,"
-           " [begin code:purge(M), code:delete(M), Unused(M, 3000), code:purge(M) end"
+           " begin receive after 500 -> ok end, Unused(M, N - 1) end end,"
+           " [begin code:purge(M), code:delete(M), Unused(M, 120), code:purge(M) end"
            " || M <- Ms, erlang:module_loaded(M)]"
            " end.",
     {ok, Tokens, _} = erl_scan:string(Text),
