@@ -210,6 +210,8 @@ void kp_requests_abandon(struct kp_requests *rs, uint32_t node,
 /* That began on this node. */
 size_t kp_requests_in_flight(const struct kp_requests *rs, uint32_t node);
 
+#define KP_FLIGHT_MAX 100	/* asked for at once */
+
 /* One of them whose end was not seen yet. */
 struct kp_flight {
 	uint64_t label;
@@ -228,7 +230,7 @@ struct kp_flight {
 
 /*
  * The oldest that began on this node, by its time `now` (or the last that it
- * told), the oldest first: at most max.  Returns how many.
+ * told), the oldest first: at most max, up to KP_FLIGHT_MAX.  Returns how many.
  */
 size_t kp_requests_oldest(const struct kp_requests *rs, uint32_t node,
     kp_target_ns now, struct kp_flight *v, size_t max);

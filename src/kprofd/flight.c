@@ -14,9 +14,9 @@ struct flying {
 };
 
 struct flights {
-	struct flying v[2 * FLIGHT_MAX];
+	struct flying v[2 * KP_FLIGHT_MAX];
 	size_t n, all;
-	struct kp_flight of_node[FLIGHT_MAX];	/* scratch */
+	struct kp_flight of_node[KP_FLIGHT_MAX];	/* scratch */
 };
 
 static int
@@ -38,14 +38,14 @@ collect(struct flights *fs, const struct targets *ts, const char *glob)
 		if (glob != NULL && !kp_glob(glob, t->node))
 			continue;
 		fs->all += assembly_in_flight(&t->part);
-		n = assembly_oldest(&t->part, fs->of_node, FLIGHT_MAX);
+		n = assembly_oldest(&t->part, fs->of_node, KP_FLIGHT_MAX);
 		for (size_t k = 0; k < n; k++)
 			fs->v[fs->n + k] = (struct flying){
 				fs->of_node[k], &t->part };
 		fs->n += n;
 		qsort(fs->v, fs->n, sizeof(fs->v[0]), age_cmp);
-		if (fs->n > FLIGHT_MAX)
-			fs->n = FLIGHT_MAX;
+		if (fs->n > KP_FLIGHT_MAX)
+			fs->n = KP_FLIGHT_MAX;
 	}
 }
 

@@ -4,9 +4,10 @@
 
 #include "kprofd/targets.h"
 
-#define FLIGHT_MAX 100		/* told of; those that are left out, counted */
-
-/* The oldest first; glob: of those nodes that they began on; NULL: of all. */
+/*
+ * The oldest KP_FLIGHT_MAX; those that are left out are counted.  glob: of those
+ * nodes that they began on; NULL: of all.
+ */
 void flight_text(struct kp_buf *b, const struct targets *ts, const char *glob,
     bool json);
 

@@ -44,9 +44,11 @@ flight_of(const struct kp_requests *rs, const struct req *rq,
 
 /* What is found so far: n of them, the oldest first, at most max. */
 struct oldest {
-	const struct kp_requests *rs;
 	kp_target_ns now;
-	struct kp_flight *v;
+	struct {
+		const struct req *rq;
+		kp_dur_ns age;
+	} v[KP_FLIGHT_MAX];
 	size_t n, max;
 };
 
@@ -64,7 +66,8 @@ look_at(struct oldest *o, const struct req *rq, size_t many)
 		i = o->n < o->max ? o->n++ : o->n - 1;
 		for (; i > 0 && o->v[i - 1].age < old; i--)
 			o->v[i] = o->v[i - 1];
-		o->v[i] = flight_of(o->rs, rq, o->now);
+		o->v[i].rq = rq;
+		o->v[i].age = old;
 	}
 }
 
@@ -73,12 +76,15 @@ kp_requests_oldest(const struct kp_requests *rs, uint32_t node,
     kp_target_ns now, struct kp_flight *v, size_t max)
 {
 	const struct rnode *nd = &rs->nodes[node];
-	struct oldest o = { rs, now, v, 0, max };
+	struct oldest o = { .now = now,
+		.max = max < KP_FLIGHT_MAX ? max : KP_FLIGHT_MAX };
 
 	if (nd->heard && now < nd->now)
 		o.now = nd->now;
 	/* these are by start: the first are the oldest */
-	look_at(&o, nd->live.head, max);
+	look_at(&o, nd->live.head, o.max);
 	look_at(&o, nd->pending.head, PENDING_MAX);
+	for (size_t i = 0; i < o.n; i++)
+		v[i] = flight_of(rs, o.v[i].rq, o.now);
 	return o.n;
 }
