@@ -242,8 +242,9 @@ $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -ls
 $(B)/test/test_top: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_top: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
-$(B)/test/test_profile $(B)/test/test_profile_db: $(call obj,$(STORE) $(REPORT))
-$(B)/test/test_profile $(B)/test/test_profile_db: UNIT_LIBS = -lsqlite3
+PROFILE_UNIT := $(addprefix $(B)/test/test_,profile profile_db trace_db)
+$(PROFILE_UNIT): $(call obj,$(STORE) $(REPORT))
+$(PROFILE_UNIT): UNIT_LIBS = -lsqlite3
 CALLS_REPORT := $(wildcard src/report/calls*.c) $(addprefix src/report/,fn_name.c json.c text.c \
                 when.c width.c)
 $(B)/test/test_calls_report: $(call obj,$(CALLS_REPORT))

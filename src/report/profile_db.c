@@ -11,14 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fn_name.h"
+#include "clean_db.h"
 #include "profile_db.h"
 #include "store/put.h"
-#include "text.h"
 
 #define APPLICATION 1802529904	/* "kpfp" */
 #define BUSY_MS 5000		/* another kprof adds one */
-#define NAME_BYTES_MAX 4096u
 #define FIGURE_MAX (INT64_C(1) << 43)
 
 static const char schema[] =
@@ -52,32 +50,6 @@ struct writing {
 
 /* ---- what is written ---- */
 
-/* Names come from the target. */
-static void
-bind_text(struct writing *w, int at, const char *text)
-{
-	struct kp_buf clean;
-
-	kp_buf_init(&clean, NAME_BYTES_MAX);
-	text_put(&clean, text);
-	if (clean.err != KP_OK)
-		w->to.rc = SQLITE_NOMEM;
-	sqlite3_bind_text(w->to.st, at, kp_buf_cstr(&clean), -1,
-	    SQLITE_TRANSIENT);
-	kp_buf_free(&clean);
-}
-
-static void
-bind_fn(struct writing *w, int at, const struct kp_profile_fn *fn)
-{
-	struct kp_buf name;
-
-	kp_buf_init(&name, NAME_BYTES_MAX);
-	fn_name_put(&name, fn->mod, fn->fun, fn->arity);
-	bind_text(w, at, kp_buf_cstr(&name));
-	kp_buf_free(&name);
-}
-
 static void
 bind_proc(struct writing *w, int at, const struct kp_profile_proc *proc)
 {
@@ -96,9 +68,9 @@ put_profile(struct writing *w, const struct kp_profile *p,
 	put_prepare(&w->to, "insert into profile(target, otp, type, read_ns, "
 	    "elapsed_ns, functions, processes, gone, merged, skipped, ended) "
 	    "values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-	bind_text(w, 1, v->target);
+	clean_bind_text(&w->to, 1, v->target);
 	sqlite3_bind_int(w->to.st, 2, v->otp);
-	bind_text(w, 3, types[p->type]);
+	clean_bind_text(&w->to, 3, types[p->type]);
 	sqlite3_bind_int64(w->to.st, 4, now);
 	sqlite3_bind_int64(w->to.st, 5, p->elapsed);
 	sqlite3_bind_int64(w->to.st, 6, (sqlite3_int64)v->functions);
@@ -107,7 +79,7 @@ put_profile(struct writing *w, const struct kp_profile *p,
 	sqlite3_bind_int64(w->to.st, 9, (sqlite3_int64)p->merged);
 	sqlite3_bind_int64(w->to.st, 10, (sqlite3_int64)v->skipped);
 	if (v->ended != NULL)
-		bind_text(w, 11, v->ended);
+		clean_bind_text(&w->to, 11, v->ended);
 	put_row(&w->to);
 	w->id = sqlite3_last_insert_rowid(w->to.db);
 }
@@ -125,7 +97,7 @@ put_counted(struct writing *w, const struct kp_profile *p,
 		row = v->by_process ? &p->rows[i] : NULL;
 		fn = &p->fns[row != NULL ? row->fn : i];
 		sqlite3_bind_int64(w->to.st, 1, w->id);
-		bind_fn(w, 2, fn);
+		clean_bind_fn(&w->to, 2, fn->mod, fn->fun, fn->arity);
 		if (row != NULL)
 			bind_proc(w, 3, &row->proc);
 		sqlite3_bind_int64(w->to.st, 4, (sqlite3_int64)(row != NULL ?
@@ -145,7 +117,7 @@ put_names(struct writing *w, const struct kp_profile *p)
 	for (size_t i = 0; i < p->nnames && w->to.rc == SQLITE_OK; i++) {
 		sqlite3_bind_int64(w->to.st, 1, w->id);
 		bind_proc(w, 2, &p->names[i].proc);
-		bind_text(w, 3, p->names[i].name);
+		clean_bind_text(&w->to, 3, p->names[i].name);
 		put_row(&w->to);
 	}
 }
