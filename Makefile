@@ -309,7 +309,7 @@ FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.
                 src/store/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
 FUZZ_KEYS    := src/report/keys.c
-FUZZ_PROFILE := $(addprefix src/report/,profile.c fn_name.c profile_diff.c figures.c grid.c grid_write.c json.c \
+FUZZ_PROFILE := $(addprefix src/report/,profile.c profile_limit.c fn_name.c profile_diff.c figures.c grid.c grid_write.c json.c \
                 losses.c text.c when.c width.c)
 FUZZ_WEB     := src/web/params.c src/web/access.c src/report/when.c \
                 src/report/text.c src/report/width.c src/report/report.c
