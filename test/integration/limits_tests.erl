@@ -8,6 +8,7 @@
 
 tests() ->
     [{"requests of one identity", 90, fun identity/1},
+     {"requests of one identity, many at once", 90, fun many/1},
      {"calls within a tier", 90, fun tier/1},
      {"requests that a kprofd marks", 120, fun attached/1},
      {"what a profile was limited to", 60, fun shown/1},
@@ -49,6 +50,25 @@ identity(T) ->
          it_audit:during(Target, Mark)
      end || {Cmd, Name, N, Squares} <- [{"count", "creation", 3, 39}, {"time", "kind delete", 2, 20},
                                         {"count", "stored late", 2, 26}, {"count", "creation", 2, 26}]],
+    gone(Target, Server),
+    it_audit:ends(Target, Mark).
+
+%% One server works for all of them in turn.
+many(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    Conf = conf(T),
+    Server = server(Target),
+    P = start(T, Target, "count", ["-csv", "-requests", "150", "-tiers", Conf, "-identity", "creation", "it_counted"]),
+    it:do(Target, fun() ->
+                          Ps = [spawn_monitor(it_counted, handle, [lists:nth(1 + I rem 2, [delete, create]), Server])
+                                || I <- lists:seq(1, 300)],
+                          [receive {'DOWN', Ref, process, _, normal} -> ok end || {_, Ref} <- Ps],
+                          ok
+                  end),
+    {0, Out, _} = ends(P),
+    it:equal("of 150", [{?ANSWER, 150}, {?HANDLE, 150}, {?SQUARES, 150 * 13}, {?STORE, 150}],
+             counts(Out, [?ANSWER, ?HANDLE, ?SQUARES, ?STORE])),
     gone(Target, Server),
     it_audit:ends(Target, Mark).
 
