@@ -8,7 +8,8 @@
 %%
 %% What is safe about it: no argument and no return value is in what it sends,
 %% and none is copied but what a process is spawned with and the reason that it
-%% ends for; by request, what is sent for one as well. Events, its queue and what the node grows by are bounded: past a
+%% ends for; by request, what is sent for one as well; and of arguments, where the
+%% user asked for them, what is small (kprof_args.hrl). Events, its queue and what the node grows by are bounded: past a
 %% limit it takes back what it armed at once, and sends what is there. It
 %% monitors the client and holds a lease; when either ends it is gone.
 %%
@@ -24,6 +25,7 @@
 -define(DOES, "traces").
 -include("kprof_guest.hrl").
 -include("kprof_wanted.hrl").
+-include("kprof_args.hrl").
 -compile({nowarn_unused_function, [{now_ns, 0}]}).
 
 -define(TICK_MS, 200).          % how often lease and memory are looked at
@@ -46,12 +48,14 @@
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
     ours,               % #{{M, F, A} => []}, or all: whose calls we take for ours
     chosen, flags,      % of processes, set by go
+    args = 0,           % most bytes of a binary among arguments; 0: none of these
     guards,             % of patterns: not of processes that somebody else traces
     stage = ready,      % ready | tracing | draining: no more events are made
     why,                % the reason that it ended for, and what was said of it
     delivered,          % reference: after it no event comes
     applied,            % undefined | {Pid, MonitorRef, Ms | overran} | done
     memory_max, memory, % bytes of the VM's own, past those at the start
+    binaries,           % of all binaries, when few events waited
     events = 0, events_max,
     queue_max,
     passed_over = 0,    % messages since the queue was looked at for them
@@ -75,7 +79,7 @@
 -include("kprof_oneshot.hrl").
 
 init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs, processes := Which,
-                        max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue} = Opts) ->
+                        max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue, args := Args} = Opts) ->
     take_name(),
     process_flag(message_queue_data, off_heap),
     process_flag(priority, high),
@@ -86,6 +90,7 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     untraced(Session, Functions),
     S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
             session = Session, lease_ms = Lease, armed = with_entry(Entry, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
+            args = Args,
             memory_max = MaxMemory, events_max = MaxEvents, queue_max = MaxQueue},
     tell_sentry(S0),
     S1 = prepared(S0#s{applied = prepare(Call, ApplyMs)}),
@@ -94,13 +99,13 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     Foreign = foreign(Session, Chosen),
     say_begin(S),
     S2 = S#s{guards = guards(Foreign)},
-    [begin pattern(Session, P, spec(S2)), heed(0, S) end || P <- Armed],
+    arm(Armed, 0, S2),
     entry_arm(S2),
     Starter ! {self(), #{functions => length(Functions), processes => processes_in(Chosen),
                          otp => erlang:system_info(otp_release), skipped => map_size(Foreign),
                          offset => erlang:time_offset(nanosecond)}},
     tick(),
-    loop(S2#s{lease_at = now_ms(), memory = own_memory()}).
+    loop(S2#s{lease_at = now_ms(), memory = own_memory(), binaries = erlang:memory(binary)}).
 
 %% On OTP 25 and 26 patterns of somebody else's have the processes that we trace
 %% tell us of their functions too.
@@ -126,10 +131,27 @@ flags(undefined, #{spawned := Spawned}) ->
 flags(_, #{spawned := Spawned}) ->
     [call, return_to, arity, monotonic_timestamp | [set_on_spawn || Spawned]].
 
-spec(#s{r = undefined, guards = Guards}) ->
-    [{'_', Guards, [{message, {caller}}]}];
-spec(#s{guards = Guards}) ->
-    [{'_', [{is_seq_trace} | Guards], [?RUNS, {message, {{{get_seq_token}, {caller}}}}]}].
+%% What describes arguments takes some 100 KB for each function.
+arm([P | More], Bytes, #s{session = Session, args = Args} = S) ->
+    Spec = spec(P, S),
+    Sum = Bytes + erts_debug:flat_size(Spec) * erlang:system_info(wordsize),
+    Args > 0 andalso Sum > S#s.memory_max andalso
+        refuse("to show the arguments of so many functions takes more memory than -max-memory: name fewer, or leave"
+               " out -args", []),
+    pattern(Session, P, Spec),
+    heed(0, S),
+    arm(More, Sum, S);
+arm([], _, _) ->
+    ok.
+
+spec(P, #s{r = undefined, guards = Guards, args = Args}) ->
+    calls(P, Guards, fun(Caller) -> [{message, Caller}] end, Args);
+spec(P, #s{guards = Guards, args = Args}) ->
+    calls(P, [{is_seq_trace} | Guards], fun(Caller) -> [?RUNS, {message, {{{get_seq_token}, Caller}}}] end, Args).
+
+%% With arguments, or without.
+caller({Caller, _}) -> Caller;
+caller(Caller) -> Caller.
 
 %% ------------------------------------------------------------- requests ----
 
@@ -160,16 +182,17 @@ numbered(S0) ->
 %% evaluated first is the last. Its own pattern replaces that of its module.
 entry_arm(#s{r = undefined}) ->
     ok;
-entry_arm(#s{session = Session, guards = Guards, r = #r{entry = MFA}}) ->
+entry_arm(#s{session = Session, guards = Guards, args = Args, r = #r{entry = MFA}}) ->
     Epoch = rand:uniform(1 bsl ?LABEL_BITS) bsl ?LABEL_BITS,
     Mask = (1 bsl ?LABEL_BITS) - 1,
     Next = fun(Word) -> {'band', {'+', Word, 1}, Mask} end,
     Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
     Told = [{set_seq_token, Flag, true} || is_told(), Flag <- [send, 'receive', monotonic_timestamp]],
-    pattern(Session, MFA, [{'_', Guards, [?RUNS, {message, {{entry, {get_seq_token}, {list_to_tuple(Told)},
-                                                             {set_seq_token, label, Label},
-                                                             {set_seq_token, sequential_trace_token, []},
-                                                             {get_seq_token}, {caller}}}}]}]).
+    Begin = fun(Caller) ->
+                    [?RUNS, {message, {{entry, {get_seq_token}, {list_to_tuple(Told)}, {set_seq_token, label, Label},
+                                        {set_seq_token, sequential_trace_token, []}, {get_seq_token}, Caller}}}]
+            end,
+    pattern(Session, MFA, calls(MFA, Guards, Begin, Args)).
 
 %% Of messages with a token, which come whole: bodies go no further. There is one
 %% in a node who is told of them; without that there is no way of a request.
@@ -183,25 +206,26 @@ is_told() ->
 %% next one in the same process would have the token of the last.
 %% Called again by the same function in the same process: the end of the one
 %% before was not seen, as when it raised on OTP 25.
-begins(P, New, Old, Caller, MFA, Ts, #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S) ->
+begins(P, New, Old, From, MFA, Ts, #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S) ->
+    Caller = caller(From),
     case Labels of
         #{Old := N} when map_get(N, R#r.open) =:= {P, Caller} ->
-            begins(P, New, none, Caller, MFA, Ts, request_ended(N, S));
+            begins(P, New, none, From, MFA, Ts, request_ended(N, S));
         #{Old := N} when is_map_key(N, R#r.open) ->
-            called(P, New, Caller, MFA, Ts, S#s{r = R#r{labels = Labels#{New => N}}});
+            called(P, New, From, MFA, Ts, S#s{r = R#r{labels = Labels#{New => N}}});
         _ when Begun < Max ->
             N = Begun + 1,
             S1 = S#s{r = R#r{labels = Labels#{New => N}, begun = N, open = (R#r.open)#{N => {P, Caller}}}},
-            called(P, New, Caller, MFA, Ts, S1);
+            called(P, New, From, MFA, Ts, S1);
         _ -> leaves(P, Ts, S)
     end.
 
-called(P, Label, Caller, MFA, Ts, #s{r = #r{labels = Labels, at = At} = R} = S) ->
+called(P, Label, From, MFA, Ts, #s{r = #r{labels = Labels, at = At} = R} = S) ->
     case Labels of
-        #{Label := N} when map_get(P, At) =:= N -> add({trace_ts, P, call, MFA, Caller, Ts}, S);
+        #{Label := N} when map_get(P, At) =:= N -> add({trace_ts, P, call, MFA, From, Ts}, S);
         #{Label := N} ->
             S1 = add({trace_ts, P, request, N, Ts}, S#s{r = R#r{at = At#{P => N}}}),
-            add({trace_ts, P, call, MFA, Caller, Ts}, S1);
+            add({trace_ts, P, call, MFA, From, Ts}, S1);
         _ -> leaves(P, Ts, S)
     end.
 
@@ -257,8 +281,8 @@ message({trace_ts, P, _, _, _} = Event, #s{r = #r{}} = S) ->
     loop(in_request(P, Event, S));
 message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
     case X of
-        {entry, New, _, _, _, Old, Caller} -> loop(begins(P, label(New), label(Old), Caller, MFA, Ts, S));
-        {Token, Caller} -> loop(called(P, label(Token), Caller, MFA, Ts, S));
+        {entry, New, _, _, _, Old, From} -> loop(begins(P, label(New), label(Old), From, MFA, Ts, S));
+        {Token, From} -> loop(called(P, label(Token), From, MFA, Ts, S));
         _ -> loop(pass_over(1, S))
     end;
 message({seq_trace, Label, What, Ts}, #s{r = #r{labels = Labels}} = S0) ->
@@ -304,12 +328,24 @@ tick() ->
 
 look(#s{stage = tracing, memory = Memory, memory_max = Max} = S) ->
     {memory, Own} = process_info(self(), memory),
-    case own_memory() - Memory + Own of
-        More when More > Max -> loop(disarm({memory, 0}, S));
-        _ -> loop(look_lease(S))
+    {Kept, S1} = kept_binaries(S),
+    case own_memory() - Memory + Own + Kept of
+        More when More > Max -> loop(disarm({memory, 0}, S1));
+        _ -> loop(look_lease(S1))
     end;
 look(S) ->
     loop(look_lease(S)).
+
+%% Small ones among arguments may be parts of large ones, which are kept as long as
+%% they wait here. What there was when few waited was not kept by us.
+kept_binaries(#s{args = 0} = S) ->
+    {0, S};
+kept_binaries(S) ->
+    Now = erlang:memory(binary),
+    case process_info(self(), message_queue_len) of
+        {_, N} when N > ?BATCH -> {max(0, Now - S#s.binaries), S};
+        _ -> {0, S#s{binaries = Now}}
+    end.
 
 command(go, #s{stage = ready} = S0) ->
     %% Without events: it says that it traces.

@@ -16,6 +16,8 @@ struct tracer_opts {
 	/* By request: what begins one, and how many; or NULL and 0. */
 	const struct kp_mfa_pat *entry;
 	uint64_t requests;
+	/* Arguments of calls, as text of so many bytes at most; 0: none. */
+	uint64_t args;
 };
 
 /* How a trace ended, and what was said of it. */
