@@ -37,6 +37,8 @@
 -define(RUNS, {trace, [], [running, garbage_collection, exiting]}).
 -define(LARGE, 10).             % one that may be large counts as so many
 -define(LATE_MS, 200).          % for work that goes on after a request's end
+-define(SWEEP_MS, 300).         % for tokens to be taken back, where they are seen
+-define(SWEPT, 50).             % patterns, at most, of functions that are looked at for it
 -define(LABEL_BITS, 28).
 
 -record(s, {
@@ -69,11 +71,13 @@
 %% number. One that begins within another is part of it.
 -record(r, {
     entry,              % {M, F, A}
+    epoch,              % of labels, which are ours by that
     max,                % so many
     begun = 0, ended = 0,
     labels = #{},       % label => number
     open = #{},         % number => {pid, who the entry returns to}
-    at = #{}            % pid => number: what a process last worked for
+    at = #{},           % pid => number: what a process last worked for
+    swept = []          % of functions, when they are armed no more
 }).
 
 -include("kprof_oneshot.hrl").
@@ -162,7 +166,7 @@ entry(#{entry := [{M, F, A} = Entry], patterns := Patterns, exclude := Exclude, 
     whereis(kprof_agent) =:= undefined orelse
         refuse("a kprofd is attached there, whose requests these would be (kprof slow has them)", []),
     {_, [MFA]} = wanted(Opts#{patterns := [Entry]}),
-    {#r{entry = MFA, max = Max}, Opts#{patterns := [Entry | Patterns], exclude := Exclude -- [{M, F, A}]}}.
+    {#r{entry = MFA, epoch = rand:uniform(1 bsl ?LABEL_BITS), max = Max}, Opts#{patterns := [Entry | Patterns], exclude := Exclude -- [{M, F, A}]}}.
 
 %% Though its module may be excluded.
 with_entry(undefined, Armed) -> Armed;
@@ -182,8 +186,12 @@ numbered(S0) ->
 %% evaluated first is the last. Its own pattern replaces that of its module.
 entry_arm(#s{r = undefined}) ->
     ok;
-entry_arm(#s{session = Session, guards = Guards, args = Args, r = #r{entry = MFA}}) ->
-    Epoch = rand:uniform(1 bsl ?LABEL_BITS) bsl ?LABEL_BITS,
+entry_arm(S) ->
+    entry_arm([], S).
+
+entry_arm(Only, #s{session = Session, guards = Others, args = Args, r = #r{entry = MFA, epoch = E}}) ->
+    Guards = Only ++ Others,
+    Epoch = E bsl ?LABEL_BITS,
     Mask = (1 bsl ?LABEL_BITS) - 1,
     Next = fun(Word) -> {'band', {'+', Word, 1}, Mask} end,
     Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
@@ -202,8 +210,9 @@ tell_us() ->
 is_told() ->
     seq_trace:get_system_tracer() =:= self().
 
-%% Past as many as were asked for they still get labels, of nobody's: else the
-%% next one in the same process would have the token of the last.
+%% Past as many as were asked for who has a token still gets a label, of nobody's:
+%% else the next one in the same process would have the token of the last. Others
+%% get none.
 %% Called again by the same function in the same process: the end of the one
 %% before was not seen, as when it raised on OTP 25.
 begins(P, New, Old, From, MFA, Ts, #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S) ->
@@ -216,6 +225,7 @@ begins(P, New, Old, From, MFA, Ts, #s{r = #r{labels = Labels, max = Max, begun =
         _ when Begun < Max ->
             N = Begun + 1,
             S1 = S#s{r = R#r{labels = Labels#{New => N}, begun = N, open = (R#r.open)#{N => {P, Caller}}}},
+            N =:= Max andalso S#s.stage =:= tracing andalso entry_arm([{is_seq_trace}], S1),
             called(P, New, From, MFA, Ts, S1);
         _ -> leaves(P, Ts, S)
     end.
@@ -305,7 +315,9 @@ message(tick, S) ->
     tick(),
     look(S);
 message({trace_delivered, _, Ref}, #s{delivered = Ref} = S) ->
-    loop(ended(flush(S)));
+    sweep(flush(S));
+message(swept, S) ->
+    loop(ended(S));
 message({'DOWN', Ref, process, _, Reason}, #s{applied = {_, Ref, _}} = S) ->
     S1 = S#s{applied = done},
     tell_sentry(S1),
@@ -447,9 +459,35 @@ send(Msg, Deadline, #s{client_ref = Ref} = S) ->
 %% From now on no event is made; those that were, are still to come.
 disarm(Why, #s{stage = tracing} = S) ->
     is_told() andalso seq_trace:set_system_tracer(false),
-    S#s{stage = draining, why = Why, delivered = unarm(S), armed = []};
+    S#s{stage = draining, why = Why, delivered = unarm(S), armed = [], r = swept(S)};
 disarm(_, S) ->
     S.
+
+%% All events have come. Of tokens that we gave, and of no others, processes lose
+%% theirs when they call the entry, or another of the functions, within some time:
+%% what had a request at its end would have its token as long as it gets no message
+%% without one, and give it to whom it sends. There is nothing that does this for a
+%% process that is not running. Where the node was in trouble we leave it alone.
+sweep(#s{r = R, why = {Why, _}} = S) when R =:= undefined; Why =:= queue; Why =:= memory ->
+    loop(ended(S));
+sweep(#s{session = Session, r = #r{entry = Entry, epoch = Epoch, swept = Functions}} = S) ->
+    Swept = [P || P <- lists:sublist([Entry | Functions -- [Entry]], ?SWEPT), is_free(Session, P)],
+    S1 = S#s{armed = [{meta, P} || P <- Swept]},
+    tell_sentry(S1),
+    Ours = {'=:=', {'bsr', {element, 2, {get_seq_token}}, ?LABEL_BITS}, Epoch},
+    Take = [{'_', [{is_seq_trace}], [{message, false},
+                                     {'andalso', Ours, {set_seq_token, sequential_trace_token, []}}]}],
+    [begin pattern_meta(Session, P, Take), heed(0, S1) end || P <- Swept],
+    erlang:send_after(?SWEEP_MS, self(), swept),
+    loop(S1).
+
+%% Before OTP 27 one meta tracer is there for everybody.
+is_free(legacy, {_, '_', _}) -> false;
+is_free(legacy, MFA) -> not is_traced(MFA);
+is_free(_, _) -> true.
+
+swept(#s{r = undefined}) -> undefined;
+swept(#s{r = R, armed = Armed}) -> R#r{swept = Armed}.
 
 %% The client says when it has had enough.
 ended(#s{why = {Why, Text}} = S) ->
@@ -462,6 +500,8 @@ ended(#s{why = {Why, Text}} = S) ->
 legacy_armed(#s{armed = Armed}) ->
     Armed.
 
+legacy_clear({meta, P}) ->
+    pattern_meta(legacy, P, false);
 legacy_clear(P) ->
     pattern(legacy, P, false).
 
@@ -472,6 +512,12 @@ pattern(legacy, MFA, Spec) ->
     erlang:trace_pattern(MFA, Spec, [local]);
 pattern(Session, MFA, Spec) ->
     trace:function(Session, MFA, Spec, [local]).
+
+%% Of any process, flags or none.
+pattern_meta(legacy, MFA, Spec) ->
+    erlang:trace_pattern(MFA, Spec, [if Spec =:= false -> meta; true -> {meta, self()} end]);
+pattern_meta(Session, MFA, Spec) ->
+    trace:function(Session, MFA, Spec, [meta]).
 
 %% Returns what comes when all events have come.
 unarm(#s{session = legacy} = S) ->

@@ -13,15 +13,15 @@ struct text {
 	struct kp_span node;	/* whose processes are <0.A.B> */
 };
 
+/* One byte more than fits shows that it is to be cut. */
 static size_t
 room(const struct text *t)
 {
 	size_t n = t->b->len - t->start;
 
-	return n < t->max ? t->max - n : 0;
+	return n <= t->max ? t->max + 1 - n : 0;
 }
 
-/* One more than fits shows that it is to be cut. */
 static void
 put(struct text *t, const char *s)
 {
@@ -57,7 +57,7 @@ put_term(struct text *t, struct kp_term *r)
 		    pid.serial);
 		kp_term_skip(r);
 	} else if (room(t) > 0)
-		kp_term_print(r, t->b, room(t) + 1);
+		kp_term_print(r, t->b, room(t));
 	else
 		kp_term_skip(r);
 }

@@ -22,6 +22,7 @@ tests() ->
      {"traces by request, under load", 60, fun by_request_loaded/1},
      {"the way of a request", 60, fun way/1},
      {"a trace by request that ends early", 60, fun by_request_early/1},
+     {"tokens after a trace by request", 60, fun tokens_after/1},
      {"arguments of calls", 60, fun arguments/1},
      {"arguments that are huge", 120, fun huge_arguments/1},
      {"arguments by request", 60, fun request_arguments/1},
@@ -211,6 +212,61 @@ by_request(T) ->
              maps:with([{work, 1}, {fib, 1}, {child, 1}], Worked)),
     it_audit:ends(Target, Mark).
 
+%% Processes that go on calling the entry have none soon after a trace of it; one
+%% that was given a token by somebody else keeps that.
+tokens_after(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    {module, _} = it:call(Target, code, ensure_loaded, [it_args]),
+    it:do(Target, fun() ->
+                          Seen = atomics:new(8, []),
+                          persistent_term:put(it_tokens, Seen),
+                          [register(list_to_atom("it_tokens" ++ integer_to_list(I)),
+                                    spawn(fun() -> keep_asking(I, Seen) end)) || I <- lists:seq(1, 8)],
+                          ok
+                  end),
+    [begin
+         {_, Out, _} = run(T, Target, Args ++ ["-entry", "it_args:request/2", "it_args"]),
+         says(Out, "it_args:take/1"),
+         %% Each of them has looked twice since.
+         Looked = it:do(Target, fun looks/0),
+         it:until("they go on", fun() -> lists:all(fun({Was, Is}) -> Is >= Was + 2 end,
+                                                   lists:zip(Looked, it:do(Target, fun looks/0))) end),
+         it:equal(["tokens after ", Args], [none, none, none, none, none, none, none, theirs],
+                  it:do(Target, fun tokens/0))
+     end || Args <- [["-requests", "5"], ["-requests", "100000", "-for", "300ms"], ["-requests", "1"]]],
+    it:do(Target, fun() ->
+                          [exit(whereis(list_to_atom("it_tokens" ++ integer_to_list(I))), kill) || I <- lists:seq(1, 8)],
+                          persistent_term:erase(it_tokens),
+                          ok
+                  end),
+    it_audit:ends(Target, Mark).
+
+%% No message is taken, which would take the token, too. What the last one calls is
+%% no entry.
+keep_asking(8, Seen) ->
+    seq_trace:set_token(label, 17),
+    asks(fun() -> it_args:take(8), ok end, 8, Seen);
+keep_asking(I, Seen) ->
+    asks(fun() -> it_args:request(ask, I), ok end, I, Seen).
+
+asks(Fun, I, Seen) ->
+    receive after 5 -> ok end,
+    Fun(),
+    Token = case seq_trace:get_token() of
+                [] -> 0;
+                {_, 17, _, _, _} -> 1;
+                _ -> 2
+            end,
+    Looks = atomics:get(Seen, I) bsr 2,
+    atomics:put(Seen, I, (Looks + 1) bsl 2 bor Token),
+    asks(Fun, I, Seen).
+
+looks() ->
+    [atomics:get(persistent_term:get(it_tokens), I) bsr 2 || I <- lists:seq(1, 8)].
+
+tokens() ->
+    [element(1 + atomics:get(persistent_term:get(it_tokens), I) band 3, {none, theirs, ours}) || I <- lists:seq(1, 8)].
+
 counted_requests(T, Target, Entry, Fun) ->
     P = start(T, Target, ["-entry", Entry, "-requests", "2", "-form", "analysis", "-totals", "-cols", "160",
                           "it_counted"]),
@@ -355,7 +411,7 @@ request_arguments(T) ->
      end || {Form, Texts} <- [{"requests", ["^request 1: it_args:request/2 \\(create, 1\\) in <",
                                             "^request 2: it_args:request/2 \\(create, 2\\) in <"]},
                               {"events", ["call it_args:request/2 \\(create, 2\\) by ",
-                                          "call it_args:take/1 \\({create,2}\\) by it_args:request/2"]}]],
+                                          "call it_args:take/1 \\({create,2}\\) by "]}]],
     it_audit:ends(Target, Mark).
 
 raises(T) ->
