@@ -90,8 +90,9 @@ many_modules(T) ->
     Target = it:target(T),
     Before = it:settled(Target),
     Many = [io_lib:format("{~w, module_info, 0}", [M])
-            || M <- lists:sort([M || {M, Path} <- it:call(Target, code, all_loaded, []), is_list(Path)]),
-               not lists:prefix("it_", atom_to_list(M)), not lists:prefix("sample_", atom_to_list(M))],
+            || M <- lists:sort([M || {M, Path} <- it:call(Target, code, all_loaded, []), is_list(Path),
+                                     string:find(Path, "sample_app") =:= nomatch]),
+               not lists:prefix("it", atom_to_list(M))],
     it:check(length(Many) > 40, "~b modules are loaded", [length(Many)]),
     P = it:kprofd(T, Target, #{tiers => [string:replace(?HOT, "}]}.", "},\n {many, [" ++ lists:join(", ", Many) ++ "]}]}."),
                                          "{overload, [{max_queue, 1000}, {pause_s, 60}]}.\n"],
@@ -108,7 +109,7 @@ many_modules(T) ->
     end,
     it:equal("processes with its flags", all, it:do(Target, fun flagged/0)),
     it:terminate(P),
-    it:audit(Target, Before).
+    it:audit(Target, Before, [processes]).
 
 %% With the native probe events have no time here.
 quiet_first(#{tripped_at := At, quiet_at := Quiet, disarmed_at := Disarmed} = Trip) ->
