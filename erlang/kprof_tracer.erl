@@ -186,12 +186,8 @@ numbered(S0) ->
 %% evaluated first is the last. Its own pattern replaces that of its module.
 entry_arm(#s{r = undefined}) ->
     ok;
-entry_arm(S) ->
-    entry_arm([], S).
-
-entry_arm(Only, #s{session = Session, guards = Others, args = Args, r = #r{entry = MFA, epoch = E}}) ->
-    Guards = Only ++ Others,
-    Epoch = E bsl ?LABEL_BITS,
+entry_arm(#s{session = Session, guards = Guards, args = Args, r = #r{entry = MFA, epoch = Of}}) ->
+    Epoch = Of bsl ?LABEL_BITS,
     Mask = (1 bsl ?LABEL_BITS) - 1,
     Next = fun(Word) -> {'band', {'+', Word, 1}, Mask} end,
     Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
@@ -225,7 +221,8 @@ begins(P, New, Old, From, MFA, Ts, #s{r = #r{labels = Labels, max = Max, begun =
         _ when Begun < Max ->
             N = Begun + 1,
             S1 = S#s{r = R#r{labels = Labels#{New => N}, begun = N, open = (R#r.open)#{N => {P, Caller}}}},
-            N =:= Max andalso S#s.stage =:= tracing andalso entry_arm([{is_seq_trace}], S1),
+            N =:= Max andalso S#s.stage =:= tracing andalso
+                entry_arm(S1#s{guards = [{is_seq_trace} | S1#s.guards]}),
             called(P, New, From, MFA, Ts, S1);
         _ -> leaves(P, Ts, S)
     end.
