@@ -135,7 +135,7 @@ flags(undefined, #{spawned := Spawned}) ->
 flags(_, #{spawned := Spawned}) ->
     [call, return_to, arity, monotonic_timestamp | [set_on_spawn || Spawned]].
 
-%% What describes arguments takes some 100 KB for each function.
+%% What describes arguments takes some 125 KB for each.
 arm([P | More], Bytes, #s{session = Session, args = Args} = S) ->
     Spec = spec(P, S),
     Sum = Bytes + erts_debug:flat_size(Spec) * erlang:system_info(wordsize),

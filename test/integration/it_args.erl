@@ -69,5 +69,6 @@ grew() ->
 %% Small parts of large binaries, which are kept as long as these wait.
 parts() ->
     watched(),
-    [take(binary:part(binary:copy(<<"x">>, 1000000), 7, 100)) || _ <- lists:seq(1, 2000)],
+    Large = binary:copy(<<"x">>, 1000000),
+    [take(binary:part(binary:copy(Large), 7, 100)) || _ <- lists:seq(1, 2000)],
     ok.
