@@ -49,6 +49,8 @@
 -define(DRAIN_RECORDS, 4096).   % taken from the rings at once: well below 1 ms
 -define(RINGS_MS, 10).          % how often rings are looked at that fill
 -define(RINGS_IDLE_MS, 15).     % and others
+-define(FEW_MODULES, 8).       % whose patterns are gone at once
+-define(PROCESSES, 1000).       % whose flags are taken at once
 -define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word
 
 %% For an entry: who calls it has no token any more.
@@ -84,6 +86,7 @@
     exact = #{},        % MFA => {Events, Words}: sizes of values seen
     seq = 0,            % batches sent
     sent = 0,           % events sent
+    leaving = false,    % never to be armed again
     busy = 0,           % ns spent on batches
     dropped = 0,        % events dropped
     dropped_entries = 0,
@@ -353,7 +356,7 @@ waiting(_) ->
 %% Disarm, hand over what is queued, take everything back. The sentry does
 %% the rest when this process is gone.
 finish(Reason, S) ->
-    S1 = disarm(idle, load_end(rates_end(S))),
+    S1 = disarm(idle, load_end(rates_end(S#s{leaving = true}))),
     S2 = case Reason of
              stopped_by_daemon ->
                  %% From here on nothing is armed again: neither 'exact'

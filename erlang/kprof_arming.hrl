@@ -105,8 +105,10 @@ set_patterns(Items, #s{session = Session}) ->
 %% still have of tokens goes with their next request. Then nothing at all: a
 %% session's patterns at once, others by the module; and what comes meanwhile
 %% is dropped, but for the end, when it is handed over. Takes the patterns
-%% only: flags cost nothing without them, and going through all processes is
-%% not for a moment of overload. While it rests none are ours.
+%% only: flags cost nothing without them. But where there are no sessions and
+%% many patterns, a node in trouble would go on making events for seconds: there
+%% the processes' flags go first, and come back when it rests, for kprof_counters
+%% counts by them. While it rests no patterns are ours.
 disarm(State, S) ->
     case is_resting(S) of
         true -> S#s{state = State};
@@ -132,10 +134,39 @@ is_resting(#s{state = {tripped, _}}) -> true;
 is_resting(_) -> false.
 
 clear_patterns(Tiers, Entries, #s{session = legacy} = S) ->
-    clear_modules(Entries, clear_modules(Tiers, S));
+    case is_quieter(S) of
+        true ->
+            S1 = clear_modules(Entries, clear_modules(Tiers, quiet(S))),
+            _ = S1#s.leaving orelse processes_trace(S1),
+            S1;
+        false ->
+            clear_modules(Entries, clear_modules(Tiers, S))
+    end;
 clear_patterns(_, _, S) ->
     pattern(S#s.session, {'_', '_', '_'}, false),
     relieve(S).
+
+%% On a busy node a pattern takes as long as some hundred processes. Of a pause
+%% kprof_counters is to see nothing.
+is_quieter(#s{plan = Plan, state = State, leaving = Leaving}) ->
+    N = length(lists:usort([M || #item{mfa = {M, _, _}} <- Plan])),
+    (Leaving orelse is_tuple(State)) andalso
+        N > ?FEW_MODULES andalso N * 500 > erlang:system_info(process_count).
+
+%% New processes first; events of others do not pile up meanwhile.
+quiet(S) ->
+    Tracer = tracer(S),
+    _ = clear_new_flags(Tracer),
+    quiet(Tracer, processes(), S).
+
+quiet(Tracer, [_ | _] = Ps, S) ->
+    {Some, More} = lists:split(min(?PROCESSES, length(Ps)), Ps),
+    clear_flags(Tracer, Some),
+    quiet(Tracer, More, relieve(S));
+quiet(_, [], #s{last_trip = #{} = Trip, state = {tripped, _}} = S) ->
+    S#s{last_trip = Trip#{quiet_at => now_ns()}};
+quiet(_, [], S) ->
+    S.
 
 clear_modules(Items, S) ->
     ByModule = maps:groups_from_list(

@@ -132,7 +132,8 @@ unexact(MFA, Words, N, S) ->
 %% are still under way trickle in afterwards: event/2 drops them.
 %%
 %% Of the last one status/0 shows, in ns of the node's monotonic time: when it
-%% was, since when nothing is armed, when the queue was empty, and how much was
+%% was, since when no process has flags of ours, where these went first, since
+%% when nothing is armed, when the queue was empty, and how much was
 %% in it then; and, of the relay, the time of the newest call of those dropped,
 %% which no call can pass that was made while nothing was armed.
 trip(Reason, Queue, S) ->

@@ -73,11 +73,16 @@ session_new(Name) ->
 %% Of all processes where the tracer is ours, one by one: trace(all, false, ..)
 %% would take everybody's.
 clear_flags(Tracer) ->
+    clear_new_flags(Tracer),
+    clear_flags(Tracer, processes()).
+
+clear_new_flags(Tracer) ->
     case erlang:trace_info(new_processes, tracer) of
         {tracer, Tracer} -> erlang:trace(new_processes, false, [all]);
         _ -> ok
-    end,
+    end.
+
+clear_flags(Tracer, Ps) ->
     [catch erlang:trace(P, false, [all])
-     || P <- processes(), P =/= Tracer,
-        erlang:trace_info(P, tracer) =:= {tracer, Tracer}],
+     || P <- Ps, P =/= Tracer, erlang:trace_info(P, tracer) =:= {tracer, Tracer}],
     ok.

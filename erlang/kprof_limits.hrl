@@ -35,8 +35,8 @@ entry(#{entry := Entry, attached := Attached, marks := Marks, inside := Inside, 
     Tier = marked(Inside, needed),
     Must = lists:usort(Entries ++ Candidates ++ Tier),
     MustBe = [{atom_to_binary(M), atom_to_binary(F), A} || {M, F, A} <- Must],
-    {#r{entries = maps:from_keys(Entries, []), marks = Candidates, inside = Tier, attached = Attached,
-        max = Max,
+    {#r{entries = maps:from_keys(Entries, []), epoch = rand:uniform(1 bsl ?LABEL_BITS), marks = Candidates, inside = Tier,
+        attached = Attached, max = Max,
         kprofd = case Attached of true -> erlang:monitor(process, kprof_agent); false -> undefined end,
         named = case Named of true -> #{}; false -> all end},
      Must, Opts#{patterns := MustBe ++ Patterns, exclude := Exclude -- MustBe}}.
@@ -84,8 +84,7 @@ entry_arm(#s{r = undefined}) ->
 entry_arm(#s{session = Session, guards = Guards, r = #r{entries = Entries, attached = true}}) ->
     [pattern(Session, MFA, [{'_', Guards, [{message, {{{get_seq_token}, {caller}}}}]}]) || MFA <- maps:keys(Entries)];
 entry_arm(#s{session = Session, r = #r{entries = Entries}} = S) ->
-    Spec = entry_spec(S),
-    [pattern(Session, MFA, Spec) || MFA <- maps:keys(Entries)].
+    [pattern(Session, MFA, entry_spec(MFA, S)) || MFA <- maps:keys(Entries)].
 
 %% {MFA, Spec} as kprofd has them (src/config/spec.c), of functions that may say
 %% what a request's identity is.

@@ -9,7 +9,9 @@
 %% What is safe about it: no argument and no return value is in what it sends,
 %% and none is copied but what a process is spawned with and the reason that it
 %% ends for; by request, what is sent for one as well, and where requests are to
-%% be of one identity, the identities that the user's fun makes. Events, its queue and what the node grows by are bounded: past a
+%% be of one identity, the identities that the user's fun makes; and of arguments,
+%% where the user asked for them, what is small (kprof_args.hrl). Events, its queue
+%% and what the node grows by are bounded: past a
 %% limit it takes back what it armed at once, and sends what is there. It
 %% monitors the client and holds a lease; when either ends it is gone.
 %%
@@ -25,6 +27,7 @@
 -define(DOES, "traces").
 -include("kprof_guest.hrl").
 -include("kprof_wanted.hrl").
+-include("kprof_args.hrl").
 -compile({nowarn_unused_function, [{now_ns, 0}]}).
 
 -define(TICK_MS, 200).          % how often lease and memory are looked at
@@ -36,6 +39,8 @@
 -define(RUNS, {trace, [], [running, garbage_collection, exiting]}).
 -define(LARGE, 10).             % one that may be large counts as so many
 -define(LATE_MS, 200).          % for work that goes on after a request's end
+-define(SWEEP_MS, 300).         % for tokens to be taken back, where they are seen
+-define(SWEPT, 50).             % patterns, at most, of functions that are looked at for it
 -define(LABEL_BITS, 28).
 
 -record(s, {
@@ -47,12 +52,14 @@
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
     ours,               % #{{M, F, A} => []}, or all: whose calls we take for ours
     chosen, flags,      % of processes, set by go
+    args = 0,           % most bytes of a binary among arguments; 0: none of these
     guards,             % of patterns: not of processes that somebody else traces
     stage = ready,      % ready | tracing | draining: no more events are made
     why,                % the reason that it ended for, and what was said of it
     delivered,          % reference: after it no event comes
     applied,            % undefined | {Pid, MonitorRef, Ms | overran} | done
     memory_max, memory, % bytes of the VM's own, past those at the start
+    binaries,           % of all binaries, when few events waited
     events = 0, events_max,
     queue_max,
     passed_over = 0,    % messages since the queue was looked at for them
@@ -66,12 +73,14 @@
 %% number. One that begins within another is part of it.
 -record(r, {
     entries,            % #{{M, F, A} => []}: what begins one
+    epoch,              % of labels, which are ours by that
     max,                % so many; 0: no end to them
     begun = 0, ended = 0,
     given = 0,          % numbers
     labels = #{},       % label => number
     open = #{},         % number => {pid, who the entry returns to}
     at = #{},           % pid => number: what a process last worked for
+    swept = [],         % of functions, when they are armed no more
     %% kprof_limits.hrl:
     attached,           % a kprofd begins them:
     kprofd,             % a monitor of its agent, or undefined
@@ -86,7 +95,7 @@
 -include("kprof_limits.hrl").
 
 init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs, processes := Which,
-                        max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue} = Opts) ->
+                        max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue, args := Args} = Opts) ->
     take_name(),
     process_flag(message_queue_data, off_heap),
     process_flag(priority, high),
@@ -97,6 +106,7 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     untraced(Session, Functions),
     S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
             session = Session, lease_ms = Lease, armed = with_entry(Must, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
+            args = Args,
             memory_max = MaxMemory, events_max = MaxEvents, queue_max = MaxQueue},
     tell_sentry(S0),
     S1 = prepared(S0#s{applied = prepare(Call, ApplyMs)}),
@@ -105,13 +115,13 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     Foreign = foreign(Session, Chosen),
     say_begin(S),
     S2 = S#s{guards = guards(Foreign)},
-    [begin pattern(Session, P, spec(S2)), heed(0, S) end || P <- S2#s.armed],
+    arm(S2#s.armed, 0, S2),
     entry_arm(S2),
     Starter ! {self(), #{functions => length(Functions), processes => processes_in(Chosen),
                          otp => erlang:system_info(otp_release), skipped => map_size(Foreign),
                          offset => erlang:time_offset(nanosecond)}},
     tick(),
-    loop(S2#s{lease_at = now_ms(), memory = own_memory()}).
+    loop(S2#s{lease_at = now_ms(), memory = own_memory(), binaries = erlang:memory(binary)}).
 
 %% On OTP 25 and 26 patterns of somebody else's have the processes that we trace
 %% tell us of their functions too.
@@ -137,10 +147,27 @@ flags(undefined, #{spawned := Spawned}) ->
 flags(_, #{spawned := Spawned}) ->
     [call, return_to, arity, monotonic_timestamp | [set_on_spawn || Spawned]].
 
-spec(#s{r = undefined, guards = Guards}) ->
-    [{'_', Guards, [{message, {caller}}]}];
-spec(#s{guards = Guards}) ->
-    [{'_', [{is_seq_trace} | Guards], [?RUNS, {message, {{{get_seq_token}, {caller}}}}]}].
+%% What describes arguments takes some 125 KB for each.
+arm([P | More], Bytes, #s{session = Session, args = Args} = S) ->
+    Spec = spec(P, S),
+    Sum = Bytes + erts_debug:flat_size(Spec) * erlang:system_info(wordsize),
+    Args > 0 andalso Sum > S#s.memory_max andalso
+        refuse("to show the arguments of so many functions takes more memory than -max-memory: name fewer, or leave"
+               " out -args", []),
+    pattern(Session, P, Spec),
+    heed(0, S),
+    arm(More, Sum, S);
+arm([], _, _) ->
+    ok.
+
+spec(P, #s{r = undefined, guards = Guards, args = Args}) ->
+    calls(P, Guards, fun(Caller) -> [{message, Caller}] end, Args);
+spec(P, #s{guards = Guards, args = Args}) ->
+    calls(P, [{is_seq_trace} | Guards], fun(Caller) -> [?RUNS, {message, {{{get_seq_token}, Caller}}}] end, Args).
+
+%% With arguments, or without.
+caller({Caller, _}) -> Caller;
+caller(Caller) -> Caller.
 
 %% ------------------------------------------------------------- requests ----
 
@@ -158,14 +185,17 @@ numbered(S0) ->
 %% A call of it clears the token, and sets one with a number of its own: of an
 %% epoch, which is ours, and the trace control word, which counts. What is
 %% evaluated first is the last.
-entry_spec(#s{guards = Guards}) ->
-    Epoch = rand:uniform(1 bsl ?LABEL_BITS) bsl ?LABEL_BITS,
+entry_spec(MFA, #s{guards = Guards, args = Args, r = #r{epoch = Of}}) ->
+    Epoch = Of bsl ?LABEL_BITS,
     Mask = (1 bsl ?LABEL_BITS) - 1,
     Next = fun(Word) -> {'band', {'+', Word, 1}, Mask} end,
     Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
     Told = [{set_seq_token, Flag, true} || is_told(), Flag <- [send, 'receive', monotonic_timestamp]],
-    [{'_', Guards, [?RUNS, {message, {{entry, {get_seq_token}, {list_to_tuple(Told)}, {set_seq_token, label, Label},
-                                       {set_seq_token, sequential_trace_token, []}, {get_seq_token}, {caller}}}}]}].
+    Begin = fun(Caller) ->
+                    [?RUNS, {message, {{entry, {get_seq_token}, {list_to_tuple(Told)}, {set_seq_token, label, Label},
+                                        {set_seq_token, sequential_trace_token, []}, {get_seq_token}, Caller}}}]
+            end,
+    calls(MFA, Guards, Begin, Args).
 
 %% Of messages with a token, which come whole: bodies go no further. There is one
 %% in a node who is told of them; without that there is no way of a request.
@@ -175,37 +205,45 @@ tell_us() ->
 is_told() ->
     seq_trace:get_system_tracer() =:= self().
 
-%% Past as many as were asked for they still get labels, of nobody's: else the
-%% next one in the same process would have the token of the last.
+%% Past as many as were asked for who has a token still gets a label, of nobody's:
+%% else the next one in the same process would have the token of the last. Others
+%% get none.
 %% Called again by the same function in the same process: the end of the one
 %% before was not seen, as when it raised on OTP 25.
-begins(P, New, Old, Caller, Identity, MFA, Ts, #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S) ->
+begins(P, New, Old, From, Identity, MFA, Ts, #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S) ->
+    Caller = caller(From),
     case Labels of
         #{Old := N} when map_get(N, R#r.open) =:= {P, Caller} ->
-            begins(P, New, none, Caller, Identity, MFA, Ts, request_ended(N, S));
+            begins(P, New, none, From, Identity, MFA, Ts, request_ended(N, S));
         #{Old := N} when is_map_key(N, R#r.open) ->
-            called(P, New, Caller, Identity, MFA, Ts, S#s{r = R#r{labels = Labels#{New => N}}});
+            called(P, New, From, Identity, MFA, Ts, S#s{r = R#r{labels = Labels#{New => N}}});
         _ when Begun < Max, map_size(Labels) < ?NUMBERS - 1 ->
             {N, S1} = numbered_by(New, S),
             R1 = S1#s.r,
             S2 = S1#s{r = R1#r{open = (R#r.open)#{N => {P, Caller}}}},
-            called(P, New, Caller, Identity, MFA, Ts, S2);
+            is_full(S2) andalso entry_arm(S2#s{guards = [{is_seq_trace} | S2#s.guards]}),
+            called(P, New, From, Identity, MFA, Ts, S2);
         _ -> leaves(P, Ts, S)
     end.
 
-called(P, Label, Caller, Identity, MFA, Ts, #s{r = #r{labels = Labels, attached = Attached}} = S0) ->
+%% As many as were asked for have begun; whether one of an identity is wanted is
+%% known later.
+is_full(#s{stage = tracing, r = #r{named = all, begun = Max, max = Max}}) -> true;
+is_full(_) -> false.
+
+called(P, Label, From, Identity, MFA, Ts, #s{r = #r{labels = Labels, attached = Attached}} = S0) ->
     case Labels of
         #{Label := N} ->
             S = identified(N, Identity, S0),
             case is_unwanted(N, S#s.r) of
                 true -> leaves(P, Ts, S);
-                false -> works(P, N, Caller, MFA, Ts, S)
+                false -> works(P, N, From, MFA, Ts, S)
             end;
         _ when Attached, map_size(Labels) < ?NUMBERS - 1 ->
             case is_kprofds(Label) of
                 true ->
                     {_, S} = numbered_by(Label, S0),
-                    called(P, Label, Caller, Identity, MFA, Ts, S);
+                    called(P, Label, From, Identity, MFA, Ts, S);
                 false -> leaves(P, Ts, S0)
             end;
         _ -> leaves(P, Ts, S0)
@@ -285,11 +323,11 @@ message({trace_ts, P, _, _, _} = Event, #s{r = #r{}} = S) ->
     loop(in_request(P, Event, S));
 message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
     case X of
-        {entry, New, _, _, _, Old, Caller} -> loop(begins(P, label(New), label(Old), Caller, [], MFA, Ts, S));
+        {entry, New, _, _, _, Old, From} -> loop(begins(P, label(New), label(Old), From, [], MFA, Ts, S));
         {Identity, Caller, 1, New, _, [], Old} ->
             loop(begins(P, label(New), label(Old), Caller, Identity, MFA, Ts, S));
         {Identity, Token, Caller} -> loop(told(P, label(Token), Caller, Identity, MFA, Ts, S));
-        {Token, Caller} -> loop(told(P, label(Token), Caller, [], MFA, Ts, S));
+        {Token, From} -> loop(told(P, label(Token), From, [], MFA, Ts, S));
         _ -> loop(pass_over(1, S))
     end;
 message({seq_trace, Label, What, Ts}, #s{r = #r{labels = Labels}} = S0) ->
@@ -312,7 +350,9 @@ message(tick, S) ->
     tick(),
     look(S);
 message({trace_delivered, _, Ref}, #s{delivered = Ref} = S) ->
-    loop(ended(flush(released_all(S))));
+    sweep(flush(released_all(S)));
+message(swept, S) ->
+    loop(ended(S));
 message({'DOWN', Ref, process, _, Reason}, #s{applied = {_, Ref, _}} = S) ->
     S1 = S#s{applied = done},
     tell_sentry(S1),
@@ -337,12 +377,24 @@ tick() ->
 
 look(#s{stage = tracing, memory = Memory, memory_max = Max} = S) ->
     {memory, Own} = process_info(self(), memory),
-    case own_memory() - Memory + Own of
-        More when More > Max -> loop(disarm({memory, 0}, S));
-        _ -> loop(look_lease(S))
+    {Kept, S1} = kept_binaries(S),
+    case own_memory() - Memory + Own + Kept of
+        More when More > Max -> loop(disarm({memory, 0}, S1));
+        _ -> loop(look_lease(S1))
     end;
 look(S) ->
     loop(look_lease(S)).
+
+%% Small ones among arguments may be parts of large ones, which are kept as long as
+%% they wait here. What there was when few waited was not kept by us.
+kept_binaries(#s{args = 0} = S) ->
+    {0, S};
+kept_binaries(S) ->
+    Now = erlang:memory(binary),
+    case process_info(self(), message_queue_len) of
+        {_, N} when N > ?BATCH -> {max(0, Now - S#s.binaries), S};
+        _ -> {0, S#s{binaries = Now}}
+    end.
 
 command(go, #s{stage = ready} = S0) ->
     %% Without events: it says that it traces.
@@ -457,9 +509,38 @@ send(Msg, Deadline, #s{client_ref = Ref} = S) ->
 %% From now on no event is made; those that were, are still to come.
 disarm(Why, #s{stage = tracing} = S) ->
     is_told() andalso seq_trace:set_system_tracer(false),
-    S#s{stage = draining, why = Why, delivered = unarm(S), armed = []};
+    S#s{stage = draining, why = Why, delivered = unarm(S), armed = [], r = swept(S)};
 disarm(_, S) ->
     S.
+
+%% All events have come. Of tokens that we gave, and of no others, processes lose
+%% theirs when they call the entry, or another of the functions, within some time:
+%% what had a request at its end would have its token as long as it gets no message
+%% without one, and give it to whom it sends. There is nothing that does this for a
+%% process that is not running. Where the node was in trouble we leave it alone.
+sweep(#s{r = R, why = {Why, _}} = S) when R =:= undefined; Why =:= queue; Why =:= memory ->
+    loop(ended(S));
+sweep(#s{r = #r{attached = true}} = S) ->
+    loop(ended(S));
+sweep(#s{session = Session, r = #r{entries = Entries, epoch = Epoch, swept = Functions}} = S) ->
+    First = maps:keys(Entries),
+    Swept = [P || P <- lists:sublist(First ++ (Functions -- First), ?SWEPT), is_free(Session, P)],
+    S1 = S#s{armed = [{meta, P} || P <- Swept]},
+    tell_sentry(S1),
+    Ours = {'=:=', {'bsr', {element, 2, {get_seq_token}}, ?LABEL_BITS}, Epoch},
+    Take = [{'_', [{is_seq_trace}], [{message, false},
+                                     {'andalso', Ours, {set_seq_token, sequential_trace_token, []}}]}],
+    [begin pattern_meta(Session, P, Take), heed(0, S1) end || P <- Swept],
+    erlang:send_after(?SWEEP_MS, self(), swept),
+    loop(S1).
+
+%% Before OTP 27 one meta tracer is there for everybody.
+is_free(legacy, {_, '_', _}) -> false;
+is_free(legacy, MFA) -> not is_traced(MFA);
+is_free(_, _) -> true.
+
+swept(#s{r = undefined}) -> undefined;
+swept(#s{r = R, armed = Armed}) -> R#r{swept = Armed}.
 
 %% The client says when it has had enough. First it says what is wanted of what
 %% has been sent.
@@ -481,6 +562,8 @@ all_sent(#s{why = {Why, Text}} = S) ->
 legacy_armed(#s{armed = Armed}) ->
     Armed.
 
+legacy_clear({meta, P}) ->
+    pattern_meta(legacy, P, false);
 legacy_clear(P) ->
     pattern(legacy, P, false).
 
@@ -491,6 +574,12 @@ pattern(legacy, MFA, Spec) ->
     erlang:trace_pattern(MFA, Spec, [local]);
 pattern(Session, MFA, Spec) ->
     trace:function(Session, MFA, Spec, [local]).
+
+%% Of any process, flags or none.
+pattern_meta(legacy, MFA, Spec) ->
+    erlang:trace_pattern(MFA, Spec, [if Spec =:= false -> meta; true -> {meta, self()} end]);
+pattern_meta(Session, MFA, Spec) ->
+    trace:function(Session, MFA, Spec, [meta]).
 
 %% Returns what comes when all events have come.
 unarm(#s{session = legacy} = S) ->

@@ -19,6 +19,7 @@
 #define KP_CALLS_PROCS_MAX (1u << 20)	/* processes of one trace */
 #define KP_CALLS_REQUESTS_MAX (1u << 20)	/* requests of one trace */
 #define KP_CALLS_NAME_MAX 1024u		/* bytes: an atom has 255 characters */
+#define KP_CALLS_ARGS_MAX 4096u		/* bytes: of one call, as text */
 /* No difference of two times that are less than this overflows. */
 #define KP_CALLS_TIME_MAX (INT64_C(1) << 61)
 
@@ -57,6 +58,11 @@ struct kp_call_event {
 	uint32_t other;
 	/* SEND, RECEIVE: these and who sent it name a message; else 0 */
 	uint32_t request, serial;
+	/*
+	 * CALL: its arguments as text, where they were asked for; else empty.
+	 * Who made the event says how long they are there.
+	 */
+	struct kp_span args;
 };
 
 struct kp_call_fn {

@@ -21,6 +21,7 @@
  *    9   process, time, number		request
  *   10   process, time, request, serial	send
  *   11   process, time, request, serial, sender	receive
+ *   'A'  text			arguments of the next record, which is a call
  *   'Q'  requests asked for, begun, ended	of a trace by request
  *   'E'  why it ended, events lost	the last; without it the file is cut
  *
@@ -65,6 +66,7 @@ void kp_calls_write_end(struct kp_calls_writer *w,
 struct kp_calls_reader {
 	const uint8_t *p, *end;
 	kp_target_ns last;
+	struct kp_span args;	/* of the call that is next */
 	enum kp_err err;
 	struct kp_call_names *names;
 	struct kp_calls_info info;	/* whole when KP_END was returned */
@@ -80,6 +82,7 @@ enum kp_err kp_calls_read_begin(struct kp_calls_reader *r, const void *p,
 /*
  * KP_OK: an event; KP_END: there are no more, and info.end says why: also
  * where the file is cut short.  KP_EFORMAT, KP_ELIMIT and KP_ENOMEM stick.
+ * Arguments are among the bytes that are read.
  */
 enum kp_err kp_calls_read(struct kp_calls_reader *r,
     struct kp_call_event *ev);

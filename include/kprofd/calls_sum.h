@@ -70,6 +70,9 @@ struct kp_calls_path {
 	uint32_t parent, proc, fn, depth;
 	uint64_t calls;
 	kp_dur_ns own;		/* of suspend and garbage_collect too */
+	/* Of a trace with arguments: those of all its calls, if the same. */
+	struct kp_span args;
+	bool args_vary;
 };
 
 #define KP_CALLS_FIRST 2	/* calls by which a process is known */
@@ -98,7 +101,7 @@ struct kp_calls_sum {
 /* NULL when out of memory. */
 struct kp_calls_sum *kp_calls_sum_new(const struct kp_calls_opts *o);
 void kp_calls_sum_free(struct kp_calls_sum *s);
-/* KP_OK or KP_ENOMEM, which sticks. */
+/* KP_OK or KP_ENOMEM, which sticks.  Arguments, if any, are to stay. */
 enum kp_err kp_calls_sum_add(struct kp_calls_sum *s,
     const struct kp_call_event *ev);
 /* That a process works for now; 0: none, or all that it does is looked at. */

@@ -5,6 +5,7 @@
  * An element of its lists is a trace message of the VM, without what could be
  * large:
  *   {trace_ts, Pid, call, {M,F,A}, Caller, Ts}	 Caller: {M,F,A} | undefined
+ *   {trace_ts, Pid, call, {M,F,A}, {Caller, Arguments}, Ts}	calls_args.h
  *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
  *   {trace_ts, Pid, in | out, {M,F,A} | 0, Ts}
  *   {trace_ts, Pid, gc_start | gc_end, 0, Ts}
@@ -21,12 +22,17 @@
 
 struct kp_calls_decoder;
 
-/* names stays the caller's.  NULL when out of memory. */
-struct kp_calls_decoder *kp_calls_decoder_new(struct kp_call_names *names);
+/*
+ * names stays the caller's; args: most bytes of the text that arguments become,
+ * up to KP_CALLS_ARGS_MAX.  NULL when out of memory.
+ */
+struct kp_calls_decoder *kp_calls_decoder_new(struct kp_call_names *names,
+    uint32_t args);
 void kp_calls_decoder_free(struct kp_calls_decoder *d);
 
 /*
- * Passes one term.  KP_OK: it is *ev; KP_ENOENT: a good term, but no such
+ * Passes one term.  KP_OK: it is *ev, with arguments that stay until the next;
+ * KP_ENOENT: a good term, but no such
  * element, or of a name that cannot be kept; KP_ENOMEM; else what sticks in r.
  */
 enum kp_err kp_calls_decode(struct kp_calls_decoder *d, struct kp_term *r,

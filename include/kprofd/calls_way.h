@@ -30,6 +30,7 @@ struct kp_way_request {
 	uint32_t caller;		/* returned to at the end */
 	kp_target_ns begin, end;
 	bool called, ended;
+	struct kp_span args;	/* of that call, if there are any */
 };
 
 /* What a process did for a request. */
@@ -60,7 +61,7 @@ struct kp_way {
 /* NULL when out of memory. */
 struct kp_way *kp_way_new(void);
 void kp_way_free(struct kp_way *w);
-/* KP_OK or KP_ENOMEM, which sticks. */
+/* KP_OK or KP_ENOMEM, which sticks.  Arguments, if any, are to stay. */
 enum kp_err kp_way_add(struct kp_way *w, const struct kp_call_event *ev);
 /* So long was a process within the functions traced, for a request. */
 void kp_way_spent(struct kp_way *w, uint32_t request, uint32_t proc,

@@ -59,9 +59,9 @@ get_signed(struct kp_calls_reader *r)
 }
 
 static struct kp_span
-get_text(struct kp_calls_reader *r)
+get_text_of(struct kp_calls_reader *r, uint32_t most)
 {
-	uint64_t n = get_below(r, KP_CALLS_NAME_MAX + 1);
+	uint64_t n = get_below(r, (uint64_t)most + 1);
 	struct kp_span s = { r->p, 0 };
 
 	if (n > (uint64_t)(r->end - r->p)) {
@@ -71,6 +71,12 @@ get_text(struct kp_calls_reader *r)
 	s.n = (uint32_t)n;
 	r->p += n;
 	return s;
+}
+
+static struct kp_span
+get_text(struct kp_calls_reader *r)
+{
+	return get_text_of(r, KP_CALLS_NAME_MAX);
 }
 
 static void
@@ -237,13 +243,27 @@ read_event(struct kp_calls_reader *r, enum kp_call_kind kind,
 	r->last = ts;
 }
 
+static void
+read_args(struct kp_calls_reader *r)
+{
+	r->args = get_text_of(r, KP_CALLS_ARGS_MAX);
+	if (r->args.n == 0)
+		fail(r, KP_EFORMAT);
+}
+
 /* True: it was an event. */
 static bool
 read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 {
 	uint8_t tag = *r->p++;
 
+	if (r->args.n > 0 && tag != KP_CALL_CALL) {
+		fail(r, KP_EFORMAT);
+		return false;
+	}
 	if (tag > 0 && tag < KP_CALL_KINDS) {
+		ev->args = r->args;
+		r->args.n = 0;
 		read_event(r, (enum kp_call_kind)tag, ev);
 		return true;
 	}
@@ -256,6 +276,9 @@ read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 		break;
 	case 'N':
 		name_proc(r);
+		break;
+	case 'A':
+		read_args(r);
 		break;
 	case 'Q':
 		read_requests(r);

@@ -70,6 +70,14 @@ define_procs(struct kp_calls_writer *w, const struct kp_call_names *t,
 	}
 }
 
+static void
+put_args(struct kp_buf *b, struct kp_span args)
+{
+	kp_buf_u8(b, 'A');
+	put_number(b, args.n);
+	kp_buf_put(b, args.p, args.n);
+}
+
 void
 kp_calls_write(struct kp_calls_writer *w, const struct kp_call_names *t,
     const struct kp_call_event *ev)
@@ -80,6 +88,8 @@ kp_calls_write(struct kp_calls_writer *w, const struct kp_call_names *t,
 		define_fns(w, t, ev->other);
 	else if (ev->kind == KP_CALL_SPAWN || ev->kind == KP_CALL_RECEIVE)
 		define_procs(w, t, ev->other);
+	if (ev->args.n > 0)
+		put_args(w->b, ev->args);
 	kp_buf_u8(w->b, (uint8_t)ev->kind);
 	put_number(w->b, ev->proc);
 	put_signed(w->b, ev->ts - w->last);

@@ -342,6 +342,24 @@ add_request(struct kp_calls_sum *s, const struct kp_call_event *ev,
 		st->entered = worker_add(s, ev->other, ev->proc);
 }
 
+/* It is on top now, if there was room for it. */
+static void
+note_args(struct kp_calls_sum *s, const struct stack *st,
+    const struct kp_call_event *ev)
+{
+	struct kp_calls_path *p;
+
+	if (!s->opts.paths || ev->args.n == 0 || st->n == 0 ||
+	    st->v[st->n - 1].fn != ev->fn)
+		return;
+	p = &s->paths[st->v[st->n - 1].path];
+	if (p->calls <= 1)
+		p->args = ev->args;
+	else if (p->args.n != ev->args.n ||
+	    memcmp(p->args.p, ev->args.p, p->args.n) != 0)
+		p->args_vary = true;
+}
+
 static void
 add_placed(struct kp_calls_sum *s, const struct kp_call_event *ev)
 {
@@ -355,6 +373,7 @@ add_placed(struct kp_calls_sum *s, const struct kp_call_event *ev)
 	switch (ev->kind) {
 	case KP_CALL_CALL:
 		stack_call(s, st, ev->fn, ev->other, ts);
+		note_args(s, st, ev);
 		break;
 	case KP_CALL_RETURN_TO:
 		stack_return_to(s, st, ev->fn, ts);

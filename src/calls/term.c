@@ -7,21 +7,28 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "calls/args.h"
 #include "kprofd/calls_term.h"
 #include "request/intern.h"
 
 struct kp_calls_decoder {
 	struct kp_call_names *names;
 	struct intern by_raw;
+	struct kp_buf args;	/* of the last call */
+	uint32_t args_max;
+	struct kp_span node;	/* of the process of the event */
 };
 
 struct kp_calls_decoder *
-kp_calls_decoder_new(struct kp_call_names *names)
+kp_calls_decoder_new(struct kp_call_names *names, uint32_t args)
 {
 	struct kp_calls_decoder *d = calloc(1, sizeof(*d));
 
-	if (d != NULL)
-		d->names = names;
+	if (d == NULL)
+		return NULL;
+	d->names = names;
+	d->args_max = args < KP_CALLS_ARGS_MAX ? args : KP_CALLS_ARGS_MAX;
+	kp_buf_init(&d->args, 2 * (size_t)KP_CALLS_ARGS_MAX);
 	return d;
 }
 
@@ -31,6 +38,7 @@ kp_calls_decoder_free(struct kp_calls_decoder *d)
 	if (d == NULL)
 		return;
 	intern_free(&d->by_raw);
+	kp_buf_free(&d->args);
 	free(d);
 }
 
@@ -102,6 +110,7 @@ get_proc(struct kp_calls_decoder *d, struct kp_term *r)
 
 	if (r->err != KP_OK)
 		return 0;
+	d->node = pid.node;
 	e = kp_call_proc_put(d->names, pid.id, pid.serial, &proc, &added);
 	if (e != KP_OK)
 		fail(r, e);
@@ -162,6 +171,34 @@ get_message(struct kp_calls_decoder *d, struct kp_term *r,
 }
 
 static void
+get_args(struct kp_calls_decoder *d, struct kp_term *r,
+    struct kp_call_event *ev)
+{
+	kp_buf_reset(&d->args);
+	args_put(&d->args, r, d->node, d->args_max);
+	if (d->args.err != KP_OK)
+		fail(r, d->args.err);
+	if (r->err == KP_OK)
+		ev->args = (struct kp_span){ d->args.p,
+			(uint32_t)d->args.len };
+}
+
+/* What is called by nobody that is known has an atom there. */
+static void
+get_caller(struct kp_calls_decoder *d, struct kp_term *r,
+    struct kp_call_event *ev)
+{
+	struct kp_term at = *r;
+	bool args = kp_term_peek(r) == KP_TERM_TUPLE && kp_term_tuple(&at) == 2;
+
+	if (args)
+		kp_term_tuple(r);
+	ev->other = get_fn(d, r);
+	if (args)
+		get_args(d, r, ev);
+}
+
+static void
 get_event(struct kp_calls_decoder *d, struct kp_term *r,
     struct kp_call_event *ev)
 {
@@ -174,7 +211,7 @@ get_event(struct kp_calls_decoder *d, struct kp_term *r,
 	switch (ev->kind) {
 	case KP_CALL_CALL:
 		ev->fn = get_fn(d, r);
-		ev->other = get_fn(d, r);
+		get_caller(d, r, ev);
 		if (ev->fn == KP_FN_UNDEFINED)
 			fail(r, KP_EFORMAT);
 		break;

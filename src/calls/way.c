@@ -153,6 +153,7 @@ follow(struct kp_way *w, const struct kp_call_event *ev)
 		r->called = true;
 		r->fn = ev->fn;
 		r->caller = ev->other;
+		r->args = ev->args;
 	}
 	r->ended = ev->kind == KP_CALL_EXIT || (r->called &&
 	    ev->kind == KP_CALL_RETURN_TO && ev->fn == r->caller);

@@ -16,6 +16,13 @@
 enum { FORM_TREE, FORM_ANALYSIS, FORM_CALLGRIND, FORM_FOLDED,
 	FORM_SPEEDSCOPE, FORM_EVENTS, FORM_REQUESTS };
 
+bool
+calls_has_args(const struct calls_args *a)
+{
+	return a->db == NULL && (a->form == FORM_TREE ||
+	    a->form == FORM_EVENTS || a->form == FORM_REQUESTS);
+}
+
 struct showing {
 	const struct calls_args *a;
 	struct kp_call_names *names;

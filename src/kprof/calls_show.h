@@ -36,6 +36,8 @@ struct calls_args {
 	{ "cols", "N", "analysis: so wide (default 80)", OPT_COUNT, \
 	    &(a).cols, NULL }
 
+/* Whether arguments of calls are in what these show. */
+bool calls_has_args(const struct calls_args *a);
 /* The file's content; name: of the file, for what is said.  Exit status. */
 int calls_show(const struct calls_args *a, const void *p, size_t n,
     const char *name);

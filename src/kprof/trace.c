@@ -19,6 +19,8 @@
 
 #define EVENTS 1000000
 #define QUEUE 200000
+#define ARGS_BYTES 200		/* of the arguments of a call, as text */
+#define ARGS_BYTES_MIN 16
 #define CHUNK (64u << 10)	/* bytes that are written at once */
 
 struct args {
@@ -27,8 +29,8 @@ struct args {
 	struct calls_args show;
 	struct kp_mfa_pat entry;	/* mod NULL: not by request */
 	const char *keep, *entry_text;
-	size_t events, queue, requests;
-	bool quiet;
+	size_t events, queue, requests, bytes;
+	bool quiet, args;
 };
 
 /* Where the trace goes. */
@@ -196,11 +198,31 @@ trace(const struct args *a)
 	return st;
 }
 
+/* They are nowhere in the other forms, and would be taken for nothing. */
+static int
+check_arguments(const struct cmd *cmd, struct args *a)
+{
+	if (!a->args)
+		return a->bytes == 0 ? OPTS_GO_ON :
+		    opts_wrong(cmd, "-args-bytes goes with -args");
+	if (a->keep == NULL && !calls_has_args(&a->show))
+		return opts_wrong(cmd, "-args goes with -form tree, events or "
+		    "requests, or with -o FILE");
+	a->o.args = a->bytes > 0 ? a->bytes : ARGS_BYTES;
+	if (a->o.args < ARGS_BYTES_MIN || a->o.args > KP_CALLS_ARGS_MAX)
+		return opts_wrong(cmd, "-args-bytes is a number from %d to "
+		    "%u", ARGS_BYTES_MIN, KP_CALLS_ARGS_MAX);
+	return OPTS_GO_ON;
+}
+
 static int
 check_args(const struct cmd *cmd, struct args *a)
 {
-	int st = functions_entry(cmd, a->entry_text, &a->entry, &a->requests);
+	int st = check_arguments(cmd, a);
 
+	if (st == OPTS_GO_ON)
+		st = functions_entry(cmd, a->entry_text, &a->entry,
+		    &a->requests);
 	if (st != OPTS_GO_ON)
 		return st;
 	a->o.entry = &a->entry;
@@ -230,6 +252,10 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 		    "this begins one", OPT_TEXT, &a.entry_text, NULL },
 		{ "requests", "N", "with -entry: end after so many (default "
 		    "1)", OPT_COUNT, &a.requests, NULL },
+		{ "args", NULL, "with the arguments of calls, as far as "
+		    "they are small", OPT_FLAG, &a.args, NULL },
+		{ "args-bytes", "N", "with -args: so much text of a call's "
+		    "(default 200, at most 4096)", OPT_COUNT, &a.bytes, NULL },
 		{ "o", "FILE", "keep the trace there (kprof analyse)",
 		    OPT_TEXT, &a.keep, NULL },
 		{ "quiet", NULL, "with -o: show nothing", OPT_FLAG, &a.quiet,

@@ -37,6 +37,7 @@ calls_dump(struct kp_buf *b, const struct kp_call_names *names,
 		calls_put_fn(b, names, ev->fn);
 	}
 	if (ev->kind == KP_CALL_CALL) {
+		calls_put_args(b, ev->args);
 		kp_buf_str(b, " by ");
 		calls_put_fn(b, names, ev->other);
 	}

@@ -15,6 +15,8 @@ void calls_put_proc(struct kp_buf *b, const struct kp_call_names *t,
 /* {lists,seq,2}, suspend: as terms */
 void calls_put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t fn);
+/* " (1, {a,b})", or nothing */
+void calls_put_args(struct kp_buf *b, struct kp_span args);
 void calls_put_pid(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t proc);
 

@@ -29,6 +29,16 @@ calls_put_fn(struct kp_buf *b, const struct kp_call_names *t, uint32_t fn)
 }
 
 void
+calls_put_args(struct kp_buf *b, struct kp_span args)
+{
+	if (args.n == 0)
+		return;
+	kp_buf_str(b, " (");
+	text_put_n(b, (const char *)args.p, args.n);
+	kp_buf_str(b, ")");
+}
+
+void
 calls_put_pid(struct kp_buf *b, const struct kp_call_names *t, uint32_t proc)
 {
 	const struct kp_call_proc *p = kp_call_proc(t, proc);

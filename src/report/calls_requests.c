@@ -103,6 +103,7 @@ put_request(struct page *p, const struct kp_way_request *r)
 
 	kp_buf_printf(p->b, "request %" PRIu32 ": ", r->number);
 	calls_put_fn(p->b, p->v->names, r->fn);
+	calls_put_args(p->b, r->args);
 	kp_buf_str(p->b, " in ");
 	calls_put_proc(p->b, p->v->names, r->proc);
 	kp_buf_printf(p->b, ", %s ms%s\n",

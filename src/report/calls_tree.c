@@ -100,6 +100,8 @@ put_node(struct tree *t, uint32_t i)
 	    text_count(calls, p->calls), text_ms(all, t->nodes[i].all),
 	    text_ms(own, p->own), (int)(2 * p->depth), "");
 	calls_put_fn(t->b, t->v->names, p->fn);
+	if (!p->args_vary)
+		calls_put_args(t->b, p->args);
 	kp_buf_str(t->b, "\n");
 }
 

@@ -39,6 +39,7 @@ put_own(struct kp_buf *b, const void *ctx)
 	guest_put_number(b, "max_queue", o->max_queue);
 	guest_put_patterns(b, "entry", o->entry, o->nentries);
 	guest_put_number(b, "requests", o->requests);
+	guest_put_number(b, "args", o->args);
 	guest_put_patterns(b, "marks", o->limit.marks, o->limit.nmarks);
 	guest_put_patterns(b, "inside", o->limit.inside, o->limit.ninside);
 	kp_etf_atom(b, "named");
@@ -239,14 +240,15 @@ tracer_start(struct tracer **out, const struct tracer_opts *o,
 		"somebody traces there already", kp_tracer_beam,
 		kp_tracer_load, sizeof(kp_tracer_beam),
 		sizeof(kp_tracer_load) };
-	struct guest_own own = { 8, put_own, o };
+	struct guest_own own = { 9, put_own, o };
 	struct tracer *t = calloc(1, sizeof(*t));
 	enum kp_err e = KP_ENOMEM;
 
 	if (t != NULL) {
 		t->limit = o->limit;
 		t->names = names;
-		t->decoder = kp_calls_decoder_new(names);
+		t->decoder = kp_calls_decoder_new(names,
+		    (uint32_t)o->args);
 	}
 	if (t == NULL || t->decoder == NULL)
 		snprintf(why, n, "out of memory");

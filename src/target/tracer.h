@@ -44,6 +44,8 @@ struct tracer_opts {
 	const struct kp_mfa_pat *entry;
 	size_t nentries;
 	uint64_t requests;
+	/* Arguments of calls, as text of so many bytes at most; 0: none. */
+	uint64_t args;
 	struct tracer_limit limit;
 };
 

@@ -1,17 +1,19 @@
 /*
  * fuzz_calls.c - a kept trace of any bytes: read, added up in both clocks, and
  * shown in every form; what was read is written, and reads the same.
- * The first byte says how it is shown.
+ * The first byte says how it is shown, or that the rest is what a tracer sends.
  */
 #include <string.h>
 
 #include "base/utf8.h"
 #include "fuzz.h"
+#include "kprofd/calls_term.h"
 #include "report/calls.h"
 
 #define SLICES_MAX 4096
 #define OUT_MAX (1u << 20)
 
+static size_t first_args;	/* bytes of them, in what was read first */
 static struct calls_slice slices[SLICES_MAX];
 static size_t nslices;
 
@@ -84,15 +86,47 @@ again(const struct kp_buf *file, const struct kp_calls_reader *first)
 	struct kp_calls_reader r;
 	struct kp_call_event ev;
 	kp_target_ns last = 0;
+	size_t args = 0;
 
 	REQUIRE(t != NULL);
 	REQUIRE(kp_calls_read_begin(&r, file->p, file->len, t) == KP_OK);
-	while (kp_calls_read(&r, &ev) == KP_OK)
+	while (kp_calls_read(&r, &ev) == KP_OK) {
 		last = ev.ts;
+		args += ev.args.n;
+	}
 	REQUIRE(r.err == KP_END && last == first->last);
+	REQUIRE(args == first_args);
 	REQUIRE(r.info.lost == first->info.lost);
 	REQUIRE(strcmp(r.info.target, first->info.target) == 0);
 	REQUIRE(kp_call_fns(t) <= kp_call_fns(first->names));
+	kp_call_names_free(t);
+}
+
+/* Terms, one after the other; and the events that they are, as text. */
+static void
+take_terms(const uint8_t *data, size_t size)
+{
+	struct kp_call_names *t = kp_call_names_new();
+	uint32_t max = size > 0 ? 16 + data[0] : 16;
+	struct kp_calls_decoder *d = kp_calls_decoder_new(t, max);
+	struct kp_call_event ev;
+	struct kp_buf text;
+	struct kp_term r;
+	enum kp_err e;
+
+	REQUIRE(t != NULL && d != NULL);
+	kp_buf_init(&text, OUT_MAX);
+	kp_term_begin_raw(&r, data, size);
+	while (r.err == KP_OK && r.p < r.end) {
+		e = kp_calls_decode(d, &r, &ev);
+		if (e != KP_OK)
+			continue;
+		REQUIRE(ev.args.n <= max && utf8_valid((const char *)
+		    ev.args.p, ev.args.n));
+		calls_dump(&text, t, &ev);
+	}
+	kp_buf_free(&text);
+	kp_calls_decoder_free(d);
 	kp_call_names_free(t);
 }
 
@@ -108,7 +142,13 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct kp_way *way;
 	struct kp_buf file, text;
 
+	if (size > 0 && data[0] & 128) {
+		take_terms(data + 1, size - 1);
+		kp_call_names_free(t);
+		return 0;
+	}
 	nslices = 0;
+	first_args = 0;
 	o.cpu = size > 0 && data[0] & 1;
 	s = kp_calls_sum_new(&o);
 	way = kp_way_new();
@@ -123,6 +163,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			REQUIRE(kp_way_add(way, &ev) == KP_OK);
 			kp_calls_write(&w, t, &ev);
 			calls_dump(&text, t, &ev);
+			first_args += ev.args.n;
 		}
 		REQUIRE(kp_calls_sum_end(s) == KP_OK);
 		check_sum(s, t);

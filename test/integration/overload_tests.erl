@@ -21,6 +21,7 @@ tests() ->
     [{"full speed, every request traced: queue", 120, alone,
       fun(T) -> full_speed(T, "{max_queue, 1000}", fun(_, _) -> ok end) end},
      {"full speed, every request traced: kprofd hangs", 120, alone, fun(T) -> full_speed(T, "", fun hang/2) end},
+     {"a trip where many modules have tiers", 120, alone, fun many_modules/1},
      {"trips by age", 90, fun(T) -> trips(T, "{max_age_ms, 1}", "age_ms", fun(_) -> ok end) end},
      {"trips by queue", 90, fun(T) -> trips(T, "{max_queue, 100}", "queue", fun suspend/1) end},
      {"trips by memory", 90, fun by_memory/1},
@@ -81,6 +82,48 @@ full_speed(T, Limit, Provoke) ->
                          " the queue was empty in ~b~n~0p",
                          [(Peak1 - Peak0) / ?MIB, (Last - At) div 1000000, (Disarmed - At) div 1000000,
                           (Emptied - At) div 1000000, Losses])}.
+
+%% Many patterns take long to take back on a node that is busy: where there are no
+%% sessions, events end before that all the same, with the processes' flags, which
+%% are there again when it rests, and go when kprofd does.
+many_modules(T) ->
+    Target = it:target(T),
+    Before = it:settled(Target),
+    Many = [io_lib:format("{~w, module_info, 0}", [M])
+            || M <- lists:sort([M || {M, Path} <- it:call(Target, code, all_loaded, []), is_list(Path),
+                                     string:find(Path, "sample_app") =:= nomatch]),
+               not lists:prefix("it", atom_to_list(M))],
+    it:check(length(Many) > 40, "~b modules are loaded", [length(Many)]),
+    P = it:kprofd(T, Target, #{tiers => [string:replace(?HOT, "}]}.", "},\n {many, [" ++ lists:join(", ", Many) ++ "]}]}."),
+                                         "{overload, [{max_queue, 1000}, {pause_s, 60}]}.\n"],
+                               args => ["-interval", "1s"]}),
+    it:armed(P),
+    Plan = maps:get(armed, it:call(Target, it_stub, agent, [])),
+    {_, Trip} = drive(Target, fun() ->
+                                      it:until("it has tripped", fun() -> trip_of(Target) end),
+                                      rests(Target, Plan)
+                              end),
+    case it:otp(Target) < 27 of
+        true -> quiet_first(Trip);
+        false -> it:check(not is_map_key(quiet_at, Trip), "a session goes at once: ~0p", [Trip])
+    end,
+    it:equal("processes with its flags", all, it:do(Target, fun flagged/0)),
+    it:terminate(P),
+    it:audit(Target, Before, [processes]).
+
+%% With the native probe events have no time here.
+quiet_first(#{tripped_at := At, quiet_at := Quiet, disarmed_at := Disarmed} = Trip) ->
+    it:check(At =< Quiet andalso Quiet =< Disarmed andalso maps:get(last_call_at, Trip, At) =< Quiet,
+             "flags went before the patterns: ~0p", [Trip]).
+
+%% In a session they cannot be asked for.
+flagged() ->
+    Flags = fun(P) -> {flags, L} = erlang:trace_info(P, flags), lists:member(call, L) end,
+    Legacy = not erlang:function_exported(trace, session_create, 3),
+    case [P || Legacy, P <- [new_processes, whereis(kernel_sup), whereis(requests_sup)], P =/= undefined, not Flags(P)] of
+        [] -> all;
+        Not -> Not
+    end.
 
 %% Nothing is armed but the counter, and no call was traced since then.
 rests(Target, Plan) ->

@@ -22,6 +22,10 @@ tests() ->
      {"traces by request, under load", 60, fun by_request_loaded/1},
      {"the way of a request", 60, fun way/1},
      {"a trace by request that ends early", 60, fun by_request_early/1},
+     {"tokens after a trace by request", 60, fun tokens_after/1},
+     {"arguments of calls", 60, fun arguments/1},
+     {"arguments that are huge", 120, fun huge_arguments/1},
+     {"arguments by request", 60, fun request_arguments/1},
      {"a trace of what raises or overruns", 60, fun raises/1},
      {"kprof trace killed", 120, fun killed/1},
      {"kprof trace that hangs", 60, fun hung/1},
@@ -208,6 +212,61 @@ by_request(T) ->
              maps:with([{work, 1}, {fib, 1}, {child, 1}], Worked)),
     it_audit:ends(Target, Mark).
 
+%% Processes that go on calling the entry have none soon after a trace of it; one
+%% that was given a token by somebody else keeps that.
+tokens_after(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    {module, _} = it:call(Target, code, ensure_loaded, [it_args]),
+    it:do(Target, fun() ->
+                          Seen = atomics:new(8, []),
+                          persistent_term:put(it_tokens, Seen),
+                          [register(list_to_atom("it_tokens" ++ integer_to_list(I)),
+                                    spawn(fun() -> keep_asking(I, Seen) end)) || I <- lists:seq(1, 8)],
+                          ok
+                  end),
+    [begin
+         {_, Out, _} = run(T, Target, Args ++ ["-entry", "it_args:request/2", "it_args"]),
+         says(Out, "it_args:take/1"),
+         %% Each of them has looked twice since.
+         Looked = it:do(Target, fun looks/0),
+         it:until("they go on", fun() -> lists:all(fun({Was, Is}) -> Is >= Was + 2 end,
+                                                   lists:zip(Looked, it:do(Target, fun looks/0))) end),
+         it:equal(["tokens after ", Args], [none, none, none, none, none, none, none, theirs],
+                  it:do(Target, fun tokens/0))
+     end || Args <- [["-requests", "5"], ["-requests", "100000", "-for", "300ms"], ["-requests", "1"]]],
+    it:do(Target, fun() ->
+                          [exit(whereis(list_to_atom("it_tokens" ++ integer_to_list(I))), kill) || I <- lists:seq(1, 8)],
+                          persistent_term:erase(it_tokens),
+                          ok
+                  end),
+    it_audit:ends(Target, Mark).
+
+%% No message is taken, which would take the token, too. What the last one calls is
+%% no entry.
+keep_asking(8, Seen) ->
+    seq_trace:set_token(label, 17),
+    asks(fun() -> it_args:take(8), ok end, 8, Seen);
+keep_asking(I, Seen) ->
+    asks(fun() -> it_args:request(ask, I), ok end, I, Seen).
+
+asks(Fun, I, Seen) ->
+    receive after 5 -> ok end,
+    Fun(),
+    Token = case seq_trace:get_token() of
+                [] -> 0;
+                {_, 17, _, _, _} -> 1;
+                _ -> 2
+            end,
+    Looks = atomics:get(Seen, I) bsr 2,
+    atomics:put(Seen, I, (Looks + 1) bsl 2 bor Token),
+    asks(Fun, I, Seen).
+
+looks() ->
+    [atomics:get(persistent_term:get(it_tokens), I) bsr 2 || I <- lists:seq(1, 8)].
+
+tokens() ->
+    [element(1 + atomics:get(persistent_term:get(it_tokens), I) band 3, {none, theirs, ours}) || I <- lists:seq(1, 8)].
+
 counted_requests(T, Target, Entry, Fun) ->
     P = start(T, Target, ["-entry", Entry, "-requests", "2", "-form", "analysis", "-totals", "-cols", "160",
                           "it_counted"]),
@@ -282,6 +341,77 @@ by_request_early(T) ->
     {1, _, Errors} = ends(P),
     says(Errors, "ended early: as many events as were allowed"),
     says(Errors, "of 5 requests 1 had begun"),
+    it_audit:ends(Target, Mark).
+
+%% Of each kind what is shown; and without -args nothing.
+arguments(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    {module, _} = it:call(Target, code, ensure_loaded, [it_args]),
+    Call = ["-apply", "it_args:call_all()", "-form", "events", "it_args"],
+    {0, None, _} = run(T, Target, Call),
+    it:equal("arguments that nobody asked for", [], [L || L <- string:split(None, "\n", all), lists:member($(, L)]),
+    {0, Out, _} = run(T, Target, ["-args" | Call]),
+    X200 = lists:duplicate(200, $x),
+    %% It is in the text's 200 bytes, too.
+    Cut = "<<\"" ++ lists:sublist(X200, 194) ++ "...",
+    it:equal("arguments", ["an_atom", "'An atom'", "false", "true", "-7", "4611686018427387904", "#Integer", "1.5",
+                           "<<\"text\">>", "...", Cut, "<<\"xxxxx\">>", "[]", "\"a string\"", "\"a string tha\"...",
+                           "[1,a,<<\"b\">>]", "[a|...]", "[{k,1},{k,...},[...],a]", "{}", "{a,{b,...},[x,...],#{}}",
+                           "{1,2,3,4,5,...}", "#{1 key}", "#my_struct{2 keys}", "#{2 keys}", "#Fun", "#Ref",
+                           "<<100000 bytes>>", "[27,91,51,49,109]", "<<\"a\\nb\">>", [$', $N, 16#20ac, $']],
+             matches(Out, "call it_args:take/1 \\((.*)\\) by ")),
+    says(Out, "call it_args:three/3 \\(1, {<0[.][0-9.]+>,\\[alias\\]}, #Port<.*>\\) by "),
+    says(Out, "call it_args:nine/9 \\(1, 2, 3, 4, 5, 6, 7, 8, [.]{3}\\) by "),
+    says(Out, "call it_args:none/0 by "),
+    %% A tree has those of a single call, or of several that had the same; what is kept is shown as well.
+    File = it:path(T, "args.trace"),
+    {0, Tree, _} = run(T, Target, ["-args", "-args-bytes", "16", "-apply", "it_args:call_all()", "-o", File,
+                                   "it_args"]),
+    says(Tree, "it_args:nine/9 \\(1, 2, 3, 4, 5[.]{3}\\)$"),
+    says(Tree, "it_args:take/1$"),
+    {0, Tree, _} = kprof(T, ["analyse", File]),
+    [{2, "", _} = run(T, Target, Wrong ++ Call) || Wrong <- [["-args-bytes", "100"], ["-args", "-args-bytes", "8"],
+                                                             ["-args", "-args-bytes", "5000"]]],
+    {2, "", Form} = run(T, Target, ["-args", "-form", "folded", "it_args"]),
+    says(Form, "-args goes with -form tree, events or requests, or with -o FILE"),
+    {1, _, Many} = run(T, Target, ["-args", "-max-memory", "1", "-for", "1s", "erl_lint"]),
+    says(Many, "the arguments of so many functions takes more memory"),
+    it_audit:ends(Target, Mark).
+
+%% A list of ten million, a quarter of a GB in a binary, terms that are deep or
+%% that sharing alone keeps small: none is copied, and none is gone through.
+huge_arguments(T) ->
+    Target = plain(T),
+    {module, _} = it:call(Target, code, ensure_loaded, [it_args]),
+    {0, Out, _} = run(T, Target, ["-args", "-apply", "it_args:hostile()", "-form", "events", "it_args:take/1",
+                                  "it_args:three/3"]),
+    [it:equal(["calls with ", Text], N, length([x || X <- matches(Out, "call it_args:take/1 \\((.*)\\) by "), X =:= Text]))
+     || {Text, N} <- [{"[1,2,3,4,5,6,7,8,9,10,11,12,...]", 200}, {"<<268435456 bytes>>", 200}, {"#Fun", 400},
+                      {"{1,2,3,4,5,...}", 200}, {"#{100000 keys}", 200}, {"#Integer", 200}]],
+    {Bytes, Tracer} = it:call(Target, it_args, grew, []),
+    it:check(Bytes < 64000000 andalso Tracer < 64000000, "it grew by ~b bytes, the tracer had ~b", [Bytes, Tracer]),
+    %% 2 GB in all, of which each hundred bytes are shown.
+    {_, Parts, _} = run(T, Target, ["-args", "-apply", "it_args:parts()", "-form", "events", "it_args:take/1"]),
+    says(Parts, "call it_args:take/1 \\(<<\"x{100}\">>\\) by "),
+    {Kept, _} = it:call(Target, it_args, grew, []),
+    it:check(Kept < 1000000000, "with the rest of them ~b bytes were kept", [Kept]).
+
+request_arguments(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    {module, _} = it:call(Target, code, ensure_loaded, [it_args]),
+    [begin
+         P = start(T, Target, ["-entry", "it_args:request/2", "-requests", "2", "-args", "-form", Form, "it_args"]),
+         it:do(Target, fun() ->
+                               Asks = fun(Id) -> it_args:request(create, Id), ok end,
+                               [Asks(Id) || Id <- [1, 2, 3]],
+                               ok
+                       end),
+         {0, Out, _} = ends(P),
+         [says(Out, Text) || Text <- Texts]
+     end || {Form, Texts} <- [{"requests", ["^request 1: it_args:request/2 \\(create, 1\\) in <",
+                                            "^request 2: it_args:request/2 \\(create, 2\\) in <"]},
+                              {"events", ["call it_args:request/2 \\(create, 2\\) by ",
+                                          "call it_args:take/1 \\({create,2}\\) by "]}]],
     it_audit:ends(Target, Mark).
 
 raises(T) ->

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include <stdint.h>
+#include <stdio.h>
+
 #include "calls_feed.h"
 #include "kprofd/calls_term.h"
 #include "kprofd/etf.h"
@@ -44,6 +47,7 @@ sample(void)
 
 	feed_call(&feed, 0, -5000000, 'a', '?');
 	feed_call(&feed, 0, -4999999, 'b', 'a');
+	feed.v[feed.n - 1].args = feed_span("1, {a,\"b\"}");
 	feed_spawn(&feed, 0, -4999990, 1, 'c');
 	feed_at(&feed, KP_CALL_RETURN_TO, 0, -4999980, 'a');
 	feed_at(&feed, KP_CALL_IN, 1, -4999985, 'c');
@@ -61,6 +65,15 @@ sample(void)
 }
 
 static void
+same_event(const struct kp_call_event *a, const struct kp_call_event *b)
+{
+	assert_memory_equal(a, b, offsetof(struct kp_call_event, args));
+	assert_int_equal(a->args.n, b->args.n);
+	if (a->args.n > 0)
+		assert_memory_equal(a->args.p, b->args.p, a->args.n);
+}
+
+static void
 test_round_trip(void **state)
 {
 	struct kp_call_names *names = kp_call_names_new();
@@ -73,7 +86,7 @@ test_round_trip(void **state)
 	    KP_OK);
 	for (size_t i = 0; i < feed.n; i++) {
 		assert_int_equal(kp_calls_read(&r, &ev), KP_OK);
-		assert_memory_equal(&ev, &feed.v[i], sizeof(ev));
+		same_event(&ev, &feed.v[i]);
 	}
 	assert_int_equal(kp_calls_read(&r, &ev), KP_END);
 	assert_int_equal(kp_calls_read(&r, &ev), KP_END);
@@ -173,6 +186,11 @@ test_bad_records(void **state)
 		{ "N\0\1n", 4 },		/* of a process that is not */
 		{ "E\x63\0", 3 },		/* no such end */
 		{ "E\1\0E", 4 },		/* something after it */
+		{ "A\0", 2 },			/* no arguments */
+		{ "A\x81\x20", 3 },		/* more than there can be */
+		{ "A\1xA\1x", 6 },		/* of no call */
+		{ "A\1xE\1\0", 6 },
+		{ "P\1\0A\1x\x08\0\0", 9 },
 		{ "Q\2\3\0", 4 },		/* more than were asked for */
 		{ "Q\2\1\2", 4 },		/* more ended than begun */
 		{ "P\1\0\x09\0\0\x80\x80\x40", 9 },	/* too many requests */
@@ -216,10 +234,13 @@ put_head(uint32_t arity, const char *word)
 	kp_etf_atom(&file, word);
 }
 
+static char args[64];		/* of the event that was decoded last */
+
 static enum kp_err
 decode(struct kp_call_event *ev)
 {
-	struct kp_calls_decoder *d = kp_calls_decoder_new(feed.names);
+	struct kp_calls_decoder *d = kp_calls_decoder_new(feed.names,
+	    40);
 	struct kp_call_event again;
 	struct kp_term r;
 	enum kp_err e;
@@ -230,7 +251,10 @@ decode(struct kp_call_event *ev)
 	assert_int_equal(kp_term_finish(&r), KP_OK);
 	kp_term_begin_raw(&r, file.p, file.len);
 	assert_int_equal(kp_calls_decode(d, &r, &again), e);
-	assert_memory_equal(ev, &again, sizeof(again));
+	assert_memory_equal(ev, &again,
+	    offsetof(struct kp_call_event, args));
+	snprintf(args, sizeof(args), "%.*s", (int)again.args.n,
+	    (const char *)again.args.p);
 	kp_calls_decoder_free(d);
 	kp_buf_reset(&file);
 	return e;
@@ -315,6 +339,114 @@ test_decode_refused(void **state)
 	assert_int_equal(kp_call_fns(feed.names), KP_FN_FIRST);
 }
 
+/* ---- arguments ---- */
+
+/* f(..) called by g: up to where its arguments begin. */
+static void
+put_call(void)
+{
+	put_head(6, "call");
+	put_mfa('f');
+	kp_etf_tuple(&file, 2);
+	put_mfa('g');
+}
+
+/* A description, in letters: its result as text, or NULL if it is none. */
+static const char *
+described(const char *s)
+{
+	struct kp_call_event ev;
+
+	put_call();
+	for (; *s != '\0'; s++) {
+		if (*s >= '0' && *s <= '9')
+			kp_etf_tuple(&file, (uint32_t)(*s - '0'));
+		else if (*s == 'T' || *s == 'F')
+			kp_etf_atom(&file, *s == 'T' ? "true" : "false");
+		else if (*s == 'i')
+			kp_etf_int(&file, *++s);
+		else if (*s == 'n')
+			kp_etf_int(&file, *++s - '0');
+		else if (*s == 'b')
+			kp_etf_binary(&file, "bin\x1b", 4);
+		else if (*s == 'p')
+			kp_etf_pid(&file, "a@b", 7, 1, 3);
+		else if (*s == 'q')
+			kp_etf_pid(&file, "c@d", 7, 1, 3);
+		else
+			kp_etf_atom(&file, *s == 'm' ? "more" : "other");
+	}
+	kp_etf_int(&file, -77);
+	return decode(&ev) == KP_OK ? args : NULL;
+}
+
+static void
+test_args(void **state)
+{
+	static const struct {
+		const char *of, *text;
+	} all[] = {
+		{ "0", "" },
+		{ "11p", "<0.7.1>" },
+		{ "32" "1iaF" "1T" "F", "97, true, ..." },
+		{ "21oF", "other, ..." },
+		{ "21oo", NULL },
+		{ "21om", "other, ..." },
+		{ "12F7FFFFFFF", "..." },
+		{ "12F7FFFFTFF", "#Fun" },
+		{ "12F7FFFFFTF", "#Ref" },
+		{ "12F7FFFFFFT", "#Integer" },
+		/* {a tuple of 2, 3}, of none, and of what is not looked at */
+		{ "12F73n2" "1o" "21TF" "FFFFFF", "{other,true}" },
+		{ "12F73n3" "1o" "F" "FFFFFF", "{other,...,...}" },
+		{ "12F73n1" "1o" "F" "FFFFFF", "{other}" },
+		{ "12F71n0" "FFFFFF", "{}" },
+		{ "12F71n2" "FFFFFF", "{...}" },
+		{ "12F73n1" "FF" "FFFFFF", "{...}" },
+		/* lists: proper, cut, improper; and of characters */
+		{ "12F7F2" "1o" "F" "FFFFF", "[other]" },
+		{ "12F7F2" "1o" "12" "F" "F" "FFFFF", "[other,...]" },
+		{ "12F7F2" "1o" "1T" "FFFFF", "[other,...]" },
+		{ "12F7F2" "1o" "1F" "FFFFF", "[other|...]" },
+		{ "12F7F2" "1ia" "12" "21ibF" "F" "FFFFF", "\"ab\"" },
+		{ "12F7F2" "1ia" "12" "1ib" "1T" "FFFFF", "\"ab\"..." },
+		{ "12F7F2" "1ia" "1F" "FFFFF", "[97|...]" },
+		{ "12F7F2" "1ia" "12" "1n0" "F" "FFFFF", "[97,0]" },
+		/* maps, and with a struct */
+		{ "12F7FF2n0F" "FFFF", "#{}" },
+		{ "12F7FF2n1F" "FFFF", "#{1 key}" },
+		{ "12F7FF2n2o" "FFFF", "#other{2 keys}" },
+		{ "12F7FFF2n9F" "FFF", "<<9 bytes>>" },
+		{ "12F7FFF2n9b" "FFF", "<<98,105,110,27...>>" },
+		/* what is none of these */
+		{ "o", NULL },
+		{ "14FFFF", NULL },
+		{ "12F6FFFFFF", NULL },
+		{ "12F7F2" "1o" "2FF" "FFFFF", NULL },
+		{ "12F7oFFFFFF", NULL },
+		{ "12F70FFFFFF", NULL },
+		/* deeper than it is ever looked at */
+		{ "12F72n1" "2F72n1" "2F72n1" "2F72n1" "2F72n1" "2F72n1" "1o"
+		    "FFFFFF" "FFFFFF" "FFFFFF" "FFFFFF" "FFFFFF" "FFFFFF",
+		    NULL },
+		/* 40 bytes, no more */
+		{ "61bF1bF1bF", "<<98,105,110,27>>, ..., <<98,105,110,..." },
+		{ "61b1b1b1b1b1b", "<<98,105,110,27>>, <<98,105,110,27>>,..." },
+	};
+	const char *text;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		text = described(all[i].of);
+		if ((text == NULL) != (all[i].text == NULL))
+			fail_msg("'%s' is %s", all[i].of,
+			    text != NULL ? text : "refused");
+		if (text != NULL)
+			assert_string_equal(text, all[i].text);
+	}
+	assert_non_null(strstr(described("11q"), "c@d"));
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -327,6 +459,7 @@ main(void)
 		TEST(test_bad_records),
 		TEST(test_decode),
 		TEST(test_decode_refused),
+		TEST(test_args),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

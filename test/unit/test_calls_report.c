@@ -233,6 +233,35 @@ test_remarks(void **state)
 	has("1 200 events were lost\n");
 }
 
+/* b is called twice with the same, a with something else each time. */
+static void
+test_args(void **state)
+{
+	struct kp_calls_opts o = { .paths = true };
+	struct calls_view v = view();
+
+	(void)state;
+	feed.n = 0;
+	for (int64_t us = 0; us < 2000; us += 1000) {
+		feed_call(&feed, 0, us, 'a', '?');
+		feed.v[feed.n - 1].args = feed_span(us > 0 ? "1" : "2");
+		feed_call(&feed, 0, us + 100, 'b', 'a');
+		feed.v[feed.n - 1].args = feed_span("x, \x1b[31m");
+		feed_at(&feed, KP_CALL_RETURN_TO, 0, us + 200, 'a');
+		feed_at(&feed, KP_CALL_RETURN_TO, 0, us + 300, '?');
+	}
+	kp_calls_sum_free(sum);
+	sum = feed_sum(&feed, &o);
+	assert_non_null(sum);
+	v.sum = sum;
+	calls_tree(&out, &v);
+	has("  t:a/0\n");
+	has("  t:b/0 (x, \\x1b[31m)\n");
+	kp_buf_reset(&out);
+	calls_dump(&out, feed.names, &feed.v[0]);
+	has(" call t:a/0 (2) by undefined\n");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -247,6 +276,7 @@ main(void)
 		TEST(test_speedscope),
 		TEST(test_dump),
 		TEST(test_remarks),
+		TEST(test_args),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
