@@ -82,6 +82,10 @@
     rings = {0, 0},     % events that found their ring full, and entries
     tcw,                % trace control word as it was found
     plan = [],          % [#item{}], what to arm
+    flags = [],         % that its match specs give to processes
+    broom = none,       % who takes them: none | {Pid, Flags}
+    lookout = none,     % who looks for other tracers: none | Pid
+    alone = true,       % there are none: true | false | unknown
     state = idle,       % idle | armed | paused | {tripped | ended, Reason}
     exact = #{},        % MFA => {Events, Words}: sizes of values seen
     seq = 0,            % batches sent
@@ -259,6 +263,10 @@ loop(S) ->
             loop(rated(Ref, Loops, S));
         {neighbours, Traced} ->
             loop(tell_neighbours(Traced, S));
+        {others, Lookout, Others} ->
+            loop(others_seen(Lookout, Others, S));
+        {swept, Broom} when Broom =:= element(1, S#s.broom) ->
+            loop(S#s{broom = none});
         {?MODULE, status, From, Ref} ->
             From ! {Ref, summary(S)},
             loop(S);
@@ -306,9 +314,9 @@ command({arm, Items, Limits}, Ref, S) ->
     _ = find_neighbours(S1),
     reply(Ref, Result, S1);
 command({change, Take, Items, Limits}, Ref, S) ->
-    case change_plan(Take, items(Items), S) of
+    case change_plan(Take, items(Items), flags_too(Limits, S)) of
         {ok, S1} -> changing(Ref, limits(Limits, S1));
-        {Error, S1} -> reply(Ref, Error, S1)
+        {Error, S1} -> reply(Ref, Error, flags(S#s.flags, S1))
     end;
 command({spec, MFA, Spec}, Ref, S) ->
     {Result, S1} = respec(MFA, Spec, S),
@@ -329,8 +337,9 @@ command(_, Ref, S) ->
 reply(Ref, Result, S) ->
     notice({kprof_reply, Ref, Result}, S).
 
-limits(#{max_queue := Q, max_memory := M, max_age_ms := A}, S) ->
-    S#s{max_queue = Q, max_memory = M, max_age_ns = A * 1000000}.
+limits(#{max_queue := Q, max_memory := M, max_age_ms := A} = Limits, S) ->
+    flags(maps:get(flags, Limits, []),
+          S#s{max_queue = Q, max_memory = M, max_age_ns = A * 1000000}).
 
 state_msg(S) ->
     Queue = waiting(S),
@@ -356,7 +365,7 @@ waiting(_) ->
 %% Disarm, hand over what is queued, take everything back. The sentry does
 %% the rest when this process is gone.
 finish(Reason, S) ->
-    S1 = disarm(idle, load_end(rates_end(S#s{leaving = true}))),
+    S1 = lookout_stop(sweep_stop(disarm(idle, load_end(rates_end(S#s{leaving = true}))))),
     S2 = case Reason of
              stopped_by_daemon ->
                  %% From here on nothing is armed again: neither 'exact'
@@ -487,3 +496,4 @@ patterns(Plan) ->
 -include("kprof_arming.hrl").
 -include("kprof_code.hrl").
 -include("kprof_trace.hrl").
+-include("kprof_flags.hrl").

@@ -40,7 +40,8 @@ rearm(#s{plan = Plan} = S) ->
         Taken -> {{error, {traced_by_others, Taken}}, S}
     end.
 
-rearm_all(S0) ->
+rearm_all(S00) ->
+    S0 = lookout(sweep_rest(S00)),
     own([], S0),
     {Entries, Tiers} = by_kind([I || I <- S0#s.plan, not I#item.gone]),
     [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
@@ -93,9 +94,10 @@ by_kind(Items) ->
     lists:partition(fun(#item{kind = K}) -> K =:= entry end, Items).
 
 %% Those that are not there any more, or not to be traced, with the reason.
-set_patterns(Items, #s{session = Session}) ->
+set_patterns(Items, #s{session = Session} = S) ->
     [{I#item.mfa, R} || I <- Items,
-                        R <- [pattern(Session, I#item.mfa, I#item.spec)],
+                        R <- [pattern(Session, I#item.mfa,
+                                      spec(I#item.spec, S))],
                         R =/= 1].
 
 %% A pattern takes effect only after every scheduler has been through a few
@@ -127,7 +129,10 @@ disarm_all(State, #s{session = Session, state = Was} = S) ->
          end,
     S2 = clear_patterns(Tiers, Entries, S1),
     own([], S2),
-    S2.
+    case Was of
+        armed -> sweep(S2#s.flags, S2);
+        _ -> S2
+    end.
 
 is_resting(#s{state = paused}) -> true;
 is_resting(#s{state = {tripped, _}}) -> true;
@@ -201,7 +206,7 @@ respec(MFA, Spec, S) ->
             Plan = lists:keyreplace(MFA, #item.mfa, S#s.plan,
                                     I#item{spec = Spec}),
             case S#s.state of
-                armed -> pattern(S#s.session, MFA, Spec);
+                armed -> pattern(S#s.session, MFA, spec(Spec, S));
                 _ -> ok
             end,
             {ok, S#s{plan = Plan}};

@@ -41,6 +41,9 @@ gather_more(Left, Acc, First, S) ->
           when Kind =:= return_from; Kind =:= exception_from ->
             {Stripped, S1} = strip(Ev, S),
             gather_more(Left - 1, [Stripped | Acc], First, S1);
+        {trace_ts, P, Kind, Info, Ts} when is_list(Info) ->
+            Ev = {trace_ts, P, Kind, [], Ts},
+            gather_more(Left - 1, [Ev | Acc], First, S);
         Ev when element(1, Ev) =:= trace_ts ->
             gather_more(Left - 1, [Ev | Acc], First, S)
     after 0 ->
@@ -83,6 +86,9 @@ drop({trace_ts, _, call, _, X, At}, S0) ->
     Entries = if tuple_size(X) =:= 7 -> 1; true -> 0 end,
     S#s{dropped = S#s.dropped + 1,
         dropped_entries = S#s.dropped_entries + Entries};
+drop({trace_ts, _, Kind, What, _}, S)
+  when Kind =:= in; Kind =:= out; is_list(What) ->
+    S;                          % of no call that is seen
 drop(_, S) ->
     S#s{dropped = S#s.dropped + 1}.
 
@@ -98,6 +104,8 @@ late_call(_, S) ->
 strip({trace_ts, P, Kind, MFA, Value, Ts}, S)
   when Kind =:= return_from; Kind =:= exception_from ->
     {{trace_ts, P, Kind, MFA, Ts}, weigh(MFA, Value, S)};
+strip({trace_ts, P, Kind, Info, Ts}, S) when is_list(Info) ->
+    {{trace_ts, P, Kind, [], Ts}, S};   % sizes, of a garbage collection
 strip(Ev, S) ->
     {Ev, S}.
 
@@ -120,7 +128,7 @@ weigh(MFA, Value, #s{exact = Exact} = S) ->
 unexact(MFA, Words, N, S) ->
     [#item{fallback = Spec} = I] =
         [I || I <- S#s.plan, I#item.mfa =:= MFA],
-    pattern(S#s.session, MFA, Spec),
+    pattern(S#s.session, MFA, spec(Spec, S)),
     notice({kprof_notice, unexact, MFA, Words div N * 8},
            S#s{exact = maps:remove(MFA, S#s.exact),
                plan = lists:keyreplace(MFA, #item.mfa, S#s.plan,

@@ -101,6 +101,8 @@ struct kp_conf {
 	kp_dur_ns slow;			/* default 250 ms */
 	uint32_t keep_slowest;		/* of each identity and window; default 1 */
 	uint32_t budget;		/* percent of one scheduler; 0: no limit */
+	bool gc, scheduling;		/* is a call's time in them measured? */
+	bool gc_forced;			/* even where that is refused: */
 	struct kp_overload overload;
 	struct kp_rewrite *rewrites;
 	size_t nrewrites;
@@ -115,6 +117,13 @@ struct kp_conf {
 enum kp_err kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
     struct kp_diags *diags);
 void kp_conf_free(struct kp_conf *c);
+/*
+ * Is garbage collection to be measured on this release?  From OTP 27 on only
+ * where it is insisted on: a VM in which two tracers have the flag for it on one
+ * process crashes when that process collects garbage, and the other may come at
+ * any time.
+ */
+bool kp_conf_gc(const struct kp_conf *c, int otp);
 void kp_diags_free(struct kp_diags *d);
 /*
  * A copy with `before` in front of each text, to be freed like the other.
@@ -162,12 +171,15 @@ struct kp_spec_params {
 	uint32_t one_in;	/* sampling: 1 = every request */
 	uint64_t label_const;	/* bits 48..57 of the label, in place (spec.c) */
 	bool exact;		/* add {exception_trace} */
+	int otp;		/* of the target: see kp_conf_gc() */
 };
 
 enum kp_err kp_spec_tier(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out);
 enum kp_err kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out);
+/* The flags that these give to processes, and take: a list. */
+void kp_spec_flags(const struct kp_conf *c, int otp, struct kp_buf *out);
 /* For KP_MARK_CLEAR: takes the token, and tells of it where there was one. */
 enum kp_err kp_spec_clear(struct kp_buf *out);
 

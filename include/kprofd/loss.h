@@ -54,6 +54,8 @@ enum kp_loss {
 	KP_LOSS_STORE,		/* rows: could not be written */
 	KP_LOSS_UNWRITTEN,	/* requests: assembled, their window was not */
 	KP_LOSS_TREE,		/* slow requests: not kept as trees */
+	KP_LOSS_PAUSE,		/* events: the other end of a pause was not seen */
+	KP_LOSS_PAUSE_CAP,	/* events: pauses, too many of one request or all */
 	KP_LOSS_COUNT
 };
 

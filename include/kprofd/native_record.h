@@ -37,9 +37,27 @@ enum kp_native_kind {
 	KP_NATIVE_EXCEPTION_FROM,
 	KP_NATIVE_WEIGHT,	/* of the entries that follow: label */
 	KP_NATIVE_FN,		/* defines a function's slot: {M,F,A} */
-	KP_NATIVE_IDENTITY	/* defines an identity's slot, or that of a
+	KP_NATIVE_IDENTITY,	/* defines an identity's slot, or that of a
 				   process of another node: any term */
+	/* of these only ts and pid are filled in */
+	KP_NATIVE_IN,
+	KP_NATIVE_OUT,
+	KP_NATIVE_GC_START,
+	KP_NATIVE_GC_END
 };
+
+/* Is it an event, and has a time and a process? */
+static inline int
+kp_native_is_event(uint8_t kind)
+{
+	return kind < KP_NATIVE_WEIGHT || kind > KP_NATIVE_IDENTITY;
+}
+
+static inline int
+kp_native_defines(uint8_t kind)
+{
+	return kind == KP_NATIVE_FN || kind == KP_NATIVE_IDENTITY;
+}
 
 /* Flags of who sent the token: `other` is its name, or the slot of that. */
 #define KP_NATIVE_HAS_FROM 1	/* of the target's own */

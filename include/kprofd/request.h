@@ -84,6 +84,22 @@ struct kp_call {
 	bool placed;		/* start and end are by the request's clock */
 };
 
+/* What a process did besides working. */
+enum kp_pause_kind {
+	KP_PAUSE_OUT,	/* scheduled out: it waited, or others ran */
+	KP_PAUSE_GC	/* collecting garbage, and not scheduled out */
+};
+
+/*
+ * So many ns in the span [from, to) since the start of a call: several pauses
+ * may have been put together.
+ */
+struct kp_pause {
+	uint32_t call;		/* index into the calls: the innermost then */
+	uint8_t kind;		/* enum kp_pause_kind */
+	kp_dur_ns from, to, ns;
+};
+
 /*
  * All times are by the clock of `node`.  Those of calls on other nodes are as
  * good as the offsets; durations are as measured there.
@@ -102,6 +118,8 @@ struct kp_request {
 	const struct kp_call *calls;	/* by start time; calls[0] is the entry */
 	uint64_t parent_label;	/* the request it was started inside; 0: none */
 	uint64_t id;		/* unique among those of its kp_requests */
+	const struct kp_pause *pauses;	/* by process in order of time */
+	uint32_t npauses;
 };
 
 /* One call that came after its request had closed; by its node's clock. */

@@ -36,10 +36,14 @@
  * nodes' calls is given to one of them.  Where a request's calls of the tier
  * are on one node only, its shares are the plain figures.
  *
+ * gc and out are parts of self: the process of a call was collecting garbage, or
+ * scheduled out, while the call waited for no other.  The rest is work.
+ *
  * For tier "_total", calls are requests and total, busy, min, max and hist
  * are requests' times.  Its self time is what no tier accounts for: the
  * request's time less the union of all tier calls (0 where the entry is
- * itself in a tier).  Its async figures hold each async tier call once.
+ * itself in a tier).  Its async figures hold each async tier call once, and its
+ * gc and out those of all calls, the entry's in no tier too, each once.
  */
 struct kp_cell {
 	const char *tier, *identity;	/* borrowed; outlive the window */
@@ -57,6 +61,9 @@ struct kp_cell {
 	int64_t busy, w_busy;
 	int64_t share_busy, w_share_busy;
 	int64_t async, w_async;
+	bool has_gc, has_out;		/* asked for, else 0: */
+	int64_t gc, w_gc;
+	int64_t out, w_out;
 	kp_dur_ns min, max;		/* of one call; min is -1 when timed is 0 */
 	struct kp_hist hist;		/* weighted */
 };
@@ -92,6 +99,9 @@ struct kp_stats;
 struct kp_stats *kp_stats_new(const struct kp_conf *conf, const char *node);
 void kp_stats_free(struct kp_stats *st);
 void kp_stats_names(struct kp_stats *st, const struct kp_requests *rs);
+
+/* The node's: what can be measured there. */
+void kp_stats_release(struct kp_stats *st, int otp);
 
 /*
  * by_node, borrowed: the kp_stats of each node, KP_NODES_MAX of them, NULL

@@ -12,6 +12,9 @@
  *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
  *   {trace_ts, Pid, return_from, {M,F,A}, Ts}
  *   {trace_ts, Pid, exception_from, {M,F,A}, Ts}
+ *   {trace_ts, Pid, in | out, {M,F,A} | 0, Ts}
+ *   {trace_ts, Pid, gc_minor_start | gc_minor_end | gc_major_start |
+ *       gc_major_end, Any, Ts}
  * Token, New and Old are [] or {Flags, Label, Serial, From, LastSerial} as
  * seq_trace:get_token/0 gives them; Identity is [] where no clause of the
  * identity fun matched, {'_other', Line} where one did whose answer is too
@@ -42,7 +45,12 @@ enum kp_event_kind {
 	KP_EV_RETURN_TO,
 	KP_EV_RETURN_FROM,
 	KP_EV_EXCEPTION_FROM,
-	KP_EV_CLEAR	/* a call; its process lost the token that is named */
+	KP_EV_CLEAR,	/* a call; its process lost the token that is named */
+	/* the process was scheduled in and out; it collects garbage, or did */
+	KP_EV_IN,
+	KP_EV_OUT,
+	KP_EV_GC_START,
+	KP_EV_GC_END
 };
 
 struct kp_event {
@@ -50,8 +58,9 @@ struct kp_event {
 	struct kp_pid pid;	/* the process it happened in */
 	kp_target_ns ts;
 	struct kp_span mfa;	/* raw term {M,F,A}: function called or left,
-				   or returned to; empty for undefined; its
-				   parts are two atoms and an arity <= 255 */
+				   or returned to; empty for undefined, and from
+				   IN on; its parts are two atoms and an
+				   arity <= 255 */
 	/* ENTRY, CALL and CLEAR only, else zero */
 	struct kp_span caller;	/* raw term {M,F,A}, or empty */
 	struct kp_span identity; /* raw term, or empty for [] and undefined */

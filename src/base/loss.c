@@ -51,6 +51,11 @@ static const struct {
 	    "measured, but their window could not be written" },
 	[KP_LOSS_TREE] = { "tree", "requests",
 	    "slow, but too many to keep as trees" },
+	[KP_LOSS_PAUSE] = { "pause", "events",
+	    "of garbage collection or scheduling, whose other end was not "
+	    "seen" },
+	[KP_LOSS_PAUSE_CAP] = { "pause_cap", "events",
+	    "of garbage collection or scheduling, too many to keep" },
 };
 
 const char *

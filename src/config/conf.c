@@ -121,6 +121,33 @@ set_budget(struct conf_ctx *x, const struct node *form)
 		x->conf->budget = (uint32_t)n;
 }
 
+static void
+set_gc(struct conf_ctx *x, const struct node *form)
+{
+	const struct node *v = form->kid[1];
+
+	x->conf->gc_forced = node_is_atom(v, "force");
+	x->conf->gc = x->conf->gc_forced || node_is_atom(v, "true");
+	if (!x->conf->gc && !node_is_atom(v, "false"))
+		conf_expected(x, v, "true, false or force");
+}
+
+bool
+kp_conf_gc(const struct kp_conf *c, int otp)
+{
+	return c->gc && (otp < 27 || c->gc_forced);
+}
+
+static void
+set_scheduling(struct conf_ctx *x, const struct node *form)
+{
+	const struct node *v = form->kid[1];
+
+	x->conf->scheduling = node_is_atom(v, "true");
+	if (!x->conf->scheduling && !node_is_atom(v, "false"))
+		conf_expected(x, v, "true or false");
+}
+
 static const struct overload_key {
 	const char *name;
 	int64_t min, max;
@@ -211,6 +238,8 @@ static const struct key keys[] = {
 	{ "slow_ms", "{slow_ms, Milliseconds}", set_slow, 0 },
 	{ "keep_slowest", "{keep_slowest, N}", set_keep_slowest, 0 },
 	{ "budget", "{budget, Percent}", set_budget, 0 },
+	{ "gc", "{gc, true | false | force}", set_gc, 0 },
+	{ "scheduling", "{scheduling, true | false}", set_scheduling, 0 },
 	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload, 0 },
 	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", set_rewrite,
 	    0 },

@@ -24,6 +24,11 @@
  *   bits 48..57  a constant of this arming, never 0
  * which makes repeats rare, not impossible: the daemon detects collisions.
  * 58 bits stay an immediate; a boxed label crashes the VM.
+ *
+ * Where garbage collection or scheduling is measured, a call with a token gives
+ * its own process the flags for that, and one without takes them:
+ * {trace, Disable, Enable} on oneself waits for nobody.  (On another process it
+ * would wait until that is scheduled out, with its whole scheduler.)
  */
 #include "config/spec.h"
 #include "kprofd/etf.h"
@@ -48,6 +53,7 @@
 #define HASH_BITS 24
 
 struct spec {
+	const struct kp_conf *c;
 	const struct kp_mfa *f;
 	const struct kp_spec_params *p;
 	bool entry;
@@ -197,11 +203,43 @@ ident_put(struct kp_buf *b, const struct gen *g, const struct node *body,
 	}
 }
 
+static bool
+wants_flags(const struct spec *s)
+{
+	return s->c->scheduling || kp_conf_gc(s->c, s->p->otp);
+}
+
+void
+kp_spec_flags(const struct kp_conf *c, int otp, struct kp_buf *out)
+{
+	bool gc = kp_conf_gc(c, otp);
+
+	if (gc || c->scheduling)
+		kp_etf_list(out, (uint32_t)gc + c->scheduling);
+	if (c->scheduling)
+		kp_etf_atom(out, "running");
+	if (gc)
+		kp_etf_atom(out, "garbage_collection");
+	kp_etf_nil(out);
+}
+
+/* {trace, Disable, Enable}: the flags of this process, on or off. */
+static void
+trace_put(struct kp_buf *b, const struct spec *s, bool on)
+{
+	call(b, "trace", 2);
+	if (on)
+		kp_etf_nil(b);
+	kp_spec_flags(s->c, s->p->otp, b);
+	if (!on)
+		kp_etf_nil(b);
+}
+
 /* The actions of a clause, up to and with the identity's place. */
 static void
 actions_begin(struct kp_buf *b, const struct spec *s)
 {
-	kp_etf_list(b, 1 + s->p->exact);
+	kp_etf_list(b, 1u + s->p->exact + wants_flags(s));
 	call(b, "message", 1);
 	kp_etf_tuple(b, 1);
 	kp_etf_tuple(b, s->entry ? 7 : 3);
@@ -225,6 +263,8 @@ actions_end(struct kp_buf *b, const struct spec *s)
 	}
 	if (s->p->exact)
 		call(b, "exception_trace", 0);
+	if (wants_flags(s))
+		trace_put(b, s, true);
 	kp_etf_nil(b);
 }
 
@@ -391,10 +431,29 @@ unsampled_put(struct spec *s)
 	hash_put(b);
 	kp_etf_int(b, (1 << HASH_BITS) / (int64_t)s->p->one_in);
 	kp_etf_nil(b);
-	kp_etf_list(b, 3);
+	kp_etf_list(b, 3u + wants_flags(s));
 	step_put(b);
 	unsampled_message_put(b, kp_mark(s->f) == KP_MARK_SET);
 	clear_put(b);
+	if (wants_flags(s))
+		trace_put(b, s, false);
+	kp_etf_nil(b);
+}
+
+/* The last clause of a tier, for calls without a token. */
+static void
+untraced_put(struct spec *s)
+{
+	struct kp_buf *b = &s->clauses;
+
+	s->n++;
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, "_");
+	kp_etf_nil(b);
+	kp_etf_list(b, 2);
+	call(b, "message", 1);
+	kp_etf_bool(b, false);
+	trace_put(b, s, false);
 	kp_etf_nil(b);
 }
 
@@ -415,6 +474,8 @@ spec_put(const struct kp_conf *c, struct spec *s, struct kp_buf *out)
 		all = ident_clause_put(s, fun->kid[i]);
 	if (!all)
 		clause_put(s, NULL, &none, 0, NULL, IDENT_NONE);
+	if (!s->entry && wants_flags(s))
+		untraced_put(s);
 	if (s->clauses.err == KP_OK) {
 		kp_etf_list(out, s->n);
 		kp_buf_put(out, s->clauses.p, s->clauses.len);
@@ -430,7 +491,7 @@ enum kp_err
 kp_spec_tier(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out)
 {
-	struct spec s = { .f = f, .p = p };
+	struct spec s = { .c = c, .f = f, .p = p };
 
 	return spec_put(c, &s, out);
 }
@@ -439,7 +500,7 @@ enum kp_err
 kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out)
 {
-	struct spec s = { .f = f, .p = p, .entry = true };
+	struct spec s = { .c = c, .f = f, .p = p, .entry = true };
 
 	/* A label of 0 is the VM's default, and a boxed one a crash. */
 	if (p->one_in == 0 || p->one_in > 1u << HASH_BITS ||

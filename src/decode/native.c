@@ -409,6 +409,13 @@ read_record(const struct kp_native *nd, const struct source *s,
 	case KP_NATIVE_EXCEPTION_FROM:
 		ev->kind = KP_EV_EXCEPTION_FROM;
 		return rec->fn != 0;
+	case KP_NATIVE_IN:
+	case KP_NATIVE_OUT:
+	case KP_NATIVE_GC_START:
+	case KP_NATIVE_GC_END:
+		ev->kind = (enum kp_event_kind)(KP_EV_IN +
+		    (rec->kind - KP_NATIVE_IN));
+		return rec->fn == 0;
 	default:
 		return false;
 	}

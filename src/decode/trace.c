@@ -22,6 +22,12 @@ static const struct event_name {
 	{ "return_to", 9, 5, KP_EV_RETURN_TO },
 	{ "return_from", 11, 5, KP_EV_RETURN_FROM },
 	{ "exception_from", 14, 5, KP_EV_EXCEPTION_FROM },
+	{ "in", 2, 5, KP_EV_IN },
+	{ "out", 3, 5, KP_EV_OUT },
+	{ "gc_minor_start", 14, 5, KP_EV_GC_START },
+	{ "gc_minor_end", 12, 5, KP_EV_GC_END },
+	{ "gc_major_start", 14, 5, KP_EV_GC_START },
+	{ "gc_major_end", 12, 5, KP_EV_GC_END },
 };
 
 static bool
@@ -234,6 +240,8 @@ read_event(struct kp_term *r, struct kp_event *ev)
 	clear_call(ev);
 	if (e->kind == KP_EV_RETURN_TO)
 		ev->mfa = read_mfa_or_undefined(r);
+	else if (e->kind >= KP_EV_IN)
+		term_skip(r);
 	else
 		ev->mfa = read_mfa(r);
 	if (e->kind == KP_EV_CALL)

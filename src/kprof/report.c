@@ -180,7 +180,7 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		{ "versus", "RANGE", "compare with that range: -2h,-1h",
 		    OPT_RANGE, &a.versus, NULL },
 		{ "what", "FIGURE", "of tiers: busy (default), self, total, "
-		    "calls or async", OPT_CHOICE, &a.what, report_whats },
+		    "calls, async, gc or out", OPT_CHOICE, &a.what, report_whats },
 		{ "sort", "KEY", "requests (default), cost (requests x time), "
 		    "change, name, tier", OPT_TEXT, &a.sort, NULL },
 		{ "percentiles", NULL, "also how long single calls take",

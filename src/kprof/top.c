@@ -290,7 +290,7 @@ cmd_top(const struct cmd *cmd, int argc, char **argv)
 		    OPT_COUNT, &a.frames, NULL },
 		OPT_NODE(a.node),
 		{ "what", "FIGURE", "of tiers: busy (default), self, total, "
-		    "calls or async", OPT_CHOICE, &a.what, report_whats },
+		    "calls, async, gc or out", OPT_CHOICE, &a.what, report_whats },
 		{ "sort", "KEY", "requests (default), total, p99, errors, "
 		    "share, name, tier", OPT_TEXT, &a.sort, NULL },
 		{ "plain", NULL, "print text, as where there is no terminal",

@@ -244,6 +244,8 @@ place_take(struct assembly_requests *in, struct assembly_part *p,
 	in->stats[i] = stats;
 	in->names[i] = p->node;
 	place_tell(p, in->rs, i);
+	if (p->otp != 0)
+		kp_stats_release(stats, p->otp);
 	return i;
 }
 
@@ -389,6 +391,7 @@ assembly_told(struct assembly_part *p, int otp, bool native, bool all_exact)
 	p->otp = otp;
 	p->native = native;
 	p->all_exact = all_exact;
+	kp_stats_release(p->stats, otp);
 	place_tell(p, p->in->rs, p->index);
 }
 

@@ -196,6 +196,23 @@ read_message(struct event *e, ERL_NIF_TERM opts)
 	return true;
 }
 
+/* What a process does besides calls; 0: nothing of that. */
+static uint8_t
+pause_kind(ERL_NIF_TERM tag)
+{
+	const struct probe_atoms *a = &probe_atoms;
+
+	if (enif_is_identical(tag, a->in))
+		return KP_NATIVE_IN;
+	if (enif_is_identical(tag, a->out))
+		return KP_NATIVE_OUT;
+	if (enif_is_identical(tag, a->gc_minor_start) ||
+	    enif_is_identical(tag, a->gc_major_start))
+		return KP_NATIVE_GC_START;
+	return enif_is_identical(tag, a->gc_minor_end) ||
+	    enif_is_identical(tag, a->gc_major_end) ? KP_NATIVE_GC_END : 0;
+}
+
 static bool
 read_event(struct event *e, const ERL_NIF_TERM argv[])
 {
@@ -211,7 +228,9 @@ read_event(struct event *e, const ERL_NIF_TERM argv[])
 	} else if (enif_is_identical(argv[0], a->exception_from)) {
 		e->rec.kind = KP_NATIVE_EXCEPTION_FROM;
 	} else {
-		return false;
+		e->rec.kind = pause_kind(argv[0]);
+		e->rec.pid = argv[2];
+		return e->rec.kind != 0;
 	}
 	e->rec.pid = argv[2];
 	e->rec.fn = fn_slot(e, argv[3], e->rec.caller);

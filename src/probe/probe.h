@@ -63,7 +63,8 @@ struct probe {
 extern struct probe_atoms {
 	ERL_NIF_TERM ok, trace, discard, remove, trace_status, call,
 	    return_to, return_from, exception_from, undefined,
-	    match_spec_result, active, threads, records, dropped, waiting;
+	    match_spec_result, in, out, gc_minor_start, gc_minor_end,
+	    gc_major_start, gc_major_end, active, threads, records, dropped, waiting;
 } probe_atoms;
 
 /* drain.c: looks at both clocks; the kernel's, before the VM's. */

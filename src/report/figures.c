@@ -42,6 +42,8 @@ static const struct figure {
 	FIGURE("max_ms", MS, max),
 	FIGURE("sampled_requests", COUNT, sampled_requests),
 	FIGURE("sampled_calls", COUNT, sampled_calls),
+	FIGURE("gc_ms", MS, gc),
+	FIGURE("out_ms", MS, out),
 #undef FIGURE
 };
 #define NFIGURES (sizeof(figures) / sizeof(figures[0]))

@@ -12,7 +12,7 @@
 
 #include "source.h"
 
-const char report_whats[] = "busy,self,total,calls,async";
+const char report_whats[] = "busy,self,total,calls,async,gc,out";
 
 void
 report_free(struct report *r)
@@ -105,6 +105,7 @@ identities(const struct report_source *s, const char ***out, size_t *count)
 void
 report_no_times(struct report_cell *c)
 {
+	c->gc = c->out = -1;
 	c->mean = c->min = c->p50 = c->p90 = c->p95 = c->p99 = c->max = -1;
 }
 
@@ -173,6 +174,8 @@ report_take_cell(struct report_cell *to, const struct kp_cell *c)
 	to->self = c->w_self;
 	to->busy = c->w_busy;
 	to->async = c->w_async;
+	to->gc = c->has_gc ? c->w_gc : -1;
+	to->out = c->has_out ? c->w_out : -1;
 	if (c->w_timed == 0)
 		return;
 	to->mean = c->w_total / (int64_t)c->w_timed;
@@ -364,6 +367,12 @@ report_value(const struct report_row *row, size_t tier, enum report_what what)
 		break;
 	case REPORT_ASYNC:
 		v = (double)c->async;
+		break;
+	case REPORT_GC:
+	case REPORT_OUT:
+		v = (double)(what == REPORT_GC ? c->gc : c->out);
+		if (v < 0)
+			return -1;
 		break;
 	case REPORT_BUSY:
 	default:

@@ -27,6 +27,7 @@ struct report_cell {
 	uint64_t timed;
 	uint64_t sampled_requests, sampled_calls, sampled_async;
 	kp_dur_ns total, self, busy, async;
+	kp_dur_ns gc, out;	/* of self; -1: not measured */
 	kp_dur_ns busy_per_request;	/* of all this identity's requests */
 	kp_dur_ns mean, min, p50, p90, p95, p99, max;	/* of one call */
 	double spread;		/* of calls' times: deviation by mean */
@@ -69,10 +70,12 @@ enum report_what {
 	REPORT_SELF,	/* their time less the tier calls they waited for */
 	REPORT_TOTAL,	/* their time, added up */
 	REPORT_CALLS,	/* how many */
-	REPORT_ASYNC	/* time of calls after the request had ended */
+	REPORT_ASYNC,	/* time of calls after the request had ended */
+	REPORT_GC,	/* of self: in which garbage was collected, */
+	REPORT_OUT	/* or the process was scheduled out */
 };
 
-/* "busy,self,total,calls,async": by enum report_what. */
+/* "busy,self,total,calls,async,gc,out": by enum report_what. */
 extern const char report_whats[];
 
 /* What one cell's column is called. */

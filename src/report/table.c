@@ -21,6 +21,8 @@ static const char *const titles[] = {
 	[REPORT_TOTAL] = "total time of calls per request",
 	[REPORT_CALLS] = "calls per request",
 	[REPORT_ASYNC] = "time per request of calls after its end",
+	[REPORT_GC] = "self time per request in garbage collection",
+	[REPORT_OUT] = "self time per request while scheduled out",
 };
 
 const char *
@@ -45,7 +47,7 @@ value_text(char *buf, const struct report_row *row, size_t tier,
 
 	if (what == REPORT_CALLS)
 		return text_average(buf, v);
-	if (v < 0 && what != REPORT_ASYNC && row->cells[tier].calls > 0)
+	if (v < 0 && what < REPORT_ASYNC && row->cells[tier].calls > 0)
 		return "?";
 	return text_dur(buf, v < 0 ? -1 : (kp_dur_ns)(v + 0.5));
 }
@@ -60,16 +62,38 @@ has_async(const struct report *r)
 	return false;
 }
 
+/* What is shown of the request itself only where there is some. */
+static const struct extra {
+	enum report_what what;
+	const char *title;
+} extras[] = {
+	{ REPORT_ASYNC, "async" }, { REPORT_GC, "gc" }, { REPORT_OUT, "out" },
+};
+#define EXTRAS (sizeof(extras) / sizeof(extras[0]))
+
+static bool
+has_extra(const struct report *r, size_t i)
+{
+	if (extras[i].what == REPORT_ASYNC)
+		return has_async(r);
+	for (size_t row = 0; row < r->nrows; row++)
+		if (report_value(&r->rows[row], 0, extras[i].what) > 0)
+			return true;
+	return false;
+}
+
 /* The request itself: how long it takes, what it leaves behind, its part. */
 static void
-put_request(struct grid *g, const struct report_row *row, bool async)
+put_request(struct grid *g, const struct report_row *row, const bool *extra)
 {
 	char text[TEXT_MAX];
 
 	grid_cell(g, text_count(text, row->cells[0].requests));
 	grid_cell(g, text_dur(text, row->cells[0].mean));
-	if (async)
-		grid_cell(g, value_text(text, row, 0, REPORT_ASYNC));
+	for (size_t i = 0; i < EXTRAS; i++)
+		if (extra[i])
+			grid_cell(g, value_text(text, row, 0,
+			    extras[i].what));
 	grid_cell(g, text_share(text, row->share));
 }
 
@@ -77,7 +101,7 @@ static void
 put_values(struct kp_buf *b, const struct report *r,
     const struct report_opts *o)
 {
-	bool async = has_async(r);
+	bool extra[EXTRAS];
 	char text[TEXT_MAX];
 	struct grid g;
 
@@ -86,8 +110,11 @@ put_values(struct kp_buf *b, const struct report *r,
 	grid_fix(&g);
 	grid_col(&g, "requests", GRID_RIGHT);
 	grid_col(&g, "total", GRID_RIGHT);
-	if (async)
-		grid_col(&g, "async", GRID_RIGHT);
+	for (size_t i = 0; i < EXTRAS; i++) {
+		extra[i] = has_extra(r, i);
+		if (extra[i])
+			grid_col(&g, extras[i].title, GRID_RIGHT);
+	}
 	grid_col(&g, "share", GRID_RIGHT);
 	for (size_t t = 0; t < r->ntiers; t++)
 		grid_col(&g, r->tiers[t], GRID_RIGHT);
@@ -95,7 +122,7 @@ put_values(struct kp_buf *b, const struct report *r,
 		if (i == 1)
 			grid_rule(&g);
 		grid_cell(&g, report_row_name(r, i));
-		put_request(&g, &r->rows[i], async);
+		put_request(&g, &r->rows[i], extra);
 		for (size_t t = 1; t <= r->ntiers; t++)
 			grid_cell(&g, value_text(text, &r->rows[i], t,
 			    o->what));
@@ -208,6 +235,39 @@ put_async(struct kp_buf *b, const struct report *r)
 		    text_dur(text, (kp_dur_ns)(ns + 0.5)));
 }
 
+static void
+put_part(struct kp_buf *b, const char *sep, double part, double of,
+    const char *what)
+{
+	char text[TEXT_MAX];
+
+	kp_buf_printf(b, "%s%s %s", sep, text_share(text, part / of), what);
+}
+
+/* What tiers' processes did in their self time, where that was measured. */
+static void
+put_pauses(struct kp_buf *b, const struct report *r)
+{
+	const struct report_cell *c = r->rows[0].cells;
+	double self = 0, gc = 0, out = 0;
+	bool has_gc = false, has_out = false;
+
+	for (size_t t = 1; t <= r->ntiers; t++) {
+		self += (double)c[t].self;
+		has_gc |= c[t].calls > 0 && c[t].gc >= 0;
+		has_out |= c[t].calls > 0 && c[t].out >= 0;
+		gc += c[t].gc > 0 ? (double)c[t].gc : 0;
+		out += c[t].out > 0 ? (double)c[t].out : 0;
+	}
+	if (self <= 0 || (!has_gc && !has_out))
+		return;
+	kp_buf_str(b, "of tiers' self time ");
+	if (has_gc)
+		put_part(b, "", gc, self, "garbage collection");
+	if (has_out)
+		put_part(b, has_gc ? ", " : "", out, self, "scheduled out");
+}
+
 /* Tiers whose times are of less than all their calls. */
 static void
 put_untimed(struct kp_buf *b, const struct report *r)
@@ -245,6 +305,8 @@ report_coverage(struct kp_buf *b, const struct report *r,
 	put_sampling(&l.line, r);
 	end_line(&l);
 	put_async(&l.line, r);
+	end_line(&l);
+	put_pauses(&l.line, r);
 	end_line(&l);
 	if (o->what != REPORT_CALLS && o->what != REPORT_ASYNC)
 		put_untimed(&l.line, r);

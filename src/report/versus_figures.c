@@ -13,6 +13,8 @@ static const char *const names[] = {
 	[REPORT_TOTAL] = "total_per_request_ms",
 	[REPORT_CALLS] = "calls_per_request",
 	[REPORT_ASYNC] = "async_per_request_ms",
+	[REPORT_GC] = "gc_per_request_ms",
+	[REPORT_OUT] = "out_per_request_ms",
 };
 #define MEAN "mean_ms"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "request/internal.h"
+#include "request/pause.h"
 
 static bool
 scratch_room(struct kp_requests *rs, uint32_t n)
@@ -151,6 +151,7 @@ hand_on(struct kp_requests *rs, struct req *rq)
 {
 	struct rnode *nd = &rs->nodes[rq->r.node];
 	kp_target_ns end = rq->r.end;
+	bool here;
 
 	if (!scratch_room(rs, rq->ncalls)) {
 		nd->lost.n[KP_LOSS_REQUEST_CAP]++;
@@ -160,9 +161,12 @@ hand_on(struct kp_requests *rs, struct req *rq)
 		return;
 	}
 	nd->lost.n[KP_LOSS_IDENTITY_CAP] += rq->overflow;
-	rq->r.ncalls = rq->r.nodes == UINT64_C(1) << rq->r.node ?
-	    lay_out(rs, rq) : place_calls(rs, rq);
+	here = rq->r.nodes == UINT64_C(1) << rq->r.node;
+	rq->r.ncalls = here ? lay_out(rs, rq) : place_calls(rs, rq);
 	rq->r.calls = rs->out;
+	if (rs->pauses != NULL)
+		pauses_hand_on(rs, rq, here ? rs->order : &rs->place->source,
+		    here ? 1 : sizeof(*rs->place) / sizeof(uint32_t));
 	rs->o.on_request(rs->o.ctx, &rq->r);
 	tombs_add(rs, nd, &(struct tomb){ .label = rq->r.label,
 	    .outer = rq->outer, .at = rq->r.end, .identity = rq->r.identity,

@@ -2,7 +2,7 @@
  * expire.c - time passes: what is due is settled, closed, dropped or forgotten;
  * or all of it at once.
  */
-#include "request/internal.h"
+#include "request/pause.h"
 
 /* No entry came: the token is older than what is remembered. */
 static void
@@ -139,6 +139,8 @@ kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 		req_drop(rs, rq);
 	}
 	procs_abandon(rs, nd);
+	if (rs->pauses != NULL)
+		pauses_leave(rs, nd);
 	node_detach(rs, nd);
 	nd->heard = false;
 }

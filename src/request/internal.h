@@ -12,6 +12,7 @@
  *   pool            their memory               (pool.c)
  *   ahead           what events will touch     (ahead.c)
  *   request         events in                  (request.c)
+ *   pause           what else processes did    (pause.c)
  *   expire          time passes                (expire.c)
  *   place           calls of several nodes     (place.c)
  *   close           requests out               (close.c)
@@ -186,6 +187,7 @@ struct kp_requests {
 	uint32_t ntombs, tombs_room;	/* of all nodes */
 	uint64_t next_id;
 	bool marks;		/* set_token was met: looking for it may pay */
+	struct pauses *pauses;	/* pause.c; NULL: nobody told of any */
 	/* scratch of close.c and place.c, kept between requests */
 	struct kp_call *out;
 	struct place *place;	/* as many */

@@ -1,7 +1,7 @@
 /* list.c - requests in flight: their memory, and the lists of a node. */
 #include <string.h>
 
-#include "request/internal.h"
+#include "request/pause.h"
 
 /*
  * Events are nearly in order, and one that is further off stands where it is
@@ -16,6 +16,8 @@ req_free(struct kp_requests *rs, struct req *rq)
 {
 	for (uint64_t rest = rq->r.nodes; rest != 0; rest &= rest - 1)
 		rs->nodes[__builtin_ctzll(rest)].touched--;
+	if (rs->pauses != NULL)
+		pauses_forget(rs, rq->r.label);
 	rs->calls -= rq->ncalls;
 	pool_put(&rs->pool, rq->calls, rq->bytes);
 	pool_put(&rs->pool, rq, sizeof(*rq));

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "request/internal.h"
+#include "request/pause.h"
 
 #define MAX_REQUESTS 100000
 #define MAX_CALLS 10000
@@ -93,6 +93,7 @@ kp_requests_free(struct kp_requests *rs)
 		free(rs->nodes[i].name);
 	}
 	procs_free(rs);
+	pauses_free(rs);
 	pool_free(&rs->pool);
 	map_free(&rs->by_label);
 	map_free(&rs->buried);
@@ -550,8 +551,10 @@ kp_requests_event(struct kp_requests *rs, uint32_t node,
 	if (ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL ||
 	    ev->kind == KP_EV_CLEAR)
 		on_opening(rs, nd, ev);
-	else
+	else if (ev->kind < KP_EV_IN)
 		on_return(rs, nd, ev);
+	else
+		pauses_event(rs, nd, ev);
 }
 
 void

@@ -49,8 +49,12 @@ kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 	TIME(busy);
 	TIME(share_busy);
 	TIME(async);
+	TIME(gc);
+	TIME(out);
 #undef COUNT
 #undef TIME
+	to->has_gc |= from->has_gc;
+	to->has_out |= from->has_out;
 	if (from->min >= 0 && (to->min < 0 || from->min < to->min))
 		to->min = from->min;
 	if (from->max > to->max)

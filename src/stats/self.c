@@ -35,20 +35,21 @@ waiter(const struct kp_request *rq, const kp_dur_ns *self, uint32_t i)
 	return at;
 }
 
-void
-request_self(const struct kp_request *rq, kp_dur_ns *self,
-    kp_target_ns *reach)
+/*
+ * Calls fn for each span in which a call waited for others, once for each
+ * moment and for each call in order of time.  self: -1 where a call has no
+ * duration.
+ */
+static inline __attribute__((always_inline)) void
+each_wait(const struct kp_request *rq, const kp_dur_ns *self,
+    kp_target_ns *reach, request_wait_fn *fn, void *ctx)
 {
 	const struct kp_call *c, *p;
 	kp_target_ns from, to;
 	uint32_t by;
 
-	for (uint32_t i = 0; i < rq->ncalls; i++) {
-		c = &rq->calls[i];
-		reach[i] = c->start;
-		self[i] = outcome_timed(c->outcome) ?
-		    sat_span(c->start, c->end) : -1;
-	}
+	for (uint32_t i = 0; i < rq->ncalls; i++)
+		reach[i] = rq->calls[i].start;
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		c = &rq->calls[i];
 		by = self[i] < 0 ? KP_NONE : waiter(rq, self, i);
@@ -61,9 +62,34 @@ request_self(const struct kp_request *rq, kp_dur_ns *self,
 		to = c->end < p->end ? c->end : p->end;
 		if (to <= from)
 			continue;
-		self[by] -= sat_span(from, to);
+		fn(ctx, by, from, to);
 		reach[by] = to;
 	}
+}
+
+void
+request_waits(const struct kp_request *rq, const kp_dur_ns *self,
+    kp_target_ns *reach, request_wait_fn *fn, void *ctx)
+{
+	each_wait(rq, self, reach, fn, ctx);
+}
+
+static inline void
+take_wait(void *ctx, uint32_t by, kp_target_ns from, kp_target_ns to)
+{
+	kp_dur_ns *self = ctx;
+
+	self[by] -= sat_span(from, to);
+}
+
+void
+request_self(const struct kp_request *rq, kp_dur_ns *self,
+    kp_target_ns *reach)
+{
+	for (uint32_t i = 0; i < rq->ncalls; i++)
+		self[i] = outcome_timed(rq->calls[i].outcome) ?
+		    sat_span(rq->calls[i].start, rq->calls[i].end) : -1;
+	each_wait(rq, self, reach, take_wait, self);
 }
 
 enum kp_err

@@ -13,6 +13,16 @@ outcome_timed(uint8_t outcome)
 	return outcome == KP_RETURNED || outcome == KP_RAISED;
 }
 
+typedef void request_wait_fn(void *ctx, uint32_t call, kp_target_ns from,
+    kp_target_ns to);
+
+/*
+ * Calls fn for each span in which a call waited for others of the request: no
+ * moment twice, and for each call in order of time.  self is as of
+ * request_self(), reach scratch.
+ */
+void request_waits(const struct kp_request *rq, const kp_dur_ns *self,
+    kp_target_ns *reach, request_wait_fn *fn, void *ctx);
 /* self and reach have room for rq->ncalls each; reach is scratch. */
 void request_self(const struct kp_request *rq, kp_dur_ns *self,
     kp_target_ns *reach);

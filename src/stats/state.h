@@ -3,6 +3,7 @@
 #define KPROFD_STATS_STATE_H
 
 #include "cells.h"
+#include "pause.h"
 #include "kprofd/stats.h"
 
 #define TIER_TOTAL 0			/* conf->tiers[t] is tier t + 1 */
@@ -21,6 +22,8 @@ struct kp_stats {
 	kp_dur_ns *self;
 	kp_target_ns *reach;
 	size_t cap;
+	struct pause_sums pauses;
+	bool has_gc;		/* measured on this node */
 	struct sum *sums;	/* for each node and one for all, or NULL */
 };
 

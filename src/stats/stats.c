@@ -27,6 +27,8 @@ struct sum {
 	bool counted[TIERS];		/* in the cell's requests */
 	kp_target_ns reach[TIERS];	/* busy up to here; TIER_TOTAL: any */
 	int64_t covered;		/* union of all tiers' calls */
+	const struct call_pauses *pauses; /* of the call; NULL: not measured */
+	int64_t gc, out;		/* of all calls */
 };
 
 struct kp_stats *
@@ -38,7 +40,14 @@ kp_stats_new(const struct kp_conf *conf, const char *node)
 		return NULL;
 	st->conf = conf;
 	st->node = node;
+	st->has_gc = conf->gc;
 	return st;
+}
+
+void
+kp_stats_release(struct kp_stats *st, int otp)
+{
+	st->has_gc = kp_conf_gc(st->conf, otp);
 }
 
 void
@@ -50,6 +59,7 @@ kp_stats_free(struct kp_stats *st)
 	free(st->self);
 	free(st->reach);
 	free(st->sums);
+	pause_sums_free(&st->pauses);
 	free(st);
 }
 
@@ -112,6 +122,8 @@ sum_cell(struct sum *s, uint32_t tier)
 			st->losses.n[KP_LOSS_STORE]++;
 			return NULL;
 		}
+		c->has_gc = st->has_gc;
+		c->has_out = st->conf->scheduling;
 		c->tier = tier == TIER_TOTAL ? "_total" :
 		    st->conf->tiers[tier - 1].name;
 		c->identity = kp_requests_identity(st->rs, identity);
@@ -159,6 +171,15 @@ add_time(struct kp_cell *c, kp_dur_ns total, kp_dur_ns self, uint32_t weight)
 		c->min = total;
 	if (total > c->max)
 		c->max = total;
+}
+
+static void
+add_pauses(struct kp_cell *c, kp_dur_ns gc, kp_dur_ns out, uint32_t weight)
+{
+	c->gc = sat_add(c->gc, gc);
+	c->w_gc = sat_add(c->w_gc, sat_mul(gc, weight));
+	c->out = sat_add(c->out, out);
+	c->w_out = sat_add(c->w_out, sat_mul(out, weight));
 }
 
 static void
@@ -237,6 +258,8 @@ sum_call_in_tier(struct sum *s, const struct kp_call *call, kp_dur_ns self,
 	if (!timed)
 		return;
 	add_time(c, total, self, s->weight);
+	if (s->pauses != NULL)
+		add_pauses(c, s->pauses->gc, s->pauses->out, s->weight);
 	busy = reach_out(&s->reach[tier], call, s->limit);
 	add_busy(c, busy, s->all == s ? busy :
 	    reach_out(&s->all->reach[tier], call, s->limit), s->weight);
@@ -248,6 +271,10 @@ sum_call(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 	uint64_t tiers = tiers_of(s->st, call->fn);
 	struct kp_cell *all;
 
+	if (s->pauses != NULL && !call->async) {
+		s->all->gc = sat_add(s->all->gc, s->pauses->gc);
+		s->all->out = sat_add(s->all->out, s->pauses->out);
+	}
 	if (tiers == 0)
 		return;
 	for (uint64_t rest = tiers; rest != 0; rest &= rest - 1)
@@ -278,6 +305,7 @@ sum_request(struct sum *s, const struct kp_request *rq)
 	if (!outcome_timed(rq->outcome))
 		return;
 	add_time(c, total, total - s->covered, s->weight);
+	add_pauses(c, s->gc, s->out, s->weight);
 	add_busy(c, total, total, s->weight);
 }
 
@@ -310,20 +338,25 @@ sum_start_request(struct sum *s, struct kp_stats *st,
 
 /* On one node.  Says whether some of it went to _other. */
 static bool
-sum_here(struct kp_stats *st, const struct kp_request *rq)
+sum_here(struct kp_stats *st, const struct kp_request *rq,
+    const struct call_pauses *pauses)
 {
 	struct sum s;
 
 	sum_start_request(&s, st, rq);
-	for (uint32_t i = 0; i < rq->ncalls; i++)
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		if (pauses != NULL)
+			s.pauses = &pauses[i];
 		sum_call(&s, &rq->calls[i], st->self[i]);
+	}
 	sum_request(&s, rq);
 	return s.overflow;
 }
 
 /* On several: each call where it ran. */
 static bool
-sum_nodes(struct kp_stats *st, const struct kp_request *rq)
+sum_nodes(struct kp_stats *st, const struct kp_request *rq,
+    const struct call_pauses *pauses)
 {
 	struct sum *all = &st->sums[KP_NODES_MAX], *s;
 	uint32_t n;
@@ -336,6 +369,8 @@ sum_nodes(struct kp_stats *st, const struct kp_request *rq)
 	}
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		s = &st->sums[rq->calls[i].node];
+		if (pauses != NULL)
+			s->pauses = &pauses[i];
 		if (s->st != NULL)
 			sum_call(s, &rq->calls[i], st->self[i]);
 		else
@@ -351,6 +386,7 @@ kp_stats_request(struct kp_stats *st, const struct kp_request *rq)
 {
 	bool here = st->peers == NULL ||
 	    rq->nodes == UINT64_C(1) << rq->node;
+	const struct call_pauses *pauses = NULL;
 
 	st->sampled += !rq->expired;	/* that one is a loss */
 	if (!here && st->sums == NULL)
@@ -360,7 +396,12 @@ kp_stats_request(struct kp_stats *st, const struct kp_request *rq)
 		return;
 	}
 	request_self(rq, st->self, st->reach);
-	if (here ? sum_here(st, rq) : sum_nodes(st, rq))
+	if (rq->npauses > 0) {
+		pauses = pause_sums(&st->pauses, rq, st->self, st->reach);
+		st->losses.n[KP_LOSS_PAUSE_CAP] += pauses == NULL ?
+		    rq->npauses : 0;
+	}
+	if (here ? sum_here(st, rq, pauses) : sum_nodes(st, rq, pauses))
 		st->losses.n[KP_LOSS_IDENTITY_CAP]++;
 }
 

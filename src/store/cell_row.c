@@ -20,6 +20,17 @@ share_read(sqlite3_stmt *st, int col, struct kp_cell *c)
 	c->w_share_busy = sqlite3_column_int64(st, col + 3);
 }
 
+static void
+pauses_read(sqlite3_stmt *st, int col, struct kp_cell *c)
+{
+	c->has_gc = sqlite3_column_type(st, col) != SQLITE_NULL;
+	c->gc = sqlite3_column_int64(st, col);
+	c->w_gc = sqlite3_column_int64(st, col + 1);
+	c->has_out = sqlite3_column_type(st, col + 2) != SQLITE_NULL;
+	c->out = sqlite3_column_int64(st, col + 2);
+	c->w_out = sqlite3_column_int64(st, col + 3);
+}
+
 void
 cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist)
 {
@@ -50,4 +61,5 @@ cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist)
 		kp_hist_read(hist, blob, (size_t)sqlite3_column_bytes(st, col));
 	c->hist = *hist;
 	share_read(st, ++col, c);
+	pauses_read(st, col + 4, c);
 }

@@ -10,10 +10,19 @@
 #include "kprofd/stats.h"
 
 /* Of `stat s`. */
-#define CELL_COLUMNS CELL_FIGURES ", s.share_requests, s.w_share_requests," \
+#define CELL_COLUMNS CELL_FIGURES CELL_SHARES \
+	", s.gc_ns, s.w_gc_ns, s.out_ns, s.w_out_ns"
+/* The same of a database that has no pauses yet (schema 5 and before) ... */
+#define CELL_COLUMNS_5 CELL_FIGURES CELL_SHARES ", null, null, null, null"
+/* ... and no shares either (schema 3 and before). */
+#define CELL_COLUMNS_3 CELL_FIGURES ", null, null, null, null" \
+	", null, null, null, null"
+/* Of a database of this schema; from: what follows the columns. */
+#define CELL_SELECT(version, from) ((version) < 4 ? \
+	"select " CELL_COLUMNS_3 from : (version) < 6 ? \
+	"select " CELL_COLUMNS_5 from : "select " CELL_COLUMNS from)
+#define CELL_SHARES ", s.share_requests, s.w_share_requests," \
 	" s.share_busy_ns, s.w_share_busy_ns"
-/* The same of a database that has no shares yet (schema 3 and before). */
-#define CELL_COLUMNS_3 CELL_FIGURES ", null, null, null, null"
 #define CELL_FIGURES "s.tier_id, s.identity_id, s.requests, s.w_requests," \
 	" s.calls, s.w_calls, s.raised, s.w_raised, s.unfinished," \
 	" s.w_unfinished, s.ambiguous, s.w_ambiguous, s.async_calls," \
@@ -22,7 +31,7 @@
 	" s.w_async_ns, s.min_ns, s.max_ns, s.hist"
 #define CELL_TIER 0	/* columns of the row ids */
 #define CELL_IDENTITY 1
-#define CELL_BEHIND 31	/* the first column behind them */
+#define CELL_BEHIND 35	/* the first column behind them */
 
 /*
  * Fills in all of *c but its names; its histogram is *hist, whose former

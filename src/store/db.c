@@ -25,9 +25,11 @@ static const char *const sql[ST_COUNT] = {
 	    " w_async_calls, timed, w_timed, total_ns, w_total_ns, self_ns,"
 	    " w_self_ns, busy_ns, w_busy_ns, async_ns, w_async_ns, min_ns,"
 	    " max_ns, p50_ns, p90_ns, p95_ns, p99_ns, hist, share_requests,"
-	    " w_share_requests, share_busy_ns, w_share_busy_ns)"
+	    " w_share_requests, share_busy_ns, w_share_busy_ns, gc_ns,"
+	    " w_gc_ns, out_ns, w_out_ns)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+	    " ?, ?)",
 	[ST_LOSS] = "insert into loss (window_id, cause_id, n)"
 	    " values (?, ?, ?)",
 	[ST_COST] = "insert into cost (window_id, events, armed_calls,"
@@ -73,9 +75,10 @@ static const char *const sql[ST_COUNT] = {
 	    " async_calls, w_async_calls, timed, w_timed, total_ns,"
 	    " w_total_ns, self_ns, w_self_ns, busy_ns, w_busy_ns, async_ns,"
 	    " w_async_ns, min_ns, max_ns, hist, share_requests,"
-	    " w_share_requests, share_busy_ns, w_share_busy_ns)"
+	    " w_share_requests, share_busy_ns, w_share_busy_ns, gc_ns,"
+	    " w_gc_ns, out_ns, w_out_ns)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_SPAN_NEXT] = "select start_ns, node_id from span_next"
 	    " where level = ?",
 	[ST_SPAN_DONE] = "update span_next set start_ns = ?, node_id = ?"

@@ -69,6 +69,16 @@ cell_shares(struct kp_db *db, const struct kp_cell *c)
 	row_opt(db, differ, c->w_share_busy);
 }
 
+/* Null where they were not asked for. */
+static void
+cell_pauses(struct kp_db *db, const struct kp_cell *c)
+{
+	row_opt(db, c->has_gc, c->gc);
+	row_opt(db, c->has_gc, c->w_gc);
+	row_opt(db, c->has_out, c->out);
+	row_opt(db, c->has_out, c->w_out);
+}
+
 void
 db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
     int64_t identity, const struct kp_cell *c)
@@ -89,6 +99,7 @@ db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
 		row_int(db, v[i]);
 	cell_times(db, into, c);
 	cell_shares(db, c);
+	cell_pauses(db, c);
 	row_end(db);
 }
 

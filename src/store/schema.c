@@ -28,6 +28,42 @@
 	" and s.node_id in (0, " window ".node_id) and s.start_ns = " \
 	window ".start_ns - " window ".start_ns % (x.level * 1000000000)"
 
+#define PAUSE_COLUMNS(table) \
+	"alter table " table " add column gc_ns integer;" \
+	"alter table " table " add column w_gc_ns integer;" \
+	"alter table " table " add column out_ns integer;" \
+	"alter table " table " add column w_out_ns integer;"
+
+/*
+ * Of self times, what was garbage collection and what was being scheduled out;
+ * null where that was not asked for.  Of _total it is that of all calls, which
+ * its self time is not.
+ */
+#define SCHEMA_PAUSES PAUSE_COLUMNS("stat") PAUSE_COLUMNS("span_stat") \
+	"create view pause_stats as select" \
+	" strftime('%Y-%m-%dT%H:%M:%S', w.start_ns / 1000000000," \
+	"  'unixepoch') || printf('.%03dZ', w.start_ns / 1000000 % 1000)" \
+	"  as start," \
+	" strftime('%Y-%m-%dT%H:%M:%S', w.end_ns / 1000000000," \
+	"  'unixepoch') || printf('.%03dZ', w.end_ns / 1000000 % 1000)" \
+	"  as end," \
+	" n.name as node, t.name as tier, i.name as identity," \
+	" s.w_requests as requests, s.w_timed as calls," \
+	" case when t.name <> '_total' then round(s.w_self_ns / 1e6, 3) end" \
+	"  as self_ms," \
+	" case when t.name <> '_total' then round((s.w_self_ns -" \
+	"  ifnull(s.w_gc_ns, 0) - ifnull(s.w_out_ns, 0)) / 1e6, 3) end" \
+	"  as work_ms," \
+	" round(s.w_gc_ns / 1e6, 3) as gc_ms," \
+	" round(s.w_out_ns / 1e6, 3) as out_ms" \
+	" from time_window w cross join stat s on s.window_id = w.id" \
+	" join node n on n.id = w.node_id" \
+	" join tier t on t.id = s.tier_id" \
+	" join identity i on i.id = s.identity_id" \
+	" where s.gc_ns is not null or s.out_ns is not null" \
+	" order by w.start_ns, n.name, t.position is null, t.position," \
+	" t.name, i.name;"
+
 static const struct schema_step steps[] = {
 	{ 1, (const char *)kp_schema_sql },
 	/*
@@ -138,6 +174,8 @@ static const struct schema_step steps[] = {
 	     " primary key (request_id, tier_id)) without rowid;"
 	     "insert into request_time " SCHEMA_REQUEST_TIMES("", "") ";"
 	     "pragma user_version = 5" },
+	{ 6, SCHEMA_PAUSES
+	     "pragma user_version = 6" },
 };
 
 void

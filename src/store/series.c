@@ -209,10 +209,9 @@ add_cells(struct kp_query *q, const struct kp_query_range *r,
 	kp_wall_ns start;
 	struct read *rd;
 
-	err = range_cells_start(&cells, q, r, s->step, q->version < 4 ?
-	    "select " CELL_COLUMNS_3 CELLS("stat", "window_id") :
-	    "select " CELL_COLUMNS CELLS("stat", "window_id"),
-	    "select " CELL_COLUMNS CELLS("span_stat", "span_id"));
+	err = range_cells_start(&cells, q, r, s->step,
+	    CELL_SELECT(q->version, CELLS("stat", "window_id")),
+	    CELL_SELECT(q->version, CELLS("span_stat", "span_id")));
 	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
 		read_bind_text(rd, r->identity != NULL ? r->identity :
 		    "_total");

@@ -140,10 +140,9 @@ merge_cells(struct kp_query *q, const struct kp_query_range *r,
 	kp_wall_ns start;
 	struct read *rd;
 
-	err = range_cells_start(&cells, q, r, 0, q->version < 4 ?
-	    "select " CELL_COLUMNS_3 CELLS("stat", "window_id") :
-	    "select " CELL_COLUMNS CELLS("stat", "window_id"),
-	    "select " CELL_COLUMNS CELLS("span_stat", "span_id"));
+	err = range_cells_start(&cells, q, r, 0,
+	    CELL_SELECT(q->version, CELLS("stat", "window_id")),
+	    CELL_SELECT(q->version, CELLS("span_stat", "span_id")));
 	m->shares = cells.several;
 	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
 		read_bind_text(rd, r->identity);

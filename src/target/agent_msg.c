@@ -113,6 +113,17 @@ msg_modules(struct kp_buf *b, const struct kp_conf *c, const char *command)
 		b->err = KP_ENOMEM;
 }
 
+/* For arming: and the flags that match specs give to processes. */
+static void
+put_armed_limits(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_spec_params *p)
+{
+	kp_etf_map(b, 4);
+	put_limits(b, &c->overload);
+	kp_etf_atom(b, "flags");
+	kp_spec_flags(c, p->otp, b);
+}
+
 enum kp_err
 msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
     const struct kp_spec_params *params)
@@ -134,8 +145,7 @@ msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
 			return e;
 	}
 	kp_etf_nil(b);
-	kp_etf_map(b, 3);
-	put_limits(b, &c->overload);
+	put_armed_limits(b, c, params);
 	return b->err;
 }
 
@@ -176,8 +186,7 @@ msg_change(struct kp_buf *b, const struct kp_conf *c,
 	e = put_change(b, c, armed, KP_PLAN_TAKE, params);
 	if (e == KP_OK)
 		e = put_change(b, c, want, KP_PLAN_PUT, params);
-	kp_etf_map(b, 3);
-	put_limits(b, &c->overload);
+	put_armed_limits(b, c, params);
 	return e != KP_OK ? e : b->err;
 }
 

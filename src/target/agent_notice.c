@@ -7,6 +7,7 @@
  *   code        {Module, How, GapUs, UncountedUs}; functions not there now
  *   neighbours  some of the processes that others trace, with their tracers;
  *               how many there are
+ *   others      the same, where that keeps match specs from giving flags
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -137,6 +138,19 @@ on_neighbours(struct agent *a, const char *some, int64_t n)
 	a->ops->on_notice(a->ctx, "neighbours", text);
 }
 
+static void
+on_others(struct agent *a, const char *some, int64_t n)
+{
+	char text[400];
+
+	snprintf(text, sizeof(text), "%s not measured as long as somebody "
+	    "else traces %sprocesses, now %" PRId64 " (with their tracers: %s)",
+	    a->hello.session ? "garbage collection is" :
+	    "garbage collection and scheduling are",
+	    a->hello.session ? "that of " : "", n, some);
+	a->ops->on_notice(a->ctx, "neighbours", text);
+}
+
 void
 agent_on_notice(struct agent *a, struct kp_term *r)
 {
@@ -157,4 +171,6 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 		on_code(a, &at, n);
 	else if (kp_span_is(kind, "neighbours"))
 		on_neighbours(a, what, n);
+	else if (kp_span_is(kind, "others"))
+		on_others(a, what, n);
 }

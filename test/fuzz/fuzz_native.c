@@ -37,7 +37,8 @@ check_event(const struct kp_event *ev)
 	    ev->kind == KP_EV_CLEAR;
 
 	REQUIRE(kp_span_is(ev->pid.node, "app@host"));
-	REQUIRE(ev->mfa.n > 0 || ev->kind == KP_EV_RETURN_TO);
+	REQUIRE(ev->mfa.n > 0 || ev->kind == KP_EV_RETURN_TO ||
+	    ev->kind >= KP_EV_IN);
 	check_term(ev->mfa, true);
 	check_term(ev->caller, true);
 	check_term(ev->identity, false);

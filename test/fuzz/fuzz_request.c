@@ -159,6 +159,8 @@ step(const uint8_t *p, kp_target_ns now)
 		.ts = clock_of(node, now), .mfa = fns[p[2] & 7] };
 
 	ev.kind = (enum kp_event_kind)(p[0] % 5);
+	if (p[3] >= 200 && p[3] < 220)
+		ev.kind = (enum kp_event_kind)(KP_EV_IN + p[3] % 4);
 	if (ev.kind == KP_EV_CALL && ((p[2] & 7) == SET_TOKEN ||
 	    (p[2] & 7) == CLEAR_TOKEN))
 		ev.kind = KP_EV_CLEAR;

@@ -40,7 +40,9 @@ check_event(const struct kp_event *ev)
 
 	check_inside(ev->pid.node);
 	check_inside(ev->from.node);
-	check_mfa(ev->mfa, ev->kind == KP_EV_RETURN_TO);
+	check_mfa(ev->mfa, ev->kind == KP_EV_RETURN_TO ||
+	    ev->kind >= KP_EV_IN);
+	REQUIRE(ev->kind < KP_EV_IN || ev->mfa.n == 0);
 	check_mfa(ev->caller, true);
 	check_inside(ev->identity);
 	if (ev->identity.n > 0) {

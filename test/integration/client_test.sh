@@ -408,7 +408,7 @@ has err "-since 'lately': give a length of time such as 30m"
 run 2 report -since 1m -until 2m
 has err 'not before -until'
 run 2 report -what bsy
-has err 'choose one of busy,self,total,calls,async'
+has err 'choose one of busy,self,total,calls,async,gc,out'
 run 2 report -json -csv
 run 2 report -db
 has err 'needs a value'

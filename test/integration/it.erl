@@ -13,7 +13,7 @@
          agent_state/1, sent/1, rss/1, patience/1, is_over/2, short_host/0]).
 -export([kprofd/2, kprofd/3, probe_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
          ended_said/2, terminate/1, db/1, tiers/0, calm/0]).
--export([load/3, loaded/1, sql/2, number/2, control/2, said/2, assembles/2, count/2]).
+-export([load/3, loaded/1, sql/2, number/2, control/2, said/2, assembles/2, assembled/2, count/2]).
 -export([balance/1, balances/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
 -export([epmd_port/1, free_port/0, otp/1, build/1]).
 
@@ -614,6 +614,10 @@ said(P, Pattern) ->
 assembles(P, More) ->
     Then = said(P, "([0-9]+) assembled"),
     until("requests come", 2 * ?WAIT_MS, fun() -> said(P, "([0-9]+) assembled") >= Then + More end).
+
+%% So many requests in all.
+assembled(P, N) ->
+    until("so many requests", 2 * ?WAIT_MS, fun() -> said(P, "([0-9]+) assembled") >= N end).
 
 control_all(S, Got) ->
     case gen_tcp:recv(S, 0, ?WAIT_MS) of

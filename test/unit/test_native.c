@@ -340,6 +340,27 @@ slots_keep_their_meaning_until_they_get_another(void **state)
 	assert_int_equal(next(f, &ev), KP_END);
 }
 
+/* They need no definition, and carry none. */
+static void
+pauses(void **state)
+{
+	struct fixture *f = *state;
+	struct kp_event ev;
+
+	for (int i = 0; i < 4; i++)
+		event(f, 0, (enum kp_native_kind)(KP_NATIVE_IN + i), 0, i, 1);
+	event(f, 0, KP_NATIVE_IN, 1, 4, 1);	/* of a function: no such thing */
+	send(f);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(next(f, &ev), KP_OK);
+		assert_int_equal(ev.kind, KP_EV_IN + i);
+		assert_int_equal(ev.mfa.n, 0);
+		assert_int_equal(ev.ts, i);
+	}
+	assert_int_equal(next(f, &ev), KP_ENOENT);
+	assert_int_equal(next(f, &ev), KP_END);
+}
+
 /* Each costs one event, and those around it are read. */
 static void
 what_makes_no_sense_is_passed_over(void **state)
@@ -515,7 +536,7 @@ main(void)
 		TEST(rings_are_merged_by_time),
 		TEST(many_rings_are_merged_by_time),
 		TEST(slots_keep_their_meaning_until_they_get_another),
-		TEST(what_makes_no_sense_is_passed_over),
+		TEST(pauses), TEST(what_makes_no_sense_is_passed_over),
 		TEST(what_cannot_be_defined_is_not_what_it_was),
 		TEST(chunks_that_lie_are_left_out),
 		TEST(batches_of_the_relay_are_read_as_before),

@@ -309,7 +309,7 @@ test_csv(void **state)
 	static const char *const lines[] = {
 		"start,end,identity,tier,requests,calls,",
 		"\n2026-11-21T10:00:00.000Z,2026-11-21T10:30:00.000Z,_total,"
-		    "_total,9,9,0,0,0,0,45,5,22.5,45,5,0,5,5,5,5,5,5,9,9\n",
+		    "_total,9,9,0,0,0,0,45,5,22.5,45,5,0,5,5,5,5,5,5,9,9,,\n",
 		",\"'=cmd|'/c calc'!A1\",http,8,8,",
 		",\"a,\"\"b\"\"\",http,7,7,",
 		",\\x1b[31m\\x0a,http,6,6,",

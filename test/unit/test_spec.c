@@ -219,9 +219,10 @@ test_tier(void **state)
 	",0}}},4095},36}"
 #define COUNT "{bor,{bor,{band,{get_tcw},268435455},281474976710656}," \
 	"{bsl,{band," STEP ",255},28}}"
-#define ENTRY_MSG(id, n) "[{message,{{" id ",{caller}," n ",{get_seq_token}," \
+#define ENTRY_MSG(id, n) ENTRY_ON(id, n) "]"
+#define ENTRY_ON(id, n) "[{message,{{" id ",{caller}," n ",{get_seq_token}," \
 	"{set_seq_token,label,{bor,{map_get," CLEAR ",{const,#{true=0}}}," \
-	"{bor," COUNT "," MIX "}}},[],{get_seq_token}}}}]"
+	"{bor," COUNT "," MIX "}}},[],{get_seq_token}}}}"
 #define H "{*,{get_tcw},165902235}"
 
 static void
@@ -241,6 +242,53 @@ test_entry(void **state)
 	    "268435455},140426407},20},16777215},1677721}],"
 	    "[" STEP ",{message,false}," CLEAR "]},"
 	    "{_,[]," ENTRY_MSG("x", "10") "}]");
+}
+
+#define TIER_ON(flags) "{message,{{[],{get_seq_token},{caller}}}}," \
+	"{trace,[],[" flags "]}]}"
+#define TIER_OFF(flags) "{_,[],[{message,false},{trace,[" flags "],[]}]}]"
+
+/* A call with a token gives its process the flags, one without takes them. */
+static void
+test_flags(void **state)
+{
+	static const struct {
+		const char *conf, *flags;
+		int otp;
+	} v[] = {
+		{ "{scheduling, true}.", "running", 27 },
+		{ "{gc, true}.", "garbage_collection", 25 },
+		{ "{gc, force}.", "garbage_collection", 27 },
+		{ "{gc, true}.\n{scheduling, true}.",
+		    "running,garbage_collection", 26 },
+		{ "{gc, true}.\n{scheduling, true}.", "running", 29 },
+		{ "{gc, true}.", NULL, 27 },
+		{ "{gc, false}.\n{scheduling, false}.", NULL, 25 },
+	};
+	struct kp_mfa f = { "m", "f", 1 };
+	char conf[512], want[1024];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		struct kp_spec_params p = { .one_in = 1, .otp = v[i].otp };
+
+		snprintf(conf, sizeof(conf), "{tiers, [{t, \"m\"}]}.\n%s",
+		    v[i].conf);
+		if (v[i].flags == NULL)
+			snprintf(want, sizeof(want), "[" REST "]");
+		else
+			snprintf(want, sizeof(want), "[{_," TOKEN ",["
+			    TIER_ON("%s") "," TIER_OFF("%s"), v[i].flags,
+			    v[i].flags);
+		assert_spec(kp_spec_tier, conf, f, p, want);
+	}
+	assert_spec(kp_spec_entry, "{tiers, [{t, \"m\"}]}.\n"
+	    "{scheduling, true}.", f, (struct kp_spec_params){ .one_in = 10,
+	    .label_const = UINT64_C(1) << 48 },
+	    "[{_,[{>=,{band,{bsr,{*,{band,{bxor," H ",{bsr," H ",15}},"
+	    "268435455},140426407},20},16777215},1677721}],"
+	    "[" STEP ",{message,false}," CLEAR ",{trace,[running],[]}]},"
+	    "{_,[]," ENTRY_ON("[]", "10") ",{trace,[],[running]}]}]");
 }
 
 #define CLEARED "{{[],{get_seq_token},{caller},[]}}"
@@ -326,9 +374,9 @@ test_identities(void **state)
 static void
 test_bad_params(void **state)
 {
-	static const struct kp_spec_params bad[] = { { 0, 1ull << 36, false },
-		{ 1, 0, false }, { 1, 1ull << 58, false },
-		{ 1, (1ull << 36) + 1, false }, { 1u << 25, 1ull << 36, false } };
+	static const struct kp_spec_params bad[] = { { 0, 1ull << 36, false, 0 },
+		{ 1, 0, false, 0 }, { 1, 1ull << 58, false, 0 },
+		{ 1, (1ull << 36) + 1, false, 0 }, { 1u << 25, 1ull << 36, false, 0 } };
 	static const char conf[] = "[{t, \"m\"}]";
 	struct kp_mfa f = { "m", "f", 1 };
 	struct kp_conf *c;
@@ -378,6 +426,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_tier),
 		cmocka_unit_test(test_entry),
+		cmocka_unit_test(test_flags),
 		cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_identities),
 		cmocka_unit_test(test_bad_params),

@@ -212,7 +212,7 @@ unknown_elements(void **state)
 	kp_etf_list(&b, 6);
 	kp_etf_int(&b, 3);
 	return_to(&b, "trace", "return_to", 1);
-	return_to(&b, "trace_ts", "gc_minor_start", 1);
+	return_to(&b, "trace_ts", "gc_some_start", 1);
 	return_to(&b, "trace_ts", "return_to", 256);
 	return_to(&b, "trace_ts", "call", 2);
 	return_to(&b, "trace_ts", "return_to", 255);
@@ -231,6 +231,42 @@ unknown_elements(void **state)
 	assert_true(kp_span_is(ev.pid.node, "n@h"));
 	assert_true(ev.ts == -9);
 	assert_int_equal(kp_batch_next(&batch, &ev), KP_END);
+	assert_int_equal(kp_batch_next(&batch, &ev), KP_END);
+	kp_buf_free(&b);
+}
+
+/* Whatever they say of where, or of the heap. */
+static void
+pauses(void **state)
+{
+	static const struct {
+		const char *tag;
+		enum kp_event_kind kind;
+	} v[] = {
+		{ "in", KP_EV_IN }, { "out", KP_EV_OUT },
+		{ "gc_minor_start", KP_EV_GC_START },
+		{ "gc_minor_end", KP_EV_GC_END },
+		{ "gc_major_start", KP_EV_GC_START },
+		{ "gc_major_end", KP_EV_GC_END },
+	};
+	struct kp_batch batch;
+	struct kp_event ev;
+	struct kp_buf b;
+
+	(void)state;
+	batch_head(&b, "kprof_events", 1);
+	kp_etf_list(&b, sizeof(v) / sizeof(v[0]));
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
+		return_to(&b, "trace_ts", v[i].tag, 1);
+	kp_etf_nil(&b);
+	assert_int_equal(kp_batch_begin(&batch, b.p, b.len), KP_OK);
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		assert_int_equal(kp_batch_next(&batch, &ev), KP_OK);
+		assert_int_equal(ev.kind, v[i].kind);
+		assert_int_equal(ev.pid.id, 77);
+		assert_int_equal(ev.mfa.n, 0);
+		assert_true(ev.ts == -9);
+	}
 	assert_int_equal(kp_batch_next(&batch, &ev), KP_END);
 	kp_buf_free(&b);
 }
@@ -383,6 +419,7 @@ main(void)
 		cmocka_unit_test(hostile_batches),
 		cmocka_unit_test(other_messages),
 		cmocka_unit_test(unknown_elements),
+		cmocka_unit_test(pauses),
 		cmocka_unit_test(bad_ends),
 		cmocka_unit_test(entry_limits),
 		cmocka_unit_test(what_cannot_be),
