@@ -101,6 +101,7 @@ struct kp_conf {
 	kp_dur_ns slow;			/* default 250 ms */
 	uint32_t keep_slowest;		/* of each identity and window; default 1 */
 	uint32_t budget;		/* percent of one scheduler; 0: no limit */
+	bool messages;			/* how long they wait in mailboxes */
 	struct kp_overload overload;
 	struct kp_rewrite *rewrites;
 	size_t nrewrites;

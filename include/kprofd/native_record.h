@@ -13,6 +13,7 @@
 #ifndef KPROFD_NATIVE_RECORD_H
 #define KPROFD_NATIVE_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define KP_NATIVE_MAGIC 0x6B
@@ -37,11 +38,23 @@ enum kp_native_kind {
 	KP_NATIVE_EXCEPTION_FROM,
 	KP_NATIVE_WEIGHT,	/* of the entries that follow: label */
 	KP_NATIVE_FN,		/* defines a function's slot: {M,F,A} */
-	KP_NATIVE_IDENTITY	/* defines an identity's slot, or that of a
+	KP_NATIVE_IDENTITY,	/* defines an identity's slot, or that of a
 				   process of another node: any term */
+	KP_NATIVE_SEND,		/* a message with a token that asks for it */
+	KP_NATIVE_RECEIVE	/* the same, taken from the mailbox */
 };
 
-/* Flags of who sent the token: `other` is its name, or the slot of that. */
+/* It is followed by bytes of a term. */
+static inline bool
+kp_native_defines(uint8_t kind)
+{
+	return kind == KP_NATIVE_FN || kind == KP_NATIVE_IDENTITY;
+}
+
+/*
+ * Flags of who sent the token, or of whom it is sent to (SEND): `other` is its
+ * name, or the slot of that.  Neither: it has none that says its process.
+ */
 #define KP_NATIVE_HAS_FROM 1	/* of the target's own */
 #define KP_NATIVE_FROM_AFAR 2	/* of another node */
 
@@ -57,6 +70,23 @@ struct kp_native_record {
 	uint64_t label;		/* of the token after the call; CLEAR: before */
 	uint64_t other;		/* ENTRY: the label before; else see flags */
 };
+
+/*
+ * A message's number, which together with label and sender tells it from all
+ * others: in place of fn (its low half) and caller.
+ */
+static inline uint32_t
+kp_native_serial(const struct kp_native_record *rec)
+{
+	return rec->fn | (uint32_t)rec->caller << 16;
+}
+
+static inline void
+kp_native_set_serial(struct kp_native_record *rec, uint32_t serial)
+{
+	rec->fn = (uint16_t)serial;
+	rec->caller = (uint16_t)(serial >> 16);
+}
 
 /*
  * A definition's term, in the external format without its version byte,

@@ -12,6 +12,7 @@
  *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
  *   {trace_ts, Pid, return_from, {M,F,A}, Ts}
  *   {trace_ts, Pid, exception_from, {M,F,A}, Ts}
+ * and the native probe, which has records of its own (native.h), messages too.
  * Token, New and Old are [] or {Flags, Label, Serial, From, LastSerial} as
  * seq_trace:get_token/0 gives them; Identity is [] where no clause of the
  * identity fun matched, {'_other', Line} where one did whose answer is too
@@ -42,7 +43,10 @@ enum kp_event_kind {
 	KP_EV_RETURN_TO,
 	KP_EV_RETURN_FROM,
 	KP_EV_EXCEPTION_FROM,
-	KP_EV_CLEAR	/* a call; its process lost the token that is named */
+	KP_EV_CLEAR,	/* a call; its process lost the token that is named */
+	/* of a message with a token; of the native probe alone */
+	KP_EV_SEND,
+	KP_EV_RECEIVE	/* taken from the mailbox of its process */
 };
 
 struct kp_event {
@@ -52,16 +56,19 @@ struct kp_event {
 	struct kp_span mfa;	/* raw term {M,F,A}: function called or left,
 				   or returned to; empty for undefined; its
 				   parts are two atoms and an arity <= 255 */
-	/* ENTRY, CALL and CLEAR only, else zero */
+	/* ENTRY, CALL, CLEAR; label and from of messages, too; else zero */
 	struct kp_span caller;	/* raw term {M,F,A}, or empty */
 	struct kp_span identity; /* raw term, or empty for [] and undefined */
 	uint64_t label;		/* the token in force after the call (CLEAR:
 				   before it); 0: none */
 	bool has_from;
-	struct kp_pid from;	/* who sent the token (CALL) */
+	struct kp_pid from;	/* who sent the token; SEND: who it goes to,
+				   if that is told by a pid */
 	/* ENTRY only */
 	uint64_t old_label;	/* the token met, 0: none */
 	uint32_t weight;	/* requests this one stands for, >= 1 */
+	uint32_t serial;	/* SEND and RECEIVE: with label and sender it
+				   says which message */
 };
 
 struct kp_batch {

@@ -202,6 +202,17 @@ set_rewrite(struct conf_ctx *x, const struct node *form)
 	conf_rewrites(x, form->kid[1]);
 }
 
+static void
+set_messages(struct conf_ctx *x, const struct node *form)
+{
+	const struct node *v = form->kid[1];
+
+	if (node_is_atom(v, "true"))
+		x->conf->messages = true;
+	else if (!node_is_atom(v, "false"))
+		conf_expected(x, v, "messages to be true or false");
+}
+
 static const struct key keys[] = {
 	{ "tiers", "{tiers, [{Name, Functions}, ...]}", set_tiers, 0 },
 	{ "entry", "{entry, Function}", set_entry, 1 },
@@ -211,6 +222,7 @@ static const struct key keys[] = {
 	{ "slow_ms", "{slow_ms, Milliseconds}", set_slow, 0 },
 	{ "keep_slowest", "{keep_slowest, N}", set_keep_slowest, 0 },
 	{ "budget", "{budget, Percent}", set_budget, 0 },
+	{ "messages", "{messages, true}", set_messages, 0 },
 	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload, 0 },
 	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", set_rewrite,
 	    0 },

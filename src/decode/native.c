@@ -212,8 +212,7 @@ cursor_advance(struct kp_native *nd, struct cursor *c)
 				c->source->weight = (uint32_t)rec.label;
 			else
 				nd->bad++;
-		} else if (rec.kind == KP_NATIVE_FN ||
-		    rec.kind == KP_NATIVE_IDENTITY) {
+		} else if (kp_native_defines(rec.kind)) {
 			size *= kp_native_records(rec.caller);
 			if (rec.caller > KP_NATIVE_TERM_MAX ||
 			    size > (size_t)(c->end - c->p)) {
@@ -388,11 +387,24 @@ read_call(const struct kp_native *nd, const struct source *s,
 	    (ev->kind != KP_EV_ENTRY || ev->weight > 0);
 }
 
+/* Its fn and caller are no slots. */
+static bool
+read_mail(const struct kp_native *nd, const struct source *s,
+    const struct kp_native_record *rec, struct kp_event *ev)
+{
+	ev->kind = rec->kind == KP_NATIVE_SEND ? KP_EV_SEND : KP_EV_RECEIVE;
+	ev->label = label(rec->label);
+	ev->serial = kp_native_serial(rec);
+	return ev->label != 0 && sender(nd, s, rec, ev);
+}
+
 static bool
 read_record(const struct kp_native *nd, const struct source *s,
     const struct kp_native_record *rec, struct kp_event *ev)
 {
 	*ev = (struct kp_event){ .ts = rec->ts, .pid = pid(nd, rec->pid) };
+	if (rec->kind == KP_NATIVE_SEND || rec->kind == KP_NATIVE_RECEIVE)
+		return read_mail(nd, s, rec, ev);
 	if (!slot(s->fn, rec->fn, &ev->mfa))
 		return false;
 	switch (rec->kind) {

@@ -147,7 +147,7 @@ chunk(ErlNifEnv *env, struct probe *p, const struct ring_part *part)
 	while (at < part->to) {
 		rec = ring_at(r, at);
 		end = at + 1;
-		if (rec->kind >= KP_NATIVE_FN) {
+		if (kp_native_defines(rec->kind)) {
 			for (end = at + kp_native_records(rec->caller);
 			    at < end; at++, to += sizeof(*rec))
 				memcpy(to, ring_at(r, at), sizeof(*rec));
@@ -262,13 +262,13 @@ keep_definitions(ErlNifBinary *b, uint64_t *events, uint64_t *entries,
 	for (; at < b->size; at += n) {
 		memcpy(&rec, b->data + at, sizeof(rec));
 		n = sizeof(rec);
-		if (rec.kind < KP_NATIVE_WEIGHT) {
+		if (kp_native_defines(rec.kind)) {
+			n *= kp_native_records(rec.caller);
+		} else if (rec.kind != KP_NATIVE_WEIGHT) {
 			++*events;
 			*entries += rec.kind == KP_NATIVE_ENTRY;
 			continue;
 		}
-		if (rec.kind > KP_NATIVE_WEIGHT)
-			n *= kp_native_records(rec.caller);
 		if (n > b->size - at)
 			return false;
 		memmove(b->data + to, b->data + at, n);

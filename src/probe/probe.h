@@ -63,7 +63,8 @@ struct probe {
 extern struct probe_atoms {
 	ERL_NIF_TERM ok, trace, discard, remove, trace_status, call,
 	    return_to, return_from, exception_from, undefined,
-	    match_spec_result, active, threads, records, dropped, waiting;
+	    match_spec_result, seq_trace, send, receive, exit,
+	    spawn_request, spawn_reply, active, threads, records, dropped, waiting;
 } probe_atoms;
 
 /* drain.c: looks at both clocks; the kernel's, before the VM's. */

@@ -163,6 +163,8 @@ hand_on(struct kp_requests *rs, struct req *rq)
 	rq->r.ncalls = rq->r.nodes == UINT64_C(1) << rq->r.node ?
 	    lay_out(rs, rq) : place_calls(rs, rq);
 	rq->r.calls = rs->out;
+	if (rs->mails != NULL)
+		mail_hand_on(rs, rq);
 	rs->o.on_request(rs->o.ctx, &rq->r);
 	tombs_add(rs, nd, &(struct tomb){ .label = rq->r.label,
 	    .outer = rq->outer, .at = rq->r.end, .identity = rq->r.identity,

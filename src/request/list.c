@@ -16,6 +16,8 @@ req_free(struct kp_requests *rs, struct req *rq)
 {
 	for (uint64_t rest = rq->r.nodes; rest != 0; rest &= rest - 1)
 		rs->nodes[__builtin_ctzll(rest)].touched--;
+	if (rs->mails != NULL)
+		mail_forget(rs, rq->r.label);
 	rs->calls -= rq->ncalls;
 	pool_put(&rs->pool, rq->calls, rq->bytes);
 	pool_put(&rs->pool, rq, sizeof(*rq));

@@ -113,6 +113,16 @@ msg_modules(struct kp_buf *b, const struct kp_conf *c, const char *command)
 		b->err = KP_ENOMEM;
 }
 
+/* What the agent is to keep to while this is armed. */
+static void
+put_terms(struct kp_buf *b, const struct kp_conf *c)
+{
+	kp_etf_map(b, 4);
+	put_limits(b, &c->overload);
+	kp_etf_atom(b, "messages");
+	kp_etf_bool(b, c->messages);
+}
+
 enum kp_err
 msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
     const struct kp_spec_params *params)
@@ -134,8 +144,7 @@ msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
 			return e;
 	}
 	kp_etf_nil(b);
-	kp_etf_map(b, 3);
-	put_limits(b, &c->overload);
+	put_terms(b, c);
 	return b->err;
 }
 
@@ -176,8 +185,7 @@ msg_change(struct kp_buf *b, const struct kp_conf *c,
 	e = put_change(b, c, armed, KP_PLAN_TAKE, params);
 	if (e == KP_OK)
 		e = put_change(b, c, want, KP_PLAN_PUT, params);
-	kp_etf_map(b, 3);
-	put_limits(b, &c->overload);
+	put_terms(b, c);
 	return e != KP_OK ? e : b->err;
 }
 
@@ -209,6 +217,21 @@ msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
 		put_raw(b, spec);
 	else
 		kp_etf_bool(b, false);
+}
+
+void
+msg_names(struct kp_buf *b, const uint64_t *procs, size_t n)
+{
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "names");
+	if (n > 0)
+		kp_etf_list(b, (uint32_t)n);
+	for (size_t i = 0; i < n; i++) {
+		kp_etf_tuple(b, 2);
+		kp_etf_int(b, (int64_t)(uint32_t)procs[i]);
+		kp_etf_int(b, (int64_t)(procs[i] >> 32));
+	}
+	kp_etf_nil(b);
 }
 
 static bool

@@ -350,7 +350,7 @@ test_previous_schema(void **state)
 	assert_string_equal(sql_text("pragma user_version"), "1");
 	assert_schema1_figures(4);
 	kp_store_close(open_store());
-	assert_string_equal(sql_text("pragma user_version"), "5");
+	assert_string_equal(sql_text("pragma user_version"), "6");
 	assert_schema1_figures(4);
 	assert_true(kp_retain_parse("10s:2h,1m:1d", &o.retain));
 	o.now = three_hours_later;
