@@ -346,7 +346,7 @@ slot(struct definition *const *v, uint16_t n, struct kp_span *to)
 }
 
 /* Who sent the token; false: a slot that nobody has defined. */
-static bool
+static inline __attribute__((always_inline)) bool
 sender(const struct kp_native *nd, const struct source *s,
     const struct kp_native_record *rec, struct kp_event *ev)
 {
@@ -387,11 +387,13 @@ read_call(const struct kp_native *nd, const struct source *s,
 	    (ev->kind != KP_EV_ENTRY || ev->weight > 0);
 }
 
-/* Its fn and caller are no slots. */
-static bool
+/* Its fn and caller are no slots.  Apart: calls are what there are most of. */
+static __attribute__((noinline)) bool
 read_mail(const struct kp_native *nd, const struct source *s,
     const struct kp_native_record *rec, struct kp_event *ev)
 {
+	if (rec->kind != KP_NATIVE_SEND && rec->kind != KP_NATIVE_RECEIVE)
+		return false;
 	ev->kind = rec->kind == KP_NATIVE_SEND ? KP_EV_SEND : KP_EV_RECEIVE;
 	ev->label = label(rec->label);
 	ev->serial = kp_native_serial(rec);
@@ -403,7 +405,7 @@ read_record(const struct kp_native *nd, const struct source *s,
     const struct kp_native_record *rec, struct kp_event *ev)
 {
 	*ev = (struct kp_event){ .ts = rec->ts, .pid = pid(nd, rec->pid) };
-	if (rec->kind == KP_NATIVE_SEND || rec->kind == KP_NATIVE_RECEIVE)
+	if (rec->kind > KP_NATIVE_IDENTITY)
 		return read_mail(nd, s, rec, ev);
 	if (!slot(s->fn, rec->fn, &ev->mfa))
 		return false;
