@@ -26,9 +26,9 @@
  * what would move a terminal's cursor or turn its text around becomes
  * \xhh or \u{h}, as do the bytes above 0x7f of what is no UTF-8.
  */
-/* "db:query/2", quoted where need be; owned by the caller, NULL: no memory. */
-char *fn_text(struct kp_span mod, struct kp_span fun, uint32_t arity);
 void name_put(struct kp_buf *b, const uint8_t *p, size_t n, size_t until);
+/* "db:query/2", of such names; owned by the caller, NULL: no memory. */
+char *fn_text(struct kp_span mod, struct kp_span fun, uint32_t arity);
 
 /* Keys by bytes, values by number; the bytes are copied. */
 struct interned {
