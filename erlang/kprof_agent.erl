@@ -216,6 +216,7 @@ summary(S) ->
       probe => S#s.probe,
       messages => S#s.mail,
       armed => [I#item.mfa || I <- S#s.plan, not I#item.gone],
+      entries => [I#item.mfa || I <- S#s.plan, I#item.kind =:= entry, not I#item.gone],
       missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
       code_changes => S#s.changes,
       code_gap_us => S#s.gap_us,
