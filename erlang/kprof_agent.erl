@@ -81,6 +81,8 @@
     probe = relay,      % relay | native
     rings = {0, 0},     % events that found their ring full, and entries
     tcw,                % trace control word as it was found
+    messages = false,   % waits in mailboxes are wanted
+    mail = off,         % and had: see mail_begin/1
     plan = [],          % [#item{}], what to arm
     flags = [],         % that its match specs give to processes
     broom = none,       % who takes them: none | {Pid, Flags}
@@ -219,6 +221,7 @@ summary(S) ->
       since => calendar:system_time_to_rfc3339(S#s.since, [{offset, "Z"}]),
       state => S#s.state,
       probe => S#s.probe,
+      messages => S#s.mail,
       armed => [I#item.mfa || I <- S#s.plan, not I#item.gone],
       entries => [I#item.mfa || I <- S#s.plan, I#item.kind =:= entry, not I#item.gone],
       missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
@@ -244,7 +247,7 @@ loop(S) ->
             loop(S1#s{lease_at = now_ms()});
         tick ->
             tick(),
-            loop(lease(flush_unsent(S)));
+            loop(lease(mail_settle(flush_unsent(S))));
         drain ->
             loop(drain(S));
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.daemon_ref ->
@@ -261,6 +264,8 @@ loop(S) ->
             loop(loaded(Ref, Tried, S));
         {rated, Ref, Loops} ->
             loop(rated(Ref, Loops, S));
+        {names, Ref, Names} ->
+            loop(reply(Ref, Names, S));
         {neighbours, Traced} ->
             loop(tell_neighbours(Traced, S));
         {others, Lookout, Others} ->
@@ -309,13 +314,15 @@ command(nodes, Ref, S) ->
     reply(Ref, [node() | nodes(visible)], S);
 command({rates, MFAs, MaybeLoops}, Ref, S) ->
     rates(MFAs, MaybeLoops, Ref, S);
+command({names, Pids}, Ref, S) ->
+    names(Pids, Ref, S);
 command({arm, Items, Limits}, Ref, S) ->
     {Result, S1} = arm_plan(Items, limits(Limits, S)),
     _ = find_neighbours(S1),
     reply(Ref, Result, S1);
 command({change, Take, Items, Limits}, Ref, S) ->
     case change_plan(Take, items(Items), flags_too(Limits, S)) of
-        {ok, S1} -> changing(Ref, limits(Limits, S1));
+        {ok, S1} -> changing(Ref, mail_settle(limits(Limits, S1)));
         {Error, S1} -> reply(Ref, Error, flags(S#s.flags, S1))
     end;
 command({spec, MFA, Spec}, Ref, S) ->
@@ -339,7 +346,8 @@ reply(Ref, Result, S) ->
 
 limits(#{max_queue := Q, max_memory := M, max_age_ms := A} = Limits, S) ->
     flags(maps:get(flags, Limits, []),
-          S#s{max_queue = Q, max_memory = M, max_age_ns = A * 1000000}).
+          S#s{max_queue = Q, max_memory = M, max_age_ns = A * 1000000,
+              messages = maps:get(messages, Limits, false)}).
 
 state_msg(S) ->
     Queue = waiting(S),
@@ -459,6 +467,7 @@ sentry(Ref, Agent, Legacy, Tcw, Own) ->
 %% A session dies with the agent's handle. Legacy patterns stay armed when
 %% their tracer dies, and so may flags of processes that ran no code since.
 sentry_clean(Legacy, Agent, Own) ->
+    mail_leave(),
     Tracers = [Agent | [kprof_probe:tracer()
                         || erlang:module_loaded(kprof_probe), probe_stopped()]],
     Legacy andalso
@@ -494,6 +503,7 @@ patterns(Plan) ->
 -include("kprof_drain.hrl").
 -include("kprof_checks.hrl").
 -include("kprof_arming.hrl").
+-include("kprof_mail.hrl").
 -include("kprof_code.hrl").
 -include("kprof_trace.hrl").
 -include("kprof_flags.hrl").

@@ -49,12 +49,12 @@ rearm_all(S00) ->
         {[], S} ->
             _ = probe_wake(S),
             processes_trace(S),
-            S1 = read_counters(S),
-            case set_patterns(Entries, S) of
+            S1 = mail_begin(read_counters(S)),
+            case set_patterns(Entries, S1) of
                 [] ->
                     {ok, S1#s{state = armed, unarmed = unarmed(S1)}};
                 Failed ->
-                    {{error, {not_armed, Failed}}, disarm(idle, S)}
+                    {{error, {not_armed, Failed}}, disarm(idle, S1)}
             end;
         {Failed, S} ->
             {{error, {not_armed, Failed}}, disarm(idle, S)}
@@ -96,8 +96,7 @@ by_kind(Items) ->
 %% Those that are not there any more, or not to be traced, with the reason.
 set_patterns(Items, #s{session = Session} = S) ->
     [{I#item.mfa, R} || I <- Items,
-                        R <- [pattern(Session, I#item.mfa,
-                                      spec(I#item.spec, S))],
+                        R <- [pattern(Session, I#item.mfa, spec(I, S))],
                         R =/= 1].
 
 %% A pattern takes effect only after every scheduler has been through a few
@@ -127,7 +126,7 @@ disarm_all(State, #s{session = Session, state = Was} = S) ->
                  Now#s{unarmed_from = entry_calls(Now)};
              _ -> S#s{state = State}
          end,
-    S2 = clear_patterns(Tiers, Entries, S1),
+    S2 = mail_end(clear_patterns(Tiers, Entries, S1)),
     own([], S2),
     case Was of
         armed -> sweep(S2#s.flags, S2);
@@ -202,11 +201,11 @@ all_or_each(M, MFAs, S) ->
 %% Another match spec for one armed function (a new sampling rate).
 respec(MFA, Spec, S) ->
     case lists:keyfind(MFA, #item.mfa, S#s.plan) of
-        #item{} = I ->
-            Plan = lists:keyreplace(MFA, #item.mfa, S#s.plan,
-                                    I#item{spec = Spec}),
+        #item{} = Old ->
+            I = Old#item{spec = Spec},
+            Plan = lists:keyreplace(MFA, #item.mfa, S#s.plan, I),
             case S#s.state of
-                armed -> pattern(S#s.session, MFA, spec(Spec, S));
+                armed -> pattern(S#s.session, MFA, spec(I, S));
                 _ -> ok
             end,
             {ok, S#s{plan = Plan}};

@@ -101,5 +101,5 @@ arm_again(#item{mfa = MFA} = I, #s{session = Session} = S) ->
     Gone orelse I#item.kind =/= entry orelse
         is_integer(counter(Session, MFA)) orelse count(Session, MFA, true),
     Gone orelse S#s.state =/= armed orelse
-        pattern(Session, MFA, spec(I#item.spec, S)),
+        pattern(Session, MFA, spec(I, S)),
     I#item{gone = Gone}.

@@ -43,9 +43,9 @@ flags_too(Limits, #s{flags = Old} = S) ->
     end.
 
 %% As it may be armed now.
-spec(Spec, #s{alone = true}) ->
+flagged(Spec, #s{alone = true}) ->
     Spec;
-spec(Spec, S) when is_list(Spec) ->
+flagged(Spec, S) when is_list(Spec) ->
     [{Head, Guards, lists:flatmap(fun(A) -> action(A, S) end, Body)}
      || {Head, Guards, Body} <- Spec].
 

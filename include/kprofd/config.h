@@ -103,6 +103,7 @@ struct kp_conf {
 	uint32_t budget;		/* percent of one scheduler; 0: no limit */
 	bool gc, scheduling;		/* is a call's time in them measured? */
 	bool gc_forced;			/* even where that is refused: */
+	bool messages;			/* how long they wait in mailboxes */
 	struct kp_overload overload;
 	struct kp_rewrite *rewrites;
 	size_t nrewrites;

@@ -26,6 +26,8 @@
 #include "kprofd/err.h"
 
 #define KP_HIST_VERSION 1	/* first byte of the stored form */
+/* Of the stored form: every bucket at ten bytes fits. */
+#define KP_HIST_BYTES_MAX (32u << 10)
 #define KP_HIST_PER_OCTAVE 32
 #define KP_HIST_MIN (-960)	/* 1 ns falls into -957 */
 #define KP_HIST_MAX 1059	/* INT64_MAX ns falls here */

@@ -23,6 +23,15 @@
  * are handed on as well: their figures are what is lost.  So are requests that
  * were cut, which are estimated: an entry that sampling passes over says
  * nothing.
+ *
+ * Of messages, where they are timed: every send that reached kprofd has its
+ * receive and is a wait that was handed on with its request, or is counted
+ * here once, as a loss of the node it was sent on; but for those to nodes that
+ * are not profiled, of which nothing is to be had.  A receive without its send
+ * is counted on its own node, as unpaired, while its request is in flight.
+ *
+ *	sends of the node = waits of messages sent there + unreceived there +
+ *	    sent late + past a cap + gone with their requests + sent away
  */
 #ifndef KPROFD_LOSS_H
 #define KPROFD_LOSS_H
@@ -56,12 +65,18 @@ enum kp_loss {
 	KP_LOSS_TREE,		/* slow requests: not kept as trees */
 	KP_LOSS_PAUSE,		/* events: the other end of a pause was not seen */
 	KP_LOSS_PAUSE_CAP,	/* events: pauses, too many of one request or all */
+	KP_LOSS_UNRECEIVED,	/* messages: in a mailbox when their request
+				   closed, or with nobody to take them */
+	KP_LOSS_UNPAIRED,	/* messages: received, their send not seen */
+	KP_LOSS_MAIL_LATE,	/* messages: sent when their request had closed */
+	KP_LOSS_MAIL_CAP,	/* messages: too many of one request or of all */
+	KP_LOSS_MAIL_GONE,	/* messages: of requests that were lost */
 	KP_LOSS_COUNT
 };
 
 /* Stable name, as stored: "sampled_out". */
 const char *kp_loss_name(enum kp_loss cause);
-/* What it counts: "requests", "calls", "events", "batches", "rows". */
+/* What it counts: "requests", "calls", "events", "batches", "rows" ... */
 const char *kp_loss_unit(enum kp_loss cause);
 /* One sentence for people. */
 const char *kp_loss_help(enum kp_loss cause);

@@ -13,6 +13,7 @@
 #ifndef KPROFD_NATIVE_RECORD_H
 #define KPROFD_NATIVE_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define KP_NATIVE_MAGIC 0x6B
@@ -43,23 +44,36 @@ enum kp_native_kind {
 	KP_NATIVE_IN,
 	KP_NATIVE_OUT,
 	KP_NATIVE_GC_START,
-	KP_NATIVE_GC_END
+	KP_NATIVE_GC_END,
+	KP_NATIVE_SEND,		/* a message with a token that asks for it */
+	KP_NATIVE_RECEIVE	/* the same, taken from the mailbox */
 };
 
 /* Is it an event, and has a time and a process? */
-static inline int
+static inline bool
 kp_native_is_event(uint8_t kind)
 {
 	return kind < KP_NATIVE_WEIGHT || kind > KP_NATIVE_IDENTITY;
 }
 
-static inline int
+/* Of garbage collection or scheduling? */
+static inline bool
+kp_native_is_pause(uint8_t kind)
+{
+	return kind >= KP_NATIVE_IN && kind <= KP_NATIVE_GC_END;
+}
+
+/* It is followed by bytes of a term. */
+static inline bool
 kp_native_defines(uint8_t kind)
 {
 	return kind == KP_NATIVE_FN || kind == KP_NATIVE_IDENTITY;
 }
 
-/* Flags of who sent the token: `other` is its name, or the slot of that. */
+/*
+ * Flags of who sent the token, or of whom it is sent to (SEND): `other` is its
+ * name, or the slot of that.  Neither: it has none that says its process.
+ */
 #define KP_NATIVE_HAS_FROM 1	/* of the target's own */
 #define KP_NATIVE_FROM_AFAR 2	/* of another node */
 
@@ -75,6 +89,23 @@ struct kp_native_record {
 	uint64_t label;		/* of the token after the call; CLEAR: before */
 	uint64_t other;		/* ENTRY: the label before; else see flags */
 };
+
+/*
+ * A message's number, which together with label and sender tells it from all
+ * others: in place of fn (its low half) and caller.
+ */
+static inline uint32_t
+kp_native_serial(const struct kp_native_record *rec)
+{
+	return rec->fn | (uint32_t)rec->caller << 16;
+}
+
+static inline void
+kp_native_set_serial(struct kp_native_record *rec, uint32_t serial)
+{
+	rec->fn = (uint16_t)serial;
+	rec->caller = (uint16_t)(serial >> 16);
+}
 
 /*
  * A definition's term, in the external format without its version byte,

@@ -18,6 +18,9 @@
  * calls[0] lasts from there to its end.
  * Calls that come later count as async while a tombstone remembers the
  * label, and go to on_late one by one.
+ *
+ * Messages, where the configuration asks for them, pair by label, sender and
+ * number; the waits of a request go with it (kp_requests_waits).
  */
 #ifndef KPROFD_REQUEST_H
 #define KPROFD_REQUEST_H
@@ -129,6 +132,19 @@ struct kp_late_call {
 	kp_target_ns start, end;
 };
 
+/*
+ * How long a message was in a mailbox: from its send to when its receiver took
+ * it.  Of one that came from another node the way is in it, and it is as good
+ * as the offsets of the two.
+ */
+struct kp_wait {
+	uint64_t proc;		/* the receiver: kp_proc_text() */
+	kp_dur_ns wait;		/* never negative */
+	uint32_t receiver;	/* its name: kp_requests_receiver() */
+	uint8_t node;		/* its node */
+	uint8_t from;		/* the sender's */
+};
+
 struct kp_requests_opts {
 	const struct kp_conf *conf;
 	size_t max_requests;		/* in flight; default 100000 */
@@ -144,6 +160,12 @@ struct kp_requests_opts {
 	/* Borrowed request and calls: good during the call only. */
 	void (*on_request)(void *ctx, const struct kp_request *rq);
 	void (*on_late)(void *ctx, const struct kp_late_call *c);
+	/*
+	 * A process received a message, and its name is not known: once for
+	 * each, as far as that is kept in mind.  The answer is for
+	 * kp_requests_name_receiver().  NULL: names are not asked for.
+	 */
+	void (*on_receiver)(void *ctx, uint32_t node, uint64_t proc);
 	/*
 	 * A process has max_stack calls open, most of them of this function,
 	 * or as many of its calls in a row had no end when another request
@@ -262,9 +284,34 @@ const struct kp_fn *kp_requests_fn(const struct kp_requests *rs, uint32_t fn);
 /* The identity's text, immortal as long as rs lives. */
 const char *kp_requests_identity(const struct kp_requests *rs, uint32_t id);
 /*
+ * Messages, where conf->messages is set.  Receivers are known by what names
+ * many of them: their registered names, or the functions that they began with.
+ * A few names are made here:
+ */
+#define KP_RECEIVER_OTHER 0	/* "_other": past the cap of names */
+#define KP_RECEIVER_GONE 1	/* "_gone": ended before it could be asked */
+#define KP_RECEIVER_ENTRY 2	/* "_entry": the same, where it began the
+				   request */
+#define KP_RECEIVERS_MAX 1000	/* names, with those */
+
+/* The waits of the request that on_request has, while it is called. */
+const struct kp_wait *kp_requests_waits(const struct kp_requests *rs,
+    uint32_t *n);
+/* The name's text, immortal as long as rs lives. */
+const char *kp_requests_receiver(const struct kp_requests *rs, uint32_t id);
+/*
+ * What on_receiver asked for: a raw term, its registered name (an atom), or the
+ * function that it began with ({M,F,A}); of anything else, it is gone.
+ */
+void kp_requests_name_receiver(struct kp_requests *rs, uint64_t proc,
+    struct kp_span name);
+
+/*
  * "<0.123.0>", as its own node prints it: unique together with the call's
  * node.  32 bytes do; returns buf.
  */
 const char *kp_proc_text(uint64_t proc, char *buf, size_t n);
+/* Its serial << 32 | number, on its own node. */
+uint64_t kp_proc_pid(uint64_t proc);
 
 #endif

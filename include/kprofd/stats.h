@@ -68,6 +68,22 @@ struct kp_cell {
 	struct kp_hist hist;		/* weighted */
 };
 
+#define KP_WAIT_SERIES_MAX 5000	/* wait cells in one window, likewise */
+
+/*
+ * What messages waited for one receiver, of requests of one identity: w_ as
+ * above.  They belong to the window of the receiver's node.  There is none of
+ * identity "_total": whoever wants it adds up.
+ */
+struct kp_wait_cell {
+	const char *receiver, *identity;	/* borrowed, as above */
+	uint64_t messages, w_messages;	/* all timed */
+	uint64_t away, w_away;		/* of these, sent on another node */
+	int64_t wait, w_wait;
+	kp_dur_ns min, max;		/* min is -1 when there are none */
+	struct kp_hist hist;		/* weighted */
+};
+
 /* One closed span of time of one node.  Owned by whoever holds it. */
 struct kp_window {
 	const char *node;		/* borrowed; outlives the window */
@@ -79,6 +95,9 @@ struct kp_window {
 	/* "_total" first, then tiers in conf's order; within one by name. */
 	struct kp_cell *cells;
 	size_t ncells;
+	/* Where messages are timed: by receiver, then identity. */
+	struct kp_wait_cell *waits;
+	size_t nwaits;
 };
 
 /*
@@ -87,6 +106,10 @@ struct kp_window {
  * out, the sums are not.  KP_ENOMEM: to is unchanged.
  */
 enum kp_err kp_cell_merge(struct kp_cell *to, const struct kp_cell *from);
+
+/* The same of waits. */
+enum kp_err kp_wait_cell_merge(struct kp_wait_cell *to,
+    const struct kp_wait_cell *from);
 
 void kp_window_free(struct kp_window *w);
 
@@ -115,6 +138,8 @@ void kp_stats_peers(struct kp_stats *st, struct kp_stats *const *by_node);
  * node, and of the late call's.
  */
 void kp_stats_request(struct kp_stats *st, const struct kp_request *rq);
+/* Of the request that kp_stats_request() just had: kp_requests_waits(). */
+void kp_stats_waits(struct kp_stats *st, const struct kp_request *rq);
 void kp_stats_late(struct kp_stats *st, const struct kp_late_call *c);
 
 /*

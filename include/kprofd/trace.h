@@ -15,6 +15,7 @@
  *   {trace_ts, Pid, in | out, {M,F,A} | 0, Ts}
  *   {trace_ts, Pid, gc_minor_start | gc_minor_end | gc_major_start |
  *       gc_major_end, Any, Ts}
+ * and the native probe, which has records of its own (native.h), messages too.
  * Token, New and Old are [] or {Flags, Label, Serial, From, LastSerial} as
  * seq_trace:get_token/0 gives them; Identity is [] where no clause of the
  * identity fun matched, {'_other', Line} where one did whose answer is too
@@ -50,7 +51,10 @@ enum kp_event_kind {
 	KP_EV_IN,
 	KP_EV_OUT,
 	KP_EV_GC_START,
-	KP_EV_GC_END
+	KP_EV_GC_END,
+	/* of a message with a token; of the native probe alone */
+	KP_EV_SEND,
+	KP_EV_RECEIVE	/* taken from the mailbox of its process */
 };
 
 struct kp_event {
@@ -61,16 +65,19 @@ struct kp_event {
 				   or returned to; empty for undefined, and from
 				   IN on; its parts are two atoms and an
 				   arity <= 255 */
-	/* ENTRY, CALL and CLEAR only, else zero */
+	/* ENTRY, CALL, CLEAR; label and from of messages, too; else zero */
 	struct kp_span caller;	/* raw term {M,F,A}, or empty */
 	struct kp_span identity; /* raw term, or empty for [] and undefined */
 	uint64_t label;		/* the token in force after the call (CLEAR:
 				   before it); 0: none */
 	bool has_from;
-	struct kp_pid from;	/* who sent the token (CALL) */
+	struct kp_pid from;	/* who sent the token; SEND: who it goes to,
+				   if that is told by a pid */
 	/* ENTRY only */
 	uint64_t old_label;	/* the token met, 0: none */
 	uint32_t weight;	/* requests this one stands for, >= 1 */
+	uint32_t serial;	/* SEND and RECEIVE: with label and sender it
+				   says which message */
 };
 
 struct kp_batch {

@@ -56,6 +56,16 @@ static const struct {
 	    "seen" },
 	[KP_LOSS_PAUSE_CAP] = { "pause_cap", "events",
 	    "of garbage collection or scheduling, too many to keep" },
+	[KP_LOSS_UNRECEIVED] = { "unreceived", "messages",
+	    "taken from no mailbox by the end of their request" },
+	[KP_LOSS_UNPAIRED] = { "unpaired", "messages",
+	    "received, but it was not seen when they were sent" },
+	[KP_LOSS_MAIL_LATE] = { "mail_late", "messages",
+	    "sent when their request had closed" },
+	[KP_LOSS_MAIL_CAP] = { "mail_cap", "messages",
+	    "not followed: too many of one request, or of all" },
+	[KP_LOSS_MAIL_GONE] = { "mail_gone", "messages",
+	    "lost together with their request" },
 };
 
 const char *

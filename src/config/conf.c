@@ -229,6 +229,17 @@ set_rewrite(struct conf_ctx *x, const struct node *form)
 	conf_rewrites(x, form->kid[1]);
 }
 
+static void
+set_messages(struct conf_ctx *x, const struct node *form)
+{
+	const struct node *v = form->kid[1];
+
+	if (node_is_atom(v, "true"))
+		x->conf->messages = true;
+	else if (!node_is_atom(v, "false"))
+		conf_expected(x, v, "messages to be true or false");
+}
+
 static const struct key keys[] = {
 	{ "tiers", "{tiers, [{Name, Functions}, ...]}", set_tiers, 0 },
 	{ "entry", "{entry, Function}", set_entry, 1 },
@@ -240,6 +251,7 @@ static const struct key keys[] = {
 	{ "budget", "{budget, Percent}", set_budget, 0 },
 	{ "gc", "{gc, true | false | force}", set_gc, 0 },
 	{ "scheduling", "{scheduling, true | false}", set_scheduling, 0 },
+	{ "messages", "{messages, true}", set_messages, 0 },
 	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload, 0 },
 	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", set_rewrite,
 	    0 },

@@ -212,8 +212,7 @@ cursor_advance(struct kp_native *nd, struct cursor *c)
 				c->source->weight = (uint32_t)rec.label;
 			else
 				nd->bad++;
-		} else if (rec.kind == KP_NATIVE_FN ||
-		    rec.kind == KP_NATIVE_IDENTITY) {
+		} else if (kp_native_defines(rec.kind)) {
 			size *= kp_native_records(rec.caller);
 			if (rec.caller > KP_NATIVE_TERM_MAX ||
 			    size > (size_t)(c->end - c->p)) {
@@ -347,7 +346,7 @@ slot(struct definition *const *v, uint16_t n, struct kp_span *to)
 }
 
 /* Who sent the token; false: a slot that nobody has defined. */
-static bool
+static inline __attribute__((always_inline)) bool
 sender(const struct kp_native *nd, const struct source *s,
     const struct kp_native_record *rec, struct kp_event *ev)
 {
@@ -388,11 +387,26 @@ read_call(const struct kp_native *nd, const struct source *s,
 	    (ev->kind != KP_EV_ENTRY || ev->weight > 0);
 }
 
+/* Its fn and caller are no slots.  Apart: calls are what there are most of. */
+static __attribute__((noinline)) bool
+read_mail(const struct kp_native *nd, const struct source *s,
+    const struct kp_native_record *rec, struct kp_event *ev)
+{
+	if (rec->kind != KP_NATIVE_SEND && rec->kind != KP_NATIVE_RECEIVE)
+		return false;
+	ev->kind = rec->kind == KP_NATIVE_SEND ? KP_EV_SEND : KP_EV_RECEIVE;
+	ev->label = label(rec->label);
+	ev->serial = kp_native_serial(rec);
+	return ev->label != 0 && sender(nd, s, rec, ev);
+}
+
 static bool
 read_record(const struct kp_native *nd, const struct source *s,
     const struct kp_native_record *rec, struct kp_event *ev)
 {
 	*ev = (struct kp_event){ .ts = rec->ts, .pid = pid(nd, rec->pid) };
+	if (rec->kind > KP_NATIVE_GC_END)
+		return read_mail(nd, s, rec, ev);
 	if (!slot(s->fn, rec->fn, &ev->mfa))
 		return false;
 	switch (rec->kind) {

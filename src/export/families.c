@@ -266,6 +266,8 @@ static const struct {
 	    "(sampled_out: as sampling means it).", LOST }, 1 },
 	{ "calls", { "kprof_lost_calls", METRIC_COUNTER,
 	    "Calls that are not in the figures, or not whole.", LOST }, 1 },
+	{ "messages", { "kprof_lost_messages", METRIC_COUNTER,
+	    "Messages whose wait in a mailbox is not in the figures.", LOST }, 1 },
 	{ "events", { "kprof_lost_events", METRIC_COUNTER,
 	    "Events that were not taken in.", LOST }, 1 },
 	{ "batches", { "kprof_lost_batches", METRIC_COUNTER,

@@ -483,6 +483,8 @@ static const struct {
 	    "Requests that are not in the figures, or not whole." },
 	{ "calls", "kprof.lost.calls", "{call}",
 	    "Calls that are not in the figures, or not whole." },
+	{ "messages", "kprof.lost.messages", "{message}",
+	    "Messages whose wait in a mailbox is not in the figures." },
 	{ "events", "kprof.lost.events", "{event}",
 	    "Events that were not taken in." },
 	{ "batches", "kprof.lost.batches", "{batch}",

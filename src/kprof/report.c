@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kprof.h"
+#include "report/messages.h"
 #include "report/report_db.h"
 #include "report/versus.h"
 #include "report/when.h"
@@ -13,7 +14,7 @@ struct args {
 	struct when_range versus;	/* until 0: none was given */
 	const char *sort;
 	int what;
-	bool percentiles, json, csv;
+	bool percentiles, messages, json, csv;
 };
 
 /* What was asked for: one report, or two to be compared. */
@@ -148,6 +149,46 @@ sort_reports(const struct args *a, const struct reports *rs)
 	return now == KP_OK || report_empty(rs->now) ? KP_OK : then;
 }
 
+/* Of the range, in place of tiers. */
+static enum kp_err
+write_messages(const struct args *a, struct kp_query *q, struct kp_buf *b)
+{
+	struct kp_query_waits waits = { 0 };
+	struct kp_query_sum cover = { 0 };
+	enum kp_err err = kp_query_waits(q, &a->range, &waits);
+
+	if (err == KP_OK)
+		err = kp_query_cover(q, &a->range, &cover);
+	if (err == KP_OK)
+		err = a->json ? messages_json(b, &waits, &cover) :
+		    messages_table(b, &waits, &cover, screen_width());
+	kp_query_waits_free(&waits);
+	kp_query_sum_free(&cover);
+	return err;
+}
+
+static int
+messages(const struct args *a)
+{
+	struct kp_query *q;
+	struct kp_buf b;
+	enum kp_err err;
+	int st;
+
+	if (open_db(&q, &a->place) != KP_OK)
+		return EXIT_FAILED;
+	kp_buf_init(&b, OUTPUT_MAX);
+	err = write_messages(a, q, &b);
+	if (err == KP_OK) {
+		st = show(&b);
+	} else {
+		kp_buf_free(&b);
+		st = query_failed(q, err);
+	}
+	kp_query_close(q);
+	return st;
+}
+
 static int
 report(const struct cmd *cmd, const struct args *a)
 {
@@ -185,6 +226,8 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		    "change, name, tier", OPT_TEXT, &a.sort, NULL },
 		{ "percentiles", NULL, "also how long single calls take",
 		    OPT_FLAG, &a.percentiles, NULL },
+		{ "messages", NULL, "what messages waited in mailboxes, by "
+		    "receiver", OPT_FLAG, &a.messages, NULL },
 		OPT_JSON(a.json),
 		{ "csv", NULL, "print CSV: a line for each identity and tier",
 		    OPT_FLAG, &a.csv, NULL },
@@ -198,5 +241,11 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		st = range_check(cmd, &a.range);
 	if (st == OPTS_GO_ON && a.json && a.csv)
 		st = opts_wrong(cmd, "-json and -csv: choose one");
-	return st == OPTS_GO_ON ? report(cmd, &a) : st;
+	if (st == OPTS_GO_ON && a.messages && (a.csv || a.percentiles ||
+	    a.sort != NULL || a.versus.until != 0))
+		st = opts_wrong(cmd, "-messages goes with -json, -db and a "
+		    "range alone");
+	if (st == OPTS_GO_ON)
+		st = a.messages ? messages(&a) : report(cmd, &a);
+	return st;
 }

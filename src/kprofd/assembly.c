@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "kprofd/assembly.h"
+#include "kprofd/mail_sum.h"
 
 struct assembly_requests {
 	struct assembly *a;
@@ -74,16 +75,43 @@ tree_call(const struct assembly_requests *in, const struct kp_request *rq,
 	kp_proc_text(c->proc, out->pid, sizeof(out->pid));
 }
 
+/* Into the memory behind the calls. */
+static void
+tree_waits(const struct assembly_requests *in, const struct mail_sums *sums,
+    struct kp_tree *tree)
+{
+	struct kp_tree_wait *w = (struct kp_tree_wait *)(void *)
+	    &tree->calls[tree->ncalls];
+
+	tree->waits = w;
+	tree->nwaits = sums->n;
+	for (uint32_t i = 0; i < sums->n; i++, w++) {
+		*w = (struct kp_tree_wait){ .wait = sums->v[i].wait,
+			.messages = sums->v[i].messages,
+			.away = sums->v[i].away, .max = sums->v[i].max,
+			.node = in->names[sums->v[i].of.node],
+			.receiver = kp_requests_receiver(in->rs,
+			    sums->v[i].of.receiver) };
+		kp_proc_text(sums->v[i].of.proc, w->pid, sizeof(w->pid));
+	}
+}
+
 /* NULL: out of memory. */
 static struct kp_tree *
 make_tree(struct assembly_part *p, const struct kp_request *rq)
 {
+	struct mail_sums sums;
+	const struct kp_wait *waits;
 	struct kp_tree *tree;
+	uint32_t n;
 
+	waits = kp_requests_waits(p->in->rs, &n);
+	mail_sum(waits, n, &sums);
 	if (!self_room(p->a, rq->ncalls) ||
 	    kp_request_self(rq, p->a->self) != KP_OK ||
 	    (tree = malloc(sizeof(*tree) +
-	    rq->ncalls * sizeof(tree->calls[0]))) == NULL)
+	    rq->ncalls * sizeof(tree->calls[0]) +
+	    sums.n * sizeof(tree->waits[0]))) == NULL)
 		return NULL;
 	*tree = (struct kp_tree){ .node = p->node, .label = rq->label,
 		.identity = kp_requests_identity(p->in->rs, rq->identity),
@@ -93,6 +121,7 @@ make_tree(struct assembly_part *p, const struct kp_request *rq)
 		.ncalls = rq->ncalls };
 	for (uint32_t i = 0; i < rq->ncalls; i++)
 		tree_call(p->in, rq, i, &tree->calls[i]);
+	tree_waits(p->in, &sums, tree);
 	return tree;
 }
 
@@ -154,6 +183,8 @@ on_request(void *ctx, const struct kp_request *rq)
 
 	p->requests_ever++;
 	kp_stats_request(p->stats, rq);
+	if (in->conf->messages)
+		kp_stats_waits(p->stats, rq);
 	if (in->a->store != NULL)
 		keep_tree(p, rq);
 	share_calls(in, rq);
@@ -186,6 +217,15 @@ on_unbounded(void *ctx, uint32_t node, uint32_t line)
 	p->ops->on_unbounded(p->ctx, line);
 }
 
+static void
+on_receiver(void *ctx, uint32_t node, uint64_t proc)
+{
+	struct assembly_requests *in = ctx;
+	struct assembly_part *p = in->parts[node];
+
+	p->ops->on_receiver(p->ctx, proc);
+}
+
 /* ---- what one configuration has ---- */
 
 static void
@@ -203,7 +243,8 @@ requests_new(struct assembly *a, const struct kp_conf *conf)
 	struct assembly_requests *in = calloc(1, sizeof(*in));
 	struct kp_requests_opts ro = { .conf = conf, .on_request = on_request,
 		.on_late = on_late, .on_runaway = on_runaway,
-		.on_unbounded = on_unbounded, .ctx = in };
+		.on_unbounded = on_unbounded, .on_receiver = on_receiver,
+		.ctx = in };
 
 	if (in == NULL)
 		return NULL;
@@ -417,6 +458,13 @@ assembly_pass(struct assembly_part *p, const struct kp_event *ev)
 {
 	if (p->index != KP_NONE)
 		kp_requests_pass(p->in->rs, p->index, ev);
+}
+
+void
+assembly_name_receiver(struct assembly_part *p, uint64_t proc,
+    struct kp_span name)
+{
+	kp_requests_name_receiver(p->in->rs, proc, name);
 }
 
 void

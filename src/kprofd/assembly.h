@@ -35,6 +35,8 @@ struct assembly_ops {
 	void (*on_runaway)(void *ctx, const struct kp_fn *fn);
 	/* The line of tiers.conf; told by the first node that it befell. */
 	void (*on_unbounded)(void *ctx, uint32_t line);
+	/* It receives messages: its name is asked for. */
+	void (*on_receiver)(void *ctx, uint64_t proc);
 };
 
 /* One target's. */
@@ -101,6 +103,9 @@ void assembly_offset(struct assembly_part *p, kp_dur_ns offset,
 void assembly_events(struct assembly_part *p, const struct kp_event *ev,
     size_t n);
 void assembly_pass(struct assembly_part *p, const struct kp_event *ev);
+/* What on_receiver asked for: as of kp_requests_name_receiver(). */
+void assembly_name_receiver(struct assembly_part *p, uint64_t proc,
+    struct kp_span name);
 void assembly_expire(struct assembly_part *p, kp_target_ns now);
 void assembly_abandon(struct assembly_part *p, enum kp_loss cause);
 size_t assembly_in_flight(const struct assembly_part *p);

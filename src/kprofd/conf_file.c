@@ -9,6 +9,9 @@
 #include "report/diag.h"
 #include "report/tiers_file.h"
 
+const char conf_file_messages[] = "{messages, true} needs the native probe "
+    "(-probe native, or auto): the relay would be sent a copy of each message";
+
 enum kp_err
 conf_file_load(struct conf_file *f, const char *path, struct kp_buf *said)
 {

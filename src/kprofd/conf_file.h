@@ -29,4 +29,7 @@ void conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
 /* One line: how many tiers, functions, entries. */
 void conf_file_summary(const struct conf_file *f);
 
+/* Why {messages, true} is refused where the probe is the relay. */
+extern const char conf_file_messages[];
+
 #endif

@@ -431,6 +431,7 @@ static int
 open_commands(struct daemon *d)
 {
 	const struct reload_parts rp = { .conf = &d->conf,
+		.relay = d->o->probe == AGENT_RELAY,
 		.control = d->control, .targets = d->targets,
 		.store = d->store, .past = d->past };
 	struct commands_parts cp = { .o = d->o, .control = d->control,
@@ -508,6 +509,10 @@ daemon_run(const struct options *o)
 		conf_file_summary(&d.conf);
 		conf_file_free(&d.conf);
 		return 0;
+	}
+	if (d.conf.conf->messages && o->probe == AGENT_RELAY) {
+		conf_file_free(&d.conf);
+		return complain(conf_file_messages);
 	}
 	if (open_events(&d) != 0 || open_outputs(&d) != 0 ||
 	    open_targets(&d) != 0 || open_commands(&d) != 0 ||

@@ -255,6 +255,10 @@ read_files(struct reload *r)
 		refuse(r, conf->path, "it cannot be used");
 		return false;
 	}
+	if (r->next.conf->messages && r->p.relay) {
+		refuse(r, conf->path, conf_file_messages);
+		return false;
+	}
 	if (!targets_file_read(r->p.targets, &r->nodes, why, sizeof(why))) {
 		refuse(r, NULL, why);
 		return false;

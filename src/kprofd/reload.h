@@ -23,6 +23,7 @@ struct reload_parts {
 	struct targets *targets;
 	struct kp_store *store;
 	struct past *past;
+	bool relay;	/* that is the probe of all */
 };
 
 struct reload;

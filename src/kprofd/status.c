@@ -118,6 +118,26 @@ json_clock(struct json *j, const struct target *t)
 	json_end(j);
 }
 
+/* Where tiers.conf asks for it. */
+static void
+put_messages(struct kp_buf *b, const struct target *t)
+{
+	if (target_conf(t)->messages)
+		kp_buf_printf(b, "messages    %s%s\n", t->mail.timed ? "timed" :
+		    "not timed: ", t->mail.timed ? "" : t->mail.why[0] != '\0' ?
+		    t->mail.why : "nothing is armed");
+}
+
+static void
+json_messages(struct json *j, const struct target *t)
+{
+	json_object(j, "messages");
+	json_bool(j, "wanted", target_conf(t)->messages);
+	json_bool(j, "timed", t->mail.timed);
+	json_string(j, "why", t->mail.why);
+	json_end(j);
+}
+
 static void
 put_losses(struct kp_buf *b, const struct target *t)
 {
@@ -167,6 +187,7 @@ put_target(struct kp_buf *b, const struct target *t)
 	    t->part.requests_ever, in_flight(t), t->status.entry_calls);
 	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
 	put_clock(b, t);
+	put_messages(b, t);
 }
 
 static void
@@ -267,6 +288,7 @@ json_target(struct json *j, const struct target *t)
 	json_int(j, "one_in", t->sampler.one_in);
 	json_counts(j, t);
 	json_clock(j, t);
+	json_messages(j, t);
 	json_cost(j, t);
 	json_guard(j, t);
 	json_losses(j, &t->lost_ever);

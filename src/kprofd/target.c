@@ -66,8 +66,16 @@ on_unbounded(void *ctx, uint32_t line)
 	target_tell(t, "identity", text);
 }
 
+static void
+on_receiver(void *ctx, uint64_t proc)
+{
+	struct target *t = ctx;
+
+	mail_meet(&t->mail, proc);
+}
+
 static const struct assembly_ops assembly_ops = { on_request, on_calls,
-	on_runaway, on_unbounded };
+	on_runaway, on_unbounded, on_receiver };
 
 /* ---- the agent's callbacks ---- */
 
@@ -136,6 +144,7 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 		agent_nonsense(t->agent, "a batch of events");
 	}
 	assembly_expire(&t->part, b.sent_at);
+	mail_ask(&t->mail, t->agent);
 	target_quick(t, b.sent_at);
 	target_look_out(t, b.sent_at);
 }
@@ -169,6 +178,32 @@ on_probe(void *ctx, bool native, const char *why)
 	log_info("probe", t->opts.target, "probe of '%s': %s", t->opts.target,
 	    text);
 	target_happened(t, "probe", text);
+}
+
+static void
+on_names(void *ctx, const struct kp_term *list)
+{
+	struct target *t = ctx;
+
+	mail_named(&t->mail, &t->part, list);
+	mail_ask(&t->mail, t->agent);
+}
+
+static void
+on_messages(void *ctx, bool timed, const char *why)
+{
+	struct target *t = ctx;
+	char text[500];
+
+	if (!mail_told(&t->mail, timed, why))
+		return;
+	if (timed)
+		log_info("messages", t->opts.target, "messages of '%s' are "
+		    "timed", t->opts.target);
+	else if (why[0] != '\0') {
+		snprintf(text, sizeof(text), "messages are not timed: %s", why);
+		target_tell(t, "messages", text);
+	}
 }
 
 /* More nodes than have a place: those that went and still have calls count. */
@@ -209,6 +244,7 @@ on_hello(void *ctx, const struct agent_hello *h)
 	find_place(t);
 	ledger_restart(&t->ledger, entries(t));
 	t->native = false;
+	mail_restart(&t->mail);
 	kp_native_restart(t->names, h->node);
 	set_told(t);
 	t->part.time_offset = h->time_offset;
@@ -279,6 +315,9 @@ on_state(void *ctx, enum agent_state s, const char *text)
 		if (t->sampler.one_in > 1)
 			ledger_sampling(&t->ledger);
 		ledger_armed(&t->ledger, kp_mono_now());
+		if (target_conf(t)->messages && !t->native)
+			on_messages(t, false, "they need the native probe "
+			    "(-probe native)");
 		t->armed_ever = true;
 		t->lost_text[0] = '\0';
 		log_info("armed", t->opts.target, "profiling '%s'",
@@ -438,6 +477,8 @@ static const struct agent_ops agent_ops = {
 	.on_unreached = on_unreached,
 	.on_missing = on_missing,
 	.on_nodes = on_nodes,
+	.on_names = on_names,
+	.on_messages = on_messages,
 	.on_failed = on_failed,
 	.on_stopped = on_stopped,
 };

@@ -8,6 +8,7 @@
 #include "kprofd/assembly.h"
 #include "kprofd/hush.h"
 #include "kprofd/ledger.h"
+#include "kprofd/mail.h"
 #include "kprofd/missing.h"
 #include "kprofd/sampling.h"
 #include "kprofd/spending.h"
@@ -85,6 +86,7 @@ struct target {
 	struct agent_hello hello;
 	struct kp_native *names;	/* of its native probe's slots */
 	bool native;			/* its probe, now */
+	struct mail_watch mail;
 	struct agent_status status;
 	uint64_t events, batches, windows;
 	kp_mono_ns status_at;

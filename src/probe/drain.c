@@ -262,13 +262,13 @@ keep_definitions(ErlNifBinary *b, uint64_t *events, uint64_t *entries,
 	for (; at < b->size; at += n) {
 		memcpy(&rec, b->data + at, sizeof(rec));
 		n = sizeof(rec);
-		if (kp_native_is_event(rec.kind)) {
-			*events += rec.kind < KP_NATIVE_IN;
+		if (kp_native_defines(rec.kind)) {
+			n *= kp_native_records(rec.caller);
+		} else if (rec.kind != KP_NATIVE_WEIGHT) {
+			*events += !kp_native_is_pause(rec.kind);
 			*entries += rec.kind == KP_NATIVE_ENTRY;
 			continue;
 		}
-		if (rec.kind > KP_NATIVE_WEIGHT)
-			n *= kp_native_records(rec.caller);
 		if (n > b->size - at)
 			return false;
 		memmove(b->data + to, b->data + at, n);

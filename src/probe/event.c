@@ -6,6 +6,11 @@
  * are in kprofd/trace.h.  A return value is in that map, too, and is not
  * looked at.
  *
+ * Of messages, whose tokens ask for it, the VM calls it as the system tracer:
+ * then in the process's place comes the label, and after that {What, Serials,
+ * From, To, Message}.  The message is there in place, and stays there: of its
+ * first element is asked whether it is one at all.
+ *
  * An event goes into its ring with the definitions that it needs, or not at
  * all: a slot that could not be defined is forgotten.
  */
@@ -148,22 +153,28 @@ read_sender(struct event *e, ERL_NIF_TERM from)
 	}
 }
 
+/* 0: none that is ours. */
+static uint64_t
+label_of(ErlNifEnv *env, ERL_NIF_TERM term)
+{
+	ErlNifSInt64 label;
+
+	return enif_get_int64(env, term, &label) && label > 0 &&
+	    label < LABEL_END ? (uint64_t)label : 0;
+}
+
 /* [] or {Flags, Label, Serial, From, LastSerial}; 0: none that is ours. */
 static uint64_t
 token_label(struct event *e, ERL_NIF_TERM token, bool from)
 {
 	const ERL_NIF_TERM *v;
-	ErlNifSInt64 label;
 	int arity;
 
 	if (!vm_tuple(e->env, token, &arity, &v) || arity != 5)
 		return 0;
 	if (from)
 		read_sender(e, v[3]);
-	if (!enif_get_int64(e->env, v[1], &label) || label <= 0 ||
-	    label >= LABEL_END)
-		return 0;
-	return (uint64_t)label;
+	return label_of(e->env, v[1]);
 }
 
 /* The match spec's message; false: none of ours. */
@@ -213,6 +224,53 @@ pause_kind(ERL_NIF_TERM tag)
 	    enif_is_identical(tag, a->gc_major_end) ? KP_NATIVE_GC_END : 0;
 }
 
+/*
+ * Those of links and of what spawns look like messages: they are taken by the
+ * VM, or end their receiver, and wait in no mailbox that a program reads.
+ */
+static bool
+is_signal(ErlNifEnv *env, ERL_NIF_TERM message)
+{
+	const struct probe_atoms *a = &probe_atoms;
+	const ERL_NIF_TERM *v;
+	int arity;
+
+	if (!vm_tuple(env, message, &arity, &v))
+		return false;
+	return (arity == 3 && enif_is_identical(v[0], a->exit)) ||
+	    (arity == 4 && enif_is_identical(v[0], a->spawn_reply)) ||
+	    (arity == 7 && enif_is_identical(v[0], a->spawn_request));
+}
+
+/* {What, {Previous, Serial}, From, To, Message}; false: not to be told. */
+static bool
+read_mail(struct event *e, const ERL_NIF_TERM argv[])
+{
+	const ERL_NIF_TERM *v, *serials;
+	ErlNifPid process;
+	ErlNifUInt64 serial;
+	bool send;
+	int arity;
+
+	e->rec.label = label_of(e->env, argv[2]);
+	if (e->rec.label == 0 || !vm_tuple(e->env, argv[3], &arity, &v) ||
+	    arity != 5 || !vm_tuple(e->env, v[1], &arity, &serials) ||
+	    arity != 2 || !enif_get_uint64(e->env, serials[1], &serial))
+		return false;
+	send = enif_is_identical(v[0], probe_atoms.send);
+	if (!send && !enif_is_identical(v[0], probe_atoms.receive))
+		return false;
+	/* Nobody takes it from there; and ports send without a mailbox, too. */
+	if (enif_is_port(e->env, v[3]) || is_signal(e->env, v[4]) ||
+	    !enif_get_local_pid(e->env, v[send ? 2 : 3], &process))
+		return false;
+	e->rec.kind = send ? KP_NATIVE_SEND : KP_NATIVE_RECEIVE;
+	e->rec.pid = process.pid;
+	kp_native_set_serial(&e->rec, (uint32_t)serial);
+	read_sender(e, v[send ? 3 : 2]);
+	return true;
+}
+
 static bool
 read_event(struct event *e, const ERL_NIF_TERM argv[])
 {
@@ -227,6 +285,8 @@ read_event(struct event *e, const ERL_NIF_TERM argv[])
 		e->rec.kind = KP_NATIVE_RETURN_TO;
 	} else if (enif_is_identical(argv[0], a->exception_from)) {
 		e->rec.kind = KP_NATIVE_EXCEPTION_FROM;
+	} else if (enif_is_identical(argv[0], a->seq_trace)) {
+		return read_mail(e, argv);
 	} else {
 		e->rec.kind = pause_kind(argv[0]);
 		e->rec.pid = argv[2];

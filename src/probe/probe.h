@@ -64,7 +64,8 @@ extern struct probe_atoms {
 	ERL_NIF_TERM ok, trace, discard, remove, trace_status, call,
 	    return_to, return_from, exception_from, undefined,
 	    match_spec_result, in, out, gc_minor_start, gc_minor_end,
-	    gc_major_start, gc_major_end, active, threads, records, dropped, waiting;
+	    gc_major_start, gc_major_end, seq_trace, send, receive, exit,
+	    spawn_request, spawn_reply, active, threads, records, dropped, waiting;
 } probe_atoms;
 
 /* drain.c: looks at both clocks; the kernel's, before the VM's. */

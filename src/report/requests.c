@@ -5,6 +5,7 @@
 
 #include "grid.h"
 #include "losses.h"
+#include "messages.h"
 #include "requests.h"
 #include "text.h"
 #include "when.h"
@@ -40,8 +41,8 @@ put_cover(struct kp_buf *b, const char *title,
 	losses_text(b, &cover->losses, width);
 }
 
-static void
-json_cover(struct json *j, const struct kp_query_sum *cover)
+void
+requests_json_cover(struct json *j, const struct kp_query_sum *cover)
 {
 	json_object(j, "windows");
 	json_uint(j, "n", cover->windows);
@@ -49,6 +50,13 @@ json_cover(struct json *j, const struct kp_query_sum *cover)
 	json_time(j, "end", cover->end);
 	losses_json(j, &cover->losses);
 	json_end(j);
+}
+
+void
+requests_cover(struct kp_buf *b, const struct kp_query_sum *cover,
+    unsigned width)
+{
+	put_cover(b, "", cover, width);
 }
 
 static void
@@ -98,7 +106,7 @@ requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
 {
 	requests_rows(b, rs, width);
 	kp_buf_u8(b, '\n');
-	put_cover(b, "", cover, width);
+	requests_cover(b, cover, width);
 }
 
 /* Labels go past 2^53, where many readers of JSON lose digits: as text. */
@@ -146,7 +154,7 @@ requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
 		json_end(&j);
 	}
 	json_end(&j);
-	json_cover(&j, cover);
+	requests_json_cover(&j, cover);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 }
@@ -275,6 +283,7 @@ tree_text(struct kp_buf *b, const struct kp_query_tree *t,
 		put_calls(b, t, true, width);
 		kp_buf_u8(b, '\n');
 	}
+	messages_tree_text(b, t, width);
 	put_cover(b, cover->windows == 1 ? "its window: " : "its windows: ",
 	    cover, width);
 }
@@ -318,7 +327,8 @@ tree_json(struct kp_buf *b, const struct kp_query_tree *t,
 	for (size_t i = 0; i < t->ncalls; i++)
 		json_call(&j, &t->calls[i], i, t->request.node);
 	json_end(&j);
-	json_cover(&j, cover);
+	messages_tree_json(&j, t);
+	requests_json_cover(&j, cover);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 }

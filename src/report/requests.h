@@ -6,6 +6,7 @@
 #define KP_REPORT_REQUESTS_H
 
 #include "kprofd/buf.h"
+#include "report/json.h"
 #include "store/query.h"
 
 /*
@@ -20,6 +21,11 @@ void requests_rows(struct kp_buf *b, const struct kp_query_requests *rs,
 /* One line of JSON. */
 void requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
     const struct kp_query_sum *cover);
+
+/* What is below: the span of the windows, and what was lost in them. */
+void requests_cover(struct kp_buf *b, const struct kp_query_sum *cover,
+    unsigned width);
+void requests_json_cover(struct json *j, const struct kp_query_sum *cover);
 
 /*
  * Calls that began after the request had ended stand apart, below.  cover:

@@ -167,6 +167,8 @@ hand_on(struct kp_requests *rs, struct req *rq)
 	if (rs->pauses != NULL)
 		pauses_hand_on(rs, rq, here ? rs->order : &rs->place->source,
 		    here ? 1 : sizeof(*rs->place) / sizeof(uint32_t));
+	if (rs->mails != NULL)
+		mail_hand_on(rs, rq);
 	rs->o.on_request(rs->o.ctx, &rq->r);
 	tombs_add(rs, nd, &(struct tomb){ .label = rq->r.label,
 	    .outer = rq->outer, .at = rq->r.end, .identity = rq->r.identity,

@@ -83,6 +83,8 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 		req_expire(rs, rq, now);
 	tombs_expire(rs, nd, now - KP_TOMBSTONE_AGE);
 	procs_sweep(rs, nd, now);
+	if (rs->mails != NULL)
+		mails_expire(rs, nd, now);
 }
 
 /*
@@ -142,5 +144,7 @@ kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 	if (rs->pauses != NULL)
 		pauses_leave(rs, nd);
 	node_detach(rs, nd);
+	if (rs->mails != NULL)
+		mails_detach(rs, nd);
 	nd->heard = false;
 }

@@ -114,7 +114,7 @@ fn_classify(struct kp_fn *fn, const struct kp_conf *c, const struct kp_mfa *mfa)
 	fn->mark = kp_mark(mfa);
 }
 
-static char *
+char *
 fn_text(struct kp_span mod, struct kp_span fun, uint32_t arity)
 {
 	struct kp_buf b;

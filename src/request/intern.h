@@ -27,6 +27,8 @@
  * \xhh or \u{h}, as do the bytes above 0x7f of what is no UTF-8.
  */
 void name_put(struct kp_buf *b, const uint8_t *p, size_t n, size_t until);
+/* "db:query/2", of such names; owned by the caller, NULL: no memory. */
+char *fn_text(struct kp_span mod, struct kp_span fun, uint32_t arity);
 
 /* Keys by bytes, values by number; the bytes are copied. */
 struct interned {

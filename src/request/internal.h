@@ -17,6 +17,8 @@
  *   place           calls of several nodes     (place.c)
  *   close           requests out               (close.c)
  *   flight          what is there now          (flight.c)
+ *   mail            messages                   (mail.c)
+ *   receiver        who takes them             (receiver.c)
  */
 #ifndef KP_REQUEST_INTERNAL_H
 #define KP_REQUEST_INTERNAL_H
@@ -188,6 +190,7 @@ struct kp_requests {
 	uint64_t next_id;
 	bool marks;		/* set_token was met: looking for it may pay */
 	struct pauses *pauses;	/* pause.c; NULL: nobody told of any */
+	struct mails *mails;	/* NULL: messages are not asked for */
 	/* scratch of close.c and place.c, kept between requests */
 	struct kp_call *out;
 	struct place *place;	/* as many */
@@ -317,6 +320,23 @@ const struct tomb *tombs_get(const struct kp_requests *rs, uint64_t label);
 uint32_t tombs_node(const struct kp_requests *rs, uint64_t label);
 void tombs_expire(struct kp_requests *rs, struct rnode *nd,
     kp_target_ns before);
+
+/* mail.c; but for the first two where rs->mails is there */
+/* False: out of memory. */
+bool mails_init(struct kp_requests *rs);
+void mails_free(struct kp_requests *rs);
+/* A send or a receive. */
+void mail_event(struct kp_requests *rs, struct rnode *nd,
+    const struct kp_event *ev);
+/* The request is handed on: its waits are those of kp_requests_waits(). */
+void mail_hand_on(struct kp_requests *rs, const struct req *rq);
+/* It goes, handed on or not. */
+void mail_forget(struct kp_requests *rs, uint64_t label);
+/* What the node said up to this time is known: what nobody asks for goes. */
+void mails_expire(struct kp_requests *rs, const struct rnode *nd,
+    kp_target_ns now);
+/* The node goes, or its clock starts anew: what waits for its events. */
+void mails_detach(struct kp_requests *rs, const struct rnode *nd);
 
 /* ahead.c: rq, of a list, will be closed: what the next one needs */
 void req_fetch_next(const struct kp_requests *rs, const struct req *rq);

@@ -18,6 +18,8 @@ req_free(struct kp_requests *rs, struct req *rq)
 		rs->nodes[__builtin_ctzll(rest)].touched--;
 	if (rs->pauses != NULL)
 		pauses_forget(rs, rq->r.label);
+	if (rs->mails != NULL)
+		mail_forget(rs, rq->r.label);
 	rs->calls -= rq->ncalls;
 	pool_put(&rs->pool, rq->calls, rq->bytes);
 	pool_put(&rs->pool, rq, sizeof(*rq));

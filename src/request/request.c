@@ -32,6 +32,12 @@ kp_proc_text(uint64_t proc, char *buf, size_t n)
 	return buf;
 }
 
+uint64_t
+kp_proc_pid(uint64_t proc)
+{
+	return proc & (PID_KEY_END - 1);
+}
+
 static struct req_list *
 req_list(struct kp_requests *rs, const struct req *rq)
 {
@@ -61,7 +67,8 @@ kp_requests_new(const struct kp_requests_opts *opts)
 	if (rs->o.max_identities == 0)
 		rs->o.max_identities = MAX_IDENTITIES;
 	rs->fns.conf = opts->conf;
-	if (!idents_init(&rs->idents, opts->conf, rs->o.max_identities)) {
+	if (!idents_init(&rs->idents, opts->conf, rs->o.max_identities) ||
+	    (opts->conf != NULL && opts->conf->messages && !mails_init(rs))) {
 		kp_requests_free(rs);
 		return NULL;
 	}
@@ -92,6 +99,7 @@ kp_requests_free(struct kp_requests *rs)
 		tombs_free(rs, &rs->nodes[i]);
 		free(rs->nodes[i].name);
 	}
+	mails_free(rs);
 	procs_free(rs);
 	pauses_free(rs);
 	pool_free(&rs->pool);
@@ -553,8 +561,10 @@ kp_requests_event(struct kp_requests *rs, uint32_t node,
 		on_opening(rs, nd, ev);
 	else if (ev->kind < KP_EV_IN)
 		on_return(rs, nd, ev);
-	else
+	else if (ev->kind < KP_EV_SEND)
 		pauses_event(rs, nd, ev);
+	else if (rs->mails != NULL)
+		mail_event(rs, nd, ev);
 }
 
 void
@@ -568,6 +578,8 @@ kp_requests_pass(struct kp_requests *rs, uint32_t node,
 		nd->lost.n[KP_LOSS_TRIPPED]++;
 	} else if (ev->kind == KP_EV_CALL) {
 		nd->lost.n[KP_LOSS_WITH_REQUEST]++;
+	} else if (ev->kind == KP_EV_SEND && rs->mails != NULL) {
+		nd->lost.n[KP_LOSS_MAIL_GONE]++;
 	}
 }
 

@@ -22,6 +22,9 @@ kp_window_free(struct kp_window *w)
 	if (w == NULL)
 		return;
 	cells_release(w->cells, w->ncells);
+	for (size_t i = 0; i < w->nwaits; i++)
+		kp_hist_free(&w->waits[i].hist);
+	free(w->waits);
 	free(w);
 }
 
@@ -55,6 +58,26 @@ kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 #undef TIME
 	to->has_gc |= from->has_gc;
 	to->has_out |= from->has_out;
+	if (from->min >= 0 && (to->min < 0 || from->min < to->min))
+		to->min = from->min;
+	if (from->max > to->max)
+		to->max = from->max;
+	return KP_OK;
+}
+
+enum kp_err
+kp_wait_cell_merge(struct kp_wait_cell *to, const struct kp_wait_cell *from)
+{
+	enum kp_err err = kp_hist_merge(&to->hist, &from->hist);
+
+	if (err == KP_ENOMEM)
+		return err;
+	to->messages += from->messages;
+	to->w_messages += from->w_messages;
+	to->away += from->away;
+	to->w_away += from->w_away;
+	to->wait = sat_add(to->wait, from->wait);
+	to->w_wait = sat_add(to->w_wait, from->w_wait);
 	if (from->min >= 0 && (to->min < 0 || from->min < to->min))
 		to->min = from->min;
 	if (from->max > to->max)

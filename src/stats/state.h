@@ -5,6 +5,7 @@
 #include "cells.h"
 #include "pause.h"
 #include "kprofd/stats.h"
+#include "waits.h"
 
 #define TIER_TOTAL 0			/* conf->tiers[t] is tier t + 1 */
 #define TIERS (KP_TIER_MAX + 1)
@@ -15,6 +16,7 @@ struct kp_stats {
 	const struct kp_requests *rs;
 	struct kp_stats *const *peers;	/* by node, or NULL */
 	struct cells cells;
+	struct waits waits;
 	uint64_t sampled;
 	struct kp_losses losses;
 

@@ -56,6 +56,7 @@ kp_stats_free(struct kp_stats *st)
 	if (st == NULL)
 		return;
 	cells_free(&st->cells);
+	waits_free(&st->waits);
 	free(st->self);
 	free(st->reach);
 	free(st->sums);

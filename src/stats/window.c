@@ -113,6 +113,8 @@ kp_stats_rotate(struct kp_stats *st, kp_wall_ns start, kp_wall_ns end)
 		w->cells[i] = *order[i].cell;
 	free(order);
 	free(cells_take(&st->cells));
+	w->nwaits = st->waits.n;
+	w->waits = waits_take(&st->waits);
 	st->sampled = 0;
 	st->losses = (struct kp_losses){ 0 };
 	return w;

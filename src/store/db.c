@@ -41,6 +41,13 @@ static const char *const sql[ST_COUNT] = {
 	    " function_id, tier_id, pid, start_ns, total_ns, self_ns, outcome,"
 	    " async, node_id)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[ST_MESSAGES] = "insert into message_stat (window_id, receiver_id,"
+	    " identity_id, messages, w_messages, away, w_away, wait_ns,"
+	    " w_wait_ns, min_ns, max_ns, p50_ns, p90_ns, p95_ns, p99_ns, hist)"
+	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	[ST_REQUEST_WAIT] = "insert into request_wait (request_id, seq,"
+	    " receiver_id, pid, node_id, messages, away, wait_ns, max_ns)"
+	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_TIMES] = "insert into request_time "
 	    SCHEMA_REQUEST_TIMES(" and request_id = ?1", " and request_id = ?1"),
 	[ST_EVENT] = "insert into event (run_id, node_id, at_ns, kind, text)"
@@ -114,6 +121,7 @@ static const char *const sql[ST_COUNT] = {
 	DIM_SQL(DIM_TIER, "tier"),
 	DIM_SQL(DIM_IDENTITY, "identity"),
 	DIM_SQL(DIM_FUNCTION, "function"),
+	DIM_SQL(DIM_RECEIVER, "receiver"),
 };
 
 void

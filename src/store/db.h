@@ -15,7 +15,8 @@
 #include "names.h"
 #include "store.h"
 
-enum dim { DIM_NODE, DIM_TIER, DIM_IDENTITY, DIM_FUNCTION, DIM_COUNT };
+enum dim { DIM_NODE, DIM_TIER, DIM_IDENTITY, DIM_FUNCTION,
+	DIM_RECEIVER, DIM_COUNT };
 
 enum stmt {
 	ST_BEGIN,
@@ -26,6 +27,8 @@ enum stmt {
 	ST_COST,
 	ST_REQUEST,
 	ST_CALL,
+	ST_MESSAGES,				/* mail.c */
+	ST_REQUEST_WAIT,
 	ST_TIMES,
 	ST_EVENT,
 	ST_LEVEL_NEXT,				/* upkeep.c and rollup.c */
@@ -139,5 +142,13 @@ int64_t db_window_row(struct kp_db *db, int64_t run, int64_t node,
 /* into: ST_STAT, of a window, or ST_SPAN_STAT, of a span. */
 void db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
     int64_t identity, const struct kp_cell *c);
+
+/* mail.c: the waits of a window, and of a request kept as a tree. */
+void db_waits(struct kp_db *db, int64_t window, const struct kp_window *w);
+void db_tree_waits(struct kp_db *db, int64_t request,
+    const struct kp_tree *t);
+/* Those of windows that become one. */
+void db_waits_combine(struct kp_db *db, const int64_t *windows, size_t n,
+    int64_t into);
 
 #endif

@@ -19,7 +19,7 @@
 
 /* Tables of names, which are unique. */
 static const char *const dims[] = { "node", "tier", "identity", "function",
-	"cause" };
+	"cause", "receiver" };
 #define NDIMS (sizeof(dims) / sizeof(dims[0]))
 
 /* Rows that belong to what `key` names; those of a map are taken. */
@@ -34,6 +34,8 @@ static const struct fact {
 	{ "request", "request", "id" },
 	{ "call", "request", "request_id" },
 	{ "event", "event", "id" },
+	{ "message_stat", "window", "window_id" },
+	{ "request_wait", "request", "request_id" },
 };
 #define NFACTS (sizeof(facts) / sizeof(facts[0]))
 
@@ -73,6 +75,7 @@ static const char maps[] =
     "drop table if exists temp.map_identity;"
     "drop table if exists temp.map_function;"
     "drop table if exists temp.map_cause;"
+    "drop table if exists temp.map_receiver;"
     "drop table if exists temp.map_run;"
     "drop table if exists temp.map_window;"
     "drop table if exists temp.map_request;"
@@ -85,6 +88,7 @@ static const char maps[] =
     "create temp table map_identity (old integer primary key, new integer);"
     "create temp table map_function (old integer primary key, new integer);"
     "create temp table map_cause (old integer primary key, new integer);"
+    "create temp table map_receiver (old integer primary key, new integer);"
     "create temp table map_run (old integer primary key, new integer);"
     "create temp table map_window (old integer primary key, new integer);"
     "create temp table map_request (old integer primary key, new integer);"
@@ -209,6 +213,7 @@ map_of(const char *column)
 		{ "tier_id", "map_tier" }, { "identity_id", "map_identity" },
 		{ "function_id", "map_function" },
 		{ "cause_id", "map_cause" }, { "window_id", "map_window" },
+		{ "receiver_id", "map_receiver" },
 		{ "request_id", "map_request" },
 	};
 
@@ -304,7 +309,8 @@ copy_names(sqlite3 *db, const char *table)
 	    "insert into temp.map_%s select s.id, d.id from src.%s s"
 	    " join main.%s d on d.name = s.name", table, kp_buf_cstr(&c.to),
 	    kp_buf_cstr(&c.from), table, table, table, table);
-	if (rc == SQLITE_OK)
+	/* an older file may not have the table */
+	if (rc == SQLITE_OK && c.to.len > 0)
 		rc = run_built(db, &sql, NULL);
 	kp_buf_free(&sql);
 	columns_free(&c);

@@ -284,6 +284,8 @@ kp_query_tree(struct kp_query *q, int64_t id, struct kp_query_tree *out)
 	if (err == KP_OK)
 		err = read_calls(q, &t);
 	if (err == KP_OK)
+		err = query_tree_waits(q, &t);
+	if (err == KP_OK)
 		*out = t;
 	else
 		kp_query_tree_free(&t);
@@ -294,6 +296,7 @@ void
 kp_query_tree_free(struct kp_query_tree *t)
 {
 	free(t->calls);
+	free(t->waits);
 	*t = (struct kp_query_tree){ 0 };
 }
 

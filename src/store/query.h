@@ -146,10 +146,20 @@ enum kp_err kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_requests *out);
 void kp_query_requests_free(struct kp_query_requests *s);
 
+/* What messages waited for one of its processes; longest first. */
+struct kp_query_wait {
+	const char *receiver, *pid;
+	const char *node;		/* "": the request's */
+	uint64_t messages, away;	/* away: sent on another node */
+	kp_dur_ns wait, max;
+};
+
 struct kp_query_tree {
 	struct kp_query_request request;
 	struct kp_query_call *calls;	/* each after its parent: as it reads */
 	size_t ncalls;
+	struct kp_query_wait *waits;
+	size_t nwaits;
 };
 
 /*
@@ -201,6 +211,17 @@ struct kp_query_runs {
 enum kp_err kp_query_runs(struct kp_query *q, size_t limit,
     struct kp_query_runs *out);
 void kp_query_runs_free(struct kp_query_runs *r);
+
+/* What messages waited: by receiver, and within one by identity. */
+struct kp_query_waits {
+	struct kp_wait_cell *v;
+	size_t n;
+};
+
+/* Where none were timed there are none. */
+enum kp_err kp_query_waits(struct kp_query *q,
+    const struct kp_query_range *r, struct kp_query_waits *out);
+void kp_query_waits_free(struct kp_query_waits *w);
 
 /* Of all windows; 0 and 0 when there is none. */
 enum kp_err kp_query_span(struct kp_query *q, kp_wall_ns *first,

@@ -34,10 +34,13 @@ item_node(const struct item *it)
 size_t
 window_bytes(const struct kp_window *w)
 {
-	size_t n = sizeof(*w) + w->ncells * sizeof(*w->cells);
+	size_t n = sizeof(*w) + w->ncells * sizeof(*w->cells) +
+	    w->nwaits * sizeof(*w->waits);
 
 	for (size_t i = 0; i < w->ncells; i++)
 		n += w->cells[i].hist.len * sizeof(uint64_t);
+	for (size_t i = 0; i < w->nwaits; i++)
+		n += w->waits[i].hist.len * sizeof(uint64_t);
 	return n;
 }
 

@@ -58,6 +58,8 @@ void read_nomem(struct read *rd);
 /* Notes SQLite's error, if it is one and the first. */
 void read_fail(struct read *rd, int rc);
 enum kp_err read_end(struct read *rd);
+/* waits.c: of t->request. */
+enum kp_err query_tree_waits(struct kp_query *q, struct kp_query_tree *t);
 /*
  * Room for one more element of this size in an array of n; returns the
  * array, or NULL (error noted, old array untouched).

@@ -118,6 +118,16 @@ replace_parts(struct rollup *r)
 }
 
 static void
+combine_waits(struct rollup *r)
+{
+	int64_t id[PARTS_MAX];
+
+	for (size_t i = 0; i < r->n; i++)
+		id[i] = r->part[i].id;
+	db_waits_combine(r->db, id, r->n, r->window);
+}
+
+static void
 merge_parts(struct rollup *r, const struct span *s, int64_t level)
 {
 	struct kp_window head = merged_head(r);
@@ -127,6 +137,7 @@ merge_parts(struct rollup *r, const struct span *s, int64_t level)
 		v[i] = piece_of(&r->part[i]);
 	r->window = db_window_row(r->db, s->run, s->node, BEING_MADE, &head);
 	combine_pieces(r->db, v, r->n, ST_STAT, r->window);
+	combine_waits(r);
 	replace_parts(r);
 	raise_window(r, r->window, level);
 }

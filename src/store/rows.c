@@ -3,7 +3,6 @@
 
 #include "db.h"
 
-#define HIST_BYTES_MAX (32u << 10)	/* every bucket at ten bytes fits */
 
 static bool
 has_cost(const struct kp_cost *c)
@@ -14,7 +13,7 @@ has_cost(const struct kp_cost *c)
 uint64_t
 db_window_rows(const struct kp_window *w)
 {
-	uint64_t rows = 1 + w->ncells + has_cost(&w->cost);
+	uint64_t rows = 1 + w->ncells + w->nwaits + has_cost(&w->cost);
 
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		rows += w->losses.n[i] > 0;
@@ -48,7 +47,7 @@ cell_times(struct kp_db *db, enum stmt into, const struct kp_cell *c)
 		return;
 	}
 	kp_buf_reset(&db->blob);
-	db->blob.max = HIST_BYTES_MAX;
+	db->blob.max = KP_HIST_BYTES_MAX;
 	kp_hist_write(&c->hist, &db->blob);
 	if (db->blob.err != KP_OK)
 		db_fail(db, SQLITE_NOMEM);
@@ -170,6 +169,7 @@ db_window(struct kp_db *db, const struct kp_window *w,
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		loss_row(db, id, i, head.losses.n[i]);
 	cost_row(db, id, &w->cost);
+	db_waits(db, id, w);
 }
 
 void

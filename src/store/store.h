@@ -40,6 +40,18 @@ struct kp_tree_call {
 	const char *node;	/* borrowed, immortal; NULL: the request's */
 };
 
+/* What messages waited for one of its processes. */
+struct kp_tree_wait {
+	const char *receiver;	/* its name; borrowed, as are the others */
+	const char *node;	/* NULL: the request's */
+	char pid[48];
+	uint64_t messages, away;	/* away: sent on another node */
+	kp_dur_ns wait, max;
+};
+
+#define KP_TREE_WAITS 32	/* processes of one request, those that waits
+				   were longest for */
+
 struct kp_tree {
 	const char *node, *identity;	/* borrowed, immortal */
 	uint64_t label, parent_label;
@@ -48,6 +60,9 @@ struct kp_tree {
 	kp_dur_ns total;
 	uint8_t outcome;
 	uint32_t ncalls;
+	uint32_t nwaits;
+	struct kp_tree_wait *waits;	/* behind the calls, in one piece of
+					   memory; longest first */
 	struct kp_tree_call calls[];
 };
 

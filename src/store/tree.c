@@ -150,6 +150,7 @@ db_tree(struct kp_db *db, const struct kp_tree *t)
 	id = request_row(db, t);
 	for (uint32_t seq = 0; seq < o.n && db->rc == SQLITE_OK; seq++)
 		call_row(db, id, t, &o, seq);
+	db_tree_waits(db, id, t);
 	row_start(db, ST_TIMES);
 	row_int(db, id);
 	row_end(db);

@@ -485,8 +485,9 @@ void
 kp_store_tree(struct kp_store *s, struct kp_tree *t)
 {
 	store_put(s, &(struct item){ .kind = TREE, .u.tree = t,
-		.bytes = sizeof(*t) + t->ncalls * sizeof(t->calls[0]),
-		.rows = 1 + (uint64_t)t->ncalls });
+		.bytes = sizeof(*t) + t->ncalls * sizeof(t->calls[0]) +
+		    t->nwaits * sizeof(t->waits[0]),
+		.rows = 1 + (uint64_t)t->ncalls + t->nwaits });
 }
 
 void

@@ -480,6 +480,19 @@ agent_clear_tokens(struct agent *a, uint64_t *number)
 	return KP_OK;
 }
 
+enum kp_err
+agent_ask_names(struct agent *a, const uint64_t *procs, size_t n)
+{
+	struct kp_buf b;
+
+	if (a->link == NULL || a->state < AGENT_ARMED || a->stopping)
+		return KP_ESTATE;
+	agent_aside_begin(a, &b, NAMES_REF);
+	msg_names(&b, procs, n);
+	agent_command_end(a, &b);
+	return KP_OK;
+}
+
 /* Has the agent a plan, or is one on its way to it?  Armed or not. */
 static bool
 has_plan(const struct agent *a)

@@ -157,6 +157,17 @@ struct agent_ops {
 	    const struct kp_diags *diags);
 	/* Once a second, if wanted: a list of atoms, the target's own first. */
 	void (*on_nodes)(void *ctx, const struct kp_term *list);
+	/*
+	 * What agent_ask_names() asked for: a list, in its order, of each a name
+	 * (an atom), the function that it began with ({M,F,A}), or []: it is
+	 * gone.
+	 */
+	void (*on_names)(void *ctx, const struct kp_term *list);
+	/*
+	 * Wherever tiers.conf asks for messages: timed, or why not.  Told when
+	 * armed, and when it changes.
+	 */
+	void (*on_messages)(void *ctx, bool timed, const char *why);
 	/* diags of tiers.conf against this target */
 	void (*on_diags)(void *ctx, const struct kp_diags *diags);
 	/* No way on (not to be attached to, kept out): the agent has ended. */
@@ -209,6 +220,13 @@ enum kp_err agent_rest(struct agent *a, kp_dur_ns rest, const char *text);
  * attached, or about to be.
  */
 enum kp_err agent_clear_tokens(struct agent *a, uint64_t *number);
+#define AGENT_NAMES_MAX 200	/* asked for at once */
+
+/*
+ * Which processes are these, each as serial << 32 | number?  on_names tells,
+ * unless the connection is lost.  KP_ESTATE: it is not attached.
+ */
+enum kp_err agent_ask_names(struct agent *a, const uint64_t *procs, size_t n);
 /* Another sampling rate for all entries: one request in n. */
 enum kp_err agent_sample(struct agent *a, uint32_t one_in);
 /* The answer to on_missing, where that was AGENT_WAIT. */

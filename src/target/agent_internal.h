@@ -35,6 +35,7 @@ enum reload_step {
 	RELOAD_APPLYING		/* the difference was sent */
 };
 #define NODES_REF (CLEAR_REFS - 1)	/* which nodes it sees */
+#define NAMES_REF (CLEAR_REFS - 2)	/* who these processes are */
 
 struct agent {
 	struct event_base *base;

@@ -113,13 +113,18 @@ msg_modules(struct kp_buf *b, const struct kp_conf *c, const char *command)
 		b->err = KP_ENOMEM;
 }
 
-/* For arming: and the flags that match specs give to processes. */
+/*
+ * What the agent is to keep to while this is armed, and the flags that match
+ * specs give to processes.
+ */
 static void
-put_armed_limits(struct kp_buf *b, const struct kp_conf *c,
+put_terms(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_spec_params *p)
 {
-	kp_etf_map(b, 4);
+	kp_etf_map(b, 5);
 	put_limits(b, &c->overload);
+	kp_etf_atom(b, "messages");
+	kp_etf_bool(b, c->messages);
 	kp_etf_atom(b, "flags");
 	kp_spec_flags(c, p->otp, b);
 }
@@ -145,7 +150,7 @@ msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
 			return e;
 	}
 	kp_etf_nil(b);
-	put_armed_limits(b, c, params);
+	put_terms(b, c, params);
 	return b->err;
 }
 
@@ -186,7 +191,7 @@ msg_change(struct kp_buf *b, const struct kp_conf *c,
 	e = put_change(b, c, armed, KP_PLAN_TAKE, params);
 	if (e == KP_OK)
 		e = put_change(b, c, want, KP_PLAN_PUT, params);
-	put_armed_limits(b, c, params);
+	put_terms(b, c, params);
 	return e != KP_OK ? e : b->err;
 }
 
@@ -218,6 +223,21 @@ msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
 		put_raw(b, spec);
 	else
 		kp_etf_bool(b, false);
+}
+
+void
+msg_names(struct kp_buf *b, const uint64_t *procs, size_t n)
+{
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "names");
+	if (n > 0)
+		kp_etf_list(b, (uint32_t)n);
+	for (size_t i = 0; i < n; i++) {
+		kp_etf_tuple(b, 2);
+		kp_etf_int(b, (int64_t)(uint32_t)procs[i]);
+		kp_etf_int(b, (int64_t)(procs[i] >> 32));
+	}
+	kp_etf_nil(b);
 }
 
 static bool

@@ -8,6 +8,7 @@
  *   neighbours  some of the processes that others trace, with their tracers;
  *               how many there are
  *   others      the same, where that keeps match specs from giving flags
+ *   messages    on | off | {others, Tracer}: are they timed?
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -151,6 +152,25 @@ on_others(struct agent *a, const char *some, int64_t n)
 	a->ops->on_notice(a->ctx, "neighbours", text);
 }
 
+/* {others, Tracer}: of whom there can be but one on a node. */
+static void
+on_messages(struct agent *a, struct kp_term mail)
+{
+	char who[200], why[400];
+
+	if (kp_term_peek(&mail) == KP_TERM_ATOM) {
+		a->ops->on_messages(a->ctx,
+		    kp_span_is(kp_term_atom(&mail), "on"), "");
+		return;
+	}
+	kp_term_tuple_n(&mail, 2);
+	kp_term_skip(&mail);
+	msg_text(&mail, who, sizeof(who));
+	snprintf(why, sizeof(why), "somebody else is the system tracer there: "
+	    "%s (seq_trace:set_system_tracer(false) ends that)", who);
+	a->ops->on_messages(a->ctx, false, why);
+}
+
 void
 agent_on_notice(struct agent *a, struct kp_term *r)
 {
@@ -169,6 +189,8 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 		on_unexact(a, &at, what, n);
 	else if (kp_span_is(kind, "code"))
 		on_code(a, &at, n);
+	else if (kp_span_is(kind, "messages"))
+		on_messages(a, at);
 	else if (kp_span_is(kind, "neighbours"))
 		on_neighbours(a, what, n);
 	else if (kp_span_is(kind, "others"))

@@ -503,6 +503,8 @@ on_reply(struct agent *a, struct kp_term *r)
 		agent_reload_answer(a, ref, r);
 	if (r->err == KP_OK && ref == NODES_REF)
 		a->ops->on_nodes(a->ctx, r);
+	if (r->err == KP_OK && ref == NAMES_REF)
+		a->ops->on_names(a->ctx, r);
 	if (ref != a->ref)
 		return;
 	switch (a->state) {

@@ -35,16 +35,19 @@ check_event(const struct kp_event *ev)
 {
 	bool call = ev->kind == KP_EV_CALL || ev->kind == KP_EV_ENTRY ||
 	    ev->kind == KP_EV_CLEAR;
+	bool mail = ev->kind == KP_EV_SEND || ev->kind == KP_EV_RECEIVE;
 
 	REQUIRE(kp_span_is(ev->pid.node, "app@host"));
 	REQUIRE(ev->mfa.n > 0 || ev->kind == KP_EV_RETURN_TO ||
 	    ev->kind >= KP_EV_IN);
+	REQUIRE(!mail || (ev->label != 0 && ev->mfa.n == 0 &&
+	    ev->caller.n == 0));
 	check_term(ev->mfa, true);
 	check_term(ev->caller, true);
 	check_term(ev->identity, false);
 	REQUIRE(ev->label >> 58 == 0 && ev->old_label >> 58 == 0);
 	REQUIRE((ev->weight > 0) == (ev->kind == KP_EV_ENTRY));
-	REQUIRE(call || (ev->label == 0 && ev->caller.n == 0 && !ev->has_from));
+	REQUIRE(call || mail || (ev->label == 0 && ev->caller.n == 0 && !ev->has_from));
 }
 
 static void

@@ -4,8 +4,9 @@
  * formed, and nothing stays in flight.
  *
  * The first byte chooses the release, the caps and how many nodes there are,
- * each with a clock of its own; then each step is four bytes: what happens,
- * where, in which function, and when.  What is sent of nodes and their clocks
+ * each with a clock of its own, and whether messages are timed, so that every
+ * odd step is one; then each step is four bytes: what happens, where, in which
+ * function, and when.  What is sent of nodes and their clocks
  * may be anything.
  */
 #include "kprofd/etf.h"
@@ -24,16 +25,22 @@ static const char conf_text[] =
     "{tiers, [{web, {a,a,1}}, {db, [{b,b,1}, {c,c,1}, {d,d,1}]}]}.\n"
     "{entry, [{a,a,1}, {b,b,1}]}.\n"
     "{sampling, all}.\n";
+static const char conf_mail[] =
+    "{tiers, [{web, {a,a,1}}, {db, [{b,b,1}, {c,c,1}, {d,d,1}]}]}.\n"
+    "{entry, [{a,a,1}, {b,b,1}]}.\n"
+    "{sampling, all}.\n{messages, true}.\n";
 static const char conf_finish[] =
     "{tiers, [{web, {a,a,1}}, {db, [{b,b,1}, {c,c,1}, {d,d,1}]}]}.\n"
     "{finish, {d,d,1}}.\n"
     "{sampling, all}.\n";
 
-static struct kp_conf *confs[2];
+static struct kp_conf *confs[3];
 static struct kp_span fns[FNS], idents[4];
 
 static struct kp_requests *rs;
 static uint64_t assembled, expired;
+static uint64_t sent, waits;	/* messages */
+static bool mail;
 static uint64_t opened, handed_on;	/* entries and calls */
 static uint32_t nodes;
 static uint32_t at[NODES];	/* the index of each node; KP_NONE: none left */
@@ -55,6 +62,8 @@ setup(void)
 	struct kp_buf b;
 
 	REQUIRE(kp_conf_parse(&confs[0], conf_text, strlen(conf_text), &d) ==
+	    KP_OK);
+	REQUIRE(kp_conf_parse(&confs[2], conf_mail, strlen(conf_mail), &d) ==
 	    KP_OK);
 	REQUIRE(kp_conf_parse(&confs[1], conf_finish, strlen(conf_finish),
 	    &d) == KP_OK);
@@ -84,8 +93,16 @@ static void
 on_request(void *ctx, const struct kp_request *rq)
 {
 	const struct kp_call *c;
+	const struct kp_wait *w;
+	uint32_t nwaits;
 
 	(void)ctx;
+	w = kp_requests_waits(rs, &nwaits);
+	waits += nwaits;
+	for (uint32_t i = 0; i < nwaits; i++)
+		REQUIRE(w[i].wait >= 0 && w[i].node < KP_NODES_MAX &&
+		    w[i].receiver <= KP_RECEIVER_ENTRY &&
+		    kp_requests_receiver(rs, w[i].receiver)[0] == '_');
 	assembled += !rq->expired;
 	expired += rq->expired;
 	handed_on += rq->ncalls;
@@ -149,6 +166,30 @@ clock_of(uint32_t node, kp_target_ns now)
 {
 	return now + (node == 2 ? 7 * KP_NS_PER_MS :
 	    node * INT64_C(1000) * KP_NS_PER_S);
+}
+
+/* A send says nobody's name: so it is to no node that is unknown. */
+static void
+message(const uint8_t *p, kp_target_ns now)
+{
+	uint32_t node = (uint32_t)(p[0] / 5) % nodes;
+	struct kp_event ev = { .pid = { name_of(node), p[1] & 7, 0, 1 },
+		.ts = clock_of(node, now), .label = 1 + (p[1] >> 3 & 7),
+		.kind = p[0] % 2 == 0 ? KP_EV_SEND : KP_EV_RECEIVE,
+		.serial = p[2] >> 5 };
+
+	if (ev.kind == KP_EV_RECEIVE) {
+		ev.has_from = true;
+		ev.from = (struct kp_pid){ name_of((node + (p[2] >> 3 & 3)) %
+		    NODES), p[2] & 7, 0, 1 };
+	}
+	if (at[node] == KP_NONE)
+		return;
+	if (ev.pid.id == 0)
+		opened++;	/* a bad event */
+	else
+		sent += ev.kind == KP_EV_SEND;
+	kp_requests_event(rs, at[node], &ev);
 }
 
 static void
@@ -236,7 +277,9 @@ run(const uint8_t *data, size_t size)
 
 	for (; size >= 4; data += 4, size -= 4) {
 		now = later(now, data[3]);
-		if (data[0] < 250)
+		if (data[0] < 250 && mail && data[3] % 2 != 0)
+			message(data, now);
+		else if (data[0] < 250)
 			step(data, now);
 		else
 			pass(data, now);
@@ -268,6 +311,9 @@ check_balance(void)
 	    lost.n[KP_LOSS_REQUEST_CAP] + lost.n[KP_LOSS_TRIPPED] +
 	    lost.n[KP_LOSS_CALL_CAP] + lost.n[KP_LOSS_STALE] +
 	    lost.n[KP_LOSS_WITH_REQUEST] + lost.n[KP_LOSS_BAD_EVENT]);
+	REQUIRE(sent == waits + lost.n[KP_LOSS_UNRECEIVED] +
+	    lost.n[KP_LOSS_MAIL_LATE] + lost.n[KP_LOSS_MAIL_CAP] +
+	    lost.n[KP_LOSS_MAIL_GONE]);
 }
 
 int
@@ -280,7 +326,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		setup();
 	if (size == 0)
 		return 0;
-	o.conf = confs[data[0] & 1];
+	mail = (data[0] & 32) != 0;
+	o.conf = confs[mail ? 2 : data[0] & 1];
 	o.chain_is_ambiguous = (data[0] & 2) != 0;
 	if ((data[0] & 4) != 0) {
 		o.max_requests = 3;
@@ -292,6 +339,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(rs != NULL);
 	nodes = 1 + (data[0] >> 3 & 3);
 	entries = assembled = expired = opened = handed_on = 0;
+	sent = waits = 0;
 	lost = (struct kp_losses){ 0 };
 	for (uint32_t n = 0; n < nodes; n++) {
 		at[n] = kp_requests_node(rs, names[n]);

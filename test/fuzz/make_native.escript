@@ -30,7 +30,16 @@ main([Build, Dir]) ->
     [?MODULE:handle(create, N) || N <- [1, 2]],
     First = chunks(),
     Run(delete),
-    put_seed(Dir, "two_batches", [First, chunks()]).
+    put_seed(Dir, "two_batches", [First, chunks()]),
+    %% With all messages of theirs.
+    pattern(handle, 2, [{'_', [], [{message, {{ [], {caller}, 1, {get_seq_token}, {set_seq_token, label, Label}, [],
+                                                {get_seq_token}}}},
+                                   {set_seq_token, send, true}, {set_seq_token, 'receive', true}]}]),
+    seq_trace:set_system_tracer({Module, State}),
+    Run(create),
+    Run(read),
+    seq_trace:set_system_tracer(false),
+    put_seed(Dir, "messages", [chunks()]).
 
 pattern(F, A, Spec) ->
     1 = erlang:trace_pattern({?MODULE, F, A}, Spec, [local]).

@@ -399,7 +399,8 @@ refused() ->
 %% at before it had done so: one batch came, or two. We are its daemon.
 long_change() ->
     unload(),
-    Limits = #{max_queue => 1000000, max_memory => 1 bsl 30, max_age_ms => 600000},
+    Limits = #{max_queue => 1000000, max_memory => 1 bsl 30, max_age_ms => 600000,
+               messages => true},
     {module, kprof_agent} = code:ensure_loaded(kprof_agent),
     {ok, Agent, _} = kprof_agent:start(self(), Limits#{protocol => 3, who => <<"torture">>, lease_ms => 600000}),
     Ref = erlang:monitor(process, Agent),

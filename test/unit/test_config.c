@@ -54,6 +54,7 @@ static const char full[] =
     "{sampling, {one_in, 16#A}}.\n"
     "{slow_ms, 1_000}.\n{keep_slowest, 3}.\n{budget, 5}.\n"
     "{gc, force}.\n{scheduling, true}.\n"
+    "{messages, true}.\n"
     "{overload, [{max_age_ms, 500}, {max_queue, 100}, {max_memory_mb, 8},\n"
     "  {max_lag_ms, 700}, {max_kprofd_mb, 90}, {max_backlog_percent, 50},\n"
     "            {pause_s, 3}]}.\n"
@@ -98,6 +99,7 @@ test_full(void **state)
 	assert_int_equal(c->budget, 5);
 	assert_true(c->gc && c->gc_forced && c->scheduling);
 	assert_true(kp_conf_gc(c, 29));
+	assert_true(c->messages);
 	assert_int_equal(c->overload.max_age, 500 * KP_NS_PER_MS);
 	assert_int_equal(c->overload.max_queue, 100);
 	assert_int_equal(c->overload.max_memory, 8 << 20);

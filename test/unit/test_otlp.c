@@ -98,7 +98,8 @@ spans(void **state)
 		  .start = 20, .total = -1, .self = -1, .parent = 0,
 		  .outcome = KP_UNFINISHED, .async = true, .node = "b@h" },
 	};
-	struct kp_query_tree t = { request(7), calls, 2 };
+	struct kp_query_tree t = { .request = request(7), .calls = calls,
+		.ncalls = 2 };
 	char trace[OTLP_TRACE_ID], id[OTLP_SPAN_ID], text[128];
 
 	(void)state;

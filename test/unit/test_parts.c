@@ -56,8 +56,15 @@ on_unbounded(void *ctx, uint32_t line)
 	fail();
 }
 
+static void
+on_receiver(void *ctx, uint64_t proc)
+{
+	(void)ctx, (void)proc;
+	fail();
+}
+
 static const struct assembly_ops ops = { on_request, on_calls, on_runaway,
-	on_unbounded };
+	on_unbounded, on_receiver };
 
 static struct kp_conf *
 parse(void)

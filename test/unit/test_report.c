@@ -443,8 +443,9 @@ test_tree(void **state)
 	};
 	struct kp_query_sum cover = { .windows = 1, .start = T0,
 		.end = T0 + 10 * S };
-	struct kp_query_tree t = { { 42, T0, 300 * MS, "app@host", "create",
-		UINT64_C(1) << 58, 3, 10, KP_RETURNED, 3, -1 }, calls, 3 };
+	struct kp_query_tree t = { .request = { 42, T0, 300 * MS, "app@host",
+		"create", UINT64_C(1) << 58, 3, 10, KP_RETURNED, 3, -1 },
+		.calls = calls, .ncalls = 3 };
 
 	(void)state;
 	cover.losses.n[KP_LOSS_TREE] = 2;

@@ -39,6 +39,24 @@ kp_requests_identity(const struct kp_requests *rs, uint32_t id)
 	return rs->names[id];
 }
 
+/* What the request that is counted has; receivers by their ids. */
+static struct kp_wait *waits;
+static uint32_t nwaits;
+
+const struct kp_wait *
+kp_requests_waits(const struct kp_requests *rs, uint32_t *n)
+{
+	(void)rs;
+	*n = nwaits;
+	return waits;
+}
+
+const char *
+kp_requests_receiver(const struct kp_requests *rs, uint32_t id)
+{
+	return rs->names[id];
+}
+
 /* fn 0 is in no tier, 1 .. 4 in one each, the others in several. */
 static int
 make_names(void **state)
@@ -596,6 +614,64 @@ test_merge(void **state)
 	kp_hist_free(&b.hist);
 }
 
+/*
+ * Waits count by receiver and identity, by weight, where the receiver is; what
+ * comes past the cap is one more receiver, _other.
+ */
+static void
+test_waits(void **state)
+{
+	struct kp_stats *st = new_stats(), *far = new_stats();
+	struct kp_stats *peers[KP_NODES_MAX] = { st, far };
+	struct kp_wait v[] = {
+		{ 1, 100, 5, 0, 0 }, { 1, 300, 5, 0, 1 }, { 2, 50, 4, 1, 1 },
+		{ 3, 7, 5, 2, 2 },	/* a node that is none any more */
+	};
+	struct kp_request rq = { .identity = 7, .weight = 10 };
+	const struct kp_wait_cell *c;
+	struct kp_window *w;
+	uint64_t messages = 0;
+
+	(void)state;
+	kp_stats_peers(st, peers);
+	waits = v;
+	nwaits = 4;
+	kp_stats_waits(st, &rq);
+	w = kp_stats_rotate(st, 0, 1);
+	assert_int_equal(w->nwaits, 1);
+	c = w->waits;
+	assert_string_equal(c->receiver, "i00005");
+	assert_string_equal(c->identity, "i00007");
+	assert_int_equal(c->messages, 2);
+	assert_int_equal(c->w_messages, 20);
+	assert_int_equal(c->away, 1);
+	assert_int_equal(c->w_away, 10);
+	assert_int_equal(c->wait, 400);
+	assert_int_equal(c->w_wait, 4000);
+	assert_int_equal(c->min, 100);
+	assert_int_equal(c->max, 300);
+	assert_int_equal(c->hist.count, 20);
+	assert_int_equal(w->losses.n[KP_LOSS_MAIL_GONE], 1);
+	kp_window_free(w);
+	w = kp_stats_rotate(far, 0, 1);
+	assert_int_equal(w->nwaits, 1);
+	assert_int_equal(w->waits[0].wait, 50);
+	kp_window_free(w);
+	nwaits = 1;
+	for (uint32_t i = 0; i < KP_WAIT_SERIES_MAX + 100; i++) {
+		v[0].receiver = i;
+		kp_stats_waits(st, &rq);
+	}
+	w = kp_stats_rotate(st, 0, 1);
+	assert_true(w->nwaits <= KP_WAIT_SERIES_MAX + 1);
+	for (size_t i = 0; i < w->nwaits; i++)
+		messages += w->waits[i].messages;
+	assert_int_equal(messages, KP_WAIT_SERIES_MAX + 100);
+	kp_window_free(w);
+	kp_stats_free(st);
+	kp_stats_free(far);
+}
+
 int
 main(void)
 {
@@ -610,6 +686,7 @@ main(void)
 		cmocka_unit_test(test_identity_total_and_order),
 		cmocka_unit_test(test_series_cap),
 		cmocka_unit_test(test_absurd_times),
+		cmocka_unit_test(test_waits),
 		cmocka_unit_test(test_merge),
 	};
 
