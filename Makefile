@@ -38,7 +38,7 @@ PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
                      src/request/*.c src/stats/*.c src/guard/*.c src/calls/*.c) \
           $(PLAN)
 # What the client does in a node without a daemon.
-ERRANDS := $(addprefix src/target/,once.c talk.c guest.c counters.c tracer.c)
+ERRANDS := $(addprefix src/target/,once.c talk.c guest.c counters.c tracer.c tracer_probe.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
 # What is sent to a collector is the daemon's alone; metrics are served by the
@@ -49,7 +49,7 @@ WEB    := $(wildcard src/web/*.c) \
 DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) $(OTLP) \
           $(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c))
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) $(WEB) \
-          $(ERRANDS) src/target/node.c src/target/agent_msg.c
+          $(ERRANDS) $(addprefix src/target/,node.c agent_msg.c probe_file.c)
 
 # The SQLite extension: code of its own, since it has to run anywhere.
 EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
@@ -57,7 +57,7 @@ EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
 LIB    := $(B)/libkprof.a
 
 .PHONY: all
-all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so $(B)/kprof_probe.so library
+all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so $(B)/kprof_probe.so $(B)/kprof_calls_probe.so library
 
 # ---- generated: the agent's code and the schema travel inside the binaries
 
@@ -109,6 +109,9 @@ $(B)/gen/tracer_beam.h: $(B)/gen/kprof_tracer.beam $(B)/gen/tracer.etf
 $(B)/gen/probe_beam.h: $(B)/gen/kprof_probe.beam
 	xxd -i -n kp_probe_beam $< > $@
 
+$(B)/gen/calls_probe_beam.h: $(B)/gen/kprof_calls_probe.beam
+	xxd -i -n kp_calls_probe_beam $< > $@
+
 $(B)/gen/schema_sql.h: priv/schema.sql
 	@mkdir -p $(@D)
 	{ cat $<; printf '\0'; } > $(B)/gen/schema.sql.0
@@ -117,6 +120,7 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
 $(call obj,src/target/counters.c): $(B)/gen/counters_beam.h
 $(call obj,src/target/tracer.c): $(B)/gen/tracer_beam.h
+$(call obj,src/target/tracer_probe.c): $(B)/gen/calls_probe_beam.h
 $(call obj,src/target/agent_probe.c): $(B)/gen/probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
@@ -221,8 +225,13 @@ ERL_INC  = $(shell erl -noinput -eval 'io:put_chars(filename:join([code:root_dir
 
 $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC)): CPPFLAGS += -isystem $(ERL_INC)
 
-$(B)/kprof_probe.so: $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC))
-	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared -o $@ $^
+# Two of them, of the same parts: kprofd's, and that of full traces.
+PROBES := kprof_probe kprof_calls_probe
+kprof_probe_SRC       := $(filter-out %/calls.c,$(PROBE_SRC))
+kprof_calls_probe_SRC := $(filter-out %/event.c,$(PROBE_SRC))
+
+$(PROBES:%=$(B)/%.so): $(B)/%.so: $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC))
+	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared -o $@ $($*_SRC:%.c=$(B)/pic/%.o)
 
 # ---- unit tests: one program for each test/unit/test_*.c
 
@@ -489,7 +498,7 @@ $(PRELOADED): $(B)/test/%.so: test/support/%.c
 	@mkdir -p $(@D)
 	$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
 
-INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(PRELOADED) \
+INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(B)/kprof_calls_probe.so $(PRELOADED) \
                      $(B)/test/pty_run sample $(INTEGRATION)/it_run.beam
 
 .PHONY: integration
@@ -525,8 +534,8 @@ $(TORTURE)/%.o: src/probe/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -DPROBE_VALGRIND -isystem $(ERL_INC) -fPIC -fvisibility=hidden -c -o $@ $<
 
-$(TORTURE)/kprof_probe.so: $(PROBE_SRC:src/probe/%.c=$(TORTURE)/%.o)
-	$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $^
+$(PROBES:%=$(TORTURE)/%.so): $(TORTURE)/%.so: $(PROBE_SRC:src/probe/%.c=$(TORTURE)/%.o)
+	$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $($*_SRC:src/probe/%.c=$(TORTURE)/%.o)
 
 .PHONY: torture-valgrind
 torture-valgrind: $(TORTURE)/probe_torture.beam
@@ -747,6 +756,7 @@ UNITS := kprofd.service kprofd@.service
 INSTALL_DATA := \
     $(B)/kprof_sqlite.so:lib/kprofd/kprof_sqlite.so \
     $(B)/kprof_probe.so:lib/kprofd/kprof_probe.so \
+    $(B)/kprof_calls_probe.so:lib/kprofd/kprof_calls_probe.so \
     priv/schema.sql:share/kprofd/schema.sql \
     priv/tiers.conf:share/kprofd/tiers.conf \
     $(foreach m,$(LIBRARY),$(LIBRARY_EBIN)/$(m).beam:$(LIBRARY_DIR)/ebin/$(m).beam \

@@ -13,18 +13,19 @@
 %% monitors the client and holds a lease; when either ends it is gone.
 %%
 %% Two processes: the server, which is the tracer, and a sentry that cleans up
-%% behind it however it ended. From OTP 27 on all is in one trace session, whose
+%% behind it however it ended. Or the tracer is a module of native code, from
+%% whose rings the server takes what it sends (kprof_rings.hrl). From OTP 27 on all is in one trace session, whose
 %% only handle is the server's. On 25 and 26 functions and processes that
 %% somebody else traces are refused or left alone.
 -module(kprof_tracer).
 
 -export([start/2, stop/0]).
 
--define(GUESTS, [?MODULE]).
+-define(GUESTS, [kprof_calls_probe, ?MODULE]).
 -define(DOES, "traces").
 -include("kprof_guest.hrl").
 -include("kprof_wanted.hrl").
--compile({nowarn_unused_function, [{now_ns, 0}]}).
+-compile({nowarn_unused_function, [{now_ns, 0}, {session_new, 1}]}).
 
 -define(TICK_MS, 200).          % how often lease and memory are looked at
 -define(RETRY_MS, 5).           % where the connection takes nothing
@@ -42,6 +43,8 @@
     sentry,             % {Pid, MonitorRef}
     who,                % binary, for the log
     session,            % trace session (OTP 27+) or legacy
+    probe = relay,      % or native
+    dropped = 0,        % by the native one
     lease_ms, lease_at,
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
     ours,               % #{{M, F, A} => []}, or all: whose calls we take for ours
@@ -73,6 +76,7 @@
 }).
 
 -include("kprof_oneshot.hrl").
+-include("kprof_rings.hrl").
 
 init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs, processes := Which,
                         max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue} = Opts) ->
@@ -80,12 +84,13 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     process_flag(message_queue_data, off_heap),
     process_flag(priority, high),
     Call = call_of(Apply),
-    Session = session_new(?MODULE),
     {Entry, Wanted} = entry(Opts),
+    {Probe, Why} = probe(Opts),
+    Session = session_create(?MODULE, tracer_of(Probe)),
     {Armed, Functions} = wanted(Wanted),
     untraced(Session, Functions),
     S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
-            session = Session, lease_ms = Lease, armed = with_entry(Entry, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
+            session = Session, probe = Probe, lease_ms = Lease, armed = with_entry(Entry, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
             memory_max = MaxMemory, events_max = MaxEvents, queue_max = MaxQueue},
     tell_sentry(S0),
     S1 = prepared(S0#s{applied = prepare(Call, ApplyMs)}),
@@ -97,7 +102,7 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     [begin pattern(Session, P, spec(S2)), heed(0, S) end || P <- Armed],
     entry_arm(S2),
     Starter ! {self(), #{functions => length(Functions), processes => processes_in(Chosen),
-                         otp => erlang:system_info(otp_release), skipped => map_size(Foreign),
+                         otp => erlang:system_info(otp_release), probe => Probe, probe_why => Why, skipped => map_size(Foreign),
                          offset => erlang:time_offset(nanosecond)}},
     tick(),
     loop(S2#s{lease_at = now_ms(), memory = own_memory()}).
@@ -126,6 +131,8 @@ flags(undefined, #{spawned := Spawned}) ->
 flags(_, #{spawned := Spawned}) ->
     [call, return_to, arity, monotonic_timestamp | [set_on_spawn || Spawned]].
 
+spec(#s{probe = native, guards = Guards}) ->
+    [{'_', Guards, [{message, {{kprof_calls, {caller}}}}]}];
 spec(#s{r = undefined, guards = Guards}) ->
     [{'_', Guards, [{message, {caller}}]}];
 spec(#s{guards = Guards}) ->
@@ -275,13 +282,15 @@ message({trace_ts, P, spawn, Child, {M, F, Args}, Ts}, S) when node(Child) =:= n
     loop(add({trace_ts, P, spawn, Child, {M, F, length(Args)}, Ts}, pass_over(?LARGE, S)));
 message({trace_ts, _, _, _, _} = Event, S) ->
     loop(add_short(Event, S));
+message(drain, S) ->
+    loop(drain(S));
 message({kprof, Client, _, Cmd}, #s{client = Client} = S) ->
     loop(command(Cmd, S#s{lease_at = now_ms()}));
 message(tick, S) ->
     tick(),
     look(S);
 message({trace_delivered, _, Ref}, #s{delivered = Ref} = S) ->
-    loop(ended(flush(S)));
+    loop(ended(drain_all(flush(S))));
 message({'DOWN', Ref, process, _, Reason}, #s{applied = {_, Ref, _}} = S) ->
     S1 = S#s{applied = done},
     tell_sentry(S1),
@@ -313,8 +322,9 @@ look(S) ->
 
 command(go, #s{stage = ready} = S0) ->
     %% Without events: it says that it traces.
-    flag(S0#s.chosen, S0#s.flags, S0#s.session),
+    flag_all(S0),
     S = send({kprof_calls, 0, []}, S0#s{stage = tracing, seq = 1}),
+    S#s.probe =:= native andalso (self() ! drain),
     case S#s.applied of
         {Pid, Ref, Ms} ->
             erlang:send_after(Ms, self(), {overran, Ref}),
@@ -439,7 +449,7 @@ pattern(Session, MFA, Spec) ->
 
 %% Returns what comes when all events have come.
 unarm(#s{session = legacy} = S) ->
-    clear(legacy, self(), legacy_armed(S)),
+    clear(legacy, legacy_tracer(self()), legacy_armed(S)),
     erlang:trace_delivered(all);
 unarm(#s{session = Session}) ->
     trace:process(Session, all, false, [all]),

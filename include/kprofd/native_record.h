@@ -37,9 +37,21 @@ enum kp_native_kind {
 	KP_NATIVE_EXCEPTION_FROM,
 	KP_NATIVE_WEIGHT,	/* of the entries that follow: label */
 	KP_NATIVE_FN,		/* defines a function's slot: {M,F,A} */
-	KP_NATIVE_IDENTITY	/* defines an identity's slot, or that of a
+	KP_NATIVE_IDENTITY,	/* defines an identity's slot, or that of a
 				   process of another node: any term */
+	/*
+	 * Of a full trace: this and what enum kp_call_kind (kprofd/calls.h)
+	 * has up to KP_CALL_EXIT.  `fn` and `caller` as there; of a spawn
+	 * `other` is the child.
+	 */
+	KP_NATIVE_CALLS = 16
 };
+
+static inline int
+kp_native_is_definition(unsigned kind)
+{
+	return kind == KP_NATIVE_FN || kind == KP_NATIVE_IDENTITY;
+}
 
 /* Flags of who sent the token: `other` is its name, or the slot of that. */
 #define KP_NATIVE_HAS_FROM 1	/* of the target's own */

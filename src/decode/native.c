@@ -431,31 +431,56 @@ pass(struct kp_native *nd)
 	look_ahead(nd);
 }
 
-static enum kp_err
-next_record(struct kp_native *nd, struct kp_event *ev)
+/* The next one to be given; false: there is none that makes sense. */
+static bool
+take_record(struct kp_native *nd, struct kp_native_record *rec)
 {
-	const struct cursor *c = nd->v;
+	if (nd->bad > 0) {
+		nd->bad--;
+		return false;
+	}
+	nd->given = true;
+	memcpy(rec, nd->v->p, RECORD);
+	return true;
+}
+
+/* False: the batch has no chunk, or no more. */
+static bool
+has_record(struct kp_native *nd, struct kp_batch *b)
+{
+	if (nd->given)
+		pass(nd);
+	else if (nd->n == 0 && b->left > 0 && term_tag(&b->r) == ETF_BINARY)
+		gather(nd, b);
+	return nd->n > 0 || nd->bad > 0;
+}
+
+enum kp_err
+kp_native_next(struct kp_native *nd, struct kp_batch *b, struct kp_event *ev)
+{
 	struct kp_native_record rec;
 
-	nd->given = true;
-	memcpy(&rec, c->p, RECORD);
-	if (read_record(nd, c->source, &rec, ev))
+	if (!has_record(nd, b))
+		return kp_batch_next(b, ev);
+	if (take_record(nd, &rec) &&
+	    read_record(nd, nd->v->source, &rec, ev))
 		return KP_OK;
 	*ev = (struct kp_event){ .ts = 0 };
 	return KP_ENOENT;
 }
 
 enum kp_err
-kp_native_next(struct kp_native *nd, struct kp_batch *b, struct kp_event *ev)
+kp_native_next_record(struct kp_native *nd, struct kp_batch *b,
+    struct kp_native_event *ev)
 {
-	if (nd->given)
-		pass(nd);
-	else if (nd->n == 0 && b->left > 0 && term_tag(&b->r) == ETF_BINARY)
-		gather(nd, b);
-	if (nd->bad > 0) {
-		nd->bad--;
-		*ev = (struct kp_event){ .ts = 0 };
+	struct kp_event other;
+
+	*ev = (struct kp_native_event){ .rec = { 0 } };
+	if (!has_record(nd, b))
+		return kp_batch_next(b, &other) == KP_END ? KP_END : KP_EFORMAT;
+	if (!take_record(nd, &ev->rec) || ev->rec.kind < KP_NATIVE_CALLS ||
+	    !slot(nd->v->source->fn, ev->rec.fn, &ev->fn) ||
+	    !slot(nd->v->source->fn, ev->rec.caller, &ev->caller))
 		return KP_ENOENT;
-	}
-	return nd->n > 0 ? next_record(nd, ev) : kp_batch_next(b, ev);
+	return KP_OK;
 }

@@ -15,6 +15,7 @@
 #include "calls_show.h"
 #include "functions.h"
 #include "kprofd/calls_file.h"
+#include "target/probe_file.h"
 #include "target/tracer.h"
 
 #define EVENTS 1000000
@@ -26,7 +27,8 @@ struct args {
 	struct functions_args f;
 	struct calls_args show;
 	struct kp_mfa_pat entry;	/* mod NULL: not by request */
-	const char *keep, *entry_text;
+	const char *keep, *entry_text, *probe;
+	char library[4096 + 64];
 	size_t events, queue, requests;
 	bool quiet;
 };
@@ -155,6 +157,9 @@ trace_with(struct tracer *t, struct kept *k, const struct args *a,
 		tracer_stop(t);
 		return EXIT_FAILED;
 	}
+	if (h->not_native[0] != '\0')
+		say("'%s': not by the native probe: %s", a->o.g.talk.target,
+		    h->not_native);
 	say_begin(a, deadline);
 	e = tracer_run(t, deadline, on_event, k, &end);
 	if (e == KP_ETIMEOUT || e == KP_END) {
@@ -196,6 +201,17 @@ trace(const struct args *a)
 	return st;
 }
 
+static bool
+set_probe(struct args *a)
+{
+	for (unsigned i = 0; tracer_probes[i] != NULL; i++) {
+		a->o.probe = (enum tracer_probe)i;
+		if (strcmp(a->probe, tracer_probes[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
 static int
 check_args(const struct cmd *cmd, struct args *a)
 {
@@ -207,6 +223,13 @@ check_args(const struct cmd *cmd, struct args *a)
 	a->o.requests = a->requests;
 	a->o.max_events = a->events;
 	a->o.max_queue = a->queue;
+	if (!set_probe(a))
+		return opts_wrong(cmd, "-probe is relay, native or auto");
+	if (a->o.probe_library == NULL)
+		a->o.probe_library = probe_file(a->library, sizeof(a->library),
+		    "kprof_calls_probe.so");
+	if (a->o.probe_library[0] != '/')
+		return opts_wrong(cmd, "-probe-library needs the whole path");
 	if (a->quiet && a->keep == NULL)
 		return opts_wrong(cmd, "-quiet goes with -o FILE");
 	return functions_check(cmd, &a->f, &a->o.g);
@@ -217,7 +240,7 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 {
 	struct args a = { .o = { .g = { .processes = "", .apply = "",
 		.talk = { .wake = -1 } } }, .f = { FUNCTIONS_LIMITS },
-		.events = EVENTS, .queue = QUEUE };
+		.events = EVENTS, .queue = QUEUE, .probe = "auto" };
 	const struct opt opts[] = {
 		{ "target", "NODE", "the node to trace in (needed)", OPT_TEXT,
 		    &a.o.g.talk.target, NULL },
@@ -238,6 +261,12 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 		    OPT_COUNT, &a.events, NULL },
 		{ "max-queue", "N", "end when so many wait in the node to be "
 		    "sent (default 200000)", OPT_COUNT, &a.queue, NULL },
+		{ "probe", "KIND", "how events leave the node: relay, native "
+		    "(code of ours in its VM), or auto (default): native where "
+		    "it can be", OPT_TEXT, &a.probe, NULL },
+		{ "probe-library", "FILE", "where the node finds the native "
+		    "probe's library (kprof_calls_probe.so beside kprof or in "
+		    "../lib/kprofd)", OPT_TEXT, &a.o.probe_library, NULL },
 		OPTS_FUNCTIONS(a.f, a.o.g),
 	};
 	int st;

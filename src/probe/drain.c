@@ -147,7 +147,7 @@ chunk(ErlNifEnv *env, struct probe *p, const struct ring_part *part)
 	while (at < part->to) {
 		rec = ring_at(r, at);
 		end = at + 1;
-		if (rec->kind >= KP_NATIVE_FN) {
+		if (kp_native_is_definition(rec->kind)) {
 			for (end = at + kp_native_records(rec->caller);
 			    at < end; at++, to += sizeof(*rec))
 				memcpy(to, ring_at(r, at), sizeof(*rec));
@@ -262,12 +262,13 @@ keep_definitions(ErlNifBinary *b, uint64_t *events, uint64_t *entries,
 	for (; at < b->size; at += n) {
 		memcpy(&rec, b->data + at, sizeof(rec));
 		n = sizeof(rec);
-		if (rec.kind < KP_NATIVE_WEIGHT) {
+		if (rec.kind != KP_NATIVE_WEIGHT &&
+		    !kp_native_is_definition(rec.kind)) {
 			++*events;
 			*entries += rec.kind == KP_NATIVE_ENTRY;
 			continue;
 		}
-		if (rec.kind > KP_NATIVE_WEIGHT)
+		if (rec.kind != KP_NATIVE_WEIGHT)
 			n *= kp_native_records(rec.caller);
 		if (n > b->size - at)
 			return false;

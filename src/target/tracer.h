@@ -9,6 +9,13 @@
 #include "kprofd/calls.h"
 #include "target/guest.h"
 
+/*
+ * Who is told of events: a process there, which sends them on, or native code,
+ * which writes them into memory.
+ */
+enum tracer_probe { TRACER_RELAY, TRACER_NATIVE, TRACER_AUTO };
+extern const char *const tracer_probes[];	/* their names, then NULL */
+
 struct tracer_opts {
 	struct guest_opts g;
 	uint64_t max_events;
@@ -16,12 +23,16 @@ struct tracer_opts {
 	/* By request: what begins one, and how many; or NULL and 0. */
 	const struct kp_mfa_pat *entry;
 	uint64_t requests;
+	enum tracer_probe probe;	/* AUTO: native where it can be loaded,
+					   and nobody asks by request */
+	const char *probe_library;	/* the node's */
 };
 
 /* How a trace ended, and what was said of it. */
 struct tracer_end {
 	enum kp_calls_end end;
-	uint64_t lost;			/* events that made no sense */
+	uint64_t lost;			/* events that made no sense, or did
+					   not fit */
 	uint32_t begun, ended;		/* requests */
 	char text[GUEST_TEXT_MAX + 64];	/* of the call, or the connection */
 };
