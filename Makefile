@@ -708,10 +708,14 @@ bench: all $(BENCH) $(B)/test/record $(B)/bench/bench_tracer.beam $(B)/bench/ben
 	@echo "== bench_drain"; erl +S 64:64 -noinput -pa $(B)/bench $(B)/gen -s bench_drain main -extra $(B)/kprof_probe 4096
 	@echo "== bench_target"; escript test/bench/bench_target.escript $(B) $(BENCH_ROOT)
 	@$(MAKE) --no-print-directory bench-table
+	@$(MAKE) --no-print-directory bench-calls
 
-.PHONY: bench-table
+.PHONY: bench-table bench-calls
 bench-table: all
 	@escript test/bench/bench_target.escript -table $(B) $(BENCH_ROOT)
+
+bench-calls: all
+	@echo "== bench_calls"; escript test/bench/bench_target.escript -calls $(B) $(BENCH_ROOT)
 
 # ---- what the README promises
 

@@ -17,7 +17,7 @@ probe(#{probe := native, entry := [_]}) ->
 probe(#{entry := [_]} = Opts) ->
     probe(Opts#{probe := relay});
 probe(#{probe := Wanted, probe_beam := Beam, probe_library := Path, max_memory := MaxMemory}) ->
-    case probe_load(Beam, Path, MaxMemory div 2) of
+    case probe_load(Beam, Path, MaxMemory) of
         ok -> {native, <<>>};
         {error, Why} when Wanted =:= native -> refuse("the native probe cannot load '~ts': ~ts", [Path, Why]);
         {error, Why} -> {relay, text("cannot load '~ts': ~ts", [Path, Why])}
