@@ -518,15 +518,21 @@ native:
 CYCLES  ?= 100
 TORTURE := $(B)/torture
 
-$(TORTURE)/probe_torture.beam: test/probe/probe_torture.erl $(B)/gen/kprof_probe.beam $(B)/gen/kprof_agent.beam
+TORTURE_BEAMS := $(addprefix $(B)/gen/,kprof_probe.beam kprof_calls_probe.beam kprof_agent.beam)
+$(TORTURE)/probe_torture.beam: $(wildcard test/probe/*.erl) $(TORTURE_BEAMS)
 	@mkdir -p $(@D)
-	erlc -Wall$(ERLC_COMPAT) -o $(@D) $<
-	cp $(B)/gen/kprof_probe.beam $(B)/gen/kprof_agent.beam $(@D)
+	erlc -Wall$(ERLC_COMPAT) -o $(@D) test/probe/*.erl
+	cp $(TORTURE_BEAMS) $(@D)
 
 .PHONY: torture
-torture: $(B)/kprof_probe.so $(TORTURE)/probe_torture.beam
+torture: $(PROBES:%=$(B)/%.so) $(TORTURE)/probe_torture.beam
+	$(call torture_vm,calls_torture,$(B)/kprof_calls_probe)
+	$(call torture_vm,probe_torture,$(B)/kprof_probe)
+
+# $(1): the test, $(2): of which library
+torture_vm = \
 	$(if $(SANFLAGS),LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=4) \
-	    erl -noinput -pa $(TORTURE) -s probe_torture main -extra $(B)/kprof_probe $(CYCLES)
+	    erl -noinput -pa $(TORTURE) -s $(1) main -extra $(2) $(CYCLES)
 
 # The same in valgrind, which takes some ten times as long, with a library that
 # tells it what the VM has written (src/probe/checked.h).
@@ -540,8 +546,9 @@ $(PROBES:%=$(TORTURE)/%.so): $(TORTURE)/%.so: $(PROBE_SRC:src/probe/%.c=$(TORTUR
 .PHONY: torture-valgrind
 torture-valgrind: $(TORTURE)/probe_torture.beam
 	@command -v valgrind >/dev/null || sh test/support/setup.sh valgrind
-	@$(MAKE) --no-print-directory $(TORTURE)/kprof_probe.so
+	@$(MAKE) --no-print-directory $(PROBES:%=$(TORTURE)/%.so)
 	sh test/probe/valgrind.sh $(TORTURE) $(TORTURE)/kprof_probe $(CYCLES)
+	sh test/probe/valgrind.sh $(TORTURE) $(TORTURE)/kprof_calls_probe $(CYCLES) calls_torture
 
 # The faults among them, many times: SEED=N has the same moments again.
 # With targets of the release that is installed, or of that in FAULTS_ROOT.

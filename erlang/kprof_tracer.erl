@@ -31,6 +31,7 @@
 -define(RETRY_MS, 5).           % where the connection takes nothing
 -define(OTHERS, 20).            % processes that somebody else traces
 -define(BATCH, 500).            % events of one message
+-define(WEIGH_MS, 1000).
 -define(BATCH_MS, 20).          % how long the first of them waits
 
 -define(RUNS, {trace, [], [running, garbage_collection, exiting]}).
@@ -57,6 +58,7 @@
     memory_max, memory, % bytes of the VM's own, past those at the start
     events = 0, events_max,
     queue_max,
+    weighed = {0, 0},   % {Messages, Ms}: what the queue takes is asked past either
     passed_over = 0,    % messages since the queue was looked at for them
     r,                  % undefined | #r{}: by request
     word,               % undefined | the trace control word as it was
@@ -391,15 +393,27 @@ flush(#s{batch = Batch, seq = Seq} = S0) ->
 pass_over(Size, #s{passed_over = N} = S) when N < ?BATCH -> S#s{passed_over = N + Size};
 pass_over(_, S) -> queue(S#s{passed_over = 0}).
 
-%% More than it can send: no more of them.
-queue(#s{stage = tracing, queue_max = Max, memory_max = MaxMemory} = S) ->
-    case process_info(self(), [message_queue_len, memory]) of
-        [{_, N}, _] when N > Max -> disarm({queue, 0}, S);
-        [_, {_, Own}] when Own > MaxMemory -> disarm({memory, 0}, S);
-        _ -> S
+%% More than it can send: no more of them. Their number is known; what they take
+%% is added up one by one, so that is asked where there are a quarter more, and
+%% once a second.
+queue(#s{stage = tracing, queue_max = Max, weighed = {Most, At}} = S) ->
+    case process_info(self(), message_queue_len) of
+        {_, N} when N > Max -> disarm({queue, 0}, S);
+        {_, N} when N > Most -> weigh(N, now_ms(), S);
+        {_, N} ->
+            case now_ms() of
+                Now when Now > At -> weigh(N, Now, S);
+                _ -> S
+            end
     end;
 queue(S) ->
     S.
+
+weigh(N, Now, #s{memory_max = Max} = S) ->
+    case process_info(self(), memory) of
+        {_, Own} when Own > Max -> disarm({memory, 0}, S);
+        _ -> S#s{weighed = {N + N div 4, Now + ?WEIGH_MS}}
+    end.
 
 %% Waits while the connection is busy, but not for a client that has gone or
 %% hangs; and looks at the queue meanwhile.

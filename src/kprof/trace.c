@@ -27,7 +27,8 @@ struct args {
 	struct functions_args f;
 	struct calls_args show;
 	struct kp_mfa_pat entry;	/* mod NULL: not by request */
-	const char *keep, *entry_text, *probe;
+	const char *keep, *entry_text;
+	int probe;
 	char library[4096 + 64];
 	size_t events, queue, requests;
 	bool quiet;
@@ -201,17 +202,6 @@ trace(const struct args *a)
 	return st;
 }
 
-static bool
-set_probe(struct args *a)
-{
-	for (unsigned i = 0; tracer_probes[i] != NULL; i++) {
-		a->o.probe = (enum tracer_probe)i;
-		if (strcmp(a->probe, tracer_probes[i]) == 0)
-			return true;
-	}
-	return false;
-}
-
 static int
 check_args(const struct cmd *cmd, struct args *a)
 {
@@ -223,8 +213,7 @@ check_args(const struct cmd *cmd, struct args *a)
 	a->o.requests = a->requests;
 	a->o.max_events = a->events;
 	a->o.max_queue = a->queue;
-	if (!set_probe(a))
-		return opts_wrong(cmd, "-probe is relay, native or auto");
+	a->o.probe = (enum tracer_probe)a->probe;
 	if (a->o.probe_library == NULL)
 		a->o.probe_library = probe_file(a->library, sizeof(a->library),
 		    "kprof_calls_probe.so");
@@ -240,7 +229,7 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 {
 	struct args a = { .o = { .g = { .processes = "", .apply = "",
 		.talk = { .wake = -1 } } }, .f = { FUNCTIONS_LIMITS },
-		.events = EVENTS, .queue = QUEUE, .probe = "auto" };
+		.events = EVENTS, .queue = QUEUE, .probe = TRACER_AUTO };
 	const struct opt opts[] = {
 		{ "target", "NODE", "the node to trace in (needed)", OPT_TEXT,
 		    &a.o.g.talk.target, NULL },
@@ -263,7 +252,7 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 		    "sent (default 200000)", OPT_COUNT, &a.queue, NULL },
 		{ "probe", "KIND", "how events leave the node: relay, native "
 		    "(code of ours in its VM), or auto (default): native where "
-		    "it can be", OPT_TEXT, &a.probe, NULL },
+		    "it can be", OPT_CHOICE, &a.probe, TRACER_PROBES },
 		{ "probe-library", "FILE", "where the node finds the native "
 		    "probe's library (kprof_calls_probe.so beside kprof or in "
 		    "../lib/kprofd)", OPT_TEXT, &a.o.probe_library, NULL },

@@ -14,7 +14,7 @@
  * which writes them into memory.
  */
 enum tracer_probe { TRACER_RELAY, TRACER_NATIVE, TRACER_AUTO };
-extern const char *const tracer_probes[];	/* their names, then NULL */
+#define TRACER_PROBES "relay,native,auto"
 
 struct tracer_opts {
 	struct guest_opts g;

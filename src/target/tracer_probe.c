@@ -9,13 +9,13 @@
 #include "target/probe_file.h"
 #include "target/tracer_probe.h"
 
-const char *const tracer_probes[] = { "relay", "native", "auto", NULL };
-
 void
 tracer_put_probe(struct kp_buf *b, const struct tracer_opts *o)
 {
+	static const char *const names[] = { "relay", "native", "auto" };
+
 	kp_etf_atom(b, "probe");
-	kp_etf_atom(b, tracer_probes[o->probe]);
+	kp_etf_atom(b, names[o->probe]);
 	kp_etf_atom(b, "probe_beam");
 	kp_etf_binary(b, kp_calls_probe_beam, kp_calls_probe_beam_len);
 	kp_etf_atom(b, "probe_library");

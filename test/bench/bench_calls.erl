@@ -9,7 +9,7 @@
 
 -export([run/4]).
 
--define(ROUNDS, 5).
+-define(ROUNDS, 3).
 -define(PARTS, 120).            % of bench_work: fewer events than a trace may have
 -define(LIMITS, "-max-queue 1000000 -max-memory 4096 -max-events 1000000").
 

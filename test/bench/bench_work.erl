@@ -54,8 +54,9 @@ by(Way, File, Processes, Parts) ->
               missing -> missing;
               _ -> kept()
           end,
+    Ref = erlang:monitor(process, Keeper),
     Keeper ! stop,
-    Got.
+    receive {'DOWN', Ref, process, _, _} -> Got end.
 
 keeper() ->
     Asks = self(),
