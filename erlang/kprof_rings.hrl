@@ -4,7 +4,7 @@
 
 -define(PROBE, kprof_calls_probe).
 -define(DRAIN_RECORDS, 8192).   % at once: well below a millisecond
--define(RINGS_MS, 2).
+-define(RINGS_MS, 5).
 -define(RINGS_IDLE_MS, 10).     % where there was nothing
 
 %% {Probe, Why}: native, or relay and, where the native one was wanted, why not.

@@ -40,6 +40,8 @@ struct cursor {
 	struct source *source;
 	const uint8_t *p, *end;
 	int64_t ts;
+	uint32_t size;		/* of that event */
+	bool mixed;
 };
 
 struct kp_native {
@@ -195,6 +197,27 @@ take_definition(struct kp_native *nd, struct source *s,
 /* ---- chunks ---- */
 
 /*
+ * What is there, 0 past its end, and of how many bytes it is, which may be more
+ * than there are.
+ */
+static size_t
+record_at(const struct cursor *c, struct kp_native_record *rec)
+{
+	size_t n = (size_t)(c->end - c->p);
+
+	if (n < RECORD) {
+		memset(rec, 0, RECORD);
+		memcpy(rec, c->p, n);
+	} else {
+		memcpy(rec, c->p, RECORD);
+	}
+	n = kp_native_bytes(rec, c->mixed);
+	if (n < RECORD)
+		rec->label = rec->other = 0;
+	return n;
+}
+
+/*
  * On to the next event, taking the definitions before it.  False at the end;
  * what makes no sense is counted.
  */
@@ -205,25 +228,24 @@ cursor_advance(struct kp_native *nd, struct cursor *c)
 	size_t size;
 
 	for (; c->p < c->end; c->p += size) {
-		memcpy(&rec, c->p, RECORD);
-		size = RECORD;
+		size = record_at(c, &rec);
+		if (size > (size_t)(c->end - c->p) ||
+		    (kp_native_is_definition(rec.kind) &&
+		    rec.caller > KP_NATIVE_TERM_MAX)) {
+			nd->bad++;
+			return false;
+		}
 		if (rec.kind == KP_NATIVE_WEIGHT) {
 			if (rec.label >= 1 && rec.label <= UINT32_MAX)
 				c->source->weight = (uint32_t)rec.label;
 			else
 				nd->bad++;
-		} else if (rec.kind == KP_NATIVE_FN ||
-		    rec.kind == KP_NATIVE_IDENTITY) {
-			size *= kp_native_records(rec.caller);
-			if (rec.caller > KP_NATIVE_TERM_MAX ||
-			    size > (size_t)(c->end - c->p)) {
-				nd->bad++;
-				return false;
-			}
+		} else if (kp_native_is_definition(rec.kind)) {
 			nd->bad += !take_definition(nd, c->source, &rec,
 			    c->p);
 		} else {
 			c->ts = rec.ts;
+			c->size = (uint32_t)size;
 			return true;
 		}
 	}
@@ -245,15 +267,18 @@ add_chunk(struct kp_native *nd, struct kp_span b)
 {
 	struct kp_native_chunk head;
 	struct cursor c, *v;
+	size_t unit;
 	uint32_t cap;
 
 	if (b.n < sizeof(head))
 		return false;
 	memcpy(&head, b.p, sizeof(head));
-	if (head.magic != KP_NATIVE_MAGIC ||
+	unit = head.magic == KP_NATIVE_MIXED ? KP_NATIVE_WORD : RECORD;
+	if ((head.magic != KP_NATIVE_MAGIC &&
+	    head.magic != KP_NATIVE_MIXED) ||
 	    head.version != KP_NATIVE_VERSION ||
-	    head.records != (b.n - sizeof(head)) / RECORD ||
-	    (b.n - sizeof(head)) % RECORD != 0 ||
+	    head.records != (b.n - sizeof(head)) / unit ||
+	    (b.n - sizeof(head)) % unit != 0 ||
 	    nd->n == KP_NATIVE_CHUNKS_MAX)
 		return false;
 	if (nd->n == nd->cap) {
@@ -265,7 +290,8 @@ add_chunk(struct kp_native *nd, struct kp_span b)
 		nd->cap = cap;
 	}
 	c = (struct cursor){ .source = source_get(nd, head.ring),
-		.p = b.p + sizeof(head), .end = b.p + b.n };
+		.p = b.p + sizeof(head), .end = b.p + b.n,
+		.mixed = head.magic == KP_NATIVE_MIXED };
 	if (c.source == NULL)
 		return false;
 	if (cursor_advance(nd, &c))
@@ -421,7 +447,7 @@ pass(struct kp_native *nd)
 	struct cursor *c = nd->v;
 
 	nd->given = false;
-	c->p += RECORD;
+	c->p += c->size;
 	if (!cursor_advance(nd, c))
 		*c = nd->v[--nd->n];
 	else if (c->ts <= nd->until)
@@ -440,7 +466,7 @@ take_record(struct kp_native *nd, struct kp_native_record *rec)
 		return false;
 	}
 	nd->given = true;
-	memcpy(rec, nd->v->p, RECORD);
+	record_at(nd->v, rec);
 	return true;
 }
 

@@ -82,7 +82,7 @@ read_spawn(struct event *e, const ERL_NIF_TERM argv[])
 	fn[1] = v[1];
 	fn[2] = enif_make_uint(e->env, args);	/* takes no memory */
 	e->rec.fn = event_fn_of(e, fn, 0);
-	e->rec.flags = KP_NATIVE_HAS_FROM;
+	e->rec.flags = KP_NATIVE_HAS_FROM;	/* and not short */
 	e->rec.other = child.pid;
 	return true;
 }
@@ -93,6 +93,7 @@ read_event(struct event *e, const ERL_NIF_TERM argv[])
 	enum kp_call_kind kind = kind_of(argv[0]);
 
 	e->rec.kind = (uint8_t)(KP_NATIVE_CALLS + kind);
+	e->rec.flags = KP_NATIVE_SHORT;
 	e->rec.pid = argv[2];
 	switch (kind) {
 	case KP_CALL_CALL:
@@ -134,6 +135,8 @@ event_trace(struct probe *p, struct thread *t, ErlNifEnv *env,
 		atomic_store_explicit(&p->active, false,
 		    memory_order_relaxed);
 }
+
+const bool event_mixed = true;
 
 void
 event_load(ErlNifEnv *env)

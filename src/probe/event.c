@@ -204,6 +204,8 @@ event_trace(struct probe *p, struct thread *t, ErlNifEnv *env,
 	event_put(p, &e);
 }
 
+const bool event_mixed = false;
+
 void
 event_load(ErlNifEnv *env)
 {

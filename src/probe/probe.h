@@ -74,6 +74,7 @@ int64_t probe_moment(struct probe *p);
 /* event.c, calls.c: t is NULL for a thread without a ring. */
 void event_trace(struct probe *p, struct thread *t, ErlNifEnv *env,
     const ERL_NIF_TERM argv[]);
+extern const bool event_mixed;	/* are chunks KP_NATIVE_MIXED? */
 /* The atoms that it needs. */
 void event_load(ErlNifEnv *env);
 

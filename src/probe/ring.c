@@ -58,6 +58,7 @@ ring_follows(struct ring_part *part)
 			at++;
 		} else {
 			part->ts = rec->ts;
+			part->is_short = (rec->flags & KP_NATIVE_SHORT) != 0;
 			part->next = at + 1;
 			return true;
 		}

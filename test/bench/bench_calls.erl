@@ -4,12 +4,13 @@
 %%
 %% Each way has its turn in each of the rounds, and is set against the same work
 %% untraced right before it. Counters, and full traces, to the end: what has not
-%% taken all is no figure.
+%% taken all is no figure. Those of calls are of all processes, as tprof's; of
+%% time, and traces, of those of the work.
 -module(bench_calls).
 
 -export([run/4]).
 
--define(ROUNDS, 3).
+-define(ROUNDS, 5).
 -define(PARTS, 120).            % of bench_work: fewer events than a trace may have
 -define(LIMITS, "-max-queue 1000000 -max-memory 4096 -max-events 1000000").
 
@@ -30,7 +31,7 @@ load_average() ->
 ways(Kprof, Library) ->
     Trace = fun(Probe) -> {kprof, [Kprof("trace"), " ", ?LIMITS, " -quiet -probe ", Probe]} end,
     [{"untraced", untraced},
-     {"kprof count", {kprof, Kprof("count")}},
+     {"kprof count", {kprof, [Kprof("count"), " -processes all"]}},
      {"tprof, call_count", {tprof, call_count}},
      {"kprof time", {kprof, Kprof("time")}},
      {"tprof, call_time", {tprof, call_time}},
