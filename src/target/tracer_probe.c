@@ -19,5 +19,5 @@ tracer_put_probe(struct kp_buf *b, const struct tracer_opts *o)
 	kp_etf_atom(b, "probe_beam");
 	kp_etf_binary(b, kp_calls_probe_beam, kp_calls_probe_beam_len);
 	kp_etf_atom(b, "probe_library");
-	probe_file_put(b, o->probe_library);
+	probe_file_put(b, o->probe_library != NULL ? o->probe_library : "");
 }

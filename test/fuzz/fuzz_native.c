@@ -114,15 +114,22 @@ put_chunk(struct kp_buf *b, const uint8_t *p, size_t n, bool mend)
 {
 	struct kp_native_chunk head;
 	struct kp_buf chunk;
+	size_t unit;
 
 	kp_buf_init(&chunk, 1 << 24);
 	if (mend && n >= sizeof(head)) {
 		memcpy(&head, p, sizeof(head));
-		n -= (n - sizeof(head)) % sizeof(struct kp_native_record);
-		feed_head(&chunk, head.ring % CHUNKS_MAX, (uint32_t)((n -
-		    sizeof(head)) / sizeof(struct kp_native_record)));
+		unit = head.magic == KP_NATIVE_MIXED ? KP_NATIVE_WORD :
+		    sizeof(struct kp_native_record);
 		p += sizeof(head);
 		n -= sizeof(head);
+		n -= n % unit;
+		if (head.magic != KP_NATIVE_MIXED)
+			head.magic = KP_NATIVE_MAGIC;
+		head.version = KP_NATIVE_VERSION;
+		head.ring %= CHUNKS_MAX;
+		head.records = (uint32_t)(n / unit);
+		kp_buf_put(&chunk, &head, sizeof(head));
 	}
 	kp_buf_put(&chunk, p, n);
 	kp_etf_binary(b, chunk.p, chunk.len);
