@@ -261,7 +261,7 @@ rings_full(T) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),
     File = it:path(T, "full.trace"),
-    P = start(T#{trace_probe => "native"}, Target, ["-o", File, "-max-events", "1000000", "-form", "events", "it_counted"]),
+    P = start(T#{trace_probe => "native"}, Target, ["-o", File, "-max-events", "1000000", "-max-memory", "16", "-form", "events", "it_counted"]),
     true = it:do(Target, fun() ->
                                  Server = whereis(kprof_tracer),
                                  true = erlang:suspend_process(Server),
