@@ -7,16 +7,17 @@
 -define(RINGS_MS, 5).
 -define(RINGS_IDLE_MS, 10).     % where there was nothing
 
-%% {Probe, Why}: native, or relay and, where the native one was wanted, why not.
+%% Is it by request? {Probe, Why}: native, or relay and, where the native one was
+%% wanted, why not.
 %% By request events are looked at in the node, as they come.
-probe(#{probe := relay}) ->
+probe(_, #{probe := relay}) ->
     probe_purge(),
     {relay, <<>>};
-probe(#{probe := native, entry := [_]}) ->
+probe(true, #{probe := native}) ->
     refuse("the native probe does not trace by request: -entry goes with -probe relay or auto", []);
-probe(#{entry := [_]} = Opts) ->
-    probe(Opts#{probe := relay});
-probe(#{probe := Wanted, probe_beam := Beam, probe_library := Path, max_memory := MaxMemory}) ->
+probe(true, Opts) ->
+    probe(true, Opts#{probe := relay});
+probe(false, #{probe := Wanted, probe_beam := Beam, probe_library := Path, max_memory := MaxMemory}) ->
     case probe_load(Beam, Path, MaxMemory) of
         ok -> {native, <<>>};
         {error, Why} when Wanted =:= native -> refuse("the native probe cannot load '~ts': ~ts", [Path, Why]);
