@@ -8,7 +8,8 @@
 %%
 %% What is safe about it: no argument and no return value is in what it sends,
 %% and none is copied but what a process is spawned with and the reason that it
-%% ends for; by request, what is sent for one as well. Events, its queue and what the node grows by are bounded: past a
+%% ends for; by request, what is sent for one as well, and where requests are to
+%% be of one identity, the identities that the user's fun makes. Events, its queue and what the node grows by are bounded: past a
 %% limit it takes back what it armed at once, and sends what is there. It
 %% monitors the client and holds a lease; when either ends it is gone.
 %%
@@ -64,15 +65,25 @@
 %% Traces by request. The token's label names a request in the VM; here it has a
 %% number. One that begins within another is part of it.
 -record(r, {
-    entry,              % {M, F, A}
-    max,                % so many
+    entries,            % #{{M, F, A} => []}: what begins one
+    max,                % so many; 0: no end to them
     begun = 0, ended = 0,
+    given = 0,          % numbers
     labels = #{},       % label => number
     open = #{},         % number => {pid, who the entry returns to}
-    at = #{}            % pid => number: what a process last worked for
+    at = #{},           % pid => number: what a process last worked for
+    %% kprof_limits.hrl:
+    attached,           % a kprofd begins them:
+    kprofd,             % a monitor of its agent, or undefined
+    held = #{},         % pid => events, the last first: of which request?
+    marks,              % functions that may say what a request's identity is
+    inside,             % functions of a tier that calls are to be in
+    named,              % all, or #{number => identity's number | wanted | unwanted}
+    known = #{}         % identity => {number, asked | wanted | unwanted}
 }).
 
 -include("kprof_oneshot.hrl").
+-include("kprof_limits.hrl").
 
 init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs, processes := Which,
                         max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue} = Opts) ->
@@ -81,11 +92,11 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     process_flag(priority, high),
     Call = call_of(Apply),
     Session = session_new(?MODULE),
-    {Entry, Wanted} = entry(Opts),
+    {Entry, Must, Wanted} = entry(Opts),
     {Armed, Functions} = wanted(Wanted),
     untraced(Session, Functions),
     S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
-            session = Session, lease_ms = Lease, armed = with_entry(Entry, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
+            session = Session, lease_ms = Lease, armed = with_entry(Must, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
             memory_max = MaxMemory, events_max = MaxEvents, queue_max = MaxQueue},
     tell_sentry(S0),
     S1 = prepared(S0#s{applied = prepare(Call, ApplyMs)}),
@@ -94,7 +105,7 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     Foreign = foreign(Session, Chosen),
     say_begin(S),
     S2 = S#s{guards = guards(Foreign)},
-    [begin pattern(Session, P, spec(S2)), heed(0, S) end || P <- Armed],
+    [begin pattern(Session, P, spec(S2)), heed(0, S) end || P <- S2#s.armed],
     entry_arm(S2),
     Starter ! {self(), #{functions => length(Functions), processes => processes_in(Chosen),
                          otp => erlang:system_info(otp_release), skipped => map_size(Foreign),
@@ -133,21 +144,10 @@ spec(#s{guards = Guards}) ->
 
 %% ------------------------------------------------------------- requests ----
 
-%% A function with patterns that include it, or none.
-entry(#{entry := []} = Opts) ->
-    {undefined, Opts};
-entry(#{entry := [{M, F, A} = Entry], patterns := Patterns, exclude := Exclude, requests := Max} = Opts) ->
-    whereis(kprof_agent) =:= undefined orelse
-        refuse("a kprofd is attached there, whose requests these would be (kprof slow has them)", []),
-    {_, [MFA]} = wanted(Opts#{patterns := [Entry]}),
-    {#r{entry = MFA, max = Max}, Opts#{patterns := [Entry | Patterns], exclude := Exclude -- [{M, F, A}]}}.
-
-%% Though its module may be excluded.
-with_entry(undefined, Armed) -> Armed;
-with_entry(#r{entry = MFA}, Armed) -> Armed ++ [MFA].
-
 %% From here on the word is ours: the sentry knows it before it is changed.
 numbered(#s{r = undefined} = S0) ->
+    S0;
+numbered(#s{r = #r{attached = true}} = S0) ->
     S0;
 numbered(S0) ->
     S = S0#s{word = erlang:system_info(trace_control_word)},
@@ -157,19 +157,15 @@ numbered(S0) ->
 
 %% A call of it clears the token, and sets one with a number of its own: of an
 %% epoch, which is ours, and the trace control word, which counts. What is
-%% evaluated first is the last. Its own pattern replaces that of its module.
-entry_arm(#s{r = undefined}) ->
-    ok;
-entry_arm(#s{session = Session, guards = Guards, r = #r{entry = MFA}}) ->
+%% evaluated first is the last.
+entry_spec(#s{guards = Guards}) ->
     Epoch = rand:uniform(1 bsl ?LABEL_BITS) bsl ?LABEL_BITS,
     Mask = (1 bsl ?LABEL_BITS) - 1,
     Next = fun(Word) -> {'band', {'+', Word, 1}, Mask} end,
     Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
     Told = [{set_seq_token, Flag, true} || is_told(), Flag <- [send, 'receive', monotonic_timestamp]],
-    pattern(Session, MFA, [{'_', Guards, [?RUNS, {message, {{entry, {get_seq_token}, {list_to_tuple(Told)},
-                                                             {set_seq_token, label, Label},
-                                                             {set_seq_token, sequential_trace_token, []},
-                                                             {get_seq_token}, {caller}}}}]}]).
+    [{'_', Guards, [?RUNS, {message, {{entry, {get_seq_token}, {list_to_tuple(Told)}, {set_seq_token, label, Label},
+                                       {set_seq_token, sequential_trace_token, []}, {get_seq_token}, {caller}}}}]}].
 
 %% Of messages with a token, which come whole: bodies go no further. There is one
 %% in a node who is told of them; without that there is no way of a request.
@@ -183,27 +179,52 @@ is_told() ->
 %% next one in the same process would have the token of the last.
 %% Called again by the same function in the same process: the end of the one
 %% before was not seen, as when it raised on OTP 25.
-begins(P, New, Old, Caller, MFA, Ts, #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S) ->
+begins(P, New, Old, Caller, Identity, MFA, Ts, #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S) ->
     case Labels of
         #{Old := N} when map_get(N, R#r.open) =:= {P, Caller} ->
-            begins(P, New, none, Caller, MFA, Ts, request_ended(N, S));
+            begins(P, New, none, Caller, Identity, MFA, Ts, request_ended(N, S));
         #{Old := N} when is_map_key(N, R#r.open) ->
-            called(P, New, Caller, MFA, Ts, S#s{r = R#r{labels = Labels#{New => N}}});
-        _ when Begun < Max ->
-            N = Begun + 1,
-            S1 = S#s{r = R#r{labels = Labels#{New => N}, begun = N, open = (R#r.open)#{N => {P, Caller}}}},
-            called(P, New, Caller, MFA, Ts, S1);
+            called(P, New, Caller, Identity, MFA, Ts, S#s{r = R#r{labels = Labels#{New => N}}});
+        _ when Begun < Max, map_size(Labels) < ?NUMBERS - 1 ->
+            {N, S1} = numbered_by(New, S),
+            R1 = S1#s.r,
+            S2 = S1#s{r = R1#r{open = (R#r.open)#{N => {P, Caller}}}},
+            called(P, New, Caller, Identity, MFA, Ts, S2);
         _ -> leaves(P, Ts, S)
     end.
 
-called(P, Label, Caller, MFA, Ts, #s{r = #r{labels = Labels, at = At} = R} = S) ->
+called(P, Label, Caller, Identity, MFA, Ts, #s{r = #r{labels = Labels, attached = Attached}} = S0) ->
     case Labels of
-        #{Label := N} when map_get(P, At) =:= N -> add({trace_ts, P, call, MFA, Caller, Ts}, S);
         #{Label := N} ->
-            S1 = add({trace_ts, P, request, N, Ts}, S#s{r = R#r{at = At#{P => N}}}),
-            add({trace_ts, P, call, MFA, Caller, Ts}, S1);
-        _ -> leaves(P, Ts, S)
+            S = identified(N, Identity, S0),
+            case is_unwanted(N, S#s.r) of
+                true -> leaves(P, Ts, S);
+                false -> works(P, N, Caller, MFA, Ts, S)
+            end;
+        _ when Attached, map_size(Labels) < ?NUMBERS - 1 ->
+            case is_kprofds(Label) of
+                true ->
+                    {_, S} = numbered_by(Label, S0),
+                    called(P, Label, Caller, Identity, MFA, Ts, S);
+                false -> leaves(P, Ts, S0)
+            end;
+        _ -> leaves(P, Ts, S0)
     end.
+
+%% Of a kprofd's requests an entry's call comes before its token.
+told(P, Label, Caller, Identity, MFA, Ts, #s{r = #r{attached = true, entries = Entries}} = S) ->
+    case Entries of
+        #{MFA := _} -> entered(P, Label, Caller, Identity, MFA, Ts, S);
+        _ -> called(P, Label, Caller, Identity, MFA, Ts, shown(P, Label, S))
+    end;
+told(P, Label, Caller, Identity, MFA, Ts, S) ->
+    called(P, Label, Caller, Identity, MFA, Ts, S).
+
+works(P, N, Caller, MFA, Ts, #s{r = #r{at = At}} = S) when map_get(P, At) =:= N ->
+    add({trace_ts, P, call, MFA, Caller, Ts}, S);
+works(P, N, Caller, MFA, Ts, #s{r = #r{at = At} = R} = S0) ->
+    S = add({trace_ts, P, request, N, Ts}, S0#s{r = R#r{at = At#{P => N}}}),
+    add({trace_ts, P, call, MFA, Caller, Ts}, S).
 
 %% It works for a request that is none of ours.
 leaves(P, Ts, #s{r = #r{at = At} = R} = S) when is_map_key(P, At) ->
@@ -219,9 +240,16 @@ returned(P, MFA, #s{r = #r{at = At, open = Open}} = S) ->
         _ -> S
     end.
 
-request_ended(N, #s{r = #r{ended = Ended, open = Open, max = Max} = R} = S) ->
+request_ended(N, #s{r = #r{open = Open} = R} = S0) ->
+    S = S0#s{r = R#r{open = maps:remove(N, Open)}},
+    case is_wanted(N, R) of
+        true -> one_ended(S);
+        false -> S
+    end.
+
+one_ended(#s{r = #r{ended = Ended, max = Max} = R} = S) ->
     Ended + 1 =:= Max andalso erlang:send_after(?LATE_MS, self(), requests_ended),
-    S#s{r = R#r{ended = Ended + 1, open = maps:remove(N, Open)}}.
+    S#s{r = R#r{ended = Ended + 1}}.
 
 gone(P, #s{r = #r{at = At, open = Open} = R} = S) ->
     N = map_get(P, At),
@@ -257,8 +285,11 @@ message({trace_ts, P, _, _, _} = Event, #s{r = #r{}} = S) ->
     loop(in_request(P, Event, S));
 message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
     case X of
-        {entry, New, _, _, _, Old, Caller} -> loop(begins(P, label(New), label(Old), Caller, MFA, Ts, S));
-        {Token, Caller} -> loop(called(P, label(Token), Caller, MFA, Ts, S));
+        {entry, New, _, _, _, Old, Caller} -> loop(begins(P, label(New), label(Old), Caller, [], MFA, Ts, S));
+        {Identity, Caller, 1, New, _, [], Old} ->
+            loop(begins(P, label(New), label(Old), Caller, Identity, MFA, Ts, S));
+        {Identity, Token, Caller} -> loop(told(P, label(Token), Caller, Identity, MFA, Ts, S));
+        {Token, Caller} -> loop(told(P, label(Token), Caller, [], MFA, Ts, S));
         _ -> loop(pass_over(1, S))
     end;
 message({seq_trace, Label, What, Ts}, #s{r = #r{labels = Labels}} = S0) ->
@@ -281,7 +312,7 @@ message(tick, S) ->
     tick(),
     look(S);
 message({trace_delivered, _, Ref}, #s{delivered = Ref} = S) ->
-    loop(ended(flush(S)));
+    loop(ended(flush(released_all(S))));
 message({'DOWN', Ref, process, _, Reason}, #s{applied = {_, Ref, _}} = S) ->
     S1 = S#s{applied = done},
     tell_sentry(S1),
@@ -292,6 +323,8 @@ message({overran, Ref}, #s{applied = {Pid, Ref, _}} = S) ->
     loop(S#s{applied = {Pid, Ref, overran}});
 message({'DOWN', Ref, process, _, Reason}, #s{client_ref = Ref} = S) ->
     finish({gone, Reason}, S);
+message({'DOWN', Ref, process, _, _}, #s{r = #r{kprofd = Ref}} = S) ->
+    loop(disarm({returned, <<"the kprofd there, which marks requests, has gone">>}, S));
 message({'DOWN', Ref, process, _, _}, #s{sentry = {_, Ref}} = S) ->
     loop(new_sentry(S));
 message({?MODULE, stop}, S) ->
@@ -324,6 +357,16 @@ command(go, #s{stage = ready} = S0) ->
     S;
 command(read, #s{stage = tracing} = S) ->
     disarm({returned, 0}, S);
+command(marked, #s{r = #r{entries = Entries, marks = Marks, inside = Inside}} = S) ->
+    send({kprof_marked, maps:keys(Entries), Marks, Inside}, S);
+command({specs, Specs}, #s{stage = ready, r = #r{}} = S) ->
+    named_arm(Specs, S);
+command({identity, Id, IsWanted}, #s{r = #r{}} = S0) ->
+    S = answered(Id, IsWanted, S0),
+    case S#s.delivered of
+        all -> ended(S);
+        _ -> S
+    end;
 command(stop, S) ->
     finish(done, S);
 command(_, S) ->
@@ -339,8 +382,11 @@ in_request(P, Event, #s{r = #r{at = At}} = S0) when is_map_key(P, At) ->
         {_, _, out_exited, _, _} -> gone(P, S);
         _ -> S
     end;
-in_request(_, _, S) ->
-    pass_over(1, S).
+in_request(P, Event, S) ->
+    case is_held(P, S) of
+        true -> hold(P, Event, S);
+        false -> pass_over(1, S)
+    end.
 
 %% None of those with what could be large is passed on as it is.
 add_short({_, P, What, Where, Ts} = Event, S) ->
@@ -415,8 +461,17 @@ disarm(Why, #s{stage = tracing} = S) ->
 disarm(_, S) ->
     S.
 
-%% The client says when it has had enough.
-ended(#s{why = {Why, Text}} = S) ->
+%% The client says when it has had enough. First it says what is wanted of what
+%% has been sent.
+ended(#s{r = R} = S) when is_record(R, r) ->
+    case is_asked(R) of
+        true -> S#s{delivered = all};
+        false -> all_sent(S)
+    end;
+ended(S) ->
+    all_sent(S).
+
+all_sent(#s{why = {Why, Text}} = S) ->
     {Begun, Ended} = case S#s.r of
                          undefined -> {0, 0};
                          R -> {R#r.begun, R#r.ended}

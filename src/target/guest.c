@@ -13,6 +13,7 @@
 #define LEAVING_MS 100
 #define LEAVING_TRIES 20
 #define MESSAGE_MAX (1u << 20)
+#define COMMAND_MAX (16u << 20)
 
 /* ---- what is sent ---- */
 
@@ -107,17 +108,30 @@ send_start(struct guest *g, const struct guest_opts *o,
 }
 
 enum kp_err
-guest_command(struct guest *g, const char *word)
+guest_send(struct guest *g, void (*put)(struct kp_buf *b, const void *ctx),
+    const void *ctx)
 {
 	struct kp_buf b;
 	enum kp_err e;
 
-	kp_buf_init(&b, 4096);
+	kp_buf_init(&b, COMMAND_MAX);
 	msg_command(&b, talk_ids(g->talk), ++g->ref);
-	kp_etf_atom(&b, word);
-	e = talk_send(g->talk, &b);
+	put(&b, ctx);
+	e = b.err == KP_OK ? talk_send(g->talk, &b) : b.err;
 	kp_buf_free(&b);
 	return e;
+}
+
+static void
+put_word(struct kp_buf *b, const void *word)
+{
+	kp_etf_atom(b, word);
+}
+
+enum kp_err
+guest_command(struct guest *g, const char *word)
+{
+	return guest_send(g, put_word, word);
 }
 
 /* ---- what comes ---- */
