@@ -38,7 +38,7 @@ PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
                      src/request/*.c src/stats/*.c src/guard/*.c src/calls/*.c) \
           $(PLAN)
 # What the client does in a node without a daemon.
-ERRANDS := $(addprefix src/target/,once.c talk.c guest.c counters.c tracer.c)
+ERRANDS := $(addprefix src/target/,once.c talk.c guest.c counters.c tracer.c tracer_probe.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
 # What is sent to a collector is the daemon's alone; metrics are served by the
@@ -49,7 +49,7 @@ WEB    := $(wildcard src/web/*.c) \
 DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) $(OTLP) \
           $(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c))
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) $(WEB) \
-          $(ERRANDS) src/target/node.c src/target/agent_msg.c
+          $(ERRANDS) $(addprefix src/target/,node.c agent_msg.c probe_file.c)
 
 # The SQLite extension: code of its own, since it has to run anywhere.
 EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
@@ -57,7 +57,7 @@ EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
 LIB    := $(B)/libkprof.a
 
 .PHONY: all
-all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so $(B)/kprof_probe.so library
+all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so $(B)/kprof_probe.so $(B)/kprof_calls_probe.so library
 
 # ---- generated: the agent's code and the schema travel inside the binaries
 
@@ -109,6 +109,9 @@ $(B)/gen/tracer_beam.h: $(B)/gen/kprof_tracer.beam $(B)/gen/tracer.etf
 $(B)/gen/probe_beam.h: $(B)/gen/kprof_probe.beam
 	xxd -i -n kp_probe_beam $< > $@
 
+$(B)/gen/calls_probe_beam.h: $(B)/gen/kprof_calls_probe.beam
+	xxd -i -n kp_calls_probe_beam $< > $@
+
 $(B)/gen/schema_sql.h: priv/schema.sql
 	@mkdir -p $(@D)
 	{ cat $<; printf '\0'; } > $(B)/gen/schema.sql.0
@@ -117,6 +120,7 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
 $(call obj,src/target/counters.c): $(B)/gen/counters_beam.h
 $(call obj,src/target/tracer.c): $(B)/gen/tracer_beam.h
+$(call obj,src/target/tracer_probe.c): $(B)/gen/calls_probe_beam.h
 $(call obj,src/target/agent_probe.c): $(B)/gen/probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
@@ -221,8 +225,13 @@ ERL_INC  = $(shell erl -noinput -eval 'io:put_chars(filename:join([code:root_dir
 
 $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC)): CPPFLAGS += -isystem $(ERL_INC)
 
-$(B)/kprof_probe.so: $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC))
-	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared -o $@ $^
+# Two of them, of the same parts: kprofd's, and that of full traces.
+PROBES := kprof_probe kprof_calls_probe
+kprof_probe_SRC       := $(filter-out %/calls.c,$(PROBE_SRC))
+kprof_calls_probe_SRC := $(filter-out %/event.c,$(PROBE_SRC))
+
+$(PROBES:%=$(B)/%.so): $(B)/%.so: $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC))
+	$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared -o $@ $($*_SRC:%.c=$(B)/pic/%.o)
 
 # ---- unit tests: one program for each test/unit/test_*.c
 
@@ -491,7 +500,7 @@ $(PRELOADED): $(B)/test/%.so: test/support/%.c
 	@mkdir -p $(@D)
 	$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
 
-INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(PRELOADED) \
+INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(B)/kprof_calls_probe.so $(PRELOADED) \
                      $(B)/test/pty_run sample $(INTEGRATION)/it_run.beam
 
 .PHONY: integration
@@ -511,15 +520,21 @@ native:
 CYCLES  ?= 100
 TORTURE := $(B)/torture
 
-$(TORTURE)/probe_torture.beam: test/probe/probe_torture.erl $(B)/gen/kprof_probe.beam $(B)/gen/kprof_agent.beam
+TORTURE_BEAMS := $(addprefix $(B)/gen/,kprof_probe.beam kprof_calls_probe.beam kprof_agent.beam)
+$(TORTURE)/probe_torture.beam: $(wildcard test/probe/*.erl) $(TORTURE_BEAMS)
 	@mkdir -p $(@D)
-	erlc -Wall$(ERLC_COMPAT) -o $(@D) $<
-	cp $(B)/gen/kprof_probe.beam $(B)/gen/kprof_agent.beam $(@D)
+	erlc -Wall$(ERLC_COMPAT) -o $(@D) test/probe/*.erl
+	cp $(TORTURE_BEAMS) $(@D)
 
 .PHONY: torture
-torture: $(B)/kprof_probe.so $(TORTURE)/probe_torture.beam
+torture: $(PROBES:%=$(B)/%.so) $(TORTURE)/probe_torture.beam
+	$(call torture_vm,calls_torture,$(B)/kprof_calls_probe)
+	$(call torture_vm,probe_torture,$(B)/kprof_probe)
+
+# $(1): the test, $(2): of which library
+torture_vm = \
 	$(if $(SANFLAGS),LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=4) \
-	    erl -noinput -pa $(TORTURE) -s probe_torture main -extra $(B)/kprof_probe $(CYCLES)
+	    erl -noinput -pa $(TORTURE) -s $(1) main -extra $(2) $(CYCLES)
 
 # The same in valgrind, which takes some ten times as long, with a library that
 # tells it what the VM has written (src/probe/checked.h).
@@ -527,14 +542,15 @@ $(TORTURE)/%.o: src/probe/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -DPROBE_VALGRIND -isystem $(ERL_INC) -fPIC -fvisibility=hidden -c -o $@ $<
 
-$(TORTURE)/kprof_probe.so: $(PROBE_SRC:src/probe/%.c=$(TORTURE)/%.o)
-	$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $^
+$(PROBES:%=$(TORTURE)/%.so): $(TORTURE)/%.so: $(PROBE_SRC:src/probe/%.c=$(TORTURE)/%.o)
+	$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $($*_SRC:src/probe/%.c=$(TORTURE)/%.o)
 
 .PHONY: torture-valgrind
 torture-valgrind: $(TORTURE)/probe_torture.beam
 	@command -v valgrind >/dev/null || sh test/support/setup.sh valgrind
-	@$(MAKE) --no-print-directory $(TORTURE)/kprof_probe.so
+	@$(MAKE) --no-print-directory $(PROBES:%=$(TORTURE)/%.so)
 	sh test/probe/valgrind.sh $(TORTURE) $(TORTURE)/kprof_probe $(CYCLES)
+	sh test/probe/valgrind.sh $(TORTURE) $(TORTURE)/kprof_calls_probe $(CYCLES) calls_torture
 
 # The faults among them, many times: SEED=N has the same moments again.
 # With targets of the release that is installed, or of that in FAULTS_ROOT.
@@ -701,10 +717,14 @@ bench: all $(BENCH) $(B)/test/record $(B)/bench/bench_tracer.beam $(B)/bench/ben
 	@echo "== bench_drain"; erl +S 64:64 -noinput -pa $(B)/bench $(B)/gen -s bench_drain main -extra $(B)/kprof_probe 4096
 	@echo "== bench_target"; escript test/bench/bench_target.escript $(B) $(BENCH_ROOT)
 	@$(MAKE) --no-print-directory bench-table
+	@$(MAKE) --no-print-directory bench-calls
 
-.PHONY: bench-table
+.PHONY: bench-table bench-calls
 bench-table: all
 	@escript test/bench/bench_target.escript -table $(B) $(BENCH_ROOT)
+
+bench-calls: all
+	@echo "== bench_calls"; escript test/bench/bench_target.escript -calls $(B) $(BENCH_ROOT)
 
 # ---- what the README promises
 
@@ -749,6 +769,7 @@ UNITS := kprofd.service kprofd@.service
 INSTALL_DATA := \
     $(B)/kprof_sqlite.so:lib/kprofd/kprof_sqlite.so \
     $(B)/kprof_probe.so:lib/kprofd/kprof_probe.so \
+    $(B)/kprof_calls_probe.so:lib/kprofd/kprof_calls_probe.so \
     priv/schema.sql:share/kprofd/schema.sql \
     priv/tiers.conf:share/kprofd/tiers.conf \
     $(foreach m,$(LIBRARY),$(LIBRARY_EBIN)/$(m).beam:$(LIBRARY_DIR)/ebin/$(m).beam \

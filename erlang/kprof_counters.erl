@@ -307,6 +307,9 @@ send(Msg, Deadline, #s{client_ref = Ref} = S) ->
 
 %% ------------------------------------------------------------------ end ----
 
+legacy_tracer(Server) ->
+    Server.
+
 legacy_armed(#s{kind = Kind, armed = Armed}) ->
     [{P, Kind} || P <- Armed].
 

@@ -64,9 +64,12 @@ name(Other) ->
 
 %% From OTP 27 on; before that tracing is everybody's.
 session_new(Name) ->
+    session_create(Name, self()).
+
+session_create(Name, Tracer) ->
     _ = code:ensure_loaded(trace),
     case erlang:function_exported(trace, session_create, 3) of
-        true -> trace:session_create(Name, self(), []);
+        true -> trace:session_create(Name, Tracer, []);
         false -> legacy
     end.
 

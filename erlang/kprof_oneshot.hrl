@@ -6,6 +6,8 @@
 %%   lease_at, applied and word;
 %% - init/3, which tells the starter {self(), Info} when it is armed, or exits
 %%   with refuse/2;
+%% - legacy_tracer/1: whose the flags are in a VM without sessions, of the
+%%   server that it is given;
 %% - legacy_armed/1 and legacy_clear/1: what patterns it sets in a VM without
 %%   sessions, a list, and how one of these is taken back.
 
@@ -310,7 +312,7 @@ look_lease(#s{client = Client} = S) ->
 -spec finish(term(), #s{}) -> no_return().
 finish(Reason, S) ->
     stop_call(S#s.applied),
-    clear(S#s.session, self(), legacy_armed(S)),
+    clear(S#s.session, legacy_tracer(self()), legacy_armed(S)),
     word_restore(S#s.word),
     logger:notice("kprof ~s no more for ~ts: ~ts", [?DOES, S#s.who, reason_text(Reason)]),
     exit({kprof, Reason}).
@@ -325,10 +327,10 @@ end_text({kprof, Reason}) -> text("~ts", [reason_text(Reason)]);
 end_text(Reason) -> text("it died: ~0tP", [Reason, 8]).
 
 %% Flags first: without them no event is made while many patterns go, one by one.
-clear(legacy, Server, Armed) ->
-    clear_flags(Server),
+clear(legacy, Tracer, Armed) ->
+    clear_flags(Tracer),
     lists:foreach(fun legacy_clear/1, Armed),
-    clear_flags(Server);
+    clear_flags(Tracer);
 clear(Session, _, _) ->
     trace:session_destroy(Session),
     ok.
@@ -358,7 +360,7 @@ sentry(Ref, Server, {Client, _, _, _, _} = Own) ->
 
 take_back(Reason, Server, {_, Legacy, Armed, Applied, Word}) ->
     stop_call(Applied),
-    Legacy andalso clear(legacy, Server, still_armed(Reason, Armed)),
+    Legacy andalso clear(legacy, legacy_tracer(Server), still_armed(Reason, Armed)),
     word_restore(still(Reason, Word)),
     keep(fun(Opts) -> application:unset_env(kprof, ?MODULE, Opts) end).
 

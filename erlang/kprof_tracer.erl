@@ -16,24 +16,26 @@
 %% monitors the client and holds a lease; when either ends it is gone.
 %%
 %% Two processes: the server, which is the tracer, and a sentry that cleans up
-%% behind it however it ended. From OTP 27 on all is in one trace session, whose
+%% behind it however it ended. Or the tracer is a module of native code, from
+%% whose rings the server takes what it sends (kprof_rings.hrl). From OTP 27 on all is in one trace session, whose
 %% only handle is the server's. On 25 and 26 functions and processes that
 %% somebody else traces are refused or left alone.
 -module(kprof_tracer).
 
 -export([start/2, stop/0]).
 
--define(GUESTS, [?MODULE]).
+-define(GUESTS, [kprof_calls_probe, ?MODULE]).
 -define(DOES, "traces").
 -include("kprof_guest.hrl").
 -include("kprof_wanted.hrl").
 -include("kprof_args.hrl").
--compile({nowarn_unused_function, [{now_ns, 0}]}).
+-compile({nowarn_unused_function, [{now_ns, 0}, {session_new, 1}]}).
 
 -define(TICK_MS, 200).          % how often lease and memory are looked at
 -define(RETRY_MS, 5).           % where the connection takes nothing
 -define(OTHERS, 20).            % processes that somebody else traces
 -define(BATCH, 500).            % events of one message
+-define(WEIGH_MS, 1000).
 -define(BATCH_MS, 20).          % how long the first of them waits
 
 -define(RUNS, {trace, [], [running, garbage_collection, exiting]}).
@@ -48,6 +50,8 @@
     sentry,             % {Pid, MonitorRef}
     who,                % binary, for the log
     session,            % trace session (OTP 27+) or legacy
+    probe = relay,      % or native
+    dropped = 0,        % by the native one
     lease_ms, lease_at,
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
     ours,               % #{{M, F, A} => []}, or all: whose calls we take for ours
@@ -62,6 +66,7 @@
     binaries,           % of all binaries, when few events waited
     events = 0, events_max,
     queue_max,
+    weighed = {0, 0},   % {Messages, Ms}: what the queue takes is asked past either
     passed_over = 0,    % messages since the queue was looked at for them
     r,                  % undefined | #r{}: by request
     word,               % undefined | the trace control word as it was
@@ -92,6 +97,7 @@
 }).
 
 -include("kprof_oneshot.hrl").
+-include("kprof_rings.hrl").
 -include("kprof_limits.hrl").
 
 init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs, processes := Which,
@@ -100,12 +106,13 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     process_flag(message_queue_data, off_heap),
     process_flag(priority, high),
     Call = call_of(Apply),
-    Session = session_new(?MODULE),
     {Entry, Must, Wanted} = entry(Opts),
+    {Probe, Why} = probe(Entry =/= undefined, Opts),
+    Session = session_create(?MODULE, tracer_of(Probe)),
     {Armed, Functions} = wanted(Wanted),
     untraced(Session, Functions),
     S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
-            session = Session, lease_ms = Lease, armed = with_entry(Must, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
+            session = Session, probe = Probe, lease_ms = Lease, armed = with_entry(Must, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
             args = Args,
             memory_max = MaxMemory, events_max = MaxEvents, queue_max = MaxQueue},
     tell_sentry(S0),
@@ -118,7 +125,7 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     arm(S2#s.armed, 0, S2),
     entry_arm(S2),
     Starter ! {self(), #{functions => length(Functions), processes => processes_in(Chosen),
-                         otp => erlang:system_info(otp_release), skipped => map_size(Foreign),
+                         otp => erlang:system_info(otp_release), probe => Probe, probe_why => Why, skipped => map_size(Foreign),
                          offset => erlang:time_offset(nanosecond)}},
     tick(),
     loop(S2#s{lease_at = now_ms(), memory = own_memory(), binaries = erlang:memory(binary)}).
@@ -160,6 +167,8 @@ arm([P | More], Bytes, #s{session = Session, args = Args} = S) ->
 arm([], _, _) ->
     ok.
 
+spec(_, #s{probe = native, guards = Guards}) ->
+    [{'_', Guards, [{message, {{kprof_calls, {caller}}}}]}];
 spec(P, #s{r = undefined, guards = Guards, args = Args}) ->
     calls(P, Guards, fun(Caller) -> [{message, Caller}] end, Args);
 spec(P, #s{guards = Guards, args = Args}) ->
@@ -344,13 +353,15 @@ message({trace_ts, P, spawn, Child, {M, F, Args}, Ts}, S) when node(Child) =:= n
     loop(add({trace_ts, P, spawn, Child, {M, F, length(Args)}, Ts}, pass_over(?LARGE, S)));
 message({trace_ts, _, _, _, _} = Event, S) ->
     loop(add_short(Event, S));
+message(drain, S) ->
+    loop(drain(S));
 message({kprof, Client, _, Cmd}, #s{client = Client} = S) ->
     loop(command(Cmd, S#s{lease_at = now_ms()}));
 message(tick, S) ->
     tick(),
     look(S);
 message({trace_delivered, _, Ref}, #s{delivered = Ref} = S) ->
-    sweep(flush(released_all(S)));
+    sweep(drain_all(flush(released_all(S))));
 message(swept, S) ->
     loop(ended(S));
 message({'DOWN', Ref, process, _, Reason}, #s{applied = {_, Ref, _}} = S) ->
@@ -398,8 +409,9 @@ kept_binaries(S) ->
 
 command(go, #s{stage = ready} = S0) ->
     %% Without events: it says that it traces.
-    flag(S0#s.chosen, S0#s.flags, S0#s.session),
+    flag_all(S0),
     S = send({kprof_calls, 0, []}, S0#s{stage = tracing, seq = 1}),
+    S#s.probe =:= native andalso (self() ! drain),
     case S#s.applied of
         {Pid, Ref, Ms} ->
             erlang:send_after(Ms, self(), {overran, Ref}),
@@ -479,15 +491,27 @@ flush(#s{batch = Batch, seq = Seq} = S0) ->
 pass_over(Size, #s{passed_over = N} = S) when N < ?BATCH -> S#s{passed_over = N + Size};
 pass_over(_, S) -> queue(S#s{passed_over = 0}).
 
-%% More than it can send: no more of them.
-queue(#s{stage = tracing, queue_max = Max, memory_max = MaxMemory} = S) ->
-    case process_info(self(), [message_queue_len, memory]) of
-        [{_, N}, _] when N > Max -> disarm({queue, 0}, S);
-        [_, {_, Own}] when Own > MaxMemory -> disarm({memory, 0}, S);
-        _ -> S
+%% More than it can send: no more of them. Their number is known; what they take
+%% is added up one by one, so that is asked where there are a quarter more, and
+%% once a second.
+queue(#s{stage = tracing, queue_max = Max, weighed = {Most, At}} = S) ->
+    case process_info(self(), message_queue_len) of
+        {_, N} when N > Max -> disarm({queue, 0}, S);
+        {_, N} when N > Most -> weigh(N, now_ms(), S);
+        {_, N} ->
+            case now_ms() of
+                Now when Now > At -> weigh(N, Now, S);
+                _ -> S
+            end
     end;
 queue(S) ->
     S.
+
+weigh(N, Now, #s{memory_max = Max} = S) ->
+    case process_info(self(), memory) of
+        {_, Own} when Own > Max -> disarm({memory, 0}, S);
+        _ -> S#s{weighed = {N + N div 4, Now + ?WEIGH_MS}}
+    end.
 
 %% Waits while the connection is busy, but not for a client that has gone or
 %% hangs; and looks at the queue meanwhile.
@@ -583,7 +607,7 @@ pattern_meta(Session, MFA, Spec) ->
 
 %% Returns what comes when all events have come.
 unarm(#s{session = legacy} = S) ->
-    clear(legacy, self(), legacy_armed(S)),
+    clear(legacy, legacy_tracer(self()), legacy_armed(S)),
     erlang:trace_delivered(all);
 unarm(#s{session = Session}) ->
     trace:process(Session, all, false, [all]),

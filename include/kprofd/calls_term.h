@@ -14,11 +14,13 @@
  *   {trace_ts, Pid, request, Number, Ts}
  *   {trace_ts, Pid, send, {Number, Serial}, Ts}
  *   {trace_ts, Pid, 'receive', {Number, Serial, From}, Ts}
+ * or, all of them, binaries of the native probe.
  */
 #ifndef KPROFD_CALLS_TERM_H
 #define KPROFD_CALLS_TERM_H
 
 #include "kprofd/calls.h"
+#include "kprofd/native.h"
 
 struct kp_calls_decoder;
 
@@ -36,6 +38,14 @@ void kp_calls_decoder_free(struct kp_calls_decoder *d);
  * element, or of a name that cannot be kept; KP_ENOMEM; else what sticks in r.
  */
 enum kp_err kp_calls_decode(struct kp_calls_decoder *d, struct kp_term *r,
+    struct kp_call_event *ev);
+
+/*
+ * The next event of a batch of the native probe's chunks (kprofd/native.h),
+ * which are the node's of one probe.  KP_OK, KP_ENOENT and KP_ENOMEM as above;
+ * KP_END after the last; KP_EFORMAT where the batch cannot be followed.
+ */
+enum kp_err kp_calls_next(struct kp_calls_decoder *d, struct kp_batch *b,
     struct kp_call_event *ev);
 
 #endif

@@ -41,4 +41,14 @@ void kp_native_restart(struct kp_native *nd, const char *node);
 enum kp_err kp_native_next(struct kp_native *nd, struct kp_batch *b,
     struct kp_event *ev);
 
+/* A record as it is, and what its slots stand for: raw terms, or empty. */
+struct kp_native_event {
+	struct kp_native_record rec;
+	struct kp_span fn, caller;
+};
+
+/* The same for records of full traces (KP_NATIVE_CALLS), and for these alone. */
+enum kp_err kp_native_next_record(struct kp_native *nd, struct kp_batch *b,
+    struct kp_native_event *ev);
+
 #endif

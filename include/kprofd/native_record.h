@@ -14,6 +14,7 @@
 #define KPROFD_NATIVE_RECORD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define KP_NATIVE_MAGIC 0x6B
@@ -22,6 +23,13 @@
 #define KP_NATIVE_SLOTS 1024		/* of a kind in a ring: 1 to this */
 /* Bytes of a definition's term: two atoms of 255 characters, and some. */
 #define KP_NATIVE_TERM_MAX 2560
+
+/*
+ * MIXED: of a full trace, whose records are shorter where they have the flag
+ * SHORT, and `records` counts words of 8 bytes.
+ */
+#define KP_NATIVE_MIXED 0x6C
+#define KP_NATIVE_WORD 8
 
 struct kp_native_chunk {
 	uint8_t magic, version;
@@ -46,26 +54,25 @@ enum kp_native_kind {
 	KP_NATIVE_GC_START,
 	KP_NATIVE_GC_END,
 	KP_NATIVE_SEND,		/* a message with a token that asks for it */
-	KP_NATIVE_RECEIVE	/* the same, taken from the mailbox */
+	KP_NATIVE_RECEIVE,	/* the same, taken from the mailbox */
+	/*
+	 * Of a full trace: this and what enum kp_call_kind (kprofd/calls.h)
+	 * has up to KP_CALL_EXIT.  `fn` and `caller` as there; of a spawn
+	 * `other` is the child.
+	 */
+	KP_NATIVE_CALLS = 16
 };
-
-/* Is it an event, and has a time and a process? */
-static inline bool
-kp_native_is_event(uint8_t kind)
-{
-	return kind < KP_NATIVE_WEIGHT || kind > KP_NATIVE_IDENTITY;
-}
 
 /* Of garbage collection or scheduling? */
 static inline bool
-kp_native_is_pause(uint8_t kind)
+kp_native_is_pause(unsigned kind)
 {
 	return kind >= KP_NATIVE_IN && kind <= KP_NATIVE_GC_END;
 }
 
 /* It is followed by bytes of a term. */
 static inline bool
-kp_native_defines(uint8_t kind)
+kp_native_is_definition(unsigned kind)
 {
 	return kind == KP_NATIVE_FN || kind == KP_NATIVE_IDENTITY;
 }
@@ -76,6 +83,9 @@ kp_native_defines(uint8_t kind)
  */
 #define KP_NATIVE_HAS_FROM 1	/* of the target's own */
 #define KP_NATIVE_FROM_AFAR 2	/* of another node */
+/* Ends before `label`, which is 0 as all that follows. */
+#define KP_NATIVE_SHORT 4
+#define KP_NATIVE_SHORT_BYTES 24
 
 /* Slot 0: none, which is [] and undefined. */
 struct kp_native_record {
@@ -122,6 +132,19 @@ kp_native_records(uint32_t term_bytes)
 	    (uint32_t)sizeof(struct kp_native_record);
 }
 
+/* Bytes of a record in a chunk, with the rest of a definition. */
+static inline uint32_t
+kp_native_bytes(const struct kp_native_record *rec, int mixed)
+{
+	if (kp_native_is_definition(rec->kind))
+		return kp_native_records(rec->caller) *
+		    (uint32_t)sizeof(*rec);
+	return mixed && (rec->flags & KP_NATIVE_SHORT) != 0 ?
+	    KP_NATIVE_SHORT_BYTES : (uint32_t)sizeof(*rec);
+}
+
+_Static_assert(offsetof(struct kp_native_record, label) ==
+    KP_NATIVE_SHORT_BYTES, "what is short is the beginning");
 _Static_assert(sizeof(struct kp_native_record) == 40, "records are packed");
 _Static_assert(sizeof(struct kp_native_chunk) == 8, "headers are packed");
 

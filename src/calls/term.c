@@ -17,6 +17,7 @@ struct kp_calls_decoder {
 	struct kp_buf args;	/* of the last call */
 	uint32_t args_max;
 	struct kp_span node;	/* of the process of the event */
+	struct kp_native *native;	/* NULL until there is such a chunk */
 };
 
 struct kp_calls_decoder *
@@ -39,6 +40,7 @@ kp_calls_decoder_free(struct kp_calls_decoder *d)
 		return;
 	intern_free(&d->by_raw);
 	kp_buf_free(&d->args);
+	kp_native_free(d->native);
 	free(d);
 }
 
@@ -80,41 +82,52 @@ fn_new(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw,
 	return fn;
 }
 
+static uint32_t
+fn_number(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw)
+{
+	uint64_t hash = hash_bytes(raw.p, raw.n);
+	uint32_t *known = intern_get(&d->by_raw, raw.p, raw.n, hash);
+
+	return known != NULL ? *known : fn_new(d, r, raw, hash);
+}
+
 /* {M, F, A}; an atom and 0 stand for none that is known. */
 static uint32_t
 get_fn(struct kp_calls_decoder *d, struct kp_term *r)
 {
 	struct kp_span raw;
-	uint64_t hash;
-	uint32_t *known;
 
 	if (kp_term_peek(r) != KP_TERM_TUPLE) {
 		kp_term_skip(r);
 		return KP_FN_UNDEFINED;
 	}
 	raw = kp_term_raw(r);
-	if (r->err != KP_OK)
-		return KP_FN_UNDEFINED;
-	hash = hash_bytes(raw.p, raw.n);
-	known = intern_get(&d->by_raw, raw.p, raw.n, hash);
-	return known != NULL ? *known : fn_new(d, r, raw, hash);
+	return r->err == KP_OK ? fn_number(d, r, raw) : KP_FN_UNDEFINED;
+}
+
+static uint32_t
+proc_number(struct kp_calls_decoder *d, struct kp_term *r, uint32_t id,
+    uint32_t serial)
+{
+	uint32_t proc = 0;
+	enum kp_err e;
+	bool added;
+
+	e = kp_call_proc_put(d->names, id, serial, &proc, &added);
+	if (e != KP_OK)
+		fail(r, e);
+	return proc;
 }
 
 static uint32_t
 get_proc(struct kp_calls_decoder *d, struct kp_term *r)
 {
 	struct kp_pid pid = kp_term_pid(r);
-	uint32_t proc = 0;
-	enum kp_err e;
-	bool added;
 
 	if (r->err != KP_OK)
 		return 0;
 	d->node = pid.node;
-	e = kp_call_proc_put(d->names, pid.id, pid.serial, &proc, &added);
-	if (e != KP_OK)
-		fail(r, e);
-	return proc;
+	return proc_number(d, r, pid.id, pid.serial);
 }
 
 static const struct {
@@ -257,4 +270,66 @@ kp_calls_decode(struct kp_calls_decoder *d, struct kp_term *r,
 		return KP_OK;
 	*ev = (struct kp_call_event){ 0 };
 	return e == KP_ENOMEM ? KP_ENOMEM : KP_ENOENT;
+}
+
+/* ---- the native probe's ---- */
+
+static uint32_t
+native_proc(struct kp_calls_decoder *d, struct kp_term *r, uint64_t name)
+{
+	return proc_number(d, r, (uint32_t)name, (uint32_t)(name >> 32));
+}
+
+static uint32_t
+native_fn(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw)
+{
+	return raw.n > 0 ? fn_number(d, r, raw) : KP_FN_UNDEFINED;
+}
+
+/* r: where what goes wrong is kept; nothing is read of it. */
+static void
+native_event(struct kp_calls_decoder *d, struct kp_term *r,
+    const struct kp_native_event *in, struct kp_call_event *ev)
+{
+	unsigned kind = in->rec.kind - KP_NATIVE_CALLS;
+
+	if (kind < KP_CALL_CALL || kind > KP_CALL_EXIT ||
+	    in->rec.ts <= -KP_CALLS_TIME_MAX ||
+	    in->rec.ts >= KP_CALLS_TIME_MAX ||
+	    (kind == KP_CALL_CALL && in->fn.n == 0)) {
+		fail(r, KP_EFORMAT);
+		return;
+	}
+	ev->kind = (enum kp_call_kind)kind;
+	ev->ts = in->rec.ts;
+	ev->proc = native_proc(d, r, in->rec.pid);
+	if (kind == KP_CALL_CALL)
+		ev->other = native_fn(d, r, in->caller);
+	else if (kind == KP_CALL_SPAWN)
+		ev->other = native_proc(d, r, in->rec.other);
+	if (kind == KP_CALL_CALL || kind == KP_CALL_RETURN_TO ||
+	    kind == KP_CALL_IN || kind == KP_CALL_OUT || kind == KP_CALL_SPAWN)
+		ev->fn = native_fn(d, r, in->fn);
+}
+
+enum kp_err
+kp_calls_next(struct kp_calls_decoder *d, struct kp_batch *b,
+    struct kp_call_event *ev)
+{
+	struct kp_native_event in;
+	struct kp_term r;
+	enum kp_err e;
+
+	*ev = (struct kp_call_event){ 0 };
+	if (d->native == NULL && (d->native = kp_native_new()) == NULL)
+		return KP_ENOMEM;
+	e = kp_native_next_record(d->native, b, &in);
+	if (e != KP_OK)
+		return e;
+	kp_term_begin_raw(&r, NULL, 0);
+	native_event(d, &r, &in, ev);
+	if (r.err == KP_OK)
+		return KP_OK;
+	*ev = (struct kp_call_event){ 0 };
+	return r.err == KP_ENOMEM ? KP_ENOMEM : KP_ENOENT;
 }

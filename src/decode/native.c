@@ -40,6 +40,8 @@ struct cursor {
 	struct source *source;
 	const uint8_t *p, *end;
 	int64_t ts;
+	uint32_t size;		/* of that event */
+	bool mixed;
 };
 
 struct kp_native {
@@ -195,6 +197,27 @@ take_definition(struct kp_native *nd, struct source *s,
 /* ---- chunks ---- */
 
 /*
+ * What is there, 0 past its end, and of how many bytes it is, which may be more
+ * than there are.
+ */
+static size_t
+record_at(const struct cursor *c, struct kp_native_record *rec)
+{
+	size_t n = (size_t)(c->end - c->p);
+
+	if (n < RECORD) {
+		memset(rec, 0, RECORD);
+		memcpy(rec, c->p, n);
+	} else {
+		memcpy(rec, c->p, RECORD);
+	}
+	n = kp_native_bytes(rec, c->mixed);
+	if (n < RECORD)
+		rec->label = rec->other = 0;
+	return n;
+}
+
+/*
  * On to the next event, taking the definitions before it.  False at the end;
  * what makes no sense is counted.
  */
@@ -205,24 +228,24 @@ cursor_advance(struct kp_native *nd, struct cursor *c)
 	size_t size;
 
 	for (; c->p < c->end; c->p += size) {
-		memcpy(&rec, c->p, RECORD);
-		size = RECORD;
+		size = record_at(c, &rec);
+		if (size > (size_t)(c->end - c->p) ||
+		    (kp_native_is_definition(rec.kind) &&
+		    rec.caller > KP_NATIVE_TERM_MAX)) {
+			nd->bad++;
+			return false;
+		}
 		if (rec.kind == KP_NATIVE_WEIGHT) {
 			if (rec.label >= 1 && rec.label <= UINT32_MAX)
 				c->source->weight = (uint32_t)rec.label;
 			else
 				nd->bad++;
-		} else if (kp_native_defines(rec.kind)) {
-			size *= kp_native_records(rec.caller);
-			if (rec.caller > KP_NATIVE_TERM_MAX ||
-			    size > (size_t)(c->end - c->p)) {
-				nd->bad++;
-				return false;
-			}
+		} else if (kp_native_is_definition(rec.kind)) {
 			nd->bad += !take_definition(nd, c->source, &rec,
 			    c->p);
 		} else {
 			c->ts = rec.ts;
+			c->size = (uint32_t)size;
 			return true;
 		}
 	}
@@ -244,15 +267,18 @@ add_chunk(struct kp_native *nd, struct kp_span b)
 {
 	struct kp_native_chunk head;
 	struct cursor c, *v;
+	size_t unit;
 	uint32_t cap;
 
 	if (b.n < sizeof(head))
 		return false;
 	memcpy(&head, b.p, sizeof(head));
-	if (head.magic != KP_NATIVE_MAGIC ||
+	unit = head.magic == KP_NATIVE_MIXED ? KP_NATIVE_WORD : RECORD;
+	if ((head.magic != KP_NATIVE_MAGIC &&
+	    head.magic != KP_NATIVE_MIXED) ||
 	    head.version != KP_NATIVE_VERSION ||
-	    head.records != (b.n - sizeof(head)) / RECORD ||
-	    (b.n - sizeof(head)) % RECORD != 0 ||
+	    head.records != (b.n - sizeof(head)) / unit ||
+	    (b.n - sizeof(head)) % unit != 0 ||
 	    nd->n == KP_NATIVE_CHUNKS_MAX)
 		return false;
 	if (nd->n == nd->cap) {
@@ -264,7 +290,8 @@ add_chunk(struct kp_native *nd, struct kp_span b)
 		nd->cap = cap;
 	}
 	c = (struct cursor){ .source = source_get(nd, head.ring),
-		.p = b.p + sizeof(head), .end = b.p + b.n };
+		.p = b.p + sizeof(head), .end = b.p + b.n,
+		.mixed = head.magic == KP_NATIVE_MIXED };
 	if (c.source == NULL)
 		return false;
 	if (cursor_advance(nd, &c))
@@ -442,7 +469,7 @@ pass(struct kp_native *nd)
 	struct cursor *c = nd->v;
 
 	nd->given = false;
-	c->p += RECORD;
+	c->p += c->size;
 	if (!cursor_advance(nd, c))
 		*c = nd->v[--nd->n];
 	else if (c->ts <= nd->until)
@@ -452,31 +479,56 @@ pass(struct kp_native *nd)
 	look_ahead(nd);
 }
 
-static enum kp_err
-next_record(struct kp_native *nd, struct kp_event *ev)
+/* The next one to be given; false: there is none that makes sense. */
+static bool
+take_record(struct kp_native *nd, struct kp_native_record *rec)
 {
-	const struct cursor *c = nd->v;
+	if (nd->bad > 0) {
+		nd->bad--;
+		return false;
+	}
+	nd->given = true;
+	record_at(nd->v, rec);
+	return true;
+}
+
+/* False: the batch has no chunk, or no more. */
+static bool
+has_record(struct kp_native *nd, struct kp_batch *b)
+{
+	if (nd->given)
+		pass(nd);
+	else if (nd->n == 0 && b->left > 0 && term_tag(&b->r) == ETF_BINARY)
+		gather(nd, b);
+	return nd->n > 0 || nd->bad > 0;
+}
+
+enum kp_err
+kp_native_next(struct kp_native *nd, struct kp_batch *b, struct kp_event *ev)
+{
 	struct kp_native_record rec;
 
-	nd->given = true;
-	memcpy(&rec, c->p, RECORD);
-	if (read_record(nd, c->source, &rec, ev))
+	if (!has_record(nd, b))
+		return kp_batch_next(b, ev);
+	if (take_record(nd, &rec) &&
+	    read_record(nd, nd->v->source, &rec, ev))
 		return KP_OK;
 	*ev = (struct kp_event){ .ts = 0 };
 	return KP_ENOENT;
 }
 
 enum kp_err
-kp_native_next(struct kp_native *nd, struct kp_batch *b, struct kp_event *ev)
+kp_native_next_record(struct kp_native *nd, struct kp_batch *b,
+    struct kp_native_event *ev)
 {
-	if (nd->given)
-		pass(nd);
-	else if (nd->n == 0 && b->left > 0 && term_tag(&b->r) == ETF_BINARY)
-		gather(nd, b);
-	if (nd->bad > 0) {
-		nd->bad--;
-		*ev = (struct kp_event){ .ts = 0 };
+	struct kp_event other;
+
+	*ev = (struct kp_native_event){ .rec = { 0 } };
+	if (!has_record(nd, b))
+		return kp_batch_next(b, &other) == KP_END ? KP_END : KP_EFORMAT;
+	if (!take_record(nd, &ev->rec) || ev->rec.kind < KP_NATIVE_CALLS ||
+	    !slot(nd->v->source->fn, ev->rec.fn, &ev->fn) ||
+	    !slot(nd->v->source->fn, ev->rec.caller, &ev->caller))
 		return KP_ENOENT;
-	}
-	return nd->n > 0 ? next_record(nd, ev) : kp_batch_next(b, ev);
+	return KP_OK;
 }

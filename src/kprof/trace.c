@@ -15,6 +15,7 @@
 #include "calls_show.h"
 #include "functions.h"
 #include "kprofd/calls_file.h"
+#include "target/probe_file.h"
 #include "target/tracer.h"
 
 #define EVENTS 1000000
@@ -29,6 +30,8 @@ struct args {
 	struct calls_args show;
 	struct kp_mfa_pat entry;	/* mod NULL: not by request */
 	const char *keep, *entry_text;
+	int probe;
+	char library[4096 + 64];
 	size_t events, queue, requests, bytes;
 	bool quiet, args;
 };
@@ -157,6 +160,9 @@ trace_with(struct tracer *t, struct kept *k, const struct args *a,
 		tracer_stop(t);
 		return EXIT_FAILED;
 	}
+	if (h->not_native[0] != '\0')
+		say("'%s': not by the native probe: %s", a->o.g.talk.target,
+		    h->not_native);
 	say_begin(a, deadline);
 	e = tracer_run(t, deadline, on_event, k, &end);
 	if (e == KP_ETIMEOUT || e == KP_END) {
@@ -230,6 +236,12 @@ check_args(const struct cmd *cmd, struct args *a)
 	a->o.requests = a->requests;
 	a->o.max_events = a->events;
 	a->o.max_queue = a->queue;
+	a->o.probe = (enum tracer_probe)a->probe;
+	if (a->o.probe_library == NULL)
+		a->o.probe_library = probe_file(a->library, sizeof(a->library),
+		    "kprof_calls_probe.so");
+	if (a->o.probe_library[0] != '/')
+		return opts_wrong(cmd, "-probe-library needs the whole path");
 	if (a->quiet && a->keep == NULL)
 		return opts_wrong(cmd, "-quiet goes with -o FILE");
 	return functions_check(cmd, &a->f, &a->o.g);
@@ -240,7 +252,7 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 {
 	struct args a = { .o = { .g = { .processes = "", .apply = "",
 		.talk = { .wake = -1 } } }, .f = { FUNCTIONS_LIMITS },
-		.events = EVENTS, .queue = QUEUE };
+		.events = EVENTS, .queue = QUEUE, .probe = TRACER_AUTO };
 	const struct opt opts[] = {
 		{ "target", "NODE", "the node to trace in (needed)", OPT_TEXT,
 		    &a.o.g.talk.target, NULL },
@@ -265,6 +277,12 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 		    OPT_COUNT, &a.events, NULL },
 		{ "max-queue", "N", "end when so many wait in the node to be "
 		    "sent (default 200000)", OPT_COUNT, &a.queue, NULL },
+		{ "probe", "KIND", "how events leave the node: relay, native "
+		    "(code of ours in its VM), or auto (default): native where "
+		    "it can be", OPT_CHOICE, &a.probe, TRACER_PROBES },
+		{ "probe-library", "FILE", "where the node finds the native "
+		    "probe's library (kprof_calls_probe.so beside kprof or in "
+		    "../lib/kprofd)", OPT_TEXT, &a.o.probe_library, NULL },
 		OPTS_FUNCTIONS(a.f, a.o.g),
 	};
 	int st;

@@ -13,6 +13,7 @@
 #include "kprofd/dur.h"
 #include "kprofd/nodes.h"
 #include "kprofd/options.h"
+#include "target/probe_file.h"
 
 #define MAX_DB_DEFAULT "1G"
 
@@ -346,32 +347,12 @@ unknown(const char *name)
 	return usage("unknown option '-%s': did you mean '-%s'?", name, best);
 }
 
-/* As it is built, or as it is installed: lib/kprofd is beside bin. */
-static void
-find_probe_library(struct options *o)
-{
-	char dir[4096], *slash;
-	ssize_t n = readlink("/proc/self/exe", dir, sizeof(dir) - 1);
-
-	if (n < 0)
-		n = 0;
-	dir[n] = '\0';
-	slash = strrchr(dir, '/');
-	if (slash != NULL)
-		*slash = '\0';
-	snprintf(o->library_path, sizeof(o->library_path),
-	    "%s/kprof_probe.so", dir);
-	if (access(o->library_path, R_OK) != 0)
-		snprintf(o->library_path, sizeof(o->library_path),
-		    "%s/../lib/kprofd/kprof_probe.so", dir);
-	o->probe_library = o->library_path;
-}
-
 static int
 finish(struct options *o)
 {
 	if (o->probe_library == NULL)
-		find_probe_library(o);
+		o->probe_library = probe_file(o->library_path,
+		    sizeof(o->library_path), "kprof_probe.so");
 	if (o->tiers == NULL)
 		return usage("no tiers.conf given: -tiers FILE is needed");
 	if (o->ntargets == 0 && o->target_file == NULL && o->seed == NULL &&

@@ -131,32 +131,36 @@ chunk(ErlNifEnv *env, struct probe *p, const struct ring_part *part)
 {
 	const struct ring *r = part->r;
 	uint64_t n = part->to - part->from, at = part->from, end;
-	struct kp_native_chunk head = { .magic = KP_NATIVE_MAGIC,
+	size_t bytes = n * sizeof(struct kp_native_record) - (event_mixed ?
+	    part->shorts * (sizeof(struct kp_native_record) -
+	    KP_NATIVE_SHORT_BYTES) : 0), size;
+	struct kp_native_chunk head = { .magic = event_mixed ?
+		KP_NATIVE_MIXED : KP_NATIVE_MAGIC,
 		.version = KP_NATIVE_VERSION, .ring = (uint16_t)part->number,
-		.records = (uint32_t)n };
+		.records = (uint32_t)(event_mixed ? bytes / KP_NATIVE_WORD :
+		    n) };
 	const struct kp_native_record *rec;
 	struct kp_native_record out;
 	ERL_NIF_TERM binary;
 	uint8_t *to;
 
-	to = enif_make_new_binary(env, sizeof(head) + n * sizeof(*rec),
-	    &binary);
-	vm_wrote(to, sizeof(head) + n * sizeof(*rec));
+	to = enif_make_new_binary(env, sizeof(head) + bytes, &binary);
+	vm_wrote(to, sizeof(head) + bytes);
 	memcpy(to, &head, sizeof(head));
 	to += sizeof(head);
 	while (at < part->to) {
 		rec = ring_at(r, at);
-		end = at + 1;
-		if (kp_native_defines(rec->kind)) {
+		if (kp_native_is_definition(rec->kind)) {
 			for (end = at + kp_native_records(rec->caller);
 			    at < end; at++, to += sizeof(*rec))
 				memcpy(to, ring_at(r, at), sizeof(*rec));
 			continue;
 		}
 		out = record_out(p, rec);
-		memcpy(to, &out, sizeof(out));
-		to += sizeof(out);
-		at = end;
+		size = kp_native_bytes(&out, event_mixed);
+		memcpy(to, &out, size);
+		to += size;
+		at++;
 	}
 	return binary;
 }
@@ -257,14 +261,14 @@ keep_definitions(ErlNifBinary *b, uint64_t *events, uint64_t *entries,
 	struct kp_native_record rec;
 	size_t at = sizeof(head), to = sizeof(head), n;
 
-	if (b->size < sizeof(head) || (b->size - at) % sizeof(rec) != 0)
+	if (event_mixed || b->size < sizeof(head) ||
+	    (b->size - at) % sizeof(rec) != 0)
 		return false;
 	for (; at < b->size; at += n) {
 		memcpy(&rec, b->data + at, sizeof(rec));
-		n = sizeof(rec);
-		if (kp_native_defines(rec.kind)) {
-			n *= kp_native_records(rec.caller);
-		} else if (rec.kind != KP_NATIVE_WEIGHT) {
+		n = kp_native_bytes(&rec, false);
+		if (rec.kind != KP_NATIVE_WEIGHT &&
+		    !kp_native_is_definition(rec.kind)) {
 			*events += !kp_native_is_pause(rec.kind);
 			*entries += rec.kind == KP_NATIVE_ENTRY;
 			continue;

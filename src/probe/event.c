@@ -11,64 +11,23 @@
  * From, To, Message}.  The message is there in place, and stays there: of its
  * first element is asked whether it is one at all.
  *
- * An event goes into its ring with the definitions that it needs, or not at
- * all: a slot that could not be defined is forgotten.
+ * How it goes into its ring: put.h.
  */
 #include <stdio.h>
 
-#include "kprofd/native_record.h"
 #include "probe/checked.h"
-#include "probe/probe.h"
+#include "probe/put.h"
 #include "probe/term_put.h"
 
 /* Labels are immediates, of which kprofd uses 58 bits. */
 #define LABEL_END (INT64_C(1) << 58)
-#define NEEDS_MAX 4	/* definitions of one event */
 
-struct event {
-	struct thread *t;
-	ErlNifEnv *env;
-	struct kp_native_record rec;
-	uint32_t weight;
-	bool full;		/* the ring is; sticks */
-	unsigned nfresh;
-	struct {
-		struct names *names;
-		uint16_t slot;
-	} fresh[NEEDS_MAX];
-};
-
-static void
-define(struct event *e, struct names *names, enum kp_native_kind kind,
-    uint16_t slot, const uint8_t *term, uint32_t n)
-{
-	e->fresh[e->nfresh].names = names;
-	e->fresh[e->nfresh++].slot = slot;
-	e->full |= !ring_define(&e->t->ring, kind, slot, term, n);
-}
-
-/* Of {M,F,A}, or of undefined, which has none; keep: as of names_slot(). */
-static uint16_t
-fn_slot(struct event *e, ERL_NIF_TERM mfa, uint16_t keep)
-{
-	struct thread *t = e->t;
-	const ERL_NIF_TERM *v;
-	struct name_key key;
-	uint16_t slot;
-	bool fresh;
-	uint32_t n;
-	int arity;
-
-	if (!vm_tuple(e->env, mfa, &arity, &v) || arity != 3)
-		return 0;
-	key = (struct name_key){ v[0], v[1], v[2] };
-	slot = names_slot(&t->fns, &key, keep, &fresh);
-	if (!fresh)
-		return slot;
-	n = term_put(e->env, mfa, t->term, sizeof(t->term));
-	define(e, &t->fns, KP_NATIVE_FN, slot, t->term, n);
-	return slot;
-}
+static struct {
+	ERL_NIF_TERM call, return_to, return_from, exception_from, undefined,
+	    in, out, gc_minor_start, gc_minor_end, gc_major_start,
+	    gc_major_end, seq_trace, send, receive, exit, spawn_request,
+	    spawn_reply;
+} atoms;
 
 /* Atoms are compared as they are; of all else the bytes. */
 static uint16_t
@@ -83,7 +42,7 @@ identity_slot(struct event *e, ERL_NIF_TERM term)
 	uint32_t n = 0;
 
 	if (enif_is_empty_list(e->env, term) ||
-	    enif_is_identical(term, probe_atoms.undefined))
+	    enif_is_identical(term, atoms.undefined))
 		return 0;
 	if (!atom) {
 		n = term_put(e->env, term, t->term, sizeof(t->term));
@@ -99,7 +58,7 @@ identity_slot(struct event *e, ERL_NIF_TERM term)
 		p = other;
 		n = sizeof(other);
 	}
-	define(e, &t->idents, KP_NATIVE_IDENTITY, slot, p, n);
+	event_define(e, &t->idents, KP_NATIVE_IDENTITY, slot, p, n);
 	return slot;
 }
 
@@ -133,7 +92,7 @@ sender_slot(struct event *e, ERL_NIF_TERM pid)
 		names_forget(&t->idents, slot);
 		return 0;
 	}
-	define(e, &t->idents, KP_NATIVE_IDENTITY, slot, t->term, n);
+	event_define(e, &t->idents, KP_NATIVE_IDENTITY, slot, t->term, n);
 	return slot;
 }
 
@@ -193,14 +152,14 @@ read_message(struct event *e, ERL_NIF_TERM opts)
 		e->rec.kind = arity == 3 ? KP_NATIVE_CALL : KP_NATIVE_CLEAR;
 		e->rec.identity = identity_slot(e, v[0]);
 		e->rec.label = token_label(e, v[1], true);
-		e->rec.caller = fn_slot(e, v[2], 0);
+		e->rec.caller = event_fn(e, v[2], 0);
 		return true;
 	}
 	if (arity != 7 || !enif_get_uint(e->env, v[2], &weight))
 		return false;
 	e->rec.kind = KP_NATIVE_ENTRY;
 	e->rec.identity = identity_slot(e, v[0]);
-	e->rec.caller = fn_slot(e, v[1], 0);
+	e->rec.caller = event_fn(e, v[1], 0);
 	e->weight = weight;
 	e->rec.label = token_label(e, v[3], false);
 	e->rec.other = token_label(e, v[6], false);
@@ -211,17 +170,15 @@ read_message(struct event *e, ERL_NIF_TERM opts)
 static uint8_t
 pause_kind(ERL_NIF_TERM tag)
 {
-	const struct probe_atoms *a = &probe_atoms;
-
-	if (enif_is_identical(tag, a->in))
+	if (enif_is_identical(tag, atoms.in))
 		return KP_NATIVE_IN;
-	if (enif_is_identical(tag, a->out))
+	if (enif_is_identical(tag, atoms.out))
 		return KP_NATIVE_OUT;
-	if (enif_is_identical(tag, a->gc_minor_start) ||
-	    enif_is_identical(tag, a->gc_major_start))
+	if (enif_is_identical(tag, atoms.gc_minor_start) ||
+	    enif_is_identical(tag, atoms.gc_major_start))
 		return KP_NATIVE_GC_START;
-	return enif_is_identical(tag, a->gc_minor_end) ||
-	    enif_is_identical(tag, a->gc_major_end) ? KP_NATIVE_GC_END : 0;
+	return enif_is_identical(tag, atoms.gc_minor_end) ||
+	    enif_is_identical(tag, atoms.gc_major_end) ? KP_NATIVE_GC_END : 0;
 }
 
 /*
@@ -231,15 +188,14 @@ pause_kind(ERL_NIF_TERM tag)
 static bool
 is_signal(ErlNifEnv *env, ERL_NIF_TERM message)
 {
-	const struct probe_atoms *a = &probe_atoms;
 	const ERL_NIF_TERM *v;
 	int arity;
 
 	if (!vm_tuple(env, message, &arity, &v))
 		return false;
-	return (arity == 3 && enif_is_identical(v[0], a->exit)) ||
-	    (arity == 4 && enif_is_identical(v[0], a->spawn_reply)) ||
-	    (arity == 7 && enif_is_identical(v[0], a->spawn_request));
+	return (arity == 3 && enif_is_identical(v[0], atoms.exit)) ||
+	    (arity == 4 && enif_is_identical(v[0], atoms.spawn_reply)) ||
+	    (arity == 7 && enif_is_identical(v[0], atoms.spawn_request));
 }
 
 /* {What, {Previous, Serial}, From, To, Message}; false: not to be told. */
@@ -257,8 +213,8 @@ read_mail(struct event *e, const ERL_NIF_TERM argv[])
 	    arity != 5 || !vm_tuple(e->env, v[1], &arity, &serials) ||
 	    arity != 2 || !enif_get_uint64(e->env, serials[1], &serial))
 		return false;
-	send = enif_is_identical(v[0], probe_atoms.send);
-	if (!send && !enif_is_identical(v[0], probe_atoms.receive))
+	send = enif_is_identical(v[0], atoms.send);
+	if (!send && !enif_is_identical(v[0], atoms.receive))
 		return false;
 	/* Nobody takes it from there; and ports send without a mailbox, too. */
 	if (enif_is_port(e->env, v[3]) || is_signal(e->env, v[4]) ||
@@ -274,18 +230,16 @@ read_mail(struct event *e, const ERL_NIF_TERM argv[])
 static bool
 read_event(struct event *e, const ERL_NIF_TERM argv[])
 {
-	const struct probe_atoms *a = &probe_atoms;
-
-	if (enif_is_identical(argv[0], a->call)) {
+	if (enif_is_identical(argv[0], atoms.call)) {
 		if (!read_message(e, argv[4]))
 			return false;
-	} else if (enif_is_identical(argv[0], a->return_from)) {
+	} else if (enif_is_identical(argv[0], atoms.return_from)) {
 		e->rec.kind = KP_NATIVE_RETURN_FROM;
-	} else if (enif_is_identical(argv[0], a->return_to)) {
+	} else if (enif_is_identical(argv[0], atoms.return_to)) {
 		e->rec.kind = KP_NATIVE_RETURN_TO;
-	} else if (enif_is_identical(argv[0], a->exception_from)) {
+	} else if (enif_is_identical(argv[0], atoms.exception_from)) {
 		e->rec.kind = KP_NATIVE_EXCEPTION_FROM;
-	} else if (enif_is_identical(argv[0], a->seq_trace)) {
+	} else if (enif_is_identical(argv[0], atoms.seq_trace)) {
 		return read_mail(e, argv);
 	} else {
 		e->rec.kind = pause_kind(argv[0]);
@@ -293,64 +247,8 @@ read_event(struct event *e, const ERL_NIF_TERM argv[])
 		return e->rec.kind != 0;
 	}
 	e->rec.pid = argv[2];
-	e->rec.fn = fn_slot(e, argv[3], e->rec.caller);
+	e->rec.fn = event_fn(e, argv[3], e->rec.caller);
 	return true;
-}
-
-static void
-put_weight(struct event *e)
-{
-	struct kp_native_record *rec;
-
-	if (e->weight == 0 || e->weight == e->t->weight)
-		return;
-	rec = ring_next(&e->t->ring);
-	if (rec == NULL)
-		e->full = true;
-	else
-		*rec = (struct kp_native_record){ .kind = KP_NATIVE_WEIGHT,
-			.label = e->weight };
-}
-
-static void
-put_event(struct event *e)
-{
-	struct ring *r = &e->t->ring;
-	struct kp_native_record *rec;
-
-	put_weight(e);
-	rec = e->full ? NULL : ring_next(r);
-	if (rec == NULL) {
-		e->full = true;
-		return;
-	}
-	*rec = e->rec;
-	if (e->weight != 0)
-		e->t->weight = e->weight;
-	ring_publish(r);
-}
-
-/* Only this thread writes them. */
-static void
-count(_Atomic uint64_t *n, uint64_t by)
-{
-	atomic_store_explicit(n, atomic_load_explicit(n,
-	    memory_order_relaxed) + by, memory_order_relaxed);
-}
-
-/* Nothing of it is written.  An owner that lives would have come by now. */
-static void
-drop_event(struct probe *p, struct event *e)
-{
-	for (unsigned i = 0; i < e->nfresh; i++)
-		names_forget(e->fresh[i].names, e->fresh[i].slot);
-	ring_undo(&e->t->ring);
-	count(&e->t->ring.dropped, 1);
-	count(&e->t->ring.dropped_entries, e->rec.kind == KP_NATIVE_ENTRY);
-	if (e->rec.ts - atomic_load_explicit(&p->drained_at,
-	    memory_order_relaxed) > PROBE_ORPHAN_NS)
-		atomic_store_explicit(&p->active, false,
-		    memory_order_relaxed);
 }
 
 /* More threads than there are rings. */
@@ -382,8 +280,31 @@ event_trace(struct probe *p, struct thread *t, ErlNifEnv *env,
 	e.rec.ts = clock_kernel();
 	if (!read_event(&e, argv))
 		return;		/* nothing was written before that is told */
-	if (!e.full)
-		put_event(&e);
-	if (e.full)
-		drop_event(p, &e);
+	event_put(p, &e);
 }
+
+const bool event_mixed = false;
+
+void
+event_load(ErlNifEnv *env)
+{
+	atoms.call = enif_make_atom(env, "call");
+	atoms.return_to = enif_make_atom(env, "return_to");
+	atoms.return_from = enif_make_atom(env, "return_from");
+	atoms.exception_from = enif_make_atom(env, "exception_from");
+	atoms.undefined = enif_make_atom(env, "undefined");
+	atoms.in = enif_make_atom(env, "in");
+	atoms.out = enif_make_atom(env, "out");
+	atoms.gc_minor_start = enif_make_atom(env, "gc_minor_start");
+	atoms.gc_minor_end = enif_make_atom(env, "gc_minor_end");
+	atoms.gc_major_start = enif_make_atom(env, "gc_major_start");
+	atoms.gc_major_end = enif_make_atom(env, "gc_major_end");
+	atoms.seq_trace = enif_make_atom(env, "seq_trace");
+	atoms.send = enif_make_atom(env, "send");
+	atoms.receive = enif_make_atom(env, "receive");
+	atoms.exit = enif_make_atom(env, "EXIT");
+	atoms.spawn_request = enif_make_atom(env, "spawn_request");
+	atoms.spawn_reply = enif_make_atom(env, "spawn_reply");
+}
+
+PROBE_MODULE(kprof_probe)

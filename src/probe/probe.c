@@ -48,7 +48,7 @@ is_active(const struct probe *p)
 }
 
 /* enabled(Tag, State, Process): for trace_status, whether to go on at all. */
-static ERL_NIF_TERM
+ERL_NIF_TERM
 enabled_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
@@ -61,7 +61,7 @@ enabled_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 }
 
 /* trace(Tag, State, Process, What, Opts) */
-static ERL_NIF_TERM
+ERL_NIF_TERM
 trace_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
@@ -76,7 +76,7 @@ trace_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 /* ---- commands ---- */
 
 /* start() -> ok: the caller is the one who drains. */
-static ERL_NIF_TERM
+ERL_NIF_TERM
 start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
@@ -91,7 +91,7 @@ start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 }
 
 /* stop() -> ok: nothing is traced from now on, whoever says so. */
-static ERL_NIF_TERM
+ERL_NIF_TERM
 stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	struct probe *p = enif_priv_data(env);
@@ -101,7 +101,7 @@ stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	return probe_atoms.ok;
 }
 
-static ERL_NIF_TERM
+ERL_NIF_TERM
 info_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
 	const struct probe_atoms *a = &probe_atoms;
@@ -133,24 +133,7 @@ make_atoms(ErlNifEnv *env)
 		.discard = enif_make_atom(env, "discard"),
 		.remove = enif_make_atom(env, "remove"),
 		.trace_status = enif_make_atom(env, "trace_status"),
-		.call = enif_make_atom(env, "call"),
-		.return_to = enif_make_atom(env, "return_to"),
-		.return_from = enif_make_atom(env, "return_from"),
-		.exception_from = enif_make_atom(env, "exception_from"),
-		.undefined = enif_make_atom(env, "undefined"),
 		.match_spec_result = enif_make_atom(env, "match_spec_result"),
-		.in = enif_make_atom(env, "in"),
-		.out = enif_make_atom(env, "out"),
-		.gc_minor_start = enif_make_atom(env, "gc_minor_start"),
-		.gc_minor_end = enif_make_atom(env, "gc_minor_end"),
-		.gc_major_start = enif_make_atom(env, "gc_major_start"),
-		.gc_major_end = enif_make_atom(env, "gc_major_end"),
-		.seq_trace = enif_make_atom(env, "seq_trace"),
-		.send = enif_make_atom(env, "send"),
-		.receive = enif_make_atom(env, "receive"),
-		.exit = enif_make_atom(env, "EXIT"),
-		.spawn_request = enif_make_atom(env, "spawn_request"),
-		.spawn_reply = enif_make_atom(env, "spawn_reply"),
 		.active = enif_make_atom(env, "active"),
 		.threads = enif_make_atom(env, "threads"),
 		.records = enif_make_atom(env, "records"),
@@ -227,8 +210,8 @@ get_memory(struct probe *p, uint32_t records)
  * load(_, {Version, Threads, Records}): the version of the records, how many
  * threads may write, and the size of a ring, a power of two.
  */
-static int
-load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts)
+int
+probe_load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts)
 {
 	unsigned version, threads, records;
 	const ERL_NIF_TERM *v;
@@ -255,20 +238,21 @@ load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts)
 	}
 	p->number = 1 + atomic_fetch_add(&probes, 1);
 	make_atoms(env);
+	event_load(env);
 	*priv = p;
 	return 0;
 }
 
 /* Of a module that is loaded over one with a probe: it begins anew. */
-static int
-upgrade(ErlNifEnv *env, void **priv, void **old, ERL_NIF_TERM opts)
+int
+probe_upgrade(ErlNifEnv *env, void **priv, void **old, ERL_NIF_TERM opts)
 {
 	(void)old;
-	return load(env, priv, opts);
+	return probe_load(env, priv, opts);
 }
 
-static void
-unload(ErlNifEnv *env, void *priv)
+void
+probe_unload(ErlNifEnv *env, void *priv)
 {
 	struct probe *p = priv;
 
@@ -276,15 +260,3 @@ unload(ErlNifEnv *env, void *priv)
 	put_memory(p);
 	enif_free(p);
 }
-
-static ErlNifFunc functions[] = {
-	{ "enabled", 3, enabled_nif, 0 },
-	{ "trace", 5, trace_nif, 0 },
-	{ "start", 0, start_nif, 0 },
-	{ "stop", 0, stop_nif, 0 },
-	{ "drain", 1, drain_nif, 0 },
-	{ "definitions", 1, definitions_nif, 0 },
-	{ "info", 0, info_nif, 0 },
-};
-
-ERL_NIF_INIT(kprof_probe, functions, load, NULL, upgrade, unload)

@@ -2,7 +2,10 @@
  * probe.h - what the files of the native probe share.
  *
  *   probe.c     the VM's side: loading, the tracer's callbacks, commands
- *   event.c     a trace event of the VM -> records in a thread's ring
+ *   event.c     a trace event of the VM -> records, for kprofd: kprof_probe
+ *   calls.c     the same for full traces: kprof_calls_probe, a module and a
+ *               library of its own, so that both may be there at a time
+ *   put.c       records with what they define -> a thread's ring
  *   drain.c     rings -> binaries for the agent
  *   ring, merge, clock, names, term_put    what these are made of
  *   checked     for builds that are watched
@@ -61,19 +64,29 @@ struct probe {
 };
 
 extern struct probe_atoms {
-	ERL_NIF_TERM ok, trace, discard, remove, trace_status, call,
-	    return_to, return_from, exception_from, undefined,
-	    match_spec_result, in, out, gc_minor_start, gc_minor_end,
-	    gc_major_start, gc_major_end, seq_trace, send, receive, exit,
-	    spawn_request, spawn_reply, active, threads, records, dropped, waiting;
+	ERL_NIF_TERM ok, trace, discard, remove, trace_status,
+	    match_spec_result, active, threads, records, dropped, waiting;
 } probe_atoms;
 
 /* drain.c: looks at both clocks; the kernel's, before the VM's. */
 int64_t probe_moment(struct probe *p);
 
-/* event.c: t is NULL for a thread without a ring. */
+/* event.c, calls.c: t is NULL for a thread without a ring. */
 void event_trace(struct probe *p, struct thread *t, ErlNifEnv *env,
     const ERL_NIF_TERM argv[]);
+extern const bool event_mixed;	/* are chunks KP_NATIVE_MIXED? */
+/* The atoms that it needs. */
+void event_load(ErlNifEnv *env);
+
+/* probe.c: what PROBE_MODULE() names. */
+ERL_NIF_TERM enabled_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
+ERL_NIF_TERM trace_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
+ERL_NIF_TERM start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
+ERL_NIF_TERM stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
+ERL_NIF_TERM info_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
+int probe_load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts);
+int probe_upgrade(ErlNifEnv *env, void **priv, void **old, ERL_NIF_TERM opts);
+void probe_unload(ErlNifEnv *env, void *priv);
 
 /* drain.c: NIFs */
 ERL_NIF_TERM drain_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[]);
@@ -83,5 +96,19 @@ unsigned probe_rings(const struct probe *p);
 void probe_dropped(const struct probe *p, uint64_t *events,
     uint64_t *entries);
 uint64_t probe_waiting(const struct probe *p);
+
+/* The library is this module's. */
+#define PROBE_MODULE(name) \
+	static ErlNifFunc functions[] = { \
+		{ "enabled", 3, enabled_nif, 0 }, \
+		{ "trace", 5, trace_nif, 0 }, \
+		{ "start", 0, start_nif, 0 }, \
+		{ "stop", 0, stop_nif, 0 }, \
+		{ "drain", 1, drain_nif, 0 }, \
+		{ "definitions", 1, definitions_nif, 0 }, \
+		{ "info", 0, info_nif, 0 }, \
+	}; \
+	ERL_NIF_INIT(name, functions, probe_load, NULL, probe_upgrade, \
+	    probe_unload)
 
 #endif

@@ -52,12 +52,13 @@ ring_follows(struct ring_part *part)
 
 	while (at != part->head) {
 		rec = ring_at(part->r, at);
-		if (kp_native_defines(rec->kind)) {
+		if (kp_native_is_definition(rec->kind)) {
 			at += kp_native_records(rec->caller);
 		} else if (rec->kind == KP_NATIVE_WEIGHT) {
 			at++;
 		} else {
 			part->ts = rec->ts;
+			part->is_short = (rec->flags & KP_NATIVE_SHORT) != 0;
 			part->next = at + 1;
 			return true;
 		}

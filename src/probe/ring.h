@@ -78,10 +78,12 @@ struct ring_part {
 	unsigned number;	/* the caller's, of the ring */
 	uint64_t from, to;
 	uint64_t events;	/* among them */
+	uint64_t shorts;	/* and of these: KP_NATIVE_SHORT */
 	int64_t oldest;		/* the first one's time; of no events: undefined */
 	/* the event that follows, with what stands before it: up to `next` */
 	uint64_t head, next;
 	int64_t ts;
+	bool is_short;
 };
 
 /* Nothing yet, of what is published now. */
@@ -95,6 +97,7 @@ ring_take(struct ring_part *part)
 {
 	if (part->events++ == 0)
 		part->oldest = part->ts;
+	part->shorts += part->is_short;
 	part->to = part->next;
 }
 

@@ -142,19 +142,24 @@ put_list(struct out *o, ERL_NIF_TERM term, unsigned depth)
 }
 
 static void
+put_elements(struct out *o, const ERL_NIF_TERM v[], unsigned n, unsigned depth)
+{
+	put_u8(o, ETF_SMALL_TUPLE);
+	put_u8(o, n);
+	for (unsigned i = 0; i < n && !o->failed; i++)
+		put_term(o, v[i], depth);
+}
+
+static void
 put_tuple(struct out *o, ERL_NIF_TERM term, unsigned depth)
 {
 	const ERL_NIF_TERM *v;
 	int n;
 
-	if (!vm_tuple(o->env, term, &n, &v) || n > UINT8_MAX) {
+	if (vm_tuple(o->env, term, &n, &v) && n <= UINT8_MAX)
+		put_elements(o, v, (unsigned)n, depth);
+	else
 		o->failed = true;
-		return;
-	}
-	put_u8(o, ETF_SMALL_TUPLE);
-	put_u8(o, (unsigned)n);
-	for (int i = 0; i < n && !o->failed; i++)
-		put_term(o, v[i], depth);
 }
 
 static void
@@ -214,5 +219,15 @@ term_put(ErlNifEnv *env, ERL_NIF_TERM term, uint8_t *p, uint32_t cap)
 		o.n = 0;
 		put_any(&o, term);
 	}
+	return o.failed ? 0 : o.n;
+}
+
+uint32_t
+term_put_tuple(ErlNifEnv *env, const ERL_NIF_TERM v[], unsigned n, uint8_t *p,
+    uint32_t cap)
+{
+	struct out o = { .env = env, .p = p, .cap = cap };
+
+	put_elements(&o, v, n, 1);
 	return o.failed ? 0 : o.n;
 }

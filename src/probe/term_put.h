@@ -16,5 +16,8 @@
  * cap would be needed.
  */
 uint32_t term_put(ErlNifEnv *env, ERL_NIF_TERM term, uint8_t *p, uint32_t cap);
+/* The same of a tuple of these; of none but what needs no allocation. */
+uint32_t term_put_tuple(ErlNifEnv *env, const ERL_NIF_TERM v[], unsigned n,
+    uint8_t *p, uint32_t cap);
 
 #endif

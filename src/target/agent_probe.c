@@ -12,22 +12,19 @@
 #include "kprofd/etf.h"
 #include "probe_beam.h"
 #include "target/agent_internal.h"
+#include "target/probe_file.h"
 
 /* {probe, Beam, Path, MaxBytes} */
 static void
 ask(struct agent *a)
 {
-	size_t n = strlen(a->o.probe_library);
 	struct kp_buf b;
 
-	/* load_nif/2 puts the extension there itself. */
-	if (n > 3 && strcmp(a->o.probe_library + n - 3, ".so") == 0)
-		n -= 3;
 	agent_command_begin(a, &b);
 	kp_etf_tuple(&b, 4);
 	kp_etf_atom(&b, "probe");
 	kp_etf_binary(&b, kp_probe_beam, kp_probe_beam_len);
-	kp_etf_binary(&b, a->o.probe_library, n);
+	probe_file_put(&b, a->o.probe_library);
 	kp_etf_int(&b, (int64_t)a->o.conf->overload.max_memory / 2);
 	agent_command_end(a, &b);
 }

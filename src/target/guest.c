@@ -172,6 +172,11 @@ read_info(struct kp_term *r, struct guest_hello *h)
 			h->skipped = (uint64_t)kp_term_int(r);
 		else if (kp_span_is(key, "offset"))
 			h->offset = kp_term_int(r);
+		else if (kp_span_is(key, "probe"))
+			h->native = kp_span_is(kp_term_atom(r), "native");
+		else if (kp_span_is(key, "probe_why"))
+			guest_copy_text(kp_term_binary(r), h->not_native,
+			    sizeof(h->not_native));
 		else if (kp_span_is(key, "otp"))
 			kp_term_string(r, otp, sizeof(otp) - 1);
 		else

@@ -41,6 +41,8 @@ struct guest_hello {
 	uint64_t functions, processes;	/* chosen */
 	uint64_t skipped;	/* processes that somebody else traces */
 	kp_dur_ns offset;	/* of the node's clock, if it was said */
+	bool native;		/* of a trace: by the native probe */
+	char not_native[512];	/* why not, or "" */
 };
 
 /* Fields are private. */

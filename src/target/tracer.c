@@ -2,7 +2,8 @@
  * tracer.c - see the header.
  *
  * Commands are go, lease, read and stop.  From the node come
- * {kprof_calls, Seq, Events} (calls_term.h), then
+ * {kprof_calls, Seq, Events} (calls_term.h), with the native probe
+ * {kprof_calls_lost, N}, then
  * {kprof_calls_end, Why, Text, [{Pid, Name}], RequestsBegun, RequestsEnded}; or
  * {kprof_ended, gone, Text}.
  *
@@ -18,6 +19,7 @@
 #include "kprofd/calls_term.h"
 #include "kprofd/etf.h"
 #include "target/tracer.h"
+#include "target/tracer_probe.h"
 #include "tracer_beam.h"
 
 #define READ_LIMIT (60 * KP_NS_PER_S)	/* without a word from the node */
@@ -28,6 +30,7 @@ struct tracer {
 	struct tracer_limit limit;
 	struct kp_call_names *names;
 	struct kp_calls_decoder *decoder;
+	uint64_t left;		/* events that may still come */
 };
 
 static void
@@ -40,6 +43,7 @@ put_own(struct kp_buf *b, const void *ctx)
 	guest_put_patterns(b, "entry", o->entry, o->nentries);
 	guest_put_number(b, "requests", o->requests);
 	guest_put_number(b, "args", o->args);
+	tracer_put_probe(b, o);
 	guest_put_patterns(b, "marks", o->limit.marks, o->limit.nmarks);
 	guest_put_patterns(b, "inside", o->limit.inside, o->limit.ninside);
 	kp_etf_atom(b, "named");
@@ -240,7 +244,7 @@ tracer_start(struct tracer **out, const struct tracer_opts *o,
 		"somebody traces there already", kp_tracer_beam,
 		kp_tracer_load, sizeof(kp_tracer_beam),
 		sizeof(kp_tracer_load) };
-	struct guest_own own = { 9, put_own, o };
+	struct guest_own own = { 9 + TRACER_PROBE_OPTS, put_own, o };
 	struct tracer *t = calloc(1, sizeof(*t));
 	enum kp_err e = KP_ENOMEM;
 
@@ -260,11 +264,40 @@ tracer_start(struct tracer **out, const struct tracer_opts *o,
 		tracer_stop(t);
 		return e;
 	}
+	t->left = o->max_events;
 	*out = t;
 	return KP_OK;
 }
 
 /* ---- what comes ---- */
+
+/* One more, or what was wrong with it.  The node sends some past the last. */
+static enum kp_err
+take_event(struct tracer *t, enum kp_err e, const struct kp_call_event *ev,
+    tracer_sink *sink, void *ctx, struct tracer_end *end)
+{
+	if (e == KP_ENOENT)
+		end->lost++;
+	else if (e == KP_OK && t->left > 0 && t->left-- > 0)
+		e = sink(ctx, ev);
+	return e == KP_ENOENT ? KP_OK : e;
+}
+
+/* Of the native probe. */
+static enum kp_err
+read_chunks(struct tracer *t, const struct kp_term *r, uint32_t n,
+    tracer_sink *sink, void *ctx, struct tracer_end *end)
+{
+	struct kp_batch b = { .r = *r, .left = n, .tail = true };
+	struct kp_call_event ev;
+	enum kp_err e;
+
+	do {
+		e = kp_calls_next(t->decoder, &b, &ev);
+		e = take_event(t, e, &ev, sink, ctx, end);
+	} while (e == KP_OK);
+	return e == KP_END ? KP_OK : e;
+}
 
 static enum kp_err
 read_events(struct tracer *t, struct kp_term *r, tracer_sink *sink, void *ctx,
@@ -276,16 +309,22 @@ read_events(struct tracer *t, struct kp_term *r, tracer_sink *sink, void *ctx,
 
 	kp_term_int(r);
 	n = kp_term_list(r);
+	if (n > 0 && kp_term_peek(r) == KP_TERM_BINARY)
+		return read_chunks(t, r, n, sink, ctx, end);
 	for (uint32_t i = 0; i < n && r->err == KP_OK && e == KP_OK; i++) {
 		e = kp_calls_decode(t->decoder, r, &ev);
-		if (e == KP_OK)
-			e = sink(ctx, &ev);
-		else if (e == KP_ENOENT) {
-			end->lost++;
-			e = KP_OK;
-		}
+		e = take_event(t, e, &ev, sink, ctx, end);
 	}
 	return e;
+}
+
+static void
+read_lost(struct kp_term *r, struct tracer_end *end)
+{
+	int64_t n = kp_term_int(r);
+
+	if (r->err == KP_OK && n > 0)
+		end->lost += (uint64_t)n;
 }
 
 /* Of processes that are in the trace. */
@@ -377,6 +416,10 @@ read_message(struct tracer *t, struct kp_term *r, tracer_sink *sink,
 	tag = kp_term_atom(r);
 	if (kp_span_is(tag, "kprof_calls"))
 		return read_events(t, r, sink, ctx, end);
+	if (kp_span_is(tag, "kprof_calls_lost")) {
+		read_lost(r, end);
+		return KP_OK;
+	}
 	if (kp_span_is(tag, "kprof_identity"))
 		return read_identity(t, r);
 	if (kp_span_is(tag, "kprof_request"))

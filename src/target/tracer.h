@@ -10,6 +10,13 @@
 #include "target/guest.h"
 
 /*
+ * Who is told of events: a process there, which sends them on, or native code,
+ * which writes them into memory.
+ */
+enum tracer_probe { TRACER_RELAY, TRACER_NATIVE, TRACER_AUTO };
+#define TRACER_PROBES "relay,native,auto"
+
+/*
  * Of which requests, beside what begins them; zeroed: of all.  Pointers are
  * borrowed.
  */
@@ -46,13 +53,17 @@ struct tracer_opts {
 	uint64_t requests;
 	/* Arguments of calls, as text of so many bytes at most; 0: none. */
 	uint64_t args;
+	enum tracer_probe probe;	/* AUTO: native where it can be loaded,
+					   and nobody asks by request */
+	const char *probe_library;	/* the node's */
 	struct tracer_limit limit;
 };
 
 /* How a trace ended, and what was said of it. */
 struct tracer_end {
 	enum kp_calls_end end;
-	uint64_t lost;			/* events that made no sense */
+	uint64_t lost;			/* events that made no sense, or did
+					   not fit */
 	uint32_t begun, ended;		/* requests */
 	char text[GUEST_TEXT_MAX + 64];	/* of the call, or the connection */
 };

@@ -1,6 +1,7 @@
 #!/usr/bin/env escript
 %% bench_target.escript BUILD_DIR [ROOT] - what kprofd costs a target.
 %% bench_target.escript -table BUILD_DIR [ROOT] - and what others cost it.
+%% bench_target.escript -calls BUILD_DIR [ROOT] - kprof's counters and full traces.
 %% bench_target.escript -load BUILD_DIR - of the first what full load pays, alone.
 %%
 %% One node, the same work again and again: without kprofd, with every
@@ -27,6 +28,10 @@ main(["-table", Build]) ->
     main(["-table", Build, none]);
 main(["-table", Build, Root]) ->
     with_node(Build, Root, fun table/4);
+main(["-calls", Build]) ->
+    main(["-calls", Build, none]);
+main(["-calls", Build, Root]) ->
+    with_node(Build, Root, fun(Node, B, Dir, CookieFile) -> calls(Node, B, Dir, CookieFile, Root) end);
 main(["-load", Build]) ->
     with_node(Build, none, fun bench_load/4);
 main([Build]) ->
@@ -55,6 +60,18 @@ table(Node, Build, Dir, CookieFile) ->
                end,
     bench_table:run(Node, Dir, Rivals, Profiled).
 
+calls(Node, Build, Dir, CookieFile, Root) ->
+    true = code:add_patha(Dir),
+    Kprof = fun(Command) ->
+                    lists:join(" ", [filename:join(Build, "kprof"), Command, "-target", atom_to_list(Node),
+                                     "-cookie-file", CookieFile])
+            end,
+    Library = case Root of
+                  none -> filename:absname(Build);
+                  _ -> place()
+              end,
+    bench_calls:run(Node, Dir, Kprof, "-probe-library " ++ Library ++ "/kprof_calls_probe.so").
+
 with_node(Build, Root, Bench) ->
     Dir = filename:join(Build, "bench_target"),
     ok = filelib:ensure_dir(filename:join(Dir, "x")),
@@ -65,8 +82,9 @@ with_node(Build, Root, Bench) ->
     Node = list_to_atom("kprof_bench_" ++ os:getpid() ++ "@127.0.0.1"),
     {0, _} = sh("erlc -o " ++ Dir ++ " test/bench/bench_node.erl "
                 "test/bench/bench_table.erl test/bench/bench_rival.erl "
+                "test/bench/bench_work.erl test/bench/bench_calls.erl "
                 "erlang/kprof/src/kprof.erl"),
-    {[Erl | Args], Place} = erl(Root, Dir),
+    {[Erl | Args], Place} = erl(Root, Build, Dir),
     Port = open_port({spawn_executable, os:find_executable("setpriv")},
                      [{args, ["--pdeathsig", "KILL", "--", Erl | Args] ++ ["-noinput", "-name", atom_to_list(Node),
                                       "-setcookie", Cookie, "-hidden", "-pa",
@@ -87,14 +105,17 @@ with_node(Build, Root, Bench) ->
     end.
 
 %% What starts the target's erl, and where it finds the code.
-erl(none, Dir) ->
+erl(none, _, Dir) ->
     {["erl"], Dir};
-erl(Root, Dir) ->
-    Place = "/tmp/kprof_bench." ++ os:getpid(),
+erl(Root, Build, Dir) ->
+    Place = place(),
     ok = filelib:ensure_path(Root ++ Place),
     [{ok, _} = file:copy(F, Root ++ Place ++ "/" ++ filename:basename(F))
-     || F <- filelib:wildcard(Dir ++ "/*.beam")],
+     || F <- [filename:join(Build, "kprof_calls_probe.so") | filelib:wildcard(Dir ++ "/*.beam")]],
     {["chroot", Root, "erl"], Place}.
+
+place() ->
+    "/tmp/kprof_bench." ++ os:getpid().
 
 connect(Node, 0) ->
     error({cannot_connect, Node});

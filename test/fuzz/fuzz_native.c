@@ -7,6 +7,7 @@
  * one ends a batch.
  */
 #include "fuzz.h"
+#include "kprofd/calls_term.h"
 #include "../support/native_feed.h"
 
 #define CHUNKS_MAX 16
@@ -50,8 +51,44 @@ check_event(const struct kp_event *ev)
 	REQUIRE(call || mail || (ev->label == 0 && ev->caller.n == 0 && !ev->has_from));
 }
 
+/* Who reads full traces. */
+struct calls {
+	struct kp_call_names *names;
+	struct kp_calls_decoder *decoder;
+};
+
 static void
-read_batch(struct kp_native *nd, struct kp_buf *chunks, uint32_t n)
+check_call(const struct calls *c, const struct kp_call_event *ev)
+{
+	uint32_t fns = kp_call_fns(c->names), procs = kp_call_procs(c->names);
+
+	REQUIRE(ev->kind >= KP_CALL_CALL && ev->kind <= KP_CALL_EXIT);
+	REQUIRE(ev->ts > -KP_CALLS_TIME_MAX && ev->ts < KP_CALLS_TIME_MAX);
+	REQUIRE(ev->proc < procs && ev->fn < fns);
+	REQUIRE(ev->kind != KP_CALL_CALL || ev->fn >= KP_FN_FIRST);
+	REQUIRE(ev->other < (ev->kind == KP_CALL_SPAWN ? procs : fns));
+}
+
+static void
+read_calls(const struct calls *c, const struct kp_buf *b)
+{
+	struct kp_batch batch;
+	struct kp_call_event ev;
+	enum kp_err err;
+	size_t steps = 0;
+
+	REQUIRE(kp_batch_begin(&batch, b->p, b->len) == KP_OK);
+	while ((err = kp_calls_next(c->decoder, &batch, &ev)) != KP_END) {
+		REQUIRE(err == KP_OK || err == KP_ENOENT);
+		REQUIRE(++steps <= b->len);
+		if (err == KP_OK)
+			check_call(c, &ev);
+	}
+}
+
+static void
+read_batch(struct kp_native *nd, const struct calls *c, struct kp_buf *chunks,
+    uint32_t n)
 {
 	struct kp_buf b;
 	struct kp_batch batch;
@@ -70,6 +107,7 @@ read_batch(struct kp_native *nd, struct kp_buf *chunks, uint32_t n)
 		if (err == KP_OK)
 			check_event(&ev);
 	}
+	read_calls(c, &b);
 	kp_buf_free(&b);
 	kp_buf_reset(chunks);
 }
@@ -80,15 +118,22 @@ put_chunk(struct kp_buf *b, const uint8_t *p, size_t n, bool mend)
 {
 	struct kp_native_chunk head;
 	struct kp_buf chunk;
+	size_t unit;
 
 	kp_buf_init(&chunk, 1 << 24);
 	if (mend && n >= sizeof(head)) {
 		memcpy(&head, p, sizeof(head));
-		n -= (n - sizeof(head)) % sizeof(struct kp_native_record);
-		feed_head(&chunk, head.ring % CHUNKS_MAX, (uint32_t)((n -
-		    sizeof(head)) / sizeof(struct kp_native_record)));
+		unit = head.magic == KP_NATIVE_MIXED ? KP_NATIVE_WORD :
+		    sizeof(struct kp_native_record);
 		p += sizeof(head);
 		n -= sizeof(head);
+		n -= n % unit;
+		if (head.magic != KP_NATIVE_MIXED)
+			head.magic = KP_NATIVE_MAGIC;
+		head.version = KP_NATIVE_VERSION;
+		head.ring %= CHUNKS_MAX;
+		head.records = (uint32_t)(n / unit);
+		kp_buf_put(&chunk, &head, sizeof(head));
 	}
 	kp_buf_put(&chunk, p, n);
 	kp_etf_binary(b, chunk.p, chunk.len);
@@ -99,11 +144,13 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct kp_native *nd = kp_native_new();
+	struct calls c = { .names = kp_call_names_new() };
 	struct kp_buf chunks;
 	size_t at = 0, n;
 	uint32_t held = 0;
 	uint8_t flags;
 
+	c.decoder = kp_calls_decoder_new(c.names);
 	kp_native_restart(nd, "app@host");
 	kp_buf_init(&chunks, 1 << 24);
 	while (size - at >= 3) {
@@ -115,12 +162,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		put_chunk(&chunks, data + at, n, (flags & 1) != 0);
 		at += n;
 		if (++held == CHUNKS_MAX || (flags & 2) != 0) {
-			read_batch(nd, &chunks, held);
+			read_batch(nd, &c, &chunks, held);
 			held = 0;
 		}
 	}
-	read_batch(nd, &chunks, held);
+	read_batch(nd, &c, &chunks, held);
 	kp_buf_free(&chunks);
 	kp_native_free(nd);
+	kp_calls_decoder_free(c.decoder);
+	kp_call_names_free(c.names);
 	return 0;
 }

@@ -40,6 +40,20 @@ main([Build, Dir]) ->
     Run(read),
     seq_trace:set_system_tracer(false),
     put_seed(Dir, "messages", [chunks()]).
+    full_trace(Build, Dir).
+
+%% Of a process that spawns others, with all that happens to it.
+full_trace(Build, Dir) ->
+    erlang:trace(all, false, [all]),
+    ok = kprof_calls_probe:load(filename:absname(filename:join(Build, "kprof_calls_probe")), 8, 4 bsl 20),
+    ok = kprof_calls_probe:start(),
+    [pattern(F, A, [{'_', [], [{message, {{kprof_calls, {caller}}}}]}]) || {F, A} <- [{handle, 2}, {query, 2}, {deep, 1}]],
+    {Module, State} = kprof_calls_probe:tracer(),
+    erlang:trace(new_processes, true, [call, arity, return_to, running, procs, garbage_collection, set_on_spawn,
+                                       {tracer, Module, State}]),
+    {_, Ref} = spawn_monitor(fun() -> ?MODULE:handle(read, 3), garbage_collect() end),
+    receive {'DOWN', Ref, _, _, _} -> ok end,
+    put_seed(Dir, "full_trace", [element(8, kprof_calls_probe:drain(8192))]).
 
 pattern(F, A, Spec) ->
     1 = erlang:trace_pattern({?MODULE, F, A}, Spec, [local]).

@@ -11,7 +11,7 @@
 -export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
 -export([target/1, target/2, server/5, cookie/0, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
          agent_state/1, sent/1, rss/1, patience/1, is_over/2, short_host/0]).
--export([kprofd/2, kprofd/3, probe_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
+-export([kprofd/2, kprofd/3, probe_library/1, calls_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
          ended_said/2, terminate/1, db/1, tiers/0, calm/0]).
 -export([load/3, loaded/1, sql/2, number/2, control/2, said/2, assembles/2, assembled/2, count/2]).
 -export([balance/1, balances/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
@@ -71,7 +71,8 @@ inside(#{root := Root, dir := Dir, ebins := Ebins, build := Build} = Env) ->
                   To
               end || {N, From} <- lists:zip([integration, sample_app], Ebins)],
     Library = Place ++ "/kprof_probe.so",
-    {ok, _} = file:copy(filename:join(Build, "kprof_probe.so"), Root ++ Library),
+    [{ok, _} = file:copy(filename:join(Build, Name), Root ++ filename:join(Place, Name))
+     || Name <- ["kprof_probe.so", "kprof_calls_probe.so"]],
     Bin = filename:absname(filename:join(Dir, "bin")),
     ok = filelib:ensure_path(Bin),
     Erl = filename:join(Bin, "erl"),
@@ -456,6 +457,11 @@ probe(T) ->
 %% Where a target finds it that has another file system.
 probe_library(#{library := File}) -> ["-probe-library", File];
 probe_library(_) -> [].
+
+%% That of full traces is beside it.
+calls_library(#{library := File}) ->
+    ["-probe-library", filename:join(filename:dirname(File), "kprof_calls_probe.so")];
+calls_library(_) -> [].
 
 is_native() ->
     os:getenv("KPROFD_PROBE") =:= "native".

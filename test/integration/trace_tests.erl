@@ -10,14 +10,14 @@
 -define(WORK, "it_counted:work(50)").
 -define(ALL, ["-max-functions", "200000", "_"]).
 
+%% What both probes do the same, with either; by request there is one way.
 tests() ->
-    [{"traces as fprof does", 120, fun fprof/1},
-     {"the example of fprof's manual", 120, fun manual/1},
-     {"a trace that is kept", 60, fun kept/1},
-     {"traces for some time", 60, fun for_some_time/1},
-     {"a trace until it is interrupted", 60, fun interrupted/1},
-     {"a trace past its limits", 60, fun limits/1},
-     {"a flood where much is armed", 120, fun flood/1},
+    [{Name ++ ", " ++ Probe, S, fun(T) -> Fun(T#{trace_probe => Probe}) end}
+     || {Name, S, Fun} <- alike(), Probe <- ["relay", "native"]] ++
+    [{"the same events by both probes", 60, fun same_events/1},
+     {"traces with the probe that serves", 60, fun serves/1},
+     {"traces beside a kprofd with its own native probe", 120, fun beside/1},
+     {"rings that are full end a trace", 60, fun rings_full/1},
      {"traces by request", 60, fun by_request/1},
      {"traces by request, under load", 60, fun by_request_loaded/1},
      {"the way of a request", 60, fun way/1},
@@ -26,6 +26,17 @@ tests() ->
      {"arguments of calls", 60, fun arguments/1},
      {"arguments that are huge", 120, fun huge_arguments/1},
      {"arguments by request", 60, fun request_arguments/1},
+     {"kprof trace by request killed", 120, fun killed_by_request/1},
+     {"its tracer killed, by request", 60, fun tracer_killed_by_request/1}].
+
+alike() ->
+    [{"traces as fprof does", 120, fun fprof/1},
+     {"the example of fprof's manual", 120, fun manual/1},
+     {"a trace that is kept", 60, fun kept/1},
+     {"traces for some time", 60, fun for_some_time/1},
+     {"a trace until it is interrupted", 60, fun interrupted/1},
+     {"a trace past its limits", 60, fun limits/1},
+     {"a flood where much is armed", 120, fun flood/1},
      {"a trace of what raises or overruns", 60, fun raises/1},
      {"kprof trace killed", 120, fun killed/1},
      {"kprof trace that hangs", 60, fun hung/1},
@@ -184,6 +195,94 @@ longest(Server, Most) when Most < 2000000 ->
     end;
 longest(_, Most) ->
     Most.
+
+%% Calls, returns, processes that begin and end: of each process, in its order.
+same_events(T) ->
+    Target = plain(T),
+    [Relay, Native] = [events(T#{trace_probe => Probe}, Target) || Probe <- ["relay", "native"]],
+    it:check(length(Relay) =:= 4 andalso lists:sum([length(L) || L <- Relay]) > 2000, "events: ~p", [Relay]),
+    it:equal("events", Relay, Native).
+
+%% Names of processes, and when they had to wait, are different every time.
+events(T, Target) ->
+    {0, Out, _} = run(T, Target, ["-apply", ?WORK, "-form", "events", "it_counted"]),
+    {match, Lines} = re:run(Out, "^-?[0-9]+ (<[0-9.]+>) ((?:call|return_to|spawn|exit).*)$",
+                            [multiline, global, {capture, all_but_first, list}]),
+    Events = [{P, re:replace(What, "<[0-9.]+>", "process", [global, {return, list}])} || [P, What] <- Lines],
+    lists:sort([[What || {P, What} <- Events, P =:= Of] || Of <- lists:usort([P || {P, _} <- Events])]).
+
+%% auto: native where its library can be loaded; a reason is said.
+serves(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    Modules = fun() -> it:call(Target, erlang, module_loaded, [kprof_calls_probe]) end,
+    [begin
+         P = start(T#{trace_probe => "auto"}, Target, Args ++ ["it_counted"]),
+         it:equal("the native probe is there", Is, Modules()),
+         it:call(Target, it_counted, work, [50]),
+         it:signal(P, "INT"),
+         {0, Out, Errors} = ends(P),
+         says(Out, "it_counted:work/1"),
+         says(Errors, Said),
+         it_audit:during(Target, Mark),
+         it:equal("it is gone", false, Modules())
+     end || {Args, Is, Said} <- [{[], true, "^"},
+                                 {["-probe-library", "/nowhere/x.so"], false, "cannot load '/nowhere/x': .*No such file"},
+                                 {["-probe-library", "/etc/passwd"], false, "not by the native probe: cannot load"},
+                                 {["-probe", "relay"], false, "^"}]],
+    [begin
+         {1, _, Errors} = run(T, Target, Args ++ ["it_counted"]),
+         says(Errors, Said),
+         it_audit:during(Target, Mark)
+     end || {Args, Said} <- [{["-probe", "native", "-probe-library", "/nowhere/x.so"],
+                              "the native probe cannot load '/nowhere/x'"},
+                             {["-probe", "native", "-entry", "it_counted:work/1"],
+                              "the native probe does not trace by request"}]],
+    it_audit:ends(Target, Mark).
+
+%% Each has a module and a library of its own. Before OTP 27 kprofd's tracer has
+%% the processes.
+beside(T) ->
+    Target = it:target(T),
+    load(Target),
+    P = it:kprofd(T, Target, #{args => ["-interval", "2s", "-probe", "native" | it:probe_library(T)]}),
+    it:armed(P),
+    {Status, Out, Errors} = run(T#{trace_probe => "native"}, Target, ["-apply", ?WORK, "-form", "analysis", "-totals",
+                                                                     "it_counted"]),
+    case it:otp(Target) < 27 of
+        true -> says(Errors, "is traced by somebody else");
+        false ->
+            it:equal("status", 0, Status),
+            it:check(map_size(functions(it_counted, consult(T, Out))) > 5, "functions: ~ts", [Out])
+    end,
+    it:loaded(it:load(T, Target, ["4", "40"])),
+    it:until("kprofd's probe is there still", fun() -> maps:get(active, it:call(Target, kprof_probe, info, [])) end),
+    it:signal(P, "TERM"),
+    it:equal("kprofd ends", 0, it:exited(P)).
+
+%% What came before is there, and has no gap; how many did not fit is said.
+rings_full(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    File = it:path(T, "full.trace"),
+    P = start(T#{trace_probe => "native"}, Target, ["-o", File, "-max-events", "1000000", "-max-memory", "16", "-form", "events", "it_counted"]),
+    true = it:do(Target, fun() ->
+                                 Server = whereis(kprof_tracer),
+                                 true = erlang:suspend_process(Server),
+                                 overflow(spawn(fun() -> it_counted:spin(60000) end)),
+                                 erlang:resume_process(Server)
+                         end),
+    {1, Out, Errors} = ends(P),
+    says(Errors, "ended early: the node made more events than it could send"),
+    says(Errors, "1 events were lost|[2-9] events were lost"),
+    it:check(length(string:lexemes(Out, "\n")) > 1000, "events: ~ts", [string:slice(Out, 0, 1000)]),
+    it_audit:ends(Target, Mark).
+
+overflow(Spinning) ->
+    case kprof_calls_probe:info() of
+        #{active := false, dropped := 1} -> exit(Spinning, kill);
+        _ -> receive after 5 -> overflow(Spinning) end
+    end.
 
 %% Two of three, and what they have done in processes of their own too; what
 %% the same functions do otherwise is not there.
@@ -424,6 +523,12 @@ raises(T) ->
     ok = it:call(Target, it_counted, leave, [it_traced_child]).
 
 killed(T) ->
+    killed(T, ["-for", "20s"]).
+
+killed_by_request(T) ->
+    killed(T, ["-entry", "requests:handle_request/2", "-requests", "100000"]).
+
+killed(T, Args) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),
     Load = it:load(T, Target, ["4", "6s", "10"]),
@@ -432,8 +537,7 @@ killed(T) ->
          receive after Ms -> ok end,
          it:kill(P),
          it_audit:during(Target, Mark)
-     end || Args <- [["-for", "20s"], ["-entry", "requests:handle_request/2", "-requests", "100000"]],
-            Ms <- [20, 60, 200, 1000]],
+     end || Ms <- [20, 60, 200, 1000]],
     it:loaded(Load),
     it_audit:ends(Target, Mark).
 
@@ -450,15 +554,19 @@ hung(T) ->
     it_audit:ends(Target, Mark).
 
 tracer_killed(T) ->
+    tracer_killed(T, []).
+
+tracer_killed_by_request(T) ->
+    tracer_killed(T, ["-entry", "it_counted:work/1", "-requests", "100"]).
+
+tracer_killed(T, Args) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),
-    [begin
-         P = start(T, Target, Args ++ ["it_counted"]),
-         it:do(Target, fun() -> it_counted:work(10), exit(whereis(kprof_tracer), kill), ok end),
-         it_audit:during(Target, Mark),
-         it:equal("it says so", 1, it:exited(P)),
-         says(it:errors(P), "it died: killed")
-     end || Args <- [[], ["-entry", "it_counted:work/1", "-requests", "100"]]],
+    P = start(T, Target, Args ++ ["it_counted"]),
+    it:do(Target, fun() -> it_counted:work(10), exit(whereis(kprof_tracer), kill), ok end),
+    it_audit:during(Target, Mark),
+    it:equal("it says so", 1, it:exited(P)),
+    says(it:errors(P), "it died: killed"),
     it_audit:ends(Target, Mark).
 
 %% While the call's arguments are made. What the sentry has to take back may take
@@ -498,13 +606,16 @@ deleted(Module) ->
 %% ------------------------------------------------------------ helpers ----
 
 background(T, Target, Args) ->
-    it_kprof:background(T, Target, "trace", Args).
+    it_kprof:background(T, Target, "trace", probe(T) ++ Args).
 
 start(T, Target, Args) ->
-    it_kprof:start(T, Target, "trace", Args).
+    it_kprof:start(T, Target, "trace", probe(T) ++ Args).
 
 run(T, Target, Args) ->
-    it_kprof:run(T, Target, "trace", Args).
+    it_kprof:run(T, Target, "trace", probe(T) ++ Args).
+
+probe(#{trace_probe := Probe} = T) -> ["-probe", Probe | it:calls_library(T)];
+probe(_) -> [].
 
 matches(Text, Pattern) ->
     {match, Found} = re:run(Text, Pattern, [unicode, multiline, global, {capture, all_but_first, list}]),

@@ -29,6 +29,7 @@ usr/lib/erlang/lib/$lib/ebin/kprof_cowboy_stream.beam
 usr/lib/erlang/lib/$lib/src/kprof.erl
 usr/lib/erlang/lib/$lib/src/kprof_cowboy_middleware.erl
 usr/lib/erlang/lib/$lib/src/kprof_cowboy_stream.erl
+usr/lib/kprofd/kprof_calls_probe.so
 usr/lib/kprofd/kprof_probe.so
 usr/lib/kprofd/kprof_sqlite.so
 usr/lib/systemd/system/kprofd.service

@@ -8,7 +8,7 @@
 # the VM's own code is the VM's: that has allocators which valgrind does not
 # know, code that it writes itself, and its stack at the end of a heap, which
 # valgrind takes for one of C.  A VM without the probe is run first, to show that.
-# usage: valgrind.sh BEAMS LIBRARY CYCLES
+# usage: valgrind.sh BEAMS LIBRARY CYCLES [MODULE]
 set -eu
 
 root=$(erl -noinput -eval 'io:put_chars(code:root_dir()), halt().')
@@ -41,14 +41,14 @@ run "$dir/without" -eval '[spawn(fun() -> lists:sort(lists:seq(1, N)) end)
     || N <- lists:seq(1, 100)], erlang:garbage_collect(), halt().'
 sed -n 's/^==[0-9]*== ERROR SUMMARY/valgrind: a VM without the probe/p' "$dir/without"
 status=0
-run "$dir/log" -pa "$1" -s probe_torture main -extra "$2" "$3" || status=$?
+run "$dir/log" -pa "$1" -s "${4:-probe_torture}" main -extra "$2" "$3" || status=$?
 sed -n 's/^==[0-9]*== ERROR SUMMARY/valgrind: the VM with the probe/p' "$dir/log"
 
 # One paragraph for each error; ours are known by their files.
 sed 's/^==[0-9]*== *//' "$dir/log" | awk -v RS= '
 	/Command:/ { next }
-	/\((checked|clock|drain|event|merge|names|probe|ring|term_put)\.[ch]:[0-9]+\)/ ||
-	    /kprof_probe\.so/ { print; print ""; n++ }
+	/\((calls|checked|clock|drain|event|merge|names|probe|put|ring|term_put)\.[ch]:[0-9]+\)/ ||
+	    /kprof_(calls_)?probe\.so/ { print; print ""; n++ }
 	END { exit n > 0 }' || {
 	echo "valgrind: these are in the probe" >&2
 	exit 1

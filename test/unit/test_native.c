@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kprofd/calls_term.h"
 #include "native_feed.h"
 
 #define MAX (1 << 20)
@@ -525,6 +526,148 @@ definitions_are_bounded(void **state)
 	    most - 1);
 }
 
+/* ---- full traces ---- */
+
+#define CALLS(k) (KP_NATIVE_CALLS + (k))
+
+static void
+assert_fn(const struct kp_call_names *names, uint32_t fn, const char *fun)
+{
+	assert_in_range(fn, KP_FN_FIRST, kp_call_fns(names) - 1);
+	assert_string_equal(kp_call_fn(names, fn)->fun, fun);
+}
+
+/* Of two rings; and of a process that spawns another. */
+static void
+full_traces_have_their_own_records(void **state)
+{
+	struct fixture *f = *state;
+	struct kp_call_names *names = kp_call_names_new();
+	struct kp_calls_decoder *d = kp_calls_decoder_new(names);
+	struct kp_call_event ev;
+
+	define_fn(f, 0, 1, "m", "caller");
+	define_fn(f, 0, 2, "m", "called");
+	define_fn(f, 1, 1, "m", "begins");
+	put(f, 0, (struct kp_native_record){ .kind = CALLS(KP_CALL_CALL),
+	    .fn = 2, .caller = 1, .ts = -30, .pid = UINT64_C(7) << 32 | 5 });
+	put(f, 1, (struct kp_native_record){ .kind = CALLS(KP_CALL_SPAWN),
+	    .fn = 1, .ts = -20, .pid = UINT64_C(7) << 32 | 5,
+	    .other = UINT64_C(8) << 32 | 6 });
+	put(f, 0, (struct kp_native_record){ .kind = CALLS(KP_CALL_RETURN_TO),
+	    .ts = -10, .pid = UINT64_C(7) << 32 | 5 });
+	put(f, 0, (struct kp_native_record){ .kind = CALLS(KP_CALL_EXIT),
+	    .fn = 2, .ts = -5, .pid = UINT64_C(8) << 32 | 6 });
+	send(f);
+	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
+	assert_int_equal(ev.kind, KP_CALL_CALL);
+	assert_int_equal(ev.ts, -30);
+	assert_int_equal(kp_call_proc(names, ev.proc)->id, 5);
+	assert_int_equal(kp_call_proc(names, ev.proc)->serial, 7);
+	assert_fn(names, ev.fn, "called");
+	assert_fn(names, ev.other, "caller");
+	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
+	assert_int_equal(ev.kind, KP_CALL_SPAWN);
+	assert_fn(names, ev.fn, "begins");
+	assert_int_equal(kp_call_proc(names, ev.other)->id, 6);
+	assert_int_equal(kp_call_proc(names, ev.other)->serial, 8);
+	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
+	assert_int_equal(ev.kind, KP_CALL_RETURN_TO);
+	assert_int_equal(ev.fn, KP_FN_UNDEFINED);
+	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
+	assert_int_equal(ev.kind, KP_CALL_EXIT);
+	assert_int_equal(ev.fn, 0);
+	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_END);
+	kp_calls_decoder_free(d);
+	kp_call_names_free(names);
+}
+
+/* As the probe sends them: what is short ends before its label. */
+static void
+records_of_full_traces_are_short(void **state)
+{
+	struct fixture *f = *state;
+	struct kp_call_names *names = kp_call_names_new();
+	struct kp_calls_decoder *d = kp_calls_decoder_new(names);
+	struct kp_native_record call = { .kind = CALLS(KP_CALL_CALL),
+		.flags = KP_NATIVE_SHORT, .fn = 1, .ts = 1, .pid = 5 },
+		spawn = { .kind = CALLS(KP_CALL_SPAWN), .fn = 1, .ts = 3,
+		.pid = 5, .other = 6 };
+	struct kp_call_event ev;
+	struct kp_buf chunk;
+
+	for (size_t lie = 0; lie < 2; lie++) {
+		define_fn(f, 0, 1, "m", "f");
+		kp_buf_init(&chunk, MAX);
+		kp_buf_put(&chunk, &(struct kp_native_chunk){
+		    .magic = KP_NATIVE_MIXED, .version = KP_NATIVE_VERSION,
+		    .records = (uint32_t)((f->chunk[0].len + 3 * 24 + 40) /
+		    KP_NATIVE_WORD + lie) }, sizeof(struct kp_native_chunk));
+		kp_buf_put(&chunk, f->chunk[0].p, f->chunk[0].len);
+		kp_buf_put(&chunk, &call, KP_NATIVE_SHORT_BYTES);
+		kp_buf_put(&chunk, &call, KP_NATIVE_SHORT_BYTES);
+		kp_buf_put(&chunk, &spawn, sizeof(spawn));
+		kp_buf_put(&chunk, &call, KP_NATIVE_SHORT_BYTES);
+		kp_buf_reset(&f->chunk[0]);
+		f->records[0] = 0;
+		kp_buf_reset(&f->batch);
+		feed_batch(&f->batch, 1, 1);
+		kp_etf_binary(&f->batch, chunk.p, chunk.len);
+		kp_etf_nil(&f->batch);
+		kp_buf_free(&chunk);
+		assert_int_equal(kp_batch_begin(&f->b, f->batch.p,
+		    f->batch.len), KP_OK);
+		for (int i = 0; i < 4 && lie == 0; i++) {
+			assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
+			assert_int_equal(ev.kind, i == 2 ? KP_CALL_SPAWN :
+			    KP_CALL_CALL);
+			assert_fn(names, ev.fn, "f");
+			assert_int_equal(ev.other, i == 2 ? 1 : 0);
+		}
+		if (lie != 0)
+			assert_int_equal(kp_calls_next(d, &f->b, &ev),
+			    KP_ENOENT);
+		assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_END);
+	}
+	kp_calls_decoder_free(d);
+	kp_call_names_free(names);
+}
+
+static void
+what_is_of_no_full_trace_is_passed_over(void **state)
+{
+	static const struct kp_native_record wrong[] = {
+		{ .kind = KP_NATIVE_CALL, .fn = 1 },
+		{ .kind = KP_NATIVE_CALLS, .fn = 1 },
+		{ .kind = CALLS(KP_CALL_REQUEST) },
+		{ .kind = 255 },
+		{ .kind = CALLS(KP_CALL_CALL) },
+		{ .kind = CALLS(KP_CALL_CALL), .fn = 1, .caller = 2 },
+		{ .kind = CALLS(KP_CALL_RETURN_TO), .fn = 9 },
+		{ .kind = CALLS(KP_CALL_GC_END), .ts = KP_CALLS_TIME_MAX },
+		{ .kind = CALLS(KP_CALL_GC_END), .ts = -KP_CALLS_TIME_MAX },
+	};
+	struct fixture *f = *state;
+	struct kp_call_names *names = kp_call_names_new();
+	struct kp_calls_decoder *d = kp_calls_decoder_new(names);
+	struct kp_call_event ev;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		define_fn(f, 0, 1, "m", "f");
+		put(f, 0, wrong[i]);
+		put(f, 0, (struct kp_native_record){ .fn = 1, .ts =
+		    KP_CALLS_TIME_MAX - 1, .kind = CALLS(KP_CALL_CALL) });
+		send(f);
+		assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_ENOENT);
+		assert_int_equal(ev.kind, 0);
+		assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
+		assert_fn(names, ev.fn, "f");
+		assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_END);
+	}
+	kp_calls_decoder_free(d);
+	kp_call_names_free(names);
+}
+
 int
 main(void)
 {
@@ -541,6 +684,9 @@ main(void)
 		TEST(chunks_that_lie_are_left_out),
 		TEST(batches_of_the_relay_are_read_as_before),
 		TEST(definitions_are_bounded),
+		TEST(full_traces_have_their_own_records),
+		TEST(records_of_full_traces_are_short),
+		TEST(what_is_of_no_full_trace_is_passed_over),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

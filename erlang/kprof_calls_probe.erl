@@ -1,0 +1,42 @@
+%% kprof_calls_probe - the native probe of full traces.
+%%
+%% As kprof_probe, of which kprofd's agent has its own: a tracer module whose
+%% functions write each event into a ring of the thread that they run in, from
+%% which kprof_tracer takes them. Both may be there at a time.
+%%
+%% What is safe about it: an event neither locks nor waits; memory is bounded
+%% and got at once; where a ring is full the trace ends, for all.
+-module(kprof_calls_probe).
+
+-export([load/3, tracer/0]).
+-export([enabled/3, trace/5]).
+-export([start/0, stop/0, drain/1, definitions/1, info/0]).
+
+-nifs([enabled/3, trace/5, start/0, stop/0, drain/1, definitions/1, info/0]).
+
+-define(VERSION, 1).            % of the records
+-define(RECORD, 40).            % bytes
+-define(MOST, 262144).          % records of a ring: a tenth of a second's, or more
+-define(LEAST, 1024).
+
+%% Path: of the library, without its extension. MaxBytes: of all rings.
+-spec load(file:filename_all(), pos_integer(), pos_integer()) ->
+          ok | {error, {atom(), string()}}.
+load(Path, Threads, MaxBytes) ->
+    erlang:load_nif(Path, {?VERSION, Threads, records(?MOST, MaxBytes div Threads div ?RECORD)}).
+
+%% A power of two.
+records(N, Max) when N > Max, N > ?LEAST -> records(N div 2, Max);
+records(N, _) -> N.
+
+%% For trace/3 and trace:session_create/3.
+tracer() ->
+    {?MODULE, []}.
+
+enabled(_Tag, _State, _Tracee) -> erlang:nif_error(not_loaded).
+trace(_Tag, _State, _Tracee, _What, _Opts) -> erlang:nif_error(not_loaded).
+start() -> erlang:nif_error(not_loaded).
+stop() -> erlang:nif_error(not_loaded).
+drain(_Max) -> erlang:nif_error(not_loaded).
+definitions(_Chunks) -> erlang:nif_error(not_loaded).
+info() -> erlang:nif_error(not_loaded).

@@ -1,0 +1,115 @@
+%% kprof_rings.hrl - full traces by the native probe: it is brought in, and its
+%% rings are emptied until the trace ends. For kprof_tracer, which sends what
+%% they give in the place of events of its own.
+
+-define(PROBE, kprof_calls_probe).
+-define(DRAIN_RECORDS, 8192).   % at once: well below a millisecond
+-define(RINGS_MS, 5).
+-define(RINGS_IDLE_MS, 10).     % where there was nothing
+
+%% Is it by request? {Probe, Why}: native, or relay and, where the native one was
+%% wanted, why not.
+%% By request events are looked at in the node, as they come; and what is small of
+%% arguments only a match spec can tell, whose message the native one does not take.
+probe(_, #{probe := native, args := Bytes}) when Bytes > 0 ->
+    refuse("the native probe takes no arguments: -args goes with -probe relay or auto", []);
+probe(ByRequest, #{probe := auto, args := Bytes} = Opts) when Bytes > 0 ->
+    probe(ByRequest, Opts#{probe := relay});
+probe(_, #{probe := relay}) ->
+    probe_purge(),
+    {relay, <<>>};
+probe(true, #{probe := native}) ->
+    refuse("the native probe does not trace by request: -entry goes with -probe relay or auto", []);
+probe(true, Opts) ->
+    probe(true, Opts#{probe := relay});
+probe(false, #{probe := Wanted, probe_beam := Beam, probe_library := Path, max_memory := MaxMemory}) ->
+    case probe_load(Beam, Path, MaxMemory) of
+        ok -> {native, <<>>};
+        {error, Why} when Wanted =:= native -> refuse("the native probe cannot load '~ts': ~ts", [Path, Why]);
+        {error, Why} -> {relay, text("cannot load '~ts': ~ts", [Path, Why])}
+    end.
+
+probe_load(Beam, Path, MaxBytes) ->
+    Threads = lists:sum([erlang:system_info(K) || K <- [schedulers, dirty_cpu_schedulers, dirty_io_schedulers]]),
+    probe_purge(),
+    try
+        {module, ?PROBE} = code:load_binary(?PROBE, "kprof_calls_probe.beam", Beam),
+        ok = ?PROBE:load(Path, Threads, MaxBytes),
+        ok = ?PROBE:start()
+    catch
+        error:Why ->
+            probe_purge(),
+            {error, probe_why(Why)}
+    end.
+
+probe_why({badmatch, {error, {_, Text}}}) -> Text;
+probe_why(Why) -> io_lib:format("~0tP", [Why, 12]).
+
+probe_purge() ->
+    [begin code:purge(?PROBE), code:delete(?PROBE), code:purge(?PROBE) end || erlang:module_loaded(?PROBE)].
+
+%% Who is told of events.
+tracer_of(relay) -> self();
+tracer_of(native) -> ?PROBE:tracer().
+
+%% Is it this one's, now, that the flags are of? The sentry asks, too.
+legacy_tracer(Server) ->
+    case erlang:module_loaded(?PROBE) of
+        true -> ?PROBE:tracer();
+        false -> Server
+    end.
+
+%% A process that is the tracer is not traced itself; one that empties rings is
+%% told to be. The probe looks at the clock itself.
+flag_all(#s{probe = relay, chosen = Chosen, flags = Flags, session = Session}) ->
+    flag(Chosen, Flags, Session);
+flag_all(#s{chosen = Chosen, flags = Flags, session = Session}) ->
+    {Module, State} = ?PROBE:tracer(),
+    flag(Chosen, [{tracer, Module, State} || Session =:= legacy] ++ (Flags -- [monotonic_timestamp]), Session),
+    unflag(self(), Session).
+
+unflag(P, legacy) ->
+    erlang:trace_info(P, tracer) =:= {tracer, ?PROBE:tracer()} andalso erlang:trace(P, false, [all]);
+unflag(P, Session) ->
+    trace:process(Session, P, false, [all]).
+
+%% Takes what is in the rings, again and again: at once while there is much.
+drain(#s{stage = tracing} = S0) ->
+    {N, More, S} = drain_once(S0),
+    if More -> self() ! drain;
+       N > 0 -> erlang:send_after(?RINGS_MS, self(), drain);
+       true -> erlang:send_after(?RINGS_IDLE_MS, self(), drain)
+    end,
+    S;
+drain(S) ->
+    S.
+
+%% {Events, AreThereMore, State}
+drain_once(S0) ->
+    {_, _, Waiting, Dropped, _, N, More, Chunks} = ?PROBE:drain(?DRAIN_RECORDS),
+    S = rings_look(N + Waiting, Dropped, chunks_send(N, Chunks, S0)),
+    {N, More, S#s{dropped = Dropped}}.
+
+%% The client takes as many as it wants of the last.
+chunks_send(0, _, S) ->
+    S;
+chunks_send(_, _, #s{events = Sent, events_max = Max} = S) when Sent > Max ->
+    S;
+chunks_send(N, Chunks, #s{seq = Seq, events = Sent} = S0) ->
+    S = send({kprof_calls, Seq, Chunks}, S0),
+    S#s{seq = Seq + 1, events = Sent + N}.
+
+rings_look(_, _, #s{events = N, events_max = Max} = S) when N > Max -> disarm({events, 0}, S);
+rings_look(_, Dropped, S) when Dropped > 0 -> disarm({queue, 0}, S);
+rings_look(Waiting, _, #s{queue_max = Max} = S) when Waiting > Max -> disarm({queue, 0}, S);
+rings_look(_, _, S) -> S.
+
+%% When no more come: what is left.
+drain_all(#s{probe = relay} = S) ->
+    S;
+drain_all(S0) ->
+    case drain_once(S0) of
+        {_, true, S} -> drain_all(S);
+        {N, false, S} when N > 0 -> drain_all(S);
+        {_, _, S} -> send({kprof_calls_lost, S#s.dropped}, S)
+    end.
