@@ -6,7 +6,7 @@
 #define ALL_NODES 0	/* as span.node_id */
 
 const int64_t span_levels[SPAN_LEVELS] = { 60, 600, 3600, 21600,
-	86400 };
+	86400, 604800 };
 
 struct finder {
 	sqlite3 *conn;

@@ -14,7 +14,7 @@
 
 #include "kprofd/clock.h"
 
-#define SPAN_LEVELS 5
+#define SPAN_LEVELS 6
 extern const int64_t span_levels[SPAN_LEVELS];	/* in s, each a part of the
 						   next */
 

@@ -179,10 +179,12 @@ static const struct schema_step steps[] = {
 	     "insert into request_time " SCHEMA_REQUEST_TIMES("", "") ";"
 	     "pragma user_version = 5" },
 	/*
-	 * How much of tiers was no work; and what messages waited in mailboxes, by receiver: see struct
-	 * kp_wait_cell.  Of slow requests, by receiving process.
+	 * How much of tiers was no work; sums over weeks; and what messages
+	 * waited in mailboxes, by receiver: see struct kp_wait_cell.  Of slow
+	 * requests, by receiving process.
 	 */
 	{ 6, SCHEMA_PAUSES
+	     "insert into span_next values (604800, 0, 0);"
 	     "create table receiver (id integer primary key,"
 	     " name text not null unique);"	/* db_server, db:init/1 */
 	     "create table message_stat ("
