@@ -24,7 +24,6 @@
 -define(DOES, "traces").
 -include("kprof_guest.hrl").
 -include("kprof_wanted.hrl").
--compile({nowarn_unused_function, [{now_ns, 0}]}).
 
 -define(TICK_MS, 200).          % how often lease and memory are looked at
 -define(RETRY_MS, 5).           % where the connection takes nothing
@@ -36,6 +35,7 @@
 -define(LARGE, 10).             % one that may be large counts as so many
 -define(LATE_MS, 200).          % for work that goes on after a request's end
 -define(LABEL_BITS, 28).
+-define(EPOCHS, (1 bsl 28 - 1)).
 
 -record(s, {
     client, client_ref,
@@ -62,25 +62,35 @@
 }).
 
 %% Traces by request. The token's label names a request in the VM; here it has a
-%% number. One that begins within another is part of it.
+%% number. One that begins within another is part of it. Labels have an epoch,
+%% which one node has and no other. Where several nodes are traced, requests that
+%% began in others come here with their labels, before or after the client knows
+%% of them: it is told which label has which number here, and tells us when one
+%% has ended elsewhere.
 -record(r, {
-    entry,              % {M, F, A}
+    entry,              % {M, F, A}, or none: the node has no such function
     max,                % so many
+    epoch,              % of labels made here
+    others = #{},       % epoch => [], of other nodes
     begun = 0, ended = 0,
+    numbers = 0,        % that were given
     labels = #{},       % label => number
     open = #{},         % number => {pid, who the entry returns to}
-    at = #{}            % pid => number: what a process last worked for
+    over = #{},         % number => []: has ended, here or elsewhere
+    at = #{},           % pid => number: what a process last worked for
+    news = []           % for the client, the last first
 }).
 
 -include("kprof_oneshot.hrl").
 
 init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs, processes := Which,
-                        max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue} = Opts) ->
+                        max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue} = Opts0) ->
     take_name(),
     process_flag(message_queue_data, off_heap),
     process_flag(priority, high),
     Call = call_of(Apply),
     Session = session_new(?MODULE),
+    {Absent, Opts} = there(Opts0),
     {Entry, Wanted} = entry(Opts),
     {Armed, Functions} = wanted(Wanted),
     untraced(Session, Functions),
@@ -95,8 +105,8 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     say_begin(S),
     S2 = S#s{guards = guards(Foreign)},
     [begin pattern(Session, P, spec(S2)), heed(0, S) end || P <- Armed],
-    entry_arm(S2),
-    Starter ! {self(), #{functions => length(Functions), processes => processes_in(Chosen),
+    is_alone(S2) andalso entry_arm(S2),
+    Starter ! {self(), #{absent => list_to_tuple(Absent), functions => length(Functions), processes => processes_in(Chosen),
                          otp => erlang:system_info(otp_release), skipped => map_size(Foreign),
                          offset => erlang:time_offset(nanosecond)}},
     tick(),
@@ -133,17 +143,49 @@ spec(#s{guards = Guards}) ->
 
 %% ------------------------------------------------------------- requests ----
 
+%% Of several nodes each has what it has: the client is told what is not there, by
+%% its place, the entry being at 0.
+there(#{epochs := [_, _ | _], entry := Entry, patterns := Patterns} = Opts) ->
+    {There, Absent} = lists:partition(fun({_, P}) -> is_there(P) end, lists:enumerate(Entry ++ Patterns)),
+    There =:= [] andalso refuse("none of these functions is there", []),
+    Has = [P || {_, P} <- There],
+    First = 1 - length(Entry),
+    {[I - 1 + First || {I, _} <- Absent], Opts#{patterns := [P || P <- Patterns, lists:member(P, Has)]}};
+there(Opts) ->
+    {[], Opts}.
+
+is_there({<<"_">>, _, _}) -> true;
+is_there(Pattern) ->
+    try matching(Pattern) =/= []
+    catch exit:{error, _} -> false
+    end.
+
 %% A function with patterns that include it, or none.
 entry(#{entry := []} = Opts) ->
     {undefined, Opts};
-entry(#{entry := [{M, F, A} = Entry], patterns := Patterns, exclude := Exclude, requests := Max} = Opts) ->
+entry(#{entry := [{M, F, A} = Entry], patterns := Patterns, exclude := Exclude, requests := Max,
+        epochs := Epochs} = Opts) ->
     whereis(kprof_agent) =:= undefined orelse
         refuse("a kprofd is attached there, whose requests these would be (kprof slow has them)", []),
-    {_, [MFA]} = wanted(Opts#{patterns := [Entry]}),
-    {#r{entry = MFA, max = Max}, Opts#{patterns := [Entry | Patterns], exclude := Exclude -- [{M, F, A}]}}.
+    [Epoch | Others] = case Epochs of
+                           [] -> [rand:uniform(?EPOCHS)];
+                           _ -> Epochs
+                       end,
+    R = #r{entry = none, max = Max, epoch = Epoch, others = maps:from_list([{E, []} || E <- Others])},
+    case Others =:= [] orelse is_there(Entry) of
+        true ->
+            {_, [MFA]} = wanted(Opts#{patterns := [Entry]}),
+            {R#r{entry = MFA}, Opts#{patterns := [Entry | Patterns], exclude := Exclude -- [{M, F, A}]}};
+        false -> {R, Opts}
+    end.
+
+%% Else a request begins when all nodes trace: when the client says so.
+is_alone(#s{r = #r{others = Others}}) -> map_size(Others) =:= 0;
+is_alone(_) -> true.
 
 %% Though its module may be excluded.
 with_entry(undefined, Armed) -> Armed;
+with_entry(#r{entry = none}, Armed) -> Armed;
 with_entry(#r{entry = MFA}, Armed) -> Armed ++ [MFA].
 
 %% From here on the word is ours: the sentry knows it before it is changed.
@@ -160,8 +202,10 @@ numbered(S0) ->
 %% evaluated first is the last. Its own pattern replaces that of its module.
 entry_arm(#s{r = undefined}) ->
     ok;
-entry_arm(#s{session = Session, guards = Guards, r = #r{entry = MFA}}) ->
-    Epoch = rand:uniform(1 bsl ?LABEL_BITS) bsl ?LABEL_BITS,
+entry_arm(#s{r = #r{entry = none}}) ->
+    ok;
+entry_arm(#s{session = Session, guards = Guards, r = #r{entry = MFA, epoch = Of}}) ->
+    Epoch = Of bsl ?LABEL_BITS,
     Mask = (1 bsl ?LABEL_BITS) - 1,
     Next = fun(Word) -> {'band', {'+', Word, 1}, Mask} end,
     Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
@@ -183,27 +227,53 @@ is_told() ->
 %% next one in the same process would have the token of the last.
 %% Called again by the same function in the same process: the end of the one
 %% before was not seen, as when it raised on OTP 25.
-begins(P, New, Old, Caller, MFA, Ts, #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S) ->
-    case Labels of
-        #{Old := N} when map_get(N, R#r.open) =:= {P, Caller} ->
+begins(P, New, Old, Caller, MFA, Ts, #s{r = #r{max = Max, begun = Begun}} = S0) ->
+    case running(Old, S0) of
+        {N, #s{r = #r{open = Open}} = S} when map_get(N, Open) =:= {P, Caller} ->
             begins(P, New, none, Caller, MFA, Ts, request_ended(N, S));
-        #{Old := N} when is_map_key(N, R#r.open) ->
-            called(P, New, Caller, MFA, Ts, S#s{r = R#r{labels = Labels#{New => N}}});
-        _ when Begun < Max ->
-            N = Begun + 1,
-            S1 = S#s{r = R#r{labels = Labels#{New => N}, begun = N, open = (R#r.open)#{N => {P, Caller}}}},
-            called(P, New, Caller, MFA, Ts, S1);
-        _ -> leaves(P, Ts, S)
+        {N, S} ->
+            called(P, New, Caller, MFA, Ts, labelled(New, N, S));
+        none when Begun < Max ->
+            N = S0#s.r#r.numbers + 1,
+            #s{r = R} = S = labelled(New, N, S0),
+            called(P, New, Caller, MFA, Ts, news({begins, N}, S#s{r = R#r{numbers = N, begun = Begun + 1,
+                                                                          open = (R#r.open)#{N => {P, Caller}}}}));
+        none -> leaves(P, Ts, S0)
     end.
 
-called(P, Label, Caller, MFA, Ts, #s{r = #r{labels = Labels, at = At} = R} = S) ->
-    case Labels of
-        #{Label := N} when map_get(P, At) =:= N -> add({trace_ts, P, call, MFA, Caller, Ts}, S);
-        #{Label := N} ->
+called(P, Label, Caller, MFA, Ts, S0) ->
+    case number(Label, S0) of
+        {N, #s{r = #r{at = At}} = S} when map_get(P, At) =:= N -> add({trace_ts, P, call, MFA, Caller, Ts}, S);
+        {N, #s{r = #r{at = At} = R} = S} ->
             S1 = add({trace_ts, P, request, N, Ts}, S#s{r = R#r{at = At#{P => N}}}),
             add({trace_ts, P, call, MFA, Caller, Ts}, S1);
-        _ -> leaves(P, Ts, S)
+        none -> leaves(P, Ts, S0)
     end.
+
+%% Of a label: one that another node has made gets one when it is first seen.
+number(Label, #s{r = #r{labels = Labels, others = Others, numbers = Last} = R} = S) ->
+    case Labels of
+        #{Label := N} -> {N, S};
+        _ when is_map_key(Label bsr ?LABEL_BITS, Others) ->
+            N = Last + 1,
+            {N, labelled(Label, N, S#s{r = R#r{numbers = N}})};
+        _ -> none
+    end.
+
+labelled(Label, N, #s{r = #r{labels = Labels} = R} = S) ->
+    news({label, N, Label}, S#s{r = R#r{labels = Labels#{Label => N}}}).
+
+running(Label, S0) ->
+    case number(Label, S0) of
+        {N, #s{r = #r{over = Over}} = S} when not is_map_key(N, Over) -> {N, S};
+        _ -> none
+    end.
+
+%% Where there are several nodes.
+news(What, #s{r = #r{others = Others, news = News} = R} = S) when map_size(Others) > 0 ->
+    S#s{r = R#r{news = [What | News]}};
+news(_, S) ->
+    S.
 
 %% It works for a request that is none of ours.
 leaves(P, Ts, #s{r = #r{at = At} = R} = S) when is_map_key(P, At) ->
@@ -219,9 +289,10 @@ returned(P, MFA, #s{r = #r{at = At, open = Open}} = S) ->
         _ -> S
     end.
 
-request_ended(N, #s{r = #r{ended = Ended, open = Open, max = Max} = R} = S) ->
-    Ended + 1 =:= Max andalso erlang:send_after(?LATE_MS, self(), requests_ended),
-    S#s{r = R#r{ended = Ended + 1, open = maps:remove(N, Open)}}.
+%% Of several nodes the client sees when enough have ended.
+request_ended(N, #s{r = #r{ended = Ended, open = Open, over = Over, max = Max} = R} = S) ->
+    is_alone(S) andalso Ended + 1 =:= Max andalso erlang:send_after(?LATE_MS, self(), requests_ended),
+    news({ends, N}, S#s{r = R#r{ended = Ended + 1, open = maps:remove(N, Open), over = Over#{N => []}}}).
 
 gone(P, #s{r = #r{at = At, open = Open} = R} = S) ->
     N = map_get(P, At),
@@ -261,11 +332,11 @@ message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
         {Token, Caller} -> loop(called(P, label(Token), Caller, MFA, Ts, S));
         _ -> loop(pass_over(1, S))
     end;
-message({seq_trace, Label, What, Ts}, #s{r = #r{labels = Labels}} = S0) ->
+message({seq_trace, Label, What, Ts}, #s{r = #r{}} = S0) ->
     S = pass_over(?LARGE, S0),
-    case Labels of
-        #{Label := N} -> loop(passed(N, What, Ts, S));
-        _ -> loop(S)
+    case number(Label, S) of
+        {N, S1} -> loop(passed(N, What, Ts, S1));
+        none -> loop(S)
     end;
 message(requests_ended, S) ->
     loop(disarm({returned, 0}, S));
@@ -322,6 +393,17 @@ command(go, #s{stage = ready} = S0) ->
         undefined -> ok
     end,
     S;
+%% It began in another node. That of a label nobody has seen here yet may come.
+command({ended, Label}, #s{r = #r{}} = S0) ->
+    case number(Label, S0) of
+        {N, #s{r = #r{over = Over} = R} = S} -> S#s{r = R#r{over = Over#{N => []}}};
+        none -> S0
+    end;
+command(entries, #s{stage = tracing} = S) ->
+    is_alone(S) orelse entry_arm(S),
+    S;
+command(clock, S) ->
+    send({kprof_clock, now_ns()}, S);
 command(read, #s{stage = tracing} = S) ->
     disarm({returned, 0}, S);
 command(stop, S) ->
@@ -370,6 +452,9 @@ add(Event, #s{events = N, events_max = Max} = S) when N < Max ->
 add(_, S) ->
     disarm({events, 0}, S).
 
+%% What events speak of is told before them.
+flush(#s{r = #r{news = [_ | _] = News} = R} = S) ->
+    flush(send({kprof_requests, lists:reverse(News)}, S#s{r = R#r{news = []}}));
 flush(#s{n = 0} = S) ->
     S;
 flush(#s{batch = Batch, seq = Seq} = S0) ->

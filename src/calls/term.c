@@ -8,11 +8,15 @@
 #include <string.h>
 
 #include "kprofd/calls_term.h"
+#include "kprofd/nodes.h"
 #include "request/intern.h"
 
 struct kp_calls_decoder {
 	struct kp_call_names *names;
 	struct intern by_raw;
+	struct kp_span near;	/* the name of the node met last; a copy */
+	uint32_t node;
+	uint8_t name[KP_NODE_NAME_MAX + 1];
 };
 
 struct kp_calls_decoder *
@@ -92,17 +96,40 @@ get_fn(struct kp_calls_decoder *d, struct kp_term *r)
 	return known != NULL ? *known : fn_new(d, r, raw, hash);
 }
 
+/* Mostly it is that of the pid before. */
+static enum kp_err
+get_node(struct kp_calls_decoder *d, struct kp_span name, uint32_t *node)
+{
+	enum kp_err e;
+	bool added;
+
+	*node = d->node;
+	if (d->near.n > 0 && name.n == d->near.n &&
+	    memcmp(name.p, d->near.p, name.n) == 0)
+		return KP_OK;
+	e = kp_call_node_put(d->names, name, node, &added);
+	if (e != KP_OK)
+		return e;
+	memcpy(d->name, name.p, name.n);
+	d->near = (struct kp_span){ d->name, name.n };
+	d->node = *node;
+	return KP_OK;
+}
+
 static uint32_t
 get_proc(struct kp_calls_decoder *d, struct kp_term *r)
 {
 	struct kp_pid pid = kp_term_pid(r);
-	uint32_t proc = 0;
+	uint32_t proc = 0, node;
 	enum kp_err e;
 	bool added;
 
 	if (r->err != KP_OK)
 		return 0;
-	e = kp_call_proc_put(d->names, pid.id, pid.serial, &proc, &added);
+	e = get_node(d, pid.node, &node);
+	if (e == KP_OK)
+		e = kp_call_proc_put_at(d->names, node, pid.id, pid.serial,
+		    &proc, &added);
 	if (e != KP_OK)
 		fail(r, e);
 	return proc;
