@@ -401,7 +401,7 @@ command({ended, Label}, #s{r = #r{}} = S0) ->
     end;
 command(entries, #s{stage = tracing} = S) ->
     is_alone(S) orelse entry_arm(S),
-    S;
+    send({kprof_entries}, S);
 command(clock, S) ->
     send({kprof_clock, now_ns()}, S);
 command(read, #s{stage = tracing} = S) ->

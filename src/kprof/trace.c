@@ -40,6 +40,8 @@ struct kept {
 	struct kp_calls_writer w;
 	struct kp_call_names *names;
 	size_t size;		/* bytes written */
+	const struct args *a;
+	kp_mono_ns deadline;
 };
 
 static enum kp_err
@@ -177,11 +179,13 @@ finish(struct kept *k, const struct args *a, struct kp_calls_info *info,
 
 /* Where it may take long. */
 static void
-say_begin(const struct args *a, kp_mono_ns deadline)
+say_begin(void *ctx)
 {
+	const struct kept *k = ctx;
+	const struct args *a = k->a;
 	char where[512], more[64] = "";
 
-	if (deadline != INT64_MAX || a->o.g.apply[0] != '\0')
+	if (k->deadline != INT64_MAX || a->o.g.apply[0] != '\0')
 		return;
 	if (a->targets.n > 1)
 		snprintf(more, sizeof(more), " and %zu more nodes",
@@ -196,14 +200,12 @@ say_begin(const struct args *a, kp_mono_ns deadline)
 }
 
 static enum kp_err
-take_all(struct tracers *ts, struct kept *k, const struct args *a,
-    kp_mono_ns deadline)
+take_all(struct tracers *ts, struct kept *k)
 {
-	struct tracers_sink sink = { on_event, on_begun, on_same, k };
-	enum kp_err e;
+	struct tracers_sink sink = { on_event, on_begun, on_same, say_begin,
+		k };
+	enum kp_err e = tracers_run(ts, k->deadline, &sink);
 
-	say_begin(a, deadline);
-	e = tracers_run(ts, deadline, &sink);
 	if (e != KP_OK && e != KP_ETIMEOUT && e != KP_END)
 		return e;
 	signals_drain();
@@ -214,8 +216,6 @@ take_all(struct tracers *ts, struct kept *k, const struct args *a,
 static int
 trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 {
-	kp_mono_ns deadline = a->f.limit > 0 && a->o.g.apply[0] == '\0' ?
-	    kp_mono_now() + a->f.limit : INT64_MAX;
 	struct kp_calls_info info = {
 		.otp = kp_call_node(k->names, 0)->otp };
 	kp_dur_ns offset = tracers_offset(ts);
@@ -223,6 +223,9 @@ trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 	enum kp_err e;
 	int st;
 
+	k->a = a;
+	k->deadline = a->f.limit > 0 && a->o.g.apply[0] == '\0' ?
+	    kp_mono_now() + a->f.limit : INT64_MAX;
 	snprintf(info.target, sizeof(info.target), "%s", a->targets.v[0]);
 	if (offset > -KP_CALLS_TIME_MAX * 2 + 1 &&
 	    offset < KP_CALLS_TIME_MAX * 2 - 1)
@@ -235,7 +238,7 @@ trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 		tracers_stop(ts);
 		return EXIT_FAILED;
 	}
-	e = take_all(ts, k, a, deadline);
+	e = take_all(ts, k);
 	if (e != KP_OK) {
 		say("cannot write '%s': %s", k->name, e == KP_EIO ?
 		    strerror(errno) : kp_err_str(e));

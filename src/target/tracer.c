@@ -2,9 +2,9 @@
  * tracer.c - see the header.
  *
  * Commands are go, lease, read and stop; with several nodes also entries, clock
- * and {ended, Label}.  Then {kprof_clock, Ns} and {kprof_requests,
- * [{label, N, Label} | {begins, N} | {ends, N}]} come from them, too.  From the
- * node come
+ * and {ended, Label}.  Then {kprof_entries}, {kprof_clock, Ns} and
+ * {kprof_requests, [{label, N, Label} | {begins, N} | {ends, N}]} come from them,
+ * too.  From the node come
  * {kprof_calls, Seq, Events} (calls_term.h), then
  * {kprof_calls_end, Why, Text, [{Pid, Name}], RequestsBegun, RequestsEnded}; or
  * {kprof_ended, gone, Text}.
@@ -26,6 +26,7 @@ struct tracer {
 	struct kp_call_names *names;
 	struct kp_calls_decoder *decoder;
 	const struct tracer_news *news;
+	bool open;		/* requests begin */
 };
 
 static void
@@ -216,6 +217,8 @@ read_message(struct tracer *t, struct kp_term *r, tracer_sink *sink,
 	tag = kp_term_atom(r);
 	if (kp_span_is(tag, "kprof_calls"))
 		return read_events(t, r, sink, ctx, end);
+	if (kp_span_is(tag, "kprof_entries"))
+		t->open = true;
 	if (kp_span_is(tag, "kprof_requests")) {
 		read_news(t, r);
 		return KP_OK;
@@ -303,6 +306,12 @@ enum kp_err
 tracer_entries(struct tracer *t)
 {
 	return guest_command(&t->guest, "entries");
+}
+
+bool
+tracer_is_open(const struct tracer *t)
+{
+	return t->open;
 }
 
 enum kp_err

@@ -78,8 +78,9 @@ struct tracer_news {
 };
 /* Both stay the caller's; without this, news is let pass. */
 void tracer_listen(struct tracer *t, const struct tracer_news *news);
-/* When all trace: from then on requests begin. */
+/* When all trace: requests begin, when something was taken that says so. */
 enum kp_err tracer_entries(struct tracer *t);
+bool tracer_is_open(const struct tracer *t);
 /* A request that began elsewhere has ended. */
 enum kp_err tracer_request_ended(struct tracer *t, int64_t label);
 /* A round trip to the node's clock, while no events come. */

@@ -50,6 +50,7 @@ struct tracers {
 	uint32_t asked, begun, ended;
 	kp_mono_ns enough_at;		/* INT64_MAX: not yet */
 	kp_mono_ns gone_at;
+	bool tracing;			/* that was said */
 	bool no_memory;
 };
 
@@ -430,6 +431,17 @@ take_all(struct tracers *ts, bool *more, uint32_t *over)
 }
 
 static void
+say_tracing(struct tracers *ts)
+{
+	for (uint32_t i = 0; i < ts->n && ts->n > 1; i++)
+		if (!tracer_is_open(ts->v[i].t))
+			return;
+	if (!ts->tracing && ts->sink->tracing != NULL)
+		ts->sink->tracing(ts->sink->ctx);
+	ts->tracing = true;
+}
+
+static void
 wait_for_more(struct tracers *ts, kp_mono_ns until)
 {
 	struct pollfd p[TRACERS_MAX + 1];
@@ -460,6 +472,7 @@ tracers_run(struct tracers *ts, kp_mono_ns deadline,
 		e = take_all(ts, &more, &over);
 		if (e != KP_OK || over > 0)
 			return e;
+		say_tracing(ts);
 		if (kp_mono_now() >= ts->enough_at)
 			return KP_OK;
 		if (kp_mono_now() >= deadline)

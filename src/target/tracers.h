@@ -18,6 +18,8 @@ struct tracers_sink {
 	/* Of several nodes: it is one of those that were asked for. */
 	void (*begun)(void *ctx, uint32_t request, uint32_t node);
 	void (*same)(void *ctx, uint32_t request, uint32_t as);
+	/* Once, when all of them trace; may be NULL. */
+	void (*tracing)(void *ctx);
 	void *ctx;
 };
 

@@ -113,7 +113,7 @@ begins(T) ->
 
 %% {Request => [{Node, Function, HowOften}]}, of what processes last worked for.
 calls(Out) ->
-    {match, Rows} = re:run(Out, "^-?[0-9]+ ([^ ]+) (<[0-9.]+>) (request|call) (?:it_layers:)?([^- \n][^ \n]*)",
+    {match, Rows} = re:run(Out, "^-?[0-9]+ ([^ ]+) (<[0-9.]+>) (request|call) (?:it_layers:)?([a-z0-9][^: \n]*)(?: |$)",
                            [multiline, global, {capture, all_but_first, list}]),
     {Calls, _} = lists:foldl(fun([Node, P, "request", N], {Found, At}) -> {Found, At#{{Node, P} => list_to_integer(N)}};
                                 ([Node, P, "call", F], {Found, At}) -> {[{maps:get({Node, P}, At), {Node, F}} | Found], At}
@@ -213,6 +213,9 @@ connected(T, Names) ->
     it:until("all know each other",
              fun() -> lists:all(fun(N) -> length(it:call(N, erlang, nodes, [])) =:= length(Others) end, Targets) end),
     [{module, M} = it:call(N, code, ensure_loaded, [M]) || N <- Targets, M <- [it_layers, it_counted]],
+    %% What a node does when it first needs it is not ours.
+    [it:call(N, inet, gethostbyname, ["no.such.host.invalid"]) || N <- Targets],
+    [it:equal("answer", [1], it:call(X, it_layers, bounce, [node_of(Y), 1])) || X <- Targets, Y <- Targets, X =/= Y],
     [{N, it:settled(N)} || N <- Targets].
 
 host(#{root := none} = T) -> T;
