@@ -116,21 +116,30 @@ keep_definitions(Chunks, S) ->
 %% All that is there already, sent or, when disarmed, dropped; not what comes
 %% meanwhile. Each part is older than the next.
 drain_all(S) ->
-    drain_all(fun drained/7, now_ns(), S).
+    drain_all(now_ns(), S).
 
-drain_all(Then, Until, S0) ->
-    case drain_once(Then, S0) of
-        {_, Oldest, true, S} when Oldest =< Until -> drain_all(Then, Until, S);
+drain_all(Until, S0) ->
+    case drain_once(S0) of
+        {_, Oldest, true, S} when Oldest =< Until -> drain_all(Until, S);
         {_, _, _, S} -> S
     end.
 
-%% In the midst of a change, which is no place to trip at: what cannot be sent
-%% now is dropped and counted. What waits to be sent goes first: no tick comes
-%% before the end, and nothing would overtake it.
+%% In the midst of a change, which is no place to trip at. What waits to be sent
+%% goes first: no tick comes before the end, and nothing would overtake it. While
+%% the connection takes nothing events stay in the rings, which are bounded, as
+%% what would have to be kept of them here is not; they drop and count exactly.
 drain_meanwhile(S0) ->
     T0 = now_ns(),
-    S = drain_all(fun sent_or_dropped/7, T0, flush_unsent(S0)),
+    S = drain_taken(T0, flush_unsent(S0)),
     S#s{busy = S#s.busy + now_ns() - T0}.
+
+drain_taken(_, #s{unsent = [_ | _]} = S) ->
+    S;
+drain_taken(Until, S0) ->
+    case drain_once(fun sent_or_dropped/7, S0) of
+        {_, Oldest, true, S} when Oldest =< Until -> drain_taken(Until, S);
+        {_, _, _, S} -> S
+    end.
 
 sent_or_dropped(_, _, _, _, 0, _, S) ->
     S;

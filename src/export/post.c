@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
@@ -301,17 +302,40 @@ say_failure(const struct post *p, char *why, size_t n)
 		    p->port);
 }
 
-/* Seconds; a date is not understood, and 0. */
+/* RFC 9110's preferred form; -1: in no such form. */
+static time_t
+http_date(const char *v)
+{
+	struct tm t = { 0 };
+	const char *end = v != NULL ?
+	    strptime(v, "%a, %d %b %Y %H:%M:%S GMT", &t) : NULL;
+
+	return end != NULL && *end == '\0' ? timegm(&t) : -1;
+}
+
+/*
+ * Seconds; 0 where there is none, or nothing that is understood.  A date is
+ * taken from the collector's own, if it sends that: its clock may be another.
+ */
 static unsigned
 retry_after(struct evhttp_request *req)
 {
-	const char *v = evhttp_find_header(
-	    evhttp_request_get_input_headers(req), "Retry-After");
+	const struct evkeyvalq *in = evhttp_request_get_input_headers(req);
+	const char *v = evhttp_find_header(in, "Retry-After");
+	time_t then, now;
 	unsigned long s;
 
-	if (v == NULL || !isdigit((unsigned char)*v))
+	if (v == NULL)
 		return 0;
-	s = strtoul(v, NULL, 10);
+	if (isdigit((unsigned char)*v)) {
+		s = strtoul(v, NULL, 10);
+	} else {
+		then = http_date(v);
+		now = http_date(evhttp_find_header(in, "Date"));
+		if (now == -1)
+			now = time(NULL);
+		s = then > now ? (unsigned long)(then - now) : 0;
+	}
 	return s > POST_RETRY_MAX ? POST_RETRY_MAX : (unsigned)s;
 }
 

@@ -70,6 +70,8 @@ with_node(Build, Root, Bench) ->
                                       Place]},
                       exit_status, binary]),
     Ctl = list_to_atom("kprof_bench_ctl_" ++ os:getpid() ++ "@127.0.0.1"),
+    %% The target starts one as well, but maybe too late for us.
+    {0, _} = sh("epmd -daemon"),
     {ok, _} = net_kernel:start([Ctl, longnames]),
     erlang:set_cookie(list_to_atom(Cookie)),
     connect(Node, 100),

@@ -34,10 +34,12 @@ callbacks(T) ->
     {note, Note}.
 
 %% The user asked for values to be copied, and must not pay for that like this.
-exact(T) ->
+exact(T) -> of_relay(fun taken_back/1, T).
+
+of_relay(Test, T) ->
     case it:is_native() of
         true -> {skipped, "the native probe copies no values"};
-        false -> taken_back(T)
+        false -> Test(T)
     end.
 
 taken_back(T) ->
@@ -53,7 +55,9 @@ taken_back(T) ->
 
 %% Twenty thousand small ones gave a right to 80 MB of large ones: the mean was
 %% of all calls since the arming.
-grown(T) ->
+grown(T) -> of_relay(fun large_at_last/1, T).
+
+large_at_last(T) ->
     Target = it:target(T, #{kind => plain}),
     Value = {it_driver, value, 1},
     P = it:kprofd(T, Target, #{tiers => "{tiers, [{values, {it_driver, values, 2}},\n"

@@ -2,7 +2,6 @@
  * slow_reader.c - preloaded in front of libc's: while the file that
  * $SLOW_READER names is there, what was received is handled 300 ms late.
  */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <sys/socket.h>

@@ -205,6 +205,15 @@ odd_answers(void **state)
 		  "Content-Length: 0\r\n\r\n", false, 429, 0, "" },
 		{ "HTTP/1.1 429 No\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 "
 		  "GMT\r\nContent-Length: 0\r\n\r\n", false, 429, 0, "" },
+		/* the collector's clock says how long */
+		{ "HTTP/1.1 503 No\r\nDate: Fri, 31 Dec 1999 23:59:50 GMT\r\n"
+		  "Retry-After: Sat, 01 Jan 2000 00:00:02 GMT\r\n"
+		  "Content-Length: 0\r\n\r\n", false, 503, 12, "" },
+		{ "HTTP/1.1 503 No\r\nRetry-After: Fri, 31 Dec 2999 23:59:59 "
+		  "GMT\r\nContent-Length: 0\r\n\r\n", false, 503,
+		  POST_RETRY_MAX, "" },
+		{ "HTTP/1.1 503 No\r\nRetry-After: Fri, 31 Dec 2999 23:59\r\n"
+		  "Content-Length: 0\r\n\r\n", false, 503, 0, "" },
 		{ "HTTP/1.1 100 Continue\r\n\r\n" OK_HEAD
 		  "Content-Length: 2\r\n\r\n{}", false, 200, 0, "{}" },
 		/* taken, and the rest of the answer lost */
