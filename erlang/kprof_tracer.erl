@@ -402,6 +402,11 @@ command({ended, Label}, #s{r = #r{}} = S0) ->
 command(entries, #s{stage = tracing} = S) ->
     is_alone(S) orelse entry_arm(S),
     send({kprof_entries}, S);
+%% From now on requests only get labels, of nobody's, in the place of other ones: the
+%% other nodes would tell of each.
+command(full, #s{stage = tracing, r = #r{}, guards = Guards} = S) ->
+    entry_arm(S#s{guards = [{is_seq_trace} | Guards]}),
+    S;
 command(clock, S) ->
     send({kprof_clock, now_ns()}, S);
 command(read, #s{stage = tracing} = S) ->

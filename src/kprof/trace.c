@@ -277,22 +277,32 @@ trace(const struct args *a)
 	return st;
 }
 
+static bool
+is_before(const struct opt_list *l, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+		if (strcmp(l->v[i], l->v[j]) == 0)
+			return true;
+	return false;
+}
+
+/* One that is given twice is one. */
 static int
 check_targets(const struct cmd *cmd, struct args *a)
 {
-	const struct opt_list *l = &a->targets;
+	struct opt_list *l = &a->targets;
+	size_t n = 0;
 
-	if (l->n > TRACERS_MAX)
+	for (size_t i = 0; i < l->n; i++)
+		if (!is_before(l, i))
+			l->v[n++] = l->v[i];
+	l->n = n;
+	if (n > TRACERS_MAX)
 		return opts_wrong(cmd, "more than %u times a -target",
 		    TRACERS_MAX);
-	for (size_t i = 0; i < l->n; i++)
-		for (size_t j = 0; j < i; j++)
-			if (strcmp(l->v[i], l->v[j]) == 0)
-				return opts_wrong(cmd, "-target %s: twice",
-				    l->v[i]);
-	if (l->n > 1 && a->o.g.apply[0] != '\0')
+	if (n > 1 && a->o.g.apply[0] != '\0')
 		return opts_wrong(cmd, "-apply goes with one -target");
-	if (l->n > 0)
+	if (n > 0)
 		a->o.g.talk.target = l->v[0];
 	return OPTS_GO_ON;
 }

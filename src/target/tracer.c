@@ -1,8 +1,8 @@
 /*
  * tracer.c - see the header.
  *
- * Commands are go, lease, read and stop; with several nodes also entries, clock
- * and {ended, Label}.  Then {kprof_entries}, {kprof_clock, Ns} and
+ * Commands are go, lease, read and stop; with several nodes also entries, full,
+ * clock and {ended, Label}.  Then {kprof_entries}, {kprof_clock, Ns} and
  * {kprof_requests, [{label, N, Label} | {begins, N} | {ends, N}]} come from them,
  * too.  From the node come
  * {kprof_calls, Seq, Events} (calls_term.h), then
@@ -306,6 +306,12 @@ enum kp_err
 tracer_entries(struct tracer *t)
 {
 	return guest_command(&t->guest, "entries");
+}
+
+enum kp_err
+tracer_full(struct tracer *t)
+{
+	return guest_command(&t->guest, "full");
 }
 
 bool

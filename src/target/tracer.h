@@ -81,6 +81,8 @@ void tracer_listen(struct tracer *t, const struct tracer_news *news);
 /* When all trace: requests begin, when something was taken that says so. */
 enum kp_err tracer_entries(struct tracer *t);
 bool tracer_is_open(const struct tracer *t);
+/* Enough have begun: no more are marked than have to be. */
+enum kp_err tracer_full(struct tracer *t);
 /* A request that began elsewhere has ended. */
 enum kp_err tracer_request_ended(struct tracer *t, int64_t label);
 /* A round trip to the node's clock, while no events come. */

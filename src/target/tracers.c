@@ -163,6 +163,9 @@ on_begins(void *ctx, uint32_t n)
 	ts->requests[request].counted = true;
 	ts->begun++;
 	ts->sink->begun(ts->sink->ctx, request, o->node);
+	for (uint32_t i = 0; i < ts->n && ts->begun == ts->asked; i++)
+		if (!ts->v[i].over)
+			tracer_full(ts->v[i].t);
 }
 
 /* The others take what comes of its labels for new requests then. */
