@@ -200,6 +200,7 @@ on_event(void *ctx, const struct kp_call_event *was)
 
 	if (o->all->no_memory)
 		return KP_ENOMEM;
+	o->heard = kp_mono_now();
 	if (o->all->n == 1)
 		return sink->event(sink->ctx, was);
 	if (ev.kind == KP_CALL_REQUEST && ev.other > 0)
@@ -426,8 +427,6 @@ take_all(struct tracers *ts, bool *more, uint32_t *over)
 			*more = true;
 		else if (e != KP_ETIMEOUT)
 			return e;
-		if (e == KP_EBUSY)
-			o->heard = kp_mono_now();
 		*over += o->over;
 	}
 	return ts->no_memory ? KP_ENOMEM : KP_OK;

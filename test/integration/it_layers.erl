@@ -32,6 +32,9 @@ bounce(Node, N) ->
     Pid = spawn(Node, ?MODULE, chain, [Me, N]),
     receive {Pid, Answer} -> [Answer] end.
 
+chain(From, {Node, N}) ->
+    [Answer] = ?MODULE:bounce(Node, N),
+    From ! {self(), Answer};
 chain(From, N) ->
     Answers = [ponder() || _ <- lists:seq(1, N)],
     From ! {self(), length(Answers)}.

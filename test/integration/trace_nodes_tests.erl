@@ -94,12 +94,13 @@ messages(Events) ->
 %% for are shown, of both together.
 begins(T) ->
     [{A, _}, {B, _}] = Targets = connected(T, [a, b]),
-    P = start(T, [A, B], ["-entry", "it_layers:bounce/2", "-requests", "4", "-form", "events", "it_layers"]),
+    P = start(T, [A, B], ["-entry", "it_layers:bounce/2", "-requests", "6", "-form", "events", "it_layers"]),
     [begin
          it:equal("answer", [3], it:call(X, it_layers, bounce, [node_of(Y), 3])),
          %% So far apart that the other node knows that it has ended.
          receive after 300 -> ok end
      end || {X, Y} <- [{A, B}, {B, A}, {A, B}, {B, A}]],
+    [it:equal("answer", [3], it:call(X, it_layers, bounce, [node_of(Y), {node_of(X), 3}])) || {X, Y} <- [{A, B}, {B, A}]],
     {0, Out, _} = ends(P),
     [NA, NB] = [atom_to_list(node_of(N)) || N <- [A, B]],
     %% By request: where it began, and how often what was called where.
@@ -107,7 +108,11 @@ begins(T) ->
     [it:equal(io_lib:format("request ~b", [N]), lists:sort([{X, "bounce/2", 1}, {Y, "chain/2", 1}, {Y, "ponder/0", 3}]),
               maps:get(N, Calls, none))
      || {N, {X, Y}} <- [{1, {NA, NB}}, {2, {NB, NA}}, {3, {NA, NB}}, {4, {NB, NA}}]],
-    it:equal("requests", [1, 2, 3, 4], lists:sort(maps:keys(Calls))),
+    [it:equal(io_lib:format("request ~b, which comes back", [N]),
+              lists:sort([{X, "bounce/2", 1}, {Y, "chain/2", 1}, {Y, "bounce/2", 1}, {X, "chain/2", 1},
+                          {X, "ponder/0", 3}]), maps:get(N, Calls, none))
+     || {N, {X, Y}} <- [{5, {NA, NB}}, {6, {NB, NA}}]],
+    it:equal("requests", lists:seq(1, 6), lists:sort(maps:keys(Calls))),
     in_order(messages(Out)),
     gone(Targets).
 
