@@ -72,7 +72,7 @@ static void
 put_nodes(struct kp_buf *b, const struct calls_view *v)
 {
 	const struct kp_call_node *nd;
-	char text[TEXT_MAX];
+	char text[TEXT_MAX], count[TEXT_MAX];
 
 	for (uint32_t i = 0; i < kp_call_nodes(v->names); i++) {
 		nd = kp_call_node(v->names, i);
@@ -94,10 +94,10 @@ put_nodes(struct kp_buf *b, const struct calls_view *v)
 		kp_buf_printf(b, "' to within %s ms\n", text_ms(text,
 		    nd->error));
 	}
-	put_remark(b, v->moved, "events seemed to come before their cause "
-	    "(clocks drift apart):");
 	if (v->moved > 0)
-		kp_buf_printf(b, "they were moved, by up to %s ms\n",
+		kp_buf_printf(b, "%s events seemed to come before their "
+		    "cause, and were moved by up to %s ms: clocks drift "
+		    "apart\n", text_count(count, v->moved),
 		    text_ms(text, v->moved_most));
 }
 
