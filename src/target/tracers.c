@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "request/map.h"
+#include "target/numbers.h"
 #include "target/tracers.h"
 
 #define TRIPS 8		/* to each clock, before and after */
@@ -22,19 +22,7 @@ struct one {
 	bool over;			/* nothing comes any more */
 	kp_mono_ns heard;
 	struct kp_offset before, after;	/* of its clock, to ours */
-	uint32_t *requests;		/* its number -> ours, or 0 */
-	uint32_t room;
-};
-
-/* A label of a request; the next of its labels, or 0. */
-struct label {
-	int64_t label;
-	uint32_t next;
-};
-
-struct request {
-	uint32_t labels;		/* the first one */
-	bool counted, ended;
+	struct numbers_node numbers;
 };
 
 struct tracers {
@@ -43,91 +31,13 @@ struct tracers {
 	struct kp_call_names *names;
 	int wake;
 	const struct tracers_sink *sink;	/* while something is taken */
-	struct map by_label;		/* label + 1 -> request */
-	struct label *labels;		/* from 1 on, as requests are */
-	struct request *requests;
-	uint32_t nlabels, nrequests;
-	uint32_t asked, begun, ended;
+	struct numbers numbers;
 	kp_mono_ns enough_at;		/* INT64_MAX: not yet */
 	kp_mono_ns gone_at;
 	bool tracing;			/* that was said */
-	bool no_memory;
 };
 
 /* ---- requests ---- */
-
-/* Room for one more at index n, from 1 on; doubles at powers of two. */
-static void *
-with_room(struct tracers *ts, void *vec, uint32_t n, size_t size)
-{
-	void *bigger;
-
-	if (n > 1 && (n & (n - 1)) != 0)
-		return vec;
-	bigger = reallocarray(vec, 2 * (size_t)n, size);
-	if (bigger == NULL)
-		ts->no_memory = true;
-	return bigger;
-}
-
-/* 0: there are too many. */
-static uint32_t
-request_new(struct tracers *ts)
-{
-	struct request *v;
-
-	if (ts->nrequests + 1 == KP_CALLS_REQUESTS_MAX)
-		return 0;
-	v = with_room(ts, ts->requests, ts->nrequests + 1, sizeof(*v));
-	if (v == NULL)
-		return 0;
-	ts->requests = v;
-	v[++ts->nrequests] = (struct request){ 0 };
-	return ts->nrequests;
-}
-
-static void
-label_add(struct tracers *ts, uint32_t request, int64_t label)
-{
-	struct label *v = with_room(ts, ts->labels, ts->nlabels + 1,
-	    sizeof(*v));
-
-	if (v == NULL)
-		return;
-	ts->labels = v;
-	v[++ts->nlabels] = (struct label){ label,
-		ts->requests[request].labels };
-	ts->requests[request].labels = ts->nlabels;
-	if (!map_put(&ts->by_label, (uint64_t)label + 1, request))
-		ts->no_memory = true;
-}
-
-static bool
-one_room(struct one *o, uint32_t n)
-{
-	uint32_t want = o->room > 0 ? o->room : 64;
-	uint32_t *v;
-
-	if (n < o->room)
-		return true;
-	while (want <= n)
-		want *= 2;
-	v = reallocarray(o->requests, want, sizeof(*v));
-	if (v == NULL) {
-		o->all->no_memory = true;
-		return false;
-	}
-	for (; o->room < want; o->room++)
-		v[o->room] = 0;
-	o->requests = v;
-	return true;
-}
-
-static uint32_t
-ours(const struct one *o, uint32_t n)
-{
-	return n < o->room ? o->requests[n] : 0;
-}
 
 /* Two nodes may have seen different labels of one request first. */
 static void
@@ -135,19 +45,11 @@ on_label(void *ctx, uint32_t n, int64_t label)
 {
 	struct one *o = ctx;
 	struct tracers *ts = o->all;
-	uint64_t *known;
-	uint32_t request;
+	uint32_t same = numbers_label(&ts->numbers, &o->numbers, n, label);
 
-	if (label < 0 || !one_room(o, n))
-		return;
-	known = map_get(&ts->by_label, (uint64_t)label + 1);
-	request = o->requests[n] > 0 ? o->requests[n] :
-	    known != NULL ? (uint32_t)*known : request_new(ts);
-	o->requests[n] = request;
-	if (request > 0 && known == NULL)
-		label_add(ts, request, label);
-	else if (request > 0 && *known != request)
-		ts->sink->same(ts->sink->ctx, (uint32_t)*known, request);
+	if (same > 0)
+		ts->sink->same(ts->sink->ctx, same,
+		    numbers_of(&o->numbers, n));
 }
 
 static void
@@ -155,15 +57,13 @@ on_begins(void *ctx, uint32_t n)
 {
 	struct one *o = ctx;
 	struct tracers *ts = o->all;
-	uint32_t request = ours(o, n);
+	uint32_t request = numbers_of(&o->numbers, n);
 
-	if (request == 0 || ts->begun == ts->asked ||
-	    ts->requests[request].counted)
+	if (!numbers_begins(&ts->numbers, request))
 		return;
-	ts->requests[request].counted = true;
-	ts->begun++;
 	ts->sink->begun(ts->sink->ctx, request, o->node);
-	for (uint32_t i = 0; i < ts->n && ts->begun == ts->asked; i++)
+	for (uint32_t i = 0; i < ts->n &&
+	     ts->numbers.begun == ts->numbers.asked; i++)
 		if (!ts->v[i].over)
 			tracer_full(ts->v[i].t);
 }
@@ -174,20 +74,18 @@ on_ends(void *ctx, uint32_t n)
 {
 	struct one *o = ctx;
 	struct tracers *ts = o->all;
-	uint32_t request = ours(o, n), i;
-	struct request *r;
+	uint32_t request = numbers_of(&o->numbers, n), at = 0;
+	int64_t label;
 
-	if (request == 0 || ts->requests[request].ended)
+	if (!numbers_ends(&ts->numbers, request))
 		return;
-	r = &ts->requests[request];
-	r->ended = true;
-	ts->ended += r->counted;
-	if (r->counted && ts->ended == ts->asked)
+	if (ts->numbers.ended == ts->numbers.asked &&
+	    ts->enough_at == INT64_MAX)
 		ts->enough_at = kp_mono_now() + LATE;
-	for (i = r->labels; i > 0; i = ts->labels[i].next)
+	while (numbers_next_label(&ts->numbers, request, &at, &label))
 		for (uint32_t j = 0; j < ts->n; j++)
 			if (j != o->node && !ts->v[j].over)
-				tracer_request_ended(ts->v[j].t, ts->labels[i].label);
+				tracer_request_ended(ts->v[j].t, label);
 }
 
 static enum kp_err
@@ -198,15 +96,16 @@ on_event(void *ctx, const struct kp_call_event *was)
 	struct kp_call_event ev = *was;
 	bool said = true;
 
-	if (o->all->no_memory)
+	if (o->all->numbers.no_memory)
 		return KP_ENOMEM;
 	o->heard = kp_mono_now();
 	if (o->all->n == 1)
 		return sink->event(sink->ctx, was);
 	if (ev.kind == KP_CALL_REQUEST && ev.other > 0)
-		said = (ev.other = ours(o, ev.other)) > 0;
+		said = (ev.other = numbers_of(&o->numbers, ev.other)) > 0;
 	else if (ev.kind == KP_CALL_SEND || ev.kind == KP_CALL_RECEIVE)
-		said = (ev.request = ours(o, ev.request)) > 0;
+		said = (ev.request = numbers_of(&o->numbers,
+		    ev.request)) > 0;
 	if (!said) {
 		o->end.lost++;
 		return KP_OK;
@@ -360,7 +259,7 @@ tracers_start(struct tracers **out, const struct tracer_opts *o,
 	}
 	ts->names = names;
 	ts->wake = o->g.talk.wake;
-	ts->asked = (uint32_t)o->requests;
+	ts->numbers.asked = (uint32_t)o->requests;
 	ts->enough_at = INT64_MAX;
 	for (uint32_t i = 0; i < n && e == KP_OK; i++)
 		e = one_start(ts, *o, targets[i], first % TRACER_EPOCHS, n,
@@ -429,7 +328,7 @@ take_all(struct tracers *ts, bool *more, uint32_t *over)
 			return e;
 		*over += o->over;
 	}
-	return ts->no_memory ? KP_ENOMEM : KP_OK;
+	return ts->numbers.no_memory ? KP_ENOMEM : KP_OK;
 }
 
 static void
@@ -554,8 +453,8 @@ tracers_ended(const struct tracers *ts, uint32_t i)
 uint32_t
 tracers_begun(const struct tracers *ts, uint32_t *ended)
 {
-	*ended = ts->n > 1 ? ts->ended : ts->v[0].end.ended;
-	return ts->n > 1 ? ts->begun : ts->v[0].end.begun;
+	*ended = ts->n > 1 ? ts->numbers.ended : ts->v[0].end.ended;
+	return ts->n > 1 ? ts->numbers.begun : ts->v[0].end.begun;
 }
 
 void
@@ -573,11 +472,8 @@ tracers_stop(struct tracers *ts)
 	if (ts == NULL)
 		return;
 	tracers_leave(ts);
-	for (uint32_t i = 0; i < ts->n; i++) {
-		free(ts->v[i].requests);
-	}
-	map_free(&ts->by_label);
-	free(ts->labels);
-	free(ts->requests);
+	for (uint32_t i = 0; i < ts->n; i++)
+		numbers_node_free(&ts->v[i].numbers);
+	numbers_free(&ts->numbers);
 	free(ts);
 }

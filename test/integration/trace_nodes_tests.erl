@@ -29,7 +29,8 @@ way(T) ->
     [it:call(N, it_layers, stop, []) || N <- [B, C]],
     {0, Out, Remarks} = kprof(T, ["analyse", "-form", "requests", File]),
     [NA, NB, NC] = [atom_to_list(node_of(N)) || {N, _} <- Targets],
-    [says(Remarks, "the clock of '" ++ N ++ "' is known to that of '" ++ NA ++ "' to within [0-9.]+ ms") || N <- [NB, NC]],
+    [says(Remarks, "the clock of '" ++ N ++ "' is known to that of '" ++ NA ++ "' to within [0-9.]+ ms")
+     || N <- [NB, NC]],
     says(Out, "^request 1: it_layers:request/2 in " ++ NA ++ " <[0-9.]+>, "),
     [{NA, "<" ++ _, 0, _, _, _}, {NB, "it_layer_a", 1, _, _, Busy}, {NC, "it_layer_b", 2, _, Waits, _}] =
         [{Node, Name, length(Indent) div 2, ms(Own), ms(Was), ms(Box)}
@@ -62,7 +63,8 @@ forms(T, File, [NA, NB, NC]) ->
          {0, Out, _} = kprof(T, ["analyse", "-form", Form, File]),
          says(Out, Text)
      end || {Form, Text} <- [{"tree", NB ++ " it_layer_a <"}, {"callgrind", "ob=" ++ NB ++ " it_layer_a <"},
-                             {"callgrind", "cmd: " ++ NA ++ ", " ++ NB ++ ", " ++ NC}, {"folded", "^" ++ NC ++ " it_layer_b <[0-9.]+>;it_layers:"},
+                             {"callgrind", "cmd: " ++ NA ++ ", " ++ NB ++ ", " ++ NC},
+                             {"folded", "^" ++ NC ++ " it_layer_b <[0-9.]+>;it_layers:"},
                              {"speedscope", "\"" ++ NC ++ " it_layer_b <"},
                              {"analysis", "\"" ++ NB ++ " <"},
                              {"events", NB ++ " <[0-9.]+> receive 1[.][0-9]+ " ++ NA ++ " <"}]],
@@ -100,13 +102,14 @@ begins(T) ->
          %% So far apart that the other node knows that it has ended.
          receive after 300 -> ok end
      end || {X, Y} <- [{A, B}, {B, A}, {A, B}, {B, A}]],
-    [it:equal("answer", [3], it:call(X, it_layers, bounce, [node_of(Y), {node_of(X), 3}])) || {X, Y} <- [{A, B}, {B, A}]],
+    [it:equal("answer", [3], it:call(X, it_layers, bounce, [node_of(Y), {node_of(X), 3}]))
+     || {X, Y} <- [{A, B}, {B, A}]],
     {0, Out, _} = ends(P),
     [NA, NB] = [atom_to_list(node_of(N)) || N <- [A, B]],
     %% By request: where it began, and how often what was called where.
     Calls = calls(Out),
-    [it:equal(io_lib:format("request ~b", [N]), lists:sort([{X, "bounce/2", 1}, {Y, "chain/2", 1}, {Y, "ponder/0", 3}]),
-              maps:get(N, Calls, none))
+    [it:equal(io_lib:format("request ~b", [N]),
+              lists:sort([{X, "bounce/2", 1}, {Y, "chain/2", 1}, {Y, "ponder/0", 3}]), maps:get(N, Calls, none))
      || {N, {X, Y}} <- [{1, {NA, NB}}, {2, {NB, NA}}, {3, {NA, NB}}, {4, {NB, NA}}]],
     [it:equal(io_lib:format("request ~b, which comes back", [N]),
               lists:sort([{X, "bounce/2", 1}, {Y, "chain/2", 1}, {Y, "bounce/2", 1}, {X, "chain/2", 1},
@@ -120,11 +123,14 @@ begins(T) ->
 calls(Out) ->
     {match, Rows} = re:run(Out, "^-?[0-9]+ ([^ ]+) (<[0-9.]+>) (request|call) (?:it_layers:)?([a-z0-9][^: \n]*)(?: |$)",
                            [multiline, global, {capture, all_but_first, list}]),
-    {Calls, _} = lists:foldl(fun([Node, P, "request", N], {Found, At}) -> {Found, At#{{Node, P} => list_to_integer(N)}};
-                                ([Node, P, "call", F], {Found, At}) -> {[{maps:get({Node, P}, At), {Node, F}} | Found], At}
-                             end, {[], #{}}, Rows),
-    maps:map(fun(_, Fs) -> lists:sort([{Node, F, length([x || G <- Fs, G =:= {Node, F}])} || {Node, F} <- lists:usort(Fs)])
-             end, maps:groups_from_list(fun({N, _}) -> N end, fun({_, F}) -> F end, Calls)).
+    Of = fun([Node, P, "request", N], {Found, At}) ->
+                 {Found, At#{{Node, P} => list_to_integer(N)}};
+            ([Node, P, "call", F], {Found, At}) ->
+                 {[{maps:get({Node, P}, At), {Node, F}} | Found], At}
+         end,
+    {Calls, _} = lists:foldl(Of, {[], #{}}, Rows),
+    maps:map(fun(_, Fs) -> [{Node, F, length([x || G <- Fs, G =:= {Node, F}])} || {Node, F} <- lists:usort(Fs)] end,
+             maps:groups_from_list(fun({N, _}) -> N end, fun({_, F}) -> F end, Calls)).
 
 %% Not by request: what processes of both do, each with its node.
 processes(T) ->
@@ -143,17 +149,11 @@ processes(T) ->
 %% Each node has only some of the functions; what none has is refused.
 absent(T) ->
     [{A, _}, {B, _}] = Targets = connected(T, [a, b]),
-    Here = it:do(A, fun() ->
-                            {ok, only_a, Beam} = compile:forms([{attribute, 1, module, only_a},
-                                                                {attribute, 1, export, [{go, 1}]},
-                                                                {function, 1, go, 1,
-                                                                 [{clause, 1, [{var, 1, 'N'}], [],
-                                                                   [{call, 1, {remote, 1, {atom, 1, it_layers}, {atom, 1, bounce}},
-                                                                     [{var, 1, 'N'}, {integer, 1, 2}]}]}]}]),
-                            {module, only_a} = code:load_binary(only_a, "only_a.beam", Beam),
-                            ok
-                    end),
-    it:equal("a module that one has", ok, Here),
+    it:do(A, fun() ->
+                     {ok, only_a, Beam} = compile:forms(only_a()),
+                     {module, only_a} = code:load_binary(only_a, "only_a.beam", Beam),
+                     ok
+             end),
     P = start(T, [B, A], ["-entry", "only_a:go/1", "-form", "events", "it_layers"]),
     [2] = it:call(A, only_a, go, [node_of(B)]),
     {0, Out, _} = ends(P),
@@ -163,6 +163,12 @@ absent(T) ->
     says(Errors, "no target has a function 'no_such:thing/3'"),
     it:do(A, fun() -> code:purge(only_a), code:delete(only_a), code:purge(only_a), ok end),
     gone(Targets).
+
+%% go(N) -> it_layers:bounce(N, 2).
+only_a() ->
+    Bounce = {call, 1, {remote, 1, {atom, 1, it_layers}, {atom, 1, bounce}}, [{var, 1, 'N'}, {integer, 1, 2}]},
+    [{attribute, 1, module, only_a}, {attribute, 1, export, [{go, 1}]},
+     {function, 1, go, 1, [{clause, 1, [{var, 1, 'N'}], [], [Bounce]}]}].
 
 %% The other node's part is there, and it is said which has ended it.
 limit(T) ->
@@ -199,7 +205,8 @@ killed(T) ->
          receive after Ms -> ok end,
          it:kill(P),
          [it:audit(N, Before, [processes, nodes, registered]) || {N, Before} <- Targets]
-     end || Args <- [["-for", "20s"], ["-entry", "it_layers:bounce/2", "-requests", "100000"]], Ms <- [60, 200, 700, 1500]],
+     end || Args <- [["-for", "20s"], ["-entry", "it_layers:bounce/2", "-requests", "100000"]],
+            Ms <- [60, 200, 700, 1500]],
     it:do(A, fun() -> exit(whereis(it_bouncer), kill), ok end),
     gone(Targets).
 
@@ -237,8 +244,8 @@ name(Name) ->
 node_of(#{node := Node}) -> list_to_atom(Node).
 
 command(#{build := Build, cookie := Cookie}, Targets, Args) ->
-    [filename:join(Build, "kprof"), "trace", "-cookie-file", Cookie | lists:append([["-target", N] || #{node := N} <- Targets])]
-        ++ Args.
+    [filename:join(Build, "kprof"), "trace", "-cookie-file", Cookie]
+        ++ lists:append([["-target", N] || #{node := N} <- Targets]) ++ Args.
 
 start(T, Targets, Args) ->
     P = it_kprof:started(T, command(T, Targets, Args)),
