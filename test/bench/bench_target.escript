@@ -1,6 +1,7 @@
 #!/usr/bin/env escript
 %% bench_target.escript BUILD_DIR [ROOT] - what kprofd costs a target.
 %% bench_target.escript -table BUILD_DIR [ROOT] - and what others cost it.
+%% bench_target.escript -load BUILD_DIR - of the first what full load pays, alone.
 %%
 %% One node, the same work again and again: without kprofd, with every
 %% function armed and next to nothing sampled, and with every request traced, by
@@ -26,6 +27,8 @@ main(["-table", Build]) ->
     main(["-table", Build, none]);
 main(["-table", Build, Root]) ->
     with_node(Build, Root, fun table/4);
+main(["-load", Build]) ->
+    with_node(Build, none, fun bench_load/4);
 main([Build]) ->
     main([Build, none]);
 main([Build, Root]) ->
@@ -207,21 +210,33 @@ query(Dir, What) ->
 %% then.
 bench_load(Node, Build, Dir, CookieFile) ->
     Turns = rpc:call(Node, bench_node, calibrate, []),
-    Workers = 2 * rpc:call(Node, erlang, system_info, [schedulers_online]),
-    ok = rpc:call(Node, bench_node, load, [Workers, Turns]),
-    io:format("full load, 200 us of work and 6 calls a request, ~b workers; "
-              "~b pairs of ~b ms each~n", [Workers, ?PAIRS, ?PAIR_MS]),
-    load_pairs("armed, 1 in 65536", "{sampling, {one_in, 65536}}.\n",
+    load(Node, 200, Turns),
+    load_pairs("relay", "armed, 1 in 65536", "{sampling, {one_in, 65536}}.\n",
                Node, Build, Dir, CookieFile),
-    load_pairs("default sampling", "", Node, Build, Dir, CookieFile),
+    load_pairs("relay", "default sampling", "", Node, Build, Dir, CookieFile),
     ok = rpc:call(Node, bench_node, stop, []),
     io:format("the agent                ~8.2f us an event~n",
-              [query(Dir, "sum(agent_ns) / 1e3 / sum(events)")]).
+              [query(Dir, "sum(agent_ns) / 1e3 / sum(events)")]),
+    load(Node, 50, Turns div 4),
+    [load_pairs(Probe, "every request, " ++ Probe, load_all(), Node, Build, Dir,
+                CookieFile) || Probe <- ["native", "relay"]],
+    ok = rpc:call(Node, bench_node, stop, []).
 
-load_pairs(Name, Sampling, Node, Build, Dir, CookieFile) ->
+load(Node, Us, Turns) ->
+    Workers = 2 * rpc:call(Node, erlang, system_info, [schedulers_online]),
+    ok = rpc:call(Node, bench_node, load, [Workers, Turns]),
+    io:format("full load, ~b us of work and 6 calls a request, ~b workers; "
+              "~b pairs of ~b ms each~n", [Us, Workers, ?PAIRS, ?PAIR_MS]).
+
+%% The limits are those of no production: it is not to trip.
+load_all() ->
+    "{overload, [{max_queue, 1000000}, {max_memory_mb, 1024}, "
+        "{max_age_ms, 30000}]}.\n{sampling, all}.\n".
+
+load_pairs(Probe, Name, Sampling, Node, Build, Dir, CookieFile) ->
     Conf = [load_tiers(), Sampling],
     {Pairs, _, _} =
-        profiled("relay", Node, Build, Dir, CookieFile, Conf,
+        profiled(Probe, Node, Build, Dir, CookieFile, Conf,
                  fun() ->
                          timer:sleep(?SETTLE_MS),
                          [pair(Node, Build, Dir, I)
