@@ -242,8 +242,9 @@ $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -ls
 $(B)/test/test_top: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_top: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
-$(B)/test/test_profile $(B)/test/test_profile_db: $(call obj,$(STORE) $(REPORT))
-$(B)/test/test_profile $(B)/test/test_profile_db: UNIT_LIBS = -lsqlite3
+PROFILE_UNIT := $(addprefix $(B)/test/test_,profile profile_db trace_db)
+$(PROFILE_UNIT): $(call obj,$(STORE) $(REPORT))
+$(PROFILE_UNIT): UNIT_LIBS = -lsqlite3
 CALLS_REPORT := $(wildcard src/report/calls*.c) $(addprefix src/report/,fn_name.c json.c text.c \
                 when.c width.c)
 $(B)/test/test_calls_report: $(call obj,$(CALLS_REPORT))
@@ -309,7 +310,7 @@ FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.
                 src/store/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
 FUZZ_KEYS    := src/report/keys.c
-FUZZ_PROFILE := $(addprefix src/report/,profile.c fn_name.c profile_diff.c figures.c grid.c grid_write.c json.c \
+FUZZ_PROFILE := $(addprefix src/report/,profile.c profile_limit.c fn_name.c profile_diff.c figures.c grid.c grid_write.c json.c \
                 losses.c text.c when.c width.c)
 FUZZ_WEB     := src/web/params.c src/web/access.c src/report/when.c \
                 src/report/text.c src/report/width.c src/report/report.c

@@ -213,6 +213,7 @@ summary(S) ->
       state => S#s.state,
       probe => S#s.probe,
       armed => [I#item.mfa || I <- S#s.plan, not I#item.gone],
+      entries => [I#item.mfa || I <- S#s.plan, I#item.kind =:= entry, not I#item.gone],
       missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
       code_changes => S#s.changes,
       code_gap_us => S#s.gap_us,

@@ -13,6 +13,7 @@
 -define(SUPERVISOR_MS, 5000).   % a supervisor's answer
 -define(NAMED, 5).              % functions that an error names
 -define(NAMES, 10000).          % registered names in an answer
+-define(KEEP_MS, 5000).         % the application controller's answer
 
 %% ---------------------------------------------------------------- start ----
 
@@ -27,11 +28,16 @@ start(Client, Opts) when is_pid(Client), is_map(Opts) ->
     element(1, Result) =:= ok orelse purger_start([self()]),
     Result.
 
-%% The operator's way to end it.
+%% The operator's way to end it; and where both of its processes were killed, to
+%% take back what they have left.
 stop() ->
-    case whereis(?MODULE) of
-        undefined -> not_attached;
-        Pid -> Pid ! {?MODULE, stop}, ok
+    case {whereis(?MODULE), application:get_env(kprof, ?MODULE)} of
+        {undefined, undefined} -> not_attached;
+        {undefined, {ok, {Server, Own}}} ->
+            take_back(killed, Server, Own),
+            purger_start([]),
+            ok;
+        {Pid, _} -> Pid ! {?MODULE, stop}, ok
     end.
 
 refusal(Format, Args) ->
@@ -338,19 +344,27 @@ sentry_start() ->
                           end
                   end).
 
-sentry(Ref, Server, {Client, Legacy, Armed, Applied, Word} = Own) ->
+sentry(Ref, Server, {Client, _, _, _, _} = Own) ->
     receive
         {own, New} ->
             sentry(Ref, Server, New);
         {'DOWN', Ref, process, Server, Reason} ->
-            stop_call(Applied),
-            Legacy andalso clear(legacy, Server, still_armed(Reason, Armed)),
-            word_restore(still(Reason, Word)),
+            take_back(Reason, Server, Own),
             erlang:send(Client, {kprof_ended, gone, end_text(Reason)}, [noconnect, nosuspend]),
             purger_start([Server, self()]);
         _ ->
             sentry(Ref, Server, Own)
     end.
+
+take_back(Reason, Server, {_, Legacy, Armed, Applied, Word}) ->
+    stop_call(Applied),
+    Legacy andalso clear(legacy, Server, still_armed(Reason, Armed)),
+    word_restore(still(Reason, Word)),
+    keep(fun(Opts) -> application:unset_env(kprof, ?MODULE, Opts) end).
+
+%% For stop/0, where nobody is left who knows. It can do without.
+keep(Change) ->
+    try Change([{timeout, ?KEEP_MS}]) catch _:_ -> ok end.
 
 %% All but flags that were inherited just then is taken back by finish/2.
 still_armed({kprof, _}, _) -> [];
@@ -369,8 +383,9 @@ word_restore(Word) ->
 
 %% Before it is so.
 tell_sentry(#s{session = Session} = S) ->
-    element(1, S#s.sentry) ! {own, {S#s.client, Session =:= legacy, legacy_armed(S), S#s.applied, S#s.word}},
-    ok.
+    Own = {S#s.client, Session =:= legacy, legacy_armed(S), S#s.applied, S#s.word},
+    element(1, S#s.sentry) ! {own, Own},
+    keep(fun(Opts) -> application:set_env(kprof, ?MODULE, {self(), Own}, Opts) end).
 
 %% In the place of one that was killed.
 new_sentry(S0) ->

@@ -8,7 +8,8 @@
 %%
 %% What is safe about it: no argument and no return value is in what it sends,
 %% and none is copied but what a process is spawned with and the reason that it
-%% ends for; by request, what is sent for one as well. Events, its queue and what the node grows by are bounded: past a
+%% ends for; by request, what is sent for one as well, and where requests are to
+%% be of one identity, the identities that the user's fun makes. Events, its queue and what the node grows by are bounded: past a
 %% limit it takes back what it armed at once, and sends what is there. It
 %% monitors the client and holds a lease; when either ends it is gone.
 %%
@@ -35,7 +36,6 @@
 -define(LARGE, 10).             % one that may be large counts as so many
 -define(LATE_MS, 200).          % for work that goes on after a request's end
 -define(LABEL_BITS, 28).
--define(EPOCHS, (1 bsl 28 - 1)).
 
 -record(s, {
     client, client_ref,
@@ -62,26 +62,33 @@
 }).
 
 %% Traces by request. The token's label names a request in the VM; here it has a
-%% number. One that begins within another is part of it. Labels have an epoch,
-%% which one node has and no other. Where several nodes are traced, requests that
-%% began in others come here with their labels, before or after the client knows
-%% of them: it is told which label has which number here, and tells us when one
-%% has ended elsewhere.
+%% number. One that begins within another is part of it.
 -record(r, {
-    entry,              % {M, F, A}, or none: the node has no such function
-    max,                % so many
-    epoch,              % of labels made here
-    others = #{},       % epoch => [], of other nodes
+    entries,            % #{{M, F, A} => []}: what begins one
+    max,                % so many; 0: no end to them
     begun = 0, ended = 0,
-    numbers = 0,        % that were given
+    given = 0,          % numbers
     labels = #{},       % label => number
     open = #{},         % number => {pid, who the entry returns to}
-    over = #{},         % number => []: has ended, here or elsewhere
     at = #{},           % pid => number: what a process last worked for
-    news = []           % for the client, the last first
+    %% kprof_nodes.hrl:
+    epoch,              % of labels made here
+    others = #{},       % epoch => [], of other nodes
+    elsewhere = #{},    % number => []: began in another node, and goes on
+    news = [],          % for the client, the last first
+    %% kprof_limits.hrl:
+    attached,           % a kprofd begins them:
+    kprofd,             % a monitor of its agent, or undefined
+    held = #{},         % pid => events, the last first: of which request?
+    marks,              % functions that may say what a request's identity is
+    inside,             % functions of a tier that calls are to be in
+    named,              % all, or #{number => identity's number | wanted | unwanted}
+    known = #{}         % identity => {number, asked | wanted | unwanted}
 }).
 
 -include("kprof_oneshot.hrl").
+-include("kprof_limits.hrl").
+-include("kprof_nodes.hrl").
 
 init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs, processes := Which,
                         max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue} = Opts0) ->
@@ -91,11 +98,11 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     Call = call_of(Apply),
     Session = session_new(?MODULE),
     {Absent, Opts} = there(Opts0),
-    {Entry, Wanted} = entry(Opts),
+    {Entry, Must, Wanted} = entry(Opts),
     {Armed, Functions} = wanted(Wanted),
     untraced(Session, Functions),
     S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
-            session = Session, lease_ms = Lease, armed = with_entry(Entry, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
+            session = Session, lease_ms = Lease, armed = with_entry(Must, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
             memory_max = MaxMemory, events_max = MaxEvents, queue_max = MaxQueue},
     tell_sentry(S0),
     S1 = prepared(S0#s{applied = prepare(Call, ApplyMs)}),
@@ -104,7 +111,7 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     Foreign = foreign(Session, Chosen),
     say_begin(S),
     S2 = S#s{guards = guards(Foreign)},
-    [begin pattern(Session, P, spec(S2)), heed(0, S) end || P <- Armed],
+    [begin pattern(Session, P, spec(S2)), heed(0, S) end || P <- S2#s.armed],
     is_alone(S2) andalso entry_arm(S2),
     Starter ! {self(), #{absent => list_to_tuple(Absent), functions => length(Functions), processes => processes_in(Chosen),
                          otp => erlang:system_info(otp_release), skipped => map_size(Foreign),
@@ -143,53 +150,10 @@ spec(#s{guards = Guards}) ->
 
 %% ------------------------------------------------------------- requests ----
 
-%% Of several nodes each has what it has: the client is told what is not there, by
-%% its place, the entry being at 0.
-there(#{epochs := [_, _ | _], entry := Entry, patterns := Patterns} = Opts) ->
-    {There, Absent} = lists:partition(fun({_, P}) -> is_there(P) end, lists:enumerate(Entry ++ Patterns)),
-    There =:= [] andalso refuse("none of these functions is there", []),
-    Has = [P || {_, P} <- There],
-    First = 1 - length(Entry),
-    {[I - 1 + First || {I, _} <- Absent], Opts#{patterns := [P || P <- Patterns, lists:member(P, Has)]}};
-there(Opts) ->
-    {[], Opts}.
-
-is_there({<<"_">>, _, _}) -> true;
-is_there(Pattern) ->
-    try matching(Pattern) =/= []
-    catch exit:{error, _} -> false
-    end.
-
-%% A function with patterns that include it, or none.
-entry(#{entry := []} = Opts) ->
-    {undefined, Opts};
-entry(#{entry := [{M, F, A} = Entry], patterns := Patterns, exclude := Exclude, requests := Max,
-        epochs := Epochs} = Opts) ->
-    whereis(kprof_agent) =:= undefined orelse
-        refuse("a kprofd is attached there, whose requests these would be (kprof slow has them)", []),
-    [Epoch | Others] = case Epochs of
-                           [] -> [rand:uniform(?EPOCHS)];
-                           _ -> Epochs
-                       end,
-    R = #r{entry = none, max = Max, epoch = Epoch, others = maps:from_list([{E, []} || E <- Others])},
-    case Others =:= [] orelse is_there(Entry) of
-        true ->
-            {_, [MFA]} = wanted(Opts#{patterns := [Entry]}),
-            {R#r{entry = MFA}, Opts#{patterns := [Entry | Patterns], exclude := Exclude -- [{M, F, A}]}};
-        false -> {R, Opts}
-    end.
-
-%% Else a request begins when all nodes trace: when the client says so.
-is_alone(#s{r = #r{others = Others}}) -> map_size(Others) =:= 0;
-is_alone(_) -> true.
-
-%% Though its module may be excluded.
-with_entry(undefined, Armed) -> Armed;
-with_entry(#r{entry = none}, Armed) -> Armed;
-with_entry(#r{entry = MFA}, Armed) -> Armed ++ [MFA].
-
 %% From here on the word is ours: the sentry knows it before it is changed.
 numbered(#s{r = undefined} = S0) ->
+    S0;
+numbered(#s{r = #r{attached = true}} = S0) ->
     S0;
 numbered(S0) ->
     S = S0#s{word = erlang:system_info(trace_control_word)},
@@ -199,21 +163,15 @@ numbered(S0) ->
 
 %% A call of it clears the token, and sets one with a number of its own: of an
 %% epoch, which is ours, and the trace control word, which counts. What is
-%% evaluated first is the last. Its own pattern replaces that of its module.
-entry_arm(#s{r = undefined}) ->
-    ok;
-entry_arm(#s{r = #r{entry = none}}) ->
-    ok;
-entry_arm(#s{session = Session, guards = Guards, r = #r{entry = MFA, epoch = Of}}) ->
+%% evaluated first is the last.
+entry_spec(#s{guards = Guards, r = #r{epoch = Of}}) ->
     Epoch = Of bsl ?LABEL_BITS,
     Mask = (1 bsl ?LABEL_BITS) - 1,
     Next = fun(Word) -> {'band', {'+', Word, 1}, Mask} end,
     Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
     Told = [{set_seq_token, Flag, true} || is_told(), Flag <- [send, 'receive', monotonic_timestamp]],
-    pattern(Session, MFA, [{'_', Guards, [?RUNS, {message, {{entry, {get_seq_token}, {list_to_tuple(Told)},
-                                                             {set_seq_token, label, Label},
-                                                             {set_seq_token, sequential_trace_token, []},
-                                                             {get_seq_token}, {caller}}}}]}]).
+    [{'_', Guards, [?RUNS, {message, {{entry, {get_seq_token}, {list_to_tuple(Told)}, {set_seq_token, label, Label},
+                                       {set_seq_token, sequential_trace_token, []}, {get_seq_token}, {caller}}}}]}].
 
 %% Of messages with a token, which come whole: bodies go no further. There is one
 %% in a node who is told of them; without that there is no way of a request.
@@ -227,53 +185,54 @@ is_told() ->
 %% next one in the same process would have the token of the last.
 %% Called again by the same function in the same process: the end of the one
 %% before was not seen, as when it raised on OTP 25.
-begins(P, New, Old, Caller, MFA, Ts, #s{r = #r{max = Max, begun = Begun}} = S0) ->
-    case running(Old, S0) of
-        {N, #s{r = #r{open = Open}} = S} when map_get(N, Open) =:= {P, Caller} ->
-            begins(P, New, none, Caller, MFA, Ts, request_ended(N, S));
-        {N, S} ->
-            called(P, New, Caller, MFA, Ts, labelled(New, N, S));
-        none when Begun < Max ->
-            N = S0#s.r#r.numbers + 1,
-            #s{r = R} = S = labelled(New, N, S0),
-            called(P, New, Caller, MFA, Ts, news({begins, N}, S#s{r = R#r{numbers = N, begun = Begun + 1,
-                                                                          open = (R#r.open)#{N => {P, Caller}}}}));
-        none -> leaves(P, Ts, S0)
-    end.
-
-called(P, Label, Caller, MFA, Ts, S0) ->
-    case number(Label, S0) of
-        {N, #s{r = #r{at = At}} = S} when map_get(P, At) =:= N -> add({trace_ts, P, call, MFA, Caller, Ts}, S);
-        {N, #s{r = #r{at = At} = R} = S} ->
-            S1 = add({trace_ts, P, request, N, Ts}, S#s{r = R#r{at = At#{P => N}}}),
-            add({trace_ts, P, call, MFA, Caller, Ts}, S1);
-        none -> leaves(P, Ts, S0)
-    end.
-
-%% Of a label: one that another node has made gets one when it is first seen.
-number(Label, #s{r = #r{labels = Labels, others = Others, numbers = Last} = R} = S) ->
+begins(P, New, Old, Caller, Identity, MFA, Ts, S0) ->
+    #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S = seen(Old, S0),
     case Labels of
-        #{Label := N} -> {N, S};
-        _ when is_map_key(Label bsr ?LABEL_BITS, Others) ->
-            N = Last + 1,
-            {N, labelled(Label, N, S#s{r = R#r{numbers = N}})};
-        _ -> none
+        #{Old := N} when map_get(N, R#r.open) =:= {P, Caller} ->
+            begins(P, New, none, Caller, Identity, MFA, Ts, request_ended(N, S));
+        #{Old := N} when is_map_key(N, R#r.open); is_map_key(N, R#r.elsewhere) ->
+            called(P, New, Caller, Identity, MFA, Ts, labelled(New, N, S));
+        _ when Begun < Max, map_size(Labels) < ?NUMBERS - 1 ->
+            {N, S1} = numbered_by(New, S),
+            R1 = S1#s.r,
+            S2 = S1#s{r = R1#r{open = (R#r.open)#{N => {P, Caller}}}},
+            called(P, New, Caller, Identity, MFA, Ts, news({begins, N}, labelled(New, N, S2)));
+        _ -> leaves(P, Ts, S)
     end.
 
-labelled(Label, N, #s{r = #r{labels = Labels} = R} = S) ->
-    news({label, N, Label}, S#s{r = R#r{labels = Labels#{Label => N}}}).
-
-running(Label, S0) ->
-    case number(Label, S0) of
-        {N, #s{r = #r{over = Over}} = S} when not is_map_key(N, Over) -> {N, S};
-        _ -> none
+called(P, Label, Caller, Identity, MFA, Ts, S00) ->
+    #s{r = #r{labels = Labels, attached = Attached}} = S0 = seen(Label, S00),
+    case Labels of
+        #{Label := N} ->
+            S = identified(N, Identity, S0),
+            case is_unwanted(N, S#s.r) of
+                true -> leaves(P, Ts, S);
+                false -> works(P, N, Caller, MFA, Ts, S)
+            end;
+        _ when Attached, map_size(Labels) < ?NUMBERS - 1 ->
+            case is_kprofds(Label) of
+                true ->
+                    {_, S} = numbered_by(Label, S0),
+                    called(P, Label, Caller, Identity, MFA, Ts, S);
+                false -> leaves(P, Ts, S0)
+            end;
+        _ -> leaves(P, Ts, S0)
     end.
 
-%% Where there are several nodes.
-news(What, #s{r = #r{others = Others, news = News} = R} = S) when map_size(Others) > 0 ->
-    S#s{r = R#r{news = [What | News]}};
-news(_, S) ->
-    S.
+%% Of a kprofd's requests an entry's call comes before its token.
+told(P, Label, Caller, Identity, MFA, Ts, #s{r = #r{attached = true, entries = Entries}} = S) ->
+    case Entries of
+        #{MFA := _} -> entered(P, Label, Caller, Identity, MFA, Ts, S);
+        _ -> called(P, Label, Caller, Identity, MFA, Ts, shown(P, Label, S))
+    end;
+told(P, Label, Caller, Identity, MFA, Ts, S) ->
+    called(P, Label, Caller, Identity, MFA, Ts, S).
+
+works(P, N, Caller, MFA, Ts, #s{r = #r{at = At}} = S) when map_get(P, At) =:= N ->
+    add({trace_ts, P, call, MFA, Caller, Ts}, S);
+works(P, N, Caller, MFA, Ts, #s{r = #r{at = At} = R} = S0) ->
+    S = add({trace_ts, P, request, N, Ts}, S0#s{r = R#r{at = At#{P => N}}}),
+    add({trace_ts, P, call, MFA, Caller, Ts}, S).
 
 %% It works for a request that is none of ours.
 leaves(P, Ts, #s{r = #r{at = At} = R} = S) when is_map_key(P, At) ->
@@ -289,10 +248,17 @@ returned(P, MFA, #s{r = #r{at = At, open = Open}} = S) ->
         _ -> S
     end.
 
+request_ended(N, #s{r = #r{open = Open} = R} = S0) ->
+    S = news({ends, N}, S0#s{r = R#r{open = maps:remove(N, Open)}}),
+    case is_wanted(N, R) of
+        true -> one_ended(S);
+        false -> S
+    end.
+
 %% Of several nodes the client sees when enough have ended.
-request_ended(N, #s{r = #r{ended = Ended, open = Open, over = Over, max = Max} = R} = S) ->
+one_ended(#s{r = #r{ended = Ended, max = Max} = R} = S) ->
     is_alone(S) andalso Ended + 1 =:= Max andalso erlang:send_after(?LATE_MS, self(), requests_ended),
-    news({ends, N}, S#s{r = R#r{ended = Ended + 1, open = maps:remove(N, Open), over = Over#{N => []}}}).
+    S#s{r = R#r{ended = Ended + 1}}.
 
 gone(P, #s{r = #r{at = At, open = Open} = R} = S) ->
     N = map_get(P, At),
@@ -328,15 +294,17 @@ message({trace_ts, P, _, _, _} = Event, #s{r = #r{}} = S) ->
     loop(in_request(P, Event, S));
 message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
     case X of
-        {entry, New, _, _, _, Old, Caller} -> loop(begins(P, label(New), label(Old), Caller, MFA, Ts, S));
-        {Token, Caller} -> loop(called(P, label(Token), Caller, MFA, Ts, S));
+        {entry, New, _, _, _, Old, Caller} -> loop(begins(P, label(New), label(Old), Caller, [], MFA, Ts, S));
+        {Identity, Caller, 1, New, _, [], Old} ->
+            loop(begins(P, label(New), label(Old), Caller, Identity, MFA, Ts, S));
+        {Identity, Token, Caller} -> loop(told(P, label(Token), Caller, Identity, MFA, Ts, S));
+        {Token, Caller} -> loop(told(P, label(Token), Caller, [], MFA, Ts, S));
         _ -> loop(pass_over(1, S))
     end;
 message({seq_trace, Label, What, Ts}, #s{r = #r{}} = S0) ->
-    S = pass_over(?LARGE, S0),
-    case number(Label, S) of
-        {N, S1} -> loop(passed(N, What, Ts, S1));
-        none -> loop(S)
+    case pass_over(?LARGE, seen(Label, S0)) of
+        #s{r = #r{labels = #{Label := N}}} = S -> loop(passed(N, What, Ts, S));
+        S -> loop(S)
     end;
 message(requests_ended, S) ->
     loop(disarm({returned, 0}, S));
@@ -352,7 +320,7 @@ message(tick, S) ->
     tick(),
     look(S);
 message({trace_delivered, _, Ref}, #s{delivered = Ref} = S) ->
-    loop(ended(flush(S)));
+    loop(ended(flush(released_all(S))));
 message({'DOWN', Ref, process, _, Reason}, #s{applied = {_, Ref, _}} = S) ->
     S1 = S#s{applied = done},
     tell_sentry(S1),
@@ -363,6 +331,8 @@ message({overran, Ref}, #s{applied = {Pid, Ref, _}} = S) ->
     loop(S#s{applied = {Pid, Ref, overran}});
 message({'DOWN', Ref, process, _, Reason}, #s{client_ref = Ref} = S) ->
     finish({gone, Reason}, S);
+message({'DOWN', Ref, process, _, _}, #s{r = #r{kprofd = Ref}} = S) ->
+    loop(disarm({returned, <<"the kprofd there, which marks requests, has gone">>}, S));
 message({'DOWN', Ref, process, _, _}, #s{sentry = {_, Ref}} = S) ->
     loop(new_sentry(S));
 message({?MODULE, stop}, S) ->
@@ -394,11 +364,8 @@ command(go, #s{stage = ready} = S0) ->
     end,
     S;
 %% It began in another node. That of a label nobody has seen here yet may come.
-command({ended, Label}, #s{r = #r{}} = S0) ->
-    case number(Label, S0) of
-        {N, #s{r = #r{over = Over} = R} = S} -> S#s{r = R#r{over = Over#{N => []}}};
-        none -> S0
-    end;
+command({ended, Label}, #s{r = #r{}} = S) ->
+    ended_elsewhere(Label, S);
 command(entries, #s{stage = tracing} = S) ->
     is_alone(S) orelse entry_arm(S),
     send({kprof_entries}, S);
@@ -411,6 +378,16 @@ command(clock, S) ->
     send({kprof_clock, now_ns()}, S);
 command(read, #s{stage = tracing} = S) ->
     disarm({returned, 0}, S);
+command(marked, #s{r = #r{entries = Entries, marks = Marks, inside = Inside}} = S) ->
+    send({kprof_marked, maps:keys(Entries), Marks, Inside}, S);
+command({specs, Specs}, #s{stage = ready, r = #r{}} = S) ->
+    named_arm(Specs, S);
+command({identity, Id, IsWanted}, #s{r = #r{}} = S0) ->
+    S = answered(Id, IsWanted, S0),
+    case S#s.delivered of
+        all -> ended(S);
+        _ -> S
+    end;
 command(stop, S) ->
     finish(done, S);
 command(_, S) ->
@@ -426,8 +403,11 @@ in_request(P, Event, #s{r = #r{at = At}} = S0) when is_map_key(P, At) ->
         {_, _, out_exited, _, _} -> gone(P, S);
         _ -> S
     end;
-in_request(_, _, S) ->
-    pass_over(1, S).
+in_request(P, Event, S) ->
+    case is_held(P, S) of
+        true -> hold(P, Event, S);
+        false -> pass_over(1, S)
+    end.
 
 %% None of those with what could be large is passed on as it is.
 add_short({_, P, What, Where, Ts} = Event, S) ->
@@ -457,13 +437,10 @@ add(Event, #s{events = N, events_max = Max} = S) when N < Max ->
 add(_, S) ->
     disarm({events, 0}, S).
 
-%% What events speak of is told before them.
-flush(#s{r = #r{news = [_ | _] = News} = R} = S) ->
-    flush(send({kprof_requests, lists:reverse(News)}, S#s{r = R#r{news = []}}));
 flush(#s{n = 0} = S) ->
-    S;
+    tell_news(S);
 flush(#s{batch = Batch, seq = Seq} = S0) ->
-    S = send({kprof_calls, Seq, lists:reverse(Batch)}, queue(S0)),
+    S = send({kprof_calls, Seq, lists:reverse(Batch)}, queue(tell_news(S0))),
     S#s{batch = [], n = 0, seq = Seq + 1}.
 
 %% What is in no batch comes as fast, and may be large: no batch that is full has
@@ -505,8 +482,17 @@ disarm(Why, #s{stage = tracing} = S) ->
 disarm(_, S) ->
     S.
 
-%% The client says when it has had enough.
-ended(#s{why = {Why, Text}} = S) ->
+%% The client says when it has had enough. First it says what is wanted of what
+%% has been sent.
+ended(#s{r = R} = S) when is_record(R, r) ->
+    case is_asked(R) of
+        true -> S#s{delivered = all};
+        false -> all_sent(S)
+    end;
+ended(S) ->
+    all_sent(S).
+
+all_sent(#s{why = {Why, Text}} = S) ->
     {Begun, Ended} = case S#s.r of
                          undefined -> {0, 0};
                          R -> {R#r.begun, R#r.ended}

@@ -48,6 +48,11 @@ struct kp_calls_opts {
 	 */
 	void (*slice)(void *ctx, uint32_t proc, uint32_t path,
 	    kp_target_ns from, kp_target_ns to);
+	/*
+	 * Clocks count only while such a function is on the process's stack,
+	 * its own call included; NULL: always.  Call trees have all.
+	 */
+	bool (*inside)(void *ctx, uint32_t fn);
 	void *ctx;
 };
 

@@ -172,6 +172,15 @@ enum kp_err kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
 enum kp_err kp_spec_clear(struct kp_buf *out);
 
 /*
+ * Calls f with each identity that the fun has as it stands, as a term without
+ * version byte.  False: there are others, which variables make.
+ */
+bool kp_spec_identities(const struct kp_conf *c,
+    void (*f)(void *ctx, const uint8_t *term, size_t n), void *ctx);
+/* Does the fun know an identity by a call of this function? */
+bool kp_spec_names(const struct kp_conf *c, const struct kp_mfa *f);
+
+/*
  * The shortest edit distance between two names (Damerau, adjacent swaps),
  * at most max + 1; for "did you mean".
  */

@@ -18,6 +18,7 @@ struct frame {
 	bool tail;
 	bool outermost;		/* nothing below is of the same function */
 	bool base;		/* not called: it turned out to be there */
+	bool inside;		/* this one or one below is what counts */
 };
 
 struct stack {

@@ -44,7 +44,7 @@ is_void(const struct stack *st, uint32_t i)
 static struct kp_calls_clock *
 clock_at(struct kp_calls_sum *s, const struct stack *st, uint32_t i)
 {
-	if (is_void(st, i))
+	if (is_void(st, i) || !st->v[i].inside)
 		return NULL;
 	return clock_of(s, st->proc, caller_of(st, i), st->v[i].fn);
 }
@@ -116,12 +116,15 @@ frame_add(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
     kp_target_ns ts, bool tail)
 {
 	uint32_t parent = st->n > 0 ? st->v[st->n - 1].path : st->root;
+	bool inside = s->opts.inside == NULL ||
+	    (st->n > 0 && st->v[st->n - 1].inside) ||
+	    s->opts.inside(s->opts.ctx, fn);
 
 	if (!with_room(s, st))
 		return false;
 	st->v[st->n++] = (struct frame){ .fn = fn, .ts = ts, .tail = tail,
 		.path = s->opts.paths ? path_child(s, parent, fn) : 0,
-		.outermost = held_add(s, st->proc, fn) };
+		.outermost = held_add(s, st->proc, fn), .inside = inside };
 	return true;
 }
 

@@ -9,7 +9,7 @@
 #include "calls_show.h"
 #include "kprofd/calls_merge.h"
 #include "report/calls.h"
-#include "store/calls_db.h"
+#include "report/trace_db.h"
 
 #define LEAST 10u
 #define SLICES_MAX 8000000u	/* of the form that needs them: 256 MiB */
@@ -132,7 +132,7 @@ write_db(struct showing *s)
 {
 	char why[300] = "";
 
-	if (calls_db_write(s->a->db, s->names, s->sum, &s->m.info, why,
+	if (trace_db_write(s->a->db, s->names, s->sum, &s->m.info, why,
 	    sizeof(why)) == KP_OK)
 		return EXIT_DONE;
 	say("cannot write '%s': %s", s->a->db, why);

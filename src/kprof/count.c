@@ -36,9 +36,9 @@ struct args {
 	int by, sort;
 	bool reverse, json, csv;
 	bool lines;		/* standard input is obeyed */
-	const char *entry_text;	/* by request, or NULL */
-	struct kp_mfa_pat entry;
-	size_t requests, events;
+	struct limits_args l;
+	struct limits *limits;	/* by request, or NULL */
+	size_t events;
 };
 
 /* Counting, and what has come of it. */
@@ -60,6 +60,8 @@ static int
 check_args(const struct cmd *cmd, struct args *a)
 {
 	struct counters_opts *o = &a->o;
+	const char *by = a->l.attached ? "-attached" : a->l.entry != NULL ?
+	    "-entry" : a->l.tiers != NULL ? "-tiers" : NULL;
 	int st;
 
 	if (a->interval != NULL && (!kp_dur_parse(a->interval, &a->every) ||
@@ -71,18 +73,18 @@ check_args(const struct cmd *cmd, struct args *a)
 	o->by_process = a->by == 1;
 	if (a->sort == PROFILE_BY_PROCESS && !o->by_process)
 		return opts_wrong(cmd, "-sort process goes with -by process");
-	if (a->entry_text != NULL && o->type == KP_PROFILE_MEMORY)
-		return opts_wrong(cmd, "-entry: count and time can be had by "
-		    "request, memory cannot");
-	if (a->entry_text != NULL && (a->every > 0 || a->lines))
-		return opts_wrong(cmd, "-entry goes without -every and -stdin");
-	st = functions_entry(cmd, a->entry_text, &a->entry, &a->requests);
-	if (st != OPTS_GO_ON)
-		return st;
+	if (by != NULL && o->type == KP_PROFILE_MEMORY)
+		return opts_wrong(cmd, "%s: count and time can be had by "
+		    "request, memory cannot", by);
+	if (by != NULL && (a->every > 0 || a->lines))
+		return opts_wrong(cmd, "%s goes without -every and -stdin",
+		    by);
 	o->max_rows = a->rows;
 	if (a->top == 0 && !a->json && !a->csv)
 		a->top = TOP;
-	return functions_check(cmd, &a->f, &o->g);
+	st = functions_check(cmd, &a->f, &o->g);
+	return st != OPTS_GO_ON ? st :
+	    limits_open(cmd, &a->l, o->g.talk.target, &a->limits);
 }
 
 /* ---- counting ---- */
@@ -164,7 +166,8 @@ view_of(const struct run *r)
 		.functions = h->functions, .processes = h->processes,
 		.skipped = h->skipped,
 		.ended = r->ended[0] != '\0' ? r->ended : NULL,
-		.paused = r->paused };
+		.paused = r->paused,
+		.limit = a->limits != NULL ? limits_shown(a->limits) : NULL };
 }
 
 static int
@@ -399,15 +402,14 @@ count_with(struct run *r)
 static int
 count_by_request(const struct args *a, struct run *r)
 {
-	const struct tracer_opts o = { .g = a->o.g, .max_events = a->events,
-		.max_queue = QUEUE, .entry = &a->entry,
-		.requests = a->requests };
+	struct tracer_opts o = { .g = a->o.g, .max_events = a->events,
+		.max_queue = QUEUE };
 	struct kp_profile p = { .type = a->o.type };
 	struct guest_hello h;
 	int st;
 
 	r->h = &h;
-	st = count_requests(&o, a->o.g.apply[0] == '\0' ? a->f.limit : 0, &h,
+	st = count_requests(&o, a->limits, a->o.g.apply[0] == '\0' ? a->f.limit : 0, &h,
 	    &p, r->ended, sizeof(r->ended));
 	if (st == EXIT_DONE)
 		st = show_profile(r, &p, true);
@@ -433,7 +435,7 @@ count(struct args *a)
 	}
 	if (*wake < 0)
 		return EXIT_FAILED;
-	if (a->entry_text != NULL)
+	if (a->limits != NULL)
 		return count_by_request(a, &r);
 	r.h = &h;
 	e = counters_start(&r.c, &a->o, &h, why, sizeof(why));
@@ -476,11 +478,8 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		    "again: 2s", OPT_TEXT, &a.interval, NULL },
 		{ "apply", "CALL", "count what this call does: "
 		    "'lists:seq(1, 10)'", OPT_TEXT, &a.o.g.apply, NULL },
-		{ "entry", "FUNCTION", "count and time: only during requests, "
-		    "which this begins", OPT_TEXT, &a.entry_text, NULL },
-		{ "requests", "N", "with -entry: end after so many (default "
-		    "1)", OPT_COUNT, &a.requests, NULL },
-		{ "max-events", "N", "with -entry: end after so many (default "
+		OPTS_LIMITS(a.l),
+		{ "max-events", "N", "by request: end after so many (default "
 		    "1000000)", OPT_COUNT, &a.events, NULL },
 		{ "by", "KEY", "a row for a function in total (default), or "
 		    "for each process", OPT_CHOICE, &a.by, "total,process" },
@@ -510,7 +509,7 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		st = check_args(cmd, &a);
 	if (st == OPTS_GO_ON)
 		st = count(&a);
-	kp_mfa_pat_free(&a.entry);
+	limits_free(a.limits);
 	functions_free(&a.o.g);
 	return st;
 }

@@ -141,16 +141,23 @@ profile_of(struct kp_profile *p, const struct kp_call_names *names,
 
 /* ---- events ---- */
 
+struct taking {
+	struct kp_calls_sum *s;
+	struct limits *l;
+};
+
 static enum kp_err
 on_event(void *ctx, const struct kp_call_event *ev)
 {
-	return kp_calls_sum_add(ctx, ev);
+	struct taking *k = ctx;
+
+	return limits_add(k->l, k->s, ev);
 }
 
 /* What is to be said beside the figures, in one line. */
 static void
 put_remarks(const struct kp_calls_sum *s, const struct tracer_end *end,
-    const struct tracer_opts *o, char *ended, size_t n)
+    const struct tracer_opts *o, const struct limits *l, char *ended, size_t n)
 {
 	struct kp_calls_info info = { .end = end->end, .lost = end->lost,
 		.requests = (uint32_t)o->requests, .begun = end->begun,
@@ -159,7 +166,8 @@ put_remarks(const struct kp_calls_sum *s, const struct tracer_end *end,
 	struct kp_buf b;
 	char *line;
 
-	kp_buf_init(&b, 4096);
+	kp_buf_init(&b, 16384);
+	limits_remark(l, &b);
 	calls_remarks(&b, &v);
 	if (end->text[0] != '\0')
 		kp_buf_printf(&b, "%s\n", end->text);
@@ -172,7 +180,7 @@ put_remarks(const struct kp_calls_sum *s, const struct tracer_end *end,
 /* Ends t. */
 static int
 take_events(struct tracer *t, const struct tracer_opts *o, kp_dur_ns limit,
-    struct kp_calls_sum *s, struct tracer_end *end)
+    struct taking *k, struct tracer_end *end)
 {
 	enum kp_err e = tracer_go(t);
 
@@ -182,46 +190,55 @@ take_events(struct tracer *t, const struct tracer_opts *o, kp_dur_ns limit,
 		tracer_stop(t);
 		return EXIT_FAILED;
 	}
-	if (limit == 0)
+	if (limit == 0 && o->requests > 0)
 		say("counting in %llu requests in '%s'; Ctrl-C ends it and "
 		    "shows the figures", (unsigned long long)o->requests,
 		    o->g.talk.target);
+	else if (limit == 0)
+		say("counting in requests of the kprofd in '%s'; Ctrl-C ends "
+		    "it and shows the figures", o->g.talk.target);
 	e = tracer_run(t, limit > 0 ? kp_mono_now() + limit : INT64_MAX,
-	    on_event, s, end);
+	    on_event, k, end);
 	if (e == KP_ETIMEOUT || e == KP_END) {
 		signals_drain();
-		e = tracer_end(t, on_event, s, end);
+		e = tracer_end(t, on_event, k, end);
 	}
 	tracer_stop(t);
 	if (e == KP_OK)
-		e = kp_calls_sum_end(s);
+		e = limits_end(k->l, k->s);
+	if (e == KP_OK)
+		e = kp_calls_sum_end(k->s);
 	if (e != KP_OK)
 		say("cannot add up what was called: %s", kp_err_str(e));
 	return e == KP_OK ? EXIT_DONE : EXIT_FAILED;
 }
 
 int
-count_requests(const struct tracer_opts *o, kp_dur_ns limit,
+count_requests(struct tracer_opts *o, struct limits *l, kp_dur_ns limit,
     struct guest_hello *h, struct kp_profile *p, char *ended, size_t n)
 {
 	/* The VM's clock of a function stands still with its process. */
 	struct kp_calls_opts so = { .cpu = true };
 	struct kp_call_names *names = kp_call_names_new();
-	struct kp_calls_sum *s = kp_calls_sum_new(&so);
+	struct kp_calls_sum *s = NULL;
+	struct taking k = { .l = l };
 	struct tracer_end end = { .end = KP_CALLS_GONE };
 	char why[GUEST_TEXT_MAX + 512] = "out of memory";
 	int st = EXIT_FAILED;
 	struct tracer *t;
 	enum kp_err e = KP_ENOMEM;
 
+	limits_trace(l, o);
+	limits_sum(l, &so);
+	k.s = s = kp_calls_sum_new(&so);
 	if (names != NULL && s != NULL)
 		e = tracer_start(&t, o, names, h, why, sizeof(why));
 	if (e != KP_OK)
 		say("%s", e == KP_END ? "interrupted" : why);
 	else
-		st = take_events(t, o, limit, s, &end);
+		st = take_events(t, o, limit, &k, &end);
 	if (st == EXIT_DONE) {
-		put_remarks(s, &end, o, ended, n);
+		put_remarks(s, &end, o, l, ended, n);
 		e = profile_of(p, names, s);
 		if (e != KP_OK) {
 			say("cannot add up what was called: %s",

@@ -1,6 +1,6 @@
 /*
  * count_requests.h - calls and time of functions during requests only: kprof
- * count and time with -entry.
+ * count and time with -entry, -tiers and -attached.
  *
  * A counter of the VM has no match spec.  A meta pattern that flags a process for
  * calls where it finds a token comes one call late, and leaves the clock of
@@ -11,15 +11,15 @@
 #ifndef KP_KPROF_COUNT_REQUESTS_H
 #define KP_KPROF_COUNT_REQUESTS_H
 
+#include "count_limits.h"
 #include "kprofd/profile.h"
-#include "target/tracer.h"
 
 /*
- * Traces o->requests of them, at most until the limit (0: none), and puts what
- * was counted into p.  Exit status, and what went wrong was said; EXIT_DONE with
- * a text in `ended`: there are figures, but not all that was asked for.
+ * Traces those requests that l says, at most until the limit (0: none), and puts
+ * what was counted into p.  Exit status, and what went wrong was said; EXIT_DONE
+ * with a text in `ended`: there are figures, but not all that was asked for.
  */
-int count_requests(const struct tracer_opts *o, kp_dur_ns limit,
+int count_requests(struct tracer_opts *o, struct limits *l, kp_dur_ns limit,
     struct guest_hello *h, struct kp_profile *p, char *ended, size_t n);
 
 #endif

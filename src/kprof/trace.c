@@ -318,7 +318,8 @@ check_args(const struct cmd *cmd, struct args *a)
 
 	if (st != OPTS_GO_ON)
 		return st;
-	a->o.entry = a->entry_text != NULL ? &a->entry : NULL;
+	a->o.entry = &a->entry;
+	a->o.nentries = a->entry_text != NULL;
 	a->o.requests = a->requests;
 	a->o.max_events = a->events;
 	a->o.max_queue = a->queue;

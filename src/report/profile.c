@@ -304,6 +304,10 @@ put_notes(const struct sheet *s, struct kp_buf *b, unsigned width)
 	if (v->paused)
 		kp_buf_str(&line, "; paused");
 	note(b, width, &line);
+	if (v->limit != NULL) {
+		profile_limit_put(&line, v->limit);
+		note(b, width, &line);
+	}
 	if (v->ended != NULL) {
 		kp_buf_str(&line, v->ended);
 		note(b, width, &line);
@@ -353,6 +357,30 @@ profile_table(struct kp_buf *b, const struct kp_profile *p,
 }
 
 /* ---- for programs ---- */
+
+static void
+json_limit(struct json *j, const struct profile_limit *l)
+{
+	if (l == NULL) {
+		json_null(j, "limit");
+		return;
+	}
+	json_object(j, "limit");
+	json_array(j, "entries");
+	for (size_t i = 0; i < l->nentries; i++)
+		json_string(j, NULL, l->entries[i]);
+	json_end(j);
+	json_bool(j, "attached", l->attached);
+	if (l->identity != NULL)
+		json_string(j, "identity", l->identity);
+	else
+		json_null(j, "identity");
+	if (l->tier != NULL)
+		json_string(j, "tier", l->tier);
+	else
+		json_null(j, "tier");
+	json_end(j);
+}
 
 static void
 json_value(struct json *j, const struct sheet *s, const struct line *l)
@@ -410,6 +438,7 @@ profile_json(struct kp_buf *b, const struct kp_profile *p,
 	json_int(&j, "otp", v->otp);
 	json_string(&j, "type", types[p->type]);
 	json_ms(&j, "elapsed_ms", p->elapsed);
+	json_limit(&j, v->limit);
 	json_uint(&j, "functions", v->functions);
 	json_uint(&j, "processes", v->processes);
 	if (v->ended != NULL)
@@ -452,7 +481,15 @@ csv_line(struct kp_buf *b, const struct sheet *s, const struct line *l)
 	kp_buf_printf(b, ",%" PRIu64, l->calls);
 	if (s->p->type != KP_PROFILE_COUNT)
 		kp_buf_printf(b, ",%" PRIu64 ",%.3f", l->value, per_call(l));
-	kp_buf_printf(b, ",%.3f\n", 100 * share(s, l->calls, l->value));
+	kp_buf_printf(b, ",%.3f", 100 * share(s, l->calls, l->value));
+	if (s->v->limit != NULL) {
+		kp_buf_init(&text, LINE_BYTES_MAX);
+		profile_limit_put(&text, s->v->limit);
+		kp_buf_u8(b, ',');
+		report_csv_text(b, kp_buf_cstr(&text));
+		kp_buf_free(&text);
+	}
+	kp_buf_u8(b, '\n');
 }
 
 void
@@ -465,11 +502,11 @@ profile_csv(struct kp_buf *b, const struct kp_profile *p,
 		b->err = KP_ENOMEM;
 		return;
 	}
-	kp_buf_printf(b, "function%s,calls%s,percent\n",
+	kp_buf_printf(b, "function%s,calls%s,percent%s\n",
 	    v->by_process ? ",process" : "",
 	    p->type == KP_PROFILE_COUNT ? "" :
 	    p->type == KP_PROFILE_TIME ? ",us,us_per_call" :
-	    ",words,words_per_call");
+	    ",words,words_per_call", v->limit != NULL ? ",limit" : "");
 	for (size_t i = 0; i < s.shown; i++)
 		csv_line(b, &s, &s.lines[i]);
 	sheet_free(&s);

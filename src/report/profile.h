@@ -19,6 +19,16 @@ enum profile_sort {
 #define PROFILE_SORT_TIME PROFILE_SORT_COUNT ",time,per-call"
 #define PROFILE_SORT_MEMORY PROFILE_SORT_COUNT ",words,per-call"
 
+/* Whose calls, and where, are in it; all borrowed. */
+struct profile_limit {
+	const char *const *entries;	/* what begins requests: M:F/A */
+	size_t nentries;
+	bool attached;		/* requests that a kprofd marks */
+	const char *identity, *tier;	/* NULL: any */
+};
+/* In a line: "only in requests that web:handle/2 begins". */
+void profile_limit_put(struct kp_buf *b, const struct profile_limit *l);
+
 /* How it is shown, and what is to be said of it; texts are borrowed. */
 struct profile_view {
 	enum profile_sort sort;
@@ -31,6 +41,7 @@ struct profile_view {
 	uint64_t skipped;	/* processes that somebody else traces */
 	const char *ended;	/* why, where it ended by itself; or NULL */
 	bool paused;
+	const struct profile_limit *limit;	/* NULL: not by request */
 };
 
 /* width: columns of the terminal; 0: no limit.  Errors stick in b. */

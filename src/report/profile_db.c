@@ -11,37 +11,47 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "fn_name.h"
+#include "clean_db.h"
 #include "profile_db.h"
 #include "store/put.h"
-#include "text.h"
 
 #define APPLICATION 1802529904	/* "kpfp" */
+#define VERSION 2
 #define BUSY_MS 5000		/* another kprof adds one */
-#define NAME_BYTES_MAX 4096u
+#define LIMITED_MAX 16384u
 #define FIGURE_MAX (INT64_C(1) << 43)
 
+#define VIEW_PROFILES \
+    "create view profiles as select id, target, otp, type," \
+    "  strftime('%Y-%m-%dT%H:%M:%SZ', read_ns / 1000000000, 'unixepoch') read," \
+    "  round(elapsed_ns / 1e6, 3) elapsed_ms, functions, limited, ended" \
+    "  from profile;"
+
 static const char schema[] =
-    "pragma application_id = 1802529904; pragma user_version = 1;"
+    "pragma application_id = 1802529904; pragma user_version = 2;"
     "create table profile(id integer primary key, target text not null,"
     "  otp integer not null, type text not null, read_ns integer not null,"
     "  elapsed_ns integer not null, functions integer not null,"
     "  processes integer not null, gone integer not null,"
-    "  merged integer not null, skipped integer not null, ended text);"
+    "  merged integer not null, skipped integer not null, ended text,"
+    "  limited text);"
     "create table counted(profile integer not null references profile,"
     "  function text not null, pid text, calls integer not null,"
     "  us integer, words integer);"
     "create index counted_profile on counted(profile);"
     "create table process(profile integer not null references profile,"
     "  pid text not null, name text not null);"
-    "create view profiles as select id, target, otp, type,"
-    "  strftime('%Y-%m-%dT%H:%M:%SZ', read_ns / 1000000000, 'unixepoch') read,"
-    "  round(elapsed_ns / 1e6, 3) elapsed_ms, functions, ended from profile;"
+    VIEW_PROFILES
     "create view function as select profile, function, sum(calls) calls,"
     "  sum(us) / 1e3 ms, sum(words) words,"
     "  round(1.0 * sum(us) / sum(calls), 3) us_per_call,"
     "  round(1.0 * sum(words) / sum(calls), 3) words_per_call"
     "  from counted group by profile, function;";
+
+/* From the version without `limited`. */
+static const char migrate[] =
+    "pragma user_version = 2; alter table profile add column limited text;"
+    "drop view profiles;" VIEW_PROFILES;
 
 static const char *const types[] = { "count", "time", "memory" };
 
@@ -51,32 +61,6 @@ struct writing {
 };
 
 /* ---- what is written ---- */
-
-/* Names come from the target. */
-static void
-bind_text(struct writing *w, int at, const char *text)
-{
-	struct kp_buf clean;
-
-	kp_buf_init(&clean, NAME_BYTES_MAX);
-	text_put(&clean, text);
-	if (clean.err != KP_OK)
-		w->to.rc = SQLITE_NOMEM;
-	sqlite3_bind_text(w->to.st, at, kp_buf_cstr(&clean), -1,
-	    SQLITE_TRANSIENT);
-	kp_buf_free(&clean);
-}
-
-static void
-bind_fn(struct writing *w, int at, const struct kp_profile_fn *fn)
-{
-	struct kp_buf name;
-
-	kp_buf_init(&name, NAME_BYTES_MAX);
-	fn_name_put(&name, fn->mod, fn->fun, fn->arity);
-	bind_text(w, at, kp_buf_cstr(&name));
-	kp_buf_free(&name);
-}
 
 static void
 bind_proc(struct writing *w, int at, const struct kp_profile_proc *proc)
@@ -93,12 +77,14 @@ static void
 put_profile(struct writing *w, const struct kp_profile *p,
     const struct profile_view *v, kp_wall_ns now)
 {
+	struct kp_buf limited;
+
 	put_prepare(&w->to, "insert into profile(target, otp, type, read_ns, "
-	    "elapsed_ns, functions, processes, gone, merged, skipped, ended) "
-	    "values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-	bind_text(w, 1, v->target);
+	    "elapsed_ns, functions, processes, gone, merged, skipped, ended, "
+	    "limited) values(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+	clean_bind_text(&w->to, 1, v->target);
 	sqlite3_bind_int(w->to.st, 2, v->otp);
-	bind_text(w, 3, types[p->type]);
+	clean_bind_text(&w->to, 3, types[p->type]);
 	sqlite3_bind_int64(w->to.st, 4, now);
 	sqlite3_bind_int64(w->to.st, 5, p->elapsed);
 	sqlite3_bind_int64(w->to.st, 6, (sqlite3_int64)v->functions);
@@ -107,7 +93,13 @@ put_profile(struct writing *w, const struct kp_profile *p,
 	sqlite3_bind_int64(w->to.st, 9, (sqlite3_int64)p->merged);
 	sqlite3_bind_int64(w->to.st, 10, (sqlite3_int64)v->skipped);
 	if (v->ended != NULL)
-		bind_text(w, 11, v->ended);
+		clean_bind_text(&w->to, 11, v->ended);
+	if (v->limit != NULL) {
+		kp_buf_init(&limited, LIMITED_MAX);
+		profile_limit_put(&limited, v->limit);
+		clean_bind_text(&w->to, 12, kp_buf_cstr(&limited));
+		kp_buf_free(&limited);
+	}
 	put_row(&w->to);
 	w->id = sqlite3_last_insert_rowid(w->to.db);
 }
@@ -125,7 +117,7 @@ put_counted(struct writing *w, const struct kp_profile *p,
 		row = v->by_process ? &p->rows[i] : NULL;
 		fn = &p->fns[row != NULL ? row->fn : i];
 		sqlite3_bind_int64(w->to.st, 1, w->id);
-		bind_fn(w, 2, fn);
+		clean_bind_fn(&w->to, 2, fn->mod, fn->fun, fn->arity);
 		if (row != NULL)
 			bind_proc(w, 3, &row->proc);
 		sqlite3_bind_int64(w->to.st, 4, (sqlite3_int64)(row != NULL ?
@@ -145,7 +137,7 @@ put_names(struct writing *w, const struct kp_profile *p)
 	for (size_t i = 0; i < p->nnames && w->to.rc == SQLITE_OK; i++) {
 		sqlite3_bind_int64(w->to.st, 1, w->id);
 		bind_proc(w, 2, &p->names[i].proc);
-		bind_text(w, 3, p->names[i].name);
+		clean_bind_text(&w->to, 3, p->names[i].name);
 		put_row(&w->to);
 	}
 }
@@ -165,11 +157,14 @@ number(sqlite3 *db, const char *sql)
 	return n;
 }
 
-static bool
-is_ours(sqlite3 *db)
+/* 0: it is none of ours, or of a later one. */
+static int64_t
+version(sqlite3 *db)
 {
-	return number(db, "pragma application_id") == APPLICATION &&
-	    number(db, "pragma user_version") == 1;
+	int64_t v = number(db, "pragma application_id") == APPLICATION ?
+	    number(db, "pragma user_version") : 0;
+
+	return v >= 1 && v <= VERSION ? v : 0;
 }
 
 /* In the transaction: another one may make it just now. */
@@ -177,8 +172,13 @@ static enum kp_err
 make(struct writing *w, char *why, size_t n)
 {
 	put_exec(&w->to, "begin immediate");
-	if (w->to.rc != SQLITE_OK || is_ours(w->to.db))
+	if (w->to.rc != SQLITE_OK)
 		return KP_OK;
+	if (version(w->to.db) > 0) {
+		if (version(w->to.db) < VERSION)
+			put_exec(&w->to, migrate);
+		return KP_OK;
+	}
 	if (number(w->to.db, "select count(*) from sqlite_master") != 0) {
 		snprintf(why, n, "it is another database: give a file of its "
 		    "own");
@@ -228,6 +228,10 @@ profile_db_begins(const void *p, size_t n)
 	return n >= sizeof(magic) && memcmp(p, magic, sizeof(magic)) == 0;
 }
 
+#define BEFORE "select max(b.id) from profile b, profile l where l.id = " \
+    "(select max(id) from profile) and b.id < l.id and " \
+    "b.target = l.target and b.type = l.type"
+
 /* 0: there is none. */
 static int64_t
 find(sqlite3 *db, int64_t which)
@@ -240,10 +244,8 @@ find(sqlite3 *db, int64_t which)
 	else
 		snprintf(sql, sizeof(sql), "select id from profile "
 		    "order by id desc limit 1");
-	which = which == PROFILE_DB_BEFORE ? number(db, "select max(b.id) "
-	    "from profile b, profile l where l.id = (select max(id) from "
-	    "profile) and b.id < l.id and b.target = l.target and "
-	    "b.type = l.type") : number(db, sql);
+	which = which == PROFILE_DB_BEFORE ? number(db, version(db) < VERSION ?
+	    BEFORE : BEFORE " and b.limited is l.limited") : number(db, sql);
 	return which > 0 ? which : 0;
 }
 
@@ -319,7 +321,7 @@ profile_db_read(const char *file, int64_t which, struct profile_kept *k,
 
 	*k = (struct profile_kept){ 0 };
 	if (sqlite3_open_v2(file, &db, SQLITE_OPEN_READONLY, NULL) ==
-	    SQLITE_OK && is_ours(db)) {
+	    SQLITE_OK && version(db) > 0) {
 		id = find(db, which);
 		e = id == 0 ? KP_ENOENT : read_type(db, id, k);
 		if (e == KP_OK)
@@ -328,8 +330,8 @@ profile_db_read(const char *file, int64_t which, struct profile_kept *k,
 	sqlite3_close(db);
 	if (e == KP_ENOENT)
 		snprintf(why, n, "%s", which == PROFILE_DB_BEFORE ?
-		    "there is no profile before the last one, of its target "
-		    "and kind" : "that profile is not there");
+		    "there is no profile before the last one, of its target, "
+		    "kind and limit" : "that profile is not there");
 	else if (e != KP_OK)
 		snprintf(why, n, "%s", e == KP_EFORMAT ?
 		    "it is no database that kprof count, time or memory write "

@@ -14,7 +14,7 @@
 
 /* Which, but for its number, from 1. */
 #define PROFILE_DB_LAST 0
-#define PROFILE_DB_BEFORE (-1)	/* the last, but of its target and type */
+#define PROFILE_DB_BEFORE (-1)	/* the last, but of its target, type, limit */
 
 /*
  * Adds one, read at `now`, to the file, which is made where there is none.  On

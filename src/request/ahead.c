@@ -1,21 +1,19 @@
 /*
- * ahead.c - many events at once: while one is put where it belongs, the memory
- * that later ones will touch is on its way.
+ * ahead.c - many events at once: before they are put where they belong, the
+ * memory that they will touch is on its way.
  *
  * With thousands of requests in flight each event is of another one, whose
  * memory is in no cache.  To get there takes some steps, each from what the
- * one before has fetched: the slots of the two tables, the process and the
- * request that they name, and the call.  So there are some distances at which
- * events are looked at before it is their turn.  They say only what to fetch:
- * whatever is read is looked up anew, since the events in between may change
- * all of it.
+ * one before has fetched: the slots of the tables, the process and the request
+ * that they name, and the call.  So all events of a run take the first step,
+ * then all of them the second one, and when the last one is done the first
+ * event is put where it belongs: a processor waits for many lines as long as
+ * for one.  Nothing is freed in between, so what a step has found is good for
+ * the next; but events change all of it, so nothing of it is used by them.
  */
 #include "request/internal.h"
 
-#define FAR 12		/* events ahead: slots */
-#define NEAR 8		/* processes and requests */
-#define NEXT 5		/* what these point to */
-#define LAST 2		/* what that points to */
+#define RUN_MAX 64	/* events: what they touch fits in a cache */
 
 #define LINES_MAX 16	/* of a request's calls: the rest follows by itself */
 
@@ -36,28 +34,6 @@ fetch_lines(const void *p, size_t n)
 		__builtin_prefetch((const char *)p + i * POOL_LINE, 1);
 }
 
-static void
-fetch_slots(const struct kp_requests *rs, uint32_t node,
-    const struct kp_event *ev)
-{
-	map_fetch(&rs->procs, pid_key(node, &ev->pid));
-	if (opens(ev))
-		map_fetch(&rs->by_label, ev->label);
-}
-
-/* The head of a process, and the top of its stack. */
-static void
-fetch_nodes(const struct kp_requests *rs, uint32_t node,
-    const struct kp_event *ev)
-{
-	const struct proc *p = proc_get(rs, pid_key(node, &ev->pid));
-
-	if (p != NULL)
-		fetch_lines(p, 2);
-	if (opens(ev))
-		fetch_lines(req_get(rs, ev->label), 1);
-}
-
 /* It may begin in one line and end in the next. */
 static void
 fetch_piece(const void *p, size_t n)
@@ -66,87 +42,90 @@ fetch_piece(const void *p, size_t n)
 	__builtin_prefetch((const char *)p + n - 1, 1);
 }
 
-/* Where the call is, or will be, in its request and on the stack. */
-static void
-fetch_call(const struct kp_requests *rs, uint32_t node,
-    const struct kp_event *ev)
-{
-	const struct proc *p = proc_get(rs, pid_key(node, &ev->pid));
-	const struct req *rq;
-	const struct open *top;
+/* What was found for an event. */
+struct found {
+	struct proc *p;		/* NULL: has no call open */
+	struct req *rq;		/* NULL: none, or not found yet */
+};
 
-	if (opens(ev)) {
-		rq = req_get(rs, ev->label);
-		if (rq != NULL)
-			fetch_piece(rq->calls + rq->ncalls,
-			    sizeof(*rq->calls));
-		if (p != NULL && p->n > 0)
+/* Where it puts a call, or the one whose call it ends. */
+static struct req *
+req_on_top(const struct proc *p, const struct kp_event *ev)
+{
+	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
+
+	return top != NULL && top->kind == OPEN_REQUEST &&
+	    (!opens(ev) || top->label == ev->label) ? top->rq : NULL;
+}
+
+/* The process is there: its stack, and its request or where that is found. */
+static void
+fetch_by_proc(const struct kp_requests *rs, const struct kp_event *ev,
+    struct found *f)
+{
+	const struct proc *p = f->p;
+
+	if (p != NULL) {
+		f->rq = req_on_top(p, ev);
+		if (opens(ev) && p->n > 0)
 			fetch_piece(p->v + p->n, sizeof(*p->v));
-		return;
+		else if (p->n > 1)
+			fetch_piece(&p->v[p->n - 2], sizeof(*p->v));
 	}
-	if (p == NULL || p->n == 0)
-		return;
-	top = &p->v[p->n - 1];
-	if (top->kind == OPEN_REQUEST) {
-		fetch_lines(top->rq, 1);
-		if (p->n > 1)
-			fetch_piece(top - 1, sizeof(*top));
-	}
+	if (f->rq != NULL)
+		__builtin_prefetch(f->rq, 1);
+	else if (opens(ev))
+		map_fetch(&rs->by_label, ev->label);
 }
 
-/* The call that a return ends, when its request is known. */
+/* The call that begins in it, or the one that ends. */
 static void
-fetch_end(const struct kp_requests *rs, uint32_t node,
-    const struct kp_event *ev)
+fetch_call(const struct kp_event *ev, const struct found *f)
 {
-	const struct proc *p;
-	const struct open *top;
+	const struct req *rq = f->rq;
 
-	if (opens(ev))
-		return;
-	p = proc_get(rs, pid_key(node, &ev->pid));
-	if (p == NULL || p->n == 0)
-		return;
-	top = &p->v[p->n - 1];
-	if (top->kind == OPEN_REQUEST)
-		fetch_piece(&top->rq->calls[top->idx], sizeof(struct rcall));
+	if (rq != NULL)
+		fetch_piece(&rq->calls[opens(ev) ? rq->ncalls :
+		    f->p->v[f->p->n - 1].idx], sizeof(*rq->calls));
 }
 
-/* Those that nothing was before, each step for all of them at once. */
 static void
-fetch_first(const struct kp_requests *rs, uint32_t node,
+fetch_run(const struct kp_requests *rs, uint32_t node,
     const struct kp_event *ev, size_t n)
 {
-	for (size_t i = 0; i < FAR && i < n; i++)
-		fetch_slots(rs, node, &ev[i]);
-	for (size_t i = 0; i < NEAR && i < n; i++)
-		fetch_nodes(rs, node, &ev[i]);
-	for (size_t i = 0; i < NEXT && i < n; i++)
-		fetch_call(rs, node, &ev[i]);
-	for (size_t i = 0; i < LAST && i < n; i++)
-		fetch_end(rs, node, &ev[i]);
+	struct found v[RUN_MAX];
+
+	for (size_t i = 0; i < n; i++)
+		map_fetch(&rs->procs, pid_key(node, &ev[i].pid));
+	for (size_t i = 0; i < n; i++) {
+		v[i] = (struct found){
+			.p = proc_get(rs, pid_key(node, &ev[i].pid)) };
+		if (v[i].p != NULL)
+			fetch_lines(v[i].p, 2);
+	}
+	for (size_t i = 0; i < n; i++)
+		fetch_by_proc(rs, &ev[i], &v[i]);
+	for (size_t i = 0; i < n; i++)
+		if (v[i].rq == NULL && opens(&ev[i])) {
+			v[i].rq = req_get(rs, ev[i].label);
+			__builtin_prefetch(v[i].rq, 1);
+		}
+	for (size_t i = 0; i < n; i++)
+		fetch_call(&ev[i], &v[i]);
 }
 
 void
 kp_requests_events(struct kp_requests *rs, uint32_t node,
     const struct kp_event *ev, size_t n)
 {
-	bool ahead = rs->procs.len >= PROCS_MIN;
+	size_t run;
 
-	if (ahead)
-		fetch_first(rs, node, ev, n);
-	for (size_t i = 0; i < n; i++) {
-		if (ahead) {
-			if (i + FAR < n)
-				fetch_slots(rs, node, &ev[i + FAR]);
-			if (i + NEAR < n)
-				fetch_nodes(rs, node, &ev[i + NEAR]);
-			if (i + NEXT < n)
-				fetch_call(rs, node, &ev[i + NEXT]);
-			if (i + LAST < n)
-				fetch_end(rs, node, &ev[i + LAST]);
-		}
-		kp_requests_event(rs, node, &ev[i]);
+	for (; n > 0; ev += run, n -= run) {
+		run = n < RUN_MAX ? n : RUN_MAX;
+		if (rs->procs.len >= PROCS_MIN)
+			fetch_run(rs, node, ev, run);
+		for (size_t i = 0; i < run; i++)
+			kp_requests_event(rs, node, &ev[i]);
 	}
 }
 

@@ -43,22 +43,22 @@ block_full(const struct pool_block *b, uint32_t size)
 }
 
 static void
-class_add(struct pool_class *c, struct pool_block *b)
+block_add(struct pool_block **list, struct pool_block *b)
 {
 	b->prev = NULL;
-	b->next = c->some;
-	if (c->some != NULL)
-		c->some->prev = b;
-	c->some = b;
+	b->next = *list;
+	if (*list != NULL)
+		(*list)->prev = b;
+	*list = b;
 }
 
 static void
-class_remove(struct pool_class *c, struct pool_block *b)
+block_remove(struct pool_block **list, struct pool_block *b)
 {
 	if (b->prev != NULL)
 		b->prev->next = b->next;
 	else
-		c->some = b->next;
+		*list = b->next;
 	if (b->next != NULL)
 		b->next->prev = b->prev;
 }
@@ -73,9 +73,40 @@ block_new(struct pool_class *c)
 	if (c->blocks++ > 0)
 		pool_huge(b, BLOCK);
 	*b = (struct pool_block){ .fresh = POOL_LINE };
-	class_add(c, b);
-	c->empty++;
+	block_add(&c->some, b);
 	return b;
+}
+
+/* One that has room, in the list of these; NULL: out of memory. */
+static struct pool_block *
+block_with_room(struct pool_class *c)
+{
+	struct pool_block *b = c->none;
+
+	if (c->some != NULL)
+		return c->some;
+	if (b == NULL)
+		return block_new(c);
+	block_remove(&c->none, b);
+	block_add(&c->some, b);
+	c->empty--;
+	return b;
+}
+
+/* Nothing of it is in use any more. */
+static void
+block_rest(struct pool_class *c, struct pool_block *b)
+{
+	block_remove(&c->some, b);
+	block_add(&c->none, b);
+	c->empty++;
+	while (c->empty > 1 && c->empty > c->blocks - c->empty) {
+		b = c->none;
+		block_remove(&c->none, b);
+		free(b);
+		c->empty--;
+		c->blocks--;
+	}
 }
 
 void
@@ -96,6 +127,8 @@ block_take(struct pool_block *b, uint32_t size)
 
 	if (p != NULL) {
 		b->back = p->next;
+		/* The next one to be taken, which says what comes after. */
+		__builtin_prefetch(b->back, 1);
 	} else {
 		p = (struct piece *)(void *)((char *)b + b->fresh);
 		b->fresh += size;
@@ -118,13 +151,12 @@ pool_get(struct pool *p, size_t *bytes)
 	if (POOL_PLAIN)
 		return malloc(*bytes);
 	c = &p->class[i];
-	b = c->some != NULL ? c->some : block_new(c);
+	b = block_with_room(c);
 	if (b == NULL)
 		return NULL;
-	c->empty -= b->used == 0;
 	piece = block_take(b, sizes[i]);
 	if (block_full(b, sizes[i]))
-		class_remove(c, b);
+		block_remove(&c->some, b);
 	return piece;
 }
 
@@ -142,18 +174,11 @@ pool_put(struct pool *p, void *piece, size_t bytes)
 	b = (struct pool_block *)((uintptr_t)piece & ~(uintptr_t)(BLOCK - 1));
 	c = &p->class[i];
 	if (block_full(b, sizes[i]))
-		class_add(c, b);
+		block_add(&c->some, b);
 	*(struct piece *)piece = (struct piece){ b->back };
 	b->back = piece;
-	if (--b->used > 0)
-		return;
-	if (c->empty > 0) {
-		class_remove(c, b);
-		c->blocks--;
-		free(b);
-	} else {
-		c->empty++;
-	}
+	if (--b->used == 0)
+		block_rest(c, b);
 }
 
 void
@@ -162,8 +187,8 @@ pool_free(struct pool *p)
 	struct pool_block *b;
 
 	for (unsigned i = 0; i < POOL_SIZES; i++)
-		while ((b = p->class[i].some) != NULL) {
-			class_remove(&p->class[i], b);
+		while ((b = p->class[i].none) != NULL) {
+			block_remove(&p->class[i].none, b);
 			free(b);
 		}
 	*p = (struct pool){ 0 };

@@ -3,8 +3,10 @@
  * sizes, cut from large blocks.
  *
  * Whatever is given back is the first to be taken again, so that a steady
- * load allocates nothing; a block of which nothing is in use any more goes
- * back, but for one of each size.  Pieces begin at cache lines.
+ * load allocates nothing.  Of each size one block of which nothing is in use
+ * stays, or as many as there are in use: what comes in waves, half of it at
+ * most, would else be given back and asked for with each of them.  The others
+ * go back.  Pieces begin at cache lines.
  */
 #ifndef KP_REQUEST_POOL_H
 #define KP_REQUEST_POOL_H
@@ -34,8 +36,9 @@ struct pool_block;
 
 /* One size.  All zero is empty. */
 struct pool_class {
-	struct pool_block *some;	/* blocks that have room, doubly linked */
-	size_t empty;			/* of these, with nothing in use */
+	struct pool_block *some;	/* in use, with room; doubly linked */
+	struct pool_block *none;	/* nothing is in use; so are these */
+	size_t empty;			/* these */
 	size_t blocks;			/* in all */
 };
 

@@ -404,6 +404,16 @@ call_from(const struct kp_requests *rs, const struct proc *p,
 	return from != p->id ? from : 0;
 }
 
+/* Mostly the process has a call of it open. */
+static struct req *
+call_req(const struct kp_requests *rs, const struct proc *p, uint64_t label)
+{
+	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
+
+	return top != NULL && top->kind == OPEN_REQUEST &&
+	    top->label == label ? top->rq : req_get(rs, label);
+}
+
 static void
 on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
     uint32_t fn, uint32_t caller)
@@ -417,7 +427,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	proc_meet_caller(rs, p, caller);
 	o.label = proc_meet_label(rs, p, ev->label, ev->ts);
 	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
-	o.rq = req_get(rs, o.label);
+	o.rq = call_req(rs, p, o.label);
 	if (o.rq != NULL && o.rq->pending &&
 	    (o.rq->calls[0].c.proc == p->id || rs->o.conf->nfinishes > 0))
 		req_pend(rs, o.rq, req_time(rs, o.rq, c.c.node, ev->ts));

@@ -13,6 +13,7 @@
 #define LEAVING_MS 100
 #define LEAVING_TRIES 20
 #define MESSAGE_MAX (1u << 20)
+#define COMMAND_MAX (16u << 20)
 
 /* ---- what is sent ---- */
 
@@ -106,35 +107,31 @@ send_start(struct guest *g, const struct guest_opts *o,
 	return e;
 }
 
-/* n: NULL for the word alone. */
-static enum kp_err
-command(struct guest *g, const char *word, const int64_t *n)
+enum kp_err
+guest_send(struct guest *g, void (*put)(struct kp_buf *b, const void *ctx),
+    const void *ctx)
 {
 	struct kp_buf b;
 	enum kp_err e;
 
-	kp_buf_init(&b, 4096);
+	kp_buf_init(&b, COMMAND_MAX);
 	msg_command(&b, talk_ids(g->talk), ++g->ref);
-	if (n != NULL)
-		kp_etf_tuple(&b, 2);
-	kp_etf_atom(&b, word);
-	if (n != NULL)
-		kp_etf_int(&b, *n);
-	e = talk_send(g->talk, &b);
+	put(&b, ctx);
+	e = b.err == KP_OK ? talk_send(g->talk, &b) : b.err;
 	kp_buf_free(&b);
 	return e;
+}
+
+static void
+put_word(struct kp_buf *b, const void *word)
+{
+	kp_etf_atom(b, word);
 }
 
 enum kp_err
 guest_command(struct guest *g, const char *word)
 {
-	return command(g, word, NULL);
-}
-
-enum kp_err
-guest_command_of(struct guest *g, const char *word, int64_t n)
-{
-	return command(g, word, &n);
+	return guest_send(g, put_word, word);
 }
 
 int

@@ -77,12 +77,13 @@ enum kp_err guest_start(struct guest *g, const struct guest_code *code,
     const struct guest_opts *o, const struct guest_own *own,
     struct guest_hello *h, char *why, size_t n);
 enum kp_err guest_command(struct guest *g, const char *word);
-/* {Word, N} */
-enum kp_err guest_command_of(struct guest *g, const char *word, int64_t n);
 /* Readable when something has come. */
 int guest_fd(const struct guest *g);
 /* Sends one where that is due. */
 enum kp_err guest_lease(struct guest *g);
+/* A command that is any term, which put writes. */
+enum kp_err guest_send(struct guest *g,
+    void (*put)(struct kp_buf *b, const void *ctx), const void *ctx);
 /* talk_next(), with leases meanwhile. */
 enum kp_err guest_next(struct guest *g, kp_mono_ns deadline,
     struct kp_term *r);

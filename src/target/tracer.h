@@ -10,13 +10,42 @@
 #include "kprofd/offset.h"
 #include "target/guest.h"
 
+/*
+ * Of which requests, beside what begins them; zeroed: of all.  Pointers are
+ * borrowed.
+ */
+struct tracer_limit {
+	/* A kprofd that is attached there begins them: no entry, no number. */
+	bool attached;
+	/*
+	 * Those of some identities, which conf's fun knows by calls of entries
+	 * and of `marks`.  is_wanted is asked about each identity once;
+	 * on_wanted is told the number of every request that is to be looked
+	 * at: all else is to be let pass.
+	 */
+	const struct kp_conf *conf;	/* NULL: of whichever */
+	const struct kp_mfa_pat *marks;
+	bool (*is_wanted)(void *ctx, struct kp_span identity);
+	enum kp_err (*on_wanted)(void *ctx, uint32_t request);
+	/*
+	 * Traced as well, and each that is there is told by its number: only
+	 * what happens in calls of these is wanted.
+	 */
+	const struct kp_mfa_pat *inside;
+	enum kp_err (*on_inside)(void *ctx, uint32_t fn);
+	size_t nmarks, ninside;
+	void *ctx;
+};
+
 struct tracer_opts {
 	struct guest_opts g;
 	uint64_t max_events;
 	uint64_t max_queue;	/* events that the node has not sent yet */
 	/* By request: what begins one, and how many; or NULL and 0. */
 	const struct kp_mfa_pat *entry;
+	size_t nentries;
 	uint64_t requests;
+	struct tracer_limit limit;
 	/*
 	 * Of several nodes (tracers.h): the epoch of the labels made there, and
 	 * then those of the others.  What of the functions is not there is in

@@ -67,7 +67,9 @@ not_run() ->
 
 %% {How a command begins, the first release that has it, what others are told}
 newer() ->
-    [{"kprof memory", 26, "memory is counted from OTP 26 on"}].
+    [{"kprof memory", 26, "memory is counted from OTP 26 on"},
+     {"kprof count -target app@host -attached", 27, "-attached is for OTP 27 on"},
+     {"kprof time -target app@host -attached", 27, "-attached is for OTP 27 on"}].
 
 %% {Document, how the piece begins, why it is no example}; or sample, for all
 %% that commands printed there.

@@ -36,7 +36,8 @@ tests() ->
      {"kept out, and ended by the operator", 60, fun operator/1},
      {"kprof killed", 120, fun killed/1},
      {"kprof that hangs", 60, fun hung/1},
-     {"its processes in the node killed", 60, fun server_killed/1}].
+     {"its processes in the node killed", 60, fun server_killed/1},
+     {"both of them killed at once", 60, fun both_killed/1}].
 
 %% ------------------------------------------------------------ figures ----
 
@@ -572,6 +573,21 @@ server_killed(T) ->
     unarmed(Target),
     it:equal("it says so", 1, it:exited(P)),
     says(it:errors(P), "counts no more: it died: killed"),
+    it_audit:ends(Target, Mark).
+
+%% Nobody is left who takes back what they armed, until the operator does: on OTP 25
+%% and 26 counters had stayed.
+both_killed(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    P = start(T, Target, "time", ["it_counted", "maps"]),
+    ok = it:call(Target, it_counted, both_killed, []),
+    it:kill(P),
+    ok = it:call(Target, kprof_counters, stop, []),
+    unarmed(Target),
+    it:until("its module goes", fun() -> not it:call(Target, erlang, module_loaded, [kprof_counters]) end),
+    it_audit:ends(Target, Mark),
+    {0, _, _} = run(T, Target, "count", ["-for", "100ms", "it_counted", "maps"]),
     it_audit:ends(Target, Mark).
 
 %% ------------------------------------------------------------ helpers ----

@@ -3,7 +3,8 @@
 -module(it_counted).
 
 -export([work/1, spin/1, raise/0, wait/1, held/1, serve/0, ask/2, leave/1]).
--export([many/1, their_events/0, sentry_killed/0, elixir/0]).
+-export([handle/2, store/1, answer/1, serve_kinds/0]).
+-export([many/1, their_events/0, sentry_killed/0, both_killed/0, elixir/0]).
 
 %% Recursion, a tail-recursive loop, terms on the heap, children.
 work(N) ->
@@ -73,6 +74,26 @@ ask(Server, N) ->
     Server ! {self(), N},
     receive {Server, Squares} -> length(Squares) end.
 
+%% A request of some kind: 4 calls of squares/1 before, those of the store, and
+%% those of a server that is asked, 3 of them within its answer/1.
+handle(Kind, Server) ->
+    Before = squares(3),
+    Stored = store(Kind),
+    Server ! {self(), 2},
+    receive {Server, N} -> length(Before) + Stored + N end.
+
+%% 6 calls of squares/1 or 3.
+store(Kind) when Kind =:= create; Kind =:= late ->
+    length(squares(5));
+store(_) ->
+    length(squares(2)).
+
+serve_kinds() ->
+    receive {From, N} -> From ! {self(), answer(N)}, serve_kinds() end.
+
+answer(N) ->
+    length(squares(N)).
+
 leave(Name) ->
     Name ! stop,
     ok.
@@ -102,6 +123,19 @@ sentry_killed() ->
     [Sentry] = Before = watched(),
     exit(Sentry, kill),
     sentry_is_back(Before).
+
+%% Nobody is left who cleans up.
+both_killed() ->
+    [Sentry] = watched(),
+    true = erlang:suspend_process(Sentry),
+    Server = whereis(kprof_counters),
+    exit(Server, kill),
+    exit(Sentry, kill),
+    [begin
+         Ref = erlang:monitor(process, P),
+         receive {'DOWN', Ref, process, P, _} -> ok end
+     end || P <- [Server, Sentry]],
+    ok.
 
 sentry_is_back(Before) ->
     case watched() of

@@ -9,8 +9,8 @@ rows(Text) ->
     Columns = string:lexemes(Head, ","),
     [row(Columns, string:lexemes(Line, ",")) || Line <- Lines].
 
-row(["function", "process" | _], [F, P, N | More]) -> {[F, P], list_to_integer(N), value(More)};
-row(["function" | _], [F, N | More]) -> {F, list_to_integer(N), value(More)}.
+row(["function", "process", "calls" | Columns], [F, P, N | More]) -> {[F, P], list_to_integer(N), value(Columns, More)};
+row(["function", "calls" | Columns], [F, N | More]) -> {F, list_to_integer(N), value(Columns, More)}.
 
-value([V, _, _]) -> list_to_integer(V);
-value([_]) -> 0.
+value(["percent" | _], _) -> 0;
+value(_, [V | _]) -> list_to_integer(V).

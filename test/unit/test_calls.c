@@ -537,6 +537,52 @@ test_by_request(void **state)
 	kp_call_names_free(f.names);
 }
 
+static bool
+is_t(void *ctx, uint32_t fn)
+{
+	(void)ctx;
+	return fn == feed_fn(&feed, 't');
+}
+
+/*
+ * c is called by a, by t, and by what t was left for in a tail call; and in a
+ * process of which t is not seen to be called.
+ */
+static void
+test_inside(void **state)
+{
+	struct kp_calls_opts o = { .inside = is_t };
+
+	(void)state;
+	CALL(0, 'a', '?');
+	CALL(10, 'c', 'a');
+	BACK(12, 'a');
+	CALL(20, 't', 'a');
+	CALL(25, 'c', 't');
+	CALL(27, 't', 'c');
+	BACK(28, 'c');
+	BACK(30, 't');
+	CALL(31, 'd', 'a');
+	CALL(32, 'c', 'd');
+	BACK(36, 'd');
+	BACK(40, 'a');
+	CALL(41, 'c', 'a');
+	BACK(42, 'a');
+	BACK(50, '?');
+	feed_call(&feed, 1, 5, 'c', 'a');
+	feed_at(&feed, KP_CALL_RETURN_TO, 1, 9, 'a');
+	sum = feed_sum(&feed, &o);
+	assert_non_null(sum);
+	clock_is(0, 'a', 't', 1, 20, 6);
+	clock_is(0, 't', 'c', 1, 5, 4);
+	clock_is(0, 'c', 't', 1, 0, 1);
+	/* t has been left, but has not returned. */
+	clock_is(0, 't', 'd', 1, 9, 5);
+	clock_is(0, 'd', 'c', 1, 4, 4);
+	assert_int_equal(sum->nclocks, 5);
+	assert_int_equal(sum->odd, 0);
+}
+
 int
 main(void)
 {
@@ -558,6 +604,7 @@ main(void)
 		TEST(test_deep),
 		TEST(test_slices),
 		TEST(test_by_request),
+		TEST(test_inside),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

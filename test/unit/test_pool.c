@@ -1,6 +1,6 @@
 /*
  * test_pool.c - pieces are apart from each other, are taken again, and blocks
- * of which nothing is in use go back.
+ * of which nothing is in use go back, but for what waves need.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,12 +87,47 @@ blocks_come_and_go(void **state)
 	pool_free(&p);
 }
 
+/*
+ * What comes in waves stays for the next: as many blocks as are in use, and no
+ * more, when nothing of them is.
+ */
+static void
+waves_keep_their_blocks(void **state)
+{
+	static unsigned char *v[2 * PIECES];
+	struct pool p = { 0 };
+	size_t bytes = 500, most, i;
+
+	(void)state;
+	if (POOL_PLAIN)
+		skip();
+	for (i = 0; i < 2 * PIECES; i++)
+		v[i] = pool_get(&p, &bytes);
+	most = blocks(&p);
+	for (int round = 0; round < 3; round++) {
+		for (i = PIECES + PIECES / 4; i < 2 * PIECES; i++)
+			pool_put(&p, v[i], bytes);
+		assert_int_equal(blocks(&p), most);
+		for (i = PIECES + PIECES / 4; i < 2 * PIECES; i++)
+			v[i] = pool_get(&p, &bytes);
+		assert_int_equal(blocks(&p), most);
+	}
+	for (i = PIECES / 4; i < 2 * PIECES; i++)
+		pool_put(&p, v[i], bytes);
+	assert_true(blocks(&p) <= most / 4 + 2);
+	for (i = 0; i < PIECES / 4; i++)
+		pool_put(&p, v[i], bytes);
+	assert_int_equal(blocks(&p), 1);
+	pool_free(&p);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(pieces_are_apart),
 		cmocka_unit_test(blocks_come_and_go),
+		cmocka_unit_test(waves_keep_their_blocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -393,7 +393,7 @@ test_json(void **state)
 	profile_json(&out, &profile, &v);
 	assert_string_equal(kp_buf_cstr(&out), "{\"target\":\"a@b\","
 	    "\"otp\":29,\"type\":\"time\",\"elapsed_ms\":2000,"
-	    "\"functions\":12,\"processes\":5,\"ended\":\"early\","
+	    "\"limit\":null,\"functions\":12,\"processes\":5,\"ended\":\"early\","
 	    "\"paused\":false,\"gone\":3,\"merged\":4,\"skipped\":0,\"all\":"
 	    "{\"calls\":6,\"us\":100,\"per_call\":16.6667},\"rows\":"
 	    "[{\"module\":\"db\",\"function\":\"q\\u001b\",\"arity\":1,"
@@ -410,6 +410,44 @@ kept(struct profile_kept *k, const char *text)
 
 	assert_int_equal(e == KP_OK, why[0] == '\0');
 	return e;
+}
+
+/* Names of a file are as foreign as those of a target. */
+static void
+test_limit(void **state)
+{
+	static const char *const entries[] = { "web:a/1", "web:b\x1b/2" };
+	struct profile_limit limit = { .entries = entries, .nentries = 2,
+		.identity = "GET /a,b", .tier = "db" };
+	struct profile_view v = { .sort = PROFILE_BY_CALLS, .top = 1,
+		.target = "a@b", .otp = 27, .limit = &limit };
+	struct profile_kept k;
+
+	(void)state;
+	sample();
+	profile_table(&out, &profile, &v, 0);
+	assert_non_null(strstr(kp_buf_cstr(&out), "\nonly in requests that "
+	    "web:a/1 or web:b\\x1b/2 begin, of the identity 'GET /a,b', while "
+	    "in a call of the tier 'db'\n"));
+	kp_buf_reset(&out);
+	profile_json(&out, &profile, &v);
+	assert_non_null(strstr(kp_buf_cstr(&out), "\"limit\":{\"entries\":["
+	    "\"web:a/1\",\"web:b\\u001b/2\"],\"attached\":false,"
+	    "\"identity\":\"GET /a,b\",\"tier\":\"db\"},"));
+	kp_buf_reset(&out);
+	limit = (struct profile_limit){ .attached = true };
+	profile_csv(&out, &profile, &v);
+	assert_string_equal(kp_buf_cstr(&out),
+	    "function,calls,us,us_per_call,percent,limit\n"
+	    "lists:seq/2,10,40,4.000,20.000,\"only in requests that a kprofd "
+	    "marks\"\n");
+	assert_int_equal(kept(&k, kp_buf_cstr(&out)), KP_OK);
+	assert_int_equal(k.rows[0].calls, 10);
+	profile_kept_free(&k);
+	kp_buf_reset(&out);
+	profile_json(&out, &profile, &v);
+	assert_non_null(strstr(kp_buf_cstr(&out), "\"limit\":{\"entries\":[],"
+	    "\"attached\":true,\"identity\":null,\"tier\":null},"));
 }
 
 /* What is written is read again, processes added up. */
@@ -508,6 +546,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_nothing, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_csv, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_json, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_limit, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_kept, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_kept_wrong, setup,
 		    teardown),

@@ -31,6 +31,7 @@ setup(void **state)
 	snprintf(file, sizeof(file), "%s/f.db", dir);
 	view.by_process = false;
 	view.ended = NULL;
+	view.limit = NULL;
 	return 0;
 }
 
@@ -104,7 +105,7 @@ test_functions(void **state)
 	assert_string_equal(ask("select * from function"),
 	    "1 My\\x1b.all/1 7 0.009 - 1.286 - 1 lists:seq/2 10 0.04 - 4.0 - ");
 	assert_string_equal(ask("select * from profiles"),
-	    "1 a@b 27 time 1970-01-01T00:00:01Z 1.5 2 - ");
+	    "1 a@b 27 time 1970-01-01T00:00:01Z 1.5 2 - - ");
 	assert_int_equal(read_one(PROFILE_DB_LAST, &k), KP_OK);
 	assert_int_equal(k.type, KP_PROFILE_TIME);
 	assert_int_equal(k.n, 2);
@@ -156,6 +157,54 @@ test_which(void **state)
 	assert_int_equal(k.type, KP_PROFILE_TIME);
 	profile_kept_free(&k);
 	assert_int_equal(read_one(4, &k), KP_ENOENT);
+}
+
+/* One that was limited is no match for one that was not. */
+static void
+test_limited(void **state)
+{
+	static const struct profile_limit limit = { .attached = true,
+		.identity = "create" };
+	struct profile_kept k;
+
+	(void)state;
+	assert_int_equal(add(KP_PROFILE_COUNT, 1), KP_OK);
+	view.limit = &limit;
+	assert_int_equal(add(KP_PROFILE_COUNT, 2), KP_OK);
+	assert_int_equal(read_one(PROFILE_DB_BEFORE, &k), KP_ENOENT);
+	assert_string_equal(ask("select limited from profiles"), "- only in "
+	    "requests that a kprofd marks, of the identity 'create' ");
+	view.limit = NULL;
+	assert_int_equal(add(KP_PROFILE_COUNT, 3), KP_OK);
+	assert_int_equal(read_one(PROFILE_DB_BEFORE, &k), KP_OK);
+	assert_int_equal(k.rows[1].calls, 1);
+	profile_kept_free(&k);
+}
+
+/* As it was before profiles could be limited: read as it is, and added to. */
+static void
+test_version_1(void **state)
+{
+	static const struct profile_limit limit = { .attached = true };
+	struct profile_kept k;
+
+	(void)state;
+	assert_int_equal(add(KP_PROFILE_COUNT, 1), KP_OK);
+	assert_int_equal(add(KP_PROFILE_COUNT, 2), KP_OK);
+	ask("drop view profiles");
+	ask("alter table profile drop column limited");
+	ask("create view profiles as select id from profile");
+	ask("pragma user_version = 1");
+	assert_int_equal(read_one(PROFILE_DB_BEFORE, &k), KP_OK);
+	assert_int_equal(k.rows[1].calls, 1);
+	profile_kept_free(&k);
+	view.limit = &limit;
+	assert_int_equal(add(KP_PROFILE_COUNT, 3), KP_OK);
+	assert_string_equal(ask("pragma user_version"), "2 ");
+	assert_string_equal(ask("select id, limited from profiles"),
+	    "1 - 2 - 3 only in requests that a kprofd marks ");
+	ask("pragma user_version = 3");
+	assert_int_equal(add(KP_PROFILE_COUNT, 4), KP_EFORMAT);
 }
 
 /* Somebody's database is not written to. */
@@ -218,6 +267,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_processes, setup,
 		    teardown),
 		cmocka_unit_test_setup_teardown(test_which, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_limited, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_version_1, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_foreign, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unwritable, setup,
 		    teardown),

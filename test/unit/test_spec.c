@@ -272,6 +272,57 @@ test_marks(void **state)
 }
 
 /* A label of 0 or of more than 58 bits must not reach a VM. */
+
+struct given {
+	struct kp_buf text;
+};
+
+static void
+on_given(void *ctx, const uint8_t *term, size_t n)
+{
+	struct given *g = ctx;
+	struct reader r = { .p = term, .end = term + n };
+
+	kp_buf_init(&r.text, 4096);
+	put_term(&r);
+	kp_buf_printf(&g->text, "%s;", kp_buf_cstr(&r.text));
+	kp_buf_free(&r.text);
+}
+
+/* What the fun can give, and by which functions. */
+static void
+identities(const char *clauses, bool all, const char *given, bool by_f)
+{
+	const struct kp_mfa f = { "m", "f", 1 };
+	struct given g;
+	struct kp_diags diags;
+	struct kp_conf *c;
+	char conf[1000];
+
+	snprintf(conf, sizeof(conf), TIERS "%s end}.\n", clauses);
+	kp_buf_init(&g.text, 4096);
+	assert_int_equal(kp_conf_parse(&c, conf, strlen(conf), &diags), KP_OK);
+	assert_int_equal(kp_spec_identities(c, on_given, &g), all);
+	assert_string_equal(kp_buf_cstr(&g.text), given);
+	assert_int_equal(kp_spec_names(c, &f), by_f);
+	kp_buf_free(&g.text);
+	kp_diags_free(&diags);
+	kp_conf_free(c);
+}
+
+static void
+test_identities(void **state)
+{
+	(void)state;
+	identities("({m, f, [1]}) -> a; ({m, g, _}) -> 7; (_) -> undefined",
+	    true, "a;7;", true);
+	identities("({m, g, [X]}) when is_atom(X) -> {x, X}; (_) -> undefined",
+	    false, "", false);
+	identities("({m, f, []}) -> none; (_) -> undefined", true, "none;",
+	    false);
+	identities("(_) -> rest", true, "rest;", true);
+}
+
 static void
 test_bad_params(void **state)
 {
@@ -328,6 +379,7 @@ main(void)
 		cmocka_unit_test(test_tier),
 		cmocka_unit_test(test_entry),
 		cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_identities),
 		cmocka_unit_test(test_bad_params),
 		cmocka_unit_test(test_explosion),
 	};

@@ -1,11 +1,12 @@
-/* calls_db.c - see the header. */
+/* trace_db.c - see the header. */
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <unistd.h>
 
-#include "store/calls_db.h"
+#include "clean_db.h"
 #include "store/put.h"
+#include "trace_db.h"
 
 static const char schema[] =
     "pragma journal_mode = off; pragma synchronous = off; begin;"
@@ -34,14 +35,16 @@ struct writing {
 	const struct kp_calls_sum *sum;
 };
 
+/* Pseudo functions have no module. */
 static void
 bind_fn(struct writing *w, int at, uint32_t fn)
 {
 	const struct kp_call_fn *f = kp_call_fn(w->names, fn);
-	char *text = f->mod[0] == '\0' ? sqlite3_mprintf("%s", f->fun) :
-	    sqlite3_mprintf("%s:%s/%u", f->mod, f->fun, f->arity);
 
-	sqlite3_bind_text(w->to.st, at, text, -1, sqlite3_free);
+	if (f->mod[0] == '\0')
+		clean_bind_text(&w->to, at, f->fun);
+	else
+		clean_bind_fn(&w->to, at, f->mod, f->fun, f->arity);
 }
 
 static void
@@ -56,7 +59,7 @@ put_trace(struct writing *w, const struct kp_calls_info *info)
 	const struct kp_calls_sum *s = w->sum;
 
 	put_prepare(&w->to, "insert into trace values(?,?,?,?,?,?,?,?,?)");
-	sqlite3_bind_text(w->to.st, 1, info->target, -1, SQLITE_STATIC);
+	clean_bind_text(&w->to, 1, info->target);
 	bind_int(w, 2, info->otp);
 	bind_int(w, 3, s->first + info->offset);
 	bind_int(w, 4, s->last - s->first);
@@ -102,8 +105,7 @@ put_processes(struct writing *w)
 		sqlite3_bind_text(w->to.st, 2, sqlite3_mprintf("<0.%u.%u>", p->id,
 		    p->serial), -1, sqlite3_free);
 		if (p->name != NULL)
-			sqlite3_bind_text(w->to.st, 3, p->name, -1,
-			    SQLITE_STATIC);
+			clean_bind_text(&w->to, 3, p->name);
 		if (q->spawned) {
 			bind_int(w, 4, q->parent);
 			bind_fn(w, 5, q->spawned_as);
@@ -153,7 +155,7 @@ put_paths(struct writing *w)
 }
 
 enum kp_err
-calls_db_write(const char *file, const struct kp_call_names *t,
+trace_db_write(const char *file, const struct kp_call_names *t,
     const struct kp_calls_sum *s, const struct kp_calls_info *info, char *why,
     size_t n)
 {
