@@ -5,7 +5,9 @@
  * {kprof_calls, Seq, Events} (calls_term.h), with the native probe
  * {kprof_calls_lost, N}, then
  * {kprof_calls_end, Why, Text, [{Pid, Name}], RequestsBegun, RequestsEnded}; or
- * {kprof_ended, gone, Text}.
+ * {kprof_ended, gone, Text}.  With several nodes commands are also entries, full,
+ * clock and {ended, Label}, and {kprof_entries}, {kprof_clock, Ns} and
+ * {kprof_requests, [{label, N, Label} | {begins, N} | {ends, N}]} come.
  *
  * Where requests have to have an identity, or calls a tier, before `go` goes
  * `marked`, to which {kprof_marked, Entries, Marks, Inside} answers, each
@@ -23,6 +25,8 @@
 #include "tracer_beam.h"
 
 #define READ_LIMIT (60 * KP_NS_PER_S)	/* without a word from the node */
+#define CLOCK_LIMIT (2 * KP_NS_PER_S)
+#define TAKE_MAX 64	/* messages at once */
 #define SPECS_MAX (8u << 20)		/* of all functions together */
 
 struct tracer {
@@ -31,6 +35,8 @@ struct tracer {
 	struct kp_call_names *names;
 	struct kp_calls_decoder *decoder;
 	uint64_t left;		/* events that may still come */
+	const struct tracer_news *news;
+	bool open;		/* requests begin */
 };
 
 static void
@@ -50,6 +56,12 @@ put_own(struct kp_buf *b, const void *ctx)
 	kp_etf_bool(b, o->limit.conf != NULL);
 	kp_etf_atom(b, "attached");
 	kp_etf_bool(b, o->limit.attached);
+	kp_etf_atom(b, "epochs");
+	if (o->nepochs > 0)
+		kp_etf_list(b, o->nepochs);
+	for (uint32_t i = 0; i < o->nepochs; i++)
+		kp_etf_int(b, o->epochs[i]);
+	kp_etf_nil(b);
 }
 
 /* ---- requests of an identity, calls of a tier ---- */
@@ -244,14 +256,14 @@ tracer_start(struct tracer **out, const struct tracer_opts *o,
 		"somebody traces there already", kp_tracer_beam,
 		kp_tracer_load, sizeof(kp_tracer_beam),
 		sizeof(kp_tracer_load) };
-	struct guest_own own = { 9 + TRACER_PROBE_OPTS, put_own, o };
+	struct guest_own own = { 10 + TRACER_PROBE_OPTS, put_own, o };
 	struct tracer *t = calloc(1, sizeof(*t));
 	enum kp_err e = KP_ENOMEM;
 
 	if (t != NULL) {
 		t->limit = o->limit;
 		t->names = names;
-		t->decoder = kp_calls_decoder_new(names,
+		t->decoder = kp_calls_decoder_new(names, o->node,
 		    (uint32_t)o->args);
 	}
 	if (t == NULL || t->decoder == NULL)
@@ -327,11 +339,40 @@ read_lost(struct kp_term *r, struct tracer_end *end)
 		end->lost += (uint64_t)n;
 }
 
+/* One of {label, N, Label}, {begins, N} and {ends, N}. */
+static void
+read_news_of(struct tracer *t, struct kp_term *r)
+{
+	const struct tracer_news *to = t->news;
+	uint32_t arity = kp_term_tuple(r);
+	struct kp_span what = kp_term_atom(r);
+	int64_t n = kp_term_int(r), label = arity == 3 ? kp_term_int(r) : 0;
+
+	if (r->err != KP_OK || n <= 0 || n >= KP_CALLS_REQUESTS_MAX)
+		return;
+	if (arity == 3 && kp_span_is(what, "label"))
+		to->label(to->ctx, (uint32_t)n, label);
+	else if (kp_span_is(what, "begins"))
+		to->begins(to->ctx, (uint32_t)n);
+	else if (kp_span_is(what, "ends"))
+		to->ends(to->ctx, (uint32_t)n);
+}
+
+static void
+read_news(struct tracer *t, struct kp_term *r)
+{
+	uint32_t n = t->news != NULL ? kp_term_list(r) : 0;
+
+	for (uint32_t i = 0; i < n && r->err == KP_OK; i++)
+		read_news_of(t, r);
+}
+
 /* Of processes that are in the trace. */
 static void
 read_names(struct tracer *t, struct kp_term *r)
 {
 	uint32_t n = kp_term_list(r), procs = kp_call_procs(t->names), proc;
+	uint32_t node;
 	struct kp_span name;
 	struct kp_pid pid;
 	bool added;
@@ -341,8 +382,10 @@ read_names(struct tracer *t, struct kp_term *r)
 		pid = kp_term_pid(r);
 		name = kp_term_atom(r);
 		/* One that is new to us has no events: it is not written. */
-		if (r->err == KP_OK && kp_call_proc_put(t->names, pid.id,
-		    pid.serial, &proc, &added) == KP_OK && proc < procs)
+		if (r->err == KP_OK && kp_call_node_put(t->names, pid.node,
+		    &node, &added) == KP_OK && kp_call_proc_put_at(t->names,
+		    node, pid.id, pid.serial, &proc, &added) == KP_OK &&
+		    proc < procs)
 			kp_call_proc_name(t->names, proc, name);
 	}
 	if (n > 0)
@@ -420,6 +463,12 @@ read_message(struct tracer *t, struct kp_term *r, tracer_sink *sink,
 		read_lost(r, end);
 		return KP_OK;
 	}
+	if (kp_span_is(tag, "kprof_entries"))
+		t->open = true;
+	if (kp_span_is(tag, "kprof_requests")) {
+		read_news(t, r);
+		return KP_OK;
+	}
 	if (kp_span_is(tag, "kprof_identity"))
 		return read_identity(t, r);
 	if (kp_span_is(tag, "kprof_request"))
@@ -493,4 +542,105 @@ tracer_stop(struct tracer *t)
 	guest_stop(&t->guest);
 	kp_calls_decoder_free(t->decoder);
 	free(t);
+}
+
+/* ---- one of several nodes ---- */
+
+void
+tracer_listen(struct tracer *t, const struct tracer_news *news)
+{
+	t->news = news;
+}
+
+enum kp_err
+tracer_entries(struct tracer *t)
+{
+	return guest_command(&t->guest, "entries");
+}
+
+enum kp_err
+tracer_full(struct tracer *t)
+{
+	return guest_command(&t->guest, "full");
+}
+
+bool
+tracer_is_open(const struct tracer *t)
+{
+	return t->open;
+}
+
+static void
+put_ended(struct kp_buf *b, const void *label)
+{
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "ended");
+	kp_etf_int(b, *(const int64_t *)label);
+}
+
+enum kp_err
+tracer_request_ended(struct tracer *t, int64_t label)
+{
+	return guest_send(&t->guest, put_ended, &label);
+}
+
+enum kp_err
+tracer_clock(struct tracer *t, struct kp_offset *o)
+{
+	kp_mono_ns sent = kp_mono_now();
+	struct kp_term r;
+	int64_t there;
+	enum kp_err e = guest_command(&t->guest, "clock");
+
+	if (e == KP_OK)
+		e = guest_next(&t->guest, sent + CLOCK_LIMIT, &r);
+	if (e != KP_OK)
+		return e;
+	kp_term_tuple_n(&r, 2);
+	if (!kp_span_is(kp_term_atom(&r), "kprof_clock"))
+		return KP_ESTATE;
+	there = kp_term_int(&r);
+	if (kp_term_finish(&r) == KP_OK)
+		kp_offset_trip(o, sent, there, kp_mono_now());
+	return KP_OK;
+}
+
+enum kp_err
+tracer_take(struct tracer *t, tracer_sink *sink, void *ctx,
+    struct tracer_end *end)
+{
+	struct kp_term r;
+	enum kp_err e = KP_OK;
+
+	for (int i = 0; i < TAKE_MAX && e == KP_OK; i++) {
+		e = guest_next(&t->guest, 0, &r);
+		if (e == KP_ETIMEOUT || e == KP_END)
+			return e;
+		if (e != KP_OK) {
+			end->end = KP_CALLS_GONE;
+			guest_broken(&t->guest, e, end->text,
+			    sizeof(end->text));
+			return KP_OK;
+		}
+		e = read_message(t, &r, sink, ctx, end);
+	}
+	return e == KP_OK ? KP_EBUSY : e == KP_END ? KP_OK : e;
+}
+
+enum kp_err
+tracer_ask_end(struct tracer *t)
+{
+	return guest_command(&t->guest, "read");
+}
+
+int
+tracer_fd(const struct tracer *t)
+{
+	return guest_fd(&t->guest);
+}
+
+enum kp_err
+tracer_lease(struct tracer *t)
+{
+	return guest_lease(&t->guest);
 }

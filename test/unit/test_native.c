@@ -522,7 +522,7 @@ full_traces_have_their_own_records(void **state)
 {
 	struct fixture *f = *state;
 	struct kp_call_names *names = kp_call_names_new();
-	struct kp_calls_decoder *d = kp_calls_decoder_new(names);
+	struct kp_calls_decoder *d = kp_calls_decoder_new(names, 0, 0);
 	struct kp_call_event ev;
 
 	define_fn(f, 0, 1, "m", "caller");
@@ -567,7 +567,7 @@ records_of_full_traces_are_short(void **state)
 {
 	struct fixture *f = *state;
 	struct kp_call_names *names = kp_call_names_new();
-	struct kp_calls_decoder *d = kp_calls_decoder_new(names);
+	struct kp_calls_decoder *d = kp_calls_decoder_new(names, 0, 0);
 	struct kp_native_record call = { .kind = CALLS(KP_CALL_CALL),
 		.flags = KP_NATIVE_SHORT, .fn = 1, .ts = 1, .pid = 5 },
 		spawn = { .kind = CALLS(KP_CALL_SPAWN), .fn = 1, .ts = 3,
@@ -628,7 +628,7 @@ what_is_of_no_full_trace_is_passed_over(void **state)
 	};
 	struct fixture *f = *state;
 	struct kp_call_names *names = kp_call_names_new();
-	struct kp_calls_decoder *d = kp_calls_decoder_new(names);
+	struct kp_calls_decoder *d = kp_calls_decoder_new(names, 0, 0);
 	struct kp_call_event ev;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
