@@ -4,6 +4,7 @@
 
 -export([start/0, request/0, request/2, stop/0]).
 -export([bounce/2, chain/2, ponder/0]).
+-export([leave/2, go_on/2]).
 
 -define(MS, 30).
 
@@ -41,6 +42,21 @@ chain(From, N) ->
 
 ponder() ->
     receive after 1 -> done end.
+
+%% Leaves a process of the other node behind, which takes no messages.
+leave(Node, Name) ->
+    spawn(Node, ?MODULE, go_on, [Name, self()]),
+    receive Name -> ok end.
+
+go_on(Name, From) ->
+    register(Name, self()),
+    ponder(),
+    From ! Name,
+    go_on().
+
+go_on() ->
+    ponder(),
+    go_on().
 
 %% It takes the next request ?MS later than that has come.
 serve_a() ->

@@ -12,6 +12,8 @@ tests() ->
     [{"the way of a request over three nodes", 90, fun way/1},
      {"requests that begin in any of two nodes", 90, fun begins/1},
      {"processes of two nodes", 90, fun processes/1},
+     {"arguments in two nodes", 90, fun arguments/1},
+     {"tokens that another node made", 90, fun tokens_after/1},
      {"what not every node has", 90, fun absent/1},
      {"a limit in one of two nodes", 90, fun limit/1},
      {"a node killed in the middle of a trace", 90, fun node_killed/1},
@@ -132,18 +134,62 @@ calls(Out) ->
     maps:map(fun(_, Fs) -> [{Node, F, length([x || G <- Fs, G =:= {Node, F}])} || {Node, F} <- lists:usort(Fs)] end,
              maps:groups_from_list(fun({N, _}) -> N end, fun({_, F}) -> F end, Calls)).
 
-%% Not by request: what processes of both do, each with its node.
+%% Not by request: what processes of both do, each with its node, whoever is told
+%% of it. A node of another file system may not have the library.
 processes(T) ->
     [{A, _}, {B, _}] = Targets = connected(T, [a, b]),
-    P = start(T, [A, B], ["it_counted"]),
-    [it:call(N, it_counted, spin, [5]) || N <- [A, B]],
-    it:signal(P, "INT"),
-    {0, Out, _} = ends(P),
-    [says(Out, atom_to_list(node_of(N)) ++ " <[0-9.]+>") || N <- [A, B]],
+    [begin
+         P = start(T, [A, B], Args ++ ["it_counted"]),
+         [it:call(N, it_counted, spin, [5]) || N <- [A, B]],
+         it:signal(P, "INT"),
+         {0, Out, Errors} = ends(P),
+         [begin
+              Name = atom_to_list(node_of(N)),
+              says(Out, Name ++ " <[0-9.]+>"),
+              it:equal([Name, " says why with ", Args], Says,
+                       re:run(Errors, "'" ++ Name ++ "': not by the native probe: cannot load '", [{capture, none}]))
+          end || {N, Says} <- Each]
+     end || {Args, Each} <- [{["-probe", "relay"], [{A, nomatch}, {B, nomatch}]},
+                             {["-probe-library", "/nowhere/x.so"], [{A, match}, {B, match}]},
+                             {[], [{N, nomatch} || N <- case T of #{root := none} -> [A, B]; _ -> [B] end]}]],
     {0, _, Twice} = run(T, [A, A], ["-for", "100ms", "it_counted"]),
     it:equal("one that is given twice is one", nomatch, re:run(Twice, "the clock of")),
     {2, _, Apply} = run(T, [A, B], ["-apply", "it_counted:work(1)", "it_counted"]),
     says(Apply, "-apply goes with one -target"),
+    gone(Targets).
+
+%% What is kept has them too: each call its own, in whichever node.
+arguments(T) ->
+    [{A, _}, {B, _}] = Targets = connected(T, [a, b]),
+    [NA, NB] = [atom_to_list(node_of(N)) || N <- [A, B]],
+    File = it:path(T, "args.trace"),
+    P = start(T, [A, B], ["-entry", "it_layers:bounce/2", "-requests", "2", "-args", "-o", File, "-form", "events",
+                          "it_layers"]),
+    it:equal("answer", [3], it:call(A, it_layers, bounce, [node_of(B), 3])),
+    it:equal("answer", [2], it:call(B, it_layers, bounce, [node_of(A), 2])),
+    {0, Out, _} = ends(P),
+    [says(Out, "^-?[0-9]+ " ++ Node ++ " <[0-9.]+> call it_layers:" ++ Call ++ "\\) by ")
+     || {Node, Call} <- [{NA, "bounce/2 \\('" ++ NB ++ "', 3"}, {NB, "chain/2 \\(.*, 3"},
+                         {NB, "bounce/2 \\('" ++ NA ++ "', 2"}, {NA, "chain/2 \\(.*, 2"}]],
+    {0, Out, _} = kprof(T, ["analyse", "-form", "events", File]),
+    {0, Requests, _} = kprof(T, ["analyse", "-form", "requests", File]),
+    says(Requests, "^request 1: it_layers:bounce/2 \\('" ++ NB ++ "', 3\\) in " ++ NA ++ " <"),
+    says(Requests, "^request 2: it_layers:bounce/2 \\('" ++ NA ++ "', 2\\) in " ++ NB ++ " <"),
+    gone(Targets).
+
+%% A process that has worked for a request of the other node, and goes on, loses
+%% its token when the trace ends.
+tokens_after(T) ->
+    [{A, _}, {B, _}] = Targets = connected(T, [a, b]),
+    [begin
+         P = start(T, [A, B], ["-entry", "it_layers:leave/2", "-form", "events", "it_layers:ponder/0"]),
+         it:equal("it has begun", ok, it:call(X, it_layers, leave, [node_of(Y), it_left])),
+         {0, Out, _} = ends(P),
+         says(Out, "^-?[0-9]+ " ++ atom_to_list(node_of(Y)) ++ " <[0-9.]+> call it_layers:ponder/0 "),
+         it:equal("its token", {sequential_trace_token, []},
+                  it:do(Y, fun() -> process_info(whereis(it_left), sequential_trace_token) end)),
+         it:do(Y, fun() -> exit(whereis(it_left), kill) end)
+     end || {X, Y} <- [{A, B}, {B, A}]],
     gone(Targets).
 
 %% Each node has only some of the functions; what none has is refused.
