@@ -38,8 +38,8 @@ PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
                      src/request/*.c src/stats/*.c src/guard/*.c src/calls/*.c) \
           $(PLAN)
 # What the client does in a node without a daemon.
-ERRANDS := $(addprefix src/target/,once.c talk.c guest.c counters.c tracer.c tracer_probe.c tracers.c \
-             numbers.c)
+ERRANDS := $(addprefix src/target/,once.c talk.c guest.c counters.c tracer.c tracer_marks.c \
+             tracer_probe.c tracers.c numbers.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
 # What is sent to a collector is the daemon's alone; metrics are served by the
