@@ -38,7 +38,8 @@ PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
                      src/request/*.c src/stats/*.c src/guard/*.c src/calls/*.c) \
           $(PLAN)
 # What the client does in a node without a daemon.
-ERRANDS := $(addprefix src/target/,once.c talk.c guest.c counters.c tracer.c tracer_probe.c)
+ERRANDS := $(addprefix src/target/,once.c talk.c guest.c counters.c tracer.c tracer_marks.c \
+             tracer_probe.c tracers.c numbers.c)
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c)
 # What is sent to a collector is the daemon's alone; metrics are served by the
@@ -292,6 +293,7 @@ $(B)/test/test_post: UNIT_LIBS = $(LDLIBS_DAEMON)
 # These are pure, though they live with the daemon.
 $(B)/test/test_guard: $(call obj,src/kprofd/hush.c src/kprofd/ledger.c)
 # And so is what is decided over several targets.
+$(B)/test/test_numbers: $(call obj,src/target/numbers.c)
 $(B)/test/test_targets: $(call obj,src/kprofd/missing.c src/target/labels.c)
 
 .PHONY: unit

@@ -26,26 +26,28 @@
 entry(#{entry := [], attached := false} = Opts) ->
     {undefined, [], Opts};
 entry(#{entry := Entry, attached := Attached, marks := Marks, inside := Inside, named := Named, requests := Max,
-        patterns := Patterns, exclude := Exclude} = Opts) ->
+        patterns := Patterns, exclude := Exclude, epochs := Epochs} = Opts) ->
+    {Epoch, Others} = epochs(Epochs),
     Entries = case Attached of
                   true -> kprofds_entries();
-                  false -> own_entries(Entry)
+                  false -> own_entries(Entry, Others)
               end,
     Candidates = marked(Marks, some) -- Entries,
     Tier = marked(Inside, needed),
     Must = lists:usort(Entries ++ Candidates ++ Tier),
     MustBe = [{atom_to_binary(M), atom_to_binary(F), A} || {M, F, A} <- Must],
-    {#r{entries = maps:from_keys(Entries, []), epoch = rand:uniform(1 bsl ?LABEL_BITS), marks = Candidates, inside = Tier,
-        attached = Attached, max = Max,
+    {#r{entries = maps:from_keys(Entries, []), marks = Candidates, inside = Tier, attached = Attached,
+        max = Max, epoch = Epoch, others = Others,
         kprofd = case Attached of true -> erlang:monitor(process, kprof_agent); false -> undefined end,
         named = case Named of true -> #{}; false -> all end},
      Must, Opts#{patterns := MustBe ++ Patterns, exclude := Exclude -- MustBe}}.
 
-own_entries(Entry) ->
+%% One of several nodes may have none.
+own_entries(Entry, Others) ->
     whereis(kprof_agent) =:= undefined orelse
         refuse("a kprofd is attached there, whose requests these would be (kprof count -attached counts in those, and"
                " kprof slow has them)", []),
-    marked(Entry, needed).
+    marked(Entry, case map_size(Others) of 0 -> needed; _ -> some end).
 
 %% By that its status can be had, and the entries be known.
 kprofds_entries() ->
@@ -173,7 +175,7 @@ is_kprofds(Label) ->
 %% What was marked before we came, or on another node, begins for us here.
 numbered_by(Label, #s{r = #r{labels = Labels, given = Given} = R} = S) ->
     N = Given + 1,
-    Begun = case R#r.named of all -> N; _ -> R#r.begun end,
+    Begun = case R#r.named of all -> R#r.begun + 1; _ -> R#r.begun end,
     {N, S#s{r = R#r{labels = Labels#{Label => N}, given = N, begun = Begun}}}.
 
 %% A call of an entry, with the label of before.

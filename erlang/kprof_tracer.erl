@@ -29,7 +29,7 @@
 -include("kprof_guest.hrl").
 -include("kprof_wanted.hrl").
 -include("kprof_args.hrl").
--compile({nowarn_unused_function, [{now_ns, 0}, {session_new, 1}]}).
+-compile({nowarn_unused_function, [{session_new, 1}]}).
 
 -define(TICK_MS, 200).          % how often lease and memory are looked at
 -define(RETRY_MS, 5).           % where the connection takes nothing
@@ -41,8 +41,6 @@
 -define(RUNS, {trace, [], [running, garbage_collection, exiting]}).
 -define(LARGE, 10).             % one that may be large counts as so many
 -define(LATE_MS, 200).          % for work that goes on after a request's end
--define(SWEEP_MS, 300).         % for tokens to be taken back, where they are seen
--define(SWEPT, 50).             % patterns, at most, of functions that are looked at for it
 -define(LABEL_BITS, 28).
 
 -record(s, {
@@ -85,7 +83,12 @@
     labels = #{},       % label => number
     open = #{},         % number => {pid, who the entry returns to}
     at = #{},           % pid => number: what a process last worked for
+    %% kprof_sweep.hrl:
     swept = [],         % of functions, when they are armed no more
+    %% kprof_nodes.hrl:
+    others = #{},       % epoch => [], of other nodes
+    elsewhere = #{},    % number => []: began in another node, and goes on
+    news = [],          % for the client, the last first
     %% kprof_limits.hrl:
     attached,           % a kprofd begins them:
     kprofd,             % a monitor of its agent, or undefined
@@ -99,13 +102,16 @@
 -include("kprof_oneshot.hrl").
 -include("kprof_rings.hrl").
 -include("kprof_limits.hrl").
+-include("kprof_nodes.hrl").
+-include("kprof_sweep.hrl").
 
 init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs, processes := Which,
-                        max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue, args := Args} = Opts) ->
+                        max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue, args := Args} = Opts0) ->
     take_name(),
     process_flag(message_queue_data, off_heap),
     process_flag(priority, high),
     Call = call_of(Apply),
+    {Absent, Opts} = there(Opts0),
     {Entry, Must, Wanted} = entry(Opts),
     {Probe, Why} = probe(Entry =/= undefined, Opts),
     Session = session_create(?MODULE, tracer_of(Probe)),
@@ -123,8 +129,8 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     say_begin(S),
     S2 = S#s{guards = guards(Foreign)},
     arm(S2#s.armed, 0, S2),
-    entry_arm(S2),
-    Starter ! {self(), #{functions => length(Functions), processes => processes_in(Chosen),
+    is_alone(S2) andalso entry_arm(S2),
+    Starter ! {self(), #{absent => list_to_tuple(Absent), functions => length(Functions), processes => processes_in(Chosen),
                          otp => erlang:system_info(otp_release), probe => Probe, probe_why => Why, skipped => map_size(Foreign),
                          offset => erlang:time_offset(nanosecond)}},
     tick(),
@@ -219,28 +225,34 @@ is_told() ->
 %% get none.
 %% Called again by the same function in the same process: the end of the one
 %% before was not seen, as when it raised on OTP 25.
-begins(P, New, Old, From, Identity, MFA, Ts, #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S) ->
+begins(P, New, Old, From, Identity, MFA, Ts, S0) ->
+    #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S = seen(Old, S0),
     Caller = caller(From),
     case Labels of
         #{Old := N} when map_get(N, R#r.open) =:= {P, Caller} ->
             begins(P, New, none, From, Identity, MFA, Ts, request_ended(N, S));
-        #{Old := N} when is_map_key(N, R#r.open) ->
-            called(P, New, From, Identity, MFA, Ts, S#s{r = R#r{labels = Labels#{New => N}}});
+        #{Old := N} when is_map_key(N, R#r.open); is_map_key(N, R#r.elsewhere) ->
+            called(P, New, From, Identity, MFA, Ts, labelled(New, N, S));
         _ when Begun < Max, map_size(Labels) < ?NUMBERS - 1 ->
             {N, S1} = numbered_by(New, S),
             R1 = S1#s.r,
             S2 = S1#s{r = R1#r{open = (R#r.open)#{N => {P, Caller}}}},
-            is_full(S2) andalso entry_arm(S2#s{guards = [{is_seq_trace} | S2#s.guards]}),
-            called(P, New, From, Identity, MFA, Ts, S2);
+            is_full(S2) andalso entry_full(S2),
+            called(P, New, From, Identity, MFA, Ts, news({begins, N}, labelled(New, N, S2)));
         _ -> leaves(P, Ts, S)
     end.
 
 %% As many as were asked for have begun; whether one of an identity is wanted is
-%% known later.
-is_full(#s{stage = tracing, r = #r{named = all, begun = Max, max = Max}}) -> true;
+%% known later. Of several nodes the client sees it.
+is_full(#s{stage = tracing, r = #r{named = all, begun = Max, max = Max}} = S) -> is_alone(S);
 is_full(_) -> false.
 
-called(P, Label, From, Identity, MFA, Ts, #s{r = #r{labels = Labels, attached = Attached}} = S0) ->
+%% From now on requests only get labels, of nobody's, in the place of other ones.
+entry_full(#s{guards = Guards} = S) ->
+    entry_arm(S#s{guards = [{is_seq_trace} | Guards]}).
+
+called(P, Label, From, Identity, MFA, Ts, S00) ->
+    #s{r = #r{labels = Labels, attached = Attached}} = S0 = seen(Label, S00),
     case Labels of
         #{Label := N} ->
             S = identified(N, Identity, S0),
@@ -288,14 +300,15 @@ returned(P, MFA, #s{r = #r{at = At, open = Open}} = S) ->
     end.
 
 request_ended(N, #s{r = #r{open = Open} = R} = S0) ->
-    S = S0#s{r = R#r{open = maps:remove(N, Open)}},
+    S = news({ends, N}, S0#s{r = R#r{open = maps:remove(N, Open)}}),
     case is_wanted(N, R) of
         true -> one_ended(S);
         false -> S
     end.
 
+%% Of several nodes the client sees when enough have ended.
 one_ended(#s{r = #r{ended = Ended, max = Max} = R} = S) ->
-    Ended + 1 =:= Max andalso erlang:send_after(?LATE_MS, self(), requests_ended),
+    is_alone(S) andalso Ended + 1 =:= Max andalso erlang:send_after(?LATE_MS, self(), requests_ended),
     S#s{r = R#r{ended = Ended + 1}}.
 
 gone(P, #s{r = #r{at = At, open = Open} = R} = S) ->
@@ -339,11 +352,10 @@ message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
         {Token, From} -> loop(told(P, label(Token), From, [], MFA, Ts, S));
         _ -> loop(pass_over(1, S))
     end;
-message({seq_trace, Label, What, Ts}, #s{r = #r{labels = Labels}} = S0) ->
-    S = pass_over(?LARGE, S0),
-    case Labels of
-        #{Label := N} -> loop(passed(N, What, Ts, S));
-        _ -> loop(S)
+message({seq_trace, Label, What, Ts}, #s{r = #r{}} = S0) ->
+    case pass_over(?LARGE, seen(Label, S0)) of
+        #s{r = #r{labels = #{Label := N}}} = S -> loop(passed(N, What, Ts, S));
+        S -> loop(S)
     end;
 message(requests_ended, S) ->
     loop(disarm({returned, 0}, S));
@@ -419,6 +431,18 @@ command(go, #s{stage = ready} = S0) ->
         undefined -> ok
     end,
     S;
+%% It began in another node. That of a label nobody has seen here yet may come.
+command({ended, Label}, #s{r = #r{}} = S) ->
+    ended_elsewhere(Label, S);
+command(entries, #s{stage = tracing} = S) ->
+    is_alone(S) orelse entry_arm(S),
+    send({kprof_entries}, S);
+%% The other nodes would tell of each that begins.
+command(full, #s{stage = tracing, r = #r{}} = S) ->
+    entry_full(S),
+    S;
+command(clock, S) ->
+    send({kprof_clock, now_ns()}, S);
 command(read, #s{stage = tracing} = S) ->
     disarm({returned, 0}, S);
 command(marked, #s{r = #r{entries = Entries, marks = Marks, inside = Inside}} = S) ->
@@ -481,9 +505,9 @@ add(_, S) ->
     disarm({events, 0}, S).
 
 flush(#s{n = 0} = S) ->
-    S;
+    tell_news(S);
 flush(#s{batch = Batch, seq = Seq} = S0) ->
-    S = send({kprof_calls, Seq, lists:reverse(Batch)}, queue(S0)),
+    S = send({kprof_calls, Seq, lists:reverse(Batch)}, queue(tell_news(S0))),
     S#s{batch = [], n = 0, seq = Seq + 1}.
 
 %% What is in no batch comes as fast, and may be large: no batch that is full has
@@ -536,35 +560,6 @@ disarm(Why, #s{stage = tracing} = S) ->
     S#s{stage = draining, why = Why, delivered = unarm(S), armed = [], r = swept(S)};
 disarm(_, S) ->
     S.
-
-%% All events have come. Of tokens that we gave, and of no others, processes lose
-%% theirs when they call the entry, or another of the functions, within some time:
-%% what had a request at its end would have its token as long as it gets no message
-%% without one, and give it to whom it sends. There is nothing that does this for a
-%% process that is not running. Where the node was in trouble we leave it alone.
-sweep(#s{r = R, why = {Why, _}} = S) when R =:= undefined; Why =:= queue; Why =:= memory ->
-    loop(ended(S));
-sweep(#s{r = #r{attached = true}} = S) ->
-    loop(ended(S));
-sweep(#s{session = Session, r = #r{entries = Entries, epoch = Epoch, swept = Functions}} = S) ->
-    First = maps:keys(Entries),
-    Swept = [P || P <- lists:sublist(First ++ (Functions -- First), ?SWEPT), is_free(Session, P)],
-    S1 = S#s{armed = [{meta, P} || P <- Swept]},
-    tell_sentry(S1),
-    Ours = {'=:=', {'bsr', {element, 2, {get_seq_token}}, ?LABEL_BITS}, Epoch},
-    Take = [{'_', [{is_seq_trace}], [{message, false},
-                                     {'andalso', Ours, {set_seq_token, sequential_trace_token, []}}]}],
-    [begin pattern_meta(Session, P, Take), heed(0, S1) end || P <- Swept],
-    erlang:send_after(?SWEEP_MS, self(), swept),
-    loop(S1).
-
-%% Before OTP 27 one meta tracer is there for everybody.
-is_free(legacy, {_, '_', _}) -> false;
-is_free(legacy, MFA) -> not is_traced(MFA);
-is_free(_, _) -> true.
-
-swept(#s{r = undefined}) -> undefined;
-swept(#s{r = R, armed = Armed}) -> R#r{swept = Armed}.
 
 %% The client says when it has had enough. First it says what is wanted of what
 %% has been sent.

@@ -18,6 +18,7 @@
 #define KP_CALLS_FNS_MAX (1u << 20)	/* functions of one trace */
 #define KP_CALLS_PROCS_MAX (1u << 20)	/* processes of one trace */
 #define KP_CALLS_REQUESTS_MAX (1u << 20)	/* requests of one trace */
+#define KP_CALLS_NODES_MAX 64u	/* of one trace, those that are not traced too */
 #define KP_CALLS_NAME_MAX 1024u		/* bytes: an atom has 255 characters */
 #define KP_CALLS_ARGS_MAX 4096u		/* bytes: of one call, as text */
 /* No difference of two times that are less than this overflows. */
@@ -73,7 +74,32 @@ struct kp_call_fn {
 
 struct kp_call_proc {
 	uint32_t id, serial;	/* <0.id.serial> */
+	uint32_t node;		/* that it runs on */
 	char *name;		/* registered as, or NULL */
+};
+
+/* Why a trace ended. */
+enum kp_calls_end {
+	KP_CALLS_CUT,		/* the file has no end */
+	KP_CALLS_DONE,		/* all that was asked for */
+	KP_CALLS_EVENTS,	/* as many events as were allowed */
+	KP_CALLS_QUEUE,		/* the target made more than it could send */
+	KP_CALLS_MEMORY,	/* the target grew too much */
+	KP_CALLS_GONE,		/* the connection, or the tracer in the target */
+	KP_CALLS_SILENT		/* nobody came to fetch the events */
+};
+#define KP_CALLS_ENDS (KP_CALLS_SILENT + 1)
+
+/*
+ * Node 0 is the (first) target; others are targets too, or nodes that a
+ * message came from.
+ */
+struct kp_call_node {
+	char *name;
+	uint32_t otp;		/* its release; 0: it was not traced */
+	/* What to add to its times for those of node 0: +- error. */
+	kp_dur_ns offset, error;
+	enum kp_calls_end end;	/* why it was traced no longer */
 };
 
 struct kp_call_names;
@@ -98,21 +124,23 @@ enum kp_err kp_call_fn_put(struct kp_call_names *t, struct kp_span mod,
     struct kp_span fun, uint32_t arity, uint32_t *fn, bool *added);
 enum kp_err kp_call_proc_put(struct kp_call_names *t, uint32_t id,
     uint32_t serial, uint32_t *proc, bool *added);
+/* The same of another node than 0; KP_EFORMAT where there is no such node. */
+enum kp_err kp_call_proc_put_at(struct kp_call_names *t, uint32_t node,
+    uint32_t id, uint32_t serial, uint32_t *proc, bool *added);
+/* Likewise; a name is at most KP_NODE_NAME_MAX bytes. */
+enum kp_err kp_call_node_put(struct kp_call_names *t, struct kp_span name,
+    uint32_t *node, bool *added);
+uint32_t kp_call_nodes(const struct kp_call_names *t);
+const struct kp_call_node *kp_call_node(const struct kp_call_names *t,
+    uint32_t node);
+/* All but its name is to be filled in. */
+struct kp_call_node *kp_call_node_edit(struct kp_call_names *t,
+    uint32_t node);
+/* Were several nodes traced? */
+bool kp_calls_several(const struct kp_call_names *t);
 /* Registered as that; replaces another name. */
 enum kp_err kp_call_proc_name(struct kp_call_names *t, uint32_t proc,
     struct kp_span name);
-
-/* Why a trace ended. */
-enum kp_calls_end {
-	KP_CALLS_CUT,		/* the file has no end */
-	KP_CALLS_DONE,		/* all that was asked for */
-	KP_CALLS_EVENTS,	/* as many events as were allowed */
-	KP_CALLS_QUEUE,		/* the target made more than it could send */
-	KP_CALLS_MEMORY,	/* the target grew too much */
-	KP_CALLS_GONE,		/* the connection, or the tracer in the target */
-	KP_CALLS_SILENT		/* nobody came to fetch the events */
-};
-#define KP_CALLS_ENDS (KP_CALLS_SILENT + 1)
 
 /* What is known of a trace besides its events. */
 struct kp_calls_info {

@@ -23,12 +23,25 @@
  *   11   process, time, request, serial, sender	receive
  *   'A'  text			arguments of the next record, which is a call
  *   'Q'  requests asked for, begun, ended	of a trace by request
+ * of several nodes, from version 2 on:
+ *   'M'  name, OTP release		defines the next node, from 1 on; 0 is
+ *					the target; release 0: it is not traced
+ *   'p'  node, id, serial		the next process, of another node
+ *   'O'  node, offset (zigzag), error	of its clock: + offset is that of node
+ *					0, to within error ns; the last counts
+ *   'B'  request, node			it began there, and is one of those
+ *					that were asked for; others are not
+ *   'S'  request, request		are the same one
+ *   'W'  node, why			why it was traced no longer
  *   'E'  why it ended, events lost	the last; without it the file is cut
  *
  * A time is the difference to the time of the event before (zigzag; the first
- * one's to 0), in ns of the target's clock.  Functions 0, 1 and 2 are
+ * one's to 0), in ns of its node's clock.  Functions 0, 1 and 2 are
  * undefined, suspend and garbage_collect; an event's function is 0 or one of
- * those that were defined.  A reader refuses every other version.
+ * those that were defined.  A reader refuses every later version.
+ *
+ * Events of several nodes are as they came: in order are only those of one
+ * node.  calls_merge.h brings them in order.
  */
 #ifndef KPROFD_CALLS_FILE_H
 #define KPROFD_CALLS_FILE_H
@@ -36,7 +49,7 @@
 #include "kprofd/calls.h"
 
 #define KP_CALLS_MAGIC "KPTRACE"
-#define KP_CALLS_VERSION 1
+#define KP_CALLS_VERSION 2
 
 /* ---- writing ---- */
 
@@ -47,7 +60,7 @@
 struct kp_calls_writer {
 	struct kp_buf *b;
 	kp_target_ns last;
-	uint32_t fns, procs;	/* defined so far; private */
+	uint32_t fns, procs, nodes;	/* defined so far; private */
 };
 
 /* Header and what is known of the target. */
@@ -56,17 +69,36 @@ void kp_calls_write_begin(struct kp_calls_writer *w, struct kp_buf *b,
 /* Defines what it names first, where that has not been done. */
 void kp_calls_write(struct kp_calls_writer *w, const struct kp_call_names *t,
     const struct kp_call_event *ev);
+/* Of several nodes: what the names say of a node's clock, and of its end. */
+void kp_calls_write_clock(struct kp_calls_writer *w,
+    const struct kp_call_names *t, uint32_t node);
+void kp_calls_write_why(struct kp_calls_writer *w,
+    const struct kp_call_names *t, uint32_t node);
+void kp_calls_write_begun(struct kp_calls_writer *w,
+    const struct kp_call_names *t, uint32_t request, uint32_t node);
+void kp_calls_write_same(struct kp_calls_writer *w, uint32_t request,
+    uint32_t as);
 /* The registered names of processes, and the end. */
 void kp_calls_write_end(struct kp_calls_writer *w,
     const struct kp_call_names *t, const struct kp_calls_info *info);
 
 /* ---- reading ---- */
 
+/* Requests of several nodes: what is said of them as it is read. */
+struct kp_calls_said {
+	void (*begun)(void *ctx, uint32_t request, uint32_t node);
+	void (*same)(void *ctx, uint32_t request, uint32_t as);
+	void *ctx;
+};
+
 /* Fields but info are private. */
 struct kp_calls_reader {
 	const uint8_t *p, *end;
 	kp_target_ns last;
 	struct kp_span args;	/* of the call that is next */
+	uint8_t version;
+	bool again;		/* all that it defines is known */
+	const struct kp_calls_said *said;	/* or NULL */
 	enum kp_err err;
 	struct kp_call_names *names;
 	struct kp_calls_info info;	/* whole when KP_END was returned */
@@ -78,6 +110,9 @@ struct kp_calls_reader {
  * version.
  */
 enum kp_err kp_calls_read_begin(struct kp_calls_reader *r, const void *p,
+    size_t n, struct kp_call_names *names);
+/* The same once more, when all of it was read: names are known, and stay. */
+enum kp_err kp_calls_read_again(struct kp_calls_reader *r, const void *p,
     size_t n, struct kp_call_names *names);
 /*
  * KP_OK: an event; KP_END: there are no more, and info.end says why: also

@@ -25,11 +25,12 @@
 struct kp_calls_decoder;
 
 /*
- * names stays the caller's; args: most bytes of the text that arguments become,
- * up to KP_CALLS_ARGS_MAX.  NULL when out of memory.
+ * names stays the caller's; node: whose native probe it may be, of names;
+ * args: most bytes of the text that arguments become, up to KP_CALLS_ARGS_MAX.
+ * NULL when out of memory.
  */
 struct kp_calls_decoder *kp_calls_decoder_new(struct kp_call_names *names,
-    uint32_t args);
+    uint32_t node, uint32_t args);
 void kp_calls_decoder_free(struct kp_calls_decoder *d);
 
 /*

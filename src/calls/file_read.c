@@ -79,6 +79,23 @@ get_text(struct kp_calls_reader *r)
 	return get_text_of(r, KP_CALLS_NAME_MAX);
 }
 
+/* What is defined twice would have two numbers. */
+static void
+define_node(struct kp_calls_reader *r, struct kp_span name, uint32_t otp)
+{
+	uint32_t node;
+	bool added;
+	enum kp_err e;
+
+	if (r->err != KP_OK || r->again)
+		return;
+	e = kp_call_node_put(r->names, name, &node, &added);
+	if (e == KP_OK && added)
+		kp_call_node_edit(r->names, node)->otp = otp;
+	else
+		fail(r, e != KP_OK ? e : KP_EFORMAT);
+}
+
 static void
 read_target(struct kp_calls_reader *r)
 {
@@ -92,24 +109,28 @@ read_target(struct kp_calls_reader *r)
 		fail(r, KP_EFORMAT);
 	r->info.otp = (uint32_t)get_below(r, 1000);
 	r->info.offset = get_signed(r);
-	if (r->err == KP_OK)
-		memcpy(r->info.target, name.p, name.n);
+	if (r->err != KP_OK)
+		return;
+	memcpy(r->info.target, name.p, name.n);
+	define_node(r, name, r->info.otp);
 }
 
-enum kp_err
-kp_calls_read_begin(struct kp_calls_reader *r, const void *p, size_t n,
-    struct kp_call_names *names)
+static enum kp_err
+begin(struct kp_calls_reader *r, const void *p, size_t n,
+    struct kp_call_names *names, bool again)
 {
 	size_t magic = strlen(KP_CALLS_MAGIC);
 
-	*r = (struct kp_calls_reader){ .names = names };
+	*r = (struct kp_calls_reader){ .names = names, .again = again };
 	r->p = p;
 	r->end = r->p + n;
 	if (n < magic || memcmp(p, KP_CALLS_MAGIC, magic) != 0)
 		fail(r, KP_EFORMAT);
-	else if (n == magic || r->p[magic] != KP_CALLS_VERSION)
+	else if (n == magic || r->p[magic] == 0 ||
+	    r->p[magic] > KP_CALLS_VERSION)
 		fail(r, KP_ESTATE);
 	else {
+		r->version = r->p[magic];
 		r->p += magic + 1;
 		read_target(r);
 	}
@@ -119,7 +140,20 @@ kp_calls_read_begin(struct kp_calls_reader *r, const void *p, size_t n,
 	return r->err;
 }
 
-/* What is defined twice would have two numbers. */
+enum kp_err
+kp_calls_read_begin(struct kp_calls_reader *r, const void *p, size_t n,
+    struct kp_call_names *names)
+{
+	return begin(r, p, n, names, false);
+}
+
+enum kp_err
+kp_calls_read_again(struct kp_calls_reader *r, const void *p, size_t n,
+    struct kp_call_names *names)
+{
+	return begin(r, p, n, names, true);
+}
+
 static void
 define_fn(struct kp_calls_reader *r)
 {
@@ -128,24 +162,30 @@ define_fn(struct kp_calls_reader *r)
 	bool added = false;
 	enum kp_err e;
 
-	if (r->err != KP_OK)
+	if (r->err != KP_OK || r->again)
 		return;
 	e = kp_call_fn_put(r->names, mod, fun, arity, &fn, &added);
 	if (e != KP_OK || !added)
 		fail(r, e != KP_OK ? e : KP_EFORMAT);
 }
 
+static uint32_t
+get_node(struct kp_calls_reader *r)
+{
+	return (uint32_t)get_below(r, kp_call_nodes(r->names));
+}
+
 static void
-define_proc(struct kp_calls_reader *r)
+define_proc(struct kp_calls_reader *r, uint32_t node)
 {
 	uint32_t id = (uint32_t)get_below(r, UINT64_C(1) << 32);
 	uint32_t serial = (uint32_t)get_below(r, UINT64_C(1) << 32), proc;
 	bool added = false;
 	enum kp_err e;
 
-	if (r->err != KP_OK)
+	if (r->err != KP_OK || r->again)
 		return;
-	e = kp_call_proc_put(r->names, id, serial, &proc, &added);
+	e = kp_call_proc_put_at(r->names, node, id, serial, &proc, &added);
 	if (e != KP_OK || !added)
 		fail(r, e != KP_OK ? e : KP_EFORMAT);
 }
@@ -157,7 +197,7 @@ name_proc(struct kp_calls_reader *r)
 	struct kp_span name = get_text(r);
 	enum kp_err e;
 
-	if (r->err != KP_OK)
+	if (r->err != KP_OK || r->again)
 		return;
 	e = kp_call_proc_name(r->names, proc, name);
 	if (e != KP_OK)
@@ -191,6 +231,101 @@ read_requests(struct kp_calls_reader *r)
 	r->info.requests = n;
 	r->info.begun = begun;
 	r->info.ended = ended;
+}
+
+/* ---- several nodes ---- */
+
+static void
+read_node(struct kp_calls_reader *r)
+{
+	struct kp_span name = get_text(r);
+
+	define_node(r, name, (uint32_t)get_below(r, 1000));
+}
+
+/* Sums of such offsets and times fit. */
+static void
+read_clock(struct kp_calls_reader *r)
+{
+	uint32_t node = get_node(r);
+	kp_dur_ns offset = get_signed(r);
+	uint64_t error = get_below(r, (uint64_t)KP_CALLS_TIME_MAX);
+
+	if (node == 0)
+		fail(r, KP_EFORMAT);
+	if (r->err != KP_OK || r->again)
+		return;
+	kp_call_node_edit(r->names, node)->offset = offset;
+	kp_call_node_edit(r->names, node)->error = (kp_dur_ns)error;
+}
+
+static void
+read_why(struct kp_calls_reader *r)
+{
+	uint32_t node = get_node(r);
+	uint64_t end = get_below(r, KP_CALLS_ENDS);
+
+	if (r->err == KP_OK && !r->again)
+		kp_call_node_edit(r->names, node)->end =
+		    (enum kp_calls_end)end;
+}
+
+static uint32_t
+get_request(struct kp_calls_reader *r)
+{
+	uint32_t n = (uint32_t)get_below(r, KP_CALLS_REQUESTS_MAX);
+
+	if (n == 0)
+		fail(r, KP_EFORMAT);
+	return n;
+}
+
+static void
+read_begun(struct kp_calls_reader *r)
+{
+	uint32_t request = get_request(r), node = get_node(r);
+
+	if (r->err == KP_OK && r->said != NULL)
+		r->said->begun(r->said->ctx, request, node);
+}
+
+static void
+read_same(struct kp_calls_reader *r)
+{
+	uint32_t request = get_request(r), as = get_request(r);
+
+	if (r->err == KP_OK && r->said != NULL)
+		r->said->same(r->said->ctx, request, as);
+}
+
+/* False: there is no such record, or not in files of this version. */
+static bool
+read_of_several(struct kp_calls_reader *r, uint8_t tag)
+{
+	if (r->version < 2)
+		return false;
+	switch (tag) {
+	case 'M':
+		read_node(r);
+		return true;
+	case 'p':
+		define_proc(r, get_node(r));
+		return true;
+	case 'O':
+		read_clock(r);
+		return true;
+	case 'B':
+		read_begun(r);
+		return true;
+	case 'S':
+		read_same(r);
+		return true;
+	case 'W':
+		read_why(r);
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* One that is called suspend would be taken for what is none. */
@@ -272,7 +407,7 @@ read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 		define_fn(r);
 		break;
 	case 'P':
-		define_proc(r);
+		define_proc(r, 0);
 		break;
 	case 'N':
 		name_proc(r);
@@ -287,7 +422,8 @@ read_record(struct kp_calls_reader *r, struct kp_call_event *ev)
 		read_end(r);
 		break;
 	default:
-		fail(r, KP_EFORMAT);
+		if (!read_of_several(r, tag))
+			fail(r, KP_EFORMAT);
 	}
 	return false;
 }

@@ -32,7 +32,8 @@ void
 kp_calls_write_begin(struct kp_calls_writer *w, struct kp_buf *b,
     const struct kp_calls_info *info)
 {
-	*w = (struct kp_calls_writer){ .b = b, .fns = KP_FN_FIRST };
+	*w = (struct kp_calls_writer){ .b = b, .fns = KP_FN_FIRST,
+		.nodes = 1 };
 	kp_buf_str(b, KP_CALLS_MAGIC);
 	kp_buf_u8(b, KP_CALLS_VERSION);
 	kp_buf_u8(b, 'T');
@@ -57,6 +58,20 @@ define_fns(struct kp_calls_writer *w, const struct kp_call_names *t,
 }
 
 static void
+define_nodes(struct kp_calls_writer *w, const struct kp_call_names *t,
+    uint32_t node)
+{
+	const struct kp_call_node *nd;
+
+	for (; w->nodes <= node; w->nodes++) {
+		nd = kp_call_node(t, w->nodes);
+		kp_buf_u8(w->b, 'M');
+		put_text(w->b, nd->name);
+		put_number(w->b, nd->otp);
+	}
+}
+
+static void
 define_procs(struct kp_calls_writer *w, const struct kp_call_names *t,
     uint32_t proc)
 {
@@ -64,7 +79,10 @@ define_procs(struct kp_calls_writer *w, const struct kp_call_names *t,
 
 	for (; w->procs <= proc; w->procs++) {
 		p = kp_call_proc(t, w->procs);
-		kp_buf_u8(w->b, 'P');
+		define_nodes(w, t, p->node);
+		kp_buf_u8(w->b, p->node > 0 ? 'p' : 'P');
+		if (p->node > 0)
+			put_number(w->b, p->node);
 		put_number(w->b, p->id);
 		put_number(w->b, p->serial);
 	}
@@ -118,6 +136,45 @@ kp_calls_write(struct kp_calls_writer *w, const struct kp_call_names *t,
 	default:
 		break;
 	}
+}
+
+void
+kp_calls_write_clock(struct kp_calls_writer *w, const struct kp_call_names *t,
+    uint32_t node)
+{
+	define_nodes(w, t, node);
+	kp_buf_u8(w->b, 'O');
+	put_number(w->b, node);
+	put_signed(w->b, kp_call_node(t, node)->offset);
+	put_number(w->b, (uint64_t)kp_call_node(t, node)->error);
+}
+
+void
+kp_calls_write_why(struct kp_calls_writer *w, const struct kp_call_names *t,
+    uint32_t node)
+{
+	define_nodes(w, t, node);
+	kp_buf_u8(w->b, 'W');
+	put_number(w->b, node);
+	put_number(w->b, kp_call_node(t, node)->end);
+}
+
+void
+kp_calls_write_begun(struct kp_calls_writer *w, const struct kp_call_names *t,
+    uint32_t request, uint32_t node)
+{
+	define_nodes(w, t, node);
+	kp_buf_u8(w->b, 'B');
+	put_number(w->b, request);
+	put_number(w->b, node);
+}
+
+void
+kp_calls_write_same(struct kp_calls_writer *w, uint32_t request, uint32_t as)
+{
+	kp_buf_u8(w->b, 'S');
+	put_number(w->b, request);
+	put_number(w->b, as);
 }
 
 void

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kprofd/calls.h"
+#include "kprofd/nodes.h"
 #include "request/intern.h"
 
 struct kp_call_names {
@@ -10,7 +11,9 @@ struct kp_call_names {
 	struct kp_call_proc *procs;
 	uint32_t nfns, fns_room, nprocs, procs_room;
 	struct intern by_mfa;
-	struct map by_pid;
+	struct kp_call_node nodes[KP_CALLS_NODES_MAX];
+	uint32_t nnodes;
+	struct map by_pid[KP_CALLS_NODES_MAX];
 };
 
 static bool
@@ -59,7 +62,10 @@ kp_call_names_free(struct kp_call_names *t)
 	free(t->fns);
 	free(t->procs);
 	intern_free(&t->by_mfa);
-	map_free(&t->by_pid);
+	for (uint32_t i = 0; i < KP_CALLS_NODES_MAX; i++) {
+		free(t->nodes[i].name);
+		map_free(&t->by_pid[i]);
+	}
 	free(t);
 }
 
@@ -192,18 +198,73 @@ kp_call_fn_put(struct kp_call_names *t, struct kp_span mod,
 	return KP_OK;
 }
 
+uint32_t
+kp_call_nodes(const struct kp_call_names *t)
+{
+	return t->nnodes;
+}
+
+const struct kp_call_node *
+kp_call_node(const struct kp_call_names *t, uint32_t node)
+{
+	return &t->nodes[node];
+}
+
+struct kp_call_node *
+kp_call_node_edit(struct kp_call_names *t, uint32_t node)
+{
+	return &t->nodes[node];
+}
+
+bool
+kp_calls_several(const struct kp_call_names *t)
+{
+	uint32_t traced = 0;
+
+	for (uint32_t i = 0; i < t->nnodes; i++)
+		traced += i == 0 || t->nodes[i].otp > 0;
+	return traced > 1;
+}
+
+enum kp_err
+kp_call_node_put(struct kp_call_names *t, struct kp_span name,
+    uint32_t *node, bool *added)
+{
+	*added = false;
+	if (name.n > KP_NODE_NAME_MAX || !is_name(name))
+		return KP_EFORMAT;
+	for (*node = 0; *node < t->nnodes; ++*node)
+		if (kp_span_is(name, t->nodes[*node].name))
+			return KP_OK;
+	if (t->nnodes == KP_CALLS_NODES_MAX)
+		return KP_ELIMIT;
+	t->nodes[t->nnodes].name = copy(name);
+	if (t->nodes[t->nnodes].name == NULL)
+		return KP_ENOMEM;
+	t->nnodes++;
+	*added = true;
+	return KP_OK;
+}
+
 enum kp_err
 kp_call_proc_put(struct kp_call_names *t, uint32_t id, uint32_t serial,
     uint32_t *proc, bool *added)
+{
+	return kp_call_proc_put_at(t, 0, id, serial, proc, added);
+}
+
+enum kp_err
+kp_call_proc_put_at(struct kp_call_names *t, uint32_t node, uint32_t id,
+    uint32_t serial, uint32_t *proc, bool *added)
 {
 	/* <0.0.0> is init; no process has all bits set. */
 	uint64_t key = ((uint64_t)serial << 32 | id) + 1, *known;
 	struct kp_call_proc *v;
 
 	*added = false;
-	if (key == 0)
+	if (key == 0 || (node > 0 && node >= t->nnodes))
 		return KP_EFORMAT;
-	known = map_get(&t->by_pid, key);
+	known = map_get(&t->by_pid[node], key);
 	if (known != NULL) {
 		*proc = (uint32_t)*known;
 		return KP_OK;
@@ -214,9 +275,9 @@ kp_call_proc_put(struct kp_call_names *t, uint32_t id, uint32_t serial,
 	if (v == NULL)
 		return KP_ENOMEM;
 	t->procs = v;
-	if (!map_put(&t->by_pid, key, t->nprocs))
+	if (!map_put(&t->by_pid[node], key, t->nprocs))
 		return KP_ENOMEM;
-	t->procs[t->nprocs] = (struct kp_call_proc){ id, serial, NULL };
+	t->procs[t->nprocs] = (struct kp_call_proc){ id, serial, node, NULL };
 	*added = true;
 	*proc = t->nprocs++;
 	return KP_OK;

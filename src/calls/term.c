@@ -9,6 +9,7 @@
 
 #include "calls/args.h"
 #include "kprofd/calls_term.h"
+#include "kprofd/nodes.h"
 #include "request/intern.h"
 
 struct kp_calls_decoder {
@@ -16,18 +17,22 @@ struct kp_calls_decoder {
 	struct intern by_raw;
 	struct kp_buf args;	/* of the last call */
 	uint32_t args_max;
-	struct kp_span node;	/* of the process of the event */
 	struct kp_native *native;	/* NULL until there is such a chunk */
+	uint32_t own;		/* node that such chunks are of */
+	struct kp_span near;	/* the name of the node met last; a copy */
+	uint32_t node;
+	uint8_t name[KP_NODE_NAME_MAX + 1];
 };
 
 struct kp_calls_decoder *
-kp_calls_decoder_new(struct kp_call_names *names, uint32_t args)
+kp_calls_decoder_new(struct kp_call_names *names, uint32_t node, uint32_t args)
 {
 	struct kp_calls_decoder *d = calloc(1, sizeof(*d));
 
 	if (d == NULL)
 		return NULL;
 	d->names = names;
+	d->own = node;
 	d->args_max = args < KP_CALLS_ARGS_MAX ? args : KP_CALLS_ARGS_MAX;
 	kp_buf_init(&d->args, 2 * (size_t)KP_CALLS_ARGS_MAX);
 	return d;
@@ -106,28 +111,54 @@ get_fn(struct kp_calls_decoder *d, struct kp_term *r)
 }
 
 static uint32_t
-proc_number(struct kp_calls_decoder *d, struct kp_term *r, uint32_t id,
-    uint32_t serial)
+proc_number(struct kp_calls_decoder *d, struct kp_term *r, uint32_t node,
+    uint32_t id, uint32_t serial)
 {
 	uint32_t proc = 0;
 	enum kp_err e;
 	bool added;
 
-	e = kp_call_proc_put(d->names, id, serial, &proc, &added);
+	e = kp_call_proc_put_at(d->names, node, id, serial, &proc, &added);
 	if (e != KP_OK)
 		fail(r, e);
 	return proc;
+}
+
+/* Mostly it is that of the pid before. */
+static enum kp_err
+get_node(struct kp_calls_decoder *d, struct kp_span name, uint32_t *node)
+{
+	enum kp_err e;
+	bool added;
+
+	*node = d->node;
+	if (d->near.n > 0 && name.n == d->near.n &&
+	    memcmp(name.p, d->near.p, name.n) == 0)
+		return KP_OK;
+	e = kp_call_node_put(d->names, name, node, &added);
+	if (e != KP_OK)
+		return e;
+	memcpy(d->name, name.p, name.n);
+	d->near = (struct kp_span){ d->name, name.n };
+	d->node = *node;
+	return KP_OK;
 }
 
 static uint32_t
 get_proc(struct kp_calls_decoder *d, struct kp_term *r)
 {
 	struct kp_pid pid = kp_term_pid(r);
+	uint32_t node;
+	enum kp_err e;
 
 	if (r->err != KP_OK)
 		return 0;
-	d->node = pid.node;
-	return proc_number(d, r, pid.id, pid.serial);
+	e = get_node(d, pid.node, &node);
+	if (e != KP_OK) {
+		fail(r, e);
+		return 0;
+	}
+	return proc_number(d, r, node, pid.id, pid.serial);
 }
 
 static const struct {
@@ -188,7 +219,7 @@ get_args(struct kp_calls_decoder *d, struct kp_term *r,
     struct kp_call_event *ev)
 {
 	kp_buf_reset(&d->args);
-	args_put(&d->args, r, d->node, d->args_max);
+	args_put(&d->args, r, d->near, d->args_max);
 	if (d->args.err != KP_OK)
 		fail(r, d->args.err);
 	if (r->err == KP_OK)
@@ -277,7 +308,8 @@ kp_calls_decode(struct kp_calls_decoder *d, struct kp_term *r,
 static uint32_t
 native_proc(struct kp_calls_decoder *d, struct kp_term *r, uint64_t name)
 {
-	return proc_number(d, r, (uint32_t)name, (uint32_t)(name >> 32));
+	return proc_number(d, r, d->own, (uint32_t)name,
+	    (uint32_t)(name >> 32));
 }
 
 static uint32_t

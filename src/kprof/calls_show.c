@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "calls_show.h"
+#include "kprofd/calls_merge.h"
 #include "report/calls.h"
 #include "report/trace_db.h"
 
@@ -28,7 +29,7 @@ struct showing {
 	struct kp_call_names *names;
 	struct kp_calls_sum *sum;
 	struct kp_way *way;	/* of that form only */
-	struct kp_calls_reader r;
+	struct kp_calls_merge m;
 	struct calls_slice *slices;
 	size_t nslices, room;
 	bool cut;		/* slices were too many */
@@ -75,7 +76,7 @@ read_all(struct showing *s)
 	struct kp_call_event ev;
 	enum kp_err e;
 
-	while ((e = kp_calls_read(&s->r, &ev)) == KP_OK) {
+	while ((e = kp_calls_merge_next(&s->m, &ev)) == KP_OK) {
 		if (s->a->form == FORM_EVENTS)
 			calls_dump(&s->out, s->names, &ev);
 		e = kp_calls_sum_add(s->sum, &ev);
@@ -138,11 +139,17 @@ write_db(struct showing *s)
 {
 	char why[300] = "";
 
-	if (trace_db_write(s->a->db, s->names, s->sum, &s->r.info, why,
+	if (trace_db_write(s->a->db, s->names, s->sum, &s->m.info, why,
 	    sizeof(why)) == KP_OK)
 		return EXIT_DONE;
 	say("cannot write '%s': %s", s->a->db, why);
 	return EXIT_FAILED;
+}
+
+static const char *
+damaged(enum kp_err e)
+{
+	return e == KP_EFORMAT ? "it is damaged" : kp_err_str(e);
 }
 
 static int
@@ -151,15 +158,16 @@ show_all(struct showing *s, const char *name)
 	const struct calls_args *a = s->a;
 	size_t least = a->least > 0 ? a->least : LEAST;
 	struct calls_view v = { .names = s->names, .sum = s->sum, .way = s->way,
-		.info = &s->r.info, .no_callers = a->no_callers,
+		.info = &s->m.info, .no_callers = a->no_callers,
 		.totals = a->totals, .no_details = a->no_details,
 		.by_own = a->sort == 1, .cols = (unsigned)a->cols,
 		.least = (double)least / 10000 };
 	enum kp_err e = read_all(s);
 
+	v.moved = s->m.moved;
+	v.moved_most = s->m.moved_most;
 	if (e != KP_OK) {
-		say("cannot read '%s': %s", name, e == KP_EFORMAT ?
-		    "it is damaged" : kp_err_str(e));
+		say("cannot read '%s': %s", name, damaged(e));
 		return EXIT_FAILED;
 	}
 	if (s->sum->events == 0)
@@ -195,16 +203,18 @@ calls_show(const struct calls_args *a, const void *p, size_t n,
 	kp_buf_init(&s.out, OUTPUT_MAX);
 	e = s.names != NULL && s.sum != NULL &&
 	    (s.way != NULL || a->form != FORM_REQUESTS) ?
-	    kp_calls_read_begin(&s.r, p, n, s.names) : KP_ENOMEM;
+	    kp_calls_merge_begin(&s.m, p, n, s.names) : KP_ENOMEM;
 	if (e == KP_OK)
 		st = show_all(&s, name);
 	else
-		say("cannot read '%s': %s", name, e == KP_EFORMAT ?
-		    "it is no trace that kprof has kept" : e == KP_ESTATE ?
-		    "it is of another version of kprof" : kp_err_str(e));
+		say("cannot read '%s': %s", name, s.m.begun ? damaged(e) :
+		    e == KP_EFORMAT ? "it is no trace that kprof has kept" :
+		    e == KP_ESTATE ? "it is of another version of kprof" :
+		    kp_err_str(e));
 	kp_buf_free(&s.out);
 	kp_calls_sum_free(s.sum);
 	kp_way_free(s.way);
+	kp_calls_merge_free(&s.m);
 	kp_call_names_free(s.names);
 	free(s.slices);
 	return st;

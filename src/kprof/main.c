@@ -68,7 +68,8 @@ static const struct cmd cmds[] = {
 	    "kprof memory -target app@host -apply 'lists:seq(1, 100)' lists",
 	    cmd_count },
 	{ "trace", "FUNCTION", "trace a node's calls of functions, as fprof "
-	    "does", COUNT_MORE "\nWith -entry it ends after so many -requests.  "
+	    "does", COUNT_MORE "\nWith -entry it ends after so many -requests, "
+	    "which may cross several -target.\n"
 	    "No argument and no value leaves the node.",
 	    "kprof trace -target app@host -apply 'lists:seq(1, 9)' "
 	    "lists", cmd_trace },

@@ -16,7 +16,7 @@
 #include "functions.h"
 #include "kprofd/calls_file.h"
 #include "target/probe_file.h"
-#include "target/tracer.h"
+#include "target/tracers.h"
 
 #define EVENTS 1000000
 #define QUEUE 200000
@@ -29,6 +29,7 @@ struct args {
 	struct functions_args f;
 	struct calls_args show;
 	struct kp_mfa_pat entry;	/* mod NULL: not by request */
+	struct opt_list targets;
 	const char *keep, *entry_text;
 	int probe;
 	char library[4096 + 64];
@@ -44,6 +45,8 @@ struct kept {
 	struct kp_calls_writer w;
 	struct kp_call_names *names;
 	size_t size;		/* bytes written */
+	const struct args *a;
+	kp_mono_ns deadline;
 };
 
 static enum kp_err
@@ -65,6 +68,22 @@ on_event(void *ctx, const struct kp_call_event *ev)
 
 	kp_calls_write(&k->w, k->names, ev);
 	return k->b.len < CHUNK ? KP_OK : kept_flush(k);
+}
+
+static void
+on_begun(void *ctx, uint32_t request, uint32_t node)
+{
+	struct kept *k = ctx;
+
+	kp_calls_write_begun(&k->w, k->names, request, node);
+}
+
+static void
+on_same(void *ctx, uint32_t request, uint32_t as)
+{
+	struct kept *k = ctx;
+
+	kp_calls_write_same(&k->w, request, as);
 }
 
 static bool
@@ -93,28 +112,71 @@ kept_show(struct kept *k, const struct calls_args *show)
 	return st;
 }
 
+/* What the names say of each node. */
+static void
+kept_nodes(struct kept *k, const struct args *a, bool ended)
+{
+	for (uint32_t i = 0; i < a->targets.n && a->targets.n > 1; i++) {
+		if (i > 0)
+			kp_calls_write_clock(&k->w, k->names, i);
+		if (ended)
+			kp_calls_write_why(&k->w, k->names, i);
+	}
+}
+
+/* Of several nodes what ended first, as the trace. */
+static bool
+sum_up(const struct args *a, const struct tracers *ts,
+    struct kp_calls_info *info)
+{
+	const struct tracer_end *end;
+	uint32_t begun, ended;
+	bool early = false;
+
+	info->end = KP_CALLS_DONE;
+	for (uint32_t i = 0; i < a->targets.n; i++) {
+		end = tracers_ended(ts, i);
+		if (info->end == KP_CALLS_DONE)
+			info->end = end->end;
+		info->lost += end->lost;
+		early |= end->end != KP_CALLS_DONE || end->text[0] != '\0';
+	}
+	begun = tracers_begun(ts, &ended);
+	info->requests = (uint32_t)a->o.requests;
+	info->begun = begun < info->requests ? begun : info->requests;
+	info->ended = ended < info->begun ? ended : info->begun;
+	return early || ended < info->requests;
+}
+
+static void
+say_ends(const struct args *a, const struct tracers *ts)
+{
+	const char *text;
+
+	for (uint32_t i = 0; i < a->targets.n; i++) {
+		text = tracers_ended(ts, i)->text;
+		if (text[0] == '\'' || (text[0] != '\0' && a->targets.n == 1))
+			say("%s", text);
+		else if (text[0] != '\0')
+			say("'%s': %s", a->targets.v[i], text);
+	}
+}
+
 /* The figures are there; where what was asked for is not, it is said. */
 static int
 finish(struct kept *k, const struct args *a, struct kp_calls_info *info,
-    const struct tracer_end *end)
+    const struct tracers *ts)
 {
-	bool early = end->end != KP_CALLS_DONE || end->text[0] != '\0' ||
-	    end->ended < a->o.requests;
+	bool early = sum_up(a, ts, info);
 	int st = EXIT_DONE;
 
-	info->end = end->end;
-	info->lost = end->lost;
-	info->requests = (uint32_t)a->o.requests;
-	info->begun = end->begun < info->requests ? end->begun :
-	    info->requests;
-	info->ended = end->ended < info->begun ? end->ended : info->begun;
+	kept_nodes(k, a, true);
 	kp_calls_write_end(&k->w, k->names, info);
 	if (kept_flush(k) != KP_OK || fflush(k->file) != 0) {
 		say("cannot write '%s': %s", k->name, strerror(errno));
 		return EXIT_FAILED;
 	}
-	if (end->text[0] != '\0')
-		say("%s", end->text);
+	say_ends(a, ts);
 	if (!a->quiet)
 		st = kept_show(k, &a->show);
 	return st == EXIT_DONE && early ? EXIT_FAILED : st;
@@ -122,61 +184,91 @@ finish(struct kept *k, const struct args *a, struct kp_calls_info *info,
 
 /* Where it may take long. */
 static void
-say_begin(const struct args *a, kp_mono_ns deadline)
+say_begin(void *ctx)
 {
-	const char *target = a->o.g.talk.target;
+	const struct kept *k = ctx;
+	const struct args *a = k->a;
+	char where[512], more[64] = "";
 
-	if (deadline != INT64_MAX || a->o.g.apply[0] != '\0')
+	if (k->deadline != INT64_MAX || a->o.g.apply[0] != '\0')
 		return;
+	if (a->targets.n > 1)
+		snprintf(more, sizeof(more), " and %zu more nodes",
+		    a->targets.n - 1);
+	snprintf(where, sizeof(where), "'%s'%s", a->targets.v[0], more);
 	if (a->o.requests > 0)
-		say("tracing %zu requests in '%s'; Ctrl-C ends it and shows "
-		    "what there is", a->requests, target);
+		say("tracing %zu requests in %s; Ctrl-C ends it and shows "
+		    "what there is", a->requests, where);
 	else
-		say("tracing in '%s'; Ctrl-C ends it and shows the figures",
-		    target);
+		say("tracing in %s; Ctrl-C ends it and shows the figures",
+		    where);
 }
 
-/* Ends t. */
-static int
-trace_with(struct tracer *t, struct kept *k, const struct args *a,
-    const struct guest_hello *h)
+static void
+say_not_native(const struct tracers *ts, const struct args *a)
 {
-	kp_mono_ns deadline = a->f.limit > 0 && a->o.g.apply[0] == '\0' ?
-	    kp_mono_now() + a->f.limit : INT64_MAX;
-	struct kp_calls_info info = { .otp = (uint32_t)h->otp };
-	struct tracer_end end = { .end = KP_CALLS_GONE };
-	enum kp_err e;
+	const char *why;
 
-	snprintf(info.target, sizeof(info.target), "%s",
-	    a->o.g.talk.target);
-	if (h->offset > -KP_CALLS_TIME_MAX * 2 + 1 &&
-	    h->offset < KP_CALLS_TIME_MAX * 2 - 1)
-		info.offset = h->offset;
+	for (uint32_t i = 0; i < a->targets.n; i++) {
+		why = tracers_hello(ts, i)->not_native;
+		if (why[0] != '\0')
+			say("'%s': not by the native probe: %s",
+			    a->targets.v[i], why);
+	}
+}
+
+static enum kp_err
+take_all(struct tracers *ts, struct kept *k)
+{
+	struct tracers_sink sink = { on_event, on_begun, on_same, say_begin,
+		k };
+	enum kp_err e = tracers_run(ts, k->deadline, &sink);
+
+	if (e != KP_OK && e != KP_ETIMEOUT && e != KP_END)
+		return e;
+	signals_drain();
+	return tracers_end(ts, &sink);
+}
+
+/* Ends ts. */
+static int
+trace_with(struct tracers *ts, struct kept *k, const struct args *a)
+{
+	struct kp_calls_info info = {
+		.otp = kp_call_node(k->names, 0)->otp };
+	kp_dur_ns offset = tracers_hello(ts, 0)->offset;
+	char why[GUEST_TEXT_MAX];
+	enum kp_err e;
+	int st;
+
+	k->a = a;
+	k->deadline = a->f.limit > 0 && a->o.g.apply[0] == '\0' ?
+	    kp_mono_now() + a->f.limit : INT64_MAX;
+	snprintf(info.target, sizeof(info.target), "%s", a->targets.v[0]);
+	if (offset > -KP_CALLS_TIME_MAX * 2 + 1 &&
+	    offset < KP_CALLS_TIME_MAX * 2 - 1)
+		info.offset = offset;
 	kp_calls_write_begin(&k->w, &k->b, &info);
-	e = tracer_go(t);
+	kept_nodes(k, a, false);
+	e = tracers_go(ts, why, sizeof(why));
 	if (e != KP_OK) {
-		say("'%s': nothing was traced: %s", a->o.g.talk.target,
-		    e == KP_END ? "interrupted" : "its tracer has ended");
-		tracer_stop(t);
+		say("%s", why);
+		tracers_stop(ts);
 		return EXIT_FAILED;
 	}
-	if (h->not_native[0] != '\0')
-		say("'%s': not by the native probe: %s", a->o.g.talk.target,
-		    h->not_native);
-	say_begin(a, deadline);
-	e = tracer_run(t, deadline, on_event, k, &end);
-	if (e == KP_ETIMEOUT || e == KP_END) {
-		signals_drain();
-		e = tracer_end(t, on_event, k, &end);
-	}
-	/* Nothing stays in the node while we take our time. */
-	tracer_stop(t);
+	say_not_native(ts, a);
+	e = take_all(ts, k);
 	if (e != KP_OK) {
 		say("cannot write '%s': %s", k->name, e == KP_EIO ?
 		    strerror(errno) : kp_err_str(e));
+		tracers_stop(ts);
 		return EXIT_FAILED;
 	}
-	return finish(k, a, &info, &end);
+	/* Nothing stays in the nodes while we take our time. */
+	tracers_leave(ts);
+	st = finish(k, a, &info, ts);
+	tracers_stop(ts);
+	return st;
 }
 
 static int
@@ -184,16 +276,16 @@ trace(const struct args *a)
 {
 	struct kept k = { .names = kp_call_names_new() };
 	char why[GUEST_TEXT_MAX + 512] = "";
-	struct guest_hello h;
-	struct tracer *t;
+	struct tracers *ts;
 	int st = EXIT_FAILED;
 	enum kp_err e;
 
 	kp_buf_init(&k.b, 16 * CHUNK);
 	if (k.names != NULL && kept_open(&k, a)) {
-		e = tracer_start(&t, &a->o, k.names, &h, why, sizeof(why));
+		e = tracers_start(&ts, &a->o, a->targets.v,
+		    (uint32_t)a->targets.n, k.names, why, sizeof(why));
 		if (e == KP_OK)
-			st = trace_with(t, &k, a, &h);
+			st = trace_with(ts, &k, a);
 		else
 			say("%s", e == KP_END ? "interrupted" : why);
 	}
@@ -221,10 +313,43 @@ check_arguments(const struct cmd *cmd, struct args *a)
 	return OPTS_GO_ON;
 }
 
+static bool
+is_before(const struct opt_list *l, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+		if (strcmp(l->v[i], l->v[j]) == 0)
+			return true;
+	return false;
+}
+
+/* One that is given twice is one. */
+static int
+check_targets(const struct cmd *cmd, struct args *a)
+{
+	struct opt_list *l = &a->targets;
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (!is_before(l, i))
+			l->v[n++] = l->v[i];
+	l->n = n;
+	if (n > TRACERS_MAX)
+		return opts_wrong(cmd, "more than %u times a -target",
+		    TRACERS_MAX);
+	if (n > 1 && a->o.g.apply[0] != '\0')
+		return opts_wrong(cmd, "-apply goes with one -target");
+	if (n > 0)
+		a->o.g.talk.target = l->v[0];
+	return OPTS_GO_ON;
+}
+
 static int
 check_args(const struct cmd *cmd, struct args *a)
 {
-	int st = check_arguments(cmd, a);
+	int st = check_targets(cmd, a);
+
+	if (st == OPTS_GO_ON)
+		st = check_arguments(cmd, a);
 
 	if (st == OPTS_GO_ON)
 		st = functions_entry(cmd, a->entry_text, &a->entry,
@@ -254,8 +379,9 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 		.talk = { .wake = -1 } } }, .f = { FUNCTIONS_LIMITS },
 		.events = EVENTS, .queue = QUEUE, .probe = TRACER_AUTO };
 	const struct opt opts[] = {
-		{ "target", "NODE", "the node to trace in (needed)", OPT_TEXT,
-		    &a.o.g.talk.target, NULL },
+		{ "target", "NODE", "the node to trace in (needed); several "
+		    "for requests that cross them", OPT_LIST, &a.targets,
+		    NULL },
 		{ "for", "TIME", "trace so long (2s); with -apply: stop the "
 		    "call then (60s)", OPT_TEXT, &a.f.duration, NULL },
 		{ "apply", "CALL", "trace what this call does: "

@@ -16,6 +16,9 @@ struct calls_view {
 	const struct kp_call_names *names;
 	const struct kp_calls_sum *sum;
 	const struct kp_calls_info *info;
+	/* Of several nodes: events that were put in order, by so much. */
+	uint64_t moved;
+	kp_dur_ns moved_most;
 	/* of fprof's form: */
 	bool no_callers, totals, no_details;
 	bool by_own;		/* in order of own time, not accumulated */

@@ -92,7 +92,7 @@ calls_callgrind(struct kp_buf *b, const struct calls_view *v)
 		return;
 	}
 	kp_buf_str(b, "# callgrind format\nversion: 1\ncreator: kprof\ncmd: ");
-	text_put(b, v->info->target);
+	calls_put_targets(b, v);
 	kp_buf_printf(b, "\npositions: line\nevent: ns : time in ns\n"
 	    "events: ns\nsummary: %" PRId64 "\n\n",
 	    summary(rows, v->sum->nclocks));

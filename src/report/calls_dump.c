@@ -53,27 +53,66 @@ put_remark(struct kp_buf *b, uint64_t n, const char *text)
 		kp_buf_printf(b, "%s %s\n", text_count(count, n), text);
 }
 
+static const char *const ends[KP_CALLS_ENDS] = {
+	[KP_CALLS_CUT] = "the trace has no end: it was cut short",
+	[KP_CALLS_EVENTS] = "ended early: as many events as were "
+	    "allowed (see -max-events)",
+	[KP_CALLS_QUEUE] = "ended early: the node made more events "
+	    "than it could send (fewer functions or processes, or see "
+	    "-max-queue)",
+	[KP_CALLS_MEMORY] = "ended early: the node had grown too much "
+	    "(see -max-memory)",
+	[KP_CALLS_GONE] = "ended early: the connection to the node, "
+	    "or what traced in it, was gone",
+	[KP_CALLS_SILENT] = "ended early: kprof did not fetch the "
+	    "events in time",
+};
+
+/* Which of them ended first, and how well their clocks are known. */
+static void
+put_nodes(struct kp_buf *b, const struct calls_view *v)
+{
+	const struct kp_call_node *nd;
+	char text[TEXT_MAX], count[TEXT_MAX];
+
+	for (uint32_t i = 0; i < kp_call_nodes(v->names); i++) {
+		nd = kp_call_node(v->names, i);
+		if (nd->end == KP_CALLS_CUT || ends[nd->end] == NULL)
+			continue;
+		kp_buf_str(b, "'");
+		text_put(b, nd->name);
+		kp_buf_printf(b, "' %s; tracing ended in the others with "
+		    "it\n", ends[nd->end]);
+	}
+	for (uint32_t i = 1; i < kp_call_nodes(v->names); i++) {
+		nd = kp_call_node(v->names, i);
+		if (nd->otp == 0)
+			continue;
+		kp_buf_str(b, "the clock of '");
+		text_put(b, nd->name);
+		kp_buf_str(b, "' is known to that of '");
+		text_put(b, v->info->target);
+		kp_buf_printf(b, "' to within %s ms\n", text_ms(text,
+		    nd->error));
+	}
+	if (v->moved > 0)
+		kp_buf_printf(b, "%s events seemed to come before their "
+		    "cause, and were moved by up to %s ms: clocks drift "
+		    "apart\n", text_count(count, v->moved),
+		    text_ms(text, v->moved_most));
+}
+
 void
 calls_remarks(struct kp_buf *b, const struct calls_view *v)
 {
-	static const char *const ends[KP_CALLS_ENDS] = {
-		[KP_CALLS_CUT] = "the trace has no end: it was cut short",
-		[KP_CALLS_EVENTS] = "ended early: as many events as were "
-		    "allowed (see -max-events)",
-		[KP_CALLS_QUEUE] = "ended early: the node made more events "
-		    "than it could send (fewer functions or processes, or see "
-		    "-max-queue)",
-		[KP_CALLS_MEMORY] = "ended early: the node had grown too much "
-		    "(see -max-memory)",
-		[KP_CALLS_GONE] = "ended early: the connection to the node, "
-		    "or what traced in it, was gone",
-		[KP_CALLS_SILENT] = "ended early: kprof did not fetch the "
-		    "events in time",
-	};
 	const struct kp_calls_sum *s = v->sum;
+	bool several = v->names != NULL && kp_calls_several(v->names);
 
-	if (ends[v->info->end] != NULL)
+	if (ends[v->info->end] != NULL && (!several ||
+	    v->info->end == KP_CALLS_CUT))
 		kp_buf_printf(b, "%s\n", ends[v->info->end]);
+	if (several)
+		put_nodes(b, v);
 	if (v->info->ended < v->info->requests)
 		kp_buf_printf(b, "ended early: of %" PRIu32 " requests %"
 		    PRIu32 " had begun, and %" PRIu32 " ended\n",

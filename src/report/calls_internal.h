@@ -9,9 +9,12 @@
 /* lists:seq/2, suspend */
 void calls_put_fn(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t fn);
+/* The node before it, where there are several: */
 /* <0.81.0>, or "server <0.81.0>" */
 void calls_put_proc(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t proc);
+/* "app@host", or "app@host, db@host" */
+void calls_put_targets(struct kp_buf *b, const struct calls_view *v);
 /* {lists,seq,2}, suspend: as terms */
 void calls_put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t fn);

@@ -28,6 +28,23 @@ calls_put_fn(struct kp_buf *b, const struct kp_call_names *t, uint32_t fn)
 	kp_buf_free(&text);
 }
 
+/* Where there are several. */
+static void
+put_node(struct kp_buf *b, const struct kp_call_names *t,
+    const struct kp_call_proc *p)
+{
+	if (kp_call_nodes(t) <= 1)
+		return;
+	text_put(b, kp_call_node(t, p->node)->name);
+	kp_buf_str(b, " ");
+}
+
+static void
+put_number(struct kp_buf *b, const struct kp_call_proc *p)
+{
+	kp_buf_printf(b, "<0.%" PRIu32 ".%" PRIu32 ">", p->id, p->serial);
+}
+
 void
 calls_put_args(struct kp_buf *b, struct kp_span args)
 {
@@ -41,9 +58,8 @@ calls_put_args(struct kp_buf *b, struct kp_span args)
 void
 calls_put_pid(struct kp_buf *b, const struct kp_call_names *t, uint32_t proc)
 {
-	const struct kp_call_proc *p = kp_call_proc(t, proc);
-
-	kp_buf_printf(b, "<0.%" PRIu32 ".%" PRIu32 ">", p->id, p->serial);
+	put_node(b, t, kp_call_proc(t, proc));
+	put_number(b, kp_call_proc(t, proc));
 }
 
 void
@@ -51,11 +67,24 @@ calls_put_proc(struct kp_buf *b, const struct kp_call_names *t, uint32_t proc)
 {
 	const struct kp_call_proc *p = kp_call_proc(t, proc);
 
+	put_node(b, t, p);
 	if (p->name != NULL) {
 		text_put(b, p->name);
 		kp_buf_str(b, " ");
 	}
-	calls_put_pid(b, t, proc);
+	put_number(b, p);
+}
+
+void
+calls_put_targets(struct kp_buf *b, const struct calls_view *v)
+{
+	text_put(b, v->info->target);
+	for (uint32_t i = 1; i < kp_call_nodes(v->names); i++) {
+		if (kp_call_node(v->names, i)->otp == 0)
+			continue;
+		kp_buf_str(b, ", ");
+		text_put(b, kp_call_node(v->names, i)->name);
+	}
 }
 
 static void

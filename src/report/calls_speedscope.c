@@ -11,6 +11,7 @@
 
 #define SCHEMA "https://www.speedscope.app/file-format-schema.json"
 #define NAME_BYTES_MAX 8192u
+#define TARGETS_BYTES_MAX (KP_CALLS_NODES_MAX * 2048u)
 
 static void
 put_frames(struct json *j, const struct kp_call_names *t)
@@ -92,14 +93,17 @@ void
 calls_speedscope(struct kp_buf *b, const struct calls_view *v,
     struct calls_slice *slices, size_t n)
 {
+	struct kp_buf targets;
 	size_t m;
 	struct json j;
 
+	kp_buf_init(&targets, TARGETS_BYTES_MAX);
+	calls_put_targets(&targets, v);
 	qsort(slices, n, sizeof(*slices), slice_order);
 	json_begin(&j, b);
 	json_object(&j, NULL);
 	json_string(&j, "$schema", SCHEMA);
-	json_string(&j, "name", v->info->target);
+	json_string(&j, "name", kp_buf_cstr(&targets));
 	json_string(&j, "exporter", "kprof");
 	put_frames(&j, v->names);
 	json_array(&j, "profiles");
@@ -112,4 +116,5 @@ calls_speedscope(struct kp_buf *b, const struct calls_view *v,
 	json_end(&j);
 	json_end(&j);
 	kp_buf_str(b, "\n");
+	kp_buf_free(&targets);
 }

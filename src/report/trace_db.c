@@ -13,8 +13,10 @@ static const char schema[] =
     "create table trace(target text, otp integer, began_ns integer,"
     "  took_ns integer, processes integer, events integer, odd integer,"
     "  lost integer, ended integer);"
+    "create table node(id integer primary key, name text, otp integer,"
+    "  offset_ns integer, error_ns integer, ended integer);"
     "create table process(id integer primary key, pid text, name text,"
-    "  spawned_by integer, spawned_as text);"
+    "  spawned_by integer, spawned_as text, node integer);"
     "create table call(process integer, caller text, function text,"
     "  calls integer, acc_ns integer, own_ns integer);"
     "create table path(id integer primary key, parent integer,"
@@ -69,13 +71,33 @@ put_trace(struct writing *w, const struct kp_calls_info *info)
 	put_row(&w->to);
 }
 
+/* Times are those of node 0. */
+static void
+put_nodes(struct writing *w)
+{
+	const struct kp_call_node *nd;
+
+	put_prepare(&w->to, "insert into node values(?,?,?,?,?,?)");
+	for (uint32_t i = 0; i < kp_call_nodes(w->names) &&
+	     w->to.rc == SQLITE_OK; i++) {
+		nd = kp_call_node(w->names, i);
+		bind_int(w, 1, i);
+		sqlite3_bind_text(w->to.st, 2, nd->name, -1, SQLITE_STATIC);
+		bind_int(w, 3, nd->otp);
+		bind_int(w, 4, nd->offset);
+		bind_int(w, 5, nd->error);
+		bind_int(w, 6, nd->end);
+		put_row(&w->to);
+	}
+}
+
 static void
 put_processes(struct writing *w)
 {
 	const struct kp_call_proc *p;
 	const struct kp_calls_proc *q;
 
-	put_prepare(&w->to, "insert into process values(?,?,?,?,?)");
+	put_prepare(&w->to, "insert into process values(?,?,?,?,?,?)");
 	for (uint32_t i = 0; i < w->sum->nprocs && w->to.rc == SQLITE_OK; i++) {
 		p = kp_call_proc(w->names, i);
 		q = &w->sum->procs[i];
@@ -88,6 +110,7 @@ put_processes(struct writing *w)
 			bind_int(w, 4, q->parent);
 			bind_fn(w, 5, q->spawned_as);
 		}
+		bind_int(w, 6, p->node);
 		put_row(&w->to);
 	}
 }
@@ -145,6 +168,7 @@ trace_db_write(const char *file, const struct kp_call_names *t,
 	put_open(&w.to, file);
 	put_exec(&w.to, schema);
 	put_trace(&w, info);
+	put_nodes(&w);
 	put_processes(&w);
 	put_calls(&w);
 	put_paths(&w);

@@ -134,6 +134,21 @@ guest_command(struct guest *g, const char *word)
 	return guest_send(g, put_word, word);
 }
 
+int
+guest_fd(const struct guest *g)
+{
+	return talk_fd(g->talk);
+}
+
+enum kp_err
+guest_lease(struct guest *g)
+{
+	if (kp_mono_now() < g->lease_at)
+		return KP_OK;
+	g->lease_at = kp_mono_now() + LEASE_EVERY;
+	return guest_command(g, "lease");
+}
+
 /* ---- what comes ---- */
 
 /* The words of KP_ETIMEOUT, KP_EIO and KP_ELIMIT. */
@@ -153,6 +168,27 @@ guest_copy_text(struct kp_span s, char *text, size_t n)
 {
 	snprintf(text, n, "%.*s", (int)(s.n < n ? s.n : n - 1),
 	    s.n > 0 ? (const char *)s.p : "");
+}
+
+bool
+guest_is_absent(const struct guest_hello *h, uint32_t place)
+{
+	return place < GUEST_PATTERNS_MAX &&
+	    (h->absent[place / 8] & 1 << place % 8) != 0;
+}
+
+/* A tuple of places. */
+static void
+read_absent(struct kp_term *r, struct guest_hello *h)
+{
+	uint32_t n = kp_term_tuple(r);
+	int64_t place;
+
+	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
+		place = kp_term_int(r);
+		if (place >= 0 && place < GUEST_PATTERNS_MAX)
+			h->absent[place / 8] |= (uint8_t)(1 << place % 8);
+	}
 }
 
 static void
@@ -177,6 +213,8 @@ read_info(struct kp_term *r, struct guest_hello *h)
 		else if (kp_span_is(key, "probe_why"))
 			guest_copy_text(kp_term_binary(r), h->not_native,
 			    sizeof(h->not_native));
+		else if (kp_span_is(key, "absent"))
+			read_absent(r, h);
 		else if (kp_span_is(key, "otp"))
 			kp_term_string(r, otp, sizeof(otp) - 1);
 		else
@@ -233,14 +271,21 @@ read_started(struct guest *g, struct kp_term *r, struct guest_hello *h,
 }
 
 static enum kp_err
-await_start(struct guest *g, struct guest_hello *h, char *why, size_t n)
+await_start(struct guest *g, const struct guest_opts *o,
+    struct guest_hello *h, char *why, size_t n)
 {
-	kp_mono_ns deadline = kp_mono_now() + START_LIMIT;
+	kp_mono_ns deadline = kp_mono_now() + START_LIMIT, until;
 	struct kp_term r;
 	enum kp_err e;
 
 	do {
-		e = talk_next(g->talk, deadline, &r);
+		do {
+			if (o->meanwhile != NULL)
+				o->meanwhile(o->ctx);
+			until = kp_mono_now() + LEASE_EVERY / 2;
+			until = until < deadline ? until : deadline;
+			e = talk_next(g->talk, until, &r);
+		} while (e == KP_ETIMEOUT && until < deadline);
 		if (e == KP_END)
 			return e;
 		if (e != KP_OK)
@@ -260,7 +305,7 @@ start(struct guest *g, const struct guest_opts *o,
 
 	for (unsigned i = 0;; i++) {
 		e = send_start(g, o, own);
-		e = e == KP_OK ? await_start(g, h, why, n) :
+		e = e == KP_OK ? await_start(g, o, h, why, n) :
 		    guest_broken(g, e, why, n);
 		if (e != KP_EBUSY || i == LEAVING_TRIES)
 			return e;
@@ -310,11 +355,8 @@ guest_next(struct guest *g, kp_mono_ns deadline, struct kp_term *r)
 	enum kp_err e;
 
 	for (;;) {
-		if (kp_mono_now() >= g->lease_at) {
-			if (guest_command(g, "lease") != KP_OK)
-				return KP_EIO;
-			g->lease_at = kp_mono_now() + LEASE_EVERY;
-		}
+		if (guest_lease(g) != KP_OK)
+			return KP_EIO;
 		until = deadline < g->lease_at ? deadline : g->lease_at;
 		e = talk_next(g->talk, until, r);
 		if (e != KP_ETIMEOUT || kp_mono_now() >= deadline)

@@ -13,6 +13,7 @@
 /* Renewed every second, also while something is waited for. */
 #define GUEST_LEASE_MS 4000
 #define GUEST_TEXT_MAX 1024
+#define GUEST_PATTERNS_MAX 1024u	/* more than are ever given */
 
 /* What is loaded, and how it is started (erlang/load.exprs). */
 struct guest_code {
@@ -34,6 +35,9 @@ struct guest_opts {
 	kp_dur_ns apply_limit;
 	uint64_t max_functions, max_processes;
 	uint64_t max_memory;	/* bytes that the VM may grow by */
+	/* Called now and then while an answer is waited for; or NULL. */
+	void (*meanwhile)(void *ctx);
+	void *ctx;
 };
 
 struct guest_hello {
@@ -43,7 +47,10 @@ struct guest_hello {
 	kp_dur_ns offset;	/* of the node's clock, if it was said */
 	bool native;		/* of a trace: by the native probe */
 	char not_native[512];	/* why not, or "" */
+	/* Of what was asked for (tracer.h): a bit each, the first the lowest. */
+	uint8_t absent[GUEST_PATTERNS_MAX / 8];
 };
+bool guest_is_absent(const struct guest_hello *h, uint32_t place);
 
 /* Fields are private. */
 struct guest {
@@ -72,6 +79,10 @@ enum kp_err guest_start(struct guest *g, const struct guest_code *code,
     const struct guest_opts *o, const struct guest_own *own,
     struct guest_hello *h, char *why, size_t n);
 enum kp_err guest_command(struct guest *g, const char *word);
+/* Readable when something has come. */
+int guest_fd(const struct guest *g);
+/* Sends one where that is due. */
+enum kp_err guest_lease(struct guest *g);
 /* A command that is any term, which put writes. */
 enum kp_err guest_send(struct guest *g,
     void (*put)(struct kp_buf *b, const void *ctx), const void *ctx);

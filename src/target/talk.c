@@ -66,6 +66,12 @@ talk_close(struct talk *t)
 	free(t);
 }
 
+int
+talk_fd(const struct talk *t)
+{
+	return t->conn.fd;
+}
+
 const char *
 talk_name(const struct talk *t)
 {

@@ -25,6 +25,8 @@ enum kp_err talk_open(struct talk **t, const struct talk_opts *o, char *why,
 /* The node is told by the connection's end.  NULL is let pass. */
 void talk_close(struct talk *t);
 
+/* Readable when something has come that talk_next() did not take yet. */
+int talk_fd(const struct talk *t);
 /* Our node's name. */
 const char *talk_name(const struct talk *t);
 /* self is ours; agent the process that talk_send() speaks to. */

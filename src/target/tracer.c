@@ -5,13 +5,11 @@
  * {kprof_calls, Seq, Events} (calls_term.h), with the native probe
  * {kprof_calls_lost, N}, then
  * {kprof_calls_end, Why, Text, [{Pid, Name}], RequestsBegun, RequestsEnded}; or
- * {kprof_ended, gone, Text}.
+ * {kprof_ended, gone, Text}.  With several nodes commands are also entries, full,
+ * clock and {ended, Label}, and {kprof_entries}, {kprof_clock, Ns} and
+ * {kprof_requests, [{label, N, Label} | {begins, N} | {ends, N}]} come.
  *
- * Where requests have to have an identity, or calls a tier, before `go` goes
- * `marked`, to which {kprof_marked, Entries, Marks, Inside} answers, each
- * [{M, F, A}], and then {specs, [{MFA, Spec}]} of those that may know one.  Later
- * {kprof_identity, Id, Term} asks whether that is wanted, {identity, Id, Bool}
- * answers, and {kprof_request, Number} tells of a request that has it.
+ * What limits a trace further has messages of its own: tracer_marks.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +17,12 @@
 #include "kprofd/calls_term.h"
 #include "kprofd/etf.h"
 #include "target/tracer.h"
+#include "target/tracer_marks.h"
 #include "target/tracer_probe.h"
 #include "tracer_beam.h"
 
-#define READ_LIMIT (60 * KP_NS_PER_S)	/* without a word from the node */
-#define SPECS_MAX (8u << 20)		/* of all functions together */
+#define CLOCK_LIMIT (2 * KP_NS_PER_S)
+#define TAKE_MAX 64	/* messages at once */
 
 struct tracer {
 	struct guest guest;
@@ -31,6 +30,8 @@ struct tracer {
 	struct kp_call_names *names;
 	struct kp_calls_decoder *decoder;
 	uint64_t left;		/* events that may still come */
+	const struct tracer_news *news;
+	bool open;		/* requests begin */
 };
 
 static void
@@ -50,190 +51,12 @@ put_own(struct kp_buf *b, const void *ctx)
 	kp_etf_bool(b, o->limit.conf != NULL);
 	kp_etf_atom(b, "attached");
 	kp_etf_bool(b, o->limit.attached);
-}
-
-/* ---- requests of an identity, calls of a tier ---- */
-
-struct naming {
-	struct tracer *t;
-	struct kp_spec_params params;
-	struct kp_buf specs;	/* {MFA, Spec}, ... */
-	uint32_t n;
-	enum kp_err err;
-};
-
-static void
-put_naming(struct naming *m, struct kp_span mod, struct kp_span fun,
-    uint32_t arity, bool entry)
-{
-	char mod_text[KP_CALLS_NAME_MAX + 1], fun_text[KP_CALLS_NAME_MAX + 1];
-	struct kp_mfa f = { mod_text, fun_text, arity };
-	const struct kp_conf *conf = m->t->limit.conf;
-
-	guest_copy_text(mod, mod_text, sizeof(mod_text));
-	guest_copy_text(fun, fun_text, sizeof(fun_text));
-	if (conf == NULL || !kp_spec_names(conf, &f))
-		return;
-	m->n++;
-	kp_etf_tuple(&m->specs, 2);
-	kp_etf_tuple(&m->specs, 3);
-	kp_etf_atom(&m->specs, mod_text);
-	kp_etf_atom(&m->specs, fun_text);
-	kp_etf_int(&m->specs, arity);
-	m->err = entry ? kp_spec_entry(conf, &f, &m->params, &m->specs) :
-	    kp_spec_tier(conf, &f, &m->params, &m->specs);
-}
-
-/* A kprofd's entries have their token from it. */
-static void
-on_entry(struct naming *m, struct kp_span mod, struct kp_span fun,
-    uint32_t arity)
-{
-	put_naming(m, mod, fun, arity, !m->t->limit.attached);
-}
-
-static void
-on_mark(struct naming *m, struct kp_span mod, struct kp_span fun,
-    uint32_t arity)
-{
-	put_naming(m, mod, fun, arity, false);
-}
-
-static void
-on_inside(struct naming *m, struct kp_span mod, struct kp_span fun,
-    uint32_t arity)
-{
-	uint32_t fn;
-	bool added;
-
-	m->err = kp_call_fn_put(m->t->names, mod, fun, arity, &fn, &added);
-	if (m->err == KP_OK && m->t->limit.on_inside != NULL)
-		m->err = m->t->limit.on_inside(m->t->limit.ctx, fn);
-}
-
-/* Calls f with each {M, F, A} of a list. */
-static void
-each_function(struct kp_term *r, struct naming *m,
-    void (*f)(struct naming *m, struct kp_span mod, struct kp_span fun,
-    uint32_t arity))
-{
-	uint32_t n = kp_term_list(r);
-	struct kp_span mod, fun;
-	int64_t arity;
-
-	for (uint32_t i = 0; i < n && r->err == KP_OK && m->err == KP_OK; i++) {
-		kp_term_tuple_n(r, 3);
-		mod = kp_term_atom(r);
-		fun = kp_term_atom(r);
-		arity = kp_term_int(r);
-		if (r->err == KP_OK && arity >= 0 && arity <= 255)
-			f(m, mod, fun, (uint32_t)arity);
-	}
-	if (n > 0)
-		kp_term_nil(r);
-}
-
-static void
-put_specs(struct kp_buf *b, const void *ctx)
-{
-	const struct naming *m = ctx;
-
-	kp_etf_tuple(b, 2);
-	kp_etf_atom(b, "specs");
-	if (m->n > 0)
-		kp_etf_list(b, m->n);
-	kp_buf_put(b, m->specs.p, m->specs.len);
+	kp_etf_atom(b, "epochs");
+	if (o->nepochs > 0)
+		kp_etf_list(b, o->nepochs);
+	for (uint32_t i = 0; i < o->nepochs; i++)
+		kp_etf_int(b, o->epochs[i]);
 	kp_etf_nil(b);
-}
-
-/* {kprof_marked, Entries, Marks, Inside} */
-static enum kp_err
-await_marked(struct tracer *t, struct kp_term *r)
-{
-	enum kp_err e = guest_command(&t->guest, "marked");
-
-	do {
-		if (e == KP_OK)
-			e = guest_next(&t->guest, kp_mono_now() + READ_LIMIT, r);
-		if (e != KP_OK)
-			return e;
-		kp_term_tuple(r);
-	} while (!kp_span_is(kp_term_atom(r), "kprof_marked"));
-	return KP_OK;
-}
-
-/* Tells which calls say what the identity of a request is. */
-static enum kp_err
-mark(struct tracer *t, char *why, size_t n)
-{
-	struct naming m = { .t = t, .params = { .one_in = 1,
-		.label_const = (uint64_t)(1 + kp_mono_now() / 1000 % 1023) <<
-		48 } };
-	struct kp_term r;
-	enum kp_err e = await_marked(t, &r);
-
-	kp_buf_init(&m.specs, SPECS_MAX);
-	if (e == KP_OK) {
-		each_function(&r, &m, on_entry);
-		each_function(&r, &m, on_mark);
-		each_function(&r, &m, on_inside);
-		e = r.err != KP_OK ? r.err : m.specs.err != KP_OK ?
-		    m.specs.err : m.err;
-	}
-	if (e == KP_OK && t->limit.conf != NULL && m.n == 0) {
-		snprintf(why, n, "'%s': no clause of the identity fun is for "
-		    "a function that is there", t->guest.target);
-		e = KP_ENOENT;
-	} else if (e == KP_OK && m.n > 0) {
-		e = guest_send(&t->guest, put_specs, &m);
-	}
-	if (e != KP_OK && e != KP_END && e != KP_ENOENT)
-		guest_broken(&t->guest, e, why, n);
-	kp_buf_free(&m.specs);
-	return e;
-}
-
-struct answer {
-	int64_t id;
-	bool wanted;
-};
-
-static void
-put_answer(struct kp_buf *b, const void *ctx)
-{
-	const struct answer *a = ctx;
-
-	kp_etf_tuple(b, 3);
-	kp_etf_atom(b, "identity");
-	kp_etf_int(b, a->id);
-	kp_etf_bool(b, a->wanted);
-}
-
-/* {kprof_identity, Id, Term} */
-static enum kp_err
-read_identity(struct tracer *t, struct kp_term *r)
-{
-	struct answer a = { .id = kp_term_int(r) };
-	struct kp_span term = kp_term_raw(r);
-
-	if (r->err != KP_OK || t->limit.is_wanted == NULL)
-		return KP_OK;
-	a.wanted = t->limit.is_wanted(t->limit.ctx, term);
-	/* A connection that is over is seen with the next message. */
-	guest_send(&t->guest, put_answer, &a);
-	return KP_OK;
-}
-
-/* {kprof_request, Number} */
-static enum kp_err
-read_wanted(struct tracer *t, struct kp_term *r)
-{
-	int64_t n = kp_term_int(r);
-
-	if (r->err != KP_OK || n < 1 || n >= KP_CALLS_REQUESTS_MAX ||
-	    t->limit.on_wanted == NULL)
-		return KP_OK;
-	return t->limit.on_wanted(t->limit.ctx, (uint32_t)n);
 }
 
 enum kp_err
@@ -244,14 +67,14 @@ tracer_start(struct tracer **out, const struct tracer_opts *o,
 		"somebody traces there already", kp_tracer_beam,
 		kp_tracer_load, sizeof(kp_tracer_beam),
 		sizeof(kp_tracer_load) };
-	struct guest_own own = { 9 + TRACER_PROBE_OPTS, put_own, o };
+	struct guest_own own = { 10 + TRACER_PROBE_OPTS, put_own, o };
 	struct tracer *t = calloc(1, sizeof(*t));
 	enum kp_err e = KP_ENOMEM;
 
 	if (t != NULL) {
 		t->limit = o->limit;
 		t->names = names;
-		t->decoder = kp_calls_decoder_new(names,
+		t->decoder = kp_calls_decoder_new(names, o->node,
 		    (uint32_t)o->args);
 	}
 	if (t == NULL || t->decoder == NULL)
@@ -259,7 +82,7 @@ tracer_start(struct tracer **out, const struct tracer_opts *o,
 	else
 		e = guest_start(&t->guest, &code, &o->g, &own, h, why, n);
 	if (e == KP_OK && (o->limit.conf != NULL || o->limit.ninside > 0))
-		e = mark(t, why, n);
+		e = tracer_mark(&t->guest, &t->limit, names, why, n);
 	if (e != KP_OK) {
 		tracer_stop(t);
 		return e;
@@ -327,11 +150,40 @@ read_lost(struct kp_term *r, struct tracer_end *end)
 		end->lost += (uint64_t)n;
 }
 
+/* One of {label, N, Label}, {begins, N} and {ends, N}. */
+static void
+read_news_of(struct tracer *t, struct kp_term *r)
+{
+	const struct tracer_news *to = t->news;
+	uint32_t arity = kp_term_tuple(r);
+	struct kp_span what = kp_term_atom(r);
+	int64_t n = kp_term_int(r), label = arity == 3 ? kp_term_int(r) : 0;
+
+	if (r->err != KP_OK || n <= 0 || n >= KP_CALLS_REQUESTS_MAX)
+		return;
+	if (arity == 3 && kp_span_is(what, "label"))
+		to->label(to->ctx, (uint32_t)n, label);
+	else if (kp_span_is(what, "begins"))
+		to->begins(to->ctx, (uint32_t)n);
+	else if (kp_span_is(what, "ends"))
+		to->ends(to->ctx, (uint32_t)n);
+}
+
+static void
+read_news(struct tracer *t, struct kp_term *r)
+{
+	uint32_t n = t->news != NULL ? kp_term_list(r) : 0;
+
+	for (uint32_t i = 0; i < n && r->err == KP_OK; i++)
+		read_news_of(t, r);
+}
+
 /* Of processes that are in the trace. */
 static void
 read_names(struct tracer *t, struct kp_term *r)
 {
 	uint32_t n = kp_term_list(r), procs = kp_call_procs(t->names), proc;
+	uint32_t node;
 	struct kp_span name;
 	struct kp_pid pid;
 	bool added;
@@ -341,8 +193,10 @@ read_names(struct tracer *t, struct kp_term *r)
 		pid = kp_term_pid(r);
 		name = kp_term_atom(r);
 		/* One that is new to us has no events: it is not written. */
-		if (r->err == KP_OK && kp_call_proc_put(t->names, pid.id,
-		    pid.serial, &proc, &added) == KP_OK && proc < procs)
+		if (r->err == KP_OK && kp_call_node_put(t->names, pid.node,
+		    &node, &added) == KP_OK && kp_call_proc_put_at(t->names,
+		    node, pid.id, pid.serial, &proc, &added) == KP_OK &&
+		    proc < procs)
 			kp_call_proc_name(t->names, proc, name);
 	}
 	if (n > 0)
@@ -420,10 +274,16 @@ read_message(struct tracer *t, struct kp_term *r, tracer_sink *sink,
 		read_lost(r, end);
 		return KP_OK;
 	}
+	if (kp_span_is(tag, "kprof_entries"))
+		t->open = true;
+	if (kp_span_is(tag, "kprof_requests")) {
+		read_news(t, r);
+		return KP_OK;
+	}
 	if (kp_span_is(tag, "kprof_identity"))
-		return read_identity(t, r);
+		return tracer_read_identity(&t->guest, &t->limit, r);
 	if (kp_span_is(tag, "kprof_request"))
-		return read_wanted(t, r);
+		return tracer_read_wanted(&t->limit, r);
 	if (kp_span_is(tag, "kprof_calls_end"))
 		read_end(t, r, end);
 	else if (kp_span_is(tag, "kprof_ended"))
@@ -441,7 +301,7 @@ tracer_go(struct tracer *t)
 	enum kp_err e = guest_command(&t->guest, "go");
 
 	if (e == KP_OK)
-		e = guest_next(&t->guest, kp_mono_now() + READ_LIMIT, &r);
+		e = guest_next(&t->guest, kp_mono_now() + TRACER_READ_LIMIT, &r);
 	if (e != KP_OK)
 		return e;
 	kp_term_tuple(&r);
@@ -477,7 +337,7 @@ tracer_end(struct tracer *t, tracer_sink *sink, void *ctx,
 	enum kp_err e = guest_command(&t->guest, "read");
 
 	if (e == KP_OK)
-		e = tracer_run(t, kp_mono_now() + READ_LIMIT, sink, ctx, end);
+		e = tracer_run(t, kp_mono_now() + TRACER_READ_LIMIT, sink, ctx, end);
 	if (e == KP_END || e == KP_ETIMEOUT || e == KP_EIO) {
 		end->end = e == KP_END ? KP_CALLS_CUT : KP_CALLS_GONE;
 		e = KP_OK;
@@ -493,4 +353,105 @@ tracer_stop(struct tracer *t)
 	guest_stop(&t->guest);
 	kp_calls_decoder_free(t->decoder);
 	free(t);
+}
+
+/* ---- one of several nodes ---- */
+
+void
+tracer_listen(struct tracer *t, const struct tracer_news *news)
+{
+	t->news = news;
+}
+
+enum kp_err
+tracer_entries(struct tracer *t)
+{
+	return guest_command(&t->guest, "entries");
+}
+
+enum kp_err
+tracer_full(struct tracer *t)
+{
+	return guest_command(&t->guest, "full");
+}
+
+bool
+tracer_is_open(const struct tracer *t)
+{
+	return t->open;
+}
+
+static void
+put_ended(struct kp_buf *b, const void *label)
+{
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "ended");
+	kp_etf_int(b, *(const int64_t *)label);
+}
+
+enum kp_err
+tracer_request_ended(struct tracer *t, int64_t label)
+{
+	return guest_send(&t->guest, put_ended, &label);
+}
+
+enum kp_err
+tracer_clock(struct tracer *t, struct kp_offset *o)
+{
+	kp_mono_ns sent = kp_mono_now();
+	struct kp_term r;
+	int64_t there;
+	enum kp_err e = guest_command(&t->guest, "clock");
+
+	if (e == KP_OK)
+		e = guest_next(&t->guest, sent + CLOCK_LIMIT, &r);
+	if (e != KP_OK)
+		return e;
+	kp_term_tuple_n(&r, 2);
+	if (!kp_span_is(kp_term_atom(&r), "kprof_clock"))
+		return KP_ESTATE;
+	there = kp_term_int(&r);
+	if (kp_term_finish(&r) == KP_OK)
+		kp_offset_trip(o, sent, there, kp_mono_now());
+	return KP_OK;
+}
+
+enum kp_err
+tracer_take(struct tracer *t, tracer_sink *sink, void *ctx,
+    struct tracer_end *end)
+{
+	struct kp_term r;
+	enum kp_err e = KP_OK;
+
+	for (int i = 0; i < TAKE_MAX && e == KP_OK; i++) {
+		e = guest_next(&t->guest, 0, &r);
+		if (e == KP_ETIMEOUT || e == KP_END)
+			return e;
+		if (e != KP_OK) {
+			end->end = KP_CALLS_GONE;
+			guest_broken(&t->guest, e, end->text,
+			    sizeof(end->text));
+			return KP_OK;
+		}
+		e = read_message(t, &r, sink, ctx, end);
+	}
+	return e == KP_OK ? KP_EBUSY : e == KP_END ? KP_OK : e;
+}
+
+enum kp_err
+tracer_ask_end(struct tracer *t)
+{
+	return guest_command(&t->guest, "read");
+}
+
+int
+tracer_fd(const struct tracer *t)
+{
+	return guest_fd(&t->guest);
+}
+
+enum kp_err
+tracer_lease(struct tracer *t)
+{
+	return guest_lease(&t->guest);
 }

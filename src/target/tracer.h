@@ -7,6 +7,7 @@
 #define KP_TARGET_TRACER_H
 
 #include "kprofd/calls.h"
+#include "kprofd/offset.h"
 #include "target/guest.h"
 
 /*
@@ -57,7 +58,17 @@ struct tracer_opts {
 					   and nobody asks by request */
 	const char *probe_library;	/* the node's */
 	struct tracer_limit limit;
+	/*
+	 * Of several nodes (tracers.h): the epoch of the labels made there, and
+	 * then those of the others.  What of the functions is not there is in
+	 * the hello, the entry at place 0, patterns from 1 on.
+	 */
+	const uint32_t *epochs;
+	uint32_t nepochs;
+	uint32_t node;		/* its number among the names */
 };
+
+#define TRACER_EPOCHS ((1u << 28) - 1)	/* epochs: 1 to so many */
 
 /* How a trace ended, and what was said of it. */
 struct tracer_end {
@@ -95,5 +106,41 @@ enum kp_err tracer_end(struct tracer *t, tracer_sink *sink, void *ctx,
     struct tracer_end *end);
 /* Takes everything back.  NULL is let pass. */
 void tracer_stop(struct tracer *t);
+
+/* ---- one of several nodes ---- */
+
+/*
+ * What it says of requests, each of which has a number there, by which it
+ * speaks of it from then on, and a label or more.
+ */
+struct tracer_news {
+	void (*label)(void *ctx, uint32_t request, int64_t label);
+	void (*begins)(void *ctx, uint32_t request);	/* there */
+	void (*ends)(void *ctx, uint32_t request);
+	void *ctx;
+};
+/* Both stay the caller's; without this, news is let pass. */
+void tracer_listen(struct tracer *t, const struct tracer_news *news);
+/* When all trace: requests begin, when something was taken that says so. */
+enum kp_err tracer_entries(struct tracer *t);
+bool tracer_is_open(const struct tracer *t);
+/* Enough have begun: no more are marked than have to be. */
+enum kp_err tracer_full(struct tracer *t);
+/* A request that began elsewhere has ended. */
+enum kp_err tracer_request_ended(struct tracer *t, int64_t label);
+/* A round trip to the node's clock, while no events come. */
+enum kp_err tracer_clock(struct tracer *t, struct kp_offset *o);
+/*
+ * Takes what is there.  KP_OK: it has ended; KP_ETIMEOUT: there is no more for
+ * now; KP_EBUSY: there is; KP_END: woken; or what the sink returned.
+ */
+enum kp_err tracer_take(struct tracer *t, tracer_sink *sink, void *ctx,
+    struct tracer_end *end);
+/* Ends it: what is under way is to be taken still. */
+enum kp_err tracer_ask_end(struct tracer *t);
+/* To be polled for input. */
+int tracer_fd(const struct tracer *t);
+/* Where something else is waited for meanwhile. */
+enum kp_err tracer_lease(struct tracer *t);
 
 #endif

@@ -1,12 +1,14 @@
 /*
  * fuzz_calls.c - a kept trace of any bytes: read, added up in both clocks, and
- * shown in every form; what was read is written, and reads the same.
+ * shown in every form; what was read is written, and reads the same.  Events of
+ * several nodes are brought in one order as well, and shown.
  * The first byte says how it is shown, or that the rest is what a tracer sends.
  */
 #include <string.h>
 
 #include "base/utf8.h"
 #include "fuzz.h"
+#include "kprofd/calls_merge.h"
 #include "kprofd/calls_term.h"
 #include "report/calls.h"
 
@@ -108,7 +110,7 @@ take_terms(const uint8_t *data, size_t size)
 {
 	struct kp_call_names *t = kp_call_names_new();
 	uint32_t max = size > 0 ? 16 + data[0] : 16;
-	struct kp_calls_decoder *d = kp_calls_decoder_new(t, max);
+	struct kp_calls_decoder *d = kp_calls_decoder_new(t, 0, max);
 	struct kp_call_event ev;
 	struct kp_buf text;
 	struct kp_term r;
@@ -127,6 +129,52 @@ take_terms(const uint8_t *data, size_t size)
 	}
 	kp_buf_free(&text);
 	kp_calls_decoder_free(d);
+	kp_call_names_free(t);
+}
+
+/* Whatever clocks are said to be. */
+static void
+in_bounds(const struct kp_call_names *t, const struct kp_call_event *ev)
+{
+	REQUIRE(ev->ts < KP_CALLS_TIME_MAX && ev->ts > -KP_CALLS_TIME_MAX);
+	REQUIRE(ev->proc < kp_call_procs(t) &&
+	    kp_call_proc(t, ev->proc)->node < kp_call_nodes(t));
+}
+
+/* Brought in order, added up and shown. */
+static void
+merged(const uint8_t *data, size_t size, unsigned how)
+{
+	struct kp_call_names *t = kp_call_names_new();
+	struct kp_calls_opts o = { .cpu = how & 1, .paths = true,
+		.slice = on_slice };
+	struct kp_calls_sum *s = kp_calls_sum_new(&o);
+	struct kp_way *way = kp_way_new();
+	struct kp_calls_merge m;
+	struct kp_call_event ev;
+	struct kp_buf text;
+	enum kp_err e;
+
+	REQUIRE(t != NULL && s != NULL && way != NULL);
+	nslices = 0;
+	kp_buf_init(&text, OUT_MAX);
+	e = kp_calls_merge_begin(&m, data, size, t);
+	while (e == KP_OK && (e = kp_calls_merge_next(&m, &ev)) == KP_OK) {
+		in_bounds(t, &ev);
+		REQUIRE(kp_calls_sum_add(s, &ev) == KP_OK);
+		REQUIRE(kp_way_add(way, &ev) == KP_OK);
+		calls_dump(&text, t, &ev);
+	}
+	REQUIRE(kp_calls_sum_end(s) == KP_OK);
+	REQUIRE(kp_way_end(way) == KP_OK);
+	if (e == KP_END) {
+		check_sum(s, t);
+		show_all(s, way, t, &m.info, how);
+	}
+	kp_calls_merge_free(&m);
+	kp_buf_free(&text);
+	kp_calls_sum_free(s);
+	kp_way_free(way);
 	kp_call_names_free(t);
 }
 
@@ -178,5 +226,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	kp_calls_sum_free(s);
 	kp_way_free(way);
 	kp_call_names_free(t);
+	if (size > 0)
+		merged(data + 1, size - 1, data[0]);
 	return 0;
 }

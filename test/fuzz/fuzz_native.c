@@ -150,7 +150,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	uint32_t held = 0;
 	uint8_t flags;
 
-	c.decoder = kp_calls_decoder_new(c.names);
+	c.decoder = kp_calls_decoder_new(c.names, 0, 0);
 	kp_native_restart(nd, "app@host");
 	kp_buf_init(&chunks, 1 << 24);
 	while (size - at >= 3) {

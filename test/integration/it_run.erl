@@ -25,7 +25,7 @@
                   outcome_tests, catalogue_tests, mark_tests, probe_tests, mail_tests, cowboy_tests, cluster_tests, crossing_tests,
                   hostile_tests, overload_tests, sampling_tests, footprint_tests, figure_tests, counters_tests, live_tests,
                   requests_tests, limits_tests,
-                  trace_tests]).
+                  trace_tests, trace_nodes_tests]).
 
 -define(PATIENCE, 3).
 -define(MANY, 10).

@@ -240,7 +240,7 @@ static enum kp_err
 decode(struct kp_call_event *ev)
 {
 	struct kp_calls_decoder *d = kp_calls_decoder_new(feed.names,
-	    40);
+	    0, 40);
 	struct kp_call_event again;
 	struct kp_term r;
 	enum kp_err e;

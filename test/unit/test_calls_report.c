@@ -262,6 +262,44 @@ test_args(void **state)
 	has(" call t:a/0 (2) by undefined\n");
 }
 
+/* Processes are named with their node, and which ended first is said. */
+static void
+test_nodes(void **state)
+{
+	struct calls_view v = view();
+	struct kp_call_node *other;
+	uint32_t node;
+	bool added;
+
+	(void)state;
+	kp_call_node_put(feed.names, feed_span("app@host"), &node, &added);
+	kp_call_node_put(feed.names, feed_span("db@host"), &node, &added);
+	assert_int_equal(node, 1);
+	kp_call_node_edit(feed.names, 0)->end = KP_CALLS_DONE;
+	other = kp_call_node_edit(feed.names, 1);
+	other->otp = 29;
+	other->error = 70 * KP_NS_PER_US;
+	other->end = info.end = KP_CALLS_QUEUE;
+	v.moved = 3;
+	v.moved_most = 2 * KP_NS_PER_MS;
+	calls_remarks(&out, &v);
+	has("'db@host' ended early: the node made more events");
+	has("the clock of 'db@host' is known to that of 'app@host' to within "
+	    "0.070 ms\n");
+	has("3 events seemed to come before their cause, and were moved by up "
+	    "to 2.000 ms");
+	kp_buf_reset(&out);
+	calls_folded(&out, &v);
+	has("app@host main <0.100.0>;t:a/0");
+	calls_callgrind(&out, &v);
+	has("cmd: app@host, db@host\n");
+	calls_dump(&out, feed.names, &feed.v[0]);
+	has(" app@host <0.100.0> call t:a/0 ");
+	kp_buf_reset(&out);
+	calls_speedscope(&out, &v, slices, nslices);
+	has("\"app@host, db@host\"");
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -277,6 +315,7 @@ main(void)
 		TEST(test_dump),
 		TEST(test_remarks),
 		TEST(test_args),
+		TEST(test_nodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -537,15 +537,21 @@ assert_fn(const struct kp_call_names *names, uint32_t fn, const char *fun)
 	assert_string_equal(kp_call_fn(names, fn)->fun, fun);
 }
 
-/* Of two rings; and of a process that spawns another. */
+/* Of two rings, of the second node; and of a process that spawns another. */
 static void
 full_traces_have_their_own_records(void **state)
 {
 	struct fixture *f = *state;
 	struct kp_call_names *names = kp_call_names_new();
-	struct kp_calls_decoder *d = kp_calls_decoder_new(names, 0);
+	struct kp_calls_decoder *d = kp_calls_decoder_new(names, 1, 0);
 	struct kp_call_event ev;
+	uint32_t node;
+	bool added;
 
+	kp_call_node_put(names, (struct kp_span){ NULL, 0 }, &node, &added);
+	kp_call_node_put(names, (struct kp_span){ (const uint8_t *)"b", 1 },
+	    &node, &added);
+	assert_int_equal(node, 1);
 	define_fn(f, 0, 1, "m", "caller");
 	define_fn(f, 0, 2, "m", "called");
 	define_fn(f, 1, 1, "m", "begins");
@@ -569,6 +575,8 @@ full_traces_have_their_own_records(void **state)
 	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
 	assert_int_equal(ev.kind, KP_CALL_SPAWN);
 	assert_fn(names, ev.fn, "begins");
+	assert_int_equal(kp_call_proc(names, ev.proc)->node, 1);
+	assert_int_equal(kp_call_proc(names, ev.other)->node, 1);
 	assert_int_equal(kp_call_proc(names, ev.other)->id, 6);
 	assert_int_equal(kp_call_proc(names, ev.other)->serial, 8);
 	assert_int_equal(kp_calls_next(d, &f->b, &ev), KP_OK);
@@ -588,7 +596,7 @@ records_of_full_traces_are_short(void **state)
 {
 	struct fixture *f = *state;
 	struct kp_call_names *names = kp_call_names_new();
-	struct kp_calls_decoder *d = kp_calls_decoder_new(names, 0);
+	struct kp_calls_decoder *d = kp_calls_decoder_new(names, 0, 0);
 	struct kp_native_record call = { .kind = CALLS(KP_CALL_CALL),
 		.flags = KP_NATIVE_SHORT, .fn = 1, .ts = 1, .pid = 5 },
 		spawn = { .kind = CALLS(KP_CALL_SPAWN), .fn = 1, .ts = 3,
@@ -649,7 +657,7 @@ what_is_of_no_full_trace_is_passed_over(void **state)
 	};
 	struct fixture *f = *state;
 	struct kp_call_names *names = kp_call_names_new();
-	struct kp_calls_decoder *d = kp_calls_decoder_new(names, 0);
+	struct kp_calls_decoder *d = kp_calls_decoder_new(names, 0, 0);
 	struct kp_call_event ev;
 
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {

@@ -1,0 +1,61 @@
+%% kprof_nodes.hrl - one of several nodes that are traced together. For
+%% kprof_tracer.
+%%
+%% Labels have an epoch, which one node has and no other, so that requests which
+%% began in another node are known by their labels, before or after the client
+%% knows of them. The client is told which label has which number here, and tells us
+%% when one has ended elsewhere.
+
+%% Each has what it has: the client is told what is not there, by its place, the
+%% entry being at 0.
+there(#{epochs := [_, _ | _], entry := Entry, patterns := Patterns} = Opts) ->
+    {There, Absent} = lists:partition(fun({_, P}) -> is_there(P) end, lists:enumerate(Entry ++ Patterns)),
+    There =:= [] andalso refuse("none of these functions is there", []),
+    Has = [P || {_, P} <- There],
+    {[I - length(Entry) || {I, _} <- Absent], Opts#{patterns := [P || P <- Patterns, lists:member(P, Has)]}};
+there(Opts) ->
+    {[], Opts}.
+
+is_there({<<"_">>, _, _}) -> true;
+is_there(Pattern) ->
+    try matching(Pattern) =/= []
+    catch exit:{error, _} -> false
+    end.
+
+%% Our own first.
+epochs([]) -> {rand:uniform(1 bsl ?LABEL_BITS - 1), #{}};
+epochs([Own | Others]) -> {Own, maps:from_keys(Others, [])}.
+
+%% Else a request begins when all nodes trace: when the client says so.
+is_alone(#s{r = #r{others = Others}}) -> map_size(Others) =:= 0;
+is_alone(_) -> true.
+
+%% A label that another node has made gets a number when it is first seen.
+seen(Label, #s{r = #r{labels = Labels, others = Others, given = Given, elsewhere = Elsewhere} = R} = S)
+  when is_map_key(Label bsr ?LABEL_BITS, Others), not is_map_key(Label, Labels), Given < ?NUMBERS - 1 ->
+    N = Given + 1,
+    labelled(Label, N, S#s{r = R#r{given = N, elsewhere = Elsewhere#{N => []}}});
+seen(_, S) ->
+    S.
+
+labelled(Label, N, #s{r = #r{labels = Labels} = R} = S) ->
+    news({label, N, Label}, S#s{r = R#r{labels = Labels#{Label => N}}}).
+
+ended_elsewhere(Label, S0) ->
+    case seen(Label, S0) of
+        #s{r = #r{labels = #{Label := N}, elsewhere = Elsewhere} = R} = S ->
+            S#s{r = R#r{elsewhere = maps:remove(N, Elsewhere)}};
+        S -> S
+    end.
+
+news(What, #s{r = #r{news = News} = R} = S) ->
+    case is_alone(S) of
+        true -> S;
+        false -> S#s{r = R#r{news = [What | News]}}
+    end.
+
+%% What events speak of is told before them.
+tell_news(#s{r = #r{news = [_ | _] = News} = R} = S) ->
+    send({kprof_requests, lists:reverse(News)}, S#s{r = R#r{news = []}});
+tell_news(S) ->
+    S.

@@ -1,0 +1,48 @@
+/*
+ * calls_merge.h - the events of a kept trace in one order, by one clock: those
+ * of several nodes are in the file as they came, timed by clocks of their own.
+ * Pure.
+ *
+ * Offsets between clocks are estimates.  What is sure: no message is taken
+ * before it was sent, and nobody works for a request before it began.  A
+ * node's times are moved, all together, by as little as is needed for that,
+ * and no more than the error of its offset; so durations and the order on one
+ * node stay as they are.  Where that does not do, since clocks drifted apart,
+ * what comes too early is moved to right after its cause, and what follows it
+ * on its node no earlier: that is counted.
+ *
+ * Events of requests that were not asked for are left out, and the others
+ * numbered from 1 on in the order of their beginnings.  Which they are may be
+ * known only when all was read: the file is read twice.
+ */
+#ifndef KPROFD_CALLS_MERGE_H
+#define KPROFD_CALLS_MERGE_H
+
+#include "kprofd/calls_file.h"
+
+/* Messages and beginnings that nodes are timed by: more are let pass. */
+#define KP_MERGE_TIES_MAX (1u << 22)
+
+struct kp_merge_state;
+
+/* Fields but these are private. */
+struct kp_calls_merge {
+	struct kp_calls_info info;	/* whole when KP_END was returned */
+	bool begun;		/* it is a trace, damaged or not */
+	uint64_t moved;		/* events, apart from their node */
+	kp_dur_ns moved_most;
+	struct kp_calls_reader plain;	/* of one node: as it is in the file */
+	struct kp_merge_state *state;	/* of several; else NULL */
+};
+
+/*
+ * As kp_calls_read_begin() and kp_calls_read(), and KP_ENOMEM; what a damaged
+ * file has to be refused for may come here already.  To be freed in any case.
+ */
+enum kp_err kp_calls_merge_begin(struct kp_calls_merge *m, const void *p,
+    size_t n, struct kp_call_names *names);
+enum kp_err kp_calls_merge_next(struct kp_calls_merge *m,
+    struct kp_call_event *ev);
+void kp_calls_merge_free(struct kp_calls_merge *m);
+
+#endif

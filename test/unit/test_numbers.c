@@ -1,0 +1,131 @@
+/*
+ * Requests that several nodes speak of: whoever is heard first, each has one
+ * number.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "kprofd/calls.h"
+#include "target/numbers.h"
+
+static struct numbers all;
+static struct numbers_node a, b;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	all = (struct numbers){ .asked = 2 };
+	a = b = (struct numbers_node){ 0 };
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	numbers_free(&all);
+	numbers_node_free(&a);
+	numbers_node_free(&b);
+	return 0;
+}
+
+/* B speaks of it before A does, where it began. */
+static void
+test_by_label(void **state)
+{
+	(void)state;
+	assert_int_equal(numbers_of(&b, 1), 0);
+	assert_int_equal(numbers_label(&all, &b, 5, 77), 0);
+	assert_int_equal(numbers_label(&all, &a, 1, 78), 0);
+	assert_int_equal(numbers_label(&all, &a, 2, 77), 0);
+	assert_int_equal(numbers_of(&a, 2), numbers_of(&b, 5));
+	assert_int_not_equal(numbers_of(&a, 1), numbers_of(&b, 5));
+	assert_int_equal(numbers_of(&b, 6), 0);
+}
+
+/* A knows that 77 and 79 are one; B has seen only the latter. */
+static void
+test_same(void **state)
+{
+	uint32_t theirs;
+
+	(void)state;
+	numbers_label(&all, &b, 1, 79);
+	theirs = numbers_of(&b, 1);
+	numbers_label(&all, &a, 1, 77);
+	assert_int_equal(numbers_label(&all, &a, 1, 79), theirs);
+	assert_int_not_equal(numbers_of(&a, 1), theirs);
+	/* In the other order there is only one. */
+	assert_int_equal(numbers_label(&all, &a, 2, 90), 0);
+	assert_int_equal(numbers_label(&all, &a, 2, 91), 0);
+	assert_int_equal(numbers_label(&all, &b, 2, 91), 0);
+	assert_int_equal(numbers_of(&a, 2), numbers_of(&b, 2));
+}
+
+/* No more are counted than were asked for. */
+static void
+test_counted(void **state)
+{
+	(void)state;
+	for (uint32_t i = 1; i <= 3; i++)
+		numbers_label(&all, &a, i, 100 + i);
+	assert_true(numbers_begins(&all, 1));
+	assert_false(numbers_begins(&all, 1));
+	assert_false(numbers_begins(&all, 0));
+	assert_true(numbers_begins(&all, 2));
+	assert_false(numbers_begins(&all, 3));
+	assert_true(numbers_ends(&all, 3));
+	assert_int_equal(all.ended, 0);
+	assert_true(numbers_ends(&all, 2));
+	assert_false(numbers_ends(&all, 2));
+	assert_int_equal(all.begun, 2);
+	assert_int_equal(all.ended, 1);
+}
+
+static void
+test_labels(void **state)
+{
+	uint32_t at = 0, n = 0;
+	int64_t label, sum = 0;
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		numbers_label(&all, &a, 1 + (i & 1), i);
+	while (numbers_next_label(&all, numbers_of(&a, 2), &at, &label)) {
+		sum += label;
+		n++;
+	}
+	assert_int_equal(n, 500);
+	assert_int_equal(sum, 250000);
+}
+
+/* What no node of ours says is let pass. */
+static void
+test_refused(void **state)
+{
+	(void)state;
+	assert_int_equal(numbers_label(&all, &a, 1, -5), 0);
+	assert_int_equal(numbers_of(&a, 1), 0);
+	assert_int_equal(numbers_label(&all, &a, KP_CALLS_REQUESTS_MAX, 5), 0);
+	assert_int_equal(numbers_of(&a, KP_CALLS_REQUESTS_MAX), 0);
+	assert_false(all.no_memory);
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_by_label),
+		TEST(test_same),
+		TEST(test_counted),
+		TEST(test_labels),
+		TEST(test_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
