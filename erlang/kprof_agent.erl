@@ -222,6 +222,7 @@ summary(S) ->
       state => S#s.state,
       probe => S#s.probe,
       messages => S#s.mail,
+      flags => S#s.flags,
       armed => [I#item.mfa || I <- S#s.plan, not I#item.gone],
       entries => [I#item.mfa || I <- S#s.plan, I#item.kind =:= entry, not I#item.gone],
       missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
@@ -507,3 +508,4 @@ patterns(Plan) ->
 -include("kprof_code.hrl").
 -include("kprof_trace.hrl").
 -include("kprof_flags.hrl").
+-include("kprof_collected.hrl").

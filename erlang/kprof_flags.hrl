@@ -173,31 +173,7 @@ others(true, Tracer) ->
                {tracer, T} <- [erlang:trace_info(P, tracer)],
                T =/= [], T =/= Tracer];
 others(false, _) ->
-    case [Name || {Name, _} <- trace:session_info(all), Name =/= kprofd] of
-        [] -> [];
-        _ -> [{P, Name} || P <- processes(),
-                           process_info(P, status) =/= undefined,
-                           {Name, _} = Session <- sessions(P),
-                           Name =/= kprofd,
-                           collects(Session, P)]
-    end.
-
-%% A session may be gone by now.
-collects({legacy, _}, P) ->
-    has_gc(erlang:trace_info(P, flags));
-collects(Session, P) ->
-    has_gc(catch trace:info(Session, P, flags)).
-
-has_gc({flags, Flags}) when is_list(Flags) ->
-    lists:member(garbage_collection, Flags);
-has_gc(_) ->
-    false.
-
-sessions(P) ->
-    case trace:session_info(P) of
-        undefined -> [];
-        Sessions -> Sessions
-    end.
+    collected_by_others(kprofd).
 
 lookout_stop(#s{lookout = none} = S) ->
     S#s{alone = true};

@@ -99,8 +99,8 @@ named_arm(Specs, #s{session = Session, r = #r{entries = Entries, marks = Marks}}
 
 named_clause({Head, Tests, Actions}, true, #s{guards = Guards, r = #r{attached = true}}) ->
     {Head, (Tests -- [{is_seq_trace}]) ++ Guards, Actions};
-named_clause({Head, Tests, Actions}, _, #s{guards = Guards}) ->
-    {Head, Tests ++ Guards, [?RUNS | Actions]}.
+named_clause({Head, Tests, Actions}, _, #s{guards = Guards} = S) ->
+    {Head, Tests ++ Guards, [runs(S) | Actions]}.
 
 %% -------------------------------------------------------------- identities ----
 

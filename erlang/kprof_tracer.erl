@@ -29,6 +29,7 @@
 -include("kprof_guest.hrl").
 -include("kprof_wanted.hrl").
 -include("kprof_args.hrl").
+-include("kprof_collected.hrl").
 -compile({nowarn_unused_function, [{session_new, 1}]}).
 
 -define(TICK_MS, 200).          % how often lease and memory are looked at
@@ -38,7 +39,6 @@
 -define(WEIGH_MS, 1000).
 -define(BATCH_MS, 20).          % how long the first of them waits
 
--define(RUNS, {trace, [], [running, garbage_collection, exiting]}).
 -define(LARGE, 10).             % one that may be large counts as so many
 -define(LATE_MS, 200).          % for work that goes on after a request's end
 -define(LABEL_BITS, 28).
@@ -53,6 +53,7 @@
     lease_ms, lease_at,
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
     ours,               % #{{M, F, A} => []}, or all: whose calls we take for ours
+    gc,                 % [garbage_collection], or [] where we are not told of that
     chosen, flags,      % of processes, set by go
     args = 0,           % most bytes of a binary among arguments; 0: none of these
     guards,             % of patterns: not of processes that somebody else traces
@@ -117,9 +118,10 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     Session = session_create(?MODULE, tracer_of(Probe)),
     {Armed, Functions} = wanted(Wanted),
     untraced(Session, Functions),
+    Gc = collected(Session),
     S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
-            session = Session, probe = Probe, lease_ms = Lease, armed = with_entry(Must, Armed), ours = ours(Session, Functions), flags = flags(Entry, Opts), r = Entry,
-            args = Args,
+            session = Session, probe = Probe, lease_ms = Lease, armed = with_entry(Must, Armed), ours = ours(Session, Functions), flags = flags(Entry, Gc, Opts), r = Entry,
+            args = Args, gc = Gc,
             memory_max = MaxMemory, events_max = MaxEvents, queue_max = MaxQueue},
     tell_sentry(S0),
     S1 = prepared(S0#s{applied = prepare(Call, ApplyMs)}),
@@ -131,7 +133,7 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     arm(S2#s.armed, 0, S2),
     is_alone(S2) andalso entry_arm(S2),
     Starter ! {self(), #{absent => list_to_tuple(Absent), functions => length(Functions), processes => processes_in(Chosen),
-                         otp => erlang:system_info(otp_release), probe => Probe, probe_why => Why, skipped => map_size(Foreign),
+                         otp => erlang:system_info(otp_release), probe => Probe, probe_why => Why, collected => Gc =/= [], skipped => map_size(Foreign),
                          offset => erlang:time_offset(nanosecond)}},
     tick(),
     loop(S2#s{lease_at = now_ms(), memory = own_memory(), binaries = erlang:memory(binary)}).
@@ -155,10 +157,30 @@ processes_in(new) -> 0;
 processes_in(_) -> erlang:system_info(process_count).
 
 %% By request a process has the others while it works for one.
-flags(undefined, #{spawned := Spawned}) ->
-    [call, return_to, arity, running, procs, garbage_collection, monotonic_timestamp | [set_on_spawn || Spawned]];
-flags(_, #{spawned := Spawned}) ->
+flags(undefined, Gc, #{spawned := Spawned}) ->
+    Gc ++ [call, return_to, arity, running, procs, monotonic_timestamp | [set_on_spawn || Spawned]];
+flags(_, _, #{spawned := Spawned}) ->
     [call, return_to, arity, monotonic_timestamp | [set_on_spawn || Spawned]].
+
+runs(#s{gc = Gc}) ->
+    {trace, [], [running, exiting | Gc]}.
+
+%% The flag, unless somebody else may be told of the same.
+collected(legacy) ->
+    [garbage_collection];
+collected(_) ->
+    case collected_by_kprofd() orelse collected_by_others(?MODULE) =/= [] of
+        true -> [];
+        false -> [garbage_collection]
+    end.
+
+%% Its match specs give that to processes at any time.
+collected_by_kprofd() ->
+    is_pid(whereis(kprof_agent)) andalso
+        case kprof_agent:status() of
+            #{flags := Flags} -> lists:member(garbage_collection, Flags);
+            _ -> true
+        end.
 
 %% What describes arguments takes some 125 KB for each.
 arm([P | More], Bytes, #s{session = Session, args = Args} = S) ->
@@ -177,8 +199,8 @@ spec(_, #s{probe = native, guards = Guards}) ->
     [{'_', Guards, [{message, {{kprof_calls, {caller}}}}]}];
 spec(P, #s{r = undefined, guards = Guards, args = Args}) ->
     calls(P, Guards, fun(Caller) -> [{message, Caller}] end, Args);
-spec(P, #s{guards = Guards, args = Args}) ->
-    calls(P, [{is_seq_trace} | Guards], fun(Caller) -> [?RUNS, {message, {{{get_seq_token}, Caller}}}] end, Args).
+spec(P, #s{guards = Guards, args = Args} = S) ->
+    calls(P, [{is_seq_trace} | Guards], fun(Caller) -> [runs(S), {message, {{{get_seq_token}, Caller}}}] end, Args).
 
 %% With arguments, or without.
 caller({Caller, _}) -> Caller;
@@ -200,14 +222,14 @@ numbered(S0) ->
 %% A call of it clears the token, and sets one with a number of its own: of an
 %% epoch, which is ours, and the trace control word, which counts. What is
 %% evaluated first is the last.
-entry_spec(MFA, #s{guards = Guards, args = Args, r = #r{epoch = Of}}) ->
+entry_spec(MFA, #s{guards = Guards, args = Args, r = #r{epoch = Of}} = S) ->
     Epoch = Of bsl ?LABEL_BITS,
     Mask = (1 bsl ?LABEL_BITS) - 1,
     Next = fun(Word) -> {'band', {'+', Word, 1}, Mask} end,
     Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
     Told = [{set_seq_token, Flag, true} || is_told(), Flag <- [send, 'receive', monotonic_timestamp]],
     Begin = fun(Caller) ->
-                    [?RUNS, {message, {{entry, {get_seq_token}, {list_to_tuple(Told)}, {set_seq_token, label, Label},
+                    [runs(S), {message, {{entry, {get_seq_token}, {list_to_tuple(Told)}, {set_seq_token, label, Label},
                                         {set_seq_token, sequential_trace_token, []}, {get_seq_token}, Caller}}}]
             end,
     calls(MFA, Guards, Begin, Args).

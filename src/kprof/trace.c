@@ -204,16 +204,21 @@ say_begin(void *ctx)
 		    where);
 }
 
+/* What is not as one would expect, and why. */
 static void
-say_not_native(const struct tracers *ts, const struct args *a)
+say_otherwise(const struct tracers *ts, const struct args *a)
 {
-	const char *why;
+	const struct guest_hello *h;
 
 	for (uint32_t i = 0; i < a->targets.n; i++) {
-		why = tracers_hello(ts, i)->not_native;
-		if (why[0] != '\0')
+		h = tracers_hello(ts, i);
+		if (h->not_native[0] != '\0')
 			say("'%s': not by the native probe: %s",
-			    a->targets.v[i], why);
+			    a->targets.v[i], h->not_native);
+		if (h->no_gc)
+			say("'%s': without garbage collection: somebody else "
+			    "traces that, and two would crash that VM",
+			    a->targets.v[i]);
 	}
 }
 
@@ -256,7 +261,7 @@ trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 		tracers_stop(ts);
 		return EXIT_FAILED;
 	}
-	say_not_native(ts, a);
+	say_otherwise(ts, a);
 	e = take_all(ts, k);
 	if (e != KP_OK) {
 		say("cannot write '%s': %s", k->name, e == KP_EIO ?

@@ -213,6 +213,8 @@ read_info(struct kp_term *r, struct guest_hello *h)
 		else if (kp_span_is(key, "probe_why"))
 			guest_copy_text(kp_term_binary(r), h->not_native,
 			    sizeof(h->not_native));
+		else if (kp_span_is(key, "collected"))
+			h->no_gc = kp_span_is(kp_term_atom(r), "false");
 		else if (kp_span_is(key, "absent"))
 			read_absent(r, h);
 		else if (kp_span_is(key, "otp"))

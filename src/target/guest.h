@@ -47,6 +47,8 @@ struct guest_hello {
 	kp_dur_ns offset;	/* of the node's clock, if it was said */
 	bool native;		/* of a trace: by the native probe */
 	char not_native[512];	/* why not, or "" */
+	bool no_gc;		/* without garbage collection: somebody else
+				   traces that */
 	/* Of what was asked for (tracer.h): a bit each, the first the lowest. */
 	uint8_t absent[GUEST_PATTERNS_MAX / 8];
 };

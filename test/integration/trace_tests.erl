@@ -17,6 +17,7 @@ tests() ->
     [{"the same events by both probes", 60, fun same_events/1},
      {"traces with the probe that serves", 60, fun serves/1},
      {"traces beside a kprofd with its own native probe", 120, fun beside/1},
+     {"a trace where somebody else traces garbage collection", 60, fun collected_by_others/1},
      {"rings that are full end a trace", 60, fun rings_full/1},
      {"traces by request", 60, fun by_request/1},
      {"traces by request, under load", 60, fun by_request_loaded/1},
@@ -259,6 +260,38 @@ beside(T) ->
     it:until("kprofd's probe is there still", fun() -> maps:get(active, it:call(Target, kprof_probe, info, [])) end),
     it:signal(P, "TERM"),
     it:equal("kprofd ends", 0, it:exited(P)).
+
+%% Two who are told of it of one process crash the VM.
+collected_by_others(T) ->
+    Target = plain(T),
+    case it:otp(Target) < 27 of
+        true -> {skipped, "a process has one tracer there"};
+        false ->
+            Somebody = it:do(Target, fun() -> collector(self()) end),
+            [begin
+                 {0, Out, Errors} = run(T#{trace_probe => Probe}, Target, ["-apply", ?WORK, "-form", "analysis", "-totals",
+                                                                           "it_counted"]),
+                 says(Errors, "without garbage collection: somebody else traces that"),
+                 it:check(map_size(functions(it_counted, consult(T, Out))) > 5, "functions: ~ts", [Out])
+             end || Probe <- ["relay", "native"]],
+            it:do(Target, fun() ->
+                                  Ref = erlang:monitor(process, Somebody),
+                                  Somebody ! over,
+                                  receive {'DOWN', Ref, _, _, _} -> ok end
+                          end),
+            {0, _, Silent} = run(T#{trace_probe => "relay"}, Target, ["-apply", ?WORK, "-form", "events", "it_counted"]),
+            it:equal("told of it again", nomatch, re:run(Silent, "without garbage collection"))
+    end.
+
+%% A session is there as long as somebody has it.
+collector(From) ->
+    P = spawn(fun() ->
+                      S = trace:session_create(somebody, self(), []),
+                      1 = trace:process(S, whereis(init), true, [garbage_collection]),
+                      From ! {self(), collects},
+                      receive over -> trace:session_destroy(S) end
+              end),
+    receive {P, collects} -> P end.
 
 %% What came before is there, and has no gap; how many did not fit is said.
 rings_full(T) ->
