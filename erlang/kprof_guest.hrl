@@ -14,10 +14,13 @@ disabled() ->
 
 %% What a configuration file says about an application shows when that is
 %% loaded, and there need not be one called kprof.
+%% To unload it drops what other guests keep there.
 configured_disabled() ->
+    Kept = application:get_all_env(kprof),
     Loaded = application:load({application, kprof, [{vsn, "0"}]}),
     Value = application:get_env(kprof, disabled),
     _ = Loaded =:= ok andalso application:unload(kprof),
+    [application:set_env(kprof, K, V) || {K, V} <- Kept, Loaded =:= ok],
     Value =:= {ok, true}.
 
 %% Runs outside this module, or the purge would kill its own process: the

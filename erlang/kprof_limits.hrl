@@ -195,6 +195,16 @@ hold(P, Event, #s{r = #r{held = Held} = R} = S) ->
         _ -> S
     end.
 
+%% Who has ended shows no label any more. What it did before is in the queue by
+%% then, and what is to be forgotten comes after that.
+held_look(#s{r = #r{held = Held}}) when map_size(Held) > ?HOLDERS div 2 ->
+    self() ! {held_no_more, [P || P <- maps:keys(Held), not is_process_alive(P)]};
+held_look(_) ->
+    ok.
+
+held_no_more(Ps, #s{r = #r{held = Held} = R} = S) ->
+    S#s{r = R#r{held = maps:without(Ps, Held)}}.
+
 is_held(P, #s{r = #r{held = Held}}) ->
     is_map_key(P, Held).
 

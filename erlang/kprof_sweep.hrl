@@ -2,6 +2,7 @@
 %% ended, and are taken back. For kprof_tracer.
 
 -define(SWEEP_MS, 300).         % for tokens to be taken back, where they are seen
+-define(CONST_BITS, 48).        % below a label's constant part (src/config/spec.c)
 -define(SWEPT, 50).             % patterns, at most, of functions that are looked at for it
 
 %% All events have come. Of tokens that we gave, and of no others, processes lose
@@ -25,9 +26,17 @@ sweep(#s{session = Session, r = #r{entries = Entries, swept = Functions} = R} = 
     loop(S1).
 
 %% In a match spec: is the label one of this trace, whichever of its nodes made it?
-is_ours(#r{epoch = Epoch, others = Others}) ->
-    Made = {'bsr', {element, 2, {get_seq_token}}, ?LABEL_BITS},
-    list_to_tuple(['orelse' | [{'=:=', Made, E} || E <- [Epoch | maps:keys(Others)]]]).
+%% Those of entries that may know an identity are as kprofd's are, whose constant
+%% part the client has made (src/target/tracer_marks.c): that of what was seen.
+is_ours(#r{epoch = Epoch, others = Others} = R) ->
+    list_to_tuple(['orelse' | [is_made(?LABEL_BITS, E) || E <- [Epoch | maps:keys(Others)]] ++
+                       [is_made(?CONST_BITS, C) || C <- constants(R)]]).
+
+is_made(Bits, Part) ->
+    {'=:=', {'bsr', {element, 2, {get_seq_token}}, Bits}, Part}.
+
+constants(#r{named = all}) -> [];
+constants(#r{labels = Labels}) -> lists:usort([L bsr ?CONST_BITS || L <- maps:keys(Labels), is_kprofds(L)]).
 
 %% Before OTP 27 one meta tracer is there for everybody.
 is_free(legacy, {_, '_', _}) -> false;

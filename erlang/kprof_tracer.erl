@@ -17,9 +17,9 @@
 %%
 %% Two processes: the server, which is the tracer, and a sentry that cleans up
 %% behind it however it ended. Or the tracer is a module of native code, from
-%% whose rings the server takes what it sends (kprof_rings.hrl). From OTP 27 on all is in one trace session, whose
-%% only handle is the server's. On 25 and 26 functions and processes that
-%% somebody else traces are refused or left alone.
+%% whose rings the server takes what it sends (kprof_rings.hrl). From OTP 27 on
+%% all is in one trace session, whose only handle is the server's. On 25 and 26
+%% functions and processes that somebody else traces are refused or left alone.
 -module(kprof_tracer).
 
 -export([start/2, stop/0]).
@@ -173,6 +173,11 @@ collected(_) ->
         true -> [];
         false -> [garbage_collection]
     end.
+
+%% Before the flags are set, which may be long after they were chosen: has nobody
+%% come meanwhile?
+still_collected(#s{gc = []}) -> true;
+still_collected(#s{session = Session}) -> collected(Session) =/= [].
 
 %% Its match specs give that to processes at any time.
 collected_by_kprofd() ->
@@ -391,8 +396,11 @@ message(drain, S) ->
     loop(drain(S));
 message({kprof, Client, _, Cmd}, #s{client = Client} = S) ->
     loop(command(Cmd, S#s{lease_at = now_ms()}));
+message({held_no_more, Ps}, S) ->
+    loop(held_no_more(Ps, S));
 message(tick, S) ->
     tick(),
+    held_look(S),
     look(S);
 message({trace_delivered, _, Ref}, #s{delivered = Ref} = S) ->
     sweep(drain_all(flush(released_all(S))));
@@ -442,6 +450,7 @@ kept_binaries(S) ->
     end.
 
 command(go, #s{stage = ready} = S0) ->
+    still_collected(S0) orelse finish(collected, S0),
     %% Without events: it says that it traces.
     flag_all(S0),
     S = send({kprof_calls, 0, []}, S0#s{stage = tracing, seq = 1}),

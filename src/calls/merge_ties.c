@@ -58,11 +58,25 @@ ties_root(const struct ties *t, uint32_t request)
 	return request;
 }
 
+/* The same, and the way there is half as long from now on. */
+static uint32_t
+root_of(struct ties *t, uint32_t request)
+{
+	struct tied_request *v = t->requests;
+
+	while (request < t->nrequests && v[request].same > 0) {
+		if (v[v[request].same].same > 0)
+			v[request].same = v[v[request].same].same;
+		request = v[request].same;
+	}
+	return request;
+}
+
 /* Of a ring that somebody made up one stays itself. */
 void
 ties_same(struct ties *t, uint32_t request, uint32_t as)
 {
-	uint32_t a = ties_root(t, request), b = ties_root(t, as);
+	uint32_t a = root_of(t, request), b = root_of(t, as);
 	struct tied_request *r = request_of(t, a > b ? a : b);
 
 	if (r != NULL && a != b)
@@ -295,6 +309,9 @@ find_shifts(struct ties *t)
 void
 ties_settle(struct ties *t)
 {
+	for (uint32_t i = 0; i < t->nrequests; i++)
+		if (t->requests[i].same > 0)
+			t->requests[i].same = root_of(t, i);
 	for (uint32_t i = 0; i < t->n; i++)
 		t->v[i].request = ties_root(t, t->v[i].request);
 	for (uint32_t i = 0; i < t->nrequests; i++)

@@ -355,7 +355,6 @@ check_args(const struct cmd *cmd, struct args *a)
 
 	if (st == OPTS_GO_ON)
 		st = check_arguments(cmd, a);
-
 	if (st == OPTS_GO_ON)
 		st = functions_entry(cmd, a->entry_text, &a->entry,
 		    &a->requests);

@@ -228,7 +228,7 @@ check_absent(const struct tracers *ts, const struct tracer_opts *o, char *why,
 	char arity[16] = "";
 	uint32_t i, j;
 
-	for (i = o->entry != NULL ? 0 : 1; i <= o->g.npatterns; i++) {
+	for (i = o->nentries > 0 ? 0 : 1; i <= o->g.npatterns; i++) {
 		for (j = 0; j < ts->n; j++)
 			if (!guest_is_absent(&ts->v[j].hello, i))
 				break;

@@ -11,6 +11,8 @@ tests() ->
      {"requests of one identity, many at once", 90, fun many/1},
      {"calls within a tier", 90, fun tier/1},
      {"requests that a kprofd marks", 120, fun attached/1},
+     {"many that call an entry, and end", 120, fun many_ended/1},
+     {"tokens after requests of one identity", 60, fun tokens_after/1},
      {"what a profile was limited to", 60, fun shown/1},
      {"limits that cannot be", 60, fun refusals/1},
      {"limited, and killed", 90, fun killed/1}].
@@ -115,6 +117,59 @@ attached(T) ->
     end,
     it:is_running(D) andalso it:terminate(D),
     gone(Target, Server).
+
+%% More than are held at a time: nobody waits for those that have ended.
+many_ended(T) ->
+    Target = it:target(T),
+    load(Target),
+    it:otp(Target) < 27 orelse many_ended(T, Target).
+
+many_ended(T, Target) ->
+    Server = server(Target),
+    D = it:kprofd(T, Target, #{tiers => {file, it:write(T, "ended.conf",
+                                                        "{tiers, [{answers, {it_counted, answer, 1}}]}.\n"
+                                                        "{entry, [{it_counted, handle, 2}, {it_counted, leave, 1}]}.\n")}}),
+    it:armed(D),
+    P = start(T, Target, "count", ["-csv", "-attached", "it_counted"]),
+    it:do(Target, fun() ->
+                          [begin
+                               {Pid, Ref} = spawn_monitor(fun() -> it_counted:leave(self()) end),
+                               receive {'DOWN', Ref, process, Pid, normal} -> ok end
+                           end || _ <- lists:seq(1, 21000)],
+                          ok
+                  end),
+    %% Few of them have a token at first, after so many.
+    [begin
+         asked(Target, Server, [create]),
+         receive after 10 -> ok end
+     end || _ <- lists:seq(1, 300)],
+    {0, Out, _} = interrupt(P),
+    Counted = counts(Out, [?HANDLE, ?STORE]),
+    it:check(length(Counted) =:= 2, "~0p", [Counted]),
+    it:terminate(D),
+    gone(Target, Server).
+
+%% Who goes on calling the entry has none, and nor has who works for him.
+tokens_after(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    Conf = conf(T),
+    Server = server(Target),
+    Asking = it:do(Target, fun() -> spawn(fun() -> asks(Server) end) end),
+    {0, _, _} = ends(start(T, Target, "count", ["-requests", "2", "-tiers", Conf, "-identity", "creation", "it_counted"])),
+    it:equal("tokens", [[], []], it:do(Target, fun() ->
+                                                       [begin
+                                                            {_, Token} = process_info(P, sequential_trace_token),
+                                                            Token
+                                                        end || P <- [Asking, Server]]
+                                               end)),
+    it:do(Target, fun() -> exit(Asking, kill), ok end),
+    gone(Target, Server),
+    it_audit:ends(Target, Mark).
+
+asks(Server) ->
+    it_counted:handle(create, Server),
+    receive after 5 -> asks(Server) end.
 
 %% While it counts; then there is none.
 leaves(T, Target, D) ->
