@@ -328,7 +328,8 @@ FUZZ_WEB     := src/web/params.c src/web/access.c src/report/when.c \
 FUZZ_EXPORT  := $(addprefix src/export/,expo.c expo_proto.c families.c \
                 health.c otlp_json.c totals.c) \
                 $(addprefix src/report/,json.c text.c when.c width.c)
-FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c
+FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c \
+                src/target/probe_file.c
 
 $(B)/replay/text: $(call obj,$(FUZZ_TEXT))
 $(B)/replay/web: $(call obj,$(FUZZ_WEB))
