@@ -1,0 +1,34 @@
+%% kprof_collected.hrl - who is told of garbage collection. For the agent and the
+%% tracer.
+%%
+%% From OTP 27 on the VM crashes where two tracers have the flag for that on one
+%% process, be they sessions or the legacy tracer.
+
+%% {Process, Session}, but for sessions of this name.
+collected_by_others(Ours) ->
+    case [Name || {Name, _} <- trace:session_info(all), Name =/= Ours] of
+        [] -> [];
+        _ -> [{P, Name} || P <- processes(),
+                           %% it answers for that itself, and is in no NIF then
+                           process_info(P, status) =/= undefined,
+                           {Name, _} = Session <- sessions_of(P),
+                           Name =/= Ours,
+                           collects(Session, P)]
+    end.
+
+%% A session may be gone by now.
+collects({legacy, _}, P) ->
+    has_gc(erlang:trace_info(P, flags));
+collects(Session, P) ->
+    has_gc(catch trace:info(Session, P, flags)).
+
+has_gc({flags, Flags}) when is_list(Flags) ->
+    lists:member(garbage_collection, Flags);
+has_gc(_) ->
+    false.
+
+sessions_of(P) ->
+    case trace:session_info(P) of
+        undefined -> [];
+        Sessions -> Sessions
+    end.
