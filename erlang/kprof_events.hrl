@@ -126,13 +126,13 @@ weigh(MFA, Value, #s{exact = Exact} = S) ->
     end.
 
 unexact(MFA, Words, N, S) ->
-    [#item{fallback = Spec} = I] =
+    [#item{fallback = Spec} = Exact] =
         [I || I <- S#s.plan, I#item.mfa =:= MFA],
-    pattern(S#s.session, MFA, spec(Spec, S)),
+    Item = Exact#item{spec = Spec},
+    pattern(S#s.session, MFA, spec(Item, S)),
     notice({kprof_notice, unexact, MFA, Words div N * 8},
            S#s{exact = maps:remove(MFA, S#s.exact),
-               plan = lists:keyreplace(MFA, #item.mfa, S#s.plan,
-                                       I#item{spec = Spec})}).
+               plan = lists:keyreplace(MFA, #item.mfa, S#s.plan, Item)}).
 
 %% ------------------------------------------------------------- the trip ----
 

@@ -10,7 +10,8 @@
 
 #include "request/internal.h"
 
-#define PAUSES_MAX 1000000	/* of all requests in flight: 40 MB */
+#define PAUSES_MAX 1000000	/* of all requests in flight: 40 MB, and room to
+				   grow of as much again */
 #define PAUSES_OF_MAX 10000	/* of one request */
 #define PAUSES_APART 256	/* of one; from then on some are put together */
 

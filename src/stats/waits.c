@@ -63,13 +63,14 @@ wait_cell(struct kp_stats *st, uint32_t identity, uint32_t receiver)
 	return &ws->v[ws->n++];
 }
 
-static void
+/* False: no memory, or a count too large; nothing is added. */
+static bool
 wait_add(struct kp_wait_cell *c, const struct kp_wait *w, uint32_t weight)
 {
 	bool away = w->node != w->from;
 
 	if (kp_hist_add(&c->hist, w->wait, weight) != KP_OK)
-		return;
+		return false;
 	c->messages++;
 	c->w_messages += weight;
 	c->away += away;
@@ -80,6 +81,7 @@ wait_add(struct kp_wait_cell *c, const struct kp_wait *w, uint32_t weight)
 		c->min = w->wait;
 	if (w->wait > c->max)
 		c->max = w->wait;
+	return true;
 }
 
 void
@@ -95,10 +97,9 @@ kp_stats_waits(struct kp_stats *st, const struct kp_request *rq)
 		of = st->peers != NULL ? st->peers[w[i].node] : st;
 		c = of != NULL ? wait_cell(of, identity, w[i].receiver) :
 		    NULL;
-		if (c == NULL)
+		if (c == NULL ||
+		    !wait_add(c, &w[i], rq->weight > 0 ? rq->weight : 1))
 			st->losses.n[KP_LOSS_MAIL_GONE]++;
-		else
-			wait_add(c, &w[i], rq->weight > 0 ? rq->weight : 1);
 	}
 }
 

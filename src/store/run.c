@@ -212,12 +212,16 @@ has_journal(const struct kp_db *db)
  * With a reader there the file stays in WAL mode; the last one to close it, or
  * our next start, puts that right.  An error of the disk is worth another try,
  * and so is a journal that could not be removed, of which SQLite says nothing:
- * the next statement rolls it back, which a reader could not.
+ * the next statement rolls it back, which a reader could not.  What is enough
+ * in WAL mode is not enough here: without a sync of its own the head of the
+ * journal may be on disk when the page that it tells of is not, and in its place
+ * another would be played back after a power loss.
  */
 static void
 leave_one_file(struct kp_db *db)
 {
-	static const char sql[] = "pragma journal_mode = delete;"
+	static const char sql[] = "pragma synchronous = full;"
+				  "pragma journal_mode = delete;"
 				  "select count(*) from sqlite_schema";
 	int rc;
 

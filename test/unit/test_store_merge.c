@@ -55,17 +55,60 @@ put_happening(struct kp_store *s, const char *node, kp_wall_ns at)
 	kp_store_happening(s, &h);
 }
 
+/* What the database has only where it is asked for. */
+static struct kp_window *
+fuller_window(const char *node, kp_wall_ns start)
+{
+	struct kp_window *w = known_window(node, start);
+	struct kp_wait_cell *c = calloc(2, sizeof(*c));
+
+	assert_non_null(c);
+	w->cells[3].has_gc = true;
+	w->cells[3].gc = 12;
+	w->cells[3].w_gc = 120;
+	w->waits = c;
+	w->nwaits = 2;
+	for (int i = 0; i < 2; i++) {
+		/* ids differ from file to file: the second is the node's own */
+		c[i] = (struct kp_wait_cell){ .receiver = i == 0 ? "db_server" :
+			node, .identity = "create", .messages = 1,
+			.w_messages = 10, .wait = 1000 + i,
+			.w_wait = 10000 + 10 * i, .min = 1000 + i,
+			.max = 1000 + i };
+		kp_hist_add(&c[i].hist, c[i].wait, 10);
+	}
+	return w;
+}
+
+/* Three calls, and two processes that messages waited for. */
+static struct kp_tree *
+fuller_tree(const char *node)
+{
+	const size_t calls = 3 * sizeof(struct kp_tree_call);
+	struct kp_tree *t = new_tree(3), *more;
+
+	more = realloc(t, sizeof(*t) + calls + 2 * sizeof(*t->waits));
+	assert_non_null(more);
+	more->waits = (struct kp_tree_wait *)(void *)&more->calls[3];
+	more->nwaits = 2;
+	for (uint64_t i = 0; i < 2; i++)
+		more->waits[i] = (struct kp_tree_wait){ .pid = "<0.1.0>",
+			.receiver = i == 0 ? node : "db_server",
+			.messages = 1 + i, .wait = 2000, .max = 1500 };
+	return more;
+}
+
 /* Two windows, a slow request, an event; the store stays open. */
 static struct kp_store *
 begin_file(const char *file, const char *node, kp_wall_ns start)
 {
-	struct kp_tree *t = new_tree(3);
+	struct kp_tree *t = fuller_tree(node);
 	struct kp_store *s;
 
 	use(file);
 	s = open_store();
-	kp_store_window(s, known_window(node, start));
-	kp_store_window(s, known_window(node, start + 10 * S));
+	kp_store_window(s, fuller_window(node, start));
+	kp_store_window(s, fuller_window(node, start + 10 * S));
 	t->node = node;
 	t->start = start + S;
 	t->total += (start - T0) / 100;
@@ -167,6 +210,9 @@ same_cells(const struct kp_cell *a, const struct kp_cell *b)
 	assert_int_equal(a->self, b->self);
 	assert_int_equal(a->w_busy, b->w_busy);
 	assert_int_equal(a->async, b->async);
+	assert_int_equal(a->has_gc, b->has_gc);
+	assert_int_equal(a->w_gc, b->w_gc);
+	assert_int_equal(a->has_out, b->has_out);
 	assert_int_equal(a->min, b->min);
 	assert_int_equal(a->max, b->max);
 	assert_int_equal(a->hist.count, b->hist.count);
@@ -195,6 +241,28 @@ same_sums(struct kp_query *a, struct kp_query *b,
 		same_cells(&sa.cells[i], &sb.cells[i]);
 	kp_query_sum_free(&sa);
 	kp_query_sum_free(&sb);
+}
+
+static void
+same_waits(struct kp_query *a, struct kp_query *b)
+{
+	struct kp_query_waits wa, wb;
+
+	assert_int_equal(kp_query_waits(a, &all, &wa), KP_OK);
+	assert_int_equal(kp_query_waits(b, &all, &wb), KP_OK);
+	assert_int_equal(wa.n, wb.n);
+	assert_true(wa.n > 0);
+	for (size_t i = 0; i < wa.n; i++) {
+		assert_string_equal(wa.v[i].receiver, wb.v[i].receiver);
+		assert_string_equal(wa.v[i].identity, wb.v[i].identity);
+		assert_int_equal(wa.v[i].messages, wb.v[i].messages);
+		assert_int_equal(wa.v[i].w_wait, wb.v[i].w_wait);
+		assert_int_equal(wa.v[i].min, wb.v[i].min);
+		assert_int_equal(wa.v[i].max, wb.v[i].max);
+		assert_int_equal(wa.v[i].hist.count, wb.v[i].hist.count);
+	}
+	kp_query_waits_free(&wa);
+	kp_query_waits_free(&wb);
 }
 
 static void
@@ -288,9 +356,25 @@ test_merged_is_as_one(void **state)
 	same_sums(set, q, &on_b);
 	same_series(set, q, &all);
 	same_lists(set, q);
+	same_waits(set, q);
 	kp_query_close(set);
 	kp_query_close(q);
 	use(out_db);
+	assert_string_equal(sql_text("select r.name, n.name, sum(messages),"
+	    " sum(wait_ns) from message_stat m join receiver r on r.id ="
+	    " m.receiver_id join time_window w on w.id = m.window_id"
+	    " join node n on n.id = w.node_id group by 1, 2 order by 1, 2"),
+	    "a@h|a@h|2|2002\nb@h|b@h|2|2002\n"
+	    "db_server|a@h|2|2000\ndb_server|b@h|2|2000");
+	assert_string_equal(sql_text("select n.name, t.seq, v.name, messages"
+	    " from request_wait t join receiver v on v.id = t.receiver_id"
+	    " join request r on r.id = t.request_id"
+	    " join node n on n.id = r.node_id order by 1, 2"),
+	    "a@h|0|a@h|1\na@h|1|db_server|2\n"
+	    "b@h|0|b@h|1\nb@h|1|db_server|2");
+	assert_string_equal(sql_text("select sum(gc_ns), sum(w_gc_ns),"
+	    " count(gc_ns), count(out_ns), count(*) from stat"),
+	    "48|480|4|0|16");
 	assert_string_equal(sql_text("select count(*), sum(entry_calls),"
 	    " count(distinct run_id) from time_window"), "4|400|2");
 	assert_string_equal(sql_text("select count(*) from call"), "6");

@@ -216,6 +216,44 @@ test_power_loss(void **state)
 	assert_true(cuts > 400);
 }
 
+/*
+ * The last thing a run does is to leave the WAL, and with it what makes a commit
+ * safe without a sync: whichever sectors of the journal are there and which are
+ * not, none of it is played back that is not whole.
+ */
+static void
+test_power_loss_at_close(void **state)
+{
+	unsigned n, cuts = 0;
+	struct kp_db *db;
+
+	(void)state;
+	for (uint32_t seed = 2; seed < 10; seed++) {
+		for (n = 1;; n++, cuts++) {
+			remove_db();
+			faultvfs_set(FAULT_NONE, 0, 0);
+			db = open_db();
+			assert_non_null(db);
+			assert_true(write_window(db, 0));
+			/* what was done up to here is on disk */
+			faultvfs_set(FAULT_POWER, n, 0);
+			db_close(db, 0);
+			if (!faultvfs_struck())
+				break;
+			faultvfs_power_on(1000 * seed + n);
+			db = open_db();
+			if (db == NULL)
+				fail_msg("operation %u of closing, disk %u: it"
+				    " cannot be opened", n, seed);
+			assert_int_equal(windows_there(), 1);
+			faultvfs_set(FAULT_NONE, 0, 0);
+			db_close(db, 0);
+		}
+		assert_true(n > 10);
+	}
+	print_message("the power went %u times\n", cuts);
+}
+
 /* One operation fails and those after it do not: nothing is lost. */
 static void
 test_one_failure(void **state)
@@ -293,6 +331,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_power_loss),
+		cmocka_unit_test(test_power_loss_at_close),
 		cmocka_unit_test(test_one_failure),
 		cmocka_unit_test(test_failing_for_a_while),
 	};

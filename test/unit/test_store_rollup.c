@@ -95,6 +95,59 @@ test_cost(void **state)
 	db_close(db, 0);
 }
 
+/*
+ * What was measured in some of the windows is that much in all of them; what was
+ * measured in none is not 0.
+ */
+static void
+test_pauses_and_waits(void **state)
+{
+	struct kp_db *db = keep_open("10s:2h,1m:1d");
+	struct kp_wait_cell *c;
+	struct kp_window *w;
+
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		w = known_window("a@h", NOON + i * 10 * S);
+		w->cells[3].has_gc = i % 2 > 0;
+		w->cells[3].gc = i % 2 > 0 ? 100 + i : 0;
+		w->cells[3].w_gc = 10 * w->cells[3].gc;
+		w->waits = c = calloc(1, sizeof(*c));
+		assert_non_null(c);
+		w->nwaits = 1;
+		*c = (struct kp_wait_cell){ .receiver = "db_server",
+			.identity = "create", .messages = 2, .w_messages = 20,
+			.away = 1, .w_away = 10, .wait = 3000 + i,
+			.w_wait = 30000 + 10 * i, .min = 1000 - i,
+			.max = 2000 + 2 * i };
+		kp_hist_add(&c->hist, c->min, 10);
+		kp_hist_add(&c->hist, c->max, 10);
+		keep_put(db, w);
+		kp_window_free(w);
+	}
+	keep_settle(db, NOON + 3 * HOUR);
+	assert_string_equal(sql_text("select level, count(*) from time_window"
+	    " group by level"), "60|1");
+	assert_string_equal(sql_text("select t.name, i.name, gc_ns, w_gc_ns,"
+	    " out_ns, w_out_ns from stat s join tier t on t.id = s.tier_id"
+	    " join identity i on i.id = s.identity_id order by 1, 2"),
+	    "_total|_total|null|null|null|null\n"
+	    "_total|create|null|null|null|null\n"
+	    "db|_total|null|null|null|null\n"
+	    "db|create|309|3090|null|null");
+	assert_string_equal(sql_text("select r.name, i.name, messages,"
+	    " w_messages, away, w_away, wait_ns, w_wait_ns, min_ns, max_ns"
+	    " from message_stat m join receiver r on r.id = m.receiver_id"
+	    " join identity i on i.id = m.identity_id"),
+	    "db_server|create|12|120|6|60|18015|180150|995|2010");
+	/* half of 120 are about 1 us, and half about 2 */
+	assert_string_equal(sql_text("select p50_ns between 900 and 1100,"
+	    " p99_ns between 1900 and 2010 from message_stat"), "1|1");
+	keep_settle(db, NOON + 3 * DAY);
+	assert_string_equal(sql_text("select count(*) from message_stat"), "0");
+	db_close(db, 0);
+}
+
 /* After a long pause: at once to where it belongs; runs and nodes apart. */
 static void
 test_after_a_pause(void **state)
@@ -218,6 +271,18 @@ random_shares(struct kp_cell *c)
 	c->w_share_busy = all_of_it ? c->w_busy : pick(1 << 24);
 }
 
+/* Of each, measured or not. */
+static void
+random_pauses(struct kp_cell *c)
+{
+	c->has_gc = pick(2) > 0;
+	c->gc = c->has_gc ? pick(1 << 24) : 0;
+	c->w_gc = c->has_gc ? pick(1 << 24) : 0;
+	c->has_out = pick(2) > 0;
+	c->out = c->has_out ? pick(1 << 24) : 0;
+	c->w_out = c->has_out ? pick(1 << 24) : 0;
+}
+
 static void
 random_cell(struct kp_cell *c, const char *tier, const char *identity)
 {
@@ -236,6 +301,7 @@ random_cell(struct kp_cell *c, const char *tier, const char *identity)
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
 		*times[i] = pick(1 << 24) * INT64_C(1000);
 	random_shares(c);
+	random_pauses(c);
 	for (uint32_t n = pick(6); n > 0; n--) {
 		d = (kp_dur_ns)1 << pick(40);
 		d += pick(1 << 20);
@@ -246,6 +312,47 @@ random_cell(struct kp_cell *c, const char *tier, const char *identity)
 		c->w_total += 10 * d;
 		c->min = c->min < 0 || d < c->min ? d : c->min;
 		c->max = d > c->max ? d : c->max;
+	}
+}
+
+static const char *const receivers[] = { "_entry", "_other", "db:init/1",
+	"db_server" };
+#define RECEIVERS (sizeof(receivers) / sizeof(receivers[0]))
+
+static void
+random_wait(struct kp_wait_cell *c, const char *receiver, const char *identity)
+{
+	kp_dur_ns d;
+
+	*c = (struct kp_wait_cell){ .receiver = receiver, .identity = identity,
+		.min = -1 };
+	for (uint32_t n = pick(6); n > 0; n--) {
+		d = (kp_dur_ns)1 << pick(40);
+		d += pick(1 << 20);
+		kp_hist_add(&c->hist, d, 10);
+		c->messages++;
+		c->w_messages += 10;
+		c->wait += d;
+		c->w_wait += 10 * d;
+		c->min = c->min < 0 || d < c->min ? d : c->min;
+		c->max = d > c->max ? d : c->max;
+	}
+	c->away = pick((uint32_t)c->messages + 1);
+	c->w_away = 10 * c->away;
+}
+
+/* By receiver and identity, as windows have them; some have none at all. */
+static void
+random_waits(struct kp_window *w)
+{
+	if (pick(4) == 0)
+		return;
+	w->waits = calloc(RECEIVERS * NAMES, sizeof(*w->waits));
+	assert_non_null(w->waits);
+	for (size_t i = 0; i < RECEIVERS * NAMES; i++) {
+		if (pick(3) == 0)
+			random_wait(&w->waits[w->nwaits++],
+			    receivers[i / NAMES], names[i % NAMES]);
 	}
 }
 
@@ -271,6 +378,7 @@ random_window(void)
 		}
 	}
 	w->ncells = n;
+	random_waits(w);
 	return w;
 }
 
@@ -375,6 +483,63 @@ assert_same_heads(struct kp_window *const *w, const struct kp_query_range *r,
 	assert_memory_equal(&sum->losses, &losses, sizeof(losses));
 }
 
+/* As brute_cell. */
+static void
+brute_wait(struct kp_window *const *w, const struct kp_query_range *r,
+    const struct kp_wait_cell *key, struct kp_wait_cell *sum)
+{
+	const struct kp_wait_cell *c;
+
+	*sum = (struct kp_wait_cell){ .min = -1 };
+	for (int i = 0; i < WINDOWS; i++) {
+		for (size_t k = 0; in_range(w[i], r) && k < w[i]->nwaits; k++) {
+			c = &w[i]->waits[k];
+			if (strcmp(c->receiver, key->receiver) == 0 &&
+			    strcmp(c->identity, key->identity) == 0)
+				kp_wait_cell_merge(sum, c);
+		}
+	}
+}
+
+static void
+assert_same_wait(const struct kp_wait_cell *a, const struct kp_wait_cell *b)
+{
+	assert_int_equal(a->messages, b->messages);
+	assert_int_equal(a->w_messages, b->w_messages);
+	assert_int_equal(a->away, b->away);
+	assert_int_equal(a->w_away, b->w_away);
+	assert_int_equal(a->wait, b->wait);
+	assert_int_equal(a->w_wait, b->w_wait);
+	assert_int_equal(a->min, b->min);
+	assert_int_equal(a->max, b->max);
+	assert_same_hist(&a->hist, &b->hist);
+}
+
+static void
+assert_same_waits(struct kp_query *q, struct kp_window *const *w,
+    const struct kp_query_range *r)
+{
+	struct kp_wait_cell key = { .min = -1 }, brute, none = { .min = -1 };
+	const struct kp_wait_cell *c;
+	struct kp_query_waits waits;
+
+	assert_int_equal(kp_query_waits(q, r, &waits), KP_OK);
+	assert_true(waits.n <= RECEIVERS * NAMES);
+	for (size_t i = 0; i < RECEIVERS * NAMES; i++) {
+		key.receiver = receivers[i / NAMES];
+		key.identity = names[i % NAMES];
+		brute_wait(w, r, &key, &brute);
+		c = &none;
+		for (size_t k = 0; k < waits.n; k++)
+			if (strcmp(waits.v[k].receiver, key.receiver) == 0 &&
+			    strcmp(waits.v[k].identity, key.identity) == 0)
+				c = &waits.v[k];
+		assert_same_wait(c, &brute);
+		kp_hist_free(&brute.hist);
+	}
+	kp_query_waits_free(&waits);
+}
+
 static void
 assert_same_range(struct kp_query *q, struct kp_window *const *w,
     const struct kp_query_range *r)
@@ -385,6 +550,7 @@ assert_same_range(struct kp_query *q, struct kp_window *const *w,
 
 	assert_int_equal(kp_query_sum(q, r, &sum), KP_OK);
 	assert_same_heads(w, r, &sum);
+	assert_same_waits(q, w, r);
 	for (size_t i = 0; i < 2 * NAMES; i++) {
 		key.tier = i < NAMES ? "_total" : "db";
 		key.identity = names[i % NAMES];
@@ -536,6 +702,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		ON_A_FILE(test_steps),
 		ON_A_FILE(test_cost),
+		ON_A_FILE(test_pauses_and_waits),
 		ON_A_FILE(test_after_a_pause),
 		ON_A_FILE(test_long_windows),
 		ON_A_FILE(test_short_windows),
