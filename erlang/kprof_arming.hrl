@@ -126,7 +126,7 @@ disarm_all(State, #s{session = Session, state = Was} = S) ->
                  Now#s{unarmed_from = entry_calls(Now)};
              _ -> S#s{state = State}
          end,
-    S2 = mail_end(clear_patterns(Tiers, Entries, S1)),
+    S2 = clear_patterns(Tiers, Entries, mail_end(S1)),
     own([], S2),
     case Was of
         armed -> sweep(S2#s.flags, S2);

@@ -120,15 +120,18 @@ history(World) ->
      end || Minutes <- [23 * 60, 90], Ns <- [Minutes * 60 * 1000000000]].
 
 %% A kprofd is attached, and its database has something of everything in it:
-%% a pause, and so requests that were not seen, and slow requests.
+%% a pause, and so requests that were not seen, slow requests, what tiers did
+%% besides, and how long messages waited, of which only the native probe tells.
 with_daemon(#{daemon := none} = World) ->
-    P = start(World, "exec " ++ fill("kprofd -target app@host -tiers tiers.conf -interval 1s", World)),
+    write(World, "everything.conf", read(World, "tiers.conf") ++ "{scheduling, true}.\n{messages, true}.\n"),
+    P = start(World, "exec " ++ fill("kprofd -target app@host -tiers everything.conf -interval 1s -probe native", World)),
     it:armed(P),
     [{0, _, _} = run(World, C) || C <- ["kprof pause", "sleep 1", "kprof resume"]],
     measured(World),
     [it:until(View ++ " has rows",
               fun() -> query(World, ["select count(*) from ", View, " where ", recent(Column)]) > 0 end)
-     || {View, Column} <- [{"slow_requests", "start"}, {"losses", "start"}, {"events", "at"}]],
+     || {View, Column} <- [{"slow_requests", "start"}, {"losses", "start"}, {"events", "at"},
+                                {"pause_stats", "start"}, {"message_stats", "start"}]],
     World#{daemon := P};
 with_daemon(#{daemon := P} = World) ->
     case it:is_running(P) of
