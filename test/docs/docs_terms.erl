@@ -7,7 +7,7 @@
 
 -export([kind/1, base/0, with_tiers/1, stubs/2, compile/1, is_function_there/2]).
 
--define(FORMS, [tiers, entry, finish, identity, rewrite, sampling, slow_ms, gc, scheduling, overload]).
+-define(FORMS, [tiers, entry, finish, identity, rewrite, sampling, slow_ms, gc, scheduling, messages, overload]).
 
 %% tiers | module | expressions | {error, Why}
 kind(Text) ->
