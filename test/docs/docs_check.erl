@@ -11,7 +11,8 @@ in_world({sql, Text}, World) ->
     sql(statements(docs_world:fill(Text, World)), "", World);
 in_world({tiers, Text}, World) ->
     docs_world:write(World, "example.conf", docs_terms:with_tiers(Text)),
-    Err = passes("kprofd -check -tiers example.conf -target app@host 2>&1", World),
+    %% messages are of the native probe alone
+    Err = passes("kprofd -check -tiers example.conf -target app@host -probe native 2>&1", World),
     re:run(Err, "warning:", [unicode, {capture, none}]) =:= nomatch orelse it:fail("kprofd warns:~n~ts", [Err]);
 in_world({terms, Text}, World) ->
     terms(docs_kind:fill(Text, docs_table:grammar(), fun(What) -> What end), World);
