@@ -156,6 +156,8 @@ done
 same 'completion: -what' "$(complete kprof report -json -what '')" "async
 busy
 calls
+gc
+out
 self
 total"
 same 'completion: --sort' "$(complete kprof slow --sort t)" "time
