@@ -9,7 +9,7 @@
 -export([open/2, history/1, with_daemon/1, daemon_fails/1, causes/1]).
 -export([run/2, profile/2, fill/2, call/4, write/3, read/2]).
 
--define(COMMAND_MS, 180000).
+-define(COMMAND_MS, 600000).
 -define(KINDS, 5).      % of requests in test/docs/tiers.conf, and _total
 
 %% Work that a reader would have: some requests are slow, some raise.
