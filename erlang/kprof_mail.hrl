@@ -21,13 +21,16 @@ mail_begin(#s{messages = true, probe = native} = S) ->
 mail_begin(S) ->
     S.
 
-%% Somebody may come between the look and this: then it is his.
+%% Somebody may come between the look and this: then it is his. A probe that has
+%% ended is no tracer.
 mail_take(Ours) ->
-    case seq_trace:set_system_tracer(Ours) of
+    try seq_trace:set_system_tracer(Ours) of
         Old when Old =:= false; Old =:= Ours -> on;
         Other ->
             _ = seq_trace:set_system_tracer(Other),
             {others, name(Other)}
+    catch
+        error:badarg -> off
     end.
 
 mail_is(Mail, #s{mail = Mail} = S) ->
