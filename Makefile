@@ -578,11 +578,16 @@ mutants-fit:
 	    patch --dry-run -sp1 < $$p || { echo "$$p: renew it"; exit 1; }; \
 	done
 
-# Those that lie to kprofd, whole: `make integration` has a hundredth of it.
+# Those that lie to kprofd, and those that trace beside it in the target, whole:
+# `make integration` has a short form.  `make hostile-releases`: on other releases.
 .PHONY: hostile
-hostile: MODULES := hostile_tests
+hostile: MODULES := hostile_tests,adversary_tests
 hostile: $(INTEGRATION_NEEDS)
 	KPROFD_HOSTILE=whole $(call run_integration)
+
+.PHONY: hostile-releases
+hostile-releases:
+	KPROFD_HOSTILE=whole $(MAKE) --no-print-directory releases MODULES=adversary_tests
 
 # Exports of traces, read by what they are for.
 VIEWERS := $(B)/npm_viewers
@@ -849,7 +854,7 @@ help:
 	@echo 'make torture-valgrind  the same in valgrind'
 	@echo 'make faults       what can go wrong, at many moments (SEED=N: the same ones)'
 	@echo 'make faults-mutants  whether those tests fail without what they test'
-	@echo 'make hostile      peers and clients that lie, whole (SAN=1: with sanitizers)'
+	@echo 'make hostile      peers that lie, tracers beside ours, whole (SAN=1: with sanitizers)'
 	@echo 'make viewers-test exports of traces, read by callgrind_annotate and speedscope'"'"'s schema'
 	@echo 'make soak         MINUTES=$(MINUTES) of a busy target: nothing grows'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
