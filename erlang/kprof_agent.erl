@@ -31,13 +31,14 @@
 -define(GUESTS, [kprof_probe, ?MODULE]).
 -include("kprof_guest.hrl").
 
--define(PROTOCOL, 3).
+-define(PROTOCOL, 4).
 -define(BATCH_EVENTS, 500).     % most events in one message
 -define(BATCH_MS, 15).          % longest wait for a batch to fill: with the way
                                 % to the daemon an event is there within 20
 -define(BATCH_LEAST_MS, 5).     % where events may not be much older
 -define(TICK_MS, 500).          % how often the lease is looked at
 -define(PROBE_MS, 200).         % how long a call rate is measured
+-define(INSIDE_MS, 4000).       % how long all are asked where they are, twice
 -define(LOAD_MS, 8000).         % how long modules have to be loaded
 -define(DRAIN_MS, 1000).        % longest stay after the end, to hand over
 -define(NEAR_MODULES, 20000).   % module names sent for "did you mean"
@@ -49,8 +50,10 @@
 -define(DRAIN_RECORDS, 4096).   % taken from the rings at once: well below 1 ms
 -define(RINGS_MS, 10).          % how often rings are looked at that fill
 -define(RINGS_IDLE_MS, 15).     % and others
--define(FEW_MODULES, 8).       % whose patterns are gone at once
--define(PROCESSES, 1000).       % whose flags are taken at once
+-define(FEW_MODULES, 8).        % whose patterns are gone at once
+-define(QUIET_MS, 100).         % longest wait for flags to be taken before them
+-define(FLAGS_MS, 60000).       % for flags to be set, on a node that is busy
+-define(FLAGS_LOOK_MS, 5).      % between two looks at the daemon meanwhile
 -define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word
 
 %% For an entry: who calls it has no token any more.
@@ -85,7 +88,10 @@
     mail = off,         % and had: see mail_begin/1
     plan = [],          % [#item{}], what to arm
     flags = [],         % that its match specs give to processes
-    broom = none,       % who takes them: none | {Pid, Flags}
+    broom = none,       % what takes them: none | {Walk, Flags}
+    flagged = [],       % of our own flags those that processes have
+    walk = none,        % what sets or takes these: none | {Walk, walking | walked}
+    untraced = 0,       % processes that it waits for, which are in native code
     lookout = none,     % who looks for other tracers: none | Pid
     alone = true,       % there are none: true | false | unknown
     state = idle,       % idle | armed | paused | {tripped | ended, Reason}
@@ -102,6 +108,7 @@
     changing,           % {DeliveredRef, Ref}: a change is answered then
     loading,            % {Ref, Modules, Loader}: a check is answered then
     rating,             % the probe of call rates that runs: see rates/4
+    looker,             % the process that looks for loops meanwhile
     last_trip = none,   % see trip/3
     counted = #{},      % entry MFA => its counter when it was read last
     counted_at = 0,     % monotonic ms of that
@@ -223,6 +230,7 @@ summary(S) ->
       probe => S#s.probe,
       messages => S#s.mail,
       flags => S#s.flags,
+      untraced => S#s.untraced,
       armed => [I#item.mfa || I <- S#s.plan, not I#item.gone],
       entries => [I#item.mfa || I <- S#s.plan, I#item.kind =:= entry, not I#item.gone],
       missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
@@ -267,12 +275,12 @@ loop(S) ->
             loop(rated(Ref, Loops, S));
         {names, Ref, Names} ->
             loop(reply(Ref, Names, S));
-        {neighbours, Traced} ->
-            loop(tell_neighbours(Traced, S));
-        {others, Lookout, Others} ->
-            loop(others_seen(Lookout, Others, S));
-        {swept, Broom} when Broom =:= element(1, S#s.broom) ->
-            loop(S#s{broom = none});
+        {others, Lookout, N, Others} ->
+            loop(others_seen(Lookout, N, Others, S));
+        {walk, Pid, What} ->
+            loop(walk_told(Pid, What, S));
+        {'DOWN', _, process, Pid, Reason} ->
+            loop(walk_ended(Pid, Reason, S));
         {?MODULE, status, From, Ref} ->
             From ! {Ref, summary(S)},
             loop(S);
@@ -319,7 +327,6 @@ command({names, Pids}, Ref, S) ->
     names(Pids, Ref, S);
 command({arm, Items, Limits}, Ref, S) ->
     {Result, S1} = arm_plan(Items, limits(Limits, S)),
-    _ = find_neighbours(S1),
     reply(Ref, Result, S1);
 command({change, Take, Items, Limits}, Ref, S) ->
     case change_plan(Take, items(Items), flags_too(Limits, S)) of
@@ -389,7 +396,7 @@ finish(Reason, S) ->
     _ = send(setelement(1, Bye, kprof_bye), S2),
     count_entries(S2, false),
     _ = S2#s.probe =:= native andalso kprof_probe:stop(),
-    clear_processes(S2#s.session, tracer(S2)),
+    _ = flags_end(S2),
     logger:notice("kprofd detached: ~ts: ~ts, ~b events sent, ~b dropped",
                   [S2#s.who, reason_text(Reason), S2#s.sent, S2#s.dropped]),
     exit(normal).
@@ -474,7 +481,7 @@ sentry_clean(Legacy, Agent, Own) ->
     Legacy andalso
         begin
             [pattern(legacy, MFA, false, How) || {How, MFA} <- Own],
-            [clear_processes(legacy, T) || T <- Tracers]
+            [flags_clear(legacy, T, ?CLEAR_MS) || lists:member(flags, Own), T <- Tracers]
         end,
     ok.
 
@@ -493,7 +500,8 @@ own(More, S) ->
     Plan = [P || P <- patterns(S#s.plan),
                  not is_resting(S) orelse element(1, P) =:= call_count],
     element(1, S#s.sentry) ! {own, More ++ Rated ++ Plan ++
-                                  [{meta, MFA} || MFA <- S#s.watching]}.
+                                  [{meta, MFA} || MFA <- S#s.watching] ++
+                                  [flags || S#s.flagged =/= []]}.
 
 patterns(Plan) ->
     [{local, I#item.mfa} || I <- Plan] ++

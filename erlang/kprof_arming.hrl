@@ -27,7 +27,8 @@ exacts(Plan, relay) ->
     maps:from_list([{MFA, {0, 0}}
                     || #item{mfa = MFA, fallback = F} <- Plan, F =/= []]).
 
-%% Tiers first and entries last, so that no request starts half armed. But
+%% Tiers first, and entries last, when all processes have their flags, so that no
+%% request starts half armed. But
 %% tokens of before are still about: entries take them first, or else what
 %% processes do with them is traced for as long as the arming takes.
 rearm(#s{plan = []} = S) ->
@@ -41,24 +42,29 @@ rearm(#s{plan = Plan} = S) ->
     end.
 
 rearm_all(S00) ->
-    S0 = lookout(sweep_rest(S00)),
+    S0 = flags_trim(flags_ensure(lookout(sweep_rest(S00)))),
     own([], S0),
     {Entries, Tiers} = by_kind([I || I <- S0#s.plan, not I#item.gone]),
     [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
     case arm_tiers(Tiers, S0) of
         {[], S} ->
             _ = probe_wake(S),
-            processes_trace(S),
-            S1 = mail_begin(read_counters(S)),
-            case set_patterns(Entries, S1) of
-                [] ->
-                    {ok, S1#s{state = armed, unarmed = unarmed(S1)}};
-                Failed ->
-                    {{error, {not_armed, Failed}}, disarm(idle, S1)}
-            end;
+            rearm_entries(Entries, flags_await(S));
         {Failed, S} ->
             {{error, {not_armed, Failed}}, disarm(idle, S)}
     end.
+
+%% When all processes have their flags.
+rearm_entries(Entries, {ok, S}) ->
+    S1 = mail_begin(read_counters(S)),
+    case set_patterns(Entries, S1) of
+        [] ->
+            {ok, S1#s{state = armed, unarmed = unarmed(S1)}};
+        Failed ->
+            {{error, {not_armed, Failed}}, disarm(idle, S1)}
+    end;
+rearm_entries(_, {Error, S}) ->
+    {Error, disarm(idle, S)}.
 
 arm_tiers(Items, S) ->
     lists:foldl(fun(I, {Failed, S1}) ->
@@ -141,8 +147,7 @@ clear_patterns(Tiers, Entries, #s{session = legacy} = S) ->
     case is_quieter(S) of
         true ->
             S1 = clear_modules(Entries, clear_modules(Tiers, quiet(S))),
-            _ = S1#s.leaving orelse processes_trace(S1),
-            S1;
+            if S1#s.leaving -> S1; true -> flags_ensure(S1) end;
         false ->
             clear_modules(Entries, clear_modules(Tiers, S))
     end;
@@ -157,19 +162,22 @@ is_quieter(#s{plan = Plan, state = State, leaving = Leaving}) ->
     (Leaving orelse is_tuple(State)) andalso
         N > ?FEW_MODULES andalso N * 500 > erlang:system_info(process_count).
 
-%% New processes first; events of others do not pile up meanwhile.
+%% Of all that let us; events of others do not pile up meanwhile.
 quiet(S) ->
-    Tracer = tracer(S),
-    _ = clear_new_flags(Tracer),
-    quiet(Tracer, processes(), S).
+    quiet(now_ms() + ?QUIET_MS, flags_drop(S)).
 
-quiet(Tracer, [_ | _] = Ps, S) ->
-    {Some, More} = lists:split(min(?PROCESSES, length(Ps)), Ps),
-    clear_flags(Tracer, Some),
-    quiet(Tracer, More, relieve(S));
-quiet(_, [], #s{last_trip = #{} = Trip, state = {tripped, _}} = S) ->
+quiet(Until, #s{walk = {{Pid, _}, walking}} = S) ->
+    receive
+        {walk, Pid, What} -> quiet(Until, walk_told(Pid, What, S))
+    after 1 ->
+            case now_ms() < Until of
+                true -> quiet(Until, relieve(S));
+                false -> S
+            end
+    end;
+quiet(_, #s{last_trip = #{} = Trip, state = {tripped, _}} = S) ->
     S#s{last_trip = Trip#{quiet_at => now_ns()}};
-quiet(_, [], S) ->
+quiet(_, S) ->
     S.
 
 clear_modules(Items, S) ->
@@ -219,7 +227,6 @@ change_plan(Take, Put, #s{plan = Old} = S) ->
     Is = fun(MFA, Items) -> lists:keymember(MFA, #item.mfa, Items) end,
     case taken([I#item.mfa || I <- Put], S) of
         [] ->
-            own(patterns(Put), S),
             {Kept, Gone} = lists:partition(
                              fun(#item{mfa = MFA}) ->
                                      not lists:member(MFA, Take) andalso
@@ -230,9 +237,24 @@ change_plan(Take, Put, #s{plan = Old} = S) ->
             {{error, {traced_by_others, Taken}}, S}
     end.
 
-change_plan(Gone, Kept, Put, #s{session = Session} = S) ->
+%% What the flags are to be for both is there before, what is for neither goes
+%% afterwards.
+change_plan(Gone, Kept, Put, #s{plan = Old} = S0) ->
+    case flags_for(Kept ++ Put ++ Old, S0) of
+        {ok, S} -> change_plan_now(Gone, Kept, Put, S);
+        Failed -> Failed
+    end.
+
+flags_for(Plan, #s{state = armed, plan = Old} = S0) ->
+    {Result, S} = processes_trace(S0#s{plan = Plan}),
+    {Result, S#s{plan = Old}};
+flags_for(_, S) ->
+    {ok, S}.
+
+change_plan_now(Gone, Kept, Put, #s{session = Session} = S) ->
     Were = entries(Gone),
     Are = entries(Put),
+    own(patterns(Put), S),
     [count(Session, MFA, true) || MFA <- Are -- Were],
     case change_patterns(Gone, Put, Are -- Were, S) of
         {ok, S1} ->
@@ -245,22 +267,20 @@ change_plan(Gone, Kept, Put, #s{session = Session} = S) ->
                         exact = maps:merge(maps:without(MFAs, S1#s.exact),
                                            exacts(Put, S1#s.probe))}),
             own([], S2),
-            trace_on(S2),
-            {ok, S2};
+            {ok, trace_on(S2)};
         {Error, S1} ->
             [count(Session, MFA, false) || MFA <- Are -- Were],
             own([], S1),
-            trace_on(S1),
-            {Error, S1}
+            {Error, trace_on(S1)}
     end.
 
 %% What was lost in a change has not tripped: so if the probe has ended itself
 %% meanwhile, nobody else would begin it again.
 trace_on(#s{state = armed} = S) ->
     _ = probe_wake(S),
-    processes_trace(S);
-trace_on(_) ->
-    0.
+    flags_trim(S);
+trace_on(S) ->
+    S.
 
 entries(Items) ->
     [MFA || #item{mfa = MFA, kind = entry} <- Items].

@@ -62,19 +62,33 @@ rates(MFAs, MaybeLoops, Ref, S0) ->
               || MFA <- MFAs,
                  lists:member(MFA, Mine) orelse lists:member(MFA, Ours)],
     Agent = self(),
-    spawn(fun() ->
-                  Inside = inside(MaybeLoops),
-                  receive after ?PROBE_MS -> ok end,
-                  Loops = [F || {P, F} <- Inside, outermost(P) =:= F],
-                  Agent ! {rated, Ref, Loops}
-          end),
-    S1#s{rating = {Ref, MFAs, Mine, now_ns(), Before}}.
+    Looker = spawn(fun() -> Agent ! {rated, Ref, loops(MaybeLoops)} end),
+    S1#s{rating = {Ref, MFAs, Mine, now_ns(), Before}, looker = Looker}.
 
-inside([]) ->
-    [];
-inside(MaybeLoops) ->
-    [{P, F} || P <- processes(), F <- [outermost(P)],
-               lists:member(F, MaybeLoops)].
+loops([]) ->
+    receive after ?PROBE_MS -> [] end;
+loops(MaybeLoops) ->
+    Inside = inside(all, fun(_, F) -> lists:member(F, MaybeLoops) end),
+    receive after ?PROBE_MS -> ok end,
+    Before = maps:from_list(Inside),
+    lists:usort([F || {_, F} <- inside(maps:keys(Before), fun(P, F) -> maps:get(P, Before) =:= F end)]).
+
+%% Of those that answer in time; one that is in native code all the while is in no
+%% loop that we could see.
+inside(Which, Is) ->
+    Walk = walk_start(fun(P) ->
+                              F = outermost(P),
+                              case Is(P, F) of
+                                  true -> {found, {P, F}};
+                                  false -> skip
+                              end
+                      end, ask, Which),
+    Found = case walk_await(Walk, ?INSIDE_MS) of
+                {walked, _, _, Some} -> Some;
+                timeout -> []
+            end,
+    walk_stop(Walk),
+    Found.
 
 rated(Ref, Loops, #s{rating = {Ref, MFAs, _, T0, Before}} = S) ->
     Ns = max(1, now_ns() - T0),
@@ -97,7 +111,8 @@ rates_end(#s{rating = undefined} = S) ->
     S;
 rates_end(#s{rating = {_, _, Mine, _, _}, session = Session} = S) ->
     [count(Session, MFA, false) || MFA <- Mine -- entries(S#s.plan)],
-    S1 = S#s{rating = undefined},
+    exit(S#s.looker, kill),
+    S1 = S#s{rating = undefined, looker = undefined},
     own([], S1),
     S1.
 

@@ -4,16 +4,18 @@
 %% From OTP 27 on the VM crashes where two tracers have the flag for that on one
 %% process, be they sessions or the legacy tracer.
 
-%% {Process, Session}, but for sessions of this name.
+%% How many {Process, Session} there are, but for sessions of this name, and some
+%% of them.
 collected_by_others(Ours) ->
     case [Name || {Name, _} <- trace:session_info(all), Name =/= Ours] of
-        [] -> [];
-        _ -> [{P, Name} || P <- processes(),
-                           %% it answers for that itself, and is in no NIF then
-                           process_info(P, status) =/= undefined,
-                           {Name, _} = Session <- sessions_of(P),
-                           Name =/= Ours,
-                           collects(Session, P)]
+        [] -> {0, []};
+        _ -> walk_found(fun(P) ->
+                                case [Name || {Name, _} = Session <- sessions_of(P), Name =/= Ours,
+                                              collects(Session, P)] of
+                                    [Name | _] -> {found, {P, Name}};
+                                    [] -> skip
+                                end
+                        end)
     end.
 
 %% A session may be gone by now.

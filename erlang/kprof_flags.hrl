@@ -5,10 +5,8 @@
 %% process that is passed over, or that makes no such call any more, is swept
 %% when nothing is armed, or other flags are.
 %%
-%% To ask for or change the flags of a process that runs waits until it is
-%% scheduled out, with the scheduler of who asks: a NIF's length, at worst. So a
-%% scout asks each process for its status, which it answers by itself, and only
-%% of those that wait the broom takes flags; of the others it does in the end.
+%% That is a walk (kprof_flagger.hrl), which is over when every process has let it
+%% in.
 %%
 %% On OTP 25 and 26 a match spec's {trace, _, _} would change flags that somebody
 %% else has set on a process of theirs. There it stays out of match specs until
@@ -17,8 +15,6 @@
 %% have the one for garbage collection on one process the VM crashes: there the
 %% lookout looks for that.
 
--define(SWEEPS, 20).            % of processes that always run
--define(SWEEP_MS, 250).         % between two of them
 -define(LOOKOUT_MS, 1000).      % between two looks, at least,
 -define(LOOKOUT_SHARE, 50).     % and so many times as long as one took
 
@@ -62,24 +58,16 @@ sweep([], S) ->
     S;
 sweep(Flags, #s{session = Session} = S0) ->
     S = sweep_stop(S0),
-    Agent = self(),
-    Tracer = tracer(S),
     All = case S0#s.broom of
               none -> Flags;
               {_, Before} -> lists:usort(Flags ++ Before)
           end,
-    Broom = spawn(fun() ->
-                          Ref = erlang:monitor(process, Agent),
-                          Self = self(),
-                          spawn(fun() -> scout(Self) end),
-                          broom(Ref, Agent, Session, Tracer, All)
-                  end),
-    S#s{broom = {Broom, All}}.
+    S#s{broom = {flags_start(Session, tracer(S), [{false, All}], existing), All}}.
 
 sweep_stop(#s{broom = none} = S) ->
     S;
-sweep_stop(#s{broom = {Broom, _}} = S) ->
-    exit(Broom, kill),
+sweep_stop(#s{broom = {Walk, _}} = S) ->
+    walk_stop(Walk),
     S#s{broom = none}.
 
 %% What is wanted now is not taken any more.
@@ -87,58 +75,6 @@ sweep_rest(#s{broom = {_, Flags}} = S) ->
     sweep(Flags -- S#s.flags, sweep_stop(S));
 sweep_rest(S) ->
     S.
-
-%% Has the session's handle, and so must not outlive the agent.
-broom(Ref, Agent, Session, Tracer, Flags) ->
-    receive
-        {'DOWN', Ref, process, _, _} ->
-            ok;
-        {take, P} ->
-            _ = catch take_flags(Session, Tracer, P, Flags),
-            broom(Ref, Agent, Session, Tracer, Flags);
-        done ->
-            Agent ! {swept, self()}
-    end.
-
-take_flags(legacy, Tracer, P, Flags) ->
-    {tracer, Tracer} = erlang:trace_info(P, tracer),
-    {flags, Has} = erlang:trace_info(P, flags),
-    Has -- Flags =:= Has orelse
-        erlang:trace(P, false, [tracer_flag(Tracer) | Flags]);
-take_flags(Session, _, P, Flags) ->
-    {flags, Has} = trace:info(Session, P, flags),
-    Has -- Flags =:= Has orelse trace:process(Session, P, false, Flags).
-
-tracer_flag({Module, State}) -> {tracer, Module, State};
-tracer_flag(Pid) -> {tracer, Pid}.
-
-scout(Broom) ->
-    Ref = erlang:monitor(process, Broom),
-    scout(?SWEEPS, processes(), Broom, Ref),
-    Broom ! done.
-
-scout(_, [], _, _) ->
-    ok;
-scout(0, Running, Broom, _) ->
-    [Broom ! {take, P} || P <- Running];
-scout(Left, Ps, Broom, Ref) ->
-    Running = [P || P <- Ps, P =/= self(), P =/= Broom, runs(P, Broom)],
-    Running =:= [] orelse
-        receive {'DOWN', Ref, process, _, _} -> exit(normal)
-        after ?SWEEP_MS -> ok
-        end,
-    scout(Left - 1, Running, Broom, Ref).
-
-runs(P, Broom) ->
-    case process_info(P, status) of
-        {status, waiting} ->
-            Broom ! {take, P},
-            false;
-        {status, _} ->
-            true;
-        undefined ->
-            false
-    end.
 
 %% -------------------------------------------------------------- lookout ----
 
@@ -161,17 +97,21 @@ lookout(S) ->
 
 lookout(Ref, Agent, Legacy, Tracer) ->
     T0 = now_ms(),
-    Agent ! {others, self(), others(Legacy, Tracer)},
+    {N, Others} = others(Legacy, Tracer),
+    Agent ! {others, self(), N, Others},
     receive {'DOWN', Ref, process, _, _} -> ok
     after max(?LOOKOUT_MS, ?LOOKOUT_SHARE * (now_ms() - T0)) ->
             lookout(Ref, Agent, Legacy, Tracer)
     end.
 
-%% They answer for their status themselves, which no NIF is in then.
+%% Those that let us ask them.
 others(true, Tracer) ->
-    [{P, T} || P <- processes(), process_info(P, status) =/= undefined,
-               {tracer, T} <- [erlang:trace_info(P, tracer)],
-               T =/= [], T =/= Tracer];
+    walk_found(fun(P) ->
+                       case erlang:trace_info(P, tracer) of
+                           {tracer, T} when T =/= [], T =/= Tracer -> {found, {P, T}};
+                           _ -> skip
+                       end
+               end);
 others(false, _) ->
     collected_by_others(kprofd).
 
@@ -182,15 +122,15 @@ lookout_stop(#s{lookout = Lookout} = S) ->
     S#s{lookout = none, alone = true}.
 
 %% What the lookout saw.
-others_seen(Lookout, Others, #s{lookout = Lookout, alone = Was} = S)
-  when (Others =:= []) =/= Was ->
-    Now = S#s{alone = Others =:= []},
+others_seen(Lookout, N, Others, #s{lookout = Lookout, alone = Was} = S)
+  when (N =:= 0) =/= Was ->
+    Now = S#s{alone = N =:= 0},
     S#s.state =:= armed andalso set_patterns(tiers_first(Now), Now),
     case Others of
         [] -> Now;
-        _ -> tell_others(Others, sweep(endangered(Now), Now))
+        _ -> tell_others(N, Others, sweep(endangered(Now), Now))
     end;
-others_seen(_, _, S) ->
+others_seen(_, _, _, S) ->
     S.
 
 endangered(#s{session = legacy, flags = Flags}) -> Flags;
@@ -200,6 +140,6 @@ tiers_first(S) ->
     {Entries, Tiers} = by_kind([I || I <- S#s.plan, not I#item.gone]),
     Tiers ++ Entries.
 
-tell_others(Others, S) ->
+tell_others(N, Others, S) ->
     Some = [{name(P), name(T)} || {P, T} <- lists:sublist(Others, ?NEIGHBOURS)],
-    notice({kprof_notice, others, Some, length(Others)}, S).
+    notice({kprof_notice, others, Some, N}, S).

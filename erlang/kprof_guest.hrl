@@ -2,6 +2,8 @@
 %% it come, in which trace session, and how it goes without a trace. Its name is
 %% that of its process; GUESTS are the modules that go with that.
 
+-include("kprof_flagger.hrl").
+
 %% A monitor would make the node look for one that has gone.
 is_connected(Node) ->
     lists:member(Node, [node() | nodes(connected)]).
@@ -75,20 +77,3 @@ session_create(Name, Tracer) ->
         true -> trace:session_create(Name, Tracer, []);
         false -> legacy
     end.
-
-%% Of all processes where the tracer is ours, one by one: trace(all, false, ..)
-%% would take everybody's.
-clear_flags(Tracer) ->
-    clear_new_flags(Tracer),
-    clear_flags(Tracer, processes()).
-
-clear_new_flags(Tracer) ->
-    case erlang:trace_info(new_processes, tracer) of
-        {tracer, Tracer} -> erlang:trace(new_processes, false, [all]);
-        _ -> ok
-    end.
-
-clear_flags(Tracer, Ps) ->
-    [catch erlang:trace(P, false, [all])
-     || P <- Ps, P =/= Tracer, erlang:trace_info(P, tracer) =:= {tracer, Tracer}],
-    ok.

@@ -329,9 +329,9 @@ end_text(Reason) -> text("it died: ~0tP", [Reason, 8]).
 
 %% Flags first: without them no event is made while many patterns go, one by one.
 clear(legacy, Tracer, Armed) ->
-    clear_flags(Tracer),
+    flags_clear(legacy, Tracer, ?CLEAR_MS),
     lists:foreach(fun legacy_clear/1, Armed),
-    clear_flags(Tracer);
+    flags_clear(legacy, Tracer, ?CLEAR_MS);
 clear(Session, _, _) ->
     trace:session_destroy(Session),
     ok.

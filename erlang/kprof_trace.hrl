@@ -39,25 +39,6 @@ has_any(Kinds, MFA) ->
                       not lists:member(V, [false, undefined, []])
               end, Kinds).
 
-%% On OTP 25 and 26 a process has one tracer, and 'all' passes over those that
-%% are somebody else's, without a word. Another process looks for them: where
-%% there are some 100,000 processes that takes seconds, and events are coming.
-find_neighbours(#s{session = legacy, state = armed} = S) ->
-    Agent = self(),
-    Ours = tracer(S),
-    spawn(fun() -> Agent ! {neighbours, neighbours(Ours)} end);
-find_neighbours(_) ->
-    none.
-
-neighbours(Agent) ->
-    [{P, T} || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)],
-               T =/= [], T =/= Agent].
-
-tell_neighbours([], S) ->
-    S;
-tell_neighbours(Traced, S) ->
-    Some = [{name(P), name(T)} || {P, T} <- lists:sublist(Traced, ?NEIGHBOURS)],
-    notice({kprof_notice, neighbours, Some, length(Traced)}, S).
 
 pattern(Session, MFA, Spec) ->
     pattern(Session, MFA, Spec, local).
@@ -98,11 +79,124 @@ traced(Session, MFA) ->
     {traced, How} = trace:info(Session, MFA, traced),
     How.
 
-processes_trace(#s{session = legacy} = S) ->
-    Tracer = [{tracer, Module, State} || {Module, State} <- [tracer(S)]],
-    erlang:trace(all, true, Tracer ++ trace_flags(S));
-processes_trace(#s{session = Session} = S) ->
-    trace:process(Session, all, true, trace_flags(S)).
+%% ---- flags of processes ----
+%%
+%% Set once, by a walk (kprof_flagger.hrl), and remembered: they stay while nothing
+%% is armed, and processes that are spawned have them. Only where other flags are
+%% wanted, or somebody has taken ours, there is another walk.
+%%
+%%   processes_trace(S) -> {ok | {error, Why}, S}   all have them: waits for it
+%%   flags_ensure(S)     sees to it, and does not wait; flags_await(S) does
+%%   flags_trim(S)       takes what is not wanted any more; does not wait
+%%   flags_lost(S)       forgets what was set, and sets it again; does not wait
+%%   flags_drop(S)       takes all of them; does not wait
+%%   flags_take(S#s.session, tracer(S), P)   of one process, when that lets us
+
+processes_trace(S) ->
+    flags_await(flags_ensure(S)).
+
+flags_ensure(#s{flagged = Has} = S) ->
+    case trace_flags(S) -- Has of
+        [] -> S;
+        _ -> flags_begin(S)
+    end.
+
+flags_trim(#s{flagged = Has} = S) ->
+    case Has -- trace_flags(S) of
+        [] -> S;
+        _ -> flags_begin(S)
+    end.
+
+flags_lost(#s{flagged = []} = S) -> S;
+flags_lost(S) -> flags_begin(S#s{flagged = []}).
+
+flags_drop(S) ->
+    S1 = flags_stop(S),
+    Walk = flags_start(S#s.session, tracer(S), [{false, [all]}], all),
+    S1#s{walk = {Walk, walking}, flagged = []}.
+
+%% The sentry knows before anything is set.
+flags_begin(#s{session = Session, flagged = Has} = S) ->
+    Wanted = trace_flags(S),
+    S1 = flags_stop(S#s{flagged = Wanted}),
+    own([], S1),
+    Drop = Has -- Wanted,
+    Walk = flags_start(Session, tracer(S), [{true, Wanted} | [{false, Drop} || Drop =/= []]], all),
+    S1#s{walk = {Walk, walking}}.
+
+flags_stop(#s{walk = none} = S) ->
+    S;
+flags_stop(#s{walk = {Walk, _}} = S) ->
+    walk_stop(Walk),
+    S#s{walk = none}.
+
+%% What a walk says: see kprof_flagger.hrl.
+walk_told(Pid, What, #s{walk = {{Pid, _} = Walk, _}} = S) ->
+    case What of
+        {walked, Left, N, Found} ->
+            tell_untraced(Left, tell_neighbours(N, Found, S#s{walk = {Walk, walked}}));
+        {left, Left} ->
+            tell_untraced(Left, S)
+    end;
+walk_told(_, _, S) ->
+    S.
+
+walk_ended(Pid, Reason, #s{walk = {{Pid, _}, _}} = S) ->
+    case Reason of
+        done -> S#s{walk = none};
+        _ -> flags_lost(S#s{walk = none})       % somebody has killed it
+    end;
+walk_ended(Pid, _, #s{broom = {{Pid, _}, _}} = S) ->
+    S#s{broom = none};
+walk_ended(_, _, S) ->
+    S.
+
+%% Processes that are in native code, and are waited for: told when there are some,
+%% and when there are none any more. Of flags that are taken nobody need know.
+tell_untraced(_, #s{flagged = []} = S) ->
+    S#s{untraced = 0};
+tell_untraced(Left, #s{untraced = Was} = S) when (Left =:= 0) =:= (Was =:= 0) ->
+    S#s{untraced = Left};
+tell_untraced(Left, S) ->
+    notice({kprof_notice, untraced, [], Left}, S#s{untraced = Left}).
+
+%% On OTP 25 and 26 a process has one tracer; the VM refuses to change flags of
+%% those that are somebody else's.
+tell_neighbours(N, [_ | _] = Traced, #s{flagged = [_ | _]} = S) ->
+    Some = [{name(P), name(T)} || {P, T} <- lists:sublist(Traced, ?NEIGHBOURS)],
+    notice({kprof_notice, neighbours, Some, N}, S);
+tell_neighbours(_, _, S) ->
+    S.
+
+%% Until every process that lets us has its flags: no request is seen by half. The
+%% daemon has its answers meanwhile, and whoever may end it is heard.
+flags_await(S) ->
+    flags_await(now_ms() + ?FLAGS_MS, S).
+
+flags_await(Until, #s{walk = {{Pid, Ref}, walking}, daemon = Daemon} = S) ->
+    receive
+        {walk, Pid, What} ->
+            flags_await(Until, walk_told(Pid, What, S));
+        {'DOWN', Ref, process, Pid, Reason} ->
+            flags_await(Until, walk_ended(Pid, Reason, S));
+        {'DOWN', Gone, process, _, Reason} when Gone =:= S#s.daemon_ref ->
+            finish({daemon_gone, Reason}, S);
+        {kprof, Daemon, _, stop} ->
+            finish(stopped_by_daemon, S);
+        {?MODULE, stop, From, Asked} ->
+            From ! {Asked, ok},
+            finish(stopped_by_operator, S);
+        {?MODULE, status, From, Asked} ->
+            From ! {Asked, summary(S)},
+            flags_await(Until, S)
+    after ?FLAGS_LOOK_MS ->
+            case now_ms() > Until of
+                true -> {{error, {flags_not_set, ?FLAGS_MS}}, S};
+                false -> flags_await(Until, lease(breathe(S)))
+            end
+    end;
+flags_await(_, S) ->
+    {ok, S}.
 
 %% The native probe looks at the clock itself, and is told of the end of calls
 %% traced 'exactly', which have a fallback, without return_to.
@@ -113,9 +207,12 @@ trace_flags(#s{plan = Plan}) ->
                                                    F =:= []
                                            end, Plan)]].
 
-%% A session goes as a whole.
-clear_processes(legacy, Tracer) ->
-    clear_flags(Tracer);
-clear_processes(Session, _) ->
-    trace:session_destroy(Session),
-    ok.
+%% Taken one by one even where a session goes as a whole, since that would
+%% visit them all at once.
+flags_end(S0) ->
+    S = flags_stop(S0),
+    _ = S#s.flagged =:= [] orelse flags_clear(S#s.session, tracer(S), ?CLEAR_MS),
+    S#s.session =:= legacy orelse trace:session_destroy(S#s.session),
+    S1 = S#s{flagged = []},
+    own([], S1),
+    S1.

@@ -169,7 +169,7 @@ runs(#s{gc = Gc}) ->
 collected(legacy) ->
     [garbage_collection];
 collected(_) ->
-    case collected_by_kprofd() orelse collected_by_others(?MODULE) =/= [] of
+    case collected_by_kprofd() orelse collected_by_others(?MODULE) =/= {0, []} of
         true -> [];
         false -> [garbage_collection]
     end.

@@ -15,7 +15,7 @@
 #include "target/labels.h"
 #include "target/node.h"
 
-#define AGENT_PROTOCOL 3	/* of kprof_agent.erl */
+#define AGENT_PROTOCOL 4	/* of kprof_agent.erl */
 /*
  * Renewed every second.  The agent looks twice a second whether it has ended,
  * and is gone within five, of whatever happened.

@@ -8,6 +8,8 @@
  *   neighbours  some of the processes that others trace, with their tracers;
  *               how many there are
  *   others      the same, where that keeps match specs from giving flags
+ *   untraced    []; how many processes have no flags yet, since they run native
+ *               code; 0: all have them now
  *   messages    on | off | {others, Tracer}: are they timed?
  */
 #include <inttypes.h>
@@ -140,6 +142,18 @@ on_neighbours(struct agent *a, const char *some, int64_t n)
 }
 
 static void
+on_untraced(struct agent *a, int64_t n)
+{
+	char text[200];
+
+	snprintf(text, sizeof(text), "%" PRId64 " %s not traced yet: %s native "
+	    "code, and calls there are not seen", n, n == 1 ?
+	    "process is" : "processes are", n == 1 ? "it runs" : "they run");
+	a->ops->on_notice(a->ctx, "untraced", n == 0 ?
+	    "all processes are traced now" : text);
+}
+
+static void
 on_others(struct agent *a, const char *some, int64_t n)
 {
 	char text[400];
@@ -193,6 +207,8 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 		on_messages(a, at);
 	else if (kp_span_is(kind, "neighbours"))
 		on_neighbours(a, what, n);
+	else if (kp_span_is(kind, "untraced"))
+		on_untraced(a, n);
 	else if (kp_span_is(kind, "others"))
 		on_others(a, what, n);
 }

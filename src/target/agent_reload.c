@@ -394,6 +394,9 @@ agent_reload_tick(struct agent *a)
 {
 	unsigned ms = STEP_MS + (unsigned)a->reload.plan.n * STEP_EACH_MS;
 
+	if (a->reload.step == RELOAD_APPLYING)
+		ms += STEP_FLAGS_MS;
+
 	switch (a->reload.step) {
 	case RELOAD_CHECKING:
 	case RELOAD_RATING:

@@ -98,6 +98,8 @@ agent_set_step(struct agent *a, enum agent_state s)
 
 	if (s == AGENT_ARMING || s == AGENT_PAUSING)
 		ms += (unsigned)a->plan.n * STEP_EACH_MS;
+	if (s == AGENT_ARMING)
+		ms += STEP_FLAGS_MS;
 	agent_set_state(a, s, "");
 	agent_timer(a, ms);
 }

@@ -1,0 +1,337 @@
+%% kprof_flagger.hrl - trace flags of many processes, set and taken without a stop
+%% of the world. For every module that is loaded into a target; included by
+%% kprof_guest.hrl.
+%%
+%% erlang:trace(all | existing, ..) stops all schedulers for as long as it takes to
+%% visit each process: 140 to 230 ms where there are 300,000. One by one it takes
+%% 0.3 to 1 us of CPU time for each process, and nobody waits. But the VM needs the
+%% process's main lock for that, and a process has it while it runs a NIF or
+%% collects garbage: the caller then waits with its whole scheduler. So each process
+%% is asked for its status first. One that waits answers at once. One that runs
+%% answers when it is scheduled, a NIF after its end: only who asks waits, which
+%% is another process then.
+%%
+%%   walker -------- slices of SLICE processes -------> worker
+%%      |                                               asks for the status, and
+%%      |                                               visits who waits
+%%      +----- one for each that runs, ASKERS at most --> asker
+%%                                                      asks after 1, 2, 4 .. 250 ms;
+%%                                                      visits who waits, or answers
+%%                                                      promptly PROMPT times: that
+%%                                                      runs code, and lets us in
+%%
+%% A process that never answers promptly stays with its asker for as long as it
+%% lives. All processes of a walk end with their owner, who may be killed; none
+%% of them may be traced by the owner's own flags, so they are passed over.
+%%
+%% Flags, for whoever calls:
+%%   flags_start(Session, Tracer, Changes, Which) -> Walk
+%%       Changes: [{true | false, Flags}], in this order, for each process of Which:
+%%       all | existing | new | [Pid]. The setting for new processes is changed
+%%       before this returns, by the caller (all, new). Never touches ports.
+%%       Legacy: changes only processes whose tracer is Tracer, or that have none.
+%%   flags_take(Session, Tracer, Pid) -> ok
+%%       All flags of one process, as soon as that waits or answers.
+%%   flags_clear(Session, Tracer, Ms) -> Left
+%%       All flags of all processes and of new ones; waits for it, Ms at most.
+%%       Returns how many processes still have them: those run native code.
+%%
+%% Walks, of any question or change (Walk is opaque):
+%%   walk_start(Visit, How, Which) -> Walk
+%%       Visit(Pid) -> skip | {found, Term}, called for each process: when it waits
+%%       or answers promptly (How = wait), or at once (How = ask: Visit only asks,
+%%       and may have to wait for the answer: that is passed over after a while).
+%%   walk_found(Visit) -> {N, Found}     of all processes that let us; waits for it
+%%   walk_await(Walk, Ms) -> {walked, Left, N, Found} | timeout
+%%   walk_stop(Walk) -> ok      ends it, wherever it is
+%%   walk_pid(Walk) -> Pid
+%%       in the messages that the owner gets:
+%%         {walk, Pid, {walked, Left, N, Found}}  every process was visited but Left,
+%%                   which have not answered for SETTLE_MS; of N that were found
+%%                   these, FOUND at most
+%%         {walk, Pid, {left, Left}}    there are fewer now; the last has 0
+%%         {'DOWN', _, process, Pid, done}        that was all; any other reason:
+%%                   somebody has killed it
+
+-define(SLICE, 100).            % processes between two yields: well below 1 ms
+-define(ASK_MS, 5).             % an answer that takes longer is waited for apart
+-define(PROMPT_US, 5000).       % a prompt answer, on a node with time to spare
+-define(PROMPT, 3).             % more prompt answers than others
+-define(ASKERS, 200).           % processes that are waited for at a time
+-define(AGAIN_MS, 250).         % longest wait between two questions; each time others
+                                % have their turn
+-define(SETTLE_MS, 500).        % of processes that run, before they are Left
+-define(FOUND, 1000).           % that are told by name
+-define(CLEAR_MS, 10000).       % for flags to be taken, on a node that is busy
+
+-compile({nowarn_unused_function, [{flags_take, 3}, {walk_start, 3}, {walk_found, 1}, {walk_pid, 1}]}).
+
+-record(walk, {
+    owner, owner_ref,
+    visit, how,
+    index,              % counters: which of its slice the worker is at
+    worker,
+    askers = #{},       % asker => process
+    queue = [],         % of processes that run, and have no asker
+    n = 0, found = [],
+    left                % as told last; undefined: not yet
+}).
+
+%% ---------------------------------------------------------------- flags ----
+
+flags_start(Session, Tracer, Changes, Which) ->
+    Visit = fun(P) -> flags_visit(P, Session, Tracer, Changes) end,
+    Walk = walk_ready(Visit, wait),
+    [flags_new(Session, Tracer, C) || C <- Changes, Which =:= all orelse Which =:= new],
+    walk_go(Walk, case Which of new -> []; _ -> Which end).
+
+flags_take(Session, Tracer, P) ->
+    _ = flags_start(Session, Tracer, [{false, [all]}], [P]),
+    ok.
+
+flags_clear(Session, Tracer, Ms) ->
+    Walk = flags_start(Session, Tracer, [{false, [all]}], all),
+    Left = case walk_await(Walk, Ms) of
+               {walked, Some, _, _} -> Some;
+               timeout -> unknown
+           end,
+    walk_stop(Walk),
+    Left.
+
+%% Before OTP 27 that is one setting for everybody.
+flags_new(legacy, Tracer, {How, Flags}) ->
+    case erlang:trace_info(new_processes, tracer) of
+        {tracer, T} when T =:= Tracer; T =:= [], How ->
+            erlang:trace(new_processes, How, [tracer_flag(Tracer) || How] ++ Flags);
+        _ -> 0
+    end;
+flags_new(Session, _, {How, Flags}) ->
+    trace:process(Session, new_processes, How, Flags).
+
+flags_visit(P, Session, Tracer, Changes) ->
+    case [refused || C <- Changes, flags_change(Session, Tracer, P, C) =:= refused] of
+        [] -> skip;
+        _ -> flags_whose(P, erlang:trace_info(P, tracer))
+    end.
+
+%% With the tracer named the VM refuses what another one traces; a process that
+%% has ended refuses, too.
+flags_change(legacy, Tracer, P, {How, Flags}) ->
+    try erlang:trace(P, How, [tracer_flag(Tracer) | Flags])
+    catch error:badarg -> if How -> refused; true -> 0 end
+    end;
+flags_change(Session, _, P, {How, Flags}) ->
+    try trace:process(Session, P, How, Flags)
+    catch error:badarg -> 0
+    end.
+
+flags_whose(P, {tracer, T}) when T =/= [] -> {found, {P, T}};
+flags_whose(_, _) -> skip.
+
+tracer_flag({Module, State}) -> {tracer, Module, State};
+tracer_flag(Pid) -> {tracer, Pid}.
+
+%% ---------------------------------------------------------------- walks ----
+
+walk_start(Visit, How, Which) ->
+    walk_go(walk_ready(Visit, How), Which).
+
+%% There before the setting for new processes is: not to be traced itself.
+walk_ready(Visit, How) ->
+    Owner = self(),
+    {Pid, Ref} = spawn_monitor(fun() -> walk(Owner, Visit, How) end),
+    receive
+        {walk, Pid, ready} -> ok;
+        {'DOWN', Ref, process, Pid, _} = Down -> self() ! Down
+    end,
+    {Pid, Ref}.
+
+walk_go({Pid, _} = Walk, Which) ->
+    Pid ! {go, Which},
+    Walk.
+
+walk_pid({Pid, _}) -> Pid.
+
+walk_await({Pid, Ref}, Ms) ->
+    receive
+        {walk, Pid, {walked, _, _, _} = Walked} -> Walked;
+        {'DOWN', Ref, process, Pid, _} = Down -> self() ! Down, timeout
+    after Ms -> timeout
+    end.
+
+walk_found(Visit) ->
+    Walk = walk_start(Visit, wait, all),
+    Found = case walk_await(Walk, infinity) of
+                {walked, _, N, Some} -> {N, Some};
+                timeout -> {0, []}
+            end,
+    walk_stop(Walk),
+    Found.
+
+walk_stop({Pid, Ref}) ->
+    exit(Pid, kill),
+    receive {'DOWN', Ref, process, Pid, _} -> ok end.
+
+%% Its own processes are linked to it, so that none of them outlives it.
+walk(Owner, Visit, How) ->
+    process_flag(trap_exit, true),
+    W0 = #walk{owner = Owner, owner_ref = erlang:monitor(process, Owner), visit = Visit, how = How,
+               index = counters:new(1, [atomics])},
+    W = W0#walk{worker = walk_worker(W0)},
+    Owner ! {walk, self(), ready},
+    receive
+        {go, Which} -> walk_slices([P || P <- walked(Which), P =/= Owner, P =/= self(), P =/= W#walk.worker], W);
+        {'DOWN', _, process, Owner, _} -> exit(gone)
+    end.
+
+walked(Ps) when is_list(Ps) -> Ps;
+walked(_) -> processes().
+
+walk_slices([], W) ->
+    walk_last(now_ms() + ?SETTLE_MS, W);
+walk_slices(Ps, #walk{worker = Worker, index = Index} = W) ->
+    {Slice, More} = walk_split(?SLICE, Ps, []),
+    counters:put(Index, 1, 0),
+    Worker ! {slice, Slice},
+    {Rest, W1} = walk_slice(Slice, 0, now_ms() + ?ASK_MS, W),
+    walk_slices(Rest ++ More, W1).
+
+walk_split(N, [P | Ps], Slice) when N > 0 -> walk_split(N - 1, Ps, [P | Slice]);
+walk_split(_, Ps, Slice) -> {lists:reverse(Slice), Ps}.
+
+%% Returns what the worker has not come to, if it had to be left behind.
+walk_slice(Slice, At, Until, #walk{worker = Worker, index = Index} = W) ->
+    receive
+        {visited, Worker} -> {[], W};
+        Msg -> walk_slice(Slice, At, Until, walk_heard(Msg, W))
+    after max(0, Until - now_ms()) ->
+            case counters:get(Index, 1) of
+                At when At > 0 -> walk_stuck(Slice, W);
+                Now -> walk_slice(Slice, Now, now_ms() + ?ASK_MS, W)
+            end
+    end.
+
+walk_stuck(Slice, #walk{worker = Worker, index = Index} = W) ->
+    exit(Worker, kill),
+    receive {'EXIT', Worker, _} -> ok end,
+    {_, [P | Rest]} = lists:split(counters:get(Index, 1) - 1, Slice),
+    W1 = W#walk{worker = walk_worker(W)},
+    {Rest, walk_ask(P, W1)}.
+
+walk_heard({found, Term}, #walk{n = N, found = Found} = W) ->
+    W#walk{n = N + 1, found = if N < ?FOUND -> [Term | Found]; true -> Found end};
+walk_heard({busy, P}, W) ->
+    walk_ask(P, W);
+walk_heard({'EXIT', Pid, _}, W) ->
+    walk_ended(Pid, W);
+walk_heard({'DOWN', Ref, process, _, _}, #walk{owner_ref = Ref}) ->
+    exit(gone);
+walk_heard(_, W) ->
+    W.
+
+walk_ask(_, #walk{how = ask} = W) ->
+    W;
+walk_ask(P, #walk{queue = Queue} = W) ->
+    walk_askers(W#walk{queue = [P | Queue]}).
+
+walk_askers(#walk{queue = [P | Queue], askers = Askers} = W) when map_size(Askers) < ?ASKERS ->
+    Walker = self(),
+    #walk{visit = Visit} = W,
+    Asker = spawn_link(fun() -> asker(P, 0, 1, Visit, Walker) end),
+    walk_askers(W#walk{queue = Queue, askers = Askers#{Asker => P}});
+walk_askers(W) ->
+    W.
+
+walk_ended(Pid, #walk{askers = Askers} = W) when is_map_key(Pid, Askers) ->
+    walk_askers(W#walk{askers = maps:remove(Pid, Askers)});
+walk_ended(_, W) ->
+    W.
+
+%% Everybody was asked once.
+walk_last(_, #walk{askers = Askers} = W) when map_size(Askers) =:= 0 ->
+    _ = walk_report(0, W),
+    exit(done);
+walk_last(Until, W) ->
+    receive Msg -> walk_last(Until, walk_heard(Msg, W))
+    after max(0, min(?AGAIN_MS, Until - now_ms())) ->
+            case now_ms() >= Until of
+                true -> walk_last(now_ms() + ?AGAIN_MS, walk_rotate(walk_report(walk_left(W), W)));
+                false -> walk_last(Until, W)
+            end
+    end.
+
+walk_left(#walk{askers = Askers, queue = Queue}) ->
+    map_size(Askers) + length(Queue).
+
+walk_report(Left, #walk{left = Left} = W) ->
+    W;
+walk_report(Left, #walk{owner = Owner, left = Was, n = N, found = Found} = W) ->
+    Owner ! {walk, self(), case Was of
+                               undefined -> {walked, Left, N, lists:reverse(Found)};
+                               _ -> {left, Left}
+                           end},
+    W#walk{left = Left}.
+
+%% Those that are waited for give way to those that have had no turn.
+walk_rotate(#walk{queue = []} = W) ->
+    W;
+walk_rotate(#walk{askers = Askers, queue = Queue} = W) ->
+    [begin exit(A, kill), receive {'EXIT', A, _} -> ok end end || A <- maps:keys(Askers)],
+    walk_askers(W#walk{askers = #{}, queue = Queue ++ maps:values(Askers)}).
+
+walk_worker(#walk{index = Index, visit = Visit, how = How}) ->
+    Walker = self(),
+    spawn_link(fun() -> worker(Walker, Index, Visit, How) end).
+
+worker(Walker, Index, Visit, How) ->
+    receive
+        {slice, Ps} ->
+            worker_slice(Ps, 1, Walker, Index, Visit, How),
+            Walker ! {visited, self()},
+            worker(Walker, Index, Visit, How)
+    end.
+
+worker_slice([], _, _, _, _, _) ->
+    ok;
+worker_slice([P | Ps], I, Walker, Index, Visit, How) ->
+    counters:put(Index, 1, I),
+    case is_in(P, How) of
+        true -> visit(P, Visit, Walker);
+        false -> Walker ! {busy, P};
+        gone -> ok
+    end,
+    worker_slice(Ps, I + 1, Walker, Index, Visit, How).
+
+is_in(_, ask) ->
+    true;
+is_in(P, wait) ->
+    case process_info(P, status) of
+        {status, Status} -> Status =:= waiting orelse Status =:= suspended;
+        undefined -> gone
+    end.
+
+visit(P, Visit, Walker) ->
+    case Visit(P) of
+        {found, _} = Found -> Walker ! Found;
+        skip -> ok
+    end.
+
+%% How long it waits for a processor itself says how long an answer takes on this
+%% node at this moment: for that of a process, and twice for its own.
+asker(P, Prompt, Wait, Visit, Walker) ->
+    T0 = now_us(),
+    erlang:yield(),
+    T1 = now_us(),
+    Status = is_in(P, wait),
+    IsPrompt = now_us() - T1 =< max(?PROMPT_US, 3 * (T1 - T0)),
+    case Status of
+        gone -> ok;
+        true -> visit(P, Visit, Walker);
+        false when IsPrompt, Prompt + 1 >= ?PROMPT -> visit(P, Visit, Walker);
+        false ->
+            receive after Wait -> ok end,
+            asker(P, if IsPrompt -> Prompt + 1; true -> max(0, Prompt - 1) end, min(2 * Wait, ?AGAIN_MS), Visit, Walker)
+    end.
+
+now_us() ->
+    erlang:monotonic_time(microsecond).
