@@ -208,11 +208,10 @@ trace_flags(#s{plan = Plan}) ->
                                            end, Plan)]].
 
 %% Taken one by one even where a session goes as a whole, since that would
-%% visit them all at once.
+%% visit them all at once. Patterns and counters have gone before.
 flags_end(S0) ->
     S = flags_stop(S0),
     _ = S#s.flagged =:= [] orelse flags_clear(S#s.session, tracer(S), ?CLEAR_MS),
     S#s.session =:= legacy orelse trace:session_destroy(S#s.session),
-    S1 = S#s{flagged = []},
-    own([], S1),
-    S1.
+    element(1, S#s.sentry) ! {own, [{meta, MFA} || MFA <- S#s.watching]},
+    S#s{flagged = []}.
