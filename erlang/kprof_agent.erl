@@ -113,6 +113,13 @@
     counted = #{},      % entry MFA => its counter when it was read last
     counted_at = 0,     % monotonic ms of that
     mods = [],          % [{Module, Version}] of tiers.conf, when looked at
+    tiers = #{},        % counted functions of tiers => {Base, Last}: see kprof_hot.hrl
+    tier_calls = 0,     % of theirs, all while armed
+    uncounted = [],     % those that somebody else counts
+    window = {0, #{}},  % {When it began, in ms; entry MFA => Calls by then}
+    over = 0,           % windows in a row that were over the limit for all
+    hot = infinity,     % limits, in calls a second: of one function
+    calls = infinity,   % and of all together
     looked_at = 0,      % microseconds of system time; never: it is over
     watching = [],      % those of CODE_CHANGES that tell us
     changes = 0,        % modules that were loaded anew, deleted, there at last
@@ -223,7 +230,8 @@ ask(What) ->
             end
     end.
 
-summary(S) ->
+summary(S0) ->
+    S = read_counters(S0),
     #{who => S#s.who,
       since => calendar:system_time_to_rfc3339(S#s.since, [{offset, "Z"}]),
       state => S#s.state,
@@ -231,7 +239,8 @@ summary(S) ->
       messages => S#s.mail,
       flags => S#s.flags,
       untraced => S#s.untraced,
-      armed => [I#item.mfa || I <- S#s.plan, not I#item.gone],
+      armed => [I#item.mfa || I <- S#s.plan, not I#item.gone, I#item.spec =/= false],
+      disarmed => [I#item.mfa || I <- S#s.plan, I#item.spec =:= false],
       entries => [I#item.mfa || I <- S#s.plan, I#item.kind =:= entry, not I#item.gone],
       missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
       code_changes => S#s.changes,
@@ -240,7 +249,8 @@ summary(S) ->
       events_sent => S#s.sent,
       events_dropped => S#s.dropped,
       busy_ms => S#s.busy div 1000000,
-      entry_calls => entry_calls(read_counters(S))}.
+      entry_calls => entry_calls(S),
+      tier_calls => S#s.tier_calls}.
 
 %% ----------------------------------------------------------------- loop ----
 
@@ -256,7 +266,7 @@ loop(S) ->
             loop(S1#s{lease_at = now_ms()});
         tick ->
             tick(),
-            loop(lease(mail_settle(flush_unsent(S))));
+            loop(look_hot(lease(mail_settle(flush_unsent(S)))));
         drain ->
             loop(drain(S));
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.daemon_ref ->
@@ -303,9 +313,9 @@ lease(S) ->
 %% ------------------------------------------------------------- commands ----
 
 command(lease, Ref, S) ->
-    S1 = read_counters(look_anew(S#s.looked_at, S#s{lease_ref = Ref})),
+    S1 = count_tiers(read_counters(look_anew(S#s.looked_at, S#s{lease_ref = Ref}))),
     _ = send(state_msg(S1), S1),
-    S1;
+    judge_hot(S1);
 command({check, Mods}, Ref, S) ->
     load(Mods, Ref, S);
 command({look, Mods}, Ref, S) ->
@@ -355,6 +365,8 @@ reply(Ref, Result, S) ->
 limits(#{max_queue := Q, max_memory := M, max_age_ms := A} = Limits, S) ->
     flags(maps:get(flags, Limits, []),
           S#s{max_queue = Q, max_memory = M, max_age_ns = A * 1000000,
+              hot = maps:get(hot, Limits, infinity),
+              calls = maps:get(calls, Limits, infinity),
               messages = maps:get(messages, Limits, false)}).
 
 state_msg(S) ->
@@ -367,7 +379,7 @@ state_msg(S) ->
     {kprof_status, now_ns(), erlang:time_offset(nanosecond),
      Name, Reason, S#s.seq, Queue, Bytes, S#s.sent, S#s.dropped,
      S#s.dropped_entries, entry_calls(S), unarmed(S), S#s.busy,
-     S#s.lease_ref}.
+     S#s.tier_calls, S#s.lease_ref}.
 
 %% Events that the daemon cannot have seen yet, at most.
 waiting(#s{probe = native}) ->
@@ -499,7 +511,8 @@ own(More, S) ->
             end,
     Plan = [P || P <- patterns(S#s.plan),
                  not is_resting(S) orelse element(1, P) =:= call_count],
-    element(1, S#s.sentry) ! {own, More ++ Rated ++ Plan ++
+    Tiers = [{call_count, MFA} || MFA <- maps:keys(S#s.tiers)],
+    element(1, S#s.sentry) ! {own, More ++ Rated ++ Plan ++ Tiers ++
                                   [{meta, MFA} || MFA <- S#s.watching] ++
                                   [flags || S#s.flagged =/= []]}.
 
@@ -512,6 +525,7 @@ patterns(Plan) ->
 -include("kprof_drain.hrl").
 -include("kprof_checks.hrl").
 -include("kprof_arming.hrl").
+-include("kprof_hot.hrl").
 -include("kprof_mail.hrl").
 -include("kprof_code.hrl").
 -include("kprof_trace.hrl").

@@ -43,7 +43,7 @@ rearm(#s{plan = Plan} = S) ->
 
 rearm_all(S00) ->
     S0 = flags_trim(flags_ensure(lookout(sweep_rest(S00)))),
-    own([], S0),
+    own(counting(S0#s.plan, S0), S0),
     {Entries, Tiers} = by_kind([I || I <- S0#s.plan, not I#item.gone]),
     [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
     case arm_tiers(Tiers, S0) of
@@ -59,7 +59,8 @@ rearm_entries(Entries, {ok, S}) ->
     S1 = mail_begin(read_counters(S)),
     case set_patterns(Entries, S1) of
         [] ->
-            {ok, S1#s{state = armed, unarmed = unarmed(S1)}};
+            S2 = S1#s{state = armed, unarmed = unarmed(S1), over = 0},
+            {ok, count_tiers(window_begin(S2))};
         Failed ->
             {{error, {not_armed, Failed}}, disarm(idle, S1)}
     end;
@@ -68,7 +69,8 @@ rearm_entries(_, {Error, S}) ->
 
 arm_tiers(Items, S) ->
     lists:foldl(fun(I, {Failed, S1}) ->
-                        {set_patterns([I], S1) ++ Failed, breathe(S1)}
+                        {Why, S2} = arm_tier(I, S1),
+                        {Why ++ Failed, breathe(S2)}
                 end, {[], S}, Items).
 
 %% Many patterns take long on a busy node: between any two the daemon has its
@@ -147,13 +149,15 @@ clear_patterns(Tiers, Entries, #s{session = legacy} = S) ->
     case is_quieter(S) of
         true ->
             S1 = clear_modules(Entries, clear_modules(Tiers, quiet(S))),
-            if S1#s.leaving -> S1; true -> flags_ensure(S1) end;
+            S2 = if S1#s.leaving -> S1; true -> flags_ensure(S1) end,
+            S2#s{tiers = #{}};
         false ->
-            clear_modules(Entries, clear_modules(Tiers, S))
+            S1 = clear_modules(Entries, clear_modules(Tiers, S)),
+            S1#s{tiers = #{}}
     end;
 clear_patterns(_, _, S) ->
     pattern(S#s.session, {'_', '_', '_'}, false),
-    relieve(S).
+    uncount_tiers(relieve(S)).
 
 %% On a busy node a pattern takes as long as some hundred processes. Of a pause
 %% kprof_counters is to see nothing.
@@ -185,8 +189,8 @@ clear_modules(Items, S) ->
                  fun(#item{mfa = {M, _, _}}) -> M end,
                  fun(I) -> I#item.mfa end, Items),
     maps:fold(fun(M, MFAs, S1) ->
-                      [pattern(legacy, What, false)
-                       || What <- all_or_each(M, MFAs, S)],
+                      [pattern(legacy, What, false, How)
+                       || {What, How} <- with_counters(all_or_each(M, MFAs, S), MFAs, S)],
                       relieve(S1)
               end, S, ByModule).
 
@@ -216,7 +220,7 @@ respec(MFA, Spec, S) ->
                 armed -> pattern(S#s.session, MFA, spec(I, S));
                 _ -> ok
             end,
-            {ok, S#s{plan = Plan}};
+            {ok, count_tiers(S#s{plan = Plan})};
         false ->
             {{error, not_in_plan}, S}
     end.
@@ -254,7 +258,7 @@ flags_for(_, S) ->
 change_plan_now(Gone, Kept, Put, #s{session = Session} = S) ->
     Were = entries(Gone),
     Are = entries(Put),
-    own(patterns(Put), S),
+    own(patterns(Put) ++ counting(Put, S), S),
     [count(Session, MFA, true) || MFA <- Are -- Were],
     case change_patterns(Gone, Put, Are -- Were, S) of
         {ok, S1} ->
@@ -267,11 +271,11 @@ change_plan_now(Gone, Kept, Put, #s{session = Session} = S) ->
                         exact = maps:merge(maps:without(MFAs, S1#s.exact),
                                            exacts(Put, S1#s.probe))}),
             own([], S2),
-            {ok, trace_on(S2)};
+            {ok, count_tiers(trace_on(S2))};
         {Error, S1} ->
             [count(Session, MFA, false) || MFA <- Are -- Were],
             own([], S1),
-            {Error, trace_on(S1)}
+            {Error, count_tiers(trace_on(S1))}
     end.
 
 %% What was lost in a change has not tripped: so if the probe has ended itself
@@ -337,7 +341,8 @@ calls(MFA, #s{session = Session, counted = Counted}) ->
         _ -> maps:get(MFA, Counted, 0)
     end.
 
-read_counters(S) ->
+read_counters(S0) ->
+    S = read_tiers(S0),
     S#s{counted_at = now_ms(),
         counted = maps:from_list([{MFA, calls(MFA, S)}
                                   || #item{mfa = MFA, kind = entry}

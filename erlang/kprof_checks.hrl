@@ -47,13 +47,13 @@ behaviours(Attributes) ->
                            Key =:= behaviour orelse Key =:= behavior]).
 
 %% Calls a second, from call_count over a short time; -1: somebody else
-%% counts that function, and is left alone. Entries that are armed are counted
+%% counts that function, and is left alone. What is armed is counted
 %% anyway. A loop has processes that are in it, and in nothing above it, at the
 %% beginning and at the end: another process looks for them, since events may
 %% be coming meanwhile.
 rates(MFAs, MaybeLoops, Ref, S0) ->
     #s{session = Session} = S = rates_end(S0),
-    Ours = entries(S#s.plan),
+    Ours = entries(S#s.plan) ++ maps:keys(S#s.tiers),
     Mine = [MFA || MFA <- MFAs, counter(Session, MFA) =:= false],
     S1 = S#s{rating = {Ref, MFAs, Mine, 0, []}},
     own([], S1),
@@ -106,11 +106,11 @@ rate(MFA, Before, Ns, #s{session = Session}) ->
             -1
     end.
 
-%% What is an entry by now stays counted.
+%% What is armed by now stays counted.
 rates_end(#s{rating = undefined} = S) ->
     S;
 rates_end(#s{rating = {_, _, Mine, _, _}, session = Session} = S) ->
-    [count(Session, MFA, false) || MFA <- Mine -- entries(S#s.plan)],
+    [count(Session, MFA, false) || MFA <- (Mine -- entries(S#s.plan)) -- maps:keys(S#s.tiers)],
     exit(S#s.looker, kill),
     S1 = S#s{rating = undefined, looker = undefined},
     own([], S1),

@@ -80,8 +80,8 @@ changed({Mod, What}, At, S) ->
           end,
     notice({kprof_notice, code, {Mod, What, Gap, Uncounted},
             length([I || #item{gone = true} = I <- Again])},
-           S1#s{plan = Again ++ Others, changes = S#s.changes + 1,
-                gap_us = S#s.gap_us + Gap}).
+           count_tiers(S1#s{plan = Again ++ Others, changes = S#s.changes + 1,
+                            gap_us = S#s.gap_us + Gap})).
 
 %% What was counted since the last reading is not known to anybody: returns
 %% how long that was, in microseconds.
@@ -94,7 +94,8 @@ forget_counters(Items, #s{session = Session, counted = Counted} = S) ->
          _ -> (now_ms() - S#s.counted_at) * 1000
      end,
      S#s{entry_base = S#s.entry_base + Sum,
-         counted = maps:without(Gone, Counted)}}.
+         counted = maps:without(Gone, Counted),
+         tiers = maps:filter(fun(MFA, _) -> is_integer(counter(Session, MFA)) end, S#s.tiers)}}.
 
 arm_again(#item{mfa = MFA} = I, #s{session = Session} = S) ->
     Gone = traced(Session, MFA) =:= undefined,

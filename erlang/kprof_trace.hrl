@@ -44,15 +44,18 @@ pattern(Session, MFA, Spec) ->
     pattern(Session, MFA, Spec, local).
 
 pattern(legacy, MFA, Spec, How) ->
-    try erlang:trace_pattern(MFA, Spec, [case How of
-                                             meta when Spec =/= false ->
-                                                 {meta, self()};
-                                             _ -> How
-                                         end])
+    try erlang:trace_pattern(MFA, Spec, case How of
+                                            meta when Spec =/= false -> [{meta, self()}];
+                                            counted -> [local, call_count];
+                                            _ -> [How]
+                                        end)
     catch error:Why -> Why
     end;
 pattern(Session, MFA, Spec, How) ->
-    try trace:function(Session, MFA, Spec, [How])
+    try trace:function(Session, MFA, Spec, case How of
+                                               counted -> [local, call_count];
+                                               _ -> [How]
+                                           end)
     catch error:Why -> Why
     end.
 

@@ -21,6 +21,14 @@
 #define KP_IDENT_BYTES_MAX 256		/* bytes of an identity's part */
 #define KP_IDENT_LIST_MAX 48		/* elements of a string in an identity */
 #define KP_DIAG_MAX 50			/* errors kept for one file */
+/*
+ * What profiling may cost unless somebody says how much: on a node with a
+ * single scheduler one request in twenty waits for it, and 125,000 armed calls a
+ * second fit in (KP_COST_CALL), as 10,000 requests of a dozen calls have.
+ */
+#define KP_BUDGET 5			/* percent of one scheduler */
+/* One function that takes twice that is a mistake in tiers.conf. */
+#define KP_HOT_SHARE 10			/* percent of one scheduler */
 
 struct kp_pos {
 	uint32_t line, col;	/* from 1; col counts characters */
@@ -100,7 +108,9 @@ struct kp_conf {
 	struct kp_sampling sampling;	/* default: per second, 1000 */
 	kp_dur_ns slow;			/* default 250 ms */
 	uint32_t keep_slowest;		/* of each identity and window; default 1 */
-	uint32_t budget;		/* percent of one scheduler; 0: no limit */
+	/* Percent of one scheduler; 0: no limit. */
+	double budget;		/* of profiling; default KP_BUDGET */
+	double hot_share;	/* of one function's calls; default KP_HOT_SHARE */
 	bool gc, scheduling;		/* is a call's time in them measured? */
 	bool gc_forced;			/* even where that is refused: */
 	bool messages;			/* how long they wait in mailboxes */

@@ -32,9 +32,11 @@ struct kp_plan_item {
 	bool exact_forced;	/* {exact, force} */
 	bool exact_refused;	/* or taken back: not armed with it again */
 	struct kp_pos exact_pos;	/* who asks for it */
+	struct kp_pos pos;	/* who names it first */
 	bool probe;		/* its rate is to be measured */
 	bool loop;		/* a process was in it for the whole probe */
 	bool disarmed;		/* taken back for good: never armed again */
+	bool hot;		/* disarmed, but another tiers.conf may have it */
 	uint64_t tiers;		/* bit t: conf->tiers[t] */
 	int64_t rate;		/* calls a second; -1: not measured */
 	enum kp_plan_op op;
@@ -80,14 +82,26 @@ size_t kp_plan_probe(struct kp_plan *plan, const struct kp_plan *armed,
  */
 enum kp_err kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags);
 /*
+ * Disarms what is called so often, by what was measured, that it would cost
+ * more than hot_share; and warns where all would cost more than the budget.
+ * Adds to *diags: errors where it is only to be checked, else warnings.
+ */
+enum kp_err kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c,
+    bool check, struct kp_diags *diags);
+/* Is there an entry that may be armed? */
+bool kp_plan_has_entry(const struct kp_plan *plan);
+/*
  * With the native probe outcomes are exact without copying: of all but what
  * was found to be a loop in the plan of before, unless {exact, force} insists.
  * What was not exact in a plan for the relay may be: that copied.  After
  * kp_plan_carry, before kp_plan_probe, which asks for loops.
  */
 void kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before);
-/* What was taken back in one plan is taken back in another, made later. */
-void kp_plan_carry(struct kp_plan *to, const struct kp_plan *from);
+/*
+ * What was taken back in one plan is taken back in another, made later.
+ * retry: but for what was too hot, since it is of another tiers.conf.
+ */
+void kp_plan_carry(struct kp_plan *to, const struct kp_plan *from, bool retry);
 /*
  * Functions of one plan that the other does not have stay in that, too, as far
  * as there is room: their code may come back.  KP_ENOMEM.

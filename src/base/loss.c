@@ -20,6 +20,9 @@ static const struct {
 	    "counted by the target while nothing was armed" },
 	[KP_LOSS_UNARMED] = { "unarmed", "ms",
 	    "of this time nothing was armed: connection lost, trip or pause" },
+	[KP_LOSS_TOO_HOT] = { "too_hot", "ms",
+	    "of this time functions of tiers were not traced: they are called "
+	    "too often (see the events)" },
 	[KP_LOSS_EXPIRED] = { "expired", "requests",
 	    "no end seen within 60 s" },
 	[KP_LOSS_COLLIDED] = { "collided", "requests",

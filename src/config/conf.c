@@ -112,13 +112,38 @@ set_keep_slowest(struct conf_ctx *x, const struct node *form)
 		x->conf->keep_slowest = (uint32_t)n;
 }
 
+/* Percent of one scheduler, decimals too, of which a node may have many. */
+static void
+take_percent(struct conf_ctx *x, const struct node *v, const char *name,
+    double *out)
+{
+	double p = v->kind == N_INT ? (double)v->num : v->real;
+	char what[120];
+
+	if (node_is_atom(v, "none")) {
+		*out = 0;
+		return;
+	}
+	snprintf(what, sizeof(what), "%s to be a number within %g..%d (percent "
+	    "of one scheduler), or none", name, CONF_PERCENT_MIN,
+	    CONF_PERCENT_MAX);
+	if ((v->kind != N_INT && v->kind != N_FLOAT) ||
+	    p < CONF_PERCENT_MIN || p > CONF_PERCENT_MAX)
+		conf_expected(x, v, what);
+	else
+		*out = p;
+}
+
 static void
 set_budget(struct conf_ctx *x, const struct node *form)
 {
-	int64_t n;
+	take_percent(x, form->kid[1], "budget", &x->conf->budget);
+}
 
-	if (take_int(x, form->kid[1], "budget", 1, 100, &n))
-		x->conf->budget = (uint32_t)n;
+static void
+set_hot_share(struct conf_ctx *x, const struct node *form)
+{
+	take_percent(x, form->kid[1], "hot_share", &x->conf->hot_share);
 }
 
 static void
@@ -248,7 +273,8 @@ static const struct key keys[] = {
 	{ "sampling", "{sampling, How}", set_sampling, 0 },
 	{ "slow_ms", "{slow_ms, Milliseconds}", set_slow, 0 },
 	{ "keep_slowest", "{keep_slowest, N}", set_keep_slowest, 0 },
-	{ "budget", "{budget, Percent}", set_budget, 0 },
+	{ "budget", "{budget, Percent | none}", set_budget, 0 },
+	{ "hot_share", "{hot_share, Percent | none}", set_hot_share, 0 },
 	{ "gc", "{gc, true | false | force}", set_gc, 0 },
 	{ "scheduling", "{scheduling, true | false}", set_scheduling, 0 },
 	{ "messages", "{messages, true}", set_messages, 0 },
@@ -317,6 +343,8 @@ conf_new(void)
 	c->sampling = (struct kp_sampling){ KP_SAMPLE_PER_SECOND, 1000 };
 	c->slow = 250 * KP_NS_PER_MS;
 	c->keep_slowest = 1;
+	c->budget = KP_BUDGET;
+	c->hot_share = KP_HOT_SHARE;
 	c->overload = (struct kp_overload){ .max_age = KP_NS_PER_S,
 		.max_queue = 20000, .max_memory = UINT64_C(64) << 20,
 		.pause = 10 * KP_NS_PER_S, .max_lag = 2 * KP_NS_PER_S,

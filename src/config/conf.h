@@ -8,6 +8,8 @@
 #define CONF_PER_SECOND_MAX 1000000
 #define CONF_MS_MAX 3600000		/* an hour */
 #define CONF_KEEP_MAX 64		/* all trees that are kept (tail.h) */
+#define CONF_PERCENT_MIN 0.01
+#define CONF_PERCENT_MAX 10000	/* of one scheduler: a hundred of them */
 #define CONF_NODES_MAX 64		/* globs of one entry */
 #define CONF_REWRITE_MAX 100
 #define CONF_REWRITE_BYTES_MAX 256	/* of a pattern, and of its text */

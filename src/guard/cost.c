@@ -35,3 +35,16 @@ kp_cost_total(const struct kp_cost *c)
 
 	return sat_add(sat_add(events, kp_cost_fixed(c)), c->agent);
 }
+
+double
+kp_cost_percent(double calls)
+{
+	return calls * (double)KP_COST_CALL * 100 / (double)KP_NS_PER_S;
+}
+
+uint64_t
+kp_cost_calls(double percent)
+{
+	return (uint64_t)(percent / 100 * (double)KP_NS_PER_S /
+	    (double)KP_COST_CALL);
+}

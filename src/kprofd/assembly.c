@@ -157,24 +157,6 @@ store_tree(void *ctx, void *tree)
 
 /* ---- requests out ---- */
 
-/* Each node pays for the calls that it had; the entry's is not a tier's. */
-static void
-share_calls(const struct assembly_requests *in, const struct kp_request *rq)
-{
-	uint64_t n[KP_NODES_MAX] = { 0 };
-	struct assembly_part *p;
-	uint32_t i;
-
-	for (i = 1; i < rq->ncalls; i++)
-		n[rq->calls[i].node]++;
-	for (uint64_t rest = rq->nodes; rest != 0; rest &= rest - 1) {
-		i = (uint32_t)__builtin_ctzll(rest);
-		p = in->parts[i];
-		if (p != NULL)
-			p->ops->on_calls(p->ctx, n[i] * rq->weight);
-	}
-}
-
 static void
 on_request(void *ctx, const struct kp_request *rq)
 {
@@ -187,7 +169,6 @@ on_request(void *ctx, const struct kp_request *rq)
 		kp_stats_waits(p->stats, rq);
 	if (in->a->store != NULL)
 		keep_tree(p, rq);
-	share_calls(in, rq);
 	p->ops->on_request(p->ctx, rq);
 }
 

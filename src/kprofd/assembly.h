@@ -30,8 +30,6 @@ struct assembly_requests;	/* all that one configuration has */
 struct assembly_ops {
 	/* Began there.  Borrowed until it returns. */
 	void (*on_request)(void *ctx, const struct kp_request *rq);
-	/* A request had so many tier calls there, by weight. */
-	void (*on_calls)(void *ctx, uint64_t n);
 	void (*on_runaway)(void *ctx, const struct kp_fn *fn);
 	/* The line of tiers.conf; told by the first node that it befell. */
 	void (*on_unbounded)(void *ctx, uint32_t line);

@@ -142,24 +142,35 @@ ledger_unarmed(struct ledger *l, kp_mono_ns since)
 		l->unarmed_since = since;
 }
 
-/* Whole milliseconds; the rest is for the next window. */
+/* Whole milliseconds since then; the rest is for the next window. */
 static void
-count_unarmed(struct ledger *l, kp_mono_ns now)
+count_time(struct ledger *l, enum kp_loss cause, kp_mono_ns *since,
+    kp_mono_ns now)
 {
 	kp_dur_ns ms;
 
-	if (l->unarmed_since == 0 || now < l->unarmed_since)
+	if (*since == 0 || now < *since)
 		return;
-	ms = (now - l->unarmed_since) / KP_NS_PER_MS;
-	l->lost.n[KP_LOSS_UNARMED] += (uint64_t)ms;
-	l->unarmed_since += ms * KP_NS_PER_MS;
+	ms = (now - *since) / KP_NS_PER_MS;
+	l->lost.n[cause] += (uint64_t)ms;
+	*since += ms * KP_NS_PER_MS;
 }
 
 void
 ledger_armed(struct ledger *l, kp_mono_ns now)
 {
-	count_unarmed(l, now);
+	count_time(l, KP_LOSS_UNARMED, &l->unarmed_since, now);
 	l->unarmed_since = 0;
+}
+
+void
+ledger_hot(struct ledger *l, bool hot, kp_mono_ns now)
+{
+	count_time(l, KP_LOSS_TOO_HOT, &l->hot_since, now);
+	if (!hot)
+		l->hot_since = 0;
+	else if (l->hot_since == 0)
+		l->hot_since = now;
 }
 
 void
@@ -168,7 +179,8 @@ ledger_take(struct ledger *l, kp_mono_ns now, uint64_t entries,
 {
 	uint64_t ahead = uncounted(l, &l->last, entries);
 
-	count_unarmed(l, now);
+	count_time(l, KP_LOSS_UNARMED, &l->unarmed_since, now);
+	count_time(l, KP_LOSS_TOO_HOT, &l->hot_since, now);
 	*entry_calls = l->entry_calls + ahead - l->ahead;
 	l->entry_calls = 0;
 	l->ahead = ahead;

@@ -23,6 +23,7 @@ struct ledger {
 	uint64_t reported;	/* of them, already counted as lost */
 	bool sampling;		/* one-in-n was above 1 at some time */
 	kp_mono_ns unarmed_since; /* 0: armed, or never was */
+	kp_mono_ns hot_since;	/* 0: no function is too hot to be armed */
 	/* for the running window */
 	uint64_t entry_calls;
 	uint64_t ahead;		/* calls handed over that no status had yet */
@@ -51,6 +52,8 @@ void ledger_recount(struct ledger *l, uint64_t entries);
 /* Nothing is armed since then, or it is again: time in between is a loss. */
 void ledger_unarmed(struct ledger *l, kp_mono_ns since);
 void ledger_armed(struct ledger *l, kp_mono_ns now);
+/* Functions of tiers are too hot to be armed from now on, or are not. */
+void ledger_hot(struct ledger *l, bool hot, kp_mono_ns now);
 /*
  * Hands over what belongs to the window that closes.  entries: as above; what
  * was seen is among entry_calls, though its status is still to come, so that

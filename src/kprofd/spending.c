@@ -8,26 +8,19 @@ grown(uint64_t now, uint64_t before)
 }
 
 void
-spending_calls(struct spending *s, uint64_t n)
-{
-	s->tier_calls += n;
-}
-
-void
 spending_status(struct spending *s, const struct agent_status *before,
     const struct agent_status *st)
 {
 	struct kp_cost c = {
 		.events = grown(st->sent + st->dropped,
 		    before->sent + before->dropped),
-		.armed_calls = s->tier_calls +
+		.armed_calls = grown(st->tier_calls, before->tier_calls) +
 		    grown(grown(st->entry_calls, st->unarmed_calls),
 		    grown(before->entry_calls, before->unarmed_calls)),
 		.agent = st->busy > before->busy ? st->busy - before->busy : 0,
 	};
 
 	c.ring_events = s->native ? c.events : 0;
-	s->tier_calls = 0;
 	kp_cost_add(&s->window, &c);
 	s->last = c;
 	s->over = before->now != 0 && st->now > before->now ?

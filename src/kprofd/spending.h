@@ -14,11 +14,8 @@ struct spending {
 	struct kp_cost last;	/* between the last two statuses, */
 	kp_dur_ns over;		/* so long; 0: not known */
 	struct kp_cost window;
-	uint64_t tier_calls;	/* since the last status */
 };
 
-/* Calls of tiers, as many as those that were seen stand for. */
-void spending_calls(struct spending *s, uint64_t n);
 /* before: the status before this one, all zero if there was none. */
 void spending_status(struct spending *s, const struct agent_status *before,
     const struct agent_status *st);

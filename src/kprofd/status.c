@@ -50,7 +50,8 @@ json_cost(struct json *j, const struct target *t)
 	json_uint(j, "events_per_s", spending_rate(s, s->last.events));
 	json_uint(j, "armed_calls_per_s",
 	    spending_rate(s, s->last.armed_calls));
-	json_uint(j, "budget_percent", target_conf(t)->budget);
+	json_number(j, "budget_percent", target_conf(t)->budget);
+	json_number(j, "hot_share_percent", target_conf(t)->hot_share);
 	json_end(j);
 }
 

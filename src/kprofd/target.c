@@ -35,14 +35,6 @@ on_request(void *ctx, const struct kp_request *rq)
 }
 
 static void
-on_calls(void *ctx, uint64_t n)
-{
-	struct target *t = ctx;
-
-	spending_calls(&t->spending, n);
-}
-
-static void
 on_runaway(void *ctx, const struct kp_fn *fn)
 {
 	struct target *t = ctx;
@@ -74,8 +66,8 @@ on_receiver(void *ctx, uint64_t proc)
 	mail_meet(&t->mail, proc);
 }
 
-static const struct assembly_ops assembly_ops = { on_request, on_calls,
-	on_runaway, on_unbounded, on_receiver };
+static const struct assembly_ops assembly_ops = { on_request, on_runaway,
+	on_unbounded, on_receiver };
 
 /* ---- the agent's callbacks ---- */
 
@@ -154,11 +146,14 @@ static void
 set_told(struct target *t)
 {
 	const struct kp_plan *plan = agent_plan(t->agent);
-	bool all_exact = true;
+	bool all_exact = true, hot = false;
 
 	t->spending.native = t->native;
-	for (size_t i = 0; i < plan->n; i++)
+	for (size_t i = 0; i < plan->n; i++) {
 		all_exact &= plan->v[i].exact;
+		hot |= plan->v[i].hot;
+	}
+	ledger_hot(&t->ledger, hot, kp_mono_now());
 	assembly_told(&t->part, t->hello.otp, t->native,
 	    t->native && all_exact);
 }

@@ -60,6 +60,7 @@ struct agent_status {
 	uint64_t entry_calls;	/* counted by the VM */
 	uint64_t unarmed_calls;	/* of those, while nothing was armed */
 	kp_dur_ns busy;		/* the agent's own time for batches */
+	uint64_t tier_calls;	/* of armed functions of tiers, by the VM */
 	uint64_t lease;		/* the number of the one it answers */
 };
 
@@ -113,8 +114,8 @@ struct agent_ops {
 	 */
 	void (*on_probe)(void *ctx, bool native, const char *why);
 	/*
-	 * With the native probe: other code is there, and what is armed with
-	 * it is now agent_plan().
+	 * What is armed is now agent_plan(): with the native probe other code
+	 * is there, or a function was too hot.
 	 */
 	void (*on_looked)(void *ctx);
 	/* What will be armed, or in a check would be, with call rates. */

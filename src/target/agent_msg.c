@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "kprofd/cost.h"
 #include "kprofd/etf.h"
 #include "kprofd/trace.h"
 #include "target/agent_msg.h"
@@ -113,6 +114,14 @@ msg_modules(struct kp_buf *b, const struct kp_conf *c, const char *command)
 		b->err = KP_ENOMEM;
 }
 
+/* So many calls of armed functions a second may be; without a limit not told. */
+static void
+put_calls(struct kp_buf *b, const char *key, double percent)
+{
+	if (percent > 0)
+		put_pair(b, key, (int64_t)kp_cost_calls(percent));
+}
+
 /*
  * What the agent is to keep to while this is armed, and the flags that match
  * specs give to processes.
@@ -121,8 +130,10 @@ static void
 put_terms(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_spec_params *p)
 {
-	kp_etf_map(b, 5);
+	kp_etf_map(b, 5 + (c->hot_share > 0) + (c->budget > 0));
 	put_limits(b, &c->overload);
+	put_calls(b, "hot", c->hot_share);
+	put_calls(b, "calls", c->budget);
 	kp_etf_atom(b, "messages");
 	kp_etf_bool(b, c->messages);
 	kp_etf_atom(b, "flags");
@@ -398,6 +409,7 @@ msg_read_status(struct kp_term *r, struct agent_status *st,
 	st->unarmed_calls = read_count(r);
 	st->busy = read_time(r);
 	demand(r, st->busy >= 0);
+	st->tier_calls = read_count(r);
 	st->lease = read_count(r);
 	return kp_term_finish(r);
 }

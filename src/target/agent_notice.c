@@ -11,11 +11,16 @@
  *   untraced    []; how many processes have no flags yet, since they run native
  *               code; 0: all have them now
  *   messages    on | off | {others, Tracer}: are they timed?
+ *   hot         a function that was disarmed, since it alone was called so
+ *               often; its calls a second
+ *   budget      the same, since all of them were
+ *   uncounted   some of the functions that somebody else counts; how many
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "kprofd/cost.h"
 #include "kprofd/etf.h"
 #include "target/agent_internal.h"
 
@@ -37,18 +42,120 @@ plan_item(const struct kp_plan *plan, struct kp_term mfa)
 	return NULL;
 }
 
+/* {Module, Function, Arity} as people write it. */
 static void
-on_trip(struct agent *a, const char *what, int64_t queue)
+mfa_text(struct kp_term mfa, char *text, size_t n)
 {
-	char text[400];
+	struct kp_span mod, fun;
+	int64_t arity;
 
-	snprintf(text, sizeof(text), "%s over its limit, queue %" PRId64,
-	    what, queue);
+	kp_term_tuple_n(&mfa, 3);
+	mod = kp_term_atom(&mfa);
+	fun = kp_term_atom(&mfa);
+	arity = kp_term_int(&mfa);
+	if (mfa.err == KP_OK)
+		snprintf(text, n, "%.*s:%.*s/%" PRId64, (int)mod.n,
+		    (const char *)mod.p, (int)fun.n, (const char *)fun.p,
+		    arity);
+	else
+		snprintf(text, n, "a function");
+}
+
+/*
+ * What was over its limit: {hot, Entry, CallsPerSecond} or {budget, entries,
+ * CallsPerSecond}, since entries cannot go without their requests; else as it
+ * is, {queue, 20001} say.
+ */
+static void
+trip_text(const struct agent *a, struct kp_term at, const char *what,
+    int64_t queue, char *text, size_t n)
+{
+	struct kp_span limit = { NULL, 0 };
+	struct kp_term mfa = at;
+	char name[600];
+	int64_t calls = 0;
+
+	if (kp_term_peek(&at) == KP_TERM_TUPLE && kp_term_tuple(&at) == 3) {
+		limit = kp_term_atom(&at);
+		mfa = at;
+		kp_term_skip(&at);
+		calls = kp_term_int(&at);
+	}
+	if (at.err == KP_OK && kp_span_is(limit, "hot")) {
+		mfa_text(mfa, name, sizeof(name));
+		snprintf(text, n, "entry %s is called %" PRId64 " times a "
+		    "second, which costs %.3g %% of a scheduler, more than "
+		    "hot_share, %g (name another entry, or raise hot_share)",
+		    name, calls, kp_cost_percent((double)calls),
+		    a->o.conf->hot_share);
+	} else if (at.err == KP_OK && kp_span_is(limit, "budget")) {
+		snprintf(text, n, "entries are called %" PRId64 " times a "
+		    "second, which costs %.3g %% of a scheduler, more than "
+		    "the budget, %g (name another entry, or raise the budget)",
+		    calls, kp_cost_percent((double)calls), a->o.conf->budget);
+	} else {
+		snprintf(text, n, "%s over its limit, queue %" PRId64, what,
+		    queue);
+	}
+}
+
+static void
+on_trip(struct agent *a, struct kp_term at, const char *what, int64_t queue)
+{
+	char text[1000];
+
+	trip_text(a, at, what, queue, text, sizeof(text));
 	/* Late: it is paused, rests or ends, by another's will; or it lies. */
 	if (a->user_paused || a->state != AGENT_ARMED)
 		a->ops->on_notice(a->ctx, "trip", text);
 	else
 		agent_set_rest(a, a->ops->on_trip(a->ctx, text), text);
+}
+
+static void
+plan_cool(struct kp_plan *plan, struct kp_term mfa)
+{
+	struct kp_plan_item *item = plan_item(plan, mfa);
+
+	if (item != NULL)
+		item->disarmed = item->hot = true;
+}
+
+/* The agent has disarmed it: so it stays, until another tiers.conf wants it. */
+static void
+on_hot(struct agent *a, struct kp_term mfa, bool alone, int64_t calls)
+{
+	double percent = kp_cost_percent((double)calls);
+	char name[600], text[1200];
+
+	plan_cool(&a->plan, mfa);
+	plan_cool(&a->reload.plan, mfa);
+	mfa_text(mfa, name, sizeof(name));
+	if (alone)
+		snprintf(text, sizeof(text), "%s is disarmed: it is called %"
+		    PRId64 " times a second, which costs %.3g %% of a "
+		    "scheduler, more than hot_share, %g (take it out of the "
+		    "tiers, or raise hot_share)", name, calls, percent,
+		    a->o.conf->hot_share);
+	else
+		snprintf(text, sizeof(text), "%s is disarmed: calls of all "
+		    "functions cost more than the budget, %g, and this one, "
+		    "called %" PRId64 " times a second, costs %.3g %% of a "
+		    "scheduler (name fewer functions, or raise the budget)",
+		    name, a->o.conf->budget, calls, percent);
+	a->ops->on_notice(a->ctx, "hot", text);
+	a->ops->on_looked(a->ctx);
+}
+
+static void
+on_uncounted(struct agent *a, const char *some, int64_t n)
+{
+	char text[400];
+
+	snprintf(text, sizeof(text), "somebody else counts calls of %" PRId64
+	    " %s of tiers: what they cost is not in the cost (%s)", n, n == 1 ?
+	    "function" : "functions", some);
+	a->ops->on_notice(a->ctx, "uncounted", text);
 }
 
 /*
@@ -198,7 +305,7 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 	if (r->err != KP_OK)
 		return;
 	if (kp_span_is(kind, "trip"))
-		on_trip(a, what, n);
+		on_trip(a, at, what, n);
 	else if (kp_span_is(kind, "unexact"))
 		on_unexact(a, &at, what, n);
 	else if (kp_span_is(kind, "code"))
@@ -211,4 +318,8 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 		on_untraced(a, n);
 	else if (kp_span_is(kind, "others"))
 		on_others(a, what, n);
+	else if (kp_span_is(kind, "hot") || kp_span_is(kind, "budget"))
+		on_hot(a, at, kp_span_is(kind, "hot"), n);
+	else if (kp_span_is(kind, "uncounted"))
+		on_uncounted(a, what, n);
 }

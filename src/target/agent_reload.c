@@ -100,13 +100,20 @@ reload_check(struct agent *a)
 	agent_command_end(a, &b);
 }
 
+/* Another tiers.conf, which may want what was too hot for the one of now. */
+static bool
+is_other(const struct agent *a)
+{
+	return a->reload.conf != a->o.conf;
+}
+
 /* The difference to what is armed now, as a message. */
 static enum kp_err
 difference(struct agent *a, struct kp_buf *b)
 {
 	enum kp_err e;
 
-	kp_plan_carry(&a->reload.plan, &a->plan);
+	kp_plan_carry(&a->reload.plan, &a->plan, is_other(a));
 	e = kp_plan_diff(&a->reload.plan, a->reload.conf, &a->plan, a->o.conf,
 	    &a->params, &a->reload.n);
 	return e != KP_OK ? e : msg_change(b, a->reload.conf, &a->reload.plan,
@@ -177,7 +184,7 @@ reload_probe(struct agent *a)
 	struct kp_plan *plan = &a->reload.plan;
 	struct kp_buf b;
 
-	kp_plan_carry(plan, &a->plan);
+	kp_plan_carry(plan, &a->plan, is_other(a));
 	if (a->reload.look && kp_plan_keep(plan, &a->plan) != KP_OK) {
 		reload_refuse(a, kp_err_str(KP_ENOMEM));
 		return;
@@ -215,8 +222,13 @@ answer_rates(struct agent *a, struct kp_term *r)
 
 	if (e == KP_OK)
 		e = kp_plan_judge(&a->reload.plan, &a->reload.diags);
+	if (e == KP_OK)
+		e = kp_plan_heat(&a->reload.plan, a->reload.conf, false,
+		    &a->reload.diags);
 	if (e != KP_OK)
 		reload_refuse(a, kp_err_str(e));
+	else if (!kp_plan_has_entry(&a->reload.plan))
+		reload_refuse(a, "every entry is too hot to trace");
 	else
 		reload_probed(a);
 }
@@ -278,7 +290,7 @@ answer_change(struct agent *a, struct kp_term *r)
 		return;
 	}
 	/* What was disarmed for good while this was under way. */
-	kp_plan_carry(&a->reload.plan, &a->plan);
+	kp_plan_carry(&a->reload.plan, &a->plan, is_other(a));
 	kp_plan_free(&a->plan);
 	a->plan = a->reload.plan;
 	a->reload.plan = (struct kp_plan){ 0 };

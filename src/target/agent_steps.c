@@ -369,16 +369,25 @@ static void
 plan_made(struct agent *a)
 {
 	struct kp_diags diags = { 0 };
+	bool errors;
 
 	kp_plan_judge(&a->plan, &diags);
+	kp_plan_heat(&a->plan, a->o.conf, a->o.check_only, &diags);
+	errors = diags.errors > 0;
 	if (diags.n > 0)
 		a->ops->on_diags(a->ctx, &diags);
 	kp_diags_free(&diags);
 	a->ops->on_plan(a->ctx, &a->plan);
-	if (a->o.check_only)
+	if (a->o.check_only && errors)
+		agent_fail(a, AGENT_FAILED, "tiers.conf names functions that "
+		    "are too hot to trace");
+	else if (a->o.check_only)
 		agent_stop(a);
-	else
+	else if (kp_plan_has_entry(&a->plan))
 		step_arm(a);
+	else
+		agent_hopeless(a, "every entry is too hot to trace: nothing "
+		    "was armed");
 }
 
 static void
@@ -426,7 +435,7 @@ answer_check(struct agent *a, struct kp_term *r)
 	kp_diags_free(&a->diags);
 	e = kp_plan_make(&a->plan, a->o.conf, a->hello.node, a->native, r,
 	    &a->diags);
-	kp_plan_carry(&a->plan, &before);
+	kp_plan_carry(&a->plan, &before, false);
 	agent_probe_plan(a, &a->plan, &before);
 	/* After a lost connection its code may be another. */
 	kp_plan_probe(&a->plan, &before, true);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kprofd/cost.h"
 #include "kprofd/etf.h"
 #include "kprofd/plan.h"
 #include "target/plan_answer.h"
@@ -347,6 +348,60 @@ kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags)
 	return mk.err;
 }
 
+/* So much of a scheduler, or so many of them. */
+static const char *
+schedulers(double percent, char *text, size_t n)
+{
+	if (percent < 100)
+		snprintf(text, n, "%.3g %% of a scheduler", percent);
+	else
+		snprintf(text, n, "%.3g schedulers", percent / 100);
+	return text;
+}
+
+enum kp_err
+kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
+    struct kp_diags *diags)
+{
+	struct maker mk = { .plan = plan, .diags = diags };
+	struct kp_plan_item *p;
+	double percent, all = 0;
+	char text[64];
+
+	for (p = plan->v; p < plan->v + plan->n; p++) {
+		if (p->disarmed || p->rate <= 0)
+			continue;
+		percent = kp_cost_percent((double)p->rate);
+		if (c->hot_share <= 0 || percent <= c->hot_share) {
+			all += percent;
+			continue;
+		}
+		p->disarmed = p->hot = true;
+		diag(&mk, p->pos, !check, "%s:%s/%u is too hot to trace: %lld "
+		    "calls/s would take %s, more than hot_share, %g: %s (name "
+		    "its caller instead, or raise hot_share)", p->mod, p->fun,
+		    p->arity, (long long)p->rate, schedulers(percent, text,
+		    sizeof(text)), c->hot_share, check ? "it would not be "
+		    "armed" : "it is not armed");
+	}
+	if (c->budget > 0 && all > c->budget)
+		diag(&mk, (struct kp_pos){ 1, 1 }, true, "the calls of all "
+		    "functions would take %s, requests or not, more than the "
+		    "budget, %g: the hottest will be disarmed (name fewer, or "
+		    "raise the budget)", schedulers(all, text, sizeof(text)),
+		    c->budget);
+	return mk.err;
+}
+
+bool
+kp_plan_has_entry(const struct kp_plan *plan)
+{
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->v[i].entry && !plan->v[i].disarmed)
+			return true;
+	return false;
+}
+
 static void
 pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
     bool entry)
@@ -376,6 +431,8 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 			item = plan_add(mk, p->mod, &m->fns[i]);
 		if (item == NULL)
 			return;
+		if (item->pos.line == 0)
+			item->pos = p->pos;
 		item->tiers |= tier;
 		item->entry |= entry;
 		if ((opts & KP_TIER_EXACT) != 0)

@@ -75,7 +75,7 @@ item_find(const struct kp_plan *plan, const struct kp_plan_item *like)
 }
 
 void
-kp_plan_carry(struct kp_plan *to, const struct kp_plan *from)
+kp_plan_carry(struct kp_plan *to, const struct kp_plan *from, bool retry)
 {
 	const struct kp_plan_item *old;
 	struct kp_plan_item *item;
@@ -84,7 +84,10 @@ kp_plan_carry(struct kp_plan *to, const struct kp_plan *from)
 		old = item_find(from, item);
 		if (old == NULL)
 			continue;
-		item->disarmed = old->disarmed;
+		if (old->disarmed && !(old->hot && retry)) {
+			item->disarmed = true;
+			item->hot = old->hot;
+		}
 		if (old->exact_refused && !item->exact_forced) {
 			item->exact = false;
 			item->exact_refused = true;
@@ -116,7 +119,7 @@ kp_plan_probe(struct kp_plan *plan, const struct kp_plan *armed, bool again)
 
 	for (p = plan->v; p < plan->v + plan->n; p++) {
 		old = item_find(armed, p);
-		p->probe = !p->disarmed && (old == NULL || (p->exact &&
+		p->probe = !p->disarmed && (old == NULL || old->hot || (p->exact &&
 		    !p->exact_forced && (again || !old->exact)));
 		n += p->probe;
 	}
@@ -180,7 +183,7 @@ kp_plan_diff(struct kp_plan *want, const struct kp_conf *want_conf,
 		w->op = KP_PLAN_KEEP;
 		if (w->disarmed)
 			continue;
-		if (a == NULL) {
+		if (a == NULL || a->disarmed) {
 			w->op = KP_PLAN_PUT;
 			n->added++;
 			continue;
@@ -194,8 +197,9 @@ kp_plan_diff(struct kp_plan *want, const struct kp_conf *want_conf,
 		n->kept += same;
 	}
 	for (a = armed->v; a < armed->v + armed->n; a++) {
-		a->op = item_find(want, a) == NULL ? KP_PLAN_TAKE :
-		    KP_PLAN_KEEP;
+		w = item_find(want, a);
+		a->op = w == NULL || (w->disarmed && !a->disarmed) ?
+		    KP_PLAN_TAKE : KP_PLAN_KEEP;
 		n->removed += a->op == KP_PLAN_TAKE && !a->disarmed;
 	}
 	return KP_OK;

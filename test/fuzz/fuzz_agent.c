@@ -213,6 +213,12 @@ on_notice(void *ctx, const char *kind, const char *text)
 	REQUIRE(kind[0] != '\0' && text != NULL);
 }
 
+static void
+on_looked(void *ctx)
+{
+	(void)ctx;
+}
+
 static kp_dur_ns
 on_trip(void *ctx, const char *text)
 {
@@ -304,6 +310,7 @@ on_stopped(void *ctx)
 static const struct agent_ops ops = {
 	.on_state = on_state, .on_hello = on_hello, .on_plan = on_plan,
 	.on_batch = on_batch, .on_clock = on_clock, .on_status = on_status, .on_notice = on_notice,
+	.on_looked = on_looked,
 	.on_trip = on_trip, .on_rested = on_rested, .on_diags = on_diags,
 	.on_cleared = on_cleared, .on_checked = on_checked,
 	.on_reloaded = on_reloaded, .on_unreached = on_unreached,

@@ -53,7 +53,8 @@ status(struct kp_term *r)
 	REQUIRE(is_time(st.now) && is_time(st.time_offset));
 	REQUIRE(st.busy >= 0 && is_time(st.busy));
 	REQUIRE((st.seq | st.queue | st.memory | st.sent | st.dropped |
-	    st.dropped_entries | st.entry_calls | st.unarmed_calls) <=
+	    st.dropped_entries | st.entry_calls | st.unarmed_calls |
+	    st.tier_calls) <=
 	    2 * (uint64_t)KP_TARGET_COUNT_MAX);
 	REQUIRE(strlen(reason) < sizeof(reason));
 }

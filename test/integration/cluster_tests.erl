@@ -506,7 +506,8 @@ joined([First | Others]) ->
              fun() -> lists:all(fun(T) -> length(it:call(T, erlang, nodes, [])) >= N end, [First | Others]) end).
 
 tiers(More) ->
-    ["{tiers, [{handle, {requests, handle_request, 2}}, {db, {db, network_request, 1}}]}.\n{sampling, all}.\n" | More].
+    ["{tiers, [{handle, {requests, handle_request, 2}}, {db, {db, network_request, 1}}]}.\n"
+     "{sampling, all}.\n{budget, none}.\n" | More].
 
 all_armed(P, N) ->
     it:until(io_lib:format("~b are armed", [N]),

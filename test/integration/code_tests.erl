@@ -47,7 +47,7 @@ restored(T) ->
 later(T) ->
     {Target, Before} = target(T),
     P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}},\n"
-                                        "         {late, {it_late, '_', '_'}}]}.\n{sampling, all}.\n"}),
+                                        "         {late, {it_late, '_', '_'}}]}.\n{sampling, all}.\n{budget, none}.\n"}),
     it:saw(P, "tiers1.conf:2:.*warning: the target cannot load module 'it_late'.*armed when it is loaded"),
     it:armed(P),
     load(Target, it_late, [{call, 0}], none),
@@ -63,7 +63,7 @@ new_functions(T) ->
     {Target, _} = target(T),
     load(Target, it_late, [{call, 0}], none),
     P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}},\n"
-                                        "         {late, {it_late, '_', '_'}}]}.\n{sampling, all}.\n"}),
+                                        "         {late, {it_late, '_', '_'}}]}.\n{sampling, all}.\n{budget, none}.\n"}),
     it:armed(P),
     load(Target, it_late, [{call, 0}, {more, 0}], none),
     it:until("armed", fun() -> lists:member({it_late, more, 0}, agent(Target, armed)) end),
@@ -76,7 +76,7 @@ new_functions(T) ->
 measured(T) ->
     {Target, Before} = target(T),
     Tiers = "{tiers, [{handle, {requests, handle_request, 2}},\n"
-        "         {late, {it_late, '_', '_'}, [exact]}]}.\n{sampling, all}.\n",
+        "         {late, {it_late, '_', '_'}, [exact]}]}.\n{sampling, all}.\n{budget, none}.\n",
     Call = {it_late, call, 0},
     IsExact = fun() -> it:call(Target, it_stub, is_exact, [Call]) end,
     Spin = fun() -> it:do(Target, fun() -> spawn(fun L() -> catch it_late:call(), L() end) end) end,
@@ -104,7 +104,7 @@ refused(T) ->
     {Target, Before} = target(T),
     load(Target, it_late, [{call, 0}], none),
     P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}},\n"
-                                        "         {late, {it_late, call, 0}}]}.\n{sampling, all}.\n"}),
+                                        "         {late, {it_late, call, 0}}]}.\n{sampling, all}.\n{budget, none}.\n"}),
     it:armed(P),
     it:equal("the load", {error, on_load_failure}, load(Target, it_late, [{call, 0}, {other, 0}], refuse)),
     it:equal("its functions", false, it:call(Target, erlang, function_exported, [it_late, other, 0])),
@@ -119,7 +119,8 @@ refused(T) ->
 %% module that was not loaded: events piled up, and its lease was not answered.
 slow(T) ->
     {Target, Before} = target(T),
-    Tiers = fun(More) -> ["{tiers, [{handle, {requests, handle_request, 2}}", More, "]}.\n{sampling, all}.\n"] end,
+    Tiers = fun(More) -> ["{tiers, [{handle, {requests, handle_request, 2}}", More, "]}.\n"
+                         "{sampling, all}.\n{budget, none}.\n"] end,
     P = it:kprofd(T, Target, #{tiers => Tiers("")}),
     it:armed(P),
     Load = it:load(T, Target, ["8", "600s", "2"]),

@@ -32,7 +32,7 @@ tiers(Entry, Sampling) ->
     ["{tiers, [{db, {it_marks, db, 1}}, {render, {it_marks, render, 1}}, {head, {cowboy_http, request, 3}}]}.\n"
      "{entry, {kprof, ", Entry, "}}.\n"
      "{identity, fun ({kprof, _, [{Method, Path} | _]}) -> {Method, Path} end}.\n"
-     "{sampling, ", Sampling, "}.\n"
+     "{sampling, ", Sampling, "}.\n{budget, none}.\n"
      "{slow_ms, 0}.\n", it:calm()].
 
 -define(STREAM, #{stream_handlers => [kprof_cowboy_stream, cowboy_stream_h]}).

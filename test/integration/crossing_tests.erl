@@ -21,7 +21,7 @@ tiers(More) ->
      "         {task, {it_cross, child, 1}}, {later, {it_cross, later, 1}}, {wait, {it_cross, wait, 1}}]}.\n"
      "{entry, {it_cross, request, 3}}.\n"
      "{identity, fun({it_cross, request, [Kind, _, _]}) -> Kind; (_) -> undefined end}.\n"
-     "{sampling, all}.\n{slow_ms, 1}.\n", it:calm() | More].
+     "{sampling, all}.\n{budget, none}.\n{slow_ms, 1}.\n", it:calm() | More].
 
 %% N requests that begin at A and M that begin at B. What each of them calls,
 %% and where, is told in it_cross.
@@ -121,7 +121,7 @@ inside(T) ->
     Befores = [it:settled(Target) || Target <- Targets],
     P = it:kprofd(T, Targets, #{tiers => "{tiers, [{index, {it_cross, index, 1}}]}.\n"
                                 "{entry, [{it_cross, request, 3}, {it_cross, query, 1}]}.\n"
-                                "{sampling, all}.\n{slow_ms, 1}.\n", args => ["-interval", "1s"]}),
+                                "{sampling, all}.\n{budget, none}.\n{slow_ms, 1}.\n", args => ["-interval", "1s"]}),
     armed(P, 3),
     ?N = run(A, ?N, read, B, C),
     it:until("requests closed", fun() -> assembled(T, P) =:= [?N, ?N, 0] end),

@@ -305,7 +305,8 @@ exact_refused(T) ->
 %% Said once, with the clause's line, however many requests there are.
 long_identity(T) ->
     {Target, _} = target(T),
-    P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}}]}.\n{sampling, all}.\n"
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}}]}.\n"
+                                        "{sampling, all}.\n{budget, none}.\n"
                                         "{identity, fun\n"
                                         "    ({requests, handle_request, [read, _]}) -> read;\n"
                                         "    ({requests, handle_request, [_, Req]}) -> Req\nend}.\n"}),

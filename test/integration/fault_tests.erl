@@ -482,7 +482,7 @@ kprof_reload(T, P) ->
 
 tiers(Tier) ->
     ["{tiers, [{handle, {requests, handle_request, 2}}, ", Tier, "]}.\n"
-     "{entry, {requests, handle_request, 2}}.\n{sampling, all}.\n"].
+     "{entry, {requests, handle_request, 2}}.\n{sampling, all}.\n{budget, none}.\n"].
 
 db() -> "{db, {db, network_request, 1}}".
 format() -> "{formatter, {formatter, format_response, 1}}".

@@ -15,7 +15,7 @@
 %% Tiers on the callbacks themselves.
 -define(TIERS, "{tiers, [{handle, {requests, handle_request, 2}}, {db, {db, handle_call, 3}~s},\n"
         " {formatter, {formatter, handle_call, 3}}, {accounting, {accounting, handle_call, 3}}]}.\n"
-        "{entry, {requests, handle_request, 2}}.\n{sampling, all}.\n").
+        "{entry, {requests, handle_request, 2}}.\n{sampling, all}.\n{budget, none}.\n").
 
 tests() ->
     [{"callbacks that return 10 MB", 120, alone, fun callbacks/1},
@@ -62,7 +62,7 @@ large_at_last(T) ->
     Value = {it_driver, value, 1},
     P = it:kprofd(T, Target, #{tiers => "{tiers, [{values, {it_driver, values, 2}},\n"
                                "         {value, {it_driver, value, 1}, [{exact, force}]}]}.\n"
-                               "{sampling, all}.\n{overload, [{max_age_ms, 60000}, {max_queue, 1000000},"
+                               "{sampling, all}.\n{budget, none}.\n{overload, [{max_age_ms, 60000}, {max_queue, 1000000},"
                                " {max_lag_ms, 60000}]}.\n"}),
     it:armed(P),
     Sent = it:sent(Target),

@@ -23,7 +23,7 @@
 
 %% An identity that is whatever the peer says; trees of everything.
 -define(TIERS, "{tiers, [{handle, {a, entry, 1}}, {db, {b, query, 1}}]}.\n{entry, {a, entry, 1}}.\n"
-        "{identity, fun({a, entry, [X]}) -> X end}.\n{sampling, all}.\n{slow_ms, 1}.\n"
+        "{identity, fun({a, entry, [X]}) -> X end}.\n{sampling, all}.\n{budget, none}.\n{slow_ms, 1}.\n"
         "{overload, [{max_kprofd_mb, 128}, {pause_s, 1}]}.\n").
 
 tests() ->
@@ -230,8 +230,8 @@ before_armed(T) ->
                   #{whereis => fun(#{agent := Agent} = Conn, _, _) -> it_peer:say(Conn, {rex, Agent}) end,
                     occupant => Rex(deep(200))}, "is being profiled already"},
                  {"an agent that is always leaving", #{module_loaded => Rex(true), start => Rex({error, already})}, NoStart},
-                 {"another protocol", #{start => Hello(#{protocol => 4})}, "speaks protocol 4, not 3.*install"},
-                 {"another protocol's refusal", #{start => Rex({error, {protocol, 4}})}, "speaks protocol 4, not 3.*install"},
+                 {"another protocol", #{start => Hello(#{protocol => 3})}, "speaks protocol 3, not 4.*install"},
+                 {"another protocol's refusal", #{start => Rex({error, {protocol, 3}})}, "speaks protocol 3, not 4.*install"},
                  {"no protocol", #{start => Hello(#{protocol => none})}, NoStart},
                  {"a protocol past all numbers", #{start => Hello(#{protocol => 1 bsl 70})}, NoStart},
                  {"no release", #{start => Hello(#{otp => "never"})}, NoStart},

@@ -196,18 +196,19 @@ default(_, 0, _, _) -> ok;
 default(_, Ref, _, Conn) -> answer(Conn, Ref, ok).
 
 hello(#{node := Node}) ->
-    #{protocol => 3, node => list_to_atom(Node), otp => "25", time_offset => erlang:time_offset(nanosecond),
+    #{protocol => 4, node => list_to_atom(Node), otp => "25", time_offset => erlang:time_offset(nanosecond),
       session => false}.
 
 %% What kprof_agent's state_msg/1 sends, with some of it otherwise.
 status(Other) ->
-    [Now, Offset, Name, Reason, Seq, Queue, Memory, Sent, Dropped, Entries, Calls, Unarmed, Busy, Lease] =
+    [Now, Offset, Name, Reason, Seq, Queue, Memory, Sent, Dropped, Entries, Calls, Unarmed, Busy, Tiers, Lease] =
         [maps:get(K, Other, V) || {K, V} <- [{now, erlang:monotonic_time(nanosecond)},
                                              {time_offset, erlang:time_offset(nanosecond)}, {name, armed},
                                              {reason, []}, {seq, 0}, {queue, 0}, {memory, 100000}, {sent, 0},
                                              {dropped, 0}, {dropped_entries, 0}, {entry_calls, 0}, {unarmed, 0},
-                                             {busy, 0}, {lease, 0}]],
-    {kprof_status, Now, Offset, Name, Reason, Seq, Queue, Memory, Sent, Dropped, Entries, Calls, Unarmed, Busy, Lease}.
+                                             {busy, 0}, {tier_calls, 0}, {lease, 0}]],
+    {kprof_status, Now, Offset, Name, Reason, Seq, Queue, Memory, Sent, Dropped, Entries, Calls, Unarmed, Busy, Tiers,
+     Lease}.
 
 %% -------------------------------------------------------------- bytes ----
 

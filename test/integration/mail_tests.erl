@@ -29,7 +29,7 @@ tiers(More) ->
      "{identity, fun({it_mail, request, [Kind, _, _, _]}) -> Kind; ({it_mail, listen, [{Kind, _, _}]}) -> Kind end}.\n"
      "{slow_ms, 0}.\n", it:calm() | More].
 
-all() -> tiers("{messages, true}.\n{sampling, all}.\n").
+all() -> tiers("{messages, true}.\n{sampling, all}.\n{budget, none}.\n").
 
 target(T) ->
     Target = it:target(T, #{kind => plain}),
@@ -156,7 +156,7 @@ kprof(T, P, [Command | Args]) ->
 %% One in two: each counts for two, and what the others waited is not there.
 sampled(T) ->
     {Target, Before} = target(T),
-    P = native(T, Target, tiers("{messages, true}.\n{sampling, {one_in, 2}}.\n")),
+    P = native(T, Target, tiers("{messages, true}.\n{sampling, {one_in, 2}}.\n{budget, none}.\n")),
     it:armed(P),
     timed(P),
     run(Target, work, 2 * ?N),
@@ -349,7 +349,7 @@ paused(T) ->
 reload(T) ->
     {Target, Before} = target(T),
     File = it:path(T, "changing.conf"),
-    Write = fun(Messages) -> ok = file:write_file(File, tiers(["{sampling, all}.\n" | Messages])) end,
+    Write = fun(Messages) -> ok = file:write_file(File, tiers(["{sampling, all}.\n{budget, none}.\n" | Messages])) end,
     Write(""),
     P = native(T, Target, {file, File}),
     it:armed(P),

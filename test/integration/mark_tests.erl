@@ -27,7 +27,7 @@ tests() ->
 
 %% Every request is kept as a tree.
 tiers(Entries) ->
-    [layers(Entries), "{sampling, all}.\n{slow_ms, 0}.\n"].
+    [layers(Entries), "{sampling, all}.\n{budget, none}.\n{slow_ms, 0}.\n"].
 
 layers(Entries) ->
     [it:calm(), "{tiers, [{db, {it_marks, db, 1}}, {render, {it_marks, render, 1}}, {parse, {it_marks, parse, 1}}]}.\n"
@@ -171,7 +171,8 @@ deferred(T) ->
 %% With exact every release tells them apart, the direct catcher or not.
 raising(T) ->
     Tiers = [it:calm(), "{tiers, [{marked, [{kprof, do_apply, '_'}, {kprof, run, '_'}], [exact]},\n"
-             "  {raise, {it_marks, raise, 1}, [exact]}]}.\n{entry, \"kprof\"}.\n{sampling, all}.\n{slow_ms, 0}.\n"],
+             "  {raise, {it_marks, raise, 1}, [exact]}]}.\n{entry, \"kprof\"}.\n{sampling, all}.\n"
+             "{budget, none}.\n{slow_ms, 0}.\n"],
     P = profiled(T, Tiers, {raising, [?N]}),
     exact(P, 4 * ?N, [{"undefined", 4 * ?N}],
           [{"marked", "undefined", 4 * ?N, 0}, {"raise", "undefined", 2 * ?N, 0}]),
@@ -199,7 +200,7 @@ loose_ends(T) ->
 
 sampled(T) ->
     N = 600,
-    P = profiled(T, [layers(["\"kprof\""]), "{sampling, {one_in, 4}}.\n"], {mixed, [N]}),
+    P = profiled(T, [layers(["\"kprof\""]), "{sampling, {one_in, 4}}.\n{budget, none}.\n"], {mixed, [N]}),
     %% cleared and uncleared N each, applied five times N, wrapped twice
     sampled(P, 9 * N, 4),
     [begin
@@ -227,7 +228,7 @@ sampled(P, Calls, OneIn) ->
 %% The call that sampling passes over ends the request before it all the same.
 sampled_uncleared(T) ->
     N = 8000,
-    P = profiled(T, [layers(["{kprof, set_token, 1}"]), "{sampling, {one_in, 10}}.\n"], {uncleared, [N]}),
+    P = profiled(T, [layers(["{kprof, set_token, 1}"]), "{sampling, {one_in, 10}}.\n{budget, none}.\n"], {uncleared, [N]}),
     Sampled = sampled(P, N, 10),
     it:equal("one call for each", Sampled, it:number(P, raw("s.calls", "t.name = 'db'"))).
 

@@ -199,7 +199,7 @@ loop(T) ->
     Target = it:target(T, #{kind => plain}),
     Before = it:settled(Target),
     P = it:kprofd(T, Target, #{tiers => "{tiers, [{outer, {it_driver, outer, 2}}, {inner, {it_driver, inner, 1}},\n"
-                               "         {loop, {it_driver, serve, 0}}]}.\n{sampling, all}.\n"
+                               "         {loop, {it_driver, serve, 0}}]}.\n{sampling, all}.\n{budget, none}.\n"
                                "{overload, [{max_age_ms, 60000}, {max_queue, 1000000}, {max_lag_ms, 60000}]}.\n"}),
     it:armed(P),
     Armed = fun(MFAs) -> [F || {{_, F, _}, _, traced, _} <- it:call(Target, it_stub, armed, [MFAs])] end,

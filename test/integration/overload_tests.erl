@@ -14,7 +14,7 @@
 -define(HOT, "{tiers, [{handle, {requests, handle_request, 2}},\n"
         " {hot, [{sample_layer, '_', '_'}, {sample_truth, '_', '_'}, {sample_config, get, 1},\n"
         "        {sample_pool, pick, 1}, {formatter, '_', '_'}, {db, '_', '_'}]}]}.\n"
-        "{entry, {requests, handle_request, 2}}.\n{sampling, all}.\n").
+        "{entry, {requests, handle_request, 2}}.\n{sampling, all}.\n{budget, none}.\n{hot_share, none}.\n").
 -define(MIB, 1048576).
 
 tests() ->

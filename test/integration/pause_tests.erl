@@ -9,7 +9,7 @@
         " {wait, {it_pauser, wait, 0}}, {compute, {it_pauser, compute, 0}},"
         " {call_below, {it_pauser, call_below, 0}}, {below, {it_pauser, below, 0}}, {bare, {it_pauser, bare, 0}}]}.\n"
         "{identity, fun ({it_pauser, handle, [W]}) -> W end}.\n"
-        "{sampling, all}.\n").
+        "{sampling, all}.\n{budget, none}.\n").
 
 tests() ->
     [{"figures by tier are the application's own", 120, fun figures/1},

@@ -66,7 +66,7 @@ entry(T) ->
     Load = it:load(T, Target, ["8", "600s", "2"]),
     it:until("requests come", fun() -> assembled(P) > 200 end),
     Text = reload(T, P, ["{tiers, [{handle, {requests, handle_request, 2}}, ", db(), "]}.\n"
-                         "{entry, {db, network_request, 1}}.\n{sampling, all}.\n"]),
+                         "{entry, {db, network_request, 1}}.\n{sampling, all}.\n{budget, none}.\n"]),
     says(Text, "0 functions added, 0 removed, 2 changed, 0 kept"),
     Then = assembled(P),
     it:until("requests come", fun() -> assembled(P) > Then + 200 end),
@@ -302,7 +302,7 @@ start(T, Tiers) ->
 
 tiers(More) ->
     ["{tiers, [", lists:join(", ", ["{handle, {requests, handle_request, 2}}" | More]), "]}.\n"
-     "{entry, {requests, handle_request, 2}}.\n{sampling, all}.\n"].
+     "{entry, {requests, handle_request, 2}}.\n{sampling, all}.\n{budget, none}.\n"].
 
 db() -> "{db, {db, network_request, 1}}".
 format() -> "{formatter, {formatter, format_response, 1}}".

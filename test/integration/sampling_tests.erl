@@ -26,7 +26,7 @@ cut(T, Where) ->
     P = it:kprofd(T, Target, #{tiers => "{tiers, [{nested, [{it_driver, outer, 2}, {it_driver, inner, 1}]}]}.\n"
                                "{entry, [{it_driver, outer, 2}, {it_driver, inner, 1}]}.\n"
                                "{identity, fun ({it_driver, outer, _}) -> outer; ({it_driver, inner, _}) -> inner"
-                               " end}.\n{sampling, {one_in, 4}}.\n"
+                               " end}.\n{sampling, {one_in, 4}}.\n{budget, none}.\n"
                                "{overload, [{max_age_ms, 60000}, {max_queue, 1000000}, {max_lag_ms, 60000}]}.\n"}),
     it:armed(P),
     #{outer := Outer, inner := Inner, both := Both, cut := Cut} = Truth =
@@ -47,7 +47,7 @@ cut(T, Where) ->
 %% Nothing was called before the arming: the rate is found by what comes.
 sets_in(T) ->
     Target = target(T),
-    P = it:kprofd(T, Target, #{tiers => tiers("{sampling, {per_second, 50}}."), args => ["-interval", "1s"]}),
+    P = it:kprofd(T, Target, #{tiers => tiers("{sampling, {per_second, 50}}. {budget, none}."), args => ["-interval", "1s"]}),
     it:armed(P),
     Load = it:load(T, Target, ["16", "600s"]),
     it:saw(P, "sampling one request in [0-9]+"),
@@ -71,7 +71,7 @@ sets_in(T) ->
 budget(T) ->
     Target = target(T),
     Load = it:load(T, Target, ["24", "600s", "4"]),
-    {Free, _} = percents(T, Target, "{sampling, all}."),
+    {Free, _} = percents(T, Target, "{sampling, all}. {budget, none}."),
     it:check(median(Free) > 0, "cost without a budget: ~0p %", [Free]),
     {Held, Counted} = percents(T, Target, "{sampling, all}. {budget, 1}."),
     it:kill(Load),
@@ -96,7 +96,7 @@ percents(T, Target, Sampling) ->
     it:balance(P),
     Event = case it:is_native() of true -> "300"; false -> "800" end,
     it:equal("its parts make it up", [],
-             it:sql(P, "select * from cost where cost_ns <> events * " ++ Event ++ " + armed_calls * 300 + agent_ns")),
+             it:sql(P, "select * from cost where cost_ns <> events * " ++ Event ++ " + armed_calls * 400 + agent_ns")),
     Agent = it:number(P, "select sum(agent_ns) / sum(events) from cost"),
     it:check(Agent > 0, "time of the agent's own for an event: ~b ns", [Agent]),
     %% the first and the last window are no whole seconds
@@ -111,4 +111,4 @@ target(T) -> it:target(T, #{config => "#{handle => #{wait_ms => 1}}"}).
 
 tiers(More) ->
     {ok, Text} = file:read_file(it:tiers()),
-    [re:replace(Text, "^\\{sampling.*\\n", "", [multiline, global]), More, "\n"].
+    [re:replace(Text, "^\\{(sampling|budget).*\\n", "", [multiline, global]), More, "\n"].

@@ -52,7 +52,7 @@ static const char full[] =
     "{finish, [{h, done, '_'}]}.\n"
     "{identity, fun ({h, handle, [Op, _]}) when is_atom(Op) -> Op end}.\n"
     "{sampling, {one_in, 16#A}}.\n"
-    "{slow_ms, 1_000}.\n{keep_slowest, 3}.\n{budget, 5}.\n"
+    "{slow_ms, 1_000}.\n{keep_slowest, 3}.\n{budget, 0.5}.\n{hot_share, 120}.\n"
     "{gc, force}.\n{scheduling, true}.\n"
     "{messages, true}.\n"
     "{overload, [{max_age_ms, 500}, {max_queue, 100}, {max_memory_mb, 8},\n"
@@ -96,7 +96,8 @@ test_full(void **state)
 	assert_int_equal(c->sampling.n, 10);
 	assert_int_equal(c->slow, 1000 * KP_NS_PER_MS);
 	assert_int_equal(c->keep_slowest, 3);
-	assert_int_equal(c->budget, 5);
+	assert_true(c->budget == 0.5);
+	assert_true(c->hot_share == 120);
 	assert_true(c->gc && c->gc_forced && c->scheduling);
 	assert_true(kp_conf_gc(c, 29));
 	assert_true(c->messages);
@@ -131,6 +132,24 @@ test_list_alone(void **state)
 		assert_null(c->identity);
 		kp_conf_free(c);
 	}
+}
+
+/* A limit is there unless somebody says that there is none. */
+static void
+test_limits_of_cost(void **state)
+{
+	struct kp_conf *c;
+
+	(void)state;
+	c = good("[{db, {db, query, 1}}].");
+	assert_true(c->budget == KP_BUDGET && c->hot_share == KP_HOT_SHARE);
+	kp_conf_free(c);
+	c = good("[{db, {db, query, 1}}].\n{budget, none}.\n{hot_share, none}.");
+	assert_true(c->budget == 0 && c->hot_share == 0);
+	kp_conf_free(c);
+	c = good("[{db, {db, query, 1}}].\n{budget, 0.01}.\n{hot_share, 1.0e4}.");
+	assert_true(c->budget == 0.01 && c->hot_share == 10000);
+	kp_conf_free(c);
 }
 
 /* What must be said: "line:col: text" each, in this order. */
@@ -176,6 +195,22 @@ static const struct bad bads[] = {
 	    "3:21: found 0, expected one_in to be an integer within "
 	    "1..1000000\n"
 	    "4:1: 'sampling' is given twice: it is also on line 3\n" },
+	{ T "{budget, 0}.\n{hot_share, 0.001}.",
+	    "2:10: found 0, expected budget to be a number within 0.01..10000 "
+	    "(percent of one scheduler), or none\n"
+	    "3:13: found 0.001, expected hot_share to be a number within "
+	    "0.01..10000 (percent of one scheduler), or none\n" },
+	{ T "{budget, <<\"5\">>}.\n{hot_share, \"10 %\"}.",
+	    "2:10: found a binary, expected budget to be a number within "
+	    "0.01..10000 (percent of one scheduler), or none\n"
+	    "3:13: found the string \"10 %\", expected hot_share to be a number "
+	    "within 0.01..10000 (percent of one scheduler), or none\n" },
+	{ T "{budget, 10000.1}.\n{hot_share, all}.\n{budget, 1}.",
+	    "2:10: found 10000.1, expected budget to be a number within "
+	    "0.01..10000 (percent of one scheduler), or none\n"
+	    "3:13: found the atom 'all', expected hot_share to be a number "
+	    "within 0.01..10000 (percent of one scheduler), or none\n"
+	    "4:1: 'budget' is given twice: it is also on line 2\n" },
 	{ "[{a, {m, f}}, {b, []}, {a, \"m:f/x\"}, {_x, {m,f,1}},\n"
 	    "{'_total', {m, f, 256}}, {c, {m, f, 1}, [exat]}].",
 	    "1:6: found a tuple of 2, expected " FN "\n"
@@ -450,6 +485,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_full),
 		cmocka_unit_test(test_list_alone),
+		cmocka_unit_test(test_limits_of_cost),
 		cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_bad),
 		cmocka_unit_test(test_deep_and_long),

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <inttypes.h>
 
+#include "kprofd/cost.h"
 #include "kprofd/guard.h"
 #include "kprofd/hush.h"
 #include "kprofd/ledger.h"
@@ -233,6 +234,26 @@ budget_is_held(void **state)
 		assert_true(s.one_in <= 2 ||
 		    fixed + full / (s.one_in - 1) >= budget * 0.4);
 	}
+}
+
+/*
+ * What calls cost, in percent of one scheduler: the agent is given limits in
+ * calls a second that are the same.
+ */
+static void
+cost_of_calls(void **state)
+{
+	const struct kp_cost c = { .events = 1000, .ring_events = 400,
+		.armed_calls = 50000, .agent = 1000 };
+
+	(void)state;
+	assert_int_equal(kp_cost_calls(10), 250000);
+	assert_int_equal(kp_cost_calls(0.01), 250);
+	assert_true(kp_cost_percent(125000) > 4.999 &&
+	    kp_cost_percent(125000) < 5.001);
+	assert_int_equal(kp_cost_fixed(&c), 50000 * KP_COST_CALL);
+	assert_int_equal(kp_cost_total(&c), 600 * KP_COST_EVENT +
+	    400 * KP_COST_NATIVE + 50000 * KP_COST_CALL + 1000);
 }
 
 /* Where the fixed part alone is too much, sampling goes on, sparsely. */
@@ -816,6 +837,27 @@ unarmed_time(void **state)
 	ledger_armed(&l, 27 * KP_NS_PER_S + 300);
 	ledger_take(&l, 30 * KP_NS_PER_S, 0, &calls, &lost);
 	assert_int_equal(lost.n[KP_LOSS_UNARMED], 15000);
+	assert_int_equal(lost.n[KP_LOSS_TOO_HOT], 0);
+}
+
+/* From when a function was too hot until another tiers.conf is without. */
+static void
+too_hot_time(void **state)
+{
+	struct ledger l = { 0 };
+	struct kp_losses lost = { 0 };
+	uint64_t calls;
+
+	(void)state;
+	ledger_hot(&l, false, KP_NS_PER_S);
+	ledger_hot(&l, true, 2 * KP_NS_PER_S);
+	ledger_hot(&l, true, 3 * KP_NS_PER_S);
+	ledger_take(&l, 5 * KP_NS_PER_S, 0, &calls, &lost);
+	assert_int_equal(lost.n[KP_LOSS_TOO_HOT], 3000);
+	ledger_hot(&l, false, 6 * KP_NS_PER_S);
+	ledger_take(&l, 9 * KP_NS_PER_S, 0, &calls, &lost);
+	assert_int_equal(lost.n[KP_LOSS_TOO_HOT], 4000);
+	assert_int_equal(lost.n[KP_LOSS_UNARMED], 0);
 }
 
 /* A target that sends notices without end filled the log and the disk. */
@@ -853,6 +895,7 @@ main(void)
 		cmocka_unit_test(cut_and_budget_come_on_top),
 		cmocka_unit_test(budget_is_held),
 		cmocka_unit_test(budget_below_fixed),
+		cmocka_unit_test(cost_of_calls),
 		cmocka_unit_test(limits_are_seen),
 		cmocka_unit_test(lag_has_to_last),
 		cmocka_unit_test(rest_doubles),
@@ -863,6 +906,7 @@ main(void)
 		cmocka_unit_test(ledger_balances),
 		cmocka_unit_test(nothing_is_lost),
 		cmocka_unit_test(unarmed_time),
+		cmocka_unit_test(too_hot_time),
 		cmocka_unit_test(sampled_out_is_said_soon),
 		cmocka_unit_test(lost_after_last_status),
 		cmocka_unit_test(seen_before_it_is_counted),

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kprofd/cost.h"
 #include "kprofd/etf.h"
 #include "kprofd/plan.h"
 
@@ -420,7 +421,7 @@ exact_by_measure(void **state)
 	kp_diags_free(&diags);
 	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
 	assert_true(plan.v[0].exact);
-	kp_plan_carry(&plan, &before);
+	kp_plan_carry(&plan, &before, false);
 	assert_false(plan.v[0].exact || plan.v[1].exact);
 	kp_plan_free(&before);
 	kp_buf_init(&text, 16);
@@ -429,6 +430,59 @@ exact_by_measure(void **state)
 	    "[{exact, force}]}]}.");
 	assert_int_equal(diags.n, 0);
 	assert_true(plan.v[0].exact && plan.v[1].exact);
+	kp_buf_init(&text, 16);
+	end();
+}
+
+/*
+ * A function that is called too often is not armed, and a check fails for it.
+ * It stays out of plans made later, but for those of another tiers.conf, which
+ * measure it again.
+ */
+static void
+hot_is_not_armed(void **state)
+{
+	struct kp_plan before;
+
+	(void)state;
+	make_one("{tiers, [{web, {db,query,1}}, {db, {db,loop,1}}]}. "
+	    "{hot_share, 0.5}. {budget, 0.1}.");
+	kp_diags_free(&diags);
+	plan.v[0].rate = (int64_t)kp_cost_calls(0.5);
+	plan.v[1].rate = 13599392;
+	assert_int_equal(kp_plan_heat(&plan, conf, false, &diags), KP_OK);
+	assert_int_equal(diags.errors, 0);
+	assert_int_equal(diags.n, 2);
+	assert_string_equal(diags.v[0].text, "db:loop/1 is too hot to trace: "
+	    "13599392 calls/s would take 5.44 schedulers, more than hot_share, "
+	    "0.5: it is not armed (name its caller instead, or raise "
+	    "hot_share)");
+	assert_string_equal(diags.v[1].text, "the calls of all functions would "
+	    "take 0.5 % of a scheduler, requests or not, more than the budget, "
+	    "0.1: the hottest will be disarmed (name fewer, or raise the "
+	    "budget)");
+	assert_true(plan.v[1].disarmed && plan.v[1].hot);
+	assert_false(plan.v[0].disarmed);
+	assert_true(kp_plan_has_entry(&plan));
+	before = plan;
+	kp_diags_free(&diags);
+	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
+	kp_plan_carry(&plan, &before, true);
+	assert_false(plan.v[1].disarmed);
+	assert_int_equal(kp_plan_probe(&plan, &before, false), 1);
+	assert_true(plan.v[1].probe);
+	kp_plan_carry(&plan, &before, false);
+	assert_true(plan.v[1].disarmed && plan.v[1].hot);
+	assert_int_equal(kp_plan_probe(&plan, &before, false), 0);
+	/* Its check is an error, and an entry is no exception. */
+	plan.v[0].rate = 1000000;
+	assert_int_equal(kp_plan_heat(&plan, conf, true, &diags), KP_OK);
+	assert_int_equal(diags.errors, 1);
+	assert_non_null(strstr(diags.v[0].text, "db:query/1 is too hot to trace: "
+	    "1000000 calls/s would take 40 % of a scheduler"));
+	assert_non_null(strstr(diags.v[0].text, "it would not be armed"));
+	assert_false(kp_plan_has_entry(&plan));
+	kp_plan_free(&before);
 	kp_buf_init(&text, 16);
 	end();
 }
@@ -473,7 +527,7 @@ static void
 make_anew(const struct kp_plan *before)
 {
 	assert_int_equal(make_from(answer.p, answer.len, "n@h"), KP_OK);
-	kp_plan_carry(&plan, before);
+	kp_plan_carry(&plan, before, false);
 	if (probe)
 		kp_plan_exact(&plan, before);
 }
@@ -594,7 +648,7 @@ plan_grows(void **state)
 	assert_true(plan.v[1].probe);
 	assert_int_equal(kp_plan_probe(&small, &plan, true), 0);
 	small.v[0].disarmed = true;
-	kp_plan_carry(&plan, &small);
+	kp_plan_carry(&plan, &small, false);
 	assert_true(plan.v[0].disarmed);
 	assert_false(plan.v[1].disarmed);
 	assert_int_equal(kp_plan_keep(&plan, &small), KP_OK);
@@ -784,6 +838,7 @@ main(void)
 		cmocka_unit_test(exact_by_measure),
 		cmocka_unit_test(exact_by_probe),
 		cmocka_unit_test(exact_after_relay),
+		cmocka_unit_test(hot_is_not_armed),
 		cmocka_unit_test(what_is_probed),
 		cmocka_unit_test(missing_entry),
 		cmocka_unit_test(plan_grows),

@@ -96,12 +96,12 @@ sides(const char *from, const char *to)
 }
 
 static void
-diff_is(const char *ops, struct kp_plan_change want)
+carried_diff_is(const char *ops, struct kp_plan_change want, bool retry)
 {
 	struct kp_plan_change n;
 	struct kp_buf b;
 
-	kp_plan_carry(&is.plan, &was.plan);
+	kp_plan_carry(&is.plan, &was.plan, retry);
 	assert_int_equal(kp_plan_diff(&is.plan, is.conf, &was.plan, was.conf,
 	    &params, &n), KP_OK);
 	kp_buf_init(&b, 4096);
@@ -115,6 +115,12 @@ diff_is(const char *ops, struct kp_plan_change want)
 	kp_buf_free(&b);
 	side_free(&was);
 	side_free(&is);
+}
+
+static void
+diff_is(const char *ops, struct kp_plan_change want)
+{
+	carried_diff_is(ops, want, false);
 }
 
 #define N(k, c, a, r) ((struct kp_plan_change){ k, c, a, r })
@@ -190,6 +196,25 @@ disarmed_for_good(void **state)
 	diff_is("-db:b/1", N(1, 0, 0, 0));
 }
 
+/*
+ * What was too hot is tried again with another tiers.conf; what is found to be is
+ * taken.
+ */
+static void
+too_hot(void **state)
+{
+	(void)state;
+	sides("{tiers, [{web, {w,h,1}}, {db, [{db,a,1}, {db,b,1}]}]}.",
+	    "{tiers, [{web, {w,h,1}}, {db, [{db,a,1}, {db,b,1}]}]}.");
+	was.plan.v[1].disarmed = was.plan.v[1].hot = true;
+	diff_is("", N(2, 0, 0, 0));
+	sides("{tiers, [{web, {w,h,1}}, {db, [{db,a,1}, {db,b,1}]}]}.",
+	    "{tiers, [{web, {w,h,1}}, {db, [{db,a,1}, {db,b,1}]}]}.");
+	was.plan.v[1].disarmed = was.plan.v[1].hot = true;
+	is.plan.v[2].disarmed = is.plan.v[2].hot = true;
+	carried_diff_is("+db:a/1 -db:b/1", N(1, 0, 1, 1), true);
+}
+
 int
 main(void)
 {
@@ -200,6 +225,7 @@ main(void)
 		cmocka_unit_test(another_identity),
 		cmocka_unit_test(made_exact),
 		cmocka_unit_test(disarmed_for_good),
+		cmocka_unit_test(too_hot),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
