@@ -7,6 +7,7 @@
 #include "kprofd/status.h"
 #include "kprofd/store_watch.h"
 #include "report/json.h"
+#include "report/text.h"
 
 static const char *
 sampling_text(const struct target *t, char *buf, size_t n)
@@ -52,6 +53,44 @@ json_cost(struct json *j, const struct target *t)
 	    spending_rate(s, s->last.armed_calls));
 	json_number(j, "budget_percent", target_conf(t)->budget);
 	json_number(j, "hot_share_percent", target_conf(t)->hot_share);
+	json_end(j);
+}
+
+/* What is called too often to be traced. */
+static void
+put_hot(struct kp_buf *b, const struct target *t)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	bool any = false;
+
+	for (size_t i = 0; i < plan->n; i++) {
+		if (!plan->v[i].hot)
+			continue;
+		kp_buf_str(b, any ? ", " : "too hot     ");
+		text_put(b, plan->v[i].mod);
+		kp_buf_u8(b, ':');
+		text_put(b, plan->v[i].fun);
+		kp_buf_printf(b, "/%" PRIu32, plan->v[i].arity);
+		any = true;
+	}
+	if (any)
+		kp_buf_str(b, ": called too often to be traced\n");
+}
+
+static void
+json_hot(struct json *j, const struct target *t)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	char text[600];
+
+	json_array(j, "too_hot");
+	for (size_t i = 0; i < plan->n; i++) {
+		if (!plan->v[i].hot)
+			continue;
+		snprintf(text, sizeof(text), "%s:%s/%" PRIu32, plan->v[i].mod,
+		    plan->v[i].fun, plan->v[i].arity);
+		json_string(j, NULL, text);
+	}
 	json_end(j);
 }
 
@@ -196,6 +235,7 @@ put_rest(struct kp_buf *b, const struct target *t)
 {
 	if (!t->in_set.over) {
 		put_cost(b, t);
+		put_hot(b, t);
 		put_guard(b, t);
 	}
 	put_losses(b, t);
@@ -291,6 +331,7 @@ json_target(struct json *j, const struct target *t)
 	json_clock(j, t);
 	json_messages(j, t);
 	json_cost(j, t);
+	json_hot(j, t);
 	json_guard(j, t);
 	json_losses(j, &t->lost_ever);
 }

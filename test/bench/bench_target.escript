@@ -273,7 +273,11 @@ load_pairs(Probe, Name, Sampling, Node, Build, Dir, CookieFile) ->
 load_tiers() ->
     "{tiers, [{web, {bench_node, handle, 2}}, {parse, {bench_node, parse, 1}}, "
         "{db, {bench_node, store, 1}}, {html, {bench_node, render, 1}}, "
-        "{count, {bench_node, count, 1}}]}.\n".
+        "{count, {bench_node, count, 1}}]}.\n" ++ no_limits().
+
+%% What it costs is what is measured.
+no_limits() ->
+    "{budget, none}.\n{hot_share, none}.\n".
 
 pair(Node, Build, Dir, I) ->
     Over = fun(Command) ->
@@ -323,7 +327,7 @@ bench_trip(Node, Build, Dir, CookieFile) ->
     timer:sleep(3000),
     Conf = "{tiers, [{web, {bench_node, handle, 2}}, "
         "{all, {bench_node, '_', '_'}}]}.\n{sampling, all}.\n"
-        "{overload, [{max_queue, 2000}]}.\n",
+        "{overload, [{max_queue, 2000}]}.\n" ++ no_limits(),
     {Trip, _, _} = profiled("relay", Node, Build, Dir, CookieFile, Conf,
                             fun() -> trip(Node, 3000) end),
     Notes = rpc:call(Node, bench_node, watched, []),
@@ -405,7 +409,7 @@ tiers(Sampling) ->
      lists:join(", ", ["{entry, {bench_node, entry, 1}}" |
                        [io_lib:format("{~c, {bench_node, tier_~c, 1}}",
                                       [C, C]) || C <- lists:seq($a, $i)]]),
-     "]}.\n{sampling, ", Sampling, "}.\n"].
+     "]}.\n{sampling, ", Sampling, "}.\n", no_limits()].
 
 wait_line(Port, What) ->
     wait_line(Port, What, []).

@@ -23,8 +23,11 @@ main() ->
     [told(Name, How, Token)
      || {Name, How, Token} <- [{"untraced", none, []},
                                {"call_time", call_time, []},
+                               {"call_count", call_count, []},
                                {"armed, not sampled: to a process", Relay, []},
+                               {"the same with call_count", {counted, Relay}, []},
                                {"armed, not sampled: native", Native, []},
+                               {"the same with call_count", {counted, Native}, []},
                                {"a call and its return: native", Native, 1}]],
     halt().
 
@@ -43,13 +46,18 @@ told(Name, How, Token) ->
     [Least, _, Median, _, Most] = lists:sort([round_of() || _ <- lists:seq(1, 5)]),
     io:format("~-34s ~5b ns a call (~b to ~b)~n", [Name, Median, Least, Most]),
     seq_trace:set_token([]),
-    erlang:trace_pattern({?MODULE, called, 1}, false, [local, call_time]),
+    erlang:trace_pattern({?MODULE, called, 1}, false, [local, call_count, call_time]),
     erlang:trace(self(), false, [all]).
 
 arm(none) -> ok;
 arm(call_time) ->
     1 = erlang:trace_pattern({?MODULE, called, 1}, true, [call_time]),
     erlang:trace(self(), true, [call]);
+arm(call_count) ->
+    1 = erlang:trace_pattern({?MODULE, called, 1}, true, [call_count]);
+arm({counted, {Flags, Spec}}) ->
+    1 = erlang:trace_pattern({?MODULE, called, 1}, Spec, [local, call_count]),
+    erlang:trace(self(), true, Flags);
 arm({Flags, Spec}) ->
     1 = erlang:trace_pattern({?MODULE, called, 1}, Spec, [local]),
     erlang:trace(self(), true, Flags).

@@ -190,7 +190,9 @@ says(Text, Pattern) ->
 hot_entry(T) ->
     Target = plain(T),
     Before = it:settled(Target),
-    P = it:kprofd(T, Target, #{tiers => [?TIERS, "{hot_share, 0.5}. {budget, none}. {overload, [{pause_s, 600}]}.\n"]}),
+    P = it:kprofd(T, Target, #{tiers => "{tiers, [{web, {it_hot, request, 1}}]}.\n{sampling, {one_in, 10000}}.\n"
+                               "{hot_share, 0.5}. {budget, none}.\n{overload, [{pause_s, 600}, {max_age_ms, 60000},"
+                               " {max_queue, 1000000}, {max_lag_ms, 60000}]}.\n"}),
     it:armed(P),
     Pid = it:call(Target, it_hot, spin_requests, []),
     it:saw(P, "trip: entry it_hot:request/1 is called [0-9]{5,} times a second, which costs [0-9.e+]+ % of a scheduler, more"
