@@ -84,7 +84,8 @@ enum kp_err kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags);
 /*
  * Disarms what is called so often, by what was measured, that it would cost
  * more than hot_share; and warns where all would cost more than the budget.
- * Adds to *diags: errors where it is only to be checked, else warnings.
+ * Adds to *diags: errors where it is only to be checked, else warnings.  Before
+ * kp_plan_judge(), which has nothing to say of what is not armed.
  */
 enum kp_err kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c,
     bool check, struct kp_diags *diags);

@@ -221,10 +221,10 @@ answer_rates(struct agent *a, struct kp_term *r)
 	enum kp_err e = msg_read_rates(r, &a->reload.plan);
 
 	if (e == KP_OK)
-		e = kp_plan_judge(&a->reload.plan, &a->reload.diags);
-	if (e == KP_OK)
 		e = kp_plan_heat(&a->reload.plan, a->reload.conf, false,
 		    &a->reload.diags);
+	if (e == KP_OK)
+		e = kp_plan_judge(&a->reload.plan, &a->reload.diags);
 	if (e != KP_OK)
 		reload_refuse(a, kp_err_str(e));
 	else if (!kp_plan_has_entry(&a->reload.plan))

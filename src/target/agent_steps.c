@@ -371,8 +371,8 @@ plan_made(struct agent *a)
 	struct kp_diags diags = { 0 };
 	bool errors;
 
-	kp_plan_judge(&a->plan, &diags);
 	kp_plan_heat(&a->plan, a->o.conf, a->o.check_only, &diags);
+	kp_plan_judge(&a->plan, &diags);
 	errors = diags.errors > 0;
 	if (diags.n > 0)
 		a->ops->on_diags(a->ctx, &diags);

@@ -333,7 +333,7 @@ kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags)
 	char why[128];
 
 	for (p = plan->v; p < plan->v + plan->n; p++) {
-		if (!p->probe || !p->exact || p->exact_forced)
+		if (!p->probe || p->disarmed || !p->exact || p->exact_forced)
 			continue;
 		snprintf(why, sizeof(why), "it is called %lld times a second, "
 		    "more than %d", (long long)p->rate, KP_EXACT_RATE_MAX);

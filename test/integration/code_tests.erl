@@ -76,7 +76,7 @@ new_functions(T) ->
 measured(T) ->
     {Target, Before} = target(T),
     Tiers = "{tiers, [{handle, {requests, handle_request, 2}},\n"
-        "         {late, {it_late, '_', '_'}, [exact]}]}.\n{sampling, all}.\n{budget, none}.\n",
+        "         {late, {it_late, '_', '_'}, [exact]}]}.\n{sampling, all}.\n{budget, none}.\n{hot_share, none}.\n",
     Call = {it_late, call, 0},
     IsExact = fun() -> it:call(Target, it_stub, is_exact, [Call]) end,
     Spin = fun() -> it:do(Target, fun() -> spawn(fun L() -> catch it_late:call(), L() end) end) end,
@@ -89,7 +89,8 @@ measured(T) ->
     load(Target, it_late, [{call, 0}, {more, 0}], none),
     it:is_native() orelse
         it:saw(P, "tiers1.conf:2:.*warning: it_late:call/0 is traced without 'exact': it is called [0-9]+ times a second"),
-    it:until("armed, and not counted any more", fun() -> armed_of(Target, it_late) =:= [traced, traced] end),
+    it:until("armed, each with its counter",
+             fun() -> armed_of(Target, it_late) =:= [traced, call_count, traced, call_count] end),
     it:until("armed without, but for the native probe", fun() -> IsExact() =:= it:is_native() end),
     it:terminate(P),
     it:audit(Target, Before, [module, processes]),

@@ -313,7 +313,7 @@ long_identity(T) ->
     it:armed(P),
     it:loaded(it:load(T, Target, ["4", "100"])),
     it:terminate(P),
-    it:equal("warnings", 1, length(binary:matches(it:errors(P), <<"by the clause on line 5 of">>))),
+    it:equal("warnings", 1, length(binary:matches(it:errors(P), <<"by the clause on line 6 of">>))),
     it:equal("events", 1, it:number(P, "select count(*) from events where kind = 'identity'")),
     it:check(it:number(P, "select sum(sampled_requests) from request_stats where identity = '_other'") > 0, "requests named _other").
 

@@ -165,8 +165,8 @@ measured(T) ->
     MFAs = [Loop, Hot, Forced],
     it:equal("exact", [Hot || it:is_native()] ++ [Forced],
              [F || F <- MFAs, it:call(Target, it_stub, is_exact, [F])]),
-    it:until("armed, and not counted any more",
-             fun() -> [{F, traced} || F <- MFAs] =:= keys(Target, MFAs) end),
+    it:until("armed, each with its counter",
+             fun() -> [{F, K} || F <- MFAs, K <- [traced, call_count]] =:= keys(Target, MFAs) end),
     it:do(Target, fun() -> exit(Spin, kill) end),
     #{requests := 100} = it:loaded(it:load(T, Target, ["4", "100"])),
     it:terminate(P),
@@ -302,7 +302,7 @@ start(T, Tiers) ->
 
 tiers(More) ->
     ["{tiers, [", lists:join(", ", ["{handle, {requests, handle_request, 2}}" | More]), "]}.\n"
-     "{entry, {requests, handle_request, 2}}.\n{sampling, all}.\n{budget, none}.\n"].
+     "{entry, {requests, handle_request, 2}}.\n{sampling, all}.\n{budget, none}.\n{hot_share, none}.\n"].
 
 db() -> "{db, {db, network_request, 1}}".
 format() -> "{formatter, {formatter, format_response, 1}}".
