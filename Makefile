@@ -246,7 +246,7 @@ $(B)/test/%: test/unit/%.c $(LIB) $(B)/flags
 STORE_UNIT := $(filter $(B)/test/test_store% $(B)/test/test_feed,$(UNIT))
 $(STORE_UNIT): $(call obj,$(STORE) test/support/store_fixture.c)
 $(STORE_UNIT): UNIT_LIBS = -lsqlite3
-$(B)/test/test_store_power: $(call obj,test/support/faultvfs.c)
+$(B)/test/test_store_power $(B)/test/test_store_retry: $(call obj,test/support/faultvfs.c)
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: $(call obj,$(STORE) $(REPORT))
 $(B)/test/test_report $(B)/test/test_text $(B)/test/test_versus: UNIT_LIBS = -lsqlite3
 $(B)/test/test_top: $(call obj,$(STORE) $(REPORT))
@@ -265,6 +265,11 @@ $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
 
 # Counts what is allocated.
 $(B)/test/test_ingest: UNIT_LIBS = $(foreach f,malloc calloc realloc aligned_alloc,-Wl$(comma)--wrap=$(f))
+
+# Each step of starting fails once.
+$(B)/test/test_web: $(call obj,$(WEB) $(STORE) $(REPORT))
+$(B)/test/test_web: UNIT_LIBS = $(LDLIBS_WEB) -lsqlite3 $(foreach f,event_base_new evhttp_new \
+    evconnlistener_new evhttp_bind_listener,-Wl$(comma)--wrap=$(f))
 
 $(B)/test/test_log: $(call obj,src/kprofd/log.c src/report/json.c \
     src/report/text.c src/report/width.c src/report/when.c)

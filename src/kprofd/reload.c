@@ -108,14 +108,14 @@ refuse(struct reload *r, const char *path, const char *why)
 
 /* ---- what the targets say ---- */
 
-static unsigned
-place_of(const struct reload *r, const struct target *t)
+/* NULL: it is not one of the targets. */
+static struct opinion *
+opinion_of(struct reload *r, const struct target *t)
 {
-	unsigned i = 0;
-
-	while (targets_at(r->p.targets, i) != t)
-		i++;
-	return i;
+	for (unsigned i = 0; i < targets_count(r->p.targets); i++)
+		if (targets_at(r->p.targets, i) == t)
+			return &r->opinions[i];
+	return NULL;
 }
 
 /* The node first, where it could be another one. */
@@ -209,8 +209,10 @@ void
 reload_checked(struct reload *r, struct target *t,
     const struct agent_checked *c)
 {
-	struct opinion *o = &r->opinions[place_of(r, t)];
+	struct opinion *o = opinion_of(r, t);
 
+	if (o == NULL || r->left == 0)
+		return;
 	switch (c->how) {
 	case AGENT_CHECKED_AWAY:
 		break;
@@ -333,6 +335,8 @@ void
 reload_done(struct reload *r, struct target *t,
     const struct agent_reloaded *how)
 {
+	if (opinion_of(r, t) == NULL || r->left == 0)
+		return;
 	r->away += how->how == AGENT_RELOAD_KEPT;
 	r->n.added += how->n.added;
 	r->n.removed += how->n.removed;

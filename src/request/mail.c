@@ -291,7 +291,7 @@ mail_event(struct kp_requests *rs, struct rnode *nd,
 	uint64_t other = ev->has_from ? other_key(rs, nd, ev) : 0;
 	struct mail *m;
 
-	if (p.proc == 0 || ev->ts >= KP_TARGET_TIME_MAX ||
+	if (p.proc == 0 || ev->label == 0 || ev->ts >= KP_TARGET_TIME_MAX ||
 	    ev->ts <= -KP_TARGET_TIME_MAX) {
 		nd->lost.n[KP_LOSS_BAD_EVENT]++;
 		return;

@@ -63,6 +63,8 @@ map_put(struct map *m, uint64_t key, uint64_t val)
 {
 	uint64_t *at = map_get(m, key);
 
+	if (key == 0)
+		return false;	/* it would take a slot that stays empty */
 	if (at != NULL) {
 		*at = val;
 		return true;

@@ -2,8 +2,10 @@
  * map.h - an open-addressing table from u64 keys to u64 values.
  *
  * Linear probing with backward-shift deletion: no tombstones, so the cost
- * of a look-up stays flat however many entries come and go.  Key 0 is not
- * allowed (labels and processes are never 0).
+ * of a look-up stays flat however many entries come and go.  Key 0 marks an
+ * empty slot and is never stored: it is not found, and cannot be put.  Labels
+ * and processes are never 0; whoever makes a key of what a node sent tells it
+ * from the other reasons of map_put() first.
  */
 #ifndef KP_REQUEST_MAP_H
 #define KP_REQUEST_MAP_H
@@ -42,7 +44,7 @@ map_fetch(const struct map *m, uint64_t key)
 void map_free(struct map *m);
 /* The value, or NULL.  Good until the next put or remove. */
 uint64_t *map_get(const struct map *m, uint64_t key);
-/* Sets; false when out of memory (the map is unchanged). */
+/* Sets; false when out of memory, or key is 0 (the map is unchanged). */
 bool map_put(struct map *m, uint64_t key, uint64_t val);
 void map_remove(struct map *m, uint64_t key);
 

@@ -330,6 +330,7 @@ take_batch(struct kp_store *s, unsigned *tries)
 	++*tries;
 	set_stuck(s, cause, why);
 	if (cause == KP_STORE_REFUSED || (s->stop && *tries >= CLOSE_TRIES)) {
+		*tries = 0;	/* the next batch has failed never yet */
 		batch_drop(s, n);
 		set_free(s);
 		return;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <event2/event.h>
 #include <event2/http.h>
@@ -35,9 +36,11 @@
 
 struct web {
 	struct web_opts o;
+	evutil_socket_t fd;		/* -1: the listener has it */
 	struct event_base *base;
 	struct evhttp *http;
-	struct evconnlistener *listener;
+	struct evconnlistener *listener;	/* closed by http, once bound */
+	bool bound;
 	struct conns *conns;
 	struct relays *relays;
 	struct jobs *jobs;
@@ -218,6 +221,8 @@ web_free(struct web *w)
 {
 	jobs_free(w->jobs);
 	relays_free(w->relays);
+	if (w->listener != NULL && !w->bound)
+		evconnlistener_free(w->listener);
 	if (w->http != NULL)
 		evhttp_free(w->http);
 	conns_free(w->conns);
@@ -225,18 +230,23 @@ web_free(struct web *w)
 		event_free(w->stop);
 	if (w->base != NULL)
 		event_base_free(w->base);
+	if (w->fd >= 0)
+		close(w->fd);
 	explicit_bzero(w->token, sizeof(w->token));
 	free(w);
 }
 
 static bool
-make_server(struct web *w, evutil_socket_t fd)
+make_server(struct web *w)
 {
 	w->http = evhttp_new(w->base);
 	w->listener = w->http == NULL ? NULL : evconnlistener_new(w->base,
-	    NULL, NULL, LEV_OPT_CLOSE_ON_FREE, 0, fd);
-	if (w->listener == NULL ||
-	    evhttp_bind_listener(w->http, w->listener) == NULL)
+	    NULL, NULL, LEV_OPT_CLOSE_ON_FREE, 0, w->fd);
+	if (w->listener == NULL)
+		return false;
+	w->fd = -1;
+	w->bound = evhttp_bind_listener(w->http, w->listener) != NULL;
+	if (!w->bound)
 		return false;
 	evhttp_set_max_headers_size(w->http, HEADERS_MAX);
 	evhttp_set_max_body_size(w->http, BODY_MAX);
@@ -257,19 +267,19 @@ web_start(struct web **out, const struct web_opts *o, char *why, size_t n)
 {
 	struct web *w = calloc(1, sizeof(*w));
 	enum kp_err err = KP_OK;
-	evutil_socket_t fd;
 
 	snprintf(why, n, "out of memory");
 	if (w == NULL)
 		return KP_ENOMEM;
 	w->o = *o;
+	w->fd = -1;
 	if (o->token_file != NULL)
 		err = web_token_read(o->token_file, w->token, why, n);
 	if (err == KP_OK)
-		err = web_listen(&fd, o->addr, w->token[0] != '\0', w->addr,
+		err = web_listen(&w->fd, o->addr, w->token[0] != '\0', w->addr,
 		    why, n);
 	if (err == KP_OK && (evthread_use_pthreads() != 0 ||
-	    (w->base = event_base_new()) == NULL || !make_server(w, fd) ||
+	    (w->base = event_base_new()) == NULL || !make_server(w) ||
 	    kp_thread_start(&w->thread, web_main, w) != 0))
 		err = KP_ENOMEM;
 	if (err == KP_OK)

@@ -349,6 +349,29 @@ map_against_array(void **state)
 }
 
 /* Labels count up for ever; the table stays as small as what is in it. */
+/*
+ * The key of an empty slot: it was stored and never found again, so that each
+ * time it was put the map had one entry more, for ever.
+ */
+static void
+map_has_no_zero(void **state)
+{
+	struct map m = { 0 };
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		assert_false(map_put(&m, 0, 1));
+	assert_int_equal(m.len, 0);
+	assert_true(map_put(&m, 1, 1));
+	for (int i = 0; i < 1000; i++)
+		assert_false(map_put(&m, 0, 1));
+	map_remove(&m, 0);
+	assert_null(map_get(&m, 0));
+	assert_int_equal(m.len, 1);
+	assert_int_equal(m.cap, 64);
+	map_free(&m);
+}
+
 static void
 map_sliding_window(void **state)
 {
@@ -419,6 +442,7 @@ main(void)
 		T(first_one_names), T(too_many), T(many_terms),
 		T(unbounded_told_once), T(process_texts), T(hostile_names),
 		cmocka_unit_test(map_against_array),
+		cmocka_unit_test(map_has_no_zero),
 		cmocka_unit_test(map_sliding_window),
 	};
 
