@@ -41,6 +41,8 @@ struct control {
 	control_fn *fn;
 	void *ctx;
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	dev_t dev;		/* of the socket's file, to know it again */
+	ino_t ino;
 };
 
 static void
@@ -174,18 +176,43 @@ on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *sa,
 	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
 }
 
-/* Is somebody there, or is the file left over? */
-static bool
-socket_answers(const struct sockaddr_un *sun)
+/*
+ * Makes room for the socket: a file that a dead kprofd left is removed, and
+ * nothing else.  Only ECONNREFUSED says that nobody listens there any more; a
+ * socket that cannot be asked (another user's) or whose owner is slow to
+ * accept is in use.  Not blocking, connect() ends at once: a queue that is full
+ * answers EAGAIN.
+ */
+static enum kp_err
+socket_clear(const struct sockaddr_un *sun, char *why, size_t n)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	bool yes;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+	    0);
+	struct stat st;
+	int err = 0;
 
-	if (fd < 0)
-		return false;
-	yes = connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) == 0;
-	close(fd);
-	return yes;
+	if (fd < 0 ||
+	    connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) != 0)
+		err = errno;
+	if (fd >= 0)
+		close(fd);
+	if (err == ENOENT)
+		return KP_OK;
+	if (err == 0 || err == EAGAIN) {
+		snprintf(why, n, "another kprofd answers at '%s' (see -control "
+		    "and -db)", sun->sun_path);
+		return KP_EBUSY;
+	}
+	if (err != ECONNREFUSED) {
+		snprintf(why, n, "cannot tell whether another kprofd answers "
+		    "at '%s': %s (remove it if none does, or see -control "
+		    "and -db)", sun->sun_path, strerror(err));
+		return KP_EBUSY;
+	}
+	/* connect() refuses files that are no sockets too: bind() says so */
+	if (lstat(sun->sun_path, &st) == 0 && S_ISSOCK(st.st_mode))
+		unlink(sun->sun_path);
+	return KP_OK;
 }
 
 static int
@@ -216,6 +243,7 @@ control_open(struct control **out, struct event_base *base, const char *path,
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	struct control *c;
 	struct stat st;
+	enum kp_err err;
 	int fd;
 
 	if (strlen(path) >= sizeof(sun.sun_path)) {
@@ -225,13 +253,9 @@ control_open(struct control **out, struct event_base *base, const char *path,
 		return KP_ELIMIT;
 	}
 	memcpy(sun.sun_path, path, strlen(path) + 1);
-	if (socket_answers(&sun)) {
-		snprintf(why, n, "another kprofd answers at '%s' (see -control "
-		    "and -db)", path);
-		return KP_EBUSY;
-	}
-	if (stat(path, &st) == 0 && S_ISSOCK(st.st_mode))
-		unlink(path);
+	err = socket_clear(&sun, why, n);
+	if (err != KP_OK)
+		return err;
 	fd = socket_bind(&sun);
 	if (fd < 0) {
 		snprintf(why, n, "cannot make the control socket '%s': %s (see "
@@ -248,12 +272,27 @@ control_open(struct control **out, struct event_base *base, const char *path,
 		unlink(path);
 		return KP_EIO;
 	}
+	if (lstat(path, &st) == 0) {
+		c->dev = st.st_dev;
+		c->ino = st.st_ino;
+	}
 	c->base = base;
 	c->fn = fn;
 	c->ctx = ctx;
 	memcpy(c->path, path, strlen(path) + 1);
 	*out = c;
 	return KP_OK;
+}
+
+/* Whoever has removed our socket may have made their own since. */
+static void
+unlink_own(const struct control *c)
+{
+	struct stat st;
+
+	if (lstat(c->path, &st) == 0 && st.st_dev == c->dev &&
+	    st.st_ino == c->ino)
+		unlink(c->path);
 }
 
 /* What was answered is small enough for the socket's buffer: try once. */
@@ -271,6 +310,6 @@ control_close(struct control *c)
 		client_free(c->clients);
 	}
 	evconnlistener_free(c->listener);
-	unlink(c->path);
+	unlink_own(c);
 	free(c);
 }

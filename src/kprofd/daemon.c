@@ -397,11 +397,15 @@ open_outputs(struct daemon *d)
 
 	if (d->o->check)
 		return 0;
+	/*
+	 * The lock of the database first: whoever has that is the only one
+	 * that may take a socket beside it for left over.
+	 */
+	if (open_store(d) != 0)
+		return 1;
 	if (control_open(&d->control, d->base, d->o->control_path, on_control,
 	    d, why, sizeof(why)) != KP_OK)
 		return complain(why);
-	if (open_store(d) != 0)
-		return 1;
 	if (d->o->dump_file != NULL &&
 	    (d->tables = tables_open(d->o->dump_file, d->o->dump_json)) == NULL)
 		return 1;

@@ -248,8 +248,10 @@ on_answer(void *ctx, size_t more)
 	ts->more_told |= more > 0;
 	ts->more_cluster = more;
 	/* With nobody to be armed yet it does all that it is to do. */
-	if (ts->n == 0 && !ts->ready_told)
+	if (ts->n == 0 && !ts->ready_told) {
+		ts->waits = true;
 		notify_ready();
+	}
 	ts->ready_told = true;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
@@ -259,7 +261,9 @@ on_lost(void *ctx, const char *why)
 {
 	struct targets *ts = ctx;
 
-	if (ts->n == 0 && !ts->armed_ever) {
+	/* At the start: a seed that has answered once is asked again. */
+	if (ts->n == 0 && !ts->armed_ever &&
+	    cluster_answered(ts->cluster) == 0) {
 		log_error("failed", ts->p.o->seed, "%s", why);
 		targets_end(ts, 1);
 		return;

@@ -53,7 +53,7 @@ is_searching(const struct targets *ts)
 static bool
 nobody_there(const struct targets *ts)
 {
-	if (ts->armed_ever || ts->n == 0 || is_searching(ts))
+	if (ts->armed_ever || ts->waits || ts->n == 0 || is_searching(ts))
 		return false;
 	for (unsigned i = 0; i < ts->n; i++)
 		if (!ts->v[i]->in_set.tried && !ts->v[i]->in_set.over)
@@ -72,7 +72,8 @@ check_over(struct targets *ts)
 	if (all_over(ts, &failed, &status)) {
 		if (ts->stopping)
 			targets_end(ts, 0);
-		else if (!is_searching(ts) && (failed || ts->p.o->check))
+		else if (!is_searching(ts) && ((failed && !ts->waits) ||
+		    ts->p.o->check))
 			targets_end(ts, status);
 	} else if (!ts->stopping && nobody_there(ts)) {
 		log_error("failed", NULL, "none of the %u targets can be "

@@ -19,6 +19,7 @@ struct targets {
 	size_t more_file, more_cluster;	/* without room, at the last count */
 	bool starting, stopping, frozen, paused;
 	bool armed_ever;		/* any of them */
+	bool waits;			/* it began with nobody: goes on so */
 	bool over;			/* on_over was called */
 	bool lost_told;			/* the seed is */
 	bool more_told;			/* those of the cluster, since it is full */

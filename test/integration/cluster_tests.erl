@@ -26,6 +26,7 @@ tests() ->
      {"-check of several", 60, fun check/1},
      {"a cluster that is followed", 120, fun follow/1},
      {"a cluster whose seed does not match", 90, fun other_seed/1},
+     {"a seed that restarts before any target is there", 120, fun seed_restarts/1},
      {"a cluster's node that failed and is started anew", 60, fun anew/1},
      {"a seed that lets nobody in for a while", 60, fun seed_refuses/1},
      {"-check of a cluster", 60, fun check_cluster/1}].
@@ -456,6 +457,27 @@ other_seed(T) ->
     it:terminate(P),
     it:audit(Seed, Before, [processes, nodes]),
     it:equal("an agent", gone, it:call(A, it_stub, agent, [])).
+
+%% It had answered, so kprofd was at work, and ended with "it closed the connection".
+%% What comes later and cannot be profiled is no end either.
+seed_restarts(T) ->
+    Name = "other" ++ name(s),
+    Seed = it:target(T, #{kind => plain, name => "seed", node => Name}),
+    {S, Notify} = manager(T),
+    P = it:kprofd(T, [], #{args => ["-interval", "1s", "-cluster", Name, "-match", "tg_*"], env => Notify}),
+    _ = told(S, <<"READY=1">>),
+    gen_udp:close(S),
+    it:stop_target(Seed),
+    it:saw(P, "the seed cannot be asked for the nodes of its cluster: .*; trying again"),
+    it:check(it:is_running(P), "kprofd goes on"),
+    Again = it:target(T, #{kind => plain, name => "seed2", node => Name}),
+    Out = it:target(T, #{kind => plain, name => "out", node => name(b), args => ["-kprof", "disabled", "true"]}),
+    joined([Again, Out]),
+    it:saw(P, "'" ++ node_of(Out) ++ "' keeps kprofd out"),
+    A = target(T, a),
+    joined([Again, A]),
+    it:until("it is armed", fun() -> states([A]) =:= [armed] end),
+    it:terminate(P).
 
 %% It is asked again, as any other: who comes is known to nobody else.
 seed_refuses(T) ->

@@ -1,0 +1,76 @@
+%% The daemon by itself: what lies at its socket's and its database's place, what
+%% its files turn out to be, its limits and its clock. Nothing of it is the target's.
+-module(daemon_tests).
+
+-export([tests/0]).
+
+tests() ->
+    [{"another user's socket", 60, fun others_socket/1},
+     {"a socket that is left over", 60, fun left_over/1},
+     {"a socket whose owner does not accept", 60, fun hung_owner/1}].
+
+%% In a directory that it could write, as another user, kprofd took every socket
+%% that it could not connect to for left over, and deleted it.
+others_socket(T) ->
+    Target = it:target(T),
+    Shared = shared(T),
+    P = it:kprofd(T, Target, #{control => filename:join(Shared, "s")}),
+    it:armed(P),
+    Q = it:kprofd(T, "it_nobody@127.0.0.1", nobody(Shared, #{control => filename:join(Shared, "s")})),
+    it:ended(Q, 1, "cannot tell whether another kprofd answers at '.*/s': Permission denied"),
+    {ok, _} = it:control(P, "status"),
+    %% Its own is taken away with it, and nobody else's.
+    ok = file:delete(filename:join(Shared, "s")),
+    R = it:kprofd(T, Target, #{control => filename:join(Shared, "s")}),
+    it:ended(R, 1, "is being profiled already"),
+    {ok, L} = gen_tcp:listen(0, [{ifaddr, {local, filename:join(Shared, "s")}}]),
+    it:terminate(P),
+    it:check(element(1, file:read_file_info(filename:join(Shared, "s"))) =:= ok, "another's socket is there"),
+    gen_tcp:close(L).
+
+%% Of a kprofd that was killed, and what is no socket.
+left_over(T) ->
+    Target = it:target(T),
+    Socket = filename:join(shared(T), "s"),
+    P = it:kprofd(T, Target, #{control => Socket}),
+    it:armed(P),
+    it:kill(P),
+    it:until("the agent has gone", fun() -> it:agent_state(Target) =:= gone end),
+    Q = it:kprofd(T, Target, #{control => Socket}),
+    it:armed(Q),
+    {ok, _} = it:control(Q, "status"),
+    R = it:kprofd(T, Target, #{control => Socket}),
+    it:ended(R, 1, "another kprofd answers at"),
+    it:terminate(Q),
+    ok = file:write_file(Socket, "mine"),
+    S = it:kprofd(T, Target, #{control => Socket}),
+    it:ended(S, 1, "cannot make the control socket '.*': Address already in use"),
+    {ok, <<"mine">>} = file:read_file(Socket).
+
+%% Its queue is full: who asks by connect() alone would wait for it for ever.
+hung_owner(T) ->
+    Socket = filename:join(shared(T), "s"),
+    {ok, L} = gen_tcp:listen(0, [{ifaddr, {local, Socket}}, {backlog, 1}]),
+    _ = [gen_tcp:connect({local, Socket}, 0, [], 200) || _ <- lists:seq(1, 10)],
+    P = it:kprofd(T, "it_nobody@127.0.0.1", #{control => Socket}),
+    it:ended(P, 1, "another kprofd answers at"),
+    it:check(element(1, file:read_file_info(Socket)) =:= ok, "it is there"),
+    gen_tcp:close(L).
+
+%% ---------------------------------------------------------------------------
+
+%% A directory that everybody may write, with a short name: a socket's path is short.
+shared(T) ->
+    Dir = it:path(T, "shared"),
+    ok = file:make_dir(Dir),
+    ok = file:change_mode(Dir, 8#777),
+    Dir.
+
+%% As another user, with files of its own.
+nobody(Dir, Opts) ->
+    Cookie = filename:join(Dir, "cookie"),
+    ok = file:write_file(Cookie, it:cookie()),
+    ok = file:change_mode(Cookie, 8#600),
+    ok = file:change_owner(Cookie, 65534, 65534),
+    Opts#{cookie => Cookie, db => "shared/nobody.db", args => ["-interval", "2s"],
+          wrap => ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--"]}.
