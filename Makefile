@@ -271,9 +271,9 @@ $(B)/test/test_web: $(call obj,$(WEB) $(STORE) $(REPORT))
 $(B)/test/test_web: UNIT_LIBS = $(LDLIBS_WEB) -lsqlite3 $(foreach f,event_base_new evhttp_new \
     evconnlistener_new evhttp_bind_listener,-Wl$(comma)--wrap=$(f))
 
-$(B)/test/test_log: $(call obj,src/kprofd/log.c src/report/json.c \
+$(B)/test/test_log: $(call obj,src/kprofd/log.c src/kprofd/log_libevent.c src/report/json.c \
     src/report/text.c src/report/width.c src/report/when.c)
-$(B)/test/test_log: UNIT_LIBS = -lsqlite3
+$(B)/test/test_log: UNIT_LIBS = -lsqlite3 -levent_core
 
 # Programs of a simulated VM, and what is true of them.
 VMSIM := $(call obj,$(addprefix test/support/,vmsim.c vmprog.c vmfeed.c \

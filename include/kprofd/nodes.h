@@ -16,7 +16,16 @@
 #define KP_NODE_NAME_MAX 255		/* bytes of name@host: an atom's */
 #define KP_NODE_FILE_MAX (64u << 10)	/* bytes of a list of nodes */
 
-/* name@host, of printable ASCII with one '@' and no blank, '#' or quote. */
+/*
+ * What may be before the '@': letters, digits, '_' and '-', of ASCII.  A VM
+ * refuses any other for itself, and answers it "nok" in the handshake, as it
+ * does a name that is in use (seen on OTP 25, 27 and 29).
+ */
+bool kp_node_alive_ok(const char *s, size_t n);
+/*
+ * That, one '@' and a host of printable ASCII with no blank, '#' or quote.
+ * The VM takes almost anything for a host.
+ */
 bool kp_node_name_ok(const char *s, size_t n);
 
 struct kp_node_list {

@@ -5,11 +5,24 @@
 #include "kprofd/nodes.h"
 
 bool
+kp_node_alive_ok(const char *s, size_t n)
+{
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				    "abcdefghijklmnopqrstuvwxyz0123456789_-";
+
+	for (size_t i = 0; i < n; i++)
+		if (s[i] == '\0' || strchr(allowed, s[i]) == NULL)
+			return false;
+	return n > 0;
+}
+
+bool
 kp_node_name_ok(const char *s, size_t n)
 {
 	const char *at = memchr(s, '@', n);
 
-	if (n > KP_NODE_NAME_MAX || at == NULL || at == s || at == s + n - 1 ||
+	if (n > KP_NODE_NAME_MAX || at == NULL || at == s + n - 1 ||
+	    !kp_node_alive_ok(s, (size_t)(at - s)) ||
 	    memchr(at + 1, '@', (size_t)(s + n - at - 1)) != NULL)
 		return false;
 	for (size_t i = 0; i < n; i++)

@@ -88,14 +88,13 @@ static enum kp_err
 read_header(struct post *p, const char *file, char *why, size_t n)
 {
 	char line[POST_HEADER_MAX];
-	FILE *f = fopen(file, "re");
+	const char *reason;
 	struct stat sb;
+	FILE *f = kp_secret_open(file, &sb, &reason);
 	bool ok, whole;
 
-	if (f == NULL || fstat(fileno(f), &sb) != 0) {
-		snprintf(why, n, "cannot read '%s': %m", file);
-		if (f != NULL)
-			fclose(f);
+	if (f == NULL) {
+		snprintf(why, n, "cannot read '%s': %s", file, reason);
 		return KP_EIO;
 	}
 	if ((sb.st_mode & kp_secret_mode_bad(file,

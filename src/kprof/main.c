@@ -1,4 +1,5 @@
 /* main.c - kprof: which command, and its exit status. */
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -125,6 +126,8 @@ unknown(const char *name)
 int
 main(int argc, char **argv)
 {
+	/* a file that may not grow is an error of write(2), not our end */
+	signal(SIGXFSZ, SIG_IGN);
 	if (argc < 2) {
 		help(stderr);
 		return EXIT_USAGE;

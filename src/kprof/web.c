@@ -3,10 +3,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <event2/event.h>
+
 #include "kprof.h"
 #include "web/web.h"
 
 /* A database that is none is said now, not to whoever looks at the page. */
+/* In our words' form, for who reads stderr. */
+static void
+on_libevent(int severity, const char *text)
+{
+	if (severity != EVENT_LOG_DEBUG)
+		say("libevent: %s", text);
+}
+
 static int
 serve(const struct place *p, struct web_opts *o)
 {
@@ -27,6 +37,7 @@ serve(const struct place *p, struct web_opts *o)
 	/* of several none is the one that speaks for them */
 	o->control = p->control != NULL ? p->control : dbs.n > 1 ? "" : path;
 	signal(SIGPIPE, SIG_IGN);
+	event_set_log_callback(on_libevent);
 	sigemptyset(&end);
 	sigaddset(&end, SIGINT);
 	sigaddset(&end, SIGTERM);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,9 @@ static struct {
 	bool journal;		/* stderr is read by journald */
 	bool failed;		/* the last line was not written, and told */
 } out = { .o = { .name = "kprofd" } };
+
+/* Of the streams: libevent warns from every thread that has a loop. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const struct {
 	const char *name, *prefix;
@@ -107,8 +111,10 @@ log_reopen(void)
 		    "goes on into the old file", out.o.file, strerror(errno));
 		return;
 	}
+	pthread_mutex_lock(&lock);
 	fclose(out.file);
 	out.file = f;
+	pthread_mutex_unlock(&lock);
 	log_debug("log", NULL, "opened '%s' again", out.o.file);
 }
 
@@ -194,11 +200,13 @@ log_put(const struct log_entry *e, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
+	pthread_mutex_lock(&lock);
 	if (out.file != NULL)
 		write_line(out.file, e, message);
 	/* The last words are for whoever started it, too. */
 	if (out.file == NULL || e->level == LOG_LEVEL_ERROR)
 		write_line(stderr, e, message);
+	pthread_mutex_unlock(&lock);
 }
 
 unsigned

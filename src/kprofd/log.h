@@ -6,7 +6,8 @@
  * `events` where it stands there too, and the target that it is about.
  * Whatever the texts hold (they come from targets), a line is one line, has
  * nothing that a terminal obeys, and in JSON is valid.  Only the edges log;
- * the core returns errors.  One thread only.
+ * the core returns errors.  Entries may come from any thread, the rest from
+ * one only.
  */
 #ifndef KP_KPROFD_LOG_H
 #define KP_KPROFD_LOG_H

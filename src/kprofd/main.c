@@ -3,6 +3,7 @@
 
 #include "kprofd/daemon.h"
 #include "kprofd/log.h"
+#include "kprofd/log_libevent.h"
 
 int
 main(int argc, char **argv)
@@ -25,6 +26,8 @@ main(int argc, char **argv)
 	if (!log_open(&log))
 		return 1;
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);	/* EFBIG says it: a full disk */
+	log_libevent();
 	status = daemon_run(&o);
 	log_close();
 	return status;

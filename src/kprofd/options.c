@@ -99,8 +99,11 @@ set_max_db_size(struct options *o, const char *v)
 static bool
 set_name(struct options *o, const char *v)
 {
+	size_t n = strcspn(v, "@");
+
 	o->name = v;
-	return v[0] != '\0' && v[0] != '@';
+	return kp_node_alive_ok(v, n) && (v[n] == '\0' ||
+	    kp_node_name_ok(v, strlen(v)));
 }
 
 static bool
@@ -251,7 +254,8 @@ static const struct option options[] = {
 	{ "max-db-size", "SIZE", "keep all for a shorter time when the "
 	    "database would be larger; 0: never (" MAX_DB_DEFAULT ")",
 	    set_max_db_size },
-	{ "name", "NAME", "our node name (the first free of kprofd1..4)",
+	{ "name", "NAME", "our node name, of letters, digits, _ and -; @HOST "
+	    "may follow (the first free of kprofd1..4)",
 	    set_name },
 	{ "cookie-file", "FILE", "the cookie ($KPROFD_COOKIE_FILE, "
 	    "~/.erlang.cookie)", set_cookie_file },

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "kprofd/log.h"
 #include "kprofd/reload.h"
@@ -232,6 +233,15 @@ reload_checked(struct reload *r, struct target *t,
 
 /* ---- reading ---- */
 
+/* One that is read once, such as a FIFO, would hold up the loop. */
+static bool
+is_other_kind(const char *path)
+{
+	struct stat st;
+
+	return path != NULL && stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+}
+
 /* False: it was refused. */
 static bool
 read_files(struct reload *r)
@@ -246,6 +256,13 @@ read_files(struct reload *r)
 	if (strcmp(conf->path, "-") == 0) {
 		refuse(r, conf->path,
 		    "standard input cannot be read a second time");
+		return false;
+	}
+	if (is_other_kind(conf->path) ||
+	    is_other_kind(targets_file(r->p.targets))) {
+		refuse(r, is_other_kind(conf->path) ? conf->path :
+		    targets_file(r->p.targets), "it is not a regular file: "
+		    "it cannot be read a second time");
 		return false;
 	}
 	if (!past_room(r->p.past, PAST_RELOAD)) {

@@ -348,6 +348,12 @@ read_text(const char *path, size_t *n, char *why, size_t whylen)
 	return NULL;
 }
 
+const char *
+targets_file(const struct targets *ts)
+{
+	return ts->p.o->target_file;
+}
+
 bool
 targets_file_read(const struct targets *ts, struct kp_node_list *list,
     char *why, size_t n)

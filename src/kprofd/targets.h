@@ -79,6 +79,8 @@ enum kp_err targets_prepare(struct targets *ts, const struct kp_conf *conf);
 void targets_discard(struct targets *ts);
 /* The result: as of assembly_switch(). */
 struct kp_requests *targets_switch(struct targets *ts);
+/* Its path; NULL: there is none. */
+const char *targets_file(const struct targets *ts);
 /*
  * The file of targets as it is now: nothing where there is none.  False: why,
  * one line for people.

@@ -1,4 +1,5 @@
 /* db.c - statements, rows and transactions of the writing connection. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,15 +125,54 @@ static const char *const sql[ST_COUNT] = {
 	DIM_SQL(DIM_RECEIVER, "receiver"),
 };
 
+/* The error of the system that a write to the database or its WAL ended with. */
+static int
+write_errno(struct kp_db *db)
+{
+	static const int files[] = { SQLITE_FCNTL_JOURNAL_POINTER,
+		SQLITE_FCNTL_FILE_POINTER };
+	sqlite3_file *f;
+	int e = 0;
+
+	for (int i = 0; i < 2 && e != EFBIG && e != EDQUOT; i++) {
+		f = NULL;
+		sqlite3_file_control(db->conn, NULL, files[i], &f);
+		if (f != NULL && f->pMethods != NULL)
+			f->pMethods->xFileControl(f, SQLITE_FCNTL_LAST_ERRNO,
+			    &e);
+	}
+	return e;
+}
+
+/*
+ * SQLite knows ENOSPC for a full disk; these it takes for a broken one.  With
+ * SIGXFSZ ignored a limit of the file's size is an error of write(2).
+ */
+static const char *
+why_full(struct kp_db *db, int rc)
+{
+	int e = (rc & 0xff) == SQLITE_IOERR && sqlite3_extended_errcode(
+	    db->conn) == SQLITE_IOERR_WRITE ? write_errno(db) : 0;
+
+	if (e == EFBIG)
+		return "database or disk is full: a file may not be larger "
+		       "(ulimit -f)";
+	return e == EDQUOT ? "database or disk is full: the quota is reached" :
+	    NULL;
+}
+
 void
 db_fail(struct kp_db *db, int rc)
 {
+	const char *full;
+
 	if (rc == SQLITE_OK || rc == SQLITE_DONE || rc == SQLITE_ROW ||
 	    db->rc != SQLITE_OK)
 		return;
-	db->rc = rc;
-	snprintf(db->why, sizeof(db->why), "%s", rc == SQLITE_NOMEM ?
-	    "out of memory" : sqlite3_errmsg(db->conn));
+	full = why_full(db, rc);
+	db->rc = full != NULL ? SQLITE_FULL : rc;
+	snprintf(db->why, sizeof(db->why), "%s", full != NULL ? full :
+	    rc == SQLITE_NOMEM ? "out of memory" : sqlite3_errmsg(db->conn));
 }
 
 int64_t

@@ -22,6 +22,7 @@
 
 #include <ei.h>
 
+#include "kprofd/nodes.h"
 #include "kprofd/secret.h"
 #include "target/node.h"
 
@@ -314,6 +315,12 @@ connect_as(const struct node_opts *o, const char *alive, const char *host,
 		snprintf(why, n, "our node name would be too long (see -name)");
 		return KP_ELIMIT;
 	}
+	/* A node answers such a name as it does one that is in use: "nok". */
+	if (!kp_node_alive_ok(alive, strlen(alive))) {
+		snprintf(why, n, "bad node name '%s': nodes accept letters, "
+		    "digits, _ and - before the @ (see -name)", c->name);
+		return KP_EFORMAT;
+	}
 	snprintf(peer, sizeof(peer), "%.*s",
 	    (int)(strchr(o->target, '@') - o->target), o->target);
 	/* The creation tells this life of the name from earlier ones. */
@@ -399,6 +406,11 @@ node_connect(const struct node_opts *o, struct node_conn *c, char *why,
 		    o->target);
 		return KP_EFORMAT;
 	}
+	if (!kp_node_alive_ok(o->target, (size_t)(at - o->target))) {
+		snprintf(why, whylen, "bad node name '%s': no node has other "
+		    "than letters, digits, _ and - before the @", o->target);
+		return KP_EFORMAT;
+	}
 	e = own_host(o, host, sizeof(host), why, whylen);
 	if (e == KP_OK && o->name != NULL && (at = strchr(o->name, '@')) != NULL)
 		snprintf(host, sizeof(host), "%s", at + 1);
@@ -436,17 +448,18 @@ node_connect(const struct node_opts *o, struct node_conn *c, char *why,
 static enum kp_err
 cookie_read(const char *path, char *cookie, char *why, size_t n)
 {
+	const char *reason;
 	struct stat st;
 	size_t len;
 	FILE *f;
 
-	f = fopen(path, "re");
+	f = kp_secret_open(path, &st, &reason);
 	if (f == NULL) {
 		snprintf(why, n, "cannot read the cookie file '%s': %s "
-		    "(see -cookie-file)", path, strerror(errno));
+		    "(see -cookie-file)", path, reason);
 		return KP_EIO;
 	}
-	if (fstat(fileno(f), &st) == 0 && (st.st_mode & kp_secret_mode_bad(path,
+	if ((st.st_mode & kp_secret_mode_bad(path,
 	    getenv("CREDENTIALS_DIRECTORY"))) != 0) {
 		snprintf(why, n, "cookie file '%s' can be read by others "
 		    "(chmod 600 it)", path);

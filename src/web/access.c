@@ -141,14 +141,13 @@ web_token_read(const char *path, char token[WEB_TOKEN_MAX + 1], char *why,
     size_t n)
 {
 	char line[WEB_TOKEN_MAX + 3] = "";
-	FILE *f = fopen(path, "re");
+	const char *reason;
 	struct stat st;
+	FILE *f = kp_secret_open(path, &st, &reason);
 
-	if (f == NULL || fstat(fileno(f), &st) != 0) {
+	if (f == NULL) {
 		snprintf(why, n, "cannot read the token file '%s': %s (see "
-		    "-http-token-file)", path, strerror(errno));
-		if (f != NULL)
-			fclose(f);
+		    "-http-token-file)", path, reason);
 		return KP_EIO;
 	}
 	if (fgets(line, sizeof(line), f) == NULL)

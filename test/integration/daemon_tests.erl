@@ -7,7 +7,8 @@
 tests() ->
     [{"another user's socket", 60, fun others_socket/1},
      {"a socket that is left over", 60, fun left_over/1},
-     {"a socket whose owner does not accept", 60, fun hung_owner/1}].
+     {"a socket whose owner does not accept", 60, fun hung_owner/1},
+     {"a limit of the size of files", 90, fun file_limit/1}].
 
 %% In a directory that it could write, as another user, kprofd took every socket
 %% that it could not connect to for left over, and deleted it.
@@ -56,6 +57,24 @@ hung_owner(T) ->
     it:ended(P, 1, "another kprofd answers at"),
     it:check(element(1, file:read_file_info(Socket)) =:= ok, "it is there"),
     gen_tcp:close(L).
+
+%% SIGXFSZ ended kprofd, without a word; it is a disk that is full.
+file_limit(T) ->
+    Target = it:target(T),
+    P = it:kprofd(T, Target, #{args => ["-interval", "1s"]}),
+    it:armed(P),
+    #{requests := 100} = it:loaded(it:load(T, Target, ["4", "100"])),
+    limit(P, "65536"),
+    it:saw(P, "warning: the database cannot be written: database or disk is full: a file may not be larger .ulimit -f."),
+    #{requests := 100} = it:loaded(it:load(T, Target, ["4", "100"])),
+    limit(P, "unlimited"),
+    it:saw(P, "the database is written again"),
+    it:terminate(P),
+    it:equal("entry calls", 200, it:balance(P)),
+    it:equal("losses", #{}, it:lost(P)).
+
+limit(#{pid := Pid}, Bytes) ->
+    [] = os:cmd(lists:concat(["prlimit --pid ", Pid, " --fsize=", Bytes, ":unlimited"])).
 
 %% ---------------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ tests() ->
      {"cookie file that others can read", 30, fun open_cookie/1},
      {"cookie that systemd keeps", 30, fun credential/1},
      {"cookie file that is not there", 30, fun no_cookie/1},
+     {"cookie file that is no file", 30, fun odd_cookie/1},
+     {"node names that no node accepts", 60, fun bad_names/1},
      {"unknown host", 30, fun unknown_host/1},
      {"a resolver that hangs", 30, fun slow_resolver/1},
      {"no such node", 30, fun no_node/1},
@@ -64,6 +66,40 @@ credential(T) ->
 no_cookie(T) ->
     fails(T, "nobody@127.0.0.1", #{cookie => "/nowhere/cookie"},
           "cannot read the cookie file '/nowhere/cookie': No such file").
+
+%% Of a FIFO kprofd waited for somebody to write to it, for ever.
+odd_cookie(T) ->
+    Fifo = it:path(T, "fifo"),
+    [] = os:cmd("mkfifo -m 600 '" ++ Fifo ++ "'"),
+    Socket = it:path(T, "socket"),
+    {ok, L} = gen_tcp:listen(0, [{ifaddr, {local, Socket}}]),
+    [fails(T, "it_nobody@127.0.0.1", #{cookie => File},
+           "cannot read the cookie file '.*': it is a " ++ Kind ++ ", not a regular file \\(see -cookie-file\\)")
+     || {File, Kind} <- [{Fifo, "FIFO"}, {Socket, "socket"}, {filename:dirname(Fifo), "directory"},
+                         {"/dev/null", "device"}]],
+    gen_tcp:close(L).
+
+%% A node answers these as it does one that is in use, and so kprofd said. Who has
+%% such a name is no node: there is no use in asking for it.
+bad_names(T) ->
+    {Target, Before} = target(T),
+    [begin
+         P = it:kprofd(T, Target, #{args => ["-name", Name]}),
+         it:ended(P, 2, "bad value '.*' for -name NAME: our node name, of letters, digits, _ and -;")
+     end || Name <- ["kp.x@127.0.0.1", "kp+x", "kp x", "k:p", "kp@a@b", "kp@", [16#e9]]],
+    [begin
+         P = it:kprofd(T, Node, #{}),
+         it:ended(P, 2, "bad value '.*' for -target")
+     end || Node <- ["a.b@127.0.0.1", "a+b@127.0.0.1"]],
+    #{node := Node} = Target,
+    K = it:start(T, "kprof", [it:build(T) ++ "/kprof", "clear-tokens", "-target", Node, "-name", "k.p@127.0.0.1",
+                              "-cookie-file", maps:get(cookie, T)], []),
+    it:ended(K, 1, "bad node name 'k.p@127.0.0.1': nodes accept letters, digits, _ and - before the @"),
+    %% Of a host they accept anything.
+    Q = it:kprofd(T, Target, #{args => ["-name", "kp_1-x@a!b"]}),
+    it:armed(Q),
+    it:terminate(Q),
+    it:audit(Target, Before, [nodes]).
 
 unknown_host(T) ->
     fails(T, "app@no.such.host.invalid", #{},

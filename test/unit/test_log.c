@@ -12,7 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <event2/event.h>
+
 #include "kprofd/log.h"
+#include "kprofd/log_libevent.h"
 
 static char path[] = "/tmp/test_log.XXXXXX";
 static char text[1 << 20];
@@ -198,6 +201,36 @@ test_streams(void **state)
 	assert_int_equal(log_streams(to), 0);
 }
 
+static void
+loop_again(evutil_socket_t fd, short what, void *ctx)
+{
+	(void)fd, (void)what;
+	/* what libevent warns of */
+	for (int i = 0; i < 100; i++)
+		event_base_loop(ctx, 0);
+}
+
+/* It had warned on stderr, in lines of its own: "[warn] ..." */
+static void
+test_libevent(void **state)
+{
+	struct timeval now = { 0, 0 };
+	struct event_base *base = event_base_new();
+	unsigned n = 0;
+
+	(void)state;
+	begin(false, false);
+	log_libevent();
+	event_base_once(base, -1, EV_TIMEOUT, loop_again, base, &now);
+	event_base_dispatch(base);
+	event_base_free(base);
+	contents();
+	for (const char *p = text; (p = strstr(p, "kprofd: warning: libevent: "
+	    "event_base_loop: reentrant invocation.")) != NULL; p++)
+		n++;
+	assert_int_equal(n, LOG_LIBEVENT_A_MINUTE);
+}
+
 int
 main(void)
 {
@@ -208,6 +241,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_verbose, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_reopen, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_streams, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_libevent, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

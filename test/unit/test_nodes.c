@@ -22,7 +22,12 @@ test_names(void **state)
 
 	(void)state;
 	assert_true(name_ok("app@host"));
-	assert_true(name_ok("a-b_1.c@10.0.0.1"));
+	assert_true(name_ok("a-b_1@10.0.0.1"));
+	assert_true(name_ok("A9@[::1]"));
+	/* what no VM takes for itself, and refuses of others */
+	assert_false(name_ok("a.b@c"));
+	assert_false(name_ok("a+b@c"));
+	assert_false(name_ok("a:b@c"));
 	assert_false(name_ok(""));
 	assert_false(name_ok("app"));
 	assert_false(name_ok("@host"));

@@ -203,6 +203,8 @@ test_file_limit(void **state)
 	for (int i = 0; i < 10; i++)
 		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
 	assert_false(sync_store(s));
+	/* it was told as "disk I/O error", which asks for another disk */
+	assert_non_null(strstr(status(s).why, "full: a file may not be larger"));
 	assert_int_equal(dropped(s), 0);
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
 	sync_at_last(s);
