@@ -453,8 +453,12 @@ open_commands(struct daemon *d)
 static void
 close_store(struct daemon *d)
 {
-	uint64_t lost = d->store != NULL ? kp_store_close(d->store) : 0;
+	uint64_t lost;
 
+	if (d->store == NULL)
+		return;
+	store_watch(&d->watch, d->store);
+	lost = kp_store_close(d->store);
 	if (lost > 0)
 		log_warn("store", NULL, "the database has not got the last %"
 		    PRIu64 " rows of this run: they could not be written",

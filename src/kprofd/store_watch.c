@@ -83,6 +83,19 @@ watch_size(struct store_watch *w, const struct kp_store_status *st,
 	w->ages_percent = st->ages_percent;
 }
 
+static void
+watch_file(struct store_watch *w, const struct kp_store_status *st,
+    struct kp_buf *b)
+{
+	if (st->begun == w->begun)
+		return;
+	kp_buf_reset(b);
+	kp_buf_printf(b, "was %s: begun again under its name", st->begun_why);
+	say(st->begun_lost ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, b);
+	kp_buf_reset(b);
+	w->begun = st->begun;
+}
+
 void
 store_watch(struct store_watch *w, struct kp_store *s)
 {
@@ -91,6 +104,7 @@ store_watch(struct store_watch *w, struct kp_store *s)
 
 	kp_store_status(s, &st);
 	kp_buf_init(&b, 1024);
+	watch_file(w, &st, &b);
 	watch_writes(w, &st, &b);
 	watch_losses(w, &st, &b);
 	watch_size(w, &st, &b);

@@ -66,6 +66,7 @@ struct kp_db {
 	char *path;
 	dev_t dev;		/* of the next two, to know them again */
 	ino_t wal, shm;		/* 0: not known */
+	off_t size;		/* of the file, when last looked at */
 	sqlite3_stmt *st[ST_COUNT];
 	struct names ids;	/* by enum dim */
 	int64_t run;
@@ -92,10 +93,22 @@ void db_abandon(struct kp_db *db);
 /* Lets go of all statements. */
 void db_finalize(struct kp_db *db);
 
-/* moved.c: has the file, or its WAL, been deleted, moved or replaced? */
-bool db_moved(const struct kp_db *db);
+/*
+ * Closes a file that was truncated, writing no more to it.  True: something is
+ * left of it, and is beside its name now, with ".truncated".
+ */
+bool db_discard(struct kp_db *db);
+
+/* moved.c: is it still under its name, or was it, or its WAL, deleted, moved or
+   replaced?  Has it been truncated? */
+enum db_file { DB_THERE, DB_MOVED, DB_TRUNCATED };
+enum db_file db_file(const struct kp_db *db);
 /* Notes which files they are, once they are there. */
 void moved_remember(struct kp_db *db);
+/* Notes how large it is, after what may have changed that. */
+void moved_size(struct kp_db *db);
+/* Removes what is empty, and gives what is not another name: true. */
+bool moved_aside(const struct kp_db *db);
 /* Removes what is ours beside the file's old name. */
 void moved_clear(const struct kp_db *db);
 

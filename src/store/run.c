@@ -15,6 +15,7 @@
 
 #define CLOSE_BUSY_MS 2000
 #define CLOSE_TRIES 3
+#define CHECKPOINT_FRAMES 1000	/* of the WAL: SQLite's own default */
 
 /* Runs one statement with what is bound by types: i int64, s text. */
 static void
@@ -134,6 +135,20 @@ db_free(struct kp_db *db)
 	free(db);
 }
 
+/* As SQLite does by itself, unless there is nothing to write it to. */
+static int
+on_commit(void *ctx, sqlite3 *conn, const char *name, int frames)
+{
+	struct kp_db *db = ctx;
+
+	if (frames >= CHECKPOINT_FRAMES && db_file(db) != DB_TRUNCATED) {
+		sqlite3_wal_checkpoint_v2(conn, name,
+		    SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+		moved_size(db);
+	}
+	return SQLITE_OK;
+}
+
 enum kp_err
 db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
 {
@@ -164,6 +179,7 @@ db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
 		return err;
 	}
 	moved_remember(db);
+	sqlite3_wal_hook(db->conn, on_commit, db);
 	*out = db;
 	return KP_OK;
 }
@@ -252,4 +268,19 @@ db_abandon(struct kp_db *db)
 	sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep);
 	moved_clear(db);
 	db_free(db);
+}
+
+bool
+db_discard(struct kp_db *db)
+{
+	int keep = 1;
+	bool left;
+
+	db_finalize(db);
+	sqlite3_db_config(db->conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep);
+	left = moved_aside(db);
+	moved_clear(db);
+	db_free(db);
+	return left;
 }

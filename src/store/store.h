@@ -8,7 +8,8 @@
  * (KP_LOSS_STORE), its requests (KP_LOSS_UNWRITTEN), its entry calls and its
  * own losses; or an event store_loss at the end.
  *
- * A file that is moved away or deleted is begun anew under its name.  While
+ * A file that is moved away, deleted or truncated is begun again under its
+ * name; what a truncated one had of this run counts as not written.  While
  * nothing waits to be written the thread rolls windows up and deletes what is
  * too old (retain.h).
  */
@@ -134,6 +135,7 @@ enum kp_store_cause {
 	KP_STORE_LOCKED,	/* by another program */
 	KP_STORE_IO,		/* an error of the file system */
 	KP_STORE_DAMAGED,
+	KP_STORE_TRUNCATED,	/* they were there, till somebody cut the file */
 	KP_STORE_MEMORY,
 	KP_STORE_REFUSED,	/* the database will never take them */
 	KP_STORE_SLOW,		/* nothing but that it takes too long */
@@ -148,6 +150,9 @@ struct kp_store_status {
 	char why[256];		/* that, or the last one, in words; "": none */
 	size_t windows, bytes;	/* that wait to be written */
 	uint64_t dropped[KP_STORE_CAUSES];	/* rows, so far */
+	unsigned begun;		/* how often the file was begun again, and */
+	char begun_why[256];	/* why, the last time: a clause */
+	bool begun_lost;	/* something of it is lost */
 	uint64_t file_bytes;	/* of the file, when last looked at */
 	uint64_t max_bytes;	/* that it may have; 0: no limit */
 	unsigned ages_percent;	/* 100, less where max_bytes forces it */

@@ -30,6 +30,11 @@ struct kp_store {
 	struct kp_db *db;	/* the thread's alone while it runs; NULL: it
 				   was moved and cannot be opened again yet */
 	struct upkeep upkeep;	/* the thread's too */
+	struct {
+		uint64_t windows, rows;
+	} in_file;		/* written to db; the thread's too */
+	enum db_file left;	/* why db was left, until it is open again */
+	bool remains;		/* beside its name */
 	pthread_t thread;
 	pthread_mutex_t lock;	/* of all below */
 	pthread_cond_t wake;
@@ -52,6 +57,7 @@ kp_store_cause_name(enum kp_store_cause cause)
 		[KP_STORE_LOCKED] = "locked",
 		[KP_STORE_IO] = "io_error",
 		[KP_STORE_DAMAGED] = "damaged",
+		[KP_STORE_TRUNCATED] = "truncated",
 		[KP_STORE_MEMORY] = "memory",
 		[KP_STORE_REFUSED] = "refused",
 		[KP_STORE_SLOW] = "slow",
@@ -206,6 +212,60 @@ batch_write(struct kp_db *db, const struct item *it, size_t n,
 	return db_commit(db);
 }
 
+/* Leaves what is not under its name any more, or was cut. */
+static bool
+leave_file(struct kp_store *s)
+{
+	enum db_file how = db_file(s->db);
+
+	if (how == DB_THERE)
+		return false;
+	s->left = how;
+	if (how == DB_MOVED) {
+		db_abandon(s->db);
+	} else {
+		s->remains = db_discard(s->db);
+		pthread_mutex_lock(&s->lock);
+		s->status.dropped[KP_STORE_TRUNCATED] += s->in_file.rows;
+		pthread_mutex_unlock(&s->lock);
+	}
+	s->db = NULL;
+	return true;
+}
+
+/* Says so in the next file, and for the log. */
+static void
+tell_begun(struct kp_store *s)
+{
+	struct kp_happening h = { .at = kp_wall_now(), .node = "",
+		.kind = "db_moved" };
+	char lost[160] = "";
+
+	if (s->left == DB_TRUNCATED) {
+		h.kind = "db_truncated";
+		snprintf(lost, sizeof(lost), "truncated while it was written: "
+		    "%llu windows of this run are lost%s", (unsigned long long)
+		    s->in_file.windows, s->remains ? "; what is left of it has "
+		    "the name with .truncated" : "");
+	}
+	snprintf(h.text, sizeof(h.text), "the database file was %s; this is "
+	    "the next one", lost[0] != '\0' ? lost :
+	    "moved, deleted or replaced while it was written");
+	db_begin(s->db);
+	db_happening(s->db, &h);
+	db_commit(s->db);
+	pthread_mutex_lock(&s->lock);
+	s->status.begun++;
+	s->status.begun_lost = lost[0] != '\0';
+	snprintf(s->status.begun_why, sizeof(s->status.begun_why), "%s",
+	    lost[0] != '\0' ? lost :
+	    "moved, deleted or replaced while it was written");
+	pthread_mutex_unlock(&s->lock);
+	s->in_file.windows = s->in_file.rows = 0;
+	s->left = DB_THERE;
+	s->remains = false;
+}
+
 /*
  * Opens again what is not under its name any more, or was not the last time.
  * The cause why it cannot be; KP_STORE_CAUSES: it is open.
@@ -213,18 +273,11 @@ batch_write(struct kp_db *db, const struct item *it, size_t n,
 static enum kp_store_cause
 reopen(struct kp_store *s, char *why, size_t size)
 {
-	struct kp_happening h = { .node = "", .kind = "db_moved",
-		.text = "the database file was moved, deleted or replaced "
-		"while it was written; this is the next one" };
 	enum kp_err err;
 	char *text = NULL;
 
-	if (s->db != NULL) {
-		if (!db_moved(s->db))
-			return KP_STORE_CAUSES;
-		db_abandon(s->db);
-		s->db = NULL;
-	}
+	if (s->db != NULL && !leave_file(s))
+		return KP_STORE_CAUSES;
 	err = db_open(&s->db, &s->opts.o, &text);
 	if (err != KP_OK) {
 		snprintf(why, size, "%s", text != NULL ? text :
@@ -234,10 +287,7 @@ reopen(struct kp_store *s, char *why, size_t size)
 		    err == KP_EFORMAT ? KP_STORE_DAMAGED :
 		    err == KP_ENOMEM ? KP_STORE_MEMORY : KP_STORE_IO;
 	}
-	h.at = kp_wall_now();
-	db_begin(s->db);
-	db_happening(s->db, &h);
-	db_commit(s->db);
+	tell_begun(s);
 	return KP_STORE_CAUSES;
 }
 
@@ -258,6 +308,18 @@ tell_written(const struct kp_store *s, const struct item *it, size_t n,
 	s->opts.o.on_written(s->opts.o.written_ctx, &head);
 }
 
+static void
+count_written(struct kp_store *s, const struct item *it, size_t n)
+{
+	for (; n > 0; n--, it = it->next) {
+		s->in_file.rows += it->rows;
+		s->in_file.windows += it->kind == WINDOW;
+		/* the last item's next belongs to the loop */
+		if (n == 1)
+			break;
+	}
+}
+
 /* The cause why not; KP_STORE_CAUSES: written. */
 static enum kp_store_cause
 try_batch(struct kp_store *s, const struct item *head, size_t n,
@@ -274,6 +336,7 @@ try_batch(struct kp_store *s, const struct item *head, size_t n,
 	}
 	rc = batch_write(s->db, head, n, lost);
 	if (rc == SQLITE_OK) {
+		count_written(s, head, n);
 		tell_written(s, head, n, lost);
 		return KP_STORE_CAUSES;
 	}
@@ -538,6 +601,7 @@ uint64_t
 kp_store_close(struct kp_store *s)
 {
 	uint64_t lost;
+	char why[256];
 
 	pthread_mutex_lock(&s->lock);
 	s->stop = true;
@@ -545,6 +609,9 @@ kp_store_close(struct kp_store *s)
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
 	lost = lost_rows(&s->lost);
+	/* it may have gone since the last batch */
+	if (s->db != NULL)
+		reopen(s, why, sizeof(why));
 	if (s->db != NULL)
 		db_close(s->db, lost);
 	store_free(s);

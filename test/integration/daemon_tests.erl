@@ -61,7 +61,8 @@ hung_owner(T) ->
 %% SIGXFSZ ended kprofd, without a word; it is a disk that is full.
 file_limit(T) ->
     Target = it:target(T),
-    P = it:kprofd(T, Target, #{args => ["-interval", "1s"]}),
+    P = it:kprofd(T, Target, #{args => ["-interval", "1s"],
+                               wrap => ["env", "--default-signal=XFSZ"]}),
     it:armed(P),
     #{requests := 100} = it:loaded(it:load(T, Target, ["4", "100"])),
     limit(P, "65536"),

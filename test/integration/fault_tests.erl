@@ -32,6 +32,7 @@ all() ->
      {"disk full", 120, fun(T) -> disk_full(T, fun(_, _) -> ok end, 0) end},
      {"disk full, and the agent killed", 120, fun(T) -> disk_full(T, fun kill_agent/2, 1) end},
      {"disk full, and kprofd killed", 120, fun disk_full_killed/1},
+     {"database truncated", 120, fun truncated/1},
      {"disk full to the end", 120, fun disk_full_to_the_end/1},
      {"database deleted", 90, fun(T) -> moved(T, fun deleted/2) end},
      {"database deleted, with what belongs to it", 90, fun(T) -> moved(T, fun deleted_all/2) end},
@@ -383,6 +384,7 @@ moved(T, Move) ->
     Move(P, Other),
     it:until("there is another file", fun() -> filelib:is_file(it:db(P)) end),
     it:until("the next file", fun() -> moved_to(P) end),
+    it:saw(P, "the database was moved, deleted or replaced while it was written: begun again under its name"),
     it:until("windows are written there", Two),
     ends(P, Load),
     it_audit:ends(Target, Mark),
@@ -395,6 +397,29 @@ moved(T, Move) ->
              it:sql(Old, "select max(end_ns) from time_window"),
              it:sql(P, "select min(w.start_ns) from time_window w join run r on r.id = w.run_id where r.id ="
                     " (select max(id) from run)")).
+
+%% As by a log rotation that copies: kprofd wrote on, ended with 0 and left an empty
+%% file, while status said that nothing was lost.
+truncated(T) ->
+    {Target, Mark} = it_audit:begins(T, slow()),
+    P = it:kprofd(T, Target, #{db => "one.db", args => ["-interval", "1s"]}),
+    it:armed(P),
+    Load = load(T, Target),
+    Two = fun() -> it:number(P, "select count(*) from time_window where sampled > 0") >= 2 end,
+    it:until("windows are written", Two),
+    {ok, F} = file:open(it:db(P), [read, write]),
+    ok = file:truncate(F),
+    ok = file:close(F),
+    it:saw(P, "warning: the database was truncated while it was written: [0-9]+ windows of this run are lost: "
+           "begun again under its name"),
+    it:until("windows are written there", fun() -> try Two() catch throw:{check, _} -> false end end),
+    {ok, Text} = it:control(P, "status"),
+    it:check(re:run(Text, "not written: [0-9]+ rows .*[0-9]+ truncated") =/= nomatch, Text),
+    ends(P, Load),
+    it_audit:ends(Target, Mark),
+    it_audit:sound(P),
+    it:equal("events", 1, it:number(P, "select count(*) from events where kind = 'db_truncated'")),
+    it:check(it:requests(P) > 0, "windows in it").
 
 moved_to(P) ->
     try it:number(P, "select count(*) from events where kind = 'db_moved'") >= 1

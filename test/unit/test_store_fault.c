@@ -382,6 +382,108 @@ test_replaced(void **state)
 	assert_balance(1);
 }
 
+static void
+cut_db(const char *suffix, off_t size)
+{
+	char name[128];
+
+	snprintf(name, sizeof(name), "%s%s", path, suffix);
+	assert_int_equal(truncate(name, size), 0);
+}
+
+/*
+ * Truncated, as by a log rotation that copies: kprofd went on in the WAL, and
+ * ended with 0 and a database that was empty or damaged.  Its own windows of
+ * this run are lost, which is said, and nothing that comes after.
+ */
+static void
+test_truncated(void **state)
+{
+	static const off_t sizes[] = { 0, 10, 4096, 3 * 4096, 5000 };
+	struct kp_store *s = open_store();
+	uint64_t rows = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		/* the second time all that it has is in the WAL */
+		for (int k = 0; k < 3; k++)
+			kp_store_window(s, known_window("a@h", T0 + k * S));
+		rows += (i == 0 ? 3 : 4) * KNOWN_ROWS;
+		assert_true(sync_store(s));
+		cut_db("", sizes[i]);
+		kp_store_window(s, known_window("a@h", T0 + 20 * S));
+		assert_true(sync_store(s));
+		assert_balance(1);
+		assert_int_equal(status(s).begun, i + 1);
+		assert_true(status(s).begun_lost);
+		assert_int_equal(status(s).dropped[KP_STORE_TRUNCATED], rows);
+		assert_string_equal(sql_text("select kind from events"),
+		    "db_truncated");
+		assert_non_null(strstr(sql_text("select text from events"),
+		    i == 0 ? ": 3 windows of this run are lost" :
+		    ": 4 windows of this run are lost"));
+		assert_int_equal(exists(".truncated"), sizes[i] > 0);
+		if (sizes[i] > 0)
+			unlink_db(".truncated");
+	}
+	/* and with nothing to write any more */
+	cut_db("", 0);
+	kp_store_close(s);
+	assert_balance(0);
+	assert_string_equal(sql_text("select kind from events"),
+	    "db_truncated");
+	assert_string_equal(sql_text("select state from runs"), "clean");
+}
+
+/* It shrinks by itself, when what is too old goes. */
+static void
+test_shrunk(void **state)
+{
+	struct kp_store *s = open_store();
+	struct stat before, after;
+
+	(void)state;
+	for (int i = 0; i < 200; i++)
+		kp_store_window(s, known_window("a@h", T0 + i * 10 * S));
+	assert_true(sync_store(s));
+	assert_int_equal(stat(path, &before), 0);
+	/* by another program, with its checkpoint */
+	sql_exec("pragma foreign_keys = on;"
+	    "delete from time_window where id > 1;"
+	    "pragma incremental_vacuum; pragma wal_checkpoint");
+	assert_int_equal(stat(path, &after), 0);
+	assert_true(after.st_size < before.st_size);
+	kp_store_window(s, known_window("a@h", T0 + 10 * S));
+	assert_true(sync_store(s));
+	assert_int_equal(status(s).begun, 0);
+	kp_store_close(s);
+	assert_balance(2);
+}
+
+/* A name that leads to itself leads nowhere: what was written is lost to all. */
+static void
+test_symlink_to_itself(void **state)
+{
+	struct kp_store *s = open_store();
+
+	(void)state;
+	kp_store_window(s, known_window("a@h", T0));
+	assert_true(sync_store(s));
+	rename_db("", "old.db");
+	assert_int_equal(symlink("k.db", path), 0);
+	kp_store_window(s, known_window("a@h", T0 + 10 * S));
+	assert_false(sync_store(s));
+	assert_true(status(s).stuck);
+	assert_non_null(strstr(status(s).why, "symbolic links"));
+	unlink_db("");
+	sync_at_last(s);
+	assert_int_equal(dropped(s), 0);
+	assert_int_equal(status(s).begun, 1);
+	assert_false(status(s).begun_lost);
+	kp_store_close(s);
+	assert_balance(1);
+}
+
 /* The directory is gone for good: closing ends, and says what is lost. */
 static void
 test_nowhere(void **state)
@@ -463,6 +565,9 @@ main(void)
 		ON_A_FILE(test_moved),
 		ON_A_FILE(test_deleted),
 		ON_A_FILE(test_replaced),
+		ON_A_FILE(test_truncated),
+		ON_A_FILE(test_shrunk),
+		ON_A_FILE(test_symlink_to_itself),
 		ON_A_FILE(test_nowhere),
 		ON_A_FILE(test_damaged),
 		cmocka_unit_test(test_many_nodes),
