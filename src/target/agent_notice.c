@@ -132,16 +132,16 @@ on_hot(struct agent *a, struct kp_term mfa, bool alone, int64_t calls)
 	plan_cool(&a->reload.plan, mfa);
 	mfa_text(mfa, name, sizeof(name));
 	if (alone)
-		snprintf(text, sizeof(text), "%s is disarmed: it is called %"
-		    PRId64 " times a second, which costs %.3g %% of a "
-		    "scheduler, more than hot_share, %g (take it out of the "
+		snprintf(text, sizeof(text), "%s is not traced any more: it is "
+		    "called %" PRId64 " times a second, which costs %.3g %% of "
+		    "a scheduler, more than hot_share, %g (take it out of the "
 		    "tiers, or raise hot_share)", name, calls, percent,
 		    a->o.conf->hot_share);
 	else
-		snprintf(text, sizeof(text), "%s is disarmed: calls of all "
-		    "functions cost more than the budget, %g, and this one, "
-		    "called %" PRId64 " times a second, costs %.3g %% of a "
-		    "scheduler (name fewer functions, or raise the budget)",
+		snprintf(text, sizeof(text), "%s is not traced any more: calls of "
+		    "all functions cost more than the budget, %g, and this "
+		    "one, called %" PRId64 " times a second, costs %.3g %% of "
+		    "a scheduler (name fewer functions, or raise the budget)",
 		    name, a->o.conf->budget, calls, percent);
 	a->ops->on_notice(a->ctx, "hot", text);
 	a->ops->on_looked(a->ctx);

@@ -382,13 +382,13 @@ kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
 		    "its caller instead, or raise hot_share)", p->mod, p->fun,
 		    p->arity, (long long)p->rate, schedulers(percent, text,
 		    sizeof(text)), c->hot_share, check ? "it would not be "
-		    "armed" : "it is not armed");
+		    "traced" : "it is not traced");
 	}
 	if (c->budget > 0 && all > c->budget)
 		diag(&mk, (struct kp_pos){ 1, 1 }, true, "the calls of all "
 		    "functions would take %s, requests or not, more than the "
-		    "budget, %g: the hottest will be disarmed (name fewer, or "
-		    "raise the budget)", schedulers(all, text, sizeof(text)),
+		    "budget, %g: the hottest will not be traced (name fewer, "
+		    "or raise the budget)", schedulers(all, text, sizeof(text)),
 		    c->budget);
 	return mk.err;
 }

@@ -125,8 +125,8 @@ too_hot(T) ->
     Before = it:settled(Target),
     P = profile(T, Target, "{hot_share, 0.5}. {budget, none}.\n"),
     Pid = it:call(Target, it_hot, spin, [encode]),
-    it:saw(P, "it_hot:encode/1 is disarmed: it is called [0-9]{5,} times a second, which costs [0-9.e+]+ % of a scheduler,"
-           " more than hot_share, 0\\.5 \\(take it out of the tiers, or raise hot_share\\)"),
+    it:saw(P, "it_hot:encode/1 is not traced any more: it is called [0-9]{5,} times a second, which costs [0-9.e+]+ % of a"
+           " scheduler, more than hot_share, 0\\.5 \\(take it out of the tiers, or raise hot_share\\)"),
     it:until("disarmed", fun() -> disarmed(Target) =:= [?ENCODE] end),
     it:equal("its counter", [], [C || {encode, _, _} = C <- it:call(Target, it_hot, patterns, [])]),
     it:call(Target, it_hot, requests, [1000]),
@@ -163,10 +163,10 @@ too_hot_before(T) ->
         " more than hot_share, 0\\.5: ",
     {Status, Said, _} = it:run_kprofd(T, Target, #{tiers => {file, Tiers}, args => ["-check"]}),
     it:equal("exit status of the check", 1, Status),
-    says(Said, "hot.conf:1:[0-9]+: error: " ++ Words ++ "it would not be armed \\(name its caller instead, or raise hot_share"),
+    says(Said, "hot.conf:1:[0-9]+: error: " ++ Words ++ "it would not be traced \\(name its caller instead, or raise hot_share"),
     P = it:kprofd(T, Target, #{tiers => {file, Tiers}}),
     it:armed(P),
-    says(it:errors(P), "hot.conf:1:[0-9]+: warning: " ++ Words ++ "it is not armed"),
+    says(it:errors(P), "hot.conf:1:[0-9]+: warning: " ++ Words ++ "it is not traced"),
     #{armed := Armed} = it:call(Target, kprof_agent, status, []),
     it:equal("armed", false, lists:member(?ENCODE, Armed)),
     it:check(lists:member(?STEP, Armed), "armed: ~0p", [Armed]),
@@ -209,8 +209,8 @@ over_budget(T) ->
     Before = it:settled(Target),
     P = profile(T, Target, "{hot_share, none}. {budget, 0.5}.\n"),
     Pid = it:call(Target, it_hot, spin, [encode]),
-    it:saw(P, "it_hot:encode/1 is disarmed: calls of all functions cost more than the budget, 0\\.5, and this one, called"
-           " [0-9]{5,} times a second, costs [0-9.e+]+ % of a scheduler \\(name fewer functions, or raise the budget\\)"),
+    it:saw(P, "it_hot:encode/1 is not traced any more: calls of all functions cost more than the budget, 0\\.5, and this"
+           " one, called [0-9]{5,} times a second, costs [0-9.e+]+ % of a scheduler \\(name fewer functions, or raise the budget\\)"),
     it:equal("disarmed", [?ENCODE], disarmed(Target)),
     it:call(Target, it_hot, stop, [Pid]),
     it:call(Target, it_hot, paced, [decode, 1000]),

@@ -402,7 +402,7 @@ long_change() ->
     Limits = #{max_queue => 1000000, max_memory => 1 bsl 30, max_age_ms => 600000,
                messages => true},
     {module, kprof_agent} = code:ensure_loaded(kprof_agent),
-    {ok, Agent, _} = kprof_agent:start(self(), Limits#{protocol => 3, who => <<"torture">>, lease_ms => 600000}),
+    {ok, Agent, _} = kprof_agent:start(self(), Limits#{protocol => 4, who => <<"torture">>, lease_ms => 600000}),
     Ref = erlang:monitor(process, Agent),
     {{ok, _}, _} = ask(Agent, {probe, beam(), get(library), 32 bsl 20}),
     {ok, _} = ask(Agent, {arm, [{{?MODULE, tier, 1}, tier, tier_spec(), []}], Limits}),

@@ -455,11 +455,11 @@ hot_is_not_armed(void **state)
 	assert_int_equal(diags.n, 2);
 	assert_string_equal(diags.v[0].text, "db:loop/1 is too hot to trace: "
 	    "13599392 calls/s would take 5.44 schedulers, more than hot_share, "
-	    "0.5: it is not armed (name its caller instead, or raise "
+	    "0.5: it is not traced (name its caller instead, or raise "
 	    "hot_share)");
 	assert_string_equal(diags.v[1].text, "the calls of all functions would "
 	    "take 0.5 % of a scheduler, requests or not, more than the budget, "
-	    "0.1: the hottest will be disarmed (name fewer, or raise the "
+	    "0.1: the hottest will not be traced (name fewer, or raise the "
 	    "budget)");
 	assert_true(plan.v[1].disarmed && plan.v[1].hot);
 	assert_false(plan.v[0].disarmed);
@@ -480,7 +480,7 @@ hot_is_not_armed(void **state)
 	assert_int_equal(diags.errors, 1);
 	assert_non_null(strstr(diags.v[0].text, "db:query/1 is too hot to trace: "
 	    "1000000 calls/s would take 40 % of a scheduler"));
-	assert_non_null(strstr(diags.v[0].text, "it would not be armed"));
+	assert_non_null(strstr(diags.v[0].text, "it would not be traced"));
 	assert_false(kp_plan_has_entry(&plan));
 	kp_plan_free(&before);
 	kp_buf_init(&text, 16);
