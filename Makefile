@@ -502,7 +502,7 @@ run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) KPROFD_RELOADS=$(RELOADS)
 
 # Preloaded into kprofd: slow_resolver, one that does not answer; slow_reader, a
 # kprofd that is behind; last_words, a kprofd that is killed as it speaks.
-PRELOADED := $(patsubst %,$(B)/test/%.so,slow_resolver slow_reader last_words)
+PRELOADED := $(patsubst %,$(B)/test/%.so,slow_resolver slow_reader last_words clock_jump)
 
 $(PRELOADED): $(B)/test/%.so: test/support/%.c
 	@mkdir -p $(@D)

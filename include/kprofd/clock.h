@@ -26,6 +26,16 @@ typedef int64_t kp_dur_ns;
 #define KP_NS_PER_MS INT64_C(1000000)
 #define KP_NS_PER_S INT64_C(1000000000)
 
+/*
+ * When a span of wall time ends that began at `start`, now that `lasted` is
+ * over by the monotonic clock: now, unless the clock was set meanwhile, of which
+ * the span knows nothing: then as long after its start as it lasted.  So none
+ * ends before it starts, nor has ten years for ten seconds.  A clock that is
+ * slewed is off by 1 ms in a second at most.
+ */
+#define KP_CLOCK_SET KP_NS_PER_S
+kp_wall_ns kp_wall_end(kp_wall_ns start, kp_dur_ns lasted, kp_wall_ns now);
+
 kp_mono_ns kp_mono_now(void);
 kp_wall_ns kp_wall_now(void);
 

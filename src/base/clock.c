@@ -24,3 +24,12 @@ kp_wall_now(void)
 {
 	return clock_read(CLOCK_REALTIME);
 }
+
+kp_wall_ns
+kp_wall_end(kp_wall_ns start, kp_dur_ns lasted, kp_wall_ns now)
+{
+	kp_wall_ns end = start + lasted;
+	kp_dur_ns may = KP_CLOCK_SET + lasted / 1000;
+
+	return now < start || now > end + may || now < end - may ? end : now;
+}

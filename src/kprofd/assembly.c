@@ -96,6 +96,18 @@ tree_waits(const struct assembly_requests *in, const struct mail_sums *sums,
 	}
 }
 
+/*
+ * By the clock of the windows: a target's own may be another one, and a VM goes
+ * on with the time that it began with when the clock is set.  Until its clock is
+ * known, as the target says.
+ */
+static kp_wall_ns
+wall_time(const struct assembly_part *p, kp_target_ns t)
+{
+	return p->timed ? p->window_start + (t + p->offset - p->window_begun) :
+	    t + p->time_offset;
+}
+
 /* NULL: out of memory. */
 static struct kp_tree *
 make_tree(struct assembly_part *p, const struct kp_request *rq)
@@ -116,7 +128,7 @@ make_tree(struct assembly_part *p, const struct kp_request *rq)
 	*tree = (struct kp_tree){ .node = p->node, .label = rq->label,
 		.identity = kp_requests_identity(p->in->rs, rq->identity),
 		.parent_label = rq->parent_label, .weight = rq->weight,
-		.start = rq->start + p->time_offset,
+		.start = wall_time(p, rq->start),
 		.total = rq->end - rq->start, .outcome = rq->outcome,
 		.ncalls = rq->ncalls };
 	for (uint32_t i = 0; i < rq->ncalls; i++)
@@ -348,7 +360,8 @@ assembly_part_begin(struct assembly_part *p, struct assembly *a,
 {
 	*p = (struct assembly_part){ .a = a, .ops = ops, .ctx = ctx,
 		.in = a->now, .index = KP_NONE, .next.index = KP_NONE,
-		.window_start = kp_wall_now() };
+		.window_start = kp_wall_now(),
+		.window_begun = kp_mono_now() };
 	if (a->n == KP_NODES_MAX || (p->node = name_keep(a, node)) == NULL ||
 	    (p->stats = stats_new(a->now, p->node)) == NULL)
 		return KP_ENOMEM;
@@ -492,9 +505,11 @@ assembly_entries(const struct assembly_part *p)
 }
 
 struct kp_window *
-assembly_rotate(struct assembly_part *p, kp_wall_ns now)
+assembly_rotate(struct assembly_part *p, kp_wall_ns now, kp_mono_ns at)
 {
-	struct kp_window *w = kp_stats_rotate(p->stats, p->window_start, now);
+	kp_wall_ns end = kp_wall_end(p->window_start, at - p->window_begun,
+	    now);
+	struct kp_window *w = kp_stats_rotate(p->stats, p->window_start, end);
 
 	if (w == NULL)
 		return NULL;
@@ -504,6 +519,7 @@ assembly_rotate(struct assembly_part *p, kp_wall_ns now)
 	p->trees_lost = 0;
 	p->trees = 0;
 	p->window_start = now;
+	p->window_begun = at;
 	kp_tail_take(&p->tail, store_tree, p->a);
 	return w;
 }

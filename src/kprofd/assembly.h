@@ -59,7 +59,8 @@ struct assembly_part {
 	bool timed;		/* its clock is known: */
 	kp_dur_ns offset, error;	/* as of kp_requests_offset() */
 	kp_dur_ns time_offset;	/* target time + this = wall time */
-	kp_wall_ns window_start;
+	kp_wall_ns window_start;	/* by both clocks */
+	kp_mono_ns window_begun;
 };
 
 /* store, borrowed: NULL: nothing is kept (-check).  NULL when out of memory. */
@@ -116,10 +117,13 @@ const char *assembly_tier(const struct assembly_part *p,
 uint64_t assembly_entries(const struct assembly_part *p);
 
 /*
- * The running window, closed at `now`: the caller adds its losses and hands it
+ * The running window, closed at `now`, which is `at` by the monotonic clock;
+ * where the clock was set meanwhile its end is as kp_wall_end() says, and the
+ * next one begins now.  The caller adds its losses and hands it
  * to the store.  Trees have gone there.  NULL: no memory, the window goes on.
  */
-struct kp_window *assembly_rotate(struct assembly_part *p, kp_wall_ns now);
+struct kp_window *assembly_rotate(struct assembly_part *p, kp_wall_ns now,
+    kp_mono_ns at);
 
 /*
  * Makes another configuration ready, for all parts; none may come or go until

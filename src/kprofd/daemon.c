@@ -53,6 +53,10 @@ struct daemon {
 	struct print_limit printing;
 	struct tables *tables;
 	kp_mono_ns started;
+	struct {			/* the last time that both were read */
+		kp_wall_ns wall;
+		kp_mono_ns mono;
+	} clock;
 	uint64_t requests;		/* of all targets */
 	bool stopping, over;
 	bool tty;			/* stderr is a terminal */
@@ -273,6 +277,28 @@ window_schedule(struct daemon *d)
 	event_add(d->window, &tv);
 }
 
+/* Windows of before and after are by two clocks, which their reader must know. */
+static void
+watch_clock(struct daemon *d)
+{
+	kp_wall_ns wall = kp_wall_now(), would;
+	kp_mono_ns mono = kp_mono_now();
+	char text[200];
+
+	would = d->clock.wall + (mono - d->clock.mono);
+	if (d->clock.mono != 0 && kp_wall_end(d->clock.wall,
+	    mono - d->clock.mono, wall) != wall) {
+		snprintf(text, sizeof(text), "the clock was set %s by %.0f s: "
+		    "windows that had begun end by the old time",
+		    wall < would ? "back" : "forward",
+		    (double)(wall < would ? would - wall : wall - would) / 1e9);
+		log_warn("clock", NULL, "%s", text);
+		targets_happened(d->targets, "clock", text);
+	}
+	d->clock.wall = wall;
+	d->clock.mono = mono;
+}
+
 static void
 on_window_end(evutil_socket_t fd, short what, void *ctx)
 {
@@ -282,6 +308,7 @@ on_window_end(evutil_socket_t fd, short what, void *ctx)
 	/* before it has this window: what became of the last one */
 	store_watch(&d->watch, d->store);
 	otlp_watch(&d->otlp_watch, d->otlp);
+	watch_clock(d);
 	targets_rotate(d->targets, kp_wall_now());
 	past_tick(d->past);
 	window_schedule(d);

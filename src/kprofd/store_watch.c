@@ -84,6 +84,32 @@ watch_size(struct store_watch *w, const struct kp_store_status *st,
 }
 
 static void
+put_ahead(struct kp_buf *b, const struct kp_store_status *st)
+{
+	kp_buf_printf(b, "the clock is %.1f days ahead of the last windows: "
+	    "nothing is deleted or rolled up by it until it has been so for a "
+	    "day", (double)st->ahead / 86400e9);
+}
+
+static void
+watch_ages(struct store_watch *w, const struct kp_store_status *st,
+    struct kp_buf *b)
+{
+	if ((st->ahead > 0) == w->waits)
+		return;
+	w->waits = st->ahead > 0;
+	kp_buf_reset(b);
+	if (w->waits) {
+		kp_buf_str(b, "keeps what it has: ");
+		put_ahead(b, st);
+	} else {
+		kp_buf_str(b, "is deleted from and rolled up by the clock again");
+	}
+	say(w->waits ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, b);
+	kp_buf_reset(b);
+}
+
+static void
 watch_file(struct store_watch *w, const struct kp_store_status *st,
     struct kp_buf *b)
 {
@@ -104,6 +130,7 @@ store_watch(struct store_watch *w, struct kp_store *s)
 
 	kp_store_status(s, &st);
 	kp_buf_init(&b, 1024);
+	watch_ages(w, &st, &b);
 	watch_file(w, &st, &b);
 	watch_writes(w, &st, &b);
 	watch_losses(w, &st, &b);
@@ -126,6 +153,11 @@ store_put_text(struct kp_buf *b, struct kp_store *s, const char *path)
 		kp_buf_printf(b, "; what it holds is kept %u %% as long",
 		    st.ages_percent);
 	kp_buf_u8(b, '\n');
+	if (st.ahead > 0) {
+		kp_buf_str(b, "            ");
+		put_ahead(b, &st);
+		kp_buf_u8(b, '\n');
+	}
 	if (st.stuck) {
 		kp_buf_str(b, "            ");
 		put_stuck(b, &st);

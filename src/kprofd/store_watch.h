@@ -10,6 +10,7 @@
 
 struct store_watch {
 	bool stuck;		/* said so */
+	bool waits;		/* said that retention does */
 	unsigned begun;		/* files begun again, of which was said so */
 	uint64_t dropped;	/* rows, of which was said so */
 	unsigned ages_percent;	/* the least that was said; 0: nothing yet */

@@ -244,6 +244,7 @@ on_hello(void *ctx, const struct agent_hello *h)
 	set_told(t);
 	t->part.time_offset = h->time_offset;
 	t->offset = (struct kp_offset){ 0 };
+	t->part.timed = false;	/* another VM's clock, perhaps */
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
 	    h->otp, h->session ? "a trace session of our own" :
 	    "the node's one tracer");
@@ -558,7 +559,7 @@ bound(uint64_t *n)
 void
 target_rotate(struct target *t, kp_wall_ns now)
 {
-	struct kp_window *w = assembly_rotate(&t->part, now);
+	struct kp_window *w = assembly_rotate(&t->part, now, kp_mono_now());
 
 	if (w == NULL)
 		return;	/* no memory: the window goes on */

@@ -82,6 +82,8 @@ struct kp_db {
 /* run.c: opens, marks earlier runs, starts this one. */
 enum kp_err db_open(struct kp_db **out, const struct kp_store_opts *o,
     char **why);
+/* The end of the last window that is there; 0: there is none. */
+kp_wall_ns db_newest(struct kp_db *db);
 /* Ends the run well, leaves one file.  lost: rows not yet accounted for. */
 void db_close(struct kp_db *db, uint64_t lost);
 /*

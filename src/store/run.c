@@ -184,6 +184,24 @@ db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
 	return KP_OK;
 }
 
+kp_wall_ns
+db_newest(struct kp_db *db)
+{
+	/* by an index, and windows overlap where they were rolled up at most */
+	static const char sql[] = "select coalesce(max(end_ns), 0) from"
+	    " time_window where start_ns = (select max(start_ns) from"
+	    " time_window)";
+	sqlite3_stmt *st;
+	kp_wall_ns newest = 0;
+
+	if (sqlite3_prepare_v2(db->conn, sql, -1, &st, NULL) != SQLITE_OK)
+		return 0;
+	if (sqlite3_step(st) == SQLITE_ROW)
+		newest = sqlite3_column_int64(st, 0);
+	sqlite3_finalize(st);
+	return newest;
+}
+
 /* Rows lost since the last window have no window to be counted in. */
 static void
 tell_lost(struct kp_db *db, uint64_t lost)

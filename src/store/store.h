@@ -86,7 +86,8 @@ struct kp_store_opts {
 	struct kp_retain retain;	/* zero: for ever */
 	uint64_t max_bytes;		/* of the file; 0: no limit */
 	/*
-	 * The time that ages are counted from; NULL: kp_wall_now().  Called
+	 * The time that ages are counted from; NULL: kp_wall_now(), unless
+	 * that was set far ahead (hold.h).  Called
 	 * on the writer's thread, once before each turn of its upkeep.
 	 */
 	kp_wall_ns (*now)(void *ctx);
@@ -155,6 +156,8 @@ struct kp_store_status {
 	bool begun_lost;	/* something of it is lost */
 	uint64_t file_bytes;	/* of the file, when last looked at */
 	uint64_t max_bytes;	/* that it may have; 0: no limit */
+	kp_dur_ns ahead;	/* the clock was set ahead by this: it is not
+				   deleted by yet (hold.h); 0: it is */
 	unsigned ages_percent;	/* 100, less where max_bytes forces it */
 };
 

@@ -16,6 +16,7 @@
 
 #include "kprofd/thread.h"
 #include "db.h"
+#include "hold.h"
 #include "opts.h"
 #include "queue.h"
 #include "schema.h"
@@ -30,6 +31,7 @@ struct kp_store {
 	struct kp_db *db;	/* the thread's alone while it runs; NULL: it
 				   was moved and cannot be opened again yet */
 	struct upkeep upkeep;	/* the thread's too */
+	struct hold hold;	/* the same */
 	struct {
 		uint64_t windows, rows;
 	} in_file;		/* written to db; the thread's too */
@@ -402,18 +404,55 @@ take_batch(struct kp_store *s, unsigned *tries)
 	retry_wait(s, *tries);
 }
 
+/* That it waits, or goes on; in the database too. */
+static void
+tell_hold(struct kp_store *s, kp_dur_ns before)
+{
+	struct kp_happening h = { .at = kp_wall_now(), .node = "",
+		.kind = "clock" };
+	kp_dur_ns ahead = s->hold.ahead;
+
+	if (ahead == before || s->db == NULL)
+		return;
+	if (ahead > 0)
+		snprintf(h.text, sizeof(h.text), "the clock is %.1f days ahead "
+		    "of the last windows: nothing is deleted or rolled up by "
+		    "it until it has been so for a day",
+		    (double)ahead / 86400e9);
+	else
+		snprintf(h.text, sizeof(h.text), "windows are deleted and "
+		    "rolled up by the clock again");
+	db_begin(s->db);
+	db_happening(s->db, &h);
+	db_commit(s->db);
+}
+
+static kp_wall_ns
+upkeep_now(struct kp_store *s)
+{
+	const struct kp_store_opts *o = &s->opts.o;
+
+	if (o->now != NULL)
+		return o->now(o->ctx);
+	/* what is kept for ever needs no care */
+	return o->retain.n == 0 ? kp_wall_now() :
+	    hold_now(&s->hold, kp_wall_now(), kp_mono_now());
+}
+
 /* One turn of it; what fails is found again after the next window. */
 static void
 take_upkeep(struct kp_store *s)
 {
-	const struct kp_store_opts *o = &s->opts.o;
+	kp_dur_ns ahead = s->hold.ahead;
 	bool more = false, open;
 	char why[256] = "";
 	kp_wall_ns now;
 
 	pthread_mutex_unlock(&s->lock);
-	now = o->now != NULL ? o->now(o->ctx) : kp_wall_now();
+	now = upkeep_now(s);
 	open = reopen(s, why, sizeof(why)) == KP_STORE_CAUSES;
+	if (open)
+		tell_hold(s, ahead);
 	if (open && upkeep_turn(&s->upkeep, s->db, now, &more) != SQLITE_OK) {
 		snprintf(why, sizeof(why), "%s", s->db->why);
 		more = false;
@@ -421,6 +460,7 @@ take_upkeep(struct kp_store *s)
 	pthread_mutex_lock(&s->lock);
 	s->upkeep_due = more;
 	s->status.file_bytes = s->upkeep.bytes;
+	s->status.ahead = s->hold.ahead;
 	s->status.ages_percent = upkeep_percent(&s->upkeep);
 	if (why[0] != '\0')
 		snprintf(s->status.why, sizeof(s->status.why), "%s", why);
@@ -499,6 +539,7 @@ kp_store_open(struct kp_store **out, const struct kp_store_opts *o,
 		store_free(s);
 		return err;
 	}
+	hold_begin(&s->hold, db_newest(s->db), kp_wall_now(), kp_mono_now());
 	e = kp_thread_start(&s->thread, writer_main, s);
 	if (e != 0) {
 		schema_why(why, "cannot start a thread: %s", strerror(e));

@@ -8,7 +8,9 @@ tests() ->
     [{"another user's socket", 60, fun others_socket/1},
      {"a socket that is left over", 60, fun left_over/1},
      {"a socket whose owner does not accept", 60, fun hung_owner/1},
-     {"a limit of the size of files", 90, fun file_limit/1}].
+     {"a limit of the size of files", 90, fun file_limit/1},
+     {"a clock that is set back", 90, fun clock_back/1},
+     {"a clock that is set ten years on", 90, fun clock_on/1}].
 
 %% In a directory that it could write, as another user, kprofd took every socket
 %% that it could not connect to for left over, and deleted it.
@@ -76,6 +78,69 @@ file_limit(T) ->
 
 limit(#{pid := Pid}, Bytes) ->
     [] = os:cmd(lists:concat(["prlimit --pid ", Pid, " --fsize=", Bytes, ":unlimited"])).
+
+%% Windows ended before they had begun, and slow requests were an hour from theirs.
+clock_back(T) ->
+    {P, Target} = clock(T, []),
+    jump(T, -3600),
+    requests(T, Target, P, 200),
+    it:terminate(P),
+    windows(P),
+    it:ended_said(P, "warning: the clock was set back by 3[56][0-9][0-9] s"),
+    it:equal("entry calls", 200, it:balance(P)).
+
+%% All that there was went at once, a minute or ten years later, without a word.
+clock_on(T) ->
+    {P, Target} = clock(T, ["-retain", "1s:1h,1m:1d"]),
+    Before = it:number(P, "select count(*) from time_window where level = 0 and sampled > 0"),
+    jump(T, 3652 * 86400),
+    requests(T, Target, P, 200),
+    it:saw(P, "warning: the clock was set forward by 3155[0-9]+ s"),
+    it:saw(P, "warning: the database keeps what it has: the clock is 365[0-9].[0-9] days ahead of the last windows"),
+    jump(T, 0),
+    it:saw(P, "the database is deleted from and rolled up by the clock again"),
+    it:terminate(P),
+    windows(P),
+    it:check(it:number(P, "select count(*) from time_window where level = 0 and sampled > 0") >= Before, "its windows"),
+    it:equal("entry calls", 200, it:balance(P)),
+    it:check(it:number(P, "select count(*) from events where kind = 'clock'") >= 3, "events").
+
+%% With windows of before.
+clock(T, More) ->
+    Lib = filename:absname(it:build(T) ++ "/test/clock_jump.so"),
+    {ok, _} = file:read_file_info(Lib),
+    jump(T, 0),
+    Target = it:target(T),
+    P = it:kprofd(T, Target, #{args => ["-interval", "1s" | More],
+                               tiers => ["{tiers, [{handle, {requests, handle_request, 2}},"
+                                         " {db, {db, network_request, 1}}]}.\n"
+                                         "{sampling, all}.\n{slow_ms, 0}.\n", it:calm()],
+                               env => [{"LD_PRELOAD", Lib}, {"CLOCK_JUMP", filename:absname(it:path(T, "jump"))}]}),
+    it:armed(P),
+    requests(T, Target, P, 100),
+    {P, Target}.
+
+jump(T, Seconds) ->
+    File = it:path(T, "jump"),
+    ok = file:write_file(File ++ ".new", <<Seconds:64/signed-native>>),
+    ok = file:rename(File ++ ".new", File).
+
+%% All that there are till now are in the database.
+requests(T, Target, P, Sum) ->
+    #{requests := 100} = it:loaded(it:load(T, Target, ["4", "100"])),
+    it:until("they are written", fun() -> it:requests(P) =:= Sum end).
+
+%% None ends before it starts or is longer than it was; and each slow request is
+%% within one of its node's, or begins in the one before.
+windows(P) ->
+    it:equal("windows that end before they start", 0,
+             it:number(P, "select count(*) from time_window where end_ns < start_ns")),
+    it:equal("windows of more than a minute", 0,
+             it:number(P, "select count(*) from time_window where end_ns - start_ns > 60000000000")),
+    it:check(it:number(P, "select count(*) from request") > 0, "slow requests"),
+    it:equal("slow requests that are in no window", 0,
+             it:number(P, "select count(*) from request r where not exists (select 1 from time_window w"
+                       " where r.start_ns between w.start_ns - 500000000 and w.end_ns)")).
 
 %% ---------------------------------------------------------------------------
 

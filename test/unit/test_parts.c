@@ -148,8 +148,8 @@ each_has_its_own(void **state)
 	ask(1, 0);
 	answer(0);
 	expire(&f, 400);
-	w[0] = assembly_rotate(&parts[0], kp_wall_now());
-	w[1] = assembly_rotate(&parts[1], kp_wall_now());
+	w[0] = assembly_rotate(&parts[0], kp_wall_now(), kp_mono_now());
+	w[1] = assembly_rotate(&parts[1], kp_wall_now(), kp_mono_now());
 	assert_string_equal(w[0]->node, feed_names[0]);
 	assert_string_equal(w[1]->node, feed_names[1]);
 	assert_int_equal(w[0]->sampled, 1);
@@ -179,7 +179,7 @@ one_leaves(void **state)
 	ask(1, 0);
 	assembly_part_leave(&parts[1], KP_LOSS_DISCONNECTED);
 	f.joined[1] = false;
-	w = assembly_rotate(&parts[1], kp_wall_now());
+	w = assembly_rotate(&parts[1], kp_wall_now(), kp_mono_now());
 	left = w->losses.n[KP_LOSS_LEFT];
 	kp_window_free(w);
 	assembly_part_end(&parts[1]);
@@ -191,10 +191,10 @@ one_leaves(void **state)
 	expire(&f, 2400);
 	assert_int_equal(told[0].requests, 1);
 	assert_ptr_equal(assembly_nodes(&parts[0])[place], name);
-	w = assembly_rotate(&parts[0], kp_wall_now());
+	w = assembly_rotate(&parts[0], kp_wall_now(), kp_mono_now());
 	assert_int_equal(left + w->losses.n[KP_LOSS_LEFT], 2);
 	kp_window_free(w);
-	w = assembly_rotate(&parts[1], kp_wall_now());
+	w = assembly_rotate(&parts[1], kp_wall_now(), kp_mono_now());
 	assert_int_equal(calls_in(w, "db"), 0);
 	kp_window_free(w);
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+#include "store/hold.h"
 #include "store_fixture.h"
 
 /* ---- what -retain says ---- */
@@ -263,10 +264,71 @@ test_gives_back(void **state)
 	assert_string_equal(sql_text("pragma integrity_check"), "ok");
 }
 
+/* ---- clocks that are set ---- */
+
+/* A span's end: by the clock, unless that was set. */
+static void
+test_span_ends(void **state)
+{
+	(void)state;
+	assert_int_equal(kp_wall_end(T0, 10 * S, T0 + 10 * S), T0 + 10 * S);
+	/* slewed, or read a moment later */
+	assert_int_equal(kp_wall_end(T0, 10 * S, T0 + 9 * S), T0 + 9 * S);
+	assert_int_equal(kp_wall_end(T0, HOUR, T0 + HOUR + 4 * S),
+	    T0 + HOUR + 4 * S);
+	/* an hour back, ten years on; and back by less than it lasted */
+	assert_int_equal(kp_wall_end(T0, 10 * S, T0 - HOUR), T0 + 10 * S);
+	assert_int_equal(kp_wall_end(T0, 10 * S, T0 + 3652 * DAY), T0 + 10 * S);
+	assert_int_equal(kp_wall_end(T0, 10 * S, T0 + 3 * S), T0 + 10 * S);
+	assert_int_equal(kp_wall_end(T0, S / 10, T0 - S / 2), T0 + S / 10);
+	assert_int_equal(kp_wall_end(T0, 0, T0), T0);
+}
+
+/* Ages are counted by a clock that is ahead when it has been so for a day. */
+static void
+test_hold(void **state)
+{
+	struct hold h;
+
+	(void)state;
+	hold_begin(&h, 0, T0, 5 * S);
+	assert_int_equal(hold_now(&h, T0 + 10 * S, 15 * S), T0 + 10 * S);
+	/* an hour back, and on again; a night asleep */
+	assert_int_equal(hold_now(&h, T0 - HOUR, 25 * S), T0 - HOUR);
+	assert_int_equal(hold_now(&h, T0 + 30 * S, 35 * S), T0 + 30 * S);
+	assert_int_equal(hold_now(&h, T0 + 9 * HOUR, 45 * S), T0 + 9 * HOUR);
+	assert_int_equal(h.ahead, 0);
+	/* ten years on */
+	assert_int_equal(hold_now(&h, T0 + 3652 * DAY, 55 * S),
+	    T0 + 9 * HOUR + 10 * S);
+	assert_true(h.ahead > 3650 * DAY);
+	assert_int_equal(hold_now(&h, T0 + 3652 * DAY + 23 * HOUR,
+	    55 * S + 23 * HOUR), T0 + 32 * HOUR + 10 * S);
+	/* it was a mistake */
+	assert_int_equal(hold_now(&h, T0 + 33 * HOUR, 65 * S + 23 * HOUR),
+	    T0 + 33 * HOUR);
+	assert_int_equal(h.ahead, 0);
+	/* or it was right: but not by the first half of one mistake and
+	   the second of another */
+	hold_begin(&h, T0, T0 + 100 * DAY, 0);
+	assert_int_equal(hold_now(&h, T0 + 100 * DAY, 0), T0);
+	assert_int_equal(hold_now(&h, T0 + 900 * DAY, 12 * HOUR),
+	    T0 + 12 * HOUR);
+	assert_int_equal(hold_now(&h, T0 + 901 * DAY, 35 * HOUR),
+	    T0 + 35 * HOUR);
+	assert_int_equal(hold_now(&h, T0 + 901 * DAY + HOUR, 36 * HOUR),
+	    T0 + 901 * DAY + HOUR);
+	assert_int_equal(h.ahead, 0);
+	assert_int_equal(hold_now(&h, T0 + 902 * DAY, 37 * HOUR),
+	    T0 + 902 * DAY);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_span_ends),
+		cmocka_unit_test(test_hold),
 		ON_A_FILE(test_retain),
 		ON_A_FILE(test_expire),
 		ON_A_FILE(test_expire_bounded),
