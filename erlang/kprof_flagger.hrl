@@ -15,12 +15,12 @@
 %%      |                                               asks for the status, and
 %%      |                                               visits who waits
 %%      +----- one for each that runs, ASKERS at most --> asker
-%%                                                      asks after 1, 2, 4 .. 250 ms;
-%%                                                      visits who waits, or answers
-%%                                                      promptly PROMPT times: that
-%%                                                      runs code, and lets us in
+%%                                                      asks again after 1, 2, 4 ..
+%%                                                      250 ms; visits who waits, or
+%%                                                      gives GOOD answers that show
+%%                                                      that it runs Erlang code
 %%
-%% A process that never answers promptly stays with its asker for as long as it
+%% A process that only runs native code stays with its asker for as long as it
 %% lives. All processes of a walk end with their owner, who may be killed; none
 %% of them may be traced by the owner's own flags, so they are passed over.
 %%
@@ -39,7 +39,7 @@
 %% Walks, of any question or change (Walk is opaque):
 %%   walk_start(Visit, How, Which) -> Walk
 %%       Visit(Pid) -> skip | {found, Term}, called for each process: when it waits
-%%       or answers promptly (How = wait), or at once (How = ask: Visit only asks,
+%%       or runs Erlang code (How = wait), or at once (How = ask: Visit only asks,
 %%       and may have to wait for the answer: that is passed over after a while).
 %%   walk_found(Visit) -> {N, Found}     of all processes that let us; waits for it
 %%   walk_await(Walk, Ms) -> {walked, Left, N, Found} | timeout
@@ -56,7 +56,8 @@
 -define(SLICE, 100).            % processes between two yields: well below 1 ms
 -define(ASK_MS, 5).             % an answer that takes longer is waited for apart
 -define(PROMPT_US, 5000).       % a prompt answer, on a node with time to spare
--define(PROMPT, 3).             % more prompt answers than others
+-define(MUCH, 200).             % reductions in a millisecond: much Erlang code
+-define(GOOD, 3).               % so many more of such answers than of others
 -define(ASKERS, 200).           % processes that are waited for at a time
 -define(AGAIN_MS, 250).         % longest wait between two questions; each time others
                                 % have their turn
@@ -237,7 +238,7 @@ walk_ask(P, #walk{queue = Queue} = W) ->
 walk_askers(#walk{queue = [P | Queue], askers = Askers} = W) when map_size(Askers) < ?ASKERS ->
     Walker = self(),
     #walk{visit = Visit} = W,
-    Asker = spawn_link(fun() -> asker(P, 0, 1, Visit, Walker) end),
+    Asker = spawn_link(fun() -> asker(P, 0, 1, none, Visit, Walker) end),
     walk_askers(W#walk{queue = Queue, askers = Askers#{Asker => P}});
 walk_askers(W) ->
     W.
@@ -316,22 +317,32 @@ visit(P, Visit, Walker) ->
         skip -> ok
     end.
 
-%% How long it waits for a processor itself says how long an answer takes on this
-%% node at this moment: for that of a process, and twice for its own.
-asker(P, Prompt, Wait, Visit, Walker) ->
+%% A good answer is prompt. On a busy node it may take as long as a turn of our own
+%% takes, if there was much Erlang code since the one before: each call counts as a
+%% reduction, and a NIF as one or few. (Collections count as many, but leave the
+%% node its turns.)
+asker(P, Good, Wait, Before, Visit, Walker) ->
     T0 = now_us(),
     erlang:yield(),
     T1 = now_us(),
-    Status = is_in(P, wait),
-    IsPrompt = now_us() - T1 =< max(?PROMPT_US, 3 * (T1 - T0)),
-    case Status of
-        gone -> ok;
-        true -> visit(P, Visit, Walker);
-        false when IsPrompt, Prompt + 1 >= ?PROMPT -> visit(P, Visit, Walker);
-        false ->
-            receive after Wait -> ok end,
-            asker(P, if IsPrompt -> Prompt + 1; true -> max(0, Prompt - 1) end, min(2 * Wait, ?AGAIN_MS), Visit, Walker)
+    Answer = process_info(P, [status, reductions]),
+    Now = now_us(),
+    case Answer of
+        undefined -> ok;
+        [{status, Status}, _] when Status =:= waiting; Status =:= suspended -> visit(P, Visit, Walker);
+        [_, {reductions, N}] ->
+            Took = Now - T1,
+            case Took =< ?PROMPT_US orelse (Took =< 3 * (T1 - T0) andalso is_much({Now, N}, Before)) of
+                true when Good + 1 =:= ?GOOD -> visit(P, Visit, Walker);
+                IsGood ->
+                    receive after Wait -> ok end,
+                    asker(P, if IsGood -> Good + 1; true -> max(0, Good - 1) end, min(2 * Wait, ?AGAIN_MS),
+                          {Now, N}, Visit, Walker)
+            end
     end.
+
+is_much({Now, N1}, {Then, N0}) -> (N1 - N0) * 1000 >= ?MUCH * (Now - Then);
+is_much(_, none) -> false.
 
 now_us() ->
     erlang:monotonic_time(microsecond).
