@@ -57,6 +57,7 @@
 -define(ASK_MS, 5).             % an answer that takes longer is waited for apart
 -define(PROMPT_US, 5000).       % a prompt answer, on a node with time to spare
 -define(MUCH, 200).             % reductions in a millisecond: much Erlang code
+-define(LARGE_WORDS, 1000000).  % of a heap that takes some ms to collect
 -define(GOOD, 3).               % so many more of such answers than of others
 -define(ASKERS, 200).           % processes that are waited for at a time
 -define(AGAIN_MS, 250).         % longest wait between two questions; each time others
@@ -319,20 +320,21 @@ visit(P, Visit, Walker) ->
 
 %% A good answer is prompt. On a busy node it may take as long as a turn of our own
 %% takes, if there was much Erlang code since the one before: each call counts as a
-%% reduction, and a NIF as one or few. (Collections count as many, but leave the
-%% node its turns.)
+%% reduction, and a NIF as one or few. So does a collection, as many: where the heap
+%% is large, which makes it long, only prompt answers are good.
 asker(P, Good, Wait, Before, Visit, Walker) ->
     T0 = now_us(),
     erlang:yield(),
     T1 = now_us(),
-    Answer = process_info(P, [status, reductions]),
+    Answer = process_info(P, [status, reductions, total_heap_size]),
     Now = now_us(),
     case Answer of
         undefined -> ok;
-        [{status, Status}, _] when Status =:= waiting; Status =:= suspended -> visit(P, Visit, Walker);
-        [_, {reductions, N}] ->
+        [{status, Status} | _] when Status =:= waiting; Status =:= suspended -> visit(P, Visit, Walker);
+        [_, {reductions, N}, {_, Words}] ->
             Took = Now - T1,
-            case Took =< ?PROMPT_US orelse (Took =< 3 * (T1 - T0) andalso is_much({Now, N}, Before)) of
+            IsBusy = Words < ?LARGE_WORDS andalso Took =< 3 * (T1 - T0) andalso is_much({Now, N}, Before),
+            case Took =< ?PROMPT_US orelse IsBusy of
                 true when Good + 1 =:= ?GOOD -> visit(P, Visit, Walker);
                 IsGood ->
                     receive after Wait -> ok end,

@@ -192,39 +192,46 @@ watch() ->
                             register(it_watcher, self()),
                             [erlang:trace_pattern(F, true, [{meta, self()}]) || F <- changes()],
                             Me ! {self(), ready},
-                            watch(#{true => 0, false => 0, wrong => [], most => 0, visited => []}, #{})
+                            watch([])
                     end),
     receive {Watcher, ready} -> ok end.
 
 changes() ->
-    [F || F <- [{erts_internal, trace, 3}, {erts_internal, trace, 4}, {counters, put, 3}],
-          erlang:function_exported(element(1, F), element(2, F), element(3, F))].
+    [F || {M, _, _} = F <- [{erlang, trace, 3}, {trace, process, 4}, {counters, put, 3}],
+          code:ensure_loaded(M) =:= {module, M}].
 
-watch(Seen, Runs) ->
+watch(Events) ->
     receive
-        {trace_ts, _, call, {counters, put, [_, 1, 0]}, _} -> watch(Seen, #{});
-        {trace_ts, _, call, {counters, put, _}, _} -> watch(Seen, Runs);
-        {trace_ts, P, call, {erts_internal, trace, Args}, _} ->
-            [What, How, _] = lists:nthtail(length(Args) - 3, Args),
-            Run = maps:get(P, Runs, 0) + 1,
-            watch(seen(What, How, Run, Seen), Runs#{P => Run});
-        {seen, From} ->
-            From ! {it_watcher, Seen},
-            watch(Seen, Runs);
-        stop ->
-            [erlang:trace_pattern(F, false, [meta]) || F <- changes()]
+        {trace_ts, P, call, Call, Ts} -> watch([{Ts, P, Call} | Events]);
+        {seen, From} -> From ! {it_watcher, Events}, watch(Events);
+        stop -> [erlang:trace_pattern(F, false, [meta]) || F <- changes()]
     end.
 
-seen(What, How, Run, #{most := Most, visited := Visited} = Seen) when is_pid(What) ->
-    Seen#{How := maps:get(How, Seen) + 1, most := max(Most, Run), visited := [What | Visited]};
-seen(new_processes, _, _, Seen) ->
+%% By their times: events of two processes may come in another order.
+seen(Events) ->
+    {Seen, _} = lists:foldl(fun seen/2, {#{true => 0, false => 0, wrong => [], most => 0, visited => []}, #{}},
+                            lists:keysort(1, lists:reverse(Events))),
+    Seen.
+
+seen({_, _, {counters, put, [_, 1, 0]}}, {Seen, _}) ->
+    {Seen, #{}};
+seen({_, _, {counters, put, _}}, Acc) ->
+    Acc;
+seen({_, P, {_, _, Args}}, {#{most := Most} = Seen, Runs}) ->
+    [What, How, _] = lists:nthtail(length(Args) - 3, Args),
+    Run = maps:get(P, Runs, 0) + 1,
+    {changed(What, How, Seen#{most := max(Most, Run)}), Runs#{P => Run}}.
+
+changed(What, How, #{visited := Visited} = Seen) when is_pid(What) ->
+    Seen#{How := maps:get(How, Seen) + 1, visited := [What | Visited]};
+changed(new_processes, _, Seen) ->
     Seen;
-seen(What, How, _, #{wrong := Wrong} = Seen) ->
+changed(What, How, #{wrong := Wrong} = Seen) ->
     Seen#{wrong := [{What, How} | Wrong]}.
 
 watched() ->
     it_watcher ! {seen, self()},
-    receive {it_watcher, Seen} -> Seen end.
+    receive {it_watcher, Events} -> seen(Events) end.
 
 unwatch() ->
     Ref = erlang:monitor(process, it_watcher),
