@@ -141,12 +141,16 @@ walk_start(Visit, How, Which) ->
 %% There before the setting for new processes is: not to be traced itself.
 walk_ready(Visit, How) ->
     Owner = self(),
-    {Pid, Ref} = spawn_monitor(fun() -> walk(Owner, Visit, How) end),
+    {Pid, Ref} = spawn_opt(fun() -> walk(Owner, Visit, How) end, [monitor, {min_heap_size, walk_words()}]),
     receive
         {walk, Pid, ready} -> ok;
         {'DOWN', Ref, process, Pid, _} = Down -> self() ! Down
     end,
     {Pid, Ref}.
+
+%% Two for each process in the list, and two in a slice: no collection, which would
+%% take some 20 ms of a list that long.
+walk_words() -> 4096 + 5 * erlang:system_info(process_count).
 
 walk_go({Pid, _} = Walk, Which) ->
     Pid ! {go, Which},
@@ -182,7 +186,7 @@ walk(Owner, Visit, How) ->
     W = W0#walk{worker = walk_worker(W0)},
     Owner ! {walk, self(), ready},
     receive
-        {go, Which} -> walk_slices([P || P <- walked(Which), P =/= Owner, P =/= self(), P =/= W#walk.worker], W);
+        {go, Which} -> walk_slices(walked(Which), W);
         {'DOWN', _, process, Owner, _} -> exit(gone)
     end.
 
@@ -281,35 +285,38 @@ walk_rotate(#walk{askers = Askers, queue = Queue} = W) ->
     [begin exit(A, kill), receive {'EXIT', A, _} -> ok end end || A <- maps:keys(Askers)],
     walk_askers(W#walk{askers = #{}, queue = Queue ++ maps:values(Askers)}).
 
-walk_worker(#walk{index = Index, visit = Visit, how = How}) ->
+walk_worker(#walk{owner = Owner} = W) ->
     Walker = self(),
-    spawn_link(fun() -> worker(Walker, Index, Visit, How) end).
+    spawn_link(fun() -> worker(Walker, [Owner, Walker, self()], W) end).
 
-worker(Walker, Index, Visit, How) ->
+worker(Walker, Own, W) ->
     receive
         {slice, Ps} ->
-            worker_slice(Ps, 1, Walker, Index, Visit, How),
+            worker_slice(Ps, 1, Walker, Own, W),
             Walker ! {visited, self()},
-            worker(Walker, Index, Visit, How)
+            worker(Walker, Own, W)
     end.
 
-worker_slice([], _, _, _, _, _) ->
+worker_slice([], _, _, _, _) ->
     ok;
-worker_slice([P | Ps], I, Walker, Index, Visit, How) ->
+worker_slice([P | Ps], I, Walker, Own, #walk{index = Index, visit = Visit, how = How} = W) ->
     counters:put(Index, 1, I),
-    case is_in(P, How) of
+    case lets_in(P, How, Own) of
         true -> visit(P, Visit, Walker);
         false -> Walker ! {busy, P};
-        gone -> ok
+        none -> ok
     end,
-    worker_slice(Ps, I + 1, Walker, Index, Visit, How).
+    worker_slice(Ps, I + 1, Walker, Own, W).
 
-is_in(_, ask) ->
-    true;
-is_in(P, wait) ->
-    case process_info(P, status) of
-        {status, Status} -> Status =:= waiting orelse Status =:= suspended;
-        undefined -> gone
+lets_in(P, How, Own) ->
+    case lists:member(P, Own) of
+        true -> none;
+        false when How =:= ask -> true;
+        false ->
+            case process_info(P, status) of
+                {status, Status} -> Status =:= waiting orelse Status =:= suspended;
+                undefined -> none
+            end
     end.
 
 visit(P, Visit, Walker) ->

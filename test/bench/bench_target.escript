@@ -3,6 +3,7 @@
 %% bench_target.escript -table BUILD_DIR [ROOT] - and what others cost it.
 %% bench_target.escript -calls BUILD_DIR [ROOT] - kprof's counters and full traces.
 %% bench_target.escript -load BUILD_DIR - of the first what full load pays, alone.
+%% bench_target.escript -crowd BUILD_DIR [ROOT] - a node of 300,000 processes.
 %%
 %% One node, the same work again and again: without kprofd, with every
 %% function armed and next to nothing sampled, and with every request traced, by
@@ -32,6 +33,10 @@ main(["-calls", Build]) ->
     main(["-calls", Build, none]);
 main(["-calls", Build, Root]) ->
     with_node(Build, Root, fun(Node, B, Dir, CookieFile) -> calls(Node, B, Dir, CookieFile, Root) end);
+main(["-crowd", Build]) ->
+    main(["-crowd", Build, none]);
+main(["-crowd", Build, Root]) ->
+    with_node(Build, Root, fun crowd/4);
 main(["-load", Build]) ->
     with_node(Build, none, fun bench_load/4);
 main([Build]) ->
@@ -72,6 +77,20 @@ calls(Node, Build, Dir, CookieFile, Root) ->
               end,
     bench_calls:run(Node, Dir, Kprof, "-probe-library " ++ Library ++ "/kprof_calls_probe.so").
 
+crowd(Node, Build, Dir, CookieFile) ->
+    true = code:add_patha(Dir),
+    Limits = "{overload, [{max_queue, 100}, {pause_s, 600}]}.\n",
+    Reloaded = fun() ->
+                       ok = file:write_file(filename:join(Dir, "tiers.conf"),
+                                            ["{tiers, [{entry, {bench_node, entry, 1}}, "
+                                             "{a, {bench_node, tier_a, 1}}]}.\n{sampling, all}.\n", Limits])
+               end,
+    Kprof = fun(Command) ->
+                    {0, _} = sh(Build ++ "/kprof " ++ Command ++ " -db " ++ filename:join(Dir, "bench.db"))
+            end,
+    bench_crowd:run(Node, [tiers("all"), Limits], Reloaded, Kprof,
+                    fun(Conf, Run) -> profiled("relay", Node, Build, Dir, CookieFile, Conf, Run) end).
+
 with_node(Build, Root, Bench) ->
     Dir = filename:join(Build, "bench_target"),
     ok = filelib:ensure_dir(filename:join(Dir, "x")),
@@ -83,11 +102,12 @@ with_node(Build, Root, Bench) ->
     {0, _} = sh("erlc -o " ++ Dir ++ " test/bench/bench_node.erl "
                 "test/bench/bench_table.erl test/bench/bench_rival.erl "
                 "test/bench/bench_work.erl test/bench/bench_calls.erl "
+                "test/bench/bench_crowd.erl test/integration/it_ticker.erl "
                 "erlang/kprof/src/kprof.erl"),
     {[Erl | Args], Place} = erl(Root, Build, Dir),
     Port = open_port({spawn_executable, os:find_executable("setpriv")},
                      [{args, ["--pdeathsig", "KILL", "--", Erl | Args] ++ ["-noinput", "-name", atom_to_list(Node),
-                                      "-setcookie", Cookie, "-hidden", "-pa",
+                                      "-setcookie", Cookie, "-hidden", "+P", "1000000", "-pa",
                                       Place]},
                       exit_status, binary]),
     Ctl = list_to_atom("kprof_bench_ctl_" ++ os:getpid() ++ "@127.0.0.1"),

@@ -49,7 +49,7 @@ one_by_one(T) ->
     it:until("it has reloaded", fun() -> length(maps:get(armed, it:call(Target, it_stub, agent, []))) =:= 2 end),
     it:equal("flags set since", maps:get(true, calls(Target)), Armed),
     it:terminate(P),
-    it:until("it has gone", fun() -> not it:call(Target, erlang, module_loaded, [kprof_agent]) end),
+    it:until("it has gone", fun() -> not is_there(Target) end),
     #{false := Taken, most := Most} = calls(Target),
     it:check(Taken > 3000, "flags of ~b processes were taken", [Taken]),
     it:check(Most =< ?SLICE, "~b calls between two rests", [Most]),
@@ -69,7 +69,7 @@ killed(T) ->
     it:do(Target, fun() -> exit(whereis(kprof_agent), kill) end),
     it:saw(P, "lost "),
     it:terminate(P),
-    it:until("it has gone", fun() -> not it:call(Target, erlang, module_loaded, [kprof_agent]) end),
+    it:until("it has gone", fun() -> not is_there(Target) end),
     _ = calls(Target),
     it:call(Target, ?MODULE, unwatch, []),
     it:audit(Target, Before),
@@ -174,13 +174,17 @@ many(T) ->
                          [Ms, Arming, Leaving])}.
 
 gone(Target, Patience) ->
-    case it:call(Target, erlang, module_loaded, [kprof_agent]) of
+    case is_there(Target) of
         false -> ok;
         true ->
             it:check(not it:is_over(Target, Patience), "it is still there after five seconds"),
             receive after 20 -> ok end,
             gone(Target, Patience)
     end.
+
+%% Its module, or what is to be purged of it.
+is_there(Target) ->
+    lists:any(fun(F) -> it:call(Target, erlang, F, [kprof_agent]) end, [module_loaded, check_old_code]).
 
 %% ------------------------------------------------------ in the target ----
 
