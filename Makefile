@@ -729,10 +729,14 @@ bench: all $(BENCH) $(B)/test/record $(B)/bench/bench_tracer.beam $(B)/bench/ben
 	@echo "== bench_tracer"; erl -noinput -pa $(B)/bench $(B)/gen -s bench_tracer main -extra $(B)/kprof_probe
 	@echo "== bench_drain"; erl +S 64:64 -noinput -pa $(B)/bench $(B)/gen -s bench_drain main -extra $(B)/kprof_probe 4096
 	@echo "== bench_target"; escript test/bench/bench_target.escript $(B) $(BENCH_ROOT)
+	@$(MAKE) --no-print-directory bench-crowd
 	@$(MAKE) --no-print-directory bench-table
 	@$(MAKE) --no-print-directory bench-calls
 
-.PHONY: bench-table bench-calls
+.PHONY: bench-crowd bench-table bench-calls
+bench-crowd: all
+	@echo "== bench_crowd"; escript test/bench/bench_target.escript -crowd $(B) $(BENCH_ROOT)
+
 bench-table: all
 	@escript test/bench/bench_target.escript -table $(B) $(BENCH_ROOT)
 
@@ -873,6 +877,7 @@ help:
 	@echo 'make fuzz         every fuzzer for FUZZ_RUNS=$(FUZZ_RUNS) executions'
 	@echo 'make bench        what it costs (test/bench/README.md)'
 	@echo 'make bench-table  that by ways of tracing, as a table'
+	@echo 'make bench-crowd  what a node of 300,000 processes notices of it'
 	@echo 'make bench-instructions  instructions an event takes in kprofd, against the record'
 	@echo 'make setup        install missing Debian packages'
 	@echo 'make clean        remove build/'
