@@ -30,6 +30,7 @@
 
 -define(GUESTS, [kprof_probe, ?MODULE]).
 -include("kprof_guest.hrl").
+-include("kprof_label.hrl").
 
 -define(PROTOCOL, 4).
 -define(BATCH_EVENTS, 500).     % most events in one message
@@ -54,11 +55,7 @@
 -define(QUIET_MS, 100).         % longest wait for flags to be taken before them
 -define(FLAGS_MS, 60000).       % for flags to be set, on a node that is busy
 -define(FLAGS_LOOK_MS, 5).      % between two looks at the daemon meanwhile
--define(TCW_MASK, 16#FFFFFFF).  % the counter in the trace control word
 
-%% For an entry: who calls it has no token any more.
--define(TAKE_TOKEN, [{'_', [], [{message, false},
-                                {set_seq_token, sequential_trace_token, []}]}]).
 %% What returns when code was loaded or deleted.
 -define(CODE_CHANGES, [{erlang, finish_loading, 1},
                        {erlang, finish_after_on_load, 2},
@@ -84,8 +81,10 @@
     probe = relay,      % relay | native
     rings = {0, 0},     % events that found their ring full, and entries
     tcw,                % trace control word as it was found
+    word,               % {Word, AtMs}: where it is to be: kprof_tokens.hrl
     messages = false,   % waits in mailboxes are wanted
     mail = off,         % and had: see mail_begin/1
+    mailed = false,     % tokens have asked for events of messages
     plan = [],          % [#item{}], what to arm
     flags = [],         % that its match specs give to processes
     broom = none,       % what takes them: none | {Walk, Flags}
@@ -130,7 +129,7 @@
 %% ---------------------------------------------------------------- start ----
 
 %% Called over rex. Opts: protocol, who, lease_ms, max_queue, max_memory
-%% (bytes), max_age_ms.
+%% (bytes), max_age_ms, word (where the trace control word is to be now).
 %% Where it does not start, nothing stays, this module included.
 start(Daemon, Opts) when is_pid(Daemon), is_map(Opts) ->
     Result = case {disabled(), is_connected(node(Daemon))} of
@@ -159,7 +158,7 @@ start_agent(Daemon, Opts) ->
 
 init(Starter, Daemon, #{who := Who, lease_ms := Lease,
                         max_queue := MaxQueue, max_memory := MaxMemory,
-                        max_age_ms := MaxAge}) ->
+                        max_age_ms := MaxAge, word := Word}) ->
     try register(?MODULE, self()) of
         true -> ok
     catch
@@ -187,10 +186,9 @@ init(Starter, Daemon, #{who := Who, lease_ms := Lease,
                  max_queue = MaxQueue, max_memory = MaxMemory,
                  max_age_ns = MaxAge * 1000000,
                  session = Session,
-                 tcw = Tcw}),
-    %% Somewhere random, so that labels of an earlier run rarely come again.
-    erlang:system_flag(trace_control_word,
-                       rand:uniform(?TCW_MASK)),
+                 tcw = Tcw,
+                 word = {Word, now_ms()}}),
+    erlang:system_flag(trace_control_word, Word),
     logger:notice("kprofd attached: ~ts (kprof_agent:stop() ends it)", [Who]),
     Starter ! {self(), {ok, self(), hello(S)}},
     tick(),
@@ -266,6 +264,7 @@ loop(S) ->
             loop(S1#s{lease_at = now_ms()});
         tick ->
             tick(),
+            word_advance(S),
             loop(look_hot(lease(mail_settle(flush_unsent(S)))));
         drain ->
             loop(drain(S));
@@ -393,7 +392,7 @@ waiting(_) ->
 %% Disarm, hand over what is queued, take everything back. The sentry does
 %% the rest when this process is gone.
 finish(Reason, S) ->
-    S1 = lookout_stop(sweep_stop(disarm(idle, load_end(rates_end(S#s{leaving = true}))))),
+    S1 = lookout_stop(sweep_stop(disarm(idle, tokens_leave(load_end(rates_end(S#s{leaving = true})))))),
     S2 = case Reason of
              stopped_by_daemon ->
                  %% From here on nothing is armed again: neither 'exact'
@@ -527,6 +526,7 @@ patterns(Plan) ->
 -include("kprof_arming.hrl").
 -include("kprof_hot.hrl").
 -include("kprof_mail.hrl").
+-include("kprof_tokens.hrl").
 -include("kprof_code.hrl").
 -include("kprof_trace.hrl").
 -include("kprof_flags.hrl").

@@ -17,8 +17,6 @@
 -define(NUMBERS, 1 bsl 20).     % requests, as many as the client can tell apart
 -define(HELD, 50).              % events of one process
 -define(HOLDERS, 20000).        % processes
--define(LABEL_LEAST, 1 bsl 48). % of a kprofd's labels (src/config/spec.c)
--define(LABEL_PAST, 1 bsl 58).
 
 %% ---------------------------------------------------------- what is armed ----
 
@@ -170,7 +168,7 @@ is_unwanted(N, #r{named = Named}) -> maps:get(N, Named, unknown) =:= unwanted.
 %% --------------------------------------------- requests of a kprofd that is there ----
 
 is_kprofds(Label) ->
-    is_integer(Label) andalso Label >= ?LABEL_LEAST andalso Label < ?LABEL_PAST.
+    is_integer(Label) andalso Label bsr ?KIND_BITS =:= ?LABEL_KPROFD.
 
 %% What was marked before we came, or on another node, begins for us here.
 numbered_by(Label, #s{r = #r{labels = Labels, given = Given} = R} = S) ->

@@ -10,7 +10,8 @@
 -define(NAMES_MAX, 200).        % processes asked for at once
 -define(DICTIONARY_WORDS, 10000).       % of a process whose whole one is read
 
-%% mail: off | on | {others, Tracer}, as the daemon was told last.
+%% mail: off | on | {others, Tracer}, as the daemon was told last. Tokens that
+%% have asked once are about from then on.
 mail_begin(#s{messages = true, probe = native} = S) ->
     Ours = kprof_probe:tracer(),
     case seq_trace:get_system_tracer() of
@@ -36,7 +37,7 @@ mail_take(Ours) ->
 mail_is(Mail, #s{mail = Mail} = S) ->
     S;
 mail_is(Mail, S) ->
-    notice({kprof_notice, messages, Mail, 0}, S#s{mail = Mail}).
+    notice({kprof_notice, messages, Mail, 0}, S#s{mail = Mail, mailed = S#s.mailed orelse Mail =:= on}).
 
 %% Nobody's events are asked for any more.
 mail_end(#s{mail = on} = S) ->
@@ -66,21 +67,26 @@ mail_settle(S) ->
     S.
 
 mail_patterns(S) ->
-    _ = [pattern(S#s.session, I#item.mfa, spec(I, S))
-         || #item{kind = entry, gone = false} = I <- S#s.plan],
+    _ = set_patterns(tiers_first(S), S),
     S.
 
-%% An entry's clauses that give a token ask for events of its messages.
+%% An entry's clauses that give a token ask for events of its messages. When
+%% these are not ours any more, tokens of before stop asking where they are seen.
 spec(#item{kind = entry, spec = [_ | _] = Spec}, #s{mail = on} = S) ->
     flagged([case lists:any(fun gives_token/1, Actions) of
-                 true -> {Head, Guards, Actions ++ [{set_seq_token, send, true}, {set_seq_token, 'receive', true}]};
+                 true -> {Head, Guards, Actions ++ [asks(true)]};
                  false -> Clause
              end || {Head, Guards, Actions} = Clause <- Spec], S);
+spec(#item{spec = [_ | _] = Spec}, #s{mail = Mail, mailed = true} = S) when Mail =/= on ->
+    flagged([{Head, Guards, Actions ++ [asks(false)]} || {Head, Guards, Actions} <- Spec], S);
 spec(#item{spec = Spec}, S) ->
     flagged(Spec, S).
 
+asks(Whether) ->
+    {'andalso', {is_seq_trace}, ?IS_OURS, {set_seq_token, send, Whether}, {set_seq_token, 'receive', Whether}}.
+
 %% The message of a call that sampling takes: see spec.c.
-gives_token({message, {{_, _, _, _, {set_seq_token, label, _}, _, _}}}) -> true;
+gives_token({message, {{_, _, _, New, true, [], _}}}) -> element(1, New) =:= 'andalso';
 gives_token(_) -> false.
 
 %% ---- who takes them ----

@@ -6,6 +6,8 @@
 %% knows of them. The client is told which label has which number here, and tells us
 %% when one has ended elsewhere.
 
+-define(EPOCHS, (1 bsl (?KIND_BITS - ?WORD_BITS) - 1)).
+
 %% Each has what it has: the client is told what is not there, by its place, the
 %% entry being at 0.
 there(#{epochs := [_, _ | _], entry := Entry, patterns := Patterns} = Opts) ->
@@ -23,8 +25,11 @@ is_there(Pattern) ->
     end.
 
 %% Our own first.
-epochs([]) -> {rand:uniform(1 bsl ?LABEL_BITS - 1), #{}};
-epochs([Own | Others]) -> {Own, maps:from_keys(Others, [])}.
+epochs([]) -> {epoch(rand:uniform(?EPOCHS)), #{}};
+epochs([Own | Others]) -> {epoch(Own), maps:from_keys([epoch(E) || E <- Others], [])}.
+
+%% All of a label but the word.
+epoch(N) -> ?LABEL_TRACE bsl (?KIND_BITS - ?WORD_BITS) bor N.
 
 %% Else a request begins when all nodes trace: when the client says so.
 is_alone(#s{r = #r{others = Others}}) -> map_size(Others) =:= 0;
@@ -32,7 +37,7 @@ is_alone(_) -> true.
 
 %% A label that another node has made gets a number when it is first seen.
 seen(Label, #s{r = #r{labels = Labels, others = Others, given = Given, elsewhere = Elsewhere} = R} = S)
-  when is_map_key(Label bsr ?LABEL_BITS, Others), not is_map_key(Label, Labels), Given < ?NUMBERS - 1 ->
+  when is_map_key(Label bsr ?WORD_BITS, Others), not is_map_key(Label, Labels), Given < ?NUMBERS - 1 ->
     N = Given + 1,
     labelled(Label, N, S#s{r = R#r{given = N, elsewhere = Elsewhere#{N => []}}});
 seen(_, S) ->

@@ -2,7 +2,6 @@
 %% ended, and are taken back. For kprof_tracer.
 
 -define(SWEEP_MS, 300).         % for tokens to be taken back, where they are seen
--define(CONST_BITS, 48).        % below a label's constant part (src/config/spec.c)
 -define(SWEPT, 50).             % patterns, at most, of functions that are looked at for it
 
 %% All events have come. Of tokens that we gave, and of no others, processes lose
@@ -26,17 +25,14 @@ sweep(#s{session = Session, r = #r{entries = Entries, swept = Functions} = R} = 
     loop(S1).
 
 %% In a match spec: is the label one of this trace, whichever of its nodes made it?
-%% Those of entries that may know an identity are as kprofd's are, whose constant
-%% part the client has made (src/target/tracer_marks.c): that of what was seen.
+%% Those of entries that may know an identity have a constant part, which
+%% the client has made (src/target/tracer_marks.c): that of what was seen.
 is_ours(#r{epoch = Epoch, others = Others} = R) ->
-    list_to_tuple(['orelse' | [is_made(?LABEL_BITS, E) || E <- [Epoch | maps:keys(Others)]] ++
-                       [is_made(?CONST_BITS, C) || C <- constants(R)]]).
-
-is_made(Bits, Part) ->
-    {'=:=', {'bsr', {element, 2, {get_seq_token}}, Bits}, Part}.
+    list_to_tuple(['orelse' | [?LABEL_BEGINS(?WORD_BITS, E) || E <- [Epoch | maps:keys(Others)]] ++
+                       [?LABEL_BEGINS(?CONST_BITS, C) || C <- constants(R)]]).
 
 constants(#r{named = all}) -> [];
-constants(#r{labels = Labels}) -> lists:usort([L bsr ?CONST_BITS || L <- maps:keys(Labels), is_kprofds(L)]).
+constants(#r{labels = Labels}) -> lists:usort([L bsr ?CONST_BITS || L <- maps:keys(Labels), is_integer(L)]).
 
 %% Before OTP 27 one meta tracer is there for everybody.
 is_free(legacy, {_, '_', _}) -> false;

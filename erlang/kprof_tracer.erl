@@ -27,6 +27,7 @@
 -define(GUESTS, [kprof_calls_probe, ?MODULE]).
 -define(DOES, "traces").
 -include("kprof_guest.hrl").
+-include("kprof_label.hrl").
 -include("kprof_wanted.hrl").
 -include("kprof_args.hrl").
 -include("kprof_collected.hrl").
@@ -41,7 +42,6 @@
 
 -define(LARGE, 10).             % one that may be large counts as so many
 -define(LATE_MS, 200).          % for work that goes on after a request's end
--define(LABEL_BITS, 28).
 
 -record(s, {
     client, client_ref,
@@ -226,16 +226,18 @@ numbered(S0) ->
 
 %% A call of it clears the token, and sets one with a number of its own: of an
 %% epoch, which is ours, and the trace control word, which counts. What is
-%% evaluated first is the last.
+%% evaluated first is the last. An application's own token stays where it is.
 entry_spec(MFA, #s{guards = Guards, args = Args, r = #r{epoch = Of}} = S) ->
-    Epoch = Of bsl ?LABEL_BITS,
-    Mask = (1 bsl ?LABEL_BITS) - 1,
-    Next = fun(Word) -> {'band', {'+', Word, 1}, Mask} end,
+    Epoch = Of bsl ?WORD_BITS,
+    Next = fun(Word) -> {'band', {'+', Word, 1}, ?WORD_MASK} end,
     Label = {'bor', Epoch, Next({set_tcw, Next({get_tcw})})},
     Told = [{set_seq_token, Flag, true} || is_told(), Flag <- [send, 'receive', monotonic_timestamp]],
+    Free = {'orelse', {'not', {is_seq_trace}}, ?IS_OURS},
     Begin = fun(Caller) ->
-                    [runs(S), {message, {{entry, {get_seq_token}, {list_to_tuple(Told)}, {set_seq_token, label, Label},
-                                        {set_seq_token, sequential_trace_token, []}, {get_seq_token}, Caller}}}]
+                    [{'andalso', Free, runs(S)},
+                     {message, {'andalso', Free,
+                                {{entry, {get_seq_token}, {list_to_tuple(Told)}, {set_seq_token, label, Label},
+                                  {set_seq_token, sequential_trace_token, []}, {get_seq_token}, Caller}}}}]
             end,
     calls(MFA, Guards, Begin, Args).
 
@@ -373,6 +375,7 @@ message({trace_ts, P, _, _, _} = Event, #s{r = #r{}} = S) ->
 message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
     case X of
         {entry, New, _, _, _, Old, From} -> loop(begins(P, label(New), label(Old), From, [], MFA, Ts, S));
+        {_, _, 1, false, _, [], _} -> loop(leaves(P, Ts, S));
         {Identity, Caller, 1, New, _, [], Old} ->
             loop(begins(P, label(New), label(Old), Caller, Identity, MFA, Ts, S));
         {Identity, Token, Caller} -> loop(told(P, label(Token), Caller, Identity, MFA, Ts, S));

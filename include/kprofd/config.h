@@ -114,6 +114,8 @@ struct kp_conf {
 	bool gc, scheduling;		/* is a call's time in them measured? */
 	bool gc_forced;			/* even where that is refused: */
 	bool messages;			/* how long they wait in mailboxes */
+	/* Does an entry take a token that is an application's own? */
+	bool replace_foreign;
 	struct kp_overload overload;
 	struct kp_rewrite *rewrites;
 	size_t nrewrites;
@@ -180,9 +182,11 @@ bool kp_mfa_pat_covers(const struct kp_mfa_pat *p, const struct kp_mfa *f);
  */
 struct kp_spec_params {
 	uint32_t one_in;	/* sampling: 1 = every request */
-	uint64_t label_const;	/* bits 48..57 of the label, in place (spec.c) */
+	uint64_t label_const;	/* bits 42..51 of the label, in place (label.h) */
 	bool exact;		/* add {exception_trace} */
 	int otp;		/* of the target: see kp_conf_gc() */
+	bool trace;		/* for kprof trace: labels are its own, and it
+				   tells itself which calls are of them */
 };
 
 enum kp_err kp_spec_tier(const struct kp_conf *c, const struct kp_mfa *f,
@@ -192,7 +196,7 @@ enum kp_err kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
 /* The flags that these give to processes, and take: a list. */
 void kp_spec_flags(const struct kp_conf *c, int otp, struct kp_buf *out);
 /* For KP_MARK_CLEAR: takes the token, and tells of it where there was one. */
-enum kp_err kp_spec_clear(struct kp_buf *out);
+enum kp_err kp_spec_clear(const struct kp_conf *c, struct kp_buf *out);
 
 /*
  * Calls f with each identity that the fun has as it stands, as a term without

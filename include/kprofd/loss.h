@@ -8,7 +8,7 @@
  * request or a call, and that reached kprofd, is either in a request that was
  * handed on to stats, or handed on as a late call, or counted here once, as a
  * loss of that node: as a request that is collided, tripped, disconnected,
- * reloaded or past a cap, or as a call past a cap, stale, or lost with its
+ * reloaded, past a cap or met with an application's own trace token, or as a call past a cap, stale, or lost with its
  * request, or as a bad event.  So
  *
  *	entries of the node = requests handed on that began there + lost there
@@ -72,6 +72,7 @@ enum kp_loss {
 	KP_LOSS_MAIL_LATE,	/* messages: sent when their request had closed */
 	KP_LOSS_MAIL_CAP,	/* messages: too many of one request or of all */
 	KP_LOSS_MAIL_GONE,	/* messages: of requests that were lost */
+	KP_LOSS_FOREIGN_TOKEN,	/* requests: their process had another's token */
 	KP_LOSS_COUNT
 };
 

@@ -7,7 +7,9 @@
  * values taken out ('exact' tiers):
  *   {trace_ts, Pid, call, {M,F,A}, X, Ts}
  *       X = {Identity, Token, Caller}                       tier call
- *       X = {Identity, Caller, Weight, New, true, [], Old}  entry call
+ *       X = {Identity, Caller, Weight, New, true, [], Old}  entry call; where
+ *           the process carries somebody else's token, which stays, New is
+ *           false
  *       X = {[], Token, Caller, []}                 call that took the token
  *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
  *   {trace_ts, Pid, return_from, {M,F,A}, Ts}
@@ -16,12 +18,12 @@
  *   {trace_ts, Pid, gc_minor_start | gc_minor_end | gc_major_start |
  *       gc_major_end, Any, Ts}
  * and the native probe, which has records of its own (native.h), messages too.
- * Token, New and Old are [] or {Flags, Label, Serial, From, LastSerial} as
- * seq_trace:get_token/0 gives them; Identity is [] where no clause of the
+ * Token and New are {Flags, Label, Serial, From, LastSerial} as
+ * seq_trace:get_token/0 gives them; so is Old, or false where there was none of
+ * ours ([] from agents of before); Identity is [] where no clause of the
  * identity fun matched, {'_other', Line} where one did whose answer is too
- * large to be copied; Caller is {M,F,A} or undefined.  Labels that are
- * not positive 58-bit integers are somebody else's tokens: the event then
- * has label 0.
+ * large to be copied; Caller is {M,F,A} or undefined.  Of labels that
+ * are not positive 59-bit integers the event has label 0.
  *
  * Nothing is allocated and nothing copied: events point into the frame, and
  * are good until the caller reuses it.
@@ -75,6 +77,7 @@ struct kp_event {
 				   if that is told by a pid */
 	/* ENTRY only */
 	uint64_t old_label;	/* the token met, 0: none */
+	bool foreign;		/* it met somebody else's, and began nothing */
 	uint32_t weight;	/* requests this one stands for, >= 1 */
 	uint32_t serial;	/* SEND and RECEIVE: with label and sender it
 				   says which message */

@@ -69,6 +69,9 @@ static const struct {
 	    "not followed: too many of one request, or of all" },
 	[KP_LOSS_MAIL_GONE] = { "mail_gone", "messages",
 	    "lost together with their request" },
+	[KP_LOSS_FOREIGN_TOKEN] = { "foreign_token", "requests",
+	    "not traced: the process carried the application's own trace "
+	    "token" },
 };
 
 const char *

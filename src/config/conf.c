@@ -265,6 +265,16 @@ set_messages(struct conf_ctx *x, const struct node *form)
 		conf_expected(x, v, "messages to be true or false");
 }
 
+static void
+set_foreign_tokens(struct conf_ctx *x, const struct node *form)
+{
+	const struct node *v = form->kid[1];
+
+	x->conf->replace_foreign = node_is_atom(v, "replace");
+	if (!x->conf->replace_foreign && !node_is_atom(v, "keep"))
+		conf_expected(x, v, "keep or replace");
+}
+
 static const struct key keys[] = {
 	{ "tiers", "{tiers, [{Name, Functions}, ...]}", set_tiers, 0 },
 	{ "entry", "{entry, Function}", set_entry, 1 },
@@ -278,6 +288,8 @@ static const struct key keys[] = {
 	{ "gc", "{gc, true | false | force}", set_gc, 0 },
 	{ "scheduling", "{scheduling, true | false}", set_scheduling, 0 },
 	{ "messages", "{messages, true}", set_messages, 0 },
+	{ "foreign_tokens", "{foreign_tokens, keep | replace}",
+	    set_foreign_tokens, 0 },
 	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload, 0 },
 	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", set_rewrite,
 	    0 },

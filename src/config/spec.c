@@ -8,22 +8,18 @@
  * clause for all other calls.
  *
  * A match spec's arguments are evaluated last to first; in the entry's
- *   {{Identity, {caller}, Weight, {get_seq_token}, Label, [], {get_seq_token}}}
- * the old token is read, then Label cleared it (relabelling would keep its
- * flags, serial and sender) and set the new one, which is then read.
+ *   {{Identity, {caller}, Weight, New, true, [], Old}}
+ * Old reads the token there is, then New takes it, sets another with a label
+ * (spec_label.c) and reads that.  Relabelling would keep its flags, serial and
+ * sender.
  *
- * Labels count in the trace control word, which all processes of the node
- * share.  {set_tcw, {get_tcw} + 1} returns the value before; reading and
- * writing are two steps, so two processes may read the same number or, when
- * one is held up between them, set the counter back, and then as many
- * numbers come again as were given out meanwhile.  A label is therefore
- *   bits 0..27   the control word after the step, as read back
- *   bits 28..35  the low bits of what it was before the step
- *   bits 36..47  the low bits of the label that this process had before,
- *                which differ where the numbers repeat; 0 where there was none
- *   bits 48..57  a constant of this arming, never 0
- * which makes repeats rare, not impossible: the daemon detects collisions.
- * 58 bits stay an immediate; a boxed label crashes the VM.
+ * A token may be anybody's: an application has its own, with any term for a
+ * label.  'andalso' has the value of its last part and evaluates that only where
+ * the others are true, so all that is done with a token, and what a message
+ * tells of it, stands behind a test that it is ours.  An entry that meets another
+ * one leaves it there, begins nothing, and says so: New is false.  A tier's call
+ * with another's token, or with one of ours that is too old, is not told at all;
+ * the latter is taken away.
  *
  * Where garbage collection or scheduling is measured, a call with a token gives
  * its own process the flags for that, and one without takes them:
@@ -31,26 +27,10 @@
  * would wait until that is scheduled out, with its whole scheduler.)
  */
 #include "config/spec.h"
-#include "kprofd/etf.h"
+#include "config/spec_label.h"
+#include "kprofd/label.h"
 
-#define TCW_MASK 0xFFFFFFF
-#define OLD_MASK 0xFF
-#define OLD_SHIFT 28
-#define MIX_MASK 0xFFF
-#define MIX_SHIFT 36
-#define LABEL_CONST_MASK (UINT64_C(0x3FF) << 48)
-/*
- * Which calls are sampled: by a hash of the control word, since remainders
- * alias with regular traffic.  With H = tcw * HASH_1 it is
- *   ((((H bxor (H bsr 15)) band TCW_MASK) * HASH_2) bsr 20) band 16#FFFFFF
- * and every product stays within 56 bits.  One multiplication alone is not
- * enough: 57 kinds of requests in rotation with 1 in 32 gave some of them
- * 0.6 of their share.  This one keeps within what fair draws give for
- * rotations of 1 to 130 kinds and 1 in 2 to 1 in 1024.
- */
-#define HASH_1 0x9E3779B
-#define HASH_2 0x85EBCA7
-#define HASH_BITS 24
+#define LABEL_CONST_MASK ((uint64_t)KP_LABEL_CONSTS << KP_LABEL_CONST_SHIFT)
 
 struct spec {
 	const struct kp_conf *c;
@@ -60,129 +40,6 @@ struct spec {
 	struct kp_buf clauses;
 	uint32_t n;
 };
-
-static void
-call(struct kp_buf *b, const char *name, uint32_t arity)
-{
-	kp_etf_tuple(b, arity + 1);
-	kp_etf_atom(b, name);
-}
-
-/* {set_tcw, ({get_tcw} + 1) band TCW_MASK} */
-static void
-step_put(struct kp_buf *b)
-{
-	call(b, "set_tcw", 1);
-	call(b, "band", 2);
-	call(b, "+", 2);
-	call(b, "get_tcw", 0);
-	kp_etf_int(b, 1);
-	kp_etf_int(b, TCW_MASK);
-}
-
-static void
-clear_put(struct kp_buf *b)
-{
-	call(b, "set_seq_token", 2);
-	kp_etf_atom(b, "sequential_trace_token");
-	kp_etf_nil(b);
-}
-
-/* {map_get, X, {const, #{true => 1, false => 2}}} opens an if; X follows. */
-static void
-pick_begin(struct kp_buf *b)
-{
-	call(b, "element", 2);
-	call(b, "map_get", 2);
-}
-
-static void
-pick_end(struct kp_buf *b)
-{
-	call(b, "const", 1);
-	kp_etf_map(b, 2);
-	kp_etf_atom(b, "true");
-	kp_etf_int(b, 1);
-	kp_etf_atom(b, "false");
-	kp_etf_int(b, 2);
-}
-
-/*
- * The label of the token there is, 0 if there is none.  A body cannot branch,
- * and an exception in it would make the label the atom 'EXIT', for ever; so
- * what is and what else would do are put into a tuple, and a test picks one.
- */
-static void
-old_label_put(struct kp_buf *b)
-{
-	call(b, "element", 2);
-	kp_etf_int(b, 2);
-	pick_begin(b);
-	call(b, "is_tuple", 1);
-	call(b, "get_seq_token", 0);
-	pick_end(b);
-	kp_etf_tuple(b, 1);
-	kp_etf_tuple(b, 2);
-	call(b, "get_seq_token", 0);
-	call(b, "const", 1);
-	kp_etf_tuple(b, 2);
-	kp_etf_int(b, 0);
-	kp_etf_int(b, 0);
-}
-
-/* Other people's labels may be any term: only integers have low bits. */
-static void
-mix_put(struct kp_buf *b)
-{
-	call(b, "bsl", 2);
-	call(b, "band", 2);
-	pick_begin(b);
-	call(b, "is_integer", 1);
-	old_label_put(b);
-	pick_end(b);
-	kp_etf_tuple(b, 1);
-	kp_etf_tuple(b, 2);
-	old_label_put(b);
-	kp_etf_int(b, 0);
-	kp_etf_int(b, MIX_MASK);
-	kp_etf_int(b, MIX_SHIFT);
-}
-
-/* Counter and constant; the step is evaluated first, being the last. */
-static void
-count_put(struct kp_buf *b, uint64_t label_const)
-{
-	call(b, "bor", 2);
-	call(b, "bor", 2);
-	call(b, "band", 2);
-	call(b, "get_tcw", 0);
-	kp_etf_int(b, TCW_MASK);
-	kp_etf_int(b, (int64_t)label_const);
-	call(b, "bsl", 2);
-	call(b, "band", 2);
-	step_put(b);
-	kp_etf_int(b, OLD_MASK);
-	kp_etf_int(b, OLD_SHIFT);
-}
-
-/*
- * Clears the token and gives the new label: the mix is read first, the
- * clearing (it returns true, here 0) comes last.
- */
-static void
-label_put(struct kp_buf *b, uint64_t label_const)
-{
-	call(b, "bor", 2);
-	call(b, "map_get", 2);
-	clear_put(b);
-	call(b, "const", 1);
-	kp_etf_map(b, 1);
-	kp_etf_atom(b, "true");
-	kp_etf_int(b, 0);
-	call(b, "bor", 2);
-	count_put(b, label_const);
-	mix_put(b);
-}
 
 /* How the identity of a clause is to be written. */
 enum ident_kind { IDENT_NONE, IDENT_BODY, IDENT_OTHER };
@@ -235,14 +92,60 @@ trace_put(struct kp_buf *b, const struct spec *s, bool on)
 		kp_etf_nil(b);
 }
 
+/*
+ * A call of a request of ours gives its process the flags, and any other takes
+ * them.
+ */
+static void
+flags_put(struct kp_buf *b, const struct spec *s)
+{
+	if (s->p->trace) {
+		trace_put(b, s, true);
+		return;
+	}
+	call(b, "orelse", 2);
+	carries_kprofds_put(b, 1);
+	trace_put(b, s, true);
+	trace_put(b, s, false);
+}
+
+/* An event of the call's end is made where there was one of its begin. */
+static void
+exact_put(struct kp_buf *b, const struct spec *s)
+{
+	if (!s->p->trace)
+		carries_kprofds_put(b, 1);
+	call(b, "exception_trace", 0);
+}
+
 /* The actions of a clause, up to and with the identity's place. */
 static void
 actions_begin(struct kp_buf *b, const struct spec *s)
 {
 	kp_etf_list(b, 1u + s->p->exact + wants_flags(s));
 	call(b, "message", 1);
+	if (!s->entry && !s->p->trace) {
+		call(b, "andalso", 2);
+		live_put(b);
+	}
 	kp_etf_tuple(b, 1);
 	kp_etf_tuple(b, s->entry ? 7 : 3);
+}
+
+/* The token with a new label, unless somebody else's is to stay. */
+static void
+new_token_put(struct kp_buf *b, const struct spec *s)
+{
+	uint64_t kind = s->p->trace ? KP_LABEL_TRACE : KP_LABEL_KPROFD;
+	bool keep = !s->c->replace_foreign;
+
+	call(b, "andalso", 2u + keep);
+	if (keep)
+		carries_no_others_put(b);
+	call(b, "set_seq_token", 2);
+	kp_etf_atom(b, "label");
+	label_put(b, kind << KP_LABEL_KIND_SHIFT | s->p->label_const);
+	call(b, "get_seq_token", 0);
 }
 
 static void
@@ -251,20 +154,19 @@ actions_end(struct kp_buf *b, const struct spec *s)
 	if (s->entry) {
 		call(b, "caller", 0);
 		kp_etf_int(b, s->p->one_in);
-		call(b, "get_seq_token", 0);
-		call(b, "set_seq_token", 2);
-		kp_etf_atom(b, "label");
-		label_put(b, s->p->label_const);
+		new_token_put(b, s);
+		kp_etf_bool(b, true);
 		kp_etf_nil(b);
+		carries_ours_put(b, 1);
 		call(b, "get_seq_token", 0);
 	} else {
 		call(b, "get_seq_token", 0);
 		call(b, "caller", 0);
 	}
 	if (s->p->exact)
-		call(b, "exception_trace", 0);
+		exact_put(b, s);
 	if (wants_flags(s))
-		trace_put(b, s, true);
+		flags_put(b, s);
 	kp_etf_nil(b);
 }
 
@@ -359,33 +261,6 @@ ident_clause_put(struct spec *s, const struct node *clause)
 	return all;
 }
 
-/* H: {get_tcw} * HASH_1 */
-static void
-product_put(struct kp_buf *b)
-{
-	call(b, "*", 2);
-	call(b, "get_tcw", 0);
-	kp_etf_int(b, HASH_1);
-}
-
-static void
-hash_put(struct kp_buf *b)
-{
-	call(b, "band", 2);
-	call(b, "bsr", 2);
-	call(b, "*", 2);
-	call(b, "band", 2);
-	call(b, "bxor", 2);
-	product_put(b);
-	call(b, "bsr", 2);
-	product_put(b);
-	kp_etf_int(b, 15);
-	kp_etf_int(b, TCW_MASK);
-	kp_etf_int(b, HASH_2);
-	kp_etf_int(b, 20);
-	kp_etf_int(b, (1 << HASH_BITS) - 1);
-}
-
 /* What KP_EV_CLEAR carries. */
 static void
 cleared_put(struct kp_buf *b)
@@ -407,14 +282,11 @@ unsampled_message_put(struct kp_buf *b, bool set)
 {
 	call(b, "message", 1);
 	if (set) {
-		pick_begin(b);
-		call(b, "is_seq_trace", 0);
-		pick_end(b);
-		kp_etf_tuple(b, 1);
-		kp_etf_tuple(b, 2);
+		carries_ours_put(b, 1);
 		cleared_put(b);
+	} else {
+		kp_etf_bool(b, false);
 	}
-	kp_etf_bool(b, false);
 }
 
 /* The first clause of a sampled entry: count and cut. */
@@ -434,6 +306,8 @@ unsampled_put(struct spec *s)
 	kp_etf_list(b, 3u + wants_flags(s));
 	step_put(b);
 	unsampled_message_put(b, kp_mark(s->f) == KP_MARK_SET);
+	if (!s->c->replace_foreign)
+		carries_ours_put(b, 1);
 	clear_put(b);
 	if (wants_flags(s))
 		trace_put(b, s, false);
@@ -557,7 +431,7 @@ kp_spec_names(const struct kp_conf *c, const struct kp_mfa *f)
 
 /* [{'_', [{is_seq_trace}], [Message, Clear]}] */
 enum kp_err
-kp_spec_clear(struct kp_buf *out)
+kp_spec_clear(const struct kp_conf *c, struct kp_buf *out)
 {
 	kp_etf_list(out, 1);
 	kp_etf_tuple(out, 3);
@@ -567,7 +441,10 @@ kp_spec_clear(struct kp_buf *out)
 	kp_etf_nil(out);
 	kp_etf_list(out, 2);
 	call(out, "message", 1);
+	carries_ours_put(out, 1);
 	cleared_put(out);
+	if (!c->replace_foreign)
+		carries_ours_put(out, 1);
 	clear_put(out);
 	kp_etf_nil(out);
 	kp_etf_nil(out);

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kprofd/label.h"
 #include "kprofd/native.h"
 #include "base/etf_tags.h"
 #include "decode/term_fast.h"
 
 #define RECORD sizeof(struct kp_native_record)
-#define LABEL_END (UINT64_C(1) << 58)
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
     "records are read as they are");
@@ -357,7 +357,7 @@ pid(const struct kp_native *nd, uint64_t name)
 static uint64_t
 label(uint64_t v)
 {
-	return v < LABEL_END ? v : 0;
+	return v < KP_LABEL_END ? v : 0;
 }
 
 /* False: a slot that nobody has defined.  *to is empty till now. */
@@ -402,6 +402,7 @@ read_call(const struct kp_native *nd, const struct source *s,
 	if (rec->kind == KP_NATIVE_ENTRY) {
 		ev->kind = KP_EV_ENTRY;
 		ev->old_label = label(rec->other);
+		ev->foreign = (rec->flags & KP_NATIVE_FOREIGN) != 0;
 		ev->weight = s->weight;
 	} else {
 		ev->kind = rec->kind == KP_NATIVE_CALL ? KP_EV_CALL :

@@ -6,11 +6,9 @@
  * fit, it goes back to the start of the event and passes it whole, and only
  * that decides whether the bytes can be followed.
  */
+#include "kprofd/label.h"
 #include "kprofd/trace.h"
 #include "decode/term_fast.h"
-
-/* Labels are immediates, which are signed 60-bit; kprofd uses 58 bits. */
-#define LABEL_END (INT64_C(1) << 58)
 
 static const struct event_name {
 	const char *name;
@@ -125,7 +123,7 @@ read_label(struct kp_term *r)
 		kp_term_skip(r);
 		return 0;
 	}
-	return v > 0 && v < LABEL_END ? (uint64_t)v : 0;
+	return v > 0 && (uint64_t)v < KP_LABEL_END ? (uint64_t)v : 0;
 }
 
 struct token {
@@ -134,7 +132,7 @@ struct token {
 	struct kp_pid from;
 };
 
-/* [] or {Flags, Label, Serial, From, LastSerial} */
+/* {Flags, Label, Serial, From, LastSerial}, or [] or false: none of ours */
 static inline struct token
 read_token(struct kp_term *r)
 {
@@ -142,6 +140,11 @@ read_token(struct kp_term *r)
 
 	if (term_tag(r) == ETF_NIL) {
 		r->p++;
+		return t;
+	}
+	if (term_tag(r) != ETF_SMALL_TUPLE && kp_term_peek(r) == KP_TERM_ATOM) {
+		if (!TERM_IS(term_atom(r), "false"))
+			term_fail(r, KP_EFORMAT);
 		return t;
 	}
 	term_tuple_n(r, 5);
@@ -187,6 +190,7 @@ read_message(struct kp_term *r, struct kp_event *ev)
 	if (weight < 1 || weight > UINT32_MAX)
 		term_fail(r, KP_EFORMAT);
 	ev->weight = (uint32_t)weight;
+	ev->foreign = kp_term_peek(r) == KP_TERM_ATOM;
 	ev->label = read_token(r).label;
 	term_skip(r);
 	term_skip(r);
@@ -217,7 +221,7 @@ clear_call(struct kp_event *ev)
 	ev->mfa = ev->caller = ev->identity = (struct kp_span){ NULL, 0 };
 	ev->from.node = ev->mfa;
 	ev->from.id = ev->from.serial = ev->from.creation = 0;
-	ev->has_from = false;
+	ev->has_from = ev->foreign = false;
 	ev->label = ev->old_label = 0;
 	ev->weight = 0;
 }

@@ -557,7 +557,7 @@ targets_new(struct event_base *base, const struct targets_parts *parts)
 	ts->p = *parts;
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		seed = (uint64_t)kp_wall_now();
-	labels_init(&ts->labels, seed);
+	labels_init(&ts->labels, seed, kp_wall_now(), kp_mono_now());
 	ts->tick = event_new(base, -1, EV_PERSIST, on_tick, ts);
 	ts->sweep = event_new(base, -1, 0, on_sweep, ts);
 	ts->assembly = assembly_new(parts->store, parts->conf->conf);

@@ -15,18 +15,16 @@
  */
 #include <stdio.h>
 
+#include "kprofd/label.h"
 #include "probe/checked.h"
 #include "probe/put.h"
 #include "probe/term_put.h"
-
-/* Labels are immediates, of which kprofd uses 58 bits. */
-#define LABEL_END (INT64_C(1) << 58)
 
 static struct {
 	ERL_NIF_TERM call, return_to, return_from, exception_from, undefined,
 	    in, out, gc_minor_start, gc_minor_end, gc_major_start,
 	    gc_major_end, seq_trace, send, receive, exit, spawn_request,
-	    spawn_reply;
+	    spawn_reply, none;
 } atoms;
 
 /* Atoms are compared as they are; of all else the bytes. */
@@ -119,10 +117,10 @@ label_of(ErlNifEnv *env, ERL_NIF_TERM term)
 	ErlNifSInt64 label;
 
 	return enif_get_int64(env, term, &label) && label > 0 &&
-	    label < LABEL_END ? (uint64_t)label : 0;
+	    (uint64_t)label < KP_LABEL_END ? (uint64_t)label : 0;
 }
 
-/* [] or {Flags, Label, Serial, From, LastSerial}; 0: none that is ours. */
+/* {Flags, Label, Serial, From, LastSerial}; 0: it is none that is ours. */
 static uint64_t
 token_label(struct event *e, ERL_NIF_TERM token, bool from)
 {
@@ -161,6 +159,8 @@ read_message(struct event *e, ERL_NIF_TERM opts)
 	e->rec.identity = identity_slot(e, v[0]);
 	e->rec.caller = event_fn(e, v[1], 0);
 	e->weight = weight;
+	if (enif_is_identical(v[3], atoms.none))
+		e->rec.flags |= KP_NATIVE_FOREIGN;
 	e->rec.label = token_label(e, v[3], false);
 	e->rec.other = token_label(e, v[6], false);
 	return true;
@@ -305,6 +305,7 @@ event_load(ErlNifEnv *env)
 	atoms.exit = enif_make_atom(env, "EXIT");
 	atoms.spawn_request = enif_make_atom(env, "spawn_request");
 	atoms.spawn_reply = enif_make_atom(env, "spawn_reply");
+	atoms.none = enif_make_atom(env, "false");
 }
 
 PROBE_MODULE(kprof_probe)

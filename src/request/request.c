@@ -358,7 +358,10 @@ on_entry(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		mark_again(rs, p, ev);
 	proc_meet_entry(rs, p, ev, fn, caller);
 	o.rq = req_get(rs, ev->label);
-	if (ev->label == 0) {
+	if (ev->foreign) {
+		p->node->lost.n[KP_LOSS_FOREIGN_TOKEN]++;
+		o.kind = OPEN_IGNORED;
+	} else if (ev->label == 0) {
 		p->node->lost.n[KP_LOSS_BAD_EVENT]++;
 		o.kind = OPEN_IGNORED;
 	} else if (o.rq != NULL && !o.rq->early) {

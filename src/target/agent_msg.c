@@ -89,15 +89,16 @@ put_limits(struct kp_buf *b, const struct kp_overload *l)
 
 void
 msg_start_bindings(struct kp_buf *b, const struct agent_ids *ids,
-    const char *who, const struct kp_overload *limits)
+    const char *who, const struct kp_overload *limits, uint32_t word)
 {
 	kp_etf_tuple(b, 2);
 	kp_etf_atom(b, "Daemon");
 	put_raw(b, &ids->self);
 	kp_etf_tuple(b, 2);
 	kp_etf_atom(b, "Opts");
-	kp_etf_map(b, 6);
+	kp_etf_map(b, 7);
 	put_pair(b, "protocol", AGENT_PROTOCOL);
+	put_pair(b, "word", word);
 	put_pair(b, "lease_ms", AGENT_LEASE_MS);
 	kp_etf_atom(b, "who");
 	kp_etf_binary(b, who, strlen(who));

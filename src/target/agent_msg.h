@@ -39,7 +39,7 @@ void msg_load_end(struct kp_buf *b);
 
 /* What erlang/load.exprs finds bound besides Beam: {'Daemon', _}, {'Opts', _}. */
 void msg_start_bindings(struct kp_buf *b, const struct agent_ids *ids,
-    const char *who, const struct kp_overload *limits);
+    const char *who, const struct kp_overload *limits, uint32_t word);
 /* {check | look, Modules}: those that c names */
 void msg_modules(struct kp_buf *b, const struct kp_conf *c,
     const char *command);

@@ -11,6 +11,7 @@
 
 #include "agent_beam.h"
 #include "kprofd/etf.h"
+#include "kprofd/label.h"
 #include "target/agent_internal.h"
 
 #define LEFTOVER_MS 200		/* an agent is just being purged: look again */
@@ -128,7 +129,8 @@ step_start(struct agent *a)
 	    (long)getpid());
 	kp_buf_init(&b, MESSAGE_MAX);
 	msg_load_begin(&b, &a->ids, load, beam);
-	msg_start_bindings(&b, &a->ids, who, &a->o.conf->overload);
+	msg_start_bindings(&b, &a->ids, who, &a->o.conf->overload,
+	    labels_word(a->o.labels, kp_mono_now()));
 	msg_load_end(&b);
 	agent_send(a, &b, true);
 	kp_buf_free(&b);
@@ -165,7 +167,7 @@ step_arm(struct agent *a)
 
 	agent_set_step(a, AGENT_ARMING);
 	a->label = labels_take(a->o.labels, a->label);
-	a->params.label_const = (uint64_t)a->label << 48;
+	a->params.label_const = (uint64_t)a->label << KP_LABEL_CONST_SHIFT;
 	agent_command_begin(a, &b);
 	e = msg_arm(&b, a->o.conf, &a->plan, &a->params);
 	if (e != KP_OK && b.err == KP_OK)

@@ -13,12 +13,12 @@ next_random(uint64_t *state)
 }
 
 void
-labels_init(struct labels *l, uint64_t seed)
+labels_init(struct labels *l, uint64_t seed, kp_wall_ns wall, kp_mono_ns now)
 {
 	uint16_t swap;
 	unsigned j;
 
-	*l = (struct labels){ 0 };
+	*l = (struct labels){ .wall = wall - now };
 	for (unsigned i = 0; i < LABELS_MAX; i++)
 		l->order[i] = (uint16_t)(i + 1);
 	for (unsigned i = LABELS_MAX - 1; i > 0; i--) {
@@ -27,6 +27,16 @@ labels_init(struct labels *l, uint64_t seed)
 		l->order[i] = l->order[j];
 		l->order[j] = swap;
 	}
+}
+
+/* Modulo 2^32, as the word is; no product overflows till the year 2500. */
+uint32_t
+labels_word(const struct labels *l, kp_mono_ns now)
+{
+	uint64_t at = (uint64_t)(now + l->wall);
+
+	return (uint32_t)(at / KP_NS_PER_S * KP_WORD_HZ +
+	    at % KP_NS_PER_S * KP_WORD_HZ / KP_NS_PER_S);
 }
 
 uint16_t

@@ -2,7 +2,7 @@
  * labels.h - the constants in the labels of a kprofd's targets.
  *
  * Tokens travel between nodes, so labels of different targets must never be
- * equal: bits 48 to 57 of a label are a constant that one target of this
+ * equal: bits 42 to 51 of a label are a constant that one target of this
  * kprofd has and no other.  Every arming takes another one.  They come in an
  * order shuffled anew in each kprofd, and none comes again before all others
  * have: what a target's earlier armings, or a target that went, have left in
@@ -16,16 +16,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LABELS_MAX 1023		/* constants: 1 to so many, never 0 */
+#include "kprofd/clock.h"
+#include "kprofd/label.h"
+
+#define LABELS_MAX KP_LABEL_CONSTS	/* constants: 1 to this, never 0 */
 
 struct labels {
 	uint16_t order[LABELS_MAX];
 	uint16_t next;			/* place in order */
 	bool held[LABELS_MAX + 1];
+	int64_t wall;			/* ns from our clock to that of others */
 };
 
-/* seed: any random number. */
-void labels_init(struct labels *l, uint64_t seed);
+/*
+ * seed: any random number.  The time by both clocks, at this moment: words go
+ * by the first, which is set when the host's is, only here.
+ */
+void labels_init(struct labels *l, uint64_t seed, kp_wall_ns wall,
+    kp_mono_ns now);
+/* Where the trace control words are to be now (label.h). */
+uint32_t labels_word(const struct labels *l, kp_mono_ns now);
 /*
  * Another constant, in place of `old` (0: there was none); fewer than all may
  * be held at once.

@@ -32,7 +32,7 @@ put_spec(struct kp_buf *b, const struct kp_conf *c,
 	enum kp_err e;
 
 	kp_buf_init(&spec, SPEC_MAX);
-	e = i->clears ? kp_spec_clear(&spec) :
+	e = i->clears ? kp_spec_clear(c, &spec) :
 	    i->entry ? kp_spec_entry(c, &mfa, &p, &spec) :
 	    kp_spec_tier(c, &mfa, &p, &spec);
 	if (spec.err != KP_OK && b->err == KP_OK)

@@ -7,6 +7,7 @@
 #define KP_TARGET_TRACER_H
 
 #include "kprofd/calls.h"
+#include "kprofd/label.h"
 #include "kprofd/offset.h"
 #include "target/guest.h"
 
@@ -68,7 +69,7 @@ struct tracer_opts {
 	uint32_t node;		/* its number among the names */
 };
 
-#define TRACER_EPOCHS ((1u << 28) - 1)	/* epochs: 1 to so many */
+#define TRACER_EPOCHS KP_LABEL_EPOCHS	/* epochs: 1 to this */
 
 /* How a trace ended, and what was said of it. */
 struct tracer_end {

@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "kprofd/etf.h"
+#include "kprofd/label.h"
 #include "target/tracer_marks.h"
 
 #define SPECS_MAX (8u << 20)		/* of all functions together */
@@ -130,8 +131,8 @@ tracer_mark(struct guest *g, const struct tracer_limit *l,
     struct kp_call_names *names, char *why, size_t n)
 {
 	struct naming m = { .limit = l, .names = names, .params = { .one_in = 1,
-		.label_const = (uint64_t)(1 + kp_mono_now() / 1000 % 1023) <<
-		48 } };
+		.trace = true, .label_const = (uint64_t)(1 + kp_mono_now() /
+		1000 % KP_LABEL_CONSTS) << KP_LABEL_CONST_SHIFT } };
 	struct kp_term r;
 	enum kp_err e = await_marked(g, &r);
 

@@ -581,7 +581,7 @@ setup(void)
 	    KP_OK);
 	REQUIRE(kp_conf_parse(&confs[1], conf_other, strlen(conf_other), &d) ==
 	    KP_OK);
-	labels_init(&labels_new, 1);
+	labels_init(&labels_new, 1, 0, 0);
 }
 
 int

@@ -46,7 +46,7 @@ check_event(const struct kp_event *ev)
 	check_term(ev->mfa, true);
 	check_term(ev->caller, true);
 	check_term(ev->identity, false);
-	REQUIRE(ev->label >> 58 == 0 && ev->old_label >> 58 == 0);
+	REQUIRE(ev->label >> 59 == 0 && ev->old_label >> 59 == 0);
 	REQUIRE((ev->weight > 0) == (ev->kind == KP_EV_ENTRY));
 	REQUIRE(call || mail || (ev->label == 0 && ev->caller.n == 0 && !ev->has_from));
 }

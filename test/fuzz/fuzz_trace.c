@@ -50,7 +50,7 @@ check_event(const struct kp_event *ev)
 		kp_term_skip(&r);
 		REQUIRE(kp_term_finish(&r) == KP_OK);
 	}
-	REQUIRE(ev->label >> 58 == 0 && ev->old_label >> 58 == 0);
+	REQUIRE(ev->label >> 59 == 0 && ev->old_label >> 59 == 0);
 	REQUIRE((ev->weight > 0) == (ev->kind == KP_EV_ENTRY));
 	REQUIRE(call || (ev->label == 0 && ev->caller.n == 0 && !ev->has_from));
 }

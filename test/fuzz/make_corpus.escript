@@ -138,7 +138,7 @@ foreign_tokens() ->
     lists:foreach(fun(L) ->
         seq_trace:set_token(label, L),
         ?MODULE:render({L})
-    end, [0, -1, foo, {a, b}, 1 bsl 58, (1 bsl 58) - 1, 1 bsl 70]),
+    end, [0, -1, foo, {a, b}, 1 bsl 59, (1 bsl 59) - 1, 1 bsl 70]),
     seq_trace:set_token([]).
 
 %% As kprof:clear_token/0 and a kprof:set_token/0 that is not sampled.
@@ -222,7 +222,7 @@ mfa(MFA) -> io_lib:format("~0tp", [MFA]).
 id(Id) when Id =:= []; Id =:= undefined -> "-";
 id(Id) -> io_lib:format("~0tp", [Id]).
 label([]) -> 0;
-label({_, L, _, _, _}) when is_integer(L), L > 0, L < 1 bsl 58 -> L;
+label({_, L, _, _, _}) when is_integer(L), L > 0, L < 1 bsl 59 -> L;
 label(_) -> 0.
 from([]) -> "-";
 from({_, _, _, From, _}) when is_pid(From) -> p(From);

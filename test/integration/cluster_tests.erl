@@ -67,7 +67,7 @@ three(T) ->
 
 %% Bits 48 to 57 of a label are its target's alone.
 labels(P, N) ->
-    Consts = it:sql(P, "select distinct node_id, label >> 48 from request"),
+    Consts = it:sql(P, "select distinct node_id, label >> 42 from request"),
     it:equal("nodes with slow requests", N, length(lists:usort([Node || [Node, _] <- Consts]))),
     it:equal("constants", length(Consts), length(lists:usort([C || [_, C] <- Consts]))),
     it:equal("constants that are 0", [], [C || [_, C] <- Consts, C =:= <<"0">>]).

@@ -94,7 +94,7 @@ trees(P, [A, B, C]) ->
     it:equal("requests whose self times do not add up", [], Off),
     it:equal("requests with calls that ran at the same time", 0,
              it:number(P, "select count(*) from slow_calls where self_ms > total_ms or start_ms < 0")),
-    Labels = it:sql(P, "select distinct node, label >> 48 from slow_requests"),
+    Labels = it:sql(P, "select distinct node, label >> 42 from slow_requests"),
     it:equal("constants in labels", length(Labels), length(lists:usort([L || [_, L] <- Labels]))).
 
 %% {Call, its node, its parent's call, how many in a request, and left over}.

@@ -593,7 +593,7 @@ balances(P) ->
     Query = "select r.id, coalesce(sum(entry_calls), 0), coalesce(sum(sampled), 0),"
         " coalesce(sum((select sum(l.n) from loss l join cause c on c.id = l.cause_id where l.window_id = w.id"
         " and c.name in ('sampled_out', 'dropped_entries', 'tripped', 'disconnected', 'reloaded', 'unseen', 'expired',"
-        " 'collided', 'request_cap', 'unwritten'))), 0)"
+        " 'collided', 'request_cap', 'unwritten', 'foreign_token'))), 0)"
         " from run r left join time_window w on w.run_id = r.id group by r.id order by r.id",
     [#{run => Run, calls => Calls, sampled => Sampled, lost => Lost}
      || Row <- sql(P, Query), [Run, Calls, Sampled, Lost] <- [[binary_to_integer(N) || N <- Row]]].

@@ -157,9 +157,14 @@ armed(MFAs) ->
 is_exact(MFA) ->
     Specs = [erlang:trace_info(MFA, match_spec) | [session_info(S, MFA, match_spec) || {S, _} <- live_sessions()]],
     lists:any(fun({match_spec, Clauses}) when is_list(Clauses) ->
-                      lists:any(fun({_, _, Actions}) -> lists:member({exception_trace}, Actions) end, Clauses);
+                      lists:any(fun({_, _, Actions}) -> lists:any(fun has_exact/1, Actions) end, Clauses);
                  (_) -> false
               end, Specs).
+
+%% By itself, or behind tests.
+has_exact({exception_trace}) -> true;
+has_exact(Action) when element(1, Action) =:= 'andalso' -> element(tuple_size(Action), Action) =:= {exception_trace};
+has_exact(_) -> false.
 
 info(legacy, MFA) ->
     [erlang:trace_info(MFA, K) || K <- [traced, meta, call_count]];

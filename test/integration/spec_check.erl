@@ -16,7 +16,12 @@
 -mode(compile).
 -export([f0/0, f1/1, f2/2, f3/3, bounded/1]).
 
--define(LABEL_CONST, (16#2AB bsl 48)).
+-define(KPROFD, 16#5A).         % signature and kind (include/kprofd/label.h)
+-define(LABEL_CONST, ((?KPROFD bsl 52) bor (16#2AB bsl 42))).
+-define(WORD, 16#FFFFFFFF).
+-define(WORD_HZ, (1 bsl 19)).
+-define(AGE, (62 * ?WORD_HZ)).
+-define(AHEAD, ((1 bsl 26) - 1 - ?AGE)).
 -define(RANDOM_CALLS, 300).
 
 f0() -> ok.
@@ -36,7 +41,10 @@ main([Tool]) ->
     entry_shape(), entry_exact(), labels_unique(5),
     [sampling_even(N, Kinds) || N <- [2, 3, 4, 7, 10, 16, 50, 100],
                                 Kinds <- [1, 2, 3, 4, 5, 8]],
-    unsampled_clears(),
+    unsampled_clears(), replaces(),
+    [aged(W) || W <- [1 bsl 31, 0, 1, ?WORD, ?AGE, ?WORD - ?AGE, ?WORD - ?AHEAD]],
+    [foreign_at_tier(Exact) || Exact <- [[], ["exact"]]],
+    word_kept_going(),
     clear_tells(), unsampled_set_tells(),
     os:cmd("rm -r " ++ Dir),
     Passed = take(passed), Failed = take(failed),
@@ -242,10 +250,11 @@ disarm() -> erlang:trace_pattern({spec_check, '_', '_'}, false, [local]).
 
 %% Calls F in a fresh process that has a token; what its message carried.
 identity(F, Args) ->
-    case traced(fun() -> seq_trace:set_token(label, 17),
+    erlang:system_flag(trace_control_word, 17),
+    case traced(fun() -> seq_trace:set_token(label, made(17)),
                          apply(spec_check, F, Args) end) of
         [{trace_ts, _, call, {spec_check, F, _},
-          {Id, {0, 17, _, _, _}, Caller}, Ts}]
+          {Id, {0, _, _, _, _}, Caller}, Ts}]
           when is_integer(Ts), tuple_size(Caller) =:= 3; Caller =:= undefined ->
             case Id of
                 {'_other', Line} when is_integer(Line) -> '_other';
@@ -253,6 +262,10 @@ identity(F, Args) ->
             end;
         Other -> {unexpected, Other}
     end.
+
+%% A label of some kprofd's, from when the word was that.
+made(Word) ->
+    (?KPROFD bsl 52) bor (16#17 bsl 42) bor (16#155 bsl 32) bor (Word band ?WORD).
 
 traced(Fun) ->
     Me = self(),
@@ -363,30 +376,100 @@ entry_conf() -> conf("({_, _, [Op | _]}) when is_atom(Op) -> Op").
 
 entry_shape() ->
     arm([{f1, spec(entry, entry_conf(), f1, 1, [])}]),
-    erlang:system_flag(trace_control_word, 16#FFFFFFE),
-    Events = traced(fun() -> f1(one), f1(two), seq_trace:set_token([]),
-                             seq_trace:set_token(label, 5), f1(3),
-                             seq_trace:set_token([]) end),
-    [{one, _, 1, {0, L1, 0, _, 0}, true, [], []},
+    erlang:system_flag(trace_control_word, 16#FFFFFFFE),
+    Events = traced(fun() -> f1(one), f1(two), seq_trace:set_token(label, made(5)),
+                             f1(3), seq_trace:set_token([]) end),
+    [{one, _, 1, {0, L1, 0, _, 0}, true, [], false},
      {two, _, 1, {0, L2, 0, _, 0}, true, [], {0, L1, _, _, _}},
-     {[], _, 1, {0, L3, 0, _, 0}, true, [], {0, 5, _, _, _}}] =
+     {[], _, 1, {0, L3, 0, _, 0}, true, [], {0, _, _, _, _}}] =
         [X || {trace_ts, _, call, {spec_check, f1, 1}, X, _} <- Events],
-    check(label_1, ?LABEL_CONST bor (16#FE bsl 28) bor 16#FFFFFFF, L1),
-    check(label_2, ?LABEL_CONST bor (16#FFF bsl 36) bor (16#FF bsl 28), L2),
-    check(label_3, ?LABEL_CONST bor (5 bsl 36) bor 1, L3),
+    check(label_1, ?LABEL_CONST bor (16#3FE bsl 32) bor 16#FFFFFFFF, L1),
+    check(label_2, ?LABEL_CONST bor ((16#3FF bxor 16#3FF) bsl 32), L2),
+    check(label_3, ?LABEL_CONST bor (5 bsl 32) bor 1, L3),
     check(tcw, 1, erlang:system_info(trace_control_word)),
-    [foreign_label(L) || L <- [atom, {a, tuple}, self(), 1 bsl 70, -5, []]],
+    [foreign_label(L) || L <- foreign()],
     disarm().
 
-%% Whatever somebody else's label is, ours is an integer of 58 bits.
+%% Labels of anybody else: what is no integer, and integers that do not begin as
+%% ours do.
+foreign() ->
+    [0, 1, 17, 1001, -5, atom, 'EXIT', {a, tuple}, self(), make_ref(), [], <<"binary">>, 1.5, (?KPROFD bsl 52) * 1.0,
+     1 bsl 58, -(1 bsl 58), 1 bsl 70, erlang:system_time(microsecond), erlang:system_time(nanosecond),
+     made(17) bxor (1 bsl 54), made(17) bxor (1 bsl 58), made(17) bsl 1, made(17) + (1 bsl 59), -made(17)].
+
+%% An entry leaves it where it is, flags and all, begins nothing, and says so
+%% without it; one that is not sampled says nothing.
 foreign_label(Label) ->
-    [{_, _, 1, {0, L, 0, _, 0}, true, [], {_, Label, _, _, _}}] =
-        [X || {trace_ts, _, call, {spec_check, f1, 1}, X, _} <-
-                  traced(fun() -> seq_trace:set_token(label, Label),
-                                  seq_trace:set_token(send, true),
-                                  f1(3), seq_trace:set_token([]) end)],
-    check({foreign_label, Label}, true,
-          is_integer(L) andalso L >= 1 bsl 48 andalso L < 1 bsl 58).
+    Me = self(),
+    Called = fun() -> seq_trace:set_token(label, Label),
+                      seq_trace:set_token(send, true),
+                      f1(3), Me ! {left, seq_trace:get_token()},
+                      seq_trace:set_token([]) end,
+    Word = erlang:system_info(trace_control_word),
+    check({foreign_label, Label}, [{[], {spec_check, '-foreign_label/1-fun-0-', 2}, 1, false, true, [], false}],
+          [X || {trace_ts, _, call, {spec_check, f1, 1}, X, _} <- traced(Called)]),
+    check({foreign_label_stays, Label}, {1, Label}, receive {left, {Flags, L, _, _, _}} -> {Flags, L} end),
+    check({foreign_label_counts_nothing, Label}, Word, erlang:system_info(trace_control_word)).
+
+%% Unless tiers.conf says so: then whatever it is, ours is an integer.
+replaces() ->
+    Conf = entry_conf() ++ "{foreign_tokens, replace}.\n",
+    arm([{f1, spec(entry, Conf, f1, 1, [])}]),
+    [begin
+         Events = traced(fun() -> seq_trace:set_token(label, L), seq_trace:set_token(send, true),
+                                  f1(3), seq_trace:set_token([]) end),
+         [{[], _, 1, {0, New, 0, _, 0}, true, [], false}] =
+             [X || {trace_ts, _, call, {spec_check, f1, 1}, X, _} <- Events],
+         check({replaced, L}, {?KPROFD, 0}, {New bsr 52, ((New bsr 32) bxor (New - 1)) band 16#3FF})
+     end || L <- foreign()],
+    disarm().
+
+%% A token is as old as the trace control word has gone on since, round its end
+%% as well; and may be of a node that is ahead.
+aged(Word) ->
+    arm([{f1, spec(tier, entry_conf(), f1, 1, [])}]),
+    [begin
+         erlang:system_flag(trace_control_word, Word),
+         Me = self(),
+         Events = traced(fun() -> seq_trace:set_token(label, made(Word - Age)), f1(a), f1(b),
+                                  Me ! {left, seq_trace:get_token()}, seq_trace:set_token([]) end),
+         Left = receive {left, []} -> taken; {left, _} -> left end,
+         check({aged, Word, Age}, case IsYoung of true -> {2, left}; false -> {0, taken} end,
+               {length([1 || {trace_ts, _, call, _, _, _} <- Events]), Left})
+     end || {Age, IsYoung} <- [{0, true}, {1, true}, {?AGE, true}, {?AGE + 1, false}, {?AGE + ?AHEAD, false},
+                               {1 bsl 26, false}, {1 bsl 31, false}, {?WORD - ?AHEAD, false}, {-1, true},
+                               {-?AHEAD, true}, {-?AHEAD - 1, false}, {-(1 bsl 31), false}]],
+    disarm().
+
+%% Somebody else's makes no event at a tier, nor of its return, and stays.
+foreign_at_tier(Exact) ->
+    arm([{f1, spec(tier, entry_conf(), f1, 1, ["1" | Exact])}]),
+    erlang:system_flag(trace_control_word, 17),
+    [begin
+         Me = self(),
+         Events = traced(fun() -> seq_trace:set_token(label, L), f1(x), Me ! {left, seq_trace:get_token(label)},
+                                  seq_trace:set_token([]) end),
+         check({foreign_at_tier, L}, {[], {label, L}}, {Events, receive {left, Is} -> Is end})
+     end || L <- [made(17) bxor (1 bsl 52) | foreign()]],
+    disarm().
+
+%% The agent moves the word while entries count in it: no more labels come again
+%% than without that.
+word_kept_going() ->
+    Mover = spawn_link(fun() -> move_word(erlang:system_info(trace_control_word)) end),
+    labels_unique(5),
+    unlink(Mover), exit(Mover, kill).
+
+%% As kprof_agent does twice a second, but 500 times.
+move_word(Due0) ->
+    receive after 2 -> ok end,
+    Due = (Due0 + (1 bsl 16)) band ?WORD,
+    Is = erlang:system_info(trace_control_word),
+    case (Due - Is) band ?WORD of
+        Short when Short >= 1 bsl 16, Short < 1 bsl 31 -> erlang:system_flag(trace_control_word, Due);
+        _ -> ok
+    end,
+    move_word(Due).
 
 entry_exact() ->
     arm([{f1, spec(entry, entry_conf(), f1, 1, ["1", "exact"])}]),
@@ -394,7 +477,8 @@ entry_exact() ->
     check(entry_exact, [call, return_from], [element(3, E) || E <- Events]),
     disarm(),
     arm([{f1, spec(tier, entry_conf(), f1, 1, ["1", "exact"])}]),
-    Tier = traced(fun() -> f1(none), seq_trace:set_token(label, 3), f1(one),
+    erlang:system_flag(trace_control_word, 3),
+    Tier = traced(fun() -> f1(none), seq_trace:set_token(label, made(3)), f1(one),
                            seq_trace:set_token([]) end),
     check(tier_exact, [call, return_from], [element(3, E) || E <- Tier]),
     disarm().
@@ -426,15 +510,14 @@ labels_unique(Tries) ->
     Few = Repeats * 20 =< length(Labels),
     Few orelse Tries =:= 1 orelse labels_unique(Tries - 1),
     check(labels_all, 8 * Each, length(Labels)),
-    check(labels_small, [], [L || L <- Labels, L < 1 bsl 48
-                                               orelse L >= 1 bsl 58]),
+    check(labels_ours, [], [L || L <- Labels, L bsr 42 =/= ?LABEL_CONST bsr 42]),
     check(labels_nearly_unique, true, Few orelse Tries > 1).
 
 %% Kinds of requests in strict rotation: each must get its share of 1/N.
 sampling_even(N, Kinds) ->
     arm([{f2, spec(entry, conf("({_, _, [K, _]}) -> K"), f2, 2,
                    [integer_to_list(N)])}]),
-    erlang:system_flag(trace_control_word, rand:uniform(1 bsl 28) - 1),
+    erlang:system_flag(trace_control_word, rand:uniform(1 bsl 32) - 1),
     Per = 100 * N, Mean = 100.0,
     Events = traced(fun() ->
         [[f2(K, x) || K <- lists:seq(1, Kinds)] || _ <- lists:seq(1, Per)],
@@ -448,31 +531,38 @@ sampling_even(N, Kinds) ->
     Worst = lists:max([abs(S - Mean) || S <- Shares]),
     check({sampling_even, N, Kinds, Shares}, true, Worst < 5 * math:sqrt(Mean)).
 
+%% A call that is not sampled takes a token of ours, and leaves another.
 unsampled_clears() ->
-    arm([{f1, spec(entry, entry_conf(), f1, 1, ["1000"])}]),
+    arm([{f1, spec(entry, entry_conf(), f1, 1, ["1000000"])}]),
     erlang:system_flag(trace_control_word, 1),
     Me = self(),
-    traced(fun() ->
-        Me ! {tokens, [begin seq_trace:set_token(label, 9), f1(x),
-                             T = seq_trace:get_token(label),
-                             seq_trace:set_token([]), T end
-                       || _ <- lists:seq(1, 100)]} end),
-    Tokens = receive {tokens, T} -> T end,
-    check(unsampled_clears, true,
-          length([1 || [] <- Tokens]) >= 98 andalso
-          not lists:member({label, 9}, Tokens)),
-    check(tcw_steps_once, 101, erlang:system_info(trace_control_word)),
+    Left = fun(Label) ->
+                   [] = traced(fun() ->
+                       Me ! {tokens, [begin seq_trace:set_token(label, Label), f1(x),
+                                            T = seq_trace:get_token(label),
+                                            seq_trace:set_token([]), T end
+                                      || _ <- lists:seq(1, 100)]} end),
+                   receive {tokens, T} -> lists:usort(T) end
+           end,
+    check(unsampled_clears, [[]], Left(made(9))),
+    check(unsampled_clears_a_killed_ones, [[]], Left(made(9) + (1 bsl 31))),
+    check(tcw_steps_once, 201, erlang:system_info(trace_control_word)),
+    [check({unsampled_leaves, L}, [{label, L}], Left(L)) || L <- foreign()],
     disarm().
 
 %% kprof:clear_token/0 tells whose token it took, once.
 clear_tells() ->
     arm([{f0, spec(clear, entry_conf(), kprof, clear_token, 0, [])}]),
     Me = self(),
-    Events = traced(fun() -> f0(), seq_trace:set_token(label, 7),
+    Events = traced(fun() -> f0(), seq_trace:set_token(label, 7), f0(),
+                             Me ! {left, seq_trace:get_token(label)},
+                             seq_trace:set_token(label, made(7)),
                              f0(), Me ! {left, seq_trace:get_token()}, f0() end),
-    [{[], {_, 7, _, _, _}, _, []}] =
+    Made = made(7),
+    [{[], {_, Made, _, _, _}, _, []}] =
         [X || {trace_ts, _, call, {spec_check, f0, 0}, X, _} <- Events],
-    check(clear_takes_the_token, [], receive {left, T} -> T end),
+    check(clear_leaves_anothers, {label, 7}, receive {left, T1} -> T1 end),
+    check(clear_takes_the_token, [], receive {left, T2} -> T2 end),
     disarm().
 
 %% So does kprof:set_token/0 where sampling passes it over.
@@ -480,9 +570,10 @@ unsampled_set_tells() ->
     arm([{f0, spec(entry, entry_conf(), kprof, set_token, 0, ["1000000"])}]),
     erlang:system_flag(trace_control_word, 1),
     Me = self(),
-    Events = traced(fun() -> f0(), seq_trace:set_token(label, 7),
+    Events = traced(fun() -> f0(), seq_trace:set_token(label, made(7)),
                              f0(), Me ! {left, seq_trace:get_token()}, f0() end),
-    [{[], {_, 7, _, _, _}, _, []}] =
+    Made = made(7),
+    [{[], {_, Made, _, _, _}, _, []}] =
         [X || {trace_ts, _, call, {spec_check, f0, 0}, X, _} <- Events],
     check(unsampled_set_takes_the_token, [], receive {left, T} -> T end),
     check(tcw_steps_at_each, 4, erlang:system_info(trace_control_word)),

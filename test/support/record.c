@@ -263,7 +263,8 @@ main(int argc, char **argv)
 		say("cannot open '%s'", argv[4]);
 		return 1;
 	}
-	labels_init(&labels, (uint64_t)kp_wall_now());
+	labels_init(&labels, (uint64_t)kp_wall_now(), kp_wall_now(),
+	    kp_mono_now());
 	status = record(&rec, &(struct agent_opts){ .target = argv[1],
 	    .cookie = cookie, .conf = conf, .labels = &labels,
 	    .connect_limit = CONNECT_LIMIT,

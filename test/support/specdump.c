@@ -10,9 +10,10 @@
 
 #include "kprofd/config.h"
 #include "kprofd/etf.h"
+#include "kprofd/label.h"
 
 #define SPEC_BYTES_MAX (8u << 20)
-#define LABEL_CONST (UINT64_C(0x2AB) << 48)	/* any; the test knows it */
+#define LABEL_CONST (UINT64_C(0x2AB) << KP_LABEL_CONST_SHIFT)	/* any; the test knows it */
 
 static char *
 file_read(const char *path, size_t *n)
@@ -64,7 +65,7 @@ main(int argc, char **argv)
 	kp_buf_init(&out, SPEC_BYTES_MAX);
 	kp_etf_version(&out);
 	if (strcmp(argv[1], "clear") == 0)
-		err = kp_spec_clear(&out);
+		err = kp_spec_clear(c, &out);
 	else
 		err = (strcmp(argv[1], "entry") == 0 ? kp_spec_entry :
 		    kp_spec_tier)(c, &f, &p, &out);

@@ -17,7 +17,7 @@
 #include "kprofd/plan.h"
 
 static const struct kp_spec_params params = { .one_in = 1,
-	.label_const = UINT64_C(1) << 48 };
+	.label_const = UINT64_C(1) << 42 };
 
 struct side {
 	struct kp_conf *conf;

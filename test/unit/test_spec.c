@@ -158,7 +158,17 @@ assert_spec(spec_fn *fn, const char *conf, struct kp_mfa f,
 	kp_conf_free(c);
 }
 
-#define TIER_MSG(id) "[{message,{{" id ",{get_seq_token},{caller}}}}]"
+#define LABEL "{element,2,{get_seq_token}}"
+#define CLEAR "{set_seq_token,sequential_trace_token,[]}"
+#define OURS "{=:=,{bsr," LABEL ",53},45}"
+#define CARRIES "{andalso,{is_seq_trace}," OURS
+#define KPROFDS "{andalso,{is_seq_trace},{=:=,{bsr," LABEL ",52},90}"
+#define LIVE "{orelse,{=:=,{band,{-,{+,{get_tcw},409827566125318143}," LABEL \
+	"},-4503595399512064},0},{andalso,{=:=,{bsr," LABEL ",52},90}," CLEAR \
+	",false}}"
+#define TIER_ACTION(id) "{message,{andalso," LIVE ",{{" id \
+	",{get_seq_token},{caller}}}}}"
+#define TIER_MSG(id) "[" TIER_ACTION(id) "]"
 #define REST "{_,[{is_seq_trace}]," TIER_MSG("[]") "}"
 #define TOKEN "[{is_seq_trace}]"
 
@@ -206,30 +216,32 @@ test_tier(void **state)
 	}
 	p.exact = true;
 	assert_spec(kp_spec_tier, "[{t, \"m\"}]", (struct kp_mfa){ "m", "f",
+	    1 }, p, "[{_," TOKEN ",[" TIER_ACTION("[]") ","
+	    KPROFDS ",{exception_trace}}]}]");
+	p.trace = true;
+	assert_spec(kp_spec_tier, "[{t, \"m\"}]", (struct kp_mfa){ "m", "f",
 	    1 }, p, "[{_," TOKEN ",[{message,{{[],{get_seq_token},{caller}}}},"
 	    "{exception_trace}]}]");
 }
 
-#define STEP "{set_tcw,{band,{+,{get_tcw},1},268435455}}"
-#define CLEAR "{set_seq_token,sequential_trace_token,[]}"
+#define STEP "{set_tcw,{band,{+,{get_tcw},1},4294967295}}"
 #define PICK(test) "{map_get," test ",{const,#{true=1,false=2}}}"
-#define OLD "{element,2,{element," PICK("{is_tuple,{get_seq_token}}") \
-	",{{{get_seq_token},{const,{0,0}}}}}}"
-#define MIX "{bsl,{band,{element," PICK("{is_integer," OLD "}") ",{{" OLD \
-	",0}}},4095},36}"
-#define COUNT "{bor,{bor,{band,{get_tcw},268435455},281474976710656}," \
-	"{bsl,{band," STEP ",255},28}}"
-#define ENTRY_MSG(id, n) ENTRY_ON(id, n) "]"
-#define ENTRY_ON(id, n) "[{message,{{" id ",{caller}," n ",{get_seq_token}," \
-	"{set_seq_token,label,{bor,{map_get," CLEAR ",{const,#{true=0}}}," \
-	"{bor," COUNT "," MIX "}}},[],{get_seq_token}}}}"
-#define H "{*,{get_tcw},165902235}"
+#define OLD "{element," PICK(CARRIES "}") ",{{" CARRIES "," LABEL "},0}}}"
+#define COUNT "{bor,{bor,{get_tcw},405328364509855744},{bsl,{band,{bxor," \
+	STEP "," OLD "},1023},32}}"
+#define FREE "{orelse,{not,{is_seq_trace}}," OURS "},"
+#define NEW(free) "{andalso," free "{set_seq_token,label,{bor,{map_get," CLEAR \
+	",{const,#{true=0}}}," COUNT "}},{get_seq_token}}"
+#define ENTRY_MSG(id, n) ENTRY_ON(id, n, FREE) "]"
+#define ENTRY_ON(id, n, free) "[{message,{{" id ",{caller}," n "," NEW(free) \
+	",true,[]," CARRIES ",{get_seq_token}}}}}"
+#define H "{*,{get_tcw},82951117}"
 
 static void
 test_entry(void **state)
 {
 	struct kp_spec_params p = { .one_in = 1,
-		.label_const = UINT64_C(1) << 48 };
+		.label_const = UINT64_C(1) << 42 };
 	struct kp_mfa f = { "m", "f", 1 };
 
 	(void)state;
@@ -240,12 +252,12 @@ test_entry(void **state)
 	assert_spec(kp_spec_entry, TIERS "(_) -> x end}.", f, p,
 	    "[{_,[{>=,{band,{bsr,{*,{band,{bxor," H ",{bsr," H ",15}},"
 	    "268435455},140426407},20},16777215},1677721}],"
-	    "[" STEP ",{message,false}," CLEAR "]},"
+	    "[" STEP ",{message,false}," CARRIES "," CLEAR "}]},"
 	    "{_,[]," ENTRY_MSG("x", "10") "}]");
 }
 
-#define TIER_ON(flags) "{message,{{[],{get_seq_token},{caller}}}}," \
-	"{trace,[],[" flags "]}]}"
+#define TIER_ON(flags) TIER_ACTION("[]") ",{orelse," KPROFDS \
+	",{trace,[],[" flags "]}},{trace,[" flags "],[]}}]}"
 #define TIER_OFF(flags) "{_,[],[{message,false},{trace,[" flags "],[]}]}]"
 
 /* A call with a token gives its process the flags, one without takes them. */
@@ -266,7 +278,7 @@ test_flags(void **state)
 		{ "{gc, false}.\n{scheduling, false}.", NULL, 25 },
 	};
 	struct kp_mfa f = { "m", "f", 1 };
-	char conf[512], want[1024];
+	char conf[512], want[2048];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
@@ -279,19 +291,37 @@ test_flags(void **state)
 		else
 			snprintf(want, sizeof(want), "[{_," TOKEN ",["
 			    TIER_ON("%s") "," TIER_OFF("%s"), v[i].flags,
-			    v[i].flags);
+			    v[i].flags, v[i].flags);
 		assert_spec(kp_spec_tier, conf, f, p, want);
 	}
 	assert_spec(kp_spec_entry, "{tiers, [{t, \"m\"}]}.\n"
 	    "{scheduling, true}.", f, (struct kp_spec_params){ .one_in = 10,
-	    .label_const = UINT64_C(1) << 48 },
+	    .label_const = UINT64_C(1) << 42 },
 	    "[{_,[{>=,{band,{bsr,{*,{band,{bxor," H ",{bsr," H ",15}},"
 	    "268435455},140426407},20},16777215},1677721}],"
-	    "[" STEP ",{message,false}," CLEAR ",{trace,[running],[]}]},"
-	    "{_,[]," ENTRY_ON("[]", "10") ",{trace,[],[running]}]}]");
+	    "[" STEP ",{message,false}," CARRIES "," CLEAR "},"
+	    "{trace,[running],[]}]},{_,[]," ENTRY_ON("[]", "10", FREE)
+	    ",{orelse," KPROFDS ",{trace,[],[running]}},{trace,[running],[]}}"
+	    "]}]");
 }
 
 #define CLEARED "{{[],{get_seq_token},{caller},[]}}"
+
+static void
+clear_is(const char *conf, const char *want)
+{
+	struct kp_conf *c;
+	struct kp_diags d;
+	struct kp_buf out;
+
+	assert_int_equal(kp_conf_parse(&c, conf, strlen(conf), &d), KP_OK);
+	kp_diags_free(&d);
+	kp_buf_init(&out, 1 << 12);
+	assert_int_equal(kp_spec_clear(c, &out), KP_OK);
+	assert_term(&out, want);
+	kp_buf_free(&out);
+	kp_conf_free(c);
+}
 
 /*
  * kprof:set_token/0 that is not sampled ends the request that was set before
@@ -301,25 +331,41 @@ static void
 test_marks(void **state)
 {
 	struct kp_spec_params p = { .one_in = 10,
-		.label_const = UINT64_C(1) << 48 };
+		.label_const = UINT64_C(1) << 42 };
 	struct kp_mfa f = { "kprof", "set_token", 0 };
-	struct kp_buf out;
 
 	(void)state;
 	assert_spec(kp_spec_entry, TIERS "(_) -> x end}.", f, p,
 	    "[{_,[{>=,{band,{bsr,{*,{band,{bxor," H ",{bsr," H ",15}},"
 	    "268435455},140426407},20},16777215},1677721}],"
-	    "[" STEP ",{message,{element,{map_get,{is_seq_trace},{const,"
-	    "#{true=1,false=2}}},{{" CLEARED ",false}}}}," CLEAR "]},"
+	    "[" STEP ",{message," CARRIES "," CLEARED "}}," CARRIES ","
+	    CLEAR "}]},"
 	    "{_,[]," ENTRY_MSG("x", "10") "}]");
-	kp_buf_init(&out, 1 << 12);
-	assert_int_equal(kp_spec_clear(&out), KP_OK);
-	assert_term(&out, "[{_,[{is_seq_trace}],[{message," CLEARED "},"
-	    CLEAR "]}]");
-	kp_buf_free(&out);
+	clear_is("[{t, \"m\"}]", "[{_,[{is_seq_trace}],[{message," CARRIES ","
+	    CLEARED "}}," CARRIES "," CLEAR "}]}]");
+	clear_is("{tiers, [{t, \"m\"}]}.\n{foreign_tokens, replace}.",
+	    "[{_,[{is_seq_trace}],[{message," CARRIES "," CLEARED "}}," CLEAR
+	    "]}]");
 }
 
-/* A label of 0 or of more than 58 bits must not reach a VM. */
+/* Where they are not to stay, an entry takes an application's own tokens. */
+static void
+test_replace(void **state)
+{
+	struct kp_spec_params p = { .one_in = 10,
+		.label_const = UINT64_C(1) << 42 };
+	struct kp_mfa f = { "m", "f", 1 };
+
+	(void)state;
+	assert_spec(kp_spec_entry, "{tiers, [{t, \"m\"}]}.\n"
+	    "{foreign_tokens, replace}.", f, p,
+	    "[{_,[{>=,{band,{bsr,{*,{band,{bxor," H ",{bsr," H ",15}},"
+	    "268435455},140426407},20},16777215},1677721}],"
+	    "[" STEP ",{message,false}," CLEAR "]},"
+	    "{_,[]," ENTRY_ON("[]", "10", "") "]}]");
+}
+
+/* A label of 0 or of more than 59 bits must not reach a VM. */
 
 struct given {
 	struct kp_buf text;
@@ -374,9 +420,10 @@ test_identities(void **state)
 static void
 test_bad_params(void **state)
 {
-	static const struct kp_spec_params bad[] = { { 0, 1ull << 36, false, 0 },
-		{ 1, 0, false, 0 }, { 1, 1ull << 58, false, 0 },
-		{ 1, (1ull << 36) + 1, false, 0 }, { 1u << 25, 1ull << 36, false, 0 } };
+	static const struct kp_spec_params bad[] = { { 0, 1ull << 42, false, 0, false },
+		{ 1, 0, false, 0, false }, { 1, 1ull << 52, false, 0, false },
+		{ 1, (1ull << 42) + 1, false, 0, false },
+		{ 1u << 25, 1ull << 42, false, 0, false } };
 	static const char conf[] = "[{t, \"m\"}]";
 	struct kp_mfa f = { "m", "f", 1 };
 	struct kp_conf *c;
@@ -428,6 +475,7 @@ main(void)
 		cmocka_unit_test(test_entry),
 		cmocka_unit_test(test_flags),
 		cmocka_unit_test(test_marks),
+		cmocka_unit_test(test_replace),
 		cmocka_unit_test(test_identities),
 		cmocka_unit_test(test_bad_params),
 		cmocka_unit_test(test_explosion),

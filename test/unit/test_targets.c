@@ -24,7 +24,7 @@ test_labels_unique(void **state)
 
 	(void)state;
 	srand(1);
-	labels_init(&l, 42);
+	labels_init(&l, 42, 0, 0);
 	for (int i = 0; i < 50000; i++) {
 		t = (unsigned)rand() % TARGETS_MAX;
 		if (rand() % 10 == 0) {
@@ -50,7 +50,7 @@ test_labels_come_late(void **state)
 
 	(void)state;
 	memset(last, -1, sizeof(last));
-	labels_init(&l, 7);
+	labels_init(&l, 7, 0, 0);
 	for (int i = 0; i < 20000; i++) {
 		c = labels_take(&l, held[i % TARGETS_MAX]);
 		held[i % TARGETS_MAX] = c;
@@ -72,8 +72,8 @@ test_labels_of_another(void **state)
 	for (uint64_t seed = 0; seed < 4000; seed++) {
 		struct labels a, b;
 
-		labels_init(&a, 2 * seed);
-		labels_init(&b, 2 * seed + 1);
+		labels_init(&a, 2 * seed, 0, 0);
+		labels_init(&b, 2 * seed + 1, 0, 0);
 		same += labels_take(&a, 0) == labels_take(&b, 0);
 	}
 	/* 4000 / 1023 = 4 are to be expected */

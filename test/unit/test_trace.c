@@ -348,7 +348,7 @@ entry(int64_t weight, int64_t label, int64_t old, struct kp_event *ev)
 static void
 entry_limits(void **state)
 {
-	const int64_t top = (INT64_C(1) << 58) - 1;
+	const int64_t top = (INT64_C(1) << 59) - 1;
 	struct kp_event ev;
 
 	(void)state;

@@ -1,0 +1,54 @@
+/*
+ * label.h - the integer that names a request in the VM: what its bits are.
+ *
+ *   bits 0..31   the trace control word after the step that this label made
+ *   bits 32..41  the low bits of what the word was before the step, xor those
+ *                of the label that the process had before
+ *   bits 42..51  a constant of this arming (target/labels.h), never 0
+ *   bit  52      0: a kprofd's; 1: of kprof trace, where bits 32..51 are an
+ *                epoch (erlang/kprof_tracer.erl), or as above
+ *   bits 53..58  the signature: a token with it is ours, whichever kprofd made
+ *                it, also one that was killed long ago
+ *
+ * Why the word and the ten bits beside it: spec_label.c.  59 bits are an
+ * immediate in every VM of 64 bits; a boxed label crashes the VM.  What an
+ * application numbers its own traces with has no signature: counts, hashes and
+ * times in us are below 2^52, and a time in ns is above 2^59.
+ *
+ * The word tells the age of a token too, since time moves it: each agent keeps
+ * its own from falling behind a schedule of KP_WORD_HZ a second, which is one
+ * for all targets of a kprofd, and by the clock of the host where that runs.
+ * Thus labels of several nodes and of several kprofds can be compared.  The
+ * schedule is faster than any node begins requests, and comes round after
+ * 2.3 h.
+ */
+#ifndef KPROFD_LABEL_H
+#define KPROFD_LABEL_H
+
+#include <stdint.h>
+
+#define KP_LABEL_FIELD_SHIFT 32
+#define KP_LABEL_CONST_SHIFT 42
+#define KP_LABEL_KIND_SHIFT 52
+#define KP_LABEL_SIGN_SHIFT 53
+#define KP_LABEL_SIGN UINT64_C(0x2D)
+#define KP_LABEL_KPROFD (KP_LABEL_SIGN << 1)	/* from KIND_SHIFT on */
+#define KP_LABEL_TRACE (KP_LABEL_SIGN << 1 | 1)
+#define KP_LABEL_END (UINT64_C(1) << 59)
+
+#define KP_LABEL_CONSTS 1023			/* constants: 1 to this */
+#define KP_LABEL_EPOCHS ((UINT32_C(1) << 20) - 1) /* epochs: 1 to this */
+
+#define KP_WORD_HZ (INT64_C(1) << 19)
+/*
+ * A token may be as old as a request that is still followed, which is a minute
+ * (KP_REQUEST_AGE_MAX), and by how far words may be apart: 2 s.  An older one
+ * makes no event and is taken away.  It may seem to be from the future by the
+ * rest of what KP_WORD_WINDOW spans, 66 s: so far a node may be ahead of the
+ * schedule.
+ */
+#define KP_TOKEN_AGE_S 62
+#define KP_WORD_WINDOW (INT64_C(1) << 26)
+#define KP_WORD_AHEAD (KP_WORD_WINDOW - 1 - KP_TOKEN_AGE_S * KP_WORD_HZ)
+
+#endif
