@@ -54,8 +54,9 @@ static const struct cmd cmds[] = {
 	{ "check", "FILE", "check a tiers.conf", "FILE - is standard input.",
 	    "kprof check tiers.conf", cmd_check },
 	{ "clear-tokens", NULL, "take all sequential trace tokens on the "
-	    "targets away", "Also those that others set (seq_trace): for when "
-	    "stale tokens are counted.",
+	    "targets away", "Also those of an application's own seq_trace.  "
+	    "It stops the whole node:\n212 to 281 ms with 300,000 processes.  "
+	    "Tokens that are too old are taken\nwithout this.",
 	    "kprof clear-tokens -target app@host", cmd_clear_tokens },
 	{ "count", "FUNCTION", "count a node's calls of functions",
 	    COUNT_MORE COUNT_KEYS, "kprof count -target app@host -for 2s lists:seq/2 "

@@ -39,7 +39,8 @@
 %% whoever has a message from it. It ends with clear_token/0 in any process
 %% that works for it, or with the next set_token in this one while it still
 %% works for the first. Where neither comes within a minute it is counted as
-%% expired.
+%% expired. A process that has a trace token of your own (seq_trace) keeps that,
+%% and no request begins, unless tiers.conf says {foreign_tokens, replace}.
 -spec set_token() -> ok.
 set_token() ->
     ok.
@@ -51,7 +52,8 @@ set_token(_Identity) ->
     ok.
 
 %% The request that this process works for has ended, if set_token began it;
-%% in any case the process works for none from here on.
+%% in any case the process works for none from here on. A trace token of your own
+%% (seq_trace) stays, unless tiers.conf says {foreign_tokens, replace}.
 -spec clear_token() -> ok.
 clear_token() ->
     ok.

@@ -1,0 +1,230 @@
+%% Whose tokens are followed, and for how long: a process that keeps one makes no
+%% events for ever, and the tokens of an application's own seq_trace are left as
+%% they are, with what they are for.
+-module(token_tests).
+
+-export([tests/0]).
+
+-define(HZ, (1 bsl 19)).        % of the trace control word (include/kprofd/label.h)
+-define(AGE_S, 62).
+-define(WORD, 16#FFFFFFFF).
+
+tests() ->
+    [{"one token, kept and woken by a timer", 120, fun kept/1},
+     {"the word goes with the time", 150, fun word/1},
+     {"the end of the trace control word", 90, fun wraps/1},
+     {"a token that is somebody else's", 90, fun foreign/1},
+     {"an application's own trace sees all its sends", 120, fun own_trace/1},
+     {"foreign tokens, replaced", 90, fun replaced/1},
+     {"left by a kprofd that was killed", 90, fun left_by_killed/1},
+     {"a long request keeps its calls", 90, fun long/1},
+     {"a request from another node, late", 90, fun crossing/1},
+     {"messages: nothing asks for them later", 90, fun messages/1}].
+
+tiers(More) ->
+    ["{tiers, [{work, {it_token, work, 1}}]}.\n{entry, {it_token, request, 2}}.\n{sampling, all}.\n{slow_ms, 0}.\n",
+     it:calm() | More].
+
+target(T) -> it:target(T, #{kind => plain}).
+
+%% Of this test alone: tests run at the same time.
+two(T) ->
+    [it:target(T, #{kind => plain, name => "target_" ++ N, node => lists:concat(
+        ["to_", N, "_", os:getpid(), [D || D <- pid_to_list(self()), D >= $0, D =< $9], "@127.0.0.1"])})
+     || N <- ["a", "b"]].
+
+profile(T, Targets, Tiers) ->
+    profile(T, Targets, Tiers, #{}).
+
+profile(T, Targets, Tiers, Opts) ->
+    P = it:kprofd(T, Targets, Opts#{tiers => Tiers, args => ["-interval", "1s" | maps:get(args, Opts, [])]}),
+    it:armed(P),
+    P.
+
+do(Target, F, A) -> it:call(Target, it_token, F, A).
+
+%% As if it were so many seconds later.
+later(Target, Seconds) ->
+    Word = it:call(Target, erlang, system_info, [trace_control_word]),
+    it:call(Target, erlang, system_flag, [trace_control_word, (Word + Seconds * ?HZ) band ?WORD]).
+
+%% Events of calls and returns, till now: a process that keeps its token.
+events(Target, Fun) ->
+    Before = it:sent(Target),
+    Fun(),
+    receive after 1000 -> ok end,
+    it:sent(Target) - Before.
+
+%% It had a request, waits, and works whenever a timer says so: till its token is
+%% too old. Then that is gone.
+kept(T) ->
+    Target = target(T),
+    P = profile(T, Target, tiers([])),
+    Kept = do(Target, keep, []),
+    it:check(do(Target, label, [Kept]) =/= none, "it keeps its token"),
+    Young = events(Target, fun() -> do(Target, wake, [Kept, 1000]) end),
+    it:check(Young >= 2000, "~b events of 1000 calls with a young token", [Young]),
+    it:check(do(Target, label, [Kept]) =/= none, "a young one stays"),
+    later(Target, ?AGE_S + 1),
+    Old = events(Target, fun() -> do(Target, wake, [Kept, 20000]) end),
+    it:equal("events of an old one", 0, Old),
+    it:equal("its token", none, do(Target, label, [Kept])),
+    it:equal("paused and resumed", {ok, <<"paused\n">>}, it:control(P, "pause")),
+    it:equal("paused and resumed", {ok, <<"resumed\n">>}, it:control(P, "resume")),
+    it:equal("events after that", 0, events(Target, fun() -> do(Target, wake, [Kept, 20000]) end)),
+    %% And it is sampled again.
+    do(Target, again, [Kept]),
+    it:assembled(P, 2),
+    it:terminate(P),
+    it:balance(P).
+
+%% On a node where nothing happens, too: on a schedule, that all nodes have. After
+%% a minute of that a token is too old.
+word(T) ->
+    [A, B] = Targets = two(T),
+    P = it:kprofd(T, Targets, #{tiers => tiers([])}),
+    it:until("both are profiled", fun() -> it:times_armed(P) =:= 2 end),
+    Word = fun(Target) -> it:call(Target, erlang, system_info, [trace_control_word]) end,
+    Kept = do(A, keep, []),
+    T0 = erlang:monotonic_time(millisecond),
+    W0 = Word(A),
+    receive after 5000 -> ok end,
+    W1 = Word(A),
+    Ms = erlang:monotonic_time(millisecond) - T0,
+    Went = ((W1 - W0) band ?WORD) * 1000 div ?HZ,
+    %% It is moved twice a second, by a node that may have to wait for a processor.
+    it:check(abs(Went - Ms) =< 2000, "the word went on by ~b ms in ~b", [Went, Ms]),
+    Apart = (Word(B) - Word(A) + (1 bsl 31)) band ?WORD - (1 bsl 31),
+    it:check(abs(Apart) =< 3 * ?HZ, "two nodes are ~b apart", [Apart]),
+    it:check(events(A, fun() -> do(A, wake, [Kept, 10]) end) >= 20, "it is followed till then"),
+    receive after T0 + (?AGE_S + 3) * 1000 - erlang:monotonic_time(millisecond) -> ok end,
+    it:equal("events of an old one", 0, events(A, fun() -> do(A, wake, [Kept, 20000]) end)),
+    it:terminate(P).
+
+%% Requests begin before its end, and go on behind it.
+wraps(T) ->
+    Target = target(T),
+    P = profile(T, Target, tiers([])),
+    it:call(Target, erlang, suspend_process, [do(Target, agent, [])]),
+    it:call(Target, erlang, system_flag, [trace_control_word, ?WORD - 50]),
+    do(Target, overlapping, [100]),
+    After = it:call(Target, erlang, system_info, [trace_control_word]),
+    it:check(After < 1000, "the word is ~b", [After]),
+    it:call(Target, erlang, resume_process, [do(Target, agent, [])]),
+    it:assembled(P, 100),
+    it:terminate(P),
+    it:equal("losses", #{}, it:lost(P)),
+    it:equal("calls", [{"work", "undefined", 300, 0}], it:calls_by_tier(P)).
+
+%% It makes no event at a tier, and its entry begins no request, and says so.
+foreign(T) ->
+    Target = target(T),
+    P = profile(T, Target, tiers([])),
+    Kept = do(Target, keep_other, [{"their", own}]),
+    it:equal("events", 0, events(Target, fun() -> do(Target, wake, [Kept, 1000]) end)),
+    it:equal("its label", {"their", own}, do(Target, label, [Kept])),
+    [do(Target, again, [Kept]) || _ <- lists:seq(1, 7)],
+    it:equal("its label after its entry was called", {"their", own}, do(Target, label, [Kept])),
+    do(Target, keep, []),
+    it:assembled(P, 1),
+    it:terminate(P),
+    it:equal("losses", #{foreign_token => 7}, it:lost(P)),
+    it:equal("calls of the entry", 8, it:balance(P)).
+
+%% The system tracer is a process of the application; the request of theirs goes
+%% through an entry and a tier, while kprofd comes, samples next to nothing, and goes.
+own_trace(T) ->
+    Target = target(T),
+    do(Target, trace_begin, []),
+    Alone = do(Target, trace_run, []),
+    it:check(Alone >= 5, "~b sends without kprofd", [Alone]),
+    [begin
+         P = profile(T, Target, [tiers([]), []], #{db => Db}),
+         [it:equal(["sends seen ", Db], Alone, do(Target, trace_run, [])) || _ <- [1, 2, 3]],
+         it:equal("paused", {ok, <<"paused\n">>}, it:control(P, "pause")),
+         it:equal("resumed", {ok, <<"resumed\n">>}, it:control(P, "resume")),
+         it:equal("sends of what began before", Alone, do(Target, trace_run, [])),
+         do(Target, trace_hold, []),
+         it:terminate(P),
+         it:equal("sends when kprofd left in the middle", Alone, do(Target, trace_go, []))
+     end || Db <- ["all.db"]],
+    Sampled = ["{tiers, [{work, {it_token, work, 1}}]}.\n{entry, {it_token, request, 2}}.\n{sampling, {one_in, 10000}}.\n",
+               it:calm()],
+    do(Target, trace_hold, []),
+    P = profile(T, Target, Sampled, #{db => "few.db"}),
+    it:equal("sends when kprofd came in the middle", Alone, do(Target, trace_go, [])),
+    [it:equal("sends seen where little is sampled", Alone, do(Target, trace_run, [])) || _ <- lists:seq(1, 20)],
+    it:terminate(P),
+    it:equal("sends afterwards", Alone, do(Target, trace_run, [])).
+
+%% What an entry did before.
+replaced(T) ->
+    Target = target(T),
+    P = profile(T, Target, tiers(["{foreign_tokens, replace}.\n"])),
+    Kept = do(Target, keep_other, [their]),
+    do(Target, again, [Kept]),
+    it:assembled(P, 1),
+    it:check(do(Target, label, [Kept]) =/= their, "the entry took it"),
+    it:terminate(P),
+    it:equal("losses", #{}, it:lost(P)),
+    it:balance(P).
+
+%% Ours, though nobody knows of it any more: it is taken, and its process sampled
+%% again.
+left_by_killed(T) ->
+    Target = target(T),
+    P1 = profile(T, Target, tiers([]), #{db => "killed.db"}),
+    [Kept, Entered] = [do(Target, keep, []) || _ <- [1, 2]],
+    it:kill(P1),
+    it:until("the agent has gone", fun() -> it:agent_state(Target) =:= gone end),
+    it:check(do(Target, label, [Kept]) =/= none, "it keeps its token"),
+    P2 = profile(T, Target, tiers([])),
+    later(Target, ?AGE_S + 1),
+    it:equal("events", 0, events(Target, fun() -> do(Target, wake, [Kept, 1000]) end)),
+    it:equal("its token", none, do(Target, label, [Kept])),
+    do(Target, again, [Entered]),
+    it:assembled(P2, 1),
+    it:terminate(P2),
+    it:equal("losses", #{}, it:lost(P2)).
+
+%% Nearly a minute, which is what is followed.
+long(T) ->
+    Target = target(T),
+    P = profile(T, Target, tiers([])),
+    Long = do(Target, long, []),
+    later(Target, 58),
+    do(Target, wake, [Long, 10]),
+    do(Target, finish, [Long]),
+    it:assembled(P, 1),
+    it:terminate(P),
+    it:equal("calls", [{"work", "undefined", 11, 0}], it:calls_by_tier(P)).
+
+%% A label of one node is as old as it is by the word of another.
+crossing(T) ->
+    [A, B] = Targets = two(T),
+    it:check(it:call(A, net_kernel, connect_node, [list_to_atom(maps:get(node, B))]), "they are connected"),
+    P = it:kprofd(T, Targets, #{tiers => tiers([]), args => ["-interval", "1s"]}),
+    it:until("both are profiled", fun() -> it:times_armed(P) =:= 2 end),
+    [it:equal("a request on two nodes", done, do(A, across, [list_to_atom(maps:get(node, B))])) || _ <- lists:seq(1, 20)],
+    it:assembled(P, 20),
+    Far = do(A, keep_far, [list_to_atom(maps:get(node, B))]),
+    it:check(do(B, label, [Far]) =/= none, "it keeps its token"),
+    later(B, ?AGE_S + 2),
+    it:equal("events of an old one", 0, events(B, fun() -> do(B, wake, [Far, 1000]) end)),
+    it:equal("its token", none, do(B, label, [Far])),
+    it:terminate(P),
+    it:equal("losses", #{}, it:lost(P)),
+    it:equal("calls", 3 * 20, lists:sum([N || {"work", _, N, _} <- it:calls_by_tier(P)])).
+
+%% Whoever is the system tracer later is sent nothing of processes that work.
+messages(T) ->
+    Target = target(T),
+    P = profile(T, Target, tiers(["{messages, true}.\n"]),
+                #{args => ["-probe", "native" | it:probe_library(T)]}),
+    it:saw(P, "messages of '.*' are timed$"),
+    Busy = do(Target, keep_busy, []),
+    it:check(do(Target, label, [Busy]) =/= none, "it works with its token"),
+    it:terminate(P),
+    it:until("the agent has gone", fun() -> it:agent_state(Target) =:= gone end),
+    it:equal("its token", none, do(Target, label, [Busy])),
+    it:equal("messages shown to another system tracer", 0, do(Target, shown, [])).
