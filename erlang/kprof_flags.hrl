@@ -45,8 +45,8 @@ flagged(Spec, S) when is_list(Spec) ->
     [{Head, Guards, lists:flatmap(fun(A) -> action(A, S) end, Body)}
      || {Head, Guards, Body} <- Spec].
 
-action({'orelse', {'andalso', HasToken, IsOurs, On}, Off}, S) ->
-    [{'orelse', {'andalso', HasToken, IsOurs, On1}, Off1} || On1 <- action(On, S), Off1 <- action(Off, S)];
+action({'orelse', {'andalso', HasToken, IsOurs, {'orelse', On, true}}, Off}, S) ->
+    [{'orelse', {'andalso', HasToken, IsOurs, {'orelse', On1, true}}, Off1} || On1 <- action(On, S), Off1 <- action(Off, S)];
 action({trace, _, _}, #s{session = legacy}) ->
     [];
 action({trace, Off, On}, _) ->

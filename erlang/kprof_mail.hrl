@@ -77,7 +77,8 @@ spec(#item{kind = entry, spec = [_ | _] = Spec}, #s{mail = on} = S) ->
                  true -> {Head, Guards, Actions ++ [asks(true)]};
                  false -> Clause
              end || {Head, Guards, Actions} = Clause <- Spec], S);
-spec(#item{spec = [_ | _] = Spec}, #s{mail = Mail, mailed = true} = S) when Mail =/= on ->
+spec(#item{spec = [_ | _] = Spec}, #s{mailed = true, messages = Wanted, mail = Mail} = S)
+  when not Wanted; is_tuple(Mail) ->
     flagged([{Head, Guards, Actions ++ [asks(false)]} || {Head, Guards, Actions} <- Spec], S);
 spec(#item{spec = Spec}, S) ->
     flagged(Spec, S).

@@ -94,7 +94,7 @@ trace_put(struct kp_buf *b, const struct spec *s, bool on)
 
 /*
  * A call of a request of ours gives its process the flags, and any other takes
- * them.
+ * them.  The value of {trace, _, _} is whether that changed any.
  */
 static void
 flags_put(struct kp_buf *b, const struct spec *s)
@@ -105,7 +105,9 @@ flags_put(struct kp_buf *b, const struct spec *s)
 	}
 	call(b, "orelse", 2);
 	carries_kprofds_put(b, 1);
+	call(b, "orelse", 2);
 	trace_put(b, s, true);
+	kp_etf_bool(b, true);
 	trace_put(b, s, false);
 }
 

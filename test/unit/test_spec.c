@@ -257,7 +257,7 @@ test_entry(void **state)
 }
 
 #define TIER_ON(flags) TIER_ACTION("[]") ",{orelse," KPROFDS \
-	",{trace,[],[" flags "]}},{trace,[" flags "],[]}}]}"
+	",{orelse,{trace,[],[" flags "]},true}},{trace,[" flags "],[]}}]}"
 #define TIER_OFF(flags) "{_,[],[{message,false},{trace,[" flags "],[]}]}]"
 
 /* A call with a token gives its process the flags, one without takes them. */
@@ -301,7 +301,8 @@ test_flags(void **state)
 	    "268435455},140426407},20},16777215},1677721}],"
 	    "[" STEP ",{message,false}," CARRIES "," CLEAR "},"
 	    "{trace,[running],[]}]},{_,[]," ENTRY_ON("[]", "10", FREE)
-	    ",{orelse," KPROFDS ",{trace,[],[running]}},{trace,[running],[]}}"
+	    ",{orelse," KPROFDS ",{orelse,{trace,[],[running]},true}},"
+	    "{trace,[running],[]}}"
 	    "]}]");
 }
 
