@@ -724,7 +724,7 @@ bench-instructions: $(B)/bench/count
 
 # BENCH_ROOT: a root file system such as those of `make matrix`, for the target.
 .PHONY: bench
-bench: all $(BENCH) $(B)/test/record $(B)/bench/bench_tracer.beam $(B)/bench/bench_drain.beam
+bench: all $(BENCH) $(B)/test/record $(B)/test/specdump $(B)/bench/bench_tracer.beam $(B)/bench/bench_drain.beam
 	@for t in $(BENCH); do echo "== $$t"; $$t || exit 1; done
 	@echo "== bench_tracer"; erl -noinput -pa $(B)/bench $(B)/gen -s bench_tracer main -extra $(B)/kprof_probe
 	@echo "== bench_drain"; erl +S 64:64 -noinput -pa $(B)/bench $(B)/gen -s bench_drain main -extra $(B)/kprof_probe 4096

@@ -4,6 +4,7 @@
 %% bench_target.escript -calls BUILD_DIR [ROOT] - kprof's counters and full traces.
 %% bench_target.escript -load BUILD_DIR - of the first what full load pays, alone.
 %% bench_target.escript -crowd BUILD_DIR [ROOT] - a node of 300,000 processes.
+%% bench_target.escript -token BUILD_DIR [ROOT] - what the test of a token costs, alone.
 %%
 %% One node, the same work again and again: without kprofd, with every
 %% function armed and next to nothing sampled, and with every request traced, by
@@ -39,6 +40,10 @@ main(["-crowd", Build, Root]) ->
     with_node(Build, Root, fun crowd/4);
 main(["-load", Build]) ->
     with_node(Build, none, fun bench_load/4);
+main(["-token", Build]) ->
+    main(["-token", Build, none]);
+main(["-token", Build, Root]) ->
+    with_node(Build, Root, fun bench_token/4);
 main([Build]) ->
     main([Build, none]);
 main([Build, Root]) ->
@@ -46,6 +51,7 @@ main([Build, Root]) ->
               fun(Node, B, Dir, CookieFile) ->
                       bench(Node, B, Dir, CookieFile),
                       bench_marks(Node, B, Dir, CookieFile),
+                      bench_token(Node, B, Dir, CookieFile),
                       bench_load(Node, B, Dir, CookieFile),
                       bench_ages(Node, B, Dir, CookieFile),
                       bench_trip(Node, B, Dir, CookieFile)
@@ -103,6 +109,7 @@ with_node(Build, Root, Bench) ->
                 "test/bench/bench_table.erl test/bench/bench_rival.erl "
                 "test/bench/bench_work.erl test/bench/bench_calls.erl "
                 "test/bench/bench_crowd.erl test/integration/it_ticker.erl "
+                "test/bench/bench_token.erl "
                 "erlang/kprof/src/kprof.erl"),
     {[Erl | Args], Place} = erl(Root, Build, Dir),
     Port = open_port({spawn_executable, os:find_executable("setpriv")},
@@ -206,6 +213,24 @@ bench_marks(Node, Build, Dir, CookieFile) ->
     io:format("                         sampled, with clear_token ~.1f ns "
               "(four events)~n",
               [Under("all", ?REQUESTS div 4, 50, true)]).
+
+%% Of an event, and of calls that make none.
+bench_token(Node, Build, Dir, _) ->
+    Conf = filename:join(Dir, "token.conf"),
+    ok = file:write_file(Conf, "[{t, \"bench_token\"}].\n"),
+    [Tested, Untested] = [spec(Build, Kind, Conf) || Kind <- ["tier", "untested"]],
+    Label = (16#5A bsl 52) bor (1 bsl 42) bor 1000,
+    Ns = rpc:call(Node, bench_token, run, [Tested, Untested, Label], infinity),
+    [Plain, With, Foreign, None] = [proplists:get_value(K, Ns) || K <- [untested, tested, foreign, none]],
+    io:format("the test of a token      ~8b ns an event and its return, of ~b with it~n", [With - Plain, With]),
+    io:format("                         a call with another's token ~b ns, without one ~b ns~n", [Foreign, None]).
+
+spec(Build, Kind, Conf) ->
+    Out = Conf ++ "." ++ Kind,
+    {0, _} = sh(lists:flatten(lists:join(" ", [filename:join(Build, "test/specdump"), Kind, Conf,
+                                               "bench_token tier 1 >", Out]))),
+    {ok, Bin} = file:read_file(Out),
+    binary_to_term(Bin).
 
 columns(Rounds) ->
     [median([lists:nth(I, R) || R <- Rounds])

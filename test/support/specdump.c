@@ -2,7 +2,10 @@
  * specdump.c - writes one match spec that kprofd would arm, as an external
  * term, to standard output; for tests on real nodes (spec_check.erl).
  *
- *   specdump tier|entry|clear FILE MODULE FUNCTION ARITY [ONE_IN [exact]]
+ *   specdump tier|untested|entry|clear FILE MODULE FUNCTION ARITY
+ *       [ONE_IN [exact]]
+ *
+ * untested: a tier whose tokens are not tested, as for kprof trace.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,8 +46,8 @@ main(int argc, char **argv)
 	char *src;
 
 	if (argc < 6) {
-		fprintf(stderr, "usage: specdump tier|entry|clear FILE MODULE "
-		    "FUNCTION ARITY [ONE_IN [exact]]\n");
+		fprintf(stderr, "usage: specdump tier|untested|entry|clear "
+		    "FILE MODULE FUNCTION ARITY [ONE_IN [exact]]\n");
 		return 2;
 	}
 	src = file_read(argv[2], &n);
@@ -53,6 +56,7 @@ main(int argc, char **argv)
 	if (argc > 6)
 		p.one_in = (uint32_t)strtoul(argv[6], NULL, 10);
 	p.exact = argc > 7 && strcmp(argv[7], "exact") == 0;
+	p.trace = strcmp(argv[1], "untested") == 0;
 	err = kp_conf_parse(&c, src, n, &d);
 	for (size_t i = 0; i < d.n; i++)
 		fprintf(stderr, "%s:%u:%u: %s%s\n", argv[2], d.v[i].pos.line,
