@@ -90,36 +90,39 @@ whose(Which, _) -> Which.
 chosen(applied, _, {Pid, _, _}) ->
     [Pid];
 chosen(Which, #{max_processes := Max}, _) ->
-    Chosen = named(Which),
+    Chosen = named(Which, Max),
     N = if is_list(Chosen) -> length(Chosen);
            Chosen =:= new -> 0;
            true -> erlang:system_info(process_count)
         end,
-    N > Max andalso refuse("these are ~b processes, more than ~b (choose with -processes, or see -max-processes)",
-                           [N, Max]),
+    N > Max andalso too_many("these are", [], N, Max),
     Chosen.
 
-named(<<"all">>) -> all;
-named(<<"existing">>) -> existing;
-named(<<"new">>) -> new;
-named(Names) ->
-    lists:usort(lists:append([processes_of(N) || N <- string:lexemes(unicode:characters_to_list(Names), ",")])).
+-spec too_many(string(), list(), pos_integer(), pos_integer()) -> no_return().
+too_many(What, Args, N, Max) ->
+    refuse(What ++ " ~b processes, more than ~b (choose with -processes, or see -max-processes)", Args ++ [N, Max]).
+
+named(<<"all">>, _) -> all;
+named(<<"existing">>, _) -> existing;
+named(<<"new">>, _) -> new;
+named(Names, Max) ->
+    lists:usort(lists:append([processes_of(N, Max) || N <- string:lexemes(unicode:characters_to_list(Names), ",")])).
 
 %% Of strings: what OTP 25 compiles for a match of a binary does not load in 29.
-processes_of("<" ++ _ = Text) ->
+processes_of("<" ++ _ = Text, _) ->
     Pid = try list_to_pid(Text)
           catch error:badarg -> refuse("'~ts' is no process (see -processes)", [Text])
           end,
     node(Pid) =:= node() andalso is_process_alive(Pid) orelse refuse("there is no process ~ts", [Text]),
     [Pid];
-processes_of("application:" ++ Name) ->
+processes_of("application:" ++ Name, _) ->
     case application_controller:get_master(existing(unicode:characters_to_binary(Name))) of
         undefined -> refuse("no application '~ts' is running", [Name]);
         Master -> [P || P <- processes(), process_info(P, group_leader) =:= {group_leader, Master}]
     end;
-processes_of("supervisor:" ++ Name) -> descendants([registered_as(Name)], []);
-processes_of("children:" ++ Name) -> [P || {_, P, _, _} <- children(registered_as(Name)), is_pid(P)];
-processes_of(Name) -> [registered_as(Name)].
+processes_of("supervisor:" ++ Name, Max) -> descendants([registered_as(Name)], #{}, Max);
+processes_of("children:" ++ Name, Max) -> [P || {P, _} <- children(registered_as(Name), 0, Max)];
+processes_of(Name, _) -> [registered_as(Name)].
 
 registered_as(Name) ->
     Atom = existing(unicode:characters_to_binary(Name)),
@@ -129,19 +132,32 @@ registered_as(Name) ->
     end.
 
 %% A supervisor is none of its own descendants.
-descendants([Sup | More], Found) ->
-    Children = [{P, Type} || {_, P, Type, _} <- children(Sup), is_pid(P)],
-    descendants([P || {P, supervisor} <- Children, not lists:member(P, Found)] ++ More,
-                [P || {P, _} <- Children] ++ Found);
-descendants([], Found) -> Found.
+descendants([Sup | More], Found, Max) ->
+    Children = children(Sup, map_size(Found), Max),
+    descendants([P || {P, supervisor} <- Children, not is_map_key(P, Found)] ++ More,
+                maps:merge(Found, maps:from_list(Children)), Max);
+descendants([], Found, _) -> maps:keys(Found).
 
-%% Another server might fail for being asked this.
-children(Sup) ->
-    case proc_lib:translate_initial_call(Sup) of
-        {supervisor, _, _} -> ok;
-        _ -> refuse("~tw is no supervisor", [name(Sup)])
-    end,
-    try gen_server:call(Sup, which_children, ?SUPERVISOR_MS)
+%% A list of very many children takes the supervisor long, and memory of it and of
+%% ours: they are counted first. Those found Before add to them, so that a whole
+%% tree has a bound.
+children(Sup, Before, Max) ->
+    is_supervisor(Sup) orelse refuse("~tw is no supervisor", [name(Sup)]),
+    #{supervisors := Supervisors, workers := Workers} = maps:from_list(ask(Sup, count_children)),
+    case Supervisors + Workers of
+        N when Before + N > Max -> too_many("with the ~b children of ~tw these are", [N, name(Sup)], Before + N, Max);
+        _ -> [{P, Type} || {_, P, Type, _} <- ask(Sup, which_children), is_pid(P)]
+    end.
+
+%% Another server might fail for being asked what supervisors are.
+is_supervisor(P) ->
+    case proc_lib:translate_initial_call(P) of
+        {supervisor, _, _} -> true;
+        _ -> false
+    end.
+
+ask(Sup, What) ->
+    try gen_server:call(Sup, What, ?SUPERVISOR_MS)
     catch exit:_ -> refuse("the supervisor ~tw does not answer", [name(Sup)])
     end.
 
