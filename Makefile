@@ -258,6 +258,7 @@ $(PROFILE_UNIT): UNIT_LIBS = -lsqlite3
 CALLS_REPORT := $(wildcard src/report/calls*.c) $(addprefix src/report/,fn_name.c json.c text.c \
                 when.c width.c)
 $(B)/test/test_calls_report: $(call obj,$(CALLS_REPORT))
+$(B)/test/test_store_read: $(call obj,$(REPORT))
 $(B)/test/test_parts: $(call obj,$(STORE) src/kprofd/assembly.c \
     src/kprofd/mail_sum.c)
 $(B)/test/test_parts: UNIT_LIBS = -lsqlite3

@@ -47,6 +47,8 @@ enum kp_loss {
 	KP_LOSS_RELOADED,	/* requests: in flight when tiers.conf changed */
 	KP_LOSS_UNSEEN,		/* requests: counted by the VM, no event came */
 	KP_LOSS_UNARMED,	/* ms: nothing was armed after it had been */
+	KP_LOSS_UNCOUNTED,	/* ms: of these, no agent was there: what was
+				   called then nobody knows */
 	KP_LOSS_TOO_HOT,	/* ms: functions of tiers were not armed */
 	KP_LOSS_EXPIRED,	/* requests: no end within 60 s */
 	KP_LOSS_COLLIDED,	/* requests: two with one label, both dropped */

@@ -23,6 +23,9 @@ static const struct {
 	[KP_LOSS_TOO_HOT] = { "too_hot", "ms",
 	    "of this time functions of tiers were not traced: they are called "
 	    "too often (see the events)" },
+	[KP_LOSS_UNCOUNTED] = { "uncounted", "ms",
+	    "of the unarmed time no agent was in the target: how many requests "
+	    "there were then is not known" },
 	[KP_LOSS_EXPIRED] = { "expired", "requests",
 	    "no end seen within 60 s" },
 	[KP_LOSS_COLLIDED] = { "collided", "requests",

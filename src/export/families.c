@@ -275,7 +275,8 @@ static const struct {
 	{ "rows", { "kprof_lost_rows", METRIC_COUNTER,
 	    "Rows that could not be written to the database.", LOST }, 1 },
 	{ "ms", { "kprof_lost_seconds", METRIC_COUNTER,
-	    "Time in which nothing was armed after it had been.", LOST },
+	    "Time in which nothing was armed after it had been; as uncounted, "
+	    "the part of it in which no agent was there.", LOST },
 	    1e-3 },
 #undef LOST
 };

@@ -98,7 +98,12 @@ explain_requests(struct kp_buf *b, const struct report *r)
 
 	kp_buf_str(b, "no request was measured: ");
 	when_put_range(b, r->start, r->end);
-	if (r->entry_calls == 0)
+	if (r->entry_calls == 0 && r->losses.n[KP_LOSS_UNCOUNTED] > 0)
+		kp_buf_printf(b, "\nno call of an entry function was counted, "
+		    "but for %s of this time nobody\ncounted: no agent was in "
+		    "the target\n", text_dur(n, (kp_dur_ns)
+		    r->losses.n[KP_LOSS_UNCOUNTED] * KP_NS_PER_MS));
+	else if (r->entry_calls == 0)
 		kp_buf_str(b, "\nno call of an entry function was counted: do "
 		    "the requests go through the entries of\ntiers.conf? "
 		    "(kprofd -check -target NODE -tiers FILE shows how often "

@@ -75,6 +75,12 @@ facts_read(struct facts *f, struct kp_query *q)
 	return err;
 }
 
+static bool
+is_uncounted(const struct kp_query_sum *s)
+{
+	return s->entry_calls == 0 && s->losses.n[KP_LOSS_UNCOUNTED] > 0;
+}
+
 static void
 put_windows(struct kp_buf *b, const struct facts *f)
 {
@@ -89,8 +95,12 @@ put_windows(struct kp_buf *b, const struct facts *f)
 	kp_buf_printf(b, "\nlast window ended %s ago: %s requests measured, ",
 	    text_span(ago, kp_wall_now() - f->last),
 	    text_count(n, f->window.sampled));
-	kp_buf_printf(b, "%s entry calls counted\n",
-	    text_count(n, f->window.entry_calls));
+	if (is_uncounted(&f->window))
+		kp_buf_str(b, "entry calls not counted (no agent in the "
+		    "target)\n");
+	else
+		kp_buf_printf(b, "%s entry calls counted\n",
+		    text_count(n, f->window.entry_calls));
 }
 
 static void
@@ -173,7 +183,10 @@ put_json(struct kp_buf *b, const struct facts *f, const char *why)
 	json_time(&j, "first_window", f->first);
 	json_time(&j, "last_window", f->last);
 	json_uint(&j, "last_sampled", f->window.sampled);
-	json_uint(&j, "last_entry_calls", f->window.entry_calls);
+	if (is_uncounted(&f->window))
+		json_null(&j, "last_entry_calls");
+	else
+		json_uint(&j, "last_entry_calls", f->window.entry_calls);
 	runs_json(&j, &f->runs);
 	events_json(&j, &f->events);
 	json_end(&j);

@@ -135,11 +135,27 @@ ledger_lost(struct ledger *l, uint64_t entries)
 	report_missing(l, missing(l, &l->last, entries), true);
 }
 
+static kp_mono_ns
+later(kp_mono_ns a, kp_mono_ns b)
+{
+	return a > b ? a : b;
+}
+
+/* Not before it was armed, nor time that was counted as unarmed already. */
 void
 ledger_unarmed(struct ledger *l, kp_mono_ns since)
 {
-	if (l->unarmed_since == 0)
+	since = later(since, l->told_to);
+	if (l->unarmed_since == 0 || since < l->unarmed_since)
 		l->unarmed_since = since;
+}
+
+void
+ledger_left(struct ledger *l, kp_mono_ns since)
+{
+	ledger_unarmed(l, since);
+	if (l->left_since == 0)
+		l->left_since = later(since, l->unarmed_since);
 }
 
 /* Whole milliseconds since then; the rest is for the next window. */
@@ -156,11 +172,20 @@ count_time(struct ledger *l, enum kp_loss cause, kp_mono_ns *since,
 	*since += ms * KP_NS_PER_MS;
 }
 
+static void
+count_unarmed(struct ledger *l, kp_mono_ns now)
+{
+	count_time(l, KP_LOSS_UNARMED, &l->unarmed_since, now);
+	count_time(l, KP_LOSS_UNCOUNTED, &l->left_since, now);
+	l->told_to = later(l->told_to, l->unarmed_since);
+}
+
 void
 ledger_armed(struct ledger *l, kp_mono_ns now)
 {
-	count_time(l, KP_LOSS_UNARMED, &l->unarmed_since, now);
-	l->unarmed_since = 0;
+	count_unarmed(l, now);
+	l->unarmed_since = l->left_since = 0;
+	l->told_to = now;
 }
 
 void
@@ -179,7 +204,7 @@ ledger_take(struct ledger *l, kp_mono_ns now, uint64_t entries,
 {
 	uint64_t ahead = uncounted(l, &l->last, entries);
 
-	count_time(l, KP_LOSS_UNARMED, &l->unarmed_since, now);
+	count_unarmed(l, now);
 	count_time(l, KP_LOSS_TOO_HOT, &l->hot_since, now);
 	*entry_calls = l->entry_calls + ahead - l->ahead;
 	l->entry_calls = 0;

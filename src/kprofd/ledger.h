@@ -24,6 +24,8 @@ struct ledger {
 	bool sampling;		/* one-in-n was above 1 at some time */
 	kp_mono_ns unarmed_since; /* 0: armed, or never was */
 	kp_mono_ns hot_since;	/* 0: no function is too hot to be armed */
+	kp_mono_ns left_since;	/* 0: an agent is there, or never was */
+	kp_mono_ns told_to;	/* until then it is known what was armed */
 	/* for the running window */
 	uint64_t entry_calls;
 	uint64_t ahead;		/* calls handed over that no status had yet */
@@ -49,8 +51,16 @@ void ledger_sampling(struct ledger *l);
 void ledger_lost(struct ledger *l, uint64_t entries);
 /* Entries are counted from zero again; the agent goes on. */
 void ledger_recount(struct ledger *l, uint64_t entries);
-/* Nothing is armed since then, or it is again: time in between is a loss. */
+/*
+ * Nothing is armed since then, or it is again: time in between is a loss.  Of
+ * several times before it is armed the earliest is meant.
+ */
 void ledger_unarmed(struct ledger *l, kp_mono_ns since);
+/*
+ * The same, and there is no agent since then: nobody counts the calls, and that
+ * is another loss of the same time.
+ */
+void ledger_left(struct ledger *l, kp_mono_ns since);
 void ledger_armed(struct ledger *l, kp_mono_ns now);
 /* Functions of tiers are too hot to be armed from now on, or are not. */
 void ledger_hot(struct ledger *l, bool hot, kp_mono_ns now);

@@ -120,6 +120,7 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 		agent_nonsense(t->agent, "a batch of events");
 		return;
 	}
+	t->heard = b.sent_at;
 	ledger_batch(&t->ledger, b.seq);
 	t->batches++;
 	do {
@@ -235,6 +236,7 @@ on_hello(void *ctx, const struct agent_hello *h)
 
 	t->hello = *h;
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
+	t->heard = 0;
 	watch_forget(&t->watch);
 	find_place(t);
 	ledger_restart(&t->ledger, entries(t));
@@ -268,9 +270,21 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 	if (agent_state(t->agent) == AGENT_ARMED)
 		target_recover(t, st);
 	t->status = *st;
-	t->status_at = kp_mono_now();
+	t->heard = st->now;
 	assembly_expire(&t->part, st->now);
 	target_look_out(t, st->now);
+}
+
+kp_mono_ns
+target_heard(const struct target *t)
+{
+	kp_mono_ns now = kp_mono_now(), at;
+	kp_dur_ns offset, error;
+
+	if (t->heard == 0 || !kp_offset_get(&t->offset, now, &offset, &error) ||
+	    __builtin_add_overflow(t->heard, offset, &at))
+		return now;
+	return at < now ? at : now;
 }
 
 /* A target that is down for a night has one line and one event, not many. */
@@ -331,8 +345,8 @@ on_state(void *ctx, enum agent_state s, const char *text)
 		break;
 	case AGENT_LOST:
 		tell_lost(t, text);
-		if (t->status_at != 0)
-			ledger_unarmed(&t->ledger, t->status_at);
+		if (t->heard != 0)
+			ledger_left(&t->ledger, target_heard(t));
 		ledger_lost(&t->ledger, entries(t));
 		assembly_abandon(&t->part, KP_LOSS_DISCONNECTED);
 		break;

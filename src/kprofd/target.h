@@ -89,7 +89,7 @@ struct target {
 	struct mail_watch mail;
 	struct agent_status status;
 	uint64_t events, batches, windows;
-	kp_mono_ns status_at;
+	kp_target_ns heard;		/* when its last word was sent; 0: none */
 	bool armed_ever;
 	bool unplaced;			/* see assembly_join() */
 	char state_text[512];
@@ -122,6 +122,11 @@ void target_stop(struct target *t);
 void target_leave(struct target *t);
 /* Closes the running window at `now` and hands it to the store. */
 void target_rotate(struct target *t, kp_wall_ns now);
+/*
+ * When its last word was sent, by our clock: what we were stopped for, or what
+ * the way took, is time since then.
+ */
+kp_mono_ns target_heard(const struct target *t);
 /* What is in force. */
 const struct kp_conf *target_conf(const struct target *t);
 /*

@@ -55,6 +55,7 @@ target_look_out(struct target *t, kp_target_ns sent)
 kp_dur_ns
 target_tripped(struct target *t, const char *why)
 {
+	ledger_unarmed(&t->ledger, target_heard(t));
 	return trip(t, KP_TRIP_AGENT, why);
 }
 

@@ -10,17 +10,35 @@ typedef void column_fn(struct json *j, const struct kp_series_step *v,
     size_t tier);
 
 static void
+put_steps(struct json *j, const char *key, const struct kp_series *s,
+    column_fn *put, size_t tier, bool counted)
+{
+	const struct kp_series_step *v;
+
+	json_array(j, key);
+	for (v = s->v; v < s->v + s->n; v++) {
+		if (v->windows == (counted ? v->unseen : 0))
+			json_null(j, NULL);
+		else
+			put(j, v, tier);
+	}
+	json_end(j);
+}
+
+/* null where there is no window. */
+static void
 put_column(struct json *j, const char *key, const struct kp_series *s,
     column_fn *put, size_t tier)
 {
-	json_array(j, key);
-	for (size_t i = 0; i < s->n; i++) {
-		if (s->v[i].windows == 0)
-			json_null(j, NULL);
-		else
-			put(j, &s->v[i], tier);
-	}
-	json_end(j);
+	put_steps(j, key, s, put, tier, false);
+}
+
+/* Of requests and calls: null also where no agent was there to count them. */
+static void
+put_counted(struct json *j, const char *key, const struct kp_series *s,
+    column_fn *put, size_t tier)
+{
+	put_steps(j, key, s, put, tier, true);
 }
 
 static void
@@ -78,7 +96,7 @@ put_selves(struct json *j, const struct kp_series *s)
 	for (size_t t = 0; t <= s->tiers.n; t++) {
 		json_object(j, NULL);
 		json_string(j, "tier", t == 0 ? "_total" : s->tiers.v[t - 1]);
-		put_column(j, "ms", s, col_self, t);
+		put_counted(j, "ms", s, col_self, t);
 		json_end(j);
 	}
 	json_end(j);
@@ -130,10 +148,10 @@ series_json(struct kp_buf *b, const struct kp_series *s,
 
 	if (begin(&j, b, s, identity, tier, &t) != KP_OK)
 		return KP_ENOENT;
-	put_column(&j, "requests", s, col_requests, 0);
-	put_column(&j, "errors", s, col_raised, 0);
-	put_column(&j, "unfinished", s, col_unfinished, 0);
-	put_column(&j, "calls", s, col_calls, t);
+	put_counted(&j, "requests", s, col_requests, 0);
+	put_counted(&j, "errors", s, col_raised, 0);
+	put_counted(&j, "unfinished", s, col_unfinished, 0);
+	put_counted(&j, "calls", s, col_calls, t);
 	put_column(&j, "mean_ms", s, col_mean, t);
 	put_column(&j, "p50_ms", s, col_p50, t);
 	put_column(&j, "p90_ms", s, col_p90, t);
@@ -209,8 +227,8 @@ series_load_json(struct kp_buf *b, const struct kp_series *s)
 	size_t t;
 
 	begin(&j, b, s, NULL, NULL, &t);
-	put_column(&j, "entry_calls", s, col_entries, 0);
-	put_column(&j, "sampled", s, col_sampled, 0);
+	put_counted(&j, "entry_calls", s, col_entries, 0);
+	put_counted(&j, "sampled", s, col_sampled, 0);
 	put_column(&j, "events", s, col_events, 0);
 	put_column(&j, "agent_ms", s, col_agent, 0);
 	put_column(&j, "cost_ms", s, col_cost, 0);

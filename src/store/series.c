@@ -101,7 +101,20 @@ step_of(const struct kp_series *s, kp_wall_ns start)
 	return i >= 0 && (uint64_t)i < s->n ? &s->v[i] : NULL;
 }
 
-#define WINDOWS "select w.start_ns, w.end_ns, w.entry_calls, w.sampled"
+#define WINDOWS "select w.start_ns, w.end_ns, w.entry_calls, w.sampled," \
+	" (select l.n from loss l where l.window_id = w.id and l.cause_id =" \
+	" (select id from cause where name = 'uncounted'))"
+
+/* Nothing was counted for all of it: its zeros are no figures. */
+static bool
+is_unseen(kp_dur_ns length, uint64_t calls, uint64_t uncounted_ms)
+{
+	/* its two ends are by another clock than that time */
+	const double most = 0.99;
+
+	return calls == 0 && length > 0 && (double)uncounted_ms >=
+	    most * (double)length / (double)KP_NS_PER_MS;
+}
 
 /* In order of start; those of several nodes overlap. */
 static enum kp_err
@@ -133,9 +146,12 @@ add_windows(struct kp_query *q, const struct kp_query_range *r,
 		v->windows++;
 		v->entry_calls += (uint64_t)read_int(&rd, 2);
 		v->sampled += (uint64_t)read_int(&rd, 3);
-		v->events += (uint64_t)read_int(&rd, 4);
-		v->agent = sat_add(v->agent, read_int(&rd, 5));
-		v->cost = sat_add(v->cost, read_int(&rd, 6));
+		v->unseen += is_unseen(sat_span(start, end),
+		    (uint64_t)(read_int(&rd, 2) | read_int(&rd, 3)),
+		    (uint64_t)read_int(&rd, 4));
+		v->events += (uint64_t)read_int(&rd, 5);
+		v->agent = sat_add(v->agent, read_int(&rd, 6));
+		v->cost = sat_add(v->cost, read_int(&rd, 7));
 	}
 	return read_end(&rd);
 }

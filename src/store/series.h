@@ -13,6 +13,7 @@
 
 struct kp_series_step {
 	uint64_t windows;
+	uint64_t unseen;		/* of them: no agent was there to count */
 	kp_dur_ns covered;		/* time in some window, of any node */
 	uint64_t entry_calls, sampled;
 	struct kp_losses losses;

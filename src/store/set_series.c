@@ -82,6 +82,7 @@ add_part(struct kp_series *s, const struct kp_series *part)
 		from = &part->v[i];
 		to = &s->v[at];
 		to->windows += from->windows;
+		to->unseen += from->unseen;
 		to->entry_calls += from->entry_calls;
 		to->sampled += from->sampled;
 		to->events += from->events;

@@ -9,11 +9,48 @@
 -export([tests/0]).
 
 tests() ->
-    [{"target killed and started again, under load", 90, fun killed/1},
+    [{"kprofd stopped: the time without an agent", 90, fun stopped/1},
+     {"target killed and started again, under load", 90, fun killed/1},
      {"target hung", 90, fun hung/1},
      {"epmd down", 90, fun no_epmd/1}] ++
     [{"network cut, " ++ Name, 120, fun(T) -> cut(T, Way) end}
      || {Name, Way} <- [{"in silence", both}, {"towards the target", there}, {"towards kprofd", back}]].
+
+%% Its lease ends meanwhile. That the agent has left is read when kprofd goes on: what
+%% was lost was counted from then, 535 ms of 15 s. What is called without an agent
+%% nobody counts, so that there is a time and no number.
+stopped(T) ->
+    {Target, Mark, P} = start(T),
+    Stopped = now_ms(),
+    it:signal(P, "STOP"),
+    Left = left(Target),
+    Load = it:load(T, Target, ["4", "50"]),
+    #{requests := 50} = it:loaded(Load),
+    receive after 3000 -> ok end,
+    Gone = now_ms() - Left,
+    it:signal(P, "CONT"),
+    it:until("armed again", 60000, fun() -> it:times_armed(P) >= 2 end),
+    Back = now_ms(),
+    work(T, Target, P),
+    ends(P),
+    without_an_agent(P, Gone, Back - Stopped),
+    it:equal("those that nobody counted", 100, it:balance(P)),
+    it_audit:ends(Target, Mark),
+    {note, io_lib:format("~0p, gone for ~b ms at least", [it:losses(P), Gone])}.
+
+%% The agent has left, as it is seen here: soon after.
+left(Target) ->
+    it:until("the agent has gone", fun() -> it:call(Target, it_stub, agent, []) =:= gone end),
+    now_ms().
+
+%% Its last word, where it said no goodbye, is of the last second.
+without_an_agent(P, Least, Most) ->
+    #{unarmed := Unarmed, uncounted := Uncounted} = Losses = it:losses(P),
+    it:check(Least =< Uncounted andalso Uncounted =< Unarmed andalso Unarmed =< Most + 1500,
+             "~b to ~b ms without an agent: ~0p", [Least, Most, Losses]).
+
+now_ms() ->
+    erlang:monotonic_time(millisecond).
 
 %% What is in flight is lost with the connection, the rest is in the figures.
 killed(T) ->
@@ -85,15 +122,20 @@ cut(T, Way) ->
     work(T, Target, P),
     Load = it:load(T, Target, ["8", "600s", "5"]),
     it:assembles(P, 100),
+    Cut = now_ms(),
     route(add, Way, Net, P),
-    it:until("the agent has gone", fun() -> it:call(Target, it_stub, agent, []) =:= gone end),
+    Left = left(Target),
     it_audit:during(Target, Mark),
     it:saw(P, "lost '"),
     it:until("it tries again", fun() -> it:count(P, ": connecting") > 1 end),
+    Gone = now_ms() - Left,
     route(del, Way, Net, P),
     it:kill(Load),
-    goes_on(T, Target, P, 2),
+    it:until("armed again", 60000, fun() -> it:times_armed(P) >= 2 end),
+    Back = now_ms(),
+    work(T, Target, P),
     ends(P),
+    without_an_agent(P, Gone, Back - Cut),
     it_audit:ends(Target, Mark),
     {note, io_lib:format("~0p", [it:losses(P)])}.
 

@@ -577,7 +577,7 @@ calls_by_tier(P) ->
 
 %% Requests and calls, that is: time without anything armed is none of them.
 lost(P) ->
-    maps:without([collided, with_request, unarmed], losses(P)).
+    maps:without([collided, with_request, unarmed, uncounted], losses(P)).
 
 %% Every call of the entry is accounted for. Gives the calls.
 balance(P) ->

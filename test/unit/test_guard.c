@@ -860,6 +860,37 @@ too_hot_time(void **state)
 	assert_int_equal(lost.n[KP_LOSS_UNARMED], 0);
 }
 
+/*
+ * kprofd was stopped for 15 s; the agent left after five, as its goodbye says,
+ * which was read after that.  535 ms were lost, it was told: from the reading on.
+ */
+static void
+time_without_an_agent(void **state)
+{
+	struct ledger l = { 0 };
+	struct kp_losses lost = { 0 };
+	uint64_t calls;
+
+	(void)state;
+	ledger_armed(&l, 5 * KP_NS_PER_S);
+	ledger_take(&l, 10 * KP_NS_PER_S, 0, &calls, &lost);
+	/* stopped at 10; at 25 it is read that at 13 it tripped and at 15 left */
+	ledger_unarmed(&l, 25 * KP_NS_PER_S);
+	ledger_unarmed(&l, 13 * KP_NS_PER_S);
+	ledger_left(&l, 15 * KP_NS_PER_S);
+	ledger_take(&l, 26 * KP_NS_PER_S, 0, &calls, &lost);
+	assert_int_equal(lost.n[KP_LOSS_UNARMED], 13000);
+	assert_int_equal(lost.n[KP_LOSS_UNCOUNTED], 11000);
+	/* what it is told once more is counted already */
+	ledger_left(&l, 15 * KP_NS_PER_S);
+	ledger_armed(&l, 27 * KP_NS_PER_S);
+	/* nor is it anything that was before it was armed */
+	ledger_left(&l, 20 * KP_NS_PER_S);
+	ledger_take(&l, 29 * KP_NS_PER_S, 0, &calls, &lost);
+	assert_int_equal(lost.n[KP_LOSS_UNARMED], 16000);
+	assert_int_equal(lost.n[KP_LOSS_UNCOUNTED], 14000);
+}
+
 /* A target that sends notices without end filled the log and the disk. */
 static void
 notices_are_hushed(void **state)
@@ -907,6 +938,7 @@ main(void)
 		cmocka_unit_test(nothing_is_lost),
 		cmocka_unit_test(unarmed_time),
 		cmocka_unit_test(too_hot_time),
+		cmocka_unit_test(time_without_an_agent),
 		cmocka_unit_test(sampled_out_is_said_soon),
 		cmocka_unit_test(lost_after_last_status),
 		cmocka_unit_test(seen_before_it_is_counted),

@@ -17,7 +17,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "report/series.h"
 #include "store/schema.h"
+#include "store/series.h"
 #include "store_fixture.h"
 
 static void
@@ -372,6 +374,48 @@ test_around(void **state)
 	kp_store_close(s);
 }
 
+/*
+ * For a window through which no agent was there the series said 0 requests, as if
+ * there had been none.  One node's is not another's.
+ */
+static void
+test_uncounted(void **state)
+{
+	const struct kp_series_want want = { .step = 10 * S };
+	static const uint64_t uncounted[] = { 0, 9995, 4000, 10001 };
+	struct kp_store *s = open_store();
+	struct kp_series series;
+	struct kp_window *w;
+	struct kp_query *q;
+	struct kp_buf b;
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		w = known_window("a@h", T0 + i * 10 * S);
+		w->losses.n[KP_LOSS_UNCOUNTED] = uncounted[i];
+		if (uncounted[i] > 0)
+			w->entry_calls = w->sampled = 0;
+		kp_store_window(s, w);
+	}
+	kp_store_window(s, known_window("b@h", T0 + 30 * S));
+	assert_true(sync_store(s));
+	q = open_query();
+	assert_int_equal(kp_query_series(q, &all, &want, &series), KP_OK);
+	assert_in_range(series.n, 4, 5);	/* one for where the last ends */
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(series.v[i].unseen, i % 2);
+	assert_int_equal(series.v[3].windows, 2);
+	kp_buf_init(&b, 1 << 20);
+	series_load_json(&b, &series);
+	assert_non_null(strstr(kp_buf_cstr(&b),
+	    "\"entry_calls\":[100,null,0,100"));
+	assert_non_null(strstr(kp_buf_cstr(&b), "\"lost\":[0,9995,4000,10001"));
+	kp_buf_free(&b);
+	kp_series_free(&series);
+	kp_query_close(q);
+	kp_store_close(s);
+}
+
 #define ON_A_FILE(t) cmocka_unit_test_setup_teardown(t, setup, teardown)
 
 int
@@ -381,6 +425,7 @@ main(void)
 		ON_A_FILE(test_tree),
 		ON_A_FILE(test_odd_trees),
 		ON_A_FILE(test_sum),
+		ON_A_FILE(test_uncounted),
 		ON_A_FILE(test_cover),
 		ON_A_FILE(test_around),
 		ON_A_FILE(test_read_without_wal),
