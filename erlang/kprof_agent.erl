@@ -199,7 +199,8 @@ hello(#s{session = Session}) ->
       node => node(),
       otp => erlang:system_info(otp_release),
       time_offset => erlang:time_offset(nanosecond),
-      session => Session =/= legacy}.
+      session => Session =/= legacy,
+      gc_shared => gc_shared()}.
 
 %% ------------------------------------------------------ operator's calls ----
 

@@ -1,8 +1,8 @@
-%% kprof_collected.hrl - who is told of garbage collection. For the agent and the
-%% tracer.
-%%
-%% From OTP 27 on the VM crashes where two tracers have the flag for that on one
-%% process, be they sessions or the legacy tracer.
+%% kprof_collected.hrl - who is told of garbage collection? For the agent and the
+%% tracer: from OTP 27 on two who are, of one process, crash the VM, unless
+%% gc_shared() (kprof_gc_fixed.hrl).
+
+-include("kprof_gc_fixed.hrl").
 
 %% How many {Process, Session} there are, but for sessions of this name, and some
 %% of them.

@@ -12,8 +12,8 @@
 %% else has set on a process of theirs. There it stays out of match specs until
 %% a lookout has seen that nobody else traces a process, and as soon as somebody
 %% does. From OTP 27 on each session has flags of its own, but where two of them
-%% have the one for garbage collection on one process the VM crashes: there the
-%% lookout looks for that.
+%% have the one for garbage collection on one process the VM crashes, unless that
+%% is fixed in it (kprof_gc_fixed.hrl): there the lookout looks for that.
 
 -define(LOOKOUT_MS, 1000).      % between two looks, at least,
 -define(LOOKOUT_SHARE, 50).     % and so many times as long as one took
@@ -27,7 +27,7 @@ flags(Flags, #s{flags = Old} = S) ->
     end.
 
 needs_lookout(#s{session = legacy, flags = Flags}) -> Flags =/= [];
-needs_lookout(#s{flags = Flags}) -> lists:member(garbage_collection, Flags).
+needs_lookout(#s{flags = Flags}) -> lists:member(garbage_collection, Flags) andalso not gc_shared().
 
 %% In a change those of before and those to come.
 flags_too(Limits, #s{flags = Old} = S) ->

@@ -335,7 +335,7 @@ finish(Reason, S) ->
 
 reason_text(done) -> "it is done";
 reason_text(stopped) -> "stopped by " ?MODULE_STRING ":stop()";
-reason_text(collected) -> "somebody else has begun to trace garbage collection, and two would crash this VM";
+reason_text(collected) -> "somebody else has begun to trace garbage collection, and two would crash this VM (erlang/otp#11624)";
 reason_text(lease) -> "its lease ran out";
 reason_text({gone, _}) -> "the connection is gone".
 

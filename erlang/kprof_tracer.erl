@@ -169,9 +169,9 @@ runs(#s{gc = Gc}) ->
 collected(legacy) ->
     [garbage_collection];
 collected(_) ->
-    case collected_by_kprofd() orelse collected_by_others(?MODULE) =/= {0, []} of
-        true -> [];
-        false -> [garbage_collection]
+    case gc_shared() orelse not (collected_by_kprofd() orelse collected_by_others(?MODULE) =/= {0, []}) of
+        true -> [garbage_collection];
+        false -> []
     end.
 
 %% Before the flags are set, which may be long after they were chosen: has nobody

@@ -131,12 +131,13 @@ enum kp_err kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
     struct kp_diags *diags);
 void kp_conf_free(struct kp_conf *c);
 /*
- * Is garbage collection to be measured on this release?  From OTP 27 on only
- * where it is insisted on: a VM in which two tracers have the flag for it on one
- * process crashes when that process collects garbage, and the other may come at
- * any time.
+ * Is garbage collection to be measured?  shared: two tracers may have the flag
+ * for it on one process.  Where they may not, because the VM crashes when that
+ * process collects garbage (erlang/otp#11624), only if it is insisted on, since
+ * the other may come at any time.  Which VMs these are the agent knows
+ * (kprof_gc_fixed.hrl), and says in its hello.
  */
-bool kp_conf_gc(const struct kp_conf *c, int otp);
+bool kp_conf_gc(const struct kp_conf *c, bool shared);
 void kp_diags_free(struct kp_diags *d);
 /*
  * A copy with `before` in front of each text, to be freed like the other.
@@ -184,7 +185,7 @@ struct kp_spec_params {
 	uint32_t one_in;	/* sampling: 1 = every request */
 	uint64_t label_const;	/* bits 42..51 of the label, in place (label.h) */
 	bool exact;		/* add {exception_trace} */
-	int otp;		/* of the target: see kp_conf_gc() */
+	bool gc_shared;		/* in the target: see kp_conf_gc() */
 	bool trace;		/* for kprof trace: labels are its own, and it
 				   tells itself which calls are of them */
 };
@@ -194,7 +195,7 @@ enum kp_err kp_spec_tier(const struct kp_conf *c, const struct kp_mfa *f,
 enum kp_err kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out);
 /* The flags that these give to processes, and take: a list. */
-void kp_spec_flags(const struct kp_conf *c, int otp, struct kp_buf *out);
+void kp_spec_flags(const struct kp_conf *c, bool gc_shared, struct kp_buf *out);
 /* For KP_MARK_CLEAR: takes the token, and tells of it where there was one. */
 enum kp_err kp_spec_clear(const struct kp_conf *c, struct kp_buf *out);
 

@@ -124,7 +124,7 @@ void kp_stats_free(struct kp_stats *st);
 void kp_stats_names(struct kp_stats *st, const struct kp_requests *rs);
 
 /* The node's: what can be measured there. */
-void kp_stats_release(struct kp_stats *st, int otp);
+void kp_stats_release(struct kp_stats *st, bool gc_shared);
 
 /*
  * by_node, borrowed: the kp_stats of each node, KP_NODES_MAX of them, NULL

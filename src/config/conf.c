@@ -158,9 +158,9 @@ set_gc(struct conf_ctx *x, const struct node *form)
 }
 
 bool
-kp_conf_gc(const struct kp_conf *c, int otp)
+kp_conf_gc(const struct kp_conf *c, bool shared)
 {
-	return c->gc && (otp < 27 || c->gc_forced);
+	return c->gc && (shared || c->gc_forced);
 }
 
 static void

@@ -63,13 +63,13 @@ ident_put(struct kp_buf *b, const struct gen *g, const struct node *body,
 static bool
 wants_flags(const struct spec *s)
 {
-	return s->c->scheduling || kp_conf_gc(s->c, s->p->otp);
+	return s->c->scheduling || kp_conf_gc(s->c, s->p->gc_shared);
 }
 
 void
-kp_spec_flags(const struct kp_conf *c, int otp, struct kp_buf *out)
+kp_spec_flags(const struct kp_conf *c, bool gc_shared, struct kp_buf *out)
 {
-	bool gc = kp_conf_gc(c, otp);
+	bool gc = kp_conf_gc(c, gc_shared);
 
 	if (gc || c->scheduling)
 		kp_etf_list(out, (uint32_t)gc + c->scheduling);
@@ -87,7 +87,7 @@ trace_put(struct kp_buf *b, const struct spec *s, bool on)
 	call(b, "trace", 2);
 	if (on)
 		kp_etf_nil(b);
-	kp_spec_flags(s->c, s->p->otp, b);
+	kp_spec_flags(s->c, s->p->gc_shared, b);
 	if (!on)
 		kp_etf_nil(b);
 }

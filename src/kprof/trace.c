@@ -217,7 +217,8 @@ say_otherwise(const struct tracers *ts, const struct args *a)
 			    a->targets.v[i], h->not_native);
 		if (h->no_gc)
 			say("'%s': without garbage collection: somebody else "
-			    "traces that, and two would crash that VM",
+			    "traces that, and two would crash that VM "
+			    "(erlang/otp#11624)",
 			    a->targets.v[i]);
 	}
 }

@@ -279,7 +279,7 @@ place_take(struct assembly_requests *in, struct assembly_part *p,
 	in->names[i] = p->node;
 	place_tell(p, in->rs, i);
 	if (p->otp != 0)
-		kp_stats_release(stats, p->otp);
+		kp_stats_release(stats, p->gc_shared);
 	return i;
 }
 
@@ -421,12 +421,14 @@ assembly_nodes(const struct assembly_part *p)
 }
 
 void
-assembly_told(struct assembly_part *p, int otp, bool native, bool all_exact)
+assembly_told(struct assembly_part *p, int otp, bool gc_shared, bool native,
+    bool all_exact)
 {
 	p->otp = otp;
+	p->gc_shared = gc_shared;
 	p->native = native;
 	p->all_exact = all_exact;
-	kp_stats_release(p->stats, otp);
+	kp_stats_release(p->stats, gc_shared);
 	place_tell(p, p->in->rs, p->index);
 }
 

@@ -55,6 +55,7 @@ struct assembly_part {
 	uint64_t trees_lost;	/* in this window */
 	uint64_t requests_ever;
 	int otp;		/* the target's release; 0: not known yet */
+	bool gc_shared;		/* as of kp_conf_gc() */
 	bool native, all_exact;	/* as of kp_requests_native() */
 	bool timed;		/* its clock is known: */
 	kp_dur_ns offset, error;	/* as of kp_requests_offset() */
@@ -92,10 +93,10 @@ const char *const *assembly_nodes(const struct assembly_part *p);
 
 /*
  * What the target's events can tell, and its clock, when they are known.
- * native, all_exact: as of kp_requests_native().
+ * gc_shared: as of kp_conf_gc(); native, all_exact: as of kp_requests_native().
  */
-void assembly_told(struct assembly_part *p, int otp, bool native,
-    bool all_exact);
+void assembly_told(struct assembly_part *p, int otp, bool gc_shared,
+    bool native, bool all_exact);
 void assembly_offset(struct assembly_part *p, kp_dur_ns offset,
     kp_dur_ns error);
 /* As of kprofd/request.h; without a place events are passed over. */

@@ -155,7 +155,7 @@ set_told(struct target *t)
 		hot |= plan->v[i].hot;
 	}
 	ledger_hot(&t->ledger, hot, kp_mono_now());
-	assembly_told(&t->part, t->hello.otp, t->native,
+	assembly_told(&t->part, t->hello.otp, t->hello.gc_shared, t->native,
 	    t->native && all_exact);
 }
 

@@ -45,9 +45,9 @@ kp_stats_new(const struct kp_conf *conf, const char *node)
 }
 
 void
-kp_stats_release(struct kp_stats *st, int otp)
+kp_stats_release(struct kp_stats *st, bool gc_shared)
 {
-	st->has_gc = kp_conf_gc(st->conf, otp);
+	st->has_gc = kp_conf_gc(st->conf, gc_shared);
 }
 
 void

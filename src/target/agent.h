@@ -46,6 +46,7 @@ struct agent_hello {
 	int otp;
 	int64_t protocol;
 	bool session;		/* OTP 27+: a trace session of our own */
+	bool gc_shared;		/* see kp_conf_gc() */
 	kp_dur_ns time_offset;	/* target time + this = wall time */
 };
 

@@ -138,7 +138,7 @@ put_terms(struct kp_buf *b, const struct kp_conf *c,
 	kp_etf_atom(b, "messages");
 	kp_etf_bool(b, c->messages);
 	kp_etf_atom(b, "flags");
-	kp_spec_flags(c, p->otp, b);
+	kp_spec_flags(c, p->gc_shared, b);
 }
 
 enum kp_err
@@ -348,6 +348,8 @@ hello_field(struct kp_term *r, struct kp_span key, struct agent_hello *h)
 		h->time_offset = read_time(r);
 	} else if (kp_span_is(key, "session")) {
 		h->session = kp_span_is(kp_term_atom(r), "true");
+	} else if (kp_span_is(key, "gc_shared")) {
+		h->gc_shared = kp_span_is(kp_term_atom(r), "true");
 	} else {
 		kp_term_skip(r);
 	}

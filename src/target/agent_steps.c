@@ -336,13 +336,13 @@ answer_start(struct agent *a, struct kp_term *r)
 		other_protocol(a, (long long)a->hello.protocol);
 		return;
 	}
-	a->params.otp = a->hello.otp;
+	a->params.gc_shared = a->hello.gc_shared;
 	a->ops->on_hello(a->ctx, &a->hello);
-	if (a->o.conf->gc && !kp_conf_gc(a->o.conf, a->hello.otp))
+	if (a->o.conf->gc && !kp_conf_gc(a->o.conf, a->hello.gc_shared))
 		a->ops->on_notice(a->ctx, "gc", "garbage collection is not "
 		    "measured here: from OTP 27 on the VM crashes where "
 		    "somebody else traces that as well, in the same process "
-		    "({gc, force} insists)");
+		    "(erlang/otp#11624; {gc, force} insists)");
 	if (a->stopping)
 		agent_stop(a);
 	else

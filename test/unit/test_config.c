@@ -99,7 +99,7 @@ test_full(void **state)
 	assert_true(c->budget == 0.5);
 	assert_true(c->hot_share == 120);
 	assert_true(c->gc && c->gc_forced && c->scheduling);
-	assert_true(kp_conf_gc(c, 29));
+	assert_true(kp_conf_gc(c, false));
 	assert_true(c->messages);
 	assert_int_equal(c->overload.max_age, 500 * KP_NS_PER_MS);
 	assert_int_equal(c->overload.max_queue, 100);

@@ -266,23 +266,24 @@ test_flags(void **state)
 {
 	static const struct {
 		const char *conf, *flags;
-		int otp;
+		bool gc_shared;
 	} v[] = {
-		{ "{scheduling, true}.", "running", 27 },
-		{ "{gc, true}.", "garbage_collection", 25 },
-		{ "{gc, force}.", "garbage_collection", 27 },
+		{ "{scheduling, true}.", "running", false },
+		{ "{gc, true}.", "garbage_collection", true },
+		{ "{gc, force}.", "garbage_collection", false },
 		{ "{gc, true}.\n{scheduling, true}.",
-		    "running,garbage_collection", 26 },
-		{ "{gc, true}.\n{scheduling, true}.", "running", 29 },
-		{ "{gc, true}.", NULL, 27 },
-		{ "{gc, false}.\n{scheduling, false}.", NULL, 25 },
+		    "running,garbage_collection", true },
+		{ "{gc, true}.\n{scheduling, true}.", "running", false },
+		{ "{gc, true}.", NULL, false },
+		{ "{gc, false}.\n{scheduling, false}.", NULL, true },
 	};
 	struct kp_mfa f = { "m", "f", 1 };
 	char conf[512], want[2048];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
-		struct kp_spec_params p = { .one_in = 1, .otp = v[i].otp };
+		struct kp_spec_params p = { .one_in = 1,
+			.gc_shared = v[i].gc_shared };
 
 		snprintf(conf, sizeof(conf), "{tiers, [{t, \"m\"}]}.\n%s",
 		    v[i].conf);

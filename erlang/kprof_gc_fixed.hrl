@@ -1,0 +1,29 @@
+%% kprof_gc_fixed.hrl - may two tracers be told of garbage collection?
+%%
+%% From OTP 27 on the VM crashes when a process collects garbage on which two
+%% tracers have the flag for that, be they sessions or the legacy tracer:
+%% erlang/otp#11624. This is the only place that knows which VMs do; kprofd has it
+%% from what its agent says when it starts.
+
+%% ERTS versions with the fix, the first of each major one: "15.2.9", say. None is
+%% released yet. Of a major version that is not here nothing is assumed, though the
+%% fix may be in it from the start.
+-define(GC_FIXED, []).
+
+%% May two tracers have the flag on one process?
+gc_shared() ->
+    gc_shared(erlang:system_info(version), ?GC_FIXED).
+
+%% Before ERTS 15, of OTP 27, a process has one tracer.
+gc_shared(Version, Fixed) ->
+    case erts(Version) of
+        [Major | _] when Major < 15 -> true;
+        [Major | _] = V -> lists:any(fun(F) -> hd(erts(F)) =:= Major andalso V >= erts(F) end, Fixed);
+        unknown -> false
+    end.
+
+%% A list of numbers, whose order is that of versions; a candidate has none.
+erts(Version) ->
+    try [list_to_integer(N) || N <- string:lexemes(Version, ".")]
+    catch error:badarg -> unknown
+    end.
