@@ -45,6 +45,7 @@
 -define(NEAR_MODULES, 20000).   % module names sent for "did you mean"
 -define(STACK_SHOWN, 8).        % frames that the VM shows, if not told other
 -define(NEIGHBOURS, 5).         % processes of others that are named
+-define(BROUGHT, 20).           % modules that are named
 -define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
 -define(EXACT_CALLS, 1000).     % of about so many calls, the last ones
 -define(LOOK_US, 5000).         % how often code is looked at when behind
@@ -105,7 +106,7 @@
     unarmed = 0,        % entry calls while nothing was armed
     unarmed_from = 0,   % counter when disarmed last
     changing,           % {DeliveredRef, Ref}: a change is answered then
-    loading,            % {Ref, Modules, Loader}: a check is answered then
+    loading,            % {Ref, Modules, Loader, Absent}: a check is answered then
     rating,             % the probe of call rates that runs: see rates/4
     looker,             % the process that looks for loops meanwhile
     last_trip = none,   % see trip/3

@@ -3,19 +3,21 @@
 
 %% Another process waits for the code server: a module may be far away, and its
 %% on_load function may never end, while events are coming. What is not there in
-%% time is not there; when it is at last, that is seen.
+%% time is not there; when it is at last, that is seen. What was loaded for this
+%% stays when we go, and what its on_load function did: so it is told of.
 load(Mods, Ref, S0) ->
     S = load_end(S0),
     Agent = self(),
+    Absent = absent(Mods),
     Loader = spawn(fun() ->
                            Tried = [{M, code:ensure_loaded(M)} || M <- Mods],
                            Agent ! {loaded, Ref, maps:from_list(Tried)}
                    end),
     erlang:send_after(?LOAD_MS, Agent, {loaded, Ref, #{}}),
-    S#s{loading = {Ref, Mods, Loader}}.
+    S#s{loading = {Ref, Mods, Loader, Absent}}.
 
-loaded(Ref, Tried, #s{loading = {Ref, Mods, _}} = S0) ->
-    S = load_end(S0),
+loaded(Ref, Tried, #s{loading = {Ref, Mods, _, Absent}} = S0) ->
+    S = tell_brought(Absent -- absent(Absent), load_end(S0)),
     Answer = [check(M, Why)
               || M <- Mods, {_, Why} <- [maps:get(M, Tried, {error, timeout})]],
     %% What is armed is watched till another plan is: a look follows that.
@@ -25,9 +27,17 @@ loaded(_, _, S) ->
 
 load_end(#s{loading = undefined} = S) ->
     S;
-load_end(#s{loading = {_, _, Loader}} = S) ->
+load_end(#s{loading = {_, _, Loader, _}} = S) ->
     exit(Loader, kill),
     S#s{loading = undefined}.
+
+absent(Mods) ->
+    [M || M <- Mods, not erlang:module_loaded(M)].
+
+tell_brought([], S) ->
+    S;
+tell_brought(Mods, S) ->
+    notice({kprof_notice, brought, lists:sublist(Mods, ?BROUGHT), length(Mods)}, S).
 
 %% Loads nothing: what the target's operator has deleted stays deleted. Asks the
 %% VM only: the code server may be busy.

@@ -1,6 +1,6 @@
 %% kprof_guest.hrl - what every module needs that is loaded into a target: may
-%% it come, in which trace session, and how it goes without a trace. Its name is
-%% that of its process; GUESTS are the modules that go with that.
+%% it come, in which trace session, and how it goes. Its name is that of its process;
+%% GUESTS are the modules that go with that.
 
 -include("kprof_flagger.hrl").
 

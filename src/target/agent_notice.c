@@ -10,6 +10,8 @@
  *   others      the same, where that keeps match specs from giving flags
  *   untraced    []; how many processes have no flags yet, since they run native
  *               code; 0: all have them now
+ *   brought     some of the modules that were loaded because tiers.conf names
+ *               them; how many there are
  *   messages    on | off | {others, Tracer}: are they timed?
  *   hot         a function that was disarmed, since it alone was called so
  *               often; its calls a second
@@ -260,6 +262,19 @@ on_untraced(struct agent *a, int64_t n)
 	    "all processes are traced now" : text);
 }
 
+/* They are the target's to keep: no VM is sure that nobody uses them by now. */
+static void
+on_brought(struct agent *a, struct kp_term *mods, int64_t n)
+{
+	char some[600], text[800];
+
+	msg_text(mods, some, sizeof(some));
+	snprintf(text, sizeof(text), "%" PRId64 " that tiers.conf names %s not "
+	    "loaded there, and %s now, to stay: %s", n,
+	    n == 1 ? "was" : "were", n == 1 ? "is" : "are", some);
+	a->ops->on_notice(a->ctx, "modules", text);
+}
+
 static void
 on_others(struct agent *a, const char *some, int64_t n)
 {
@@ -316,6 +331,8 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 		on_neighbours(a, what, n);
 	else if (kp_span_is(kind, "untraced"))
 		on_untraced(a, n);
+	else if (kp_span_is(kind, "brought"))
+		on_brought(a, &at, n);
 	else if (kp_span_is(kind, "others"))
 		on_others(a, what, n);
 	else if (kp_span_is(kind, "hot") || kp_span_is(kind, "budget"))

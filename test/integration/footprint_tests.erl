@@ -20,7 +20,9 @@
 tests() ->
     [{"callbacks that return 10 MB", 120, alone, fun callbacks/1},
      {"exact on them is taken back", 120, alone, fun exact/1},
-     {"exact on values that become large is taken back", 60, fun grown/1}].
+     {"exact on values that become large is taken back", 60, fun grown/1},
+     {"code and names that stay when kprofd has gone", 120, fun stays/1},
+     {"names that stay when kprof has gone", 120, fun stays_of_kprof/1}].
 
 callbacks(T) ->
     {Target, P, Note} = measure(T, io_lib:format(?TIERS, [""])),
@@ -108,3 +110,76 @@ sample(Target, Load, {Total, Rss}) ->
             sample(Target, Load, Now);
         false -> Now
     end.
+
+%% "Nothing but tokens" stayed, it said. What does: modules that tiers.conf names and
+%% that were not loaded, with what their on_load functions did, some of OTP's own,
+%% and atoms. And that once: no kprofd that comes later adds to it.
+stays(T) ->
+    Target = it:target(T, #{kind => plain}),
+    Before = kept(Target),
+    P = cycle(T, Target),
+    After = kept(Target),
+    Brought = brought(Before, After),
+    it:equal("those that are not OTP's", [db, it_onload], not_otps(Target, Brought)),
+    it:ended_said(P, "modules: 2 that tiers.conf names were not loaded there, and are now, to stay: \\[(it_onload,db|db,it_onload)\\]"),
+    it:equal("an event of it", 1, it:number(P, "select count(*) from events where kind = 'modules'")),
+    it:check(length(Brought) =< 2 + 16, "OTP's: ~0p", [Brought]),
+    Last = [cycle(T, Target) || _ <- [1, 2, 3]],
+    it:equal("after three more", {[], 0}, added(After, kept(Target))),
+    it:equal("told of it again", [0, 0, 0], [it:count(Q, "modules: ") || Q <- Last]),
+    it:equal("runs of the on_load function", 1, it:call(Target, it_onload, times, [])),
+    %% Where all is loaded from the start: a release in embedded mode.
+    Embedded = it:target(T, #{kind => plain, name => "embedded", node => "embedded_" ++ maps:get(node, Target)}),
+    it:do(Embedded, fun() -> [{module, M} = code:ensure_loaded(M) || M <- Brought], ok end),
+    Loaded = kept(Embedded),
+    _ = cycle(T, Embedded),
+    {[], Atoms} = added(Loaded, kept(Embedded)),
+    it:check(Atoms > 0 andalso Atoms < 500, "~b atoms of its own", [Atoms]),
+    {note, io_lib:format("~b atoms and ~b modules of OTP's; ~b atoms where all is loaded",
+                         [element(2, added(Before, After)), length(Brought) - 2, Atoms])}.
+
+cycle(T, Target) ->
+    P = it:kprofd(T, Target, #{tiers => ["{tiers, [{on, {it_onload, work, 1}}, {db, {db, '_', '_'}}]}.\n", it:calm()]}),
+    it:armed(P),
+    it:terminate(P),
+    gone(Target, kprof_agent),
+    P.
+
+%% Of count and of trace, each by itself.
+stays_of_kprof(T) ->
+    Notes = [begin
+                 Target = it:target(T, #{kind => plain, name => Cmd, node => lists:concat([Cmd, "_", os:getpid(), "@127.0.0.1"])}),
+                 Run = fun() ->
+                               {0, _, _} = it_kprof:run(T, Target, Cmd, ["-apply", "it_counted:work(50)", "it_counted"]),
+                               gone(Target, Module)
+                       end,
+                 Before = kept(Target),
+                 Run(),
+                 After = kept(Target),
+                 it:equal("those that are not OTP's", [it_counted], not_otps(Target, brought(Before, After))),
+                 [Run() || _ <- [1, 2, 3]],
+                 it:equal("after three more", {[], 0}, added(After, kept(Target))),
+                 {_, Atoms} = added(Before, After),
+                 it:check(Atoms < 1500, "~b atoms", [Atoms]),
+                 io_lib:format("~s: ~b atoms; ", [Cmd, Atoms])
+             end || {Cmd, Module} <- [{"count", kprof_counters}, {"trace", kprof_tracer}]],
+    {note, Notes}.
+
+gone(Target, Module) ->
+    it:until("it is purged", fun() -> not it:call(Target, erlang, module_loaded, [Module]) end).
+
+%% Asked for twice: whatever the question itself brings is there then.
+kept(Target) ->
+    Ask = fun() -> it:do(Target, fun() -> {lists:sort(erlang:loaded()), erlang:system_info(atom_count)} end) end,
+    _ = Ask(),
+    Ask().
+
+added({Modules0, Atoms0}, {Modules, Atoms}) ->
+    {Modules -- Modules0, Atoms - Atoms0}.
+
+brought(Before, After) ->
+    element(1, added(Before, After)).
+
+not_otps(Target, Modules) ->
+    lists:sort([M || M <- Modules,
+                     not it:do(Target, fun() -> lists:prefix(code:lib_dir(), filename:absname(code:which(M))) end)]).
