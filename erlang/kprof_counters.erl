@@ -41,6 +41,7 @@
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
     functions = [],     % the same, each by itself
     foreign = #{},      % processes that somebody else traces (legacy)
+    walk = none,        % that flags processes
     lender = none,      % the tracer of a kprofd whose flags serve us (legacy)
     only = all,         % or a map of processes: whose counters are read then
     word,               % undefined: the trace control word is not ours
@@ -77,16 +78,12 @@ init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, a
     say_begin(S),
     %% Flags last: by process, all functions count from the same moment on.
     each(true, S),
-    Processes = case S#s.lender of
-                    none -> flag(Chosen, flags(Session, Opts), Session);
-                    _ when S#s.only =:= all -> erlang:system_info(process_count);
-                    _ -> map_size(S#s.only)
-                end,
+    {Processes, S2} = flag_counted(Chosen, Opts, S),
     Starter ! {self(), #{functions => length(Functions), processes => Processes,
                          otp => erlang:system_info(otp_release), skipped => map_size(S#s.foreign)}},
     tick(),
     Now = now_ns(),
-    loop(S#s{since = Now, lease_at = Now div 1000000, memory = own_memory()}).
+    loop(S2#s{since = Now, lease_at = Now div 1000000, memory = own_memory()}).
 
 supports(memory) ->
     case list_to_integer(erlang:system_info(otp_release)) of
@@ -114,6 +111,22 @@ flags(legacy, Opts) -> [silent | flags(session, Opts)];
 flags(_, #{spawned := true}) -> [call, set_on_spawn];
 flags(_, _) -> [call].
 
+%% Returns how many processes are counted; without flags it is all of them.
+flag_counted(unflagged, _, S) ->
+    {erlang:system_info(process_count), S};
+flag_counted(_, _, #s{lender = Lender, only = Only} = S) when Lender =/= none ->
+    {if Only =:= all -> erlang:system_info(process_count); true -> map_size(Only) end, S};
+flag_counted(Chosen, Opts, #s{session = Session} = S0) ->
+    S = flag(Chosen, self(), flags(Session, Opts), S0),
+    case walk_await(S#s.walk, infinity) of
+        {walked, Left, Others, _} -> {max(0, many(Chosen) - Left - Others), S};
+        timeout -> refuse("somebody has killed what sets flags of processes", [])
+    end.
+
+many(Chosen) when is_list(Chosen) -> length(Chosen);
+many(new) -> 0;
+many(_) -> erlang:system_info(process_count).
+
 %% On OTP 25 and 26 a process has one tracer. Where that is a kprofd's, which has
 %% every process flagged for calls, counters count with its flags, until it goes.
 lender(legacy, Chosen) when Chosen =/= unflagged ->
@@ -139,8 +152,7 @@ flags_of(Lender, Chosen, Opts, S) ->
         refuse("a kprofd is there, and before OTP 27 counts go by its flags: of all processes, or of some with"
                " -processes LIST and -not-spawned", []),
     Only = if Chosen =:= all -> all; true -> maps:from_keys(Chosen, []) end,
-    Foreign = [P || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= [], T =/= Lender],
-    S#s{lender = Lender, only = Only, foreign = maps:from_keys(Foreign, [])}.
+    S#s{lender = Lender, only = Only, foreign = traced_by_others(Lender)}.
 
 is_counted(P, #s{foreign = Foreign, only = Only}) ->
     not is_map_key(P, Foreign) andalso (Only =:= all orelse is_map_key(P, Only)).
@@ -167,6 +179,8 @@ loop(S) ->
             loop(new_sentry(S));
         {?MODULE, stop} ->
             finish(stopped, S);
+        {'DOWN', _, process, Pid, _} ->
+            loop(walk_over(Pid, S));
         _ ->
             loop(S)
     end.

@@ -3,7 +3,8 @@
 %% ends. For kprof_counters and kprof_tracer; more of the kind have
 %% - DOES, what it does, a word for people, before this is included;
 %% - a record s with client, client_ref, sentry, who, session, lease_ms,
-%%   lease_at, applied and word;
+%%   lease_at, applied, word and walk, of the flags of processes: none | wanted |
+%%   what flags_start/4 gave | cleared;
 %% - init/3, which tells the starter {self(), Info} when it is armed, or exits
 %%   with refuse/2;
 %% - legacy_tracer/1: whose the flags are in a VM without sessions, of the
@@ -168,33 +169,47 @@ foreign(legacy, Chosen) when Chosen =/= unflagged ->
     is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
         refuse("new processes are traced by ~tw there (kprofd? kprof count without -processes needs no processes, and"
                " OTP 27 has sessions)", [New]),
-    Traced = maps:from_list([{P, traced} || P <- processes(), {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= []]),
+    Traced = traced_by_others(none),
     Both = [P || is_list(Chosen), P <- Chosen, is_map_key(P, Traced)],
     Both =:= [] orelse refuse("~tw is traced by somebody else (kprofd? OTP 27 has sessions)", [name(hd(Both))]),
     Traced;
 foreign(_, _) ->
     #{}.
 
-%% Returns how many there are now.
-flag(unflagged, _, _) ->
-    erlang:system_info(process_count);
-flag(Chosen, Flags, Session) when is_list(Chosen) ->
-    lists:sum([flag_process(P, Flags, Session) || P <- Chosen]);
-flag(Which, Flags, Session) ->
-    trace_process(Which, Flags, Session).
+%% #{Process => is its tracer told of calls?}, but for those of one tracer.
+traced_by_others(But) ->
+    {N, Found} = walk_found(fun(P) ->
+                                    case erlang:trace_info(P, tracer) of
+                                        {tracer, T} when T =/= [], T =/= But -> {found, {P, is_told_of_calls(P)}};
+                                        _ -> skip
+                                    end
+                            end),
+    N > length(Found) andalso refuse("~b processes are traced by somebody else (OTP 27 has sessions)", [N]),
+    maps:from_list(Found).
 
-%% One that has ended meanwhile counts nothing.
-flag_process(P, Flags, Session) ->
-    try trace_process(P, Flags, Session) catch error:badarg -> 0 end.
+is_told_of_calls(P) ->
+    case erlang:trace_info(P, flags) of
+        {flags, Flags} -> lists:member(call, Flags);
+        undefined -> false
+    end.
 
-trace_process(Which, Flags, legacy) -> erlang:trace(without_ports(Which), true, Flags);
-trace_process(Which, Flags, Session) -> trace:process(Session, Which, true, Flags).
+%% The sentry knows of it before. What runs native code has its flags when it lets
+%% the walk in, which goes on until they are taken.
+flag(Chosen, Tracer, Flags, #s{session = Session} = S0) ->
+    S = S0#s{walk = wanted},
+    tell_sentry(S),
+    S#s{walk = flags_start(Session, Tracer, [{true, Flags}], Chosen)}.
 
-%% Ports take flags, too.
-without_ports(all) -> processes;
-without_ports(existing) -> existing_processes;
-without_ports(new) -> new_processes;
-without_ports(Pid) -> Pid.
+%% It has come to its end by itself.
+walk_over(_, #s{walk = Walk} = S) when is_atom(Walk) -> S;
+walk_over(Pid, #s{walk = Walk} = S) ->
+    case walk_pid(Walk) of
+        Pid -> S#s{walk = wanted};
+        _ -> S
+    end.
+
+unflag(#s{walk = Walk}) when is_atom(Walk) -> ok;
+unflag(#s{walk = Walk}) -> walk_stop(Walk).
 
 %% ------------------------------------------------- a call made for us ----
 
@@ -328,7 +343,7 @@ look_lease(#s{client = Client} = S) ->
 -spec finish(term(), #s{}) -> no_return().
 finish(Reason, S) ->
     stop_call(S#s.applied),
-    clear(S#s.session, legacy_tracer(self()), legacy_armed(S)),
+    clear(S),
     word_restore(S#s.word),
     logger:notice("kprof ~s no more for ~ts: ~ts", [?DOES, S#s.who, reason_text(Reason)]),
     exit({kprof, Reason}).
@@ -344,12 +359,18 @@ end_text({kprof, Reason}) -> text("~ts", [reason_text(Reason)]);
 end_text(Reason) -> text("it died: ~0tP", [Reason, 8]).
 
 %% Flags first: without them no event is made while many patterns go, one by one.
-clear(legacy, Tracer, Armed) ->
-    flags_clear(legacy, Tracer, ?CLEAR_MS),
-    lists:foreach(fun legacy_clear/1, Armed),
-    flags_clear(legacy, Tracer, ?CLEAR_MS);
-clear(Session, _, _) ->
+clear(#s{session = legacy} = S) ->
+    unflag(S),
+    clear_legacy(legacy_tracer(self()), S#s.walk =/= none andalso S#s.walk =/= cleared, legacy_armed(S));
+clear(#s{session = Session} = S) ->
+    unflag(S),
     trace:session_destroy(Session),
+    ok.
+
+clear_legacy(Tracer, Flagged, Armed) ->
+    Flagged andalso flags_clear(legacy, Tracer, ?CLEAR_MS),
+    lists:foreach(fun legacy_clear/1, Armed),
+    Flagged andalso flags_clear(legacy, Tracer, ?CLEAR_MS),
     ok.
 
 %% Knows what to take back without the server's help; runs when it is dead. It
@@ -377,7 +398,7 @@ sentry(Ref, Server, {Client, _, _, _, _} = Own) ->
 
 take_back(Reason, Server, {_, Legacy, Armed, Applied, Word}) ->
     stop_call(Applied),
-    Legacy andalso clear(legacy, legacy_tracer(Server), still_armed(Reason, Armed)),
+    Legacy =:= no orelse clear_legacy(legacy_tracer(Server), Legacy =:= flagged, still_armed(Reason, Armed)),
     word_restore(still(Reason, Word)),
     keep(fun(Opts) -> application:unset_env(kprof, ?MODULE, Opts) end).
 
@@ -402,7 +423,11 @@ word_restore(Word) ->
 
 %% Before it is so.
 tell_sentry(#s{session = Session} = S) ->
-    Own = {S#s.client, Session =:= legacy, legacy_armed(S), S#s.applied, S#s.word},
+    Legacy = if Session =/= legacy -> no;
+                S#s.walk =:= none -> unflagged;
+                true -> flagged
+             end,
+    Own = {S#s.client, Legacy, legacy_armed(S), S#s.applied, S#s.word},
     element(1, S#s.sentry) ! {own, Own},
     keep(fun(Opts) -> application:set_env(kprof, ?MODULE, {self(), Own}, Opts) end).
 

@@ -59,19 +59,12 @@ legacy_tracer(Server) ->
         false -> Server
     end.
 
-%% A process that is the tracer is not traced itself; one that empties rings is
-%% told to be. The probe looks at the clock itself.
-flag_all(#s{probe = relay, chosen = Chosen, flags = Flags, session = Session}) ->
-    flag(Chosen, Flags, Session);
-flag_all(#s{chosen = Chosen, flags = Flags, session = Session}) ->
-    {Module, State} = ?PROBE:tracer(),
-    flag(Chosen, [{tracer, Module, State} || Session =:= legacy] ++ (Flags -- [monotonic_timestamp]), Session),
-    unflag(self(), Session).
-
-unflag(P, legacy) ->
-    erlang:trace_info(P, tracer) =:= {tracer, ?PROBE:tracer()} andalso erlang:trace(P, false, [all]);
-unflag(P, Session) ->
-    trace:process(Session, P, false, [all]).
+%% We are not traced ourselves: a walk passes over its owner. The probe looks at the
+%% clock itself.
+flag_all(#s{probe = relay, chosen = Chosen, flags = Flags} = S) ->
+    flag(Chosen, self(), Flags, S);
+flag_all(#s{chosen = Chosen, flags = Flags} = S) ->
+    flag(Chosen, ?PROBE:tracer(), Flags -- [monotonic_timestamp], S).
 
 %% Takes what is in the rings, again and again: at once while there is much.
 drain(#s{stage = tracing} = S0) ->

@@ -30,6 +30,8 @@ tests() ->
      {"memory on OTP 25", 60, fun no_memory/1},
      {"what cannot be", 60, fun refusals/1},
      {"somebody else's trace", 60, fun others/1},
+     {"a port that somebody else traces", 60, fun ports/1},
+     {"no call that stops the node for all its processes", 60, fun unstopped/1},
      {"beside a kprofd", 60, fun beside/1},
      {"rows past the limit", 60, fun merged/1},
      {"a node that grows", 60, fun grows/1},
@@ -442,6 +444,37 @@ others(T) ->
     it:equal("their events that come to us", [], it:call(Target, it_counted, their_events, [])),
     {0, _, _} = interrupt(P),
     it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+%% erlang:trace(all, ..) has the flags of ports too: their tracer was another one, who
+%% had their data, and none when we were gone.
+ports(T) ->
+    Target = plain(T),
+    Before = it:call(Target, it_watch, port, []),
+    Ported = fun(Data) -> it:call(Target, it_watch, ported, [Data]) end,
+    {Told, Before} = Ported(<<"before">>),
+    it:check(Told =/= [], "its tracer is told of ~0p", [Told]),
+    [begin
+         P = start(T, Target, Cmd, Args ++ ["-processes", Which, "it_counted"]),
+         it:equal([Cmd, " of ", Which], {Told, Before}, Ported(<<"during">>)),
+         {0, _, _} = it_kprof:interrupt(P),
+         it:until("it is gone", fun() -> it:call(Target, it_stub, ours, []) =:= [] end),
+         it:equal(["after ", Cmd, " of ", Which], {Told, Before}, Ported(<<"after">>))
+     end || {Cmd, Args} <- [{"time", []}, {"trace", ["-form", "analysis"]}], Which <- ["all", "existing"]],
+    unarmed(Target).
+
+%% Each process has its flags set and taken by itself; no port has.
+unstopped(T) ->
+    Target = plain(T),
+    ok = it:call(Target, it_watch, start, []),
+    [begin
+         P = start(T, Target, Cmd, Args ++ ["-processes", Which, "it_counted"]),
+         it:call(Target, it_counted, work, [50]),
+         {0, Out, _} = it_kprof:interrupt(P),
+         Cmd =:= "trace" orelse it:equal("calls", [465 || Which =/= "new"], [N || {?FIB, N, _} <- it_csv:rows(Out)]),
+         it:until("it is gone", fun() -> it:call(Target, it_stub, ours, []) =:= [] end),
+         it:equal([Cmd, " of ", Which], [], it:call(Target, it_watch, calls, []))
+     end || {Cmd, Args} <- [{"time", ["-csv"]}, {"trace", ["-form", "analysis"]}], Which <- ["all", "existing", "new"]],
     unarmed(Target).
 
 %% A kprofd's work and ours go on beside each other. Before OTP 27 counts by
