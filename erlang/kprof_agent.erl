@@ -124,6 +124,11 @@
     watching = [],      % those of CODE_CHANGES that tell us
     changes = 0,        % modules that were loaded anew, deleted, there at last
     gap_us = 0,         % from those loads to the arming, in all
+    known = all,        % functions whose events are ours, where others' come too
+    foreign = 0,        % events of others, dropped
+    named = #{},        % functions of others that the daemon was told of
+    ceded = #{},        % processes whose flags that took => since when, in ms
+    copies = 0,         % foreign events since the last lease
     unsent = []         % notices that found the connection busy, oldest last
 }).
 
@@ -165,12 +170,7 @@ init(Starter, Daemon, #{who := Who, lease_ms := Lease,
     catch
         error:badarg -> exit(already)
     end,
-    process_flag(message_queue_data, off_heap),
-    process_flag(priority, high),
-    %% Batches are built, sent and dropped: a roomy young heap lets most of
-    %% them die before a collection.
-    process_flag(min_heap_size, 64 * 1024),
-    process_flag(fullsweep_after, 8),
+    agent_flags(),
     Session = session_new(kprofd),
     case foreign_tracing(Session) of
         false -> ok;
@@ -187,6 +187,7 @@ init(Starter, Daemon, #{who := Who, lease_ms := Lease,
                  max_queue = MaxQueue, max_memory = MaxMemory,
                  max_age_ns = MaxAge * 1000000,
                  session = Session,
+                 known = case Session of legacy -> #{}; _ -> all end,
                  tcw = Tcw,
                  word = {Word, now_ms()}}),
     erlang:system_flag(trace_control_word, Word),
@@ -194,6 +195,14 @@ init(Starter, Daemon, #{who := Who, lease_ms := Lease,
     Starter ! {self(), {ok, self(), hello(S)}},
     tick(),
     loop(S).
+
+agent_flags() ->
+    process_flag(message_queue_data, off_heap),
+    process_flag(priority, high),
+    %% Batches are built, sent and dropped: a roomy young heap lets most of
+    %% them die before a collection.
+    process_flag(min_heap_size, 64 * 1024),
+    process_flag(fullsweep_after, 8).
 
 hello(#s{session = Session}) ->
     #{protocol => ?PROTOCOL,
@@ -248,6 +257,8 @@ summary(S0) ->
       last_trip => S#s.last_trip,
       events_sent => S#s.sent,
       events_dropped => S#s.dropped,
+      events_foreign => S#s.foreign,
+      ceded => maps:keys(S#s.ceded),
       busy_ms => S#s.busy div 1000000,
       entry_calls => entry_calls(S),
       tier_calls => S#s.tier_calls}.
@@ -314,7 +325,7 @@ lease(S) ->
 %% ------------------------------------------------------------- commands ----
 
 command(lease, Ref, S) ->
-    S1 = count_tiers(read_counters(look_anew(S#s.looked_at, S#s{lease_ref = Ref}))),
+    S1 = count_tiers(read_counters(look_anew(S#s.looked_at, foreign_tick(S#s{lease_ref = Ref})))),
     _ = send(state_msg(S1), S1),
     judge_hot(S1);
 command({check, Mods}, Ref, S) ->
@@ -380,7 +391,7 @@ state_msg(S) ->
     {kprof_status, now_ns(), erlang:time_offset(nanosecond),
      Name, Reason, S#s.seq, Queue, Bytes, S#s.sent, S#s.dropped,
      S#s.dropped_entries, entry_calls(S), unarmed(S), S#s.busy,
-     S#s.tier_calls, S#s.lease_ref}.
+     S#s.tier_calls, S#s.lease_ref, S#s.foreign, map_size(S#s.ceded)}.
 
 %% Events that the daemon cannot have seen yet, at most.
 waiting(#s{probe = native}) ->
@@ -476,6 +487,9 @@ sentry(Ref, Agent, Legacy, Tcw, Own) ->
     receive
         {own, New} ->
             sentry(Ref, Agent, Legacy, Tcw, New);
+        {heir, Heir} ->
+            erlang:demonitor(Ref, [flush]),
+            sentry(erlang:monitor(process, Heir), Heir, Legacy, Tcw, Own);
         {'DOWN', Ref, process, Agent, Reason} ->
             sentry_clean(Legacy, Agent, Own),
             erlang:system_flag(trace_control_word, Tcw),
@@ -523,6 +537,7 @@ patterns(Plan) ->
 
 %% What the loop hands things to.
 -include("kprof_events.hrl").
+-include("kprof_foreign.hrl").
 -include("kprof_drain.hrl").
 -include("kprof_checks.hrl").
 -include("kprof_arming.hrl").

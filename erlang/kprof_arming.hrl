@@ -9,7 +9,7 @@ arm_plan(Items, S0) ->
         [] ->
             own(patterns(Plan), S),
             S1 = retire_counters(S),
-            S2 = S1#s{plan = Plan, exact = exacts(Plan, S1#s.probe)},
+            S2 = know(Plan, S1#s{plan = Plan, exact = exacts(Plan, S1#s.probe)}),
             count_entries(S2, true),
             rearm(S2#s{unarmed_from = entry_calls(S2)});
         Taken ->
@@ -42,7 +42,7 @@ rearm(#s{plan = Plan} = S) ->
     end.
 
 rearm_all(S00) ->
-    S0 = flags_trim(flags_ensure(lookout(sweep_rest(S00)))),
+    S0 = flags_trim(flags_ensure(lookout(sweep_rest(unceded(S00))))),
     own(counting(S0#s.plan, S0), S0),
     {Entries, Tiers} = by_kind([I || I <- S0#s.plan, not I#item.gone]),
     [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
@@ -161,6 +161,8 @@ clear_patterns(_, _, S) ->
 
 %% On a busy node a pattern takes as long as some hundred processes. Of a pause
 %% kprof_counters is to see nothing.
+is_quieter(#s{flagged = []}) ->
+    false;
 is_quieter(#s{plan = Plan, state = State, leaving = Leaving}) ->
     N = length(lists:usort([M || #item{mfa = {M, _, _}} <- Plan])),
     (Leaving orelse is_tuple(State)) andalso
@@ -236,7 +238,7 @@ change_plan(Take, Put, #s{plan = Old} = S) ->
                                      not lists:member(MFA, Take) andalso
                                          not Is(MFA, Put)
                              end, Old),
-            change_plan(Gone, Kept, Put, S);
+            change_plan(Gone, Kept, Put, know(Put, S));
         Taken ->
             {{error, {traced_by_others, Taken}}, S}
     end.

@@ -9,9 +9,12 @@ watch(#s{session = Session} = S) ->
     S1 = S#s{watching = [MFA || MFA <- ?CODE_CHANGES,
                                 not is_watched(Session, MFA)]},
     own([], S1),
+    watch_put(S1).
+
+watch_put(#s{session = Session, watching = MFAs} = S) ->
     [pattern(Session, MFA, [{'_', [], [{message, false}, {return_trace}]}],
-             meta) || MFA <- S1#s.watching],
-    S1.
+             meta) || MFA <- MFAs],
+    S.
 
 %% The modules that tiers.conf names.
 named(Mods, S) ->

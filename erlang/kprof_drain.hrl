@@ -16,7 +16,7 @@ probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
         Session = session_new(S#s.session, kprof_probe:tracer()),
         self() ! drain,         % from here on nothing fails
         {{ok, kprof_probe:info()},
-         S#s{probe = native, session = Session, watcher = S#s.session}}
+         S#s{probe = native, known = all, session = Session, watcher = S#s.session}}
     catch
         error:{badmatch, {error, Why}} ->
             probe_purge(),

@@ -4,19 +4,24 @@
 
 %% While armed: gather what comes within the wait, look at the limits, send.
 %% Otherwise what still trickles in is dropped and counted.
+%% Foreign ones are seen before anything is waited for.
 event(Ev, #s{state = armed} = S0) ->
-    S = case process_info(self(), message_queue_len) of
-            {_, Len} when Len < ?BATCH_EVENTS - 1 ->
-                receive after wait_ms(Ev, S0) -> S0 end;
-            _ ->
-                look_ahead(S0)
+    S = case is_ours(Ev, S0) of
+            true -> wait(Ev, S0);
+            false -> S0
         end,
     T0 = now_ns(),
     {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
     S2 = batch(First, N, Evs, S1),
     S2#s{busy = S2#s.busy + now_ns() - T0};
 event(Ev, S) ->
-    drop(Ev, S).
+    idle_event(Ev, S).
+
+wait(Ev, S) ->
+    case process_info(self(), message_queue_len) of
+        {_, Len} when Len < ?BATCH_EVENTS - 1 -> await(wait_ms(Ev, S), S), S;
+        _ -> look_ahead(S)
+    end.
 
 %% Each batch costs both sides far more than an event; and a quarter of the age
 %% that events may have is no overload yet. What the last batch had no room for
@@ -28,32 +33,37 @@ wait_ms(Ev, #s{max_age_ns = Ns}) ->
 
 %% Returns the time of the oldest event, their number, and them in order.
 gather(Left, Ev, Acc, S) ->
-    {Stripped, S1} = strip(Ev, S),
-    gather_more(Left, [Stripped | Acc], element(tuple_size(Ev), Ev), S1).
+    First = element(tuple_size(Ev), Ev),
+    {Evs, S1} = gather_more(Left, gathered(Ev, Acc, S)),
+    {First, length(Evs), lists:reverse(Evs), S1}.
 
-gather_more(0, Acc, First, S) ->
-    {First, ?BATCH_EVENTS, lists:reverse(Acc), S};
-gather_more(Left, Acc, First, S) ->
+gathered(Ev, Acc, S) ->
+    case is_ours(Ev, S) of
+        true ->
+            {Stripped, S1} = strip(Ev, S),
+            {[Stripped | Acc], S1};
+        false ->
+            {Acc, foreign(Ev, S)}
+    end.
+
+gather_more(0, Gathered) ->
+    Gathered;
+gather_more(Left, {Acc, S}) ->
     receive
         ?CODE_CHANGED(At) ->
-            gather_more(Left, Acc, First, look_anew(micros(At), S));
-        {trace_ts, _, Kind, _, _, _} = Ev
-          when Kind =:= return_from; Kind =:= exception_from ->
-            {Stripped, S1} = strip(Ev, S),
-            gather_more(Left - 1, [Stripped | Acc], First, S1);
-        {trace_ts, P, Kind, Info, Ts} when is_list(Info) ->
-            Ev = {trace_ts, P, Kind, [], Ts},
-            gather_more(Left - 1, [Ev | Acc], First, S);
+            gather_more(Left, {Acc, look_anew(micros(At), S)});
         Ev when element(1, Ev) =:= trace_ts ->
-            gather_more(Left - 1, [Ev | Acc], First, S)
+            gather_more(Left - 1, gathered(Ev, Acc, S))
     after 0 ->
-            {First, ?BATCH_EVENTS - Left, lists:reverse(Acc), S}
+            {Acc, S}
     end.
 
 batch(First, N, Evs, S) ->
     Now = now_ns(),
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     case over_limit(Now - First, Queue, S) of
+        false when Evs =:= [] ->
+            S;
         false ->
             Seq = S#s.seq + 1,
             Msg = {kprof_events, Seq, Now, Queue, S#s.dropped, Evs},
@@ -81,15 +91,21 @@ send(Msg, S) ->
 
 drop(?CODE_CHANGED(_), S) ->
     S;                          % seen with the next lease
-drop({trace_ts, _, call, _, X, At}, S0) ->
+drop(Ev, S) ->
+    case is_ours(Ev, S) of
+        true -> drop_ours(Ev, S);
+        false -> foreign(Ev, S)
+    end.
+
+drop_ours({trace_ts, _, call, _, X, At}, S0) ->
     S = late_call(At, S0),
     Entries = if tuple_size(X) =:= 7 -> 1; true -> 0 end,
     S#s{dropped = S#s.dropped + 1,
         dropped_entries = S#s.dropped_entries + Entries};
-drop({trace_ts, _, Kind, What, _}, S)
+drop_ours({trace_ts, _, Kind, What, _}, S)
   when Kind =:= in; Kind =:= out; is_list(What) ->
     S;                          % of no call that is seen
-drop(_, S) ->
+drop_ours(_, S) ->
     S#s{dropped = S#s.dropped + 1}.
 
 late_call(At, #s{state = {tripped, _},
@@ -163,10 +179,15 @@ trip(Reason, Queue, S) ->
     notice({kprof_notice, trip, Reason, Queue},
            S2#s{last_trip = Done, lease_at = now_ms()}).
 
+%% Where others' events come as well, they may never end: then not what comes
+%% meanwhile.
 flush(#s{probe = native} = S) ->
     drain_all(S);
+flush(#s{known = all} = S) ->
+    flush(infinity, S);
 flush(S) ->
-    flush(infinity, S).
+    {message_queue_len, Queue} = process_info(self(), message_queue_len),
+    flush(2 * Queue + ?BATCH_EVENTS, S).
 
 %% While something is armed only what is there already: many processors may
 %% send events faster than one drops them.

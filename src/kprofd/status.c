@@ -178,6 +178,16 @@ json_messages(struct json *j, const struct target *t)
 	json_end(j);
 }
 
+/* Where others' patterns send their events to us: OTP 25 and 26. */
+static void
+put_foreign(struct kp_buf *b, const struct target *t)
+{
+	if (t->status.foreign > 0)
+		kp_buf_printf(b, "foreign     %" PRIu64 " events of others' "
+		    "patterns dropped; processes not traced because of them: %"
+		    PRIu64 "\n", t->status.foreign, t->status.ceded);
+}
+
 static void
 put_losses(struct kp_buf *b, const struct target *t)
 {
@@ -228,6 +238,7 @@ put_target(struct kp_buf *b, const struct target *t)
 	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
 	put_clock(b, t);
 	put_messages(b, t);
+	put_foreign(b, t);
 }
 
 static void
@@ -314,6 +325,8 @@ json_counts(struct json *j, const struct target *t)
 	json_uint(j, "in_flight", in_flight(t));
 	json_uint(j, "entry_calls", t->status.entry_calls);
 	json_uint(j, "windows", t->windows);
+	json_uint(j, "foreign_events", t->status.foreign);
+	json_uint(j, "ceded_processes", t->status.ceded);
 }
 
 /* Into the object that is open. */

@@ -63,6 +63,8 @@ struct agent_status {
 	kp_dur_ns busy;		/* the agent's own time for batches */
 	uint64_t tier_calls;	/* of armed functions of tiers, by the VM */
 	uint64_t lease;		/* the number of the one it answers */
+	uint64_t foreign;	/* events of others' patterns, dropped */
+	uint64_t ceded;		/* processes not traced because of those */
 };
 
 /* How events get from the VM to us. */

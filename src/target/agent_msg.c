@@ -414,6 +414,8 @@ msg_read_status(struct kp_term *r, struct agent_status *st,
 	demand(r, st->busy >= 0);
 	st->tier_calls = read_count(r);
 	st->lease = read_count(r);
+	st->foreign = read_count(r);
+	st->ceded = read_count(r);
 	return kp_term_finish(r);
 }
 

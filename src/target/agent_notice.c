@@ -17,6 +17,11 @@
  *               often; its calls a second
  *   budget      the same, since all of them were
  *   uncounted   some of the functions that somebody else counts; how many
+ *   foreign     {Kind, MFA, dropped | ceded}, of an event of somebody
+ *               else's pattern; how many there were
+ *   taken       {What, Who}: what somebody took of what is ours, and who
+ *               traces there; how often within a minute
+ *   rest        {foreign, Kind, MFA} or {taken, What, Who}: it rests for that
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -307,6 +312,89 @@ on_messages(struct agent *a, struct kp_term mail)
 	a->ops->on_messages(a->ctx, false, why);
 }
 
+#define WAY_OUT "-probe native or OTP 27 have no such events"
+
+/* What it costs: a call's is dropped; a value was copied before it could be. */
+static void
+on_foreign(struct agent *a, struct kp_term r)
+{
+	char kind[64], mfa[300], text[600];
+
+	kp_term_tuple_n(&r, 3);
+	msg_text(&r, kind, sizeof(kind));
+	msg_text(&r, mfa, sizeof(mfa));
+	snprintf(text, sizeof(text), "somebody else traces %s, and as a "
+	    "process has one tracer before OTP 27 its %s events come to "
+	    "kprofd's agent, which drops them%s; " WAY_OUT, mfa, kind,
+	    kp_span_is(kp_term_atom(&r), "ceded") ? ": processes that send "
+	    "them are not traced until the next resume" : "");
+	a->ops->on_notice(a->ctx, "foreign", text);
+}
+
+static void
+words_put(struct kp_term *r, char *text, size_t n)
+{
+	struct kp_buf b;
+	uint32_t len = kp_term_list(r);
+	char one[200];
+
+	kp_buf_init(&b, 4096);
+	for (uint32_t i = 0; i < len && r->err == KP_OK; i++) {
+		msg_text(r, one, sizeof(one));
+		kp_buf_printf(&b, "%s%s", i == 0 ? "" : ", ", one);
+	}
+	if (len > 0)
+		kp_term_nil(r);
+	snprintf(text, n, "%s", kp_buf_cstr(&b));
+	kp_buf_free(&b);
+}
+
+/* {.., What, Who}: lists of binaries and of names. */
+static void
+taken_text(struct kp_term *r, char *text, size_t n)
+{
+	char what[400], who[300];
+
+	words_put(r, what, sizeof(what));
+	words_put(r, who, sizeof(who));
+	snprintf(text, n, "somebody took %s%s%s", what, who[0] != '\0' ?
+	    "; at work there: " : "", who);
+}
+
+static void
+on_taken(struct agent *a, struct kp_term r, int64_t times)
+{
+	char taken[800], text[900];
+
+	kp_term_tuple_n(&r, 2);
+	taken_text(&r, taken, sizeof(taken));
+	snprintf(text, sizeof(text), "%s; put back (%" PRId64 " of 3 in a "
+	    "minute, then it rests)", taken, times);
+	a->ops->on_notice(a->ctx, "taken", text);
+}
+
+/* Disarmed by itself, like a trip. */
+static void
+on_rest(struct agent *a, struct kp_term r)
+{
+	char kind[64], mfa[300], text[1000];
+
+	kp_term_tuple(&r);
+	if (kp_span_is(kp_term_atom(&r), "foreign")) {
+		msg_text(&r, kind, sizeof(kind));
+		msg_text(&r, mfa, sizeof(mfa));
+		snprintf(text, sizeof(text), "somebody else traces %s, whose "
+		    "%s events all came to kprofd's agent and were too much: "
+		    "no process is traced by it meanwhile; " WAY_OUT, mfa, kind);
+	} else {
+		taken_text(&r, text, sizeof(text));
+	}
+	if (a->user_paused || a->state != AGENT_ARMED)
+		a->ops->on_notice(a->ctx, "trip", text);
+	else
+		agent_set_rest(a, a->ops->on_trip(a->ctx, text), text);
+}
+
 void
 agent_on_notice(struct agent *a, struct kp_term *r)
 {
@@ -339,4 +427,10 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 		on_hot(a, at, kp_span_is(kind, "hot"), n);
 	else if (kp_span_is(kind, "uncounted"))
 		on_uncounted(a, what, n);
+	else if (kp_span_is(kind, "foreign"))
+		on_foreign(a, at);
+	else if (kp_span_is(kind, "taken"))
+		on_taken(a, at, n);
+	else if (kp_span_is(kind, "rest"))
+		on_rest(a, at);
 }

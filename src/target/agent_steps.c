@@ -569,6 +569,23 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 	}
 }
 
+/* {kprof_moved, Pid}: another process goes on with the agent's work. */
+static void
+on_moved(struct agent *a, struct kp_term *r)
+{
+	struct kp_span pid = kp_term_raw(r);
+	struct kp_term check;
+
+	kp_term_begin_raw(&check, pid.p, pid.n);
+	kp_term_pid(&check);
+	if (r->err != KP_OK || kp_term_finish(&check) != KP_OK) {
+		agent_nonsense(a, "a process");
+		return;
+	}
+	kp_buf_reset(&a->ids.agent);
+	kp_buf_put(&a->ids.agent, pid.p, pid.n);
+}
+
 /*
  * An agent of our last life sends to the pid we had then.  The name is the
  * same; number and creation, the last twelve bytes, are not.
@@ -608,5 +625,7 @@ agent_on_frame(struct agent *a, const struct kp_frame *f)
 		on_reply(a, &r);
 	else if (kp_span_is(tag, "kprof_notice"))
 		agent_on_notice(a, &r);
+	else if (kp_span_is(tag, "kprof_moved"))
+		on_moved(a, &r);
 }
 

@@ -11,11 +11,24 @@
 
 -export([tests/0]).
 %% In the target.
--export([work/2, worker/1]).
+-export([work/2, make/2, worker/1, rounds/2]).
+
+-define(WORK, {?MODULE, work, 2}).
+-define(ARGUMENTS, [{'_', [], [{message, '$_'}]}]).
+-define(LIKE_OURS, [{['$1', '_'], [], [{message, {{'$1', '$1', '$1'}}}]}]).
+-define(VALUES, [{'_', [], [{message, false}, {exception_trace}]}]).
 
 tests() ->
     [{"a tracer of somebody's beside ours", 60, fun(T) -> attack(T, #{}, fun beside/3) end},
-     {"sessions come and go beside ours", 60, fun(T) -> attack(T, #{}, fun sessions/3) end}].
+     {"sessions come and go beside ours", 60, fun(T) -> attack(T, #{}, fun sessions/3) end},
+     {"arguments of somebody's pattern, in processes that are ours", 60, fun(T) -> attack(T, #{}, fun arguments/3) end},
+     {"values of somebody's pattern, in processes that are ours", 60, fun(T) -> attack(T, #{}, fun values/3) end},
+     {"somebody's pattern goes on while we rest", 90, fun(T) -> attack(T, #{}, fun while_paused/3) end},
+     {"large values of somebody's pattern", 60, alone, fun(T) -> flood(T, make, ?VALUES, #{}) end},
+     {"large values of somebody's pattern, by who does nothing else", 60, alone,
+      fun(T) -> flood(T, work, ?VALUES, #{grows => unbounded_mib(T)}) end},
+     {"large arguments of somebody's pattern, by who does nothing else", 60, alone,
+      fun(T) -> flood(T, work, ?ARGUMENTS, #{grows => unbounded_mib(T)}) end}].
 
 %% --------------------------------------------------------------- frame ----
 
@@ -51,17 +64,30 @@ begins(T, _) ->
 ends(Target, {snapshot, Snapshot}) -> it:audit(Target, Snapshot);
 ends(Target, Mark) -> it_audit:ends(Target, Mark).
 
-%% Requests are made in the target, and seen.
+%% Requests are made in the target, and seen; after an overload one in four.
 sees(Target, P) ->
     Then = it:said(P, "([0-9]+) assembled"),
-    20 = it:call(Target, it_driver, handle, [20]),
-    it:until("requests are seen", fun() -> it:said(P, "([0-9]+) assembled") >= Then + 20 end).
+    it:until("requests are seen",
+             fun() ->
+                     20 = it:call(Target, it_driver, handle, [20]),
+                     it:said(P, "([0-9]+) assembled") >= Then + 20
+             end).
 
 %% ------------------------------------------------------- in the target ----
 
 %% What somebody traces: called with an argument, which it also returns.
+work(Argument, forever) ->
+    _ = ?MODULE:work(Argument, once),
+    ?MODULE:work(Argument, forever);
 work(Argument, _) ->
     Argument.
+
+%% Its value is made each time.
+make(Large, forever) ->
+    _ = ?MODULE:make(Large, once),
+    ?MODULE:make(Large, forever);
+make(Large, once) ->
+    lists:reverse(lists:reverse(lists:map(fun(X) -> X end, Large))).
 
 worker(Argument) ->
     receive
@@ -105,6 +131,150 @@ beside(Target, P, Marker) ->
                          N
                  end),
     it:equal("what the other tracer saw", 2 * Rounds, Seen),
+    sees(Target, P).
+
+%% Nobody is asked which process is whose: on OTP 25 and 26 they have one tracer,
+%% us. It is given what it asks for, and drops it.
+arguments(Target, P, Marker) ->
+    Rounds = it_health:many(100, 10000),
+    %% And of a function that is ours as well.
+    Ours = {formatter, format_response, 1},
+    [it:do(Target, fun() ->
+                           1 = erlang:trace_pattern(?WORK, Spec, [local]),
+                           in_worker(Marker, fun(Worker) -> worked(Worker, Rounds) end)
+                   end) || Spec <- [?ARGUMENTS, ?LIKE_OURS, []]],
+    told_of(Target, P, "somebody else traces .*adversary_tests.*work.* call events"),
+    it_health:keeps_out(P, Marker),
+    sees(Target, P),
+    it:do(Target, fun() ->
+                          1 = erlang:trace_pattern(Ours, ?LIKE_OURS, [local]),
+                          spawn_monitor(fun() -> catch formatter:format_response({Marker, lists:duplicate(10, Marker)}) end),
+                          receive {'DOWN', _, _, _, _} -> erlang:trace_pattern(?WORK, false, [local]) end
+                  end),
+    it_health:keeps_out(P, Marker),
+    it:equal("state", armed, it:agent_state(Target)),
+    end_of(Ours, Target).
+
+%% With sessions it is somebody's own, and stays.
+end_of(Ours, Target) ->
+    it:otp(Target) < 27 orelse it:call(Target, erlang, trace_pattern, [Ours, false, [local]]),
+    ok.
+
+%% A worker that waits between its rounds loses our flags; others do not.
+values(Target, P, Marker) ->
+    Rounds = it_health:many(20, 500),
+    Foreign = it:do(Target,
+                    fun() ->
+                            1 = erlang:trace_pattern(?WORK, ?VALUES, [local]),
+                            N = in_worker(Marker, fun(Worker) ->
+                                                          [begin worked(Worker, 5), receive after 5 -> ok end end
+                                                           || _ <- lists:seq(1, Rounds)],
+                                                          quiet(Worker)
+                                                  end),
+                            erlang:trace_pattern(?WORK, false, [local]),
+                            N
+                    end),
+    told_of(Target, P, "somebody else traces .*work.* (return|exception)_from events .* not traced until the next resume"),
+    it:equal("state", armed, it:agent_state(Target)),
+    sees(Target, P),
+    {ok, _} = it:control(P, "pause"),
+    it:until("paused", fun() -> it:agent_state(Target) =:= paused end),
+    {ok, _} = it:control(P, "resume"),
+    it:until("armed", fun() -> it:agent_state(Target) =:= armed end),
+    sees(Target, P),
+    Foreign.
+
+%% Whatever it does now, the agent is not told.
+quiet(Worker) ->
+    case foreign() of
+        none -> ok;
+        _ ->
+            worked(Worker, 10),
+            Before = settled_foreign(foreign()),
+            worked(Worker, 10),
+            Before = settled_foreign(foreign())
+    end.
+
+settled_foreign(N) ->
+    receive after 200 -> ok end,
+    case foreign() of
+        N -> N;
+        More -> settled_foreign(More)
+    end.
+
+%% Events of others that the agent was sent; none: it can be sent none.
+foreign() ->
+    case kprof_agent:status() of
+        #{probe := native} -> none;
+        #{events_foreign := N} -> case erlang:function_exported(trace, session_create, 3) of true -> none; _ -> N end
+    end.
+
+in_worker(Marker, Fun) ->
+    Worker = spawn(?MODULE, worker, [Marker]),
+    Result = Fun(Worker),
+    exit(Worker, kill),
+    Result.
+
+told_of(Target, P, Pattern) ->
+    it:otp(Target) >= 27 orelse it:is_native() orelse it_health:told_of(P, foreign, Pattern).
+
+%% Nothing is armed, and events come all the same.
+while_paused(Target, P, Marker) ->
+    {ok, _} = it:control(P, "pause"),
+    it:until("paused", fun() -> it:agent_state(Target) =:= paused end),
+    it:do(Target, fun() ->
+                          1 = erlang:trace_pattern(?WORK, ?ARGUMENTS, [local]),
+                          in_worker(Marker, fun(Worker) ->
+                                                    worked(Worker, 10),
+                                                    receive after 50 -> ok end,
+                                                    quiet(Worker)
+                                            end),
+                          %% And some that never wait.
+                          Busy = [spawn(?MODULE, rounds, [1000000000, Marker]) || _ <- lists:seq(1, 4)],
+                          Is = fun(P1) -> erlang:trace_info(P1, tracer) =:= {tracer, []} end,
+                          [wait_until(fun() -> foreign() =:= none orelse Is(B) end) || B <- Busy],
+                          erlang:trace_pattern(?WORK, false, [local]),
+                          [exit(B, kill) || B <- Busy],
+                          ok
+                  end),
+    it:equal("state", false, armed =:= it:agent_state(Target)),
+    {ok, _} = it:control(P, "resume"),
+    it:until("armed", fun() -> it:agent_state(Target) =:= armed end),
+    sees(Target, P).
+
+wait_until(Fun) ->
+    Fun() orelse begin receive after 5 -> ok end, wait_until(Fun) end.
+
+%% A process that calls and does nothing else copies 8 GB/s until its time slice
+%% ends, of 4000 calls: what it copies before the agent runs even once nobody can
+%% bound. Without an end to it that is 5 GB in half a second.
+unbounded_mib(#{release := Release}) ->
+    case re:run(Release, "OTP 2[56]") =/= nomatch andalso not it:is_native() of
+        true -> 1024;
+        false -> 64 + 32
+    end.
+
+impatient() ->
+    {ok, Text} = file:read_file(it:tiers()),
+    [Text, "{overload, [{max_age_ms, 60000}, {max_lag_ms, 60000}, {pause_s, 1}]}.\n"].
+
+flood(T, Function, Spec, Opts) ->
+    attack(T, Opts#{tiers => impatient()}, fun(Target, P, Marker) -> flood(Target, P, Marker, Function, Spec) end).
+
+flood(Target, P, Marker, Function, Spec) ->
+    it:do(Target, fun() ->
+                          Large = [Marker | lists:duplicate(20000, x)],
+                          Busy = [spawn(?MODULE, Function, [Large, forever]) || _ <- lists:seq(1, 4)],
+                          receive after 100 -> ok end,
+                          1 = erlang:trace_pattern({?MODULE, Function, 2}, Spec, [local]),
+                          receive after 500 -> ok end,
+                          erlang:trace_pattern({?MODULE, Function, 2}, false, [local]),
+                          [exit(B, kill) || B <- Busy],
+                          ok
+                  end),
+    it:otp(Target) >= 27 orelse it:is_native() orelse
+        it:saw(P, "^kprofd: .* (trip|foreign): somebody else traces .*adversary_tests"),
+    it:until("armed", fun() -> it:agent_state(Target) =:= armed end),
     sees(Target, P).
 
 %% Made with patterns of everything in a module, and gone with their handles.

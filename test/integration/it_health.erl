@@ -114,8 +114,8 @@ keeps_out(P, Marker) ->
 %% Its log, and its events of this kind, say so.
 told_of(P, Kind, Pattern) ->
     it:saw(P, ["^kprofd: .*", Pattern]),
-    it:until(["an event of kind ", Kind, " that says ", Pattern],
+    it:until(["an event of kind ", atom_to_list(Kind), " that says ", Pattern],
              fun() ->
                      lists:any(fun([Text]) -> re:run(Text, Pattern) =/= nomatch end,
-                               it:sql(P, ["select text from events where kind = '", Kind, "'"]))
+                               it:sql(P, lists:concat(["select text from events where kind = '", Kind, "'"])))
              end).

@@ -208,7 +208,7 @@ status(Other) ->
                                              {dropped, 0}, {dropped_entries, 0}, {entry_calls, 0}, {unarmed, 0},
                                              {busy, 0}, {tier_calls, 0}, {lease, 0}]],
     {kprof_status, Now, Offset, Name, Reason, Seq, Queue, Memory, Sent, Dropped, Entries, Calls, Unarmed, Busy, Tiers,
-     Lease}.
+     Lease, 0, 0}.
 
 %% -------------------------------------------------------------- bytes ----
 
