@@ -478,8 +478,8 @@ RELOADS ?= 20
 INTEGRATION := $(B)/integration/ebin
 
 # Packages that tests want and the machine need not have installed.  Where one
-# cannot be had, the tests say so and are skipped; not so in CI.  cowboy is
-# there within RabbitMQ.
+# cannot be had, the tests say so and are skipped; not so in CI.  cowboy and
+# recon are there within RabbitMQ.
 $(B)/deb/%:
 	sh test/support/deb.sh $* $@ || \
 	    { rm -rf $@; mkdir -p $@; [ -z "$$CI" ]; }
@@ -491,7 +491,7 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
                             $(LIBRARY_EBIN)/kprof.app | $(B)/deb/rabbitmq-server
 	@mkdir -p $(@D)
 	cp $(LIBRARY_EBIN)/* $(@D)
-	for a in cowboy cowlib ranch; do \
+	for a in cowboy cowlib ranch recon; do \
 	    find $(B)/deb/rabbitmq-server -path "*/plugins/$$a-*/ebin/*" -exec cp {} $(@D) \; ; \
 	done
 	erlc -Wall$(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)

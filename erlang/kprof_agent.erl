@@ -78,7 +78,8 @@
     lease_ref = 0,      % its reference: which of them a status answers
     max_queue, max_memory, max_age_ns,
     session,            % trace session (OTP 27+) or legacy
-    watcher,            % the session that watches for code, if another
+    watcher,            % the session that watches for code, if another;
+                        % it was there first
     probe = relay,      % relay | native
     rings = {0, 0},     % events that found their ring full, and entries
     tcw,                % trace control word as it was found
@@ -124,6 +125,7 @@
     watching = [],      % those of CODE_CHANGES that tell us
     changes = 0,        % modules that were loaded anew, deleted, there at last
     gap_us = 0,         % from those loads to the arming, in all
+    taken = [],         % when somebody took what is ours, in monotonic ms
     known = all,        % functions whose events are ours, where others' come too
     foreign = 0,        % events of others, dropped
     named = #{},        % functions of others that the daemon was told of
@@ -278,7 +280,7 @@ loop(S) ->
         tick ->
             tick(),
             word_advance(S),
-            loop(look_hot(lease(mail_settle(flush_unsent(S)))));
+            loop(look_hot(lease(mail_settle(session_look(flush_unsent(S))))));
         drain ->
             loop(drain(S));
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.daemon_ref ->
@@ -325,7 +327,7 @@ lease(S) ->
 %% ------------------------------------------------------------- commands ----
 
 command(lease, Ref, S) ->
-    S1 = count_tiers(read_counters(look_anew(S#s.looked_at, foreign_tick(S#s{lease_ref = Ref})))),
+    S1 = count_tiers(read_counters(intact(session_look(foreign_tick(S#s{lease_ref = Ref}))))),
     _ = send(state_msg(S1), S1),
     judge_hot(S1);
 command({check, Mods}, Ref, S) ->
@@ -361,7 +363,7 @@ command({spec, MFA, Spec}, Ref, S) ->
 command(pause, Ref, S) ->
     reply(Ref, ok, flush(disarm(paused, S)));
 command(resume, Ref, S) ->
-    {Result, S1} = rearm(look_anew(S#s.looked_at, S)),
+    {Result, S1} = rearm(put_back_rested(look_anew(S#s.looked_at, session_look(S)))),
     reply(Ref, Result, S1);
 command(clear_tokens, Ref, S) ->
     seq_trace:reset_trace(),
@@ -469,6 +471,7 @@ hand_over_batch(Ref, Deadline, N, Evs, S) ->
 
 reason_text(stopped_by_daemon) -> "it ended";
 reason_text(stopped_by_operator) -> "stopped by kprof_agent:stop()";
+reason_text(session_destroyed) -> "its trace session was destroyed by somebody else";
 reason_text(lease_expired) -> "its lease ran out";
 reason_text({daemon_gone, _}) -> "the connection is gone".
 
@@ -538,6 +541,7 @@ patterns(Plan) ->
 %% What the loop hands things to.
 -include("kprof_events.hrl").
 -include("kprof_foreign.hrl").
+-include("kprof_intact.hrl").
 -include("kprof_drain.hrl").
 -include("kprof_checks.hrl").
 -include("kprof_arming.hrl").

@@ -42,7 +42,7 @@ rearm(#s{plan = Plan} = S) ->
     end.
 
 rearm_all(S00) ->
-    S0 = flags_trim(flags_ensure(lookout(sweep_rest(unceded(S00))))),
+    S0 = flags_trim(flags_ensure(lookout(sweep_rest(canary_put(unceded(S00)))))),
     own(counting(S0#s.plan, S0), S0),
     {Entries, Tiers} = by_kind([I || I <- S0#s.plan, not I#item.gone]),
     [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],

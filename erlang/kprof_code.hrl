@@ -11,10 +11,13 @@ watch(#s{session = Session} = S) ->
     own([], S1),
     watch_put(S1).
 
-watch_put(#s{session = Session, watching = MFAs} = S) ->
-    [pattern(Session, MFA, [{'_', [], [{message, false}, {return_trace}]}],
+watch_put(#s{watching = MFAs} = S) ->
+    [pattern(watcher(S), MFA, [{'_', [], [{message, false}, {return_trace}]}],
              meta) || MFA <- MFAs],
     S.
+
+watcher(#s{watcher = undefined, session = Session}) -> Session;
+watcher(#s{watcher = Watcher}) -> Watcher.
 
 %% The modules that tiers.conf names.
 named(Mods, S) ->
@@ -34,15 +37,25 @@ micros({Mega, Sec, Us}) ->
 %% ours: of each module one function is asked for.
 look_anew(_, #s{looked_at = never} = S) ->
     S;
-look_anew(At, #s{mods = Mods} = S0) ->
-    S = named([M || {M, _} <- Mods], S0),
-    Changes = [{M, change(Old, New)}
-               || {{M, Old}, {M, New}} <- lists:zip(Mods, S#s.mods),
-                  Old =/= New],
-    Again = [{M, reloaded} || M <- bare_modules(S),
+look_anew(At, S0) ->
+    {Changes, S} = changes(S0),
+    Again = [{M, reloaded} || not is_cleared(S), M <- bare_modules(S),
                               not lists:keymember(M, 1, Changes)],
-    lists:foldl(fun(Change, S1) -> changed(Change, At, S1) end, S,
-                Changes ++ Again).
+    all_changed(Changes ++ Again, At, S).
+
+%% Where no word came that code was loaded: one that is as it was has not been.
+look_changes(_, #s{looked_at = never} = S) ->
+    S;
+look_changes(At, S0) ->
+    {Changes, S} = changes(S0),
+    all_changed(Changes, At, S).
+
+changes(#s{mods = Mods} = S0) ->
+    S = named([M || {M, _} <- Mods], S0),
+    {[{M, change(Old, New)} || {{M, Old}, {M, New}} <- lists:zip(Mods, S#s.mods), Old =/= New], S}.
+
+all_changed(Changes, At, S) ->
+    lists:foldl(fun(Change, S1) -> changed(Change, At, S1) end, S, Changes).
 
 %% The word that code has changed may wait behind many events.
 look_ahead(S) ->

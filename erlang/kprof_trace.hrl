@@ -68,18 +68,12 @@ is_watched(_, _) ->
     false.
 
 %% An integer, or false where nobody counts.
-counter(legacy, MFA) ->
-    {call_count, N} = erlang:trace_info(MFA, call_count),
-    N;
 counter(Session, MFA) ->
-    {call_count, N} = trace:info(Session, MFA, call_count),
+    {call_count, N} = trace_info(Session, MFA, call_count),
     N.
 
-traced(legacy, MFA) ->
-    {traced, How} = erlang:trace_info(MFA, traced),
-    How;
 traced(Session, MFA) ->
-    {traced, How} = trace:info(Session, MFA, traced),
+    {traced, How} = trace_info(Session, MFA, traced),
     How.
 
 %% ---- flags of processes ----

@@ -134,6 +134,33 @@ token_label(struct event *e, ERL_NIF_TERM token, bool from)
 	return label_of(e->env, v[1]);
 }
 
+/*
+ * Before OTP 27 anybody's patterns come here, with whatever their messages
+ * carry: what is ours has tokens and a caller in their places.
+ */
+static bool
+is_token(ErlNifEnv *env, ERL_NIF_TERM term)
+{
+	const ERL_NIF_TERM *v;
+	int arity;
+
+	return enif_is_empty_list(env, term) ||
+	    (vm_tuple(env, term, &arity, &v) && arity == 5 &&
+	    enif_is_number(env, v[2]) && enif_is_number(env, v[4]));
+}
+
+static bool
+is_caller(ErlNifEnv *env, ERL_NIF_TERM term)
+{
+	const ERL_NIF_TERM *v;
+	int arity;
+
+	return enif_is_atom(env, term) ||
+	    (vm_tuple(env, term, &arity, &v) && arity == 3 &&
+	    enif_is_atom(env, v[0]) && enif_is_atom(env, v[1]) &&
+	    enif_is_number(env, v[2]));
+}
+
 /* The match spec's message; false: none of ours. */
 static bool
 read_message(struct event *e, ERL_NIF_TERM opts)
@@ -147,13 +174,17 @@ read_message(struct event *e, ERL_NIF_TERM opts)
 	    &message) || !vm_tuple(e->env, message, &arity, &v))
 		return false;
 	if (arity == 3 || arity == 4) {
+		if (!is_token(e->env, v[1]) || !is_caller(e->env, v[2]))
+			return false;
 		e->rec.kind = arity == 3 ? KP_NATIVE_CALL : KP_NATIVE_CLEAR;
 		e->rec.identity = identity_slot(e, v[0]);
 		e->rec.label = token_label(e, v[1], true);
 		e->rec.caller = event_fn(e, v[2], 0);
 		return true;
 	}
-	if (arity != 7 || !enif_get_uint(e->env, v[2], &weight))
+	if (arity != 7 || !enif_get_uint(e->env, v[2], &weight) ||
+	    !is_caller(e->env, v[1]) || !is_token(e->env, v[3]) ||
+	    !is_token(e->env, v[6]))
 		return false;
 	e->rec.kind = KP_NATIVE_ENTRY;
 	e->rec.identity = identity_slot(e, v[0]);

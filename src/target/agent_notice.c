@@ -19,9 +19,9 @@
  *   uncounted   some of the functions that somebody else counts; how many
  *   foreign     {Kind, MFA, dropped | ceded}, of an event of somebody
  *               else's pattern; how many there were
- *   taken       {What, Who}: what somebody took of what is ours, and who
- *               traces there; how often within a minute
- *   rest        {foreign, Kind, MFA} or {taken, What, Who}: it rests for that
+ *   taken       {[{What, HowMany}], Who}: what somebody took of what is ours,
+ *               and who traces there; how often within a minute
+ *   rest        {foreign, Kind, MFA} or {taken, .., Who}: it rests for that
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -349,27 +349,64 @@ words_put(struct kp_term *r, char *text, size_t n)
 	kp_buf_free(&b);
 }
 
-/* {.., What, Who}: lists of binaries and of names. */
+static const struct {
+	const char *what, *text;
+	bool number;
+} parts[] = { { "patterns", "the trace patterns of functions", true },
+	{ "counters", "the counters of entries", true },
+	{ "watch", "the watch for code that is loaded", false },
+	{ "flags", "the flags of processes", false },
+	{ "new_processes", "the setting for new processes", false } };
+
+/* {What, HowMany} */
+static void
+part_put(struct kp_term *r, struct kp_buf *b)
+{
+	size_t i, n = sizeof(parts) / sizeof(parts[0]);
+	struct kp_span what;
+	int64_t many;
+
+	kp_term_tuple_n(r, 2);
+	what = kp_term_atom(r);
+	many = kp_term_int(r);
+	for (i = 0; i < n && !kp_span_is(what, parts[i].what); i++)
+		;
+	if (r->err != KP_OK || i == n)
+		return;
+	kp_buf_printf(b, "%s%s", b->len > 0 ? ", " : "", parts[i].text);
+	if (parts[i].number)
+		kp_buf_printf(b, " (%" PRId64 ")", many);
+}
+
+/* {.., [{What, HowMany}], Who} */
 static void
 taken_text(struct kp_term *r, char *text, size_t n)
 {
-	char what[400], who[300];
+	struct kp_buf what;
+	char who[300];
+	uint32_t len = kp_term_list(r);
 
-	words_put(r, what, sizeof(what));
+	kp_buf_init(&what, 4096);
+	for (uint32_t i = 0; i < len && r->err == KP_OK; i++)
+		part_put(r, &what);
+	if (len > 0)
+		kp_term_nil(r);
 	words_put(r, who, sizeof(who));
-	snprintf(text, n, "somebody took %s%s%s", what, who[0] != '\0' ?
-	    "; at work there: " : "", who);
+	snprintf(text, n, "somebody took or replaced %s%s%s",
+	    kp_buf_cstr(&what), who[0] != '\0' ? "; at work there: " : "",
+	    who);
+	kp_buf_free(&what);
 }
 
 static void
 on_taken(struct agent *a, struct kp_term r, int64_t times)
 {
-	char taken[800], text[900];
+	char taken[800], text[1000];
 
 	kp_term_tuple_n(&r, 2);
 	taken_text(&r, taken, sizeof(taken));
-	snprintf(text, sizeof(text), "%s; put back (%" PRId64 " of 3 in a "
-	    "minute, then it rests)", taken, times);
+	snprintf(text, sizeof(text), "%s; it was put back (the third time in "
+	    "a minute it rests; this was number %" PRId64 ")", taken, times);
 	a->ops->on_notice(a->ctx, "taken", text);
 }
 
@@ -387,7 +424,9 @@ on_rest(struct agent *a, struct kp_term r)
 		    "%s events all came to kprofd's agent and were too much: "
 		    "no process is traced by it meanwhile; " WAY_OUT, mfa, kind);
 	} else {
-		taken_text(&r, text, sizeof(text));
+		taken_text(&r, text, 900);
+		snprintf(text + strlen(text), 90, "; that was three times in "
+		    "a minute");
 	}
 	if (a->user_paused || a->state != AGENT_ARMED)
 		a->ops->on_notice(a->ctx, "trip", text);

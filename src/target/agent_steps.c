@@ -564,7 +564,9 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 		agent_fail(a, AGENT_KEPT_OUT, "the agent was stopped in the "
 		    "target");
 	} else {
-		snprintf(text, sizeof(text), "the agent has gone: %s", reason);
+		snprintf(text, sizeof(text), "the agent has gone: %s",
+		    strcmp(reason, "session_destroyed") == 0 ? "its trace "
+		    "session was destroyed by somebody else" : reason);
 		agent_lost(a, text);
 	}
 }

@@ -11,7 +11,7 @@
 
 -export([tests/0]).
 %% In the target.
--export([work/2, make/2, worker/1, rounds/2]).
+-export([work/2, make/2, worker/1, rounds/2, our_sessions/0, session_destroyed/1]).
 
 -define(WORK, {?MODULE, work, 2}).
 -define(ARGUMENTS, [{'_', [], [{message, '$_'}]}]).
@@ -28,7 +28,17 @@ tests() ->
      {"large values of somebody's pattern, by who does nothing else", 60, alone,
       fun(T) -> flood(T, work, ?VALUES, #{grows => unbounded_mib(T)}) end},
      {"large arguments of somebody's pattern, by who does nothing else", 60, alone,
-      fun(T) -> flood(T, work, ?ARGUMENTS, #{grows => unbounded_mib(T)}) end}].
+      fun(T) -> flood(T, work, ?ARGUMENTS, #{grows => unbounded_mib(T)}) end},
+     {"recon_trace:clear()", 60, fun recon/1},
+     {"dbg:stop()", 60, fun(T) -> takes(T, fun dbg_stop/0, "trace patterns of functions .7.") end},
+     {"dbg:p(all, clear)", 60, fun(T) -> takes(T, fun dbg_clear/0, "setting for new processes") end},
+     {"trace(all, false, [all])", 60, fun(T) -> takes(T, fun all_flags/0, "flags of processes, the setting for new") end},
+     {"trace_pattern('_', false, [local])", 60, fun(T) -> takes(T, fun all_patterns/0, "trace patterns of functions .7.") end},
+     {"trace_pattern('_', false, [call_count])", 60, fun(T) -> takes(T, fun all_counters/0, "counters of entries .1.") end},
+     {"a pattern in the place of ours", 60, fun(T) -> takes(T, fun replaced/0, "trace patterns of functions .1.") end},
+     {"taken again and again", 90, fun(T) -> attack(T, #{theirs => false, tiers => impatient()}, fun again/3) end},
+     {"our session destroyed", 90, fun(T) -> attack(T, #{theirs => false}, fun(Target, P, _) -> destroyed(Target, P, 1) end) end},
+     {"our other session destroyed", 90, fun(T) -> attack(T, #{theirs => false}, fun(Target, P, _) -> destroyed(Target, P, 2) end) end}].
 
 %% --------------------------------------------------------------- frame ----
 
@@ -143,8 +153,8 @@ arguments(Target, P, Marker) ->
                            1 = erlang:trace_pattern(?WORK, Spec, [local]),
                            in_worker(Marker, fun(Worker) -> worked(Worker, Rounds) end)
                    end) || Spec <- [?ARGUMENTS, ?LIKE_OURS, []]],
-    told_of(Target, P, "somebody else traces .*adversary_tests.*work.* call events"),
     it_health:keeps_out(P, Marker),
+    told_of(Target, P, "somebody else traces .*adversary_tests.*work.* call events"),
     sees(Target, P),
     it:do(Target, fun() ->
                           1 = erlang:trace_pattern(Ours, ?LIKE_OURS, [local]),
@@ -296,3 +306,115 @@ session(Marker) ->
     worked(Worker, 10),
     trace:session_destroy(S),
     [exit(Pid, kill) || Pid <- [Worker, Tracer]].
+
+%% ---- what is ours is taken ----
+
+%% Before OTP 27 it is told of, and put back; a session is nobody else's.
+takes(T, Take, Says) ->
+    attack(T, #{theirs => false}, fun(Target, P, _) -> taken(Target, P, Take, Says) end).
+
+taken(Target, P, Take, Says) ->
+    sees(Target, P),
+    it:do(Target, Take),
+    case it:otp(Target) < 27 of
+        true ->
+            it_health:told_of(P, taken, ["somebody took or replaced .*", Says]),
+            it:equal("told as loads", [], it:sql(P, "select text from events where kind = 'reloaded'"));
+        false -> ok
+    end,
+    seen_again(Target, P),
+    it:otp(Target) < 27 orelse
+        it:equal("what was taken", [], it:sql(P, "select text from events where kind in ('taken', 'trip')")),
+    %% A session leaves theirs alone.
+    it:otp(Target) < 27 orelse it:call(Target, erlang, trace_pattern, [{db, transaction, 1}, false, [local]]).
+
+%% By a process that was there, and by one that comes.
+seen_again(Target, P) ->
+    it:until("armed", fun() -> it:agent_state(Target) =:= armed end),
+    sees(Target, P),
+    Then = it:said(P, "([0-9]+) assembled"),
+    it:do(Target, fun() ->
+                          {_, Ref} = spawn_monitor(fun() -> it_driver:handle(20) end),
+                          receive {'DOWN', Ref, _, _, normal} -> ok end
+                  end),
+    it:until("requests of a new process", fun() -> it:said(P, "([0-9]+) assembled") >= Then + 5 end).
+
+recon(T) ->
+    case code:which(recon_trace) of
+        non_existing -> {skipped, "there is no recon"};
+        _ -> takes(T, fun recon_clear/0, "trace patterns of functions .7., the flags .*, the setting .*, the counters.*, the watch")
+    end.
+
+recon_clear() ->
+    recon_trace:calls({lists, last, 1}, 10),
+    recon_trace:clear(),
+    ok.
+
+dbg_stop() ->
+    {ok, _} = dbg:tracer(process, {fun(_, N) -> N end, 0}),
+    {ok, _} = dbg:tp(lists, last, 1, []),
+    {ok, _} = dbg:p(self(), [c]),
+    dbg:stop(),
+    ok.
+
+dbg_clear() ->
+    {ok, _} = dbg:tracer(process, {fun(_, N) -> N end, 0}),
+    {ok, _} = dbg:p(all, clear),
+    dbg:stop(),
+    ok.
+
+all_flags() ->
+    erlang:trace(all, false, [all]),
+    ok.
+
+all_patterns() ->
+    erlang:trace_pattern({'_', '_', '_'}, false, [local]),
+    ok.
+
+all_counters() ->
+    erlang:trace_pattern({'_', '_', '_'}, false, [call_count]),
+    ok.
+
+replaced() ->
+    1 = erlang:trace_pattern({db, transaction, 1}, [{'_', [], [{message, '$_'}]}], [local]),
+    ok.
+
+again(Target, P, _) ->
+    [begin
+         it:do(Target, fun all_flags/0),
+         it:otp(Target) >= 27 orelse it:until("it is seen", fun() -> told_times(P) >= N end),
+         it:otp(Target) >= 27 orelse it:until("armed", fun() -> it:agent_state(Target) =:= armed end)
+     end || N <- [1, 2]],
+    it:do(Target, fun all_flags/0),
+    it:otp(Target) >= 27 orelse it_health:told_of(P, trip, "somebody took .*flags.* three times in a minute"),
+    it:otp(Target) >= 27 orelse it:saw(P, "is profiled again after"),
+    sees(Target, P).
+
+told_times(P) ->
+    it:number(P, "select count(*) from events where kind = 'taken'").
+
+%% Through the reference that anybody gets: it leaves with a reason, nobody's
+%% supervisor hears of a crash, and comes again.
+destroyed(Target, P, Nth) ->
+    Ours = fun() -> it:otp(Target) >= 27 andalso it:call(Target, ?MODULE, our_sessions, []) end,
+    case Ours() of
+        false ->
+            {skipped, "trace sessions came with OTP 27"};
+        Sessions when length(Sessions) < Nth ->
+            {skipped, "there is one with the relay"};
+        _ ->
+            sees(Target, P),
+            true = it:call(Target, ?MODULE, session_destroyed, [Nth]),
+            it:saw(P, "its trace session was destroyed by somebody else.*trying again"),
+            it:until("armed again", fun() -> it:times_armed(P) >= 2 end),
+            sees(Target, P),
+            Said = [it:output(Target), it:errors(Target)],
+            it:check(re:run(Said, "kprofd detached: .* destroyed by somebody else") =/= nomatch, "why it left in ~ts", [Said]),
+            it:check(re:run(Said, "Error in process|died|crash|badarg") =:= nomatch, "a crash in ~ts", [Said])
+    end.
+
+our_sessions() ->
+    [S || {kprofd, _} = S <- trace:session_info(all)].
+
+session_destroyed(Nth) ->
+    trace:session_destroy(lists:nth(Nth, our_sessions())).

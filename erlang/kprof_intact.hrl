@@ -1,0 +1,175 @@
+%% kprof_intact.hrl - is all that is ours still there? Asked with each lease.
+%%
+%% Before OTP 27 tracing is everybody's: recon_trace:clear(), dbg:stop() or a
+%% trace(all, false, [all]) take patterns, counters, flags, the setting for new
+%% processes and the watch for code, and somebody's trace_pattern/3 takes the place
+%% of ours. From OTP 27 on a session can be found in trace:session_info(all), and
+%% be changed or destroyed by whoever does.
+%%
+%% What is missing is told of in words, and put back. The third time within a
+%% minute the target rests: somebody is at work there, and needs what we have.
+
+%% A function that no code load takes patterns from: its are gone where somebody
+%% has cleared those of all functions.
+-define(CANARY, {?MODULE, status, 0}).
+-define(TAKEN_MS, 60000).
+-define(TAKEN_MAX, 3).
+-define(CODE_WAIT_MS, 50).      % for the word that code was loaded
+%% Who uses these: their processes' names.
+-define(TRACERS, [dbg, ttb, recon_trace_tracer, recon_trace_formatter, redbug, xprof_tracer, fprof, eprof,
+                  observer, etop_server]).
+
+intact(#s{plan = []} = S) ->
+    S;
+intact(S0) ->
+    case missing(S0) of
+        [] -> code_looked(S0);
+        _ ->
+            S = code_waited(S0),
+            case missing(S) of
+                [] -> S;
+                Missing -> somebody_took(Missing, S)
+            end
+    end.
+
+%% A module that was deleted or is another now; one that was loaded as it is has
+%% no patterns, which is seen when it happens, unless somebody else watches that.
+code_looked(S) ->
+    look_changes(S#s.looked_at, S).
+
+code_waited(#s{watching = Watching} = S) ->
+    case is_cleared(S) of
+        true -> code_looked(S);
+        false when length(Watching) < length(?CODE_CHANGES) -> look_anew(S#s.looked_at, S);
+        false ->
+            receive ?CODE_CHANGED(At) -> look_anew(micros(At), S)
+            after ?CODE_WAIT_MS -> code_looked(S)
+            end
+    end.
+
+canary_put(#s{session = Session} = S) ->
+    _ = count(Session, ?CANARY, true),
+    _ = pattern(Session, ?CANARY, [{'_', [], [{message, false}]}]),
+    S.
+
+is_cleared(#s{session = Session, state = State}) ->
+    not is_integer(counter(Session, ?CANARY)) orelse
+        State =:= armed andalso traced(Session, ?CANARY) =/= local.
+
+%% [{What, HowMany}], of what is there as long as an agent is, or while armed.
+missing(#s{state = State} = S) ->
+    Armed = case State of armed -> missing_armed(S); _ -> [] end,
+    Counters = [MFA || #item{mfa = MFA, kind = entry, gone = false} <- S#s.plan,
+                       is_there(MFA, S), not is_integer(counter(S#s.session, MFA))],
+    Watch = [MFA || MFA <- S#s.watching, not is_watch(S, MFA)],
+    Armed ++ [{What, length(MFAs)} || {What, [_ | _] = MFAs} <- [{counters, Counters}, {watch, Watch}]].
+
+missing_armed(S) ->
+    Patterns = [MFA || #item{mfa = MFA, gone = false, spec = Spec} = I <- S#s.plan,
+                       Spec =/= false, is_there(MFA, S), match_spec(S#s.session, MFA) =/= spec(I, S)],
+    [{patterns, length(Patterns)} || Patterns =/= []] ++
+        [{flags, 1} || not has_flags(element(1, S#s.sentry), S)] ++
+        [{new_processes, 1} || not has_flags(new_processes, S)].
+
+is_there(MFA, #s{session = Session}) ->
+    traced(Session, MFA) =/= undefined.
+
+%% The sentry has the flags that all processes have: what is gone there is gone.
+has_flags(_, #s{flagged = []}) ->
+    true;
+has_flags(P, #s{session = legacy, flagged = Flagged} = S) ->
+    erlang:trace_info(P, tracer) =:= {tracer, tracer(S)} andalso has_all(Flagged, erlang:trace_info(P, flags));
+has_flags(P, #s{session = Session, flagged = Flagged}) ->
+    has_all(Flagged, trace_info(Session, P, flags)).
+
+has_all(Flagged, {flags, Has}) when is_list(Has) -> Flagged -- Has =:= [];
+has_all(_, _) -> false.
+
+is_watch(S, MFA) ->
+    trace_info(watcher(S), MFA, meta) =:= {meta, self()}.
+
+match_spec(Session, MFA) ->
+    {match_spec, Spec} = trace_info(Session, MFA, match_spec),
+    Spec.
+
+%% ---- what to do about it ----
+
+somebody_took(Missing, #s{taken = Before} = S) ->
+    Now = now_ms(),
+    Times = [Now | [At || At <- Before, Now - At < ?TAKEN_MS]],
+    Who = at_work(S),
+    case length(Times) < ?TAKEN_MAX orelse S#s.state =/= armed of
+        true ->
+            put_back(notice({kprof_notice, taken, {Missing, Who}, min(length(Times), ?TAKEN_MAX)}, S#s{taken = Times}));
+        false ->
+            #s{last_trip = Trip} = S1 =
+                disarm({tripped, taken},
+                       S#s{taken = [], last_trip = #{reason => {taken, Missing}, queue => 0, tripped_at => now_ns()}}),
+            notice({kprof_notice, rest, {taken, Missing, Who}, 0},
+                   S1#s{last_trip = Trip#{disarmed_at => now_ns()}, lease_at = now_ms()})
+    end.
+
+%% As far as names tell.
+at_work(S) ->
+    lists:usort([N || N <- ?TRACERS, is_pid(whereis(N))] ++
+                    [name(T) || S#s.session =:= legacy, P <- [new_processes, element(1, S#s.sentry)],
+                                {tracer, T} <- [erlang:trace_info(P, tracer)], T =/= [], T =/= tracer(S)]).
+
+put_back(S0) ->
+    Entries = [I || #item{kind = entry, gone = false} = I <- S0#s.plan],
+    {_, S} = forget_counters(Entries, S0),
+    [count(S#s.session, MFA, true) || #item{mfa = MFA} <- Entries, counter(S#s.session, MFA) =:= false],
+    S1 = canary_put(watch_put(S)),
+    case {S1#s.state, have_flags(S1)} of
+        {armed, false} ->
+            {_, S2} = flags_await(flags_lost(S1)),
+            put_patterns(S2);
+        {armed, true} -> put_patterns(S1);
+        _ -> S1
+    end.
+
+put_patterns(S) ->
+    _ = set_patterns([I || I <- tiers_first(S), match_spec(S#s.session, I#item.mfa) =/= spec(I, S)], S),
+    S.
+
+%% With a resume: what was taken while nothing was armed.
+put_back_rested(#s{plan = []} = S) ->
+    S;
+put_back_rested(S0) ->
+    S = case missing(S0#s{state = idle}) of
+            [] -> S0;
+            _ -> put_back(S0)
+        end,
+    case have_flags(S) of
+        true -> S;
+        false -> flags_lost(S)
+    end.
+
+have_flags(S) ->
+    has_flags(element(1, S#s.sentry), S) andalso has_flags(new_processes, S).
+
+%% ------------------------------------------------------------- sessions ----
+
+%% Destroyed through a reference that trace:session_info/1 gives to anybody. With the
+%% native probe there are two.
+session_look(#s{session = Session} = S) ->
+    case {is_session(Session), is_session(watcher(S))} of
+        {true, true} -> S;
+        {true, false} -> finish(session_destroyed, S);
+        {false, _} -> finish(session_destroyed, S#s{flagged = []})
+    end.
+
+is_session(legacy) ->
+    true;
+is_session(Session) ->
+    try trace:info(Session, new_processes, flags) of _ -> true
+    catch error:badarg -> false
+    end.
+
+%% Of a session that was destroyed meanwhile there is nothing to tell.
+trace_info(legacy, What, Key) ->
+    erlang:trace_info(What, Key);
+trace_info(Session, What, Key) ->
+    try trace:info(Session, What, Key)
+    catch error:badarg -> {Key, undefined}
+    end.
