@@ -153,6 +153,7 @@ arguments(Target, P, Marker) ->
                            1 = erlang:trace_pattern(?WORK, Spec, [local]),
                            in_worker(Marker, fun(Worker) -> worked(Worker, Rounds) end)
                    end) || Spec <- [?ARGUMENTS, ?LIKE_OURS, []]],
+    receive after 500 -> ok end,        % what is sent has come
     it_health:keeps_out(P, Marker),
     told_of(Target, P, "somebody else traces .*adversary_tests.*work.* call events"),
     sees(Target, P),
@@ -216,7 +217,11 @@ settled_foreign(N) ->
 foreign() ->
     case kprof_agent:status() of
         #{probe := native} -> none;
-        #{events_foreign := N} -> case erlang:function_exported(trace, session_create, 3) of true -> none; _ -> N end
+        #{} = Status ->
+            case erlang:function_exported(trace, session_create, 3) of
+                true -> none;
+                false -> maps:get(events_foreign, Status, 0)
+            end
     end.
 
 in_worker(Marker, Fun) ->
