@@ -188,6 +188,7 @@ heir(Agent, {Kind, MFA}, Queue, #s{sentry = {Sentry, _}} = S0) ->
     Trip = #{reason => {foreign, MFA}, queue => Queue, tripped_at => now_ns()},
     case S2 of
         #s{leaving = true} -> finish(stopped_by_daemon, S2);
+        #s{state = paused} -> loop(foreign_told({Kind, MFA}, ceded, S2));
         _ -> loop(notice({kprof_notice, rest, {foreign, Kind, MFA}, Queue},
                          disarm({tripped, foreign}, S2#s{last_trip = Trip})))
     end.

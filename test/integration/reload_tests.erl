@@ -145,8 +145,10 @@ others(T) ->
              it:do(Target, fun() -> erlang:trace_info(?ACCOUNT, match_spec) end)),
     #{requests := 100} = it:loaded(it:load(T, Target, ["4", "100"])),
     it:terminate(P),
-    it:equal("requests", 100, it:requests(P)),
-    it:balance(P).
+    %% Processes whose values their pattern copies are not ours any more.
+    Ceded = it:otp(Target) < 27 andalso not it:is_native(),
+    Ceded orelse it:equal("requests", 100, it:requests(P)),
+    it:equal("entry calls", 100, it:balance(P)).
 
 %% As at the start: no server's loop, and nothing that is called all the time.
 %% The native probe copies nothing: only loops cannot be exact with it.
