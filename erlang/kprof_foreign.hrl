@@ -68,6 +68,7 @@ is_message(_) ->
     false.
 
 is_token([]) -> true;
+is_token(false) -> true;        % another's, which is left alone
 is_token({Flags, _, Serial, From, Last}) ->
     is_integer(Flags) andalso is_integer(Serial) andalso is_pid(From) andalso is_integer(Last);
 is_token(_) -> false.

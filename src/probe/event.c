@@ -145,6 +145,7 @@ is_token(ErlNifEnv *env, ERL_NIF_TERM term)
 	int arity;
 
 	return enif_is_empty_list(env, term) ||
+	    enif_is_atom(env, term) ||	/* false: another's, left alone */
 	    (vm_tuple(env, term, &arity, &v) && arity == 5 &&
 	    enif_is_number(env, v[2]) && enif_is_number(env, v[4]));
 }

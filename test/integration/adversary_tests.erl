@@ -217,6 +217,7 @@ settled_foreign(N) ->
 foreign() ->
     case kprof_agent:status() of
         #{probe := native} -> none;
+        not_attached -> receive after 5 -> foreign() end;       % the heir is on its way
         #{} = Status ->
             case erlang:function_exported(trace, session_create, 3) of
                 true -> none;
