@@ -233,13 +233,17 @@ reload_checked(struct reload *r, struct target *t,
 
 /* ---- reading ---- */
 
-/* One that is read once, such as a FIFO, would hold up the loop. */
+/*
+ * Can it be read only once?  A FIFO would hold up the loop.  A directory is
+ * refused by who reads it.
+ */
 static bool
-is_other_kind(const char *path)
+is_read_once(const char *path)
 {
 	struct stat st;
 
-	return path != NULL && stat(path, &st) == 0 && !S_ISREG(st.st_mode);
+	return path != NULL && stat(path, &st) == 0 &&
+	    !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
 }
 
 /* False: it was refused. */
@@ -258,9 +262,9 @@ read_files(struct reload *r)
 		    "standard input cannot be read a second time");
 		return false;
 	}
-	if (is_other_kind(conf->path) ||
-	    is_other_kind(targets_file(r->p.targets))) {
-		refuse(r, is_other_kind(conf->path) ? conf->path :
+	if (is_read_once(conf->path) ||
+	    is_read_once(targets_file(r->p.targets))) {
+		refuse(r, is_read_once(conf->path) ? conf->path :
 		    targets_file(r->p.targets), "it is not a regular file: "
 		    "it cannot be read a second time");
 		return false;
