@@ -587,13 +587,14 @@ mutants-fit:
 # Those that lie to kprofd, and those that trace beside it in the target, whole:
 # `make integration` has a short form.  `make hostile-releases`: on other releases.
 .PHONY: hostile
-hostile: MODULES := hostile_tests,adversary_tests
+ADVERSARIES := adversary_tests,crowd_tests,hot_tests,token_tests
+hostile: MODULES := hostile_tests,$(ADVERSARIES)
 hostile: $(INTEGRATION_NEEDS)
 	KPROFD_HOSTILE=whole $(call run_integration)
 
 .PHONY: hostile-releases
 hostile-releases:
-	KPROFD_HOSTILE=whole $(MAKE) --no-print-directory releases MODULES=adversary_tests
+	KPROFD_HOSTILE=whole $(MAKE) --no-print-directory releases MODULES=$(ADVERSARIES)
 
 # Exports of traces, read by what they are for.
 VIEWERS := $(B)/npm_viewers

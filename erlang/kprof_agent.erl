@@ -54,7 +54,7 @@
 -define(RINGS_IDLE_MS, 15).     % and others
 -define(FEW_MODULES, 8).        % whose patterns are gone at once
 -define(QUIET_MS, 100).         % longest wait for flags to be taken before them
--define(FLAGS_MS, 60000).       % for flags to be set, on a node that is busy
+-define(FLAGS_MS, 20000).       % for flags to be set, on a node that is busy
 -define(FLAGS_LOOK_MS, 5).      % between two looks at the daemon meanwhile
 
 %% What returns when code was loaded or deleted.
@@ -326,10 +326,17 @@ lease(S) ->
 
 %% ------------------------------------------------------------- commands ----
 
-command(lease, Ref, S) ->
-    S1 = count_tiers(read_counters(intact(session_look(foreign_tick(S#s{lease_ref = Ref}))))),
-    _ = send(state_msg(S1), S1),
-    judge_hot(S1);
+command(lease, Ref, S0) ->
+    S = S0#s{lease_ref = Ref},
+    case is_calm(S) of
+        true ->
+            S1 = count_tiers(read_counters(intact(session_look(S)))),
+            _ = send(state_msg(S1), S1),
+            judge_hot(S1);
+        false ->
+            _ = send(state_msg(S), S),
+            foreign_tick(S)
+    end;
 command({check, Mods}, Ref, S) ->
     load(Mods, Ref, S);
 command({look, Mods}, Ref, S) ->

@@ -27,6 +27,7 @@
 -define(FOREIGN_LOOK, 16).      % of those between two looks at memory
 -define(LATE, 20000).           % events of ours in a second while nothing is armed
 -define(CEDED_MS, 2000).        % for a process to wait, and its events to come
+-define(CALM_PART, 4).          % of max_memory: what is still no flood
 -define(AWAIT_MS, 2).           % the same, while a batch is waited for
 
 %% What an event may be from now on; what was planned once may still come.
@@ -165,7 +166,18 @@ await(Ms, S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     Queue >= ?BATCH_EVENTS orelse is_heavy(S) orelse await(Ms - ?AWAIT_MS, S).
 
-%% With each lease: so much a second is no accident.
+%% No copies of others have come since the last lease, and nothing large waits. Only
+%% then may the agent look at patterns and counters: each look needs the VM's lock for
+%% tracing, which whoever sets a pattern keeps until all schedulers have been through
+%% a few turns. Where they copy that takes seconds, and an agent that waits cannot
+%% give way.
+is_calm(#s{known = all}) ->
+    true;
+is_calm(#s{copies = N, max_memory = Max}) ->
+    {memory, Bytes} = process_info(self(), memory),
+    N =:= 0 andalso Bytes < Max div ?CALM_PART.
+
+%% With each lease: copies are counted by the second.
 foreign_tick(S) ->
     S#s{copies = 0}.
 

@@ -93,9 +93,13 @@ read_tiers(#s{session = Session, tiers = Tiers} = S) ->
 %% With each tick, so that it does not take the daemon to see it.
 look_hot(#s{state = armed, hot = Hot, calls = Calls} = S)
   when Hot =/= infinity; Calls =/= infinity ->
-    T0 = now_ns(),
-    S1 = judge_hot(count_tiers(read_counters(S))),
-    S1#s{busy = S1#s.busy + now_ns() - T0};
+    case is_calm(S) of
+        true ->
+            T0 = now_ns(),
+            S1 = judge_hot(count_tiers(read_counters(S))),
+            S1#s{busy = S1#s.busy + now_ns() - T0};
+        false -> S
+    end;
 look_hot(S) ->
     S.
 

@@ -19,7 +19,7 @@
 #define MESSAGE_MAX (8u << 20)	/* bytes of one message to the target */
 #define STEP_MS 10000		/* the longest wait for an answer, */
 #define STEP_EACH_MS 100	/* and for each function, in a busy node; */
-#define STEP_FLAGS_MS 60000	/* and for the flags of its processes: see FLAGS_MS */
+#define STEP_FLAGS_MS 20000	/* and for the flags of its processes: see FLAGS_MS */
 #define LEASES 8		/* whose answers may be on their way */
 #define LEASES_QUICK 8		/* at first: its clock is to be known soon */
 /* References from here on are of clear_tokens, which no step waits for. */

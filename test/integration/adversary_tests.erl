@@ -19,16 +19,22 @@
 -define(VALUES, [{'_', [], [{message, false}, {exception_trace}]}]).
 
 tests() ->
+    short() ++ case it_health:is_whole() of true -> unbounded(); false -> [] end.
+
+%% Copies that nobody can bound (kprof_foreign.hrl): only where all of it is asked for.
+unbounded() ->
+    [{"large values of somebody's pattern, by who does nothing else", 60, alone,
+      fun(T) -> flood(T, work, ?VALUES, #{grows => unbounded_mib(T)}) end},
+     {"large arguments of somebody's pattern, by who does nothing else", 60, alone,
+      fun(T) -> flood(T, work, ?ARGUMENTS, #{grows => unbounded_mib(T)}) end}].
+
+short() ->
     [{"a tracer of somebody's beside ours", 60, fun(T) -> attack(T, #{}, fun beside/3) end},
      {"sessions come and go beside ours", 60, fun(T) -> attack(T, #{}, fun sessions/3) end},
      {"arguments of somebody's pattern, in processes that are ours", 60, fun(T) -> attack(T, #{}, fun arguments/3) end},
      {"values of somebody's pattern, in processes that are ours", 60, fun(T) -> attack(T, #{}, fun values/3) end},
      {"somebody's pattern goes on while we rest", 90, fun(T) -> attack(T, #{}, fun while_paused/3) end},
      {"large values of somebody's pattern", 60, alone, fun(T) -> flood(T, make, ?VALUES, #{}) end},
-     {"large values of somebody's pattern, by who does nothing else", 60, alone,
-      fun(T) -> flood(T, work, ?VALUES, #{grows => unbounded_mib(T)}) end},
-     {"large arguments of somebody's pattern, by who does nothing else", 60, alone,
-      fun(T) -> flood(T, work, ?ARGUMENTS, #{grows => unbounded_mib(T)}) end},
      {"recon_trace:clear()", 60, fun recon/1},
      {"dbg:stop()", 60, fun(T) -> takes(T, fun dbg_stop/0, "trace patterns of functions .7.") end},
      {"dbg:p(all, clear)", 60, fun(T) -> takes(T, fun dbg_clear/0, "setting for new processes") end},
