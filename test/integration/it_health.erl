@@ -10,8 +10,6 @@
 -export([begins/1, ends/2, ends/3, many/2, is_whole/0]).
 -export([marker/0, has/2, keeps_out/2, told_of/3]).
 -export([peak/1, forget_peak/1]).
-%% In the target.
--export([ticker_start/0, ticker_stop/0, tick/3]).
 
 -define(MIB, 1048576).
 -define(GROWTH_MIB, 64 + 32).
@@ -24,7 +22,7 @@ is_whole() -> os:getenv("KPROFD_HOSTILE") =:= "whole".
 
 %% From now on; before anything of the case happens in the target.
 begins(Target) ->
-    ok = it:call(Target, ?MODULE, ticker_start, []),
+    _ = it:call(Target, it_ticker, start, []),
     #{rss => forget_peak(Target)}.
 
 ends(Target, Health) ->
@@ -32,7 +30,8 @@ ends(Target, Health) ->
 
 %% It has grown by no more than that. Gives it as text, for a note.
 ends(Target, #{rss := Rss}, MaxMiB) ->
-    Gap = it:call(Target, ?MODULE, ticker_stop, []),
+    Gap = it:call(Target, it_ticker, longest_us, []),
+    ok = it:call(Target, it_ticker, stop, []),
     Grew = max(0, peak(Target) - Rss),
     it:check(Grew =< MaxMiB * ?MIB, "the target grew by ~.1f MiB, and may by ~b", [Grew / ?MIB, MaxMiB]),
     io_lib:format("grew by ~.1f MiB, longest gap ~.1f ms", [Grew / ?MIB, Gap / 1000]).
@@ -49,28 +48,6 @@ peak(#{pid := Pid}) ->
 forget_peak(#{pid := Pid} = Target) ->
     ok = file:write_file(io_lib:format("/proc/~b/clear_refs", [Pid]), "5"),
     peak(Target).
-
-%% -------------------------------------------------------- the ticker ----
-
-ticker_start() ->
-    true = register(it_ticker, spawn(?MODULE, tick, [erlang:monotonic_time(microsecond), 0, 0])),
-    ok.
-
-%% Microseconds that a turn took longer than it should.
-ticker_stop() ->
-    Ref = erlang:monitor(process, it_ticker),
-    it_ticker ! {stop, self()},
-    receive
-        {it_ticker, Gap} -> receive {'DOWN', Ref, process, _, _} -> Gap end
-    end.
-
-tick(Last, Gap, N) ->
-    receive
-        {stop, From} -> From ! {it_ticker, Gap}
-    after 1 ->
-            Now = erlang:monotonic_time(microsecond),
-            tick(Now, max(Gap, Now - Last), N + 1)
-    end.
 
 %% ----------------------------------------------- nothing foreign there ----
 
