@@ -100,7 +100,8 @@ bool kp_plan_has_entry(const struct kp_plan *plan);
 void kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before);
 /*
  * What was taken back in one plan is taken back in another, made later.
- * retry: but for what was too hot, since it is of another tiers.conf.
+ * retry: but for what was too hot, since it is of another tiers.conf, or had
+ * no entry left.
  */
 void kp_plan_carry(struct kp_plan *to, const struct kp_plan *from, bool retry);
 /*

@@ -437,7 +437,11 @@ answer_check(struct agent *a, struct kp_term *r)
 	kp_diags_free(&a->diags);
 	e = kp_plan_make(&a->plan, a->o.conf, a->hello.node, a->native, r,
 	    &a->diags);
-	kp_plan_carry(&a->plan, &before, false);
+	/*
+	 * Where no entry was left the last time all is measured again: it may
+	 * have been busy as never since.
+	 */
+	kp_plan_carry(&a->plan, &before, !kp_plan_has_entry(&before));
 	agent_probe_plan(a, &a->plan, &before);
 	/* After a lost connection its code may be another. */
 	kp_plan_probe(&a->plan, &before, true);
