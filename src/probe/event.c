@@ -145,7 +145,7 @@ is_token(ErlNifEnv *env, ERL_NIF_TERM term)
 	int arity;
 
 	return enif_is_empty_list(env, term) ||
-	    enif_is_atom(env, term) ||	/* false: another's, left alone */
+	    enif_is_identical(term, atoms.none) ||	/* another's, which stays */
 	    (vm_tuple(env, term, &arity, &v) && arity == 5 &&
 	    enif_is_number(env, v[2]) && enif_is_number(env, v[4]));
 }
@@ -156,7 +156,7 @@ is_caller(ErlNifEnv *env, ERL_NIF_TERM term)
 	const ERL_NIF_TERM *v;
 	int arity;
 
-	return enif_is_atom(env, term) ||
+	return enif_is_identical(term, atoms.undefined) ||
 	    (vm_tuple(env, term, &arity, &v) && arity == 3 &&
 	    enif_is_atom(env, v[0]) && enif_is_atom(env, v[1]) &&
 	    enif_is_number(env, v[2]));
