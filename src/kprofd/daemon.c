@@ -286,8 +286,7 @@ watch_clock(struct daemon *d)
 	char text[200];
 
 	would = d->clock.wall + (mono - d->clock.mono);
-	if (d->clock.mono != 0 && kp_wall_end(d->clock.wall,
-	    mono - d->clock.mono, wall) != wall) {
+	if (kp_wall_end(d->clock.wall, mono - d->clock.mono, wall) != wall) {
 		snprintf(text, sizeof(text), "the clock was set %s by %.0f s: "
 		    "windows that had begun end by the old time",
 		    wall < would ? "back" : "forward",
@@ -535,6 +534,7 @@ int
 daemon_run(const struct options *o)
 {
 	struct daemon d = { .o = o, .started = kp_mono_now(),
+		.clock = { kp_wall_now(), kp_mono_now() },
 		.tty = isatty(STDERR_FILENO), .terminal = has_terminal() };
 
 	if (conf_file_load(&d.conf, o->tiers, NULL) != KP_OK)
