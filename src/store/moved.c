@@ -21,6 +21,16 @@
 
 #include "db.h"
 
+/*
+ * The file's own name, where db->path may be a symbolic link to it.  What SQLite
+ * makes is beside that.
+ */
+static const char *
+own_name(const struct kp_db *db)
+{
+	return sqlite3_db_filename(db->conn, "main");
+}
+
 /* The inode of the file with this suffix; 0: there is none. */
 static ino_t
 inode_of(const struct kp_db *db, const char *suffix, dev_t *dev)
@@ -29,7 +39,7 @@ inode_of(const struct kp_db *db, const char *suffix, dev_t *dev)
 	char *name;
 	ino_t ino = 0;
 
-	if (asprintf(&name, "%s%s", db->path, suffix) < 0)
+	if (asprintf(&name, "%s%s", own_name(db), suffix) < 0)
 		return 0;
 	if (stat(name, &sb) == 0) {
 		ino = sb.st_ino;
@@ -114,7 +124,7 @@ db_file(const struct kp_db *db)
 		return DB_MOVED;
 	if (is_cut(db, mine.st_size))
 		return DB_TRUNCATED;
-	if (db->wal == 0 || asprintf(&wal, "%s-wal", db->path) < 0)
+	if (db->wal == 0 || asprintf(&wal, "%s-wal", own_name(db)) < 0)
 		return DB_THERE;
 	moved = is_other(wal, db->wal, db->dev);
 	free(wal);
@@ -129,7 +139,7 @@ unlink_own(const struct kp_db *db, const char *suffix, ino_t own)
 	char *name;
 
 	if (own == 0 || inode_of(db, suffix, &dev) != own || dev != db->dev ||
-	    asprintf(&name, "%s%s", db->path, suffix) < 0)
+	    asprintf(&name, "%s%s", own_name(db), suffix) < 0)
 		return;
 	unlink(name);
 	free(name);
@@ -142,24 +152,28 @@ moved_clear(const struct kp_db *db)
 	unlink_own(db, "-shm", db->shm);
 }
 
-static void
+static bool
 rename_own(const struct kp_db *db, const char *suffix, ino_t own)
 {
 	char *from = NULL, *to = NULL;
+	bool done;
 	dev_t dev;
 
-	if (own != 0 && inode_of(db, suffix, &dev) == own && dev == db->dev &&
-	    asprintf(&from, "%s%s", db->path, suffix) >= 0 &&
-	    asprintf(&to, "%s.truncated%s", db->path, suffix) >= 0)
-		rename(from, to);
+	done = own != 0 && inode_of(db, suffix, &dev) == own &&
+	    dev == db->dev &&
+	    asprintf(&from, "%s%s", own_name(db), suffix) >= 0 &&
+	    asprintf(&to, "%s.truncated%s", own_name(db), suffix) >= 0 &&
+	    rename(from, to) == 0;
 	free(from);
 	free(to);
+	return done;
 }
 
 bool
 moved_aside(const struct kp_db *db)
 {
 	struct stat mine;
+	bool done;
 
 	if (fstat(db->lock, &mine) != 0)
 		return false;
@@ -167,7 +181,8 @@ moved_aside(const struct kp_db *db)
 		unlink_own(db, "", mine.st_ino);
 		return false;
 	}
-	rename_own(db, "", mine.st_ino);
-	rename_own(db, "-wal", db->wal);
-	return true;
+	done = rename_own(db, "", mine.st_ino);
+	if (done)
+		rename_own(db, "-wal", db->wal);
+	return done;
 }

@@ -235,7 +235,8 @@ has_journal(const struct kp_db *db)
 	char *name;
 	bool has;
 
-	if (asprintf(&name, "%s-journal", db->path) < 0)
+	if (asprintf(&name, "%s-journal", sqlite3_db_filename(db->conn,
+	    "main")) < 0)
 		return false;
 	has = access(name, F_OK) == 0;
 	free(name);

@@ -320,6 +320,11 @@ file_open(int *fd, bool *made, const char *path, char **why)
 		*made = false;
 		*fd = open(path, O_RDWR | O_CLOEXEC);
 	}
+	/* a symbolic link whose file is gone, or is still to be */
+	if (*fd < 0 && errno == ENOENT) {
+		*made = true;
+		*fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+	}
 	if (*fd < 0)
 		return explain_errno(path, why);
 	/* whatever the umask: WAL and shm take their mode from it */

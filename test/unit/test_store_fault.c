@@ -435,6 +435,67 @@ test_truncated(void **state)
 	assert_string_equal(sql_text("select state from runs"), "clean");
 }
 
+/*
+ * Under a symbolic link: the link itself was deleted or renamed instead, the
+ * next file was made in its place, and the WAL stayed beside the last one.
+ */
+static void
+test_symlink(void **state)
+{
+	static const off_t sizes[] = { 0, 5000 };
+	char real[128], name[160];
+	struct kp_store *s;
+	struct stat st;
+
+	(void)state;
+	snprintf(real, sizeof(real), "%s/real.db", dir);
+	assert_int_equal(symlink("real.db", path), 0);
+	s = open_store();
+	for (size_t i = 0; i < 2; i++) {
+		kp_store_window(s, known_window("a@h", T0));
+		assert_true(sync_store(s));
+		cut_db("", sizes[i]);
+		kp_store_window(s, known_window("a@h", T0 + 20 * S));
+		assert_true(sync_store(s));
+		assert_int_equal(status(s).begun, i + 1);
+		assert_int_equal(lstat(path, &st), 0);
+		assert_true(S_ISLNK(st.st_mode));
+		assert_balance(1);
+		snprintf(name, sizeof(name), "%s.truncated", real);
+		assert_int_equal(access(name, F_OK) == 0, sizes[i] > 0);
+	}
+	/* what it leads to is deleted: that is made again */
+	assert_int_equal(unlink(real), 0);
+	kp_store_window(s, known_window("a@h", T0));
+	assert_true(sync_store(s));
+	assert_false(status(s).begun_lost);
+	kp_store_close(s);
+	assert_int_equal(lstat(real, &st), 0);
+	assert_balance(1);
+}
+
+/* What is left cannot have another name: that is not said then. */
+static void
+test_truncated_stays(void **state)
+{
+	struct kp_store *s = open_store();
+	char name[128];
+
+	(void)state;
+	snprintf(name, sizeof(name), "%s.truncated", path);
+	assert_int_equal(mkdir(name, 0700), 0);
+	kp_store_window(s, known_window("a@h", T0));
+	assert_true(sync_store(s));
+	cut_db("", 5000);
+	kp_store_window(s, known_window("a@h", T0 + 20 * S));
+	assert_false(sync_store(s));
+	unlink_db("");
+	sync_at_last(s);
+	assert_null(strstr(status(s).begun_why, "has the name"));
+	kp_store_close(s);
+	assert_balance(1);
+}
+
 /* It shrinks by itself, when what is too old goes. */
 static void
 test_shrunk(void **state)
@@ -566,6 +627,8 @@ main(void)
 		ON_A_FILE(test_deleted),
 		ON_A_FILE(test_replaced),
 		ON_A_FILE(test_truncated),
+		ON_A_FILE(test_truncated_stays),
+		ON_A_FILE(test_symlink),
 		ON_A_FILE(test_shrunk),
 		ON_A_FILE(test_symlink_to_itself),
 		ON_A_FILE(test_nowhere),
