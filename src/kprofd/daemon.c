@@ -483,6 +483,8 @@ close_store(struct daemon *d)
 
 	if (d->store == NULL)
 		return;
+	/* what its last batches came upon is logged too */
+	kp_store_stop(d->store);
 	store_watch(&d->watch, d->store);
 	lost = kp_store_close(d->store);
 	if (lost > 0)

@@ -166,10 +166,15 @@ void kp_store_status(struct kp_store *s, struct kp_store_status *out);
 uint64_t kp_store_dropped(const struct kp_store_status *st);
 
 /*
- * Writes what is queued, leaves one plain file (journal_mode=DELETE), marks
- * the run as ended well, stops the thread.  Waits for the disk, but not for
- * ever: some seconds.  Close this process's kp_query first: with a reader
- * there the file cannot become a single one.
+ * Writes what is queued and stops the thread: what it came upon is in
+ * kp_store_status() then.  Nothing may be handed over any more.
+ */
+void kp_store_stop(struct kp_store *s);
+/*
+ * The same, if that is not done; leaves one plain file (journal_mode=DELETE),
+ * marks the run as ended well.  Waits for the disk, but not for ever: some
+ * seconds.  Close this process's kp_query first: with a reader there the file
+ * cannot become a single one.
  *
  * Returns how many rows were lost since the last window that was written, of
  * which no window tells.

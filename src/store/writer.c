@@ -38,6 +38,7 @@ struct kp_store {
 	enum db_file left;	/* why db was left, until it is open again */
 	bool remains;		/* beside its name */
 	pthread_t thread;
+	bool joined;
 	pthread_mutex_t lock;	/* of all below */
 	pthread_cond_t wake;
 	struct queue queue;
@@ -638,21 +639,31 @@ kp_store_dropped(const struct kp_store_status *st)
 	return rows;
 }
 
-uint64_t
-kp_store_close(struct kp_store *s)
+void
+kp_store_stop(struct kp_store *s)
 {
-	uint64_t lost;
 	char why[256];
 
+	if (s->joined)
+		return;
 	pthread_mutex_lock(&s->lock);
 	s->stop = true;
 	pthread_cond_signal(&s->wake);
 	pthread_mutex_unlock(&s->lock);
 	pthread_join(s->thread, NULL);
-	lost = lost_rows(&s->lost);
+	s->joined = true;
 	/* it may have gone since the last batch */
 	if (s->db != NULL)
 		reopen(s, why, sizeof(why));
+}
+
+uint64_t
+kp_store_close(struct kp_store *s)
+{
+	uint64_t lost;
+
+	kp_store_stop(s);
+	lost = lost_rows(&s->lost);
 	if (s->db != NULL)
 		db_close(s->db, lost);
 	store_free(s);

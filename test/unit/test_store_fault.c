@@ -428,6 +428,8 @@ test_truncated(void **state)
 	}
 	/* and with nothing to write any more */
 	cut_db("", 0);
+	kp_store_stop(s);
+	assert_int_equal(status(s).begun, sizeof(sizes) / sizeof(sizes[0]) + 1);
 	kp_store_close(s);
 	assert_balance(0);
 	assert_string_equal(sql_text("select kind from events"),
