@@ -8,8 +8,8 @@
  * request or a call, and that reached kprofd, is either in a request that was
  * handed on to stats, or handed on as a late call, or counted here once, as a
  * loss of that node: as a request that is collided, tripped, disconnected,
- * reloaded, past a cap or met with an application's own trace token, or as a call past a cap, stale, or lost with its
- * request, or as a bad event.  So
+ * reloaded, past a cap or met with an application's own trace token, or as a
+ * call past a cap, stale, or lost with its request, or as a bad event.  So
  *
  *	entries of the node = requests handed on that began there + lost there
  *	calls of the node = its calls in requests handed on, whichever node

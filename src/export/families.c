@@ -276,7 +276,8 @@ static const struct {
 	    "Rows that could not be written to the database.", LOST }, 1 },
 	{ "ms", { "kprof_lost_seconds", METRIC_COUNTER,
 	    "Time in which nothing was armed after it had been; as uncounted, "
-	    "the part of it in which no agent was there.", LOST },
+	    "the part of it in which no agent was there; as too_hot, time in "
+	    "which some functions were not.", LOST },
 	    1e-3 },
 #undef LOST
 };

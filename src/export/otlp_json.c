@@ -492,7 +492,9 @@ static const struct {
 	{ "rows", "kprof.lost.rows", "{row}",
 	    "Rows that could not be written to the database." },
 	{ "ms", "kprof.lost.time", "ms",
-	    "Time in which nothing was armed after it had been." },
+	    "Time in which nothing was armed after it had been; as uncounted, "
+	    "the part of it in which no agent was there; as too_hot, time in "
+	    "which some functions were not." },
 };
 
 static void

@@ -8,8 +8,7 @@
 #include "kprof.h"
 #include "web/web.h"
 
-/* A database that is none is said now, not to whoever looks at the page. */
-/* In our words' form, for who reads stderr. */
+/* As our own messages look, for who reads stderr. */
 static void
 on_libevent(int severity, const char *text)
 {
@@ -17,6 +16,7 @@ on_libevent(int severity, const char *text)
 		say("libevent: %s", text);
 }
 
+/* A database that is none is said now, not to whoever looks at the page. */
 static int
 serve(const struct place *p, struct web_opts *o)
 {

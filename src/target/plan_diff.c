@@ -119,8 +119,8 @@ kp_plan_probe(struct kp_plan *plan, const struct kp_plan *armed, bool again)
 
 	for (p = plan->v; p < plan->v + plan->n; p++) {
 		old = item_find(armed, p);
-		p->probe = !p->disarmed && (old == NULL || old->hot || (p->exact &&
-		    !p->exact_forced && (again || !old->exact)));
+		p->probe = !p->disarmed && (old == NULL || old->hot ||
+		    (p->exact && !p->exact_forced && (again || !old->exact)));
 		n += p->probe;
 	}
 	return n;
