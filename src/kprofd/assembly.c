@@ -99,13 +99,18 @@ tree_waits(const struct assembly_requests *in, const struct mail_sums *sums,
 /*
  * By the clock of the windows: a target's own may be another one, and a VM goes
  * on with the time that it began with when the clock is set.  Until its clock is
- * known, as the target says.
+ * known, or where that cannot be true, as the target says.
  */
 static kp_wall_ns
 wall_time(const struct assembly_part *p, kp_target_ns t)
 {
-	return p->timed ? p->window_start + (t + p->offset - p->window_begun) :
-	    t + p->time_offset;
+	kp_dur_ns by = p->window_start - p->window_begun;
+	kp_wall_ns at;
+
+	if (!p->timed || __builtin_add_overflow(p->offset, by, &by) ||
+	    __builtin_add_overflow(t, by, &at))
+		return t + p->time_offset;
+	return at;
 }
 
 /* NULL: out of memory. */
