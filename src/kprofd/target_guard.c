@@ -28,7 +28,7 @@ trip(struct target *t, enum kp_trip cause, const char *why)
 {
 	kp_dur_ns rest = watch_trip(&t->watch, cause, &t->status,
 	    assembly_in_flight(&t->part), kp_mono_now());
-	char text[256];
+	char text[1200];
 
 	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
 		resample(t);

@@ -72,7 +72,7 @@ struct kp_happening {
 	kp_wall_ns at;
 	const char *node;	/* borrowed, immortal; "" for the daemon itself */
 	const char *kind;	/* borrowed, static: "trip" */
-	char text[256];
+	char text[512];
 };
 
 /* About this run of the daemon; strings borrowed during the call. */
