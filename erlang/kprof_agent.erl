@@ -126,6 +126,8 @@
     changes = 0,        % modules that were loaded anew, deleted, there at last
     gap_us = 0,         % from those loads to the arming, in all
     taken = [],         % when somebody took what is ours, in monotonic ms
+    intact_at = never,  % monotonic ms: all that is ours was there then
+    lent = none,        % who is the tracer of new processes in our place
     known = all,        % functions whose events are ours, where others' come too
     foreign = 0,        % events of others, dropped
     named = #{},        % functions of others that the daemon was told of

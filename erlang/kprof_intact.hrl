@@ -22,13 +22,14 @@
 intact(#s{plan = []} = S) ->
     S;
 intact(S0) ->
-    case missing(S0) of
-        [] -> code_looked(S0);
+    S1 = new_lent(S0),
+    case missing(S1) of
+        [] -> code_looked(S1#s{intact_at = now_ms()});
         _ ->
-            S = code_waited(S0),
+            S = code_waited(S1),
             case missing(S) of
-                [] -> S;
-                Missing -> somebody_took(Missing, S)
+                [] -> S#s{intact_at = now_ms()};
+                Missing -> (somebody_took(Missing, S))#s{intact_at = now_ms()}
             end
     end.
 
@@ -69,7 +70,7 @@ missing_armed(S) ->
                        Spec =/= false, is_there(MFA, S), match_spec(S#s.session, MFA) =/= spec(I, S)],
     [{patterns, length(Patterns)} || Patterns =/= []] ++
         [{flags, 1} || not has_flags(element(1, S#s.sentry), S)] ++
-        [{new_processes, 1} || not has_flags(new_processes, S)].
+        [{new_processes, 1} || not has_new(S)].
 
 is_there(MFA, #s{session = Session}) ->
     traced(Session, MFA) =/= undefined.
@@ -81,6 +82,22 @@ has_flags(P, #s{session = legacy, flagged = Flagged} = S) ->
     erlang:trace_info(P, tracer) =:= {tracer, tracer(S)} andalso has_all(Flagged, erlang:trace_info(P, flags));
 has_flags(P, #s{session = Session, flagged = Flagged}) ->
     has_all(Flagged, trace_info(Session, P, flags)).
+
+%% Before OTP 27 new processes have one tracer. Where somebody has made that theirs,
+%% as dbg:p(all, _) does, it is theirs until they end: the VM would not give it back,
+%% and we do not take it. They are told of once.
+has_new(#s{lent = none} = S) -> has_flags(new_processes, S);
+has_new(_) -> true.
+
+new_lent(#s{session = legacy, flagged = [_ | _], lent = Was} = S) ->
+    Ours = tracer(S),
+    case erlang:trace_info(new_processes, tracer) of
+        {tracer, T} when T =:= Ours; T =:= [] -> S#s{lent = none};
+        {tracer, Was} -> S;
+        {tracer, T} -> notice({kprof_notice, lent, at_work(S), 0}, S#s{lent = T})
+    end;
+new_lent(S) ->
+    S#s{lent = none}.
 
 has_all(Flagged, {flags, Has}) when is_list(Has) -> Flagged -- Has =:= [];
 has_all(_, _) -> false.
@@ -96,11 +113,12 @@ match_spec(Session, MFA) ->
 
 somebody_took(Missing, #s{taken = Before} = S) ->
     Now = now_ms(),
-    Times = [Now | [At || At <- Before, Now - At < ?TAKEN_MS]],
+    Times = [Now | [Then || Then <- Before, Now - Then < ?TAKEN_MS]],
     Who = at_work(S),
     case length(Times) < ?TAKEN_MAX orelse S#s.state =/= armed of
         true ->
-            put_back(notice({kprof_notice, taken, {Missing, Who}, min(length(Times), ?TAKEN_MAX)}, S#s{taken = Times}));
+            Gap = case S#s.intact_at of never -> 0; At -> Now - At end,
+            put_back(notice({kprof_notice, taken, {Missing, Who, Gap}, min(length(Times), ?TAKEN_MAX)}, S#s{taken = Times}));
         false ->
             #s{last_trip = Trip} = S1 =
                 disarm({tripped, taken},
@@ -146,7 +164,7 @@ put_back_rested(S0) ->
     end.
 
 have_flags(S) ->
-    has_flags(element(1, S#s.sentry), S) andalso has_flags(new_processes, S).
+    has_flags(element(1, S#s.sentry), S) andalso has_new(S).
 
 %% ------------------------------------------------------------- sessions ----
 

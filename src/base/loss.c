@@ -19,7 +19,8 @@ static const struct {
 	[KP_LOSS_UNSEEN] = { "unseen", "requests",
 	    "counted by the target while nothing was armed" },
 	[KP_LOSS_UNARMED] = { "unarmed", "ms",
-	    "of this time nothing was armed: connection lost, trip or pause" },
+	    "of this time tracing was off or had parts missing: connection "
+	    "lost, trip, pause, or somebody took what is ours" },
 	[KP_LOSS_TOO_HOT] = { "too_hot", "ms",
 	    "of this time functions of tiers were not traced: they are called "
 	    "too often (see the events)" },

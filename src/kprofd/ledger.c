@@ -189,6 +189,17 @@ ledger_armed(struct ledger *l, kp_mono_ns now)
 }
 
 void
+ledger_gap(struct ledger *l, kp_dur_ns gap, kp_mono_ns now)
+{
+	kp_mono_ns since = later(now - gap, l->told_to);
+
+	if (l->unarmed_since != 0)
+		return;		/* all of that time is counted */
+	count_time(l, KP_LOSS_UNARMED, &since, now);
+	l->told_to = later(l->told_to, since);
+}
+
+void
 ledger_hot(struct ledger *l, bool hot, kp_mono_ns now)
 {
 	count_time(l, KP_LOSS_TOO_HOT, &l->hot_since, now);

@@ -62,6 +62,8 @@ void ledger_unarmed(struct ledger *l, kp_mono_ns since);
  */
 void ledger_left(struct ledger *l, kp_mono_ns since);
 void ledger_armed(struct ledger *l, kp_mono_ns now);
+/* Armed all the while, but for some of the time before now not all of it was. */
+void ledger_gap(struct ledger *l, kp_dur_ns gap, kp_mono_ns now);
 /* Functions of tiers are too hot to be armed from now on, or are not. */
 void ledger_hot(struct ledger *l, bool hot, kp_mono_ns now);
 /*

@@ -74,7 +74,9 @@ put_hot(struct kp_buf *b, const struct target *t)
 		any = true;
 	}
 	if (any)
-		kp_buf_str(b, ": called too often to be traced\n");
+		kp_buf_str(b, ": called too often to be "
+		    "traced (name the caller instead, or raise hot_share; then "
+		    "kprof reload)\n");
 }
 
 static void

@@ -77,6 +77,15 @@ on_notice(void *ctx, const char *kind, const char *text)
 	target_tell(ctx, kind, text);
 }
 
+static void
+on_taken(void *ctx, kp_dur_ns gap, const char *text)
+{
+	struct target *t = ctx;
+
+	ledger_gap(&t->ledger, gap, kp_mono_now());
+	target_tell(t, "taken", text);
+}
+
 static kp_dur_ns
 on_trip(void *ctx, const char *text)
 {
@@ -361,6 +370,7 @@ static void
 on_looked(void *ctx)
 {
 	set_told(ctx);
+	target_hot(ctx, true);
 }
 
 /* The probe of call rates says how to begin sampling. */
@@ -372,6 +382,7 @@ on_plan(void *ctx, const struct kp_plan *plan)
 	bool measured = false;
 
 	set_told(t);
+	target_hot(t, false);
 	for (size_t i = 0; i < plan->n; i++)
 		if (plan->v[i].entry && plan->v[i].rate >= 0) {
 			rate += (uint64_t)plan->v[i].rate;
@@ -437,6 +448,7 @@ on_reloaded(void *ctx, const struct agent_reloaded *r)
 	struct target *t = ctx;
 
 	set_told(t);
+	target_hot(t, false);
 	t->p.ops->on_reloaded(t->p.ctx, t, r);
 }
 
@@ -478,6 +490,7 @@ static const struct agent_ops agent_ops = {
 	.on_clock = on_clock,
 	.on_status = on_status,
 	.on_notice = on_notice,
+	.on_taken = on_taken,
 	.on_trip = on_trip,
 	.on_rested = on_rested,
 	.on_diags = on_diags,

@@ -91,6 +91,7 @@ struct target {
 	uint64_t events, batches, windows;
 	kp_target_ns heard;		/* when its last word was sent; 0: none */
 	bool armed_ever;
+	size_t hot;			/* functions that are too hot, as told */
 	bool unplaced;			/* see assembly_join() */
 	char state_text[512];
 	char lost_text[512];		/* told last; "": attached since */

@@ -1,12 +1,15 @@
 /*
  * target_guard.c - sampling, and what is too much; see the header.
  */
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "kprofd/log.h"
 #include "kprofd/target.h"
 #include "kprofd/target_guard.h"
 #include "kprofd/target_words.h"
+
+#define HOT_NAMED 5
 
 /* Its rate has changed. */
 static void
@@ -125,4 +128,42 @@ target_sampling(struct target *t, const struct kp_sampling *now)
 	kp_sampler_init(&t->sampler, now);
 	kp_sampler_cut(&t->sampler, t->watch.guard.cut);
 	agent_sample(t->agent, t->sampler.one_in);
+}
+
+/* The first of them, and how many more there are. */
+static void
+hot_names(const struct kp_plan *plan, struct kp_buf *b)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < plan->n; i++) {
+		if (!plan->v[i].hot)
+			continue;
+		if (n < HOT_NAMED)
+			kp_buf_printf(b, "%s%s:%s/%" PRIu32, n > 0 ? ", " : "",
+			    plan->v[i].mod, plan->v[i].fun, plan->v[i].arity);
+		n++;
+	}
+	if (n > HOT_NAMED)
+		kp_buf_printf(b, " and %u more", n - HOT_NAMED);
+}
+
+void
+target_hot(struct target *t, bool told)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	size_t n = 0;
+	struct kp_buf b;
+
+	for (size_t i = 0; i < plan->n; i++)
+		n += plan->v[i].hot;
+	if (n > t->hot && !told && t->p.store != NULL) {
+		kp_buf_init(&b, KP_PLAN_MAX);
+		kp_buf_str(&b, "too hot to trace by the rates that were "
+		    "measured, and not armed: ");
+		hot_names(plan, &b);
+		target_tell(t, "hot", kp_buf_cstr(&b));
+		kp_buf_free(&b);
+	}
+	t->hot = n;
 }

@@ -5,6 +5,8 @@
 #ifndef KP_KPROFD_TARGET_GUARD_H
 #define KP_KPROFD_TARGET_GUARD_H
 
+#include <stdbool.h>
+
 #include "kprofd/clock.h"
 
 struct target;
@@ -21,6 +23,11 @@ void target_recover(struct target *t, const struct agent_status *st);
 /* What a batch of then, or a status, says of the entries' rate and of costs. */
 void target_quick(struct target *t, kp_target_ns sent);
 void target_sample(struct target *t, const struct agent_status *st);
+/*
+ * What is in the plan and too hot to be armed is reported, where it is more than
+ * before; told: it was already.
+ */
+void target_hot(struct target *t, bool told);
 /* The rate that was found to be right stays, where the rule is the same. */
 void target_sampling(struct target *t, const struct kp_sampling *now);
 

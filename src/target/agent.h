@@ -136,6 +136,11 @@ struct agent_ops {
 	/* Something to be told and recorded: kind is a short static word. */
 	void (*on_notice)(void *ctx, const char *kind, const char *text);
 	/*
+	 * Somebody took what is ours, which was put back: for up to this long
+	 * not everything was seen.
+	 */
+	void (*on_taken)(void *ctx, kp_dur_ns gap, const char *text);
+	/*
 	 * The agent passed a limit and has disarmed by itself.  Returns for how
 	 * long it is to rest.
 	 */

@@ -19,8 +19,10 @@
  *   uncounted   some of the functions that somebody else counts; how many
  *   foreign     {Kind, MFA, dropped | ceded}, of an event of somebody
  *               else's pattern; how many there were
- *   taken       {[{What, HowMany}], Who}: what somebody took of what is ours,
- *               and who traces there; how often within a minute
+ *   lent        who traces new processes in our place, as far as names tell
+ *   taken       {[{What, HowMany}], Who, Ms}: what somebody took of what is
+ *               ours, who traces there, and since when at most; how often within
+ *               a minute
  *   rest        {foreign, Kind, MFA} or {taken, .., Who}: it rests for that
  */
 #include <inttypes.h>
@@ -140,14 +142,14 @@ on_hot(struct agent *a, struct kp_term mfa, bool alone, int64_t calls)
 	mfa_text(mfa, name, sizeof(name));
 	if (alone)
 		snprintf(text, sizeof(text), "%s is not traced any more: it is "
-		    "called %" PRId64 " times a second, which costs %.3g %% of "
+		    "called %" PRId64 " times a second or more, which costs %.3g %% of "
 		    "a scheduler, more than hot_share, %g (take it out of the "
 		    "tiers, or raise hot_share)", name, calls, percent,
 		    a->o.conf->hot_share);
 	else
 		snprintf(text, sizeof(text), "%s is not traced any more: calls of "
 		    "all functions cost more than the budget, %g, and this "
-		    "one, called %" PRId64 " times a second, costs %.3g %% of "
+		    "one, called %" PRId64 " times a second or more, costs %.3g %% of "
 		    "a scheduler (name fewer functions, or raise the budget)",
 		    name, a->o.conf->budget, calls, percent);
 	a->ops->on_notice(a->ctx, "hot", text);
@@ -312,6 +314,7 @@ on_messages(struct agent *a, struct kp_term mail)
 	a->ops->on_messages(a->ctx, false, why);
 }
 
+#define TAKEN_MS_MAX 60000	/* a lease is a second */
 #define WAY_OUT "-probe native or OTP 27 have no such events"
 
 /* What it costs: a call's is dropped; a value was copied before it could be. */
@@ -402,11 +405,30 @@ static void
 on_taken(struct agent *a, struct kp_term r, int64_t times)
 {
 	char taken[800], text[1000];
+	int64_t ms;
 
-	kp_term_tuple_n(&r, 2);
+	kp_term_tuple_n(&r, 3);
 	taken_text(&r, taken, sizeof(taken));
-	snprintf(text, sizeof(text), "%s; it was put back (the third time in "
-	    "a minute it rests; this was number %" PRId64 ")", taken, times);
+	ms = kp_term_int(&r);
+	if (r.err != KP_OK || ms < 0 || ms > TAKEN_MS_MAX)
+		ms = 0;
+	snprintf(text, sizeof(text), "%s; it was put back, and up to %" PRId64
+	    " ms before that were not seen (the third time in a minute it "
+	    "rests; this was number %" PRId64 ")", taken, ms, times);
+	a->ops->on_taken(a->ctx, ms * KP_NS_PER_MS, text);
+}
+
+/* Before OTP 27 new processes have one tracer, and it is somebody else now. */
+static void
+on_lent(struct agent *a, struct kp_term r)
+{
+	char who[300], text[700];
+
+	words_put(&r, who, sizeof(who));
+	snprintf(text, sizeof(text), "somebody else traces new processes now, in "
+	    "kprofd's place (at work there: %s): those that are spawned from here on are not traced, and "
+	    "requests in them are not seen; when it ends (dbg:stop(), say) "
+	    "they are again (OTP 27 has a session for each)", who);
 	a->ops->on_notice(a->ctx, "taken", text);
 }
 
@@ -470,6 +492,8 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 		on_foreign(a, at);
 	else if (kp_span_is(kind, "taken"))
 		on_taken(a, at, n);
+	else if (kp_span_is(kind, "lent"))
+		on_lent(a, at);
 	else if (kp_span_is(kind, "rest"))
 		on_rest(a, at);
 }

@@ -214,6 +214,13 @@ on_notice(void *ctx, const char *kind, const char *text)
 }
 
 static void
+on_taken(void *ctx, kp_dur_ns gap, const char *text)
+{
+	REQUIRE(gap >= 0);
+	on_notice(ctx, "taken", text);
+}
+
+static void
 on_looked(void *ctx)
 {
 	(void)ctx;
@@ -309,7 +316,7 @@ on_stopped(void *ctx)
 
 static const struct agent_ops ops = {
 	.on_state = on_state, .on_hello = on_hello, .on_plan = on_plan,
-	.on_batch = on_batch, .on_clock = on_clock, .on_status = on_status, .on_notice = on_notice,
+	.on_batch = on_batch, .on_clock = on_clock, .on_status = on_status, .on_notice = on_notice, .on_taken = on_taken,
 	.on_looked = on_looked,
 	.on_trip = on_trip, .on_rested = on_rested, .on_diags = on_diags,
 	.on_cleared = on_cleared, .on_checked = on_checked,

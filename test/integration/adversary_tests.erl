@@ -11,7 +11,7 @@
 
 -export([tests/0]).
 %% In the target.
--export([work/2, make/2, worker/1, rounds/2, our_sessions/0, session_destroyed/1]).
+-export([work/2, make/2, worker/1, rounds/2, served/0, our_sessions/0, session_destroyed/1]).
 
 -define(WORK, {?MODULE, work, 2}).
 -define(ARGUMENTS, [{'_', [], [{message, '$_'}]}]).
@@ -38,6 +38,7 @@ short() ->
      {"recon_trace:clear()", 60, fun recon/1},
      {"dbg:stop()", 60, fun(T) -> takes(T, fun dbg_stop/0, "trace patterns of functions .7.") end},
      {"dbg:p(all, clear)", 60, fun(T) -> takes(T, fun dbg_clear/0, "setting for new processes") end},
+     {"dbg:p(all, c), and its end", 60, fun(T) -> attack(T, #{theirs => false}, fun dbg_all/3) end},
      {"trace(all, false, [all])", 60, fun(T) -> takes(T, fun all_flags/0, "flags of processes, the setting for new") end},
      {"trace_pattern('_', false, [local])", 60, fun(T) -> takes(T, fun all_patterns/0, "trace patterns of functions .7.") end},
      {"trace_pattern('_', false, [call_count])", 60, fun(T) -> takes(T, fun all_counters/0, "counters of entries .1.") end},
@@ -374,6 +375,37 @@ dbg_clear() ->
     {ok, _} = dbg:p(all, clear),
     dbg:stop(),
     ok.
+
+%% New processes are dbg's as long as it traces: told of once, and it is not taken for
+%% a taking each second. What was there before goes on to be ours.
+dbg_all(Target, P, _) ->
+    Before = it:do(Target, fun() -> spawn(?MODULE, served, []) end),
+    sees(Target, P),
+    it:do(Target, fun() ->
+                          {ok, _} = dbg:tracer(process, {fun(_, N) -> N end, 0}),
+                          {ok, _} = dbg:p(all, c),
+                          ok
+                  end),
+    case it:otp(Target) < 27 of
+        true ->
+            it_health:told_of(P, taken, "somebody else traces new processes now, in kprofd's place .at work there: dbg"),
+            %% Time for five looks more.
+            Then = it:call(Target, erlang, monotonic_time, [second]),
+            it:until("five seconds have passed", fun() -> it:call(Target, erlang, monotonic_time, [second]) > Then + 5 end),
+            it:equal("told", 1, told_times(P)),
+            it:equal("state", armed, it:agent_state(Target)),
+            Seen = it:said(P, "([0-9]+) assembled"),
+            it:do(Target, fun() -> Before ! 20, ok end),
+            it:until("requests of an old process", fun() -> it:said(P, "([0-9]+) assembled") >= Seen + 20 end),
+            it:do(Target, fun() -> dbg:stop() end),
+            it_health:told_of(P, taken, "the flags of processes, the setting for new processes");
+        false ->
+            it:do(Target, fun() -> dbg:stop() end)
+    end,
+    seen_again(Target, P).
+
+served() ->
+    receive N -> it_driver:handle(N), served() end.
 
 all_flags() ->
     erlang:trace(all, false, [all]),

@@ -840,6 +840,29 @@ unarmed_time(void **state)
 	assert_int_equal(lost.n[KP_LOSS_TOO_HOT], 0);
 }
 
+/* Somebody took what was armed, and it was put back a second later at most. */
+static void
+taken_time(void **state)
+{
+	struct ledger l = { 0 };
+	struct kp_losses lost = { 0 };
+	uint64_t calls;
+
+	(void)state;
+	ledger_armed(&l, 5 * KP_NS_PER_S);
+	ledger_gap(&l, 900 * KP_NS_PER_MS, 7 * KP_NS_PER_S);
+	/* not what was before it was armed, nor what is counted already */
+	ledger_gap(&l, 5 * KP_NS_PER_S, 8 * KP_NS_PER_S);
+	ledger_take(&l, 10 * KP_NS_PER_S, 0, &calls, &lost);
+	assert_int_equal(lost.n[KP_LOSS_UNARMED], 1900);
+	/* nor while nothing is armed */
+	ledger_unarmed(&l, 11 * KP_NS_PER_S);
+	ledger_gap(&l, KP_NS_PER_S, 12 * KP_NS_PER_S);
+	ledger_armed(&l, 13 * KP_NS_PER_S);
+	ledger_take(&l, 14 * KP_NS_PER_S, 0, &calls, &lost);
+	assert_int_equal(lost.n[KP_LOSS_UNARMED], 3900);
+}
+
 /* From when a function was too hot until another tiers.conf is without. */
 static void
 too_hot_time(void **state)
@@ -937,6 +960,7 @@ main(void)
 		cmocka_unit_test(ledger_balances),
 		cmocka_unit_test(nothing_is_lost),
 		cmocka_unit_test(unarmed_time),
+		cmocka_unit_test(taken_time),
 		cmocka_unit_test(too_hot_time),
 		cmocka_unit_test(time_without_an_agent),
 		cmocka_unit_test(sampled_out_is_said_soon),
