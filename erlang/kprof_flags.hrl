@@ -38,10 +38,10 @@ flags_too(Limits, #s{flags = Old} = S) ->
         _ -> S1
     end.
 
-%% As it may be armed now.
-flagged(Spec, #s{alone = true}) ->
+%% As it may be armed now; false is that of a function that was too hot.
+flagged(Spec, #s{alone = Alone}) when Alone =:= true; Spec =:= false ->
     Spec;
-flagged(Spec, S) when is_list(Spec) ->
+flagged(Spec, S) ->
     [{Head, Guards, lists:flatmap(fun(A) -> action(A, S) end, Body)}
      || {Head, Guards, Body} <- Spec].
 
