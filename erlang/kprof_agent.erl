@@ -459,7 +459,7 @@ hand_over(Ref, Deadline, S) ->
         Ev when element(1, Ev) =:= trace_ts, Left > 0 ->
             {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
             case over_limit(now_ns() - First, 0, S1) of
-                {memory, _} -> flush(lists:foldl(fun drop/2, S1, Evs));
+                {memory, _} -> flush(drop_stripped(Evs, S1));
                 _ -> hand_over_batch(Ref, Deadline, N, Evs, S1)
             end;
         {trace_delivered, _, Ref} ->
@@ -475,7 +475,7 @@ hand_over_batch(Ref, Deadline, N, Evs, S) ->
            Evs},
     case send(Msg, S) of
         ok -> hand_over(Ref, Deadline, S#s{seq = Seq, sent = S#s.sent + N});
-        _ -> flush(lists:foldl(fun drop/2, S, Evs))
+        _ -> flush(drop_stripped(Evs, S))
     end.
 
 reason_text(stopped_by_daemon) -> "it ended";

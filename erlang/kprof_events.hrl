@@ -71,10 +71,10 @@ batch(First, N, Evs, S) ->
                 ok ->
                     S#s{seq = Seq, sent = S#s.sent + N};
                 Busy ->
-                    trip(Busy, Queue, lists:foldl(fun drop/2, S, Evs))
+                    trip(Busy, Queue, drop_stripped(Evs, S))
             end;
         Reason ->
-            trip(Reason, Queue, lists:foldl(fun drop/2, S, Evs))
+            trip(Reason, Queue, drop_stripped(Evs, S))
     end.
 
 over_limit(Age, _, S) when Age > S#s.max_age_ns ->
@@ -96,6 +96,10 @@ drop(Ev, S) ->
         true -> drop_ours(Ev, S);
         false -> foreign(Ev, S)
     end.
+
+%% Gathered, so all ours: without their values they do not look like it.
+drop_stripped(Evs, S) ->
+    lists:foldl(fun drop_ours/2, S, Evs).
 
 drop_ours({trace_ts, _, call, _, X, At}, S0) ->
     S = late_call(At, S0),
