@@ -108,7 +108,9 @@ flags_new(legacy, Tracer, {How, Flags}) ->
         _ -> 0
     end;
 flags_new(Session, _, {How, Flags}) ->
-    trace:process(Session, new_processes, How, Flags).
+    try trace:process(Session, new_processes, How, Flags)
+    catch error:badarg -> 0     % somebody has destroyed it
+    end.
 
 flags_visit(P, Session, Tracer, Changes) ->
     case [refused || C <- Changes, flags_change(Session, Tracer, P, C) =:= refused] of
