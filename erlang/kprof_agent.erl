@@ -226,21 +226,25 @@ stop() ->
 
 ask(What) ->
     case whereis(?MODULE) of
-        undefined ->
-            not_attached;
-        Pid ->
-            Ref = erlang:monitor(process, Pid),
-            Pid ! {?MODULE, What, self(), Ref},
-            receive
-                {Ref, Answer} ->
-                    erlang:demonitor(Ref, [flush]),
-                    Answer;
-                {'DOWN', Ref, process, Pid, _} ->
-                    not_attached
-            after 5000 ->
-                    erlang:demonitor(Ref, [flush]),
-                    timeout
-            end
+        undefined -> not_attached;
+        Pid -> ask(Pid, What)
+    end.
+
+%% One that gives way (kprof_foreign.hrl) has an heir.
+ask(Pid, What) ->
+    Ref = erlang:monitor(process, Pid),
+    Pid ! {?MODULE, What, self(), Ref},
+    receive
+        {Ref, Answer} ->
+            erlang:demonitor(Ref, [flush]),
+            Answer;
+        {'DOWN', Ref, process, Pid, {moved, Heir}} ->
+            ask(Heir, What);
+        {'DOWN', Ref, process, Pid, _} ->
+            not_attached
+    after 5000 ->
+            erlang:demonitor(Ref, [flush]),
+            timeout
     end.
 
 summary(S0) ->

@@ -190,7 +190,7 @@ give_way(What, S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     Heir = spawn(fun() -> heir(Agent, What, Queue, S) end),
     element(1, S#s.sentry) ! {heir, Heir},
-    exit(normal).
+    exit({moved, Heir}).
 
 %% What the agent had monitored is monitored again. What others did for it ends,
 %% but for a change that is done: the daemon asks again, or gives it up.
