@@ -112,25 +112,40 @@ flags_new(Session, _, {How, Flags}) ->
     catch error:badarg -> 0     % somebody has destroyed it
     end.
 
-flags_visit(P, Session, Tracer, Changes) ->
-    case [refused || C <- Changes, flags_change(Session, Tracer, P, C) =:= refused] of
-        [] -> skip;
-        _ -> flags_whose(P, erlang:trace_info(P, tracer))
-    end.
-
-%% With the tracer named the VM refuses what another one traces; a process that
-%% has ended refuses, too.
-flags_change(legacy, Tracer, P, {How, Flags}) ->
-    try erlang:trace(P, How, [tracer_flag(Tracer) | Flags])
-    catch error:badarg -> if How -> refused; true -> 0 end
+%% With the tracer named the VM refuses what another one traces, and puts an error
+%% report into the target's log each time. To ask before costs ten times as much, and
+%% wakes the process: so only the first of a walk is not asked, and those that run.
+flags_visit(P, legacy, Tracer, Changes) ->
+    case get(unasked) =:= true andalso flags_change(legacy, Tracer, P, Changes) of
+        ok -> skip;
+        _ ->
+            case erlang:trace_info(P, tracer) of
+                {tracer, T} when T =/= [], T =/= Tracer ->
+                    erase(unasked),
+                    case lists:keymember(true, 1, Changes) of
+                        true -> {found, {P, T}};
+                        false -> skip
+                    end;
+                {tracer, _} -> _ = flags_change(legacy, Tracer, P, Changes), skip;
+                undefined -> skip
+            end
     end;
-flags_change(Session, _, P, {How, Flags}) ->
-    try trace:process(Session, P, How, Flags)
-    catch error:badarg -> 0
-    end.
+flags_visit(P, Session, Tracer, Changes) ->
+    _ = flags_change(Session, Tracer, P, Changes),
+    skip.
 
-flags_whose(P, {tracer, T}) when T =/= [] -> {found, {P, T}};
-flags_whose(_, _) -> skip.
+%% One after the other until the process refuses, as one that has ended does, too.
+flags_change(_, _, _, []) ->
+    ok;
+flags_change(Session, Tracer, P, [{How, Flags} | More]) ->
+    try
+        case Session of
+            legacy -> erlang:trace(P, How, [tracer_flag(Tracer) | Flags]);
+            _ -> trace:process(Session, P, How, Flags)
+        end
+    of _ -> flags_change(Session, Tracer, P, More)
+    catch error:badarg -> refused
+    end.
 
 tracer_flag({Module, State}) -> {tracer, Module, State};
 tracer_flag(Pid) -> {tracer, Pid}.
@@ -289,7 +304,10 @@ walk_rotate(#walk{askers = Askers, queue = Queue} = W) ->
 
 walk_worker(#walk{owner = Owner} = W) ->
     Walker = self(),
-    spawn_link(fun() -> worker(Walker, [Owner, Walker, self()], W) end).
+    spawn_link(fun() ->
+                       put(unasked, true),
+                       worker(Walker, [Owner, Walker, self()], W)
+               end).
 
 worker(Walker, Own, W) ->
     receive
