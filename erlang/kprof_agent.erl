@@ -96,6 +96,7 @@
     lookout = none,     % who looks for other tracers: none | Pid
     alone = true,       % there are none: true | false | unknown
     state = idle,       % idle | armed | paused | {tripped | ended, Reason}
+    amid = none,        % what of patterns is half done: none | disarm | {change, Put}
     exact = #{},        % MFA => {Events, Words}: sizes of values seen
     seq = 0,            % batches sent
     sent = 0,           % events sent

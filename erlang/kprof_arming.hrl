@@ -134,13 +134,14 @@ disarm_all(State, #s{session = Session, state = Was} = S) ->
                  Now#s{unarmed_from = entry_calls(Now)};
              _ -> S#s{state = State}
          end,
-    S2 = clear_patterns(Tiers, Entries, mail_end(S1)),
+    S2 = (clear_patterns(Tiers, Entries, mail_end(S1#s{amid = disarm})))#s{amid = none},
     own([], S2),
     case Was of
         armed -> sweep(S2#s.flags, S2);
         _ -> S2
     end.
 
+is_resting(#s{amid = disarm}) -> false;
 is_resting(#s{state = paused}) -> true;
 is_resting(#s{state = {tripped, _}}) -> true;
 is_resting(_) -> false.
@@ -262,8 +263,10 @@ change_plan_now(Gone, Kept, Put, #s{session = Session} = S) ->
     Are = entries(Put),
     own(patterns(Put) ++ counting(Put, S), S),
     [count(Session, MFA, true) || MFA <- Are -- Were],
-    case change_patterns(Gone, Put, Are -- Were, S) of
-        {ok, S1} ->
+    {Result, S0} = change_patterns(Gone, Put, Are -- Were, S#s{amid = {change, Put}}),
+    S1 = S0#s{amid = none},
+    case Result of
+        ok ->
             Calls = counted(Were -- Are, S1),
             [count(Session, MFA, false) || MFA <- Were -- Are],
             MFAs = [MFA || #item{mfa = MFA} <- Gone],
@@ -274,7 +277,7 @@ change_plan_now(Gone, Kept, Put, #s{session = Session} = S) ->
                                            exacts(Put, S1#s.probe))}),
             own([], S2),
             {ok, count_tiers(trace_on(S2))};
-        {Error, S1} ->
+        Error ->
             [count(Session, MFA, false) || MFA <- Are -- Were],
             own([], S1),
             {Error, count_tiers(trace_on(S1))}

@@ -207,14 +207,26 @@ heir(Agent, {Kind, MFA}, Queue, #s{sentry = {Sentry, _}} = S0) ->
     logger:warning("kprofd's agent began again: somebody else traces ~0tp, and ~0tp of that was too much for it",
                    [MFA, Kind]),
     tick(),
-    S2 = heir_answers(rates_end(watch_put(notice({kprof_moved, self()}, S1)))),
+    S2 = heir_undoes(heir_answers(rates_end(watch_put(notice({kprof_moved, self()}, S1))))),
     Trip = #{reason => {foreign, MFA}, queue => Queue, tripped_at => now_ns()},
     case S2 of
         #s{leaving = true} -> finish(stopped_by_daemon, S2);
-        #s{state = paused} -> loop(foreign_told({Kind, MFA}, ceded, S2));
+        #s{state = paused} -> loop(foreign_told({Kind, MFA}, ceded, disarm(paused, S2)));
         _ -> loop(notice({kprof_notice, rest, {foreign, Kind, MFA}, Queue},
                          disarm({tripped, foreign}, S2#s{last_trip = Trip})))
     end.
+
+%% The agent may have given way in the midst of a change, which nobody ends now: what
+%% it put in the place of nothing goes. A disarming is begun again.
+heir_undoes(#s{amid = {change, Put}, plan = Plan, tiers = Tiers} = S) ->
+    New = [I || #item{mfa = MFA} = I <- Put, not lists:keymember(MFA, #item.mfa, Plan)],
+    [pattern(legacy, MFA, false, case Kind =:= entry orelse is_map_key(MFA, Tiers) of
+                                     true -> counted;
+                                     false -> local
+                                 end) || #item{mfa = MFA, kind = Kind} <- New],
+    S#s{amid = none, tiers = maps:without([MFA || #item{mfa = MFA} <- New], Tiers)};
+heir_undoes(S) ->
+    S.
 
 heir_answers(#s{changing = {_, Ref}} = S) ->
     reply(Ref, ok, S#s{changing = undefined});
