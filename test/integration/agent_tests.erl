@@ -1,0 +1,208 @@
+%% The agent by itself: what commands kprofd at the moment that matters, or lets it
+%% wait meanwhile, is a process of the target. So it is met in the midst of things.
+-module(agent_tests).
+
+-export([tests/0]).
+%% In the target.
+-export([request/1, one/1, two/1, exact/1, theirs/1]).
+-export([too_hot/0, dropped/0, amid/1, asked/0, destroyed/1, crowd/0]).
+
+-define(OURS, [request, one, two, exact]).
+-define(THEIRS, {?MODULE, theirs, 1}).
+
+tests() ->
+    [{"a function that was too hot, and somebody traces", 60, fun(T) -> run(T, too_hot, []) end},
+     {"exact returns, dropped", 60, fun(T) -> run(T, dropped, []) end},
+     {"it gives way amid a pause", 60, fun(T) -> run(T, amid, [pause]) end},
+     {"it gives way amid a change", 60, fun(T) -> run(T, amid, [change]) end},
+     {"stop() while it gives way", 60, fun(T) -> run(T, asked, []) end},
+     {"its session is destroyed before an arming", 60, fun(T) -> run(T, destroyed, [arm]) end},
+     {"its session is destroyed before its end", 60, fun(T) -> run(T, destroyed, [stop]) end},
+     {"a crowd that somebody else traces", 60, fun(T) -> run(T, crowd, []) end}].
+
+%% Whatever happens, it is as if it had not been there.
+run(T, Case, Args) ->
+    Target = it:target(T, #{kind => plain}),
+    {ok, Beam} = file:read_file(filename:join([it:build(T), "gen", "kprof_agent.beam"])),
+    Before = it:settled(Target),
+    Result = it:do(Target, fun() ->
+                                   {module, _} = code:load_binary(kprof_agent, "kprof_agent.beam", Beam),
+                                   {ok, _, _} = kprof_agent:start(self(), options()),
+                                   R = apply(?MODULE, Case, Args),
+                                   ended(whereis(kprof_agent)),
+                                   R
+                           end),
+    it:audit(Target, Before),
+    Result.
+
+%% ------------------------------------------------------- in the target ----
+
+request(X) -> X.
+one(X) -> X.
+two(X) -> X.
+exact(X) -> X.
+theirs(X) -> X.
+
+options() ->
+    #{protocol => 4, who => <<"a test">>, lease_ms => 60000, word => 1, max_queue => 100000, max_memory => 64 bsl 20,
+      max_age_ms => 60000}.
+
+limits(More) ->
+    maps:merge(maps:with([max_queue, max_memory, max_age_ms], options()), More).
+
+command(What) ->
+    Ref = send(What),
+    receive {kprof_reply, Ref, Answer} -> Answer after 10000 -> timeout end.
+
+send(What) ->
+    Ref = make_ref(),
+    whereis(kprof_agent) ! {kprof, self(), Ref, What},
+    Ref.
+
+ended(undefined) -> ok;
+ended(Agent) ->
+    Ref = erlang:monitor(process, Agent),
+    Agent ! {kprof, self(), make_ref(), stop},
+    receive {'DOWN', Ref, process, Agent, normal} -> ok end.
+
+entry() ->
+    {{?MODULE, request, 1}, entry, [{'_', [], [{message, {{[], {caller}, 1, true, true, [], []}}}]}], []}.
+
+tier(F, Actions) ->
+    {{?MODULE, F, 1}, tier, [{'_', [{is_seq_trace}], [{message, {{[], {get_seq_token}, {caller}}}} | Actions]}], []}.
+
+exactly(F) ->
+    {{?MODULE, F, 1}, tier, [{'_', [], [{message, {{[], [], {caller}}}}, {exception_trace}]}],
+     [{'_', [], [{message, {{[], [], {caller}}}}]}]}.
+
+state() -> maps:get(state, kprof_agent:status()).
+
+%% Others' events, more than are an accident, wait behind what Before sends to the
+%% agent, and before what After does.
+foreign(Before, After) ->
+    Agent = whereis(kprof_agent),
+    1 = erlang:trace_pattern(?THEIRS, [{'_', [], [{return_trace}]}], [local]),
+    erlang:suspend_process(Agent),
+    Result = Before(),
+    {Pid, Ref} = spawn_monitor(fun() -> [?MODULE:theirs(X) || X <- lists:seq(1, 20000)] end),
+    receive {'DOWN', Ref, process, Pid, normal} -> ok end,
+    After(),
+    erlang:resume_process(Agent),
+    Result.
+
+nothing() -> ok.
+
+%% Its heir, if it had to give way; sessions have events of their own only.
+moved() ->
+    receive {kprof_moved, Heir} -> Heir
+    after 2000 ->
+            false = is_legacy(),
+            none
+    end.
+
+is_legacy() -> not erlang:function_exported(trace, session_create, 3).
+
+quiet_again() -> 1 = erlang:trace_pattern(?THEIRS, false, [local]).
+
+too_hot() ->
+    ok = command({arm, [tier(one, [{trace, [], [running]}]), entry()], limits(#{flags => [running], hot => 1000})}),
+    [?MODULE:one(X) || X <- lists:seq(1, 100000)],
+    ok = wait(fun() -> maps:get(disarmed, kprof_agent:status()) =:= [{?MODULE, one, 1}] end),
+    Agent = whereis(kprof_agent),
+    [Tracer, Traced] = [spawn(fun() -> receive stop -> ok end end) || _ <- [1, 2]],
+    _ = erlang:trace(Traced, false, [all]),
+    1 = erlang:trace(Traced, true, [procs, {tracer, Tracer}]),
+    Told = receive {kprof_notice, others, _, _} -> true after 3000 -> false end,
+    Told = is_legacy(),
+    ok = command(pause),
+    ok = command(resume),
+    Agent = whereis(kprof_agent),
+    [exit(P, kill) || P <- [Tracer, Traced]],
+    ok.
+
+dropped() ->
+    ok = command({arm, [exactly(exact), entry()], limits(#{max_queue => 5})}),
+    Agent = whereis(kprof_agent),
+    erlang:suspend_process(Agent),
+    Caller = spawn(fun() -> [?MODULE:exact(X) || X <- lists:seq(1, 1000)], receive stop -> ok end end),
+    receive after 300 -> ok end,
+    erlang:resume_process(Agent),
+    ok = wait(fun() -> element(1, state()) =:= tripped end),
+    #{events_foreign := 0, ceded := [], events_dropped := N} = kprof_agent:status(),
+    exit(Caller, kill),
+    %% A return_to as well, where a call has no other around it.
+    true = N >= 2000,
+    ok.
+
+amid(pause) ->
+    ok = command({arm, [tier(F, []) || F <- ?OURS -- [request]] ++ [entry()], limits(#{})}),
+    _ = foreign(fun() -> send(pause) end, fun nothing/0),
+    _ = moved(),
+    quiet_again(),
+    ok = wait(fun() -> state() =:= paused end),
+    [] = [F || F <- ?OURS, is_legacy(), erlang:trace_info({?MODULE, F, 1}, traced) =/= {traced, false}],
+    command(resume);
+amid(change) ->
+    ok = command({arm, [tier(one, []), entry()], limits(#{})}),
+    Put = {change, [], [tier(two, []), tier(exact, [])], limits(#{max_queue => 100})},
+    Ref = foreign(fun() -> send(Put) end, fun nothing/0),
+    _ = moved(),
+    quiet_again(),
+    receive {kprof_reply, Ref, _} -> ok after 0 -> ok end,
+    [] = [F || F <- [two, exact], is_legacy(),
+               {_, V} <- [erlang:trace_info({?MODULE, F, 1}, K) || K <- [traced, call_count]], V =/= false],
+    ok = command(Put).
+
+asked() ->
+    ok = command({arm, [tier(one, []), entry()], limits(#{})}),
+    Self = self(),
+    foreign(fun nothing/0, fun() ->
+                                   spawn(fun() -> Self ! {stopped, kprof_agent:stop()} end),
+                                   receive after 100 -> ok end
+                           end),
+    ok = receive {stopped, What} -> What end,
+    quiet_again(),
+    wait(fun() -> whereis(kprof_agent) =:= undefined end).
+
+destroyed(How) ->
+    is_legacy() orelse destroyed(How, whereis(kprof_agent)),
+    ok.
+
+%% At once, before the agent looks whether its session is there.
+destroyed(How, Agent) ->
+    How =:= arm orelse (ok = command({arm, [entry()], limits(#{})})),
+    Ref = erlang:monitor(process, Agent),
+    [trace:session_destroy(S) || {kprofd, _} = S <- trace:session_info(all)],
+    send(case How of stop -> stop; arm -> {arm, [tier(one, []), entry()], limits(#{})} end),
+    receive {'DOWN', Ref, process, Agent, Reason} -> normal = Reason end.
+
+%% The VM reports each process that it refuses to trace.
+crowd() ->
+    Tracer = spawn(fun Loop() -> receive stop -> ok; _ -> Loop() end end),
+    Ps = [spawn(fun() -> receive stop -> ok end end) || _ <- lists:seq(1, 100)],
+    [1 = erlang:trace(P, true, [procs, {tracer, Tracer}]) || P <- Ps],
+    Self = self(),
+    ok = logger:add_primary_filter(?MODULE, {fun(#{msg := Msg}, _) ->
+                                                     string:find(io_lib:format("~p", [Msg]), "only have one tracer") =:= nomatch
+                                                         orelse begin Self ! refused, stop end,
+                                                     ignore
+                                             end, []}),
+    ok = command({arm, [entry()], limits(#{})}),
+    ended(whereis(kprof_agent)),
+    receive after 300 -> ok end,
+    ok = logger:remove_primary_filter(?MODULE),
+    Walks = 2,
+    true = refused(0) =< Walks,
+    100 = length([P || P <- Ps, erlang:trace_info(P, tracer) =:= {tracer, Tracer}]),
+    [exit(P, kill) || P <- [Tracer | Ps]],
+    ok.
+
+refused(N) -> receive refused -> refused(N + 1) after 0 -> N end.
+
+wait(Fun) -> wait(Fun, 1000).
+
+wait(Fun, N) when N > 0 ->
+    case catch Fun() of
+        true -> ok;
+        _ -> receive after 5 -> wait(Fun, N - 1) end
+    end.
