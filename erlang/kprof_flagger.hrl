@@ -226,6 +226,7 @@ walk_split(_, Ps, Slice) -> {lists:reverse(Slice), Ps}.
 walk_slice(Slice, At, Until, #walk{worker = Worker, index = Index} = W) ->
     receive
         {visited, Worker} -> {[], W};
+        {'EXIT', Worker, _} -> walk_without(Slice, W);  % somebody has killed it
         Msg -> walk_slice(Slice, At, Until, walk_heard(Msg, W))
     after max(0, Until - now_ms()) ->
             case counters:get(Index, 1) of
@@ -234,10 +235,14 @@ walk_slice(Slice, At, Until, #walk{worker = Worker, index = Index} = W) ->
             end
     end.
 
-walk_stuck(Slice, #walk{worker = Worker, index = Index} = W) ->
+walk_stuck(Slice, #walk{worker = Worker} = W) ->
     exit(Worker, kill),
     receive {'EXIT', Worker, _} -> ok end,
-    {_, [P | Rest]} = lists:split(counters:get(Index, 1) - 1, Slice),
+    walk_without(Slice, W).
+
+%% The one it was at is waited for apart.
+walk_without(Slice, #walk{index = Index} = W) ->
+    {_, [P | Rest]} = lists:split(max(0, counters:get(Index, 1) - 1), Slice),
     W1 = W#walk{worker = walk_worker(W)},
     {Rest, walk_ask(P, W1)}.
 
