@@ -83,7 +83,7 @@
 
 flags_start(Session, Tracer, Changes, Which) ->
     Visit = fun(P) -> flags_visit(P, Session, Tracer, Changes) end,
-    Walk = walk_ready(Visit, wait),
+    Walk = walk_ready(Visit, wait, Which),
     [flags_new(Session, Tracer, C) || C <- Changes, Which =:= all orelse Which =:= new],
     walk_go(Walk, case Which of new -> []; _ -> Which end).
 
@@ -153,12 +153,12 @@ tracer_flag(Pid) -> {tracer, Pid}.
 %% ---------------------------------------------------------------- walks ----
 
 walk_start(Visit, How, Which) ->
-    walk_go(walk_ready(Visit, How), Which).
+    walk_go(walk_ready(Visit, How, Which), Which).
 
 %% There before the setting for new processes is: not to be traced itself.
-walk_ready(Visit, How) ->
+walk_ready(Visit, How, Which) ->
     Owner = self(),
-    {Pid, Ref} = spawn_opt(fun() -> walk(Owner, Visit, How) end, [monitor, {min_heap_size, walk_words()}]),
+    {Pid, Ref} = spawn_opt(fun() -> walk(Owner, Visit, How) end, [monitor, {min_heap_size, walk_words(Which)}]),
     receive
         {walk, Pid, ready} -> ok;
         {'DOWN', Ref, process, Pid, _} = Down -> self() ! Down
@@ -167,7 +167,9 @@ walk_ready(Visit, How) ->
 
 %% Two for each process in the list, and two in a slice: no collection, which would
 %% take some 20 ms of a list that long.
-walk_words() -> 4096 + 5 * erlang:system_info(process_count).
+walk_words(Ps) when is_list(Ps) -> 4096 + 5 * length(Ps);
+walk_words(new) -> 4096;
+walk_words(_) -> 4096 + 5 * erlang:system_info(process_count).
 
 walk_go({Pid, _} = Walk, Which) ->
     Pid ! {go, Which},
