@@ -5,13 +5,14 @@
 -export([tests/0]).
 %% In the target.
 -export([request/1, one/1, two/1, exact/1, theirs/1]).
--export([too_hot/0, dropped/0, amid/1, asked/0, destroyed/1, crowd/0]).
+-export([too_hot/0, large/0, dropped/0, amid/1, asked/0, destroyed/1, crowd/0]).
 
 -define(OURS, [request, one, two, exact]).
 -define(THEIRS, {?MODULE, theirs, 1}).
 
 tests() ->
     [{"a function that was too hot, and somebody traces", 60, fun(T) -> run(T, too_hot, []) end},
+     {"a function that is too hot, in a large plan", 60, fun(T) -> run(T, large, []) end},
      {"exact returns, dropped", 60, fun(T) -> run(T, dropped, []) end},
      {"it gives way amid a pause", 60, fun(T) -> run(T, amid, [pause]) end},
      {"it gives way amid a change", 60, fun(T) -> run(T, amid, [change]) end},
@@ -106,8 +107,7 @@ quiet_again() -> 1 = erlang:trace_pattern(?THEIRS, false, [local]).
 
 too_hot() ->
     ok = command({arm, [tier(one, [{trace, [], [running]}]), entry()], limits(#{flags => [running], hot => 1000})}),
-    [?MODULE:one(X) || X <- lists:seq(1, 100000)],
-    ok = wait(fun() -> maps:get(disarmed, kprof_agent:status()) =:= [{?MODULE, one, 1}] end),
+    heat(),
     Agent = whereis(kprof_agent),
     [Tracer, Traced] = [spawn(fun() -> receive stop -> ok end end) || _ <- [1, 2]],
     _ = erlang:trace(Traced, false, [all]),
@@ -119,6 +119,18 @@ too_hot() ->
     Agent = whereis(kprof_agent),
     [exit(P, kill) || P <- [Tracer, Traced]],
     ok.
+
+%% By more calls than a second may have.
+heat() ->
+    [?MODULE:one(X) || X <- lists:seq(1, 100000)],
+    ok = wait(fun() -> maps:get(disarmed, kprof_agent:status()) =:= [{?MODULE, one, 1}] end).
+
+%% Its match specs take more than a quarter of the memory that it may have.
+large() ->
+    Guards = [{is_seq_trace} | lists:duplicate(100, {'=:=', 1, 1})],
+    Large = {{?MODULE, two, 1}, tier, [{'_', Guards, [{message, false}]} || _ <- lists:seq(1, 300)], []},
+    ok = command({arm, [Large, tier(one, []), entry()], limits(#{hot => 1000, max_memory => 8 bsl 20})}),
+    heat().
 
 dropped() ->
     ok = command({arm, [exactly(exact), entry()], limits(#{max_queue => 5})}),
