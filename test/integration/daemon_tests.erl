@@ -131,7 +131,8 @@ requests(T, Target, P, Sum) ->
     it:until("they are written", fun() -> it:requests(P) =:= Sum end).
 
 %% None ends before it starts or is longer than it was; and each slow request is
-%% within one of its node's, or begins in the one before.
+%% within one of its node's, or begins in the one before, which may have been of the
+%% clock of before: a few seconds, where jumps are an hour or more.
 windows(P) ->
     it:equal("windows that end before they start", 0,
              it:number(P, "select count(*) from time_window where end_ns < start_ns")),
@@ -140,7 +141,7 @@ windows(P) ->
     it:check(it:number(P, "select count(*) from request") > 0, "slow requests"),
     it:equal("slow requests that are in no window", 0,
              it:number(P, "select count(*) from request r where not exists (select 1 from time_window w"
-                       " where r.start_ns between w.start_ns - 500000000 and w.end_ns)")).
+                       " where r.start_ns between w.start_ns - 10000000000 and w.end_ns)")).
 
 %% ---------------------------------------------------------------------------
 
