@@ -398,11 +398,12 @@ dbg_all(Target, P, _) ->
             it:do(Target, fun() -> Before ! 20, ok end),
             it:until("requests of an old process", fun() -> it:said(P, "([0-9]+) assembled") >= Seen + 20 end),
             it:do(Target, fun() -> dbg:stop() end),
-            it_health:told_of(P, taken, "the flags of processes, the setting for new processes");
+            it_health:told_of(P, taken, "the trace patterns of functions .7., the setting for new processes");
         false ->
             it:do(Target, fun() -> dbg:stop() end)
     end,
-    seen_again(Target, P).
+    seen_again(Target, P),
+    it:do(Target, fun() -> exit(Before, kill), ok end).
 
 served() ->
     receive N -> it_driver:handle(N), served() end.
