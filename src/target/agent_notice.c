@@ -93,13 +93,13 @@ trip_text(const struct agent *a, struct kp_term at, const char *what,
 	if (at.err == KP_OK && kp_span_is(limit, "hot")) {
 		mfa_text(mfa, name, sizeof(name));
 		snprintf(text, n, "entry %s is called %" PRId64 " times a "
-		    "second, which costs %.3g %% of a scheduler, more than "
+		    "second or more, which costs %.3g %% of a scheduler, more than "
 		    "hot_share, %g (name another entry, or raise hot_share)",
 		    name, calls, kp_cost_percent((double)calls),
 		    a->o.conf->hot_share);
 	} else if (at.err == KP_OK && kp_span_is(limit, "budget")) {
 		snprintf(text, n, "entries are called %" PRId64 " times a "
-		    "second, which costs %.3g %% of a scheduler, more than "
+		    "second or more, which costs %.3g %% of a scheduler, more than "
 		    "the budget, %g (name another entry, or raise the budget)",
 		    calls, kp_cost_percent((double)calls), a->o.conf->budget);
 	} else {
@@ -142,15 +142,15 @@ on_hot(struct agent *a, struct kp_term mfa, bool alone, int64_t calls)
 	mfa_text(mfa, name, sizeof(name));
 	if (alone)
 		snprintf(text, sizeof(text), "%s is not traced any more: it is "
-		    "called %" PRId64 " times a second or more, which costs %.3g %% of "
-		    "a scheduler, more than hot_share, %g (take it out of the "
-		    "tiers, or raise hot_share)", name, calls, percent,
+		    "called %" PRId64 " times a second or more, which costs "
+		    "%.3g %% of a scheduler, more than hot_share, %g (take it "
+		    "out of the tiers, or raise hot_share)", name, calls, percent,
 		    a->o.conf->hot_share);
 	else
 		snprintf(text, sizeof(text), "%s is not traced any more: calls of "
 		    "all functions cost more than the budget, %g, and this "
-		    "one, called %" PRId64 " times a second or more, costs %.3g %% of "
-		    "a scheduler (name fewer functions, or raise the budget)",
+		    "one, called %" PRId64 " times a second or more, costs "
+		    "%.3g %% of a scheduler (name fewer functions, or raise the budget)",
 		    name, a->o.conf->budget, calls, percent);
 	a->ops->on_notice(a->ctx, "hot", text);
 	a->ops->on_looked(a->ctx);
