@@ -137,7 +137,7 @@ put_back(S0) ->
     Entries = [I || #item{kind = entry, gone = false} = I <- S0#s.plan],
     {_, S} = forget_counters(Entries, S0),
     [count(S#s.session, MFA, true) || #item{mfa = MFA} <- Entries, counter(S#s.session, MFA) =:= false],
-    S1 = canary_put(watch_put(S)),
+    S1 = canary_put(watch_put(watch_left(S))),
     case {S1#s.state, have_flags(S1)} of
         {armed, false} ->
             {_, S2} = flags_await(flags_lost(S1)),
@@ -145,6 +145,11 @@ put_back(S0) ->
         {armed, true} -> put_patterns(S1);
         _ -> S1
     end.
+
+%% Of the watch for code what nobody else watches by now: one meta tracer is there
+%% for everybody, and without it code is looked at with each lease.
+watch_left(#s{watching = Watching, session = Session} = S) ->
+    S#s{watching = [MFA || MFA <- Watching, is_watch(S, MFA) orelse not is_watched(Session, MFA)]}.
 
 put_patterns(S) ->
     _ = set_patterns([I || I <- tiers_first(S), match_spec(S#s.session, I#item.mfa) =/= spec(I, S)], S),

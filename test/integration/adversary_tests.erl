@@ -42,6 +42,7 @@ short() ->
      {"trace(all, false, [all])", 60, fun(T) -> takes(T, fun all_flags/0, "flags of processes, the setting for new") end},
      {"trace_pattern('_', false, [local])", 60, fun(T) -> takes(T, fun all_patterns/0, "trace patterns of functions .7.") end},
      {"trace_pattern('_', false, [call_count])", 60, fun(T) -> takes(T, fun all_counters/0, "counters of entries .1.") end},
+     {"a watch in the place of ours", 60, fun(T) -> attack(T, #{theirs => false}, fun watched/3) end},
      {"a pattern in the place of ours", 60, fun(T) -> takes(T, fun replaced/0, "trace patterns of functions .1.") end},
      {"taken again and again", 90, fun(T) -> attack(T, #{theirs => false, tiers => impatient()}, fun again/3) end},
      {"our session destroyed", 90, fun(T) -> attack(T, #{theirs => false}, fun(Target, P, _) -> destroyed(Target, P, 1) end) end},
@@ -375,6 +376,26 @@ dbg_clear() ->
     {ok, _} = dbg:p(all, clear),
     dbg:stop(),
     ok.
+
+%% There is one meta tracer of a function before OTP 27: who takes that has it, and
+%% what code is loaded is seen all the same.
+watched(Target, P, _) ->
+    Loading = {erlang, finish_loading, 1},
+    Theirs = it:do(Target, fun() ->
+                                   Tracer = spawn(fun() -> it_audit:count_traces(0) end),
+                                   1 = erlang:trace_pattern(Loading, [{'_', [], []}], [{meta, Tracer}]),
+                                   Tracer
+                           end),
+    it:otp(Target) >= 27 orelse it_health:told_of(P, taken, "the watch for code"),
+    it:equal("who watches", {meta, Theirs}, it:call(Target, erlang, trace_info, [Loading, meta])),
+    it:do(Target, fun() -> {module, db} = code:load_file(db), ok end),
+    seen_again(Target, P),
+    it:equal("who watches then", {meta, Theirs}, it:call(Target, erlang, trace_info, [Loading, meta])),
+    it:do(Target, fun() ->
+                          erlang:trace_pattern(Loading, false, [meta]),
+                          exit(Theirs, kill),
+                          ok
+                  end).
 
 %% New processes are dbg's as long as it traces: told of once, and it is not taken for
 %% a taking each second. What was there before goes on to be ours.
