@@ -30,13 +30,18 @@ target_happened(struct target *t, const char *kind, const char *text)
 	kp_store_happening(t->p.store, &h);
 }
 
+/* What happens on nodes that load code when it is first called is no warning. */
 void
 target_tell(struct target *t, const char *kind, const char *text)
 {
 	if (!hush_may(&t->hush, kp_mono_now()))
 		return;
-	log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target, kind,
-	    text);
+	if (strcmp(kind, "modules") == 0)
+		log_info(kind, t->opts.target, "'%s': %s: %s", t->opts.target,
+		    kind, text);
+	else
+		log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target,
+		    kind, text);
 	target_happened(t, kind, text);
 }
 
