@@ -133,7 +133,7 @@ busy(T) ->
     Target = it:target(T),
     Before = it:settled(Target),
     Pids = it:call(Target, ?MODULE, spin, [6]),
-    P = it:kprofd(T, Target, #{tiers => [?FEW, "{sampling, all}.\n", it:calm()]}),
+    P = it:kprofd(T, Target, #{tiers => [?FEW, "{sampling, all}.\n{budget, none}.\n", it:calm()]}),
     it:armed(P),
     Before1 = it:call(Target, ?MODULE, spun, [Pids, count]),
     it:equal("busy processes without flags", [],

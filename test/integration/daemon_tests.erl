@@ -114,7 +114,7 @@ clock(T, More) ->
     P = it:kprofd(T, Target, #{args => ["-interval", "1s" | More],
                                tiers => ["{tiers, [{handle, {requests, handle_request, 2}},"
                                          " {db, {db, network_request, 1}}]}.\n"
-                                         "{sampling, all}.\n{slow_ms, 0}.\n", it:calm()],
+                                         "{sampling, all}.\n{budget, none}.\n{slow_ms, 0}.\n", it:calm()],
                                env => [{"LD_PRELOAD", Lib}, {"CLOCK_JUMP", filename:absname(it:path(T, "jump"))}]}),
     it:armed(P),
     requests(T, Target, P, 100),

@@ -122,7 +122,7 @@ die(T) ->
 
 %% With `exact` every release tells them apart.
 exact(T, Op) ->
-    {Target, P} = run(T, Op, #{tiers => it:calm() ++ "{tiers, [{handle, {requests, handle_request, 2}, [exact]},\n"
+    {Target, P} = run(T, Op, #{tiers => it:calm() ++ "{budget, none}.\n{tiers, [{handle, {requests, handle_request, 2}, [exact]},\n"
                                         " {db, [{db, network_request, 1}, {db, transaction, '_'}], [exact]}]}.\n"
                                         "{entry, {requests, handle_request, 2}}.\n"
                                         "{identity, fun({requests, handle_request, [Op, _]}) when is_atom(Op)"

@@ -22,7 +22,7 @@ tests() ->
      {"messages: nothing asks for them later", 90, fun messages/1}].
 
 tiers(More) ->
-    ["{tiers, [{work, {it_token, work, 1}}]}.\n{entry, {it_token, request, 2}}.\n{sampling, all}.\n{slow_ms, 0}.\n",
+    ["{tiers, [{work, {it_token, work, 1}}]}.\n{entry, {it_token, request, 2}}.\n{sampling, all}.\n{budget, none}.\n{slow_ms, 0}.\n",
      it:calm() | More].
 
 target(T) -> it:target(T, #{kind => plain}).
