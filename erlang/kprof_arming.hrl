@@ -48,8 +48,7 @@ rearm_all(S00) ->
     [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
     case arm_tiers(Tiers, S0) of
         {[], S} ->
-            _ = probe_wake(S),
-            rearm_entries(Entries, flags_await(S));
+            rearm_entries(Entries, flags_await(probe_wake(S)));
         {Failed, S} ->
             {{error, {not_armed, Failed}}, disarm(idle, S)}
     end.
@@ -286,8 +285,7 @@ change_plan_now(Gone, Kept, Put, #s{session = Session} = S) ->
 %% What was lost in a change has not tripped: so if the probe has ended itself
 %% meanwhile, nobody else would begin it again.
 trace_on(#s{state = armed} = S) ->
-    _ = probe_wake(S),
-    flags_trim(S);
+    flags_trim(probe_wake(S));
 trace_on(S) ->
     S.
 

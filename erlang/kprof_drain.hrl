@@ -34,12 +34,17 @@ probe_purge() ->
      end || erlang:module_loaded(kprof_probe)].
 
 %% It ends by itself where rings are full and nobody empties them for long: if
-%% that was us, held up, it is to be there again before anything is armed.
-probe_wake(#s{probe = native}) ->
-    #{active := Active} = kprof_probe:info(),
-    Active orelse kprof_probe:start();
-probe_wake(_) ->
-    true.
+%% that was us, held up, it is to be there again before anything is armed. The VM
+%% takes the flags of processes that run meanwhile: they are set again.
+probe_wake(#s{probe = native} = S) ->
+    case kprof_probe:info() of
+        #{active := true} -> S;
+        _ ->
+            kprof_probe:start(),
+            flags_lost(S)
+    end;
+probe_wake(S) ->
+    S.
 
 %% Takes what is in the rings, again and again: at once while there is much.
 drain(S0) ->
