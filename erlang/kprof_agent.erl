@@ -127,6 +127,7 @@
     changes = 0,        % modules that were loaded anew, deleted, there at last
     gap_us = 0,         % from those loads to the arming, in all
     taken = [],         % when somebody took what is ours, in monotonic ms
+    suspected = never,  % monotonic ms: something has been missing since then
     intact_at = never,  % monotonic ms: all that is ours was there then
     lent = none,        % who is the tracer of new processes in our place
     known = all,        % functions whose events are ours, where others' come too

@@ -14,6 +14,7 @@
 -define(CANARY, {?MODULE, status, 0}).
 -define(TAKEN_MS, 60000).
 -define(TAKEN_MAX, 3).
+-define(SUSPECT_MS, 800).       % less than between two leases
 -define(CODE_WAIT_MS, 50).      % for the word that code was loaded
 %% Who uses these: their processes' names.
 -define(TRACERS, [dbg, ttb, recon_trace_tracer, recon_trace_formatter, redbug, xprof_tracer, fprof, eprof,
@@ -24,13 +25,25 @@ intact(#s{plan = []} = S) ->
 intact(S0) ->
     S1 = new_lent(S0),
     case missing(S1) of
-        [] -> code_looked(S1#s{intact_at = now_ms()});
+        [] -> code_looked(S1#s{intact_at = now_ms(), suspected = never});
         _ ->
             S = code_waited(S1),
             case missing(S) of
-                [] -> S#s{intact_at = now_ms()};
-                Missing -> (somebody_took(Missing, S))#s{intact_at = now_ms()}
+                [] -> S#s{intact_at = now_ms(), suspected = never};
+                Missing -> missed(Missing, S)
             end
+    end.
+
+%% A load that is under way has taken patterns and counters before it tells of
+%% itself, on a busy node long before: what is still missing some time later was
+%% taken.
+missed(Missing, #s{suspected = never} = S) ->
+    missed(Missing, S#s{suspected = now_ms()});
+missed(Missing, #s{suspected = Since} = S) ->
+    case now_ms() - Since >= ?SUSPECT_MS orelse is_cleared(S) orelse
+        lists:any(fun({What, _}) -> What =/= patterns andalso What =/= counters end, Missing) of
+        true -> (somebody_took(Missing, S))#s{intact_at = now_ms(), suspected = never};
+        false -> S
     end.
 
 %% A module that was deleted or is another now; one that was loaded as it is has
@@ -38,9 +51,12 @@ intact(S0) ->
 code_looked(S) ->
     look_changes(S#s.looked_at, S).
 
-code_waited(#s{watching = Watching} = S) ->
+%% A session's patterns are nobody else's to take, short of all at once: where they
+%% are gone code was loaded. (On 27 the word of the first load was seen to be missing.)
+code_waited(#s{watching = Watching, session = Session} = S) ->
     case is_cleared(S) of
         true -> code_looked(S);
+        false when Session =/= legacy -> look_anew(S#s.looked_at, S);
         false when length(Watching) < length(?CODE_CHANGES) -> look_anew(S#s.looked_at, S);
         false ->
             receive ?CODE_CHANGED(At) -> look_anew(micros(At), S)
