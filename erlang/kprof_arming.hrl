@@ -55,7 +55,7 @@ rearm_all(S00) ->
 
 %% When all processes have their flags.
 rearm_entries(Entries, {ok, S}) ->
-    S1 = mail_begin(read_counters(watch_put(S))),
+    S1 = mail_begin(read_counters(watch_put(watch_left(S)))),
     case set_patterns(Entries, S1) of
         [] ->
             S2 = S1#s{state = armed, unarmed = unarmed(S1), over = 0},
