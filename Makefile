@@ -33,22 +33,23 @@ LDLIBS_CLIENT := $(LDLIBS_WEB) -lsqlite3 -lei -lm -pthread
 comma := ,
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
-PLAN   := $(wildcard src/target/plan*.c)
-PURE   := $(wildcard src/base/*.c src/config/*.c src/decode/*.c \
-                     src/request/*.c src/stats/*.c src/guard/*.c src/calls/*.c) \
-          $(PLAN)
+# Reads a file: the one of its room that is not pure.
+READS  := src/config/tiers_file.c
+PURE   := $(filter-out $(READS),$(wildcard src/base/*.c src/config/*.c \
+              src/config/spec/*.c src/plan/*.c src/decode/*.c src/request/*.c \
+              src/stats/*.c src/guard/*.c src/calls/*.c))
 # What the client does in a node without a daemon.
 ERRANDS := $(addprefix src/target/,once.c talk.c guest.c counters.c tracer.c tracer_marks.c \
              tracer_probe.c tracers.c numbers.c)
 STORE  := $(wildcard src/store/*.c)
-REPORT := $(wildcard src/report/*.c)
+REPORT := $(wildcard src/report/*.c src/text/*.c) $(READS)
 # What is sent to a collector is the daemon's alone; metrics are served by the
 # web server.
 OTLP   := $(addprefix src/export/,otlp.c otlp_json.c post.c)
 WEB    := $(wildcard src/web/*.c) \
           $(filter-out $(OTLP),$(wildcard src/export/*.c))
 DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) $(OTLP) \
-          $(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c))
+          $(filter-out $(ERRANDS),$(wildcard src/target/*.c))
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) $(WEB) \
           $(ERRANDS) $(addprefix src/target/,node.c agent_msg.c probe_file.c)
 
@@ -255,8 +256,8 @@ $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
 PROFILE_UNIT := $(addprefix $(B)/test/test_,profile profile_db trace_db)
 $(PROFILE_UNIT): $(call obj,$(STORE) $(REPORT))
 $(PROFILE_UNIT): UNIT_LIBS = -lsqlite3
-CALLS_REPORT := $(wildcard src/report/calls*.c) $(addprefix src/report/,fn_name.c json.c text.c \
-                when.c width.c)
+CALLS_REPORT := $(wildcard src/report/calls*.c) src/text/fn_name.c src/text/json.c src/text/text.c \
+                src/text/timefmt.c src/text/width.c
 $(B)/test/test_calls_report: $(call obj,$(CALLS_REPORT))
 $(B)/test/test_store_read: $(call obj,$(REPORT))
 $(B)/test/test_parts: $(call obj,$(STORE) src/kprofd/assembly.c \
@@ -272,8 +273,8 @@ $(B)/test/test_web: $(call obj,$(WEB) $(STORE) $(REPORT))
 $(B)/test/test_web: UNIT_LIBS = $(LDLIBS_WEB) -lsqlite3 $(foreach f,event_base_new evhttp_new \
     evconnlistener_new evhttp_bind_listener,-Wl$(comma)--wrap=$(f))
 
-$(B)/test/test_log: $(call obj,src/kprofd/log.c src/kprofd/log_libevent.c src/report/json.c \
-    src/report/text.c src/report/width.c src/report/when.c)
+$(B)/test/test_log: $(call obj,src/kprofd/log.c src/kprofd/log_libevent.c src/text/json.c \
+    src/text/text.c src/text/width.c src/text/timefmt.c)
 $(B)/test/test_log: UNIT_LIBS = -lsqlite3 -levent_core
 
 # Programs of a simulated VM, and what is true of them.
@@ -291,13 +292,13 @@ $(B)/test/test_expo: $(call obj,$(addprefix src/export/,expo.c expo_proto.c \
     families.c health.c totals.c))
 
 $(B)/test/test_otlp: $(call obj,src/export/otlp_json.c src/export/totals.c \
-    src/report/json.c src/report/text.c src/report/width.c src/report/when.c)
+    src/text/json.c src/text/text.c src/text/width.c src/text/timefmt.c)
 
 $(B)/test/test_post: $(call obj,src/export/post.c)
 $(B)/test/test_post: UNIT_LIBS = $(LDLIBS_DAEMON)
 
 # These are pure, though they live with the daemon.
-$(B)/test/test_guard: $(call obj,src/kprofd/hush.c src/kprofd/ledger.c)
+$(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
 # And so is what is decided over several targets.
 $(B)/test/test_numbers: $(call obj,src/target/numbers.c)
 $(B)/test/test_targets: $(call obj,src/kprofd/missing.c src/target/labels.c)
@@ -323,17 +324,23 @@ FUZZ_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
 FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
 
 # Parsers that are not in the library.
-FUZZ_TEXT    := $(addprefix src/report/,json.c text.c tiers_file.c when.c width.c) \
+FUZZ_TEXT    := src/text/json.c src/text/text.c src/config/tiers_file.c \
+                src/text/timefmt.c src/text/width.c \
                 src/store/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
-FUZZ_KEYS    := src/report/keys.c
-FUZZ_PROFILE := $(addprefix src/report/,profile.c profile_limit.c fn_name.c profile_diff.c figures.c grid.c grid_write.c json.c \
-                losses.c text.c when.c width.c)
-FUZZ_WEB     := src/web/params.c src/web/access.c src/report/when.c \
-                src/report/text.c src/report/width.c src/report/report.c
+FUZZ_KEYS    := src/text/keys.c
+FUZZ_PROFILE := src/report/profile.c src/report/profile_limit.c \
+                src/text/fn_name.c src/report/profile_diff.c \
+                src/report/figures.c src/text/grid.c \
+                src/text/grid_write.c src/text/json.c \
+                src/report/losses.c src/text/text.c src/text/timefmt.c \
+                src/text/width.c
+FUZZ_WEB     := src/web/params.c src/web/access.c src/text/timefmt.c \
+                src/text/text.c src/text/width.c src/report/report.c
 FUZZ_EXPORT  := $(addprefix src/export/,expo.c expo_proto.c families.c \
                 health.c otlp_json.c totals.c) \
-                $(addprefix src/report/,json.c text.c when.c width.c)
+                src/text/json.c src/text/text.c src/text/timefmt.c \
+                src/text/width.c
 FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c \
                 src/target/probe_file.c
 
@@ -664,8 +671,8 @@ releases: $(INTEGRATION_NEEDS) $(ROOTS)
 # All of them anew, with the releases of `make matrix`.  ONLY: some programs.
 
 $(B)/test/record: test/support/record.c $(B)/flags $(LIB) \
-    $(call obj,$(filter-out $(PLAN) $(ERRANDS),$(wildcard src/target/*.c)) \
-               src/report/tiers_file.c src/report/text.c src/report/width.c)
+    $(call obj,$(filter-out $(ERRANDS),$(wildcard src/target/*.c)) \
+               src/config/tiers_file.c src/text/text.c src/text/width.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) $(LDLIBS_DAEMON)
 

@@ -86,7 +86,7 @@ entry_arm(#s{session = Session, guards = Guards, r = #r{entries = Entries, attac
 entry_arm(#s{session = Session, r = #r{entries = Entries}} = S) ->
     [pattern(Session, MFA, entry_spec(MFA, S)) || MFA <- maps:keys(Entries)].
 
-%% {MFA, Spec} as kprofd has them (src/config/spec.c), of functions that may say
+%% {MFA, Spec} as kprofd has them (src/config/spec/spec.c), of functions that may say
 %% what a request's identity is.
 named_arm(Specs, #s{session = Session, r = #r{entries = Entries, marks = Marks}} = S) ->
     [begin

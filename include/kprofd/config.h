@@ -179,7 +179,7 @@ bool kp_mfa_pat_covers(const struct kp_mfa_pat *p, const struct kp_mfa *f);
 /*
  * Match specs.  Each writes one match spec for erlang:trace_pattern/3 as an
  * external term without version byte.  The messages they make are described
- * in trace.h; why they are written as they are, in src/config/spec.c.
+ * in trace.h; why they are written as they are, in src/config/spec/spec.c.
  */
 struct kp_spec_params {
 	uint32_t one_in;	/* sampling: 1 = every request */

@@ -6,7 +6,7 @@
 #define KP_CALLS_INTERNAL_H
 
 #include "kprofd/calls_sum.h"
-#include "request/map.h"
+#include "base/map.h"
 
 /*
  * A stack is flat, the top last.  Frames that took each other's place by tail

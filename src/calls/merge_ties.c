@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "merge_ties.h"
-#include "request/map.h"
+#include "base/map.h"
 
 #define AMBIGUOUS UINT64_MAX
 /* Leaves room behind the last event for what is moved to after it. */

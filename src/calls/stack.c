@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "internal.h"
-#include "stats/sat.h"
+#include "base/sat.h"
 
 /* A level that is this long without a cycle is cut at any repetition. */
 #define LEVEL_MAX 1024u

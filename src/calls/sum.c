@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "internal.h"
-#include "stats/sat.h"
+#include "base/sat.h"
 
 static uint64_t
 key2(uint64_t a, uint32_t b)

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "kprofd/calls_way.h"
-#include "request/map.h"
-#include "stats/sat.h"
+#include "base/map.h"
+#include "base/sat.h"
 
 #define LOOKS_MAX 10000000u	/* for one path */
 

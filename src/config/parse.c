@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "config/parse.h"
+#include "config/parse_state.h"
 
 bool
 parse_is(const struct parse *p, const char *sym)

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "config/parse.h"
+#include "config/parse_state.h"
 
 /* Joins "a" "b", as Erlang does. */
 struct node *

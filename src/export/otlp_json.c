@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "otlp_json.h"
-#include "report/json.h"
+#include "text/json.h"
 
 #define SCALE 5		/* 32 buckets an octave */
 #define SECONDS(ns) ((double)(ns) / (double)KP_NS_PER_S)

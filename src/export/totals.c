@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "stats/sat.h"
+#include "base/sat.h"
 #include "totals.h"
 
 #define NAME_BYTES_MAX 1024	/* of a label; an identity's is less */

@@ -1,6 +1,6 @@
 /* cost.c - see the header. */
 #include "kprofd/cost.h"
-#include "stats/sat.h"
+#include "base/sat.h"
 
 void
 kp_cost_add(struct kp_cost *to, const struct kp_cost *c)

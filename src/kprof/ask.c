@@ -21,7 +21,7 @@
 #include "kprof.h"
 #include "kprofd/clock.h"
 #include "kprofd/nodes.h"
-#include "report/text.h"
+#include "text/text.h"
 
 #define ANSWER_MAX (1u << 20)	/* bytes of all messages together */
 #define HEAD_MAX 64u		/* of "note <length>" */

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 
 #include "kprof.h"
-#include "report/diag.h"
-#include "report/json.h"
-#include "report/tiers_file.h"
+#include "text/diag_text.h"
+#include "text/json.h"
+#include "config/tiers_file.h"
 
 static void
 put_json(struct kp_buf *b, const char *file, const struct kp_conf *c,

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "kprof.h"
-#include "report/text.h"
+#include "text/text.h"
 
 #define WIDTH_MIN 20u
 #define MESSAGE_MAX 65536u

@@ -6,9 +6,9 @@
 #include "count_limits.h"
 #include "functions.h"
 #include "kprofd/nodes.h"
-#include "report/diag.h"
-#include "report/text.h"
-#include "report/tiers_file.h"
+#include "text/diag_text.h"
+#include "text/text.h"
+#include "config/tiers_file.h"
 #include "request/intern.h"
 
 #define IDENTITIES 1100		/* the node asks about 1000 */

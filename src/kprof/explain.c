@@ -5,8 +5,8 @@
 #include "kprof.h"
 #include "report/losses.h"
 #include "report/report_db.h"
-#include "report/text.h"
-#include "report/when.h"
+#include "text/text.h"
+#include "text/timefmt.h"
 
 #define NAMES_MAX 10	/* shown of what there is */
 

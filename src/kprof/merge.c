@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "kprof.h"
-#include "report/text.h"
+#include "text/text.h"
 #include "store/merge.h"
 
 static volatile sig_atomic_t stop;

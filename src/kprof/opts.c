@@ -8,7 +8,7 @@
 
 #include "kprofd/config.h"
 #include "opts.h"
-#include "report/when.h"
+#include "text/timefmt.h"
 
 #define COUNT_MAX 1000000u
 #define NEAR 2u			/* edits between a name and what was meant */

@@ -6,7 +6,7 @@
 #include "report/messages.h"
 #include "report/report_db.h"
 #include "report/versus.h"
-#include "report/when.h"
+#include "text/timefmt.h"
 
 struct args {
 	struct place place;

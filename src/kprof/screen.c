@@ -15,7 +15,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "report/keys.h"
+#include "text/keys.h"
 #include "screen.h"
 
 #define WIDTH_DEFAULT 80u

@@ -3,7 +3,7 @@
 
 #include "kprof.h"
 #include "report/requests.h"
-#include "report/text.h"
+#include "text/text.h"
 
 #define LIMIT 20
 

@@ -8,11 +8,11 @@
 
 #include "kprof.h"
 #include "kprofd/clock.h"
-#include "report/grid.h"
+#include "text/grid.h"
 #include "report/history.h"
-#include "report/json.h"
-#include "report/text.h"
-#include "report/when.h"
+#include "text/json.h"
+#include "text/text.h"
+#include "text/timefmt.h"
 
 #define RUNS 5
 #define EVENTS 10

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "kprof.h"
-#include "report/text.h"
+#include "text/text.h"
 
 /* One daemon; what it answers is added to *out. */
 static int

@@ -6,8 +6,8 @@
 #include "kprofd/conf_file.h"
 #include "kprofd/log.h"
 #include "kprofd/nodes.h"
-#include "report/diag.h"
-#include "report/tiers_file.h"
+#include "text/diag_text.h"
+#include "config/tiers_file.h"
 
 const char conf_file_messages[] = "{messages, true} needs the native probe "
     "(-probe native, or auto): the relay would be sent a copy of each message";

@@ -4,9 +4,9 @@
 
 #include "kprofd/flight.h"
 #include "kprofd/nodes.h"
-#include "report/grid.h"
-#include "report/json.h"
-#include "report/text.h"
+#include "text/grid.h"
+#include "text/json.h"
+#include "text/text.h"
 
 struct flying {
 	struct kp_flight f;

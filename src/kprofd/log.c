@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "kprofd/log.h"
-#include "report/json.h"
-#include "report/text.h"
-#include "report/when.h"
+#include "text/json.h"
+#include "text/text.h"
+#include "text/timefmt.h"
 
 #define MESSAGE_MAX 2048	/* bytes of a message; longer ones are cut */
 #define LINE_BYTES 32768	/* with escapes and fields */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "kprofd/mail_sum.h"
-#include "stats/sat.h"
+#include "base/sat.h"
 
 static int
 by_proc(const void *pa, const void *pb)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "kprofd/notify.h"
-#include "report/text.h"
+#include "text/text.h"
 
 #define STATUS_MAX 2048	/* bytes */
 

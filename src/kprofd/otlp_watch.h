@@ -7,7 +7,7 @@
 
 #include "export/otlp.h"
 #include "kprofd/buf.h"
-#include "report/json.h"
+#include "text/json.h"
 
 /* What was told last; all zero at first. */
 struct otlp_watch {

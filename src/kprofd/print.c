@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "kprofd/print.h"
-#include "report/text.h"
+#include "text/text.h"
 
 #define LINE_BYTES 4096	/* names are bounded: longer ones are cut */
 #define PLAN_NAME_MAX 600	/* M:F/A: two atoms of 255 bytes */

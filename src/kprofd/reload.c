@@ -6,7 +6,7 @@
 
 #include "kprofd/log.h"
 #include "kprofd/reload.h"
-#include "report/diag.h"
+#include "text/diag_text.h"
 
 #define CLIENTS_MAX 16		/* as many as the control socket has */
 #define SAID_MAX (256u << 10)	/* bytes of what is wrong with a file */

@@ -6,8 +6,8 @@
 #include "kprofd/otlp_watch.h"
 #include "kprofd/status.h"
 #include "kprofd/store_watch.h"
-#include "report/json.h"
-#include "report/text.h"
+#include "text/json.h"
+#include "text/text.h"
 
 static const char *
 sampling_text(const struct target *t, char *buf, size_t n)

@@ -5,7 +5,7 @@
 #define KP_KPROFD_STORE_WATCH_H
 
 #include "kprofd/buf.h"
-#include "report/json.h"
+#include "text/json.h"
 #include "store/store.h"
 
 struct store_watch {

@@ -6,7 +6,7 @@
 #define KP_KPROFD_TARGET_H
 
 #include "kprofd/assembly.h"
-#include "kprofd/hush.h"
+#include "base/rate_limit.h"
 #include "kprofd/ledger.h"
 #include "kprofd/mail.h"
 #include "kprofd/missing.h"

@@ -9,7 +9,7 @@
 #include "kprofd/log.h"
 #include "kprofd/target.h"
 #include "kprofd/target_words.h"
-#include "report/text.h"
+#include "text/text.h"
 
 /* Some of the text is the target's own. */
 void

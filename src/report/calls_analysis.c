@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "calls_internal.h"
-#include "stats/sat.h"
+#include "base/sat.h"
 
 #define COLS_MIN 23u
 #define ROW_REST 11u		/* columns of a row's brackets and marks */

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 
 #include "calls_internal.h"
-#include "stats/sat.h"
-#include "text.h"
+#include "base/sat.h"
+#include "text/text.h"
 
 static kp_dur_ns
 cost(uint32_t fn, kp_dur_ns acc, kp_dur_ns own)

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 #include "calls_internal.h"
-#include "text.h"
+#include "text/text.h"
 
 static const char *const kinds[KP_CALL_KINDS] = {
 	[KP_CALL_CALL] = "call", [KP_CALL_RETURN_TO] = "return_to",

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "calls_internal.h"
-#include "stats/sat.h"
+#include "base/sat.h"
 
 static int
 order(uint64_t a, uint64_t b)

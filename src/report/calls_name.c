@@ -4,9 +4,9 @@
 
 #include "base/utf8.h"
 #include "calls_internal.h"
-#include "fn_name.h"
+#include "kprofd/fn_name.h"
 #include "kprofd/etf.h"
-#include "text.h"
+#include "text/text.h"
 
 #define NAME_BYTES_MAX 4096u
 #define ATOM_BYTES_MAX 255u	/* of the external format that is used here */

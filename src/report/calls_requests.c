@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "calls_internal.h"
-#include "text.h"
+#include "text/text.h"
 
 #define DEPTH_MAX 32u
 #define SHOWN_MAX 200u		/* steps of a path */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "calls_internal.h"
-#include "json.h"
+#include "text/json.h"
 
 #define SCHEMA "https://www.speedscope.app/file-format-schema.json"
 #define NAME_BYTES_MAX 8192u

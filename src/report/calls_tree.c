@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "calls_internal.h"
-#include "stats/sat.h"
-#include "text.h"
+#include "base/sat.h"
+#include "text/text.h"
 
 struct node {
 	kp_dur_ns all;		/* with what is below */

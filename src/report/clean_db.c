@@ -1,7 +1,7 @@
 /* clean_db.c - see the header. */
 #include "clean_db.h"
-#include "fn_name.h"
-#include "text.h"
+#include "kprofd/fn_name.h"
+#include "text/text.h"
 
 #define NAME_BYTES_MAX 4096u
 

@@ -10,8 +10,8 @@
 
 #include "losses.h"
 #include "report.h"
-#include "text.h"
-#include "when.h"
+#include "text/text.h"
+#include "text/timefmt.h"
 
 enum kind { COUNT, MS };
 

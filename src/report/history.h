@@ -5,7 +5,7 @@
 #ifndef KP_REPORT_HISTORY_H
 #define KP_REPORT_HISTORY_H
 
-#include "json.h"
+#include "text/json.h"
 #include "store/query.h"
 
 /* In words: "ended well". */

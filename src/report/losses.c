@@ -2,7 +2,7 @@
 #include <stdbool.h>
 
 #include "losses.h"
-#include "text.h"
+#include "text/text.h"
 
 #define ALIGNED_LEAST 60u	/* columns: in less there is no room for it */
 #define HELP_AT 40u		/* column, in aligned lines */

@@ -5,7 +5,7 @@
 #ifndef KP_REPORT_LOSSES_H
 #define KP_REPORT_LOSSES_H
 
-#include "json.h"
+#include "text/json.h"
 #include "kprofd/loss.h"
 
 /*

@@ -2,10 +2,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "report/grid.h"
+#include "text/grid.h"
 #include "report/messages.h"
 #include "report/requests.h"
-#include "report/text.h"
+#include "text/text.h"
 
 /* A receiver: its cells, and their sum. */
 struct receiver {

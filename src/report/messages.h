@@ -5,7 +5,7 @@
 #ifndef KP_REPORT_MESSAGES_H
 #define KP_REPORT_MESSAGES_H
 
-#include "report/json.h"
+#include "text/json.h"
 #include "store/query.h"
 
 /*

@@ -9,12 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "fn_name.h"
-#include "grid.h"
-#include "json.h"
+#include "kprofd/fn_name.h"
+#include "text/grid.h"
+#include "text/json.h"
 #include "profile.h"
 #include "report.h"
-#include "text.h"
+#include "text/text.h"
 
 #define LINE_BYTES_MAX 4096u
 

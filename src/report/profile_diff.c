@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "grid.h"
-#include "json.h"
+#include "text/grid.h"
+#include "text/json.h"
 #include "profile_diff.h"
-#include "text.h"
+#include "text/text.h"
 
 #define FIELD_MAX 8192u
 #define FIELDS_MAX 8u

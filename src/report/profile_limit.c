@@ -1,6 +1,6 @@
 /* profile_limit.c - what a profile was limited to, in words. */
 #include "profile.h"
-#include "text.h"
+#include "text/text.h"
 
 #define ENTRIES 5	/* that are named; the rest are others */
 

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "json.h"
+#include "text/json.h"
 #include "kprofd/stats.h"
 
 #define REPORT_ROWS_MAX 50000	/* identities; a daemon keeps to 1000 */

@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "grid.h"
+#include "text/grid.h"
 #include "losses.h"
 #include "messages.h"
 #include "requests.h"
-#include "text.h"
-#include "when.h"
+#include "text/text.h"
+#include "text/timefmt.h"
 
 #define INDENT_MAX 50u		/* levels: as the view slow_calls does */
 #define FN_BYTES_MAX 2048u

@@ -6,7 +6,7 @@
 #define KP_REPORT_REQUESTS_H
 
 #include "kprofd/buf.h"
-#include "report/json.h"
+#include "text/json.h"
 #include "store/query.h"
 
 /*

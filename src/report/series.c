@@ -1,7 +1,7 @@
 /* series.c - see the header. */
 #include <string.h>
 
-#include "json.h"
+#include "text/json.h"
 #include "series.h"
 #include "source.h"
 

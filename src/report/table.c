@@ -6,11 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "grid.h"
+#include "text/grid.h"
 #include "losses.h"
 #include "report.h"
-#include "text.h"
-#include "when.h"
+#include "text/text.h"
+#include "text/timefmt.h"
 
 #define NODES_NAMED 3	/* more are counted */
 #define UNTIMED 0.005	/* of a tier's calls: fewer are not worth a word */

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "grid.h"
+#include "text/grid.h"
 #include "kprofd/nodes.h"
 #include "losses.h"
 #include "requests.h"
-#include "text.h"
+#include "text/text.h"
 #include "top.h"
-#include "when.h"
+#include "text/timefmt.h"
 
 #define FRAME_MAX (16u << 20)	/* bytes of a body before it is cut */
 #define TABLE_HEAD 4u		/* lines: heads, rule, all requests, rule */

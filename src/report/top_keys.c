@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "keys.h"
-#include "text.h"
+#include "text/keys.h"
+#include "text/text.h"
 #include "top.h"
 
 const kp_dur_ns top_spans[TOP_SPANS] = {

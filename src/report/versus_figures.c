@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "text.h"
+#include "text/text.h"
 #include "versus_internal.h"
 
 /* Each is for one request on average, but the request's own time: a mean. */

@@ -3,9 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "grid.h"
+#include "text/grid.h"
 #include "losses.h"
-#include "text.h"
+#include "text/text.h"
 #include "versus_internal.h"
 
 #define UNEQUAL 0.01		/* ranges that differ by more are said to */

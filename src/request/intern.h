@@ -13,7 +13,7 @@
 
 #include "kprofd/config.h"
 #include "kprofd/request.h"
-#include "request/map.h"
+#include "base/map.h"
 
 #define FN_MAX 65536		/* functions: tiers' and whoever called them */
 #define IDENT_RAW_MAX 8192	/* identity terms remembered by their bytes, */

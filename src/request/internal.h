@@ -25,8 +25,8 @@
 
 #include "kprofd/request.h"
 #include "request/intern.h"
-#include "request/map.h"
-#include "request/pool.h"
+#include "base/map.h"
+#include "base/pool.h"
 
 /* A process of any node as one number: node, serial, number. */
 #define PID_NODE 58

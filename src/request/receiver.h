@@ -7,7 +7,7 @@
 #ifndef KP_REQUEST_RECEIVER_H
 #define KP_REQUEST_RECEIVER_H
 
-#include "request/map.h"
+#include "base/map.h"
 #include "kprofd/request.h"
 
 struct receivers {

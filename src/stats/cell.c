@@ -5,7 +5,7 @@
  */
 #include <stdlib.h>
 
-#include "sat.h"
+#include "base/sat.h"
 #include "kprofd/stats.h"
 
 static void

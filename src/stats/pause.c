@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "pause.h"
-#include "sat.h"
+#include "base/sat.h"
 #include "self.h"
 
 /* A pause, of the call whose self time it is in; from, to: as the calls'. */

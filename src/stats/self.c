@@ -17,7 +17,7 @@
  */
 #include <stdlib.h>
 
-#include "sat.h"
+#include "base/sat.h"
 #include "self.h"
 #include "kprofd/stats.h"
 

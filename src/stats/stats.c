@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sat.h"
+#include "base/sat.h"
 #include "self.h"
 #include "state.h"
 

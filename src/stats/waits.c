@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "sat.h"
+#include "base/sat.h"
 #include "state.h"
 
 void

@@ -5,7 +5,7 @@
 #define KPROFD_STATS_WAITS_H
 
 #include "kprofd/stats.h"
-#include "request/map.h"
+#include "base/map.h"
 
 struct waits {
 	struct kp_wait_cell *v;	/* owned, in the order they were met */

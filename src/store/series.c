@@ -6,7 +6,7 @@
 #include "range.h"
 #include "series.h"
 #include "set.h"
-#include "stats/sat.h"
+#include "base/sat.h"
 
 #define STEPS_WANTED 150
 

@@ -10,7 +10,7 @@
 
 #include "range.h"
 #include "set.h"
-#include "stats/sat.h"
+#include "base/sat.h"
 
 #define STEPS_WANTED 150	/* as in series.c, of what all files cover */
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "set.h"
-#include "stats/sat.h"
+#include "base/sat.h"
 
 struct placed {
 	struct kp_cell cell;

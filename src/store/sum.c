@@ -11,7 +11,7 @@
 #include "cell_row.h"
 #include "range.h"
 #include "set.h"
-#include "stats/sat.h"
+#include "base/sat.h"
 
 struct slot {
 	int64_t tier, identity;	/* row ids */

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "request/map.h"
+#include "base/map.h"
 
 /* A node's: zeroed is empty. */
 struct numbers_node {

@@ -6,7 +6,7 @@
 
 #include "api.h"
 #include "report/history.h"
-#include "report/json.h"
+#include "text/json.h"
 #include "report/losses.h"
 #include "report/report_db.h"
 #include "report/requests.h"

@@ -5,7 +5,7 @@
 #include "errands.h"
 #include "kprofd/nodes.h"
 #include "reply.h"
-#include "report/json.h"
+#include "text/json.h"
 
 /* JSON as it came; words of another kind as a text in an object. */
 static void

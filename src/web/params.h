@@ -7,7 +7,7 @@
 #ifndef KP_WEB_PARAMS_H
 #define KP_WEB_PARAMS_H
 
-#include "report/when.h"
+#include "text/timefmt.h"
 #include "store/query.h"
 
 #define WEB_QUERY_MAX 4096	/* bytes behind the '?' */

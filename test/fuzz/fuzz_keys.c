@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "report/keys.h"
+#include "text/keys.h"
 
 #define KEYS_MAX 512		/* of one input */
 

@@ -10,10 +10,10 @@
 
 #include "base/utf8.h"
 #include "kprofd/dur.h"
-#include "report/json.h"
-#include "report/text.h"
-#include "report/tiers_file.h"
-#include "report/when.h"
+#include "text/json.h"
+#include "text/text.h"
+#include "config/tiers_file.h"
+#include "text/timefmt.h"
 #include "store/retain.h"
 #include "fuzz.h"
 

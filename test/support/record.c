@@ -20,7 +20,7 @@
 #include <string.h>
 
 #include "../bench/ages.h"
-#include "report/tiers_file.h"
+#include "config/tiers_file.h"
 #include "target/agent.h"
 
 #define CONNECT_LIMIT (10 * KP_NS_PER_S)

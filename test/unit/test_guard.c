@@ -12,7 +12,7 @@
 
 #include "kprofd/cost.h"
 #include "kprofd/guard.h"
-#include "kprofd/hush.h"
+#include "base/rate_limit.h"
 #include "kprofd/ledger.h"
 #include "kprofd/sampling.h"
 

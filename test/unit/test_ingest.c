@@ -10,7 +10,7 @@
 
 #include "../bench/load.h"
 #include "../bench/stages.h"
-#include "request/pool.h"
+#include "base/pool.h"
 
 static uint64_t allocations;
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "feed.h"
-#include "request/map.h"
+#include "base/map.h"
 
 static const char conf[] =
     "{tiers, [{web, {e,e,1}}, {db, {a,a,1}}]}.\n"

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "request/pool.h"
+#include "base/pool.h"
 
 #define PIECES 30000	/* of 500 bytes: some blocks */
 

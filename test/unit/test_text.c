@@ -13,11 +13,11 @@
 #include <string.h>
 #include <time.h>
 
-#include "report/diag.h"
-#include "report/grid.h"
-#include "report/json.h"
-#include "report/text.h"
-#include "report/when.h"
+#include "text/diag_text.h"
+#include "text/grid.h"
+#include "text/json.h"
+#include "text/text.h"
+#include "text/timefmt.h"
 
 #define MS KP_NS_PER_MS
 #define S KP_NS_PER_S

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "report/keys.h"
-#include "report/text.h"
+#include "text/keys.h"
+#include "text/text.h"
 #include "report/top.h"
 
 #define MS KP_NS_PER_MS

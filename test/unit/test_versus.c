@@ -14,7 +14,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "report/text.h"
+#include "text/text.h"
 #include "report/versus_internal.h"
 
 #define MS KP_NS_PER_MS

@@ -1,0 +1,133 @@
+/* map.c - u64 to u64, linear probing; see the header. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/pool.h"
+
+#define MAP_MIN 64
+
+void
+map_free(struct map *m)
+{
+	free(m->slots);
+	*m = (struct map){ 0 };
+}
+
+uint64_t *
+map_get(const struct map *m, uint64_t key)
+{
+	size_t i;
+
+	if (m->len == 0)
+		return NULL;
+	for (i = map_home(m, key); m->slots[i].key != 0;
+	     i = (i + 1) & (m->cap - 1))
+		if (m->slots[i].key == key)
+			return &m->slots[i].val;
+	return NULL;
+}
+
+static void
+map_place(struct map *m, uint64_t key, uint64_t val)
+{
+	size_t i = map_home(m, key);
+
+	while (m->slots[i].key != 0)
+		i = (i + 1) & (m->cap - 1);
+	m->slots[i] = (struct map_slot){ key, val };
+	m->len++;
+}
+
+static bool
+map_grow(struct map *m)
+{
+	struct map bigger = { .cap = m->cap > 0 ? m->cap * 2 : MAP_MIN };
+	size_t bytes = bigger.cap * sizeof(*bigger.slots);
+
+	bigger.slots = calloc(bigger.cap, sizeof(*bigger.slots));
+	if (bigger.slots == NULL)
+		return false;
+	bigger.shift = 64 - __builtin_ctzll(bigger.cap);
+	pool_huge(bigger.slots, bytes);
+	for (size_t i = 0; i < m->cap; i++)
+		if (m->slots[i].key != 0)
+			map_place(&bigger, m->slots[i].key, m->slots[i].val);
+	free(m->slots);
+	*m = bigger;
+	return true;
+}
+
+bool
+map_put(struct map *m, uint64_t key, uint64_t val)
+{
+	uint64_t *at = map_get(m, key);
+
+	if (key == 0)
+		return false;	/* it would take a slot that stays empty */
+	if (at != NULL) {
+		*at = val;
+		return true;
+	}
+	if (m->len * 4 >= m->cap * 3 && !map_grow(m))
+		return false;
+	map_place(m, key, val);
+	return true;
+}
+
+void
+map_remove(struct map *m, uint64_t key)
+{
+	uint64_t *at = map_get(m, key);
+	size_t hole, i, home;
+
+	if (at == NULL)
+		return;
+	hole = (size_t)((struct map_slot *)(void *)((char *)at -
+	    offsetof(struct map_slot, val)) - m->slots);
+	for (i = (hole + 1) & (m->cap - 1); m->slots[i].key != 0;
+	     i = (i + 1) & (m->cap - 1)) {
+		home = map_home(m, m->slots[i].key);
+		/* May the entry at i move back to the hole? */
+		if (((i - home) & (m->cap - 1)) >= ((i - hole) & (m->cap - 1))) {
+			m->slots[hole] = m->slots[i];
+			hole = i;
+		}
+	}
+	m->slots[hole].key = 0;
+	m->len--;
+}
+
+static inline uint64_t
+mix(uint64_t h, uint64_t w)
+{
+	h = (h ^ w) * UINT64_C(0xFF51AFD7ED558CCD);
+	return h ^ (h >> 32);
+}
+
+/*
+ * Two lanes, since a multiplication takes longer than to begin the next.  The
+ * last words overlap those before, so no byte is looked at by itself.
+ */
+uint64_t
+hash_bytes(const void *p, size_t n)
+{
+	const unsigned char *s = p, *end = s + n;
+	uint64_t a = UINT64_C(0x9E3779B97F4A7C15) ^ n, b = n, w = 0;
+
+	if (n >= 16) {
+		for (; end - s > 16; s += 16) {
+			a = mix(a, read64(s));
+			b = mix(b, read64(s + 8));
+		}
+		a = mix(a, read64(end - 16));
+		b = mix(b, read64(end - 8));
+		return mix(a, b);
+	}
+	if (n >= 8) {
+		a = mix(a, read64(s));
+		return mix(a, read64(end - 8));
+	}
+	memcpy(&w, s, n);
+	return mix(a, w);
+}

@@ -1,0 +1,48 @@
+/* near_names.c - how far two names are apart, for "did you mean". */
+#include <string.h>
+
+#include "kprofd/config.h"
+
+#define NAME_MAX_LEN 255u	/* longer names are simply far apart */
+
+static unsigned
+min2(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/*
+ * Damerau's distance with adjacent swaps (optimal string alignment): rows of
+ * the usual table, of which only three are needed at a time.
+ */
+unsigned
+kp_name_distance(const char *a, const char *b, unsigned max)
+{
+	unsigned rows[3][NAME_MAX_LEN + 1];
+	unsigned *two = rows[0], *one = rows[1], *now = rows[2], *t, least;
+	size_t na = strlen(a), nb = strlen(b), i, j;
+
+	if (na > NAME_MAX_LEN || nb > NAME_MAX_LEN)
+		return strcmp(a, b) == 0 ? 0 : max + 1;
+	for (j = 0; j <= nb; j++)
+		one[j] = (unsigned)j;
+	for (i = 1; i <= na; i++) {
+		least = now[0] = (unsigned)i;
+		for (j = 1; j <= nb; j++) {
+			now[j] = min2(min2(one[j], now[j - 1]) + 1,
+			    one[j - 1] + (a[i - 1] != b[j - 1]));
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] &&
+			    a[i - 2] == b[j - 1])
+				now[j] = min2(now[j], two[j - 2] + 1);
+			least = min2(least, now[j]);
+		}
+		/* A swap looks back two rows, so one row over is not enough. */
+		if (least > max + 1)
+			return max + 1;
+		t = two;
+		two = one;
+		one = now;
+		now = t;
+	}
+	return min2(one[nb], max + 1);
+}

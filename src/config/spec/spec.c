@@ -1,0 +1,454 @@
+/*
+ * spec.c - match specs for tiers and entries.
+ *
+ * One clause of the identity fun becomes, for each alternative of its guard
+ * (parted by ';': one that fails must not fail the others), a clause whose
+ * message carries the identity, and where that has variables a second one
+ * without their bounds, whose identity is {'_other', Line}.  Then comes a
+ * clause for all other calls.
+ *
+ * A match spec's arguments are evaluated last to first; in the entry's
+ *   {{Identity, {caller}, Weight, New, true, [], Old}}
+ * Old reads the token there is, then New takes it, sets another with a label
+ * (spec_label.c) and reads that.  Relabelling would keep its flags, serial and
+ * sender.
+ *
+ * A token may be anybody's: an application has its own, with any term for a
+ * label.  'andalso' has the value of its last part and evaluates that only where
+ * the others are true, so all that is done with a token, and what a message
+ * tells of it, stands behind a test that it is ours.  An entry that meets another
+ * one leaves it there, begins nothing, and says so: New is false.  A tier's call
+ * with another's token, or with one of ours that is too old, is not told at all;
+ * the latter is taken away.
+ *
+ * Where garbage collection or scheduling is measured, a call with a token gives
+ * its own process the flags for that, and one without takes them:
+ * {trace, Disable, Enable} on oneself waits for nobody.  (On another process it
+ * would wait until that is scheduled out, with its whole scheduler.)
+ */
+#include "config/spec/spec.h"
+#include "config/spec/spec_label.h"
+#include "kprofd/label.h"
+
+#define LABEL_CONST_MASK ((uint64_t)KP_LABEL_CONSTS << KP_LABEL_CONST_SHIFT)
+
+struct spec {
+	const struct kp_conf *c;
+	const struct kp_mfa *f;
+	const struct kp_spec_params *p;
+	bool entry;
+	struct kp_buf clauses;
+	uint32_t n;
+};
+
+/* How the identity of a clause is to be written. */
+enum ident_kind { IDENT_NONE, IDENT_BODY, IDENT_OTHER };
+
+static void
+ident_put(struct kp_buf *b, const struct gen *g, const struct node *body,
+    enum ident_kind kind)
+{
+	if (kind == IDENT_OTHER) {
+		kp_etf_tuple(b, 1);
+		kp_etf_tuple(b, 2);
+		kp_etf_atom(b, "_other");
+		kp_etf_int(b, body->pos.line);
+	} else if (kind == IDENT_NONE || node_is_atom(body, "undefined")) {
+		kp_etf_nil(b);
+	} else {
+		expr_put(b, g, body);
+	}
+}
+
+static bool
+wants_flags(const struct spec *s)
+{
+	return s->c->scheduling || kp_conf_gc(s->c, s->p->gc_shared);
+}
+
+void
+kp_spec_flags(const struct kp_conf *c, bool gc_shared, struct kp_buf *out)
+{
+	bool gc = kp_conf_gc(c, gc_shared);
+
+	if (gc || c->scheduling)
+		kp_etf_list(out, (uint32_t)gc + c->scheduling);
+	if (c->scheduling)
+		kp_etf_atom(out, "running");
+	if (gc)
+		kp_etf_atom(out, "garbage_collection");
+	kp_etf_nil(out);
+}
+
+/* {trace, Disable, Enable}: the flags of this process, on or off. */
+static void
+trace_put(struct kp_buf *b, const struct spec *s, bool on)
+{
+	call(b, "trace", 2);
+	if (on)
+		kp_etf_nil(b);
+	kp_spec_flags(s->c, s->p->gc_shared, b);
+	if (!on)
+		kp_etf_nil(b);
+}
+
+/*
+ * A call of a request of ours gives its process the flags, and any other takes
+ * them.  The value of {trace, _, _} is whether that changed any.
+ */
+static void
+flags_put(struct kp_buf *b, const struct spec *s)
+{
+	if (s->p->trace) {
+		trace_put(b, s, true);
+		return;
+	}
+	call(b, "orelse", 2);
+	carries_kprofds_put(b, 1);
+	call(b, "orelse", 2);
+	trace_put(b, s, true);
+	kp_etf_bool(b, true);
+	trace_put(b, s, false);
+}
+
+/* An event of the call's end is made where there was one of its begin. */
+static void
+exact_put(struct kp_buf *b, const struct spec *s)
+{
+	if (!s->p->trace)
+		carries_kprofds_put(b, 1);
+	call(b, "exception_trace", 0);
+}
+
+/* The actions of a clause, up to and with the identity's place. */
+static void
+actions_begin(struct kp_buf *b, const struct spec *s)
+{
+	kp_etf_list(b, 1u + s->p->exact + wants_flags(s));
+	call(b, "message", 1);
+	if (!s->entry && !s->p->trace) {
+		call(b, "andalso", 2);
+		live_put(b);
+	}
+	kp_etf_tuple(b, 1);
+	kp_etf_tuple(b, s->entry ? 7 : 3);
+}
+
+/* The token with a new label, unless somebody else's is to stay. */
+static void
+new_token_put(struct kp_buf *b, const struct spec *s)
+{
+	uint64_t kind = s->p->trace ? KP_LABEL_TRACE : KP_LABEL_KPROFD;
+	bool keep = !s->c->replace_foreign;
+
+	call(b, "andalso", 2u + keep);
+	if (keep)
+		carries_no_others_put(b);
+	call(b, "set_seq_token", 2);
+	kp_etf_atom(b, "label");
+	label_put(b, kind << KP_LABEL_KIND_SHIFT | s->p->label_const);
+	call(b, "get_seq_token", 0);
+}
+
+static void
+actions_end(struct kp_buf *b, const struct spec *s)
+{
+	if (s->entry) {
+		call(b, "caller", 0);
+		kp_etf_int(b, s->p->one_in);
+		new_token_put(b, s);
+		kp_etf_bool(b, true);
+		kp_etf_nil(b);
+		carries_ours_put(b, 1);
+		call(b, "get_seq_token", 0);
+	} else {
+		call(b, "get_seq_token", 0);
+		call(b, "caller", 0);
+	}
+	if (s->p->exact)
+		exact_put(b, s);
+	if (wants_flags(s))
+		flags_put(b, s);
+	kp_etf_nil(b);
+}
+
+/* n guards, already written; tiers first ask for a token. */
+static void
+guards_put(struct kp_buf *b, const struct spec *s, const struct kp_buf *made,
+    unsigned n)
+{
+	n += !s->entry;
+	if (n > 0)
+		kp_etf_list(b, n);
+	if (!s->entry)
+		call(b, "is_seq_trace", 0);
+	kp_buf_put(b, made->p, made->len);
+	kp_etf_nil(b);
+}
+
+static void
+clause_put(struct spec *s, const struct gen *g, const struct kp_buf *guards,
+    unsigned n, const struct node *body, enum ident_kind kind)
+{
+	struct kp_buf *b = &s->clauses;
+
+	s->n++;
+	kp_etf_tuple(b, 3);
+	if (g == NULL || (!g->selective && g->nvar == 0)) {
+		kp_etf_atom(b, "_");
+	} else {
+		if (s->f->arity > 0)
+			kp_etf_list(b, s->f->arity);
+		kp_buf_put(b, g->head.p, g->head.len);
+		kp_etf_nil(b);
+	}
+	guards_put(b, s, guards, n);
+	actions_begin(b, s);
+	ident_put(b, g, body, kind);
+	actions_end(b, s);
+}
+
+static void
+err_keep(enum kp_err *err, enum kp_err more)
+{
+	if (*err == KP_OK)
+		*err = more;
+}
+
+/* One alternative of a clause's guard (NULL: it has none). */
+static void
+alternative_put(struct spec *s, const struct gen *g, const struct node *body,
+    const struct node *guard)
+{
+	struct kp_buf b;
+	unsigned n = g->nguards, bounds;
+	size_t unbounded;
+
+	kp_buf_init(&b, s->clauses.max);
+	kp_buf_put(&b, g->guards.p, g->guards.len);
+	for (uint32_t i = 0; guard != NULL && i < guard->n; i++, n++)
+		expr_put(&b, g, guard->kid[i]);
+	unbounded = b.len;
+	bounds = bounds_put(&b, g, body, guard);
+	clause_put(s, g, &b, n + bounds, body, IDENT_BODY);
+	err_keep(&s->clauses.err, b.err);
+	if (bounds > 0 && b.err == KP_OK) {
+		b.len = unbounded;
+		clause_put(s, g, &b, n, body, IDENT_OTHER);
+	}
+	kp_buf_free(&b);
+}
+
+/* Returns true if the clause takes every call, so that none can follow. */
+static bool
+ident_clause_put(struct spec *s, const struct node *clause)
+{
+	struct gen g = { .f = s->f, .nvars = s->f->arity };
+	bool all = false;
+
+	kp_buf_init(&g.head, s->clauses.max);
+	kp_buf_init(&g.guards, s->clauses.max);
+	if (gen_pattern(&g, clause->kid[0])) {
+		err_keep(&s->clauses.err, g.head.err);
+		err_keep(&s->clauses.err, g.guards.err);
+		all = clause->n == 2 && !g.selective;
+		if (clause->n == 2)
+			alternative_put(s, &g, clause->kid[1], NULL);
+		for (uint32_t i = 2; i < clause->n; i++)
+			alternative_put(s, &g, clause->kid[1], clause->kid[i]);
+	}
+	kp_buf_free(&g.head);
+	kp_buf_free(&g.guards);
+	arena_free(&g.arena);
+	return all;
+}
+
+/* What KP_EV_CLEAR carries. */
+static void
+cleared_put(struct kp_buf *b)
+{
+	kp_etf_tuple(b, 1);
+	kp_etf_tuple(b, 4);
+	kp_etf_nil(b);
+	call(b, "get_seq_token", 0);
+	call(b, "caller", 0);
+	kp_etf_nil(b);
+}
+
+/*
+ * A call that sampling passes over says nothing; but one of set_token ends
+ * the request that was set before in its process, and tells of that.
+ */
+static void
+unsampled_message_put(struct kp_buf *b, bool set)
+{
+	call(b, "message", 1);
+	if (set) {
+		carries_ours_put(b, 1);
+		cleared_put(b);
+	} else {
+		kp_etf_bool(b, false);
+	}
+}
+
+/* The first clause of a sampled entry: count and cut. */
+static void
+unsampled_put(struct spec *s)
+{
+	struct kp_buf *b = &s->clauses;
+
+	s->n++;
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, "_");
+	kp_etf_list(b, 1);
+	call(b, ">=", 2);
+	hash_put(b);
+	kp_etf_int(b, (1 << HASH_BITS) / (int64_t)s->p->one_in);
+	kp_etf_nil(b);
+	kp_etf_list(b, 3u + wants_flags(s));
+	step_put(b);
+	unsampled_message_put(b, kp_mark(s->f) == KP_MARK_SET);
+	if (!s->c->replace_foreign)
+		carries_ours_put(b, 1);
+	clear_put(b);
+	if (wants_flags(s))
+		trace_put(b, s, false);
+	kp_etf_nil(b);
+}
+
+/* The last clause of a tier, for calls without a token. */
+static void
+untraced_put(struct spec *s)
+{
+	struct kp_buf *b = &s->clauses;
+
+	s->n++;
+	kp_etf_tuple(b, 3);
+	kp_etf_atom(b, "_");
+	kp_etf_nil(b);
+	kp_etf_list(b, 2);
+	call(b, "message", 1);
+	kp_etf_bool(b, false);
+	trace_put(b, s, false);
+	kp_etf_nil(b);
+}
+
+static enum kp_err
+spec_put(const struct kp_conf *c, struct spec *s, struct kp_buf *out)
+{
+	const struct node *fun = c->identity != NULL ? c->identity->fun : NULL;
+	static const struct kp_buf none;
+	bool all = false;
+
+	if (out->err != KP_OK)
+		return out->err;
+	kp_buf_init(&s->clauses, out->max);
+	if (s->entry && s->p->one_in > 1)
+		unsampled_put(s);
+	for (uint32_t i = 0; fun != NULL && i < fun->n && !all &&
+	    s->clauses.err == KP_OK; i++)
+		all = ident_clause_put(s, fun->kid[i]);
+	if (!all)
+		clause_put(s, NULL, &none, 0, NULL, IDENT_NONE);
+	if (!s->entry && wants_flags(s))
+		untraced_put(s);
+	if (s->clauses.err == KP_OK) {
+		kp_etf_list(out, s->n);
+		kp_buf_put(out, s->clauses.p, s->clauses.len);
+		kp_etf_nil(out);
+	} else {
+		out->err = s->clauses.err;
+	}
+	kp_buf_free(&s->clauses);
+	return out->err;
+}
+
+enum kp_err
+kp_spec_tier(const struct kp_conf *c, const struct kp_mfa *f,
+    const struct kp_spec_params *p, struct kp_buf *out)
+{
+	struct spec s = { .c = c, .f = f, .p = p };
+
+	return spec_put(c, &s, out);
+}
+
+enum kp_err
+kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
+    const struct kp_spec_params *p, struct kp_buf *out)
+{
+	struct spec s = { .c = c, .f = f, .p = p, .entry = true };
+
+	/* A label of 0 is the VM's default, and a boxed one a crash. */
+	if (p->one_in == 0 || p->one_in > 1u << HASH_BITS ||
+	    p->label_const == 0 || (p->label_const & ~LABEL_CONST_MASK) != 0)
+		return KP_EFORMAT;
+	return spec_put(c, &s, out);
+}
+
+bool
+kp_spec_identities(const struct kp_conf *c,
+    void (*f)(void *ctx, const uint8_t *term, size_t n), void *ctx)
+{
+	const struct node *fun = c->identity != NULL ? c->identity->fun : NULL;
+	const struct node *body;
+	bool all = true;
+	struct kp_buf b;
+
+	for (uint32_t i = 0; fun != NULL && i < fun->n; i++) {
+		body = fun->kid[i]->kid[1];
+		if (node_is_atom(body, "undefined"))
+			continue;
+		kp_buf_init(&b, KP_CONF_SIZE_MAX);
+		if (node_is_literal(body))
+			raw_put(&b, body);
+		if (b.len > 0 && b.err == KP_OK)
+			f(ctx, b.p, b.len);
+		else
+			all = false;
+		kp_buf_free(&b);
+	}
+	return all;
+}
+
+bool
+kp_spec_names(const struct kp_conf *c, const struct kp_mfa *f)
+{
+	const struct node *fun = c->identity != NULL ? c->identity->fun : NULL;
+	bool meets = false;
+
+	for (uint32_t i = 0; fun != NULL && i < fun->n && !meets; i++) {
+		struct gen g = { .f = f, .nvars = f->arity };
+
+		if (node_is_atom(fun->kid[i]->kid[1], "undefined"))
+			continue;
+		kp_buf_init(&g.head, KP_CONF_SIZE_MAX);
+		kp_buf_init(&g.guards, KP_CONF_SIZE_MAX);
+		meets = gen_pattern(&g, fun->kid[i]->kid[0]);
+		kp_buf_free(&g.head);
+		kp_buf_free(&g.guards);
+		arena_free(&g.arena);
+	}
+	return meets;
+}
+
+/* [{'_', [{is_seq_trace}], [Message, Clear]}] */
+enum kp_err
+kp_spec_clear(const struct kp_conf *c, struct kp_buf *out)
+{
+	kp_etf_list(out, 1);
+	kp_etf_tuple(out, 3);
+	kp_etf_atom(out, "_");
+	kp_etf_list(out, 1);
+	call(out, "is_seq_trace", 0);
+	kp_etf_nil(out);
+	kp_etf_list(out, 2);
+	call(out, "message", 1);
+	carries_ours_put(out, 1);
+	cleared_put(out);
+	if (!c->replace_foreign)
+		carries_ours_put(out, 1);
+	clear_put(out);
+	kp_etf_nil(out);
+	kp_etf_nil(out);
+	return out->err;
+}

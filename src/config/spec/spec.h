@@ -1,0 +1,72 @@
+/*
+ * spec.h - what the parts of the match spec compiler share.
+ *
+ * One clause of the identity fun, for one concrete function, becomes a
+ * struct gen: the head's argument patterns and the guards that the pattern
+ * needs, both already external terms, and where each variable's value is to
+ * be found (a path).
+ */
+#ifndef KPROFD_CONFIG_SPEC_SPEC_H
+#define KPROFD_CONFIG_SPEC_SPEC_H
+
+#include "config/lang.h"
+
+enum path_kind {
+	PATH_ARG,	/* the match variable '$n' */
+	PATH_ARGS,	/* the list ['$n', ..., '$last'] of whole arguments */
+	PATH_ATOM,	/* a constant: the function's module or name */
+	PATH_HD,
+	PATH_TL,
+	PATH_ELEMENT,	/* n of a tuple */
+	PATH_GET	/* key of a map */
+};
+
+struct path {
+	enum path_kind kind;
+	unsigned n, last;
+	const struct path *of;
+	const struct node *key;
+	const char *atom;
+};
+
+struct gen {
+	const struct kp_mfa *f;
+	struct kp_buf head;	/* f->arity patterns */
+	struct kp_buf guards;	/* nguards tests */
+	unsigned nguards;
+	bool selective;		/* the head alone does not match every call */
+	unsigned nvars;		/* match variables taken: 1..arity are args */
+	struct {
+		const char *name;
+		const struct path *at;
+	} var[SPEC_VARS_MAX];
+	unsigned nvar;
+	struct arena arena;	/* paths */
+};
+
+/* spec_head.c */
+/* Takes the pattern; false: it can never match this function. */
+bool gen_pattern(struct gen *g, const struct node *pattern);
+const struct path *gen_find(const struct gen *g, const char *name);
+
+/* spec_expr.c */
+/* A literal as it is: for heads, map keys and within {const, _}. */
+void raw_put(struct kp_buf *b, const struct node *x);
+/* Has it an atom that means something in a match spec? */
+bool raw_is_special(const struct node *x);
+void atom_put(struct kp_buf *b, const char *name);
+void path_put(struct kp_buf *b, const struct path *at);
+/* A guard test or a body. */
+void expr_put(struct kp_buf *b, const struct gen *g, const struct node *x);
+/* The match variable '$n'. */
+void var_put(struct kp_buf *b, unsigned n);
+
+/* spec_bound.c */
+/*
+ * Writes the guards that bound every variable of an identity, given the
+ * guards the user wrote (NULL: none); returns how many.
+ */
+unsigned bounds_put(struct kp_buf *b, const struct gen *g,
+    const struct node *body, const struct node *guard);
+
+#endif

@@ -1,0 +1,137 @@
+/* syntax.c - questions about nodes, and their names in messages. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "config/lang.h"
+
+#define QUOTE_MAX 48	/* bytes of somebody's text in a message */
+
+static void
+describe_str(const struct node *x, char buf[NODE_TEXT_MAX])
+{
+	char text[QUOTE_MAX + 5];
+	size_t n = 0;
+
+	for (size_t i = 0; i < x->len && n < QUOTE_MAX; i++)
+		n += utf8_put(text + n, x->cps[i] < ' ' ? '?' : x->cps[i]);
+	snprintf(buf, NODE_TEXT_MAX, "the string \"%.*s\"",
+	    (int)utf8_fit(text, n, QUOTE_MAX), text);
+}
+
+const char *
+node_describe(const struct node *x, char buf[NODE_TEXT_MAX])
+{
+	int len = x->text != NULL ? (int)utf8_fit(x->text, x->len,
+	    QUOTE_MAX) : 0;
+
+	switch (x->kind) {
+	case N_ATOM:
+		snprintf(buf, NODE_TEXT_MAX, "the atom '%.*s'", len, x->text);
+		break;
+	case N_VAR:
+		snprintf(buf, NODE_TEXT_MAX, "the variable %.*s", len, x->text);
+		break;
+	case N_OP:
+		snprintf(buf, NODE_TEXT_MAX, "the operator '%s'", x->text);
+		break;
+	case N_CALL:
+		snprintf(buf, NODE_TEXT_MAX, "a call of %.*s/%u", len, x->text,
+		    x->n);
+		break;
+	case N_INT:
+		snprintf(buf, NODE_TEXT_MAX, "%lld", (long long)x->num);
+		break;
+	case N_FLOAT:
+		snprintf(buf, NODE_TEXT_MAX, "%g", x->real);
+		break;
+	case N_STR:
+		describe_str(x, buf);
+		break;
+	case N_TUPLE:
+		snprintf(buf, NODE_TEXT_MAX, "a tuple of %u", x->n);
+		break;
+	case N_LIST:
+		snprintf(buf, NODE_TEXT_MAX, x->n > 0 || x->tail != NULL ?
+		    "a list" : "an empty list");
+		break;
+	case N_MAP:
+		snprintf(buf, NODE_TEXT_MAX, "a map");
+		break;
+	case N_BIN:
+	case N_BINPAT:
+		snprintf(buf, NODE_TEXT_MAX, "a binary");
+		break;
+	case N_FUN:
+	case N_CLAUSE:
+	case N_GUARD:
+		snprintf(buf, NODE_TEXT_MAX, "a fun");
+		break;
+	}
+	return buf;
+}
+
+bool
+node_is_atom(const struct node *x, const char *name)
+{
+	return x->kind == N_ATOM && strcmp(x->text, name) == 0;
+}
+
+bool
+node_is_nil(const struct node *x)
+{
+	if (x->kind == N_STR)
+		return x->len == 0;
+	return x->kind == N_LIST && x->n == 0 && x->tail == NULL && !x->broken;
+}
+
+bool
+node_is_literal(const struct node *x)
+{
+	switch (x->kind) {
+	case N_ATOM:
+	case N_INT:
+	case N_FLOAT:
+	case N_STR:
+	case N_BIN:
+		return true;
+	case N_TUPLE:
+	case N_LIST:
+		for (uint32_t i = 0; i < x->n; i++) {
+			if (!node_is_literal(x->kid[i]))
+				return false;
+		}
+		return x->tail == NULL || node_is_literal(x->tail);
+	default:
+		return false;
+	}
+}
+
+bool
+node_has_nul(const struct node *x)
+{
+	if (x->kind == N_BIN)
+		return memchr(x->text, '\0', x->len) != NULL;
+	for (size_t i = 0; i < x->len; i++) {
+		if (x->cps[i] == 0)
+			return true;
+	}
+	return false;
+}
+
+char *
+node_string(const struct node *x)
+{
+	size_t n = 0;
+	char *s;
+
+	if (x->kind == N_BIN)
+		return strndup(x->text, x->len);
+	s = malloc(x->len * 4 + 1);
+	for (size_t i = 0; s != NULL && i < x->len; i++)
+		n += utf8_put(s + n, x->cps[i]);
+	if (s != NULL)
+		s[n] = '\0';
+	return s;
+}

@@ -1,0 +1,288 @@
+/*
+ * trace_event.c - from the bytes of one agent message to trace events.
+ *
+ * Runs once for every event, so it takes the shape that the VM sends and no
+ * other: one pass, nothing allocated, nothing copied.  Where that does not
+ * fit, it goes back to the start of the event and passes it whole, and only
+ * that decides whether the bytes can be followed.
+ */
+#include "kprofd/label.h"
+#include "kprofd/trace.h"
+#include "decode/term_fast.h"
+
+static const struct event_name {
+	const char *name;
+	uint8_t n;
+	uint8_t arity;
+	uint8_t kind;
+} event_names[] = {
+	{ "call", 4, 6, KP_EV_CALL },
+	{ "return_to", 9, 5, KP_EV_RETURN_TO },
+	{ "return_from", 11, 5, KP_EV_RETURN_FROM },
+	{ "exception_from", 14, 5, KP_EV_EXCEPTION_FROM },
+	{ "in", 2, 5, KP_EV_IN },
+	{ "out", 3, 5, KP_EV_OUT },
+	{ "gc_minor_start", 14, 5, KP_EV_GC_START },
+	{ "gc_minor_end", 12, 5, KP_EV_GC_END },
+	{ "gc_major_start", 14, 5, KP_EV_GC_START },
+	{ "gc_major_end", 12, 5, KP_EV_GC_END },
+};
+
+static bool
+is_count(int64_t v)
+{
+	return v >= 0 && v <= KP_TARGET_COUNT_MAX;
+}
+
+enum kp_err
+kp_batch_begin(struct kp_batch *b, const void *p, size_t n)
+{
+	struct kp_term *r = &b->r;
+	struct kp_term start;
+	int64_t seq, queue_len, dropped;
+
+	*b = (struct kp_batch){ .left = 0 };
+	kp_term_begin(r, p, n);
+	start = *r;
+	if (kp_term_tuple(r) != 6 ||
+	    !TERM_IS(kp_term_atom(r), "kprof_events")) {
+		*r = start;
+		kp_term_skip(r);
+		/* read on all the same, it is a batch of no events */
+		return kp_term_finish(r) == KP_OK ? KP_ENOENT : r->err;
+	}
+	seq = kp_term_int(r);
+	b->sent_at = kp_term_int(r);
+	queue_len = kp_term_int(r);
+	dropped = kp_term_int(r);
+	if (!is_count(seq) || !is_count(queue_len) || !is_count(dropped) ||
+	    b->sent_at >= KP_TARGET_TIME_MAX ||
+	    b->sent_at <= -KP_TARGET_TIME_MAX)
+		term_fail(r, KP_EFORMAT);
+	b->seq = (uint64_t)seq;
+	b->queue_len = (uint64_t)queue_len;
+	b->dropped = (uint64_t)dropped;
+	b->left = kp_term_list(r);
+	b->tail = b->left > 0;
+	return r->err;
+}
+
+static inline struct kp_span
+read_mfa(struct kp_term *r)
+{
+	const uint8_t *start = r->p;
+
+	term_tuple_n(r, 3);
+	term_atom(r);
+	term_atom(r);
+	if ((uint64_t)term_int(r) > 255)
+		term_fail(r, KP_EFORMAT);
+	return term_since(r, start);
+}
+
+/* {M,F,A}, or an empty span for undefined. */
+static inline struct kp_span
+read_mfa_or_undefined(struct kp_term *r)
+{
+	if (kp_likely(term_tag(r) == ETF_SMALL_TUPLE))
+		return read_mfa(r);
+	if (!TERM_IS(term_atom(r), "undefined"))
+		term_fail(r, KP_EFORMAT);
+	return (struct kp_span){ NULL, 0 };
+}
+
+static inline struct kp_span
+read_identity(struct kp_term *r)
+{
+	static const struct kp_span none = { NULL, 0 };
+	const uint8_t *start = r->p;
+	struct kp_term name;
+
+	if (term_tag(r) == ETF_NIL) {
+		r->p++;
+		return none;
+	}
+	term_skip(r);
+	/* the term is whole: its first bytes can be looked at */
+	name = (struct kp_term){ start, r->p, r->err };
+	if (kp_term_peek(&name) == KP_TERM_ATOM &&
+	    TERM_IS(term_atom(&name), "undefined"))
+		return none;
+	return term_since(r, start);
+}
+
+/* 0 for a label that kprofd cannot have made. */
+static inline uint64_t
+read_label(struct kp_term *r)
+{
+	struct kp_term start = *r;
+	int64_t v = term_int(r);
+
+	if (r->err != KP_OK) {
+		*r = start;
+		kp_term_skip(r);
+		return 0;
+	}
+	return v > 0 && (uint64_t)v < KP_LABEL_END ? (uint64_t)v : 0;
+}
+
+struct token {
+	uint64_t label;
+	bool has_from;
+	struct kp_pid from;
+};
+
+/* {Flags, Label, Serial, From, LastSerial}, or [] or false: none of ours */
+static inline struct token
+read_token(struct kp_term *r)
+{
+	struct token t = { .label = 0 };
+
+	if (term_tag(r) == ETF_NIL) {
+		r->p++;
+		return t;
+	}
+	if (term_tag(r) != ETF_SMALL_TUPLE && kp_term_peek(r) == KP_TERM_ATOM) {
+		if (!TERM_IS(term_atom(r), "false"))
+			term_fail(r, KP_EFORMAT);
+		return t;
+	}
+	term_tuple_n(r, 5);
+	term_skip(r);
+	t.label = read_label(r);
+	term_skip(r);
+	if (kp_likely(term_tag(r) == ETF_NEW_PID)) {
+		t.from = term_pid(r);
+		t.has_from = true;
+	} else {
+		kp_term_skip(r);
+	}
+	term_skip(r);
+	return t;
+}
+
+/* What the match spec sent with a call: see trace.h. */
+static inline void
+read_message(struct kp_term *r, struct kp_event *ev)
+{
+	uint32_t arity = term_tuple(r);
+	struct token t;
+	int64_t weight;
+
+	ev->identity = read_identity(r);
+	if (arity == 3 || arity == 4) {
+		t = read_token(r);
+		ev->label = t.label;
+		ev->has_from = t.has_from;
+		ev->from = t.from;
+		ev->caller = read_mfa_or_undefined(r);
+		if (arity == 4) {
+			ev->kind = KP_EV_CLEAR;
+			term_skip(r);
+		}
+		return;
+	}
+	if (arity != 7)
+		term_fail(r, KP_EFORMAT);
+	ev->kind = KP_EV_ENTRY;
+	ev->caller = read_mfa_or_undefined(r);
+	weight = term_int(r);
+	if (weight < 1 || weight > UINT32_MAX)
+		term_fail(r, KP_EFORMAT);
+	ev->weight = (uint32_t)weight;
+	ev->foreign = kp_term_peek(r) == KP_TERM_ATOM;
+	ev->label = read_token(r).label;
+	term_skip(r);
+	term_skip(r);
+	ev->old_label = read_token(r).label;
+}
+
+static inline const struct event_name *
+read_kind(struct kp_term *r, uint32_t arity)
+{
+	struct kp_span s = term_atom(r);
+	const struct event_name *e = event_names;
+	const struct event_name *end =
+	    e + sizeof(event_names) / sizeof(event_names[0]);
+
+	for (; e < end; e++) {
+		if (s.n == e->n && arity == e->arity &&
+		    memcmp(s.p, e->name, e->n) == 0)
+			return e;
+	}
+	term_fail(r, KP_EFORMAT);
+	return NULL;
+}
+
+/* What not every event has.  Part by part: a memset is a `rep stos` here. */
+static inline void
+clear_call(struct kp_event *ev)
+{
+	ev->mfa = ev->caller = ev->identity = (struct kp_span){ NULL, 0 };
+	ev->from.node = ev->mfa;
+	ev->from.id = ev->from.serial = ev->from.creation = 0;
+	ev->has_from = ev->foreign = false;
+	ev->label = ev->old_label = 0;
+	ev->weight = 0;
+}
+
+static void
+read_event(struct kp_term *r, struct kp_event *ev)
+{
+	const struct event_name *e;
+	uint32_t arity = term_tuple(r);
+
+	if (!TERM_IS(term_atom(r), "trace_ts")) {
+		term_fail(r, KP_EFORMAT);
+		return;
+	}
+	ev->pid = term_pid(r);
+	e = read_kind(r, arity);
+	if (e == NULL)
+		return;
+	ev->kind = e->kind;
+	clear_call(ev);
+	if (e->kind == KP_EV_RETURN_TO)
+		ev->mfa = read_mfa_or_undefined(r);
+	else if (e->kind >= KP_EV_IN)
+		term_skip(r);
+	else
+		ev->mfa = read_mfa(r);
+	if (e->kind == KP_EV_CALL)
+		read_message(r, ev);
+	ev->ts = term_int(r);
+}
+
+/* Where no event is: the end, an element passed over, or an error. */
+static enum kp_err
+no_event(struct kp_batch *b, struct kp_event *ev)
+{
+	*ev = (struct kp_event){ .ts = 0 };
+	if (b->r.err != KP_OK)
+		return b->r.err;
+	if (b->left > 0) {
+		b->left--;
+		kp_term_skip(&b->r);
+		return b->r.err == KP_OK ? KP_ENOENT : b->r.err;
+	}
+	if (b->tail)
+		kp_term_nil(&b->r);
+	b->tail = false;
+	return kp_term_finish(&b->r) == KP_OK ? KP_END : b->r.err;
+}
+
+enum kp_err
+kp_batch_next(struct kp_batch *b, struct kp_event *ev)
+{
+	struct kp_term r = b->r;
+
+	if (kp_likely(b->left > 0)) {
+		read_event(&r, ev);
+		if (kp_likely(r.err == KP_OK)) {
+			b->r = r;
+			b->left--;
+			return KP_OK;
+		}
+	}
+	return no_event(b, ev);
+}

@@ -1,0 +1,529 @@
+/*
+ * plan.c - patterns of tiers.conf against the modules of a target.
+ */
+#include <fnmatch.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/cost.h"
+#include "kprofd/etf.h"
+#include "kprofd/plan.h"
+#include "plan/plan_answer.h"
+#include "plan/plan_callback.h"
+
+/* Names further away than this are no misspellings. */
+#define NEAR_MAX 3
+#define NEAR_NAMES 20000	/* as many as the agent sends */
+
+typedef void pat_fn(void *ctx, const struct kp_mfa_pat *p, unsigned opts,
+    uint64_t tier, bool entry);
+
+/* Every pattern of the file with what it is for. */
+static void
+each_pat(const struct kp_conf *c, pat_fn *f, void *ctx)
+{
+	bool first_is_entry = c->nentries == 0;
+	const struct kp_tier *t;
+
+	for (size_t i = 0; i < c->ntiers; i++) {
+		t = &c->tiers[i];
+		for (size_t j = 0; j < t->nfns; j++)
+			f(ctx, &t->fns[j], t->opts, UINT64_C(1) << i,
+			    first_is_entry && i == 0);
+	}
+	for (size_t i = 0; i < c->nfinishes; i++)
+		f(ctx, &c->finishes[i], 0, 0, false);
+}
+
+struct names {
+	const char **v;
+	size_t n;
+};
+
+static void
+names_add(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
+    bool entry)
+{
+	struct names *names = ctx;
+
+	(void)opts, (void)tier, (void)entry;
+	for (size_t i = 0; i < names->n; i++)
+		if (strcmp(names->v[i], p->mod) == 0)
+			return;
+	names->v[names->n++] = p->mod;
+}
+
+enum kp_err
+kp_plan_modules(const struct kp_conf *c, struct kp_buf *out)
+{
+	struct names names = { 0 };
+
+	names.v = calloc(KP_TIER_FNS_MAX + 2 * KP_ENTRY_MAX,
+	    sizeof(*names.v));
+	if (names.v == NULL)
+		return KP_ENOMEM;
+	each_pat(c, names_add, &names);
+	for (size_t i = 0; i < c->nentries; i++)
+		names_add(&names, &c->entries[i].fn, 0, 0, true);
+	if (names.n > 0)
+		kp_etf_list(out, (uint32_t)names.n);
+	for (size_t i = 0; i < names.n; i++)
+		kp_etf_atom(out, names.v[i]);
+	kp_etf_nil(out);
+	free(names.v);
+	return out->err;
+}
+
+/* ---- making the plan ---- */
+
+struct maker {
+	struct kp_plan *plan;
+	const struct answer *answer;
+	struct kp_diags *diags;
+	bool has_entry;		/* the module of one is there, at least */
+	enum kp_err err;
+};
+
+static void __attribute__((format(printf, 4, 5)))
+diag(struct maker *m, struct kp_pos pos, bool warning, const char *fmt, ...)
+{
+	struct kp_diags *d = m->diags;
+	struct kp_diag *v;
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	d->errors += !warning;
+	if (d->n == KP_DIAG_MAX)
+		return;
+	v = realloc(d->v, (d->n + 1) * sizeof(*v));
+	if (v == NULL) {
+		m->err = KP_ENOMEM;
+		return;
+	}
+	d->v = v;
+	v[d->n] = (struct kp_diag){ .pos = pos, .warning = warning,
+		.text = strdup(text) };
+	if (v[d->n].text == NULL)
+		m->err = KP_ENOMEM;
+	else
+		d->n++;
+}
+
+static void
+pat_text(const struct kp_mfa_pat *p, char *buf, size_t n)
+{
+	if (p->fun == NULL)
+		snprintf(buf, n, "%s", p->mod);
+	else if (p->arity < 0)
+		snprintf(buf, n, "%s:%s/_", p->mod, p->fun);
+	else
+		snprintf(buf, n, "%s:%s/%d", p->mod, p->fun, p->arity);
+}
+
+static void
+near_module(const struct answer_module *m, const char *want, char *best,
+    size_t n)
+{
+	unsigned d, best_d = NEAR_MAX + 1;
+	struct kp_span name;
+	struct kp_term r;
+	char text[256];
+	uint32_t len;
+
+	best[0] = '\0';
+	kp_term_begin_raw(&r, m->others.p, m->others.n);
+	len = kp_term_list(&r);
+	for (uint32_t i = 0; i < len && i < NEAR_NAMES && r.err == KP_OK; i++) {
+		name = kp_term_atom(&r);
+		snprintf(text, sizeof(text), "%.*s", (int)name.n,
+		    (const char *)name.p);
+		d = kp_name_distance(want, text, NEAR_MAX);
+		if (d < best_d) {
+			best_d = d;
+			snprintf(best, n, "%s", text);
+		}
+	}
+}
+
+static void
+no_module(struct maker *mk, const struct kp_mfa_pat *p,
+    const struct answer_module *m,
+    bool entry)
+{
+	bool later = !entry || mk->has_entry;
+	const char *then = later ? "; armed when it is loaded" : "";
+	char best[256] = "", why[128];
+	struct kp_term r;
+	struct kp_buf b;
+
+	if (m != NULL) {
+		near_module(m, p->mod, best, sizeof(best));
+		kp_term_begin_raw(&r, m->why.p, m->why.n);
+		kp_buf_init(&b, sizeof(why));
+		kp_term_print(&r, &b, 100);
+		snprintf(why, sizeof(why), "%s", kp_buf_cstr(&b));
+		kp_buf_free(&b);
+	} else {
+		snprintf(why, sizeof(why), "no answer");
+	}
+	/* 'eprof' would come near. */
+	if (strcmp(p->mod, KP_MARK_MODULE) == 0)
+		diag(mk, p->pos, later, "the target has no module 'kprof' "
+		    "(%s): it comes with kprofd's library for applications%s",
+		    why, then);
+	else if (best[0] != '\0')
+		diag(mk, p->pos, later, "the target has no module '%s' (%s): "
+		    "did you mean '%s'?%s", p->mod, why, best,
+		    later ? " Else it is armed when it is loaded" : "");
+	else
+		diag(mk, p->pos, later, "the target cannot load module '%s' "
+		    "(%s)%s", p->mod, why, then);
+}
+
+/* The same name with another arity is nearer than any other name. */
+static void
+no_function(struct maker *mk, const struct kp_mfa_pat *p,
+    const struct answer_module *m)
+{
+	unsigned d, best_d = NEAR_MAX + 1;
+	char want[600], text[256];
+	const struct answer_fn *best = NULL;
+
+	pat_text(p, want, sizeof(want));
+	for (uint32_t i = 0; p->fun != NULL && i < m->nfns; i++) {
+		snprintf(text, sizeof(text), "%.*s", (int)m->fns[i].name.n,
+		    (const char *)m->fns[i].name.p);
+		d = 2 * kp_name_distance(p->fun, text, NEAR_MAX) +
+		    (p->arity >= 0 && (uint32_t)p->arity != m->fns[i].arity);
+		if (d < 2 * best_d && (best == NULL || d < best_d)) {
+			best_d = d;
+			best = &m->fns[i];
+		}
+	}
+	if (best != NULL && best_d <= 2 * NEAR_MAX + 1)
+		diag(mk, p->pos, false, "the target has no function %s: did "
+		    "you mean %s:%.*s/%u?", want, p->mod, (int)best->name.n,
+		    (const char *)best->name.p, best->arity);
+	else
+		diag(mk, p->pos, false, "the target has no function %s", want);
+}
+
+static struct kp_plan_item *
+plan_find(struct kp_plan *plan, const char *mod, const struct answer_fn *fn)
+{
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->v[i].arity == fn->arity &&
+		    strcmp(plan->v[i].mod, mod) == 0 &&
+		    kp_span_is(fn->name, plan->v[i].fun))
+			return &plan->v[i];
+	return NULL;
+}
+
+struct kp_plan_item *
+kp_plan_room(struct kp_plan *plan)
+{
+	size_t cap = plan->cap > 0 ? plan->cap * 2 : 32;
+	struct kp_plan_item *v;
+
+	if (plan->n < plan->cap)
+		return &plan->v[plan->n];
+	v = realloc(plan->v, cap * sizeof(*v));
+	if (v == NULL)
+		return NULL;
+	plan->v = v;
+	plan->cap = cap;
+	return &v[plan->n];
+}
+
+static struct kp_plan_item *
+plan_add(struct maker *mk, const char *mod, const struct answer_fn *fn)
+{
+	struct kp_plan_item *v = kp_plan_room(mk->plan);
+
+	if (v == NULL) {
+		mk->err = KP_ENOMEM;
+		return NULL;
+	}
+	*v = (struct kp_plan_item){ .arity = fn->arity, .rate = -1,
+		.mod = strdup(mod),
+		.fun = strndup((const char *)fn->name.p, fn->name.n) };
+	mk->plan->n++;
+	if (v->mod == NULL || v->fun == NULL)
+		mk->err = KP_ENOMEM;
+	return v;
+}
+
+/* Those that every module has and that say nothing about it. */
+static bool
+fn_is_generated(const struct answer_fn *fn)
+{
+	return kp_span_is(fn->name, "module_info") ||
+	    kp_span_is(fn->name, "behaviour_info") ||
+	    kp_span_is(fn->name, "__info__");
+}
+
+static enum kp_mark
+fn_mark(const char *mod, const struct answer_fn *fn)
+{
+	char name[KP_MARK_NAME_MAX];
+
+	if (fn->name.n >= sizeof(name))
+		return KP_MARK_NONE;
+	snprintf(name, sizeof(name), "%.*s", (int)fn->name.n,
+	    (const char *)fn->name.p);
+	return kp_mark(&(struct kp_mfa){ mod, name, fn->arity });
+}
+
+/* All of kprof is what starts requests: it has nothing else to measure. */
+static bool
+pat_wants(const struct kp_mfa_pat *p, const struct answer_fn *fn)
+{
+	enum kp_mark mark;
+
+	if (p->fun == NULL && strcmp(p->mod, KP_MARK_MODULE) == 0) {
+		mark = fn_mark(p->mod, fn);
+		return mark == KP_MARK_RUN || mark == KP_MARK_SET;
+	}
+	if (p->fun == NULL)
+		return fn->exported && !fn_is_generated(fn);
+	return kp_span_is(fn->name, p->fun) &&
+	    (p->arity < 0 || (uint32_t)p->arity == fn->arity);
+}
+
+static void
+refuse_exact(struct maker *mk, struct kp_plan_item *item, const char *why)
+{
+	item->exact = false;
+	item->exact_refused = true;
+	diag(mk, item->exact_pos, true, "%s:%s/%u is traced without 'exact': "
+	    "%s ({exact, force} insists)", item->mod, item->fun, item->arity,
+	    why);
+}
+
+static void
+want_exact(struct maker *mk, struct kp_plan_item *item, unsigned opts,
+    const struct kp_mfa_pat *p, const struct answer_module *m,
+    const struct answer_fn *fn)
+{
+	const char *behaviour = plan_state_callback(m->behaviours, fn->name,
+	    fn->arity, fn->exported);
+	char why[128];
+
+	item->exact_forced |= (opts & KP_TIER_FORCE) != 0;
+	item->exact_pos = p->pos;
+	item->exact = item->exact_forced || !item->exact_refused;
+	if (behaviour == NULL || !item->exact || item->exact_forced ||
+	    mk->plan->native)
+		return;
+	snprintf(why, sizeof(why), "a callback of %s returns its process's "
+	    "state, all of which would be copied each time", behaviour);
+	refuse_exact(mk, item, why);
+}
+
+enum kp_err
+kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags)
+{
+	struct maker mk = { .plan = plan, .diags = diags };
+	struct kp_plan_item *p;
+	char why[128];
+
+	for (p = plan->v; p < plan->v + plan->n; p++) {
+		if (!p->probe || p->disarmed || !p->exact || p->exact_forced)
+			continue;
+		snprintf(why, sizeof(why), "it is called %lld times a second, "
+		    "more than %d", (long long)p->rate, KP_EXACT_RATE_MAX);
+		if (p->loop && plan->native && p->exact_pos.line == 0)
+			p->exact = false;
+		else if (p->loop)
+			refuse_exact(&mk, p, "it looks like a server's loop: "
+			    "a process was in it all the time");
+		else if (p->rate > KP_EXACT_RATE_MAX && !plan->native)
+			refuse_exact(&mk, p, why);
+	}
+	return mk.err;
+}
+
+/* So much of a scheduler, or so many of them. */
+static const char *
+schedulers(double percent, char *text, size_t n)
+{
+	if (percent < 100)
+		snprintf(text, n, "%.3g %% of a scheduler", percent);
+	else
+		snprintf(text, n, "%.3g schedulers", percent / 100);
+	return text;
+}
+
+enum kp_err
+kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
+    struct kp_diags *diags)
+{
+	struct maker mk = { .plan = plan, .diags = diags };
+	struct kp_plan_item *p;
+	double percent, all = 0;
+	char text[64];
+
+	for (p = plan->v; p < plan->v + plan->n; p++) {
+		if (p->disarmed || p->rate <= 0)
+			continue;
+		percent = kp_cost_percent((double)p->rate);
+		if (c->hot_share <= 0 || percent <= c->hot_share) {
+			all += percent;
+			continue;
+		}
+		p->disarmed = p->hot = true;
+		diag(&mk, p->pos, !check, "%s:%s/%u is too hot to trace: %lld "
+		    "calls/s would take %s, more than hot_share, %g: %s (name "
+		    "its caller instead, or raise hot_share)", p->mod, p->fun,
+		    p->arity, (long long)p->rate, schedulers(percent, text,
+		    sizeof(text)), c->hot_share, check ? "it would not be "
+		    "traced" : "it is not traced");
+	}
+	if (c->budget > 0 && all > c->budget)
+		diag(&mk, (struct kp_pos){ 1, 1 }, true, "the calls of all "
+		    "functions would take %s, requests or not, more than the "
+		    "budget, %g: the hottest will not be traced (name fewer, "
+		    "or raise the budget)", schedulers(all, text, sizeof(text)),
+		    c->budget);
+	return mk.err;
+}
+
+bool
+kp_plan_has_entry(const struct kp_plan *plan)
+{
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->v[i].entry && !plan->v[i].disarmed)
+			return true;
+	return false;
+}
+
+static void
+pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
+    bool entry)
+{
+	struct maker *mk = ctx;
+	const struct answer_module *m = answer_find(mk->answer, p->mod);
+	struct kp_plan_item *item;
+	size_t hits = 0;
+
+	if (mk->err != KP_OK)
+		return;
+	if (m == NULL || !m->loaded) {
+		no_module(mk, p, m, entry);
+		return;
+	}
+	for (uint32_t i = 0; i < m->nfns && mk->err == KP_OK; i++) {
+		if (!pat_wants(p, &m->fns[i]))
+			continue;
+		hits++;
+		item = plan_find(mk->plan, p->mod, &m->fns[i]);
+		if (item == NULL && mk->plan->n == KP_PLAN_MAX) {
+			diag(mk, p->pos, false, "more than %d functions to "
+			    "arm: name fewer", KP_PLAN_MAX);
+			return;
+		}
+		if (item == NULL)
+			item = plan_add(mk, p->mod, &m->fns[i]);
+		if (item == NULL)
+			return;
+		if (item->pos.line == 0)
+			item->pos = p->pos;
+		item->tiers |= tier;
+		item->entry |= entry;
+		if ((opts & KP_TIER_EXACT) != 0)
+			want_exact(mk, item, opts, p, m, &m->fns[i]);
+	}
+	if (hits == 0)
+		no_function(mk, p, m);
+}
+
+/* An entry of kprof is marked by hand, and so is its end. */
+static void
+plan_add_clear(struct maker *mk)
+{
+	const struct answer_module *m = answer_find(mk->answer, KP_MARK_MODULE);
+	struct kp_plan *plan = mk->plan;
+	struct kp_plan_item *item;
+	bool marked = false;
+
+	for (size_t i = 0; i < plan->n; i++)
+		marked |= plan->v[i].entry &&
+		    strcmp(plan->v[i].mod, KP_MARK_MODULE) == 0;
+	if (!marked || m == NULL || plan->n == KP_PLAN_MAX)
+		return;
+	for (uint32_t i = 0; i < m->nfns; i++)
+		if (fn_mark(KP_MARK_MODULE, &m->fns[i]) == KP_MARK_CLEAR &&
+		    (item = plan_add(mk, KP_MARK_MODULE, &m->fns[i])) != NULL)
+			item->clears = true;
+}
+
+static bool
+entry_is_for(const struct kp_entry *e, const char *node)
+{
+	for (size_t i = 0; i < e->nnodes; i++)
+		if (fnmatch(e->nodes[i], node, 0) == 0)
+			return true;
+	return e->nnodes == 0;
+}
+
+static bool
+is_there(const struct answer *a, const struct kp_mfa_pat *p)
+{
+	const struct answer_module *m = answer_find(a, p->mod);
+
+	return m != NULL && m->loaded;
+}
+
+/* Is there the module of at least one entry? */
+static bool
+has_entry(const struct kp_conf *c, const struct answer *a, const char *node)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < c->nentries; i++)
+		any |= entry_is_for(&c->entries[i], node) &&
+		    is_there(a, &c->entries[i].fn);
+	for (size_t i = 0; c->nentries == 0 && i < c->tiers[0].nfns; i++)
+		any |= is_there(a, &c->tiers[0].fns[i]);
+	return any;
+}
+
+enum kp_err
+kp_plan_make(struct kp_plan *plan, const struct kp_conf *c, const char *node,
+    bool native, struct kp_term *answer, struct kp_diags *diags)
+{
+	struct answer a = { 0 };
+	struct maker mk = { .plan = plan, .answer = &a, .diags = diags };
+
+	*plan = (struct kp_plan){ .native = native };
+	*diags = (struct kp_diags){ 0 };
+	mk.err = answer_read(answer, &a);
+	if (mk.err == KP_OK) {
+		mk.has_entry = has_entry(c, &a, node);
+		each_pat(c, pat_apply, &mk);
+		for (size_t i = 0; i < c->nentries; i++)
+			if (entry_is_for(&c->entries[i], node))
+				pat_apply(&mk, &c->entries[i].fn, 0, 0, true);
+		plan_add_clear(&mk);
+	}
+	answer_free(&a);
+	if (mk.err != KP_OK)
+		kp_plan_free(plan);
+	return mk.err;
+}
+
+void
+kp_plan_free(struct kp_plan *plan)
+{
+	for (size_t i = 0; i < plan->n; i++) {
+		free(plan->v[i].mod);
+		free(plan->v[i].fun);
+	}
+	free(plan->v);
+	*plan = (struct kp_plan){ 0 };
+}

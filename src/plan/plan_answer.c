@@ -1,0 +1,133 @@
+/*
+ * plan_answer.c - what a target says of its modules; see the header.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/config.h"
+#include "plan/plan_answer.h"
+
+/* Bounds what one module's answer may make us keep. */
+#define MODULE_FNS_MAX 20000
+
+void
+answer_free(struct answer *a)
+{
+	for (uint32_t i = 0; i < a->n; i++)
+		free(a->v[i].fns);
+	free(a->v);
+}
+
+/* [{Name, Arity}, ...] */
+static struct answer_fn *
+read_fns(struct kp_term *r, uint32_t *n, enum kp_err *err)
+{
+	struct answer_fn *v;
+	int64_t arity;
+
+	*n = kp_term_list(r);
+	if (*n == 0)
+		return NULL;
+	if (*n > MODULE_FNS_MAX) {
+		*err = KP_ELIMIT;
+		return NULL;
+	}
+	v = calloc(*n, sizeof(*v));
+	if (v == NULL) {
+		*err = KP_ENOMEM;
+		return NULL;
+	}
+	for (uint32_t i = 0; i < *n; i++) {
+		kp_term_tuple_n(r, 2);
+		v[i].name = kp_term_atom(r);
+		arity = kp_term_int(r);
+		if (arity < 0 || arity > 255)
+			*err = KP_EFORMAT;
+		v[i].arity = (uint32_t)arity;
+	}
+	kp_term_nil(r);
+	return v;
+}
+
+/* In any order that tells them apart. */
+static int
+fn_compare(const void *a, const void *b)
+{
+	const struct answer_fn *f = a, *g = b;
+
+	if (f->arity != g->arity)
+		return f->arity < g->arity ? -1 : 1;
+	if (f->name.n != g->name.n)
+		return f->name.n < g->name.n ? -1 : 1;
+	return f->name.n > 0 ? memcmp(f->name.p, g->name.p, f->name.n) : 0;
+}
+
+/* A target may say that thousands are there, in each of very many modules. */
+static void
+mark_exported(struct answer_module *m, struct answer_fn *exports, uint32_t n)
+{
+	if (n == 0)
+		return;
+	qsort(exports, n, sizeof(*exports), fn_compare);
+	for (uint32_t i = 0; i < m->nfns; i++)
+		m->fns[i].exported = bsearch(&m->fns[i], exports, n,
+		    sizeof(*exports), fn_compare) != NULL;
+}
+
+static enum kp_err
+read_module(struct kp_term *r, struct answer_module *m)
+{
+	struct answer_fn *exports;
+	uint32_t nexports;
+	struct kp_span what;
+	enum kp_err err = KP_OK;
+	uint32_t n = kp_term_tuple(r);
+
+	m->name = kp_term_atom(r);
+	what = kp_term_atom(r);
+	m->loaded = kp_span_is(what, "ok");
+	if (r->err == KP_OK && n != (m->loaded ? 5 : 4))
+		return KP_EFORMAT;
+	if (!m->loaded) {
+		m->why = kp_term_raw(r);
+		m->others = kp_term_raw(r);
+		return r->err;
+	}
+	exports = read_fns(r, &nexports, &err);
+	if (err == KP_OK)
+		m->fns = read_fns(r, &m->nfns, &err);
+	if (err == KP_OK)
+		m->behaviours = kp_term_raw(r);
+	if (err == KP_OK && r->err == KP_OK)
+		mark_exported(m, exports, nexports);
+	free(exports);
+	return err != KP_OK ? err : r->err;
+}
+
+enum kp_err
+answer_read(struct kp_term *r, struct answer *a)
+{
+	uint32_t n = kp_term_list(r);
+	enum kp_err err = r->err;
+
+	if (err == KP_OK && n > KP_TIER_FNS_MAX + 2 * KP_ENTRY_MAX)
+		err = KP_ELIMIT;
+	if (err == KP_OK && n > 0 && (a->v = calloc(n, sizeof(*a->v))) == NULL)
+		err = KP_ENOMEM;
+	for (uint32_t i = 0; err == KP_OK && i < n; i++) {
+		a->n = i + 1;
+		err = read_module(r, &a->v[i]);
+	}
+	if (err == KP_OK && n > 0)
+		kp_term_nil(r);
+	return err != KP_OK ? err : r->err;
+}
+
+const struct answer_module *
+answer_find(const struct answer *a, const char *name)
+{
+	for (uint32_t i = 0; i < a->n; i++)
+		if (kp_span_is(a->v[i].name, name))
+			return &a->v[i];
+	return NULL;
+}

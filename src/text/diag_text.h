@@ -1,0 +1,22 @@
+/*
+ * diag_text.h - what is wrong with a file, shown where it is wrong:
+ *
+ *	tiers.conf:3:18: error: found 'x', expected a tier name
+ *	  {db, [{db, x y}]}
+ *	             ^
+ */
+#ifndef KPROFD_TEXT_DIAG_TEXT_H
+#define KPROFD_TEXT_DIAG_TEXT_H
+
+#include <stdio.h>
+
+#include "kprofd/buf.h"
+#include "kprofd/config.h"
+
+/* src: the file's n bytes, as they were parsed. */
+void diag_text(struct kp_buf *b, const char *file, const char *src, size_t n,
+    const struct kp_diags *diags);
+void diag_print(FILE *to, const char *file, const char *src, size_t n,
+    const struct kp_diags *diags);
+
+#endif

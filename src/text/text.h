@@ -1,0 +1,54 @@
+/*
+ * text.h - figures and foreign texts as people read them.
+ *
+ * Names of tiers, functions and identities come from targets: text_put() is
+ * the one way by which they reach a terminal.
+ */
+#ifndef KPROFD_TEXT_TEXT_H
+#define KPROFD_TEXT_TEXT_H
+
+#include "kprofd/buf.h"
+#include "kprofd/clock.h"
+
+/* Room that any of the formatted figures needs, with its NUL. */
+#define TEXT_MAX 48
+
+/*
+ * Appends a foreign text: what is unsafe on a terminal as \x1b or \u{202e},
+ * bytes that are no UTF-8 as U+FFFD.
+ */
+void text_put(struct kp_buf *b, const char *s);
+void text_put_n(struct kp_buf *b, const char *s, size_t n);
+/* The same for a text of many lines: newlines and tabs stay. */
+void text_put_lines(struct kp_buf *b, const char *s, size_t n);
+/* Columns that a text takes which text_put() has been over. */
+size_t text_width(const char *s);
+/* Bytes of such a text's longest beginning that fits into so many columns. */
+size_t text_fit(const char *s, size_t columns);
+/*
+ * Appends a clean text, broken at blanks into lines of so many columns (0: no
+ * limit); all but the first are indented.  A newline ends it.
+ */
+void text_wrap(struct kp_buf *b, const char *s, unsigned columns,
+    unsigned indent);
+
+/* 1 204.  All of these write at most TEXT_MAX bytes and return buf. */
+const char *text_count(char *buf, uint64_t n);
+/* 340 ns, 5.2 us, 87 us, 9.4 ms, 1 204 ms, 12.3 s: two digits at least. */
+const char *text_dur(char *buf, kp_dur_ns d);
+/* The same of microseconds, however many. */
+const char *text_us(char *buf, uint64_t us);
+/* 1 234.567, in ms: for columns whose rows are compared.  -1: "-" */
+const char *text_ms(char *buf, kp_dur_ns d);
+/* 1h30m, 30m, 10s, 250ms: a length of time as it is given to options. */
+const char *text_span(char *buf, kp_dur_ns d);
+/* A small average: 0.05, 3.40, 12.3, 1 204. */
+const char *text_average(char *buf, double v);
+/* A part of a whole, 0 to 1: 62 %, 3.4 %, <0.1 %.  Less than 0: "-" */
+const char *text_share(char *buf, double part);
+/* A change, as a part of what it was: +11 %, -3.4 %, 0 %. */
+const char *text_change(char *buf, double change);
+/* Milliseconds, exactly, as a program reads them: 1204.567001 */
+const char *text_exact_ms(char *buf, kp_dur_ns d);
+
+#endif

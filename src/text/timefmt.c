@@ -1,0 +1,258 @@
+/* timefmt.c - see the header. */
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "kprofd/dur.h"
+#include "text.h"
+#include "timefmt.h"
+
+#define PIECE_MAX 24
+
+/* 30m, 1h30m: pieces, each a number and a unit. */
+static bool
+parse_span(const char *s, kp_dur_ns *out)
+{
+	char piece[PIECE_MAX];
+	kp_dur_ns sum = 0, one;
+	size_t n;
+
+	do {
+		n = strspn(s, "0123456789");
+		if (n == 0 || n + 1 >= sizeof(piece) ||
+		    strchr("smhd", s[n]) == NULL || s[n] == '\0')
+			return false;
+		memcpy(piece, s, n + 1);
+		piece[n + 1] = '\0';
+		if (!kp_dur_parse(piece, &one) || one > INT64_MAX - sum)
+			return false;
+		sum += one;
+		s += n + 1;
+	} while (*s != '\0');
+	*out = sum;
+	return true;
+}
+
+/* Exactly n digits at *s; *s moves on. */
+static bool
+digits(const char **s, int n, int *out)
+{
+	int v = 0;
+
+	for (int i = 0; i < n; i++) {
+		if (!isdigit((unsigned char)(*s)[i]))
+			return false;
+		v = v * 10 + ((*s)[i] - '0');
+	}
+	*s += n;
+	*out = v;
+	return true;
+}
+
+static bool
+literal(const char **s, char c)
+{
+	if (**s != c)
+		return false;
+	(*s)++;
+	return true;
+}
+
+/* :SS and .fff are optional */
+static bool
+parse_clock(const char **s, struct tm *tm, int64_t *ns)
+{
+	int64_t unit = KP_NS_PER_S / 10;
+
+	if (!digits(s, 2, &tm->tm_hour) || !literal(s, ':') ||
+	    !digits(s, 2, &tm->tm_min))
+		return false;
+	if (!literal(s, ':'))
+		return true;
+	if (!digits(s, 2, &tm->tm_sec))
+		return false;
+	if (!literal(s, '.'))
+		return true;
+	if (!isdigit((unsigned char)**s))
+		return false;
+	for (; isdigit((unsigned char)**s); (*s)++, unit /= 10)
+		*ns += (**s - '0') * unit;
+	return true;
+}
+
+/* Z, +01:00, +0100, or nothing: local */
+static bool
+parse_zone(const char *s, bool *local, int *east)
+{
+	int sign = *s == '-' ? -1 : 1, h, m;
+
+	*local = *s == '\0';
+	*east = 0;
+	if (*local || strcmp(s, "Z") == 0 || strcmp(s, "z") == 0)
+		return true;
+	if ((*s != '+' && *s != '-') || (s++, !digits(&s, 2, &h)))
+		return false;
+	literal(&s, ':');
+	if (!digits(&s, 2, &m) || *s != '\0' || h > 14 || m > 59)
+		return false;
+	*east = sign * (h * 3600 + m * 60);
+	return true;
+}
+
+/* The C library takes 31 February for 3 March; we do not. */
+static bool
+tm_valid(const struct tm *tm)
+{
+	struct tm day = { .tm_year = tm->tm_year, .tm_mon = tm->tm_mon,
+		.tm_mday = tm->tm_mday };
+
+	timegm(&day);
+	return day.tm_mon == tm->tm_mon && day.tm_mday == tm->tm_mday &&
+	    tm->tm_hour < 24 && tm->tm_min < 60 && tm->tm_sec < 61;
+}
+
+static bool
+parse_iso(const char *s, kp_wall_ns *out)
+{
+	struct tm tm = { .tm_isdst = -1 };
+	int64_t ns = 0;
+	bool local;
+	int east;
+	time_t t;
+
+	if (!digits(&s, 4, &tm.tm_year) || !literal(&s, '-') ||
+	    !digits(&s, 2, &tm.tm_mon) || !literal(&s, '-') ||
+	    !digits(&s, 2, &tm.tm_mday))
+		return false;
+	tm.tm_year -= 1900;
+	tm.tm_mon -= 1;
+	if ((literal(&s, 'T') || literal(&s, 't') || literal(&s, ' ')) &&
+	    !parse_clock(&s, &tm, &ns))
+		return false;
+	/* ns since 1970 in 64 bits end in 2262 */
+	if (!parse_zone(s, &local, &east) || !tm_valid(&tm) ||
+	    tm.tm_year < 70 || tm.tm_year >= 362)
+		return false;
+	t = local ? mktime(&tm) : timegm(&tm) - east;
+	*out = (kp_wall_ns)t * KP_NS_PER_S + ns;
+	return true;
+}
+
+bool
+when_parse(const char *s, kp_wall_ns now, kp_wall_ns *out)
+{
+	kp_dur_ns d;
+
+	/* before now is the only direction there is */
+	if (!parse_span(s + (s[0] == '-'), &d))
+		return parse_iso(s, out);
+	*out = d < now ? now - d : 0;
+	return true;
+}
+
+const char *
+when_parse_range(const char *s, kp_wall_ns now, struct when_range *out)
+{
+	const char *comma = strchr(s, ',');
+	size_t n = comma != NULL ? (size_t)(comma - s) : 0;
+	struct when_range r;
+	char first[WHEN_MAX];
+
+	if (comma == NULL)
+		return "give two times with a comma between them, such as "
+		    "-2h,-1h";
+	snprintf(first, sizeof(first), "%.*s", (int)(n < WHEN_MAX ? n : 0),
+	    s);
+	if (!when_parse(first, now, &r.since))
+		return "the first is not " WHEN_FORMS;
+	if (!when_parse(comma + 1, now, &r.until))
+		return "the second is not " WHEN_FORMS;
+	if (r.since >= r.until)
+		return "the first is not before the second";
+	*out = r;
+	return NULL;
+}
+
+/* Rounds down, so that a fraction is never negative. */
+static time_t
+seconds(kp_wall_ns t, int *ms)
+{
+	int64_t s = t / KP_NS_PER_S - (t % KP_NS_PER_S < 0);
+
+	*ms = (int)((t - s * KP_NS_PER_S) / KP_NS_PER_MS);
+	return (time_t)s;
+}
+
+const char *
+when_iso(char *buf, kp_wall_ns t)
+{
+	struct tm tm;
+	int ms;
+	time_t s = seconds(t, &ms);
+	size_t n;
+
+	gmtime_r(&s, &tm);
+	n = strftime(buf, WHEN_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(buf + n, WHEN_MAX - n, ".%03dZ", ms);
+	return buf;
+}
+
+static void
+local_format(char *buf, kp_wall_ns t, const char *format)
+{
+	struct tm tm;
+	int ms;
+	time_t s = seconds(t, &ms);
+	size_t n;
+
+	localtime_r(&s, &tm);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	n = strftime(buf, WHEN_MAX, format, &tm);
+#pragma GCC diagnostic pop
+	buf[n] = '\0';
+}
+
+const char *
+when_local(char *buf, kp_wall_ns t)
+{
+	local_format(buf, t, "%Y-%m-%d %H:%M:%S");
+	return buf;
+}
+
+const char *
+when_local_ms(char *buf, kp_wall_ns t)
+{
+	size_t n;
+	int ms;
+
+	when_local(buf, t);
+	n = strlen(buf);
+	seconds(t, &ms);
+	snprintf(buf + n, WHEN_MAX - n, ".%03d", ms);
+	return buf;
+}
+
+const char *
+when_zone(char *buf, kp_wall_ns t)
+{
+	local_format(buf, t, "%z");
+	if (strcmp(buf, "+0000") == 0)
+		strcpy(buf, "UTC");
+	return buf;
+}
+
+void
+when_put_range(struct kp_buf *b, kp_wall_ns start, kp_wall_ns end)
+{
+	char from[WHEN_MAX], to[WHEN_MAX], zone[WHEN_MAX], span[TEXT_MAX];
+	bool same_day;
+
+	when_local(from, start);
+	when_local(to, end);
+	same_day = strncmp(from, to, strlen("2026-11-21")) == 0;
+	kp_buf_printf(b, "%s to %s %s (%s)", from,
+	    same_day ? to + strlen("2026-11-21 ") : to, when_zone(zone, end),
+	    text_span(span, end - start));
+}
