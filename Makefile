@@ -39,8 +39,10 @@ PURE   := $(filter-out $(READS),$(wildcard src/base/*.c src/config/*.c \
               src/config/spec/*.c src/plan/*.c src/decode/*.c src/request/*.c \
               src/stats/*.c src/guard/*.c src/calls/*.c))
 # What the client does in a node without a daemon.
-ERRANDS := $(addprefix src/target/,once.c talk.c guest.c counters.c tracer.c tracer_marks.c \
-             tracer_probe.c tracers.c numbers.c)
+ERRANDS := src/target/once.c src/dist/sync.c src/target/guest.c \
+                src/target/counters.c src/target/tracer.c \
+                src/target/tracer_marks.c src/target/tracer_probe.c \
+                src/target/tracers.c src/target/numbers.c
 STORE  := $(wildcard src/store/*.c)
 REPORT := $(wildcard src/report/*.c src/text/*.c) $(READS)
 # What is sent to a collector is the daemon's alone; metrics are served by the
@@ -49,9 +51,10 @@ OTLP   := $(addprefix src/export/,otlp.c otlp_json.c post.c)
 WEB    := $(wildcard src/web/*.c) \
           $(filter-out $(OTLP),$(wildcard src/export/*.c))
 DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) $(OTLP) \
-          $(filter-out $(ERRANDS),$(wildcard src/target/*.c))
+          $(filter-out $(ERRANDS),$(wildcard src/dist/*.c src/target/*.c))
 CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) $(WEB) \
-          $(ERRANDS) $(addprefix src/target/,node.c agent_msg.c probe_file.c)
+          $(ERRANDS) src/dist/handshake.c src/target/agent_msg.c \
+                src/target/probe_file.c
 
 # The SQLite extension: code of its own, since it has to run anywhere.
 EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
@@ -301,7 +304,7 @@ $(B)/test/test_post: UNIT_LIBS = $(LDLIBS_DAEMON)
 $(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
 # And so is what is decided over several targets.
 $(B)/test/test_numbers: $(call obj,src/target/numbers.c)
-$(B)/test/test_targets: $(call obj,src/kprofd/missing.c src/target/labels.c)
+$(B)/test/test_targets: $(call obj,src/kprofd/missing.c src/target/label_epochs.c)
 
 .PHONY: unit
 unit: $(UNIT)
@@ -341,7 +344,7 @@ FUZZ_EXPORT  := $(addprefix src/export/,expo.c expo_proto.c families.c \
                 health.c otlp_json.c totals.c) \
                 src/text/json.c src/text/text.c src/text/timefmt.c \
                 src/text/width.c
-FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/labels.c \
+FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/label_epochs.c \
                 src/target/probe_file.c
 
 $(B)/replay/text: $(call obj,$(FUZZ_TEXT))
@@ -671,7 +674,7 @@ releases: $(INTEGRATION_NEEDS) $(ROOTS)
 # All of them anew, with the releases of `make matrix`.  ONLY: some programs.
 
 $(B)/test/record: test/support/record.c $(B)/flags $(LIB) \
-    $(call obj,$(filter-out $(ERRANDS),$(wildcard src/target/*.c)) \
+    $(call obj,$(filter-out $(ERRANDS),$(wildcard src/dist/*.c src/target/*.c)) \
                src/config/tiers_file.c src/text/text.c src/text/width.c)
 	@mkdir -p $(@D)
 	$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIB) $(LDLIBS_DAEMON)

@@ -4,7 +4,7 @@
  *   bits 0..31   the trace control word after the step that this label made
  *   bits 32..41  the low bits of what the word was before the step, xor those
  *                of the label that the process had before
- *   bits 42..51  a constant of this arming (target/labels.h), never 0
+ *   bits 42..51  a constant of this arming (target/label_epochs.h), never 0
  *   bit  52      0: a kprofd's; 1: of kprof trace, where bits 32..51 are an
  *                epoch (erlang/kprof_tracer.erl), or as above
  *   bits 53..58  the signature: a token with it is ours, whichever kprofd made

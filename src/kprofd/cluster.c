@@ -5,7 +5,7 @@
 
 #include "kprofd/cluster.h"
 #include "kprofd/nodes.h"
-#include "target/scout.h"
+#include "dist/discovery.h"
 
 struct cluster {
 	struct event_base *base;

@@ -12,7 +12,7 @@
 #include <event2/event.h>
 
 #include "kprofd/term.h"
-#include "target/node.h"
+#include "dist/handshake.h"
 
 #define CLUSTER_NODES_MAX 5000	/* names of one answer that are looked at */
 

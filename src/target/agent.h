@@ -12,8 +12,8 @@
 #include <event2/event.h>
 
 #include "kprofd/plan.h"
-#include "target/labels.h"
-#include "target/node.h"
+#include "target/label_epochs.h"
+#include "dist/handshake.h"
 
 #define AGENT_PROTOCOL 4	/* of kprof_agent.erl */
 /*

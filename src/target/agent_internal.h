@@ -13,8 +13,8 @@
 
 #include "kprofd/backoff.h"
 #include "target/agent_msg.h"
-#include "target/connect.h"
-#include "target/link.h"
+#include "dist/connect.h"
+#include "dist/conn.h"
 
 #define MESSAGE_MAX (8u << 20)	/* bytes of one message to the target */
 #define STEP_MS 10000		/* the longest wait for an answer, */

@@ -8,7 +8,7 @@
 #define KP_TARGET_GUEST_H
 
 #include "kprofd/config.h"
-#include "target/talk.h"
+#include "dist/sync.h"
 
 /* Renewed every second, also while something is waited for. */
 #define GUEST_LEASE_MS 4000

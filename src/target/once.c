@@ -3,7 +3,7 @@
 
 #include "kprofd/etf.h"
 #include "target/once.h"
-#include "target/talk.h"
+#include "dist/sync.h"
 
 #define LIMIT (10 * KP_NS_PER_S)
 

@@ -12,7 +12,7 @@
 /*
  * Runs seq_trace:reset_trace() in the target, which takes every sequential
  * trace token away, anybody's, and stops the node for that.  name and
- * cookie_file may be NULL (node.h).
+ * cookie_file may be NULL (handshake.h).
  * On error `why` is one line for the user.
  */
 enum kp_err target_clear_tokens(const char *target, const char *name,

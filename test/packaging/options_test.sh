@@ -88,9 +88,9 @@ in_page() {
 	    sed -n 's/^\.It Ev //p' | tr -d , | words
 }
 same 'kprofd: environment' "$(in_page kprofd.8 | grep -vx TZ)" \
-    "$(environment src/kprofd src/target src/store)"
+    "$(environment src/kprofd src/dist src/target src/store)"
 same 'kprof: environment' "$(in_page kprof.1 | grep -vx TZ)" \
-    "$(environment src/kprof src/target/node.c src/target/once.c src/store)"
+    "$(environment src/kprof src/dist/handshake.c src/target/once.c src/store)"
 same 'kprofd: signals' \
     "$(sed -n 's/^\.It Dv \(SIG.*\)/\1/p' priv/man/kprofd.8 |
     sed 's/Dv//g; s/,//g' | words)" \

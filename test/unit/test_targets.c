@@ -12,7 +12,7 @@
 
 #include "kprofd/missing.h"
 #include "kprofd/options.h"
-#include "target/labels.h"
+#include "target/label_epochs.h"
 
 /* Armed and armed again at random, for years. */
 static void

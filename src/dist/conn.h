@@ -1,11 +1,11 @@
 /*
- * link.h - the socket to a target: bytes on one side, frames on the other.
+ * conn.h - the socket to a target: bytes on one side, frames on the other.
  *
  * After the handshake the descriptor belongs to libevent: non-blocking,
  * bounded both ways, ticks answered here.  Callbacks run in the event loop.
  */
-#ifndef KP_TARGET_LINK_H
-#define KP_TARGET_LINK_H
+#ifndef KPROFD_DIST_CONN_H
+#define KPROFD_DIST_CONN_H
 
 #include <event2/event.h>
 

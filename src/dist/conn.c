@@ -1,5 +1,5 @@
 /*
- * link.c - see the header.  Reads move bytes and hand frames on; writes go
+ * conn.c - see the header.  Reads move bytes and hand frames on; writes go
  * out at once when they can and wait in a bounded buffer when not.
  */
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "target/link.h"
+#include "dist/conn.h"
 
 /* Reads in one go before other events of the loop get their turn. */
 #define READS_AT_ONCE 16

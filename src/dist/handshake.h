@@ -1,13 +1,13 @@
 /*
- * node.h - joins a cluster as a hidden node, with ei.
+ * handshake.h - joins a cluster as a hidden node, with ei.
  *
  * Only the handshake is ei's; the socket it leaves is handed over whole, for
  * the caller to read and write frames (kprofd/frame.h).  node_connect()
  * blocks, for no longer than its time limit, so the daemon calls it on a
  * thread of its own.
  */
-#ifndef KP_TARGET_NODE_H
-#define KP_TARGET_NODE_H
+#ifndef KPROFD_DIST_HANDSHAKE_H
+#define KPROFD_DIST_HANDSHAKE_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "kprofd/thread.h"
-#include "target/connect.h"
+#include "dist/connect.h"
 
 #define GRACE KP_NS_PER_S
 

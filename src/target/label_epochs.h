@@ -1,5 +1,5 @@
 /*
- * labels.h - the constants in the labels of a kprofd's targets.
+ * label_epochs.h - the constants in the labels of a kprofd's targets.
  *
  * Tokens travel between nodes, so labels of different targets must never be
  * equal: bits 42 to 51 of a label are a constant that one target of this
@@ -10,8 +10,8 @@
  * kprofd a constant agrees in one case of 1023, and then the other 48 bits of
  * a label, counted from a random start, have to be the same, too.
  */
-#ifndef KP_TARGET_LABELS_H
-#define KP_TARGET_LABELS_H
+#ifndef KPROFD_TARGET_LABEL_EPOCHS_H
+#define KPROFD_TARGET_LABEL_EPOCHS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,18 +1,18 @@
 /*
- * scout.h - asks a node that is not profiled which nodes it sees, again and
+ * discovery.h - asks a node that is not profiled which nodes it sees, again and
  * again: the seed of a cluster that no glob matches.
  *
  * It loads nothing there: the question is nodes(visible), put to rex every two
  * seconds over a hidden connection.  Like a target's, the connection is made
  * anew when it is lost, with backoff.
  */
-#ifndef KP_TARGET_SCOUT_H
-#define KP_TARGET_SCOUT_H
+#ifndef KPROFD_DIST_DISCOVERY_H
+#define KPROFD_DIST_DISCOVERY_H
 
 #include <event2/event.h>
 
 #include "kprofd/term.h"
-#include "target/node.h"
+#include "dist/handshake.h"
 
 struct scout;
 

@@ -1,4 +1,4 @@
-/* talk.c - see the header. */
+/* sync.c - see the header. */
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -10,8 +10,8 @@
 
 #include "kprofd/etf.h"
 #include "kprofd/frame.h"
-#include "target/node.h"
-#include "target/talk.h"
+#include "dist/handshake.h"
+#include "dist/sync.h"
 
 #define CONNECT_LIMIT (8 * KP_NS_PER_S)
 #define SEND_LIMIT (10 * KP_NS_PER_S)

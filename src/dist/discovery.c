@@ -1,13 +1,13 @@
-/* scout.c - see the header. */
+/* discovery.c - see the header. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "kprofd/backoff.h"
 #include "kprofd/etf.h"
 #include "target/agent_msg.h"
-#include "target/connect.h"
-#include "target/link.h"
-#include "target/scout.h"
+#include "dist/connect.h"
+#include "dist/conn.h"
+#include "dist/discovery.h"
 
 #define ASK_MS 2000
 #define SILENT_MAX 3		/* questions in a row without an answer */

@@ -1,5 +1,5 @@
-/* labels.c - see the header. */
-#include "target/labels.h"
+/* label_epochs.c - see the header. */
+#include "target/label_epochs.h"
 
 /* splitmix64: a sequence that looks random, from any seed. */
 static uint64_t

@@ -1,5 +1,5 @@
 /*
- * node.c - the handshake, by ei, over sockets of our own.
+ * handshake.c - the handshake, by ei, over sockets of our own.
  *
  * ei reports most failures as EIO.  Its pluggable socket layer lets us see
  * the handshake go by and keep one deadline over all of it, so an operator
@@ -24,7 +24,7 @@
 
 #include "kprofd/nodes.h"
 #include "kprofd/secret.h"
-#include "target/node.h"
+#include "dist/handshake.h"
 
 /* What was seen of one handshake; ei carries it as its socket context. */
 struct shake {

@@ -1,10 +1,10 @@
 /*
- * talk.h - a conversation with one node, without an event loop: for the
+ * sync.h - a conversation with one node, without an event loop: for the
  * client, which asks, waits for the answer and leaves.  Blocking, with a
  * deadline for every wait.
  */
-#ifndef KP_TARGET_TALK_H
-#define KP_TARGET_TALK_H
+#ifndef KPROFD_DIST_SYNC_H
+#define KPROFD_DIST_SYNC_H
 
 #include "kprofd/buf.h"
 #include "kprofd/clock.h"
@@ -13,7 +13,7 @@
 
 struct talk_opts {
 	const char *target;
-	const char *name, *cookie_file;	/* may be NULL (node.h) */
+	const char *name, *cookie_file;	/* may be NULL (handshake.h) */
 	int wake;	/* when this can be read a wait ends; -1: none */
 };
 

@@ -1,12 +1,12 @@
 /*
  * connect.h - node_connect() without making the event loop wait.
  */
-#ifndef KP_TARGET_CONNECT_H
-#define KP_TARGET_CONNECT_H
+#ifndef KPROFD_DIST_CONNECT_H
+#define KPROFD_DIST_CONNECT_H
 
 #include <event2/event.h>
 
-#include "target/node.h"
+#include "dist/handshake.h"
 
 struct connect;
 
