@@ -44,10 +44,11 @@ ERRANDS := src/target/once.c src/dist/sync.c src/target/guest.c \
                 src/target/tracer_marks.c src/target/tracer_probe.c \
                 src/target/tracers.c src/target/numbers.c
 STORE  := $(wildcard src/store/*.c)
-REPORT := $(wildcard src/report/*.c src/text/*.c) $(READS)
+REPORT := $(wildcard src/report/*.c src/report/compare/*.c src/text/*.c) $(READS)
 # What is sent to a collector is the daemon's alone; metrics are served by the
 # web server.
-OTLP   := $(addprefix src/export/,otlp.c otlp_json.c post.c)
+OTLP   := src/export/otlp.c src/export/otlp_json.c \
+                src/export/http_post.c
 WEB    := $(wildcard src/web/*.c) \
           $(filter-out $(OTLP),$(wildcard src/export/*.c))
 DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) $(OTLP) \
@@ -288,16 +289,18 @@ $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
 # What the native probe is made of needs no VM.
 $(B)/test/test_ring $(B)/test/test_merge $(B)/test/test_probe_clock: \
-    $(call obj,$(addprefix src/probe/,ring.c merge.c clock.c names.c))
+    $(call obj,src/probe/ring.c src/probe/merge_rings.c \
+                src/probe/clock.c src/probe/names.c)
 
 # What metrics are written by is pure.
-$(B)/test/test_expo: $(call obj,$(addprefix src/export/,expo.c expo_proto.c \
-    families.c health.c totals.c))
+$(B)/test/test_expo: $(call obj,src/export/prometheus.c src/export/prometheus_proto.c \
+                src/export/families.c src/export/health.c \
+                src/export/totals.c)
 
 $(B)/test/test_otlp: $(call obj,src/export/otlp_json.c src/export/totals.c \
     src/text/json.c src/text/text.c src/text/width.c src/text/timefmt.c)
 
-$(B)/test/test_post: $(call obj,src/export/post.c)
+$(B)/test/test_post: $(call obj,src/export/http_post.c)
 $(B)/test/test_post: UNIT_LIBS = $(LDLIBS_DAEMON)
 
 # These are pure, though they live with the daemon.
@@ -334,14 +337,15 @@ FUZZ_MESSAGE := src/target/agent_msg.c
 FUZZ_KEYS    := src/text/keys.c
 FUZZ_PROFILE := src/report/profile.c src/report/profile_limit.c \
                 src/text/fn_name.c src/report/profile_diff.c \
-                src/report/figures.c src/text/grid.c \
+                src/report/report_json_csv.c src/text/grid.c \
                 src/text/grid_write.c src/text/json.c \
                 src/report/losses.c src/text/text.c src/text/timefmt.c \
                 src/text/width.c
-FUZZ_WEB     := src/web/params.c src/web/access.c src/text/timefmt.c \
+FUZZ_WEB     := src/web/params.c src/web/auth.c src/text/timefmt.c \
                 src/text/text.c src/text/width.c src/report/report.c
-FUZZ_EXPORT  := $(addprefix src/export/,expo.c expo_proto.c families.c \
-                health.c otlp_json.c totals.c) \
+FUZZ_EXPORT  := src/export/prometheus.c src/export/prometheus_proto.c \
+                src/export/families.c src/export/health.c \
+                src/export/otlp_json.c src/export/totals.c \
                 src/text/json.c src/text/text.c src/text/timefmt.c \
                 src/text/width.c
 FUZZ_AGENT   := $(wildcard src/target/agent*.c) src/target/label_epochs.c \

@@ -4,7 +4,7 @@
 
 #include "kprofd/calls.h"
 #include "kprofd/nodes.h"
-#include "request/intern.h"
+#include "request/fns.h"
 
 struct kp_call_names {
 	struct kp_call_fn *fns;

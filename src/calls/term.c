@@ -10,7 +10,7 @@
 #include "calls/args.h"
 #include "kprofd/calls_term.h"
 #include "kprofd/nodes.h"
-#include "request/intern.h"
+#include "request/fns.h"
 
 struct kp_calls_decoder {
 	struct kp_call_names *names;

@@ -7,7 +7,7 @@
 #ifndef KP_EXPORT_FAMILIES_H
 #define KP_EXPORT_FAMILIES_H
 
-#include "expo.h"
+#include "prometheus.h"
 #include "totals.h"
 
 void families_write(struct expo *x, const struct totals *t);

@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-#include "expo.h"
+#include "prometheus.h"
 
 enum health {
 	HEALTH_UPTIME, HEALTH_TARGETS, HEALTH_NO_ROOM, HEALTH_DB_BYTES,

@@ -12,7 +12,7 @@
 #include "kprofd/thread.h"
 #include "otlp.h"
 #include "otlp_json.h"
-#include "post.h"
+#include "http_post.h"
 #include "store/feed.h"
 
 #define LOOK (5 * KP_NS_PER_S)	/* at the database, when all is sent */

@@ -29,7 +29,7 @@ struct totals;
 
 struct otlp_opts {
 	const char *url;	/* http://HOST:4318, https too */
-	const char *header_file;	/* NULL: none; see post.h */
+	const char *header_file;	/* NULL: none; see http_post.h */
 	const char *db;
 	struct totals *totals;	/* all borrowed; outlive it */
 };

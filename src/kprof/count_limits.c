@@ -9,7 +9,7 @@
 #include "text/diag_text.h"
 #include "text/text.h"
 #include "config/tiers_file.h"
-#include "request/intern.h"
+#include "request/fns.h"
 
 #define IDENTITIES 1100		/* the node asks about 1000 */
 #define NEAR_MAX 3		/* names further away are no misspellings */

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "kprof.h"
-#include "report/messages.h"
+#include "report/message_waits.h"
 #include "report/report_db.h"
-#include "report/versus.h"
+#include "report/compare/compare.h"
 #include "text/timefmt.h"
 
 struct args {

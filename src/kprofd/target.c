@@ -15,7 +15,7 @@
 /* More of anything is in no window: sums of very many fit SQL's integers. */
 #define FIGURE_MAX (UINT64_C(1) << 40)
 
-/* Read before they are looked at: see request/ahead.c.  22 KiB. */
+/* Read before they are looked at: see request/prefetch.c.  22 KiB. */
 #define EVENTS_AT_ONCE 128
 
 static uint64_t

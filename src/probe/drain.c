@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "probe/checked.h"
-#include "probe/merge.h"
+#include "probe/merge_rings.h"
 #include "probe/probe.h"
 
 #define MOMENT_TRIES 5

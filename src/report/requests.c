@@ -5,7 +5,7 @@
 
 #include "text/grid.h"
 #include "losses.h"
-#include "messages.h"
+#include "message_waits.h"
 #include "requests.h"
 #include "text/text.h"
 #include "text/timefmt.h"

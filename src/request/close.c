@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "request/pause.h"
+#include "request/sched_gc.h"
 
 static bool
 scratch_room(struct kp_requests *rs, uint32_t n)

@@ -2,7 +2,7 @@
  * expire.c - time passes: what is due is settled, closed, dropped or forgotten;
  * or all of it at once.
  */
-#include "request/pause.h"
+#include "request/sched_gc.h"
 
 /* No entry came: the token is older than what is remembered. */
 static void

@@ -1,30 +1,30 @@
 /*
  * internal.h - what the files of src/request share.
  *
- *   intern, ident   names                      (intern.c, ident.c)
+ *   intern, ident   names                      (fns.c, naming.c)
  *   proc            processes                  (proc.c)
  *   stack           open calls of a process    (stack.c)
- *   meet            what a call says of others (meet.c)
+ *   meet            what a call says of others (reconcile.c)
  *   mark            requests set and cleared   (mark.c)
  *   node            nodes and their clocks     (node.c)
- *   tomb            labels of closed requests  (tomb.c)
+ *   tomb            labels of closed requests  (tombstone.c)
  *   list            requests in flight         (list.c)
  *   pool            their memory               (pool.c)
- *   ahead           what events will touch     (ahead.c)
+ *   ahead           what events will touch     (prefetch.c)
  *   request         events in                  (request.c)
- *   pause           what else processes did    (pause.c)
+ *   pause           what else processes did    (sched_gc.c)
  *   expire          time passes                (expire.c)
- *   place           calls of several nodes     (place.c)
+ *   place           calls of several nodes     (clock_align.c)
  *   close           requests out               (close.c)
  *   flight          what is there now          (flight.c)
- *   mail            messages                   (mail.c)
+ *   mail            messages                   (messages.c)
  *   receiver        who takes them             (receiver.c)
  */
 #ifndef KP_REQUEST_INTERNAL_H
 #define KP_REQUEST_INTERNAL_H
 
 #include "kprofd/request.h"
-#include "request/intern.h"
+#include "request/fns.h"
 #include "base/map.h"
 #include "base/pool.h"
 
@@ -185,13 +185,13 @@ struct kp_requests {
 	size_t in_flight;	/* of all nodes, without the early ones */
 	size_t nearly;		/* of those */
 	uint64_t calls;		/* of all of them */
-	struct map buried;	/* label -> where its tomb is: tomb.c */
+	struct map buried;	/* label -> where its tomb is: tombstone.c */
 	uint32_t ntombs, tombs_room;	/* of all nodes */
 	uint64_t next_id;
 	bool marks;		/* set_token was met: looking for it may pay */
-	struct pauses *pauses;	/* pause.c; NULL: nobody told of any */
+	struct pauses *pauses;	/* sched_gc.c; NULL: nobody told of any */
 	struct mails *mails;	/* NULL: messages are not asked for */
-	/* scratch of close.c and place.c, kept between requests */
+	/* scratch of close.c and clock_align.c, kept between requests */
 	struct kp_call *out;
 	struct place *place;	/* as many */
 	uint32_t *order;	/* twice as many */
@@ -275,7 +275,7 @@ void procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now);
  */
 void procs_abandon(struct kp_requests *rs, struct rnode *nd);
 
-/* meet.c */
+/* reconcile.c */
 /* Is it the same, or of a request that began inside outer's? */
 bool label_inside(const struct kp_requests *rs, uint64_t label,
     uint64_t outer);
@@ -311,7 +311,7 @@ void mark_set(struct kp_requests *rs, struct req *rq);
 void mark_clear(struct kp_requests *rs, const struct proc *p,
     const struct kp_fn *fn, uint64_t label, kp_target_ns at);
 
-/* tomb.c */
+/* tombstone.c */
 void tombs_free(struct kp_requests *rs, struct rnode *nd);
 void tombs_add(struct kp_requests *rs, struct rnode *nd,
     const struct tomb *tomb);
@@ -321,7 +321,7 @@ uint32_t tombs_node(const struct kp_requests *rs, uint64_t label);
 void tombs_expire(struct kp_requests *rs, struct rnode *nd,
     kp_target_ns before);
 
-/* mail.c; but for the first two where rs->mails is there */
+/* messages.c; but for the first two where rs->mails is there */
 /* False: out of memory. */
 bool mails_init(struct kp_requests *rs);
 void mails_free(struct kp_requests *rs);
@@ -338,7 +338,7 @@ void mails_expire(struct kp_requests *rs, const struct rnode *nd,
 /* The node goes, or its clock starts anew: what waits for its events. */
 void mails_detach(struct kp_requests *rs, const struct rnode *nd);
 
-/* ahead.c: rq, of a list, will be closed: what the next one needs */
+/* prefetch.c: rq, of a list, will be closed: what the next one needs */
 void req_fetch_next(const struct kp_requests *rs, const struct req *rq);
 
 /* list.c */
@@ -372,7 +372,7 @@ void req_lose_calls(struct kp_requests *rs, const struct req *rq,
 
 /*
  * A call while a request of several nodes is laid out.  Those that are tied to
- * each other by events of one node move together: see place.c.
+ * each other by events of one node move together: see clock_align.c.
  */
 struct place {
 	uint64_t from;		/* who sent the token; 0: nobody, or ourselves */
@@ -397,10 +397,10 @@ call_covers(const struct kp_call *c, kp_target_ns at)
 /* close.c: still open and begun after the end: goes on as a late one */
 bool call_goes_on(const struct kp_requests *rs, const struct req *rq,
     uint32_t i);
-/* place.c: brings a request's calls on this node to its clock. */
+/* clock_align.c: brings a request's calls on this node to its clock. */
 void calls_detach(struct kp_requests *rs, struct req *rq, uint32_t node);
 /*
- * place.c: fills rs->out with the calls of a request of several nodes, final,
+ * clock_align.c: fills rs->out with the calls of a request of several nodes, final,
  * and sets its end; returns their number.
  */
 uint32_t place_calls(struct kp_requests *rs, struct req *rq);

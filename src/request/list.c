@@ -1,7 +1,7 @@
 /* list.c - requests in flight: their memory, and the lists of a node. */
 #include <string.h>
 
-#include "request/pause.h"
+#include "request/sched_gc.h"
 
 /*
  * Events are nearly in order, and one that is further off stands where it is

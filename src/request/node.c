@@ -6,7 +6,7 @@
  * and runs nearly as fast as others.  Its offset says what to add to get the
  * time of one clock that all nodes have in common.  That is an estimate, so
  * nothing here is used for a duration: it only says in which order things are
- * looked at, and where calls go in a tree (place.c).
+ * looked at, and where calls go in a tree (clock_align.c).
  */
 #include <stdlib.h>
 #include <string.h>

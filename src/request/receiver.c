@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "request/intern.h"
+#include "request/fns.h"
 #include "request/receiver.h"
 
 #define NAME_BYTES 256		/* of an atom in a name */

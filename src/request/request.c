@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "request/pause.h"
+#include "request/sched_gc.h"
 
 #define MAX_REQUESTS 100000
 #define MAX_CALLS 10000

@@ -3,7 +3,7 @@
 #define KPROFD_STATS_STATE_H
 
 #include "cells.h"
-#include "pause.h"
+#include "sched_gc.h"
 #include "kprofd/stats.h"
 #include "waits.h"
 

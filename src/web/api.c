@@ -11,7 +11,7 @@
 #include "report/report_db.h"
 #include "report/requests.h"
 #include "report/series.h"
-#include "report/versus.h"
+#include "report/compare/compare.h"
 
 #define QUERY_MAX (5 * KP_NS_PER_S)	/* of one request */
 #define RUNS 20

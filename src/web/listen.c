@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "access.h"
+#include "auth.h"
 #include "listen.h"
 
 #define BACKLOG 64

@@ -5,7 +5,7 @@
 #include <event2/http.h>
 
 #include "export/totals.h"
-#include "relay.h"
+#include "ctl_async.h"
 
 /* Sees to the answer.  t: NULL where there is no daemon, only its database. */
 void scrape_run(struct totals *t, struct relays *relays,

@@ -18,13 +18,13 @@
 #include <event2/keyvalq_struct.h>
 #include <event2/thread.h>
 
-#include "access.h"
-#include "conns.h"
-#include "errands.h"
-#include "jobs.h"
+#include "auth.h"
+#include "connections.h"
+#include "daemon_routes.h"
+#include "query_queue.h"
 #include "kprofd/thread.h"
 #include "listen.h"
-#include "peer.h"
+#include "peer_uid.h"
 #include "reply.h"
 #include "scrape.h"
 #include "web.h"

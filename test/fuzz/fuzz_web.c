@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "web/access.h"
+#include "web/auth.h"
 #include "web/params.h"
 
 /* 21 November 2026 */

@@ -21,7 +21,7 @@
 #include <event2/bufferevent.h>
 #include <event2/listener.h>
 
-#include "export/post.h"
+#include "export/http_post.h"
 
 #define TEXT_MAX 4096
 

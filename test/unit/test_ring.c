@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "probe/merge.h"
+#include "probe/merge_rings.h"
 #include "probe/names.h"
 #include "probe/ring.h"
 

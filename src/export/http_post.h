@@ -1,0 +1,57 @@
+/*
+ * http_post.h - sends one body at a time to an HTTP or HTTPS server, from an event
+ * loop.
+ *
+ * A connection for each: between two there are seconds, and one that is new is
+ * never a stale one.  The server's certificate has to be valid for the URL's
+ * host, by the system's authorities, or those of SSL_CERT_FILE.  Answers are
+ * bounded in size and time; one whose body is cut short by that is the answer
+ * that its head says, since the server has got what was sent.
+ */
+#ifndef KPROFD_EXPORT_HTTP_POST_H
+#define KPROFD_EXPORT_HTTP_POST_H
+
+#include <event2/event.h>
+
+#include <stdbool.h>
+
+#include "kprofd/buf.h"
+
+#define POST_SECONDS 10		/* from connecting to the end of the answer */
+#define POST_ANSWER_MAX 65536	/* bytes of a body */
+#define POST_HEADER_MAX 8192	/* bytes of the file of a header */
+#define POST_RETRY_MAX 3600	/* seconds that an answer may ask for */
+
+struct post;
+
+/*
+ * url: http://HOST[:PORT][/PATH] or https.  header_file: NULL, or a file of
+ * one line "Name: value" that only its owner may read, for authorization.  On
+ * error `why` is one line for the user.
+ */
+enum kp_err post_new(struct post **out, struct event_base *base,
+    const char *url, const char *header_file, char *why, size_t n);
+/* Without a call of done. */
+void post_free(struct post *p);
+
+/*
+ * status: of HTTP, or 0: no answer, and then text says why; else it is the
+ * body.  retry_after: seconds, 0: not said.
+ */
+struct post_answer {
+	int status;
+	const char *text;
+	size_t n;
+	unsigned retry_after;
+};
+
+typedef void post_fn(void *ctx, const struct post_answer *a);
+
+/*
+ * Sends the body, JSON, to the URL's path with this one behind it.  Calls
+ * done(ctx, ...) once, perhaps at once; until then no other one may be sent.
+ */
+void post_send(struct post *p, const char *path, const struct kp_buf *body,
+    post_fn *done, void *ctx);
+
+#endif

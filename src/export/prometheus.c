@@ -1,0 +1,308 @@
+/* prometheus.c - see the header: the two text forms, and what all have in common. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "prometheus.h"
+
+#define BOUNDS_PER_OCTAVE 2
+#define BOUND_LOWEST (-14 * BOUNDS_PER_OCTAVE)
+#define BUCKETS_PER_BOUND (KP_HIST_PER_OCTAVE / BOUNDS_PER_OCTAVE)
+
+double
+expo_bound(size_t i)
+{
+	return exp2(((double)i + BOUND_LOWEST) / BOUNDS_PER_OCTAVE);
+}
+
+/* Bucket j ends at 2^((j+1)/32): it is below bound k if j + 1 <= 16 k. */
+void
+expo_cumulate(const struct kp_hist *h, uint64_t n[EXPO_BOUNDS])
+{
+	uint64_t seen = 0;
+	uint32_t j = 0;
+
+	for (int i = 0; i < EXPO_BOUNDS; i++) {
+		while (j < h->len && h->lo + (int32_t)j + 1 <=
+		    (i + BOUND_LOWEST) * BUCKETS_PER_BOUND)
+			seen += h->n[j++];
+		n[i] = seen;
+	}
+}
+
+const char *
+expo_double(char text[EXPO_NUMBER_MAX], double v)
+{
+	if (isinf(v))
+		return v > 0 ? "+Inf" : "-Inf";
+	for (int digits = 15; digits <= 17; digits++) {
+		snprintf(text, EXPO_NUMBER_MAX, "%.*g", digits, v);
+		if (strtod(text, NULL) == v)
+			break;
+	}
+	return text;
+}
+
+/* ---- which form ---- */
+
+/* Is one of the words of a header's element this one? */
+static bool
+has_word(const char *p, size_t n, const char *what)
+{
+	size_t len = strlen(what), word;
+
+	for (; n > 0; p += word, n -= word) {
+		word = strcspn(p, "; \t,");
+		if (word > n)
+			word = n;
+		if (word == len && strncasecmp(p, what, len) == 0)
+			return true;
+		if (word == 0)
+			word = 1;
+	}
+	return false;
+}
+
+/* 0 to 1; 1 where it does not say. */
+static double
+quality(const char *p, size_t n)
+{
+	for (size_t i = 0; i + 3 < n; i++)
+		if ((p[i] == ';' || p[i] == ' ') && p[i + 1] == 'q' &&
+		    p[i + 2] == '=')
+			return strtod(p + i + 3, NULL);
+	return 1;
+}
+
+/* False: it asks for none of them. */
+static bool
+element_format(const char *p, size_t n, enum expo_format *f)
+{
+	if (has_word(p, n, "application/openmetrics-text"))
+		*f = EXPO_OPENMETRICS;
+	else if (has_word(p, n, "application/vnd.google.protobuf") &&
+	    has_word(p, n, "proto=io.prometheus.client.MetricFamily") &&
+	    has_word(p, n, "encoding=delimited"))
+		*f = EXPO_PROTOBUF;
+	else if (has_word(p, n, "text/plain") || has_word(p, n, "text/*") ||
+	    has_word(p, n, "*/*"))
+		*f = EXPO_TEXT;
+	else
+		return false;
+	return true;
+}
+
+enum expo_format
+expo_choose(const char *accept)
+{
+	enum expo_format f, best = EXPO_TEXT;
+	double q, best_q = 0;
+	size_t n;
+
+	for (const char *p = accept; p != NULL && *p != '\0';
+	    p += n + (p[n] == ',')) {
+		n = strcspn(p, ",");
+		if (!element_format(p, n, &f))
+			continue;
+		q = quality(p, n);
+		/* of two it likes as well, what has more in it */
+		if (q > best_q || (q > 0 && q == best_q && f > best)) {
+			best = f;
+			best_q = q;
+		}
+	}
+	return best;
+}
+
+const char *
+expo_content_type(enum expo_format f)
+{
+	static const char *const types[] = {
+		[EXPO_TEXT] = "text/plain; version=0.0.4; charset=utf-8",
+		[EXPO_OPENMETRICS] = "application/openmetrics-text; "
+		    "version=1.0.0; charset=utf-8",
+		[EXPO_PROTOBUF] = "application/vnd.google.protobuf; "
+		    "proto=io.prometheus.client.MetricFamily; "
+		    "encoding=delimited",
+	};
+
+	return types[f];
+}
+
+/* ---- the text forms ---- */
+
+static const char *
+unit_of(const struct metric *m)
+{
+	static const char *const units[] = { "seconds", "bytes", "ratio" };
+	size_t n = strlen(m->name), len;
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		len = strlen(units[i]);
+		if (n > len && m->name[n - len - 1] == '_' &&
+		    strcmp(m->name + n - len, units[i]) == 0)
+			return units[i];
+	}
+	return NULL;
+}
+
+/* quote: also what would end a label's value. */
+static void
+put_escaped(struct kp_buf *b, const char *s, bool quote)
+{
+	for (; *s != '\0'; s++) {
+		if (*s == '\n')
+			kp_buf_str(b, "\\n");
+		else if (*s == '\\' || (*s == '"' && quote))
+			kp_buf_printf(b, "\\%c", *s);
+		else
+			kp_buf_u8(b, (uint8_t)*s);
+	}
+}
+
+static void
+text_family(struct expo *x)
+{
+	static const char *const types[] = {
+		[METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge",
+		[METRIC_HISTOGRAM] = "histogram",
+	};
+	const struct metric *m = x->m;
+	/* in the older form a counter's name is that of its sample */
+	const char *more = m->type == METRIC_COUNTER &&
+	    x->format == EXPO_TEXT ? "_total" : "";
+
+	kp_buf_printf(x->out, "# TYPE %s%s %s\n", m->name, more,
+	    types[m->type]);
+	if (x->format == EXPO_OPENMETRICS && unit_of(m) != NULL)
+		kp_buf_printf(x->out, "# UNIT %s %s\n", m->name, unit_of(m));
+	kp_buf_printf(x->out, "# HELP %s%s ", m->name, more);
+	put_escaped(x->out, m->help, true);
+	kp_buf_u8(x->out, '\n');
+}
+
+/* le: NULL, or the bound as a text. */
+static void
+text_sample(struct expo *x, const char *suffix, const char *const *values,
+    const char *le)
+{
+	const char *sep = "{";
+
+	kp_buf_printf(x->out, "%s%s", x->m->name, suffix);
+	for (int i = 0; i < METRIC_LABELS_MAX && x->m->labels[i] != NULL;
+	    i++) {
+		kp_buf_printf(x->out, "%s%s=\"", sep, x->m->labels[i]);
+		put_escaped(x->out, values[i], true);
+		kp_buf_u8(x->out, '"');
+		sep = ",";
+	}
+	if (le != NULL) {
+		kp_buf_printf(x->out, "%sle=\"%s\"", sep, le);
+		sep = ",";
+	}
+	kp_buf_str(x->out, *sep == ',' ? "} " : " ");
+}
+
+static void
+text_uint(struct expo *x, uint64_t n)
+{
+	kp_buf_printf(x->out, "%" PRIu64 "\n", n);
+}
+
+static void
+text_double(struct expo *x, double v)
+{
+	char text[EXPO_NUMBER_MAX];
+
+	kp_buf_printf(x->out, "%s\n", expo_double(text, v));
+}
+
+/* A bound is a float, and shows it: "1.0". */
+static const char *
+bound_text(char text[EXPO_NUMBER_MAX], size_t i)
+{
+	expo_double(text, expo_bound(i));
+	if (strpbrk(text, ".e") == NULL)
+		strcat(text, ".0");
+	return text;
+}
+
+static void
+text_hist(struct expo *x, const char *const *values, const struct kp_hist *h,
+    double sum)
+{
+	uint64_t n[EXPO_BOUNDS];
+	char bound[EXPO_NUMBER_MAX];
+
+	expo_cumulate(h, n);
+	for (size_t i = 0; i < EXPO_BOUNDS; i++) {
+		text_sample(x, "_bucket", values, bound_text(bound, i));
+		text_uint(x, n[i]);
+	}
+	text_sample(x, "_bucket", values, "+Inf");
+	text_uint(x, h->count);
+	text_sample(x, "_count", values, NULL);
+	text_uint(x, h->count);
+	text_sample(x, "_sum", values, NULL);
+	text_double(x, sum);
+}
+
+/* ---- whichever form ---- */
+
+void
+expo_begin(struct expo *x, struct kp_buf *out, enum expo_format f)
+{
+	*x = (struct expo){ .out = out, .format = f };
+	kp_buf_init(&x->family, out->max);
+	kp_buf_init(&x->metric, out->max);
+	kp_buf_init(&x->part, out->max);
+}
+
+void
+expo_family(struct expo *x, const struct metric *m)
+{
+	if (x->format == EXPO_PROTOBUF)
+		proto_flush(x);
+	x->m = m;
+	if (x->format == EXPO_PROTOBUF)
+		proto_family(x);
+	else
+		text_family(x);
+}
+
+void
+expo_number(struct expo *x, const char *const *values, double v)
+{
+	if (x->format == EXPO_PROTOBUF) {
+		proto_number(x, values, v);
+		return;
+	}
+	text_sample(x, x->m->type == METRIC_COUNTER ? "_total" : "", values,
+	    NULL);
+	text_double(x, v);
+}
+
+void
+expo_hist(struct expo *x, const char *const *values, const struct kp_hist *h,
+    double sum)
+{
+	if (x->format == EXPO_PROTOBUF)
+		proto_hist(x, values, h, sum);
+	else
+		text_hist(x, values, h, sum);
+}
+
+void
+expo_end(struct expo *x)
+{
+	if (x->format == EXPO_PROTOBUF)
+		proto_flush(x);
+	else if (x->format == EXPO_OPENMETRICS)
+		kp_buf_str(x->out, "# EOF\n");
+	kp_buf_free(&x->family);
+	kp_buf_free(&x->metric);
+	kp_buf_free(&x->part);
+}

@@ -1,0 +1,81 @@
+/*
+ * prometheus.h - writes metrics as their scrapers read them.  Pure.
+ *
+ * Three forms of the same: Prometheus text (0.0.4), OpenMetrics text (1.0.0),
+ * and Prometheus protobuf, delimited.  The last one has histograms twice, with
+ * the buckets below and as native ones (schema 5), which are the histogram's
+ * own buckets, so that every quantile is as right as in the database.
+ *
+ * Buckets for those that cannot take these: two an octave, from 2^-14 s
+ * (61 us) to 64 s.  Their bounds are bounds of the histogram's buckets too
+ * (hist.h), so each count is exact.
+ *
+ * Source: OpenMetrics 1.0; Prometheus, "exposition formats"; client_model's
+ * metrics.proto.
+ */
+#ifndef KPROFD_EXPORT_PROMETHEUS_H
+#define KPROFD_EXPORT_PROMETHEUS_H
+
+#include <stdbool.h>
+
+#include "kprofd/buf.h"
+#include "kprofd/hist.h"
+
+/* Each says more than the one before it. */
+enum expo_format { EXPO_TEXT, EXPO_OPENMETRICS, EXPO_PROTOBUF };
+
+enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
+
+#define METRIC_LABELS_MAX 3
+
+/* A family.  Its unit is the last word of its name, if that is one. */
+struct metric {
+	const char *name;	/* of a counter without its _total */
+	enum metric_type type;
+	const char *help;
+	const char *labels[METRIC_LABELS_MAX];	/* NULL behind the last */
+};
+
+/* Fields are private. */
+struct expo {
+	struct kp_buf *out;
+	enum expo_format format;
+	const struct metric *m;		/* the family that is open */
+	struct kp_buf family, metric, part;	/* messages that grow inside out */
+};
+
+/* The form that an Accept header likes best; NULL: there is none. */
+enum expo_format expo_choose(const char *accept);
+const char *expo_content_type(enum expo_format f);
+
+/* Errors stick in `out`. */
+void expo_begin(struct expo *x, struct kp_buf *out, enum expo_format f);
+/* m is borrowed until the next one. */
+void expo_family(struct expo *x, const struct metric *m);
+/* values: of the labels, in their order; valid UTF-8. */
+void expo_number(struct expo *x, const char *const *values, double v);
+/* sum: in seconds. */
+void expo_hist(struct expo *x, const char *const *values,
+    const struct kp_hist *h, double sum);
+void expo_end(struct expo *x);
+
+/* ---- for the writers of the forms, and their tests ---- */
+
+#define EXPO_BOUNDS 41
+/* Bound i in seconds; EXPO_BOUNDS of them, then there is infinity. */
+double expo_bound(size_t i);
+/* How many are at or below each bound. */
+void expo_cumulate(const struct kp_hist *h, uint64_t n[EXPO_BOUNDS]);
+/* The fewest digits that are the same double, as a text. */
+#define EXPO_NUMBER_MAX 32
+const char *expo_double(char text[EXPO_NUMBER_MAX], double v);
+
+/* prometheus_proto.c */
+void proto_family(struct expo *x);
+void proto_number(struct expo *x, const char *const *values, double v);
+void proto_hist(struct expo *x, const char *const *values,
+    const struct kp_hist *h, double sum);
+/* What is open goes out. */
+void proto_flush(struct expo *x);
+
+#endif

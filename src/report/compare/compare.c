@@ -1,0 +1,375 @@
+/* compare.c - finds what belongs together, and compares it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "compare_internal.h"
+
+#define ERRORS 2.0		/* standard errors that chance may make */
+/* Percentiles of histograms are right to 1.1 %, each of the two. */
+#define RESOLUTION 0.022
+#define TAIL_FEW 10.0		/* measured above a percentile */
+
+void
+versus_free(struct versus *v)
+{
+	if (v == NULL)
+		return;
+	free(v->rows);
+	free(v->tiers);
+	free(v);
+}
+
+static bool
+has_requests(const struct report_row *row)
+{
+	return row->cells[0].requests > 0 || row->cells[0].async_calls > 0;
+}
+
+static int
+row_cmp(const void *pa, const void *pb)
+{
+	const struct report_row *const *a = pa, *const *b = pb;
+
+	return strcmp((*a)->identity, (*b)->identity);
+}
+
+/* The rows but the first, by name; to be freed. */
+static const struct report_row **
+by_name(const struct report *r)
+{
+	const struct report_row **v = calloc(r->nrows, sizeof(*v));
+
+	for (size_t i = 1; v != NULL && i < r->nrows; i++)
+		v[i - 1] = &r->rows[i];
+	if (v != NULL && r->nrows > 1)
+		qsort(v, r->nrows - 1, sizeof(*v), row_cmp);
+	return v;
+}
+
+/* The row of that identity in a report with requests of it; or NULL. */
+static const struct report_row *
+partner(const struct report_row *row, const struct report_row **names,
+    const struct report *r)
+{
+	const struct report_row **found;
+
+	found = r->nrows < 2 ? NULL : bsearch(&row, names, r->nrows - 1,
+	    sizeof(*names), row_cmp);
+	return found != NULL && has_requests(*found) ? *found : NULL;
+}
+
+static void
+pair_rows(struct versus *v, const struct report_row **now,
+    const struct report_row **then)
+{
+	const struct report_row *row;
+
+	v->rows[v->nrows++] = (struct versus_row){ &v->now->rows[0],
+		&v->then->rows[0] };
+	for (size_t i = 1; i < v->now->nrows; i++) {
+		row = &v->now->rows[i];
+		if (has_requests(row))
+			v->rows[v->nrows++] = (struct versus_row){ row,
+				partner(row, then, v->then) };
+	}
+	for (size_t i = 1; i < v->then->nrows; i++) {
+		row = &v->then->rows[i];
+		if (has_requests(row) && partner(row, now, v->now) == NULL)
+			v->rows[v->nrows++] = (struct versus_row){ NULL, row };
+	}
+}
+
+static size_t
+tier_in(const struct report *r, const char *name)
+{
+	for (size_t t = 0; t < r->ntiers; t++) {
+		if (strcmp(r->tiers[t], name) == 0)
+			return t + 1;
+	}
+	return NO_TIER;
+}
+
+static void
+pair_tiers(struct versus *v)
+{
+	v->tiers[v->ntiers++] = (struct versus_tier){ "_total", 0, 0 };
+	for (size_t t = 0; t < v->now->ntiers; t++)
+		v->tiers[v->ntiers++] = (struct versus_tier){
+			v->now->tiers[t], t + 1,
+			tier_in(v->then, v->now->tiers[t]) };
+	for (size_t t = 0; t < v->then->ntiers; t++) {
+		if (tier_in(v->now, v->then->tiers[t]) == NO_TIER)
+			v->tiers[v->ntiers++] = (struct versus_tier){
+				v->then->tiers[t], NO_TIER, t + 1 };
+	}
+}
+
+enum kp_err
+versus_make(struct versus **out, const struct report *now,
+    const struct report *then)
+{
+	struct versus *v = calloc(1, sizeof(*v));
+	const struct report_row **a = by_name(now), **b = by_name(then);
+	enum kp_err err = KP_ENOMEM;
+
+	if (v == NULL || a == NULL || b == NULL)
+		goto out;
+	v->now = now;
+	v->then = then;
+	v->rows = calloc(now->nrows + then->nrows, sizeof(*v->rows));
+	v->tiers = calloc(1 + now->ntiers + then->ntiers, sizeof(*v->tiers));
+	if (v->rows == NULL || v->tiers == NULL)
+		goto out;
+	pair_rows(v, a, b);
+	pair_tiers(v);
+	for (size_t i = 0; i < v->nrows; i++)
+		v->async |= (v->rows[i].now != NULL &&
+		    v->rows[i].now->cells[0].async_calls > 0) ||
+		    (v->rows[i].then != NULL &&
+		    v->rows[i].then->cells[0].async_calls > 0);
+	*out = v;
+	v = NULL;
+	err = KP_OK;
+out:
+	versus_free(v);
+	free(a);
+	free(b);
+	return err;
+}
+
+const char *
+versus_name(const struct versus_row *row)
+{
+	return row->now != NULL ? row->now->identity : row->then->identity;
+}
+
+const char *
+versus_state(const struct versus_row *row)
+{
+	return row->now == NULL ? "gone" : row->then == NULL ? "new" : "both";
+}
+
+double
+versus_change(const struct versus_figure *f)
+{
+	if (f->now < 0 || f->then < 0 || (f->then <= 0 && f->now > 0))
+		return (double)NAN;
+	return f->then > 0 ? f->now / f->then - 1 : 0;
+}
+
+/* Is there a difference, and chance could make it?  Errors are relative. */
+static bool
+by_chance(const struct versus_figure *f, double var_now, double var_then)
+{
+	double a = f->now * f->now * var_now;
+	double b = f->then * f->then * var_then;
+
+	return fabs(f->now - f->then) > 0 &&
+	    fabs(f->now - f->then) <= ERRORS * sqrt(a + b);
+}
+
+/*
+ * Of async calls no spread is kept: they are taken to vary as calls of the
+ * tier do that were waited for, or as those of the tier that varies most.
+ */
+static double
+async_variance(const struct report *r, const struct report_row *row,
+    size_t tier)
+{
+	double spread = row->cells[tier].spread;
+
+	for (size_t t = 1; tier == 0 && t <= r->ntiers; t++)
+		spread = fmax(spread, row->cells[t].spread);
+	spread = fmax(spread, 1);
+	return (1 + spread * spread) /
+	    fmax((double)row->cells[tier].sampled_async, 1);
+}
+
+/* The squared error of a figure per request, by what it is. */
+static double
+variance(const struct report *r, const struct report_row *row, size_t tier,
+    enum report_what what)
+{
+	const struct report_cell *c = &row->cells[tier];
+	double n = (double)c->sampled_requests, through, calls, own;
+
+	if (what == REPORT_ASYNC)
+		return async_variance(r, row, tier);
+	n = fmax(n, 1);
+	through = n / fmax((double)row->cells[0].sampled_requests, n);
+	calls = fmax((double)c->sampled_calls / n, 1);
+	own = what == REPORT_CALLS ? (calls - 1) / (calls * calls) :
+	    c->spread * c->spread;
+	return (1 - through + own) / n;
+}
+
+static uint64_t
+measured(const struct report_row *row, size_t tier, enum report_what what)
+{
+	if (row == NULL || tier == NO_TIER)
+		return 0;
+	return what == REPORT_ASYNC ? row->cells[tier].sampled_async :
+	    row->cells[tier].sampled_requests;
+}
+
+/* Few, on a side that has any. */
+static bool
+few(double figure, uint64_t n)
+{
+	return figure >= 0 && n < VERSUS_FEW;
+}
+
+struct versus_figure
+versus_value(const struct versus *v, const struct versus_row *row,
+    const struct versus_tier *tier, enum report_what what)
+{
+	struct versus_figure f = { -1, -1, false };
+
+	if (row->now != NULL && tier->now != NO_TIER)
+		f.now = report_value(row->now, tier->now, what);
+	if (row->then != NULL && tier->then != NO_TIER)
+		f.then = report_value(row->then, tier->then, what);
+	f.uncertain = few(f.now, measured(row->now, tier->now, what)) ||
+	    few(f.then, measured(row->then, tier->then, what));
+	if (f.now >= 0 && f.then >= 0 && !f.uncertain)
+		f.uncertain = by_chance(&f,
+		    variance(v->now, row->now, tier->now, what),
+		    variance(v->then, row->then, tier->then, what));
+	return f;
+}
+
+struct versus_figure
+versus_requests(const struct versus_row *row)
+{
+	struct versus_figure f = { -1, -1, false };
+
+	if (row->now != NULL)
+		f.now = (double)row->now->cells[0].requests;
+	if (row->then != NULL)
+		f.then = (double)row->then->cells[0].requests;
+	return f;
+}
+
+static double
+per_second(double n, kp_dur_ns covered)
+{
+	return n < 0 || covered <= 0 ? -1 : n * 1e9 / (double)covered;
+}
+
+struct versus_figure
+versus_rate(const struct versus *v, const struct versus_row *row)
+{
+	struct versus_figure f = versus_requests(row);
+	uint64_t now = measured(row->now, 0, REPORT_BUSY);
+	uint64_t then = measured(row->then, 0, REPORT_BUSY);
+
+	f.now = per_second(f.now, v->now->covered);
+	f.then = per_second(f.then, v->then->covered);
+	f.uncertain = few(f.now, now) || few(f.then, then) ||
+	    (f.now >= 0 && f.then >= 0 &&
+	    by_chance(&f, 1 / (double)now, 1 / (double)then));
+	return f;
+}
+
+static const struct report_cell *
+cell(const struct report_row *row, size_t tier)
+{
+	if (row == NULL || tier == NO_TIER || row->cells[tier].calls == 0)
+		return NULL;
+	return &row->cells[tier];
+}
+
+struct versus_figure
+versus_calls(const struct versus_row *row, const struct versus_tier *tier)
+{
+	const struct report_cell *now = cell(row->now, tier->now);
+	const struct report_cell *then = cell(row->then, tier->then);
+
+	return (struct versus_figure){ now != NULL ? (double)now->calls : -1,
+		then != NULL ? (double)then->calls : -1, false };
+}
+
+static double
+of_call(const struct report_cell *c, int percentile)
+{
+	if (c == NULL)
+		return -1;
+	return (double)(percentile == 50 ? c->p50 : percentile == 90 ? c->p90 :
+	    percentile == 99 ? c->p99 : c->mean);
+}
+
+/* Too few, or too few above it, to know such a figure. */
+static bool
+few_calls(const struct report_cell *c, int percentile)
+{
+	double n = c == NULL ? 0 : (double)c->sampled_requests;
+
+	return c != NULL && (n < VERSUS_FEW || (percentile > 0 &&
+	    n * (100 - percentile) / 100 < TAIL_FEW));
+}
+
+/* The squared error, relative as above. */
+static double
+call_variance(const struct report_cell *c, int percentile)
+{
+	double error, of = of_call(c, percentile);
+
+	if (percentile == 0)
+		return c->spread * c->spread /
+		    fmax((double)c->sampled_requests, 1);
+	error = (double)(percentile == 50 ? c->p50_error : percentile == 90 ?
+	    c->p90_error : c->p99_error);
+	return of > 0 ? error * error / (of * of) : 0;
+}
+
+struct versus_figure
+versus_call(const struct versus_row *row, const struct versus_tier *tier,
+    int percentile)
+{
+	const struct report_cell *now = cell(row->now, tier->now);
+	const struct report_cell *then = cell(row->then, tier->then);
+	struct versus_figure f = { of_call(now, percentile),
+		of_call(then, percentile), false };
+
+	f.uncertain = few_calls(now, percentile) ||
+	    few_calls(then, percentile);
+	if (f.now < 0 || f.then < 0 || f.uncertain)
+		return f;
+	f.uncertain = by_chance(&f, call_variance(now, percentile),
+	    call_variance(then, percentile)) || (percentile > 0 &&
+	    fabs(f.now - f.then) > 0 &&
+	    fabs(f.now - f.then) <= RESOLUTION * fmax(f.now, f.then));
+	return f;
+}
+
+/* Time that its requests take of each second. */
+static double
+cost(const struct report_row *row, kp_dur_ns covered)
+{
+	return row == NULL || covered <= 0 ? 0 :
+	    (double)row->cells[0].total / (double)covered;
+}
+
+static int
+change_cmp(const void *pa, const void *pb, void *ctx)
+{
+	const struct versus_row *a = pa, *b = pb;
+	const struct versus *v = ctx;
+	double ca = cost(a->now, v->now->covered) -
+	    cost(a->then, v->then->covered);
+	double cb = cost(b->now, v->now->covered) -
+	    cost(b->then, v->then->covered);
+
+	if (ca > cb || ca < cb)
+		return ca > cb ? -1 : 1;
+	return strcmp(versus_name(a), versus_name(b));
+}
+
+void
+versus_sort_change(struct versus *v)
+{
+	if (v->nrows > 2)
+		qsort_r(v->rows + 1, v->nrows - 1, sizeof(*v->rows),
+		    change_cmp, v);
+}

@@ -1,0 +1,45 @@
+/*
+ * compare.h - two reports side by side: what it is now, what it was then, and
+ * the change.
+ *
+ * A change is told only as far as it goes: it is uncertain where fewer than
+ * VERSUS_FEW were measured on one side, or where it is within two standard
+ * errors of the difference, which chance alone makes.  The error of a mean is
+ * estimated as if requests were drawn one by one: from the spread of single
+ * calls' times, and how many of the requests came through the tier.
+ * Requests are compared by the second of the time that was measured, since
+ * ranges need not be equally long.
+ *
+ * Pure: into a kp_buf, whose error sticks.
+ */
+#ifndef KPROFD_REPORT_COMPARE_COMPARE_H
+#define KPROFD_REPORT_COMPARE_COMPARE_H
+
+#include "report/report.h"
+
+#define VERSUS_FEW 30u		/* measured */
+
+struct versus;
+
+/*
+ * Both reports are borrowed, sorted already, and outlive it.  Identities come
+ * in now's order, and behind them those that are gone, in then's.  On error
+ * nothing is made.
+ */
+enum kp_err versus_make(struct versus **out, const struct report *now,
+    const struct report *then);
+void versus_free(struct versus *v);
+
+/* Those first that cost so much more than they did, by the second. */
+void versus_sort_change(struct versus *v);
+
+void versus_table(struct kp_buf *b, const struct versus *v,
+    const struct report_opts *o);
+/* One line: both reports whole, and "changes". */
+void versus_json(struct kp_buf *b, const struct versus *v,
+    enum report_what what);
+/* A line of names, and one for each figure of each identity. */
+void versus_csv(struct kp_buf *b, const struct versus *v,
+    enum report_what what);
+
+#endif

@@ -1,0 +1,234 @@
+/* compare_text.c - two reports side by side, as people read them. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "text/grid.h"
+#include "report/losses.h"
+#include "text/text.h"
+#include "compare_internal.h"
+
+#define UNEQUAL 0.01		/* ranges that differ by more are said to */
+
+struct sheet {
+	const struct versus *v;
+	struct grid g;
+	bool uncertain;		/* was any figure? */
+};
+
+static void
+sheet_start(struct sheet *s, const char *head)
+{
+	grid_init(&s->g);
+	grid_col(&s->g, head, GRID_LEFT);
+	grid_fix(&s->g);
+}
+
+static void
+three_columns(struct sheet *s, const char *group)
+{
+	grid_group(&s->g, group);
+	grid_col(&s->g, "now", GRID_RIGHT);
+	grid_col(&s->g, "then", GRID_RIGHT);
+	grid_col(&s->g, "change", GRID_RIGHT);
+}
+
+/* +11 %, new, gone; ~ before it where that is not sure. */
+static void
+put_change(struct sheet *s, const struct versus_figure *f)
+{
+	char text[TEXT_MAX], marked[TEXT_MAX + 2];
+	double change = versus_change(f);
+
+	if (f->now < 0 && f->then < 0) {
+		grid_cell(&s->g, "");
+		return;
+	}
+	if (isnan(change))
+		snprintf(text, sizeof(text), "%s", f->then < 0 ? "new" :
+		    f->now < 0 ? "gone" : "-");
+	else
+		text_change(text, change);
+	snprintf(marked, sizeof(marked), "%s%s", f->uncertain ? "~" : "",
+	    text);
+	s->uncertain |= f->uncertain;
+	grid_cell(&s->g, marked);
+}
+
+static const char *
+figure_text(char *buf, double v, enum report_what what)
+{
+	if (what == REPORT_CALLS)
+		return text_average(buf, v);
+	return text_dur(buf, v < 0 ? -1 : (kp_dur_ns)(v + 0.5));
+}
+
+/* An identity that is only on one side says so once, by its requests. */
+static void
+put_three(struct sheet *s, const struct versus_row *row,
+    const struct versus_figure *f, enum report_what what)
+{
+	char text[TEXT_MAX];
+
+	grid_cell(&s->g, figure_text(text, f->now, what));
+	grid_cell(&s->g, figure_text(text, f->then, what));
+	if (row->now != NULL && row->then != NULL)
+		put_change(s, f);
+	else
+		grid_cell(&s->g, "");
+}
+
+static void
+put_count(struct sheet *s, double n)
+{
+	char text[TEXT_MAX];
+
+	grid_cell(&s->g, n < 0 ? "-" : text_count(text, (uint64_t)n));
+}
+
+static void
+put_requests(struct sheet *s, const struct versus_row *row)
+{
+	struct versus_figure n = versus_requests(row);
+	struct versus_figure rate = versus_rate(s->v, row);
+
+	put_count(s, n.now);
+	put_count(s, n.then);
+	put_change(s, &rate);
+}
+
+static const char *
+name_of(const struct sheet *s, size_t row)
+{
+	return row == 0 ? report_row_name(s->v->now, 0) :
+	    versus_name(&s->v->rows[row]);
+}
+
+static void
+put_row(struct sheet *s, size_t i, enum report_what what)
+{
+	const struct versus_row *row = &s->v->rows[i];
+	struct versus_figure f = versus_call(row, &s->v->tiers[0], 0);
+
+	grid_cell(&s->g, name_of(s, i));
+	put_requests(s, row);
+	put_three(s, row, &f, REPORT_TOTAL);
+	if (s->v->async) {
+		f = versus_value(s->v, row, &s->v->tiers[0], REPORT_ASYNC);
+		put_three(s, row, &f, REPORT_ASYNC);
+	}
+	for (size_t t = 1; t < s->v->ntiers; t++) {
+		f = versus_value(s->v, row, &s->v->tiers[t], what);
+		put_three(s, row, &f, what);
+	}
+}
+
+static void
+put_values(struct kp_buf *b, struct sheet *s, const struct report_opts *o)
+{
+	sheet_start(s, "");
+	three_columns(s, "requests");
+	three_columns(s, "total");
+	if (s->v->async)
+		three_columns(s, "async");
+	for (size_t t = 1; t < s->v->ntiers; t++)
+		three_columns(s, s->v->tiers[t].name);
+	for (size_t i = 0; i < s->v->nrows; i++) {
+		if (i == 1)
+			grid_rule(&s->g);
+		put_row(s, i, o->what);
+	}
+	grid_write(&s->g, o->width, b);
+	grid_free(&s->g);
+}
+
+static const struct {
+	const char *head;
+	int percentile;
+} calls[] = { { "mean", 0 }, { "p50", 50 }, { "p90", 90 }, { "p99", 99 } };
+#define NCALLS (sizeof(calls) / sizeof(calls[0]))
+
+static void
+percentile_row(struct sheet *s, size_t i, const struct versus_tier *tier)
+{
+	const struct versus_row *row = &s->v->rows[i];
+	struct versus_figure f = versus_calls(row, tier);
+
+	if (f.now < 0 && f.then < 0)
+		return;
+	grid_cell(&s->g, name_of(s, i));
+	put_count(s, f.now);
+	put_count(s, f.then);
+	for (size_t k = 0; k < NCALLS; k++) {
+		f = versus_call(row, tier, calls[k].percentile);
+		put_three(s, row, &f, REPORT_TOTAL);
+	}
+}
+
+static void
+put_percentiles(struct kp_buf *b, struct sheet *s, size_t t, unsigned width)
+{
+	sheet_start(s, t == 0 ? "whole request" : s->v->tiers[t].name);
+	grid_group(&s->g, t == 0 ? "requests" : "calls");
+	grid_col(&s->g, "now", GRID_RIGHT);
+	grid_col(&s->g, "then", GRID_RIGHT);
+	for (size_t k = 0; k < NCALLS; k++)
+		three_columns(s, calls[k].head);
+	for (size_t i = 0; i < s->v->nrows; i++)
+		percentile_row(s, i, &s->v->tiers[t]);
+	kp_buf_u8(b, '\n');
+	grid_write(&s->g, width, b);
+	grid_free(&s->g);
+}
+
+static bool
+was_called(const struct versus *v, size_t t)
+{
+	struct versus_figure f = versus_calls(&v->rows[0], &v->tiers[t]);
+
+	return f.now >= 0 || f.then >= 0;
+}
+
+/* How the figures are to be taken. */
+static void
+put_notes(struct kp_buf *b, const struct sheet *s, unsigned width)
+{
+	const struct versus *v = s->v;
+	kp_dur_ns a = v->now->covered, c = v->then->covered;
+	char now[TEXT_MAX], then[TEXT_MAX], line[256];
+
+	if (fabs((double)a - (double)c) > UNEQUAL * (double)a) {
+		snprintf(line, sizeof(line), "requests: their change is by "
+		    "the second; %s were measured now, %s then",
+		    text_span(now, a), text_span(then, c));
+		text_wrap(b, line, width, 2);
+	}
+	if (v->now->since < v->then->until && v->then->since < v->now->until)
+		text_wrap(b, "both ranges have windows in common: those are "
+		    "compared with themselves", width, 2);
+	if (!s->uncertain)
+		return;
+	snprintf(line, sizeof(line), "~ uncertain: fewer than %u measured in "
+	    "one of the ranges, or no more than chance can make",
+	    VERSUS_FEW);
+	text_wrap(b, line, width, 2);
+}
+
+void
+versus_table(struct kp_buf *b, const struct versus *v,
+    const struct report_opts *o)
+{
+	struct sheet s = { .v = v };
+
+	put_values(b, &s, o);
+	for (size_t t = 0; o->percentiles && t < v->ntiers; t++) {
+		if (was_called(v, t))
+			put_percentiles(b, &s, t, o->width);
+	}
+	kp_buf_printf(b, "\n%s\n", report_title(o->what));
+	put_notes(b, &s, o->width);
+	kp_buf_u8(b, '\n');
+	report_coverage(b, v->now, o, "now: ", "");
+	kp_buf_u8(b, '\n');
+	report_coverage(b, v->then, o, "then: ", "");
+}

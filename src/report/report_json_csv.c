@@ -1,0 +1,225 @@
+/*
+ * report_json_csv.c - a report as programs read it: JSON and CSV.
+ *
+ * Both write the same figures under the same names, which are those of the
+ * database's views.
+ */
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "losses.h"
+#include "report.h"
+#include "text/text.h"
+#include "text/timefmt.h"
+
+enum kind { COUNT, MS };
+
+static const struct figure {
+	const char *name;
+	enum kind kind;
+	size_t at;
+} figures[] = {
+#define FIGURE(name, kind, field) \
+	{ name, kind, offsetof(struct report_cell, field) }
+	FIGURE("requests", COUNT, requests),
+	FIGURE("calls", COUNT, calls),
+	FIGURE("raised", COUNT, raised),
+	FIGURE("unfinished", COUNT, unfinished),
+	FIGURE("ambiguous", COUNT, ambiguous),
+	FIGURE("async_calls", COUNT, async_calls),
+	FIGURE("total_ms", MS, total),
+	FIGURE("mean_ms", MS, mean),
+	FIGURE("self_ms", MS, self),
+	FIGURE("busy_ms", MS, busy),
+	FIGURE("busy_per_request_ms", MS, busy_per_request),
+	FIGURE("async_ms", MS, async),
+	FIGURE("min_ms", MS, min),
+	FIGURE("p50_ms", MS, p50),
+	FIGURE("p90_ms", MS, p90),
+	FIGURE("p95_ms", MS, p95),
+	FIGURE("p99_ms", MS, p99),
+	FIGURE("max_ms", MS, max),
+	FIGURE("sampled_requests", COUNT, sampled_requests),
+	FIGURE("sampled_calls", COUNT, sampled_calls),
+	FIGURE("gc_ms", MS, gc),
+	FIGURE("out_ms", MS, out),
+#undef FIGURE
+};
+#define NFIGURES (sizeof(figures) / sizeof(figures[0]))
+
+static uint64_t
+count_of(const struct report_cell *c, const struct figure *f)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)c + f->at, sizeof(v));
+	return v;
+}
+
+static kp_dur_ns
+time_of(const struct report_cell *c, const struct figure *f)
+{
+	kp_dur_ns v;
+
+	memcpy(&v, (const char *)c + f->at, sizeof(v));
+	return v;
+}
+
+static const char *
+tier_name(const struct report *r, size_t t)
+{
+	return t == 0 ? "_total" : r->tiers[t - 1];
+}
+
+static bool
+has_figures(const struct report_cell *c)
+{
+	return c->requests > 0 || c->calls > 0 || c->async_calls > 0;
+}
+
+static void
+json_cell(struct json *j, const char *tier, const struct report_cell *c)
+{
+	json_object(j, NULL);
+	json_string(j, "tier", tier);
+	for (size_t i = 0; i < NFIGURES; i++) {
+		if (figures[i].kind == COUNT)
+			json_uint(j, figures[i].name,
+			    count_of(c, &figures[i]));
+		else
+			json_ms(j, figures[i].name, time_of(c, &figures[i]));
+	}
+	json_end(j);
+}
+
+static void
+json_row(struct json *j, const struct report *r, const struct report_row *row)
+{
+	json_object(j, NULL);
+	json_string(j, "identity", row->identity);
+	json_uint(j, "requests", row->cells[0].requests);
+	json_number(j, "share", row->share);
+	json_array(j, "tiers");
+	for (size_t t = 0; t <= r->ntiers; t++) {
+		if (has_figures(&row->cells[t]))
+			json_cell(j, tier_name(r, t), &row->cells[t]);
+	}
+	json_end(j);
+	json_end(j);
+}
+
+static void
+json_texts(struct json *j, const char *key, char *const *v, size_t n)
+{
+	json_array(j, key);
+	for (size_t i = 0; i < n; i++)
+		json_string(j, NULL, v[i]);
+	json_end(j);
+}
+
+void
+report_object(struct json *j, const char *key, const struct report *r)
+{
+	json_object(j, key);
+	json_time(j, "start", r->start);
+	json_time(j, "end", r->end);
+	json_texts(j, "nodes", r->nodes, r->nnodes);
+	json_uint(j, "windows", r->windows);
+	json_ms(j, "covered_ms", r->covered);
+	json_uint(j, "entry_calls", r->entry_calls);
+	json_uint(j, "sampled", r->sampled);
+	json_texts(j, "tiers", r->tiers, r->ntiers);
+	json_array(j, "rows");
+	for (size_t i = 0; i < r->nrows; i++)
+		json_row(j, r, &r->rows[i]);
+	json_end(j);
+	losses_json(j, &r->losses);
+	json_end(j);
+}
+
+void
+report_json(struct kp_buf *b, const struct report *r)
+{
+	struct json j;
+
+	json_begin(&j, b);
+	report_object(&j, NULL, r);
+	kp_buf_u8(b, '\n');
+}
+
+/*
+ * Quoted by RFC 4180 where need be.  Spreadsheets run what begins with one of
+ * these as a formula, and what identities hold is the work of strangers.
+ */
+void
+report_csv_text(struct kp_buf *b, const char *s)
+{
+	struct kp_buf clean;
+
+	kp_buf_init(&clean, 64u << 10);
+	if (*s != '\0' && strchr("=+-@\t\r|%", *s) != NULL)
+		kp_buf_u8(&clean, '\'');
+	text_put(&clean, s);
+	s = kp_buf_cstr(&clean);
+	if (strpbrk(s, ",\"'; ") == NULL) {
+		kp_buf_str(b, s);
+	} else {
+		kp_buf_u8(b, '"');
+		for (; *s != '\0'; s++) {
+			if (*s == '"')
+				kp_buf_u8(b, '"');
+			kp_buf_u8(b, (uint8_t)*s);
+		}
+		kp_buf_u8(b, '"');
+	}
+	kp_buf_free(&clean);
+}
+
+static void
+csv_line(struct kp_buf *b, const char *start, const char *end,
+    const char *identity, const char *tier, const struct report_cell *c)
+{
+	char text[TEXT_MAX];
+	kp_dur_ns d;
+
+	kp_buf_printf(b, "%s,%s,", start, end);
+	report_csv_text(b, identity);
+	kp_buf_u8(b, ',');
+	report_csv_text(b, tier);
+	for (size_t i = 0; i < NFIGURES; i++) {
+		kp_buf_u8(b, ',');
+		if (figures[i].kind == COUNT) {
+			kp_buf_printf(b, "%" PRIu64, count_of(c, &figures[i]));
+			continue;
+		}
+		d = time_of(c, &figures[i]);
+		if (d >= 0)
+			kp_buf_str(b, text_exact_ms(text, d));
+	}
+	kp_buf_u8(b, '\n');
+}
+
+void
+report_csv(struct kp_buf *b, const struct report *r)
+{
+	char start[WHEN_MAX] = "", end[WHEN_MAX] = "";
+	const struct report_row *row;
+
+	if (r->start != 0) {
+		when_iso(start, r->start);
+		when_iso(end, r->end);
+	}
+	kp_buf_str(b, "start,end,identity,tier");
+	for (size_t i = 0; i < NFIGURES; i++)
+		kp_buf_printf(b, ",%s", figures[i].name);
+	kp_buf_u8(b, '\n');
+	for (size_t i = 0; i < r->nrows; i++) {
+		row = &r->rows[i];
+		for (size_t t = 0; t <= r->ntiers; t++) {
+			if (has_figures(&row->cells[t]))
+				csv_line(b, start, end, row->identity,
+				    tier_name(r, t), &row->cells[t]);
+		}
+	}
+}

@@ -1,0 +1,231 @@
+/* fns.c - byte strings to numbers, and the table of functions. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "request/fns.h"
+
+#define INTERN_MIN 16
+#define FN_TEXT_MAX 2048	/* two names of 255 bytes, all escaped */
+
+void
+intern_free(struct intern *t)
+{
+	for (size_t i = 0; i < t->cap; i++)
+		free(t->slots[i].key);
+	free(t->slots);
+	*t = (struct intern){ 0 };
+}
+
+static struct interned *
+intern_slot(const struct intern *t, const void *key, size_t n, uint64_t hash)
+{
+	size_t i = (size_t)hash & (t->cap - 1);
+	struct interned *s;
+
+	for (;; i = (i + 1) & (t->cap - 1)) {
+		s = &t->slots[i];
+		if (s->key == NULL)
+			return s;
+		if (s->hash == hash && s->keylen == n &&
+		    memcmp(s->key, key, n) == 0)
+			return s;
+	}
+}
+
+uint32_t *
+intern_get(const struct intern *t, const void *key, size_t n, uint64_t hash)
+{
+	struct interned *s;
+
+	if (t->cap == 0)
+		return NULL;
+	s = intern_slot(t, key, n, hash);
+	return s->key != NULL ? &s->val : NULL;
+}
+
+static bool
+intern_grow(struct intern *t)
+{
+	struct intern bigger = { .cap = t->cap > 0 ? t->cap * 2 : INTERN_MIN,
+		.len = t->len };
+	struct interned *s;
+
+	bigger.slots = calloc(bigger.cap, sizeof(*bigger.slots));
+	if (bigger.slots == NULL)
+		return false;
+	for (size_t i = 0; i < t->cap; i++) {
+		s = &t->slots[i];
+		if (s->key != NULL)
+			*intern_slot(&bigger, s->key, s->keylen, s->hash) = *s;
+	}
+	free(t->slots);
+	*t = bigger;
+	return true;
+}
+
+bool
+intern_put(struct intern *t, const void *key, size_t n, uint64_t hash,
+    uint32_t val)
+{
+	struct interned *s;
+	uint8_t *copy;
+
+	if (t->len * 2 >= t->cap && !intern_grow(t))
+		return false;
+	copy = malloc(n > 0 ? n : 1);
+	if (copy == NULL)
+		return false;
+	memcpy(copy, key, n);
+	s = intern_slot(t, key, n, hash);
+	*s = (struct interned){ copy, (uint32_t)n, val, hash };
+	t->len++;
+	return true;
+}
+
+void
+fns_free(struct fns *f)
+{
+	intern_free(&f->by_raw);
+	for (uint32_t i = 0; i < f->len; i++)
+		free((char *)(uintptr_t)f->v[i].text);
+	free(f->v);
+	*f = (struct fns){ 0 };
+}
+
+static bool
+pats_cover(const struct kp_mfa_pat *p, size_t n, const struct kp_mfa *mfa)
+{
+	for (size_t i = 0; i < n; i++)
+		if (kp_mfa_pat_covers(&p[i], mfa))
+			return true;
+	return false;
+}
+
+static void
+fn_classify(struct kp_fn *fn, const struct kp_conf *c, const struct kp_mfa *mfa)
+{
+	if (c == NULL)
+		return;
+	for (size_t i = 0; i < c->ntiers; i++)
+		if (pats_cover(c->tiers[i].fns, c->tiers[i].nfns, mfa))
+			fn->tiers |= UINT64_C(1) << i;
+	fn->finish = pats_cover(c->finishes, c->nfinishes, mfa);
+	fn->mark = kp_mark(mfa);
+}
+
+char *
+fn_text(struct kp_span mod, struct kp_span fun, uint32_t arity)
+{
+	struct kp_buf b;
+	char *text;
+
+	kp_buf_init(&b, 2 * FN_TEXT_MAX);
+	name_put(&b, mod.p, mod.n, FN_TEXT_MAX);
+	kp_buf_u8(&b, ':');
+	name_put(&b, fun.p, fun.n, FN_TEXT_MAX);
+	kp_buf_printf(&b, "/%u", arity);
+	text = strdup(kp_buf_cstr(&b));
+	kp_buf_free(&b);
+	return text;
+}
+
+/* Decodes {M,F,A} once and keeps what will be asked of it for ever. */
+static bool
+fn_make(struct kp_fn *fn, const struct kp_conf *c, struct kp_span raw)
+{
+	char mod[256], fun[256];
+	struct kp_span m, f;
+	struct kp_mfa mfa;
+	struct kp_term r;
+	int64_t arity;
+
+	kp_term_begin_raw(&r, raw.p, raw.n);
+	kp_term_tuple_n(&r, 3);
+	m = kp_term_atom(&r);
+	f = kp_term_atom(&r);
+	arity = kp_term_int(&r);
+	if (kp_term_finish(&r) != KP_OK || arity < 0 || arity > 255 ||
+	    m.n >= sizeof(mod) || f.n >= sizeof(fun))
+		return false;
+	snprintf(mod, sizeof(mod), "%.*s", (int)m.n, (const char *)m.p);
+	snprintf(fun, sizeof(fun), "%.*s", (int)f.n, (const char *)f.p);
+	mfa = (struct kp_mfa){ mod, fun, (uint32_t)arity };
+	*fn = (struct kp_fn){ .text = fn_text(m, f, mfa.arity) };
+	fn_classify(fn, c, &mfa);
+	return fn->text != NULL;
+}
+
+/* Its number; a new one, or KP_NONE, if it has none yet. */
+static uint32_t
+fns_add(struct fns *f, struct kp_span raw)
+{
+	uint64_t hash = hash_bytes(raw.p, raw.n);
+	uint32_t *known = intern_get(&f->by_raw, raw.p, raw.n, hash);
+	struct kp_fn *v;
+	uint32_t cap;
+
+	if (known != NULL)
+		return *known;
+	if (f->len == FN_MAX)
+		return KP_NONE;
+	if (f->len == f->cap) {
+		cap = f->cap > 0 ? f->cap * 2 : 64;
+		v = realloc(f->v, cap * sizeof(*v));
+		if (v == NULL)
+			return KP_NONE;
+		f->v = v;
+		f->cap = cap;
+	}
+	if (!fn_make(&f->v[f->len], f->conf, raw))
+		return KP_NONE;
+	if (!intern_put(&f->by_raw, raw.p, raw.n, hash, f->len)) {
+		free((char *)(uintptr_t)f->v[f->len].text);
+		return KP_NONE;
+	}
+	return f->len++;
+}
+
+/* At least eight bytes each; the last words may overlap the ones before. */
+static bool
+same_bytes(const uint8_t *a, const uint8_t *b, uint32_t n)
+{
+	for (uint32_t i = 0; i < n - 8; i += 8)
+		if (read64(a + i) != read64(b + i))
+			return false;
+	return read64(a + n - 8) == read64(b + n - 8);
+}
+
+/* By the end of the function's name, and its arity. */
+static struct recent *
+recent_place(struct fns *f, struct kp_span raw)
+{
+	uint64_t h = (read64(raw.p + raw.n - 8) ^ raw.n) *
+	    UINT64_C(0x9E3779B97F4A7C15);
+
+	return &f->recent[h >> (64 - RECENT_BITS)];
+}
+
+/*
+ * Looked up two or three times for an event, and there are few: most are
+ * where they were the last time.
+ */
+uint32_t
+fns_intern(struct fns *f, struct kp_span raw)
+{
+	struct recent *r;
+	const struct interned *s;
+	uint32_t fn;
+
+	if (raw.n < 8)
+		return fns_add(f, raw);
+	r = recent_place(f, raw);
+	if (r->keylen == raw.n && same_bytes(r->key, raw.p, raw.n))
+		return r->val;
+	fn = fns_add(f, raw);
+	if (fn == KP_NONE)
+		return KP_NONE;
+	s = intern_slot(&f->by_raw, raw.p, raw.n, hash_bytes(raw.p, raw.n));
+	*r = (struct recent){ s->key, raw.n, fn };
+	return fn;
+}

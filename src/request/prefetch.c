@@ -1,0 +1,151 @@
+/*
+ * prefetch.c - many events at once: before they are put where they belong, the
+ * memory that they will touch is on its way.
+ *
+ * With thousands of requests in flight each event is of another one, whose
+ * memory is in no cache.  To get there takes some steps, each from what the
+ * one before has fetched: the slots of the tables, the process and the request
+ * that they name, and the call.  So all events of a run take the first step,
+ * then all of them the second one, and when the last one is done the first
+ * event is put where it belongs: a processor waits for many lines as long as
+ * for one.  Nothing is freed in between, so what a step has found is good for
+ * the next; but events change all of it, so nothing of it is used by them.
+ */
+#include "request/internal.h"
+
+#define RUN_MAX 64	/* events: what they touch fits in a cache */
+
+#define LINES_MAX 16	/* of a request's calls: the rest follows by itself */
+
+/* Fewer processes than this are in the cache anyhow: 256 bytes each. */
+#define PROCS_MIN 256
+
+static bool
+opens(const struct kp_event *ev)
+{
+	return ev->kind == KP_EV_ENTRY || ev->kind == KP_EV_CALL ||
+	    ev->kind == KP_EV_CLEAR;
+}
+
+static void
+fetch_lines(const void *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		__builtin_prefetch((const char *)p + i * POOL_LINE, 1);
+}
+
+/* It may begin in one line and end in the next. */
+static void
+fetch_piece(const void *p, size_t n)
+{
+	__builtin_prefetch(p, 1);
+	__builtin_prefetch((const char *)p + n - 1, 1);
+}
+
+/* What was found for an event. */
+struct found {
+	struct proc *p;		/* NULL: has no call open */
+	struct req *rq;		/* NULL: none, or not found yet */
+};
+
+/* Where it puts a call, or the one whose call it ends. */
+static struct req *
+req_on_top(const struct proc *p, const struct kp_event *ev)
+{
+	const struct open *top = p->n > 0 ? &p->v[p->n - 1] : NULL;
+
+	return top != NULL && top->kind == OPEN_REQUEST &&
+	    (!opens(ev) || top->label == ev->label) ? top->rq : NULL;
+}
+
+/* The process is there: its stack, and its request or where that is found. */
+static void
+fetch_by_proc(const struct kp_requests *rs, const struct kp_event *ev,
+    struct found *f)
+{
+	const struct proc *p = f->p;
+
+	if (p != NULL) {
+		f->rq = req_on_top(p, ev);
+		if (opens(ev) && p->n > 0)
+			fetch_piece(p->v + p->n, sizeof(*p->v));
+		else if (p->n > 1)
+			fetch_piece(&p->v[p->n - 2], sizeof(*p->v));
+	}
+	if (f->rq != NULL)
+		__builtin_prefetch(f->rq, 1);
+	else if (opens(ev))
+		map_fetch(&rs->by_label, ev->label);
+}
+
+/* The call that begins in it, or the one that ends. */
+static void
+fetch_call(const struct kp_event *ev, const struct found *f)
+{
+	const struct req *rq = f->rq;
+
+	if (rq != NULL)
+		fetch_piece(&rq->calls[opens(ev) ? rq->ncalls :
+		    f->p->v[f->p->n - 1].idx], sizeof(*rq->calls));
+}
+
+static void
+fetch_run(const struct kp_requests *rs, uint32_t node,
+    const struct kp_event *ev, size_t n)
+{
+	struct found v[RUN_MAX];
+
+	for (size_t i = 0; i < n; i++)
+		map_fetch(&rs->procs, pid_key(node, &ev[i].pid));
+	for (size_t i = 0; i < n; i++) {
+		v[i] = (struct found){
+			.p = proc_get(rs, pid_key(node, &ev[i].pid)) };
+		if (v[i].p != NULL)
+			fetch_lines(v[i].p, 2);
+	}
+	for (size_t i = 0; i < n; i++)
+		fetch_by_proc(rs, &ev[i], &v[i]);
+	for (size_t i = 0; i < n; i++)
+		if (v[i].rq == NULL && opens(&ev[i])) {
+			v[i].rq = req_get(rs, ev[i].label);
+			__builtin_prefetch(v[i].rq, 1);
+		}
+	for (size_t i = 0; i < n; i++)
+		fetch_call(&ev[i], &v[i]);
+}
+
+void
+kp_requests_events(struct kp_requests *rs, uint32_t node,
+    const struct kp_event *ev, size_t n)
+{
+	size_t run;
+
+	for (; n > 0; ev += run, n -= run) {
+		run = n < RUN_MAX ? n : RUN_MAX;
+		if (rs->procs.len >= PROCS_MIN)
+			fetch_run(rs, node, ev, run);
+		for (size_t i = 0; i < run; i++)
+			kp_requests_event(rs, node, &ev[i]);
+	}
+}
+
+/*
+ * Before one is closed: the next in its list, and the one after that.  Closing
+ * touches all that there is of a request.
+ */
+void
+req_fetch_next(const struct kp_requests *rs, const struct req *rq)
+{
+	const struct req *next = rq->next;
+	size_t lines;
+
+	if (next == NULL || rs->procs.len < PROCS_MIN)
+		return;
+	map_fetch(&rs->by_label, next->r.label);
+	map_fetch(&rs->buried, next->r.label);
+	lines = (next->ncalls * sizeof(*next->calls) + POOL_LINE - 1) /
+	    POOL_LINE;
+	fetch_lines(next->calls, lines < LINES_MAX ? lines : LINES_MAX);
+	if (next->next != NULL)
+		fetch_lines(next->next, 2);
+}

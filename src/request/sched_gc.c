@@ -1,0 +1,353 @@
+/*
+ * sched_gc.c - see the header.
+ *
+ * A pause belongs to the innermost call that is open in its process, as self
+ * time does.  Between its two ends a process does nothing that is told of: so
+ * where it was heard of in between, or only one end came, the other was lost,
+ * and no time is made up.  A collection may be cut by being scheduled out: it
+ * counts without that.
+ *
+ * A process that computes for long is scheduled out thousands of times.  From
+ * some pauses of a request on, one of the same call and kind as the last is put
+ * together with it: a pause is so many ns in the span from its start to its end.
+ */
+#include <stdlib.h>
+
+#include "request/sched_gc.h"
+
+/* What goes on in a process that has a call open. */
+struct still {
+	kp_target_ns out, gc;	/* since then, if so */
+	kp_target_ns heard;	/* it was heard of last, by then: struct proc */
+	bool is_out, is_gc;
+};
+
+/* Those of one request; call: the index there, from, to: since its start. */
+struct pauses_of {
+	uint32_t n, cap;
+	struct kp_pause v[];
+};
+
+struct pauses {
+	struct map procs;	/* process -> struct still *, owned */
+	struct map requests;	/* label -> struct pauses_of *, owned */
+	size_t n;		/* of all requests */
+	/* scratch */
+	struct kp_pause *out;
+	uint32_t outcap;
+	uint32_t *where;
+	uint32_t wherecap;
+};
+
+static void *
+found(const struct map *m, uint64_t key)
+{
+	uint64_t *at = map_get(m, key);
+
+	return at != NULL ? (void *)(uintptr_t)*at : NULL;
+}
+
+/* Room for one more of the request; NULL: there is none. */
+static struct kp_pause *
+pauses_room(struct pauses *ps, uint64_t label)
+{
+	struct pauses_of *of = found(&ps->requests, label), *more;
+	uint32_t cap;
+
+	if (ps->n >= PAUSES_MAX || (of != NULL && of->n >= PAUSES_OF_MAX))
+		return NULL;
+	if (of == NULL || of->n == of->cap) {
+		cap = of != NULL ? 2 * of->cap : 4;
+		more = realloc(of, sizeof(*of) + cap * sizeof(of->v[0]));
+		if (more == NULL)
+			return NULL;
+		if (of == NULL)
+			more->n = 0;
+		more->cap = cap;
+		of = more;
+		if (!map_put(&ps->requests, label,
+		    (uint64_t)(uintptr_t)of)) {
+			/* only where it is new: others have their place */
+			free(of);
+			return NULL;
+		}
+	}
+	ps->n++;
+	return &of->v[of->n++];
+}
+
+/* The last of this call and kind, among the last of a request with many. */
+static struct kp_pause *
+pauses_like(const struct pauses *ps, uint64_t label, uint32_t call,
+    enum kp_pause_kind kind)
+{
+	struct pauses_of *of = found(&ps->requests, label);
+
+	if (of == NULL || of->n < PAUSES_APART)
+		return NULL;
+	for (uint32_t i = of->n; i > of->n - 8; i--)
+		if (of->v[i - 1].call == call && of->v[i - 1].kind == kind)
+			return &of->v[i - 1];
+	return NULL;
+}
+
+static void
+pause_add(struct kp_requests *rs, const struct proc *p,
+    enum kp_pause_kind kind, kp_target_ns from, kp_target_ns to)
+{
+	const struct open *top = &p->v[p->n - 1];
+	struct pauses *ps = rs->pauses;
+	struct kp_pause *at;
+
+	/* What is late has no self time, of what is lost there is nothing. */
+	if (top->kind != OPEN_REQUEST || top->rq->collided)
+		return;
+	from -= top->start;
+	to -= top->start;
+	if (from < 0)
+		from = 0;
+	if (to <= from)
+		return;
+	at = pauses_like(ps, top->rq->r.label, top->idx, kind);
+	if (at != NULL) {
+		at->to = to;
+		at->ns += to - from;
+		return;
+	}
+	at = pauses_room(ps, top->rq->r.label);
+	if (at == NULL)
+		p->node->lost.n[KP_LOSS_PAUSE_CAP]++;
+	else
+		*at = (struct kp_pause){ .call = top->idx,
+			.kind = (uint8_t)kind, .from = from, .to = to,
+			.ns = to - from };
+}
+
+static void
+still_drop(struct pauses *ps, uint64_t id)
+{
+	free(found(&ps->procs, id));
+	map_remove(&ps->procs, id);
+}
+
+/* Processes that end in the midst of a pause say nothing more. */
+static void
+stills_sweep(struct kp_requests *rs)
+{
+	struct map *m = &rs->pauses->procs;
+
+	if (m->len < 2 * rs->procs.len + 64)
+		return;
+	/* Removal shifts later entries back: look at a slot until it stays. */
+	for (size_t i = 0; i < m->cap;)
+		if (m->slots[i].key != 0 &&
+		    proc_get(rs, m->slots[i].key) == NULL)
+			still_drop(rs->pauses, m->slots[i].key);
+		else
+			i++;
+}
+
+/* Where it was heard of meanwhile, what had begun is over. */
+static struct still *
+still_make(struct kp_requests *rs, const struct proc *p)
+{
+	struct still *s = found(&rs->pauses->procs, p->id);
+
+	if (s == NULL) {
+		stills_sweep(rs);
+		s = calloc(1, sizeof(*s));
+		if (s == NULL || !map_put(&rs->pauses->procs, p->id,
+		    (uint64_t)(uintptr_t)s)) {
+			free(s);
+			return NULL;
+		}
+		s->heard = p->last;
+	}
+	if (s->heard != p->last) {
+		p->node->lost.n[KP_LOSS_PAUSE] += s->is_out + s->is_gc;
+		s->is_out = s->is_gc = false;
+		s->heard = p->last;
+	}
+	return s;
+}
+
+static void
+on_out(struct kp_requests *rs, const struct proc *p, struct still *s,
+    kp_target_ns at)
+{
+	p->node->lost.n[KP_LOSS_PAUSE] += s->is_out;
+	if (s->is_gc && !s->is_out)
+		pause_add(rs, p, KP_PAUSE_GC, s->gc, at);
+	s->is_out = true;
+	s->out = at;
+}
+
+static void
+on_in(struct kp_requests *rs, const struct proc *p, struct still *s,
+    kp_target_ns at)
+{
+	p->node->lost.n[KP_LOSS_PAUSE] += !s->is_out;
+	if (s->is_out)
+		pause_add(rs, p, KP_PAUSE_OUT, s->out, at);
+	s->is_out = false;
+	s->gc = at;
+}
+
+static void
+on_gc_start(const struct proc *p, struct still *s, kp_target_ns at)
+{
+	p->node->lost.n[KP_LOSS_PAUSE] += s->is_gc + s->is_out;
+	s->is_out = false;
+	s->is_gc = true;
+	s->gc = at;
+}
+
+static void
+on_gc_end(struct kp_requests *rs, const struct proc *p, struct still *s,
+    kp_target_ns at)
+{
+	p->node->lost.n[KP_LOSS_PAUSE] += !s->is_gc || s->is_out;
+	if (s->is_gc && !s->is_out)
+		pause_add(rs, p, KP_PAUSE_GC, s->gc, at);
+	s->is_gc = s->is_out = false;
+}
+
+void
+pauses_event(struct kp_requests *rs, struct rnode *nd,
+    const struct kp_event *ev)
+{
+	uint64_t id = pid_key(nd->index, &ev->pid);
+	const struct proc *p = proc_get(rs, id);
+	struct still *s;
+	kp_target_ns at;
+
+	if (p == NULL || p->n == 0) {
+		/* Of no call: it tells of itself until it calls something. */
+		if (rs->pauses != NULL)
+			still_drop(rs->pauses, id);
+		return;
+	}
+	if (ev->ts >= KP_TARGET_TIME_MAX || ev->ts <= -KP_TARGET_TIME_MAX) {
+		nd->lost.n[KP_LOSS_BAD_EVENT]++;
+		return;
+	}
+	if (rs->pauses == NULL)
+		rs->pauses = calloc(1, sizeof(*rs->pauses));
+	s = rs->pauses != NULL ? still_make(rs, p) : NULL;
+	if (s == NULL) {
+		nd->lost.n[KP_LOSS_PAUSE_CAP]++;
+		return;
+	}
+	at = ev->ts > p->last ? ev->ts : p->last;
+	if (ev->kind == KP_EV_OUT)
+		on_out(rs, p, s, at);
+	else if (ev->kind == KP_EV_IN)
+		on_in(rs, p, s, at);
+	else if (ev->kind == KP_EV_GC_START)
+		on_gc_start(p, s, at);
+	else
+		on_gc_end(rs, p, s, at);
+	if (!s->is_out && !s->is_gc)
+		still_drop(rs->pauses, id);
+}
+
+static bool
+scratch_room(struct pauses *ps, uint32_t npauses, uint32_t ncalls)
+{
+	struct kp_pause *out;
+	uint32_t *where;
+
+	if (npauses > ps->outcap) {
+		out = realloc(ps->out, npauses * sizeof(*out));
+		if (out == NULL)
+			return false;
+		ps->out = out;
+		ps->outcap = npauses;
+	}
+	if (ncalls > ps->wherecap) {
+		where = realloc(ps->where, ncalls * sizeof(*where));
+		if (where == NULL)
+			return false;
+		ps->where = where;
+		ps->wherecap = ncalls;
+	}
+	return true;
+}
+
+void
+pauses_hand_on(struct kp_requests *rs, struct req *rq, const uint32_t *source,
+    size_t step)
+{
+	struct pauses *ps = rs->pauses;
+	const struct pauses_of *of = found(&ps->requests, rq->r.label);
+	struct kp_pause *to;
+
+	rq->r.npauses = 0;
+	if (of == NULL)
+		return;
+	if (!scratch_room(ps, of->n, rq->ncalls)) {
+		rs->nodes[rq->r.node].lost.n[KP_LOSS_PAUSE_CAP] += of->n;
+		return;
+	}
+	for (uint32_t i = 0; i < rq->ncalls; i++)
+		ps->where[i] = KP_NONE;
+	for (uint32_t i = 0; i < rq->r.ncalls; i++)
+		ps->where[source[i * step]] = i;
+	for (uint32_t i = 0; i < of->n; i++) {
+		/* Those of calls that go on as late ones are not looked for. */
+		if (ps->where[of->v[i].call] == KP_NONE)
+			continue;
+		to = &ps->out[rq->r.npauses++];
+		*to = of->v[i];
+		to->call = ps->where[of->v[i].call];
+	}
+	rq->r.pauses = ps->out;
+}
+
+void
+pauses_forget(struct kp_requests *rs, uint64_t label)
+{
+	struct pauses_of *of = found(&rs->pauses->requests, label);
+
+	if (of == NULL)
+		return;
+	rs->pauses->n -= of->n;
+	free(of);
+	map_remove(&rs->pauses->requests, label);
+}
+
+void
+pauses_leave(struct kp_requests *rs, const struct rnode *nd)
+{
+	struct map *m = &rs->pauses->procs;
+
+	/* Removal shifts later entries back: look at a slot until it stays. */
+	for (size_t i = 0; i < m->cap;)
+		if (m->slots[i].key != 0 &&
+		    m->slots[i].key >> PID_NODE == nd->index)
+			still_drop(rs->pauses, m->slots[i].key);
+		else
+			i++;
+}
+
+static void
+owned_free(struct map *m)
+{
+	for (size_t i = 0; i < m->cap; i++)
+		if (m->slots[i].key != 0)
+			free((void *)(uintptr_t)m->slots[i].val);
+	map_free(m);
+}
+
+void
+pauses_free(struct kp_requests *rs)
+{
+	if (rs->pauses == NULL)
+		return;
+	owned_free(&rs->pauses->procs);
+	owned_free(&rs->pauses->requests);
+	free(rs->pauses->out);
+	free(rs->pauses->where);
+	free(rs->pauses);
+	rs->pauses = NULL;
+}

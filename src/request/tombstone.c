@@ -1,0 +1,150 @@
+/*
+ * tombstone.c - what is remembered of closed requests, for calls that come late.
+ *
+ * A ring for each node, of the requests that began there, in closing order,
+ * and one index by label; 30 s of the node's clock or TOMBS_MAX labels of all
+ * nodes, whichever is less.  Of those each node has its share, if it needs it:
+ * one that comes when the others have them all takes from who has most.
+ */
+#include <stdlib.h>
+
+#include "request/internal.h"
+
+#define TOMBS_MAX (1u << 17)	/* about 14 MB at most with their index */
+#define TOMBS_MIN (1u << 10)
+/* A ring is half full at least, or as small as can be. */
+#define TOMBS_ROOM (2 * TOMBS_MAX + KP_NODES_MAX * TOMBS_MIN)
+
+/* Where a tomb is, for the index; never 0. */
+static uint64_t
+tomb_place(const struct rnode *nd, uint32_t i)
+{
+	return (uint64_t)nd->index << 32 | (i + 1);
+}
+
+static void
+tombs_pop(struct kp_requests *rs, struct rnode *nd)
+{
+	struct tombs *t = &nd->tombs;
+	uint64_t label = t->v[t->head].label;
+	uint64_t *at = map_get(&rs->buried, label);
+
+	/* A label may have been buried twice: the newer grave stays. */
+	if (at != NULL && *at == tomb_place(nd, t->head))
+		map_remove(&rs->buried, label);
+	t->head = (t->head + 1) & (t->cap - 1);
+	t->n--;
+	rs->ntombs--;
+}
+
+void
+tombs_free(struct kp_requests *rs, struct rnode *nd)
+{
+	while (nd->tombs.n > 0)
+		tombs_pop(rs, nd);
+	rs->tombs_room -= nd->tombs.cap;
+	free(nd->tombs.v);
+	nd->tombs = (struct tombs){ 0 };
+}
+
+static bool
+tombs_resize(struct kp_requests *rs, struct rnode *nd, uint32_t cap)
+{
+	struct tombs *t = &nd->tombs;
+	struct tomb *v = malloc(cap * sizeof(*v));
+	uint64_t *at;
+
+	if (v == NULL)
+		return false;
+	for (uint32_t i = 0; i < t->n; i++) {
+		v[i] = t->v[(t->head + i) & (t->cap - 1)];
+		at = map_get(&rs->buried, v[i].label);
+		if (at != NULL && *at >> 32 == nd->index)
+			*at = tomb_place(nd, i);
+	}
+	rs->tombs_room += cap - t->cap;
+	free(t->v);
+	t->v = v;
+	t->cap = cap;
+	t->head = 0;
+	return true;
+}
+
+static bool
+tombs_grow(struct kp_requests *rs, struct rnode *nd)
+{
+	uint32_t cap = nd->tombs.cap > 0 ? nd->tombs.cap * 2 : TOMBS_MIN;
+	uint32_t more = cap - nd->tombs.cap;
+	const struct tombs *t;
+
+	/* Rings that were larger once have room that they do not use now. */
+	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
+		t = &rs->nodes[i].tombs;
+		while (rs->tombs_room + more > TOMBS_ROOM &&
+		    t->cap > TOMBS_MIN && t->n <= t->cap / 2)
+			if (!tombs_resize(rs, &rs->nodes[i], t->cap / 2))
+				return false;
+	}
+	return rs->tombs_room + more <= TOMBS_ROOM &&
+	    tombs_resize(rs, nd, cap);
+}
+
+/* Whose oldest goes when there are TOMBS_MAX: nd's, unless its share is less. */
+static struct rnode *
+tombs_over(struct kp_requests *rs, struct rnode *nd)
+{
+	struct rnode *most = nd;
+
+	if (nd->tombs.n >= TOMBS_MAX / rs->nnodes)
+		return nd;
+	for (uint32_t i = 0; i < KP_NODES_MAX; i++)
+		if (rs->nodes[i].tombs.n > most->tombs.n)
+			most = &rs->nodes[i];
+	return most;
+}
+
+void
+tombs_add(struct kp_requests *rs, struct rnode *nd, const struct tomb *tomb)
+{
+	struct tombs *t = &nd->tombs;
+	uint32_t at;
+
+	if (rs->ntombs == TOMBS_MAX)
+		tombs_pop(rs, tombs_over(rs, nd));
+	if (t->n == t->cap && !tombs_grow(rs, nd)) {
+		if (t->n == 0)
+			return;
+		tombs_pop(rs, nd);
+	}
+	at = (t->head + t->n) & (t->cap - 1);
+	t->v[at] = *tomb;
+	t->n++;
+	rs->ntombs++;
+	map_put(&rs->buried, tomb->label, tomb_place(nd, at));
+}
+
+const struct tomb *
+tombs_get(const struct kp_requests *rs, uint64_t label)
+{
+	uint64_t *at = map_get(&rs->buried, label);
+
+	return at != NULL ? &rs->nodes[*at >> 32].tombs.v[(uint32_t)*at - 1] :
+	    NULL;
+}
+
+uint32_t
+tombs_node(const struct kp_requests *rs, uint64_t label)
+{
+	const uint64_t *at = map_get(&rs->buried, label);
+
+	return at != NULL ? (uint32_t)(*at >> 32) : KP_NONE;
+}
+
+void
+tombs_expire(struct kp_requests *rs, struct rnode *nd, kp_target_ns before)
+{
+	struct tombs *t = &nd->tombs;
+
+	while (t->n > 0 && t->v[t->head].at < before)
+		tombs_pop(rs, nd);
+}

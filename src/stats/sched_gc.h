@@ -1,0 +1,36 @@
+/*
+ * sched_gc.h - how much of each call's self time its process was scheduled out or
+ * collected garbage; see sched_gc.c.
+ */
+#ifndef KPROFD_STATS_SCHED_GC_H
+#define KPROFD_STATS_SCHED_GC_H
+
+#include <stddef.h>
+
+#include "kprofd/request.h"
+
+/* ns; together no more than the call's self time. */
+struct call_pauses {
+	kp_dur_ns out, gc;
+};
+
+struct charge;
+
+/* Scratch, all zero at first, kept from one request to the next. */
+struct pause_sums {
+	struct call_pauses *v;		/* by call */
+	uint32_t *first;		/* of its charges; one more */
+	size_t cap;
+	struct charge *charges;
+	size_t ncharges, chargecap;
+};
+
+/*
+ * By call; NULL: out of memory.  self and reach: as of request_self(), which
+ * went before.  Good until the next one.
+ */
+const struct call_pauses *pause_sums(struct pause_sums *s,
+    const struct kp_request *rq, const kp_dur_ns *self, kp_target_ns *reach);
+void pause_sums_free(struct pause_sums *s);
+
+#endif

@@ -1,0 +1,171 @@
+/* auth.c - see the header. */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+#include "auth.h"
+#include "kprofd/secret.h"
+
+/* ":4711", or nothing. */
+static bool
+is_port(const char *s)
+{
+	size_t n;
+
+	if (*s == '\0')
+		return true;
+	n = strspn(s + (*s == ':'), "0123456789");
+	return *s == ':' && n > 0 && n < 6 && s[1 + n] == '\0';
+}
+
+bool
+web_host_is_loopback(const char *host)
+{
+	struct in_addr addr;
+	char name[32];
+	size_t n;
+
+	if (strncmp(host, "[::1]", 5) == 0)
+		return is_port(host + 5);
+	n = strcspn(host, ":");
+	if (n >= sizeof(name) || !is_port(host + n))
+		return false;
+	memcpy(name, host, n);
+	name[n] = '\0';
+	return strcasecmp(name, "localhost") == 0 ||
+	    (inet_pton(AF_INET, name, &addr) == 1 &&
+	    ntohl(addr.s_addr) >> 24 == 127);
+}
+
+/* Takes the same time wherever they differ. */
+static bool
+same_token(const char *given, const char *token)
+{
+	size_t n = strlen(token), given_n = strlen(given);
+	unsigned differ = given_n != n;
+
+	for (size_t i = 0; i < n; i++)
+		differ |= (unsigned char)token[i] ^
+		    (unsigned char)given[given_n > 0 ? i % given_n : 0];
+	return differ == 0;
+}
+
+static bool
+has_token(const struct web_asked *a, const char *token)
+{
+	static const char bearer[] = "Bearer ";
+	const char *s = a->authorization;
+
+	return s != NULL && strncasecmp(s, bearer, strlen(bearer)) == 0 &&
+	    same_token(s + strlen(bearer), token);
+}
+
+/* Did our own page ask, by the word of a browser? */
+static bool
+from_our_page(const struct web_asked *a)
+{
+	static const char scheme[] = "http://";
+
+	return a->origin != NULL && a->ours != NULL &&
+	    strncmp(a->origin, scheme, strlen(scheme)) == 0 &&
+	    strcmp(a->origin + strlen(scheme), a->host) == 0 &&
+	    (a->fetch_site == NULL ||
+	    strcmp(a->fetch_site, "same-origin") == 0);
+}
+
+/* Another site's page, or a link from it, by the word of a browser. */
+static bool
+from_elsewhere(const struct web_asked *a)
+{
+	return a->fetch_site != NULL &&
+	    strcmp(a->fetch_site, "same-origin") != 0 &&
+	    strcmp(a->fetch_site, "none") != 0;
+}
+
+enum web_verdict
+web_access(const struct web_asked *a, const char *token)
+{
+	if (a->host == NULL || (token == NULL &&
+	    !web_host_is_loopback(a->host)))
+		return WEB_WRONG_HOST;
+	if (token != NULL)
+		return !a->api || has_token(a, token) ? WEB_MAY : WEB_NO_TOKEN;
+	if (a->post ? !from_our_page(a) : a->api && from_elsewhere(a))
+		return WEB_FOREIGN;
+	return a->post && !a->own ? WEB_OTHER_USER : WEB_MAY;
+}
+
+const char *
+web_access_why(enum web_verdict v)
+{
+	switch (v) {
+	case WEB_WRONG_HOST:
+		return "the Host header names no loopback address: ask for "
+		    "127.0.0.1 or localhost, or configure a token "
+		    "(-http-token-file)";
+	case WEB_NO_TOKEN:
+		return "the token is missing or wrong: send it as "
+		    "'Authorization: Bearer TOKEN'";
+	case WEB_FOREIGN:
+		return "only kprofd's own page may do that: Origin must be "
+		    "this server and X-Kprofd be set; programs use kprof, or "
+		    "a token (-http-token-file)";
+	case WEB_OTHER_USER:
+		return "only the user that this server runs as, and root, may "
+		    "do that: use kprof as that user, or configure a token "
+		    "(-http-token-file)";
+	case WEB_MAY:
+	default:
+		return "";
+	}
+}
+
+static bool
+token_ok(const char *s)
+{
+	size_t n = strlen(s);
+
+	for (const char *p = s; *p != '\0'; p++)
+		if (!isgraph((unsigned char)*p))
+			return false;
+	return n >= WEB_TOKEN_MIN && n <= WEB_TOKEN_MAX;
+}
+
+enum kp_err
+web_token_read(const char *path, char token[WEB_TOKEN_MAX + 1], char *why,
+    size_t n)
+{
+	char line[WEB_TOKEN_MAX + 3] = "";
+	const char *reason;
+	struct stat st;
+	FILE *f = kp_secret_open(path, &st, &reason);
+
+	if (f == NULL) {
+		snprintf(why, n, "cannot read the token file '%s': %s (see "
+		    "-http-token-file)", path, reason);
+		return KP_EIO;
+	}
+	if (fgets(line, sizeof(line), f) == NULL)
+		line[0] = '\0';
+	fclose(f);
+	line[strcspn(line, "\r\n")] = '\0';
+	if ((st.st_mode & kp_secret_mode_bad(path,
+	    getenv("CREDENTIALS_DIRECTORY"))) != 0) {
+		snprintf(why, n, "the token file '%s' can be read by others "
+		    "than its owner: chmod 600 it", path);
+		return KP_EFORMAT;
+	}
+	if (!token_ok(line)) {
+		snprintf(why, n, "the token file '%s' has no token of %d to %d "
+		    "printable characters in its first line", path,
+		    WEB_TOKEN_MIN, WEB_TOKEN_MAX);
+		return KP_EFORMAT;
+	}
+	strcpy(token, line);
+	return KP_OK;
+}

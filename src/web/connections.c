@@ -1,0 +1,222 @@
+/*
+ * connections.c - see the header.
+ *
+ * evhttp has timeouts for silence, but none for a client that sends a byte
+ * now and then, and takes as many of these as come.  So each connection's
+ * bufferevent is made here and held; that evhttp is done with one shows in
+ * that it has no callback any more.  The socket is closed with it and not
+ * before: else its number would be the next connection's, and what is held
+ * still would take what that one is sent.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+
+#include "connections.h"
+#include "kprofd/clock.h"
+
+#define UNREAD_MAX 65536	/* bytes */
+
+struct conn {
+	struct bufferevent *bev;	/* NULL: free */
+	kp_mono_ns since;
+};
+
+struct conns {
+	struct event_base *base;
+	struct evconnlistener *listener;
+	struct event *tick;
+	struct conn v[CONNS_MAX];
+	unsigned n;
+};
+
+static bool
+is_done(const struct conn *c)
+{
+	bufferevent_event_cb cb;
+
+	bufferevent_getcb(c->bev, NULL, NULL, &cb, NULL);
+	return cb == NULL;
+}
+
+/* evhttp reads an end, and closes it. */
+static void
+cut(const struct conn *c)
+{
+	if (bufferevent_getfd(c->bev) >= 0)
+		shutdown(bufferevent_getfd(c->bev), SHUT_RDWR);
+}
+
+/*
+ * All places are taken: of those that have not asked, or not anew, since then
+ * the one that has been longest about it.  What evhttp reads from and does not
+ * write to neither waits for us nor is being answered.
+ */
+static void
+make_room(const struct conns *cs, kp_mono_ns oldest)
+{
+	const struct conn *idle = NULL;
+
+	for (const struct conn *c = cs->v; c < cs->v + CONNS_MAX; c++)
+		if (c->since < oldest &&
+		    bufferevent_get_enabled(c->bev) == EV_READ &&
+		    (idle == NULL || c->since < idle->since))
+			idle = c;
+	if (idle != NULL)
+		cut(idle);
+}
+
+static void
+sweep(struct conns *cs)
+{
+	kp_mono_ns now = kp_mono_now();
+	kp_mono_ns oldest = now - CONN_SECONDS * KP_NS_PER_S;
+	struct conn *c;
+
+	for (unsigned i = 0; i < CONNS_MAX; i++) {
+		c = &cs->v[i];
+		if (c->bev == NULL)
+			continue;
+		if (is_done(c)) {
+			bufferevent_decref(c->bev);
+			c->bev = NULL;
+			cs->n--;
+		} else if (c->since < oldest) {
+			cut(c);
+		}
+	}
+	if (cs->n < CONNS_MAX)
+		evconnlistener_enable(cs->listener);
+	else
+		make_room(cs, now - CROWD_SECONDS * KP_NS_PER_S);
+}
+
+static void
+on_tick(evutil_socket_t fd, short what, void *ctx)
+{
+	(void)fd, (void)what;
+	sweep(ctx);
+}
+
+/* evhttp gives it the socket.  NULL: it makes one itself. */
+static struct bufferevent *
+on_accept(struct event_base *base, void *ctx)
+{
+	struct bufferevent *bev = bufferevent_socket_new(base, -1,
+	    BEV_OPT_CLOSE_ON_FREE);
+	struct conns *cs = ctx;
+	unsigned i = 0;
+
+	if (cs->n + 1 >= CONNS_MAX)
+		sweep(cs);
+	while (i < CONNS_MAX && cs->v[i].bev != NULL)
+		i++;
+	if (bev == NULL || i == CONNS_MAX)
+		return bev;
+	bufferevent_incref(bev);
+	/* also of what is read for nobody any more */
+	bufferevent_setwatermark(bev, EV_READ, 0, UNREAD_MAX);
+	cs->v[i] = (struct conn){ bev, kp_mono_now() };
+	if (++cs->n == CONNS_MAX)
+		evconnlistener_disable(cs->listener);
+	return bev;
+}
+
+static void
+set_time(struct conns *cs, struct evhttp_request *req, kp_mono_ns since,
+    const struct timeval *silence)
+{
+	struct evhttp_connection *evcon = evhttp_request_get_connection(req);
+	struct bufferevent *bev;
+
+	if (evcon == NULL)
+		return;		/* it has gone */
+	bev = evhttp_connection_get_bufferevent(evcon);
+	bufferevent_set_timeouts(bev, silence, silence);
+	for (unsigned i = 0; i < CONNS_MAX; i++)
+		if (cs->v[i].bev == bev)
+			cs->v[i].since = since;
+}
+
+void
+conns_asked(struct conns *cs, struct evhttp_request *req)
+{
+	const struct timeval silence = { CONN_SILENCE, 0 };
+
+	set_time(cs, req, kp_mono_now(), &silence);
+}
+
+void
+conns_hold(struct conns *cs, struct evhttp_request *req)
+{
+	set_time(cs, req, INT64_MAX, NULL);
+}
+
+int
+conns_fd(struct evhttp_request *req)
+{
+	struct evhttp_connection *evcon = evhttp_request_get_connection(req);
+
+	return evcon == NULL ? -1 :
+	    bufferevent_getfd(evhttp_connection_get_bufferevent(evcon));
+}
+
+/* evhttp does not read while a request waits for us, and sees no end. */
+bool
+conns_gone(struct evhttp_request *req)
+{
+	char c;
+	ssize_t n = recv(conns_fd(req), &c, 1, MSG_PEEK | MSG_DONTWAIT);
+
+	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* Those that evhttp is done with hold theirs until they are swept. */
+size_t
+conns_unsent(const struct conns *cs)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < CONNS_MAX; i++)
+		if (cs->v[i].bev != NULL)
+			n += evbuffer_get_length(
+			    bufferevent_get_output(cs->v[i].bev));
+	return n;
+}
+
+struct conns *
+conns_new(struct event_base *base, struct evhttp *http,
+    struct evconnlistener *listener)
+{
+	const struct timeval second = { 1, 0 };
+	struct conns *cs = calloc(1, sizeof(*cs));
+
+	if (cs == NULL)
+		return NULL;
+	cs->base = base;
+	cs->listener = listener;
+	cs->tick = event_new(base, -1, EV_PERSIST, on_tick, cs);
+	if (cs->tick == NULL) {
+		free(cs);
+		return NULL;
+	}
+	event_add(cs->tick, &second);
+	evhttp_set_bevcb(http, on_accept, cs);
+	return cs;
+}
+
+void
+conns_free(struct conns *cs)
+{
+	if (cs == NULL)
+		return;
+	for (unsigned i = 0; i < CONNS_MAX; i++)
+		if (cs->v[i].bev != NULL)
+			bufferevent_decref(cs->v[i].bev);
+	event_free(cs->tick);
+	free(cs);
+}

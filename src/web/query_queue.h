@@ -1,0 +1,36 @@
+/*
+ * query_queue.h - questions to the database that wait for their turn: one in each
+ * turn of the loop, so that what was answered gets out, and others in, before
+ * the next.
+ */
+#ifndef KPROFD_WEB_QUERY_QUEUE_H
+#define KPROFD_WEB_QUERY_QUEUE_H
+
+#include <event2/http.h>
+
+#include "api.h"
+#include "connections.h"
+
+#define JOBS_MAX 48
+
+struct jobs;
+
+struct job {
+	struct job *next;		/* of query_queue.c */
+	struct evhttp_request *req;
+	const struct api_route *route;	/* NULL: the tree of */
+	const char *id;			/* this request; lives with req */
+	struct web_params p;
+};
+
+/* dbs, conns: borrowed.  NULL when out of memory. */
+struct jobs *jobs_new(struct event_base *base,
+    const struct kp_query_files *dbs, struct conns *conns);
+/* Takes the job, which malloc() made, and sees to its answer. */
+void jobs_add(struct jobs *js, struct job *job);
+/* From any thread: what is being asked ends now. */
+void jobs_stop(struct jobs *js);
+/* Those that wait are told 503. */
+void jobs_free(struct jobs *js);
+
+#endif
