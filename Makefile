@@ -43,7 +43,7 @@ ERRANDS := src/target/once.c src/dist/sync.c src/target/guest.c \
                 src/target/counters.c src/target/tracer.c \
                 src/target/tracer_marks.c src/target/tracer_probe.c \
                 src/target/tracers.c src/target/numbers.c
-STORE  := $(wildcard src/store/*.c)
+STORE  := $(wildcard src/store/*.c src/store/*/*.c)
 REPORT := $(wildcard src/report/*.c src/report/compare/*.c src/text/*.c) $(READS)
 # What is sent to a collector is the daemon's alone; metrics are served by the
 # web server.
@@ -332,7 +332,7 @@ FUZZ_OBJ   := $(patsubst %.c,$(FUZZ_B)/obj/%.o,$(PURE))
 # Parsers that are not in the library.
 FUZZ_TEXT    := src/text/json.c src/text/text.c src/config/tiers_file.c \
                 src/text/timefmt.c src/text/width.c \
-                src/store/retain.c
+                src/store/rollup/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
 FUZZ_KEYS    := src/text/keys.c
 FUZZ_PROFILE := src/report/profile.c src/report/profile_limit.c \

@@ -13,7 +13,7 @@
 #include "otlp.h"
 #include "otlp_json.h"
 #include "http_post.h"
-#include "store/feed.h"
+#include "store/read/request_tail.h"
 
 #define LOOK (5 * KP_NS_PER_S)	/* at the database, when all is sent */
 #define QUERY_MAX (5 * KP_NS_PER_S)

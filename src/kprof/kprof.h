@@ -10,7 +10,7 @@
 #include "kprofd/buf.h"
 #include "opts.h"
 #include "report/report.h"
-#include "store/query.h"
+#include "store/read/query.h"
 
 #define OUTPUT_MAX (256u << 20)		/* bytes of one command's output */
 

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "kprofd/clock.h"
-#include "store/retain.h"
+#include "store/rollup/retain.h"
 #include "target/agent.h"
 
 #define TARGETS_MAX 64

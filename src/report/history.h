@@ -6,7 +6,7 @@
 #define KP_REPORT_HISTORY_H
 
 #include "text/json.h"
-#include "store/query.h"
+#include "store/read/query.h"
 
 /* In words: "ended well". */
 const char *run_state_text(enum kp_run_state s);

@@ -6,7 +6,7 @@
 #define KPROFD_REPORT_MESSAGE_WAITS_H
 
 #include "text/json.h"
-#include "store/query.h"
+#include "store/read/query.h"
 
 /*
  * Receivers, those first that were waited for longest in all, and below what

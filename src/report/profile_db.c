@@ -13,7 +13,7 @@
 
 #include "clean_db.h"
 #include "profile_db.h"
-#include "store/put.h"
+#include "store/insert.h"
 
 #define APPLICATION 1802529904	/* "kpfp" */
 #define VERSION 2

@@ -3,7 +3,7 @@
 #define KP_REPORT_REPORT_DB_H
 
 #include "report.h"
-#include "store/query.h"
+#include "store/read/query.h"
 
 /*
  * The tiers are those of the last tiers.conf, and behind them others that

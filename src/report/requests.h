@@ -7,7 +7,7 @@
 
 #include "kprofd/buf.h"
 #include "text/json.h"
-#include "store/query.h"
+#include "store/read/query.h"
 
 /*
  * Each says below what was lost in the windows of `cover`, without cells.

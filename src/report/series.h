@@ -7,7 +7,7 @@
 #define KP_REPORT_SERIES_H
 
 #include "kprofd/buf.h"
-#include "store/series.h"
+#include "store/read/steps.h"
 
 #define SERIES_PER_OCTAVE 4	/* rows of a heatmap in a doubling of time */
 

@@ -9,7 +9,7 @@
 #define KP_REPORT_TOP_H
 
 #include "report.h"
-#include "store/query.h"
+#include "store/read/query.h"
 
 #define TOP_TARGETS_MAX 256	/* shown; more are counted */
 #define TOP_SLOW_MAX 200	/* slow requests */

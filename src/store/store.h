@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #include "kprofd/stats.h"
-#include "retain.h"
+#include "store/rollup/retain.h"
 
 #define KP_STORE_QUEUE_MAX 1024	/* windows: ten minutes of 17 nodes */
 #define KP_STORE_SMALL_MAX 4096		/* trees and happenings */

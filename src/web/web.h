@@ -13,7 +13,7 @@
 #define KP_WEB_WEB_H
 
 #include "kprofd/err.h"
-#include "store/query.h"
+#include "store/read/query.h"
 
 #include <stddef.h>
 

@@ -15,10 +15,10 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include "store/merge.h"
-#include "store/merge_rows.h"
-#include "store/series.h"
-#include "store/set.h"
+#include "store/merge/merge.h"
+#include "store/merge/merge_rows.h"
+#include "store/read/steps.h"
+#include "store/read/multi.h"
 #include "store_fixture.h"
 
 extern unsigned char kp_schema_sql[];	/* schema 1 */

@@ -19,7 +19,7 @@
 
 #include "report/series.h"
 #include "store/schema.h"
-#include "store/series.h"
+#include "store/read/steps.h"
 #include "store_fixture.h"
 
 static void

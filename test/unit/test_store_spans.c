@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "pick.h"
-#include "store/pieces.h"
-#include "store/series.h"
+#include "store/read/range_plan.h"
+#include "store/read/steps.h"
 #include "store_fixture.h"
 
 #define ASKED 16		/* questions in a row */

@@ -1,0 +1,47 @@
+/*
+ * merge.h - databases of many machines into one.
+ *
+ * All is done to a file beside OUT, OUT.merging, which takes OUT's place at
+ * the end: until then, and whatever fails or is killed, OUT is as it was,
+ * byte by byte.  (But for a WAL that an unclean end left beside it, which is
+ * written into it first, as any program would that opens it.)
+ *
+ * A run of kprofd is known by the time that it started, its version and its
+ * interval.  What OUT has of it already is not taken again, so merging twice
+ * is the same as once, and a file that has grown since adds what is new.  A
+ * window that was rolled up in IN since takes the place of the parts of it
+ * that OUT has, if it goes on beyond them.
+ */
+#ifndef KPROFD_STORE_MERGE_MERGE_H
+#define KPROFD_STORE_MERGE_MERGE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kprofd/err.h"
+
+struct kp_merge;
+
+/* What one file has added. */
+struct kp_merge_count {
+	uint64_t runs, windows, requests, events;
+};
+
+/*
+ * Locks OUT against kprofd and other merges, and copies it; OUT need not be
+ * there.  *stop: once it is not 0, what is being done ends with KP_ETIMEOUT.
+ * On error *why is one line for the user, owned by the caller, and nothing
+ * stays; so for all of these.
+ */
+enum kp_err kp_merge_open(struct kp_merge **out, const char *path,
+    const volatile sig_atomic_t *stop, char **why);
+/* On error nothing can be added any more: abandon it. */
+enum kp_err kp_merge_add(struct kp_merge *m, const char *in,
+    struct kp_merge_count *count, char **why);
+/* Puts what was merged in OUT's place and frees m, also on error. */
+enum kp_err kp_merge_finish(struct kp_merge *m, char **why);
+/* Leaves OUT as it is and frees m. */
+void kp_merge_abandon(struct kp_merge *m);
+
+#endif

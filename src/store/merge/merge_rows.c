@@ -1,0 +1,379 @@
+/*
+ * merge_rows.c - see the header.
+ *
+ * Row ids are each file's own.  For each kind of them a temporary table says
+ * what an old one has become (map_node: old, new); columns that hold ids are
+ * known by their names (node_id), and are looked up there, others are copied:
+ * those that both files have, so that a file of an older schema needs no
+ * migration.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "kprofd/buf.h"
+#include "merge_rows.h"
+#include "store/schema.h"
+
+#define OF_NEW " and request_id in (select new from temp.map_request)"
+#define SQL_MAX 65536u		/* bytes of one statement */
+
+/* Tables of names, which are unique. */
+static const char *const dims[] = { "node", "tier", "identity", "function",
+	"cause", "receiver" };
+#define NDIMS (sizeof(dims) / sizeof(dims[0]))
+
+/* Rows that belong to what `key` names; those of a map are taken. */
+static const struct fact {
+	const char *table, *map, *key;
+} facts[] = {
+	{ "run", "run", "id" },
+	{ "time_window", "window", "id" },
+	{ "stat", "window", "window_id" },
+	{ "loss", "window", "window_id" },
+	{ "cost", "window", "window_id" },
+	{ "request", "request", "id" },
+	{ "call", "request", "request_id" },
+	{ "event", "event", "id" },
+	{ "message_stat", "window", "window_id" },
+	{ "request_wait", "request", "request_id" },
+};
+#define NFACTS (sizeof(facts) / sizeof(facts[0]))
+
+/* What is made of other tables: sums. */
+static const char *const derived[] = { "request_time", "span", "span_stat",
+	"span_next" };
+#define NDERIVED (sizeof(derived) / sizeof(derived[0]))
+
+bool
+merge_knows(const char *table)
+{
+	for (size_t i = 0; i < NDERIVED; i++)
+		if (strcmp(derived[i], table) == 0)
+			return true;
+	for (size_t i = 0; i < NDIMS; i++)
+		if (strcmp(dims[i], table) == 0)
+			return true;
+	for (size_t i = 0; i < NFACTS; i++)
+		if (strcmp(facts[i].table, table) == 0)
+			return true;
+	return false;
+}
+
+/* ---- statements ---- */
+
+/* Sums over spans are made anew, at the end, of what there is then. */
+static const char no_spans[] = "delete from main.span_stat;"
+    "delete from main.span;"
+    "update main.span_next set start_ns = 0, node_id = 0";
+
+static const char add_times[] = "insert into main.request_time "
+    SCHEMA_REQUEST_TIMES(OF_NEW, OF_NEW);
+
+static const char maps[] =
+    "drop table if exists temp.map_node;"
+    "drop table if exists temp.map_tier;"
+    "drop table if exists temp.map_identity;"
+    "drop table if exists temp.map_function;"
+    "drop table if exists temp.map_cause;"
+    "drop table if exists temp.map_receiver;"
+    "drop table if exists temp.map_run;"
+    "drop table if exists temp.map_window;"
+    "drop table if exists temp.map_request;"
+    "drop table if exists temp.map_event;"
+    "drop table if exists temp.reach;"
+    "drop table if exists temp.met;"
+    "drop table if exists temp.place;"
+    "create temp table map_node (old integer primary key, new integer);"
+    "create temp table map_tier (old integer primary key, new integer);"
+    "create temp table map_identity (old integer primary key, new integer);"
+    "create temp table map_function (old integer primary key, new integer);"
+    "create temp table map_cause (old integer primary key, new integer);"
+    "create temp table map_receiver (old integer primary key, new integer);"
+    "create temp table map_run (old integer primary key, new integer);"
+    "create temp table map_window (old integer primary key, new integer);"
+    "create temp table map_request (old integer primary key, new integer);"
+    "create temp table map_event (old integer primary key, new integer);"
+    /* how long main's windows of a level are at most */
+    "create temp table reach (level integer primary key, longest integer);"
+    /* windows of src that others of main overlap, and how far these go */
+    "create temp table met (old integer primary key, start_ns integer,"
+    " end_ns integer, inside integer);"
+    "create temp table place (name text primary key, position integer);";
+
+/* Tiers that main's tiers.conf lacks, behind it, in their order. */
+static const char positions[] =
+    "insert into temp.place select s.name,"
+    " (select coalesce(max(position), -1) from main.tier)"
+    "  + row_number() over (order by s.position)"
+    " from src.tier s join main.tier t on t.name = s.name"
+    " where s.position is not null and t.position is null;"
+    "update main.tier set position = p.position from temp.place p"
+    " where p.name = main.tier.name";
+
+/* Runs that main has; the others are given ids below. */
+static const char known_runs[] =
+    "insert into temp.map_run select s.id, min(d.id) from src.run s"
+    " join main.run d on d.started_ns = s.started_ns"
+    " and d.interval_ns = s.interval_ns and d.version = s.version"
+    " group by s.id";
+
+static const char new_runs[] =
+    "insert into temp.map_run select s.id,"
+    " (select coalesce(max(id), 0) from main.run)"
+    "  + row_number() over (order by s.id)"
+    " from src.run s where s.id not in (select old from temp.map_run)";
+
+/*
+ * Windows of known runs that are not in main as they are, but others at the
+ * same time.  One that starts before is no longer than the longest of its
+ * level: one of a day makes nobody read a day's of ten seconds.
+ */
+static const char met_windows[] =
+    "insert into temp.reach select level, max(end_ns - start_ns)"
+    " from main.time_window group by level;"
+    "insert into temp.met select w.id, min(o.start_ns), max(o.end_ns),"
+    " min(o.start_ns >= w.start_ns and o.end_ns <= w.end_ns)"
+    " from src.time_window w"
+    " join temp.map_run r on r.old = w.run_id"
+    " join temp.map_node n on n.old = w.node_id"
+    " cross join temp.reach l"
+    " cross join main.time_window o indexed by time_window_level"
+    "  on o.level = l.level and o.start_ns < w.end_ns"
+    "  and o.start_ns > w.start_ns - l.longest and o.end_ns > w.start_ns"
+    "  and o.run_id = r.new and o.node_id = n.new"
+    " where r.new in (select id from main.run) and not exists (select 1"
+    "  from main.time_window e where e.start_ns = w.start_ns"
+    "  and e.end_ns = w.end_ns and e.run_id = r.new and e.node_id = n.new)"
+    " group by w.id";
+
+/* Those of them that go beyond what they overlap; that goes. */
+static const char replace_windows[] =
+    "delete from main.time_window where id in (select o.id from temp.met m"
+    " join src.time_window w on w.id = m.old"
+    " join temp.map_run r on r.old = w.run_id"
+    " join temp.map_node n on n.old = w.node_id"
+    " cross join main.time_window o on o.start_ns >= m.start_ns"
+    "  and o.start_ns < m.end_ns and o.end_ns <= m.end_ns"
+    "  and o.run_id = r.new and o.node_id = n.new"
+    " where m.inside and (w.start_ns < m.start_ns or w.end_ns > m.end_ns))";
+
+static const char take_windows[] =
+    "insert into temp.map_window select w.id,"
+    " (select coalesce(max(id), 0) from main.time_window)"
+    "  + row_number() over (order by w.id)"
+    " from src.time_window w"
+    " join temp.map_run r on r.old = w.run_id"
+    " join temp.map_node n on n.old = w.node_id"
+    " left join temp.met m on m.old = w.id"
+    " where (m.old is null or (m.inside and (w.start_ns < m.start_ns"
+    "  or w.end_ns > m.end_ns))) and not exists (select 1"
+    "  from main.time_window e where e.start_ns = w.start_ns"
+    "  and e.end_ns = w.end_ns and e.run_id = r.new and e.node_id = n.new)";
+
+static const char take_requests[] =
+    "insert into temp.map_request select s.id,"
+    " (select coalesce(max(id), 0) from main.request)"
+    "  + row_number() over (order by s.id)"
+    " from src.request s"
+    " join temp.map_run r on r.old = s.run_id"
+    " join temp.map_node n on n.old = s.node_id"
+    " where not exists (select 1 from main.request d"
+    "  where d.start_ns = s.start_ns and d.run_id = r.new"
+    "  and d.node_id = n.new and d.label = s.label)";
+
+static const char take_events[] =
+    "insert into temp.map_event select s.id,"
+    " (select coalesce(max(id), 0) from main.event)"
+    "  + row_number() over (order by s.id)"
+    " from src.event s"
+    " join temp.map_run r on r.old = s.run_id"
+    " join temp.map_node n on n.old = s.node_id"
+    " where not exists (select 1 from main.event d"
+    "  where d.at_ns = s.at_ns and d.run_id = r.new and d.node_id = n.new"
+    "  and d.kind = s.kind and d.text = s.text)";
+
+/* A known run that has ended since, or goes by another tiers.conf. */
+static const char renew_runs[] =
+    "update main.run set ended_ns = coalesce(s.ended_ns, run.ended_ns),"
+    " clean = coalesce(s.clean, run.clean), tiers_conf = s.tiers_conf"
+    " from (select m.new, s.* from src.run s"
+    "  join temp.map_run m on m.old = s.id where s.clean is not null"
+    "  or exists (select 1 from temp.map_window w join src.time_window t"
+    "   on t.id = w.old where t.run_id = s.id)) s"
+    " where s.new = main.run.id";
+
+/* ---- copying ---- */
+
+/* "map_node" for node_id; NULL: it holds no id. */
+static const char *
+map_of(const char *column)
+{
+	static const char *const names[][2] = {
+		{ "run_id", "map_run" }, { "node_id", "map_node" },
+		{ "tier_id", "map_tier" }, { "identity_id", "map_identity" },
+		{ "function_id", "map_function" },
+		{ "cause_id", "map_cause" }, { "window_id", "map_window" },
+		{ "receiver_id", "map_receiver" },
+		{ "request_id", "map_request" },
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(names[i][0], column) == 0)
+			return names[i][1];
+	return NULL;
+}
+
+struct columns {
+	struct kp_buf to, from;
+};
+
+/* key: what rows are chosen by; NULL: they are names, and get ids of main. */
+static void
+add_column(struct columns *c, const char *name, const char *key)
+{
+	const char *sep = c->to.len > 0 ? ", " : "", *map = map_of(name);
+
+	if (key == NULL && strcmp(name, "id") == 0)
+		return;
+	if (key != NULL && strcmp(name, key) == 0) {
+		kp_buf_printf(&c->from, "%sm.new", sep);
+	} else if (map != NULL) {
+		kp_buf_printf(&c->from, "%s(select new from temp.%s where"
+		    " old = s.\"%s\")", sep, map, name);
+	} else {
+		kp_buf_printf(&c->from, "%ss.\"%s\"", sep, name);
+	}
+	kp_buf_printf(&c->to, "%s\"%s\"", sep, name);
+}
+
+/* The columns that both have, but for `position`, which is main's to say. */
+static int
+find_columns(sqlite3 *db, const char *table, const char *key,
+    struct columns *c)
+{
+	static const char sql[] = "select t.name from pragma_table_info(?1,"
+	    " 'main') t join pragma_table_info(?1, 'src') s"
+	    " on s.name = t.name where t.name <> 'position' order by t.cid";
+	sqlite3_stmt *st;
+	int rc = sqlite3_prepare_v2(db, sql, -1, &st, NULL);
+
+	if (rc != SQLITE_OK)
+		return rc;
+	sqlite3_bind_text(st, 1, table, -1, SQLITE_STATIC);
+	while (sqlite3_step(st) == SQLITE_ROW)
+		add_column(c, (const char *)sqlite3_column_text(st, 0), key);
+	rc = sqlite3_finalize(st);
+	if (rc == SQLITE_OK && (c->to.err != KP_OK || c->from.err != KP_OK))
+		rc = SQLITE_NOMEM;
+	return rc;
+}
+
+static int
+run_built(sqlite3 *db, struct kp_buf *sql, uint64_t *count)
+{
+	int rc = sql->err != KP_OK ? SQLITE_NOMEM :
+	    sqlite3_exec(db, kp_buf_cstr(sql), NULL, NULL, NULL);
+
+	if (rc == SQLITE_OK && count != NULL)
+		*count = (uint64_t)sqlite3_changes64(db);
+	return rc;
+}
+
+static void
+columns_init(struct columns *c)
+{
+	kp_buf_init(&c->to, SQL_MAX);
+	kp_buf_init(&c->from, SQL_MAX);
+}
+
+static void
+columns_free(struct columns *c)
+{
+	kp_buf_free(&c->to);
+	kp_buf_free(&c->from);
+}
+
+/* Names that main lacks, and then what each one's id has become. */
+static int
+copy_names(sqlite3 *db, const char *table)
+{
+	struct columns c;
+	struct kp_buf sql;
+	int rc;
+
+	columns_init(&c);
+	kp_buf_init(&sql, SQL_MAX);
+	rc = find_columns(db, table, NULL, &c);
+	kp_buf_printf(&sql, "insert or ignore into main.%s (%s) select %s"
+	    " from src.%s s order by s.id;"
+	    "insert into temp.map_%s select s.id, d.id from src.%s s"
+	    " join main.%s d on d.name = s.name", table, kp_buf_cstr(&c.to),
+	    kp_buf_cstr(&c.from), table, table, table, table);
+	/* an older file may not have the table */
+	if (rc == SQLITE_OK && c.to.len > 0)
+		rc = run_built(db, &sql, NULL);
+	kp_buf_free(&sql);
+	columns_free(&c);
+	return rc;
+}
+
+/* A table that an older file does not have has no columns. */
+static int
+copy_rows(sqlite3 *db, const struct fact *f, uint64_t *count)
+{
+	struct columns c;
+	struct kp_buf sql;
+	int rc;
+
+	columns_init(&c);
+	kp_buf_init(&sql, SQL_MAX);
+	rc = find_columns(db, f->table, f->key, &c);
+	/* in this order: of a file that has grown little is read */
+	kp_buf_printf(&sql, "insert into main.%s (%s) select %s"
+	    " from temp.map_%s m cross join src.%s s on s.%s = m.old%s",
+	    f->table, kp_buf_cstr(&c.to), kp_buf_cstr(&c.from), f->map,
+	    f->table, f->key, strcmp(f->table, "run") == 0 ?
+	    " where m.new not in (select id from main.run)" : "");
+	if (rc == SQLITE_OK && c.to.len > 0)
+		rc = run_built(db, &sql, count);
+	kp_buf_free(&sql);
+	columns_free(&c);
+	return rc;
+}
+
+/* What is taken, in an order in which each step finds what it needs. */
+static int
+choose(sqlite3 *db)
+{
+	/* new runs come last: before that a run of main is a known one */
+	static const char *const steps[] = { known_runs, new_runs,
+		met_windows, replace_windows, take_windows, take_requests,
+		take_events, renew_runs, positions };
+	int rc = SQLITE_OK;
+
+	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]) &&
+	    rc == SQLITE_OK; i++)
+		rc = sqlite3_exec(db, steps[i], NULL, NULL, NULL);
+	return rc;
+}
+
+int
+merge_rows(sqlite3 *db, struct kp_merge_count *count)
+{
+	uint64_t n[NFACTS] = { 0 };
+	int rc = sqlite3_exec(db, maps, NULL, NULL, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, no_spans, NULL, NULL, NULL);
+	for (size_t i = 0; i < NDIMS && rc == SQLITE_OK; i++)
+		rc = copy_names(db, dims[i]);
+	if (rc == SQLITE_OK)
+		rc = choose(db);
+	for (size_t i = 0; i < NFACTS && rc == SQLITE_OK; i++)
+		rc = copy_rows(db, &facts[i], &n[i]);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db, add_times, NULL, NULL, NULL);
+	*count = (struct kp_merge_count){ .runs = n[0], .windows = n[1],
+		.requests = n[5], .events = n[7] };
+	return rc;
+}

@@ -1,0 +1,17 @@
+/* merge_rows.h - the rows of an attached database into main's.  Private. */
+#ifndef KPROFD_STORE_MERGE_MERGE_ROWS_H
+#define KPROFD_STORE_MERGE_MERGE_ROWS_H
+
+#include <sqlite3.h>
+
+#include "merge.h"
+
+/*
+ * From the schema `src` into `main`, which is of SCHEMA_VERSION.  Returns
+ * SQLite's error; main is then to be thrown away.
+ */
+int merge_rows(sqlite3 *db, struct kp_merge_count *count);
+/* Does merging know the table?  (For a test: none may be forgotten.) */
+bool merge_knows(const char *table);
+
+#endif

@@ -1,0 +1,19 @@
+/* message_row.h - rows of message_stat, read. */
+#ifndef KPROFD_STORE_READ_MESSAGE_ROW_H
+#define KPROFD_STORE_READ_MESSAGE_ROW_H
+
+#include <sqlite3.h>
+
+#include "kprofd/stats.h"
+
+/* Of message_stat m. */
+#define WAIT_COLUMNS "m.messages, m.w_messages, m.away, m.w_away," \
+	" m.wait_ns, m.w_wait_ns, m.min_ns, m.max_ns, m.hist"
+
+/*
+ * Those columns, from col on, into all of *c but its names; its histogram is
+ * the caller's.  One that is damaged is left out.
+ */
+void wait_row_read(sqlite3_stmt *st, int col, struct kp_wait_cell *c);
+
+#endif

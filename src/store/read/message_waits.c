@@ -1,0 +1,194 @@
+/*
+ * message_waits.c - what messages waited, read: of the windows of a range, by receiver,
+ * and of one request.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "query.h"
+#include "read.h"
+#include "multi.h"
+#include "message_row.h"
+
+static void
+cells_free(struct kp_wait_cell *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		kp_hist_free(&v[i].hist);
+	free(v);
+}
+
+void
+kp_query_waits_free(struct kp_query_waits *w)
+{
+	cells_free(w->v, w->n);
+	*w = (struct kp_query_waits){ 0 };
+}
+
+/* Rows come by name: those of one cell one after another. */
+static bool
+add_row(struct read *rd, struct kp_query_waits *w)
+{
+	struct kp_wait_cell c, *v, *last = w->n > 0 ? &w->v[w->n - 1] : NULL;
+	enum kp_err err;
+
+	wait_row_read(rd->st, 2, &c);
+	c.receiver = read_text(rd, 0);
+	c.identity = read_text(rd, 1);
+	if (last != NULL && strcmp(last->receiver, c.receiver) == 0 &&
+	    strcmp(last->identity, c.identity) == 0) {
+		err = kp_wait_cell_merge(last, &c);
+		kp_hist_free(&c.hist);
+		if (err != KP_OK)
+			read_nomem(rd);
+		return err == KP_OK;
+	}
+	v = read_grow(rd, w->v, w->n, sizeof(*v));
+	if (v == NULL) {
+		kp_hist_free(&c.hist);
+		return false;
+	}
+	w->v = v;
+	v[w->n++] = c;
+	return true;
+}
+
+static enum kp_err
+read_waits(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_waits *out)
+{
+	static const char sql[] = "select r.name, i.name, " WAIT_COLUMNS
+	    " from time_window w cross join message_stat m"
+	    "  on m.window_id = w.id"
+	    " join receiver r on r.id = m.receiver_id"
+	    " join identity i on i.id = m.identity_id"
+	    " where w.start_ns >= ?1 and w.start_ns < ?2"
+	    " and (?3 is null or w.node_id in"
+	    "  (select id from node where one_of(name, ?3)))"
+	    " and (?4 is null or i.name = ?4)"
+	    " and (?5 is null or i.name glob ?5) order by r.name, i.name";
+	struct read rd;
+
+	if (q->version < 6)
+		return KP_OK;	/* nobody timed any */
+	read_start(&rd, q, sql);
+	read_bind(&rd, r->since);
+	read_bind(&rd, r->until);
+	read_bind_text(&rd, r->node);
+	read_bind_text(&rd, r->identity);
+	read_bind_text(&rd, r->identity_glob);
+	while (read_next(&rd) && add_row(&rd, out))
+		;
+	return read_end(&rd);
+}
+
+static int
+by_name(const void *pa, const void *pb)
+{
+	const struct kp_wait_cell *a = pa, *b = pb;
+	int order = strcmp(a->receiver, b->receiver);
+
+	return order != 0 ? order : strcmp(a->identity, b->identity);
+}
+
+/* What several files have of one cell. */
+static enum kp_err
+merge_same(struct kp_query_waits *w)
+{
+	enum kp_err err = KP_OK;
+	size_t n = 0;
+
+	if (w->n > 1)
+		qsort(w->v, w->n, sizeof(*w->v), by_name);
+	for (size_t i = 0; i < w->n; i++) {
+		if (n > 0 && by_name(&w->v[n - 1], &w->v[i]) == 0) {
+			if (err == KP_OK)
+				err = kp_wait_cell_merge(&w->v[n - 1],
+				    &w->v[i]);
+			kp_hist_free(&w->v[i].hist);
+		} else {
+			w->v[n++] = w->v[i];
+		}
+	}
+	w->n = n;
+	return err;
+}
+
+/* Takes over what part has. */
+static enum kp_err
+append(struct kp_query_waits *to, struct kp_query_waits *part)
+{
+	struct kp_wait_cell *v;
+
+	if (part->n == 0) {
+		free(part->v);
+		return KP_OK;
+	}
+	v = realloc(to->v, (to->n + part->n) * sizeof(*v));
+	if (v == NULL) {
+		kp_query_waits_free(part);
+		return KP_ENOMEM;
+	}
+	memcpy(v + to->n, part->v, part->n * sizeof(*v));
+	free(part->v);
+	to->v = v;
+	to->n += part->n;
+	return KP_OK;
+}
+
+enum kp_err
+kp_query_waits(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_waits *out)
+{
+	struct kp_query_waits all = { 0 }, part;
+	enum kp_err err = KP_OK;
+
+	if (q->nparts == 0)
+		err = read_waits(q, r, &all);
+	for (size_t i = 0; i < q->nparts && err == KP_OK; i++) {
+		part = (struct kp_query_waits){ 0 };
+		err = set_fail(q, q->parts[i],
+		    kp_query_waits(q->parts[i], r, &part));
+		if (err == KP_OK)
+			err = append(&all, &part);
+	}
+	if (err == KP_OK && q->nparts > 0)
+		err = merge_same(&all);
+	if (err == KP_OK)
+		*out = all;
+	else
+		kp_query_waits_free(&all);
+	return err;
+}
+
+enum kp_err
+query_tree_waits(struct kp_query *q, struct kp_query_tree *t)
+{
+	static const char sql[] = "select r.name, t.pid, n.name, t.messages,"
+	    " t.away, t.wait_ns, t.max_ns from request_wait t"
+	    " join receiver r on r.id = t.receiver_id"
+	    " left join node n on n.id = t.node_id"
+	    " where t.request_id = ? order by t.seq";
+	struct kp_query_wait *v;
+	struct read rd;
+
+	if (q->version < 6)
+		return KP_OK;
+	read_start(&rd, q, sql);
+	read_bind(&rd, t->request.id);
+	while (read_next(&rd)) {
+		v = read_grow(&rd, t->waits, t->nwaits, sizeof(*v));
+		if (v == NULL)
+			break;
+		t->waits = v;
+		v[t->nwaits++] = (struct kp_query_wait){
+			.receiver = read_text(&rd, 0),
+			.pid = read_text(&rd, 1),
+			.node = read_text(&rd, 2),
+			.messages = (uint64_t)read_int(&rd, 3),
+			.away = (uint64_t)read_int(&rd, 4),
+			.wait = read_int(&rd, 5),
+			.max = read_int(&rd, 6) };
+	}
+	return read_end(&rd);
+}

@@ -1,0 +1,418 @@
+/*
+ * query.c - the typed queries: tiers, slow requests, trees, events, runs.
+ * What adds windows up is in sum.c.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "read.h"
+#include "multi.h"
+
+enum kp_err
+kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out)
+{
+	struct kp_query_tiers t = { 0 };
+	enum kp_err err;
+	const char **v;
+	struct read rd;
+
+	if (q->nparts > 0)
+		return set_tiers(q, out);
+	read_start(&rd, q, "select name, position is not null from tier"
+	    " where name <> '_total'"
+	    " order by position is null, position, name");
+	while (read_next(&rd)) {
+		v = read_grow(&rd, t.v, t.n, sizeof(*t.v));
+		if (v == NULL)
+			break;
+		t.v = v;
+		t.v[t.n++] = read_text(&rd, 0);
+		t.current += read_int(&rd, 1) != 0;
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = t;
+	else
+		kp_query_tiers_free(&t);
+	return err;
+}
+
+void
+kp_query_tiers_free(struct kp_query_tiers *t)
+{
+	free(t->v);
+	*t = (struct kp_query_tiers){ 0 };
+}
+
+enum kp_err
+kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_nodes *out)
+{
+	struct kp_query_nodes n = { 0 };
+	enum kp_err err;
+	const char **v;
+	struct read rd;
+
+	if (q->nparts > 0)
+		return set_nodes(q, r, out);
+	read_start(&rd, q, "select name from node where id in"
+	    " (select node_id from time_window"
+	    " where start_ns >= ?1 and start_ns < ?2)"
+	    " and (?3 is null or one_of(name, ?3)) order by name");
+	read_bind(&rd, r->since);
+	read_bind(&rd, r->until);
+	read_bind_text(&rd, r->node);
+	while (read_next(&rd)) {
+		v = read_grow(&rd, n.v, n.n, sizeof(*n.v));
+		if (v == NULL)
+			break;
+		n.v = v;
+		n.v[n.n++] = read_text(&rd, 0);
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = n;
+	else
+		kp_query_nodes_free(&n);
+	return err;
+}
+
+void
+kp_query_nodes_free(struct kp_query_nodes *n)
+{
+	free(n->v);
+	*n = (struct kp_query_nodes){ 0 };
+}
+
+#define REQUEST_COLUMNS "q.id, q.start_ns, q.total_ns, n.name, i.name," \
+	" q.label, q.parent_label, q.weight, q.outcome," \
+	" (select count(*) from call c where c.request_id = q.id)"
+#define REQUEST_TABLES " join node n on n.id = q.node_id" \
+	" join identity i on i.id = q.identity_id"
+
+static void
+request_row(struct read *rd, struct kp_query_request *r)
+{
+	*r = (struct kp_query_request){
+		.id = read_int(rd, 0),
+		.start = read_int(rd, 1),
+		.total = read_dur(rd, 2),
+		.node = read_text(rd, 3),
+		.identity = read_text(rd, 4),
+		.label = (uint64_t)read_int(rd, 5),
+		.parent_label = (uint64_t)read_int(rd, 6),
+		.weight = (uint32_t)read_int(rd, 7),
+		.outcome = (uint8_t)read_int(rd, 8),
+		.ncalls = (uint32_t)read_int(rd, 9),
+		.by = read_dur(rd, 10),
+	};
+}
+
+/*
+ * Those that are chosen are found first, by indexes alone, and looked at then.
+ */
+#define FOUND "select " REQUEST_COLUMNS ", f.key_ns from (select q.id, "
+#define FOUND_IN " where q.start_ns >= ?1 and q.start_ns < ?2" \
+	" and (?3 is null or q.node_id in" \
+	" (select id from node where one_of(name, ?3)))" \
+	" and (?4 is null or q.identity_id in" \
+	" (select id from identity where name = ?4))" \
+	" and (?5 is null or q.identity_id in" \
+	" (select id from identity where name glob ?5))"
+#define FOUND_TABLES " limit ?6 offset ?7) f join request q on q.id = f.id" \
+	REQUEST_TABLES
+
+static const char found_total[] = FOUND "q.total_ns, null as key_ns"
+    " from request q" FOUND_IN " order by q.total_ns desc, q.id" FOUND_TABLES
+    " order by q.total_ns desc, q.id";
+static const char found_by[] = FOUND "t.self_ns as key_ns from request q"
+    " cross join request_time t on t.request_id = q.id and t.tier_id = ?8"
+    FOUND_IN " order by t.self_ns desc, q.id" FOUND_TABLES
+    " order by f.key_ns desc, q.id";
+
+/* As in request_time; 0: of the entry call. */
+static enum kp_err
+find_tier(struct kp_query *q, const char *name, int64_t *id)
+{
+	bool found;
+	struct read rd;
+	enum kp_err err;
+
+	read_start(&rd, q, "select id from tier where name = ?");
+	read_bind_text(&rd, name);
+	found = read_next(&rd);
+	*id = found ? read_int(&rd, 0) : 0;
+	err = read_end(&rd);
+	return err == KP_OK && !found ? KP_ENOENT : err;
+}
+
+static enum kp_err
+read_requests(struct read *rd, struct kp_query_requests *out)
+{
+	struct kp_query_requests s = { 0 };
+	struct kp_query_request *v;
+	enum kp_err err;
+
+	while (read_next(rd)) {
+		v = read_grow(rd, s.v, s.n, sizeof(*s.v));
+		if (v == NULL)
+			break;
+		s.v = v;
+		request_row(rd, &s.v[s.n++]);
+	}
+	err = read_end(rd);
+	if (err == KP_OK)
+		*out = s;
+	else
+		kp_query_requests_free(&s);
+	return err;
+}
+
+enum kp_err
+kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
+    enum kp_slow_by by, const char *tier, size_t skip, size_t limit,
+    struct kp_query_requests *out)
+{
+	enum kp_err err = KP_OK;
+	int64_t tier_id = 0;
+	struct read rd;
+
+	if (q->nparts > 0)
+		return set_slow(q, r, by, tier, skip, limit, out);
+	if (by != KP_SLOW_TOTAL && q->version < 5) {
+		snprintf(q->why, sizeof(q->why), "an earlier kprofd wrote "
+		    "this: it knows no times to sort by but the total");
+		return KP_EFORMAT;
+	}
+	if (by == KP_SLOW_TIER)
+		err = find_tier(q, tier, &tier_id);
+	if (err != KP_OK)
+		return err;
+	read_start(&rd, q, by == KP_SLOW_TOTAL ? found_total : found_by);
+	read_bind(&rd, r->since);
+	read_bind(&rd, r->until);
+	read_bind_text(&rd, r->node);
+	read_bind_text(&rd, r->identity);
+	read_bind_text(&rd, r->identity_glob);
+	read_bind(&rd, (int64_t)limit);
+	read_bind(&rd, (int64_t)skip);
+	if (by != KP_SLOW_TOTAL)
+		read_bind(&rd, tier_id);
+	return read_requests(&rd, out);
+}
+
+void
+kp_query_requests_free(struct kp_query_requests *s)
+{
+	free(s->v);
+	*s = (struct kp_query_requests){ 0 };
+}
+
+static void
+call_row(struct read *rd, struct kp_query_call *c, size_t seq)
+{
+	kp_dur_ns parent = read_dur(rd, 0);
+
+	*c = (struct kp_query_call){
+		/* a caller may index with it: never trust the file */
+		.parent = parent >= 0 && (uint64_t)parent < seq ?
+		    (uint32_t)parent : KP_NONE,
+		.depth = (uint32_t)read_int(rd, 1),
+		.fn = read_text(rd, 2),
+		.tier = read_text(rd, 3),
+		.pid = read_text(rd, 4),
+		.start = read_int(rd, 5),
+		.total = read_dur(rd, 6),
+		.self = read_dur(rd, 7),
+		.outcome = (uint8_t)read_int(rd, 8),
+		.async = read_int(rd, 9) != 0,
+		.node = read_text(rd, 10),
+	};
+}
+
+#define CALL_COLUMNS " c.parent, c.depth, f.name, t.name, c.pid," \
+	" c.start_ns, c.total_ns, c.self_ns, c.outcome, c.async"
+#define CALL_TABLES " from call c join function f on f.id = c.function_id" \
+	" left join tier t on t.id = c.tier_id"
+#define CALL_ORDER " where c.request_id = ? order by c.seq"
+
+static enum kp_err
+read_calls(struct kp_query *q, struct kp_query_tree *t)
+{
+	/* schema 3 and before know of one node in a request */
+	static const char alone[] = "select" CALL_COLUMNS ", null"
+	    CALL_TABLES CALL_ORDER;
+	static const char sql[] = "select" CALL_COLUMNS ", n.name"
+	    CALL_TABLES " left join node n on n.id = c.node_id" CALL_ORDER;
+	struct kp_query_call *v;
+	struct read rd;
+
+	read_start(&rd, q, q->version < 4 ? alone : sql);
+	read_bind(&rd, t->request.id);
+	while (read_next(&rd)) {
+		v = read_grow(&rd, t->calls, t->ncalls, sizeof(*v));
+		if (v == NULL)
+			break;
+		t->calls = v;
+		call_row(&rd, &t->calls[t->ncalls], t->ncalls);
+		t->ncalls++;
+	}
+	return read_end(&rd);
+}
+
+enum kp_err
+kp_query_tree(struct kp_query *q, int64_t id, struct kp_query_tree *out)
+{
+	struct kp_query_tree t = { 0 };
+	bool found = false;
+	enum kp_err err;
+	struct read rd;
+
+	if (q->nparts > 0)
+		return set_tree(q, id, out);
+	read_start(&rd, q, "select " REQUEST_COLUMNS ", null from request q"
+	    REQUEST_TABLES " where q.id = ?");
+	read_bind(&rd, id);
+	if (read_next(&rd)) {
+		found = true;
+		request_row(&rd, &t.request);
+	}
+	err = read_end(&rd);
+	if (err == KP_OK && !found)
+		return KP_ENOENT;
+	if (err == KP_OK)
+		err = read_calls(q, &t);
+	if (err == KP_OK)
+		err = query_tree_waits(q, &t);
+	if (err == KP_OK)
+		*out = t;
+	else
+		kp_query_tree_free(&t);
+	return err;
+}
+
+void
+kp_query_tree_free(struct kp_query_tree *t)
+{
+	free(t->calls);
+	free(t->waits);
+	*t = (struct kp_query_tree){ 0 };
+}
+
+enum kp_err
+kp_query_events(struct kp_query *q, const struct kp_query_range *r,
+    size_t limit, struct kp_query_events *out)
+{
+	struct kp_query_events e = { 0 };
+	struct kp_query_event *v;
+	enum kp_err err;
+	struct read rd;
+
+	if (q->nparts > 0)
+		return set_events(q, r, limit, out);
+	read_start(&rd, q, "select at_ns, run_id, name, kind, text from ("
+	    "select e.id, e.at_ns, e.run_id, n.name, e.kind, e.text"
+	    " from event e join node n on n.id = e.node_id"
+	    " where e.at_ns >= ?1 and e.at_ns < ?2"
+	    " and (?3 is null or n.name = '' or one_of(n.name, ?3))"
+	    " order by e.at_ns desc, e.id desc limit ?4)"
+	    " order by at_ns, id");
+	read_bind(&rd, r->since);
+	read_bind(&rd, r->until);
+	read_bind_text(&rd, r->node);
+	read_bind(&rd, (int64_t)limit);
+	while (read_next(&rd)) {
+		v = read_grow(&rd, e.v, e.n, sizeof(*e.v));
+		if (v == NULL)
+			break;
+		e.v = v;
+		e.v[e.n++] = (struct kp_query_event){ read_int(&rd, 0),
+			read_int(&rd, 1), read_text(&rd, 2),
+			read_text(&rd, 3), read_text(&rd, 4) };
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = e;
+	else
+		kp_query_events_free(&e);
+	return err;
+}
+
+void
+kp_query_events_free(struct kp_query_events *e)
+{
+	free(e->v);
+	*e = (struct kp_query_events){ 0 };
+}
+
+static void
+run_row(struct read *rd, struct kp_query_run *r)
+{
+	kp_dur_ns clean = read_dur(rd, 3);
+
+	*r = (struct kp_query_run){
+		.id = read_int(rd, 0),
+		.started = read_int(rd, 1),
+		.ended = read_int(rd, 2),
+		.state = clean < 0 ? KP_RUN_RUNNING :
+		    clean == 1 ? KP_RUN_CLEAN : KP_RUN_UNCLEAN,
+		.interval = read_int(rd, 4),
+		.version = read_text(rd, 5),
+		.tiers_text = read_text(rd, 6),
+	};
+}
+
+enum kp_err
+kp_query_runs(struct kp_query *q, size_t limit, struct kp_query_runs *out)
+{
+	struct kp_query_runs r = { 0 };
+	struct kp_query_run *v;
+	enum kp_err err;
+	struct read rd;
+
+	if (q->nparts > 0)
+		return set_runs(q, limit, out);
+	read_start(&rd, q, "select id, started_ns, ended_ns, clean,"
+	    " interval_ns, version, tiers_conf from run"
+	    " order by id desc limit ?");
+	read_bind(&rd, (int64_t)limit);
+	while (read_next(&rd)) {
+		v = read_grow(&rd, r.v, r.n, sizeof(*r.v));
+		if (v == NULL)
+			break;
+		r.v = v;
+		run_row(&rd, &r.v[r.n++]);
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = r;
+	else
+		kp_query_runs_free(&r);
+	return err;
+}
+
+void
+kp_query_runs_free(struct kp_query_runs *r)
+{
+	free(r->v);
+	*r = (struct kp_query_runs){ 0 };
+}
+
+enum kp_err
+kp_query_span(struct kp_query *q, kp_wall_ns *first, kp_wall_ns *last)
+{
+	struct read rd;
+
+	if (q->nparts > 0)
+		return set_span(q, first, last);
+	*first = *last = 0;
+	read_start(&rd, q, "select (select min(start_ns) from time_window),"
+	    " (select max(end_ns) from (select end_ns from time_window"
+	    " order by start_ns desc limit 100))");
+	if (read_next(&rd)) {
+		*first = read_int(&rd, 0);
+		*last = read_int(&rd, 1);
+	}
+	return read_end(&rd);
+}

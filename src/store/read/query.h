@@ -1,0 +1,230 @@
+/*
+ * query.h - reads a kprofd database: the client's side.
+ *
+ * Reads while a daemon writes, and reads what a crash left; never writes.
+ * Texts in the results are borrowed from the kp_query and live until it is
+ * closed; everything else belongs to the caller.  Ranges are [since, until)
+ * in wall time; a window or request belongs to the range that it starts in.
+ * On error nothing is returned and kp_query_why() says what happened.
+ */
+#ifndef KPROFD_STORE_READ_QUERY_H
+#define KPROFD_STORE_READ_QUERY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "kprofd/stats.h"
+
+struct kp_query;
+
+/* On error *why is one line for the user, owned by the caller. */
+enum kp_err kp_query_open(struct kp_query **out, const char *path,
+    char **why);
+
+struct kp_query_files {
+	const char *const *v;
+	size_t n;		/* 1 at least */
+};
+
+/*
+ * Several files, read as one: of many machines, or of one that was begun
+ * anew.  Ids of requests and runs are good for this list of files.
+ * KP_ESTATE: two of them hold the same run.
+ */
+enum kp_err kp_query_open_all(struct kp_query **out,
+    const struct kp_query_files *f, char **why);
+void kp_query_close(struct kp_query *q);
+/* The last error, in words; "" if none. */
+const char *kp_query_why(const struct kp_query *q);
+/*
+ * From here on queries end with KP_ETIMEOUT once kp_mono_now() is past this
+ * time, or another thread has set *stop (NULL: none does), within some ms.
+ */
+void kp_query_deadline(struct kp_query *q, kp_mono_ns at,
+    const atomic_bool *stop);
+
+struct kp_query_range {
+	kp_wall_ns since, until;
+	const char *node;	/* globs such as web@*, blanks between them;
+				   NULL: all */
+	const char *identity;	/* exactly this one; NULL: all */
+	const char *identity_glob; /* such as GET*; NULL: all */
+};
+
+/* Names of the tiers, without _total; those of the last tiers.conf first. */
+struct kp_query_tiers {
+	const char **v;
+	size_t n;
+	size_t current;		/* so many, in front, are in the last one */
+};
+
+enum kp_err kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out);
+void kp_query_tiers_free(struct kp_query_tiers *t);
+
+struct kp_query_nodes {
+	const char **v;
+	size_t n;
+};
+
+/* Nodes with windows in the range, by name. */
+enum kp_err kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_nodes *out);
+void kp_query_nodes_free(struct kp_query_nodes *n);
+
+/* What the windows of a range amount to. */
+struct kp_query_sum {
+	uint64_t windows;
+	kp_wall_ns start, end;		/* of the first, of the last; 0: none */
+	kp_dur_ns covered;		/* time in some window, of any node */
+	uint64_t entry_calls, sampled;
+	struct kp_losses losses;
+	struct kp_cell *cells;		/* merged; _total first, then tiers in
+					   order; within one _total first,
+					   then by name */
+	size_t ncells;
+};
+
+/*
+ * The range's identities restrict the cells, not the windows and losses.  Of
+ * one node a cell's requests and busy are what happened there; over several
+ * they are the sums of the shares, so that a request counts once (stats.h).
+ */
+enum kp_err kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *out);
+/* The same without the cells. */
+enum kp_err kp_query_cover(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *out);
+void kp_query_sum_free(struct kp_query_sum *s);
+/* NULL if there is none. */
+const struct kp_cell *kp_query_cell(const struct kp_query_sum *s,
+    const char *tier, const char *identity);
+
+/* A slow request that was kept. */
+struct kp_query_request {
+	int64_t id;
+	kp_wall_ns start;
+	kp_dur_ns total;		/* -1: no end seen */
+	const char *node, *identity;
+	uint64_t label, parent_label;
+	uint32_t weight;
+	uint8_t outcome;		/* enum kp_outcome */
+	uint32_t ncalls;
+	kp_dur_ns by;			/* that it was chosen by; -1: its total */
+};
+
+struct kp_query_call {
+	const char *fn, *tier, *pid;	/* tier "": in none */
+	kp_dur_ns start;		/* since the request's start */
+	kp_dur_ns total, self;		/* -1: no duration */
+	uint32_t parent;		/* index, or KP_NONE */
+	uint32_t depth;
+	uint8_t outcome;
+	bool async;
+	const char *node;		/* "": the request's */
+};
+
+struct kp_query_requests {
+	struct kp_query_request *v;
+	size_t n;
+};
+
+enum kp_slow_by {
+	KP_SLOW_TOTAL,
+	KP_SLOW_SELF,	/* the entry call's self time */
+	KP_SLOW_TIER	/* self time of all its calls of one tier */
+};
+
+/*
+ * The slowest first, at most limit, after the first `skip` of them; tier: for
+ * KP_SLOW_TIER.  KP_ENOENT: there is no such tier; KP_EFORMAT: the database is
+ * of an earlier kprofd, and none writes it, so that it knows totals alone.
+ */
+enum kp_err kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
+    enum kp_slow_by by, const char *tier, size_t skip, size_t limit,
+    struct kp_query_requests *out);
+void kp_query_requests_free(struct kp_query_requests *s);
+
+/* What messages waited for one of its processes; longest first. */
+struct kp_query_wait {
+	const char *receiver, *pid;
+	const char *node;		/* "": the request's */
+	uint64_t messages, away;	/* away: sent on another node */
+	kp_dur_ns wait, max;
+};
+
+struct kp_query_tree {
+	struct kp_query_request request;
+	struct kp_query_call *calls;	/* each after its parent: as it reads */
+	size_t ncalls;
+	struct kp_query_wait *waits;
+	size_t nwaits;
+};
+
+/*
+ * The range that holds exactly those windows of the request's node which may
+ * have counted it; nothing starts in it when they are no longer kept.  Its
+ * node is borrowed from rq.
+ */
+enum kp_err kp_query_around(struct kp_query *q,
+    const struct kp_query_request *rq, struct kp_query_range *out);
+
+/* KP_ENOENT: no such request. */
+enum kp_err kp_query_tree(struct kp_query *q, int64_t id,
+    struct kp_query_tree *out);
+void kp_query_tree_free(struct kp_query_tree *t);
+
+struct kp_query_event {
+	kp_wall_ns at;
+	int64_t run;
+	const char *node;		/* "" for the daemon itself */
+	const char *kind, *text;
+};
+
+struct kp_query_events {
+	struct kp_query_event *v;
+	size_t n;
+};
+
+/* The last of the range, at most limit, in order of time. */
+enum kp_err kp_query_events(struct kp_query *q,
+    const struct kp_query_range *r, size_t limit, struct kp_query_events *out);
+void kp_query_events_free(struct kp_query_events *e);
+
+enum kp_run_state { KP_RUN_RUNNING, KP_RUN_CLEAN, KP_RUN_UNCLEAN };
+
+struct kp_query_run {
+	int64_t id;
+	kp_wall_ns started, ended;	/* ended 0: runs still, or unknown */
+	enum kp_run_state state;	/* RUNNING also right after a crash */
+	kp_dur_ns interval;
+	const char *version, *tiers_text;
+};
+
+struct kp_query_runs {
+	struct kp_query_run *v;
+	size_t n;
+};
+
+/* The latest first, at most limit. */
+enum kp_err kp_query_runs(struct kp_query *q, size_t limit,
+    struct kp_query_runs *out);
+void kp_query_runs_free(struct kp_query_runs *r);
+
+/* What messages waited: by receiver, and within one by identity. */
+struct kp_query_waits {
+	struct kp_wait_cell *v;
+	size_t n;
+};
+
+/* Where none were timed there are none. */
+enum kp_err kp_query_waits(struct kp_query *q,
+    const struct kp_query_range *r, struct kp_query_waits *out);
+void kp_query_waits_free(struct kp_query_waits *w);
+
+/* Of all windows; 0 and 0 when there is none. */
+enum kp_err kp_query_span(struct kp_query *q, kp_wall_ns *first,
+    kp_wall_ns *last);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * request_tail.h - the slow requests of the daemon's run as they are written, each
+ * once: what an exporter follows, as any reader (query.h).
+ */
+#ifndef KPROFD_STORE_READ_REQUEST_TAIL_H
+#define KPROFD_STORE_READ_REQUEST_TAIL_H
+
+#include "query.h"
+
+/* Where a reader is; zero: at the beginning of the latest run. */
+struct kp_feed {
+	int64_t run;			/* row id; 0: none yet */
+	kp_wall_ns started;		/* of that run: row ids come again in
+					   another file */
+	int64_t request;		/* the last one taken; the caller moves
+					   it */
+};
+
+/* Finds the latest run; when it is another one, f is at its beginning. */
+enum kp_err kp_feed_run(struct kp_query *q, struct kp_feed *f);
+/*
+ * Ids of slow requests behind f->request, at most max, in order; *newest is the
+ * last there is.  What lies between two ids was deleted before it was seen: the
+ * run's have no gaps.
+ */
+enum kp_err kp_feed_requests(struct kp_query *q, struct kp_feed *f,
+    int64_t *ids, size_t max, size_t *n, int64_t *newest);
+
+#endif

@@ -1,0 +1,285 @@
+/* steps.c - see the header. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/cell_row.h"
+#include "range.h"
+#include "steps.h"
+#include "multi.h"
+#include "base/sat.h"
+
+#define STEPS_WANTED 150
+
+/* What a step may be, in s: those that a time axis can be read by. */
+static const int64_t nice[] = { 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200,
+	1800, 3600, 7200, 10800, 21600, 43200, 86400 };
+#define NNICE (sizeof(nice) / sizeof(nice[0]))
+
+void
+kp_series_free(struct kp_series *s)
+{
+	for (size_t i = 0; i < s->n && s->v != NULL; i++) {
+		for (size_t t = 0; s->v[i].cells != NULL && t <= s->tiers.n; t++)
+			kp_hist_free(&s->v[i].cells[t].hist);
+		free(s->v[i].cells);
+	}
+	free(s->v);
+	kp_query_tiers_free(&s->tiers);
+	*s = (struct kp_series){ 0 };
+}
+
+static kp_dur_ns
+nice_step(kp_dur_ns least)
+{
+	for (size_t i = 0; i < NNICE; i++)
+		if (nice[i] * KP_NS_PER_S >= least)
+			return nice[i] * KP_NS_PER_S;
+	return sat_add(least, KP_NS_PER_S - 1) / KP_NS_PER_S * KP_NS_PER_S;
+}
+
+/* The range as far as there are windows, and its longest one. */
+static enum kp_err
+clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
+{
+	kp_wall_ns first, last;
+	enum kp_err err = kp_query_span(q, &first, &last);
+	struct read rd;
+
+	if (err != KP_OK)
+		return err;
+	if (r->since < first)
+		r->since = first;
+	if (r->until > last)
+		r->until = last;
+	if (r->until < r->since)
+		r->until = r->since;
+	read_start(&rd, q, "select max(w.end_ns - w.start_ns)"
+	    " from time_window w" IN_RANGE);
+	range_bind(&rd, r);
+	*longest = read_next(&rd) ? read_int(&rd, 0) : 0;
+	return read_end(&rd);
+}
+
+struct kp_cell *
+range_blank(const struct kp_query_tiers *tiers)
+{
+	struct kp_cell *v = calloc(tiers->n + 1, sizeof(*v));
+
+	for (size_t t = 0; v != NULL && t <= tiers->n; t++)
+		v[t] = (struct kp_cell){ .min = -1, .tier = t == 0 ?
+			"_total" : tiers->v[t - 1] };
+	return v;
+}
+
+enum kp_err
+series_make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
+{
+	int64_t n;
+
+	s->start = r->since - r->since % s->step;
+	n = (r->until - 1 - s->start) / s->step + 1;
+	if (n > KP_SERIES_STEPS_MAX)
+		return KP_ELIMIT;
+	s->v = calloc((size_t)n, sizeof(*s->v));
+	if (s->v == NULL)
+		return KP_ENOMEM;
+	s->n = (size_t)n;
+	for (size_t i = 0; cells && i < s->n; i++) {
+		s->v[i].cells = range_blank(&s->tiers);
+		if (s->v[i].cells == NULL)
+			return KP_ENOMEM;
+	}
+	return KP_OK;
+}
+
+/* NULL: a window that has come since. */
+static struct kp_series_step *
+step_of(const struct kp_series *s, kp_wall_ns start)
+{
+	int64_t i = (start - s->start) / s->step;
+
+	return i >= 0 && (uint64_t)i < s->n ? &s->v[i] : NULL;
+}
+
+#define WINDOWS "select w.start_ns, w.end_ns, w.entry_calls, w.sampled," \
+	" (select l.n from loss l where l.window_id = w.id and l.cause_id =" \
+	" (select id from cause where name = 'uncounted'))"
+
+/* Nothing was counted for all of it: its zeros are no figures. */
+static bool
+is_unseen(kp_dur_ns length, uint64_t calls, uint64_t uncounted_ms)
+{
+	/* its two ends are by another clock than that time */
+	const double most = 0.99;
+
+	return calls == 0 && length > 0 && (double)uncounted_ms >=
+	    most * (double)length / (double)KP_NS_PER_MS;
+}
+
+/* In order of start; those of several nodes overlap. */
+static enum kp_err
+add_windows(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_series *s)
+{
+	struct kp_series_step *v;
+	kp_wall_ns start, end, seen = 0;
+	struct read rd;
+
+	/* schema 2 and before know of no cost */
+	read_start(&rd, q, q->version < 3 ? WINDOWS ", 0, 0, 0"
+	    " from time_window w" IN_RANGE " order by w.start_ns" :
+	    WINDOWS ", c.events, c.agent_ns, c.cost_ns"
+	    " from time_window w left join cost c on c.window_id = w.id"
+	    IN_RANGE " order by w.start_ns");
+	range_bind(&rd, r);
+	while (read_next(&rd)) {
+		start = read_int(&rd, 0);
+		end = read_int(&rd, 1);
+		v = step_of(s, start);
+		if (v == NULL)
+			continue;
+		if (end > seen) {
+			v->covered = sat_add(v->covered, sat_span(
+			    start > seen ? start : seen, end));
+			seen = end;
+		}
+		v->windows++;
+		v->entry_calls += (uint64_t)read_int(&rd, 2);
+		v->sampled += (uint64_t)read_int(&rd, 3);
+		v->unseen += is_unseen(sat_span(start, end),
+		    (uint64_t)(read_int(&rd, 2) | read_int(&rd, 3)),
+		    (uint64_t)read_int(&rd, 4));
+		v->events += (uint64_t)read_int(&rd, 5);
+		v->agent = sat_add(v->agent, read_int(&rd, 6));
+		v->cost = sat_add(v->cost, read_int(&rd, 7));
+	}
+	return read_end(&rd);
+}
+
+static enum kp_err
+add_losses(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_series *s)
+{
+	struct kp_series_step *v;
+	const char *name;
+	struct read rd;
+
+	read_start(&rd, q, "select w.start_ns, c.name, l.n"
+	    " from time_window w cross join loss l on l.window_id = w.id"
+	    " join cause c on c.id = l.cause_id" IN_RANGE);
+	range_bind(&rd, r);
+	while (read_next(&rd)) {
+		v = step_of(s, read_int(&rd, 0));
+		name = read_text(&rd, 1);
+		for (int i = 0; v != NULL && i < KP_LOSS_COUNT; i++)
+			if (strcmp(name, kp_loss_name(i)) == 0)
+				v->losses.n[i] += (uint64_t)read_int(&rd, 2);
+	}
+	return read_end(&rd);
+}
+
+static size_t
+tier_of(const struct kp_series *s, const char *name)
+{
+	size_t t = 0;
+
+	if (strcmp(name, "_total") == 0)
+		return 0;
+	while (t < s->tiers.n && strcmp(s->tiers.v[t], name) != 0)
+		t++;
+	return t + 1;
+}
+
+/*
+ * Cells by their whole key: of many identities only the one is read.
+ */
+#define CELLS(table, of) ", t.name from tier t cross join " table " s" \
+	" on s." of " = ?1 and s.tier_id = t.id and s.identity_id =" \
+	" (select id from identity where name = ?2)" \
+	" where ?3 is null or t.name = ?3"
+
+static void
+add_cell(struct kp_series *s, struct read *rd, kp_wall_ns start, bool several,
+    struct kp_hist *hist)
+{
+	size_t t = tier_of(s, read_text(rd, CELL_BEHIND));
+	struct kp_series_step *v = step_of(s, start);
+	struct kp_cell c;
+
+	if (v == NULL || t > s->tiers.n)
+		return;
+	cell_row_read(rd->st, &c, hist);
+	if (several)
+		range_shares(&c);
+	if (kp_cell_merge(&v->cells[t], &c) != KP_OK)
+		read_nomem(rd);
+}
+
+static enum kp_err
+add_cells(struct kp_query *q, const struct kp_query_range *r,
+    const char *tier, struct kp_series *s)
+{
+	struct kp_hist hist = { 0 };
+	struct range_cells cells;
+	enum kp_err err, err2;
+	kp_wall_ns start;
+	struct read *rd;
+
+	err = range_cells_start(&cells, q, r, s->step,
+	    CELL_SELECT(q->version, CELLS("stat", "window_id")),
+	    CELL_SELECT(q->version, CELLS("span_stat", "span_id")));
+	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
+		read_bind_text(rd, r->identity != NULL ? r->identity :
+		    "_total");
+		read_bind_text(rd, tier);
+		while (read_next(rd))
+			add_cell(s, rd, start, cells.several, &hist);
+	}
+	kp_hist_free(&hist);
+	err2 = range_cells_end(&cells);
+	return err != KP_OK ? err : err2;
+}
+
+static enum kp_err
+add_all(struct kp_query *q, const struct kp_query_range *r,
+    const struct kp_series_want *want, struct kp_series *s)
+{
+	enum kp_err err = add_windows(q, r, s);
+
+	if (err == KP_OK)
+		err = add_losses(q, r, s);
+	if (err == KP_OK && want->cells)
+		err = add_cells(q, r, want->tier, s);
+	return err;
+}
+
+enum kp_err
+kp_query_series(struct kp_query *q, const struct kp_query_range *r,
+    const struct kp_series_want *want, struct kp_series *out)
+{
+	struct kp_query_range clipped = *r;
+	struct kp_series s = { 0 };
+	kp_dur_ns longest = 0, least;
+	enum kp_err err;
+
+	if (q->nparts > 0)
+		return set_series(q, r, want, out);
+	query_hold(q);	/* all must speak of the same windows */
+	err = clip(q, &clipped, &longest);
+	if (err == KP_OK)
+		err = kp_query_tiers(q, &s.tiers);
+	least = want->step > 0 ? want->step :
+	    (clipped.until - clipped.since) / STEPS_WANTED;
+	longest -= longest / 10;	/* timers are a little late */
+	s.step = nice_step(least > longest ? least : longest);
+	if (err == KP_OK)
+		err = series_make_steps(&s, &clipped, want->cells);
+	if (err == KP_OK)
+		err = add_all(q, &clipped, want, &s);
+	query_release(q);
+	if (err == KP_OK)
+		*out = s;
+	else
+		kp_series_free(&s);
+	return err;
+}

@@ -1,0 +1,351 @@
+/*
+ * sum.c - merges the cells of a range of windows.
+ *
+ * Rows stream out of the database in its own order and are merged here, in a
+ * hash by tier and identity: a sort of many rows with their histograms would
+ * cost far more.  Histograms cannot be merged by SQL.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/cell_row.h"
+#include "range.h"
+#include "multi.h"
+#include "base/sat.h"
+
+struct slot {
+	int64_t tier, identity;	/* row ids */
+	int64_t position;	/* of the tier, INT64_MAX: none */
+	struct kp_cell cell;	/* tier NULL: free slot */
+};
+
+struct merge {
+	struct slot *v;
+	size_t n, cap;
+	struct kp_hist hist;	/* scratch */
+	bool shares;		/* of several nodes */
+};
+
+static size_t
+slot_of(const struct merge *m, int64_t tier, int64_t identity)
+{
+	uint64_t key = (uint64_t)tier << 32 ^ (uint64_t)identity;
+	size_t s = (size_t)(key * UINT64_C(0x9e3779b97f4a7c15) >> 32) &
+	    (m->cap - 1);
+
+	while (m->v[s].cell.tier != NULL && (m->v[s].tier != tier ||
+	    m->v[s].identity != identity))
+		s = (s + 1) & (m->cap - 1);
+	return s;
+}
+
+static bool
+merge_grow(struct merge *m)
+{
+	struct merge new = { .cap = m->cap ? 2 * m->cap : 256, .n = m->n,
+		.hist = m->hist, .shares = m->shares };
+
+	new.v = calloc(new.cap, sizeof(*new.v));
+	if (new.v == NULL)
+		return false;
+	for (size_t i = 0; i < m->cap; i++) {
+		if (m->v[i].cell.tier != NULL)
+			new.v[slot_of(&new, m->v[i].tier,
+			    m->v[i].identity)] = m->v[i];
+	}
+	free(m->v);
+	*m = new;
+	return true;
+}
+
+static void
+merge_free(struct merge *m)
+{
+	for (size_t i = 0; i < m->cap; i++)
+		kp_hist_free(&m->v[i].cell.hist);
+	free(m->v);
+	kp_hist_free(&m->hist);
+}
+
+static void
+name_slot(struct read *names, const char **to, int64_t id)
+{
+	read_again(names);
+	read_bind(names, id);
+	if (read_next(names))
+		*to = read_text(names, 0);
+}
+
+/* The names of every cell, once it is known which there are. */
+static enum kp_err
+name_cells(struct kp_query *q, struct merge *m)
+{
+	struct read tier, identity;
+	enum kp_err err, err2;
+	struct slot *s;
+
+	read_start(&tier, q, "select name, position from tier where id = ?");
+	read_start(&identity, q, "select name from identity where id = ?");
+	for (size_t i = 0; i < m->cap; i++) {
+		s = &m->v[i];
+		if (s->cell.tier == NULL)
+			continue;
+		name_slot(&tier, &s->cell.tier, s->tier);
+		if (tier.err == KP_OK && read_dur(&tier, 1) >= 0)
+			s->position = read_int(&tier, 1);
+		name_slot(&identity, &s->cell.identity, s->identity);
+	}
+	err = read_end(&tier);
+	err2 = read_end(&identity);
+	return err != KP_OK ? err : err2;
+}
+
+static void
+merge_row(struct read *rd, struct merge *m)
+{
+	struct kp_cell c;
+	struct slot *s;
+
+	cell_row_read(rd->st, &c, &m->hist);
+	if (m->shares)
+		range_shares(&c);
+	if (2 * (m->n + 1) > m->cap && !merge_grow(m)) {
+		read_nomem(rd);
+		return;
+	}
+	s = &m->v[slot_of(m, read_int(rd, CELL_TIER),
+	    read_int(rd, CELL_IDENTITY))];
+	if (s->cell.tier == NULL) {
+		*s = (struct slot){ read_int(rd, CELL_TIER),
+			read_int(rd, CELL_IDENTITY), INT64_MAX,
+			{ .tier = "", .identity = "", .min = -1 } };
+		m->n++;
+	}
+	if (kp_cell_merge(&s->cell, &c) != KP_OK)
+		read_nomem(rd);
+}
+
+#define CELLS(table, of) " from " table " s where s." of " = ?1" \
+	" and (?2 is null or s.identity_id =" \
+	" (select id from identity where name = ?2))" \
+	" and (?3 is null or s.identity_id in" \
+	" (select id from identity where name glob ?3))"
+
+static enum kp_err
+merge_cells(struct kp_query *q, const struct kp_query_range *r,
+    struct merge *m)
+{
+	struct range_cells cells;
+	enum kp_err err, err2;
+	kp_wall_ns start;
+	struct read *rd;
+
+	err = range_cells_start(&cells, q, r, 0,
+	    CELL_SELECT(q->version, CELLS("stat", "window_id")),
+	    CELL_SELECT(q->version, CELLS("span_stat", "span_id")));
+	m->shares = cells.several;
+	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
+		read_bind_text(rd, r->identity);
+		read_bind_text(rd, r->identity_glob);
+		while (read_next(rd))
+			merge_row(rd, m);
+	}
+	err2 = range_cells_end(&cells);
+	if (err == KP_OK)
+		err = err2;
+	return err == KP_OK ? name_cells(q, m) : err;
+}
+
+/* Windows come in order of start; those of several nodes overlap. */
+static enum kp_err
+sum_windows(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *s)
+{
+	kp_wall_ns start, end;
+	struct read rd;
+
+	read_start(&rd, q, "select w.start_ns, w.end_ns, w.entry_calls,"
+	    " w.sampled from time_window w" IN_RANGE " order by w.start_ns");
+	range_bind(&rd, r);
+	while (read_next(&rd)) {
+		start = read_int(&rd, 0);
+		end = read_int(&rd, 1);
+		if (s->windows++ == 0)
+			s->start = s->end = start;
+		if (end > s->end) {
+			s->covered = sat_add(s->covered, sat_span(
+			    start > s->end ? start : s->end, end));
+			s->end = end;
+		}
+		s->entry_calls += (uint64_t)read_int(&rd, 2);
+		s->sampled += (uint64_t)read_int(&rd, 3);
+	}
+	return read_end(&rd);
+}
+
+static enum kp_err
+sum_losses(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_losses *losses)
+{
+	const char *name;
+	struct read rd;
+
+	read_start(&rd, q, "select c.name, sum(l.n) from time_window w"
+	    " cross join loss l on l.window_id = w.id"
+	    " join cause c on c.id = l.cause_id" IN_RANGE " group by c.id");
+	range_bind(&rd, r);
+	while (read_next(&rd)) {
+		name = read_text(&rd, 0);
+		/* causes that this program does not know have no place */
+		for (int i = 0; i < KP_LOSS_COUNT; i++) {
+			if (strcmp(name, kp_loss_name(i)) == 0)
+				losses->n[i] += (uint64_t)read_int(&rd, 1);
+		}
+	}
+	return read_end(&rd);
+}
+
+static int
+slot_cmp(const void *pa, const void *pb)
+{
+	const struct slot *a = pa, *b = pb;
+	bool ta, tb;
+	int d;
+
+	if (a->position != b->position)
+		return a->position < b->position ? -1 : 1;
+	d = strcmp(a->cell.tier, b->cell.tier);
+	if (d != 0)
+		return d;
+	ta = strcmp(a->cell.identity, "_total") == 0;
+	tb = strcmp(b->cell.identity, "_total") == 0;
+	if (ta != tb)
+		return ta ? -1 : 1;
+	return strcmp(a->cell.identity, b->cell.identity);
+}
+
+/* Moves the cells, in order, from the hash to the result. */
+static enum kp_err
+take_cells(struct merge *m, struct kp_query_sum *s)
+{
+	size_t n = 0;
+
+	s->cells = calloc(m->n > 0 ? m->n : 1, sizeof(*s->cells));
+	if (s->cells == NULL)
+		return KP_ENOMEM;
+	for (size_t i = 0; i < m->cap; i++) {
+		if (m->v[i].cell.tier == NULL)
+			continue;
+		m->v[n] = m->v[i];
+		if (n++ != i)
+			m->v[i] = (struct slot){ 0 };
+	}
+	if (n > 0)
+		qsort(m->v, n, sizeof(*m->v), slot_cmp);
+	for (size_t i = 0; i < n; i++) {
+		s->cells[i] = m->v[i].cell;
+		m->v[i] = (struct slot){ 0 };
+	}
+	s->ncells = n;
+	return KP_OK;
+}
+
+/* merge: NULL where no cells are wanted. */
+static enum kp_err
+sum_range(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *s, struct merge *m)
+{
+	enum kp_err err;
+
+	query_hold(q);	/* the three must speak of the same windows */
+	err = sum_windows(q, r, s);
+	if (err == KP_OK)
+		err = sum_losses(q, r, &s->losses);
+	if (err == KP_OK && m != NULL)
+		err = merge_cells(q, r, m);
+	query_release(q);
+	return err;
+}
+
+enum kp_err
+kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *out)
+{
+	struct kp_query_sum s = { 0 };
+	struct merge m = { 0 };
+	enum kp_err err;
+
+	if (q->nparts > 0)
+		return set_sum(q, r, true, out);
+	err = sum_range(q, r, &s, &m);
+	if (err == KP_OK)
+		err = take_cells(&m, &s);
+	merge_free(&m);
+	if (err == KP_OK)
+		*out = s;
+	return err;
+}
+
+enum kp_err
+kp_query_cover(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *out)
+{
+	struct kp_query_sum s = { 0 };
+	enum kp_err err;
+
+	if (q->nparts > 0)
+		return set_sum(q, r, false, out);
+	err = sum_range(q, r, &s, NULL);
+	if (err == KP_OK)
+		*out = s;
+	return err;
+}
+
+/* It counts where it closes: a while after its end, or when it expires. */
+enum kp_err
+kp_query_around(struct kp_query *q, const struct kp_query_request *rq,
+    struct kp_query_range *out)
+{
+	kp_dur_ns age = rq->total >= 0 ? rq->total : KP_REQUEST_AGE_MAX;
+	struct kp_query_range r = { .node = rq->node };
+	struct read rd;
+	enum kp_err err;
+
+	if (q->nparts > 0)
+		return set_around(q, rq, out);
+	read_start(&rd, q, "select min(w.start_ns), max(w.start_ns) + 1"
+	    " from time_window w join node n on n.id = w.node_id"
+	    " where w.start_ns <= ?1 and w.end_ns > ?2 and n.name = ?3");
+	read_bind(&rd, sat_add(rq->start, sat_add(age, KP_HORIZON)));
+	read_bind(&rd, rq->start);
+	read_bind_text(&rd, rq->node);
+	if (read_next(&rd)) {
+		r.since = read_int(&rd, 0);
+		r.until = read_int(&rd, 1);
+	}
+	err = read_end(&rd);
+	if (err == KP_OK)
+		*out = r;
+	return err;
+}
+
+void
+kp_query_sum_free(struct kp_query_sum *s)
+{
+	for (size_t i = 0; i < s->ncells; i++)
+		kp_hist_free(&s->cells[i].hist);
+	free(s->cells);
+	*s = (struct kp_query_sum){ 0 };
+}
+
+const struct kp_cell *
+kp_query_cell(const struct kp_query_sum *s, const char *tier,
+    const char *identity)
+{
+	for (size_t i = 0; i < s->ncells; i++) {
+		if (strcmp(s->cells[i].tier, tier) == 0 &&
+		    strcmp(s->cells[i].identity, identity) == 0)
+			return &s->cells[i];
+	}
+	return NULL;
+}

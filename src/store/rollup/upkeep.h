@@ -1,0 +1,32 @@
+/*
+ * upkeep.h - what the writer does when nothing waits to be written: it rolls
+ * windows up as they age, deletes what is too old, and gives freed pages
+ * back.  Private to src/store.
+ *
+ * All in small turns, one transaction each, so that a window that is closed
+ * meanwhile waits for one turn at most.  A crash between two turns loses
+ * nothing: what is due is found in the database.
+ */
+#ifndef KPROFD_STORE_ROLLUP_UPKEEP_H
+#define KPROFD_STORE_ROLLUP_UPKEEP_H
+
+#include "store/db.h"
+#include "retain.h"
+
+struct upkeep {
+	struct kp_retain retain;
+	kp_dur_ns interval;	/* of windows as they are measured */
+	uint64_t max_bytes;	/* of the file; 0: no limit */
+	unsigned cuts;		/* ages are shortened by a quarter this often,
+				   because the file would be too large */
+	unsigned cuts_told;	/* the most that an event has told */
+	uint64_t bytes;		/* of the file, at the last turn */
+};
+
+/* SQLite's result code; *more: there may be more to do at once. */
+int upkeep_turn(struct upkeep *u, struct kp_db *db, kp_wall_ns now,
+    bool *more);
+/* What is left of all ages, in percent. */
+unsigned upkeep_percent(const struct upkeep *u);
+
+#endif

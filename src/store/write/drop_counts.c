@@ -1,0 +1,106 @@
+/* drop_counts.c - what could not be written; see the header. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "drop_counts.h"
+
+void
+lost_free(struct lost *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		free(l->v[i].node);
+	l->n = 0;
+}
+
+struct lost_node *
+lost_find(struct lost *l, const char *node)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		if (strcmp(l->v[i].node, node) == 0)
+			return &l->v[i];
+	}
+	return NULL;
+}
+
+static struct lost_node *
+lost_get(struct lost *l, const char *node)
+{
+	struct lost_node *n = lost_find(l, node);
+	char *name;
+
+	if (n != NULL)
+		return n;
+	name = l->n < LOST_NODES_MAX ? strdup(node) : NULL;
+	if (name == NULL)
+		return l->n > 0 ? &l->v[l->n - 1] : NULL;
+	n = &l->v[l->n++];
+	*n = (struct lost_node){ .node = name };
+	return n;
+}
+
+void
+lost_add(struct lost *l, const char *node, uint64_t rows,
+    const struct kp_window *w)
+{
+	struct lost_node *n = lost_get(l, node);
+
+	if (n == NULL)
+		return;
+	n->rows += rows;
+	if (w == NULL)
+		return;
+	n->entry_calls += w->entry_calls;
+	n->sampled += w->sampled;
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		n->losses.n[i] += w->losses.n[i];
+}
+
+void
+lost_tell(const struct lost_node *n, struct kp_window *head)
+{
+	head->entry_calls += n->entry_calls;
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		head->losses.n[i] += n->losses.n[i];
+	head->losses.n[KP_LOSS_STORE] += n->rows;
+	head->losses.n[KP_LOSS_UNWRITTEN] += n->sampled;
+}
+
+static bool
+is_all_told(const struct lost_node *n)
+{
+	uint64_t left = n->rows | n->entry_calls | n->sampled;
+
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		left |= n->losses.n[i];
+	return left == 0;
+}
+
+/* Clusters have ever new names: one with nothing left makes room. */
+void
+lost_told(struct lost *l, const struct lost_node *told)
+{
+	struct lost_node *n = lost_find(l, told->node);
+
+	if (n == NULL)
+		return;
+	n->rows -= told->rows;
+	n->entry_calls -= told->entry_calls;
+	n->sampled -= told->sampled;
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		n->losses.n[i] -= told->losses.n[i];
+	if (is_all_told(n)) {
+		free(n->node);
+		*n = l->v[--l->n];
+	}
+}
+
+uint64_t
+lost_rows(const struct lost *l)
+{
+	uint64_t rows = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		rows += l->v[i].rows;
+	return rows;
+}

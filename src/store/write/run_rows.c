@@ -1,0 +1,305 @@
+/*
+ * run_rows.c - the beginning and the end of one run of the daemon.
+ *
+ * A run that has no end when the next one starts did not end well: nobody
+ * else can be writing, since schema_open holds the lock.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "store/db.h"
+#include "store/schema.h"
+
+#define CLOSE_BUSY_MS 2000
+#define CLOSE_TRIES 3
+#define CHECKPOINT_FRAMES 1000	/* of the WAL: SQLite's own default */
+
+/* Runs one statement with what is bound by types: i int64, s text. */
+static void
+run_sql(struct kp_db *db, const char *sql, const char *types, ...)
+{
+	sqlite3_stmt *st;
+	va_list ap;
+
+	if (db->rc != SQLITE_OK)
+		return;
+	db_fail(db, sqlite3_prepare_v2(db->conn, sql, -1, &st, NULL));
+	if (db->rc != SQLITE_OK)
+		return;
+	va_start(ap, types);
+	for (int i = 0; types[i] != '\0'; i++) {
+		if (types[i] == 'i')
+			sqlite3_bind_int64(st, i + 1, va_arg(ap, int64_t));
+		else
+			sqlite3_bind_text(st, i + 1, va_arg(ap, const char *),
+			    -1, SQLITE_TRANSIENT);
+	}
+	va_end(ap);
+	db_fail(db, sqlite3_step(st));
+	sqlite3_finalize(st);
+}
+
+/* Earlier runs without an end: one event each, and the end we know of. */
+static void
+mark_unclean(struct kp_db *db)
+{
+	run_sql(db, "insert into event (run_id, node_id, at_ns, kind, text)"
+	    " select r.id, ?, ?, 'unclean_end',"
+	    " 'run ' || r.id || ' of kprofd did not end well; its last window'"
+	    " || coalesce(' ended ' || strftime('%Y-%m-%dT%H:%M:%SZ',"
+	    " max(w.end_ns) / 1000000000, 'unixepoch'), ' is missing')"
+	    " from run r left join time_window w on w.run_id = r.id"
+	    " where r.clean is null group by r.id", "ii",
+	    db_dim(db, DIM_NODE, ""), (int64_t)kp_wall_now());
+	run_sql(db, "update run set clean = 0, ended_ns = (select"
+	    " max(end_ns) from time_window w where w.run_id = run.id)"
+	    " where clean is null", "");
+}
+
+static void
+start_run(struct kp_db *db, const struct kp_store_opts *o)
+{
+	run_sql(db, "insert into run (started_ns, version, interval_ns,"
+	    " tiers_conf) values (?, ?, ?, ?)", "isis",
+	    (int64_t)kp_wall_now(), o->version, (int64_t)o->interval,
+	    o->tiers_text);
+	db->run = db_last_id(db);
+}
+
+/* The order of tiers is that of the tiers.conf in force. */
+static void
+number_tiers(struct kp_db *db, const struct kp_conf *conf)
+{
+	static const char put[] = "insert into tier (name, position)"
+	    " values (?, ?) on conflict (name) do update"
+	    " set position = excluded.position";
+
+	run_sql(db, "update tier set position = null", "");
+	run_sql(db, put, "si", "_total", INT64_C(0));
+	for (size_t i = 0; conf != NULL && i < conf->ntiers; i++)
+		run_sql(db, put, "si", conf->tiers[i].name, (int64_t)i + 1);
+}
+
+void
+db_conf(struct kp_db *db, const struct kp_conf *conf, const char *text)
+{
+	number_tiers(db, conf);
+	run_sql(db, "update run set tiers_conf = ? where id = ?", "si", text,
+	    db->run);
+}
+
+static void
+name_causes(struct kp_db *db)
+{
+	sqlite3_stmt *st;
+
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		run_sql(db, "insert into cause (name, unit, help)"
+		    " values (?, ?, ?) on conflict (name) do update"
+		    " set unit = excluded.unit, help = excluded.help", "sss",
+		    kp_loss_name(i), kp_loss_unit(i), kp_loss_help(i));
+	if (db->rc != SQLITE_OK)
+		return;
+	db_fail(db, sqlite3_prepare_v2(db->conn,
+	    "select id from cause where name = ?", -1, &st, NULL));
+	for (int i = 0; i < KP_LOSS_COUNT && db->rc == SQLITE_OK; i++) {
+		sqlite3_bind_text(st, 1, kp_loss_name(i), -1, SQLITE_STATIC);
+		db_fail(db, sqlite3_step(st));
+		db->cause[i] = sqlite3_column_int64(st, 0);
+		sqlite3_reset(st);
+	}
+	sqlite3_finalize(st);
+}
+
+void
+db_finalize(struct kp_db *db)
+{
+	for (int i = 0; i < ST_COUNT; i++) {
+		sqlite3_finalize(db->st[i]);
+		db->st[i] = NULL;
+	}
+}
+
+static void
+db_free(struct kp_db *db)
+{
+	db_finalize(db);
+	sqlite3_close(db->conn);
+	close(db->lock);
+	names_clear(&db->ids);
+	kp_buf_free(&db->blob);
+	free(db->path);
+	free(db);
+}
+
+/* As SQLite does by itself, unless there is nothing to write it to. */
+static int
+on_commit(void *ctx, sqlite3 *conn, const char *name, int frames)
+{
+	struct kp_db *db = ctx;
+
+	if (frames >= CHECKPOINT_FRAMES && db_file(db) != DB_TRUNCATED) {
+		sqlite3_wal_checkpoint_v2(conn, name,
+		    SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+		moved_size(db);
+	}
+	return SQLITE_OK;
+}
+
+enum kp_err
+db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
+{
+	struct kp_db *db = calloc(1, sizeof(*db));
+	enum kp_err err;
+	int rc;
+
+	if (db == NULL || (db->path = strdup(o->path)) == NULL) {
+		free(db);
+		schema_why(why, "cannot open '%s': out of memory", o->path);
+		return KP_ENOMEM;
+	}
+	err = schema_open(&db->conn, &db->lock, o->path, why);
+	if (err != KP_OK) {
+		free(db->path);
+		free(db);
+		return err;
+	}
+	db_begin(db);
+	mark_unclean(db);
+	start_run(db, o);
+	number_tiers(db, o->conf);
+	name_causes(db);
+	rc = db_commit(db);
+	if (rc != SQLITE_OK) {
+		err = schema_explain(db->conn, rc, o->path, why);
+		db_free(db);
+		return err;
+	}
+	moved_remember(db);
+	sqlite3_wal_hook(db->conn, on_commit, db);
+	*out = db;
+	return KP_OK;
+}
+
+kp_wall_ns
+db_newest(struct kp_db *db)
+{
+	/* by an index, and windows overlap where they were rolled up at most */
+	static const char sql[] = "select coalesce(max(end_ns), 0) from"
+	    " time_window where start_ns = (select max(start_ns) from"
+	    " time_window)";
+	sqlite3_stmt *st;
+	kp_wall_ns newest = 0;
+
+	if (sqlite3_prepare_v2(db->conn, sql, -1, &st, NULL) != SQLITE_OK)
+		return 0;
+	if (sqlite3_step(st) == SQLITE_ROW)
+		newest = sqlite3_column_int64(st, 0);
+	sqlite3_finalize(st);
+	return newest;
+}
+
+/* Rows lost since the last window have no window to be counted in. */
+static void
+tell_lost(struct kp_db *db, uint64_t lost)
+{
+	struct kp_happening h = { .at = kp_wall_now(), .node = "",
+		.kind = "store_loss" };
+
+	if (lost == 0)
+		return;
+	snprintf(h.text, sizeof(h.text), "%llu rows could not be written "
+	    "before the end of the run", (unsigned long long)lost);
+	db_happening(db, &h);
+}
+
+static void
+end_run(struct kp_db *db, uint64_t lost)
+{
+	db_begin(db);
+	tell_lost(db, lost);
+	run_sql(db, "update run set ended_ns = ?, clean = 1 where id = ?",
+	    "ii", (int64_t)kp_wall_now(), db->run);
+	db_commit(db);
+	db_finalize(db);
+	sqlite3_wal_checkpoint_v2(db->conn, NULL, SQLITE_CHECKPOINT_TRUNCATE,
+	    NULL, NULL);
+}
+
+static bool
+has_journal(const struct kp_db *db)
+{
+	char *name;
+	bool has;
+
+	if (asprintf(&name, "%s-journal", sqlite3_db_filename(db->conn,
+	    "main")) < 0)
+		return false;
+	has = access(name, F_OK) == 0;
+	free(name);
+	return has;
+}
+
+/*
+ * With a reader there the file stays in WAL mode; the last one to close it, or
+ * our next start, puts that right.  An error of the disk is worth another try,
+ * and so is a journal that could not be removed, of which SQLite says nothing:
+ * the next statement rolls it back, which a reader could not.  What is enough
+ * in WAL mode is not enough here: without a sync of its own the head of the
+ * journal may be on disk when the page that it tells of is not, and in its place
+ * another would be played back after a power loss.
+ */
+static void
+leave_one_file(struct kp_db *db)
+{
+	static const char sql[] = "pragma synchronous = full;"
+				  "pragma journal_mode = delete;"
+				  "select count(*) from sqlite_schema";
+	int rc;
+
+	for (int i = 0; i < CLOSE_TRIES; i++) {
+		rc = sqlite3_exec(db->conn, sql, NULL, NULL, NULL);
+		if (rc == SQLITE_BUSY || rc == SQLITE_LOCKED ||
+		    (rc == SQLITE_OK && !has_journal(db)))
+			break;
+	}
+}
+
+void
+db_close(struct kp_db *db, uint64_t lost)
+{
+	sqlite3_busy_timeout(db->conn, CLOSE_BUSY_MS);
+	end_run(db, lost);
+	leave_one_file(db);
+	db_free(db);
+}
+
+void
+db_abandon(struct kp_db *db)
+{
+	int keep = 1;
+
+	end_run(db, 0);
+	/* SQLite would delete by name: perhaps another's */
+	sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep);
+	moved_clear(db);
+	db_free(db);
+}
+
+bool
+db_discard(struct kp_db *db)
+{
+	int keep = 1;
+	bool left;
+
+	db_finalize(db);
+	sqlite3_db_config(db->conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+	sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL, &keep);
+	left = moved_aside(db);
+	moved_clear(db);
+	db_free(db);
+	return left;
+}
