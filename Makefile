@@ -37,14 +37,12 @@ obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 READS  := src/config/tiers_file.c
 PURE   := $(filter-out $(READS),$(wildcard src/base/*.c src/config/*.c \
               src/config/spec/*.c src/plan/*.c src/decode/*.c src/request/*.c \
-              src/stats/*.c src/guard/*.c src/calls/*.c))
+              src/stats/*.c src/guard/*.c src/profile/trace/*.c))
 # What the client does in a node without a daemon.
-ERRANDS := src/target/once.c src/dist/sync.c src/target/guest.c \
-                src/target/counters.c src/target/tracer.c \
-                src/target/tracer_marks.c src/target/tracer_probe.c \
-                src/target/tracers.c src/target/numbers.c
+ERRANDS := src/target/once.c src/dist/sync.c $(wildcard src/profile/target/*.c)
 STORE  := $(wildcard src/store/*.c src/store/*/*.c)
-REPORT := $(wildcard src/report/*.c src/report/compare/*.c src/text/*.c) $(READS)
+REPORT := $(wildcard src/report/*.c src/report/compare/*.c src/profile/report/*.c \
+              src/text/*.c) $(READS)
 # What is sent to a collector is the daemon's alone; metrics are served by the
 # web server.
 OTLP   := src/export/otlp.c src/export/otlp_json.c \
@@ -53,7 +51,7 @@ WEB    := $(wildcard src/web/*.c) \
           $(filter-out $(OTLP),$(wildcard src/export/*.c))
 DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) $(OTLP) \
           $(filter-out $(ERRANDS),$(wildcard src/dist/*.c src/target/*.c))
-CLIENT := $(wildcard src/kprof/*.c) $(STORE) $(REPORT) $(WEB) \
+CLIENT := $(wildcard src/kprof/*.c src/profile/command/*.c) $(STORE) $(REPORT) $(WEB) \
           $(ERRANDS) src/dist/handshake.c src/target/agent_msg.c \
                 src/target/probe_file.c
 
@@ -124,9 +122,9 @@ $(B)/gen/schema_sql.h: priv/schema.sql
 	xxd -i -n kp_schema_sql $(B)/gen/schema.sql.0 > $@
 
 $(call obj,src/target/agent_steps.c): $(B)/gen/agent_beam.h
-$(call obj,src/target/counters.c): $(B)/gen/counters_beam.h
-$(call obj,src/target/tracer.c): $(B)/gen/tracer_beam.h
-$(call obj,src/target/tracer_probe.c): $(B)/gen/calls_probe_beam.h
+$(call obj,src/profile/target/counters.c): $(B)/gen/counters_beam.h
+$(call obj,src/profile/target/tracer.c): $(B)/gen/tracer_beam.h
+$(call obj,src/profile/target/tracer_probe.c): $(B)/gen/calls_probe_beam.h
 $(call obj,src/target/agent_probe.c): $(B)/gen/probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
@@ -260,7 +258,7 @@ $(B)/test/test_sqlite: UNIT_LIBS = -lsqlite3
 PROFILE_UNIT := $(addprefix $(B)/test/test_,profile profile_db trace_db)
 $(PROFILE_UNIT): $(call obj,$(STORE) $(REPORT))
 $(PROFILE_UNIT): UNIT_LIBS = -lsqlite3
-CALLS_REPORT := $(wildcard src/report/calls*.c) src/text/fn_name.c src/text/json.c src/text/text.c \
+CALLS_REPORT := $(wildcard src/profile/report/calls*.c) src/text/fn_name.c src/text/json.c src/text/text.c \
                 src/text/timefmt.c src/text/width.c
 $(B)/test/test_calls_report: $(call obj,$(CALLS_REPORT))
 $(B)/test/test_store_read: $(call obj,$(REPORT))
@@ -306,7 +304,7 @@ $(B)/test/test_post: UNIT_LIBS = $(LDLIBS_DAEMON)
 # These are pure, though they live with the daemon.
 $(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
 # And so is what is decided over several targets.
-$(B)/test/test_numbers: $(call obj,src/target/numbers.c)
+$(B)/test/test_numbers: $(call obj,src/profile/target/request_ids.c)
 $(B)/test/test_targets: $(call obj,src/kprofd/missing.c src/target/label_epochs.c)
 
 .PHONY: unit
@@ -335,8 +333,8 @@ FUZZ_TEXT    := src/text/json.c src/text/text.c src/config/tiers_file.c \
                 src/store/rollup/retain.c
 FUZZ_MESSAGE := src/target/agent_msg.c
 FUZZ_KEYS    := src/text/keys.c
-FUZZ_PROFILE := src/report/profile.c src/report/profile_limit.c \
-                src/text/fn_name.c src/report/profile_diff.c \
+FUZZ_PROFILE := src/profile/report/profile.c src/profile/report/profile_limit.c \
+                src/text/fn_name.c src/profile/report/profile_diff.c \
                 src/report/report_json_csv.c src/text/grid.c \
                 src/text/grid_write.c src/text/json.c \
                 src/report/losses.c src/text/text.c src/text/timefmt.c \

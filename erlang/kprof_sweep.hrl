@@ -26,7 +26,7 @@ sweep(#s{session = Session, r = #r{entries = Entries, swept = Functions} = R} = 
 
 %% In a match spec: is the label one of this trace, whichever of its nodes made it?
 %% Those of entries that may know an identity have a constant part, which
-%% the client has made (src/target/tracer_marks.c): that of what was seen.
+%% the client has made (src/profile/target/tracer_marks.c): that of what was seen.
 is_ours(#r{epoch = Epoch, others = Others} = R) ->
     list_to_tuple(['orelse' | [?LABEL_BEGINS(?WORD_BITS, E) || E <- [Epoch | maps:keys(Others)]] ++
                        [?LABEL_BEGINS(?CONST_BITS, C) || C <- constants(R)]]).

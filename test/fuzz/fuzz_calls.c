@@ -10,7 +10,7 @@
 #include "fuzz.h"
 #include "kprofd/calls_merge.h"
 #include "kprofd/calls_term.h"
-#include "report/calls.h"
+#include "profile/report/calls.h"
 
 #define SLICES_MAX 4096
 #define OUT_MAX (1u << 20)

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "report/profile.h"
-#include "report/profile_diff.h"
+#include "profile/report/profile.h"
+#include "profile/report/profile_diff.h"
 #include "fuzz.h"
 
 static void

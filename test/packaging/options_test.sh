@@ -90,7 +90,7 @@ in_page() {
 same 'kprofd: environment' "$(in_page kprofd.8 | grep -vx TZ)" \
     "$(environment src/kprofd src/dist src/target src/store)"
 same 'kprof: environment' "$(in_page kprof.1 | grep -vx TZ)" \
-    "$(environment src/kprof src/dist/handshake.c src/target/once.c src/store)"
+    "$(environment src/kprof src/profile src/dist/handshake.c src/target/once.c src/store)"
 same 'kprofd: signals' \
     "$(sed -n 's/^\.It Dv \(SIG.*\)/\1/p' priv/man/kprofd.8 |
     sed 's/Dv//g; s/,//g' | words)" \

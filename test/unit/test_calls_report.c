@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "calls_feed.h"
-#include "report/calls.h"
+#include "profile/report/calls.h"
 
 static struct calls_feed feed;
 static struct kp_calls_sum *sum;

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "kprofd/calls.h"
-#include "target/numbers.h"
+#include "profile/target/request_ids.h"
 
 static struct numbers all;
 static struct numbers_node a, b;

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "kprofd/etf.h"
-#include "report/profile.h"
-#include "report/profile_diff.h"
+#include "profile/report/profile.h"
+#include "profile/report/profile_diff.h"
 
 static struct kp_profile profile;
 static struct kp_buf term, out;

@@ -1,0 +1,515 @@
+/*
+ * count.c - kprof count, time and memory: counters in a node, for a while; or
+ * what is called during requests.
+ *
+ * What is counted stays in the node until it is read, at the end or now and
+ * then.  The first ^C (or SIGTERM, SIGHUP) ends the counting, the second one the reading.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "count_requests.h"
+#include "functions.h"
+#include "stdin_control.h"
+#include "kprofd/dur.h"
+#include "profile/report/profile_db.h"
+#include "profile/target/counters.h"
+
+#define TOP 30
+#define FOR_MAX (24 * 3600 * KP_NS_PER_S)
+/* To read counters stops all schedulers, once for each function. */
+#define EVENTS 1000000
+#define QUEUE 200000	/* events that the node has not sent yet */
+#define EVERY_MIN (500 * KP_NS_PER_MS)
+#define KEYS_HELP "  p pause, c continue, r restart, s show, q end\n"
+
+struct args {
+	struct counters_opts o;
+	struct functions_args f;
+	const char *interval;
+	const char *keep;	/* a file for CSV, or NULL */
+	const char *db;		/* a database, or NULL */
+	kp_dur_ns every;	/* 0: only at the end */
+	size_t rows, top;
+	int by, sort;
+	bool reverse, json, csv;
+	bool lines;		/* standard input is obeyed */
+	struct limits_args l;
+	struct limits *limits;	/* by request, or NULL */
+	size_t events;
+};
+
+/* Counting, and what has come of it. */
+struct run {
+	const struct args *a;
+	struct counters *c;
+	const struct guest_hello *h;
+	bool keys;		/* a person can press some */
+	bool paused;
+	kp_mono_ns end;		/* INT64_MAX: none */
+	kp_dur_ns left;		/* until then, when it was paused */
+	struct kp_profile sum;	/* of all stretches, when it was paused last */
+	char ended[GUEST_TEXT_MAX + 64];	/* why, by itself; or "" */
+};
+
+/* ---- what is asked for ---- */
+
+static int
+check_args(const struct cmd *cmd, struct args *a)
+{
+	struct counters_opts *o = &a->o;
+	const char *by = a->l.attached ? "-attached" : a->l.entry != NULL ?
+	    "-entry" : a->l.tiers != NULL ? "-tiers" : NULL;
+	int st;
+
+	if (a->interval != NULL && (!kp_dur_parse(a->interval, &a->every) ||
+	    a->every < EVERY_MIN || a->every > FOR_MAX))
+		return opts_wrong(cmd, "-every '%s': give a time such as 2s, "
+		    "at least half a second", a->interval);
+	if (a->json && a->csv)
+		return opts_wrong(cmd, "-json and -csv: choose one");
+	o->by_process = a->by == 1;
+	if (a->sort == PROFILE_BY_PROCESS && !o->by_process)
+		return opts_wrong(cmd, "-sort process goes with -by process");
+	if (by != NULL && o->type == KP_PROFILE_MEMORY)
+		return opts_wrong(cmd, "%s: count and time can be had by "
+		    "request, memory cannot", by);
+	if (by != NULL && (a->every > 0 || a->lines))
+		return opts_wrong(cmd, "%s goes without -every and -stdin",
+		    by);
+	o->max_rows = a->rows;
+	if (a->top == 0 && !a->json && !a->csv)
+		a->top = TOP;
+	st = functions_check(cmd, &a->f, &o->g);
+	return st != OPTS_GO_ON ? st :
+	    limits_open(cmd, &a->l, o->g.talk.target, &a->limits);
+}
+
+/* ---- counting ---- */
+
+static void
+ended_text(enum counters_end end, const char *said, const struct args *a,
+    char *text, size_t n)
+{
+	switch (end) {
+	case COUNTERS_RAISED:
+		snprintf(text, n, "the call raised %s", said);
+		break;
+	case COUNTERS_OVERRAN:
+		snprintf(text, n, "the call was stopped after %lld ms, without "
+		    "an end (see -for); processes that it started were not",
+		    (long long)(a->o.g.apply_limit / KP_NS_PER_MS));
+		break;
+	case COUNTERS_EXITED:
+		snprintf(text, n, "the call's process exited: %s", said);
+		break;
+	case COUNTERS_MEMORY:
+		snprintf(text, n, "ended early: the node had grown by more "
+		    "than %zu MiB (see -max-memory)", a->f.memory);
+		break;
+	case COUNTERS_DISARMED:
+		snprintf(text, n, "ended early: the kprofd there has gone, "
+		    "and before OTP 27 counts go by its flags");
+		break;
+	default:
+		text[0] = '\0';
+	}
+}
+
+enum next { NEXT_TIME, NEXT_WORD, NEXT_END, NEXT_FAILED };
+
+/*
+ * Until that time, or a word, or the end: a signal, or it ended by itself
+ * (r->ended says why), or there is no way on, which was said.
+ */
+static enum next
+wait_until(struct run *r, kp_mono_ns until, enum word *word)
+{
+	enum counters_end end = COUNTERS_NOT;
+	char text[GUEST_TEXT_MAX] = "";
+	enum kp_err e;
+
+	do {
+		*word = words_next();
+		if (*word != WORD_NONE)
+			return NEXT_WORD;
+		words_listen(true);
+		e = counters_wait(r->c, until, &end, text, sizeof(text));
+		words_listen(false);
+		if (e == KP_END && signals_drain())
+			return NEXT_END;
+	} while (e == KP_END);
+	if (e == KP_ETIMEOUT)
+		return NEXT_TIME;
+	if (e == KP_OK && end == COUNTERS_GONE)
+		counters_gone_text(r->a->o.g.talk.target, text, r->ended,
+		    sizeof(r->ended));
+	if (e != KP_OK || end == COUNTERS_GONE) {
+		say("%s", e != KP_OK ? text : r->ended);
+		return NEXT_FAILED;
+	}
+	ended_text(end, text, r->a, r->ended, sizeof(r->ended));
+	return NEXT_END;
+}
+
+static struct profile_view
+view_of(const struct run *r)
+{
+	const struct guest_hello *h = r->h;
+	const struct args *a = r->a;
+
+	return (struct profile_view){ .sort = (enum profile_sort)a->sort,
+		.reverse = a->reverse, .by_process = a->o.by_process,
+		.top = a->top, .target = a->o.g.talk.target, .otp = h->otp,
+		.functions = h->functions, .processes = h->processes,
+		.skipped = h->skipped,
+		.ended = r->ended[0] != '\0' ? r->ended : NULL,
+		.paused = r->paused,
+		.limit = a->limits != NULL ? limits_shown(a->limits) : NULL };
+}
+
+static int
+print(const struct args *a, const struct kp_profile *p,
+    const struct profile_view *v)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, OUTPUT_MAX);
+	if (a->json)
+		profile_json(&b, p, v);
+	else if (a->csv)
+		profile_csv(&b, p, v);
+	else
+		profile_table(&b, p, v, screen_width());
+	return show(&b);
+}
+
+/* All rows, for kprof diff. */
+static int
+keep(const struct args *a, const struct kp_profile *p, struct profile_view v)
+{
+	bool good = false;
+	struct kp_buf b;
+	FILE *f;
+
+	v.top = 0;
+	kp_buf_init(&b, OUTPUT_MAX);
+	profile_csv(&b, p, &v);
+	f = b.err == KP_OK ? fopen(a->keep, "we") : NULL;
+	if (f != NULL) {
+		good = fwrite(b.p, 1, b.len, f) == b.len;
+		good = fclose(f) == 0 && good;
+	}
+	if (!good)
+		say("cannot write '%s': %s", a->keep, b.err != KP_OK ?
+		    kp_err_str(b.err) : strerror(errno));
+	kp_buf_free(&b);
+	return good ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int
+add_to_db(const struct args *a, const struct kp_profile *p,
+    const struct profile_view *v)
+{
+	char why[300];
+
+	if (profile_db_add(a->db, p, v, kp_wall_now(), why, sizeof(why)) ==
+	    KP_OK)
+		return EXIT_DONE;
+	say("cannot write '%s': %s", a->db, why);
+	return EXIT_FAILED;
+}
+
+static int
+show_profile(const struct run *r, const struct kp_profile *p, bool last)
+{
+	bool screen = r->a->every > 0 && isatty(STDOUT_FILENO);
+	struct profile_view v = view_of(r);
+	int st;
+
+	/* On a terminal each table is in place of the one before. */
+	if (screen)
+		printf("\x1b[H\x1b[2J");
+	else if (!last && !r->a->json)
+		printf("\n");
+	st = print(r->a, p, &v);
+	if (screen && !last && r->keys)
+		fprintf(stderr, KEYS_HELP);
+	if (last && r->a->keep != NULL && keep(r->a, p, v) != EXIT_DONE)
+		st = EXIT_FAILED;
+	if (last && r->a->db != NULL && add_to_db(r->a, p, &v) != EXIT_DONE)
+		st = EXIT_FAILED;
+	return st;
+}
+
+/*
+ * All that was counted, in all stretches.  pause: nothing is counted any more.
+ * OPTS_GO_ON: a signal came first.
+ */
+static int
+read_all(struct run *r, bool pause, struct kp_profile *p)
+{
+	char why[GUEST_TEXT_MAX + 64];
+	enum kp_err e;
+
+	*p = (struct kp_profile){ .type = r->a->o.type };
+	e = counters_read(r->c, pause, p, why, sizeof(why));
+	if (e == KP_END) {
+		signals_drain();
+		return OPTS_GO_ON;
+	}
+	if (e == KP_OK) {
+		e = kp_profile_add(p, &r->sum);
+		if (e != KP_OK)
+			snprintf(why, sizeof(why), "cannot add up what was "
+			    "counted: %s", kp_err_str(e));
+	}
+	if (e != KP_OK)
+		say("%s", why);
+	return e == KP_OK ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int
+read_and_show(struct run *r, bool last)
+{
+	struct kp_profile p;
+	int st = read_all(r, last, &p);
+
+	if (st == EXIT_DONE)
+		st = show_profile(r, &p, last);
+	kp_profile_free(&p);
+	if (st != OPTS_GO_ON || !last)
+		return st;
+	say("interrupted");
+	return EXIT_FAILED;
+}
+
+/* ---- pause, continue, restart ---- */
+
+static int
+pause_it(struct run *r)
+{
+	struct kp_profile p;
+	int st = read_all(r, true, &p);
+
+	if (st != EXIT_DONE) {
+		kp_profile_free(&p);
+		return st;
+	}
+	r->paused = true;
+	r->left = r->end - kp_mono_now();
+	kp_profile_free(&r->sum);
+	r->sum = p;
+	return show_profile(r, &p, false);
+}
+
+static int
+go_on(struct run *r)
+{
+	r->paused = false;
+	if (r->end != INT64_MAX)
+		r->end = kp_mono_now() + r->left;
+	if (counters_continue(r->c) == KP_OK)
+		return EXIT_DONE;
+	say("'%s': the connection is over", r->a->o.g.talk.target);
+	return EXIT_FAILED;
+}
+
+/* EXIT_DONE, or the status to end with. */
+static int
+obey(struct run *r, enum word word)
+{
+	switch (word) {
+	case WORD_PAUSE:
+		return r->paused ? EXIT_DONE : pause_it(r);
+	case WORD_CONTINUE:
+		return r->paused ? go_on(r) : EXIT_DONE;
+	case WORD_RESTART:
+		kp_profile_free(&r->sum);
+		r->left = r->a->f.limit;
+		return go_on(r);
+	default:
+		return read_and_show(r, false);
+	}
+}
+
+/* ---- from the start to the end ---- */
+
+static kp_mono_ns
+next_time(const struct run *r)
+{
+	kp_mono_ns tick;
+
+	if (r->paused)
+		return INT64_MAX;
+	tick = r->a->every > 0 ? kp_mono_now() + r->a->every : INT64_MAX;
+	return tick < r->end ? tick : r->end;
+}
+
+static int
+count_until_end(struct run *r)
+{
+	enum word word;
+	int st = EXIT_DONE;
+
+	while (st == EXIT_DONE) {
+		switch (wait_until(r, next_time(r), &word)) {
+		case NEXT_FAILED:
+			return EXIT_FAILED;
+		case NEXT_END:
+			return EXIT_DONE;
+		case NEXT_WORD:
+			if (word == WORD_END)
+				return EXIT_DONE;
+			st = obey(r, word);
+			break;
+		case NEXT_TIME:
+			if (kp_mono_now() >= r->end)
+				return EXIT_DONE;
+			st = read_and_show(r, false);
+			break;
+		}
+	}
+	return st == OPTS_GO_ON ? EXIT_DONE : st;
+}
+
+static int
+count_with(struct run *r)
+{
+	const struct args *a = r->a;
+	bool call = a->o.g.apply[0] != '\0';
+	int st;
+
+	r->end = a->f.limit > 0 && !call ? kp_mono_now() + a->f.limit :
+	    INT64_MAX;
+	if (a->f.limit == 0 && !call)
+		say("counting in '%s'; Ctrl-C ends it and shows the figures",
+		    a->o.g.talk.target);
+	if (call && counters_go(r->c) != KP_OK) {
+		say("'%s': the connection is over", a->o.g.talk.target);
+		return EXIT_FAILED;
+	}
+	st = count_until_end(r);
+	r->paused = false;
+	if (st == EXIT_DONE)
+		st = read_and_show(r, true);
+	/* The figures are there; what was asked for is not. */
+	return st == EXIT_DONE && r->ended[0] != '\0' ? EXIT_FAILED : st;
+}
+
+static int
+count_by_request(const struct args *a, struct run *r)
+{
+	struct tracer_opts o = { .g = a->o.g, .max_events = a->events,
+		.max_queue = QUEUE };
+	struct kp_profile p = { .type = a->o.type };
+	struct guest_hello h;
+	int st;
+
+	r->h = &h;
+	st = count_requests(&o, a->limits, a->o.g.apply[0] == '\0' ? a->f.limit : 0, &h,
+	    &p, r->ended, sizeof(r->ended));
+	if (st == EXIT_DONE)
+		st = show_profile(r, &p, true);
+	kp_profile_free(&p);
+	return st == EXIT_DONE && r->ended[0] != '\0' ? EXIT_FAILED : st;
+}
+
+static int
+count(struct args *a)
+{
+	char why[GUEST_TEXT_MAX + 512] = "";
+	struct run r = { .a = a, .sum = { .type = a->o.type } };
+	int *wake = &a->o.g.talk.wake;
+	struct guest_hello h;
+	enum kp_err e;
+	int st;
+
+	r.keys = !a->lines && a->every > 0 && words_possible();
+	*wake = signals_catch();
+	if (*wake >= 0 && (r.keys || a->lines)) {
+		*wake = words_open(*wake, a->lines);
+		words_listen(false);
+	}
+	if (*wake < 0)
+		return EXIT_FAILED;
+	if (a->limits != NULL)
+		return count_by_request(a, &r);
+	r.h = &h;
+	e = counters_start(&r.c, &a->o, &h, why, sizeof(why));
+	if (e != KP_OK) {
+		say("%s", e == KP_END ? "interrupted" : why);
+		return EXIT_FAILED;
+	}
+	st = count_with(&r);
+	counters_stop(r.c);
+	kp_profile_free(&r.sum);
+	return st;
+}
+
+static const struct {
+	const char *name, *sorts;
+	enum kp_profile_type type;
+	enum profile_sort sort;
+} kinds[] = {
+	{ "count", PROFILE_SORT_COUNT, KP_PROFILE_COUNT, PROFILE_BY_CALLS },
+	{ "time", PROFILE_SORT_TIME, KP_PROFILE_TIME, PROFILE_BY_VALUE },
+	{ "memory", PROFILE_SORT_MEMORY, KP_PROFILE_MEMORY, PROFILE_BY_VALUE },
+};
+
+int
+cmd_count(const struct cmd *cmd, int argc, char **argv)
+{
+	size_t k = strcmp(cmd->name, "time") == 0 ? 1 :
+	    strcmp(cmd->name, "memory") == 0 ? 2 : 0;
+	struct args a = { .o = { .type = kinds[k].type, .g = {
+		.processes = "", .apply = "", .talk = { .wake = -1 } } },
+		.f = { FUNCTIONS_LIMITS },
+		.rows = 100000, .events = EVENTS,
+		.sort = (int)kinds[k].sort };
+	const struct opt opts[] = {
+		{ "target", "NODE", "the node to count in (needed)", OPT_TEXT,
+		    &a.o.g.talk.target, NULL },
+		{ "for", "TIME", "count so long (10s); with -apply: stop the "
+		    "call then (60s)", OPT_TEXT, &a.f.duration, NULL },
+		{ "every", "TIME", "show what was counted so far, again and "
+		    "again: 2s", OPT_TEXT, &a.interval, NULL },
+		{ "apply", "CALL", "count what this call does: "
+		    "'lists:seq(1, 10)'", OPT_TEXT, &a.o.g.apply, NULL },
+		OPTS_LIMITS(a.l),
+		{ "max-events", "N", "by request: end after so many (default "
+		    "1000000)", OPT_COUNT, &a.events, NULL },
+		{ "by", "KEY", "a row for a function in total (default), or "
+		    "for each process", OPT_CHOICE, &a.by, "total,process" },
+		{ "sort", "KEY", "in order of what", OPT_CHOICE, &a.sort,
+		    kinds[k].sorts },
+		{ "reverse", NULL, "in the other order", OPT_FLAG, &a.reverse,
+		    NULL },
+		{ "n", "N", "so many rows (default 30; -json and -csv: all)",
+		    OPT_COUNT, &a.top, NULL },
+		{ "stdin", NULL, "obey lines on standard input: pause, "
+		    "continue, restart, show, end", OPT_FLAG, &a.lines, NULL },
+		OPT_JSON(a.json),
+		{ "csv", NULL, "print CSV", OPT_FLAG, &a.csv, NULL },
+		{ "o", "FILE", "keep all rows there, as CSV (kprof diff)",
+		    OPT_TEXT, &a.keep, NULL },
+		{ "db", "FILE", "add all rows to this SQLite database (kprof "
+		    "diff)", OPT_TEXT, &a.db, NULL },
+		{ "max-rows", "N", "with -by process: add up the rest "
+		    "(default 100000)", OPT_COUNT, &a.rows, NULL },
+		OPTS_FUNCTIONS(a.f, a.o.g),
+	};
+	int st;
+
+	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
+	    NULL);
+	if (st == OPTS_GO_ON)
+		st = check_args(cmd, &a);
+	if (st == OPTS_GO_ON)
+		st = count(&a);
+	limits_free(a.limits);
+	functions_free(&a.o.g);
+	return st;
+}

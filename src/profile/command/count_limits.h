@@ -1,0 +1,61 @@
+/*
+ * count_limits.h - which requests kprof count and time look at, and within which
+ * calls: an entry of one's own or those of tiers.conf, what a kprofd there marks,
+ * one identity, one tier.
+ *
+ * The VM knows tokens, not identities: so what was called for requests whose
+ * identity is not known yet is kept, and added up when all is there.  How much
+ * that is is bounded by -max-events.
+ */
+#ifndef KPROFD_PROFILE_COMMAND_COUNT_LIMITS_H
+#define KPROFD_PROFILE_COMMAND_COUNT_LIMITS_H
+
+#include "kprof/kprof.h"
+#include "kprofd/calls_sum.h"
+#include "profile/report/profile.h"
+#include "profile/target/tracer.h"
+
+/* Options, as they are given; zeroed. */
+struct limits_args {
+	const char *entry, *tiers, *identity, *tier;
+	bool attached;
+	size_t requests;
+};
+
+#define OPTS_LIMITS(a) \
+	{ "entry", "FUNCTION", "count and time: only during requests, " \
+	    "which this begins", OPT_TEXT, &(a).entry, NULL }, \
+	{ "tiers", "FILE", "the same, begun by the entries of this " \
+	    "tiers.conf", OPT_TEXT, &(a).tiers, NULL }, \
+	{ "attached", NULL, "the same, of requests that a kprofd there marks " \
+	    "(OTP 27 on)", OPT_FLAG, &(a).attached, NULL }, \
+	{ "identity", "NAME", "with -tiers: only during requests of this " \
+	    "identity", OPT_TEXT, &(a).identity, NULL }, \
+	{ "tier", "NAME", "with -tiers: only while a process is in a call " \
+	    "of this tier", OPT_TEXT, &(a).tier, NULL }, \
+	{ "requests", "N", "with -entry or -tiers: end after so many " \
+	    "(default 1)", OPT_COUNT, &(a).requests, NULL }
+
+struct limits;
+
+/*
+ * OPTS_GO_ON, or the status to exit with, which was said; *out is NULL where
+ * all is counted, whoever it is for.  The arguments are to outlive it.
+ */
+int limits_open(const struct cmd *cmd, const struct limits_args *a,
+    const char *target, struct limits **out);
+void limits_free(struct limits *l);
+
+/* What begins requests, how many, and whose they have to be. */
+void limits_trace(struct limits *l, struct tracer_opts *o);
+/* Where calls are looked at, for the sums that are made of them. */
+void limits_sum(struct limits *l, struct kp_calls_opts *o);
+/* Takes an event: into s, or for limits_end(). */
+enum kp_err limits_add(struct limits *l, struct kp_calls_sum *s,
+    const struct kp_call_event *ev);
+enum kp_err limits_end(struct limits *l, struct kp_calls_sum *s);
+/* What is to be said where nothing was wanted: one line, or "". */
+void limits_remark(const struct limits *l, struct kp_buf *b);
+const struct profile_limit *limits_shown(const struct limits *l);
+
+#endif

@@ -1,0 +1,166 @@
+/*
+ * diff.c - kprof diff BEFORE NOW: two profiles of functions, side by side; of one
+ * database, the last two.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kprof/kprof.h"
+#include "profile/report/profile_db.h"
+
+#define TOP 30
+#define FILE_MAX (64u << 20)	/* bytes */
+
+/* False: it cannot be read, or is too large. */
+static bool
+read_file(struct kp_buf *b, const char *file, char *why, size_t whylen)
+{
+	FILE *f = fopen(file, "re");
+	char part[65536];
+	bool good = f != NULL;
+	size_t n;
+
+	while (good && (n = fread(part, 1, sizeof(part), f)) > 0)
+		kp_buf_put(b, part, n);
+	good = good && !ferror(f) && b->err == KP_OK;
+	if (!good)
+		snprintf(why, whylen, "%s", b->err != KP_OK ?
+		    kp_err_str(b->err) : strerror(errno));
+	if (f != NULL)
+		fclose(f);
+	return good;
+}
+
+static bool
+is_db(const char *file)
+{
+	FILE *f = fopen(file, "re");
+	char head[16];
+	size_t n = f != NULL ? fread(head, 1, sizeof(head), f) : 0;
+
+	if (f != NULL)
+		fclose(f);
+	return profile_db_begins(head, n);
+}
+
+static enum kp_err
+read_csv(struct profile_kept *k, const char *file, char *why, size_t n)
+{
+	struct kp_buf text;
+	enum kp_err e = KP_EIO;
+
+	kp_buf_init(&text, FILE_MAX);
+	if (read_file(&text, file, why, n))
+		e = profile_kept_read(k, (const char *)text.p, text.len, why,
+		    n);
+	kp_buf_free(&text);
+	return e;
+}
+
+/*
+ * FILE, or FILE#N: the N-th profile of a database.  The number, or 0 where there
+ * is none, and where FILE#N is a file.
+ */
+static int64_t
+take_number(char *file)
+{
+	char *mark = strrchr(file, '#'), *end;
+	long long n;
+
+	if (mark == NULL || access(file, F_OK) == 0)
+		return 0;
+	n = strtoll(mark + 1, &end, 10);
+	if (n <= 0 || *end != '\0')
+		return 0;
+	*mark = '\0';
+	return n;
+}
+
+/* which: of a database, where the name has no number. */
+static int
+read_kept(struct profile_kept *k, const char *name, int64_t which)
+{
+	char *file = strdup(name);
+	enum kp_err e = KP_ENOMEM;
+	char why[300] = "out of memory";
+	int64_t number = file != NULL ? take_number(file) : 0;
+
+	if (file != NULL && is_db(file))
+		e = profile_db_read(file, number > 0 ? number : which, k, why,
+		    sizeof(why));
+	else if (file != NULL && which == PROFILE_DB_BEFORE)
+		snprintf(why, sizeof(why), "one file is enough where it is a "
+		    "database (-db); else give two, before and now");
+	else if (file != NULL)
+		e = read_csv(k, file, why, sizeof(why));
+	if (e != KP_OK)
+		say("cannot read '%s': %s", name, why);
+	free(file);
+	return e == KP_OK ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int
+diff(const struct opt_list *files, const struct profile_diff_view *v,
+    bool json)
+{
+	struct profile_kept before = { 0 }, now = { 0 };
+	bool both = files->n == 2;
+	struct kp_buf b;
+	int st;
+
+	st = read_kept(&before, files->v[0], both ? PROFILE_DB_LAST :
+	    PROFILE_DB_BEFORE);
+	if (st == EXIT_DONE)
+		st = read_kept(&now, files->v[both], PROFILE_DB_LAST);
+	if (st == EXIT_DONE && before.type != now.type) {
+		say("'%s' and '%s' are not of one kind (count, time or "
+		    "memory)", files->v[0], files->v[both]);
+		st = EXIT_FAILED;
+	}
+	if (st == EXIT_DONE) {
+		kp_buf_init(&b, OUTPUT_MAX);
+		if (json)
+			profile_diff_json(&b, &before, &now, v);
+		else
+			profile_diff_table(&b, &before, &now, v,
+			    screen_width());
+		st = show(&b);
+	}
+	profile_kept_free(&before);
+	profile_kept_free(&now);
+	return st;
+}
+
+int
+cmd_diff(const struct cmd *cmd, int argc, char **argv)
+{
+	struct profile_diff_view v = { .top = 0 };
+	struct opt_list files = { .n = 0 };
+	bool json = false;
+	int sort = PROFILE_DIFF_CHANGE, st;
+	const struct opt opts[] = {
+		OPT_ARGUMENTS(files),
+		{ "sort", "KEY", "in order of the change (default), of what "
+		    "it is now, or by name", OPT_CHOICE, &sort,
+		    "change,now,function" },
+		{ "reverse", NULL, "in the other order", OPT_FLAG, &v.reverse,
+		    NULL },
+		{ "n", "N", "so many rows (default 30; -json: all)",
+		    OPT_COUNT, &v.top, NULL },
+		OPT_JSON(json),
+	};
+
+	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
+	    NULL);
+	if (st != OPTS_GO_ON)
+		return st;
+	if (files.n > 2)
+		return opts_wrong(cmd, "give two files: before and now");
+	v.sort = (enum profile_diff_sort)sort;
+	if (v.top == 0 && !json)
+		v.top = TOP;
+	return diff(&files, &v, json);
+}

@@ -1,0 +1,190 @@
+/* stdin_control.c - see the header. */
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include "kprof/kprof.h"
+#include "stdin_control.h"
+
+#define LINE_MAX_BYTES 64u
+
+static const char *const texts[] = { [WORD_PAUSE] = "pause",
+	[WORD_CONTINUE] = "continue", [WORD_RESTART] = "restart",
+	[WORD_SHOW] = "show", [WORD_END] = "end" };
+
+static struct {
+	int poll;		/* of `wake` and standard input */
+	bool lines, listens;
+	bool too_long;		/* the line that is read */
+	bool ended, told;	/* standard input; and it was said */
+	char typed[LINE_MAX_BYTES];
+	size_t n;
+	struct termios before;
+} input = { .poll = -1 };
+
+bool
+words_possible(void)
+{
+	return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+static void
+give_back(void)
+{
+	tcsetattr(STDIN_FILENO, TCSANOW, &input.before);
+}
+
+/*
+ * Keys as they are pressed, unseen; ^C stays a signal.  ^Z and ^\ would leave
+ * the terminal like that.
+ */
+static bool
+take_terminal(void)
+{
+	struct termios raw;
+
+	if (tcgetattr(STDIN_FILENO, &input.before) != 0)
+		return false;
+	raw = input.before;
+	raw.c_lflag &= (tcflag_t)~(ICANON | ECHO);
+	raw.c_cc[VMIN] = 1;
+	raw.c_cc[VTIME] = 0;
+	raw.c_cc[VSUSP] = raw.c_cc[VQUIT] = _POSIX_VDISABLE;
+	atexit(give_back);
+	return tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+}
+
+static bool
+listen_to(int fd)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	return epoll_ctl(input.poll, EPOLL_CTL_ADD, fd, &ev) == 0;
+}
+
+int
+words_open(int wake, bool lines)
+{
+	input.lines = lines;
+	input.poll = epoll_create1(EPOLL_CLOEXEC);
+	if (input.poll < 0 || !listen_to(wake)) {
+		say("cannot wait for signals: %s", strerror(errno));
+		return -1;
+	}
+	if (!listen_to(STDIN_FILENO)) {
+		say("standard input cannot be waited for (a file?): give a "
+		    "pipe or a terminal");
+		return -1;
+	}
+	input.listens = true;
+	if (!lines && !take_terminal()) {
+		say("the terminal does not let us: %s", strerror(errno));
+		return -1;
+	}
+	return input.poll;
+}
+
+void
+words_listen(bool yes)
+{
+	if (input.poll < 0 || input.ended || input.listens == yes)
+		return;
+	if (yes)
+		listen_to(STDIN_FILENO);
+	else
+		epoll_ctl(input.poll, EPOLL_CTL_DEL, STDIN_FILENO, NULL);
+	input.listens = yes;
+}
+
+/* The line without its end; WORD_NONE: it is no word, which was said. */
+static enum word
+word_of(const char *line)
+{
+	for (int i = 0; i < WORD_NONE; i++)
+		if (strcmp(line, texts[i]) == 0)
+			return (enum word)i;
+	say("'%s' is none of pause, continue, restart, show, end", line);
+	return WORD_NONE;
+}
+
+/* The next one that we know; WORD_NONE: none is whole. */
+static enum word
+take_line(void)
+{
+	enum word word = WORD_NONE;
+	char *end;
+
+	while (word == WORD_NONE &&
+	    (end = memchr(input.typed, '\n', input.n)) != NULL) {
+		*end++ = '\0';
+		if (!input.too_long)
+			word = word_of(input.typed);
+		input.too_long = false;
+		input.n -= (size_t)(end - input.typed);
+		memmove(input.typed, end, input.n);
+	}
+	if (input.n == sizeof(input.typed)) {
+		input.too_long = true;
+		input.n = 0;
+	}
+	return word;
+}
+
+static enum word
+take_key(void)
+{
+	enum word word = WORD_NONE;
+
+	for (; input.n > 0 && word == WORD_NONE; input.n--) {
+		for (int i = 0; i < WORD_NONE; i++)
+			if (input.typed[0] == texts[i][0])
+				word = (enum word)i;
+		if (input.typed[0] == 'q')
+			word = WORD_END;
+		memmove(input.typed, input.typed + 1, input.n - 1);
+	}
+	return word;
+}
+
+/* False: nothing has come. */
+static bool
+fill(void)
+{
+	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
+	ssize_t n;
+
+	if (input.ended || poll(&p, 1, 0) <= 0)
+		return false;
+	n = read(STDIN_FILENO, input.typed + input.n,
+	    sizeof(input.typed) - input.n);
+	if (n > 0) {
+		input.n += (size_t)n;
+		return true;
+	}
+	if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
+		words_listen(false);
+		input.ended = true;
+	}
+	return n < 0 && !input.ended;
+}
+
+enum word
+words_next(void)
+{
+	enum word word;
+
+	if (input.poll < 0 || input.told)
+		return WORD_NONE;
+	do {
+		word = input.lines ? take_line() : take_key();
+	} while (word == WORD_NONE && fill());
+	if (word == WORD_NONE && input.ended) {
+		input.told = true;
+		word = WORD_END;
+	}
+	return word;
+}

@@ -1,0 +1,34 @@
+/*
+ * stdin_control.h - what a person, or a program, says to a command that runs: keys on a
+ * terminal, or lines on standard input.  There is one at most.
+ *
+ * On a terminal a key is a word's first letter, and is not shown.
+ */
+#ifndef KPROFD_PROFILE_COMMAND_STDIN_CONTROL_H
+#define KPROFD_PROFILE_COMMAND_STDIN_CONTROL_H
+
+#include <stdbool.h>
+
+enum word {
+	WORD_PAUSE,
+	WORD_CONTINUE,
+	WORD_RESTART,
+	WORD_SHOW,
+	WORD_END,		/* nobody is there any more, too */
+	WORD_NONE		/* no more of them at the moment */
+};
+
+/* Are we what the terminal on standard input talks to? */
+bool words_possible(void);
+/*
+ * From now on what is returned can be read when `wake` can, or when there are
+ * words; lines: of standard input, else keys.  Less than 0: it cannot be, which
+ * was said.  The terminal is as it was when the program ends.
+ */
+int words_open(int wake, bool lines);
+/* The next word, if any. */
+enum word words_next(void);
+/* Whether words make what words_open() returned readable; they wait if not. */
+void words_listen(bool yes);
+
+#endif

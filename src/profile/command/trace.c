@@ -1,0 +1,432 @@
+/*
+ * trace.c - kprof trace: every call of functions in a node, for a while.
+ *
+ * Events go into a file as they come (-o, or one without a name), which is then
+ * shown as kprof analyse does.  The first ^C (or SIGTERM, SIGHUP) ends the
+ * tracing, the second one the taking of what is under way.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "calls_show.h"
+#include "functions.h"
+#include "kprofd/calls_file.h"
+#include "target/probe_file.h"
+#include "profile/target/tracers.h"
+
+#define EVENTS 1000000
+#define QUEUE 200000
+#define ARGS_BYTES 200		/* of the arguments of a call, as text */
+#define ARGS_BYTES_MIN 16
+#define CHUNK (64u << 10)	/* bytes that are written at once */
+
+struct args {
+	struct tracer_opts o;
+	struct functions_args f;
+	struct calls_args show;
+	struct kp_mfa_pat entry;	/* mod NULL: not by request */
+	struct opt_list targets;
+	const char *keep, *entry_text;
+	int probe;
+	char library[4096 + 64];
+	size_t events, queue, requests, bytes;
+	bool quiet, args;
+};
+
+/* Where the trace goes. */
+struct kept {
+	FILE *file;
+	const char *name;
+	struct kp_buf b;
+	struct kp_calls_writer w;
+	struct kp_call_names *names;
+	size_t size;		/* bytes written */
+	const struct args *a;
+	kp_mono_ns deadline;
+};
+
+static enum kp_err
+kept_flush(struct kept *k)
+{
+	if (k->b.err != KP_OK)
+		return k->b.err;
+	if (k->b.len > 0 && fwrite(k->b.p, 1, k->b.len, k->file) != k->b.len)
+		return KP_EIO;
+	k->size += k->b.len;
+	kp_buf_reset(&k->b);
+	return KP_OK;
+}
+
+static enum kp_err
+on_event(void *ctx, const struct kp_call_event *ev)
+{
+	struct kept *k = ctx;
+
+	kp_calls_write(&k->w, k->names, ev);
+	return k->b.len < CHUNK ? KP_OK : kept_flush(k);
+}
+
+static void
+on_begun(void *ctx, uint32_t request, uint32_t node)
+{
+	struct kept *k = ctx;
+
+	kp_calls_write_begun(&k->w, k->names, request, node);
+}
+
+static void
+on_same(void *ctx, uint32_t request, uint32_t as)
+{
+	struct kept *k = ctx;
+
+	kp_calls_write_same(&k->w, request, as);
+}
+
+static bool
+kept_open(struct kept *k, const struct args *a)
+{
+	k->name = a->keep != NULL ? a->keep : "the trace";
+	k->file = a->keep != NULL ? fopen(a->keep, "w+e") : tmpfile();
+	if (k->file == NULL)
+		say("cannot write '%s': %s", k->name, strerror(errno));
+	return k->file != NULL;
+}
+
+static int
+kept_show(struct kept *k, const struct calls_args *show)
+{
+	void *p = mmap(NULL, k->size, PROT_READ, MAP_PRIVATE,
+	    fileno(k->file), 0);
+	int st;
+
+	if (p == MAP_FAILED) {
+		say("cannot read '%s': %s", k->name, strerror(errno));
+		return EXIT_FAILED;
+	}
+	st = calls_show(show, p, k->size, k->name);
+	munmap(p, k->size);
+	return st;
+}
+
+/* What the names say of each node. */
+static void
+kept_nodes(struct kept *k, const struct args *a, bool ended)
+{
+	for (uint32_t i = 0; i < a->targets.n && a->targets.n > 1; i++) {
+		if (i > 0)
+			kp_calls_write_clock(&k->w, k->names, i);
+		if (ended)
+			kp_calls_write_why(&k->w, k->names, i);
+	}
+}
+
+/* Of several nodes what ended first, as the trace. */
+static bool
+sum_up(const struct args *a, const struct tracers *ts,
+    struct kp_calls_info *info)
+{
+	const struct tracer_end *end;
+	uint32_t begun, ended;
+	bool early = false;
+
+	info->end = KP_CALLS_DONE;
+	for (uint32_t i = 0; i < a->targets.n; i++) {
+		end = tracers_ended(ts, i);
+		if (info->end == KP_CALLS_DONE)
+			info->end = end->end;
+		info->lost += end->lost;
+		early |= end->end != KP_CALLS_DONE || end->text[0] != '\0';
+	}
+	begun = tracers_begun(ts, &ended);
+	info->requests = (uint32_t)a->o.requests;
+	info->begun = begun < info->requests ? begun : info->requests;
+	info->ended = ended < info->begun ? ended : info->begun;
+	return early || ended < info->requests;
+}
+
+static void
+say_ends(const struct args *a, const struct tracers *ts)
+{
+	const char *text;
+
+	for (uint32_t i = 0; i < a->targets.n; i++) {
+		text = tracers_ended(ts, i)->text;
+		if (text[0] == '\'' || (text[0] != '\0' && a->targets.n == 1))
+			say("%s", text);
+		else if (text[0] != '\0')
+			say("'%s': %s", a->targets.v[i], text);
+	}
+}
+
+/* The figures are there; where what was asked for is not, it is said. */
+static int
+finish(struct kept *k, const struct args *a, struct kp_calls_info *info,
+    const struct tracers *ts)
+{
+	bool early = sum_up(a, ts, info);
+	int st = EXIT_DONE;
+
+	kept_nodes(k, a, true);
+	kp_calls_write_end(&k->w, k->names, info);
+	if (kept_flush(k) != KP_OK || fflush(k->file) != 0) {
+		say("cannot write '%s': %s", k->name, strerror(errno));
+		return EXIT_FAILED;
+	}
+	say_ends(a, ts);
+	if (!a->quiet)
+		st = kept_show(k, &a->show);
+	return st == EXIT_DONE && early ? EXIT_FAILED : st;
+}
+
+/* Where it may take long. */
+static void
+say_begin(void *ctx)
+{
+	const struct kept *k = ctx;
+	const struct args *a = k->a;
+	char where[512], more[64] = "";
+
+	if (k->deadline != INT64_MAX || a->o.g.apply[0] != '\0')
+		return;
+	if (a->targets.n > 1)
+		snprintf(more, sizeof(more), " and %zu more nodes",
+		    a->targets.n - 1);
+	snprintf(where, sizeof(where), "'%s'%s", a->targets.v[0], more);
+	if (a->o.requests > 0)
+		say("tracing %zu requests in %s; Ctrl-C ends it and shows "
+		    "what there is", a->requests, where);
+	else
+		say("tracing in %s; Ctrl-C ends it and shows the figures",
+		    where);
+}
+
+/* What is not as one would expect, and why. */
+static void
+say_otherwise(const struct tracers *ts, const struct args *a)
+{
+	const struct guest_hello *h;
+
+	for (uint32_t i = 0; i < a->targets.n; i++) {
+		h = tracers_hello(ts, i);
+		if (h->not_native[0] != '\0')
+			say("'%s': not by the native probe: %s",
+			    a->targets.v[i], h->not_native);
+		if (h->no_gc)
+			say("'%s': without garbage collection: somebody else "
+			    "traces that, and two would crash that VM "
+			    "(erlang/otp#11624)",
+			    a->targets.v[i]);
+	}
+}
+
+static enum kp_err
+take_all(struct tracers *ts, struct kept *k)
+{
+	struct tracers_sink sink = { on_event, on_begun, on_same, say_begin,
+		k };
+	enum kp_err e = tracers_run(ts, k->deadline, &sink);
+
+	if (e != KP_OK && e != KP_ETIMEOUT && e != KP_END)
+		return e;
+	signals_drain();
+	return tracers_end(ts, &sink);
+}
+
+/* Ends ts. */
+static int
+trace_with(struct tracers *ts, struct kept *k, const struct args *a)
+{
+	struct kp_calls_info info = {
+		.otp = kp_call_node(k->names, 0)->otp };
+	kp_dur_ns offset = tracers_hello(ts, 0)->offset;
+	char why[GUEST_TEXT_MAX];
+	enum kp_err e;
+	int st;
+
+	k->a = a;
+	k->deadline = a->f.limit > 0 && a->o.g.apply[0] == '\0' ?
+	    kp_mono_now() + a->f.limit : INT64_MAX;
+	snprintf(info.target, sizeof(info.target), "%s", a->targets.v[0]);
+	if (offset > -KP_CALLS_TIME_MAX * 2 + 1 &&
+	    offset < KP_CALLS_TIME_MAX * 2 - 1)
+		info.offset = offset;
+	kp_calls_write_begin(&k->w, &k->b, &info);
+	kept_nodes(k, a, false);
+	e = tracers_go(ts, why, sizeof(why));
+	if (e != KP_OK) {
+		say("%s", why);
+		tracers_stop(ts);
+		return EXIT_FAILED;
+	}
+	say_otherwise(ts, a);
+	e = take_all(ts, k);
+	if (e != KP_OK) {
+		say("cannot write '%s': %s", k->name, e == KP_EIO ?
+		    strerror(errno) : kp_err_str(e));
+		tracers_stop(ts);
+		return EXIT_FAILED;
+	}
+	/* Nothing stays in the nodes while we take our time. */
+	tracers_leave(ts);
+	st = finish(k, a, &info, ts);
+	tracers_stop(ts);
+	return st;
+}
+
+static int
+trace(const struct args *a)
+{
+	struct kept k = { .names = kp_call_names_new() };
+	char why[GUEST_TEXT_MAX + 512] = "";
+	struct tracers *ts;
+	int st = EXIT_FAILED;
+	enum kp_err e;
+
+	kp_buf_init(&k.b, 16 * CHUNK);
+	if (k.names != NULL && kept_open(&k, a)) {
+		e = tracers_start(&ts, &a->o, a->targets.v,
+		    (uint32_t)a->targets.n, k.names, why, sizeof(why));
+		if (e == KP_OK)
+			st = trace_with(ts, &k, a);
+		else
+			say("%s", e == KP_END ? "interrupted" : why);
+	}
+	if (k.file != NULL)
+		fclose(k.file);
+	kp_buf_free(&k.b);
+	kp_call_names_free(k.names);
+	return st;
+}
+
+/* They are nowhere in the other forms, and would be taken for nothing. */
+static int
+check_arguments(const struct cmd *cmd, struct args *a)
+{
+	if (!a->args)
+		return a->bytes == 0 ? OPTS_GO_ON :
+		    opts_wrong(cmd, "-args-bytes goes with -args");
+	if (a->keep == NULL && !calls_has_args(&a->show))
+		return opts_wrong(cmd, "-args goes with -form tree, events or "
+		    "requests, or with -o FILE");
+	a->o.args = a->bytes > 0 ? a->bytes : ARGS_BYTES;
+	if (a->o.args < ARGS_BYTES_MIN || a->o.args > KP_CALLS_ARGS_MAX)
+		return opts_wrong(cmd, "-args-bytes is a number from %d to "
+		    "%u", ARGS_BYTES_MIN, KP_CALLS_ARGS_MAX);
+	return OPTS_GO_ON;
+}
+
+static bool
+is_before(const struct opt_list *l, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+		if (strcmp(l->v[i], l->v[j]) == 0)
+			return true;
+	return false;
+}
+
+/* One that is given twice is one. */
+static int
+check_targets(const struct cmd *cmd, struct args *a)
+{
+	struct opt_list *l = &a->targets;
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (!is_before(l, i))
+			l->v[n++] = l->v[i];
+	l->n = n;
+	if (n > TRACERS_MAX)
+		return opts_wrong(cmd, "more than %u times a -target",
+		    TRACERS_MAX);
+	if (n > 1 && a->o.g.apply[0] != '\0')
+		return opts_wrong(cmd, "-apply goes with one -target");
+	if (n > 0)
+		a->o.g.talk.target = l->v[0];
+	return OPTS_GO_ON;
+}
+
+static int
+check_args(const struct cmd *cmd, struct args *a)
+{
+	int st = check_targets(cmd, a);
+
+	if (st == OPTS_GO_ON)
+		st = check_arguments(cmd, a);
+	if (st == OPTS_GO_ON)
+		st = functions_entry(cmd, a->entry_text, &a->entry,
+		    &a->requests);
+	if (st != OPTS_GO_ON)
+		return st;
+	a->o.entry = &a->entry;
+	a->o.nentries = a->entry_text != NULL;
+	a->o.requests = a->requests;
+	a->o.max_events = a->events;
+	a->o.max_queue = a->queue;
+	a->o.probe = (enum tracer_probe)a->probe;
+	if (a->o.probe_library == NULL)
+		a->o.probe_library = probe_file(a->library, sizeof(a->library),
+		    "kprof_calls_probe.so");
+	if (a->o.probe_library[0] != '/')
+		return opts_wrong(cmd, "-probe-library needs the whole path");
+	if (a->quiet && a->keep == NULL)
+		return opts_wrong(cmd, "-quiet goes with -o FILE");
+	return functions_check(cmd, &a->f, &a->o.g);
+}
+
+int
+cmd_trace(const struct cmd *cmd, int argc, char **argv)
+{
+	struct args a = { .o = { .g = { .processes = "", .apply = "",
+		.talk = { .wake = -1 } } }, .f = { FUNCTIONS_LIMITS },
+		.events = EVENTS, .queue = QUEUE, .probe = TRACER_AUTO };
+	const struct opt opts[] = {
+		{ "target", "NODE", "the node to trace in (needed); several "
+		    "for requests that cross them", OPT_LIST, &a.targets,
+		    NULL },
+		{ "for", "TIME", "trace so long (2s); with -apply: stop the "
+		    "call then (60s)", OPT_TEXT, &a.f.duration, NULL },
+		{ "apply", "CALL", "trace what this call does: "
+		    "'lists:seq(1, 10)'", OPT_TEXT, &a.o.g.apply, NULL },
+		{ "entry", "FUNCTION", "trace only what works for requests: "
+		    "this begins one", OPT_TEXT, &a.entry_text, NULL },
+		{ "requests", "N", "with -entry: end after so many (default "
+		    "1)", OPT_COUNT, &a.requests, NULL },
+		{ "args", NULL, "with the arguments of calls, as far as "
+		    "they are small", OPT_FLAG, &a.args, NULL },
+		{ "args-bytes", "N", "with -args: so much text of a call's "
+		    "(default 200, at most 4096)", OPT_COUNT, &a.bytes, NULL },
+		{ "o", "FILE", "keep the trace there (kprof analyse)",
+		    OPT_TEXT, &a.keep, NULL },
+		{ "quiet", NULL, "with -o: show nothing", OPT_FLAG, &a.quiet,
+		    NULL },
+		OPTS_CALLS(a.show),
+		{ "max-events", "N", "end after so many (default 1000000)",
+		    OPT_COUNT, &a.events, NULL },
+		{ "max-queue", "N", "end when so many wait in the node to be "
+		    "sent (default 200000)", OPT_COUNT, &a.queue, NULL },
+		{ "probe", "KIND", "how events leave the node: relay, native "
+		    "(code of ours in its VM), or auto (default): native where "
+		    "it can be", OPT_CHOICE, &a.probe, TRACER_PROBES },
+		{ "probe-library", "FILE", "where the node finds the native "
+		    "probe's library (kprof_calls_probe.so beside kprof or in "
+		    "../lib/kprofd)", OPT_TEXT, &a.o.probe_library, NULL },
+		OPTS_FUNCTIONS(a.f, a.o.g),
+	};
+	int st;
+
+	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
+	    NULL);
+	if (st == OPTS_GO_ON)
+		st = check_args(cmd, &a);
+	if (st == OPTS_GO_ON)
+		a.o.g.talk.wake = signals_catch();
+	if (st == OPTS_GO_ON)
+		st = a.o.g.talk.wake >= 0 ? trace(&a) : EXIT_FAILED;
+	kp_mfa_pat_free(&a.entry);
+	functions_free(&a.o.g);
+	return st;
+}

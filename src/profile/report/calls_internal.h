@@ -1,0 +1,61 @@
+/* calls_internal.h - what the forms of calls.h share. */
+#ifndef KPROFD_PROFILE_REPORT_CALLS_INTERNAL_H
+#define KPROFD_PROFILE_REPORT_CALLS_INTERNAL_H
+
+#include "calls.h"
+
+/* ---- calls_name.c: cleaned, as text_put() does ---- */
+
+/* lists:seq/2, suspend */
+void calls_put_fn(struct kp_buf *b, const struct kp_call_names *t,
+    uint32_t fn);
+/* The node before it, where there are several: */
+/* <0.81.0>, or "server <0.81.0>" */
+void calls_put_proc(struct kp_buf *b, const struct kp_call_names *t,
+    uint32_t proc);
+/* "app@host", or "app@host, db@host" */
+void calls_put_targets(struct kp_buf *b, const struct calls_view *v);
+/* {lists,seq,2}, suspend: as terms */
+void calls_put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
+    uint32_t fn);
+/* " (1, {a,b})", or nothing */
+void calls_put_args(struct kp_buf *b, struct kp_span args);
+void calls_put_pid(struct kp_buf *b, const struct kp_call_names *t,
+    uint32_t proc);
+
+/* ---- calls_group.c: rows of one process or of all, by function ---- */
+
+/* A function, and what of the rows is about it. */
+struct calls_fn {
+	uint32_t fn;
+	uint64_t calls;
+	kp_dur_ns acc, own;
+	const struct kp_calls_clock *callers, *called;
+	uint32_t ncallers, ncalled;
+};
+
+/* Zeroed is empty. */
+struct calls_group {
+	struct kp_calls_clock *by_fn, *by_caller;
+	struct calls_fn *fns;
+	uint32_t nrows, nfns;
+	uint64_t calls;
+	kp_dur_ns own;		/* of all rows */
+};
+
+/*
+ * Of n rows; those that differ only in their process become one.  In
+ * order of own or accumulated time, the greatest first.  KP_ENOMEM leaves it
+ * empty.
+ */
+enum kp_err calls_group_make(struct calls_group *g,
+    const struct kp_calls_clock *rows, uint32_t n,
+    const struct kp_call_names *names, bool by_own);
+void calls_group_free(struct calls_group *g);
+
+/* All rows, those of a process next to each other; to be freed. */
+struct kp_calls_clock *calls_rows_by_proc(const struct kp_calls_sum *s);
+/* How many from the first on are of its process. */
+uint32_t calls_rows_of_one(const struct kp_calls_clock *rows, uint32_t n);
+
+#endif

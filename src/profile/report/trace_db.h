@@ -1,0 +1,22 @@
+/*
+ * trace_db.h - a full trace that was added up, as a database of its own.
+ *
+ * trace: what is known of it, one row; process; call: by process, caller and
+ * function; path: the call trees; and the views function and callee, in ms.
+ * Names are clean, as on a terminal (text_put()).
+ */
+#ifndef KPROFD_PROFILE_REPORT_TRACE_DB_H
+#define KPROFD_PROFILE_REPORT_TRACE_DB_H
+
+#include "kprofd/calls_file.h"
+#include "kprofd/calls_sum.h"
+
+/*
+ * Makes the file, which is not to exist (KP_EBUSY).  On error `why` is one
+ * line, and there is no file.
+ */
+enum kp_err trace_db_write(const char *file, const struct kp_call_names *t,
+    const struct kp_calls_sum *s, const struct kp_calls_info *info, char *why,
+    size_t n);
+
+#endif

@@ -1,0 +1,367 @@
+/* injected.c - see the header. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kprofd/etf.h"
+#include "profile/target/injected.h"
+
+#define START_LIMIT (70 * KP_NS_PER_S)	/* its own is 60 s */
+#define LEASE_EVERY KP_NS_PER_S
+#define LEAVING_MS 100
+#define LEAVING_TRIES 20
+#define MESSAGE_MAX (1u << 20)
+#define COMMAND_MAX (16u << 20)
+
+/* ---- what is sent ---- */
+
+static void
+put_text(struct kp_buf *b, const char *s)
+{
+	kp_etf_binary(b, s, strlen(s));
+}
+
+static void
+put_field(struct kp_buf *b, const char *key, const char *text)
+{
+	kp_etf_atom(b, key);
+	put_text(b, text);
+}
+
+void
+guest_put_number(struct kp_buf *b, const char *key, uint64_t v)
+{
+	kp_etf_atom(b, key);
+	kp_etf_int(b, (int64_t)v);
+}
+
+/* [{Module, Function, Arity}]: binaries, _ and -1 for any. */
+void
+guest_put_patterns(struct kp_buf *b, const char *key,
+    const struct kp_mfa_pat *v, size_t n)
+{
+	kp_etf_atom(b, key);
+	if (n > 0)
+		kp_etf_list(b, (uint32_t)n);
+	for (size_t i = 0; i < n; i++) {
+		kp_etf_tuple(b, 3);
+		put_text(b, v[i].mod);
+		put_text(b, v[i].fun != NULL ? v[i].fun : "_");
+		kp_etf_int(b, v[i].arity);
+	}
+	kp_etf_nil(b);
+}
+
+static void
+put_opts(struct kp_buf *b, const struct guest_opts *o,
+    const struct guest_own *own, const char *self)
+{
+	char who[NODE_NAME_MAX + 64];
+
+	snprintf(who, sizeof(who), "%s (process %ld)", self, (long)getpid());
+	kp_etf_map(b, 11 + own->n);
+	put_field(b, "who", who);
+	guest_put_number(b, "lease_ms", GUEST_LEASE_MS);
+	guest_put_patterns(b, "patterns", o->patterns, o->npatterns);
+	guest_put_patterns(b, "exclude", o->exclude, o->nexclude);
+	put_field(b, "processes", o->processes);
+	kp_etf_atom(b, "spawned");
+	kp_etf_bool(b, o->spawned);
+	put_field(b, "apply", o->apply);
+	guest_put_number(b, "apply_ms",
+	    (uint64_t)(o->apply_limit / KP_NS_PER_MS));
+	guest_put_number(b, "max_functions", o->max_functions);
+	guest_put_number(b, "max_processes", o->max_processes);
+	guest_put_number(b, "max_memory", o->max_memory);
+	own->put(b, own->ctx);
+}
+
+static void
+put_binding(struct kp_buf *b, const char *name)
+{
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, name);
+}
+
+static enum kp_err
+send_start(struct guest *g, const struct guest_opts *o,
+    const struct guest_own *own)
+{
+	const struct kp_span load = { g->code->load, g->code->load_len };
+	const struct kp_span beam = { g->code->beam, g->code->beam_len };
+	struct agent_ids *ids = talk_ids(g->talk);
+	struct kp_buf b;
+	enum kp_err e;
+
+	kp_buf_init(&b, MESSAGE_MAX);
+	msg_load_begin(&b, ids, load, beam);
+	put_binding(&b, "Daemon");
+	kp_buf_put(&b, ids->self.p, ids->self.len);
+	put_binding(&b, "Opts");
+	put_opts(&b, o, own, talk_name(g->talk));
+	msg_load_end(&b);
+	e = talk_rex(g->talk, &b);
+	kp_buf_free(&b);
+	return e;
+}
+
+enum kp_err
+guest_send(struct guest *g, void (*put)(struct kp_buf *b, const void *ctx),
+    const void *ctx)
+{
+	struct kp_buf b;
+	enum kp_err e;
+
+	kp_buf_init(&b, COMMAND_MAX);
+	msg_command(&b, talk_ids(g->talk), ++g->ref);
+	put(&b, ctx);
+	e = b.err == KP_OK ? talk_send(g->talk, &b) : b.err;
+	kp_buf_free(&b);
+	return e;
+}
+
+static void
+put_word(struct kp_buf *b, const void *word)
+{
+	kp_etf_atom(b, word);
+}
+
+enum kp_err
+guest_command(struct guest *g, const char *word)
+{
+	return guest_send(g, put_word, word);
+}
+
+int
+guest_fd(const struct guest *g)
+{
+	return talk_fd(g->talk);
+}
+
+enum kp_err
+guest_lease(struct guest *g)
+{
+	if (kp_mono_now() < g->lease_at)
+		return KP_OK;
+	g->lease_at = kp_mono_now() + LEASE_EVERY;
+	return guest_command(g, "lease");
+}
+
+/* ---- what comes ---- */
+
+/* The words of KP_ETIMEOUT, KP_EIO and KP_ELIMIT. */
+enum kp_err
+guest_broken(const struct guest *g, enum kp_err e, char *why, size_t n)
+{
+	snprintf(why, n, "'%s': %s", g->target,
+	    e == KP_ETIMEOUT ? "no answer from the node" :
+	    e == KP_EIO ? "the connection is over (did the node end?)" :
+	    e == KP_ELIMIT ? "its answer is too large (fewer functions, or "
+	    "see -max-rows)" : "its answer makes no sense");
+	return e;
+}
+
+void
+guest_copy_text(struct kp_span s, char *text, size_t n)
+{
+	snprintf(text, n, "%.*s", (int)(s.n < n ? s.n : n - 1),
+	    s.n > 0 ? (const char *)s.p : "");
+}
+
+bool
+guest_is_absent(const struct guest_hello *h, uint32_t place)
+{
+	return place < GUEST_PATTERNS_MAX &&
+	    (h->absent[place / 8] & 1 << place % 8) != 0;
+}
+
+/* A tuple of places. */
+static void
+read_absent(struct kp_term *r, struct guest_hello *h)
+{
+	uint32_t n = kp_term_tuple(r);
+	int64_t place;
+
+	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
+		place = kp_term_int(r);
+		if (place >= 0 && place < GUEST_PATTERNS_MAX)
+			h->absent[place / 8] |= (uint8_t)(1 << place % 8);
+	}
+}
+
+static void
+read_info(struct kp_term *r, struct guest_hello *h)
+{
+	uint32_t pairs = kp_term_map(r);
+	struct kp_span key;
+	char otp[8] = "";
+
+	for (uint32_t i = 0; i < pairs && r->err == KP_OK; i++) {
+		key = kp_term_atom(r);
+		if (kp_span_is(key, "functions"))
+			h->functions = (uint64_t)kp_term_int(r);
+		else if (kp_span_is(key, "processes"))
+			h->processes = (uint64_t)kp_term_int(r);
+		else if (kp_span_is(key, "skipped"))
+			h->skipped = (uint64_t)kp_term_int(r);
+		else if (kp_span_is(key, "offset"))
+			h->offset = kp_term_int(r);
+		else if (kp_span_is(key, "probe"))
+			h->native = kp_span_is(kp_term_atom(r), "native");
+		else if (kp_span_is(key, "probe_why"))
+			guest_copy_text(kp_term_binary(r), h->not_native,
+			    sizeof(h->not_native));
+		else if (kp_span_is(key, "collected"))
+			h->no_gc = kp_span_is(kp_term_atom(r), "false");
+		else if (kp_span_is(key, "absent"))
+			read_absent(r, h);
+		else if (kp_span_is(key, "otp"))
+			kp_term_string(r, otp, sizeof(otp) - 1);
+		else
+			kp_term_skip(r);
+	}
+	h->otp = atoi(otp);
+}
+
+/* {error, Text}, and what erlang/load.exprs and rex themselves say. */
+static enum kp_err
+refused(const struct guest *g, struct kp_term *r, char *why, size_t n)
+{
+	struct kp_term at = *r;
+	char text[GUEST_TEXT_MAX];
+
+	kp_term_tuple_n(&at, 2);
+	kp_term_atom(&at);
+	if (at.err == KP_OK && kp_term_peek(&at) == KP_TERM_BINARY)
+		guest_copy_text(kp_term_binary(&at), text, sizeof(text));
+	else
+		msg_text(r, text, sizeof(text));
+	if (strcmp(text, "{error,already}") == 0) {
+		snprintf(why, n, "'%s': %s (%s:stop() there ends "
+		    "it)", g->target, g->code->busy, g->code->module);
+		return KP_EBUSY;
+	}
+	snprintf(why, n, "'%s': %s", g->target, text);
+	return KP_ESTATE;
+}
+
+/* {rex, {ok, Pid, Info}} */
+static enum kp_err
+read_started(struct guest *g, struct kp_term *r, struct guest_hello *h,
+    char *why, size_t n)
+{
+	struct agent_ids *ids = talk_ids(g->talk);
+	struct kp_term answer, check;
+	struct kp_span pid;
+
+	kp_term_tuple_n(r, 2);
+	if (!kp_span_is(kp_term_atom(r), "rex") || r->err != KP_OK)
+		return KP_END;
+	answer = *r;
+	if (kp_term_tuple(r) != 3 || !kp_span_is(kp_term_atom(r), "ok"))
+		return refused(g, &answer, why, n);
+	pid = kp_term_raw(r);
+	read_info(r, h);
+	kp_term_begin_raw(&check, pid.p, pid.n);
+	kp_term_pid(&check);
+	if (r->err != KP_OK || kp_term_finish(&check) != KP_OK)
+		return guest_broken(g, KP_EFORMAT, why, n);
+	kp_buf_put(&ids->agent, pid.p, pid.n);
+	return ids->agent.err;
+}
+
+static enum kp_err
+await_start(struct guest *g, const struct guest_opts *o,
+    struct guest_hello *h, char *why, size_t n)
+{
+	kp_mono_ns deadline = kp_mono_now() + START_LIMIT, until;
+	struct kp_term r;
+	enum kp_err e;
+
+	do {
+		do {
+			if (o->meanwhile != NULL)
+				o->meanwhile(o->ctx);
+			until = kp_mono_now() + LEASE_EVERY / 2;
+			until = until < deadline ? until : deadline;
+			e = talk_next(g->talk, until, &r);
+		} while (e == KP_ETIMEOUT && until < deadline);
+		if (e == KP_END)
+			return e;
+		if (e != KP_OK)
+			return guest_broken(g, e, why, n);
+		e = read_started(g, &r, h, why, n);
+	} while (e == KP_END);
+	return e;
+}
+
+/* One that has just ended may still be on its way out. */
+static enum kp_err
+start(struct guest *g, const struct guest_opts *o,
+    const struct guest_own *own, struct guest_hello *h, char *why, size_t n)
+{
+	struct pollfd wake = { .fd = o->talk.wake, .events = POLLIN };
+	enum kp_err e;
+
+	for (unsigned i = 0;; i++) {
+		e = send_start(g, o, own);
+		e = e == KP_OK ? await_start(g, o, h, why, n) :
+		    guest_broken(g, e, why, n);
+		if (e != KP_EBUSY || i == LEAVING_TRIES)
+			return e;
+		if (poll(&wake, 1, LEAVING_MS) > 0)
+			return KP_END;
+	}
+}
+
+enum kp_err
+guest_start(struct guest *g, const struct guest_code *code,
+    const struct guest_opts *o, const struct guest_own *own,
+    struct guest_hello *h, char *why, size_t n)
+{
+	enum kp_err e;
+
+	*h = (struct guest_hello){ 0 };
+	*g = (struct guest){ .code = code, .target = o->talk.target };
+	e = talk_open(&g->talk, &o->talk, why, n);
+	if (e == KP_OK)
+		e = start(g, o, own, h, why, n);
+	if (e != KP_OK) {
+		talk_close(g->talk);
+		g->talk = NULL;
+	}
+	g->lease_at = kp_mono_now();
+	return e;
+}
+
+void
+guest_stop(struct guest *g)
+{
+	if (g->talk == NULL)
+		return;
+	/* It ends with the connection too; this is sooner. */
+	guest_command(g, "stop");
+	talk_close(g->talk);
+	g->talk = NULL;
+}
+
+/* ---- while it is there ---- */
+
+/* The next message before the deadline, with leases meanwhile. */
+enum kp_err
+guest_next(struct guest *g, kp_mono_ns deadline, struct kp_term *r)
+{
+	kp_mono_ns until;
+	enum kp_err e;
+
+	for (;;) {
+		if (guest_lease(g) != KP_OK)
+			return KP_EIO;
+		until = deadline < g->lease_at ? deadline : g->lease_at;
+		e = talk_next(g->talk, until, r);
+		if (e != KP_ETIMEOUT || kp_mono_now() >= deadline)
+			return e;
+	}
+}

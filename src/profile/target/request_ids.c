@@ -1,0 +1,153 @@
+/* request_ids.c - see the header. */
+#include <stdlib.h>
+
+#include "kprofd/calls.h"
+#include "profile/target/request_ids.h"
+
+/* The next of its request's labels, or 0. */
+struct numbers_label {
+	int64_t label;
+	uint32_t next;
+};
+
+struct numbers_request {
+	uint32_t labels;	/* the first one */
+	bool counted, ended;
+};
+
+void
+numbers_free(struct numbers *t)
+{
+	map_free(&t->by_label);
+	free(t->labels);
+	free(t->requests);
+}
+
+void
+numbers_node_free(struct numbers_node *nd)
+{
+	free(nd->v);
+}
+
+/* Room for one more at index n, from 1 on; doubles at powers of two. */
+static void *
+with_room(struct numbers *t, void *vec, uint32_t n, size_t size)
+{
+	void *bigger;
+
+	if (n > 1 && (n & (n - 1)) != 0)
+		return vec;
+	bigger = reallocarray(vec, 2 * (size_t)n, size);
+	if (bigger == NULL)
+		t->no_memory = true;
+	return bigger;
+}
+
+/* 0: there are too many. */
+static uint32_t
+request_new(struct numbers *t)
+{
+	struct numbers_request *v;
+
+	if (t->nrequests + 1 == KP_CALLS_REQUESTS_MAX)
+		return 0;
+	v = with_room(t, t->requests, t->nrequests + 1, sizeof(*v));
+	if (v == NULL)
+		return 0;
+	t->requests = v;
+	v[++t->nrequests] = (struct numbers_request){ 0 };
+	return t->nrequests;
+}
+
+static void
+label_add(struct numbers *t, uint32_t request, int64_t label)
+{
+	struct numbers_label *v = with_room(t, t->labels, t->nlabels + 1,
+	    sizeof(*v));
+
+	if (v == NULL)
+		return;
+	t->labels = v;
+	v[++t->nlabels] = (struct numbers_label){ label,
+		t->requests[request].labels };
+	t->requests[request].labels = t->nlabels;
+	if (!map_put(&t->by_label, (uint64_t)label + 1, request))
+		t->no_memory = true;
+}
+
+static bool
+node_room(struct numbers *t, struct numbers_node *nd, uint32_t n)
+{
+	uint32_t want = nd->room > 0 ? nd->room : 64;
+	uint32_t *v;
+
+	if (n < nd->room)
+		return true;
+	while (want <= n)
+		want *= 2;
+	v = reallocarray(nd->v, want, sizeof(*v));
+	if (v == NULL) {
+		t->no_memory = true;
+		return false;
+	}
+	for (; nd->room < want; nd->room++)
+		v[nd->room] = 0;
+	nd->v = v;
+	return true;
+}
+
+uint32_t
+numbers_of(const struct numbers_node *nd, uint32_t n)
+{
+	return n < nd->room ? nd->v[n] : 0;
+}
+
+uint32_t
+numbers_label(struct numbers *t, struct numbers_node *nd, uint32_t n,
+    int64_t label)
+{
+	uint64_t *known;
+	uint32_t request;
+
+	if (label < 0 || n >= KP_CALLS_REQUESTS_MAX || !node_room(t, nd, n))
+		return 0;
+	known = map_get(&t->by_label, (uint64_t)label + 1);
+	request = nd->v[n] > 0 ? nd->v[n] :
+	    known != NULL ? (uint32_t)*known : request_new(t);
+	nd->v[n] = request;
+	if (request > 0 && known == NULL)
+		label_add(t, request, label);
+	return request > 0 && known != NULL && *known != request ?
+	    (uint32_t)*known : 0;
+}
+
+bool
+numbers_begins(struct numbers *t, uint32_t request)
+{
+	if (request == 0 || t->begun == t->asked ||
+	    t->requests[request].counted)
+		return false;
+	t->requests[request].counted = true;
+	t->begun++;
+	return true;
+}
+
+bool
+numbers_ends(struct numbers *t, uint32_t request)
+{
+	if (request == 0 || t->requests[request].ended)
+		return false;
+	t->requests[request].ended = true;
+	t->ended += t->requests[request].counted;
+	return true;
+}
+
+bool
+numbers_next_label(const struct numbers *t, uint32_t request, uint32_t *at,
+    int64_t *label)
+{
+	*at = *at > 0 ? t->labels[*at].next : t->requests[request].labels;
+	if (*at > 0)
+		*label = t->labels[*at].label;
+	return *at > 0;
+}

@@ -1,0 +1,457 @@
+/*
+ * tracer.c - see the header.
+ *
+ * Commands are go, lease, read and stop.  From the node come
+ * {kprof_calls, Seq, Events} (calls_term.h), with the native probe
+ * {kprof_calls_lost, N}, then
+ * {kprof_calls_end, Why, Text, [{Pid, Name}], RequestsBegun, RequestsEnded}; or
+ * {kprof_ended, gone, Text}.  With several nodes commands are also entries, full,
+ * clock and {ended, Label}, and {kprof_entries}, {kprof_clock, Ns} and
+ * {kprof_requests, [{label, N, Label} | {begins, N} | {ends, N}]} come.
+ *
+ * What limits a trace further has messages of its own: tracer_marks.c.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "kprofd/calls_term.h"
+#include "kprofd/etf.h"
+#include "profile/target/tracer.h"
+#include "profile/target/tracer_marks.h"
+#include "profile/target/tracer_probe.h"
+#include "tracer_beam.h"
+
+#define CLOCK_LIMIT (2 * KP_NS_PER_S)
+#define TAKE_MAX 64	/* messages at once */
+
+struct tracer {
+	struct guest guest;
+	struct tracer_limit limit;
+	struct kp_call_names *names;
+	struct kp_calls_decoder *decoder;
+	uint64_t left;		/* events that may still come */
+	const struct tracer_news *news;
+	bool open;		/* requests begin */
+};
+
+static void
+put_own(struct kp_buf *b, const void *ctx)
+{
+	const struct tracer_opts *o = ctx;
+
+	guest_put_number(b, "max_events", o->max_events);
+	guest_put_number(b, "max_queue", o->max_queue);
+	guest_put_patterns(b, "entry", o->entry, o->nentries);
+	guest_put_number(b, "requests", o->requests);
+	guest_put_number(b, "args", o->args);
+	tracer_put_probe(b, o);
+	guest_put_patterns(b, "marks", o->limit.marks, o->limit.nmarks);
+	guest_put_patterns(b, "inside", o->limit.inside, o->limit.ninside);
+	kp_etf_atom(b, "named");
+	kp_etf_bool(b, o->limit.conf != NULL);
+	kp_etf_atom(b, "attached");
+	kp_etf_bool(b, o->limit.attached);
+	kp_etf_atom(b, "epochs");
+	if (o->nepochs > 0)
+		kp_etf_list(b, o->nepochs);
+	for (uint32_t i = 0; i < o->nepochs; i++)
+		kp_etf_int(b, o->epochs[i]);
+	kp_etf_nil(b);
+}
+
+enum kp_err
+tracer_start(struct tracer **out, const struct tracer_opts *o,
+    struct kp_call_names *names, struct guest_hello *h, char *why, size_t n)
+{
+	static const struct guest_code code = { "kprof_tracer",
+		"somebody traces there already", kp_tracer_beam,
+		kp_tracer_load, sizeof(kp_tracer_beam),
+		sizeof(kp_tracer_load) };
+	struct guest_own own = { 10 + TRACER_PROBE_OPTS, put_own, o };
+	struct tracer *t = calloc(1, sizeof(*t));
+	enum kp_err e = KP_ENOMEM;
+
+	if (t != NULL) {
+		t->limit = o->limit;
+		t->names = names;
+		t->decoder = kp_calls_decoder_new(names, o->node,
+		    (uint32_t)o->args);
+	}
+	if (t == NULL || t->decoder == NULL)
+		snprintf(why, n, "out of memory");
+	else
+		e = guest_start(&t->guest, &code, &o->g, &own, h, why, n);
+	if (e == KP_OK && (o->limit.conf != NULL || o->limit.ninside > 0))
+		e = tracer_mark(&t->guest, &t->limit, names, why, n);
+	if (e != KP_OK) {
+		tracer_stop(t);
+		return e;
+	}
+	t->left = o->max_events;
+	*out = t;
+	return KP_OK;
+}
+
+/* ---- what comes ---- */
+
+/* One more, or what was wrong with it.  The node sends some past the last. */
+static enum kp_err
+take_event(struct tracer *t, enum kp_err e, const struct kp_call_event *ev,
+    tracer_sink *sink, void *ctx, struct tracer_end *end)
+{
+	if (e == KP_ENOENT)
+		end->lost++;
+	else if (e == KP_OK && t->left > 0 && t->left-- > 0)
+		e = sink(ctx, ev);
+	return e == KP_ENOENT ? KP_OK : e;
+}
+
+/* Of the native probe. */
+static enum kp_err
+read_chunks(struct tracer *t, const struct kp_term *r, uint32_t n,
+    tracer_sink *sink, void *ctx, struct tracer_end *end)
+{
+	struct kp_batch b = { .r = *r, .left = n, .tail = true };
+	struct kp_call_event ev;
+	enum kp_err e;
+
+	do {
+		e = kp_calls_next(t->decoder, &b, &ev);
+		e = take_event(t, e, &ev, sink, ctx, end);
+	} while (e == KP_OK);
+	return e == KP_END ? KP_OK : e;
+}
+
+static enum kp_err
+read_events(struct tracer *t, struct kp_term *r, tracer_sink *sink, void *ctx,
+    struct tracer_end *end)
+{
+	struct kp_call_event ev;
+	enum kp_err e = KP_OK;
+	uint32_t n;
+
+	kp_term_int(r);
+	n = kp_term_list(r);
+	if (n > 0 && kp_term_peek(r) == KP_TERM_BINARY)
+		return read_chunks(t, r, n, sink, ctx, end);
+	for (uint32_t i = 0; i < n && r->err == KP_OK && e == KP_OK; i++) {
+		e = kp_calls_decode(t->decoder, r, &ev);
+		e = take_event(t, e, &ev, sink, ctx, end);
+	}
+	return e;
+}
+
+static void
+read_lost(struct kp_term *r, struct tracer_end *end)
+{
+	int64_t n = kp_term_int(r);
+
+	if (r->err == KP_OK && n > 0)
+		end->lost += (uint64_t)n;
+}
+
+/* One of {label, N, Label}, {begins, N} and {ends, N}. */
+static void
+read_news_of(struct tracer *t, struct kp_term *r)
+{
+	const struct tracer_news *to = t->news;
+	uint32_t arity = kp_term_tuple(r);
+	struct kp_span what = kp_term_atom(r);
+	int64_t n = kp_term_int(r), label = arity == 3 ? kp_term_int(r) : 0;
+
+	if (r->err != KP_OK || n <= 0 || n >= KP_CALLS_REQUESTS_MAX)
+		return;
+	if (arity == 3 && kp_span_is(what, "label"))
+		to->label(to->ctx, (uint32_t)n, label);
+	else if (kp_span_is(what, "begins"))
+		to->begins(to->ctx, (uint32_t)n);
+	else if (kp_span_is(what, "ends"))
+		to->ends(to->ctx, (uint32_t)n);
+}
+
+static void
+read_news(struct tracer *t, struct kp_term *r)
+{
+	uint32_t n = t->news != NULL ? kp_term_list(r) : 0;
+
+	for (uint32_t i = 0; i < n && r->err == KP_OK; i++)
+		read_news_of(t, r);
+}
+
+/* Of processes that are in the trace. */
+static void
+read_names(struct tracer *t, struct kp_term *r)
+{
+	uint32_t n = kp_term_list(r), procs = kp_call_procs(t->names), proc;
+	uint32_t node;
+	struct kp_span name;
+	struct kp_pid pid;
+	bool added;
+
+	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
+		kp_term_tuple_n(r, 2);
+		pid = kp_term_pid(r);
+		name = kp_term_atom(r);
+		/* One that is new to us has no events: it is not written. */
+		if (r->err == KP_OK && kp_call_node_put(t->names, pid.node,
+		    &node, &added) == KP_OK && kp_call_proc_put_at(t->names,
+		    node, pid.id, pid.serial, &proc, &added) == KP_OK &&
+		    proc < procs)
+			kp_call_proc_name(t->names, proc, name);
+	}
+	if (n > 0)
+		kp_term_nil(r);
+}
+
+static const struct {
+	const char *word;
+	enum kp_calls_end end;
+	const char *text;
+} ends[] = {
+	{ "returned", KP_CALLS_DONE, "" },
+	{ "raised", KP_CALLS_DONE, "the call raised " },
+	{ "exited", KP_CALLS_DONE, "the call's process exited: " },
+	{ "overran", KP_CALLS_DONE, "the call was stopped, without an end "
+	    "(see -for); processes that it started were not" },
+	{ "events", KP_CALLS_EVENTS, "" },
+	{ "queue", KP_CALLS_QUEUE, "" },
+	{ "memory", KP_CALLS_MEMORY, "" },
+};
+
+static uint32_t
+read_requests(struct kp_term *r, uint32_t most)
+{
+	int64_t n = kp_term_int(r);
+
+	return n < 0 || r->err != KP_OK ? 0 : n > most ? most : (uint32_t)n;
+}
+
+static void
+read_end(struct tracer *t, struct kp_term *r, struct tracer_end *end)
+{
+	struct kp_span word = kp_term_atom(r);
+	char text[GUEST_TEXT_MAX] = "";
+
+	end->end = KP_CALLS_GONE;
+	if (kp_term_peek(r) == KP_TERM_BINARY)
+		guest_copy_text(kp_term_binary(r), text, sizeof(text));
+	else
+		kp_term_skip(r);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		if (!kp_span_is(word, ends[i].word))
+			continue;
+		end->end = ends[i].end;
+		snprintf(end->text, sizeof(end->text), "%s%s", ends[i].text,
+		    text);
+	}
+	read_names(t, r);
+	end->begun = read_requests(r, KP_CALLS_REQUESTS_MAX - 1);
+	end->ended = read_requests(r, end->begun);
+}
+
+static void
+read_gone(struct kp_term *r, struct tracer_end *end)
+{
+	end->end = KP_CALLS_GONE;
+	kp_term_atom(r);
+	if (kp_term_peek(r) == KP_TERM_BINARY)
+		guest_copy_text(kp_term_binary(r), end->text,
+		    sizeof(end->text));
+}
+
+/* KP_END: it was the last. */
+static enum kp_err
+read_message(struct tracer *t, struct kp_term *r, tracer_sink *sink,
+    void *ctx, struct tracer_end *end)
+{
+	struct kp_span tag;
+
+	kp_term_tuple(r);
+	tag = kp_term_atom(r);
+	if (kp_span_is(tag, "kprof_calls"))
+		return read_events(t, r, sink, ctx, end);
+	if (kp_span_is(tag, "kprof_calls_lost")) {
+		read_lost(r, end);
+		return KP_OK;
+	}
+	if (kp_span_is(tag, "kprof_entries"))
+		t->open = true;
+	if (kp_span_is(tag, "kprof_requests")) {
+		read_news(t, r);
+		return KP_OK;
+	}
+	if (kp_span_is(tag, "kprof_identity"))
+		return tracer_read_identity(&t->guest, &t->limit, r);
+	if (kp_span_is(tag, "kprof_request"))
+		return tracer_read_wanted(&t->limit, r);
+	if (kp_span_is(tag, "kprof_calls_end"))
+		read_end(t, r, end);
+	else if (kp_span_is(tag, "kprof_ended"))
+		read_gone(r, end);
+	else
+		return KP_OK;
+	return KP_END;
+}
+
+/* Its first message, which has no events, says that it traces. */
+enum kp_err
+tracer_go(struct tracer *t)
+{
+	struct kp_term r;
+	enum kp_err e = guest_command(&t->guest, "go");
+
+	if (e == KP_OK)
+		e = guest_next(&t->guest, kp_mono_now() + TRACER_READ_LIMIT, &r);
+	if (e != KP_OK)
+		return e;
+	kp_term_tuple(&r);
+	return kp_span_is(kp_term_atom(&r), "kprof_calls") ? KP_OK : KP_ESTATE;
+}
+
+enum kp_err
+tracer_run(struct tracer *t, kp_mono_ns deadline, tracer_sink *sink,
+    void *ctx, struct tracer_end *end)
+{
+	struct kp_term r;
+	enum kp_err e;
+
+	for (;;) {
+		e = guest_next(&t->guest, deadline, &r);
+		if (e == KP_ETIMEOUT || e == KP_END)
+			return e;
+		if (e != KP_OK)
+			break;
+		e = read_message(t, &r, sink, ctx, end);
+		if (e != KP_OK)
+			return e == KP_END ? KP_OK : e;
+	}
+	end->end = KP_CALLS_GONE;
+	guest_broken(&t->guest, e, end->text, sizeof(end->text));
+	return KP_OK;
+}
+
+enum kp_err
+tracer_end(struct tracer *t, tracer_sink *sink, void *ctx,
+    struct tracer_end *end)
+{
+	enum kp_err e = guest_command(&t->guest, "read");
+
+	if (e == KP_OK)
+		e = tracer_run(t, kp_mono_now() + TRACER_READ_LIMIT, sink, ctx, end);
+	if (e == KP_END || e == KP_ETIMEOUT || e == KP_EIO) {
+		end->end = e == KP_END ? KP_CALLS_CUT : KP_CALLS_GONE;
+		e = KP_OK;
+	}
+	return e;
+}
+
+void
+tracer_stop(struct tracer *t)
+{
+	if (t == NULL)
+		return;
+	guest_stop(&t->guest);
+	kp_calls_decoder_free(t->decoder);
+	free(t);
+}
+
+/* ---- one of several nodes ---- */
+
+void
+tracer_listen(struct tracer *t, const struct tracer_news *news)
+{
+	t->news = news;
+}
+
+enum kp_err
+tracer_entries(struct tracer *t)
+{
+	return guest_command(&t->guest, "entries");
+}
+
+enum kp_err
+tracer_full(struct tracer *t)
+{
+	return guest_command(&t->guest, "full");
+}
+
+bool
+tracer_is_open(const struct tracer *t)
+{
+	return t->open;
+}
+
+static void
+put_ended(struct kp_buf *b, const void *label)
+{
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "ended");
+	kp_etf_int(b, *(const int64_t *)label);
+}
+
+enum kp_err
+tracer_request_ended(struct tracer *t, int64_t label)
+{
+	return guest_send(&t->guest, put_ended, &label);
+}
+
+enum kp_err
+tracer_clock(struct tracer *t, struct kp_offset *o)
+{
+	kp_mono_ns sent = kp_mono_now();
+	struct kp_term r;
+	int64_t there;
+	enum kp_err e = guest_command(&t->guest, "clock");
+
+	if (e == KP_OK)
+		e = guest_next(&t->guest, sent + CLOCK_LIMIT, &r);
+	if (e != KP_OK)
+		return e;
+	kp_term_tuple_n(&r, 2);
+	if (!kp_span_is(kp_term_atom(&r), "kprof_clock"))
+		return KP_ESTATE;
+	there = kp_term_int(&r);
+	if (kp_term_finish(&r) == KP_OK)
+		kp_offset_trip(o, sent, there, kp_mono_now());
+	return KP_OK;
+}
+
+enum kp_err
+tracer_take(struct tracer *t, tracer_sink *sink, void *ctx,
+    struct tracer_end *end)
+{
+	struct kp_term r;
+	enum kp_err e = KP_OK;
+
+	for (int i = 0; i < TAKE_MAX && e == KP_OK; i++) {
+		e = guest_next(&t->guest, 0, &r);
+		if (e == KP_ETIMEOUT || e == KP_END)
+			return e;
+		if (e != KP_OK) {
+			end->end = KP_CALLS_GONE;
+			guest_broken(&t->guest, e, end->text,
+			    sizeof(end->text));
+			return KP_OK;
+		}
+		e = read_message(t, &r, sink, ctx, end);
+	}
+	return e == KP_OK ? KP_EBUSY : e == KP_END ? KP_OK : e;
+}
+
+enum kp_err
+tracer_ask_end(struct tracer *t)
+{
+	return guest_command(&t->guest, "read");
+}
+
+int
+tracer_fd(const struct tracer *t)
+{
+	return guest_fd(&t->guest);
+}
+
+enum kp_err
+tracer_lease(struct tracer *t)
+{
+	return guest_lease(&t->guest);
+}

@@ -1,0 +1,480 @@
+/* tracers.c - see the header. */
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+
+#include "profile/target/request_ids.h"
+#include "profile/target/tracers.h"
+
+#define TRIPS 8		/* to each clock, before and after */
+#define LATE (200 * KP_NS_PER_MS)	/* for work after a request's end */
+#define SILENCE_MAX (60 * KP_NS_PER_S)
+#define WAIT (500 * KP_NS_PER_MS)	/* for leases */
+
+struct one {
+	struct tracers *all;
+	struct tracer *t;
+	uint32_t node;
+	struct guest_hello hello;
+	struct tracer_end end;
+	struct tracer_news news;
+	bool over;			/* nothing comes any more */
+	kp_mono_ns heard;
+	struct kp_offset before, after;	/* of its clock, to ours */
+	struct numbers_node numbers;
+};
+
+struct tracers {
+	struct one v[TRACERS_MAX];
+	uint32_t n;
+	struct kp_call_names *names;
+	int wake;
+	const struct tracers_sink *sink;	/* while something is taken */
+	struct numbers numbers;
+	kp_mono_ns enough_at;		/* INT64_MAX: not yet */
+	kp_mono_ns gone_at;
+	bool tracing;			/* that was said */
+};
+
+/* ---- requests ---- */
+
+/* Two nodes may have seen different labels of one request first. */
+static void
+on_label(void *ctx, uint32_t n, int64_t label)
+{
+	struct one *o = ctx;
+	struct tracers *ts = o->all;
+	uint32_t same = numbers_label(&ts->numbers, &o->numbers, n, label);
+
+	if (same > 0)
+		ts->sink->same(ts->sink->ctx, same,
+		    numbers_of(&o->numbers, n));
+}
+
+static void
+on_begins(void *ctx, uint32_t n)
+{
+	struct one *o = ctx;
+	struct tracers *ts = o->all;
+	uint32_t request = numbers_of(&o->numbers, n);
+
+	if (!numbers_begins(&ts->numbers, request))
+		return;
+	ts->sink->begun(ts->sink->ctx, request, o->node);
+	for (uint32_t i = 0; i < ts->n &&
+	     ts->numbers.begun == ts->numbers.asked; i++)
+		if (!ts->v[i].over)
+			tracer_full(ts->v[i].t);
+}
+
+/* The others take what comes of its labels for new requests then. */
+static void
+on_ends(void *ctx, uint32_t n)
+{
+	struct one *o = ctx;
+	struct tracers *ts = o->all;
+	uint32_t request = numbers_of(&o->numbers, n), at = 0;
+	int64_t label;
+
+	if (!numbers_ends(&ts->numbers, request))
+		return;
+	if (ts->numbers.ended == ts->numbers.asked &&
+	    ts->enough_at == INT64_MAX)
+		ts->enough_at = kp_mono_now() + LATE;
+	while (numbers_next_label(&ts->numbers, request, &at, &label))
+		for (uint32_t j = 0; j < ts->n; j++)
+			if (j != o->node && !ts->v[j].over)
+				tracer_request_ended(ts->v[j].t, label);
+}
+
+static enum kp_err
+on_event(void *ctx, const struct kp_call_event *was)
+{
+	struct one *o = ctx;
+	const struct tracers_sink *sink = o->all->sink;
+	struct kp_call_event ev = *was;
+	bool said = true;
+
+	if (o->all->numbers.no_memory)
+		return KP_ENOMEM;
+	o->heard = kp_mono_now();
+	if (o->all->n == 1)
+		return sink->event(sink->ctx, was);
+	if (ev.kind == KP_CALL_REQUEST && ev.other > 0)
+		said = (ev.other = numbers_of(&o->numbers, ev.other)) > 0;
+	else if (ev.kind == KP_CALL_SEND || ev.kind == KP_CALL_RECEIVE)
+		said = (ev.request = numbers_of(&o->numbers,
+		    ev.request)) > 0;
+	if (!said) {
+		o->end.lost++;
+		return KP_OK;
+	}
+	return sink->event(sink->ctx, &ev);
+}
+
+/* ---- clocks ---- */
+
+static void
+measure(struct one *o, struct kp_offset *offset)
+{
+	for (int i = 0; i < TRIPS && o->all->n > 1; i++)
+		if (tracer_clock(o->t, offset) != KP_OK)
+			return;
+}
+
+/*
+ * Between what it was before and what it was after; without the latter it may
+ * have drifted since.
+ */
+static void
+offset_of(const struct one *o, kp_dur_ns *offset, kp_dur_ns *error)
+{
+	kp_mono_ns now = kp_mono_now();
+	kp_dur_ns at, by, drift;
+
+	*offset = 0;
+	*error = KP_OFFSET_TRIP_MAX;
+	kp_offset_get(&o->before, o->all->gone_at, offset, error);
+	if (kp_offset_get(&o->after, now, &at, &by)) {
+		drift = at - *offset;
+		*offset += drift / 2;
+		*error = (by > *error ? by : *error) +
+		    (drift < 0 ? -drift : drift) / 2;
+	} else {
+		*error += (now - o->all->gone_at) / 1000000 *
+		    KP_OFFSET_DRIFT_PPM;
+	}
+}
+
+/* To that of the first. */
+static void
+tell_clocks(struct tracers *ts)
+{
+	struct kp_call_node *nd;
+	kp_dur_ns first, error;
+
+	for (uint32_t i = 1; i < ts->n; i++) {
+		nd = kp_call_node_edit(ts->names, i);
+		offset_of(&ts->v[0], &first, &error);
+		offset_of(&ts->v[i], &nd->offset, &nd->error);
+		nd->offset -= first;
+		nd->error += error;
+	}
+}
+
+/* ---- start ---- */
+
+static void
+lease_all(void *ctx)
+{
+	struct tracers *ts = ctx;
+
+	/* One that is gone is seen when it is to go. */
+	for (uint32_t i = 0; i < ts->n; i++)
+		tracer_lease(ts->v[i].t);
+}
+
+/* Its own first. */
+static void
+epochs_put(uint32_t *epochs, uint32_t first, uint32_t own, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		epochs[i] = (first + (own + i) % n) % TRACER_EPOCHS + 1;
+}
+
+static enum kp_err
+one_start(struct tracers *ts, struct tracer_opts o, const char *target,
+    uint32_t first, uint32_t n, char *why, size_t whylen)
+{
+	struct one *one = &ts->v[ts->n];
+	uint32_t epochs[TRACERS_MAX];
+	struct kp_span name = { (const uint8_t *)target,
+		(uint32_t)strlen(target) };
+	enum kp_err e;
+	bool added;
+
+	*one = (struct one){ .all = ts, .end.end = KP_CALLS_GONE,
+		.news = { on_label, on_begins, on_ends, one } };
+	epochs_put(epochs, first, ts->n, n);
+	o.epochs = epochs;
+	o.nepochs = n;
+	o.g.talk.target = target;
+	o.g.meanwhile = lease_all;
+	o.g.ctx = ts;
+	e = kp_call_node_put(ts->names, name, &one->node, &added);
+	o.node = one->node;
+	if (e == KP_OK && added)
+		e = tracer_start(&one->t, &o, ts->names, &one->hello, why,
+		    whylen);
+	else
+		snprintf(why, whylen, "'%s' is no name of another node",
+		    target);
+	if (e != KP_OK || !added)
+		return e != KP_OK ? e : KP_EFORMAT;
+	tracer_listen(one->t, &one->news);
+	kp_call_node_edit(ts->names, one->node)->otp =
+	    (uint32_t)(one->hello.otp > 0 ? one->hello.otp : 1);
+	ts->n++;
+	return KP_OK;
+}
+
+/* Each node has only some of it. */
+static enum kp_err
+check_absent(const struct tracers *ts, const struct tracer_opts *o, char *why,
+    size_t whylen)
+{
+	const struct kp_mfa_pat *p;
+	char arity[16] = "";
+	uint32_t i, j;
+
+	for (i = o->nentries > 0 ? 0 : 1; i <= o->g.npatterns; i++) {
+		for (j = 0; j < ts->n; j++)
+			if (!guest_is_absent(&ts->v[j].hello, i))
+				break;
+		if (j < ts->n)
+			continue;
+		p = i == 0 ? o->entry : &o->g.patterns[i - 1];
+		if (p->arity >= 0)
+			snprintf(arity, sizeof(arity), "/%d", p->arity);
+		snprintf(why, whylen, "no target has a function '%s:%s%s'",
+		    p->mod, p->fun != NULL ? p->fun : "_", arity);
+		return KP_ENOENT;
+	}
+	return KP_OK;
+}
+
+enum kp_err
+tracers_start(struct tracers **out, const struct tracer_opts *o,
+    const char *const *targets, uint32_t n, struct kp_call_names *names,
+    char *why, size_t whylen)
+{
+	struct tracers *ts = calloc(1, sizeof(*ts));
+	uint32_t first = 0;
+	enum kp_err e = KP_OK;
+
+	if (ts == NULL || getrandom(&first, sizeof(first), 0) < 0) {
+		snprintf(why, whylen, "out of memory");
+		free(ts);
+		return KP_ENOMEM;
+	}
+	ts->names = names;
+	ts->wake = o->g.talk.wake;
+	ts->numbers.asked = (uint32_t)o->requests;
+	ts->enough_at = INT64_MAX;
+	for (uint32_t i = 0; i < n && e == KP_OK; i++)
+		e = one_start(ts, *o, targets[i], first % TRACER_EPOCHS, n,
+		    why, whylen);
+	if (e == KP_OK && n > 1)
+		e = check_absent(ts, o, why, whylen);
+	if (e != KP_OK) {
+		tracers_stop(ts);
+		return e;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		measure(&ts->v[i], &ts->v[i].before);
+	ts->gone_at = kp_mono_now();
+	tell_clocks(ts);
+	*out = ts;
+	return KP_OK;
+}
+
+const struct guest_hello *
+tracers_hello(const struct tracers *ts, uint32_t i)
+{
+	return &ts->v[i].hello;
+}
+
+/* Requests begin when all trace: none is without what it does elsewhere. */
+enum kp_err
+tracers_go(struct tracers *ts, char *why, size_t whylen)
+{
+	enum kp_err e = KP_OK;
+	uint32_t i;
+
+	for (i = 0; i < ts->n && e == KP_OK; i++) {
+		lease_all(ts);
+		e = tracer_go(ts->v[i].t);
+		ts->v[i].heard = kp_mono_now();
+	}
+	for (uint32_t j = 0; j < ts->n && ts->n > 1 && e == KP_OK; j++)
+		if ((e = tracer_entries(ts->v[j].t)) != KP_OK)
+			i = j + 1;
+	if (e != KP_OK)
+		snprintf(why, whylen, "'%s': nothing was traced: %s",
+		    kp_call_node(ts->names, i - 1)->name, e == KP_END ?
+		    "interrupted" : "its tracer has ended");
+	return e;
+}
+
+/* ---- while it traces ---- */
+
+/* One round; *more: there is more already.  *over: how many have ended. */
+static enum kp_err
+take_all(struct tracers *ts, bool *more, uint32_t *over)
+{
+	enum kp_err e;
+	struct one *o;
+
+	*more = false;
+	*over = 0;
+	for (uint32_t i = 0; i < ts->n; i++) {
+		o = &ts->v[i];
+		e = o->over ? KP_OK : tracer_take(o->t, on_event, o, &o->end);
+		if (e == KP_OK)
+			o->over = true;
+		else if (e == KP_EBUSY)
+			*more = true;
+		else if (e != KP_ETIMEOUT)
+			return e;
+		*over += o->over;
+	}
+	return ts->numbers.no_memory ? KP_ENOMEM : KP_OK;
+}
+
+static void
+say_tracing(struct tracers *ts)
+{
+	for (uint32_t i = 0; i < ts->n && ts->n > 1; i++)
+		if (!tracer_is_open(ts->v[i].t))
+			return;
+	if (!ts->tracing && ts->sink->tracing != NULL)
+		ts->sink->tracing(ts->sink->ctx);
+	ts->tracing = true;
+}
+
+static void
+wait_for_more(struct tracers *ts, kp_mono_ns until)
+{
+	struct pollfd p[TRACERS_MAX + 1];
+	kp_mono_ns now = kp_mono_now();
+	kp_dur_ns left = until > now ? until - now : 0;
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < ts->n; i++)
+		if (!ts->v[i].over)
+			p[n++] = (struct pollfd){ tracer_fd(ts->v[i].t),
+				POLLIN, 0 };
+	p[n++] = (struct pollfd){ ts->wake, POLLIN, 0 };
+	poll(p, n, (int)((left < WAIT ? left : WAIT) / KP_NS_PER_MS) +
+	    (left > 0));
+}
+
+enum kp_err
+tracers_run(struct tracers *ts, kp_mono_ns deadline,
+    const struct tracers_sink *sink)
+{
+	kp_mono_ns until;
+	uint32_t over;
+	enum kp_err e;
+	bool more;
+
+	ts->sink = sink;
+	for (;;) {
+		e = take_all(ts, &more, &over);
+		if (e != KP_OK || over > 0)
+			return e;
+		say_tracing(ts);
+		if (kp_mono_now() >= ts->enough_at)
+			return KP_OK;
+		if (kp_mono_now() >= deadline)
+			return KP_ETIMEOUT;
+		until = deadline < ts->enough_at ? deadline : ts->enough_at;
+		wait_for_more(ts, more ? 0 : until);
+	}
+}
+
+/* One that says nothing for long is given up. */
+static void
+give_up(struct tracers *ts, enum kp_calls_end why, kp_mono_ns silent_since)
+{
+	struct one *o;
+
+	for (uint32_t i = 0; i < ts->n; i++) {
+		o = &ts->v[i];
+		if (o->over || o->heard > silent_since)
+			continue;
+		o->over = true;
+		o->end.end = why;
+	}
+}
+
+static void
+finish(struct tracers *ts)
+{
+	struct one *o;
+
+	for (uint32_t i = 0; i < ts->n; i++) {
+		o = &ts->v[i];
+		kp_call_node_edit(ts->names, i)->end = o->end.end;
+		if (o->end.end != KP_CALLS_GONE && o->end.end != KP_CALLS_CUT)
+			measure(o, &o->after);
+	}
+	tell_clocks(ts);
+}
+
+enum kp_err
+tracers_end(struct tracers *ts, const struct tracers_sink *sink)
+{
+	kp_mono_ns now = kp_mono_now();
+	enum kp_err e = KP_OK;
+	uint32_t over = 0;
+	bool more = false;
+	struct one *o;
+
+	ts->sink = sink;
+	for (uint32_t i = 0; i < ts->n; i++) {
+		o = &ts->v[i];
+		o->heard = now;
+		if (!o->over && tracer_ask_end(o->t) != KP_OK)
+			o->over = true;
+	}
+	for (;;) {
+		e = take_all(ts, &more, &over);
+		if (e != KP_OK || over == ts->n)
+			break;
+		give_up(ts, KP_CALLS_GONE, kp_mono_now() - SILENCE_MAX);
+		wait_for_more(ts, more ? 0 : kp_mono_now() + WAIT);
+	}
+	if (e == KP_END) {
+		give_up(ts, KP_CALLS_CUT, INT64_MAX);
+		e = KP_OK;
+	}
+	if (e == KP_OK)
+		finish(ts);
+	return e;
+}
+
+const struct tracer_end *
+tracers_ended(const struct tracers *ts, uint32_t i)
+{
+	return &ts->v[i].end;
+}
+
+uint32_t
+tracers_begun(const struct tracers *ts, uint32_t *ended)
+{
+	*ended = ts->n > 1 ? ts->numbers.ended : ts->v[0].end.ended;
+	return ts->n > 1 ? ts->numbers.begun : ts->v[0].end.begun;
+}
+
+void
+tracers_leave(struct tracers *ts)
+{
+	for (uint32_t i = 0; i < ts->n; i++) {
+		tracer_stop(ts->v[i].t);
+		ts->v[i].t = NULL;
+	}
+}
+
+void
+tracers_stop(struct tracers *ts)
+{
+	if (ts == NULL)
+		return;
+	tracers_leave(ts);
+	for (uint32_t i = 0; i < ts->n; i++)
+		numbers_node_free(&ts->v[i].numbers);
+	numbers_free(&ts->numbers);
+	free(ts);
+}

@@ -1,0 +1,299 @@
+/* call_names.c - functions and processes of a trace, numbered; see calls.h. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/calls.h"
+#include "kprofd/nodes.h"
+#include "request/fns.h"
+
+struct kp_call_names {
+	struct kp_call_fn *fns;
+	struct kp_call_proc *procs;
+	uint32_t nfns, fns_room, nprocs, procs_room;
+	struct intern by_mfa;
+	struct kp_call_node nodes[KP_CALLS_NODES_MAX];
+	uint32_t nnodes;
+	struct map by_pid[KP_CALLS_NODES_MAX];
+};
+
+static bool
+fns_init(struct kp_call_names *t)
+{
+	static const char *const pseudo[] = { "undefined", "suspend",
+		"garbage_collect" };
+
+	t->fns = calloc(64, sizeof(*t->fns));
+	if (t->fns == NULL)
+		return false;
+	t->fns_room = 64;
+	for (; t->nfns < KP_FN_FIRST; t->nfns++) {
+		t->fns[t->nfns].mod = strdup("");
+		t->fns[t->nfns].fun = strdup(pseudo[t->nfns]);
+		if (t->fns[t->nfns].mod == NULL || t->fns[t->nfns].fun == NULL)
+			return false;
+	}
+	return true;
+}
+
+struct kp_call_names *
+kp_call_names_new(void)
+{
+	struct kp_call_names *t = calloc(1, sizeof(*t));
+
+	if (t != NULL && !fns_init(t)) {
+		kp_call_names_free(t);
+		return NULL;
+	}
+	return t;
+}
+
+void
+kp_call_names_free(struct kp_call_names *t)
+{
+	if (t == NULL)
+		return;
+	/* All: fns_init() may have been half way. */
+	for (uint32_t i = 0; i < t->fns_room; i++) {
+		free(t->fns[i].mod);
+		free(t->fns[i].fun);
+	}
+	for (uint32_t i = 0; i < t->nprocs; i++)
+		free(t->procs[i].name);
+	free(t->fns);
+	free(t->procs);
+	intern_free(&t->by_mfa);
+	for (uint32_t i = 0; i < KP_CALLS_NODES_MAX; i++) {
+		free(t->nodes[i].name);
+		map_free(&t->by_pid[i]);
+	}
+	free(t);
+}
+
+uint32_t
+kp_call_fns(const struct kp_call_names *t)
+{
+	return t->nfns;
+}
+
+uint32_t
+kp_call_procs(const struct kp_call_names *t)
+{
+	return t->nprocs;
+}
+
+const struct kp_call_fn *
+kp_call_fn(const struct kp_call_names *t, uint32_t fn)
+{
+	return &t->fns[fn];
+}
+
+const struct kp_call_proc *
+kp_call_proc(const struct kp_call_names *t, uint32_t proc)
+{
+	return &t->procs[proc];
+}
+
+/* The vector with room for one more, zeroed; as it was, and NULL, without. */
+static void *
+with_room(void *vec, uint32_t n, uint32_t *room, size_t size)
+{
+	uint32_t want = *room > 0 ? *room * 2 : 64;
+	char *bigger;
+
+	if (n < *room)
+		return vec;
+	bigger = reallocarray(vec, want, size);
+	if (bigger == NULL)
+		return NULL;
+	memset(bigger + *room * size, 0, (want - *room) * size);
+	*room = want;
+	return bigger;
+}
+
+static bool
+is_name(struct kp_span s)
+{
+	return s.n <= KP_CALLS_NAME_MAX &&
+	    (s.n == 0 || memchr(s.p, '\0', s.n) == NULL);
+}
+
+static char *
+copy(struct kp_span s)
+{
+	return strndup(s.n > 0 ? (const char *)s.p : "", s.n);
+}
+
+/* Module, function and arity, told apart by what no name has. */
+static size_t
+fn_key(uint8_t *key, struct kp_span mod, struct kp_span fun, uint32_t arity)
+{
+	size_t n = 0;
+
+	memcpy(key, mod.p, mod.n);
+	n += mod.n;
+	key[n++] = '\0';
+	if (fun.n > 0)
+		memcpy(key + n, fun.p, fun.n);
+	n += fun.n;
+	key[n++] = '\0';
+	key[n++] = (uint8_t)arity;
+	return n;
+}
+
+static enum kp_err
+fn_add(struct kp_call_names *t, struct kp_span mod, struct kp_span fun,
+    uint32_t arity)
+{
+	struct kp_call_fn *f;
+
+	if (t->nfns == KP_CALLS_FNS_MAX)
+		return KP_ELIMIT;
+	f = with_room(t->fns, t->nfns, &t->fns_room, sizeof(*f));
+	if (f == NULL)
+		return KP_ENOMEM;
+	t->fns = f;
+	f += t->nfns;
+	f->mod = copy(mod);
+	f->fun = copy(fun);
+	f->arity = arity;
+	if (f->mod != NULL && f->fun != NULL)
+		return KP_OK;
+	free(f->mod);
+	free(f->fun);
+	*f = (struct kp_call_fn){ 0 };
+	return KP_ENOMEM;
+}
+
+enum kp_err
+kp_call_fn_put(struct kp_call_names *t, struct kp_span mod,
+    struct kp_span fun, uint32_t arity, uint32_t *fn, bool *added)
+{
+	uint8_t key[2 * KP_CALLS_NAME_MAX + 3];
+	uint32_t *known;
+	uint64_t hash;
+	enum kp_err e;
+	size_t n;
+
+	*added = false;
+	if (mod.n == 0 || !is_name(mod) || !is_name(fun) || arity > 255)
+		return KP_EFORMAT;
+	n = fn_key(key, mod, fun, arity);
+	hash = hash_bytes(key, n);
+	known = intern_get(&t->by_mfa, key, n, hash);
+	if (known != NULL) {
+		*fn = *known;
+		return KP_OK;
+	}
+	e = fn_add(t, mod, fun, arity);
+	if (e != KP_OK)
+		return e;
+	if (!intern_put(&t->by_mfa, key, n, hash, t->nfns)) {
+		free(t->fns[t->nfns].mod);
+		free(t->fns[t->nfns].fun);
+		t->fns[t->nfns] = (struct kp_call_fn){ 0 };
+		return KP_ENOMEM;
+	}
+	*added = true;
+	*fn = t->nfns++;
+	return KP_OK;
+}
+
+uint32_t
+kp_call_nodes(const struct kp_call_names *t)
+{
+	return t->nnodes;
+}
+
+const struct kp_call_node *
+kp_call_node(const struct kp_call_names *t, uint32_t node)
+{
+	return &t->nodes[node];
+}
+
+struct kp_call_node *
+kp_call_node_edit(struct kp_call_names *t, uint32_t node)
+{
+	return &t->nodes[node];
+}
+
+bool
+kp_calls_several(const struct kp_call_names *t)
+{
+	uint32_t traced = 0;
+
+	for (uint32_t i = 0; i < t->nnodes; i++)
+		traced += i == 0 || t->nodes[i].otp > 0;
+	return traced > 1;
+}
+
+enum kp_err
+kp_call_node_put(struct kp_call_names *t, struct kp_span name,
+    uint32_t *node, bool *added)
+{
+	*added = false;
+	if (name.n > KP_NODE_NAME_MAX || !is_name(name))
+		return KP_EFORMAT;
+	for (*node = 0; *node < t->nnodes; ++*node)
+		if (kp_span_is(name, t->nodes[*node].name))
+			return KP_OK;
+	if (t->nnodes == KP_CALLS_NODES_MAX)
+		return KP_ELIMIT;
+	t->nodes[t->nnodes].name = copy(name);
+	if (t->nodes[t->nnodes].name == NULL)
+		return KP_ENOMEM;
+	t->nnodes++;
+	*added = true;
+	return KP_OK;
+}
+
+enum kp_err
+kp_call_proc_put(struct kp_call_names *t, uint32_t id, uint32_t serial,
+    uint32_t *proc, bool *added)
+{
+	return kp_call_proc_put_at(t, 0, id, serial, proc, added);
+}
+
+enum kp_err
+kp_call_proc_put_at(struct kp_call_names *t, uint32_t node, uint32_t id,
+    uint32_t serial, uint32_t *proc, bool *added)
+{
+	/* <0.0.0> is init; no process has all bits set. */
+	uint64_t key = ((uint64_t)serial << 32 | id) + 1, *known;
+	struct kp_call_proc *v;
+
+	*added = false;
+	if (key == 0 || (node > 0 && node >= t->nnodes))
+		return KP_EFORMAT;
+	known = map_get(&t->by_pid[node], key);
+	if (known != NULL) {
+		*proc = (uint32_t)*known;
+		return KP_OK;
+	}
+	if (t->nprocs == KP_CALLS_PROCS_MAX)
+		return KP_ELIMIT;
+	v = with_room(t->procs, t->nprocs, &t->procs_room, sizeof(*v));
+	if (v == NULL)
+		return KP_ENOMEM;
+	t->procs = v;
+	if (!map_put(&t->by_pid[node], key, t->nprocs))
+		return KP_ENOMEM;
+	t->procs[t->nprocs] = (struct kp_call_proc){ id, serial, node, NULL };
+	*added = true;
+	*proc = t->nprocs++;
+	return KP_OK;
+}
+
+enum kp_err
+kp_call_proc_name(struct kp_call_names *t, uint32_t proc, struct kp_span name)
+{
+	char *s;
+
+	if (proc >= t->nprocs || name.n == 0 || !is_name(name))
+		return KP_EFORMAT;
+	s = copy(name);
+	if (s == NULL)
+		return KP_ENOMEM;
+	free(t->procs[proc].name);
+	t->procs[proc].name = s;
+	return KP_OK;
+}

@@ -1,0 +1,83 @@
+/*
+ * call_stack.h - what call_stack.c, which simulates stacks, has from call_sum.c, which
+ * keeps what comes of it.
+ */
+#ifndef KPROFD_PROFILE_TRACE_CALL_STACK_H
+#define KPROFD_PROFILE_TRACE_CALL_STACK_H
+
+#include "kprofd/calls_sum.h"
+#include "base/map.h"
+
+/*
+ * A stack is flat, the top last.  Frames that took each other's place by tail
+ * calls are one level: all but its first have `tail` set.
+ */
+struct frame {
+	uint32_t fn, path;
+	kp_target_ns ts;	/* on top, or called, since */
+	bool tail;
+	bool outermost;		/* nothing below is of the same function */
+	bool base;		/* not called: it turned out to be there */
+	bool inside;		/* this one or one below is what counts */
+};
+
+struct stack {
+	struct frame *v;
+	uint32_t n, room;
+	uint32_t proc, root;	/* root: of its call tree */
+	uint32_t request;	/* 0: all that it does is looked at */
+	bool entered;		/* that begun here, and goes on */
+	kp_target_ns at;	/* up to here paths have their time */
+	kp_target_ns out_at;	/* scheduled out then, if `out` */
+	kp_dur_ns off;		/* for how long in all, before */
+	bool out;
+};
+
+/* A process that has worked for a request, as often as it came to do so. */
+struct worker {
+	uint32_t proc, before;	/* before: another one, or KP_PATH_NONE */
+};
+#define WORKERS_MAX (1u << 22)
+
+struct kp_calls_state {
+	struct stack *stacks;
+	uint32_t nstacks;
+	uint32_t frames;	/* room of all stacks */
+	struct map clocks;	/* process, caller, function -> row */
+	struct map children;	/* path, function -> path */
+	struct map held;	/* process, function -> frames of it */
+	struct map requests;	/* request -> the last of its workers */
+	struct worker *workers;
+	uint32_t nworkers;
+	enum kp_err err;
+};
+
+/* ---- call_sum.c ---- */
+
+/* NULL: a limit, or no memory (state->err). */
+struct kp_calls_clock *clock_of(struct kp_calls_sum *s, uint32_t proc,
+    uint32_t caller, uint32_t fn);
+/* The node for fn below a path; the path itself where there is no more. */
+uint32_t path_child(struct kp_calls_sum *s, uint32_t path, uint32_t fn);
+/* A frame of fn comes; true: it is the only one of this process. */
+bool held_add(struct kp_calls_sum *s, uint32_t proc, uint32_t fn);
+void held_remove(struct kp_calls_sum *s, uint32_t proc, uint32_t fn);
+
+/* ---- call_stack.c: ts is the process's own clock ---- */
+
+void stack_call(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
+    uint32_t caller, kp_target_ns ts);
+void stack_return_to(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
+    kp_target_ns ts);
+void stack_spawned(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
+    kp_target_ns ts);
+void stack_out(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
+    kp_target_ns ts);
+void stack_in(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
+    kp_target_ns ts);
+void stack_gc_start(struct kp_calls_sum *s, struct stack *st,
+    kp_target_ns ts);
+void stack_gc_end(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts);
+void stack_exit(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts);
+
+#endif

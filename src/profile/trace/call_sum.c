@@ -1,0 +1,449 @@
+/*
+ * call_sum.c - what comes of the events of a trace: rows by process, caller and
+ * function, and call trees; see calls_sum.h.
+ *
+ * Keys are made of numbers of 20 bits (calls.h) and, below a path, of 22.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "call_stack.h"
+#include "base/sat.h"
+
+static uint64_t
+key2(uint64_t a, uint32_t b)
+{
+	return (a << 20 | b) + 1;
+}
+
+struct kp_calls_sum *
+kp_calls_sum_new(const struct kp_calls_opts *o)
+{
+	struct kp_calls_sum *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->opts = *o;
+	s->state = calloc(1, sizeof(*s->state));
+	if (s->state == NULL) {
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+static void
+state_free(struct kp_calls_state *t)
+{
+	if (t == NULL)
+		return;
+	for (uint32_t i = 0; i < t->nstacks; i++)
+		free(t->stacks[i].v);
+	free(t->stacks);
+	map_free(&t->clocks);
+	map_free(&t->children);
+	map_free(&t->held);
+	map_free(&t->requests);
+	free(t->workers);
+	free(t);
+}
+
+void
+kp_calls_sum_free(struct kp_calls_sum *s)
+{
+	if (s == NULL)
+		return;
+	state_free(s->state);
+	free(s->clocks);
+	free(s->paths);
+	free(s->procs);
+	free(s);
+}
+
+/* ---- tables ---- */
+
+/*
+ * The vector with room for one more; it doubles at powers of two.  NULL at the
+ * limit, which is counted, and without memory: then it is as it was.
+ */
+static void *
+with_room(struct kp_calls_sum *s, void *vec, uint32_t n, uint32_t max,
+    size_t size)
+{
+	void *bigger;
+
+	if (n == max) {
+		s->overflow++;
+		return NULL;
+	}
+	if ((n & (n - 1)) != 0 || (n > 0 && n < 16))
+		return vec;
+	bigger = reallocarray(vec, n > 0 ? 2 * (size_t)n : 16, size);
+	if (bigger == NULL)
+		s->state->err = KP_ENOMEM;
+	return bigger;
+}
+
+static bool
+remember(struct kp_calls_sum *s, struct map *m, uint64_t key, uint64_t val)
+{
+	if (map_put(m, key, val))
+		return true;
+	s->state->err = KP_ENOMEM;
+	return false;
+}
+
+struct kp_calls_clock *
+clock_of(struct kp_calls_sum *s, uint32_t proc, uint32_t caller, uint32_t fn)
+{
+	uint64_t key = key2((uint64_t)proc << 20 | caller, fn);
+	uint64_t *known = map_get(&s->state->clocks, key);
+	struct kp_calls_clock *v;
+
+	if (known != NULL)
+		return &s->clocks[*known];
+	v = with_room(s, s->clocks, s->nclocks, KP_CALLS_CLOCKS_MAX,
+	    sizeof(*v));
+	if (v == NULL)
+		return NULL;
+	s->clocks = v;
+	if (!remember(s, &s->state->clocks, key, s->nclocks))
+		return NULL;
+	s->clocks[s->nclocks] = (struct kp_calls_clock){ .proc = proc,
+		.caller = caller, .fn = fn };
+	return &s->clocks[s->nclocks++];
+}
+
+static uint32_t
+path_add(struct kp_calls_sum *s, const struct kp_calls_path *p)
+{
+	struct kp_calls_path *v = with_room(s, s->paths, s->npaths,
+	    KP_CALLS_PATHS_MAX, sizeof(*v));
+
+	if (v == NULL)
+		return p->parent;
+	s->paths = v;
+	s->paths[s->npaths] = *p;
+	return s->npaths++;
+}
+
+uint32_t
+path_child(struct kp_calls_sum *s, uint32_t path, uint32_t fn)
+{
+	struct kp_calls_path p = { .parent = path, .fn = fn };
+	uint64_t key = key2(path, fn), *known;
+	uint32_t child;
+
+	if (path == KP_PATH_NONE || (s->paths[path].fn == fn &&
+	    s->paths[path].parent != KP_PATH_NONE))
+		return path;
+	if (s->paths[path].depth == KP_CALLS_DEPTH_MAX)
+		return path;
+	known = map_get(&s->state->children, key);
+	if (known != NULL)
+		return (uint32_t)*known;
+	p.proc = s->paths[path].proc;
+	p.depth = s->paths[path].depth + 1;
+	child = path_add(s, &p);
+	if (child != path)
+		remember(s, &s->state->children, key, child);
+	return child;
+}
+
+bool
+held_add(struct kp_calls_sum *s, uint32_t proc, uint32_t fn)
+{
+	uint64_t key = key2(proc, fn);
+	uint64_t *n = map_get(&s->state->held, key);
+
+	if (n != NULL)
+		return (*n)++ == 0;
+	return remember(s, &s->state->held, key, 1);
+}
+
+void
+held_remove(struct kp_calls_sum *s, uint32_t proc, uint32_t fn)
+{
+	uint64_t *n = map_get(&s->state->held, key2(proc, fn));
+
+	if (n != NULL && *n > 0)
+		(*n)--;
+}
+
+/* ---- processes ---- */
+
+static bool
+proc_room(struct kp_calls_sum *s)
+{
+	struct kp_calls_proc *procs = with_room(s, s->procs, s->nprocs,
+	    KP_CALLS_PROCS_MAX, sizeof(*procs));
+	struct stack *stacks;
+
+	if (procs == NULL)
+		return false;
+	s->procs = procs;
+	stacks = with_room(s, s->state->stacks, s->nprocs,
+	    KP_CALLS_PROCS_MAX, sizeof(*stacks));
+	if (stacks == NULL)
+		return false;
+	s->state->stacks = stacks;
+	return true;
+}
+
+/* Up to and with this one. */
+static bool
+procs_up_to(struct kp_calls_sum *s, uint32_t proc)
+{
+	struct kp_calls_state *t = s->state;
+	struct kp_calls_path root = { .parent = KP_PATH_NONE };
+
+	for (; s->nprocs <= proc; s->nprocs++) {
+		if (!proc_room(s))
+			return false;
+		s->procs[s->nprocs] = (struct kp_calls_proc){ 0 };
+		root.proc = s->nprocs;
+		t->stacks[s->nprocs] = (struct stack){ .proc = s->nprocs,
+			.root = s->opts.paths ? path_add(s, &root) : 0 };
+		t->nstacks = s->nprocs + 1;
+	}
+	return true;
+}
+
+/* Its own clock, which may stand still while it is out. */
+static kp_target_ns
+own_clock(const struct kp_calls_sum *s, struct stack *st,
+    enum kp_call_kind kind, kp_target_ns ts)
+{
+	if (!s->opts.cpu)
+		return ts;
+	if (st->out && kind == KP_CALL_IN) {
+		st->off = sat_add(st->off, sat_span(st->out_at, ts));
+		st->out = false;
+	}
+	if (!st->out && kind == KP_CALL_OUT) {
+		st->out = true;
+		st->out_at = ts;
+	}
+	return sat_add(st->out ? st->out_at : ts, -st->off);
+}
+
+/* Charges the place where the process was with the time since then. */
+static void
+slice_end(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
+{
+	uint32_t path;
+
+	if (st->n > 0 && ts > st->at && s->opts.paths) {
+		path = st->v[st->n - 1].path;
+		if (path != KP_PATH_NONE)
+			s->paths[path].own = sat_add(s->paths[path].own,
+			    sat_span(st->at, ts));
+		if (path != KP_PATH_NONE && s->opts.slice != NULL)
+			s->opts.slice(s->opts.ctx, st->proc, path, st->at, ts);
+	}
+	st->at = ts;
+}
+
+static void
+add_spawn(struct kp_calls_sum *s, const struct kp_call_event *ev)
+{
+	struct kp_calls_proc *p = &s->procs[ev->other];
+	struct stack *st = &s->state->stacks[ev->other];
+
+	if (p->spawned || ev->other == ev->proc) {
+		s->odd++;
+		return;
+	}
+	p->spawned = true;
+	p->parent = ev->proc;
+	p->spawned_as = ev->fn;
+	if (p->seen) {
+		/* Its own events came first: only those of one are in order. */
+		p->nfirst = KP_CALLS_FIRST;
+		p->first[0] = p->first[1] = KP_FN_UNDEFINED;
+		return;
+	}
+	p->seen = true;
+	st->at = ev->ts;
+	/* It is not running. */
+	st->out = s->opts.cpu;
+	st->out_at = ev->ts;
+	stack_spawned(s, st, ev->fn, ev->ts);
+}
+
+/* As if the process ended there. */
+static void
+cut(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
+{
+	kp_target_ns own = own_clock(s, st, KP_CALL_EXIT, ts);
+
+	slice_end(s, st, own);
+	stack_exit(s, st, own);
+}
+
+/*
+ * The call that it began with has returned: who waits then, does not wait for
+ * the request.
+ */
+static void
+request_end(struct kp_calls_sum *s, struct stack *first, kp_target_ns ts)
+{
+	const struct kp_calls_state *t = s->state;
+	uint64_t *last = map_get(&t->requests, first->request);
+	uint32_t i = last != NULL ? (uint32_t)*last : KP_PATH_NONE;
+	struct stack *st;
+
+	first->entered = false;
+	for (; i != KP_PATH_NONE; i = t->workers[i].before) {
+		st = &t->stacks[t->workers[i].proc];
+		if (st->request == first->request && st->n > 0 &&
+		    st->v[st->n - 1].fn == KP_FN_SUSPEND)
+			cut(s, st, ts);
+	}
+}
+
+/* True: it is the first one. */
+static bool
+worker_add(struct kp_calls_sum *s, uint32_t request, uint32_t proc)
+{
+	struct kp_calls_state *t = s->state;
+	struct worker *v = with_room(s, t->workers, t->nworkers, WORKERS_MAX,
+	    sizeof(*v));
+	uint64_t *last = map_get(&t->requests, request);
+
+	if (v == NULL)
+		return false;
+	t->workers = v;
+	v[t->nworkers] = (struct worker){ proc,
+		last != NULL ? (uint32_t)*last : KP_PATH_NONE };
+	if (last != NULL)
+		*last = t->nworkers++;
+	else if (remember(s, &t->requests, request, t->nworkers))
+		t->nworkers++;
+	return last == NULL;
+}
+
+/* The first that is met in a request has begun it. */
+static void
+add_request(struct kp_calls_sum *s, const struct kp_call_event *ev,
+    kp_target_ns ts)
+{
+	struct stack *st = &s->state->stacks[ev->proc];
+
+	if (st->request == ev->other)
+		return;
+	/* What it has not ended is over. */
+	if (st->n > 0)
+		stack_exit(s, st, ts);
+	if (st->entered)
+		request_end(s, st, ev->ts);
+	st->request = ev->other;
+	if (ev->other > 0)
+		st->entered = worker_add(s, ev->other, ev->proc);
+}
+
+/* It is on top now, if there was room for it. */
+static void
+note_args(struct kp_calls_sum *s, const struct stack *st,
+    const struct kp_call_event *ev)
+{
+	struct kp_calls_path *p;
+
+	if (!s->opts.paths || ev->args.n == 0 || st->n == 0 ||
+	    st->v[st->n - 1].fn != ev->fn)
+		return;
+	p = &s->paths[st->v[st->n - 1].path];
+	if (p->calls <= 1)
+		p->args = ev->args;
+	else if (p->args.n != ev->args.n ||
+	    memcmp(p->args.p, ev->args.p, p->args.n) != 0)
+		p->args_vary = true;
+}
+
+static void
+add_placed(struct kp_calls_sum *s, const struct kp_call_event *ev)
+{
+	struct stack *st = &s->state->stacks[ev->proc];
+	kp_target_ns ts = own_clock(s, st, ev->kind, ev->ts);
+
+	slice_end(s, st, ts);
+	if (st->request > 0 && st->n == 0 && ev->kind >= KP_CALL_IN &&
+	    ev->kind <= KP_CALL_GC_END)
+		return;		/* it works for somebody else */
+	switch (ev->kind) {
+	case KP_CALL_CALL:
+		stack_call(s, st, ev->fn, ev->other, ts);
+		note_args(s, st, ev);
+		break;
+	case KP_CALL_RETURN_TO:
+		stack_return_to(s, st, ev->fn, ts);
+		break;
+	case KP_CALL_IN:
+		stack_in(s, st, ev->fn, ts);
+		break;
+	case KP_CALL_OUT:
+		stack_out(s, st, ev->fn, ts);
+		break;
+	case KP_CALL_GC_START:
+		stack_gc_start(s, st, ts);
+		break;
+	case KP_CALL_GC_END:
+		stack_gc_end(s, st, ts);
+		break;
+	case KP_CALL_SPAWN:
+		add_spawn(s, ev);
+		break;
+	case KP_CALL_EXIT:
+		stack_exit(s, st, ts);
+		break;
+	case KP_CALL_REQUEST:
+		add_request(s, ev, ts);
+		break;
+	case KP_CALL_SEND:
+	case KP_CALL_RECEIVE:
+		break;
+	}
+	if (st->entered && st->n == 0 && ev->kind < KP_CALL_REQUEST)
+		request_end(s, st, ev->ts);
+}
+
+enum kp_err
+kp_calls_sum_add(struct kp_calls_sum *s, const struct kp_call_event *ev)
+{
+	uint32_t proc = ev->proc;
+
+	/* Not the sender's: he may have called nothing. */
+	if (ev->kind == KP_CALL_SPAWN && ev->other > proc)
+		proc = ev->other;
+	if (s->state->err != KP_OK || !procs_up_to(s, proc))
+		return s->state->err;
+	if (s->events == 0 || ev->ts < s->first)
+		s->first = ev->ts;
+	if (s->events == 0 || ev->ts > s->last)
+		s->last = ev->ts;
+	s->events++;
+	s->procs[ev->proc].seen = true;
+	add_placed(s, ev);
+	return s->state->err;
+}
+
+uint32_t
+kp_calls_sum_request(const struct kp_calls_sum *s, uint32_t proc)
+{
+	return s->state != NULL && proc < s->state->nstacks ?
+	    s->state->stacks[proc].request : 0;
+}
+
+enum kp_err
+kp_calls_sum_end(struct kp_calls_sum *s)
+{
+	struct kp_calls_state *t = s->state;
+	enum kp_err e;
+
+	for (uint32_t i = 0; i < t->nstacks; i++)
+		cut(s, &t->stacks[i], s->last);
+	e = t->err;
+	state_free(t);
+	s->state = NULL;
+	return e;
+}

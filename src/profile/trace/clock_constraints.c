@@ -1,0 +1,383 @@
+/* clock_constraints.c - see the header. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock_constraints.h"
+#include "base/map.h"
+
+#define AMBIGUOUS UINT64_MAX
+/* Leaves room behind the last event for what is moved to after it. */
+#define TIME_MAX (KP_CALLS_TIME_MAX - (INT64_C(1) << 32))
+
+void
+ties_free(struct ties *t)
+{
+	free(t->v);
+	free(t->requests);
+}
+
+/* ---- while it is read ---- */
+
+static struct tied_request *
+request_of(struct ties *t, uint32_t request)
+{
+	uint32_t want = t->nrequests > 0 ? t->nrequests : 64;
+	struct tied_request *v;
+
+	if (request < t->nrequests)
+		return &t->requests[request];
+	while (want <= request)
+		want *= 2;
+	v = reallocarray(t->requests, want, sizeof(*v));
+	if (v == NULL) {
+		t->err = KP_ENOMEM;
+		return NULL;
+	}
+	memset(v + t->nrequests, 0, (want - t->nrequests) * sizeof(*v));
+	t->requests = v;
+	t->nrequests = want;
+	return &v[request];
+}
+
+void
+ties_begun(struct ties *t, uint32_t request, uint32_t node)
+{
+	struct tied_request *r = request_of(t, request);
+
+	if (r != NULL && !r->begun) {
+		r->begun = true;
+		r->node = node;
+	}
+}
+
+uint32_t
+ties_root(const struct ties *t, uint32_t request)
+{
+	while (request < t->nrequests && t->requests[request].same > 0)
+		request = t->requests[request].same;
+	return request;
+}
+
+/* The same, and the way there is half as long from now on. */
+static uint32_t
+root_of(struct ties *t, uint32_t request)
+{
+	struct tied_request *v = t->requests;
+
+	while (request < t->nrequests && v[request].same > 0) {
+		if (v[v[request].same].same > 0)
+			v[request].same = v[v[request].same].same;
+		request = v[request].same;
+	}
+	return request;
+}
+
+/* Of a ring that somebody made up one stays itself. */
+void
+ties_same(struct ties *t, uint32_t request, uint32_t as)
+{
+	uint32_t a = root_of(t, request), b = root_of(t, as);
+	struct tied_request *r = request_of(t, a > b ? a : b);
+
+	if (r != NULL && a != b)
+		t->requests[a].same = b;
+}
+
+static bool
+may_tie(const struct ties *t, const struct kp_call_event *ev)
+{
+	switch (ev->kind) {
+	case KP_CALL_SEND:
+		return true;
+	case KP_CALL_RECEIVE:
+		return kp_call_proc(t->names, ev->proc)->node !=
+		    kp_call_proc(t->names, ev->other)->node;
+	case KP_CALL_REQUEST:
+		return ev->other > 0;
+	default:
+		return false;
+	}
+}
+
+void
+ties_add(struct ties *t, const struct kp_call_event *ev, uint64_t seq)
+{
+	uint32_t want = t->room > 0 ? t->room * 2 : 256;
+	struct tie *v;
+
+	if (ev->kind == KP_CALL_REQUEST && ev->other > 0)
+		request_of(t, ev->other);
+	else if (ev->request > 0)
+		request_of(t, ev->request);
+	if (!may_tie(t, ev) || t->n == KP_MERGE_TIES_MAX)
+		return;
+	if (t->n == t->room) {
+		v = reallocarray(t->v, want, sizeof(*v));
+		if (v == NULL) {
+			t->err = KP_ENOMEM;
+			return;
+		}
+		t->v = v;
+		t->room = want;
+	}
+	t->v[t->n++] = (struct tie){ .seq = seq, .ts = ev->ts,
+		.node = kp_call_proc(t->names, ev->proc)->node,
+		.kind = ev->kind, .serial = ev->serial, .cause = TIE_NONE,
+		.request = ev->kind == KP_CALL_REQUEST ? ev->other :
+		    ev->request,
+		.from = ev->kind == KP_CALL_RECEIVE ? ev->other : ev->proc };
+}
+
+/* ---- causes ---- */
+
+static int
+tie_order(const void *a, const void *b)
+{
+	const struct tie *x = a, *y = b;
+
+	if (x->node != y->node)
+		return (x->node > y->node) - (x->node < y->node);
+	return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+static uint64_t
+message_key(const struct tie *v)
+{
+	return ((uint64_t)v->request << 40 | (uint64_t)v->from << 20 |
+	    (v->serial & 0xfffff)) + 1;
+}
+
+static void
+remember(struct ties *t, struct map *m, uint64_t key, uint64_t val)
+{
+	if (!map_put(m, key, val))
+		t->err = KP_ENOMEM;
+}
+
+/* Two of one name say nothing. */
+static void
+find_senders(struct ties *t, struct map *sends)
+{
+	uint64_t *known;
+
+	for (uint32_t i = 0; i < t->n; i++) {
+		if (t->v[i].kind != KP_CALL_SEND)
+			continue;
+		known = map_get(sends, message_key(&t->v[i]));
+		if (known != NULL)
+			*known = AMBIGUOUS;
+		else
+			remember(t, sends, message_key(&t->v[i]), i);
+	}
+}
+
+/* Who worked for a request first, on the node where it began. */
+static void
+find_first(struct ties *t, struct map *firsts)
+{
+	struct tied_request *r;
+	const struct tie *v;
+
+	for (uint32_t i = 0; i < t->n; i++) {
+		v = &t->v[i];
+		r = &t->requests[v->request];
+		if (v->kind != KP_CALL_REQUEST || !r->begun || r->seen ||
+		    r->node != v->node)
+			continue;
+		r->seen = true;
+		r->at = v->ts;
+		remember(t, firsts, (uint64_t)v->request + 1, i);
+	}
+}
+
+static void
+find_causes(struct ties *t)
+{
+	struct map sends = { 0 }, firsts = { 0 };
+	uint64_t *cause;
+	struct tie *v;
+
+	find_senders(t, &sends);
+	find_first(t, &firsts);
+	for (uint32_t i = 0; i < t->n; i++) {
+		v = &t->v[i];
+		cause = v->kind == KP_CALL_RECEIVE ?
+		    map_get(&sends, message_key(v)) :
+		    v->kind == KP_CALL_REQUEST ?
+		    map_get(&firsts, (uint64_t)v->request + 1) : NULL;
+		if (cause == NULL || *cause == AMBIGUOUS ||
+		    t->v[*cause].node == v->node ||
+		    t->v[*cause].serial != v->serial)
+			continue;
+		v->cause = (uint32_t)*cause;
+		t->v[*cause].done = true;
+	}
+	map_free(&sends);
+	map_free(&firsts);
+}
+
+/* Leaves those that are tied. */
+static void
+drop_loose(struct ties *t)
+{
+	uint32_t n = 0, *moved = calloc(t->n + 1, sizeof(*moved));
+
+	if (moved == NULL) {
+		t->err = KP_ENOMEM;
+		return;
+	}
+	for (uint32_t i = 0; i < t->n; i++) {
+		moved[i] = n;
+		if (t->v[i].done || t->v[i].cause != TIE_NONE)
+			t->v[n++] = t->v[i];
+	}
+	t->n = n;
+	for (uint32_t i = 0; i < n; i++) {
+		t->v[i].done = false;
+		if (t->v[i].cause != TIE_NONE)
+			t->v[i].cause = moved[t->v[i].cause];
+	}
+	free(moved);
+}
+
+/* ---- clocks ---- */
+
+kp_target_ns
+ties_time(const struct ties *t, uint32_t node, kp_target_ns ts)
+{
+	ts += kp_call_node(t->names, node)->offset + t->shifts[node];
+	return ts > TIME_MAX ? TIME_MAX : ts < -TIME_MAX ? -TIME_MAX : ts;
+}
+
+static kp_dur_ns
+least(kp_dur_ns a, kp_dur_ns b)
+{
+	return a < b ? a : b;
+}
+
+/* So much is missing: the later is moved, or else the earlier, if it may be. */
+static void
+move_apart(struct ties *t, uint32_t earlier, uint32_t later, kp_dur_ns by)
+{
+	kp_dur_ns *e = &t->shifts[earlier], *l = &t->shifts[later], may;
+
+	may = later > 0 ? kp_call_node(t->names, later)->error - *l : 0;
+	*l += least(by, may);
+	by -= least(by, may);
+	may = earlier > 0 ? kp_call_node(t->names, earlier)->error + *e : 0;
+	*e -= least(by, may);
+}
+
+/*
+ * The longest path where that exists; where it does not, clocks have drifted,
+ * and it ends somewhere.
+ */
+static void
+find_shifts(struct ties *t)
+{
+	static const kp_dur_ns none = INT64_MIN;
+	uint32_t nodes = kp_call_nodes(t->names);
+	kp_dur_ns *most = malloc((size_t)nodes * nodes * sizeof(*most)), by;
+	const struct tie *v, *c;
+
+	if (most == NULL) {
+		t->err = KP_ENOMEM;
+		return;
+	}
+	for (uint32_t i = 0; i < nodes * nodes; i++)
+		most[i] = none;
+	for (uint32_t i = 0; i < t->n; i++) {
+		v = &t->v[i];
+		if (v->cause == TIE_NONE)
+			continue;
+		c = &t->v[v->cause];
+		by = ties_time(t, c->node, c->ts) + 1 -
+		    ties_time(t, v->node, v->ts);
+		if (by > most[c->node * nodes + v->node])
+			most[c->node * nodes + v->node] = by;
+	}
+	for (uint32_t round = 0; round < 2 * nodes; round++)
+		for (uint32_t i = 0; i < nodes * nodes; i++) {
+			by = most[i] == none ? 0 : most[i] +
+			    t->shifts[i / nodes] - t->shifts[i % nodes];
+			if (by > 0)
+				move_apart(t, i / nodes, i % nodes, by);
+		}
+	free(most);
+}
+
+void
+ties_settle(struct ties *t)
+{
+	for (uint32_t i = 0; i < t->nrequests; i++)
+		if (t->requests[i].same > 0)
+			t->requests[i].same = root_of(t, i);
+	for (uint32_t i = 0; i < t->n; i++)
+		t->v[i].request = ties_root(t, t->v[i].request);
+	for (uint32_t i = 0; i < t->nrequests; i++)
+		if (t->requests[i].begun)
+			ties_begun(t, ties_root(t, i), t->requests[i].node);
+	if (t->n > 0)
+		qsort(t->v, t->n, sizeof(*t->v), tie_order);
+	find_causes(t);
+	if (t->err == KP_OK)
+		drop_loose(t);
+	if (t->err == KP_OK)
+		find_shifts(t);
+}
+
+void
+ties_of(const struct ties *t, uint32_t node, uint32_t *first, uint32_t *end)
+{
+	uint32_t i = 0;
+
+	while (i < t->n && t->v[i].node < node)
+		i++;
+	for (*first = i; i < t->n && t->v[i].node == node;)
+		i++;
+	*end = i;
+}
+
+/* ---- requests ---- */
+
+struct begun {
+	uint32_t request;
+	kp_target_ns at;
+};
+
+static int
+begun_order(const void *a, const void *b)
+{
+	const struct begun *x = a, *y = b;
+
+	if (x->at != y->at)
+		return (x->at > y->at) - (x->at < y->at);
+	return (x->request > y->request) - (x->request < y->request);
+}
+
+uint32_t *
+ties_numbers(const struct ties *t, uint32_t *n)
+{
+	uint32_t *numbers = calloc((size_t)t->nrequests + 1, sizeof(*numbers));
+	struct begun *v = malloc(((size_t)t->nrequests + 1) * sizeof(*v));
+	const struct tied_request *r;
+	uint32_t begun = 0;
+
+	*n = t->nrequests;
+	for (uint32_t i = 0; numbers != NULL && v != NULL && i < *n; i++) {
+		r = &t->requests[i];
+		if (r->begun && r->seen && r->same == 0)
+			v[begun++] = (struct begun){ i,
+				ties_time(t, r->node, r->at) };
+	}
+	if (begun > 0)
+		qsort(v, begun, sizeof(*v), begun_order);
+	for (uint32_t i = 0; i < begun; i++)
+		numbers[v[i].request] = i + 1;
+	if (v == NULL) {
+		free(numbers);
+		numbers = NULL;
+	}
+	free(v);
+	return numbers;
+}

@@ -1,0 +1,60 @@
+/*
+ * clock_constraints.h - what ties the events of one node to those of another, and
+ * what follows from that for their clocks.
+ */
+#ifndef KPROFD_PROFILE_TRACE_CLOCK_CONSTRAINTS_H
+#define KPROFD_PROFILE_TRACE_CLOCK_CONSTRAINTS_H
+
+#include "kprofd/calls_merge.h"
+
+#define TIE_NONE UINT32_MAX
+
+/* An event that is a cause or has one, in the order of the file by node. */
+struct tie {
+	uint64_t seq;		/* of all events, from 0 on */
+	kp_target_ns ts;	/* by its node's clock */
+	uint32_t node;
+	uint32_t request, from, serial;	/* from, serial: of a message */
+	uint32_t cause;		/* its index; TIE_NONE: it has none */
+	enum kp_call_kind kind;
+	bool done;		/* put in order, at: */
+	kp_target_ns at;
+};
+
+struct tied_request {
+	uint32_t same;		/* is this one; 0: itself */
+	uint32_t node;		/* that it began on */
+	bool begun;
+	bool seen;		/* its first event there was, at: */
+	kp_target_ns at;
+};
+
+/* Zeroed but for the names is empty. */
+struct ties {
+	const struct kp_call_names *names;
+	struct tie *v;
+	uint32_t n, room;
+	struct tied_request *requests;
+	uint32_t nrequests;
+	kp_dur_ns shifts[KP_CALLS_NODES_MAX];	/* beside the offsets */
+	enum kp_err err;	/* KP_ENOMEM sticks */
+};
+
+void ties_free(struct ties *t);
+void ties_begun(struct ties *t, uint32_t request, uint32_t node);
+void ties_same(struct ties *t, uint32_t request, uint32_t as);
+void ties_add(struct ties *t, const struct kp_call_event *ev, uint64_t seq);
+/* When all was added: finds causes, and what to move the nodes by. */
+void ties_settle(struct ties *t);
+
+/* From then on: */
+uint32_t ties_root(const struct ties *t, uint32_t request);
+/* By the clock of node 0, moved. */
+kp_target_ns ties_time(const struct ties *t, uint32_t node, kp_target_ns ts);
+/* From *first up to *end are a node's. */
+void ties_of(const struct ties *t, uint32_t node, uint32_t *first,
+    uint32_t *end);
+/* To be freed: of each request in the file, its number, or 0. */
+uint32_t *ties_numbers(const struct ties *t, uint32_t *n);
+
+#endif
