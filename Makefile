@@ -49,9 +49,9 @@ OTLP   := src/export/otlp.c src/export/otlp_json.c \
                 src/export/http_post.c
 WEB    := $(wildcard src/web/*.c) \
           $(filter-out $(OTLP),$(wildcard src/export/*.c))
-DAEMON := $(wildcard src/kprofd/*.c) $(STORE) $(REPORT) $(WEB) $(OTLP) \
+DAEMON := $(wildcard src/daemon/*.c src/daemon/*/*.c) $(STORE) $(REPORT) $(WEB) $(OTLP) \
           $(filter-out $(ERRANDS),$(wildcard src/dist/*.c src/target/*.c))
-CLIENT := $(wildcard src/kprof/*.c src/profile/command/*.c) $(STORE) $(REPORT) $(WEB) \
+CLIENT := $(wildcard src/client/*.c src/profile/command/*.c) $(STORE) $(REPORT) $(WEB) \
           $(ERRANDS) src/dist/handshake.c src/target/agent_msg.c \
                 src/target/probe_file.c
 
@@ -262,8 +262,8 @@ CALLS_REPORT := $(wildcard src/profile/report/calls*.c) src/text/fn_name.c src/t
                 src/text/timefmt.c src/text/width.c
 $(B)/test/test_calls_report: $(call obj,$(CALLS_REPORT))
 $(B)/test/test_store_read: $(call obj,$(REPORT))
-$(B)/test/test_parts: $(call obj,$(STORE) src/kprofd/assembly.c \
-    src/kprofd/mail_sum.c)
+$(B)/test/test_parts: $(call obj,$(STORE) src/daemon/target/assembly.c \
+    src/daemon/target/mail_sum.c)
 $(B)/test/test_parts: UNIT_LIBS = -lsqlite3
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
 
@@ -275,7 +275,7 @@ $(B)/test/test_web: $(call obj,$(WEB) $(STORE) $(REPORT))
 $(B)/test/test_web: UNIT_LIBS = $(LDLIBS_WEB) -lsqlite3 $(foreach f,event_base_new evhttp_new \
     evconnlistener_new evhttp_bind_listener,-Wl$(comma)--wrap=$(f))
 
-$(B)/test/test_log: $(call obj,src/kprofd/log.c src/kprofd/log_libevent.c src/text/json.c \
+$(B)/test/test_log: $(call obj,src/daemon/log.c src/daemon/log_libevent.c src/text/json.c \
     src/text/text.c src/text/width.c src/text/timefmt.c)
 $(B)/test/test_log: UNIT_LIBS = -lsqlite3 -levent_core
 
@@ -302,10 +302,10 @@ $(B)/test/test_post: $(call obj,src/export/http_post.c)
 $(B)/test/test_post: UNIT_LIBS = $(LDLIBS_DAEMON)
 
 # These are pure, though they live with the daemon.
-$(B)/test/test_guard: $(call obj,src/kprofd/ledger.c)
+$(B)/test/test_guard: $(call obj,src/daemon/target/ledger.c)
 # And so is what is decided over several targets.
 $(B)/test/test_numbers: $(call obj,src/profile/target/request_ids.c)
-$(B)/test/test_targets: $(call obj,src/kprofd/missing.c src/target/label_epochs.c)
+$(B)/test/test_targets: $(call obj,src/daemon/target/unresolved.c src/target/label_epochs.c)
 
 .PHONY: unit
 unit: $(UNIT)

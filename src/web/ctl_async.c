@@ -1,4 +1,4 @@
-/* ctl_async.c - see the header.  The protocol is told in kprofd/control.h. */
+/* ctl_async.c - see the header.  The protocol is told in daemon/control/control.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,7 @@
 #include "kprofd/cost.h"
 #include "kprofd/guard.h"
 #include "base/rate_limit.h"
-#include "kprofd/ledger.h"
+#include "daemon/target/ledger.h"
 #include "kprofd/sampling.h"
 
 static uint64_t rnd_state;

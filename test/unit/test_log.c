@@ -14,8 +14,8 @@
 
 #include <event2/event.h>
 
-#include "kprofd/log.h"
-#include "kprofd/log_libevent.h"
+#include "daemon/log.h"
+#include "daemon/log_libevent.h"
 
 static char path[] = "/tmp/test_log.XXXXXX";
 static char text[1 << 20];

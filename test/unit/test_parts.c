@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "feed.h"
-#include "kprofd/assembly.h"
+#include "daemon/target/assembly.h"
 
 static const char text[] =
     "{tiers, [{web, {b,b,1}}, {db, {a,a,1}}]}.\n"

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "kprofd/missing.h"
-#include "kprofd/options.h"
+#include "daemon/target/unresolved.h"
+#include "daemon/options.h"
 #include "target/label_epochs.h"
 
 /* Armed and armed again at random, for years. */

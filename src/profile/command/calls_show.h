@@ -2,7 +2,7 @@
 #ifndef KPROFD_PROFILE_COMMAND_CALLS_SHOW_H
 #define KPROFD_PROFILE_COMMAND_CALLS_SHOW_H
 
-#include "kprof/kprof.h"
+#include "client/client.h"
 
 /* Zeroed is the default. */
 struct calls_args {

@@ -10,7 +10,7 @@
 #ifndef KPROFD_PROFILE_COMMAND_COUNT_LIMITS_H
 #define KPROFD_PROFILE_COMMAND_COUNT_LIMITS_H
 
-#include "kprof/kprof.h"
+#include "client/client.h"
 #include "kprofd/calls_sum.h"
 #include "profile/report/profile.h"
 #include "profile/target/tracer.h"

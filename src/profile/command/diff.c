@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "kprof/kprof.h"
+#include "client/client.h"
 #include "profile/report/profile_db.h"
 
 #define TOP 30

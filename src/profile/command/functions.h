@@ -2,7 +2,7 @@
 #ifndef KPROFD_PROFILE_COMMAND_FUNCTIONS_H
 #define KPROFD_PROFILE_COMMAND_FUNCTIONS_H
 
-#include "kprof/kprof.h"
+#include "client/client.h"
 #include "profile/target/injected.h"
 
 #define MB (1024u * 1024u)

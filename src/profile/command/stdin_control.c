@@ -7,7 +7,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "kprof/kprof.h"
+#include "client/client.h"
 #include "stdin_control.h"
 
 #define LINE_MAX_BYTES 64u

@@ -1,0 +1,135 @@
+/* cmd_explain.c - why a report is empty, and what to do about it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "client.h"
+#include "report/losses.h"
+#include "report/report_db.h"
+#include "text/text.h"
+#include "text/timefmt.h"
+
+#define NAMES_MAX 10	/* shown of what there is */
+
+static void
+put_names(struct kp_buf *b, const char *const *v, size_t n)
+{
+	for (size_t i = 0; i < n && i < NAMES_MAX; i++) {
+		kp_buf_str(b, i > 0 ? ", " : "there are: ");
+		text_put(b, v[i]);
+	}
+	kp_buf_str(b, n > NAMES_MAX ? ", ...\n" : "\n");
+}
+
+static void
+put_quoted(struct kp_buf *b, const char *s)
+{
+	kp_buf_u8(b, '\'');
+	text_put(b, s);
+	kp_buf_u8(b, '\'');
+}
+
+/* No window in the range: is there one at all, is there another node? */
+static enum kp_err
+explain_windows(struct kp_buf *b, struct kp_query *q, const char *db,
+    const struct kp_query_range *range)
+{
+	struct kp_query_range any = { range->since, range->until, .node = NULL };
+	struct kp_query_nodes nodes = { 0 };
+	kp_wall_ns first, last;
+	enum kp_err err;
+
+	err = kp_query_span(q, &first, &last);
+	if (err == KP_OK)
+		err = kp_query_nodes(q, &any, &nodes);
+	if (err != KP_OK)
+		return err;
+	if (last == 0) {
+		put_quoted(b, db);
+		kp_buf_str(b, " holds no measurements yet: kprofd writes a "
+		    "window every interval (10 s)\nwhile it is attached to a "
+		    "target; kprof status shows whether it is\n");
+	} else if (nodes.n > 0) {
+		kp_buf_str(b, "no node matches ");
+		put_quoted(b, range->node != NULL ? range->node : "*");
+		kp_buf_str(b, " (see -node); ");
+		put_names(b, nodes.v, nodes.n);
+	} else {
+		kp_buf_str(b, "nothing was measured in that time (see -since, "
+		    "-until, -versus); the database\ncovers ");
+		when_put_range(b, first, last);
+		kp_buf_u8(b, '\n');
+	}
+	kp_query_nodes_free(&nodes);
+	return KP_OK;
+}
+
+/* Windows, but no request that was asked for: are there others? */
+static enum kp_err
+explain_identity(struct kp_buf *b, struct kp_query *q,
+    const struct kp_query_range *range, bool *found)
+{
+	struct kp_query_range any = *range;
+	const char *names[NAMES_MAX + 1];
+	struct report *r;
+	enum kp_err err;
+	size_t n = 0;
+
+	any.identity_glob = NULL;
+	err = report_from_db(q, &any, &r);
+	if (err != KP_OK)
+		return err;
+	*found = !report_empty(r);
+	if (*found) {
+		for (size_t i = 1; i < r->nrows && n <= NAMES_MAX; i++)
+			names[n++] = r->rows[i].identity;
+		kp_buf_str(b, "no identity matches ");
+		put_quoted(b, range->identity_glob);
+		kp_buf_str(b, " (see -identity); ");
+		put_names(b, names, n);
+	}
+	report_free(r);
+	return KP_OK;
+}
+
+static void
+explain_requests(struct kp_buf *b, const struct report *r)
+{
+	char n[TEXT_MAX];
+
+	kp_buf_str(b, "no request was measured: ");
+	when_put_range(b, r->start, r->end);
+	if (r->entry_calls == 0 && r->losses.n[KP_LOSS_UNCOUNTED] > 0)
+		kp_buf_printf(b, "\nno call of an entry function was counted, "
+		    "but for %s of this time nobody\ncounted: no agent was in "
+		    "the target\n", text_dur(n, (kp_dur_ns)
+		    r->losses.n[KP_LOSS_UNCOUNTED] * KP_NS_PER_MS));
+	else if (r->entry_calls == 0)
+		kp_buf_str(b, "\nno call of an entry function was counted: do "
+		    "the requests go through the entries of\ntiers.conf? "
+		    "(kprofd -check -target NODE -tiers FILE shows how often "
+		    "they are called)\n");
+	else
+		kp_buf_printf(b, "\nthe VM counted %s calls of entry "
+		    "functions; the losses say where they are,\nand kprof "
+		    "status whether measuring is paused\n",
+		    text_count(n, r->entry_calls));
+	losses_text(b, &r->losses, screen_width());
+}
+
+enum kp_err
+explain_empty(struct kp_buf *b, struct kp_query *q, const char *db,
+    const struct kp_query_range *range, const struct report *r)
+{
+	bool others = false;
+	enum kp_err err;
+
+	if (r->windows == 0)
+		return explain_windows(b, q, db, range);
+	if (r->filtered) {
+		err = explain_identity(b, q, range, &others);
+		if (err != KP_OK || others)
+			return err;
+	}
+	explain_requests(b, r);
+	return KP_OK;
+}

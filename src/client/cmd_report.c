@@ -1,0 +1,251 @@
+/* cmd_report.c - kprof report: where the time of requests goes. */
+#include <stdio.h>
+#include <string.h>
+
+#include "client.h"
+#include "report/message_waits.h"
+#include "report/report_db.h"
+#include "report/compare/compare.h"
+#include "text/timefmt.h"
+
+struct args {
+	struct place place;
+	struct kp_query_range range;
+	struct when_range versus;	/* until 0: none was given */
+	const char *sort;
+	int what;
+	bool percentiles, messages, json, csv;
+};
+
+/* What was asked for: one report, or two to be compared. */
+struct reports {
+	struct kp_query_range then_range;
+	struct report *now, *then;
+};
+
+static int
+no_such_tier(const struct cmd *cmd, const struct args *a,
+    const struct report *r)
+{
+	const char *near = near_name(a->sort, r->tiers, r->ntiers,
+	    sizeof(*r->tiers));
+
+	if (strcmp(a->sort, "change") == 0)
+		return opts_wrong(cmd, "-sort 'change': there is no change "
+		    "without -versus");
+	if (near != NULL)
+		return opts_wrong(cmd, "-sort '%s': no such tier: did you mean "
+		    "'%s'?", a->sort, near);
+	return opts_wrong(cmd, "-sort '%s': no such tier; sort by requests, "
+	    "cost, name or a tier of the table", a->sort);
+}
+
+/*
+ * An empty report says why it is.  Where two are compared, which of them;
+ * both have to hold something.
+ */
+static enum kp_err
+explain(const struct args *a, struct kp_query *q, const struct reports *rs,
+    struct kp_buf *why)
+{
+	enum kp_err err = KP_OK;
+	char name[512];
+
+	place_name(name, sizeof(name), &a->place);
+	if (report_empty(rs->now))
+		err = explain_empty(why, q, name, &a->range, rs->now);
+	if (err != KP_OK || rs->then == NULL || !report_empty(rs->then))
+		return err;
+	kp_buf_str(why, "-versus: ");
+	return explain_empty(why, q, name, &rs->then_range, rs->then);
+}
+
+static enum kp_err
+write_versus(const struct args *a, const struct reports *rs,
+    const struct report_opts *o, struct kp_buf *b)
+{
+	struct versus *v;
+	enum kp_err err = versus_make(&v, rs->now, rs->then);
+
+	if (err != KP_OK)
+		return err;
+	if (a->sort != NULL && strcmp(a->sort, "change") == 0)
+		versus_sort_change(v);
+	if (a->json)
+		versus_json(b, v, o->what);
+	else if (a->csv)
+		versus_csv(b, v, o->what);
+	else
+		versus_table(b, v, o);
+	versus_free(v);
+	return KP_OK;
+}
+
+static enum kp_err
+write_figures(const struct args *a, const struct reports *rs,
+    struct kp_buf *b)
+{
+	const struct report_opts o = { .what = (enum report_what)a->what,
+		.percentiles = a->percentiles, .width = screen_width() };
+
+	if (rs->then != NULL)
+		return write_versus(a, rs, &o, b);
+	if (a->json)
+		report_json(b, rs->now);
+	else if (a->csv)
+		report_csv(b, rs->now);
+	else
+		report_table(b, rs->now, &o);
+	return KP_OK;
+}
+
+/* Programs get their format even of nothing, people the reason. */
+static int
+write_reports(const struct args *a, struct kp_query *q,
+    const struct reports *rs)
+{
+	bool program = a->json || a->csv;
+	struct kp_buf b, why;
+	enum kp_err err;
+
+	kp_buf_init(&b, OUTPUT_MAX);
+	kp_buf_init(&why, OUTPUT_MAX);
+	err = explain(a, q, rs, program ? &why : &b);
+	if (err == KP_OK && (program || b.len == 0))
+		err = write_figures(a, rs, &b);
+	fputs(kp_buf_cstr(&why), stderr);
+	kp_buf_free(&why);
+	if (err == KP_OK)
+		return show(&b);
+	kp_buf_free(&b);
+	return query_failed(q, err);
+}
+
+static enum kp_err
+read_reports(const struct args *a, struct kp_query *q, struct reports *rs)
+{
+	enum kp_err err = report_from_db(q, &a->range, &rs->now);
+
+	if (err != KP_OK || a->versus.until == 0)
+		return err;
+	rs->then_range = a->range;
+	rs->then_range.since = a->versus.since;
+	rs->then_range.until = a->versus.until;
+	return report_from_db(q, &rs->then_range, &rs->then);
+}
+
+/* KP_ENOENT: by a tier that is in none of them. */
+static enum kp_err
+sort_reports(const struct args *a, const struct reports *rs)
+{
+	const char *by = a->sort;
+	enum kp_err now, then = KP_ENOENT;
+
+	if (rs->then != NULL && by != NULL && strcmp(by, "change") == 0)
+		by = NULL;
+	now = report_sort(rs->now, by, (enum report_what)a->what);
+	if (rs->then != NULL)
+		then = report_sort(rs->then, by, (enum report_what)a->what);
+	return now == KP_OK || report_empty(rs->now) ? KP_OK : then;
+}
+
+/* Of the range, in place of tiers. */
+static enum kp_err
+write_messages(const struct args *a, struct kp_query *q, struct kp_buf *b)
+{
+	struct kp_query_waits waits = { 0 };
+	struct kp_query_sum cover = { 0 };
+	enum kp_err err = kp_query_waits(q, &a->range, &waits);
+
+	if (err == KP_OK)
+		err = kp_query_cover(q, &a->range, &cover);
+	if (err == KP_OK)
+		err = a->json ? messages_json(b, &waits, &cover) :
+		    messages_table(b, &waits, &cover, screen_width());
+	kp_query_waits_free(&waits);
+	kp_query_sum_free(&cover);
+	return err;
+}
+
+static int
+messages(const struct args *a)
+{
+	struct kp_query *q;
+	struct kp_buf b;
+	enum kp_err err;
+	int st;
+
+	if (open_db(&q, &a->place) != KP_OK)
+		return EXIT_FAILED;
+	kp_buf_init(&b, OUTPUT_MAX);
+	err = write_messages(a, q, &b);
+	if (err == KP_OK) {
+		st = show(&b);
+	} else {
+		kp_buf_free(&b);
+		st = query_failed(q, err);
+	}
+	kp_query_close(q);
+	return st;
+}
+
+static int
+report(const struct cmd *cmd, const struct args *a)
+{
+	struct reports rs = { .now = NULL };
+	struct kp_query *q;
+	enum kp_err err;
+	int st;
+
+	if (open_db(&q, &a->place) != KP_OK)
+		return EXIT_FAILED;
+	err = read_reports(a, q, &rs);
+	if (err != KP_OK)
+		st = query_failed(q, err);
+	else if (sort_reports(a, &rs) != KP_OK)
+		st = no_such_tier(cmd, a, rs.now);
+	else
+		st = write_reports(a, q, &rs);
+	report_free(rs.now);
+	report_free(rs.then);
+	kp_query_close(q);
+	return st;
+}
+
+int
+cmd_report(const struct cmd *cmd, int argc, char **argv)
+{
+	struct args a = { .range = { .until = INT64_MAX } };
+	const struct opt opts[] = {
+		OPTS_RANGE(a.range),
+		{ "versus", "RANGE", "compare with that range: -2h,-1h",
+		    OPT_RANGE, &a.versus, NULL },
+		{ "what", "FIGURE", "of tiers: busy (default), self, total, "
+		    "calls, async, gc or out", OPT_CHOICE, &a.what, report_whats },
+		{ "sort", "KEY", "requests (default), cost (requests x time), "
+		    "change, name, tier", OPT_TEXT, &a.sort, NULL },
+		{ "percentiles", NULL, "also how long single calls take",
+		    OPT_FLAG, &a.percentiles, NULL },
+		{ "messages", NULL, "what messages waited in mailboxes, by "
+		    "receiver", OPT_FLAG, &a.messages, NULL },
+		OPT_JSON(a.json),
+		{ "csv", NULL, "print CSV: a line for each identity and tier",
+		    OPT_FLAG, &a.csv, NULL },
+		OPT_DB(a.place),
+	};
+	int st;
+
+	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
+	    NULL);
+	if (st == OPTS_GO_ON)
+		st = range_check(cmd, &a.range);
+	if (st == OPTS_GO_ON && a.json && a.csv)
+		st = opts_wrong(cmd, "-json and -csv: choose one");
+	if (st == OPTS_GO_ON && a.messages && (a.csv || a.percentiles ||
+	    a.sort != NULL || a.versus.until != 0))
+		st = opts_wrong(cmd, "-messages goes with -json, -db and a "
+		    "range alone");
+	if (st == OPTS_GO_ON)
+		st = a.messages ? messages(&a) : report(cmd, &a);
+	return st;
+}

@@ -1,0 +1,103 @@
+/* cmd_slow.c - kprof slow: the slow requests that were kept. */
+#include <stdlib.h>
+
+#include "client.h"
+#include "report/requests.h"
+#include "text/text.h"
+
+#define LIMIT 20
+
+enum { SORT_TOTAL, SORT_TIME };
+
+struct args {
+	struct place place;
+	struct kp_query_range range;
+	size_t limit;
+	int sort;
+	bool json;
+};
+
+static int
+by_time(const void *pa, const void *pb)
+{
+	const struct kp_query_request *a = pa, *b = pb;
+
+	if (a->start != b->start)
+		return a->start < b->start ? -1 : 1;
+	return (a->id > b->id) - (a->id < b->id);
+}
+
+static void
+put_none(struct kp_buf *b)
+{
+	text_wrap(b, "no slow requests: those slower than {slow_ms, N} of "
+	    "tiers.conf are kept (default 250 ms), and the {keep_slowest, N} "
+	    "of each identity and window (default 1); see also -since, -node "
+	    "and -identity, and kprof report", screen_width(), 0);
+}
+
+static void
+write_slow(struct kp_buf *b, const struct args *a,
+    const struct kp_query_requests *rs, const struct kp_query_sum *cover)
+{
+	if (a->json) {
+		requests_json(b, rs, cover);
+		return;
+	}
+	if (rs->n == 0)
+		put_none(b);
+	if (rs->n > 0 || cover->windows > 0)
+		requests_table(b, rs, cover, screen_width());
+}
+
+static int
+slow(const struct args *a)
+{
+	struct kp_query_sum cover = { 0 };
+	struct kp_query_requests rs = { 0 };
+	struct kp_query *q;
+	struct kp_buf b;
+	enum kp_err err;
+	int st;
+
+	if (open_db(&q, &a->place) != KP_OK)
+		return EXIT_FAILED;
+	err = kp_query_slow(q, &a->range, KP_SLOW_TOTAL, NULL, 0, a->limit,
+	    &rs);
+	if (err == KP_OK)
+		err = kp_query_cover(q, &a->range, &cover);
+	if (err != KP_OK) {
+		st = query_failed(q, err);
+	} else {
+		if (a->sort == SORT_TIME && rs.n > 1)
+			qsort(rs.v, rs.n, sizeof(*rs.v), by_time);
+		kp_buf_init(&b, OUTPUT_MAX);
+		write_slow(&b, a, &rs, &cover);
+		st = show(&b);
+	}
+	kp_query_requests_free(&rs);
+	kp_query_close(q);
+	return st;
+}
+
+int
+cmd_slow(const struct cmd *cmd, int argc, char **argv)
+{
+	struct args a = { .range = { .until = INT64_MAX }, .limit = LIMIT };
+	const struct opt opts[] = {
+		{ "n", "N", "so many of the slowest (default 20)", OPT_COUNT,
+		    &a.limit, NULL },
+		OPTS_RANGE(a.range),
+		{ "sort", "KEY", "in order of total (default) or of time",
+		    OPT_CHOICE, &a.sort, "total,time" },
+		OPT_JSON(a.json),
+		OPT_DB(a.place),
+	};
+	int st;
+
+	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
+	    NULL);
+	if (st == OPTS_GO_ON)
+		st = range_check(cmd, &a.range);
+	return st == OPTS_GO_ON ? slow(&a) : st;
+}

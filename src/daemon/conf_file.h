@@ -1,0 +1,35 @@
+/*
+ * conf_file.h - reads tiers.conf, and tells what is wrong with it.
+ */
+#ifndef KPROFD_DAEMON_CONF_FILE_H
+#define KPROFD_DAEMON_CONF_FILE_H
+
+#include "kprofd/config.h"
+
+struct conf_file {
+	const char *path;	/* borrowed */
+	char *text;
+	size_t len;
+	struct kp_conf *conf;
+};
+
+/*
+ * On error it was told: see log.h.  What was told is appended to said as well,
+ * if that is not NULL.
+ */
+enum kp_err conf_file_load(struct conf_file *f, const char *path,
+    struct kp_buf *said);
+void conf_file_free(struct conf_file *f);
+/*
+ * What a target says against it, which is named where node is not NULL; said
+ * as above.
+ */
+void conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
+    const char *node, struct kp_buf *said);
+/* One line: how many tiers, functions, entries. */
+void conf_file_summary(const struct conf_file *f);
+
+/* Why {messages, true} is refused where the probe is the relay. */
+extern const char conf_file_messages[];
+
+#endif

@@ -1,0 +1,315 @@
+/*
+ * control.c - see the header.
+ *
+ * Clients are few and trusted as far as the socket's mode goes, and bounded
+ * all the same: CLIENTS_MAX at once, one line of LINE_MAX_BYTES each, and
+ * CLIENT_SECONDS until they have their answer.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <event2/listener.h>
+
+#include "daemon/control/control.h"
+
+#define CLIENTS_MAX 16
+#define LINE_MAX_BYTES 1024
+#define CLIENT_SECONDS 60
+
+struct control_client {
+	struct control *control;
+	struct control_client *next;
+	struct bufferevent *bev;
+	uint64_t id;
+	bool asked, answered;
+};
+
+struct control {
+	struct event_base *base;
+	struct evconnlistener *listener;
+	struct control_client *clients;
+	unsigned nclients;
+	uint64_t next_id;
+	control_fn *fn;
+	void *ctx;
+	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	dev_t dev;		/* of the socket's file, to know it again */
+	ino_t ino;
+};
+
+static void
+client_free(struct control_client *c)
+{
+	struct control_client **p = &c->control->clients;
+
+	while (*p != c)
+		p = &(*p)->next;
+	*p = c->next;
+	c->control->nclients--;
+	bufferevent_free(c->bev);
+	free(c);
+}
+
+void
+control_note(struct control_client *c, const char *text, size_t n)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+
+	evbuffer_add_printf(out, "note %zu\n", n);
+	evbuffer_add(out, text, n);
+}
+
+void
+control_answer(struct control_client *c, bool ok, const char *text, size_t n)
+{
+	struct evbuffer *out = bufferevent_get_output(c->bev);
+
+	c->answered = true;
+	evbuffer_add_printf(out, "%s %zu\n", ok ? "ok" : "error", n);
+	evbuffer_add(out, text, n);
+}
+
+uint64_t
+control_client_id(const struct control_client *c)
+{
+	return c->id;
+}
+
+struct control_client *
+control_client_get(struct control *ctl, uint64_t id)
+{
+	struct control_client *c;
+
+	for (c = ctl->clients; c != NULL; c = c->next)
+		if (c->id == id && !c->answered)
+			return c;
+	return NULL;
+}
+
+static void
+on_read(struct bufferevent *bev, void *ctx)
+{
+	static const char too_long[] = "the command is too long";
+	struct control_client *c = ctx;
+	struct evbuffer *in = bufferevent_get_input(bev);
+	char *line;
+
+	if (c->asked) {
+		evbuffer_drain(in, evbuffer_get_length(in));
+		return;
+	}
+	line = evbuffer_readln(in, NULL, EVBUFFER_EOL_LF);
+	if (line == NULL) {
+		if (evbuffer_get_length(in) < LINE_MAX_BYTES)
+			return;
+		c->asked = true;
+		control_answer(c, false, too_long, strlen(too_long));
+		return;
+	}
+	c->asked = true;
+	c->control->fn(c->control->ctx, c, line);
+	free(line);
+}
+
+static void
+on_written(struct bufferevent *bev, void *ctx)
+{
+	struct control_client *c = ctx;
+
+	(void)bev;
+	if (c->answered)
+		client_free(c);
+}
+
+static void
+on_event(struct bufferevent *bev, short what, void *ctx)
+{
+	struct control_client *c = ctx;
+
+	(void)bev;
+	/*
+	 * A client may close its sending side and wait for the answer, which
+	 * may be there and not yet written: on_written() sees to it.
+	 */
+	if ((what & BEV_EVENT_EOF) != 0 && (what & BEV_EVENT_READING) != 0 &&
+	    c->asked)
+		return;
+	client_free(c);
+}
+
+static void
+on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *sa,
+    int len, void *ctx)
+{
+	struct timeval limit = { CLIENT_SECONDS, 0 };
+	struct control *ctl = ctx;
+	struct control_client *c;
+
+	(void)l, (void)sa, (void)len;
+	c = ctl->nclients < CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	if (c == NULL) {
+		close(fd);
+		return;
+	}
+	c->bev = bufferevent_socket_new(ctl->base, fd, BEV_OPT_CLOSE_ON_FREE);
+	if (c->bev == NULL) {
+		close(fd);
+		free(c);
+		return;
+	}
+	c->control = ctl;
+	c->id = ++ctl->next_id;
+	c->next = ctl->clients;
+	ctl->clients = c;
+	ctl->nclients++;
+	bufferevent_setcb(c->bev, on_read, on_written, on_event, c);
+	bufferevent_setwatermark(c->bev, EV_READ, 0, LINE_MAX_BYTES);
+	bufferevent_set_timeouts(c->bev, &limit, &limit);
+	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+}
+
+/*
+ * Makes room for the socket: a file that a dead kprofd left is removed, and
+ * nothing else.  Only ECONNREFUSED says that nobody listens there any more; a
+ * socket that cannot be asked (another user's) or whose owner is slow to
+ * accept is in use.  Not blocking, connect() ends at once: a queue that is full
+ * answers EAGAIN.
+ */
+static enum kp_err
+socket_clear(const struct sockaddr_un *sun, char *why, size_t n)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+	    0);
+	struct stat st;
+	int err = 0;
+
+	if (fd < 0 ||
+	    connect(fd, (const struct sockaddr *)sun, sizeof(*sun)) != 0)
+		err = errno;
+	if (fd >= 0)
+		close(fd);
+	if (err == ENOENT)
+		return KP_OK;
+	if (err == 0 || err == EAGAIN) {
+		snprintf(why, n, "another kprofd answers at '%s' (see -control "
+		    "and -db)", sun->sun_path);
+		return KP_EBUSY;
+	}
+	if (err != ECONNREFUSED) {
+		snprintf(why, n, "cannot tell whether another kprofd answers "
+		    "at '%s': %s (remove it if none does, or see -control "
+		    "and -db)", sun->sun_path, strerror(err));
+		return KP_EBUSY;
+	}
+	/* connect() refuses files that are no sockets too: bind() says so */
+	if (lstat(sun->sun_path, &st) == 0 && S_ISSOCK(st.st_mode))
+		unlink(sun->sun_path);
+	return KP_OK;
+}
+
+static int
+socket_bind(const struct sockaddr_un *sun)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
+	    0);
+	mode_t old;
+	int r, err;
+
+	if (fd < 0)
+		return -1;
+	old = umask(0177);	/* born with mode 0600, not made so later */
+	r = bind(fd, (const struct sockaddr *)sun, sizeof(*sun));
+	err = errno;
+	umask(old);
+	if (r == 0)
+		return fd;
+	close(fd);
+	errno = err;
+	return -1;
+}
+
+enum kp_err
+control_open(struct control **out, struct event_base *base, const char *path,
+    control_fn *fn, void *ctx, char *why, size_t n)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	struct control *c;
+	struct stat st;
+	enum kp_err err;
+	int fd;
+
+	if (strlen(path) >= sizeof(sun.sun_path)) {
+		snprintf(why, n, "control socket '%s': the path is longer than "
+		    "%zu bytes (see -db and -control)", path,
+		    sizeof(sun.sun_path) - 1);
+		return KP_ELIMIT;
+	}
+	memcpy(sun.sun_path, path, strlen(path) + 1);
+	err = socket_clear(&sun, why, n);
+	if (err != KP_OK)
+		return err;
+	fd = socket_bind(&sun);
+	if (fd < 0) {
+		snprintf(why, n, "cannot make the control socket '%s': %s (see "
+		    "-db and -control)", path, strerror(errno));
+		return KP_EIO;
+	}
+	c = calloc(1, sizeof(*c));
+	if (c == NULL ||
+	    (c->listener = evconnlistener_new(base, on_accept, c,
+	    LEV_OPT_CLOSE_ON_FREE, CLIENTS_MAX, fd)) == NULL) {
+		snprintf(why, n, "cannot listen at '%s'", path);
+		free(c);
+		close(fd);
+		unlink(path);
+		return KP_EIO;
+	}
+	if (lstat(path, &st) == 0) {
+		c->dev = st.st_dev;
+		c->ino = st.st_ino;
+	}
+	c->base = base;
+	c->fn = fn;
+	c->ctx = ctx;
+	memcpy(c->path, path, strlen(path) + 1);
+	*out = c;
+	return KP_OK;
+}
+
+/* Whoever has removed our socket may have made their own since. */
+static void
+unlink_own(const struct control *c)
+{
+	struct stat st;
+
+	if (lstat(c->path, &st) == 0 && st.st_dev == c->dev &&
+	    st.st_ino == c->ino)
+		unlink(c->path);
+}
+
+/* What was answered is small enough for the socket's buffer: try once. */
+void
+control_close(struct control *c)
+{
+	struct evbuffer *out;
+
+	if (c == NULL)
+		return;
+	while (c->clients != NULL) {
+		out = bufferevent_get_output(c->clients->bev);
+		if (evbuffer_get_length(out) > 0)
+			evbuffer_write(out, bufferevent_getfd(c->clients->bev));
+		client_free(c->clients);
+	}
+	evconnlistener_free(c->listener);
+	unlink_own(c);
+	free(c);
+}

@@ -1,0 +1,157 @@
+/* in_flight.c - see the header. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/control/in_flight.h"
+#include "kprofd/nodes.h"
+#include "text/grid.h"
+#include "text/json.h"
+#include "text/text.h"
+
+struct flying {
+	struct kp_flight f;
+	const struct assembly_part *part;
+};
+
+struct flights {
+	struct flying v[2 * KP_FLIGHT_MAX];
+	size_t n, all;
+	struct kp_flight of_node[KP_FLIGHT_MAX];	/* scratch */
+};
+
+static int
+age_cmp(const void *pa, const void *pb)
+{
+	const struct flying *a = pa, *b = pb;
+
+	return a->f.age < b->f.age ? 1 : a->f.age > b->f.age ? -1 : 0;
+}
+
+static void
+collect(struct flights *fs, const struct targets *ts, const char *glob)
+{
+	const struct target *t;
+	size_t n;
+
+	for (unsigned i = 0; i < targets_count(ts); i++) {
+		t = targets_at(ts, i);
+		if (glob != NULL && !kp_glob(glob, t->node))
+			continue;
+		fs->all += assembly_in_flight(&t->part);
+		n = assembly_oldest(&t->part, fs->of_node, KP_FLIGHT_MAX);
+		for (size_t k = 0; k < n; k++)
+			fs->v[fs->n + k] = (struct flying){
+				fs->of_node[k], &t->part };
+		fs->n += n;
+		qsort(fs->v, fs->n, sizeof(fs->v[0]), age_cmp);
+		if (fs->n > KP_FLIGHT_MAX)
+			fs->n = KP_FLIGHT_MAX;
+	}
+}
+
+/* What stands for it: names are those of its requests, immortal. */
+struct names_of {
+	const char *identity, *call, *tier, *process, *at;
+	char pid[48];
+};
+
+static void
+name(struct names_of *n, const struct flying *x)
+{
+	const struct kp_requests *rs = assembly_requests(x->part);
+	const struct kp_fn *fn = x->f.fn != KP_NONE ?
+	    kp_requests_fn(rs, x->f.fn) : NULL;
+
+	*n = (struct names_of){ .identity = kp_requests_identity(rs,
+	    x->f.identity), .call = "", .tier = "", .process = "",
+		.at = assembly_nodes(x->part)[x->f.node] };
+	if (fn == NULL)
+		return;
+	n->call = fn->text;
+	n->tier = assembly_tier(x->part, fn);
+	n->process = kp_proc_text(x->f.proc, n->pid, sizeof(n->pid));
+}
+
+static void
+put_json(struct kp_buf *b, const struct flights *fs)
+{
+	struct names_of n;
+	struct json j;
+
+	json_begin(&j, b);
+	json_object(&j, NULL);
+	json_uint(&j, "in_flight", fs->all);
+	json_array(&j, "requests");
+	for (size_t i = 0; i < fs->n; i++) {
+		const struct kp_flight *f = &fs->v[i].f;
+
+		name(&n, &fs->v[i]);
+		json_object(&j, NULL);
+		json_string(&j, "node", fs->v[i].part->node);
+		json_string(&j, "identity", n.identity);
+		json_ms(&j, "age_ms", f->age);
+		json_uint(&j, "calls", f->ncalls);
+		json_uint(&j, "weight", f->weight);
+		json_string(&j, "call", n.call);
+		json_string(&j, "tier", n.tier);
+		json_string(&j, "process", n.process);
+		json_string(&j, "at", n.at);
+		json_ms(&j, "call_ms", f->fn != KP_NONE ? f->in_call : -1);
+		json_end(&j);
+	}
+	json_end(&j);
+	json_end(&j);
+	kp_buf_u8(b, '\n');
+}
+
+static void
+put_plain(struct kp_buf *b, const struct flights *fs)
+{
+	char text[TEXT_MAX];
+	struct names_of n;
+	struct grid g;
+
+	grid_init(&g);
+	grid_col(&g, "age", GRID_RIGHT);
+	grid_col(&g, "identity", GRID_LEFT);
+	grid_col(&g, "node", GRID_LEFT);
+	grid_col(&g, "is in", GRID_LEFT);
+	grid_col(&g, "for", GRID_RIGHT);
+	grid_col(&g, "process", GRID_LEFT);
+	grid_col(&g, "on", GRID_LEFT);
+	for (size_t i = 0; i < fs->n; i++) {
+		const struct kp_flight *f = &fs->v[i].f;
+
+		name(&n, &fs->v[i]);
+		grid_cell(&g, text_dur(text, f->age));
+		grid_cell(&g, n.identity);
+		grid_cell(&g, fs->v[i].part->node);
+		grid_cell(&g, n.call[0] != '\0' ? n.call : "-");
+		grid_cell(&g, f->fn != KP_NONE ? text_dur(text, f->in_call) :
+		    "-");
+		grid_cell(&g, n.process[0] != '\0' ? n.process : "-");
+		grid_cell(&g, n.at);
+	}
+	grid_write(&g, 0, b);
+	grid_free(&g);
+	kp_buf_printf(b, "%zu in flight, the oldest %zu are shown\n", fs->all,
+	    fs->n);
+}
+
+void
+flight_text(struct kp_buf *b, const struct targets *ts, const char *glob,
+    bool json)
+{
+	struct flights *fs = calloc(1, sizeof(*fs));
+
+	if (fs == NULL) {
+		b->err = KP_ENOMEM;
+		return;
+	}
+	collect(fs, ts, glob);
+	if (json)
+		put_json(b, fs);
+	else
+		put_plain(b, fs);
+	free(fs);
+}

@@ -1,0 +1,14 @@
+/* in_flight.h - requests in flight now, in words or JSON. */
+#ifndef KPROFD_DAEMON_CONTROL_IN_FLIGHT_H
+#define KPROFD_DAEMON_CONTROL_IN_FLIGHT_H
+
+#include "daemon/target/targets.h"
+
+/*
+ * The oldest KP_FLIGHT_MAX; those that are left out are counted.  glob: of those
+ * nodes that they began on; NULL: of all.
+ */
+void flight_text(struct kp_buf *b, const struct targets *ts, const char *glob,
+    bool json);
+
+#endif

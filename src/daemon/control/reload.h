@@ -1,0 +1,43 @@
+/*
+ * reload.h - another tiers.conf while kprofd runs: for `kprof reload` and
+ * SIGHUP; and the file of targets with it.
+ *
+ * One round reads the files, has every target that is attached check
+ * tiers.conf, and puts it in force on all of them, or on none: what one
+ * refuses changes nothing anywhere.  Who asks during a round has the next one,
+ * which reads the files anew.  What was in force is kept until the store has
+ * written the windows that borrow its texts.
+ */
+#ifndef KPROFD_DAEMON_CONTROL_RELOAD_H
+#define KPROFD_DAEMON_CONTROL_RELOAD_H
+
+#include "daemon/conf_file.h"
+#include "daemon/control/control.h"
+#include "daemon/deferred_free.h"
+#include "daemon/target/targets.h"
+
+/* All borrowed; conf is replaced. */
+struct reload_parts {
+	struct conf_file *conf;
+	struct control *control;
+	struct targets *targets;
+	struct kp_store *store;
+	struct past *past;
+	bool relay;	/* that is the probe of all */
+};
+
+struct reload;
+
+/* NULL when out of memory. */
+struct reload *reload_new(const struct reload_parts *parts);
+/* After the targets and the store. */
+void reload_free(struct reload *r);
+/* c: who has the answer; NULL: the log has. */
+void reload_ask(struct reload *r, struct control_client *c);
+/* From target_ops. */
+void reload_checked(struct reload *r, struct target *t,
+    const struct agent_checked *c);
+void reload_done(struct reload *r, struct target *t,
+    const struct agent_reloaded *how);
+
+#endif

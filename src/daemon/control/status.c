@@ -1,0 +1,399 @@
+/* status.c - see the header. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/otlp_health.h"
+#include "daemon/control/status.h"
+#include "daemon/store_health.h"
+#include "text/json.h"
+#include "text/text.h"
+
+static const char *
+sampling_text(const struct target *t, char *buf, size_t n)
+{
+	if (t->sampler.one_in == 1)
+		snprintf(buf, n, "every request");
+	else
+		snprintf(buf, n, "one request in %" PRIu32,
+		    t->sampler.one_in);
+	return buf;
+}
+
+/* What the target pays. */
+static void
+put_cost(struct kp_buf *b, const struct target *t)
+{
+	const struct spending *s = &t->spending;
+
+	kp_buf_printf(b, "cost        %.2f %% of one scheduler of the target: %"
+	    PRIu64 " us/s, of which the agent %" PRIu64 "; %" PRIu64
+	    " events/s, %" PRIu64 " armed calls/s\n",
+	    spending_percent(s, kp_cost_total(&s->last)),
+	    spending_rate(s, (uint64_t)kp_cost_total(&s->last) / 1000),
+	    spending_rate(s, (uint64_t)s->last.agent / 1000),
+	    spending_rate(s, s->last.events),
+	    spending_rate(s, s->last.armed_calls));
+}
+
+static void
+json_cost(struct json *j, const struct target *t)
+{
+	const struct spending *s = &t->spending;
+
+	json_object(j, "cost");
+	json_number(j, "scheduler_percent",
+	    spending_percent(s, kp_cost_total(&s->last)));
+	json_uint(j, "us_per_s",
+	    spending_rate(s, (uint64_t)kp_cost_total(&s->last) / 1000));
+	json_uint(j, "agent_us_per_s",
+	    spending_rate(s, (uint64_t)s->last.agent / 1000));
+	json_uint(j, "events_per_s", spending_rate(s, s->last.events));
+	json_uint(j, "armed_calls_per_s",
+	    spending_rate(s, s->last.armed_calls));
+	json_number(j, "budget_percent", target_conf(t)->budget);
+	json_number(j, "hot_share_percent", target_conf(t)->hot_share);
+	json_end(j);
+}
+
+/* What is called too often to be traced. */
+static void
+put_hot(struct kp_buf *b, const struct target *t)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	bool any = false;
+
+	for (size_t i = 0; i < plan->n; i++) {
+		if (!plan->v[i].hot)
+			continue;
+		kp_buf_str(b, any ? ", " : "too hot     ");
+		text_put(b, plan->v[i].mod);
+		kp_buf_u8(b, ':');
+		text_put(b, plan->v[i].fun);
+		kp_buf_printf(b, "/%" PRIu32, plan->v[i].arity);
+		any = true;
+	}
+	if (any)
+		kp_buf_str(b, ": called too often to be "
+		    "traced (name the caller instead, or raise hot_share; then "
+		    "kprof reload)\n");
+}
+
+static void
+json_hot(struct json *j, const struct target *t)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	char text[600];
+
+	json_array(j, "too_hot");
+	for (size_t i = 0; i < plan->n; i++) {
+		if (!plan->v[i].hot)
+			continue;
+		snprintf(text, sizeof(text), "%s:%s/%" PRIu32, plan->v[i].mod,
+		    plan->v[i].fun, plan->v[i].arity);
+		json_string(j, NULL, text);
+	}
+	json_end(j);
+}
+
+/* What has been too much, and what it changed. */
+static void
+put_guard(struct kp_buf *b, const struct target *t)
+{
+	const struct kp_guard *g = &t->watch.guard;
+
+	kp_buf_printf(b, "kprofd's    %" PRIu64 " MiB of memory, %" PRId64
+	    " ms behind, %" PRIu32 " %% of the room for unwritten windows\n",
+	    t->watch.load.memory >> 20, t->watch.load.lag / KP_NS_PER_MS,
+	    t->watch.load.backlog);
+	if (g->trips == 0) {
+		kp_buf_str(b, "overload    none so far\n");
+		return;
+	}
+	kp_buf_printf(b, "overload    %" PRIu64 " trips, the last by %s %"
+	    PRId64 " s ago", g->trips, kp_trip_name(g->cause),
+	    (kp_mono_now() - t->watch.tripped) / KP_NS_PER_S);
+	if (g->resting)
+		kp_buf_str(b, "; rests");
+	if (g->cut > 1)
+		kp_buf_printf(b, "; sampling is cut to one in %" PRIu32,
+		    g->cut);
+	kp_buf_u8(b, '\n');
+}
+
+static void
+json_guard(struct json *j, const struct target *t)
+{
+	const struct kp_guard *g = &t->watch.guard;
+
+	json_object(j, "overload");
+	json_uint(j, "memory_bytes", t->watch.load.memory);
+	json_int(j, "lag_us", t->watch.load.lag / KP_NS_PER_US);
+	json_uint(j, "backlog_percent", t->watch.load.backlog);
+	json_uint(j, "trips", g->trips);
+	json_string(j, "last_cause", kp_trip_name(g->cause));
+	json_bool(j, "resting", g->resting);
+	json_int(j, "next_rest_s", (g->rest > 0 ? g->rest : g->limits.pause) /
+	    KP_NS_PER_S);
+	json_uint(j, "cut", g->cut);
+	json_end(j);
+}
+
+/* What its monotonic clock has to do with kprofd's: how trees are laid out. */
+static void
+put_clock(struct kp_buf *b, const struct target *t)
+{
+	if (t->part.timed)
+		kp_buf_printf(b, "clock       %+.6f s to kprofd's, known to "
+		    "%.3f ms\n", (double)t->part.offset / (double)KP_NS_PER_S,
+		    (double)t->part.error / (double)KP_NS_PER_MS);
+}
+
+static void
+json_clock(struct json *j, const struct target *t)
+{
+	json_object(j, "clock");
+	json_bool(j, "known", t->part.timed);
+	json_int(j, "offset_ns", t->part.offset);
+	json_int(j, "error_ns", t->part.error);
+	json_uint(j, "steps", t->offset.stepped);
+	json_end(j);
+}
+
+/* Where tiers.conf asks for it. */
+static void
+put_messages(struct kp_buf *b, const struct target *t)
+{
+	if (target_conf(t)->messages)
+		kp_buf_printf(b, "messages    %s%s\n", t->mail.timed ? "timed" :
+		    "not timed: ", t->mail.timed ? "" : t->mail.why[0] != '\0' ?
+		    t->mail.why : "nothing is armed");
+}
+
+static void
+json_messages(struct json *j, const struct target *t)
+{
+	json_object(j, "messages");
+	json_bool(j, "wanted", target_conf(t)->messages);
+	json_bool(j, "timed", t->mail.timed);
+	json_string(j, "why", t->mail.why);
+	json_end(j);
+}
+
+/* Where others' patterns send their events to us: OTP 25 and 26. */
+static void
+put_foreign(struct kp_buf *b, const struct target *t)
+{
+	if (t->status.foreign > 0)
+		kp_buf_printf(b, "foreign     %" PRIu64 " events of others' "
+		    "patterns dropped; processes not traced because of them: %"
+		    PRIu64 "\n", t->status.foreign, t->status.ceded);
+}
+
+static void
+put_losses(struct kp_buf *b, const struct target *t)
+{
+	bool any = false;
+
+	for (int i = 0; i < KP_LOSS_COUNT; i++) {
+		if (t->lost_ever.n[i] == 0)
+			continue;
+		kp_buf_printf(b, "%s%s %" PRIu64 " %s",
+		    any ? ", " : "losses      ", kp_loss_name(i),
+		    t->lost_ever.n[i], kp_loss_unit(i));
+		any = true;
+	}
+	kp_buf_str(b, any ? "\n" : "losses      none\n");
+}
+
+static size_t
+in_flight(const struct target *t)
+{
+	return assembly_in_flight(&t->part);
+}
+
+/* ---- in words ---- */
+
+static void
+put_target(struct kp_buf *b, const struct target *t)
+{
+	char sampling[64];
+
+	kp_buf_printf(b, "target      %s: %s%s%s\n", t->node,
+	    t->in_set.failed ? "failed" :
+	    agent_state_name(agent_state(t->agent)),
+	    t->state_text[0] != '\0' ? ": " : "", t->state_text);
+	if (t->in_set.over)
+		return;
+	if (t->hello.otp != 0)
+		kp_buf_printf(b, "            OTP %d, %s, %s probe\n",
+		    t->hello.otp, t->hello.session ? "trace session" :
+		    "legacy tracing", t->native ? "native" : "relay");
+	kp_buf_printf(b, "sampling    %s\n",
+	    sampling_text(t, sampling, sizeof(sampling)));
+	kp_buf_printf(b, "events      %" PRIu64 " in %" PRIu64 " batches; "
+	    "agent's queue %" PRIu64 ", memory %" PRIu64 " KiB\n", t->events,
+	    t->batches, t->status.queue, t->status.memory / 1024);
+	kp_buf_printf(b, "requests    %" PRIu64 " assembled, %zu in flight; "
+	    "%" PRIu64 " entry calls at the last count\n",
+	    t->part.requests_ever, in_flight(t), t->status.entry_calls);
+	kp_buf_printf(b, "windows     %" PRIu64 " closed\n", t->windows);
+	put_clock(b, t);
+	put_messages(b, t);
+	put_foreign(b, t);
+}
+
+static void
+put_rest(struct kp_buf *b, const struct target *t)
+{
+	if (!t->in_set.over) {
+		put_cost(b, t);
+		put_hot(b, t);
+		put_guard(b, t);
+	}
+	put_losses(b, t);
+}
+
+static void
+put_more(struct kp_buf *b, const struct targets *ts)
+{
+	if (targets_more(ts) > 0)
+		kp_buf_printf(b, "            %zu more have no room: %d are "
+		    "profiled by one kprofd at most\n", targets_more(ts),
+		    TARGETS_MAX);
+}
+
+static void
+put_several(struct kp_buf *b, const struct status *s)
+{
+	unsigned shown = 0;
+	const struct target *t;
+
+	kp_buf_printf(b, "targets     %u of %u armed\n",
+	    targets_armed(s->targets), targets_count(s->targets));
+	put_more(b, s->targets);
+	store_put_text(b, s->store, s->o->db);
+	otlp_put_text(b, s->otlp);
+	for (unsigned i = 0; i < targets_count(s->targets); i++) {
+		t = targets_at(s->targets, i);
+		if (s->glob != NULL && !kp_glob(s->glob, t->node))
+			continue;
+		kp_buf_u8(b, '\n');
+		put_target(b, t);
+		put_rest(b, t);
+		shown++;
+	}
+	if (shown == 0 && s->glob != NULL)
+		kp_buf_printf(b, "\nno target matches '%s'\n", s->glob);
+}
+
+static void
+status_plain(struct kp_buf *b, const struct status *s)
+{
+	const struct target *t;
+
+	kp_buf_printf(b, "kprofd      " KP_VERSION ", running %" PRId64
+	    " s\n", s->up / KP_NS_PER_S);
+	if (targets_several(s->targets) || s->glob != NULL) {
+		put_several(b, s);
+		return;
+	}
+	t = targets_at(s->targets, 0);
+	put_target(b, t);
+	store_put_text(b, s->store, s->o->db);
+	otlp_put_text(b, s->otlp);
+	put_rest(b, t);
+}
+
+/* ---- as JSON ---- */
+
+static void
+json_losses(struct json *j, const struct kp_losses *l)
+{
+	json_object(j, "losses");
+	for (int i = 0; i < KP_LOSS_COUNT; i++)
+		json_uint(j, kp_loss_name(i), l->n[i]);
+	json_end(j);
+}
+
+static void
+json_counts(struct json *j, const struct target *t)
+{
+	json_uint(j, "events", t->events);
+	json_uint(j, "batches", t->batches);
+	json_uint(j, "agent_queue", t->status.queue);
+	json_uint(j, "agent_memory_bytes", t->status.memory);
+	json_uint(j, "requests", t->part.requests_ever);
+	json_uint(j, "in_flight", in_flight(t));
+	json_uint(j, "entry_calls", t->status.entry_calls);
+	json_uint(j, "windows", t->windows);
+	json_uint(j, "foreign_events", t->status.foreign);
+	json_uint(j, "ceded_processes", t->status.ceded);
+}
+
+/* Into the object that is open. */
+static void
+json_target(struct json *j, const struct target *t)
+{
+	json_string(j, "target", t->node);
+	json_string(j, "state", t->in_set.failed ? "failed" :
+	    agent_state_name(agent_state(t->agent)));
+	json_string(j, "state_text", t->state_text);
+	json_int(j, "otp", t->hello.otp);
+	json_string(j, "probe", t->native ? "native" : "relay");
+	json_int(j, "one_in", t->sampler.one_in);
+	json_counts(j, t);
+	json_clock(j, t);
+	json_messages(j, t);
+	json_cost(j, t);
+	json_hot(j, t);
+	json_guard(j, t);
+	json_losses(j, &t->lost_ever);
+}
+
+static void
+json_targets(struct json *j, const struct status *s)
+{
+	const struct target *t;
+
+	json_uint(j, "armed", targets_armed(s->targets));
+	json_uint(j, "targets_without_room", targets_more(s->targets));
+	json_array(j, "targets");
+	for (unsigned i = 0; i < targets_count(s->targets); i++) {
+		t = targets_at(s->targets, i);
+		if (s->glob != NULL && !kp_glob(s->glob, t->node))
+			continue;
+		json_object(j, NULL);
+		json_target(j, t);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+/* One target's figures stand in the outer object as well. */
+static void
+status_json(struct kp_buf *b, const struct status *s)
+{
+	struct json j;
+
+	json_begin(&j, b);
+	json_object(&j, NULL);
+	json_string(&j, "version", KP_VERSION);
+	json_int(&j, "up_s", s->up / KP_NS_PER_S);
+	if (!targets_several(s->targets))
+		json_target(&j, targets_at(s->targets, 0));
+	store_put_json(&j, s->store, s->o->db);
+	otlp_put_json(&j, s->otlp);
+	json_targets(&j, s);
+	json_end(&j);
+	kp_buf_u8(b, '\n');
+}
+
+void
+status_text(struct kp_buf *b, const struct status *s, bool json)
+{
+	if (json)
+		status_json(b, s);
+	else
+		status_plain(b, s);
+}

@@ -1,0 +1,95 @@
+/* deferred_free.c - see the header. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/deferred_free.h"
+
+struct entry {
+	void *what;
+	void (*free_fn)(void *);
+};
+
+struct past {
+	struct kp_store *store;
+	struct event *synced;
+	struct entry v[PAST_MAX];	/* oldest first */
+	size_t n;
+	size_t covered;		/* of them, by the running sync; 0: none */
+	bool ok;		/* of that sync */
+};
+
+/* On the writer's thread, or at once. */
+static void
+sync_done(void *ctx, bool ok)
+{
+	struct past *p = ctx;
+
+	p->ok = ok;
+	event_active(p->synced, EV_TIMEOUT, 0);
+}
+
+void
+past_tick(struct past *p)
+{
+	if (p->n == 0 || p->covered > 0)
+		return;
+	p->covered = p->n;
+	kp_store_sync(p->store, sync_done, p);
+}
+
+static void
+on_synced(evutil_socket_t fd, short what, void *ctx)
+{
+	struct past *p = ctx;
+	size_t n = p->covered;
+
+	(void)fd, (void)what;
+	p->covered = 0;
+	if (!p->ok)
+		return;		/* past_tick() tries again */
+	for (size_t i = 0; i < n; i++)
+		p->v[i].free_fn(p->v[i].what);
+	p->n -= n;
+	memmove(p->v, p->v + n, p->n * sizeof(p->v[0]));
+	past_tick(p);
+}
+
+struct past *
+past_new(struct event_base *base, struct kp_store *store)
+{
+	struct past *p = calloc(1, sizeof(*p));
+
+	if (p == NULL)
+		return NULL;
+	p->store = store;
+	p->synced = event_new(base, -1, 0, on_synced, p);
+	if (p->synced == NULL) {
+		free(p);
+		return NULL;
+	}
+	return p;
+}
+
+void
+past_free(struct past *p)
+{
+	if (p == NULL)
+		return;
+	for (size_t i = 0; i < p->n; i++)
+		p->v[i].free_fn(p->v[i].what);
+	event_free(p->synced);
+	free(p);
+}
+
+bool
+past_room(const struct past *p, size_t n)
+{
+	return p->n + n <= PAST_MAX;
+}
+
+void
+past_put(struct past *p, void *what, void (*free_fn)(void *))
+{
+	p->v[p->n++] = (struct entry){ what, free_fn };
+	past_tick(p);
+}

@@ -1,0 +1,85 @@
+/*
+ * dump_file.c - see the header.  The file is opened anew for every window, so
+ * that it may be rotated away; what cannot be written is told once.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/log.h"
+#include "daemon/dump_file.h"
+#include "report/report.h"
+
+#define TABLE_MAX (4u << 20)	/* bytes of one window's table */
+
+struct tables {
+	const char *path;	/* borrowed */
+	bool json, failed;
+};
+
+static void
+append(struct tables *t, const struct kp_buf *b)
+{
+	FILE *f = fopen(t->path, "ae");
+	bool ok = f != NULL;
+
+	if (f != NULL) {
+		ok = fwrite(b->p, 1, b->len, f) == b->len;
+		ok = fclose(f) == 0 && ok;
+	}
+	if (!ok && !t->failed)
+		log_warn("dump_file", NULL, "cannot write to '%s': %s",
+		    t->path, strerror(errno));
+	t->failed = !ok;
+}
+
+struct tables *
+tables_open(const char *path, bool json)
+{
+	struct tables *t = calloc(1, sizeof(*t));
+	FILE *f;
+
+	if (t == NULL)
+		return NULL;
+	f = fopen(path, "ae");
+	if (f == NULL) {
+		log_error("dump_file", NULL, "cannot write to '%s': %s (see "
+		    "-dump-file)", path, strerror(errno));
+		free(t);
+		return NULL;
+	}
+	fclose(f);
+	*t = (struct tables){ .path = path, .json = json };
+	return t;
+}
+
+void
+tables_window(struct tables *t, const struct kp_window *w,
+    const struct kp_conf *conf)
+{
+	struct report_opts opts = { .what = REPORT_BUSY };
+	struct report *r;
+	struct kp_buf b;
+
+	if (report_from_window(w, conf, &r) != KP_OK)
+		return;
+	kp_buf_init(&b, TABLE_MAX);
+	if (t->json) {
+		report_json(&b, r);
+	} else {
+		report_sort(r, NULL, opts.what);
+		report_table(&b, r, &opts);
+		kp_buf_u8(&b, '\n');
+	}
+	if (b.err == KP_OK)
+		append(t, &b);
+	kp_buf_free(&b);
+	report_free(r);
+}
+
+void
+tables_close(struct tables *t)
+{
+	free(t);
+}

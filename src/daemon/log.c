@@ -1,0 +1,223 @@
+/*
+ * log.c - see the header.
+ *
+ * Every line is one write to a file opened for appending: lines of several
+ * processes do not mix, and a file may be truncated or moved away at any
+ * time.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "daemon/log.h"
+#include "text/json.h"
+#include "text/text.h"
+#include "text/timefmt.h"
+
+#define MESSAGE_MAX 2048	/* bytes of a message; longer ones are cut */
+#define LINE_BYTES 32768	/* with escapes and fields */
+
+static struct {
+	struct log_opts o;
+	FILE *file;		/* NULL: stderr */
+	bool journal;		/* stderr is read by journald */
+	bool failed;		/* the last line was not written, and told */
+} out = { .o = { .name = "kprofd" } };
+
+/* Of the streams: libevent warns from every thread that has a loop. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static const struct {
+	const char *name, *prefix;
+	int priority;		/* of syslog(3) */
+} levels[] = {
+	[LOG_LEVEL_DEBUG] = { "debug", "", 7 },
+	[LOG_LEVEL_INFO] = { "info", "", 6 },
+	[LOG_LEVEL_WARNING] = { "warning", "warning: ", 4 },
+	[LOG_LEVEL_ERROR] = { "error", "", 3 },
+};
+
+/*
+ * journald names the device and inode of the stream that it reads, so that
+ * one who was started with another stderr does not take it for that.
+ * Source: systemd.exec(5), JOURNAL_STREAM; the prefixes: sd-daemon(3).
+ */
+static bool
+stderr_is_journal(void)
+{
+	const char *env = getenv("JOURNAL_STREAM");
+	uintmax_t dev, ino;
+	struct stat st;
+
+	return env != NULL && sscanf(env, "%ju:%ju", &dev, &ino) == 2 &&
+	    fstat(STDERR_FILENO, &st) == 0 && st.st_dev == dev &&
+	    st.st_ino == ino;
+}
+
+static FILE *
+file_open(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
+	FILE *f = fd >= 0 ? fdopen(fd, "a") : NULL;
+
+	if (f == NULL && fd >= 0)
+		close(fd);
+	if (f != NULL)
+		setvbuf(f, NULL, _IOFBF, LINE_BYTES);
+	return f;
+}
+
+bool
+log_open(const struct log_opts *o)
+{
+	out.o = *o;
+	out.journal = stderr_is_journal();
+	if (o->file == NULL)
+		return true;
+	out.file = file_open(o->file);
+	if (out.file == NULL)
+		log_error("log", NULL, "cannot write to '%s': %s (see "
+		    "-log-file)", o->file, strerror(errno));
+	return out.file != NULL;
+}
+
+void
+log_close(void)
+{
+	if (out.file != NULL)
+		fclose(out.file);
+	out.file = NULL;
+}
+
+bool
+log_has_file(void)
+{
+	return out.file != NULL;
+}
+
+void
+log_reopen(void)
+{
+	FILE *f = file_open(out.o.file);
+
+	if (f == NULL) {
+		log_error("log", NULL, "cannot open '%s' again: %s; the log "
+		    "goes on into the old file", out.o.file, strerror(errno));
+		return;
+	}
+	pthread_mutex_lock(&lock);
+	fclose(out.file);
+	out.file = f;
+	pthread_mutex_unlock(&lock);
+	log_debug("log", NULL, "opened '%s' again", out.o.file);
+}
+
+/* ---- lines ---- */
+
+static void
+put_json(struct kp_buf *b, const struct log_entry *e, const char *message)
+{
+	const struct log_field *f;
+	struct json j;
+
+	json_begin(&j, b);
+	json_object(&j, NULL);
+	json_time(&j, "time", kp_wall_now());
+	json_string(&j, "level", levels[e->level].name);
+	json_string(&j, "event", e->event);
+	if (e->target != NULL)
+		json_string(&j, "target", e->target);
+	else
+		json_null(&j, "target");
+	json_string(&j, "message", message);
+	json_object(&j, "fields");
+	for (f = e->fields; f < e->fields + LOG_FIELDS_MAX && f->key != NULL;
+	    f++)
+		if (f->text != NULL)
+			json_string(&j, f->key, f->text);
+		else
+			json_int(&j, f->key, f->number);
+	json_end(&j);
+	json_end(&j);
+	kp_buf_u8(b, '\n');
+}
+
+/* A file gets the time; journald has it, and the name, and reads the level. */
+static void
+put_text(struct kp_buf *b, const struct log_entry *e, const char *message,
+    bool to_stderr)
+{
+	char when[WHEN_MAX];
+
+	if (!to_stderr)
+		kp_buf_printf(b, "%s ", when_iso(when, kp_wall_now()));
+	if (to_stderr && out.journal)
+		kp_buf_printf(b, "<%d>", levels[e->level].priority);
+	else
+		kp_buf_printf(b, "%s: ", out.o.name);
+	kp_buf_str(b, levels[e->level].prefix);
+	text_put(b, message);
+	kp_buf_u8(b, '\n');
+}
+
+static void
+write_line(FILE *to, const struct log_entry *e, const char *message)
+{
+	struct kp_buf b;
+	bool ok;
+	int error;
+
+	kp_buf_init(&b, LINE_BYTES);
+	if (out.o.json)
+		put_json(&b, e, message);
+	else
+		put_text(&b, e, message, to == stderr);
+	ok = b.err == KP_OK && fwrite(b.p, 1, b.len, to) == b.len &&
+	    fflush(to) == 0;
+	error = errno;
+	kp_buf_free(&b);
+	if (!ok && to != stderr && !out.failed)
+		fprintf(stderr, "%s: cannot write to '%s': %s\n", out.o.name,
+		    out.o.file, strerror(error));
+	if (to != stderr)
+		out.failed = !ok;
+}
+
+void
+log_put(const struct log_entry *e, const char *fmt, ...)
+{
+	char message[MESSAGE_MAX];
+	va_list ap;
+
+	if (e->level == LOG_LEVEL_DEBUG && !out.o.verbose)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	pthread_mutex_lock(&lock);
+	if (out.file != NULL)
+		write_line(out.file, e, message);
+	/* The last words are for whoever started it, too. */
+	if (out.file == NULL || e->level == LOG_LEVEL_ERROR)
+		write_line(stderr, e, message);
+	pthread_mutex_unlock(&lock);
+}
+
+unsigned
+log_streams(FILE *to[2])
+{
+	unsigned n = 0;
+
+	if (out.o.json)
+		return 0;
+	if (out.file != NULL)
+		to[n++] = out.file;
+	to[n++] = stderr;
+	return n;
+}

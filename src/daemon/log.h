@@ -1,0 +1,80 @@
+/*
+ * log.h - what kprofd tells people and their programs while it runs: one
+ * line each, on stderr or in a file, as text or as JSON.
+ *
+ * An entry names its event by a short word, as in the database's view
+ * `events` where it stands there too, and the target that it is about.
+ * Whatever the texts hold (they come from targets), a line is one line, has
+ * nothing that a terminal obeys, and in JSON is valid.  Only the edges log;
+ * the core returns errors.  Entries may come from any thread, the rest from
+ * one only.
+ */
+#ifndef KPROFD_DAEMON_LOG_H
+#define KPROFD_DAEMON_LOG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define LOG_FIELDS_MAX 4
+
+enum log_level {
+	LOG_LEVEL_DEBUG,	/* only with -verbose */
+	LOG_LEVEL_INFO,
+	LOG_LEVEL_WARNING,
+	LOG_LEVEL_ERROR		/* on stderr too, where the log is a file */
+};
+
+/* What a program would have to fish out of the text. */
+struct log_field {
+	const char *key;	/* NULL: no more of them */
+	const char *text;	/* NULL: it is the number */
+	int64_t number;
+};
+
+/* Everything is borrowed during the call. */
+struct log_entry {
+	enum log_level level;
+	const char *event;
+	const char *target;	/* NULL: about kprofd itself */
+	struct log_field fields[LOG_FIELDS_MAX];
+};
+
+struct log_opts {
+	const char *name;	/* opens every line of text; borrowed */
+	const char *file;	/* appended to; NULL: stderr; borrowed */
+	bool json, verbose;
+};
+
+/* False: the file cannot be opened, which has been told on stderr. */
+bool log_open(const struct log_opts *o);
+void log_close(void);
+/* Is there a file that log_reopen() opens by its name once more? */
+bool log_has_file(void);
+/* Where that fails the log goes on into the file that is open. */
+void log_reopen(void);
+
+/* One entry; the format makes its message. */
+void log_put(const struct log_entry *e, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Shorthands for an entry without fields. */
+#define LOG_ENTRY(l, e, t) \
+	(&(struct log_entry){ .level = (l), .event = (e), .target = (t) })
+#define log_debug(e, t, ...) \
+	log_put(LOG_ENTRY(LOG_LEVEL_DEBUG, e, t), __VA_ARGS__)
+#define log_info(e, t, ...) \
+	log_put(LOG_ENTRY(LOG_LEVEL_INFO, e, t), __VA_ARGS__)
+#define log_warn(e, t, ...) \
+	log_put(LOG_ENTRY(LOG_LEVEL_WARNING, e, t), __VA_ARGS__)
+#define log_error(e, t, ...) \
+	log_put(LOG_ENTRY(LOG_LEVEL_ERROR, e, t), __VA_ARGS__)
+
+/*
+ * For texts of several lines, such as a mistake with its source line below
+ * it: the streams that take plain text, at most two, how many in the result.
+ * None where the log is JSON.
+ */
+unsigned log_streams(FILE *to[2]);
+
+#endif

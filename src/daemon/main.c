@@ -1,0 +1,34 @@
+/* main.c - kprofd: options in, exit status out. */
+#include <signal.h>
+
+#include "daemon/daemon.h"
+#include "daemon/log.h"
+#include "daemon/log_libevent.h"
+
+int
+main(int argc, char **argv)
+{
+	struct log_opts log = { .name = "kprofd" };
+	struct options o;
+	int status;
+
+	switch (options_parse(&o, argc, argv)) {
+	case 0:
+		break;
+	case 1:
+		return 0;
+	default:
+		return 2;
+	}
+	log.file = o.log_file;
+	log.json = o.log_json;
+	log.verbose = o.verbose;
+	if (!log_open(&log))
+		return 1;
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);	/* EFBIG says it: a full disk */
+	log_libevent();
+	status = daemon_run(&o);
+	log_close();
+	return status;
+}

@@ -1,0 +1,44 @@
+/*
+ * options.h - kprofd's command line.
+ */
+#ifndef KPROFD_DAEMON_OPTIONS_H
+#define KPROFD_DAEMON_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "kprofd/clock.h"
+#include "store/rollup/retain.h"
+#include "target/agent.h"
+
+#define TARGETS_MAX 64
+#define MATCHES_MAX 16
+
+struct options {
+	const char *targets[TARGETS_MAX];
+	unsigned ntargets;
+	const char *target_file;
+	const char *seed;		/* of a cluster; NULL: none */
+	const char *matches[MATCHES_MAX];
+	unsigned nmatches;
+	kp_dur_ns forget;		/* a node that left the cluster */
+	const char *tiers, *db, *name, *cookie_file, *control, *dump_file,
+	    *log_file, *http, *http_token_file, *otlp, *otlp_header_file;
+	enum agent_probe probe;
+	const char *probe_library;
+	kp_dur_ns interval, duration;	/* duration 0: until told to end */
+	uint64_t requests;		/* 0: no limit */
+	struct kp_retain retain;
+	uint64_t max_db;		/* bytes; 0: no limit */
+	bool print_calls, check, verbose, dump_json, log_json;
+	char control_path[4096];
+	char library_path[4096 + 64];	/* probe_library, if not given */
+};
+
+/*
+ * 0: go on; 1: done (-h, -version); 2: wrong usage, told on stderr.
+ * The struct borrows argv's strings.
+ */
+int options_parse(struct options *o, int argc, char **argv);
+
+#endif

@@ -1,0 +1,24 @@
+/*
+ * otlp_health.h - what becomes of what is sent to the collector of -otlp: in
+ * the log when it changes, in `kprof status`, and among the metrics.
+ */
+#ifndef KPROFD_DAEMON_OTLP_HEALTH_H
+#define KPROFD_DAEMON_OTLP_HEALTH_H
+
+#include "export/otlp.h"
+#include "kprofd/buf.h"
+#include "text/json.h"
+
+/* What was told last; all zero at first. */
+struct otlp_watch {
+	bool failing;
+	uint64_t refused, lost;
+};
+
+/* Each does nothing where x is NULL: there is no collector. */
+void otlp_watch(struct otlp_watch *w, struct otlp *x);
+void otlp_put_text(struct kp_buf *b, struct otlp *x);
+void otlp_put_json(struct json *j, struct otlp *x);
+void otlp_put_vitals(struct kp_buf *b, struct otlp *x);
+
+#endif

@@ -1,0 +1,51 @@
+/*
+ * overload.h - the overload guard's eyes and words: looks at what kprofd has and
+ * how far it is behind, and tells of trips and of what they cost.
+ */
+#ifndef KPROFD_DAEMON_OVERLOAD_H
+#define KPROFD_DAEMON_OVERLOAD_H
+
+#include "kprofd/guard.h"
+#include "store/store.h"
+#include "target/agent.h"
+
+struct watch {
+	struct kp_guard guard;
+	struct kp_lag lag;
+	struct kp_load load;
+	kp_mono_ns looked;	/* at memory and backlog */
+	/* the last trip */
+	kp_mono_ns tripped;
+	struct agent_status before;	/* the last one before it */
+	size_t in_flight;	/* requests lost with it */
+	bool untold;		/* what it cost is not known yet */
+};
+
+void watch_init(struct watch *w, const struct kp_overload *limits);
+/*
+ * What the target sent at `sent` is handled now.  store may be NULL.  Returns
+ * which of kprofd's own limits is passed.
+ */
+enum kp_trip watch_look(struct watch *w, struct kp_store *store,
+    kp_target_ns sent, kp_mono_ns now);
+/* Has kprofd more memory than it may, by the last look?  Armed or not. */
+bool watch_full(const struct watch *w);
+/* Which limit that was, in words. */
+void watch_words(const struct watch *w, enum kp_trip cause, char *text,
+    size_t n);
+/* Returns for how long to rest; st: the last status. */
+kp_dur_ns watch_trip(struct watch *w, enum kp_trip cause,
+    const struct agent_status *st, size_t in_flight, kp_mono_ns now);
+/* Returns for how much longer to rest; 0: go on. */
+kp_dur_ns watch_rested(struct watch *w, struct kp_store *store,
+    kp_mono_ns now);
+/* The connection was lost: what came of the trip will not be known. */
+void watch_forget(struct watch *w);
+/*
+ * A status, while armed.  True once after each trip: text says how long it
+ * was, and what was lost.
+ */
+bool watch_after(struct watch *w, const struct agent_status *st,
+    kp_mono_ns now, char *text, size_t n);
+
+#endif

@@ -1,0 +1,149 @@
+/* print.c - see the header. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/print.h"
+#include "text/text.h"
+
+#define LINE_BYTES 4096	/* names are bounded: longer ones are cut */
+#define PLAN_NAME_MAX 600	/* M:F/A: two atoms of 255 bytes */
+
+static void
+put_time(struct kp_buf *b, kp_wall_ns t)
+{
+	time_t s = (time_t)(t / KP_NS_PER_S);
+	char text[32];
+	struct tm tm;
+
+	localtime_r(&s, &tm);
+	strftime(text, sizeof(text), "%H:%M:%S", &tm);
+	kp_buf_printf(b, "%s.%06d  ", text, (int)(t % KP_NS_PER_S / 1000));
+}
+
+/* A foreign name in a column of its own. */
+static void
+put_name(struct kp_buf *b, const char *name, size_t width)
+{
+	size_t start = b->len, w;
+
+	text_put(b, name);
+	kp_buf_cstr(b);
+	w = b->err == KP_OK ? text_width((const char *)b->p + start) : 0;
+	for (; w < width; w++)
+		kp_buf_u8(b, ' ');
+	kp_buf_u8(b, ' ');
+}
+
+static void
+print_call(const struct kp_requests *rs, const struct kp_request *rq,
+    const struct kp_call *c, kp_dur_ns offset, const char *const *nodes)
+{
+	struct kp_buf b;
+	char pid[48];
+
+	kp_buf_init(&b, LINE_BYTES);
+	put_time(&b, c->start + offset);
+	put_name(&b, kp_requests_identity(rs, rq->identity), 16);
+	put_name(&b, kp_requests_fn(rs, c->fn)->text, 32);
+	if (c->outcome == KP_RETURNED || c->outcome == KP_RAISED)
+		kp_buf_printf(&b, "%11.3f ms",
+		    (double)(c->end - c->start) / 1e6);
+	else
+		kp_buf_printf(&b, "%14s", "-");
+	kp_buf_printf(&b, "  %-12s %s%s",
+	    kp_proc_text(c->proc, pid, sizeof(pid)),
+	    kp_outcome_name(c->outcome), c->async ? " async" : "");
+	if (nodes != NULL)
+		kp_buf_printf(&b, "  %s", nodes[c->node]);
+	kp_buf_u8(&b, '\n');
+	fputs(kp_buf_cstr(&b), stdout);
+	kp_buf_free(&b);
+}
+
+void
+print_request(struct print_limit *l, const struct kp_requests *rs,
+    const struct kp_request *rq, kp_dur_ns offset, const char *const *nodes,
+    kp_mono_ns now)
+{
+	if (now - l->second >= KP_NS_PER_S) {
+		if (l->left_out > 0)
+			printf("... %llu calls not printed\n",
+			    (unsigned long long)l->left_out);
+		*l = (struct print_limit){ .second = now };
+		fflush(stdout);
+	}
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		if (l->printed == PRINT_CALLS_A_SECOND) {
+			l->left_out += rq->ncalls - i;
+			return;
+		}
+		l->printed++;
+		print_call(rs, rq, &rq->calls[i], offset, nodes);
+	}
+}
+
+static void
+put_tiers(struct kp_buf *b, const struct kp_conf *c, uint64_t tiers)
+{
+	const char *sep = "";
+
+	for (size_t i = 0; i < c->ntiers; i++)
+		if ((tiers >> i & 1) != 0) {
+			kp_buf_str(b, sep);
+			text_put(b, c->tiers[i].name);
+			sep = ", ";
+		}
+	kp_buf_str(b, tiers == 0 ? "-\n" : "\n");
+}
+
+static const char *
+plan_name(char *text, size_t n, const struct kp_plan_item *p)
+{
+	snprintf(text, n, "%s:%s/%u", p->mod, p->fun, p->arity);
+	return text;
+}
+
+/* Of the column of names. */
+static size_t
+plan_width(const struct kp_plan *plan)
+{
+	char text[PLAN_NAME_MAX];
+	size_t width = 40, w;
+
+	for (size_t i = 0; i < plan->n; i++) {
+		w = text_width(plan_name(text, sizeof(text), &plan->v[i]));
+		width = w > width ? w : width;
+	}
+	return width;
+}
+
+void
+print_plan(const struct kp_conf *c, const struct kp_plan *plan,
+    const char *node)
+{
+	char text[PLAN_NAME_MAX];
+	int width = (int)plan_width(plan);
+	struct kp_buf b;
+
+	if (node != NULL)
+		printf("%s:\n", node);
+	printf("%-*s %9s  %-7s %s\n", width, "FUNCTION", "CALLS/S", "AS",
+	    "TIERS");
+	for (size_t i = 0; i < plan->n; i++) {
+		const struct kp_plan_item *p = &plan->v[i];
+
+		kp_buf_init(&b, LINE_BYTES);
+		put_name(&b, plan_name(text, sizeof(text), p), (size_t)width);
+		if (p->rate >= 0)
+			kp_buf_printf(&b, "%9lld", (long long)p->rate);
+		else
+			kp_buf_printf(&b, "%9s", "?");
+		kp_buf_printf(&b, "  %-7s ", p->entry ? "entry" :
+		    p->clears ? "clear" : p->exact ? "exact" : "call");
+		put_tiers(&b, c, p->tiers);
+		fputs(kp_buf_cstr(&b), stdout);
+		kp_buf_free(&b);
+	}
+	fflush(stdout);
+}

@@ -1,0 +1,597 @@
+/*
+ * assembly.c - see the header.
+ *
+ * Parts are known to the requests by an index, which another node may have
+ * later; names of nodes are kept for good, because trees with calls there may
+ * wait for the store long after a node has gone.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/target/assembly.h"
+#include "daemon/target/mail_sum.h"
+
+struct assembly_requests {
+	struct assembly *a;
+	const struct kp_conf *conf;		/* borrowed */
+	struct kp_requests *rs;
+	/* by index; names also of those that have gone */
+	struct assembly_part *parts[KP_NODES_MAX];
+	struct kp_stats *stats[KP_NODES_MAX];
+	const char *names[KP_NODES_MAX];
+};
+
+struct assembly {
+	struct kp_store *store;
+	struct assembly_requests *now, *next;	/* next: during a reload */
+	struct assembly_part *parts[KP_NODES_MAX];	/* all there are */
+	unsigned n;
+	char **names;		/* of all nodes there ever were */
+	size_t nnames;
+	kp_dur_ns *self;	/* scratch for trees */
+	uint32_t selfcap;
+};
+
+/* ---- trees ---- */
+
+static bool
+self_room(struct assembly *a, uint32_t n)
+{
+	kp_dur_ns *v;
+
+	if (n <= a->selfcap)
+		return true;
+	v = realloc(a->self, n * sizeof(*v));
+	if (v == NULL)
+		return false;
+	a->self = v;
+	a->selfcap = n;
+	return true;
+}
+
+static const char *
+first_tier(const struct kp_conf *conf, const struct kp_fn *fn)
+{
+	for (size_t i = 0; i < conf->ntiers; i++)
+		if ((fn->tiers >> i & 1) != 0)
+			return conf->tiers[i].name;
+	return "";
+}
+
+static void
+tree_call(const struct assembly_requests *in, const struct kp_request *rq,
+    uint32_t i, struct kp_tree_call *out)
+{
+	const struct kp_call *c = &rq->calls[i];
+	const struct kp_fn *fn = kp_requests_fn(in->rs, c->fn);
+	bool timed = c->outcome == KP_RETURNED || c->outcome == KP_RAISED;
+
+	*out = (struct kp_tree_call){ .fn = fn->text,
+		.tier = first_tier(in->conf, fn), .start = c->start - rq->start,
+		.total = timed ? c->end - c->start : -1,
+		.self = in->a->self[i], .parent = c->parent,
+		.outcome = c->outcome, .async = c->async,
+		.node = in->names[c->node] };
+	kp_proc_text(c->proc, out->pid, sizeof(out->pid));
+}
+
+/* Into the memory behind the calls. */
+static void
+tree_waits(const struct assembly_requests *in, const struct mail_sums *sums,
+    struct kp_tree *tree)
+{
+	struct kp_tree_wait *w = (struct kp_tree_wait *)(void *)
+	    &tree->calls[tree->ncalls];
+
+	tree->waits = w;
+	tree->nwaits = sums->n;
+	for (uint32_t i = 0; i < sums->n; i++, w++) {
+		*w = (struct kp_tree_wait){ .wait = sums->v[i].wait,
+			.messages = sums->v[i].messages,
+			.away = sums->v[i].away, .max = sums->v[i].max,
+			.node = in->names[sums->v[i].of.node],
+			.receiver = kp_requests_receiver(in->rs,
+			    sums->v[i].of.receiver) };
+		kp_proc_text(sums->v[i].of.proc, w->pid, sizeof(w->pid));
+	}
+}
+
+/*
+ * By the clock of the windows: a target's own may be another one, and a VM goes
+ * on with the time that it began with when the clock is set.  Until its clock is
+ * known, or where that cannot be true, as the target says.
+ */
+static kp_wall_ns
+wall_time(const struct assembly_part *p, kp_target_ns t)
+{
+	kp_dur_ns by = p->window_start - p->window_begun;
+	kp_wall_ns at;
+
+	if (!p->timed || __builtin_add_overflow(p->offset, by, &by) ||
+	    __builtin_add_overflow(t, by, &at))
+		return t + p->time_offset;
+	return at;
+}
+
+/* NULL: out of memory. */
+static struct kp_tree *
+make_tree(struct assembly_part *p, const struct kp_request *rq)
+{
+	struct mail_sums sums;
+	const struct kp_wait *waits;
+	struct kp_tree *tree;
+	uint32_t n;
+
+	waits = kp_requests_waits(p->in->rs, &n);
+	mail_sum(waits, n, &sums);
+	if (!self_room(p->a, rq->ncalls) ||
+	    kp_request_self(rq, p->a->self) != KP_OK ||
+	    (tree = malloc(sizeof(*tree) +
+	    rq->ncalls * sizeof(tree->calls[0]) +
+	    sums.n * sizeof(tree->waits[0]))) == NULL)
+		return NULL;
+	*tree = (struct kp_tree){ .node = p->node, .label = rq->label,
+		.identity = kp_requests_identity(p->in->rs, rq->identity),
+		.parent_label = rq->parent_label, .weight = rq->weight,
+		.start = wall_time(p, rq->start),
+		.total = rq->end - rq->start, .outcome = rq->outcome,
+		.ncalls = rq->ncalls };
+	for (uint32_t i = 0; i < rq->ncalls; i++)
+		tree_call(p->in, rq, i, &tree->calls[i]);
+	tree_waits(p->in, &sums, tree);
+	return tree;
+}
+
+/* Slow ones go to the store at once, and the slowest when the window closes. */
+static void
+keep_tree(struct assembly_part *p, const struct kp_request *rq)
+{
+	kp_dur_ns total = rq->end - rq->start;
+	bool slow = total >= p->in->conf->slow;
+	struct kp_tree *tree;
+
+	if (slow && p->trees < ASSEMBLY_TREES_MAX &&
+	    (tree = make_tree(p, rq)) != NULL) {
+		p->trees++;
+		kp_store_tree(p->a->store, tree);
+		kp_tail_put(&p->tail, rq->identity, total, rq->ncalls, NULL);
+		return;
+	}
+	tree = kp_tail_wants(&p->tail, rq->identity, total, rq->ncalls) ?
+	    make_tree(p, rq) : NULL;
+	if (tree != NULL)
+		kp_tail_put(&p->tail, rq->identity, total, rq->ncalls, tree);
+	p->trees_lost += slow;
+}
+
+static void
+store_tree(void *ctx, void *tree)
+{
+	struct assembly *a = ctx;
+
+	kp_store_tree(a->store, tree);
+}
+
+/* ---- requests out ---- */
+
+static void
+on_request(void *ctx, const struct kp_request *rq)
+{
+	struct assembly_requests *in = ctx;
+	struct assembly_part *p = in->parts[rq->node];
+
+	p->requests_ever++;
+	kp_stats_request(p->stats, rq);
+	if (in->conf->messages)
+		kp_stats_waits(p->stats, rq);
+	if (in->a->store != NULL)
+		keep_tree(p, rq);
+	p->ops->on_request(p->ctx, rq);
+}
+
+static void
+on_late(void *ctx, const struct kp_late_call *c)
+{
+	struct assembly_requests *in = ctx;
+
+	kp_stats_late(in->stats[c->node], c);
+}
+
+static void
+on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
+{
+	struct assembly_requests *in = ctx;
+	struct assembly_part *p = in->parts[node];
+
+	p->ops->on_runaway(p->ctx, fn);
+}
+
+static void
+on_unbounded(void *ctx, uint32_t node, uint32_t line)
+{
+	struct assembly_requests *in = ctx;
+	struct assembly_part *p = in->parts[node];
+
+	p->ops->on_unbounded(p->ctx, line);
+}
+
+static void
+on_receiver(void *ctx, uint32_t node, uint64_t proc)
+{
+	struct assembly_requests *in = ctx;
+	struct assembly_part *p = in->parts[node];
+
+	p->ops->on_receiver(p->ctx, proc);
+}
+
+/* ---- what one configuration has ---- */
+
+static void
+requests_free(struct assembly_requests *in)
+{
+	if (in == NULL)
+		return;
+	kp_requests_free(in->rs);
+	free(in);
+}
+
+static struct assembly_requests *
+requests_new(struct assembly *a, const struct kp_conf *conf)
+{
+	struct assembly_requests *in = calloc(1, sizeof(*in));
+	struct kp_requests_opts ro = { .conf = conf, .on_request = on_request,
+		.on_late = on_late, .on_runaway = on_runaway,
+		.on_unbounded = on_unbounded, .on_receiver = on_receiver,
+		.ctx = in };
+
+	if (in == NULL)
+		return NULL;
+	in->a = a;
+	in->conf = conf;
+	in->rs = kp_requests_new(&ro);
+	if (in->rs == NULL) {
+		free(in);
+		return NULL;
+	}
+	return in;
+}
+
+/* What is known of the node. */
+static void
+place_tell(const struct assembly_part *p, struct kp_requests *rs, uint32_t i)
+{
+	if (i == KP_NONE)
+		return;
+	if (p->otp != 0)
+		kp_requests_release(rs, i, p->otp);
+	if (p->native)
+		kp_requests_native(rs, i, p->all_exact);
+	if (p->timed)
+		kp_requests_offset(rs, i, p->offset, p->error);
+}
+
+/* Its place there; KP_NONE: there is none, and nothing has changed. */
+static uint32_t
+place_take(struct assembly_requests *in, struct assembly_part *p,
+    struct kp_stats *stats)
+{
+	uint32_t i = kp_requests_node(in->rs, p->node);
+
+	if (i == KP_NONE)
+		return KP_NONE;
+	in->parts[i] = p;
+	in->stats[i] = stats;
+	in->names[i] = p->node;
+	place_tell(p, in->rs, i);
+	if (p->otp != 0)
+		kp_stats_release(stats, p->gc_shared);
+	return i;
+}
+
+static void
+place_leave(struct assembly_part *p, enum kp_loss cause)
+{
+	if (p->index == KP_NONE)
+		return;
+	kp_requests_remove(p->in->rs, p->index, cause);
+	p->in->parts[p->index] = NULL;
+	p->in->stats[p->index] = NULL;
+}
+
+static struct kp_stats *
+stats_new(const struct assembly_requests *in, const char *node)
+{
+	struct kp_stats *st = kp_stats_new(in->conf, node);
+
+	if (st == NULL)
+		return NULL;
+	kp_stats_names(st, in->rs);
+	kp_stats_peers(st, in->stats);
+	return st;
+}
+
+/* ---- beginning and end ---- */
+
+struct assembly *
+assembly_new(struct kp_store *store, const struct kp_conf *conf)
+{
+	struct assembly *a = calloc(1, sizeof(*a));
+
+	if (a == NULL)
+		return NULL;
+	a->store = store;
+	a->now = requests_new(a, conf);
+	if (a->now == NULL) {
+		free(a);
+		return NULL;
+	}
+	return a;
+}
+
+void
+assembly_free(struct assembly *a)
+{
+	if (a == NULL)
+		return;
+	requests_free(a->now);
+	requests_free(a->next);
+	for (size_t i = 0; i < a->nnames; i++)
+		free(a->names[i]);
+	free(a->names);
+	free(a->self);
+	free(a);
+}
+
+/* NULL: out of memory. */
+static const char *
+name_keep(struct assembly *a, const char *node)
+{
+	char **v;
+
+	for (size_t i = 0; i < a->nnames; i++)
+		if (strcmp(a->names[i], node) == 0)
+			return a->names[i];
+	v = realloc(a->names, (a->nnames + 1) * sizeof(*v));
+	if (v == NULL)
+		return NULL;
+	a->names = v;
+	v[a->nnames] = strdup(node);
+	return v[a->nnames] != NULL ? v[a->nnames++] : NULL;
+}
+
+enum kp_err
+assembly_part_begin(struct assembly_part *p, struct assembly *a,
+    const char *node, const struct assembly_ops *ops, void *ctx)
+{
+	*p = (struct assembly_part){ .a = a, .ops = ops, .ctx = ctx,
+		.in = a->now, .index = KP_NONE, .next.index = KP_NONE,
+		.window_start = kp_wall_now(),
+		.window_begun = kp_mono_now() };
+	if (a->n == KP_NODES_MAX || (p->node = name_keep(a, node)) == NULL ||
+	    (p->stats = stats_new(a->now, p->node)) == NULL)
+		return KP_ENOMEM;
+	p->tail.per_identity = a->store != NULL ? a->now->conf->keep_slowest :
+	    0;
+	a->parts[a->n++] = p;
+	assembly_join(p);
+	return KP_OK;
+}
+
+bool
+assembly_join(struct assembly_part *p)
+{
+	if (p->index == KP_NONE)
+		p->index = place_take(p->in, p, p->stats);
+	return p->index != KP_NONE;
+}
+
+/* The index stays: what was lost there is asked for once more. */
+void
+assembly_part_leave(struct assembly_part *p, enum kp_loss cause)
+{
+	struct assembly *a = p->a;
+
+	place_leave(p, cause);
+	for (unsigned i = 0; i < a->n; i++)
+		if (a->parts[i] == p)
+			a->parts[i] = a->parts[--a->n];
+}
+
+void
+assembly_part_end(struct assembly_part *p)
+{
+	kp_tail_free(&p->tail);
+	kp_stats_free(p->next.stats);
+	kp_stats_free(p->stats);
+}
+
+/* ---- events in ---- */
+
+const struct kp_conf *
+assembly_conf(const struct assembly_part *p)
+{
+	return p->in->conf;
+}
+
+const struct kp_requests *
+assembly_requests(const struct assembly_part *p)
+{
+	return p->in->rs;
+}
+
+const char *const *
+assembly_nodes(const struct assembly_part *p)
+{
+	return p->in->names;
+}
+
+void
+assembly_told(struct assembly_part *p, int otp, bool gc_shared, bool native,
+    bool all_exact)
+{
+	p->otp = otp;
+	p->gc_shared = gc_shared;
+	p->native = native;
+	p->all_exact = all_exact;
+	kp_stats_release(p->stats, gc_shared);
+	place_tell(p, p->in->rs, p->index);
+}
+
+void
+assembly_offset(struct assembly_part *p, kp_dur_ns offset, kp_dur_ns error)
+{
+	p->timed = true;
+	p->offset = offset;
+	p->error = error;
+	if (p->index != KP_NONE)
+		kp_requests_offset(p->in->rs, p->index, offset, error);
+}
+
+void
+assembly_events(struct assembly_part *p, const struct kp_event *ev, size_t n)
+{
+	if (p->index != KP_NONE)
+		kp_requests_events(p->in->rs, p->index, ev, n);
+}
+
+void
+assembly_pass(struct assembly_part *p, const struct kp_event *ev)
+{
+	if (p->index != KP_NONE)
+		kp_requests_pass(p->in->rs, p->index, ev);
+}
+
+void
+assembly_name_receiver(struct assembly_part *p, uint64_t proc,
+    struct kp_span name)
+{
+	kp_requests_name_receiver(p->in->rs, proc, name);
+}
+
+void
+assembly_expire(struct assembly_part *p, kp_target_ns now)
+{
+	if (p->index != KP_NONE)
+		kp_requests_expire(p->in->rs, p->index, now);
+}
+
+void
+assembly_abandon(struct assembly_part *p, enum kp_loss cause)
+{
+	if (p->index != KP_NONE)
+		kp_requests_abandon(p->in->rs, p->index, cause);
+}
+
+size_t
+assembly_in_flight(const struct assembly_part *p)
+{
+	return p->index != KP_NONE ?
+	    kp_requests_in_flight(p->in->rs, p->index) : 0;
+}
+
+size_t
+assembly_oldest(const struct assembly_part *p, struct kp_flight *v, size_t max)
+{
+	kp_target_ns now = p->timed ? kp_mono_now() - p->offset : INT64_MIN;
+
+	return p->index == KP_NONE ? 0 :
+	    kp_requests_oldest(p->in->rs, p->index, now, v, max);
+}
+
+const char *
+assembly_tier(const struct assembly_part *p, const struct kp_fn *fn)
+{
+	return first_tier(p->in->conf, fn);
+}
+
+uint64_t
+assembly_entries(const struct assembly_part *p)
+{
+	return p->index != KP_NONE ?
+	    kp_requests_entries(p->in->rs, p->index) : 0;
+}
+
+struct kp_window *
+assembly_rotate(struct assembly_part *p, kp_wall_ns now, kp_mono_ns at)
+{
+	kp_wall_ns end = kp_wall_end(p->window_start, at - p->window_begun,
+	    now);
+	struct kp_window *w = kp_stats_rotate(p->stats, p->window_start, end);
+
+	if (w == NULL)
+		return NULL;
+	if (p->index != KP_NONE)
+		kp_requests_losses(p->in->rs, p->index, &w->losses);
+	w->losses.n[KP_LOSS_TREE] += p->trees_lost;
+	p->trees_lost = 0;
+	p->trees = 0;
+	p->window_start = now;
+	p->window_begun = at;
+	kp_tail_take(&p->tail, store_tree, p->a);
+	return w;
+}
+
+/* ---- another configuration ---- */
+
+static bool
+part_prepare(struct assembly_part *p, struct assembly_requests *next)
+{
+	p->next.stats = stats_new(next, p->node);
+	if (p->next.stats == NULL)
+		return false;
+	p->next.index = place_take(next, p, p->next.stats);
+	return p->next.index != KP_NONE;
+}
+
+/* First what may fail: once it is armed there is no way back. */
+enum kp_err
+assembly_prepare(struct assembly *a, const struct kp_conf *conf)
+{
+	a->next = requests_new(a, conf);
+	if (a->next == NULL)
+		return KP_ENOMEM;
+	for (unsigned i = 0; i < a->n; i++)
+		if (!part_prepare(a->parts[i], a->next)) {
+			assembly_discard(a);
+			return KP_ENOMEM;
+		}
+	return KP_OK;
+}
+
+void
+assembly_discard(struct assembly *a)
+{
+	for (unsigned i = 0; i < a->n; i++) {
+		kp_stats_free(a->parts[i]->next.stats);
+		a->parts[i]->next.stats = NULL;
+		a->parts[i]->next.index = KP_NONE;
+	}
+	requests_free(a->next);
+	a->next = NULL;
+}
+
+void
+assembly_part_switch(struct assembly_part *p)
+{
+	place_leave(p, KP_LOSS_RELOADED);
+	kp_stats_free(p->stats);
+	p->in = p->a->next;
+	p->index = p->next.index;
+	p->stats = p->next.stats;
+	p->next.index = KP_NONE;
+	p->next.stats = NULL;
+	place_tell(p, p->in->rs, p->index);
+	p->tail.per_identity = p->a->store != NULL ?
+	    p->in->conf->keep_slowest : 0;
+}
+
+struct kp_requests *
+assembly_switch(struct assembly *a)
+{
+	struct kp_requests *old = a->now->rs;
+
+	free(a->now);
+	a->now = a->next;
+	a->next = NULL;
+	return old;
+}

@@ -1,0 +1,147 @@
+/*
+ * assembly.h - from events to requests to windows and trees: what is between
+ * the targets' decoded events and the store.
+ *
+ * There is one for all targets, so that a request that goes from node to node
+ * is one request: they share the requests, and what may be in flight of them.
+ * Each target has a part of its own in it, with the figures of its node.  It
+ * knows nothing of connections, so whose events come in is its owner's
+ * business.
+ *
+ * A configuration goes with all that.  Another one is made ready beside the
+ * one in force; parts change over one by one, each when its target has it
+ * armed.  Meanwhile requests do not cross between those that have and those
+ * that have not.
+ */
+#ifndef KPROFD_DAEMON_TARGET_ASSEMBLY_H
+#define KPROFD_DAEMON_TARGET_ASSEMBLY_H
+
+#include "kprofd/stats.h"
+#include "kprofd/tail.h"
+#include "store/store.h"
+
+/* Slow requests of one node kept as trees in one window; the rest counts. */
+#define ASSEMBLY_TREES_MAX 200
+
+struct assembly;
+struct assembly_requests;	/* all that one configuration has */
+
+/* Of one node each. */
+struct assembly_ops {
+	/* Began there.  Borrowed until it returns. */
+	void (*on_request)(void *ctx, const struct kp_request *rq);
+	void (*on_runaway)(void *ctx, const struct kp_fn *fn);
+	/* The line of tiers.conf; told by the first node that it befell. */
+	void (*on_unbounded)(void *ctx, uint32_t line);
+	/* It receives messages: its name is asked for. */
+	void (*on_receiver)(void *ctx, uint64_t proc);
+};
+
+/* One target's. */
+struct assembly_part {
+	struct assembly *a;
+	const struct assembly_ops *ops;
+	void *ctx;
+	const char *node;		/* whose events; immortal */
+	struct assembly_requests *in;	/* what it takes part in */
+	uint32_t index;			/* there; KP_NONE: no room for it */
+	struct kp_stats *stats;
+	struct {			/* while a reload is under way */
+		uint32_t index;
+		struct kp_stats *stats;
+	} next;
+	struct kp_tail tail;	/* the slowest, however fast */
+	uint32_t trees;		/* slow, kept in this window */
+	uint64_t trees_lost;	/* in this window */
+	uint64_t requests_ever;
+	int otp;		/* the target's release; 0: not known yet */
+	bool gc_shared;		/* as of kp_conf_gc() */
+	bool native, all_exact;	/* as of kp_requests_native() */
+	bool timed;		/* its clock is known: */
+	kp_dur_ns offset, error;	/* as of kp_requests_offset() */
+	kp_dur_ns time_offset;	/* target time + this = wall time */
+	kp_wall_ns window_start;	/* by both clocks */
+	kp_mono_ns window_begun;
+};
+
+/* store, borrowed: NULL: nothing is kept (-check).  NULL when out of memory. */
+struct assembly *assembly_new(struct kp_store *store,
+    const struct kp_conf *conf);
+/* After its parts, and after the store was closed. */
+void assembly_free(struct assembly *a);
+
+/*
+ * A part of what is in force, for the node of this name.  KP_ENOMEM: nothing
+ * to end.  There may be no room, which assembly_join() may find later.
+ */
+enum kp_err assembly_part_begin(struct assembly_part *p, struct assembly *a,
+    const char *node, const struct assembly_ops *ops, void *ctx);
+/*
+ * The node is no target any more: ends what is in flight as this loss, and
+ * gives its place to another.  assembly_rotate() may follow, events may not.
+ */
+void assembly_part_leave(struct assembly_part *p, enum kp_loss cause);
+void assembly_part_end(struct assembly_part *p);
+/* Has it a place?  If not, one may have become free. */
+bool assembly_join(struct assembly_part *p);
+
+/* What is in force for it. */
+const struct kp_conf *assembly_conf(const struct assembly_part *p);
+const struct kp_requests *assembly_requests(const struct assembly_part *p);
+/* The names of nodes by their index in them. */
+const char *const *assembly_nodes(const struct assembly_part *p);
+
+/*
+ * What the target's events can tell, and its clock, when they are known.
+ * gc_shared: as of kp_conf_gc(); native, all_exact: as of kp_requests_native().
+ */
+void assembly_told(struct assembly_part *p, int otp, bool gc_shared,
+    bool native, bool all_exact);
+void assembly_offset(struct assembly_part *p, kp_dur_ns offset,
+    kp_dur_ns error);
+/* As of kprofd/request.h; without a place events are passed over. */
+void assembly_events(struct assembly_part *p, const struct kp_event *ev,
+    size_t n);
+void assembly_pass(struct assembly_part *p, const struct kp_event *ev);
+/* What on_receiver asked for: as of kp_requests_name_receiver(). */
+void assembly_name_receiver(struct assembly_part *p, uint64_t proc,
+    struct kp_span name);
+void assembly_expire(struct assembly_part *p, kp_target_ns now);
+void assembly_abandon(struct assembly_part *p, enum kp_loss cause);
+size_t assembly_in_flight(const struct assembly_part *p);
+/* As of kp_requests_oldest(), now. */
+size_t assembly_oldest(const struct assembly_part *p, struct kp_flight *v,
+    size_t max);
+/* The name of the first tier that the function belongs to; "": none. */
+const char *assembly_tier(const struct assembly_part *p,
+    const struct kp_fn *fn);
+uint64_t assembly_entries(const struct assembly_part *p);
+
+/*
+ * The running window, closed at `now`, which is `at` by the monotonic clock;
+ * where the clock was set meanwhile its end is as kp_wall_end() says, and the
+ * next one begins now.  The caller adds its losses and hands it
+ * to the store.  Trees have gone there.  NULL: no memory, the window goes on.
+ */
+struct kp_window *assembly_rotate(struct assembly_part *p, kp_wall_ns now,
+    kp_mono_ns at);
+
+/*
+ * Makes another configuration ready, for all parts; none may come or go until
+ * it is in force or discarded.  On KP_ENOMEM nothing has changed.
+ */
+enum kp_err assembly_prepare(struct assembly *a, const struct kp_conf *conf);
+/* It will not be used; no part has changed over. */
+void assembly_discard(struct assembly *a);
+/*
+ * In force from now on for this one; what was in flight is to be ended and the
+ * window closed before.
+ */
+void assembly_part_switch(struct assembly_part *p);
+/*
+ * All parts have.  The result holds texts that windows and trees so far
+ * borrow: the caller's, to be freed when the store has written them.
+ */
+struct kp_requests *assembly_switch(struct assembly *a);
+
+#endif

@@ -1,0 +1,36 @@
+/*
+ * messages.h - messages of one target: who its receivers are, which it is asked
+ * for, and whether messages are timed there.
+ */
+#ifndef KPROFD_DAEMON_TARGET_MESSAGES_H
+#define KPROFD_DAEMON_TARGET_MESSAGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "target/agent.h"
+
+#define MAIL_ASK_MAX 2000	/* processes that wait to be asked for */
+
+struct mail_watch {
+	uint64_t proc[MAIL_ASK_MAX];	/* the first `asked` are under way */
+	uint32_t n, asked;
+	bool timed;
+	char why[400];		/* not timed; "": not told yet */
+};
+
+struct assembly_part;
+
+/* The connection is another one. */
+void mail_restart(struct mail_watch *m);
+/* Its name is to be asked for; one that has no room stays without. */
+void mail_meet(struct mail_watch *m, uint64_t proc);
+/* Asks for what there is, unless an answer is waited for. */
+void mail_ask(struct mail_watch *m, struct agent *a);
+/* The answer: a list as of agent_ops' on_names. */
+void mail_named(struct mail_watch *m, struct assembly_part *p,
+    const struct kp_term *list);
+/* True: this is news. */
+bool mail_told(struct mail_watch *m, bool timed, const char *why);
+
+#endif

@@ -1,0 +1,29 @@
+/*
+ * overhead.h - what a target spends on being profiled: from its agent's
+ * counters to the cost of the last second and of the running window.
+ */
+#ifndef KPROFD_DAEMON_TARGET_OVERHEAD_H
+#define KPROFD_DAEMON_TARGET_OVERHEAD_H
+
+#include "kprofd/cost.h"
+#include "kprofd/request.h"
+#include "target/agent.h"
+
+struct spending {
+	bool native;		/* the probe, which makes events cheaper */
+	struct kp_cost last;	/* between the last two statuses, */
+	kp_dur_ns over;		/* so long; 0: not known */
+	struct kp_cost window;
+};
+
+/* before: the status before this one, all zero if there was none. */
+void spending_status(struct spending *s, const struct agent_status *before,
+    const struct agent_status *st);
+/* Hands over what belongs to the window that closes. */
+struct kp_cost spending_take(struct spending *s);
+/* A part of the last second's, in percent of one scheduler. */
+double spending_percent(const struct spending *s, kp_dur_ns part);
+/* So many in the last second. */
+uint64_t spending_rate(const struct spending *s, uint64_t n);
+
+#endif

@@ -1,0 +1,645 @@
+/*
+ * target.c - wires the stages of one target together; see the header.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/log.h"
+#include "daemon/target/target.h"
+#include "kprofd/native.h"
+#include "daemon/target/target_guard.h"
+#include "daemon/target/target_events.h"
+
+/* More of anything is in no window: sums of very many fit SQL's integers. */
+#define FIGURE_MAX (UINT64_C(1) << 40)
+
+/* Read before they are looked at: see request/prefetch.c.  22 KiB. */
+#define EVENTS_AT_ONCE 128
+
+static uint64_t
+entries(const struct target *t)
+{
+	return assembly_entries(&t->part);
+}
+
+/* ---- what is assembled ---- */
+
+static void
+on_request(void *ctx, const struct kp_request *rq)
+{
+	struct target *t = ctx;
+
+	t->p.ops->on_request(t->p.ctx, t, rq);
+}
+
+static void
+on_runaway(void *ctx, const struct kp_fn *fn)
+{
+	struct target *t = ctx;
+	char text[400];
+
+	snprintf(text, sizeof(text), "%s never returns (a server loop?): "
+	    "disarmed", fn->text);
+	target_tell(t, "runaway", text);
+	agent_disarm(t->agent, fn->text);
+}
+
+static void
+on_unbounded(void *ctx, uint32_t line)
+{
+	struct target *t = ctx;
+	char text[200];
+
+	snprintf(text, sizeof(text), "requests are named _other by the clause "
+	    "on line %" PRIu32 " of tiers.conf: its answer is longer than %d "
+	    "bytes, or nothing to name them by", line, KP_IDENT_BYTES_MAX);
+	target_tell(t, "identity", text);
+}
+
+static void
+on_receiver(void *ctx, uint64_t proc)
+{
+	struct target *t = ctx;
+
+	mail_meet(&t->mail, proc);
+}
+
+static const struct assembly_ops assembly_ops = { on_request, on_runaway,
+	on_unbounded, on_receiver };
+
+/* ---- the agent's callbacks ---- */
+
+static void
+on_notice(void *ctx, const char *kind, const char *text)
+{
+	target_tell(ctx, kind, text);
+}
+
+static void
+on_taken(void *ctx, kp_dur_ns gap, const char *text)
+{
+	struct target *t = ctx;
+
+	ledger_gap(&t->ledger, gap, kp_mono_now());
+	target_tell(t, "taken", text);
+}
+
+static kp_dur_ns
+on_trip(void *ctx, const char *text)
+{
+	return target_tripped(ctx, text);
+}
+
+static kp_dur_ns
+on_rested(void *ctx)
+{
+	return target_rested(ctx);
+}
+
+static void
+take_events(struct target *t, const struct kp_event *ev, size_t n, bool rests)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (rests)
+			assembly_pass(&t->part, &ev[i]);
+		else if (ev[i].kind == KP_EV_ENTRY)
+			kp_sampler_seen(&t->sampler, ev[i].weight);
+	}
+	if (rests)
+		return;
+	assembly_events(&t->part, ev, n);
+	t->events += n;
+}
+
+static void
+on_batch(void *ctx, const uint8_t *p, size_t n)
+{
+	struct target *t = ctx;
+	struct kp_batch b;
+	struct kp_event ev[EVENTS_AT_ONCE];
+	enum kp_err e;
+	size_t have;
+	bool rests = agent_state(t->agent) == AGENT_TRIPPED ||
+	    watch_full(&t->watch);
+
+	if (kp_batch_begin(&b, p, n) != KP_OK) {
+		t->lost.n[KP_LOSS_GAP]++;
+		agent_nonsense(t->agent, "a batch of events");
+		return;
+	}
+	t->heard = b.sent_at;
+	ledger_batch(&t->ledger, b.seq);
+	t->batches++;
+	do {
+		have = 0;
+		e = KP_OK;
+		while (have < EVENTS_AT_ONCE && (e = kp_native_next(t->names,
+		    &b, &ev[have])) == KP_OK)
+			have++;
+		take_events(t, ev, have, rests);
+		t->lost.n[KP_LOSS_BAD_EVENT] += e == KP_ENOENT;
+	} while (e == KP_OK || e == KP_ENOENT);
+	if (e != KP_END) {
+		t->lost.n[KP_LOSS_BAD_EVENT] += b.left + 1;
+		agent_nonsense(t->agent, "a batch of events");
+	}
+	assembly_expire(&t->part, b.sent_at);
+	mail_ask(&t->mail, t->agent);
+	target_quick(t, b.sent_at);
+	target_look_out(t, b.sent_at);
+}
+
+/* What its events can tell of: of all that is armed, or will be. */
+static void
+set_told(struct target *t)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	bool all_exact = true, hot = false;
+
+	t->spending.native = t->native;
+	for (size_t i = 0; i < plan->n; i++) {
+		all_exact &= plan->v[i].exact;
+		hot |= plan->v[i].hot;
+	}
+	ledger_hot(&t->ledger, hot, kp_mono_now());
+	assembly_told(&t->part, t->hello.otp, t->hello.gc_shared, t->native,
+	    t->native && all_exact);
+}
+
+static void
+on_probe(void *ctx, bool native, const char *why)
+{
+	struct target *t = ctx;
+	char text[1200];
+
+	t->native = native;
+	set_told(t);
+	if (native)
+		snprintf(text, sizeof(text), "native");
+	else
+		snprintf(text, sizeof(text), "relay: %s", why);
+	log_info("probe", t->opts.target, "probe of '%s': %s", t->opts.target,
+	    text);
+	target_happened(t, "probe", text);
+}
+
+static void
+on_names(void *ctx, const struct kp_term *list)
+{
+	struct target *t = ctx;
+
+	mail_named(&t->mail, &t->part, list);
+	mail_ask(&t->mail, t->agent);
+}
+
+static void
+on_messages(void *ctx, bool timed, const char *why)
+{
+	struct target *t = ctx;
+	char text[500];
+
+	if (!mail_told(&t->mail, timed, why))
+		return;
+	if (timed)
+		log_info("messages", t->opts.target, "messages of '%s' are "
+		    "timed", t->opts.target);
+	else if (why[0] != '\0') {
+		snprintf(text, sizeof(text), "messages are not timed: %s", why);
+		target_tell(t, "messages", text);
+	}
+}
+
+/* More nodes than have a place: those that went and still have calls count. */
+static void
+find_place(struct target *t)
+{
+	if (!assembly_join(&t->part) && !t->unplaced)
+		target_tell(t, "no_room", "requests of as many nodes as kprofd can "
+		    "have are in flight: until some end, what is traced here "
+		    "is not followed");
+	t->unplaced = t->part.index == KP_NONE;
+}
+
+static void
+on_clock(void *ctx, kp_mono_ns sent, kp_target_ns there, kp_mono_ns received)
+{
+	struct target *t = ctx;
+	kp_dur_ns offset, error;
+
+	kp_offset_trip(&t->offset, sent, there, received);
+	if (kp_offset_get(&t->offset, received, &offset, &error))
+		assembly_offset(&t->part, offset, error);
+}
+
+static void
+on_hello(void *ctx, const struct agent_hello *h)
+{
+	struct target *t = ctx;
+	const struct log_entry e = { .level = LOG_LEVEL_INFO,
+		.event = "attach", .target = t->opts.target,
+		.fields = { { .key = "otp", .number = h->otp },
+			{ .key = "session", .number = h->session } } };
+	char text[400];
+
+	t->hello = *h;
+	t->status = (struct agent_status){ 0 };	/* its counters start anew */
+	t->heard = 0;
+	watch_forget(&t->watch);
+	find_place(t);
+	ledger_restart(&t->ledger, entries(t));
+	t->native = false;
+	mail_restart(&t->mail);
+	kp_native_restart(t->names, h->node);
+	set_told(t);
+	t->part.time_offset = h->time_offset;
+	t->offset = (struct kp_offset){ 0 };
+	t->part.timed = false;	/* another VM's clock, perhaps */
+	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
+	    h->otp, h->session ? "a trace session of our own" :
+	    "the node's one tracer");
+	log_put(&e, "%s", text);
+	target_happened(t, "attach", text);
+}
+
+static void
+on_status(void *ctx, const struct agent_status *st, bool last)
+{
+	struct target *t = ctx;
+
+	t->part.time_offset = t->hello.time_offset = st->time_offset;
+	find_place(t);
+	if (!t->watch.guard.resting)
+		t->ledger.sampling |= t->sampler.one_in > 1;
+	ledger_status(&t->ledger, st, entries(t), last);
+	spending_status(&t->spending, &t->status, st);
+	if (!last)
+		target_sample(t, st);
+	if (agent_state(t->agent) == AGENT_ARMED)
+		target_recover(t, st);
+	t->status = *st;
+	t->heard = st->now;
+	assembly_expire(&t->part, st->now);
+	target_look_out(t, st->now);
+}
+
+kp_mono_ns
+target_heard(const struct target *t)
+{
+	kp_mono_ns now = kp_mono_now(), at;
+	kp_dur_ns offset, error;
+
+	if (t->heard == 0 || !kp_offset_get(&t->offset, now, &offset, &error) ||
+	    __builtin_add_overflow(t->heard, offset, &at))
+		return now;
+	return at < now ? at : now;
+}
+
+/* A target that is down for a night has one line and one event, not many. */
+static void
+tell_lost(struct target *t, const char *text)
+{
+	if (strncmp(text, t->lost_text, sizeof(t->lost_text) - 1) == 0)
+		return;
+	snprintf(t->lost_text, sizeof(t->lost_text), "%s", text);
+	if (!t->armed_ever) {
+		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
+		    .event = "absent", .target = t->opts.target,
+		    .fields = { { .key = "cause", .text = text } } },
+		    "%s; trying again", text);
+		target_happened(t, "absent", text);
+		return;
+	}
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
+	    .event = "lost", .target = t->opts.target,
+	    .fields = { { .key = "cause", .text = text } } },
+	    "lost '%s': %s; trying again", t->opts.target, text);
+	target_happened(t, "lost", text);
+}
+
+static void
+on_state(void *ctx, enum agent_state s, const char *text)
+{
+	struct target *t = ctx;
+
+	snprintf(t->state_text, sizeof(t->state_text), "%s", text);
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
+	    .event = "state", .target = t->opts.target,
+	    .fields = { { .key = "state", .text = agent_state_name(s) } } },
+	    "%s: %s %s", t->opts.target, agent_state_name(s), text);
+	switch (s) {
+	case AGENT_ARMED:
+		kp_guard_resumed(&t->watch.guard, kp_mono_now());
+		if (t->sampler.one_in > 1)
+			ledger_sampling(&t->ledger);
+		ledger_armed(&t->ledger, kp_mono_now());
+		if (target_conf(t)->messages && !t->native)
+			on_messages(t, false, "they need the native probe "
+			    "(-probe native)");
+		t->armed_ever = true;
+		t->lost_text[0] = '\0';
+		log_info("armed", t->opts.target, "profiling '%s'",
+		    t->opts.target);
+		target_happened(t, "armed", "");
+		break;
+	case AGENT_PAUSED:
+		ledger_unarmed(&t->ledger, kp_mono_now());
+		target_happened(t, "paused", "");
+		assembly_abandon(&t->part, KP_LOSS_TRIPPED);
+		break;
+	case AGENT_TRIPPED:
+		ledger_unarmed(&t->ledger, kp_mono_now());
+		assembly_abandon(&t->part, KP_LOSS_TRIPPED);
+		break;
+	case AGENT_LOST:
+		tell_lost(t, text);
+		if (t->heard != 0)
+			ledger_left(&t->ledger, target_heard(t));
+		ledger_lost(&t->ledger, entries(t));
+		assembly_abandon(&t->part, KP_LOSS_DISCONNECTED);
+		break;
+	default:
+		break;
+	}
+	t->p.fate->on_state(t->p.set, t, s);
+	t->p.ops->on_state(t->p.ctx, t, s, text);
+}
+
+static void
+on_looked(void *ctx)
+{
+	set_told(ctx);
+	target_hot(ctx, true);
+}
+
+/* The probe of call rates says how to begin sampling. */
+static void
+on_plan(void *ctx, const struct kp_plan *plan)
+{
+	struct target *t = ctx;
+	uint64_t rate = 0;
+	bool measured = false;
+
+	set_told(t);
+	target_hot(t, false);
+	for (size_t i = 0; i < plan->n; i++)
+		if (plan->v[i].entry && plan->v[i].rate >= 0) {
+			rate += (uint64_t)plan->v[i].rate;
+			measured = true;
+		}
+	/* Not after a connection was lost: the rate of before is right. */
+	if (measured && kp_sampler_rate(&t->sampler, rate, KP_NS_PER_S))
+		agent_sample(t->agent, t->sampler.one_in);
+	t->p.ops->on_plan(t->p.ctx, t, plan);
+}
+
+static void
+on_diags(void *ctx, const struct kp_diags *diags)
+{
+	struct target *t = ctx;
+
+	t->p.ops->on_diags(t->p.ctx, t, diags);
+}
+
+static void
+on_cleared(void *ctx, uint64_t number)
+{
+	struct target *t = ctx;
+
+	t->p.ops->on_cleared(t->p.ctx, t, number);
+}
+
+static void
+on_checked(void *ctx, const struct agent_checked *c)
+{
+	struct target *t = ctx;
+
+	t->p.ops->on_checked(t->p.ctx, t, c);
+}
+
+static bool
+on_unreached(void *ctx)
+{
+	struct target *t = ctx;
+
+	return t->p.fate->on_unreached(t->p.set, t);
+}
+
+static enum agent_verdict
+on_missing(void *ctx, const struct kp_diags *diags)
+{
+	struct target *t = ctx;
+
+	return t->p.fate->on_missing(t->p.set, t, diags);
+}
+
+static void
+on_nodes(void *ctx, const struct kp_term *list)
+{
+	struct target *t = ctx;
+
+	t->p.fate->on_nodes(t->p.set, list);
+}
+
+static void
+on_reloaded(void *ctx, const struct agent_reloaded *r)
+{
+	struct target *t = ctx;
+
+	set_told(t);
+	target_hot(t, false);
+	t->p.ops->on_reloaded(t->p.ctx, t, r);
+}
+
+static void
+on_failed(void *ctx, enum agent_failure f, const char *why)
+{
+	struct target *t = ctx;
+
+	ledger_lost(&t->ledger, entries(t));
+	assembly_abandon(&t->part, KP_LOSS_DISCONNECTED);
+	target_happened(t, "failed", why);
+	t->p.fate->on_failed(t->p.set, t, f, why);
+}
+
+static void
+on_stopped(void *ctx)
+{
+	struct target *t = ctx;
+
+	ledger_lost(&t->ledger, entries(t));
+	/* Without a goodbye there is a reason, which on_state() was told. */
+	if (t->state_text[0] != '\0' && t->hello.otp != 0)
+		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
+		    .event = "detach", .target = t->opts.target,
+		    .fields = { { .key = "cause", .text = t->state_text } } },
+		    "'%s' did not say goodbye: %s (its agent leaves by "
+		    "itself within 5 s)", t->opts.target, t->state_text);
+	target_happened(t, "detach", t->state_text);
+	t->p.fate->on_stopped(t->p.set, t);
+}
+
+static const struct agent_ops agent_ops = {
+	.on_state = on_state,
+	.on_hello = on_hello,
+	.on_probe = on_probe,
+	.on_looked = on_looked,
+	.on_plan = on_plan,
+	.on_batch = on_batch,
+	.on_clock = on_clock,
+	.on_status = on_status,
+	.on_notice = on_notice,
+	.on_taken = on_taken,
+	.on_trip = on_trip,
+	.on_rested = on_rested,
+	.on_diags = on_diags,
+	.on_cleared = on_cleared,
+	.on_checked = on_checked,
+	.on_reloaded = on_reloaded,
+	.on_unreached = on_unreached,
+	.on_missing = on_missing,
+	.on_nodes = on_nodes,
+	.on_names = on_names,
+	.on_messages = on_messages,
+	.on_failed = on_failed,
+	.on_stopped = on_stopped,
+};
+
+struct target *
+target_new(struct event_base *base, const struct agent_opts *o,
+    const struct target_parts *parts)
+{
+	struct target *t = calloc(1, sizeof(*t));
+
+	if (t == NULL)
+		return NULL;
+	t->opts = *o;
+	t->p = *parts;
+	kp_sampler_init(&t->sampler, &o->conf->sampling);
+	watch_init(&t->watch, &o->conf->overload);
+	t->names = kp_native_new();
+	if (t->names == NULL || assembly_part_begin(&t->part, parts->assembly,
+	    o->target, &assembly_ops, t) != KP_OK) {
+		kp_native_free(t->names);
+		free(t);
+		return NULL;
+	}
+	t->opts.target = t->node = t->part.node;
+	t->agent = agent_new(base, &t->opts, &agent_ops, t);
+	if (t->agent == NULL) {
+		target_leave(t);
+		target_free(t);
+		return NULL;
+	}
+	return t;
+}
+
+void
+target_start(struct target *t)
+{
+	agent_start(t->agent);
+}
+
+void
+target_free(struct target *t)
+{
+	if (t == NULL)
+		return;
+	agent_free(t->agent);
+	kp_native_free(t->names);
+	assembly_part_end(&t->part);
+	free(t);
+}
+
+void
+target_stop(struct target *t)
+{
+	agent_stop(t->agent);
+}
+
+void
+target_leave(struct target *t)
+{
+	assembly_part_leave(&t->part, KP_LOSS_DISCONNECTED);
+}
+
+void
+target_drain(struct target *t, enum kp_loss cause)
+{
+	assembly_abandon(&t->part, cause);
+}
+
+const struct kp_conf *
+target_conf(const struct target *t)
+{
+	return assembly_conf(&t->part);
+}
+
+static void
+bound(uint64_t *n)
+{
+	if (*n > FIGURE_MAX)
+		*n = FIGURE_MAX;
+}
+
+void
+target_rotate(struct target *t, kp_wall_ns now)
+{
+	struct kp_window *w = assembly_rotate(&t->part, now, kp_mono_now());
+
+	if (w == NULL)
+		return;	/* no memory: the window goes on */
+	ledger_take(&t->ledger, kp_mono_now(), entries(t), &w->entry_calls,
+	    &w->losses);
+	w->cost = spending_take(&t->spending);
+	bound(&w->entry_calls);
+	bound(&w->cost.events);
+	bound(&w->cost.armed_calls);
+	for (int i = 0; i < KP_LOSS_COUNT; i++) {
+		w->losses.n[i] += t->lost.n[i];
+		bound(&w->losses.n[i]);
+		t->lost_ever.n[i] += w->losses.n[i];
+	}
+	t->lost = (struct kp_losses){ 0 };
+	target_tell_untold(t);
+	t->windows++;
+	t->p.ops->on_window(t->p.ctx, t, w);
+	if (t->p.store != NULL)
+		kp_store_window(t->p.store, w);
+	else
+		kp_window_free(w);
+}
+
+/* ---- another configuration ---- */
+
+void
+target_reload(struct target *t, const struct kp_conf *conf)
+{
+	agent_reload(t->agent, conf);
+}
+
+void
+target_reload_apply(struct target *t)
+{
+	agent_reload_apply(t->agent);
+}
+
+void
+target_reload_cancel(struct target *t)
+{
+	agent_reload_cancel(t->agent);
+}
+
+void
+target_switch(struct target *t)
+{
+	target_drain(t, KP_LOSS_RELOADED);
+	target_rotate(t, kp_wall_now());
+	ledger_recount(&t->ledger, entries(t));
+	assembly_part_switch(&t->part);
+	if (t->hello.otp != 0)
+		set_told(t);
+	target_sampling(t, &target_conf(t)->sampling);
+	t->watch.guard.limits = target_conf(t)->overload;
+}

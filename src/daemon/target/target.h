@@ -1,0 +1,149 @@
+/*
+ * target.h - one target's way of the data: agent -> decode -> assembly, and
+ * out to the store as closed windows and slow trees.
+ */
+#ifndef KPROFD_DAEMON_TARGET_TARGET_H
+#define KPROFD_DAEMON_TARGET_TARGET_H
+
+#include "daemon/target/assembly.h"
+#include "base/rate_limit.h"
+#include "daemon/target/ledger.h"
+#include "daemon/target/messages.h"
+#include "daemon/target/unresolved.h"
+#include "kprofd/sampling.h"
+#include "daemon/target/overhead.h"
+#include "daemon/overload.h"
+#include "kprofd/offset.h"
+#include "target/agent.h"
+
+struct target;
+struct kp_native;
+
+/* What it tells.  Callbacks of the same names are as of agent.h. */
+struct target_ops {
+	/* A request closed: for -print-calls and -requests. */
+	void (*on_request)(void *ctx, struct target *t,
+	    const struct kp_request *rq);
+	void (*on_plan)(void *ctx, struct target *t,
+	    const struct kp_plan *plan);
+	void (*on_diags)(void *ctx, struct target *t,
+	    const struct kp_diags *diags);
+	void (*on_cleared)(void *ctx, struct target *t, uint64_t number);
+	void (*on_checked)(void *ctx, struct target *t,
+	    const struct agent_checked *c);
+	/*
+	 * target_switch() is to be called, if the configuration was another
+	 * one.
+	 */
+	void (*on_reloaded)(void *ctx, struct target *t,
+	    const struct agent_reloaded *r);
+	void (*on_state)(void *ctx, struct target *t, enum agent_state s,
+	    const char *text);
+	/* Borrowed until the call returns, before it goes to the store. */
+	void (*on_window)(void *ctx, struct target *t,
+	    const struct kp_window *w);
+};
+
+/*
+ * What is for the set that it is one of to know, before anybody else, or to
+ * decide; as of agent.h, too.
+ */
+struct target_fate {
+	void (*on_state)(void *set, struct target *t, enum agent_state s);
+	bool (*on_unreached)(void *set, struct target *t);
+	enum agent_verdict (*on_missing)(void *set, struct target *t,
+	    const struct kp_diags *diags);
+	void (*on_nodes)(void *set, const struct kp_term *list);
+	void (*on_failed)(void *set, struct target *t, enum agent_failure f,
+	    const char *why);
+	void (*on_stopped)(void *set, struct target *t);
+};
+
+/* All borrowed. */
+struct target_parts {
+	struct kp_store *store;		/* NULL: nothing is kept (-check) */
+	struct assembly *assembly;
+	const struct target_ops *ops;
+	void *ctx;
+	const struct target_fate *fate;
+	void *set;
+};
+
+struct target {
+	struct agent_opts opts;
+	struct target_parts p;
+	struct agent *agent;
+	struct assembly_part part;
+	struct kp_offset offset;	/* of its clock to ours */
+	struct kp_sampler sampler;
+	struct watch watch;
+	struct spending spending;
+	struct ledger ledger;
+	struct hush hush;
+	struct kp_losses lost;		/* of this window, found here */
+	struct kp_losses lost_ever;	/* of all closed windows, for status */
+	const char *node;		/* as the target names itself */
+	struct agent_hello hello;
+	struct kp_native *names;	/* of its native probe's slots */
+	bool native;			/* its probe, now */
+	struct mail_watch mail;
+	struct agent_status status;
+	uint64_t events, batches, windows;
+	kp_target_ns heard;		/* when its last word was sent; 0: none */
+	bool armed_ever;
+	size_t hot;			/* functions that are too hot, as told */
+	bool unplaced;			/* see assembly_join() */
+	char state_text[512];
+	char lost_text[512];		/* told last; "": attached since */
+	/* for the set that it is one of: see targets.h */
+	struct {
+		unsigned sources;	/* who wants it; 0: it is to go */
+		bool tried;		/* the first attempt came to its end, */
+		bool unreached;		/* in vain */
+		bool over;		/* no agent any more, for good */
+		bool failed;		/* ... and why */
+		enum agent_failure failure;
+		bool judging;		/* waits for what the others have */
+		struct missing missing;
+		kp_mono_ns seen;	/* in the cluster, last */
+	} in_set;
+};
+
+/* NULL when out of memory. */
+struct target *target_new(struct event_base *base,
+    const struct agent_opts *o, const struct target_parts *parts);
+/* Callbacks begin, maybe before it returns. */
+void target_start(struct target *t);
+void target_free(struct target *t);
+void target_stop(struct target *t);
+/*
+ * It is none any more: what is in flight is lost, calls that requests of other
+ * nodes have there, too.  To be rotated once more, and freed.
+ */
+void target_leave(struct target *t);
+/* Closes the running window at `now` and hands it to the store. */
+void target_rotate(struct target *t, kp_wall_ns now);
+/*
+ * When its last word was sent, by our clock: what we were stopped for, or what
+ * the way took, is time since then.
+ */
+kp_mono_ns target_heard(const struct target *t);
+/* What is in force. */
+const struct kp_conf *target_conf(const struct target *t);
+/*
+ * Another configuration, as of agent_reload(): the target is asked about it,
+ * and on_checked tells.
+ */
+void target_reload(struct target *t, const struct kp_conf *conf);
+/* After that: on_reloaded tells. */
+void target_reload_apply(struct target *t);
+void target_reload_cancel(struct target *t);
+/*
+ * It is in force: ends what is in flight as lost, closes the window, and
+ * starts anew, with what assembly_prepare() made ready.
+ */
+void target_switch(struct target *t);
+/* Nothing more will come: what is in flight is lost, the rest is closed. */
+void target_drain(struct target *t, enum kp_loss cause);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * target_events.c - what there is to tell of a target; see the header.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "daemon/log.h"
+#include "daemon/target/target.h"
+#include "daemon/target/target_events.h"
+#include "text/text.h"
+
+/* Some of the text is the target's own. */
+void
+target_happened(struct target *t, const char *kind, const char *text)
+{
+	struct kp_happening h = { .at = kp_wall_now(), .node = t->node,
+		.kind = kind };
+	struct kp_buf b;
+	const char *clean;
+
+	if (t->p.store == NULL)
+		return;
+	kp_buf_init(&b, 8 * sizeof(h.text));
+	text_put_n(&b, text, strnlen(text, sizeof(h.text)));
+	clean = kp_buf_cstr(&b);
+	memcpy(h.text, clean, utf8_fit(clean, b.len, sizeof(h.text) - 1));
+	kp_buf_free(&b);
+	kp_store_happening(t->p.store, &h);
+}
+
+/* What happens on nodes that load code when it is first called is no warning. */
+void
+target_tell(struct target *t, const char *kind, const char *text)
+{
+	if (!hush_may(&t->hush, kp_mono_now()))
+		return;
+	if (strcmp(kind, "modules") == 0)
+		log_info(kind, t->opts.target, "'%s': %s: %s", t->opts.target,
+		    kind, text);
+	else
+		log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target,
+		    kind, text);
+	target_happened(t, kind, text);
+}
+
+void
+target_tell_untold(struct target *t)
+{
+	uint64_t n = hush_take(&t->hush);
+	char text[100];
+
+	if (n == 0)
+		return;
+	snprintf(text, sizeof(text), "%" PRIu64 " notices were not told: too "
+	    "many at once", n);
+	log_warn("hushed", t->opts.target, "'%s': %s", t->opts.target, text);
+	target_happened(t, "hushed", text);
+}

@@ -1,0 +1,17 @@
+/*
+ * target_events.h - what there is to tell of a target: in the log, and among the
+ * events that the store keeps.  Some of the text may be the target's own.
+ */
+#ifndef KPROFD_DAEMON_TARGET_TARGET_EVENTS_H
+#define KPROFD_DAEMON_TARGET_TARGET_EVENTS_H
+
+struct target;
+
+/* Among the events of this target. */
+void target_happened(struct target *t, const char *kind, const char *text);
+/* In the log, too, if that is not too much by now. */
+void target_tell(struct target *t, const char *kind, const char *text);
+/* How many were too much since it was asked last, if any. */
+void target_tell_untold(struct target *t);
+
+#endif

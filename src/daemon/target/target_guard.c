@@ -1,0 +1,169 @@
+/*
+ * target_guard.c - sampling, and what is too much; see the header.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "daemon/log.h"
+#include "daemon/target/target.h"
+#include "daemon/target/target_guard.h"
+#include "daemon/target/target_events.h"
+
+#define HOT_NAMED 5
+
+/* Its rate has changed. */
+static void
+resample(struct target *t)
+{
+	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
+	    .event = "sampling", .target = t->opts.target,
+	    .fields = { { .key = "one_in", .number = t->sampler.one_in } } },
+	    "%s: sampling one request in %u", t->opts.target,
+	    t->sampler.one_in);
+	if (!t->watch.guard.resting)
+		t->ledger.sampling |= t->sampler.one_in > 1;
+	agent_sample(t->agent, t->sampler.one_in);
+}
+
+/* Whoever is over a limit: returns for how long to rest. */
+static kp_dur_ns
+trip(struct target *t, enum kp_trip cause, const char *why)
+{
+	kp_dur_ns rest = watch_trip(&t->watch, cause, &t->status,
+	    assembly_in_flight(&t->part), kp_mono_now());
+	char text[1200];
+
+	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
+		resample(t);
+	snprintf(text, sizeof(text), "%s; rests for %.0f s, then samples one "
+	    "request in %u", why, (double)rest / (double)KP_NS_PER_S,
+	    t->sampler.one_in);
+	target_tell(t, "trip", text);
+	return rest;
+}
+
+void
+target_look_out(struct target *t, kp_target_ns sent)
+{
+	enum kp_trip cause = watch_look(&t->watch, t->p.store, sent,
+	    kp_mono_now());
+	char why[200];
+
+	if (cause == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
+		return;
+	watch_words(&t->watch, cause, why, sizeof(why));
+	agent_rest(t->agent, trip(t, cause, why), why);
+}
+
+kp_dur_ns
+target_tripped(struct target *t, const char *why)
+{
+	ledger_unarmed(&t->ledger, target_heard(t));
+	return trip(t, KP_TRIP_AGENT, why);
+}
+
+kp_dur_ns
+target_rested(struct target *t)
+{
+	kp_dur_ns more = watch_rested(&t->watch, t->p.store, kp_mono_now());
+	char why[200], text[256];
+
+	if (more == 0)
+		return 0;
+	watch_words(&t->watch, t->watch.guard.cause, why, sizeof(why));
+	snprintf(text, sizeof(text), "for %.0f s more: %s",
+	    (double)more / (double)KP_NS_PER_S, why);
+	target_tell(t, "rest", text);
+	return more;
+}
+
+void
+target_recover(struct target *t, const struct agent_status *st)
+{
+	kp_mono_ns now = kp_mono_now();
+	char text[200];
+
+	if (watch_after(&t->watch, st, now, text, sizeof(text))) {
+		log_info("resume", t->opts.target, "'%s' is profiled again %s",
+		    t->opts.target, text);
+		target_happened(t, "resume", text);
+	}
+	if (kp_guard_tick(&t->watch.guard, now) &&
+	    kp_sampler_cut(&t->sampler, t->watch.guard.cut))
+		resample(t);
+}
+
+void
+target_quick(struct target *t, kp_target_ns sent)
+{
+	if (kp_sampler_quick(&t->sampler, sent))
+		resample(t);
+}
+
+void
+target_sample(struct target *t, const struct agent_status *st)
+{
+	kp_dur_ns over = st->now - t->status.now;
+	const struct spending *s = &t->spending;
+	uint32_t was = t->sampler.one_in;
+
+	if (t->status.now == 0 || st->entry_calls < t->status.entry_calls)
+		return;
+	kp_sampler_rate(&t->sampler, st->entry_calls - t->status.entry_calls,
+	    over);
+	kp_sampler_spent(&t->sampler,
+	    spending_percent(s, kp_cost_total(&s->last)),
+	    spending_percent(s, kp_cost_fixed(&s->last)), target_conf(t)->budget);
+	if (t->sampler.one_in != was)
+		resample(t);
+}
+
+void
+target_sampling(struct target *t, const struct kp_sampling *now)
+{
+	const struct kp_sampling *was = &t->sampler.conf;
+
+	if (was->kind == now->kind && was->n == now->n)
+		return;
+	kp_sampler_init(&t->sampler, now);
+	kp_sampler_cut(&t->sampler, t->watch.guard.cut);
+	agent_sample(t->agent, t->sampler.one_in);
+}
+
+/* The first of them, and how many more there are. */
+static void
+hot_names(const struct kp_plan *plan, struct kp_buf *b)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < plan->n; i++) {
+		if (!plan->v[i].hot)
+			continue;
+		if (n < HOT_NAMED)
+			kp_buf_printf(b, "%s%s:%s/%" PRIu32, n > 0 ? ", " : "",
+			    plan->v[i].mod, plan->v[i].fun, plan->v[i].arity);
+		n++;
+	}
+	if (n > HOT_NAMED)
+		kp_buf_printf(b, " and %u more", n - HOT_NAMED);
+}
+
+void
+target_hot(struct target *t, bool told)
+{
+	const struct kp_plan *plan = agent_plan(t->agent);
+	size_t n = 0;
+	struct kp_buf b;
+
+	for (size_t i = 0; i < plan->n; i++)
+		n += plan->v[i].hot;
+	if (n > t->hot && !told && t->p.store != NULL) {
+		kp_buf_init(&b, KP_PLAN_MAX);
+		kp_buf_str(&b, "too hot to trace by the rates that were "
+		    "measured, and not armed: ");
+		hot_names(plan, &b);
+		target_tell(t, "hot", kp_buf_cstr(&b));
+		kp_buf_free(&b);
+	}
+	t->hot = n;
+}

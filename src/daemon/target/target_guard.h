@@ -1,0 +1,34 @@
+/*
+ * target_guard.h - of how many of a target's requests there are traces, and
+ * when there are none for a while, since that was too much for somebody.
+ */
+#ifndef KPROFD_DAEMON_TARGET_TARGET_GUARD_H
+#define KPROFD_DAEMON_TARGET_TARGET_GUARD_H
+
+#include <stdbool.h>
+
+#include "kprofd/clock.h"
+
+struct target;
+struct agent_status;
+struct kp_sampling;
+
+/* Is kprofd itself over a limit, with what was sent then? */
+void target_look_out(struct target *t, kp_target_ns sent);
+/* Its agent was over one, or has rested: for how long to rest, or longer. */
+kp_dur_ns target_tripped(struct target *t, const char *why);
+kp_dur_ns target_rested(struct target *t);
+/* A status came while armed: time for what was cut to grow. */
+void target_recover(struct target *t, const struct agent_status *st);
+/* What a batch of then, or a status, says of the entries' rate and of costs. */
+void target_quick(struct target *t, kp_target_ns sent);
+void target_sample(struct target *t, const struct agent_status *st);
+/*
+ * What is in the plan and too hot to be armed is reported, where it is more than
+ * before; told: it was already.
+ */
+void target_hot(struct target *t, bool told);
+/* The rate that was found to be right stays, where the rule is the same. */
+void target_sampling(struct target *t, const struct kp_sampling *now);
+
+#endif

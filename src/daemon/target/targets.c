@@ -1,0 +1,585 @@
+/*
+ * targets.c - the set of targets: who comes and goes; see the header.
+ *
+ * Callbacks of one target may come while all are gone through, so the set
+ * itself changes in one place only, sweep(), which runs from the loop.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "daemon/log.h"
+#include "daemon/notify.h"
+#include "daemon/target/target_events.h"
+#include "daemon/target/targets_internal.h"
+
+#define CONNECT_LIMIT (7 * KP_NS_PER_S)
+#define TICK_S 1
+#define AWAY (3 * KP_NS_PER_S)	/* seen every second, if there */
+
+/* Who wants a target. */
+#define BY_NAME 0x1u
+#define BY_FILE 0x2u
+#define BY_CLUSTER 0x4u
+
+/* ---- what there is ---- */
+
+unsigned
+targets_count(const struct targets *ts)
+{
+	return ts->n;
+}
+
+struct target *
+targets_at(const struct targets *ts, unsigned i)
+{
+	return ts->v[i];
+}
+
+bool
+targets_several(const struct targets *ts)
+{
+	return ts->n > 1 || ts->cluster != NULL ||
+	    ts->p.o->target_file != NULL;
+}
+
+unsigned
+targets_armed(const struct targets *ts)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < ts->n; i++)
+		n += agent_state(ts->v[i]->agent) == AGENT_ARMED;
+	return n;
+}
+
+size_t
+targets_more(const struct targets *ts)
+{
+	return ts->more_file + ts->more_cluster;
+}
+
+void
+targets_pause_new(struct targets *ts, bool paused)
+{
+	ts->paused = paused;
+}
+
+void
+targets_happened(struct targets *ts, const char *kind, const char *text)
+{
+	struct kp_happening h = { .at = kp_wall_now(), .node = "",
+		.kind = kind };
+
+	if (ts->n == 1 && !targets_several(ts)) {
+		target_happened(ts->v[0], kind, text);
+		return;
+	}
+	snprintf(h.text, sizeof(h.text), "%s", text);
+	if (ts->p.store != NULL)
+		kp_store_happening(ts->p.store, &h);
+}
+
+struct target *
+targets_find(const struct targets *ts, const char *name)
+{
+	for (unsigned i = 0; i < ts->n; i++)
+		if (strcmp(ts->v[i]->node, name) == 0)
+			return ts->v[i];
+	return NULL;
+}
+
+/* ---- coming and going ---- */
+
+/* False: no room, or no memory. */
+static bool
+add(struct targets *ts, const char *name, unsigned source)
+{
+	const struct options *o = ts->p.o;
+	struct agent_opts ao = { .target = name, .name = o->name,
+		.cookie = ts->p.cookie, .conf = ts->p.conf->conf,
+		.labels = &ts->labels, .check_only = o->check,
+		.nodes = o->seed != NULL, .probe = o->probe,
+		.probe_library = o->probe_library,
+		.connect_limit = CONNECT_LIMIT };
+	const struct target_parts parts = { .store = ts->p.store,
+		.assembly = ts->assembly, .ops = ts->p.ops, .ctx = ts->p.ctx,
+		.fate = &targets_fate, .set = ts };
+	struct target *t = targets_find(ts, name);
+
+	if (t != NULL) {
+		t->in_set.sources |= source;
+		return true;
+	}
+	if (ts->n == TARGETS_MAX)
+		return false;
+	t = target_new(ts->base, &ao, &parts);
+	if (t == NULL) {
+		log_error("failed", name, "out of memory");
+		return false;
+	}
+	t->in_set.sources = source;
+	t->in_set.seen = kp_mono_now();
+	ts->v[ts->n++] = t;
+	if (ts->paused)
+		agent_pause(t->agent);
+	target_start(t);
+	return true;
+}
+
+/* One that comes while others are profiled. */
+static bool
+join(struct targets *ts, const char *name, unsigned source, const char *why)
+{
+	struct target *t = targets_find(ts, name);
+	bool is_new = t == NULL;
+
+	if (!add(ts, name, source))
+		return false;
+	if (is_new && (t = targets_find(ts, name)) != NULL) {
+		log_info("added", name, "'%s' is a target now: %s", name, why);
+		target_happened(t, "added", why);
+	}
+	return true;
+}
+
+/* It stays as it is until sweep() finds it at its end. */
+static void
+leave(struct targets *ts, struct target *t, unsigned source, const char *why)
+{
+	t->in_set.sources &= ~source;
+	if (t->in_set.sources != 0)
+		return;
+	log_info("removed", t->node, "'%s' is no target any more: %s", t->node,
+	    why);
+	target_happened(t, "removed", why);
+	if (!t->in_set.over)
+		target_stop(t);
+	event_active(ts->sweep, EV_TIMEOUT, 0);
+}
+
+/*
+ * It begins anew where it is wanted again meanwhile.  What waits for the store
+ * borrows its name, which stays (assembly.c), and nothing else of it.
+ */
+static void
+sweep_one(struct targets *ts, unsigned i)
+{
+	struct target *t = ts->v[i];
+
+	target_leave(t);
+	target_rotate(t, kp_wall_now());
+	ts->v[i] = ts->v[--ts->n];
+	if (t->in_set.sources != 0)
+		add(ts, t->node, t->in_set.sources);
+	target_free(t);
+}
+
+/* Those that nobody wants, or that ended and are wanted again, go. */
+static void
+on_sweep(evutil_socket_t fd, short what, void *ctx)
+{
+	struct targets *ts = ctx;
+	struct target *t;
+	bool stays;
+
+	(void)fd, (void)what;
+	ts->more_told &= ts->n == TARGETS_MAX;
+	/* A check counts how all ended. */
+	stays = ts->stopping || ts->frozen || ts->p.o->check;
+	for (unsigned i = 0; i < ts->n && !stays; i++) {
+		t = ts->v[i];
+		if (t->in_set.over &&
+		    (!t->in_set.failed || t->in_set.sources == 0))
+			sweep_one(ts, i--);
+	}
+	targets_settle(ts);
+}
+
+/* ---- the cluster ---- */
+
+/* Unseen for a while it was started anew, maybe with what it lacked. */
+static void
+seen(struct target *t)
+{
+	kp_mono_ns now = kp_mono_now();
+
+	if (now - t->in_set.seen > AWAY)
+		t->in_set.failed = false;
+	t->in_set.seen = now;
+}
+
+static bool
+on_seen(void *ctx, const char *name)
+{
+	struct targets *ts = ctx;
+	struct target *t = targets_find(ts, name);
+
+	if (t != NULL)
+		seen(t);
+	if (ts->frozen || ts->stopping || ts->over)
+		return true;		/* it is seen again in a second */
+	/* One that is on its way out comes in again when it is out. */
+	return join(ts, name, BY_CLUSTER, "it is in the cluster");
+}
+
+static void
+tell_more(struct targets *ts, size_t more)
+{
+	char text[200];
+
+	snprintf(text, sizeof(text), "%zu more nodes are wanted: no more than "
+	    "%d are profiled by one kprofd", more, TARGETS_MAX);
+	log_warn("too_many", NULL, "%s", text);
+	targets_happened(ts, "too_many", text);
+}
+
+static void
+on_answer(void *ctx, size_t more)
+{
+	struct targets *ts = ctx;
+
+	ts->lost_told = false;
+	/* Not all that answer see the same nodes: each second another number. */
+	if (more > 0 && !ts->more_told)
+		tell_more(ts, more);
+	ts->more_told |= more > 0;
+	ts->more_cluster = more;
+	/* With nobody to be armed yet it does all that it is to do. */
+	if (ts->n == 0 && !ts->ready_told) {
+		ts->waits = true;
+		notify_ready();
+	}
+	ts->ready_told = true;
+	event_active(ts->sweep, EV_TIMEOUT, 0);
+}
+
+static void
+on_lost(void *ctx, const char *why)
+{
+	struct targets *ts = ctx;
+
+	/* At the start: a seed that has answered once is asked again. */
+	if (ts->n == 0 && !ts->armed_ever &&
+	    cluster_answered(ts->cluster) == 0) {
+		log_error("failed", ts->p.o->seed, "%s", why);
+		targets_end(ts, 1);
+		return;
+	}
+	if (!ts->lost_told)
+		log_warn("cluster", ts->p.o->seed, "the seed cannot be asked "
+		    "for the nodes of its cluster: %s; trying again", why);
+	ts->lost_told = true;
+	event_active(ts->sweep, EV_TIMEOUT, 0);
+}
+
+static const struct cluster_ops cluster_ops = { on_seen, on_answer, on_lost };
+
+/* Nobody has seen it for so long, though somebody was there to look. */
+static void
+forget(struct targets *ts)
+{
+	kp_mono_ns answered = cluster_answered(ts->cluster);
+	struct target *t;
+
+	for (unsigned i = 0; i < ts->n; i++) {
+		t = ts->v[i];
+		if ((t->in_set.sources & BY_CLUSTER) != 0 &&
+		    answered - t->in_set.seen > ts->p.o->forget)
+			leave(ts, t, BY_CLUSTER, "it has left the cluster");
+	}
+}
+
+/* The seed, while it is a target that may be attached, is asked as one. */
+static bool
+needs_scout(const struct targets *ts)
+{
+	const struct target *seed = targets_find(ts, ts->p.o->seed);
+
+	return !ts->over && !ts->stopping && (seed == NULL ||
+	    seed->in_set.over) && (!ts->p.o->check ||
+	    cluster_answered(ts->cluster) == 0);
+}
+
+static void
+on_tick(evutil_socket_t fd, short what, void *ctx)
+{
+	struct targets *ts = ctx;
+
+	(void)fd, (void)what;
+	if (ts->cluster != NULL) {
+		if (!ts->frozen && !ts->stopping)
+			forget(ts);
+		cluster_scout(ts->cluster, needs_scout(ts));
+		if (ts->p.o->check && ts->n == 0 && !ts->over &&
+		    cluster_answered(ts->cluster) != 0) {
+			log_error("failed", ts->p.o->seed, "no node that is "
+			    "visible in the cluster of '%s' matches",
+			    ts->p.o->seed);
+			targets_end(ts, 1);
+		}
+	}
+	on_sweep(-1, 0, ts);
+}
+
+/* ---- the file ---- */
+
+static char *
+read_text(const char *path, size_t *n, char *why, size_t whylen)
+{
+	FILE *f = fopen(path, "re");
+	char *p = f != NULL ? malloc(KP_NODE_FILE_MAX + 1) : NULL;
+	bool ok = false;
+
+	if (p != NULL) {
+		*n = fread(p, 1, KP_NODE_FILE_MAX + 1, f);
+		ok = !ferror(f);
+	}
+	if (!ok)
+		snprintf(why, whylen, "cannot read '%s': %s (see -target-file)",
+		    path, strerror(errno));
+	if (f != NULL)
+		fclose(f);
+	if (ok)
+		return p;
+	free(p);
+	return NULL;
+}
+
+const char *
+targets_file(const struct targets *ts)
+{
+	return ts->p.o->target_file;
+}
+
+bool
+targets_file_read(const struct targets *ts, struct kp_node_list *list,
+    char *why, size_t n)
+{
+	const char *path = ts->p.o->target_file;
+	uint32_t line;
+	enum kp_err e;
+	size_t len;
+	char *text;
+
+	*list = (struct kp_node_list){ 0 };
+	if (path == NULL)
+		return true;
+	text = read_text(path, &len, why, n);
+	if (text == NULL)
+		return false;
+	e = kp_node_list_parse(list, text, len, TARGETS_MAX, &line);
+	if (e == KP_EFORMAT)
+		snprintf(why, n, "'%s', line %u: expected the name of a node, "
+		    "such as app@host", path, line);
+	else if (e == KP_ELIMIT)
+		snprintf(why, n, "'%s' is larger than %u bytes: it cannot be "
+		    "a list of nodes", path, KP_NODE_FILE_MAX);
+	else if (e != KP_OK)
+		snprintf(why, n, "cannot read '%s': %s", path, kp_err_str(e));
+	free(text);
+	return e == KP_OK;
+}
+
+void
+targets_file_apply(struct targets *ts, const struct kp_node_list *list,
+    unsigned *added, unsigned *removed)
+{
+	size_t more = list->more;
+	struct target *t;
+	bool is_new;
+
+	*added = *removed = 0;
+	for (unsigned i = 0; i < ts->n; i++) {
+		t = ts->v[i];
+		if ((t->in_set.sources & BY_FILE) == 0 ||
+		    kp_node_list_has(list, t->node))
+			continue;
+		leave(ts, t, BY_FILE, "it is not in the file any more");
+		*removed += t->in_set.sources == 0;
+	}
+	for (size_t i = 0; i < list->n; i++) {
+		is_new = targets_find(ts, list->v[i]) == NULL;
+		if (join(ts, list->v[i], BY_FILE, "it is in the file"))
+			*added += is_new;
+		else
+			more++;
+	}
+	if (more > 0 && ts->more_file == 0)
+		tell_more(ts, more);
+	ts->more_file = more;
+}
+
+/* ---- beginning and end ---- */
+
+void
+targets_freeze(struct targets *ts, bool frozen)
+{
+	ts->frozen = frozen;
+	if (!frozen)
+		event_active(ts->sweep, EV_TIMEOUT, 0);
+}
+
+/* Kept out is kept out, whatever is to be measured. */
+void
+targets_again(struct targets *ts)
+{
+	for (unsigned i = 0; i < ts->n; i++)
+		if (ts->v[i]->in_set.failed &&
+		    ts->v[i]->in_set.failure == AGENT_FAILED)
+			ts->v[i]->in_set.failed = false;
+	event_active(ts->sweep, EV_TIMEOUT, 0);
+}
+
+enum kp_err
+targets_prepare(struct targets *ts, const struct kp_conf *conf)
+{
+	return assembly_prepare(ts->assembly, conf);
+}
+
+void
+targets_discard(struct targets *ts)
+{
+	assembly_discard(ts->assembly);
+}
+
+struct kp_requests *
+targets_switch(struct targets *ts)
+{
+	return assembly_switch(ts->assembly);
+}
+
+void
+targets_rotate(struct targets *ts, kp_wall_ns now)
+{
+	for (unsigned i = 0; i < ts->n; i++)
+		target_rotate(ts->v[i], now);
+}
+
+void
+targets_drain(struct targets *ts)
+{
+	for (unsigned i = 0; i < ts->n; i++)
+		target_drain(ts->v[i], KP_LOSS_DISCONNECTED);
+	targets_rotate(ts, kp_wall_now());
+}
+
+void
+targets_stop(struct targets *ts)
+{
+	ts->stopping = true;
+	for (unsigned i = 0; i < ts->n; i++)
+		if (!ts->v[i]->in_set.over)
+			target_stop(ts->v[i]);
+	event_active(ts->sweep, EV_TIMEOUT, 0);
+}
+
+bool
+targets_stopping(const struct targets *ts)
+{
+	return ts->stopping;
+}
+
+static bool
+start_cluster(struct targets *ts)
+{
+	const struct options *o = ts->p.o;
+	const struct cluster_parts parts = { .matches = o->matches,
+		.nmatches = o->nmatches,
+		.seed = { .target = o->seed, .name = o->name,
+			.cookie = ts->p.cookie, .limit = CONNECT_LIMIT } };
+
+	if (o->seed == NULL)
+		return true;
+	ts->cluster = cluster_new(ts->base, &parts, &cluster_ops, ts);
+	if (ts->cluster == NULL)
+		return false;
+	/* For as long as kprofd runs: it is named. */
+	if (o->check || !cluster_matches(ts->cluster, o->seed))
+		cluster_scout(ts->cluster, true);
+	else if (!add(ts, o->seed, BY_NAME))
+		tell_more(ts, 1);
+	return true;
+}
+
+static bool
+start_named(struct targets *ts)
+{
+	const struct options *o = ts->p.o;
+	struct kp_node_list list;
+	char why[512];
+	bool ok = true;
+
+	if (!targets_file_read(ts, &list, why, sizeof(why))) {
+		log_error("start", NULL, "%s", why);
+		return false;
+	}
+	if (list.n == 0 && o->ntargets == 0 && o->seed == NULL) {
+		log_error("start", NULL, "'%s' names no node", o->target_file);
+		return false;
+	}
+	for (unsigned i = 0; i < o->ntargets && ok; i++)
+		ok = add(ts, o->targets[i], BY_NAME);
+	for (size_t i = 0; i < list.n && ok; i++)
+		list.more += !add(ts, list.v[i], BY_FILE);
+	if (list.more > 0)
+		tell_more(ts, list.more);
+	ts->more_file = list.more;
+	kp_node_list_free(&list);
+	return ok;
+}
+
+bool
+targets_start(struct targets *ts)
+{
+	const struct timeval every = { TICK_S, 0 };
+	bool ok;
+
+	ts->starting = true;
+	ok = start_named(ts) && start_cluster(ts);
+	ts->starting = false;
+	event_add(ts->tick, &every);
+	event_active(ts->sweep, EV_TIMEOUT, 0);
+	return ok;
+}
+
+struct targets *
+targets_new(struct event_base *base, const struct targets_parts *parts)
+{
+	struct targets *ts = calloc(1, sizeof(*ts));
+	uint64_t seed = 0;
+
+	if (ts == NULL)
+		return NULL;
+	ts->base = base;
+	ts->p = *parts;
+	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
+		seed = (uint64_t)kp_wall_now();
+	labels_init(&ts->labels, seed, kp_wall_now(), kp_mono_now());
+	ts->tick = event_new(base, -1, EV_PERSIST, on_tick, ts);
+	ts->sweep = event_new(base, -1, 0, on_sweep, ts);
+	ts->assembly = assembly_new(parts->store, parts->conf->conf);
+	if (ts->tick == NULL || ts->sweep == NULL || ts->assembly == NULL) {
+		targets_free(ts);
+		return NULL;
+	}
+	return ts;
+}
+
+void
+targets_free(struct targets *ts)
+{
+	if (ts == NULL)
+		return;
+	for (unsigned i = 0; i < ts->n; i++)
+		target_free(ts->v[i]);
+	assembly_free(ts->assembly);
+	cluster_free(ts->cluster);
+	if (ts->tick != NULL)
+		event_free(ts->tick);
+	if (ts->sweep != NULL)
+		event_free(ts->sweep);
+	free(ts);
+}

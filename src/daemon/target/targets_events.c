@@ -1,0 +1,204 @@
+/*
+ * targets_events.c - what is heard of single targets, and what it means for all:
+ * who is to be tried again, who may lack what, and when it is over.
+ */
+#include "daemon/log.h"
+#include "daemon/target/targets_internal.h"
+
+/* ---- the end ---- */
+
+void
+targets_end(struct targets *ts, int status)
+{
+	if (ts->over)
+		return;
+	ts->over = true;
+	ts->p.on_over(ts->p.ctx, status);
+}
+
+/* Has every one of them come to its end?  How, as an exit status. */
+static bool
+all_over(const struct targets *ts, bool *failed, int *status)
+{
+	unsigned nfailed = 0, kept_out = 0;
+
+	for (unsigned i = 0; i < ts->n; i++) {
+		if (!ts->v[i]->in_set.over)
+			return false;
+		nfailed += ts->v[i]->in_set.failed;
+		kept_out += ts->v[i]->in_set.failed &&
+		    ts->v[i]->in_set.failure == AGENT_KEPT_OUT;
+	}
+	*failed = nfailed == ts->n;
+	*status = nfailed == 0 ? 0 : kept_out == ts->n ? EXIT_KEPT_OUT : 1;
+	return true;
+}
+
+/* May others still be found? */
+static bool
+is_searching(const struct targets *ts)
+{
+	const struct target *seed;
+
+	if (ts->cluster == NULL || cluster_failed(ts->cluster))
+		return false;
+	seed = targets_find(ts, ts->p.o->seed);
+	/* Who cannot be reached as a target cannot be asked either. */
+	if (seed != NULL && seed->in_set.unreached)
+		return false;
+	return cluster_answered(ts->cluster) == 0;
+}
+
+/* At the start, when nobody has ever been attached: is nobody to be? */
+static bool
+nobody_there(const struct targets *ts)
+{
+	if (ts->armed_ever || ts->waits || ts->n == 0 || is_searching(ts))
+		return false;
+	for (unsigned i = 0; i < ts->n; i++)
+		if (!ts->v[i]->in_set.tried && !ts->v[i]->in_set.over)
+			return false;
+	return true;
+}
+
+static void
+check_over(struct targets *ts)
+{
+	bool failed;
+	int status;
+
+	if (ts->starting || ts->over || (ts->n == 0 && !ts->stopping))
+		return;
+	if (all_over(ts, &failed, &status)) {
+		if (ts->stopping)
+			targets_end(ts, 0);
+		else if (!is_searching(ts) && ((failed && !ts->waits) ||
+		    ts->p.o->check))
+			targets_end(ts, status);
+	} else if (!ts->stopping && nobody_there(ts)) {
+		log_error("failed", NULL, "none of the %u targets can be "
+		    "attached to", ts->n);
+		targets_end(ts, 1);
+	}
+}
+
+/* ---- what one lacks, others may have ---- */
+
+static enum agent_verdict
+judge(const struct targets *ts, const struct target *t)
+{
+	const struct missing *others[TARGETS_MAX];
+	const struct target *u;
+	bool pending = is_searching(ts);
+	size_t n = 0;
+
+	if (t->in_set.missing.n == 0 && !t->in_set.missing.more)
+		return AGENT_GO_ON;
+	for (unsigned i = 0; i < ts->n; i++) {
+		u = ts->v[i];
+		if (u == t)
+			continue;
+		others[n++] = &u->in_set.missing;
+		pending |= !u->in_set.missing.known && !u->in_set.tried &&
+		    !u->in_set.over;
+	}
+	if (missing_elsewhere(&t->in_set.missing, others, n))
+		return AGENT_GO_ON;
+	return pending || ts->starting ? AGENT_WAIT : AGENT_REFUSE;
+}
+
+void
+targets_settle(struct targets *ts)
+{
+	enum agent_verdict v;
+	struct target *t;
+
+	for (unsigned i = 0; i < ts->n; i++) {
+		t = ts->v[i];
+		if (!t->in_set.judging)
+			continue;
+		v = judge(ts, t);
+		if (v == AGENT_WAIT)
+			continue;
+		t->in_set.judging = false;
+		agent_judge(t->agent, v);
+	}
+	check_over(ts);
+}
+
+static enum agent_verdict
+on_missing(void *ctx, struct target *t, const struct kp_diags *diags)
+{
+	struct targets *ts = ctx;
+	enum agent_verdict v;
+
+	missing_set(&t->in_set.missing, diags);
+	v = judge(ts, t);
+	t->in_set.judging = v == AGENT_WAIT;
+	/* Not from within: its own agent is in the midst of a step. */
+	event_active(ts->sweep, EV_TIMEOUT, 0);
+	return v;
+}
+
+/* ---- what is heard of them ---- */
+
+static bool
+on_unreached(void *ctx, struct target *t)
+{
+	struct targets *ts = ctx;
+
+	t->in_set.tried = t->in_set.unreached = true;
+	t->in_set.judging = false;
+	event_active(ts->sweep, EV_TIMEOUT, 0);
+	return ts->starting || !nobody_there(ts);
+}
+
+static void
+on_failed(void *ctx, struct target *t, enum agent_failure f, const char *why)
+{
+	struct targets *ts = ctx;
+
+	log_error("failed", t->node, "%s", why);
+	t->in_set.over = t->in_set.failed = t->in_set.tried = true;
+	t->in_set.judging = false;
+	t->in_set.failure = f;
+	event_active(ts->sweep, EV_TIMEOUT, 0);
+}
+
+static void
+on_stopped(void *ctx, struct target *t)
+{
+	struct targets *ts = ctx;
+
+	t->in_set.over = true;
+	event_active(ts->sweep, EV_TIMEOUT, 0);
+}
+
+static void
+on_state(void *ctx, struct target *t, enum agent_state s)
+{
+	struct targets *ts = ctx;
+
+	ts->armed_ever |= s == AGENT_ARMED;
+	/* There after all: what comes of it is not known yet. */
+	if (s == AGENT_CHECKING)
+		t->in_set.tried = false;
+}
+
+static void
+on_nodes(void *ctx, const struct kp_term *list)
+{
+	struct targets *ts = ctx;
+
+	if (ts->cluster != NULL && !ts->stopping)
+		cluster_answer(ts->cluster, list);
+}
+
+const struct target_fate targets_fate = {
+	.on_state = on_state,
+	.on_unreached = on_unreached,
+	.on_missing = on_missing,
+	.on_nodes = on_nodes,
+	.on_failed = on_failed,
+	.on_stopped = on_stopped,
+};

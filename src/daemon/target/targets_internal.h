@@ -1,0 +1,37 @@
+/*
+ * targets_internal.h - what targets.c and targets_events.c share.
+ */
+#ifndef KPROFD_DAEMON_TARGET_TARGETS_INTERNAL_H
+#define KPROFD_DAEMON_TARGET_TARGETS_INTERNAL_H
+
+#include "daemon/target/cluster.h"
+#include "daemon/target/targets.h"
+
+struct targets {
+	struct event_base *base;
+	struct targets_parts p;
+	struct target *v[TARGETS_MAX];
+	unsigned n;
+	struct labels labels;
+	struct assembly *assembly;
+	struct cluster *cluster;	/* NULL: none is followed */
+	struct event *tick, *sweep;
+	size_t more_file, more_cluster;	/* without room, at the last count */
+	bool starting, stopping, frozen, paused;
+	bool armed_ever;		/* any of them */
+	bool waits;			/* it began with nobody: goes on so */
+	bool over;			/* on_over was called */
+	bool lost_told;			/* the seed is */
+	bool more_told;			/* those of the cluster, since it is full */
+	bool ready_told;		/* to the service manager */
+};
+
+extern const struct target_fate targets_fate;
+/* NULL: there is none of that name. */
+struct target *targets_find(const struct targets *ts, const char *name);
+/* Something is known that was not: who waited for it, and is anybody left? */
+void targets_settle(struct targets *ts);
+/* It is over. */
+void targets_end(struct targets *ts, int status);
+
+#endif

@@ -1,0 +1,25 @@
+/*
+ * unresolved.h - what tiers.conf names and a target does not have, compared over
+ * targets: on one of several a function may be missing, on all of them it is
+ * a mistake.  Pure.
+ */
+#ifndef KPROFD_DAEMON_TARGET_UNRESOLVED_H
+#define KPROFD_DAEMON_TARGET_UNRESOLVED_H
+
+#include "kprofd/config.h"
+
+/* One target's; all zero: it was not asked yet. */
+struct missing {
+	bool known;		/* it was */
+	bool more;		/* than there is room for */
+	size_t n;
+	struct kp_pos v[KP_DIAG_MAX];	/* where tiers.conf names them */
+};
+
+/* From what the target said of tiers.conf; its warnings are none. */
+void missing_set(struct missing *m, const struct kp_diags *diags);
+/* Is each thing that m lacks there on one of the others, at least? */
+bool missing_elsewhere(const struct missing *m,
+    const struct missing *const *others, size_t n);
+
+#endif
