@@ -15,13 +15,13 @@
 /* Multiples of a line. */
 static const uint32_t sizes[POOL_SIZES] = { 192, 256, 512, 1024, 2048, 4096 };
 
-struct piece {
-	struct piece *next;
+struct range_piece {
+	struct range_piece *next;
 };
 
 struct pool_block {
 	struct pool_block *prev, *next;
-	struct piece *back;	/* were given back */
+	struct range_piece *back;	/* were given back */
 	uint32_t used;		/* pieces */
 	uint32_t fresh;		/* bytes from here on never were in use */
 };
@@ -123,14 +123,14 @@ pool_huge(void *p, size_t bytes)
 static void *
 block_take(struct pool_block *b, uint32_t size)
 {
-	struct piece *p = b->back;
+	struct range_piece *p = b->back;
 
 	if (p != NULL) {
 		b->back = p->next;
 		/* The next one to be taken, which says what comes after. */
 		__builtin_prefetch(b->back, 1);
 	} else {
-		p = (struct piece *)(void *)((char *)b + b->fresh);
+		p = (struct range_piece *)(void *)((char *)b + b->fresh);
 		b->fresh += size;
 	}
 	b->used++;
@@ -175,7 +175,7 @@ pool_put(struct pool *p, void *piece, size_t bytes)
 	c = &p->class[i];
 	if (block_full(b, sizes[i]))
 		block_add(&c->some, b);
-	*(struct piece *)piece = (struct piece){ b->back };
+	*(struct range_piece *)piece = (struct range_piece){ b->back };
 	b->back = piece;
 	if (--b->used == 0)
 		block_rest(c, b);

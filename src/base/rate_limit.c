@@ -2,18 +2,18 @@
 #include "base/rate_limit.h"
 
 bool
-hush_may(struct hush *h, kp_mono_ns now)
+rate_limit_may(struct rate_limit *h, kp_mono_ns now)
 {
-	int64_t more = (now - h->at) / (KP_NS_PER_S / HUSH_A_SECOND);
+	int64_t more = (now - h->at) / (KP_NS_PER_S / RATE_LIMIT_A_SECOND);
 
 	if (more >= h->spent) {
 		h->spent = 0;
 		h->at = now;
 	} else if (more > 0) {
 		h->spent -= (uint32_t)more;
-		h->at += more * (KP_NS_PER_S / HUSH_A_SECOND);
+		h->at += more * (KP_NS_PER_S / RATE_LIMIT_A_SECOND);
 	}
-	if (h->spent == HUSH_BURST) {
+	if (h->spent == RATE_LIMIT_BURST) {
 		h->untold++;
 		return false;
 	}
@@ -22,7 +22,7 @@ hush_may(struct hush *h, kp_mono_ns now)
 }
 
 uint64_t
-hush_take(struct hush *h)
+rate_limit_take(struct rate_limit *h)
 {
 	uint64_t n = h->untold;
 

@@ -1,6 +1,6 @@
 /*
  * rate_limit.h - how much one target may have told of it, in the log and among the
- * events: HUSH_BURST notices at once, HUSH_A_SECOND for long.  The rest is
+ * events: RATE_LIMIT_BURST notices at once, RATE_LIMIT_A_SECOND for long.  The rest is
  * counted.
  */
 #ifndef KPROFD_BASE_RATE_LIMIT_H
@@ -11,19 +11,19 @@
 
 #include "kprofd/clock.h"
 
-#define HUSH_BURST 1000		/* modules of a release that is loaded anew */
-#define HUSH_A_SECOND 2
+#define RATE_LIMIT_BURST 1000		/* modules of a release that is loaded anew */
+#define RATE_LIMIT_A_SECOND 2
 
 /* All zeros to begin with. */
-struct hush {
+struct rate_limit {
 	kp_mono_ns at;		/* counted up to here */
-	uint32_t spent;		/* of HUSH_BURST */
+	uint32_t spent;		/* of RATE_LIMIT_BURST */
 	uint64_t untold;
 };
 
 /* May one more be told?  If not, it is counted. */
-bool hush_may(struct hush *h, kp_mono_ns now);
+bool rate_limit_may(struct rate_limit *h, kp_mono_ns now);
 /* How many were not since this was asked last. */
-uint64_t hush_take(struct hush *h);
+uint64_t rate_limit_take(struct rate_limit *h);
 
 #endif

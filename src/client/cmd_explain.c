@@ -56,7 +56,7 @@ explain_windows(struct kp_buf *b, struct kp_query *q, const char *db,
 	} else {
 		kp_buf_str(b, "nothing was measured in that time (see -since, "
 		    "-until, -versus); the database\ncovers ");
-		when_put_range(b, first, last);
+		timefmt_put_range(b, first, last);
 		kp_buf_u8(b, '\n');
 	}
 	kp_query_nodes_free(&nodes);
@@ -97,7 +97,7 @@ explain_requests(struct kp_buf *b, const struct report *r)
 	char n[TEXT_MAX];
 
 	kp_buf_str(b, "no request was measured: ");
-	when_put_range(b, r->start, r->end);
+	timefmt_put_range(b, r->start, r->end);
 	if (r->entry_calls == 0 && r->losses.n[KP_LOSS_UNCOUNTED] > 0)
 		kp_buf_printf(b, "\nno call of an entry function was counted, "
 		    "but for %s of this time nobody\ncounted: no agent was in "

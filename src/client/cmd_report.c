@@ -11,7 +11,7 @@
 struct args {
 	struct place place;
 	struct kp_query_range range;
-	struct when_range versus;	/* until 0: none was given */
+	struct timefmt_range versus;	/* until 0: none was given */
 	const char *sort;
 	int what;
 	bool percentiles, messages, json, csv;
@@ -64,20 +64,20 @@ static enum kp_err
 write_versus(const struct args *a, const struct reports *rs,
     const struct report_opts *o, struct kp_buf *b)
 {
-	struct versus *v;
-	enum kp_err err = versus_make(&v, rs->now, rs->then);
+	struct compare *v;
+	enum kp_err err = compare_make(&v, rs->now, rs->then);
 
 	if (err != KP_OK)
 		return err;
 	if (a->sort != NULL && strcmp(a->sort, "change") == 0)
-		versus_sort_change(v);
+		compare_sort_change(v);
 	if (a->json)
-		versus_json(b, v, o->what);
+		compare_json(b, v, o->what);
 	else if (a->csv)
-		versus_csv(b, v, o->what);
+		compare_csv(b, v, o->what);
 	else
-		versus_table(b, v, o);
-	versus_free(v);
+		compare_table(b, v, o);
+	compare_free(v);
 	return KP_OK;
 }
 

@@ -91,7 +91,7 @@ put_windows(struct kp_buf *b, const struct facts *f)
 		return;
 	}
 	kp_buf_str(b, "windows     ");
-	when_put_range(b, f->first, f->last);
+	timefmt_put_range(b, f->first, f->last);
 	kp_buf_printf(b, "\nlast window ended %s ago: %s requests measured, ",
 	    text_span(ago, kp_wall_now() - f->last),
 	    text_count(n, f->window.sampled));
@@ -106,7 +106,7 @@ put_windows(struct kp_buf *b, const struct facts *f)
 static void
 put_runs(struct kp_buf *b, const struct kp_query_runs *runs)
 {
-	char text[WHEN_MAX > TEXT_MAX ? WHEN_MAX : TEXT_MAX];
+	char text[TIMEFMT_MAX > TEXT_MAX ? TIMEFMT_MAX : TEXT_MAX];
 	const struct kp_query_run *r;
 	struct grid g;
 
@@ -120,8 +120,8 @@ put_runs(struct kp_buf *b, const struct kp_query_runs *runs)
 		r = &runs->v[i];
 		snprintf(text, sizeof(text), "%" PRId64, r->id);
 		grid_cell(&g, text);
-		grid_cell(&g, when_local(text, r->started));
-		grid_cell(&g, r->ended != 0 ? when_local(text, r->ended) :
+		grid_cell(&g, timefmt_local(text, r->started));
+		grid_cell(&g, r->ended != 0 ? timefmt_local(text, r->ended) :
 		    "-");
 		grid_cell(&g, run_state_text(r->state));
 		grid_cell(&g, r->version);
@@ -135,7 +135,7 @@ static void
 put_events(struct kp_buf *b, const struct kp_query_events *events)
 {
 	const struct kp_query_event *e;
-	char text[WHEN_MAX];
+	char text[TIMEFMT_MAX];
 	struct grid g;
 
 	if (events->n == 0)
@@ -147,7 +147,7 @@ put_events(struct kp_buf *b, const struct kp_query_events *events)
 	grid_col(&g, "", GRID_LEFT);
 	for (size_t i = 0; i < events->n; i++) {
 		e = &events->v[i];
-		grid_cell(&g, when_local(text, e->at));
+		grid_cell(&g, timefmt_local(text, e->at));
 		grid_cell(&g, e->node[0] != '\0' ? e->node : "-");
 		grid_cell(&g, e->kind);
 		grid_cell(&g, e->text);

@@ -27,7 +27,7 @@
 #define HEAD_MAX 64u		/* of "note <length>" */
 #define SILENCE_S 30
 
-struct talk {
+struct dist_sync {
 	const char *path;
 	int fd;
 	kp_mono_ns deadline;
@@ -39,14 +39,14 @@ struct talk {
 };
 
 static enum kp_err
-fail(const struct talk *t, enum kp_err err, const char *what)
+fail(const struct dist_sync *t, enum kp_err err, const char *what)
 {
 	snprintf(t->why, t->nwhy, "kprofd at '%s' %s", t->path, what);
 	return err;
 }
 
 static enum kp_err
-unreachable(const struct talk *t, int error)
+unreachable(const struct dist_sync *t, int error)
 {
 	if (error == EACCES || error == EPERM)
 		snprintf(t->why, t->nwhy, "cannot reach kprofd at '%s': %s "
@@ -58,7 +58,7 @@ unreachable(const struct talk *t, int error)
 }
 
 static enum kp_err
-talk_open(struct talk *t)
+dist_sync_open(struct dist_sync *t)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	struct timeval limit = { t->patience, 0 };
@@ -83,7 +83,7 @@ talk_open(struct talk *t)
 }
 
 static enum kp_err
-talk_send(struct talk *t, const char *command)
+dist_sync_send(struct dist_sync *t, const char *command)
 {
 	char line[512];
 	int n = snprintf(line, sizeof(line), "%s\n", command);
@@ -95,7 +95,7 @@ talk_send(struct talk *t, const char *command)
 
 /* Some bytes, 1 to n of them, before the deadline. */
 static enum kp_err
-talk_recv(struct talk *t, char *p, size_t n, size_t *got)
+talk_recv(struct dist_sync *t, char *p, size_t n, size_t *got)
 {
 	struct pollfd pfd = { .fd = t->fd, .events = POLLIN };
 	kp_dur_ns wait;
@@ -121,7 +121,7 @@ talk_recv(struct talk *t, char *p, size_t n, size_t *got)
 
 /* "ok 12": byte by byte, since the text behind it is not for here. */
 static enum kp_err
-read_head(struct talk *t, char *kind, size_t nkind, size_t *len)
+read_head(struct dist_sync *t, char *kind, size_t nkind, size_t *len)
 {
 	char line[HEAD_MAX + 1], *blank, *end;
 	enum kp_err err;
@@ -156,7 +156,7 @@ bad:
 }
 
 static enum kp_err
-read_text(struct talk *t, size_t len, struct kp_buf *b)
+read_text(struct dist_sync *t, size_t len, struct kp_buf *b)
 {
 	char piece[4096];
 	enum kp_err err;
@@ -186,7 +186,7 @@ show_note(const struct kp_buf *b)
 }
 
 static enum kp_err
-talk_answer(struct talk *t, struct kp_buf *answer)
+talk_answer(struct dist_sync *t, struct kp_buf *answer)
 {
 	enum kp_err err;
 	char kind[8];
@@ -233,7 +233,7 @@ node_command(char *line, size_t n, const char *command, const char *node)
 
 static enum kp_err
 ask_talk(const struct place *p, const char *command, struct kp_buf *answer,
-    struct talk *t)
+    struct dist_sync *t)
 {
 	char *path = NULL;
 	enum kp_err err;
@@ -244,9 +244,9 @@ ask_talk(const struct place *p, const char *command, struct kp_buf *answer,
 		return KP_ENOMEM;
 	}
 	t->path = p->control != NULL ? p->control : path;
-	err = talk_open(t);
+	err = dist_sync_open(t);
 	if (err == KP_OK)
-		err = talk_send(t, command);
+		err = dist_sync_send(t, command);
 	if (err == KP_OK)
 		err = talk_answer(t, answer);
 	if (t->fd >= 0)
@@ -259,7 +259,7 @@ enum kp_err
 ask(const struct place *p, const char *command, struct kp_buf *answer,
     char *why, size_t n)
 {
-	struct talk t = { .fd = -1, .left = ANSWER_MAX, .why = why,
+	struct dist_sync t = { .fd = -1, .left = ANSWER_MAX, .why = why,
 		.nwhy = n, .patience = SILENCE_S, .notes = true };
 
 	return ask_talk(p, command, answer, &t);
@@ -269,7 +269,7 @@ enum kp_err
 ask_soon(const struct place *p, const char *command, unsigned seconds,
     struct kp_buf *answer, char *why, size_t n)
 {
-	struct talk t = { .fd = -1, .left = ANSWER_MAX, .why = why,
+	struct dist_sync t = { .fd = -1, .left = ANSWER_MAX, .why = why,
 		.nwhy = n, .patience = seconds };
 
 	return ask_talk(p, command, answer, &t);

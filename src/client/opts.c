@@ -136,12 +136,12 @@ set_value(const struct cmd *cmd, const struct opt *o, const char *v,
 		return opts_wrong(cmd, "-%s '%s': not a number from 1 to %u",
 		    o->name, v, COUNT_MAX);
 	case OPT_WHEN:
-		if (when_parse(v, now, o->to))
+		if (timefmt_parse(v, now, o->to))
 			break;
-		return opts_wrong(cmd, "-%s '%s': give " WHEN_FORMS, o->name,
+		return opts_wrong(cmd, "-%s '%s': give " TIMEFMT_FORMS, o->name,
 		    v);
 	case OPT_RANGE:
-		why = when_parse_range(v, now, o->to);
+		why = timefmt_parse_range(v, now, o->to);
 		if (why == NULL)
 			break;
 		return opts_wrong(cmd, "-%s '%s': %s", o->name, v, why);

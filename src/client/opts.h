@@ -16,7 +16,7 @@ enum opt_kind {
 	OPT_TEXT,	/* const char *, not empty */
 	OPT_COUNT,	/* size_t, 1 .. 1000000 */
 	OPT_WHEN,	/* kp_wall_ns: see text/timefmt.h */
-	OPT_RANGE,	/* struct when_range: the same */
+	OPT_RANGE,	/* struct timefmt_range: the same */
 	OPT_CHOICE,	/* int: which of "a,b,c" */
 	OPT_LIST	/* struct opt_list: may be given several times */
 };

@@ -38,20 +38,20 @@ struct daemon {
 	struct conf_file conf;
 	struct event_base *base;
 	struct kp_store *store;
-	struct store_watch watch;
+	struct store_health watch;
 	struct control *control;
 	struct totals *totals;		/* of all windows, for exporters */
 	struct web *web;		/* NULL: not asked for */
 	struct otlp *otlp;		/* the same */
-	struct otlp_watch otlp_watch;
+	struct otlp_health otlp_watch;
 	struct targets *targets;
-	struct past *past;		/* NULL, as reload: only a check */
+	struct deferred *past;		/* NULL, as reload: only a check */
 	struct reload *reload;
 	struct commands *commands;
 	struct event *window, *end, *sigint, *sigterm, *sighup;
 	char cookie[NODE_COOKIE_MAX + 1];
 	struct print_limit printing;
-	struct tables *tables;
+	struct dump_file *tables;
 	kp_mono_ns started;
 	struct {			/* the last time that both were read */
 		kp_wall_ns wall;
@@ -225,7 +225,7 @@ log_window(const struct daemon *d, const struct target *t,
     const struct kp_window *w)
 {
 	int64_t requests = (int64_t)w->sampled;
-	int64_t in_flight = (int64_t)assembly_in_flight(&t->part);
+	int64_t in_flight = (int64_t)assembly_running(&t->part);
 	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
 	const struct log_entry e = { .event = "window",
 		.target = t->node,
@@ -246,7 +246,7 @@ on_window(void *ctx, struct target *t, const struct kp_window *w)
 	struct daemon *d = ctx;
 
 	if (d->tables != NULL)
-		tables_window(d->tables, w, target_conf(t));
+		dump_file_window(d->tables, w, target_conf(t));
 	/* Where somebody is looking: show that it goes on. */
 	if (agent_state(t->agent) == AGENT_ARMED)
 		log_window(d, t, w);
@@ -309,7 +309,7 @@ on_window_end(evutil_socket_t fd, short what, void *ctx)
 	otlp_watch(&d->otlp_watch, d->otlp);
 	watch_clock(d);
 	targets_rotate(d->targets, kp_wall_now());
-	past_tick(d->past);
+	deferred_tick(d->past);
 	window_schedule(d);
 }
 
@@ -433,9 +433,9 @@ open_outputs(struct daemon *d)
 	    d, why, sizeof(why)) != KP_OK)
 		return complain(why);
 	if (d->o->dump_file != NULL &&
-	    (d->tables = tables_open(d->o->dump_file, d->o->dump_json)) == NULL)
+	    (d->tables = dump_file_open(d->o->dump_file, d->o->dump_json)) == NULL)
 		return 1;
-	d->past = past_new(d->base, d->store);
+	d->past = deferred_new(d->base, d->store);
 	if (d->past == NULL)
 		return complain("out of memory");
 	window_schedule(d);
@@ -516,7 +516,7 @@ daemon_close(struct daemon *d)
 	close_store(d);
 	close_otlp(d);
 	totals_free(d->totals);
-	tables_close(d->tables);
+	dump_file_close(d->tables);
 	past_free(d->past);
 	targets_free(d->targets);
 	reload_free(d->reload);

@@ -9,10 +9,10 @@ struct entry {
 	void (*free_fn)(void *);
 };
 
-struct past {
+struct deferred {
 	struct kp_store *store;
 	struct event *synced;
-	struct entry v[PAST_MAX];	/* oldest first */
+	struct entry v[DEFERRED_MAX];	/* oldest first */
 	size_t n;
 	size_t covered;		/* of them, by the running sync; 0: none */
 	bool ok;		/* of that sync */
@@ -22,14 +22,14 @@ struct past {
 static void
 sync_done(void *ctx, bool ok)
 {
-	struct past *p = ctx;
+	struct deferred *p = ctx;
 
 	p->ok = ok;
 	event_active(p->synced, EV_TIMEOUT, 0);
 }
 
 void
-past_tick(struct past *p)
+deferred_tick(struct deferred *p)
 {
 	if (p->n == 0 || p->covered > 0)
 		return;
@@ -40,24 +40,24 @@ past_tick(struct past *p)
 static void
 on_synced(evutil_socket_t fd, short what, void *ctx)
 {
-	struct past *p = ctx;
+	struct deferred *p = ctx;
 	size_t n = p->covered;
 
 	(void)fd, (void)what;
 	p->covered = 0;
 	if (!p->ok)
-		return;		/* past_tick() tries again */
+		return;		/* deferred_tick() tries again */
 	for (size_t i = 0; i < n; i++)
 		p->v[i].free_fn(p->v[i].what);
 	p->n -= n;
 	memmove(p->v, p->v + n, p->n * sizeof(p->v[0]));
-	past_tick(p);
+	deferred_tick(p);
 }
 
-struct past *
-past_new(struct event_base *base, struct kp_store *store)
+struct deferred *
+deferred_new(struct event_base *base, struct kp_store *store)
 {
-	struct past *p = calloc(1, sizeof(*p));
+	struct deferred *p = calloc(1, sizeof(*p));
 
 	if (p == NULL)
 		return NULL;
@@ -71,7 +71,7 @@ past_new(struct event_base *base, struct kp_store *store)
 }
 
 void
-past_free(struct past *p)
+past_free(struct deferred *p)
 {
 	if (p == NULL)
 		return;
@@ -82,14 +82,14 @@ past_free(struct past *p)
 }
 
 bool
-past_room(const struct past *p, size_t n)
+deferred_room(const struct deferred *p, size_t n)
 {
-	return p->n + n <= PAST_MAX;
+	return p->n + n <= DEFERRED_MAX;
 }
 
 void
-past_put(struct past *p, void *what, void (*free_fn)(void *))
+deferred_put(struct deferred *p, void *what, void (*free_fn)(void *))
 {
 	p->v[p->n++] = (struct entry){ what, free_fn };
-	past_tick(p);
+	deferred_tick(p);
 }

@@ -13,20 +13,20 @@
  * Some megabytes each.  While the database takes nothing no more than this is
  * kept, and who has more has to wait with it.
  */
-#define PAST_MAX 16
-#define PAST_RELOAD 2	/* of one reload: a configuration and its requests */
+#define DEFERRED_MAX 16
+#define DEFERRED_RELOAD 2	/* of one reload: a configuration and its requests */
 
-struct past;
+struct deferred;
 
 /* NULL when out of memory. */
-struct past *past_new(struct event_base *base, struct kp_store *store);
+struct deferred *deferred_new(struct event_base *base, struct kp_store *store);
 /* After the store was closed; frees what it holds. */
-void past_free(struct past *p);
+void past_free(struct deferred *p);
 /* Is there room for n more? */
-bool past_room(const struct past *p, size_t n);
+bool deferred_room(const struct deferred *p, size_t n);
 /* Takes what, for which there is room: free_fn(what) later. */
-void past_put(struct past *p, void *what, void (*free_fn)(void *));
+void deferred_put(struct deferred *p, void *what, void (*free_fn)(void *));
 /* Now and then: what the store could not write may be written now. */
-void past_tick(struct past *p);
+void deferred_tick(struct deferred *p);
 
 #endif

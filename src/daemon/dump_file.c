@@ -13,13 +13,13 @@
 
 #define TABLE_MAX (4u << 20)	/* bytes of one window's table */
 
-struct tables {
+struct dump_file {
 	const char *path;	/* borrowed */
 	bool json, failed;
 };
 
 static void
-append(struct tables *t, const struct kp_buf *b)
+append(struct dump_file *t, const struct kp_buf *b)
 {
 	FILE *f = fopen(t->path, "ae");
 	bool ok = f != NULL;
@@ -34,10 +34,10 @@ append(struct tables *t, const struct kp_buf *b)
 	t->failed = !ok;
 }
 
-struct tables *
-tables_open(const char *path, bool json)
+struct dump_file *
+dump_file_open(const char *path, bool json)
 {
-	struct tables *t = calloc(1, sizeof(*t));
+	struct dump_file *t = calloc(1, sizeof(*t));
 	FILE *f;
 
 	if (t == NULL)
@@ -50,12 +50,12 @@ tables_open(const char *path, bool json)
 		return NULL;
 	}
 	fclose(f);
-	*t = (struct tables){ .path = path, .json = json };
+	*t = (struct dump_file){ .path = path, .json = json };
 	return t;
 }
 
 void
-tables_window(struct tables *t, const struct kp_window *w,
+dump_file_window(struct dump_file *t, const struct kp_window *w,
     const struct kp_conf *conf)
 {
 	struct report_opts opts = { .what = REPORT_BUSY };
@@ -79,7 +79,7 @@ tables_window(struct tables *t, const struct kp_window *w,
 }
 
 void
-tables_close(struct tables *t)
+dump_file_close(struct dump_file *t)
 {
 	free(t);
 }

@@ -9,13 +9,13 @@
 
 #include "kprofd/stats.h"
 
-struct tables;
+struct dump_file;
 
 /* NULL: it was told why. */
-struct tables *tables_open(const char *path, bool json);
+struct dump_file *dump_file_open(const char *path, bool json);
 /* conf: that the window was measured by. */
-void tables_window(struct tables *t, const struct kp_window *w,
+void dump_file_window(struct dump_file *t, const struct kp_window *w,
     const struct kp_conf *conf);
-void tables_close(struct tables *t);
+void dump_file_close(struct dump_file *t);
 
 #endif

@@ -153,10 +153,10 @@ static void
 put_text(struct kp_buf *b, const struct log_entry *e, const char *message,
     bool to_stderr)
 {
-	char when[WHEN_MAX];
+	char when[TIMEFMT_MAX];
 
 	if (!to_stderr)
-		kp_buf_printf(b, "%s ", when_iso(when, kp_wall_now()));
+		kp_buf_printf(b, "%s ", timefmt_iso(when, kp_wall_now()));
 	if (to_stderr && out.journal)
 		kp_buf_printf(b, "<%d>", levels[e->level].priority);
 	else

@@ -12,7 +12,7 @@ refused(const struct otlp_status *st)
 }
 
 void
-otlp_watch(struct otlp_watch *w, struct otlp *x)
+otlp_watch(struct otlp_health *w, struct otlp *x)
 {
 	struct otlp_status st;
 
@@ -32,7 +32,7 @@ otlp_watch(struct otlp_watch *w, struct otlp *x)
 		log_warn("otlp", NULL, "%" PRIu64 " slow requests were not "
 		    "sent so far: too many waited, or could not be read",
 		    st.requests_lost);
-	*w = (struct otlp_watch){ st.failing, refused(&st),
+	*w = (struct otlp_health){ st.failing, refused(&st),
 		st.requests_lost };
 }
 
@@ -73,7 +73,7 @@ otlp_put_json(struct json *j, struct otlp *x)
 }
 
 void
-otlp_put_vitals(struct kp_buf *b, struct otlp *x)
+otlp_put_metrics(struct kp_buf *b, struct otlp *x)
 {
 	struct otlp_status st;
 

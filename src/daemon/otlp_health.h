@@ -10,15 +10,15 @@
 #include "text/json.h"
 
 /* What was told last; all zero at first. */
-struct otlp_watch {
+struct otlp_health {
 	bool failing;
 	uint64_t refused, lost;
 };
 
 /* Each does nothing where x is NULL: there is no collector. */
-void otlp_watch(struct otlp_watch *w, struct otlp *x);
+void otlp_watch(struct otlp_health *w, struct otlp *x);
 void otlp_put_text(struct kp_buf *b, struct otlp *x);
 void otlp_put_json(struct json *j, struct otlp *x);
-void otlp_put_vitals(struct kp_buf *b, struct otlp *x);
+void otlp_put_metrics(struct kp_buf *b, struct otlp *x);
 
 #endif

@@ -10,9 +10,9 @@
 #define MIB (1u << 20)
 
 void
-watch_init(struct watch *w, const struct kp_overload *limits)
+overload_init(struct overload *w, const struct kp_overload *limits)
 {
-	*w = (struct watch){ 0 };
+	*w = (struct overload){ 0 };
 	kp_guard_init(&w->guard, limits);
 }
 
@@ -44,7 +44,7 @@ backlog_now(struct kp_store *store)
 }
 
 static void
-look(struct watch *w, struct kp_store *store, kp_mono_ns now)
+look(struct overload *w, struct kp_store *store, kp_mono_ns now)
 {
 	w->looked = now;
 	w->load.memory = memory_now();
@@ -52,7 +52,7 @@ look(struct watch *w, struct kp_store *store, kp_mono_ns now)
 }
 
 enum kp_trip
-watch_look(struct watch *w, struct kp_store *store, kp_target_ns sent,
+overload_look(struct overload *w, struct kp_store *store, kp_target_ns sent,
     kp_mono_ns now)
 {
 	w->load.lag = kp_lag_see(&w->lag, sent, now);
@@ -62,13 +62,13 @@ watch_look(struct watch *w, struct kp_store *store, kp_target_ns sent,
 }
 
 bool
-watch_full(const struct watch *w)
+overload_full(const struct overload *w)
 {
 	return w->load.memory > w->guard.limits.max_kprofd;
 }
 
 void
-watch_words(const struct watch *w, enum kp_trip cause, char *text, size_t n)
+overload_words(const struct overload *w, enum kp_trip cause, char *text, size_t n)
 {
 	const struct kp_overload *l = &w->guard.limits;
 
@@ -94,7 +94,7 @@ watch_words(const struct watch *w, enum kp_trip cause, char *text, size_t n)
 }
 
 kp_dur_ns
-watch_trip(struct watch *w, enum kp_trip cause, const struct agent_status *st,
+overload_trip(struct overload *w, enum kp_trip cause, const struct agent_status *st,
     size_t in_flight, kp_mono_ns now)
 {
 	w->tripped = now;
@@ -106,7 +106,7 @@ watch_trip(struct watch *w, enum kp_trip cause, const struct agent_status *st,
 }
 
 kp_dur_ns
-watch_rested(struct watch *w, struct kp_store *store, kp_mono_ns now)
+overload_rested(struct overload *w, struct kp_store *store, kp_mono_ns now)
 {
 	/* What was in flight is freed; the system gets it back only now. */
 	malloc_trim(0);
@@ -115,7 +115,7 @@ watch_rested(struct watch *w, struct kp_store *store, kp_mono_ns now)
 }
 
 void
-watch_forget(struct watch *w)
+overload_forget(struct overload *w)
 {
 	w->untold = false;
 	kp_lag_reset(&w->lag);
@@ -128,7 +128,7 @@ grown(uint64_t now, uint64_t before)
 }
 
 bool
-watch_after(struct watch *w, const struct agent_status *st, kp_mono_ns now,
+overload_after(struct overload *w, const struct agent_status *st, kp_mono_ns now,
     char *text, size_t n)
 {
 	const struct agent_status *b = &w->before;

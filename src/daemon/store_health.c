@@ -39,7 +39,7 @@ say(enum log_level level, const struct kp_buf *b)
 }
 
 static void
-watch_writes(struct store_watch *w, const struct kp_store_status *st,
+watch_writes(struct store_health *w, const struct kp_store_status *st,
     struct kp_buf *b)
 {
 	if (st->stuck && !w->stuck) {
@@ -53,7 +53,7 @@ watch_writes(struct store_watch *w, const struct kp_store_status *st,
 }
 
 static void
-watch_losses(struct store_watch *w, const struct kp_store_status *st,
+watch_losses(struct store_health *w, const struct kp_store_status *st,
     struct kp_buf *b)
 {
 	uint64_t dropped = kp_store_dropped(st);
@@ -68,7 +68,7 @@ watch_losses(struct store_watch *w, const struct kp_store_status *st,
 }
 
 static void
-watch_size(struct store_watch *w, const struct kp_store_status *st,
+watch_size(struct store_health *w, const struct kp_store_status *st,
     struct kp_buf *b)
 {
 	if (w->ages_percent == 0)
@@ -92,7 +92,7 @@ put_ahead(struct kp_buf *b, const struct kp_store_status *st)
 }
 
 static void
-watch_ages(struct store_watch *w, const struct kp_store_status *st,
+watch_ages(struct store_health *w, const struct kp_store_status *st,
     struct kp_buf *b)
 {
 	if ((st->ahead > 0) == w->waits)
@@ -110,7 +110,7 @@ watch_ages(struct store_watch *w, const struct kp_store_status *st,
 }
 
 static void
-watch_file(struct store_watch *w, const struct kp_store_status *st,
+watch_file(struct store_health *w, const struct kp_store_status *st,
     struct kp_buf *b)
 {
 	if (st->begun == w->begun)
@@ -123,7 +123,7 @@ watch_file(struct store_watch *w, const struct kp_store_status *st,
 }
 
 void
-store_watch(struct store_watch *w, struct kp_store *s)
+store_watch(struct store_health *w, struct kp_store *s)
 {
 	struct kp_store_status st;
 	struct kp_buf b;

@@ -8,7 +8,7 @@
 #include "text/json.h"
 #include "store/store.h"
 
-struct store_watch {
+struct store_health {
 	bool stuck;		/* said so */
 	bool waits;		/* said that retention does */
 	unsigned begun;		/* files begun again, of which was said so */
@@ -17,7 +17,7 @@ struct store_watch {
 };
 
 /* Says in the log what has changed.  To be called now and then. */
-void store_watch(struct store_watch *w, struct kp_store *s);
+void store_watch(struct store_health *w, struct kp_store *s);
 
 /* Lines of text; path: the database's. */
 void store_put_text(struct kp_buf *b, struct kp_store *s, const char *path);

@@ -16,13 +16,13 @@
 /* Reads in one go before other events of the loop get their turn. */
 #define READS_AT_ONCE 16
 
-struct link {
+struct dist_conn {
 	int fd;
 	struct event *rd, *wr;
 	struct kp_frames in;
 	struct kp_buf out;
 	size_t sent;		/* of out */
-	const struct link_ops *ops;
+	const struct dist_conn_ops *ops;
 	void *ctx;
 	bool down;		/* on_down is due or done */
 	bool in_read, free_me;
@@ -30,7 +30,7 @@ struct link {
 };
 
 static void
-link_destroy(struct link *l)
+link_destroy(struct dist_conn *l)
 {
 	if (l->rd != NULL)
 		event_free(l->rd);
@@ -43,7 +43,7 @@ link_destroy(struct link *l)
 }
 
 void
-link_free(struct link *l)
+dist_conn_free(struct dist_conn *l)
 {
 	if (l == NULL)
 		return;
@@ -56,7 +56,7 @@ link_free(struct link *l)
 
 /* Remembers why; the loop tells the owner when no caller is in the way. */
 static void
-link_fail(struct link *l, const char *why)
+link_fail(struct dist_conn *l, const char *why)
 {
 	if (l->down)
 		return;
@@ -66,7 +66,7 @@ link_fail(struct link *l, const char *why)
 }
 
 static void
-link_flush(struct link *l)
+link_flush(struct dist_conn *l)
 {
 	ssize_t n;
 
@@ -90,7 +90,7 @@ link_flush(struct link *l)
 }
 
 void
-link_send(struct link *l, const struct kp_buf *frame)
+dist_conn_send(struct dist_conn *l, const struct kp_buf *frame)
 {
 	if (l->down)
 		return;
@@ -107,7 +107,7 @@ link_send(struct link *l, const struct kp_buf *frame)
 static void
 on_writable(evutil_socket_t fd, short what, void *ctx)
 {
-	struct link *l = ctx;
+	struct dist_conn *l = ctx;
 
 	(void)fd, (void)what;
 	if (!l->down)
@@ -115,7 +115,7 @@ on_writable(evutil_socket_t fd, short what, void *ctx)
 }
 
 static void
-link_frames(struct link *l)
+link_frames(struct dist_conn *l)
 {
 	struct kp_buf tick;
 	struct kp_frame f;
@@ -135,7 +135,7 @@ link_frames(struct link *l)
 		if (f.kind == KP_FRAME_TICK) {
 			kp_buf_init(&tick, 16);
 			kp_frame_tick(&tick);
-			link_send(l, &tick);
+			dist_conn_send(l, &tick);
 			kp_buf_free(&tick);
 			continue;
 		}
@@ -145,7 +145,7 @@ link_frames(struct link *l)
 
 /* False when there is nothing more to read for now. */
 static bool
-link_read(struct link *l)
+link_read(struct dist_conn *l)
 {
 	uint8_t *p;
 	size_t room;
@@ -171,7 +171,7 @@ link_read(struct link *l)
 static void
 on_readable(evutil_socket_t fd, short what, void *ctx)
 {
-	struct link *l = ctx;
+	struct dist_conn *l = ctx;
 	bool told = false;
 
 	(void)fd, (void)what;
@@ -191,11 +191,11 @@ on_readable(evutil_socket_t fd, short what, void *ctx)
 		l->ops->on_down(l->ctx, l->why);
 }
 
-struct link *
-link_new(struct event_base *base, int fd, const struct link_ops *ops,
+struct dist_conn *
+dist_conn_new(struct event_base *base, int fd, const struct dist_conn_ops *ops,
     void *ctx)
 {
-	struct link *l = calloc(1, sizeof(*l));
+	struct dist_conn *l = calloc(1, sizeof(*l));
 
 	if (l == NULL) {
 		close(fd);
@@ -205,7 +205,7 @@ link_new(struct event_base *base, int fd, const struct link_ops *ops,
 	l->ops = ops;
 	l->ctx = ctx;
 	kp_frames_init(&l->in, 0);
-	kp_buf_init(&l->out, LINK_OUT_MAX);
+	kp_buf_init(&l->out, DIST_CONN_OUT_MAX);
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
 	l->rd = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, l);
 	l->wr = event_new(base, fd, EV_WRITE, on_writable, l);

@@ -11,28 +11,28 @@
 
 #include "kprofd/frame.h"
 
-#define LINK_OUT_MAX (4u << 20)	/* bytes that may wait to be sent */
+#define DIST_CONN_OUT_MAX (4u << 20)	/* bytes that may wait to be sent */
 
-struct link;
+struct dist_conn;
 
-struct link_ops {
+struct dist_conn_ops {
 	/* One frame that is no tick; the spans are good during the call. */
 	void (*on_frame)(void *ctx, const struct kp_frame *f);
 	/* One that could not be read; it was passed over.  May be NULL. */
 	void (*on_bad_frame)(void *ctx);
 	/*
 	 * The connection is over, for this reason.  Called once, never from
-	 * inside link_send(); the link is the caller's to free.
+	 * inside dist_conn_send(); the link is the caller's to free.
 	 */
 	void (*on_down)(void *ctx, const char *why);
 };
 
 /* Takes the descriptor.  NULL when out of memory (it is then closed). */
-struct link *link_new(struct event_base *base, int fd,
-    const struct link_ops *ops, void *ctx);
+struct dist_conn *dist_conn_new(struct event_base *base, int fd,
+    const struct dist_conn_ops *ops, void *ctx);
 /* Closes and frees; may be called from a callback. */
-void link_free(struct link *l);
+void dist_conn_free(struct dist_conn *l);
 /* A whole frame, made by kp_frame_send() or kp_frame_reg_send(). */
-void link_send(struct link *l, const struct kp_buf *frame);
+void dist_conn_send(struct dist_conn *l, const struct kp_buf *frame);
 
 #endif

@@ -13,21 +13,21 @@
 #define SILENT_MAX 3		/* questions in a row without an answer */
 #define MESSAGE_MAX 4096
 
-struct scout {
+struct discovery {
 	struct event_base *base;
 	struct node_opts o;
-	const struct scout_ops *ops;
+	const struct discovery_ops *ops;
 	void *ctx;
 	struct connect *connect;
-	struct link *link;
-	struct agent_ids ids;
+	struct dist_conn *link;
+	struct dist_ids ids;
 	struct event *timer;	/* the next question, or connection */
 	unsigned silent;
 	struct kp_backoff backoff;
 };
 
 static void
-timer(struct scout *s, unsigned ms)
+timer(struct discovery *s, unsigned ms)
 {
 	struct timeval tv = { ms / 1000, (ms % 1000) * 1000 };
 
@@ -35,17 +35,17 @@ timer(struct scout *s, unsigned ms)
 }
 
 static void
-drop(struct scout *s)
+drop(struct discovery *s)
 {
 	connect_free(s->connect);
 	s->connect = NULL;
-	link_free(s->link);
+	dist_conn_free(s->link);
 	s->link = NULL;
 }
 
 /* Whoever refuses us now may be another when it is started again. */
 static void
-lost(struct scout *s, const char *why)
+lost(struct discovery *s, const char *why)
 {
 	drop(s);
 	timer(s, (unsigned)(kp_backoff_next(&s->backoff, kp_mono_now()) /
@@ -63,7 +63,7 @@ on_down(void *ctx, const char *why)
 static void
 on_frame(void *ctx, const struct kp_frame *f)
 {
-	struct scout *s = ctx;
+	struct discovery *s = ctx;
 	struct kp_term r;
 
 	if (f->kind != KP_FRAME_SEND)
@@ -77,11 +77,11 @@ on_frame(void *ctx, const struct kp_frame *f)
 	s->ops->on_nodes(s->ctx, &r);
 }
 
-static const struct link_ops link_ops = { .on_frame = on_frame,
+static const struct dist_conn_ops link_ops = { .on_frame = on_frame,
 	.on_down = on_down };
 
 static void
-ask(struct scout *s)
+ask(struct discovery *s)
 {
 	struct kp_buf msg, frame;
 
@@ -96,7 +96,7 @@ ask(struct scout *s)
 	    (uint32_t)s->ids.self.len }, "rex", msg.p, msg.len);
 	if (msg.err != KP_OK && frame.err == KP_OK)
 		frame.err = msg.err;
-	link_send(s->link, &frame);
+	dist_conn_send(s->link, &frame);
 	kp_buf_free(&frame);
 	kp_buf_free(&msg);
 	s->silent++;
@@ -107,7 +107,7 @@ static void
 on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
     const char *why)
 {
-	struct scout *s = ctx;
+	struct discovery *s = ctx;
 	char text[512];
 
 	if (e != KP_OK) {
@@ -117,7 +117,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 	}
 	kp_buf_reset(&s->ids.self);
 	kp_etf_pid(&s->ids.self, conn->name, 1, 0, conn->creation);
-	s->link = link_new(s->base, conn->fd, &link_ops, s);
+	s->link = dist_conn_new(s->base, conn->fd, &link_ops, s);
 	connect_free(s->connect);
 	s->connect = NULL;
 	s->silent = 0;
@@ -130,7 +130,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 static void
 on_timer(evutil_socket_t fd, short what, void *ctx)
 {
-	struct scout *s = ctx;
+	struct discovery *s = ctx;
 
 	(void)fd, (void)what;
 	if (s->link != NULL && s->silent >= SILENT_MAX) {
@@ -144,11 +144,11 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 	}
 }
 
-struct scout *
-scout_new(struct event_base *base, const struct node_opts *o,
-    const struct scout_ops *ops, void *ctx)
+struct discovery *
+discovery_new(struct event_base *base, const struct node_opts *o,
+    const struct discovery_ops *ops, void *ctx)
 {
-	struct scout *s = calloc(1, sizeof(*s));
+	struct discovery *s = calloc(1, sizeof(*s));
 
 	if (s == NULL)
 		return NULL;
@@ -167,7 +167,7 @@ scout_new(struct event_base *base, const struct node_opts *o,
 }
 
 void
-scout_free(struct scout *s)
+discovery_free(struct discovery *s)
 {
 	if (s == NULL)
 		return;

@@ -14,9 +14,9 @@
 #include "kprofd/term.h"
 #include "dist/handshake.h"
 
-struct scout;
+struct discovery;
 
-struct scout_ops {
+struct discovery_ops {
 	/* A list of atoms, the node itself not among them. */
 	void (*on_nodes)(void *ctx, const struct kp_term *list);
 	/* Not reached, refused, or lost: it is tried again. */
@@ -27,9 +27,9 @@ struct scout_ops {
  * Starts at once; callbacks come later, from the loop.  The strings of o are
  * borrowed.  NULL when out of memory.
  */
-struct scout *scout_new(struct event_base *base, const struct node_opts *o,
-    const struct scout_ops *ops, void *ctx);
+struct discovery *discovery_new(struct event_base *base, const struct node_opts *o,
+    const struct discovery_ops *ops, void *ctx);
 /* Not from a callback. */
-void scout_free(struct scout *s);
+void discovery_free(struct discovery *s);
 
 #endif

@@ -17,20 +17,20 @@
 #define SEND_LIMIT (10 * KP_NS_PER_S)
 #define FRAME_OUT_MAX (1u << 20)
 
-struct talk {
+struct dist_sync {
 	struct node_conn conn;
-	struct agent_ids ids;
+	struct dist_ids ids;
 	struct kp_frames in;
 	int wake;
 };
 
 enum kp_err
-talk_open(struct talk **out, const struct talk_opts *o, char *why, size_t n)
+dist_sync_open(struct dist_sync **out, const struct dist_sync_opts *o, char *why, size_t n)
 {
 	char cookie[NODE_COOKIE_MAX + 1];
 	struct node_opts no = { .target = o->target, .name = o->name,
 		.cookie = cookie, .limit = CONNECT_LIMIT };
-	struct talk *t = calloc(1, sizeof(*t));
+	struct dist_sync *t = calloc(1, sizeof(*t));
 	enum kp_err e;
 
 	if (t == NULL) {
@@ -55,7 +55,7 @@ talk_open(struct talk **out, const struct talk_opts *o, char *why, size_t n)
 }
 
 void
-talk_close(struct talk *t)
+dist_sync_close(struct dist_sync *t)
 {
 	if (t == NULL)
 		return;
@@ -67,19 +67,19 @@ talk_close(struct talk *t)
 }
 
 int
-talk_fd(const struct talk *t)
+dist_sync_fd(const struct dist_sync *t)
 {
 	return t->conn.fd;
 }
 
 const char *
-talk_name(const struct talk *t)
+dist_sync_name(const struct dist_sync *t)
 {
 	return t->conn.name;
 }
 
-struct agent_ids *
-talk_ids(struct talk *t)
+struct dist_ids *
+dist_sync_ids(struct dist_sync *t)
 {
 	return &t->ids;
 }
@@ -97,7 +97,7 @@ left_ms(kp_mono_ns deadline)
 
 /* Frees the frame. */
 static enum kp_err
-send_frame(struct talk *t, struct kp_buf *frame)
+send_frame(struct dist_sync *t, struct kp_buf *frame)
 {
 	struct pollfd p = { .fd = t->conn.fd, .events = POLLOUT };
 	kp_mono_ns deadline = kp_mono_now() + SEND_LIMIT;
@@ -126,7 +126,7 @@ span(const struct kp_buf *b)
 }
 
 enum kp_err
-talk_rex(struct talk *t, const struct kp_buf *msg)
+dist_sync_rex(struct dist_sync *t, const struct kp_buf *msg)
 {
 	struct kp_buf frame;
 
@@ -138,7 +138,7 @@ talk_rex(struct talk *t, const struct kp_buf *msg)
 }
 
 enum kp_err
-talk_send(struct talk *t, const struct kp_buf *msg)
+dist_sync_send(struct dist_sync *t, const struct kp_buf *msg)
 {
 	struct kp_buf frame;
 
@@ -151,7 +151,7 @@ talk_send(struct talk *t, const struct kp_buf *msg)
 
 /* One read, when there is something. */
 static enum kp_err
-fill(struct talk *t, kp_mono_ns deadline)
+fill(struct dist_sync *t, kp_mono_ns deadline)
 {
 	struct pollfd p[2] = { { .fd = t->conn.fd, .events = POLLIN },
 		{ .fd = t->wake, .events = POLLIN } };
@@ -184,7 +184,7 @@ fill(struct talk *t, kp_mono_ns deadline)
  * the last twelve bytes, are not ours.
  */
 static bool
-is_for_us(const struct talk *t, const struct kp_frame *f)
+is_for_us(const struct dist_sync *t, const struct kp_frame *f)
 {
 	const struct kp_buf *self = &t->ids.self;
 
@@ -193,7 +193,7 @@ is_for_us(const struct talk *t, const struct kp_frame *f)
 }
 
 static enum kp_err
-tick(struct talk *t)
+tick(struct dist_sync *t)
 {
 	struct kp_buf frame;
 
@@ -203,7 +203,7 @@ tick(struct talk *t)
 }
 
 enum kp_err
-talk_next(struct talk *t, kp_mono_ns deadline, struct kp_term *r)
+dist_sync_next(struct dist_sync *t, kp_mono_ns deadline, struct kp_term *r)
 {
 	struct kp_frame f;
 	enum kp_err e;

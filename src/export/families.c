@@ -70,24 +70,24 @@ async(const struct total *c)
 
 /* One value for each node. */
 static void
-write_nodes(struct expo *x, const struct totals *t, const struct metric *m,
+write_nodes(struct prom *x, const struct totals *t, const struct metric *m,
     double (*get)(const struct total_node *n))
 {
 	const struct total_node *n;
 	const char *node;
 
-	expo_family(x, m);
+	prom_family(x, m);
 	EACH(i, t, TOTALS_NODE) {
 		n = totals_node(t, i);
 		node = totals_name(t, TOTALS_NODE, i);
 		if (n != NULL)
-			expo_number(x, &node, get(n));
+			prom_number(x, &node, get(n));
 	}
 }
 
 /* For each identity, with a last label that says which figure it is. */
 static void
-write_requests(struct expo *x, const struct totals *t, const struct metric *m,
+write_requests(struct prom *x, const struct totals *t, const struct metric *m,
     const char *last, figure_fn *get)
 {
 	const struct total *c;
@@ -102,16 +102,16 @@ write_requests(struct expo *x, const struct totals *t, const struct metric *m,
 			if (c == NULL || k == TOTALS_TOTAL)
 				continue;
 			if (m->type == METRIC_HISTOGRAM)
-				expo_hist(x, values, &c->hist,
+				prom_hist(x, values, &c->hist,
 				    SECONDS(c->time));
 			else
-				expo_number(x, values, get(c));
+				prom_number(x, values, get(c));
 		}
 }
 
 /* Of one node and tier. */
 static void
-write_tier_identities(struct expo *x, const struct totals *t, size_t node,
+write_tier_identities(struct prom *x, const struct totals *t, size_t node,
     size_t tier, figure_fn *get)
 {
 	const struct total *c;
@@ -124,15 +124,15 @@ write_tier_identities(struct expo *x, const struct totals *t, size_t node,
 
 		c = totals_at(t, node, tier, k);
 		if (c != NULL && k != TOTALS_TOTAL)
-			expo_number(x, values, get(c));
+			prom_number(x, values, get(c));
 	}
 }
 
 static void
-write_tiers(struct expo *x, const struct totals *t, const struct metric *m,
+write_tiers(struct prom *x, const struct totals *t, const struct metric *m,
     figure_fn *get)
 {
-	expo_family(x, m);
+	prom_family(x, m);
 	EACH(i, t, TOTALS_NODE)
 		EACH(k, t, TOTALS_TIER)
 			if (k != TOTALS_TOTAL)
@@ -140,14 +140,14 @@ write_tiers(struct expo *x, const struct totals *t, const struct metric *m,
 }
 
 static void
-write_calls(struct expo *x, const struct totals *t)
+write_calls(struct prom *x, const struct totals *t)
 {
 	static const struct metric m = { "kprof_call_duration_seconds",
 		METRIC_HISTOGRAM, "How long calls of a tier's functions took, "
 		"within requests.", { "node", "tier" } };
 	const struct total *c;
 
-	expo_family(x, &m);
+	prom_family(x, &m);
 	EACH(i, t, TOTALS_NODE)
 		EACH(k, t, TOTALS_TIER) {
 			const char *const values[] = {
@@ -156,7 +156,7 @@ write_calls(struct expo *x, const struct totals *t)
 
 			c = totals_at(t, i, k, TOTALS_TOTAL);
 			if (c != NULL && k != TOTALS_TOTAL)
-				expo_hist(x, values, &c->hist,
+				prom_hist(x, values, &c->hist,
 				    SECONDS(c->time));
 		}
 }
@@ -164,7 +164,7 @@ write_calls(struct expo *x, const struct totals *t)
 /* ---- what there is ---- */
 
 static void
-requests(struct expo *x, const struct totals *t)
+requests(struct prom *x, const struct totals *t)
 {
 	static const struct metric duration = {
 		"kprof_request_duration_seconds", METRIC_HISTOGRAM,
@@ -178,14 +178,14 @@ requests(struct expo *x, const struct totals *t)
 		"Time of requests that is in no tier.",
 		{ "node", "identity" } };
 
-	expo_family(x, &duration);
+	prom_family(x, &duration);
 	write_requests(x, t, &duration, NULL, NULL);
-	expo_family(x, &outcomes);
+	prom_family(x, &outcomes);
 	write_requests(x, t, &outcomes, "returned", returned);
 	write_requests(x, t, &outcomes, "raised", raised);
 	write_requests(x, t, &outcomes, "unfinished", unfinished);
 	write_requests(x, t, &outcomes, "ambiguous", ambiguous);
-	expo_family(x, &outside);
+	prom_family(x, &outside);
 	write_requests(x, t, &outside, NULL, self);
 }
 
@@ -283,7 +283,7 @@ static const struct {
 };
 
 static void
-lost_of_node(struct expo *x, const struct totals *t, size_t node,
+lost_of_node(struct prom *x, const struct totals *t, size_t node,
     const char *unit, double scale)
 {
 	const struct total_node *n = totals_node(t, node);
@@ -293,15 +293,15 @@ lost_of_node(struct expo *x, const struct totals *t, size_t node,
 			totals_name(t, TOTALS_NODE, node), kp_loss_name(i) };
 
 		if (strcmp(kp_loss_unit(i), unit) == 0)
-			expo_number(x, values, (double)n->lost.n[i] * scale);
+			prom_number(x, values, (double)n->lost.n[i] * scale);
 	}
 }
 
 static void
-lost(struct expo *x, const struct totals *t)
+lost(struct prom *x, const struct totals *t)
 {
 	for (size_t f = 0; f < sizeof(losses) / sizeof(losses[0]); f++) {
-		expo_family(x, &losses[f].m);
+		prom_family(x, &losses[f].m);
 		EACH(i, t, TOTALS_NODE)
 			lost_of_node(x, t, i, losses[f].unit,
 			    losses[f].scale);
@@ -311,7 +311,7 @@ lost(struct expo *x, const struct totals *t)
 /* ---- the caps of this side ---- */
 
 static void
-caps(struct expo *x, const struct totals *t)
+caps(struct prom *x, const struct totals *t)
 {
 	static const struct metric count = { "kprof_export_names",
 		METRIC_GAUGE, "Nodes, tiers and identities that have figures "
@@ -329,21 +329,21 @@ caps(struct expo *x, const struct totals *t)
 		TOTALS_IDENTITIES_MAX };
 	static const size_t fixed[] = { 1, 2, 2 };
 
-	expo_family(x, &count);
+	prom_family(x, &count);
 	for (int k = 0; k < TOTALS_KINDS; k++)
-		expo_number(x, &kinds[k],
+		prom_number(x, &kinds[k],
 		    (double)(totals_count(t, (enum totals_kind)k) - fixed[k]));
-	expo_family(x, &max);
+	prom_family(x, &max);
 	for (int k = 0; k < TOTALS_KINDS; k++)
-		expo_number(x, &kinds[k], (double)most[k]);
-	expo_family(x, &folded);
-	expo_number(x, NULL, (double)totals_folded(t));
-	expo_family(x, &dropped);
-	expo_number(x, NULL, (double)totals_dropped(t));
+		prom_number(x, &kinds[k], (double)most[k]);
+	prom_family(x, &folded);
+	prom_number(x, NULL, (double)totals_folded(t));
+	prom_family(x, &dropped);
+	prom_number(x, NULL, (double)totals_dropped(t));
 }
 
 void
-families_write(struct expo *x, const struct totals *t)
+families_write(struct prom *x, const struct totals *t)
 {
 	requests(x, t);
 	write_calls(x, t);

@@ -10,6 +10,6 @@
 #include "prometheus.h"
 #include "totals.h"
 
-void families_write(struct expo *x, const struct totals *t);
+void families_write(struct prom *x, const struct totals *t);
 
 #endif

@@ -93,10 +93,10 @@ void
 health_put(struct kp_buf *b, enum health which, const char *node,
     const char *cause, double v)
 {
-	char text[EXPO_NUMBER_MAX];
+	char text[PROM_NUMBER_MAX];
 
 	kp_buf_printf(b, "%s\t%s\t%s\t%s\n", metrics[which].name, node, cause,
-	    expo_double(text, v));
+	    prom_double(text, v));
 }
 
 static const struct metric *
@@ -130,7 +130,7 @@ split(char *line, char *col[COLUMNS], double *v)
 }
 
 static bool
-write_line(struct expo *x, char *line)
+write_line(struct prom *x, char *line)
 {
 	const char *values[METRIC_LABELS_MAX];
 	const struct metric *m;
@@ -141,15 +141,15 @@ write_line(struct expo *x, char *line)
 	if (!split(line, col, &v) || (m = find_metric(col[0])) == NULL)
 		return false;
 	if (x->m != m)
-		expo_family(x, m);
+		prom_family(x, m);
 	for (int i = 0; m->labels[i] != NULL; i++)
 		values[n++] = col[strcmp(m->labels[i], "node") == 0 ? 1 : 2];
-	expo_number(x, values, v);
+	prom_number(x, values, v);
 	return true;
 }
 
 size_t
-health_write(struct expo *x, const char *text, size_t n)
+health_write(struct prom *x, const char *text, size_t n)
 {
 	char line[LINE_MAX];
 	size_t len, bad = 0;

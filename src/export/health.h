@@ -38,6 +38,6 @@ void health_put(struct kp_buf *b, enum health which, const char *node,
  * Writes what such a text says.  Lines that are not understood are passed
  * over; returns how many.
  */
-size_t health_write(struct expo *x, const char *text, size_t n);
+size_t health_write(struct prom *x, const char *text, size_t n);
 
 #endif

@@ -38,7 +38,7 @@ struct post {
 	bool failed, unanswered;	/* by the last one: the latter */
 	int status;			/* of the answer's head; 0: none yet */
 	unsigned retry_after;
-	post_fn *done;
+	http_post_fn *done;
 	void *ctx;
 };
 
@@ -87,7 +87,7 @@ split_header(struct post *p, char *line)
 static enum kp_err
 read_header(struct post *p, const char *file, char *why, size_t n)
 {
-	char line[POST_HEADER_MAX];
+	char line[HTTP_POST_HEADER_MAX];
 	const char *reason;
 	struct stat sb;
 	FILE *f = kp_secret_open(file, &sb, &reason);
@@ -111,7 +111,7 @@ read_header(struct post *p, const char *file, char *why, size_t n)
 	explicit_bzero(line, sizeof(line));
 	if (!ok)
 		snprintf(why, n, "'%s' has no line 'Name: value' that can be "
-		    "sent, of %d bytes at most", file, POST_HEADER_MAX - 2);
+		    "sent, of %d bytes at most", file, HTTP_POST_HEADER_MAX - 2);
 	return ok ? KP_OK : KP_EFORMAT;
 }
 
@@ -210,7 +210,7 @@ say_no_dns(int is_warning, const char *text)
 static void on_limit(evutil_socket_t fd, short what, void *ctx);
 
 enum kp_err
-post_new(struct post **out, struct event_base *base, const char *url,
+http_post_new(struct post **out, struct event_base *base, const char *url,
     const char *header_file, char *why, size_t n)
 {
 	struct post *p = calloc(1, sizeof(*p));
@@ -240,12 +240,12 @@ post_new(struct post **out, struct event_base *base, const char *url,
 	if (err == KP_OK)
 		*out = p;
 	else
-		post_free(p);
+		http_post_free(p);
 	return err;
 }
 
 void
-post_free(struct post *p)
+http_post_free(struct post *p)
 {
 	if (p == NULL)
 		return;
@@ -271,10 +271,10 @@ post_free(struct post *p)
 
 /* Once; the connection goes when its own callbacks have returned. */
 static void
-answer(struct post *p, const struct post_answer *a)
+answer(struct post *p, const struct http_post_answer *a)
 {
 	const struct timeval now = { 0, 0 };
-	post_fn *done = p->done;
+	http_post_fn *done = p->done;
 
 	p->done = NULL;
 	event_del(p->limit);
@@ -293,7 +293,7 @@ say_failure(const struct post *p, char *why, size_t n)
 		snprintf(why, n, "its certificate is refused: %s",
 		    X509_verify_cert_error_string(bad));
 	else if (p->failed && p->failure == EVREQ_HTTP_TIMEOUT)
-		snprintf(why, n, "no answer in %d s", POST_SECONDS);
+		snprintf(why, n, "no answer in %d s", HTTP_POST_SECONDS);
 	else if (p->failed && p->failure == EVREQ_HTTP_INVALID_HEADER)
 		snprintf(why, n, "its answer is no HTTP");
 	else
@@ -335,7 +335,7 @@ retry_after(struct evhttp_request *req)
 			now = time(NULL);
 		s = then > now ? (unsigned long)(then - now) : 0;
 	}
-	return s > POST_RETRY_MAX ? POST_RETRY_MAX : (unsigned)s;
+	return s > HTTP_POST_RETRY_MAX ? HTTP_POST_RETRY_MAX : (unsigned)s;
 }
 
 /* What the head says holds, whatever becomes of the rest. */
@@ -356,7 +356,7 @@ static void
 on_done(struct evhttp_request *req, void *ctx)
 {
 	struct post *p = ctx;
-	struct post_answer a = { .status = p->status, .text = "",
+	struct http_post_answer a = { .status = p->status, .text = "",
 		.retry_after = p->retry_after };
 	struct evbuffer *in;
 	char why[256];
@@ -452,8 +452,8 @@ make_conn(struct post *p)
 		bufferevent_free(bev);
 		return false;
 	}
-	evhttp_connection_set_timeout(p->conn, POST_SECONDS);
-	evhttp_connection_set_max_body_size(p->conn, POST_ANSWER_MAX);
+	evhttp_connection_set_timeout(p->conn, HTTP_POST_SECONDS);
+	evhttp_connection_set_max_body_size(p->conn, HTTP_POST_ANSWER_MAX);
 	evhttp_connection_set_max_headers_size(p->conn, ANSWER_HEADERS_MAX);
 	return true;
 }
@@ -475,13 +475,13 @@ put_headers(const struct post *p, struct evhttp_request *req)
 }
 
 void
-post_send(struct post *p, const char *path, const struct kp_buf *body,
-    post_fn *done, void *ctx)
+http_post_send(struct post *p, const char *path, const struct kp_buf *body,
+    http_post_fn *done, void *ctx)
 {
 	static const char none[] = "out of memory";
-	const struct post_answer bad = { 0, none, strlen(none), 0 };
+	const struct http_post_answer bad = { 0, none, strlen(none), 0 };
 	struct evhttp_request *req = NULL;
-	const struct timeval limit = { POST_SECONDS, 0 };
+	const struct timeval limit = { HTTP_POST_SECONDS, 0 };
 	char full[1024];
 
 	free_conn(p);

@@ -17,10 +17,10 @@
 
 #include "kprofd/buf.h"
 
-#define POST_SECONDS 10		/* from connecting to the end of the answer */
-#define POST_ANSWER_MAX 65536	/* bytes of a body */
-#define POST_HEADER_MAX 8192	/* bytes of the file of a header */
-#define POST_RETRY_MAX 3600	/* seconds that an answer may ask for */
+#define HTTP_POST_SECONDS 10		/* from connecting to the end of the answer */
+#define HTTP_POST_ANSWER_MAX 65536	/* bytes of a body */
+#define HTTP_POST_HEADER_MAX 8192	/* bytes of the file of a header */
+#define HTTP_POST_RETRY_MAX 3600	/* seconds that an answer may ask for */
 
 struct post;
 
@@ -29,29 +29,29 @@ struct post;
  * one line "Name: value" that only its owner may read, for authorization.  On
  * error `why` is one line for the user.
  */
-enum kp_err post_new(struct post **out, struct event_base *base,
+enum kp_err http_post_new(struct post **out, struct event_base *base,
     const char *url, const char *header_file, char *why, size_t n);
 /* Without a call of done. */
-void post_free(struct post *p);
+void http_post_free(struct post *p);
 
 /*
  * status: of HTTP, or 0: no answer, and then text says why; else it is the
  * body.  retry_after: seconds, 0: not said.
  */
-struct post_answer {
+struct http_post_answer {
 	int status;
 	const char *text;
 	size_t n;
 	unsigned retry_after;
 };
 
-typedef void post_fn(void *ctx, const struct post_answer *a);
+typedef void http_post_fn(void *ctx, const struct http_post_answer *a);
 
 /*
  * Sends the body, JSON, to the URL's path with this one behind it.  Calls
  * done(ctx, ...) once, perhaps at once; until then no other one may be sent.
  */
-void post_send(struct post *p, const char *path, const struct kp_buf *body,
-    post_fn *done, void *ctx);
+void http_post_send(struct post *p, const char *path, const struct kp_buf *body,
+    http_post_fn *done, void *ctx);
 
 #endif

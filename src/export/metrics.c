@@ -31,14 +31,14 @@ resident(void)
 
 /* Of no label but at most one. */
 static void
-single(struct expo *x, const struct metric *m, const char *value, double v)
+single(struct prom *x, const struct metric *m, const char *value, double v)
 {
-	expo_family(x, m);
-	expo_number(x, &value, v);
+	prom_family(x, m);
+	prom_number(x, &value, v);
 }
 
 static void
-process(struct expo *x, bool answers)
+process(struct prom *x, bool answers)
 {
 	static const struct metric build = { "kprof_build_info", METRIC_GAUGE,
 		"Which kprofd this is.", { "version" } };
@@ -62,16 +62,16 @@ void
 metrics_answer(struct totals *t, const char *accept, const char *health,
     size_t n, struct kp_buf *b, const char **type)
 {
-	enum expo_format f = expo_choose(accept);
-	struct expo x;
+	enum prom_format f = prom_choose(accept);
+	struct prom x;
 
-	*type = expo_content_type(f);
-	expo_begin(&x, b, f);
+	*type = prom_content_type(f);
+	prom_begin(&x, b, f);
 	process(&x, health != NULL);
 	if (health != NULL)
 		health_write(&x, health, n);
 	totals_lock(t);
 	families_write(&x, t);
 	totals_unlock(t);
-	expo_end(&x);
+	prom_end(&x);
 }

@@ -38,7 +38,7 @@ struct otlp {
 	struct event *tick, *stop;
 	struct post *post;
 	pthread_t thread;
-	struct kp_feed feed;
+	struct kp_request_tail feed;
 	unsigned unread;	/* times that the next request was not */
 	uint64_t told[TOTALS_NODES_MAX + 2];	/* versions, by node */
 	size_t next;		/* node, by turns */
@@ -81,7 +81,7 @@ next_requests(struct otlp *x, struct kp_query *q,
 {
 	int64_t newest = 0, lost = 0;
 	size_t whole = 1;
-	enum kp_err err = kp_feed_requests(q, &x->feed, ids,
+	enum kp_err err = kp_request_tail_next(q, &x->feed, ids,
 	    REQUESTS_AT_ONCE, n, &newest);
 
 	if (err != KP_OK)
@@ -89,7 +89,7 @@ next_requests(struct otlp *x, struct kp_query *q,
 	if (newest - x->feed.request > OTLP_WAITING_MAX) {
 		lost = newest - OTLP_WAITING_MAX - x->feed.request;
 		x->feed.request += lost;
-		err = kp_feed_requests(q, &x->feed, ids, REQUESTS_AT_ONCE, n,
+		err = kp_request_tail_next(q, &x->feed, ids, REQUESTS_AT_ONCE, n,
 		    &newest);
 	}
 	if (err == KP_OK && *n > 0) {
@@ -242,7 +242,7 @@ is_later(int status)
 
 /* With the lock held. */
 static void
-say_why(struct otlp *x, const struct post_answer *a)
+say_why(struct otlp *x, const struct http_post_answer *a)
 {
 	int n = a->n > 160 ? 160 : (int)a->n;
 
@@ -256,7 +256,7 @@ say_why(struct otlp *x, const struct post_answer *a)
 }
 
 static void
-count_taken(struct otlp *x, const struct post_answer *a)
+count_taken(struct otlp *x, const struct http_post_answer *a)
 {
 	bool taken = a->status >= 200 && a->status < 300;
 	const struct batch *b = &x->batch;
@@ -276,7 +276,7 @@ count_taken(struct otlp *x, const struct post_answer *a)
 }
 
 static void
-on_answer(void *ctx, const struct post_answer *a)
+on_answer(void *ctx, const struct http_post_answer *a)
 {
 	kp_dur_ns wait, asked = (kp_dur_ns)a->retry_after * KP_NS_PER_S;
 	struct otlp *x = ctx;
@@ -314,7 +314,7 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 	(void)fd, (void)what;
 	x->sending = make_batch(x);
 	if (x->sending)
-		post_send(x->post, x->batch.traces ? "/v1/traces" :
+		http_post_send(x->post, x->batch.traces ? "/v1/traces" :
 		    "/v1/metrics", &x->body, on_answer, x);
 	else if (x->ending)
 		event_base_loopbreak(x->base);
@@ -347,7 +347,7 @@ otlp_main(void *ctx)
 static void
 otlp_free(struct otlp *x)
 {
-	post_free(x->post);
+	http_post_free(x->post);
 	if (x->tick != NULL)
 		event_free(x->tick);
 	if (x->stop != NULL)
@@ -382,7 +382,7 @@ otlp_start(struct otlp **out, const struct otlp_opts *o, char *why, size_t n)
 	x->o = *o;
 	pthread_mutex_init(&x->lock, NULL);
 	kp_buf_init(&x->body, OTLP_BODY_MAX);
-	err = make_events(x) ? post_new(&x->post, x->base, o->url,
+	err = make_events(x) ? http_post_new(&x->post, x->base, o->url,
 	    o->header_file, why, n) : KP_ENOMEM;
 	if (err == KP_OK) {
 		wait_for(x, LOOK);
@@ -427,7 +427,7 @@ count_waiting(struct otlp *x)
 		free(why);
 		return 0;
 	}
-	err = kp_feed_requests(q, &x->feed, &id, 1, &n, &newest);
+	err = kp_request_tail_next(q, &x->feed, &id, 1, &n, &newest);
 	kp_query_close(q);
 	return err == KP_OK ? (uint64_t)(newest - x->feed.request) : 0;
 }

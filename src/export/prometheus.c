@@ -13,19 +13,19 @@
 #define BUCKETS_PER_BOUND (KP_HIST_PER_OCTAVE / BOUNDS_PER_OCTAVE)
 
 double
-expo_bound(size_t i)
+prom_bound(size_t i)
 {
 	return exp2(((double)i + BOUND_LOWEST) / BOUNDS_PER_OCTAVE);
 }
 
 /* Bucket j ends at 2^((j+1)/32): it is below bound k if j + 1 <= 16 k. */
 void
-expo_cumulate(const struct kp_hist *h, uint64_t n[EXPO_BOUNDS])
+prom_cumulate(const struct kp_hist *h, uint64_t n[PROM_BOUNDS])
 {
 	uint64_t seen = 0;
 	uint32_t j = 0;
 
-	for (int i = 0; i < EXPO_BOUNDS; i++) {
+	for (int i = 0; i < PROM_BOUNDS; i++) {
 		while (j < h->len && h->lo + (int32_t)j + 1 <=
 		    (i + BOUND_LOWEST) * BUCKETS_PER_BOUND)
 			seen += h->n[j++];
@@ -34,12 +34,12 @@ expo_cumulate(const struct kp_hist *h, uint64_t n[EXPO_BOUNDS])
 }
 
 const char *
-expo_double(char text[EXPO_NUMBER_MAX], double v)
+prom_double(char text[PROM_NUMBER_MAX], double v)
 {
 	if (isinf(v))
 		return v > 0 ? "+Inf" : "-Inf";
 	for (int digits = 15; digits <= 17; digits++) {
-		snprintf(text, EXPO_NUMBER_MAX, "%.*g", digits, v);
+		snprintf(text, PROM_NUMBER_MAX, "%.*g", digits, v);
 		if (strtod(text, NULL) == v)
 			break;
 	}
@@ -79,26 +79,26 @@ quality(const char *p, size_t n)
 
 /* False: it asks for none of them. */
 static bool
-element_format(const char *p, size_t n, enum expo_format *f)
+element_format(const char *p, size_t n, enum prom_format *f)
 {
 	if (has_word(p, n, "application/openmetrics-text"))
-		*f = EXPO_OPENMETRICS;
+		*f = PROM_OPENMETRICS;
 	else if (has_word(p, n, "application/vnd.google.protobuf") &&
 	    has_word(p, n, "proto=io.prometheus.client.MetricFamily") &&
 	    has_word(p, n, "encoding=delimited"))
-		*f = EXPO_PROTOBUF;
+		*f = PROM_PROTOBUF;
 	else if (has_word(p, n, "text/plain") || has_word(p, n, "text/*") ||
 	    has_word(p, n, "*/*"))
-		*f = EXPO_TEXT;
+		*f = PROM_TEXT;
 	else
 		return false;
 	return true;
 }
 
-enum expo_format
-expo_choose(const char *accept)
+enum prom_format
+prom_choose(const char *accept)
 {
-	enum expo_format f, best = EXPO_TEXT;
+	enum prom_format f, best = PROM_TEXT;
 	double q, best_q = 0;
 	size_t n;
 
@@ -118,13 +118,13 @@ expo_choose(const char *accept)
 }
 
 const char *
-expo_content_type(enum expo_format f)
+prom_content_type(enum prom_format f)
 {
 	static const char *const types[] = {
-		[EXPO_TEXT] = "text/plain; version=0.0.4; charset=utf-8",
-		[EXPO_OPENMETRICS] = "application/openmetrics-text; "
+		[PROM_TEXT] = "text/plain; version=0.0.4; charset=utf-8",
+		[PROM_OPENMETRICS] = "application/openmetrics-text; "
 		    "version=1.0.0; charset=utf-8",
-		[EXPO_PROTOBUF] = "application/vnd.google.protobuf; "
+		[PROM_PROTOBUF] = "application/vnd.google.protobuf; "
 		    "proto=io.prometheus.client.MetricFamily; "
 		    "encoding=delimited",
 	};
@@ -164,7 +164,7 @@ put_escaped(struct kp_buf *b, const char *s, bool quote)
 }
 
 static void
-text_family(struct expo *x)
+text_family(struct prom *x)
 {
 	static const char *const types[] = {
 		[METRIC_COUNTER] = "counter", [METRIC_GAUGE] = "gauge",
@@ -173,11 +173,11 @@ text_family(struct expo *x)
 	const struct metric *m = x->m;
 	/* in the older form a counter's name is that of its sample */
 	const char *more = m->type == METRIC_COUNTER &&
-	    x->format == EXPO_TEXT ? "_total" : "";
+	    x->format == PROM_TEXT ? "_total" : "";
 
 	kp_buf_printf(x->out, "# TYPE %s%s %s\n", m->name, more,
 	    types[m->type]);
-	if (x->format == EXPO_OPENMETRICS && unit_of(m) != NULL)
+	if (x->format == PROM_OPENMETRICS && unit_of(m) != NULL)
 		kp_buf_printf(x->out, "# UNIT %s %s\n", m->name, unit_of(m));
 	kp_buf_printf(x->out, "# HELP %s%s ", m->name, more);
 	put_escaped(x->out, m->help, true);
@@ -186,7 +186,7 @@ text_family(struct expo *x)
 
 /* le: NULL, or the bound as a text. */
 static void
-text_sample(struct expo *x, const char *suffix, const char *const *values,
+text_sample(struct prom *x, const char *suffix, const char *const *values,
     const char *le)
 {
 	const char *sep = "{";
@@ -207,38 +207,38 @@ text_sample(struct expo *x, const char *suffix, const char *const *values,
 }
 
 static void
-text_uint(struct expo *x, uint64_t n)
+text_uint(struct prom *x, uint64_t n)
 {
 	kp_buf_printf(x->out, "%" PRIu64 "\n", n);
 }
 
 static void
-text_double(struct expo *x, double v)
+text_double(struct prom *x, double v)
 {
-	char text[EXPO_NUMBER_MAX];
+	char text[PROM_NUMBER_MAX];
 
-	kp_buf_printf(x->out, "%s\n", expo_double(text, v));
+	kp_buf_printf(x->out, "%s\n", prom_double(text, v));
 }
 
 /* A bound is a float, and shows it: "1.0". */
 static const char *
-bound_text(char text[EXPO_NUMBER_MAX], size_t i)
+bound_text(char text[PROM_NUMBER_MAX], size_t i)
 {
-	expo_double(text, expo_bound(i));
+	prom_double(text, prom_bound(i));
 	if (strpbrk(text, ".e") == NULL)
 		strcat(text, ".0");
 	return text;
 }
 
 static void
-text_hist(struct expo *x, const char *const *values, const struct kp_hist *h,
+text_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
     double sum)
 {
-	uint64_t n[EXPO_BOUNDS];
-	char bound[EXPO_NUMBER_MAX];
+	uint64_t n[PROM_BOUNDS];
+	char bound[PROM_NUMBER_MAX];
 
-	expo_cumulate(h, n);
-	for (size_t i = 0; i < EXPO_BOUNDS; i++) {
+	prom_cumulate(h, n);
+	for (size_t i = 0; i < PROM_BOUNDS; i++) {
 		text_sample(x, "_bucket", values, bound_text(bound, i));
 		text_uint(x, n[i]);
 	}
@@ -253,30 +253,30 @@ text_hist(struct expo *x, const char *const *values, const struct kp_hist *h,
 /* ---- whichever form ---- */
 
 void
-expo_begin(struct expo *x, struct kp_buf *out, enum expo_format f)
+prom_begin(struct prom *x, struct kp_buf *out, enum prom_format f)
 {
-	*x = (struct expo){ .out = out, .format = f };
+	*x = (struct prom){ .out = out, .format = f };
 	kp_buf_init(&x->family, out->max);
 	kp_buf_init(&x->metric, out->max);
 	kp_buf_init(&x->part, out->max);
 }
 
 void
-expo_family(struct expo *x, const struct metric *m)
+prom_family(struct prom *x, const struct metric *m)
 {
-	if (x->format == EXPO_PROTOBUF)
+	if (x->format == PROM_PROTOBUF)
 		proto_flush(x);
 	x->m = m;
-	if (x->format == EXPO_PROTOBUF)
+	if (x->format == PROM_PROTOBUF)
 		proto_family(x);
 	else
 		text_family(x);
 }
 
 void
-expo_number(struct expo *x, const char *const *values, double v)
+prom_number(struct prom *x, const char *const *values, double v)
 {
-	if (x->format == EXPO_PROTOBUF) {
+	if (x->format == PROM_PROTOBUF) {
 		proto_number(x, values, v);
 		return;
 	}
@@ -286,21 +286,21 @@ expo_number(struct expo *x, const char *const *values, double v)
 }
 
 void
-expo_hist(struct expo *x, const char *const *values, const struct kp_hist *h,
+prom_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
     double sum)
 {
-	if (x->format == EXPO_PROTOBUF)
+	if (x->format == PROM_PROTOBUF)
 		proto_hist(x, values, h, sum);
 	else
 		text_hist(x, values, h, sum);
 }
 
 void
-expo_end(struct expo *x)
+prom_end(struct prom *x)
 {
-	if (x->format == EXPO_PROTOBUF)
+	if (x->format == PROM_PROTOBUF)
 		proto_flush(x);
-	else if (x->format == EXPO_OPENMETRICS)
+	else if (x->format == PROM_OPENMETRICS)
 		kp_buf_str(x->out, "# EOF\n");
 	kp_buf_free(&x->family);
 	kp_buf_free(&x->metric);

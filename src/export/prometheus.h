@@ -22,7 +22,7 @@
 #include "kprofd/hist.h"
 
 /* Each says more than the one before it. */
-enum expo_format { EXPO_TEXT, EXPO_OPENMETRICS, EXPO_PROTOBUF };
+enum prom_format { PROM_TEXT, PROM_OPENMETRICS, PROM_PROTOBUF };
 
 enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
@@ -37,45 +37,45 @@ struct metric {
 };
 
 /* Fields are private. */
-struct expo {
+struct prom {
 	struct kp_buf *out;
-	enum expo_format format;
+	enum prom_format format;
 	const struct metric *m;		/* the family that is open */
 	struct kp_buf family, metric, part;	/* messages that grow inside out */
 };
 
 /* The form that an Accept header likes best; NULL: there is none. */
-enum expo_format expo_choose(const char *accept);
-const char *expo_content_type(enum expo_format f);
+enum prom_format prom_choose(const char *accept);
+const char *prom_content_type(enum prom_format f);
 
 /* Errors stick in `out`. */
-void expo_begin(struct expo *x, struct kp_buf *out, enum expo_format f);
+void prom_begin(struct prom *x, struct kp_buf *out, enum prom_format f);
 /* m is borrowed until the next one. */
-void expo_family(struct expo *x, const struct metric *m);
+void prom_family(struct prom *x, const struct metric *m);
 /* values: of the labels, in their order; valid UTF-8. */
-void expo_number(struct expo *x, const char *const *values, double v);
+void prom_number(struct prom *x, const char *const *values, double v);
 /* sum: in seconds. */
-void expo_hist(struct expo *x, const char *const *values,
+void prom_hist(struct prom *x, const char *const *values,
     const struct kp_hist *h, double sum);
-void expo_end(struct expo *x);
+void prom_end(struct prom *x);
 
 /* ---- for the writers of the forms, and their tests ---- */
 
-#define EXPO_BOUNDS 41
-/* Bound i in seconds; EXPO_BOUNDS of them, then there is infinity. */
-double expo_bound(size_t i);
+#define PROM_BOUNDS 41
+/* Bound i in seconds; PROM_BOUNDS of them, then there is infinity. */
+double prom_bound(size_t i);
 /* How many are at or below each bound. */
-void expo_cumulate(const struct kp_hist *h, uint64_t n[EXPO_BOUNDS]);
+void prom_cumulate(const struct kp_hist *h, uint64_t n[PROM_BOUNDS]);
 /* The fewest digits that are the same double, as a text. */
-#define EXPO_NUMBER_MAX 32
-const char *expo_double(char text[EXPO_NUMBER_MAX], double v);
+#define PROM_NUMBER_MAX 32
+const char *prom_double(char text[PROM_NUMBER_MAX], double v);
 
 /* prometheus_proto.c */
-void proto_family(struct expo *x);
-void proto_number(struct expo *x, const char *const *values, double v);
-void proto_hist(struct expo *x, const char *const *values,
+void proto_family(struct prom *x);
+void proto_number(struct prom *x, const char *const *values, double v);
+void proto_hist(struct prom *x, const char *const *values,
     const struct kp_hist *h, double sum);
 /* What is open goes out. */
-void proto_flush(struct expo *x);
+void proto_flush(struct prom *x);
 
 #endif

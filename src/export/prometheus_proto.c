@@ -97,7 +97,7 @@ put_message(struct kp_buf *to, unsigned field, struct kp_buf *from)
 /* ---- families ---- */
 
 void
-proto_family(struct expo *x)
+proto_family(struct prom *x)
 {
 	static const unsigned types[] = { [METRIC_COUNTER] = 0,
 		[METRIC_GAUGE] = 1, [METRIC_HISTOGRAM] = 4 };
@@ -112,7 +112,7 @@ proto_family(struct expo *x)
 }
 
 void
-proto_flush(struct expo *x)
+proto_flush(struct prom *x)
 {
 	if (x->m == NULL)
 		return;
@@ -125,7 +125,7 @@ proto_flush(struct expo *x)
 }
 
 static void
-put_labels(struct expo *x, const char *const *values)
+put_labels(struct prom *x, const char *const *values)
 {
 	for (int i = 0; i < METRIC_LABELS_MAX && x->m->labels[i] != NULL;
 	    i++) {
@@ -136,7 +136,7 @@ put_labels(struct expo *x, const char *const *values)
 }
 
 void
-proto_number(struct expo *x, const char *const *values, double v)
+proto_number(struct prom *x, const char *const *values, double v)
 {
 	put_labels(x, values);
 	put_double(&x->part, 1, v);
@@ -151,13 +151,13 @@ static void
 put_buckets(struct kp_buf *b, const struct kp_hist *h)
 {
 	struct kp_buf one;
-	uint64_t n[EXPO_BOUNDS];
+	uint64_t n[PROM_BOUNDS];
 
-	expo_cumulate(h, n);
+	prom_cumulate(h, n);
 	kp_buf_init(&one, b->max);
-	for (size_t i = 0; i < EXPO_BOUNDS; i++) {
+	for (size_t i = 0; i < PROM_BOUNDS; i++) {
 		put_uint(&one, 1, n[i]);
-		put_double(&one, 2, expo_bound(i));
+		put_double(&one, 2, prom_bound(i));
 		put_message(b, HIST_BUCKET, &one);
 	}
 	kp_buf_free(&one);
@@ -214,7 +214,7 @@ put_native(struct kp_buf *b, const struct kp_hist *h)
 }
 
 void
-proto_hist(struct expo *x, const char *const *values, const struct kp_hist *h,
+proto_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
     double sum)
 {
 	put_labels(x, values);

@@ -203,12 +203,12 @@ csv_line(struct kp_buf *b, const char *start, const char *end,
 void
 report_csv(struct kp_buf *b, const struct report *r)
 {
-	char start[WHEN_MAX] = "", end[WHEN_MAX] = "";
+	char start[TIMEFMT_MAX] = "", end[TIMEFMT_MAX] = "";
 	const struct report_row *row;
 
 	if (r->start != 0) {
-		when_iso(start, r->start);
-		when_iso(end, r->end);
+		timefmt_iso(start, r->start);
+		timefmt_iso(end, r->end);
 	}
 	kp_buf_str(b, "start,end,identity,tier");
 	for (size_t i = 0; i < NFIGURES; i++)

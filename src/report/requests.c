@@ -35,7 +35,7 @@ put_cover(struct kp_buf *b, const char *title,
 	}
 	kp_buf_init(&line, 256);
 	kp_buf_str(&line, title);
-	when_put_range(&line, cover->start, cover->end);
+	timefmt_put_range(&line, cover->start, cover->end);
 	text_wrap(b, kp_buf_cstr(&line), width, 2);
 	kp_buf_free(&line);
 	losses_text(b, &cover->losses, width);
@@ -62,11 +62,11 @@ requests_cover(struct kp_buf *b, const struct kp_query_sum *cover,
 static void
 request_cells(struct grid *g, const struct kp_query_request *q)
 {
-	char text[WHEN_MAX > TEXT_MAX ? WHEN_MAX : TEXT_MAX];
+	char text[TIMEFMT_MAX > TEXT_MAX ? TIMEFMT_MAX : TEXT_MAX];
 
 	snprintf(text, sizeof(text), "%" PRId64, q->id);
 	grid_cell(g, text);
-	grid_cell(g, when_local_ms(text, q->start));
+	grid_cell(g, timefmt_local_ms(text, q->start));
 	grid_cell(g, q->node);
 	grid_cell(g, q->identity);
 	grid_cell(g, text_dur(text, q->total));
@@ -162,14 +162,14 @@ requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
 static void
 put_facts(struct kp_buf *b, const struct kp_query_request *q)
 {
-	char text[WHEN_MAX > TEXT_MAX ? WHEN_MAX : TEXT_MAX];
+	char text[TIMEFMT_MAX > TEXT_MAX ? TIMEFMT_MAX : TEXT_MAX];
 
 	kp_buf_printf(b, "request %" PRId64 ": ", q->id);
 	text_put(b, q->identity);
 	kp_buf_str(b, " on ");
 	text_put(b, q->node);
-	kp_buf_printf(b, "\n%s ", when_local_ms(text, q->start));
-	kp_buf_printf(b, "%s, ", when_zone(text, q->start));
+	kp_buf_printf(b, "\n%s ", timefmt_local_ms(text, q->start));
+	kp_buf_printf(b, "%s, ", timefmt_zone(text, q->start));
 	kp_buf_printf(b, "%s, ", q->total < 0 ? "no end seen" :
 	    text_dur(text, q->total));
 	kp_buf_printf(b, "%s, %s %s", outcome_text(q->outcome),

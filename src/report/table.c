@@ -297,7 +297,7 @@ report_coverage(struct kp_buf *b, const struct report *r,
 
 	kp_buf_init(&l.line, 1 << 16);
 	kp_buf_str(&l.line, title);
-	when_put_range(&l.line, r->start, r->end);
+	timefmt_put_range(&l.line, r->start, r->end);
 	put_nodes(&l.line, r);
 	end_line(&l);
 	kp_buf_str(&l.line, note);

@@ -108,7 +108,7 @@ put_order(struct kp_buf *b, const struct top_view *v, const struct report *r)
 static void
 put_title(struct frame *f, const struct top_view *v, const struct top_data *d)
 {
-	char span[TEXT_MAX], when[WHEN_MAX], ago[TEXT_MAX];
+	char span[TEXT_MAX], when[TIMEFMT_MAX], ago[TEXT_MAX];
 	struct kp_buf b;
 
 	kp_buf_init(&b, FRAME_MAX);
@@ -120,7 +120,7 @@ put_title(struct frame *f, const struct top_view *v, const struct top_data *d)
 		    d->nodes != NULL ? d->nodes->n : 0);
 	kp_buf_printf(&b, "  last %s", text_span(span, top_spans[v->span]));
 	put_order(&b, v, d->report);
-	kp_buf_printf(&b, "  %s", when_local(when, d->now));
+	kp_buf_printf(&b, "  %s", timefmt_local(when, d->now));
 	if (d->last != 0)
 		kp_buf_printf(&b, "  (windows until %s ago)",
 		    text_span(ago, d->now > d->last ? d->now - d->last : 0));

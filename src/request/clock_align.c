@@ -38,7 +38,7 @@
 #define PLACE_TIME_MAX (KP_TARGET_TIME_MAX / 2)
 #define PLACE_DUR_MAX (KP_TARGET_TIME_MAX / 4)
 
-enum place_state { PLACE_NEW, PLACE_BUSY, PLACE_DONE };
+enum align_state { PLACE_NEW, PLACE_BUSY, PLACE_DONE };
 
 struct spot {
 	uint32_t parent;	/* KP_NONE: none was found */
@@ -352,7 +352,7 @@ look_for_room(const struct layout *l, uint32_t i, uint32_t parent,
 	}
 }
 
-static bool place_root(struct layout *l, uint32_t i, bool for_another);
+static bool align_root(struct layout *l, uint32_t i, bool for_another);
 
 /* By its place, or by where it seems to be. */
 static bool
@@ -377,7 +377,7 @@ may_be_parent(struct layout *l, uint32_t i, uint32_t j, kp_dur_ns error,
 	    !overlaps(l, i, j, error))
 		return false;
 	*blocked |= l->places[root].state == PLACE_BUSY;
-	return place_root(l, root, true) && overlaps(l, i, j, error);
+	return align_root(l, root, true) && overlaps(l, i, j, error);
 }
 
 /*
@@ -454,7 +454,7 @@ spot_by_time(const struct layout *l, uint32_t i)
  * other: there are more orders to try them in than there is time.
  */
 static bool
-place_root(struct layout *l, uint32_t i, bool for_another)
+align_root(struct layout *l, uint32_t i, bool for_another)
 {
 	struct place *p = &l->places[i];
 	struct spot s = { KP_NONE, 0, 0 };
@@ -561,7 +561,7 @@ find_end(struct layout *l)
 }
 
 uint32_t
-place_calls(struct kp_requests *rs, struct req *rq)
+align_calls(struct kp_requests *rs, struct req *rq)
 {
 	struct layout l = { .rs = rs, .rq = rq, .calls = rs->out,
 		.places = rs->place };
@@ -574,7 +574,7 @@ place_calls(struct kp_requests *rs, struct req *rq)
 	l.places[0].state = PLACE_DONE;
 	for (uint32_t i = 1; i < l.n; i++)
 		if (l.places[i].root == i)
-			place_root(&l, i, false);
+			align_root(&l, i, false);
 	for (uint32_t i = 1; i < l.n; i++) {
 		by = shift_of(&l, i);
 		l.calls[i].start += by;

@@ -162,7 +162,7 @@ hand_on(struct kp_requests *rs, struct req *rq)
 	}
 	nd->lost.n[KP_LOSS_IDENTITY_CAP] += rq->overflow;
 	here = rq->r.nodes == UINT64_C(1) << rq->r.node;
-	rq->r.ncalls = here ? lay_out(rs, rq) : place_calls(rs, rq);
+	rq->r.ncalls = here ? lay_out(rs, rq) : align_calls(rs, rq);
 	rq->r.calls = rs->out;
 	if (rs->pauses != NULL)
 		pauses_hand_on(rs, rq, here ? rs->order : &rs->place->source,
@@ -170,7 +170,7 @@ hand_on(struct kp_requests *rs, struct req *rq)
 	if (rs->mails != NULL)
 		mail_hand_on(rs, rq);
 	rs->o.on_request(rs->o.ctx, &rq->r);
-	tombs_add(rs, nd, &(struct tomb){ .label = rq->r.label,
+	tombs_add(rs, nd, &(struct tombstone){ .label = rq->r.label,
 	    .outer = rq->outer, .at = rq->r.end, .identity = rq->r.identity,
 	    .weight = rq->r.weight });
 	/* By this it was decided what goes on as late, and is again. */
@@ -188,7 +188,7 @@ parent_holds(const struct kp_requests *rs, const struct req *rq,
     uint32_t *node)
 {
 	const struct req *p = req_get(rs, rq->r.parent_label);
-	const struct tomb *t;
+	const struct tombstone *t;
 
 	*node = rq->r.node;
 	if (p != NULL) {

@@ -113,7 +113,7 @@ struct open {
 	};
 };
 
-struct tomb {
+struct tombstone {
 	uint64_t label, outer;	/* as in struct req */
 	kp_target_ns at;	/* its end, by the clock of its node */
 	uint32_t identity, weight;
@@ -121,7 +121,7 @@ struct tomb {
 
 /* Ring of closed requests' labels, oldest at head. */
 struct tombs {
-	struct tomb *v;
+	struct tombstone *v;
 	uint32_t cap, head, n;
 };
 
@@ -314,8 +314,8 @@ void mark_clear(struct kp_requests *rs, const struct proc *p,
 /* tombstone.c */
 void tombs_free(struct kp_requests *rs, struct rnode *nd);
 void tombs_add(struct kp_requests *rs, struct rnode *nd,
-    const struct tomb *tomb);
-const struct tomb *tombs_get(const struct kp_requests *rs, uint64_t label);
+    const struct tombstone *tomb);
+const struct tombstone *tombs_get(const struct kp_requests *rs, uint64_t label);
 /* Where that one began. */
 uint32_t tombs_node(const struct kp_requests *rs, uint64_t label);
 void tombs_expire(struct kp_requests *rs, struct rnode *nd,
@@ -380,7 +380,7 @@ struct place {
 	uint32_t source;	/* its index in the request */
 	uint32_t root;		/* the first of those that move with it */
 	uint32_t depth;
-	uint8_t state;		/* of a root: enum place_state */
+	uint8_t state;		/* of a root: enum align_state */
 };
 
 /* Did it run at this time?  One whose end was not seen may have, ever since. */
@@ -403,7 +403,7 @@ void calls_detach(struct kp_requests *rs, struct req *rq, uint32_t node);
  * clock_align.c: fills rs->out with the calls of a request of several nodes, final,
  * and sets its end; returns their number.
  */
-uint32_t place_calls(struct kp_requests *rs, struct req *rq);
+uint32_t align_calls(struct kp_requests *rs, struct req *rq);
 
 /*
  * close.c: is it inside the one that it seemed to begin in?  Once, when it is

@@ -18,7 +18,7 @@
 struct req *
 mark_here(const struct kp_requests *rs, const struct proc *p, uint64_t label)
 {
-	const struct tomb *t;
+	const struct tombstone *t;
 	struct req *rq;
 
 	if (!rs->marks)

@@ -9,7 +9,7 @@
 bool
 label_inside(const struct kp_requests *rs, uint64_t label, uint64_t outer)
 {
-	const struct tomb *t;
+	const struct tombstone *t;
 	const struct req *rq;
 
 	for (int i = 0; i < NEST_MAX && label != outer; i++) {

@@ -434,7 +434,7 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 		.start = ev->ts };
 	struct rcall c = { .c = { .start = ev->ts, .proc = p->id, .fn = fn,
 	    .outcome = KP_OPEN, .node = (uint8_t)p->node->index } };
-	const struct tomb *t;
+	const struct tombstone *t;
 
 	proc_meet_caller(rs, p, caller);
 	o.label = proc_meet_label(rs, p, ev->label, ev->ts);

@@ -17,7 +17,7 @@
 
 /* Where a tomb is, for the index; never 0. */
 static uint64_t
-tomb_place(const struct rnode *nd, uint32_t i)
+tombstone_place(const struct rnode *nd, uint32_t i)
 {
 	return (uint64_t)nd->index << 32 | (i + 1);
 }
@@ -30,7 +30,7 @@ tombs_pop(struct kp_requests *rs, struct rnode *nd)
 	uint64_t *at = map_get(&rs->buried, label);
 
 	/* A label may have been buried twice: the newer grave stays. */
-	if (at != NULL && *at == tomb_place(nd, t->head))
+	if (at != NULL && *at == tombstone_place(nd, t->head))
 		map_remove(&rs->buried, label);
 	t->head = (t->head + 1) & (t->cap - 1);
 	t->n--;
@@ -51,7 +51,7 @@ static bool
 tombs_resize(struct kp_requests *rs, struct rnode *nd, uint32_t cap)
 {
 	struct tombs *t = &nd->tombs;
-	struct tomb *v = malloc(cap * sizeof(*v));
+	struct tombstone *v = malloc(cap * sizeof(*v));
 	uint64_t *at;
 
 	if (v == NULL)
@@ -60,7 +60,7 @@ tombs_resize(struct kp_requests *rs, struct rnode *nd, uint32_t cap)
 		v[i] = t->v[(t->head + i) & (t->cap - 1)];
 		at = map_get(&rs->buried, v[i].label);
 		if (at != NULL && *at >> 32 == nd->index)
-			*at = tomb_place(nd, i);
+			*at = tombstone_place(nd, i);
 	}
 	rs->tombs_room += cap - t->cap;
 	free(t->v);
@@ -104,7 +104,7 @@ tombs_over(struct kp_requests *rs, struct rnode *nd)
 }
 
 void
-tombs_add(struct kp_requests *rs, struct rnode *nd, const struct tomb *tomb)
+tombs_add(struct kp_requests *rs, struct rnode *nd, const struct tombstone *tomb)
 {
 	struct tombs *t = &nd->tombs;
 	uint32_t at;
@@ -120,10 +120,10 @@ tombs_add(struct kp_requests *rs, struct rnode *nd, const struct tomb *tomb)
 	t->v[at] = *tomb;
 	t->n++;
 	rs->ntombs++;
-	map_put(&rs->buried, tomb->label, tomb_place(nd, at));
+	map_put(&rs->buried, tomb->label, tombstone_place(nd, at));
 }
 
-const struct tomb *
+const struct tombstone *
 tombs_get(const struct kp_requests *rs, uint64_t label)
 {
 	uint64_t *at = map_get(&rs->buried, label);

@@ -146,7 +146,7 @@ int64_t db_dim(struct kp_db *db, enum dim which, const char *name);
 /* window_rows.c, request_rows.c: what is stored. */
 /* lost: of earlier windows of the node, to be told with this one; or NULL */
 void db_window(struct kp_db *db, const struct kp_window *w,
-    const struct lost_node *lost);
+    const struct drop_counts_node *lost);
 void db_happening(struct kp_db *db, const struct kp_happening *h);
 void db_tree(struct kp_db *db, const struct kp_tree *t);
 uint64_t db_window_rows(const struct kp_window *w);

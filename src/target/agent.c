@@ -63,7 +63,7 @@ drop_connection(struct agent *a)
 {
 	connect_free(a->connect);
 	a->connect = NULL;
-	link_free(a->link);
+	dist_conn_free(a->link);
 	a->link = NULL;
 	event_del(a->lease);
 	a->reload.planned = false;
@@ -109,7 +109,7 @@ on_bad_frame(void *ctx)
 	agent_nonsense(ctx, "a frame");
 }
 
-static const struct link_ops link_ops = { on_frame, on_bad_frame, on_down };
+static const struct dist_conn_ops link_ops = { on_frame, on_bad_frame, on_down };
 
 void
 agent_nonsense(struct agent *a, const char *what)
@@ -145,7 +145,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 	kp_etf_pid(&a->ids.self, conn->name, 1, 0, conn->creation);
 	connect_free(a->connect);
 	a->connect = NULL;
-	a->link = link_new(a->base, fd, &link_ops, a);
+	a->link = dist_conn_new(a->base, fd, &link_ops, a);
 	if (a->link == NULL) {
 		agent_lost(a, "out of memory");
 		return;
@@ -399,7 +399,7 @@ agent_free(struct agent *a)
 	kp_plan_free(&a->reload.plan);
 	kp_diags_free(&a->diags);
 	kp_diags_free(&a->reload.diags);
-	labels_give(a->o.labels, a->label);
+	label_epochs_give(a->o.labels, a->label);
 	free(a);
 }
 

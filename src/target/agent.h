@@ -190,7 +190,7 @@ struct agent_opts {
 	const struct kp_conf *conf;		/* borrowed */
 	enum agent_probe probe;
 	const char *probe_library;	/* where targets find it; borrowed */
-	struct labels *labels;	/* of all targets; borrowed */
+	struct label_epochs *labels;	/* of all targets; borrowed */
 	bool check_only;	/* stop after on_plan */
 	bool nodes;		/* on_nodes is wanted */
 	kp_dur_ns connect_limit;

@@ -45,8 +45,8 @@ struct agent {
 	void *ctx;
 	enum agent_state state;
 	struct connect *connect;
-	struct link *link;
-	struct agent_ids ids;
+	struct dist_conn *link;
+	struct dist_ids ids;
 	struct agent_hello hello;
 	struct kp_plan plan;
 	struct kp_spec_params params;

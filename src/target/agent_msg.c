@@ -18,7 +18,7 @@ put_raw(struct kp_buf *b, const struct kp_buf *raw)
 }
 
 void
-msg_rex_begin(struct kp_buf *b, const struct agent_ids *ids, const char *mod,
+msg_rex_begin(struct kp_buf *b, const struct dist_ids *ids, const char *mod,
     const char *fun)
 {
 	kp_etf_version(b);
@@ -38,7 +38,7 @@ msg_rex_end(struct kp_buf *b)
 
 /* erl_eval:expr(Load, Bindings, none, none, value) */
 void
-msg_load_begin(struct kp_buf *b, const struct agent_ids *ids,
+msg_load_begin(struct kp_buf *b, const struct dist_ids *ids,
     struct kp_span load, struct kp_span beam)
 {
 	msg_rex_begin(b, ids, "erl_eval", "expr");
@@ -63,7 +63,7 @@ msg_load_end(struct kp_buf *b)
 }
 
 void
-msg_command(struct kp_buf *b, const struct agent_ids *ids, uint64_t ref)
+msg_command(struct kp_buf *b, const struct dist_ids *ids, uint64_t ref)
 {
 	kp_etf_version(b);
 	kp_etf_tuple(b, 4);
@@ -88,7 +88,7 @@ put_limits(struct kp_buf *b, const struct kp_overload *l)
 }
 
 void
-msg_start_bindings(struct kp_buf *b, const struct agent_ids *ids,
+msg_start_bindings(struct kp_buf *b, const struct dist_ids *ids,
     const char *who, const struct kp_overload *limits, uint32_t word)
 {
 	kp_etf_tuple(b, 2);
@@ -356,7 +356,7 @@ hello_field(struct kp_term *r, struct kp_span key, struct agent_hello *h)
 }
 
 enum kp_err
-msg_read_hello(struct kp_term *r, struct agent_ids *ids,
+msg_read_hello(struct kp_term *r, struct dist_ids *ids,
     struct agent_hello *h)
 {
 	struct kp_span tag, pid;

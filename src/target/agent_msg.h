@@ -14,7 +14,7 @@
 #include "target/agent.h"
 
 /* Our process, and the agent's, as raw terms. */
-struct agent_ids {
+struct dist_ids {
 	struct kp_buf self, agent;
 };
 
@@ -22,23 +22,23 @@ struct agent_ids {
  * Opens {Self, {call, M, F, Args, user}} up to Args, which the caller
  * writes; then msg_rex_end() closes it.
  */
-void msg_rex_begin(struct kp_buf *b, const struct agent_ids *ids,
+void msg_rex_begin(struct kp_buf *b, const struct dist_ids *ids,
     const char *mod, const char *fun);
 void msg_rex_end(struct kp_buf *b);
 /* Opens {kprof, Self, Ref, Command}; the caller writes Command. */
-void msg_command(struct kp_buf *b, const struct agent_ids *ids, uint64_t ref);
+void msg_command(struct kp_buf *b, const struct dist_ids *ids, uint64_t ref);
 
 /*
  * Opens a call that has erlang/load.exprs evaluated, given as an external term,
  * with Beam bound; the caller binds the rest, {Name, Value} each, two of them.
  * Then msg_load_end() closes it.
  */
-void msg_load_begin(struct kp_buf *b, const struct agent_ids *ids,
+void msg_load_begin(struct kp_buf *b, const struct dist_ids *ids,
     struct kp_span load, struct kp_span beam);
 void msg_load_end(struct kp_buf *b);
 
 /* What erlang/load.exprs finds bound besides Beam: {'Daemon', _}, {'Opts', _}. */
-void msg_start_bindings(struct kp_buf *b, const struct agent_ids *ids,
+void msg_start_bindings(struct kp_buf *b, const struct dist_ids *ids,
     const char *who, const struct kp_overload *limits, uint32_t word);
 /* {check | look, Modules}: those that c names */
 void msg_modules(struct kp_buf *b, const struct kp_conf *c,
@@ -64,7 +64,7 @@ void msg_names(struct kp_buf *b, const uint64_t *procs, size_t n);
 void msg_rates(struct kp_buf *b, const struct kp_plan *plan);
 
 /* {ok, Pid, Hello} after the rex tuple; raw agent pid into ids->agent. */
-enum kp_err msg_read_hello(struct kp_term *r, struct agent_ids *ids,
+enum kp_err msg_read_hello(struct kp_term *r, struct dist_ids *ids,
     struct agent_hello *h);
 /* The 15 fields behind the tag; state into *name, reason printed. */
 enum kp_err msg_read_status(struct kp_term *r, struct agent_status *st,

@@ -38,7 +38,7 @@ agent_send(struct agent *a, const struct kp_buf *payload, bool to_rex)
 		kp_frame_send(&frame,
 		    (struct kp_span){ a->ids.agent.p,
 			(uint32_t)a->ids.agent.len }, payload->p, payload->len);
-	link_send(a->link, &frame);
+	dist_conn_send(a->link, &frame);
 	kp_buf_free(&frame);
 }
 
@@ -130,7 +130,7 @@ step_start(struct agent *a)
 	kp_buf_init(&b, MESSAGE_MAX);
 	msg_load_begin(&b, &a->ids, load, beam);
 	msg_start_bindings(&b, &a->ids, who, &a->o.conf->overload,
-	    labels_word(a->o.labels, kp_mono_now()));
+	    label_epochs_word(a->o.labels, kp_mono_now()));
 	msg_load_end(&b);
 	agent_send(a, &b, true);
 	kp_buf_free(&b);
@@ -166,7 +166,7 @@ step_arm(struct agent *a)
 	enum kp_err e;
 
 	agent_set_step(a, AGENT_ARMING);
-	a->label = labels_take(a->o.labels, a->label);
+	a->label = label_epochs_take(a->o.labels, a->label);
 	a->params.label_const = (uint64_t)a->label << KP_LABEL_CONST_SHIFT;
 	agent_command_begin(a, &b);
 	e = msg_arm(&b, a->o.conf, &a->plan, &a->params);

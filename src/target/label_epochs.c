@@ -13,15 +13,15 @@ next_random(uint64_t *state)
 }
 
 void
-labels_init(struct labels *l, uint64_t seed, kp_wall_ns wall, kp_mono_ns now)
+label_epochs_init(struct label_epochs *l, uint64_t seed, kp_wall_ns wall, kp_mono_ns now)
 {
 	uint16_t swap;
 	unsigned j;
 
-	*l = (struct labels){ .wall = wall - now };
-	for (unsigned i = 0; i < LABELS_MAX; i++)
+	*l = (struct label_epochs){ .wall = wall - now };
+	for (unsigned i = 0; i < LABEL_EPOCHS_MAX; i++)
 		l->order[i] = (uint16_t)(i + 1);
-	for (unsigned i = LABELS_MAX - 1; i > 0; i--) {
+	for (unsigned i = LABEL_EPOCHS_MAX - 1; i > 0; i--) {
 		j = (unsigned)(next_random(&seed) % (i + 1));
 		swap = l->order[i];
 		l->order[i] = l->order[j];
@@ -31,7 +31,7 @@ labels_init(struct labels *l, uint64_t seed, kp_wall_ns wall, kp_mono_ns now)
 
 /* Modulo 2^32, as the word is; no product overflows till the year 2500. */
 uint32_t
-labels_word(const struct labels *l, kp_mono_ns now)
+label_epochs_word(const struct label_epochs *l, kp_mono_ns now)
 {
 	uint64_t at = (uint64_t)(now + l->wall);
 
@@ -40,21 +40,21 @@ labels_word(const struct labels *l, kp_mono_ns now)
 }
 
 uint16_t
-labels_take(struct labels *l, uint16_t old)
+label_epochs_take(struct label_epochs *l, uint16_t old)
 {
 	uint16_t c;
 
 	do {
 		c = l->order[l->next];
-		l->next = (uint16_t)((l->next + 1) % LABELS_MAX);
+		l->next = (uint16_t)((l->next + 1) % LABEL_EPOCHS_MAX);
 	} while (l->held[c]);
 	l->held[c] = true;
-	labels_give(l, old);
+	label_epochs_give(l, old);
 	return c;
 }
 
 void
-labels_give(struct labels *l, uint16_t old)
+label_epochs_give(struct label_epochs *l, uint16_t old)
 {
 	if (old != 0)
 		l->held[old] = false;

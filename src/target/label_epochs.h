@@ -19,12 +19,12 @@
 #include "kprofd/clock.h"
 #include "kprofd/label.h"
 
-#define LABELS_MAX KP_LABEL_CONSTS	/* constants: 1 to this, never 0 */
+#define LABEL_EPOCHS_MAX KP_LABEL_CONSTS	/* constants: 1 to this, never 0 */
 
-struct labels {
-	uint16_t order[LABELS_MAX];
+struct label_epochs {
+	uint16_t order[LABEL_EPOCHS_MAX];
 	uint16_t next;			/* place in order */
-	bool held[LABELS_MAX + 1];
+	bool held[LABEL_EPOCHS_MAX + 1];
 	int64_t wall;			/* ns from our clock to that of others */
 };
 
@@ -32,15 +32,15 @@ struct labels {
  * seed: any random number.  The time by both clocks, at this moment: words go
  * by the first, which is set when the host's is, only here.
  */
-void labels_init(struct labels *l, uint64_t seed, kp_wall_ns wall,
+void label_epochs_init(struct label_epochs *l, uint64_t seed, kp_wall_ns wall,
     kp_mono_ns now);
 /* Where the trace control words are to be now (label.h). */
-uint32_t labels_word(const struct labels *l, kp_mono_ns now);
+uint32_t label_epochs_word(const struct label_epochs *l, kp_mono_ns now);
 /*
  * Another constant, in place of `old` (0: there was none); fewer than all may
  * be held at once.
  */
-uint16_t labels_take(struct labels *l, uint16_t old);
-void labels_give(struct labels *l, uint16_t old);
+uint16_t label_epochs_take(struct label_epochs *l, uint16_t old);
+void label_epochs_give(struct label_epochs *l, uint16_t old);
 
 #endif

@@ -8,16 +8,16 @@
 #define LIMIT (10 * KP_NS_PER_S)
 
 static enum kp_err
-ask(struct talk *t, const char *mod, const char *fun)
+ask(struct dist_sync *t, const char *mod, const char *fun)
 {
 	struct kp_buf msg;
 	enum kp_err e;
 
 	kp_buf_init(&msg, 4096);
-	msg_rex_begin(&msg, talk_ids(t), mod, fun);
+	msg_rex_begin(&msg, dist_sync_ids(t), mod, fun);
 	kp_etf_nil(&msg);
 	msg_rex_end(&msg);
-	e = talk_rex(t, &msg);
+	e = dist_sync_rex(t, &msg);
 	kp_buf_free(&msg);
 	return e;
 }
@@ -40,13 +40,13 @@ read_answer(struct kp_term *r, char *why, size_t n)
 }
 
 static enum kp_err
-await(struct talk *t, kp_mono_ns deadline, char *why, size_t n)
+await(struct dist_sync *t, kp_mono_ns deadline, char *why, size_t n)
 {
 	struct kp_term r;
 	enum kp_err e;
 
 	do {
-		e = talk_next(t, deadline, &r);
+		e = dist_sync_next(t, deadline, &r);
 		if (e == KP_ETIMEOUT)
 			snprintf(why, n, "no answer from the node");
 		else if (e == KP_EIO)
@@ -61,10 +61,10 @@ enum kp_err
 target_clear_tokens(const char *target, const char *name,
     const char *cookie_file, char *why, size_t n)
 {
-	struct talk_opts o = { .target = target, .name = name,
+	struct dist_sync_opts o = { .target = target, .name = name,
 		.cookie_file = cookie_file, .wake = -1 };
-	struct talk *t;
-	enum kp_err e = talk_open(&t, &o, why, n);
+	struct dist_sync *t;
+	enum kp_err e = dist_sync_open(&t, &o, why, n);
 
 	if (e != KP_OK)
 		return e;
@@ -72,6 +72,6 @@ target_clear_tokens(const char *target, const char *name,
 	e = ask(t, "seq_trace", "reset_trace");
 	if (e == KP_OK)
 		e = await(t, kp_mono_now() + LIMIT, why, n);
-	talk_close(t);
+	dist_sync_close(t);
 	return e;
 }

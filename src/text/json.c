@@ -181,10 +181,10 @@ json_ms(struct json *j, const char *key, kp_dur_ns v)
 void
 json_time(struct json *j, const char *key, kp_wall_ns v)
 {
-	char text[WHEN_MAX];
+	char text[TIMEFMT_MAX];
 
 	if (v == 0)
 		json_null(j, key);
 	else
-		json_string(j, key, when_iso(text, v));
+		json_string(j, key, timefmt_iso(text, v));
 }

@@ -140,7 +140,7 @@ parse_iso(const char *s, kp_wall_ns *out)
 }
 
 bool
-when_parse(const char *s, kp_wall_ns now, kp_wall_ns *out)
+timefmt_parse(const char *s, kp_wall_ns now, kp_wall_ns *out)
 {
 	kp_dur_ns d;
 
@@ -152,22 +152,22 @@ when_parse(const char *s, kp_wall_ns now, kp_wall_ns *out)
 }
 
 const char *
-when_parse_range(const char *s, kp_wall_ns now, struct when_range *out)
+timefmt_parse_range(const char *s, kp_wall_ns now, struct timefmt_range *out)
 {
 	const char *comma = strchr(s, ',');
 	size_t n = comma != NULL ? (size_t)(comma - s) : 0;
-	struct when_range r;
-	char first[WHEN_MAX];
+	struct timefmt_range r;
+	char first[TIMEFMT_MAX];
 
 	if (comma == NULL)
 		return "give two times with a comma between them, such as "
 		    "-2h,-1h";
-	snprintf(first, sizeof(first), "%.*s", (int)(n < WHEN_MAX ? n : 0),
+	snprintf(first, sizeof(first), "%.*s", (int)(n < TIMEFMT_MAX ? n : 0),
 	    s);
-	if (!when_parse(first, now, &r.since))
-		return "the first is not " WHEN_FORMS;
-	if (!when_parse(comma + 1, now, &r.until))
-		return "the second is not " WHEN_FORMS;
+	if (!timefmt_parse(first, now, &r.since))
+		return "the first is not " TIMEFMT_FORMS;
+	if (!timefmt_parse(comma + 1, now, &r.until))
+		return "the second is not " TIMEFMT_FORMS;
 	if (r.since >= r.until)
 		return "the first is not before the second";
 	*out = r;
@@ -185,7 +185,7 @@ seconds(kp_wall_ns t, int *ms)
 }
 
 const char *
-when_iso(char *buf, kp_wall_ns t)
+timefmt_iso(char *buf, kp_wall_ns t)
 {
 	struct tm tm;
 	int ms;
@@ -193,8 +193,8 @@ when_iso(char *buf, kp_wall_ns t)
 	size_t n;
 
 	gmtime_r(&s, &tm);
-	n = strftime(buf, WHEN_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
-	snprintf(buf + n, WHEN_MAX - n, ".%03dZ", ms);
+	n = strftime(buf, TIMEFMT_MAX, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(buf + n, TIMEFMT_MAX - n, ".%03dZ", ms);
 	return buf;
 }
 
@@ -209,33 +209,33 @@ local_format(char *buf, kp_wall_ns t, const char *format)
 	localtime_r(&s, &tm);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-	n = strftime(buf, WHEN_MAX, format, &tm);
+	n = strftime(buf, TIMEFMT_MAX, format, &tm);
 #pragma GCC diagnostic pop
 	buf[n] = '\0';
 }
 
 const char *
-when_local(char *buf, kp_wall_ns t)
+timefmt_local(char *buf, kp_wall_ns t)
 {
 	local_format(buf, t, "%Y-%m-%d %H:%M:%S");
 	return buf;
 }
 
 const char *
-when_local_ms(char *buf, kp_wall_ns t)
+timefmt_local_ms(char *buf, kp_wall_ns t)
 {
 	size_t n;
 	int ms;
 
-	when_local(buf, t);
+	timefmt_local(buf, t);
 	n = strlen(buf);
 	seconds(t, &ms);
-	snprintf(buf + n, WHEN_MAX - n, ".%03d", ms);
+	snprintf(buf + n, TIMEFMT_MAX - n, ".%03d", ms);
 	return buf;
 }
 
 const char *
-when_zone(char *buf, kp_wall_ns t)
+timefmt_zone(char *buf, kp_wall_ns t)
 {
 	local_format(buf, t, "%z");
 	if (strcmp(buf, "+0000") == 0)
@@ -244,15 +244,15 @@ when_zone(char *buf, kp_wall_ns t)
 }
 
 void
-when_put_range(struct kp_buf *b, kp_wall_ns start, kp_wall_ns end)
+timefmt_put_range(struct kp_buf *b, kp_wall_ns start, kp_wall_ns end)
 {
-	char from[WHEN_MAX], to[WHEN_MAX], zone[WHEN_MAX], span[TEXT_MAX];
+	char from[TIMEFMT_MAX], to[TIMEFMT_MAX], zone[TIMEFMT_MAX], span[TEXT_MAX];
 	bool same_day;
 
-	when_local(from, start);
-	when_local(to, end);
+	timefmt_local(from, start);
+	timefmt_local(to, end);
 	same_day = strncmp(from, to, strlen("2026-11-21")) == 0;
 	kp_buf_printf(b, "%s to %s %s (%s)", from,
-	    same_day ? to + strlen("2026-11-21 ") : to, when_zone(zone, end),
+	    same_day ? to + strlen("2026-11-21 ") : to, timefmt_zone(zone, end),
 	    text_span(span, end - start));
 }

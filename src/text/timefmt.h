@@ -9,35 +9,35 @@
 #include "kprofd/buf.h"
 #include "kprofd/clock.h"
 
-#define WHEN_MAX 48
+#define TIMEFMT_MAX 48
 
-/* What when_parse() takes, for error messages. */
-#define WHEN_FORMS "a length of time such as 30m, 2h or 1h30m, or a time " \
+/* What timefmt_parse() takes, for error messages. */
+#define TIMEFMT_FORMS "a length of time such as 30m, 2h or 1h30m, or a time " \
 	"such as 2026-11-21, 2026-11-21T10:00 or 2026-11-21T09:00:00Z"
 
 /*
  * A length of time before now (s, m, h, d; -2h is the same as 2h), or an ISO
  * 8601 date or time: local, unless it ends in Z or +01:00.  False: neither.
  */
-bool when_parse(const char *s, kp_wall_ns now, kp_wall_ns *out);
+bool timefmt_parse(const char *s, kp_wall_ns now, kp_wall_ns *out);
 
-struct when_range {
+struct timefmt_range {
 	kp_wall_ns since, until;
 };
 
 /* "A,B": from A up to B.  NULL, or what is wrong with it. */
-const char *when_parse_range(const char *s, kp_wall_ns now,
-    struct when_range *out);
+const char *timefmt_parse_range(const char *s, kp_wall_ns now,
+    struct timefmt_range *out);
 
-/* 2026-11-21T10:00:00.123Z.  All return buf, of WHEN_MAX bytes. */
-const char *when_iso(char *buf, kp_wall_ns t);
+/* 2026-11-21T10:00:00.123Z.  All return buf, of TIMEFMT_MAX bytes. */
+const char *timefmt_iso(char *buf, kp_wall_ns t);
 /* 2026-11-21 10:00:00, local */
-const char *when_local(char *buf, kp_wall_ns t);
+const char *timefmt_local(char *buf, kp_wall_ns t);
 /* 2026-11-21 10:00:00.123, local */
-const char *when_local_ms(char *buf, kp_wall_ns t);
+const char *timefmt_local_ms(char *buf, kp_wall_ns t);
 /* UTC or +0100: what local was at that time */
-const char *when_zone(char *buf, kp_wall_ns t);
+const char *timefmt_zone(char *buf, kp_wall_ns t);
 /* 2026-11-21 10:00:00 to 10:30:00 UTC (30m) */
-void when_put_range(struct kp_buf *b, kp_wall_ns start, kp_wall_ns end);
+void timefmt_put_range(struct kp_buf *b, kp_wall_ns start, kp_wall_ns end);
 
 #endif

@@ -176,7 +176,7 @@ api_compare(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	enum report_what what = (enum report_what)p->what;
 	struct kp_query_range then_range = p->range;
 	struct report *now = NULL, *then = NULL;
-	struct versus *v;
+	struct compare *v;
 	enum kp_err err;
 
 	if ((p->given & PARAM_VERSUS) == 0)
@@ -187,11 +187,11 @@ api_compare(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	if (err == KP_OK)
 		err = make_report(q, &then_range, NULL, what, &then);
 	if (err == KP_OK)
-		err = versus_make(&v, now, then);
+		err = compare_make(&v, now, then);
 	if (err == KP_OK) {
-		versus_sort_change(v);
-		versus_json(b, v, what);
-		versus_free(v);
+		compare_sort_change(v);
+		compare_json(b, v, what);
+		compare_free(v);
 	}
 	report_free(then);
 	report_free(now);

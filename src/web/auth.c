@@ -88,7 +88,7 @@ from_elsewhere(const struct web_asked *a)
 }
 
 enum web_verdict
-web_access(const struct web_asked *a, const char *token)
+web_auth(const struct web_asked *a, const char *token)
 {
 	if (a->host == NULL || (token == NULL &&
 	    !web_host_is_loopback(a->host)))
@@ -101,7 +101,7 @@ web_access(const struct web_asked *a, const char *token)
 }
 
 const char *
-web_access_why(enum web_verdict v)
+web_auth_why(enum web_verdict v)
 {
 	switch (v) {
 	case WEB_WRONG_HOST:

@@ -38,8 +38,8 @@ enum web_verdict {
 };
 
 /* token: NULL where none is configured. */
-enum web_verdict web_access(const struct web_asked *a, const char *token);
-const char *web_access_why(enum web_verdict v);
+enum web_verdict web_auth(const struct web_asked *a, const char *token);
+const char *web_auth_why(enum web_verdict v);
 
 /* localhost, 127.x.y.z, [::1], with or without a port. */
 bool web_host_is_loopback(const char *host);

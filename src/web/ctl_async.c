@@ -11,15 +11,15 @@
 #include "ctl_async.h"
 
 struct relay {
-	struct relays *all;
+	struct ctl_async *all;
 	struct relay *next;
 	struct bufferevent *bev;
 	struct event *limit;
-	relay_fn *fn;
+	ctl_fn *fn;
 	void *ctx;
 };
 
-struct relays {
+struct ctl_async {
 	struct event_base *base;
 	const char *path;
 	struct relay *first;
@@ -67,7 +67,7 @@ next_message(struct evbuffer *in, char kind[8], size_t *n, bool *bad)
 	evbuffer_copyout(in, head, len);
 	head[len] = '\0';
 	if (sscanf(head, "%7[a-z] %8zu", kind, n) != 2 ||
-	    *n > RELAY_BYTES_MAX) {
+	    *n > CTL_BYTES_MAX) {
 		*bad = true;
 		return false;
 	}
@@ -116,18 +116,18 @@ on_limit(evutil_socket_t fd, short what, void *ctx)
 	answer(ctx, 503, slow, strlen(slow));
 }
 
-struct relays *
-relays_new(struct event_base *base, const char *path)
+struct ctl_async *
+ctl_async_new(struct event_base *base, const char *path)
 {
-	struct relays *rs = calloc(1, sizeof(*rs));
+	struct ctl_async *rs = calloc(1, sizeof(*rs));
 
 	if (rs != NULL)
-		*rs = (struct relays){ .base = base, .path = path };
+		*rs = (struct ctl_async){ .base = base, .path = path };
 	return rs;
 }
 
 void
-relays_free(struct relays *rs)
+ctl_async_free(struct ctl_async *rs)
 {
 	while (rs != NULL && rs->first != NULL)
 		answer(rs->first, RELAY_NONE, none, strlen(none));
@@ -135,9 +135,9 @@ relays_free(struct relays *rs)
 }
 
 static struct relay *
-relay_new(struct relays *rs, relay_fn *fn, void *ctx)
+relay_new(struct ctl_async *rs, ctl_fn *fn, void *ctx)
 {
-	struct relay *r = rs->n < RELAYS_MAX ? calloc(1, sizeof(*r)) : NULL;
+	struct relay *r = rs->n < CTL_ASKED_MAX ? calloc(1, sizeof(*r)) : NULL;
 
 	if (r == NULL)
 		return NULL;
@@ -159,14 +159,14 @@ relay_new(struct relays *rs, relay_fn *fn, void *ctx)
 }
 
 void
-relay_ask(struct relays *rs, const char *line, relay_fn *fn, void *ctx)
+ctl_ask(struct ctl_async *rs, const char *line, ctl_fn *fn, void *ctx)
 {
-	relay_ask_within(rs, RELAY_SECONDS, line, fn, ctx);
+	ctl_ask_within(rs, CTL_SECONDS, line, fn, ctx);
 }
 
 void
-relay_ask_within(struct relays *rs, int seconds, const char *line,
-    relay_fn *fn, void *ctx)
+ctl_ask_within(struct ctl_async *rs, int seconds, const char *line,
+    ctl_fn *fn, void *ctx)
 {
 	static const char many[] = "too many such requests at once";
 	const struct timeval limit = { seconds, 0 };

@@ -13,25 +13,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define RELAYS_MAX 8		/* at once */
-#define RELAY_SECONDS 15	/* for an answer */
-#define RELAY_BYTES_MAX (1u << 20)
+#define CTL_ASKED_MAX 8		/* at once */
+#define CTL_SECONDS 15	/* for an answer */
+#define CTL_BYTES_MAX (1u << 20)
 
-struct relays;
+struct ctl_async;
 
 #define RELAY_NONE 0		/* there is no daemon */
 
 /* status: 200, 409 refused by the daemon, 503 too slow or too much at once. */
-typedef void relay_fn(void *ctx, int status, const char *text, size_t n);
+typedef void ctl_fn(void *ctx, int status, const char *text, size_t n);
 
 /* path, base: borrowed.  NULL when out of memory. */
-struct relays *relays_new(struct event_base *base, const char *path);
+struct ctl_async *ctl_async_new(struct event_base *base, const char *path);
 /* Those that wait are told RELAY_NONE. */
-void relays_free(struct relays *rs);
+void ctl_async_free(struct ctl_async *rs);
 /* Calls fn(ctx, ...) exactly once, perhaps at once. */
-void relay_ask(struct relays *rs, const char *line, relay_fn *fn, void *ctx);
+void ctl_ask(struct ctl_async *rs, const char *line, ctl_fn *fn, void *ctx);
 /* The same within so many seconds. */
-void relay_ask_within(struct relays *rs, int seconds, const char *line,
-    relay_fn *fn, void *ctx);
+void ctl_ask_within(struct ctl_async *rs, int seconds, const char *line,
+    ctl_fn *fn, void *ctx);
 
 #endif

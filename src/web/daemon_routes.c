@@ -21,7 +21,7 @@ on_relayed(void *ctx, int status, const char *text, size_t n)
 		reply(req, status, text, n);
 		return;
 	}
-	kp_buf_init(&b, 16 * RELAY_BYTES_MAX);
+	kp_buf_init(&b, 16 * CTL_BYTES_MAX);
 	json_begin(&j, &b);
 	json_object(&j, NULL);
 	json_string_n(&j, status == 200 ? "done" : "error", text,
@@ -44,7 +44,7 @@ on_status(void *ctx, int status, const char *text, size_t n)
 		on_relayed(ctx, status, text, n);
 }
 
-static const struct errand errands[] = {
+static const struct daemon_route errands[] = {
 	{ "status", "status json", on_status, false, PARAM_NODE },
 	{ "flight", "flight json", on_status, false, PARAM_NODE },
 	{ "pause", "pause", on_relayed, true, PARAM_NODE },
@@ -53,8 +53,8 @@ static const struct errand errands[] = {
 };
 #define NERRANDS (sizeof(errands) / sizeof(errands[0]))
 
-const struct errand *
-errand_find(const char *name)
+const struct daemon_route *
+daemon_route_find(const char *name)
 {
 	for (size_t i = 0; i < NERRANDS; i++)
 		if (strcmp(errands[i].name, name) == 0)
@@ -63,7 +63,7 @@ errand_find(const char *name)
 }
 
 void
-errand_run(const struct errand *e, struct relays *relays,
+daemon_route_run(const struct daemon_route *e, struct ctl_async *relays,
     struct evhttp_request *req, const struct web_params *p)
 {
 	char line[KP_NODE_NAME_MAX + 64];
@@ -76,5 +76,5 @@ errand_run(const struct errand *e, struct relays *relays,
 	}
 	snprintf(line, sizeof(line), "%s%s%s", e->line,
 	    node != NULL ? " node=" : "", node != NULL ? node : "");
-	relay_ask(relays, line, e->done, req);
+	ctl_ask(relays, line, e->done, req);
 }

@@ -7,18 +7,18 @@
 #include "params.h"
 #include "ctl_async.h"
 
-struct errand {
+struct daemon_route {
 	const char *name;	/* behind /api/v1/ */
 	const char *line;	/* the daemon's word for it */
-	relay_fn *done;		/* whose ctx is the request */
+	ctl_fn *done;		/* whose ctx is the request */
 	bool post;
 	unsigned params;
 };
 
 /* NULL: there is none. */
-const struct errand *errand_find(const char *name);
+const struct daemon_route *daemon_route_find(const char *name);
 /* Sees to the answer. */
-void errand_run(const struct errand *e, struct relays *relays,
+void daemon_route_run(const struct daemon_route *e, struct ctl_async *relays,
     struct evhttp_request *req, const struct web_params *p);
 
 #endif

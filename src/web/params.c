@@ -20,13 +20,13 @@ struct param {
 static bool
 set_since(const struct param *a)
 {
-	return when_parse(a->value, a->now, &a->p->range.since);
+	return timefmt_parse(a->value, a->now, &a->p->range.since);
 }
 
 static bool
 set_until(const struct param *a)
 {
-	return when_parse(a->value, a->now, &a->p->range.until);
+	return timefmt_parse(a->value, a->now, &a->p->range.until);
 }
 
 /* The only one that may come more than once: blanks part what they say. */
@@ -120,7 +120,7 @@ set_what(const struct param *a)
 static bool
 set_versus(const struct param *a)
 {
-	return when_parse_range(a->value, a->now, &a->p->versus) == NULL;
+	return timefmt_parse_range(a->value, a->now, &a->p->versus) == NULL;
 }
 
 static const struct {
@@ -129,8 +129,8 @@ static const struct {
 	bool (*set)(const struct param *a);
 	const char *form;
 } params[] = {
-	{ "since", PARAM_SINCE, set_since, WHEN_FORMS },
-	{ "until", PARAM_UNTIL, set_until, WHEN_FORMS },
+	{ "since", PARAM_SINCE, set_since, TIMEFMT_FORMS },
+	{ "until", PARAM_UNTIL, set_until, TIMEFMT_FORMS },
 	{ "node", PARAM_NODE, set_node, "a node's name or a glob such as "
 	    "web@*; several stand together" },
 	{ "identity", PARAM_IDENTITY, set_identity, "the name of one" },

@@ -23,7 +23,7 @@ enum web_param {
 struct web_params {
 	unsigned given;		/* of enum web_param */
 	struct kp_query_range range;	/* points into text */
-	struct when_range versus;
+	struct timefmt_range versus;
 	const char *tier, *sort;	/* NULL: not given */
 	kp_dur_ns step;			/* 0: not given */
 	size_t limit, offset;

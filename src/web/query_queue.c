@@ -9,7 +9,7 @@
 
 #define UNSENT_MAX (64u << 20)	/* bytes of answers that nobody takes */
 
-struct jobs {
+struct query_queue {
 	const struct kp_query_files *dbs;
 	struct conns *conns;
 	struct event *turn;
@@ -20,7 +20,7 @@ struct jobs {
 
 /* Why it is not worth asking; NULL: it is. */
 static const char *
-job_vain(const struct jobs *js, const struct job *job)
+job_vain(const struct query_queue *js, const struct job *job)
 {
 	if (conns_gone(job->req))
 		return "who asked has gone";
@@ -30,7 +30,7 @@ job_vain(const struct jobs *js, const struct job *job)
 }
 
 static void
-run_job(struct jobs *js, const struct job *job)
+run_job(struct query_queue *js, const struct job *job)
 {
 	const char *vain = job_vain(js, job);
 	struct api_answer a;
@@ -50,7 +50,7 @@ run_job(struct jobs *js, const struct job *job)
 }
 
 static struct job *
-take_job(struct jobs *js)
+take_job(struct query_queue *js)
 {
 	struct job *job = js->first;
 
@@ -66,7 +66,7 @@ static void
 on_turn(evutil_socket_t fd, short what, void *ctx)
 {
 	const struct timeval now = { 0, 0 };
-	struct jobs *js = ctx;
+	struct query_queue *js = ctx;
 	struct job *job;
 
 	(void)fd, (void)what;
@@ -80,11 +80,11 @@ on_turn(evutil_socket_t fd, short what, void *ctx)
 }
 
 void
-jobs_add(struct jobs *js, struct job *job)
+query_queue_add(struct query_queue *js, struct job *job)
 {
 	const struct timeval now = { 0, 0 };
 
-	if (js->n == JOBS_MAX) {
+	if (js->n == QUERIES_MAX) {
 		reply_error(job->req, 503, "too many questions at once: ask "
 		    "again later");
 		free(job);
@@ -98,16 +98,16 @@ jobs_add(struct jobs *js, struct job *job)
 }
 
 void
-jobs_stop(struct jobs *js)
+query_queue_stop(struct query_queue *js)
 {
 	atomic_store(&js->stop, true);
 }
 
-struct jobs *
-jobs_new(struct event_base *base, const struct kp_query_files *dbs,
+struct query_queue *
+query_queue_new(struct event_base *base, const struct kp_query_files *dbs,
     struct conns *conns)
 {
-	struct jobs *js = calloc(1, sizeof(*js));
+	struct query_queue *js = calloc(1, sizeof(*js));
 
 	if (js == NULL)
 		return NULL;
@@ -123,7 +123,7 @@ jobs_new(struct event_base *base, const struct kp_query_files *dbs,
 }
 
 void
-jobs_free(struct jobs *js)
+query_queue_free(struct query_queue *js)
 {
 	struct job *job;
 

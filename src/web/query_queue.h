@@ -11,9 +11,9 @@
 #include "api.h"
 #include "connections.h"
 
-#define JOBS_MAX 48
+#define QUERIES_MAX 48
 
-struct jobs;
+struct query_queue;
 
 struct job {
 	struct job *next;		/* of query_queue.c */
@@ -24,13 +24,13 @@ struct job {
 };
 
 /* dbs, conns: borrowed.  NULL when out of memory. */
-struct jobs *jobs_new(struct event_base *base,
+struct query_queue *query_queue_new(struct event_base *base,
     const struct kp_query_files *dbs, struct conns *conns);
 /* Takes the job, which malloc() made, and sees to its answer. */
-void jobs_add(struct jobs *js, struct job *job);
+void query_queue_add(struct query_queue *js, struct job *job);
 /* From any thread: what is being asked ends now. */
-void jobs_stop(struct jobs *js);
+void query_queue_stop(struct query_queue *js);
 /* Those that wait are told 503. */
-void jobs_free(struct jobs *js);
+void query_queue_free(struct query_queue *js);
 
 #endif

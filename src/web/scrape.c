@@ -34,7 +34,7 @@ on_vitals(void *ctx, int status, const char *text, size_t n)
 }
 
 void
-scrape_run(struct totals *t, struct relays *relays,
+scrape_run(struct totals *t, struct ctl_async *relays,
     struct evhttp_request *req)
 {
 	struct scrape *s;
@@ -50,5 +50,5 @@ scrape_run(struct totals *t, struct relays *relays,
 		return;
 	}
 	*s = (struct scrape){ t, req };
-	relay_ask_within(relays, DAEMON_SECONDS, "metrics", on_vitals, s);
+	ctl_ask_within(relays, DAEMON_SECONDS, "metrics", on_vitals, s);
 }

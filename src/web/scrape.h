@@ -8,7 +8,7 @@
 #include "ctl_async.h"
 
 /* Sees to the answer.  t: NULL where there is no daemon, only its database. */
-void scrape_run(struct totals *t, struct relays *relays,
+void scrape_run(struct totals *t, struct ctl_async *relays,
     struct evhttp_request *req);
 
 #endif

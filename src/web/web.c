@@ -42,8 +42,8 @@ struct web {
 	struct evconnlistener *listener;	/* closed by http, once bound */
 	bool bound;
 	struct conns *conns;
-	struct relays *relays;
-	struct jobs *jobs;
+	struct ctl_async *relays;
+	struct query_queue *jobs;
 	struct event *stop;
 	pthread_t thread;
 	char token[WEB_TOKEN_MAX + 1];	/* "": none */
@@ -64,7 +64,7 @@ static const char tree_name[] = "requests/";
 
 static void
 on_question(struct web *w, struct evhttp_request *req,
-    const struct api_route *route, const struct errand *errand,
+    const struct api_route *route, const struct daemon_route *errand,
     const char *id)
 {
 	unsigned allowed = route != NULL ? route->params :
@@ -85,9 +85,9 @@ on_question(struct web *w, struct evhttp_request *req,
 	    sizeof(why))) {
 		reply_error(req, 400, why);
 	} else if (errand != NULL) {
-		errand_run(errand, w->relays, req, &job->p);
+		daemon_route_run(errand, w->relays, req, &job->p);
 	} else {
-		jobs_add(w->jobs, job);
+		query_queue_add(w->jobs, job);
 		return;
 	}
 	free(job);
@@ -97,7 +97,7 @@ static void
 on_api(struct web *w, struct evhttp_request *req, const char *name, bool post)
 {
 	const struct api_route *route = api_find(name);
-	const struct errand *errand = route == NULL ? errand_find(name) : NULL;
+	const struct daemon_route *errand = route == NULL ? daemon_route_find(name) : NULL;
 	bool tree = strncmp(name, tree_name, strlen(tree_name)) == 0;
 
 	if (route == NULL && errand == NULL && !tree) {
@@ -125,11 +125,11 @@ refused(const struct web *w, struct evhttp_request *req, bool post, bool api)
 		.fetch_site = evhttp_find_header(h, "Sec-Fetch-Site"),
 		.ours = evhttp_find_header(h, "X-Kprofd"),
 		.authorization = evhttp_find_header(h, "Authorization") };
-	enum web_verdict v = web_access(&asked, token);
+	enum web_verdict v = web_auth(&asked, token);
 
 	if (v != WEB_MAY)
 		reply_error(req, v == WEB_NO_TOKEN ? 401 : 403,
-		    web_access_why(v));
+		    web_auth_why(v));
 	return v != WEB_MAY;
 }
 
@@ -219,8 +219,8 @@ web_main(void *ctx)
 static void
 web_free(struct web *w)
 {
-	jobs_free(w->jobs);
-	relays_free(w->relays);
+	query_queue_free(w->jobs);
+	ctl_async_free(w->relays);
 	if (w->listener != NULL && !w->bound)
 		evconnlistener_free(w->listener);
 	if (w->http != NULL)
@@ -255,10 +255,10 @@ make_server(struct web *w)
 	evhttp_set_timeout(w->http, CONN_SILENCE);
 	evhttp_set_gencb(w->http, on_request, w);
 	w->conns = conns_new(w->base, w->http, w->listener);
-	w->relays = relays_new(w->base, w->o.control);
+	w->relays = ctl_async_new(w->base, w->o.control);
 	w->stop = event_new(w->base, -1, 0, on_stop, w);
 	if (w->conns != NULL)
-		w->jobs = jobs_new(w->base, &w->o.dbs, w->conns);
+		w->jobs = query_queue_new(w->base, &w->o.dbs, w->conns);
 	return w->jobs != NULL && w->relays != NULL && w->stop != NULL;
 }
 
@@ -300,7 +300,7 @@ web_stop(struct web *w)
 {
 	if (w == NULL)
 		return;
-	jobs_stop(w->jobs);
+	query_queue_stop(w->jobs);
 	event_active(w->stop, EV_TIMEOUT, 0);
 	pthread_join(w->thread, NULL);
 	web_free(w);

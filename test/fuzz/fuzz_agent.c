@@ -101,27 +101,27 @@ connect_free(struct connect *c)
 		connecting = NULL;
 }
 
-struct link {
-	const struct link_ops *ops;
+struct dist_conn {
+	const struct dist_conn_ops *ops;
 	void *ctx;
 };
 
-static struct link *attached;
+static struct dist_conn *attached;
 
-struct link *
-link_new(struct event_base *base, int fd, const struct link_ops *ops,
+struct dist_conn *
+dist_conn_new(struct event_base *base, int fd, const struct dist_conn_ops *ops,
     void *ctx)
 {
 	(void)base, (void)fd;
 	REQUIRE(attached == NULL);
 	attached = malloc(sizeof(*attached));
 	REQUIRE(attached != NULL);
-	*attached = (struct link){ ops, ctx };
+	*attached = (struct dist_conn){ ops, ctx };
 	return attached;
 }
 
 void
-link_free(struct link *l)
+dist_conn_free(struct dist_conn *l)
 {
 	REQUIRE(l == NULL || l == attached);
 	free(l);
@@ -131,7 +131,7 @@ link_free(struct link *l)
 
 /* Each is a frame that the reader takes, and leaves nothing of. */
 void
-link_send(struct link *l, const struct kp_buf *frame)
+dist_conn_send(struct dist_conn *l, const struct kp_buf *frame)
 {
 	static struct kp_frames in;
 	struct kp_frame f;
@@ -149,7 +149,7 @@ link_send(struct link *l, const struct kp_buf *frame)
 
 static struct agent *agent;
 static struct kp_conf *confs[2];
-static struct labels labels, labels_new;
+static struct label_epochs labels, labels_new;
 static unsigned ended, unreached;
 static unsigned reloads;	/* 1: asked for, 2: checked, 3: applied */
 static unsigned states;		/* that were come to, ever: a bit each */
@@ -588,7 +588,7 @@ setup(void)
 	    KP_OK);
 	REQUIRE(kp_conf_parse(&confs[1], conf_other, strlen(conf_other), &d) ==
 	    KP_OK);
-	labels_init(&labels_new, 1, 0, 0);
+	label_epochs_init(&labels_new, 1, 0, 0);
 }
 
 int

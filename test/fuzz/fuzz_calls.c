@@ -59,7 +59,7 @@ form(void (*put)(struct kp_buf *, const struct calls_view *),
 }
 
 static void
-show_all(const struct kp_calls_sum *s, const struct kp_way *way,
+show_all(const struct kp_calls_sum *s, const struct kp_critical_path *way,
     const struct kp_call_names *t, const struct kp_calls_info *info,
     unsigned how)
 {
@@ -149,7 +149,7 @@ merged(const uint8_t *data, size_t size, unsigned how)
 	struct kp_calls_opts o = { .cpu = how & 1, .paths = true,
 		.slice = on_slice };
 	struct kp_calls_sum *s = kp_calls_sum_new(&o);
-	struct kp_way *way = kp_way_new();
+	struct kp_critical_path *way = kp_critical_path_new();
 	struct kp_calls_merge m;
 	struct kp_call_event ev;
 	struct kp_buf text;
@@ -162,11 +162,11 @@ merged(const uint8_t *data, size_t size, unsigned how)
 	while (e == KP_OK && (e = kp_calls_merge_next(&m, &ev)) == KP_OK) {
 		in_bounds(t, &ev);
 		REQUIRE(kp_calls_sum_add(s, &ev) == KP_OK);
-		REQUIRE(kp_way_add(way, &ev) == KP_OK);
+		REQUIRE(kp_critical_path_add(way, &ev) == KP_OK);
 		calls_dump(&text, t, &ev);
 	}
 	REQUIRE(kp_calls_sum_end(s) == KP_OK);
-	REQUIRE(kp_way_end(way) == KP_OK);
+	REQUIRE(kp_critical_path_end(way) == KP_OK);
 	if (e == KP_END) {
 		check_sum(s, t);
 		show_all(s, way, t, &m.info, how);
@@ -174,7 +174,7 @@ merged(const uint8_t *data, size_t size, unsigned how)
 	kp_calls_merge_free(&m);
 	kp_buf_free(&text);
 	kp_calls_sum_free(s);
-	kp_way_free(way);
+	kp_critical_path_free(way);
 	kp_call_names_free(t);
 }
 
@@ -187,7 +187,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct kp_calls_reader r;
 	struct kp_call_event ev;
 	struct kp_calls_sum *s;
-	struct kp_way *way;
+	struct kp_critical_path *way;
 	struct kp_buf file, text;
 
 	if (size > 0 && data[0] & 128) {
@@ -199,7 +199,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	first_args = 0;
 	o.cpu = size > 0 && data[0] & 1;
 	s = kp_calls_sum_new(&o);
-	way = kp_way_new();
+	way = kp_critical_path_new();
 	REQUIRE(t != NULL && s != NULL && way != NULL);
 	kp_buf_init(&file, 1 << 24);
 	kp_buf_init(&text, OUT_MAX);
@@ -208,14 +208,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		kp_calls_write_begin(&w, &file, &r.info);
 		while (kp_calls_read(&r, &ev) == KP_OK) {
 			REQUIRE(kp_calls_sum_add(s, &ev) == KP_OK);
-			REQUIRE(kp_way_add(way, &ev) == KP_OK);
+			REQUIRE(kp_critical_path_add(way, &ev) == KP_OK);
 			kp_calls_write(&w, t, &ev);
 			calls_dump(&text, t, &ev);
 			first_args += ev.args.n;
 		}
 		REQUIRE(kp_calls_sum_end(s) == KP_OK);
 		check_sum(s, t);
-		REQUIRE(kp_way_end(way) == KP_OK);
+		REQUIRE(kp_critical_path_end(way) == KP_OK);
 		show_all(s, way, t, &r.info, data[0]);
 		kp_calls_write_end(&w, t, &r.info);
 		if (r.err == KP_END && file.err == KP_OK)
@@ -224,7 +224,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	kp_buf_free(&file);
 	kp_buf_free(&text);
 	kp_calls_sum_free(s);
-	kp_way_free(way);
+	kp_critical_path_free(way);
 	kp_call_names_free(t);
 	if (size > 0)
 		merged(data + 1, size - 1, data[0]);

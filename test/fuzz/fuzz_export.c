@@ -38,14 +38,14 @@ names(const char *name)
 		.ncells = 1 };
 	struct totals *t = totals_new();
 	struct kp_buf b;
-	struct expo x;
+	struct prom x;
 
 	REQUIRE(t != NULL);
 	totals_add(t, &w);
 	kp_buf_init(&b, OUT_MAX);
-	expo_begin(&x, &b, EXPO_OPENMETRICS);
+	prom_begin(&x, &b, PROM_OPENMETRICS);
 	families_write(&x, t);
-	expo_end(&x);
+	prom_end(&x);
 	REQUIRE(b.err == KP_OK);
 	lines_are_whole(&b);
 	kp_buf_reset(&b);
@@ -61,16 +61,16 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	char *text = strndup((const char *)data, size);
 	struct kp_buf b;
-	struct expo x;
+	struct prom x;
 
 	REQUIRE(text != NULL);
-	REQUIRE(expo_choose(text) <= EXPO_PROTOBUF);
+	REQUIRE(prom_choose(text) <= PROM_PROTOBUF);
 	REQUIRE(otlp_refused((const char *)data, size, true, 7) <= 7);
 	REQUIRE(otlp_refused((const char *)data, size, false, 0) == 0);
 	kp_buf_init(&b, OUT_MAX);
-	expo_begin(&x, &b, EXPO_TEXT);
+	prom_begin(&x, &b, PROM_TEXT);
 	health_write(&x, (const char *)data, size);
-	expo_end(&x);
+	prom_end(&x);
 	if (b.err == KP_OK)
 		lines_are_whole(&b);
 	kp_buf_free(&b);

@@ -25,7 +25,7 @@ is_time(int64_t t)
 static void
 hello(struct kp_term *r)
 {
-	struct agent_ids ids = { 0 };
+	struct dist_ids ids = { 0 };
 	struct agent_hello h;
 	size_t len;
 

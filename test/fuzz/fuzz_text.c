@@ -23,15 +23,15 @@
 static void
 times(const char *s)
 {
-	struct when_range r;
+	struct timefmt_range r;
 	kp_wall_ns t;
-	char iso[WHEN_MAX];
+	char iso[TIMEFMT_MAX];
 
-	if (when_parse(s, NOW, &t)) {
+	if (timefmt_parse(s, NOW, &t)) {
 		REQUIRE(t > -86400 * KP_NS_PER_S);
-		REQUIRE(strlen(when_iso(iso, t)) > 0);
+		REQUIRE(strlen(timefmt_iso(iso, t)) > 0);
 	}
-	if (when_parse_range(s, NOW, &r) == NULL)
+	if (timefmt_parse_range(s, NOW, &r) == NULL)
 		REQUIRE(r.since < r.until);
 }
 

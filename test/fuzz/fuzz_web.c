@@ -50,27 +50,27 @@ access_of(const char *host, const char *origin)
 	struct web_asked a = { .api = true, .own = true, .host = host,
 		.origin = origin, .ours = "1" };
 
-	REQUIRE((web_access(&a, NULL) == WEB_MAY) ==
+	REQUIRE((web_auth(&a, NULL) == WEB_MAY) ==
 	    web_host_is_loopback(host));
 	REQUIRE(strchr("[lL1", host[0]) != NULL ||
 	    !web_host_is_loopback(host));
-	REQUIRE(web_access(&a, "0123456789abcdef") == WEB_NO_TOKEN);
+	REQUIRE(web_auth(&a, "0123456789abcdef") == WEB_NO_TOKEN);
 	a.authorization = origin;
-	REQUIRE(web_access(&a, "0123456789abcdef") == WEB_NO_TOKEN ||
+	REQUIRE(web_auth(&a, "0123456789abcdef") == WEB_NO_TOKEN ||
 	    strlen(origin) == strlen("Bearer 0123456789abcdef"));
 	a.fetch_site = origin;
-	REQUIRE(web_access(&a, NULL) != WEB_MAY ||
+	REQUIRE(web_auth(&a, NULL) != WEB_MAY ||
 	    strcmp(origin, "none") == 0 || strcmp(origin, "same-origin") == 0);
 	a.fetch_site = NULL;
 	a.post = true;
-	if (web_access(&a, NULL) == WEB_MAY)
+	if (web_auth(&a, NULL) == WEB_MAY)
 		REQUIRE(strncmp(origin, "http://", 7) == 0 &&
 		    strcmp(origin + 7, host) == 0);
 	a.own = false;
-	REQUIRE(web_access(&a, NULL) != WEB_MAY);
+	REQUIRE(web_auth(&a, NULL) != WEB_MAY);
 	a.own = true;
 	a.ours = NULL;
-	REQUIRE(web_access(&a, NULL) != WEB_MAY);
+	REQUIRE(web_auth(&a, NULL) != WEB_MAY);
 }
 
 int

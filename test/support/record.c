@@ -231,7 +231,7 @@ int
 main(int argc, char **argv)
 {
 	struct recorder rec = { .status = 1 };
-	struct labels labels;
+	struct label_epochs labels;
 	char cookie[NODE_COOKIE_MAX + 1], why[512];
 	struct kp_conf *conf;
 	struct kp_diags diags;
@@ -263,7 +263,7 @@ main(int argc, char **argv)
 		say("cannot open '%s'", argv[4]);
 		return 1;
 	}
-	labels_init(&labels, (uint64_t)kp_wall_now(), kp_wall_now(),
+	label_epochs_init(&labels, (uint64_t)kp_wall_now(), kp_wall_now(),
 	    kp_mono_now());
 	status = record(&rec, &(struct agent_opts){ .target = argv[1],
 	    .cookie = cookie, .conf = conf, .labels = &labels,

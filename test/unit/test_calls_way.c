@@ -11,8 +11,8 @@
 #include "kprofd/calls_critical_path.h"
 
 static struct calls_feed feed;
-static struct kp_way *way;
-static struct kp_way_step *steps;
+static struct kp_critical_path *way;
+static struct kp_critical_path_step *steps;
 static uint32_t nsteps;
 
 static int
@@ -21,7 +21,7 @@ setup(void **state)
 	(void)state;
 	feed.names = kp_call_names_new();
 	feed.n = 0;
-	way = kp_way_new();
+	way = kp_critical_path_new();
 	steps = NULL;
 	return feed.names == NULL || way == NULL;
 }
@@ -31,7 +31,7 @@ teardown(void **state)
 {
 	(void)state;
 	free(steps);
-	kp_way_free(way);
+	kp_critical_path_free(way);
 	kp_call_names_free(feed.names);
 	return 0;
 }
@@ -74,16 +74,16 @@ static enum kp_err
 find(void)
 {
 	for (size_t i = 0; i < feed.n; i++)
-		assert_int_equal(kp_way_add(way, &feed.v[i]), KP_OK);
-	assert_int_equal(kp_way_end(way), KP_OK);
+		assert_int_equal(kp_critical_path_add(way, &feed.v[i]), KP_OK);
+	assert_int_equal(kp_critical_path_end(way), KP_OK);
 	assert_int_equal(way->nrequests, 1);
-	return kp_way_steps(way, &way->requests[0], &steps, &nsteps);
+	return kp_critical_path_steps(way, &way->requests[0], &steps, &nsteps);
 }
 
 /* Times are in us. */
 static void
 step_is(uint32_t i, uint32_t proc, int64_t from, int64_t to,
-    enum kp_way_part part, int64_t us)
+    enum kp_critical_path_part part, int64_t us)
 {
 	assert_true(i < nsteps);
 	assert_int_equal(steps[i].proc, proc);
@@ -183,8 +183,8 @@ test_works(void **state)
 	send_at(1, 31, 3);
 	receive_at(2, 33, 2, 1);
 	receive_at(2, 41, 3, 1);
-	kp_way_spent(way, 1, 0, KP_WAY_OUT, 0, 7);
-	kp_way_spent(way, 0, 0, KP_WAY_OUT, 0, 7);	/* of none */
+	kp_critical_path_spent(way, 1, 0, KP_WAY_OUT, 0, 7);
+	kp_critical_path_spent(way, 0, 0, KP_WAY_OUT, 0, 7);	/* of none */
 	assert_int_equal(find(), KP_OK);
 	assert_false(way->requests[0].ended);
 	assert_int_equal(nsteps, 0);

@@ -52,25 +52,25 @@ add(struct kp_hist *h, kp_dur_ns d, uint64_t n)
 /* ---- text ---- */
 
 static void
-write_two(enum expo_format f)
+write_two(enum prom_format f)
 {
 	const char *const values[] = { "a\"b\\c\nd@h", "cut" };
-	struct expo x;
+	struct prom x;
 
 	kp_buf_reset(&out);
-	expo_begin(&x, &out, f);
-	expo_family(&x, &counter);
-	expo_number(&x, values, 12345678901.0);
-	expo_family(&x, &gauge);
-	expo_number(&x, NULL, 0.05);
-	expo_end(&x);
+	prom_begin(&x, &out, f);
+	prom_family(&x, &counter);
+	prom_number(&x, values, 12345678901.0);
+	prom_family(&x, &gauge);
+	prom_number(&x, NULL, 0.05);
+	prom_end(&x);
 }
 
 static void
 text_as_it_is_written(void **state)
 {
 	(void)state;
-	write_two(EXPO_TEXT);
+	write_two(PROM_TEXT);
 	assert_string_equal(kp_buf_cstr(&out),
 	    "# TYPE x_lost_total counter\n"
 	    "# HELP x_lost_total Of a \\\\ kind.\n"
@@ -78,7 +78,7 @@ text_as_it_is_written(void **state)
 	    "# TYPE x_lag_seconds gauge\n"
 	    "# HELP x_lag_seconds How late.\n"
 	    "x_lag_seconds 0.05\n");
-	write_two(EXPO_OPENMETRICS);
+	write_two(PROM_OPENMETRICS);
 	assert_string_equal(kp_buf_cstr(&out),
 	    "# TYPE x_lost counter\n"
 	    "# HELP x_lost Of a \\\\ kind.\n"
@@ -94,24 +94,24 @@ text_as_it_is_written(void **state)
 static void
 bounds_are_bounds_of_buckets(void **state)
 {
-	uint64_t n[EXPO_BOUNDS], below;
+	uint64_t n[PROM_BOUNDS], below;
 	struct kp_hist h = { 0 };
 
 	(void)state;
 	for (int32_t b = KP_HIST_MIN; b <= KP_HIST_MAX; b++)
 		add(&h, (kp_dur_ns)fmin(kp_hist_lower(b) * 1.01e9 + 1, 9e18),
 		    (uint64_t)(b - KP_HIST_MIN + 1));
-	expo_cumulate(&h, n);
-	for (size_t i = 0; i < EXPO_BOUNDS; i++) {
+	prom_cumulate(&h, n);
+	for (size_t i = 0; i < PROM_BOUNDS; i++) {
 		below = 0;
 		for (uint32_t j = 0; j < h.len; j++)
 			if (kp_hist_upper(h.lo + (int32_t)j) <=
-			    expo_bound(i) * (1 + 1e-9))
+			    prom_bound(i) * (1 + 1e-9))
 				below += h.n[j];
 		assert_int_equal(n[i], below);
 		assert_true(n[i] > 0 && n[i] < h.count);
 	}
-	assert_true(expo_bound(28) == 1.0);
+	assert_true(prom_bound(28) == 1.0);
 	kp_hist_free(&h);
 }
 
@@ -120,17 +120,17 @@ histogram_in_text(void **state)
 {
 	const char *node = "n@h";
 	struct kp_hist h = { 0 };
-	struct expo x;
+	struct prom x;
 	const char *text;
 
 	(void)state;
 	add(&h, 1000 * MS, 3);
 	add(&h, 1001 * MS, 2);
 	add(&h, 100000 * MS, 1);
-	expo_begin(&x, &out, EXPO_OPENMETRICS);
-	expo_family(&x, &hist_m);
-	expo_hist(&x, &node, &h, 105.002);
-	expo_end(&x);
+	prom_begin(&x, &out, PROM_OPENMETRICS);
+	prom_family(&x, &hist_m);
+	prom_hist(&x, &node, &h, 105.002);
+	prom_end(&x);
 	text = kp_buf_cstr(&out);
 	assert_non_null(strstr(text, "\nx_time_seconds_bucket{node=\"n@h\","
 	    "le=\"6.103515625e-05\"} 0\n"));
@@ -243,7 +243,7 @@ numbers_in_protobuf(void **state)
 	struct in all, family, metric, label;
 
 	(void)state;
-	write_two(EXPO_PROTOBUF);
+	write_two(PROM_PROTOBUF);
 	all = (struct in){ out.p, out.p + out.len };
 	family = sized(&all);
 	assert_text(field(family, 1, 0).bytes, "x_lost_total");
@@ -305,17 +305,17 @@ native_histogram_is_the_same(void **state)
 	const char *node = "n@h";
 	struct kp_hist h = { 0 }, back = { 0 };
 	struct in all, metric, hist, bucket;
-	struct expo x;
+	struct prom x;
 
 	(void)state;
 	/* runs, small gaps, wide gaps; counts that grow and shrink */
 	for (int i = 0; i < 40; i++)
 		add(&h, (kp_dur_ns)(kp_hist_lower(-300 + i + i / 7 * 3 +
 		    i / 20 * 200) * 1.01e9), (uint64_t)(1 + i * i % 17));
-	expo_begin(&x, &out, EXPO_PROTOBUF);
-	expo_family(&x, &hist_m);
-	expo_hist(&x, &node, &h, 1.5);
-	expo_end(&x);
+	prom_begin(&x, &out, PROM_PROTOBUF);
+	prom_family(&x, &hist_m);
+	prom_hist(&x, &node, &h, 1.5);
+	prom_end(&x);
 	all = (struct in){ out.p, out.p + out.len };
 	metric = field(sized(&all), 4, 0).bytes;
 	hist = field(metric, 7, 0).bytes;
@@ -340,34 +340,34 @@ accept_headers(void **state)
 	"proto=io.prometheus.client.MetricFamily;encoding=delimited"
 	static const struct {
 		const char *accept;
-		enum expo_format f;
+		enum prom_format f;
 	} cases[] = {
-		{ NULL, EXPO_TEXT },
-		{ "", EXPO_TEXT },
-		{ "*/*", EXPO_TEXT },
-		{ "text/html, application/xhtml+xml;q=0.9", EXPO_TEXT },
+		{ NULL, PROM_TEXT },
+		{ "", PROM_TEXT },
+		{ "*/*", PROM_TEXT },
+		{ "text/html, application/xhtml+xml;q=0.9", PROM_TEXT },
 		/* Prometheus, without and with native histograms */
 		{ "application/openmetrics-text;version=1.0.0,application/"
 		  "openmetrics-text;version=0.0.1;q=0.75,text/plain;version="
-		  "0.0.4;q=0.5,*/*;q=0.1", EXPO_OPENMETRICS },
+		  "0.0.4;q=0.5,*/*;q=0.1", PROM_OPENMETRICS },
 		{ PROTO ",application/openmetrics-text;version=1.0.0;q=0.8,"
-		  "text/plain;version=0.0.4;q=0.5,*/*;q=0.1", EXPO_PROTOBUF },
+		  "text/plain;version=0.0.4;q=0.5,*/*;q=0.1", PROM_PROTOBUF },
 		{ PROTO ";q=0.3,application/openmetrics-text;q=0.8",
-		  EXPO_OPENMETRICS },
+		  PROM_OPENMETRICS },
 		{ "application/vnd.google.protobuf; proto=another; "
-		  "encoding=delimited", EXPO_TEXT },
-		{ "application/openmetrics-text;q=0", EXPO_TEXT },
-		{ "text/plain, application/openmetrics-text;q=0.9", EXPO_TEXT },
+		  "encoding=delimited", PROM_TEXT },
+		{ "application/openmetrics-text;q=0", PROM_TEXT },
+		{ "text/plain, application/openmetrics-text;q=0.9", PROM_TEXT },
 		{ "text/plain, application/openmetrics-text",
-		  EXPO_OPENMETRICS },
+		  PROM_OPENMETRICS },
 		{ "application/json, application/openmetrics-text;q=0.9",
-		  EXPO_OPENMETRICS },
-		{ ",,;;, ;q=", EXPO_TEXT },
+		  PROM_OPENMETRICS },
+		{ ",,;;, ;q=", PROM_TEXT },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		assert_int_equal(expo_choose(cases[i].accept), cases[i].f);
+		assert_int_equal(prom_choose(cases[i].accept), cases[i].f);
 }
 
 /* ---- totals ---- */
@@ -573,14 +573,14 @@ families(void **state)
 	struct kp_cell v[] = { cell("_total", "create", 9),
 		cell("db", "_total", 4), cell("db", "create", 4) };
 	struct totals *t = totals_new();
-	struct expo x;
+	struct prom x;
 	const char *text;
 
 	(void)state;
 	add_window(t, "a@h", v, 3);
-	expo_begin(&x, &out, EXPO_OPENMETRICS);
+	prom_begin(&x, &out, PROM_OPENMETRICS);
 	families_write(&x, t);
-	expo_end(&x);
+	prom_end(&x);
 	text = kp_buf_cstr(&out);
 #define HAS(line) assert_non_null(strstr(text, "\n" line "\n"))
 	HAS("kprof_requests_total{node=\"a@h\",identity=\"create\","
@@ -613,7 +613,7 @@ health_lines(void **state)
 	    "kprof_targets\t\t\tmany\nkprof_targets\t\t1\n"
 	    "kprof_targets\t\t\t1\t\n\xff\t\t\t1\nkprof_targets\t\t\t1";
 	struct kp_buf lines;
-	struct expo x;
+	struct prom x;
 
 	(void)state;
 	kp_buf_init(&lines, 1 << 16);
@@ -621,10 +621,10 @@ health_lines(void **state)
 	health_put(&lines, HEALTH_DB_DROPPED, "", "disk_full", 5);
 	health_put(&lines, HEALTH_ARMED, "a@h", "", 1);
 	health_put(&lines, HEALTH_ARMED, "b@h", "", 0);
-	expo_begin(&x, &out, EXPO_TEXT);
+	prom_begin(&x, &out, PROM_TEXT);
 	assert_int_equal(health_write(&x, (const char *)lines.p, lines.len),
 	    0);
-	expo_end(&x);
+	prom_end(&x);
 	assert_string_equal(kp_buf_cstr(&out),
 	    "# TYPE kprof_targets gauge\n"
 	    "# HELP kprof_targets Nodes that are to be profiled.\n"
@@ -638,9 +638,9 @@ health_lines(void **state)
 	    "kprof_target_armed{node=\"a@h\"} 1\n"
 	    "kprof_target_armed{node=\"b@h\"} 0\n");
 	kp_buf_reset(&out);
-	expo_begin(&x, &out, EXPO_TEXT);
+	prom_begin(&x, &out, PROM_TEXT);
 	assert_int_equal(health_write(&x, bad, sizeof(bad) - 1), 7);
-	expo_end(&x);
+	prom_end(&x);
 	assert_non_null(strstr(kp_buf_cstr(&out), "\nkprof_targets 1\n"));
 	kp_buf_free(&lines);
 }

@@ -87,12 +87,12 @@ each_window_once(void **state)
 }
 
 static size_t
-look(struct kp_feed *f, int64_t ids[4], int64_t *newest)
+look(struct kp_request_tail *f, int64_t ids[4], int64_t *newest)
 {
 	struct kp_query *q = open_query();
 	size_t n;
 
-	assert_int_equal(kp_feed_requests(q, f, ids, 4, &n, newest), KP_OK);
+	assert_int_equal(kp_request_tail_next(q, f, ids, 4, &n, newest), KP_OK);
 	kp_query_close(q);
 	return n;
 }
@@ -102,7 +102,7 @@ static void
 requests_in_order(void **state)
 {
 	struct kp_store *s = open_store();
-	struct kp_feed f = { .run = 0 };
+	struct kp_request_tail f = { .run = 0 };
 	int64_t ids[4], newest;
 
 	(void)state;

@@ -918,23 +918,23 @@ time_without_an_agent(void **state)
 static void
 notices_are_hushed(void **state)
 {
-	struct hush h = { 0 };
+	struct rate_limit h = { 0 };
 	kp_mono_ns now = 100 * KP_NS_PER_S;
 	unsigned told = 0;
 
 	(void)state;
 	for (int i = 0; i < 5000; i++)
-		told += hush_may(&h, now);
-	assert_int_equal(told, HUSH_BURST);
-	assert_int_equal(hush_take(&h), 5000 - HUSH_BURST);
-	assert_int_equal(hush_take(&h), 0);
+		told += rate_limit_may(&h, now);
+	assert_int_equal(told, RATE_LIMIT_BURST);
+	assert_int_equal(rate_limit_take(&h), 5000 - RATE_LIMIT_BURST);
+	assert_int_equal(rate_limit_take(&h), 0);
 	for (int i = 0; i < 10000; i++)
-		told += hush_may(&h, now += KP_NS_PER_MS);
-	assert_int_equal(told, HUSH_BURST + 10 * HUSH_A_SECOND);
-	now += HUSH_BURST / HUSH_A_SECOND * KP_NS_PER_S;
-	for (told = 0; hush_may(&h, now); told++)
+		told += rate_limit_may(&h, now += KP_NS_PER_MS);
+	assert_int_equal(told, RATE_LIMIT_BURST + 10 * RATE_LIMIT_A_SECOND);
+	now += RATE_LIMIT_BURST / RATE_LIMIT_A_SECOND * KP_NS_PER_S;
+	for (told = 0; rate_limit_may(&h, now); told++)
 		;
-	assert_int_equal(told, HUSH_BURST);
+	assert_int_equal(told, RATE_LIMIT_BURST);
 }
 
 int

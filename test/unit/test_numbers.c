@@ -10,15 +10,15 @@
 #include "kprofd/calls.h"
 #include "profile/target/request_ids.h"
 
-static struct numbers all;
-static struct numbers_node a, b;
+static struct request_ids all;
+static struct request_ids_node a, b;
 
 static int
 setup(void **state)
 {
 	(void)state;
-	all = (struct numbers){ .asked = 2 };
-	a = b = (struct numbers_node){ 0 };
+	all = (struct request_ids){ .asked = 2 };
+	a = b = (struct request_ids_node){ 0 };
 	return 0;
 }
 
@@ -26,9 +26,9 @@ static int
 teardown(void **state)
 {
 	(void)state;
-	numbers_free(&all);
-	numbers_node_free(&a);
-	numbers_node_free(&b);
+	request_ids_free(&all);
+	request_ids_node_free(&a);
+	request_ids_node_free(&b);
 	return 0;
 }
 
@@ -37,13 +37,13 @@ static void
 test_by_label(void **state)
 {
 	(void)state;
-	assert_int_equal(numbers_of(&b, 1), 0);
-	assert_int_equal(numbers_label(&all, &b, 5, 77), 0);
-	assert_int_equal(numbers_label(&all, &a, 1, 78), 0);
-	assert_int_equal(numbers_label(&all, &a, 2, 77), 0);
-	assert_int_equal(numbers_of(&a, 2), numbers_of(&b, 5));
-	assert_int_not_equal(numbers_of(&a, 1), numbers_of(&b, 5));
-	assert_int_equal(numbers_of(&b, 6), 0);
+	assert_int_equal(request_ids_of(&b, 1), 0);
+	assert_int_equal(request_ids_label(&all, &b, 5, 77), 0);
+	assert_int_equal(request_ids_label(&all, &a, 1, 78), 0);
+	assert_int_equal(request_ids_label(&all, &a, 2, 77), 0);
+	assert_int_equal(request_ids_of(&a, 2), request_ids_of(&b, 5));
+	assert_int_not_equal(request_ids_of(&a, 1), request_ids_of(&b, 5));
+	assert_int_equal(request_ids_of(&b, 6), 0);
 }
 
 /* A knows that 77 and 79 are one; B has seen only the latter. */
@@ -53,16 +53,16 @@ test_same(void **state)
 	uint32_t theirs;
 
 	(void)state;
-	numbers_label(&all, &b, 1, 79);
-	theirs = numbers_of(&b, 1);
-	numbers_label(&all, &a, 1, 77);
-	assert_int_equal(numbers_label(&all, &a, 1, 79), theirs);
-	assert_int_not_equal(numbers_of(&a, 1), theirs);
+	request_ids_label(&all, &b, 1, 79);
+	theirs = request_ids_of(&b, 1);
+	request_ids_label(&all, &a, 1, 77);
+	assert_int_equal(request_ids_label(&all, &a, 1, 79), theirs);
+	assert_int_not_equal(request_ids_of(&a, 1), theirs);
 	/* In the other order there is only one. */
-	assert_int_equal(numbers_label(&all, &a, 2, 90), 0);
-	assert_int_equal(numbers_label(&all, &a, 2, 91), 0);
-	assert_int_equal(numbers_label(&all, &b, 2, 91), 0);
-	assert_int_equal(numbers_of(&a, 2), numbers_of(&b, 2));
+	assert_int_equal(request_ids_label(&all, &a, 2, 90), 0);
+	assert_int_equal(request_ids_label(&all, &a, 2, 91), 0);
+	assert_int_equal(request_ids_label(&all, &b, 2, 91), 0);
+	assert_int_equal(request_ids_of(&a, 2), request_ids_of(&b, 2));
 }
 
 /* No more are counted than were asked for. */
@@ -71,16 +71,16 @@ test_counted(void **state)
 {
 	(void)state;
 	for (uint32_t i = 1; i <= 3; i++)
-		numbers_label(&all, &a, i, 100 + i);
-	assert_true(numbers_begins(&all, 1));
-	assert_false(numbers_begins(&all, 1));
-	assert_false(numbers_begins(&all, 0));
-	assert_true(numbers_begins(&all, 2));
-	assert_false(numbers_begins(&all, 3));
-	assert_true(numbers_ends(&all, 3));
+		request_ids_label(&all, &a, i, 100 + i);
+	assert_true(request_ids_begins(&all, 1));
+	assert_false(request_ids_begins(&all, 1));
+	assert_false(request_ids_begins(&all, 0));
+	assert_true(request_ids_begins(&all, 2));
+	assert_false(request_ids_begins(&all, 3));
+	assert_true(request_ids_ends(&all, 3));
 	assert_int_equal(all.ended, 0);
-	assert_true(numbers_ends(&all, 2));
-	assert_false(numbers_ends(&all, 2));
+	assert_true(request_ids_ends(&all, 2));
+	assert_false(request_ids_ends(&all, 2));
 	assert_int_equal(all.begun, 2);
 	assert_int_equal(all.ended, 1);
 }
@@ -93,8 +93,8 @@ test_labels(void **state)
 
 	(void)state;
 	for (int i = 0; i < 1000; i++)
-		numbers_label(&all, &a, 1 + (i & 1), i);
-	while (numbers_next_label(&all, numbers_of(&a, 2), &at, &label)) {
+		request_ids_label(&all, &a, 1 + (i & 1), i);
+	while (request_ids_next_label(&all, request_ids_of(&a, 2), &at, &label)) {
 		sum += label;
 		n++;
 	}
@@ -107,10 +107,10 @@ static void
 test_refused(void **state)
 {
 	(void)state;
-	assert_int_equal(numbers_label(&all, &a, 1, -5), 0);
-	assert_int_equal(numbers_of(&a, 1), 0);
-	assert_int_equal(numbers_label(&all, &a, KP_CALLS_REQUESTS_MAX, 5), 0);
-	assert_int_equal(numbers_of(&a, KP_CALLS_REQUESTS_MAX), 0);
+	assert_int_equal(request_ids_label(&all, &a, 1, -5), 0);
+	assert_int_equal(request_ids_of(&a, 1), 0);
+	assert_int_equal(request_ids_label(&all, &a, KP_CALLS_REQUESTS_MAX, 5), 0);
+	assert_int_equal(request_ids_of(&a, KP_CALLS_REQUESTS_MAX), 0);
 	assert_false(all.no_memory);
 }
 

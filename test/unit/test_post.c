@@ -37,7 +37,7 @@ static bool hang_up, said;
 
 /* What it got, and what was made of its answer. */
 static char got[TEXT_MAX], text[TEXT_MAX];
-static struct post_answer last;
+static struct http_post_answer last;
 static unsigned answers;
 
 static void
@@ -123,7 +123,7 @@ teardown(void **state)
 }
 
 static void
-on_answer(void *ctx, const struct post_answer *a)
+on_answer(void *ctx, const struct http_post_answer *a)
 {
 	(void)ctx;
 	last = *a;
@@ -139,7 +139,7 @@ make(const char *to, const char *file)
 	struct post *p = NULL;
 	char why[256];
 
-	assert_int_equal(post_new(&p, base, to, file, why, sizeof(why)),
+	assert_int_equal(http_post_new(&p, base, to, file, why, sizeof(why)),
 	    KP_OK);
 	return p;
 }
@@ -151,7 +151,7 @@ send_one(struct post *p)
 
 	kp_buf_init(&body, 1024);
 	kp_buf_str(&body, "{\"a\":1}");
-	post_send(p, "/v1/traces", &body, on_answer, NULL);
+	http_post_send(p, "/v1/traces", &body, on_answer, NULL);
 	kp_buf_free(&body);
 	if (answers == 0)
 		event_base_dispatch(base);
@@ -168,7 +168,7 @@ exchange(const char *answer, size_t n, bool then_hang_up)
 	answers = 0;
 	send_one(p);
 	assert_int_equal(answers, 1);
-	post_free(p);
+	http_post_free(p);
 }
 
 #define OK_HEAD "HTTP/1.1 200 OK\r\n"
@@ -200,7 +200,7 @@ odd_answers(void **state)
 		{ "HTTP/1.1 503 No\r\nRetry-After: 7\r\n"
 		  "Content-Length: 0\r\n\r\n", false, 503, 7, "" },
 		{ "HTTP/1.1 429 No\r\nRetry-After: 999999999999999999999\r\n"
-		  "Content-Length: 0\r\n\r\n", false, 429, POST_RETRY_MAX, "" },
+		  "Content-Length: 0\r\n\r\n", false, 429, HTTP_POST_RETRY_MAX, "" },
 		{ "HTTP/1.1 429 No\r\nRetry-After: -5\r\n"
 		  "Content-Length: 0\r\n\r\n", false, 429, 0, "" },
 		{ "HTTP/1.1 429 No\r\nRetry-After: Fri, 31 Dec 1999 23:59:59 "
@@ -211,7 +211,7 @@ odd_answers(void **state)
 		  "Content-Length: 0\r\n\r\n", false, 503, 12, "" },
 		{ "HTTP/1.1 503 No\r\nRetry-After: Fri, 31 Dec 2999 23:59:59 "
 		  "GMT\r\nContent-Length: 0\r\n\r\n", false, 503,
-		  POST_RETRY_MAX, "" },
+		  HTTP_POST_RETRY_MAX, "" },
 		{ "HTTP/1.1 503 No\r\nRetry-After: Fri, 31 Dec 2999 23:59\r\n"
 		  "Content-Length: 0\r\n\r\n", false, 503, 0, "" },
 		{ "HTTP/1.1 100 Continue\r\n\r\n" OK_HEAD
@@ -269,7 +269,7 @@ endless(void **state)
 	memcpy(p, body, sizeof(body) - 1);
 	exchange(p, n, false);
 	assert_int_equal(last.status, 200);
-	assert_true(last.n <= POST_ANSWER_MAX);
+	assert_true(last.n <= HTTP_POST_ANSWER_MAX);
 	free(p);
 }
 
@@ -288,7 +288,7 @@ away(void **state)
 		assert_string_equal(text,
 		    "cannot connect to 127.0.0.1 port 1");
 	}
-	post_free(p);
+	http_post_free(p);
 }
 
 /* Freed while all of it is under way. */
@@ -303,7 +303,7 @@ freed_meanwhile(void **state)
 	event_base_loopexit(base, &soon);
 	send_one(p);
 	assert_int_equal(answers, 0);
-	post_free(p);
+	http_post_free(p);
 }
 
 static void
@@ -318,11 +318,11 @@ urls(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		p = NULL;
-		if (post_new(&p, base, bad[i], NULL, why, sizeof(why)) == KP_OK)
+		if (http_post_new(&p, base, bad[i], NULL, why, sizeof(why)) == KP_OK)
 			fail_msg("'%s' was taken", bad[i]);
 	}
-	post_free(make("http://h", NULL));
-	post_free(make("https://[::1]:4318/a/b//", NULL));
+	http_post_free(make("http://h", NULL));
+	http_post_free(make("https://[::1]:4318/a/b//", NULL));
 }
 
 static void
@@ -343,7 +343,7 @@ headers(void **state)
 		"A b: x\n", "A: \n", "Host: x\n", "content-length: 5\n",
 		"Transfer-Encoding: chunked\n", "A: x\x01y\n", "A\x7f: x\n" };
 	char path[] = "/tmp/test_post.XXXXXX", why[256];
-	char long_line[POST_HEADER_MAX + 100];
+	char long_line[HTTP_POST_HEADER_MAX + 100];
 	int fd = mkstemp(path);
 	struct post *p = NULL;
 
@@ -352,23 +352,23 @@ headers(void **state)
 	close(fd);
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		put_file(path, bad[i], strlen(bad[i]), 0600);
-		if (post_new(&p, base, url, path, why, sizeof(why)) == KP_OK)
+		if (http_post_new(&p, base, url, path, why, sizeof(why)) == KP_OK)
 			fail_msg("'%s' was taken", bad[i]);
 	}
 	/* cut short it would be another one */
 	memset(long_line, 'x', sizeof(long_line));
 	memcpy(long_line, "A: ", 3);
 	put_file(path, long_line, sizeof(long_line), 0600);
-	assert_int_equal(post_new(&p, base, url, path, why, sizeof(why)),
+	assert_int_equal(http_post_new(&p, base, url, path, why, sizeof(why)),
 	    KP_EFORMAT);
 	put_file(path, "A: b\n", 5, 0640);
-	assert_int_equal(post_new(&p, base, url, path, why, sizeof(why)),
+	assert_int_equal(http_post_new(&p, base, url, path, why, sizeof(why)),
 	    KP_EFORMAT);
 	/* its directory is who may read it */
 	setenv("CREDENTIALS_DIRECTORY", "/tmp", 1);
 	p = make(url, path);
 	unsetenv("CREDENTIALS_DIRECTORY");
-	post_free(p);
+	http_post_free(p);
 	put_file(path, "Authorization:  Bearer x y \r\nB: c\n", 34, 0600);
 	p = make(url, path);
 	say = OK_HEAD "Content-Length: 0\r\n\r\n";
@@ -376,9 +376,9 @@ headers(void **state)
 	send_one(p);
 	assert_non_null(strstr(got, "\r\nAuthorization: Bearer x y\r\n"));
 	assert_null(strstr(got, "\r\nB:"));
-	post_free(p);
+	http_post_free(p);
 	unlink(path);
-	assert_int_equal(post_new(&p, base, url, path, why, sizeof(why)),
+	assert_int_equal(http_post_new(&p, base, url, path, why, sizeof(why)),
 	    KP_EIO);
 }
 

@@ -593,26 +593,26 @@ test_damaged(void **state)
 static void
 test_many_nodes(void **state)
 {
-	struct lost l = { 0 };
-	struct lost_node told;
+	struct drop_counts l = { 0 };
+	struct drop_counts_node told;
 	char name[32];
 
 	(void)state;
-	lost_add(&l, "stays", 7, NULL);
-	for (int i = 0; i < 2 * LOST_NODES_MAX; i++) {
+	drop_counts_add(&l, "stays", 7, NULL);
+	for (int i = 0; i < 2 * DROP_COUNTS_NODES_MAX; i++) {
 		snprintf(name, sizeof(name), "app@10.0.0.%d", i);
-		lost_add(&l, name, 3, NULL);
-		told = *lost_find(&l, name);
-		lost_add(&l, name, 2, NULL);
-		lost_told(&l, &told);
-		assert_int_equal(lost_find(&l, name)->rows, 2);
-		told = *lost_find(&l, name);
-		lost_told(&l, &told);
-		assert_null(lost_find(&l, name));
+		drop_counts_add(&l, name, 3, NULL);
+		told = *drop_counts_find(&l, name);
+		drop_counts_add(&l, name, 2, NULL);
+		drop_counts_told(&l, &told);
+		assert_int_equal(drop_counts_find(&l, name)->rows, 2);
+		told = *drop_counts_find(&l, name);
+		drop_counts_told(&l, &told);
+		assert_null(drop_counts_find(&l, name));
 	}
-	assert_int_equal(lost_find(&l, "stays")->rows, 7);
-	assert_int_equal(lost_rows(&l), 7);
-	lost_free(&l);
+	assert_int_equal(drop_counts_find(&l, "stays")->rows, 7);
+	assert_int_equal(drop_counts_rows(&l), 7);
+	drop_counts_free(&l);
 }
 
 int

@@ -678,7 +678,7 @@ test_set_ids(void **state)
 	    &rs), KP_OK);
 	assert_int_equal(rs.n, 2);
 	assert_string_equal(rs.v[0].node, "b@h");	/* the slower one */
-	assert_int_equal(rs.v[0].id, SET_STRIDE + 1);
+	assert_int_equal(rs.v[0].id, MULTI_STRIDE + 1);
 	assert_int_equal(rs.v[1].id, 1);
 	kp_query_requests_free(&rs);
 	assert_int_equal(kp_query_slow(q, &all, KP_SLOW_TOTAL, NULL, 1, 10,
@@ -686,8 +686,8 @@ test_set_ids(void **state)
 	assert_int_equal(rs.n, 1);
 	assert_int_equal(rs.v[0].id, 1);
 	kp_query_requests_free(&rs);
-	assert_int_equal(kp_query_tree(q, SET_STRIDE + 1, &t), KP_OK);
-	assert_int_equal(t.request.id, SET_STRIDE + 1);
+	assert_int_equal(kp_query_tree(q, MULTI_STRIDE + 1, &t), KP_OK);
+	assert_int_equal(t.request.id, MULTI_STRIDE + 1);
 	assert_string_equal(t.request.node, "b@h");
 	assert_int_equal(t.ncalls, 3);
 	assert_int_equal(kp_query_around(q, &t.request, &around), KP_OK);
@@ -695,7 +695,7 @@ test_set_ids(void **state)
 	assert_int_equal(cover.windows, 1);
 	kp_query_tree_free(&t);
 	assert_int_equal(kp_query_tree(q, 2, &t), KP_ENOENT);
-	assert_int_equal(kp_query_tree(q, 2 * SET_STRIDE + 1, &t), KP_ENOENT);
+	assert_int_equal(kp_query_tree(q, 2 * MULTI_STRIDE + 1, &t), KP_ENOENT);
 	assert_int_equal(kp_query_tree(q, -1, &t), KP_ENOENT);
 	kp_query_close(q);
 }

@@ -311,14 +311,14 @@ test_schema4(void **state)
 }
 
 static size_t
-pieces_of(struct kp_db *db, const struct pieces_want *w)
+pieces_of(struct kp_db *db, const struct range_wanted *w)
 {
-	struct pieces p = { 0 };
+	struct range_plan p = { 0 };
 	size_t n;
 
-	assert_int_equal(pieces_find(db->conn, w, &p), SQLITE_OK);
+	assert_int_equal(range_plan_find(db->conn, w, &p), SQLITE_OK);
 	n = p.n;
-	pieces_free(&p);
+	range_plan_free(&p);
 	return n;
 }
 
@@ -327,7 +327,7 @@ static void
 test_few_pieces(void **state)
 {
 	int64_t all_nodes[3];
-	struct pieces_want w = { .since = NOON, .until = NOON + DAY,
+	struct range_wanted w = { .since = NOON, .until = NOON + DAY,
 		.node = all_nodes, .nnodes = 3, .all = true,
 		.all_levels = SPAN_LEVELS, .node_levels = SPAN_LEVELS };
 	struct kp_window *win;

@@ -19,21 +19,21 @@ static void
 test_labels_unique(void **state)
 {
 	uint16_t held[TARGETS_MAX] = { 0 };
-	struct labels l;
+	struct label_epochs l;
 	unsigned t;
 
 	(void)state;
 	srand(1);
-	labels_init(&l, 42, 0, 0);
+	label_epochs_init(&l, 42, 0, 0);
 	for (int i = 0; i < 50000; i++) {
 		t = (unsigned)rand() % TARGETS_MAX;
 		if (rand() % 10 == 0) {
-			labels_give(&l, held[t]);
+			label_epochs_give(&l, held[t]);
 			held[t] = 0;
 			continue;
 		}
-		held[t] = labels_take(&l, held[t]);
-		assert_in_range(held[t], 1, LABELS_MAX);
+		held[t] = label_epochs_take(&l, held[t]);
+		assert_in_range(held[t], 1, LABEL_EPOCHS_MAX);
 		for (unsigned u = 0; u < TARGETS_MAX; u++)
 			assert_true(u == t || held[u] == 0 ||
 			    held[u] != held[t]);
@@ -44,21 +44,21 @@ test_labels_unique(void **state)
 static void
 test_labels_come_late(void **state)
 {
-	int last[LABELS_MAX + 1];
+	int last[LABEL_EPOCHS_MAX + 1];
 	uint16_t held[TARGETS_MAX] = { 0 }, c;
-	struct labels l;
+	struct label_epochs l;
 
 	(void)state;
 	memset(last, -1, sizeof(last));
-	labels_init(&l, 7, 0, 0);
+	label_epochs_init(&l, 7, 0, 0);
 	for (int i = 0; i < 20000; i++) {
-		c = labels_take(&l, held[i % TARGETS_MAX]);
+		c = label_epochs_take(&l, held[i % TARGETS_MAX]);
 		held[i % TARGETS_MAX] = c;
 		if (last[c] >= 0)
-			assert_true(i - last[c] >= LABELS_MAX - TARGETS_MAX);
+			assert_true(i - last[c] >= LABEL_EPOCHS_MAX - TARGETS_MAX);
 		last[c] = i;
 	}
-	for (unsigned n = 1; n <= LABELS_MAX; n++)
+	for (unsigned n = 1; n <= LABEL_EPOCHS_MAX; n++)
 		assert_true(last[n] >= 0);
 }
 
@@ -70,20 +70,20 @@ test_labels_of_another(void **state)
 
 	(void)state;
 	for (uint64_t seed = 0; seed < 4000; seed++) {
-		struct labels a, b;
+		struct label_epochs a, b;
 
-		labels_init(&a, 2 * seed, 0, 0);
-		labels_init(&b, 2 * seed + 1, 0, 0);
-		same += labels_take(&a, 0) == labels_take(&b, 0);
+		label_epochs_init(&a, 2 * seed, 0, 0);
+		label_epochs_init(&b, 2 * seed + 1, 0, 0);
+		same += label_epochs_take(&a, 0) == label_epochs_take(&b, 0);
 	}
 	/* 4000 / 1023 = 4 are to be expected */
 	assert_in_range(same, 0, 16);
 }
 
-static struct missing
+static struct unresolved
 lacks(unsigned n, ...)
 {
-	struct missing m = { .known = true };
+	struct unresolved m = { .known = true };
 	va_list ap;
 
 	va_start(ap, n);
@@ -96,29 +96,29 @@ lacks(unsigned n, ...)
 static void
 test_missing(void **state)
 {
-	struct missing a = lacks(1, 3u), b = lacks(1, 4u), none = lacks(0);
-	struct missing both = lacks(2, 3u, 4u), unknown = { 0 };
-	const struct missing *others[3];
+	struct unresolved a = lacks(1, 3u), b = lacks(1, 4u), none = lacks(0);
+	struct unresolved both = lacks(2, 3u, 4u), unknown = { 0 };
+	const struct unresolved *others[3];
 
 	(void)state;
-	assert_false(missing_elsewhere(&a, others, 0));
-	assert_true(missing_elsewhere(&none, others, 0));
+	assert_false(unresolved_elsewhere(&a, others, 0));
+	assert_true(unresolved_elsewhere(&none, others, 0));
 	others[0] = &b;
-	assert_true(missing_elsewhere(&a, others, 1));
-	assert_false(missing_elsewhere(&both, others, 1));
+	assert_true(unresolved_elsewhere(&a, others, 1));
+	assert_false(unresolved_elsewhere(&both, others, 1));
 	others[1] = &a;
 	/* each has one of the two */
-	assert_true(missing_elsewhere(&both, others, 2));
+	assert_true(unresolved_elsewhere(&both, others, 2));
 	others[0] = &unknown;
-	assert_false(missing_elsewhere(&b, others, 1));
+	assert_false(unresolved_elsewhere(&b, others, 1));
 	others[0] = &both;
 	others[1] = &unknown;
-	assert_false(missing_elsewhere(&a, others, 2));
+	assert_false(unresolved_elsewhere(&a, others, 2));
 	others[2] = &none;
-	assert_true(missing_elsewhere(&both, others, 3));
+	assert_true(unresolved_elsewhere(&both, others, 3));
 	/* more than can be compared is not excused */
 	both.more = true;
-	assert_false(missing_elsewhere(&both, others, 3));
+	assert_false(unresolved_elsewhere(&both, others, 3));
 }
 
 static void
@@ -129,16 +129,16 @@ test_missing_set(void **state)
 		{ .pos = { 3, 4 } },
 	};
 	struct kp_diags d = { .v = v, .n = 2, .errors = 1 };
-	struct missing m;
+	struct unresolved m;
 
 	(void)state;
-	missing_set(&m, &d);
+	unresolved_set(&m, &d);
 	assert_true(m.known);
 	assert_false(m.more);
 	assert_int_equal(m.n, 1);
 	assert_int_equal(m.v[0].line, 3);
 	d.errors = 2;		/* one was not kept */
-	missing_set(&m, &d);
+	unresolved_set(&m, &d);
 	assert_true(m.more);
 }
 

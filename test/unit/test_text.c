@@ -490,25 +490,25 @@ test_when(void **state)
 		"2026-11-21T10:00+1", "2026-11-21T10:00.5", "1969-12-31",
 		"9999-01-01", "99999999999999999999d", "2026-11-21T10:00Zx" };
 	kp_wall_ns t = 7;
-	char b[WHEN_MAX];
+	char b[TIMEFMT_MAX];
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
-		assert_true(when_parse(good[i].text, NOW, &t));
+		assert_true(timefmt_parse(good[i].text, NOW, &t));
 		assert_int_equal(t, NOW + good[i].s * S);
 	}
 	t = 7;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-		if (when_parse(bad[i], NOW, &t))
+		if (timefmt_parse(bad[i], NOW, &t))
 			fail_msg("'%s' was taken for a time", bad[i]);
 	assert_int_equal(t, 7);
-	assert_true(when_parse("2026-11-21T10:00:00.25Z", NOW, &t));
+	assert_true(timefmt_parse("2026-11-21T10:00:00.25Z", NOW, &t));
 	assert_int_equal(t, NOW + 250 * MS);
-	assert_true(when_parse("99999d", NOW, &t));
+	assert_true(timefmt_parse("99999d", NOW, &t));
 	assert_int_equal(t, 0);
-	assert_string_equal(when_iso(b, NOW + 5 * MS),
+	assert_string_equal(timefmt_iso(b, NOW + 5 * MS),
 	    "2026-11-21T10:00:00.005Z");
-	assert_string_equal(when_iso(b, -1), "1969-12-31T23:59:59.999Z");
+	assert_string_equal(timefmt_iso(b, -1), "1969-12-31T23:59:59.999Z");
 }
 
 static void
@@ -528,21 +528,21 @@ test_when_range(void **state)
 		{ "2026-11-21T10:00:00.000000000000000000000000000000000000,1h",
 		    "the first is not" },
 	};
-	struct when_range r = { 7, 7 };
+	struct timefmt_range r = { 7, 7 };
 	const char *why;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-		why = when_parse_range(bad[i].text, NOW, &r);
+		why = timefmt_parse_range(bad[i].text, NOW, &r);
 		assert_non_null(why);
 		if (strncmp(why, bad[i].why, strlen(bad[i].why)) != 0)
 			fail_msg("%s: %s", bad[i].text, why);
 	}
 	assert_int_equal(r.since, 7);
-	assert_null(when_parse_range("-2h,-1h", NOW, &r));
+	assert_null(timefmt_parse_range("-2h,-1h", NOW, &r));
 	assert_int_equal(r.since, NOW - 7200 * S);
 	assert_int_equal(r.until, NOW - 3600 * S);
-	assert_null(when_parse_range("2026-11-21,90m", NOW, &r));
+	assert_null(timefmt_parse_range("2026-11-21,90m", NOW, &r));
 	assert_int_equal(r.since, NOW - 36000 * S);
 	assert_int_equal(r.until, NOW - 5400 * S);
 }
@@ -551,20 +551,20 @@ static void
 test_when_local(void **state)
 {
 	kp_wall_ns t;
-	char b[WHEN_MAX];
+	char b[TIMEFMT_MAX];
 
 	(void)state;
 	setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
 	tzset();
-	assert_true(when_parse("2026-11-21T11:00", NOW, &t));
+	assert_true(timefmt_parse("2026-11-21T11:00", NOW, &t));
 	assert_int_equal(t, NOW);
-	assert_true(when_parse("2026-07-01T12:00", NOW, &t));
-	assert_string_equal(when_iso(b, t), "2026-07-01T10:00:00.000Z");
-	when_put_range(&buf, NOW, NOW + 1800 * S);
+	assert_true(timefmt_parse("2026-07-01T12:00", NOW, &t));
+	assert_string_equal(timefmt_iso(b, t), "2026-07-01T10:00:00.000Z");
+	timefmt_put_range(&buf, NOW, NOW + 1800 * S);
 	assert_string_equal(kp_buf_cstr(&buf),
 	    "2026-11-21 11:00:00 to 11:30:00 +0100 (30m)");
 	kp_buf_reset(&buf);
-	when_put_range(&buf, NOW, NOW + 86400 * S);
+	timefmt_put_range(&buf, NOW, NOW + 86400 * S);
 	assert_string_equal(kp_buf_cstr(&buf),
 	    "2026-11-21 11:00:00 to 2026-11-22 11:00:00 +0100 (1d)");
 }

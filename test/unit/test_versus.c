@@ -120,43 +120,43 @@ add_many(struct kp_window *w, const char *identity, int n, kp_dur_ns http,
 	}
 }
 
-static struct versus *
-versus_of(struct kp_window *now, const struct kp_conf *now_conf,
+static struct compare *
+compare_of(struct kp_window *now, const struct kp_conf *now_conf,
     struct kp_window *then)
 {
 	struct report *a, *b;
-	struct versus *v;
+	struct compare *v;
 
 	assert_int_equal(report_from_window(now, now_conf, &a), KP_OK);
 	assert_int_equal(report_from_window(then, &conf, &b), KP_OK);
 	kp_window_free(now);
 	kp_window_free(then);
-	assert_int_equal(versus_make(&v, a, b), KP_OK);
+	assert_int_equal(compare_make(&v, a, b), KP_OK);
 	return v;
 }
 
 static void
-free_all(struct versus *v)
+free_all(struct compare *v)
 {
 	report_free((struct report *)v->now);
 	report_free((struct report *)v->then);
-	versus_free(v);
+	compare_free(v);
 }
 
 static const char *
-table(const struct versus *v, unsigned width, bool percentiles)
+table(const struct compare *v, unsigned width, bool percentiles)
 {
 	const struct report_opts o = { .width = width,
 		.percentiles = percentiles };
 
 	kp_buf_reset(&buf);
-	versus_table(&buf, v, &o);
+	compare_table(&buf, v, &o);
 	assert_int_equal(buf.err, KP_OK);
 	return kp_buf_cstr(&buf);
 }
 
 /* create is slower, update is gone, delete is new: in all too few. */
-static struct versus *
+static struct compare *
 known(void)
 {
 	struct kp_window *now = new_window(60, 60), *then = new_window(0, 60);
@@ -167,13 +167,13 @@ known(void)
 	add_many(now, "delete", 5, 20 * MS, 10 * MS);
 	now->losses.n[KP_LOSS_STALE] = 3;
 	then->losses.n[KP_LOSS_EXPIRED] = 2;
-	return versus_of(now, &conf, then);
+	return compare_of(now, &conf, then);
 }
 
 static void
 test_table(void **state)
 {
-	struct versus *v = known();
+	struct compare *v = known();
 
 	(void)state;
 	assert_string_equal(table(v, 0, false),
@@ -216,7 +216,7 @@ test_table(void **state)
 static void
 test_widths(void **state)
 {
-	struct versus *v = known();
+	struct compare *v = known();
 	const char *s, *end;
 	char line[512];
 
@@ -238,10 +238,10 @@ test_widths(void **state)
 	free_all(v);
 }
 
-static struct versus_figure
-figure(const struct versus *v, size_t row, size_t tier)
+static struct compare_figure
+figure(const struct compare *v, size_t row, size_t tier)
 {
-	return versus_value(v, &v->rows[row], &v->tiers[tier], REPORT_BUSY);
+	return compare_value(v, &v->rows[row], &v->tiers[tier], REPORT_BUSY);
 }
 
 /* By the second: half of the time, the same load. */
@@ -249,15 +249,15 @@ static void
 test_rates(void **state)
 {
 	struct kp_window *now = new_window(60, 30), *then = new_window(0, 60);
-	struct versus_figure f;
-	struct versus *v;
+	struct compare_figure f;
+	struct compare *v;
 
 	(void)state;
 	add_many(then, "create", 400, MS, MS);
 	add_many(now, "create", 200, MS, MS);
-	v = versus_of(now, &conf, then);
-	f = versus_rate(v, &v->rows[1]);
-	assert_true(fabs(versus_change(&f)) < 1e-9);
+	v = compare_of(now, &conf, then);
+	f = compare_rate(v, &v->rows[1]);
+	assert_true(fabs(compare_change(&f)) < 1e-9);
 	assert_true(fabs(f.now - 200 / 1800.0) < 1e-9);
 	assert_non_null(strstr(table(v, 0, false),
 	    "\nrequests: their change is by the second; 30m were measured "
@@ -268,7 +268,7 @@ test_rates(void **state)
 	add_many(now, "create", 200, MS, MS);
 	then = new_window(0, 60);
 	add_many(then, "create", 200, MS, MS);
-	v = versus_of(now, &conf, then);
+	v = compare_of(now, &conf, then);
 	assert_non_null(strstr(table(v, 0, false),
 	    "\nboth ranges have windows in common"));
 	assert_null(strstr(kp_buf_cstr(&buf), "by the second"));
@@ -280,8 +280,8 @@ static void
 test_tiers(void **state)
 {
 	struct kp_window *now = new_window(60, 60), *then = new_window(0, 60);
-	struct versus_figure f;
-	struct versus *v;
+	struct compare_figure f;
+	struct compare *v;
 
 	(void)state;
 	add_many(then, "create", 50, 2 * MS, 1 * MS);
@@ -290,16 +290,16 @@ test_tiers(void **state)
 		add(now, "db", "create", 1, 2 * MS);
 		add(now, "cache", "create", 1, 3 * MS);
 	}
-	v = versus_of(now, &later_conf, then);
+	v = compare_of(now, &later_conf, then);
 	assert_int_equal(v->ntiers, 4);
 	assert_string_equal(v->tiers[1].name, "db");
 	assert_string_equal(v->tiers[2].name, "cache");
 	assert_string_equal(v->tiers[3].name, "http");
 	f = figure(v, 1, 1);
-	assert_true(fabs(versus_change(&f) - 1) < 1e-9);
+	assert_true(fabs(compare_change(&f) - 1) < 1e-9);
 	assert_false(f.uncertain);
 	f = figure(v, 1, 2);
-	assert_true(f.then < 0 && isnan(versus_change(&f)));
+	assert_true(f.then < 0 && isnan(compare_change(&f)));
 	assert_non_null(strstr(table(v, 0, false),
 	    "2.0 ms  1.0 ms  +100 %  3.0 ms     -     new    -  2.0 ms"
 	    "    gone\n"));
@@ -332,9 +332,9 @@ struct told {
 };
 
 static void
-count(struct told *t, struct versus_figure f)
+count(struct told *t, struct compare_figure f)
 {
-	t->changes += !f.uncertain && fabs(versus_change(&f)) > 0;
+	t->changes += !f.uncertain && fabs(compare_change(&f)) > 0;
 	t->of++;
 }
 
@@ -347,21 +347,21 @@ test_chance(void **state)
 {
 	static const double q[] = { 0, 50, 90, 99 };
 	struct told same[8] = { 0 }, more[8] = { 0 }, *t;
-	struct versus *v;
+	struct compare *v;
 	size_t k;
 
 	(void)state;
 	for (int i = 0; i < 400; i++) {
 		t = i % 2 == 0 ? same : more;
-		v = versus_of(drawn(60, 1200, i % 2 == 0 ? 5e6 : 8e6,
+		v = compare_of(drawn(60, 1200, i % 2 == 0 ? 5e6 : 8e6,
 		    i % 2 == 0 ? 0.3 : 0.5), &conf, drawn(0, 1200, 5e6, 0.3));
 		for (k = 0; k < 4; k++)
-			count(&t[k], versus_call(&v->rows[1], &v->tiers[0],
+			count(&t[k], compare_call(&v->rows[1], &v->tiers[0],
 			    (int)q[k]));
 		count(&t[4], figure(v, 1, 2));
-		count(&t[5], versus_value(v, &v->rows[1], &v->tiers[2],
+		count(&t[5], compare_value(v, &v->rows[1], &v->tiers[2],
 		    REPORT_CALLS));
-		count(&t[6], versus_call(&v->rows[1], &v->tiers[2], 0));
+		count(&t[6], compare_call(&v->rows[1], &v->tiers[2], 0));
 		free_all(v);
 	}
 	for (k = 0; k < 7; k++) {
@@ -378,8 +378,8 @@ test_chance(void **state)
 static void
 test_few(void **state)
 {
-	struct versus_figure f;
-	struct versus *v;
+	struct compare_figure f;
+	struct compare *v;
 
 	(void)state;
 	for (int n = 29; n <= 30; n++) {
@@ -388,15 +388,15 @@ test_few(void **state)
 
 		add_many(now, "create", n, 500 * MS, MS);
 		add_many(then, "create", 1000, MS, MS);
-		v = versus_of(now, &conf, then);
+		v = compare_of(now, &conf, then);
 		f = figure(v, 1, 1);
 		assert_int_equal(f.uncertain, n < 30);
-		f = versus_call(&v->rows[1], &v->tiers[1], 0);
+		f = compare_call(&v->rows[1], &v->tiers[1], 0);
 		assert_int_equal(f.uncertain, n < 30);
 		/* the 99th percentile has less than one of them above it */
-		f = versus_call(&v->rows[1], &v->tiers[1], 99);
+		f = compare_call(&v->rows[1], &v->tiers[1], 99);
 		assert_true(f.uncertain);
-		f = versus_rate(v, &v->rows[1]);
+		f = compare_rate(v, &v->rows[1]);
 		assert_int_equal(f.uncertain, n < 30);
 		free_all(v);
 	}
@@ -408,7 +408,7 @@ test_sort(void **state)
 	struct kp_window *now = new_window(60, 60), *then = new_window(0, 60);
 	static const char *const want[] = { "_total", "new", "slower", "same",
 		"gone", "faster" };
-	struct versus *v;
+	struct compare *v;
 
 	(void)state;
 	add_many(then, "slower", 100, 10 * MS, MS);
@@ -419,13 +419,13 @@ test_sort(void **state)
 	add_many(then, "gone", 100, 10 * MS, MS);
 	add_many(then, "faster", 1000, 100 * MS, MS);
 	add_many(now, "faster", 1000, 10 * MS, MS);
-	v = versus_of(now, &conf, then);
-	versus_sort_change(v);
+	v = compare_of(now, &conf, then);
+	compare_sort_change(v);
 	assert_int_equal(v->nrows, 6);
 	for (size_t i = 0; i < 6; i++)
-		assert_string_equal(versus_name(&v->rows[i]), want[i]);
-	assert_string_equal(versus_state(&v->rows[1]), "new");
-	assert_string_equal(versus_state(&v->rows[4]), "gone");
+		assert_string_equal(compare_name(&v->rows[i]), want[i]);
+	assert_string_equal(compare_state(&v->rows[1]), "new");
+	assert_string_equal(compare_state(&v->rows[4]), "gone");
 	free_all(v);
 }
 
@@ -481,10 +481,10 @@ test_json(void **state)
 		{ "$.changes[3].state", "gone" },
 		{ "$.changes[4]", "null" },
 	};
-	struct versus *v = known();
+	struct compare *v = known();
 
 	(void)state;
-	versus_json(&buf, v, REPORT_BUSY);
+	compare_json(&buf, v, REPORT_BUSY);
 	assert_ptr_equal(strchr(kp_buf_cstr(&buf), '\n'),
 	    kp_buf_cstr(&buf) + buf.len - 1);
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
@@ -507,10 +507,10 @@ test_csv(void **state)
 		"\ndelete,new,http,busy_per_request_ms,20,,,1\n",
 		"\nupdate,gone,http,busy_per_request_ms,,40,,0\n",
 	};
-	struct versus *v = known();
+	struct compare *v = known();
 
 	(void)state;
-	versus_csv(&buf, v, REPORT_BUSY);
+	compare_csv(&buf, v, REPORT_BUSY);
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
 		if (strstr(kp_buf_cstr(&buf), lines[i]) == NULL)
 			fail_msg("no '%s' in\n%s", lines[i],
@@ -523,14 +523,14 @@ test_csv(void **state)
 static void
 test_empty(void **state)
 {
-	struct versus *v = versus_of(new_window(60, 60), &conf,
+	struct compare *v = compare_of(new_window(60, 60), &conf,
 	    new_window(0, 60));
 
 	(void)state;
 	assert_int_equal(v->nrows, 1);
 	table(v, 0, true);
 	kp_buf_reset(&buf);
-	versus_json(&buf, v, REPORT_CALLS);
+	compare_json(&buf, v, REPORT_CALLS);
 	assert_string_equal(json_at("$.changes[0].requests.now"), "0");
 	free_all(v);
 }

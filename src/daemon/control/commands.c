@@ -101,7 +101,7 @@ do_wait(struct commands *cs, struct control_client *c,
 		else if (agent_clear_tokens(v[i]->agent, &numbers[i]) != KP_OK)
 			numbers[i] = 0;
 	}
-	waits_add(&cs->waits, cs->p.control, c, want, v, numbers, n);
+	pending_add(&cs->waits, cs->p.control, c, want, v, numbers, n);
 }
 
 static void
@@ -129,13 +129,13 @@ void
 commands_state(struct commands *cs, const struct target *t,
     enum agent_state s, const char *text)
 {
-	waits_state(&cs->waits, cs->p.control, t, s, text);
+	pending_state(&cs->waits, cs->p.control, t, s, text);
 }
 
 void
 commands_cleared(struct commands *cs, const struct target *t, uint64_t number)
 {
-	waits_cleared(&cs->waits, cs->p.control, t, number);
+	pending_cleared(&cs->waits, cs->p.control, t, number);
 }
 
 static struct status
@@ -167,7 +167,7 @@ do_flight(struct commands *cs, struct control_client *c,
 	struct kp_buf b;
 
 	kp_buf_init(&b, 1u << 20);
-	flight_text(&b, cs->p.targets, cmd->glob[0] != '\0' ? cmd->glob : NULL,
+	in_flight_text(&b, cs->p.targets, cmd->glob[0] != '\0' ? cmd->glob : NULL,
 	    cmd->json);
 	control_answer(c, b.err == KP_OK, (const char *)b.p, b.len);
 	kp_buf_free(&b);
@@ -181,7 +181,7 @@ do_metrics(struct commands *cs, struct control_client *c,
 	struct kp_buf b;
 
 	kp_buf_init(&b, 1u << 20);
-	vitals_text(&b, &s);
+	self_metrics_text(&b, &s);
 	control_answer(c, b.err == KP_OK, (const char *)b.p, b.len);
 	kp_buf_free(&b);
 }

@@ -37,7 +37,7 @@ collect(struct flights *fs, const struct targets *ts, const char *glob)
 		t = targets_at(ts, i);
 		if (glob != NULL && !kp_glob(glob, t->node))
 			continue;
-		fs->all += assembly_in_flight(&t->part);
+		fs->all += assembly_running(&t->part);
 		n = assembly_oldest(&t->part, fs->of_node, KP_FLIGHT_MAX);
 		for (size_t k = 0; k < n; k++)
 			fs->v[fs->n + k] = (struct flying){
@@ -139,7 +139,7 @@ put_plain(struct kp_buf *b, const struct flights *fs)
 }
 
 void
-flight_text(struct kp_buf *b, const struct targets *ts, const char *glob,
+in_flight_text(struct kp_buf *b, const struct targets *ts, const char *glob,
     bool json)
 {
 	struct flights *fs = calloc(1, sizeof(*fs));

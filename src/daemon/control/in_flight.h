@@ -8,7 +8,7 @@
  * The oldest KP_FLIGHT_MAX; those that are left out are counted.  glob: of those
  * nodes that they began on; NULL: of all.
  */
-void flight_text(struct kp_buf *b, const struct targets *ts, const char *glob,
+void in_flight_text(struct kp_buf *b, const struct targets *ts, const char *glob,
     bool json);
 
 #endif

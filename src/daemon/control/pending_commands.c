@@ -132,7 +132,7 @@ free_place(struct waits *w, struct control *control)
 }
 
 void
-waits_add(struct waits *w, struct control *control, struct control_client *c,
+pending_add(struct waits *w, struct control *control, struct control_client *c,
     enum wait_for want, struct target *const *v, const uint64_t *numbers,
     unsigned n)
 {
@@ -164,7 +164,7 @@ waits_add(struct waits *w, struct control *control, struct control_client *c,
 }
 
 void
-waits_state(struct waits *w, struct control *control, const struct target *t,
+pending_state(struct waits *w, struct control *control, const struct target *t,
     enum agent_state s, const char *text)
 {
 	struct verdict v;
@@ -177,7 +177,7 @@ waits_state(struct waits *w, struct control *control, const struct target *t,
 }
 
 void
-waits_cleared(struct waits *w, struct control *control, const struct target *t,
+pending_cleared(struct waits *w, struct control *control, const struct target *t,
     uint64_t number)
 {
 	struct verdict v = { true, "tokens cleared" };

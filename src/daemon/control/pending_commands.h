@@ -35,14 +35,14 @@ struct waits {
  * WAIT_CLEARED, 0 where the target was not attached.  Answers at once where
  * nothing is to be waited for.
  */
-void waits_add(struct waits *w, struct control *control,
+void pending_add(struct waits *w, struct control *control,
     struct control_client *c, enum wait_for want, struct target *const *v,
     const uint64_t *numbers, unsigned n);
 /* The target has come to state s; text: as in on_state of agent.h. */
-void waits_state(struct waits *w, struct control *control,
+void pending_state(struct waits *w, struct control *control,
     const struct target *t, enum agent_state s, const char *text);
 /* Tokens were cleared: agent_clear_tokens() number so and so. */
-void waits_cleared(struct waits *w, struct control *control,
+void pending_cleared(struct waits *w, struct control *control,
     const struct target *t, uint64_t number);
 
 #endif

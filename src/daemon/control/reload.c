@@ -18,7 +18,7 @@ struct clients {
 
 /* What a target says to it. */
 struct opinion {
-	struct missing missing;		/* known: it was asked */
+	struct unresolved missing;		/* known: it was asked */
 	struct kp_diags diags;		/* its own copy */
 	bool refused;
 	char why[600];
@@ -132,12 +132,12 @@ name_node(const struct reload *r, const struct target *t, const char *why,
 
 /* Where a mistake is: on one target, and on none of the others otherwise. */
 static bool
-is_fine(struct reload *r, unsigned i, const struct missing *const *all)
+is_fine(struct reload *r, unsigned i, const struct unresolved *const *all)
 {
 	const struct opinion *o = &r->opinions[i];
 
 	return !o->refused && (!o->missing.known ||
-	    missing_elsewhere(&o->missing, all, targets_count(r->p.targets)));
+	    unresolved_elsewhere(&o->missing, all, targets_count(r->p.targets)));
 }
 
 /* Of the i-th target. */
@@ -156,7 +156,7 @@ tell_diags(struct reload *r, unsigned i)
 static bool
 refused(struct reload *r, char *why, size_t n)
 {
-	const struct missing *all[TARGETS_MAX];
+	const struct unresolved *all[TARGETS_MAX];
 	unsigned count = targets_count(r->p.targets);
 	struct opinion *o;
 
@@ -222,7 +222,7 @@ reload_checked(struct reload *r, struct target *t,
 		snprintf(o->why, sizeof(o->why), "%s", c->why);
 		break;
 	case AGENT_CHECKED_DONE:
-		missing_set(&o->missing, c->diags);
+		unresolved_set(&o->missing, c->diags);
 		/* Without memory some go untold; they are judged all the same. */
 		(void)kp_diags_copy(&o->diags, c->diags, "");
 		break;
@@ -269,7 +269,7 @@ read_files(struct reload *r)
 		    "it cannot be read a second time");
 		return false;
 	}
-	if (!past_room(r->p.past, PAST_RELOAD)) {
+	if (!deferred_room(r->p.past, DEFERRED_RELOAD)) {
 		refuse(r, conf->path, "the database takes nothing, and windows "
 		    "of earlier reloads wait for it (kprof status)");
 		return false;
@@ -376,7 +376,7 @@ reload_done(struct reload *r, struct target *t,
 static void
 keep_missing(struct reload *r)
 {
-	struct missing *m;
+	struct unresolved *m;
 	bool known;
 
 	for (unsigned i = 0; i < targets_count(r->p.targets); i++) {
@@ -394,7 +394,7 @@ put_in_force(struct reload *r)
 	struct conf_file *old = malloc(sizeof(*old));
 
 	keep_missing(r);
-	past_put(r->p.past, targets_switch(r->p.targets), free_requests);
+	deferred_put(r->p.past, targets_switch(r->p.targets), free_requests);
 	/* Without memory for its place it is leaked: it may be read still. */
 	if (old != NULL)
 		*old = *r->p.conf;
@@ -402,7 +402,7 @@ put_in_force(struct reload *r)
 	r->next = (struct conf_file){ 0 };
 	kp_store_conf(r->p.store, r->p.conf->conf, r->p.conf->text);
 	if (old != NULL)
-		past_put(r->p.past, old, free_conf);
+		deferred_put(r->p.past, old, free_conf);
 }
 
 static void

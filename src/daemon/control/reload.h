@@ -22,7 +22,7 @@ struct reload_parts {
 	struct control *control;
 	struct targets *targets;
 	struct kp_store *store;
-	struct past *past;
+	struct deferred *past;
 	bool relay;	/* that is the probe of all */
 };
 

@@ -50,7 +50,7 @@ requests(const struct target *t)
 static double
 in_flight(const struct target *t)
 {
-	return (double)assembly_in_flight(&t->part);
+	return (double)assembly_running(&t->part);
 }
 
 static double
@@ -80,7 +80,7 @@ resting(const struct target *t)
 static double
 cost(const struct target *t)
 {
-	return spending_percent(&t->spending,
+	return overhead_percent(&t->spending,
 	    kp_cost_total(&t->spending.last)) / 100;
 }
 
@@ -122,7 +122,7 @@ put_store(struct kp_buf *b, struct kp_store *s)
 }
 
 void
-vitals_text(struct kp_buf *b, const struct status *s)
+self_metrics_text(struct kp_buf *b, const struct status *s)
 {
 	const struct target *t;
 
@@ -131,7 +131,7 @@ vitals_text(struct kp_buf *b, const struct status *s)
 	health_put(b, HEALTH_NO_ROOM, "", "",
 	    (double)targets_more(s->targets));
 	put_store(b, s->store);
-	otlp_put_vitals(b, s->otlp);
+	otlp_put_metrics(b, s->otlp);
 	for (size_t f = 0; f < sizeof(of_target) / sizeof(of_target[0]); f++)
 		for (unsigned i = 0; i < targets_count(s->targets); i++) {
 			t = targets_at(s->targets, i);

@@ -7,6 +7,6 @@
 
 #include "daemon/control/status.h"
 
-void vitals_text(struct kp_buf *b, const struct status *s);
+void self_metrics_text(struct kp_buf *b, const struct status *s);
 
 #endif

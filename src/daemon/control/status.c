@@ -24,33 +24,33 @@ sampling_text(const struct target *t, char *buf, size_t n)
 static void
 put_cost(struct kp_buf *b, const struct target *t)
 {
-	const struct spending *s = &t->spending;
+	const struct overhead *s = &t->spending;
 
 	kp_buf_printf(b, "cost        %.2f %% of one scheduler of the target: %"
 	    PRIu64 " us/s, of which the agent %" PRIu64 "; %" PRIu64
 	    " events/s, %" PRIu64 " armed calls/s\n",
-	    spending_percent(s, kp_cost_total(&s->last)),
-	    spending_rate(s, (uint64_t)kp_cost_total(&s->last) / 1000),
-	    spending_rate(s, (uint64_t)s->last.agent / 1000),
-	    spending_rate(s, s->last.events),
-	    spending_rate(s, s->last.armed_calls));
+	    overhead_percent(s, kp_cost_total(&s->last)),
+	    overhead_rate(s, (uint64_t)kp_cost_total(&s->last) / 1000),
+	    overhead_rate(s, (uint64_t)s->last.agent / 1000),
+	    overhead_rate(s, s->last.events),
+	    overhead_rate(s, s->last.armed_calls));
 }
 
 static void
 json_cost(struct json *j, const struct target *t)
 {
-	const struct spending *s = &t->spending;
+	const struct overhead *s = &t->spending;
 
 	json_object(j, "cost");
 	json_number(j, "scheduler_percent",
-	    spending_percent(s, kp_cost_total(&s->last)));
+	    overhead_percent(s, kp_cost_total(&s->last)));
 	json_uint(j, "us_per_s",
-	    spending_rate(s, (uint64_t)kp_cost_total(&s->last) / 1000));
+	    overhead_rate(s, (uint64_t)kp_cost_total(&s->last) / 1000));
 	json_uint(j, "agent_us_per_s",
-	    spending_rate(s, (uint64_t)s->last.agent / 1000));
-	json_uint(j, "events_per_s", spending_rate(s, s->last.events));
+	    overhead_rate(s, (uint64_t)s->last.agent / 1000));
+	json_uint(j, "events_per_s", overhead_rate(s, s->last.events));
 	json_uint(j, "armed_calls_per_s",
-	    spending_rate(s, s->last.armed_calls));
+	    overhead_rate(s, s->last.armed_calls));
 	json_number(j, "budget_percent", target_conf(t)->budget);
 	json_number(j, "hot_share_percent", target_conf(t)->hot_share);
 	json_end(j);
@@ -209,7 +209,7 @@ put_losses(struct kp_buf *b, const struct target *t)
 static size_t
 in_flight(const struct target *t)
 {
-	return assembly_in_flight(&t->part);
+	return assembly_running(&t->part);
 }
 
 /* ---- in words ---- */

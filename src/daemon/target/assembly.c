@@ -483,7 +483,7 @@ assembly_abandon(struct assembly_part *p, enum kp_loss cause)
 }
 
 size_t
-assembly_in_flight(const struct assembly_part *p)
+assembly_running(const struct assembly_part *p)
 {
 	return p->index != KP_NONE ?
 	    kp_requests_in_flight(p->in->rs, p->index) : 0;

@@ -108,7 +108,7 @@ void assembly_name_receiver(struct assembly_part *p, uint64_t proc,
     struct kp_span name);
 void assembly_expire(struct assembly_part *p, kp_target_ns now);
 void assembly_abandon(struct assembly_part *p, enum kp_loss cause);
-size_t assembly_in_flight(const struct assembly_part *p);
+size_t assembly_running(const struct assembly_part *p);
 /* As of kp_requests_oldest(), now. */
 size_t assembly_oldest(const struct assembly_part *p, struct kp_flight *v,
     size_t max);

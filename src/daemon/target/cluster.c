@@ -12,7 +12,7 @@ struct cluster {
 	struct cluster_parts p;
 	const struct cluster_ops *ops;
 	void *ctx;
-	struct scout *scout;	/* NULL: the seed is a target, or not needed */
+	struct discovery *scout;	/* NULL: the seed is a target, or not needed */
 	kp_mono_ns answered;
 	bool failed;
 };
@@ -86,15 +86,15 @@ on_lost(void *ctx, const char *why)
 	c->ops->on_lost(c->ctx, why);
 }
 
-static const struct scout_ops scout_ops = { on_nodes, on_lost };
+static const struct discovery_ops discovery_ops = { on_nodes, on_lost };
 
 void
 cluster_scout(struct cluster *c, bool wanted)
 {
 	if (wanted && c->scout == NULL) {
-		c->scout = scout_new(c->base, &c->p.seed, &scout_ops, c);
+		c->scout = discovery_new(c->base, &c->p.seed, &discovery_ops, c);
 	} else if (!wanted && c->scout != NULL) {
-		scout_free(c->scout);
+		discovery_free(c->scout);
 		c->scout = NULL;
 		c->failed = false;
 	}
@@ -132,6 +132,6 @@ cluster_free(struct cluster *c)
 {
 	if (c == NULL)
 		return;
-	scout_free(c->scout);
+	discovery_free(c->scout);
 	free(c);
 }

@@ -8,7 +8,7 @@ grown(uint64_t now, uint64_t before)
 }
 
 void
-spending_status(struct spending *s, const struct agent_status *before,
+overhead_status(struct overhead *s, const struct agent_status *before,
     const struct agent_status *st)
 {
 	struct kp_cost c = {
@@ -28,7 +28,7 @@ spending_status(struct spending *s, const struct agent_status *before,
 }
 
 struct kp_cost
-spending_take(struct spending *s)
+overhead_take(struct overhead *s)
 {
 	struct kp_cost c = s->window;
 
@@ -37,13 +37,13 @@ spending_take(struct spending *s)
 }
 
 double
-spending_percent(const struct spending *s, kp_dur_ns part)
+overhead_percent(const struct overhead *s, kp_dur_ns part)
 {
 	return s->over > 0 ? 100 * (double)part / (double)s->over : 0;
 }
 
 uint64_t
-spending_rate(const struct spending *s, uint64_t n)
+overhead_rate(const struct overhead *s, uint64_t n)
 {
 	return s->over > 0 ? (uint64_t)((double)n * (double)KP_NS_PER_S /
 	    (double)s->over) : 0;

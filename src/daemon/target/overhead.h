@@ -9,7 +9,7 @@
 #include "kprofd/request.h"
 #include "target/agent.h"
 
-struct spending {
+struct overhead {
 	bool native;		/* the probe, which makes events cheaper */
 	struct kp_cost last;	/* between the last two statuses, */
 	kp_dur_ns over;		/* so long; 0: not known */
@@ -17,13 +17,13 @@ struct spending {
 };
 
 /* before: the status before this one, all zero if there was none. */
-void spending_status(struct spending *s, const struct agent_status *before,
+void overhead_status(struct overhead *s, const struct agent_status *before,
     const struct agent_status *st);
 /* Hands over what belongs to the window that closes. */
-struct kp_cost spending_take(struct spending *s);
+struct kp_cost overhead_take(struct overhead *s);
 /* A part of the last second's, in percent of one scheduler. */
-double spending_percent(const struct spending *s, kp_dur_ns part);
+double overhead_percent(const struct overhead *s, kp_dur_ns part);
 /* So many in the last second. */
-uint64_t spending_rate(const struct spending *s, uint64_t n);
+uint64_t overhead_rate(const struct overhead *s, uint64_t n);
 
 #endif

@@ -122,7 +122,7 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 	enum kp_err e;
 	size_t have;
 	bool rests = agent_state(t->agent) == AGENT_TRIPPED ||
-	    watch_full(&t->watch);
+	    overload_full(&t->watch);
 
 	if (kp_batch_begin(&b, p, n) != KP_OK) {
 		t->lost.n[KP_LOSS_GAP]++;
@@ -246,7 +246,7 @@ on_hello(void *ctx, const struct agent_hello *h)
 	t->hello = *h;
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
 	t->heard = 0;
-	watch_forget(&t->watch);
+	overload_forget(&t->watch);
 	find_place(t);
 	ledger_restart(&t->ledger, entries(t));
 	t->native = false;
@@ -273,7 +273,7 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 	if (!t->watch.guard.resting)
 		t->ledger.sampling |= t->sampler.one_in > 1;
 	ledger_status(&t->ledger, st, entries(t), last);
-	spending_status(&t->spending, &t->status, st);
+	overhead_status(&t->spending, &t->status, st);
 	if (!last)
 		target_sample(t, st);
 	if (agent_state(t->agent) == AGENT_ARMED)
@@ -517,7 +517,7 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	t->opts = *o;
 	t->p = *parts;
 	kp_sampler_init(&t->sampler, &o->conf->sampling);
-	watch_init(&t->watch, &o->conf->overload);
+	overload_init(&t->watch, &o->conf->overload);
 	t->names = kp_native_new();
 	if (t->names == NULL || assembly_part_begin(&t->part, parts->assembly,
 	    o->target, &assembly_ops, t) != KP_OK) {
@@ -592,7 +592,7 @@ target_rotate(struct target *t, kp_wall_ns now)
 		return;	/* no memory: the window goes on */
 	ledger_take(&t->ledger, kp_mono_now(), entries(t), &w->entry_calls,
 	    &w->losses);
-	w->cost = spending_take(&t->spending);
+	w->cost = overhead_take(&t->spending);
 	bound(&w->entry_calls);
 	bound(&w->cost.events);
 	bound(&w->cost.armed_calls);

@@ -76,10 +76,10 @@ struct target {
 	struct assembly_part part;
 	struct kp_offset offset;	/* of its clock to ours */
 	struct kp_sampler sampler;
-	struct watch watch;
-	struct spending spending;
+	struct overload watch;
+	struct overhead spending;
 	struct ledger ledger;
-	struct hush hush;
+	struct rate_limit hush;
 	struct kp_losses lost;		/* of this window, found here */
 	struct kp_losses lost_ever;	/* of all closed windows, for status */
 	const char *node;		/* as the target names itself */
@@ -104,7 +104,7 @@ struct target {
 		bool failed;		/* ... and why */
 		enum agent_failure failure;
 		bool judging;		/* waits for what the others have */
-		struct missing missing;
+		struct unresolved missing;
 		kp_mono_ns seen;	/* in the cluster, last */
 	} in_set;
 };

@@ -34,7 +34,7 @@ target_happened(struct target *t, const char *kind, const char *text)
 void
 target_tell(struct target *t, const char *kind, const char *text)
 {
-	if (!hush_may(&t->hush, kp_mono_now()))
+	if (!rate_limit_may(&t->hush, kp_mono_now()))
 		return;
 	if (strcmp(kind, "modules") == 0)
 		log_info(kind, t->opts.target, "'%s': %s: %s", t->opts.target,
@@ -48,7 +48,7 @@ target_tell(struct target *t, const char *kind, const char *text)
 void
 target_tell_untold(struct target *t)
 {
-	uint64_t n = hush_take(&t->hush);
+	uint64_t n = rate_limit_take(&t->hush);
 	char text[100];
 
 	if (n == 0)

@@ -29,8 +29,8 @@ resample(struct target *t)
 static kp_dur_ns
 trip(struct target *t, enum kp_trip cause, const char *why)
 {
-	kp_dur_ns rest = watch_trip(&t->watch, cause, &t->status,
-	    assembly_in_flight(&t->part), kp_mono_now());
+	kp_dur_ns rest = overload_trip(&t->watch, cause, &t->status,
+	    assembly_running(&t->part), kp_mono_now());
 	char text[1200];
 
 	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
@@ -45,13 +45,13 @@ trip(struct target *t, enum kp_trip cause, const char *why)
 void
 target_look_out(struct target *t, kp_target_ns sent)
 {
-	enum kp_trip cause = watch_look(&t->watch, t->p.store, sent,
+	enum kp_trip cause = overload_look(&t->watch, t->p.store, sent,
 	    kp_mono_now());
 	char why[200];
 
 	if (cause == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
 		return;
-	watch_words(&t->watch, cause, why, sizeof(why));
+	overload_words(&t->watch, cause, why, sizeof(why));
 	agent_rest(t->agent, trip(t, cause, why), why);
 }
 
@@ -65,12 +65,12 @@ target_tripped(struct target *t, const char *why)
 kp_dur_ns
 target_rested(struct target *t)
 {
-	kp_dur_ns more = watch_rested(&t->watch, t->p.store, kp_mono_now());
+	kp_dur_ns more = overload_rested(&t->watch, t->p.store, kp_mono_now());
 	char why[200], text[256];
 
 	if (more == 0)
 		return 0;
-	watch_words(&t->watch, t->watch.guard.cause, why, sizeof(why));
+	overload_words(&t->watch, t->watch.guard.cause, why, sizeof(why));
 	snprintf(text, sizeof(text), "for %.0f s more: %s",
 	    (double)more / (double)KP_NS_PER_S, why);
 	target_tell(t, "rest", text);
@@ -83,7 +83,7 @@ target_recover(struct target *t, const struct agent_status *st)
 	kp_mono_ns now = kp_mono_now();
 	char text[200];
 
-	if (watch_after(&t->watch, st, now, text, sizeof(text))) {
+	if (overload_after(&t->watch, st, now, text, sizeof(text))) {
 		log_info("resume", t->opts.target, "'%s' is profiled again %s",
 		    t->opts.target, text);
 		target_happened(t, "resume", text);
@@ -104,7 +104,7 @@ void
 target_sample(struct target *t, const struct agent_status *st)
 {
 	kp_dur_ns over = st->now - t->status.now;
-	const struct spending *s = &t->spending;
+	const struct overhead *s = &t->spending;
 	uint32_t was = t->sampler.one_in;
 
 	if (t->status.now == 0 || st->entry_calls < t->status.entry_calls)
@@ -112,8 +112,8 @@ target_sample(struct target *t, const struct agent_status *st)
 	kp_sampler_rate(&t->sampler, st->entry_calls - t->status.entry_calls,
 	    over);
 	kp_sampler_spent(&t->sampler,
-	    spending_percent(s, kp_cost_total(&s->last)),
-	    spending_percent(s, kp_cost_fixed(&s->last)), target_conf(t)->budget);
+	    overhead_percent(s, kp_cost_total(&s->last)),
+	    overhead_percent(s, kp_cost_fixed(&s->last)), target_conf(t)->budget);
 	if (t->sampler.one_in != was)
 		resample(t);
 }

@@ -241,7 +241,7 @@ on_answer(void *ctx, size_t more)
 {
 	struct targets *ts = ctx;
 
-	ts->lost_told = false;
+	ts->drop_counts_told = false;
 	/* Not all that answer see the same nodes: each second another number. */
 	if (more > 0 && !ts->more_told)
 		tell_more(ts, more);
@@ -268,10 +268,10 @@ on_lost(void *ctx, const char *why)
 		targets_end(ts, 1);
 		return;
 	}
-	if (!ts->lost_told)
+	if (!ts->drop_counts_told)
 		log_warn("cluster", ts->p.o->seed, "the seed cannot be asked "
 		    "for the nodes of its cluster: %s; trying again", why);
-	ts->lost_told = true;
+	ts->drop_counts_told = true;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
@@ -557,7 +557,7 @@ targets_new(struct event_base *base, const struct targets_parts *parts)
 	ts->p = *parts;
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		seed = (uint64_t)kp_wall_now();
-	labels_init(&ts->labels, seed, kp_wall_now(), kp_mono_now());
+	label_epochs_init(&ts->labels, seed, kp_wall_now(), kp_mono_now());
 	ts->tick = event_new(base, -1, EV_PERSIST, on_tick, ts);
 	ts->sweep = event_new(base, -1, 0, on_sweep, ts);
 	ts->assembly = assembly_new(parts->store, parts->conf->conf);

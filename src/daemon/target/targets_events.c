@@ -87,7 +87,7 @@ check_over(struct targets *ts)
 static enum agent_verdict
 judge(const struct targets *ts, const struct target *t)
 {
-	const struct missing *others[TARGETS_MAX];
+	const struct unresolved *others[TARGETS_MAX];
 	const struct target *u;
 	bool pending = is_searching(ts);
 	size_t n = 0;
@@ -102,7 +102,7 @@ judge(const struct targets *ts, const struct target *t)
 		pending |= !u->in_set.missing.known && !u->in_set.tried &&
 		    !u->in_set.over;
 	}
-	if (missing_elsewhere(&t->in_set.missing, others, n))
+	if (unresolved_elsewhere(&t->in_set.missing, others, n))
 		return AGENT_GO_ON;
 	return pending || ts->starting ? AGENT_WAIT : AGENT_REFUSE;
 }
@@ -132,7 +132,7 @@ on_missing(void *ctx, struct target *t, const struct kp_diags *diags)
 	struct targets *ts = ctx;
 	enum agent_verdict v;
 
-	missing_set(&t->in_set.missing, diags);
+	unresolved_set(&t->in_set.missing, diags);
 	v = judge(ts, t);
 	t->in_set.judging = v == AGENT_WAIT;
 	/* Not from within: its own agent is in the midst of a step. */

@@ -12,7 +12,7 @@ struct targets {
 	struct targets_parts p;
 	struct target *v[TARGETS_MAX];
 	unsigned n;
-	struct labels labels;
+	struct label_epochs labels;
 	struct assembly *assembly;
 	struct cluster *cluster;	/* NULL: none is followed */
 	struct event *tick, *sweep;
@@ -21,7 +21,7 @@ struct targets {
 	bool armed_ever;		/* any of them */
 	bool waits;			/* it began with nobody: goes on so */
 	bool over;			/* on_over was called */
-	bool lost_told;			/* the seed is */
+	bool drop_counts_told;			/* the seed is */
 	bool more_told;			/* those of the cluster, since it is full */
 	bool ready_told;		/* to the service manager */
 };

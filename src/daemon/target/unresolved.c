@@ -2,11 +2,11 @@
 #include "daemon/target/unresolved.h"
 
 void
-missing_set(struct missing *m, const struct kp_diags *diags)
+unresolved_set(struct unresolved *m, const struct kp_diags *diags)
 {
 	size_t kept = 0;
 
-	*m = (struct missing){ .known = true };
+	*m = (struct unresolved){ .known = true };
 	for (size_t i = 0; i < diags->n; i++) {
 		if (diags->v[i].warning)
 			continue;
@@ -18,7 +18,7 @@ missing_set(struct missing *m, const struct kp_diags *diags)
 }
 
 static bool
-has(const struct missing *m, struct kp_pos pos)
+has(const struct unresolved *m, struct kp_pos pos)
 {
 	if (!m->known || m->more)
 		return false;
@@ -29,8 +29,8 @@ has(const struct missing *m, struct kp_pos pos)
 }
 
 bool
-missing_elsewhere(const struct missing *m,
-    const struct missing *const *others, size_t n)
+unresolved_elsewhere(const struct unresolved *m,
+    const struct unresolved *const *others, size_t n)
 {
 	bool found;
 

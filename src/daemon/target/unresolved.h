@@ -9,7 +9,7 @@
 #include "kprofd/config.h"
 
 /* One target's; all zero: it was not asked yet. */
-struct missing {
+struct unresolved {
 	bool known;		/* it was */
 	bool more;		/* than there is room for */
 	size_t n;
@@ -17,9 +17,9 @@ struct missing {
 };
 
 /* From what the target said of tiers.conf; its warnings are none. */
-void missing_set(struct missing *m, const struct kp_diags *diags);
+void unresolved_set(struct unresolved *m, const struct kp_diags *diags);
 /* Is each thing that m lacks there on one of the others, at least? */
-bool missing_elsewhere(const struct missing *m,
-    const struct missing *const *others, size_t n);
+bool unresolved_elsewhere(const struct unresolved *m,
+    const struct unresolved *const *others, size_t n);
 
 #endif

@@ -28,7 +28,7 @@ struct showing {
 	const struct calls_args *a;
 	struct kp_call_names *names;
 	struct kp_calls_sum *sum;
-	struct kp_way *way;	/* of that form only */
+	struct kp_critical_path *way;	/* of that form only */
 	struct kp_calls_merge m;
 	struct calls_slice *slices;
 	size_t nslices, room;
@@ -65,7 +65,7 @@ on_way_slice(void *ctx, uint32_t proc, uint32_t path, kp_target_ns from,
 	struct showing *s = ctx;
 	uint32_t fn = s->sum->paths[path].fn;
 
-	kp_way_spent(s->way, kp_calls_sum_request(s->sum, proc), proc,
+	kp_critical_path_spent(s->way, kp_calls_sum_request(s->sum, proc), proc,
 	    fn == KP_FN_SUSPEND ? KP_WAY_OUT : fn == KP_FN_GC ? KP_WAY_GC :
 	    KP_WAY_OWN, from, to);
 }
@@ -81,14 +81,14 @@ read_all(struct showing *s)
 			calls_dump(&s->out, s->names, &ev);
 		e = kp_calls_sum_add(s->sum, &ev);
 		if (e == KP_OK && s->way != NULL)
-			e = kp_way_add(s->way, &ev);
+			e = kp_critical_path_add(s->way, &ev);
 		if (e != KP_OK)
 			return e;
 	}
 	if (e == KP_END)
 		e = kp_calls_sum_end(s->sum);
 	if (e == KP_OK && s->way != NULL)
-		e = kp_way_end(s->way);
+		e = kp_critical_path_end(s->way);
 	return e;
 }
 
@@ -199,7 +199,7 @@ calls_show(const struct calls_args *a, const void *p, size_t n,
 
 	s.sum = kp_calls_sum_new(&o);
 	if (a->form == FORM_REQUESTS)
-		s.way = kp_way_new();
+		s.way = kp_critical_path_new();
 	kp_buf_init(&s.out, OUTPUT_MAX);
 	e = s.names != NULL && s.sum != NULL &&
 	    (s.way != NULL || a->form != FORM_REQUESTS) ?
@@ -213,7 +213,7 @@ calls_show(const struct calls_args *a, const void *p, size_t n,
 		    kp_err_str(e));
 	kp_buf_free(&s.out);
 	kp_calls_sum_free(s.sum);
-	kp_way_free(s.way);
+	kp_critical_path_free(s.way);
 	kp_calls_merge_free(&s.m);
 	kp_call_names_free(s.names);
 	free(s.slices);

@@ -45,13 +45,13 @@ struct args {
 struct run {
 	const struct args *a;
 	struct counters *c;
-	const struct guest_hello *h;
+	const struct injected_hello *h;
 	bool keys;		/* a person can press some */
 	bool paused;
 	kp_mono_ns end;		/* INT64_MAX: none */
 	kp_dur_ns left;		/* until then, when it was paused */
 	struct kp_profile sum;	/* of all stretches, when it was paused last */
-	char ended[GUEST_TEXT_MAX + 64];	/* why, by itself; or "" */
+	char ended[INJECTED_TEXT_MAX + 64];	/* why, by itself; or "" */
 };
 
 /* ---- what is asked for ---- */
@@ -128,16 +128,16 @@ static enum next
 wait_until(struct run *r, kp_mono_ns until, enum word *word)
 {
 	enum counters_end end = COUNTERS_NOT;
-	char text[GUEST_TEXT_MAX] = "";
+	char text[INJECTED_TEXT_MAX] = "";
 	enum kp_err e;
 
 	do {
-		*word = words_next();
+		*word = stdin_control_next();
 		if (*word != WORD_NONE)
 			return NEXT_WORD;
-		words_listen(true);
+		stdin_control_listen(true);
 		e = counters_wait(r->c, until, &end, text, sizeof(text));
-		words_listen(false);
+		stdin_control_listen(false);
 		if (e == KP_END && signals_drain())
 			return NEXT_END;
 	} while (e == KP_END);
@@ -157,7 +157,7 @@ wait_until(struct run *r, kp_mono_ns until, enum word *word)
 static struct profile_view
 view_of(const struct run *r)
 {
-	const struct guest_hello *h = r->h;
+	const struct injected_hello *h = r->h;
 	const struct args *a = r->a;
 
 	return (struct profile_view){ .sort = (enum profile_sort)a->sort,
@@ -251,7 +251,7 @@ show_profile(const struct run *r, const struct kp_profile *p, bool last)
 static int
 read_all(struct run *r, bool pause, struct kp_profile *p)
 {
-	char why[GUEST_TEXT_MAX + 64];
+	char why[INJECTED_TEXT_MAX + 64];
 	enum kp_err e;
 
 	*p = (struct kp_profile){ .type = r->a->o.type };
@@ -405,7 +405,7 @@ count_by_request(const struct args *a, struct run *r)
 	struct tracer_opts o = { .g = a->o.g, .max_events = a->events,
 		.max_queue = QUEUE };
 	struct kp_profile p = { .type = a->o.type };
-	struct guest_hello h;
+	struct injected_hello h;
 	int st;
 
 	r->h = &h;
@@ -420,18 +420,18 @@ count_by_request(const struct args *a, struct run *r)
 static int
 count(struct args *a)
 {
-	char why[GUEST_TEXT_MAX + 512] = "";
+	char why[INJECTED_TEXT_MAX + 512] = "";
 	struct run r = { .a = a, .sum = { .type = a->o.type } };
 	int *wake = &a->o.g.talk.wake;
-	struct guest_hello h;
+	struct injected_hello h;
 	enum kp_err e;
 	int st;
 
-	r.keys = !a->lines && a->every > 0 && words_possible();
+	r.keys = !a->lines && a->every > 0 && stdin_control_possible();
 	*wake = signals_catch();
 	if (*wake >= 0 && (r.keys || a->lines)) {
-		*wake = words_open(*wake, a->lines);
-		words_listen(false);
+		*wake = stdin_control_open(*wake, a->lines);
+		stdin_control_listen(false);
 	}
 	if (*wake < 0)
 		return EXIT_FAILED;

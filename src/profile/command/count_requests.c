@@ -215,7 +215,7 @@ take_events(struct tracer *t, const struct tracer_opts *o, kp_dur_ns limit,
 
 int
 count_requests(struct tracer_opts *o, struct limits *l, kp_dur_ns limit,
-    struct guest_hello *h, struct kp_profile *p, char *ended, size_t n)
+    struct injected_hello *h, struct kp_profile *p, char *ended, size_t n)
 {
 	/* The VM's clock of a function stands still with its process. */
 	struct kp_calls_opts so = { .cpu = true };
@@ -223,7 +223,7 @@ count_requests(struct tracer_opts *o, struct limits *l, kp_dur_ns limit,
 	struct kp_calls_sum *s = NULL;
 	struct taking k = { .l = l };
 	struct tracer_end end = { .end = KP_CALLS_GONE };
-	char why[GUEST_TEXT_MAX + 512] = "out of memory";
+	char why[INJECTED_TEXT_MAX + 512] = "out of memory";
 	int st = EXIT_FAILED;
 	struct tracer *t;
 	enum kp_err e = KP_ENOMEM;

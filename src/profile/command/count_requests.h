@@ -20,6 +20,6 @@
  * with a text in `ended`: there are figures, but not all that was asked for.
  */
 int count_requests(struct tracer_opts *o, struct limits *l, kp_dur_ns limit,
-    struct guest_hello *h, struct kp_profile *p, char *ended, size_t n);
+    struct injected_hello *h, struct kp_profile *p, char *ended, size_t n);
 
 #endif

@@ -100,7 +100,7 @@ free_list(const struct kp_mfa_pat *v, size_t n)
 }
 
 void
-functions_free(struct guest_opts *o)
+functions_free(struct injected_opts *o)
 {
 	free_list(o->patterns, o->npatterns);
 	free_list(o->exclude, o->nexclude);
@@ -130,7 +130,7 @@ functions_entry(const struct cmd *cmd, const char *text,
 
 int
 functions_check(const struct cmd *cmd, struct functions_args *a,
-    struct guest_opts *o)
+    struct injected_opts *o)
 {
 	int st;
 

@@ -43,8 +43,8 @@ struct functions_args {
  * which was said; functions_free() in any case.
  */
 int functions_check(const struct cmd *cmd, struct functions_args *a,
-    struct guest_opts *o);
-void functions_free(struct guest_opts *o);
+    struct injected_opts *o);
+void functions_free(struct injected_opts *o);
 
 /* One function pattern, to be freed with kp_mfa_pat_free(); as above. */
 int functions_pattern(const struct cmd *cmd, const char *s, bool any,

@@ -27,7 +27,7 @@ static struct {
 } input = { .poll = -1 };
 
 bool
-words_possible(void)
+stdin_control_possible(void)
 {
 	return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
@@ -67,7 +67,7 @@ listen_to(int fd)
 }
 
 int
-words_open(int wake, bool lines)
+stdin_control_open(int wake, bool lines)
 {
 	input.lines = lines;
 	input.poll = epoll_create1(EPOLL_CLOEXEC);
@@ -89,7 +89,7 @@ words_open(int wake, bool lines)
 }
 
 void
-words_listen(bool yes)
+stdin_control_listen(bool yes)
 {
 	if (input.poll < 0 || input.ended || input.listens == yes)
 		return;
@@ -166,14 +166,14 @@ fill(void)
 		return true;
 	}
 	if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
-		words_listen(false);
+		stdin_control_listen(false);
 		input.ended = true;
 	}
 	return n < 0 && !input.ended;
 }
 
 enum word
-words_next(void)
+stdin_control_next(void)
 {
 	enum word word;
 

@@ -19,16 +19,16 @@ enum word {
 };
 
 /* Are we what the terminal on standard input talks to? */
-bool words_possible(void);
+bool stdin_control_possible(void);
 /*
  * From now on what is returned can be read when `wake` can, or when there are
  * words; lines: of standard input, else keys.  Less than 0: it cannot be, which
  * was said.  The terminal is as it was when the program ends.
  */
-int words_open(int wake, bool lines);
+int stdin_control_open(int wake, bool lines);
 /* The next word, if any. */
-enum word words_next(void);
-/* Whether words make what words_open() returned readable; they wait if not. */
-void words_listen(bool yes);
+enum word stdin_control_next(void);
+/* Whether words make what stdin_control_open() returned readable; they wait if not. */
+void stdin_control_listen(bool yes);
 
 #endif

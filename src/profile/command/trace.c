@@ -208,7 +208,7 @@ say_begin(void *ctx)
 static void
 say_otherwise(const struct tracers *ts, const struct args *a)
 {
-	const struct guest_hello *h;
+	const struct injected_hello *h;
 
 	for (uint32_t i = 0; i < a->targets.n; i++) {
 		h = tracers_hello(ts, i);
@@ -243,7 +243,7 @@ trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 	struct kp_calls_info info = {
 		.otp = kp_call_node(k->names, 0)->otp };
 	kp_dur_ns offset = tracers_hello(ts, 0)->offset;
-	char why[GUEST_TEXT_MAX];
+	char why[INJECTED_TEXT_MAX];
 	enum kp_err e;
 	int st;
 
@@ -281,7 +281,7 @@ static int
 trace(const struct args *a)
 {
 	struct kept k = { .names = kp_call_names_new() };
-	char why[GUEST_TEXT_MAX + 512] = "";
+	char why[INJECTED_TEXT_MAX + 512] = "";
 	struct tracers *ts;
 	int st = EXIT_FAILED;
 	enum kp_err e;

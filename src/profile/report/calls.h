@@ -23,7 +23,7 @@ struct calls_view {
 	bool no_callers, totals, no_details;
 	bool by_own;		/* in order of own time, not accumulated */
 	unsigned cols;
-	const struct kp_way *way;	/* of requests; else NULL */
+	const struct kp_critical_path *way;	/* of requests; else NULL */
 	/* of trees: */
 	double least;		/* a part of all the time, 0 to 1 */
 };

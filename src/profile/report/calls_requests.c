@@ -15,7 +15,7 @@
 struct page {
 	struct kp_buf *b;
 	const struct calls_view *v;
-	const struct kp_way_work *works;	/* of one request */
+	const struct kp_critical_path_work *works;	/* of one request */
 	uint32_t n, more;	/* shown, and not */
 };
 
@@ -45,7 +45,7 @@ put_parts(struct kp_buf *b, const kp_dur_ns parts[KP_WAY_PARTS])
 }
 
 static void
-put_work(struct page *p, const struct kp_way_work *k, unsigned depth)
+put_work(struct page *p, const struct kp_critical_path_work *k, unsigned depth)
 {
 	put_parts(p->b, k->parts);
 	kp_buf_printf(p->b, "%8" PRIu32 "  %*s", k->messages,
@@ -73,11 +73,11 @@ put_works(struct page *p)
 }
 
 static void
-put_path(struct page *p, const struct kp_way_request *r)
+put_path(struct page *p, const struct kp_critical_path_request *r)
 {
-	struct kp_way_step *steps = NULL;
+	struct kp_critical_path_step *steps = NULL;
 	uint32_t n;
-	enum kp_err e = kp_way_steps(p->v->way, r, &steps, &n);
+	enum kp_err e = kp_critical_path_steps(p->v->way, r, &steps, &n);
 
 	if (e == KP_ENOMEM)
 		p->b->err = e;
@@ -97,7 +97,7 @@ put_path(struct page *p, const struct kp_way_request *r)
 }
 
 static void
-put_request(struct page *p, const struct kp_way_request *r)
+put_request(struct page *p, const struct kp_critical_path_request *r)
 {
 	char total[TEXT_MAX];
 
@@ -117,7 +117,7 @@ put_request(struct page *p, const struct kp_way_request *r)
 void
 calls_requests(struct kp_buf *b, const struct calls_view *v)
 {
-	const struct kp_way *w = v->way;
+	const struct kp_critical_path *w = v->way;
 	struct page p = { .b = b, .v = v, .works = w->works };
 
 	for (uint32_t i = 0; i < w->nrequests && b->err == KP_OK; i++) {

@@ -14,10 +14,10 @@
 #define READ_LIMIT (120 * KP_NS_PER_S)	/* without a word from the node */
 
 struct counters {
-	struct guest guest;
+	struct injected guest;
 	/* what was said of its end while it was read */
 	enum counters_end end;
-	char text[GUEST_TEXT_MAX];
+	char text[INJECTED_TEXT_MAX];
 };
 
 static void
@@ -30,18 +30,18 @@ put_own(struct kp_buf *b, const void *ctx)
 	kp_etf_atom(b, types[o->type]);
 	kp_etf_atom(b, "by");
 	kp_etf_atom(b, o->by_process ? "process" : "total");
-	guest_put_number(b, "max_rows", o->max_rows);
+	injected_put_number(b, "max_rows", o->max_rows);
 }
 
 enum kp_err
 counters_start(struct counters **out, const struct counters_opts *o,
-    struct guest_hello *h, char *why, size_t n)
+    struct injected_hello *h, char *why, size_t n)
 {
-	static const struct guest_code code = { "kprof_counters",
+	static const struct injected_code code = { "kprof_counters",
 		"somebody counts there already", kp_counters_beam,
 		kp_counters_load, sizeof(kp_counters_beam),
 		sizeof(kp_counters_load) };
-	struct guest_own own = { 3, put_own, o };
+	struct injected_own own = { 3, put_own, o };
 	struct counters *c = calloc(1, sizeof(*c));
 	enum kp_err e;
 
@@ -49,7 +49,7 @@ counters_start(struct counters **out, const struct counters_opts *o,
 		snprintf(why, n, "out of memory");
 		return KP_ENOMEM;
 	}
-	e = guest_start(&c->guest, &code, &o->g, &own, h, why, n);
+	e = injected_start(&c->guest, &code, &o->g, &own, h, why, n);
 	if (e != KP_OK) {
 		free(c);
 		return e;
@@ -61,13 +61,13 @@ counters_start(struct counters **out, const struct counters_opts *o,
 enum kp_err
 counters_go(struct counters *c)
 {
-	return guest_command(&c->guest, "go");
+	return injected_command(&c->guest, "go");
 }
 
 enum kp_err
 counters_continue(struct counters *c)
 {
-	return guest_command(&c->guest, "continue");
+	return injected_command(&c->guest, "continue");
 }
 
 /* ---- while it counts ---- */
@@ -98,7 +98,7 @@ read_ended(struct kp_term *r, enum counters_end *end, char *text, size_t n)
 			*end = (enum counters_end)i;
 	text[0] = '\0';
 	if (kp_term_peek(r) == KP_TERM_BINARY)
-		guest_copy_text(kp_term_binary(r), text, n);
+		injected_copy_text(kp_term_binary(r), text, n);
 	else
 		kp_term_skip(r);
 	return r->err == KP_OK && *end != COUNTERS_NOT ? KP_OK : KP_EFORMAT;
@@ -117,13 +117,13 @@ counters_wait(struct counters *c, kp_mono_ns deadline, enum counters_end *end,
 		return KP_OK;
 	}
 	do {
-		e = guest_next(&c->guest, deadline, &r);
+		e = injected_next(&c->guest, deadline, &r);
 		if (e == KP_ETIMEOUT || e == KP_END)
 			return e;
 		if (e == KP_OK)
 			e = read_ended(&r, end, text, n);
 		if (e != KP_OK && e != KP_END)
-			return guest_broken(&c->guest, e, text, n);
+			return injected_broken(&c->guest, e, text, n);
 	} while (e == KP_END);
 	return e;
 }
@@ -133,7 +133,7 @@ static enum kp_err
 read_gone(struct counters *c, struct kp_term *r, char *why, size_t n)
 {
 	if (read_ended(r, &c->end, c->text, sizeof(c->text)) != KP_OK)
-		return guest_broken(&c->guest, KP_EFORMAT, why, n);
+		return injected_broken(&c->guest, KP_EFORMAT, why, n);
 	if (c->end != COUNTERS_GONE)
 		return KP_OK;
 	counters_gone_text(c->guest.target, c->text, why, n);
@@ -156,15 +156,15 @@ read_part(struct counters *c, uint64_t ref, struct kp_profile *p,
 		return read_gone(c, &whole, why, n);
 	of = (uint64_t)kp_term_int(r);
 	if (r->err != KP_OK || of > ref)
-		return guest_broken(&c->guest, KP_EFORMAT, why, n);
+		return injected_broken(&c->guest, KP_EFORMAT, why, n);
 	if (of < ref)
 		return KP_OK;	/* of one that was interrupted */
 	if (kp_span_is(tag, "kprof_reply")) {
 		e = kp_profile_end(p, r);
-		return e == KP_OK ? KP_END : guest_broken(&c->guest, e, why, n);
+		return e == KP_OK ? KP_END : injected_broken(&c->guest, e, why, n);
 	}
 	e = kp_span_is(tag, "kprof_rows") ? kp_profile_rows(p, r) : KP_EFORMAT;
-	return e == KP_OK ? e : guest_broken(&c->guest, e, why, n);
+	return e == KP_OK ? e : injected_broken(&c->guest, e, why, n);
 }
 
 enum kp_err
@@ -172,17 +172,17 @@ counters_read(struct counters *c, bool pause, struct kp_profile *p, char *why,
     size_t n)
 {
 	struct kp_term r;
-	enum kp_err e = guest_command(&c->guest, pause ? "read" : "peek");
+	enum kp_err e = injected_command(&c->guest, pause ? "read" : "peek");
 	uint64_t ref = c->guest.ref;
 
 	if (e != KP_OK)
-		return guest_broken(&c->guest, e, why, n);
+		return injected_broken(&c->guest, e, why, n);
 	do {
-		e = guest_next(&c->guest, kp_mono_now() + READ_LIMIT, &r);
+		e = injected_next(&c->guest, kp_mono_now() + READ_LIMIT, &r);
 		if (e == KP_END)
 			return e;
 		if (e != KP_OK)
-			return guest_broken(&c->guest, e, why, n);
+			return injected_broken(&c->guest, e, why, n);
 		e = read_part(c, ref, p, &r, why, n);
 	} while (e == KP_OK);
 	return e == KP_END ? KP_OK : e;
@@ -193,6 +193,6 @@ counters_stop(struct counters *c)
 {
 	if (c == NULL)
 		return;
-	guest_stop(&c->guest);
+	injected_stop(&c->guest);
 	free(c);
 }

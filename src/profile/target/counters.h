@@ -10,7 +10,7 @@
 #include "profile/target/injected.h"
 
 struct counters_opts {
-	struct guest_opts g;
+	struct injected_opts g;
 	enum kp_profile_type type;
 	bool by_process;
 	uint64_t max_rows;
@@ -35,7 +35,7 @@ struct counters;
  * woken.  A call is made by counters_go() only.
  */
 enum kp_err counters_start(struct counters **c, const struct counters_opts *o,
-    struct guest_hello *h, char *why, size_t n);
+    struct injected_hello *h, char *why, size_t n);
 enum kp_err counters_go(struct counters *c);
 /*
  * Waits, renewing the lease: KP_ETIMEOUT at the deadline, KP_END when woken,

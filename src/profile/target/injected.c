@@ -31,7 +31,7 @@ put_field(struct kp_buf *b, const char *key, const char *text)
 }
 
 void
-guest_put_number(struct kp_buf *b, const char *key, uint64_t v)
+injected_put_number(struct kp_buf *b, const char *key, uint64_t v)
 {
 	kp_etf_atom(b, key);
 	kp_etf_int(b, (int64_t)v);
@@ -39,7 +39,7 @@ guest_put_number(struct kp_buf *b, const char *key, uint64_t v)
 
 /* [{Module, Function, Arity}]: binaries, _ and -1 for any. */
 void
-guest_put_patterns(struct kp_buf *b, const char *key,
+injected_put_patterns(struct kp_buf *b, const char *key,
     const struct kp_mfa_pat *v, size_t n)
 {
 	kp_etf_atom(b, key);
@@ -55,26 +55,26 @@ guest_put_patterns(struct kp_buf *b, const char *key,
 }
 
 static void
-put_opts(struct kp_buf *b, const struct guest_opts *o,
-    const struct guest_own *own, const char *self)
+put_opts(struct kp_buf *b, const struct injected_opts *o,
+    const struct injected_own *own, const char *self)
 {
 	char who[NODE_NAME_MAX + 64];
 
 	snprintf(who, sizeof(who), "%s (process %ld)", self, (long)getpid());
 	kp_etf_map(b, 11 + own->n);
 	put_field(b, "who", who);
-	guest_put_number(b, "lease_ms", GUEST_LEASE_MS);
-	guest_put_patterns(b, "patterns", o->patterns, o->npatterns);
-	guest_put_patterns(b, "exclude", o->exclude, o->nexclude);
+	injected_put_number(b, "lease_ms", INJECTED_LEASE_MS);
+	injected_put_patterns(b, "patterns", o->patterns, o->npatterns);
+	injected_put_patterns(b, "exclude", o->exclude, o->nexclude);
 	put_field(b, "processes", o->processes);
 	kp_etf_atom(b, "spawned");
 	kp_etf_bool(b, o->spawned);
 	put_field(b, "apply", o->apply);
-	guest_put_number(b, "apply_ms",
+	injected_put_number(b, "apply_ms",
 	    (uint64_t)(o->apply_limit / KP_NS_PER_MS));
-	guest_put_number(b, "max_functions", o->max_functions);
-	guest_put_number(b, "max_processes", o->max_processes);
-	guest_put_number(b, "max_memory", o->max_memory);
+	injected_put_number(b, "max_functions", o->max_functions);
+	injected_put_number(b, "max_processes", o->max_processes);
+	injected_put_number(b, "max_memory", o->max_memory);
 	own->put(b, own->ctx);
 }
 
@@ -86,12 +86,12 @@ put_binding(struct kp_buf *b, const char *name)
 }
 
 static enum kp_err
-send_start(struct guest *g, const struct guest_opts *o,
-    const struct guest_own *own)
+send_start(struct injected *g, const struct injected_opts *o,
+    const struct injected_own *own)
 {
 	const struct kp_span load = { g->code->load, g->code->load_len };
 	const struct kp_span beam = { g->code->beam, g->code->beam_len };
-	struct agent_ids *ids = talk_ids(g->talk);
+	struct dist_ids *ids = dist_sync_ids(g->talk);
 	struct kp_buf b;
 	enum kp_err e;
 
@@ -100,24 +100,24 @@ send_start(struct guest *g, const struct guest_opts *o,
 	put_binding(&b, "Daemon");
 	kp_buf_put(&b, ids->self.p, ids->self.len);
 	put_binding(&b, "Opts");
-	put_opts(&b, o, own, talk_name(g->talk));
+	put_opts(&b, o, own, dist_sync_name(g->talk));
 	msg_load_end(&b);
-	e = talk_rex(g->talk, &b);
+	e = dist_sync_rex(g->talk, &b);
 	kp_buf_free(&b);
 	return e;
 }
 
 enum kp_err
-guest_send(struct guest *g, void (*put)(struct kp_buf *b, const void *ctx),
+injected_send(struct injected *g, void (*put)(struct kp_buf *b, const void *ctx),
     const void *ctx)
 {
 	struct kp_buf b;
 	enum kp_err e;
 
 	kp_buf_init(&b, COMMAND_MAX);
-	msg_command(&b, talk_ids(g->talk), ++g->ref);
+	msg_command(&b, dist_sync_ids(g->talk), ++g->ref);
 	put(&b, ctx);
-	e = b.err == KP_OK ? talk_send(g->talk, &b) : b.err;
+	e = b.err == KP_OK ? dist_sync_send(g->talk, &b) : b.err;
 	kp_buf_free(&b);
 	return e;
 }
@@ -129,31 +129,31 @@ put_word(struct kp_buf *b, const void *word)
 }
 
 enum kp_err
-guest_command(struct guest *g, const char *word)
+injected_command(struct injected *g, const char *word)
 {
-	return guest_send(g, put_word, word);
+	return injected_send(g, put_word, word);
 }
 
 int
-guest_fd(const struct guest *g)
+injected_fd(const struct injected *g)
 {
-	return talk_fd(g->talk);
+	return dist_sync_fd(g->talk);
 }
 
 enum kp_err
-guest_lease(struct guest *g)
+injected_lease(struct injected *g)
 {
 	if (kp_mono_now() < g->lease_at)
 		return KP_OK;
 	g->lease_at = kp_mono_now() + LEASE_EVERY;
-	return guest_command(g, "lease");
+	return injected_command(g, "lease");
 }
 
 /* ---- what comes ---- */
 
 /* The words of KP_ETIMEOUT, KP_EIO and KP_ELIMIT. */
 enum kp_err
-guest_broken(const struct guest *g, enum kp_err e, char *why, size_t n)
+injected_broken(const struct injected *g, enum kp_err e, char *why, size_t n)
 {
 	snprintf(why, n, "'%s': %s", g->target,
 	    e == KP_ETIMEOUT ? "no answer from the node" :
@@ -164,35 +164,35 @@ guest_broken(const struct guest *g, enum kp_err e, char *why, size_t n)
 }
 
 void
-guest_copy_text(struct kp_span s, char *text, size_t n)
+injected_copy_text(struct kp_span s, char *text, size_t n)
 {
 	snprintf(text, n, "%.*s", (int)(s.n < n ? s.n : n - 1),
 	    s.n > 0 ? (const char *)s.p : "");
 }
 
 bool
-guest_is_absent(const struct guest_hello *h, uint32_t place)
+injected_is_absent(const struct injected_hello *h, uint32_t place)
 {
-	return place < GUEST_PATTERNS_MAX &&
+	return place < INJECTED_PATTERNS_MAX &&
 	    (h->absent[place / 8] & 1 << place % 8) != 0;
 }
 
 /* A tuple of places. */
 static void
-read_absent(struct kp_term *r, struct guest_hello *h)
+read_absent(struct kp_term *r, struct injected_hello *h)
 {
 	uint32_t n = kp_term_tuple(r);
 	int64_t place;
 
 	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {
 		place = kp_term_int(r);
-		if (place >= 0 && place < GUEST_PATTERNS_MAX)
+		if (place >= 0 && place < INJECTED_PATTERNS_MAX)
 			h->absent[place / 8] |= (uint8_t)(1 << place % 8);
 	}
 }
 
 static void
-read_info(struct kp_term *r, struct guest_hello *h)
+read_info(struct kp_term *r, struct injected_hello *h)
 {
 	uint32_t pairs = kp_term_map(r);
 	struct kp_span key;
@@ -211,7 +211,7 @@ read_info(struct kp_term *r, struct guest_hello *h)
 		else if (kp_span_is(key, "probe"))
 			h->native = kp_span_is(kp_term_atom(r), "native");
 		else if (kp_span_is(key, "probe_why"))
-			guest_copy_text(kp_term_binary(r), h->not_native,
+			injected_copy_text(kp_term_binary(r), h->not_native,
 			    sizeof(h->not_native));
 		else if (kp_span_is(key, "collected"))
 			h->no_gc = kp_span_is(kp_term_atom(r), "false");
@@ -227,15 +227,15 @@ read_info(struct kp_term *r, struct guest_hello *h)
 
 /* {error, Text}, and what erlang/load.exprs and rex themselves say. */
 static enum kp_err
-refused(const struct guest *g, struct kp_term *r, char *why, size_t n)
+refused(const struct injected *g, struct kp_term *r, char *why, size_t n)
 {
 	struct kp_term at = *r;
-	char text[GUEST_TEXT_MAX];
+	char text[INJECTED_TEXT_MAX];
 
 	kp_term_tuple_n(&at, 2);
 	kp_term_atom(&at);
 	if (at.err == KP_OK && kp_term_peek(&at) == KP_TERM_BINARY)
-		guest_copy_text(kp_term_binary(&at), text, sizeof(text));
+		injected_copy_text(kp_term_binary(&at), text, sizeof(text));
 	else
 		msg_text(r, text, sizeof(text));
 	if (strcmp(text, "{error,already}") == 0) {
@@ -249,10 +249,10 @@ refused(const struct guest *g, struct kp_term *r, char *why, size_t n)
 
 /* {rex, {ok, Pid, Info}} */
 static enum kp_err
-read_started(struct guest *g, struct kp_term *r, struct guest_hello *h,
+read_started(struct injected *g, struct kp_term *r, struct injected_hello *h,
     char *why, size_t n)
 {
-	struct agent_ids *ids = talk_ids(g->talk);
+	struct dist_ids *ids = dist_sync_ids(g->talk);
 	struct kp_term answer, check;
 	struct kp_span pid;
 
@@ -267,14 +267,14 @@ read_started(struct guest *g, struct kp_term *r, struct guest_hello *h,
 	kp_term_begin_raw(&check, pid.p, pid.n);
 	kp_term_pid(&check);
 	if (r->err != KP_OK || kp_term_finish(&check) != KP_OK)
-		return guest_broken(g, KP_EFORMAT, why, n);
+		return injected_broken(g, KP_EFORMAT, why, n);
 	kp_buf_put(&ids->agent, pid.p, pid.n);
 	return ids->agent.err;
 }
 
 static enum kp_err
-await_start(struct guest *g, const struct guest_opts *o,
-    struct guest_hello *h, char *why, size_t n)
+await_start(struct injected *g, const struct injected_opts *o,
+    struct injected_hello *h, char *why, size_t n)
 {
 	kp_mono_ns deadline = kp_mono_now() + START_LIMIT, until;
 	struct kp_term r;
@@ -286,12 +286,12 @@ await_start(struct guest *g, const struct guest_opts *o,
 				o->meanwhile(o->ctx);
 			until = kp_mono_now() + LEASE_EVERY / 2;
 			until = until < deadline ? until : deadline;
-			e = talk_next(g->talk, until, &r);
+			e = dist_sync_next(g->talk, until, &r);
 		} while (e == KP_ETIMEOUT && until < deadline);
 		if (e == KP_END)
 			return e;
 		if (e != KP_OK)
-			return guest_broken(g, e, why, n);
+			return injected_broken(g, e, why, n);
 		e = read_started(g, &r, h, why, n);
 	} while (e == KP_END);
 	return e;
@@ -299,8 +299,8 @@ await_start(struct guest *g, const struct guest_opts *o,
 
 /* One that has just ended may still be on its way out. */
 static enum kp_err
-start(struct guest *g, const struct guest_opts *o,
-    const struct guest_own *own, struct guest_hello *h, char *why, size_t n)
+start(struct injected *g, const struct injected_opts *o,
+    const struct injected_own *own, struct injected_hello *h, char *why, size_t n)
 {
 	struct pollfd wake = { .fd = o->talk.wake, .events = POLLIN };
 	enum kp_err e;
@@ -308,7 +308,7 @@ start(struct guest *g, const struct guest_opts *o,
 	for (unsigned i = 0;; i++) {
 		e = send_start(g, o, own);
 		e = e == KP_OK ? await_start(g, o, h, why, n) :
-		    guest_broken(g, e, why, n);
+		    injected_broken(g, e, why, n);
 		if (e != KP_EBUSY || i == LEAVING_TRIES)
 			return e;
 		if (poll(&wake, 1, LEAVING_MS) > 0)
@@ -317,19 +317,19 @@ start(struct guest *g, const struct guest_opts *o,
 }
 
 enum kp_err
-guest_start(struct guest *g, const struct guest_code *code,
-    const struct guest_opts *o, const struct guest_own *own,
-    struct guest_hello *h, char *why, size_t n)
+injected_start(struct injected *g, const struct injected_code *code,
+    const struct injected_opts *o, const struct injected_own *own,
+    struct injected_hello *h, char *why, size_t n)
 {
 	enum kp_err e;
 
-	*h = (struct guest_hello){ 0 };
-	*g = (struct guest){ .code = code, .target = o->talk.target };
-	e = talk_open(&g->talk, &o->talk, why, n);
+	*h = (struct injected_hello){ 0 };
+	*g = (struct injected){ .code = code, .target = o->talk.target };
+	e = dist_sync_open(&g->talk, &o->talk, why, n);
 	if (e == KP_OK)
 		e = start(g, o, own, h, why, n);
 	if (e != KP_OK) {
-		talk_close(g->talk);
+		dist_sync_close(g->talk);
 		g->talk = NULL;
 	}
 	g->lease_at = kp_mono_now();
@@ -337,13 +337,13 @@ guest_start(struct guest *g, const struct guest_code *code,
 }
 
 void
-guest_stop(struct guest *g)
+injected_stop(struct injected *g)
 {
 	if (g->talk == NULL)
 		return;
 	/* It ends with the connection too; this is sooner. */
-	guest_command(g, "stop");
-	talk_close(g->talk);
+	injected_command(g, "stop");
+	dist_sync_close(g->talk);
 	g->talk = NULL;
 }
 
@@ -351,16 +351,16 @@ guest_stop(struct guest *g)
 
 /* The next message before the deadline, with leases meanwhile. */
 enum kp_err
-guest_next(struct guest *g, kp_mono_ns deadline, struct kp_term *r)
+injected_next(struct injected *g, kp_mono_ns deadline, struct kp_term *r)
 {
 	kp_mono_ns until;
 	enum kp_err e;
 
 	for (;;) {
-		if (guest_lease(g) != KP_OK)
+		if (injected_lease(g) != KP_OK)
 			return KP_EIO;
 		until = deadline < g->lease_at ? deadline : g->lease_at;
-		e = talk_next(g->talk, until, r);
+		e = dist_sync_next(g->talk, until, r);
 		if (e != KP_ETIMEOUT || kp_mono_now() >= deadline)
 			return e;
 	}

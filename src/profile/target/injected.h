@@ -11,12 +11,12 @@
 #include "dist/sync.h"
 
 /* Renewed every second, also while something is waited for. */
-#define GUEST_LEASE_MS 4000
-#define GUEST_TEXT_MAX 1024
-#define GUEST_PATTERNS_MAX 1024u	/* more than are ever given */
+#define INJECTED_LEASE_MS 4000
+#define INJECTED_TEXT_MAX 1024
+#define INJECTED_PATTERNS_MAX 1024u	/* more than are ever given */
 
 /* What is loaded, and how it is started (erlang/load.exprs). */
-struct guest_code {
+struct injected_code {
 	const char *module;
 	const char *busy;	/* what is said where one is there already */
 	const unsigned char *beam, *load;
@@ -24,8 +24,8 @@ struct guest_code {
 };
 
 /* All strings are borrowed. */
-struct guest_opts {
-	struct talk_opts talk;
+struct injected_opts {
+	struct dist_sync_opts talk;
 	/* mod "_": every module; exclude may leave nothing out */
 	const struct kp_mfa_pat *patterns, *exclude;
 	size_t npatterns, nexclude;
@@ -40,7 +40,7 @@ struct guest_opts {
 	void *ctx;
 };
 
-struct guest_hello {
+struct injected_hello {
 	int otp;
 	uint64_t functions, processes;	/* chosen */
 	uint64_t skipped;	/* processes that somebody else traces */
@@ -50,53 +50,53 @@ struct guest_hello {
 	bool no_gc;		/* without garbage collection: somebody else
 				   traces that */
 	/* Of what was asked for (tracer.h): a bit each, the first the lowest. */
-	uint8_t absent[GUEST_PATTERNS_MAX / 8];
+	uint8_t absent[INJECTED_PATTERNS_MAX / 8];
 };
-bool guest_is_absent(const struct guest_hello *h, uint32_t place);
+bool injected_is_absent(const struct injected_hello *h, uint32_t place);
 
 /* Fields are private. */
-struct guest {
-	struct talk *talk;
-	const struct guest_code *code;
+struct injected {
+	struct dist_sync *talk;
+	const struct injected_code *code;
 	const char *target;
 	uint64_t ref;		/* of the last command */
 	kp_mono_ns lease_at;	/* the next one */
 };
 
 /* Writes n more options, key and value each, for put_own(). */
-struct guest_own {
+struct injected_own {
 	uint32_t n;
 	void (*put)(struct kp_buf *b, const void *ctx);
 	const void *ctx;
 };
-void guest_put_number(struct kp_buf *b, const char *key, uint64_t v);
-void guest_put_patterns(struct kp_buf *b, const char *key,
+void injected_put_number(struct kp_buf *b, const char *key, uint64_t v);
+void injected_put_patterns(struct kp_buf *b, const char *key,
     const struct kp_mfa_pat *v, size_t n);
 
 /*
  * Connects, loads, starts.  On error `why` is one line for the user and there
  * is nothing to be stopped; KP_END: woken.
  */
-enum kp_err guest_start(struct guest *g, const struct guest_code *code,
-    const struct guest_opts *o, const struct guest_own *own,
-    struct guest_hello *h, char *why, size_t n);
-enum kp_err guest_command(struct guest *g, const char *word);
+enum kp_err injected_start(struct injected *g, const struct injected_code *code,
+    const struct injected_opts *o, const struct injected_own *own,
+    struct injected_hello *h, char *why, size_t n);
+enum kp_err injected_command(struct injected *g, const char *word);
 /* Readable when something has come. */
-int guest_fd(const struct guest *g);
+int injected_fd(const struct injected *g);
 /* Sends one where that is due. */
-enum kp_err guest_lease(struct guest *g);
+enum kp_err injected_lease(struct injected *g);
 /* A command that is any term, which put writes. */
-enum kp_err guest_send(struct guest *g,
+enum kp_err injected_send(struct injected *g,
     void (*put)(struct kp_buf *b, const void *ctx), const void *ctx);
-/* talk_next(), with leases meanwhile. */
-enum kp_err guest_next(struct guest *g, kp_mono_ns deadline,
+/* dist_sync_next(), with leases meanwhile. */
+enum kp_err injected_next(struct injected *g, kp_mono_ns deadline,
     struct kp_term *r);
 /* Takes everything back.  Does nothing where nothing was started. */
-void guest_stop(struct guest *g);
+void injected_stop(struct injected *g);
 
-/* The words of what talk_next() returned; returns e. */
-enum kp_err guest_broken(const struct guest *g, enum kp_err e, char *why,
+/* The words of what dist_sync_next() returned; returns e. */
+enum kp_err injected_broken(const struct injected *g, enum kp_err e, char *why,
     size_t n);
-void guest_copy_text(struct kp_span s, char *text, size_t n);
+void injected_copy_text(struct kp_span s, char *text, size_t n);
 
 #endif

@@ -5,7 +5,7 @@
 #include "profile/target/request_ids.h"
 
 /* The next of its request's labels, or 0. */
-struct numbers_label {
+struct request_ids_label {
 	int64_t label;
 	uint32_t next;
 };
@@ -16,7 +16,7 @@ struct numbers_request {
 };
 
 void
-numbers_free(struct numbers *t)
+request_ids_free(struct request_ids *t)
 {
 	map_free(&t->by_label);
 	free(t->labels);
@@ -24,14 +24,14 @@ numbers_free(struct numbers *t)
 }
 
 void
-numbers_node_free(struct numbers_node *nd)
+request_ids_node_free(struct request_ids_node *nd)
 {
 	free(nd->v);
 }
 
 /* Room for one more at index n, from 1 on; doubles at powers of two. */
 static void *
-with_room(struct numbers *t, void *vec, uint32_t n, size_t size)
+with_room(struct request_ids *t, void *vec, uint32_t n, size_t size)
 {
 	void *bigger;
 
@@ -45,7 +45,7 @@ with_room(struct numbers *t, void *vec, uint32_t n, size_t size)
 
 /* 0: there are too many. */
 static uint32_t
-request_new(struct numbers *t)
+request_new(struct request_ids *t)
 {
 	struct numbers_request *v;
 
@@ -60,15 +60,15 @@ request_new(struct numbers *t)
 }
 
 static void
-label_add(struct numbers *t, uint32_t request, int64_t label)
+label_add(struct request_ids *t, uint32_t request, int64_t label)
 {
-	struct numbers_label *v = with_room(t, t->labels, t->nlabels + 1,
+	struct request_ids_label *v = with_room(t, t->labels, t->nlabels + 1,
 	    sizeof(*v));
 
 	if (v == NULL)
 		return;
 	t->labels = v;
-	v[++t->nlabels] = (struct numbers_label){ label,
+	v[++t->nlabels] = (struct request_ids_label){ label,
 		t->requests[request].labels };
 	t->requests[request].labels = t->nlabels;
 	if (!map_put(&t->by_label, (uint64_t)label + 1, request))
@@ -76,7 +76,7 @@ label_add(struct numbers *t, uint32_t request, int64_t label)
 }
 
 static bool
-node_room(struct numbers *t, struct numbers_node *nd, uint32_t n)
+node_room(struct request_ids *t, struct request_ids_node *nd, uint32_t n)
 {
 	uint32_t want = nd->room > 0 ? nd->room : 64;
 	uint32_t *v;
@@ -97,13 +97,13 @@ node_room(struct numbers *t, struct numbers_node *nd, uint32_t n)
 }
 
 uint32_t
-numbers_of(const struct numbers_node *nd, uint32_t n)
+request_ids_of(const struct request_ids_node *nd, uint32_t n)
 {
 	return n < nd->room ? nd->v[n] : 0;
 }
 
 uint32_t
-numbers_label(struct numbers *t, struct numbers_node *nd, uint32_t n,
+request_ids_label(struct request_ids *t, struct request_ids_node *nd, uint32_t n,
     int64_t label)
 {
 	uint64_t *known;
@@ -122,7 +122,7 @@ numbers_label(struct numbers *t, struct numbers_node *nd, uint32_t n,
 }
 
 bool
-numbers_begins(struct numbers *t, uint32_t request)
+request_ids_begins(struct request_ids *t, uint32_t request)
 {
 	if (request == 0 || t->begun == t->asked ||
 	    t->requests[request].counted)
@@ -133,7 +133,7 @@ numbers_begins(struct numbers *t, uint32_t request)
 }
 
 bool
-numbers_ends(struct numbers *t, uint32_t request)
+request_ids_ends(struct request_ids *t, uint32_t request)
 {
 	if (request == 0 || t->requests[request].ended)
 		return false;
@@ -143,7 +143,7 @@ numbers_ends(struct numbers *t, uint32_t request)
 }
 
 bool
-numbers_next_label(const struct numbers *t, uint32_t request, uint32_t *at,
+request_ids_next_label(const struct request_ids *t, uint32_t request, uint32_t *at,
     int64_t *label)
 {
 	*at = *at > 0 ? t->labels[*at].next : t->requests[request].labels;

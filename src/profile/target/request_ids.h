@@ -11,40 +11,40 @@
 #include "base/map.h"
 
 /* A node's: zeroed is empty. */
-struct numbers_node {
+struct request_ids_node {
 	uint32_t *v;		/* its number -> ours, or 0 */
 	uint32_t room;
 };
 
-struct numbers_label;
+struct request_ids_label;
 struct numbers_request;
 
 /* Zeroed, but for how many requests were asked for, is empty. */
-struct numbers {
+struct request_ids {
 	struct map by_label;	/* label + 1 -> request */
-	struct numbers_label *labels;		/* from 1 on, as requests */
+	struct request_ids_label *labels;		/* from 1 on, as requests */
 	struct numbers_request *requests;
 	uint32_t nlabels, nrequests;
 	uint32_t asked, begun, ended;	/* of those that were asked for */
 	bool no_memory;			/* sticks */
 };
 
-void numbers_free(struct numbers *t);
-void numbers_node_free(struct numbers_node *nd);
+void request_ids_free(struct request_ids *t);
+void request_ids_node_free(struct request_ids_node *nd);
 /* 0: it has said nothing of it, or there are too many. */
-uint32_t numbers_of(const struct numbers_node *nd, uint32_t n);
+uint32_t request_ids_of(const struct request_ids_node *nd, uint32_t n);
 /*
  * A node's request n has this label.  Returns the request that another node
  * took it for till then, which is the same as that of n; or 0.
  */
-uint32_t numbers_label(struct numbers *t, struct numbers_node *nd, uint32_t n,
+uint32_t request_ids_label(struct request_ids *t, struct request_ids_node *nd, uint32_t n,
     int64_t label);
 /* It begins: true if it is one of those that were asked for. */
-bool numbers_begins(struct numbers *t, uint32_t request);
+bool request_ids_begins(struct request_ids *t, uint32_t request);
 /* It has ended: false if that is known. */
-bool numbers_ends(struct numbers *t, uint32_t request);
+bool request_ids_ends(struct request_ids *t, uint32_t request);
 /* Its labels one after the other: *at is 0 at first; false: no more. */
-bool numbers_next_label(const struct numbers *t, uint32_t request,
+bool request_ids_next_label(const struct request_ids *t, uint32_t request,
     uint32_t *at, int64_t *label);
 
 #endif

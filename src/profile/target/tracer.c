@@ -25,7 +25,7 @@
 #define TAKE_MAX 64	/* messages at once */
 
 struct tracer {
-	struct guest guest;
+	struct injected guest;
 	struct tracer_limit limit;
 	struct kp_call_names *names;
 	struct kp_calls_decoder *decoder;
@@ -39,14 +39,14 @@ put_own(struct kp_buf *b, const void *ctx)
 {
 	const struct tracer_opts *o = ctx;
 
-	guest_put_number(b, "max_events", o->max_events);
-	guest_put_number(b, "max_queue", o->max_queue);
-	guest_put_patterns(b, "entry", o->entry, o->nentries);
-	guest_put_number(b, "requests", o->requests);
-	guest_put_number(b, "args", o->args);
+	injected_put_number(b, "max_events", o->max_events);
+	injected_put_number(b, "max_queue", o->max_queue);
+	injected_put_patterns(b, "entry", o->entry, o->nentries);
+	injected_put_number(b, "requests", o->requests);
+	injected_put_number(b, "args", o->args);
 	tracer_put_probe(b, o);
-	guest_put_patterns(b, "marks", o->limit.marks, o->limit.nmarks);
-	guest_put_patterns(b, "inside", o->limit.inside, o->limit.ninside);
+	injected_put_patterns(b, "marks", o->limit.marks, o->limit.nmarks);
+	injected_put_patterns(b, "inside", o->limit.inside, o->limit.ninside);
 	kp_etf_atom(b, "named");
 	kp_etf_bool(b, o->limit.conf != NULL);
 	kp_etf_atom(b, "attached");
@@ -61,13 +61,13 @@ put_own(struct kp_buf *b, const void *ctx)
 
 enum kp_err
 tracer_start(struct tracer **out, const struct tracer_opts *o,
-    struct kp_call_names *names, struct guest_hello *h, char *why, size_t n)
+    struct kp_call_names *names, struct injected_hello *h, char *why, size_t n)
 {
-	static const struct guest_code code = { "kprof_tracer",
+	static const struct injected_code code = { "kprof_tracer",
 		"somebody traces there already", kp_tracer_beam,
 		kp_tracer_load, sizeof(kp_tracer_beam),
 		sizeof(kp_tracer_load) };
-	struct guest_own own = { 10 + TRACER_PROBE_OPTS, put_own, o };
+	struct injected_own own = { 10 + TRACER_PROBE_OPTS, put_own, o };
 	struct tracer *t = calloc(1, sizeof(*t));
 	enum kp_err e = KP_ENOMEM;
 
@@ -80,7 +80,7 @@ tracer_start(struct tracer **out, const struct tracer_opts *o,
 	if (t == NULL || t->decoder == NULL)
 		snprintf(why, n, "out of memory");
 	else
-		e = guest_start(&t->guest, &code, &o->g, &own, h, why, n);
+		e = injected_start(&t->guest, &code, &o->g, &own, h, why, n);
 	if (e == KP_OK && (o->limit.conf != NULL || o->limit.ninside > 0))
 		e = tracer_mark(&t->guest, &t->limit, names, why, n);
 	if (e != KP_OK) {
@@ -230,11 +230,11 @@ static void
 read_end(struct tracer *t, struct kp_term *r, struct tracer_end *end)
 {
 	struct kp_span word = kp_term_atom(r);
-	char text[GUEST_TEXT_MAX] = "";
+	char text[INJECTED_TEXT_MAX] = "";
 
 	end->end = KP_CALLS_GONE;
 	if (kp_term_peek(r) == KP_TERM_BINARY)
-		guest_copy_text(kp_term_binary(r), text, sizeof(text));
+		injected_copy_text(kp_term_binary(r), text, sizeof(text));
 	else
 		kp_term_skip(r);
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
@@ -255,7 +255,7 @@ read_gone(struct kp_term *r, struct tracer_end *end)
 	end->end = KP_CALLS_GONE;
 	kp_term_atom(r);
 	if (kp_term_peek(r) == KP_TERM_BINARY)
-		guest_copy_text(kp_term_binary(r), end->text,
+		injected_copy_text(kp_term_binary(r), end->text,
 		    sizeof(end->text));
 }
 
@@ -298,10 +298,10 @@ enum kp_err
 tracer_go(struct tracer *t)
 {
 	struct kp_term r;
-	enum kp_err e = guest_command(&t->guest, "go");
+	enum kp_err e = injected_command(&t->guest, "go");
 
 	if (e == KP_OK)
-		e = guest_next(&t->guest, kp_mono_now() + TRACER_READ_LIMIT, &r);
+		e = injected_next(&t->guest, kp_mono_now() + TRACER_READ_LIMIT, &r);
 	if (e != KP_OK)
 		return e;
 	kp_term_tuple(&r);
@@ -316,7 +316,7 @@ tracer_run(struct tracer *t, kp_mono_ns deadline, tracer_sink *sink,
 	enum kp_err e;
 
 	for (;;) {
-		e = guest_next(&t->guest, deadline, &r);
+		e = injected_next(&t->guest, deadline, &r);
 		if (e == KP_ETIMEOUT || e == KP_END)
 			return e;
 		if (e != KP_OK)
@@ -326,7 +326,7 @@ tracer_run(struct tracer *t, kp_mono_ns deadline, tracer_sink *sink,
 			return e == KP_END ? KP_OK : e;
 	}
 	end->end = KP_CALLS_GONE;
-	guest_broken(&t->guest, e, end->text, sizeof(end->text));
+	injected_broken(&t->guest, e, end->text, sizeof(end->text));
 	return KP_OK;
 }
 
@@ -334,7 +334,7 @@ enum kp_err
 tracer_end(struct tracer *t, tracer_sink *sink, void *ctx,
     struct tracer_end *end)
 {
-	enum kp_err e = guest_command(&t->guest, "read");
+	enum kp_err e = injected_command(&t->guest, "read");
 
 	if (e == KP_OK)
 		e = tracer_run(t, kp_mono_now() + TRACER_READ_LIMIT, sink, ctx, end);
@@ -350,7 +350,7 @@ tracer_stop(struct tracer *t)
 {
 	if (t == NULL)
 		return;
-	guest_stop(&t->guest);
+	injected_stop(&t->guest);
 	kp_calls_decoder_free(t->decoder);
 	free(t);
 }
@@ -366,13 +366,13 @@ tracer_listen(struct tracer *t, const struct tracer_news *news)
 enum kp_err
 tracer_entries(struct tracer *t)
 {
-	return guest_command(&t->guest, "entries");
+	return injected_command(&t->guest, "entries");
 }
 
 enum kp_err
 tracer_full(struct tracer *t)
 {
-	return guest_command(&t->guest, "full");
+	return injected_command(&t->guest, "full");
 }
 
 bool
@@ -392,7 +392,7 @@ put_ended(struct kp_buf *b, const void *label)
 enum kp_err
 tracer_request_ended(struct tracer *t, int64_t label)
 {
-	return guest_send(&t->guest, put_ended, &label);
+	return injected_send(&t->guest, put_ended, &label);
 }
 
 enum kp_err
@@ -401,10 +401,10 @@ tracer_clock(struct tracer *t, struct kp_offset *o)
 	kp_mono_ns sent = kp_mono_now();
 	struct kp_term r;
 	int64_t there;
-	enum kp_err e = guest_command(&t->guest, "clock");
+	enum kp_err e = injected_command(&t->guest, "clock");
 
 	if (e == KP_OK)
-		e = guest_next(&t->guest, sent + CLOCK_LIMIT, &r);
+		e = injected_next(&t->guest, sent + CLOCK_LIMIT, &r);
 	if (e != KP_OK)
 		return e;
 	kp_term_tuple_n(&r, 2);
@@ -424,12 +424,12 @@ tracer_take(struct tracer *t, tracer_sink *sink, void *ctx,
 	enum kp_err e = KP_OK;
 
 	for (int i = 0; i < TAKE_MAX && e == KP_OK; i++) {
-		e = guest_next(&t->guest, 0, &r);
+		e = injected_next(&t->guest, 0, &r);
 		if (e == KP_ETIMEOUT || e == KP_END)
 			return e;
 		if (e != KP_OK) {
 			end->end = KP_CALLS_GONE;
-			guest_broken(&t->guest, e, end->text,
+			injected_broken(&t->guest, e, end->text,
 			    sizeof(end->text));
 			return KP_OK;
 		}
@@ -441,17 +441,17 @@ tracer_take(struct tracer *t, tracer_sink *sink, void *ctx,
 enum kp_err
 tracer_ask_end(struct tracer *t)
 {
-	return guest_command(&t->guest, "read");
+	return injected_command(&t->guest, "read");
 }
 
 int
 tracer_fd(const struct tracer *t)
 {
-	return guest_fd(&t->guest);
+	return injected_fd(&t->guest);
 }
 
 enum kp_err
 tracer_lease(struct tracer *t)
 {
-	return guest_lease(&t->guest);
+	return injected_lease(&t->guest);
 }

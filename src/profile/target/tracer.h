@@ -46,7 +46,7 @@ struct tracer_limit {
 };
 
 struct tracer_opts {
-	struct guest_opts g;
+	struct injected_opts g;
 	uint64_t max_events;
 	uint64_t max_queue;	/* events that the node has not sent yet */
 	/* By request: what begins one, and how many; or NULL and 0. */
@@ -77,7 +77,7 @@ struct tracer_end {
 	uint64_t lost;			/* events that made no sense, or did
 					   not fit */
 	uint32_t begun, ended;		/* requests */
-	char text[GUEST_TEXT_MAX + 64];	/* of the call, or the connection */
+	char text[INJECTED_TEXT_MAX + 64];	/* of the call, or the connection */
 };
 
 /* What is done with an event; anything but KP_OK ends the trace. */
@@ -87,10 +87,10 @@ struct tracer;
 
 /*
  * Connects, checks, sets patterns; names, the caller's, gets what events speak
- * of.  Errors as guest_start().
+ * of.  Errors as injected_start().
  */
 enum kp_err tracer_start(struct tracer **t, const struct tracer_opts *o,
-    struct kp_call_names *names, struct guest_hello *h, char *why, size_t n);
+    struct kp_call_names *names, struct injected_hello *h, char *why, size_t n);
 /* When this returns KP_OK it traces, and a call is made; else it has ended. */
 enum kp_err tracer_go(struct tracer *t);
 /*

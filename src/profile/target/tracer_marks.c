@@ -32,8 +32,8 @@ put_naming(struct naming *m, struct kp_span mod, struct kp_span fun,
 	struct kp_mfa f = { mod_text, fun_text, arity };
 	const struct kp_conf *conf = m->limit->conf;
 
-	guest_copy_text(mod, mod_text, sizeof(mod_text));
-	guest_copy_text(fun, fun_text, sizeof(fun_text));
+	injected_copy_text(mod, mod_text, sizeof(mod_text));
+	injected_copy_text(fun, fun_text, sizeof(fun_text));
 	if (conf == NULL || !kp_spec_names(conf, &f))
 		return;
 	m->n++;
@@ -110,13 +110,13 @@ put_specs(struct kp_buf *b, const void *ctx)
 
 /* {kprof_marked, Entries, Marks, Inside} */
 static enum kp_err
-await_marked(struct guest *g, struct kp_term *r)
+await_marked(struct injected *g, struct kp_term *r)
 {
-	enum kp_err e = guest_command(g, "marked");
+	enum kp_err e = injected_command(g, "marked");
 
 	do {
 		if (e == KP_OK)
-			e = guest_next(g, kp_mono_now() + TRACER_READ_LIMIT,
+			e = injected_next(g, kp_mono_now() + TRACER_READ_LIMIT,
 			    r);
 		if (e != KP_OK)
 			return e;
@@ -127,7 +127,7 @@ await_marked(struct guest *g, struct kp_term *r)
 
 /* Tells which calls say what the identity of a request is. */
 enum kp_err
-tracer_mark(struct guest *g, const struct tracer_limit *l,
+tracer_mark(struct injected *g, const struct tracer_limit *l,
     struct kp_call_names *names, char *why, size_t n)
 {
 	struct naming m = { .limit = l, .names = names, .params = { .one_in = 1,
@@ -149,10 +149,10 @@ tracer_mark(struct guest *g, const struct tracer_limit *l,
 		    "a function that is there", g->target);
 		e = KP_ENOENT;
 	} else if (e == KP_OK && m.n > 0) {
-		e = guest_send(g, put_specs, &m);
+		e = injected_send(g, put_specs, &m);
 	}
 	if (e != KP_OK && e != KP_END && e != KP_ENOENT)
-		guest_broken(g, e, why, n);
+		injected_broken(g, e, why, n);
 	kp_buf_free(&m.specs);
 	return e;
 }
@@ -175,7 +175,7 @@ put_answer(struct kp_buf *b, const void *ctx)
 
 /* {kprof_identity, Id, Term} */
 enum kp_err
-tracer_read_identity(struct guest *g, const struct tracer_limit *l,
+tracer_read_identity(struct injected *g, const struct tracer_limit *l,
     struct kp_term *r)
 {
 	struct answer a = { .id = kp_term_int(r) };
@@ -185,7 +185,7 @@ tracer_read_identity(struct guest *g, const struct tracer_limit *l,
 		return KP_OK;
 	a.wanted = l->is_wanted(l->ctx, term);
 	/* A connection that is over is seen with the next message. */
-	guest_send(g, put_answer, &a);
+	injected_send(g, put_answer, &a);
 	return KP_OK;
 }
 

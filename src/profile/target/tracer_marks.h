@@ -10,10 +10,10 @@
 #define TRACER_READ_LIMIT (60 * KP_NS_PER_S)	/* without a word from the node */
 
 /* Before it traces: which calls say what the identity of a request is. */
-enum kp_err tracer_mark(struct guest *g, const struct tracer_limit *l,
+enum kp_err tracer_mark(struct injected *g, const struct tracer_limit *l,
     struct kp_call_names *names, char *why, size_t n);
 /* Its messages, past their tag; what l's functions return. */
-enum kp_err tracer_read_identity(struct guest *g, const struct tracer_limit *l,
+enum kp_err tracer_read_identity(struct injected *g, const struct tracer_limit *l,
     struct kp_term *r);
 enum kp_err tracer_read_wanted(const struct tracer_limit *l,
     struct kp_term *r);

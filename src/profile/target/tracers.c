@@ -16,13 +16,13 @@ struct one {
 	struct tracers *all;
 	struct tracer *t;
 	uint32_t node;
-	struct guest_hello hello;
+	struct injected_hello hello;
 	struct tracer_end end;
 	struct tracer_news news;
 	bool over;			/* nothing comes any more */
 	kp_mono_ns heard;
 	struct kp_offset before, after;	/* of its clock, to ours */
-	struct numbers_node numbers;
+	struct request_ids_node numbers;
 };
 
 struct tracers {
@@ -31,7 +31,7 @@ struct tracers {
 	struct kp_call_names *names;
 	int wake;
 	const struct tracers_sink *sink;	/* while something is taken */
-	struct numbers numbers;
+	struct request_ids numbers;
 	kp_mono_ns enough_at;		/* INT64_MAX: not yet */
 	kp_mono_ns gone_at;
 	bool tracing;			/* that was said */
@@ -45,11 +45,11 @@ on_label(void *ctx, uint32_t n, int64_t label)
 {
 	struct one *o = ctx;
 	struct tracers *ts = o->all;
-	uint32_t same = numbers_label(&ts->numbers, &o->numbers, n, label);
+	uint32_t same = request_ids_label(&ts->numbers, &o->numbers, n, label);
 
 	if (same > 0)
 		ts->sink->same(ts->sink->ctx, same,
-		    numbers_of(&o->numbers, n));
+		    request_ids_of(&o->numbers, n));
 }
 
 static void
@@ -57,9 +57,9 @@ on_begins(void *ctx, uint32_t n)
 {
 	struct one *o = ctx;
 	struct tracers *ts = o->all;
-	uint32_t request = numbers_of(&o->numbers, n);
+	uint32_t request = request_ids_of(&o->numbers, n);
 
-	if (!numbers_begins(&ts->numbers, request))
+	if (!request_ids_begins(&ts->numbers, request))
 		return;
 	ts->sink->begun(ts->sink->ctx, request, o->node);
 	for (uint32_t i = 0; i < ts->n &&
@@ -74,15 +74,15 @@ on_ends(void *ctx, uint32_t n)
 {
 	struct one *o = ctx;
 	struct tracers *ts = o->all;
-	uint32_t request = numbers_of(&o->numbers, n), at = 0;
+	uint32_t request = request_ids_of(&o->numbers, n), at = 0;
 	int64_t label;
 
-	if (!numbers_ends(&ts->numbers, request))
+	if (!request_ids_ends(&ts->numbers, request))
 		return;
 	if (ts->numbers.ended == ts->numbers.asked &&
 	    ts->enough_at == INT64_MAX)
 		ts->enough_at = kp_mono_now() + LATE;
-	while (numbers_next_label(&ts->numbers, request, &at, &label))
+	while (request_ids_next_label(&ts->numbers, request, &at, &label))
 		for (uint32_t j = 0; j < ts->n; j++)
 			if (j != o->node && !ts->v[j].over)
 				tracer_request_ended(ts->v[j].t, label);
@@ -102,9 +102,9 @@ on_event(void *ctx, const struct kp_call_event *was)
 	if (o->all->n == 1)
 		return sink->event(sink->ctx, was);
 	if (ev.kind == KP_CALL_REQUEST && ev.other > 0)
-		said = (ev.other = numbers_of(&o->numbers, ev.other)) > 0;
+		said = (ev.other = request_ids_of(&o->numbers, ev.other)) > 0;
 	else if (ev.kind == KP_CALL_SEND || ev.kind == KP_CALL_RECEIVE)
-		said = (ev.request = numbers_of(&o->numbers,
+		said = (ev.request = request_ids_of(&o->numbers,
 		    ev.request)) > 0;
 	if (!said) {
 		o->end.lost++;
@@ -230,7 +230,7 @@ check_absent(const struct tracers *ts, const struct tracer_opts *o, char *why,
 
 	for (i = o->nentries > 0 ? 0 : 1; i <= o->g.npatterns; i++) {
 		for (j = 0; j < ts->n; j++)
-			if (!guest_is_absent(&ts->v[j].hello, i))
+			if (!injected_is_absent(&ts->v[j].hello, i))
 				break;
 		if (j < ts->n)
 			continue;
@@ -279,7 +279,7 @@ tracers_start(struct tracers **out, const struct tracer_opts *o,
 	return KP_OK;
 }
 
-const struct guest_hello *
+const struct injected_hello *
 tracers_hello(const struct tracers *ts, uint32_t i)
 {
 	return &ts->v[i].hello;
@@ -474,7 +474,7 @@ tracers_stop(struct tracers *ts)
 		return;
 	tracers_leave(ts);
 	for (uint32_t i = 0; i < ts->n; i++)
-		numbers_node_free(&ts->v[i].numbers);
-	numbers_free(&ts->numbers);
+		request_ids_node_free(&ts->v[i].numbers);
+	request_ids_free(&ts->numbers);
 	free(ts);
 }

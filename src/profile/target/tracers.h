@@ -34,7 +34,7 @@ enum kp_err tracers_start(struct tracers **ts, const struct tracer_opts *o,
     const char *const *targets, uint32_t n, struct kp_call_names *names,
     char *why, size_t whylen);
 /* What node i said of itself when it was started. */
-const struct guest_hello *tracers_hello(const struct tracers *ts, uint32_t i);
+const struct injected_hello *tracers_hello(const struct tracers *ts, uint32_t i);
 /* When this returns KP_OK all of them trace; else `why` says what is wrong. */
 enum kp_err tracers_go(struct tracers *ts, char *why, size_t whylen);
 /*

@@ -10,7 +10,7 @@
 #define TIME_MAX (KP_CALLS_TIME_MAX - (INT64_C(1) << 32))
 
 void
-ties_free(struct ties *t)
+constraints_free(struct constraints *t)
 {
 	free(t->v);
 	free(t->requests);
@@ -19,7 +19,7 @@ ties_free(struct ties *t)
 /* ---- while it is read ---- */
 
 static struct tied_request *
-request_of(struct ties *t, uint32_t request)
+request_of(struct constraints *t, uint32_t request)
 {
 	uint32_t want = t->nrequests > 0 ? t->nrequests : 64;
 	struct tied_request *v;
@@ -40,7 +40,7 @@ request_of(struct ties *t, uint32_t request)
 }
 
 void
-ties_begun(struct ties *t, uint32_t request, uint32_t node)
+constraints_begun(struct constraints *t, uint32_t request, uint32_t node)
 {
 	struct tied_request *r = request_of(t, request);
 
@@ -51,7 +51,7 @@ ties_begun(struct ties *t, uint32_t request, uint32_t node)
 }
 
 uint32_t
-ties_root(const struct ties *t, uint32_t request)
+constraints_root(const struct constraints *t, uint32_t request)
 {
 	while (request < t->nrequests && t->requests[request].same > 0)
 		request = t->requests[request].same;
@@ -60,7 +60,7 @@ ties_root(const struct ties *t, uint32_t request)
 
 /* The same, and the way there is half as long from now on. */
 static uint32_t
-root_of(struct ties *t, uint32_t request)
+root_of(struct constraints *t, uint32_t request)
 {
 	struct tied_request *v = t->requests;
 
@@ -74,7 +74,7 @@ root_of(struct ties *t, uint32_t request)
 
 /* Of a ring that somebody made up one stays itself. */
 void
-ties_same(struct ties *t, uint32_t request, uint32_t as)
+constraints_same(struct constraints *t, uint32_t request, uint32_t as)
 {
 	uint32_t a = root_of(t, request), b = root_of(t, as);
 	struct tied_request *r = request_of(t, a > b ? a : b);
@@ -84,7 +84,7 @@ ties_same(struct ties *t, uint32_t request, uint32_t as)
 }
 
 static bool
-may_tie(const struct ties *t, const struct kp_call_event *ev)
+may_tie(const struct constraints *t, const struct kp_call_event *ev)
 {
 	switch (ev->kind) {
 	case KP_CALL_SEND:
@@ -100,10 +100,10 @@ may_tie(const struct ties *t, const struct kp_call_event *ev)
 }
 
 void
-ties_add(struct ties *t, const struct kp_call_event *ev, uint64_t seq)
+constraints_add(struct constraints *t, const struct kp_call_event *ev, uint64_t seq)
 {
 	uint32_t want = t->room > 0 ? t->room * 2 : 256;
-	struct tie *v;
+	struct constraint *v;
 
 	if (ev->kind == KP_CALL_REQUEST && ev->other > 0)
 		request_of(t, ev->other);
@@ -120,7 +120,7 @@ ties_add(struct ties *t, const struct kp_call_event *ev, uint64_t seq)
 		t->v = v;
 		t->room = want;
 	}
-	t->v[t->n++] = (struct tie){ .seq = seq, .ts = ev->ts,
+	t->v[t->n++] = (struct constraint){ .seq = seq, .ts = ev->ts,
 		.node = kp_call_proc(t->names, ev->proc)->node,
 		.kind = ev->kind, .serial = ev->serial, .cause = TIE_NONE,
 		.request = ev->kind == KP_CALL_REQUEST ? ev->other :
@@ -133,7 +133,7 @@ ties_add(struct ties *t, const struct kp_call_event *ev, uint64_t seq)
 static int
 tie_order(const void *a, const void *b)
 {
-	const struct tie *x = a, *y = b;
+	const struct constraint *x = a, *y = b;
 
 	if (x->node != y->node)
 		return (x->node > y->node) - (x->node < y->node);
@@ -141,14 +141,14 @@ tie_order(const void *a, const void *b)
 }
 
 static uint64_t
-message_key(const struct tie *v)
+message_key(const struct constraint *v)
 {
 	return ((uint64_t)v->request << 40 | (uint64_t)v->from << 20 |
 	    (v->serial & 0xfffff)) + 1;
 }
 
 static void
-remember(struct ties *t, struct map *m, uint64_t key, uint64_t val)
+remember(struct constraints *t, struct map *m, uint64_t key, uint64_t val)
 {
 	if (!map_put(m, key, val))
 		t->err = KP_ENOMEM;
@@ -156,7 +156,7 @@ remember(struct ties *t, struct map *m, uint64_t key, uint64_t val)
 
 /* Two of one name say nothing. */
 static void
-find_senders(struct ties *t, struct map *sends)
+find_senders(struct constraints *t, struct map *sends)
 {
 	uint64_t *known;
 
@@ -173,10 +173,10 @@ find_senders(struct ties *t, struct map *sends)
 
 /* Who worked for a request first, on the node where it began. */
 static void
-find_first(struct ties *t, struct map *firsts)
+find_first(struct constraints *t, struct map *firsts)
 {
 	struct tied_request *r;
-	const struct tie *v;
+	const struct constraint *v;
 
 	for (uint32_t i = 0; i < t->n; i++) {
 		v = &t->v[i];
@@ -191,11 +191,11 @@ find_first(struct ties *t, struct map *firsts)
 }
 
 static void
-find_causes(struct ties *t)
+find_causes(struct constraints *t)
 {
 	struct map sends = { 0 }, firsts = { 0 };
 	uint64_t *cause;
-	struct tie *v;
+	struct constraint *v;
 
 	find_senders(t, &sends);
 	find_first(t, &firsts);
@@ -218,7 +218,7 @@ find_causes(struct ties *t)
 
 /* Leaves those that are tied. */
 static void
-drop_loose(struct ties *t)
+drop_loose(struct constraints *t)
 {
 	uint32_t n = 0, *moved = calloc(t->n + 1, sizeof(*moved));
 
@@ -243,7 +243,7 @@ drop_loose(struct ties *t)
 /* ---- clocks ---- */
 
 kp_target_ns
-ties_time(const struct ties *t, uint32_t node, kp_target_ns ts)
+constraints_time(const struct constraints *t, uint32_t node, kp_target_ns ts)
 {
 	ts += kp_call_node(t->names, node)->offset + t->shifts[node];
 	return ts > TIME_MAX ? TIME_MAX : ts < -TIME_MAX ? -TIME_MAX : ts;
@@ -257,7 +257,7 @@ least(kp_dur_ns a, kp_dur_ns b)
 
 /* So much is missing: the later is moved, or else the earlier, if it may be. */
 static void
-move_apart(struct ties *t, uint32_t earlier, uint32_t later, kp_dur_ns by)
+move_apart(struct constraints *t, uint32_t earlier, uint32_t later, kp_dur_ns by)
 {
 	kp_dur_ns *e = &t->shifts[earlier], *l = &t->shifts[later], may;
 
@@ -273,12 +273,12 @@ move_apart(struct ties *t, uint32_t earlier, uint32_t later, kp_dur_ns by)
  * and it ends somewhere.
  */
 static void
-find_shifts(struct ties *t)
+find_shifts(struct constraints *t)
 {
 	static const kp_dur_ns none = INT64_MIN;
 	uint32_t nodes = kp_call_nodes(t->names);
 	kp_dur_ns *most = malloc((size_t)nodes * nodes * sizeof(*most)), by;
-	const struct tie *v, *c;
+	const struct constraint *v, *c;
 
 	if (most == NULL) {
 		t->err = KP_ENOMEM;
@@ -291,8 +291,8 @@ find_shifts(struct ties *t)
 		if (v->cause == TIE_NONE)
 			continue;
 		c = &t->v[v->cause];
-		by = ties_time(t, c->node, c->ts) + 1 -
-		    ties_time(t, v->node, v->ts);
+		by = constraints_time(t, c->node, c->ts) + 1 -
+		    constraints_time(t, v->node, v->ts);
 		if (by > most[c->node * nodes + v->node])
 			most[c->node * nodes + v->node] = by;
 	}
@@ -307,16 +307,16 @@ find_shifts(struct ties *t)
 }
 
 void
-ties_settle(struct ties *t)
+constraints_settle(struct constraints *t)
 {
 	for (uint32_t i = 0; i < t->nrequests; i++)
 		if (t->requests[i].same > 0)
 			t->requests[i].same = root_of(t, i);
 	for (uint32_t i = 0; i < t->n; i++)
-		t->v[i].request = ties_root(t, t->v[i].request);
+		t->v[i].request = constraints_root(t, t->v[i].request);
 	for (uint32_t i = 0; i < t->nrequests; i++)
 		if (t->requests[i].begun)
-			ties_begun(t, ties_root(t, i), t->requests[i].node);
+			constraints_begun(t, constraints_root(t, i), t->requests[i].node);
 	if (t->n > 0)
 		qsort(t->v, t->n, sizeof(*t->v), tie_order);
 	find_causes(t);
@@ -327,7 +327,7 @@ ties_settle(struct ties *t)
 }
 
 void
-ties_of(const struct ties *t, uint32_t node, uint32_t *first, uint32_t *end)
+constraints_of(const struct constraints *t, uint32_t node, uint32_t *first, uint32_t *end)
 {
 	uint32_t i = 0;
 
@@ -356,7 +356,7 @@ begun_order(const void *a, const void *b)
 }
 
 uint32_t *
-ties_numbers(const struct ties *t, uint32_t *n)
+constraints_numbers(const struct constraints *t, uint32_t *n)
 {
 	uint32_t *numbers = calloc((size_t)t->nrequests + 1, sizeof(*numbers));
 	struct begun *v = malloc(((size_t)t->nrequests + 1) * sizeof(*v));
@@ -368,7 +368,7 @@ ties_numbers(const struct ties *t, uint32_t *n)
 		r = &t->requests[i];
 		if (r->begun && r->seen && r->same == 0)
 			v[begun++] = (struct begun){ i,
-				ties_time(t, r->node, r->at) };
+				constraints_time(t, r->node, r->at) };
 	}
 	if (begun > 0)
 		qsort(v, begun, sizeof(*v), begun_order);

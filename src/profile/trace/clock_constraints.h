@@ -10,7 +10,7 @@
 #define TIE_NONE UINT32_MAX
 
 /* An event that is a cause or has one, in the order of the file by node. */
-struct tie {
+struct constraint {
 	uint64_t seq;		/* of all events, from 0 on */
 	kp_target_ns ts;	/* by its node's clock */
 	uint32_t node;
@@ -30,9 +30,9 @@ struct tied_request {
 };
 
 /* Zeroed but for the names is empty. */
-struct ties {
+struct constraints {
 	const struct kp_call_names *names;
-	struct tie *v;
+	struct constraint *v;
 	uint32_t n, room;
 	struct tied_request *requests;
 	uint32_t nrequests;
@@ -40,21 +40,21 @@ struct ties {
 	enum kp_err err;	/* KP_ENOMEM sticks */
 };
 
-void ties_free(struct ties *t);
-void ties_begun(struct ties *t, uint32_t request, uint32_t node);
-void ties_same(struct ties *t, uint32_t request, uint32_t as);
-void ties_add(struct ties *t, const struct kp_call_event *ev, uint64_t seq);
+void constraints_free(struct constraints *t);
+void constraints_begun(struct constraints *t, uint32_t request, uint32_t node);
+void constraints_same(struct constraints *t, uint32_t request, uint32_t as);
+void constraints_add(struct constraints *t, const struct kp_call_event *ev, uint64_t seq);
 /* When all was added: finds causes, and what to move the nodes by. */
-void ties_settle(struct ties *t);
+void constraints_settle(struct constraints *t);
 
 /* From then on: */
-uint32_t ties_root(const struct ties *t, uint32_t request);
+uint32_t constraints_root(const struct constraints *t, uint32_t request);
 /* By the clock of node 0, moved. */
-kp_target_ns ties_time(const struct ties *t, uint32_t node, kp_target_ns ts);
+kp_target_ns constraints_time(const struct constraints *t, uint32_t node, kp_target_ns ts);
 /* From *first up to *end are a node's. */
-void ties_of(const struct ties *t, uint32_t node, uint32_t *first,
+void constraints_of(const struct constraints *t, uint32_t node, uint32_t *first,
     uint32_t *end);
 /* To be freed: of each request in the file, its number, or 0. */
-uint32_t *ties_numbers(const struct ties *t, uint32_t *n);
+uint32_t *constraints_numbers(const struct constraints *t, uint32_t *n);
 
 #endif

@@ -21,7 +21,7 @@ struct rec {
 	enum kp_call_kind kind;
 };
 
-struct kp_way_state {
+struct kp_critical_path_state {
 	struct rec *recs;
 	uint32_t nrecs;
 	struct map requests;	/* number -> request */
@@ -44,10 +44,10 @@ message_key(uint32_t request, uint32_t from, uint32_t serial)
 	return key2((uint64_t)request << 20 | from, serial & 0xfffff);
 }
 
-struct kp_way *
-kp_way_new(void)
+struct kp_critical_path *
+kp_critical_path_new(void)
 {
-	struct kp_way *w = calloc(1, sizeof(*w));
+	struct kp_critical_path *w = calloc(1, sizeof(*w));
 
 	if (w != NULL)
 		w->state = calloc(1, sizeof(*w->state));
@@ -59,7 +59,7 @@ kp_way_new(void)
 }
 
 void
-kp_way_free(struct kp_way *w)
+kp_critical_path_free(struct kp_critical_path *w)
 {
 	if (w == NULL)
 		return;
@@ -76,7 +76,7 @@ kp_way_free(struct kp_way *w)
 
 /* Doubles at powers of two; NULL at the limit, or without memory. */
 static void *
-with_room(struct kp_way *w, void *vec, uint32_t n, size_t size)
+with_room(struct kp_critical_path *w, void *vec, uint32_t n, size_t size)
 {
 	void *bigger;
 
@@ -93,7 +93,7 @@ with_room(struct kp_way *w, void *vec, uint32_t n, size_t size)
 }
 
 static void
-remember(struct kp_way *w, struct map *m, uint64_t key, uint64_t val)
+remember(struct kp_critical_path *w, struct map *m, uint64_t key, uint64_t val)
 {
 	if (!map_put(m, key, val))
 		w->state->err = KP_ENOMEM;
@@ -102,9 +102,9 @@ remember(struct kp_way *w, struct map *m, uint64_t key, uint64_t val)
 /* ---- while it is read ---- */
 
 static void
-rec_add(struct kp_way *w, const struct kp_call_event *ev)
+rec_add(struct kp_critical_path *w, const struct kp_call_event *ev)
 {
-	struct kp_way_state *t = w->state;
+	struct kp_critical_path_state *t = w->state;
 	struct rec *v = with_room(w, t->recs, t->nrecs, sizeof(*v));
 
 	if (v == NULL)
@@ -119,10 +119,10 @@ rec_add(struct kp_way *w, const struct kp_call_event *ev)
 
 /* The first process that is met in a request has begun it. */
 static void
-request_add(struct kp_way *w, const struct kp_call_event *ev)
+request_add(struct kp_critical_path *w, const struct kp_call_event *ev)
 {
-	struct kp_way_state *t = w->state;
-	struct kp_way_request *v;
+	struct kp_critical_path_state *t = w->state;
+	struct kp_critical_path_request *v;
 
 	if (ev->other == 0 || map_get(&t->requests, ev->other) != NULL)
 		return;
@@ -130,7 +130,7 @@ request_add(struct kp_way *w, const struct kp_call_event *ev)
 	if (v == NULL)
 		return;
 	w->requests = v;
-	v[w->nrequests] = (struct kp_way_request){ .number = ev->other,
+	v[w->nrequests] = (struct kp_critical_path_request){ .number = ev->other,
 		.proc = ev->proc, .begin = ev->ts, .end = ev->ts };
 	remember(w, &t->requests, ev->other, w->nrequests);
 	remember(w, &t->open, (uint64_t)ev->proc + 1, w->nrequests);
@@ -139,10 +139,10 @@ request_add(struct kp_way *w, const struct kp_call_event *ev)
 
 /* Has the call returned that a request began with? */
 static void
-follow(struct kp_way *w, const struct kp_call_event *ev)
+follow(struct kp_critical_path *w, const struct kp_call_event *ev)
 {
 	uint64_t *open = map_get(&w->state->open, (uint64_t)ev->proc + 1);
-	struct kp_way_request *r;
+	struct kp_critical_path_request *r;
 
 	if (open == NULL)
 		return;
@@ -162,7 +162,7 @@ follow(struct kp_way *w, const struct kp_call_event *ev)
 }
 
 enum kp_err
-kp_way_add(struct kp_way *w, const struct kp_call_event *ev)
+kp_critical_path_add(struct kp_critical_path *w, const struct kp_call_event *ev)
 {
 	if (w->state->err != KP_OK)
 		return w->state->err;
@@ -185,20 +185,20 @@ kp_way_add(struct kp_way *w, const struct kp_call_event *ev)
 	return w->state->err;
 }
 
-static struct kp_way_work *
-work_of(struct kp_way *w, uint32_t request, uint32_t proc, kp_target_ns ts)
+static struct kp_critical_path_work *
+work_of(struct kp_critical_path *w, uint32_t request, uint32_t proc, kp_target_ns ts)
 {
-	struct kp_way_state *t = w->state;
+	struct kp_critical_path_state *t = w->state;
 	uint64_t key = key2(request, proc);
 	uint64_t *known = map_get(&t->works, key);
-	struct kp_way_work *v = w->works;
+	struct kp_critical_path_work *v = w->works;
 
 	if (known == NULL) {
 		v = with_room(w, w->works, w->nworks, sizeof(*v));
 		if (v == NULL)
 			return NULL;
 		w->works = v;
-		v[w->nworks] = (struct kp_way_work){ .request = request,
+		v[w->nworks] = (struct kp_critical_path_work){ .request = request,
 			.proc = proc, .by = KP_WAY_NONE, .first = ts };
 		remember(w, &t->works, key, w->nworks);
 		return &v[w->nworks++];
@@ -209,10 +209,10 @@ work_of(struct kp_way *w, uint32_t request, uint32_t proc, kp_target_ns ts)
 }
 
 void
-kp_way_spent(struct kp_way *w, uint32_t request, uint32_t proc,
-    enum kp_way_part part, kp_target_ns from, kp_target_ns to)
+kp_critical_path_spent(struct kp_critical_path *w, uint32_t request, uint32_t proc,
+    enum kp_critical_path_part part, kp_target_ns from, kp_target_ns to)
 {
-	struct kp_way_work *k = request > 0 ?
+	struct kp_critical_path_work *k = request > 0 ?
 	    work_of(w, request, proc, from) : NULL;
 
 	if (k != NULL)
@@ -236,7 +236,7 @@ rec_order(const void *a, const void *b)
 static int
 work_order(const void *a, const void *b)
 {
-	const struct kp_way_work *x = a, *y = b;
+	const struct kp_critical_path_work *x = a, *y = b;
 
 	if (x->request != y->request)
 		return (x->request > y->request) - (x->request < y->request);
@@ -247,9 +247,9 @@ work_order(const void *a, const void *b)
 
 /* NULL: it was not seen, or is of another message of that number. */
 static const struct rec *
-sent(const struct kp_way *w, const struct rec *r)
+sent(const struct kp_critical_path *w, const struct rec *r)
 {
-	const struct kp_way_state *t = w->state;
+	const struct kp_critical_path_state *t = w->state;
 	uint64_t *i = map_get(&t->sends, message_key(r->request, r->other,
 	    r->serial));
 	const struct rec *s = i != NULL ? &t->recs[*i] : NULL;
@@ -259,10 +259,10 @@ sent(const struct kp_way *w, const struct rec *r)
 }
 
 static void
-took(struct kp_way *w, const struct rec *r)
+took(struct kp_critical_path *w, const struct rec *r)
 {
 	const struct rec *s = sent(w, r);
-	struct kp_way_work *k = work_of(w, r->request, r->proc, r->ts);
+	struct kp_critical_path_work *k = work_of(w, r->request, r->proc, r->ts);
 
 	if (k == NULL)
 		return;
@@ -275,9 +275,9 @@ took(struct kp_way *w, const struct rec *r)
 }
 
 enum kp_err
-kp_way_end(struct kp_way *w)
+kp_critical_path_end(struct kp_critical_path *w)
 {
-	struct kp_way_state *t = w->state;
+	struct kp_critical_path_state *t = w->state;
 	const struct rec *r;
 
 	if (t->nrecs > 0)
@@ -300,15 +300,15 @@ kp_way_end(struct kp_way *w)
 /* ---- the critical path ---- */
 
 struct walk {
-	const struct kp_way *w;
-	const struct kp_way_request *r;
-	struct kp_way_step *steps;	/* the last first */
+	const struct kp_critical_path *w;
+	const struct kp_critical_path_request *r;
+	struct kp_critical_path_step *steps;	/* the last first */
 	uint32_t n, looks;
 };
 
 /* How many records there are before those of proc that are later than ts. */
 static uint32_t
-up_to(const struct kp_way_state *t, uint32_t proc, kp_target_ns ts)
+up_to(const struct kp_critical_path_state *t, uint32_t proc, kp_target_ns ts)
 {
 	uint32_t low = 0, high = t->nrecs, mid;
 
@@ -327,7 +327,7 @@ up_to(const struct kp_way_state *t, uint32_t proc, kp_target_ns ts)
 static bool
 was_busy(struct walk *k, uint32_t proc, kp_target_ns ts)
 {
-	const struct kp_way_state *t = k->w->state;
+	const struct kp_critical_path_state *t = k->w->state;
 	bool runs = proc == k->r->proc;
 	const struct rec *e;
 
@@ -348,7 +348,7 @@ was_busy(struct walk *k, uint32_t proc, kp_target_ns ts)
 static const struct rec *
 waited_for(struct walk *k, uint32_t proc, kp_target_ns ts)
 {
-	const struct kp_way_state *t = k->w->state;
+	const struct kp_critical_path_state *t = k->w->state;
 	const struct rec *e, *s;
 
 	for (uint32_t i = up_to(t, proc, ts); i-- > 0; k->looks++) {
@@ -368,7 +368,7 @@ waited_for(struct walk *k, uint32_t proc, kp_target_ns ts)
 }
 
 static void
-step_add(struct walk *k, const struct kp_way_step *step)
+step_add(struct walk *k, const struct kp_critical_path_step *step)
 {
 	if (k->n < KP_WAY_STEPS_MAX && step->to > step->from)
 		k->steps[k->n++] = *step;
@@ -378,10 +378,10 @@ step_add(struct walk *k, const struct kp_way_step *step)
 static void
 step_within(struct walk *k, uint32_t proc, kp_target_ns from, kp_target_ns to)
 {
-	const struct kp_way_state *t = k->w->state;
-	struct kp_way_step step = { .proc = proc, .from = from, .to = to };
+	const struct kp_critical_path_state *t = k->w->state;
+	struct kp_critical_path_step step = { .proc = proc, .from = from, .to = to };
 	uint32_t end = up_to(t, proc, to);
-	enum kp_way_part part = KP_WAY_OWN;
+	enum kp_critical_path_part part = KP_WAY_OWN;
 	kp_target_ns at = from;
 
 	for (uint32_t i = up_to(t, proc, from); i < end; i++) {
@@ -405,7 +405,7 @@ walk_back(struct walk *k)
 	uint32_t proc = k->r->proc;
 	kp_target_ns at = k->r->end;
 	const struct rec *e, *s;
-	struct kp_way_step wait;
+	struct kp_critical_path_step wait;
 
 	while (k->n < KP_WAY_STEPS_MAX && k->looks < LOOKS_MAX) {
 		e = waited_for(k, proc, at);
@@ -413,7 +413,7 @@ walk_back(struct walk *k)
 			break;
 		step_within(k, proc, e->ts, at);
 		s = sent(k->w, e);
-		wait = (struct kp_way_step){ .proc = proc, .from = s->ts,
+		wait = (struct kp_critical_path_step){ .proc = proc, .from = s->ts,
 			.to = e->ts };
 		wait.parts[KP_WAY_MAILBOX] = e->ts - s->ts;
 		step_add(k, &wait);
@@ -426,11 +426,11 @@ walk_back(struct walk *k)
 }
 
 enum kp_err
-kp_way_steps(const struct kp_way *w, const struct kp_way_request *r,
-    struct kp_way_step **steps, uint32_t *n)
+kp_critical_path_steps(const struct kp_critical_path *w, const struct kp_critical_path_request *r,
+    struct kp_critical_path_step **steps, uint32_t *n)
 {
 	struct walk k = { .w = w, .r = r };
-	struct kp_way_step last;
+	struct kp_critical_path_step last;
 
 	*n = 0;
 	*steps = k.steps = calloc(KP_WAY_STEPS_MAX, sizeof(*k.steps));

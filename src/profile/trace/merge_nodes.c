@@ -23,7 +23,7 @@ struct cursor {
 
 struct kp_merge_state {
 	struct kp_call_names *names;
-	struct ties ties;
+	struct constraints ties;
 	struct cursor *cursors;	/* by node */
 	uint32_t ncursors;
 	uint32_t *numbers;	/* request in the file -> in order, or 0 */
@@ -38,7 +38,7 @@ on_begun(void *ctx, uint32_t request, uint32_t node)
 {
 	struct kp_merge_state *t = ctx;
 
-	ties_begun(&t->ties, request, node);
+	constraints_begun(&t->ties, request, node);
 }
 
 static void
@@ -46,7 +46,7 @@ on_same(void *ctx, uint32_t request, uint32_t as)
 {
 	struct kp_merge_state *t = ctx;
 
-	ties_same(&t->ties, request, as);
+	constraints_same(&t->ties, request, as);
 }
 
 static enum kp_err
@@ -65,7 +65,7 @@ read_once(struct kp_calls_merge *m, const void *p, size_t n,
 	while (e == KP_OK) {
 		e = kp_calls_read(&r, &ev);
 		if (e == KP_OK)
-			ties_add(&t->ties, &ev, seq++);
+			constraints_add(&t->ties, &ev, seq++);
 	}
 	m->info = r.info;
 	return e == KP_END ? t->ties.err : e;
@@ -92,13 +92,13 @@ keeps(struct kp_merge_state *t, struct kp_call_event *ev)
 
 	if (ev->kind == KP_CALL_SEND || ev->kind == KP_CALL_RECEIVE) {
 		ev->request = ev->request < t->nnumbers ?
-		    t->numbers[ties_root(&t->ties, ev->request)] : 0;
+		    t->numbers[constraints_root(&t->ties, ev->request)] : 0;
 		return ev->request > 0;
 	}
 	if (ev->kind != KP_CALL_REQUEST)
 		return was != 1;
 	n = ev->other < t->nnumbers ?
-	    t->numbers[ties_root(&t->ties, ev->other)] : 0;
+	    t->numbers[constraints_root(&t->ties, ev->other)] : 0;
 	*at = n + 1;
 	ev->other = n;
 	return n > 0 || was > 1;
@@ -113,14 +113,14 @@ cursor_next(struct kp_merge_state *t, struct cursor *c)
 		c->any = kp_calls_read(&c->r, &c->ev) == KP_OK;
 	while (c->any && (c->seq++, !is_of(t, &c->ev, node)));
 	if (c->any)
-		c->ev.ts = ties_time(&t->ties, node, c->ev.ts);
+		c->ev.ts = constraints_time(&t->ties, node, c->ev.ts);
 }
 
 /* Its tie, if this event has one: what went before has been passed. */
-static struct tie *
+static struct constraint *
 cursor_tie(struct kp_merge_state *t, struct cursor *c)
 {
-	struct tie *v = t->ties.v;
+	struct constraint *v = t->ties.v;
 
 	while (c->tie < c->ties_end && v[c->tie].seq < c->seq - 1)
 		c->tie++;
@@ -132,8 +132,8 @@ cursor_tie(struct kp_merge_state *t, struct cursor *c)
 static bool
 cursor_time(struct kp_merge_state *t, struct cursor *c, kp_target_ns *ts)
 {
-	const struct tie *tie = cursor_tie(t, c);
-	const struct tie *cause = tie != NULL && tie->cause != TIE_NONE ?
+	const struct constraint *tie = cursor_tie(t, c);
+	const struct constraint *cause = tie != NULL && tie->cause != TIE_NONE ?
 	    &t->ties.v[tie->cause] : NULL;
 
 	*ts = c->ev.ts > c->floor ? c->ev.ts : c->floor;
@@ -169,7 +169,7 @@ static void
 take(struct kp_calls_merge *m, struct cursor *c, kp_target_ns ts,
     struct kp_call_event *ev)
 {
-	struct tie *tie = cursor_tie(m->state, c);
+	struct constraint *tie = cursor_tie(m->state, c);
 	kp_dur_ns by = ts - c->ev.ts;
 
 	if (by > 0) {
@@ -195,13 +195,13 @@ cursors_make(struct kp_merge_state *t, const void *p, size_t n)
 	t->ncursors = kp_call_nodes(t->names);
 	t->cursors = calloc(t->ncursors, sizeof(*t->cursors));
 	t->at = calloc(kp_call_procs(t->names) + 1, sizeof(*t->at));
-	t->numbers = ties_numbers(&t->ties, &t->nnumbers);
+	t->numbers = constraints_numbers(&t->ties, &t->nnumbers);
 	if (t->cursors == NULL || t->at == NULL || t->numbers == NULL)
 		return false;
 	for (uint32_t i = 0; i < t->ncursors; i++) {
 		c = &t->cursors[i];
 		c->floor = -KP_CALLS_TIME_MAX + 1;
-		ties_of(&t->ties, i, &c->tie, &c->ties_end);
+		constraints_of(&t->ties, i, &c->tie, &c->ties_end);
 		if (kp_calls_read_again(&c->r, p, n, t->names) == KP_OK)
 			cursor_next(t, c);
 	}
@@ -222,7 +222,7 @@ kp_calls_merge_begin(struct kp_calls_merge *m, const void *p, size_t n,
 	t->ties.names = names;
 	e = read_once(m, p, n, names);
 	if (e == KP_OK && kp_calls_several(names)) {
-		ties_settle(&t->ties);
+		constraints_settle(&t->ties);
 		e = t->ties.err;
 		if (e == KP_OK && !cursors_make(t, p, n))
 			e = KP_ENOMEM;
@@ -265,7 +265,7 @@ kp_calls_merge_free(struct kp_calls_merge *m)
 	m->state = NULL;
 	if (t == NULL)
 		return;
-	ties_free(&t->ties);
+	constraints_free(&t->ties);
 	free(t->cursors);
 	free(t->numbers);
 	free(t->at);

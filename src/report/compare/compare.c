@@ -11,7 +11,7 @@
 #define TAIL_FEW 10.0		/* measured above a percentile */
 
 void
-versus_free(struct versus *v)
+compare_free(struct compare *v)
 {
 	if (v == NULL)
 		return;
@@ -60,23 +60,23 @@ partner(const struct report_row *row, const struct report_row **names,
 }
 
 static void
-pair_rows(struct versus *v, const struct report_row **now,
+pair_rows(struct compare *v, const struct report_row **now,
     const struct report_row **then)
 {
 	const struct report_row *row;
 
-	v->rows[v->nrows++] = (struct versus_row){ &v->now->rows[0],
+	v->rows[v->nrows++] = (struct compare_row){ &v->now->rows[0],
 		&v->then->rows[0] };
 	for (size_t i = 1; i < v->now->nrows; i++) {
 		row = &v->now->rows[i];
 		if (has_requests(row))
-			v->rows[v->nrows++] = (struct versus_row){ row,
+			v->rows[v->nrows++] = (struct compare_row){ row,
 				partner(row, then, v->then) };
 	}
 	for (size_t i = 1; i < v->then->nrows; i++) {
 		row = &v->then->rows[i];
 		if (has_requests(row) && partner(row, now, v->now) == NULL)
-			v->rows[v->nrows++] = (struct versus_row){ NULL, row };
+			v->rows[v->nrows++] = (struct compare_row){ NULL, row };
 	}
 }
 
@@ -91,25 +91,25 @@ tier_in(const struct report *r, const char *name)
 }
 
 static void
-pair_tiers(struct versus *v)
+pair_tiers(struct compare *v)
 {
-	v->tiers[v->ntiers++] = (struct versus_tier){ "_total", 0, 0 };
+	v->tiers[v->ntiers++] = (struct compare_tier){ "_total", 0, 0 };
 	for (size_t t = 0; t < v->now->ntiers; t++)
-		v->tiers[v->ntiers++] = (struct versus_tier){
+		v->tiers[v->ntiers++] = (struct compare_tier){
 			v->now->tiers[t], t + 1,
 			tier_in(v->then, v->now->tiers[t]) };
 	for (size_t t = 0; t < v->then->ntiers; t++) {
 		if (tier_in(v->now, v->then->tiers[t]) == NO_TIER)
-			v->tiers[v->ntiers++] = (struct versus_tier){
+			v->tiers[v->ntiers++] = (struct compare_tier){
 				v->then->tiers[t], NO_TIER, t + 1 };
 	}
 }
 
 enum kp_err
-versus_make(struct versus **out, const struct report *now,
+compare_make(struct compare **out, const struct report *now,
     const struct report *then)
 {
-	struct versus *v = calloc(1, sizeof(*v));
+	struct compare *v = calloc(1, sizeof(*v));
 	const struct report_row **a = by_name(now), **b = by_name(then);
 	enum kp_err err = KP_ENOMEM;
 
@@ -132,26 +132,26 @@ versus_make(struct versus **out, const struct report *now,
 	v = NULL;
 	err = KP_OK;
 out:
-	versus_free(v);
+	compare_free(v);
 	free(a);
 	free(b);
 	return err;
 }
 
 const char *
-versus_name(const struct versus_row *row)
+compare_name(const struct compare_row *row)
 {
 	return row->now != NULL ? row->now->identity : row->then->identity;
 }
 
 const char *
-versus_state(const struct versus_row *row)
+compare_state(const struct compare_row *row)
 {
 	return row->now == NULL ? "gone" : row->then == NULL ? "new" : "both";
 }
 
 double
-versus_change(const struct versus_figure *f)
+compare_change(const struct compare_figure *f)
 {
 	if (f->now < 0 || f->then < 0 || (f->then <= 0 && f->now > 0))
 		return (double)NAN;
@@ -160,7 +160,7 @@ versus_change(const struct versus_figure *f)
 
 /* Is there a difference, and chance could make it?  Errors are relative. */
 static bool
-by_chance(const struct versus_figure *f, double var_now, double var_then)
+by_chance(const struct compare_figure *f, double var_now, double var_then)
 {
 	double a = f->now * f->now * var_now;
 	double b = f->then * f->then * var_then;
@@ -217,14 +217,14 @@ measured(const struct report_row *row, size_t tier, enum report_what what)
 static bool
 few(double figure, uint64_t n)
 {
-	return figure >= 0 && n < VERSUS_FEW;
+	return figure >= 0 && n < COMPARE_FEW;
 }
 
-struct versus_figure
-versus_value(const struct versus *v, const struct versus_row *row,
-    const struct versus_tier *tier, enum report_what what)
+struct compare_figure
+compare_value(const struct compare *v, const struct compare_row *row,
+    const struct compare_tier *tier, enum report_what what)
 {
-	struct versus_figure f = { -1, -1, false };
+	struct compare_figure f = { -1, -1, false };
 
 	if (row->now != NULL && tier->now != NO_TIER)
 		f.now = report_value(row->now, tier->now, what);
@@ -239,10 +239,10 @@ versus_value(const struct versus *v, const struct versus_row *row,
 	return f;
 }
 
-struct versus_figure
-versus_requests(const struct versus_row *row)
+struct compare_figure
+versus_requests(const struct compare_row *row)
 {
-	struct versus_figure f = { -1, -1, false };
+	struct compare_figure f = { -1, -1, false };
 
 	if (row->now != NULL)
 		f.now = (double)row->now->cells[0].requests;
@@ -257,10 +257,10 @@ per_second(double n, kp_dur_ns covered)
 	return n < 0 || covered <= 0 ? -1 : n * 1e9 / (double)covered;
 }
 
-struct versus_figure
-versus_rate(const struct versus *v, const struct versus_row *row)
+struct compare_figure
+compare_rate(const struct compare *v, const struct compare_row *row)
 {
-	struct versus_figure f = versus_requests(row);
+	struct compare_figure f = versus_requests(row);
 	uint64_t now = measured(row->now, 0, REPORT_BUSY);
 	uint64_t then = measured(row->then, 0, REPORT_BUSY);
 
@@ -280,13 +280,13 @@ cell(const struct report_row *row, size_t tier)
 	return &row->cells[tier];
 }
 
-struct versus_figure
-versus_calls(const struct versus_row *row, const struct versus_tier *tier)
+struct compare_figure
+compare_calls(const struct compare_row *row, const struct compare_tier *tier)
 {
 	const struct report_cell *now = cell(row->now, tier->now);
 	const struct report_cell *then = cell(row->then, tier->then);
 
-	return (struct versus_figure){ now != NULL ? (double)now->calls : -1,
+	return (struct compare_figure){ now != NULL ? (double)now->calls : -1,
 		then != NULL ? (double)then->calls : -1, false };
 }
 
@@ -305,7 +305,7 @@ few_calls(const struct report_cell *c, int percentile)
 {
 	double n = c == NULL ? 0 : (double)c->sampled_requests;
 
-	return c != NULL && (n < VERSUS_FEW || (percentile > 0 &&
+	return c != NULL && (n < COMPARE_FEW || (percentile > 0 &&
 	    n * (100 - percentile) / 100 < TAIL_FEW));
 }
 
@@ -323,13 +323,13 @@ call_variance(const struct report_cell *c, int percentile)
 	return of > 0 ? error * error / (of * of) : 0;
 }
 
-struct versus_figure
-versus_call(const struct versus_row *row, const struct versus_tier *tier,
+struct compare_figure
+compare_call(const struct compare_row *row, const struct compare_tier *tier,
     int percentile)
 {
 	const struct report_cell *now = cell(row->now, tier->now);
 	const struct report_cell *then = cell(row->then, tier->then);
-	struct versus_figure f = { of_call(now, percentile),
+	struct compare_figure f = { of_call(now, percentile),
 		of_call(then, percentile), false };
 
 	f.uncertain = few_calls(now, percentile) ||
@@ -354,8 +354,8 @@ cost(const struct report_row *row, kp_dur_ns covered)
 static int
 change_cmp(const void *pa, const void *pb, void *ctx)
 {
-	const struct versus_row *a = pa, *b = pb;
-	const struct versus *v = ctx;
+	const struct compare_row *a = pa, *b = pb;
+	const struct compare *v = ctx;
 	double ca = cost(a->now, v->now->covered) -
 	    cost(a->then, v->then->covered);
 	double cb = cost(b->now, v->now->covered) -
@@ -363,11 +363,11 @@ change_cmp(const void *pa, const void *pb, void *ctx)
 
 	if (ca > cb || ca < cb)
 		return ca > cb ? -1 : 1;
-	return strcmp(versus_name(a), versus_name(b));
+	return strcmp(compare_name(a), compare_name(b));
 }
 
 void
-versus_sort_change(struct versus *v)
+compare_sort_change(struct compare *v)
 {
 	if (v->nrows > 2)
 		qsort_r(v->rows + 1, v->nrows - 1, sizeof(*v->rows),

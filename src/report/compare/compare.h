@@ -3,7 +3,7 @@
  * the change.
  *
  * A change is told only as far as it goes: it is uncertain where fewer than
- * VERSUS_FEW were measured on one side, or where it is within two standard
+ * COMPARE_FEW were measured on one side, or where it is within two standard
  * errors of the difference, which chance alone makes.  The error of a mean is
  * estimated as if requests were drawn one by one: from the spread of single
  * calls' times, and how many of the requests came through the tier.
@@ -17,29 +17,29 @@
 
 #include "report/report.h"
 
-#define VERSUS_FEW 30u		/* measured */
+#define COMPARE_FEW 30u		/* measured */
 
-struct versus;
+struct compare;
 
 /*
  * Both reports are borrowed, sorted already, and outlive it.  Identities come
  * in now's order, and behind them those that are gone, in then's.  On error
  * nothing is made.
  */
-enum kp_err versus_make(struct versus **out, const struct report *now,
+enum kp_err compare_make(struct compare **out, const struct report *now,
     const struct report *then);
-void versus_free(struct versus *v);
+void compare_free(struct compare *v);
 
 /* Those first that cost so much more than they did, by the second. */
-void versus_sort_change(struct versus *v);
+void compare_sort_change(struct compare *v);
 
-void versus_table(struct kp_buf *b, const struct versus *v,
+void compare_table(struct kp_buf *b, const struct compare *v,
     const struct report_opts *o);
 /* One line: both reports whole, and "changes". */
-void versus_json(struct kp_buf *b, const struct versus *v,
+void compare_json(struct kp_buf *b, const struct compare *v,
     enum report_what what);
 /* A line of names, and one for each figure of each identity. */
-void versus_csv(struct kp_buf *b, const struct versus *v,
+void compare_csv(struct kp_buf *b, const struct compare *v,
     enum report_what what);
 
 #endif

@@ -19,9 +19,9 @@ static const char *const names[] = {
 #define MEAN "mean_ms"
 
 static double
-percent(const struct versus_figure *f)
+percent(const struct compare_figure *f)
 {
-	return 100 * versus_change(f);
+	return 100 * compare_change(f);
 }
 
 static void
@@ -43,7 +43,7 @@ json_count(struct json *j, const char *key, double n)
 }
 
 static void
-json_rest(struct json *j, const struct versus_figure *f)
+json_rest(struct json *j, const struct compare_figure *f)
 {
 	json_change(j, "change_percent", percent(f));
 	json_bool(j, "uncertain", f->uncertain);
@@ -52,7 +52,7 @@ json_rest(struct json *j, const struct versus_figure *f)
 
 static void
 json_figure(struct json *j, const char *tier, const char *name,
-    const struct versus_figure *f, enum report_what what)
+    const struct compare_figure *f, enum report_what what)
 {
 	if (f->now < 0 && f->then < 0)
 		return;
@@ -65,14 +65,14 @@ json_figure(struct json *j, const char *tier, const char *name,
 }
 
 static void
-json_row(struct json *j, const struct versus *v, const struct versus_row *row,
+json_row(struct json *j, const struct compare *v, const struct compare_row *row,
     enum report_what what)
 {
-	struct versus_figure n = versus_requests(row), f = versus_rate(v, row);
+	struct compare_figure n = versus_requests(row), f = compare_rate(v, row);
 
 	json_object(j, NULL);
-	json_string(j, "identity", versus_name(row));
-	json_string(j, "state", versus_state(row));
+	json_string(j, "identity", compare_name(row));
+	json_string(j, "state", compare_state(row));
 	json_object(j, "requests");
 	json_count(j, "now", n.now);
 	json_count(j, "then", n.then);
@@ -80,12 +80,12 @@ json_row(struct json *j, const struct versus *v, const struct versus_row *row,
 	json_number(j, "then_per_s", f.then);
 	json_rest(j, &f);
 	json_array(j, "figures");
-	f = versus_call(row, &v->tiers[0], 0);
+	f = compare_call(row, &v->tiers[0], 0);
 	json_figure(j, "_total", MEAN, &f, REPORT_TOTAL);
-	f = versus_value(v, row, &v->tiers[0], REPORT_ASYNC);
+	f = compare_value(v, row, &v->tiers[0], REPORT_ASYNC);
 	json_figure(j, "_total", names[REPORT_ASYNC], &f, REPORT_ASYNC);
 	for (size_t t = 1; t < v->ntiers; t++) {
-		f = versus_value(v, row, &v->tiers[t], what);
+		f = compare_value(v, row, &v->tiers[t], what);
 		json_figure(j, v->tiers[t].name, names[what], &f, what);
 	}
 	json_end(j);
@@ -93,7 +93,7 @@ json_row(struct json *j, const struct versus *v, const struct versus_row *row,
 }
 
 void
-versus_json(struct kp_buf *b, const struct versus *v, enum report_what what)
+compare_json(struct kp_buf *b, const struct compare *v, enum report_what what)
 {
 	struct json j;
 
@@ -125,13 +125,13 @@ csv_side(struct kp_buf *b, double v, enum report_what what)
 }
 
 static void
-csv_line(struct kp_buf *b, const struct versus_row *row, const char *tier,
-    const char *name, const struct versus_figure *f, enum report_what what)
+csv_line(struct kp_buf *b, const struct compare_row *row, const char *tier,
+    const char *name, const struct compare_figure *f, enum report_what what)
 {
 	if (f->now < 0 && f->then < 0)
 		return;
-	report_csv_text(b, versus_name(row));
-	kp_buf_printf(b, ",%s,", versus_state(row));
+	report_csv_text(b, compare_name(row));
+	kp_buf_printf(b, ",%s,", compare_state(row));
 	report_csv_text(b, tier);
 	kp_buf_printf(b, ",%s", name);
 	csv_side(b, f->now, what);
@@ -141,24 +141,24 @@ csv_line(struct kp_buf *b, const struct versus_row *row, const char *tier,
 }
 
 void
-versus_csv(struct kp_buf *b, const struct versus *v, enum report_what what)
+compare_csv(struct kp_buf *b, const struct compare *v, enum report_what what)
 {
-	const struct versus_row *row;
-	struct versus_figure f;
+	const struct compare_row *row;
+	struct compare_figure f;
 
 	kp_buf_str(b, "identity,state,tier,figure,now,then,change_percent,"
 	    "uncertain\n");
 	for (size_t i = 0; i < v->nrows; i++) {
 		row = &v->rows[i];
-		f = versus_rate(v, row);
+		f = compare_rate(v, row);
 		csv_line(b, row, "_total", "requests_per_s", &f, REPORT_CALLS);
-		f = versus_call(row, &v->tiers[0], 0);
+		f = compare_call(row, &v->tiers[0], 0);
 		csv_line(b, row, "_total", MEAN, &f, REPORT_TOTAL);
-		f = versus_value(v, row, &v->tiers[0], REPORT_ASYNC);
+		f = compare_value(v, row, &v->tiers[0], REPORT_ASYNC);
 		csv_line(b, row, "_total", names[REPORT_ASYNC], &f,
 		    REPORT_ASYNC);
 		for (size_t t = 1; t < v->ntiers; t++) {
-			f = versus_value(v, row, &v->tiers[t], what);
+			f = compare_value(v, row, &v->tiers[t], what);
 			csv_line(b, row, v->tiers[t].name, names[what], &f,
 			    what);
 		}

@@ -11,7 +11,7 @@
 #define UNEQUAL 0.01		/* ranges that differ by more are said to */
 
 struct sheet {
-	const struct versus *v;
+	const struct compare *v;
 	struct grid g;
 	bool uncertain;		/* was any figure? */
 };
@@ -35,10 +35,10 @@ three_columns(struct sheet *s, const char *group)
 
 /* +11 %, new, gone; ~ before it where that is not sure. */
 static void
-put_change(struct sheet *s, const struct versus_figure *f)
+put_change(struct sheet *s, const struct compare_figure *f)
 {
 	char text[TEXT_MAX], marked[TEXT_MAX + 2];
-	double change = versus_change(f);
+	double change = compare_change(f);
 
 	if (f->now < 0 && f->then < 0) {
 		grid_cell(&s->g, "");
@@ -65,8 +65,8 @@ figure_text(char *buf, double v, enum report_what what)
 
 /* An identity that is only on one side says so once, by its requests. */
 static void
-put_three(struct sheet *s, const struct versus_row *row,
-    const struct versus_figure *f, enum report_what what)
+put_three(struct sheet *s, const struct compare_row *row,
+    const struct compare_figure *f, enum report_what what)
 {
 	char text[TEXT_MAX];
 
@@ -87,10 +87,10 @@ put_count(struct sheet *s, double n)
 }
 
 static void
-put_requests(struct sheet *s, const struct versus_row *row)
+put_requests(struct sheet *s, const struct compare_row *row)
 {
-	struct versus_figure n = versus_requests(row);
-	struct versus_figure rate = versus_rate(s->v, row);
+	struct compare_figure n = versus_requests(row);
+	struct compare_figure rate = compare_rate(s->v, row);
 
 	put_count(s, n.now);
 	put_count(s, n.then);
@@ -101,24 +101,24 @@ static const char *
 name_of(const struct sheet *s, size_t row)
 {
 	return row == 0 ? report_row_name(s->v->now, 0) :
-	    versus_name(&s->v->rows[row]);
+	    compare_name(&s->v->rows[row]);
 }
 
 static void
 put_row(struct sheet *s, size_t i, enum report_what what)
 {
-	const struct versus_row *row = &s->v->rows[i];
-	struct versus_figure f = versus_call(row, &s->v->tiers[0], 0);
+	const struct compare_row *row = &s->v->rows[i];
+	struct compare_figure f = compare_call(row, &s->v->tiers[0], 0);
 
 	grid_cell(&s->g, name_of(s, i));
 	put_requests(s, row);
 	put_three(s, row, &f, REPORT_TOTAL);
 	if (s->v->async) {
-		f = versus_value(s->v, row, &s->v->tiers[0], REPORT_ASYNC);
+		f = compare_value(s->v, row, &s->v->tiers[0], REPORT_ASYNC);
 		put_three(s, row, &f, REPORT_ASYNC);
 	}
 	for (size_t t = 1; t < s->v->ntiers; t++) {
-		f = versus_value(s->v, row, &s->v->tiers[t], what);
+		f = compare_value(s->v, row, &s->v->tiers[t], what);
 		put_three(s, row, &f, what);
 	}
 }
@@ -149,10 +149,10 @@ static const struct {
 #define NCALLS (sizeof(calls) / sizeof(calls[0]))
 
 static void
-percentile_row(struct sheet *s, size_t i, const struct versus_tier *tier)
+percentile_row(struct sheet *s, size_t i, const struct compare_tier *tier)
 {
-	const struct versus_row *row = &s->v->rows[i];
-	struct versus_figure f = versus_calls(row, tier);
+	const struct compare_row *row = &s->v->rows[i];
+	struct compare_figure f = compare_calls(row, tier);
 
 	if (f.now < 0 && f.then < 0)
 		return;
@@ -160,7 +160,7 @@ percentile_row(struct sheet *s, size_t i, const struct versus_tier *tier)
 	put_count(s, f.now);
 	put_count(s, f.then);
 	for (size_t k = 0; k < NCALLS; k++) {
-		f = versus_call(row, tier, calls[k].percentile);
+		f = compare_call(row, tier, calls[k].percentile);
 		put_three(s, row, &f, REPORT_TOTAL);
 	}
 }
@@ -182,9 +182,9 @@ put_percentiles(struct kp_buf *b, struct sheet *s, size_t t, unsigned width)
 }
 
 static bool
-was_called(const struct versus *v, size_t t)
+was_called(const struct compare *v, size_t t)
 {
-	struct versus_figure f = versus_calls(&v->rows[0], &v->tiers[t]);
+	struct compare_figure f = compare_calls(&v->rows[0], &v->tiers[t]);
 
 	return f.now >= 0 || f.then >= 0;
 }
@@ -193,7 +193,7 @@ was_called(const struct versus *v, size_t t)
 static void
 put_notes(struct kp_buf *b, const struct sheet *s, unsigned width)
 {
-	const struct versus *v = s->v;
+	const struct compare *v = s->v;
 	kp_dur_ns a = v->now->covered, c = v->then->covered;
 	char now[TEXT_MAX], then[TEXT_MAX], line[256];
 
@@ -210,12 +210,12 @@ put_notes(struct kp_buf *b, const struct sheet *s, unsigned width)
 		return;
 	snprintf(line, sizeof(line), "~ uncertain: fewer than %u measured in "
 	    "one of the ranges, or no more than chance can make",
-	    VERSUS_FEW);
+	    COMPARE_FEW);
 	text_wrap(b, line, width, 2);
 }
 
 void
-versus_table(struct kp_buf *b, const struct versus *v,
+compare_table(struct kp_buf *b, const struct compare *v,
     const struct report_opts *o)
 {
 	struct sheet s = { .v = v };

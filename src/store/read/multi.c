@@ -163,7 +163,7 @@ stream_next(struct stream *s)
 }
 
 enum kp_err
-set_windows(struct kp_query *set, const struct kp_query_range *r,
+multi_windows(struct kp_query *set, const struct kp_query_range *r,
     void (*fn)(void *ctx, kp_wall_ns start, kp_wall_ns end), void *ctx)
 {
 	struct stream *v = set_grow(set, NULL, set->nparts, sizeof(*v)), *least;
@@ -200,7 +200,7 @@ set_windows(struct kp_query *set, const struct kp_query_range *r,
 }
 
 enum kp_err
-set_shares(struct kp_query *set, const struct kp_query_range *r)
+multi_shares(struct kp_query *set, const struct kp_query_range *r)
 {
 	struct kp_query_nodes nodes = { 0 };
 	enum kp_err err = set_nodes(set, r, &nodes);
@@ -391,7 +391,7 @@ set_slow(struct kp_query *set, const struct kp_query_range *r,
 			all.v = v;
 		for (size_t k = 0; k < one.n && err == KP_OK; k++) {
 			v[all.n] = one.v[k];
-			v[all.n++].id += (int64_t)i * SET_STRIDE;
+			v[all.n++].id += (int64_t)i * MULTI_STRIDE;
 		}
 		kp_query_requests_free(&one);
 	}
@@ -407,12 +407,12 @@ set_slow(struct kp_query *set, const struct kp_query_range *r,
 enum kp_err
 set_tree(struct kp_query *set, int64_t id, struct kp_query_tree *out)
 {
-	uint64_t i = (uint64_t)id / (uint64_t)SET_STRIDE;
+	uint64_t i = (uint64_t)id / (uint64_t)MULTI_STRIDE;
 	enum kp_err err;
 
 	if (id < 0 || i >= set->nparts)
 		return KP_ENOENT;
-	err = kp_query_tree(set->parts[i], id % SET_STRIDE, out);
+	err = kp_query_tree(set->parts[i], id % MULTI_STRIDE, out);
 	if (err == KP_OK)
 		out->request.id = id;
 	return set_fail(set, set->parts[i], err);
@@ -422,7 +422,7 @@ enum kp_err
 set_around(struct kp_query *set, const struct kp_query_request *rq,
     struct kp_query_range *out)
 {
-	uint64_t i = (uint64_t)rq->id / (uint64_t)SET_STRIDE;
+	uint64_t i = (uint64_t)rq->id / (uint64_t)MULTI_STRIDE;
 
 	if (rq->id < 0 || i >= set->nparts)
 		return KP_ENOENT;
@@ -462,7 +462,7 @@ set_events(struct kp_query *set, const struct kp_query_range *r, size_t limit,
 			all.v = v;
 		for (size_t k = 0; k < one.n && err == KP_OK; k++) {
 			v[all.n] = one.v[k];
-			v[all.n++].run += (int64_t)i * SET_STRIDE;
+			v[all.n++].run += (int64_t)i * MULTI_STRIDE;
 		}
 		kp_query_events_free(&one);
 	}
@@ -506,7 +506,7 @@ set_runs(struct kp_query *set, size_t limit, struct kp_query_runs *out)
 			all.v = v;
 		for (size_t k = 0; k < one.n && err == KP_OK; k++) {
 			v[all.n] = one.v[k];
-			v[all.n++].id += (int64_t)i * SET_STRIDE;
+			v[all.n++].id += (int64_t)i * MULTI_STRIDE;
 		}
 		kp_query_runs_free(&one);
 	}

@@ -6,7 +6,7 @@
  * and the answers are put together here.  Names are what parts have in
  * common: row ids are each file's own.
  *
- * Ids of requests and runs are those of their own file, plus SET_STRIDE times
+ * Ids of requests and runs are those of their own file, plus MULTI_STRIDE times
  * the file's number: of the first file they are as they are, and of others
  * they are no ids of it.
  */
@@ -16,7 +16,7 @@
 #include "read.h"
 #include "steps.h"
 
-#define SET_STRIDE INT64_C(1000000000000)
+#define MULTI_STRIDE INT64_C(1000000000000)
 
 /* Takes the error and its words from a part. */
 enum kp_err set_fail(struct kp_query *set, const struct kp_query *part,
@@ -24,10 +24,10 @@ enum kp_err set_fail(struct kp_query *set, const struct kp_query *part,
 /*
  * Each window of the range in order of start, whichever part it is in.
  */
-enum kp_err set_windows(struct kp_query *set, const struct kp_query_range *r,
+enum kp_err multi_windows(struct kp_query *set, const struct kp_query_range *r,
     void (*fn)(void *ctx, kp_wall_ns start, kp_wall_ns end), void *ctx);
 /* Cells of several nodes add up by their shares: decides it for all parts. */
-enum kp_err set_shares(struct kp_query *set, const struct kp_query_range *r);
+enum kp_err multi_shares(struct kp_query *set, const struct kp_query_range *r);
 
 enum kp_err set_tiers(struct kp_query *set, struct kp_query_tiers *out);
 enum kp_err set_nodes(struct kp_query *set, const struct kp_query_range *r,
@@ -57,7 +57,7 @@ enum kp_err series_make_steps(struct kp_series *s,
 enum kp_err set_sum(struct kp_query *set, const struct kp_query_range *r,
     bool cells, struct kp_query_sum *out);
 /* multi_steps.c */
-enum kp_err set_series(struct kp_query *set, const struct kp_query_range *r,
+enum kp_err multi_series(struct kp_query *set, const struct kp_query_range *r,
     const struct kp_series_want *want, struct kp_series *out);
 
 #endif

@@ -131,7 +131,7 @@ put_together(struct kp_query *set, const struct kp_query_range *r,
 	for (size_t i = 0; i < set->nparts && err == KP_OK; i++)
 		err = add_part(s, &v[i]);
 	if (err == KP_OK)
-		err = set_windows(set, r, cover_window, &cover);
+		err = multi_windows(set, r, cover_window, &cover);
 	return err;
 }
 
@@ -152,7 +152,7 @@ clip(struct kp_query *set, struct kp_query_range *r)
 }
 
 enum kp_err
-set_series(struct kp_query *set, const struct kp_query_range *r,
+multi_series(struct kp_query *set, const struct kp_query_range *r,
     const struct kp_series_want *want, struct kp_series *out)
 {
 	struct kp_query_range clipped = *r;
@@ -168,7 +168,7 @@ set_series(struct kp_query *set, const struct kp_query_range *r,
 	if (same.step == 0)
 		same.step = (clipped.until - clipped.since) / STEPS_WANTED;
 	if (err == KP_OK)
-		err = set_shares(set, r);
+		err = multi_shares(set, r);
 	if (err == KP_OK)
 		err = ask_parts(set, &clipped, &same, v);
 	if (err == KP_OK)

@@ -147,7 +147,7 @@ set_sum(struct kp_query *set, const struct kp_query_range *r, bool cells,
 	enum kp_err err;
 
 	query_hold(set);
-	err = set_shares(set, r);
+	err = multi_shares(set, r);
 	if (err == KP_OK)
 		err = set_tiers(set, &pile.tiers);
 	for (size_t i = 0; i < set->nparts && err == KP_OK; i++) {
@@ -162,7 +162,7 @@ set_sum(struct kp_query *set, const struct kp_query_range *r, bool cells,
 		kp_query_sum_free(&one);
 	}
 	if (err == KP_OK)
-		err = set_windows(set, r, cover_window, &sum);
+		err = multi_windows(set, r, cover_window, &sum);
 	query_release(set);
 	if (err == KP_OK && cells)
 		err = pile_take(&pile, &sum);

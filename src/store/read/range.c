@@ -65,10 +65,10 @@ find_nodes(struct kp_query *q, const struct kp_query_range *r, int64_t **v,
 
 static enum kp_err
 find_pieces(struct kp_query *q, const struct kp_query_range *r, kp_dur_ns step,
-    struct pieces *out)
+    struct range_plan *out)
 {
 	int levels = q->version < 5 ? 0 : SPAN_LEVELS;
-	struct pieces_want w = { .since = r->since, .until = r->until,
+	struct range_wanted w = { .since = r->since, .until = r->until,
 		.all_levels = levels, .node_levels = levels, .step = step };
 	struct read rd = { .q = q };
 	int64_t *nodes;
@@ -76,7 +76,7 @@ find_pieces(struct kp_query *q, const struct kp_query_range *r, kp_dur_ns step,
 
 	w.node = nodes;
 	if (err == KP_OK)
-		read_fail(&rd, pieces_find(q->conn, &w, out));
+		read_fail(&rd, range_plan_find(q->conn, &w, out));
 	free(nodes);
 	return err != KP_OK ? err : rd.err;
 }
@@ -103,7 +103,7 @@ range_cells_start(struct range_cells *rc, struct kp_query *q,
 struct read *
 range_cells_next(struct range_cells *rc, kp_wall_ns *start)
 {
-	const struct piece *p;
+	const struct range_piece *p;
 	struct read *rd;
 
 	if (rc->at == rc->pieces.n || rc->windows.err != KP_OK ||
@@ -122,6 +122,6 @@ range_cells_end(struct range_cells *rc)
 {
 	enum kp_err err = read_end(&rc->windows), err2 = read_end(&rc->spans);
 
-	pieces_free(&rc->pieces);
+	range_plan_free(&rc->pieces);
 	return err != KP_OK ? err : err2;
 }

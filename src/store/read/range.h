@@ -20,7 +20,7 @@ enum kp_err range_several(struct kp_query *q, const struct kp_query_range *r,
 
 /* What the cells of a range are read from. */
 struct range_cells {
-	struct pieces pieces;
+	struct range_plan pieces;
 	size_t at;
 	struct read windows, spans;	/* the two statements */
 	bool several;			/* of more than one node: shares */
@@ -28,7 +28,7 @@ struct range_cells {
 
 /*
  * The two statements: the cells of one window, and of one span, whose id is
- * the first value.  step: as of struct pieces_want.  To be ended in any case.
+ * the first value.  step: as of struct range_wanted.  To be ended in any case.
  */
 enum kp_err range_cells_start(struct range_cells *rc, struct kp_query *q,
     const struct kp_query_range *r, kp_dur_ns step, const char *windows,

@@ -11,23 +11,23 @@ const int64_t span_levels[SPAN_LEVELS] = { 60, 600, 3600, 21600,
 struct finder {
 	sqlite3 *conn;
 	sqlite3_stmt *spans, *windows;
-	const struct pieces_want *w;
-	struct pieces *out;
+	const struct range_wanted *w;
+	struct range_plan *out;
 	int rc;
 };
 
 void
-pieces_free(struct pieces *p)
+range_plan_free(struct range_plan *p)
 {
 	free(p->v);
-	*p = (struct pieces){ 0 };
+	*p = (struct range_plan){ 0 };
 }
 
 static void
 add(struct finder *f, int64_t id, kp_wall_ns start, bool span)
 {
-	struct pieces *p = f->out;
-	struct piece *v = p->v;
+	struct range_plan *p = f->out;
+	struct range_piece *v = p->v;
 
 	/* at 0, 64, 128, ... it is full */
 	if (p->n == 0 || (p->n >= 64 && (p->n & (p->n - 1)) == 0))
@@ -37,7 +37,7 @@ add(struct finder *f, int64_t id, kp_wall_ns start, bool span)
 		return;
 	}
 	p->v = v;
-	p->v[p->n++] = (struct piece){ id, start, span };
+	p->v[p->n++] = (struct range_piece){ id, start, span };
 }
 
 /* Adds what the statement answers, each an id and a start. */
@@ -118,7 +118,7 @@ find(struct finder *f, int64_t node, int levels, kp_wall_ns since,
 }
 
 int
-pieces_find(sqlite3 *conn, const struct pieces_want *w, struct pieces *out)
+range_plan_find(sqlite3 *conn, const struct range_wanted *w, struct range_plan *out)
 {
 	/* a database that was not migrated has no spans */
 	bool spans = w->all_levels > 0 || w->node_levels > 0;

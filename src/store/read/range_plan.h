@@ -18,18 +18,18 @@
 extern const int64_t span_levels[SPAN_LEVELS];	/* in s, each a part of the
 						   next */
 
-struct piece {
+struct range_piece {
 	int64_t id;		/* of the span or window */
 	kp_wall_ns start;
 	bool span;
 };
 
-struct pieces {
-	struct piece *v;	/* owned; in no order */
+struct range_plan {
+	struct range_piece *v;	/* owned; in no order */
 	size_t n;
 };
 
-struct pieces_want {
+struct range_wanted {
 	kp_wall_ns since, until;
 	const int64_t *node;	/* their windows only */
 	size_t nnodes;
@@ -40,8 +40,8 @@ struct pieces_want {
 };
 
 /* Adds to *out.  SQLITE_OK, or the error; *out is to be freed in any case. */
-int pieces_find(sqlite3 *conn, const struct pieces_want *w,
-    struct pieces *out);
-void pieces_free(struct pieces *p);
+int range_plan_find(sqlite3 *conn, const struct range_wanted *w,
+    struct range_plan *out);
+void range_plan_free(struct range_plan *p);
 
 #endif

@@ -3,9 +3,9 @@
 #include "read.h"
 
 enum kp_err
-kp_feed_run(struct kp_query *q, struct kp_feed *f)
+kp_request_tail_run(struct kp_query *q, struct kp_request_tail *f)
 {
-	struct kp_feed now = { .run = 0 };
+	struct kp_request_tail now = { .run = 0 };
 	struct read rd;
 	enum kp_err err;
 
@@ -37,10 +37,10 @@ read_newest(struct kp_query *q, int64_t *newest)
 }
 
 enum kp_err
-kp_feed_requests(struct kp_query *q, struct kp_feed *f, int64_t *ids,
+kp_request_tail_next(struct kp_query *q, struct kp_request_tail *f, int64_t *ids,
     size_t max, size_t *n, int64_t *newest)
 {
-	enum kp_err err = kp_feed_run(q, f);
+	enum kp_err err = kp_request_tail_run(q, f);
 	struct read rd;
 
 	*n = 0;

@@ -8,7 +8,7 @@
 #include "query.h"
 
 /* Where a reader is; zero: at the beginning of the latest run. */
-struct kp_feed {
+struct kp_request_tail {
 	int64_t run;			/* row id; 0: none yet */
 	kp_wall_ns started;		/* of that run: row ids come again in
 					   another file */
@@ -17,13 +17,13 @@ struct kp_feed {
 };
 
 /* Finds the latest run; when it is another one, f is at its beginning. */
-enum kp_err kp_feed_run(struct kp_query *q, struct kp_feed *f);
+enum kp_err kp_request_tail_run(struct kp_query *q, struct kp_request_tail *f);
 /*
  * Ids of slow requests behind f->request, at most max, in order; *newest is the
  * last there is.  What lies between two ids was deleted before it was seen: the
  * run's have no gaps.
  */
-enum kp_err kp_feed_requests(struct kp_query *q, struct kp_feed *f,
+enum kp_err kp_request_tail_next(struct kp_query *q, struct kp_request_tail *f,
     int64_t *ids, size_t max, size_t *n, int64_t *newest);
 
 #endif

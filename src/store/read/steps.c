@@ -263,7 +263,7 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 	enum kp_err err;
 
 	if (q->nparts > 0)
-		return set_series(q, r, want, out);
+		return multi_series(q, r, want, out);
 	query_hold(q);	/* all must speak of the same windows */
 	err = clip(q, &clipped, &longest);
 	if (err == KP_OK)

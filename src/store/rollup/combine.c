@@ -35,7 +35,7 @@ struct merge {
 };
 
 int64_t
-combine_count(struct kp_db *db, const struct piece *v, size_t n, int64_t limit)
+combine_count(struct kp_db *db, const struct range_piece *v, size_t n, int64_t limit)
 {
 	int64_t cells = 0;
 
@@ -66,7 +66,7 @@ part_next(struct merge *m, struct part *p)
 }
 
 static void
-open_parts(struct merge *m, const struct piece *v)
+open_parts(struct merge *m, const struct range_piece *v)
 {
 	static const char *const sql[] = {
 		"select " CELL_COLUMNS " from stat s"
@@ -146,7 +146,7 @@ merge_series(struct merge *m, struct part key)
 }
 
 void
-combine_pieces(struct kp_db *db, const struct piece *v, size_t n,
+combine_pieces(struct kp_db *db, const struct range_piece *v, size_t n,
     enum stmt into, int64_t id)
 {
 	struct merge *m = calloc(1, sizeof(*m));

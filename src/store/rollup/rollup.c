@@ -49,10 +49,10 @@ read_parts(struct rollup *r, const struct span *s, int64_t level)
 	}
 }
 
-static struct piece
+static struct range_piece
 piece_of(const struct part *p)
 {
-	return (struct piece){ .id = p->id, .start = p->w.start };
+	return (struct range_piece){ .id = p->id, .start = p->w.start };
 }
 
 /* So many that a turn stays short; two at least, or it would never end. */
@@ -60,7 +60,7 @@ static void
 limit_parts(struct rollup *r)
 {
 	int64_t cells = 0;
-	struct piece v;
+	struct range_piece v;
 
 	for (size_t i = 0; i < r->n; i++) {
 		v = piece_of(&r->part[i]);
@@ -131,7 +131,7 @@ static void
 merge_parts(struct rollup *r, const struct span *s, int64_t level)
 {
 	struct kp_window head = merged_head(r);
-	struct piece v[PARTS_MAX];
+	struct range_piece v[PARTS_MAX];
 
 	for (size_t i = 0; i < r->n; i++)
 		v[i] = piece_of(&r->part[i]);

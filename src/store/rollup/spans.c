@@ -82,10 +82,10 @@ all_nodes(struct kp_db *db, size_t *n)
 }
 
 static void
-find_parts(struct kp_db *db, const struct next *x, struct pieces *parts)
+find_parts(struct kp_db *db, const struct next *x, struct range_plan *parts)
 {
 	kp_dur_ns length = span_levels[x->level] * KP_NS_PER_S;
-	struct pieces_want w = { .since = x->start,
+	struct range_wanted w = { .since = x->start,
 		.until = x->start + length, .node = &x->node, .nnodes = 1,
 		.all_levels = x->level, .node_levels = x->level };
 	int64_t *nodes = NULL;
@@ -97,7 +97,7 @@ find_parts(struct kp_db *db, const struct next *x, struct pieces *parts)
 		w.node_levels++;
 	}
 	if (db->rc == SQLITE_OK)
-		db_fail(db, pieces_find(db->conn, &w, parts));
+		db_fail(db, range_plan_find(db->conn, &w, parts));
 	free(nodes);
 }
 
@@ -115,7 +115,7 @@ place(struct kp_db *db, enum stmt which, const struct next *x)
 static bool
 make(struct kp_db *db, const struct next *x)
 {
-	struct pieces parts = { 0 };
+	struct range_plan parts = { 0 };
 	bool made;
 
 	find_parts(db, x, &parts);
@@ -128,7 +128,7 @@ make(struct kp_db *db, const struct next *x)
 		combine_pieces(db, parts.v, parts.n, ST_SPAN_STAT,
 		    db_last_id(db));
 	}
-	pieces_free(&parts);
+	range_plan_free(&parts);
 	return made;
 }
 

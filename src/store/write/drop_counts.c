@@ -6,15 +6,15 @@
 #include "drop_counts.h"
 
 void
-lost_free(struct lost *l)
+drop_counts_free(struct drop_counts *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		free(l->v[i].node);
 	l->n = 0;
 }
 
-struct lost_node *
-lost_find(struct lost *l, const char *node)
+struct drop_counts_node *
+drop_counts_find(struct drop_counts *l, const char *node)
 {
 	for (size_t i = 0; i < l->n; i++) {
 		if (strcmp(l->v[i].node, node) == 0)
@@ -23,27 +23,27 @@ lost_find(struct lost *l, const char *node)
 	return NULL;
 }
 
-static struct lost_node *
-lost_get(struct lost *l, const char *node)
+static struct drop_counts_node *
+lost_get(struct drop_counts *l, const char *node)
 {
-	struct lost_node *n = lost_find(l, node);
+	struct drop_counts_node *n = drop_counts_find(l, node);
 	char *name;
 
 	if (n != NULL)
 		return n;
-	name = l->n < LOST_NODES_MAX ? strdup(node) : NULL;
+	name = l->n < DROP_COUNTS_NODES_MAX ? strdup(node) : NULL;
 	if (name == NULL)
 		return l->n > 0 ? &l->v[l->n - 1] : NULL;
 	n = &l->v[l->n++];
-	*n = (struct lost_node){ .node = name };
+	*n = (struct drop_counts_node){ .node = name };
 	return n;
 }
 
 void
-lost_add(struct lost *l, const char *node, uint64_t rows,
+drop_counts_add(struct drop_counts *l, const char *node, uint64_t rows,
     const struct kp_window *w)
 {
-	struct lost_node *n = lost_get(l, node);
+	struct drop_counts_node *n = lost_get(l, node);
 
 	if (n == NULL)
 		return;
@@ -57,7 +57,7 @@ lost_add(struct lost *l, const char *node, uint64_t rows,
 }
 
 void
-lost_tell(const struct lost_node *n, struct kp_window *head)
+drop_counts_tell(const struct drop_counts_node *n, struct kp_window *head)
 {
 	head->entry_calls += n->entry_calls;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
@@ -67,7 +67,7 @@ lost_tell(const struct lost_node *n, struct kp_window *head)
 }
 
 static bool
-is_all_told(const struct lost_node *n)
+is_all_told(const struct drop_counts_node *n)
 {
 	uint64_t left = n->rows | n->entry_calls | n->sampled;
 
@@ -78,9 +78,9 @@ is_all_told(const struct lost_node *n)
 
 /* Clusters have ever new names: one with nothing left makes room. */
 void
-lost_told(struct lost *l, const struct lost_node *told)
+drop_counts_told(struct drop_counts *l, const struct drop_counts_node *told)
 {
-	struct lost_node *n = lost_find(l, told->node);
+	struct drop_counts_node *n = drop_counts_find(l, told->node);
 
 	if (n == NULL)
 		return;
@@ -96,7 +96,7 @@ lost_told(struct lost *l, const struct lost_node *told)
 }
 
 uint64_t
-lost_rows(const struct lost *l)
+drop_counts_rows(const struct drop_counts *l)
 {
 	uint64_t rows = 0;
 

@@ -13,34 +13,34 @@
 #include "kprofd/stats.h"
 
 /* With something untold; past this the rest counts with the last. */
-#define LOST_NODES_MAX 256
+#define DROP_COUNTS_NODES_MAX 256
 
-struct lost_node {
+struct drop_counts_node {
 	char *node;		/* owned */
 	uint64_t rows;		/* of any table */
 	uint64_t entry_calls, sampled;
 	struct kp_losses losses;
 };
 
-struct lost {
-	struct lost_node v[LOST_NODES_MAX];
+struct drop_counts {
+	struct drop_counts_node v[DROP_COUNTS_NODES_MAX];
 	size_t n;
 };
 
-void lost_free(struct lost *l);
+void drop_counts_free(struct drop_counts *l);
 /* NULL: nothing is lost there. */
-struct lost_node *lost_find(struct lost *l, const char *node);
+struct drop_counts_node *drop_counts_find(struct drop_counts *l, const char *node);
 /* w: the window that the rows were; NULL: they were something else's. */
-void lost_add(struct lost *l, const char *node, uint64_t rows,
+void drop_counts_add(struct drop_counts *l, const char *node, uint64_t rows,
     const struct kp_window *w);
 /* Adds it to a window's head. */
-void lost_tell(const struct lost_node *n, struct kp_window *head);
+void drop_counts_tell(const struct drop_counts_node *n, struct kp_window *head);
 /*
  * Takes away what has been told of told->node, of which more may be lost
  * meanwhile; with nothing left that name is freed.
  */
-void lost_told(struct lost *l, const struct lost_node *told);
+void drop_counts_told(struct drop_counts *l, const struct drop_counts_node *told);
 /* Rows that are not told yet, of all nodes. */
-uint64_t lost_rows(const struct lost *l);
+uint64_t drop_counts_rows(const struct drop_counts *l);
 
 #endif

@@ -155,14 +155,14 @@ cell_row(struct kp_db *db, int64_t window, const struct kp_cell *c)
 
 void
 db_window(struct kp_db *db, const struct kp_window *w,
-    const struct lost_node *lost)
+    const struct drop_counts_node *lost)
 {
 	int64_t node = db_dim(db, DIM_NODE, w->node);
 	struct kp_window head = *w;
 	int64_t id;
 
 	if (lost != NULL)
-		lost_tell(lost, &head);
+		drop_counts_tell(lost, &head);
 	id = db_window_row(db, db->run, node, 0, &head);
 	for (size_t i = 0; i < w->ncells && db->rc == SQLITE_OK; i++)
 		cell_row(db, id, &w->cells[i]);

@@ -44,7 +44,7 @@ struct kp_store {
 	struct queue queue;
 	bool stop;
 	bool upkeep_due;
-	struct lost lost;	/* in no window's losses yet */
+	struct drop_counts lost;	/* in no window's losses yet */
 	bool failed;		/* a batch was given up since the last sync */
 	enum kp_store_cause cause;	/* of being stuck */
 	struct kp_store_status status;
@@ -101,7 +101,7 @@ count_drop(struct kp_store *s, const struct item *it,
     enum kp_store_cause cause)
 {
 	s->status.dropped[cause] += it->rows;
-	lost_add(&s->lost, item_node(it), it->rows,
+	drop_counts_add(&s->lost, item_node(it), it->rows,
 	    it->kind == WINDOW ? it->u.window : NULL);
 }
 
@@ -196,7 +196,7 @@ sync_answer(struct kp_store *s, const struct item *it, bool ok)
 /* Writes n items from the head; lost: what a window among them tells. */
 static int
 batch_write(struct kp_db *db, const struct item *it, size_t n,
-    const struct lost_node *lost)
+    const struct drop_counts_node *lost)
 {
 	db_begin(db);
 	for (; n > 0; n--, it = it->next) {
@@ -297,7 +297,7 @@ reopen(struct kp_store *s, char *why, size_t size)
 /* A batch has one window at most, its last item. */
 static void
 tell_written(const struct kp_store *s, const struct item *it, size_t n,
-    const struct lost_node *lost)
+    const struct drop_counts_node *lost)
 {
 	struct kp_window head;
 
@@ -307,7 +307,7 @@ tell_written(const struct kp_store *s, const struct item *it, size_t n,
 		return;
 	head = *it->u.window;
 	if (lost != NULL)
-		lost_tell(lost, &head);
+		drop_counts_tell(lost, &head);
 	s->opts.o.on_written(s->opts.o.written_ctx, &head);
 }
 
@@ -326,7 +326,7 @@ count_written(struct kp_store *s, const struct item *it, size_t n)
 /* The cause why not; KP_STORE_CAUSES: written. */
 static enum kp_store_cause
 try_batch(struct kp_store *s, const struct item *head, size_t n,
-    const struct lost_node *lost, bool ok, char *why, size_t size)
+    const struct drop_counts_node *lost, bool ok, char *why, size_t size)
 {
 	enum kp_store_cause cause = reopen(s, why, size);
 	int rc;
@@ -357,11 +357,11 @@ batch_node(const struct item *it, size_t n)
 
 /* n items are on disk, the last with what it told. */
 static void
-batch_done(struct kp_store *s, size_t n, const struct lost_node *told)
+batch_done(struct kp_store *s, size_t n, const struct drop_counts_node *told)
 {
 	set_free(s);
 	if (told->node != NULL)
-		lost_told(&s->lost, told);
+		drop_counts_told(&s->lost, told);
 	while (n-- > 0)
 		take_head(s);
 }
@@ -373,10 +373,10 @@ take_batch(struct kp_store *s, unsigned *tries)
 	size_t n = queue_batch(&s->queue);
 	struct item *head = s->queue.head;
 	const char *node = batch_node(head, n);
-	struct lost_node *lost = node != NULL ? lost_find(&s->lost, node) :
+	struct drop_counts_node *lost = node != NULL ? drop_counts_find(&s->lost, node) :
 	    NULL;
-	struct lost_node told = lost != NULL ? *lost :
-	    (struct lost_node){ 0 };
+	struct drop_counts_node told = lost != NULL ? *lost :
+	    (struct drop_counts_node){ 0 };
 	enum kp_store_cause cause;
 	char why[256];
 	bool ok = !s->failed;
@@ -518,7 +518,7 @@ store_free(struct kp_store *s)
 {
 	pthread_cond_destroy(&s->wake);
 	pthread_mutex_destroy(&s->lock);
-	lost_free(&s->lost);
+	drop_counts_free(&s->lost);
 	opts_free(&s->opts);
 	free(s);
 }
@@ -663,7 +663,7 @@ kp_store_close(struct kp_store *s)
 	uint64_t lost;
 
 	kp_store_stop(s);
-	lost = lost_rows(&s->lost);
+	lost = drop_counts_rows(&s->lost);
 	if (s->db != NULL)
 		db_close(s->db, lost);
 	store_free(s);
