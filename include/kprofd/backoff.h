@@ -1,9 +1,9 @@
 /*
- * backoff.h - how long to wait before trying again what has failed: 0.5 s, and
- * twice as long each time, to at most 30 s.  What worked for as long as was
- * last waited for begins anew; what works and fails at once does not.
+ * backoff.h - how long to wait before another attempt: 0.5 s after the first
+ * failure, twice as long after each further one, 30 s at most.  A success that
+ * lasted as long as the last wait resets it to 0.5 s; a shorter one does not.
  *
- * Without jitter: a node has one kprofd, so none wait in step for one thing.
+ * There is no jitter: a node has one kprofd, so no two of them wait in step.
  */
 #ifndef KPROFD_BACKOFF_H
 #define KPROFD_BACKOFF_H

@@ -2,8 +2,8 @@
  * calls.h - full traces: every call of the functions that are traced, every
  * return, and when processes ran, waited or collected garbage.  Pure.
  *
- * Events speak of functions and processes by number; names are kept once for
- * a trace.
+ * Events hold functions and processes as numbers; names are kept once for a
+ * trace.
  */
 #ifndef KPROFD_CALLS_H
 #define KPROFD_CALLS_H

@@ -1,12 +1,12 @@
 /*
- * calls_critical_path.h - requests of a full trace, across their processes: who worked
- * for each, where its time went, and its critical path.  Pure.
+ * calls_critical_path.h - requests of a full trace, across their processes: who
+ * worked for each, where its time went, and its critical path.  Pure.
  *
- * The critical path is found from the end: what a process did before that, up
- * to the message that it had waited for; how long that took to be taken; what
- * its sender did before he sent it, and so on, to the request's begin.  A
- * message that came while its receiver worked for the request himself was not
- * waited for.  A spawn is a message to the process that it makes.
+ * The critical path is found from the end: what a process did before it, back
+ * to the message that it had waited for; how long that message waited to be
+ * taken; what its sender did before sending it; and so on, back to the begin of
+ * the request.  A message that came while its receiver worked for the request
+ * was not waited for.  A spawn is a message to the process that it makes.
  */
 #ifndef KPROFD_CALLS_CRITICAL_PATH_H
 #define KPROFD_CALLS_CRITICAL_PATH_H

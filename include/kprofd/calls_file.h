@@ -1,6 +1,6 @@
 /*
- * calls_file.h - full traces as they are kept in files.  Pure: bytes in,
- * events out, and the other way round.
+ * calls_file.h - the format of the files that keep full traces.  Pure: bytes
+ * in, events out, and the other way round.
  *
  * The file: the 7 bytes KPTRACE, a byte with the version, and records, each a
  * tag of one byte and its fields.  A field is an unsigned LEB128 number; a
@@ -32,7 +32,7 @@
  *   'B'  request, node			it began there, and is one of those
  *					that were asked for; others are not
  *   'S'  request, request		are the same one
- *   'W'  node, why			why it was traced no longer
+ *   'W'  node, why			why its tracing ended early
  *   'E'  why it ended, events lost	the last; without it the file is cut
  *
  * A time is the difference to the time of the event before (zigzag; the first

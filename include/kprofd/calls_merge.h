@@ -4,16 +4,16 @@
  * Pure.
  *
  * Offsets between clocks are estimates.  What is sure: no message is taken
- * before it was sent, and nobody works for a request before it began.  A
- * node's times are moved, all together, by as little as is needed for that,
- * and no more than the error of its offset; so durations and the order on one
- * node stay as they are.  Where that does not do, since clocks drifted apart,
- * what comes too early is moved to right after its cause, and what follows it
- * on its node no earlier: that is counted.
+ * before it was sent, and no process works for a request before it began.  A
+ * node's times are moved, all together, by as little as that takes, and by no
+ * more than the error of its offset; so durations and the order on one node
+ * stay as they are.  Where that is not enough, since clocks drifted apart, an
+ * event that comes too early is moved to right after its cause, and those that
+ * follow it on its node to no earlier than that: such events are counted.
  *
  * Events of requests that were not asked for are left out, and the others
- * numbered from 1 on in the order of their beginnings.  Which they are may be
- * known only when all was read: the file is read twice.
+ * numbered from 1 on in the order of their beginnings.  Which they are is
+ * known only at the end of the file, so it is read twice.
  */
 #ifndef KPROFD_CALLS_MERGE_H
 #define KPROFD_CALLS_MERGE_H

@@ -1,6 +1,6 @@
 /*
- * calls_sum.h - what a full trace says: calls, accumulated and own time of
- * every function, by process and by caller; and the same as a call tree of
+ * calls_sum.h - adds up a full trace: calls, accumulated and own time of every
+ * function, by process and by caller; and the same as a call tree of
  * each process.  Pure.
  *
  * The stack of each process is simulated by fprof's rules, so that the
@@ -11,7 +11,7 @@
  *     call.
  *   - `suspend` is called by whoever is scheduled out, `garbage_collect` by
  *     whoever it interrupts; suspend has no own time.  `undefined` stands for
- *     what is not known, such as the caller of a process's first function.
+ *     an unknown function, such as the caller of a process's first function.
  *   - a function that is called in a tail position is taken for called by
  *     the one whose place it takes; a cycle of such calls that has come round
  *     twice is the same as if it had come round once.

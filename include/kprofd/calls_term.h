@@ -1,11 +1,11 @@
 /*
- * calls_term.h - from what a tracer in a target sends to events of a full
+ * calls_term.h - decodes what a tracer in a target sends into events of a full
  * trace.  Pure.
  *
  * An element of its lists is a trace message of the VM, without what could be
  * large:
  *   {trace_ts, Pid, call, {M,F,A}, Caller, Ts}	 Caller: {M,F,A} | undefined
- *   {trace_ts, Pid, call, {M,F,A}, {Caller, Arguments}, Ts}	calls_args.h
+ *   {trace_ts, Pid, call, {M,F,A}, {Caller, Arguments}, Ts}	args.h
  *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
  *   {trace_ts, Pid, in | out, {M,F,A} | 0, Ts}
  *   {trace_ts, Pid, gc_start | gc_end, 0, Ts}

@@ -1,10 +1,10 @@
 /*
  * cost.h - what profiling costs a target.  Pure.
  *
- * What can be measured there is: the agent's own time, from taking a batch's
- * first event to having sent it.  What traced processes pay cannot: it is so
- * much for each event and for each call of an armed function, as `make bench`
- * finds it (test/bench/README.md), a machine's worth of difference included.
+ * The agent measures its own time there, from taking a batch's first event to
+ * having sent it.  What traced processes pay cannot be measured: the estimate
+ * is a fixed time for each event and for each call of an armed function, taken
+ * from `make bench` (test/bench/README.md); machines differ from it.
  */
 #ifndef KPROFD_COST_H
 #define KPROFD_COST_H

@@ -1,7 +1,7 @@
 /*
  * err.h - the error vocabulary of the core.
  *
- * Pure code returns one of these and says nothing; the edges log, and only
+ * Pure code returns one of these and logs nothing; the edges log, and only
  * main exits.  A function that fails leaves the caller's state as it was.
  */
 #ifndef KPROFD_ERR_H

@@ -1,13 +1,11 @@
 /*
- * guard.h - when profiling is too much for somebody, and for how long it
- * rests.  Pure.
+ * guard.h - detects overload, and decides for how long tracing pauses.  Pure.
  *
  * The agent watches its own queue, memory and lag in the target, and disarms
- * by itself.  This is the rest: how far kprofd is behind, its memory, and what
- * waits for the disk.  Whoever is over a limit, the target is disarmed and
- * rests; each trip that comes before a quiet minute has passed doubles the
- * rest.  Sampling resumes cut to a quarter of what it was, and works its way
- * up by halves.
+ * by itself.  This watches kprofd: how far it is behind, its memory, and its
+ * queue to the disk.  Whichever limit is passed, the target is disarmed and
+ * rests; each further overload before a quiet minute has passed doubles the
+ * rest.  Sampling resumes at a quarter of its rate, and doubles step by step.
  */
 #ifndef KPROFD_GUARD_H
 #define KPROFD_GUARD_H

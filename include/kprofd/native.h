@@ -1,5 +1,5 @@
 /*
- * native.h - from the chunks of the native probe to trace events.  Pure.
+ * native.h - decodes the chunks of the native probe into trace events.  Pure.
  *
  * The agent sends them in batches like any other,
  *   {kprof_events, Seq, SentAt, QueueLen, Dropped, [Chunk, ...]}
@@ -7,7 +7,7 @@
  * process, the events in their order, but in the chunks of several rings:
  * they are merged by time.
  *
- * What slots stand for is kept from batch to batch, KP_NATIVE_BYTES_MAX of it
+ * The meaning of slots is kept from batch to batch, KP_NATIVE_BYTES_MAX of it
  * at most.  Everything else points into the batch.
  */
 #ifndef KPROFD_NATIVE_H

@@ -1,5 +1,6 @@
 /*
- * nodes.h - names of nodes: what is one, lists of them as text, globs.  Pure.
+ * nodes.h - names of nodes: checks them, reads lists of them, and matches
+ * them against globs.  Pure.
  *
  * Lists come from files that people and programs write, names also from
  * nodes that kprofd was told to follow: neither is trusted.

@@ -1,13 +1,13 @@
 /*
- * offset.h - what to add to a node's time to get the daemon's.  Pure.
+ * offset.h - estimates what to add to a node's time to get the daemon's.  Pure.
  *
  * Estimated from round trips: a message sent at t1, a reply received at t4,
  * both by the daemon's clock, and the node's time in it, t2 = t3.  Wherever on
  * the way the time went, the node's clock read that at some moment between t1
  * and t4; in the middle of them, if both ways took as long.  So a round trip
- * says what the offset is to within half its own length, and the shortest of
- * the last ones says it best; but clocks drift apart, so that an old one says
- * less by as much as they may have drifted since.  One that contradicts those
+ * gives the offset to within half its own length, and the shortest of the last
+ * ones gives it best; but clocks drift apart, so the error of an old one grows
+ * by as much as they may have drifted since.  One that contradicts those
  * before it - no offset is possible by both - shows that the node's clock is
  * another one now (its VM was restarted), or was stepped: they are forgotten.
  *

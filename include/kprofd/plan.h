@@ -1,9 +1,9 @@
 /*
- * plan.h - what is to be armed on one target.  Pure.
+ * plan.h - decides which functions to arm on one target.  Pure.
  *
- * tiers.conf names functions by patterns; the target says which modules it
- * has and what is in them; the plan is the list of concrete functions, each
- * with its job, or words about what does not fit.
+ * tiers.conf names functions by patterns; the target lists its modules and
+ * their functions; the plan is the list of concrete functions, each with its
+ * job, and messages about patterns that do not fit.
  */
 #ifndef KPROFD_PLAN_H
 #define KPROFD_PLAN_H

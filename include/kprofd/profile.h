@@ -1,5 +1,5 @@
 /*
- * profile.h - what counters in a target say: calls of functions, and their
+ * profile.h - the counters read from a target: calls of functions, and their
  * time or memory, in all or by process.  Pure.
  *
  * From kprof_counters.erl come, for one reading, any number of

@@ -2,10 +2,10 @@
  * sampling.h - how many requests one sampled request stands for.  Pure.
  *
  * {per_second, N} keeps the sampled rate at N a second at most: once a
- * second the true rate of entry calls, counted by the VM, says which
- * one-in-n that takes.  In between, the entries that arrive show a load that
- * sets in: who waits for the second is late, for the load rises again
- * each time that tracing lets it.
+ * second, one-in-n is set from the true rate of entry calls, which the VM
+ * counts.  In between, the entries that arrive show when load sets in: to wait
+ * for the next second would be too late, as the load rises again each time
+ * that tracing lets it.
  *
  * A cut by the overload guard and a budget come on top, whatever the kind.
  */

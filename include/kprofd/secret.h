@@ -1,4 +1,4 @@
-/* secret.h - the file of a cookie, or of a token. */
+/* secret.h - opens the file of a cookie or a token, and checks its mode. */
 #ifndef KPROFD_SECRET_H
 #define KPROFD_SECRET_H
 

@@ -1,7 +1,7 @@
 /*
- * tail.h - which requests of a window are kept as trees for being the slowest
- * of their identity, however fast that is.  Pure: a tree is any block of
- * memory of malloc's.
+ * tail.h - chooses the requests of a window that are kept as trees because they
+ * are the slowest of their identity, however fast that is.  Pure: a tree is any
+ * block of memory from malloc().
  */
 #ifndef KPROFD_TAIL_H
 #define KPROFD_TAIL_H

@@ -1,11 +1,10 @@
 /*
  * term.h - a bounded reader of Erlang's external term format.
  *
- * Reads terms from bytes that nobody vouches for.  It allocates nothing,
- * never reads past the end, nests no deeper than KP_TERM_DEPTH_MAX and never
- * recurses.  The first error sticks: later calls return zeros and empty
- * spans, so a caller reads a whole structure and checks r->err once before
- * it uses any of it.
+ * Reads terms from untrusted bytes.  It allocates nothing, never reads past the
+ * end, nests no deeper than KP_TERM_DEPTH_MAX and never recurses.  The first
+ * error sticks: later calls return zeros and empty spans, so a caller reads a
+ * whole structure and checks r->err once before it uses any of it.
  *
  * What nodes of OTP 25 and later never send is refused with KP_EFORMAT: old
  * floats and funs, compressed terms, atom caches, LIST_EXT of no elements.

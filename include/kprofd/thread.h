@@ -1,4 +1,4 @@
-/* thread.h - threads beside the loop's. */
+/* thread.h - starts threads beside the one that runs the event loop. */
 #ifndef KPROFD_THREAD_H
 #define KPROFD_THREAD_H
 

@@ -1,5 +1,5 @@
 /*
- * trace.h - from the bytes of one agent message to trace events.
+ * trace.h - decodes the bytes of one agent message into trace events.
  *
  * The agent sends
  *   {kprof_events, Seq, SentAt, QueueLen, Dropped, Events}

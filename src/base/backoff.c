@@ -1,4 +1,4 @@
-/* backoff.c - see the header. */
+/* backoff.c - doubles the wait, and starts over after a success that lasted. */
 #include "kprofd/backoff.h"
 
 #define FIRST (500 * KP_NS_PER_MS)

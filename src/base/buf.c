@@ -1,4 +1,7 @@
-/* buf.c - a bounded, growing byte buffer; see the header for its rules. */
+/*
+ * buf.c - grows the buffer up to its limit, and appends bytes, big-endian
+ * integers and formatted text.
+ */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

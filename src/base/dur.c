@@ -1,4 +1,4 @@
-/* dur.c - reads durations; see the header. */
+/* dur.c - parses a number and one unit, from us to d. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* err.c - words for the core's errors. */
+/* err.c - texts for the core's errors. */
 #include "kprofd/err.h"
 
 const char *

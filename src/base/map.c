@@ -1,4 +1,7 @@
-/* map.c - u64 to u64, linear probing; see the header. */
+/*
+ * map.c - probes, grows and deletes with backward shifts; hashes keys and
+ * bytes.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,8 +4,8 @@
  * Linear probing with backward-shift deletion: no tombstones, so the cost
  * of a look-up stays flat however many entries come and go.  Key 0 marks an
  * empty slot and is never stored: it is not found, and cannot be put.  Labels
- * and processes are never 0; whoever makes a key of what a node sent tells it
- * from the other reasons of map_put() first.
+ * and processes are never 0; a caller that makes a key of what a node sent
+ * checks for 0 first, to keep it apart from the other failures of map_put().
  */
 #ifndef KPROFD_BASE_MAP_H
 #define KPROFD_BASE_MAP_H

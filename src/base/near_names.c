@@ -1,4 +1,4 @@
-/* near_names.c - how far two names are apart, for "did you mean". */
+/* near_names.c - the edit distance of two names, and the nearest of many. */
 #include <string.h>
 
 #include "kprofd/config.h"

@@ -1,4 +1,7 @@
-/* nodes.c - see the header. */
+/*
+ * nodes.c - checks the characters of node names, parses lists of one name a
+ * line, and matches names against globs.
+ */
 #include <stdlib.h>
 #include <string.h>
 

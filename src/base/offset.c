@@ -1,4 +1,7 @@
-/* offset.c - see the header. */
+/*
+ * offset.c - keeps the last round trips, and estimates from the one with the
+ * smallest error.
+ */
 #include <stddef.h>
 
 #include "kprofd/offset.h"

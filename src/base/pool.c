@@ -1,8 +1,9 @@
 /*
- * pool.c - see the header.
+ * pool.c - hands out pieces from a list of blocks for each size, and returns
+ * blocks that are empty.
  *
- * A block is as large as its alignment, so that a piece tells which one it is
- * from.
+ * A block is aligned to its own size, so the address of a piece gives its
+ * block.
  */
 #include <stdbool.h>
 #include <stdlib.h>

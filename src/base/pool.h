@@ -2,11 +2,11 @@
  * pool.h - memory for what comes and goes with every request: pieces of a few
  * sizes, cut from large blocks.
  *
- * Whatever is given back is the first to be taken again, so that a steady
- * load allocates nothing.  Of each size one block of which nothing is in use
- * stays, or as many as there are in use: what comes in waves, half of it at
- * most, would else be given back and asked for with each of them.  The others
- * go back.  Pieces begin at cache lines.
+ * The piece that was freed last is the first to be handed out again, so that a
+ * steady load allocates nothing.  Of each size one empty block is kept, or as
+ * many as are in use: otherwise load that comes in waves would free up to half
+ * of the memory, and allocate it again, with each of them.  The other empty
+ * blocks are freed.  Pieces begin at cache lines.
  */
 #ifndef KPROFD_BASE_POOL_H
 #define KPROFD_BASE_POOL_H

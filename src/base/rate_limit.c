@@ -1,4 +1,4 @@
-/* rate_limit.c - see the header. */
+/* rate_limit.c - a token bucket that counts what it turns away. */
 #include "base/rate_limit.h"
 
 bool

@@ -1,7 +1,7 @@
 /*
- * rate_limit.h - how much one target may have told of it, in the log and among the
- * events: RATE_LIMIT_BURST notices at once, RATE_LIMIT_A_SECOND for long.  The rest is
- * counted.
+ * rate_limit.h - limits the notices about one target, in the log and among the
+ * events: RATE_LIMIT_BURST at once, and RATE_LIMIT_A_SECOND over time.  Those above the
+ * limit are only counted.
  */
 #ifndef KPROFD_BASE_RATE_LIMIT_H
 #define KPROFD_BASE_RATE_LIMIT_H

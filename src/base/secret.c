@@ -1,4 +1,7 @@
-/* secret.c - see the header. */
+/*
+ * secret.c - opens a secret's file only if it is a regular one, and returns
+ * the permission bits that it must not have.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

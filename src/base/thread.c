@@ -1,4 +1,7 @@
-/* thread.c - see the header. */
+/*
+ * thread.c - starts a thread with all signals blocked, so that the main thread
+ * receives them.
+ */
 #include <signal.h>
 #include <stddef.h>
 

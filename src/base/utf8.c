@@ -1,4 +1,7 @@
-/* utf8.c - see the header. */
+/*
+ * utf8.c - decodes and encodes UTF-8, and knows the characters that are unsafe
+ * on a terminal.
+ */
 #include "base/utf8.h"
 
 static const struct {

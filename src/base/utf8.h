@@ -1,5 +1,5 @@
 /*
- * utf8.h - characters as bytes: reading them strictly, writing them, and
+ * utf8.h - characters as bytes: reads them strictly, writes them, and knows
  * which of them must never reach a terminal.
  *
  * Source: RFC 3629.

@@ -1,4 +1,4 @@
-/* cmd_check.c - kprof check FILE: is this tiers.conf good?  Needs no target. */
+/* cmd_check.c - kprof check FILE: checks a tiers.conf, without a target. */
 #include <stdio.h>
 #include <stdlib.h>
 

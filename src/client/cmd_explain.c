@@ -1,4 +1,4 @@
-/* cmd_explain.c - why a report is empty, and what to do about it. */
+/* cmd_explain.c - explains why a report is empty, and what to do about it. */
 #include <stdio.h>
 #include <string.h>
 

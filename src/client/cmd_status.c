@@ -1,6 +1,6 @@
 /*
- * cmd_status.c - kprof status: how the daemon is doing; when none answers, what
- * its database says.
+ * cmd_status.c - kprof status: the state of the daemon; when none answers, what
+ * its database holds.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,8 +3,8 @@
  *
  * Figures come from the database, as for kprof report, and the state of the
  * targets from the daemon's control socket; report/top.h decides what is
- * shown.  The database is opened anew for each look, so that one that is
- * moved away and begun anew is followed.
+ * shown.  The database is opened again for each look, so that one that
+ * was moved away and replaced is followed.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* cmd_web.c - kprof web: the dashboard of a database, until told to end. */
+/* cmd_web.c - kprof web: serves the dashboard of a database. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,9 +5,10 @@
  *	it:	note <length>\n<text>	any number: how it goes
  *		ok <length>\n<text>	or "error": the answer, then it closes
  *
- * Whatever the other side sends, no more than ANSWER_MAX bytes are taken and
- * no more than SILENCE_S seconds are waited for the next message, or what the
- * caller has patience for in all.
+ * Whatever the other side sends, it takes no more than ANSWER_MAX bytes, and
+ * waits no more than SILENCE_S seconds for the next message, nor longer in all
+ * than the caller allows.  After a moment it prints what it waits for; it does
+ * not wait for a daemon that was stopped (SIGSTOP).
  */
 #include <errno.h>
 #include <poll.h>

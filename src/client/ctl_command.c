@@ -1,4 +1,7 @@
-/* ctl_command.c - kprof flight, dump, pause, resume, reload: what the daemon answers. */
+/*
+ * ctl_command.c - kprof flight, dump, pause, resume and reload: sends the
+ * command, and prints the daemon's answer.
+ */
 #include <string.h>
 
 #include "client.h"

@@ -1,9 +1,10 @@
 /*
- * screen.c - see the header.
+ * screen.c - takes the terminal and gives it back, draws frames, and turns keys
+ * and signals into events.
  *
  * Signals write a byte into a pipe, so that no signal between a check and a
  * wait is missed.  Only the second one that is to end the program is obeyed in
- * the handler: by then something is waited for that does not come.
+ * the handler: by then the program waits for something that does not come.
  */
 #include <errno.h>
 #include <fcntl.h>

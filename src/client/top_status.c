@@ -1,5 +1,6 @@
 /*
- * top_status.c - see the header.
+ * top_status.c - asks each daemon for `status json`, and reads the targets from
+ * its answer with SQLite.
  *
  * SQLite reads the JSON: it is linked, and its parser is bounded and better
  * tested than one of ours would be.

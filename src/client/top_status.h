@@ -1,4 +1,4 @@
-/* top_status.h - what daemons say of their targets, for kprof top. */
+/* top_status.h - asks daemons for the state of their targets, for kprof top. */
 #ifndef KPROFD_CLIENT_TOP_STATUS_H
 #define KPROFD_CLIENT_TOP_STATUS_H
 

@@ -1,5 +1,5 @@
 /*
- * conf.c - the forms of a tiers.conf to struct kp_conf.
+ * conf.c - turns the forms of a tiers.conf into a struct kp_conf.
  *
  * One table of keys, each with its setter; a setter takes the whole form and
  * reports for itself.  Setters go on after an error, to find the others; the

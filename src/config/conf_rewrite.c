@@ -4,8 +4,8 @@
  * Patterns are compiled here once, to find the bad ones.  regcomp unrolls
  * {m,n}, and + to two, and nested ones multiply: (((a{99}){99}){99}, or a with
  * forty + behind it, would take the whole memory.  And where a loop is within
- * loops it goes all ways through what is optional: a with twelve times +? behind
- * it takes minutes.  So what that comes to is bounded first.
+ * loops it tries all ways through what is optional: a with twelve times +?
+ * behind it takes minutes.  So what that comes to is bounded first.
  */
 #include <regex.h>
 #include <stdlib.h>

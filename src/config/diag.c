@@ -1,5 +1,5 @@
 /*
- * diag.c - what is wrong with a file, collected.
+ * diag.c - collects the errors of a file.
  *
  * The first KP_DIAG_MAX are kept; all are counted.  Running out of memory
  * here loses a text, never the fact that there was an error.

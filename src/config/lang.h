@@ -136,7 +136,7 @@ struct form {
 struct form *parse_forms(struct arena *a, const char *src, size_t n,
     struct kp_diags *d);
 
-/* syntax.c */
+/* node.c */
 #define NODE_TEXT_MAX 96
 /* What a message calls it: "a tuple of 2", "the atom 'x'"; returns buf. */
 const char *node_describe(const struct node *x, char buf[NODE_TEXT_MAX]);

@@ -1,5 +1,5 @@
 /*
- * scan.c - text to Erlang tokens, one at a time.
+ * scan.c - cuts text into Erlang tokens, one at a time.
  *
  * What cannot be a token is reported here and becomes T_BAD; scanning goes
  * on after it.

@@ -1,7 +1,7 @@
 /*
  * scan_text.c - characters, quoted texts and numbers of Erlang.
  *
- * The file is UTF-8; columns count characters.  A byte that is no UTF-8 is
+ * The file is UTF-8; columns count characters.  A byte that is not UTF-8 is
  * read as U+FFFD, which scan.c then reports as a stray character.
  */
 #include <errno.h>

@@ -1,4 +1,7 @@
-/* tiers_file.c - see the header. */
+/*
+ * tiers_file.c - reads the file or standard input, refuses what cannot be a
+ * tiers.conf, and writes the summary.
+ */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

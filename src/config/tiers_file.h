@@ -1,6 +1,6 @@
 /*
- * tiers_file.h - tiers.conf as a file: read whole, and summed up in a line.
- * What is in it is kprofd/config.h's business.
+ * tiers_file.h - reads tiers.conf as a file, and sums it up in a line.
+ * kprofd/config.h parses its content.
  */
 #ifndef KPROFD_CONFIG_TIERS_FILE_H
 #define KPROFD_CONFIG_TIERS_FILE_H

@@ -1,4 +1,7 @@
-/* conf_file.c - see the header. */
+/*
+ * conf_file.c - reads and parses tiers.conf, and writes its mistakes to the log
+ * and, at a reload, into the client's answer.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,4 @@
-/*
- * conf_file.h - reads tiers.conf, and tells what is wrong with it.
- */
+/* conf_file.h - reads tiers.conf, and reports what is wrong with it. */
 #ifndef KPROFD_DAEMON_CONF_FILE_H
 #define KPROFD_DAEMON_CONF_FILE_H
 

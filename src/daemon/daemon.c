@@ -1,10 +1,10 @@
 /*
- * daemon.c - owns and wires everything: targets, store, control socket,
- * timers and signals.  The only file that knows all of them.
+ * daemon.c - owns and wires everything: targets, store, control socket, timers
+ * and signals.  The only file that knows all of them.
  *
  * One libevent loop; the store's writer thread comes back into it through
- * event_active().  Ending is one path for every reason: stop the targets, take
- * their goodbyes, close the last windows, close the store.
+ * event_active().  kprofd ends the same way for every reason: stop the targets,
+ * wait for their goodbyes, close the last windows, close the store.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -265,7 +265,7 @@ static const struct target_ops target_ops = {
 
 /* ---- windows ---- */
 
-/* Windows end on multiples of the interval, so that targets' rows line up. */
+/* Its timer may fire early: what is left is waited for then. */
 static void
 window_schedule(struct daemon *d)
 {

@@ -1,4 +1,7 @@
-/* deferred_free.c - see the header. */
+/*
+ * deferred_free.c - frees an object when the store has completed a sync that
+ * began after the object was put into the list.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /*
- * deferred_free.h - configurations that are no longer in force, kept until the store
- * has written the windows and trees that borrow their texts.
+ * deferred_free.h - configurations that are no longer in force, kept until the
+ * store has written the windows and trees that borrow their texts.
  */
 #ifndef KPROFD_DAEMON_DEFERRED_FREE_H
 #define KPROFD_DAEMON_DEFERRED_FREE_H

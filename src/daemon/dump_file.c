@@ -1,6 +1,6 @@
 /*
- * dump_file.c - see the header.  The file is opened anew for every window, so
- * that it may be rotated away; what cannot be written is told once.
+ * dump_file.c - opens the file for every window, so that it may be rotated
+ * away, and logs once that it cannot be written.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /*
- * log.c - see the header.
+ * log.c - formats an entry as text or as JSON, and writes it to the log file,
+ * to stderr, or to stderr as journald reads it.
  *
  * Every line is one write to a file opened for appending: lines of several
- * processes do not mix, and a file may be truncated or moved away at any
- * time.
+ * processes do not mix, and a file may be truncated or moved away at any time.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,13 +1,13 @@
 /*
- * log.h - what kprofd tells people and their programs while it runs: one
- * line each, on stderr or in a file, as text or as JSON.
+ * log.h - the log of kprofd while it runs: one line for each entry, on stderr
+ * or in a file, as text or as JSON.
  *
- * An entry names its event by a short word, as in the database's view
- * `events` where it stands there too, and the target that it is about.
- * Whatever the texts hold (they come from targets), a line is one line, has
- * nothing that a terminal obeys, and in JSON is valid.  Only the edges log;
- * the core returns errors.  Entries may come from any thread, the rest from
- * one only.
+ * An entry has a short word for its event, the same as in the database's view
+ * `events` if the event is there too, and the target that it is about.
+ * Whatever the texts hold (they come from targets), an entry is one line,
+ * without terminal control characters, and valid JSON if it is JSON.  Only the
+ * edges log; the core returns errors.  Entries may come from any thread; the
+ * other functions are for one thread.
  */
 #ifndef KPROFD_DAEMON_LOG_H
 #define KPROFD_DAEMON_LOG_H

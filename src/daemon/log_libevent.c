@@ -1,4 +1,7 @@
-/* log_libevent.c - see the header. */
+/*
+ * log_libevent.c - libevent's log callback, which limits warnings per minute,
+ * and its fatal callback, which ends kprofd.
+ */
 #include <pthread.h>
 #include <stdint.h>
 #include <unistd.h>

@@ -1,9 +1,10 @@
 /*
- * log_libevent.h - what libevent has to say, as lines of the log.
+ * log_libevent.h - libevent's own messages, as lines of the log.
  *
- * It warns on stderr otherwise, in lines without a time or a name, also where
- * the log is a file or JSON.  A warning that comes back at once (no descriptor
- * is left to accept with) is logged LOG_LIBEVENT_A_MINUTE times and counted.
+ * Otherwise libevent writes them to stderr, without a time or a name, even
+ * where the log is a file or JSON.  Some warnings repeat at once (no descriptor
+ * is left to accept with): LOG_LIBEVENT_A_MINUTE are logged, the rest is
+ * counted.
  */
 #ifndef KPROFD_DAEMON_LOG_LIBEVENT_H
 #define KPROFD_DAEMON_LOG_LIBEVENT_H

@@ -1,6 +1,8 @@
 /*
- * notify.c - see the header.  Nothing depends on it: what cannot be sent is
- * not, and a manager that does not read holds us up for a second at most.
+ * notify.c - sends one datagram for each change: READY, STOPPING, STATUS.
+ *
+ * Nothing depends on it: what cannot be sent is dropped, and a manager that
+ * does not read delays kprofd by a second at most.
  */
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /*
- * notify.h - tells the service manager how the service is, where there is
- * one that wants to know (systemd's Type=notify).
+ * notify.h - reports kprofd's state to the service manager, if there is one
+ * that asks for it (systemd's Type=notify).
  *
- * Source: sd_notify(3): datagrams of "KEY=value" lines to the Unix socket
- * that $NOTIFY_SOCKET names.
+ * Source: sd_notify(3): datagrams of "KEY=value" lines to the Unix socket that
+ * $NOTIFY_SOCKET names.
  */
 #ifndef KPROFD_DAEMON_NOTIFY_H
 #define KPROFD_DAEMON_NOTIFY_H

@@ -1,6 +1,4 @@
-/*
- * options.c - one table of options; one dash or two.
- */
+/* options.c - kprofd's table of options, and what must go together. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,4 +1,7 @@
-/* otlp_health.c - see the header. */
+/*
+ * otlp_health.c - compares the exporter's counters with those of the last
+ * check, logs what changed, and writes them out.
+ */
 #include <inttypes.h>
 
 #include "export/health.h"

@@ -1,6 +1,6 @@
 /*
- * otlp_health.h - what becomes of what is sent to the collector of -otlp: in
- * the log when it changes, in `kprof status`, and among the metrics.
+ * otlp_health.h - the state of the export to the collector of -otlp: in the log
+ * when it changes, in `kprof status`, and among the metrics.
  */
 #ifndef KPROFD_DAEMON_OTLP_HEALTH_H
 #define KPROFD_DAEMON_OTLP_HEALTH_H

@@ -1,4 +1,7 @@
-/* overload.c - see the header. */
+/*
+ * overload.c - measures kprofd's memory, lag and store backlog, asks the guard
+ * about them, and words its answer.
+ */
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>

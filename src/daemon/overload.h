@@ -1,6 +1,6 @@
 /*
- * overload.h - the overload guard's eyes and words: looks at what kprofd has and
- * how far it is behind, and tells of trips and of what they cost.
+ * overload.h - feeds the overload guard with what kprofd uses and how far it is
+ * behind, and words its trips and what they cost.
  */
 #ifndef KPROFD_DAEMON_OVERLOAD_H
 #define KPROFD_DAEMON_OVERLOAD_H

@@ -1,4 +1,7 @@
-/* print.c - see the header. */
+/*
+ * print.c - formats calls (PRINT_CALLS_A_SECOND at most) and plans as lines of
+ * text in columns.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>

@@ -1,4 +1,7 @@
-/* store_health.c - see the header. */
+/*
+ * store_health.c - compares the store's status with that of the last check,
+ * logs what changed, and writes it out.
+ */
 #include <inttypes.h>
 
 #include "daemon/log.h"

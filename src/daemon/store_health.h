@@ -1,5 +1,6 @@
 /*
- * store_health.h - how the database does, for the log and for `kprof status`.
+ * store_health.h - the state of the database, in the log when it changes and in
+ * `kprof status`.
  */
 #ifndef KPROFD_DAEMON_STORE_HEALTH_H
 #define KPROFD_DAEMON_STORE_HEALTH_H

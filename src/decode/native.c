@@ -1,12 +1,11 @@
 /*
- * native.c - see the header.
+ * native.c - reads the chunks of a batch, and merges their events by time.
  *
- * A batch's chunks are read side by side, each from its own place on; the
- * events come in the order of their times, and where these are equal from the
- * same chunk as before.  The chunks are a heap by these times, so that a batch
- * of thousands, each with one event before the next one's, costs no more than
- * its bytes' worth.  Records are copied out before they are looked at: nobody
- * has aligned them.
+ * A cursor moves through each chunk.  The cursors form a heap by the times of
+ * their next events, so that the cost of a batch with thousands of chunks stays
+ * in proportion to its bytes, even where the events alternate between chunks.
+ * Events of equal times come from the same chunk as the one before.  Records
+ * are copied out before they are read, because they are not aligned.
  */
 #include <stdlib.h>
 #include <string.h>

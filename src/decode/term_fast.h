@@ -1,5 +1,5 @@
 /*
- * term_fast.h - the reader's common cases, inlined for decode/trace_event.c.
+ * term_fast.h - the reader's common cases, inlined for trace_event.c.
  *
  * Each function here does what its kp_term_ namesake does: it looks for the
  * one encoding that the VM uses nearly always, and leaves the rest to

@@ -1,5 +1,5 @@
 /*
- * trace_event.c - from the bytes of one agent message to trace events.
+ * trace_event.c - decodes the trace events of an agent message.
  *
  * Runs once for every event, so it takes the shape that the VM sends and no
  * other: one pass, nothing allocated, nothing copied.  Where that does not

@@ -1,6 +1,6 @@
 /*
- * conn.c - see the header.  Reads move bytes and hand frames on; writes go
- * out at once when they can and wait in a bounded buffer when not.
+ * conn.c - reads move bytes and hand frames on; writes go out at once when they
+ * can, and wait in a bounded buffer when not.
  */
 #include <errno.h>
 #include <fcntl.h>

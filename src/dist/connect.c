@@ -1,5 +1,5 @@
 /*
- * connect.c - a thread that connects, and a pipe that says so.
+ * connect.c - connects on a thread, which reports through a pipe.
  *
  * The job is shared by the loop and the thread; whoever lets go of it last
  * frees it, so that giving up never has to wait for a silent target.  The

@@ -1,5 +1,5 @@
 /*
- * connect.h - node_connect() without making the event loop wait.
+ * connect.h - runs node_connect() without making the event loop wait.
  */
 #ifndef KPROFD_DIST_CONNECT_H
 #define KPROFD_DIST_CONNECT_H

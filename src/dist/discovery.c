@@ -1,4 +1,7 @@
-/* discovery.c - see the header. */
+/*
+ * discovery.c - a timer that connects, asks for the visible nodes, and
+ * reconnects after a failure or silence.
+ */
 #include <stdlib.h>
 #include <string.h>
 

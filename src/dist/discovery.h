@@ -4,7 +4,7 @@
  *
  * It loads nothing there: the question is nodes(visible), put to rex every two
  * seconds over a hidden connection.  Like a target's, the connection is made
- * anew when it is lost, with backoff.
+ * again when it is lost, with backoff.
  */
 #ifndef KPROFD_DIST_DISCOVERY_H
 #define KPROFD_DIST_DISCOVERY_H

@@ -1,4 +1,7 @@
-/* sync.c - see the header. */
+/*
+ * sync.c - connects, sends frames, answers ticks, and waits for the next
+ * message with poll().
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>

@@ -13,7 +13,7 @@
 
 struct dist_sync_opts {
 	const char *target;
-	const char *name, *cookie_file;	/* may be NULL (handshake.h) */
+	const char *name, *cookie_file;	/* may be NULL (dist/handshake.h) */
 	int wake;	/* when this can be read a wait ends; -1: none */
 };
 

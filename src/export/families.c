@@ -1,4 +1,7 @@
-/* families.c - see the header. */
+/*
+ * families.c - a table of metrics with the function that reads each from the
+ * totals, and the loops that write them.
+ */
 #include <string.h>
 
 #include "families.h"

@@ -1,8 +1,8 @@
 /*
- * families.h - what was measured, as families of metrics.  Pure.
+ * families.h - writes what was measured as families of metrics.  Pure.
  *
- * All counts and times are estimates of all requests, sampled ones times
- * their weight, as in every report.
+ * All counts and times are estimates of all requests, sampled ones times their
+ * weight, as in every report.
  */
 #ifndef KP_EXPORT_FAMILIES_H
 #define KP_EXPORT_FAMILIES_H

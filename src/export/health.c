@@ -1,4 +1,7 @@
-/* health.c - see the header. */
+/*
+ * health.c - the names and help texts of these metrics; writes a line of the
+ * daemon's answer, and parses such lines again.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  *
  *	NAME \t NODE \t CAUSE \t VALUE
  *
- * those of one name together; what has no node or no cause leaves them empty.
- * This side knows the names, and what they mean.
+ * Lines of one name stand together; a figure without a node or a cause leaves
+ * that field empty.  This side knows the names, and what they mean.
  */
 #ifndef KP_EXPORT_HEALTH_H
 #define KP_EXPORT_HEALTH_H

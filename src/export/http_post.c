@@ -1,4 +1,7 @@
-/* http_post.c - see the header. */
+/*
+ * http_post.c - parses the URL and the header file, makes a connection (evhttp,
+ * OpenSSL) for each body, and waits for the answer.
+ */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
 /*
- * http_post.h - sends one body at a time to an HTTP or HTTPS server, from an event
- * loop.
+ * http_post.h - sends one body at a time to an HTTP or HTTPS server, from an
+ * event loop.
  *
- * A connection for each: between two there are seconds, and one that is new is
- * never a stale one.  The server's certificate has to be valid for the URL's
- * host, by the system's authorities, or those of SSL_CERT_FILE.  Answers are
- * bounded in size and time; one whose body is cut short by that is the answer
- * that its head says, since the server has got what was sent.
+ * Each body has a connection of its own: seconds pass between two bodies, and a
+ * new connection is never stale.  The server's certificate has to be valid for
+ * the URL's host, by the system's authorities, or those of SSL_CERT_FILE.
+ * Answers are limited in size and time; when that cuts a body short, the status
+ * in the answer's head counts, since the server has got what was sent.
  */
 #ifndef KPROFD_EXPORT_HTTP_POST_H
 #define KPROFD_EXPORT_HTTP_POST_H

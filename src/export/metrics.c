@@ -1,4 +1,7 @@
-/* metrics.c - see the header. */
+/*
+ * metrics.c - writes the process's own figures, the daemon's health and the
+ * totals, in the form that the Accept header asks for.
+ */
 #include <stdio.h>
 #include <unistd.h>
 #include <sys/resource.h>

@@ -1,4 +1,7 @@
-/* otlp.c - see the header. */
+/*
+ * otlp.c - the exporter's loop: makes a body of traces or of metrics by turns,
+ * sends it, and waits before it tries again.
+ */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

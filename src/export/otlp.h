@@ -3,15 +3,15 @@
  * OpenTelemetry collector, on a thread of its own.
  *
  * It reads requests from the database as any reader does, and shares nothing
- * with what takes in events.  What waits to be sent waits in the database: there is one
- * body in memory, OTLP_BODY_MAX at most.  Requests more than OTLP_WAITING_MAX
- * behind are passed over, and counted, as are those that were deleted before
- * they were sent; metrics are cumulative, so that the next ones make up for
- * those that did not arrive.
+ * with what takes in events.  What waits to be sent waits in the database:
+ * there is one body in memory, of OTLP_BODY_MAX at most.  Requests more than
+ * OTLP_WAITING_MAX behind are passed over and counted, as are those that were
+ * deleted before they were sent; metrics are cumulative, so the next ones make
+ * up for those that did not arrive.
  *
- * An answer that says "later" (429, 502, 503, 504, or none) is tried again,
- * half a second later and then twice as long each time, 30 s at most, or as
- * Retry-After says; any other is final.
+ * After an answer that means "later" (429, 502, 503, 504, or none) it tries
+ * again, half a second later and then twice as long each time, 30 s at most, or
+ * as Retry-After says; any other answer is final.
  */
 #ifndef KP_EXPORT_OTLP_H
 #define KP_EXPORT_OTLP_H

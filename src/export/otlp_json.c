@@ -1,4 +1,7 @@
-/* otlp_json.c - see the header. */
+/*
+ * otlp_json.c - writes OTLP's JSON span by span and point by point, makes the
+ * ids, and reads how many the collector refused.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,11 +2,11 @@
  * otlp_json.h - requests as traces and totals as metrics, as an OpenTelemetry
  * collector takes them: OTLP in JSON.  Pure.
  *
- * A request is a trace, its root span the request itself, a span for each call
- * of a tier below it; what ran on several nodes is one trace of several
- * resources.  A request that began inside another one is a trace of its own,
- * with a link.  Ids are made from the run and the labels, so that a link needs
- * no memory of what it points to.
+ * A request is a trace: its root span is the request itself, with a span for
+ * each call of a tier below it.  A request that ran on several nodes is one
+ * trace of several resources.  A request that began inside another one is a
+ * trace of its own, with a link.  Ids are made from the run and the labels, so
+ * a link can be made without remembering what it points to.
  *
  * Histograms are exponential ones of scale 5, bucket for bucket, cumulative
  * since the node's first window: one that did not arrive is in the next.

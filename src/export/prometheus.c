@@ -1,4 +1,7 @@
-/* prometheus.c - see the header: the two text forms, and what all have in common. */
+/*
+ * prometheus.c - chooses a form from the Accept header, and writes the two text
+ * forms; prometheus_proto.c writes the third.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

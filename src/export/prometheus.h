@@ -1,14 +1,11 @@
 /*
  * prometheus.h - writes metrics as their scrapers read them.  Pure.
  *
- * Three forms of the same: Prometheus text (0.0.4), OpenMetrics text (1.0.0),
- * and Prometheus protobuf, delimited.  The last one has histograms twice, with
- * the buckets below and as native ones (schema 5), which are the histogram's
- * own buckets, so that every quantile is as right as in the database.
- *
- * Buckets for those that cannot take these: two an octave, from 2^-14 s
- * (61 us) to 64 s.  Their bounds are bounds of the histogram's buckets too
- * (hist.h), so each count is exact.
+ * There are three forms: Prometheus text (0.0.4), OpenMetrics text (1.0.0), and
+ * Prometheus protobuf, delimited.  The last one has each histogram twice, with
+ * the buckets of prometheus_metric.h and as a native one (schema 5), whose
+ * buckets are the histogram's own, so every quantile is as exact as in the
+ * database.
  *
  * Source: OpenMetrics 1.0; Prometheus, "exposition formats"; client_model's
  * metrics.proto.

@@ -1,4 +1,7 @@
-/* totals.c - see the header. */
+/*
+ * totals.c - arrays of figures by node, tier and identity: each is allocated
+ * when it is first seen, up to a cap.
+ */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,18 +1,19 @@
 /*
- * totals.h - what windows amount to since the daemon began: figures that only
- * grow, as counters of a metrics system have to.  No I/O.
+ * totals.h - sums over all windows since the daemon started: figures that only
+ * grow, as the counters of a metrics system must.  No I/O.
  *
- * The store's writer adds each window that it has written, exporters read on
- * their threads, between totals_lock() and totals_unlock(); what takes in
+ * The store's writer adds each window that it has written; exporters read on
+ * their threads, between totals_lock() and totals_unlock().  What takes in
  * events has no part in it.
  *
- * Bounded: the first so many nodes, tiers and identities have figures of their
- * own, the rest is added up as "_other" of its kind, and counted.  Tiers and
- * identities stay, since a counter that shrinks reads as a restart; a node that
- * has had no window for a while, as all in the set of targets do, is dropped
- * with all its figures: its series end, and its place is free.  Histograms are
- * kept of requests by identity and of calls by tier; the product of both is
- * counters only.
+ * Bounded: the first TOTALS_NODES_MAX nodes, TOTALS_TIERS_MAX tiers and
+ * TOTALS_IDENTITIES_MAX identities have figures of their own; the rest is added
+ * up as "_other" of its kind, and counted.  Tiers and identities stay, since a
+ * counter that shrinks reads as a restart.  A node that has had no window for a
+ * while (nodes in the set of targets always have) is dropped with all its
+ * figures: its series end, and its place is free.  Histograms are kept of
+ * requests by identity and of calls by tier; the product of both has counters
+ * only.
  */
 #ifndef KP_EXPORT_TOTALS_H
 #define KP_EXPORT_TOTALS_H
@@ -28,7 +29,10 @@
 
 enum totals_kind { TOTALS_NODE, TOTALS_TIER, TOTALS_IDENTITY, TOTALS_KINDS };
 
-/* One cell's figures, estimates of all requests (the w_ of kp_cell). */
+/*
+ * One cell's figures, estimates of all requests (the w_ of kp_cell); raised: of
+ * a tier its calls after the end of requests, too.
+ */
 struct total {
 	uint64_t calls, raised, unfinished, ambiguous, async_calls;
 	int64_t busy, self, async, time;	/* ns; busy: the shares */

@@ -1,4 +1,7 @@
-/* cost.c - see the header. */
+/*
+ * cost.c - multiplies the counts of events and calls by what each costs,
+ * without overflow.
+ */
 #include "kprofd/cost.h"
 #include "base/sat.h"
 

@@ -1,4 +1,7 @@
-/* guard.c - see the header. */
+/*
+ * guard.c - compares load with its limits, and sets the length of each rest and
+ * the cut of sampling.
+ */
 #include "kprofd/guard.h"
 
 const char *

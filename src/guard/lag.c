@@ -1,5 +1,5 @@
 /*
- * lag.c - the age of what arrives, without a common clock.
+ * lag.c - estimates the age of what arrives, without a common clock.
  *
  * The base follows clocks that drift apart: it rises by as much of the time
  * as DRIFT says, and falls at once to what it sees.  A VM that corrects its

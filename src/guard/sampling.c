@@ -1,4 +1,7 @@
-/* sampling.c - from rates, cuts and costs to one-in-n; see the header. */
+/*
+ * sampling.c - sets one-in-n from measured rates, cuts and costs, with room
+ * against noise.
+ */
 #include "kprofd/sampling.h"
 
 /* Falling needs this much room, so that noise changes nothing. */

@@ -1,5 +1,5 @@
 /*
- * plan.c - patterns of tiers.conf against the modules of a target.
+ * plan.c - matches the patterns of tiers.conf with the modules of a target.
  */
 #include <fnmatch.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /*
- * plan_answer.c - what a target says of its modules; see the header.
+ * plan_answer.c - decodes the target's answer into modules and their functions,
+ * and marks those that are exported.
  */
 #include <stdlib.h>
 #include <string.h>

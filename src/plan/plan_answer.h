@@ -1,5 +1,6 @@
 /*
- * plan_answer.h - what a target says of modules that it was asked for.  Pure.
+ * plan_answer.h - a target's answer about the modules that it was asked for.
+ * Pure.
  */
 #ifndef KPROFD_PLAN_PLAN_ANSWER_H
 #define KPROFD_PLAN_PLAN_ANSWER_H

@@ -1,4 +1,7 @@
-/* plan_callback.c - see the header. */
+/*
+ * plan_callback.c - a table of the callbacks of OTP behaviours that return a
+ * state, and its look-up.
+ */
 #include <string.h>
 
 #include "plan/plan_callback.h"

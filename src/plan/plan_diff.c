@@ -1,6 +1,7 @@
 /*
- * plan_diff.c - from what is armed to what is wanted: what is known of it
- * already, what is to be measured, and the difference, which alone is sent.
+ * plan_diff.c - compares the plan that is armed with the one that is wanted:
+ * carries over what is known, finds what to measure, and makes the difference,
+ * which alone is sent.
  *
  * Two functions are armed alike when what the agent would be given for them
  * is the same, byte for byte: a new order of tiers, a renamed tier or another

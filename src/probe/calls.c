@@ -1,13 +1,13 @@
 /*
  * calls.c - the probe of full traces: every event of the VM -> a record.
  *
- * A call's message is {kprof_calls, Caller}, so that other people's patterns,
- * which on OTP 25 and 26 reach every tracer, are told from ours.  Neither
+ * A call's message is {kprof_calls, Caller}, which distinguishes our patterns
+ * from other people's: those reach every tracer on OTP 25 and 26.  Neither
  * arguments nor messages are looked at.
  *
- * A trace has no gap: where a ring is full it ends, for all processes, and what
- * came before is complete.  What did not fit is counted.  The process that
- * empties the rings is not in it.
+ * A trace has no gap: when a ring is full the trace ends, for all processes,
+ * and what came before is complete.  What did not fit is counted.  The process
+ * that empties the rings is not traced.
  */
 #include "kprofd/calls.h"
 #include "probe/checked.h"

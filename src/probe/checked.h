@@ -1,11 +1,12 @@
 /*
- * checked.h - for builds that a memory checker watches: sanitizers, or valgrind
- * (PROBE_VALGRIND).  In all others nothing of it is there.
+ * checked.h - for builds that run under a memory checker: sanitizers, or
+ * valgrind (PROBE_VALGRIND).  In all other builds it does nothing.
  *
- * Each ring has memory of its own then, whose end is watched.  And valgrind is
+ * Each ring then has memory of its own, whose end is watched.  And valgrind is
  * told what the VM has written for us: the VM's code keeps its stack at the end
- * of a process's heap, and its top in the processor's stack pointer.  So for
- * valgrind a term on that heap is what a function left behind that has returned.
+ * of a process's heap, with its top in the processor's stack pointer, so
+ * valgrind takes a term on that heap for what a function left behind that has
+ * returned.
  */
 #ifndef KP_PROBE_CHECKED_H
 #define KP_PROBE_CHECKED_H

@@ -1,4 +1,7 @@
-/* clock.c - see the header. */
+/*
+ * clock.c - a ring buffer of moments at which both clocks were read, and the
+ * interpolation between two of them.
+ */
 #include "probe/clock.h"
 
 static const struct moment *

@@ -1,11 +1,11 @@
 /*
- * clock.h - the time of an event, by the kernel's clock, and what the VM's was
- * then.
+ * clock.h - the VM's time of an event, from the kernel's clock.
  *
- * To ask the VM takes a lock for many readers, twice as long as the look at the
- * clock that it does itself.  The VM's time is the kernel's with an offset that
- * it corrects now and then, by 1 % of what passes at most: so both are read from
- * time to time, and what is between two such moments is on the line between them.
+ * Asking the VM for its time takes a readers' lock, which costs twice as much
+ * as the reading of the clock that the VM does then.  The VM's time is the
+ * kernel's plus an offset, which it corrects now and then, by 1 % of the time
+ * that passes at most.  So both clocks are read from time to time, and times
+ * between two such moments are on the line between them.
  */
 #ifndef KP_PROBE_CLOCK_H
 #define KP_PROBE_CLOCK_H

@@ -2,16 +2,17 @@
  * drain.c - rings -> binaries for the agent.
  *
  * A process moves from thread to thread, and its events from ring to ring;
- * kprofd merges rings by time, so one drain must not hold an event without
- * those of its process before it.  So the clock is read first, and younger
- * events are left: what came before one that is older than that was written
- * before it was read.  And where there is more than may be given now it is
- * the oldest of all rings.
+ * kprofd merges rings by time, so a drain must not contain an event without the
+ * earlier ones of its process.  So the clock is read first, and younger events
+ * are left for the next drain: every event that came before an older one has
+ * been written by then.  When there is more than may be given at once, the
+ * oldest events of all rings are taken.
  *
- * Processes are named here, by number and serial, for which no event waits.
+ * Processes get their names here, number and serial, where no event has to wait
+ * for it.
  *
- * A drain holds a scheduler, so it is to be over in far less than a millisecond:
- * there is a bound to the records, however many rings there are.
+ * A drain holds a scheduler, so it has to end in far less than a millisecond:
+ * the number of records is limited, however many rings there are.
  */
 #include <string.h>
 

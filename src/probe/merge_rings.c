@@ -1,9 +1,11 @@
 /*
- * merge_rings.c - see the header.
+ * merge_rings.c - takes the oldest events of all rings, one after the other,
+ * with a heap.
  *
- * A heap of the parts that have an event to come, by its time; behind it those
- * that have none.  A busy ring's events come one after the other: only one that
- * is younger than another ring's has the heap put in order.
+ * The heap holds the parts that have an event to come, ordered by its time; the
+ * parts that have none stand behind it.  Events of a busy ring mostly follow
+ * each other: the heap is put in order only when a ring's next event is younger
+ * than that of another ring.
  */
 #include "probe/merge_rings.h"
 

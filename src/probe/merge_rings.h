@@ -1,6 +1,4 @@
-/*
- * merge_rings.h - which events of several rings are the oldest.
- */
+/* merge_rings.h - finds the oldest events of several rings. */
 #ifndef KPROFD_PROBE_MERGE_RINGS_H
 #define KPROFD_PROBE_MERGE_RINGS_H
 

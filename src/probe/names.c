@@ -1,4 +1,7 @@
-/* names.c - see the header. */
+/*
+ * names.c - looks a key up among the four slots of its hash, and gives a new
+ * key the slot whose turn it is.
+ */
 #include <string.h>
 
 #include "probe/names.h"

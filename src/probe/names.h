@@ -1,9 +1,9 @@
 /*
- * names.h - which slot stands for which function or identity.
+ * names.h - the slots that stand for functions and identities in records.
  *
- * A cache of fixed size, as of a processor: four slots for each hash.  What is
- * not in it takes the place of what was, in turn, and is defined anew.  Keys
- * are compared whole; of a long name the key is its hash and its length.
+ * A cache of fixed size, like a processor's: four slots for each hash.  A name
+ * that is not in it takes over a slot, each in turn, and is defined again.
+ * Keys are compared whole; of a long name the key is its hash and its length.
  */
 #ifndef KP_PROBE_NAMES_H
 #define KP_PROBE_NAMES_H

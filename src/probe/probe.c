@@ -1,11 +1,11 @@
 /*
- * probe.c - the native probe: a tracer module of the VM (erl_tracer) that
- * fills rings in memory.
+ * probe.c - the native probe: a tracer module of the VM (erl_tracer) that fills
+ * rings in memory.
  *
  * The VM calls trace/5 in the thread that runs the traced process, and before
- * it enabled/3, twice.  Each thread has a ring of its own; it keeps in mind
- * which, together with the number of the probe that gave it: when the library
- * is loaded anew, numbers go on.
+ * it enabled/3, twice.  Each thread has a ring of its own and remembers which,
+ * together with the number of the probe that gave it: numbers go on when the
+ * library is loaded again.
  */
 #include <stdlib.h>
 #include <string.h>

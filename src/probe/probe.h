@@ -4,16 +4,16 @@
  *   probe.c     the VM's side: loading, the tracer's callbacks, commands
  *   event.c     a trace event of the VM -> records, for kprofd: kprof_probe
  *   calls.c     the same for full traces: kprof_calls_probe, a module and a
- *               library of its own, so that both may be there at a time
+ *               library of its own, so that both may be loaded at a time
  *   put.c       records with what they define -> a thread's ring
  *   drain.c     rings -> binaries for the agent
- *   ring, merge, clock, names, term_put    what these are made of
- *   checked     for builds that are watched
+ *   ring, merge_rings, clock, names, term_put    what these are made of
+ *   checked     for builds under a memory checker
  *
- * All memory is got when the library is loaded and given back when it is
- * unloaded; the VM lets no thread be in here at that time.  On the way of an
- * event nothing locks, allocates, or enters the kernel; the first time that
- * a name which is not plain (see term_put.h) is met it may allocate.
+ * All memory is allocated when the library is loaded and freed when it is
+ * unloaded; the VM lets no thread be in here at that time.  On an event's way
+ * nothing locks, allocates, or enters the kernel, with one exception: a name
+ * that is not plain (see term_put.h) may allocate when it is first met.
  */
 #ifndef KP_PROBE_PROBE_H
 #define KP_PROBE_PROBE_H

@@ -1,4 +1,7 @@
-/* put.c - see the header. */
+/*
+ * put.c - writes an event's definitions, weight and record into the ring;
+ * publishes them all, or undoes and counts them.
+ */
 #include "probe/checked.h"
 #include "probe/put.h"
 #include "probe/term_put.h"

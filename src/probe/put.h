@@ -1,8 +1,8 @@
 /*
- * put.h - an event on its way into its thread's ring.
+ * put.h - puts an event into its thread's ring.
  *
- * It goes there with the definitions that it needs, or not at all: a slot that
- * could not be defined is forgotten.
+ * The event goes there with the definitions that it needs, or not at all: then
+ * the slots that it would have defined are forgotten.
  */
 #ifndef KP_PROBE_PUT_H
 #define KP_PROBE_PUT_H

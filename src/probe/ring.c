@@ -1,4 +1,7 @@
-/* ring.c - see the header. */
+/*
+ * ring.c - writes definitions that are longer than a record, and finds for the
+ * reader where the next whole event ends.
+ */
 #include <string.h>
 
 #include "probe/ring.h"

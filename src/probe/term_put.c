@@ -1,4 +1,7 @@
-/* term_put.c - see the header. */
+/*
+ * term_put.c - encodes plain terms itself, and gives the rest to
+ * enif_term_to_binary().
+ */
 #include <stdbool.h>
 #include <string.h>
 

@@ -1,9 +1,9 @@
 /*
  * term_put.h - a term of the VM as bytes of the external format.
  *
- * Without an allocation for what match specs put together: atoms in Latin-1,
- * integers of 64 bits, floats, binaries, lists and tuples of them.  Anything
- * else the VM writes, which allocates.
+ * The terms that match specs build are written without an allocation: atoms in
+ * Latin-1, integers of 64 bits, floats, binaries, lists and tuples of them.
+ * Anything else is encoded by the VM, which allocates.
  */
 #ifndef KP_PROBE_TERM_PUT_H
 #define KP_PROBE_TERM_PUT_H
@@ -16,7 +16,7 @@
  * cap would be needed.
  */
 uint32_t term_put(ErlNifEnv *env, ERL_NIF_TERM term, uint8_t *p, uint32_t cap);
-/* The same of a tuple of these; of none but what needs no allocation. */
+/* The same of a tuple of these; of none but those, and of atoms. */
 uint32_t term_put_tuple(ErlNifEnv *env, const ERL_NIF_TERM v[], unsigned n,
     uint8_t *p, uint32_t cap);
 

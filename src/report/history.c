@@ -1,4 +1,7 @@
-/* history.c - see the header. */
+/*
+ * history.c - writes arrays of runs and of events as JSON, and the words for
+ * how a run ended.
+ */
 #include "history.h"
 
 const char *

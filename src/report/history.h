@@ -1,6 +1,6 @@
 /*
- * history.h - what a database tells of the daemon: its runs, and what
- * happened.  Pure: into a kp_buf, whose error sticks.
+ * history.h - the daemon's runs and events, as a database holds them.  Pure:
+ * into a kp_buf, whose error sticks.
  */
 #ifndef KP_REPORT_HISTORY_H
 #define KP_REPORT_HISTORY_H

@@ -1,4 +1,7 @@
-/* message_waits.c - see the header. */
+/*
+ * message_waits.c - adds up each receiver's cells, sorts receivers by their
+ * total wait, and writes a table or JSON.
+ */
 #include <stdlib.h>
 #include <string.h>
 

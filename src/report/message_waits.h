@@ -1,6 +1,6 @@
 /*
- * message_waits.h - what messages waited in mailboxes, by receiver.  Pure: into a
- * kp_buf, whose error sticks.
+ * message_waits.h - how long messages waited in mailboxes, by receiver.  Pure:
+ * into a kp_buf, whose error sticks.
  */
 #ifndef KPROFD_REPORT_MESSAGE_WAITS_H
 #define KPROFD_REPORT_MESSAGE_WAITS_H

@@ -1,8 +1,9 @@
 /*
- * top.c - a frame of `kprof top`: head, body, keys; see the header.
+ * top.c - draws a frame of `kprof top`: its head, its body, and the line of
+ * keys.
  *
- * The body is written as long as it likes and then cut: what stands above a
- * table's rows stays, the rows scroll.
+ * The body is written at full length and then cut: the lines above a table's
+ * rows stay, the rows scroll.
  */
 #include <inttypes.h>
 #include <stdio.h>

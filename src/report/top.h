@@ -2,8 +2,9 @@
  * top.h - what `kprof top` shows, and what its keys do to that: without a
  * terminal, a database or a clock.
  *
- * A frame is lines of text that fit into so many columns and rows.  All that
- * targets and daemons say goes through text_put() on its way into one.
+ * A frame is lines of text that fit into a given number of columns and rows.
+ * All text that comes from targets and daemons goes through text_put() on its
+ * way into a frame.
  */
 #ifndef KP_REPORT_TOP_H
 #define KP_REPORT_TOP_H

@@ -1,4 +1,7 @@
-/* top_keys.c - what keys change in the view; see top.h. */
+/*
+ * top_keys.c - changes the view as each key asks: the order, the node, the
+ * time, the screen, the row; see top.h.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /*
- * clock_align.c - a request that ran on several nodes as one tree, on one clock.
+ * clock_align.c - puts the calls of a request that ran on several nodes on one
+ * clock, as one tree.
  *
  * Each node times its calls by its own clock.  Adding the offset gives the
  * time by the clock of the entry's node, but offsets are estimates: by them a

@@ -1,14 +1,15 @@
 /*
- * messages.c - messages: sends and their receives, and what is between them.
+ * messages.c - pairs sends of messages with their receives, and keeps the
+ * waits.
  *
- * Each label that messages came with has its own: those that wait for the
- * other of their two events, which may come first (nodes do not tell in the
- * order of time, nor do rings), and the waits that are known.  All of it is
- * apart from requests, which know nothing of it but when they go; and there is
- * none where the configuration does not ask for it.
+ * Each label has a list of messages that wait for the other of their two
+ * events, and one of the waits that are known.  Either event may come first:
+ * events of several nodes or rings are not in the order of time.  These lists
+ * are apart from requests, which use them only when they close; they are empty
+ * unless the configuration asks for messages.
  *
- * A process counts what it sends with a token, and never back: so the label,
- * the sender and that number are of one message.
+ * A process numbers what it sends with a token, and numbers only rise: so the
+ * label, the sender and that number identify one message.
  */
 #include <stdlib.h>
 

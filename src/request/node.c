@@ -1,11 +1,10 @@
 /*
- * node.c - the nodes whose events come, and what their clocks have to do with
- * each other.
+ * node.c - the nodes that send events, and the offsets between their clocks.
  *
  * A node's clock is erlang:monotonic_time/0: it starts somewhere, with its VM,
- * and runs nearly as fast as others.  Its offset says what to add to get the
- * time of one clock that all nodes have in common.  That is an estimate, so
- * nothing here is used for a duration: it only says in which order things are
+ * and runs nearly as fast as others.  Its offset is what to add to get the time
+ * of one clock that all nodes have in common.  That is an estimate, so nothing
+ * here is used for a duration: it only gives the order in which things are
  * looked at, and where calls go in a tree (clock_align.c).
  */
 #include <stdlib.h>

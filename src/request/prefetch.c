@@ -1,15 +1,15 @@
 /*
- * prefetch.c - many events at once: before they are put where they belong, the
- * memory that they will touch is on its way.
+ * prefetch.c - takes events in runs, and prefetches the memory that a run will
+ * touch before its first event is handled.
  *
  * With thousands of requests in flight each event is of another one, whose
- * memory is in no cache.  To get there takes some steps, each from what the
- * one before has fetched: the slots of the tables, the process and the request
- * that they name, and the call.  So all events of a run take the first step,
- * then all of them the second one, and when the last one is done the first
- * event is put where it belongs: a processor waits for many lines as long as
- * for one.  Nothing is freed in between, so what a step has found is good for
- * the next; but events change all of it, so nothing of it is used by them.
+ * memory is in no cache.  To reach it takes some steps, each from what the one
+ * before has fetched: the slots of the tables, the process and the request that
+ * they name, and the call.  So all events of a run take the first step, then
+ * all of them the second one, and after the last step the first event is
+ * handled: a processor waits for many cache lines no longer than for one.
+ * Nothing is freed in between, so what a step has found is good for the next;
+ * but events change all of it, so they look everything up for themselves.
  */
 #include "request/internal.h"
 

@@ -1,4 +1,4 @@
-/* proc.c - the processes that have calls open, of all nodes. */
+/* proc.c - a table of the processes that have calls open, of all nodes. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* receiver.c - see the header. */
+/* receiver.c - decodes the names of receivers, and maps processes to them. */
 #include <stdlib.h>
 #include <string.h>
 

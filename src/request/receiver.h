@@ -1,8 +1,9 @@
 /*
- * receiver.h - who takes messages: processes, by names that many may have.
+ * receiver.h - the names of the processes that take messages; many processes
+ * may have the same name.
  *
- * Names are few (KP_RECEIVERS_MAX) and stay; of processes as many are kept in
- * mind as there is room for, and then they are asked anew.
+ * Names are few (KP_RECEIVERS_MAX) and stay.  The table of processes is emptied
+ * when it is full, and then they are asked for their names again.
  */
 #ifndef KP_REQUEST_RECEIVER_H
 #define KP_REQUEST_RECEIVER_H

@@ -1,8 +1,10 @@
 /*
- * reconcile.c - a process makes a call: what that says of calls it has open.
+ * reconcile.c - closes open calls of a process that makes another call, where
+ * its token shows that they are over.
  *
- * Its token may be another request's, and then what it left open is over; or
- * a request's that began inside the one it works for, and then nothing is.
+ * The token may be another request's, and then the calls it left open are over;
+ * or that of a request that began inside the one it works for, and then none
+ * is.
  */
 #include "request/internal.h"
 

@@ -1,15 +1,17 @@
 /*
- * sched_gc.c - see the header.
+ * sched_gc.c - pairs the begins and ends of pauses by process, and keeps them
+ * until their request closes.
  *
  * A pause belongs to the innermost call that is open in its process, as self
- * time does.  Between its two ends a process does nothing that is told of: so
- * where it was heard of in between, or only one end came, the other was lost,
- * and no time is made up.  A collection may be cut by being scheduled out: it
- * counts without that.
+ * time does.  Between its two ends a process causes no event: so where one came
+ * in between, or only one end came, the other end was lost, and the pause is
+ * not counted.  A process may be scheduled out in the midst of a collection:
+ * that time is not part of the collection.
  *
- * A process that computes for long is scheduled out thousands of times.  From
- * some pauses of a request on, one of the same call and kind as the last is put
- * together with it: a pause is so many ns in the span from its start to its end.
+ * A process that computes for long is scheduled out thousands of times.  Once a
+ * request has some number of pauses, one of the same call and kind as the last
+ * is merged with it: a pause is a sum of ns in the span from its start to its
+ * end.
  */
 #include <stdlib.h>
 

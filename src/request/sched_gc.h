@@ -1,9 +1,9 @@
 /*
- * sched_gc.h - when processes were scheduled out or collected garbage during the
- * calls of requests in flight.
+ * sched_gc.h - when processes were scheduled out or collected garbage during
+ * the calls of requests in flight.
  *
- * Beside requests and processes, in tables of its own: where nobody asks for it
- * there are none, and nothing costs more.
+ * It has tables of its own beside those of requests and processes: they are
+ * empty, and cost nothing, unless the configuration asks for them.
  */
 #ifndef KPROFD_REQUEST_SCHED_GC_H
 #define KPROFD_REQUEST_SCHED_GC_H

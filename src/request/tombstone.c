@@ -1,10 +1,11 @@
 /*
- * tombstone.c - what is remembered of closed requests, for calls that come late.
+ * tombstone.c - remembers closed requests, for calls that come late.
  *
- * A ring for each node, of the requests that began there, in closing order,
- * and one index by label; 30 s of the node's clock or TOMBS_MAX labels of all
- * nodes, whichever is less.  Of those each node has its share, if it needs it:
- * one that comes when the others have them all takes from who has most.
+ * Each node has a ring of the requests that began there, in closing order, and
+ * all share one index by label; a ring reaches back 30 s of the node's clock,
+ * and all of them hold TOMBS_MAX labels at most.  Each node has a share of
+ * those, if it needs it: one that comes when the others have them all takes
+ * from the one that has most.
  */
 #include <stdlib.h>
 

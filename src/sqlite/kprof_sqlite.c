@@ -5,15 +5,15 @@
  *	.load /usr/local/lib/kprofd/kprof_sqlite
  *	select kprof_quantile(kprof_merge(hist), 0.99) / 1e6 as ms from stat;
  *
- *	kprof_merge(hist)	aggregate: all of them as one; NULLs count for
- *				nothing, of nothing else it is NULL.  Also a
+ *	kprof_merge(hist)	aggregate: all of them as one.  NULLs are
+ *				skipped; NULL if there is nothing else.  Also a
  *				window function
  *	kprof_quantile(hist, q)	ns, right to about 1.1 %; NULL of NULL and of
  *				an empty histogram
  *	kprof_count(hist)	how many durations it holds, by weight
  *
- * A blob may be anybody's work: it is read by the bounded reader of hist.h,
- * and one that is no histogram is an SQL error that says why.
+ * Blobs are not trusted: they are read by the bounded reader of hist.h, and one
+ * that is not a histogram gives an SQL error that says why.
  */
 #include <stdarg.h>
 #include <stdbool.h>

@@ -1,4 +1,7 @@
-/* cell_row.c - see the header. */
+/*
+ * cell_row.c - decodes a row of stat or span_stat into a struct kp_cell, column
+ * by column, with its histogram.
+ */
 #include "cell_row.h"
 
 #define FIRST_FIGURE 2

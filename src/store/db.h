@@ -2,8 +2,8 @@
  * db.h - the writing connection: prepared statements, row ids of names,
  * transactions.  Private to src/store; one thread at a time.
  *
- * Errors stick: after the first one in a transaction everything does
- * nothing, until db_commit says so and starts afresh.
+ * Errors stick: after the first one in a transaction every call does nothing,
+ * until db_commit() returns that error and clears it.
  */
 #ifndef KPROFD_STORE_DB_H
 #define KPROFD_STORE_DB_H
@@ -27,7 +27,7 @@ enum stmt {
 	ST_COST,
 	ST_REQUEST,
 	ST_CALL,
-	ST_MESSAGES,				/* message_rows.c */
+	ST_MESSAGES,				/* write/message_rows.c */
 	ST_REQUEST_WAIT,
 	ST_TIMES,
 	ST_EVENT,
@@ -79,7 +79,7 @@ struct kp_db {
 	int col;
 };
 
-/* run_rows.c: opens, marks earlier runs, starts this one. */
+/* write/run_rows.c: opens, marks earlier runs, starts this one. */
 enum kp_err db_open(struct kp_db **out, const struct kp_store_opts *o,
     char **why);
 /* The end of the last window that is there; 0: there is none. */
@@ -101,7 +101,7 @@ void db_finalize(struct kp_db *db);
  */
 bool db_discard(struct kp_db *db);
 
-/* file_replaced.c: is it still under its name, or was it, or its WAL, deleted, moved or
+/* write/file_replaced.c: is it still under its name, or was it, or its WAL, deleted, moved or
    replaced?  Has it been truncated? */
 enum db_file { DB_THERE, DB_MOVED, DB_TRUNCATED };
 enum db_file db_file(const struct kp_db *db);
@@ -114,7 +114,7 @@ bool moved_aside(const struct kp_db *db);
 /* Removes what is ours beside the file's old name. */
 void moved_clear(const struct kp_db *db);
 
-/* run_rows.c: this run goes on with another tiers.conf. */
+/* write/run_rows.c: this run goes on with another tiers.conf. */
 void db_conf(struct kp_db *db, const struct kp_conf *conf, const char *text);
 
 void db_begin(struct kp_db *db);
@@ -143,7 +143,7 @@ void row_leave(struct kp_db *db);
 /* The row id of a name, made if need be.  Not while a row is filled in. */
 int64_t db_dim(struct kp_db *db, enum dim which, const char *name);
 
-/* window_rows.c, request_rows.c: what is stored. */
+/* write/window_rows.c, write/request_rows.c: what is stored. */
 /* lost: of earlier windows of the node, to be told with this one; or NULL */
 void db_window(struct kp_db *db, const struct kp_window *w,
     const struct drop_counts_node *lost);
@@ -158,7 +158,7 @@ int64_t db_window_row(struct kp_db *db, int64_t run, int64_t node,
 void db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
     int64_t identity, const struct kp_cell *c);
 
-/* message_rows.c: the waits of a window, and of a request kept as a tree. */
+/* write/message_rows.c: the waits of a window, and of a request kept as a tree. */
 void db_waits(struct kp_db *db, int64_t window, const struct kp_window *w);
 void db_tree_waits(struct kp_db *db, int64_t request,
     const struct kp_tree *t);

@@ -1,4 +1,4 @@
-/* insert.c - see the header. */
+/* insert.c - a few SQLite calls that do nothing after the first error. */
 #include <stddef.h>
 
 #include "store/insert.h"

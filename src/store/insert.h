@@ -1,6 +1,6 @@
 /*
- * insert.h - rows into a database that the client makes or adds to.  What fails
- * first stays in rc (of SQLite), and nothing is done after it.
+ * insert.h - inserts rows into a database that the client makes or adds to.
+ * The first error of SQLite stays in rc, and nothing is done after it.
  */
 #ifndef KPROFD_STORE_INSERT_H
 #define KPROFD_STORE_INSERT_H

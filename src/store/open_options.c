@@ -1,4 +1,7 @@
-/* open_options.c - see the header. */
+/*
+ * open_options.c - copies the options with their texts and the names of the
+ * tiers, and exchanges the copy when tiers.conf is reloaded.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
- * open_options.h - the store's own copy of what it was opened with: a database that
- * was moved away is opened again, long after the caller's are gone.  Private
- * to src/store.
+ * open_options.h - the store's own copy of the options that it was opened with:
+ * a database that was moved away is opened again, long after the caller's
+ * options are gone.  Private to src/store.
  */
 #ifndef KPROFD_STORE_OPEN_OPTIONS_H
 #define KPROFD_STORE_OPEN_OPTIONS_H

@@ -1,6 +1,6 @@
 /*
- * schema.h - opening a database file: is it ours, is it new enough, and if
- * not, what to tell the user.  Private to src/store.
+ * schema.h - opens a database file: is it ours, is it new enough, and if not,
+ * what to tell the user.  Private to src/store.
  */
 #ifndef KPROFD_STORE_SCHEMA_H
 #define KPROFD_STORE_SCHEMA_H
@@ -40,7 +40,7 @@ enum kp_err schema_explain(sqlite3 *db, int rc, const char *path, char **why);
 /*
  * Opens path for writing, made (mode 0640) if it is not there, and brings it
  * to SCHEMA_VERSION.  *lock is a file descriptor that keeps other daemons
- * out: to be closed after the connection.  On error nothing stays open, and
+ * out: to be closed after the connection; *made: was it?  On error nothing stays open, and
  * a file that was made here is gone again.
  */
 enum kp_err schema_open(sqlite3 **out, int *lock, const char *path,

@@ -1,14 +1,14 @@
 /*
- * store.h - closed windows, slow requests and events into SQLite.
+ * store.h - writes closed windows, slow requests and events into SQLite.
  *
  * A writer thread owns the only writing connection and takes items from one
- * bounded queue; nothing here makes the caller wait for a disk.  When the
- * queue is full, or a write fails for good, the item is dropped and counted:
- * the next window of that node that is written tells it, with its rows
+ * bounded queue; nothing here makes the caller wait for a disk.  When the queue
+ * is full, or a write fails for good, the item is dropped and counted: the next
+ * window of that node that is written reports it, with its rows
  * (KP_LOSS_STORE), its requests (KP_LOSS_UNWRITTEN), its entry calls and its
- * own losses; or an event store_loss at the end.
+ * own losses; if there is none, an event store_loss does so at the end.
  *
- * A file that is moved away, deleted or truncated is begun again under its
+ * A file that is moved away, deleted or truncated is started again under its
  * name; what a truncated one had of this run counts as not written.  While
  * nothing waits to be written the thread rolls windows up and deletes what is
  * too old (retain.h).

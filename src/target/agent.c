@@ -1,11 +1,12 @@
 /*
- * agent.c - the state machine of one target; see the header.
+ * agent.c - the life of the connection to one target: states, timers, leases,
+ * and what the owner asks for.
  *
  * Until the agent runs, questions go to the target's rex, one at a time;
  * from then on to the agent's pid only.  Every step has a time limit, so a
  * target that hangs is a lost connection like any other.  A connection that
- * is lost after the first successful attach is made anew, with backoff; of one
- * that never came about the owner says whether it is to be tried again.
+ * is lost after the first successful attach is made again, with backoff; when
+ * the first attempt fails, the owner decides whether to try again.
  */
 #include <stdio.h>
 #include <stdlib.h>

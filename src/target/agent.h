@@ -1,6 +1,6 @@
 /*
- * agent.h - one target from the daemon's side: connect, load the agent, find
- * out what can be armed, arm it, renew the lease, start over when the
+ * agent.h - one target from the daemon's side: connects, loads the agent, finds
+ * out what can be armed, arms it, renews the lease, and starts over when the
  * connection is lost.
  *
  * A state machine over one link.  Everything it learns goes to the owner

@@ -4,8 +4,8 @@
  *   agent.c        the connection's life, timers, what the owner asks for
  *   agent_steps.c  the questions on the way to being armed, their answers
  *   agent_probe.c  which probe: relay or native
- *   agent_notice.c what the agent says without being asked
- *   agent_reload.c another tiers.conf, or other code
+ *   agent_notice.c what the agent reports without being asked
+ *   agent_reload.c arms the plan of another tiers.conf, or of changed code
  *   agent_msg.c    the messages as bytes; keeps no state
  */
 #ifndef KP_TARGET_AGENT_INTERNAL_H

@@ -1,17 +1,18 @@
 /*
- * agent_reload.c - another plan for a target that has one: of another
- * tiers.conf, when the owner says so, or of the same where code was changed (a
- * look).  Checked there, probed where it is new, compared with what is armed,
- * and the difference sent.
+ * agent_reload.c - gives a target that has a plan another one: that of another
+ * tiers.conf, when the owner asks for it, or a new one of the same file where
+ * code was changed (a look).  The plan is checked on the target, probed where
+ * it is new, and compared with the one that is armed; only the difference is
+ * sent.
  *
- * It goes beside the steps of the connection's life: the target stays armed,
- * paused or tripped, and events go on, until the agent says that it is done.
+ * It runs beside the steps of the connection's life: the target stays armed,
+ * paused or tripped, and events go on, until the agent reports that it is done.
  * The agent takes commands in order, so that a pause may come in between.
- * Where the connection is lost meanwhile nothing is armed any more, and the
- * file is what is armed when it is back.
+ * Where the connection is lost meanwhile nothing is armed any more, and the new
+ * file is armed when the connection is back.
  *
- * One at a time: what is asked for meanwhile waits.  Others wait for this one,
- * so that its questions have the time limit of all steps.
+ * There is one at a time: a reload that is asked for meanwhile waits.  Others
+ * wait for this one, so its questions have the time limit of all steps.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
- * agent_steps.c - from a fresh connection to an armed target, question by
- * question, and who is to hear what the agent says from then on.
+ * agent_steps.c - leads from a fresh connection to an armed target, question by
+ * question, and hands what the agent sends from then on to its receiver.
  *
- * Until the agent runs, questions go to the target's rex, one at a time: its
- * answers carry nothing to tell them apart by but the state.
+ * Until the agent runs, questions go to the target's rex, one at a time: only
+ * the state shows which question an answer belongs to.
  */
 #include <stdio.h>
 #include <string.h>

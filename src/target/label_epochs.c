@@ -1,4 +1,7 @@
-/* label_epochs.c - see the header. */
+/*
+ * label_epochs.c - shuffles the constants, hands out those that are free, and
+ * computes the scheduled control word.
+ */
 #include "target/label_epochs.h"
 
 /* splitmix64: a sequence that looks random, from any seed. */

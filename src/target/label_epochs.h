@@ -3,12 +3,12 @@
  *
  * Tokens travel between nodes, so labels of different targets must never be
  * equal: bits 42 to 51 of a label are a constant that one target of this
- * kprofd has and no other.  Every arming takes another one.  They come in an
- * order shuffled anew in each kprofd, and none comes again before all others
- * have: what a target's earlier armings, or a target that went, have left in
- * tokens stays apart for some 960 armings.  With the tokens of an earlier
- * kprofd a constant agrees in one case of 1023, and then the other 48 bits of
- * a label, counted from a random start, have to be the same, too.
+ * kprofd has and no other.  Every arming takes another one.  Each kprofd
+ * shuffles their order when it starts, and reuses none before all others were
+ * used: labels that earlier armings, or a target that is gone, left in tokens
+ * stay distinct for some 960 armings.  With the tokens of an earlier kprofd a
+ * constant agrees in one case of 1022, and then the other 48 bits of a label,
+ * counted from a random start, have to be the same, too.
  */
 #ifndef KPROFD_TARGET_LABEL_EPOCHS_H
 #define KPROFD_TARGET_LABEL_EPOCHS_H

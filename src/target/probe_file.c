@@ -1,4 +1,7 @@
-/* probe_file.c - see the header. */
+/*
+ * probe_file.c - looks for the library beside the program, then in
+ * ../lib/kprofd.
+ */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

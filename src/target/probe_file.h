@@ -1,5 +1,5 @@
 /*
- * probe_file.h - where the libraries are that targets load.
+ * probe_file.h - finds the libraries that targets load.
  */
 #ifndef KP_TARGET_PROBE_FILE_H
 #define KP_TARGET_PROBE_FILE_H

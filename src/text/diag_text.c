@@ -1,4 +1,7 @@
-/* diag_text.c - see the header. */
+/*
+ * diag_text.c - finds the line of each error in the source, and writes it with
+ * a ^ below the column.
+ */
 #include <string.h>
 
 #include "base/utf8.h"

@@ -1,5 +1,5 @@
 /*
- * diag_text.h - what is wrong with a file, shown where it is wrong:
+ * diag_text.h - shows the errors in a file, each with its line and place:
  *
  *	tiers.conf:3:18: error: found 'x', expected a tier name
  *	  {db, [{db, x y}]}

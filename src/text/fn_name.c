@@ -1,4 +1,7 @@
-/* fn_name.c - see the header. */
+/*
+ * fn_name.c - writes a function in Erlang's or in Elixir's syntax, with quotes
+ * where they are needed.
+ */
 #include <inttypes.h>
 #include <stdbool.h>
 #include <string.h>

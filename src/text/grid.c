@@ -1,4 +1,4 @@
-/* grid.c - what is in a grid; grid_write.c writes it. */
+/* grid.c - collects the rows and columns of a grid; grid_write.c writes it. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,10 +2,10 @@
  * grid.h - a table of texts in aligned columns.
  *
  * Widths are those on a terminal.  Every text goes through text_put(), so
- * nothing that a target says can reach the terminal raw.  Where the columns
- * do not fit, those go that may (grid_drop); then one is cut (grid_cut); then
- * the grid is written in blocks one below the other, each with the first
- * columns repeated.  Errors stick and show in what is written.
+ * nothing that a target sends can reach the terminal raw.  Where the columns
+ * do not fit, those that may be left out are (grid_drop); then one is cut
+ * (grid_cut); then the grid is written in blocks one below the other, each with
+ * the first columns repeated.  Errors stick and show in what is written.
  */
 #ifndef KPROFD_TEXT_GRID_H
 #define KPROFD_TEXT_GRID_H

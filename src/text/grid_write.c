@@ -1,5 +1,5 @@
 /*
- * grid_write.c - how a grid is laid out in so many columns, and written.
+ * grid_write.c - lays a grid out in a given width, and writes it.
  *
  * First it is decided which columns are shown and how wide; then blocks take
  * as many of them as fit.

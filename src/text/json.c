@@ -1,4 +1,7 @@
-/* json.c - see the header. */
+/*
+ * json.c - puts commas and keys before values, escapes strings, and refuses to
+ * nest too deep.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
  * json.h - a small JSON writer into a kp_buf.
  *
- * Commas and brackets are its business, nesting is bounded, errors stick in
- * the buffer.  Whatever the texts hold, the result is valid JSON in valid
+ * It puts the commas and brackets; nesting is bounded, and errors stick in the
+ * buffer.  Whatever the texts hold, the result is valid JSON in valid
  * UTF-8, and safe to print on a terminal.  Inside an object every value has a
  * key; inside an array the key is NULL.
  *

@@ -1,4 +1,7 @@
-/* keys.c - see the header.  ECMA-48, and what xterm adds. */
+/*
+ * keys.c - decodes single bytes, UTF-8 and escape sequences (ECMA-48, and what
+ * xterm adds) to keys.
+ */
 #include "base/utf8.h"
 #include "keys.h"
 

@@ -1,8 +1,8 @@
 /*
- * keys.h - what a terminal sends when keys are pressed.  Pure.
+ * keys.h - decodes the bytes that a terminal sends for keys.  Pure.
  *
- * The bytes are from outside (a terminal, whatever is pasted into it): any
- * of them are taken, and no sequence longer than KEY_BYTES_MAX is waited for.
+ * The bytes come from outside (a terminal, or text pasted into it): any bytes
+ * are accepted, and a sequence that has KEY_BYTES_MAX of them ends there.
  */
 #ifndef KPROFD_TEXT_KEYS_H
 #define KPROFD_TEXT_KEYS_H

@@ -1,4 +1,7 @@
-/* text.c - see the header. */
+/*
+ * text.c - replaces unsafe characters, fits and wraps text to columns, and
+ * formats counts, durations and shares.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>

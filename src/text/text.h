@@ -1,8 +1,8 @@
 /*
- * text.h - figures and foreign texts as people read them.
+ * text.h - formats figures and foreign texts for people.
  *
- * Names of tiers, functions and identities come from targets: text_put() is
- * the one way by which they reach a terminal.
+ * Names of tiers, functions and identities come from targets: they reach a
+ * terminal only through text_put().
  */
 #ifndef KPROFD_TEXT_TEXT_H
 #define KPROFD_TEXT_TEXT_H

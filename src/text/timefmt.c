@@ -1,4 +1,7 @@
-/* timefmt.c - see the header. */
+/*
+ * timefmt.c - parses spans and ISO 8601 times, and formats times as UTC or
+ * local.
+ */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * timefmt.h - points in time as people write and read them.
+ * timefmt.h - parses and formats points in time.
  */
 #ifndef KPROFD_TEXT_TIMEFMT_H
 #define KPROFD_TEXT_TIMEFMT_H

@@ -1,5 +1,6 @@
 /*
- * width.c - see the header.
+ * width.c - looks characters up in tables of zero width, of double width, and
+ * of scripts that run from right to left.
  *
  * The C library's wcwidth() answers for the locale of the user; a report
  * must look the same under cron, so the tables are kept here: they answer as

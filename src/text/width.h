@@ -1,5 +1,6 @@
 /*
- * width.h - how characters lie on a terminal.
+ * width.h - how many columns a character takes on a terminal, and its
+ * direction.
  */
 #ifndef KPROFD_TEXT_WIDTH_H
 #define KPROFD_TEXT_WIDTH_H

@@ -1,4 +1,7 @@
-/* api.c - see the header. */
+/*
+ * api.c - a table of routes, and for each a function that queries the database
+ * and writes the answer as JSON.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

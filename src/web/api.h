@@ -1,8 +1,8 @@
 /*
- * api.h - the answers of the HTTP API that a database gives, as JSON.
+ * api.h - the answers of the HTTP API that come from a database, as JSON.
  *
- * Each is made of the code that `kprof` prints with.  One kp_query serves one
- * request, so that nothing is kept open between them.
+ * Each is made by the code that `kprof` prints with.  One kp_query serves one
+ * request, so that nothing stays open between them.
  */
 #ifndef KP_WEB_API_H
 #define KP_WEB_API_H

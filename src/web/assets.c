@@ -1,9 +1,12 @@
-/* assets.c - see the header. */
+/*
+ * assets.c - finds a built-in file by its path, and its content type by its
+ * ending.
+ */
 #include <string.h>
 
 #include "assets.h"
 
-#include "web_assets.h"		/* web_files[]: made by the Makefile */
+#include "web_assets.h"		/* web_files[]: see assets.sh */
 
 static const struct {
 	const char *end, *type;

@@ -1,4 +1,7 @@
-/* auth.c - see the header. */
+/*
+ * auth.c - compares a request's Host, Origin, Sec-Fetch-Site and token with
+ * what is allowed, and reads the token file.
+ */
 #include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>

@@ -1,15 +1,16 @@
 /*
- * auth.h - who may ask for what.  Pure.
+ * auth.h - decides who may ask for what.  Pure.
  *
- * Without a token the server is on the loopback only, and what stands between
- * it and a web page that the user's browser has open is this: the name that
- * the browser thinks it speaks to must be a loopback's (a page cannot make
- * its own name resolve to us), and what changes anything must come from our
- * own page, by the browser's word (Origin, Sec-Fetch-Site) and by a header
- * that no form and no other page can send unasked.  Another site's page could
- * not read an answer, but keep us busy with questions: where the browser says
- * whose they are, they are refused too.  Programs of other users of the
- * machine can send any header: they may read, and change nothing.
+ * Without a token the server is on the loopback only, and these checks stand
+ * between it and a web page that the user's browser has open: the name that the
+ * browser thinks it speaks to must be a loopback's (a page cannot make its own
+ * name resolve to us), and a request that changes anything must come from our
+ * own page, as shown by what the browser says (Origin, Sec-Fetch-Site) and by a
+ * header that no form and no other page can send without asking first.  Another
+ * site's page could not read an answer, but it could keep us busy: where the
+ * browser names another site as the source, the request is refused too.
+ * Programs of other users of the machine can send any header: they may read,
+ * but change nothing.
  */
 #ifndef KPROFD_WEB_AUTH_H
 #define KPROFD_WEB_AUTH_H

@@ -1,4 +1,7 @@
-/* ctl_async.c - see the header.  The protocol is told in daemon/control/control.h. */
+/*
+ * ctl_async.c - a bufferevent and a timer for each question: sends the line,
+ * parses the answer (daemon/control/control.h), calls back once.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * ctl_async.h - asks the daemon through its control socket, from an event loop.
  *
  * The web server shares nothing with the daemon but this socket and the
- * database: that is why it cannot be in its way, and why it serves a saved
- * database as well.
+ * database: so it cannot slow the daemon down, and serves a saved database as
+ * well.
  */
 #ifndef KPROFD_WEB_CTL_ASYNC_H
 #define KPROFD_WEB_CTL_ASYNC_H

@@ -1,4 +1,7 @@
-/* daemon_routes.c - see the header. */
+/*
+ * daemon_routes.c - a table of routes with the control command for each, and
+ * the callbacks that make a reply of its answer.
+ */
 #include <stdio.h>
 #include <string.h>
 

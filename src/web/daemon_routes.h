@@ -1,4 +1,7 @@
-/* daemon_routes.h - the questions and orders of the API that the daemon answers. */
+/*
+ * daemon_routes.h - the questions and orders of the API that the daemon
+ * answers.
+ */
 #ifndef KPROFD_WEB_DAEMON_ROUTES_H
 #define KPROFD_WEB_DAEMON_ROUTES_H
 

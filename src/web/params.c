@@ -1,4 +1,7 @@
-/* params.c - see the header. */
+/*
+ * params.c - decodes a query parameter by parameter, with a table of their
+ * names, their forms and the functions that read them.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
- * params.h - the query of a request's URL.  Pure.
+ * params.h - parses the query of a request's URL.  Pure.
  *
- * Everything in it comes from outside: what is unknown, said twice, not
- * understood or out of its range is refused in words, never guessed at.
+ * Everything in it comes from outside: a parameter that is unknown, given
+ * twice, malformed or out of range is refused with a reason, never guessed at.
  */
 #ifndef KP_WEB_PARAMS_H
 #define KP_WEB_PARAMS_H

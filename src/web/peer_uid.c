@@ -1,8 +1,6 @@
 /*
- * peer_uid.c - see the header.
- *
- * By the kernel's table of TCP sockets, which has both ends of a connection
- * within the machine, and the user of each.
+ * peer_uid.c - looks the connection up in the kernel's table of TCP sockets,
+ * which has the user of either end of a local one.
  */
 #include <netinet/in.h>
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * peer_uid.h - whose process is at the other end of a connection.
  *
  * Anything that runs on the machine reaches the loopback and can send the
- * headers of a browser.  The control socket is its owner's alone; what the
- * daemon does by way of us must be, too.
+ * headers of a browser.  The control socket belongs to its owner alone, so what
+ * the daemon does for a web client must be for its owner alone, too.
  */
 #ifndef KPROFD_WEB_PEER_UID_H
 #define KPROFD_WEB_PEER_UID_H

@@ -1,4 +1,7 @@
-/* query_queue.c - see the header. */
+/*
+ * query_queue.c - a bounded list, from which a timer takes one question in each
+ * turn, unless its client has gone.
+ */
 #include <stdatomic.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /*
- * query_queue.h - questions to the database that wait for their turn: one in each
- * turn of the loop, so that what was answered gets out, and others in, before
- * the next.
+ * query_queue.h - questions to the database that wait for their turn: one in
+ * each turn of the loop, so that answers are sent and other questions read
+ * before the next.
  */
 #ifndef KPROFD_WEB_QUERY_QUEUE_H
 #define KPROFD_WEB_QUERY_QUEUE_H

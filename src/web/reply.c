@@ -1,4 +1,7 @@
-/* reply.c - see the header. */
+/*
+ * reply.c - sends JSON, errors and files of the page with their security
+ * headers; for HEAD, without the body.
+ */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,7 @@
-/* scrape.c - see the header. */
+/*
+ * scrape.c - asks the daemon for its metrics, and answers with the totals once
+ * it has replied, or has not in DAEMON_SECONDS.
+ */
 #include <stdlib.h>
 
 #include "export/metrics.h"

@@ -1,9 +1,10 @@
 /*
- * web.c - see the header.
+ * web.c - starts the server's thread, checks each request, and dispatches it to
+ * a file, a query or the daemon.
  *
- * One loop on one thread.  The database's answers are made in it, one in each
- * turn, so that what was answered gets out, and others in, before the next;
- * what the daemon has to say comes through the relay meanwhile.
+ * One loop on one thread.  Queries of the database run in it, one in each turn,
+ * so that between two of them answers are sent and other requests are read;
+ * questions to the daemon wait in ctl_async.c meanwhile.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -13,17 +13,17 @@
  * (spec_label.c) and reads that.  Relabelling would keep its flags, serial and
  * sender.
  *
- * A token may be anybody's: an application has its own, with any term for a
- * label.  'andalso' has the value of its last part and evaluates that only where
- * the others are true, so all that is done with a token, and what a message
- * tells of it, stands behind a test that it is ours.  An entry that meets another
- * one leaves it there, begins nothing, and says so: New is false.  A tier's call
- * with another's token, or with one of ours that is too old, is not told at all;
- * the latter is taken away.
+ * A token may not be ours: an application has its own, with any term for a
+ * label.  'andalso' has the value of its last part and evaluates that only
+ * where the others are true, so whatever is done with a token, or sent of it in
+ * a message, stands behind a test that it is ours.  An entry that meets another
+ * one leaves it there, begins no request, and sends false as New.  A tier's
+ * call with another's token, or with one of ours that is too old, sends no
+ * message; the latter token is taken away.
  *
  * Where garbage collection or scheduling is measured, a call with a token gives
  * its own process the flags for that, and one without takes them:
- * {trace, Disable, Enable} on oneself waits for nobody.  (On another process it
+ * {trace, Disable, Enable} on oneself does not wait.  (On another process it
  * would wait until that is scheduled out, with its whole scheduler.)
  */
 #include "config/spec/spec.h"

@@ -1,10 +1,10 @@
 /*
  * spec_head.c - the pattern of one clause as a match spec's head.
  *
- * Heads have no alias patterns; '$_', '_' and '$1' in them are no atoms; and
+ * Heads have no alias patterns; '$_', '_' and '$1' in them are not atoms; and
  * whether a map without variables is matched whole or in part depends on
  * where it stands.  So a map's values in a head are always variables, and
- * what a head cannot say is said by guards on the path of a variable: a
+ * what a head cannot express, guards on the path of a variable do: a
  * guard that fails (a key that is missing, the hd of no list) fails the
  * clause, which is just what a pattern that does not match should do.
  */

@@ -1,4 +1,7 @@
-/* commands.c - see the header. */
+/*
+ * commands.c - parses a command line, looks the command up in a table, and
+ * answers it or hands it to what will answer.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

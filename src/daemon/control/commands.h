@@ -1,8 +1,8 @@
 /*
- * commands.h - what clients of the control socket ask for.
+ * commands.h - the commands that clients of the control socket may send.
  *
- * A line is a command and words behind it: "json" for status, and
- * "node=GLOB" for those that are about some of the targets only.
+ * A line is a command and words behind it: "json" for status, and "node=GLOB"
+ * for those that are about some of the targets only.
  */
 #ifndef KPROFD_DAEMON_CONTROL_COMMANDS_H
 #define KPROFD_DAEMON_CONTROL_COMMANDS_H

@@ -1,8 +1,9 @@
 /*
- * control.c - see the header.
+ * control.c - accepts clients on the control socket, reads a line from each,
+ * and writes its notes and its answer.
  *
- * Clients are few and trusted as far as the socket's mode goes, and bounded
- * all the same: CLIENTS_MAX at once, one line of LINE_MAX_BYTES each, and
+ * Clients are few and trusted as far as the socket's mode goes, and limited all
+ * the same: CLIENTS_MAX at once, one line of LINE_MAX_BYTES each, and
  * CLIENT_SECONDS until they have their answer.
  */
 #include <errno.h>

@@ -1,9 +1,9 @@
 /*
  * control.h - the control socket: a Unix stream socket, mode 0600.
  *
- * A client sends one line, a command with words behind it; the answer is
- * "ok LENGTH\n" or "error LENGTH\n" and that many bytes, before which any
- * number of "note LENGTH\n..." may come.  Then the connection closes.
+ * A client sends one line, a command with words behind it.  The answer is "ok
+ * LENGTH\n" or "error LENGTH\n" and that many bytes; any number of "note
+ * LENGTH\n..." may come before it.  Then the connection closes.
  */
 #ifndef KPROFD_DAEMON_CONTROL_CONTROL_H
 #define KPROFD_DAEMON_CONTROL_CONTROL_H

@@ -1,4 +1,7 @@
-/* in_flight.c - see the header. */
+/*
+ * in_flight.c - collects the oldest requests of the targets, sorts them by age,
+ * and writes them as a table or as JSON.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* in_flight.h - requests in flight now, in words or JSON. */
+/* in_flight.h - requests in flight now, as text or JSON. */
 #ifndef KPROFD_DAEMON_CONTROL_IN_FLIGHT_H
 #define KPROFD_DAEMON_CONTROL_IN_FLIGHT_H
 

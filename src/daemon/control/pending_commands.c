@@ -1,4 +1,7 @@
-/* pending_commands.c - see the header. */
+/*
+ * pending_commands.c - keeps a table of waiting clients, collects each target's
+ * verdict, and answers a client when its last one is in.
+ */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
- * pending_commands.h - `kprof pause`, `resume` and `clear-tokens`: clients who have their
- * answer when the targets have done what they asked for, or it is known why
- * not.
+ * pending_commands.h - `kprof pause`, `resume` and `clear-tokens`: answers the
+ * client when the targets have done what it asked for, or when it is known why
+ * they have not.
  */
 #ifndef KPROFD_DAEMON_CONTROL_PENDING_COMMANDS_H
 #define KPROFD_DAEMON_CONTROL_PENDING_COMMANDS_H

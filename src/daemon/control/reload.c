@@ -1,4 +1,7 @@
-/* reload.c - see the header. */
+/*
+ * reload.c - one round of a reload: reads the files, collects what each target
+ * says to them, decides, and applies them.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

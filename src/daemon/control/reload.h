@@ -1,11 +1,11 @@
 /*
- * reload.h - another tiers.conf while kprofd runs: for `kprof reload` and
- * SIGHUP; and the file of targets with it.
+ * reload.h - loads tiers.conf and the file of targets again while kprofd runs,
+ * for `kprof reload` and SIGHUP.
  *
- * One round reads the files, has every target that is attached check
- * tiers.conf, and puts it in force on all of them, or on none: what one
- * refuses changes nothing anywhere.  Who asks during a round has the next one,
- * which reads the files anew.  What was in force is kept until the store has
+ * One round reads the files, has every attached target check tiers.conf, and
+ * puts it in force on all of them or on none: if one refuses it, nothing
+ * changes anywhere.  A client that asks during a round gets the next one, which
+ * reads the files again.  The old configuration is kept until the store has
  * written the windows that borrow its texts.
  */
 #ifndef KPROFD_DAEMON_CONTROL_RELOAD_H

@@ -1,4 +1,7 @@
-/* self_metrics.c - see the header. */
+/*
+ * self_metrics.c - a table of metrics with the function that reads each from a
+ * target, and what writes them with the store's.
+ */
 #include "export/health.h"
 #include "daemon/otlp_health.h"
 #include "daemon/control/self_metrics.h"

@@ -1,6 +1,6 @@
 /*
- * self_metrics.h - the daemon's own figures, and its targets', for /metrics: the
- * answer to the control command `metrics` (export/health.h).
+ * self_metrics.h - the daemon's own figures, and its targets', for /metrics:
+ * the answer to the control command `metrics` (export/health.h).
  */
 #ifndef KPROFD_DAEMON_CONTROL_SELF_METRICS_H
 #define KPROFD_DAEMON_CONTROL_SELF_METRICS_H

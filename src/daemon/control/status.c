@@ -1,4 +1,7 @@
-/* status.c - see the header. */
+/*
+ * status.c - writes each section of the status twice, as text and as JSON:
+ * cost, overload, clock, messages, losses.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

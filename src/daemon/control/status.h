@@ -1,6 +1,4 @@
-/*
- * status.h - `kprof status`: what the daemon is doing, in words or JSON.
- */
+/* status.h - `kprof status`: what the daemon is doing, as text or JSON. */
 #ifndef KPROFD_DAEMON_CONTROL_STATUS_H
 #define KPROFD_DAEMON_CONTROL_STATUS_H
 

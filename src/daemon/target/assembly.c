@@ -1,9 +1,11 @@
 /*
- * assembly.c - see the header.
+ * assembly.c - holds the requests of each configuration and the statistics of
+ * each part, builds trees of slow requests for the store, and switches between
+ * two configurations.
  *
- * Parts are known to the requests by an index, which another node may have
- * later; names of nodes are kept for good, because trees with calls there may
- * wait for the store long after a node has gone.
+ * The requests know a part by an index, which another node may have later.
+ * Names of nodes are kept for good, because trees with calls on a node may wait
+ * for the store long after the node has gone.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,17 +1,17 @@
 /*
- * assembly.h - from events to requests to windows and trees: what is between
+ * assembly.h - from events to requests to windows and trees: everything between
  * the targets' decoded events and the store.
  *
- * There is one for all targets, so that a request that goes from node to node
- * is one request: they share the requests, and what may be in flight of them.
- * Each target has a part of its own in it, with the figures of its node.  It
- * knows nothing of connections, so whose events come in is its owner's
- * business.
+ * There is one assembly for all targets, so that a request that goes from node
+ * to node is one request: they share the requests, and the limit of those in
+ * flight.  Each target has a part of its own in it, with the figures of its
+ * node.  The assembly does not know connections: its owner brings it the
+ * events.
  *
- * A configuration goes with all that.  Another one is made ready beside the
- * one in force; parts change over one by one, each when its target has it
- * armed.  Meanwhile requests do not cross between those that have and those
- * that have not.
+ * All this belongs to a configuration.  A reload prepares another one beside
+ * the one in force; parts switch over one by one, each when its target has
+ * armed it.  Meanwhile requests do not cross between parts that have switched
+ * and parts that have not.
  */
 #ifndef KPROFD_DAEMON_TARGET_ASSEMBLY_H
 #define KPROFD_DAEMON_TARGET_ASSEMBLY_H
@@ -118,10 +118,10 @@ const char *assembly_tier(const struct assembly_part *p,
 uint64_t assembly_entries(const struct assembly_part *p);
 
 /*
- * The running window, closed at `now`, which is `at` by the monotonic clock;
- * where the clock was set meanwhile its end is as kp_wall_end() says, and the
- * next one begins now.  The caller adds its losses and hands it
- * to the store.  Trees have gone there.  NULL: no memory, the window goes on.
+ * The running window, closed at that moment; where the clock was set meanwhile
+ * its end is as kp_wall_end() says, and the next one begins at the moment.  The
+ * caller adds its losses and hands it to the store.  Trees have gone there.
+ * NULL: it began after that moment, or there is no memory; the window goes on.
  */
 struct kp_window *assembly_rotate(struct assembly_part *p, kp_wall_ns now,
     kp_mono_ns at);

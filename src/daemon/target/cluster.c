@@ -1,4 +1,7 @@
-/* cluster.c - see the header. */
+/*
+ * cluster.c - matches the names in each node's answer, and starts or stops the
+ * connection to the seed.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

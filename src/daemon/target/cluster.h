@@ -1,10 +1,10 @@
 /*
- * cluster.h - which nodes of a cluster are to be profiled: those visible ones
+ * cluster.h - chooses which nodes of a cluster to profile: the visible ones
  * whose names match, as the attached targets and the seed see them.
  *
- * Whoever is attached is asked once a second, so no single node is needed; the
- * seed is asked by a connection of its own only while it is no target itself.
- * nodes(visible) leaves hidden nodes out: kprofd never counts itself.
+ * Every attached target is asked once a second, so no single node is needed.
+ * The seed has a connection of its own only while it is not a target itself.
+ * nodes(visible) leaves hidden nodes out, so kprofd never counts itself.
  */
 #ifndef KPROFD_DAEMON_TARGET_CLUSTER_H
 #define KPROFD_DAEMON_TARGET_CLUSTER_H

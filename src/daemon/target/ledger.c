@@ -1,4 +1,7 @@
-/* ledger.c - see the header. */
+/*
+ * ledger.c - turns two successive agent statuses into entry calls and losses:
+ * which calls are missing, and what explains them.
+ */
 #include "daemon/target/ledger.h"
 
 void

@@ -2,10 +2,10 @@
  * ledger.h - the balance of a target's requests.
  *
  * The VM counts every call of an entry; the daemon sees the events of some.
- * What is in between must be explained: sampled out, dropped by the agent,
- * not armed.  Counters come from the agent's status, cumulative since it
- * started; the ledger turns them into losses of the running window.  Code that
- * is loaded anew takes counters with it: what was seen, was called.
+ * The difference must be explained: sampled out, dropped by the agent, not
+ * armed.  Counters come from the agent's status, cumulative since it started;
+ * the ledger turns them into losses of the running window.  Loading code again
+ * resets its counters, so a call whose event was seen always counts as made.
  */
 #ifndef KPROFD_DAEMON_TARGET_LEDGER_H
 #define KPROFD_DAEMON_TARGET_LEDGER_H
@@ -67,9 +67,11 @@ void ledger_gap(struct ledger *l, kp_dur_ns gap, kp_mono_ns now);
 /* Functions of tiers are too hot to be armed from now on, or are not. */
 void ledger_hot(struct ledger *l, bool hot, kp_mono_ns now);
 /*
- * Hands over what belongs to the window that closes.  entries: as above; what
- * was seen is among entry_calls, though its status is still to come, so that
- * windows explain no more calls than they have, whenever we are killed.
+ * Hands over what belongs to the window that closes.  entries: as above;
+ * open: how many of them are neither assembled nor lost.  A call is of the
+ * window in which it is known what became of it: that in which its request is
+ * assembled, or in which it is counted as lost.  So no window has more
+ * requests than calls, whenever it closes and whenever we are killed.
  */
 void ledger_take(struct ledger *l, kp_mono_ns now, uint64_t entries,
     uint64_t *entry_calls, struct kp_losses *lost);

@@ -1,4 +1,7 @@
-/* mail_sum.c - see the header. */
+/*
+ * mail_sum.c - sorts the waits of a request by process, and adds up those of
+ * each.
+ */
 #include <stdlib.h>
 #include <string.h>
 

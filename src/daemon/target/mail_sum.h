@@ -1,4 +1,4 @@
-/* mail_sum.h - what messages waited for each process of one request. */
+/* mail_sum.h - how long messages waited for each process of one request. */
 #ifndef KPROFD_DAEMON_TARGET_MAIL_SUM_H
 #define KPROFD_DAEMON_TARGET_MAIL_SUM_H
 

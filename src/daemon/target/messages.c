@@ -1,4 +1,7 @@
-/* messages.c - see the header. */
+/*
+ * messages.c - collects the pids of receivers, asks the agent for their names
+ * in batches, and passes the names on.
+ */
 #include <stdio.h>
 #include <string.h>
 

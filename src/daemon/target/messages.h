@@ -1,6 +1,6 @@
 /*
- * messages.h - messages of one target: who its receivers are, which it is asked
- * for, and whether messages are timed there.
+ * messages.h - messages of one target: the names of its receivers, as far as
+ * they are known, and whether messages are timed there.
  */
 #ifndef KPROFD_DAEMON_TARGET_MESSAGES_H
 #define KPROFD_DAEMON_TARGET_MESSAGES_H

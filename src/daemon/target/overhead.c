@@ -1,4 +1,7 @@
-/* overhead.c - see the header. */
+/*
+ * overhead.c - subtracts one agent status from the next, and adds the
+ * difference to the window's cost.
+ */
 #include "daemon/target/overhead.h"
 
 static uint64_t

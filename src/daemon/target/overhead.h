@@ -1,6 +1,6 @@
 /*
- * overhead.h - what a target spends on being profiled: from its agent's
- * counters to the cost of the last second and of the running window.
+ * overhead.h - what profiling costs a target in the last second and in the
+ * running window, from its agent's counters.
  */
 #ifndef KPROFD_DAEMON_TARGET_OVERHEAD_H
 #define KPROFD_DAEMON_TARGET_OVERHEAD_H

@@ -1,5 +1,6 @@
 /*
- * target.c - wires the stages of one target together; see the header.
+ * target.c - the callbacks of one target's agent: each passes what arrived to
+ * the assembly, the ledger, the sampler or the guard.
  */
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * target.h - one target's way of the data: agent -> decode -> assembly, and
- * out to the store as closed windows and slow trees.
+ * target.h - the data path of one target: agent -> decode -> assembly, and from
+ * there closed windows and slow trees to the store.
  */
 #ifndef KPROFD_DAEMON_TARGET_TARGET_H
 #define KPROFD_DAEMON_TARGET_TARGET_H
@@ -19,7 +19,10 @@
 struct target;
 struct kp_native;
 
-/* What it tells.  Callbacks of the same names are as of agent.h. */
+/*
+ * What it reports.  Callbacks of the same names are as of agent.h.  A table, as
+ * this folder may not call the daemon above it.
+ */
 struct target_ops {
 	/* A request closed: for -print-calls and -requests. */
 	void (*on_request)(void *ctx, struct target *t,
@@ -82,7 +85,7 @@ struct target {
 	struct rate_limit hush;
 	struct kp_losses lost;		/* of this window, found here */
 	struct kp_losses lost_ever;	/* of all closed windows, for status */
-	const char *node;		/* as the target names itself */
+	const char *node;		/* as it names itself; till then as typed */
 	struct agent_hello hello;
 	struct kp_native *names;	/* of its native probe's slots */
 	bool native;			/* its probe, now */
@@ -109,7 +112,11 @@ struct target {
 	} in_set;
 };
 
-/* NULL when out of memory. */
+/*
+ * NULL when out of memory.  Callbacks begin with agent_start().  Before it is
+ * freed it gives up its place, by assembly_part_leave(), and is rotated once
+ * more.
+ */
 struct target *target_new(struct event_base *base,
     const struct agent_opts *o, const struct target_parts *parts);
 /* Callbacks begin, maybe before it returns. */
@@ -117,8 +124,8 @@ void target_start(struct target *t);
 void target_free(struct target *t);
 void target_stop(struct target *t);
 /*
- * It is none any more: what is in flight is lost, calls that requests of other
- * nodes have there, too.  To be rotated once more, and freed.
+ * Closes the running window, as of that moment, and hands it to the store; one
+ * that began after it, as by a dump since, goes on.
  */
 void target_leave(struct target *t);
 /* Closes the running window at `now` and hands it to the store. */

@@ -1,5 +1,6 @@
 /*
- * target_events.c - what there is to tell of a target; see the header.
+ * target_events.c - logs and stores an event, unless its target has reported
+ * too many; those are counted.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,7 +12,10 @@
 #include "daemon/target/target_events.h"
 #include "text/text.h"
 
-/* Some of the text is the target's own. */
+/*
+ * Some of the text is the target's own.  A name that has never answered is no
+ * node's: it stands in the text.
+ */
 void
 target_happened(struct target *t, const char *kind, const char *text)
 {

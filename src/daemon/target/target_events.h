@@ -1,6 +1,6 @@
 /*
- * target_events.h - what there is to tell of a target: in the log, and among the
- * events that the store keeps.  Some of the text may be the target's own.
+ * target_events.h - reports events of a target, to the log and to the store.
+ * Some of the text may be the target's own.
  */
 #ifndef KPROFD_DAEMON_TARGET_TARGET_EVENTS_H
 #define KPROFD_DAEMON_TARGET_TARGET_EVENTS_H

@@ -1,5 +1,6 @@
 /*
- * target_guard.c - sampling, and what is too much; see the header.
+ * target_guard.c - changes the sampling rate, pauses tracing on overload and
+ * resumes it, and reports functions too hot to trace.
  */
 #include <inttypes.h>
 #include <stdio.h>

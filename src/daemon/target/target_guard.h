@@ -1,6 +1,6 @@
 /*
- * target_guard.h - of how many of a target's requests there are traces, and
- * when there are none for a while, since that was too much for somebody.
+ * target_guard.h - how many of a target's requests are traced (sampling), and
+ * when tracing pauses because it was too much for the target or for kprofd.
  */
 #ifndef KPROFD_DAEMON_TARGET_TARGET_GUARD_H
 #define KPROFD_DAEMON_TARGET_TARGET_GUARD_H

@@ -1,8 +1,10 @@
 /*
- * targets.c - the set of targets: who comes and goes; see the header.
+ * targets.c - adds targets that the command line, the target file or the
+ * cluster asks for, and removes those that nobody wants.
  *
- * Callbacks of one target may come while all are gone through, so the set
- * itself changes in one place only, sweep(), which runs from the loop.
+ * Callbacks of one target may come while a loop goes through all of them, so
+ * targets are removed in one place only, sweep_one(), which the event loop
+ * calls by way of on_sweep().
  */
 #include <errno.h>
 #include <stdio.h>
@@ -145,7 +147,7 @@ join(struct targets *ts, const char *name, unsigned source, const char *why)
 	return true;
 }
 
-/* It stays as it is until sweep() finds it at its end. */
+/* It stays as it is until on_sweep() finds it at its end. */
 static void
 leave(struct targets *ts, struct target *t, unsigned source, const char *why)
 {

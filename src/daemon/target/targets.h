@@ -1,16 +1,16 @@
 /*
- * targets.h - the nodes that are profiled at once: who is one of them, and
- * what the fate of one means for the others.
+ * targets.h - the nodes that are profiled at once: which they are, and what the
+ * state of one means for the others.
  *
  * They are named by -target, by the lines of -target-file, or found in a
- * cluster; one is profiled for as long as any of these wants it.  Each goes
- * its own way: one that fails for good is shown and recorded as failed, and
- * kprofd ends only where all have failed.  One that cannot be reached is tried
- * again, unless none can when kprofd starts.  What tiers.conf names may be
- * missing on some of them, but not on all.
+ * cluster; a node is profiled for as long as any of these wants it.  Targets do
+ * not depend on each other: one that fails for good is shown and recorded as
+ * failed, and kprofd ends only when all have failed.  One that cannot be
+ * reached is tried again, unless none can be reached when kprofd starts.  What
+ * tiers.conf names may be missing on some of them, but not on all.
  *
- * All connect with one node name, the first that is free on each node: a node
- * has one atom of it, however many are profiled.
+ * All connections use one node name, the first that is free on each node, so
+ * that a node gets one atom of it, however many are profiled.
  */
 #ifndef KPROFD_DAEMON_TARGET_TARGETS_H
 #define KPROFD_DAEMON_TARGET_TARGETS_H

@@ -1,6 +1,6 @@
 /*
- * targets_events.c - what is heard of single targets, and what it means for all:
- * who is to be tried again, who may lack what, and when it is over.
+ * targets_events.c - reacts to what single targets report and all are concerned
+ * by: which is tried again, what one may lack, and when kprofd ends.
  */
 #include "daemon/log.h"
 #include "daemon/target/targets_internal.h"

@@ -1,5 +1,6 @@
 /*
- * targets_internal.h - what targets.c and targets_events.c share.
+ * targets_internal.h - the set of targets, for the files that it is made of.
+ * targets.c calls targets_events.c, and both call targets_set.c.
  */
 #ifndef KPROFD_DAEMON_TARGET_TARGETS_INTERNAL_H
 #define KPROFD_DAEMON_TARGET_TARGETS_INTERNAL_H

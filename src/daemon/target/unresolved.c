@@ -1,4 +1,7 @@
-/* unresolved.c - see the header. */
+/*
+ * unresolved.c - compares positions in tiers.conf: is what this target lacks
+ * found on another one?
+ */
 #include "daemon/target/unresolved.h"
 
 void

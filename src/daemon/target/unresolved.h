@@ -1,7 +1,7 @@
 /*
- * unresolved.h - what tiers.conf names and a target does not have, compared over
- * targets: on one of several a function may be missing, on all of them it is
- * a mistake.  Pure.
+ * unresolved.h - what tiers.conf names and a target does not have, compared
+ * between targets: a function may be missing on one of several, but if all lack
+ * it, that is a mistake.  Pure.
  */
 #ifndef KPROFD_DAEMON_TARGET_UNRESOLVED_H
 #define KPROFD_DAEMON_TARGET_UNRESOLVED_H

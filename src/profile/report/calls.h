@@ -1,5 +1,5 @@
 /*
- * calls.h - a full trace that was added up, in the forms that people and their
+ * calls.h - writes the sums of a full trace in the forms that people and their
  * tools read.  Errors stick in the buffer.
  */
 #ifndef KPROFD_PROFILE_REPORT_CALLS_H
@@ -14,7 +14,7 @@
 /* What is shown, and how; all borrowed. */
 struct calls_view {
 	const struct kp_call_names *names;
-	const struct kp_calls_sum *sum;
+	const struct kp_calls_sum *sum;	/* of remarks alone it may be NULL */
 	const struct kp_calls_info *info;
 	/* Of several nodes: events that were put in order, by so much. */
 	uint64_t moved;

@@ -2,7 +2,7 @@
  * calls_analysis.c - a trace in the form of fprof's analysis, its columns and
  * marks included, so that what reads one reads the other.
  *
- * What fprof cannot know or we do not: a process that was not seen to begin
+ * It differs where something is not known: a process that was not seen to begin
  * has no second element, and spawned_as has an arity in place of arguments.
  *
  * Source: fprof's manual, "Analysis Format" (tools).

@@ -1,9 +1,10 @@
 /*
- * calls_callgrind.c - a trace for the tools of callgrind.
+ * calls_callgrind.c - writes a trace for the tools of callgrind.
  *
  * Functions have no lines here: all are at line 0 of their module.  A process
- * is an object.  suspend, which has no own time by fprof's rules, has that
- * which passed; so the costs of a process add up to its time.
+ * is an object, or those of one kind (calls_roots.h) are.  suspend, which has
+ * no own time by fprof's rules, has the time that passed; so the costs of a
+ * process add up to its time.
  *
  * Source: "Callgrind Format Specification", valgrind's manual.
  */

@@ -1,5 +1,5 @@
 /*
- * calls_dump.c - the events of a trace as text, and what is to be said of the
+ * calls_dump.c - writes the events of a trace as text, and remarks about the
  * trace as a whole.
  */
 #include <inttypes.h>

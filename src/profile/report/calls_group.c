@@ -1,8 +1,9 @@
 /*
- * calls_group.c - see calls_internal.h.
+ * calls_group.c - groups the rows of one process, or of all, by function, with
+ * callers and callees.
  *
  * Rows are sorted twice, by function and by caller, and both walked together:
- * what is about one function is then in one piece of either.
+ * the rows of one function are then next to each other in both.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* calls_name.c - functions and processes of a trace as text; see the header. */
+/* calls_name.c - writes functions and processes of a trace as text. */
 #include <inttypes.h>
 #include <string.h>
 

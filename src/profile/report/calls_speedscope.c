@@ -61,7 +61,10 @@ slice_order(const void *a, const void *b)
 	return (x->from > y->from) - (x->from < y->from);
 }
 
-/* n slices of one process. */
+/*
+ * n slices of one process; of many that are one root, side by side in time, one
+ * after the other.
+ */
 static void
 put_profile(struct json *j, const struct calls_view *v,
     const struct calls_slice *l, size_t n)

@@ -1,4 +1,4 @@
-/* clean_db.c - see the header. */
+/* clean_db.c - binds cleaned texts to a statement. */
 #include "clean_db.h"
 #include "kprofd/fn_name.h"
 #include "text/text.h"

@@ -1,6 +1,7 @@
 /*
- * clean_db.h - names that come from a target, into a database of the client's:
- * as people write them, and clean, so that sqlite3 may print them.
+ * clean_db.h - puts names that come from a target into a database of the
+ * client's: as people write them, and without unsafe characters, so that
+ * sqlite3 may print them.
  */
 #ifndef KPROFD_PROFILE_REPORT_CLEAN_DB_H
 #define KPROFD_PROFILE_REPORT_CLEAN_DB_H

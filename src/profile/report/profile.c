@@ -1,5 +1,5 @@
 /*
- * profile.c - see the header.
+ * profile.c - writes a profile as a table, as JSON and as CSV.
  *
  * A row is a function, or one process's calls of it.  Shares are of all rows,
  * shown or not: of the calls where calls were counted, else of time or words.

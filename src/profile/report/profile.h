@@ -1,5 +1,5 @@
 /*
- * profile.h - a profile of counters as a table, as JSON and as CSV.
+ * profile.h - writes a profile of counters as a table, as JSON and as CSV.
  */
 #ifndef KPROFD_PROFILE_REPORT_PROFILE_H
 #define KPROFD_PROFILE_REPORT_PROFILE_H

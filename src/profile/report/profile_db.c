@@ -1,5 +1,6 @@
 /*
- * profile_db.c - see the header.
+ * profile_db.c - the schema of the database; adds a profile to it, and reads
+ * one back.
  *
  * A profile is one transaction, so that one that was interrupted is not there.
  * What is read is somebody's file: its size and its figures are bounded.

@@ -2,9 +2,9 @@
  * profile_db.h - profiles of counters in an SQLite database of their own, one
  * after the other.
  *
- * profile: one row each; counted: what it has, by function, or by function and
- * process; process: those that have a name; and the views profiles and function,
- * in ms.
+ * Its tables: profile, one row each; counted, the figures of a profile by
+ * function, or by function and process; process, the processes that have a
+ * name.  Its views, in ms: profiles and function.
  */
 #ifndef KPROFD_PROFILE_REPORT_PROFILE_DB_H
 #define KPROFD_PROFILE_REPORT_PROFILE_DB_H

@@ -1,4 +1,7 @@
-/* profile_diff.c - see the header. */
+/*
+ * profile_diff.c - reads two profiles, pairs their rows by function, and writes
+ * the differences.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /*
- * profile_diff.h - two profiles that were kept as CSV, side by side.
+ * profile_diff.h - reads profiles that were kept as CSV, and compares two of
+ * them.
  */
 #ifndef KPROFD_PROFILE_REPORT_PROFILE_DIFF_H
 #define KPROFD_PROFILE_REPORT_PROFILE_DIFF_H

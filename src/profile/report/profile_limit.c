@@ -1,4 +1,4 @@
-/* profile_limit.c - what a profile was limited to, in words. */
+/* profile_limit.c - puts into words what a profile was limited to. */
 #include "profile.h"
 #include "text/text.h"
 

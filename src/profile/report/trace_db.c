@@ -1,4 +1,4 @@
-/* trace_db.c - see the header. */
+/* trace_db.c - the schema of the database, and the statements that fill it. */
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /*
- * trace_db.h - a full trace that was added up, as a database of its own.
+ * trace_db.h - writes a full trace that was added up to a database of its own.
  *
- * trace: what is known of it, one row; process; call: by process, caller and
- * function; path: the call trees; and the views function and callee, in ms.
- * Names are clean, as on a terminal (text_put()).
+ * Its tables: trace, one row about the whole; process; call, by process, caller
+ * and function; path, the call trees.  Its views, in ms: function and callee.
+ * Unsafe characters in names are replaced, as on a terminal (text_put()).
  */
 #ifndef KPROFD_PROFILE_REPORT_TRACE_DB_H
 #define KPROFD_PROFILE_REPORT_TRACE_DB_H

@@ -1,8 +1,10 @@
 /*
- * counters.c - see the header.
+ * counters.c - the messages to kprof_counters.erl, and the decoding of its
+ * rows.
  *
- * Commands are go, lease, peek, read, continue and stop.  From the node come
- * {kprof_ended, Why, Text}, {kprof_rows, ..} and {kprof_reply, ..} (profile.h).
+ * Commands are go, lease, peek, read, {continue, Ms} and stop.  From the node
+ * come {kprof_ended, Why, Text}, {kprof_rows, ..} and {kprof_reply, ..}
+ * (profile.h).
  */
 #include <stdio.h>
 #include <stdlib.h>

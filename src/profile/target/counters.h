@@ -1,7 +1,7 @@
 /*
  * counters.h - has a node count calls of functions, and reads the counters:
- * kprof_counters.erl is loaded there, does what it is told, and is gone when
- * this is.  Blocking, for the client.
+ * kprof_counters.erl is loaded there, obeys commands, and is gone when this is.
+ * Blocking, for the client.
  */
 #ifndef KPROFD_PROFILE_TARGET_COUNTERS_H
 #define KPROFD_PROFILE_TARGET_COUNTERS_H
@@ -54,7 +54,8 @@ void counters_gone_text(const char *target, const char *text, char *why,
 enum kp_err counters_read(struct counters *c, bool pause,
     struct kp_profile *p, char *why, size_t n);
 /*
- * Counts from nothing again, in another stretch; unless it has ended by itself:
+ * Counts from nothing again, in another stretch, for so long (0: until it is
+ * told); unless it has ended by itself:
  * then the next reading is of the same stretch as the last one.
  */
 enum kp_err counters_continue(struct counters *c);

@@ -1,4 +1,7 @@
-/* injected.c - see the header. */
+/*
+ * injected.c - sends the module over rex, waits until it has started, and
+ * exchanges messages with it.
+ */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -88,7 +88,7 @@ enum kp_err injected_lease(struct injected *g);
 /* A command that is any term, which put writes. */
 enum kp_err injected_send(struct injected *g,
     void (*put)(struct kp_buf *b, const void *ctx), const void *ctx);
-/* dist_sync_next(), with leases meanwhile. */
+/* dist_sync_next(), with leases meanwhile, but for what an expression gave. */
 enum kp_err injected_next(struct injected *g, kp_mono_ns deadline,
     struct kp_term *r);
 /* Takes everything back.  Does nothing where nothing was started. */

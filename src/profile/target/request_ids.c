@@ -1,4 +1,7 @@
-/* request_ids.c - see the header. */
+/*
+ * request_ids.c - vectors that lead from a node's request number to ours, and
+ * from there to its labels.
+ */
 #include <stdlib.h>
 
 #include "kprofd/calls.h"

@@ -1,6 +1,7 @@
 /*
- * request_ids.h - requests that several nodes speak of, each by a number of its own,
- * and by labels, which they have in common.  Pure.
+ * request_ids.h - gives requests that run on several nodes one number: each
+ * node has a number of its own for them, and labels are what they have in
+ * common.  Pure.
  */
 #ifndef KPROFD_PROFILE_TARGET_REQUEST_IDS_H
 #define KPROFD_PROFILE_TARGET_REQUEST_IDS_H

@@ -1,12 +1,13 @@
 /*
- * tracer.c - see the header.
+ * tracer.c - the messages to kprof_tracer.erl, and the decoding of its events.
  *
  * Commands are go, lease, read and stop.  From the node come
  * {kprof_calls, Seq, Events} (calls_term.h), with the native probe
- * {kprof_calls_lost, N}, then
+ * {kprof_calls_lost, N}, then, where code was loaded meanwhile,
+ * {kprof_calls_loads, ArmedAgain, ArmedNew, NotArmed} (modules), and
  * {kprof_calls_end, Why, Text, [{Pid, Name}], RequestsBegun, RequestsEnded}; or
- * {kprof_ended, gone, Text}.  With several nodes commands are also entries, full,
- * clock and {ended, Label}, and {kprof_entries}, {kprof_clock, Ns} and
+ * {kprof_ended, gone, Text}.  With several nodes commands are also entries,
+ * full, clock and {ended, Label}, and {kprof_entries}, {kprof_clock, Ns} and
  * {kprof_requests, [{label, N, Label} | {begins, N} | {ends, N}]} come.
  *
  * What limits a trace further has messages of its own: tracer_marks.c.

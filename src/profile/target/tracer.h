@@ -1,7 +1,7 @@
 /*
  * tracer.h - has a node trace calls, and takes the events as they come:
- * kprof_tracer.erl is loaded there, does what it is told, and is gone when this
- * is.  Blocking, for the client.
+ * kprof_tracer.erl is loaded there, obeys commands, and is gone when this is.
+ * Blocking, for the client.
  */
 #ifndef KPROFD_PROFILE_TARGET_TRACER_H
 #define KPROFD_PROFILE_TARGET_TRACER_H

@@ -1,10 +1,11 @@
 /*
- * tracer_marks.c - see the header.
+ * tracer_marks.c - asks which functions mark requests, sends match specs for
+ * them, and answers which identities are wanted.
  *
  * Before `go` goes `marked`, to which {kprof_marked, Entries, Marks, Inside}
  * answers, each [{M, F, A}], and then {specs, [{MFA, Spec}]} of those that may
  * know an identity.  Later {kprof_identity, Id, Term} asks whether that is
- * wanted, {identity, Id, Bool} answers, and {kprof_request, Number} tells of a
+ * wanted, {identity, Id, Bool} answers, and {kprof_request, Number} names a
  * request that has it.
  */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * tracer_marks.h - of a trace whose requests have to have an identity, or whose
- * calls a tier: what the tracer in the node asks, and is told.  For tracer.c.
+ * tracer_marks.h - answers the questions of a tracer whose trace is limited to
+ * one identity or one tier.  For tracer.c.
  */
 #ifndef KPROFD_PROFILE_TARGET_TRACER_MARKS_H
 #define KPROFD_PROFILE_TARGET_TRACER_MARKS_H

@@ -1,5 +1,6 @@
 /*
- * tracer_probe.c - see the header.
+ * tracer_probe.c - encodes which probe to use, and where its module and library
+ * are.
  *
  * The native probe's module travels with us; its library is the node's, which
  * on this machine is our own.

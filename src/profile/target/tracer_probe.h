@@ -1,5 +1,5 @@
 /*
- * tracer_probe.h - which probe a trace gets, as its tracer is told.
+ * tracer_probe.h - tells the tracer in a node which probe to use.
  */
 #ifndef KPROFD_PROFILE_TARGET_TRACER_PROBE_H
 #define KPROFD_PROFILE_TARGET_TRACER_PROBE_H

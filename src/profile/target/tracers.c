@@ -1,4 +1,7 @@
-/* tracers.c - see the header. */
+/*
+ * tracers.c - starts a tracer in each node, measures the clocks, takes events
+ * in turn, and gives requests common numbers.
+ */
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,8 +2,8 @@
  * tracers.h - one trace, in one or several nodes at a time: a tracer in each of
  * them (tracer.h), which end together.  Blocking, for the client.
  *
- * Where there are several, requests get numbers here: a node may speak of one
- * before the node does where it began, which is the one that says so.
+ * Where there are several, requests get numbers here: events of a request may
+ * come from one node before the node where it began reports its begin.
  */
 #ifndef KPROFD_PROFILE_TARGET_TRACERS_H
 #define KPROFD_PROFILE_TARGET_TRACERS_H

@@ -1,4 +1,7 @@
-/* args.c - see the header. */
+/*
+ * args.c - writes the description of arguments as text, and cuts it where it is
+ * too long.
+ */
 #include <inttypes.h>
 #include <string.h>
 

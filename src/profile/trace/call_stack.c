@@ -1,5 +1,6 @@
 /*
- * call_stack.c - the simulated stack of one process; the rules are in calls_sum.h.
+ * call_stack.c - simulates the stack of one process by the rules in
+ * calls_sum.h.
  *
  * Where a call belongs is known from the function that it will return to (its
  * caller): is that on top, the call pushes a level; is it on top of the level
@@ -309,7 +310,10 @@ call_first(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 	push(s, st, fn, ts);
 }
 
-/* Neither here nor there: a cycle of calls was taken out, or events are gone. */
+/*
+ * Neither here nor there: a cycle of calls was taken out, events are gone, or the
+ * caller is not traced.  No call of it was seen now, so none is counted.
+ */
 static void
 call_lost(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
     uint32_t caller, kp_target_ns ts)

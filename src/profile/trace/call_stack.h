@@ -1,6 +1,6 @@
 /*
- * call_stack.h - what call_stack.c, which simulates stacks, has from call_sum.c, which
- * keeps what comes of it.
+ * call_stack.h - the simulated stack of one process, and what its events do to
+ * it; the rules are in calls_sum.h.
  */
 #ifndef KPROFD_PROFILE_TRACE_CALL_STACK_H
 #define KPROFD_PROFILE_TRACE_CALL_STACK_H

@@ -1,8 +1,6 @@
 /*
- * call_sum.c - what comes of the events of a trace: rows by process, caller and
- * function, and call trees; see calls_sum.h.
- *
- * Keys are made of numbers of 20 bits (calls.h) and, below a path, of 22.
+ * call_sum.c - adds up the events of a trace: rows by process, caller and
+ * function, and call trees.  The rules are in calls_sum.h.
  */
 #include <stdlib.h>
 #include <string.h>

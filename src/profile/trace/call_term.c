@@ -1,5 +1,5 @@
 /*
- * call_term.c - trace messages to events; see calls_term.h.
+ * call_term.c - decodes trace messages into events.
  *
  * A function's name is looked at only when it comes for the first time; then
  * its bytes are known.

@@ -1,4 +1,7 @@
-/* clock_constraints.c - see the header. */
+/*
+ * clock_constraints.c - pairs each event with its cause on another node, and
+ * moves the clocks, within their errors, to put causes first.
+ */
 #include <stdlib.h>
 #include <string.h>
 

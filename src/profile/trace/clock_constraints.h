@@ -1,6 +1,6 @@
 /*
- * clock_constraints.h - what ties the events of one node to those of another, and
- * what follows from that for their clocks.
+ * clock_constraints.h - finds causes and effects between the events of several
+ * nodes, and corrects the offsets of their clocks by them.
  */
 #ifndef KPROFD_PROFILE_TRACE_CLOCK_CONSTRAINTS_H
 #define KPROFD_PROFILE_TRACE_CLOCK_CONSTRAINTS_H

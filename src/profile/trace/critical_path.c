@@ -1,9 +1,10 @@
 /*
- * critical_path.c - see calls_critical_path.h.
+ * critical_path.c - collects who worked for each request, and walks its
+ * critical path from the end.
  *
  * Events that say where a process was are kept, and put in order by process
  * and time at the end; a path is then found by going back through them.  How
- * far that looks is bounded, since a file may say anything.
+ * far it goes back is bounded, since a file may hold anything.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /*
- * file_read.c - a trace out of bytes that nobody vouches for; see
+ * file_read.c - reads a trace from untrusted bytes, in the format of
  * calls_file.h.
  *
- * A file whose end is missing is no error: whoever wrote it may have been
- * killed.  A field that ends with the file is taken for that.
+ * A missing end is not an error: the writer may have been killed.  A field that
+ * is cut by the end of the file is taken for that.
  */
 #include <string.h>
 

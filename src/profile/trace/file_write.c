@@ -1,4 +1,7 @@
-/* file_write.c - a trace into bytes; see calls_file.h. */
+/*
+ * file_write.c - writes events as records, with the definitions of new names
+ * before them.
+ */
 #include <string.h>
 
 #include "kprofd/calls_file.h"

@@ -1,5 +1,6 @@
 /*
- * merge_nodes.c - see calls_merge.h.
+ * merge_nodes.c - reads the file twice: once for what ties the nodes to each
+ * other, once to give the events in order.
  *
  * The first reading collects ties: messages from node to node, and who worked
  * for a request first.  In the second one each node has a reader of its own,

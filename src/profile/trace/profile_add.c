@@ -1,8 +1,9 @@
 /*
- * profile_add.c - profiles of one target, one after the other, as one.
+ * profile_add.c - adds profiles of one target, taken one after the other, to
+ * one.
  *
- * Both are put into new vectors, one behind the other; then what is of one
- * function, and of one process in it, becomes one.
+ * Both are put into new vectors, one behind the other; then rows of one
+ * function, and of one process in it, are merged.
  */
 #include <stdlib.h>
 #include <string.h>

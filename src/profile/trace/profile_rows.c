@@ -1,5 +1,6 @@
 /*
- * profile_rows.c - see the header.
+ * profile_rows.c - decodes rows and names from kprof_counters.erl into a
+ * profile.
  *
  * Every count is bounded, so that sums over all rows stay below 2^63.
  */

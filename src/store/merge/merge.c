@@ -1,5 +1,6 @@
 /*
- * merge.c - the files of a merge; see the header.
+ * merge.c - the files of a merge: locks OUT, copies it to OUT.merging, adds
+ * each IN in a transaction, and renames the copy to OUT at the end.
  *
  * The copy needs no journal: it is thrown away when anything fails.  It is
  * synced once, before it takes OUT's place.

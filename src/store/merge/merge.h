@@ -1,15 +1,15 @@
 /*
- * merge.h - databases of many machines into one.
+ * merge.h - merges the databases of many machines into one.
  *
- * All is done to a file beside OUT, OUT.merging, which takes OUT's place at
- * the end: until then, and whatever fails or is killed, OUT is as it was,
- * byte by byte.  (But for a WAL that an unclean end left beside it, which is
- * written into it first, as any program would that opens it.)
+ * All work is done on a file beside OUT, OUT.merging, which takes OUT's place
+ * at the end: until then, and whatever fails or is killed, OUT does not change
+ * by a byte.  (Except for a WAL that an unclean end left beside OUT: it is
+ * written into OUT first, as by any program that opens it.)
  *
  * A run of kprofd is known by the time that it started, its version and its
- * interval.  What OUT has of it already is not taken again, so merging twice
- * is the same as once, and a file that has grown since adds what is new.  A
- * window that was rolled up in IN since takes the place of the parts of it
+ * interval.  What OUT already has of a run is not taken again, so merging twice
+ * is the same as merging once, and a file that has grown since adds what is
+ * new.  A window that was rolled up in IN since then replaces those parts of it
  * that OUT has, if it goes on beyond them.
  */
 #ifndef KPROFD_STORE_MERGE_MERGE_H

@@ -1,10 +1,11 @@
 /*
- * merge_rows.c - see the header.
+ * merge_rows.c - the SQL of a merge: chooses which runs, windows, requests and
+ * events of `src` to take, and copies them into `main`.
  *
- * Row ids are each file's own.  For each kind of them a temporary table says
- * what an old one has become (map_node: old, new); columns that hold ids are
- * known by their names (node_id), and are looked up there, others are copied:
- * those that both files have, so that a file of an older schema needs no
+ * Row ids differ from file to file.  For each kind of id a temporary table maps
+ * the old one to the new one (map_node: old, new).  Columns that hold ids are
+ * known by their names (node_id) and are translated; other columns are copied
+ * if both files have them, so that a file of an older schema needs no
  * migration.
  */
 #include <stdio.h>

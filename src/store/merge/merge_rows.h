@@ -1,4 +1,7 @@
-/* merge_rows.h - the rows of an attached database into main's.  Private. */
+/*
+ * merge_rows.h - copies the rows of an attached database into main's.  Private
+ * to src/store.
+ */
 #ifndef KPROFD_STORE_MERGE_MERGE_ROWS_H
 #define KPROFD_STORE_MERGE_MERGE_ROWS_H
 

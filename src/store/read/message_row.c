@@ -1,4 +1,7 @@
-/* message_row.c - see the header. */
+/*
+ * message_row.c - decodes a row of message_stat into a struct kp_wait_cell,
+ * with its histogram.
+ */
 #include "message_row.h"
 
 void

@@ -1,4 +1,4 @@
-/* message_row.h - rows of message_stat, read. */
+/* message_row.h - reads rows of message_stat. */
 #ifndef KPROFD_STORE_READ_MESSAGE_ROW_H
 #define KPROFD_STORE_READ_MESSAGE_ROW_H
 

@@ -1,4 +1,8 @@
-/* multi.c - opens several databases, and puts lists together; see multi.h. */
+/*
+ * multi.c - opens several databases as one, and joins what each of them
+ * answers: windows, names, requests, events, runs.  A query of one file gets
+ * that file's answer.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

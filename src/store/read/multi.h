@@ -1,14 +1,14 @@
 /*
  * multi.h - several databases that are read as one.  Private to src/store.
  *
- * A kp_query of a set has no connection but parts, one for each file; every
- * query of query.h and steps.h that is asked of it is asked of each part,
- * and the answers are put together here.  Names are what parts have in
- * common: row ids are each file's own.
+ * A kp_query of several files has no connection but parts, one for each file;
+ * every query of query.h and steps.h is put to each part (one_file.h), and the
+ * answers are joined here.  Parts have names in common, but not row ids: those belong to
+ * one file.
  *
  * Ids of requests and runs are those of their own file, plus MULTI_STRIDE times
- * the file's number: of the first file they are as they are, and of others
- * they are no ids of it.
+ * the file's number: ids of the first file do not change, and those of the
+ * others do not collide with them.
  */
 #ifndef KPROFD_STORE_READ_MULTI_H
 #define KPROFD_STORE_READ_MULTI_H

@@ -12,7 +12,7 @@
 #include "multi.h"
 #include "base/sat.h"
 
-#define STEPS_WANTED 150	/* as in steps.c, of what all files cover */
+#define STEPS_WANTED 150	/* as in series.c, of what all files cover */
 
 static void
 parts_free(struct kp_series *v, size_t n)

@@ -1,6 +1,6 @@
 /*
- * query.c - the typed queries: tiers, slow requests, trees, events, runs.
- * What adds windows up is in sum.c.
+ * query.c - the typed queries of one file: tiers, slow requests, trees, events,
+ * runs.  What adds windows up is in sum.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

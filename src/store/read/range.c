@@ -1,4 +1,7 @@
-/* range.c - what the cells of a range are read from; see the header. */
+/*
+ * range.c - finds the nodes and the plan of a range, and binds one span or
+ * window of it after the other to a prepared statement.
+ */
 #include <stdlib.h>
 
 #include "range.h"

@@ -1,6 +1,6 @@
 /*
- * range.h - what the queries share that add up the windows of a range.
- * Private to src/store.
+ * range.h - shared by the queries that add up the windows of a range.  Private
+ * to src/store.
  */
 #ifndef KPROFD_STORE_READ_RANGE_H
 #define KPROFD_STORE_READ_RANGE_H

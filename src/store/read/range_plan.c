@@ -1,4 +1,7 @@
-/* range_plan.c - see the header. */
+/*
+ * range_plan.c - takes the longest spans that lie in the range, then looks in
+ * the gaps between them for shorter ones, recursively.
+ */
 #include <stdlib.h>
 
 #include "range_plan.h"

@@ -1,8 +1,8 @@
 /*
- * range_plan.h - what a range of time is read from: the longest spans that lie in
- * it (spans.h), shorter ones at its edges, and windows where there is none.
- * Each window that starts in the range is in exactly one of them.  Private to
- * src/store.
+ * range_plan.h - plans what to read for a range of time: the longest spans that
+ * lie in it (spans.h), shorter ones at its edges, and windows where there is
+ * none.  Each window that starts in the range is in exactly one of them.
+ * Private to src/store.
  */
 #ifndef KPROFD_STORE_READ_RANGE_PLAN_H
 #define KPROFD_STORE_READ_RANGE_PLAN_H

@@ -1,4 +1,7 @@
-/* read.h - what the files of the read side share. */
+/*
+ * read.h - an open database and the row reader that the files of the read side
+ * share.
+ */
 #ifndef KPROFD_STORE_READ_READ_H
 #define KPROFD_STORE_READ_READ_H
 

@@ -1,4 +1,7 @@
-/* request_tail.c - see the header. */
+/*
+ * request_tail.c - queries for the newest run, and for the ids of its requests
+ * after the last one that was read.
+ */
 #include "request_tail.h"
 #include "read.h"
 

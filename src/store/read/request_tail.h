@@ -1,6 +1,7 @@
 /*
- * request_tail.h - the slow requests of the daemon's run as they are written, each
- * once: what an exporter follows, as any reader (query.h).
+ * request_tail.h - reads the slow requests of the daemon's run as they are
+ * written, each once: this is what an exporter follows.  It reads as any other
+ * reader does (query.h).
  */
 #ifndef KPROFD_STORE_READ_REQUEST_TAIL_H
 #define KPROFD_STORE_READ_REQUEST_TAIL_H

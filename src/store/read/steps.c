@@ -1,4 +1,7 @@
-/* steps.c - see the header. */
+/*
+ * steps.c - chooses a step that a time axis can show, and adds each window,
+ * loss and cell to the step that it starts in.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -270,7 +273,8 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 		err = kp_query_tiers(q, &s.tiers);
 	least = want->step > 0 ? want->step :
 	    (clipped.until - clipped.since) / STEPS_WANTED;
-	longest -= longest / 10;	/* timers are a little late */
+	/* those of kprofds of before end a little late */
+	longest -= longest / 10;
 	s.step = nice_step(least > longest ? least : longest);
 	if (err == KP_OK)
 		err = series_make_steps(&s, &clipped, want->cells);

@@ -1,8 +1,8 @@
 /*
- * steps.h - the windows of a range, added up step by step: what charts show.
+ * steps.h - adds up the windows of a range step by step, for charts.
  *
- * Times are on multiples of the step since 1970; a window counts where it
- * starts.  The rules of query.h hold.
+ * Steps begin at multiples of their length since 1970; a window counts in the
+ * step that it starts in.  The rules of query.h hold.
  */
 #ifndef KPROFD_STORE_READ_STEPS_H
 #define KPROFD_STORE_READ_STEPS_H

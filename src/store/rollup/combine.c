@@ -1,9 +1,9 @@
 /*
- * combine.c - see the header.
+ * combine.c - a k-way merge of cells by tier and identity.
  *
- * Each piece's cells come out of the table in the order of its key, so that
- * they merge like sorted lists.  What was merged is written in batches, since
- * every write makes SQLite find the place of the reading cursors anew.
+ * The cells of each piece come out of the table in the order of its key, so
+ * they merge like sorted lists.  Merged cells are written in batches, because
+ * every write makes SQLite look up the place of the reading cursors again.
  */
 #include <stdlib.h>
 

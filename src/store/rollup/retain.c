@@ -1,4 +1,4 @@
-/* retain.c - reads how long what is kept; see the header. */
+/* retain.c - parses the values of -retain and -max-db-size. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 /*
- * rollup.c - see the header.
- *
- * The windows of a span of time become one, with the sum of their cells.
+ * rollup.c - replaces the windows of a span of time by one that holds their
+ * sums.
  */
 #include <stdlib.h>
 

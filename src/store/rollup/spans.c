@@ -1,4 +1,7 @@
-/* spans.c - see the header. */
+/*
+ * spans.c - makes the next span that is due: finds its parts, adds them up, and
+ * notes how far its level has come.
+ */
 #include <stdlib.h>
 
 #include "combine.h"

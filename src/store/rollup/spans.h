@@ -1,17 +1,17 @@
 /*
- * spans.h - what ranges of time amount to, summed once: so that a question
- * about a month reads hundreds of rows for each series, not tens of
- * thousands.  Private to src/store.
+ * spans.h - sums over spans of time, made once, so that a question about a
+ * month reads hundreds of rows for each series, not tens of thousands.  Private
+ * to src/store.
  *
- * A span is a minute, ten, an hour, six or a day (of UTC) of one node, or of
- * all.
- * It holds the sum of all windows that start in it, in the tables span and
- * span_stat; so it is never needed for an answer, and one that is made of a
- * single part is not made.  The writer makes them when nothing waits to be
- * written, each from those below it, in small turns.  A window that comes or
- * goes takes those away that it starts in: triggers see to it (schema.c), so
- * that it holds for whoever changes the database.  Rolling windows up changes
- * no sum but may move where they start: spans_moved().
+ * A span is a minute, ten, an hour, six, a day or a week (in UTC) of one node,
+ * or of all nodes.  It holds the sum of all windows that start in it, in the
+ * tables span and span_stat.  No answer depends on a span, since the windows
+ * give the same sum; a span that would have a single part is not made.  The
+ * writer makes spans when nothing waits to be written, each from those of the
+ * level below, in small turns.  When a window is added or deleted, triggers
+ * (schema.c) delete the spans that it starts in, so this holds for any program
+ * that changes the database.  Rolling windows up changes no sum, but may move
+ * where the windows start: spans_moved().
  */
 #ifndef KPROFD_STORE_ROLLUP_SPANS_H
 #define KPROFD_STORE_ROLLUP_SPANS_H

@@ -1,4 +1,7 @@
-/* upkeep.c - see the header. */
+/*
+ * upkeep.c - one turn of upkeep: deletes what is too old, or rolls windows up,
+ * or makes a span, or gives pages back.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -1,4 +1,7 @@
-/* drop_counts.c - what could not be written; see the header. */
+/*
+ * drop_counts.c - adds dropped rows to the counts of their node, and subtracts
+ * what a written window has reported.
+ */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
- * drop_counts.h - what could not be written, node by node, until a window of that
- * node is written and tells it.  So the sums over all windows stay true:
- * entry calls are never missing, and each request that was measured in vain
- * is counted as a loss.  Pure.
+ * drop_counts.h - counts what could not be written, node by node, until a
+ * window of that node is written and reports it.  So the sums over all windows
+ * stay true: entry calls are never missing, and each request that was measured
+ * in vain is counted as a loss.  Pure.
  */
 #ifndef KPROFD_STORE_WRITE_DROP_COUNTS_H
 #define KPROFD_STORE_WRITE_DROP_COUNTS_H

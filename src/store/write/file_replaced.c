@@ -1,16 +1,16 @@
 /*
- * file_replaced.c - a database file that is deleted, moved, replaced or truncated while
- * it is written.
+ * file_replaced.c - notices that the database file was deleted, moved, replaced
+ * or truncated while it is written.
  *
  * SQLite goes on writing to the file that it has open, which nobody will find
- * again; and a WAL that stays under the old name would be taken for that of
- * the next file, and damage it.  So the writer looks before every batch
- * whether the names still lead to the files that it has.
+ * again; and a WAL that stays under the old name would be taken for that of the
+ * next file, and damage it.  So the writer checks before every batch whether
+ * the names still lead to the files that it has open.
  *
- * Of a file that was truncated, as by a log rotation that copies, SQLite takes
- * no notice: it goes on in the WAL, writes pages of that into the empty file
- * when it comes to it, and all else is lost.  So the writer looks for that as
- * well, also before each checkpoint, after which it could not be seen.
+ * SQLite does not notice that a file was truncated, as by a log rotation that
+ * copies: it goes on in the WAL, later writes pages of it into the empty file,
+ * and all else is lost.  So the writer checks for that as well, also before
+ * each checkpoint, after which it could not be seen.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,4 +1,7 @@
-/* hold.c - see the header. */
+/*
+ * hold.c - compares the wall clock with the monotonic clock, and ignores a lead
+ * of the wall clock until it has lasted.
+ */
 #include "hold.h"
 
 void

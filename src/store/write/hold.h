@@ -1,12 +1,12 @@
 /*
- * hold.h - the time by which windows age: the clock's, unless that was set far
- * ahead.  Pure; private to src/store.
+ * hold.h - the time by which windows age: that of the clock, unless the clock
+ * was set far ahead.  Pure; private to src/store.
  *
- * A clock that is ten years ahead, by a mistake or for a minute, would have
- * retention delete at once what was written an hour ago.  So who deletes waits:
- * until the clock has been there for HOLD_TIME, by the monotonic clock, ages
- * are counted from where it would be.  A clock that is set back deletes less,
- * and needs no wait; nor does one that comes back to where it was.
+ * If a clock is ten years ahead, by mistake or for a minute, retention would at
+ * once delete what was written an hour ago.  So deletion waits: until the clock
+ * has been ahead for HOLD_TIME, by the monotonic clock, ages are counted from
+ * where it would be.  A clock that is set back deletes less, and needs no wait;
+ * nor does one that comes back to where it was.
  */
 #ifndef KPROFD_STORE_WRITE_HOLD_H
 #define KPROFD_STORE_WRITE_HOLD_H

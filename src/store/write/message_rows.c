@@ -1,6 +1,6 @@
 /*
- * message_rows.c - waits of messages as rows: of windows, of windows that become one,
- * and of slow requests.
+ * message_rows.c - writes waits of messages as rows: those of windows, of
+ * windows that are rolled up, and of slow requests.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,7 @@
-/* queue.c - see the header. */
+/*
+ * queue.c - a linked list with byte and item counts: what still fits, and how
+ * many items make the next transaction.
+ */
 #include <stdlib.h>
 
 #include "queue.h"

@@ -2,7 +2,7 @@
  * queue.h - what waits to be written: a list with named caps.  The caller
  * locks it.  Private to src/store.
  *
- * Trees and happenings may use half of the bytes, so that windows always find
+ * Trees and events may use half of the bytes, so that windows always find
  * room.
  */
 #ifndef KPROFD_STORE_WRITE_QUEUE_H

@@ -1,4 +1,4 @@
-/* window_rows.c - windows and happenings as rows. */
+/* window_rows.c - writes windows and events as rows. */
 #include <string.h>
 
 #include "store/db.h"
