@@ -24,7 +24,7 @@ unset CI KPROFD_FAULTS
 copy_tree() {
 	rm -rf "$tree" && mkdir -p "$tree/build/test" || return 1
 	tar --exclude=./build --exclude=./.git -cf - . | tar -xf - -C "$tree"
-	for f in obj gen flags libkprof.a kprofd kprof sample_app deb \
+	for f in obj gen flags libkprof.a libkprof_profile.a kprofd kprof sample_app deb \
 	    integration/ebin $(cd "$build" && ls -d kprof-* test/*.so); do
 		[ -e "$build/$f" ] || continue
 		mkdir -p "$tree/build/$(dirname "$f")"

@@ -1,0 +1,43 @@
+# ---- benchmarks: to be read, not asserted
+
+BENCH := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/bench_*.c))
+
+$(B)/bench/%: test/bench/%.c $(LIBS) $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIBS) $(LDLIBS)
+$(B)/bench/bench_web: $(call obj,test/bench/month.c)
+
+$(B)/bench/bench_%.beam: test/bench/bench_%.erl $(B)/gen/kprof_probe.beam
+	@mkdir -p $(@D)
+	$(call say,ERLC,$(@F))
+	$(Q)erlc -Wall$(ERLC_COMPAT) -o $(@D) $<
+
+# Instructions do not depend on what else the machine does: a slip is seen.
+# RECORD=1: the figures of now are right.
+.PHONY: bench-instructions
+bench-instructions: $(B)/bench/count
+	@command -v valgrind >/dev/null || sh test/support/setup.sh valgrind
+	@sh test/bench/instructions.sh $(B) $(if $(RECORD),-record)
+
+# BENCH_ROOT: a root file system such as those of `make matrix`, for the target.
+.PHONY: bench
+bench: all $(BENCH) $(B)/test/record $(B)/test/specdump $(B)/bench/bench_tracer.beam $(B)/bench/bench_drain.beam
+	@for t in $(BENCH); do echo "== $$t"; $$t || exit 1; done
+	@echo "== bench_tracer"; erl -noinput -pa $(B)/bench $(B)/gen -s bench_tracer main -extra $(B)/kprof_probe
+	@echo "== bench_drain"; erl +S 64:64 -noinput -pa $(B)/bench $(B)/gen -s bench_drain main -extra $(B)/kprof_probe 4096
+	@echo "== bench_target"; escript test/bench/bench_target.escript $(B) $(BENCH_ROOT)
+	@$(MAKE) --no-print-directory bench-crowd
+	@$(MAKE) --no-print-directory bench-table
+	@$(MAKE) --no-print-directory bench-calls
+
+.PHONY: bench-crowd bench-table bench-calls
+bench-crowd: all
+	@echo "== bench_crowd"; escript test/bench/bench_target.escript -crowd $(B) $(BENCH_ROOT)
+
+bench-table: all
+	@escript test/bench/bench_target.escript -table $(B) $(BENCH_ROOT)
+
+bench-calls: all
+	@echo "== bench_calls"; escript test/bench/bench_target.escript -calls $(B) $(BENCH_ROOT)
+

@@ -1,0 +1,60 @@
+# The programs and the page on databases made for them, without a real node but
+# for the dashboard and what is exported.
+
+# The client on a database made for it, against sqlite3's own figures.
+$(B)/test/mkdb: test/support/mkdb.c $(LIBS)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $< $(LIBS) $(LDLIBS)
+
+$(B)/test/one_answer: test/support/one_answer.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $<
+
+.PHONY: client-test
+client-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer
+	sh test/integration/client_test.sh $(B)
+
+# kprof top on a pseudo-terminal, kprof merge, several -db.
+$(B)/test/pty_run: test/support/pty_run.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $< -lutil
+
+.PHONY: top-test
+top-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer $(B)/test/pty_run
+	sh test/integration/top_test.sh $(B)
+
+# The HTTP API and the dashboard, in headless Chromium, of two real nodes.
+# Screenshots go to $(B)/web.
+WEB_TEST := $(B)/npm_test
+
+$(WEB_TEST)/made: $(addprefix test/web/,package.json package-lock.json .npmrc)
+	@mkdir -p $(@D)
+	$(call say,CP,$@)
+	$(Q)cp $^ $(@D)
+	@cd $(@D) && { $(call npm_ci); }
+	@touch $@
+
+.PHONY: web-test api-test
+api-test: $(B)/kprof $(B)/test/mkdb
+	node test/web/api_test.mjs $(B)
+
+web-test: api-test $(B)/kprofd sample $(WEB_TEST)/made $(B)/integration/ebin/it_run.beam
+	node test/web/browser_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
+	node test/web/crossing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
+	node test/web/missing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
+
+# /metrics as a real Prometheus takes it, and what is sent to a collector, by
+# OpenTelemetry's own definitions, of two kprofds and two nodes.
+.PHONY: export-test
+export-test: $(B)/kprofd $(B)/kprof sample $(WEB_TEST)/made | $(B)/deb/prometheus
+	node test/web/export_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules \
+	    $(CURDIR)/$(B)/deb/prometheus/usr/bin
+
+# The SQLite extension, in SQLite's shell.
+.PHONY: sqlite-test
+sqlite-test: $(B)/kprof_sqlite.so $(B)/kprof $(B)/test/mkdb
+	sh test/integration/sqlite_test.sh $(B)
+

@@ -1,0 +1,23 @@
+# ---- what comes with it: man pages, completion, unit, examples, installing
+
+.PHONY: packaging
+packaging: all $(B)/test/mkdb $(B)/test/one_answer $(B)/test/slow_resolver.so
+	sh test/packaging/options_test.sh $(B)
+	sh test/packaging/examples_test.sh $(B)
+	sh test/packaging/install_test.sh $(B) "$(MAKE)"
+
+# Every example of the documents, as it is printed.
+DOCS := $(B)/docs
+
+$(DOCS)/ebin/docs_run.beam: $(wildcard test/docs/*.erl)
+	@mkdir -p $(@D)
+	$(call say,ERLC,$(@F))
+	$(Q)erlc -Wall$(ERLC_COMPAT) -o $(@D) $^
+
+.PHONY: docs-test
+docs-test: all sample $(INTEGRATION)/it_run.beam $(DOCS)/ebin/docs_run.beam
+	@rm -rf $(DOCS)/root $(DOCS)/stubs
+	@$(MAKE) --no-print-directory -s install PREFIX=/usr/local DESTDIR=$(DOCS)/root
+	erl -noinput -pa $(DOCS)/ebin $(INTEGRATION) $(SAMPLE) $(B)/gen \
+	    -s docs_run main -extra $(B) $(DOCS)/root
+

@@ -1,0 +1,66 @@
+# ---- fuzzing: test/fuzz/fuzz_NAME.c with seeds in test/fuzz/corpus/NAME/
+#
+# Replaying needs only the compiler; fuzzing needs clang with libFuzzer.  What
+# a fuzzer finds goes below build/fuzz/; a finding worth keeping is moved to
+# the corpus by hand.  FUZZ: some of them; FUZZ_RUNS, FUZZ_SECS: of each.
+
+FUZZ       := $(patsubst test/fuzz/fuzz_%.c,%,$(wildcard test/fuzz/fuzz_*.c))
+FUZZ_CC    ?= clang
+FUZZ_RUNS  ?= 10000000
+FUZZ_SECS  ?= 5
+FUZZ_B     := build/fuzz
+# NULL + 0, of arrays that are empty, is well defined (WG14 N3322).
+FUZZ_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+              -fno-sanitize=pointer-overflow -fno-omit-frame-pointer
+FUZZ_LIB   := $(FUZZ_B)/libkprof.a
+FUZZ_SRC   := $(filter-out src/daemon/% src/client/%,$(SRC))
+
+$(FUZZ_LIB): $(FUZZ_SRC:%.c=$(FUZZ_B)/obj/%.o)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+# What loads the agent, and a module of no size in the agent's place: copies of
+# it would be most of the time.
+$(FUZZ_B)/gen/agent_beam.h: $(B)/gen/load_agent.etf
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)
+	$(Q){ echo 'static unsigned char kp_agent_beam[] = "FOR1";' && \
+	    echo 'static unsigned kp_agent_beam_len = 4;' && \
+	    xxd -i -n kp_agent_load $<; } > $@
+
+$(FUZZ_B)/obj/src/target/agent_steps.o: $(FUZZ_B)/gen/agent_beam.h
+
+$(B)/replay/%: test/fuzz/fuzz_%.c test/fuzz/replay.c $(LIBS) test/fuzz/fuzz.h
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -o $@ $(filter %.c %.o,$^) $(LIBS) $(LDLIBS)
+
+# Not each comparison: that is a third of the time, and decoders compare bytes,
+# which chance finds; for words there are dictionaries.
+FUZZ_COV   := -fno-sanitize-coverage=trace-cmp
+
+$(FUZZ_B)/obj/%.o: %.c | $(GEN)
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(FUZZ_CC) -g -O2 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer-no-link $(FUZZ_COV) \
+	    -Iinclude -Isrc -I$(FUZZ_B)/gen -I$(B)/gen -D_GNU_SOURCE \
+	    -DKP_VERSION='"$(VERSION)"' -MMD -MP -c -o $@ $<
+
+$(FUZZ_B)/fuzz_%: test/fuzz/fuzz_%.c $(FUZZ_LIB) test/fuzz/fuzz.h
+	$(call say,CC,$@)
+	$(Q)$(FUZZ_CC) -g -O1 -std=c11 $(FUZZ_SAN) -fsanitize=fuzzer $(FUZZ_COV) \
+	    -Iinclude -Isrc -D_GNU_SOURCE -o $@ $(filter-out %.h,$^) $(LDLIBS)
+
+.PHONY: replay fuzz-replay fuzz-short fuzz
+replay: $(addprefix $(B)/replay/,$(FUZZ))
+	@for t in $(FUZZ); do $(B)/replay/$$t test/fuzz/corpus/$$t || exit 1; done
+
+fuzz-replay:
+	@$(MAKE) --no-print-directory SAN=1 replay
+
+fuzz-short: $(addprefix $(FUZZ_B)/fuzz_,$(FUZZ))
+	sh test/fuzz/run.sh $(FUZZ_B) -max_total_time=$(FUZZ_SECS) $(FUZZ)
+
+fuzz: $(addprefix $(FUZZ_B)/fuzz_,$(FUZZ))
+	sh test/fuzz/run.sh $(FUZZ_B) -runs=$(FUZZ_RUNS) $(FUZZ)
+

@@ -1,0 +1,240 @@
+# ---- the sample application, and tests against real nodes
+
+SAMPLE := $(B)/sample_app/ebin
+
+$(SAMPLE)/sample_app.app: $(wildcard test/sample_app/src/*)
+	@mkdir -p $(@D)
+	$(call say,ERLC,$(@F))
+	$(Q)erlc +debug_info -Wall$(ERLC_COMPAT) -o $(@D) test/sample_app/src/*.erl
+	$(Q)cp test/sample_app/src/sample_app.app.src $@
+
+.PHONY: sample
+sample: $(SAMPLE)/sample_app.app
+
+# Prints the match specs that kprofd arms, for test/integration/spec_check.erl.
+$(B)/test/specdump: test/support/specdump.c $(LIBS)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $< $(LIBS) $(LDLIBS)
+
+# The match specs against real Erlang funs, on the release that is installed.
+.PHONY: spec-check
+spec-check: $(B)/test/specdump
+	escript test/integration/spec_check.erl $(B)/test/specdump
+
+# The tests, with targets of the release that is installed.  ONLY: a part of
+# tests' names.  FIGURE_REQUESTS: fewer of them.  RELOADS: of traced modules.
+RELOADS ?= 20
+INTEGRATION := $(B)/integration/ebin
+
+# Packages that tests want and the machine need not have installed.  Where one
+# cannot be had, the tests say so and are skipped; not so in CI.  cowboy and
+# recon are there within RabbitMQ.
+$(B)/deb/%:
+	$(call say,DEB,$*)
+	$(Q)sh test/support/deb.sh $* $@ || \
+	    { rm -rf $@; mkdir -p $@; [ -z "$$CI" ]; }
+
+INTEGRATION_SRC := $(filter-out %/spec_check.erl,$(wildcard test/integration/*.erl)) \
+                   $(wildcard test/recordings/*.erl)
+
+$(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
+                            $(LIBRARY_EBIN)/kprof.app | $(B)/deb/rabbitmq-server
+	@mkdir -p $(@D)
+	$(call say,CP,$@)
+	$(Q)cp $(LIBRARY_EBIN)/* $(@D)
+	$(Q)for a in cowboy cowlib ranch recon; do \
+	    find $(B)/deb/rabbitmq-server -path "*/plugins/$$a-*/ebin/*" -exec cp {} $(@D) \; ; \
+	done
+	$(call say,ERLC,$(@F))
+	$(Q)erlc -Wall$(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
+
+# $(1): the root file system of the targets, if it is not this machine's.
+run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) KPROFD_RELOADS=$(RELOADS) $(if $(1),sh test/support/inroot.sh $(1)) \
+    erl -noinput -pa $(INTEGRATION) -s it_run main \
+    -extra $(B) $(if $(1),-root $(1)) $(if $(MODULES),-modules $(MODULES)) $(if $(ONLY),'$(ONLY)')
+
+# Preloaded into kprofd: slow_resolver, one that does not answer; slow_reader, a
+# kprofd that is behind; last_words, a kprofd that is killed as it speaks.
+PRELOADED := $(patsubst %,$(B)/test/%.so,slow_resolver slow_reader last_words clock_jump)
+
+$(PRELOADED): $(B)/test/%.so: test/support/%.c
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -g -std=c11 -D_GNU_SOURCE -fPIC -shared -o $@ $<
+
+INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(B)/kprof_calls_probe.so $(PRELOADED) \
+                     $(B)/test/pty_run sample $(INTEGRATION)/it_run.beam
+
+.PHONY: integration
+integration: $(INTEGRATION_NEEDS)
+	$(call run_integration)
+
+# The same figures with the native probe; RELEASES=29: on that.  All of the tests
+# with it: `make integration PROBE=native`, `make releases PROBE=native`.
+.PHONY: native
+native:
+	@$(MAKE) --no-print-directory PROBE=native \
+	    $(if $(filter command line,$(origin RELEASES)),releases,integration) \
+	    ONLY="outcome: ' 'catalogue: ' 'figure: ' 'sampling: ' 'mark: ' 'attach: ' 'code: ' 'reload: "
+
+# The native probe in a VM of its own: what must not hurt one; with sanitizers,
+# and CYCLES=10000 for a long one.
+CYCLES  ?= 100
+TORTURE := $(B)/torture
+
+TORTURE_BEAMS := $(addprefix $(B)/gen/,kprof_probe.beam kprof_calls_probe.beam kprof_agent.beam)
+$(TORTURE)/probe_torture.beam: $(wildcard test/probe/*.erl) $(TORTURE_BEAMS)
+	@mkdir -p $(@D)
+	$(call say,ERLC,$(@F))
+	$(Q)erlc -Wall$(ERLC_COMPAT) -o $(@D) test/probe/*.erl
+	$(Q)cp $(TORTURE_BEAMS) $(@D)
+
+.PHONY: torture
+torture: $(PROBES:%=$(B)/%.so) $(TORTURE)/probe_torture.beam
+	$(call torture_vm,calls_torture,$(B)/kprof_calls_probe)
+	$(call torture_vm,probe_torture,$(B)/kprof_probe)
+
+# $(1): the test, $(2): of which library
+torture_vm = \
+	$(if $(SANFLAGS),LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=4) \
+	    erl -noinput -pa $(TORTURE) -s $(1) main -extra $(2) $(CYCLES)
+
+# The same in valgrind, which takes some ten times as long, with a library that
+# tells it what the VM has written (src/probe/checked.h).
+$(TORTURE)/%.o: src/probe/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -DPROBE_VALGRIND -isystem $(ERL_INC) -fPIC -fvisibility=hidden -c -o $@ $<
+
+$(PROBES:%=$(TORTURE)/%.so): $(TORTURE)/%.so: $(PROBE_SRC:src/probe/%.c=$(TORTURE)/%.o)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -o $@ $($*_SRC:src/probe/%.c=$(TORTURE)/%.o)
+
+.PHONY: torture-valgrind
+torture-valgrind: $(TORTURE)/probe_torture.beam
+	@command -v valgrind >/dev/null || sh test/support/setup.sh valgrind
+	@$(MAKE) --no-print-directory $(PROBES:%=$(TORTURE)/%.so)
+	sh test/probe/valgrind.sh $(TORTURE) $(TORTURE)/kprof_probe $(CYCLES)
+	sh test/probe/valgrind.sh $(TORTURE) $(TORTURE)/kprof_calls_probe $(CYCLES) calls_torture
+
+# The faults among them, many times: SEED=N has the same moments again.
+# With targets of the release that is installed, or of that in FAULTS_ROOT.
+.PHONY: faults
+faults: MODULES := fault_tests,connection_tests
+faults: RELOADS := 200
+faults: export KPROFD_FAULTS := whole
+faults: export SEED := $(SEED)
+faults: $(INTEGRATION_NEEDS)
+	$(call run_integration,$(FAULTS_ROOT))
+
+# The tests of faults fail where what they test is taken out.  MUTANTS: some of
+# test/support/mutants/.
+.PHONY: faults-mutants
+faults-mutants: $(INTEGRATION_NEEDS)
+	sh test/support/mutants.sh $(B) $(MUTANTS)
+
+# They take time, and are not part of the gate; that their patches fit is.
+.PHONY: mutants-fit
+mutants-fit:
+	@for p in test/support/mutants/*.patch; do \
+	    patch --dry-run -sp1 < $$p || { echo "$$p: renew it"; exit 1; }; \
+	done
+
+# Those that lie to kprofd, and those that trace beside it in the target, whole:
+# `make integration` has a short form.  `make hostile-releases`: on other releases.
+.PHONY: hostile
+ADVERSARIES := adversary_tests,crowd_tests,hot_tests,token_tests
+hostile: MODULES := hostile_tests,$(ADVERSARIES)
+hostile: $(INTEGRATION_NEEDS)
+	KPROFD_HOSTILE=whole $(call run_integration)
+
+.PHONY: hostile-releases
+hostile-releases:
+	KPROFD_HOSTILE=whole $(MAKE) --no-print-directory releases MODULES=$(ADVERSARIES)
+
+# Exports of traces, read by what they are for.
+VIEWERS := $(B)/npm_viewers
+
+$(VIEWERS)/made: $(addprefix test/viewers/,package.json package-lock.json .npmrc)
+	@mkdir -p $(@D)
+	$(call say,CP,$@)
+	$(Q)cp $^ $(@D)
+	@cd $(@D) && { $(call npm_ci); }
+	@touch $@
+
+.PHONY: viewers-test
+viewers-test: MODULES := viewer_tests
+viewers-test: $(INTEGRATION_NEEDS) $(VIEWERS)/made
+	@command -v callgrind_annotate >/dev/null || sh test/support/setup.sh valgrind
+	KPROFD_VIEWERS=$(VIEWERS)/node_modules $(call run_integration)
+
+# A busy target for so long, after whose first minute nothing may grow.
+MINUTES ?= 10
+
+.PHONY: soak
+soak: MODULES := soak_tests
+soak: $(INTEGRATION_NEEDS)
+	KPROFD_SOAK_MINUTES=$(MINUTES) $(call run_integration)
+
+# The library as a dependency of rebar3 and mix projects.
+.PHONY: library-test
+library-test: $(B)/kprofd | $(B)/deb/rebar3
+	sh test/library/run.sh $(B) $(VERSION) $(CURDIR)/$(B)/deb/rebar3/usr/bin/rebar3
+
+# The same with targets of other releases, from Debian's, in root file systems
+# below KPROFD_ROOTS: made when missing, used as they are when there.  Which
+# release it was, and how it went, is kept in integration/results.txt.
+KPROFD_ROOTS ?= build/roots
+RELEASES ?= 27 29
+
+$(KPROFD_ROOTS)/%/made:
+	sh test/support/setup.sh mmdebstrap
+	sh test/support/root.sh $* $(KPROFD_ROOTS)/$*
+
+ROOTS := $(RELEASES:%=$(KPROFD_ROOTS)/%/made)
+
+.PHONY: matrix releases
+matrix: integration
+	@$(MAKE) --no-print-directory releases
+
+releases: $(INTEGRATION_NEEDS) $(ROOTS)
+	@failed=; for r in $(RELEASES); do \
+	    $(call run_integration,$(KPROFD_ROOTS)/$$r) || failed="$$failed $$r"; \
+	done; [ -z "$$failed" ] || { echo "failed on OTP:$$failed"; exit 1; }
+
+# ---- recordings of real nodes, for the unit tests (test/recordings/README.md)
+#
+# All of them anew, with the releases of `make matrix`.  ONLY: some programs.
+
+$(B)/test/record: test/support/record.c $(B)/flags $(LIBS)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $< $(LIBS) $(LDLIBS)
+
+run_recorder = $(if $(1),sh test/support/inroot.sh $(1)) \
+    erl -noinput -pa $(INTEGRATION) -s recorder main \
+    -extra $(B) test/recordings $(if $(1),-root $(1)) $(ONLY)
+
+.PHONY: record
+record: $(B)/test/record sample $(INTEGRATION)/it_run.beam $(ROOTS)
+	$(call run_recorder)
+	for r in $(RELEASES); do \
+	    $(call run_recorder,$(KPROFD_ROOTS)/$$r) || exit 1; \
+	done
+
+# The examples in priv/examples on the servers that they are for, as Debian 12
+# has them, in a root file system of their own, below KPROFD_ROOTS too; or as
+# Debian 13 has them, with APPS_ROOT=apps13.
+APPS_ROOT ?= apps
+APPS := $(B)/apps/ebin
+
+$(APPS)/apps.beam: $(wildcard test/apps/*.erl)
+	@mkdir -p $(@D)
+	$(call say,ERLC,$(@F))
+	$(Q)erlc -Wall$(ERLC_COMPAT) -o $(@D) test/apps/*.erl
+
+.PHONY: test-apps
+test-apps: all $(INTEGRATION)/it_run.beam $(APPS)/apps.beam $(KPROFD_ROOTS)/$(APPS_ROOT)/made
+	sh test/apps/run.sh $(B) $(KPROFD_ROOTS)/$(APPS_ROOT) $(if $(ONLY),'$(ONLY)')
+

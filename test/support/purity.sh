@@ -1,0 +1,57 @@
+#!/bin/sh
+# Fails where an object of a pure room refers to what neither a pure room defines
+# nor this list has: a pure room gets bytes or structs and a clock's value, and
+# does no I/O.
+# usage: purity.sh BUILD ROOM ...
+set -eu
+
+obj=$1/obj/src
+shift
+
+# To all of them: memory, strings, numbers, patterns.
+any='__ctype_b_loc __errno_location __popcountdi2 __stack_chk_fail aligned_alloc
+asprintf calloc exp2 fmax fnmatch free llround madvise malloc memchr memcmp memcpy
+memmove memset qsort qsort_r realloc reallocarray regcomp regerror regexec regfree
+snprintf sqrt strchr strcmp strcspn strdup strerror strlen strncmp strndup strrchr
+strspn strtod strtol strtoll vsnprintf'
+
+# The edges of these rooms: what reads a clock, a file or the time zone, and
+# what starts a thread.
+edges='base/clock.o:clock_gettime
+base/secret.o:open base/secret.o:fstat base/secret.o:fdopen base/secret.o:close
+base/thread.o:pthread_create base/thread.o:pthread_sigmask base/thread.o:sigfillset
+config/tiers_file.o:fopen config/tiers_file.o:fread config/tiers_file.o:ferror
+config/tiers_file.o:fclose config/tiers_file.o:stdin text/diag_text.o:fputs
+text/timefmt.o:gmtime_r text/timefmt.o:localtime_r text/timefmt.o:mktime
+text/timefmt.o:timegm text/timefmt.o:strftime'
+
+# Of the sources there are: an older build has objects of some that are gone.
+objects=$(for room in "$@"; do
+	for f in src/"$room"/*.c; do f=${f#src/}; echo "${f%.c}.o"; done
+done)
+cd "$obj"
+# shellcheck disable=SC2086
+{
+	printf 'any %s\n' $any
+	printf 'edge %s\n' $edges
+	nm -A $objects
+} | awk '
+	$1 == "any" { may[$2] = 1; next }
+	$1 == "edge" { may[$2] = 1; next }
+	{ split($0, at, ":"); name = $NF; kind = $(NF - 1) }
+	# With _FORTIFY_SOURCE some have another name.
+	name ~ /^__.*_chk$/ { gsub(/^__|_chk$/, "", name) }
+	kind == "U" { wants[at[1] ":" name] = name; n++; next }
+	kind ~ /^[TDBRVWC]$/ { may[name] = 1 }
+	END {
+		for (w in wants)
+			if (!(w in may) && !(wants[w] in may)) {
+				print "not pure: src/" w
+				bad = 1
+			}
+		if (n == 0) {
+			print "purity.sh: there is nothing to look at"
+			bad = 1
+		}
+		exit bad
+	}'

@@ -1,0 +1,70 @@
+# The tests, in three sizes (test/README.md): `make check` while one works, `make
+# test` all that a fresh machine can run, and by name what takes hours or needs
+# more than that.
+
+CHECKS := unit replay client-test purity mutants-fit
+
+TESTS := unit \
+         SAN=1,unit \
+         SAN=1,client-test \
+         SAN=1,top-test \
+         SAN=1,api-test \
+         web-test \
+         export-test \
+         sqlite-test \
+         SAN=1,sqlite-test \
+         packaging \
+         fuzz-replay \
+         fuzz-short \
+         purity \
+         spec-check \
+         mutants-fit \
+         library-test \
+         integration \
+         viewers-test \
+         native,FIGURE_REQUESTS=20000 \
+         torture,CYCLES=20 \
+         SAN=1,torture,CYCLES=20 \
+         docs-test
+
+include $(addprefix test/,unit.mk fuzz.mk clients.mk integration.mk documents.mk bench.mk)
+
+.PHONY: help-dev
+help-dev:
+	@echo 'make check        unit tests, recordings, corpora, the client: two minutes'
+	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
+	@echo 'make client-test  kprof on a database made for it'
+	@echo 'make top-test     kprof top on a pseudo-terminal, kprof merge'
+	@echo 'make api-test     the HTTP API against sqlite3 and kprof, and what it refuses'
+	@echo 'make web-test     that, and the dashboard in headless Chromium'
+	@echo 'make export-test  what Prometheus scrapes and a collector gets'
+	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
+	@echo 'make packaging    man pages, completion, unit, examples, installing'
+	@echo 'make integration  tests against real nodes'
+	@echo 'make native       the same figures with the native probe (all: integration PROBE=native)'
+	@echo 'make torture      the native probe by itself (SAN=1; CYCLES=10000)'
+	@echo 'make torture-valgrind  the same in valgrind'
+	@echo 'make faults       what can go wrong, at many moments (SEED=N: the same ones)'
+	@echo 'make faults-mutants  whether those tests fail without what they test'
+	@echo 'make hostile      peers that lie, tracers beside ours, whole (SAN=1: with sanitizers)'
+	@echo 'make viewers-test exports of traces, read by callgrind_annotate and speedscope'"'"'s schema'
+	@echo 'make soak         MINUTES=$(MINUTES) of a busy target: nothing grows'
+	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
+	@echo 'make matrix       the same against OTP $(RELEASES) too (make releases: those alone)'
+	@echo 'make record       what real nodes send, anew, for the unit tests'
+	@echo 'make test-apps    the examples on real cowboy, RabbitMQ and ejabberd'
+	@echo 'make docs-test    every example of the documents, as printed'
+	@echo 'make spec-check   match specs against the Erlang funs they come from'
+	@echo 'make fuzz-replay  the fuzzers'"'"' corpora, with sanitizers'
+	@echo 'make fuzz-short   every fuzzer for FUZZ_SECS=$(FUZZ_SECS) seconds'
+	@echo 'make fuzz         every fuzzer for FUZZ_RUNS=$(FUZZ_RUNS) executions'
+	@echo 'make bench        what it costs (test/bench/README.md)'
+	@echo 'make bench-table  that by ways of tracing, as a table'
+	@echo 'make bench-crowd  what a node of 300,000 processes notices of it'
+	@echo 'make bench-instructions  instructions an event takes in kprofd, against the record'
+	@echo 'make setup        install missing Debian packages'
+	@echo 'make clean        remove build/'
+
+# Not what looks like it in the file systems of `make matrix` and `make setup`.
+-include $(shell find build -type d \( -name roots -o -name tools -o -name deb \) -prune \
+    -o -type f -name '*.d' -print 2>/dev/null)

@@ -1,0 +1,44 @@
+# ---- unit tests: one program for each test/unit/test_*.c
+
+UNIT := $(patsubst test/unit/%.c,$(B)/test/%,$(wildcard test/unit/test_*.c))
+
+$(B)/test/%: test/unit/%.c $(LIBS) $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itest/support -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIBS) -lcmocka $(WRAPPED) $(LDLIBS)
+
+$(filter $(B)/test/test_store% $(B)/test/test_feed,$(UNIT)): $(call obj,test/support/store_fixture.c)
+$(B)/test/test_store_power $(B)/test/test_store_retry: $(call obj,test/support/faultvfs.c)
+$(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
+
+wrapped = $(foreach f,$(1),-Wl$(comma)--wrap=$(f))
+
+# Counts what is allocated.
+$(B)/test/test_ingest: WRAPPED = $(call wrapped,malloc calloc realloc aligned_alloc)
+
+# Memory runs out when the test says so.
+$(B)/test/test_vec: WRAPPED = $(call wrapped,realloc)
+
+# Each step of starting fails once.
+$(B)/test/test_web: WRAPPED = $(call wrapped,event_base_new evhttp_new evconnlistener_new \
+    evhttp_bind_listener)
+
+# Programs of a simulated VM, and what is true of them.
+VMSIM := $(call obj,$(addprefix test/support/,vmsim.c vmprog.c vmfeed.c \
+           figures.c))
+$(B)/test/test_assembly $(B)/test/test_conserve $(B)/test/test_clocks: $(VMSIM)
+$(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
+
+# What the native probe is made of needs no VM.
+$(B)/test/test_ring $(B)/test/test_merge $(B)/test/test_probe_clock: \
+    $(call obj,$(addprefix src/probe/,ring.c merge_rings.c clock.c names.c))
+
+# What a room may need of the C library, and nothing else.
+.PHONY: purity
+purity: $(LIBS)
+	sh test/support/purity.sh $(B) $(PURE_ROOMS)
+
+.PHONY: unit
+unit: $(UNIT)
+	@for t in $(UNIT); do echo "== $$t"; $$t || exit 1; done
+
