@@ -23,13 +23,19 @@ SANFLAGS :=
 endif
 
 OPT     ?= -O2
+# kprofd reads what strangers send.  -fstack-protector-strong would cost an event 3 to
+# 11 % more instructions.  Sanitizers do without: they see more.
+ifndef SAN
+HARDEN_CC := -D_FORTIFY_SOURCE=2 -fstack-protector -fPIE
+HARDEN_LD := -pie -Wl,-z,relro,-z,now
+endif
 CFLAGS  ?= -g $(OPT)
 WARN    := -std=c11 -Wall -Wextra -Wshadow -Wstrict-prototypes \
            -Wmissing-prototypes -Wformat=2 -Wconversion -Wno-sign-conversion
 ifdef CI
 WARN    += -Werror
 endif
-ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
+ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(HARDEN_CC) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
            -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' -pthread -MMD -MP
 LDLIBS := -Wl,--as-needed -levent_core -levent_extra -levent_pthreads -levent_openssl \
           -lssl -lcrypto -lsqlite3 -lei -lm -pthread
@@ -164,11 +170,11 @@ $(LIBS):
 
 $(B)/kprofd: $(call obj,src/daemon/main.c) $(LIB)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(HARDEN_LD) $(SANFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 $(B)/kprof: $(call obj,src/client/main.c) $(LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(Q)$(CC) $(CFLAGS) $(HARDEN_LD) $(SANFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 # Names come from the SQLite that loads it: -z defs proves that all others are
 # its own.
