@@ -1,7 +1,7 @@
 /* near_names.c - the edit distance of two names, and the nearest of many. */
 #include <string.h>
 
-#include "kprofd/config.h"
+#include "base/near_names.h"
 
 #define NAME_MAX_LEN 255u	/* longer names are simply far apart */
 
@@ -45,4 +45,23 @@ kp_name_distance(const char *a, const char *b, unsigned max)
 		now = t;
 	}
 	return min2(one[nb], max + 1);
+}
+
+const char *
+near_name(const char *given, const void *names, size_t n, size_t stride,
+    struct near_rule rule)
+{
+	const char *best = NULL, *one;
+	unsigned least = rule.edits + 1, d;
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&one, (const char *)names + i * stride, sizeof(one));
+		d = kp_name_distance(given, one, rule.edits);
+		if (d < least && d * rule.share <= strlen(given) &&
+		    d + rule.kept <= strlen(one)) {
+			least = d;
+			best = one;
+		}
+	}
+	return best;
 }

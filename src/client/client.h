@@ -40,30 +40,30 @@ struct place {
 #define DB_DEFAULT "kprofd.db"
 #define OPT_DB(place) \
 	{ "db", "FILE", "the database (default " DB_DEFAULT "); several " \
-	    "are read as one", OPT_LIST, &(place).dbs, NULL }
+	    "are read as one", opt_list, &(place).dbs, NULL }
 #define OPT_DB_ONE(place) \
-	{ "db", "FILE", "the database (default " DB_DEFAULT ")", OPT_LIST, \
+	{ "db", "FILE", "the database (default " DB_DEFAULT ")", opt_list, \
 	    &(place).dbs, NULL }
 /* Each with a daemon of its own. */
 #define OPT_DB_EACH(place) \
 	{ "db", "FILE", "the database (default " DB_DEFAULT "); several: " \
-	    "one after the other", OPT_LIST, &(place).dbs, NULL }
+	    "one after the other", opt_list, &(place).dbs, NULL }
 #define OPT_CONTROL(place) \
 	{ "control", "SOCKET", "the daemon's socket (default: the " \
-	    "database's path + .sock)", OPT_TEXT, &(place).control, NULL }
+	    "database's path + .sock)", opt_text, &(place).control, NULL }
 #define OPT_NODE(glob) \
-	{ "node", "GLOB", "only these targets: 'web@*'", OPT_TEXT, &(glob), \
+	{ "node", "GLOB", "only these targets: 'web@*'", opt_text, &(glob), \
 	    NULL }
 #define OPTS_RANGE(r) \
 	{ "since", "TIME", "from there on: 30m (ago), 2026-11-21T10:00, " \
-	    "...Z", OPT_WHEN, &(r).since, NULL }, \
-	{ "until", "TIME", "up to there", OPT_WHEN, &(r).until, NULL }, \
-	{ "node", "GLOB", "only these nodes: 'web@*'", OPT_TEXT, \
+	    "...Z", opt_when, &(r).since, NULL }, \
+	{ "until", "TIME", "up to there", opt_when, &(r).until, NULL }, \
+	{ "node", "GLOB", "only these nodes: 'web@*'", opt_text, \
 	    &(r).node, NULL }, \
-	{ "identity", "GLOB", "only these identities: 'GET *'", OPT_TEXT, \
+	{ "identity", "GLOB", "only these identities: 'GET *'", opt_text, \
 	    &(r).identity_glob, NULL }
 #define OPT_JSON(flag) \
-	{ "json", NULL, "print JSON", OPT_FLAG, &(flag), NULL }
+	{ "json", NULL, "print JSON", opt_flag, &(flag), NULL }
 
 /* "kprof: ..." on stderr, cleaned of what a terminal would obey. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -284,17 +284,17 @@ cmd_top(const struct cmd *cmd, int argc, char **argv)
 {
 	struct args a = { .every = EVERY_DEFAULT };
 	const struct opt opts[] = {
-		{ "every", "SECONDS", "look so often (default 2)", OPT_COUNT,
+		{ "every", "SECONDS", "look so often (default 2)", opt_count,
 		    &a.every, NULL },
 		{ "n", "N", "end after so many looks (-plain: default 1)",
-		    OPT_COUNT, &a.frames, NULL },
+		    opt_count, &a.frames, NULL },
 		OPT_NODE(a.node),
 		{ "what", "FIGURE", "of tiers: busy (default), self, total, "
-		    "calls, async, gc or out", OPT_CHOICE, &a.what, report_whats },
+		    "calls, async, gc or out", opt_choice, &a.what, report_whats },
 		{ "sort", "KEY", "requests (default), total, p99, errors, "
-		    "share, name, tier", OPT_TEXT, &a.sort, NULL },
+		    "share, name, tier", opt_text, &a.sort, NULL },
 		{ "plain", NULL, "print text, as where there is no terminal",
-		    OPT_FLAG, &a.plain, NULL },
+		    opt_flag, &a.plain, NULL },
 		OPT_DB(a.place),
 		OPT_CONTROL(a.place),
 	};

@@ -63,9 +63,9 @@ cmd_web(const struct cmd *cmd, int argc, char **argv)
 	struct web_opts o = { .addr = WEB_ADDR_DEFAULT };
 	const struct opt opts[] = {
 		{ "http", "ADDR:PORT", "where (default " WEB_ADDR_DEFAULT ")",
-		    OPT_TEXT, &o.addr, NULL },
+		    opt_text, &o.addr, NULL },
 		{ "http-token-file", "FILE", "whoever asks needs this token; "
-		    "then ADDR may be any", OPT_TEXT, &o.token_file, NULL },
+		    "then ADDR may be any", opt_text, &o.token_file, NULL },
 		OPT_DB(p),
 		OPT_CONTROL(p),
 	};

@@ -72,7 +72,8 @@ static const struct cmd cmds[] = {
 	{ "trace", "FUNCTION", "trace a node's calls of functions, as fprof "
 	    "does", COUNT_MORE "\nWith -entry it ends after so many -requests, "
 	    "which may cross several -target.\n"
-	    "No argument and no value leaves the node.",
+	    "No argument and no value leaves the node, but for that of -apply; "
+	    "-args has it send arguments.",
 	    "kprof trace -target app@host -apply 'lists:seq(1, 9)' "
 	    "lists", cmd_trace },
 	{ "analyse", "FILE", "show a trace that was kept",
@@ -103,18 +104,11 @@ help(FILE *to)
 	    "kprof -version, the version.\n");
 }
 
-static bool
-is_option(const char *arg, const char *name)
-{
-	return arg[0] == '-' && strcmp(arg + (arg[1] == '-' ? 2 : 1),
-	    name) == 0;
-}
-
 static int
 unknown(const char *name)
 {
 	const char *near = near_name(name, &cmds[0].name, NCMDS,
-	    sizeof(cmds[0]));
+	    sizeof(cmds[0]), NEAR_RULE);
 
 	if (near != NULL)
 		say("unknown command '%s': did you mean '%s'? (see kprof -h)",
@@ -133,12 +127,12 @@ main(int argc, char **argv)
 		help(stderr);
 		return EXIT_USAGE;
 	}
-	if (is_option(argv[1], "h") || is_option(argv[1], "help") ||
+	if (opt_is(argv[1], "h") || opt_is(argv[1], "help") ||
 	    strcmp(argv[1], "help") == 0) {
 		help(stdout);
 		return EXIT_DONE;
 	}
-	if (is_option(argv[1], "version")) {
+	if (opt_is(argv[1], "version")) {
 		printf("kprof %s\n", KP_VERSION);
 		return EXIT_DONE;
 	}

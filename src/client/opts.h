@@ -1,42 +1,18 @@
 /*
- * opts.h - commands and their options: tables, one parser for all.
- *
- * One dash or two, "-name value" or "-name=value", arguments and options in
- * any order; "--" ends the options.  What is wrong is said on stderr, with
- * the way out.
+ * opts.h - commands, their options and arguments, in any order; "--" ends the
+ * options.  Errors go to stderr, with a hint at what to do.
  */
 #ifndef KPROFD_CLIENT_OPTS_H
 #define KPROFD_CLIENT_OPTS_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "base/options.h"
 
-enum opt_kind {
-	OPT_FLAG,	/* bool */
-	OPT_TEXT,	/* const char *, not empty */
-	OPT_COUNT,	/* size_t, 1 .. 1000000 */
-	OPT_WHEN,	/* kp_wall_ns: see text/timefmt.h */
-	OPT_RANGE,	/* struct timefmt_range: the same */
-	OPT_CHOICE,	/* int: which of "a,b,c" */
-	OPT_LIST	/* struct opt_list: may be given several times */
-};
-
-#define OPT_LIST_MAX 256	/* of one option */
-
-struct opt_list {
-	const char *v[OPT_LIST_MAX];
-	size_t n;
-};
-
-struct opt {
-	const char *name, *arg, *help;
-	enum opt_kind kind;
-	void *to;
-	const char *choices;
-};
+/* Kinds of values of the commands' own: see text/timefmt.h. */
+bool opt_when(struct opt_parser *p);	/* kp_wall_ns */
+bool opt_range(struct opt_parser *p);	/* struct timefmt_range */
 
 /* The arguments of a command that takes several: an option without a name. */
-#define OPT_ARGUMENTS(list) { "", NULL, "", OPT_LIST, &(list), NULL }
+#define OPT_ARGUMENTS(list) { "", NULL, "", opt_list, &(list), NULL }
 
 struct cmd {
 	const char *name;
@@ -63,8 +39,6 @@ int opts_parse(const struct cmd *cmd, const struct opt *opts, size_t n,
 int opts_wrong(const struct cmd *cmd, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Of n names, stride bytes apart, the one near enough to be meant; or NULL. */
-const char *near_name(const char *name, const void *names, size_t n,
-    size_t stride);
+#define NEAR_RULE ((struct near_rule){ .edits = 2, .kept = 1 })
 
 #endif

@@ -33,10 +33,8 @@ set_entry(struct conf_ctx *x, const struct node *form)
 static void
 set_finish(struct conf_ctx *x, const struct node *form)
 {
-	size_t room = 0;
-
 	conf_functions(x, form->kid[1], &x->conf->finishes,
-	    &x->conf->nfinishes, &room, KP_ENTRY_MAX);
+	    &x->conf->nfinishes, KP_ENTRY_MAX);
 }
 
 static void

@@ -2,6 +2,7 @@
 #ifndef KPROFD_CONFIG_CONF_H
 #define KPROFD_CONFIG_CONF_H
 
+#include "base/vec.h"
 #include "config/lang.h"
 
 #define CONF_ONE_IN_MAX 1000000		/* well below the hash's 2^24 steps */
@@ -34,16 +35,14 @@ size_t conf_name(struct conf_ctx *x, const struct node *atom, const char *kind,
     const char *const *names, size_t n);
 /* A string's or binary's text, malloced; else reports and gives NULL. */
 char *conf_string(struct conf_ctx *x, const struct node *v, const char *what);
-/*
- * Room for one more element of size bytes, zeroed; NULL: no memory (noted in
- * x).  *n is not changed.
- */
-void *conf_grow(struct conf_ctx *x, void *vec, size_t *n, size_t *room,
-    size_t size);
+/* Makes room for one more of n elements; false: no memory, which x notes. */
+#define conf_room(x, v, n) \
+	conf_has_room(x, vec_room_by_len(v, n, VEC_NO_CAP))
+bool conf_has_room(struct conf_ctx *x, enum kp_err room);
 
 /* conf_fns.c: each reports what is wrong and keeps what is right. */
 void conf_functions(struct conf_ctx *x, const struct node *v,
-    struct kp_mfa_pat **fns, size_t *n, size_t *room, size_t max);
+    struct kp_mfa_pat **fns, size_t *n, size_t max);
 void conf_tiers(struct conf_ctx *x, const struct node *list);
 void conf_entry(struct conf_ctx *x, const struct node *v,
     const struct node *opts);

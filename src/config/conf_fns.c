@@ -93,9 +93,9 @@ take_function(struct conf_ctx *x, const struct node *v, struct kp_mfa_pat *p)
 /* False: there is no room for more. */
 static bool
 add_function(struct conf_ctx *x, const struct node *v,
-    struct kp_mfa_pat **fns, size_t *n, size_t *room, size_t max)
+    struct kp_mfa_pat **fns, size_t *n, size_t max)
 {
-	struct kp_mfa_pat p, *grown;
+	struct kp_mfa_pat p;
 
 	if (*n >= max) {
 		diag_error(x->diags, v->pos, "too many functions, expected at "
@@ -105,30 +105,28 @@ add_function(struct conf_ctx *x, const struct node *v,
 	}
 	if (!take_function(x, v, &p))
 		return true;
-	grown = conf_grow(x, *fns, n, room, sizeof(p));
-	if (grown == NULL) {
+	if (!conf_room(x, fns, *n)) {
 		kp_mfa_pat_free(&p);
 		return false;
 	}
-	*fns = grown;
-	grown[(*n)++] = p;
+	(*fns)[(*n)++] = p;
 	return true;
 }
 
 void
 conf_functions(struct conf_ctx *x, const struct node *v,
-    struct kp_mfa_pat **fns, size_t *n, size_t *room, size_t max)
+    struct kp_mfa_pat **fns, size_t *n, size_t max)
 {
 	if (node_is_nil(v)) {
 		conf_expected(x, v, fn_forms);
 		return;
 	}
 	if (v->kind != N_LIST || v->tail != NULL) {
-		add_function(x, v, fns, n, room, max);
+		add_function(x, v, fns, n, max);
 		return;
 	}
 	for (uint32_t i = 0; i < v->n; i++) {
-		if (!add_function(x, v->kid[i], fns, n, room, max))
+		if (!add_function(x, v->kid[i], fns, n, max))
 			return;
 	}
 }
@@ -187,27 +185,24 @@ functions_in_all(const struct kp_conf *c)
 }
 
 static void
-add_tier(struct conf_ctx *x, const struct node *v, size_t *room)
+add_tier(struct conf_ctx *x, const struct node *v)
 {
 	struct kp_conf *c = x->conf;
-	struct kp_tier t = { .pos = v->pos }, *grown;
-	size_t fn_room = 0;
+	struct kp_tier t = { .pos = v->pos };
 
 	if (v->kind != N_TUPLE || v->n < 2 || v->n > 3) {
 		conf_expected(x, v, "{Name, Functions} or "
 		    "{Name, Functions, Options}");
 		return;
 	}
-	grown = conf_grow(x, c->tiers, &c->ntiers, room, sizeof(t));
-	if (grown == NULL)
+	if (!conf_room(x, &c->tiers, c->ntiers))
 		return;
-	c->tiers = grown;
 	tier_name(x, v->kid[0], &t);
 	if (node_is_nil(v->kid[1]))
 		diag_error(x->diags, v->kid[1]->pos, "this tier is empty, "
 		    "expected %s", fn_forms);
 	else
-		conf_functions(x, v->kid[1], &t.fns, &t.nfns, &fn_room,
+		conf_functions(x, v->kid[1], &t.fns, &t.nfns,
 		    KP_TIER_FNS_MAX - functions_in_all(c));
 	if (v->n == 3)
 		tier_options(x, v->kid[2], &t);
@@ -217,8 +212,6 @@ add_tier(struct conf_ctx *x, const struct node *v, size_t *room)
 void
 conf_tiers(struct conf_ctx *x, const struct node *list)
 {
-	size_t room = 0;
-
 	if (!conf_list(x, list, "a list of {Name, Functions}"))
 		return;
 	if (list->n == 0 && !list->broken)
@@ -230,15 +223,14 @@ conf_tiers(struct conf_ctx *x, const struct node *list)
 			    "%u, expected at most %d", i + 1, KP_TIER_MAX);
 			return;
 		}
-		add_tier(x, list->kid[i], &room);
+		add_tier(x, list->kid[i]);
 	}
 }
 
 static void
-add_glob(struct conf_ctx *x, const struct node *v, struct kp_entry *e,
-    size_t *room)
+add_glob(struct conf_ctx *x, const struct node *v, struct kp_entry *e)
 {
-	char **grown, *s = NULL;
+	char *s = NULL;
 
 	if (v->kind == N_ATOM && v->len > 0) {
 		s = strdup(v->text);
@@ -250,12 +242,10 @@ add_glob(struct conf_ctx *x, const struct node *v, struct kp_entry *e,
 	}
 	if (s == NULL)
 		return;
-	grown = conf_grow(x, e->nodes, &e->nnodes, room, sizeof(*grown));
-	if (grown == NULL) {
+	if (!conf_room(x, &e->nodes, e->nnodes)) {
 		free(s);
 		return;
 	}
-	e->nodes = grown;
 	e->nodes[e->nnodes++] = s;
 }
 
@@ -265,7 +255,6 @@ entry_options(struct conf_ctx *x, const struct node *opts, struct kp_entry *e)
 {
 	static const char what[] = "[{nodes, ['name@*', ...]}]";
 	const struct node *o, *globs;
-	size_t room = 0;
 
 	if (!conf_list(x, opts, what))
 		return;
@@ -283,16 +272,15 @@ entry_options(struct conf_ctx *x, const struct node *opts, struct kp_entry *e)
 			diag_error(x->diags, globs->pos, "found %u nodes, "
 			    "expected 1 to %d", globs->n, CONF_NODES_MAX);
 		for (uint32_t j = 0; j < globs->n && j < CONF_NODES_MAX; j++)
-			add_glob(x, globs->kid[j], e, &room);
+			add_glob(x, globs->kid[j], e);
 	}
 }
 
 static void
-add_entry(struct conf_ctx *x, const struct node *v, const struct node *opts,
-    size_t *room)
+add_entry(struct conf_ctx *x, const struct node *v, const struct node *opts)
 {
 	struct kp_conf *c = x->conf;
-	struct kp_entry e = { 0 }, *grown;
+	struct kp_entry e = { 0 };
 
 	/* {Function, Options}, in a list of entries */
 	if (opts == NULL && v->kind == N_TUPLE && v->n == 2 &&
@@ -302,12 +290,10 @@ add_entry(struct conf_ctx *x, const struct node *v, const struct node *opts,
 	}
 	if (!take_function(x, v, &e.fn))
 		return;
-	grown = conf_grow(x, c->entries, &c->nentries, room, sizeof(e));
-	if (grown == NULL) {
+	if (!conf_room(x, &c->entries, c->nentries)) {
 		kp_mfa_pat_free(&e.fn);
 		return;
 	}
-	c->entries = grown;
 	if (opts != NULL)
 		entry_options(x, opts, &e);
 	c->entries[c->nentries++] = e;
@@ -316,10 +302,8 @@ add_entry(struct conf_ctx *x, const struct node *v, const struct node *opts,
 void
 conf_entry(struct conf_ctx *x, const struct node *v, const struct node *opts)
 {
-	size_t room = 0;
-
 	if (v->kind != N_LIST || v->tail != NULL || v->n == 0) {
-		add_entry(x, v, opts, &room);
+		add_entry(x, v, opts);
 		return;
 	}
 	for (uint32_t i = 0; i < v->n; i++) {
@@ -328,6 +312,6 @@ conf_entry(struct conf_ctx *x, const struct node *v, const struct node *opts)
 			    "expected at most %d", i + 1, KP_ENTRY_MAX);
 			return;
 		}
-		add_entry(x, v->kid[i], opts, &room);
+		add_entry(x, v->kid[i], opts);
 	}
 }

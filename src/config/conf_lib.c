@@ -2,9 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/near_names.h"
 #include "config/conf.h"
-
-#define NEAR_MAX 3u	/* edits between a name and what was meant */
 
 void
 conf_expected(struct conf_ctx *x, const struct node *v, const char *what)
@@ -28,22 +27,17 @@ size_t
 conf_name(struct conf_ctx *x, const struct node *atom, const char *kind,
     const char *const *names, size_t n)
 {
-	unsigned d, best = NEAR_MAX + 1;
-	size_t i, near = 0;
+	const char *near;
 
-	for (i = 0; i < n; i++) {
-		d = kp_name_distance(atom->text, names[i], NEAR_MAX);
-		if (d == 0)
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(atom->text, names[i]) == 0)
 			return i;
-		/* A short name is not near what shares no letter with it. */
-		if (d < best && d < strlen(names[i])) {
-			best = d;
-			near = i;
-		}
-	}
-	if (best <= NEAR_MAX)
+	/* A short name is not near what shares no letter with it. */
+	near = near_name(atom->text, names, n, sizeof(*names),
+	    (struct near_rule){ .edits = 3, .kept = 1 });
+	if (near != NULL)
 		diag_error(x->diags, atom->pos, "unknown %s '%s' (did you "
-		    "mean '%s'?)", kind, atom->text, names[near]);
+		    "mean '%s'?)", kind, atom->text, near);
 	else
 		diag_error(x->diags, atom->pos, "unknown %s '%s'", kind,
 		    atom->text);
@@ -70,20 +64,9 @@ conf_string(struct conf_ctx *x, const struct node *v, const char *what)
 	return s;
 }
 
-void *
-conf_grow(struct conf_ctx *x, void *vec, size_t *n, size_t *room, size_t size)
+bool
+conf_has_room(struct conf_ctx *x, enum kp_err room)
 {
-	void *p = vec;
-
-	if (*n == *room) {
-		*room = *room > 0 ? *room * 2 : 8;
-		p = realloc(vec, *room * size);
-		if (p == NULL) {
-			*room = *n;
-			x->nomem = true;
-			return NULL;
-		}
-	}
-	memset((char *)p + *n * size, 0, size);
-	return p;
+	x->nomem |= room != KP_OK;
+	return room == KP_OK;
 }

@@ -142,10 +142,10 @@ pattern_ok(struct conf_ctx *x, const struct node *v, const char *pattern)
 }
 
 static void
-add_rewrite(struct conf_ctx *x, const struct node *v, size_t *room)
+add_rewrite(struct conf_ctx *x, const struct node *v)
 {
 	struct kp_conf *c = x->conf;
-	struct kp_rewrite r = { 0 }, *grown = NULL;
+	struct kp_rewrite r = { 0 };
 	bool ok;
 
 	if (v->kind != N_TUPLE || v->n != 2) {
@@ -160,23 +160,18 @@ add_rewrite(struct conf_ctx *x, const struct node *v, size_t *room)
 		    "than %d bytes", CONF_REWRITE_BYTES_MAX);
 		ok = false;
 	}
-	if (ok && r.to != NULL)
-		grown = conf_grow(x, c->rewrites, &c->nrewrites, room,
-		    sizeof(r));
-	if (grown == NULL) {
+	if (!ok || r.to == NULL ||
+	    !conf_room(x, &c->rewrites, c->nrewrites)) {
 		free(r.pattern);
 		free(r.to);
 		return;
 	}
-	c->rewrites = grown;
 	c->rewrites[c->nrewrites++] = r;
 }
 
 void
 conf_rewrites(struct conf_ctx *x, const struct node *list)
 {
-	size_t room = 0;
-
 	if (!conf_list(x, list, "a list of {\"pattern\", \"text\"}"))
 		return;
 	for (uint32_t i = 0; i < list->n; i++) {
@@ -186,6 +181,6 @@ conf_rewrites(struct conf_ctx *x, const struct node *list)
 			    CONF_REWRITE_MAX);
 			return;
 		}
-		add_rewrite(x, list->kid[i], &room);
+		add_rewrite(x, list->kid[i]);
 	}
 }

@@ -1,87 +1,16 @@
-/* fns.c - byte strings to numbers, and the table of functions. */
+/*
+ * fns.c - decodes a function the first time, and looks it up by its bytes from
+ * then on; a small cache answers most look-ups.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
+#include "base/vec.h"
 #include "request/fns.h"
 
-#define INTERN_MIN 16
 #define FN_TEXT_MAX 2048	/* two names of 255 bytes, all escaped */
-
-void
-intern_free(struct intern *t)
-{
-	for (size_t i = 0; i < t->cap; i++)
-		free(t->slots[i].key);
-	free(t->slots);
-	*t = (struct intern){ 0 };
-}
-
-static struct interned *
-intern_slot(const struct intern *t, const void *key, size_t n, uint64_t hash)
-{
-	size_t i = (size_t)hash & (t->cap - 1);
-	struct interned *s;
-
-	for (;; i = (i + 1) & (t->cap - 1)) {
-		s = &t->slots[i];
-		if (s->key == NULL)
-			return s;
-		if (s->hash == hash && s->keylen == n &&
-		    memcmp(s->key, key, n) == 0)
-			return s;
-	}
-}
-
-uint32_t *
-intern_get(const struct intern *t, const void *key, size_t n, uint64_t hash)
-{
-	struct interned *s;
-
-	if (t->cap == 0)
-		return NULL;
-	s = intern_slot(t, key, n, hash);
-	return s->key != NULL ? &s->val : NULL;
-}
-
-static bool
-intern_grow(struct intern *t)
-{
-	struct intern bigger = { .cap = t->cap > 0 ? t->cap * 2 : INTERN_MIN,
-		.len = t->len };
-	struct interned *s;
-
-	bigger.slots = calloc(bigger.cap, sizeof(*bigger.slots));
-	if (bigger.slots == NULL)
-		return false;
-	for (size_t i = 0; i < t->cap; i++) {
-		s = &t->slots[i];
-		if (s->key != NULL)
-			*intern_slot(&bigger, s->key, s->keylen, s->hash) = *s;
-	}
-	free(t->slots);
-	*t = bigger;
-	return true;
-}
-
-bool
-intern_put(struct intern *t, const void *key, size_t n, uint64_t hash,
-    uint32_t val)
-{
-	struct interned *s;
-	uint8_t *copy;
-
-	if (t->len * 2 >= t->cap && !intern_grow(t))
-		return false;
-	copy = malloc(n > 0 ? n : 1);
-	if (copy == NULL)
-		return false;
-	memcpy(copy, key, n);
-	s = intern_slot(t, key, n, hash);
-	*s = (struct interned){ copy, (uint32_t)n, val, hash };
-	t->len++;
-	return true;
-}
 
 void
 fns_free(struct fns *f)
@@ -121,9 +50,9 @@ fn_text(struct kp_span mod, struct kp_span fun, uint32_t arity)
 	char *text;
 
 	kp_buf_init(&b, 2 * FN_TEXT_MAX);
-	name_put(&b, mod.p, mod.n, FN_TEXT_MAX);
+	utf8_put_name(&b, mod.p, mod.n, FN_TEXT_MAX);
 	kp_buf_u8(&b, ':');
-	name_put(&b, fun.p, fun.n, FN_TEXT_MAX);
+	utf8_put_name(&b, fun.p, fun.n, FN_TEXT_MAX);
 	kp_buf_printf(&b, "/%u", arity);
 	text = strdup(kp_buf_cstr(&b));
 	kp_buf_free(&b);
@@ -162,21 +91,11 @@ fns_add(struct fns *f, struct kp_span raw)
 {
 	uint64_t hash = hash_bytes(raw.p, raw.n);
 	uint32_t *known = intern_get(&f->by_raw, raw.p, raw.n, hash);
-	struct kp_fn *v;
-	uint32_t cap;
 
 	if (known != NULL)
 		return *known;
-	if (f->len == FN_MAX)
+	if (vec_room(&f->v, &f->room, f->len, FN_MAX) != KP_OK)
 		return KP_NONE;
-	if (f->len == f->cap) {
-		cap = f->cap > 0 ? f->cap * 2 : 64;
-		v = realloc(f->v, cap * sizeof(*v));
-		if (v == NULL)
-			return KP_NONE;
-		f->v = v;
-		f->cap = cap;
-	}
 	if (!fn_make(&f->v[f->len], f->conf, raw))
 		return KP_NONE;
 	if (!intern_put(&f->by_raw, raw.p, raw.n, hash, f->len)) {
@@ -225,7 +144,7 @@ fns_intern(struct fns *f, struct kp_span raw)
 	fn = fns_add(f, raw);
 	if (fn == KP_NONE)
 		return KP_NONE;
-	s = intern_slot(&f->by_raw, raw.p, raw.n, hash_bytes(raw.p, raw.n));
+	s = intern_find(&f->by_raw, raw.p, raw.n, hash_bytes(raw.p, raw.n));
 	*r = (struct recent){ s->key, raw.n, fn };
 	return fn;
 }

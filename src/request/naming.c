@@ -1,15 +1,17 @@
 /*
- * naming.c - identities: terms from the target to short texts to numbers.
+ * naming.c - turns request types ("identities") from terms of the target into
+ * short texts, and numbers these.
  *
  * An identity is whatever the user's fun returned: an atom, a string, a
  * number, or tuples of them ({get, "/users"} reads "get /users").  Texts are
- * rewritten by the user's patterns and then counted, up to a cap.
+ * rewritten by the user's patterns and then numbered, up to a cap.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/utf8.h"
-#include "request/fns.h"
+#include "base/vec.h"
+#include "request/naming.h"
 
 /* Copies what fits, in whole characters; text is valid UTF-8. */
 static void
@@ -21,31 +23,13 @@ text_copy(char *to, size_t size, const char *text)
 	to[n] = '\0';
 }
 
-void
-name_put(struct kp_buf *b, const uint8_t *p, size_t n, size_t until)
-{
-	bool utf8 = utf8_valid(p, n);
-	size_t len = 1;
-	uint32_t c;
-
-	for (size_t i = 0; i < n && b->len < until; i += len) {
-		c = utf8 ? utf8_next(p + i, n - i, &len) : p[i];
-		if (c > 0xFF && utf8_unsafe(c))
-			kp_buf_printf(b, "\\u{%x}", c);
-		else if (utf8_unsafe(c) || (!utf8 && c >= 0x80))
-			kp_buf_printf(b, "\\x%02x", c);
-		else
-			kp_buf_put(b, p + i, len);
-	}
-}
-
 static void
 text_codepoint(struct kp_buf *b, int64_t c)
 {
 	char u[UTF8_BYTES_MAX];
 
 	c = c < 0 || c > UINT32_MAX ? UTF8_REPLACEMENT : c;
-	name_put(b, (const uint8_t *)u, utf8_put(u, (uint32_t)c),
+	utf8_put_name(b, (const uint8_t *)u, utf8_put(u, (uint32_t)c),
 	    IDENT_TEXT_MAX);
 }
 
@@ -86,11 +70,11 @@ text_simple(struct kp_buf *b, struct kp_term *r)
 	switch (kp_term_peek(r)) {
 	case KP_TERM_ATOM:
 		s = kp_term_atom(r);
-		name_put(b, s.p, s.n, IDENT_TEXT_MAX);
+		utf8_put_name(b, s.p, s.n, IDENT_TEXT_MAX);
 		break;
 	case KP_TERM_BINARY:
 		s = kp_term_binary(r);
-		name_put(b, s.p, s.n, IDENT_TEXT_MAX);
+		utf8_put_name(b, s.p, s.n, IDENT_TEXT_MAX);
 		break;
 	case KP_TERM_LIST:
 		text_list(b, r);
@@ -131,21 +115,14 @@ ident_add(struct idents *t, const char *text, bool *overflow)
 	size_t n = strlen(text);
 	uint64_t hash = hash_bytes(text, n);
 	uint32_t *known = intern_get(&t->by_text, text, n, hash);
-	char **v;
+	enum kp_err e;
 
 	if (known != NULL)
 		return *known;
-	if (t->len >= t->max) {
-		*overflow = true;
+	e = vec_room(&t->text, &t->room, t->len, t->max);
+	*overflow |= e == KP_ELIMIT;
+	if (e != KP_OK)
 		return KP_IDENT_OTHER;
-	}
-	if (t->len == t->cap) {
-		v = realloc(t->text, (t->cap + 64) * sizeof(*v));
-		if (v == NULL)
-			return KP_IDENT_OTHER;
-		t->text = v;
-		t->cap += 64;
-	}
 	t->text[t->len] = strdup(text);
 	if (t->text[t->len] == NULL)
 		return KP_IDENT_OTHER;

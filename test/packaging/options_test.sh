@@ -90,16 +90,16 @@ in_page() {
 same 'kprofd: environment' "$(in_page kprofd.8 | grep -vx TZ)" \
     "$(environment src/daemon src/dist src/target src/store)"
 same 'kprof: environment' "$(in_page kprof.1 | grep -vx TZ)" \
-    "$(environment src/client src/profile src/dist/handshake.c src/target/once.c src/store)"
+    "$(environment src/client src/profile src/dist src/store)"
 same 'kprofd: signals' \
     "$(sed -n 's/^\.It Dv \(SIG.*\)/\1/p' priv/man/kprofd.8 |
     sed 's/Dv//g; s/,//g' | words)" \
-    "$(grep -ohE 'evsignal_new\([^,]*, SIG[A-Z]+' src/daemon/*.c |
+    "$(grep -rohE 'evsignal_new\([^,]*, SIG[A-Z]+' src/daemon |
     grep -oE 'SIG[A-Z]+' | words)"
 same 'kprofd: events of the log' \
     "$(section "$dir/kprofd.8" LOG | sed '1,/The events are:/d' |
     sed -n 's/^     \([a-z_]*\)  .*/\1/p' | words)" \
-    "$(cat src/daemon/*.c src/daemon/*/*.c src/target/agent*.c | tr '\n' ' ' |
+    "$(find src/daemon src/target -name '*.c' -exec cat {} + | tr '\n' ' ' |
     grep -oE '(log_(debug|info|warn|error)\(|\.event = |(on_notice|tell)\((a->ctx|t), )"[a-z_]+"' |
     grep -oE '"[a-z_]+"' | tr -d '"' | words)"
 

@@ -227,7 +227,7 @@ first_one_names(void **state)
 	back_to(&f, 1, "e", 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	assert_non_null(strstr(kp_buf_cstr(&f.text), "#1 returned 'first' 0-7"));
+	assert_non_null(strstr(kp_buf_cstr(&f.text), "#1 unknown 'first' 0-7"));
 }
 
 static void

@@ -1,0 +1,157 @@
+/* options.c - finds an option in its table and converts its value. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/options.h"
+
+bool
+opt_flag(struct opt_parser *p)
+{
+	*(bool *)p->at->to = true;
+	return true;
+}
+
+bool
+opt_text(struct opt_parser *p)
+{
+	*(const char **)p->at->to = p->value;
+	return p->value[0] != '\0' || OPT_BAD(p, "-%s: the %s is empty",
+	    p->at->name, p->at->arg);
+}
+
+static bool
+number_from(struct opt_parser *p, unsigned least)
+{
+	char *end;
+	long long n = strtoll(p->value, &end, 10);
+
+	if (!isdigit((unsigned char)p->value[0]) || *end != '\0' ||
+	    n < least || n > OPT_COUNT_MAX)
+		return OPT_BAD(p, "-%s '%s': not a number from %u to %u",
+		    p->at->name, p->value, least, OPT_COUNT_MAX);
+	*(size_t *)p->at->to = (size_t)n;
+	return true;
+}
+
+bool
+opt_count(struct opt_parser *p)
+{
+	return number_from(p, 1);
+}
+
+bool
+opt_number(struct opt_parser *p)
+{
+	return number_from(p, 0);
+}
+
+bool
+opt_choice(struct opt_parser *p)
+{
+	const char *c = p->at->choices;
+	size_t len = strlen(p->value), n;
+
+	for (int i = 0;; i++, c += n + 1) {
+		n = strcspn(c, ",");
+		if (n == len && memcmp(c, p->value, n) == 0) {
+			*(int *)p->at->to = i;
+			return true;
+		}
+		if (c[n] == '\0')
+			break;
+	}
+	return OPT_BAD(p, "-%s '%s': choose one of %s", p->at->name, p->value,
+	    p->at->choices);
+}
+
+bool
+opt_list(struct opt_parser *p)
+{
+	struct opt_list *list = p->at->to;
+
+	if (p->value[0] == '\0')
+		return OPT_BAD(p, "a %s is empty", p->at->arg);
+	if (list->n == OPT_LIST_MAX)
+		return OPT_BAD(p, "more than %d times a %s", OPT_LIST_MAX,
+		    p->at->arg);
+	list->v[list->n++] = p->value;
+	return true;
+}
+
+static void
+unknown(struct opt_parser *p, const char *name, size_t len)
+{
+	const char *near = NULL;
+	char copy[64];
+
+	if (len < sizeof(copy)) {
+		memcpy(copy, name, len);
+		copy[len] = '\0';
+		near = near_name(copy, &p->table[0].name, p->n,
+		    sizeof(*p->table), p->near);
+	}
+	kp_buf_printf(&p->why, "unknown option '-%.*s'", (int)len, name);
+	if (near != NULL)
+		kp_buf_printf(&p->why, ": did you mean '-%s'?", near);
+}
+
+static const char *
+name_of(const char *arg)
+{
+	return arg + (arg[1] == '-' ? 2 : 1);
+}
+
+bool
+opt_is(const char *arg, const char *name)
+{
+	return arg[0] == '-' && strcmp(name_of(arg), name) == 0;
+}
+
+enum opt_err
+opt_take(struct opt_parser *p, char **argv, int *i)
+{
+	const char *name = name_of(argv[*i]);
+	size_t len = strcspn(name, "=");
+
+	p->at = NULL;
+	for (size_t k = 0; len > 0 && p->at == NULL && k < p->n; k++)
+		if (strlen(p->table[k].name) == len &&
+		    memcmp(p->table[k].name, name, len) == 0)
+			p->at = &p->table[k];
+	if (p->at == NULL) {
+		unknown(p, name, len);
+		return OPT_WRONG;
+	}
+	if (p->at->arg == NULL && name[len] == '=') {
+		kp_buf_printf(&p->why, "option '-%s' takes no value",
+		    p->at->name);
+		return OPT_WRONG;
+	}
+	if (name[len] == '=')
+		p->value = name + len + 1;
+	else
+		p->value = p->at->arg != NULL ? argv[++*i] : "";
+	if (p->value == NULL) {
+		kp_buf_printf(&p->why, "option '-%s' needs a value",
+		    p->at->name);
+		return OPT_NO_VALUE;
+	}
+	return p->at->convert(p) ? OPT_OK : OPT_BAD_VALUE;
+}
+
+void
+opt_help(struct kp_buf *b, const struct opt *table, size_t n, int gap)
+{
+	const struct opt *o;
+	char left[64];
+
+	for (o = table; o < table + n; o++) {
+		if (o->name[0] == '\0')
+			continue;
+		snprintf(left, sizeof(left), "-%s%s%s", o->name,
+		    o->arg != NULL ? " " : "", o->arg != NULL ? o->arg : "");
+		kp_buf_printf(b, "  %-20s%*s%s\n", left, gap, "", o->help);
+	}
+}

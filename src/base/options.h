@@ -1,0 +1,74 @@
+/*
+ * options.h - a program's options: a table of them, and the one parser.
+ *
+ * One dash or two, "-name value" or "-name=value".  Nothing is printed: what
+ * is wrong and the lines of -h go into a buffer that the program prints.
+ */
+#ifndef KPROFD_BASE_OPTIONS_H
+#define KPROFD_BASE_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/near_names.h"
+#include "kprofd/buf.h"
+#include "kprofd/clock.h"
+
+#define OPT_COUNT_MAX 1000000000u
+#define OPT_LIST_MAX 256	/* of one option */
+#define OPT_WHY_MAX (1u << 20)	/* bytes: more than an argument has */
+
+struct opt_list {
+	const char *v[OPT_LIST_MAX];	/* borrowed of argv */
+	size_t n;
+};
+
+struct opt_parser;
+
+struct opt {
+	const char *name;
+	const char *arg;	/* what its value is called; NULL: a flag */
+	const char *help;
+	/* Converts p->value into *p->at->to.  False: p->why says why not. */
+	bool (*convert)(struct opt_parser *p);
+	void *to;
+	const char *choices;	/* opt_choice: "a,b,c" */
+};
+
+/* The caller sets the first five; why: with kp_buf_init(), and frees it. */
+struct opt_parser {
+	const struct opt *table;
+	size_t n;
+	struct near_rule near;
+	kp_wall_ns now;		/* for converters */
+	struct kp_buf why;	/* what is wrong */
+	const struct opt *at;	/* the option at hand, NULL: unknown */
+	const char *value;	/* its value, "" of a flag */
+};
+
+enum opt_err {
+	OPT_OK,
+	OPT_WRONG,		/* unknown, or a flag with a value */
+	OPT_NO_VALUE,
+	OPT_BAD_VALUE
+};
+
+/* Takes argv[*i], which begins with a dash; *i moves on to its value. */
+enum opt_err opt_take(struct opt_parser *p, char **argv, int *i);
+/* Is an argument this option, and nothing more? */
+bool opt_is(const char *arg, const char *name);
+/* The lines of -h; gap: blanks between an option and what it does. */
+void opt_help(struct kp_buf *b, const struct opt *table, size_t n, int gap);
+
+/* For converters: notes what is wrong with the value; false. */
+#define OPT_BAD(p, ...) (kp_buf_printf(&(p)->why, __VA_ARGS__), false)
+
+/* Kinds that programs share. */
+bool opt_flag(struct opt_parser *p);	/* bool */
+bool opt_text(struct opt_parser *p);	/* const char *, not empty */
+bool opt_count(struct opt_parser *p);	/* size_t, 1 .. OPT_COUNT_MAX */
+bool opt_number(struct opt_parser *p);	/* size_t, 0 .. OPT_COUNT_MAX */
+bool opt_choice(struct opt_parser *p);	/* int: which of the choices */
+bool opt_list(struct opt_parser *p);	/* struct opt_list: several times */
+
+#endif

@@ -1,0 +1,307 @@
+/* test_options.c - the table of options and its parser; kprofd's own table. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/options.h"
+#include "daemon/options.h"
+
+#define LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* Where the values of the table go. */
+static struct got {
+	bool quiet;
+	const char *file;
+	size_t count, number;
+	int sort;
+	struct opt_list list;
+	kp_wall_ns when;
+} got;
+
+/* A program's own kind: it gets the time, and says nothing. */
+static bool
+opt_ago(struct opt_parser *p)
+{
+	*(kp_wall_ns *)p->at->to = p->now - atoi(p->value);
+	return p->value[0] != '-';
+}
+
+static const struct opt table[] = {
+	{ "", NULL, "", opt_list, &got.list, NULL },
+	{ "quiet", NULL, "print nothing", opt_flag, &got.quiet, NULL },
+	{ "file", "FILE", "read it", opt_text, &got.file, NULL },
+	{ "n", "N", "so many", opt_count, &got.count, NULL },
+	{ "least", "N", "this much", opt_number, &got.number, NULL },
+	{ "sort", "KEY", "in this order", opt_choice, &got.sort,
+	    "name,time,nam" },
+	{ "db", "FILE", "databases", opt_list, &got.list, NULL },
+	{ "ago", "T", "before now", opt_ago, &got.when, NULL },
+};
+
+/* What is said of these arguments, at most two; "" when they are right. */
+static const char *
+said(enum opt_err want, const char *one, const char *two)
+{
+	static char why[256];
+	char *argv[] = { (char *)one, (char *)two, NULL };
+	struct opt_parser p = { .table = table, .n = LEN(table),
+		.near = { .edits = 2, .kept = 1 }, .now = 1000 };
+	int i = 0;
+
+	got = (struct got){ .sort = -1 };
+	kp_buf_init(&p.why, OPT_WHY_MAX);
+	assert_int_equal(opt_take(&p, argv, &i), want);
+	if (want == OPT_OK)
+		assert_int_equal(i, two != NULL);
+	snprintf(why, sizeof(why), "%s", kp_buf_cstr(&p.why));
+	kp_buf_free(&p.why);
+	return why;
+}
+
+static void
+right(const char *one, const char *two)
+{
+	assert_string_equal(said(OPT_OK, one, two), "");
+}
+
+static void
+bad(const char *one, const char *why)
+{
+	assert_string_equal(said(OPT_BAD_VALUE, one, NULL), why);
+}
+
+static void
+test_spellings(void **state)
+{
+	static const char *const forms[][2] = {
+		{ "-file", "a=b" }, { "--file", "a=b" },
+		{ "-file=a=b", NULL }, { "--file=a=b", NULL },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(forms); i++) {
+		right(forms[i][0], forms[i][1]);
+		assert_string_equal(got.file, "a=b");
+	}
+	/* the next argument is the value, whatever it looks like */
+	right("-file", "-quiet");
+	assert_string_equal(got.file, "-quiet");
+	assert_false(got.quiet);
+	right("-quiet", NULL);
+	assert_true(got.quiet);
+	right("--quiet", NULL);
+	assert_true(got.quiet);
+	right("-ago=7", NULL);
+	assert_int_equal(got.when, 993);
+	assert_true(opt_is("-h", "h") && opt_is("--h", "h"));
+	assert_false(opt_is("h", "h") || opt_is("-h=", "h") ||
+	    opt_is("---h", "h") || opt_is("-", "h") || opt_is("", "h"));
+}
+
+static void
+test_wrong(void **state)
+{
+	static const char *const unknown[][2] = {
+		{ "-fiel", "unknown option '-fiel': did you mean '-file'?" },
+		{ "--fil=x", "unknown option '-fil': did you mean '-file'?" },
+		{ "-files", "unknown option '-files': did you mean '-file'?" },
+		{ "-bd", "unknown option '-bd': did you mean '-db'?" },
+		/* as many edits as the name has letters */
+		{ "-x", "unknown option '-x'" },
+		{ "-xy", "unknown option '-xy'" },
+		{ "-quxyz", "unknown option '-quxyz'" },
+		{ "-", "unknown option '-'" },
+		{ "--", "unknown option '-'" },
+		/* not the arguments, whose name is empty */
+		{ "-=x", "unknown option '-'" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LEN(unknown); i++)
+		assert_string_equal(said(OPT_WRONG, unknown[i][0], NULL),
+		    unknown[i][1]);
+	assert_string_equal(said(OPT_WRONG, "-quiet=", NULL),
+	    "option '-quiet' takes no value");
+	assert_false(got.quiet);
+	assert_string_equal(said(OPT_NO_VALUE, "--file", NULL),
+	    "option '-file' needs a value");
+	bad("-file=", "-file: the FILE is empty");
+	/* a kind that says nothing leaves the words to the program */
+	bad("-ago=-1", "");
+}
+
+/* Longer than any name: it is told as it is. */
+static void
+test_long(void **state)
+{
+	char name[201], want[256];
+
+	(void)state;
+	memset(name, 'f', sizeof(name) - 1);
+	name[0] = '-';
+	name[sizeof(name) - 1] = '\0';
+	snprintf(want, sizeof(want), "unknown option '%s'", name);
+	assert_string_equal(said(OPT_WRONG, name, NULL), want);
+}
+
+/* What kprofd counts as near: in proportion to what was given. */
+static void
+test_near_share(void **state)
+{
+	static const char *const names[] = { "log", "target-file", "db" };
+	struct near_rule rule = { .edits = 3, .share = 2 };
+
+	(void)state;
+#define NEAR(s) near_name(s, names, LEN(names), sizeof(names[0]), rule)
+	assert_string_equal(NEAR("trgetfil"), "target-file");
+	assert_string_equal(NEAR("logger"), "log");
+	assert_null(NEAR("logge1x"));
+	assert_string_equal(NEAR("bd"), "db");
+	assert_null(NEAR("b"));
+	assert_null(NEAR("lxy"));
+	assert_null(NEAR(""));
+#undef NEAR
+}
+
+static void
+test_numbers(void **state)
+{
+	static const char *const no[] = { "-n=0", "-n=1000000001", "-n=-1",
+		"-n= 1", "-n=+1", "-n=1x", "-n=", "-n=18446744073709551617" };
+	char want[128];
+
+	(void)state;
+	right("-n=1", NULL);
+	assert_int_equal(got.count, 1);
+	right("-n", "1000000000");
+	assert_int_equal(got.count, OPT_COUNT_MAX);
+	right("-least=0", NULL);
+	assert_int_equal(got.number, 0);
+	right("-least=007", NULL);
+	assert_int_equal(got.number, 7);
+	for (size_t i = 0; i < LEN(no); i++) {
+		snprintf(want, sizeof(want), "-n '%s': not a number from 1 to "
+		    "1000000000", no[i] + 3);
+		bad(no[i], want);
+		assert_int_equal(got.count, 0);
+	}
+	bad("-least=1000000001", "-least '1000000001': not a number from 0 to "
+	    "1000000000");
+}
+
+static void
+test_choice(void **state)
+{
+	(void)state;
+	right("-sort=name", NULL);
+	assert_int_equal(got.sort, 0);
+	right("-sort=time", NULL);
+	assert_int_equal(got.sort, 1);
+	right("-sort=nam", NULL);
+	assert_int_equal(got.sort, 2);
+	bad("-sort=na", "-sort 'na': choose one of name,time,nam");
+	bad("-sort=name,time", "-sort 'name,time': choose one of "
+	    "name,time,nam");
+	bad("-sort=", "-sort '': choose one of name,time,nam");
+	assert_int_equal(got.sort, -1);
+}
+
+/* Repeated: a list has all in their order, of others the last one counts. */
+static void
+test_repeated(void **state)
+{
+	char *argv[] = { "-db=a", "-n=1", "--db", "b", "-n", "2", NULL };
+	struct opt_parser p = { .table = table, .n = LEN(table) };
+
+	(void)state;
+	got = (struct got){ .sort = 0 };
+	kp_buf_init(&p.why, OPT_WHY_MAX);
+	for (int i = 0; argv[i] != NULL; i++)
+		assert_int_equal(opt_take(&p, argv, &i), OPT_OK);
+	assert_int_equal(got.list.n, 2);
+	assert_string_equal(got.list.v[0], "a");
+	assert_string_equal(got.list.v[1], "b");
+	assert_int_equal(got.count, 2);
+	p.value = "c";
+	while (got.list.n < OPT_LIST_MAX) {
+		p.at = &table[6];
+		assert_true(p.at->convert(&p));
+	}
+	assert_false(p.at->convert(&p));
+	assert_string_equal(kp_buf_cstr(&p.why), "more than 256 times a FILE");
+	assert_int_equal(got.list.n, OPT_LIST_MAX);
+	kp_buf_free(&p.why);
+	bad("-db=", "a FILE is empty");
+	assert_int_equal(got.list.n, 0);
+}
+
+static void
+test_help(void **state)
+{
+	static const struct opt wide = { .name = "a-name-of-its-own",
+		.arg = "FILE", .help = "wide" };
+	struct kp_buf b;
+
+	(void)state;
+	kp_buf_init(&b, 4096);
+	opt_help(&b, table, 3, 2);
+	opt_help(&b, &wide, 1, 1);
+	assert_string_equal(kp_buf_cstr(&b),
+	    "  -quiet                print nothing\n"
+	    "  -file FILE            read it\n"
+	    "  -a-name-of-its-own FILE wide\n");
+	kp_buf_free(&b);
+}
+
+/* kprofd takes both spellings, too. */
+static void
+test_kprofd(void **state)
+{
+	char *argv[] = { "kprofd", "-target=a@b", "--target", "c@d",
+		"-tiers=t.conf", "--interval=5s", "-log=json", "-probe=native",
+		"-max-db-size=0", "-requests=5000000000", "-verbose",
+		"-dump-file=x.jsonl", NULL };
+	char *wrong[] = { "kprofd", "-verbose=1", NULL };
+	struct options *o = malloc(sizeof(*o));
+
+	(void)state;
+	assert_non_null(o);
+	assert_int_equal(options_parse(o, LEN(argv) - 1, argv), 0);
+	assert_int_equal(o->ntargets, 2);
+	assert_string_equal(o->targets[0], "a@b");
+	assert_string_equal(o->targets[1], "c@d");
+	assert_string_equal(o->tiers, "t.conf");
+	assert_true(o->interval == 5 * KP_NS_PER_S);
+	assert_int_equal(o->log_json, 1);
+	assert_int_equal(o->probe, AGENT_NATIVE);
+	assert_true(o->requests == 5000000000);
+	assert_int_equal(o->max_db, 0);
+	assert_true(o->verbose && o->dump_json && !o->check);
+	assert_string_equal(o->control_path, "kprofd.db.sock");
+	assert_int_equal(options_parse(o, LEN(wrong) - 1, wrong), 2);
+	free(o);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_spellings),
+		cmocka_unit_test(test_wrong),
+		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_near_share),
+		cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_choice),
+		cmocka_unit_test(test_repeated),
+		cmocka_unit_test(test_help),
+		cmocka_unit_test(test_kprofd),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
