@@ -205,13 +205,23 @@ enum kp_err kp_spec_clear(const struct kp_conf *c, struct kp_buf *out);
  */
 bool kp_spec_identities(const struct kp_conf *c,
     void (*f)(void *ctx, const uint8_t *term, size_t n), void *ctx);
+/* A clause of the identity fun. */
+struct kp_clause {
+	uint32_t line;		/* of tiers.conf */
+	bool any;		/* its pattern is a variable: every call's */
+	bool names;		/* its answer is not undefined */
+	bool fixed;		/* its answer has no variable */
+};
+
+/* Clause i, from 0.  False: there is none. */
+bool kp_clause(const struct kp_conf *c, uint32_t i, struct kp_clause *out);
+/* What a fixed one answers, as a term without version byte; else KP_ENOENT. */
+enum kp_err kp_clause_answer(const struct kp_conf *c, uint32_t i,
+    struct kp_buf *out);
+/* May it be about calls of these?  By the names of module and function. */
+bool kp_clause_meets(const struct kp_conf *c, uint32_t i,
+    const struct kp_mfa_pat *fns);
 /* Does the fun know an identity by a call of this function? */
 bool kp_spec_names(const struct kp_conf *c, const struct kp_mfa *f);
-
-/*
- * The shortest edit distance between two names (Damerau, adjacent swaps),
- * at most max + 1; for "did you mean".
- */
-unsigned kp_name_distance(const char *a, const char *b, unsigned max);
 
 #endif

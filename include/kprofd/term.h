@@ -110,4 +110,12 @@ bool kp_span_is(struct kp_span s, const char *lit);
  */
 void kp_term_print(struct kp_term *r, struct kp_buf *out, size_t max);
 
+/* 255 characters, each of them written as \x{202e} at the longest. */
+#define KP_ATOM_TEXT_MAX 4096u	/* bytes */
+
+/* An atom likewise, quoted where Erlang needs that: seq, 'my fun'. */
+void kp_atom_print(struct kp_buf *out, const char *name);
+/* In the double quotes that Elixir has for a function's name: "my fun" */
+void kp_quoted_print(struct kp_buf *out, const char *name);
+
 #endif

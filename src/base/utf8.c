@@ -100,3 +100,21 @@ utf8_unsafe(uint32_t c)
 	}
 	return false;
 }
+
+void
+utf8_put_name(struct kp_buf *b, const uint8_t *p, size_t n, size_t until)
+{
+	bool utf8 = utf8_valid(p, n);
+	size_t len = 1;
+	uint32_t c;
+
+	for (size_t i = 0; i < n && b->len < until; i += len) {
+		c = utf8 ? utf8_next(p + i, n - i, &len) : p[i];
+		if (c > 0xFF && utf8_unsafe(c))
+			kp_buf_printf(b, "\\u{%x}", c);
+		else if (utf8_unsafe(c) || (!utf8 && c >= 0x80))
+			kp_buf_printf(b, "\\x%02x", c);
+		else
+			kp_buf_put(b, p + i, len);
+	}
+}

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kprofd/buf.h"
+
 #define UTF8_BAD UINT32_MAX	/* no character; one byte was taken */
 #define UTF8_REPLACEMENT 0xfffdu
 #define UTF8_REPLACEMENT_TEXT "\xef\xbf\xbd"
@@ -41,5 +43,12 @@ size_t utf8_fit(const char *s, size_t n, size_t max);
  * text: Persian and emoji need them.
  */
 bool utf8_unsafe(uint32_t c);
+
+/*
+ * Appends a name that a target gave, until b has so many bytes or some more;
+ * what would move a terminal's cursor or turn its text around becomes
+ * \xhh or \u{h}, as do the bytes above 0x7f of what is no UTF-8.
+ */
+void utf8_put_name(struct kp_buf *b, const uint8_t *p, size_t n, size_t until);
 
 #endif

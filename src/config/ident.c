@@ -1,8 +1,8 @@
 /*
- * ident.c - is the identity fun one that match specs can do?
+ * ident.c - checks that match specs can do what the identity fun does.
  *
- * Everything that cannot be done is said here, with its place, so that
- * spec.c may take a checked fun for granted.
+ * Everything that they cannot do is reported here, with its place, so that
+ * spec.c may rely on a checked fun.
  */
 #include <string.h>
 
@@ -22,7 +22,7 @@ struct vars {
 /*
  * What match specs of OTP 25 and later know: is_bitstring, is_function/2,
  * is_record, ceil, floor, min and max came later or never; is_boolean and
- * tuple_size are written in other words (spec_guard.c).
+ * tuple_size are written in other words (spec/spec_expr.c).
  */
 static const struct guard_fn guard_fns[] = {
 	{ "abs", 1, GUARD_PLAIN }, { "binary_part", 3, GUARD_PLAIN },

@@ -3,13 +3,16 @@
  *
  *   Module                  every exported function of it
  *   Module:Function[/Arity] Erlang; either name may be 'quoted'
- *   Alias.function[/Arity]  Elixir: the module is 'Elixir.Alias'
+ *   {Module,Function,Arity} the same, as a term
+ *   Alias.function[/Arity]  Elixir: the module is 'Elixir.Alias', the function
+ *                           may be "quoted"
  *   :module.function        Elixir's way to name an Erlang module
- * Function and Arity may be _ for any.
+ * Function and Arity may be _ for any.  Within quotes \ escapes, as in Erlang.
  */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "kprofd/config.h"
 
 #define NAME_BYTES_MAX 255u	/* what an atom's short form can carry */
@@ -20,63 +23,151 @@ struct text {
 	size_t n;
 };
 
+/* n may be more than there is room for: then it is too long. */
+struct name {
+	char s[NAME_BYTES_MAX + 1];
+	size_t n;
+	bool quoted;
+};
+
 static bool
 is_upper(char c)
 {
 	return c >= 'A' && c <= 'Z';
 }
 
+static void
+add(struct name *to, const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++, to->n++)
+		if (to->n < NAME_BYTES_MAX)
+			to->s[to->n] = s[i];
+}
+
+static bool
+is_wild(const struct name *v)
+{
+	return v->n == 1 && v->s[0] == '_';
+}
+
+static unsigned
+digit(char c)
+{
+	return c >= '0' && c <= '9' ? (unsigned)(c - '0') :
+	    c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 :
+	    c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10 : 16;
+}
+
+/* So many digits of a base from *i on, at most. */
+static uint32_t
+take_digits(const struct text *in, size_t *i, unsigned base, unsigned most)
+{
+	uint32_t c = 0;
+
+	for (; most > 0 && *i < in->n && digit(in->p[*i]) < base; most--)
+		c = c * base + digit(in->p[(*i)++]);
+	return c;
+}
+
+/* \x1b, \x{202e}, \u202e, \u{202e}, \033, \n, \': after the backslash. */
+static bool
+take_escape(const struct text *in, size_t *i, struct name *to)
+{
+	static const char letters[] = "ntrsebfvd", meant[] = "\n\t\r \033\b\f\v\177";
+	char text[UTF8_BYTES_MAX], c;
+	const char *at;
+	uint32_t v;
+
+	if (*i == in->n)
+		return false;
+	c = in->p[(*i)++];
+	if (c >= '0' && c <= '7') {
+		(*i)--;
+		v = take_digits(in, i, 8, 3);
+	} else if ((c == 'x' || c == 'u') && *i < in->n && in->p[*i] == '{') {
+		(*i)++;
+		v = take_digits(in, i, 16, 6);
+		if (*i == in->n || in->p[(*i)++] != '}')
+			return false;
+	} else if (c == 'x' || c == 'u') {
+		v = take_digits(in, i, 16, c == 'x' ? 2 : 4);
+	} else {
+		at = strchr(letters, c);
+		add(to, at != NULL ? &meant[at - letters] : &c, 1);
+		return true;
+	}
+	add(to, text, v > 0 && utf8_is_char(v) ? utf8_put(text, v) : 0);
+	return v > 0 && utf8_is_char(v);
+}
+
+static bool
+take_quoted(struct text *in, struct name *name)
+{
+	char quote = in->p[0];
+	size_t i = 1;
+
+	name->quoted = true;
+	while (i < in->n && in->p[i] != quote) {
+		if (in->p[i] != '\\')
+			add(name, &in->p[i++], 1);
+		else if (i++, !take_escape(in, &i, name))
+			return false;
+	}
+	if (i == in->n)
+		return false;
+	in->p += i + 1;
+	in->n -= i + 1;
+	return name->n > 0;
+}
+
 /* Takes a name off the front: quoted, or up to one of stop. */
 static bool
-take_name(struct text *in, const char *stop, struct text *name)
+take_name(struct text *in, const char *stop, struct name *name)
 {
 	size_t n = 0;
 
-	if (in->n > 0 && in->p[0] == '\'') {
-		const char *end = memchr(in->p + 1, '\'', in->n - 1);
-
-		if (end == NULL || end == in->p + 1)
-			return false;
-		*name = (struct text){ in->p + 1, (size_t)(end - in->p) - 1 };
-		n = name->n + 2;
-	} else {
-		while (n < in->n && strchr(stop, in->p[n]) == NULL &&
-		    (unsigned char)in->p[n] > ' ')
-			n++;
-		*name = (struct text){ in->p, n };
-	}
+	*name = (struct name){ .n = 0 };
+	if (in->n > 0 && (in->p[0] == '\'' || in->p[0] == '"'))
+		return take_quoted(in, name);
+	while (n < in->n && strchr(stop, in->p[n]) == NULL &&
+	    (unsigned char)in->p[n] > ' ')
+		n++;
+	add(name, in->p, n);
 	in->p += n;
 	in->n -= n;
-	return name->n > 0;
+	return n > 0;
+}
+
+/* A number up to 255, or _; all that is left. */
+static bool
+is_arity(struct text in, int *arity)
+{
+	size_t i = 0;
+
+	*arity = -1;
+	if (in.n == 1 && in.p[0] == '_')
+		return true;
+	if (in.n == 0 || in.n > 3)
+		return false;
+	*arity = (int)take_digits(&in, &i, 10, 3);
+	return i == in.n && *arity <= 255;
 }
 
 /* "/2", "/_" or nothing. */
 static bool
 take_arity(struct text *in, int *arity)
 {
-	int v = 0;
-	size_t i;
-
 	*arity = -1;
-	if (in->n == 0 || (in->n == 2 && memcmp(in->p, "/_", 2) == 0))
-		return true;
-	if (in->p[0] != '/' || in->n < 2 || in->n > 4)
-		return false;
-	for (i = 1; i < in->n; i++) {
-		if (in->p[i] < '0' || in->p[i] > '9')
-			return false;
-		v = v * 10 + (in->p[i] - '0');
-	}
-	*arity = v;
-	return v <= 255;
+	return in->n == 0 || (in->p[0] == '/' &&
+	    is_arity((struct text){ in->p + 1, in->n - 1 }, arity));
 }
 
 /*
- * Splits at the dot before the function: the first whose next segment does
- * not begin like an Elixir alias; none: all of it is the module.
+ * Up to the dot before the function: the first whose next segment does not
+ * begin like an Elixir alias; none: all of it is the module.
  */
-static void
-split_elixir(struct text in, struct text *mod, struct text *rest)
+static size_t
+alias_length(struct text in)
 {
 	size_t i;
 
@@ -84,73 +175,135 @@ split_elixir(struct text in, struct text *mod, struct text *rest)
 		if (in.p[i] == '.' && !is_upper(in.p[i + 1]))
 			break;
 	}
-	if (i + 1 >= in.n || in.p[i] == '/')
-		i = in.n;
-	*mod = (struct text){ in.p, i };
-	*rest = (struct text){ in.p + i, in.n - i };
+	return i + 1 >= in.n || in.p[i] == '/' ? in.n : i;
 }
 
 static char *
-mod_dup(struct text mod)
+mod_dup(const struct name *mod)
 {
-	size_t pre = is_upper(mod.p[0]) && (mod.n < strlen(ELIXIR) ||
-	    memcmp(mod.p, ELIXIR, strlen(ELIXIR)) != 0) ? strlen(ELIXIR) : 0;
-	char *s = malloc(pre + mod.n + 1);
+	size_t pre = !mod->quoted && is_upper(mod->s[0]) &&
+	    (mod->n < strlen(ELIXIR) ||
+	    memcmp(mod->s, ELIXIR, strlen(ELIXIR)) != 0) ? strlen(ELIXIR) : 0;
+	char *s = malloc(pre + mod->n + 1);
 
 	if (s == NULL)
 		return NULL;
 	memcpy(s, ELIXIR, pre);
-	memcpy(s + pre, mod.p, mod.n);
-	s[pre + mod.n] = '\0';
+	memcpy(s + pre, mod->s, mod->n);
+	s[pre + mod->n] = '\0';
 	return s;
+}
+
+/* Before anything is quoted. */
+static bool
+has_colon(const struct text *in)
+{
+	for (size_t i = 0; i < in->n && in->p[i] != '"'; i++)
+		if (in->p[i] == ':')
+			return true;
+	return false;
 }
 
 /* Takes the module; *sep is what has to part it from a function. */
 static bool
-split_mod(struct text *in, struct text *mod, char *sep)
+split_mod(struct text *in, struct name *mod, char *sep)
 {
+	size_t n;
+
 	*sep = '.';
 	if (in->n > 1 && in->p[0] == ':') {
 		in->p++;
 		in->n--;
 		return take_name(in, "./:", mod);
 	}
-	if (is_upper(in->p[0]) && memchr(in->p, ':', in->n) == NULL) {
-		split_elixir(*in, mod, in);
-		return memchr(mod->p, '/', mod->n) == NULL &&
-		    mod->p[mod->n - 1] != '.';
+	if (is_upper(in->p[0]) && !has_colon(in)) {
+		n = alias_length(*in);
+		*mod = (struct name){ .n = 0 };
+		add(mod, in->p, n);
+		in->p += n;
+		in->n -= n;
+		return mod->n > NAME_BYTES_MAX ||
+		    (memchr(mod->s, '/', mod->n) == NULL &&
+		    mod->s[mod->n - 1] != '.');
 	}
 	*sep = ':';
 	return take_name(in, is_upper(in->p[0]) ? ":/" : ":/.", mod);
 }
 
+/* The module and, where it is named, the function. */
+struct names {
+	struct name mod, fun;
+	int arity;
+};
+
+static bool
+skip(struct text *in, char c)
+{
+	while (in->n > 0 && in->p[0] == ' ')
+		in->p++, in->n--;
+	if (in->n == 0 || in->p[0] != c)
+		return false;
+	in->p++;
+	in->n--;
+	while (in->n > 0 && in->p[0] == ' ')
+		in->p++, in->n--;
+	return true;
+}
+
+static bool
+take_term(struct text in, struct names *v)
+{
+	struct text arity;
+
+	if (!skip(&in, '{') || !take_name(&in, ",}", &v->mod) ||
+	    !skip(&in, ',') || !take_name(&in, ",}", &v->fun) ||
+	    !skip(&in, ',') || in.n == 0 || in.p[in.n - 1] != '}')
+		return false;
+	arity = (struct text){ in.p, in.n - 1 };
+	while (arity.n > 0 && arity.p[arity.n - 1] == ' ')
+		arity.n--;
+	if (arity.n == 3 && memcmp(arity.p, "'_'", 3) == 0)
+		arity = (struct text){ "_", 1 };
+	/* An atom, as it stands. */
+	v->mod.quoted = true;
+	return is_arity(arity, &v->arity);
+}
+
+static bool
+take_text(struct text in, struct names *v)
+{
+	char sep;
+
+	if (!split_mod(&in, &v->mod, &sep))
+		return false;
+	if (in.n == 0)
+		return true;
+	if (in.p[0] != sep)
+		return false;
+	in.p++;
+	in.n--;
+	return take_name(&in, "/:", &v->fun) && take_arity(&in, &v->arity);
+}
+
 enum kp_err
 kp_mfa_pat_parse(struct kp_mfa_pat *out, const char *s, size_t n)
 {
-	struct text in = { s, n }, mod, fun = { 0 };
-	struct kp_mfa_pat p = { .arity = -1 };
-	char sep;
+	struct text in = { s, n };
+	struct names v = { .arity = -1 };
+	struct kp_mfa_pat p;
 
 	if (n == 0 || memchr(s, '\0', n) != NULL ||
-	    !split_mod(&in, &mod, &sep) || (mod.n == 1 && mod.p[0] == '_'))
+	    !(s[0] == '{' ? take_term(in, &v) : take_text(in, &v)) ||
+	    is_wild(&v.mod))
 		return KP_EFORMAT;
-	if (mod.n + strlen(ELIXIR) > NAME_BYTES_MAX)
+	if (v.mod.n + strlen(ELIXIR) > NAME_BYTES_MAX ||
+	    v.fun.n > NAME_BYTES_MAX)
 		return KP_ELIMIT;
-	if (in.n > 0) {
-		if (in.p[0] != sep)
-			return KP_EFORMAT;
-		in.p++;
-		in.n--;
-		if (!take_name(&in, "/:", &fun) || !take_arity(&in, &p.arity))
-			return KP_EFORMAT;
-		if (fun.n > NAME_BYTES_MAX)
-			return KP_ELIMIT;
-	}
-	p.mod = mod_dup(mod);
-	if (fun.n > 0 && !(fun.n == 1 && fun.p[0] == '_'))
-		p.fun = strndup(fun.p, fun.n);
-	if (p.mod == NULL || (p.fun == NULL && fun.n > 0 &&
-	    !(fun.n == 1 && fun.p[0] == '_'))) {
+	p = (struct kp_mfa_pat){ .mod = mod_dup(&v.mod), .arity = v.arity };
+	if (v.fun.n > 0 && !is_wild(&v.fun))
+		p.fun = strndup(v.fun.s, v.fun.n);
+	if (p.mod == NULL || (p.fun == NULL && v.fun.n > 0 &&
+	    !is_wild(&v.fun))) {
 		kp_mfa_pat_free(&p);
 		return KP_ENOMEM;
 	}

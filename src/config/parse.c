@@ -1,182 +1,17 @@
 /*
- * parse.c - tokens to nodes.
+ * parse.c - parses tokens into nodes.
  *
  * One expression parser reads terms, patterns, guards and bodies alike; what
- * may stand where is asked later, by those who know (conf.c, ident.c).
- *
- * After an error the parser is in panic: nothing more is reported until the
- * list or the fun around the error has found its next element or clause.
- * For that it keeps a stack of the brackets that are open: a closing bracket
- * that fits a deeper one closes those above it too.
+ * may stand where is asked later, by those who know (conf.c, ident.c).  After
+ * an error it goes on in panic: see parse_state.c.
  */
 #include <string.h>
 
 #include "base/utf8.h"
 #include "config/parse_state.h"
 
-bool
-parse_is(const struct parse *p, const char *sym)
-{
-	return p->t.type == T_SYM && strcmp(p->t.text, sym) == 0;
-}
-
-/* The closing bracket of what the token opens, or closes; 0: neither. */
-static char
-bracket(const struct token *t, bool *opens)
-{
-	static const struct {
-		const char *open, *close;
-		char id;
-	} pairs[] = { { "(", ")", ')' }, { "[", "]", ']' }, { "{", "}", '}' },
-		{ "<<", ">>", '>' }, { "fun", "end", 'e' } };
-
-	for (size_t i = 0; t->type == T_SYM && i < 5; i++) {
-		*opens = strcmp(t->text, pairs[i].open) == 0;
-		if (*opens || strcmp(t->text, pairs[i].close) == 0)
-			return pairs[i].id;
-	}
-	return 0;
-}
-
-/* How many brackets stay open below the one that id closes; -1: none fits. */
-static int
-nest_below(const struct parse *p, char id)
-{
-	for (int i = (int)p->nest - 1; i >= 0; i--) {
-		if (p->open[i] == id)
-			return i;
-	}
-	return -1;
-}
-
-void
-parse_advance(struct parse *p)
-{
-	bool opens = false;
-	char id = bracket(&p->t, &opens);
-	int below;
-
-	if (id != 0 && opens) {
-		if (p->nest < NODE_NEST_MAX)
-			p->open[p->nest++] = id;
-	} else if (id != 0) {
-		below = nest_below(p, id);
-		if (below >= 0)
-			p->nest = (unsigned)below;
-	}
-	scan_next(&p->scan, &p->t);
-}
-
-void
-parse_error(struct parse *p, const char *expected)
-{
-	const struct token *t = &p->t;
-	size_t n = t->srclen;
-	const char *cut = "";
-
-	if (p->panic)
-		return;
-	p->panic = true;
-	if (t->type == T_BAD)
-		return;
-	if (t->type == T_EOF) {
-		diag_error(p->diags, t->pos, "found the end of the file, "
-		    "expected %s", expected);
-		return;
-	}
-	if (n > 40) {
-		n = utf8_fit(t->src, n, 40);
-		cut = "...";
-	}
-	diag_error(p->diags, t->pos, "found '%.*s%s', expected %s", (int)n,
-	    t->src, cut, expected);
-}
-
-bool
-parse_expect(struct parse *p, const char *sym, const char *expected)
-{
-	if (p->panic)
-		return false;
-	if (!parse_is(p, sym)) {
-		parse_error(p, expected);
-		return false;
-	}
-	parse_advance(p);
-	return true;
-}
-
-/*
- * Leaves the panic at the next sep or closing bracket of the construct that
- * was opened with nest brackets open; false when there is none.
- */
-static bool
-recover(struct parse *p, unsigned nest, const char *sep, const char *close,
-    char id)
-{
-	while (p->t.type != T_EOF && p->t.type != T_DOT && p->nest >= nest) {
-		if ((p->nest == nest && parse_is(p, sep)) ||
-		    (parse_is(p, close) &&
-			nest_below(p, id) == (int)nest - 1)) {
-			p->nest = nest;
-			p->panic = false;
-			return true;
-		}
-		parse_advance(p);
-	}
-	return false;
-}
-
-static void
-kids_add(struct parse *p, struct kids *k, struct node *x)
-{
-	struct node **v;
-
-	if (x == NULL)
-		return;
-	if (k->n == k->room) {
-		k->room = k->room > 0 ? k->room * 2 : 4;
-		v = arena_alloc(p->arena, k->room * sizeof(*v));
-		if (v == NULL) {
-			p->panic = true;
-			k->room = k->n;
-			return;
-		}
-		if (k->n > 0)
-			memcpy(v, k->v, k->n * sizeof(*v));
-		k->v = v;
-	}
-	k->v[k->n++] = x;
-}
-
-/* A node of these kids, unless that would make the tree too deep. */
-struct node *
-parse_node(struct parse *p, enum node_kind kind, struct kp_pos pos,
-    const struct kids *k, struct node *tail)
-{
-	struct node *x = arena_alloc(p->arena, sizeof(*x));
-	unsigned depth = tail != NULL ? tail->depth : 0;
-
-	if (x == NULL) {
-		p->panic = true;
-		return NULL;
-	}
-	for (uint32_t i = 0; k != NULL && i < k->n; i++)
-		depth = k->v[i]->depth > depth ? k->v[i]->depth : depth;
-	if (depth >= NODE_DEPTH_MAX) {
-		if (!p->panic)
-			diag_error(p->diags, pos, "nested deeper than %d",
-			    NODE_DEPTH_MAX);
-		p->panic = true;
-		return NULL;
-	}
-	*x = (struct node){ .kind = kind, .pos = pos, .depth = depth + 1,
-		.tail = tail };
-	if (k != NULL) {
-		x->kid = k->v;
-		x->n = k->n;
-	}
-	return x;
-}
+/* An expression of operators that bind at least as tightly as min. */
+static struct node *parse_expr(struct parse *p, int min);
 
 /* Elements up to, and with, the closing bracket. */
 static void
@@ -201,7 +36,7 @@ parse_elements(struct parse *p, struct kids *k, const char *close, char id,
 			    *close == '}' ? "',' or '}'" : "',' or ')'");
 		/* Only lists: in a tuple what comes next has lost its place. */
 		if (p->panic && tail != NULL &&
-		    recover(p, nest, ",", close, id) && parse_is(p, ","))
+		    parse_recover(p, nest, ",", close, id) && parse_is(p, ","))
 			parse_advance(p);
 	}
 	if (!p->panic)
@@ -326,7 +161,7 @@ parse_fun(struct parse *p)
 		kids_add(p, &k, parse_clause(p));
 		if (!p->panic && !parse_is(p, ";") && !parse_is(p, "end"))
 			parse_error(p, "';' or 'end'");
-		if (p->panic && !recover(p, nest, ";", "end", 'e'))
+		if (p->panic && !parse_recover(p, nest, ";", "end", 'e'))
 			return NULL;
 		if (parse_is(p, "end"))
 			break;
@@ -400,6 +235,138 @@ parse_leaf(struct parse *p)
 		memcpy(name, t.text, t.len);
 		x->text = name;
 		x->len = t.len;
+	}
+	return x;
+}
+
+/* Joins "a" "b", as Erlang does. */
+static struct node *
+parse_string(struct parse *p)
+{
+	struct node *x = parse_node(p, N_STR, p->t.pos, NULL, NULL);
+	uint32_t *cps;
+
+	while (x != NULL && p->t.type == T_STR) {
+		if (x->len == 0) {
+			x->cps = p->t.cps;
+			x->len = p->t.ncps;
+		} else if (p->t.ncps > 0) {
+			cps = arena_alloc(p->arena,
+			    (x->len + p->t.ncps) * sizeof(*cps));
+			if (cps == NULL) {
+				p->panic = true;
+				return NULL;
+			}
+			memcpy(cps, x->cps, x->len * sizeof(*cps));
+			memcpy(cps + x->len, p->t.cps,
+			    p->t.ncps * sizeof(*cps));
+			x->cps = cps;
+			x->len += p->t.ncps;
+		}
+		parse_advance(p);
+	}
+	return x;
+}
+
+struct bytes {
+	char *p;
+	size_t n, room;
+	bool literal;
+};
+
+static void
+bytes_put(struct parse *p, struct bytes *b, const char *from, size_t n)
+{
+	char *to;
+
+	if (n > b->room - b->n) {
+		b->room = (b->n + n) * 2;
+		to = arena_alloc(p->arena, b->room);
+		if (to == NULL) {
+			p->panic = true;
+			b->room = b->n;
+			return;
+		}
+		if (b->n > 0)
+			memcpy(to, b->p, b->n);
+		b->p = to;
+	}
+	memcpy(b->p + b->n, from, n);
+	b->n += n;
+}
+
+/* The literal value of one segment; utf8: as "..."/utf8 wants it. */
+static void
+segment_put(struct parse *p, struct bytes *b, const struct node *v, bool utf8)
+{
+	char c[4];
+
+	if (v->kind == N_INT && v->num >= 0 && v->num <= 255 && !utf8) {
+		c[0] = (char)v->num;
+		bytes_put(p, b, c, 1);
+		return;
+	}
+	b->literal &= v->kind == N_STR;
+	for (size_t i = 0; v->kind == N_STR && i < v->len && !p->panic; i++) {
+		if (!utf8 && v->cps[i] > 255) {
+			diag_error(p->diags, v->pos, "this text has "
+			    "characters that take more than a byte: write "
+			    "<<\"...\"/utf8>>");
+			p->panic = true;
+			return;
+		}
+		c[0] = (char)v->cps[i];
+		bytes_put(p, b, c, utf8 ? utf8_put(c, v->cps[i]) : 1);
+	}
+}
+
+/* Value[:Size][/type-type] */
+static void
+parse_segment(struct parse *p, struct bytes *b)
+{
+	struct node *v = parse_expr(p, 800);
+	bool utf8 = false, plain = true;
+
+	if (!p->panic && parse_is(p, ":")) {
+		parse_advance(p);
+		plain = false;
+		parse_expr(p, 800);
+	}
+	while (!p->panic && (parse_is(p, "/") || parse_is(p, "-"))) {
+		parse_advance(p);
+		if (p->t.type != T_ATOM) {
+			parse_error(p, "a type such as utf8");
+			return;
+		}
+		utf8 |= p->t.len == 4 && memcmp(p->t.text, "utf8", 4) == 0;
+		plain &= utf8;
+		parse_advance(p);
+	}
+	b->literal &= plain;
+	if (!p->panic && b->literal)
+		segment_put(p, b, v, utf8);
+}
+
+static struct node *
+parse_binary(struct parse *p)
+{
+	struct kp_pos pos = p->t.pos;
+	struct bytes b = { .literal = true };
+	struct node *x;
+
+	parse_advance(p);
+	while (!p->panic && !parse_is(p, ">>")) {
+		parse_segment(p, &b);
+		if (!parse_is(p, ","))
+			break;
+		parse_advance(p);
+	}
+	if (!parse_expect(p, ">>", "',' or '>>'"))
+		return NULL;
+	x = parse_node(p, b.literal ? N_BIN : N_BINPAT, pos, NULL, NULL);
+	if (x != NULL) {
+		x->text = b.p != NULL ? b.p : "";
+		x->len = b.n;
 	}
 	return x;
 }
@@ -493,8 +460,7 @@ operator_level(const struct parse *p, bool *right)
 	return -1;
 }
 
-/* An expression of operators that bind at least as tightly as min. */
-struct node *
+static struct node *
 parse_expr(struct parse *p, int min)
 {
 	struct node *x;

@@ -1,4 +1,4 @@
-/* parse_state.h - what the parts of the parser share. */
+/* parse_state.h - the state of the parser, and what moves it on. */
 #ifndef KPROFD_CONFIG_PARSE_STATE_H
 #define KPROFD_CONFIG_PARSE_STATE_H
 
@@ -33,11 +33,13 @@ bool parse_expect(struct parse *p, const char *sym, const char *expected);
  */
 struct node *parse_node(struct parse *p, enum node_kind kind,
     struct kp_pos pos, const struct kids *k, struct node *tail);
-/* An expression of operators that bind at least as tightly as min. */
-struct node *parse_expr(struct parse *p, int min);
-
-/* parse_text.c: each starts at the token that opens it. */
-struct node *parse_string(struct parse *p);
-struct node *parse_binary(struct parse *p);
+/* An element more, at the end; x may be NULL. */
+void kids_add(struct parse *p, struct kids *k, struct node *x);
+/*
+ * Leaves the panic at the next sep or closing bracket of the construct that
+ * was opened with nest brackets open; false when there is none.
+ */
+bool parse_recover(struct parse *p, unsigned nest, const char *sep,
+    const char *close, char id);
 
 #endif

@@ -164,6 +164,31 @@ put_atom(struct printer *pr, struct kp_term *r)
 		put_quoted(pr, '\'', s, latin1);
 }
 
+static void
+put_name(struct kp_buf *out, const char *name, char quote, bool bare)
+{
+	struct printer pr = { .out = out, .start = out->len,
+		.max = KP_ATOM_TEXT_MAX };
+	struct kp_span s = { (const uint8_t *)name, (uint32_t)strlen(name) };
+
+	if (bare && is_bare_atom(s))
+		puts_(&pr, name);
+	else
+		put_quoted(&pr, quote, s, false);
+}
+
+void
+kp_atom_print(struct kp_buf *out, const char *name)
+{
+	put_name(out, name, '\'', true);
+}
+
+void
+kp_quoted_print(struct kp_buf *out, const char *name)
+{
+	put_name(out, name, '"', false);
+}
+
 /* What does not fit an int64_t is written in base 16: linear in its size. */
 static void
 put_int(struct printer *pr, struct kp_term *r)

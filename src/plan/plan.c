@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/near_names.h"
 #include "kprofd/cost.h"
 #include "kprofd/etf.h"
+#include "kprofd/fn_name.h"
 #include "kprofd/plan.h"
+#include "base/vec.h"
 #include "plan/plan_answer.h"
 #include "plan/plan_callback.h"
 
@@ -115,17 +118,6 @@ diag(struct maker *m, struct kp_pos pos, bool warning, const char *fmt, ...)
 }
 
 static void
-pat_text(const struct kp_mfa_pat *p, char *buf, size_t n)
-{
-	if (p->fun == NULL)
-		snprintf(buf, n, "%s", p->mod);
-	else if (p->arity < 0)
-		snprintf(buf, n, "%s:%s/_", p->mod, p->fun);
-	else
-		snprintf(buf, n, "%s:%s/%d", p->mod, p->fun, p->arity);
-}
-
-static void
 near_module(const struct answer_module *m, const char *want, char *best,
     size_t n)
 {
@@ -157,7 +149,8 @@ no_module(struct maker *mk, const struct kp_mfa_pat *p,
 {
 	bool later = !entry || mk->has_entry;
 	const char *then = later ? "; armed when it is loaded" : "";
-	char best[256] = "", why[128];
+	char best[256] = "", why[128], want[FN_NAME_MAX],
+	    meant[FN_NAME_MAX];
 	struct kp_term r;
 	struct kp_buf b;
 
@@ -178,11 +171,13 @@ no_module(struct maker *mk, const struct kp_mfa_pat *p,
 		    why, then);
 	else if (best[0] != '\0')
 		diag(mk, p->pos, later, "the target has no module '%s' (%s): "
-		    "did you mean '%s'?%s", p->mod, why, best,
+		    "did you mean '%s'?%s", fn_shown(want, sizeof(want),
+		    p->mod), why, fn_shown(meant, sizeof(meant), best),
 		    later ? " Else it is armed when it is loaded" : "");
 	else
 		diag(mk, p->pos, later, "the target cannot load module '%s' "
-		    "(%s)%s", p->mod, why, then);
+		    "(%s)%s", fn_shown(want, sizeof(want), p->mod), why,
+		    then);
 }
 
 /* The same name with another arity is nearer than any other name. */
@@ -191,10 +186,10 @@ no_function(struct maker *mk, const struct kp_mfa_pat *p,
     const struct answer_module *m)
 {
 	unsigned d, best_d = NEAR_MAX + 1;
-	char want[600], text[256];
+	char want[FN_NAME_MAX], meant[FN_NAME_MAX], text[256];
 	const struct answer_fn *best = NULL;
 
-	pat_text(p, want, sizeof(want));
+	fn_pat(want, sizeof(want), p);
 	for (uint32_t i = 0; p->fun != NULL && i < m->nfns; i++) {
 		snprintf(text, sizeof(text), "%.*s", (int)m->fns[i].name.n,
 		    (const char *)m->fns[i].name.p);
@@ -205,12 +200,15 @@ no_function(struct maker *mk, const struct kp_mfa_pat *p,
 			best = &m->fns[i];
 		}
 	}
-	if (best != NULL && best_d <= 2 * NEAR_MAX + 1)
-		diag(mk, p->pos, false, "the target has no function %s: did "
-		    "you mean %s:%.*s/%u?", want, p->mod, (int)best->name.n,
-		    (const char *)best->name.p, best->arity);
-	else
+	if (best == NULL || best_d > 2 * NEAR_MAX + 1) {
 		diag(mk, p->pos, false, "the target has no function %s", want);
+		return;
+	}
+	snprintf(text, sizeof(text), "%.*s", (int)best->name.n,
+	    (const char *)best->name.p);
+	diag(mk, p->pos, false, "the target has no function %s: did you mean "
+	    "%s?", want, fn_name(meant, sizeof(meant), p->mod, text,
+	    best->arity));
 }
 
 static struct kp_plan_item *
@@ -227,17 +225,8 @@ plan_find(struct kp_plan *plan, const char *mod, const struct answer_fn *fn)
 struct kp_plan_item *
 kp_plan_room(struct kp_plan *plan)
 {
-	size_t cap = plan->cap > 0 ? plan->cap * 2 : 32;
-	struct kp_plan_item *v;
-
-	if (plan->n < plan->cap)
-		return &plan->v[plan->n];
-	v = realloc(plan->v, cap * sizeof(*v));
-	if (v == NULL)
-		return NULL;
-	plan->v = v;
-	plan->cap = cap;
-	return &v[plan->n];
+	return vec_room(&plan->v, &plan->cap, plan->n, VEC_NO_CAP) == KP_OK ?
+	    &plan->v[plan->n] : NULL;
 }
 
 static struct kp_plan_item *
@@ -295,13 +284,21 @@ pat_wants(const struct kp_mfa_pat *p, const struct answer_fn *fn)
 	    (p->arity < 0 || (uint32_t)p->arity == fn->arity);
 }
 
+static const char *
+item_name(char *text, size_t n, const struct kp_plan_item *p)
+{
+	return fn_name(text, n, p->mod, p->fun, p->arity);
+}
+
 static void
 refuse_exact(struct maker *mk, struct kp_plan_item *item, const char *why)
 {
+	char name[FN_NAME_MAX];
+
 	item->exact = false;
 	item->exact_refused = true;
-	diag(mk, item->exact_pos, true, "%s:%s/%u is traced without 'exact': "
-	    "%s ({exact, force} insists)", item->mod, item->fun, item->arity,
+	diag(mk, item->exact_pos, true, "%s is traced without 'exact': "
+	    "%s ({exact, force} insists)", item_name(name, sizeof(name), item),
 	    why);
 }
 
@@ -366,7 +363,7 @@ kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
 	struct maker mk = { .plan = plan, .diags = diags };
 	struct kp_plan_item *p;
 	double percent, all = 0;
-	char text[64];
+	char text[64], name[FN_NAME_MAX];
 
 	for (p = plan->v; p < plan->v + plan->n; p++) {
 		if (p->disarmed || p->rate <= 0)
@@ -377,10 +374,10 @@ kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
 			continue;
 		}
 		p->disarmed = p->hot = true;
-		diag(&mk, p->pos, !check, "%s:%s/%u is too hot to trace: %lld "
+		diag(&mk, p->pos, !check, "%s is too hot to trace: %lld "
 		    "calls/s would take %s, more than hot_share, %g: %s (name "
-		    "its caller instead, or raise hot_share)", p->mod, p->fun,
-		    p->arity, (long long)p->rate, schedulers(percent, text,
+		    "its caller instead, or raise hot_share)",
+		    item_name(name, sizeof(name), p), (long long)p->rate, schedulers(percent, text,
 		    sizeof(text)), c->hot_share, check ? "it would not be "
 		    "traced" : "it is not traced");
 	}

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "grid_internal.h"
 #include "text.h"
 
@@ -50,34 +51,26 @@ clean(struct grid *g, const char *text)
 	return copy;
 }
 
-/* Room for n more elements: at powers of two the array is full. */
-static void *
-grow(struct grid *g, void *v, size_t n, size_t size)
+/* Is there room for one more?  Else it is noted as an error. */
+static bool
+has_room(struct grid *g, enum kp_err room)
 {
-	void *new = v;
-
-	if (n == 0 || (n & (n - 1)) == 0)
-		new = reallocarray(v, n == 0 ? 1 : 2 * n, size);
-	if (new == NULL)
-		g->err = KP_ENOMEM;
-	return new;
+	if (room != KP_OK)
+		g->err = room;
+	return room == KP_OK;
 }
 
 void
 grid_col(struct grid *g, const char *head, enum grid_align align)
 {
-	struct grid_col *v;
 	char *text;
 
-	if (g->err != KP_OK)
+	if (g->err != KP_OK || !has_room(g, vec_room_by_len(&g->cols,
+	    g->ncols, VEC_NO_CAP)))
 		return;
-	v = grow(g, g->cols, g->ncols, sizeof(*v));
-	if (v == NULL)
-		return;
-	g->cols = v;
 	text = clean(g, head);
 	if (text != NULL)
-		v[g->ncols++] = (struct grid_col){ .head = text,
+		g->cols[g->ncols++] = (struct grid_col){ .head = text,
 			.align = align, .width = text_width(text) };
 }
 
@@ -90,18 +83,14 @@ grid_fix(struct grid *g)
 void
 grid_group(struct grid *g, const char *head)
 {
-	struct grid_group *v;
 	char *text;
 
-	if (g->err != KP_OK)
+	if (g->err != KP_OK || !has_room(g, vec_room_by_len(&g->groups,
+	    g->ngroups, VEC_NO_CAP)))
 		return;
-	v = grow(g, g->groups, g->ngroups, sizeof(*v));
-	if (v == NULL)
-		return;
-	g->groups = v;
 	text = clean(g, head);
 	if (text != NULL)
-		v[g->ngroups++] = (struct grid_group){ text, g->ncols };
+		g->groups[g->ngroups++] = (struct grid_group){ text, g->ncols };
 }
 
 void
@@ -120,14 +109,12 @@ grid_cut(struct grid *g)
 static void
 add_cell(struct grid *g, char *text)
 {
-	char **v = grow(g, g->cells, g->ncells, sizeof(*v));
-
-	if (v == NULL) {
+	if (!has_room(g, vec_room_by_len(&g->cells, g->ncells,
+	    VEC_NO_CAP))) {
 		free(text);
 		return;
 	}
-	g->cells = v;
-	v[g->ncells++] = text;
+	g->cells[g->ncells++] = text;
 }
 
 void

@@ -154,6 +154,14 @@ whole(char *buf, kp_dur_ns d, int64_t unit, const char *name)
 }
 
 const char *
+text_known(char *buf, uint64_t n, bool known)
+{
+	buf[0] = '~';
+	text_count(buf + !known, n);
+	return buf;
+}
+
+const char *
 text_dur(char *buf, kp_dur_ns d)
 {
 	const int64_t us = KP_NS_PER_US, ms = KP_NS_PER_MS, s = KP_NS_PER_S;

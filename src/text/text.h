@@ -7,6 +7,8 @@
 #ifndef KPROFD_TEXT_TEXT_H
 #define KPROFD_TEXT_TEXT_H
 
+#include <stdbool.h>
+
 #include "kprofd/buf.h"
 #include "kprofd/clock.h"
 
@@ -34,6 +36,8 @@ void text_wrap(struct kp_buf *b, const char *s, unsigned columns,
 
 /* 1 204.  All of these write at most TEXT_MAX bytes and return buf. */
 const char *text_count(char *buf, uint64_t n);
+/* The same, or ~1 204: an estimate, where it is not known. */
+const char *text_known(char *buf, uint64_t n, bool known);
 /* 340 ns, 5.2 us, 87 us, 9.4 ms, 1 204 ms, 12.3 s: two digits at least. */
 const char *text_dur(char *buf, kp_dur_ns d);
 /* The same of microseconds, however many. */

@@ -29,16 +29,16 @@ hello(struct kp_term *r)
 	struct agent_hello h;
 	size_t len;
 
-	kp_buf_init(&ids.agent, 1024);
+	kp_buf_init(&ids.peer, 1024);
 	if (msg_read_hello(r, &ids, &h) == KP_OK) {
-		REQUIRE(ids.agent.len > 12);
+		REQUIRE(ids.peer.len > 12);
 		REQUIRE(h.otp > 0 && is_time(h.time_offset));
 		REQUIRE(utf8_valid(h.node, strlen(h.node)));
 		for (size_t i = 0; h.node[i] != '\0'; i += len)
 			REQUIRE(!utf8_unsafe(utf8_next(h.node + i,
 			    strlen(h.node) - i, &len)));
 	}
-	kp_buf_free(&ids.agent);
+	kp_buf_free(&ids.peer);
 }
 
 static void

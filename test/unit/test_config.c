@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "base/near_names.h"
 #include "kprofd/config.h"
 
 #define LEN(a) (sizeof(a) / sizeof((a)[0]))

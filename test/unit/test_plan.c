@@ -672,21 +672,31 @@ module_without_answer(void **state)
 }
 
 static void
-missing_function(const char *pattern, const char *there, const char *want)
+missing_of(const char *mod, const char *pattern, const char *there,
+    const char *want)
 {
 	char src[128];
 
 	snprintf(src, sizeof(src), "{tiers, [{db, %s}]}.", pattern);
 	conf_is(src);
 	answer_begin(1);
-	module_ok("db", there, there);
+	module_ok(mod, there, there);
 	plan_is("n@h", "", want);
+}
+
+static void
+missing_function(const char *pattern, const char *there, const char *want)
+{
+	missing_of("db", pattern, there, want);
 }
 
 static void
 missing_functions(void **state)
 {
 	(void)state;
+	missing_of("Elixir.A.B", "\"A.B.qurey/1\"", "close/1 query/1",
+	    "the target has no function A.B.qurey/1: did you mean "
+	    "A.B.query/1?");
 	missing_function("{db,qurey,1}", "close/1 query/2 query/1",
 	    "the target has no function db:qurey/1: did you mean db:query/1?");
 	missing_function("{db,qurey,1}", "query/1 query/2",

@@ -47,7 +47,6 @@ struct gen {
 /* spec_head.c */
 /* Takes the pattern; false: it can never match this function. */
 bool gen_pattern(struct gen *g, const struct node *pattern);
-const struct path *gen_find(const struct gen *g, const char *name);
 
 /* spec_expr.c */
 /* A literal as it is: for heads, map keys and within {const, _}. */
@@ -56,6 +55,8 @@ void raw_put(struct kp_buf *b, const struct node *x);
 bool raw_is_special(const struct node *x);
 void atom_put(struct kp_buf *b, const char *name);
 void path_put(struct kp_buf *b, const struct path *at);
+/* Where a variable's value is; NULL: it was not met in the pattern. */
+const struct path *gen_find(const struct gen *g, const char *name);
 /* A guard test or a body. */
 void expr_put(struct kp_buf *b, const struct gen *g, const struct node *x);
 /* The match variable '$n'. */

@@ -204,6 +204,16 @@ guard_call_put(struct kp_buf *b, const struct gen *g, const struct node *x)
 	}
 }
 
+const struct path *
+gen_find(const struct gen *g, const char *name)
+{
+	for (unsigned i = 0; i < g->nvar; i++) {
+		if (strcmp(g->var[i].name, name) == 0)
+			return g->var[i].at;
+	}
+	return NULL;
+}
+
 void
 expr_put(struct kp_buf *b, const struct gen *g, const struct node *x)
 {

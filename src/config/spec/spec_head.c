@@ -30,16 +30,6 @@ path_new(struct gen *g, enum path_kind kind, const struct path *of, unsigned n)
 	return p;
 }
 
-const struct path *
-gen_find(const struct gen *g, const char *name)
-{
-	for (unsigned i = 0; i < g->nvar; i++) {
-		if (strcmp(g->var[i].name, name) == 0)
-			return g->var[i].at;
-	}
-	return NULL;
-}
-
 static void
 gen_bind(struct gen *g, const char *name, const struct path *at)
 {

@@ -1,0 +1,61 @@
+/*
+ * clause.c - the clauses of the identity fun, one by one: what each answers,
+ * and whose calls it is about.
+ */
+#include <string.h>
+
+#include "config/spec/spec.h"
+
+static const struct node *
+clause_find(const struct kp_conf *c, uint32_t i)
+{
+	const struct node *fun = c->identity != NULL ? c->identity->fun : NULL;
+
+	return fun != NULL && i < fun->n ? fun->kid[i] : NULL;
+}
+
+bool
+kp_clause(const struct kp_conf *c, uint32_t i, struct kp_clause *out)
+{
+	const struct node *clause = clause_find(c, i), *body;
+
+	if (clause == NULL)
+		return false;
+	body = clause->kid[1];
+	*out = (struct kp_clause){ .line = clause->kid[0]->pos.line,
+		.any = clause->kid[0]->kind == N_VAR,
+		.names = !node_is_atom(body, "undefined"),
+		.fixed = node_is_literal(body) };
+	return true;
+}
+
+enum kp_err
+kp_clause_answer(const struct kp_conf *c, uint32_t i, struct kp_buf *out)
+{
+	const struct node *clause = clause_find(c, i);
+
+	if (clause == NULL || !node_is_literal(clause->kid[1]))
+		return KP_ENOENT;
+	raw_put(out, clause->kid[1]);
+	return out->err;
+}
+
+/* A name in a pattern: a variable may be any. */
+static bool
+may_be(const struct node *x, const char *name)
+{
+	return x->kind != N_ATOM || name == NULL || strcmp(x->text, name) == 0;
+}
+
+bool
+kp_clause_meets(const struct kp_conf *c, uint32_t i,
+    const struct kp_mfa_pat *fns)
+{
+	const struct node *clause = clause_find(c, i), *pattern;
+
+	if (clause == NULL)
+		return false;
+	pattern = clause->kid[0];
+	return pattern->kind == N_VAR || (may_be(pattern->kid[0], fns->mod) &&
+	    may_be(pattern->kid[1], fns->fun));
+}

@@ -1,0 +1,201 @@
+/*
+ * Names of functions: what is printed is read back as the same function, and is
+ * what Erlang and Elixir write.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kprofd/config.h"
+#include "kprofd/term.h"
+#include "kprofd/fn_name.h"
+
+#define LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+static const char *const awkward[] = { "seq", "MY-mod", "weird fun", "a.b",
+	"+", "/", "=:=", "-map/2-fun-0-", "if", "maybe", "_x", "X", "1a", "a@b",
+	"it's", "back\\slash", "say \"so\"", "a:b", "a;b", "a,b", "{x", "x}",
+	"new\nline", "tab\tand\rreturn", "\x1b[31m", "\x7f", "one!", "ok?",
+	"?", "a?b", "f#{1}", "\xd0\xbf\xd1\x80\xd0\xb8\xd0\xb2\xd0\xb5\xd1\x82",
+	"caf\xc3\xa9", "\xe6\x97\xa5\xe6\x9c\xac", "\xe2\x80\xae" "abc",
+	"\xf0\x9f\x90\x99", "Elixir", "Elixir.", "Elixir.Repo",
+	"Elixir.MyApp.Repo", "Elixir.Elixir.Repo", "Elixir.repo", "Elixir.A..B",
+	"Elixir.A.b.C", "Elixir.My-App", "MACRO-foo", "a b c", " lead", "trail ",
+	"'", "\"", "\\", "%", "$a" };
+
+static void
+assert_back(const char *mod, const char *fun, uint32_t arity)
+{
+	struct kp_mfa_pat p;
+	struct kp_buf b;
+
+	kp_buf_init(&b, 1 << 16);
+	fn_name_put(&b, mod, fun, arity);
+	if (kp_mfa_pat_parse(&p, kp_buf_cstr(&b), b.len) != KP_OK)
+		fail_msg("%s is not read back", kp_buf_cstr(&b));
+	if (strcmp(p.mod, mod) != 0 || p.fun == NULL ||
+	    strcmp(p.fun, fun) != 0 || p.arity != (int)arity)
+		fail_msg("%s is read back as '%s' '%s' %d", kp_buf_cstr(&b),
+		    p.mod, p.fun != NULL ? p.fun : "(none)", p.arity);
+	kp_mfa_pat_free(&p);
+	kp_buf_free(&b);
+}
+
+static void
+test_back(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < LEN(awkward); i++)
+		for (size_t j = 0; j < LEN(awkward); j++)
+			assert_back(awkward[i], awkward[j],
+			    (uint32_t)(i * j % 256));
+}
+
+/* Of signs that mean something, and a few that do not. */
+static void
+random_name(char *s, unsigned *seed)
+{
+	static const char *const signs[] = { "a", "Z", "9", "_", "@", ".", ":",
+		"/", "'", "\"", "\\", "{", "}", ",", " ", "\n", "\x1b", "!",
+		"?", "-", "\xc3\xa9", "\xe2\x80\xae", "Elixir.", "x41" };
+	int n = 1 + rand_r(seed) % 8;
+
+	for (*s = '\0'; n > 0; n--)
+		strcat(s, signs[(size_t)rand_r(seed) % LEN(signs)]);
+}
+
+static void
+test_random(void **state)
+{
+	char mod[256], fun[256];
+	unsigned seed = 7;
+
+	(void)state;
+	for (int i = 0; i < 200000; i++) {
+		random_name(mod, &seed);
+		random_name(fun, &seed);
+		/* Neither is a name: they mean any. */
+		if (strcmp(mod, "_") != 0 && strcmp(fun, "_") != 0)
+			assert_back(mod, fun, 3);
+	}
+}
+
+static void
+test_printed(void **state)
+{
+	static const struct {
+		const char *mod, *fun, *text;
+	} v[] = { { "lists", "seq", "lists:seq/2" },
+		{ "MY-mod", "weird fun", "'MY-mod':'weird fun'/2" },
+		{ "erlang", "+", "erlang:'+'/2" },
+		{ "lists", "-map/2-fun-0-", "lists:'-map/2-fun-0-'/2" },
+		{ "m", "if", "m:'if'/2" }, { "m", "a\nb", "m:'a\\nb'/2" },
+		{ "m", "\x1b[1m", "m:'\\x{1b}[1m'/2" },
+		{ "m", "\xd0\xbf", "m:'\xd0\xbf'/2" },
+		{ "Elixir.MyApp.Repo", "one", "MyApp.Repo.one/2" },
+		{ "Elixir.MyApp.Repo", "one!", "MyApp.Repo.one!/2" },
+		{ "Elixir.Kernel", "+", "Kernel.\"+\"/2" },
+		{ "Elixir.A", "-b/1-fun-0-", "A.\"-b/1-fun-0-\"/2" },
+		{ "Elixir.my-app", "f", "'Elixir.my-app':f/2" } };
+	struct kp_buf b;
+
+	(void)state;
+	for (size_t i = 0; i < LEN(v); i++) {
+		kp_buf_init(&b, 4096);
+		fn_name_put(&b, v[i].mod, v[i].fun, 2);
+		assert_string_equal(kp_buf_cstr(&b), v[i].text);
+		kp_buf_free(&b);
+	}
+}
+
+/* The longest that there can be, all of it escaped, is whole. */
+static void
+test_long(void **state)
+{
+	struct kp_buf b;
+	char name[256];
+
+	(void)state;
+	memset(name, '\x1b', 255);
+	name[255] = '\0';
+	kp_buf_init(&b, 3 * KP_ATOM_TEXT_MAX);
+	fn_name_put(&b, name, name, 255);
+	assert_int_equal(b.err, KP_OK);
+	assert_int_equal(b.len, 2 * (255 * 6 + 2) + 5);
+	kp_buf_free(&b);
+}
+
+static void
+test_terms(void **state)
+{
+	static const struct {
+		const char *text, *mod, *fun;
+		int arity;
+	} v[] = { { "{lists,seq,2}", "lists", "seq", 2 },
+		{ "{ lists , seq , 2 }", "lists", "seq", 2 },
+		{ "{lists,seq,'_'}", "lists", "seq", -1 },
+		{ "{lists,'_',_}", "lists", NULL, -1 },
+		{ "{'MY-mod','weird fun',0}", "MY-mod", "weird fun", 0 },
+		{ "{'Elixir.MyApp','a,b',1}", "Elixir.MyApp", "a,b", 1 } };
+	static const char *const bad[] = { "{", "{lists}", "{lists,seq}",
+		"{lists,seq,2", "{lists,seq,256}", "{lists,seq,x}", "{,seq,2}",
+		"{lists,seq,2}x", "{lists,seq,}", "{_,seq,2}", "'\\x{0}':f/1",
+		"'\\x{110000}':f/1", "'a\\", "'\\x{1'" };
+	struct kp_mfa_pat p;
+
+	(void)state;
+	for (size_t i = 0; i < LEN(v); i++) {
+		assert_int_equal(kp_mfa_pat_parse(&p, v[i].text,
+		    strlen(v[i].text)), KP_OK);
+		assert_string_equal(p.mod, v[i].mod);
+		if (v[i].fun != NULL)
+			assert_string_equal(p.fun, v[i].fun);
+		else
+			assert_null(p.fun);
+		assert_int_equal(p.arity, v[i].arity);
+		kp_mfa_pat_free(&p);
+	}
+	for (size_t i = 0; i < LEN(bad); i++)
+		if (kp_mfa_pat_parse(&p, bad[i], strlen(bad[i])) != KP_EFORMAT)
+			fail_msg("%s", bad[i]);
+}
+
+/* What the database and JSON have: Elixir's names only are written anew. */
+static void
+test_shown(void **state)
+{
+	static const struct {
+		const char *kept, *shown;
+	} t[] = {
+		{ "lists:seq/2", "lists:seq/2" }, { "", "" },
+		{ "Elixir.MyApp.Repo:all/2", "MyApp.Repo.all/2" },
+		{ "Elixir.A:-all/2-fun-0-/1", "A.\"-all/2-fun-0-\"/1" },
+		{ "Elixir.MyApp.Repo", "MyApp.Repo" },
+		{ "Elixir.A:b", "Elixir.A:b" }, { "Elixir.A:b/2x", "Elixir.A:b/2x" }, { "Elixirs:f/0", "Elixirs:f/0" },
+	};
+	char text[FN_NAME_MAX];
+
+	(void)state;
+	for (size_t i = 0; i < LEN(t); i++)
+		assert_string_equal(fn_shown(text, sizeof(text), t[i].kept),
+		    t[i].shown);
+	assert_string_equal(fn_name(text, sizeof(text), "Elixir.MyApp.Repo",
+	    "one", 2), "MyApp.Repo.one/2");
+	assert_string_equal(fn_name(text, 6, "Elixir.MyApp", "f", 1), "MyApp");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_back),
+		cmocka_unit_test(test_random), cmocka_unit_test(test_printed),
+		cmocka_unit_test(test_long), cmocka_unit_test(test_terms),
+		cmocka_unit_test(test_shown) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
