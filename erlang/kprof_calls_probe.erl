@@ -19,11 +19,13 @@
 -define(MOST, 262144).          % records of a ring: a tenth of a second's, or more
 -define(LEAST, 1024).
 
+-include("kprof_library.hrl").
+
 %% Path: of the library, without its extension. MaxBytes: of all rings.
 -spec load(file:filename_all(), pos_integer(), pos_integer()) ->
           ok | {error, {atom(), string()}}.
 load(Path, Threads, MaxBytes) ->
-    erlang:load_nif(Path, {?VERSION, Threads, records(?MOST, MaxBytes div Threads div ?RECORD)}).
+    library_load(Path, {?VERSION, Threads, records(?MOST, MaxBytes div Threads div ?RECORD)}).
 
 %% A power of two.
 records(N, Max) when N > Max, N > ?LEAST -> records(N div 2, Max);

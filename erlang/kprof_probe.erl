@@ -17,11 +17,13 @@
 
 -define(VERSION, 1).            % of the records
 
+-include("kprof_library.hrl").
+
 %% Path: of the library, without its extension. MaxBytes: of all rings.
 -spec load(file:filename_all(), pos_integer(), pos_integer()) ->
           ok | {error, {atom(), string()}}.
 load(Path, Threads, MaxBytes) ->
-    erlang:load_nif(Path, {?VERSION, Threads, records(Threads, MaxBytes)}).
+    library_load(Path, {?VERSION, Threads, records(Threads, MaxBytes)}).
 
 %% A power of two; of 40 bytes each.
 records(Threads, MaxBytes) ->

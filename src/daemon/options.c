@@ -255,7 +255,7 @@ options_parse(struct options *o, int argc, char **argv)
 		    "~/.erlang.cookie)", opt_text, &o->cookie_file, NULL },
 		{ "probe", "KIND", "how events leave the target: native (a "
 		    "library in C, loaded there), relay, or auto: native where "
-		    "it can be (relay)", opt_choice, &o->probe,
+		    "it can be (auto)", opt_choice, &o->probe,
 		    "relay,native,auto" },
 		{ "probe-library", "FILE", "where targets find the native "
 		    "probe's library (kprof_probe.so beside kprofd or in "
@@ -295,7 +295,7 @@ options_parse(struct options *o, int argc, char **argv)
 		.near = { .edits = 3, .share = 2 } };
 	int st = 0;
 
-	*o = (struct options){ .db = "kprofd.db",
+	*o = (struct options){ .db = "kprofd.db", .probe = AGENT_AUTO,
 		.interval = 10 * KP_NS_PER_S, .forget = 60 * KP_NS_PER_S };
 	kp_retain_parse(KP_RETAIN_DEFAULT, &o->retain);
 	kp_retain_bytes(MAX_DB_DEFAULT, &o->max_db);

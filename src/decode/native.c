@@ -13,6 +13,7 @@
 #include "kprofd/label.h"
 #include "kprofd/native.h"
 #include "base/etf_tags.h"
+#include "base/vec.h"
 #include "decode/term_fast.h"
 
 #define RECORD sizeof(struct kp_native_record)
@@ -46,7 +47,8 @@ struct cursor {
 struct kp_native {
 	struct source *source[KP_NATIVE_RINGS_MAX];
 	struct cursor *v;	/* a heap: none is before the one above it */
-	uint32_t n, cap;
+	size_t room;
+	uint32_t n;
 	bool given;		/* the first has given the last event */
 	int64_t until;		/* it is ahead of all others up to this */
 	uint32_t bad;		/* to be told: elements that made no sense */
@@ -265,9 +267,8 @@ static bool
 add_chunk(struct kp_native *nd, struct kp_span b)
 {
 	struct kp_native_chunk head;
-	struct cursor c, *v;
+	struct cursor c;
 	size_t unit;
-	uint32_t cap;
 
 	if (b.n < sizeof(head))
 		return false;
@@ -278,16 +279,8 @@ add_chunk(struct kp_native *nd, struct kp_span b)
 	    head.version != KP_NATIVE_VERSION ||
 	    head.records != (b.n - sizeof(head)) / unit ||
 	    (b.n - sizeof(head)) % unit != 0 ||
-	    nd->n == KP_NATIVE_CHUNKS_MAX)
+	    vec_room(&nd->v, &nd->room, nd->n, KP_NATIVE_CHUNKS_MAX) != KP_OK)
 		return false;
-	if (nd->n == nd->cap) {
-		cap = nd->cap > 0 ? nd->cap * 2 : 16;
-		v = realloc(nd->v, cap * sizeof(*v));
-		if (v == NULL)
-			return false;
-		nd->v = v;
-		nd->cap = cap;
-	}
 	c = (struct cursor){ .source = source_get(nd, head.ring),
 		.p = b.p + sizeof(head), .end = b.p + b.n,
 		.mixed = head.magic == KP_NATIVE_MIXED };

@@ -185,7 +185,9 @@ get_memory(struct probe *p, uint32_t records)
 	uint64_t seed = 0;
 	uint8_t *at;
 
-	getrandom(&seed, sizeof(seed), GRND_NONBLOCK);
+	/* Only to differ from other probes' seeds. */
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+		seed = (uintptr_t)p;
 	p->thread_bytes = head +
 	    aligned(records * sizeof(struct kp_native_record));
 	p->thread = enif_alloc(p->nthreads * sizeof(p->thread[0]));

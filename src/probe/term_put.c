@@ -45,6 +45,23 @@ put_be(struct out *o, uint64_t v, unsigned bytes)
 		put_u8(o, (unsigned)(v >> 8 * bytes & 0xFF));
 }
 
+/* As the VM writes it. */
+static void
+put_any(struct out *o, ERL_NIF_TERM term)
+{
+	ErlNifBinary b;
+
+	if (!enif_term_to_binary(o->env, term, &b)) {
+		o->failed = true;
+		return;
+	}
+	if (b.size <= o->cap)
+		put(o, b.data + 1, (uint32_t)b.size - 1);
+	else
+		o->failed = true;
+	enif_release_binary(&b);
+}
+
 /* Latin-1 to UTF-8: two bytes from U+0080 on. */
 static void
 put_atom(struct out *o, ERL_NIF_TERM term)
@@ -55,8 +72,8 @@ put_atom(struct out *o, ERL_NIF_TERM term)
 	int len = enif_get_atom(o->env, term, latin, sizeof(latin),
 	    ERL_NIF_LATIN1) - 1;
 
-	if (len < 0) {
-		o->failed = true;
+	if (len < 0) {	/* characters past those */
+		put_any(o, term);
 		return;
 	}
 	for (int i = 0; i < len; i++) {
@@ -196,22 +213,6 @@ put_term(struct out *o, ERL_NIF_TERM term, unsigned depth)
 	}
 }
 
-/* As the VM writes it. */
-static void
-put_any(struct out *o, ERL_NIF_TERM term)
-{
-	ErlNifBinary b;
-
-	o->failed = !enif_term_to_binary(o->env, term, &b);
-	if (o->failed)
-		return;
-	if (b.size <= o->cap)
-		put(o, b.data + 1, (uint32_t)b.size - 1);
-	else
-		o->failed = true;
-	enif_release_binary(&b);
-}
-
 uint32_t
 term_put(ErlNifEnv *env, ERL_NIF_TERM term, uint8_t *p, uint32_t cap)
 {
@@ -219,6 +220,7 @@ term_put(ErlNifEnv *env, ERL_NIF_TERM term, uint8_t *p, uint32_t cap)
 
 	put_term(&o, term, 0);
 	if (o.failed) {
+		o.failed = false;
 		o.n = 0;
 		put_any(&o, term);
 	}

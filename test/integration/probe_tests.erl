@@ -5,6 +5,8 @@
 
 tests() ->
     [{"auto takes the native one, and says so", 60, fun auto/1},
+     {"what kprofd takes by itself", 60, fun default/1},
+     {"auto with libraries that are not for this node", 120, fun unfit/1},
      {"auto without a library is the relay, and says why", 60, fun without/1},
      {"native without a library fails", 60, fun none/1},
      {"a library that is none", 60, fun broken/1},
@@ -41,6 +43,57 @@ auto(T) ->
     it:equal("requests", ?REQUESTS, it:requests(P)),
     it:equal("event", [[<<"native">>]], it:sql(P, "select text from events where kind = 'probe'")),
     it:audit(Target, Before).
+
+%% A target with a root file system of its own has no library there.
+default(T) ->
+    {Target, Before} = begins(T),
+    P = it:kprofd(T#{probe => default}, Target, #{}),
+    it:armed(P),
+    {ok, Status} = it:control(P, "status"),
+    [Event, Line, Probe] =
+        case T of
+            #{library := _} ->
+                ["relay: .* exact tiers alone \\(-probe-library .*cannot load '.*/kprof_probe.so': .*No such file",
+                 "^probe +relay: .* exact tiers alone .*cannot load ", ", relay probe$"];
+            _ -> ["native$", "^sampling ", ", native probe$"]
+        end,
+    it:saw(P, "probe of '.*': " ++ Event),
+    [match = re:run(Status, Re, [multiline, {capture, none}]) || Re <- [Line, Probe]],
+    requests(T, Target),
+    it:terminate(P),
+    [[Text]] = it:sql(P, "select text from events where kind = 'probe'"),
+    match = re:run(Text, "^" ++ Event, [{capture, none}]),
+    it:equal("errors are not seen", is_map_key(library, T),
+             it:number(P, "select count(*) from request_stats where errors is null") > 0),
+    it:audit(Target, Before).
+
+%% Its end is missing, which would take the node down; of another machine; and of
+%% another module.
+unfit(#{build := Build} = T) ->
+    {ok, <<Begin:18/binary, _:16, End/binary>> = Whole} = file:read_file(filename:join(Build, "kprof_probe.so")),
+    {ok, Other} = file:read_file(filename:join(Build, "kprof_calls_probe.so")),
+    {Target, Before} = begins(T),
+    [begin
+         P = kprofd(T, Target, "auto", ["-probe-library", library(T, Bytes)]),
+         it:armed(P),
+         it:saw(P, "probe of '.*': relay: .*cannot load '.*': .*" ++ Why),
+         requests(T, Target),
+         it:terminate(P),
+         it:equal(["requests, ", Why], ?REQUESTS, it:requests(P))
+     end || {Bytes, Why} <- [{binary:part(Whole, 0, 4096), "its end is missing"},
+                             {<<Begin/binary, 183:16/little, End/binary>>, "Failed to load"},
+                             {Other, "does not match"}]],
+    it:audit(Target, Before).
+
+%% One with these bytes, as the target names it.
+library(#{root := Root, library := Theirs}, Bytes) ->
+    File = filename:join(filename:dirname(Theirs), "unfit.so"),
+    ok = file:write_file(Root ++ File, Bytes),
+    File;
+library(T, Bytes) ->
+    File = filename:absname(it:path(T, "unfit.so")),
+    ok = file:write_file(File, Bytes),
+    File.
 
 without(T) ->
     {Target, Before} = begins(T),
