@@ -7,7 +7,8 @@
 %% the node's configuration keeps it out.
 %%
 %% What is safe about it: no event is sent and no argument looked at, only the
-%% VM's own counters are used; how many functions and processes, how much memory
+%% VM's own counters are used; no value is sent but that of an expression that the
+%% user gave, as a text of bounded size; how many functions and processes, how much memory
 %% and how many rows of an answer is bounded; where to read stops the schedulers
 %% it rests as long as it read; it monitors the client and holds a lease, and when
 %% either ends it takes back what it armed.
@@ -25,6 +26,7 @@
 -define(DOES, "counts").
 -include("kprof_guest.hrl").
 -include("kprof_wanted.hrl").
+-include("kprof_value.hrl").
 
 -define(TICK_MS, 500).          % how often lease and memory are looked at
 -define(RETRY_MS, 20).          % where the connection takes nothing
@@ -35,11 +37,12 @@
     sentry,             % {Pid, MonitorRef}
     who,                % binary, for the log
     session,            % trace session (OTP 27+) or legacy
-    kind,               % call_count | call_time | call_memory
+    kind,               % call_count | call_time | call_memory | none: to list
     by,                 % total | process
     lease_ms, lease_at,
     armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
     functions = [],     % the same, each by itself
+    all = none,         % modules of the node, where all of them are armed
     foreign = #{},      % processes that somebody else traces (legacy)
     walk = none,        % that flags processes
     lender = none,      % the tracer of a kprofd whose flags serve us (legacy)
@@ -59,31 +62,36 @@
 %% ---------------------------------------------------------------- start ----
 
 init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs,
-                        processes := Which, max_memory := MaxMemory, max_rows := MaxRows} = Opts) ->
+                        processes := Which, max_memory := MaxMemory, max_rows := MaxRows, span_ms := Span} = Opts) ->
     take_name(),
     supports(Type),
     Call = call_of(Apply),
     Session = session_new(?MODULE),
-    {Armed, Functions} = wanted(Opts),
+    Loaded = erlang:loaded(),
+    {Patterns, Functions} = wanted(Opts),
     untraced(Session, Functions),
+    Armed = if Type =:= list -> []; true -> Patterns end,
     Counted = whose(Which, Call),
     Kind = kind(Type, By, Counted),
     S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
             session = Session, kind = Kind, by = By, lease_ms = Lease, armed = Armed, functions = Functions,
-            memory_max = MaxMemory, rows_max = MaxRows},
+            memory = own_memory(), memory_max = MaxMemory, rows_max = MaxRows},
     tell_sentry(S0),
     S1 = prepared(S0#s{applied = prepare(Call, ApplyMs)}),
     Chosen = counted(Counted, Opts, S1),
     S = flags_of(lender(Session, Chosen), Chosen, Opts, S1),
     say_begin(S),
     %% Flags last: by process, all functions count from the same moment on.
-    each(true, S),
+    arm(S),
     {Processes, S2} = flag_counted(Chosen, Opts, S),
+    process_flag(priority, high),
+    S3 = begins(Span, S2#s{lease_at = now_ms(), all = all_modules(Loaded, Armed)}),
+    tell_sentry(S3),
     Starter ! {self(), #{functions => length(Functions), processes => Processes,
-                         otp => erlang:system_info(otp_release), skipped => map_size(S#s.foreign)}},
+                         evaluated => is_evaluated(Call), otp => erlang:system_info(otp_release),
+                         skipped => map_size(S#s.foreign)}},
     tick(),
-    Now = now_ns(),
-    loop(S2#s{since = Now, lease_at = Now div 1000000, memory = own_memory()}).
+    loop(S3).
 
 supports(memory) ->
     case list_to_integer(erlang:system_info(otp_release)) of
@@ -94,6 +102,7 @@ supports(memory) ->
 supports(_) -> ok.
 
 %% call_count counts all processes in one sum, at the least price.
+kind(list, _, _) -> none;
 kind(memory, _, _) -> call_memory;
 kind(time, _, _) -> call_time;
 kind(count, total, <<"all">>) -> call_count;
@@ -102,7 +111,7 @@ kind(count, _, _) -> call_time.
 %% ------------------------------------------------------------ processes ----
 
 %% One counter for all of them needs no flags.
-counted(_, _, #s{kind = call_count}) -> unflagged;
+counted(_, _, #s{kind = Kind}) when Kind =:= call_count; Kind =:= none -> unflagged;
 counted(Which, Opts, S) -> chosen(Which, Opts, S#s.applied).
 
 %% Silent: patterns of somebody else's would have these processes send us what
@@ -168,6 +177,10 @@ loop(S) ->
         tick ->
             tick(),
             look(S);
+        {span_over, Stretch} ->
+            loop(if Stretch =:= S#s.stretch -> pause(S); true -> S end);
+        {evaluated, Pid} when Pid =:= element(1, S#s.applied) ->
+            loop(evaluated(S));
         {'DOWN', Ref, process, _, Reason} when Ref =:= element(2, S#s.applied) ->
             loop(ended(Reason, S));
         {overran, Ref} when Ref =:= element(2, S#s.applied) ->
@@ -214,42 +227,94 @@ command(go, _, #s{applied = {Pid, Ref, Ms}} = S) ->
 command(go, _, S) ->
     S;
 command(peek, Ref, #s{paused = undefined} = S) ->
-    read(S#s.functions, Ref, #{gone => 0, merged => 0, left => S#s.rows_max}, S#s{paused = now_ns()}),
+    read(Ref, S#s{paused = now_ns()}),
     S;
 command(Read, Ref, S0) when Read =:= read; Read =:= peek ->
     S = pause(S0),
-    read(S#s.functions, Ref, #{gone => 0, merged => 0, left => S#s.rows_max}, S),
+    read(Ref, S),
     S;
 %% From nothing: what was counted is the client's, or is to be forgotten. What has
 %% ended stays as it is.
-command(continue, _, #s{over = true} = S) ->
+command({continue, _}, _, #s{over = true} = S) ->
     S;
-command(continue, _, S) ->
-    each(true, S),
-    S#s{paused = undefined, since = now_ns(), stretch = S#s.stretch + 1};
+command({continue, Span}, _, S) ->
+    again(S),
+    begins(Span, S#s{paused = undefined, stretch = S#s.stretch + 1});
 command(stop, _, S) ->
     finish(done, S).
 
 %% The call has come to its end: at once nothing is counted any more.
+evaluated(S0) ->
+    S = (pause(S0))#s{over = true},
+    tell_value(S#s.applied),
+    S.
+
 ended(Reason, S0) ->
     S = pause(S0),
-    send(outcome(Reason, S0#s.applied), S),
+    [send(Msg, S) || Msg <- outcome(Reason, S0#s.applied)],
     S1 = S#s{applied = done, over = true},
     tell_sentry(S1),
     S1.
 
 %% ------------------------------------------------------------- counters ----
 
+%% All functions count from the same moment on, to the same moment, Span ms later (0:
+%% when a command says so). A counter of calls is one word, which restart zeroes in
+%% place. Those of time and memory need no restart, since no process has flags
+%% while they are set, and must have none: see again/1.
+begins(Span, #s{stretch = Stretch, kind = Kind} = S) ->
+    _ = Kind =:= call_count andalso at_once(restart, S),
+    Since = now_ns(),
+    Span > 0 andalso erlang:send_after(Span, self(), {span_over, Stretch}),
+    S#s{since = Since}.
+
 pause(#s{paused = undefined} = S) ->
-    each(pause, S),
+    at_once(pause, S) orelse each(pause, S),
     S#s{paused = now_ns()};
 pause(S) ->
     S.
 
-%% Many of them take long on a busy node.
+%% Counts from nothing. `restart`, and `true` where there is a counter, free a table
+%% that other schedulers write to, even while it is paused, and the VM crashes: so each
+%% counter of time and memory is taken away, and a new one set.
+again(#s{kind = call_count} = S) ->
+    at_once(restart, S) orelse each(true, S);
+again(S) ->
+    each(false, S),
+    each(true, S).
+
+arm(#s{session = Session, kind = Kind, armed = Armed} = S) ->
+    lists:foldl(fun(P, N) ->
+                        pattern(Session, P, true, Kind),
+                        arm_look(N, S),
+                        heed(0, S),
+                        N + 1
+                end, 1, Armed).
+
+%% One by one they take 5 ms each where the node is busy, 40 where it is that with
+%% much. On OTP 25 and 26 others may have counters of what is not armed: there it
+%% goes where all is that was loaded before, and nothing has come since it began.
+at_once(What, #s{session = Session, kind = Kind, armed = Armed, all = All}) ->
+    length(Armed) > 1 andalso (Session =/= legacy orelse is_all(All)) andalso
+        is_integer(pattern(Session, {'_', '_', '_'}, What, Kind)).
+
+is_all(All) -> All =:= lists:sort(erlang:loaded()).
+
+all_modules(Before, Armed) ->
+    case Before -- [M || {M, '_', '_'} <- Armed] of
+        [?MODULE] -> lists:sort(erlang:loaded());
+        _ -> none
+    end.
+
 each(What, #s{session = Session, kind = Kind, armed = Armed} = S) ->
     [begin pattern(Session, P, What, Kind), heed(0, S) end || P <- Armed],
     ok.
+
+%% What ends it in time is ahead of the node's work, to read is not.
+read(Ref, #s{functions = Functions, rows_max = Max} = S) ->
+    process_flag(priority, normal),
+    read(Functions, Ref, #{gone => 0, merged => 0, left => Max}, S),
+    process_flag(priority, high).
 
 %% Rows go as they are read. To read time or memory stops all schedulers, once for
 %% each function: the node has as much time in between as that took.
@@ -264,6 +329,8 @@ read(Functions, Ref, Sums0, S) ->
     heed(now_ms() - Began, S),
     read(Later, Ref, Sums, S).
 
+row({M, F, A}, {Rows, Sums}, #s{kind = none}) ->
+    {[{M, F, A, 0, 0, []} | Rows], Sums};
 row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums}, #s{session = Session, kind = Kind} = S) ->
     case counter(Session, MFA, Kind) of
         0 -> {Rows, Sums};
@@ -324,11 +391,16 @@ send(Msg, Deadline, #s{client_ref = Ref} = S) ->
 legacy_tracer(Server) ->
     Server.
 
-legacy_armed(#s{kind = Kind, armed = Armed}) ->
-    [{P, Kind} || P <- Armed].
+legacy_armed(#s{kind = Kind, armed = Armed, all = All}) ->
+    [{Armed, All, Kind}].
 
-legacy_clear({P, Kind}) ->
-    pattern(legacy, P, false, Kind).
+%% At once where that is the same: one by one takes seconds on a busy node, in which
+%% the next count is refused.
+legacy_clear({Armed, All, Kind}) ->
+    case is_all(All) of
+        true -> pattern(legacy, {'_', '_', '_'}, false, Kind);
+        false -> [pattern(legacy, P, false, Kind) || P <- Armed]
+    end.
 
 %% ------------------------------------------------- the two trace back ends ----
 

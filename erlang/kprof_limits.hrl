@@ -43,16 +43,22 @@ entry(#{entry := Entry, attached := Attached, marks := Marks, inside := Inside, 
 %% One of several nodes may have none.
 own_entries(Entry, Others) ->
     whereis(kprof_agent) =:= undefined orelse
-        refuse("a kprofd is attached there, whose requests these would be (kprof count -attached counts in those, and"
-               " kprof slow has them)", []),
+        refuse("a kprofd is attached there, whose requests these would be (~ts)", [instead(otp())]),
     marked(Entry, case map_size(Others) of 0 -> needed; _ -> some end).
+
+%% Not what would be refused there.
+instead(Otp) when Otp >= 27 -> "kprof count -attached counts in those, and kprof slow has them";
+instead(_) -> "kprof slow has them; end it with kprof_agent:stop() there to begin your own".
+
+otp() ->
+    list_to_integer(erlang:system_info(otp_release)).
 
 %% By that its status can be had, and the entries be known.
 kprofds_entries() ->
-    Otp = list_to_integer(erlang:system_info(otp_release)),
+    Otp = otp(),
     Otp >= 27 orelse
         refuse("-attached is for OTP 27 on, and this is ~b: before that a process has one tracer, which is the kprofd's"
-               " (without a kprofd -tiers FILE counts in the same requests)", [Otp]),
+               " (where none is attached, -tiers FILE counts in the same requests)", [Otp]),
     is_pid(whereis(kprof_agent)) orelse
         refuse("no kprofd is attached there, which would mark requests (-entry FUNCTION marks one's own)", []),
     case kprof_agent:status() of
@@ -167,8 +173,9 @@ is_unwanted(N, #r{named = Named}) -> maps:get(N, Named, unknown) =:= unwanted.
 
 %% --------------------------------------------- requests of a kprofd that is there ----
 
+%% Its calls that measure what tracing adds are no request's.
 is_kprofds(Label) ->
-    is_integer(Label) andalso Label bsr ?KIND_BITS =:= ?LABEL_KPROFD.
+    is_integer(Label) andalso Label bsr ?KIND_BITS =:= ?LABEL_KPROFD andalso not ?MEASURES(Label).
 
 %% What was marked before we came, or on another node, begins for us here.
 numbered_by(Label, #s{r = #r{labels = Labels, given = Given} = R} = S) ->

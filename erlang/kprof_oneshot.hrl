@@ -3,8 +3,9 @@
 %% ends. For kprof_counters and kprof_tracer; more of the kind have
 %% - DOES, what it does, a word for people, before this is included;
 %% - a record s with client, client_ref, sentry, who, session, lease_ms,
-%%   lease_at, applied, word and walk, of the flags of processes: none | wanted |
-%%   what flags_start/4 gave | cleared;
+%%   lease_at, memory (its own, before it was armed), memory_max, applied, word and
+%%   walk, of the flags of processes: none | wanted | what flags_start/4 gave |
+%%   cleared;
 %% - init/3, which tells the starter {self(), Info} when it is armed, or exits
 %%   with refuse/2;
 %% - legacy_tracer/1: whose the flags are in a VM without sessions, of the
@@ -17,6 +18,12 @@
 -define(NAMED, 5).              % functions that an error names
 -define(NAMES, 10000).          % registered names in an answer
 -define(KEEP_MS, 5000).         % the application controller's answer
+-define(ARM_LOOK, 8).           % patterns between two looks at the memory
+-define(VALUE_MAX, 4096).       % bytes of what an expression gave, as text,
+-define(REASON_MAX, 900).       % and of what it raised
+-define(VALUE_MS, 5000).        % to make that text, on a node that is busy
+
+
 
 %% ---------------------------------------------------------------- start ----
 
@@ -90,8 +97,8 @@ whose(Which, _) -> Which.
 %% all, existing, new or a list; no more than are allowed.
 chosen(applied, _, {Pid, _, _}) ->
     [Pid];
-chosen(Which, #{max_processes := Max}, _) ->
-    Chosen = named(Which, Max),
+chosen(Which, #{max_processes := Max}, Applied) ->
+    Chosen = selected(Which, Max, Applied),
     N = if is_list(Chosen) -> length(Chosen);
            Chosen =:= new -> 0;
            true -> erlang:system_info(process_count)
@@ -103,27 +110,38 @@ chosen(Which, #{max_processes := Max}, _) ->
 too_many(What, Args, N, Max) ->
     refuse(What ++ " ~b processes, more than ~b (choose with -processes, or see -max-processes)", Args ++ [N, Max]).
 
-named(<<"all">>, _) -> all;
-named(<<"existing">>, _) -> existing;
-named(<<"new">>, _) -> new;
-named(Names, Max) ->
-    lists:usort(lists:append([processes_of(N, Max) || N <- string:lexemes(unicode:characters_to_list(Names), ",")])).
+selected(<<"all">>, _, _) -> all;
+selected(<<"existing">>, _, _) -> existing;
+selected(<<"new">>, _, _) -> new;
+selected(Names, Max, Applied) ->
+    lists:usort(lists:append([case {N, Applied} of
+                                  {"caller", {Pid, _, _}} -> [Pid];
+                                  _ -> processes_of(N, Max)
+                              end || N <- string:lexemes(unicode:characters_to_list(Names), ",")])).
 
 %% Of strings: what OTP 25 compiles for a match of a binary does not load in 29.
-processes_of("<" ++ _ = Text, _) ->
-    Pid = try list_to_pid(Text)
-          catch error:badarg -> refuse("'~ts' is no process (see -processes)", [Text])
-          end,
-    node(Pid) =:= node() andalso is_process_alive(Pid) orelse refuse("there is no process ~ts", [Text]),
-    [Pid];
 processes_of("application:" ++ Name, _) ->
     case application_controller:get_master(existing(unicode:characters_to_binary(Name))) of
         undefined -> refuse("no application '~ts' is running", [Name]);
         Master -> [P || P <- processes(), process_info(P, group_leader) =:= {group_leader, Master}]
     end;
 processes_of("supervisor:" ++ Name, Max) -> descendants([registered_as(Name)], #{}, Max);
-processes_of("children:" ++ Name, Max) -> [P || {P, _} <- children(registered_as(Name), 0, Max)];
-processes_of(Name, _) -> [registered_as(Name)].
+processes_of("children:" ++ Name, Max) ->
+    Parent = process_of(Name),
+    case is_supervisor(Parent) of
+        true -> [P || {P, _} <- children(Parent, 0, Max)];
+        false -> maps:get(Parent, spawned_by(), [])
+    end;
+processes_of("descendants:" ++ Name, _) -> spawned_from([process_of(Name)], spawned_by());
+processes_of(Name, _) -> [process_of(Name)].
+
+process_of("<" ++ _ = Text) ->
+    Pid = try list_to_pid(Text)
+          catch error:badarg -> refuse("'~ts' is no process (see -processes)", [Text])
+          end,
+    node(Pid) =:= node() andalso is_process_alive(Pid) orelse refuse("there is no process ~ts", [Text]),
+    Pid;
+process_of(Name) -> registered_as(Name).
 
 registered_as(Name) ->
     Atom = existing(unicode:characters_to_binary(Name)),
@@ -132,10 +150,12 @@ registered_as(Name) ->
         _ -> refuse("no process is registered as '~ts' (see -processes)", [Name])
     end.
 
-%% A supervisor is none of its own descendants.
+%% A supervisor is none of its own descendants. A child may be declared a supervisor
+%% that is none of OTP's, such as kernel's user_sup, a bridge: who its children are
+%% cannot be asked.
 descendants([Sup | More], Found, Max) ->
     Children = children(Sup, map_size(Found), Max),
-    descendants([P || {P, supervisor} <- Children, not is_map_key(P, Found)] ++ More,
+    descendants([P || {P, supervisor} <- Children, not is_map_key(P, Found), is_supervisor(P)] ++ More,
                 maps:merge(Found, maps:from_list(Children)), Max);
 descendants([], Found, _) -> maps:keys(Found).
 
@@ -149,6 +169,19 @@ children(Sup, Before, Max) ->
         N when Before + N > Max -> too_many("with the ~b children of ~tw these are", [N, name(Sup)], Before + N, Max);
         _ -> [{P, Type} || {_, P, Type, _} <- ask(Sup, which_children), is_pid(P)]
     end.
+
+%% #{Process => those alive that it has spawned}, of whatever kind it is.
+spawned_by() ->
+    maps:groups_from_list(fun({Parent, _}) -> Parent end, fun({_, P}) -> P end,
+                          [{Parent, P} || P <- processes(), {parent, Parent} <- [process_info(P, parent)]]).
+
+spawned_from([P | More], By) ->
+    case maps:take(P, By) of
+        {Own, Others} -> Own ++ spawned_from(Own ++ More, Others);
+        error -> spawned_from(More, By)
+    end;
+spawned_from([], _) ->
+    [].
 
 %% Another server might fail for being asked what supervisors are.
 is_supervisor(P) ->
@@ -213,33 +246,64 @@ unflag(#s{walk = Walk}) -> walk_stop(Walk).
 
 %% ------------------------------------------------- a call made for us ----
 
+%% none, {M, F, Args} of a plain call, whose arguments are made before it is
+%% counted, or {exprs, Exprs}.
 call_of(<<>>) ->
     none;
 call_of(Text) ->
-    Bad = fun() -> refuse("'~ts' is no call such as \"lists:seq(1, 10)\" or \"'Elixir.MyApp':run()\"", [Text]) end,
-    case erl_scan:string(unicode:characters_to_list(Text) ++ ".") of
-        {ok, Tokens, _} ->
-            case erl_parse:parse_exprs(Tokens) of
-                {ok, [{call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Args}]} ->
+    Chars = unicode:characters_to_list(Text),
+    is_list(Chars) orelse refuse("what -apply has is no UTF-8", []),
+    case erl_scan:string(Chars, {1, 1}) of
+        {ok, Tokens, End} ->
+            case erl_parse:parse_exprs(dotted(Tokens, End)) of
+                {ok, Exprs} ->
                     %% `_` is what is loaded.
-                    _ = code:ensure_loaded(M),
-                    {M, F, Args};
-                _ -> Bad()
+                    _ = [code:ensure_loaded(M) || M <- modules_in(Tokens)],
+                    plain_call(Exprs);
+                {error, Why} -> no_expression(Why)
             end;
-        _ -> Bad()
+        {error, Why, _} -> no_expression(Why)
     end.
 
-%% The process waits to be counted. Its arguments are made before that.
+%% The parser passes over what comes after a dot.
+dotted([{dot, At}, _ | _], _) -> no_expression({At, erl_parse, ["words after '.' (',' separates expressions)", []]});
+dotted([{dot, _}] = Last, _) -> Last;
+dotted([Token | More], End) -> [Token | dotted(More, End)];
+dotted([], End) -> [{dot, End}].
+
+modules_in([{atom, _, M} | [{':', _} | _] = More]) -> [M | modules_in(More)];
+modules_in([_ | More]) -> modules_in(More);
+modules_in([]) -> [].
+
+plain_call([{call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Args}]) -> {M, F, Args};
+plain_call(Exprs) -> {exprs, Exprs}.
+
+-spec no_expression({{pos_integer(), pos_integer()}, module(), term()}) -> no_return().
+no_expression({{Line, Column}, Module, Why}) ->
+    refuse("what -apply has is no expression: ~ts in line ~b, column ~b", [Module:format_error(Why), Line, Column]).
+
+is_evaluated({exprs, _}) -> true;
+is_evaluated(_) -> false.
+
+%% The process waits to be counted, and before it ends: what it gave is made into
+%% text when nothing is counted any more.
 prepare(none, _) ->
     undefined;
-prepare({M, F, Exprs}, Ms) ->
+prepare(Call, Ms) ->
     Server = self(),
     {Pid, Ref} = spawn_monitor(fun() ->
-                                       Args = arguments(Exprs),
+                                       Ready = ready(Call),
                                        Server ! {prepared, self()},
-                                       receive go -> exit(applied(M, F, Args)) end
+                                       receive go -> ok end,
+                                       Result = applied(Ready),
+                                       Server ! {evaluated, self()},
+                                       told(Server, Result)
                                end),
     {Pid, Ref, Ms}.
+
+%% To a trace it ends here (src/profile/trace/call_term.c).
+told(Server, Result) ->
+    receive {tell, Server} -> exit({applied, result_text(Result)}) end.
 
 %% The sentry knows of it before its arguments, which may take long, are made.
 prepared(#s{applied = Applied} = S) ->
@@ -250,36 +314,49 @@ prepared(#s{applied = Applied} = S) ->
 await_prepared({Pid, Ref, Ms}) ->
     receive
         {prepared, Pid} -> ok;
-        {'DOWN', Ref, process, Pid, {arguments, Why}} -> refuse("the call's arguments: ~0tP", [Why, 12])
+        {'DOWN', Ref, process, Pid, {arguments, Why}} -> refuse("the call's arguments: ~ts", [Why])
     after Ms ->
             exit(Pid, kill),
             refuse("the call's arguments were not made within ~b ms", [Ms])
     end.
 
-arguments(Exprs) ->
+ready({exprs, _} = Exprs) ->
+    Exprs;
+ready({M, F, Exprs}) ->
     try
-        [begin {value, V, _} = erl_eval:expr(E, []), V end || E <- Exprs]
+        {M, F, [begin {value, V, _} = erl_eval:expr(E, []), V end || E <- Exprs]}
     catch
-        _:Why -> exit({arguments, short(Why)})
+        _:Why -> exit({arguments, value_text(Why, ?REASON_MAX)})
     end.
 
-%% Nothing but the call: whatever else ran in this process would be counted.
-applied(M, F, Args) ->
-    try apply(M, F, Args) of
-        _ -> {applied, returned}
+%% Nothing but the call: whatever else ran in this process would be counted. Of
+%% other expressions the evaluator is.
+applied(Ready) ->
+    try
+        case Ready of
+            {exprs, Exprs} -> element(2, erl_eval:exprs(Exprs, []));
+            {M, F, Args} -> apply(M, F, Args)
+        end
+    of
+        Value -> {returned, Value}
     catch
-        Class:Reason -> {applied, {Class, short(Reason)}}
+        Class:Reason -> {Class, Reason}
     end.
 
-short(Reason) when is_atom(Reason) -> Reason;
-short(Reason) when is_tuple(Reason), tuple_size(Reason) > 0, is_atom(element(1, Reason)) -> element(1, Reason);
-short(_) -> other.
+result_text({returned, Value}) -> {returned, value_text(Value, ?VALUE_MAX)};
+result_text({Class, Reason}) -> {raised, text("~w:~ts", [Class, value_text(Reason, ?REASON_MAX)])}.
 
-%% What has become of the call, by the reason that its process ended for.
-outcome({applied, returned}, _) -> {kprof_ended, returned, 0};
-outcome({applied, {Class, Why}}, _) -> {kprof_ended, raised, text("~w:~tw", [Class, Why])};
-outcome(killed, {_, _, overran}) -> {kprof_ended, overran, 0};
-outcome(Reason, _) -> {kprof_ended, exited, text("~0tP", [Reason, 8])}.
+%% It has its value, and is not counted any more.
+tell_value({Pid, _, _}) ->
+    Pid ! {tell, self()},
+    ok.
+
+%% What is told of what has become of the call, by the reason that its process
+%% ended for.
+outcome({applied, {returned, Value}}, _) -> [{kprof_value, Value}, {kprof_ended, returned, 0}];
+outcome({applied, {raised, Text}}, _) -> [{kprof_ended, raised, Text}];
+outcome(killed, {_, _, overran}) -> [{kprof_ended, overran, 0}];
+outcome(Reason, _) -> [{kprof_ended, exited, text("~0tP", [Reason, 8])}].
 
 stop_call({Pid, _, _}) -> exit(Pid, kill);
 stop_call(_) -> ok.
@@ -307,7 +384,10 @@ is_traced(MFA) ->
     end.
 
 mfa_text({M, F, A}) ->
-    io_lib:format("~tw:~tw/~b", [M, F, A]).
+    case atom_to_list(M) of
+        "Elixir." ++ Alias -> io_lib:format("~ts.~ts/~b", [Alias, F, A]);
+        _ -> io_lib:format("~tw:~tw/~b", [M, F, A])
+    end.
 
 %% ----------------------------------------------------- while it is there ----
 
@@ -316,6 +396,15 @@ mfa_text({M, F, A}) ->
 own_memory() ->
     [{system, All}, {ets, Tables}, {binary, Binaries}] = erlang:memory([system, ets, binary]),
     All - Tables - Binaries.
+
+%% When N patterns are set: before OTP 29 a counter of time or memory takes a
+%% table for each scheduler, 800 bytes or more, so that 20,000 functions take 50 MiB
+%% with 2 schedulers and 1 GiB with 64.
+arm_look(N, #s{memory = Memory, memory_max = Max}) when N rem ?ARM_LOOK =:= 0 ->
+    own_memory() - Memory > Max andalso
+        refuse("to arm so many functions takes the node more than ~b MiB: name fewer, or see -max-memory", [Max bsr 20]);
+arm_look(_, _) ->
+    ok.
 
 %% Between two steps of what takes long: for so long only what ends it is heard.
 heed(Ms, #s{client = Client, client_ref = Ref} = S) ->

@@ -3,19 +3,25 @@
 %% atom here that is not one of a module. For kprof_counters and
 %% kprof_tracer.
 
+%% No work of the node's own: left out of `_`.
+-define(KPROFS, [kprof_agent, kprof_probe, kprof_counters, kprof_tracer, kprof_calls_probe]).
+
 %% Patterns are {Module, Function, Arity}, binaries, _ and -1 for any. Names
 %% become atoms only where there is such a thing.
 wanted(#{patterns := Patterns, exclude := Exclude, max_functions := Max}) ->
     All = lists:usort(lists:append([matching(P) || P <- Patterns])),
-    Excluded = [{existing(M), existing(F), A} || {M, F, A} <- Exclude],
-    Functions = [MFA || MFA <- All, not lists:any(fun(E) -> is_covered(MFA, E) end, Excluded)],
+    Functions = without(Exclude, All),
     Functions =:= [] andalso refuse("the exclusions leave no function", []),
     length(Functions) > Max andalso
         refuse("these are ~b functions, more than ~b (name fewer, or see -max-functions)", [length(Functions), Max]),
     {whole_modules(Functions), Functions}.
 
+without(Exclude, Functions) ->
+    Excluded = [{existing(M), existing(F), A} || {M, F, A} <- Exclude],
+    [MFA || MFA <- Functions, not lists:any(fun(E) -> is_covered(MFA, E) end, Excluded)].
+
 matching({<<"_">>, _, _}) ->
-    [{M, F, A} || {M, _} <- code:all_loaded(), M =/= ?MODULE, {F, A} <- functions(M)];
+    [{M, F, A} || {M, _} <- code:all_loaded(), not lists:member(M, ?KPROFS), {F, A} <- functions(M)];
 matching({Module, Fun, Arity} = Pattern) ->
     Mod = module(Module),
     All = functions(Mod),
@@ -45,8 +51,10 @@ module(Name) ->
 -spec no_module(binary()) -> no_return().
 no_module(Name) ->
     Text = unicode:characters_to_list(Name),
-    Near = [M || {D, M} <- lists:sort([{distance(Text, atom_to_list(M)), M} || {M, _} <- code:all_loaded()]), D =< 2],
-    refuse("there is no module '~ts'~ts", [Name, [io_lib:format(" (did you mean ~tw?)", [hd(Near)]) || Near =/= []]]).
+    Loaded = [atom_to_list(M) || {M, _} <- code:all_loaded()],
+    Near = [M || {D, M} <- lists:sort([{distance(Text, M), M} || M <- Loaded]), D =< 2],
+    refuse("there is no module '~ts'~ts",
+           [module_text(Text), [io_lib:format(" (did you mean ~ts?)", [module_text(hd(Near))]) || Near =/= []]]).
 
 near(Fun, All) ->
     Text = unicode:characters_to_list(Fun),
@@ -64,8 +72,14 @@ distance_row(C, [D | B], [Diagonal, Above | Row], Left, Done) ->
 distance_row(_, [], _, Left, Done) ->
     lists:reverse(Done, [Left]).
 
-pattern_text({M, F, -1}) -> [M, $:, F, "/_"];
-pattern_text({M, F, A}) -> [M, $:, F, $/, integer_to_list(A)].
+pattern_text({<<"Elixir.", Alias/binary>>, F, A}) -> [Alias, $., F, $/, arity_text(A)];
+pattern_text({M, F, A}) -> [M, $:, F, $/, arity_text(A)].
+
+arity_text(-1) -> "_";
+arity_text(A) -> integer_to_list(A).
+
+module_text("Elixir." ++ Alias) -> Alias;
+module_text(Name) -> Name.
 
 %% One pattern for a module of which all is wanted: each costs the node a halt.
 whole_modules(Functions) ->

@@ -16,15 +16,23 @@ tests() ->
      {"counts, words and times as tprof has them", 90, fun tprof/1},
      {"by process", 60, fun by_process/1},
      {"some processes only", 60, fun processes/1},
+     {"the caller among other processes", 60, fun caller/1},
      {"processes of an application and a supervisor", 60, fun families/1},
      {"children of a supervisor are counted before they are listed", 60, fun large_families/1},
+     {"a child that is declared a supervisor, and is none", 60, fun bridges/1},
      {"patterns that add up, and exclusions", 60, fun patterns/1},
+     {"all functions of an ordinary node", 60, fun everything/1},
+     {"counted from nothing, on a busy node", 60, fun restarted/1},
+     {"all functions for the same time", 120, fun same_time/1},
+     {"which functions would be armed", 60, fun listed/1},
      {"until it is interrupted", 60, fun interrupted/1},
      {"again and again", 60, fun again/1},
+     {"interrupted before it counts", 60, fun interrupted_starting/1},
      {"interrupted while it reads", 60, fun interrupted_reading/1},
      {"kept, and compared", 60, fun compared/1},
      {"kept in a database, and compared", 60, fun database/1},
      {"in what order, and how many rows", 60, fun order/1},
+     {"names that are quoted, and given back", 60, fun names/1},
      {"a call that raises", 60, fun raises/1},
      {"a call that takes too long", 60, fun overruns/1},
      {"memory on OTP 25", 60, fun no_memory/1},
@@ -73,8 +81,31 @@ tprof(T) ->
             [it:equal(["what tprof says: ", Type], by_tprof(Target, Type, work, [50]),
                       nonzero(Type, counted(T, Target, Type, ["-apply", ?WORK, "it_counted"])))
              || Type <- ["count", "memory"]],
+            sections(T, Target),
             times(T, Target, 5)
     end.
+
+%% Of each process its words in all, and each function's share of them. Which process
+%% is which nobody knows: they are others each time.
+sections(T, Target) ->
+    Theirs = it:do(Target, fun() ->
+                                   {_, P} = tprof:profile(it_counted, work, [50],
+                                                     #{type => call_memory, pattern => {it_counted, '_', '_'}, report => return}),
+                                   [{Total, Rows} || {call_memory, Total, Rows} <- maps:values(tprof:inspect(P, process, measurement))]
+                           end),
+    {0, Csv, _} = run(T, Target, "memory", ["-apply", ?WORK, "-by", "process", "-csv", "it_counted"]),
+    Ours = maps:groups_from_list(fun([_, P | _]) -> P end, [string:split(L, ",", all) || L <- tl(string:lexemes(Csv, "\n"))]),
+    it:equal("by process",
+             lists:sort([{Total, lists:sort([{name(M, F, A), C, W, round(1000 * Share)} || {M, {F, A}, C, W, _, Share} <- Rows])}
+                         || {Total, Rows} <- Theirs]),
+             lists:sort([{lists:sum([list_to_integer(W) || [_, _, _, W | _] <- Rows]),
+                          lists:sort([{string:trim(F, both, "\""), list_to_integer(C), list_to_integer(W), round(1000 * list_to_float(Share))}
+                                      || [F, _, C, W, _, _, Share] <- Rows, W =/= "0"])} || Rows <- maps:values(Ours)])),
+    {0, Json, _} = run(T, Target, "memory", ["-apply", ?WORK, "-by", "process", "-json", "it_counted"]),
+    [_, Sections] = string:split(Json, "\"sections\":"),
+    {match, Words} = re:run(Sections, "\"words\":([0-9]+)", [global, {capture, [1], list}]),
+    it:equal("totals, the greatest first", lists:reverse(lists:sort([Total || {Total, _} <- Theirs])),
+             [list_to_integer(W) || [W] <- Words]).
 
 %% Whatever runs when the machine does something else has that time as well: so
 %% where they differ it is tried again.
@@ -99,7 +130,7 @@ by_tprof(Target, Type, Fun, Args) ->
                  lists:sum([element(3, P) || P <- Ps, Kind =/= call_count])} || {M, F, A, Ps} <- Rows]).
 
 name(M, F, A) ->
-    lists:flatten(io_lib:format("~s:~s/~b", [M, F, A])).
+    lists:flatten(io_lib:format("~tw:~tw/~b", [M, F, A])).
 
 %% tprof leaves out what took no memory at all.
 nonzero("memory", Rows) -> [R || {_, _, Words} = R <- Rows, Words > 0];
@@ -161,6 +192,26 @@ processes(T) ->
     it_audit:ends(Target, Mark),
     unarmed(Target).
 
+%% A call was counted in its own process, or in those that were named, not in both.
+caller(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    serve(Target, [it_counted_a]),
+    Call = "it_counted:ask(whereis(it_counted_a), 10)",
+    Processes = fun(Which) ->
+                        {0, Out, _} = run(T, Target, "time", ["-apply", Call, "-processes", Which, "-not-spawned", "-by",
+                                                              "process", "-csv", "it_counted"]),
+                        lists:usort([P || {[_, P], _, _} <- it_csv:rows(Out)])
+                end,
+    [Server] = Processes("it_counted_a"),
+    [Caller] = Processes("caller"),
+    it:check(Server =/= Caller, "they are two: ~0p", [{Server, Caller}]),
+    it:equal("both", 2, length(Processes("caller,it_counted_a"))),
+    fails(T, Target, ["-for", "1s", "-processes", "caller", "maps"], "no process is registered as 'caller'"),
+    it:do(Target, fun() -> exit(whereis(it_counted_a), kill), ok end),
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
 %% Of the sample application, whose supervisor's children are known.
 families(T) ->
     Target = it:target(T),
@@ -206,6 +257,118 @@ large_families(T) ->
     says(Out, "\"processes\": ?14"),
     unarmed(Target).
 
+%% An ordinary release has more than 10,000 functions loaded, which was as many as were
+%% taken. What bounds them is the memory that their counters need, 50 KB each on a
+%% node with 64 schedulers.
+everything(T) ->
+    Target = plain(T),
+    Loaded = it:do(Target, fun() ->
+                                   [code:ensure_loaded(list_to_atom(filename:basename(F, ".beam")))
+                                    || App <- [kernel, stdlib],
+                                       F <- lists:sort(filelib:wildcard(filename:join(code:lib_dir(App, ebin), "*.beam")))],
+                                   lists:sum([length(M:module_info(functions)) || {M, _} <- code:all_loaded()])
+                           end),
+    it:check(Loaded > 10000, "so many are loaded: ~b", [Loaded]),
+    {0, Out, _} = run(T, Target, "time", ["-for", "100ms", "-json", "-n", "1", "_"]),
+    {match, [N]} = re:run(Out, "\"functions\": ?([0-9]+)", [{capture, [1], list}]),
+    it:check(list_to_integer(N) > 10000, "so many are counted: ~s of ~b", [N, Loaded]),
+    fails(T, Target, "time", ["-for", "1s", "-max-memory", "1", "_"],
+          "to arm so many functions takes the node more than 1 MiB: name fewer, or see -max-memory"),
+    {0, _, _} = run(T, Target, "time", ["-for", "100ms", "-max-memory", "5000", "-max-functions", "2000000", "_"]),
+    unarmed(Target),
+    {0, _, _} = run(T, Target, "trace", ["-for", "100ms", "-max-events", "5000000", "-max-queue", "2000000", "it_counted"]),
+    usage(T, ["time", "-target", "a@b", "-max-rows", "2000001", "lists"], "-max-rows 2000001: at most 2000000"),
+    unarmed(Target).
+
+%% Those that are counted without -list, and no others; nothing is set meanwhile.
+listed(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    Wanted = it:do(Target, fun() -> lists:sort([name(it_counted, F, A) || {F, A} <- it_counted:module_info(functions),
+                                                                     {F, A} =/= {fib, 1}]) end),
+    ok = it:do(Target, fun() -> set_watched(true) end),
+    [begin
+         {0, Out, ""} = run(T, Target, Cmd, ["-list", "-exclude", "it_counted:fib/1", "it_counted"]),
+         {Names, [Many]} = lists:split(length(Wanted), string:lexemes(Out, "\n")),
+         it:equal("functions", Wanted, lists:sort(Names)),
+         it:equal("how many", integer_to_list(length(Wanted)) ++ " functions", Many)
+     end || Cmd <- ["count", "time", "trace"]],
+    fails(T, Target, ["-list", "-max-functions", "3", "it_counted"], "functions, more than 3"),
+    fails(T, Target, ["-list", "it_counted:nope/0"], "no function matches"),
+    it:equal("what was set", 0, it:do(Target, fun() -> times_set() end)),
+    {0, _, _} = run(T, Target, "count", ["-for", "100ms", "it_counted"]),
+    it:check(it:do(Target, fun() -> times_set() end) > 0, "that it is seen", []),
+    ok = it:do(Target, fun() -> set_watched(false) end),
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+%% In the target: how often somebody sets patterns and flags. The last is what we watch
+%% them with.
+setters() ->
+    _ = code:ensure_loaded(trace),
+    [MFA || {M, F, A} = MFA <- [{trace, function, 4}, {trace, process, 4}, {erlang, trace, 3}, {erlang, trace_pattern, 3}],
+            erlang:function_exported(M, F, A)].
+
+set_watched(How) ->
+    [1 = erlang:trace_pattern(MFA, How, [call_count]) || MFA <- setters()],
+    ok.
+
+times_set() ->
+    lists:sum([N || MFA <- setters(), {call_count, N} <- [erlang:trace_info(MFA, call_count)]]).
+
+%% Two functions, whose modules have many others between them, are called in turn: when
+%% they began and ended to count one by one, that were seconds on a busy node.
+same_time(T) ->
+    Target = plain(T),
+    Callers = [it:call(Target, it_counted, in_turn, []) || _ <- lists:seq(1, 4)],
+    [begin
+         {0, Out, _} = run(T, Target, Cmd, ["-for", "300ms", "-csv" | Args]),
+         Rows = it_csv:rows(Out),
+         [A, B] = [element(2, row(F, Rows)) || F <- ["array:is_array/1", "sofs:type/1"]],
+         it:check(A > 100 andalso abs(A - B) < A / 50, "~s: calls in turn: ~b and ~b", [Cmd, A, B])
+     end || Cmd <- ["count", "time"], Args <- [["_"] | [["array", "maps", "sofs"] || it:otp(Target) >= 27]]],
+    it:do(Target, fun() -> [exit(P, kill) || P <- Callers] end),
+    unarmed(Target).
+
+%% The VM died where a counter was zeroed in place while others counted.
+restarted(T) ->
+    Target = plain(T),
+    Callers = [it:call(Target, it_counted, in_turn, []) || _ <- lists:seq(1, 4)],
+    [begin
+         P = start(T, Target, Cmd, ["-stdin", "-csv", "array", "maps", "sofs"]),
+         it_kprof:tell(P, lists:duplicate(50, "restart\n")),
+         receive after 1000 -> ok end,
+         it_kprof:tell(P, "end\n"),
+         {0, Out, _} = ends(P),
+         it:check(element(2, row("array:is_array/1", it_csv:rows(Out))) > 0, "~s: it counts again:~n~ts", [Cmd, Out])
+     end || Cmd <- ["time", "count"] ++ ["memory" || it:otp(Target) >= 26]],
+    it:do(Target, fun() -> [exit(P, kill) || P <- Callers] end),
+    unarmed(Target).
+
+%% tprof's own example is `supervisor:kernel_sup`. A child of that, user_sup, is
+%% declared a supervisor and answers none of its questions: it was refused as no
+%% supervisor, with all the rest. It is a leaf.
+bridges(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    Declared = it:do(Target, fun() ->
+                                     [proc_lib:translate_initial_call(P)
+                                      || {_, P, supervisor, _} <- supervisor:which_children(kernel_sup), is_pid(P)]
+                             end),
+    it:check([M || {M, _, _} <- Declared, M =/= supervisor] =/= [], "one of kernel_sup's is none: ~0p", [Declared]),
+    {0, Out, _} = run(T, Target, "time", ["-for", "100ms", "-json", "-processes", "supervisor:kernel_sup", "it_counted"]),
+    {match, [N]} = re:run(Out, "\"processes\": ?([0-9]+)", [{capture, [1], list}]),
+    it:equal("all below it", it:do(Target, fun() -> below([whereis(kernel_sup)]) end), list_to_integer(N)),
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+%% Runs in the target.
+below(Sups) ->
+    lists:sum([1 + case proc_lib:translate_initial_call(P) of
+                       {supervisor, _, _} -> below([P]);
+                       _ -> 0
+                   end || S <- Sups, {_, P, _, _} <- supervisor:which_children(S), is_pid(P)]).
+
 patterns(T) ->
     Target = plain(T),
     {Module, Beam} = it_counted:elixir(),
@@ -241,6 +404,29 @@ interrupted(T) ->
          it:equal("what was counted", {?FIB, 465}, case row(?FIB, it_csv:rows(it:output(P))) of {F, N, _} -> {F, N} end),
          it_audit:during(Target, Mark)
      end || {Cmd, Signal} <- [{"count", "INT"}, {"time", "TERM"}, {"count", "HUP"}]],
+    it_audit:ends(Target, Mark),
+    unarmed(Target).
+
+%% What would start it there is held up: it ends all the same, and before that is
+%% free again.
+interrupted_starting(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    [begin
+         Holder = it:do(Target, fun() ->
+                                        spawn(fun() ->
+                                                      receive after 300 -> ok end,
+                                                      erlang:suspend_process(whereis(rex)),
+                                                      receive go -> ok end
+                                              end)
+                                end),
+         receive after 500 -> ok end,
+         P = background(T, Target, Cmd, Args ++ ["-for", "60s", "it_counted"]),
+         receive after 700 -> ok end,
+         {1, "", Errors} = interrupt(P),
+         says(Errors, "interrupted before anything was (counted|traced); what was set there is taken back"),
+         it:do(Target, fun() -> Holder ! go, ok end)
+     end || {Cmd, Args} <- [{"count", []}, {"time", ["-entry", "it_counted:ask/2"]}, {"trace", []}]],
     it_audit:ends(Target, Mark),
     unarmed(Target).
 
@@ -333,6 +519,38 @@ database(T) ->
     says(NotOurs, "cannot write '.*one.csv': file is not a database"),
     unarmed(Target).
 
+names(T) ->
+    Target = plain(T),
+    Atoms = ['weird fun', '+', 'it\'s', 'say "so"', 'back\\slash', 'a:b', 'a,b', 'two\nlines', '-f/2-fun-0-', 'if', 'X', 'тест',
+             '\x{202e}rtl', ok],
+    [begin
+         named_module(Target, M, Atoms),
+         Work = lists:flatten(io_lib:format("'~ts':'run all'()", [M])),
+         Rows = counted(T, Target, "count", ["-apply", Work, Given]),
+         Names = [Name || {Name, 1, _} <- Rows],
+         it:equal("functions", lists:sort(['run all' | Atoms]), lists:sort([function_of(M, Name) || Name <- Names])),
+         [it:equal(["given back: ", Name], [{Name, 1, 0}], counted(T, Target, "count", ["-apply", Work, Name])) || Name <- Names]
+     end || {M, Given} <- [{'MY-mod', "'MY-mod'"}, {'Elixir.MyApp.Repo', "MyApp.Repo"}]],
+    says(element(3, run(T, Target, "count", ["-for", "1s", "{lists,seq}"])), "is no function").
+
+%% A function of it has Erlang read its name; Elixir's has no quotes, or double ones.
+function_of('Elixir.MyApp.Repo', "MyApp.Repo.\"" ++ _ = Name) ->
+    {ok, [{string, _, Text}, {'/', _}, {integer, _, 0}], _} = erl_scan:string(lists:nthtail(length("MyApp.Repo."), Name)),
+    list_to_atom(Text);
+function_of('Elixir.MyApp.Repo', Name) ->
+    ["MyApp.Repo", F] = string:split(Name, ".", trailing),
+    list_to_atom(hd(string:split(F, "/")));
+function_of(M, Name) ->
+    {ok, [{atom, _, M}, {':', _}, {atom, _, F}, {'/', _}, {integer, _, 0}], _} = erl_scan:string(Name),
+    F.
+
+named_module(Target, M, Atoms) ->
+    Calls = [{call, 1, {atom, 1, F}, []} || F <- Atoms],
+    {ok, M, Code} = compile:forms([{attribute, 1, module, M}, {attribute, 1, export, [{F, 0} || F <- ['run all' | Atoms]]},
+                                   {function, 1, 'run all', 0, [{clause, 1, [], [], Calls ++ [{atom, 1, done}]}]}
+                                   | [{function, 1, F, 0, [{clause, 1, [], [], [{atom, 1, ok}]}]} || F <- Atoms]]),
+    {module, M} = it:call(Target, code, load_binary, [M, "made", Code]).
+
 order(T) ->
     Target = plain(T),
     Sorted = fun(Args) ->
@@ -355,7 +573,7 @@ raises(T) ->
     Target = plain(T),
     {1, Out, _} = run(T, Target, "count", ["-apply", "it_counted:raise()", "it_counted"]),
     says(Out, "it_counted:raise/0 +1 "),
-    says(Out, "the call raised error:badness"),
+    says(Out, "the call raised error:\\{badness,#Ref<[0-9.]+>\\}"),
     {1, Exited, _} = run(T, Target, "count", ["-apply", "erlang:exit(enough)", "lists"]),
     says(Exited, "the call raised exit:enough"),
     {1, Killed, _} = run(T, Target, "count", ["-apply", "erlang:exit(self(), kill)", "lists"]),
@@ -402,8 +620,7 @@ refusals(T) ->
              {["-processes", "nobody", "maps"], "no process is registered as 'nobody'"},
              {["-processes", "<0.999.999>", "maps"], "there is no process <0.999.999>"},
              {["-processes", "<a>", "maps"], "'<a>' is no process"},
-             {["-apply", "lists", "maps"], "'lists' is no call such as"},
-             {["-apply", "lists:seq(1", "maps"], "is no call such as"},
+             {["-apply", "lists:seq(1", "maps"], "what -apply has is no expression: syntax error"},
              {["-apply", "lists:seq(1 + a, 2)", "maps"], "the call's arguments: badarith"}]],
     [usage(T, Args, Text)
      || {Args, Text} <-
@@ -513,7 +730,7 @@ by_its_flags(T, Target, P) ->
     it:call(Target, it_counted, work, [50]),
     it:terminate(P),
     it:equal("it ends by itself", 1, it:exited(Left)),
-    says(it:output(Left), "^it_counted:fib/1 .* 465 "),
+    says(it:output(Left), "^  it_counted:fib/1 .* 465 "),
     says(it:output(Left), "ended early: the kprofd there has gone"),
     Time = start(T, Target, "time", ["it_counted"]),
     it:ended(it:kprofd(T, Target), 1, "new processes in .* are traced by kprof_counters already, and before OTP 27"),

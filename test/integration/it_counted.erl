@@ -2,9 +2,11 @@
 %% one process, in processes that it spawns, and in ones that run already.
 -module(it_counted).
 
--export([work/1, spin/1, raise/0, wait/1, held/1, serve/0, ask/2, leave/1]).
+-export([work/1, squares/1, spin/1, raise/0, wait/1, held/1, serve/0, ask/2, leave/1]).
 -export([handle/2, store/1, answer/1, serve_kinds/0]).
--export([many/1, their_events/0, sentry_killed/0, both_killed/0, elixir/0]).
+-export([kin/2, asked/2]).
+-export([in_turn/0, suspended/3, many/1, their_events/0, sentry_killed/0, both_killed/0, elixir/0, cyrillic/0, wide/1,
+         others/1]).
 
 %% Recursion, a tail-recursive loop, terms on the heap, children.
 work(N) ->
@@ -94,9 +96,63 @@ serve_kinds() ->
 answer(N) ->
     length(squares(N)).
 
+%% A function of one module and one of another, again and again.
+in_turn() ->
+    Set = sofs:set([a]),
+    spawn(fun() -> in_turn(Set) end).
+
+in_turn(Set) ->
+    _ = array:is_array(Set),
+    _ = sofs:type(Set),
+    in_turn(Set).
+
+%% A server does nothing for so long, from when somebody traces a process on.
+suspended(Name, Traced, Ms) ->
+    case is_pid(whereis(Name)) andalso is_traced(Traced) of
+        true ->
+            Server = whereis(Name),
+            receive after 300 -> ok end,
+            true = erlang:suspend_process(Server),
+            receive after Ms -> ok end,
+            true = erlang:resume_process(Server),
+            ok;
+        false ->
+            receive after 5 -> suspended(Name, Traced, Ms) end
+    end.
+
+is_traced(P) ->
+    case erlang:function_exported(trace, session_info, 1) of
+        true -> trace:session_info(P) =/= [] andalso trace:session_info(P) =/= undefined;
+        false -> erlang:trace_info(P, tracer) =/= {tracer, []}
+    end.
+
 leave(Name) ->
     Name ! stop,
     ok.
+
+%% Plain processes that have spawned others, each with a name: when asked they have a
+%% process of their own work, or spawn one that stays.
+kin(Name, Children) ->
+    From = self(),
+    Pid = spawn(fun() ->
+                        register(Name, self()),
+                        [kin(N, C) || {N, C} <- Children],
+                        From ! {self(), ready},
+                        kin()
+                end),
+    receive {Pid, ready} -> ok end.
+
+kin() ->
+    receive
+        {From, Name} when is_atom(Name) -> kin(Name, []), From ! {self(), ok}, kin();
+        {From, N} -> From ! {self(), child(N)}, kin();
+        stop -> ok
+    end.
+
+asked(Name, What) ->
+    Pid = whereis(Name),
+    Pid ! {self(), What},
+    receive {Pid, Answer} -> Answer end.
 
 %% So many processes, one after the other, each with calls.
 many(0) -> ok;
@@ -149,10 +205,27 @@ watched() ->
 
 %% A module with a name of Elixir's, compiled.
 elixir() ->
+    compiled(["-module('Elixir.MyApp.Repo')", "-export([all/2])", "all(A, _) -> A"]).
+
+%% A function's name may have characters that are not in Latin-1, a module's not.
+cyrillic() ->
+    compiled(["-module(it_store)", "-export(['облік'/1])",
+              "'облік'(0) -> 0; 'облік'(N) -> 1 + 'облік'(N - 1)"]).
+
+%% So many functions, f1/1 and on.
+wide(N) ->
+    compiled(["-module(it_wide)", "-compile(export_all)" |
+              [io_lib:format("f~b(X) -> X", [I]) || I <- lists:seq(1, N)]]).
+
+%% So many modules.
+others(N) ->
+    [compiled([io_lib:format("-module(it_other~b)", [I]), "-export([f/0])", "f() -> ok"]) || I <- lists:seq(1, N)].
+
+compiled(Lines) ->
     Forms = [begin
-                 {ok, Tokens, _} = erl_scan:string(Form ++ "."),
+                 {ok, Tokens, _} = erl_scan:string(lists:flatten(Line) ++ "."),
                  {ok, Parsed} = erl_parse:parse_form(Tokens),
                  Parsed
-             end || Form <- ["-module('Elixir.MyApp.Repo')", "-export([all/2])", "all(A, _) -> A"]],
+             end || Line <- Lines],
     {ok, Module, Beam} = compile:forms(Forms, []),
     {Module, Beam}.

@@ -113,6 +113,7 @@ attached(T) ->
             it:equal("it goes on", armed, it:agent_state(Target));
         false ->
             beside(T, Target, Conf, Server),
+            measured(T, Target, D),
             leaves(T, Target, D)
     end,
     it:is_running(D) andalso it:terminate(D),
@@ -194,6 +195,22 @@ beside(T, Target, Conf, Server) ->
                  {"count", ["-tiers", Conf, "-tier", "store"], [{?SQUARES, 24}, {?STORE, 5}]}]],
     {1, "", Own} = ends(background(T, Target, "count", ["-entry", ?HANDLE, "it_counted"])),
     says(Own, "a kprofd is attached there.*kprof count -attached").
+
+%% What kprofd calls to measure itself has a label of the same kind; once a minute, and
+%% whenever it is armed. And it is no work of the node's own.
+measured(T, Target, D) ->
+    Inside = {kprof_agent, traced_inside, 0},
+    P = start(T, Target, "count", ["-csv", "-attached", "it_counted", "kprof_agent"]),
+    it:do(Target, fun() -> 1 = erlang:trace_pattern(Inside, true, [call_count]) end),
+    [{ok, _} = it:control(D, Cmd) || Cmd <- ["pause", "resume"]],
+    it:until("it is measured", fun() ->
+                                       {call_count, 32} =:= it:do(Target, fun() -> erlang:trace_info(Inside, call_count) end)
+                               end),
+    it:do(Target, fun() -> erlang:trace_pattern(Inside, false, [call_count]) end),
+    {0, Out, _} = interrupt(P),
+    it:equal("what measures", [], counts(Out, ["kprof_agent:traced_around/1", "kprof_agent:traced_inside/0"])),
+    {0, All, _} = ends(background(T, Target, "count", ["-csv", "-for", "2s", "-max-functions", "200000", "_"])),
+    it:check(re:run(All, "^kprof_agent:", [multiline]) =:= nomatch, "kprofd's own code is left out of `_`").
 
 %% In each of its forms.
 shown(T) ->

@@ -86,7 +86,7 @@ print_calls(T) ->
     it:armed(P),
     it:loaded(it:load(T, Target, ["1", "30", "10", "read=1"])),
     it:ended(P, 0),
-    Line = "^[0-9:]{8}\\.[0-9]{6}  read +~s +[0-9]+\\.[0-9]{3} ms  <[0-9.]+> +returned",
+    Line = "^[0-9:]{8}\\.[0-9]{6}  read +~s +[0-9]+\\.[0-9]{3} ms  <[0-9.]+> +" ++ it:outcome(),
     [it:check(re:run(it:output(P), io_lib:format(Line, [Call]), [multiline]) =/= nomatch,
               "~s in:~n~ts", [Call, it:output(P)])
      || Call <- ["requests:handle_request/2", "db:network_request/1", "formatter:format_response/1"]].

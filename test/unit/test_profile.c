@@ -263,7 +263,7 @@ test_table(void **state)
 	assert_string_equal(table(PROFILE_BY_VALUE, false, false, 0),
 	    "FUNCTION          CALLS    TIME  PER CALL      %\n"
 	    "------------------------------------------------\n"
-	    "db:q\\x1b/1            6  100 us     17 us   50 %\n"
+	    "db:'q\\x{1b}'/1        6  100 us     17 us   50 %\n"
 	    "MyApp.Repo.all/2      4   60 us     15 us   30 %\n"
 	    "lists:seq/2          10   40 us    4.0 us   20 %\n"
 	    "------------------------------------------------\n"
@@ -328,11 +328,63 @@ test_processes(void **state)
 	sample();
 	sample_end();
 	assert_non_null(strstr(table(PROFILE_BY_PROCESS, false, true, 0),
-	    "FUNCTION    PROCESS         CALLS    TIME  PER CALL      %\n"
-	    "----------------------------------------------------------\n"
-	    "db:q\\x1b/1  <0.7.2>             1   50 us     50 us   50 %\n"
-	    "db:q\\x1b/1  <0.8.2> server      3   30 us     10 us   30 %\n"
-	    "db:q\\x1b/1  others              2   20 us     10 us   20 %\n"));
+	    "PROCESS, FUNCTION  CALLS    TIME  PER CALL      %  % OF PROCESS\n"
+	    "---------------------------------------------------------------\n"
+	    "<0.7.2>                1   50 us     50 us   50 %\n"
+	    "  db:'q\\x{1b}'/1       1   50 us     50 us   50 %         100 %\n"
+	    "<0.8.2> server         3   30 us     10 us   30 %\n"
+	    "  db:'q\\x{1b}'/1       3   30 us     10 us   30 %         100 %\n"
+	    "others                 2   20 us     10 us   20 %\n"
+	    "  db:'q\\x{1b}'/1       2   20 us     10 us   20 %         100 %\n"
+	    "---------------------------------------------------------------\n"
+	    "all                    6  100 us     17 us  100 %\n"));
+}
+
+/* Two functions in two processes: sections by their sums, rows within these. */
+static void
+test_sections(void **state)
+{
+	struct profile_view v = { .sort = PROFILE_BY_VALUE, .top = 3,
+		.by_process = true, .target = "a@b" };
+
+	(void)state;
+	kp_etf_list(&term, 2);
+	put_fn("m", "a", 1, 3, 90, 2);
+	put_proc(7, 1, 60);
+	put_proc(8, 2, 30);
+	kp_etf_nil(&term);
+	put_fn("m", "b", 1, 2, 110, 2);
+	put_proc(8, 1, 70);
+	put_proc(7, 1, 40);
+	kp_etf_nil(&term);
+	kp_etf_nil(&term);
+	assert_int_equal(read_rows(), KP_OK);
+	assert_non_null(strstr(table(PROFILE_BY_VALUE, false, true, 0),
+	    "<0.7.2>                2  100 us     50 us   50 %\n"
+	    "  m:a/1                1   60 us     60 us   30 %          60 %\n"
+	    "  m:b/1                1   40 us     40 us   20 %          40 %\n"
+	    "<0.8.2>                3  100 us     33 us   50 %\n"
+	    "  m:b/1                1   70 us     70 us   35 %          70 %\n"
+	    "  m:a/1                2   30 us     15 us   15 %          30 %\n"));
+	assert_non_null(strstr(table(PROFILE_BY_CALLS, false, true, 1),
+	    "<0.8.2>                3  100 us     33 us   50 %\n"
+	    "  m:a/1                2   30 us     15 us   15 %          30 %\n"
+	    "---"));
+	kp_buf_reset(&out);
+	profile_json(&out, &profile, &v);
+	assert_non_null(strstr(kp_buf_cstr(&out), "\"us\":70,\"per_call\":70,"
+	    "\"share\":0.35,\"process_share\":0.7},"));
+	assert_non_null(strstr(kp_buf_cstr(&out), "],\"sections\":["
+	    "{\"process\":\"<0.7.2>\",\"name\":null,\"calls\":2,\"us\":100,"
+	    "\"per_call\":50,\"share\":0.5},"
+	    "{\"process\":\"<0.8.2>\",\"name\":null,\"calls\":3,\"us\":100,"
+	    "\"per_call\":33.3333,\"share\":0.5}]}\n"));
+	kp_buf_reset(&out);
+	v.top = 1;
+	profile_csv(&out, &profile, &v);
+	assert_string_equal(kp_buf_cstr(&out), "function,process,calls,us,"
+	    "us_per_call,percent,percent_of_process\n"
+	    "m:b/1,<0.8.2>,1,70,70.000,35.000,70.000\n");
 }
 
 static void
@@ -342,9 +394,9 @@ test_memory(void **state)
 	sample();
 	profile.type = KP_PROFILE_MEMORY;
 	assert_non_null(strstr(table(PROFILE_BY_VALUE, false, false, 1),
-	    "FUNCTION    CALLS  WORDS  PER CALL      %\n"
-	    "-----------------------------------------\n"
-	    "db:q\\x1b/1      6    100      16.7   50 %\n"));
+	    "FUNCTION        CALLS  WORDS  PER CALL      %\n"
+	    "---------------------------------------------\n"
+	    "db:'q\\x{1b}'/1      6    100      16.7   50 %\n"));
 }
 
 static void
@@ -369,15 +421,15 @@ test_csv(void **state)
 	assert_string_equal(kp_buf_cstr(&out),
 	    "function,calls,us,us_per_call,percent\n"
 	    "lists:seq/2,10,40,4.000,20.000\n"
-	    "db:q\\x1b/1,6,100,16.667,50.000\n");
+	    "\"db:'q\\x{1b}'/1\",6,100,16.667,50.000\n");
 	kp_buf_reset(&out);
 	profile.type = KP_PROFILE_COUNT;
 	v.by_process = true;
 	v.top = 1;
 	profile_csv(&out, &profile, &v);
 	assert_string_equal(kp_buf_cstr(&out),
-	    "function,process,calls,percent\n"
-	    "db:q\\x1b/1,<0.8.2>,3,50.000\n");
+	    "function,process,calls,percent,percent_of_process\n"
+	    "\"db:'q\\x{1b}'/1\",<0.8.2>,3,50.000,100.000\n");
 }
 
 static void
@@ -385,7 +437,7 @@ test_json(void **state)
 {
 	struct profile_view v = { .sort = PROFILE_BY_CALLS, .top = 1,
 		.by_process = true, .target = "a@b", .otp = 29,
-		.functions = 12, .processes = 5, .ended = "early" };
+		.functions = 12, .processes = 5, .ended = "early", .value = "[1,2]" };
 
 	(void)state;
 	sample();
@@ -393,12 +445,14 @@ test_json(void **state)
 	profile_json(&out, &profile, &v);
 	assert_string_equal(kp_buf_cstr(&out), "{\"target\":\"a@b\","
 	    "\"otp\":29,\"type\":\"time\",\"elapsed_ms\":2000,"
-	    "\"limit\":null,\"functions\":12,\"processes\":5,\"ended\":\"early\","
+	    "\"limit\":null,\"functions\":12,\"processes\":5,\"ended\":\"early\",\"value\":\"[1,2]\","
 	    "\"paused\":false,\"gone\":3,\"merged\":4,\"skipped\":0,\"all\":"
 	    "{\"calls\":6,\"us\":100,\"per_call\":16.6667},\"rows\":"
 	    "[{\"module\":\"db\",\"function\":\"q\\u001b\",\"arity\":1,"
 	    "\"process\":\"<0.8.2>\",\"name\":\"server\",\"calls\":3,"
-	    "\"us\":30,\"per_call\":10,\"share\":0.3}]}\n");
+	    "\"us\":30,\"per_call\":10,\"share\":0.3,\"process_share\":1}],"
+	    "\"sections\":[{\"process\":\"<0.8.2>\",\"name\":\"server\","
+	    "\"calls\":3,\"us\":30,\"per_call\":10,\"share\":0.3}]}\n");
 }
 
 static enum kp_err
@@ -463,7 +517,7 @@ test_kept(void **state)
 	assert_int_equal(kept(&k, kp_buf_cstr(&out)), KP_OK);
 	assert_int_equal(k.type, KP_PROFILE_TIME);
 	assert_int_equal(k.n, 1);
-	assert_string_equal(k.rows[0].fn, "db:q\\x1b/1");
+	assert_string_equal(k.rows[0].fn, "db:'q\\x{1b}'/1");
 	assert_int_equal(k.rows[0].calls, 6);
 	assert_int_equal(k.rows[0].value, 100);
 	profile_kept_free(&k);
@@ -540,6 +594,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(test_table, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_sums, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_order, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_sections, setup,
+		    teardown),
 		cmocka_unit_test_setup_teardown(test_processes, setup,
 		    teardown),
 		cmocka_unit_test_setup_teardown(test_memory, setup, teardown),

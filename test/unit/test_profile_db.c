@@ -103,7 +103,7 @@ test_functions(void **state)
 	(void)state;
 	assert_int_equal(add(KP_PROFILE_TIME, 10), KP_OK);
 	assert_string_equal(ask("select * from function"),
-	    "1 My\\x1b.all/1 7 0.009 - 1.286 - 1 lists:seq/2 10 0.04 - 4.0 - ");
+	    "1 'Elixir.My\\x{1b}':all/1 7 0.009 - 1.286 - 1 lists:seq/2 10 0.04 - 4.0 - ");
 	assert_string_equal(ask("select * from profiles"),
 	    "1 a@b 27 time 1970-01-01T00:00:01Z 1.5 2 - - ");
 	assert_int_equal(read_one(PROFILE_DB_LAST, &k), KP_OK);

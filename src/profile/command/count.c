@@ -1,9 +1,10 @@
 /*
- * count.c - kprof count, time and memory: counters in a node, for a while; or
- * what is called during requests.
+ * count.c - kprof count, time and memory: counts calls, their time or memory,
+ * in a node for a while, or only those made during requests.
  *
- * What is counted stays in the node until it is read, at the end or now and
- * then.  The first ^C (or SIGTERM, SIGHUP) ends the counting, the second one the reading.
+ * The counters stay in the node until they are read, at the end or at
+ * intervals.  The first ^C (or SIGTERM, SIGHUP) ends the counting, the second
+ * one the reading.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -73,12 +74,17 @@ check_args(const struct cmd *cmd, struct args *a)
 	o->by_process = a->by == 1;
 	if (a->sort == PROFILE_BY_PROCESS && !o->by_process)
 		return opts_wrong(cmd, "-sort process goes with -by process");
+	if (by != NULL && a->f.list)
+		return opts_wrong(cmd, "-list goes without %s", by);
 	if (by != NULL && o->type == KP_PROFILE_MEMORY)
 		return opts_wrong(cmd, "%s: count and time can be had by "
 		    "request, memory cannot", by);
 	if (by != NULL && (a->every > 0 || a->lines))
 		return opts_wrong(cmd, "%s goes without -every and -stdin",
 		    by);
+	if (a->rows > KP_PROFILE_ROWS_MAX)
+		return opts_wrong(cmd, "-max-rows %zu: at most %u", a->rows,
+		    KP_PROFILE_ROWS_MAX);
 	o->max_rows = a->rows;
 	if (a->top == 0 && !a->json && !a->csv)
 		a->top = TOP;
@@ -125,7 +131,7 @@ enum next { NEXT_TIME, NEXT_WORD, NEXT_END, NEXT_FAILED };
  * (r->ended says why), or there is no way on, which was said.
  */
 static enum next
-wait_until(struct run *r, kp_mono_ns until, enum word *word)
+wait_until(struct run *r, kp_mono_ns until, enum stdin_command *word)
 {
 	enum counters_end end = COUNTERS_NOT;
 	char text[INJECTED_TEXT_MAX] = "";
@@ -167,6 +173,7 @@ view_of(const struct run *r)
 		.skipped = h->skipped,
 		.ended = r->ended[0] != '\0' ? r->ended : NULL,
 		.paused = r->paused,
+		.value = a->f.value[0] != '\0' ? a->f.value : NULL,
 		.limit = a->limits != NULL ? limits_shown(a->limits) : NULL };
 }
 
@@ -222,20 +229,42 @@ add_to_db(const struct args *a, const struct kp_profile *p,
 	return EXIT_FAILED;
 }
 
+/* A table says it too, which is enough for whoever sees that. */
+static void
+say_ended(const struct run *r)
+{
+	const struct args *a = r->a;
+
+	if (r->ended[0] != '\0' && (!isatty(STDOUT_FILENO) || a->json ||
+	    a->csv || a->f.quiet))
+		say("%s", r->ended);
+}
+
+static bool
+is_shown(const struct args *a)
+{
+	return !a->f.quiet || (a->keep == NULL && a->db == NULL);
+}
+
 static int
 show_profile(const struct run *r, const struct kp_profile *p, bool last)
 {
 	bool screen = r->a->every > 0 && isatty(STDOUT_FILENO);
 	struct profile_view v = view_of(r);
-	int st;
+	int st = EXIT_DONE;
 
 	/* On a terminal each table is in place of the one before. */
-	if (screen)
+	if (screen && is_shown(r->a))
 		printf("\x1b[H\x1b[2J");
-	else if (!last && !r->a->json)
+	else if (!last && !r->a->json && is_shown(r->a))
 		printf("\n");
-	st = print(r->a, p, &v);
-	if (screen && !last && r->keys)
+	if (is_shown(r->a))
+		st = print(r->a, p, &v);
+	if (last)
+		say_ended(r);
+	if (last && !r->a->json && is_shown(r->a))
+		functions_say_value(&r->a->f, r->h);
+	if (screen && !last && r->keys && !r->a->f.quiet)
 		fprintf(stderr, KEYS_HELP);
 	if (last && r->a->keep != NULL && keep(r->a, p, v) != EXIT_DONE)
 		st = EXIT_FAILED;
@@ -311,7 +340,8 @@ go_on(struct run *r)
 	r->paused = false;
 	if (r->end != INT64_MAX)
 		r->end = kp_mono_now() + r->left;
-	if (counters_continue(r->c) == KP_OK)
+	if (counters_continue(r->c, r->end != INT64_MAX ? r->left : 0) ==
+	    KP_OK)
 		return EXIT_DONE;
 	say("'%s': the connection is over", r->a->o.g.talk.target);
 	return EXIT_FAILED;
@@ -319,7 +349,7 @@ go_on(struct run *r)
 
 /* EXIT_DONE, or the status to end with. */
 static int
-obey(struct run *r, enum word word)
+obey(struct run *r, enum stdin_command word)
 {
 	switch (word) {
 	case WORD_PAUSE:
@@ -351,7 +381,7 @@ next_time(const struct run *r)
 static int
 count_until_end(struct run *r)
 {
-	enum word word;
+	enum stdin_command word;
 	int st = EXIT_DONE;
 
 	while (st == EXIT_DONE) {
@@ -384,7 +414,7 @@ count_with(struct run *r)
 
 	r->end = a->f.limit > 0 && !call ? kp_mono_now() + a->f.limit :
 	    INT64_MAX;
-	if (a->f.limit == 0 && !call)
+	if (a->f.limit == 0 && !call && !a->f.quiet)
 		say("counting in '%s'; Ctrl-C ends it and shows the figures",
 		    a->o.g.talk.target);
 	if (call && counters_go(r->c) != KP_OK) {
@@ -409,8 +439,8 @@ count_by_request(const struct args *a, struct run *r)
 	int st;
 
 	r->h = &h;
-	st = count_requests(&o, a->limits, a->o.g.apply[0] == '\0' ? a->f.limit : 0, &h,
-	    &p, r->ended, sizeof(r->ended));
+	st = count_requests(&o, a->limits, a->o.g.apply[0] == '\0' ?
+	    a->f.limit : 0, a->f.quiet, &h, &p, r->ended, sizeof(r->ended));
 	if (st == EXIT_DONE)
 		st = show_profile(r, &p, true);
 	kp_profile_free(&p);
@@ -435,12 +465,16 @@ count(struct args *a)
 	}
 	if (*wake < 0)
 		return EXIT_FAILED;
+	if (a->f.list)
+		return functions_list(&a->o.g);
 	if (a->limits != NULL)
 		return count_by_request(a, &r);
 	r.h = &h;
 	e = counters_start(&r.c, &a->o, &h, why, sizeof(why));
+	if (e == KP_END)
+		return interrupted(a->o.g.talk.target, "counted");
 	if (e != KP_OK) {
-		say("%s", e == KP_END ? "interrupted" : why);
+		say("%s", why);
 		return EXIT_FAILED;
 	}
 	st = count_with(&r);
@@ -470,35 +504,35 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		.rows = 100000, .events = EVENTS,
 		.sort = (int)kinds[k].sort };
 	const struct opt opts[] = {
-		{ "target", "NODE", "the node to count in (needed)", OPT_TEXT,
+		{ "target", "NODE", "the node to count in (needed)", opt_text,
 		    &a.o.g.talk.target, NULL },
-		{ "for", "TIME", "count so long (10s); with -apply: stop the "
-		    "call then (60s)", OPT_TEXT, &a.f.duration, NULL },
+		{ "for", "TIME", "count so long, such as 10s (default: until "
+		    "Ctrl-C); with -apply: stop the call then (default 60s)", opt_text, &a.f.duration, NULL },
 		{ "every", "TIME", "show what was counted so far, again and "
-		    "again: 2s", OPT_TEXT, &a.interval, NULL },
-		{ "apply", "CALL", "count what this call does: "
-		    "'lists:seq(1, 10)'", OPT_TEXT, &a.o.g.apply, NULL },
+		    "again: 2s", opt_text, &a.interval, NULL },
+		{ "apply", "EXPR", "count what this does there, and "
+		    "show its value: 'lists:seq(1, 10)'", opt_text, &a.o.g.apply, NULL },
 		OPTS_LIMITS(a.l),
 		{ "max-events", "N", "by request: end after so many (default "
-		    "1000000)", OPT_COUNT, &a.events, NULL },
+		    "1000000)", opt_count, &a.events, NULL },
 		{ "by", "KEY", "a row for a function in total (default), or "
-		    "for each process", OPT_CHOICE, &a.by, "total,process" },
-		{ "sort", "KEY", "in order of what", OPT_CHOICE, &a.sort,
+		    "for each process", opt_choice, &a.by, "total,process" },
+		{ "sort", "KEY", "in order of what", opt_choice, &a.sort,
 		    kinds[k].sorts },
-		{ "reverse", NULL, "in the other order", OPT_FLAG, &a.reverse,
+		{ "reverse", NULL, "in the other order", opt_flag, &a.reverse,
 		    NULL },
 		{ "n", "N", "so many rows (default 30; -json and -csv: all)",
-		    OPT_COUNT, &a.top, NULL },
+		    opt_count, &a.top, NULL },
 		{ "stdin", NULL, "obey lines on standard input: pause, "
-		    "continue, restart, show, end", OPT_FLAG, &a.lines, NULL },
+		    "continue, restart, show, end", opt_flag, &a.lines, NULL },
 		OPT_JSON(a.json),
-		{ "csv", NULL, "print CSV", OPT_FLAG, &a.csv, NULL },
+		{ "csv", NULL, "print CSV", opt_flag, &a.csv, NULL },
 		{ "o", "FILE", "keep all rows there, as CSV (kprof diff)",
-		    OPT_TEXT, &a.keep, NULL },
+		    opt_text, &a.keep, NULL },
 		{ "db", "FILE", "add all rows to this SQLite database (kprof "
-		    "diff)", OPT_TEXT, &a.db, NULL },
+		    "diff)", opt_text, &a.db, NULL },
 		{ "max-rows", "N", "with -by process: add up the rest "
-		    "(default 100000)", OPT_COUNT, &a.rows, NULL },
+		    "(default 100000)", opt_count, &a.rows, NULL },
 		OPTS_FUNCTIONS(a.f, a.o.g),
 	};
 	int st;

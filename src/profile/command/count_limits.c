@@ -1,15 +1,22 @@
-/* count_limits.c - see the header. */
+/*
+ * count_limits.c - checks the options, reads tiers.conf, and finds the entries,
+ * the tier and the identity that limit a profile.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/near_names.h"
 #include "count_limits.h"
 #include "functions.h"
 #include "kprofd/nodes.h"
+#include "kprofd/term.h"
+#include "base/vec.h"
 #include "text/diag_text.h"
+#include "kprofd/fn_name.h"
 #include "text/text.h"
 #include "config/tiers_file.h"
-#include "request/fns.h"
+#include "request/naming.h"
 
 #define IDENTITIES 1100		/* the node asks about 1000 */
 #define NEAR_MAX 3		/* names further away are no misspellings */
@@ -283,16 +290,14 @@ conf_take(struct limits *l, const char *target)
 static char *
 pat_name(const struct kp_mfa_pat *p)
 {
-	char text[1024];
+	struct kp_buf text;
+	char *name;
 
-	if (p->fun == NULL)
-		snprintf(text, sizeof(text), "%s", p->mod);
-	else if (p->arity < 0)
-		snprintf(text, sizeof(text), "%s:%s/_", p->mod, p->fun);
-	else
-		snprintf(text, sizeof(text), "%s:%s/%d", p->mod, p->fun,
-		    p->arity);
-	return strdup(text);
+	kp_buf_init(&text, 4 * KP_ATOM_TEXT_MAX);
+	fn_pat_put(&text, p);
+	name = strdup(kp_buf_cstr(&text));
+	kp_buf_free(&text);
+	return name;
 }
 
 static int
@@ -465,20 +470,14 @@ enum kp_err
 limits_add(struct limits *l, struct kp_calls_sum *s,
     const struct kp_call_event *ev)
 {
-	struct kp_call_event *v;
+	enum kp_err e;
 
 	if (!l->named)
 		return kp_calls_sum_add(s, ev);
-	if (l->nevents == l->max_events)
-		return KP_ELIMIT;	/* the node was told */
-	if (l->nevents == l->room) {
-		v = reallocarray(l->events, l->room > 0 ? 2 * l->room : 1024,
-		    sizeof(*v));
-		if (v == NULL)
-			return KP_ENOMEM;
-		l->events = v;
-		l->room = l->room > 0 ? 2 * l->room : 1024;
-	}
+	/* KP_ELIMIT: the node was told of max_events */
+	e = vec_room(&l->events, &l->room, l->nevents, l->max_events);
+	if (e != KP_OK)
+		return e;
 	l->events[l->nevents++] = *ev;
 	return KP_OK;
 }

@@ -1,11 +1,11 @@
 /*
- * count_limits.h - which requests kprof count and time look at, and within which
- * calls: an entry of one's own or those of tiers.conf, what a kprofd there marks,
- * one identity, one tier.
+ * count_limits.h - limits kprof count and time to some requests and calls:
+ * those of given entries or of tiers.conf's, those that a kprofd there marks,
+ * those of one identity, and those within one tier.
  *
- * The VM knows tokens, not identities: so what was called for requests whose
- * identity is not known yet is kept, and added up when all is there.  How much
- * that is is bounded by -max-events.
+ * The VM knows tokens, not identities: so calls made for requests whose
+ * identity is not known yet are kept, and added up at the end.  -max-events
+ * bounds how many.
  */
 #ifndef KPROFD_PROFILE_COMMAND_COUNT_LIMITS_H
 #define KPROFD_PROFILE_COMMAND_COUNT_LIMITS_H
@@ -24,17 +24,17 @@ struct limits_args {
 
 #define OPTS_LIMITS(a) \
 	{ "entry", "FUNCTION", "count and time: only during requests, " \
-	    "which this begins", OPT_TEXT, &(a).entry, NULL }, \
+	    "which this begins", opt_text, &(a).entry, NULL }, \
 	{ "tiers", "FILE", "the same, begun by the entries of this " \
-	    "tiers.conf", OPT_TEXT, &(a).tiers, NULL }, \
+	    "tiers.conf", opt_text, &(a).tiers, NULL }, \
 	{ "attached", NULL, "the same, of requests that a kprofd there marks " \
-	    "(OTP 27 on)", OPT_FLAG, &(a).attached, NULL }, \
+	    "(OTP 27 on)", opt_flag, &(a).attached, NULL }, \
 	{ "identity", "NAME", "with -tiers: only during requests of this " \
-	    "identity", OPT_TEXT, &(a).identity, NULL }, \
+	    "identity", opt_text, &(a).identity, NULL }, \
 	{ "tier", "NAME", "with -tiers: only while a process is in a call " \
-	    "of this tier", OPT_TEXT, &(a).tier, NULL }, \
+	    "of this tier", opt_text, &(a).tier, NULL }, \
 	{ "requests", "N", "with -entry or -tiers: end after so many " \
-	    "(default 1)", OPT_COUNT, &(a).requests, NULL }
+	    "(default 1)", opt_count, &(a).requests, NULL }
 
 struct limits;
 

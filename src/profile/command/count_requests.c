@@ -1,4 +1,8 @@
-/* count_requests.c - see the header. */
+/*
+ * count_requests.c - runs a tracer, adds up its events, and turns the sums into
+ * a profile.
+ */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,7 +166,8 @@ put_remarks(const struct kp_calls_sum *s, const struct tracer_end *end,
 	struct kp_calls_info info = { .end = end->end, .lost = end->lost,
 		.requests = (uint32_t)o->requests, .begun = end->begun,
 		.ended = end->ended };
-	struct calls_view v = { .sum = s, .info = &info };
+	struct calls_view v = { .sum = s, .info = &info,
+		.queue_most = true };	/* there is no option for it */
 	struct kp_buf b;
 	char *line;
 
@@ -177,28 +182,45 @@ put_remarks(const struct kp_calls_sum *s, const struct tracer_end *end,
 		*line = line[1] == '\0' ? '\0' : ';';
 }
 
+/* Where it may take long. */
+static void
+say_begin(const struct tracer_opts *o, const struct limits *l, bool call)
+{
+	const struct profile_limit *of = limits_shown(l);
+
+	if (o->requests > 0)
+		say("counting in %llu requests in '%s', which %s%s begins%s; "
+		    "Ctrl-C ends it and shows the figures",
+		    (unsigned long long)o->requests, o->g.talk.target,
+		    of->nentries > 1 ? "an entry such as " : "",
+		    of->nentries > 0 ? of->entries[0] : "an entry", call ? "" :
+		    ", for " REQUESTS_LIMIT_TEXT " at most (see -for)");
+	else
+		say("counting in requests of the kprofd in '%s'; Ctrl-C ends "
+		    "it and shows the figures", o->g.talk.target);
+}
+
 /* Ends t. */
 static int
 take_events(struct tracer *t, const struct tracer_opts *o, kp_dur_ns limit,
-    struct taking *k, struct tracer_end *end)
+    bool quiet, struct taking *k, struct tracer_end *end)
 {
+	bool call = o->g.apply[0] != '\0';
 	enum kp_err e = tracer_go(t);
 
 	if (e != KP_OK) {
-		say("'%s': nothing was counted: %s", o->g.talk.target,
-		    e == KP_END ? "interrupted" : "its tracer has ended");
+		if (e == KP_END)
+			interrupted(o->g.talk.target, "counted");
+		else
+			say("'%s': nothing was counted: its tracer has ended",
+			    o->g.talk.target);
 		tracer_stop(t);
 		return EXIT_FAILED;
 	}
-	if (limit == 0 && o->requests > 0)
-		say("counting in %llu requests in '%s'; Ctrl-C ends it and "
-		    "shows the figures", (unsigned long long)o->requests,
-		    o->g.talk.target);
-	else if (limit == 0)
-		say("counting in requests of the kprofd in '%s'; Ctrl-C ends "
-		    "it and shows the figures", o->g.talk.target);
-	e = tracer_run(t, limit > 0 ? kp_mono_now() + limit : INT64_MAX,
-	    on_event, k, end);
+	if (limit == 0 && !quiet)
+		say_begin(o, k->l, call);
+	e = tracer_run(t, o->g.span > 0 ? kp_mono_now() + o->g.span :
+	    INT64_MAX, on_event, k, end);
 	if (e == KP_ETIMEOUT || e == KP_END) {
 		signals_drain();
 		e = tracer_end(t, on_event, k, end);
@@ -215,7 +237,8 @@ take_events(struct tracer *t, const struct tracer_opts *o, kp_dur_ns limit,
 
 int
 count_requests(struct tracer_opts *o, struct limits *l, kp_dur_ns limit,
-    struct injected_hello *h, struct kp_profile *p, char *ended, size_t n)
+    bool quiet, struct injected_hello *h, struct kp_profile *p, char *ended,
+    size_t n)
 {
 	/* The VM's clock of a function stands still with its process. */
 	struct kp_calls_opts so = { .cpu = true };
@@ -229,14 +252,18 @@ count_requests(struct tracer_opts *o, struct limits *l, kp_dur_ns limit,
 	enum kp_err e = KP_ENOMEM;
 
 	limits_trace(l, o);
+	o->g.span = limit > 0 || o->requests == 0 ||
+	    o->g.apply[0] != '\0' ? limit : REQUESTS_LIMIT;
 	limits_sum(l, &so);
 	k.s = s = kp_calls_sum_new(&so);
 	if (names != NULL && s != NULL)
 		e = tracer_start(&t, o, names, h, why, sizeof(why));
-	if (e != KP_OK)
-		say("%s", e == KP_END ? "interrupted" : why);
+	if (e == KP_END)
+		interrupted(o->g.talk.target, "counted");
+	else if (e != KP_OK)
+		say("%s", why);
 	else
-		st = take_events(t, o, limit, &k, &end);
+		st = take_events(t, o, limit, quiet, &k, &end);
 	if (st == EXIT_DONE) {
 		put_remarks(s, &end, o, l, ended, n);
 		e = profile_of(p, names, s);

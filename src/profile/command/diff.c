@@ -1,5 +1,5 @@
 /*
- * diff.c - kprof diff BEFORE NOW: two profiles of functions, side by side; of one
+ * diff.c - kprof diff BEFORE NOW: compares two profiles of functions; of one
  * database, the last two.
  */
 #include <errno.h>
@@ -144,12 +144,12 @@ cmd_diff(const struct cmd *cmd, int argc, char **argv)
 	const struct opt opts[] = {
 		OPT_ARGUMENTS(files),
 		{ "sort", "KEY", "in order of the change (default), of what "
-		    "it is now, or by name", OPT_CHOICE, &sort,
+		    "it is now, or by name", opt_choice, &sort,
 		    "change,now,function" },
-		{ "reverse", NULL, "in the other order", OPT_FLAG, &v.reverse,
+		{ "reverse", NULL, "in the other order", opt_flag, &v.reverse,
 		    NULL },
 		{ "n", "N", "so many rows (default 30; -json: all)",
-		    OPT_COUNT, &v.top, NULL },
+		    opt_count, &v.top, NULL },
 		OPT_JSON(json),
 	};
 

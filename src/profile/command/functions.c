@@ -1,7 +1,11 @@
-/* functions.c - see the header. */
+/*
+ * functions.c - parses the options and patterns that these commands share,
+ * catches signals, and prints -list.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -9,9 +13,13 @@
 #include "functions.h"
 #include "kprofd/calls.h"
 #include "kprofd/dur.h"
+#include "kprofd/fn_name.h"
+#include "text/text.h"
+#include "profile/target/counters.h"
 
 #define FOR_MAX (24 * 3600 * KP_NS_PER_S)
 #define APPLY_LIMIT (60 * KP_NS_PER_S)
+#define APPLY_MAX 4096	/* bytes: each word there becomes an atom */
 
 /* ---- signals ---- */
 
@@ -54,6 +62,14 @@ signals_drain(void)
 	return any;
 }
 
+int
+interrupted(const char *target, const char *what)
+{
+	say("'%s': interrupted before anything was %s; what was set there is "
+	    "taken back", target, what);
+	return EXIT_FAILED;
+}
+
 /* ---- options ---- */
 
 int
@@ -69,7 +85,7 @@ functions_pattern(const struct cmd *cmd, const char *s, bool any,
 		return OPTS_GO_ON;
 	}
 	return opts_wrong(cmd, "'%s' is no function: give mod:fun/2, "
-	    "mod:fun/_, mod, MyApp.Repo.all/2%s", s,
+	    "mod:fun/_, mod, {mod,fun,2}, MyApp.Repo.all/2%s", s,
 	    any ? ", or _ for all modules" : "");
 }
 
@@ -128,6 +144,23 @@ functions_entry(const struct cmd *cmd, const char *text,
 	return OPTS_GO_ON;
 }
 
+void
+functions_say_value(const struct functions_args *a,
+    const struct injected_hello *h)
+{
+	struct kp_buf b;
+
+	if (a->quiet || a->value[0] == '\0')
+		return;
+	kp_buf_init(&b, 8 * INJECTED_VALUE_MAX);
+	text_put_lines(&b, a->value, strlen(a->value));
+	fprintf(stderr, "kprof: value: %s\n", kp_buf_cstr(&b));
+	kp_buf_free(&b);
+	if (h->evaluated)
+		say("erl_eval has evaluated that: what it calls for it, such "
+		    "as of lists, is in the figures too");
+}
+
 int
 functions_check(const struct cmd *cmd, struct functions_args *a,
     struct injected_opts *o)
@@ -140,8 +173,17 @@ functions_check(const struct cmd *cmd, struct functions_args *a,
 	    a->limit <= 0 || a->limit > FOR_MAX))
 		return opts_wrong(cmd, "-for '%s': give a time such as 10s or "
 		    "5m, at most a day", a->duration);
+	if (a->list && o->apply[0] != '\0')
+		return opts_wrong(cmd, "-list goes without -apply");
 	o->spawned = !a->not_spawned;
+	if (strlen(o->apply) > APPLY_MAX)
+		return opts_wrong(cmd, "-apply has %zu bytes, more than %d: "
+		    "call a function of a module", strlen(o->apply),
+		    APPLY_MAX);
+	if (o->apply[0] != '\0')
+		o->value = a->value;
 	o->apply_limit = a->limit > 0 ? a->limit : APPLY_LIMIT;
+	o->span = o->apply[0] == '\0' ? a->limit : 0;
 	o->max_functions = a->functions;
 	o->max_processes = a->processes;
 	o->max_memory = (uint64_t)a->memory * MB;
@@ -150,5 +192,58 @@ functions_check(const struct cmd *cmd, struct functions_args *a,
 	if (st == OPTS_GO_ON)
 		st = parse_list(cmd, &a->exclude, false, &o->exclude,
 		    &o->nexclude);
+	return st;
+}
+
+/* ---- which they are ---- */
+
+static int
+by_name(const void *pa, const void *pb)
+{
+	const struct kp_profile_fn *a = pa, *b = pb;
+	int d = strcmp(a->mod, b->mod);
+
+	if (d == 0)
+		d = strcmp(a->fun, b->fun);
+	return d != 0 ? d : (a->arity > b->arity) - (a->arity < b->arity);
+}
+
+static int
+show_list(const struct kp_profile *p)
+{
+	struct kp_buf b;
+
+	qsort(p->fns, p->nfns, sizeof(*p->fns), by_name);
+	kp_buf_init(&b, OUTPUT_MAX);
+	for (size_t i = 0; i < p->nfns; i++) {
+		fn_name_put(&b, p->fns[i].mod, p->fns[i].fun, p->fns[i].arity);
+		kp_buf_u8(&b, '\n');
+	}
+	kp_buf_printf(&b, "%zu functions\n", p->nfns);
+	return show(&b);
+}
+
+int
+functions_list(const struct injected_opts *o)
+{
+	struct counters_opts co = { .g = *o, .list = true };
+	char why[INJECTED_TEXT_MAX + 512] = "";
+	struct kp_profile p = { 0 };
+	struct injected_hello h;
+	struct counters *c;
+	int st = EXIT_FAILED;
+	enum kp_err e;
+
+	co.g.processes = "";
+	e = counters_start(&c, &co, &h, why, sizeof(why));
+	if (e == KP_OK) {
+		e = counters_read(c, true, &p, why, sizeof(why));
+		if (e == KP_OK)
+			st = show_list(&p);
+		counters_stop(c);
+	}
+	if (e != KP_OK)
+		say("%s", e == KP_END ? "interrupted" : why);
+	kp_profile_free(&p);
 	return st;
 }

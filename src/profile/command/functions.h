@@ -1,4 +1,7 @@
-/* functions.h - what commands share that look at a node's functions. */
+/*
+ * functions.h - options, signals and -list of the commands that profile a
+ * node's functions.
+ */
 #ifndef KPROFD_PROFILE_COMMAND_FUNCTIONS_H
 #define KPROFD_PROFILE_COMMAND_FUNCTIONS_H
 
@@ -6,6 +9,9 @@
 #include "profile/target/injected.h"
 
 #define MB (1024u * 1024u)
+/* Where nobody says how long to wait for requests, and no call is made. */
+#define REQUESTS_LIMIT (5 * 60 * KP_NS_PER_S)
+#define REQUESTS_LIMIT_TEXT "5m"
 
 /* Options, as they are given; zeroed, but for the limits. */
 struct functions_args {
@@ -14,28 +20,37 @@ struct functions_args {
 	kp_dur_ns limit;	/* 0: until interrupted */
 	size_t functions, processes, memory;
 	bool not_spawned;
+	bool quiet;		/* no word of what goes well */
+	bool list;		/* say which, and arm none */
+	char value[INJECTED_VALUE_MAX + 1];	/* of -apply; "": none came */
 };
 
 #define FUNCTIONS_LIMITS \
-	.functions = 10000, .processes = 100000, .memory = 128
+	.functions = 100000, .processes = 100000, .memory = 128
 #define OPTS_FUNCTIONS(a, o) \
 	OPT_ARGUMENTS((a).patterns), \
 	{ "exclude", "FUNCTION", "not this one; may be given several " \
-	    "times", OPT_LIST, &(a).exclude, NULL }, \
+	    "times", opt_list, &(a).exclude, NULL }, \
+	{ "list", NULL, "print the functions that these are, arm none", \
+	    opt_flag, &(a).list, NULL }, \
 	{ "processes", "LIST", "all (default), existing, new, or PID, " \
 	    "NAME, application:NAME, supervisor:NAME, children:NAME, " \
-	    "with commas", OPT_TEXT, &(o).processes, NULL }, \
+	    "descendants:NAME, caller (of -apply), with commas", opt_text, &(o).processes, NULL }, \
 	{ "not-spawned", NULL, "without the processes that these " \
-	    "spawn", OPT_FLAG, &(a).not_spawned, NULL }, \
-	{ "max-functions", "N", "refuse more (default 10000)", \
-	    OPT_COUNT, &(a).functions, NULL }, \
+	    "spawn meanwhile", opt_flag, &(a).not_spawned, NULL }, \
+	{ "quiet", NULL, "no progress; with -o or -db no figures; reasons " \
+	    "for an early end are on stderr all the same", opt_flag, \
+	    &(a).quiet, NULL }, \
+	{ "max-functions", "N", "refuse more (default 100000)", \
+	    opt_count, &(a).functions, NULL }, \
 	{ "max-processes", "N", "refuse more (default 100000)", \
-	    OPT_COUNT, &(a).processes, NULL }, \
-	{ "max-memory", "N", "end when the node, without processes, " \
-	    "tables and binaries, has grown by so many MiB (default 128)", \
-	    OPT_COUNT, &(a).memory, NULL }, \
-	{ "name", "NAME", "our node name", OPT_TEXT, &(o).talk.name, NULL }, \
-	{ "cookie-file", "FILE", "where the cookie is", OPT_TEXT, \
+	    opt_count, &(a).processes, NULL }, \
+	{ "max-memory", "N", "refuse, or end, what has the node, without " \
+	    "processes, tables and binaries, grow by more MiB (default " \
+	    "128)", \
+	    opt_count, &(a).memory, NULL }, \
+	{ "name", "NAME", "our node name", opt_text, &(o).talk.name, NULL }, \
+	{ "cookie-file", "FILE", "where the cookie is", opt_text, \
 	    &(o).talk.cookie_file, NULL }
 
 /*
@@ -45,6 +60,12 @@ struct functions_args {
 int functions_check(const struct cmd *cmd, struct functions_args *a,
     struct injected_opts *o);
 void functions_free(struct injected_opts *o);
+/* Prints which functions these are, for -list; returns the status. */
+int functions_list(const struct injected_opts *o);
+
+/* After the figures: what the expression gave, and how. */
+void functions_say_value(const struct functions_args *a,
+    const struct injected_hello *h);
 
 /* One function pattern, to be freed with kp_mfa_pat_free(); as above. */
 int functions_pattern(const struct cmd *cmd, const char *s, bool any,
@@ -62,6 +83,8 @@ int functions_entry(const struct cmd *cmd, const char *text,
  * 0: it cannot be, which was said.
  */
 int signals_catch(void);
+/* Before there was anything to show; returns EXIT_FAILED. */
+int interrupted(const char *target, const char *what);
 /* Whether there was one; the next signal is another one. */
 bool signals_drain(void);
 

@@ -1,4 +1,7 @@
-/* stdin_control.c - see the header. */
+/*
+ * stdin_control.c - sets up the terminal, and reads keys or lines without
+ * blocking.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -101,21 +104,21 @@ stdin_control_listen(bool yes)
 }
 
 /* The line without its end; WORD_NONE: it is no word, which was said. */
-static enum word
+static enum stdin_command
 word_of(const char *line)
 {
 	for (int i = 0; i < WORD_NONE; i++)
 		if (strcmp(line, texts[i]) == 0)
-			return (enum word)i;
+			return (enum stdin_command)i;
 	say("'%s' is none of pause, continue, restart, show, end", line);
 	return WORD_NONE;
 }
 
 /* The next one that we know; WORD_NONE: none is whole. */
-static enum word
+static enum stdin_command
 take_line(void)
 {
-	enum word word = WORD_NONE;
+	enum stdin_command word = WORD_NONE;
 	char *end;
 
 	while (word == WORD_NONE &&
@@ -134,15 +137,15 @@ take_line(void)
 	return word;
 }
 
-static enum word
+static enum stdin_command
 take_key(void)
 {
-	enum word word = WORD_NONE;
+	enum stdin_command word = WORD_NONE;
 
 	for (; input.n > 0 && word == WORD_NONE; input.n--) {
 		for (int i = 0; i < WORD_NONE; i++)
 			if (input.typed[0] == texts[i][0])
-				word = (enum word)i;
+				word = (enum stdin_command)i;
 		if (input.typed[0] == 'q')
 			word = WORD_END;
 		memmove(input.typed, input.typed + 1, input.n - 1);
@@ -172,10 +175,10 @@ fill(void)
 	return n < 0 && !input.ended;
 }
 
-enum word
+enum stdin_command
 stdin_control_next(void)
 {
-	enum word word;
+	enum stdin_command word;
 
 	if (input.poll < 0 || input.told)
 		return WORD_NONE;

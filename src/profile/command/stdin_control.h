@@ -1,6 +1,6 @@
 /*
- * stdin_control.h - what a person, or a program, says to a command that runs: keys on a
- * terminal, or lines on standard input.  There is one at most.
+ * stdin_control.h - control of a running command by a person or a program: keys
+ * on a terminal, or lines on standard input.  There is one at most.
  *
  * On a terminal a key is a word's first letter, and is not shown.
  */
@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-enum word {
+enum stdin_command {
 	WORD_PAUSE,
 	WORD_CONTINUE,
 	WORD_RESTART,
@@ -27,7 +27,7 @@ bool stdin_control_possible(void);
  */
 int stdin_control_open(int wake, bool lines);
 /* The next word, if any. */
-enum word stdin_control_next(void);
+enum stdin_command stdin_control_next(void);
 /* Whether words make what stdin_control_open() returned readable; they wait if not. */
 void stdin_control_listen(bool yes);
 

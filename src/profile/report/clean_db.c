@@ -1,9 +1,10 @@
 /* clean_db.c - binds cleaned texts to a statement. */
 #include "clean_db.h"
 #include "kprofd/fn_name.h"
+#include "kprofd/term.h"
 #include "text/text.h"
 
-#define NAME_BYTES_MAX 4096u
+#define NAME_BYTES_MAX (3 * KP_ATOM_TEXT_MAX)
 
 void
 clean_bind_text(struct put *p, int at, const char *text)

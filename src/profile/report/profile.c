@@ -3,6 +3,8 @@
  *
  * A row is a function, or one process's calls of it.  Shares are of all rows,
  * shown or not: of the calls where calls were counted, else of time or words.
+ * By process rows have shares of what their process did as well; in the table
+ * those of one process are together, below its sums.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,43 +15,12 @@
 #include "text/grid.h"
 #include "text/json.h"
 #include "profile.h"
+#include "profile_sheet.h"
 #include "report/report.h"
 #include "text/text.h"
+#include "kprofd/term.h"
 
-#define LINE_BYTES_MAX 4096u
-
-struct line {
-	const struct kp_profile_fn *fn;
-	const struct kp_profile_row *row;	/* NULL: all processes */
-	uint64_t calls, value;
-};
-
-/* What is shown: lines in order, and the sums of all. */
-struct sheet {
-	const struct kp_profile *p;
-	const struct profile_view *v;
-	struct kp_profile_name *names;	/* p's, by process */
-	struct line *lines;
-	size_t n, shown;
-	uint64_t calls, value;
-};
-
-/* ---- figures ---- */
-
-static double
-per_call(const struct line *l)
-{
-	return l->calls > 0 ? (double)l->value / (double)l->calls : 0;
-}
-
-static double
-share(const struct sheet *s, uint64_t calls, uint64_t value)
-{
-	bool count = s->p->type == KP_PROFILE_COUNT;
-	uint64_t all = count ? s->calls : s->value;
-
-	return all > 0 ? (double)(count ? calls : value) / (double)all : 0;
-}
+#define LINE_BYTES_MAX (3 * KP_ATOM_TEXT_MAX)
 
 static void
 put_fn(struct kp_buf *b, const struct kp_profile_fn *fn)
@@ -65,134 +36,6 @@ put_pid(struct kp_buf *b, const struct kp_profile_proc *proc)
 	else
 		kp_buf_printf(b, "<0.%" PRIu32 ".%" PRIu32 ">", proc->id,
 		    proc->serial);
-}
-
-/* ---- rows in order ---- */
-
-static int
-compare(double a, double b)
-{
-	return (a > b) - (a < b);
-}
-
-static int
-by_name(const struct line *a, const struct line *b)
-{
-	int d = strcmp(a->fn->mod, b->fn->mod);
-
-	if (d == 0)
-		d = strcmp(a->fn->fun, b->fn->fun);
-	return d != 0 ? d : compare(a->fn->arity, b->fn->arity);
-}
-
-static int
-proc_order(const struct kp_profile_proc *x, const struct kp_profile_proc *y)
-{
-	if (x->others != y->others)
-		return x->others ? 1 : -1;
-	return x->serial != y->serial ? compare(x->serial, y->serial) :
-	    compare(x->id, y->id);
-}
-
-static int
-by_process(const struct line *a, const struct line *b)
-{
-	return a->row == NULL || b->row == NULL ? 0 :
-	    proc_order(&a->row->proc, &b->row->proc);
-}
-
-static int
-name_order(const void *pa, const void *pb)
-{
-	const struct kp_profile_name *a = pa, *b = pb;
-
-	return proc_order(&a->proc, &b->proc);
-}
-
-static const char *
-proc_name(const struct sheet *s, const struct kp_profile_proc *proc)
-{
-	const struct kp_profile_name key = { .proc = *proc }, *found;
-
-	found = bsearch(&key, s->names, s->p->nnames, sizeof(key), name_order);
-	return found != NULL && !proc->others ? found->name : NULL;
-}
-
-/* Names from the first, figures from the greatest. */
-static int
-by_key(const struct line *a, const struct line *b, enum profile_sort key,
-    enum kp_profile_type type)
-{
-	switch (key) {
-	case PROFILE_BY_FUNCTION:
-		return by_name(a, b);
-	case PROFILE_BY_PROCESS:
-		return by_process(a, b);
-	case PROFILE_BY_CALLS:
-		break;
-	case PROFILE_BY_SHARE:
-	case PROFILE_BY_VALUE:
-		if (type == KP_PROFILE_COUNT)
-			break;
-		return compare((double)b->value, (double)a->value);
-	case PROFILE_BY_PER_CALL:
-		return compare(per_call(b), per_call(a));
-	}
-	return compare((double)b->calls, (double)a->calls);
-}
-
-static int
-in_order(const void *pa, const void *pb, void *ctx)
-{
-	const struct line *a = pa, *b = pb;
-	const struct sheet *s = ctx;
-	int d = by_key(a, b, s->v->sort, s->p->type);
-
-	if (s->v->reverse)
-		d = -d;
-	/* What is equal comes in an order all the same. */
-	if (d == 0)
-		d = by_key(a, b, PROFILE_BY_VALUE, s->p->type);
-	if (d == 0)
-		d = by_name(a, b);
-	return d != 0 ? d : by_process(a, b);
-}
-
-static void
-sheet_free(struct sheet *s)
-{
-	free(s->lines);
-	free(s->names);
-}
-
-static enum kp_err
-sheet_make(struct sheet *s, const struct kp_profile *p,
-    const struct profile_view *v)
-{
-	*s = (struct sheet){ .p = p, .v = v,
-		.n = v->by_process ? p->nrows : p->nfns };
-	s->lines = calloc(s->n + 1, sizeof(*s->lines));
-	s->names = calloc(p->nnames + 1, sizeof(*s->names));
-	if (s->lines == NULL || s->names == NULL) {
-		sheet_free(s);
-		return KP_ENOMEM;
-	}
-	if (p->nnames > 0)
-		memcpy(s->names, p->names, p->nnames * sizeof(*s->names));
-	qsort(s->names, p->nnames, sizeof(*s->names), name_order);
-	for (size_t i = 0; i < s->n; i++) {
-		struct line *l = &s->lines[i];
-
-		l->row = v->by_process ? &p->rows[i] : NULL;
-		l->fn = &p->fns[v->by_process ? l->row->fn : i];
-		l->calls = v->by_process ? l->row->calls : l->fn->calls;
-		l->value = v->by_process ? l->row->value : l->fn->value;
-		s->calls += l->calls;
-		s->value += l->value;
-	}
-	qsort_r(s->lines, s->n, sizeof(*s->lines), in_order, s);
-	s->shown = v->top > 0 && v->top < s->n ? v->top : s->n;
-	return KP_OK;
 }
 
 /* ---- the table ---- */
@@ -212,27 +55,13 @@ figure_cells(const struct sheet *s, struct grid *g, const struct line *l)
 	grid_cell(g, text_count(text, l->calls));
 	if (s->p->type == KP_PROFILE_TIME) {
 		grid_cell(g, text_us(text, l->value));
-		grid_cell(g, text_dur(text, (kp_dur_ns)(per_call(l) *
+		grid_cell(g, text_dur(text, (kp_dur_ns)(sheet_per_call(l) *
 		    (double)KP_NS_PER_US)));
 	} else if (s->p->type == KP_PROFILE_MEMORY) {
 		grid_cell(g, text_count(text, l->value));
-		grid_cell(g, text_average(text, per_call(l)));
+		grid_cell(g, text_average(text, sheet_per_call(l)));
 	}
-	grid_cell(g, text_share(text, share(s, l->calls, l->value)));
-}
-
-static void
-proc_cell(const struct sheet *s, struct grid *g, const struct line *l)
-{
-	const char *name = proc_name(s, &l->row->proc);
-	struct kp_buf text;
-
-	kp_buf_init(&text, LINE_BYTES_MAX);
-	put_pid(&text, &l->row->proc);
-	if (name != NULL)
-		kp_buf_printf(&text, " %s", name);
-	cell(g, &text);
-	kp_buf_free(&text);
+	grid_cell(g, text_share(text, sheet_share(s, l->calls, l->value)));
 }
 
 static void
@@ -240,10 +69,9 @@ table_head(const struct sheet *s, struct grid *g)
 {
 	enum kp_profile_type type = s->p->type;
 
-	grid_col(g, "FUNCTION", GRID_LEFT);
+	grid_col(g, s->v->by_process ? "PROCESS, FUNCTION" : "FUNCTION",
+	    GRID_LEFT);
 	grid_fix(g);
-	if (s->v->by_process)
-		grid_col(g, "PROCESS", GRID_LEFT);
 	grid_col(g, "CALLS", GRID_RIGHT);
 	if (type != KP_PROFILE_COUNT) {
 		grid_col(g, type == KP_PROFILE_TIME ? "TIME" : "WORDS",
@@ -251,28 +79,62 @@ table_head(const struct sheet *s, struct grid *g)
 		grid_col(g, "PER CALL", GRID_RIGHT);
 	}
 	grid_col(g, "%", GRID_RIGHT);
+	if (s->v->by_process)
+		grid_col(g, "% OF PROCESS", GRID_RIGHT);
 }
 
 static void
-table_rows(const struct sheet *s, struct grid *g)
+section_row(const struct sheet *s, struct grid *g, const struct section *of)
 {
-	struct line all = { .calls = s->calls, .value = s->value };
+	struct line sums = { .calls = of->calls, .value = of->value };
+	const char *name = sheet_name(s, of->proc);
 	struct kp_buf text;
 
 	kp_buf_init(&text, LINE_BYTES_MAX);
-	for (size_t i = 0; i < s->shown; i++) {
-		put_fn(&text, s->lines[i].fn);
-		cell(g, &text);
-		if (s->v->by_process)
-			proc_cell(s, g, &s->lines[i]);
-		figure_cells(s, g, &s->lines[i]);
-	}
+	put_pid(&text, of->proc);
+	if (name != NULL)
+		kp_buf_printf(&text, " %s", name);
+	cell(g, &text);
 	kp_buf_free(&text);
+	figure_cells(s, g, &sums);
+	grid_cell(g, "");
+}
+
+static void
+line_row(const struct sheet *s, struct grid *g, const struct line *l)
+{
+	char share[TEXT_MAX];
+	struct kp_buf text;
+
+	kp_buf_init(&text, LINE_BYTES_MAX);
+	kp_buf_str(&text, l->section != NULL ? "  " : "");
+	put_fn(&text, l->fn);
+	cell(g, &text);
+	kp_buf_free(&text);
+	figure_cells(s, g, l);
+	if (l->section != NULL)
+		grid_cell(g, text_share(share, sheet_section_share(s, l)));
+}
+
+static void
+table_rows(struct sheet *s, struct grid *g)
+{
+	struct line all = { .calls = s->calls, .value = s->value };
+	const struct section *of = NULL;
+
+	sheet_by_section(s);
+	for (size_t i = 0; i < s->shown; i++) {
+		if (s->lines[i].section != of) {
+			of = s->lines[i].section;
+			section_row(s, g, of);
+		}
+		line_row(s, g, &s->lines[i]);
+	}
 	grid_rule(g);
 	grid_cell(g, "all");
+	figure_cells(s, g, &all);
 	if (s->v->by_process)
 		grid_cell(g, "");
-	figure_cells(s, g, &all);
 }
 
 static void
@@ -389,33 +251,63 @@ json_value(struct json *j, const struct sheet *s, const struct line *l)
 	if (s->p->type != KP_PROFILE_COUNT) {
 		json_uint(j, s->p->type == KP_PROFILE_TIME ? "us" : "words",
 		    l->value);
-		json_number(j, "per_call", per_call(l));
+		json_number(j, "per_call", sheet_per_call(l));
 	}
+}
+
+static void
+json_process(struct json *j, const struct sheet *s,
+    const struct kp_profile_proc *proc)
+{
+	const char *name = sheet_name(s, proc);
+	struct kp_buf pid;
+
+	kp_buf_init(&pid, 64);
+	put_pid(&pid, proc);
+	json_string(j, "process", kp_buf_cstr(&pid));
+	kp_buf_free(&pid);
+	if (name != NULL)
+		json_string(j, "name", name);
+	else
+		json_null(j, "name");
+}
+
+/* Of those that have a row. */
+static void
+json_sections(struct json *j, struct sheet *s)
+{
+	const struct section *of = NULL;
+	struct line sums;
+
+	sheet_by_section(s);
+	json_array(j, "sections");
+	for (size_t i = 0; i < s->shown; i++) {
+		if (s->lines[i].section == of)
+			continue;
+		of = s->lines[i].section;
+		sums = (struct line){ .calls = of->calls, .value = of->value };
+		json_object(j, NULL);
+		json_process(j, s, of->proc);
+		json_value(j, s, &sums);
+		json_number(j, "share", sheet_share(s, of->calls, of->value));
+		json_end(j);
+	}
+	json_end(j);
 }
 
 static void
 json_line(struct json *j, const struct sheet *s, const struct line *l)
 {
-	struct kp_buf pid;
-	const char *name;
-
 	json_object(j, NULL);
 	json_string(j, "module", l->fn->mod);
 	json_string(j, "function", l->fn->fun);
 	json_uint(j, "arity", l->fn->arity);
-	if (l->row != NULL) {
-		kp_buf_init(&pid, 64);
-		put_pid(&pid, &l->row->proc);
-		json_string(j, "process", kp_buf_cstr(&pid));
-		kp_buf_free(&pid);
-		name = proc_name(s, &l->row->proc);
-		if (name != NULL)
-			json_string(j, "name", name);
-		else
-			json_null(j, "name");
-	}
+	if (l->row != NULL)
+		json_process(j, s, &l->row->proc);
 	json_value(j, s, l);
-	json_number(j, "share", share(s, l->calls, l->value));
+	json_number(j, "share", sheet_share(s, l->calls, l->value));
+	if (l->section != NULL)
+		json_number(j, "process_share", sheet_section_share(s, l));
 	json_end(j);
 }
 
@@ -445,6 +337,10 @@ profile_json(struct kp_buf *b, const struct kp_profile *p,
 		json_string(&j, "ended", v->ended);
 	else
 		json_null(&j, "ended");
+	if (v->value != NULL)
+		json_string(&j, "value", v->value);
+	else
+		json_null(&j, "value");
 	json_bool(&j, "paused", v->paused);
 	json_uint(&j, "gone", p->gone);
 	json_uint(&j, "merged", p->merged);
@@ -458,6 +354,8 @@ profile_json(struct kp_buf *b, const struct kp_profile *p,
 	for (size_t i = 0; i < s.shown; i++)
 		json_line(&j, &s, &s.lines[i]);
 	json_end(&j);
+	if (v->by_process)
+		json_sections(&j, &s);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 	sheet_free(&s);
@@ -480,8 +378,10 @@ csv_line(struct kp_buf *b, const struct sheet *s, const struct line *l)
 	kp_buf_free(&text);
 	kp_buf_printf(b, ",%" PRIu64, l->calls);
 	if (s->p->type != KP_PROFILE_COUNT)
-		kp_buf_printf(b, ",%" PRIu64 ",%.3f", l->value, per_call(l));
-	kp_buf_printf(b, ",%.3f", 100 * share(s, l->calls, l->value));
+		kp_buf_printf(b, ",%" PRIu64 ",%.3f", l->value, sheet_per_call(l));
+	kp_buf_printf(b, ",%.3f", 100 * sheet_share(s, l->calls, l->value));
+	if (l->section != NULL)
+		kp_buf_printf(b, ",%.3f", 100 * sheet_section_share(s, l));
 	if (s->v->limit != NULL) {
 		kp_buf_init(&text, LINE_BYTES_MAX);
 		profile_limit_put(&text, s->v->limit);
@@ -502,11 +402,13 @@ profile_csv(struct kp_buf *b, const struct kp_profile *p,
 		b->err = KP_ENOMEM;
 		return;
 	}
-	kp_buf_printf(b, "function%s,calls%s,percent%s\n",
+	kp_buf_printf(b, "function%s,calls%s,percent%s%s\n",
 	    v->by_process ? ",process" : "",
 	    p->type == KP_PROFILE_COUNT ? "" :
 	    p->type == KP_PROFILE_TIME ? ",us,us_per_call" :
-	    ",words,words_per_call", v->limit != NULL ? ",limit" : "");
+	    ",words,words_per_call",
+	    v->by_process ? ",percent_of_process" : "",
+	    v->limit != NULL ? ",limit" : "");
 	for (size_t i = 0; i < s.shown; i++)
 		csv_line(b, &s, &s.lines[i]);
 	sheet_free(&s);

@@ -41,6 +41,7 @@ struct profile_view {
 	uint64_t skipped;	/* processes that somebody else traces */
 	const char *ended;	/* why, where it ended by itself; or NULL */
 	bool paused;
+	const char *value;	/* of an expression; or NULL */
 	const struct profile_limit *limit;	/* NULL: not by request */
 };
 

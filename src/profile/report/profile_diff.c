@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "text/grid.h"
 #include "text/json.h"
 #include "profile_diff.h"
@@ -143,29 +144,11 @@ add_up(struct profile_kept *k)
 	k->n = n;
 }
 
-static enum kp_err
-with_room(struct profile_kept *k)
-{
-	size_t want = k->room == 0 ? 64 : k->room * 2;
-	struct profile_kept_row *rows;
-
-	if (k->n < k->room)
-		return KP_OK;
-	if (k->n >= PROFILE_KEPT_MAX)
-		return KP_ELIMIT;
-	rows = realloc(k->rows, want * sizeof(*rows));
-	if (rows == NULL)
-		return KP_ENOMEM;
-	k->rows = rows;
-	k->room = want;
-	return KP_OK;
-}
-
 enum kp_err
 profile_kept_put(struct profile_kept *k, const char *fn, uint64_t calls,
     uint64_t value)
 {
-	enum kp_err e = with_room(k);
+	enum kp_err e = vec_room(&k->rows, &k->room, k->n, PROFILE_KEPT_MAX);
 	char *name = e == KP_OK ? strdup(fn) : NULL;
 
 	if (e == KP_OK && name == NULL)
@@ -183,7 +166,7 @@ read_lines(struct reader *r, const struct columns *c, struct profile_kept *k)
 
 	while (e == KP_OK && r->p < r->end) {
 		r->line++;
-		e = with_room(k);
+		e = vec_room(&k->rows, &k->room, k->n, PROFILE_KEPT_MAX);
 		if (e != KP_OK)
 			break;
 		k->rows[k->n] = (struct profile_kept_row){ 0 };

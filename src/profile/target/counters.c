@@ -29,7 +29,7 @@ put_own(struct kp_buf *b, const void *ctx)
 	const struct counters_opts *o = ctx;
 
 	kp_etf_atom(b, "type");
-	kp_etf_atom(b, types[o->type]);
+	kp_etf_atom(b, o->list ? "list" : types[o->type]);
 	kp_etf_atom(b, "by");
 	kp_etf_atom(b, o->by_process ? "process" : "total");
 	injected_put_number(b, "max_rows", o->max_rows);
@@ -66,10 +66,22 @@ counters_go(struct counters *c)
 	return injected_command(&c->guest, "go");
 }
 
-enum kp_err
-counters_continue(struct counters *c)
+static void
+put_continue(struct kp_buf *b, const void *ms)
 {
-	return injected_command(&c->guest, "continue");
+	kp_etf_tuple(b, 2);
+	kp_etf_atom(b, "continue");
+	kp_etf_int(b, *(const int64_t *)ms);
+}
+
+/* None is left of one that is over: it ends at once. */
+enum kp_err
+counters_continue(struct counters *c, kp_dur_ns span)
+{
+	int64_t ms = span / KP_NS_PER_MS;
+
+	ms = span != 0 && ms <= 0 ? 1 : ms;
+	return injected_send(&c->guest, put_continue, &ms);
 }
 
 /* ---- while it counts ---- */

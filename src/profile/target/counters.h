@@ -13,6 +13,7 @@ struct counters_opts {
 	struct injected_opts g;
 	enum kp_profile_type type;
 	bool by_process;
+	bool list;		/* counts nothing: rows say which would be */
 	uint64_t max_rows;
 };
 
@@ -58,7 +59,7 @@ enum kp_err counters_read(struct counters *c, bool pause,
  * told); unless it has ended by itself:
  * then the next reading is of the same stretch as the last one.
  */
-enum kp_err counters_continue(struct counters *c);
+enum kp_err counters_continue(struct counters *c, kp_dur_ns span);
 /* Takes everything back.  NULL is let pass. */
 void counters_stop(struct counters *c);
 

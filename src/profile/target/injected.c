@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "kprofd/etf.h"
+#include "dist/handshake.h"
 #include "profile/target/injected.h"
+#include "target/agent_msg.h"
 
 #define START_LIMIT (70 * KP_NS_PER_S)	/* its own is 60 s */
 #define LEASE_EVERY KP_NS_PER_S
@@ -64,7 +66,7 @@ put_opts(struct kp_buf *b, const struct injected_opts *o,
 	char who[NODE_NAME_MAX + 64];
 
 	snprintf(who, sizeof(who), "%s (process %ld)", self, (long)getpid());
-	kp_etf_map(b, 11 + own->n);
+	kp_etf_map(b, 12 + own->n);
 	put_field(b, "who", who);
 	injected_put_number(b, "lease_ms", INJECTED_LEASE_MS);
 	injected_put_patterns(b, "patterns", o->patterns, o->npatterns);
@@ -75,6 +77,7 @@ put_opts(struct kp_buf *b, const struct injected_opts *o,
 	put_field(b, "apply", o->apply);
 	injected_put_number(b, "apply_ms",
 	    (uint64_t)(o->apply_limit / KP_NS_PER_MS));
+	injected_put_number(b, "span_ms", (uint64_t)(o->span / KP_NS_PER_MS));
 	injected_put_number(b, "max_functions", o->max_functions);
 	injected_put_number(b, "max_processes", o->max_processes);
 	injected_put_number(b, "max_memory", o->max_memory);
@@ -218,6 +221,8 @@ read_info(struct kp_term *r, struct injected_hello *h)
 			    sizeof(h->not_native));
 		else if (kp_span_is(key, "collected"))
 			h->no_gc = kp_span_is(kp_term_atom(r), "false");
+		else if (kp_span_is(key, "evaluated"))
+			h->evaluated = kp_span_is(kp_term_atom(r), "true");
 		else if (kp_span_is(key, "absent"))
 			read_absent(r, h);
 		else if (kp_span_is(key, "otp"))
@@ -271,8 +276,8 @@ read_started(struct injected *g, struct kp_term *r, struct injected_hello *h,
 	kp_term_pid(&check);
 	if (r->err != KP_OK || kp_term_finish(&check) != KP_OK)
 		return injected_broken(g, KP_EFORMAT, why, n);
-	kp_buf_put(&ids->agent, pid.p, pid.n);
-	return ids->agent.err;
+	kp_buf_put(&ids->peer, pid.p, pid.n);
+	return ids->peer.err;
 }
 
 static enum kp_err
@@ -327,7 +332,8 @@ injected_start(struct injected *g, const struct injected_code *code,
 	enum kp_err e;
 
 	*h = (struct injected_hello){ 0 };
-	*g = (struct injected){ .code = code, .target = o->talk.target };
+	*g = (struct injected){ .code = code, .target = o->talk.target,
+	    .value = o->value };
 	e = dist_sync_open(&g->talk, &o->talk, why, n);
 	if (e == KP_OK)
 		e = start(g, o, own, h, why, n);
@@ -352,6 +358,20 @@ injected_stop(struct injected *g)
 
 /* ---- while it is there ---- */
 
+/* {kprof_value, Text} */
+static bool
+is_value(const struct injected *g, const struct kp_term *r)
+{
+	struct kp_term at = *r;
+
+	if (g->value == NULL || kp_term_tuple(&at) != 2 ||
+	    !kp_span_is(kp_term_atom(&at), "kprof_value") ||
+	    kp_term_peek(&at) != KP_TERM_BINARY)
+		return false;
+	injected_copy_text(kp_term_binary(&at), g->value, INJECTED_VALUE_MAX + 1);
+	return true;
+}
+
 /* The next message before the deadline, with leases meanwhile. */
 enum kp_err
 injected_next(struct injected *g, kp_mono_ns deadline, struct kp_term *r)
@@ -364,6 +384,8 @@ injected_next(struct injected *g, kp_mono_ns deadline, struct kp_term *r)
 			return KP_EIO;
 		until = deadline < g->lease_at ? deadline : g->lease_at;
 		e = dist_sync_next(g->talk, until, r);
+		if (e == KP_OK && is_value(g, r))
+			continue;
 		if (e != KP_ETIMEOUT || kp_mono_now() >= deadline)
 			return e;
 	}

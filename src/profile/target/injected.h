@@ -13,6 +13,7 @@
 /* Renewed every second, also while something is waited for. */
 #define INJECTED_LEASE_MS 4000
 #define INJECTED_TEXT_MAX 1024
+#define INJECTED_VALUE_MAX 4096	/* bytes of what an expression gave */
 #define INJECTED_PATTERNS_MAX 1024u	/* more than are ever given */
 
 /* What is loaded, and how it is started (erlang/load.exprs). */
@@ -31,8 +32,12 @@ struct injected_opts {
 	size_t npatterns, nexclude;
 	const char *processes;	/* "": all, or with a call, its own */
 	bool spawned;		/* and those that these spawn */
-	const char *apply;	/* "m:f(1, 2)", or "": no call */
+	const char *apply;	/* an expression, or "": none */
+	/* The caller's INJECTED_VALUE_MAX + 1 bytes, empty: as text what that
+	   gave, when it is said.  NULL without an expression. */
+	char *value;
 	kp_dur_ns apply_limit;
+	kp_dur_ns span;		/* it ends by itself then; 0: when it is told */
 	uint64_t max_functions, max_processes;
 	uint64_t max_memory;	/* bytes that the VM may grow by */
 	/* Called now and then while an answer is waited for; or NULL. */
@@ -47,6 +52,7 @@ struct injected_hello {
 	kp_dur_ns offset;	/* of the node's clock, if it was said */
 	bool native;		/* of a trace: by the native probe */
 	char not_native[512];	/* why not, or "" */
+	bool evaluated;		/* the expression, not one plain call */
 	bool no_gc;		/* without garbage collection: somebody else
 				   traces that */
 	/* Of what was asked for (tracer.h): a bit each, the first the lowest. */
@@ -59,6 +65,7 @@ struct injected {
 	struct dist_sync *talk;
 	const struct injected_code *code;
 	const char *target;
+	char *value;		/* as of injected_opts */
 	uint64_t ref;		/* of the last command */
 	kp_mono_ns lease_at;	/* the next one */
 };

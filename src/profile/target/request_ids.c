@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "kprofd/calls.h"
+#include "base/vec.h"
 #include "profile/target/request_ids.h"
 
 /* The next of its request's labels, or 0. */
@@ -32,46 +33,28 @@ request_ids_node_free(struct request_ids_node *nd)
 	free(nd->v);
 }
 
-/* Room for one more at index n, from 1 on; doubles at powers of two. */
-static void *
-with_room(struct request_ids *t, void *vec, uint32_t n, size_t size)
-{
-	void *bigger;
-
-	if (n > 1 && (n & (n - 1)) != 0)
-		return vec;
-	bigger = reallocarray(vec, 2 * (size_t)n, size);
-	if (bigger == NULL)
-		t->no_memory = true;
-	return bigger;
-}
-
-/* 0: there are too many. */
+/* 0: there are too many, or no memory. */
 static uint32_t
 request_new(struct request_ids *t)
 {
-	struct numbers_request *v;
+	enum kp_err e = vec_room_by_len(&t->requests, t->nrequests + 1,
+	    KP_CALLS_REQUESTS_MAX);
 
-	if (t->nrequests + 1 == KP_CALLS_REQUESTS_MAX)
+	t->no_memory |= e == KP_ENOMEM;
+	if (e != KP_OK)
 		return 0;
-	v = with_room(t, t->requests, t->nrequests + 1, sizeof(*v));
-	if (v == NULL)
-		return 0;
-	t->requests = v;
-	v[++t->nrequests] = (struct numbers_request){ 0 };
+	t->requests[++t->nrequests] = (struct numbers_request){ 0 };
 	return t->nrequests;
 }
 
 static void
 label_add(struct request_ids *t, uint32_t request, int64_t label)
 {
-	struct request_ids_label *v = with_room(t, t->labels, t->nlabels + 1,
-	    sizeof(*v));
-
-	if (v == NULL)
+	if (vec_room_by_len(&t->labels, t->nlabels + 1, VEC_NO_CAP) != KP_OK) {
+		t->no_memory = true;
 		return;
-	t->labels = v;
-	v[++t->nlabels] = (struct request_ids_label){ label,
+	}
+	t->labels[++t->nlabels] = (struct request_ids_label){ label,
 		t->requests[request].labels };
 	t->requests[request].labels = t->nlabels;
 	if (!map_put(&t->by_label, (uint64_t)label + 1, request))

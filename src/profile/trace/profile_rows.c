@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "kprofd/profile.h"
+#include "base/vec.h"
 
 #define COUNT_MAX (INT64_C(1) << 42)	/* with 2^21 rows: 2^63 */
 #define ELAPSED_MAX (400 * 86400 * KP_NS_PER_S)
@@ -80,27 +81,11 @@ read_proc(struct kp_term *r)
 	return proc;
 }
 
-/* The vector with room for one more; as it was, and an error in r, without. */
-static void *
-with_room(struct kp_term *r, void *vec, size_t n, size_t *room, size_t max,
-    size_t size)
+static void
+fail_unless(struct kp_term *r, enum kp_err e)
 {
-	size_t want = *room == 0 ? 64 : *room * 2;
-	void *bigger;
-
-	if (n == max) {
-		fail(r, KP_ELIMIT);
-		return vec;
-	}
-	if (n < *room)
-		return vec;
-	bigger = realloc(vec, want * size);
-	if (bigger == NULL) {
-		fail(r, KP_ENOMEM);
-		return vec;
-	}
-	*room = want;
-	return bigger;
+	if (e != KP_OK)
+		fail(r, e);
 }
 
 static void
@@ -108,8 +93,8 @@ read_row(struct kp_profile *p, struct kp_term *r)
 {
 	struct kp_profile_row row = { .fn = (uint32_t)(p->nfns - 1) };
 
-	p->rows = with_room(r, p->rows, p->nrows, &p->rows_room,
-	    KP_PROFILE_ROWS_MAX, sizeof(row));
+	fail_unless(r, vec_room(&p->rows, &p->rows_room, p->nrows,
+	    KP_PROFILE_ROWS_MAX));
 	kp_term_tuple_n(r, 3);
 	row.proc = read_proc(r);
 	row.calls = read_bounded(r, COUNT_MAX);
@@ -124,8 +109,8 @@ read_fn(struct kp_profile *p, struct kp_term *r)
 	struct kp_profile_fn fn = { 0 };
 	uint32_t n;
 
-	p->fns = with_room(r, p->fns, p->nfns, &p->fns_room,
-	    KP_PROFILE_FNS_MAX, sizeof(fn));
+	fail_unless(r, vec_room(&p->fns, &p->fns_room, p->nfns,
+	    KP_PROFILE_FNS_MAX));
 	kp_term_tuple_n(r, 6);
 	fn.mod = read_name(r);
 	fn.fun = read_name(r);
@@ -162,8 +147,8 @@ read_named(struct kp_profile *p, struct kp_term *r)
 {
 	struct kp_profile_name name = { 0 };
 
-	p->names = with_room(r, p->names, p->nnames, &p->names_room,
-	    KP_PROFILE_NAMES_MAX, sizeof(name));
+	fail_unless(r, vec_room(&p->names, &p->names_room, p->nnames,
+	    KP_PROFILE_NAMES_MAX));
 	kp_term_tuple_n(r, 2);
 	name.proc = read_proc(r);
 	name.name = read_name(r);
