@@ -41,4 +41,4 @@ is_free(_, _) -> true.
 
 %% Which these are.
 swept(#s{r = undefined}) -> undefined;
-swept(#s{r = R, armed = Armed}) -> R#r{swept = Armed}.
+swept(#s{r = R, armed = Armed}) -> R#r{swept = [P || {_, _, _} = P <- Armed]}.

@@ -6,7 +6,8 @@
 %% operator of the node: kprof_tracer:stop() ends it, and
 %% {kprof, [{disabled, true}]} in the node's configuration keeps it out.
 %%
-%% What is safe about it: no argument and no return value is in what it sends,
+%% What is safe about it: no argument and no return value is in what it sends, but
+%% for the value of an expression that the user gave, as a text of bounded size,
 %% and none is copied but what a process is spawned with and the reason that it
 %% ends for; by request, what is sent for one as well, and where requests are to
 %% be of one identity, the identities that the user's fun makes; and of arguments,
@@ -16,7 +17,7 @@
 %% monitors the client and holds a lease; when either ends it is gone.
 %%
 %% Two processes: the server, which is the tracer, and a sentry that cleans up
-%% behind it however it ended. Or the tracer is a module of native code, from
+%% behind it however it ended; and a third where it is to end by the clock. Or the tracer is a module of native code, from
 %% whose rings the server takes what it sends (kprof_rings.hrl). From OTP 27 on
 %% all is in one trace session, whose only handle is the server's. On 25 and 26
 %% functions and processes that somebody else traces are refused or left alone.
@@ -29,6 +30,7 @@
 -include("kprof_guest.hrl").
 -include("kprof_label.hrl").
 -include("kprof_wanted.hrl").
+-include("kprof_value.hrl").
 -include("kprof_args.hrl").
 -include("kprof_collected.hrl").
 -compile({nowarn_unused_function, [{session_new, 1}]}).
@@ -62,12 +64,14 @@
     why,                % the reason that it ended for, and what was said of it
     delivered,          % reference: after it no event comes
     applied,            % undefined | {Pid, MonitorRef, Ms | overran} | done
+    span_ms = 0, span,  % 0: no end; who ends it then
     memory_max, memory, % bytes of the VM's own, past those at the start
     binaries,           % of all binaries, when few events waited
     events = 0, events_max,
     queue_max,
     weighed = {0, 0},   % {Messages, Ms}: what the queue takes is asked past either
     passed_over = 0,    % messages since the queue was looked at for them
+    loads,              % #loads{}: code that is loaded meanwhile
     r,                  % undefined | #r{}: by request
     word,               % undefined | the trace control word as it was
     batch = [], n = 0,  % events not yet sent, the last first
@@ -107,9 +111,11 @@
 -include("kprof_limits.hrl").
 -include("kprof_nodes.hrl").
 -include("kprof_sweep.hrl").
+-include("kprof_loads.hrl").
+-include("kprof_span.hrl").
 
 init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs, processes := Which,
-                        max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue, args := Args} = Opts0) ->
+                        max_memory := MaxMemory, max_events := MaxEvents, max_queue := MaxQueue, args := Args, span_ms := SpanMs} = Opts0) ->
     take_name(),
     process_flag(message_queue_data, off_heap),
     process_flag(priority, high),
@@ -122,23 +128,24 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     untraced(Session, Functions),
     Gc = collected(Session),
     S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
-            session = Session, probe = Probe, lease_ms = Lease, armed = with_entry(Must, Armed), ours = ours(Session, Functions), flags = flags(Entry, Gc, Opts), r = Entry,
-            args = Args, gc = Gc,
-            memory_max = MaxMemory, events_max = MaxEvents, queue_max = MaxQueue},
+            session = Session, probe = Probe, lease_ms = Lease, armed = loads_watched(Session) ++ with_entry(Must, Armed),
+            loads = loads_new(Functions, Wanted), ours = ours(Session, Functions), flags = flags(Entry, Gc, Opts), r = Entry,
+            args = Args, gc = Gc, span_ms = SpanMs,
+            memory = own_memory(), memory_max = MaxMemory, events_max = MaxEvents, queue_max = MaxQueue},
     tell_sentry(S0),
     S1 = prepared(S0#s{applied = prepare(Call, ApplyMs)}),
     Chosen = chosen(whose(Which, Call), Opts, S1#s.applied),
     S = numbered(S1#s{chosen = Chosen}),
     Foreign = foreign(Session, Chosen),
     say_begin(S),
-    S2 = S#s{guards = guards(Foreign)},
-    arm(S2#s.armed, 0, S2),
+    S2 = arm(loads_watch(S#s{guards = guards(Foreign)})),
     is_alone(S2) andalso entry_arm(S2),
     Starter ! {self(), #{absent => list_to_tuple(Absent), functions => length(Functions), processes => processes_in(Chosen),
+                         evaluated => is_evaluated(Call),
                          otp => erlang:system_info(otp_release), probe => Probe, probe_why => Why, collected => Gc =/= [], skipped => map_size(Foreign),
                          offset => erlang:time_offset(nanosecond)}},
     tick(),
-    loop(S2#s{lease_at = now_ms(), memory = own_memory(), binaries = erlang:memory(binary)}).
+    loop(S2#s{lease_at = now_ms(), binaries = erlang:memory(binary)}).
 
 %% On OTP 25 and 26 patterns of somebody else's have the processes that we trace
 %% tell us of their functions too.
@@ -190,16 +197,26 @@ collected_by_kprofd() ->
         end.
 
 %% What describes arguments takes some 125 KB for each.
-arm([P | More], Bytes, #s{session = Session, args = Args} = S) ->
-    Spec = spec(P, S),
-    Sum = Bytes + erts_debug:flat_size(Spec) * erlang:system_info(wordsize),
-    Args > 0 andalso Sum > S#s.memory_max andalso
-        refuse("to show the arguments of so many functions takes more memory than -max-memory: name fewer, or leave"
-               " out -args", []),
-    pattern(Session, P, Spec),
-    heed(0, S),
-    arm(More, Sum, S);
-arm([], _, _) ->
+arm(#s{armed = All, loads = L} = S) ->
+    {_, Sum, Of} = lists:foldl(fun(P, {N, Sum0, Of0}) ->
+                                       Spec = spec(P, S),
+                                       Bytes = spec_bytes(Spec, S),
+                                       specs_fit(Sum0 + Bytes, S),
+                                       pattern(S#s.session, P, Spec),
+                                       arm_look(N, S),
+                                       heed(0, S),
+                                       {N + 1, Sum0 + Bytes,
+                                        maps:update_with(element(1, P), fun(B) -> B + Bytes end, Bytes, Of0)}
+                               end, {1, 0, #{}}, [P || P <- All, tuple_size(P) =:= 3]),
+    S#s{loads = L#loads{bytes = Sum, each = Of}}.
+
+spec_bytes(_, #s{args = 0}) -> 0;
+spec_bytes(Spec, _) -> erts_debug:flat_size(Spec) * erlang:system_info(wordsize).
+
+specs_fit(Sum, #s{memory_max = Max}) when Sum > Max ->
+    refuse("to show the arguments of so many functions takes more memory than -max-memory: name fewer, or leave out -args",
+           []);
+specs_fit(_, _) ->
     ok.
 
 spec(_, #s{probe = native, guards = Guards}) ->
@@ -374,6 +391,10 @@ loop(S) ->
     after ?BATCH_MS -> loop(flush(S))
     end.
 
+message({trace_ts, _, return_from, ?LOADED, _, _}, S) ->
+    loop(loads_loaded(S));
+message(loads_arm, S) ->
+    loop(loads_arm(S));
 message({trace_ts, P, _, _, _} = Event, #s{r = #r{}} = S) ->
     loop(in_request(P, Event, S));
 message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
@@ -391,7 +412,7 @@ message({seq_trace, Label, What, Ts}, #s{r = #r{}} = S0) ->
         #s{r = #r{labels = #{Label := N}}} = S -> loop(passed(N, What, Ts, S));
         S -> loop(S)
     end;
-message(requests_ended, S) ->
+message(Over, S) when Over =:= requests_ended; Over =:= span_over ->
     loop(disarm({returned, 0}, S));
 message({trace_ts, _, call, _, _, _} = Event, #s{ours = all} = S) -> loop(add(Event, S));
 message({trace_ts, _, call, MFA, _, _} = Event, #s{ours = Ours} = S) when is_map_key(MFA, Ours) -> loop(add(Event, S));
@@ -410,15 +431,17 @@ message({held_no_more, Ps}, S) ->
 message(tick, S) ->
     tick(),
     held_look(S),
-    look(S);
+    look(loads_tick(S));
 message({trace_delivered, _, Ref}, #s{delivered = Ref} = S) ->
     sweep(drain_all(flush(released_all(S))));
 message(swept, S) ->
     loop(ended(S));
+message({evaluated, Pid}, #s{stage = tracing, applied = {Pid, _, _}} = S) ->
+    loop(evaluated(disarm({returned, 0}, S)));
 message({'DOWN', Ref, process, _, Reason}, #s{applied = {_, Ref, _}} = S) ->
     S1 = S#s{applied = done},
     tell_sentry(S1),
-    {kprof_ended, Outcome, Text} = outcome(Reason, S#s.applied),
+    [{kprof_ended, Outcome, Text}] = outcome(Reason, S#s.applied),
     loop(disarm({Outcome, Text}, S1));
 message({overran, Ref}, #s{applied = {Pid, Ref, _}} = S) ->
     exit(Pid, kill),
@@ -462,7 +485,7 @@ kept_binaries(S) ->
 
 command(go, #s{stage = ready} = S0) ->
     still_collected(S0) orelse finish(collected, S0),
-    S = flag_all(S0#s{stage = tracing}),
+    S = flag_all(span_ready(S0#s{stage = tracing})),
     S#s.probe =:= native andalso (self() ! drain),
     S;
 %% It began in another node. That of a label nobody has seen here yet may come.
@@ -500,6 +523,7 @@ flagged(Walk, #s{stage = tracing, walk = Ours} = S0) when not is_atom(Ours) ->
     case walk_pid(Ours) of
         Walk ->
             S = begun(S0),
+            span_begin(S),
             case S#s.applied of
                 {Pid, Ref, Ms} ->
                     erlang:send_after(Ms, self(), {overran, Ref}),
@@ -524,6 +548,7 @@ in_request(P, Event, #s{r = #r{at = At}} = S0) when is_map_key(P, At) ->
     case Event of
         {_, _, return_to, MFA, _} -> returned(P, MFA, S);
         {_, _, out_exited, _, _} -> gone(P, S);
+        {_, _, out, {?MODULE, told, _}, _} -> gone(P, S);
         _ -> S
     end;
 in_request(P, Event, S) ->
@@ -619,6 +644,18 @@ disarm(Why, #s{stage = tracing} = S) ->
 disarm(_, S) ->
     S.
 
+%% Its process makes a text of what the call gave, which nobody traces any more.
+evaluated(#s{applied = {Pid, Ref, _} = Applied} = S0) ->
+    tell_value(Applied),
+    Reason = receive {'DOWN', Ref, process, _, Why} -> Why
+             after ?VALUE_MS -> exit(Pid, kill), overran
+             end,
+    S = S0#s{applied = done},
+    tell_sentry(S),
+    lists:foldl(fun({kprof_ended, Outcome, Text}, S1) -> S1#s{why = {Outcome, Text}};
+                   (Value, S1) -> send(Value, S1)
+                end, S, outcome(Reason, Applied)).
+
 %% The client says when it has had enough. First it says what is wanted of what
 %% has been sent.
 ended(#s{r = R} = S) when is_record(R, r) ->
@@ -629,7 +666,8 @@ ended(#s{r = R} = S) when is_record(R, r) ->
 ended(S) ->
     all_sent(S).
 
-all_sent(#s{why = {Why, Text}} = S) ->
+all_sent(#s{why = {Why, Text}} = S0) ->
+    S = loads_send(S0),
     {Begun, Ended} = case S#s.r of
                          undefined -> {0, 0};
                          R -> {R#r.begun, R#r.ended}
@@ -650,7 +688,7 @@ legacy_clear(P) ->
 pattern(legacy, MFA, Spec) ->
     erlang:trace_pattern(MFA, Spec, [local]);
 pattern(Session, MFA, Spec) ->
-    trace:function(Session, MFA, Spec, [local]).
+    in_session(Session, fun() -> trace:function(Session, MFA, Spec, [local]) end, 0).
 
 %% Of any process, flags or none.
 pattern_meta(legacy, MFA, Spec) ->
@@ -670,6 +708,7 @@ unarm(#s{session = legacy} = S) ->
     clear(S),
     unarmed(S);
 unarm(#s{probe = Probe} = S) ->
+    loads_end(S),
     clear(S),
     Session = session_create(?MODULE, tracer_of(Probe)),
     S#s{session = Session, delivered = trace:delivered(Session, all), armed = [], walk = cleared}.

@@ -9,12 +9,16 @@
 
 -define(WORK, "it_counted:work(50)").
 -define(ALL, ["-max-functions", "200000", "_"]).
+-define(TRACER_TICK, 500).     % ms: twice as long, and some more
 
 %% What both probes do the same, with either; by request there is one way.
 tests() ->
     [{Name ++ ", " ++ Probe, S, fun(T) -> Fun(T#{trace_probe => Probe}) end}
      || {Name, S, Fun} <- alike(), Probe <- ["relay", "native"]] ++
     [{"the same events by both probes", 60, fun same_events/1},
+     {"a trace ends in time, however late its tracer is", 60, fun in_time/1},
+     {"what is there where a trace is to be kept", 60, fun in_place/1},
+     {"quietly", 60, fun quietly/1},
      {"traces with the probe that serves", 60, fun serves/1},
      {"traces beside a kprofd with its own native probe", 120, fun beside/1},
      {"a trace where somebody else traces garbage collection", 60, fun collected_by_others/1},
@@ -26,6 +30,7 @@ tests() ->
      {"tokens after a trace by request", 60, fun tokens_after/1},
      {"arguments of calls", 60, fun arguments/1},
      {"arguments that are huge", 120, fun huge_arguments/1},
+     {"loaded code that takes too much to arm", 60, fun loaded_wide/1},
      {"arguments by request", 60, fun request_arguments/1},
      {"kprof trace by request killed", 120, fun killed_by_request/1},
      {"its tracer killed, by request", 60, fun tracer_killed_by_request/1}].
@@ -33,7 +38,14 @@ tests() ->
 alike() ->
     [{"traces as fprof does", 120, fun fprof/1},
      {"the example of fprof's manual", 120, fun manual/1},
+     {"only what is traced has calls, and nothing of kprof is there", 60, fun only_traced/1},
+     {"processes of one kind are one root", 60, fun roots/1},
      {"a trace that is kept", 60, fun kept/1},
+     {"a module that is loaded anew while it is traced", 60, fun loaded_anew/1},
+     {"a module that is deleted while it is traced, and loaded later", 60, fun comes_back/1},
+     {"a module that is loaded while somebody else watches", 60, fun loads_watched/1},
+     {"modules that come while all are traced", 60, fun come/1},
+     {"names with any characters", 60, fun cyrillic/1},
      {"traces for some time", 60, fun for_some_time/1},
      {"a trace until it is interrupted", 60, fun interrupted/1},
      {"a trace past its limits", 60, fun limits/1},
@@ -51,6 +63,48 @@ fprof(T) ->
     Ours = functions(it_counted, consult(T, analysis(T, Target, ["-apply", ?WORK | ?ALL]))),
     it:check(map_size(Theirs) > 10, "fprof finds functions: ~0p", [Theirs]),
     same(Theirs, Ours).
+
+%% Whoever calls it, and is not traced, has no call.
+only_traced(T) ->
+    Target = plain(T),
+    Work = "lists:map(fun(X) -> lists:reverse([X]) end, lists:seq(1, 10))",
+    {0, Out, _} = run(T, Target, ["-apply", Work, "lists:reverse/1", "lists:map"]),
+    Rows = [{lists:last(Words), list_to_integer(hd(Words))}
+            || [_ | _] = Words <- [string:lexemes(L, " ") || L <- tl(string:lexemes(Out, "\n"))], lists:last(Words) =/= "garbage_collect",
+               lists:all(fun(C) -> C >= $0 andalso C =< $9 end, hd(Words))],
+    it:equal("of kprof", nomatch, string:find(Out, "kprof_")),
+    [{_, Calls, _}] = it_kprof:counted(T, Target, "count", ["-apply", Work, "lists:reverse/1"]),
+    it:equal("calls of reverse", Calls, lists:sum([N || {"lists:reverse/1", N} <- Rows])),
+    it:equal("calls of what is not traced", [],
+             [R || {F, N} = R <- Rows, N > 0, F =/= "lists:reverse/1", F =/= "lists:map/2", F =/= "suspend"]).
+
+%% By default; each its own where that is asked for, with the same sums.
+roots(T) ->
+    Target = plain(T),
+    File = it:path(T, "crowd"),
+    {0, Tree, _} = run(T, Target, ["-apply", "it_counted:many(200)", "-o", File, "it_counted"]),
+    says(Tree, "^ +[0-9. ]+ +it_counted:spin/1 \\(200 processes\\)$"),
+    By = fun(Key) ->
+                 {0, Out, _} = kprof(T, ["analyse", "-form", "callgrind", "-by", Key, File]),
+                 {length(re:split(Out, "^ob=", [multiline])) - 1, costs(string:lexemes(Out, "\n"), none, #{})}
+         end,
+    {Few, Sums} = By("name"),
+    {Many, Parts} = By("process"),
+    it:check(Few < 5 andalso Many > 200, "roots: ~b and ~b", [Few, Many]),
+    it:equal("sums", Parts, Sums),
+    {0, Folded, _} = kprof(T, ["analyse", "-form", "folded", File]),
+    says(Folded, "^it_counted:spin/1 \\(200 processes\\);it_counted:spin/1;"),
+    {0, Scope, _} = kprof(T, ["analyse", "-form", "speedscope", File]),
+    says(Scope, "\"name\":\"it_counted:spin/1 \\(200 processes\\)\"").
+
+%% Nanoseconds of each function, and calls.
+costs(["fn=" ++ F, "0 " ++ Ns | More], _, Sums) ->
+    costs(More, F, maps:update_with(F, fun(N) -> N + list_to_integer(Ns) end, list_to_integer(Ns), Sums));
+costs(["calls=" ++ Calls, _ | More], F, Sums) ->
+    N = list_to_integer(hd(string:lexemes(Calls, " "))),
+    costs(More, F, maps:update_with({calls_by, F}, fun(M) -> M + N end, N, Sums));
+costs([_ | More], F, Sums) -> costs(More, F, Sums);
+costs([], _, Sums) -> Sums.
 
 %% The example of fprof's manual, and what that says of it: of 1024 numbers 768
 %% are written one by one. Its lines are ours, but for the figures.
@@ -131,8 +185,206 @@ kept(T) ->
      end || {Form, Text} <- [{"tree", "it_counted:fib/1"}, {"callgrind", "fn=it_counted:fib/1"},
                              {"folded", ";it_counted:fib/1"}, {"speedscope", "speedscope.app"},
                              {"events", "call it_counted:work/1 by "}]],
+    Times = fun(Args) ->
+                    {0, Events, ""} = kprof(T, ["analyse", "-form", "events", File | Args]),
+                    [list_to_integer(hd(string:lexemes(L, " "))) || L <- string:lexemes(Events, "\n")]
+            end,
+    [First | _] = Absolute = Times([]),
+    it:equal("times since the first event", [At - First || At <- Absolute], Times(["-relative"])),
     {1, "", Errors} = kprof(T, ["analyse", "/dev/null"]),
     says(Errors, "it is no trace that kprof has kept").
+
+%% FILE was emptied before it was known whether there would be a trace: of a name with
+%% a typo, or one that could not be traced, nothing was left of what it had been.
+in_place(T0) ->
+    T = T0#{trace_probe => "relay"},
+    Target = plain(T),
+    Notes = it:write(T, "notes.txt", "not to be lost\n"),
+    {1, "", Refused} = run(T, Target, ["-apply", ?WORK, "-o", Notes, "it_counted"]),
+    says(Refused, "'.*notes.txt' is there, and is no trace: give another name, or take it away"),
+    it:equal("what was no trace", {ok, <<"not to be lost\n">>}, file:read_file(Notes)),
+    File = it:path(T, "b.trace"),
+    {0, "", ""} = run(T, Target, ["-apply", ?WORK, "-o", File, "-quiet", "it_counted"]),
+    {ok, Kept} = file:read_file(File),
+    ok = file:change_mode(File, 8#600),
+    {1, "", _} = run(T, Target, ["-apply", ?WORK, "-o", File, "no_such_module"]),
+    it:equal("where it could not trace", {ok, Kept}, file:read_file(File)),
+    {0, "", ""} = run(T, Target, ["-apply", "it_counted:spin(5)", "-o", File, "-quiet", "it_counted"]),
+    {ok, New} = file:read_file(File),
+    it:check(New =/= Kept, "it was replaced", []),
+    {ok, Info} = file:read_file_info(File),
+    it:equal("its mode", 8#600, element(8, Info) band 8#777),
+    {1, "", Nowhere} = run(T, Target, ["-apply", ?WORK, "-o", "no/such/file", "it_counted"]),
+    says(Nowhere, "cannot write 'no/such/file': No such file"),
+    it:equal("what is beside them", [], filelib:wildcard(it:path(T, "*.part"))).
+
+%% Where a limit was reached -quiet ended with 1 and without a word.
+quietly(T0) ->
+    T = T0#{trace_probe => "relay"},
+    Target = plain(T),
+    File = it:path(T, "c.trace"),
+    {1, "", Errors} = run(T, Target, ["-apply", "it_counted:spin(500)", "-max-events", "1000", "-o", File, "-quiet",
+                                      "it_counted"]),
+    says(Errors, "^kprof: ended early: as many events as were allowed [(]see -max-events[)]$"),
+    {1, "", Raised} = run(T, Target, ["-apply", "it_counted:nope(1)", "-o", File, "-quiet", "it_counted"]),
+    says(Raised, "the call raised error:undef"),
+    {0, Shown, ""} = run(T, Target, ["-apply", ?WORK, "-quiet", "it_counted"]),
+    says(Shown, "it_counted:work/1"),
+    Other = it:path(T, "d.trace"),
+    P = background(T, Target, ["-o", Other, "-quiet", "it_counted"]),
+    it:until("it traces", fun() -> filelib:file_size(Other) > 0 end),
+    {0, "", ""} = it_kprof:interrupt(P),
+    Csv = it:path(T, "c.csv"),
+    {1, "", Grown} = it_kprof:run(T, Target, "time", ["-apply", "it_counted:nope(1)", "-o", Csv, "-quiet", "it_counted"]),
+    says(Grown, "the call raised error:undef"),
+    {1, _, Reason} = it_kprof:run(T, Target, "time", ["-apply", "it_counted:nope(1)", "-csv", "it_counted"]),
+    says(Reason, "the call raised error:undef"),
+    {0, Table, ""} = it_kprof:run(T, Target, "time", ["-apply", ?WORK, "-quiet", "it_counted"]),
+    says(Table, "it_counted:work/1").
+
+%% A load took the module's patterns with it, and the trace ended well without the
+%% calls that followed.
+loaded_anew(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    P = start(T, Target, ["-processes", "new", "-form", "events", "it_counted"]),
+    spawned(Target, it_counted, work, [1]),
+    [begin
+         it:do(Target, fun() ->
+                               code:purge(it_counted),
+                               {module, it_counted} = code:load_file(it_counted),
+                               ok
+                       end),
+         heard(Target),
+         spawned(Target, it_counted, work, [1])
+     end || _ <- [1, 2]],
+    {0, Out, Errors} = it_kprof:interrupt(P),
+    says(Errors, "1 modules were loaded again meanwhile and armed again: calls of a moment in between are missing"),
+    {match, Calls} = re:run(Out, " call it_counted:work/1 by ", [global]),
+    it:equal("calls", 3, length(Calls)),
+    it_audit:ends(Target, Mark).
+
+%% The tracer has heard of the load and armed what came: the code server, whose trace
+%% messages go out when it is scheduled out, waits; then the tracer does, and still
+%% does after a tick, since a load soon after another waits for that.
+heard(Target) ->
+    idle(Target, code_server),
+    idle(Target, kprof_tracer),
+    receive after ?TRACER_TICK -> ok end,
+    idle(Target, kprof_tracer).
+
+idle(Target, Name) ->
+    it:until(lists:concat([Name, " has nothing to do"]),
+             fun() ->
+                     it:do(Target, fun() ->
+                                           process_info(whereis(Name), [message_queue_len, status]) =:=
+                                               [{message_queue_len, 0}, {status, waiting}]
+                                   end)
+             end).
+
+%% By a process that is new: no other one is traced, who asks the tracer least of all.
+spawned(Target, M, F, Args) ->
+    it:do(Target, fun() ->
+                          {_, Ref} = spawn_monitor(M, F, Args),
+                          receive {'DOWN', Ref, _, _, _} -> ok end
+                  end).
+
+%% On OTP 25 and 26 nobody else is told of loads then: they show when it looks.
+loads_watched(T) ->
+    Target = plain(T),
+    it:do(Target, fun() ->
+                          Pid = spawn(fun() -> receive after infinity -> ok end end),
+                          1 = erlang:trace_pattern({erlang, finish_loading, 1}, [{'_', [], [{message, false}]}], [{meta, Pid}])
+                  end),
+    P = start(T, Target, ["-processes", "new", "-form", "events", "it_counted"]),
+    deleted(Target, it_counted),
+    {module, it_counted} = it:call(Target, code, load_file, [it_counted]),
+    it:do(Target, fun() -> receive after 2500 -> ok end end),
+    spawned(Target, it_counted, work, [1]),
+    {0, Out, Errors} = it_kprof:interrupt(P),
+    says(Errors, "1 modules were loaded again meanwhile and armed again"),
+    says(Out, " call it_counted:work/1 by ").
+
+%% In between there is nothing to arm, which the tracer sees when it looks. What the
+%% module had of -max-functions is there for it again.
+comes_back(T) ->
+    {Target, Mark} = it_audit:begins(T),
+    load(Target),
+    N = length(it:call(Target, it_counted, module_info, [functions])),
+    P = start(T, Target, ["-processes", "new", "-form", "events", "-max-functions", integer_to_list(N), "it_counted"]),
+    [begin
+         spawned(Target, it_counted, work, [1]),
+         deleted(Target, it_counted),
+         {module, it_counted} = it:call(Target, code, load_file, [it_counted]),
+         heard(Target)
+     end || _ <- [1, 2]],
+    spawned(Target, it_counted, work, [1]),
+    {0, Out, Errors} = it_kprof:interrupt(P),
+    says(Errors, "1 modules were loaded again meanwhile and armed again"),
+    {match, Calls} = re:run(Out, " call it_counted:work/1 by ", [global]),
+    it:equal("calls", 3, length(Calls)),
+    it_audit:ends(Target, Mark).
+
+%% As `recompile` does; for longer than the tracer takes between two looks.
+deleted(Target, Module) ->
+    it:do(Target, fun() ->
+                          code:purge(Module),
+                          code:delete(Module),
+                          code:purge(Module),
+                          receive after 2500 -> ok end
+                  end).
+
+%% To describe their arguments would take more than -max-memory, which bounds what is
+%% armed at the start as well.
+loaded_wide(T) ->
+    Target = plain(T),
+    Load = fun(N) ->
+                   {Module, Beam} = it_counted:wide(N),
+                   {module, Module} = it:call(Target, code, load_binary, [Module, "wide.beam", Beam])
+           end,
+    Load(2),
+    P = start(T, Target, ["-processes", "new", "-args", "-max-memory", "32", "-exclude", "it_wide:f1/1", "it_wide"]),
+    spawned(Target, it_wide, f2, [1]),
+    Load(600),
+    heard(Target),
+    spawned(Target, it_wide, f2, [1]),
+    {1, _, Errors} = it_kprof:interrupt(P),
+    says(Errors, "1 modules were loaded meanwhile and not armed .see -max-functions and -max-memory"),
+    it:check(re:run(Errors, "by more than") =:= nomatch, "the node has not grown past the limit").
+
+%% Of modules that come at once the sentry is told at once.
+come(T) ->
+    Target = plain(T),
+    Told = {application, set_env, 4},
+    it:do(Target, fun() -> 1 = erlang:trace_pattern(Told, true, [call_count]) end),
+    P = start(T, Target, ["-processes", "new", "-form", "events", "-max-functions", "200000", "-exclude", "application", "_"]),
+    {Module, Beam} = it_counted:cyrillic(),
+    Modules = [{Module, "store.beam", Beam} | [{M, "other.beam", B} || {M, B} <- it_counted:others(20)]],
+    Tells = fun() -> it:do(Target, fun() -> element(2, erlang:trace_info(Told, call_count)) end) end,
+    Before = Tells(),
+    ok = it:call(Target, code, atomic_load, [Modules]),
+    heard(Target),
+    it:check(Tells() - Before < 10, "the sentry is told of all at once"),
+    spawned(Target, Module, binary_to_atom(<<"облік"/utf8>>), [10]),
+    deleted(Target, Module),
+    {module, Module} = it:call(Target, code, load_binary, [Module, "store.beam", Beam]),
+    heard(Target),
+    spawned(Target, Module, binary_to_atom(<<"облік"/utf8>>), [10]),
+    {0, Out, Errors} = it_kprof:interrupt(P),
+    says(Errors, "modules were loaded meanwhile, and are traced from then on"),
+    says(Errors, "1 modules were loaded again meanwhile and armed again"),
+    {match, Calls} = re:run(Out, " call it_store:'?облік'?/1 by ", [unicode, global]),
+    it:equal("calls", 22, length(Calls)).
+
+%% The native probe wrote no name that has a character above Latin-1: calls of such
+%% functions were lost, in silence.
+cyrillic(T) ->
+    Target = plain(T),
+    {Module, Beam} = it_counted:cyrillic(),
+    {module, Module} = it:call(Target, code, load_binary, [Module, "store.beam", Beam]),
+    {0, Out, ""} = run(T, Target, ["-quiet", "-apply", "it_store:'облік'(10)", "-form", "events", "it_store"]),
+    {match, Calls} = re:run(Out, " call it_store:'?облік'?/1 by ", [unicode, global]),
+    it:equal("calls", 11, length(Calls)).
 
 %% A load runs meanwhile, and makes calls in the sample's processes.
 for_some_time(T) ->
@@ -196,6 +448,20 @@ longest(Server, Most) when Most < 2000000 ->
     end;
 longest(_, Most) ->
     Most.
+
+%% What ends it waits behind its events no more. The tracer stands still for 3 s, from
+%% 0.3 s on, of a trace of 1 s.
+in_time(T) ->
+    Target = plain(T),
+    Serve = it:do(Target, fun() -> spawn(fun Ask() -> it_counted:squares(3), receive after 2 -> Ask() end end) end),
+    P = background(T, Target, ["-for", "1s", "-probe", "relay", "-form", "events", "it_counted:squares/1"]),
+    ok = it:call(Target, it_counted, suspended, [kprof_tracer, Serve, 3000]),
+    {0, Out, _} = ends(P),
+    Times = [list_to_integer(hd(string:lexemes(L, " "))) || L <- string:lexemes(Out, "\n"), string:find(L, " call ") =/= nomatch],
+    Span = (lists:last(Times) - hd(Times)) / 1.0e9,
+    it:check(Span > 0.5 andalso Span < 2.5, "so many seconds from the first call to the last: ~.3f", [Span]),
+    it:do(Target, fun() -> exit(Serve, kill) end),
+    it_kprof:unarmed(Target).
 
 %% Calls, returns, processes that begin and end: of each process, in its order.
 same_events(T) ->
@@ -549,7 +815,7 @@ request_arguments(T) ->
 raises(T) ->
     Target = plain(T),
     {1, Out, Errors} = run(T, Target, ["-apply", "it_counted:raise()", "it_counted"]),
-    says(Errors, "the call raised error:badness"),
+    says(Errors, "the call raised error:\\{badness,#Ref<[0-9.]+>\\}"),
     says(Out, "it_counted:raise/0"),
     {1, _, Over} = run(T, Target, ["-apply", "it_counted:wait(it_traced_child)", "-for", "300ms", "it_counted"]),
     says(Over, "the call was stopped, without an end"),

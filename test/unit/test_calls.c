@@ -131,6 +131,42 @@ test_calls(void **state)
 	path_is(0, "abc", 1, 5);
 }
 
+/* Of all processes and callers. */
+static uint64_t
+calls_of(char fn)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < sum->nclocks; i++)
+		if (sum->clocks[i].fn == feed_fn(&feed, fn))
+			n += sum->clocks[i].calls;
+	return n;
+}
+
+/* u and v are not traced: that they call is seen, that they are called is not. */
+static void
+test_untraced_callers(void **state)
+{
+	(void)state;
+	CALL(0, 'a', '?');
+	CALL(10, 'b', 'a');
+	for (int i = 20; i < 60; i += 10) {
+		CALL(i, 'c', 'u');
+		CALL(i + 2, 'd', 'v');
+		BACK(i + 4, 'v');
+		BACK(i + 6, 'u');
+	}
+	BACK(70, 'a');
+	BACK(80, '?');
+	add_up(false);
+	assert_int_equal(calls_of('a'), 1);
+	assert_int_equal(calls_of('b'), 1);
+	assert_int_equal(calls_of('c'), 4);
+	assert_int_equal(calls_of('d'), 4);
+	assert_int_equal(calls_of('u'), 0);
+	assert_int_equal(calls_of('v'), 0);
+}
+
 /*
  * a() -> b().  b() -> c(), d().  c() -> ok.  d() -> e(), c().  e() -> f().
  * f() -> ok.  Everything at an end is a tail call.
@@ -588,6 +624,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_calls),
+		TEST(test_untraced_callers),
 		TEST(test_tail_calls),
 		TEST(test_recursion),
 		TEST(test_mutual_recursion),

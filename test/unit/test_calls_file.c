@@ -271,6 +271,35 @@ event_is(const struct kp_call_event *ev, enum kp_call_kind kind, char fn,
 	assert_int_equal(ev->other, other);
 }
 
+/* What -apply names is evaluated by a process of ours, which then waits to be asked
+   for the value: in a trace it has exited. */
+static void
+test_decode_applied(void **state)
+{
+	static const struct {
+		const char *mod, *fun, *word;
+		enum kp_call_kind kind;
+	} met[] = {
+		{ "kprof_tracer", "told", "out", KP_CALL_EXIT },
+		{ "kprof_tracer", "told", "in", KP_CALL_IN },
+		{ "kprof_tracer", "told", "return_to", KP_CALL_RETURN_TO },
+		{ "kprof_tracer", "applied", "out", KP_CALL_OUT },
+	};
+	struct kp_call_event ev;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(met) / sizeof(met[0]); i++) {
+		put_head(5, met[i].word);
+		kp_etf_tuple(&file, 3);
+		kp_etf_atom(&file, met[i].mod);
+		kp_etf_atom(&file, met[i].fun);
+		kp_etf_int(&file, 2);
+		kp_etf_int(&file, -77);
+		assert_int_equal(decode(&ev), KP_OK);
+		event_is(&ev, met[i].kind, '?', 0);
+	}
+}
+
 static void
 test_decode(void **state)
 {
@@ -458,6 +487,7 @@ main(void)
 		TEST(test_refused),
 		TEST(test_bad_records),
 		TEST(test_decode),
+		TEST(test_decode_applied),
 		TEST(test_decode_refused),
 		TEST(test_args),
 	};

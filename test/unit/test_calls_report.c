@@ -8,12 +8,12 @@
 #include <cmocka.h>
 
 #include "calls_feed.h"
-#include "profile/report/calls.h"
+#include "profile/report/calls_roots.h"
 
 static struct calls_feed feed;
 static struct kp_calls_sum *sum;
 static struct kp_calls_info info = { .target = "app@host" };
-static struct calls_slice slices[64];
+static struct calls_slice slices[1024];
 static size_t nslices;
 static struct kp_buf out;
 
@@ -302,6 +302,139 @@ test_nodes(void **state)
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* Forty of t:c/0, ten that are registered by two names, and main. */
+static void
+feed_crowd(void)
+{
+	for (uint32_t i = 2; i < 52; i++) {
+		feed_spawn(&feed, 0, 10000 + i, i, i < 42 ? 'c' : 'd');
+		feed_at(&feed, KP_CALL_IN, i, 10100 + i, i < 42 ? 'c' : 'd');
+		feed_call(&feed, i, 10100 + i, i < 42 ? 'c' : 'd', '?');
+		feed_call(&feed, i, 10110 + i, 'e', i < 42 ? 'c' : 'd');
+		feed_at(&feed, KP_CALL_RETURN_TO, i, 10120 + 2 * i,
+		    i < 42 ? 'c' : 'd');
+		feed_at(&feed, KP_CALL_EXIT, i, 10500 + 3 * i, '?');
+		if (i >= 42)
+			kp_call_proc_name(feed.names, i,
+			    feed_span(i % 2 == 0 ? "even" : "odd"));
+	}
+}
+
+struct total {
+	uint64_t calls;
+	kp_dur_ns own, acc;
+};
+
+/* Of a function in all trees, or in all rows; fn UINT32_MAX: of all. */
+static struct total
+in_paths(const struct kp_calls_sum *s, uint32_t fn)
+{
+	struct total t = { 0 };
+
+	for (uint32_t i = 0; i < s->npaths; i++) {
+		if (s->paths[i].fn != fn && fn != UINT32_MAX)
+			continue;
+		t.calls += s->paths[i].calls;
+		t.own += s->paths[i].own;
+	}
+	return t;
+}
+
+static struct total
+in_clocks(const struct kp_calls_sum *s, uint32_t fn)
+{
+	struct total t = { 0 };
+
+	for (uint32_t i = 0; i < s->nclocks; i++) {
+		if (s->clocks[i].fn != fn && fn != UINT32_MAX)
+			continue;
+		t.calls += s->clocks[i].calls;
+		t.own += s->clocks[i].own;
+		t.acc += s->clocks[i].acc;
+	}
+	return t;
+}
+
+static void
+assert_same(struct total a, struct total b)
+{
+	assert_int_equal(a.calls, b.calls);
+	assert_int_equal(a.own, b.own);
+	assert_int_equal(a.acc, b.acc);
+}
+
+/* What is one root has the sums of its parts, whatever the form. */
+static void
+test_roots(void **state)
+{
+	struct kp_calls_opts o = { .paths = true, .slice = on_slice };
+	struct calls_view v;
+	struct calls_roots r;
+	uint32_t fn;
+
+	(void)state;
+	feed_crowd();
+	kp_calls_sum_free(sum);
+	nslices = 0;
+	sum = feed_sum(&feed, &o);
+	assert_non_null(sum);
+	v = view();
+	assert_int_equal(calls_roots_make(&r, &v, slices, nslices), KP_OK);
+	assert_ptr_equal(v.sum, &r.sum);
+	assert_true(r.sum.npaths < sum->npaths);
+	for (const char *c = "abcdeS"; *c != '\0'; c++) {
+		fn = feed_fn(&feed, *c);
+		assert_same(in_paths(&r.sum, fn), in_paths(sum, fn));
+		assert_same(in_clocks(&r.sum, fn), in_clocks(sum, fn));
+	}
+	assert_same(in_paths(&r.sum, UINT32_MAX), in_paths(sum, UINT32_MAX));
+	calls_tree(&out, &v);
+	has("  t:c/0 (41 processes)\n");
+	has("  even (5 processes)\n");
+	has("  odd (5 processes)\n");
+	has("  main <0.100.0>\n");
+	calls_roots_free(&r);
+}
+
+/* So many rows, and as wide as the terminal. */
+static void
+test_tree_fits(void **state)
+{
+	struct calls_view v = view();
+	size_t lines = 0, len;
+
+	(void)state;
+	v.rows = 3;
+	v.width = 50;
+	calls_tree(&out, &v);
+	has("3 rows shown (-n)\n");
+	for (const char *s = kp_buf_cstr(&out); *s != '\0'; s += len + 1) {
+		len = strcspn(s, "\n");
+		assert_true(len <= 50);
+		lines++;
+	}
+	assert_int_equal(lines, 5);
+}
+
+/* Nothing is said of an option that is not there, or at its end. */
+static void
+test_queue_remark(void **state)
+{
+	struct calls_view v = view();
+	struct kp_calls_info ended = { .target = "app@host",
+		.end = KP_CALLS_QUEUE };
+
+	(void)state;
+	v.info = &ended;
+	calls_remarks(&out, &v);
+	has("than it could send (fewer functions or processes would do, or a "
+	    "greater -max-queue)\n");
+	kp_buf_reset(&out);
+	v.queue_most = true;
+	calls_remarks(&out, &v);
+	has("than it could send (fewer functions or processes would do)\n");
+}
+
 int
 main(void)
 {
@@ -316,6 +449,9 @@ main(void)
 		TEST(test_remarks),
 		TEST(test_args),
 		TEST(test_nodes),
+		TEST(test_roots),
+		TEST(test_tree_fits),
+		TEST(test_queue_remark),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,7 +183,7 @@ on_request(void *ctx, const struct kp_request *rq)
 {
 	const struct sim_label *l = &sim.labels[rq->label];
 	int *truth = calloc(rq->ncalls, sizeof(*truth));
-	bool sure = rq->outcome == KP_RETURNED || rq->outcome == KP_RAISED;
+	bool sure = kp_outcome_timed(rq->outcome);
 
 	(void)ctx;
 	assert_non_null(truth);

@@ -61,8 +61,8 @@ test_names(void **state)
 	    KP_EBUSY);
 	assert_int_equal(sqlite3_open(file, &db), SQLITE_OK);
 	is_there(db, "select function from call where calls = 1",
-	    "My.Repo.all\\x1b[2J/2");
-	is_there(db, "select caller from call where calls = 1", "l\\x1b:x/0");
+	    "My.Repo.\"all\\x{1b}[2J\"/2");
+	is_there(db, "select caller from call where calls = 1", "'l\\x{1b}':x/0");
 	is_there(db, "select name from process", "server\\x07");
 	is_there(db, "select target from trace", "a\\x1b@b");
 	sqlite3_close(db);

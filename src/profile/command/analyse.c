@@ -1,4 +1,4 @@
-/* analyse.c - kprof analyse FILE: a kept trace, shown as one likes. */
+/* analyse.c - kprof analyse FILE: shows a kept trace in any of its forms. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -36,7 +36,7 @@ show_file(const struct calls_args *a, const char *file, int fd)
 int
 cmd_analyse(const struct cmd *cmd, int argc, char **argv)
 {
-	struct calls_args a = { .form = 0 };
+	struct calls_args a = { .least = CALLS_LEAST };
 	const char *file = NULL;
 	const struct opt opts[] = { OPTS_CALLS(a) };
 	int st, fd;

@@ -1,21 +1,24 @@
 /*
- * calls_show.c - see the header.
+ * calls_show.c - reads a kept trace, adds it up, and writes the form that was
+ * asked for.
  *
- * What is to be said of a trace goes to stderr, so that a form which a program
- * reads has nothing else in it.
+ * Remarks about a trace go to stderr, so that the output for programs has
+ * nothing else in it.
  */
 #include <stdlib.h>
 
 #include "calls_show.h"
 #include "kprofd/calls_merge.h"
-#include "profile/report/calls.h"
+#include "base/vec.h"
+#include "profile/report/calls_roots.h"
 #include "profile/report/trace_db.h"
 
-#define LEAST 10u
-#define SLICES_MAX 8000000u	/* of the form that needs them: 256 MiB */
+#define SLICES_MAX (1u << 22)	/* of the form that needs them: 96 MiB */
 
 enum { FORM_TREE, FORM_ANALYSIS, FORM_CALLGRIND, FORM_FOLDED,
 	FORM_SPEEDSCOPE, FORM_EVENTS, FORM_REQUESTS };
+
+enum { BY_NAME, BY_PROCESS };
 
 bool
 calls_has_args(const struct calls_args *a)
@@ -33,6 +36,7 @@ struct showing {
 	struct calls_slice *slices;
 	size_t nslices, room;
 	bool cut;		/* slices were too many */
+	kp_target_ns first;	/* what times of events are since */
 	struct kp_buf out;
 };
 
@@ -41,18 +45,10 @@ on_slice(void *ctx, uint32_t proc, uint32_t path, kp_target_ns from,
     kp_target_ns to)
 {
 	struct showing *s = ctx;
-	size_t room = s->room > 0 ? s->room * 2 : 4096;
-	struct calls_slice *bigger;
 
-	if (s->nslices == s->room) {
-		bigger = room <= SLICES_MAX ?
-		    reallocarray(s->slices, room, sizeof(*bigger)) : NULL;
-		if (bigger == NULL) {
-			s->cut = true;
-			return;
-		}
-		s->slices = bigger;
-		s->room = room;
+	if (vec_room(&s->slices, &s->room, s->nslices, SLICES_MAX) != KP_OK) {
+		s->cut = true;
+		return;
 	}
 	s->slices[s->nslices++] = (struct calls_slice){ proc, path, from,
 		to };
@@ -70,6 +66,15 @@ on_way_slice(void *ctx, uint32_t proc, uint32_t path, kp_target_ns from,
 	    KP_WAY_OWN, from, to);
 }
 
+static void
+put_event(struct showing *s, struct kp_call_event ev)
+{
+	if (s->sum->events == 0 && s->a->relative)
+		s->first = ev.ts;
+	ev.ts -= s->first;
+	calls_dump(&s->out, s->names, &ev);
+}
+
 static enum kp_err
 read_all(struct showing *s)
 {
@@ -78,7 +83,7 @@ read_all(struct showing *s)
 
 	while ((e = kp_calls_merge_next(&s->m, &ev)) == KP_OK) {
 		if (s->a->form == FORM_EVENTS)
-			calls_dump(&s->out, s->names, &ev);
+			put_event(s, ev);
 		e = kp_calls_sum_add(s->sum, &ev);
 		if (e == KP_OK && s->way != NULL)
 			e = kp_critical_path_add(s->way, &ev);
@@ -119,8 +124,25 @@ put_form(struct showing *s, const struct calls_view *v)
 	}
 }
 
-static void
-say_remarks(const struct calls_view *v)
+/* Forms that have a root for each process, or for those of one kind. */
+static enum kp_err
+put_rooted(struct showing *s, struct calls_view *v)
+{
+	struct calls_roots roots = { 0 };
+	enum kp_err e = KP_OK;
+
+	if (s->a->by == BY_NAME && (s->a->form == FORM_TREE ||
+	    s->a->form == FORM_FOLDED || s->a->form == FORM_CALLGRIND ||
+	    s->a->form == FORM_SPEEDSCOPE))
+		e = calls_roots_make(&roots, v, s->slices, s->nslices);
+	if (e == KP_OK)
+		put_form(s, v);
+	calls_roots_free(&roots);
+	return e;
+}
+
+void
+calls_say_remarks(const struct calls_view *v)
 {
 	struct kp_buf b;
 
@@ -156,12 +178,12 @@ static int
 show_all(struct showing *s, const char *name)
 {
 	const struct calls_args *a = s->a;
-	size_t least = a->least > 0 ? a->least : LEAST;
 	struct calls_view v = { .names = s->names, .sum = s->sum, .way = s->way,
 		.info = &s->m.info, .no_callers = a->no_callers,
 		.totals = a->totals, .no_details = a->no_details,
 		.by_own = a->sort == 1, .cols = (unsigned)a->cols,
-		.least = (double)least / 10000 };
+		.least = (double)a->least / 10000, .rows = a->rows,
+		.width = screen_width(), .queue_most = a->queue_most };
 	enum kp_err e = read_all(s);
 
 	v.moved = s->m.moved;
@@ -173,12 +195,15 @@ show_all(struct showing *s, const char *name)
 	if (s->sum->events == 0)
 		say("there are no events: none of these functions was called "
 		    "in these processes");
-	say_remarks(&v);
+	calls_say_remarks(&v);
 	if (a->db != NULL)
 		return write_db(s);
 	if (s->way != NULL && s->way->nrequests == 0)
 		say("there are no requests in it: it was made without -entry");
-	put_form(s, &v);
+	if (put_rooted(s, &v) != KP_OK) {
+		say("out of memory");
+		return EXIT_FAILED;
+	}
 	if (s->cut)
 		say("the trace is too long for this form: its end is missing");
 	return show(&s->out);

@@ -3,7 +3,7 @@
  *
  * Events go into a file as they come (-o, or one without a name), which is then
  * shown as kprof analyse does.  The first ^C (or SIGTERM, SIGHUP) ends the
- * tracing, the second one the taking of what is under way.
+ * tracing, the second one ends the wait for events that are under way.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,8 +15,10 @@
 #include "calls_show.h"
 #include "functions.h"
 #include "kprofd/calls_file.h"
+#include "profile/report/calls.h"
 #include "target/probe_file.h"
 #include "profile/target/tracers.h"
+#include "trace_file.h"
 
 #define EVENTS 1000000
 #define QUEUE 200000
@@ -34,13 +36,12 @@ struct args {
 	int probe;
 	char library[4096 + 64];
 	size_t events, queue, requests, bytes;
-	bool quiet, args;
+	bool args;
 };
 
 /* Where the trace goes. */
 struct kept {
-	FILE *file;
-	const char *name;
+	struct trace_file to;
 	struct kp_buf b;
 	struct kp_calls_writer w;
 	struct kp_call_names *names;
@@ -54,7 +55,7 @@ kept_flush(struct kept *k)
 {
 	if (k->b.err != KP_OK)
 		return k->b.err;
-	if (k->b.len > 0 && fwrite(k->b.p, 1, k->b.len, k->file) != k->b.len)
+	if (k->b.len > 0 && fwrite(k->b.p, 1, k->b.len, k->to.f) != k->b.len)
 		return KP_EIO;
 	k->size += k->b.len;
 	kp_buf_reset(&k->b);
@@ -86,28 +87,18 @@ on_same(void *ctx, uint32_t request, uint32_t as)
 	kp_calls_write_same(&k->w, request, as);
 }
 
-static bool
-kept_open(struct kept *k, const struct args *a)
-{
-	k->name = a->keep != NULL ? a->keep : "the trace";
-	k->file = a->keep != NULL ? fopen(a->keep, "w+e") : tmpfile();
-	if (k->file == NULL)
-		say("cannot write '%s': %s", k->name, strerror(errno));
-	return k->file != NULL;
-}
-
 static int
 kept_show(struct kept *k, const struct calls_args *show)
 {
 	void *p = mmap(NULL, k->size, PROT_READ, MAP_PRIVATE,
-	    fileno(k->file), 0);
+	    fileno(k->to.f), 0);
 	int st;
 
 	if (p == MAP_FAILED) {
-		say("cannot read '%s': %s", k->name, strerror(errno));
+		say("cannot read '%s': %s", k->to.name, strerror(errno));
 		return EXIT_FAILED;
 	}
-	st = calls_show(show, p, k->size, k->name);
+	st = calls_show(show, p, k->size, k->to.name);
 	munmap(p, k->size);
 	return st;
 }
@@ -139,13 +130,32 @@ sum_up(const struct args *a, const struct tracers *ts,
 		if (info->end == KP_CALLS_DONE)
 			info->end = end->end;
 		info->lost += end->lost;
-		early |= end->end != KP_CALLS_DONE || end->text[0] != '\0';
+		early |= end->end != KP_CALLS_DONE || end->text[0] != '\0' ||
+		    end->missed > 0;
 	}
 	begun = tracers_begun(ts, &ended);
 	info->requests = (uint32_t)a->o.requests;
 	info->begun = begun < info->requests ? begun : info->requests;
 	info->ended = ended < info->begun ? ended : info->begun;
 	return early || ended < info->requests;
+}
+
+/* Code that was loaded while it was traced. */
+static void
+say_loads(const char *target, const struct tracer_end *end, bool by_request)
+{
+	if (end->again > 0)
+		say("'%s': %u modules were loaded again meanwhile and armed "
+		    "again: calls of a moment in between are missing", target,
+		    end->again);
+	if (end->came > 0)
+		say("'%s': %u modules were loaded meanwhile, and are traced "
+		    "from then on", target, end->came);
+	if (end->missed > 0)
+		say("'%s': %u modules were loaded meanwhile and not armed%s: "
+		    "their calls from then on are missing", target,
+		    end->missed, by_request ? " (by request none is)" :
+		    " (see -max-functions and -max-memory)");
 }
 
 static void
@@ -155,11 +165,22 @@ say_ends(const struct args *a, const struct tracers *ts)
 
 	for (uint32_t i = 0; i < a->targets.n; i++) {
 		text = tracers_ended(ts, i)->text;
+		say_loads(a->targets.v[i], tracers_ended(ts, i),
+		    a->o.requests > 0);
 		if (text[0] == '\'' || (text[0] != '\0' && a->targets.n == 1))
 			say("%s", text);
 		else if (text[0] != '\0')
 			say("'%s': %s", a->targets.v[i], text);
 	}
+}
+
+/* Of what is kept and not shown. */
+static void
+say_remarks(const struct kept *k, const struct kp_calls_info *info)
+{
+	struct calls_view v = { .names = k->names, .info = info };
+
+	calls_say_remarks(&v);
 }
 
 /* The figures are there; where what was asked for is not, it is said. */
@@ -172,13 +193,16 @@ finish(struct kept *k, const struct args *a, struct kp_calls_info *info,
 
 	kept_nodes(k, a, true);
 	kp_calls_write_end(&k->w, k->names, info);
-	if (kept_flush(k) != KP_OK || fflush(k->file) != 0) {
-		say("cannot write '%s': %s", k->name, strerror(errno));
+	if (kept_flush(k) != KP_OK || fflush(k->to.f) != 0) {
+		say("cannot write '%s': %s", k->to.name, strerror(errno));
 		return EXIT_FAILED;
 	}
 	say_ends(a, ts);
-	if (!a->quiet)
+	if (!a->f.quiet || a->keep == NULL || a->show.db != NULL)
 		st = kept_show(k, &a->show);
+	else if (early || info->lost > 0)
+		say_remarks(k, info);
+	functions_say_value(&a->f, tracers_hello(ts, 0));
 	return st == EXIT_DONE && early ? EXIT_FAILED : st;
 }
 
@@ -190,15 +214,17 @@ say_begin(void *ctx)
 	const struct args *a = k->a;
 	char where[512], more[64] = "";
 
-	if (k->deadline != INT64_MAX || a->o.g.apply[0] != '\0')
+	if (a->f.limit > 0 || a->o.g.apply[0] != '\0' || a->f.quiet)
 		return;
 	if (a->targets.n > 1)
 		snprintf(more, sizeof(more), " and %zu more nodes",
 		    a->targets.n - 1);
 	snprintf(where, sizeof(where), "'%s'%s", a->targets.v[0], more);
 	if (a->o.requests > 0)
-		say("tracing %zu requests in %s; Ctrl-C ends it and shows "
-		    "what there is", a->requests, where);
+		say("tracing %zu requests in %s, which %s begins, for "
+		    REQUESTS_LIMIT_TEXT " at most (see -for); Ctrl-C ends it "
+		    "and shows what there is", a->requests, where,
+		    a->entry_text);
 	else
 		say("tracing in %s; Ctrl-C ends it and shows the figures",
 		    where);
@@ -248,8 +274,6 @@ trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 	int st;
 
 	k->a = a;
-	k->deadline = a->f.limit > 0 && a->o.g.apply[0] == '\0' ?
-	    kp_mono_now() + a->f.limit : INT64_MAX;
 	snprintf(info.target, sizeof(info.target), "%s", a->targets.v[0]);
 	if (offset > -KP_CALLS_TIME_MAX * 2 + 1 &&
 	    offset < KP_CALLS_TIME_MAX * 2 - 1)
@@ -258,14 +282,23 @@ trace_with(struct tracers *ts, struct kept *k, const struct args *a)
 	kept_nodes(k, a, false);
 	e = tracers_go(ts, why, sizeof(why));
 	if (e != KP_OK) {
-		say("%s", why);
+		if (e == KP_END)
+			interrupted(a->targets.v[0], "traced");
+		else
+			say("%s", why);
+		tracers_stop(ts);
+		return EXIT_FAILED;
+	}
+	k->deadline = a->o.g.span > 0 ? kp_mono_now() + a->o.g.span :
+	    INT64_MAX;
+	if (kept_flush(k) != KP_OK || !trace_file_keep(&k->to)) {
 		tracers_stop(ts);
 		return EXIT_FAILED;
 	}
 	say_otherwise(ts, a);
 	e = take_all(ts, k);
 	if (e != KP_OK) {
-		say("cannot write '%s': %s", k->name, e == KP_EIO ?
+		say("cannot write '%s': %s", k->to.name, e == KP_EIO ?
 		    strerror(errno) : kp_err_str(e));
 		tracers_stop(ts);
 		return EXIT_FAILED;
@@ -287,16 +320,17 @@ trace(const struct args *a)
 	enum kp_err e;
 
 	kp_buf_init(&k.b, 16 * CHUNK);
-	if (k.names != NULL && kept_open(&k, a)) {
+	if (k.names != NULL && trace_file_open(&k.to, a->keep)) {
 		e = tracers_start(&ts, &a->o, a->targets.v,
 		    (uint32_t)a->targets.n, k.names, why, sizeof(why));
 		if (e == KP_OK)
 			st = trace_with(ts, &k, a);
+		else if (e == KP_END)
+			interrupted(a->targets.v[0], "traced");
 		else
-			say("%s", e == KP_END ? "interrupted" : why);
+			say("%s", why);
 	}
-	if (k.file != NULL)
-		fclose(k.file);
+	trace_file_close(&k.to);
 	kp_buf_free(&k.b);
 	kp_call_names_free(k.names);
 	return st;
@@ -366,15 +400,21 @@ check_args(const struct cmd *cmd, struct args *a)
 	a->o.requests = a->requests;
 	a->o.max_events = a->events;
 	a->o.max_queue = a->queue;
+	a->show.queue_most = a->queue == OPT_COUNT_MAX;
 	a->o.probe = (enum tracer_probe)a->probe;
 	if (a->o.probe_library == NULL)
 		a->o.probe_library = probe_file(a->library, sizeof(a->library),
 		    "kprof_calls_probe.so");
 	if (a->o.probe_library[0] != '/')
 		return opts_wrong(cmd, "-probe-library needs the whole path");
-	if (a->quiet && a->keep == NULL)
-		return opts_wrong(cmd, "-quiet goes with -o FILE");
-	return functions_check(cmd, &a->f, &a->o.g);
+	if (a->f.list && (a->targets.n > 1 || a->o.nentries > 0))
+		return opts_wrong(cmd, "-list goes with one -target and "
+		    "without -entry");
+	st = functions_check(cmd, &a->f, &a->o.g);
+	if (a->o.g.span == 0 && a->o.requests > 0 &&
+	    a->o.g.apply[0] == '\0')
+		a->o.g.span = REQUESTS_LIMIT;
+	return st;
 }
 
 int
@@ -382,38 +422,37 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 {
 	struct args a = { .o = { .g = { .processes = "", .apply = "",
 		.talk = { .wake = -1 } } }, .f = { FUNCTIONS_LIMITS },
-		.events = EVENTS, .queue = QUEUE, .probe = TRACER_AUTO };
+		.show = { .least = CALLS_LEAST }, .events = EVENTS,
+		.queue = QUEUE, .probe = TRACER_AUTO };
 	const struct opt opts[] = {
 		{ "target", "NODE", "the node to trace in (needed); several "
-		    "for requests that cross them", OPT_LIST, &a.targets,
+		    "for requests that cross them", opt_list, &a.targets,
 		    NULL },
-		{ "for", "TIME", "trace so long (2s); with -apply: stop the "
-		    "call then (60s)", OPT_TEXT, &a.f.duration, NULL },
-		{ "apply", "CALL", "trace what this call does: "
-		    "'lists:seq(1, 10)'", OPT_TEXT, &a.o.g.apply, NULL },
+		{ "for", "TIME", "trace so long, such as 2s (default: until "
+		    "Ctrl-C); with -apply: stop the call then (default 60s)", opt_text, &a.f.duration, NULL },
+		{ "apply", "EXPR", "trace what this does there, and "
+		    "show its value: 'lists:seq(1, 10)'", opt_text, &a.o.g.apply, NULL },
 		{ "entry", "FUNCTION", "trace only what works for requests: "
-		    "this begins one", OPT_TEXT, &a.entry_text, NULL },
+		    "this begins one", opt_text, &a.entry_text, NULL },
 		{ "requests", "N", "with -entry: end after so many (default "
-		    "1)", OPT_COUNT, &a.requests, NULL },
+		    "1)", opt_count, &a.requests, NULL },
 		{ "args", NULL, "with the arguments of calls, as far as "
-		    "they are small", OPT_FLAG, &a.args, NULL },
+		    "they are small", opt_flag, &a.args, NULL },
 		{ "args-bytes", "N", "with -args: so much text of a call's "
-		    "(default 200, at most 4096)", OPT_COUNT, &a.bytes, NULL },
+		    "(default 200, at most 4096)", opt_count, &a.bytes, NULL },
 		{ "o", "FILE", "keep the trace there (kprof analyse)",
-		    OPT_TEXT, &a.keep, NULL },
-		{ "quiet", NULL, "with -o: show nothing", OPT_FLAG, &a.quiet,
-		    NULL },
+		    opt_text, &a.keep, NULL },
 		OPTS_CALLS(a.show),
 		{ "max-events", "N", "end after so many (default 1000000)",
-		    OPT_COUNT, &a.events, NULL },
+		    opt_count, &a.events, NULL },
 		{ "max-queue", "N", "end when so many wait in the node to be "
-		    "sent (default 200000)", OPT_COUNT, &a.queue, NULL },
+		    "sent (default 200000)", opt_count, &a.queue, NULL },
 		{ "probe", "KIND", "how events leave the node: relay, native "
 		    "(code of ours in its VM), or auto (default): native where "
-		    "it can be", OPT_CHOICE, &a.probe, TRACER_PROBES },
+		    "it can be", opt_choice, &a.probe, TRACER_PROBES },
 		{ "probe-library", "FILE", "where the node finds the native "
 		    "probe's library (kprof_calls_probe.so beside kprof or in "
-		    "../lib/kprofd)", OPT_TEXT, &a.o.probe_library, NULL },
+		    "../lib/kprofd)", opt_text, &a.o.probe_library, NULL },
 		OPTS_FUNCTIONS(a.f, a.o.g),
 	};
 	int st;
@@ -425,7 +464,8 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 	if (st == OPTS_GO_ON)
 		a.o.g.talk.wake = signals_catch();
 	if (st == OPTS_GO_ON)
-		st = a.o.g.talk.wake >= 0 ? trace(&a) : EXIT_FAILED;
+		st = a.o.g.talk.wake < 0 ? EXIT_FAILED : a.f.list ?
+		    functions_list(&a.o.g) : trace(&a);
 	kp_mfa_pat_free(&a.entry);
 	functions_free(&a.o.g);
 	return st;

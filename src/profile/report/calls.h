@@ -11,6 +11,8 @@
 
 #define CALLS_COLS 80		/* of fprof's form, where nothing is said */
 
+struct calls_roots;
+
 /* What is shown, and how; all borrowed. */
 struct calls_view {
 	const struct kp_call_names *names;
@@ -19,13 +21,17 @@ struct calls_view {
 	/* Of several nodes: events that were put in order, by so much. */
 	uint64_t moved;
 	kp_dur_ns moved_most;
+	bool queue_most;	/* no longer queue could be allowed */
 	/* of fprof's form: */
 	bool no_callers, totals, no_details;
 	bool by_own;		/* in order of own time, not accumulated */
 	unsigned cols;
 	const struct kp_critical_path *way;	/* of requests; else NULL */
+	const struct calls_roots *roots;	/* NULL: each process is one */
 	/* of trees: */
 	double least;		/* a part of all the time, 0 to 1 */
+	size_t rows;		/* at most; 0: all */
+	unsigned width;		/* columns of the terminal; 0: no limit */
 };
 
 /* fprof's analysis: terms that file:consult/1 reads; times in ms. */

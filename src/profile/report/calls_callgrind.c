@@ -57,9 +57,8 @@ put_fn(struct kp_buf *b, const struct calls_view *v,
 	for (uint32_t i = 0; i < f->ncalled; i++) {
 		c = &f->called[i];
 		put_name(b, v, "cfi", "cfn", c->fn);
-		/* A frame that was found on the stack was called before. */
 		kp_buf_printf(b, "calls=%" PRIu64 " 0\n0 %" PRId64 "\n",
-		    c->calls > 0 ? c->calls : 1, c->acc);
+		    c->calls, c->acc);
 	}
 	kp_buf_str(b, "\n");
 }
@@ -75,7 +74,7 @@ put_process(struct kp_buf *b, const struct calls_view *v,
 		return;
 	}
 	kp_buf_str(b, "ob=");
-	calls_put_proc(b, v->names, rows[0].proc);
+	calls_put_root(b, v, rows[0].proc);
 	kp_buf_str(b, "\n");
 	for (uint32_t i = 0; i < g.nfns; i++)
 		put_fn(b, v, &g.fns[i]);
@@ -92,6 +91,10 @@ calls_callgrind(struct kp_buf *b, const struct calls_view *v)
 		b->err = KP_ENOMEM;
 		return;
 	}
+	/* A frame found on a process's stack was called before the trace. */
+	for (uint32_t i = 0; i < v->sum->nclocks; i++)
+		if (rows[i].calls == 0)
+			rows[i].calls = 1;
 	kp_buf_str(b, "# callgrind format\nversion: 1\ncreator: kprof\ncmd: ");
 	calls_put_targets(b, v);
 	kp_buf_printf(b, "\npositions: line\nevent: ns : time in ns\n"

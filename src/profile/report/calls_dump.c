@@ -58,8 +58,7 @@ static const char *const ends[KP_CALLS_ENDS] = {
 	[KP_CALLS_EVENTS] = "ended early: as many events as were "
 	    "allowed (see -max-events)",
 	[KP_CALLS_QUEUE] = "ended early: the node made more events "
-	    "than it could send (fewer functions or processes, or see "
-	    "-max-queue)",
+	    "than it could send",
 	[KP_CALLS_MEMORY] = "ended early: the node had grown too much "
 	    "(see -max-memory)",
 	[KP_CALLS_GONE] = "ended early: the connection to the node, "
@@ -67,6 +66,15 @@ static const char *const ends[KP_CALLS_ENDS] = {
 	[KP_CALLS_SILENT] = "ended early: kprof did not fetch the "
 	    "events in time",
 };
+
+static void
+put_end(struct kp_buf *b, const struct calls_view *v, enum kp_calls_end end)
+{
+	kp_buf_str(b, ends[end]);
+	if (end == KP_CALLS_QUEUE)
+		kp_buf_printf(b, " (fewer functions or processes would do%s)",
+		    v->queue_most ? "" : ", or a greater -max-queue");
+}
 
 /* Which of them ended first, and how well their clocks are known. */
 static void
@@ -81,8 +89,9 @@ put_nodes(struct kp_buf *b, const struct calls_view *v)
 			continue;
 		kp_buf_str(b, "'");
 		text_put(b, nd->name);
-		kp_buf_printf(b, "' %s; tracing ended in the others with "
-		    "it\n", ends[nd->end]);
+		kp_buf_str(b, "' ");
+		put_end(b, v, nd->end);
+		kp_buf_str(b, "; tracing ended in the others with it\n");
 	}
 	for (uint32_t i = 1; i < kp_call_nodes(v->names); i++) {
 		nd = kp_call_node(v->names, i);
@@ -109,8 +118,10 @@ calls_remarks(struct kp_buf *b, const struct calls_view *v)
 	bool several = v->names != NULL && kp_calls_several(v->names);
 
 	if (ends[v->info->end] != NULL && (!several ||
-	    v->info->end == KP_CALLS_CUT))
-		kp_buf_printf(b, "%s\n", ends[v->info->end]);
+	    v->info->end == KP_CALLS_CUT)) {
+		put_end(b, v, v->info->end);
+		kp_buf_str(b, "\n");
+	}
 	if (several)
 		put_nodes(b, v);
 	if (v->info->ended < v->info->requests)
@@ -118,6 +129,8 @@ calls_remarks(struct kp_buf *b, const struct calls_view *v)
 		    PRIu32 " had begun, and %" PRIu32 " ended\n",
 		    v->info->requests, v->info->begun, v->info->ended);
 	put_remark(b, v->info->lost, "events were lost");
+	if (s == NULL)
+		return;
 	put_remark(b, s->odd, "events did not fit to those before");
 	put_remark(b, s->overflow, "entries were too many to be kept");
 }

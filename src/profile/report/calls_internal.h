@@ -13,6 +13,9 @@ void calls_put_fn(struct kp_buf *b, const struct kp_call_names *t,
 /* <0.81.0>, or "server <0.81.0>" */
 void calls_put_proc(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t proc);
+/* The same, or of many as one: "server (3 processes)", "m:f/1 (17 934 ...)" */
+void calls_put_root(struct kp_buf *b, const struct calls_view *v,
+    uint32_t proc);
 /* "app@host", or "app@host, db@host" */
 void calls_put_targets(struct kp_buf *b, const struct calls_view *v);
 /* {lists,seq,2}, suspend: as terms */

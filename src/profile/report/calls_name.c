@@ -2,30 +2,21 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "base/utf8.h"
 #include "calls_internal.h"
+#include "calls_roots.h"
 #include "kprofd/fn_name.h"
-#include "kprofd/etf.h"
+#include "kprofd/term.h"
 #include "text/text.h"
-
-#define NAME_BYTES_MAX 4096u
-#define ATOM_BYTES_MAX 255u	/* of the external format that is used here */
-#define TERM_TEXT_MAX 4096u
 
 void
 calls_put_fn(struct kp_buf *b, const struct kp_call_names *t, uint32_t fn)
 {
 	const struct kp_call_fn *f = kp_call_fn(t, fn);
-	struct kp_buf text;
 
-	if (f->mod[0] == '\0') {
+	if (f->mod[0] == '\0')
 		kp_buf_str(b, f->fun);
-		return;
-	}
-	kp_buf_init(&text, NAME_BYTES_MAX);
-	fn_name_put(&text, f->mod, f->fun, f->arity);
-	text_put(b, kp_buf_cstr(&text));
-	kp_buf_free(&text);
+	else
+		fn_name_put(b, f->mod, f->fun, f->arity);
 }
 
 /* Where there are several. */
@@ -76,6 +67,26 @@ calls_put_proc(struct kp_buf *b, const struct kp_call_names *t, uint32_t proc)
 }
 
 void
+calls_put_root(struct kp_buf *b, const struct calls_view *v, uint32_t proc)
+{
+	const struct kp_call_proc *p = kp_call_proc(v->names, proc);
+	const struct calls_root *root = v->roots != NULL ?
+	    &v->roots->v[proc] : NULL;
+	char n[TEXT_MAX];
+
+	if (root == NULL || root->n <= 1) {
+		calls_put_proc(b, v->names, proc);
+		return;
+	}
+	put_node(b, v->names, p);
+	if (p->name != NULL)
+		text_put(b, p->name);
+	else
+		calls_put_fn(b, v->names, root->fn);
+	kp_buf_printf(b, " (%s processes)", text_count(n, root->n));
+}
+
+void
 calls_put_targets(struct kp_buf *b, const struct calls_view *v)
 {
 	text_put(b, v->info->target);
@@ -87,35 +98,19 @@ calls_put_targets(struct kp_buf *b, const struct calls_view *v)
 	}
 }
 
-static void
-put_atom(struct kp_buf *term, const char *name)
-{
-	size_t n = strlen(name);
-
-	kp_etf_atom_n(term, name, n <= ATOM_BYTES_MAX ? n :
-	    utf8_fit(name, n, ATOM_BYTES_MAX));
-}
-
 void
 calls_put_fn_term(struct kp_buf *b, const struct kp_call_names *t,
     uint32_t fn)
 {
 	const struct kp_call_fn *f = kp_call_fn(t, fn);
-	struct kp_buf term;
-	struct kp_term r;
 
 	if (f->mod[0] == '\0') {
 		kp_buf_str(b, f->fun);
 		return;
 	}
-	kp_buf_init(&term, NAME_BYTES_MAX);
-	kp_etf_tuple(&term, 3);
-	put_atom(&term, f->mod);
-	put_atom(&term, f->fun);
-	kp_etf_int(&term, f->arity);
-	if (term.err != KP_OK && b->err == KP_OK)
-		b->err = term.err;
-	kp_term_begin_raw(&r, term.p, term.len);
-	kp_term_print(&r, b, TERM_TEXT_MAX);
-	kp_buf_free(&term);
+	kp_buf_str(b, "{");
+	kp_atom_print(b, f->mod);
+	kp_buf_str(b, ",");
+	kp_atom_print(b, f->fun);
+	kp_buf_printf(b, ",%" PRIu32 "}", f->arity);
 }

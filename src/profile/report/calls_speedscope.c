@@ -7,10 +7,13 @@
 #include <stdlib.h>
 
 #include "calls_internal.h"
+#include "calls_roots.h"
 #include "text/json.h"
+#include "kprofd/term.h"
+#include "base/sat.h"
 
 #define SCHEMA "https://www.speedscope.app/file-format-schema.json"
-#define NAME_BYTES_MAX 8192u
+#define NAME_BYTES_MAX (3 * KP_ATOM_TEXT_MAX)
 #define TARGETS_BYTES_MAX (KP_CALLS_NODES_MAX * 2048u)
 
 static void
@@ -69,17 +72,23 @@ static void
 put_profile(struct json *j, const struct calls_view *v,
     const struct calls_slice *l, size_t n)
 {
-	kp_target_ns first = v->sum->first;
+	kp_target_ns first = l[0].from - v->sum->first, last;
 	struct kp_buf name;
 
 	kp_buf_init(&name, NAME_BYTES_MAX);
-	calls_put_proc(&name, v->names, l[0].proc);
+	calls_put_root(&name, v, l[0].proc);
 	json_object(j, NULL);
 	json_string(j, "type", "sampled");
 	json_string(j, "name", kp_buf_cstr(&name));
 	json_string(j, "unit", "nanoseconds");
-	json_int(j, "startValue", l[0].from - first);
-	json_int(j, "endValue", l[n - 1].to - first);
+	last = l[n - 1].to - v->sum->first;
+	if (v->roots != NULL && v->roots->v[l[0].proc].n > 1) {
+		first = last = 0;
+		for (size_t i = 0; i < n; i++)
+			last = sat_add(last, l[i].to - l[i].from);
+	}
+	json_int(j, "startValue", first);
+	json_int(j, "endValue", last);
 	json_array(j, "samples");
 	for (size_t i = 0; i < n && j->b->err == KP_OK; i++)
 		put_stack(j, v, l[i].path);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "calls_internal.h"
+#include "calls_roots.h"
 #include "base/sat.h"
 #include "text/text.h"
 
@@ -24,6 +25,7 @@ struct tree {
 	uint32_t *order;	/* room to sort the children of one node in */
 	kp_dur_ns total;	/* of all processes */
 	uint64_t hidden;	/* nodes with too small a part */
+	size_t rows;		/* put so far */
 };
 
 static bool
@@ -90,9 +92,28 @@ sort_children(struct tree *t, uint32_t node)
 	*link = KP_PATH_NONE;
 }
 
+/* Of a row that begins there, as much as the terminal has columns for. */
+static void
+end_row(struct tree *t, size_t from)
+{
+	const char *row = kp_buf_cstr(t->b);
+
+	t->rows++;
+	if (t->v->width > 0 && t->b->err == KP_OK)
+		t->b->len = from + text_fit(row + from, t->v->width);
+	kp_buf_str(t->b, "\n");
+}
+
+static bool
+is_full(const struct tree *t)
+{
+	return t->v->rows > 0 && t->rows >= t->v->rows;
+}
+
 static void
 put_node(struct tree *t, uint32_t i)
 {
+	size_t from = t->b->len;
 	const struct kp_calls_path *p = &t->v->sum->paths[i];
 	char calls[TEXT_MAX], all[TEXT_MAX], own[TEXT_MAX];
 
@@ -102,7 +123,7 @@ put_node(struct tree *t, uint32_t i)
 	calls_put_fn(t->b, t->v->names, p->fn);
 	if (!p->args_vary)
 		calls_put_args(t->b, p->args);
-	kp_buf_str(t->b, "\n");
+	end_row(t, from);
 }
 
 /* The next in depth-first order, below root. */
@@ -122,7 +143,7 @@ put_below(struct tree *t, uint32_t root)
 
 	sort_children(t, root);
 	i = t->nodes[root].child;
-	while (i != KP_PATH_NONE && t->b->err == KP_OK) {
+	while (i != KP_PATH_NONE && !is_full(t) && t->b->err == KP_OK) {
 		if ((double)t->nodes[i].all < least) {
 			t->hidden++;
 			i = node_after(t, root, i);
@@ -135,11 +156,19 @@ put_below(struct tree *t, uint32_t root)
 	}
 }
 
+/* Not of one spawner, then. */
+static bool
+is_many(const struct calls_view *v, uint32_t proc)
+{
+	return v->roots != NULL && v->roots->v[proc].n > 1;
+}
+
 static void
 put_process(struct tree *t, uint32_t root)
 {
 	const struct kp_calls_sum *s = t->v->sum;
 	const struct kp_calls_proc *p = &s->procs[s->paths[root].proc];
+	size_t from = t->b->len;
 	char all[TEXT_MAX];
 
 	if ((double)t->nodes[root].all < t->v->least * (double)t->total) {
@@ -148,12 +177,12 @@ put_process(struct tree *t, uint32_t root)
 	}
 	kp_buf_printf(t->b, "%10s  %12s  %12s  ", "",
 	    text_ms(all, t->nodes[root].all), "");
-	calls_put_proc(t->b, t->v->names, s->paths[root].proc);
-	if (p->spawned) {
+	calls_put_root(t->b, t->v, s->paths[root].proc);
+	if (p->spawned && !is_many(t->v, s->paths[root].proc)) {
 		kp_buf_str(t->b, ", spawned by ");
 		calls_put_proc(t->b, t->v->names, p->parent);
 	}
-	kp_buf_str(t->b, "\n");
+	end_row(t, from);
 	put_below(t, root);
 }
 
@@ -172,7 +201,7 @@ put_processes(struct tree *t)
 		    t->nodes[i].child != KP_PATH_NONE)
 			roots[n++] = i;
 	qsort_r(roots, n, sizeof(*roots), node_order, t->nodes);
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n && !is_full(t); i++)
 		put_process(t, roots[i]);
 	free(roots);
 }
@@ -187,7 +216,10 @@ calls_tree(struct kp_buf *b, const struct calls_view *v)
 		kp_buf_printf(b, "%10s  %12s  %12s\n", "calls", "total ms",
 		    "own ms");
 		put_processes(&t);
-		if (t.hidden > 0)
+		if (is_full(&t))
+			kp_buf_printf(b, "%s rows shown (-n)\n",
+			    text_count(n, t.rows));
+		else if (t.hidden > 0)
 			kp_buf_printf(b, "%s more with less than %.2g %% of "
 			    "the time (-least)\n", text_count(n, t.hidden),
 			    100 * v->least);
@@ -205,7 +237,7 @@ put_frame(struct kp_buf *b, const struct calls_view *v, uint32_t path)
 	size_t from = b->len;
 
 	if (p->parent == KP_PATH_NONE)
-		calls_put_proc(b, v->names, p->proc);
+		calls_put_root(b, v, p->proc);
 	else
 		calls_put_fn(b, v->names, p->fn);
 	for (; b->err == KP_OK && from < b->len; from++)

@@ -151,6 +151,22 @@ read_lost(struct kp_term *r, struct tracer_end *end)
 		end->lost += (uint64_t)n;
 }
 
+static uint32_t
+read_count(struct kp_term *r, uint32_t most)
+{
+	int64_t n = kp_term_int(r);
+
+	return n < 0 || r->err != KP_OK ? 0 : n > most ? most : (uint32_t)n;
+}
+
+static void
+read_loads(struct kp_term *r, struct tracer_end *end)
+{
+	end->again = read_count(r, UINT32_MAX);
+	end->came = read_count(r, UINT32_MAX);
+	end->missed = read_count(r, UINT32_MAX);
+}
+
 /* One of {label, N, Label}, {begins, N} and {ends, N}. */
 static void
 read_news_of(struct tracer *t, struct kp_term *r)
@@ -219,14 +235,6 @@ static const struct {
 	{ "memory", KP_CALLS_MEMORY, "" },
 };
 
-static uint32_t
-read_requests(struct kp_term *r, uint32_t most)
-{
-	int64_t n = kp_term_int(r);
-
-	return n < 0 || r->err != KP_OK ? 0 : n > most ? most : (uint32_t)n;
-}
-
 static void
 read_end(struct tracer *t, struct kp_term *r, struct tracer_end *end)
 {
@@ -246,8 +254,8 @@ read_end(struct tracer *t, struct kp_term *r, struct tracer_end *end)
 		    text);
 	}
 	read_names(t, r);
-	end->begun = read_requests(r, KP_CALLS_REQUESTS_MAX - 1);
-	end->ended = read_requests(r, end->begun);
+	end->begun = read_count(r, KP_CALLS_REQUESTS_MAX - 1);
+	end->ended = read_count(r, end->begun);
 }
 
 static void
@@ -273,6 +281,10 @@ read_message(struct tracer *t, struct kp_term *r, tracer_sink *sink,
 		return read_events(t, r, sink, ctx, end);
 	if (kp_span_is(tag, "kprof_calls_lost")) {
 		read_lost(r, end);
+		return KP_OK;
+	}
+	if (kp_span_is(tag, "kprof_calls_loads")) {
+		read_loads(r, end);
 		return KP_OK;
 	}
 	if (kp_span_is(tag, "kprof_entries"))

@@ -77,6 +77,9 @@ struct tracer_end {
 	uint64_t lost;			/* events that made no sense, or did
 					   not fit */
 	uint32_t begun, ended;		/* requests */
+	/* Modules that were loaded meanwhile: armed again, armed as new ones,
+	   and not armed. */
+	uint32_t again, came, missed;
 	char text[INJECTED_TEXT_MAX + 64];	/* of the call, or the connection */
 };
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
+#include "kprofd/fn_name.h"
 #include "profile/target/request_ids.h"
 #include "profile/target/tracers.h"
 
@@ -228,7 +229,7 @@ check_absent(const struct tracers *ts, const struct tracer_opts *o, char *why,
     size_t whylen)
 {
 	const struct kp_mfa_pat *p;
-	char arity[16] = "";
+	char name[FN_NAME_MAX];
 	uint32_t i, j;
 
 	for (i = o->nentries > 0 ? 0 : 1; i <= o->g.npatterns; i++) {
@@ -238,10 +239,8 @@ check_absent(const struct tracers *ts, const struct tracer_opts *o, char *why,
 		if (j < ts->n)
 			continue;
 		p = i == 0 ? o->entry : &o->g.patterns[i - 1];
-		if (p->arity >= 0)
-			snprintf(arity, sizeof(arity), "/%d", p->arity);
-		snprintf(why, whylen, "no target has a function '%s:%s%s'",
-		    p->mod, p->fun != NULL ? p->fun : "_", arity);
+		snprintf(why, whylen, "no target has a function '%s'",
+		    fn_pat(name, sizeof(name), p));
 		return KP_ENOENT;
 	}
 	return KP_OK;
@@ -304,9 +303,9 @@ tracers_go(struct tracers *ts, char *why, size_t whylen)
 		if ((e = tracer_entries(ts->v[j].t)) != KP_OK)
 			i = j + 1;
 	if (e != KP_OK)
-		snprintf(why, whylen, "'%s': nothing was traced: %s",
-		    kp_call_node(ts->names, i - 1)->name, e == KP_END ?
-		    "interrupted" : "its tracer has ended");
+		snprintf(why, whylen, "'%s': nothing was traced: its tracer "
+		    "has ended",
+		    kp_call_node(ts->names, i - 1)->name);
 	return e;
 }
 

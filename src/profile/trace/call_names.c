@@ -4,12 +4,14 @@
 
 #include "kprofd/calls.h"
 #include "kprofd/nodes.h"
-#include "request/fns.h"
+#include "base/intern.h"
+#include "base/map.h"
+#include "base/vec.h"
 
 struct kp_call_names {
 	struct kp_call_fn *fns;
 	struct kp_call_proc *procs;
-	uint32_t nfns, fns_room, nprocs, procs_room;
+	uint32_t nfns, nprocs;
 	struct intern by_mfa;
 	struct kp_call_node nodes[KP_CALLS_NODES_MAX];
 	uint32_t nnodes;
@@ -21,15 +23,17 @@ fns_init(struct kp_call_names *t)
 {
 	static const char *const pseudo[] = { "undefined", "suspend",
 		"garbage_collect" };
+	struct kp_call_fn *f;
 
-	t->fns = calloc(64, sizeof(*t->fns));
-	if (t->fns == NULL)
-		return false;
-	t->fns_room = 64;
-	for (; t->nfns < KP_FN_FIRST; t->nfns++) {
-		t->fns[t->nfns].mod = strdup("");
-		t->fns[t->nfns].fun = strdup(pseudo[t->nfns]);
-		if (t->fns[t->nfns].mod == NULL || t->fns[t->nfns].fun == NULL)
+	while (t->nfns < KP_FN_FIRST) {
+		if (vec_room_by_len(&t->fns, t->nfns, KP_CALLS_FNS_MAX) !=
+		    KP_OK)
+			return false;
+		f = &t->fns[t->nfns];
+		*f = (struct kp_call_fn){ strdup(""), strdup(pseudo[t->nfns]),
+			0 };
+		t->nfns++;
+		if (f->mod == NULL || f->fun == NULL)
 			return false;
 	}
 	return true;
@@ -52,8 +56,7 @@ kp_call_names_free(struct kp_call_names *t)
 {
 	if (t == NULL)
 		return;
-	/* All: fns_init() may have been half way. */
-	for (uint32_t i = 0; i < t->fns_room; i++) {
+	for (uint32_t i = 0; i < t->nfns; i++) {
 		free(t->fns[i].mod);
 		free(t->fns[i].fun);
 	}
@@ -93,23 +96,6 @@ kp_call_proc(const struct kp_call_names *t, uint32_t proc)
 	return &t->procs[proc];
 }
 
-/* The vector with room for one more, zeroed; as it was, and NULL, without. */
-static void *
-with_room(void *vec, uint32_t n, uint32_t *room, size_t size)
-{
-	uint32_t want = *room > 0 ? *room * 2 : 64;
-	char *bigger;
-
-	if (n < *room)
-		return vec;
-	bigger = reallocarray(vec, want, size);
-	if (bigger == NULL)
-		return NULL;
-	memset(bigger + *room * size, 0, (want - *room) * size);
-	*room = want;
-	return bigger;
-}
-
 static bool
 is_name(struct kp_span s)
 {
@@ -144,23 +130,17 @@ static enum kp_err
 fn_add(struct kp_call_names *t, struct kp_span mod, struct kp_span fun,
     uint32_t arity)
 {
+	enum kp_err e = vec_room_by_len(&t->fns, t->nfns, KP_CALLS_FNS_MAX);
 	struct kp_call_fn *f;
 
-	if (t->nfns == KP_CALLS_FNS_MAX)
-		return KP_ELIMIT;
-	f = with_room(t->fns, t->nfns, &t->fns_room, sizeof(*f));
-	if (f == NULL)
-		return KP_ENOMEM;
-	t->fns = f;
-	f += t->nfns;
-	f->mod = copy(mod);
-	f->fun = copy(fun);
-	f->arity = arity;
+	if (e != KP_OK)
+		return e;
+	f = &t->fns[t->nfns];
+	*f = (struct kp_call_fn){ copy(mod), copy(fun), arity };
 	if (f->mod != NULL && f->fun != NULL)
 		return KP_OK;
 	free(f->mod);
 	free(f->fun);
-	*f = (struct kp_call_fn){ 0 };
 	return KP_ENOMEM;
 }
 
@@ -190,7 +170,6 @@ kp_call_fn_put(struct kp_call_names *t, struct kp_span mod,
 	if (!intern_put(&t->by_mfa, key, n, hash, t->nfns)) {
 		free(t->fns[t->nfns].mod);
 		free(t->fns[t->nfns].fun);
-		t->fns[t->nfns] = (struct kp_call_fn){ 0 };
 		return KP_ENOMEM;
 	}
 	*added = true;
@@ -259,7 +238,7 @@ kp_call_proc_put_at(struct kp_call_names *t, uint32_t node, uint32_t id,
 {
 	/* <0.0.0> is init; no process has all bits set. */
 	uint64_t key = ((uint64_t)serial << 32 | id) + 1, *known;
-	struct kp_call_proc *v;
+	enum kp_err e;
 
 	*added = false;
 	if (key == 0 || (node > 0 && node >= t->nnodes))
@@ -269,12 +248,9 @@ kp_call_proc_put_at(struct kp_call_names *t, uint32_t node, uint32_t id,
 		*proc = (uint32_t)*known;
 		return KP_OK;
 	}
-	if (t->nprocs == KP_CALLS_PROCS_MAX)
-		return KP_ELIMIT;
-	v = with_room(t->procs, t->nprocs, &t->procs_room, sizeof(*v));
-	if (v == NULL)
-		return KP_ENOMEM;
-	t->procs = v;
+	e = vec_room_by_len(&t->procs, t->nprocs, KP_CALLS_PROCS_MAX);
+	if (e != KP_OK)
+		return e;
 	if (!map_put(&t->by_pid[node], key, t->nprocs))
 		return KP_ENOMEM;
 	t->procs[t->nprocs] = (struct kp_call_proc){ id, serial, node, NULL };

@@ -234,16 +234,24 @@ collapse(struct kp_calls_sum *s, struct stack *st, kp_target_ns ts)
 	}
 }
 
+/* In the top's place. */
+static bool
+replace(struct kp_calls_sum *s, struct stack *st, uint32_t fn, kp_target_ns ts)
+{
+	charge_own(s, st, ts);
+	if (!frame_add(s, st, fn, ts, st->n > 0))
+		return false;
+	collapse(s, st, ts);
+	st->v[st->n - 1].ts = ts;
+	return true;
+}
+
 /* A tail call. */
 static void
 shove(struct kp_calls_sum *s, struct stack *st, uint32_t fn, kp_target_ns ts)
 {
-	charge_own(s, st, ts);
-	if (!frame_add(s, st, fn, ts, st->n > 0))
-		return;
-	collapse(s, st, ts);
-	st->v[st->n - 1].ts = ts;
-	count_top(s, st);
+	if (replace(s, st, fn, ts))
+		count_top(s, st);
 }
 
 /*
@@ -321,7 +329,7 @@ call_lost(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
 	if (caller == KP_FN_UNDEFINED)
 		return_to(s, st, caller, ts);
 	else
-		shove(s, st, caller, ts);
+		replace(s, st, caller, ts);
 	push(s, st, fn, ts);
 }
 
@@ -407,6 +415,8 @@ void
 stack_in(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
     kp_target_ns ts)
 {
+	if (st->n == 0 && fn == KP_FN_UNDEFINED)
+		return;
 	if (st->n == 0)
 		frame_add(s, st, fn, ts, false);
 	else if (st->v[st->n - 1].fn != KP_FN_SUSPEND)

@@ -5,8 +5,7 @@
 #ifndef KPROFD_PROFILE_TRACE_CALL_STACK_H
 #define KPROFD_PROFILE_TRACE_CALL_STACK_H
 
-#include "kprofd/calls_sum.h"
-#include "base/map.h"
+#include "call_rows.h"
 
 /*
  * A stack is flat, the top last.  Frames that took each other's place by tail
@@ -33,38 +32,7 @@ struct stack {
 	bool out;
 };
 
-/* A process that has worked for a request, as often as it came to do so. */
-struct worker {
-	uint32_t proc, before;	/* before: another one, or KP_PATH_NONE */
-};
-#define WORKERS_MAX (1u << 22)
-
-struct kp_calls_state {
-	struct stack *stacks;
-	uint32_t nstacks;
-	uint32_t frames;	/* room of all stacks */
-	struct map clocks;	/* process, caller, function -> row */
-	struct map children;	/* path, function -> path */
-	struct map held;	/* process, function -> frames of it */
-	struct map requests;	/* request -> the last of its workers */
-	struct worker *workers;
-	uint32_t nworkers;
-	enum kp_err err;
-};
-
-/* ---- call_sum.c ---- */
-
-/* NULL: a limit, or no memory (state->err). */
-struct kp_calls_clock *clock_of(struct kp_calls_sum *s, uint32_t proc,
-    uint32_t caller, uint32_t fn);
-/* The node for fn below a path; the path itself where there is no more. */
-uint32_t path_child(struct kp_calls_sum *s, uint32_t path, uint32_t fn);
-/* A frame of fn comes; true: it is the only one of this process. */
-bool held_add(struct kp_calls_sum *s, uint32_t proc, uint32_t fn);
-void held_remove(struct kp_calls_sum *s, uint32_t proc, uint32_t fn);
-
-/* ---- call_stack.c: ts is the process's own clock ---- */
-
+/* ts is the process's own clock. */
 void stack_call(struct kp_calls_sum *s, struct stack *st, uint32_t fn,
     uint32_t caller, kp_target_ns ts);
 void stack_return_to(struct kp_calls_sum *s, struct stack *st, uint32_t fn,

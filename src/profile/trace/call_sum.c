@@ -8,12 +8,6 @@
 #include "call_stack.h"
 #include "base/sat.h"
 
-static uint64_t
-key2(uint64_t a, uint32_t b)
-{
-	return (a << 20 | b) + 1;
-}
-
 struct kp_calls_sum *
 kp_calls_sum_new(const struct kp_calls_opts *o)
 {
@@ -58,134 +52,13 @@ kp_calls_sum_free(struct kp_calls_sum *s)
 	free(s);
 }
 
-/* ---- tables ---- */
-
-/*
- * The vector with room for one more; it doubles at powers of two.  NULL at the
- * limit, which is counted, and without memory: then it is as it was.
- */
-static void *
-with_room(struct kp_calls_sum *s, void *vec, uint32_t n, uint32_t max,
-    size_t size)
-{
-	void *bigger;
-
-	if (n == max) {
-		s->overflow++;
-		return NULL;
-	}
-	if ((n & (n - 1)) != 0 || (n > 0 && n < 16))
-		return vec;
-	bigger = reallocarray(vec, n > 0 ? 2 * (size_t)n : 16, size);
-	if (bigger == NULL)
-		s->state->err = KP_ENOMEM;
-	return bigger;
-}
-
-static bool
-remember(struct kp_calls_sum *s, struct map *m, uint64_t key, uint64_t val)
-{
-	if (map_put(m, key, val))
-		return true;
-	s->state->err = KP_ENOMEM;
-	return false;
-}
-
-struct kp_calls_clock *
-clock_of(struct kp_calls_sum *s, uint32_t proc, uint32_t caller, uint32_t fn)
-{
-	uint64_t key = key2((uint64_t)proc << 20 | caller, fn);
-	uint64_t *known = map_get(&s->state->clocks, key);
-	struct kp_calls_clock *v;
-
-	if (known != NULL)
-		return &s->clocks[*known];
-	v = with_room(s, s->clocks, s->nclocks, KP_CALLS_CLOCKS_MAX,
-	    sizeof(*v));
-	if (v == NULL)
-		return NULL;
-	s->clocks = v;
-	if (!remember(s, &s->state->clocks, key, s->nclocks))
-		return NULL;
-	s->clocks[s->nclocks] = (struct kp_calls_clock){ .proc = proc,
-		.caller = caller, .fn = fn };
-	return &s->clocks[s->nclocks++];
-}
-
-static uint32_t
-path_add(struct kp_calls_sum *s, const struct kp_calls_path *p)
-{
-	struct kp_calls_path *v = with_room(s, s->paths, s->npaths,
-	    KP_CALLS_PATHS_MAX, sizeof(*v));
-
-	if (v == NULL)
-		return p->parent;
-	s->paths = v;
-	s->paths[s->npaths] = *p;
-	return s->npaths++;
-}
-
-uint32_t
-path_child(struct kp_calls_sum *s, uint32_t path, uint32_t fn)
-{
-	struct kp_calls_path p = { .parent = path, .fn = fn };
-	uint64_t key = key2(path, fn), *known;
-	uint32_t child;
-
-	if (path == KP_PATH_NONE || (s->paths[path].fn == fn &&
-	    s->paths[path].parent != KP_PATH_NONE))
-		return path;
-	if (s->paths[path].depth == KP_CALLS_DEPTH_MAX)
-		return path;
-	known = map_get(&s->state->children, key);
-	if (known != NULL)
-		return (uint32_t)*known;
-	p.proc = s->paths[path].proc;
-	p.depth = s->paths[path].depth + 1;
-	child = path_add(s, &p);
-	if (child != path)
-		remember(s, &s->state->children, key, child);
-	return child;
-}
-
-bool
-held_add(struct kp_calls_sum *s, uint32_t proc, uint32_t fn)
-{
-	uint64_t key = key2(proc, fn);
-	uint64_t *n = map_get(&s->state->held, key);
-
-	if (n != NULL)
-		return (*n)++ == 0;
-	return remember(s, &s->state->held, key, 1);
-}
-
-void
-held_remove(struct kp_calls_sum *s, uint32_t proc, uint32_t fn)
-{
-	uint64_t *n = map_get(&s->state->held, key2(proc, fn));
-
-	if (n != NULL && *n > 0)
-		(*n)--;
-}
-
 /* ---- processes ---- */
 
 static bool
 proc_room(struct kp_calls_sum *s)
 {
-	struct kp_calls_proc *procs = with_room(s, s->procs, s->nprocs,
-	    KP_CALLS_PROCS_MAX, sizeof(*procs));
-	struct stack *stacks;
-
-	if (procs == NULL)
-		return false;
-	s->procs = procs;
-	stacks = with_room(s, s->state->stacks, s->nprocs,
-	    KP_CALLS_PROCS_MAX, sizeof(*stacks));
-	if (stacks == NULL)
-		return false;
-	s->state->stacks = stacks;
-	return true;
+	return rows_room(s, &s->procs, s->nprocs, KP_CALLS_PROCS_MAX) &&
+	    rows_room(s, &s->state->stacks, s->nprocs, KP_CALLS_PROCS_MAX);
 }
 
 /* Up to and with this one. */
@@ -305,18 +178,15 @@ static bool
 worker_add(struct kp_calls_sum *s, uint32_t request, uint32_t proc)
 {
 	struct kp_calls_state *t = s->state;
-	struct worker *v = with_room(s, t->workers, t->nworkers, WORKERS_MAX,
-	    sizeof(*v));
 	uint64_t *last = map_get(&t->requests, request);
 
-	if (v == NULL)
+	if (!rows_room(s, &t->workers, t->nworkers, WORKERS_MAX))
 		return false;
-	t->workers = v;
-	v[t->nworkers] = (struct worker){ proc,
+	t->workers[t->nworkers] = (struct worker){ proc,
 		last != NULL ? (uint32_t)*last : KP_PATH_NONE };
 	if (last != NULL)
 		*last = t->nworkers++;
-	else if (remember(s, &t->requests, request, t->nworkers))
+	else if (rows_remember(s, &t->requests, request, t->nworkers))
 		t->nworkers++;
 	return last == NULL;
 }

@@ -10,7 +10,8 @@
 #include "profile/trace/args.h"
 #include "kprofd/calls_term.h"
 #include "kprofd/nodes.h"
-#include "request/fns.h"
+#include "base/intern.h"
+#include "base/map.h"
 
 struct kp_calls_decoder {
 	struct kp_call_names *names;
@@ -57,6 +58,32 @@ fail(struct kp_term *r, enum kp_err e)
 		r->err = e;
 }
 
+/* What is ours in the node is nobody's: it calls what -apply names. */
+static bool
+is_ours(struct kp_span mod)
+{
+	return kp_span_is(mod, "kprof_tracer") ||
+	    kp_span_is(mod, "kprof_counters");
+}
+
+/*
+ * Where the process of -apply waits when all that it was for is done: to a
+ * trace it has exited.
+ */
+#define FN_DONE UINT32_MAX
+
+static void
+see_done(struct kp_call_event *ev)
+{
+	if (ev->kind == KP_CALL_CALL && ev->other == FN_DONE)
+		ev->other = KP_FN_UNDEFINED;
+	if (ev->fn != FN_DONE)
+		return;
+	ev->fn = KP_FN_UNDEFINED;
+	if (ev->kind == KP_CALL_OUT)
+		ev->kind = KP_CALL_EXIT;
+}
+
 /* {M, F, A} that was not met before. */
 static uint32_t
 fn_new(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw,
@@ -77,7 +104,9 @@ fn_new(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw,
 	e = kp_term_finish(&at);
 	if (e == KP_OK && (arity < 0 || arity > 255))
 		e = KP_EFORMAT;
-	if (e == KP_OK)
+	if (e == KP_OK && is_ours(mod) && kp_span_is(fun, "told"))
+		fn = FN_DONE;
+	if (e == KP_OK && !is_ours(mod))
 		e = kp_call_fn_put(d->names, mod, fun, (uint32_t)arity, &fn,
 		    &added);
 	if (e == KP_OK && !intern_put(&d->by_raw, raw.p, raw.n, hash, fn))
@@ -278,6 +307,7 @@ get_event(struct kp_calls_decoder *d, struct kp_term *r,
 	default:
 		kp_term_skip(r);
 	}
+	see_done(ev);
 	ev->ts = kp_term_int(r);
 	if (ev->ts <= -KP_CALLS_TIME_MAX || ev->ts >= KP_CALLS_TIME_MAX)
 		fail(r, KP_EFORMAT);
@@ -342,6 +372,7 @@ native_event(struct kp_calls_decoder *d, struct kp_term *r,
 	if (kind == KP_CALL_CALL || kind == KP_CALL_RETURN_TO ||
 	    kind == KP_CALL_IN || kind == KP_CALL_OUT || kind == KP_CALL_SPAWN)
 		ev->fn = native_fn(d, r, in->fn);
+	see_done(ev);
 }
 
 enum kp_err

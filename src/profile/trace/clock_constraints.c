@@ -7,6 +7,7 @@
 
 #include "clock_constraints.h"
 #include "base/map.h"
+#include "base/vec.h"
 
 #define AMBIGUOUS UINT64_MAX
 /* Leaves room behind the last event for what is moved to after it. */
@@ -105,24 +106,19 @@ may_tie(const struct constraints *t, const struct kp_call_event *ev)
 void
 constraints_add(struct constraints *t, const struct kp_call_event *ev, uint64_t seq)
 {
-	uint32_t want = t->room > 0 ? t->room * 2 : 256;
-	struct constraint *v;
+	enum kp_err e;
 
 	if (ev->kind == KP_CALL_REQUEST && ev->other > 0)
 		request_of(t, ev->other);
 	else if (ev->request > 0)
 		request_of(t, ev->request);
-	if (!may_tie(t, ev) || t->n == KP_MERGE_TIES_MAX)
+	if (!may_tie(t, ev))
 		return;
-	if (t->n == t->room) {
-		v = reallocarray(t->v, want, sizeof(*v));
-		if (v == NULL) {
-			t->err = KP_ENOMEM;
-			return;
-		}
-		t->v = v;
-		t->room = want;
-	}
+	e = vec_room_by_len(&t->v, t->n, KP_MERGE_TIES_MAX);
+	if (e == KP_ENOMEM)
+		t->err = e;
+	if (e != KP_OK)
+		return;
 	t->v[t->n++] = (struct constraint){ .seq = seq, .ts = ev->ts,
 		.node = kp_call_proc(t->names, ev->proc)->node,
 		.kind = ev->kind, .serial = ev->serial, .cause = TIE_NONE,

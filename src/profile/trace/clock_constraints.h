@@ -33,7 +33,7 @@ struct tied_request {
 struct constraints {
 	const struct kp_call_names *names;
 	struct constraint *v;
-	uint32_t n, room;
+	uint32_t n;
 	struct tied_request *requests;
 	uint32_t nrequests;
 	kp_dur_ns shifts[KP_CALLS_NODES_MAX];	/* beside the offsets */

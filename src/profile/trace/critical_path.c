@@ -12,6 +12,7 @@
 #include "kprofd/calls_critical_path.h"
 #include "base/map.h"
 #include "base/sat.h"
+#include "base/vec.h"
 
 #define LOOKS_MAX 10000000u	/* for one path */
 
@@ -75,22 +76,15 @@ kp_critical_path_free(struct kp_critical_path *w)
 	free(w);
 }
 
-/* Doubles at powers of two; NULL at the limit, or without memory. */
-static void *
-with_room(struct kp_critical_path *w, void *vec, uint32_t n, size_t size)
+/* Is there room for one more?  Else it notes why not. */
+static bool
+has_room(struct kp_critical_path *w, enum kp_err room)
 {
-	void *bigger;
-
-	if (n == KP_WAY_EVENTS_MAX) {
+	if (room == KP_ELIMIT)
 		w->overflow++;
-		return NULL;
-	}
-	if ((n & (n - 1)) != 0 || (n > 0 && n < 16))
-		return vec;
-	bigger = reallocarray(vec, n > 0 ? 2 * (size_t)n : 16, size);
-	if (bigger == NULL)
-		w->state->err = KP_ENOMEM;
-	return bigger;
+	else if (room != KP_OK)
+		w->state->err = room;
+	return room == KP_OK;
 }
 
 static void
@@ -106,12 +100,11 @@ static void
 rec_add(struct kp_critical_path *w, const struct kp_call_event *ev)
 {
 	struct kp_critical_path_state *t = w->state;
-	struct rec *v = with_room(w, t->recs, t->nrecs, sizeof(*v));
 
-	if (v == NULL)
+	if (!has_room(w, vec_room_by_len(&t->recs, t->nrecs,
+	    KP_WAY_EVENTS_MAX)))
 		return;
-	t->recs = v;
-	v[t->nrecs] = (struct rec){ .ts = ev->ts, .proc = ev->proc,
+	t->recs[t->nrecs] = (struct rec){ .ts = ev->ts, .proc = ev->proc,
 		.other = ev->other, .serial = ev->serial, .seq = t->nrecs,
 		.kind = ev->kind, .request = ev->kind == KP_CALL_REQUEST ?
 		    ev->other : ev->request };
@@ -123,16 +116,14 @@ static void
 request_add(struct kp_critical_path *w, const struct kp_call_event *ev)
 {
 	struct kp_critical_path_state *t = w->state;
-	struct kp_critical_path_request *v;
 
 	if (ev->other == 0 || map_get(&t->requests, ev->other) != NULL)
 		return;
-	v = with_room(w, w->requests, w->nrequests, sizeof(*v));
-	if (v == NULL)
+	if (!has_room(w, vec_room_by_len(&w->requests, w->nrequests,
+	    KP_WAY_EVENTS_MAX)))
 		return;
-	w->requests = v;
-	v[w->nrequests] = (struct kp_critical_path_request){ .number = ev->other,
-		.proc = ev->proc, .begin = ev->ts, .end = ev->ts };
+	w->requests[w->nrequests] = (struct kp_critical_path_request){
+		.number = ev->other, .proc = ev->proc, .begin = ev->ts, .end = ev->ts };
 	remember(w, &t->requests, ev->other, w->nrequests);
 	remember(w, &t->open, (uint64_t)ev->proc + 1, w->nrequests);
 	w->nrequests++;
@@ -195,10 +186,10 @@ work_of(struct kp_critical_path *w, uint32_t request, uint32_t proc, kp_target_n
 	struct kp_critical_path_work *v = w->works;
 
 	if (known == NULL) {
-		v = with_room(w, w->works, w->nworks, sizeof(*v));
-		if (v == NULL)
+		if (!has_room(w, vec_room_by_len(&w->works, w->nworks,
+		    KP_WAY_EVENTS_MAX)))
 			return NULL;
-		w->works = v;
+		v = w->works;
 		v[w->nworks] = (struct kp_critical_path_work){ .request = request,
 			.proc = proc, .by = KP_WAY_NONE, .first = ts };
 		remember(w, &t->works, key, w->nworks);

@@ -1,0 +1,181 @@
+%% kprof_loads.hrl - code that is loaded while it is traced: armed again, and where
+%% all modules were asked for, new ones too. For kprof_tracer.
+%%
+%% A load takes a module's patterns with it. That one is done is told by a meta
+%% pattern of the VM's own function, of a session of its own: that of the native
+%% probe tells the probe. Once a second it is looked all the same: somebody else may
+%% have that pattern (OTP 25 and 26), and an on_load function may come after it.
+%% It does not tell of which module, so all are looked at: no more than a part of
+%% the time, where many are loaded one after the other. Patterns take long on a busy
+%% node: they are set in steps, between which the server does the rest of its work.
+%% By request nothing is armed again, but said: entries and marks have specs of
+%% their own.
+
+-define(LOADED, {erlang, finish_loading, 1}).
+-define(LOADS_MS, 1000).
+-define(LOADS_PART, 4).         % times as long as a look took, before the next
+-define(STEP_MS, 50).           % of arming
+
+-record(loads, {
+    asked,              % the options: patterns, exclude
+    room,               % functions that may be armed yet
+    mods,               % #{module => {one of its functions, how many are armed}}
+    bytes = 0,          % that match specs take, where they show arguments
+    each = #{},         % #{module => of these}
+    seen = all,         % #{module => []}: loaded when `_` was asked for
+    watcher,            % trace session, or legacy
+    looked,             % ms, when that was done
+    took = 0,           % ms
+    due = false,        % to be looked again, as soon as may be
+    todo = [],          % {again | came, module, patterns}: to be armed
+    again = [],         % modules that were armed again
+    came = [],          % that were new
+    missed = []         % that were not armed
+}).
+
+loads_new(Functions, #{patterns := Patterns, max_functions := Max} = Opts) ->
+    Any = lists:any(fun({M, _, _}) -> M =:= <<"_">> end, Patterns),
+    #loads{asked = maps:with([patterns, exclude], Opts), room = Max - length(Functions), looked = now_ms(),
+           mods = maps:from_list([{M, {hd(Of), length(Of)}} || {M, Of} <- by_module(Functions)]),
+           seen = case Any of true -> loads_current(); false -> all end}.
+
+%% What is to be purged has no functions, nor has what has not done its on_load.
+loads_current() ->
+    maps:from_list([{M, []} || M <- erlang:loaded(), erlang:module_loaded(M)]).
+
+%% Of the functions that are armed, those that are to be taken back by hand.
+loads_watched(legacy) ->
+    case erlang:trace_info(?LOADED, meta) of
+        {meta, No} when No =:= false; No =:= []; No =:= undefined -> [{meta, ?LOADED}];
+        _ -> []
+    end;
+loads_watched(_) ->
+    [].
+
+loads_watch(#s{session = legacy, armed = Armed} = S) ->
+    lists:member({meta, ?LOADED}, Armed) andalso pattern_meta(legacy, ?LOADED, loads_spec()),
+    S;
+loads_watch(#s{loads = L} = S) ->
+    Watcher = session_create(?MODULE, self()),
+    trace:function(Watcher, ?LOADED, loads_spec(), [meta]),
+    S#s{loads = L#loads{watcher = Watcher}}.
+
+loads_spec() ->
+    [{'_', [], [{message, false}, {return_trace}]}].
+
+loads_end(#s{session = Session, loads = #loads{watcher = Watcher}}) when Session =/= legacy, Watcher =/= undefined ->
+    trace:session_destroy(Watcher);
+loads_end(_) ->
+    ok.
+
+loads_tick(#s{loads = #loads{looked = At, due = Due}} = S) ->
+    case Due orelse now_ms() - At > ?LOADS_MS of
+        true -> loads_look(S);
+        false -> S
+    end.
+
+loads_loaded(#s{loads = #loads{looked = At, took = Took} = L} = S) ->
+    case now_ms() - At >= ?LOADS_PART * Took of
+        true -> loads_look(S);
+        false -> S#s{loads = L#loads{due = true}}
+    end.
+
+loads_look(#s{stage = tracing, loads = #loads{mods = Mods, todo = []}} = S0) ->
+    Began = now_ms(),
+    Bare = [M || {M, {MFA, _}} <- maps:to_list(Mods), loads_traced(S0#s.session, MFA) =/= local],
+    {New, S1} = loads_new_ones(S0),
+    S2 = lists:foldl(fun({Why, M}, S) -> loads_want(Why, M, S) end, S1, [{again, M} || M <- Bare] ++ [{came, M} || M <- New]),
+    Now = now_ms(),
+    loads_put(S2#s{loads = (S2#s.loads)#loads{looked = Now, took = Now - Began, due = false}});
+loads_look(#s{loads = L} = S) ->
+    S#s{loads = L#loads{due = true}}.
+
+loads_traced(legacy, MFA) -> element(2, erlang:trace_info(MFA, traced));
+loads_traced(Session, MFA) ->
+    element(2, in_session(Session, fun() -> trace:info(Session, MFA, traced) end, {traced, local})).
+
+loads_new_ones(#s{loads = #loads{seen = all}} = S) ->
+    {[], S};
+loads_new_ones(#s{loads = #loads{seen = Seen, mods = Mods} = L} = S) ->
+    Current = loads_current(),
+    New = [M || M <- maps:keys(Current), not is_map_key(M, Seen), not is_map_key(M, Mods)],
+    {New -- ?KPROFS, S#s{loads = L#loads{seen = Current}}}.
+
+%% One that was deleted stays: it may come again.
+loads_want(Why, M, #s{r = R, loads = L0, ours = Ours, memory_max = Most} = S) ->
+    #loads{room = Room, mods = Mods, bytes = Sum, each = Of} = L = loads_give(M, L0),
+    Functions = wanted_of(M, L#loads.asked),
+    N = length(Functions),
+    Patterns = whole_modules(Functions),
+    Bytes = if R =:= undefined, N =< Room -> loads_bytes(Patterns, S); true -> 0 end,
+    if
+        N =:= 0 ->
+            S#s{loads = L};
+        R =/= undefined; N > Room; Sum + Bytes > Most ->
+            S#s{loads = L#loads{mods = maps:remove(M, Mods), missed = lists:usort([M | L#loads.missed])}};
+        true ->
+            S#s{ours = loads_ours(Ours, Functions),
+                loads = L#loads{mods = Mods#{M => {hd(Functions), N}}, room = Room - N, bytes = Sum + Bytes,
+                                each = Of#{M => Bytes}, todo = [{Why, M, Patterns} | L#loads.todo]}}
+    end.
+
+%% What it had is free again.
+loads_give(M, #loads{mods = Mods, room = Room, bytes = Sum, each = Of} = L) when is_map_key(M, Mods) ->
+    {MFA, N} = map_get(M, Mods),
+    L#loads{mods = Mods#{M := {MFA, 0}}, room = Room + N, bytes = Sum - maps:get(M, Of, 0), each = maps:remove(M, Of)};
+loads_give(_, L) ->
+    L.
+
+%% Those of one arity take as much as each other.
+loads_bytes(_, #s{args = 0}) ->
+    0;
+loads_bytes(Patterns, S) ->
+    Arities = [A || P <- Patterns, A <- arities(P)],
+    Bytes = maps:from_list([{A, spec_bytes(spec({'_', '_', A}, S), S)} || A <- lists:usort(Arities)]),
+    lists:sum([map_get(A, Bytes) || A <- Arities]).
+
+%% The sentry knows of all of them before.
+loads_put(#s{loads = #loads{todo = []}} = S) ->
+    S;
+loads_put(#s{loads = #loads{todo = Todo}, armed = Armed} = S) ->
+    Anew = maps:from_list([{M, []} || {_, M, _} <- Todo]),
+    Kept = [P || P <- Armed, tuple_size(P) =/= 3 orelse not is_map_key(element(1, P), Anew)],
+    S1 = S#s{armed = lists:append([Patterns || {_, _, Patterns} <- Todo]) ++ Kept},
+    tell_sentry(S1),
+    loads_arm(S1).
+
+%% A step of it.
+loads_arm(S) ->
+    loads_arm(now_ms() + ?STEP_MS, S).
+
+loads_arm(Until, #s{stage = tracing, loads = #loads{todo = [{Why, M, Patterns} | Todo]} = L} = S) ->
+    Now = now_ms(),
+    case {Patterns, Why} of
+        {[], again} -> loads_arm(Until, S#s{loads = L#loads{todo = Todo, again = [M | L#loads.again]}});
+        {[], came} -> loads_arm(Until, S#s{loads = L#loads{todo = Todo, came = [M | L#loads.came]}});
+        {[P | More], _} when Now < Until ->
+            pattern(S#s.session, P, spec(P, S)),
+            loads_arm(Until, S#s{loads = L#loads{todo = [{Why, M, More} | Todo]}});
+        _ ->
+            self() ! loads_arm,
+            S
+    end;
+loads_arm(_, S) ->
+    S.
+
+%% Of a module that has come, what was asked for.
+wanted_of(M, #{patterns := Patterns, exclude := Exclude}) ->
+    Wanted = [case P of {<<"_">>, _, _} -> {'_', '_', -1}; {Mod, F, A} -> {existing(Mod), existing(F), A} end
+              || P <- Patterns],
+    without(Exclude, [MFA || {F, A} <- functions(M), MFA <- [{M, F, A}], lists:any(fun(W) -> is_covered(MFA, W) end, Wanted)]).
+
+loads_ours(all, _) -> all;
+loads_ours(Ours, Functions) -> maps:merge(Ours, maps:from_keys(Functions, [])).
+
+%% What there was to say, if anything, before the end. What was still to be armed
+%% then, was not.
+loads_send(#s{loads = #loads{again = Again, came = Came, missed = Missed, todo = Todo}} = S) ->
+    case [length(lists:usort(Ms)) || Ms <- [Again, Came, Missed ++ [M || {_, M, _} <- Todo]]] of
+        [0, 0, 0] -> S;
+        Counts -> send(list_to_tuple([kprof_calls_loads | Counts]), S)
+    end.

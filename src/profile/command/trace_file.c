@@ -1,0 +1,128 @@
+/*
+ * trace_file.c - writes a file beside the one that is named, and renames it
+ * when the trace is kept.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "kprofd/calls_file.h"
+#include "trace_file.h"
+
+static bool
+cannot(const struct trace_file *t)
+{
+	say("cannot write '%s': %s", t->name, strerror(errno));
+	return false;
+}
+
+/* An empty file is nobody's. */
+static bool
+is_ours(const char *path)
+{
+	char magic[sizeof(KP_CALLS_MAGIC) - 1];
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, magic, sizeof(magic)) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	return n == 0 || (n == (ssize_t)sizeof(magic) &&
+	    memcmp(magic, KP_CALLS_MAGIC, sizeof(magic)) == 0);
+}
+
+/* Whoever may read the file that was there may read this one. */
+static bool
+open_beside(struct trace_file *t, const char *path, const struct stat *was)
+{
+	int fd;
+
+	if (asprintf(&t->beside, "%s.%ld.part", path, (long)getpid()) < 0)
+		t->beside = NULL;
+	t->path = strdup(path);
+	if (t->beside == NULL || t->path == NULL) {
+		errno = ENOMEM;
+		return cannot(t);
+	}
+	fd = open(t->beside, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	t->f = fd >= 0 ? fdopen(fd, "w+") : NULL;
+	if (t->f != NULL && (was == NULL ||
+	    fchmod(fd, was->st_mode & ACCESSPERMS) == 0))
+		return true;
+	cannot(t);
+	if (fd < 0)	/* it is not ours to take away */
+		t->beside[0] = '\0';
+	else if (t->f == NULL)
+		close(fd);
+	return false;
+}
+
+/* A pipe or a device, and what a link names that is not there yet. */
+static bool
+open_itself(struct trace_file *t, bool there)
+{
+	t->f = fopen(t->name, there ? "we" : "w+e");
+	return t->f != NULL || cannot(t);
+}
+
+static bool
+open_instead(struct trace_file *t, const struct stat *was)
+{
+	char *path = realpath(t->name, NULL);
+	bool good = path != NULL ? open_beside(t, path, was) : cannot(t);
+
+	free(path);
+	return good;
+}
+
+/*
+ * What a link names is replaced, not the link.  Names are asked by stat(): the
+ * path of a pipe in /proc leads nowhere, and yet opens.
+ */
+bool
+trace_file_open(struct trace_file *t, const char *name)
+{
+	struct stat st, link;
+
+	*t = (struct trace_file){ .name = name != NULL ? name : "the trace" };
+	if (name == NULL) {
+		t->f = tmpfile();
+		return t->f != NULL || cannot(t);
+	}
+	if (stat(name, &st) != 0)
+		return lstat(name, &link) == 0 ? open_itself(t, false) :
+		    open_beside(t, name, NULL);
+	if (!S_ISREG(st.st_mode))
+		return open_itself(t, true);
+	if (is_ours(name))
+		return open_instead(t, &st);
+	say("'%s' is there, and is no trace: give another name, or take it "
+	    "away", name);
+	return false;
+}
+
+bool
+trace_file_keep(struct trace_file *t)
+{
+	if (fflush(t->f) != 0 ||
+	    (t->beside != NULL && rename(t->beside, t->path) != 0))
+		return cannot(t);
+	free(t->beside);
+	t->beside = NULL;
+	return true;
+}
+
+void
+trace_file_close(struct trace_file *t)
+{
+	if (t->f != NULL)
+		fclose(t->f);
+	if (t->beside != NULL && t->beside[0] != '\0')
+		unlink(t->beside);
+	free(t->beside);
+	free(t->path);
+	*t = (struct trace_file){ .name = t->name };
+}

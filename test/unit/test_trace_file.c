@@ -1,0 +1,156 @@
+/*
+ * The file of a trace: what is there stays until there is something in its
+ * place, and of what is no file nothing is replaced.
+ *
+ * A pipe's name in /proc cannot be resolved, so that one by way of a link
+ * (/dev/stdout is one) was taken for a file that is not there yet: a trace
+ * replaced the link, and nothing came out of the pipe.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/client.h"
+#include "profile/command/trace_file.h"
+
+static char dir[64], name[128], other[128];
+static unsigned said;
+
+void
+say(const char *fmt, ...)
+{
+	(void)fmt;
+	said++;
+}
+
+static int
+setup(void **state)
+{
+	(void)state;
+	said = 0;
+	snprintf(dir, sizeof(dir), "/tmp/test_trace_file.XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	snprintf(name, sizeof(name), "%s/name", dir);
+	snprintf(other, sizeof(other), "%s/other", dir);
+	return 0;
+}
+
+/* Nothing else may be left there. */
+static int
+teardown(void **state)
+{
+	(void)state;
+	unlink(name);
+	unlink(other);
+	assert_int_equal(rmdir(dir), 0);
+	return 0;
+}
+
+static void
+write_as_trace(const char *text)
+{
+	struct trace_file t;
+
+	assert_true(trace_file_open(&t, name));
+	fputs(text, t.f);
+	assert_true(trace_file_keep(&t));
+	trace_file_close(&t);
+	assert_int_equal(said, 0);
+}
+
+static bool
+is_link(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+static void
+holds(const char *path, const char *text)
+{
+	char is[64] = "";
+	FILE *f = fopen(path, "r");
+
+	assert_non_null(f);
+	assert_true(fread(is, 1, sizeof(is) - 1, f) > 0);
+	fclose(f);
+	assert_string_equal(is, text);
+}
+
+static void
+pipe_by_link(void **state)
+{
+	char is[16] = "", fd[64];
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	snprintf(fd, sizeof(fd), "/proc/self/fd/%d", ends[1]);
+	assert_int_equal(symlink(fd, name), 0);
+	write_as_trace("trace");
+	assert_true(is_link(name));
+	close(ends[1]);
+	assert_int_equal(read(ends[0], is, sizeof(is)), 5);
+	assert_string_equal(is, "trace");
+	close(ends[0]);
+}
+
+/* A link to what is not there yet names where the trace is to be. */
+static void
+link_ahead(void **state)
+{
+	(void)state;
+	assert_int_equal(symlink(other, name), 0);
+	write_as_trace("trace");
+	assert_true(is_link(name));
+	holds(other, "trace");
+}
+
+static void
+link_to_file(void **state)
+{
+	FILE *f = fopen(other, "w");
+
+	(void)state;
+	assert_non_null(f);
+	fclose(f);
+	assert_int_equal(symlink(other, name), 0);
+	write_as_trace("trace");
+	assert_true(is_link(name));
+	holds(other, "trace");
+}
+
+static void
+new_file(void **state)
+{
+	struct trace_file t;
+
+	(void)state;
+	assert_true(trace_file_open(&t, name));
+	assert_int_equal(access(name, F_OK), -1);
+	trace_file_close(&t);
+	assert_int_equal(access(name, F_OK), -1);
+	write_as_trace("trace");
+	holds(name, "trace");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(pipe_by_link, setup, teardown),
+		cmocka_unit_test_setup_teardown(link_ahead, setup, teardown),
+		cmocka_unit_test_setup_teardown(link_to_file, setup, teardown),
+		cmocka_unit_test_setup_teardown(new_file, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
