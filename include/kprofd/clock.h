@@ -39,4 +39,11 @@ kp_wall_ns kp_wall_end(kp_wall_ns start, kp_dur_ns lasted, kp_wall_ns now);
 kp_mono_ns kp_mono_now(void);
 kp_wall_ns kp_wall_now(void);
 
+/* One moment by two clocks. */
+struct kp_moment {
+	kp_wall_ns wall;
+	kp_mono_ns mono;
+};
+struct kp_moment kp_moment_now(void);
+
 #endif

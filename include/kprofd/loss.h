@@ -8,21 +8,24 @@
  * request or a call, and that reached kprofd, is either in a request that was
  * handed on to stats, or handed on as a late call, or counted here once, as a
  * loss of that node: as a request that is collided, tripped, disconnected,
- * reloaded, past a cap or met with an application's own trace token, or as a
- * call past a cap, stale, or lost with its request, or as a bad event.  So
+ * reloaded, running at the end, past a cap or met with an application's own
+ * trace token, or as a call past a cap, stale, or lost with its request, or as
+ * a bad event.  So
  *
  *	entries of the node = requests handed on that began there + lost there
  *	calls of the node = its calls in requests handed on, whichever node
- *	    these began on, + its late calls + lost there
+ *	    these began on, + its late calls (but those that outlast
+ *	    requests, which had them) + lost there
  *
  * and as the nodes do not share events, the same is true of their sums.  A
  * call is lost with its request on the node where it ran, though the request
  * itself is counted where it began.  Expired requests, those named _other,
- * calls whose ends were given up for the stack's cap, and those that were left
- * open on a node that went or tripped while their requests went on elsewhere,
- * are handed on as well: their figures are what is lost.  So are requests that
- * were cut, which are estimated: an entry that sampling passes over says
- * nothing.
+ * calls whose ends were given up for the stack's cap, or because they outlasted
+ * their request, or ran after it, for too long, and those that were left open
+ * on a node that went or tripped, or at the end, while their requests went on
+ * elsewhere, are handed on as well: their figures are what is lost.  So are
+ * requests that were cut, whose number is estimated: an entry that sampling
+ * passes over sends no event.
  *
  * Of messages, where they are timed: every send that reached kprofd has its
  * receive and is a wait that was handed on with its request, or is counted
@@ -75,6 +78,12 @@ enum kp_loss {
 	KP_LOSS_MAIL_CAP,	/* messages: too many of one request or of all */
 	KP_LOSS_MAIL_GONE,	/* messages: of requests that were lost */
 	KP_LOSS_FOREIGN_TOKEN,	/* requests: their process had another's token */
+	KP_LOSS_RUNNING,	/* requests: in flight when profiling ended */
+	KP_LOSS_RUNNING_CALLS,	/* calls: open then, of requests that had ended
+				   or began on another node */
+	KP_LOSS_OUTLASTED,	/* calls: no end within 30 s of their request's,
+				   or 60 s of their start after that */
+	KP_LOSS_OUTLASTED_CUT,	/* calls: their end could not be waited for */
 	KP_LOSS_COUNT
 };
 

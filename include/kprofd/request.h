@@ -1,5 +1,6 @@
 /*
- * request.h - from trace events to calls to request trees.  Pure.
+ * request.h - builds calls from trace events, and request trees from calls.
+ * Pure.
  *
  * One kp_requests takes the events of all targets: tokens travel with
  * messages, so the calls of one request may run on several nodes.  A node is
@@ -7,8 +8,9 @@
  * request at that of its entry, a call at the one it ran on.
  *
  * Every node has a clock of its own.  Time stamps stay on it, and so do
- * durations, until a request closes: then its calls are brought to the clock
- * of its entry's node (place.c) with the offsets that are known at that time.
+ * durations, until a request closes: then its calls are brought to the clock of
+ * its entry's node (clock_align.c) with the offsets that are known at that
+ * time.
  *
  * Events of one process come in order; between processes only time stamps
  * order them.  Calls pair with returns on a stack for each process.  A
@@ -17,7 +19,9 @@
  * One that kprof:set_token/0 began goes on after that call's return; its
  * calls[0] lasts from there to its end.
  * Calls that come later count as async while a tombstone remembers the
- * label, and go to on_late one by one.
+ * label, and go to on_late one by one.  So do those that began inside and are
+ * open when it closes, when they end: the request has them as far as they ran
+ * inside.
  *
  * Messages, where the configuration asks for them, pair by label, sender and
  * number; the waits of a request go with it (kp_requests_waits).
@@ -57,10 +61,19 @@ enum kp_outcome {
 	KP_RETURNED,
 	KP_RAISED,
 	KP_UNFINISHED,	/* no end seen; no duration */
-	KP_AMBIGUOUS	/* end seen, time unsure; kept out of times */
+	KP_AMBIGUOUS,	/* end seen, time unsure; kept out of times */
+	KP_UNKNOWN,	/* end seen and timed, not whether it raised */
+	KP_OUTCOMES
 };
 
 const char *kp_outcome_name(enum kp_outcome o);
+
+/* Has a call that ended so a duration that may be counted? */
+static inline bool
+kp_outcome_timed(enum kp_outcome o)
+{
+	return o == KP_RETURNED || o == KP_RAISED || o == KP_UNKNOWN;
+}
 
 /*
  * What calls one function has to do with: filled in by whoever interns it.
@@ -77,7 +90,7 @@ struct kp_fn {
 
 struct kp_call {
 	kp_target_ns start;
-	kp_target_ns end;	/* valid for RETURNED, RAISED and AMBIGUOUS */
+	kp_target_ns end;	/* not of UNFINISHED; outlasts: the request's */
 	uint64_t proc;		/* the process, of all nodes': kp_proc_text() */
 	uint32_t fn;		/* index into the function table */
 	uint32_t parent;	/* a lower index into the calls, or KP_NONE */
@@ -85,6 +98,8 @@ struct kp_call {
 	uint8_t node;		/* it ran there */
 	bool async;		/* started after the request had ended */
 	bool placed;		/* start and end are by the request's clock */
+	uint32_t outlasts;	/* UNFINISHED as yet: it goes on, and to
+				   on_late with this number; 0: it does not */
 };
 
 /* What a process did besides working. */
@@ -125,11 +140,19 @@ struct kp_request {
 	uint32_t npauses;
 };
 
-/* One call that came after its request had closed; by its node's clock. */
+/*
+ * One call that came after its request had closed, or that outlasts it; by its
+ * node's clock.
+ */
 struct kp_late_call {
 	uint32_t identity, weight, fn;
 	uint8_t outcome, node;
+	uint32_t outlasts;	/* its number: the request had it, too, up to
+				   limit; 0: it came later */
 	kp_target_ns start, end;
+	kp_target_ns limit;	/* outlasts: its request's end, or its start if
+				   that is later */
+	kp_dur_ns waited;	/* after that, for calls in its process */
 };
 
 /*
@@ -153,7 +176,8 @@ struct kp_requests_opts {
 	uint32_t max_stack;		/* open in one process; default 1000 */
 	uint32_t max_identities;	/* default 1000 */
 	/*
-	 * OTP 26 and older: a chain closed by one event may be a retry loop.
+	 * OTP 26 and older: exceptions pass unseen, and a chain closed by one
+	 * event may be a retry loop (stack.c).
 	 * Of nodes whose release is not known yet.
 	 */
 	bool chain_is_ambiguous;
@@ -178,6 +202,13 @@ struct kp_requests_opts {
 	 * line of tiers.conf; may be NULL.
 	 */
 	void (*on_unbounded)(void *ctx, uint32_t node, uint32_t line);
+	/*
+	 * This process answers requests while it carries the tokens of others,
+	 * and makes calls of this function (request/drains.h).  Called once for
+	 * a process; may be NULL.
+	 */
+	void (*on_drains)(void *ctx, uint32_t node, uint64_t proc,
+	    const struct kp_fn *fn);
 	void *ctx;
 };
 
@@ -247,8 +278,15 @@ void kp_requests_expire(struct kp_requests *rs, uint32_t node,
 void kp_requests_abandon(struct kp_requests *rs, uint32_t node,
     enum kp_loss cause);
 
-/* That began on this node. */
+/* That began on this node, those that are over and wait for stragglers too. */
 size_t kp_requests_in_flight(const struct kp_requests *rs, uint32_t node);
+/*
+ * Of these, whose end was not seen, and that do not seem to be over: what
+ * kp_requests_oldest() lists.
+ */
+size_t kp_requests_running(struct kp_requests *rs, uint32_t node);
+/* Of those in flight, that do not count as lost: they may be handed on yet. */
+size_t kp_requests_undecided(const struct kp_requests *rs, uint32_t node);
 
 #define KP_FLIGHT_MAX 100	/* asked for at once */
 
@@ -272,7 +310,7 @@ struct kp_flight {
  * The oldest that began on this node, by its time `now` (or the last that it
  * told), the oldest first: at most max, up to KP_FLIGHT_MAX.  Returns how many.
  */
-size_t kp_requests_oldest(const struct kp_requests *rs, uint32_t node,
+size_t kp_requests_oldest(struct kp_requests *rs, uint32_t node,
     kp_target_ns now, struct kp_flight *v, size_t max);
 /* Adds what the node lost since the last call to *to and starts from zero. */
 void kp_requests_losses(struct kp_requests *rs, uint32_t node,

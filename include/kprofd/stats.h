@@ -1,10 +1,10 @@
 /*
- * stats.h - from request trees to windows of cells.  Pure.
+ * stats.h - adds request trees up to windows of cells.  Pure.
  *
  * A cell is what one series (node x tier x identity) amounts to in one
  * window.  Tier "_total" is the request itself, identity "_total" all
- * identities together; both are made here, so that whoever reads the store
- * need not add up.
+ * identities together; both are made here, so that readers of the store need
+ * not add up.
  *
  * Each node has windows of its own: a kp_stats for each.  Those whose requests
  * may reach into each other know of each other (kp_stats_peers), and a request
@@ -26,8 +26,14 @@
  * weight, which estimates the truth while the sampling rate changes.
  * Times are ns; sums stop at INT64_MAX.
  *
- * busy is the union of the tier's calls, clipped to the request; async the
- * plain sum of its async calls' times.
+ * A request counts in the window in which it closes, and a call that is open
+ * then in the one in which it ends, with all its time: what it was busy inside,
+ * too, for of one that never ends nobody knows when it was over.  Only the
+ * request counts at once, in the tier's requests.
+ *
+ * busy is the union of the tier's calls, clipped to the request.  async is all
+ * time after the request's end, as a plain sum over calls: of its async calls,
+ * which began after it, and the part after the end of those that outlast it.
  *
  * requests and busy are what happened on this node.  Added up over nodes they
  * count a request once for each node that it had calls of the tier on, and a
@@ -41,8 +47,9 @@
  *
  * For tier "_total", calls are requests and total, busy, min, max and hist
  * are requests' times.  Its self time is what no tier accounts for: the
- * request's time less the union of all tier calls (0 where the entry is
- * itself in a tier).  Its async figures hold each async tier call once, and its
+ * request's time less the union of all tier calls that have ended when it
+ * closes (0 where the entry is itself in a tier).  Its async figures hold each
+ * async tier call once, and its
  * gc and out those of all calls, the entry's in no tier too, each once.
  */
 struct kp_cell {
@@ -54,13 +61,32 @@ struct kp_cell {
 	uint64_t unfinished, w_unfinished;
 	uint64_t ambiguous, w_ambiguous;
 	uint64_t async_calls, w_async_calls;	/* not among calls */
+	uint64_t async_raised, w_async_raised;	/* of async calls, as are: */
+	/* ended: how could not be seen */
+	uint64_t async_unknown, w_async_unknown;
+	uint64_t async_unfinished, w_async_unfinished;
+	/* of calls: began inside their request and ended after its end */
+	uint64_t outlasting, w_outlasting;
+	/* of calls that ended: how could not be seen */
+	uint64_t unknown_outcomes, w_unknown_outcomes;
 	uint64_t timed, w_timed;	/* calls that total, min, max and hist hold:
-					   returned or raised, not async */
+					   a kp_outcome_timed(), not async */
+	/*
+	 * Traced calls during the timed ones: all, at any depth, and those
+	 * that these made themselves.  Estimates for all requests alone.
+	 */
+	uint64_t w_inside, w_made;
 	int64_t total, w_total;
 	int64_t self, w_self;
 	int64_t busy, w_busy;
 	int64_t share_busy, w_share_busy;
 	int64_t async, w_async;
+	/*
+	 * Some of these windows are older than the counting of outlasting,
+	 * unknown_outcomes, w_inside, w_made and the outcomes of async calls:
+	 * all of them are 0 then, and are not to be shown.
+	 */
+	bool unrecorded;
 	bool has_gc, has_out;		/* asked for, else 0: */
 	int64_t gc, w_gc;
 	int64_t out, w_out;
@@ -100,6 +126,59 @@ struct kp_window {
 	size_t nwaits;
 };
 
+/* How much of a count can be seen: whatever shows one goes by this. */
+enum kp_seen {
+	KP_SEEN,	/* known */
+	KP_SEEN_PART,	/* there may be more */
+	KP_NOT_SEEN	/* no figure and no series; never 0 */
+};
+
+/* How well `raised` is known, where `unseen` other calls may have raised. */
+static inline enum kp_seen
+kp_raised_seen(uint64_t raised, uint64_t unseen)
+{
+	if (unseen == 0)
+		return KP_SEEN;
+	return raised > 0 ? KP_SEEN_PART : KP_NOT_SEEN;
+}
+
+/*
+ * The number of these calls that may have raised unseen.  blind: calls that
+ * ended, nobody knows how.  Where not one call is known to have returned or
+ * raised,
+ * the unfinished ones may all be failures of which the end was not seen; beside
+ * calls that are known to have ended they are what they seem, still running or
+ * killed.
+ */
+static inline uint64_t
+kp_calls_unseen(uint64_t calls, uint64_t unfinished, uint64_t blind)
+{
+	return calls > unfinished + blind ? blind : unfinished + blind;
+}
+
+/*
+ * What raised, weighted.  Of a tier all its calls, those that began after their
+ * request had ended too; a request is no error for what it left behind.
+ */
+static inline uint64_t
+kp_cell_raised(const struct kp_cell *c, bool request)
+{
+	return c->w_raised + (request ? 0 : c->w_async_raised);
+}
+
+/* Of the same, what may have raised unseen: kp_calls_unseen(). */
+static inline uint64_t
+kp_cell_unseen(const struct kp_cell *c, bool request)
+{
+	uint64_t calls = c->w_calls + (request ? 0 : c->w_async_calls);
+
+	if (c->unrecorded)
+		return calls;
+	return kp_calls_unseen(calls, c->w_unfinished +
+	    (request ? 0 : c->w_async_unfinished), c->w_unknown_outcomes +
+	    c->w_ambiguous + (request ? 0 : c->w_async_unknown));
+}
+
 /*
  * Adds from's figures to to's (names are left alone).  An empty cell is zero
  * but for min, which is -1.  A histogram that would count past 64 bits is left
@@ -121,6 +200,8 @@ struct kp_stats;
  */
 struct kp_stats *kp_stats_new(const struct kp_conf *conf, const char *node);
 void kp_stats_free(struct kp_stats *st);
+/* From the next window that closes on. */
+void kp_stats_rename(struct kp_stats *st, const char *node);
 void kp_stats_names(struct kp_stats *st, const struct kp_requests *rs);
 
 /* The node's: what can be measured there. */

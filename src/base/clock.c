@@ -25,6 +25,12 @@ kp_wall_now(void)
 	return clock_read(CLOCK_REALTIME);
 }
 
+struct kp_moment
+kp_moment_now(void)
+{
+	return (struct kp_moment){ kp_wall_now(), kp_mono_now() };
+}
+
 kp_wall_ns
 kp_wall_end(kp_wall_ns start, kp_dur_ns lasted, kp_wall_ns now)
 {

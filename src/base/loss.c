@@ -76,6 +76,18 @@ static const struct {
 	[KP_LOSS_FOREIGN_TOKEN] = { "foreign_token", "requests",
 	    "not traced: the process carried the application's own trace "
 	    "token" },
+	[KP_LOSS_RUNNING] = { "running", "requests",
+	    "running when profiling ended" },
+	[KP_LOSS_RUNNING_CALLS] = { "running_calls", "calls",
+	    "left unfinished: running when profiling ended, after the end of "
+	    "their request or away from its node" },
+	[KP_LOSS_OUTLASTED] = { "outlasted", "calls",
+	    "left unfinished: no end seen within 30 s of their request's, or 60 s "
+	    "of their own start after that" },
+	[KP_LOSS_OUTLASTED_CUT] = { "outlasted_cut", "calls",
+	    "left unfinished: still running after their request when tracing "
+	    "stopped (trip, pause, reload, lost connection), or too many at "
+	    "once" },
 };
 
 const char *

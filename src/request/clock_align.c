@@ -165,6 +165,7 @@ copy_calls(struct layout *l)
 	for (uint32_t i = 0; i < l->n; i++) {
 		c = &l->calls[i];
 		*c = l->rq->calls[order[i]].c;
+		c->outlasts = call_outlasts(l->rs, l->rq, order[i]);
 		if (c->outcome == KP_OPEN || c->outcome == KP_UNFINISHED) {
 			c->outcome = KP_UNFINISHED;
 			c->end = c->start;

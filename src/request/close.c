@@ -1,6 +1,6 @@
 /*
- * close.c - a request is complete: order its calls, find their parents, hand
- * it on, and leave a tombstone.
+ * close.c - closes a complete request: orders its calls, finds their parents,
+ * hands it on, and leaves a tombstone.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +110,7 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 	for (uint32_t i = 0; i < n; i++) {
 		c = &rs->out[i];
 		*c = rq->calls[order[i]].c;
+		c->outlasts = call_outlasts(rs, rq, order[i]);
 		if (c->outcome == KP_OPEN)
 			c->outcome = KP_UNFINISHED;
 		c->async = i > 0 && c->start >= rq->r.end;
@@ -146,6 +147,16 @@ req_lose_calls(struct kp_requests *rs, const struct req *rq, uint32_t from,
 		call_lost(rs, &rq->calls[i].c, cause, true);
 }
 
+/* Before the end is again what it was before the calls were placed. */
+static void
+keep_limits(struct kp_requests *rs, struct req *rq, bool here)
+{
+	for (uint32_t i = 0; i < rq->r.ncalls; i++)
+		if (rs->out[i].outlasts)
+			call_set_limit(rs, rq, here ? rs->order[i] :
+			    rs->place[i].source, &rs->out[i]);
+}
+
 static void
 hand_on(struct kp_requests *rs, struct req *rq)
 {
@@ -164,6 +175,7 @@ hand_on(struct kp_requests *rs, struct req *rq)
 	here = rq->r.nodes == UINT64_C(1) << rq->r.node;
 	rq->r.ncalls = here ? lay_out(rs, rq) : align_calls(rs, rq);
 	rq->r.calls = rs->out;
+	keep_limits(rs, rq, here);
 	if (rs->pauses != NULL)
 		pauses_hand_on(rs, rq, here ? rs->order : &rs->place->source,
 		    here ? 1 : sizeof(*rs->place) / sizeof(uint32_t));

@@ -1,5 +1,5 @@
 /*
- * expire.c - time passes: what is due is settled, closed, dropped or forgotten;
+ * expire.c - settles, closes, drops or forgets whatever is due as time passes;
  * or all of it at once.
  */
 #include "request/sched_gc.h"
@@ -140,11 +140,12 @@ kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 		req_lose_calls(rs, rq, 1, KP_LOSS_WITH_REQUEST);
 		req_drop(rs, rq);
 	}
-	procs_abandon(rs, nd);
+	procs_abandon(rs, nd, cause);
 	if (rs->pauses != NULL)
 		pauses_leave(rs, nd);
 	node_detach(rs, nd);
 	if (rs->mails != NULL)
 		mails_detach(rs, nd);
+	drains_forget(&rs->drains, node);
 	nd->heard = false;
 }

@@ -52,14 +52,41 @@ struct oldest {
 	size_t n, max;
 };
 
+/*
+ * The entry ended in a tail call that is over, as it seems, and its process is
+ * given time to show otherwise: nearly all of these have long been answered.
+ */
+static bool
+seems_over(struct kp_requests *rs, const struct req *rq)
+{
+	return rq->pending && rs->o.conf->nfinishes == 0 && rq->ncalls > 0 &&
+	    proc_doubts_entry(rs, rq, KP_TARGET_TIME_MAX);
+}
+
+size_t
+kp_requests_running(struct kp_requests *rs, uint32_t node)
+{
+	const struct rnode *nd = &rs->nodes[node];
+	const struct req *rq = nd->pending.head;
+	size_t n = nd->in_flight - nd->over;
+
+	for (size_t many = PENDING_MAX; rq != NULL && many > 0;
+	    rq = rq->next, many--)
+		n -= seems_over(rs, rq);
+	return n;
+}
+
 /* A list of them, the first so many. */
 static void
-look_at(struct oldest *o, const struct req *rq, size_t many)
+look_at(struct kp_requests *rs, struct oldest *o, const struct req *rq,
+    size_t many)
 {
 	kp_dur_ns old;
 	size_t i;
 
 	for (; rq != NULL && many > 0; rq = rq->next, many--) {
+		if (seems_over(rs, rq))
+			continue;
 		old = age(o->now, rq->r.start);
 		if (o->n == o->max && (o->n == 0 || o->v[o->n - 1].age >= old))
 			continue;
@@ -72,7 +99,7 @@ look_at(struct oldest *o, const struct req *rq, size_t many)
 }
 
 size_t
-kp_requests_oldest(const struct kp_requests *rs, uint32_t node,
+kp_requests_oldest(struct kp_requests *rs, uint32_t node,
     kp_target_ns now, struct kp_flight *v, size_t max)
 {
 	const struct rnode *nd = &rs->nodes[node];
@@ -82,8 +109,8 @@ kp_requests_oldest(const struct kp_requests *rs, uint32_t node,
 	if (nd->heard && now < nd->now)
 		o.now = nd->now;
 	/* these are by start: the first are the oldest */
-	look_at(&o, nd->live.head, o.max);
-	look_at(&o, nd->pending.head, PENDING_MAX);
+	look_at(rs, &o, nd->live.head, o.max);
+	look_at(rs, &o, nd->pending.head, PENDING_MAX);
 	for (size_t i = 0; i < o.n; i++)
 		v[i] = flight_of(rs, o.v[i].rq, o.now);
 	return o.n;

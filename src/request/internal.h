@@ -1,30 +1,33 @@
 /*
  * internal.h - what the files of src/request share.
  *
- *   intern, ident   names                      (fns.c, naming.c)
- *   proc            processes                  (proc.c)
- *   stack           open calls of a process    (stack.c)
- *   meet            what a call says of others (reconcile.c)
- *   mark            requests set and cleared   (mark.c)
- *   node            nodes and their clocks     (node.c)
- *   tomb            labels of closed requests  (tombstone.c)
- *   list            requests in flight         (list.c)
- *   pool            their memory               (pool.c)
- *   ahead           what events will touch     (prefetch.c)
- *   request         events in                  (request.c)
- *   pause           what else processes did    (sched_gc.c)
- *   expire          time passes                (expire.c)
- *   place           calls of several nodes     (clock_align.c)
- *   close           requests out               (close.c)
- *   flight          what is there now          (flight.c)
- *   mail            messages                   (messages.c)
- *   receiver        who takes them             (receiver.c)
+ *   proc.c           processes of the targets
+ *   stack.c          open calls of a process: calls paired with returns
+ *   naming.c         the request type ("identity") of a request
+ *   request.c        events in
+ *   reconcile.c      what a call's token shows about other requests
+ *   mark.c           requests that an application sets and clears by itself
+ *   list.c           requests in flight
+ *   prefetch.c       prefetches memory that the next events will touch
+ *   node.c           nodes and their clocks
+ *   clock_align.c    calls of several nodes on one clock
+ *   sched_gc.c       scheduling and garbage collection during calls
+ *   messages.c       messages and their waits
+ *   receiver.c       the processes that take them
+ *   expire.c         requests end as time passes
+ *   outlast.c        calls that go on after their request
+ *   close.c          requests out
+ *   tombstone.c      labels of closed requests, for calls that come late
+ *   drains.c         servers that answer with another request's token
+ *   flight.c         what is in flight now
  */
 #ifndef KP_REQUEST_INTERNAL_H
 #define KP_REQUEST_INTERNAL_H
 
 #include "kprofd/request.h"
+#include "request/drains.h"
 #include "request/fns.h"
+#include "request/naming.h"
 #include "base/map.h"
 #include "base/pool.h"
 
@@ -70,6 +73,7 @@ struct req {
 	uint64_t outer;		/* label of the request it began inside; 0 */
 	uint32_t ender;		/* the call that ended it, or KP_NONE */
 	bool cleared;		/* early: and ended then */
+	bool handed_on;		/* with calls that outlast it: outlast.c */
 	kp_target_ns cleared_at;
 	kp_target_ns touched;	/* was last heard of then; early: began then */
 	struct req *prev, *next; /* in one of the lists of its node */
@@ -86,6 +90,7 @@ struct req_list {
 enum open_kind {
 	OPEN_REQUEST,	/* call number idx of a request */
 	OPEN_LATE,	/* its request has closed: async */
+	OPEN_OUTLAST,	/* it has, and the call began inside: outlast.c */
 	OPEN_IGNORED	/* lost; kept so that returns still pair */
 };
 
@@ -110,6 +115,7 @@ struct open {
 		struct {		/* OPEN_LATE */
 			uint32_t identity, weight;
 		};
+		struct outlast *out;	/* OPEN_OUTLAST; from the pool */
 	};
 };
 
@@ -141,6 +147,8 @@ struct rnode {
 	struct req_list pending; /* by touched: to be settled */
 	struct req_list ended;	/* by end: for closing */
 	size_t in_flight;	/* that began here, without the early ones */
+	size_t over;		/* of these, ended: they wait for stragglers */
+	size_t collided;	/* of these, too: they count as lost */
 	size_t touched;		/* requests with calls here, early ones too */
 	struct tombs tombs;	/* of those that closed */
 	uint64_t entries;
@@ -187,8 +195,11 @@ struct kp_requests {
 	uint64_t calls;		/* of all of them */
 	struct map buried;	/* label -> where its tomb is: tombstone.c */
 	uint32_t ntombs, tombs_room;	/* of all nodes */
+	uint32_t noutlast;	/* calls that outlast closed requests */
+	uint32_t numbers;	/* of these, the last one's */
 	uint64_t next_id;
 	bool marks;		/* set_token was met: looking for it may pay */
+	struct drains drains;
 	struct pauses *pauses;	/* sched_gc.c; NULL: nobody told of any */
 	struct mails *mails;	/* NULL: messages are not asked for */
 	/* scratch of close.c and clock_align.c, kept between requests */
@@ -244,7 +255,10 @@ void procs_free(struct kp_requests *rs);
 /* stack.c */
 /* Where the stack is full, all that is on it ends; out of memory, this one. */
 void proc_push(struct kp_requests *rs, struct proc *p, const struct open *o);
-/* Removes what belongs to rq; calls begun after its end stay, as OPEN_LATE. */
+/*
+ * Removes what belongs to rq; calls begun after its end stay, as OPEN_LATE, and
+ * those that outlast it, once it was handed on, as OPEN_OUTLAST.
+ */
 void proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq);
 /* What belongs to rq stays, as OPEN_IGNORED. */
 void proc_ignore(struct kp_requests *rs, uint64_t id, const struct req *rq);
@@ -271,9 +285,30 @@ bool proc_doubts_entry(struct kp_requests *rs, const struct req *rq,
 void procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now);
 /*
  * What is open on this node is handed on as unfinished, if late, or left in
- * other nodes' requests.
+ * other nodes' requests; cause: why.
  */
-void procs_abandon(struct kp_requests *rs, struct rnode *nd);
+void procs_abandon(struct kp_requests *rs, struct rnode *nd,
+    enum kp_loss cause);
+
+/* outlast.c */
+/* Its request, whose end was seen, is handed on, and it is open: it goes on. */
+bool call_outlasts(const struct kp_requests *rs, const struct req *rq,
+    uint32_t i);
+/* Numbers it; as it is handed on it says how much of it was inside. */
+void call_set_limit(struct kp_requests *rs, struct req *rq, uint32_t i,
+    struct kp_call *out);
+/* An open call of a request that was handed on; false: it is given up. */
+bool outlast_begin(struct kp_requests *rs, const struct proc *p,
+    struct open *o);
+/* Its end, or how = KP_UNFINISHED; *o is no longer to be used. */
+void outlast_end(struct kp_requests *rs, const struct proc *p,
+    const struct open *o, enum kp_outcome how, kp_target_ns at);
+/* Its memory goes with the requests, and nobody is told of it. */
+void outlast_free(struct kp_requests *rs, const struct open *o);
+/* This one, just taken off the stack, ended: what is around waited for it. */
+void outlast_wait(struct proc *p, const struct open *o, kp_target_ns at);
+/* Is its end not waited for any more? */
+bool outlast_is_old(const struct open *o, kp_target_ns now);
 
 /* reconcile.c */
 /* Is it the same, or of a request that began inside outer's? */

@@ -89,6 +89,12 @@ kp_requests_in_flight(const struct kp_requests *rs, uint32_t node)
 	return rs->nodes[node].in_flight;
 }
 
+size_t
+kp_requests_undecided(const struct kp_requests *rs, uint32_t node)
+{
+	return rs->nodes[node].in_flight - rs->nodes[node].collided;
+}
+
 void
 kp_requests_losses(struct kp_requests *rs, uint32_t node, struct kp_losses *to)
 {

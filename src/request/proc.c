@@ -83,6 +83,8 @@ procs_free(struct kp_requests *rs)
 	for (size_t i = 0; i < rs->procs.cap; i++)
 		if (rs->procs.slots[i].key != 0) {
 			p = (struct proc *)(uintptr_t)rs->procs.slots[i].val;
+			for (uint32_t j = 0; j < p->n; j++)
+				outlast_free(rs, &p->v[j]);
 			proc_free_stack(rs, p);
 			pool_put(&rs->pool, p, sizeof(*p));
 		}

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "request/fns.h"
 #include "request/receiver.h"
 
@@ -68,7 +69,7 @@ name_text(struct kp_span name)
 	kp_buf_init(&b, 2 * NAME_BYTES);
 	if (kp_term_peek(&r) == KP_TERM_ATOM) {
 		mod = kp_term_atom(&r);
-		name_put(&b, mod.p, mod.n, NAME_BYTES);
+		utf8_put_name(&b, mod.p, mod.n, NAME_BYTES);
 		if (kp_term_finish(&r) == KP_OK && b.err == KP_OK)
 			text = strdup(kp_buf_cstr(&b));
 	} else if (kp_term_peek(&r) == KP_TERM_TUPLE) {

@@ -1,5 +1,6 @@
 /*
- * request.c - events in: which request they belong to, and when it ends.
+ * request.c - takes events in: finds the request that each belongs to, and when
+ * that ends.
  */
 #include <stdlib.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ const char *
 kp_outcome_name(enum kp_outcome o)
 {
 	static const char *const names[] = { "open", "returned", "raised",
-		"unfinished", "ambiguous" };
+		"unfinished", "ambiguous", "unknown" };
 
 	return names[o];
 }
@@ -148,6 +149,7 @@ req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
 		rq->calls[0].c.outcome = (uint8_t)how;
 	}
 	list_add(&rs->nodes[rq->r.node].ended, rq);
+	rs->nodes[rq->r.node].over++;
 }
 
 bool
@@ -179,6 +181,8 @@ req_unlink(struct kp_requests *rs, struct req *rq)
 	} else {
 		rs->in_flight--;
 		rs->nodes[rq->r.node].in_flight--;
+		rs->nodes[rq->r.node].over -= rq->ended;
+		rs->nodes[rq->r.node].collided -= rq->collided;
 	}
 }
 
@@ -317,6 +321,7 @@ static void
 request_collide(struct kp_requests *rs, struct req *rq, struct rnode *nd)
 {
 	rs->nodes[rq->r.node].lost.n[KP_LOSS_COLLIDED] += !rq->collided;
+	rs->nodes[rq->r.node].collided += !rq->collided;
 	nd->lost.n[KP_LOSS_COLLIDED]++;
 	rq->collided = true;
 }
@@ -426,6 +431,33 @@ call_req(const struct kp_requests *rs, const struct proc *p, uint64_t label)
 	    top->label == label ? top->rq : req_get(rs, label);
 }
 
+/*
+ * In the midst of its own request the process carries the token of another one,
+ * which a server gave it that has not begun that: see drains.h.
+ */
+static void
+reconcile_drains(struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev, uint64_t label)
+{
+	const struct req *other = req_get(rs, ev->label);
+	uint64_t from = call_from(rs, p, ev);
+
+	if (from == 0 || other == NULL || other->early || other->collided ||
+	    other->ncalls == 0 || other->r.parent_label == label ||
+	    other->calls[0].c.proc == from || other->calls[0].c.proc == p->id)
+		return;
+	drains_answer(&rs->drains, from);
+}
+
+/* Of each call: is it one of such a server's? */
+static void
+tell_drains(struct kp_requests *rs, const struct proc *p, uint32_t fn)
+{
+	if (drains_call(&rs->drains, p->id, fn) && rs->o.on_drains != NULL)
+		rs->o.on_drains(rs->o.ctx, p->node->index, p->id,
+		    &rs->fns.v[fn]);
+}
+
 static void
 on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
     uint32_t fn, uint32_t caller)
@@ -438,6 +470,9 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 
 	proc_meet_caller(rs, p, caller);
 	o.label = proc_meet_label(rs, p, ev->label, ev->ts);
+	if (o.label != ev->label && ev->label != 0)
+		reconcile_drains(rs, p, ev, o.label);
+	tell_drains(rs, p, fn);
 	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
 	o.rq = call_req(rs, p, o.label);
 	if (o.rq != NULL && o.rq->pending &&

@@ -1,7 +1,7 @@
 /*
  * stack.c - the open calls of each process, and how returns pair with them.
  *
- * The VM tells of a return only where control goes back to: return_to X
+ * Of a return the VM reports only where control goes back to: return_to X
  * closes the topmost open call whose caller is X.  What lies above that call
  * was left by an exception.  An X that is nobody's caller is a function that
  * caught one: the top call was left by it.
@@ -23,12 +23,20 @@
  * never crosses labels, but for those of requests inside each other: an
  * entry may tail-call another one.
  *
- * From OTP 27 on every exception that leaves a traced call is told of, so
+ * A return_to shows when a call ended and not how: an exception that its direct
+ * caller catches looks like a return.  So its outcome is `unknown`, but where
+ * an exception is seen to have passed it, or the function reports its own
+ * returns (`exact`, the native probe) or ends in a tail call to one that does.
+ *
+ * From OTP 27 on every exception that leaves a traced call is reported, so
  * calls found open and not in doubt above the one that an event names were
  * left just now, and it with them.  OTP 26 and older give no event when an
  * exception passes an untraced function.  There a call that is still open may
  * have been left long ago, so what an event closes besides the call it names
- * is `ambiguous`.
+ * is `ambiguous`.  But X's call of F and then one of another function G, with
+ * nothing in between, is taken for a tail call, which nearly all such are: F
+ * is timed to G's end.  It is wrong where F raised past X, and X, called again,
+ * called G instead; the same function twice is as likely another try.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -51,6 +59,10 @@ open_end(struct kp_requests *rs, const struct proc *p, const struct open *o,
 		    .start = o->start, .end = at });
 		return;
 	}
+	if (o->kind == OPEN_OUTLAST) {
+		outlast_end(rs, p, o, how, at);
+		return;
+	}
 	if (o->kind != OPEN_REQUEST)
 		return;
 	c = &o->rq->calls[o->idx].c;
@@ -71,16 +83,32 @@ proc_pop(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
 {
 	struct open o = p->v[--p->n];
 
+	if (o.kind == OPEN_OUTLAST && how != KP_UNFINISHED)
+		outlast_wait(p, &o, at);
 	open_end(rs, p, &o, how, at);
 }
 
 /* Of a call that an event closes besides the one it names. */
 static enum kp_outcome
-outcome_besides(const struct proc *p, bool raised)
+outcome_besides(const struct proc *p, enum kp_outcome how)
 {
-	if (p->node->chain_is_ambiguous)
-		return KP_AMBIGUOUS;
-	return raised ? KP_RAISED : KP_RETURNED;
+	return p->node->chain_is_ambiguous ? KP_AMBIGUOUS : how;
+}
+
+/* What ended, with calls below that it may have been the last act of. */
+struct ending {
+	uint32_t fn, to;	/* fn KP_NONE: it tells of its own returns */
+	uint64_t label;
+	enum kp_outcome how;
+	kp_target_ns at;
+};
+
+/* Of o, where its caller called `in` next, so that o ended in that. */
+static enum kp_outcome
+outcome_in_chain(const struct proc *p, const struct open *o, uint32_t in,
+    enum kp_outcome how)
+{
+	return o->fn != in ? how : outcome_besides(p, how);
 }
 
 /* Ends the topmost call as `how` at `at`, unless it ended before unseen. */
@@ -179,12 +207,12 @@ proc_push(struct kp_requests *rs, struct proc *p, const struct open *o)
 
 static void
 open_doubt(struct kp_requests *rs, struct proc *p, struct open *o,
-    enum doubt why, bool raised, kp_target_ns at)
+    enum doubt why, enum kp_outcome how, kp_target_ns at)
 {
 	p->doubts = true;
 	if (o->doubt == DOUBT_NONE) {
 		o->doubt = (uint8_t)why;
-		o->maybe_how = (uint8_t)outcome_besides(p, raised);
+		o->maybe_how = (uint8_t)how;
 		o->maybe = at;
 	}
 	if (o->kind == OPEN_REQUEST && call_may_end(rs, o->rq, o->idx))
@@ -207,20 +235,27 @@ proc_find_fn(const struct proc *p, uint32_t fn)
  * called is over; else the calls below that went back there may be.
  */
 static void
-proc_doubt_chain(struct kp_requests *rs, struct proc *p, uint32_t to,
-    uint64_t label, bool raised, kp_target_ns at)
+proc_doubt_chain(struct kp_requests *rs, struct proc *p,
+    const struct ending *e)
 {
-	uint32_t i = proc_find_fn(p, to);
+	uint32_t i = proc_find_fn(p, e->to), in = e->fn;
 	struct open *o;
 
-	while (i > 0 && p->n > i)
-		proc_pop_left(rs, p, outcome_besides(p, raised), at);
+	while (i > 0 && p->n > i) {
+		o = &p->v[p->n - 1];
+		proc_pop_left(rs, p, o->caller != e->to ?
+		    outcome_besides(p, e->how) :
+		    outcome_in_chain(p, o, in, e->how), e->at);
+		in = p->v[p->n].fn;
+	}
 	for (i = p->n; i > 0; i--) {
 		o = &p->v[i - 1];
-		if (o->caller == to && label_inside(rs, label, o->label))
-			open_doubt(rs, p, o, DOUBT_TAIL, raised, at);
+		if (o->caller == e->to && label_inside(rs, e->label, o->label))
+			open_doubt(rs, p, o, DOUBT_TAIL,
+			    outcome_in_chain(p, o, in, e->how), e->at);
 		else if (o->doubt == DOUBT_NONE)
 			return;
+		in = o->fn;
 	}
 }
 
@@ -275,17 +310,19 @@ static void
 proc_close_at(struct kp_requests *rs, struct proc *p, uint32_t i, bool raised,
     kp_target_ns at)
 {
-	uint64_t label = p->v[i].label;
-	uint32_t to = p->v[i].caller;
+	const struct open *o = &p->v[i];
+	struct ending e = { .fn = o->fn, .to = o->caller, .label = o->label,
+		.at = at };
 
 	while (p->n > i + 1) {
 		raised |= p->v[p->n - 1].doubt == DOUBT_NONE;
-		proc_pop_left(rs, p, outcome_besides(p, true), at);
+		proc_pop_left(rs, p, outcome_besides(p, KP_RAISED), at);
 	}
 	raised &= !p->node->chain_is_ambiguous;
+	e.how = raised ? KP_RAISED : KP_UNKNOWN;
 	proc_runs(p, i);
-	proc_pop(rs, p, raised ? KP_RAISED : KP_RETURNED, at);
-	proc_doubt_chain(rs, p, to, label, raised, at);
+	proc_pop(rs, p, e.how, at);
+	proc_doubt_chain(rs, p, &e);
 }
 
 /*
@@ -302,11 +339,12 @@ proc_pass(struct kp_requests *rs, struct proc *p, uint32_t from, uint32_t to,
 
 	while (p->n > keep && (keep > 0 || p->v[p->n - 1].fn == from)) {
 		from = p->v[p->n - 1].caller;
-		proc_pop_left(rs, p, outcome_besides(p, true), at);
+		proc_pop_left(rs, p, outcome_besides(p, KP_RAISED), at);
 	}
 	for (uint32_t i = keep > 0 ? p->n : 0; i < p->n; i++)
 		open_doubt(rs, p, &p->v[i], p->v[i].caller == from ?
-		    DOUBT_TAIL : DOUBT_PASSED, true, at);
+		    DOUBT_TAIL : DOUBT_PASSED,
+		    outcome_besides(p, KP_RAISED), at);
 }
 
 /* An exception was caught by nobody's caller: one call at least is over. */
@@ -324,7 +362,7 @@ proc_caught(struct kp_requests *rs, struct proc *p, uint32_t to,
 	while (i > 0 && p->n > i)
 		proc_pop_left(rs, p, KP_RAISED, at);
 	from = p->v[p->n - 1].caller;
-	proc_pop(rs, p, outcome_besides(p, true), at);
+	proc_pop(rs, p, outcome_besides(p, KP_RAISED), at);
 	proc_pass(rs, p, from, to, at);
 }
 
@@ -364,8 +402,10 @@ proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
 		if (p->exact_raised && to != p->exact_caller)
 			proc_pass(rs, p, p->exact_caller, to, at);
 		else if (p->n > 0)
-			proc_doubt_chain(rs, p, to, p->v[p->n - 1].label,
-			    p->exact_raised, at);
+			proc_doubt_chain(rs, p, &(struct ending){ .fn = KP_NONE,
+			    .to = to, .label = p->v[p->n - 1].label,
+			    .how = p->exact_raised ? KP_RAISED : KP_RETURNED,
+			    .at = at });
 		return;
 	}
 	if (i > 0)
@@ -379,8 +419,9 @@ void
 proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
     bool raised, kp_target_ns at)
 {
+	enum kp_outcome how = raised ? KP_RAISED : KP_RETURNED;
 	uint32_t i = proc_find_fn(p, fn), caller;
-	enum kp_outcome above;
+	const struct open *top;
 
 	if (i == 0)
 		return;
@@ -391,11 +432,14 @@ proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
 		if (p->v[j].doubt == DOUBT_PASSED)
 			p->v[j].doubt = DOUBT_NONE;
 	while (p->n > i) {
-		above = outcome_besides(p, raised ||
-		    p->v[p->n - 1].caller != caller);
-		proc_pop_left(rs, p, above, at);
+		top = &p->v[p->n - 1];
+		if (top->caller != caller)
+			proc_pop_left(rs, p, outcome_besides(p, KP_RAISED), at);
+		else
+			proc_pop_left(rs, p,
+			    outcome_in_chain(p, top, fn, how), at);
 	}
-	proc_pop(rs, p, raised ? KP_RAISED : KP_RETURNED, at);
+	proc_pop(rs, p, how, at);
 	p->exact_seen = !p->node->all_exact;
 	p->exact_raised = raised;
 	p->exact_caller = caller;
@@ -414,6 +458,26 @@ proc_ignore(struct kp_requests *rs, uint64_t id, const struct req *rq)
 				.start = p->v[i].start };
 }
 
+/* Of a request that goes: does it stay open without it? */
+static bool
+open_stays(struct kp_requests *rs, const struct proc *p, struct open *o)
+{
+	const struct req *rq = o->rq;
+
+	if (!rq->ended || rq->collided)
+		return false;
+	/* The entry is no async call, even where it ended as it began: by a
+	 * finish that came before it. */
+	if (o->idx == 0 ||
+	    req_time(rs, rq, p->node->index, o->start) < rq->r.end)
+		return rq->handed_on && call_outlasts(rs, rq, o->idx) &&
+		    outlast_begin(rs, p, o);
+	*o = (struct open){ .kind = OPEN_LATE, .fn = o->fn,
+		.caller = o->caller, .label = o->label, .start = o->start,
+		.identity = rq->r.identity, .weight = rq->r.weight };
+	return true;
+}
+
 void
 proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq)
 {
@@ -425,18 +489,9 @@ proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq)
 		return;
 	for (uint32_t i = 0; i < p->n; i++) {
 		o = &p->v[i];
-		if (o->kind == OPEN_REQUEST && o->rq == rq) {
-			/* The entry is no async call, even where it ended
-			 * as it began: by a finish that came before it. */
-			if (!rq->ended || o->idx == 0 || rq->collided ||
-			    req_time(rs, rq, p->node->index, o->start) <
-			    rq->r.end)
-				continue;
-			*o = (struct open){ .kind = OPEN_LATE, .fn = o->fn,
-				.caller = o->caller, .label = o->label,
-				.start = o->start, .identity = rq->r.identity,
-				.weight = rq->r.weight };
-		}
+		if (o->kind == OPEN_REQUEST && o->rq == rq &&
+		    !open_stays(rs, p, o))
+			continue;
 		p->v[keep++] = *o;
 	}
 	p->n = keep;
@@ -480,19 +535,27 @@ proc_doubts_entry(struct kp_requests *rs, const struct req *rq,
 }
 
 static void
-proc_sweep(struct kp_requests *rs, struct proc *p, kp_target_ns before)
+proc_sweep(struct kp_requests *rs, struct proc *p, kp_target_ns now)
 {
+	kp_target_ns before = now - KP_REQUEST_AGE_MAX;
 	uint32_t keep = 0;
+	struct open *o;
+	bool old;
 
 	for (uint32_t i = 0; i < p->n; i++) {
-		if (p->v[i].kind == OPEN_LATE && p->v[i].doubt != DOUBT_NONE)
-			open_end(rs, p, &p->v[i], p->v[i].maybe_how,
-			    p->v[i].maybe);
-		else if (p->v[i].kind != OPEN_REQUEST &&
-		    p->v[i].start < before)
-			open_end(rs, p, &p->v[i], KP_UNFINISHED, before);
-		else
-			p->v[keep++] = p->v[i];
+		o = &p->v[i];
+		old = o->kind == OPEN_OUTLAST ? outlast_is_old(o, now) :
+		    o->kind != OPEN_REQUEST && o->start < before;
+		if ((o->kind == OPEN_LATE || o->kind == OPEN_OUTLAST) &&
+		    o->doubt != DOUBT_NONE) {
+			open_end(rs, p, o, o->maybe_how, o->maybe);
+		} else if (old) {
+			p->node->lost.n[KP_LOSS_OUTLASTED] +=
+			    o->kind != OPEN_IGNORED;
+			open_end(rs, p, o, KP_UNFINISHED, before);
+		} else {
+			p->v[keep++] = *o;
+		}
 	}
 	p->n = keep;
 	if (p->n == 0)
@@ -519,7 +582,7 @@ procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now)
 		}
 		p = (struct proc *)(uintptr_t)rs->procs.slots[i].val;
 		if (p->node == nd)
-			proc_sweep(rs, p, now - KP_REQUEST_AGE_MAX);
+			proc_sweep(rs, p, now);
 		if (p->node == nd && p->n == 0)
 			proc_free(rs, p);
 		else
@@ -527,22 +590,34 @@ procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now)
 	}
 }
 
-static void
-proc_abandon(struct kp_requests *rs, struct proc *p)
+/* Why this one has no end; KP_LOSS_COUNT: it has, or was lost before. */
+static enum kp_loss
+abandoned_as(const struct open *o, enum kp_loss cause)
 {
-	const struct open *top;
+	if (o->doubt != DOUBT_NONE || o->kind == OPEN_IGNORED ||
+	    (o->kind == OPEN_REQUEST && o->rq->collided))
+		return KP_LOSS_COUNT;
+	if (cause == KP_LOSS_RUNNING)
+		return KP_LOSS_RUNNING_CALLS;
+	return o->kind == OPEN_REQUEST ? KP_LOSS_LEFT : KP_LOSS_OUTLASTED_CUT;
+}
+
+static void
+proc_abandon(struct kp_requests *rs, struct proc *p, enum kp_loss cause)
+{
+	enum kp_loss as;
 
 	while (p->n > 0) {
-		top = &p->v[p->n - 1];
-		p->node->lost.n[KP_LOSS_LEFT] += top->kind == OPEN_REQUEST &&
-		    top->doubt == DOUBT_NONE && !top->rq->collided;
+		as = abandoned_as(&p->v[p->n - 1], cause);
+		if (as != KP_LOSS_COUNT)
+			p->node->lost.n[as]++;
 		proc_pop_left(rs, p, KP_UNFINISHED, p->last);
 	}
 	proc_free(rs, p);
 }
 
 void
-procs_abandon(struct kp_requests *rs, struct rnode *nd)
+procs_abandon(struct kp_requests *rs, struct rnode *nd, enum kp_loss cause)
 {
 	struct proc *p;
 
@@ -550,7 +625,7 @@ procs_abandon(struct kp_requests *rs, struct rnode *nd)
 		p = rs->procs.slots[i].key != 0 ?
 		    (struct proc *)(uintptr_t)rs->procs.slots[i].val : NULL;
 		if (p != NULL && p->node == nd)
-			proc_abandon(rs, p);
+			proc_abandon(rs, p, cause);
 		else
 			i++;
 	}

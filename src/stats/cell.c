@@ -1,7 +1,6 @@
 /*
- * cell.c - what any holder of cells and windows may do with them: merge and
- * free.  Apart from the rest of the stage, so that the store and the client
- * need not link requests.
+ * cell.c - merges and frees cells and windows.  It is apart from the rest of
+ * this folder, so that the store and the client need not link requests.
  */
 #include <stdlib.h>
 
@@ -28,6 +27,18 @@ kp_window_free(struct kp_window *w)
 	free(w);
 }
 
+static void
+no_record(struct kp_cell *c)
+{
+	c->unrecorded = true;
+	c->outlasting = c->w_outlasting = 0;
+	c->unknown_outcomes = c->w_unknown_outcomes = 0;
+	c->w_inside = c->w_made = 0;
+	c->async_raised = c->w_async_raised = 0;
+	c->async_unknown = c->w_async_unknown = 0;
+	c->async_unfinished = c->w_async_unfinished = 0;
+}
+
 enum kp_err
 kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 {
@@ -46,6 +57,11 @@ kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 	COUNT(unfinished);
 	COUNT(ambiguous);
 	COUNT(async_calls);
+	COUNT(async_raised);
+	COUNT(async_unknown);
+	COUNT(async_unfinished);
+	COUNT(outlasting);
+	COUNT(unknown_outcomes);
 	COUNT(timed);
 	TIME(total);
 	TIME(self);
@@ -54,10 +70,15 @@ kp_cell_merge(struct kp_cell *to, const struct kp_cell *from)
 	TIME(async);
 	TIME(gc);
 	TIME(out);
+	to->w_inside += from->w_inside;
+	to->w_made += from->w_made;
 #undef COUNT
 #undef TIME
 	to->has_gc |= from->has_gc;
 	to->has_out |= from->has_out;
+	/* a sum of which a part is not known is not known */
+	if (from->unrecorded || to->unrecorded)
+		no_record(to);
 	if (from->min >= 0 && (to->min < 0 || from->min < to->min))
 		to->min = from->min;
 	if (from->max > to->max)

@@ -1,5 +1,6 @@
 /*
- * hist.c - histograms with exponential buckets; see hist.h.
+ * hist.c - finds buckets, adds, merges and subtracts histograms, estimates
+ * quantiles, and reads and writes the stored form.
  *
  * A bucket is found with integers alone.  Shift the duration up until its top
  * bit is bit 63: between 2^63 and 2^64 lie 32 borders, the same for every

@@ -1,12 +1,12 @@
 /*
- * sched_gc.c - see the header.
+ * sched_gc.c - charges each pause to the call whose self time holds it.
  *
- * A pause was told of the innermost call that seemed open in its process.
- * Where that has no duration, or had ended after all, it is of the next call
- * around it in the same process that has one: whose self time holds it.
- * While a call waits for others, that is no self time, though its process is
- * scheduled out all the while: of a pause only the rest counts.  One that was
- * put together of several is taken to be spread evenly over its span.
+ * A pause was recorded for the innermost call that seemed open in its process.
+ * Where that call has no duration, or had ended after all, the pause is charged
+ * to the next call around it in the same process that has one.  The time that a
+ * call waits for others is not self time, though its process is scheduled out
+ * meanwhile: only the rest of a pause counts.  A pause that was merged from
+ * several is taken to be spread evenly over its span.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /*
- * sched_gc.h - how much of each call's self time its process was scheduled out or
- * collected garbage; see sched_gc.c.
+ * sched_gc.h - for how much of each call's self time its process was scheduled
+ * out or collected garbage; sched_gc.c has the rules.
  */
 #ifndef KPROFD_STATS_SCHED_GC_H
 #define KPROFD_STATS_SCHED_GC_H

@@ -6,9 +6,9 @@
  * after the end of its request was waited for by nobody inside the request,
  * but may well have been by a parent that began after the end too.
  *
- * A call without a duration has no self time, and says nothing of how long its
- * parent waited for it; but the calls made inside it do.  They count as made
- * by the nearest call around it that has a duration and still ran, so that
+ * A call without a duration has no self time, and does not show for how long
+ * its parent waited for it; but the calls made inside it do.  They count as
+ * made by the nearest call around it that has a duration and still ran, so that
  * the self times of a sequential request add up to its total whatever is
  * unknown inside.
  *
@@ -87,7 +87,7 @@ request_self(const struct kp_request *rq, kp_dur_ns *self,
     kp_target_ns *reach)
 {
 	for (uint32_t i = 0; i < rq->ncalls; i++)
-		self[i] = outcome_timed(rq->calls[i].outcome) ?
+		self[i] = kp_outcome_timed(rq->calls[i].outcome) ?
 		    sat_span(rq->calls[i].start, rq->calls[i].end) : -1;
 	each_wait(rq, self, reach, take_wait, self);
 }

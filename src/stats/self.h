@@ -1,17 +1,10 @@
-/* self.h - self times without allocating; see self.c. */
+/* self.h - self times, without allocating; self.c has the rules. */
 #ifndef KPROFD_STATS_SELF_H
 #define KPROFD_STATS_SELF_H
 
 #include <stdbool.h>
 
 #include "kprofd/request.h"
-
-/* Has this outcome a duration that may be counted? */
-static inline bool
-outcome_timed(uint8_t outcome)
-{
-	return outcome == KP_RETURNED || outcome == KP_RAISED;
-}
 
 typedef void request_wait_fn(void *ctx, uint32_t call, kp_target_ns from,
     kp_target_ns to);

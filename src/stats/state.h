@@ -3,6 +3,8 @@
 #define KPROFD_STATS_STATE_H
 
 #include "cells.h"
+#include "inside.h"
+#include "made.h"
 #include "sched_gc.h"
 #include "kprofd/stats.h"
 #include "waits.h"
@@ -17,12 +19,15 @@ struct kp_stats {
 	struct kp_stats *const *peers;	/* by node, or NULL */
 	struct cells cells;
 	struct waits waits;
+	struct insides insides;
 	uint64_t sampled;
 	struct kp_losses losses;
 
 	/* scratch, kept from request to request; ncalls of each */
 	kp_dur_ns *self;
 	kp_target_ns *reach;
+	struct call_made *made;
+	uint32_t *up;
 	size_t cap;
 	struct pause_sums pauses;
 	bool has_gc;		/* measured on this node */

@@ -2,9 +2,8 @@
  * stats.c - adds requests to the cells of the running window.
  *
  * A call belongs to every tier of its function.  A tier's busy time is the
- * union of its calls; they come sorted by start, so a union is one pass that
- * remembers how far it has come.  Nothing is allocated for a request once
- * the scratch has grown to the longest and the cells are there.
+ * union of its calls.  Nothing is allocated for a request once the scratch has
+ * grown to the longest and the cells are there, but for calls that outlast it.
  *
  * A request of several nodes is added up for each of them and for all at the
  * same time: what a call adds to the union of all is its node's share.
@@ -15,6 +14,7 @@
 #include "base/sat.h"
 #include "self.h"
 #include "state.h"
+#include "union.h"
 
 /* One request while it is added up: on one node, or on all. */
 struct sum {
@@ -25,9 +25,11 @@ struct sum {
 	bool overflow;			/* some of it went to _other */
 	uint32_t cell[TIERS];		/* index plus one; 0: not met yet */
 	bool counted[TIERS];		/* in the cell's requests */
-	kp_target_ns reach[TIERS];	/* busy up to here; TIER_TOTAL: any */
+	struct busy_union busy[TIERS];	/* TIER_TOTAL: any */
 	int64_t covered;		/* union of all tiers' calls */
+	const struct call_made *made; /* of the call; NULL: not known */
 	const struct call_pauses *pauses; /* of the call; NULL: not measured */
+	struct inside *inside;	/* of the call, where it outlasts the request */
 	int64_t gc, out;		/* of all calls */
 };
 
@@ -59,8 +61,11 @@ kp_stats_free(struct kp_stats *st)
 	waits_free(&st->waits);
 	free(st->self);
 	free(st->reach);
+	free(st->made);
+	free(st->up);
 	free(st->sums);
 	pause_sums_free(&st->pauses);
+	insides_free(&st->insides);
 	free(st);
 }
 
@@ -68,6 +73,12 @@ void
 kp_stats_names(struct kp_stats *st, const struct kp_requests *rs)
 {
 	st->rs = rs;
+}
+
+void
+kp_stats_rename(struct kp_stats *st, const char *node)
+{
+	st->node = node;
 }
 
 void
@@ -81,6 +92,8 @@ scratch_for(struct kp_stats *st, uint32_t ncalls)
 {
 	kp_dur_ns *self;
 	kp_target_ns *reach;
+	struct call_made *made;
+	uint32_t *up;
 	size_t cap = st->cap > 0 ? st->cap : 64;
 
 	if (ncalls <= st->cap)
@@ -95,6 +108,14 @@ scratch_for(struct kp_stats *st, uint32_t ncalls)
 	if (reach == NULL)
 		return false;
 	st->reach = reach;
+	made = realloc(st->made, cap * sizeof(*made));
+	if (made == NULL)
+		return false;
+	st->made = made;
+	up = realloc(st->up, cap * sizeof(*up));
+	if (up == NULL)
+		return false;
+	st->up = up;
 	st->cap = cap;
 	return true;
 }
@@ -150,6 +171,10 @@ count_outcome(struct kp_cell *c, uint8_t outcome, uint32_t weight)
 		c->ambiguous++;
 		c->w_ambiguous += weight;
 		break;
+	case KP_UNKNOWN:
+		c->unknown_outcomes++;
+		c->w_unknown_outcomes += weight;
+		break;
 	default:
 		c->unfinished++;
 		c->w_unfinished += weight;
@@ -172,6 +197,16 @@ add_time(struct kp_cell *c, kp_dur_ns total, kp_dur_ns self, uint32_t weight)
 		c->min = total;
 	if (total > c->max)
 		c->max = total;
+}
+
+/* made: NULL where that is not known. */
+static void
+add_made(struct kp_cell *c, const struct call_made *made, uint32_t weight)
+{
+	if (made == NULL)
+		return;
+	c->w_inside += (uint64_t)made->all * weight;
+	c->w_made += (uint64_t)made->made * weight;
 }
 
 static void
@@ -201,29 +236,40 @@ add_request(struct kp_cell *c, bool share, uint32_t weight)
 	c->w_share_requests += share ? weight : 0;
 }
 
-/* dur: -1 if it has none. */
 static void
-add_async(struct kp_cell *c, kp_dur_ns dur, uint32_t weight)
+add_async(struct kp_cell *c, const struct kp_call *call, uint32_t weight)
 {
+	bool raised = call->outcome == KP_RAISED;
+	bool unknown = call->outcome == KP_UNKNOWN ||
+	    call->outcome == KP_AMBIGUOUS;
+	bool unfinished = call->outcome == KP_UNFINISHED;
+	kp_dur_ns dur;
+
 	c->async_calls++;
 	c->w_async_calls += weight;
-	if (dur < 0)
+	c->async_raised += raised;
+	c->w_async_raised += raised ? weight : 0;
+	c->async_unknown += unknown;
+	c->w_async_unknown += unknown ? weight : 0;
+	c->async_unfinished += unfinished;
+	c->w_async_unfinished += unfinished ? weight : 0;
+	if (!kp_outcome_timed(call->outcome))
 		return;
+	dur = sat_span(call->start, call->end);
 	c->async = sat_add(c->async, dur);
 	c->w_async = sat_add(c->w_async, sat_mul(dur, weight));
 }
 
-/* How much this call adds to a union of which *reach is covered already. */
-static kp_dur_ns
-reach_out(kp_target_ns *reach, const struct kp_call *call, kp_target_ns limit)
+/* What of a call that began inside was after the end. */
+static void
+add_after(struct kp_cell *c, kp_dur_ns after, uint32_t weight)
 {
-	kp_target_ns from = call->start > *reach ? call->start : *reach;
-	kp_target_ns to = call->end < limit ? call->end : limit;
-
-	if (to <= from)
-		return 0;
-	*reach = to;
-	return sat_span(from, to);
+	if (after <= 0)
+		return;
+	c->outlasting++;
+	c->w_outlasting += weight;
+	c->async = sat_add(c->async, after);
+	c->w_async = sat_add(c->w_async, sat_mul(after, weight));
 }
 
 /* The tiers of a function, as bits of configured tiers only. */
@@ -235,61 +281,127 @@ tiers_of(const struct kp_stats *st, uint32_t fn)
 	return kp_requests_fn(st->rs, fn)->tiers & all;
 }
 
+/* As a call with an outcome, and perhaps a time. */
 static void
-sum_call_in_tier(struct sum *s, const struct kp_call *call, kp_dur_ns self,
+sum_ended(const struct sum *s, struct kp_cell *c, const struct kp_call *call,
+    kp_dur_ns self)
+{
+	count_outcome(c, call->outcome, s->weight);
+	if (!kp_outcome_timed(call->outcome))
+		return;
+	add_time(c, sat_span(call->start, call->end), self, s->weight);
+	add_after(c, sat_span(s->limit, call->end), s->weight);
+}
+
+/* What it ran inside counts with its end, if that is seen. */
+static void
+sum_open(struct sum *s, const struct kp_call *call, uint32_t tier)
+{
+	struct inside_tier *x = NULL;
+
+	if (s->inside != NULL) {
+		x = &s->inside->v[s->inside->n++];
+		x->tier = tier - 1;
+	}
+	union_hold(&s->busy[tier], call->start, x != NULL ? &x->busy : NULL);
+	if (s->all != s)
+		union_hold(&s->all->busy[tier], call->start,
+		    x != NULL ? &x->share : NULL);
+}
+
+/*
+ * What ran inside.  One that outlasts its request has no outcome yet: that
+ * comes with its end, and only then it is sure how long it ran.
+ */
+static void
+sum_inside(struct sum *s, const struct kp_call *call, kp_dur_ns self,
     uint32_t tier)
 {
 	struct kp_cell *c = sum_cell(s, tier);
-	bool timed = outcome_timed(call->outcome);
-	kp_dur_ns total = timed ? sat_span(call->start, call->end) : -1;
 	kp_dur_ns busy;
 
 	if (c == NULL)
 		return;
-	if (call->async) {
-		add_async(c, total, s->weight);
-		return;
-	}
 	if (!s->counted[tier]) {
 		add_request(c, s->all == s || !s->all->counted[tier],
 		    s->weight);
 		s->counted[tier] = s->all->counted[tier] = true;
 	}
-	count_outcome(c, call->outcome, s->weight);
-	if (!timed)
+	if (call->outlasts) {
+		sum_open(s, call, tier);
 		return;
-	add_time(c, total, self, s->weight);
+	}
+	sum_ended(s, c, call, self);
+	if (!kp_outcome_timed(call->outcome))
+		return;
+	add_made(c, s->made, s->weight);
 	if (s->pauses != NULL)
 		add_pauses(c, s->pauses->gc, s->pauses->out, s->weight);
-	busy = reach_out(&s->reach[tier], call, s->limit);
+	busy = union_add(&s->busy[tier], call, s->limit);
 	add_busy(c, busy, s->all == s ? busy :
-	    reach_out(&s->all->reach[tier], call, s->limit), s->weight);
+	    union_add(&s->all->busy[tier], call, s->limit), s->weight);
+}
+
+/* Of the time after requests _total has each call's once. */
+static void
+sum_after(struct sum *s, const struct kp_call *call)
+{
+	bool timed = kp_outcome_timed(call->outcome);
+	struct kp_cell *c;
+
+	if (!call->async && !(timed && call->end > s->limit))
+		return;
+	c = sum_cell(s, TIER_TOTAL);
+	if (c == NULL)
+		return;
+	if (call->async)
+		add_async(c, call, s->weight);
+	else
+		add_after(c, sat_span(s->limit, call->end), s->weight);
+}
+
+/* After its request, or what is new of one that outlasts it. */
+static void
+sum_outside(struct sum *s, const struct kp_call *call, kp_dur_ns self)
+{
+	uint64_t rest = tiers_of(s->st, call->fn);
+	struct kp_cell *c;
+
+	for (uint64_t left = rest; left != 0; left &= left - 1) {
+		c = sum_cell(s, (uint32_t)__builtin_ctzll(left) + 1);
+		if (c != NULL && call->async)
+			add_async(c, call, s->weight);
+		else if (c != NULL)
+			sum_ended(s, c, call, self);
+	}
+	if (rest != 0)
+		sum_after(s, call);
 }
 
 static void
 sum_call(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 {
 	uint64_t tiers = tiers_of(s->st, call->fn);
-	struct kp_cell *all;
 
-	if (s->pauses != NULL && !call->async) {
+	if (call->outlasts && call->start >= s->limit)
+		return;		/* all of it is after, and to come */
+	if (call->async) {
+		sum_outside(s, call, self);
+		return;
+	}
+	if (s->pauses != NULL) {
 		s->all->gc = sat_add(s->all->gc, s->pauses->gc);
 		s->all->out = sat_add(s->all->out, s->pauses->out);
 	}
 	if (tiers == 0)
 		return;
 	for (uint64_t rest = tiers; rest != 0; rest &= rest - 1)
-		sum_call_in_tier(s, call, self,
+		sum_inside(s, call, self,
 		    (uint32_t)__builtin_ctzll(rest) + 1);
-	if (call->async) {
-		all = sum_cell(s, TIER_TOTAL);
-		if (all != NULL)
-			add_async(all, outcome_timed(call->outcome) ?
-			    sat_span(call->start, call->end) : -1, s->weight);
-	} else if (outcome_timed(call->outcome)) {
+	sum_after(s, call);
+	if (kp_outcome_timed(call->outcome))
 		s->all->covered = sat_add(s->all->covered,
-		    reach_out(&s->all->reach[TIER_TOTAL], call, s->limit));
-	}
+		    union_add(&s->all->busy[TIER_TOTAL], call, s->limit));
 }
 
 /* Last, when it is known how much of the request the tiers cover. */
@@ -303,9 +415,11 @@ sum_request(struct sum *s, const struct kp_request *rq)
 		return;
 	add_request(c, true, s->weight);
 	count_outcome(c, rq->outcome, s->weight);
-	if (!outcome_timed(rq->outcome))
+	if (!kp_outcome_timed(rq->outcome))
 		return;
 	add_time(c, total, total - s->covered, s->weight);
+	/* the entry's own call is the first */
+	add_made(c, rq->ncalls > 0 ? s->st->made : NULL, s->weight);
 	add_pauses(c, s->gc, s->out, s->weight);
 	add_busy(c, total, total, s->weight);
 }
@@ -331,10 +445,34 @@ sum_start_request(struct sum *s, struct kp_stats *st,
 {
 	sum_start(s, st, rq->identity, rq->weight);
 	/* without a known end there is nothing to clip to */
-	if (outcome_timed(rq->outcome))
+	if (rq->outcome != KP_UNFINISHED)
 		s->limit = rq->end;
 	for (uint32_t t = 0; st != NULL && t <= st->conf->ntiers; t++)
-		s->reach[t] = rq->start;
+		s->busy[t].reach = rq->start;
+}
+
+/* What is idle at the end of tiers in which calls are open is theirs. */
+static void
+sum_end(struct sum *s)
+{
+	for (uint32_t t = 1; s->st != NULL && t <= s->st->conf->ntiers; t++)
+		union_idle(&s->busy[t], s->limit);
+}
+
+/* Before it is added up.  Without it the call is left unfinished. */
+static void
+keep_inside(struct sum *s, const struct kp_request *rq, uint32_t i,
+    kp_dur_ns self)
+{
+	const struct kp_call *c = &rq->calls[i];
+
+	s->inside = c->outlasts && c->start < s->limit && self >= 0 ?
+	    inside_keep(&s->st->insides, c->outlasts, (unsigned)
+	    __builtin_popcountll(tiers_of(s->st, c->fn))) : NULL;
+	if (s->inside == NULL)
+		return;
+	s->inside->self = self;
+	s->inside->alone = s->all == s;
 }
 
 /* On one node.  Says whether some of it went to _other. */
@@ -348,8 +486,11 @@ sum_here(struct kp_stats *st, const struct kp_request *rq,
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		if (pauses != NULL)
 			s.pauses = &pauses[i];
+		s.made = &st->made[i];
+		keep_inside(&s, rq, i, st->self[i]);
 		sum_call(&s, &rq->calls[i], st->self[i]);
 	}
+	sum_end(&s);
 	sum_request(&s, rq);
 	return s.overflow;
 }
@@ -372,12 +513,18 @@ sum_nodes(struct kp_stats *st, const struct kp_request *rq,
 		s = &st->sums[rq->calls[i].node];
 		if (pauses != NULL)
 			s->pauses = &pauses[i];
-		if (s->st != NULL)
+		s->made = &st->made[i];
+		if (s->st != NULL) {
+			keep_inside(s, rq, i, st->self[i]);
 			sum_call(s, &rq->calls[i], st->self[i]);
-		else
+		} else {
 			st->losses.n[KP_LOSS_LEFT]++;
+		}
 		all->overflow |= s->overflow;
 	}
+	for (uint64_t rest = rq->nodes; rest != 0; rest &= rest - 1)
+		sum_end(&st->sums[__builtin_ctzll(rest)]);
+	sum_end(all);
 	sum_request(all, rq);
 	return all->overflow;
 }
@@ -397,24 +544,53 @@ kp_stats_request(struct kp_stats *st, const struct kp_request *rq)
 		return;
 	}
 	request_self(rq, st->self, st->reach);
+	request_made(rq, st->made);
 	if (rq->npauses > 0) {
 		pauses = pause_sums(&st->pauses, rq, st->self, st->reach);
 		st->losses.n[KP_LOSS_PAUSE_CAP] += pauses == NULL ?
 		    rq->npauses : 0;
 	}
+	inside_self(rq, st->self, st->reach, st->up);
 	if (here ? sum_here(st, rq, pauses) : sum_nodes(st, rq, pauses))
 		st->losses.n[KP_LOSS_IDENTITY_CAP]++;
+}
+
+/* It ended, so it ran inside till the request's end. */
+static void
+sum_was_inside(struct sum *s, const struct inside *x)
+{
+	struct kp_cell *c;
+
+	for (uint32_t i = 0; i < x->n; i++) {
+		c = sum_cell(s, x->v[i].tier + 1);
+		if (c != NULL)
+			add_busy(c, x->v[i].busy, x->alone ? x->v[i].busy :
+			    x->v[i].share, s->weight);
+	}
 }
 
 void
 kp_stats_late(struct kp_stats *st, const struct kp_late_call *late)
 {
+	bool inside = late->outlasts && late->limit > late->start;
 	struct kp_call call = {
 		.start = late->start, .end = late->end, .fn = late->fn,
-		.parent = KP_NONE, .outcome = late->outcome, .async = true,
+		.parent = KP_NONE, .outcome = late->outcome, .async = !inside,
 	};
+	struct inside *x;
 	struct sum s;
 
 	sum_start(&s, st, late->identity, late->weight);
-	sum_call(&s, &call, -1);
+	if (inside)
+		s.limit = late->limit;
+	x = inside_take(&st->insides, late->outlasts);
+	if (inside && x == NULL && kp_outcome_timed(late->outcome)) {
+		call.outcome = KP_UNFINISHED;
+		st->losses.n[KP_LOSS_OUTLASTED_CUT]++;
+	}
+	sum_outside(&s, &call, late->end - late->limit - late->waited +
+	    (x != NULL ? x->self : 0));
+	if (x != NULL && inside && kp_outcome_timed(call.outcome))
+		sum_was_inside(&s, x);
+	free(x);
 }

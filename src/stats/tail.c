@@ -1,6 +1,6 @@
 /*
- * tail.c - see the header.  A few slots, looked through for each request:
- * most are faster than what is there, and end that look without a change.
+ * tail.c - a few slots, scanned for each request: most requests are faster than
+ * what the slots hold, and change nothing.
  */
 #include <stdlib.h>
 

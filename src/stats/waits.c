@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/sat.h"
+#include "base/vec.h"
 #include "state.h"
 
 void
@@ -24,22 +25,6 @@ wait_key(uint32_t identity, uint32_t receiver)
 	return (uint64_t)identity << 32 | receiver;
 }
 
-static bool
-grow(struct waits *ws)
-{
-	size_t cap = ws->cap > 0 ? 2 * ws->cap : 64;
-	struct kp_wait_cell *v;
-
-	if (ws->n < ws->cap)
-		return true;
-	v = realloc(ws->v, cap * sizeof(*v));
-	if (v == NULL)
-		return false;
-	ws->v = v;
-	ws->cap = cap;
-	return true;
-}
-
 /* NULL: out of memory. */
 static struct kp_wait_cell *
 wait_cell(struct kp_stats *st, uint32_t identity, uint32_t receiver)
@@ -54,8 +39,8 @@ wait_cell(struct kp_stats *st, uint32_t identity, uint32_t receiver)
 	}
 	if (at != NULL)
 		return &ws->v[*at];
-	if (!grow(ws) || !map_put(&ws->at, wait_key(identity, receiver),
-	    ws->n))
+	if (vec_room(&ws->v, &ws->room, ws->n, VEC_NO_CAP) != KP_OK ||
+	    !map_put(&ws->at, wait_key(identity, receiver), ws->n))
 		return NULL;
 	ws->v[ws->n] = (struct kp_wait_cell){ .min = -1,
 		.receiver = kp_requests_receiver(st->rs, receiver),

@@ -9,7 +9,7 @@
 
 struct waits {
 	struct kp_wait_cell *v;	/* owned, in the order they were met */
-	size_t n, cap;
+	size_t n, room;
 	struct map at;		/* receiver and identity -> index into v */
 };
 

@@ -127,9 +127,10 @@ static void
 on_late(void *ctx, const struct kp_late_call *c)
 {
 	(void)ctx;
-	handed_on++;
+	handed_on += c->outlasts == 0;	/* its request had it */
 	REQUIRE(c->outcome != KP_OPEN);
 	REQUIRE(c->outcome == KP_UNFINISHED || c->end >= c->start);
+	REQUIRE(c->outlasts == 0 || (c->limit >= c->start && c->waited >= 0));
 	REQUIRE(kp_requests_fn(rs, c->fn)->text != NULL);
 	REQUIRE(c->node < KP_NODES_MAX);
 }

@@ -11,7 +11,9 @@
 tests() ->
     [{"counts by request", 60, fun counts/1},
      {"counts by request and process, into a database", 60, fun database/1},
-     {"counts by request that end early", 60, fun early/1}].
+     {"counts by request that end early", 60, fun early/1},
+     {"what is waited for, and how long", 60, fun waited/1},
+     {"beside a kprofd nothing is named that is refused", 60, fun not_in_circles/1}].
 
 %% Somebody else works all the time. (In the process that asks a token would stay.)
 counts(T) ->
@@ -45,7 +47,7 @@ database(T) ->
     P = start(T, Target, "time", ["-by", "process", "-db", File, "-requests", "2", "it_counted:squares/1" | ?ENTRY]),
     [ask(Target, Server) || _ <- [1, 2]],
     {0, Table, _} = ends(P),
-    says(Table, "^it_counted:squares/1 +<0[.0-9]+> it_counted_served +22 "),
+    says(Table, "^<0[.0-9]+> it_counted_served +22 .*\n  it_counted:squares/1 +22 "),
     it:equal("in the database", [[<<"22">>, <<"it_counted_served">>]],
              it:sql(#{db => File, out => File},
                     "select calls, name from counted join process using (profile, pid) where function like '%squares%'")),
@@ -80,6 +82,29 @@ early(T) ->
                                   {"count", ["-entry", "it_counted"], "give one function, such as"}]],
     gone(Target, Server),
     it_audit:ends(Target, Mark).
+
+waited(T) ->
+    Target = plain(T),
+    [begin
+         P = start(T, Target, Cmd, ["-requests", "9", "it_counted" | ?ENTRY]),
+         {1, _, Errors} = interrupt(P),
+         says(Errors, "9 requests in '.*', which it_counted:ask/2 begins, for 5m at most \\(see -for\\)")
+     end || Cmd <- ["count", "time", "trace"]].
+
+%% What one error says to do instead is not refused by another.
+not_in_circles(T) ->
+    Target = it:target(T),
+    load(Target),
+    P = it:kprofd(T, Target),
+    it:armed(P),
+    {1, _, Errors} = ends(background(T, Target, "count", ["it_counted" | ?ENTRY])),
+    says(Errors, "a kprofd is attached there"),
+    case {it:otp(Target) >= 27, string:find(Errors, "-attached")} of
+        {false, nomatch} -> ok;
+        {true, Hint} when is_list(Hint) -> ok;
+        _ -> it:fail("~ts", [Errors])
+    end,
+    it:terminate(P).
 
 %% ------------------------------------------------------------ helpers ----
 

@@ -41,16 +41,15 @@ is_term(Expr) ->
 
 %% How a call seems to have ended, to who sees the events of this release only.
 outcome(C, Otp, Exact, Calls) ->
-    IsExact = lists:member(C#call.name, Exact),
-    Ended = [Name || #call{id = Id, name = Name} <- Calls, Id =:= C#call.tail_of],
-    case outcome(C, Otp, IsExact) of
-        %% An exact function has ended in a tail call of this one: its return
-        %% comes first, and up to OTP 26 this one may have been left before.
-        returned when Otp =< 26, not IsExact ->
-            case lists:any(fun(Name) -> lists:member(Name, Exact) end, Ended) of
-                true -> ambiguous;
-                false -> returned
-            end;
+    IsExact = fun(#call{name = Name}) -> lists:member(Name, Exact) end,
+    Told = lists:any(IsExact, above(C, Calls)) orelse lists:any(IsExact, below(C, Calls)),
+    Again = [D || #call{name = Name} = D <- above(C, Calls), Name =:= C#call.name],
+    case outcome(C, Otp, IsExact(C)) of
+        %% The same function twice may be another try.
+        unknown when Otp =< 26, Again =/= [] -> ambiguous;
+        %% One of its chain tells how all of it ended.
+        unknown when Told, C#call.how =:= returned -> returned;
+        unknown when Told -> raised;
         %% Its end goes unseen until one that it was made from ends.
         ambiguous when element(2, C#call.how) =:= between ->
             case is_within(C#call.parent, C, Calls) of
@@ -58,6 +57,19 @@ outcome(C, Otp, Exact, Calls) ->
                 false -> unfinished
             end;
         Outcome -> Outcome
+    end.
+
+%% What it ended in, by tail calls; and what ended so in it.
+above(#call{id = Id}, Calls) ->
+    case [C || #call{tail_of = Of} = C <- Calls, Of =:= Id] of
+        [C | _] -> [C | above(C, Calls)];
+        [] -> []
+    end.
+
+below(#call{tail_of = Of}, Calls) ->
+    case lists:keyfind(Of, #call.id, Calls) of
+        false -> [];
+        C -> [C | below(C, Calls)]
     end.
 
 %% Is a call of its process around it that went on afterwards?
@@ -71,19 +83,19 @@ is_within(Id, #call{pid = Pid} = C, Calls) ->
 %% Exact functions are told of as they are.
 outcome(#call{how = returned}, _, true) -> returned;
 outcome(#call{}, _, true) -> raised;
-%% One event ends a chain of tail calls. Up to OTP 26 the earlier ones may have
-%% been left by exceptions that it does not tell of.
-outcome(#call{tail = true}, Otp, _) when Otp =< 26 -> ambiguous;
-outcome(#call{how = returned}, _, _) -> returned;
+%% A request that is set ends where it is cleared: as well as it can.
+outcome(#call{name = set_token, how = returned}, _, _) -> returned;
+%% An event says that it ended, and not how.
+outcome(#call{how = returned}, _, _) -> unknown;
 %% An exception that the caller catches looks like a return,
-outcome(#call{how = {raised, direct, lowest, alone}}, _, _) -> returned;
+outcome(#call{how = {raised, direct, lowest, alone}}, _, _) -> unknown;
 %% unless another call was open above, which it must have passed.
 outcome(#call{how = {raised, _, _, _}}, Otp, _) when Otp >= 27 -> raised;
-outcome(#call{how = {raised, direct, lowest, passed}}, _, _) -> returned;
+outcome(#call{how = {raised, direct, lowest, passed}}, _, _) -> unknown;
 outcome(#call{how = {raised, _, _, _}}, _, _) -> ambiguous.
 
 is_timed(Outcome) ->
-    Outcome =:= returned orelse Outcome =:= raised.
+    lists:member(Outcome, [returned, raised, unknown]).
 
 %% ------------------------------------------------------ calls and requests ----
 
@@ -105,9 +117,21 @@ tell(Otp, #{exact := Exact, finish := Finish, left := Left} = Conf, {Calls0, Req
     Told = [C#{parent := parent(C, Kept, Otp)} || C <- Kept],
     Conf#{calls => Told,
           requests => [R#{sequential => sequential(R, Told)} || R <- Requests],
-          losses => [{Cause, N} || {Cause, N} <- [{stale, length(Stale)},
+          losses => [{Cause, N} || {Cause, N} <- [{stale, length(Stale)}, {outlasted, outlasted(Told, ByRequest)},
                                                   {expired, length([R || #{outcome := expired} = R <- Requests])}],
                                    N > 0]}.
+
+%% No end comes of those that are open in another process than the entry's when
+%% their request has ended.
+outlasted(Calls, ByRequest) ->
+    length([Id || #{id := Id, request := R, pid := Pid, outcome := unfinished, place := inside} <- Calls,
+                  has_end(maps:get(R, ByRequest)), Pid =/= entry_pid(R, Calls)]).
+
+has_end(#{outcome := Outcome}) ->
+    Outcome =/= expired andalso Outcome =/= unfinished.
+
+entry_pid(Request, Calls) ->
+    hd([Pid || #{request := R, pid := Pid} <- Calls, R =:= Request]).
 
 %% It ends with the finish that ends first, else with its entry.
 request(#request{id = Id, identity = Identity, outer = Outer}, [{Entry, _} = First | _] = Calls, Finish) ->
@@ -181,34 +205,50 @@ cells(#{calls := Calls, requests := Requests} = Told) ->
                         request_cells(R, [C || #{request := Id} = C <- Calls, Id =:= maps:get(id, R)], Told, Cells)
                 end, #{}, Requests).
 
-request_cells(#{identity := Identity, outcome := Outcome} = R, Calls, #{tiers := Tiers}, Cells) ->
-    Limits = case is_timed(Outcome) of
+request_cells(#{identity := Identity} = R, Calls, #{tiers := Tiers}, Cells) ->
+    Limits = case has_end(R) of
                  true -> limits(R);
                  false -> {none, none}
              end,
     lists:foldl(fun({Tier, []}, Acc) when Tier =/= '_total' -> Acc;
-                   ({'_total', Async}, Acc) ->
-                        add({'_total', Identity}, total(R, Async), Acc);
+                   ({'_total', Mine}, Acc) ->
+                        add({'_total', Identity}, total(R, Mine, Limits), Acc);
                    ({Tier, Mine}, Acc) ->
                         add({Tier, Identity}, tier(Mine, Limits), Acc)
                 end, Cells,
-                [{'_total', [C || #{place := async, name := N} = C <- Calls,
+                [{'_total', [C || #{name := N} = C <- Calls,
                                   lists:any(fun({_, Names}) -> lists:member(N, Names) end, Tiers)]}
                  | [{T, [C || #{name := N} = C <- Calls, lists:member(N, Names)]} || {T, Names} <- Tiers]]).
 
-total(#{outcome := Outcome} = R, Async) ->
+total(#{outcome := Outcome} = R, Calls, Limits) ->
     Span = timed([R]),
+    {Inside, Async} = by_place(Calls),
     #{requests => 1, calls => 1, raised => one(raised, Outcome),
       unfinished => one(unfinished, Outcome) + one(expired, Outcome),
-      ambiguous => one(ambiguous, Outcome), async => length(Async), total => Span, busy => Span,
-      async_time => timed(Async)}.
+      ambiguous => one(ambiguous, Outcome), unknown => one(unknown, Outcome), async => length(Async), total => Span, busy => Span,
+      async_time => sum(timed(Async), outside(Inside, Limits))}.
+
+by_place(Calls) ->
+    lists:partition(fun(#{place := Place}) -> Place =:= inside end, Calls).
+
+%% The part after the end of those that outlast their request.
+outside(_, {none, none}) -> {0, 0};
+outside(Inside, {{_, EndLast}, {_, EndLater}}) ->
+    lists:foldl(fun(#{ended := {Last, Later}, outcome := O}, {Least, Most}) ->
+                        %% The call that ended it does not outlast it.
+                        case is_timed(O) andalso {Last, Later} =/= {EndLast, EndLater} of
+                            true -> {Least + max(0, Last - EndLater), Most + max(0, Later - EndLast)};
+                            false -> {Least, Most}
+                        end
+                end, {0, 0}, Inside).
 
 tier(Calls, Limits) ->
-    {Inside, Async} = lists:partition(fun(#{place := Place}) -> Place =:= inside end, Calls),
+    {Inside, Async} = by_place(Calls),
     Count = fun(What) -> length([C || #{outcome := O} = C <- Inside, O =:= What]) end,
     #{requests => min(1, length(Inside)), calls => length(Inside), raised => Count(raised),
-      unfinished => Count(unfinished), ambiguous => Count(ambiguous), async => length(Async),
-      total => timed(Inside), busy => busy(Inside, Limits), async_time => timed(Async)}.
+      unfinished => Count(unfinished), ambiguous => Count(ambiguous), unknown => Count(unknown), async => length(Async),
+      total => timed(Inside), busy => busy(Inside, Limits),
+      async_time => sum(timed(Async), outside(Inside, Limits))}.
 
 one(Same, Same) -> 1;
 one(_, _) -> 0.
@@ -259,9 +299,9 @@ lines(#{requests := Requests, calls := Calls, losses := Losses} = Told) ->
                     [Id, R, Pid, function(Name), id(Parent), span(Started), span(Ended), O, Place])
       || #{id := Id, request := R, pid := Pid, name := Name, parent := Parent, started := Started,
            ended := Ended, outcome := O, place := Place} <- Calls],
-     [io_lib:format("cell ~s ~s ~b ~b ~b ~b ~b ~b ~s ~s ~s~n",
+     [io_lib:format("cell ~s ~s ~b ~b ~b ~b ~b ~b ~b ~s ~s ~s~n",
                     [Tier, Identity | [maps:get(K, F) || K <- [requests, calls, raised, unfinished,
-                                                              ambiguous, async]]]
+                                                              ambiguous, unknown, async]]]
                     ++ [span(maps:get(K, F)) || K <- [total, busy, async_time]])
       || {{Tier, Identity}, F} <- lists:sort(maps:to_list(cells(Told)))],
      [io_lib:format("loss ~s ~b~n", [Cause, N]) || {Cause, N} <- Losses],

@@ -47,7 +47,7 @@ struct rec_call {
 
 struct rec_cell {
 	char tier[REC_WORD], identity[REC_WORD];
-	uint64_t requests, calls, raised, unfinished, ambiguous, async;
+	uint64_t requests, calls, raised, unfinished, ambiguous, unknown, async;
 	struct rec_time total, busy, async_time;
 };
 
@@ -99,7 +99,7 @@ rec_block(struct recording *r, size_t n)
 static inline uint8_t
 rec_outcome(const char *word)
 {
-	for (uint8_t o = KP_RETURNED; o <= KP_AMBIGUOUS; o++)
+	for (uint8_t o = KP_RETURNED; o < KP_OUTCOMES; o++)
 		if (strcmp(word, kp_outcome_name(o)) == 0)
 			return o;
 	if (strcmp(word, "expired") != 0)
@@ -151,12 +151,13 @@ rec_read_cell(struct recording *r, const char *line)
 
 	assert_true(r->ncells <= REC_CELLS);
 	return sscanf(line, "cell %63s %63s %" SCNu64 " %" SCNu64 " %" SCNu64
-	    " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNd64 " %" SCNd64
-	    " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64, c->tier,
+	    " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNd64
+	    " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64 " %" SCNd64,
+	    c->tier,
 	    c->identity, &c->requests, &c->calls, &c->raised, &c->unfinished,
-	    &c->ambiguous, &c->async, &c->total.least, &c->total.most,
+	    &c->ambiguous, &c->unknown, &c->async, &c->total.least, &c->total.most,
 	    &c->busy.least, &c->busy.most, &c->async_time.least,
-	    &c->async_time.most) == 14;
+	    &c->async_time.most) == 15;
 }
 
 static inline bool

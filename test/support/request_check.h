@@ -41,8 +41,11 @@ requests_empty(const struct kp_requests *rs)
 	assert_int_equal(rs->calls, 0);
 	assert_int_equal(rs->nearly, 0);
 	assert_int_equal(rs->in_flight, 0);
+	assert_int_equal(rs->noutlast, 0);
 	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
 		assert_int_equal(rs->nodes[i].in_flight, 0);
+		assert_int_equal(rs->nodes[i].over, 0);
+		assert_int_equal(rs->nodes[i].collided, 0);
 		assert_int_equal(rs->nodes[i].touched, 0);
 		assert_null(rs->nodes[i].early.head);
 		assert_null(rs->nodes[i].live.head);

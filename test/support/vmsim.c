@@ -351,10 +351,12 @@ call_end(int i, enum kp_outcome how, int event)
 		sim.labels[sim.v[i].label].over = true;
 }
 
-static enum kp_outcome
-besides(enum kp_outcome how)
+/* One that ends beside the one that an event names. */
+static void
+call_end_besides(int i, enum kp_outcome how, int event)
 {
-	return sim.t.otp25 ? KP_AMBIGUOUS : how;
+	call_end(i, sim.t.otp25 ? KP_AMBIGUOUS : how, event);
+	sim.v[i].or_how = (uint8_t)how;
 }
 
 /*
@@ -377,10 +379,10 @@ exact_ends(struct sim_proc *p, int f, int *left, enum kp_event_kind kind,
 		event = emit_return(p, kind, sim.v[fr->calls[i - 1]].fn);
 		for (int g = p->n - 1; g > f; g--)
 			while (left[g] > 0)
-				call_end(p->st[g].calls[--left[g]],
-				    besides(how), event);
+				call_end_besides(p->st[g].calls[--left[g]],
+				    how, event);
 		while (left[f] > i)
-			call_end(fr->calls[--left[f]], besides(how), event);
+			call_end_besides(fr->calls[--left[f]], how, event);
 		call_end(fr->calls[--left[f]], how, event);
 		any = true;
 	}
@@ -409,15 +411,22 @@ void
 vm_leave(struct sim_proc *p)
 {
 	struct sim_frame *top = &p->st[p->n - 1];
-	int left[SIM_DEPTH], event;
+	int left[SIM_DEPTH], event, n;
+	enum kp_outcome how;
 
 	if (top->marked) {
 		exact_ends(p, p->n - 1, left, KP_EV_RETURN_FROM, KP_RETURNED);
 		event = emit_return(p, KP_EV_RETURN_TO,
 		    p->n > 1 ? p->st[p->n - 2].fn : NULL);
-		for (int i = 0; i < left[p->n - 1]; i++)
-			call_end(top->calls[i], i == top->ncalls - 1 ?
-			    KP_RETURNED : besides(KP_RETURNED), event);
+		/* What they ended in told how it ended, or nothing did. */
+		n = left[p->n - 1];
+		how = n < top->ncalls ? KP_RETURNED : KP_UNKNOWN;
+		for (int i = 0; i < n; i++) {
+			if (i == top->ncalls - 1)
+				call_end(top->calls[i], how, event);
+			else
+				call_end_besides(top->calls[i], how, event);
+		}
 		chain_loose(p, top);
 	}
 	p->n--;
@@ -437,11 +446,11 @@ passed_end(const struct sim_proc *p, int keep, const int *left, bool exact,
 			last = f == keep && i == fr->ncalls - 1;
 			/* To its caller: nobody can tell it from a return. */
 			if (last && (sim.t.otp25 || (marked == 1 && !exact)))
-				call_end(fr->calls[i], KP_RETURNED, event);
+				call_end(fr->calls[i], KP_UNKNOWN, event);
 			else
-				call_end(fr->calls[i], f == keep && !exact &&
-				    marked == 1 ? besides(KP_RETURNED) :
-				    besides(KP_RAISED), event);
+				call_end_besides(fr->calls[i], f == keep &&
+				    !exact && marked == 1 ? KP_UNKNOWN :
+				    KP_RAISED, event);
 		}
 		chain_loose(p, fr);
 	}

@@ -49,11 +49,13 @@ struct sim_call {
 	int parent;		/* the innermost of its process, or -1 */
 	int end_event;		/* in sim.ev; -1: there is none */
 	uint8_t outcome;	/* as kprofd is to say it; KP_OPEN: no end */
+	uint8_t or_how;		/* AMBIGUOUS: or so, or unknown, if it is
+				   sure that it was a tail call */
 	bool tail;		/* ended in a tail call */
 	bool loose;		/* the VM does not tell when or how it ended */
 	bool passed;		/* nor that it goes on, until it ends */
 	/* of the test, while it feeds */
-	bool fed, after_close, found;
+	bool fed, after_close, found, outlasts;
 };
 
 struct sim_event {

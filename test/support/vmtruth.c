@@ -35,7 +35,7 @@ static struct {
 	uint32_t nodes;
 	struct vmfed fed;
 	struct { kp_target_ns start; int call; } *by_start;
-	uint64_t requests, expired;
+	uint64_t requests, expired, given_up;
 	uint64_t unsampled;	/* that linked ones stand for, beside them */
 	uint64_t seed;
 } got;
@@ -105,6 +105,20 @@ truth_outcome(const struct sim_call *t)
 	return end_fed(t) ? t->outcome : KP_UNFINISHED;
 }
 
+/* Handed on with its request, and to be handed on again with its end. */
+static void
+check_outlasting(struct sim_call *t, uint8_t outcome)
+{
+	CHECK(!t->found, t);
+	CHECK(!t->outlasts, t);
+	CHECK(t->fed, t);
+	CHECK(outcome == KP_UNFINISHED, t);
+	CHECK(t->loose || t->passed || truth_outcome(t) == KP_UNFINISHED, t);
+	t->outlasts = true;
+	t->loose |= t->passed;
+	vmtruth_counts.outlasting++;
+}
+
 static void
 check_call(struct sim_call *t, uint8_t outcome, kp_target_ns end)
 {
@@ -112,6 +126,9 @@ check_call(struct sim_call *t, uint8_t outcome, kp_target_ns end)
 
 	CHECK(!t->found, t);
 	CHECK(t->fed, t);
+	if (want == KP_AMBIGUOUS &&
+	    (outcome == KP_UNKNOWN || outcome == t->or_how))
+		want = t->outcome = outcome;
 	t->loose |= t->passed && want == KP_UNFINISHED;
 	t->found = true;
 	vmtruth_counts.calls++;
@@ -266,12 +283,6 @@ parents_check(const struct kp_request *rq, struct fig_request *fr,
 	}
 }
 
-static uint64_t
-tiers_of(uint32_t fn)
-{
-	return kp_requests_fn(got.f.rs, fn)->tiers;
-}
-
 static void
 figures_of(const struct kp_request *rq, const int *truth, bool true_ones)
 {
@@ -291,7 +302,7 @@ figures_of(const struct kp_request *rq, const int *truth, bool true_ones)
 		calls[i] = figures_call(got.f.rs, c);
 		if (!true_ones)
 			continue;
-		calls[i].end = t->end;
+		calls[i].end = c->outlasts ? rq->end : t->end;
 		calls[i].outcome = truth_outcome(t);
 		calls[i].async = i > 0 && t->start >= rq->end;
 		calls[i].parent = -1;
@@ -325,6 +336,7 @@ check_request(const struct kp_request *rq)
 	int *truth = calloc(rq->ncalls, sizeof(*truth));
 	struct sim_call *t;
 	bool sure = !labels_vague(), vague = label_vague(rq->label);
+	bool alone = true;		/* nothing runs beside the rest */
 
 	assert_non_null(truth);
 	assert_int_equal(rq->node, sim_node(sim.v[l->entry].proc));
@@ -339,7 +351,11 @@ check_request(const struct kp_request *rq)
 		t = &sim.v[truth[i]];
 		CHECK(rq->calls[i].node == sim_node(t->proc), t);
 		CHECK(t->label == rq->label || labels_vague() || t->loose, t);
-		check_call(t, rq->calls[i].outcome, rq->calls[i].end);
+		alone &= !rq->calls[i].outlasts;
+		if (rq->calls[i].outlasts)
+			check_outlasting(t, rq->calls[i].outcome);
+		else
+			check_call(t, rq->calls[i].outcome, rq->calls[i].end);
 		sure &= !t->loose;
 	}
 	assert_int_equal(truth[0], l->entry);
@@ -347,8 +363,8 @@ check_request(const struct kp_request *rq)
 	    (got.f.conf->nfinishes == 0 || !vague))
 		check_end(rq, l);
 	figures_of(rq, truth, sure);
-	if (sure && !l->parallel && !sim.t.loops && got.f.conf->nfinishes == 0 &&
-	    (rq->outcome == KP_RETURNED || rq->outcome == KP_RAISED))
+	if (sure && alone && !l->parallel && !sim.t.loops && got.f.conf->nfinishes == 0 &&
+	    kp_outcome_timed(rq->outcome))
 		check_selfs(rq, l);
 	l->closed = true;
 	l->identity = rq->identity;
@@ -378,6 +394,22 @@ on_request(void *ctx, const struct kp_request *rq)
 	free(calls);
 }
 
+/* Its part inside ends with the request, and what it waited for is less. */
+static void
+check_after(const struct kp_late_call *c, const struct sim_call *t,
+    const struct sim_label *l)
+{
+	const struct sim_call *by = ending_call(l);
+
+	CHECK(c->waited >= 0, t);
+	if (labels_vague() || t->loose || by->loose ||
+	    got.f.conf->nfinishes > 0)
+		return;
+	CHECK(true_time(c->node, c->limit) == by->end, t);
+	CHECK(c->outcome == KP_UNFINISHED || c->waited <= c->end - c->limit,
+	    t);
+}
+
 static void
 on_late(void *ctx, const struct kp_late_call *c)
 {
@@ -385,13 +417,18 @@ on_late(void *ctx, const struct kp_late_call *c)
 	kp_target_ns end = true_time(c->node, c->end);
 	struct sim_call *t = &sim.v[truth_find(c->fn, start)];
 	const struct sim_label *l = &sim.labels[t->label];
-	struct fig_call fig = { .start = start, .end = end, .node = c->node,
-		.outcome = c->outcome, .async = true, .parent = -1,
-		.tiers = tiers_of(c->fn) };
+	struct fig_call fig = figures_late_call(got.f.rs, c);
 
 	(void)ctx;
 	assert_true(c->outcome == KP_UNFINISHED || c->end >= c->start);
 	CHECK(c->node == sim_node(t->proc), t);
+	CHECK((c->outlasts != 0) == t->outlasts, t);
+	if (c->outlasts)
+		check_after(c, t, l);
+	got.given_up += c->outcome == KP_UNFINISHED;
+	fig.start = start;
+	fig.end = end;
+	fig.limit = true_time(c->node, c->limit);
 	check_call(t, c->outcome, end);
 	if (!labels_vague() && !t->loose) {
 		CHECK(l->closed, t);
@@ -412,7 +449,7 @@ vmtruth_begin(const struct sim_traits *t, uint64_t seed)
 {
 	struct kp_requests_opts o = { .chain_is_ambiguous = t->otp25 };
 
-	got.requests = got.expired = 0;
+	got.requests = got.expired = got.given_up = 0;
 	got.seed = seed;
 	feed_init(&got.f, t->finish ? conf_finish : conf_plain, &o);
 	got.nodes = t->nodes > 1 ? t->nodes : 1;
@@ -466,7 +503,10 @@ check_balance(void)
 	check_found(l.n[KP_LOSS_STALE]);
 	/* less where the inner one met no token */
 	assert_true(l.n[KP_LOSS_CUT] <= got.unsampled);
-	l.n[KP_LOSS_EXPIRED] = l.n[KP_LOSS_STALE] = l.n[KP_LOSS_CUT] = 0;
+	/* those whose end did not come */
+	assert_true(l.n[KP_LOSS_OUTLASTED] <= got.given_up);
+	l.n[KP_LOSS_EXPIRED] = l.n[KP_LOSS_STALE] = l.n[KP_LOSS_CUT] =
+	    l.n[KP_LOSS_OUTLASTED] = 0;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		if (l.n[i] > 0)
 			fail_msg("%" PRIu64 " %s (KP_SEED=%" PRIu64 ")",

@@ -13,6 +13,7 @@ extern struct vmtruth_counts {
 	uint64_t loose;		/* of these: of which the VM does not tell */
 	uint64_t summed;	/* requests whose selfs were added up */
 	uint64_t crossed;	/* requests of several nodes */
+	uint64_t outlasting;	/* calls that were open when theirs closed */
 } vmtruth_counts;
 
 /* After sim_make(); seed: to be named where a check fails. */

@@ -247,6 +247,7 @@ several_nodes(void **state)
 	both((struct sim_traits){ .nodes = 2, .rpc = 30 }, 0, 0);
 	both((struct sim_traits){ .nodes = 4, .die = 3, .cast = 10 }, 8, 20);
 	assert_true(vmtruth_counts.crossed > 0);
+	assert_true(vmtruth_counts.outlasting > 0);
 }
 
 /* One worker serves them all, a thousand times. */

@@ -82,7 +82,7 @@ on_late(void *ctx, const struct kp_late_call *c)
 	(void)ctx;
 	assert_true(c->outcome != KP_OPEN);
 	assert_true(c->outcome == KP_UNFINISHED || c->end >= c->start);
-	got.on[c->node].late++;
+	got.on[c->node].late += !c->outlasts;	/* its request had it */
 	figures_handed_late(got.f.rs, c);
 	kp_stats_late(got.st[c->node], c);
 }

@@ -25,7 +25,7 @@ one_request(void **state)
 	expire(&f, 209);
 	CLOSED("");
 	expire(&f, 210);
-	CLOSED("#1 returned 0-10: e 0-10\n");
+	CLOSED("#1 unknown 0-10: e 0-10\n");
 	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
 	assert_int_equal(kp_requests_entries(f.rs, 0), 1);
 }
@@ -44,7 +44,7 @@ children(void **state)
 	back_to(&f, 1, "e", 7);
 	back_to(&f, 1, "x", 10);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-10: e 0-10 | a 2-5 <0 | b 3-4 <1 | c 6-7 <0\n");
+	CLOSED("#1 unknown 0-10: e 0-10 | a 2-5 <0 | b 3-4 <1 | c 6-7 <0\n");
 }
 
 /* A process that was never called by returns of what came before. */
@@ -70,7 +70,7 @@ no_caller(void **state)
 	back_to(&f, 1, "e", 2);
 	back_to(&f, 1, NULL, 3);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-3: e 0-3 | a 1-2 <0\n");
+	CLOSED("#1 unknown 0-3: e 0-3 | a 1-2 <0\n");
 }
 
 static void
@@ -86,7 +86,7 @@ recursion(void **state)
 	back_to(&f, 1, "e", 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: e 0-7 | a 1-6 <0 | a 2-5 <1 | a 3-4 <2\n");
+	CLOSED("#1 unknown 0-7: e 0-7 | a 1-6 <0 | a 2-5 <1 | a 3-4 <2\n");
 }
 
 /* a calls b, b calls a, a calls b; each with work after it. */
@@ -105,7 +105,7 @@ mutual_recursion(void **state)
 	back_to(&f, 1, "e", 8);
 	back_to(&f, 1, "x", 9);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-9: e 0-9 | a 1-8 <0 | b 2-7 <1 | a 3-6 <2 | "
+	CLOSED("#1 unknown 0-9: e 0-9 | a 1-8 <0 | b 2-7 <1 | a 3-6 <2 | "
 	    "b 4-5 <3\n");
 }
 
@@ -121,8 +121,8 @@ recursive_entry(void **state)
 	back_to(&f, 1, "e", 4);
 	back_to(&f, 1, "x", 5);
 	expire(&f, 1000);
-	CLOSED("#3 returned in #2 2-3: e 2-3\n#2 returned in #1 1-4: e 1-4\n"
-	    "#1 returned 0-5: e 0-5\n");
+	CLOSED("#3 unknown in #2 2-3: e 2-3\n#2 unknown in #1 1-4: e 1-4\n"
+	    "#1 unknown 0-5: e 0-5\n");
 }
 
 /* ---- tail calls ---- */
@@ -141,22 +141,8 @@ tail_chain(void **state)
 	back_to(&f, 1, "e", 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-}
-
-static void
-tail_chain_27(void **state)
-{
-	tail_chain(state);
-	CLOSED("#1 returned 0-7: e 0-7 | a 1-4 <0 | b 2-4 <1 | c 3-4 <2 | "
+	CLOSED("#1 unknown 0-7: e 0-7 | a 1-4 <0 | b 2-4 <1 | c 3-4 <2 | "
 	    "c 5-6 <0\n");
-}
-
-static void
-tail_chain_25(void **state)
-{
-	tail_chain(state);
-	CLOSED("#1 returned 0-7: e 0-7 | a 1-4 ambiguous <0 | "
-	    "b 2-4 ambiguous <1 | c 3-4 <2 | c 5-6 <0\n");
 }
 
 /* The entry ends in a: nothing comes that would say so. */
@@ -170,18 +156,7 @@ tail_entry_by_time(void **state)
 	expire(&f, 1004);
 	CLOSED("");
 	expire(&f, 1005);
-	CLOSED("#1 returned 0-5: e 0-5 | a 2-5 <0\n");
-}
-
-static void
-tail_entry_by_time_25(void **state)
-{
-	(void)state;
-	entry(&f, 1, "e", "x", 1, 0);
-	call(&f, 1, "a", "x", 1, 2);
-	back_to(&f, 1, "x", 5);
-	expire(&f, 1005);
-	CLOSED("#1 ambiguous 0-5: e 0-5 ambiguous | a 2-5 <0\n");
+	CLOSED("#1 unknown 0-5: e 0-5 | a 2-5 <0\n");
 }
 
 static void
@@ -193,10 +168,10 @@ tail_entry_by_next(void **state)
 	back_to(&f, 1, "x", 5);
 	entry_in(&f, 1, "e", "x", 2, 1, 8);
 	expire(&f, 210);
-	CLOSED("#1 returned 0-5: e 0-5 | a 2-5 <0\n");
+	CLOSED("#1 unknown 0-5: e 0-5 | a 2-5 <0\n");
 	back_to(&f, 1, "x", 300);
 	expire(&f, 1000);
-	CLOSED("#2 returned 8-300: e 8-300\n");
+	CLOSED("#2 unknown 8-300: e 8-300\n");
 }
 
 /* The next request of the process is another entry's. */
@@ -210,7 +185,7 @@ tail_entry_by_other(void **state)
 	entry_in(&f, 1, "e2", "x", 2, 1, 8);
 	back_to(&f, 1, "x", 9);
 	expire(&f, 300);
-	CLOSED("#1 returned 0-5: e 0-5 | a 2-5 <0\n#2 returned 8-9: e2 8-9\n");
+	CLOSED("#1 unknown 0-5: e 0-5 | a 2-5 <0\n#2 unknown 8-9: e2 8-9\n");
 }
 
 static void
@@ -221,7 +196,7 @@ tail_entry_abandoned(void **state)
 	call(&f, 1, "a", "x", 1, 2);
 	back_to(&f, 1, "x", 5);
 	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
-	CLOSED("#1 returned 0-5: e 0-5 | a 2-5 <0\n");
+	CLOSED("#1 unknown 0-5: e 0-5 | a 2-5 <0\n");
 	assert_int_equal(lost(&f, KP_LOSS_TRIPPED), 0);
 }
 
@@ -236,7 +211,7 @@ tail_entry_then_async(void **state)
 	call(&f, 1, "b", "x", 1, 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1500);
-	CLOSED("#1 returned 0-5: e 0-5 | a 2-5 <0 | b 6-7 async\n");
+	CLOSED("#1 unknown 0-5: e 0-5 | a 2-5 <0 | b 6-7 async\n");
 }
 
 /*
@@ -253,8 +228,8 @@ tail_entry_of_entry(void **state)
 	entry_in(&f, 1, "e", "x", 3, 2, 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 300);
-	CLOSED("#2 returned in #1 1-5: e2 1-5\n#1 returned 0-5: e 0-5\n"
-	    "#3 returned 6-7: e 6-7\n");
+	CLOSED("#2 unknown in #1 1-5: e2 1-5\n#1 unknown 0-5: e 0-5\n"
+	    "#3 unknown 6-7: e 6-7\n");
 }
 
 /* ---- wrappers ---- */
@@ -271,7 +246,7 @@ wrapper(void **state)
 	back_to(&f, 1, "x", 6);
 	back_to(&f, 1, "y", 8);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-8: e 0-8 | a 1-6 <0 | b 2-3 <1\n");
+	CLOSED("#1 unknown 0-8: e 0-8 | a 1-6 <0 | b 2-3 <1\n");
 }
 
 static void
@@ -287,7 +262,7 @@ wrapper_with_siblings(void **state)
 	back_to(&f, 1, "x", 6);
 	back_to(&f, 1, "y", 8);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-8: e 0-8 | a 1-6 <0 | b 2-3 <1 | c 4-5 <1\n");
+	CLOSED("#1 unknown 0-8: e 0-8 | a 1-6 <0 | b 2-3 <1 | c 4-5 <1\n");
 }
 
 /* The entry itself is called through the wrapper, for 10 s. */
@@ -306,7 +281,7 @@ wrapped_entry(void **state)
 	back_to(&f, 1, "x", 10000);
 	expire(&f, 10300);
 	assert_non_null(strstr(kp_buf_cstr(&f.text),
-	    "#1 returned 0-10000: e 0-10000 | a 500-501 <0 | "));
+	    "#1 unknown 0-10000: e 0-10000 | a 500-501 <0 | "));
 }
 
 /*
@@ -340,7 +315,7 @@ tail_chain_again(void **state)
 	}
 	back_to(&f, 1, "y", 40);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-40: e 0-40 | a 1-3 <0 | b 2-3 <1 | "
+	CLOSED("#1 unknown 0-40: e 0-40 | a 1-3 <0 | b 2-3 <1 | "
 	    "a 11-13 <0 | b 12-13 <3 | a 21-23 <0 | b 22-23 <5\n");
 }
 
@@ -362,7 +337,7 @@ parent_by_token(void **state)
 	back_to(&f, 2, "x", 8);
 	back_to(&f, 1, "x", 9);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-9: e 0-9 | a 1-8 <0 | a 2-7 <0 | b 3-4 <1 | "
+	CLOSED("#1 unknown 0-9: e 0-9 | a 1-8 <0 | a 2-7 <0 | b 3-4 <1 | "
 	    "c 5-6 <2\n");
 }
 
@@ -380,7 +355,7 @@ parent_by_time(void **state)
 	back_to(&f, 3, "x", 6);
 	back_to(&f, 1, "x", 9);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-9: e 0-9 | a 1-2 <0 | b 3-6 <0 | c 4-5 <2\n");
+	CLOSED("#1 unknown 0-9: e 0-9 | a 1-2 <0 | b 3-6 <0 | c 4-5 <2\n");
 }
 
 /* Batches of several processes come one after the other. */
@@ -395,7 +370,7 @@ out_of_order(void **state)
 	call_from(&f, 2, 1, "b", "x", 1, 2);
 	back_to(&f, 2, "x", 4);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-9: e 0-9 | b 2-4 <0 | a 5-6 <0\n");
+	CLOSED("#1 unknown 0-9: e 0-9 | b 2-4 <0 | a 5-6 <0\n");
 }
 
 /*
@@ -419,7 +394,7 @@ recursion_through_untraced(void **state)
 	back_to(&f, 1, "x", 8);
 	back_to(&f, 1, "r", 9);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-9: e 0-9 | a 1-8 <0 | c 2-3 <1 | a 4-7 <1 |"
+	CLOSED("#1 unknown 0-9: e 0-9 | a 1-8 <0 | c 2-3 <1 | a 4-7 <1 |"
 	    " c 5-6 <3\n");
 }
 
@@ -445,7 +420,7 @@ deep_recursion_through_untraced(void **state)
 	back_to(&f, 1, "r", 203);
 	expire(&f, 2000);
 	assert_non_null(strstr(kp_buf_cstr(&f.text),
-	    "#1 returned 0-203: e 0-203 | a 1-1.5 <0 | c 1.25-1.5 <1 |"));
+	    "#1 unknown 0-203: e 0-203 | a 1-1.5 <0 | c 1.25-1.5 <1 |"));
 	assert_non_null(strstr(kp_buf_cstr(&f.text), "| a 100-101 <"));
 	assert_non_null(strstr(kp_buf_cstr(&f.text), "| b 201-202 raised <0\n"));
 }
@@ -464,7 +439,7 @@ tail_calls_in_a_loop(void **state)
 	back_to(&f, 1, "r", 500);
 	expire(&f, 1000);
 	assert_non_null(strstr(kp_buf_cstr(&f.text),
-	    "#1 returned 0-500: e 0-500 | a 1-1.5 <0 | c 1.25-1.5 <1 |"
+	    "#1 unknown 0-500: e 0-500 | a 1-1.5 <0 | c 1.25-1.5 <1 |"
 	    " a 2-2.5 <0 | c 2.25-2.5 <3 |"));
 	assert_non_null(strstr(kp_buf_cstr(&f.text),
 	    "| a 300-300.5 <0 | c 300.25-300.5 <599\n"));
@@ -488,7 +463,7 @@ parent_of_siblings(void **state)
 	back_to(&f, 1, "x", 8);
 	back_to(&f, 1, "x", 9);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-9: e 0-9 | a 1-8 <0 | b 2-6 <1 | b 3-7 <1 |"
+	CLOSED("#1 unknown 0-9: e 0-9 | a 1-8 <0 | b 2-6 <1 | b 3-7 <1 |"
 	    " c 4-5 <3\n");
 }
 
@@ -503,7 +478,7 @@ entry_after_no_end(void **state)
 	back_to(&f, 1, "x", 12);
 	expire(&f, 1000);
 	CLOSED("#1 unfinished 0-10: e 0- unfinished | a 1- unfinished <0\n"
-	    "#2 returned 10-12: e 10-12\n");
+	    "#2 unknown 10-12: e 10-12\n");
 }
 
 /*
@@ -521,8 +496,8 @@ entry_from_the_same_place(void **state)
 	back_to(&f, 1, "e", 4);
 	back_to(&f, 1, "x", 5);
 	expire(&f, 1000);
-	CLOSED("#2 returned in #1 2-3: e 2-3\n"
-	    "#1 returned 0-5: e 0-5 | a 1-4 <0\n");
+	CLOSED("#2 unknown in #1 2-3: e 2-3\n"
+	    "#1 unknown 0-5: e 0-5 | a 1-4 <0\n");
 }
 
 /*
@@ -547,9 +522,9 @@ token_of_a_stranger(void **state)
 	back_to(&f, 2, "x", 10);
 	back_to(&f, 2, "r", 11);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-8: e 0-8\n"
-	    "#3 returned in #2 9-10: e2 9-10\n"
-	    "#2 returned 1-11: e 1-11 | a 2-3 <0 | b 4-7 <0 | c 5-6 <2\n");
+	CLOSED("#1 unknown 0-8: e 0-8\n"
+	    "#3 unknown in #2 9-10: e2 9-10\n"
+	    "#2 unknown 1-11: e 1-11 | a 2-3 <0 | b 4-7 <0 | c 5-6 <2\n");
 }
 
 /* A worker that left no end of 1 works for 2. */
@@ -565,8 +540,8 @@ label_after_no_end(void **state)
 	back_to(&f, 1, "x", 5);
 	back_to(&f, 2, "x", 6);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-5: e 0-5 | a 2- unfinished <0\n"
-	    "#2 returned 1-6: e 1-6 | a 3-4 <0\n");
+	CLOSED("#1 unknown 0-5: e 0-5 | a 2- unfinished <0\n"
+	    "#2 unknown 1-6: e 1-6 | a 3-4 <0\n");
 }
 
 /* e calls a, a calls e2; the token of e2's request stays behind. */
@@ -587,8 +562,8 @@ nested_entry(void **state)
 	back_to(&f, 1, "e", 10);
 	back_to(&f, 1, "x", 11);
 	expire(&f, 1000);
-	CLOSED("#2 returned in #1 2-5: e2 2-5 | b 3-4 <0\n"
-	    "#1 returned 0-11: e 0-11 | a 1-8 <0 | c 6-7 <1 | c 9-10 <0\n");
+	CLOSED("#2 unknown in #1 2-5: e2 2-5 | b 3-4 <0\n"
+	    "#1 unknown 0-11: e 0-11 | a 1-8 <0 | c 6-7 <1 | c 9-10 <0\n");
 }
 
 /* The next one inside e meets the token of the last. */
@@ -603,8 +578,8 @@ nested_entry_twice(void **state)
 	back_to(&f, 1, "z", 5);
 	back_to(&f, 1, "x", 11);
 	expire(&f, 1000);
-	CLOSED("#2 returned in #1 2-3: e2 2-3\n#3 returned in #1 4-5: e2 4-5\n"
-	    "#1 returned 0-11: e 0-11\n");
+	CLOSED("#2 unknown in #1 2-3: e2 2-3\n#3 unknown in #1 4-5: e2 4-5\n"
+	    "#1 unknown 0-11: e 0-11\n");
 }
 
 /*
@@ -624,8 +599,8 @@ nested_entry_weighted(void **state)
 	entry_in(&f, 2, "e2", "y", 3, 1, 20);
 	back_to(&f, 2, "y", 21);
 	expire(&f, 1000);
-	CLOSED("#2 returned in #1 x7 2-3: e2 2-3\n#1 returned 0-11: e 0-11\n"
-	    "#3 returned x7 20-21: e2 20-21\n");
+	CLOSED("#2 unknown in #1 x7 2-3: e2 2-3\n#1 unknown 0-11: e 0-11\n"
+	    "#3 unknown x7 20-21: e2 20-21\n");
 	assert_int_equal(lost(&f, KP_LOSS_CUT), 6);
 }
 
@@ -643,8 +618,8 @@ nested_entry_elsewhere(void **state)
 	back_to(&f, 1, "e", 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#2 returned in #1 2-3: e2 2-3\n"
-	    "#1 returned 0-7: e 0-7 | a 1-6 <0 | b 4-5 <1\n");
+	CLOSED("#2 unknown in #1 2-3: e2 2-3\n"
+	    "#1 unknown 0-7: e 0-7 | a 1-6 <0 | b 4-5 <1\n");
 }
 
 /* A keep-alive connection: its process keeps the token of what is over. */
@@ -660,8 +635,8 @@ stale_token_at_entry(void **state)
 	entry_in(&f, 1, "e", "x", 3, 2, 2000);
 	back_to(&f, 1, "x", 2001);
 	expire(&f, 3000);
-	CLOSED("#1 returned 0-1: e 0-1\n#2 returned 2-3: e 2-3\n"
-	    "#3 returned 2000-2001: e 2000-2001\n");
+	CLOSED("#1 unknown 0-1: e 0-1\n#2 unknown 2-3: e 2-3\n"
+	    "#3 unknown 2000-2001: e 2000-2001\n");
 }
 
 #define ON_27(t) cmocka_unit_test_setup_teardown(t, setup_27, teardown)
@@ -675,8 +650,8 @@ main(void)
 		ON_27(returns_of_nothing), ON_27(no_caller), ON_27(recursion),
 		ON_25(recursion), ON_27(mutual_recursion),
 		ON_25(mutual_recursion), ON_27(recursive_entry),
-		ON_27(tail_chain_27), ON_25(tail_chain_25),
-		ON_27(tail_entry_by_time), ON_25(tail_entry_by_time_25),
+		ON_27(tail_chain), ON_25(tail_chain),
+		ON_27(tail_entry_by_time), ON_25(tail_entry_by_time),
 		ON_27(tail_entry_by_next), ON_27(tail_entry_by_other),
 		ON_27(tail_entry_abandoned), ON_27(tail_entry_then_async),
 		ON_27(tail_entry_of_entry), ON_27(wrapper), ON_25(wrapper),

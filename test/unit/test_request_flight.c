@@ -59,12 +59,38 @@ test_where(void **state)
 	assert_string_equal(oldest(15, 9), "1 15ms b@0 14ms");
 	back_to(&f, 1, "e", 16);
 	assert_string_equal(oldest(16, 9), "1 16ms e@0 16ms");
+	assert_int_equal(kp_requests_running(f.rs, 0), 1);
 	back_to(&f, 1, "u0", 17);
 	/* it is over, though it will be told of later */
 	assert_int_equal(kp_requests_in_flight(f.rs, 0), 1);
+	assert_int_equal(kp_requests_running(f.rs, 0), 0);
 	assert_string_equal(oldest(18, 9), "");
 	expire(&f, 400);
 	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
+}
+
+/*
+ * Answered by a tail call's end, it was listed for the second in which its
+ * process could still show that it runs.
+ */
+static void
+test_tail_call(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "u0", 1, 0);
+	call(&f, 1, "b", "u0", 1, 1);
+	assert_string_equal(oldest(2, 9), "1 2ms b@0 1ms");
+	back_to(&f, 1, "u0", 3);
+	assert_int_equal(kp_requests_in_flight(f.rs, 0), 1);
+	assert_int_equal(kp_requests_running(f.rs, 0), 0);
+	assert_string_equal(oldest(500, 9), "");
+	/* it does run */
+	call(&f, 1, "a", "e", 1, 501);
+	assert_int_equal(kp_requests_running(f.rs, 0), 1);
+	assert_string_equal(oldest(510, 9), "1 510ms a@0 9ms");
+	back_to(&f, 1, "e", 511);
+	back_to(&f, 1, "u0", 512);
+	assert_int_equal(kp_requests_running(f.rs, 0), 0);
 }
 
 /* The node has told a later time than is asked for. */
@@ -121,7 +147,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH(test_where), WITH(test_when), WITH(test_oldest),
+		WITH(test_where), WITH(test_tail_call), WITH(test_when),
+		WITH(test_oldest),
 		WITH(test_identity),
 	};
 

@@ -42,7 +42,7 @@ exact_raised_in_chain(void **state)
 	back_to(&f, 1, "y", 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: e 0-7 | a 1-4 raised <0 | b 2-3 raised <1 | "
+	CLOSED("#1 unknown 0-7: e 0-7 | a 1-4 raised <0 | b 2-3 raised <1 | "
 	    "c 5-6 <0\n");
 }
 
@@ -63,8 +63,8 @@ exact_returned_after_all(void **state)
 	back_to(&f, 1, "e", 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: e 0-7 | a 1-6 <0 | b 2-6 <1 | "
-	    "c 3-4 raised <2\n");
+	CLOSED("#1 unknown 0-7: e 0-7 | a 1-6 returned <0 | "
+	    "b 2-6 returned <1 | c 3-4 raised <2\n");
 }
 
 /*
@@ -85,7 +85,7 @@ exact_raised_above_doubt(void **state)
 	back_to(&f, 2, "x", 6);
 	back_to(&f, 1, "x", 8);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-8: e 0-8 | a 1-3 <0 | c 2-3 <1 | "
+	CLOSED("#1 unknown 0-8: e 0-8 | a 1-3 <0 | c 2-3 <1 | "
 	    "b 5-6 raised <0\n");
 }
 
@@ -104,7 +104,7 @@ finish_in_tail_call(void **state)
 	expire(&f, 1006);
 	CLOSED("");
 	expire(&f, 1300);
-	CLOSED("#1 returned 0-7: e 0-3 | fin 5-7 | a 6-7 <1\n");
+	CLOSED("#1 unknown 0-7: e 0-3 | fin 5-7 | a 6-7 <1\n");
 }
 
 /* It had come and gone before the entry's event was there: the same. */
@@ -122,8 +122,8 @@ finish_before_entry(void **state)
 	entry(&f, 3, "e", "x", 2, 0);
 	back_to(&f, 3, "x", 3);
 	expire(&f, 1100);
-	CLOSED("#1 returned 0-6: e 0-3 | fin 5-6\n"
-	    "#2 returned 0-7: e 0-3 | fin 5-7 | a 6-7 <1\n");
+	CLOSED("#1 unknown 0-6: e 0-3 | fin 5-6\n"
+	    "#2 unknown 0-7: e 0-3 | fin 5-7 | a 6-7 <1\n");
 }
 
 /* ---- requests inside requests ---- */
@@ -144,9 +144,9 @@ mutual_entries(void **state)
 	back_to(&f, 1, "e", 8);
 	back_to(&f, 1, "x", 9);
 	expire(&f, 1000);
-	CLOSED("#3 returned in #2 4-5: e2 4-5\n"
-	    "#2 returned in #1 2-7: e2 2-7 | a 3-6 <0\n"
-	    "#1 returned 0-9: e 0-9 | a 1-8 <0\n");
+	CLOSED("#3 unknown in #2 4-5: e2 4-5\n"
+	    "#2 unknown in #1 2-7: e2 2-7 | a 3-6 <0\n"
+	    "#1 unknown 0-9: e 0-9 | a 1-8 <0\n");
 }
 
 /* e lost its token to a message; what it has open goes on all the same. */
@@ -167,8 +167,8 @@ static void
 entry_without_token_27(void **state)
 {
 	entry_without_token(state);
-	CLOSED("#2 returned in #1 2-3: e2 2-3\n"
-	    "#1 returned 0-5: e 0-5 | a 1-4 <0\n");
+	CLOSED("#2 unknown in #1 2-3: e2 2-3\n"
+	    "#1 unknown 0-5: e 0-5 | a 1-4 <0\n");
 }
 
 /* There it may have been left long ago. */
@@ -177,7 +177,7 @@ entry_without_token_25(void **state)
 {
 	entry_without_token(state);
 	CLOSED("#1 unfinished 0-2: e 0- unfinished | a 1- unfinished <0\n"
-	    "#2 returned 2-3: e2 2-3\n");
+	    "#2 unknown 2-3: e2 2-3\n");
 }
 
 /* ---- parents ---- */
@@ -193,7 +193,7 @@ dead_parent(void **state)
 	back_to(&f, 3, "x", 4);
 	back_to(&f, 1, "x", 9);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-9: e 0-9 | a 1- unfinished <0 | b 3-4 <0\n");
+	CLOSED("#1 unknown 0-9: e 0-9 | a 1- unfinished <0 | b 3-4 <0\n");
 }
 
 /* ---- losses ---- */
@@ -254,8 +254,8 @@ names_past_the_cap(void **state)
 	entry(&f, 3, "e", "x", 3, 1001);
 	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
 	assert_int_equal(lost(&f, KP_LOSS_IDENTITY_CAP), 1);
-	CLOSED("#1 returned 'one' 0-2: e 0-2\n"
-	    "#2 returned '_other' 1-3: e 1-3\n");
+	CLOSED("#1 unknown 'one' 0-2: e 0-2\n"
+	    "#2 unknown '_other' 1-3: e 1-3\n");
 }
 
 /*
@@ -275,7 +275,7 @@ inside_one_given_up(void **state)
 	entry_in(&f, 3, "e", "x", 2, 1, 3);
 	back_to(&f, 3, "x", 4);
 	expire(&f, 1000);
-	CLOSED("#2 returned x4 3-4: e 3-4\n");
+	CLOSED("#2 unknown x4 3-4: e 3-4\n");
 	assert_int_equal(lost(&f, KP_LOSS_CUT), 0);
 }
 
@@ -291,7 +291,7 @@ inside_one_that_had_ended(void **state)
 	back_to(&f, 1, "x", 11);
 	back_to(&f, 2, "x", 21);
 	expire(&f, 1000);
-	CLOSED("#1 returned x4 0-11: e 0-11\n#2 returned x4 20-21: e 20-21\n");
+	CLOSED("#1 unknown x4 0-11: e 0-11\n#2 unknown x4 20-21: e 20-21\n");
 	assert_int_equal(lost(&f, KP_LOSS_CUT), 0);
 }
 
@@ -308,8 +308,8 @@ inside_one_that_comes_late(void **state)
 	entry(&f, 1, "e", "y", 1, 0);
 	back_to(&f, 1, "y", 11);
 	expire(&f, 1000);
-	CLOSED("#2 returned in #1 x4 3-4: e2 3-4\n"
-	    "#1 returned x4 0-11: e 0-11 | a 2-5 <0\n");
+	CLOSED("#2 unknown in #1 x4 3-4: e2 3-4\n"
+	    "#1 unknown x4 0-11: e 0-11 | a 2-5 <0\n");
 	assert_int_equal(lost(&f, KP_LOSS_CUT), 3);
 }
 
@@ -327,8 +327,8 @@ inside_one_that_is_news(void **state)
 	entry(&f, 1, "e", "y", 1, 0);
 	back_to(&f, 1, "y", 11);
 	expire(&f, 1000);
-	CLOSED("#2 returned in #1 x4 3-5: e2 3-5\n"
-	    "#1 returned x4 0-11: e 0-11\n");
+	CLOSED("#2 unknown in #1 x4 3-5: e2 3-5\n"
+	    "#1 unknown x4 0-11: e 0-11\n");
 	assert_int_equal(lost(&f, KP_LOSS_CUT), 3);
 }
 
@@ -345,9 +345,9 @@ inside_one_that_is_no_news(void **state)
 	entry(&f, 1, "e", "y", 1, 0);
 	back_to(&f, 1, "y", 11);
 	expire(&f, 1000);
-	CLOSED("#2 returned x4 20-25: e2 20-25\n"
-	    "#3 returned x4 20-25: e2 20-25\n"
-	    "#1 returned x4 0-11: e 0-11\n");
+	CLOSED("#2 unknown x4 20-25: e2 20-25\n"
+	    "#3 unknown x4 20-25: e2 20-25\n"
+	    "#1 unknown x4 0-11: e 0-11\n");
 	assert_int_equal(lost(&f, KP_LOSS_CUT), 0);
 }
 

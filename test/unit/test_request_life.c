@@ -57,7 +57,7 @@ async_before_close(void **state)
 	call_from(&f, 2, 1, "a", "x", 1, 20);
 	back_to(&f, 2, "x", 30);
 	expire(&f, 300);
-	CLOSED("#1 returned 'create' 0-10: e 0-10 | a 20-30 async\n");
+	CLOSED("#1 unknown 'create' 0-10: e 0-10 | a 20-30 async\n");
 }
 
 static void
@@ -69,13 +69,13 @@ async_after_close(void **state)
 	entry(&f, 1, "e", "x", 1, 0);
 	back_to(&f, 1, "x", 10);
 	expire(&f, 300);
-	CLOSED("#1 returned 'create' x7 0-10: e 0-10\n");
+	CLOSED("#1 unknown 'create' x7 0-10: e 0-10\n");
 	call(&f, 2, "a", "x", 1, 400);
 	call(&f, 2, "b", "a", 1, 401);
 	back_to(&f, 2, "a", 402);
 	back_to(&f, 2, "x", 403);
-	CLOSED("late b 401-402 returned 'create' x7\n"
-	    "late a 400-403 returned 'create' x7\n");
+	CLOSED("late b 401-402 unknown 'create' x7\n"
+	    "late a 400-403 unknown 'create' x7\n");
 	assert_int_equal(lost(&f, KP_LOSS_STALE), 0);
 }
 
@@ -88,12 +88,12 @@ async_open_at_close(void **state)
 	back_to(&f, 1, "x", 10);
 	call_from(&f, 2, 1, "a", "x", 1, 20);
 	expire(&f, 300);
-	CLOSED("#1 returned 0-10: e 0-10\n");
+	CLOSED("#1 unknown 0-10: e 0-10\n");
 	back_to(&f, 2, "x", 500);
-	CLOSED("late a 20-500 returned\n");
+	CLOSED("late a 20-500 unknown\n");
 }
 
-/* Begun inside the request and still open at its close: no end. */
+/* Begun inside the request and still open at its close: its end is waited for. */
 static void
 open_at_close(void **state)
 {
@@ -102,9 +102,110 @@ open_at_close(void **state)
 	call_from(&f, 2, 1, "a", "x", 1, 5);
 	back_to(&f, 1, "x", 10);
 	expire(&f, 300);
-	CLOSED("#1 returned 0-10: e 0-10 | a 5- unfinished <0\n");
+	CLOSED("#1 unknown 0-10: e 0-10 | a 5- unfinished <0\n");
 	back_to(&f, 2, "x", 500);
+	CLOSED("late a 5-500 unknown, 490 after\n");
+}
+
+/* The inner one is waited for, after the end as well. */
+static void
+open_at_close_nested(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call_from(&f, 2, 1, "a", "x", 1, 5);
+	call(&f, 2, "b", "a", 1, 6);
+	back_to(&f, 1, "x", 10);
+	expire(&f, 300);
+	CLOSED("#1 unknown 0-10: e 0-10 | a 5- unfinished <0"
+	    " | b 6- unfinished <1\n");
+	back_to(&f, 2, "a", 500);
+	CLOSED("late b 6-500 unknown, 490 after\n");
+	back_to(&f, 2, "x", 700);
+	CLOSED("late a 5-700 unknown, 690 after, 490 of it waited\n");
+	expire(&f, 50000);
+	assert_int_equal(lost(&f, KP_LOSS_OUTLASTED), 0);
+}
+
+/* No end within 30 s of its request's: counted as that. */
+static void
+open_for_too_long(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call_from(&f, 2, 1, "a", "x", 1, 5);
+	back_to(&f, 1, "x", 10);
+	expire(&f, 300);
+	CLOSED("#1 unknown 0-10: e 0-10 | a 5- unfinished <0\n");
+	expire(&f, 29000);
+	assert_int_equal(lost(&f, KP_LOSS_OUTLASTED), 0);
+	expire(&f, 41000);
+	CLOSED("late a 5- unfinished\n");
+	assert_int_equal(lost(&f, KP_LOSS_OUTLASTED), 1);
+	back_to(&f, 2, "x", 42000);
 	CLOSED("");
+}
+
+/* Its process is at work for another request: it was over, unseen. */
+static void
+open_and_left(void **state)
+{
+	(void)state;
+	entry(&f, 1, "e", "x", 1, 0);
+	call_from(&f, 2, 1, "a", "x", 1, 5);
+	back_to(&f, 1, "x", 10);
+	expire(&f, 300);
+	CLOSED("#1 unknown 0-10: e 0-10 | a 5- unfinished <0\n");
+	entry(&f, 1, "e", "x", 2, 400);
+	call_from(&f, 2, 1, "a", "x", 2, 401);
+	CLOSED("late a 5- unfinished\n");
+	back_to(&f, 2, "x", 402);
+	back_to(&f, 1, "x", 403);
+	expire(&f, 50000);
+	CLOSED("#2 unknown 400-403: e 400-403 | a 401-402 <0\n");
+	assert_int_equal(lost(&f, KP_LOSS_OUTLASTED), 0);
+}
+
+/* Tracing stops, or profiling ends, before its end. */
+static void
+open_and_cut(void **state)
+{
+	static const enum kp_loss why[][2] = {
+		{ KP_LOSS_TRIPPED, KP_LOSS_OUTLASTED_CUT },
+		{ KP_LOSS_RUNNING, KP_LOSS_RUNNING_CALLS } };
+
+	(void)state;
+	for (uint64_t i = 0; i < 2; i++) {
+		entry(&f, 1, "e", "x", 1 + i, 0);
+		call_from(&f, 2, 1, "a", "x", 1 + i, 5);
+		back_to(&f, 1, "x", 10);
+		kp_requests_abandon(f.rs, 0, why[i][0]);
+		assert_non_null(strstr(kp_buf_cstr(&f.text),
+		    "late a 5- unfinished\n"));
+		kp_buf_reset(&f.text);
+		assert_int_equal(lost(&f, why[i][1]), 1);
+	}
+}
+
+/* A late call that is open when tracing stops is lost as one that outlasts is. */
+static void
+late_and_cut(void **state)
+{
+	static const enum kp_loss why[][2] = {
+		{ KP_LOSS_TRIPPED, KP_LOSS_OUTLASTED_CUT },
+		{ KP_LOSS_RUNNING, KP_LOSS_RUNNING_CALLS } };
+
+	(void)state;
+	for (uint64_t i = 0; i < 2; i++) {
+		entry(&f, 1, "e", "x", 1 + i, 0);
+		back_to(&f, 1, "x", 10);
+		expire(&f, 300);
+		call(&f, 2, "a", "x", 1 + i, 1000);
+		kp_requests_abandon(f.rs, 0, why[i][0]);
+		assert_non_null(strstr(kp_buf_cstr(&f.text), "late a 1000-"));
+		kp_buf_reset(&f.text);
+		assert_int_equal(lost(&f, why[i][1]), 1);
+	}
 }
 
 static void
@@ -122,6 +223,7 @@ late_for_ever(void **state)
 	for (int s = 60; s < 75; s++)
 		expire(&f, s * 1000);
 	CLOSED("late a 1000- unfinished\n");
+	assert_int_equal(lost(&f, KP_LOSS_OUTLASTED), 1);
 	back_to(&f, 2, "x", 80000);
 	CLOSED("");
 }
@@ -134,7 +236,7 @@ late_abandoned(void **state)
 	back_to(&f, 1, "x", 10);
 	call(&f, 2, "a", "x", 1, 20);
 	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
-	CLOSED("#1 returned 0-10: e 0-10\nlate a 20- unfinished\n");
+	CLOSED("#1 unknown 0-10: e 0-10\nlate a 20- unfinished\n");
 }
 
 /* Late calls end in each other, too. */
@@ -149,10 +251,10 @@ late_tail_chain(void **state)
 	call(&f, 2, "a", "x", 1, 1000);
 	call(&f, 2, "b", "x", 1, 1001);
 	back_to(&f, 2, "x", 1002);
-	CLOSED("late b 1001-1002 returned\n");
+	CLOSED("late b 1001-1002 unknown\n");
 	for (int s = 2; s < 15; s++)
 		expire(&f, s * 1000);
-	CLOSED("late a 1000-1002 returned\n");
+	CLOSED("late a 1000-1002 unknown\n");
 }
 
 static void
@@ -166,7 +268,7 @@ tombstones_expire(void **state)
 	expire(&f, 30010);
 	call(&f, 2, "a", "x", 1, 30010);
 	back_to(&f, 2, "x", 30010);
-	CLOSED("late a 30010-30010 returned\n");
+	CLOSED("late a 30010-30010 unknown\n");
 	expire(&f, 30011);
 	call(&f, 2, "a", "x", 1, 30011);
 	back_to(&f, 2, "x", 30012);
@@ -195,7 +297,7 @@ early_calls(void **state)
 	back_to(&f, 2, "x", 8);
 	back_to(&f, 1, "x", 10);
 	expire(&f, 300);
-	CLOSED("#1 returned 'create' 0-10: e 0-10 | a 5-8 <0 | b 6-7 <1\n");
+	CLOSED("#1 unknown 'create' 0-10: e 0-10 | a 5-8 <0 | b 6-7 <1\n");
 	assert_int_equal(lost(&f, KP_LOSS_STALE), 0);
 	assert_int_equal(lost(&f, KP_LOSS_COLLIDED), 0);
 }
@@ -236,7 +338,7 @@ stale_returns(void **state)
 	back_to(&f, 2, "x", 5);
 	back_to(&f, 1, "x", 10);
 	expire(&f, 300);
-	CLOSED("#1 returned 0-10: e 0-10 | b 2- unfinished <0\n");
+	CLOSED("#1 unknown 0-10: e 0-10 | b 2- unfinished <0\n");
 	assert_int_equal(lost(&f, KP_LOSS_STALE), 2);
 }
 
@@ -280,7 +382,7 @@ clock_restarts(void **state)
 	entry(&f, 1, "e", "x", 2, 80000);
 	back_to(&f, 1, "x", 80001);
 	expire(&f, 81000);
-	CLOSED("#2 returned 80000-80001: e 80000-80001\n");
+	CLOSED("#2 unknown 80000-80001: e 80000-80001\n");
 }
 
 /* ---- the end ---- */
@@ -306,7 +408,7 @@ expiry(void **state)
 	back_to(&f, 1, "x", 60011);
 	call(&f, 2, "a", "x", 1, 60020);
 	back_to(&f, 2, "x", 60021);
-	CLOSED("late a 60020-60021 returned 'slow'\n");
+	CLOSED("late a 60020-60021 unknown 'slow'\n");
 }
 
 static void
@@ -318,7 +420,7 @@ finish_sync(void **state)
 	back_to(&f, 1, "e", 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 300);
-	CLOSED("#1 returned 0-6: e 0-7 | fin 5-6 <0\n");
+	CLOSED("#1 unknown 0-6: e 0-7 | fin 5-6 <0\n");
 }
 
 static void
@@ -332,7 +434,7 @@ finish_async(void **state)
 	call(&f, 2, "fin", "x", 1, 5000);
 	back_to(&f, 2, "x", 5001);
 	expire(&f, 6000);
-	CLOSED("#1 returned 0-5001: e 0-3 | fin 5000-5001\n");
+	CLOSED("#1 unknown 0-5001: e 0-3 | fin 5000-5001\n");
 }
 
 /*
@@ -352,8 +454,8 @@ finish_overlapping(void **state)
 	call_from(&f, 3, 1, "fin", "x", 1, 6);
 	back_to(&f, 3, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#2 returned 2-5: e 2-3 | fin 4-5\n"
-	    "#1 returned 0-7: e 0-1 | fin 6-7\n");
+	CLOSED("#2 unknown 2-5: e 2-3 | fin 4-5\n"
+	    "#1 unknown 0-7: e 0-1 | fin 6-7\n");
 }
 
 /* The entry ends in a tail call, which says nothing of the request's end. */
@@ -368,7 +470,7 @@ finish_after_tail_call(void **state)
 	call(&f, 2, "fin", "x", 1, 5000);
 	back_to(&f, 2, "x", 5001);
 	expire(&f, 6000);
-	CLOSED("#1 returned 0-5001: e 0-3 | a 1-3 <0 | fin 5000-5001\n");
+	CLOSED("#1 unknown 0-5001: e 0-3 | a 1-3 <0 | fin 5000-5001\n");
 }
 
 static void
@@ -379,7 +481,7 @@ finish_never(void **state)
 	back_to(&f, 1, "x", 3);
 	entry(&f, 2, "e", "x", 2, 0);
 	expire(&f, 60000);
-	CLOSED("#1 returned 0-3: e 0-3\n"
+	CLOSED("#1 unknown 0-3: e 0-3\n"
 	    "#2 expired unfinished 0-60000: e 0- unfinished\n");
 	assert_int_equal(lost(&f, KP_LOSS_EXPIRED), 1);
 }
@@ -394,7 +496,7 @@ finish_never_nor_entry(void **state)
 	back_to(&f, 1, "x", 12);
 	expire(&f, 60010);
 	CLOSED("#1 expired unfinished 0-60010: e 0- unfinished\n"
-	    "#2 returned 10-12: e 10-12\n");
+	    "#2 unknown 10-12: e 10-12\n");
 	assert_int_equal(lost(&f, KP_LOSS_EXPIRED), 1);
 }
 
@@ -408,14 +510,14 @@ abandon(void **state)
 	call(&f, 1, "a", "e", 2, 12);
 	entry(&f, 2, "e", "x", 3, 13);
 	kp_requests_abandon(f.rs, 0, KP_LOSS_TRIPPED);
-	CLOSED("#1 returned 0-10: e 0-10\n");
+	CLOSED("#1 unknown 0-10: e 0-10\n");
 	assert_int_equal(lost(&f, KP_LOSS_TRIPPED), 2);
 	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
 	back_to(&f, 1, "x", 20);
 	entry(&f, 1, "e", "x", 4, 30);
 	back_to(&f, 1, "x", 31);
 	expire(&f, 1000);
-	CLOSED("#4 returned 30-31: e 30-31\n");
+	CLOSED("#4 unknown 30-31: e 30-31\n");
 }
 
 /* ---- what cannot be ---- */
@@ -446,7 +548,7 @@ collisions(void **state)
 	entry(&f, 1, "e", "x", 1, 80000);
 	back_to(&f, 1, "x", 80001);
 	expire(&f, 81000);
-	CLOSED("#1 returned 80000-80001: e 80000-80001\n");
+	CLOSED("#1 unknown 80000-80001: e 80000-80001\n");
 }
 
 static void
@@ -483,7 +585,7 @@ label_zero(void **state)
 	call(&f, 1, "a", "x", 0, 8);
 	back_to(&f, 1, "x", 9);
 	expire(&f, 1000);
-	CLOSED("#1 returned 2-7: e 2-7 | a 3-6 <0\n");
+	CLOSED("#1 unknown 2-7: e 2-7 | a 3-6 <0\n");
 	assert_int_equal(kp_requests_entries(f.rs, 0), 3);
 	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 2);
 }
@@ -534,7 +636,7 @@ impossible_times(void **state)
 	assert_int_equal(lost(&f, KP_LOSS_BAD_EVENT), 24);
 	back_to(&f, 1, "x", 2);
 	expire(&f, 300);
-	CLOSED("#1 returned 0-2: e 0-2\n");
+	CLOSED("#1 unknown 0-2: e 0-2\n");
 }
 
 /* A process whose time runs back: what nests stays nested. */
@@ -549,7 +651,7 @@ time_runs_back(void **state)
 	back_to(&f, 1, "e", 12);
 	back_to(&f, 1, "x", 2);
 	expire(&f, 1000);
-	CLOSED("#1 returned 10-12: e 10-12 | a 10-12 <0 | b 11-11 <1\n");
+	CLOSED("#1 unknown 10-12: e 10-12 | a 10-12 <0 | b 11-11 <1\n");
 }
 
 /* ---- caps ---- */
@@ -565,7 +667,7 @@ request_cap(void **state)
 	for (uint32_t i = 1; i <= 4; i++)
 		back_to(&f, i, "x", 10 + i);
 	expire(&f, 1000);
-	CLOSED("#1 returned 1-11: e 1-11\n#2 returned 2-12: e 2-12\n");
+	CLOSED("#1 unknown 1-11: e 1-11\n#2 unknown 2-12: e 2-12\n");
 	assert_int_equal(lost(&f, KP_LOSS_REQUEST_CAP), 2);
 	assert_int_equal(kp_requests_entries(f.rs, 0), 4);
 }
@@ -581,7 +683,7 @@ call_cap(void **state)
 	}
 	back_to(&f, 1, "x", 10);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-10: e 0-10 | a 1-1.5 <0 | a 2-2.5 <0\n");
+	CLOSED("#1 unknown 0-10: e 0-10 | a 1-1.5 <0 | a 2-2.5 <0\n");
 	assert_int_equal(lost(&f, KP_LOSS_CALL_CAP), 2);
 }
 
@@ -723,7 +825,10 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		LIFE(async_before_close), LIFE(async_after_close),
 		LIFE(async_open_at_close), LIFE(open_at_close),
-		LIFE(late_for_ever), LIFE(late_abandoned),
+		LIFE(open_at_close_nested), LIFE(open_for_too_long),
+		LIFE(open_and_left), LIFE(open_and_cut),
+		LIFE(late_for_ever), LIFE(late_and_cut),
+		LIFE(late_abandoned),
 		LIFE(late_tail_chain), LIFE(tombstones_expire),
 		LIFE(early_calls), LIFE(early_calls_in_vain),
 		LIFE(calls_in_flight_limited),

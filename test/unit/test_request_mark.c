@@ -51,8 +51,8 @@ set_and_clear(void **state)
 	set(1, "x", 2, 0, 8);
 	clear(1, "x", 2, 9);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: kprof 0-7 | a 1-4 <0 | b 2-3 <1 | c 5-6 <0\n"
-	    "#2 returned 8-9: kprof 8-9\n");
+	CLOSED("#1 returned 0-7: kprof 0-7 returned | a 1-4 <0 | b 2-3 <1 | c 5-6 <0\n"
+	    "#2 returned 8-9: kprof 8-9 returned\n");
 	assert_int_equal(kp_requests_in_flight(f.rs, 0), 0);
 	assert_int_equal(kp_requests_entries(f.rs, 0), 2);
 }
@@ -69,7 +69,7 @@ set_in_a_callee(void **state)
 	clear(1, "z", 1, 4);	/* a calls z, which clears */
 	back_to(&f, 1, "x", 6);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-4: kprof 0-4 | a 1-6 <0 | b 2-3 <1\n");
+	CLOSED("#1 returned 0-4: kprof 0-4 returned | a 1-6 <0 | b 2-3 <1\n");
 }
 
 /* The next set_token will do where nobody clears. */
@@ -85,9 +85,9 @@ set_again(void **state)
 	set(1, "x", 3, 0, 20);
 	clear(1, "x", 3, 21);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-5: kprof 0-5 | a 1-2 <0\n"
-	    "#2 returned 5-8: kprof 5-8\n"
-	    "#3 returned 20-21: kprof 20-21\n");
+	CLOSED("#1 returned 0-5: kprof 0-5 returned | a 1-2 <0\n"
+	    "#2 returned 5-8: kprof 5-8 returned\n"
+	    "#3 returned 20-21: kprof 20-21 returned\n");
 	assert_int_equal(kp_requests_entries(f.rs, 0), 3);
 }
 
@@ -109,8 +109,8 @@ set_again_inside_a_call(void **state)
 	back_to(&f, 1, "x", 7);
 	clear(1, "x", 2, 8);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-2: kprof 0-2 | a 1-5 <0\n"
-	    "#2 returned 2-8: kprof 2-8 | b 3-4 <0 | c 6-7 <0\n");
+	CLOSED("#1 returned 0-2: kprof 0-2 returned | a 1-5 <0\n"
+	    "#2 returned 2-8: kprof 2-8 returned | b 3-4 <0 | c 6-7 <0\n");
 }
 
 /* Work that goes on after the end is async, and nobody's child. */
@@ -127,8 +127,8 @@ goes_on(void **state)
 	expire(&f, 300);
 	call_from(&f, 3, 1, "c", "z", 1, 400);
 	back_to(&f, 3, "z", 401);
-	CLOSED("#1 returned 0-2: kprof 0-2 | a 1-4 <0 | b 5-6 async\n"
-	    "late c 400-401 returned\n");
+	CLOSED("#1 returned 0-2: kprof 0-2 returned | a 1-4 <0 | b 5-6 async\n"
+	    "late c 400-401 unknown\n");
 }
 
 /*
@@ -143,7 +143,7 @@ token_lost(void **state)
 	set(1, "x", 2, 0, 10);
 	clear(1, "x", 2, 12);
 	expire(&f, 1000);
-	CLOSED("#2 returned 10-12: kprof 10-12\n");
+	CLOSED("#2 returned 10-12: kprof 10-12 returned\n");
 	assert_int_equal(kp_requests_in_flight(f.rs, 0), 1);
 	expire(&f, 60001);
 	assert_int_equal(f.expired, 1);
@@ -162,7 +162,7 @@ process_died(void **state)
 	    "a 1- unfinished <0\n");
 	call(&f, 2, "b", "y", 1, 60001);
 	back_to(&f, 2, "y", 60002);
-	CLOSED("late b 60001-60002 returned\n");
+	CLOSED("late b 60001-60002 unknown\n");
 }
 
 /* Another process has the token by a message, and ends the request. */
@@ -178,7 +178,7 @@ cleared_elsewhere(void **state)
 	call(&f, 1, "b", "x", 1, 8);
 	back_to(&f, 1, "x", 9);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-6: kprof 0-6 | a 2-4 <0 | b 8-9 async\n");
+	CLOSED("#1 returned 0-6: kprof 0-6 returned | a 2-4 <0 | b 8-9 async\n");
 }
 
 /* Between processes events are not in order: the end comes first. */
@@ -194,8 +194,8 @@ cleared_early(void **state)
 	back_to(&f, 3, "z", 11);
 	clear(4, "y", 9, 20);	/* of a request that never comes */
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-6: kprof 0-6\n"
-	    "#2 returned 9-12: kprof 9-12 | a 10-11 <0\n");
+	CLOSED("#1 returned 0-6: kprof 0-6 returned\n"
+	    "#2 returned 9-12: kprof 9-12 returned | a 10-11 <0\n");
 	assert_int_equal(lost(&f, KP_LOSS_STALE), 0);
 }
 
@@ -216,8 +216,8 @@ two_in_one_process(void **state)
 	back_to(&f, 2, "y", 6);
 	clear(1, "x", 1, 7);
 	expire(&f, 1000);
-	CLOSED("#2 returned 1-5: kprof 1-5 | b 3-4 <0\n"
-	    "#1 returned 0-7: kprof 0-7 | a 2-6 <0\n");
+	CLOSED("#2 returned 1-5: kprof 1-5 returned | b 3-4 <0\n"
+	    "#1 returned 0-7: kprof 0-7 returned | a 2-6 <0\n");
 }
 
 /* e calls y, which sets and clears; what e calls is not known afterwards. */
@@ -234,8 +234,8 @@ inside_an_entry(void **state)
 	back_to(&f, 1, "e", 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#2 returned in #1 2-5: kprof 2-5 | b 3-4 <0\n"
-	    "#1 returned 0-7: e 0-7 | a 1-6 <0\n");
+	CLOSED("#2 returned in #1 2-5: kprof 2-5 returned | b 3-4 <0\n"
+	    "#1 unknown 0-7: e 0-7 | a 1-6 <0\n");
 }
 
 /*
@@ -259,9 +259,9 @@ around_an_entry(void **state)
 	back_to(&f, 1, "x", 10);
 	clear(1, "x", 3, 11);
 	expire(&f, 1000);
-	CLOSED("#2 returned in #1 2-5: e 2-5 | b 3-4 <0\n"
-	    "#3 returned in #1 7-8: e 7-8\n"
-	    "#1 returned 0-11: kprof 0-11 | a 1-6 <0 | c 9-10 <0\n");
+	CLOSED("#2 unknown in #1 2-5: e 2-5 | b 3-4 <0\n"
+	    "#3 unknown in #1 7-8: e 7-8\n"
+	    "#1 returned 0-11: kprof 0-11 returned | a 1-6 <0 | c 9-10 <0\n");
 }
 
 /* set_token, or clear_token, as the last act of a traced function. */
@@ -278,8 +278,8 @@ tail_called(void **state)
 	back_to(&f, 1, "e", 4);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#2 returned in #1 2-4: kprof 2-4 | b 3-4 <0\n"
-	    "#1 returned 0-7: e 0-7 | a 1-2 <0\n");
+	CLOSED("#2 returned in #1 2-4: kprof 2-4 returned | b 3-4 <0\n"
+	    "#1 unknown 0-7: e 0-7 | a 1-2 <0\n");
 }
 
 /* An exception in a that x catches leaves the request as it was. */
@@ -294,7 +294,7 @@ exception_inside(void **state)
 	back_to(&f, 1, "x", 4);
 	clear(1, "x", 1, 5);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-5: kprof 0-5 | a 1-2 raised <0 | b 3-4 <0\n");
+	CLOSED("#1 returned 0-5: kprof 0-5 returned | a 1-2 raised <0 | b 3-4 <0\n");
 }
 
 /* Cleared twice, or where nothing was set: e ends by its return. */
@@ -310,7 +310,7 @@ clear_of_others(void **state)
 	clear(3, "x", 2, 7);
 	clear(3, "x", 0, 8);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-4: e 0-4\n#2 returned 5-6: kprof 5-6\n");
+	CLOSED("#1 unknown 0-4: e 0-4\n#2 returned 5-6: kprof 5-6 returned\n");
 }
 
 /* Two with one label: both are dropped. */
@@ -353,8 +353,8 @@ finish(void **state)
 	set(1, "x", 2, 0, 4);
 	clear(1, "x", 2, 5);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-2: kprof 0-2 | b 1-2 <0\n"
-	    "#2 returned 4-5: kprof 4-5\n");
+	CLOSED("#1 unknown 0-2: kprof 0-2 | b 1-2 <0\n"
+	    "#2 returned 4-5: kprof 4-5 returned\n");
 }
 
 /* The connection goes while one is set: lost, and nothing stays. */

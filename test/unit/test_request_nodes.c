@@ -120,7 +120,7 @@ one_request(void **state)
 	(void)state;
 	ask(1);
 	expire(&f, 400);
-	came("#1 returned 0-10: e 0-10 | b 1-6 <0 | a@1 2-5 <1\n");
+	came("#1 unknown 0-10: e 0-10 | b 1-6 <0 | a@1 2-5 <1\n");
 	assert_int_equal(sums.selfs, sums.total);
 	assert_int_equal(kp_requests_entries(f.rs, 0), 1);
 	assert_int_equal(kp_requests_entries(f.rs, 1), 0);
@@ -140,7 +140,7 @@ processes_are_apart(void **state)
 	back_to(&f, AT(1, 1), "u0", 5);
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 400);
-	came("#1 returned 0-10: e 0-10 | a@1 2-5 <0 | b@1 3-4 <1\n");
+	came("#1 unknown 0-10: e 0-10 | a@1 2-5 <0 | b@1 3-4 <1\n");
 	assert_int_equal(sums.selfs, sums.total);
 }
 
@@ -152,7 +152,7 @@ estimate_too_early(void **state)
 	wrong_by(-3, 5);
 	ask(1);
 	expire(&f, 400);
-	came("#1 returned 0-10: e 0-10 | b 1-6 <0 | a@1 1-4 <1\n");
+	came("#1 unknown 0-10: e 0-10 | b 1-6 <0 | a@1 1-4 <1\n");
 	assert_int_equal(sums.selfs, sums.total);
 }
 
@@ -164,7 +164,7 @@ estimate_too_late(void **state)
 	wrong_by(2, 5);
 	ask(1);
 	expire(&f, 400);
-	came("#1 returned 0-10: e 0-10 | b 1-6 <0 | a@1 3-6 <1\n");
+	came("#1 unknown 0-10: e 0-10 | b 1-6 <0 | a@1 3-6 <1\n");
 	assert_int_equal(sums.selfs, sums.total);
 }
 
@@ -179,7 +179,7 @@ nobody_waits(void **state)
 	back_to(&f, 1, "u0", 10);
 	back_to(&f, AT(1, 1), "u0", 25);
 	expire(&f, 400);
-	came("#1 returned 0-10: e 0-10 | a@1 0-24.5 <0\n");
+	came("#1 unknown 0-10: e 0-10 | a@1 0-24.5 <0\n");
 }
 
 /* Durations are those of the node's own clock; what moves, moves together. */
@@ -197,7 +197,7 @@ moves_together(void **state)
 	back_to(&f, AT(1, 1), "u0", 8);
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 400);
-	came("#1 returned 0-10: e 0-10 | a@1 0-6 <0 | b@1 1-4 <1 | "
+	came("#1 unknown 0-10: e 0-10 | a@1 0-6 <0 | b@1 1-4 <1 | "
 	    "c@1 2-3 <2\n");
 	assert_int_equal(sums.selfs, sums.total);
 }
@@ -217,7 +217,7 @@ offset_unknown(void **state)
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 400);
 	/* Both 0 to 3.5 and 4 to 7.5 are possible. */
-	came("#1 returned 0-10: e 0-10 | a@2 0-3.5 <0 | b 4-9 <0\n");
+	came("#1 unknown 0-10: e 0-10 | a@2 0-3.5 <0 | b 4-9 <0\n");
 	assert_int_equal(sums.selfs, sums.total);
 }
 
@@ -237,7 +237,7 @@ node_of_a_call_goes(void **state)
 	back_to(&f, AT(1, 1), "u0", 5);
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 400);
-	came("#1 returned 0-10: e 0-10 | a@1 2- unfinished <0 | b@1 3-4 <1\n");
+	came("#1 unknown 0-10: e 0-10 | a@1 2- unfinished <0 | b@1 3-4 <1\n");
 	assert_int_equal(lost_at(&f, 0, KP_LOSS_DISCONNECTED), 0);
 	assert_int_equal(f.rs->nodes[1].lost.n[KP_LOSS_DISCONNECTED], 0);
 	assert_int_equal(lost_at(&f, 1, KP_LOSS_LEFT), 1);
@@ -257,7 +257,7 @@ node_of_the_entry_goes(void **state)
 	back_to(&f, AT(1, 1), "u0", 5);
 	back_to(&f, AT(1, 5), "u0", 6);
 	expire(&f, 400);
-	came("#2 returned 5e+08-5e+08: e 5e+08-5e+08\n");
+	came("#2 unknown 5e+08-5e+08: e 5e+08-5e+08\n");
 	assert_int_equal(lost_at(&f, 0, KP_LOSS_DISCONNECTED), 1);
 	assert_int_equal(lost_at(&f, 1, KP_LOSS_WITH_REQUEST), 1);
 	expire(&f, 40000);
@@ -278,7 +278,7 @@ another_takes_the_index(void **state)
 	assert_int_equal(kp_requests_node(f.rs, "other@h"), 2);
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 400);
-	came("#1 returned 0-10: e 0-10 | a@1 2- unfinished <0\n");
+	came("#1 unknown 0-10: e 0-10 | a@1 2- unfinished <0\n");
 	kp_requests_losses(f.rs, 1, &l);
 	assert_int_equal(l.n[KP_LOSS_LEFT], 1);
 	assert_int_equal(kp_requests_node(f.rs, "third@h"), 1);
@@ -345,7 +345,7 @@ back_and_forth(void **state)
 	assert_int_equal(sums.selfs, sums.total);
 }
 
-#define TOMBS (1u << 17)	/* as in tomb.c */
+#define TOMBS (1u << 17)	/* as in tombstone.c */
 
 /* So many requests of a node begin, end and close. */
 static void
@@ -403,7 +403,7 @@ late_elsewhere(void **state)
 	kp_buf_reset(&f.text);
 	call_from(&f, AT(1, 3), 1, "c", "u0", 1, 500);
 	back_to(&f, AT(1, 3), "u0", 510);
-	came("late c@1 500-510 returned\n");
+	came("late c@1 500-510 unknown\n");
 	expire(&f, 31000);
 	call_from(&f, AT(1, 3), 1, "c", "u0", 1, 31001);
 	back_to(&f, AT(1, 3), "u0", 31002);
@@ -438,7 +438,7 @@ finish_elsewhere(void **state)
 	call_from(&f, AT(1, 1), 1, "a", "u0", 1, 9);
 	back_to(&f, AT(1, 1), "u0", 9.5);
 	expire(&f, 400);
-	came("#1 returned 0-8: e 0-3 | b@1 2-8 <0 | a@1 9-9.5 async\n");
+	came("#1 unknown 0-8: e 0-3 | b@1 2-8 <0 | a@1 9-9.5 async\n");
 }
 
 /* What another node says of the same time may be to come: it is waited for. */
@@ -455,7 +455,7 @@ a_node_lags(void **state)
 	back_to(&f, AT(1, 1), "u0", 5);
 	kp_requests_expire(f.rs, 1, feed_time(300) + f.clock[1]);
 	kp_requests_expire(f.rs, 0, feed_time(401));
-	came("#1 returned 0-10: e 0-10 | a@1 2-5 <0\n");
+	came("#1 unknown 0-10: e 0-10 | a@1 2-5 <0\n");
 	/* But not for ever. */
 	kp_buf_reset(&f.text);
 	entry(&f, 1, "e", "u0", 2, 1000);
@@ -463,14 +463,14 @@ a_node_lags(void **state)
 	kp_requests_expire(f.rs, 0, feed_time(3200));
 	came("");
 	kp_requests_expire(f.rs, 0, feed_time(3211));
-	came("#2 returned 1000-1010: e 1000-1010\n");
+	came("#2 unknown 1000-1010: e 1000-1010\n");
 	/* Nor for one that is lost. */
 	kp_buf_reset(&f.text);
 	kp_requests_abandon(f.rs, 1, KP_LOSS_DISCONNECTED);
 	entry(&f, 1, "e", "u0", 3, 4000);
 	back_to(&f, 1, "u0", 4010);
 	kp_requests_expire(f.rs, 0, feed_time(4211));
-	came("#3 returned 4000-4010: e 4000-4010\n");
+	came("#3 unknown 4000-4010: e 4000-4010\n");
 }
 
 /* A token that came from a node which is not profiled, or a strange pid. */
@@ -490,7 +490,7 @@ strangers(void **state)
 	back_to(&f, AT(1, 1), "u0", 5);
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 400);
-	came("#1 returned 0-10: e 0-10 | a@1 2-5 <0\n");
+	came("#1 unknown 0-10: e 0-10 | a@1 2-5 <0\n");
 	assert_int_equal(lost_at(&f, 1, KP_LOSS_BAD_EVENT), 1);
 }
 

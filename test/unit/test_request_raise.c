@@ -25,7 +25,7 @@ caught_by_caller(void **state)
 	back_to(&f, 1, "e", 2);
 	back_to(&f, 1, "x", 3);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-3: e 0-3 | a 1-2 <0\n");
+	CLOSED("#1 unknown 0-3: e 0-3 | a 1-2 <0\n");
 }
 
 /* e calls a, a calls y, y calls b; b raises and x catches. */
@@ -53,7 +53,7 @@ static void
 through_all_25(void **state)
 {
 	through_all(state);
-	CLOSED("#1 returned 0-3: e 0-3 | a 1-3 ambiguous <0 | "
+	CLOSED("#1 unknown 0-3: e 0-3 | a 1-3 ambiguous <0 | "
 	    "b 2-3 ambiguous <1\n");
 }
 
@@ -71,7 +71,7 @@ caught_between(void **state)
 	back_to(&f, 1, "e", 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: e 0-7 | a 1-6 <0 | b 2-3 raised <1 | "
+	CLOSED("#1 unknown 0-7: e 0-7 | a 1-6 <0 | b 2-3 raised <1 | "
 	    "c 4-5 <1\n");
 }
 
@@ -88,7 +88,7 @@ caught_by_open_call(void **state)
 	back_to(&f, 1, "e", 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: e 0-7 | a 1-6 <0 | b 2-4 raised <1 | "
+	CLOSED("#1 unknown 0-7: e 0-7 | a 1-6 <0 | b 2-4 raised <1 | "
 	    "c 3-4 raised <2\n");
 }
 
@@ -103,7 +103,7 @@ caught_past_caller(void **state)
 	back_to(&f, 1, "z", 4);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: e 0-7 | a 1-4 raised <0 | b 2-4 raised <1\n");
+	CLOSED("#1 unknown 0-7: e 0-7 | a 1-4 raised <0 | b 2-4 raised <1\n");
 }
 
 /*
@@ -137,7 +137,7 @@ passed_not_entry(void **state)
 	CLOSED("");
 	back_to(&f, 1, "x", 2005);
 	expire(&f, 3000);
-	CLOSED("#1 returned 0-2005: e 0-2005 | b 2-3 raised <0 | c 4-5 <0\n");
+	CLOSED("#1 unknown 0-2005: e 0-2005 | b 2-3 raised <0 | c 4-5 <0\n");
 }
 
 /* a ends in b, b raises; both or only b may have been left. */
@@ -153,7 +153,7 @@ passed_chain(void **state)
 	back_to(&f, 1, "e", 5);
 	back_to(&f, 1, "x", 6);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-6: e 0-6 | a 1-3 raised <0 | b 2-3 raised <1 | "
+	CLOSED("#1 unknown 0-6: e 0-6 | a 1-3 raised <0 | b 2-3 raised <1 | "
 	    "c 4-5 <0\n");
 }
 
@@ -175,7 +175,7 @@ doubt_under_the_next(void **state)
 	back_to(&f, 2, "x", 7);
 	back_to(&f, 1, "x", 8);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-8: e 0-8 | a 1-3 <0 | b 2-3 <1 | c 4-7 <0 | "
+	CLOSED("#1 unknown 0-8: e 0-8 | a 1-3 <0 | b 2-3 <1 | c 4-7 <0 | "
 	    "a 5-6 <3\n");
 }
 
@@ -191,7 +191,7 @@ retries_25(void **state)
 	back_to(&f, 1, "y", 4);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: e 0-7 | b 1-4 ambiguous <0 | "
+	CLOSED("#1 unknown 0-7: e 0-7 | b 1-4 ambiguous <0 | "
 	    "b 2-4 ambiguous <1 | b 3-4 <2\n");
 }
 
@@ -210,7 +210,7 @@ exact_return(void **state)
 	back_to(&f, 1, "e", 4);
 	back_to(&f, 1, "x", 5);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-5: e 0-5 | a 1-2 <0 | b 3-4 raised <0\n");
+	CLOSED("#1 unknown 0-5: e 0-5 | a 1-2 returned <0 | b 3-4 raised <0\n");
 }
 
 static void
@@ -226,7 +226,8 @@ exact_recursion(void **state)
 	back_to(&f, 1, "e", 4);
 	back_to(&f, 1, "x", 5);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-5: e 0-5 | a 1-4 <0 | a 2-3 <1\n");
+	CLOSED("#1 unknown 0-5: e 0-5 | a 1-4 returned <0 | "
+	    "a 2-3 returned <1\n");
 }
 
 /* a (exact) ends in b, or b in a (exact); either way both return. */
@@ -245,8 +246,8 @@ exact_tail_chains(void **state)
 	back_to(&f, 1, "e", 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: e 0-7 | a 1-3 <0 | b 2-3 <1 | b 4-6 <0 | "
-	    "a 5-6 <3\n");
+	CLOSED("#1 unknown 0-7: e 0-7 | a 1-3 returned <0 | "
+	    "b 2-3 returned <1 | b 4-6 returned <0 | a 5-6 returned <3\n");
 }
 
 /* Both exact: one return_to for two return_from. */
@@ -264,7 +265,8 @@ exact_pair(void **state)
 	back_to(&f, 1, "e", 5);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: e 0-7 | a 1-3 <0 | b 2-3 <1 | c 4-5 <0\n");
+	CLOSED("#1 unknown 0-7: e 0-7 | a 1-3 returned <0 | "
+	    "b 2-3 returned <1 | c 4-5 <0\n");
 }
 
 /* a (exact) ends in b, b calls c, which raises. */
@@ -280,7 +282,7 @@ exact_tail_raised(void **state)
 	back_to(&f, 1, "e", 4);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: e 0-7 | a 1-4 raised <0 | "
+	CLOSED("#1 unknown 0-7: e 0-7 | a 1-4 raised <0 | "
 	    "b 2-4 raised <1 | c 3-4 raised <2\n");
 }
 
@@ -296,7 +298,7 @@ exact_passes_other(void **state)
 	back_to(&f, 1, "e", 3);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: e 0-7 | a 1-3 raised <0 | "
+	CLOSED("#1 unknown 0-7: e 0-7 | a 1-3 raised <0 | "
 	    "b 2-3 raised <1\n");
 }
 
@@ -315,7 +317,7 @@ exact_caught_between(void **state)
 	back_to(&f, 1, "e", 6);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: e 0-7 | a 1-6 <0 | b 2-3 raised <1 | "
+	CLOSED("#1 unknown 0-7: e 0-7 | a 1-6 <0 | b 2-3 raised <1 | "
 	    "c 4-5 <1\n");
 }
 
@@ -334,7 +336,7 @@ exact_without_return_to(void **state)
 	back_to(&f, 1, "y", 5);
 	back_to(&f, 1, "x", 7);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-7: e 0-7 | b 2-3 raised <0 | c 4-5 <0\n");
+	CLOSED("#1 unknown 0-7: e 0-7 | b 2-3 raised <0 | c 4-5 <0\n");
 }
 
 /* The entry is exact and dies of it, with its process. */
@@ -365,8 +367,8 @@ native_chain_raised(void **state)
 	returned(&f, 1, "c", 5);
 	returned(&f, 1, "e", 6);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-6: e 0-6 | a 1-3 raised <0 | b 2-3 raised <1 | "
-	    "c 4-5 <0\n");
+	CLOSED("#1 returned 0-6: e 0-6 returned | a 1-3 raised <0 | "
+	    "b 2-3 raised <1 | c 4-5 returned <0\n");
 }
 
 /* The next request of a process has nothing to do with the last. */
@@ -406,7 +408,8 @@ native_return_to_of_before(void **state)
 	returned(&f, 1, "e", 6);
 	back_to(&f, 1, "x", 6);
 	expire(&f, 1000);
-	CLOSED("#1 returned 0-6: e 0-6 | b 1-2 <0 | c 4-5 <0\n");
+	CLOSED("#1 returned 0-6: e 0-6 returned | b 1-2 returned <0 | "
+	    "c 4-5 returned <0\n");
 }
 
 static int

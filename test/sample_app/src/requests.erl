@@ -42,6 +42,9 @@ killed_by(#{mark := Mark}) -> atomics:get(Mark, 1) =:= 1;
 killed_by(_Req) -> false.
 
 %% Do what Req asks for: #{op, key, body, fault}. Gives the response's bytes.
+handle_request(delegated, Req) ->
+    sample_layer:spend(handle),
+    sample_pattern:finish(decode_body(delegated, Req));
 handle_request(Op, Req0) ->
     sample_layer:spend(handle),
     Req = decode_body(Op, Req0),
@@ -98,7 +101,10 @@ store(delete, #{key := Key} = Req) ->
 store(parallel, Req) ->
     answer(parallel, parallel(Req));
 store(Op, Req) ->
-    answer(Op, attempt(Op, Req)).
+    case lists:member(Op, sample_pattern:ops()) of
+        true -> answer(Op, sample_pattern:run(Op, Req));
+        false -> answer(Op, attempt(Op, Req))
+    end.
 
 again(raised, Op, #{fault := retry} = Req) ->
     answer(Op, attempt(Op, Req#{fault := none}));
@@ -192,6 +198,7 @@ handle_call({handle, Op, Req}, From, State) ->
                 sample_truth:raised(handle, Op, Start),
                 formatter:bytes(500, <<"the request failed\n">>)
         end,
+    sample_pattern:returned(),
     case sample_config:get(audit) of
         false ->
             {reply, Response, State};

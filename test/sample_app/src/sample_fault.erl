@@ -12,7 +12,8 @@
 %% operation too, or be given to a share of the ordinary operations by the
 %% `faults` setting. Two more operations are no faults but shapes of calls:
 %% `wrapped` (every measured call goes through one common wrapper, as with
-%% instrumentation libraries) and `parallel` (two database calls at once).
+%% instrumentation libraries) and `parallel` (two database calls at once). Those of
+%% sample_pattern come in the same way.
 -module(sample_fault).
 
 -export([random_kinds/0, ops/0, set/1, choose/1]).
@@ -22,7 +23,7 @@ random_kinds() ->
 
 %% The operations that are asked for under /fault/.
 ops() ->
-    random_kinds() ++ [wrapped, parallel].
+    random_kinds() ++ [wrapped, parallel] ++ sample_pattern:ops().
 
 %% Ratios are kept as running sums, so that one random number chooses.
 set(Ratios) ->

@@ -8,6 +8,10 @@
 %%     query           db:query/2
 %%     db_async        database calls made after the request was answered (`audit`)
 %%     db_server       db:handle_call/3, from its first line to its last
+%%     task            sample_pattern:task/2, which begins before a request's end and ends after
+%%     task_after      what of that is after the end
+%%
+%% and delegate, fault and queue, which are in patterns.conf alone (sample_pattern).
 %%
 %% The counters are per scheduler, so that counting costs little and processes do
 %% not meet in it; read them when the application is at rest.
@@ -24,15 +28,17 @@
 -define(UNFINISHED, 5).
 -define(BUSY_NS, 6).
 -define(FIELDS, 6).
--define(OPS, 14).
--define(LAYERS, 9).
+-define(OPS, 23).
+-define(LAYERS, 14).
 
 layers() ->
-    [parsing, parsing_front, handle, formatter, db, db_async, db_server, query, accounting].
+    [parsing, parsing_front, handle, formatter, db, db_async, db_server, query, accounting,
+     task, task_after, delegate, fault, queue].
 
 ops() ->
     [create, read, update, delete, raise, raise_deep, crash, retry, retry_deep, die, slow,
-     wrapped, parallel, other].
+     wrapped, parallel, spawned, tasked, casted, delegated, forwarded, thrown, exited, linked,
+     queued, other].
 
 %% Counted on through restarts of the application, until reset/0.
 init() ->
@@ -129,7 +135,12 @@ layer(db) -> 5;
 layer(db_async) -> 6;
 layer(db_server) -> 7;
 layer(query) -> 8;
-layer(accounting) -> 9.
+layer(accounting) -> 9;
+layer(task) -> 10;
+layer(task_after) -> 11;
+layer(delegate) -> 12;
+layer(fault) -> 13;
+layer(queue) -> 14.
 
 op(create) -> 1;
 op(read) -> 2;
@@ -144,4 +155,13 @@ op(die) -> 10;
 op(slow) -> 11;
 op(wrapped) -> 12;
 op(parallel) -> 13;
-op(_) -> 14.
+op(spawned) -> 14;
+op(tasked) -> 15;
+op(casted) -> 16;
+op(delegated) -> 17;
+op(forwarded) -> 18;
+op(thrown) -> 19;
+op(exited) -> 20;
+op(linked) -> 21;
+op(queued) -> 22;
+op(_) -> 23.

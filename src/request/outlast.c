@@ -1,0 +1,121 @@
+/*
+ * outlast.c - keeps calls that began inside their request and are still open
+ * when it is handed on: they outlast it.
+ *
+ * What they did inside is known then, up to the request's end, and goes with
+ * the request.  They stay on the stack of their process, as any open call, and
+ * when their end comes it goes to on_late.  One whose end does not come while
+ * labels of closed requests are remembered is given up, and counted as lost.
+ */
+#include "request/internal.h"
+
+#define OUTLAST_MAX 100000u	/* at one time: 6 MB, and their processes */
+
+/* What is known of it; its place in the stack has the rest. */
+struct outlast {
+	uint32_t identity, weight, number;
+	kp_target_ns limit;	/* its request's end, by its own node's clock */
+	kp_dur_ns waited;	/* since then, for calls that outlast it too */
+};
+
+bool
+call_outlasts(const struct kp_requests *rs, const struct req *rq, uint32_t i)
+{
+	const struct kp_call *c = &rq->calls[i].c;
+
+	return c->outcome == KP_OPEN && rq->ended &&
+	    rq->r.outcome != KP_UNFINISHED && rs->fns.v[c->fn].tiers != 0;
+}
+
+/*
+ * The end of one that is open says nothing yet: here is kept when its request
+ * ended, by the clock of its own node.
+ */
+void
+call_set_limit(struct kp_requests *rs, struct req *rq, uint32_t i,
+    struct kp_call *out)
+{
+	struct kp_call *c = &rq->calls[i].c;
+
+	if (++rs->numbers == 0)
+		rs->numbers = 1;
+	c->outlasts = out->outlasts = rs->numbers;
+	out->end = rq->r.end;
+	c->end = c->start + (rq->r.end > out->start ? rq->r.end - out->start :
+	    0);
+	rq->handed_on = true;
+}
+
+static void
+late(struct kp_requests *rs, const struct proc *p, const struct open *o,
+    const struct outlast *x, enum kp_outcome how, kp_target_ns at)
+{
+	rs->o.on_late(rs->o.ctx, &(struct kp_late_call){
+	    .identity = x->identity, .weight = x->weight, .fn = o->fn,
+	    .outcome = (uint8_t)how, .node = (uint8_t)p->node->index,
+	    .start = o->start, .end = at, .outlasts = x->number,
+	    .limit = x->limit, .waited = x->waited });
+}
+
+bool
+outlast_begin(struct kp_requests *rs, const struct proc *p, struct open *o)
+{
+	const struct req *rq = o->rq;
+	struct outlast x = { .identity = rq->r.identity,
+		.weight = rq->r.weight,
+		.number = rq->calls[o->idx].c.outlasts,
+		.limit = rq->calls[o->idx].c.end };
+	size_t bytes = sizeof(x);
+	struct outlast *v = NULL;
+
+	if (rs->noutlast < OUTLAST_MAX)
+		v = pool_get(&rs->pool, &bytes);
+	if (v == NULL) {
+		p->node->lost.n[KP_LOSS_OUTLASTED_CUT]++;
+		late(rs, p, o, &x, KP_UNFINISHED, x.limit);
+		return false;
+	}
+	rs->noutlast++;
+	*v = x;
+	o->kind = OPEN_OUTLAST;
+	o->idx = 0;
+	o->out = v;
+	return true;
+}
+
+void
+outlast_end(struct kp_requests *rs, const struct proc *p,
+    const struct open *o, enum kp_outcome how, kp_target_ns at)
+{
+	late(rs, p, o, o->out, how, at);
+	outlast_free(rs, o);
+	rs->noutlast--;
+}
+
+void
+outlast_free(struct kp_requests *rs, const struct open *o)
+{
+	if (o->kind == OPEN_OUTLAST)
+		pool_put(&rs->pool, o->out, sizeof(*o->out));
+}
+
+void
+outlast_wait(struct proc *p, const struct open *o, kp_target_ns at)
+{
+	struct open *around;
+
+	for (uint32_t i = p->n; i > 0; i--) {
+		around = &p->v[i - 1];
+		if (around->kind != OPEN_OUTLAST || around->label != o->label)
+			continue;
+		if (at > around->out->limit)
+			around->out->waited += at - around->out->limit;
+		return;
+	}
+}
+
+bool
+outlast_is_old(const struct open *o, kp_target_ns now)
+{
+	return now - o->out->limit >= KP_TOMBSTONE_AGE;
+}
