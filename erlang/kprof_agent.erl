@@ -135,6 +135,9 @@
     named = #{},        % functions of others that the daemon was told of
     ceded = #{},        % processes whose flags that took => since when, in ms
     copies = 0,         % foreign events since the last lease
+    disarmed_at = -1 bsl 63, % in ns: events from before that are ours, however many come late
+    traced = none,      % match spec of calls that measure what tracing adds, and
+    traced_at = never,  % when that was done, in ms: kprof_traced.hrl
     unsent = []         % notices that found the connection busy, oldest last
 }).
 
@@ -265,6 +268,7 @@ summary(S0) ->
       code_changes => S#s.changes,
       code_gap_us => S#s.gap_us,
       last_trip => S#s.last_trip,
+      tracing_measured => S#s.traced_at =/= never,
       events_sent => S#s.sent,
       events_dropped => S#s.dropped,
       events_foreign => S#s.foreign,
@@ -288,7 +292,7 @@ loop(S) ->
         tick ->
             tick(),
             word_advance(S),
-            loop(look_hot(lease(mail_settle(session_look(flush_unsent(S))))));
+            loop(traced_look(look_hot(lease(mail_settle(session_look(flush_unsent(S)))))));
         drain ->
             loop(drain(S));
         {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.daemon_ref ->
@@ -396,7 +400,8 @@ limits(#{max_queue := Q, max_memory := M, max_age_ms := A} = Limits, S) ->
           S#s{max_queue = Q, max_memory = M, max_age_ns = A * 1000000,
               hot = maps:get(hot, Limits, infinity),
               calls = maps:get(calls, Limits, infinity),
-              messages = maps:get(messages, Limits, false)}).
+              messages = maps:get(messages, Limits, false),
+              traced = maps:get(traced, Limits, none)}).
 
 state_msg(S) ->
     Queue = waiting(S),
@@ -554,6 +559,7 @@ patterns(Plan) ->
         [{call_count, I#item.mfa} || I <- Plan, I#item.kind =:= entry].
 
 %% What the loop hands things to.
+-include("kprof_traced.hrl").
 -include("kprof_events.hrl").
 -include("kprof_foreign.hrl").
 -include("kprof_intact.hrl").

@@ -133,11 +133,12 @@ disarm_all(State, #s{session = Session, state = Was} = S) ->
                  Now#s{unarmed_from = entry_calls(Now)};
              _ -> S#s{state = State}
          end,
-    S2 = (clear_patterns(Tiers, Entries, mail_end(S1#s{amid = disarm})))#s{amid = none},
+    S2 = (clear_patterns(Tiers, Entries, mail_end(traced_clear(S1#s{amid = disarm}))))#s{amid = none},
     own([], S2),
+    S3 = S2#s{disarmed_at = now_ns()},
     case Was of
-        armed -> sweep(S2#s.flags, S2);
-        _ -> S2
+        armed -> sweep(S3#s.flags, S3);
+        _ -> S3
     end.
 
 is_resting(#s{amid = disarm}) -> false;
@@ -157,7 +158,7 @@ clear_patterns(Tiers, Entries, #s{session = legacy} = S) ->
     end;
 clear_patterns(_, _, S) ->
     pattern(S#s.session, {'_', '_', '_'}, false),
-    uncount_tiers(relieve(S)).
+    uncount_tiers(relieve(S#s{traced_at = never})).
 
 %% On a busy node a pattern takes as long as some hundred processes. Of a pause
 %% kprof_counters is to see nothing.

@@ -32,7 +32,7 @@
 
 %% What an event may be from now on; what was planned once may still come.
 know(Plan, #s{session = legacy, probe = relay, known = Known} = S) ->
-    S#s{known = lists:foldl(fun know_item/2, Known, Plan)};
+    S#s{known = lists:foldl(fun know_item/2, maps:merge(maps:from_keys(?TRACED, plain), Known), Plan)};
 know(_, S) ->
     S.
 
@@ -88,10 +88,12 @@ foreign(Ev, S0) ->
         _ -> foreign_copy(element(2, Ev), what(Ev), S)
     end.
 
-%% While nothing is armed: what was in flight has come, or is of calls that end
-%% now. That is never much.
+%% While nothing is armed: what was made before that comes late, all of it; what is
+%% made then is of calls that end now. That is never much.
 idle_event(Ev, S0) ->
     case is_ours(Ev, S0) of
+        true when element(tuple_size(Ev), Ev) =< S0#s.disarmed_at ->
+            drop(Ev, S0);
         true when S0#s.known =:= all; S0#s.copies < ?LATE ->
             drop(Ev, S0#s{copies = S0#s.copies + 1});
         true ->

@@ -29,6 +29,11 @@ struct kp_cost {
 	uint64_t ring_events;	/* of these, written into a ring */
 	uint64_t armed_calls;	/* of entries and tiers, counted by the VM */
 	kp_dur_ns agent;	/* measured */
+	/*
+	 * What tracing adds to the time of one traced call, and to that of
+	 * the call that makes it, as it was measured last; 0: it was not.
+	 */
+	kp_dur_ns traced_call, traced_caller;
 };
 
 void kp_cost_add(struct kp_cost *to, const struct kp_cost *c);

@@ -37,6 +37,8 @@
 #define KP_LABEL_END (UINT64_C(1) << 59)
 
 #define KP_LABEL_CONSTS 1023			/* constants: 1 to this */
+/* The last marks the agent's own calls, which measure tracing (tracing_cost.h). */
+#define KP_LABEL_MEASURES KP_LABEL_CONSTS
 #define KP_LABEL_EPOCHS ((UINT32_C(1) << 20) - 1) /* epochs: 1 to this */
 
 #define KP_WORD_HZ (INT64_C(1) << 19)

@@ -367,7 +367,7 @@ agent_new(struct event_base *base, const struct agent_opts *o,
 	a->params.one_in = o->conf->sampling.kind == KP_SAMPLE_ONE_IN ?
 	    o->conf->sampling.n : 1;
 	kp_buf_init(&a->ids.self, 1024);
-	kp_buf_init(&a->ids.agent, 1024);
+	kp_buf_init(&a->ids.peer, 1024);
 	a->lease = event_new(base, -1, EV_PERSIST, on_lease, a);
 	a->timer = event_new(base, -1, 0, on_timer, a);
 	if (a->lease == NULL || a->timer == NULL) {
@@ -395,7 +395,7 @@ agent_free(struct agent *a)
 	if (a->timer != NULL)
 		event_free(a->timer);
 	kp_buf_free(&a->ids.self);
-	kp_buf_free(&a->ids.agent);
+	kp_buf_free(&a->ids.peer);
 	kp_plan_free(&a->plan);
 	kp_plan_free(&a->reload.plan);
 	kp_diags_free(&a->diags);

@@ -108,6 +108,7 @@ struct agent_reloaded {
 
 struct agent;
 
+/* A table, because src/target may not know the daemon; the fuzzer has its own. */
 struct agent_ops {
 	void (*on_state)(void *ctx, enum agent_state s, const char *text);
 	void (*on_hello)(void *ctx, const struct agent_hello *h);

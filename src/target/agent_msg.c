@@ -1,4 +1,7 @@
-/* agent_msg.c - see the header; nothing here keeps state. */
+/*
+ * agent_msg.c - encodes the commands, and decodes and checks the answers;
+ * nothing here keeps state.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,31 +20,12 @@ put_raw(struct kp_buf *b, const struct kp_buf *raw)
 	kp_buf_put(b, raw->p, raw->len);
 }
 
-void
-msg_rex_begin(struct kp_buf *b, const struct dist_ids *ids, const char *mod,
-    const char *fun)
-{
-	kp_etf_version(b);
-	kp_etf_tuple(b, 2);
-	put_raw(b, &ids->self);
-	kp_etf_tuple(b, 5);
-	kp_etf_atom(b, "call");
-	kp_etf_atom(b, mod);
-	kp_etf_atom(b, fun);
-}
-
-void
-msg_rex_end(struct kp_buf *b)
-{
-	kp_etf_atom(b, "user");
-}
-
 /* erl_eval:expr(Load, Bindings, none, none, value) */
 void
 msg_load_begin(struct kp_buf *b, const struct dist_ids *ids,
     struct kp_span load, struct kp_span beam)
 {
-	msg_rex_begin(b, ids, "erl_eval", "expr");
+	rex_begin(b, ids, "erl_eval", "expr");
 	kp_etf_list(b, 5);
 	/* Without the byte that opens an external term of its own. */
 	kp_buf_put(b, load.p + 1, load.n - 1);
@@ -59,7 +43,7 @@ msg_load_end(struct kp_buf *b)
 	kp_etf_atom(b, "none");
 	kp_etf_atom(b, "value");
 	kp_etf_nil(b);
-	msg_rex_end(b);
+	rex_end(b);
 }
 
 void
@@ -124,14 +108,30 @@ put_calls(struct kp_buf *b, const char *key, double percent)
 }
 
 /*
+ * Its own functions that measure what tracing adds to a call: as most of the
+ * tiers' are armed, native ones exactly.
+ */
+static void
+put_traced(struct kp_buf *b, const struct kp_conf *c,
+    const struct kp_spec_params *params, bool native)
+{
+	const struct kp_mfa f = { "kprof_agent", "traced_inside", 0 };
+	struct kp_spec_params p = *params;
+
+	p.exact = native;
+	if (kp_spec_tier(c, &f, &p, b) != KP_OK && b->err == KP_OK)
+		b->err = KP_ENOMEM;
+}
+
+/*
  * What the agent is to keep to while this is armed, and the flags that match
  * specs give to processes.
  */
 static void
 put_terms(struct kp_buf *b, const struct kp_conf *c,
-    const struct kp_spec_params *p)
+    const struct kp_spec_params *p, bool native)
 {
-	kp_etf_map(b, 5 + (c->hot_share > 0) + (c->budget > 0));
+	kp_etf_map(b, 6 + (c->hot_share > 0) + (c->budget > 0));
 	put_limits(b, &c->overload);
 	put_calls(b, "hot", c->hot_share);
 	put_calls(b, "calls", c->budget);
@@ -139,6 +139,8 @@ put_terms(struct kp_buf *b, const struct kp_conf *c,
 	kp_etf_bool(b, c->messages);
 	kp_etf_atom(b, "flags");
 	kp_spec_flags(c, p->gc_shared, b);
+	kp_etf_atom(b, "traced");
+	put_traced(b, c, p, native);
 }
 
 enum kp_err
@@ -162,7 +164,7 @@ msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
 			return e;
 	}
 	kp_etf_nil(b);
-	put_terms(b, c, params);
+	put_terms(b, c, params, plan->native);
 	return b->err;
 }
 
@@ -203,7 +205,7 @@ msg_change(struct kp_buf *b, const struct kp_conf *c,
 	e = put_change(b, c, armed, KP_PLAN_TAKE, params);
 	if (e == KP_OK)
 		e = put_change(b, c, want, KP_PLAN_PUT, params);
-	put_terms(b, c, params);
+	put_terms(b, c, params, want->native);
 	return e != KP_OK ? e : b->err;
 }
 
@@ -377,9 +379,9 @@ msg_read_hello(struct kp_term *r, struct dist_ids *ids,
 	if (r->err != KP_OK || kp_term_finish(&check) != KP_OK ||
 	    h->node[0] == '\0' || h->otp == 0)
 		return KP_EFORMAT;
-	kp_buf_reset(&ids->agent);
-	kp_buf_put(&ids->agent, pid.p, pid.n);
-	return ids->agent.err;
+	kp_buf_reset(&ids->peer);
+	kp_buf_put(&ids->peer, pid.p, pid.n);
+	return ids->peer.err;
 }
 
 void

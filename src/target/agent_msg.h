@@ -6,25 +6,13 @@
  *                  {kprof_reply, Ref, Result},
  *                  {kprof_status | kprof_bye, ...15 fields},
  *                  {kprof_notice, Kind, ...}
- * To and from rex: {OurPid, {call, M, F, Args, user}}, {rex, Result}
  */
 #ifndef KP_TARGET_AGENT_MSG_H
 #define KP_TARGET_AGENT_MSG_H
 
+#include "dist/rex.h"
 #include "target/agent.h"
 
-/* Our process, and the agent's, as raw terms. */
-struct dist_ids {
-	struct kp_buf self, agent;
-};
-
-/*
- * Opens {Self, {call, M, F, Args, user}} up to Args, which the caller
- * writes; then msg_rex_end() closes it.
- */
-void msg_rex_begin(struct kp_buf *b, const struct dist_ids *ids,
-    const char *mod, const char *fun);
-void msg_rex_end(struct kp_buf *b);
 /* Opens {kprof, Self, Ref, Command}; the caller writes Command. */
 void msg_command(struct kp_buf *b, const struct dist_ids *ids, uint64_t ref);
 
@@ -63,7 +51,7 @@ void msg_names(struct kp_buf *b, const uint64_t *procs, size_t n);
  */
 void msg_rates(struct kp_buf *b, const struct kp_plan *plan);
 
-/* {ok, Pid, Hello} after the rex tuple; raw agent pid into ids->agent. */
+/* {ok, Pid, Hello} after the rex tuple; raw agent pid into ids->peer. */
 enum kp_err msg_read_hello(struct kp_term *r, struct dist_ids *ids,
     struct agent_hello *h);
 /* The 15 fields behind the tag; state into *name, reason printed. */

@@ -1,5 +1,5 @@
 /*
- * agent_notice.c - what the agent says without being asked: {kprof_notice,
+ * agent_notice.c - what the agent reports without being asked: {kprof_notice,
  * Kind, What, Number}.
  *
  *   trip        what passed its limit; its queue
@@ -21,8 +21,8 @@
  *               else's pattern; how many there were
  *   lent        who traces new processes in our place, as far as names tell
  *   taken       {[{What, HowMany}], Who, Ms}: what somebody took of what is
- *               ours, who traces there, and since when at most; how often within
- *               a minute
+ *               ours, who traces there, and since when at most; how often
+ *               within a minute
  *   rest        {foreign, Kind, MFA} or {taken, .., Who}: it rests for that
  */
 #include <inttypes.h>
@@ -31,7 +31,11 @@
 
 #include "kprofd/cost.h"
 #include "kprofd/etf.h"
+#include "kprofd/fn_name.h"
 #include "target/agent_internal.h"
+
+#define ATOM_TEXT 1024	/* 255 characters */
+#define NAME_TEXT 200	/* of what has no name */
 
 static struct kp_plan_item *
 plan_item(const struct kp_plan *plan, struct kp_term mfa)
@@ -51,23 +55,84 @@ plan_item(const struct kp_plan *plan, struct kp_term mfa)
 	return NULL;
 }
 
-/* {Module, Function, Arity} as people write it. */
 static void
-mfa_text(struct kp_term mfa, char *text, size_t n)
+atom_text(struct kp_term *r, char *text)
 {
-	struct kp_span mod, fun;
+	struct kp_span name = kp_term_atom(r);
+
+	snprintf(text, ATOM_TEXT, "%.*s", (int)name.n, (const char *)name.p);
+}
+
+/* {Module, Function, Arity} as people write it; false: it is no such thing. */
+static bool
+mfa_name(struct kp_term mfa, char *text, size_t n)
+{
+	char mod[ATOM_TEXT], fun[ATOM_TEXT];
 	int64_t arity;
 
 	kp_term_tuple_n(&mfa, 3);
-	mod = kp_term_atom(&mfa);
-	fun = kp_term_atom(&mfa);
+	atom_text(&mfa, mod);
+	atom_text(&mfa, fun);
 	arity = kp_term_int(&mfa);
-	if (mfa.err == KP_OK)
-		snprintf(text, n, "%.*s:%.*s/%" PRId64, (int)mod.n,
-		    (const char *)mod.p, (int)fun.n, (const char *)fun.p,
-		    arity);
-	else
+	if (mfa.err != KP_OK || arity < 0 || arity > UINT8_MAX)
+		return false;
+	fn_name(text, n, mod, fun, (uint32_t)arity);
+	return true;
+}
+
+static void
+mfa_text(struct kp_term mfa, char *text, size_t n)
+{
+	if (!mfa_name(mfa, text, n))
 		snprintf(text, n, "a function");
+}
+
+/* A module, a registered name, a function: by their names; else as a term. */
+static void
+name_put(struct kp_term *r, struct kp_buf *b)
+{
+	char name[ATOM_TEXT], text[FN_NAME_MAX];
+	struct kp_term mfa = *r;
+
+	if (kp_term_peek(r) == KP_TERM_ATOM) {
+		atom_text(r, name);
+		kp_buf_str(b, fn_shown(text, sizeof(text), name));
+	} else if (kp_term_peek(r) == KP_TERM_TUPLE &&
+	    mfa_name(mfa, text, sizeof(text))) {
+		kp_buf_str(b, text);
+		kp_term_skip(r);
+	} else {
+		kp_term_print(r, b, NAME_TEXT);
+	}
+}
+
+static void
+name_text(struct kp_term *r, char *text, size_t n)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, FN_NAME_MAX);
+	name_put(r, &b);
+	snprintf(text, n, "%s", kp_buf_cstr(&b));
+	kp_buf_free(&b);
+}
+
+/* A list of those. */
+static void
+words_put(struct kp_term *r, char *text, size_t n)
+{
+	struct kp_buf b;
+	uint32_t len = kp_term_list(r);
+
+	kp_buf_init(&b, 1 << 16);
+	for (uint32_t i = 0; i < len && r->err == KP_OK; i++) {
+		kp_buf_str(&b, i == 0 ? "" : ", ");
+		name_put(r, &b);
+	}
+	if (len > 0)
+		kp_term_nil(r);
+	snprintf(text, n, "%s", kp_buf_cstr(&b));
+	kp_buf_free(&b);
 }
 
 /*
@@ -81,7 +146,7 @@ trip_text(const struct agent *a, struct kp_term at, const char *what,
 {
 	struct kp_span limit = { NULL, 0 };
 	struct kp_term mfa = at;
-	char name[600];
+	char name[FN_NAME_MAX];
 	int64_t calls = 0;
 
 	if (kp_term_peek(&at) == KP_TERM_TUPLE && kp_term_tuple(&at) == 3) {
@@ -111,7 +176,7 @@ trip_text(const struct agent *a, struct kp_term at, const char *what,
 static void
 on_trip(struct agent *a, struct kp_term at, const char *what, int64_t queue)
 {
-	char text[1000];
+	char text[FN_NAME_MAX + 300];
 
 	trip_text(a, at, what, queue, text, sizeof(text));
 	/* Late: it is paused, rests or ends, by another's will; or it lies. */
@@ -135,7 +200,7 @@ static void
 on_hot(struct agent *a, struct kp_term mfa, bool alone, int64_t calls)
 {
 	double percent = kp_cost_percent((double)calls);
-	char name[600], text[1200];
+	char name[FN_NAME_MAX], text[sizeof(name) + 400];
 
 	plan_cool(&a->plan, mfa);
 	plan_cool(&a->reload.plan, mfa);
@@ -157,10 +222,11 @@ on_hot(struct agent *a, struct kp_term mfa, bool alone, int64_t calls)
 }
 
 static void
-on_uncounted(struct agent *a, const char *some, int64_t n)
+on_uncounted(struct agent *a, struct kp_term *fns, int64_t n)
 {
-	char text[400];
+	char some[200], text[400];
 
+	words_put(fns, some, sizeof(some));
 	snprintf(text, sizeof(text), "somebody else counts calls of %" PRId64
 	    " %s of tiers: what they cost is not in the cost (%s)", n, n == 1 ?
 	    "function" : "functions", some);
@@ -172,11 +238,10 @@ on_uncounted(struct agent *a, const char *some, int64_t n)
  * sampling rate of when it was armed.
  */
 static void
-on_unexact(struct agent *a, const struct kp_term *mfa, const char *what,
-    int64_t bytes)
+on_unexact(struct agent *a, const struct kp_term *mfa, int64_t bytes)
 {
 	struct kp_plan_item *item = plan_item(&a->reload.plan, *mfa);
-	char text[400];
+	char name[FN_NAME_MAX], text[sizeof(name) + 100];
 
 	if (item != NULL)
 		item->exact = false;
@@ -189,8 +254,9 @@ on_unexact(struct agent *a, const struct kp_term *mfa, const char *what,
 		    a->reload.step != RELOAD_APPLYING)
 			agent_entry_respec(a, item);
 	}
+	mfa_text(*mfa, name, sizeof(name));
 	snprintf(text, sizeof(text), "'exact' taken back from %s: its values "
-	    "are %" PRId64 " bytes on average", what, bytes);
+	    "are %" PRId64 " bytes on average", name, bytes);
 	a->ops->on_notice(a->ctx, "unexact", text);
 }
 
@@ -216,7 +282,7 @@ on_code(struct agent *a, struct kp_term *r, int64_t missing)
 	size_t i, n = sizeof(changes) / sizeof(changes[0]);
 	struct kp_span how;
 	struct kp_buf b;
-	char mod[300];
+	char mod[300], shown[FN_NAME_MAX];
 	int64_t gap, uncounted;
 
 	kp_term_tuple_n(r, 4);
@@ -229,7 +295,8 @@ on_code(struct agent *a, struct kp_term *r, int64_t missing)
 	if (r->err != KP_OK || i == n)
 		return;
 	kp_buf_init(&b, 1024);
-	kp_buf_printf(&b, "module %s was %s", mod, changes[i].text);
+	kp_buf_printf(&b, "module %s was %s",
+	    fn_shown(shown, sizeof(shown), mod), changes[i].text);
 	if (gap > 0) {
 		kp_buf_str(&b, ": armed after ");
 		put_ms(&b, gap);
@@ -275,7 +342,7 @@ on_brought(struct agent *a, struct kp_term *mods, int64_t n)
 {
 	char some[600], text[800];
 
-	msg_text(mods, some, sizeof(some));
+	words_put(mods, some, sizeof(some));
 	snprintf(text, sizeof(text), "%" PRId64 " that tiers.conf names %s not "
 	    "loaded there, and %s now, to stay: %s", n,
 	    n == 1 ? "was" : "were", n == 1 ? "is" : "are", some);
@@ -321,35 +388,17 @@ on_messages(struct agent *a, struct kp_term mail)
 static void
 on_foreign(struct agent *a, struct kp_term r)
 {
-	char kind[64], mfa[300], text[600];
+	char kind[64], mfa[FN_NAME_MAX], text[sizeof(mfa) + 300];
 
 	kp_term_tuple_n(&r, 3);
 	msg_text(&r, kind, sizeof(kind));
-	msg_text(&r, mfa, sizeof(mfa));
+	name_text(&r, mfa, sizeof(mfa));
 	snprintf(text, sizeof(text), "somebody else traces %s, and as a "
 	    "process has one tracer before OTP 27 its %s events come to "
 	    "kprofd's agent, which drops them%s; " WAY_OUT, mfa, kind,
 	    kp_span_is(kp_term_atom(&r), "ceded") ? ": processes that send "
 	    "them are not traced until the next resume" : "");
 	a->ops->on_notice(a->ctx, "foreign", text);
-}
-
-static void
-words_put(struct kp_term *r, char *text, size_t n)
-{
-	struct kp_buf b;
-	uint32_t len = kp_term_list(r);
-	char one[200];
-
-	kp_buf_init(&b, 4096);
-	for (uint32_t i = 0; i < len && r->err == KP_OK; i++) {
-		msg_text(r, one, sizeof(one));
-		kp_buf_printf(&b, "%s%s", i == 0 ? "" : ", ", one);
-	}
-	if (len > 0)
-		kp_term_nil(r);
-	snprintf(text, n, "%s", kp_buf_cstr(&b));
-	kp_buf_free(&b);
 }
 
 static const struct {
@@ -436,12 +485,12 @@ on_lent(struct agent *a, struct kp_term r)
 static void
 on_rest(struct agent *a, struct kp_term r)
 {
-	char kind[64], mfa[300], text[1000];
+	char kind[64], mfa[FN_NAME_MAX], text[sizeof(mfa) + 300];
 
 	kp_term_tuple(&r);
 	if (kp_span_is(kp_term_atom(&r), "foreign")) {
 		msg_text(&r, kind, sizeof(kind));
-		msg_text(&r, mfa, sizeof(mfa));
+		name_text(&r, mfa, sizeof(mfa));
 		snprintf(text, sizeof(text), "somebody else traces %s, whose "
 		    "%s events all came to kprofd's agent and were too much: "
 		    "no process is traced by it meanwhile; " WAY_OUT, mfa, kind);
@@ -471,7 +520,7 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 	if (kp_span_is(kind, "trip"))
 		on_trip(a, at, what, n);
 	else if (kp_span_is(kind, "unexact"))
-		on_unexact(a, &at, what, n);
+		on_unexact(a, &at, n);
 	else if (kp_span_is(kind, "code"))
 		on_code(a, &at, n);
 	else if (kp_span_is(kind, "messages"))
@@ -487,7 +536,7 @@ agent_on_notice(struct agent *a, struct kp_term *r)
 	else if (kp_span_is(kind, "hot") || kp_span_is(kind, "budget"))
 		on_hot(a, at, kp_span_is(kind, "hot"), n);
 	else if (kp_span_is(kind, "uncounted"))
-		on_uncounted(a, what, n);
+		on_uncounted(a, &at, n);
 	else if (kp_span_is(kind, "foreign"))
 		on_foreign(a, at);
 	else if (kp_span_is(kind, "taken"))

@@ -36,8 +36,8 @@ agent_send(struct agent *a, const struct kp_buf *payload, bool to_rex)
 		    "rex", payload->p, payload->len);
 	else
 		kp_frame_send(&frame,
-		    (struct kp_span){ a->ids.agent.p,
-			(uint32_t)a->ids.agent.len }, payload->p, payload->len);
+		    (struct kp_span){ a->ids.peer.p,
+			(uint32_t)a->ids.peer.len }, payload->p, payload->len);
 	dist_conn_send(a->link, &frame);
 	kp_buf_free(&frame);
 }
@@ -49,13 +49,13 @@ rex_ask(struct agent *a, const char *mod, const char *fun, const char *arg)
 	struct kp_buf b;
 
 	kp_buf_init(&b, MESSAGE_MAX);
-	msg_rex_begin(&b, &a->ids, mod, fun);
+	rex_begin(&b, &a->ids, mod, fun);
 	if (arg != NULL) {
 		kp_etf_list(&b, 1);
 		kp_etf_atom(&b, arg);
 	}
 	kp_etf_nil(&b);
-	msg_rex_end(&b);
+	rex_end(&b);
 	agent_send(a, &b, true);
 	kp_buf_free(&b);
 }
@@ -588,8 +588,8 @@ on_moved(struct agent *a, struct kp_term *r)
 		agent_nonsense(a, "a process");
 		return;
 	}
-	kp_buf_reset(&a->ids.agent);
-	kp_buf_put(&a->ids.agent, pid.p, pid.n);
+	kp_buf_reset(&a->ids.peer);
+	kp_buf_put(&a->ids.peer, pid.p, pid.n);
 }
 
 /*
