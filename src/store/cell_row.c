@@ -34,6 +34,25 @@ pauses_read(sqlite3_stmt *st, int col, struct kp_cell *c)
 	c->w_out = sqlite3_column_int64(st, col + 3);
 }
 
+static void
+after_read(sqlite3_stmt *st, int col, struct kp_cell *c)
+{
+	c->outlasting = (uint64_t)sqlite3_column_int64(st, col);
+	c->w_outlasting = (uint64_t)sqlite3_column_int64(st, col + 1);
+	c->unrecorded =
+	    sqlite3_column_type(st, col + 2) == SQLITE_NULL;
+	c->unknown_outcomes = (uint64_t)sqlite3_column_int64(st, col + 2);
+	c->w_unknown_outcomes = (uint64_t)sqlite3_column_int64(st, col + 3);
+	c->w_inside = (uint64_t)sqlite3_column_int64(st, col + 4);
+	c->w_made = (uint64_t)sqlite3_column_int64(st, col + 5);
+	c->async_raised = (uint64_t)sqlite3_column_int64(st, col + 6);
+	c->w_async_raised = (uint64_t)sqlite3_column_int64(st, col + 7);
+	c->async_unknown = (uint64_t)sqlite3_column_int64(st, col + 8);
+	c->w_async_unknown = (uint64_t)sqlite3_column_int64(st, col + 9);
+	c->async_unfinished = (uint64_t)sqlite3_column_int64(st, col + 10);
+	c->w_async_unfinished = (uint64_t)sqlite3_column_int64(st, col + 11);
+}
+
 void
 cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist)
 {
@@ -65,4 +84,5 @@ cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist)
 	c->hist = *hist;
 	share_read(st, ++col, c);
 	pauses_read(st, col + 4, c);
+	after_read(st, col + 8, c);
 }

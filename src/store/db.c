@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/map.h"
 #include "db.h"
 #include "schema.h"
 
@@ -27,21 +28,25 @@ static const char *const sql[ST_COUNT] = {
 	    " w_self_ns, busy_ns, w_busy_ns, async_ns, w_async_ns, min_ns,"
 	    " max_ns, p50_ns, p90_ns, p95_ns, p99_ns, hist, share_requests,"
 	    " w_share_requests, share_busy_ns, w_share_busy_ns, gc_ns,"
-	    " w_gc_ns, out_ns, w_out_ns)"
+	    " w_gc_ns, out_ns, w_out_ns, outlasting, w_outlasting,"
+	    " unknown_outcomes, w_unknown_outcomes, w_inside, w_made,"
+	    " async_raised, w_async_raised, async_unknown,"
+	    " w_async_unknown, async_unfinished, w_async_unfinished)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
 	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-	    " ?, ?)",
+	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_LOSS] = "insert into loss (window_id, cause_id, n)"
 	    " values (?, ?, ?)",
 	[ST_COST] = "insert into cost (window_id, events, armed_calls,"
-	    " agent_ns, cost_ns) values (?, ?, ?, ?, ?)",
+	    " agent_ns, cost_ns, traced_call_ns, traced_caller_ns)"
+	    " values (?, ?, ?, ?, ?, ?, ?)",
 	[ST_REQUEST] = "insert into request (run_id, node_id, identity_id,"
 	    " start_ns, total_ns, label, parent_label, weight, outcome)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_CALL] = "insert into call (request_id, seq, parent, depth,"
 	    " function_id, tier_id, pid, start_ns, total_ns, self_ns, outcome,"
-	    " async, node_id)"
-	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	    " async, node_id, outlasts)"
+	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_MESSAGES] = "insert into message_stat (window_id, receiver_id,"
 	    " identity_id, messages, w_messages, away, w_away, wait_ns,"
 	    " w_wait_ns, min_ns, max_ns, p50_ns, p90_ns, p95_ns, p99_ns, hist)"
@@ -68,11 +73,16 @@ static const char *const sql[ST_COUNT] = {
 	    " select ?, cause_id, n from loss where window_id = ?"
 	    " on conflict do update set n = n + excluded.n",
 	[ST_COST_ADD] = "insert into cost (window_id, events, armed_calls,"
-	    " agent_ns, cost_ns) select ?, events, armed_calls, agent_ns,"
-	    " cost_ns from cost where window_id = ? on conflict do update"
+	    " agent_ns, cost_ns, traced_call_ns, traced_caller_ns)"
+	    " select ?, events, armed_calls, agent_ns, cost_ns,"
+	    " traced_call_ns, traced_caller_ns from cost where window_id = ? on conflict do update"
 	    " set events = events + excluded.events, armed_calls ="
 	    " armed_calls + excluded.armed_calls, agent_ns = agent_ns +"
-	    " excluded.agent_ns, cost_ns = cost_ns + excluded.cost_ns",
+	    " excluded.agent_ns, cost_ns = cost_ns + excluded.cost_ns,"
+	    /* of the last that has one */
+	    " traced_call_ns = coalesce(excluded.traced_call_ns,"
+	    " traced_call_ns), traced_caller_ns = coalesce("
+	    "excluded.traced_caller_ns, traced_caller_ns)",
 	[ST_SPAN_DEL] = "delete from span where level = ? and node_id = ?"
 	    " and start_ns = ?",
 	[ST_SPAN] = "insert into span (level, node_id, start_ns)"
@@ -84,9 +94,13 @@ static const char *const sql[ST_COUNT] = {
 	    " w_total_ns, self_ns, w_self_ns, busy_ns, w_busy_ns, async_ns,"
 	    " w_async_ns, min_ns, max_ns, hist, share_requests,"
 	    " w_share_requests, share_busy_ns, w_share_busy_ns, gc_ns,"
-	    " w_gc_ns, out_ns, w_out_ns)"
+	    " w_gc_ns, out_ns, w_out_ns, outlasting, w_outlasting,"
+	    " unknown_outcomes, w_unknown_outcomes, w_inside, w_made,"
+	    " async_raised, w_async_raised, async_unknown,"
+	    " w_async_unknown, async_unfinished, w_async_unfinished)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_SPAN_NEXT] = "select start_ns, node_id from span_next"
 	    " where level = ?",
 	[ST_SPAN_DONE] = "update span_next set start_ns = ?, node_id = ?"
@@ -226,7 +240,7 @@ db_commit(struct kp_db *db)
 	if (!sqlite3_get_autocommit(db->conn))
 		sqlite3_exec(db->conn, "rollback", NULL, NULL, NULL);
 	/* ids made in this transaction are gone with it */
-	names_clear(&db->ids);
+	db_ids_clear(db);
 	return rc;
 }
 
@@ -323,14 +337,24 @@ dim_select(struct kp_db *db, enum dim which, const char *name)
 	return id;
 }
 
+void
+db_ids_clear(struct kp_db *db)
+{
+	for (int which = 0; which < DIM_COUNT; which++)
+		intern_free(&db->ids[which]);
+	db->nids = 0;
+}
+
 int64_t
 db_dim(struct kp_db *db, enum dim which, const char *name)
 {
-	const struct name *n = names_find(&db->ids, which, name);
+	size_t n = strlen(name);
+	uint64_t hash = hash_bytes(name, n);
+	const uint32_t *known = intern_get(&db->ids[which], name, n, hash);
 	int64_t id;
 
-	if (n != NULL)
-		return n->id;
+	if (known != NULL)
+		return *known;
 	id = dim_select(db, which, name);
 	if (id == 0) {
 		row_start(db, ST_DIM_ADD + which);
@@ -340,9 +364,11 @@ db_dim(struct kp_db *db, enum dim which, const char *name)
 	}
 	if (db->rc != SQLITE_OK)
 		return 0;
-	if (db->ids.n >= IDS_MAX)
-		names_clear(&db->ids);
+	if (db->nids >= IDS_MAX)
+		db_ids_clear(db);
 	/* not cached is only slower */
-	names_put(&db->ids, which, name, id);
+	if (id > 0 && id <= UINT32_MAX &&
+	    intern_put(&db->ids[which], name, n, hash, (uint32_t)id))
+		db->nids++;
 	return id;
 }

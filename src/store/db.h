@@ -11,8 +11,8 @@
 #include <sqlite3.h>
 #include <sys/types.h>
 
+#include "base/intern.h"
 #include "store/write/drop_counts.h"
-#include "names.h"
 #include "store.h"
 
 enum dim { DIM_NODE, DIM_TIER, DIM_IDENTITY, DIM_FUNCTION,
@@ -63,12 +63,14 @@ enum stmt {
 struct kp_db {
 	sqlite3 *conn;
 	int lock;		/* see schema.c */
+	bool made;		/* the file was, when it was opened */
 	char *path;
 	dev_t dev;		/* of the next two, to know them again */
 	ino_t wal, shm;		/* 0: not known */
 	off_t size;		/* of the file, when last looked at */
 	sqlite3_stmt *st[ST_COUNT];
-	struct names ids;	/* by enum dim */
+	struct intern ids[DIM_COUNT];	/* of names: a cache */
+	size_t nids;
 	int64_t run;
 	int64_t cause[KP_LOSS_COUNT];
 	struct kp_buf blob;
@@ -86,6 +88,8 @@ enum kp_err db_open(struct kp_db **out, const struct kp_store_opts *o,
 kp_wall_ns db_newest(struct kp_db *db);
 /* Ends the run well, leaves one file.  lost: rows not yet accounted for. */
 void db_close(struct kp_db *db, uint64_t lost);
+/* Ends a run that never began; a file that was made goes unless it is kept. */
+void db_failed(struct kp_db *db, const char *why, bool keep);
 /*
  * Closes a file that was: completes it where it is now, and leaves nothing of
  * it under the old name, where a WAL would be taken for the next file's.
@@ -111,6 +115,8 @@ void moved_remember(struct kp_db *db);
 void moved_size(struct kp_db *db);
 /* Removes what is empty, and gives what is not another name: true. */
 bool moved_aside(const struct kp_db *db);
+/* Removes the file itself, if it is ours still. */
+void moved_remove(const struct kp_db *db);
 /* Removes what is ours beside the file's old name. */
 void moved_clear(const struct kp_db *db);
 
@@ -142,6 +148,8 @@ void row_leave(struct kp_db *db);
 
 /* The row id of a name, made if need be.  Not while a row is filled in. */
 int64_t db_dim(struct kp_db *db, enum dim which, const char *name);
+/* Forgets the ids of all names: they are looked up again. */
+void db_ids_clear(struct kp_db *db);
 
 /* write/window_rows.c, write/request_rows.c: what is stored. */
 /* lost: of earlier windows of the node, to be told with this one; or NULL */

@@ -68,6 +68,143 @@
 	" order by w.start_ns, n.name, t.position is null, t.position," \
 	" t.name, i.name;"
 
+/* Null in rows of before: it was not recorded. */
+#define AFTER_COLUMNS(table) \
+	"alter table " table " add column outlasting integer;" \
+	"alter table " table " add column w_outlasting integer;" \
+	"alter table " table " add column unknown_outcomes integer;" \
+	"alter table " table " add column w_unknown_outcomes integer;" \
+	"alter table " table " add column async_raised integer;" \
+	"alter table " table " add column w_async_raised integer;" \
+	"alter table " table " add column async_unknown integer;" \
+	"alter table " table " add column w_async_unknown integer;" \
+	"alter table " table " add column async_unfinished integer;" \
+	"alter table " table " add column w_async_unfinished integer;"
+
+/*
+ * Traced calls inside the timed ones: at any depth, and made by them; null in
+ * rows of before.
+ */
+#define TRACED_COLUMNS(table) \
+	"alter table " table " add column w_inside integer;" \
+	"alter table " table " add column w_made integer;"
+
+/* As they were, and behind it what came later. */
+#define SCHEMA_AFTER_VIEWS \
+	"drop view if exists request_stats; drop view if exists tier_stats;" \
+	"create view tier_stats as select" \
+	" " SCHEMA_ISO("w.start_ns") " as start," \
+	" " SCHEMA_ISO("w.end_ns") " as end," \
+	" n.name as node, t.name as tier, i.name as identity," \
+	" s.w_requests as requests, s.w_calls as calls," \
+	/* 0 only where nothing is unseen: kp_cell_unseen() */ \
+	" case when t.name = '_total' then" \
+	"  case when s.w_raised = 0 and (coalesce(s.w_unknown_outcomes," \
+	"   s.w_calls) + s.w_ambiguous > 0 or s.w_unfinished =" \
+	"   nullif(s.w_calls, 0)) then null else s.w_raised end" \
+	"  when s.w_raised + ifnull(s.w_async_raised, 0) = 0 and" \
+	"   (coalesce(s.w_unknown_outcomes + s.w_async_unknown," \
+	"   s.w_calls + s.w_async_calls) + s.w_ambiguous > 0 or" \
+	"   s.w_unfinished + s.w_async_unfinished =" \
+	"   nullif(s.w_calls + s.w_async_calls, 0)) then null" \
+	"  else s.w_raised + ifnull(s.w_async_raised, 0) end" \
+	"  as raised, s.w_unfinished as unfinished," \
+	" s.w_ambiguous as ambiguous, s.w_async_calls as async_calls," \
+	" round(s.w_total_ns / 1e6, 3) as total_ms," \
+	" round(s.w_total_ns / 1e6 / nullif(s.w_timed, 0), 3) as mean_ms," \
+	" round(s.w_self_ns / 1e6, 3) as self_ms," \
+	" round(s.w_busy_ns / 1e6, 3) as busy_ms," \
+	" round(s.w_busy_ns / 1e6 / nullif(r.w_requests, 0), 3)" \
+	"  as busy_per_request_ms," \
+	" round(s.w_async_ns / 1e6, 3) as async_ms," \
+	" round(s.min_ns / 1e6, 3) as min_ms," \
+	" round(s.p50_ns / 1e6, 3) as p50_ms," \
+	" round(s.p90_ns / 1e6, 3) as p90_ms," \
+	" round(s.p95_ns / 1e6, 3) as p95_ms," \
+	" round(s.p99_ns / 1e6, 3) as p99_ms," \
+	" round(s.max_ns / 1e6, 3) as max_ms," \
+	" s.requests as sampled_requests, s.calls as sampled_calls," \
+	" round(s.w_async_ns / 1e6, 3) as after_ms," \
+	" round(s.w_async_ns / 1e6 / nullif(r.w_requests, 0), 3)" \
+	"  as after_per_request_ms," \
+	" s.w_outlasting as outlasting," \
+	" s.w_unknown_outcomes as unknown_outcomes," \
+	" s.w_async_raised as async_raised," \
+	" s.w_async_unknown as async_unknown," \
+	" s.w_async_unfinished as async_unfinished" \
+	" from time_window w cross join stat s on s.window_id = w.id" \
+	" join node n on n.id = w.node_id" \
+	" join tier t on t.id = s.tier_id" \
+	" join identity i on i.id = s.identity_id" \
+	" left join stat r on r.window_id = s.window_id" \
+	"  and r.tier_id = (select id from tier where name = '_total')" \
+	"  and r.identity_id = s.identity_id" \
+	" order by w.start_ns, n.name, t.position is null, t.position," \
+	" t.name, i.name;" \
+	"create view request_stats as select start, end, node, identity," \
+	" requests, raised as errors, unfinished, ambiguous, mean_ms," \
+	" min_ms, p50_ms, p90_ms, p95_ms, p99_ms, max_ms, total_ms," \
+	" self_ms, async_calls, async_ms, sampled_requests, after_ms," \
+	" outlasting, unknown_outcomes from tier_stats" \
+	" where tier = '_total';"
+
+/* By number: as enum kp_outcome has them. */
+#define SCHEMA_OUTCOME(column) \
+	" case " column " when 1 then 'returned' when 2 then 'raised'" \
+	"  when 3 then 'unfinished' when 4 then 'ambiguous'" \
+	"  when 5 then 'unknown' end as outcome,"
+
+#define SCHEMA_SLOW_VIEWS \
+	"drop view if exists slow_requests;" \
+	"create view slow_requests as select q.id as request," \
+	" " SCHEMA_ISO("q.start_ns") " as start, n.name as node," \
+	" i.name as identity, round(q.total_ns / 1e6, 3) as total_ms," \
+	SCHEMA_OUTCOME("q.outcome") \
+	" (select count(*) from call c where c.request_id = q.id) as calls," \
+	" q.label, q.parent_label, q.weight from request q" \
+	" join node n on n.id = q.node_id" \
+	" join identity i on i.id = q.identity_id order by q.start_ns, q.id;" \
+	"drop view if exists slow_calls;" \
+	"create view slow_calls as select c.request_id as request, c.seq," \
+	" c.depth, round(c.start_ns / 1e6, 3) as start_ms," \
+	" round(c.total_ns / 1e6, 3) as total_ms," \
+	" round(c.self_ns / 1e6, 3) as self_ms," \
+	" coalesce(t.name, '') as tier," \
+	" printf('%*s', 2 * min(c.depth, 50), '') || f.name as call, c.pid," \
+	SCHEMA_OUTCOME("c.outcome") \
+	" case c.async when 1 then 'async' else '' end as async, c.parent," \
+	" coalesce(n.name, '') as node," \
+	" case c.outlasts when 1 then 'outlasts' else '' end as outlasts" \
+	" from call c join function f on f.id = c.function_id" \
+	" left join tier t on t.id = c.tier_id" \
+	" left join node n on n.id = c.node_id" \
+	" order by c.request_id, c.seq;"
+
+/* The two that have a column more. */
+#define SCHEMA_RUN_VIEWS \
+	"drop view if exists runs;" \
+	"create view runs as select r.id as run," \
+	" strftime('%Y-%m-%dT%H:%M:%S', r.started_ns / 1000000000," \
+	"  'unixepoch') || 'Z' as started," \
+	" strftime('%Y-%m-%dT%H:%M:%S', r.ended_ns / 1000000000," \
+	"  'unixepoch') || 'Z' as ended," \
+	" case r.clean when 1 then 'clean' when 0 then 'unclean'" \
+	"  else 'running' end as state," \
+	" r.version, r.interval_ns / 1e9 as interval_s, r.failed" \
+	" from run r order by r.id;" \
+	"drop view if exists costs;" \
+	"create view costs as select" \
+	" " SCHEMA_ISO("w.start_ns") " as start," \
+	" " SCHEMA_ISO("w.end_ns") " as end," \
+	" n.name as node, c.events, c.armed_calls," \
+	" round(c.agent_ns / 1e6, 3) as agent_ms," \
+	" round(c.cost_ns / 1e6, 3) as cost_ms," \
+	" round(100.0 * c.cost_ns / nullif(w.end_ns - w.start_ns, 0), 3)" \
+	"  as scheduler_percent, c.traced_call_ns, c.traced_caller_ns" \
+	" from time_window w join cost c on c.window_id = w.id" \
+	" join node n on n.id = w.node_id" \
+	" order by w.start_ns, n.name;"
+
 static const struct schema_step steps[] = {
 	{ 1, (const char *)kp_schema_sql },
 	/*
@@ -110,7 +247,7 @@ static const struct schema_step steps[] = {
 	     "alter table stat add column w_share_busy_ns integer;"
 	     /* where the call ran; null: where its request began */
 	     "alter table call add column node_id integer references node;"
-	     "drop view slow_calls;"
+	     "drop view if exists slow_calls;"
 	     "create view slow_calls as select c.request_id as request, c.seq,"
 	     " c.depth, round(c.start_ns / 1e6, 3) as start_ms,"
 	     " round(c.total_ns / 1e6, 3) as total_ms,"
@@ -239,6 +376,25 @@ static const struct schema_step steps[] = {
 	     " left join node n on n.id = t.node_id"
 	     " order by t.request_id, t.seq;"
 	     "pragma user_version = 6" },
+	/*
+	 * What requests leave behind.  async_ns, which was the time of calls
+	 * that began after their request, is from here on all time after a
+	 * request's end: with the part after it of calls that began inside and
+	 * outlast it, which outlasting counts.  unknown_outcomes: calls with
+	 * an end, of which it could not be seen how they ended.  async_raised,
+	 * async_unknown, async_unfinished: the same of async_calls.
+	 */
+	{ 7, AFTER_COLUMNS("stat") AFTER_COLUMNS("span_stat")
+	     /* null: it started; else why it measured nothing */
+	     "alter table run add column failed text;"
+	     /* of one, as it was measured there; null: it was not */
+	     "alter table cost add column traced_call_ns integer;"
+	     "alter table cost add column traced_caller_ns integer;"
+	     TRACED_COLUMNS("stat") TRACED_COLUMNS("span_stat")
+	     /* 1: it ran on when its request was kept; null: it did not */
+	     "alter table call add column outlasts integer;"
+	     SCHEMA_AFTER_VIEWS SCHEMA_RUN_VIEWS SCHEMA_SLOW_VIEWS
+	     "pragma user_version = 7" },
 };
 
 void
@@ -454,14 +610,13 @@ bring_up(sqlite3 *db, const char *path, char **why)
 }
 
 enum kp_err
-schema_open(sqlite3 **out, int *lock, const char *path, char **why)
+schema_open(sqlite3 **out, int *lock, bool *made, const char *path, char **why)
 {
 	sqlite3 *db = NULL;
 	enum kp_err err;
-	bool made;
 	int rc;
 
-	err = file_open(lock, &made, path, why);
+	err = file_open(lock, made, path, why);
 	if (err != KP_OK)
 		return err;
 	/* one thread at a time: SQLite need not lock for us */
@@ -476,7 +631,7 @@ schema_open(sqlite3 **out, int *lock, const char *path, char **why)
 		return KP_OK;
 	}
 	sqlite3_close(db);
-	if (made)
+	if (*made)
 		unlink(path);
 	close(*lock);
 	return err;

@@ -11,7 +11,7 @@
 
 #include "kprofd/err.h"
 
-#define SCHEMA_VERSION 6
+#define SCHEMA_VERSION 7
 #define SCHEMA_APP_ID 1802531430	/* "kprf" */
 
 /*
@@ -43,7 +43,7 @@ enum kp_err schema_explain(sqlite3 *db, int rc, const char *path, char **why);
  * out: to be closed after the connection; *made: was it?  On error nothing stays open, and
  * a file that was made here is gone again.
  */
-enum kp_err schema_open(sqlite3 **out, int *lock, const char *path,
+enum kp_err schema_open(sqlite3 **out, int *lock, bool *made, const char *path,
     char **why);
 /*
  * The same with a connection that is open already: no lock, no WAL.

@@ -38,6 +38,7 @@ struct kp_tree_call {
 	uint32_t parent;	/* index, or KP_NONE */
 	uint8_t outcome;
 	bool async;
+	bool outlasts;		/* it ran on when the request was handed on */
 	const char *node;	/* borrowed, immortal; NULL: the request's */
 };
 
@@ -165,6 +166,12 @@ void kp_store_status(struct kp_store *s, struct kp_store_status *out);
 /* All of them. */
 uint64_t kp_store_dropped(const struct kp_store_status *st);
 
+/*
+ * The run never began, and why: its row says so, in place of that of an earlier
+ * one that failed alike, so that a service which tries for ever has one.  A
+ * file that was made for it is removed when it is closed, unless it is kept.
+ */
+void kp_store_failed(struct kp_store *s, const char *why, bool keep);
 /*
  * Writes what is queued and stops the thread: what it came upon is in
  * kp_store_status() then.  Nothing may be handed over any more.

@@ -6,10 +6,10 @@
  * "clear_token" are kprof's), processes by a number, times are in ms.  A
  * request that closes adds a line to the feed's text:
  *
- *	#1 returned 0-10: e 0-10 | a 2-5 <0 | b 3-4 raised <1
+ *	#1 unknown 0-10: e 0-10 | a 2-5 <0 | b 3-4 raised <1
  *
- * is request 1 of entry e, which called a, which called b; "returned" goes
- * without saying for calls, "<1" names the parent by its place in the line.
+ * is request 1 of entry e, which called a, which called b; "unknown" (an end,
+ * and no word of how) goes without saying for calls, "<1" names the parent by its place in the line.
  * "a@1" is a call on node 1, where the request began on another one.
  */
 #ifndef TEST_FEED_H
@@ -99,7 +99,7 @@ feed_on_request(void *ctx, const struct kp_request *rq)
 		kp_buf_printf(&f->text, " %g-", feed_ms(c->start));
 		if (c->outcome != KP_UNFINISHED)
 			kp_buf_printf(&f->text, "%g", feed_ms(c->end));
-		if (c->outcome != KP_RETURNED)
+		if (c->outcome != KP_UNKNOWN)
 			kp_buf_printf(&f->text, " %s",
 			    kp_outcome_name(c->outcome));
 		if (c->async)
@@ -124,6 +124,12 @@ feed_on_late(void *ctx, const struct kp_late_call *c)
 		kp_buf_printf(&f->text, "%g",
 		    feed_ms(c->end - f->clock[c->node]));
 	kp_buf_printf(&f->text, " %s", kp_outcome_name(c->outcome));
+	if (c->outlasts != 0 && c->outcome != KP_UNFINISHED)
+		kp_buf_printf(&f->text, ", %g after",
+		    (double)(c->end - c->limit) / 1e6);
+	if (c->waited > 0)
+		kp_buf_printf(&f->text, ", %g of it waited",
+		    (double)c->waited / 1e6);
 	if (c->identity != KP_IDENT_NONE)
 		kp_buf_printf(&f->text, " '%s'",
 		    kp_requests_identity(f->rs, c->identity));

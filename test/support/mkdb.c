@@ -138,15 +138,15 @@ new_tree(int i, int64_t start)
 {
 	static const struct kp_tree_call calls[] = {
 		{ "web:handle/2", "http", "<0.500.0>", 0, 300000000, 40000000,
-		    KP_NONE, KP_RETURNED, false, NULL },
+		    KP_NONE, KP_RETURNED, false, false, NULL },
 		{ "db:query/2", "database", "<0.77.0>", 1500000, 240000000,
-		    240000000, 0, KP_RAISED, false, NULL },
+		    240000000, 0, KP_RAISED, false, false, NULL },
 		{ "tpl:render/1", "templating", "<0.500.0>", 250000000,
-		    20000000, 20000000, 0, KP_RETURNED, false, NULL },
+		    20000000, 20000000, 0, KP_RETURNED, false, false, NULL },
 		{ "db:query/2", "database", "<0.77.0>", 310000000, 4000000,
-		    4000000, 0, KP_RETURNED, true, NULL },
+		    4000000, 0, KP_RETURNED, true, false, NULL },
 		{ "web:done/1", "", "<0.500.0>", 299000000, -1, -1, 0,
-		    KP_UNFINISHED, false, NULL },
+		    KP_UNFINISHED, false, false, NULL },
 	};
 	uint32_t n = sizeof(calls) / sizeof(calls[0]);
 	struct kp_tree *t = calloc(1, sizeof(*t) + sizeof(calls));

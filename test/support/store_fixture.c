@@ -145,6 +145,8 @@ fill_cell(struct kp_cell *c, const char *tier, const char *identity)
 		.self = 23456789, .w_self = 234567890, .busy = 100000001,
 		.w_busy = 1000000010, .share_busy = 100000001,
 		.w_share_busy = 1000000010, .async = 7000, .w_async = 70000,
+		.outlasting = 1, .w_outlasting = 10, .unknown_outcomes = 2,
+		.w_unknown_outcomes = 20, .w_inside = 30, .w_made = 20,
 		.min = 23456789, .max = 100000000 };
 	kp_hist_add(&c->hist, 23456789, 10);
 	kp_hist_add(&c->hist, 100000000, 10);

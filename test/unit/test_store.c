@@ -67,7 +67,8 @@ test_views(void **state)
 	    " where tier = 'db' and identity = 'create'"),
 	    "2023-11-14T22:13:20.123Z|2023-11-14T22:13:30.123Z|a@h|db|create|"
 	    "20|30|11|44|55|66|1234.568|61.728|234.568|1000.0|50.0|0.07|"
-	    "23.457|23.457|99.571|99.571|99.571|100.0|2|3");
+	    "23.457|23.457|99.571|99.571|99.571|100.0|2|3|0.07|0.004|10|20|"
+	    "0|0|0");
 	assert_string_equal(sql_text("select tier, identity from tier_stats"),
 	    "_total|_total\n_total|create\ndb|_total\ndb|create");
 	assert_string_equal(sql_text("select total_ns, w_total_ns, self_ns,"
@@ -91,6 +92,36 @@ test_views(void **state)
 	kp_store_close(s);
 }
 
+/* 0 errors is said only where nothing is unseen: as kp_cell_unseen() has it. */
+static void
+test_errors_not_seen(void **state)
+{
+	static const struct {
+		const char *figures, *errors;
+	} v[] = {
+		{ "w_raised = 0, w_unknown_outcomes = 0, w_ambiguous = 0,"
+		    " w_unfinished = 2", "0" },
+		{ "w_unfinished = w_calls", "null" },
+		{ "w_calls = 0, w_unfinished = 0", "0" },
+		{ "w_ambiguous = 1", "null" },
+		{ "w_ambiguous = 0, w_unknown_outcomes = null, w_calls = 3",
+		    "null" },
+		{ "w_raised = 1", "1" },
+	};
+	struct kp_store *s = open_store();
+	char set[128];
+
+	(void)state;
+	kp_store_window(s, known_window("a@h", T0));
+	kp_store_close(s);
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		snprintf(set, sizeof(set), "update stat set %s", v[i].figures);
+		sql_exec(set);
+		assert_string_equal(sql_text("select errors from request_stats"
+		    " where identity = 'create'"), v[i].errors);
+	}
+}
+
 /* Windows of before and after have the names they had. */
 static void
 test_another_conf(void **state)
@@ -111,6 +142,42 @@ test_another_conf(void **state)
 	    "[{db, {db, all, 1}}].");
 	assert_string_equal(sql_text("select count(*) from time_window"), "2");
 	kp_store_close(s);
+}
+
+/* What a tier's calls raise after a request's end is no error of the request. */
+static void
+test_errors_after_the_end(void **state)
+{
+	static const char *const want[] = { "", "164|0|839", "164|7|839",
+		"null|839|839" };
+	struct kp_store *s = open_store();
+	struct kp_window *w;
+	struct kp_cell *c;
+
+	(void)state;
+	for (size_t i = 1; i < 4; i++) {
+		w = new_window("a@h", T0 + (int64_t)i * 10 * S, 2);
+		for (size_t k = 0; k < 2; k++) {
+			c = &w->cells[k];
+			c->tier = k == 0 ? "_total" : "db";
+			c->identity = "create";
+			c->w_async_calls = 839;
+			c->w_async_raised = i < 3 ? 164 : 0;
+			c->w_async_unknown = i == 1 ? 0 : i == 2 ? 7 : 839;
+		}
+		kp_store_window(s, w);
+	}
+	kp_store_close(s);
+	for (size_t i = 1; i < 4; i++) {
+		char text[200];
+
+		snprintf(text, sizeof(text), "select raised, async_unknown,"
+		    " async_calls from tier_stats where tier = 'db'"
+		    " limit 1 offset %zu", i - 1);
+		assert_string_equal(sql_text(text), want[i]);
+	}
+	assert_string_equal(sql_text("select distinct raised from tier_stats"
+	    " where tier = '_total'"), "0");
 }
 
 /* A tier that only late calls have reached has no times at all. */
@@ -234,6 +301,57 @@ test_unclean_end(void **state)
 	assert_false(exists("-wal"));
 }
 
+/* The latest run's failure, of how many runs. */
+static size_t
+failed_runs(char why[64])
+{
+	struct kp_query *q = open_query();
+	struct kp_query_runs r;
+	size_t n;
+
+	assert_int_equal(kp_query_runs(q, 10, &r), KP_OK);
+	n = r.n;
+	snprintf(why, 64, "%s", r.v[0].failed);
+	kp_query_runs_free(&r);
+	kp_query_close(q);
+	return n;
+}
+
+/*
+ * A run that never began leaves no file that it made; where there was one, or
+ * it is to be kept, the run says so in it, once for all that failed alike.
+ */
+static void
+test_failed(void **state)
+{
+	struct kp_store *s = open_store();
+	char why[64];
+
+	(void)state;
+	assert_true(exists("-wal"));
+	kp_store_failed(s, "no node", false);
+	kp_store_close(s);
+	assert_false(exists(""));
+	assert_false(exists("-wal"));
+	assert_false(exists("-shm"));
+
+	s = open_store();
+	kp_store_failed(s, "no node", true);
+	kp_store_close(s);
+	assert_int_equal(failed_runs(why), 1);
+	assert_string_equal(why, "no node");
+	for (int i = 0; i < 3; i++) {
+		s = open_store();
+		kp_store_failed(s, "no cookie", false);
+		kp_store_close(s);
+	}
+	assert_int_equal(failed_runs(why), 2);
+	assert_string_equal(why, "no cookie");
+	kp_store_close(open_store());
+	assert_int_equal(failed_runs(why), 3);
+	assert_string_equal(why, "");
+}
+
 static void
 test_refusals(void **state)
 {
@@ -321,6 +439,7 @@ assert_schema1_figures(uint64_t windows)
 	assert_int_equal(c->min, 2650443);
 	assert_int_equal(c->max, 20950129);
 	assert_int_equal(c->hist.count, 14);
+	assert_true(c->unrecorded);	/* nobody counted them */
 	kp_query_sum_free(&sum);
 	assert_int_equal(kp_query_tree(q, 1, &t), KP_OK);
 	assert_int_equal(t.ncalls, 5);
@@ -349,9 +468,28 @@ test_previous_schema(void **state)
 	sql_file("test/unit/schema1.sql");
 	assert_string_equal(sql_text("pragma user_version"), "1");
 	assert_schema1_figures(4);
+	/* Views are there for people, who may have no use for one. */
+	sql_exec("drop view slow_calls; drop view request_stats;"
+	    " drop view runs");
 	kp_store_close(open_store());
-	assert_string_equal(sql_text("pragma user_version"), "6");
+	assert_string_equal(sql_text("pragma user_version"), "7");
 	assert_schema1_figures(4);
+	assert_string_equal(sql_text("select count(*), count(outlasting),"
+	    " count(w_outlasting), count(unknown_outcomes),"
+	    " count(w_unknown_outcomes) from stat"), "48|0|0|0|0");
+	assert_string_equal(sql_text("select count(async_raised),"
+	    " count(w_async_raised), count(async_unknown),"
+	    " count(w_async_unknown), count(async_unfinished),"
+	    " count(w_async_unfinished) from stat"), "0|0|0|0|0|0");
+	assert_string_equal(sql_text("select distinct failed from runs"), "null");
+	assert_string_equal(sql_text("select distinct after_ms = async_ms,"
+	    " outlasting, unknown_outcomes from tier_stats"), "1|null|null");
+	assert_string_equal(sql_text("select count(*) > 0, count(outlasts)"
+	    " from call"), "1|0");
+	assert_string_equal(sql_text("select count(traced_call_ns),"
+	    " count(traced_caller_ns) from cost"), "0|0");
+	assert_string_equal(sql_text("select count(w_inside), count(w_made)"
+	    " from stat"), "0|0");
 	assert_true(kp_retain_parse("10s:2h,1m:1d", &o.retain));
 	o.now = three_hours_later;
 	s = open_store_with(&o);
@@ -360,6 +498,11 @@ test_previous_schema(void **state)
 		usleep(1000);
 	kp_store_close(s);
 	assert_schema1_figures(2);
+	/* what was not counted does not become 0 by being added up */
+	assert_string_equal(sql_text("select count(*) > 0, count(outlasting),"
+	    " count(w_outlasting), count(unknown_outcomes),"
+	    " count(w_unknown_outcomes), count(w_inside), count(w_made)"
+	    " from stat"), "1|0|0|0|0|0|0");
 	assert_string_equal(sql_text("pragma integrity_check"), "ok");
 }
 
@@ -410,10 +553,13 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		ON_A_FILE(test_views),
+		ON_A_FILE(test_errors_not_seen),
 		ON_A_FILE(test_another_conf),
+		ON_A_FILE(test_errors_after_the_end),
 		ON_A_FILE(test_untimed_cell),
 		ON_A_FILE(test_close_leaves_one_file),
 		ON_A_FILE(test_unclean_end),
+		ON_A_FILE(test_failed),
 		ON_A_FILE(test_refusals),
 		ON_A_FILE(test_corrupt),
 		ON_A_FILE(test_migration),

@@ -210,6 +210,14 @@ same_cells(const struct kp_cell *a, const struct kp_cell *b)
 	assert_int_equal(a->self, b->self);
 	assert_int_equal(a->w_busy, b->w_busy);
 	assert_int_equal(a->async, b->async);
+	assert_int_equal(a->outlasting, b->outlasting);
+	assert_int_equal(a->w_inside, b->w_inside);
+	assert_int_equal(a->w_made, b->w_made);
+	assert_int_equal(a->w_unknown_outcomes, b->w_unknown_outcomes);
+	assert_int_equal(a->w_async_raised, b->w_async_raised);
+	assert_int_equal(a->w_async_unknown, b->w_async_unknown);
+	assert_int_equal(a->w_async_unfinished, b->w_async_unfinished);
+	assert_int_equal(a->unrecorded, b->unrecorded);
 	assert_int_equal(a->has_gc, b->has_gc);
 	assert_int_equal(a->w_gc, b->w_gc);
 	assert_int_equal(a->has_out, b->has_out);

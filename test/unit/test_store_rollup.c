@@ -283,6 +283,21 @@ random_pauses(struct kp_cell *c)
 	c->w_out = c->has_out ? pick(1 << 24) : 0;
 }
 
+/* Recorded or not, as in rows of before. */
+static void
+random_outcomes(struct kp_cell *c)
+{
+	uint64_t *const counts[] = { &c->unknown_outcomes,
+		&c->w_unknown_outcomes, &c->outlasting, &c->w_outlasting,
+		&c->w_inside, &c->w_made, &c->async_raised,
+		&c->w_async_raised, &c->async_unknown, &c->w_async_unknown,
+		&c->async_unfinished, &c->w_async_unfinished };
+
+	c->unrecorded = pick(8) == 0;
+	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+		*counts[i] = c->unrecorded ? 0 : pick(1000);
+}
+
 static void
 random_cell(struct kp_cell *c, const char *tier, const char *identity)
 {
@@ -302,6 +317,7 @@ random_cell(struct kp_cell *c, const char *tier, const char *identity)
 		*times[i] = pick(1 << 24) * INT64_C(1000);
 	random_shares(c);
 	random_pauses(c);
+	random_outcomes(c);
 	for (uint32_t n = pick(6); n > 0; n--) {
 		d = (kp_dur_ns)1 << pick(40);
 		d += pick(1 << 20);

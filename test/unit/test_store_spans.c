@@ -299,7 +299,7 @@ test_schema4(void **state)
 	sql_file("test/unit/schema4.sql");
 	ask_all(&before, 5);
 	db = keep_open(NULL);
-	assert_string_equal(sql_text("pragma user_version"), "6");
+	assert_string_equal(sql_text("pragma user_version"), "7");
 	keep_settle(db, NOON + 2 * DAY);
 	ask_all(&after, 5);
 	assert_int_equal(before.len, after.len);

@@ -7,7 +7,7 @@
 
 #include "query.h"
 #include "read.h"
-#include "multi.h"
+#include "one_file.h"
 #include "message_row.h"
 
 static void
@@ -29,7 +29,7 @@ kp_query_waits_free(struct kp_query_waits *w)
 static bool
 add_row(struct read *rd, struct kp_query_waits *w)
 {
-	struct kp_wait_cell c, *v, *last = w->n > 0 ? &w->v[w->n - 1] : NULL;
+	struct kp_wait_cell c, *last = w->n > 0 ? &w->v[w->n - 1] : NULL;
 	enum kp_err err;
 
 	wait_row_read(rd->st, 2, &c);
@@ -43,13 +43,11 @@ add_row(struct read *rd, struct kp_query_waits *w)
 			read_nomem(rd);
 		return err == KP_OK;
 	}
-	v = read_grow(rd, w->v, w->n, sizeof(*v));
-	if (v == NULL) {
+	if (!read_room(rd, &w->v, w->n)) {
 		kp_hist_free(&c.hist);
 		return false;
 	}
-	w->v = v;
-	v[w->n++] = c;
+	w->v[w->n++] = c;
 	return true;
 }
 
@@ -147,7 +145,7 @@ kp_query_waits(struct kp_query *q, const struct kp_query_range *r,
 		err = read_waits(q, r, &all);
 	for (size_t i = 0; i < q->nparts && err == KP_OK; i++) {
 		part = (struct kp_query_waits){ 0 };
-		err = set_fail(q, q->parts[i],
+		err = query_part_fail(q, q->parts[i],
 		    kp_query_waits(q->parts[i], r, &part));
 		if (err == KP_OK)
 			err = append(&all, &part);
@@ -169,7 +167,6 @@ query_tree_waits(struct kp_query *q, struct kp_query_tree *t)
 	    " join receiver r on r.id = t.receiver_id"
 	    " left join node n on n.id = t.node_id"
 	    " where t.request_id = ? order by t.seq";
-	struct kp_query_wait *v;
 	struct read rd;
 
 	if (q->version < 6)
@@ -177,11 +174,9 @@ query_tree_waits(struct kp_query *q, struct kp_query_tree *t)
 	read_start(&rd, q, sql);
 	read_bind(&rd, t->request.id);
 	while (read_next(&rd)) {
-		v = read_grow(&rd, t->waits, t->nwaits, sizeof(*v));
-		if (v == NULL)
+		if (!read_room(&rd, &t->waits, t->nwaits))
 			break;
-		t->waits = v;
-		v[t->nwaits++] = (struct kp_query_wait){
+		t->waits[t->nwaits++] = (struct kp_query_wait){
 			.receiver = read_text(&rd, 0),
 			.pid = read_text(&rd, 1),
 			.node = read_text(&rd, 2),

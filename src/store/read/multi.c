@@ -10,6 +10,7 @@
 #include "range.h"
 #include "store/schema.h"
 #include "multi.h"
+#include "one_file.h"
 
 #define CACHE_KIB 16384u	/* of all files */
 #define CACHE_KIB_MIN 128u	/* of each, all the same */
@@ -30,16 +31,13 @@ struct helds {
 static enum kp_err
 read_runs(struct kp_query *part, size_t file, struct helds *all)
 {
-	struct held *v;
 	struct read rd;
 
 	read_start(&rd, part, "select started_ns from run");
 	while (read_next(&rd)) {
-		v = read_grow(&rd, all->v, all->n, sizeof(*v));
-		if (v == NULL)
+		if (!read_room(&rd, &all->v, all->n))
 			break;
-		all->v = v;
-		v[all->n++] = (struct held){ read_int(&rd, 0), file };
+		all->v[all->n++] = (struct held){ read_int(&rd, 0), file };
 	}
 	return read_end(&rd);
 }
@@ -130,14 +128,6 @@ kp_query_open_all(struct kp_query **out, const struct kp_query_files *f,
 	return err;
 }
 
-enum kp_err
-set_fail(struct kp_query *set, const struct kp_query *part, enum kp_err err)
-{
-	if (err != KP_OK)
-		memcpy(set->why, part->why, sizeof(set->why));
-	return err;
-}
-
 /* Room for n elements; NULL, and said so: there is none. */
 static void *
 set_grow(struct kp_query *set, void *v, size_t n, size_t size)
@@ -197,7 +187,7 @@ multi_windows(struct kp_query *set, const struct kp_query_range *r,
 	for (size_t i = 0; i < set->nparts; i++) {
 		one = read_end(&v[i].rd);
 		if (err == KP_OK)
-			err = set_fail(set, set->parts[i], one);
+			err = query_part_fail(set, set->parts[i], one);
 	}
 	free(v);
 	return err;
@@ -207,7 +197,7 @@ enum kp_err
 multi_shares(struct kp_query *set, const struct kp_query_range *r)
 {
 	struct kp_query_nodes nodes = { 0 };
-	enum kp_err err = set_nodes(set, r, &nodes);
+	enum kp_err err = kp_query_nodes(set, r, &nodes);
 
 	for (size_t i = 0; i < set->nparts; i++)
 		set->parts[i]->shares = nodes.n > 1;
@@ -216,16 +206,18 @@ multi_shares(struct kp_query *set, const struct kp_query_range *r)
 }
 
 enum kp_err
-set_span(struct kp_query *set, kp_wall_ns *first, kp_wall_ns *last)
+kp_query_span(struct kp_query *set, kp_wall_ns *first, kp_wall_ns *last)
 {
 	kp_wall_ns a, b;
 	enum kp_err err;
 
+	if (set->nparts == 0)
+		return file_span(set, first, last);
 	*first = *last = 0;
 	for (size_t i = 0; i < set->nparts; i++) {
-		err = kp_query_span(set->parts[i], &a, &b);
+		err = file_span(set->parts[i], &a, &b);
 		if (err != KP_OK)
-			return set_fail(set, set->parts[i], err);
+			return query_part_fail(set, set->parts[i], err);
 		if (b == 0)
 			continue;
 		if (*last == 0 || a < *first)
@@ -267,17 +259,19 @@ add_tiers(struct kp_query *set, struct kp_query_tiers *all,
 
 /* In any file's last tiers.conf first, in its order. */
 enum kp_err
-set_tiers(struct kp_query *set, struct kp_query_tiers *out)
+kp_query_tiers(struct kp_query *set, struct kp_query_tiers *out)
 {
 	struct kp_query_tiers all = { 0 }, one;
 	enum kp_err err = KP_OK;
 
+	if (set->nparts == 0)
+		return file_tiers(set, out);
 	for (size_t i = 0; i < 2 * set->nparts && err == KP_OK; i++) {
 		struct kp_query *part = set->parts[i % set->nparts];
 		bool old = i >= set->nparts;
 
 		one = (struct kp_query_tiers){ 0 };
-		err = set_fail(set, part, kp_query_tiers(part, &one));
+		err = query_part_fail(set, part, file_tiers(part, &one));
 		if (err == KP_OK)
 			err = add_tiers(set, &all, &one, old ? one.current : 0,
 			    old ? one.n : one.current);
@@ -314,17 +308,19 @@ sort_names(const char **v, size_t n)
 }
 
 enum kp_err
-set_nodes(struct kp_query *set, const struct kp_query_range *r,
+kp_query_nodes(struct kp_query *set, const struct kp_query_range *r,
     struct kp_query_nodes *out)
 {
 	struct kp_query_nodes all = { 0 }, one;
 	enum kp_err err = KP_OK;
 	const char **v;
 
+	if (set->nparts == 0)
+		return file_nodes(set, r, out);
 	for (size_t i = 0; i < set->nparts && err == KP_OK; i++) {
 		one = (struct kp_query_nodes){ 0 };
-		err = set_fail(set, set->parts[i],
-		    kp_query_nodes(set->parts[i], r, &one));
+		err = query_part_fail(set, set->parts[i],
+		    file_nodes(set->parts[i], r, &one));
 		v = set_grow(set, all.v, all.n + one.n, sizeof(*v));
 		if (v == NULL)
 			err = KP_ENOMEM;
@@ -370,7 +366,7 @@ keep_page(struct kp_query_requests *s, size_t skip, size_t limit)
 
 /* A tier that none of them knows is a mistake; that some do not, is not. */
 enum kp_err
-set_slow(struct kp_query *set, const struct kp_query_range *r,
+kp_query_slow(struct kp_query *set, const struct kp_query_range *r,
     enum kp_slow_by by, const char *tier, size_t skip, size_t limit,
     struct kp_query_requests *out)
 {
@@ -379,15 +375,17 @@ set_slow(struct kp_query *set, const struct kp_query_range *r,
 	enum kp_err err = KP_OK;
 	size_t strange = 0;
 
+	if (set->nparts == 0)
+		return file_slow(set, r, by, tier, skip, limit, out);
 	for (size_t i = 0; i < set->nparts && err == KP_OK; i++) {
 		one = (struct kp_query_requests){ 0 };
-		err = kp_query_slow(set->parts[i], r, by, tier, 0,
+		err = file_slow(set->parts[i], r, by, tier, 0,
 		    skip + limit, &one);
 		if (err == KP_ENOENT && ++strange < set->nparts) {
 			err = KP_OK;
 			continue;
 		}
-		set_fail(set, set->parts[i], err);
+		query_part_fail(set, set->parts[i], err);
 		v = set_grow(set, all.v, all.n + one.n, sizeof(*v));
 		if (v == NULL)
 			err = KP_ENOMEM;
@@ -409,29 +407,33 @@ set_slow(struct kp_query *set, const struct kp_query_range *r,
 }
 
 enum kp_err
-set_tree(struct kp_query *set, int64_t id, struct kp_query_tree *out)
+kp_query_tree(struct kp_query *set, int64_t id, struct kp_query_tree *out)
 {
 	uint64_t i = (uint64_t)id / (uint64_t)MULTI_STRIDE;
 	enum kp_err err;
 
+	if (set->nparts == 0)
+		return file_tree(set, id, out);
 	if (id < 0 || i >= set->nparts)
 		return KP_ENOENT;
-	err = kp_query_tree(set->parts[i], id % MULTI_STRIDE, out);
+	err = file_tree(set->parts[i], id % MULTI_STRIDE, out);
 	if (err == KP_OK)
 		out->request.id = id;
-	return set_fail(set, set->parts[i], err);
+	return query_part_fail(set, set->parts[i], err);
 }
 
 enum kp_err
-set_around(struct kp_query *set, const struct kp_query_request *rq,
+kp_query_around(struct kp_query *set, const struct kp_query_request *rq,
     struct kp_query_range *out)
 {
 	uint64_t i = (uint64_t)rq->id / (uint64_t)MULTI_STRIDE;
 
+	if (set->nparts == 0)
+		return file_around(set, rq, out);
 	if (rq->id < 0 || i >= set->nparts)
 		return KP_ENOENT;
-	return set_fail(set, set->parts[i],
-	    kp_query_around(set->parts[i], rq, out));
+	return query_part_fail(set, set->parts[i],
+	    file_around(set->parts[i], rq, out));
 }
 
 /* ---- history ---- */
@@ -447,18 +449,20 @@ earlier(const void *pa, const void *pb)
 }
 
 enum kp_err
-set_events(struct kp_query *set, const struct kp_query_range *r, size_t limit,
-    struct kp_query_events *out)
+kp_query_events(struct kp_query *set, const struct kp_query_range *r,
+    size_t limit, struct kp_query_events *out)
 {
 	struct kp_query_events all = { 0 }, one;
 	struct kp_query_event *v;
 	enum kp_err err = KP_OK;
 	size_t skip;
 
+	if (set->nparts == 0)
+		return file_events(set, r, limit, out);
 	for (size_t i = 0; i < set->nparts && err == KP_OK; i++) {
 		one = (struct kp_query_events){ 0 };
-		err = set_fail(set, set->parts[i],
-		    kp_query_events(set->parts[i], r, limit, &one));
+		err = query_part_fail(set, set->parts[i],
+		    file_events(set->parts[i], r, limit, &one));
 		v = set_grow(set, all.v, all.n + one.n, sizeof(*v));
 		if (v == NULL)
 			err = KP_ENOMEM;
@@ -493,16 +497,18 @@ later(const void *pa, const void *pb)
 }
 
 enum kp_err
-set_runs(struct kp_query *set, size_t limit, struct kp_query_runs *out)
+kp_query_runs(struct kp_query *set, size_t limit, struct kp_query_runs *out)
 {
 	struct kp_query_runs all = { 0 }, one;
 	struct kp_query_run *v;
 	enum kp_err err = KP_OK;
 
+	if (set->nparts == 0)
+		return file_runs(set, limit, out);
 	for (size_t i = 0; i < set->nparts && err == KP_OK; i++) {
 		one = (struct kp_query_runs){ 0 };
-		err = set_fail(set, set->parts[i],
-		    kp_query_runs(set->parts[i], limit, &one));
+		err = query_part_fail(set, set->parts[i],
+		    file_runs(set->parts[i], limit, &one));
 		v = set_grow(set, all.v, all.n + one.n, sizeof(*v));
 		if (v == NULL)
 			err = KP_ENOMEM;

@@ -10,6 +10,7 @@
 
 #include "range.h"
 #include "multi.h"
+#include "one_file.h"
 #include "base/sat.h"
 
 #define STEPS_WANTED 150	/* as in series.c, of what all files cover */
@@ -38,8 +39,8 @@ ask_parts(struct kp_query *set, const struct kp_query_range *r,
 			if (v[i].step >= longest && v[i].step > 0)
 				continue;
 			kp_series_free(&v[i]);
-			err = set_fail(set, set->parts[i],
-			    kp_query_series(set->parts[i], r, want, &v[i]));
+			err = query_part_fail(set, set->parts[i],
+			    file_series(set->parts[i], r, want, &v[i]));
 			again = true;
 			if (v[i].step > longest)
 				longest = v[i].step;
@@ -123,7 +124,7 @@ put_together(struct kp_query *set, const struct kp_query_range *r,
     struct kp_series *s)
 {
 	struct cover cover = { s, INT64_MIN };
-	enum kp_err err = set_tiers(set, &s->tiers);
+	enum kp_err err = kp_query_tiers(set, &s->tiers);
 
 	s->step = want->step;
 	if (err == KP_OK)
@@ -140,7 +141,7 @@ static enum kp_err
 clip(struct kp_query *set, struct kp_query_range *r)
 {
 	kp_wall_ns first, last;
-	enum kp_err err = set_span(set, &first, &last);
+	enum kp_err err = kp_query_span(set, &first, &last);
 
 	if (r->since < first)
 		r->since = first;
@@ -151,7 +152,7 @@ clip(struct kp_query *set, struct kp_query_range *r)
 	return err;
 }
 
-enum kp_err
+static enum kp_err
 multi_series(struct kp_query *set, const struct kp_query_range *r,
     const struct kp_series_want *want, struct kp_series *out)
 {
@@ -180,4 +181,12 @@ multi_series(struct kp_query *set, const struct kp_query_range *r,
 	else
 		kp_series_free(&s);
 	return err;
+}
+
+enum kp_err
+kp_query_series(struct kp_query *q, const struct kp_query_range *r,
+    const struct kp_series_want *want, struct kp_series *out)
+{
+	return q->nparts > 0 ? multi_series(q, r, want, out) :
+	    file_series(q, r, want, out);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "multi.h"
+#include "one_file.h"
 #include "base/sat.h"
 
 struct placed {
@@ -112,12 +113,32 @@ pile_take(struct pile *p, struct kp_query_sum *out)
 	return KP_OK;
 }
 
+/* Of parts that have it, by their time; called before that is added up. */
+static void
+traced_add(struct kp_query_sum *to, const struct kp_query_sum *from)
+{
+	double all = (double)to->covered + (double)from->covered;
+	double part = all > 0 ? (double)from->covered / all : 1;
+
+	if (from->traced_call <= 0)
+		return;
+	if (to->traced_call <= 0)
+		part = 1;
+	to->traced_call += (kp_dur_ns)(part *
+	    (double)(from->traced_call - to->traced_call));
+	to->traced_caller += (kp_dur_ns)(part *
+	    (double)(from->traced_caller - to->traced_caller));
+	to->covered = (kp_dur_ns)all;
+}
+
 static void
 add_figures(struct kp_query_sum *to, const struct kp_query_sum *from)
 {
 	to->windows += from->windows;
 	to->entry_calls += from->entry_calls;
 	to->sampled += from->sampled;
+	to->uncounted |= from->uncounted;
+	traced_add(to, from);
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		to->losses.n[i] += from->losses.n[i];
 }
@@ -137,8 +158,8 @@ cover_window(void *ctx, kp_wall_ns start, kp_wall_ns end)
 	}
 }
 
-enum kp_err
-set_sum(struct kp_query *set, const struct kp_query_range *r, bool cells,
+static enum kp_err
+multi_sum(struct kp_query *set, const struct kp_query_range *r, bool cells,
     struct kp_query_sum *out)
 {
 	struct kp_query_sum sum = { 0 }, one;
@@ -149,18 +170,19 @@ set_sum(struct kp_query *set, const struct kp_query_range *r, bool cells,
 	query_hold(set);
 	err = multi_shares(set, r);
 	if (err == KP_OK)
-		err = set_tiers(set, &pile.tiers);
+		err = kp_query_tiers(set, &pile.tiers);
 	for (size_t i = 0; i < set->nparts && err == KP_OK; i++) {
 		part = set->parts[i];
 		one = (struct kp_query_sum){ 0 };
-		err = set_fail(set, part, cells ?
-		    kp_query_sum(part, r, &one) :
-		    kp_query_cover(part, r, &one));
+		err = query_part_fail(set, part, cells ?
+		    file_sum(part, r, &one) :
+		    file_cover(part, r, &one));
 		add_figures(&sum, &one);
 		if (err == KP_OK)
 			err = pile_add(&pile, &one);
 		kp_query_sum_free(&one);
 	}
+	sum.covered = 0;	/* parts may be of the same time */
 	if (err == KP_OK)
 		err = multi_windows(set, r, cover_window, &sum);
 	query_release(set);
@@ -172,4 +194,19 @@ set_sum(struct kp_query *set, const struct kp_query_range *r, bool cells,
 	else
 		kp_query_sum_free(&sum);
 	return err;
+}
+
+enum kp_err
+kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *out)
+{
+	return q->nparts > 0 ? multi_sum(q, r, true, out) : file_sum(q, r, out);
+}
+
+enum kp_err
+kp_query_cover(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *out)
+{
+	return q->nparts > 0 ? multi_sum(q, r, false, out) :
+	    file_cover(q, r, out);
 }

@@ -6,27 +6,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "read.h"
-#include "multi.h"
+#include "one_file.h"
 
 enum kp_err
-kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out)
+file_tiers(struct kp_query *q, struct kp_query_tiers *out)
 {
 	struct kp_query_tiers t = { 0 };
 	enum kp_err err;
-	const char **v;
 	struct read rd;
 
-	if (q->nparts > 0)
-		return set_tiers(q, out);
 	read_start(&rd, q, "select name, position is not null from tier"
 	    " where name <> '_total'"
 	    " order by position is null, position, name");
 	while (read_next(&rd)) {
-		v = read_grow(&rd, t.v, t.n, sizeof(*t.v));
-		if (v == NULL)
+		if (!read_room(&rd, &t.v, t.n))
 			break;
-		t.v = v;
 		t.v[t.n++] = read_text(&rd, 0);
 		t.current += read_int(&rd, 1) != 0;
 	}
@@ -46,16 +40,13 @@ kp_query_tiers_free(struct kp_query_tiers *t)
 }
 
 enum kp_err
-kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
+file_nodes(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_nodes *out)
 {
 	struct kp_query_nodes n = { 0 };
 	enum kp_err err;
-	const char **v;
 	struct read rd;
 
-	if (q->nparts > 0)
-		return set_nodes(q, r, out);
 	read_start(&rd, q, "select name from node where id in"
 	    " (select node_id from time_window"
 	    " where start_ns >= ?1 and start_ns < ?2)"
@@ -64,10 +55,8 @@ kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
 	read_bind(&rd, r->until);
 	read_bind_text(&rd, r->node);
 	while (read_next(&rd)) {
-		v = read_grow(&rd, n.v, n.n, sizeof(*n.v));
-		if (v == NULL)
+		if (!read_room(&rd, &n.v, n.n))
 			break;
-		n.v = v;
 		n.v[n.n++] = read_text(&rd, 0);
 	}
 	err = read_end(&rd);
@@ -151,14 +140,11 @@ static enum kp_err
 read_requests(struct read *rd, struct kp_query_requests *out)
 {
 	struct kp_query_requests s = { 0 };
-	struct kp_query_request *v;
 	enum kp_err err;
 
 	while (read_next(rd)) {
-		v = read_grow(rd, s.v, s.n, sizeof(*s.v));
-		if (v == NULL)
+		if (!read_room(rd, &s.v, s.n))
 			break;
-		s.v = v;
 		request_row(rd, &s.v[s.n++]);
 	}
 	err = read_end(rd);
@@ -170,7 +156,7 @@ read_requests(struct read *rd, struct kp_query_requests *out)
 }
 
 enum kp_err
-kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
+file_slow(struct kp_query *q, const struct kp_query_range *r,
     enum kp_slow_by by, const char *tier, size_t skip, size_t limit,
     struct kp_query_requests *out)
 {
@@ -178,8 +164,6 @@ kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
 	int64_t tier_id = 0;
 	struct read rd;
 
-	if (q->nparts > 0)
-		return set_slow(q, r, by, tier, skip, limit, out);
 	if (by != KP_SLOW_TOTAL && q->version < 5) {
 		snprintf(q->why, sizeof(q->why), "an earlier kprofd wrote "
 		    "this: it knows no times to sort by but the total");
@@ -228,6 +212,7 @@ call_row(struct read *rd, struct kp_query_call *c, size_t seq)
 		.outcome = (uint8_t)read_int(rd, 8),
 		.async = read_int(rd, 9) != 0,
 		.node = read_text(rd, 10),
+		.outlasts = read_int(rd, 11) != 0,
 	};
 }
 
@@ -235,26 +220,28 @@ call_row(struct read *rd, struct kp_query_call *c, size_t seq)
 	" c.start_ns, c.total_ns, c.self_ns, c.outcome, c.async"
 #define CALL_TABLES " from call c join function f on f.id = c.function_id" \
 	" left join tier t on t.id = c.tier_id"
+#define CALL_NODE " left join node n on n.id = c.node_id"
 #define CALL_ORDER " where c.request_id = ? order by c.seq"
 
 static enum kp_err
 read_calls(struct kp_query *q, struct kp_query_tree *t)
 {
 	/* schema 3 and before know of one node in a request */
-	static const char alone[] = "select" CALL_COLUMNS ", null"
+	static const char alone[] = "select" CALL_COLUMNS ", null, null"
 	    CALL_TABLES CALL_ORDER;
-	static const char sql[] = "select" CALL_COLUMNS ", n.name"
-	    CALL_TABLES " left join node n on n.id = c.node_id" CALL_ORDER;
-	struct kp_query_call *v;
+	/* ... and schema 6 and before of none that outlasts it */
+	static const char ended[] = "select" CALL_COLUMNS ", n.name, null"
+	    CALL_TABLES CALL_NODE CALL_ORDER;
+	static const char sql[] = "select" CALL_COLUMNS ", n.name, c.outlasts"
+	    CALL_TABLES CALL_NODE CALL_ORDER;
 	struct read rd;
 
-	read_start(&rd, q, q->version < 4 ? alone : sql);
+	read_start(&rd, q, q->version < 4 ? alone : q->version < 7 ? ended :
+	    sql);
 	read_bind(&rd, t->request.id);
 	while (read_next(&rd)) {
-		v = read_grow(&rd, t->calls, t->ncalls, sizeof(*v));
-		if (v == NULL)
+		if (!read_room(&rd, &t->calls, t->ncalls))
 			break;
-		t->calls = v;
 		call_row(&rd, &t->calls[t->ncalls], t->ncalls);
 		t->ncalls++;
 	}
@@ -262,15 +249,13 @@ read_calls(struct kp_query *q, struct kp_query_tree *t)
 }
 
 enum kp_err
-kp_query_tree(struct kp_query *q, int64_t id, struct kp_query_tree *out)
+file_tree(struct kp_query *q, int64_t id, struct kp_query_tree *out)
 {
 	struct kp_query_tree t = { 0 };
 	bool found = false;
 	enum kp_err err;
 	struct read rd;
 
-	if (q->nparts > 0)
-		return set_tree(q, id, out);
 	read_start(&rd, q, "select " REQUEST_COLUMNS ", null from request q"
 	    REQUEST_TABLES " where q.id = ?");
 	read_bind(&rd, id);
@@ -301,16 +286,13 @@ kp_query_tree_free(struct kp_query_tree *t)
 }
 
 enum kp_err
-kp_query_events(struct kp_query *q, const struct kp_query_range *r,
+file_events(struct kp_query *q, const struct kp_query_range *r,
     size_t limit, struct kp_query_events *out)
 {
 	struct kp_query_events e = { 0 };
-	struct kp_query_event *v;
 	enum kp_err err;
 	struct read rd;
 
-	if (q->nparts > 0)
-		return set_events(q, r, limit, out);
 	read_start(&rd, q, "select at_ns, run_id, name, kind, text from ("
 	    "select e.id, e.at_ns, e.run_id, n.name, e.kind, e.text"
 	    " from event e join node n on n.id = e.node_id"
@@ -323,10 +305,8 @@ kp_query_events(struct kp_query *q, const struct kp_query_range *r,
 	read_bind_text(&rd, r->node);
 	read_bind(&rd, (int64_t)limit);
 	while (read_next(&rd)) {
-		v = read_grow(&rd, e.v, e.n, sizeof(*e.v));
-		if (v == NULL)
+		if (!read_room(&rd, &e.v, e.n))
 			break;
-		e.v = v;
 		e.v[e.n++] = (struct kp_query_event){ read_int(&rd, 0),
 			read_int(&rd, 1), read_text(&rd, 2),
 			read_text(&rd, 3), read_text(&rd, 4) };
@@ -360,28 +340,30 @@ run_row(struct read *rd, struct kp_query_run *r)
 		.interval = read_int(rd, 4),
 		.version = read_text(rd, 5),
 		.tiers_text = read_text(rd, 6),
+		.failed = read_text(rd, 7),
+		.reloaded = read_int(rd, 8),
 	};
 }
 
+#define RUNS(failed) "select id, started_ns, ended_ns, clean, interval_ns," \
+	" version, tiers_conf, " failed ", reloaded from run left join" \
+	" (select run_id, max(at_ns) as reloaded from event" \
+	"  where kind = 'reload' group by run_id) on run_id = id" \
+	" order by id desc limit ?"
+
 enum kp_err
-kp_query_runs(struct kp_query *q, size_t limit, struct kp_query_runs *out)
+file_runs(struct kp_query *q, size_t limit, struct kp_query_runs *out)
 {
 	struct kp_query_runs r = { 0 };
-	struct kp_query_run *v;
 	enum kp_err err;
 	struct read rd;
 
-	if (q->nparts > 0)
-		return set_runs(q, limit, out);
-	read_start(&rd, q, "select id, started_ns, ended_ns, clean,"
-	    " interval_ns, version, tiers_conf from run"
-	    " order by id desc limit ?");
+	read_start(&rd, q, q->version < 7 ? RUNS("''") :
+	    RUNS("coalesce(failed, '')"));
 	read_bind(&rd, (int64_t)limit);
 	while (read_next(&rd)) {
-		v = read_grow(&rd, r.v, r.n, sizeof(*r.v));
-		if (v == NULL)
+		if (!read_room(&rd, &r.v, r.n))
 			break;
-		r.v = v;
 		run_row(&rd, &r.v[r.n++]);
 	}
 	err = read_end(&rd);
@@ -400,12 +382,10 @@ kp_query_runs_free(struct kp_query_runs *r)
 }
 
 enum kp_err
-kp_query_span(struct kp_query *q, kp_wall_ns *first, kp_wall_ns *last)
+file_span(struct kp_query *q, kp_wall_ns *first, kp_wall_ns *last)
 {
 	struct read rd;
 
-	if (q->nparts > 0)
-		return set_span(q, first, last);
 	*first = *last = 0;
 	read_start(&rd, q, "select (select min(start_ns) from time_window),"
 	    " (select max(end_ns) from (select end_ns from time_window"

@@ -79,6 +79,9 @@ struct kp_query_sum {
 	kp_wall_ns start, end;		/* of the first, of the last; 0: none */
 	kp_dur_ns covered;		/* time in some window, of any node */
 	uint64_t entry_calls, sampled;
+	bool uncounted;			/* a window has requests, no calls */
+	/* as of struct kp_cost, of the windows that have it: means; 0: none */
+	kp_dur_ns traced_call, traced_caller;
 	struct kp_losses losses;
 	struct kp_cell *cells;		/* merged; _total first, then tiers in
 					   order; within one _total first,
@@ -122,6 +125,7 @@ struct kp_query_call {
 	uint32_t depth;
 	uint8_t outcome;
 	bool async;
+	bool outlasts;			/* unfinished: it ran on then */
 	const char *node;		/* "": the request's */
 };
 
@@ -197,9 +201,11 @@ enum kp_run_state { KP_RUN_RUNNING, KP_RUN_CLEAN, KP_RUN_UNCLEAN };
 struct kp_query_run {
 	int64_t id;
 	kp_wall_ns started, ended;	/* ended 0: runs still, or unknown */
+	kp_wall_ns reloaded;		/* last; tiers_text is of then; 0: not */
 	enum kp_run_state state;	/* RUNNING also right after a crash */
 	kp_dur_ns interval;
 	const char *version, *tiers_text;
+	const char *failed;		/* to start, and why; "": it started */
 };
 
 struct kp_query_runs {

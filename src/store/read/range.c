@@ -43,7 +43,6 @@ static enum kp_err
 find_nodes(struct kp_query *q, const struct kp_query_range *r, int64_t **v,
     size_t *n, bool *all)
 {
-	int64_t *grown;
 	struct read rd;
 
 	*v = NULL;
@@ -57,10 +56,8 @@ find_nodes(struct kp_query *q, const struct kp_query_range *r, int64_t **v,
 			*all = false;
 			continue;
 		}
-		grown = read_grow(&rd, *v, *n, sizeof(**v));
-		if (grown == NULL)
+		if (!read_room(&rd, v, *n))
 			break;
-		*v = grown;
 		(*v)[(*n)++] = read_int(&rd, 0);
 	}
 	return read_end(&rd);

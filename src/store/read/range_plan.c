@@ -4,6 +4,7 @@
  */
 #include <stdlib.h>
 
+#include "base/vec.h"
 #include "range_plan.h"
 
 #define ALL_NODES 0	/* as span.node_id */
@@ -30,16 +31,11 @@ static void
 add(struct finder *f, int64_t id, kp_wall_ns start, bool span)
 {
 	struct range_plan *p = f->out;
-	struct range_piece *v = p->v;
 
-	/* at 0, 64, 128, ... it is full */
-	if (p->n == 0 || (p->n >= 64 && (p->n & (p->n - 1)) == 0))
-		v = reallocarray(v, p->n == 0 ? 64 : 2 * p->n, sizeof(*v));
-	if (v == NULL) {
+	if (vec_room_by_len(&p->v, p->n, VEC_NO_CAP) != KP_OK) {
 		f->rc = SQLITE_NOMEM;
 		return;
 	}
-	p->v = v;
 	p->v[p->n++] = (struct range_piece){ id, start, span };
 }
 

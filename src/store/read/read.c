@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "kprofd/nodes.h"
+#include "base/map.h"
 #include "read.h"
 #include "store/schema.h"
 
@@ -27,7 +28,8 @@ file_check(const char *path, char **why)
 			return KP_EIO;
 		}
 		schema_why(why, "cannot open '%s': no such file (name the "
-		    "file that kprofd writes with -db)", path);
+		    "file that kprofd writes with -db; one that did not "
+		    "start leaves none)", path);
 		return KP_ENOENT;
 	}
 	if (S_ISDIR(sb.st_mode)) {
@@ -234,6 +236,15 @@ query_release(struct kp_query *q)
 		sqlite3_exec(q->conn, "commit", NULL, NULL, NULL);
 }
 
+enum kp_err
+query_part_fail(struct kp_query *set, const struct kp_query *part,
+    enum kp_err err)
+{
+	if (err != KP_OK)
+		memcpy(set->why, part->why, sizeof(set->why));
+	return err;
+}
+
 void
 kp_query_close(struct kp_query *q)
 {
@@ -243,7 +254,7 @@ kp_query_close(struct kp_query *q)
 		kp_query_close(q->parts[i]);
 	free(q->parts);
 	sqlite3_close(q->conn);
-	names_clear(&q->texts);
+	intern_free(&q->texts);
 	free(q);
 }
 
@@ -336,16 +347,23 @@ const char *
 read_text(struct read *rd, int col)
 {
 	const char *s = (const char *)sqlite3_column_text(rd->st, col);
-	const struct name *n;
+	struct intern *texts = &rd->q->texts;
+	const struct interned *t;
+	uint64_t hash;
+	size_t n;
 
 	if (s == NULL)
 		return "";
-	n = names_put(&rd->q->texts, 0, s, 0);
-	if (n == NULL) {
+	n = strlen(s) + 1;
+	hash = hash_bytes(s, n);
+	t = intern_find(texts, s, n, hash);
+	if (t == NULL && intern_put(texts, s, n, hash, 0))
+		t = intern_find(texts, s, n, hash);
+	if (t == NULL) {
 		read_nomem(rd);
 		return "";
 	}
-	return n->text;
+	return (const char *)t->key;
 }
 
 enum kp_err
@@ -356,14 +374,10 @@ read_end(struct read *rd)
 	return rd->err;
 }
 
-void *
-read_grow(struct read *rd, void *v, size_t n, size_t size)
+bool
+read_has_room(struct read *rd, enum kp_err room)
 {
-	/* at 0, 16, 32, 64, ... the array is full */
-	if (n != 0 && (n < 16 || (n & (n - 1)) != 0))
-		return v;
-	v = reallocarray(v, n == 0 ? 16 : 2 * n, size);
-	if (v == NULL)
+	if (room != KP_OK)
 		read_nomem(rd);
-	return v;
+	return room == KP_OK;
 }

@@ -7,13 +7,14 @@
 
 #include <sqlite3.h>
 
-#include "store/names.h"
+#include "base/intern.h"
+#include "base/vec.h"
 #include "query.h"
 
 struct kp_query {
 	sqlite3 *conn;
 	int version;		/* of the schema */
-	struct names texts;	/* every text that was handed out */
+	struct intern texts;	/* every text that was handed out */
 	struct kp_query **parts; /* of several files: multi.h; NULL: of one */
 	size_t nparts;
 	bool alone;		/* the file alone is read, without its WAL */
@@ -30,6 +31,9 @@ struct kp_query {
  */
 void query_hold(struct kp_query *q);
 void query_release(struct kp_query *q);
+/* Takes the error and its words from a part. */
+enum kp_err query_part_fail(struct kp_query *set, const struct kp_query *part,
+    enum kp_err err);
 
 /* file:///a/b%3fc?QUERY, owned by the caller; NULL: it could not be made. */
 char *read_uri(const char *path, const char *query);
@@ -61,12 +65,9 @@ void read_nomem(struct read *rd);
 /* Notes SQLite's error, if it is one and the first. */
 void read_fail(struct read *rd, int rc);
 enum kp_err read_end(struct read *rd);
-/* message_waits.c: of t->request. */
-enum kp_err query_tree_waits(struct kp_query *q, struct kp_query_tree *t);
-/*
- * Room for one more element of this size in an array of n; returns the
- * array, or NULL (error noted, old array untouched).
- */
-void *read_grow(struct read *rd, void *v, size_t n, size_t size);
+/* Makes room for one more of n elements; false: no memory, which rd notes. */
+#define read_room(rd, v, n) \
+	read_has_room(rd, vec_room_by_len(v, n, VEC_NO_CAP))
+bool read_has_room(struct read *rd, enum kp_err room);
 
 #endif

@@ -7,8 +7,7 @@
 
 #include "store/cell_row.h"
 #include "range.h"
-#include "steps.h"
-#include "multi.h"
+#include "one_file.h"
 #include "base/sat.h"
 
 #define STEPS_WANTED 150
@@ -45,7 +44,7 @@ static enum kp_err
 clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
 {
 	kp_wall_ns first, last;
-	enum kp_err err = kp_query_span(q, &first, &last);
+	enum kp_err err = file_span(q, &first, &last);
 	struct read rd;
 
 	if (err != KP_OK)
@@ -257,7 +256,7 @@ add_all(struct kp_query *q, const struct kp_query_range *r,
 }
 
 enum kp_err
-kp_query_series(struct kp_query *q, const struct kp_query_range *r,
+file_series(struct kp_query *q, const struct kp_query_range *r,
     const struct kp_series_want *want, struct kp_series *out)
 {
 	struct kp_query_range clipped = *r;
@@ -265,12 +264,10 @@ kp_query_series(struct kp_query *q, const struct kp_query_range *r,
 	kp_dur_ns longest = 0, least;
 	enum kp_err err;
 
-	if (q->nparts > 0)
-		return multi_series(q, r, want, out);
 	query_hold(q);	/* all must speak of the same windows */
 	err = clip(q, &clipped, &longest);
 	if (err == KP_OK)
-		err = kp_query_tiers(q, &s.tiers);
+		err = file_tiers(q, &s.tiers);
 	least = want->step > 0 ? want->step :
 	    (clipped.until - clipped.since) / STEPS_WANTED;
 	/* those of kprofds of before end a little late */

@@ -10,7 +10,7 @@
 
 #include "store/cell_row.h"
 #include "range.h"
-#include "multi.h"
+#include "one_file.h"
 #include "base/sat.h"
 
 struct slot {
@@ -179,6 +179,7 @@ sum_windows(struct kp_query *q, const struct kp_query_range *r,
 		}
 		s->entry_calls += (uint64_t)read_int(&rd, 2);
 		s->sampled += (uint64_t)read_int(&rd, 3);
+		s->uncounted |= read_int(&rd, 2) == 0 && read_int(&rd, 3) > 0;
 	}
 	return read_end(&rd);
 }
@@ -201,6 +202,28 @@ sum_losses(struct kp_query *q, const struct kp_query_range *r,
 			if (strcmp(name, kp_loss_name(i)) == 0)
 				losses->n[i] += (uint64_t)read_int(&rd, 1);
 		}
+	}
+	return read_end(&rd);
+}
+
+/* By time, since windows differ in length. */
+static enum kp_err
+sum_traced(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *s)
+{
+	struct read rd;
+
+	if (q->version < 7)
+		return KP_OK;
+	read_start(&rd, q, "select sum(1.0 * c.traced_call_ns * (w.end_ns -"
+	    " w.start_ns)) / sum(w.end_ns - w.start_ns), sum(1.0 *"
+	    " c.traced_caller_ns * (w.end_ns - w.start_ns)) / sum(w.end_ns -"
+	    " w.start_ns) from time_window w cross join cost c"
+	    " on c.window_id = w.id and c.traced_call_ns > 0" IN_RANGE);
+	range_bind(&rd, r);
+	if (read_next(&rd)) {
+		s->traced_call = read_int(&rd, 0);
+		s->traced_caller = read_int(&rd, 1);
 	}
 	return read_end(&rd);
 }
@@ -261,6 +284,8 @@ sum_range(struct kp_query *q, const struct kp_query_range *r,
 	err = sum_windows(q, r, s);
 	if (err == KP_OK)
 		err = sum_losses(q, r, &s->losses);
+	if (err == KP_OK)
+		err = sum_traced(q, r, s);
 	if (err == KP_OK && m != NULL)
 		err = merge_cells(q, r, m);
 	query_release(q);
@@ -268,15 +293,13 @@ sum_range(struct kp_query *q, const struct kp_query_range *r,
 }
 
 enum kp_err
-kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
+file_sum(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *out)
 {
 	struct kp_query_sum s = { 0 };
 	struct merge m = { 0 };
 	enum kp_err err;
 
-	if (q->nparts > 0)
-		return set_sum(q, r, true, out);
 	err = sum_range(q, r, &s, &m);
 	if (err == KP_OK)
 		err = take_cells(&m, &s);
@@ -287,14 +310,12 @@ kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
 }
 
 enum kp_err
-kp_query_cover(struct kp_query *q, const struct kp_query_range *r,
+file_cover(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *out)
 {
 	struct kp_query_sum s = { 0 };
 	enum kp_err err;
 
-	if (q->nparts > 0)
-		return set_sum(q, r, false, out);
 	err = sum_range(q, r, &s, NULL);
 	if (err == KP_OK)
 		*out = s;
@@ -303,7 +324,7 @@ kp_query_cover(struct kp_query *q, const struct kp_query_range *r,
 
 /* It counts where it closes: a while after its end, or when it expires. */
 enum kp_err
-kp_query_around(struct kp_query *q, const struct kp_query_request *rq,
+file_around(struct kp_query *q, const struct kp_query_request *rq,
     struct kp_query_range *out)
 {
 	kp_dur_ns age = rq->total >= 0 ? rq->total : KP_REQUEST_AGE_MAX;
@@ -311,8 +332,6 @@ kp_query_around(struct kp_query *q, const struct kp_query_request *rq,
 	struct read rd;
 	enum kp_err err;
 
-	if (q->nparts > 0)
-		return set_around(q, rq, out);
 	read_start(&rd, q, "select min(w.start_ns), max(w.start_ns) + 1"
 	    " from time_window w join node n on n.id = w.node_id"
 	    " where w.start_ns <= ?1 and w.end_ns > ?2 and n.name = ?3");

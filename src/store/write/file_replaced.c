@@ -152,6 +152,15 @@ moved_clear(const struct kp_db *db)
 	unlink_own(db, "-shm", db->shm);
 }
 
+void
+moved_remove(const struct kp_db *db)
+{
+	struct stat mine;
+
+	if (fstat(db->lock, &mine) == 0 && mine.st_dev == db->dev)
+		unlink_own(db, "", mine.st_ino);
+}
+
 static bool
 rename_own(const struct kp_db *db, const char *suffix, ino_t own)
 {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vec.h"
 #include "store/db.h"
 #include "store/read/message_row.h"
 
@@ -95,25 +96,17 @@ struct merged {
 
 struct merge {
 	struct merged *v;
-	size_t n, cap;
+	size_t n, room;
 };
 
 static struct merged *
 merged_last(struct merge *m, int64_t receiver, int64_t identity)
 {
-	size_t cap = m->cap > 0 ? 2 * m->cap : 64;
-	struct merged *v;
-
 	if (m->n > 0 && m->v[m->n - 1].receiver == receiver &&
 	    m->v[m->n - 1].identity == identity)
 		return &m->v[m->n - 1];
-	if (m->n == m->cap) {
-		v = realloc(m->v, cap * sizeof(*v));
-		if (v == NULL)
-			return NULL;
-		m->v = v;
-		m->cap = cap;
-	}
+	if (vec_room(&m->v, &m->room, m->n, VEC_NO_CAP) != KP_OK)
+		return NULL;
 	m->v[m->n] = (struct merged){ receiver, identity, { .min = -1 } };
 	return &m->v[m->n++];
 }

@@ -106,6 +106,7 @@ call_row(struct kp_db *db, int64_t request, const struct kp_tree *t,
 	row_int(db, c->outcome);
 	row_int(db, c->async);
 	row_opt(db, node, node_id);
+	row_opt(db, c->outlasts, 1);
 	row_end(db);
 }
 

@@ -129,7 +129,7 @@ db_free(struct kp_db *db)
 	db_finalize(db);
 	sqlite3_close(db->conn);
 	close(db->lock);
-	names_clear(&db->ids);
+	db_ids_clear(db);
 	kp_buf_free(&db->blob);
 	free(db->path);
 	free(db);
@@ -161,7 +161,7 @@ db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
 		schema_why(why, "cannot open '%s': out of memory", o->path);
 		return KP_ENOMEM;
 	}
-	err = schema_open(&db->conn, &db->lock, o->path, why);
+	err = schema_open(&db->conn, &db->lock, &db->made, o->path, why);
 	if (err != KP_OK) {
 		free(db->path);
 		free(db);
@@ -275,6 +275,51 @@ db_close(struct kp_db *db, uint64_t lost)
 	end_run(db, lost);
 	leave_one_file(db);
 	db_free(db);
+}
+
+/*
+ * Who tries again and again has one row, the last; and one event, where a
+ * target failed that had been attached.
+ */
+static void
+fail_run(struct kp_db *db, const char *why)
+{
+	static const char alike[] = " (select id from run where id < ?1"
+	    " and failed = ?2 and id = (select max(id) from run"
+	    " where id < ?1) and not exists (select 1 from time_window"
+	    " where run_id = run.id))";
+	char sql[512];
+
+	db_begin(db);
+	run_sql(db, "update run set failed = ?2 where id = ?1", "is", db->run,
+	    why);
+	snprintf(sql, sizeof(sql), "delete from event where run_id in%s",
+	    alike);
+	run_sql(db, sql, "is", db->run, why);
+	snprintf(sql, sizeof(sql), "delete from run where id in%s", alike);
+	run_sql(db, sql, "is", db->run, why);
+	db_commit(db);
+}
+
+void
+db_failed(struct kp_db *db, const char *why, bool keep)
+{
+	int stays = 1;
+
+	fail_run(db, why);
+	if (db->made && !keep) {
+		db_finalize(db);
+		/* SQLite would go by names: perhaps another's by then */
+		sqlite3_db_config(db->conn, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE,
+		    1, NULL);
+		sqlite3_file_control(db->conn, NULL, SQLITE_FCNTL_PERSIST_WAL,
+		    &stays);
+		moved_remove(db);
+		moved_clear(db);
+		db_free(db);
+		return;
+	}
+	db_close(db, 0);
 }
 
 void

@@ -7,7 +7,8 @@
 static bool
 has_cost(const struct kp_cost *c)
 {
-	return c->events > 0 || c->armed_calls > 0 || c->agent > 0;
+	return c->events > 0 || c->armed_calls > 0 || c->agent > 0 ||
+	    c->traced_call > 0;
 }
 
 uint64_t
@@ -78,6 +79,26 @@ cell_pauses(struct kp_db *db, const struct kp_cell *c)
 	row_opt(db, c->has_out, c->w_out);
 }
 
+/* Null where these were not counted. */
+static void
+cell_after(struct kp_db *db, const struct kp_cell *c)
+{
+	bool recorded = !c->unrecorded;
+
+	row_opt(db, recorded, (int64_t)c->outlasting);
+	row_opt(db, recorded, (int64_t)c->w_outlasting);
+	row_opt(db, recorded, (int64_t)c->unknown_outcomes);
+	row_opt(db, recorded, (int64_t)c->w_unknown_outcomes);
+	row_opt(db, recorded, (int64_t)c->w_inside);
+	row_opt(db, recorded, (int64_t)c->w_made);
+	row_opt(db, recorded, (int64_t)c->async_raised);
+	row_opt(db, recorded, (int64_t)c->w_async_raised);
+	row_opt(db, recorded, (int64_t)c->async_unknown);
+	row_opt(db, recorded, (int64_t)c->w_async_unknown);
+	row_opt(db, recorded, (int64_t)c->async_unfinished);
+	row_opt(db, recorded, (int64_t)c->w_async_unfinished);
+}
+
 void
 db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
     int64_t identity, const struct kp_cell *c)
@@ -99,6 +120,7 @@ db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
 	cell_times(db, into, c);
 	cell_shares(db, c);
 	cell_pauses(db, c);
+	cell_after(db, c);
 	row_end(db);
 }
 
@@ -141,6 +163,8 @@ cost_row(struct kp_db *db, int64_t window, const struct kp_cost *c)
 	row_int(db, (int64_t)c->armed_calls);
 	row_int(db, c->agent);
 	row_int(db, kp_cost_total(c));
+	row_opt(db, c->traced_call > 0, c->traced_call);
+	row_opt(db, c->traced_call > 0, c->traced_caller);
 	row_end(db);
 }
 

@@ -48,6 +48,8 @@ struct kp_store {
 	bool failed;		/* a batch was given up since the last sync */
 	enum kp_store_cause cause;	/* of being stuck */
 	struct kp_store_status status;
+	char why_failed[512];	/* kp_store_failed()'s; "": the run began */
+	bool keep;		/* ... and the file stays */
 };
 
 /* ---- why ---- */
@@ -640,6 +642,13 @@ kp_store_dropped(const struct kp_store_status *st)
 }
 
 void
+kp_store_failed(struct kp_store *s, const char *why, bool keep)
+{
+	snprintf(s->why_failed, sizeof(s->why_failed), "%s", why);
+	s->keep = keep;
+}
+
+void
 kp_store_stop(struct kp_store *s)
 {
 	char why[256];
@@ -664,7 +673,9 @@ kp_store_close(struct kp_store *s)
 
 	kp_store_stop(s);
 	lost = drop_counts_rows(&s->lost);
-	if (s->db != NULL)
+	if (s->db != NULL && s->why_failed[0] != '\0')
+		db_failed(s->db, s->why_failed, s->keep);
+	else if (s->db != NULL)
 		db_close(s->db, lost);
 	store_free(s);
 	return lost;
