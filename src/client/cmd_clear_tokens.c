@@ -1,19 +1,97 @@
 /*
- * cmd_clear_tokens.c - kprof clear-tokens: takes every sequential trace token on
- * a node away, through the daemon or, with -target, without one.
+ * cmd_clear_tokens.c - kprof clear-tokens: removes all sequential trace tokens
+ * of a node, through the daemon or, with -target, without one.
  */
 #include <stdio.h>
 
 #include "client.h"
-#include "target/once.h"
+#include "dist/sync.h"
+#include "kprofd/etf.h"
+#include "target/agent_msg.h"
+
+#define LIMIT (10 * KP_NS_PER_S)
+
+static enum kp_err
+send_reset(struct dist_sync *t)
+{
+	struct kp_buf msg;
+	enum kp_err e;
+
+	kp_buf_init(&msg, 4096);
+	rex_begin(&msg, dist_sync_ids(t), "seq_trace", "reset_trace");
+	kp_etf_nil(&msg);
+	rex_end(&msg);
+	e = dist_sync_rex(t, &msg);
+	kp_buf_free(&msg);
+	return e;
+}
+
+/* {rex, Answer}: is it one that is no error?  KP_END: it is something else. */
+static enum kp_err
+read_answer(struct kp_term *r, char *why, size_t n)
+{
+	struct kp_term at;
+
+	kp_term_tuple_n(r, 2);
+	if (!kp_span_is(kp_term_atom(r), "rex"))
+		return KP_END;
+	at = *r;
+	if (kp_term_peek(&at) != KP_TERM_TUPLE || kp_term_tuple(&at) != 2 ||
+	    !kp_span_is(kp_term_atom(&at), "badrpc"))
+		return KP_OK;
+	msg_text(r, why, n);
+	return KP_EFORMAT;
+}
+
+static enum kp_err
+await_answer(struct dist_sync *t, kp_mono_ns deadline, char *why, size_t n)
+{
+	struct kp_term r;
+	enum kp_err e;
+
+	do {
+		e = dist_sync_next(t, deadline, &r);
+		if (e == KP_ETIMEOUT)
+			snprintf(why, n, "no answer from the node");
+		else if (e == KP_EIO)
+			snprintf(why, n, "the node closed the connection");
+		else if (e == KP_OK)
+			e = read_answer(&r, why, n);
+	} while (e == KP_END);
+	return e;
+}
+
+/*
+ * Connects to the node as another node and calls seq_trace:reset_trace() there,
+ * which takes every sequential trace token away, anybody's, and stops the node
+ * for that.  On error `why` is one line for the user.
+ */
+static enum kp_err
+clear_tokens(const char *target, const char *name, const char *cookie_file,
+    char *why, size_t n)
+{
+	struct dist_sync_opts o = { .target = target, .name = name,
+		.cookie_file = cookie_file, .wake = -1 };
+	struct dist_sync *t;
+	enum kp_err e = dist_sync_open(&t, &o, why, n);
+
+	if (e != KP_OK)
+		return e;
+	snprintf(why, n, "cannot ask '%s'", target);
+	e = send_reset(t);
+	if (e == KP_OK)
+		e = await_answer(t, kp_mono_now() + LIMIT, why, n);
+	dist_sync_close(t);
+	return e;
+}
 
 static int
 clear_on(const char *target, const char *name, const char *cookie_file)
 {
 	char why[1024] = "";
 
-	if (target_clear_tokens(target, name, cookie_file, why,
-	    sizeof(why)) != KP_OK) {
+	if (clear_tokens(target, name, cookie_file, why, sizeof(why)) !=
+	    KP_OK) {
 		say("%s", why);
 		return EXIT_FAILED;
 	}
@@ -32,11 +110,11 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 		OPT_CONTROL(p),
 		OPT_NODE(node),
 		{ "target", "NODE", "do it right on this node, without a "
-		    "daemon", OPT_TEXT, &target, NULL },
-		{ "name", "NAME", "with -target: our node name", OPT_TEXT,
+		    "daemon", opt_text, &target, NULL },
+		{ "name", "NAME", "with -target: our node name", opt_text,
 		    &name, NULL },
 		{ "cookie-file", "FILE", "with -target: where the cookie is",
-		    OPT_TEXT, &cookie_file, NULL },
+		    opt_text, &cookie_file, NULL },
 	};
 	struct kp_buf answer;
 	char why[1024], line[512];

@@ -9,6 +9,7 @@
 #include "text/timefmt.h"
 
 #define NAMES_MAX 10	/* shown of what there is */
+#define EVENTS 20	/* looked through for what kept targets away */
 
 static void
 put_names(struct kp_buf *b, const char *const *v, size_t n)
@@ -28,6 +29,52 @@ put_quoted(struct kp_buf *b, const char *s)
 	kp_buf_u8(b, '\'');
 }
 
+/* The last thing that kept a target away; "": none is known. */
+static const char *
+kept_away(const struct kp_query_events *e)
+{
+	static const char *const kinds[] = { "absent", "failed", "lost" };
+
+	for (size_t i = e->n; i-- > 0;)
+		for (size_t k = 0; k < sizeof(kinds) / sizeof(*kinds); k++)
+			if (strcmp(e->v[i].kind, kinds[k]) == 0)
+				return e->v[i].text;
+	return "";
+}
+
+/* No window at all: kprofd did not start, or has no target yet, or just has. */
+static enum kp_err
+explain_none(struct kp_buf *b, struct kp_query *q, const char *db)
+{
+	struct kp_query_range all = { .until = INT64_MAX };
+	struct kp_query_events events = { 0 };
+	struct kp_query_runs runs = { 0 };
+	enum kp_err err = kp_query_runs(q, 1, &runs);
+	const char *why = "", *failed = "";
+
+	if (err == KP_OK)
+		err = kp_query_events(q, &all, EVENTS, &events);
+	if (err == KP_OK && runs.n > 0)
+		why = runs.v[0].failed;
+	if (*why == '\0')
+		why = kept_away(&events);
+	else
+		failed = "kprofd failed to start: ";
+	if (*why != '\0') {
+		kp_buf_printf(b, "nothing was measured: %s", failed);
+		text_put(b, why);
+		kp_buf_u8(b, '\n');
+	} else {
+		put_quoted(b, db);
+		kp_buf_str(b, " holds no measurements yet: kprofd writes a "
+		    "window every interval (10 s)\nwhile it is attached to a "
+		    "target; kprof status shows whether it is\n");
+	}
+	kp_query_events_free(&events);
+	kp_query_runs_free(&runs);
+	return err;
+}
+
 /* No window in the range: is there one at all, is there another node? */
 static enum kp_err
 explain_windows(struct kp_buf *b, struct kp_query *q, const char *db,
@@ -44,10 +91,7 @@ explain_windows(struct kp_buf *b, struct kp_query *q, const char *db,
 	if (err != KP_OK)
 		return err;
 	if (last == 0) {
-		put_quoted(b, db);
-		kp_buf_str(b, " holds no measurements yet: kprofd writes a "
-		    "window every interval (10 s)\nwhile it is attached to a "
-		    "target; kprof status shows whether it is\n");
+		err = explain_none(b, q, db);
 	} else if (nodes.n > 0) {
 		kp_buf_str(b, "no node matches ");
 		put_quoted(b, range->node != NULL ? range->node : "*");
@@ -60,7 +104,7 @@ explain_windows(struct kp_buf *b, struct kp_query *q, const char *db,
 		kp_buf_u8(b, '\n');
 	}
 	kp_query_nodes_free(&nodes);
-	return KP_OK;
+	return err;
 }
 
 /* Windows, but no request that was asked for: are there others? */
@@ -113,6 +157,7 @@ explain_requests(struct kp_buf *b, const struct report *r)
 		    "functions; the losses say where they are,\nand kprof "
 		    "status whether measuring is paused\n",
 		    text_count(n, r->entry_calls));
+	report_put_hints(b, r, screen_width());
 	losses_text(b, &r->losses, screen_width());
 }
 

@@ -14,7 +14,7 @@ struct args {
 	struct timefmt_range versus;	/* until 0: none was given */
 	const char *sort;
 	int what;
-	bool percentiles, messages, json, csv;
+	bool percentiles, messages, less_tracing, json, csv;
 };
 
 /* What was asked for: one report, or two to be compared. */
@@ -28,7 +28,7 @@ no_such_tier(const struct cmd *cmd, const struct args *a,
     const struct report *r)
 {
 	const char *near = near_name(a->sort, r->tiers, r->ntiers,
-	    sizeof(*r->tiers));
+	    sizeof(*r->tiers), NEAR_RULE);
 
 	if (strcmp(a->sort, "change") == 0)
 		return opts_wrong(cmd, "-sort 'change': there is no change "
@@ -124,7 +124,7 @@ write_reports(const struct args *a, struct kp_query *q,
 static enum kp_err
 read_reports(const struct args *a, struct kp_query *q, struct reports *rs)
 {
-	enum kp_err err = report_from_db(q, &a->range, &rs->now);
+	enum kp_err err = report_with_hints(q, &a->range, &rs->now);
 
 	if (err != KP_OK || a->versus.until == 0)
 		return err;
@@ -132,6 +132,24 @@ read_reports(const struct args *a, struct kp_query *q, struct reports *rs)
 	rs->then_range.since = a->versus.since;
 	rs->then_range.until = a->versus.until;
 	return report_from_db(q, &rs->then_range, &rs->then);
+}
+
+/* False, and said: in a report that holds something it was not measured. */
+static bool
+less_tracing(const struct args *a, const struct reports *rs)
+{
+	struct report *const v[] = { rs->now, rs->then };
+
+	for (size_t i = 0; a->less_tracing && i < 2; i++) {
+		if (v[i] == NULL || report_empty(v[i]) ||
+		    report_less_tracing(v[i]))
+			continue;
+		fprintf(stderr, "kprof: -less-tracing: what tracing adds was "
+		    "not measured in all of this range (report without it shows the "
+		    "times as they were)\n");
+		return false;
+	}
+	return true;
 }
 
 /* KP_ENOENT: by a tier that is in none of them. */
@@ -202,6 +220,8 @@ report(const struct cmd *cmd, const struct args *a)
 	err = read_reports(a, q, &rs);
 	if (err != KP_OK)
 		st = query_failed(q, err);
+	else if (!less_tracing(a, &rs))
+		st = EXIT_FAILED;
 	else if (sort_reports(a, &rs) != KP_OK)
 		st = no_such_tier(cmd, a, rs.now);
 	else
@@ -219,18 +239,20 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 	const struct opt opts[] = {
 		OPTS_RANGE(a.range),
 		{ "versus", "RANGE", "compare with that range: -2h,-1h",
-		    OPT_RANGE, &a.versus, NULL },
+		    opt_range, &a.versus, NULL },
 		{ "what", "FIGURE", "of tiers: busy (default), self, total, "
-		    "calls, async, gc or out", OPT_CHOICE, &a.what, report_whats },
+		    "calls, async, gc or out", opt_choice, &a.what, report_whats },
 		{ "sort", "KEY", "requests (default), cost (requests x time), "
-		    "change, name, tier", OPT_TEXT, &a.sort, NULL },
+		    "change, name, tier", opt_text, &a.sort, NULL },
 		{ "percentiles", NULL, "also how long single calls take",
-		    OPT_FLAG, &a.percentiles, NULL },
+		    opt_flag, &a.percentiles, NULL },
 		{ "messages", NULL, "what messages waited in mailboxes, by "
-		    "receiver", OPT_FLAG, &a.messages, NULL },
+		    "receiver", opt_flag, &a.messages, NULL },
+		{ "less-tracing", NULL, "subtract what tracing itself adds, "
+		    "as estimated", opt_flag, &a.less_tracing, NULL },
 		OPT_JSON(a.json),
 		{ "csv", NULL, "print CSV: a line for each identity and tier",
-		    OPT_FLAG, &a.csv, NULL },
+		    opt_flag, &a.csv, NULL },
 		OPT_DB(a.place),
 	};
 	int st;
@@ -242,7 +264,7 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 	if (st == OPTS_GO_ON && a.json && a.csv)
 		st = opts_wrong(cmd, "-json and -csv: choose one");
 	if (st == OPTS_GO_ON && a.messages && (a.csv || a.percentiles ||
-	    a.sort != NULL || a.versus.until != 0))
+	    a.less_tracing || a.sort != NULL || a.versus.until != 0))
 		st = opts_wrong(cmd, "-messages goes with -json, -db and a "
 		    "range alone");
 	if (st == OPTS_GO_ON)

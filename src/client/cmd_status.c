@@ -123,7 +123,7 @@ put_runs(struct kp_buf *b, const struct kp_query_runs *runs)
 		grid_cell(&g, timefmt_local(text, r->started));
 		grid_cell(&g, r->ended != 0 ? timefmt_local(text, r->ended) :
 		    "-");
-		grid_cell(&g, run_state_text(r->state));
+		grid_cell(&g, run_state_text(r));
 		grid_cell(&g, r->version);
 	}
 	kp_buf_u8(b, '\n');
@@ -166,6 +166,11 @@ put_plain(struct kp_buf *b, const struct facts *f, const char *why)
 	text_put(b, f->path);
 	kp_buf_u8(b, '\n');
 	put_windows(b, f);
+	if (f->runs.n > 0 && f->runs.v[0].failed[0] != '\0') {
+		kp_buf_str(b, "last start  failed: ");
+		text_put(b, f->runs.v[0].failed);
+		kp_buf_u8(b, '\n');
+	}
 	put_runs(b, &f->runs);
 	put_events(b, &f->events);
 }

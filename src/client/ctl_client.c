@@ -27,11 +27,13 @@
 #define ANSWER_MAX (1u << 20)	/* bytes of all messages together */
 #define HEAD_MAX 64u		/* of "note <length>" */
 #define SILENCE_S 30
+#define QUIET (3 * KP_NS_PER_S / 2)	/* then it is said what is waited for */
 
 struct dist_sync {
 	const char *path;
 	int fd;
 	kp_mono_ns deadline;
+	kp_mono_ns quiet;	/* it is silent from then on; 0: that was told */
 	size_t left;		/* bytes it may still send */
 	unsigned patience;	/* s: with notes for each message, or in all */
 	bool notes;		/* are shown */
@@ -80,6 +82,7 @@ dist_sync_open(struct dist_sync *t)
 		return errno == EAGAIN ? fail(t, KP_ETIMEOUT,
 		    "does not answer") : unreachable(t, errno);
 	t->deadline = kp_mono_now() + t->patience * KP_NS_PER_S;
+	t->quiet = t->notes ? kp_mono_now() + QUIET : 0;
 	return KP_OK;
 }
 
@@ -94,19 +97,73 @@ dist_sync_send(struct dist_sync *t, const char *command)
 	return KP_OK;
 }
 
+/* Source: proc_pid_stat(5): "PID (COMMAND) STATE ...". */
+static bool
+is_stopped(pid_t pid)
+{
+	char path[40], line[256] = "", *state;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	f = fopen(path, "re");
+	if (f == NULL)
+		return false;
+	if (fgets(line, sizeof(line), f) == NULL)
+		line[0] = '\0';
+	fclose(f);
+	state = strrchr(line, ')');
+	return state != NULL && (strncmp(state, ") T", 3) == 0 ||
+	    strncmp(state, ") t", 3) == 0);
+}
+
+/* It has been silent for a while: why, where that can be seen. */
+static enum kp_err
+talk_quiet(struct dist_sync *t)
+{
+	struct ucred peer = { .pid = 0 };
+	socklen_t n = sizeof(peer);
+	char what[120];
+
+	t->quiet = 0;
+	if (getsockopt(t->fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
+	    peer.pid > 0 && is_stopped(peer.pid)) {
+		snprintf(what, sizeof(what), "does not answer: its process %d "
+		    "is stopped ('kill -CONT %d' lets it go on)",
+		    (int)peer.pid, (int)peer.pid);
+		return fail(t, KP_ETIMEOUT, what);
+	}
+	say("waiting for kprofd at '%s' to answer", t->path);
+	return KP_OK;
+}
+
+/* Waits until there is something to read, or too much time has passed. */
+static enum kp_err
+talk_wait(struct dist_sync *t)
+{
+	struct pollfd pfd = { .fd = t->fd, .events = POLLIN };
+	kp_mono_ns now = kp_mono_now(), until = t->deadline;
+
+	if (now >= until)
+		return fail(t, KP_ETIMEOUT, "does not answer in time");
+	if (t->quiet != 0 && t->quiet < until)
+		until = t->quiet;
+	if (poll(&pfd, 1, now >= until ? 0 : (int)((until - now) /
+	    KP_NS_PER_MS) + 1) == 0 && t->quiet != 0)
+		return talk_quiet(t);
+	return KP_OK;
+}
+
 /* Some bytes, 1 to n of them, before the deadline. */
 static enum kp_err
 talk_recv(struct dist_sync *t, char *p, size_t n, size_t *got)
 {
-	struct pollfd pfd = { .fd = t->fd, .events = POLLIN };
-	kp_dur_ns wait;
+	enum kp_err err;
 	ssize_t r;
 
 	for (;;) {
-		wait = t->deadline - kp_mono_now();
-		if (wait <= 0)
-			return fail(t, KP_ETIMEOUT, "does not answer in time");
-		poll(&pfd, 1, (int)(wait / KP_NS_PER_MS) + 1);
+		err = talk_wait(t);
+		if (err != KP_OK)
+			return err;
 		r = recv(t->fd, p, n, MSG_DONTWAIT);
 		if (r > 0)
 			break;

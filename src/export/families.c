@@ -8,6 +8,7 @@
 
 #define SECONDS(ns) ((double)(ns) / (double)KP_NS_PER_S)
 
+/* Less than 0: it is not seen, and there is no such series. */
 typedef double figure_fn(const struct total *c);
 
 static double
@@ -19,7 +20,7 @@ calls(const struct total *c)
 static double
 raised(const struct total *c)
 {
-	return (double)c->raised;
+	return c->raised > 0 || total_sees_all(c) ? (double)c->raised : -1;
 }
 
 static double
@@ -37,15 +38,27 @@ ambiguous(const struct total *c)
 static double
 returned(const struct total *c)
 {
-	uint64_t other = c->raised + c->unfinished + c->ambiguous;
+	uint64_t n = total_returned(c);
 
-	return (double)(c->calls > other ? c->calls - other : 0);
+	return n > 0 || total_sees_all(c) ? (double)n : -1;
+}
+
+static double
+unknown(const struct total *c)
+{
+	return (double)c->unknown;
 }
 
 static double
 async_calls(const struct total *c)
 {
 	return (double)c->async_calls;
+}
+
+static double
+outlasting(const struct total *c)
+{
+	return (double)c->outlasting;
 }
 
 static double
@@ -107,7 +120,7 @@ write_requests(struct prom *x, const struct totals *t, const struct metric *m,
 			if (m->type == METRIC_HISTOGRAM)
 				prom_hist(x, values, &c->hist,
 				    SECONDS(c->time));
-			else
+			else if (get(c) >= 0)
 				prom_number(x, values, get(c));
 		}
 }
@@ -126,7 +139,7 @@ write_tier_identities(struct prom *x, const struct totals *t, size_t node,
 			totals_name(t, TOTALS_IDENTITY, k) };
 
 		c = totals_at(t, node, tier, k);
-		if (c != NULL && k != TOTALS_TOTAL)
+		if (c != NULL && k != TOTALS_TOTAL && get(c) >= 0)
 			prom_number(x, values, get(c));
 	}
 }
@@ -174,7 +187,9 @@ requests(struct prom *x, const struct totals *t)
 		"How long requests took whose end was seen.",
 		{ "node", "identity" } };
 	static const struct metric outcomes = { "kprof_requests",
-		METRIC_COUNTER, "Requests, by how they ended.",
+		METRIC_COUNTER, "Requests, by how they ended (unknown: it cannot "
+		"be seen how): where some are sampled out, estimates of all "
+		"(kprof_entry_calls: the VM's own count).",
 		{ "node", "identity", "outcome" } };
 	static const struct metric outside = {
 		"kprof_request_outside_tiers_seconds", METRIC_COUNTER,
@@ -188,6 +203,7 @@ requests(struct prom *x, const struct totals *t)
 	write_requests(x, t, &outcomes, "raised", raised);
 	write_requests(x, t, &outcomes, "unfinished", unfinished);
 	write_requests(x, t, &outcomes, "ambiguous", ambiguous);
+	write_requests(x, t, &outcomes, "unknown", unknown);
 	prom_family(x, &outside);
 	write_requests(x, t, &outside, NULL, self);
 }
@@ -200,7 +216,9 @@ static const struct {
 	{ { "kprof_tier_calls", METRIC_COUNTER,
 	    "Calls of a tier's functions within requests.", BY_TIER }, calls },
 	{ { "kprof_tier_errors", METRIC_COUNTER,
-	    "Of these, calls that raised.", BY_TIER }, raised },
+	    "Calls of a tier's functions that raised, within requests and after "
+	    "them; none where outcomes are not seen.",
+	    BY_TIER }, raised },
 	{ { "kprof_tier_busy_seconds", METRIC_COUNTER,
 	    "Time of requests in which a tier was at work for them.",
 	    BY_TIER }, busy },
@@ -211,7 +229,12 @@ static const struct {
 	    "Calls that began after their request had ended.", BY_TIER },
 	    async_calls },
 	{ { "kprof_tier_async_seconds", METRIC_COUNTER,
-	    "Time of those.", BY_TIER }, async },
+	    "Time after the end of requests, of calls that began then and of "
+	    "those that outlast them: a mean is over async and outlasting "
+	    "calls.", BY_TIER }, async },
+	{ { "kprof_tier_outlasting_calls", METRIC_COUNTER,
+	    "Calls that began before their request ended and ended after it.",
+	    BY_TIER }, outlasting },
 #undef BY_TIER
 };
 

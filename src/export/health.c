@@ -64,6 +64,9 @@ static const struct metric metrics[HEALTH_COUNT] = {
 	[HEALTH_COST] = { "kprof_target_cost_ratio", METRIC_GAUGE,
 	    "What profiling costs the node, in parts of one scheduler.",
 	    OF_NODE },
+	[HEALTH_TRACED_CALL] = { "kprof_traced_call_seconds", METRIC_GAUGE,
+	    "What tracing adds to the time of one traced call; absent until it "
+	    "was measured.", OF_NODE },
 	[HEALTH_CLOCK_ERROR] = { "kprof_clock_error_seconds", METRIC_GAUGE,
 	    "How well the node's clock is known.", OF_NODE },
 	[HEALTH_OTLP_FAILING] = { "kprof_otlp_failing", METRIC_GAUGE,

@@ -8,6 +8,7 @@
 
 #include "otlp_json.h"
 #include "text/json.h"
+#include "report/requests.h"
 
 #define SCALE 5		/* 32 buckets an octave */
 #define SECONDS(ns) ((double)(ns) / (double)KP_NS_PER_S)
@@ -158,7 +159,7 @@ struct tracing {
 static void
 put_outcome(struct json *j, uint8_t outcome)
 {
-	if (outcome <= KP_AMBIGUOUS)
+	if (outcome < KP_OUTCOMES)
 		attr_text(j, "kprof.outcome",
 		    kp_outcome_name((enum kp_outcome)outcome));
 }
@@ -233,6 +234,7 @@ put_call(struct tracing *t, uint32_t i)
 	const struct kp_query_call *c = &t->tree->calls[i];
 	const struct kp_query_request *rq = &t->tree->request;
 	char parent[OTLP_SPAN_ID];
+	kp_dur_ns after;
 
 	begin_span(t, i + 1, c->fn, KIND_INTERNAL, rq->start + c->start,
 	    c->total);
@@ -247,7 +249,14 @@ put_call(struct tracing *t, uint32_t i)
 		attr_int(&t->j, "kprof.self_ns", c->self);
 	if (c->async)
 		attr_true(&t->j, "kprof.async");
-	put_outcome(&t->j, c->outcome);
+	after = request_time_after(rq, c);
+	if (after > 0 && i > 0)
+		attr_int(&t->j, "kprof.after_ns", after);
+	/* it had none yet */
+	if (c->outlasts)
+		attr_true(&t->j, "kprof.outlasts");
+	else
+		put_outcome(&t->j, c->outcome);
 	json_end(&t->j);
 	end_span(t, c->outcome);
 }
@@ -422,17 +431,21 @@ put_durations(struct metering *m)
 static void
 put_outcomes(struct metering *m, size_t identity, const struct total *c)
 {
-	uint64_t other = c->raised + c->unfinished + c->ambiguous;
 	const struct {
 		const char *name;
 		uint64_t n;
+		bool seen;
 	} v[] = {
-		{ "returned", c->calls > other ? c->calls - other : 0 },
-		{ "raised", c->raised }, { "unfinished", c->unfinished },
-		{ "ambiguous", c->ambiguous },
+		{ "returned", total_returned(c), total_sees_all(c) },
+		{ "raised", c->raised, total_sees_all(c) },
+		{ "unfinished", c->unfinished, true },
+		{ "ambiguous", c->ambiguous, true },
+		{ "unknown", c->unknown, true },
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		if (v[i].n == 0 && !v[i].seen)
+			continue;
 		begin_point(m, NULL, name_of(m, TOTALS_IDENTITY, identity),
 		    "kprof.outcome", v[i].name);
 		put_uint(&m->j, "asInt", v[i].n);
@@ -446,7 +459,8 @@ put_requests(struct metering *m)
 	const struct total *c;
 
 	begin_metric(m, "kprof.requests", "{request}",
-	    "Requests, by how they ended.", "sum");
+	    "Requests, by how they ended: where some are sampled out, "
+	    "estimates of all.", "sum");
 	for (size_t i = 0; i < totals_count(m->t, TOTALS_IDENTITY); i++) {
 		c = totals_at(m->t, m->node, TOTALS_TOTAL, i);
 		if (c != NULL && i != TOTALS_TOTAL)

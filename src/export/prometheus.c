@@ -11,31 +11,6 @@
 
 #include "prometheus.h"
 
-#define BOUNDS_PER_OCTAVE 2
-#define BOUND_LOWEST (-14 * BOUNDS_PER_OCTAVE)
-#define BUCKETS_PER_BOUND (KP_HIST_PER_OCTAVE / BOUNDS_PER_OCTAVE)
-
-double
-prom_bound(size_t i)
-{
-	return exp2(((double)i + BOUND_LOWEST) / BOUNDS_PER_OCTAVE);
-}
-
-/* Bucket j ends at 2^((j+1)/32): it is below bound k if j + 1 <= 16 k. */
-void
-prom_cumulate(const struct kp_hist *h, uint64_t n[PROM_BOUNDS])
-{
-	uint64_t seen = 0;
-	uint32_t j = 0;
-
-	for (int i = 0; i < PROM_BOUNDS; i++) {
-		while (j < h->len && h->lo + (int32_t)j + 1 <=
-		    (i + BOUND_LOWEST) * BUCKETS_PER_BOUND)
-			seen += h->n[j++];
-		n[i] = seen;
-	}
-}
-
 const char *
 prom_double(char text[PROM_NUMBER_MAX], double v)
 {
@@ -259,19 +234,15 @@ void
 prom_begin(struct prom *x, struct kp_buf *out, enum prom_format f)
 {
 	*x = (struct prom){ .out = out, .format = f };
-	kp_buf_init(&x->family, out->max);
-	kp_buf_init(&x->metric, out->max);
-	kp_buf_init(&x->part, out->max);
+	proto_begin(&x->proto, out);
 }
 
 void
 prom_family(struct prom *x, const struct metric *m)
 {
-	if (x->format == PROM_PROTOBUF)
-		proto_flush(x);
 	x->m = m;
 	if (x->format == PROM_PROTOBUF)
-		proto_family(x);
+		proto_family(&x->proto, m);
 	else
 		text_family(x);
 }
@@ -280,7 +251,7 @@ void
 prom_number(struct prom *x, const char *const *values, double v)
 {
 	if (x->format == PROM_PROTOBUF) {
-		proto_number(x, values, v);
+		proto_number(&x->proto, values, v);
 		return;
 	}
 	text_sample(x, x->m->type == METRIC_COUNTER ? "_total" : "", values,
@@ -293,7 +264,7 @@ prom_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
     double sum)
 {
 	if (x->format == PROM_PROTOBUF)
-		proto_hist(x, values, h, sum);
+		proto_hist(&x->proto, values, h, sum);
 	else
 		text_hist(x, values, h, sum);
 }
@@ -301,11 +272,7 @@ prom_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
 void
 prom_end(struct prom *x)
 {
-	if (x->format == PROM_PROTOBUF)
-		proto_flush(x);
-	else if (x->format == PROM_OPENMETRICS)
+	if (x->format == PROM_OPENMETRICS)
 		kp_buf_str(x->out, "# EOF\n");
-	kp_buf_free(&x->family);
-	kp_buf_free(&x->metric);
-	kp_buf_free(&x->part);
+	proto_end(&x->proto);
 }

@@ -17,28 +17,18 @@
 
 #include "kprofd/buf.h"
 #include "kprofd/hist.h"
+#include "prometheus_metric.h"
+#include "prometheus_proto.h"
 
 /* Each says more than the one before it. */
 enum prom_format { PROM_TEXT, PROM_OPENMETRICS, PROM_PROTOBUF };
-
-enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
-
-#define METRIC_LABELS_MAX 3
-
-/* A family.  Its unit is the last word of its name, if that is one. */
-struct metric {
-	const char *name;	/* of a counter without its _total */
-	enum metric_type type;
-	const char *help;
-	const char *labels[METRIC_LABELS_MAX];	/* NULL behind the last */
-};
 
 /* Fields are private. */
 struct prom {
 	struct kp_buf *out;
 	enum prom_format format;
 	const struct metric *m;		/* the family that is open */
-	struct kp_buf family, metric, part;	/* messages that grow inside out */
+	struct proto proto;
 };
 
 /* The form that an Accept header likes best; NULL: there is none. */
@@ -56,23 +46,8 @@ void prom_hist(struct prom *x, const char *const *values,
     const struct kp_hist *h, double sum);
 void prom_end(struct prom *x);
 
-/* ---- for the writers of the forms, and their tests ---- */
-
-#define PROM_BOUNDS 41
-/* Bound i in seconds; PROM_BOUNDS of them, then there is infinity. */
-double prom_bound(size_t i);
-/* How many are at or below each bound. */
-void prom_cumulate(const struct kp_hist *h, uint64_t n[PROM_BOUNDS]);
 /* The fewest digits that are the same double, as a text. */
 #define PROM_NUMBER_MAX 32
 const char *prom_double(char text[PROM_NUMBER_MAX], double v);
-
-/* prometheus_proto.c */
-void proto_family(struct prom *x);
-void proto_number(struct prom *x, const char *const *values, double v);
-void proto_hist(struct prom *x, const char *const *values,
-    const struct kp_hist *h, double sum);
-/* What is open goes out. */
-void proto_flush(struct prom *x);
 
 #endif

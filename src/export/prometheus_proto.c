@@ -7,9 +7,10 @@
  * Source: prometheus/client_model, io/prometheus/client/metrics.proto; the
  * numbers below are that file's.
  */
+#include <stdbool.h>
 #include <string.h>
 
-#include "prometheus.h"
+#include "prometheus_proto.h"
 
 #define SCHEMA 5		/* of native histograms: 32 buckets an octave */
 #define ZERO_THRESHOLD 2.938735877055719e-39	/* 2^-128 s, as others have */
@@ -97,22 +98,17 @@ put_message(struct kp_buf *to, unsigned field, struct kp_buf *from)
 /* ---- families ---- */
 
 void
-proto_family(struct prom *x)
+proto_begin(struct proto *x, struct kp_buf *out)
 {
-	static const unsigned types[] = { [METRIC_COUNTER] = 0,
-		[METRIC_GAUGE] = 1, [METRIC_HISTOGRAM] = 4 };
-	const struct metric *m = x->m;
-
-	kp_buf_str(&x->part, m->name);
-	if (m->type == METRIC_COUNTER)
-		kp_buf_str(&x->part, "_total");
-	put_message(&x->family, FAMILY_NAME, &x->part);
-	put_string(&x->family, FAMILY_HELP, m->help);
-	put_uint(&x->family, FAMILY_TYPE, types[m->type]);
+	*x = (struct proto){ .out = out };
+	kp_buf_init(&x->family, out->max);
+	kp_buf_init(&x->metric, out->max);
+	kp_buf_init(&x->part, out->max);
 }
 
-void
-proto_flush(struct prom *x)
+/* What is open goes out. */
+static void
+flush(struct proto *x)
 {
 	if (x->m == NULL)
 		return;
@@ -124,8 +120,24 @@ proto_flush(struct prom *x)
 	x->m = NULL;
 }
 
+void
+proto_family(struct proto *x, const struct metric *m)
+{
+	static const unsigned types[] = { [METRIC_COUNTER] = 0,
+		[METRIC_GAUGE] = 1, [METRIC_HISTOGRAM] = 4 };
+
+	flush(x);
+	x->m = m;
+	kp_buf_str(&x->part, m->name);
+	if (m->type == METRIC_COUNTER)
+		kp_buf_str(&x->part, "_total");
+	put_message(&x->family, FAMILY_NAME, &x->part);
+	put_string(&x->family, FAMILY_HELP, m->help);
+	put_uint(&x->family, FAMILY_TYPE, types[m->type]);
+}
+
 static void
-put_labels(struct prom *x, const char *const *values)
+put_labels(struct proto *x, const char *const *values)
 {
 	for (int i = 0; i < METRIC_LABELS_MAX && x->m->labels[i] != NULL;
 	    i++) {
@@ -136,7 +148,7 @@ put_labels(struct prom *x, const char *const *values)
 }
 
 void
-proto_number(struct prom *x, const char *const *values, double v)
+proto_number(struct proto *x, const char *const *values, double v)
 {
 	put_labels(x, values);
 	put_double(&x->part, 1, v);
@@ -214,7 +226,7 @@ put_native(struct kp_buf *b, const struct kp_hist *h)
 }
 
 void
-proto_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
+proto_hist(struct proto *x, const char *const *values, const struct kp_hist *h,
     double sum)
 {
 	put_labels(x, values);
@@ -224,4 +236,13 @@ proto_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
 	put_native(&x->part, h);
 	put_message(&x->metric, METRIC_IS_HISTOGRAM, &x->part);
 	put_message(&x->family, FAMILY_METRIC, &x->metric);
+}
+
+void
+proto_end(struct proto *x)
+{
+	flush(x);
+	kp_buf_free(&x->family);
+	kp_buf_free(&x->metric);
+	kp_buf_free(&x->part);
 }

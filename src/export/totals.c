@@ -220,10 +220,17 @@ add_cell(struct totals *t, size_t node, const struct kp_cell *c)
 		return;
 	}
 	to->calls += c->w_calls;
-	to->raised += c->w_raised;
+	to->raised += kp_cell_raised(c, tier == TOTALS_TOTAL);
 	to->unfinished += c->w_unfinished;
 	to->ambiguous += c->w_ambiguous;
+	to->unknown += c->w_unknown_outcomes;
+	if (tier != TOTALS_TOTAL) {
+		to->late += c->w_async_calls;
+		to->late_unfinished += c->w_async_unfinished;
+		to->late_unknown += c->w_async_unknown;
+	}
 	to->async_calls += c->w_async_calls;
+	to->outlasting += c->w_outlasting;
 	to->busy = sat_add(to->busy, c->w_share_busy);
 	to->self = sat_add(to->self, c->w_self);
 	to->async = sat_add(to->async, c->w_async);

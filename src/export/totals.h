@@ -34,10 +34,31 @@ enum totals_kind { TOTALS_NODE, TOTALS_TIER, TOTALS_IDENTITY, TOTALS_KINDS };
  * a tier its calls after the end of requests, too.
  */
 struct total {
-	uint64_t calls, raised, unfinished, ambiguous, async_calls;
+	uint64_t calls, raised, unfinished, ambiguous, unknown, async_calls;
+	uint64_t late, late_unfinished, late_unknown;	/* a tier's async calls,
+					   as of calls */
+	uint64_t outlasting;
 	int64_t busy, self, async, time;	/* ns; busy: the shares */
 	struct kp_hist hist;
 };
+
+/* Of requests those that are known to have returned. */
+static inline uint64_t
+total_returned(const struct total *c)
+{
+	uint64_t other = c->raised + c->unfinished + c->ambiguous + c->unknown;
+
+	return c->calls > other ? c->calls - other : 0;
+}
+
+/* Is it known of each call whether it raised?  Else 0 is no figure. */
+static inline bool
+total_sees_all(const struct total *c)
+{
+	return kp_calls_unseen(c->calls + c->late, c->unfinished +
+	    c->late_unfinished, c->unknown + c->ambiguous +
+	    c->late_unknown) == 0;
+}
 
 struct total_node {
 	uint64_t windows, entry_calls, sampled;

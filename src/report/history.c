@@ -5,7 +5,7 @@
 #include "history.h"
 
 const char *
-run_state_text(enum kp_run_state s)
+run_state_text(const struct kp_query_run *r)
 {
 	static const char *const names[] = {
 		[KP_RUN_RUNNING] = "no end noted",
@@ -13,7 +13,7 @@ run_state_text(enum kp_run_state s)
 		[KP_RUN_UNCLEAN] = "did not end well",
 	};
 
-	return names[s];
+	return r->failed[0] != '\0' ? "failed to start" : names[r->state];
 }
 
 void
@@ -25,7 +25,11 @@ runs_json(struct json *j, const struct kp_query_runs *runs)
 		json_int(j, "run", runs->v[i].id);
 		json_time(j, "started", runs->v[i].started);
 		json_time(j, "ended", runs->v[i].ended);
-		json_string(j, "state", run_state_text(runs->v[i].state));
+		json_string(j, "state", run_state_text(&runs->v[i]));
+		if (runs->v[i].failed[0] != '\0')
+			json_string(j, "failed", runs->v[i].failed);
+		else
+			json_null(j, "failed");
 		json_string(j, "version", runs->v[i].version);
 		json_number(j, "interval_s", (double)runs->v[i].interval /
 		    (double)KP_NS_PER_S);

@@ -9,7 +9,7 @@
 #include "store/read/query.h"
 
 /* In words: "ended well". */
-const char *run_state_text(enum kp_run_state s);
+const char *run_state_text(const struct kp_query_run *r);
 /* An array "runs". */
 void runs_json(struct json *j, const struct kp_query_runs *runs);
 /* An array "events". */

@@ -1,8 +1,12 @@
-/* losses.c - see the header. */
+/*
+ * losses.c - writes a line for each cause that lost anything, in columns where
+ * there is room; and the same as JSON.
+ */
 #include <stdbool.h>
 
 #include "losses.h"
 #include "text/text.h"
+#include "text/timefmt.h"
 
 #define ALIGNED_LEAST 60u	/* columns: in less there is no room for it */
 #define HELP_AT 40u		/* column, in aligned lines */
@@ -54,5 +58,35 @@ losses_json(struct json *j, const struct kp_losses *l)
 		json_string(j, "help", kp_loss_help(i));
 		json_end(j);
 	}
+	json_end(j);
+}
+
+void
+losses_cover_text(struct kp_buf *b, const char *title,
+    const struct kp_query_sum *cover, unsigned width)
+{
+	struct kp_buf line;
+
+	if (cover->windows == 0) {
+		text_wrap(b, "losses: not known, its window is no longer kept",
+		    width, 2);
+		return;
+	}
+	kp_buf_init(&line, 256);
+	kp_buf_str(&line, title);
+	timefmt_put_range(&line, cover->start, cover->end);
+	text_wrap(b, kp_buf_cstr(&line), width, 2);
+	kp_buf_free(&line);
+	losses_text(b, &cover->losses, width);
+}
+
+void
+losses_cover_json(struct json *j, const struct kp_query_sum *cover)
+{
+	json_object(j, "windows");
+	json_uint(j, "n", cover->windows);
+	json_time(j, "start", cover->start);
+	json_time(j, "end", cover->end);
+	losses_json(j, &cover->losses);
 	json_end(j);
 }

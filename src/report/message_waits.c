@@ -5,9 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kprofd/fn_name.h"
 #include "text/grid.h"
+#include "report/losses.h"
 #include "report/message_waits.h"
-#include "report/requests.h"
 #include "text/text.h"
 
 /* A receiver: its cells, and their sum. */
@@ -100,11 +101,11 @@ columns(struct grid *g, const struct col *v, size_t n)
 }
 
 static void
-count_cell(struct grid *g, uint64_t n)
+count_cell(struct grid *g, uint64_t n, bool known)
 {
 	char text[TEXT_MAX];
 
-	grid_cell(g, text_count(text, n));
+	grid_cell(g, text_known(text, n, known));
 }
 
 static void
@@ -124,9 +125,11 @@ messages_table(struct kp_buf *b, const struct kp_query_waits *w,
 		{ "total ms", GRID_RIGHT, 0 }, { "mean ms", GRID_RIGHT, 0 },
 		{ "p50 ms", GRID_RIGHT, 2 }, { "p95 ms", GRID_RIGHT, 4 },
 		{ "p99 ms", GRID_RIGHT, 3 }, { "max ms", GRID_RIGHT, 5 } };
+	char name[FN_NAME_MAX];
 	const struct kp_wait_cell *c;
 	struct receivers rs;
 	struct grid g;
+	bool known;
 	enum kp_err err = receivers_make(&rs, w);
 
 	if (err != KP_OK)
@@ -134,9 +137,10 @@ messages_table(struct kp_buf *b, const struct kp_query_waits *w,
 	columns(&g, cols, sizeof(cols) / sizeof(cols[0]));
 	for (size_t i = 0; i < rs.n; i++) {
 		c = &rs.v[i].all;
-		grid_cell(&g, c->receiver);
-		count_cell(&g, c->w_messages);
-		count_cell(&g, c->w_away);
+		known = c->w_messages == c->messages;
+		grid_cell(&g, fn_shown(name, sizeof(name), c->receiver));
+		count_cell(&g, c->w_messages, known);
+		count_cell(&g, c->w_away, known);
 		ms_cell(&g, c->w_wait);
 		ms_cell(&g, mean(c));
 		ms_cell(&g, quantile(c, 0.50));
@@ -150,7 +154,7 @@ messages_table(struct kp_buf *b, const struct kp_query_waits *w,
 		text_wrap(b, "no messages were timed: {messages, true} in "
 		    "tiers.conf does that", width, 2);
 	kp_buf_u8(b, '\n');
-	requests_cover(b, cover, width);
+	losses_cover_text(b, "", cover, width);
 	grid_free(&g);
 	receivers_free(&rs);
 	return KP_OK;
@@ -205,7 +209,7 @@ messages_json(struct kp_buf *b, const struct kp_query_waits *w,
 	for (size_t i = 0; i < rs.n; i++)
 		json_receiver(&j, &rs.v[i]);
 	json_end(&j);
-	requests_json_cover(&j, cover);
+	losses_cover_json(&j, cover);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 	receivers_free(&rs);
@@ -222,6 +226,7 @@ messages_tree_text(struct kp_buf *b, const struct kp_query_tree *t,
 		{ "process", GRID_LEFT, 1 }, { "messages", GRID_RIGHT, 0 },
 		{ "total ms", GRID_RIGHT, 0 }, { "mean ms", GRID_RIGHT, 3 },
 		{ "max ms", GRID_RIGHT, 4 }, { "node", GRID_LEFT, 2 } };
+	char name[FN_NAME_MAX];
 	const struct kp_query_wait *w;
 	struct grid g;
 
@@ -230,9 +235,9 @@ messages_tree_text(struct kp_buf *b, const struct kp_query_tree *t,
 	columns(&g, cols, sizeof(cols) / sizeof(cols[0]));
 	for (size_t i = 0; i < t->nwaits; i++) {
 		w = &t->waits[i];
-		grid_cell(&g, w->receiver);
+		grid_cell(&g, fn_shown(name, sizeof(name), w->receiver));
 		grid_cell(&g, w->pid);
-		count_cell(&g, w->messages);
+		count_cell(&g, w->messages, true);
 		ms_cell(&g, w->wait);
 		ms_cell(&g, w->messages > 0 ? w->wait / (int64_t)w->messages :
 		    -1);

@@ -1,12 +1,11 @@
 /*
  * report.c - builds a report from merged cells, and sorts it.
  *
- * Cells come in any order; identities are found by bisection, tiers by the
- * few there are.  Percentiles are taken here, so that a report outlives the
- * histograms it came from.
+ * Cells come in any order; identities are found by bisection, tiers by going
+ * through all, since they are few.  Percentiles are computed here, so that a
+ * report outlives the histograms it came from.
  */
 #include <fnmatch.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,10 +26,27 @@ report_free(struct report *r)
 		free(r->nodes[i]);
 	for (size_t i = 0; i < r->ntiers; i++)
 		free(r->tiers[i]);
+	for (size_t i = 0; i < r->nhints; i++)
+		free(r->hints[i]);
+	free(r->hints);
 	free(r->rows);
 	free(r->nodes);
 	free(r->tiers);
 	free(r);
+}
+
+void
+report_hint(struct report *r, char *text)
+{
+	char **v = text != NULL ? realloc(r->hints, (r->nhints + 1) *
+	    sizeof(*v)) : NULL;
+
+	if (v == NULL) {
+		free(text);
+		return;
+	}
+	r->hints = v;
+	v[r->nhints++] = text;
 }
 
 bool
@@ -102,13 +118,6 @@ identities(const struct report_source *s, const char ***out, size_t *count)
 	return kept >= REPORT_ROWS_MAX ? KP_ELIMIT : KP_OK;
 }
 
-void
-report_no_times(struct report_cell *c)
-{
-	c->gc = c->out = -1;
-	c->mean = c->min = c->p50 = c->p90 = c->p95 = c->p99 = c->max = -1;
-}
-
 static enum kp_err
 make_rows(struct report *r, const char *const *names, size_t n)
 {
@@ -130,67 +139,6 @@ make_rows(struct report *r, const char *const *names, size_t n)
 			report_no_times(&row->cells[t]);
 	}
 	return KP_OK;
-}
-
-/* A bucket's middle may lie outside of what was seen; the answer may not. */
-static kp_dur_ns
-quantile(const struct kp_cell *c, double q)
-{
-	kp_dur_ns p = kp_hist_quantile(&c->hist, q);
-
-	if (p < c->min)
-		return c->min;
-	return p > c->max ? c->max : p;
-}
-
-/*
- * One standard error of a quantile: that of its rank among those measured.
- * The calls of one request are alike, so that they are no more than one.
- */
-static kp_dur_ns
-quantile_error(const struct kp_cell *c, double q)
-{
-	double n = fmax((double)c->requests, 1);
-	double rank = sqrt(q * (1 - q) / n);
-
-	return (quantile(c, fmin(q + rank, 1)) -
-	    quantile(c, fmax(q - rank, 0))) / 2;
-}
-
-void
-report_take_cell(struct report_cell *to, const struct kp_cell *c)
-{
-	to->requests = c->w_requests;
-	to->calls = c->w_calls;
-	to->raised = c->w_raised;
-	to->unfinished = c->w_unfinished;
-	to->ambiguous = c->w_ambiguous;
-	to->async_calls = c->w_async_calls;
-	to->timed = c->w_timed;
-	to->sampled_requests = c->requests;
-	to->sampled_calls = c->calls;
-	to->sampled_async = c->async_calls;
-	to->total = c->w_total;
-	to->self = c->w_self;
-	to->busy = c->w_busy;
-	to->async = c->w_async;
-	to->gc = c->has_gc ? c->w_gc : -1;
-	to->out = c->has_out ? c->w_out : -1;
-	if (c->w_timed == 0)
-		return;
-	to->mean = c->w_total / (int64_t)c->w_timed;
-	to->min = c->min;
-	to->max = c->max;
-	if (c->hist.count == 0)
-		return;
-	to->spread = kp_hist_spread(&c->hist);
-	to->p50 = quantile(c, 0.50);
-	to->p90 = quantile(c, 0.90);
-	to->p95 = quantile(c, 0.95);
-	to->p99 = quantile(c, 0.99);
-	to->p50_error = quantile_error(c, 0.50);
-	to->p90_error = quantile_error(c, 0.90);
-	to->p99_error = quantile_error(c, 0.99);
 }
 
 /* 0 for the request itself, ntiers + 1 for a tier that is not ours. */
@@ -222,7 +170,7 @@ sum_chosen(struct report *r, const struct report_source *s, size_t tier)
 			err = kp_cell_merge(&sum, &s->cells[i]);
 	}
 	if (err == KP_OK)
-		report_take_cell(&r->rows[0].cells[tier], &sum);
+		report_take_cell(&r->rows[0].cells[tier], &sum, tier == 0);
 	kp_hist_free(&sum.hist);
 	return err;
 }
@@ -245,7 +193,7 @@ fill_rows(struct report *r, const struct report_source *s,
 		if (t > r->ntiers || (found == NULL && (r->filtered ||
 		    !is_total(c->identity))))
 			continue;
-		report_take_cell(&r->rows[row].cells[t], c);
+		report_take_cell(&r->rows[row].cells[t], c, t == 0);
 	}
 	for (t = 0; r->filtered && t <= r->ntiers && err == KP_OK; t++)
 		err = sum_chosen(r, s, t);
@@ -253,29 +201,43 @@ fill_rows(struct report *r, const struct report_source *s,
 }
 
 /* The time of all requests, whichever of them were chosen. */
-static kp_dur_ns
-cost_of_all(const struct report_source *s)
+static void
+cost_of_all(struct report *r, const struct report_source *s)
 {
+	struct report_cell all = { .timed = 0 };
+	kp_dur_ns each;
+
 	for (size_t i = 0; i < s->ncells; i++) {
-		if (is_total(s->cells[i].tier) &&
-		    is_total(s->cells[i].identity))
-			return s->cells[i].w_total;
+		if (!is_total(s->cells[i].tier) ||
+		    !is_total(s->cells[i].identity))
+			continue;
+		report_take_cell(&all, &s->cells[i], true);
+		r->cost = all.total;
+		each = report_tracing_of(r, &all);
+		r->cost_tracing = each < 0 ? -1 :
+		    each * (kp_dur_ns)all.timed;
 	}
-	return 0;
+}
+
+static kp_dur_ns
+per_request(const struct report_row *row, size_t tier, enum report_what what)
+{
+	double v = report_value(row, tier, what);
+
+	return v < 0 ? -1 : (kp_dur_ns)(v + 0.5);
 }
 
 /* What the figures of a row say together. */
 static void
 fill_derived(struct report *r)
 {
+	report_shares(r);
 	for (size_t i = 0; i < r->nrows; i++) {
-		r->rows[i].share = r->cost <= 0 ? -1 :
-		    (double)r->rows[i].cells[0].total / (double)r->cost;
 		for (size_t t = 0; t <= r->ntiers; t++) {
-			double v = report_value(&r->rows[i], t, REPORT_BUSY);
-
 			r->rows[i].cells[t].busy_per_request =
-			    v < 0 ? -1 : (kp_dur_ns)(v + 0.5);
+			    per_request(&r->rows[i], t, REPORT_BUSY);
+			r->rows[i].cells[t].after_per_request =
+			    per_request(&r->rows[i], t, REPORT_ASYNC);
 		}
 	}
 }
@@ -305,7 +267,10 @@ report_make(const struct report_source *s, struct report **out)
 		report_free(r);
 		return err;
 	}
-	r->cost = cost_of_all(s);
+	r->traced_call = s->traced_call;
+	r->traced_caller = s->traced_caller;
+	cost_of_all(r, s);
+	report_tracing(r);
 	fill_derived(r);
 	report_sort(r, NULL, REPORT_BUSY);
 	*out = r;
@@ -317,7 +282,9 @@ report_from_window(const struct kp_window *w, const struct kp_conf *conf,
     struct report **out)
 {
 	struct report_source s = { .nodes = &w->node, .nnodes = 1,
-		.cells = w->cells, .ncells = w->ncells };
+		.cells = w->cells, .ncells = w->ncells,
+		.traced_call = w->cost.traced_call,
+		.traced_caller = w->cost.traced_caller };
 	const char **tiers;
 	enum kp_err err;
 
@@ -338,47 +305,9 @@ report_from_window(const struct kp_window *w, const struct kp_conf *conf,
 	(*out)->covered = w->end - w->start;
 	(*out)->entry_calls = w->entry_calls;
 	(*out)->sampled = w->sampled;
+	(*out)->uncounted = w->entry_calls == 0 && w->sampled > 0;
 	(*out)->losses = w->losses;
 	return KP_OK;
-}
-
-double
-report_value(const struct report_row *row, size_t tier, enum report_what what)
-{
-	const struct report_cell *c = &row->cells[tier];
-	uint64_t requests = row->cells[0].requests, of = c->timed;
-	double v;
-
-	if (what == REPORT_CALLS)
-		of = c->calls;
-	else if (what == REPORT_ASYNC)
-		of = c->async_calls;
-	if (requests == 0 || of == 0)
-		return -1;
-	switch (what) {
-	case REPORT_SELF:
-		v = (double)c->self;
-		break;
-	case REPORT_TOTAL:
-		v = (double)c->total;
-		break;
-	case REPORT_CALLS:
-		v = (double)c->calls;
-		break;
-	case REPORT_ASYNC:
-		v = (double)c->async;
-		break;
-	case REPORT_GC:
-	case REPORT_OUT:
-		v = (double)(what == REPORT_GC ? c->gc : c->out);
-		if (v < 0)
-			return -1;
-		break;
-	case REPORT_BUSY:
-	default:
-		v = (double)c->busy;
-	}
-	return v / (double)requests;
 }
 
 struct sort {

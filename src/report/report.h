@@ -24,12 +24,19 @@
  */
 struct report_cell {
 	uint64_t requests, calls, raised, unfinished, ambiguous, async_calls;
-	uint64_t timed;
+	uint64_t outlasting;	/* of calls: they end after their request */
+	uint64_t timed, inside, made;	/* as of struct kp_cell */
+	uint64_t async_raised, async_unknown, async_unfinished;
+	uint64_t unknown_outcomes, unseen;	/* kp_cell_unseen() */
+	bool unrecorded;	/* as of struct kp_cell */
 	uint64_t sampled_requests, sampled_calls, sampled_async;
 	kp_dur_ns total, self, busy, async;
 	kp_dur_ns gc, out;	/* of self; -1: not measured */
 	kp_dur_ns busy_per_request;	/* of all this identity's requests */
+	kp_dur_ns after_per_request;	/* the same, after their ends; -1 */
 	kp_dur_ns mean, min, p50, p90, p95, p99, max;	/* of one call */
+	kp_dur_ns tracing;	/* of the mean, what is tracing's own; -1: not
+				   known */
 	double spread;		/* of calls' times: deviation by mean */
 	kp_dur_ns p50_error, p90_error, p99_error;	/* standard errors */
 };
@@ -47,20 +54,47 @@ struct report {
 	uint64_t windows;
 	kp_dur_ns covered;		/* time in some window */
 	kp_dur_ns cost;			/* time of all requests, added up */
+	kp_dur_ns cost_tracing;		/* of that, tracing's own; < 0: not
+					   known */
 	uint64_t entry_calls, sampled;
+	bool uncounted;			/* not all calls are in entry_calls */
 	struct kp_losses losses;
+	/* what tracing adds, as of struct kp_cost; 0: it was not measured */
+	kp_dur_ns traced_call, traced_caller;
+	bool less_tracing;		/* that is subtracted, as estimated */
 	bool filtered;			/* identities were chosen: rows[0] is
 					   their sum, not that of all */
 	char **nodes, **tiers;
 	size_t nnodes, ntiers;
 	struct report_row *rows;
 	size_t nrows;			/* 1 at least */
+	char **hints;			/* what tiers.conf may have wrong, a
+					   sentence each: hints.h */
+	bool hinted;			/* it was looked for some */
+	size_t nhints;
 };
 
 /* On error nothing is made.  The caller owns the result (report_free). */
 enum kp_err report_from_window(const struct kp_window *w,
     const struct kp_conf *conf, struct report **out);
 void report_free(struct report *r);
+
+/* Takes the text, which is malloced; NULL: there was no memory for it. */
+void report_hint(struct report *r, char *text);
+/* The hints, a line each, broken to fit. */
+void report_put_hints(struct kp_buf *b, const struct report *r,
+    unsigned width);
+
+/*
+ * Subtracts from all times but async ones what tracing added to them: an
+ * estimate, since it was measured of calls that do nothing.  False: that was
+ * not measured of all calls, and nothing has changed.
+ */
+bool report_less_tracing(struct report *r);
+/* Is the mean of a tier's calls so small that tracing shows in it? */
+bool report_small(const struct report *r, size_t tier);
+/* A line of such tiers, or of what was subtracted; nothing where there is none. */
+void report_put_tracing(struct kp_buf *b, const struct report *r);
 
 /* Has anything been measured at all? */
 bool report_empty(const struct report *r);
@@ -70,7 +104,7 @@ enum report_what {
 	REPORT_SELF,	/* their time less the tier calls they waited for */
 	REPORT_TOTAL,	/* their time, added up */
 	REPORT_CALLS,	/* how many */
-	REPORT_ASYNC,	/* time of calls after the request had ended */
+	REPORT_ASYNC,	/* time after the request had ended */
 	REPORT_GC,	/* of self: in which garbage was collected, */
 	REPORT_OUT	/* or the process was scheduled out */
 };
@@ -104,6 +138,18 @@ void report_table(struct kp_buf *b, const struct report *r,
  */
 void report_coverage(struct kp_buf *b, const struct report *r,
     const struct report_opts *o, const char *title, const char *note);
+/*
+ * How many requests a row is about: of all, the VM's own count of calls of
+ * entries, where it has counted all of them; else those that were measured, by
+ * their weights, which is an estimate where some were sampled out.
+ */
+uint64_t report_requests(const struct report *r, size_t row, bool *known);
+/* The same of the calls of a tier; of 0, the request itself, as above. */
+uint64_t report_calls(const struct report *r, size_t row, size_t tier,
+    bool *known);
+/* A time, as text; what was corrected looks like it: ~1.8 us. */
+const char *report_corrected(const struct report *r, char *buf,
+    const char *text);
 /* "all requests", or the identity: what the row is called. */
 const char *report_row_name(const struct report *r, size_t row);
 /* One object, as a value of a larger one (key) or alone (NULL). */

@@ -1,6 +1,10 @@
-/* report_db.c - see the header. */
+/*
+ * report_db.c - queries the tiers, nodes and sums of a range, and copies them
+ * into a report.
+ */
 #include <string.h>
 
+#include "hints.h"
 #include "report_db.h"
 #include "source.h"
 
@@ -27,8 +31,8 @@ drop_old(struct kp_query_tiers *t, const struct kp_query_sum *s)
 	t->n = n;
 }
 
-enum kp_err
-report_from_db(struct kp_query *q, const struct kp_query_range *r,
+static enum kp_err
+from_db(struct kp_query *q, const struct kp_query_range *r, bool hints,
     struct report **out)
 {
 	struct kp_query_range all = *r;
@@ -53,6 +57,8 @@ report_from_db(struct kp_query *q, const struct kp_query_range *r,
 	s.ntiers = tiers.n;
 	s.cells = sum.cells;
 	s.ncells = sum.ncells;
+	s.traced_call = sum.traced_call;
+	s.traced_caller = sum.traced_caller;
 	err = report_make(&s, out);
 	if (err != KP_OK)
 		goto out;
@@ -64,10 +70,27 @@ report_from_db(struct kp_query *q, const struct kp_query_range *r,
 	(*out)->covered = sum.covered;
 	(*out)->entry_calls = sum.entry_calls;
 	(*out)->sampled = sum.sampled;
+	(*out)->uncounted = sum.uncounted;
 	(*out)->losses = sum.losses;
+	if (hints)
+		report_hints(q, &all, &sum, *out);
 out:
 	kp_query_tiers_free(&tiers);
 	kp_query_nodes_free(&nodes);
 	kp_query_sum_free(&sum);
 	return err;
+}
+
+enum kp_err
+report_from_db(struct kp_query *q, const struct kp_query_range *r,
+    struct report **out)
+{
+	return from_db(q, r, false, out);
+}
+
+enum kp_err
+report_with_hints(struct kp_query *q, const struct kp_query_range *r,
+    struct report **out)
+{
+	return from_db(q, r, true, out);
 }

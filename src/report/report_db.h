@@ -12,5 +12,8 @@
  */
 enum kp_err report_from_db(struct kp_query *q, const struct kp_query_range *r,
     struct report **out);
+/* The same, with hints. */
+enum kp_err report_with_hints(struct kp_query *q,
+    const struct kp_query_range *r, struct report **out);
 
 #endif

@@ -10,10 +10,15 @@
 
 #include "losses.h"
 #include "report.h"
+#include "seen.h"
 #include "text/text.h"
 #include "text/timefmt.h"
 
-enum kind { COUNT, MS };
+/*
+ * Counts: RAISED, ASYNC_RAISED are none where it is not seen, RECORDED where not
+ * counted.
+ */
+enum kind { COUNT, MS, RAISED, ASYNC_RAISED, RECORDED };
 
 static const struct figure {
 	const char *name;
@@ -24,7 +29,7 @@ static const struct figure {
 	{ name, kind, offsetof(struct report_cell, field) }
 	FIGURE("requests", COUNT, requests),
 	FIGURE("calls", COUNT, calls),
-	FIGURE("raised", COUNT, raised),
+	FIGURE("raised", RAISED, raised),
 	FIGURE("unfinished", COUNT, unfinished),
 	FIGURE("ambiguous", COUNT, ambiguous),
 	FIGURE("async_calls", COUNT, async_calls),
@@ -44,6 +49,14 @@ static const struct figure {
 	FIGURE("sampled_calls", COUNT, sampled_calls),
 	FIGURE("gc_ms", MS, gc),
 	FIGURE("out_ms", MS, out),
+	FIGURE("tracing_ms", MS, tracing),
+	FIGURE("unknown_outcomes", RECORDED, unknown_outcomes),
+	FIGURE("outlasting", RECORDED, outlasting),
+	FIGURE("after_ms", MS, async),
+	FIGURE("after_per_request_ms", MS, after_per_request),
+	FIGURE("async_raised", ASYNC_RAISED, async_raised),
+	FIGURE("async_unknown", RECORDED, async_unknown),
+	FIGURE("async_unfinished", RECORDED, async_unfinished),
 #undef FIGURE
 };
 #define NFIGURES (sizeof(figures) / sizeof(figures[0]))
@@ -72,6 +85,24 @@ tier_name(const struct report *r, size_t t)
 	return t == 0 ? "_total" : r->tiers[t - 1];
 }
 
+static enum kp_seen
+raised_seen(const struct report_cell *c)
+{
+	return kp_raised_seen(c->raised, c->unseen);
+}
+
+static bool
+is_none(const struct report_cell *c, const struct figure *f)
+{
+	if (f->kind == RAISED)
+		return raised_seen(c) == KP_NOT_SEEN;
+	if (f->kind == ASYNC_RAISED && kp_raised_seen(c->async_raised,
+	    kp_calls_unseen(c->async_calls, c->async_unfinished,
+	    c->async_unknown)) == KP_NOT_SEEN)
+		return true;
+	return f->kind >= ASYNC_RAISED && c->unrecorded;
+}
+
 static bool
 has_figures(const struct report_cell *c)
 {
@@ -84,12 +115,15 @@ json_cell(struct json *j, const char *tier, const struct report_cell *c)
 	json_object(j, NULL);
 	json_string(j, "tier", tier);
 	for (size_t i = 0; i < NFIGURES; i++) {
-		if (figures[i].kind == COUNT)
+		if (figures[i].kind == MS)
+			json_ms(j, figures[i].name, time_of(c, &figures[i]));
+		else if (is_none(c, &figures[i]))
+			json_null(j, figures[i].name);
+		else
 			json_uint(j, figures[i].name,
 			    count_of(c, &figures[i]));
-		else
-			json_ms(j, figures[i].name, time_of(c, &figures[i]));
 	}
+	json_string(j, "raised_seen", seen_name(raised_seen(c)));
 	json_end(j);
 }
 
@@ -99,6 +133,8 @@ json_row(struct json *j, const struct report *r, const struct report_row *row)
 	json_object(j, NULL);
 	json_string(j, "identity", row->identity);
 	json_uint(j, "requests", row->cells[0].requests);
+	json_bool(j, "requests_known", row->cells[0].requests ==
+	    row->cells[0].sampled_requests);
 	json_number(j, "share", row->share);
 	json_array(j, "tiers");
 	for (size_t t = 0; t <= r->ntiers; t++) {
@@ -121,20 +157,34 @@ json_texts(struct json *j, const char *key, char *const *v, size_t n)
 void
 report_object(struct json *j, const char *key, const struct report *r)
 {
+	uint64_t n;
+	bool known;
+
 	json_object(j, key);
 	json_time(j, "start", r->start);
 	json_time(j, "end", r->end);
 	json_texts(j, "nodes", r->nodes, r->nnodes);
 	json_uint(j, "windows", r->windows);
 	json_ms(j, "covered_ms", r->covered);
+	n = report_requests(r, 0, &known);
+	json_uint(j, "requests", n);
+	json_bool(j, "requests_known", known);
 	json_uint(j, "entry_calls", r->entry_calls);
 	json_uint(j, "sampled", r->sampled);
+	json_ms(j, "traced_call_ms", r->traced_call > 0 ? r->traced_call : -1);
+	json_ms(j, "traced_caller_ms", r->traced_call > 0 ?
+	    r->traced_caller : -1);
+	json_bool(j, "less_tracing", r->less_tracing);
 	json_texts(j, "tiers", r->tiers, r->ntiers);
 	json_array(j, "rows");
 	for (size_t i = 0; i < r->nrows; i++)
 		json_row(j, r, &r->rows[i]);
 	json_end(j);
 	losses_json(j, &r->losses);
+	if (r->hinted)
+		json_texts(j, "hints", r->hints, r->nhints);
+	else
+		json_null(j, "hints");
 	json_end(j);
 }
 
@@ -178,7 +228,8 @@ report_csv_text(struct kp_buf *b, const char *s)
 
 static void
 csv_line(struct kp_buf *b, const char *start, const char *end,
-    const char *identity, const char *tier, const struct report_cell *c)
+    const char *identity, const char *tier, const struct report_cell *c,
+    bool less_tracing)
 {
 	char text[TEXT_MAX];
 	kp_dur_ns d;
@@ -189,7 +240,9 @@ csv_line(struct kp_buf *b, const char *start, const char *end,
 	report_csv_text(b, tier);
 	for (size_t i = 0; i < NFIGURES; i++) {
 		kp_buf_u8(b, ',');
-		if (figures[i].kind == COUNT) {
+		if (is_none(c, &figures[i]))
+			continue;
+		if (figures[i].kind != MS) {
 			kp_buf_printf(b, "%" PRIu64, count_of(c, &figures[i]));
 			continue;
 		}
@@ -197,7 +250,7 @@ csv_line(struct kp_buf *b, const char *start, const char *end,
 		if (d >= 0)
 			kp_buf_str(b, text_exact_ms(text, d));
 	}
-	kp_buf_u8(b, '\n');
+	kp_buf_printf(b, ",%s,%d\n", seen_name(raised_seen(c)), less_tracing);
 }
 
 void
@@ -213,13 +266,14 @@ report_csv(struct kp_buf *b, const struct report *r)
 	kp_buf_str(b, "start,end,identity,tier");
 	for (size_t i = 0; i < NFIGURES; i++)
 		kp_buf_printf(b, ",%s", figures[i].name);
-	kp_buf_u8(b, '\n');
+	kp_buf_str(b, ",raised_seen,less_tracing\n");
 	for (size_t i = 0; i < r->nrows; i++) {
 		row = &r->rows[i];
 		for (size_t t = 0; t <= r->ntiers; t++) {
 			if (has_figures(&row->cells[t]))
 				csv_line(b, start, end, row->identity,
-				    tier_name(r, t), &row->cells[t]);
+				    tier_name(r, t), &row->cells[t],
+				    r->less_tracing);
 		}
 	}
 }

@@ -1,9 +1,13 @@
-/* requests.c - see the header. */
+/*
+ * requests.c - lays out the list of requests, and one request's calls as an
+ * indented tree; and both as JSON.
+ */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "text/grid.h"
+#include "kprofd/fn_name.h"
 #include "losses.h"
 #include "message_waits.h"
 #include "requests.h"
@@ -13,50 +17,13 @@
 #define INDENT_MAX 50u		/* levels: as the view slow_calls does */
 #define FN_BYTES_MAX 2048u
 #define NODE_HEAD "node"	/* of its column, where it has one */
+#define AFTER_HEAD "after ms"	/* likewise: of calls that outlast the request */
 
 /* A database may hold anything: kp_outcome_name() only takes what it knows. */
 static const char *
 outcome_text(uint8_t outcome)
 {
-	return outcome <= KP_AMBIGUOUS ? kp_outcome_name(outcome) : "?";
-}
-
-/* What lies below a table: the time that it speaks of, and its losses. */
-static void
-put_cover(struct kp_buf *b, const char *title,
-    const struct kp_query_sum *cover, unsigned width)
-{
-	struct kp_buf line;
-
-	if (cover->windows == 0) {
-		text_wrap(b, "losses: not known, its window is no longer kept",
-		    width, 2);
-		return;
-	}
-	kp_buf_init(&line, 256);
-	kp_buf_str(&line, title);
-	timefmt_put_range(&line, cover->start, cover->end);
-	text_wrap(b, kp_buf_cstr(&line), width, 2);
-	kp_buf_free(&line);
-	losses_text(b, &cover->losses, width);
-}
-
-void
-requests_json_cover(struct json *j, const struct kp_query_sum *cover)
-{
-	json_object(j, "windows");
-	json_uint(j, "n", cover->windows);
-	json_time(j, "start", cover->start);
-	json_time(j, "end", cover->end);
-	losses_json(j, &cover->losses);
-	json_end(j);
-}
-
-void
-requests_cover(struct kp_buf *b, const struct kp_query_sum *cover,
-    unsigned width)
-{
-	put_cover(b, "", cover, width);
+	return outcome < KP_OUTCOMES ? kp_outcome_name(outcome) : "?";
 }
 
 static void
@@ -106,7 +73,7 @@ requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
 {
 	requests_rows(b, rs, width);
 	kp_buf_u8(b, '\n');
-	requests_cover(b, cover, width);
+	losses_cover_text(b, "", cover, width);
 }
 
 /* Labels go past 2^53, where many readers of JSON lose digits: as text. */
@@ -154,7 +121,7 @@ requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
 		json_end(&j);
 	}
 	json_end(&j);
-	requests_json_cover(&j, cover);
+	losses_cover_json(&j, cover);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 }
@@ -199,22 +166,41 @@ put_head(struct kp_buf *b, const struct kp_query_request *q, unsigned width)
 	kp_buf_free(&facts);
 }
 
-/* nodes: whether there is a column for them. */
-static void
-tree_row(struct grid *g, const struct kp_query_call *c, bool nodes)
+/* The first call is the request, but for its entry's way out. */
+static bool
+outlasts(const struct kp_query_tree *t, size_t i)
 {
+	return i > 0 && !t->calls[i].async &&
+	    request_time_after(&t->request, &t->calls[i]) > 0;
+}
+
+/* What of its columns there are. */
+struct shown {
+	bool nodes, after;
+};
+
+static void
+tree_row(struct grid *g, const struct kp_query_tree *t, size_t i,
+    const struct shown *shown)
+{
+	const struct kp_query_call *c = &t->calls[i];
 	unsigned levels = c->depth < INDENT_MAX ? c->depth : INDENT_MAX;
-	char text[TEXT_MAX], fn[FN_BYTES_MAX];
+	char text[TEXT_MAX], name[FN_NAME_MAX], fn[FN_BYTES_MAX];
 
 	grid_cell(g, text_ms(text, c->start));
 	grid_cell(g, text_ms(text, c->total));
+	if (shown->after)
+		grid_cell(g, text_ms(text, outlasts(t, i) ?
+		    request_time_after(&t->request, c) : -1));
 	grid_cell(g, text_ms(text, c->self));
 	grid_cell(g, c->pid);
-	if (nodes)
+	if (shown->nodes)
 		grid_cell(g, c->node);
-	grid_cell(g, outcome_text(c->outcome));
+	grid_cell(g, c->outlasts ? "still running" :
+	    outcome_text(c->outcome));
 	grid_cell(g, c->tier[0] != '\0' ? c->tier : "-");
-	snprintf(fn, sizeof(fn), "%*s%s", (int)(2 * levels), "", c->fn);
+	snprintf(fn, sizeof(fn), "%*s%s", (int)(2 * levels), "",
+	    fn_shown(name, sizeof(name), c->fn));
 	grid_cell(g, fn);
 }
 
@@ -239,17 +225,21 @@ put_calls(struct kp_buf *b, const struct kp_query_tree *t, bool async,
 		unsigned drop;
 	} cols[] = {
 		{ "start ms", GRID_RIGHT, 4 }, { "total ms", GRID_RIGHT, 0 },
+		{ AFTER_HEAD, GRID_RIGHT, 0 },
 		{ "self ms", GRID_RIGHT, 5 }, { "process", GRID_LEFT, 1 },
 		{ NODE_HEAD, GRID_LEFT, 6 },
 		{ "outcome", GRID_LEFT, 2 }, { "tier", GRID_LEFT, 3 },
 		{ "function", GRID_LEFT, 0 },
 	};
-	bool nodes = has_nodes(t);
+	struct shown shown = { .nodes = has_nodes(t) };
 	struct grid g;
 
+	for (size_t i = 0; !async && i < t->ncalls; i++)
+		shown.after |= outlasts(t, i);
 	grid_init(&g);
 	for (size_t i = 0; i < sizeof(cols) / sizeof(cols[0]); i++) {
-		if (!nodes && strcmp(cols[i].head, NODE_HEAD) == 0)
+		if ((!shown.nodes && strcmp(cols[i].head, NODE_HEAD) == 0) ||
+		    (!shown.after && strcmp(cols[i].head, AFTER_HEAD) == 0))
 			continue;
 		grid_col(&g, cols[i].head, cols[i].align);
 		grid_drop(&g, cols[i].drop);
@@ -257,7 +247,7 @@ put_calls(struct kp_buf *b, const struct kp_query_tree *t, bool async,
 	grid_cut(&g);
 	for (size_t i = 0; i < t->ncalls; i++) {
 		if (t->calls[i].async == async)
-			tree_row(&g, &t->calls[i], nodes);
+			tree_row(&g, t, i, &shown);
 	}
 	grid_write(&g, width, b);
 	grid_free(&g);
@@ -267,31 +257,43 @@ void
 tree_text(struct kp_buf *b, const struct kp_query_tree *t,
     const struct kp_query_sum *cover, unsigned width)
 {
-	size_t async = 0;
-	char line[80];
+	size_t async = 0, outlast = 0;
+	char line[100];
 
-	for (size_t i = 0; i < t->ncalls; i++)
+	for (size_t i = 0; i < t->ncalls; i++) {
 		async += t->calls[i].async;
+		outlast += outlasts(t, i);
+	}
 	put_head(b, &t->request, width);
 	kp_buf_u8(b, '\n');
 	put_calls(b, t, false, width);
 	kp_buf_u8(b, '\n');
+	if (outlast > 0) {
+		snprintf(line, sizeof(line), "after ms: of %zu %s that %s the "
+		    "request, the time after its end", outlast,
+		    outlast == 1 ? "call" : "calls",
+		    outlast == 1 ? "outlasts" : "outlast");
+		text_wrap(b, line, width, 2);
+		kp_buf_u8(b, '\n');
+	}
 	if (async > 0) {
-		snprintf(line, sizeof(line), "async: %zu %s began after the "
+		snprintf(line, sizeof(line), "after: %zu %s began after the "
 		    "request had ended", async, async == 1 ? "call" : "calls");
 		text_wrap(b, line, width, 2);
 		put_calls(b, t, true, width);
 		kp_buf_u8(b, '\n');
 	}
 	messages_tree_text(b, t, width);
-	put_cover(b, cover->windows == 1 ? "its window: " : "its windows: ",
-	    cover, width);
+	losses_cover_text(b, cover->windows == 1 ? "its window: " :
+	    "its windows: ", cover, width);
 }
 
 static void
-json_call(struct json *j, const struct kp_query_call *c, size_t seq,
-    const char *node)
+json_call(struct json *j, const struct kp_query_tree *t, size_t seq)
 {
+	const struct kp_query_call *c = &t->calls[seq];
+	const char *node = t->request.node;
+
 	json_object(j, NULL);
 	json_uint(j, "seq", seq);
 	if (c->parent == KP_NONE)
@@ -311,6 +313,9 @@ json_call(struct json *j, const struct kp_query_call *c, size_t seq,
 	json_string(j, "node", c->node[0] != '\0' ? c->node : node);
 	json_string(j, "outcome", outcome_text(c->outcome));
 	json_bool(j, "async", c->async);
+	json_bool(j, "outlasts", c->outlasts);
+	json_ms(j, "after_ms", c->async || outlasts(t, seq) ?
+	    request_time_after(&t->request, c) : -1);
 	json_end(j);
 }
 
@@ -325,10 +330,10 @@ tree_json(struct kp_buf *b, const struct kp_query_tree *t,
 	json_request(&j, &t->request);
 	json_array(&j, "tree");
 	for (size_t i = 0; i < t->ncalls; i++)
-		json_call(&j, &t->calls[i], i, t->request.node);
+		json_call(&j, t, i);
 	json_end(&j);
 	messages_tree_json(&j, t);
-	requests_json_cover(&j, cover);
+	losses_cover_json(&j, cover);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 }

@@ -22,11 +22,6 @@ void requests_rows(struct kp_buf *b, const struct kp_query_requests *rs,
 void requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
     const struct kp_query_sum *cover);
 
-/* What is below: the span of the windows, and what was lost in them. */
-void requests_cover(struct kp_buf *b, const struct kp_query_sum *cover,
-    unsigned width);
-void requests_json_cover(struct json *j, const struct kp_query_sum *cover);
-
 /*
  * Calls that began after the request had ended stand apart, below.  cover:
  * the windows that may have counted it.
@@ -35,5 +30,17 @@ void tree_text(struct kp_buf *b, const struct kp_query_tree *t,
     const struct kp_query_sum *cover, unsigned width);
 void tree_json(struct kp_buf *b, const struct kp_query_tree *t,
     const struct kp_query_sum *cover);
+
+/* What of a call is after the end of its request; -1: nothing, or not known. */
+static inline kp_dur_ns
+request_time_after(const struct kp_query_request *q, const struct kp_query_call *c)
+{
+	if (q->total < 0 || c->total < 0 || c->start > INT64_MAX - c->total)
+		return -1;
+	if (c->async)
+		return c->total;
+	return c->start + c->total > q->total ? c->start + c->total - q->total :
+	    -1;
+}
 
 #endif

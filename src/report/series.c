@@ -1,7 +1,11 @@
-/* series.c - see the header. */
+/*
+ * series.c - a function for each column of figures, and the JSON objects that
+ * are made of such columns.
+ */
 #include <string.h>
 
 #include "text/json.h"
+#include "seen.h"
 #include "series.h"
 #include "source.h"
 
@@ -62,7 +66,6 @@ put_times(struct json *j, const struct kp_series *s)
 COLUMN(covered, json_number, (double)v->covered / (double)KP_NS_PER_S)
 COLUMN(requests, json_uint, v->cells[t].w_requests)
 COLUMN(calls, json_uint, v->cells[t].w_calls)
-COLUMN(raised, json_uint, v->cells[t].w_raised)
 COLUMN(unfinished, json_uint, v->cells[t].w_unfinished)
 COLUMN(self, json_ms, v->cells[t].w_self)
 COLUMN(entries, json_uint, v->entry_calls)
@@ -72,6 +75,41 @@ COLUMN(agent, json_ms, v->agent)
 COLUMN(cost, json_ms, v->cost)
 COLUMN(lost, json_uint, v->losses.n[t])
 
+/* null where they were not counted. */
+static void
+col_unknown(struct json *j, const struct kp_series_step *v, size_t t)
+{
+	if (v->cells[t].unrecorded)
+		json_null(j, NULL);
+	else
+		json_uint(j, NULL, v->cells[t].w_unknown_outcomes);
+}
+
+static enum kp_seen
+raised_seen(const struct kp_cell *c, bool request)
+{
+	return kp_raised_seen(kp_cell_raised(c, request),
+	    kp_cell_unseen(c, request));
+}
+
+/* null where it is not seen; what else it is, the next column says. */
+static void
+col_raised(struct json *j, const struct kp_series_step *v, size_t t)
+{
+	const struct kp_cell *c = &v->cells[t];
+
+	if (raised_seen(c, t == 0) == KP_NOT_SEEN)
+		json_null(j, NULL);
+	else
+		json_uint(j, NULL, kp_cell_raised(c, t == 0));
+}
+
+static void
+col_raised_seen(struct json *j, const struct kp_series_step *v, size_t t)
+{
+	json_string(j, NULL, seen_name(raised_seen(&v->cells[t], t == 0)));
+}
+
 /* Of one call: what report_take_cell() says, member by member. */
 #define TIME_COLUMN(what)                                               \
 	static void                                                     \
@@ -80,7 +118,7 @@ COLUMN(lost, json_uint, v->losses.n[t])
 		struct report_cell c = { 0 };                           \
                                                                         \
 		report_no_times(&c);                                    \
-		report_take_cell(&c, &v->cells[t]);                     \
+		report_take_cell(&c, &v->cells[t], t == 0);             \
 		json_ms(j, NULL, c.what);                               \
 	}
 TIME_COLUMN(mean)
@@ -150,7 +188,9 @@ series_json(struct kp_buf *b, const struct kp_series *s,
 		return KP_ENOENT;
 	put_counted(&j, "requests", s, col_requests, 0);
 	put_counted(&j, "errors", s, col_raised, 0);
+	put_counted(&j, "raised_seen", s, col_raised_seen, 0);
 	put_counted(&j, "unfinished", s, col_unfinished, 0);
+	put_counted(&j, "unknown_outcomes", s, col_unknown, 0);
 	put_counted(&j, "calls", s, col_calls, t);
 	put_column(&j, "mean_ms", s, col_mean, t);
 	put_column(&j, "p50_ms", s, col_p50, t);

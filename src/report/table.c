@@ -1,5 +1,5 @@
 /*
- * table.c - a report as people read it: the table, what it covers, what is
+ * table.c - writes a report for people: the table, what it covers, and what is
  * missing from it.
  */
 #include <inttypes.h>
@@ -9,10 +9,12 @@
 #include "text/grid.h"
 #include "losses.h"
 #include "report.h"
+#include "seen.h"
 #include "text/text.h"
 #include "text/timefmt.h"
 
 #define NODES_NAMED 3	/* more are counted */
+#define AFTER 0.1	/* of the time inside: less is not shown beside it */
 #define UNTIMED 0.005	/* of a tier's calls: fewer are not worth a word */
 
 static const char *const titles[] = {
@@ -20,7 +22,7 @@ static const char *const titles[] = {
 	[REPORT_SELF] = "self time per request",
 	[REPORT_TOTAL] = "total time of calls per request",
 	[REPORT_CALLS] = "calls per request",
-	[REPORT_ASYNC] = "time per request of calls after its end",
+	[REPORT_ASYNC] = "time after the end of each request",
 	[REPORT_GC] = "self time per request in garbage collection",
 	[REPORT_OUT] = "self time per request while scheduled out",
 };
@@ -37,6 +39,18 @@ report_row_name(const struct report *r, size_t row)
 	if (row > 0)
 		return r->rows[row].identity;
 	return r->filtered ? "all of these" : "all requests";
+}
+
+const char *
+report_corrected(const struct report *r, char *buf, const char *text)
+{
+	char plain[TEXT_MAX];
+
+	if (!r->less_tracing || *text == '-' || *text == '?')
+		return text;
+	snprintf(plain, sizeof(plain), "%s", text);
+	snprintf(buf, TEXT_MAX, "~%.*s", TEXT_MAX - 2, plain);
+	return buf;
 }
 
 static const char *
@@ -56,10 +70,28 @@ static bool
 has_async(const struct report *r)
 {
 	for (size_t i = 0; i < r->nrows; i++) {
-		if (r->rows[i].cells[0].async_calls > 0)
+		if (report_value(&r->rows[i], 0, REPORT_ASYNC) >= 0)
 			return true;
 	}
 	return false;
+}
+
+/* Beside the time inside, where it is worth a word: 6.3 ms +18 ms. */
+static const char *
+with_after(char *text, const char *inside, const struct report_row *row,
+    size_t tier, enum report_what what)
+{
+	double after = report_value(row, tier, REPORT_ASYNC);
+	double in = report_value(row, tier, what);
+	char own[TEXT_MAX], more[TEXT_MAX];
+
+	if (what >= REPORT_CALLS || after <= 0 || after < AFTER * in)
+		return inside;
+	snprintf(own, sizeof(own), "%s", row->cells[tier].calls > 0 ? inside : "");
+	snprintf(text, TEXT_MAX, "%.20s%s+%.20s", own,
+	    own[0] != '\0' ? " " : "",
+	    text_dur(more, (kp_dur_ns)(after + 0.5)));
+	return text;
 }
 
 /* What is shown of the request itself only where there is some. */
@@ -67,7 +99,7 @@ static const struct extra {
 	enum report_what what;
 	const char *title;
 } extras[] = {
-	{ REPORT_ASYNC, "async" }, { REPORT_GC, "gc" }, { REPORT_OUT, "out" },
+	{ REPORT_ASYNC, "after" }, { REPORT_GC, "gc" }, { REPORT_OUT, "out" },
 };
 #define EXTRAS (sizeof(extras) / sizeof(extras[0]))
 
@@ -84,16 +116,19 @@ has_extra(const struct report *r, size_t i)
 
 /* The request itself: how long it takes, what it leaves behind, its part. */
 static void
-put_request(struct grid *g, const struct report_row *row, const bool *extra)
+put_request(struct grid *g, const struct report *r, size_t i, const bool *extra)
 {
+	const struct report_row *row = &r->rows[i];
 	char text[TEXT_MAX];
+	bool known;
+	uint64_t n = report_requests(r, i, &known);
 
-	grid_cell(g, text_count(text, row->cells[0].requests));
-	grid_cell(g, text_dur(text, row->cells[0].mean));
-	for (size_t i = 0; i < EXTRAS; i++)
-		if (extra[i])
+	grid_cell(g, text_known(text, n, known));
+	grid_cell(g, report_corrected(r, text, text_dur(text, row->cells[0].mean)));
+	for (size_t e = 0; e < EXTRAS; e++)
+		if (extra[e])
 			grid_cell(g, value_text(text, row, 0,
-			    extras[i].what));
+			    extras[e].what));
 	grid_cell(g, text_share(text, row->share));
 }
 
@@ -103,6 +138,7 @@ put_values(struct kp_buf *b, const struct report *r,
 {
 	bool extra[EXTRAS];
 	char text[TEXT_MAX];
+	const char *value;
 	struct grid g;
 
 	grid_init(&g);
@@ -122,25 +158,32 @@ put_values(struct kp_buf *b, const struct report *r,
 		if (i == 1)
 			grid_rule(&g);
 		grid_cell(&g, report_row_name(r, i));
-		put_request(&g, &r->rows[i], extra);
-		for (size_t t = 1; t <= r->ntiers; t++)
-			grid_cell(&g, value_text(text, &r->rows[i], t,
+		put_request(&g, r, i, extra);
+		for (size_t t = 1; t <= r->ntiers; t++) {
+			value = value_text(text, &r->rows[i], t, o->what);
+			if (o->what < REPORT_CALLS)
+				value = report_corrected(r, text, value);
+			grid_cell(&g, with_after(text, value, &r->rows[i], t,
 			    o->what));
+		}
 	}
 	grid_write(&g, o->width, b);
 	grid_free(&g);
 }
 
 static void
-percentile_row(struct grid *g, const char *name, const struct report_cell *c)
+percentile_row(struct grid *g, const struct report *r, size_t row, size_t tier)
 {
+	const struct report_cell *c = &r->rows[row].cells[tier];
 	const kp_dur_ns v[] = { c->mean, c->p50, c->p90, c->p99, c->max };
 	char text[TEXT_MAX];
+	bool known;
+	uint64_t n = report_calls(r, row, tier, &known);
 
-	grid_cell(g, name);
-	grid_cell(g, text_count(text, c->calls));
+	grid_cell(g, report_row_name(r, row));
+	grid_cell(g, text_known(text, n, known));
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
-		grid_cell(g, text_dur(text, v[i]));
+		grid_cell(g, report_corrected(r, text, text_dur(text, v[i])));
 }
 
 /* One grid a tier, the request itself first: how long one call takes. */
@@ -161,8 +204,7 @@ put_percentiles(struct kp_buf *b, const struct report *r, size_t tier,
 		grid_col(&g, heads[i], GRID_RIGHT);
 	for (size_t i = 0; i < r->nrows; i++) {
 		if (r->rows[i].cells[tier].calls > 0)
-			percentile_row(&g, report_row_name(r, i),
-			    &r->rows[i].cells[tier]);
+			percentile_row(&g, r, i, tier);
 	}
 	kp_buf_u8(b, '\n');
 	grid_write(&g, width, b);
@@ -201,38 +243,43 @@ put_sampling(struct kp_buf *b, const struct report *r)
 {
 	const struct report_cell *all = &r->rows[0].cells[0];
 	char some[TEXT_MAX], of[TEXT_MAX];
+	bool known;
+	uint64_t n = report_requests(r, 0, &known);
 
 	if (all->requests == all->sampled_requests)
 		return;
-	kp_buf_printf(b, "sampling: %s of about %s requests were measured; "
-	    "the table estimates all",
-	    text_count(some, all->sampled_requests),
-	    text_count(of, all->requests));
-	if (r->entry_calls > 0 && !r->filtered)
-		kp_buf_printf(b, " (the VM counted %s)",
-		    text_count(of, r->entry_calls));
+	kp_buf_printf(b, "sampling: %s of %s requests%s were measured; the "
+	    "table estimates all (~: an estimated count)",
+	    text_count(some, all->sampled_requests), text_known(of, n, known),
+	    known ? ", as the VM counted them," : "");
 }
 
-/* Calls after their request's end, as a part of all calls of tiers. */
+/* What requests leave behind; which calls do, as parts of all of tiers. */
 static void
-put_async(struct kp_buf *b, const struct report *r)
+put_after(struct kp_buf *b, const struct report *r)
 {
 	const struct report_row *all = &r->rows[0];
-	double async = 0, calls = 0, ns;
+	double after = report_value(all, 0, REPORT_ASYNC);
+	double async = 0, outlast = 0, calls = 0;
 	char text[TEXT_MAX];
 
 	for (size_t t = 1; t <= r->ntiers; t++) {
 		async += (double)all->cells[t].async_calls;
+		outlast += (double)all->cells[t].outlasting;
 		calls += (double)all->cells[t].calls;
 	}
-	if (async == 0)
+	if (async + outlast == 0)
 		return;
-	kp_buf_printf(b, "async: %s of the calls began after their request "
-	    "had ended", text_share(text, async / (async + calls)));
-	ns = report_value(all, 0, REPORT_ASYNC);
-	if (ns >= 0)
-		kp_buf_printf(b, ", %s per request",
-		    text_dur(text, (kp_dur_ns)(ns + 0.5)));
+	kp_buf_printf(b, "after: time after the request's end, %s %s",
+	    text_dur(text, after < 0 ? all->cells[0].async :
+	    (kp_dur_ns)(after + 0.5)), after < 0 ? "in all" :
+	    "per request (in a tier's column: +)");
+	if (async > 0)
+		kp_buf_printf(b, "; %s of the calls began after it",
+		    text_share(text, async / (async + calls)));
+	if (outlast > 0)
+		kp_buf_printf(b, "; %s of the calls outlast it",
+		    text_share(text, outlast / (async + calls)));
 }
 
 static void
@@ -268,6 +315,20 @@ put_pauses(struct kp_buf *b, const struct report *r)
 		put_part(b, has_gc ? ", " : "", out, self, "scheduled out");
 }
 
+static void
+put_share(struct kp_buf *b, const char **sep, uint64_t untimed, uint64_t calls,
+    const char *tier, const char *when)
+{
+	double share = calls > 0 ? (double)untimed / (double)calls : 0;
+
+	if (share < UNTIMED)
+		return;
+	kp_buf_printf(b, "%s %.0f %% of the calls of ", *sep, 100 * share);
+	text_put(b, tier);
+	kp_buf_str(b, when);
+	*sep = ",";
+}
+
 /* Tiers whose times are of less than all their calls. */
 static void
 put_untimed(struct kp_buf *b, const struct report *r)
@@ -277,16 +338,53 @@ put_untimed(struct kp_buf *b, const struct report *r)
 	for (size_t t = 1; t <= r->ntiers; t++) {
 		const struct report_cell *c = &r->rows[0].cells[t];
 
-		if (c->calls == 0 ||
-		    (double)(c->calls - c->timed) < UNTIMED * (double)c->calls)
-			continue;
-		kp_buf_printf(b, "%s %.0f %% of the calls of ", sep,
-		    100 * (double)(c->calls - c->timed) / (double)c->calls);
-		text_put(b, r->tiers[t - 1]);
-		sep = ",";
+		put_share(b, &sep, c->calls - c->timed, c->calls,
+		    r->tiers[t - 1], "");
+		put_share(b, &sep, c->async_unfinished, c->async_calls,
+		    r->tiers[t - 1], " after the end");
 	}
 	if (*sep == ',')
 		kp_buf_str(b, ": their end was not seen");
+}
+
+/* How many requests raised, or that it is not seen of all of them. */
+static void
+put_errors(struct kp_buf *b, const struct report *r)
+{
+	const struct report_cell *c = &r->rows[0].cells[0];
+	char text[TEXT_MAX], share[TEXT_MAX];
+	bool known = c->calls == c->sampled_calls;
+
+	switch (kp_raised_seen(c->raised, c->unseen)) {
+	case KP_SEEN:
+		if (c->raised > 0)
+			kp_buf_printf(b, "errors: %s of the requests raised "
+			    "(%s)", text_known(text, c->raised, known),
+			    text_share(share, (double)c->raised /
+			    (double)c->calls));
+		return;
+	case KP_SEEN_PART:
+		kp_buf_printf(b, "errors: %s%s%s of the requests raised; "
+		    "of others it is", known ? "at least " : "",
+		    text_known(text, c->raised, known), known ? "" : " or more");
+		break;
+	case KP_NOT_SEEN:
+		kp_buf_str(b, "errors:");
+	}
+	kp_buf_str(b, " not seen: " SEEN_WAY_OUT);
+}
+
+void
+report_put_hints(struct kp_buf *b, const struct report *r, unsigned width)
+{
+	struct lines l = { .out = b, .width = width };
+
+	kp_buf_init(&l.line, 1 << 16);
+	for (size_t i = 0; i < r->nhints; i++) {
+		text_put(&l.line, r->hints[i]);
+		end_line(&l);
+	}
+	kp_buf_free(&l.line);
 }
 
 void
@@ -304,14 +402,20 @@ report_coverage(struct kp_buf *b, const struct report *r,
 	end_line(&l);
 	put_sampling(&l.line, r);
 	end_line(&l);
-	put_async(&l.line, r);
+	put_after(&l.line, r);
 	end_line(&l);
 	put_pauses(&l.line, r);
 	end_line(&l);
 	if (o->what != REPORT_CALLS && o->what != REPORT_ASYNC)
 		put_untimed(&l.line, r);
 	end_line(&l);
+	if (o->what != REPORT_CALLS && o->what != REPORT_ASYNC)
+		report_put_tracing(&l.line, r);
+	end_line(&l);
+	put_errors(&l.line, r);
+	end_line(&l);
 	kp_buf_free(&l.line);
+	report_put_hints(b, r, o->width);
 	losses_text(b, &r->losses, o->width);
 }
 
@@ -330,6 +434,7 @@ report_table(struct kp_buf *b, const struct report *r,
 	kp_buf_u8(b, '\n');
 	if (r->cost > 0)
 		snprintf(share, sizeof(share), "share: of the %s that all "
-		    "requests took, added up", text_dur(text, r->cost));
+		    "requests took, added up", report_corrected(r, text,
+		    text_dur(text, r->cost)));
 	report_coverage(b, r, o, title, share);
 }

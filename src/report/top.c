@@ -13,6 +13,7 @@
 #include "kprofd/nodes.h"
 #include "losses.h"
 #include "requests.h"
+#include "seen.h"
 #include "text/text.h"
 #include "top.h"
 #include "text/timefmt.h"
@@ -218,13 +219,14 @@ put_losses(struct frame *f, const struct report *r)
 	const struct report_cell *all = &r->rows[0].cells[0];
 	char some[TEXT_MAX], of[TEXT_MAX];
 	struct kp_buf b;
-	bool any = false;
+	bool any = false, known;
+	uint64_t n = report_requests(r, 0, &known);
 
 	kp_buf_init(&b, FRAME_MAX);
 	if (all->requests != all->sampled_requests)
-		kp_buf_printf(&b, "measured %s of about %s requests; ",
+		kp_buf_printf(&b, "measured %s of %s requests; ",
 		    text_count(some, all->sampled_requests),
-		    text_count(of, all->requests));
+		    text_known(of, n, known));
 	kp_buf_str(&b, "losses: ");
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		if (r->losses.n[i] == 0)
@@ -236,6 +238,10 @@ put_losses(struct frame *f, const struct report *r)
 	}
 	kp_buf_str(&b, any ? "" : "none");
 	put_text(f, &b);
+	kp_buf_reset(&b);
+	report_put_tracing(&b, r);
+	if (b.len > 0)
+		put_text(f, &b);
 	kp_buf_free(&b);
 }
 
@@ -250,6 +256,16 @@ put_col(struct grid *g, const char *by, const char *head, const char *sort)
 	snprintf(text, sizeof(text), "%s%s", head,
 	    strcmp(by, sort) == 0 ? "*" : "");
 	grid_col(g, text, GRID_RIGHT);
+}
+
+/* Does any request leave work behind? */
+static bool
+top_has_after(const struct report *r)
+{
+	for (size_t i = 0; i < r->nrows; i++)
+		if (r->rows[i].cells[0].after_per_request >= 0)
+			return true;
+	return false;
 }
 
 static void
@@ -275,6 +291,10 @@ put_cols(struct grid *g, const struct top_view *v, const struct report *r)
 		if (cols[i].drop > 0)
 			grid_drop(g, tiers + cols[i].drop);
 	}
+	if (top_has_after(r)) {
+		grid_col(g, "after", GRID_RIGHT);
+		grid_drop(g, tiers + 4);
+	}
 	for (unsigned t = 0; t < tiers; t++) {
 		put_col(g, by, r->tiers[t], r->tiers[t]);
 		grid_drop(g, tiers - t);
@@ -288,15 +308,20 @@ put_row(struct grid *g, const struct top_view *v, const struct report *r,
 	const struct report_cell *c = &r->rows[row].cells[0];
 	double seconds = (double)r->covered / (double)KP_NS_PER_S, value;
 	char text[TEXT_MAX];
+	bool known;
+	uint64_t n = report_requests(r, row, &known);
 
 	grid_cell(g, report_row_name(r, row));
-	grid_cell(g, r->covered <= 0 ? "-" :
-	    text_average(text, (double)c->requests / seconds));
+	text[0] = '~';
+	text_average(text + !known, (double)n / seconds);
+	grid_cell(g, r->covered <= 0 ? "-" : text);
 	grid_cell(g, text_dur(text, c->mean));
 	grid_cell(g, text_dur(text, c->p99));
-	grid_cell(g, text_share(text, c->calls == 0 ? -1 :
-	    (double)c->raised / (double)c->calls));
+	grid_cell(g, seen_share(text, kp_raised_seen(c->raised, c->unseen),
+	    c->raised, c->calls, c->calls == c->sampled_calls));
 	grid_cell(g, text_share(text, r->rows[row].share));
+	if (top_has_after(r))
+		grid_cell(g, text_dur(text, c->after_per_request));
 	for (size_t t = 1; t <= r->ntiers; t++) {
 		value = report_value(&r->rows[row], t, v->what);
 		if (v->what == REPORT_CALLS)
@@ -389,8 +414,9 @@ static const char help_text[] =
     "p  pause measuring on the nodes that are shown        c  continue\n"
     "up down pgup pgdn home end  scroll                    h ?  this help\n"
     "\n"
-    "req/s: requests; total: of one, on average; errors: raised;\n"
+    "req/s: requests, ~ an estimate; total: of one, on average; errors: raised;\n"
     "share: of the time of all requests; tiers: time in one request\n"
+    "after: time after a request's end\n"
     "(kprof report explains them).  kprof tree ID shows a slow request.\n";
 
 static void

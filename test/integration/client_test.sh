@@ -31,7 +31,7 @@ run 0 report -db "$db"
 has out 'all requests'
 has out '2026-11-21 10:00:00 to 10:02:00 UTC (2m), web@a, web@b'
 has out 'sampling: '
-has out 'async: '
+has out 'after: '
 has out 'sampled_out '
 has out '\x1b[31mred "quoted"'
 if grep -q "$(printf '\033')" "$dir/out"; then
@@ -115,12 +115,29 @@ same 'all of it' "$(json '$.rows[0].share')" 1
 same 'time measured' "$(json '$.covered_ms')" 120000
 run 0 report -db "$db"
 has out '  total  '
-has out '  async  '
+has out '  after  '
 has out 'share: of the '
 
 run 0 report -db "$db" -percentiles -what calls -sort database
 has out 'whole request'
 has out 'calls per request'
+# counts as they are printed, in the table and below it: what the VM counted is
+# bare, what was estimated from samples has a ~
+counts() {
+	awk -F '  +' -v n="$1" '/^(all requests|create) / {
+		printf "%s", $1
+		for (i = 2; i < 2 + n; i++)
+			printf "|%s", $i
+		print ""
+	}' "$dir/out"
+}
+run 0 report -db "$db" -percentiles
+same 'counts and their marks' "$(counts 1)" \
+    "$(printf 'all requests|%s\ncreate|~675\n' '3 522' '3 522' '~3 522' \
+    '~3 522' '~3 522')"
+run 0 report -db "$db" -percentiles -until 2026-11-21T10:01
+same 'counts where all are measured' "$(counts 1 | sort -u)" \
+    "$(printf 'all requests|332\ncreate|55')"
 COLUMNS=50 "$kprof" report -db "$db" >"$dir/out"
 same 'blocks on a narrow terminal' "$(grep -c '^all requests' "$dir/out")" 3
 # no line of any table is wider than the terminal
@@ -177,7 +194,9 @@ has out '----- requests ------'
 has out 'now: 2026-11-21 10:01:00 to 10:02:00 UTC (1m), web@a, web@b'
 has out 'then: 2026-11-21 10:00:00 to 10:01:00 UTC (1m), web@a, web@b'
 same 'losses of each' "$(grep -c '^losses:' "$dir/out")" 2
-has out '~ uncertain: fewer than 30 measured'
+has out '~ before a change, uncertain: fewer than 30 measured'
+same 'counts of both' "$(counts 2)" \
+    "$(printf 'all requests|3 190|332\ncreate|~620|55')"
 # shellcheck disable=SC2086
 run 0 report -db "$db" $versus -csv -what calls
 same 'CSV of two' "$(sqlite3 :memory: -cmd '.mode csv' \
@@ -187,6 +206,9 @@ same 'CSV of two' "$(sqlite3 :memory: -cmd '.mode csv' \
 # shellcheck disable=SC2086
 run 0 report -db "$db" $versus -sort change -percentiles
 has out 'whole request'
+same 'counts of both, in each table' "$(counts 2)" \
+    "$(printf 'all requests|%s|332\ncreate|~620|55\n' '3 190' '3 190' \
+    '~3 190' '~3 190' '~3 190')"
 run 0 report -db "$db" -since 2026-11-21T10:01 \
     -versus 2026-11-20T10:00,2026-11-20T11:00
 has out '-versus: nothing was measured in that time'
@@ -271,7 +293,7 @@ has out 'sampled_out           2 871 requests'
 run 0 slow -db "$db" -identity 'u*' -json
 same 'chosen by identity' "$(json '$.requests[0].identity')" update
 run 0 tree 1 -db "$db"
-has out 'async: 1 call began after the request had ended'
+has out 'after: 1 call began after the request had ended'
 has out '  tpl:render/1'
 run 0 tree 1 -db "$db" -json
 is_json
@@ -303,6 +325,14 @@ has err "cannot reach kprofd at '$db.sock': is it running?"
 answer 'ok 7\npaused\n'
 run 0 pause -db "$db"
 has out paused
+asked pause
+# one that was stopped is not waited for: it used to be for half a minute
+answer 'ok 7\npaused\n'
+stopped=$(ps -o pid= --ppid "$server" | tr -d ' ')
+kill -STOP "$stopped"
+run 1 pause -db "$db"
+has err "does not answer: its process $stopped is stopped ('kill -CONT $stopped' lets it go on)"
+kill -CONT "$stopped"
 asked pause
 answer 'ok 7\npaused\n'
 run 0 pause -db "$db" -node 'web@*'

@@ -34,7 +34,84 @@ tests() ->
      {"identity that is too long", 30, fun long_identity/1},
      {"target killed and started again", 60, fun restarted/1},
      {"target gone for good", 60, fun gone/1},
+     {"a start that fails leaves nothing behind", 30, fun nothing_left/1},
+     {"a start that fails is in the database that was there", 30, fun start_recorded/1},
+     {"a service that does not start keeps its database", 30, fun service_recorded/1},
+     {"a node has one name, whatever was typed", 30, fun one_name/1},
      {"usage", 30, fun usage/1}].
+
+nobody() -> "nobody_" ++ os:getpid() ++ "@127.0.0.1".
+
+files(T) ->
+    {ok, Names} = file:list_dir(filename:dirname(it:path(T, "x"))),
+    [N || N <- lists:sort(Names), re:run(N, "^kprofd1\\.db|dump") =/= nomatch].
+
+%% It left a database, which said nothing of why it was empty, and had a node in
+%% it that has never been there.
+nothing_left(T) ->
+    P = it:kprofd(T, nobody(), #{args => ["-dump-file", it:path(T, "dump")]}),
+    it:ended(P, 1, "cannot connect to 'nobody_"),
+    it:equal("what is left", [], files(T)),
+    {1, _, Said} = it_kprof:kprof(T, ["report", "-db", it:db(P)]),
+    it_kprof:says(Said, "no such file \\(name the file that kprofd writes with -db; one that did not start leaves none\\)"),
+    %% nor where it is the port of the dashboard that cannot be had
+    {ok, L} = gen_tcp:listen(0, [{ip, {127, 0, 0, 1}}]),
+    {ok, Port} = inet:port(L),
+    Q = it:kprofd(T, nobody(), #{db => "kprofd1.db", args => ["-http", "127.0.0.1:" ++ integer_to_list(Port)]}),
+    it:ended(Q, 1),
+    gen_tcp:close(L),
+    it:equal("what is left", [], files(T)),
+    %% what was there stays, as it was
+    Dump = it:write(T, "dump", "of yesterday\n"),
+    it:ended(it:kprofd(T, nobody(), #{db => "kprofd1.db", args => ["-dump-file", Dump]}), 1),
+    it:equal("what is left", ["dump"], files(T)),
+    {ok, <<"of yesterday\n">>} = file:read_file(Dump).
+
+start_recorded(T) ->
+    Target = it:target(T, #{kind => plain}),
+    Tiers = "[{outer, {it_driver, outer, 2}}].\n",
+    P = it:kprofd(T, Target, #{tiers => Tiers}),
+    it:armed(P),
+    it:terminate(P),
+    [it:ended(it:kprofd(T, nobody(), #{db => "kprofd1.db", tiers => Tiers}), 1) || _ <- [1, 2, 3]],
+    it:equal("nodes", [[list_to_binary(maps:get(node, Target))]], it:sql(P, "select name from node where name <> ''")),
+    %% one row for what failed three times
+    it:equal("runs", [[<<"0">>], [<<"1">>]],
+             it:sql(P, "select coalesce(failed like 'cannot connect to ''nobody_%', 0) from runs order by run")),
+    {0, Status, _} = it_kprof:kprof(T, ["status", "-db", it:db(P)]),
+    it_kprof:says(Status, "last start  failed: cannot connect to 'nobody_"),
+    it_kprof:says(Status, "failed to start"),
+    {0, Json, _} = it_kprof:kprof(T, ["status", "-json", "-db", it:db(P)]),
+    it_kprof:says(Json, "\"state\":\"failed to start\",\"failed\":\"cannot connect to 'nobody_").
+
+%% Nobody reads what it says, and it is started again and again.
+service_recorded(T) ->
+    Opts = #{db => "kprofd1.db", env => [{"NOTIFY_SOCKET", "@it_nobody_" ++ os:getpid()}]},
+    [P | _] = [begin
+                   Q = it:kprofd(T, nobody(), Opts),
+                   it:ended(Q, 1),
+                   Q
+               end || _ <- [1, 2, 3]],
+    it:equal("what is left", ["kprofd1.db"], files(T)),
+    it:equal("runs", 1, it:number(P, "select count(*) from runs")),
+    it:equal("nodes", [], it:sql(P, "select name from node where name <> ''")),
+    {0, Report, _} = it_kprof:kprof(T, ["report", "-db", it:db(P)]),
+    it_kprof:says(Report, "^nothing was measured: kprofd failed to start: cannot connect to 'nobody_").
+
+%% That which it gives itself, not a second one for each way to write its host.
+one_name(T) ->
+    Target = it:target(T, #{kind => plain, naming => short}),
+    [Alive, Host] = string:split(maps:get(node, Target), "@"),
+    [begin
+         P = it:kprofd(T, Alive ++ "@" ++ Typed, #{db => "kprofd1.db", tiers => "[{outer, {it_driver, outer, 2}}].\n"}),
+         it:armed(P),
+         it:terminate(P)
+     end || Typed <- ["127.0.0.1", "localhost", string:uppercase(Host), Host]],
+    Last = it:kprofd(T, Target, #{db => "kprofd1.db", tiers => "[{outer, {it_driver, outer, 2}}].\n"}),
+    it:armed(Last),
+    it:terminate(Last),
+    it:equal("nodes", [[list_to_binary(maps:get(node, Target))]],
+             it:sql(Last, "select name from node where name <> ''")).
 
 wrong_cookie(T) ->
     {Target, Before} = target(T),

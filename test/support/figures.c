@@ -18,13 +18,20 @@ static struct {
 	uint32_t node[CELLS];		/* of each */
 	size_t ncells;
 	uint64_t sampled[NODES];
+	/* of calls that outlast their request, what they did inside */
+	struct inside {
+		uint32_t number;
+		int tier;
+		kp_dur_ns busy, share, self;
+	} inside[CELLS];
+	size_t ninside;
 } fig;
 
 void
 figures_reset(const struct kp_conf *conf)
 {
 	fig.conf = conf;
-	fig.ncells = 0;
+	fig.ncells = fig.ninside = 0;
 	for (int i = 0; i < NODES; i++)
 		fig.sampled[i] = 0;
 }
@@ -52,7 +59,7 @@ cell(uint32_t node, int tier, const char *identity)
 static bool
 timed(const struct fig_call *c)
 {
-	return c->outcome == KP_RETURNED || c->outcome == KP_RAISED;
+	return kp_outcome_timed(c->outcome);
 }
 
 static int
@@ -150,6 +157,8 @@ add_outcome(struct kp_cell *c, uint8_t outcome, uint32_t weight)
 		ADD(c, unfinished, 1);
 	if (outcome == KP_AMBIGUOUS)
 		ADD(c, ambiguous, 1);
+	if (outcome == KP_UNKNOWN)
+		ADD(c, unknown_outcomes, 1);
 }
 
 static void
@@ -172,21 +181,49 @@ add_async(struct kp_cell *c, const struct fig_call *call, uint32_t weight)
 		ADD(c, async, call->end - call->start);
 }
 
+/* What of a call that began inside was after this end. */
+static void
+add_after(struct kp_cell *c, const struct fig_call *call, kp_target_ns end,
+    uint32_t weight)
+{
+	if (!timed(call) || call->end <= end)
+		return;
+	ADD(c, outlasting, 1);
+	ADD(c, async, call->end - end);
+}
+
+static kp_target_ns
+end_of(const struct fig_request *rq)
+{
+	return rq->outcome != KP_UNFINISHED ? rq->end : INT64_MAX;
+}
+
+/* All of it comes later. */
+static bool
+to_come(const struct fig_request *rq, const struct fig_call *c)
+{
+	return c->outlasts && c->start >= end_of(rq);
+}
+
 static void
 add_call(const struct fig_request *rq, int i, int tier, const char *identity)
 {
 	const struct fig_call *c = &rq->calls[i];
 	struct kp_cell *to = cell(c->node, tier, identity);
+	kp_dur_ns self;
 
 	if (c->async) {
 		add_async(to, c, rq->weight);
 		return;
 	}
+	if (c->outlasts)
+		return;
+	self = c->end - c->start -
+	    covered(rq, c->start, c->end, waited_for, i, -1);
 	add_outcome(to, c->outcome, rq->weight);
 	if (timed(c))
-		add_time(to, c->end - c->start, c->end - c->start -
-		    covered(rq, c->start, c->end, waited_for, i, -1),
-		    rq->weight);
+		add_time(to, c->end - c->start, self, rq->weight);
+	add_after(to, c, end_of(rq), rq->weight);
 }
 
 static void
@@ -195,13 +232,12 @@ add_tier(const struct fig_request *rq, int tier, const char *identity)
 	bool any[NODES] = { false };
 	int first = -1;
 	uint32_t weight = rq->weight;
-	kp_target_ns end = INT64_MAX;
+	kp_target_ns end = end_of(rq);
 	struct kp_cell *c;
 
-	if (rq->outcome == KP_RETURNED || rq->outcome == KP_RAISED)
-		end = rq->end;
 	for (int i = 0; i < rq->ncalls; i++)
-		if (rq->calls[i].tiers >> tier & 1) {
+		if ((rq->calls[i].tiers >> tier & 1) &&
+		    !to_come(rq, &rq->calls[i])) {
 			any[rq->calls[i].node] |= !rq->calls[i].async;
 			if (first < 0 && !rq->calls[i].async)
 				first = (int)rq->calls[i].node;
@@ -228,14 +264,19 @@ add_total(const struct fig_request *rq, const char *identity)
 	uint32_t weight = rq->weight;
 
 	for (int i = 0; i < rq->ncalls; i++)
-		if (rq->calls[i].tiers != 0 && rq->calls[i].async)
+		if (rq->calls[i].tiers == 0 || to_come(rq, &rq->calls[i]))
+			continue;
+		else if (rq->calls[i].async)
 			add_async(cell(rq->calls[i].node, -1, identity),
 			    &rq->calls[i], rq->weight);
+		else if (timed(&rq->calls[i]) && rq->calls[i].end > end_of(rq))
+			add_after(cell(rq->calls[i].node, -1, identity),
+			    &rq->calls[i], end_of(rq), rq->weight);
 	c = cell(rq->node, -1, identity);
 	ADD(c, requests, 1);
 	ADD(c, share_requests, 1);
 	add_outcome(c, rq->outcome, weight);
-	if (rq->outcome != KP_RETURNED && rq->outcome != KP_RAISED)
+	if (!kp_outcome_timed(rq->outcome))
 		return;
 	add_time(c, rq->end - rq->start, rq->end - rq->start -
 	    covered(rq, rq->start, rq->end, in_tier, -1, -1), weight);
@@ -243,10 +284,71 @@ add_total(const struct fig_request *rq, const char *identity)
 	ADD(c, share_busy, rq->end - rq->start);
 }
 
+/* Did call i, which outlasts the request, wait for call j inside? */
+static bool
+waited_inside(const struct fig_request *rq, int j, int i)
+{
+	int p = rq->calls[j].parent;
+
+	if (rq->calls[j].async || !(timed(&rq->calls[j]) ||
+	    (rq->calls[j].outlasts && rq->calls[j].proc == rq->calls[i].proc)))
+		return false;
+	while (p >= 0 && p != i && !timed(&rq->calls[p]))
+		p = rq->calls[p].parent;
+	return p == i;
+}
+
+/* Where the next one of the tier takes over; node -1: on any. */
+static kp_target_ns
+next_start(const struct fig_request *rq, int i, int tier, int node)
+{
+	const struct fig_call *c;
+
+	for (int j = i + 1; j < rq->ncalls; j++) {
+		c = &rq->calls[j];
+		if (c->outlasts && !c->async && c->start < rq->end &&
+		    (c->tiers >> tier & 1) &&
+		    (node < 0 || c->node == (uint32_t)node))
+			return c->start;
+	}
+	return rq->end;
+}
+
+/* For when its end is seen, if it is. */
+static void
+keep_inside(const struct fig_request *rq, int i, int tier)
+{
+	const struct fig_call *c = &rq->calls[i];
+	kp_target_ns to = next_start(rq, i, tier, (int)c->node);
+	kp_target_ns all = next_start(rq, i, tier, -1);
+
+	here.node = c->node;
+	assert_true(fig.ninside < CELLS);
+	fig.inside[fig.ninside++] = (struct inside){ c->outlasts, tier,
+		to - c->start - covered(rq, c->start, to, in_tier_here, tier,
+		    -1),
+		all - c->start - covered(rq, c->start, all, in_tier, tier, -1),
+		rq->end - c->start - covered(rq, c->start, rq->end,
+		    waited_inside, i, -1) };
+}
+
+static void
+keep_insides(const struct fig_request *rq)
+{
+	for (int i = 0; i < rq->ncalls; i++)
+		for (size_t t = 0; t < fig.conf->ntiers; t++)
+			if (rq->calls[i].outlasts &&
+			    (rq->calls[i].tiers >> t & 1) &&
+			    rq->calls[i].start < end_of(rq))
+				keep_inside(rq, i, (int)t);
+}
+
 void
 figures_request(const struct fig_request *rq)
 {
 	const char *identity[] = { rq->identity, "_total" };
+
+	keep_insides(rq);
 
 	fig.sampled[rq->node] += !rq->expired;
 	for (int k = 0; k < 2; k++) {
@@ -256,18 +358,59 @@ figures_request(const struct fig_request *rq)
 	}
 }
 
+static void
+late_in_tier(const struct fig_call *c, int tier, const char *identity,
+    uint32_t weight)
+{
+	struct kp_cell *to = cell(c->node, tier, identity);
+	const struct inside *in = NULL;
+
+	if (c->async) {
+		add_async(to, c, weight);
+		return;
+	}
+	add_outcome(to, c->outcome, weight);
+	if (!timed(c))
+		return;
+	for (size_t i = 0; i < fig.ninside; i++)
+		if (fig.inside[i].number == c->outlasts &&
+		    fig.inside[i].tier == tier)
+			in = &fig.inside[i];
+	assert_non_null(in);
+	add_time(to, c->end - c->start, c->end - c->limit - c->waited +
+	    in->self, weight);
+	ADD(to, busy, in->busy);
+	ADD(to, share_busy, in->share);
+	add_after(to, c, c->limit, weight);
+}
+
 void
 figures_late(const char *identity, uint32_t weight, const struct fig_call *c)
 {
 	const char *identities[] = { identity, "_total" };
 
 	for (int k = 0; k < 2 && c->tiers != 0; k++) {
-		add_async(cell(c->node, -1, identities[k]), c, weight);
+		if (c->async)
+			add_async(cell(c->node, -1, identities[k]), c, weight);
+		else if (timed(c) && c->end > c->limit)
+			add_after(cell(c->node, -1, identities[k]), c,
+			    c->limit, weight);
 		for (size_t t = 0; t < fig.conf->ntiers; t++)
 			if (c->tiers >> t & 1)
-				add_async(cell(c->node, (int)t, identities[k]), c,
-				    weight);
+				late_in_tier(c, (int)t, identities[k], weight);
 	}
+}
+
+/* One that outlasts its request and did something inside is no async call. */
+struct fig_call
+figures_late_call(const struct kp_requests *rs, const struct kp_late_call *c)
+{
+	return (struct fig_call){ .start = c->start, .end = c->end,
+		.outcome = c->outcome, .parent = -1, .node = c->node,
+		.async = !c->outlasts || c->limit <= c->start,
+		.limit = c->limit, .waited = c->waited,
+		.outlasts = c->outlasts,
+		.tiers = kp_requests_fn(rs, c->fn)->tiers };
 }
 
 /* ---- what was handed on ---- */
@@ -277,6 +420,7 @@ figures_call(const struct kp_requests *rs, const struct kp_call *c)
 {
 	return (struct fig_call){ .start = c->start, .end = c->end,
 		.outcome = c->outcome, .async = c->async, .node = c->node,
+		.outlasts = c->outlasts, .proc = c->proc,
 		.tiers = kp_requests_fn(rs, c->fn)->tiers,
 		.parent = c->parent == KP_NONE ? -1 : (int)c->parent };
 }
@@ -300,11 +444,9 @@ figures_handed(const struct kp_requests *rs, const struct kp_request *rq)
 void
 figures_handed_late(const struct kp_requests *rs, const struct kp_late_call *c)
 {
-	figures_late(kp_requests_identity(rs, c->identity), c->weight,
-	    &(struct fig_call){ .start = c->start, .end = c->end,
-	    .outcome = c->outcome, .async = true, .parent = -1,
-	    .node = c->node,
-	    .tiers = kp_requests_fn(rs, c->fn)->tiers });
+	struct fig_call call = figures_late_call(rs, c);
+
+	figures_late(kp_requests_identity(rs, c->identity), c->weight, &call);
 }
 
 /* ---- comparing ---- */
@@ -334,6 +476,7 @@ cell_compare(const struct kp_cell *got, const struct kp_cell *want,
 	SAME(raised);
 	SAME(unfinished);
 	SAME(ambiguous);
+	SAME(unknown_outcomes);
 	SAME(async_calls);
 	SAME(timed);
 	SAME(total);
@@ -342,6 +485,7 @@ cell_compare(const struct kp_cell *got, const struct kp_cell *want,
 	SAME(share_requests);
 	SAME(share_busy);
 	SAME(async);
+	SAME(outlasting);
 	same(got, want, "min", got->min, want->min, seed);
 	same(got, want, "max", got->max, want->max, seed);
 	same(got, want, "hist.count", (int64_t)got->hist.count,

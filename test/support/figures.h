@@ -16,6 +16,11 @@ struct fig_call {
 	bool async;
 	int parent;		/* its place among the calls, or -1 */
 	uint32_t node;
+	uint32_t outlasts;	/* goes on, with this number; end: its request's */
+	uint64_t proc;
+	/* of late ones, not async: as of struct kp_late_call */
+	kp_target_ns limit;
+	kp_dur_ns waited;
 };
 
 struct fig_request {
@@ -32,6 +37,9 @@ struct fig_request {
 /* A call of a request as it was handed on. */
 struct fig_call figures_call(const struct kp_requests *rs,
     const struct kp_call *c);
+
+struct fig_call figures_late_call(const struct kp_requests *rs,
+    const struct kp_late_call *c);
 
 void figures_reset(const struct kp_conf *conf);
 void figures_request(const struct fig_request *rq);

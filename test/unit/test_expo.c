@@ -645,6 +645,67 @@ health_lines(void **state)
 	kp_buf_free(&lines);
 }
 
+/* The shipped alert went by outcome="raised"} 0 where nobody could see any. */
+static void
+no_series_of_what_is_not_seen(void **state)
+{
+	struct kp_cell v[] = { cell("_total", "create", 9),
+		cell("db", "create", 4) };
+	struct totals *t = totals_new();
+	struct prom x;
+	const char *text;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		v[i].w_raised = 0;
+		v[i].w_unknown_outcomes = v[i].w_calls;
+	}
+	add_window(t, "a@h", v, 2);
+	prom_begin(&x, &out, PROM_OPENMETRICS);
+	families_write(&x, t);
+	prom_end(&x);
+	text = kp_buf_cstr(&out);
+	assert_null(strstr(text, "outcome=\"raised\""));
+	assert_null(strstr(text, "outcome=\"returned\""));
+	assert_null(strstr(text, "kprof_tier_errors_total{"));
+	HAS("kprof_requests_total{node=\"a@h\",identity=\"create\","
+	    "outcome=\"unknown\"} 9");
+	HAS("kprof_requests_total{node=\"a@h\",identity=\"create\","
+	    "outcome=\"unfinished\"} 0");
+	totals_free(t);
+}
+
+/* Calls of a tier that began after the end of requests raise as others do. */
+static void
+errors_after_the_end(void **state)
+{
+	struct kp_cell v[] = { cell("_total", "buy", 9), cell("bg", "buy", 4),
+		cell("mail", "buy", 4) };
+	struct totals *t = totals_new();
+	struct prom x;
+	const char *text;
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		v[i].w_raised = 0;
+		v[i].w_async_calls = 839;
+		v[i].w_async_raised = i < 2 ? 164 : 0;
+		v[i].w_async_unknown = i == 2 ? 839 : 0;
+	}
+	add_window(t, "a@h", v, 3);
+	prom_begin(&x, &out, PROM_OPENMETRICS);
+	families_write(&x, t);
+	prom_end(&x);
+	text = kp_buf_cstr(&out);
+	HAS("kprof_tier_errors_total{node=\"a@h\",tier=\"bg\","
+	    "identity=\"buy\"} 164");
+	assert_null(strstr(text, "kprof_tier_errors_total{node=\"a@h\","
+	    "tier=\"mail\""));
+	HAS("kprof_requests_total{node=\"a@h\",identity=\"buy\","
+	    "outcome=\"raised\"} 0");
+	totals_free(t);
+}
+
 int
 main(void)
 {
@@ -663,6 +724,8 @@ main(void)
 		TEST(nodes_come_and_go),
 		TEST(names_are_utf8),
 		TEST(families),
+		TEST(no_series_of_what_is_not_seen),
+		TEST(errors_after_the_end),
 		TEST(health_lines),
 	};
 

@@ -86,6 +86,29 @@ ids(void **state)
 	assert_string_not_equal(s[0], s[2]);
 }
 
+/* It ran on when its request was kept: that is no outcome. */
+static void
+still_running(void **state)
+{
+	struct kp_query_call call = { .fn = "db:query/1", .tier = "db",
+		.pid = "<2.3.4>", .start = 20, .total = -1, .self = -1,
+		.parent = KP_NONE, .outcome = KP_UNFINISHED, .outlasts = true,
+		.node = "" };
+	struct kp_query_tree t = { .request = request(7), .calls = &call,
+		.ncalls = 1 };
+
+	(void)state;
+	otlp_traces(&out, RUN, &t, 1);
+	assert_true(has("{\"key\":\"kprof.outlasts\",\"value\":"
+	    "{\"boolValue\":true}}"));
+	assert_false(has("{\"stringValue\":\"unfinished\"}"));
+	call.outlasts = false;
+	kp_buf_reset(&out);
+	otlp_traces(&out, RUN, &t, 1);
+	assert_true(has("{\"stringValue\":\"unfinished\"}"));
+	assert_false(has("kprof.outlasts"));
+}
+
 /* Two nodes are two resources of one trace; the outer request is a link. */
 static void
 spans(void **state)
@@ -151,8 +174,8 @@ histograms(void **state)
 	assert_int_equal(kp_hist_add(&c.hist, 1050000000, 2), KP_OK);
 	assert_int_equal(otlp_metrics(&out, t, 1), 0);
 	totals_add(t, &w);
-	/* a histogram, four outcomes, the losses */
-	assert_int_equal(otlp_metrics(&out, t, 1), 5 + KP_LOSS_COUNT);
+	/* a histogram, five outcomes, the losses */
+	assert_int_equal(otlp_metrics(&out, t, 1), 6 + KP_LOSS_COUNT);
 	assert_int_equal(out.err, KP_OK);
 	/* 1 s ends bucket -1; 1.05 s is in (2^(2/32), 2^(3/32)] */
 	assert_true(has("\"startTimeUnixNano\":\"1700000000000000000\","
@@ -164,7 +187,51 @@ histograms(void **state)
 	assert_true(has("{\"stringValue\":\"returned\"}}],\"asInt\":\"3\"}"));
 	assert_true(has("{\"stringValue\":\"cut\"}}],\"asInt\":\"9\"}"));
 	assert_true(has("\"aggregationTemporality\":2"));
+	assert_true(has("\"description\":\"Requests, by how they ended: where "
+	    "some are sampled out, estimates of all.\""));
 	kp_hist_free(&c.hist);
+	totals_free(t);
+}
+
+/* What is not seen is no point of 0. */
+static void
+outcomes_not_seen(void **state)
+{
+	struct kp_cell c = { .tier = "_total", .identity = "create",
+		.w_calls = 5, .w_unknown_outcomes = 5 };
+	struct kp_window w = { .node = "a@h", .start = RUN, .end = START,
+		.cells = &c, .ncells = 1 };
+	struct totals *t = totals_new();
+
+	(void)state;
+	totals_add(t, &w);
+	otlp_metrics(&out, t, 1);
+	assert_false(has("{\"stringValue\":\"raised\"}"));
+	assert_false(has("{\"stringValue\":\"returned\"}"));
+	assert_true(has("{\"stringValue\":\"unknown\"}}],\"asInt\":\"5\"}"));
+	totals_free(t);
+}
+
+/* All of them may have raised; one that is known to have returned tells. */
+static void
+unfinished_alone_is_no_zero(void **state)
+{
+	struct kp_cell c = { .tier = "_total", .identity = "create",
+		.w_calls = 5, .w_unfinished = 5 };
+	struct kp_window w = { .node = "a@h", .start = RUN, .end = START,
+		.cells = &c, .ncells = 1 };
+	struct totals *t = totals_new();
+
+	(void)state;
+	totals_add(t, &w);
+	otlp_metrics(&out, t, 1);
+	assert_false(has("{\"stringValue\":\"raised\"}"));
+	c.w_unfinished = 0;
+	totals_add(t, &w);
+	kp_buf_reset(&out);
+	otlp_metrics(&out, t, 1);
+	assert_true(has("{\"stringValue\":\"raised\"}}],\"asInt\":\"0\"}"));
+	assert_true(has("{\"stringValue\":\"returned\"}}],\"asInt\":\"5\"}"));
 	totals_free(t);
 }
 
@@ -199,7 +266,10 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(ids),
 		TEST(spans),
+		TEST(still_running),
 		TEST(histograms),
+		TEST(outcomes_not_seen),
+		TEST(unfinished_alone_is_no_zero),
 		TEST(answers),
 	};
 

@@ -14,8 +14,10 @@
 #include <unistd.h>
 
 #include "report/report.h"
+#include "report/message_waits.h"
 #include "report/report_db.h"
 #include "report/requests.h"
+#include "report/series.h"
 #include "store/store.h"
 
 #define MS KP_NS_PER_MS
@@ -248,6 +250,39 @@ test_percentiles(void **state)
 	    "create          310  70 ms  70 ms  70 ms  70 ms  70 ms\n"));
 	assert_non_null(strstr(kp_buf_cstr(&buf), "\nwhole request  requests"));
 	report_free(r);
+	/* of the requests the VM's count is there, of calls an estimate */
+	r = report_of(known_window(10));
+	kp_buf_reset(&buf);
+	report_table(&buf, r, &o);
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\nall requests    12 040   88 ms "));
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\nupdate          ~8 940   80 ms "));
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\nall requests  ~12 040  50 ms  43 ms "));
+	report_free(r);
+}
+
+/* One of ten requests was measured: what its messages stand for is no count. */
+static void
+test_messages_estimated(void **state)
+{
+	struct kp_wait_cell c = { .receiver = "db:loop/1", .identity = "create",
+		.messages = 30, .w_messages = 300, .away = 3, .w_away = 30,
+		.wait = 30 * MS, .w_wait = 300 * MS, .min = MS, .max = MS };
+	const struct kp_query_waits waits = { &c, 1 };
+	const struct kp_query_sum cover = { .windows = 1 };
+
+	(void)state;
+	assert_int_equal(kp_hist_add(&c.hist, MS, 300), KP_OK);
+	assert_int_equal(messages_table(&buf, &waits, &cover, 0), KP_OK);
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\ndb:loop/1      ~300        ~30   300.000    1.000 "));
+	c.w_messages = 30;
+	kp_buf_reset(&buf);
+	assert_int_equal(messages_table(&buf, &waits, &cover, 0), KP_OK);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\ndb:loop/1        30 "));
+	kp_hist_free(&c.hist);
 }
 
 /* Weights, async and losses are said below the table, in one line each. */
@@ -268,21 +303,70 @@ test_below_the_table(void **state)
 	w->cells[0].w_async = w->cells[6].w_async = 12040 * MS;
 	r = report_of(w);
 	assert_non_null(strstr(table(r, REPORT_BUSY, 0),
-	    "all requests    12 040   88 ms  1.0 ms  100 %  50 ms     20 ms "
+	    "all requests    12 050   88 ms  1.0 ms  100 %  50 ms     20 ms "
 	    "      10 ms\n"));
+	/* what was sampled out is estimated, identity by identity */
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\nupdate          ~8 940 "));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\ncreate          ~3 100 "));
 	assert_non_null(strstr(kp_buf_cstr(&buf),
 	    "\nshare: of the 1 056 s that all requests took, added up"
-	    "\nsampling: 1 204 of about 12 040 requests were measured; the "
-	    "table estimates all (the VM counted 12 050)\n"
-	    "async: 7.7 % of the calls began after their request had ended, "
-	    "1.0 ms per request\n"
+	    "\nsampling: 1 204 of 12 050 requests, as the VM counted them, "
+	    "were measured; the table estimates all (~: an estimated "
+	    "count)\n"
+	    "after: time after the request's end, 1.0 ms per request (in a "
+	    "tier's column: +); 7.7 % of the calls began after it\n"
 	    "losses:\n"
 	    "  sampled_out          10 836 requests  passed over by sampling\n"
 	    "  stale                     3 calls     their token belongs to no "
 	    "request of the last 30 s\n"));
 	assert_non_null(strstr(table(r, REPORT_ASYNC, 0),
-	    "all requests    12 040   88 ms  1.0 ms  100 %     -    1.0 ms "
+	    "all requests    12 050   88 ms  1.0 ms  100 %     -    1.0 ms "
 	    "          -\n"));
+	report_free(r);
+}
+
+/* The VM's own count stands for all, where it counted all and nobody chose. */
+static void
+test_known(void **state)
+{
+	static const struct {
+		uint64_t calls, lost, requests;
+		bool known;
+	} t[] = {
+		{ 12050, 0, 12050, true },
+		{ 12050, 20, 12040, false },	/* for 20 ms nobody counted */
+		{ 0, 0, 12040, false },
+		{ 1203, 0, 12040, false },	/* fewer than were measured */
+	};
+	struct kp_window *w;
+	struct report *r;
+	bool known;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		w = known_window(10);
+		w->sampled = 1204;
+		w->entry_calls = t[i].calls;
+		w->losses.n[KP_LOSS_UNCOUNTED] = t[i].lost;
+		r = report_of(w);
+		assert_int_equal(report_requests(r, 0, &known), t[i].requests);
+		assert_int_equal(known, t[i].known);
+		assert_int_equal(report_requests(r, 1, &known), 8940);
+		assert_false(known);
+		kp_buf_reset(&buf);
+		report_json(&buf, r);
+		assert_non_null(strstr(kp_buf_cstr(&buf), t[i].known ?
+		    "\"requests\":12050,\"requests_known\":true,"
+		    "\"entry_calls\":12050" :
+		    "\"requests\":12040,\"requests_known\":false,"));
+		assert_non_null(strstr(table(r, REPORT_BUSY, 0), t[i].known ?
+		    "\nall requests    12 050 " : "\nall requests   ~12 040 "));
+		report_free(r);
+	}
+	/* Nothing was sampled out. */
+	r = report_of(known_window(1));
+	report_requests(r, 1, &known);
+	assert_true(known);
 	report_free(r);
 }
 
@@ -302,6 +386,65 @@ hostile_window(void)
 	return w;
 }
 
+/*
+ * 18 ms of audit that goes on after the answer was read as 35 us: what a tier
+ * does inside and after stand side by side.
+ */
+static void
+test_after(void **state)
+{
+	struct kp_window *w = known_window(1);
+	struct report *r;
+
+	(void)state;
+	for (size_t i = 0; i < w->ncells; i++) {
+		if (strcmp(w->cells[i].tier, "templating") != 0 &&
+		    strcmp(w->cells[i].tier, "_total") != 0)
+			continue;
+		w->cells[i].outlasting = w->cells[i].w_outlasting =
+		    w->cells[i].requests;
+		w->cells[i].async = w->cells[i].w_async =
+		    (int64_t)w->cells[i].requests * 18 * MS;
+	}
+	r = report_of(w);
+	assert_non_null(strstr(table(r, REPORT_BUSY, 0),
+	    "              requests   total  after  share   http  database"
+	    "    templating\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "all requests     1 204   88 ms  18 ms  100 %  50 ms     20 ms  "
+	    "10 ms +18 ms\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\nafter: time after the "
+	    "request's end, 18 ms per request (in a tier's column: +); "
+	    "33 % of the calls outlast it\n"));
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"outlasting\":1204,"
+	    "\"after_ms\":21672,\"after_per_request_ms\":18,"));
+	report_free(r);
+}
+
+/* Of a node that only works on after requests of others: per which request? */
+static void
+test_after_alone(void **state)
+{
+	struct kp_window *w = new_window(2);
+	struct report *r;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		w->cells[w->ncells++] = (struct kp_cell){ .min = -1,
+			.tier = i == 0 ? "_total" : "database",
+			.identity = "_total", .async_calls = 3,
+			.w_async_calls = 3, .async = 60 * MS,
+			.w_async = 60 * MS };
+	}
+	r = report_of(w);
+	assert_non_null(strstr(table(r, REPORT_BUSY, 0), "\nafter: time after "
+	    "the request's end, 60 ms in all; 100 % of the calls began after "
+	    "it\n"));
+	report_free(r);
+}
+
 static void
 test_csv(void **state)
 {
@@ -309,7 +452,7 @@ test_csv(void **state)
 	static const char *const lines[] = {
 		"start,end,identity,tier,requests,calls,",
 		"\n2026-11-21T10:00:00.000Z,2026-11-21T10:30:00.000Z,_total,"
-		    "_total,9,9,0,0,0,0,45,5,22.5,45,5,0,5,5,5,5,5,5,9,9,,\n",
+		    "_total,9,9,0,0,0,0,45,5,22.5,45,5,0,5,5,5,5,5,5,9,9,,,,0,0,0,,0,0,0,known,0\n",
 		",\"'=cmd|'/c calc'!A1\",http,8,8,",
 		",\"a,\"\"b\"\"\",http,7,7,",
 		",\\x1b[31m\\x0a,http,6,6,",
@@ -347,6 +490,204 @@ test_json(void **state)
 	report_free(r);
 }
 
+static struct report *
+report_of_raised(uint32_t weight, uint64_t raised, uint64_t unknown)
+{
+	struct kp_window *w = new_window(1);
+
+	w->cells[w->ncells] = cell("_total", "_total", 100 / weight, weight,
+	    5 * MS);
+	w->cells[w->ncells].w_raised = raised;
+	w->cells[w->ncells++].w_unknown_outcomes = unknown;
+	return report_of(w);
+}
+
+static void
+assert_raised(uint32_t weight, uint64_t raised, uint64_t unknown,
+    const char *json, const char *csv, const char *line)
+{
+	struct report *r = report_of_raised(weight, raised, unknown);
+
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), json));
+	kp_buf_reset(&buf);
+	report_csv(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), csv));
+	table(r, REPORT_BUSY, 0);
+	if (line == NULL)
+		assert_null(strstr(kp_buf_cstr(&buf), "errors:"));
+	else
+		assert_non_null(strstr(kp_buf_cstr(&buf), line));
+	report_free(r);
+}
+
+/*
+ * With the relay a tenth of the requests crashed, and the report said 0: it
+ * cannot see how they end, which is not the same.
+ */
+static void
+test_outcomes_not_seen(void **state)
+{
+	(void)state;
+	assert_raised(10, 0, 100, "\"raised\":null,", ",100,100,,0,0,",
+	    "\nerrors: not seen: the native probe sees it");
+	assert_raised(1, 7, 90, "\"raised\":7,", ",100,100,7,0,0,",
+	    "\nerrors: at least 7 of the requests raised; of others it is not "
+	    "seen: the native probe sees it");
+	/* one in ten was measured, and three of them may have raised */
+	assert_raised(10, 30, 10, "\"raised\":30,", ",100,100,30,0,0,",
+	    "\nerrors: ~30 or more of the requests raised; of others it is "
+	    "not seen: the native probe sees it");
+	assert_raised(1, 7, 0, "\"raised_seen\":\"known\"", ",100,100,7,0,0,",
+	    "\nerrors: 7 of the requests raised (7.0 %)\n");
+	assert_raised(10, 7, 0, "\"raised_seen\":\"known\"", ",100,100,7,0,0,",
+	    "\nerrors: ~7 of the requests raised (7.0 %)\n");
+	assert_raised(10, 0, 0, "\"raised\":0,", ",100,100,0,0,0,", NULL);
+}
+
+/* Of ten calls, so many for each way to end; the rest returned. */
+static uint64_t
+unseen_of(uint64_t raised, uint64_t unfinished, uint64_t ambiguous,
+    uint64_t unknown)
+{
+	struct kp_cell c = { .w_calls = 10, .w_raised = raised,
+		.w_unfinished = unfinished, .w_ambiguous = ambiguous,
+		.w_unknown_outcomes = unknown };
+
+	return kp_cell_unseen(&c, true);
+}
+
+/*
+ * With the relay on OTP 25 and 26 a raise past untraced frames leaves its calls
+ * without an end: where all fail so, "errors: 0" was said of them.
+ */
+static void
+test_unfinished_may_have_raised(void **state)
+{
+	(void)state;
+	assert_int_equal(unseen_of(0, 10, 0, 0), 10);
+	assert_int_equal(unseen_of(0, 8, 1, 1), 10);
+	/* beside calls that are known to have ended they are no failures */
+	assert_int_equal(unseen_of(0, 2, 0, 0), 0);
+	assert_int_equal(unseen_of(0, 2, 1, 1), 2);
+	assert_int_equal(unseen_of(3, 7, 0, 0), 0);
+	assert_int_equal(kp_raised_seen(0, unseen_of(0, 10, 0, 0)),
+	    KP_NOT_SEEN);
+	assert_int_equal(unseen_of(0, 0, 0, 0), 0);
+}
+
+/*
+ * Windows of before these were counted, with one of after: of the sum they are
+ * not known, and nothing can be subtracted by them.
+ */
+static void
+test_not_recorded(void **state)
+{
+	struct kp_cell old = cell("http", "_total", 10, 1, 90000);
+	struct kp_window *w = new_window(2);
+	struct report *r;
+
+	(void)state;
+	w->cells[w->ncells] = cell("http", "_total", 10, 1, 90000);
+	w->cells[w->ncells].w_outlasting = 3;
+	w->cells[w->ncells].w_inside = w->cells[w->ncells].w_made = 100;
+	w->cells[w->ncells].async = w->cells[w->ncells].w_async = 20 * MS;
+	old.unrecorded = true;
+	assert_int_equal(kp_cell_merge(&w->cells[w->ncells++], &old), KP_OK);
+	kp_hist_free(&old.hist);
+	w->cells[w->ncells++] = cell("_total", "_total", 20, 1, 100000);
+	w->cost.traced_call = 4000;
+	r = report_of(w);
+	assert_int_equal(r->rows[0].cells[1].tracing, -1);
+	assert_null(strstr(table(r, REPORT_TOTAL, 0), "of its 90 us"));
+	assert_false(report_less_tracing(r));
+	assert_int_equal(r->rows[0].cells[1].after_per_request, MS);
+	kp_buf_reset(&buf);
+	report_json(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"unknown_outcomes\":null,"
+	    "\"outlasting\":null,\"after_ms\":20,"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"unknown_outcomes\":0,"
+	    "\"outlasting\":0,"));
+	kp_buf_reset(&buf);
+	report_csv(&buf, r);
+	assert_non_null(strstr(kp_buf_cstr(&buf), ",,,20,1,,,,not_seen,0\n"));
+	report_free(r);
+}
+
+/* A step of old windows has no such count, which is not 0. */
+static void
+test_series_seen(void **state)
+{
+	struct kp_cell cells[] = { { .w_calls = 5, .unrecorded = true },
+		{ .w_calls = 5, .w_raised = 2, .w_ambiguous = 1 },
+		{ .w_calls = 5, .w_raised = 2 } };
+	struct kp_series_step v[3];
+	struct kp_series s = { .step = S, .v = v, .n = 3 };
+
+	(void)state;
+	for (size_t i = 0; i < s.n; i++)
+		v[i] = (struct kp_series_step){ .windows = 1, .covered = S,
+			.cells = &cells[i] };
+	kp_buf_reset(&buf);
+	assert_int_equal(series_json(&buf, &s, NULL, NULL), KP_OK);
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\"unknown_outcomes\":[null,0,0]"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"errors\":[null,2,2],"
+	    "\"raised_seen\":[\"not_seen\",\"at_least\",\"known\"]"));
+}
+
+/*
+ * The calls of a tier that all began after their request had ended were said
+ * to be without errors: nobody had looked.
+ */
+static void
+test_outcomes_after_the_end(void **state)
+{
+	static const struct {
+		uint64_t raised, unknown;
+		const char *json;
+	} v[] = {
+		{ 164, 0, "\"raised\":164,\"unfinished\":0,\"ambiguous\":0,"
+		    "\"async_calls\":839," },
+		{ 0, 675, "\"raised\":null,\"unfinished\":0,\"ambiguous\":0,"
+		    "\"async_calls\":839," },
+		{ 0, 675, "\"async_raised\":null,\"async_unknown\":675,"
+		    "\"async_unfinished\":3,\"raised_seen\":\"not_seen\"" },
+		{ 7, 675, "\"async_raised\":7,\"async_unknown\":675,"
+		    "\"async_unfinished\":3,\"raised_seen\":\"at_least\"" },
+	};
+	struct kp_window *w;
+	struct report *r;
+	struct kp_cell *c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		w = new_window(2);
+		w->cells[w->ncells++] = cell("_total", "_total", 10, 10, 5 * MS);
+		c = &w->cells[w->ncells++];
+		*c = cell("http", "_total", 0, 0, 0);
+		w->cells[0].w_async_calls = c->w_async_calls = 839;
+		w->cells[0].w_async_raised = c->w_async_raised = v[i].raised;
+		c->w_async_unknown = v[i].unknown;
+		w->cells[0].w_async_unknown = v[i].unknown;
+		c->w_async_unfinished = 3;
+		r = report_of(w);
+		assert_null(strstr(table(r, REPORT_BUSY, 0), "no time for"));
+		r->rows[0].cells[1].async_unfinished = 168;
+		assert_non_null(strstr(table(r, REPORT_BUSY, 0), "no time for "
+		    "20 % of the calls of http after the end: their end was"));
+		r->rows[0].cells[1].async_unfinished = 3;
+		kp_buf_reset(&buf);
+		report_json(&buf, r);
+		assert_non_null(strstr(kp_buf_cstr(&buf), v[i].json));
+		/* requests are not to blame for what they left behind */
+		assert_non_null(strstr(kp_buf_cstr(&buf), "\"tier\":\"_total\","
+		    "\"requests\":100,\"calls\":100,\"raised\":0,"));
+		report_free(r);
+	}
+}
+
 /* Nothing measured: still a report, that says so. */
 static void
 test_empty(void **state)
@@ -360,7 +701,8 @@ test_empty(void **state)
 	kp_buf_reset(&buf);
 	report_json(&buf, r);
 	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "\"rows\":[{\"identity\":\"_total\",\"requests\":0,\"share\":null,"
+	    "\"rows\":[{\"identity\":\"_total\",\"requests\":0,"
+	    "\"requests_known\":true,\"share\":null,"
 	    "\"tiers\":[]}]"));
 	report_free(r);
 	r = report_of(known_window(1));
@@ -420,7 +762,7 @@ test_from_db(void **state)
 	assert_non_null(strstr(table(r, REPORT_BUSY, 0), "all of these"));
 	/* and their share is that of all requests, chosen or not */
 	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "all of these     3 100  110 ms   32 %  70 ms "));
+	    "all of these    ~3 100  110 ms   32 %  70 ms "));
 	report_free(r);
 	range.identity_glob = "_total";
 	assert_int_equal(report_from_db(q, &range, &r), KP_OK);
@@ -434,12 +776,12 @@ static void
 test_tree(void **state)
 {
 	struct kp_query_call calls[] = {
-		{ "web:handle/2", "http", "<0.5.0>", 0, 300 * MS, 40 * MS,
-		    KP_NONE, 0, KP_RETURNED, false, "" },
+		{ "Elixir.My.Web:handle/2", "http", "<0.5.0>", 0, 300 * MS, 40 * MS,
+		    KP_NONE, 0, KP_RETURNED, false, false, "" },
 		{ "db:query/2\x1b", "database", "<0.7.0>", 1500000, 240 * MS,
-		    240 * MS, 0, 1, KP_RAISED, false, "" },
+		    240 * MS, 0, 1, KP_RAISED, false, false, "" },
 		{ "web:done/1", "", "<0.5.0>", 310 * MS, -1, -1, 0, 1, 77,
-		    true, "" },
+		    true, false, "" },
 	};
 	struct kp_query_sum cover = { .windows = 1, .start = T0,
 		.end = T0 + 10 * S };
@@ -458,10 +800,10 @@ test_tree(void **state)
 	    "---------------------------------------------------------"
 	    "-----------------\n"
 	    "   0.000   300.000   40.000  <0.5.0>  returned  http      "
-	    "web:handle/2\n"
+	    "My.Web.handle/2\n"
 	    "   1.500   240.000  240.000  <0.7.0>  raised    database    "
 	    "db:query/2\\x1b\n\n"
-	    "async: 1 call began after the request had ended\n"
+	    "after: 1 call began after the request had ended\n"
 	    "start ms  total ms  self ms  process  outcome  tier  function\n"
 	    "---------------------------------------------------------"
 	    "--------\n"
@@ -491,7 +833,22 @@ test_tree(void **state)
 	    "{\"seq\":1,\"parent\":0,\"depth\":1,\"start_ms\":1.5,"
 	    "\"total_ms\":240,\"self_ms\":240,\"tier\":\"database\","
 	    "\"call\":\"db:query/2\\u001b\",\"pid\":\"<0.7.0>\","
-	    "\"node\":\"app@host\",\"outcome\":\"raised\",\"async\":false}"));
+	    "\"node\":\"app@host\",\"outcome\":\"raised\",\"async\":false,"
+	    "\"outlasts\":false,\"after_ms\":null}"));
+	/* It goes on for 18 ms after the end. */
+	calls[1].start = 78 * MS;
+	kp_buf_reset(&buf);
+	tree_text(&buf, &t, &cover, 0);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "start ms  total ms  "
+	    "after ms  self ms  process  "));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "  78.000   240.000    "
+	    "18.000  240.000  <0.7.0>"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\nafter ms: of 1 call that "
+	    "outlasts the request, the time after its end\n"));
+	kp_buf_reset(&buf);
+	tree_json(&buf, &t, &cover);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\"after_ms\":18}"));
+	calls[1].start = 1500000;
 	/* On another node than it began on. */
 	calls[1].node = "db@host";
 	kp_buf_reset(&buf);
@@ -499,7 +856,7 @@ test_tree(void **state)
 	assert_non_null(strstr(kp_buf_cstr(&buf),
 	    "self ms  process  node     outcome   tier      function\n"));
 	assert_non_null(strstr(kp_buf_cstr(&buf),
-	    "  40.000  <0.5.0>           returned  http      web:handle/2\n"
+	    "  40.000  <0.5.0>           returned  http      My.Web.handle/2\n"
 	    "   1.500   240.000  240.000  <0.7.0>  db@host  raised    "));
 	kp_buf_reset(&buf);
 	tree_json(&buf, &t, &cover);
@@ -509,12 +866,72 @@ test_tree(void **state)
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/*
+ * What tracing adds shows where a tier's calls are short, and is subtracted
+ * where that is asked for, from callers for each traced call inside them.
+ */
+static void
+test_less_tracing(void **state)
+{
+	struct kp_window *w = new_window(3);
+	const struct report_cell *c;
+	struct report *r;
+
+	(void)state;
+	w->cells[w->ncells++] = cell("_total", "_total", 10, 1, 100000);
+	w->cells[w->ncells++] = cell("http", "_total", 10, 1, 90000);
+	w->cells[w->ncells++] = cell("database", "_total", 10, 1, 9000);
+	w->cells[1].w_inside = w->cells[1].w_made = 100;
+	w->cost.traced_call = 4000;
+	w->cost.traced_caller = 1000;
+	r = report_of(w);
+	assert_non_null(strstr(table(r, REPORT_TOTAL, 0), "tracing adds to each "
+	    "call of http about 54 us of its 90 us, database about 4.0 us "
+	    "of its 9.0 us (-less-tracing subtracts it)"));
+	assert_null(strstr(kp_buf_cstr(&buf), "~"));
+	assert_true(report_less_tracing(r));
+	c = &r->rows[0].cells[1];
+	assert_int_equal(c->mean, 36000);
+	assert_int_equal(c->self, 450000 - 10 * 4000 - 100 * 1000);
+	assert_int_equal(r->rows[0].cells[2].mean, 5000);
+	assert_int_equal(r->rows[0].cells[2].self, 45000 - 40000);
+	assert_non_null(strstr(table(r, REPORT_TOTAL, 0), "~36 us"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "~ estimated: less what "
+	    "tracing adds, about 4.0 us to a traced call and 1.0 us more to "
+	    "its caller"));
+	/* the share is that of what is left, of what is left */
+	assert_non_null(strstr(kp_buf_cstr(&buf), "  100 %"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\nshare: of the ~960 us "
+	    "that all requests took"));
+	report_free(r);
+
+	/* never below nothing; and not measured is no 0 */
+	w = new_window(1);
+	w->cells[w->ncells++] = cell("http", "_total", 1, 1, 3000);
+	w->cost.traced_call = 4000;
+	r = report_of(w);
+	assert_true(report_less_tracing(r));
+	assert_int_equal(r->rows[0].cells[1].mean, 0);
+	assert_int_equal(r->rows[0].cells[1].self, 0);
+	report_free(r);
+	r = report_of(known_window(1));
+	assert_int_equal(r->rows[0].cells[1].tracing, -1);
+	assert_false(report_less_tracing(r));
+	report_free(r);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_table), T(test_narrow), T(test_no_time), T(test_percentiles),
-		T(test_below_the_table), T(test_csv), T(test_json),
+		T(test_messages_estimated), T(test_known), T(test_after), T(test_after_alone),
+		T(test_below_the_table),
+		T(test_less_tracing), T(test_csv), T(test_json),
+		T(test_outcomes_not_seen),
+		T(test_unfinished_may_have_raised),
+		T(test_not_recorded), T(test_series_seen),
+		T(test_outcomes_after_the_end),
 		T(test_empty), T(test_from_db), T(test_tree),
 	};
 

@@ -306,6 +306,21 @@ test_other_keys(void **state)
 	assert_int_equal(view.screen, TOP_TIERS);
 }
 
+/* A bound is what was counted; what was estimated from samples looks so. */
+static void
+test_errors_seen_in_part(void **state)
+{
+	struct report_cell *c = &cells[1][0];
+
+	(void)state;
+	c->unseen = 5;
+	c->sampled_calls = c->calls;
+	assert_non_null(strstr(frame(150, 50), " >= 1 "));
+	c->sampled_calls = c->calls / 10;
+	assert_non_null(strstr(frame(150, 50), " ~1 or more "));
+	assert_null(strstr(kp_buf_cstr(&buf), ">= 1 "));
+}
+
 /* Every screen at every size: as many lines as asked for, none too wide. */
 static void
 test_fits(void **state)
@@ -475,6 +490,7 @@ main(void)
 		T(test_order),
 		T(test_node_keys),
 		T(test_other_keys),
+		T(test_errors_seen_in_part),
 		T(test_fits),
 		T(test_tiers),
 		T(test_scrolls),

@@ -195,8 +195,8 @@ test_table(void **state)
 	    "    -  40 ms              -  30 ms\n"
 	    "\n"
 	    "busy time per request\n"
-	    "~ uncertain: fewer than 30 measured in one of the ranges, or no "
-	    "more than chance can make\n"
+	    "~ before a change, uncertain: fewer than 30 measured in one of "
+	    "the ranges, or no more than chance can make\n"
 	    "\n"
 	    "now: 2026-11-21 11:00:00 to 12:00:00 UTC (1h), app@host\n"
 	    "losses:\n"
@@ -500,12 +500,13 @@ static void
 test_csv(void **state)
 {
 	static const char *const lines[] = {
-		"identity,state,tier,figure,now,then,change_percent,uncertain\n",
+		"identity,state,tier,figure,now,then,change_percent,uncertain,"
+		    "now_known,then_known,less_tracing\n",
 		"\ncreate,both,_total,requests_per_s,",
-		"\ncreate,both,_total,mean_ms,85,60,41.66666667,0\n",
-		"\ncreate,both,http,busy_per_request_ms,75,50,50,0\n",
-		"\ndelete,new,http,busy_per_request_ms,20,,,1\n",
-		"\nupdate,gone,http,busy_per_request_ms,,40,,0\n",
+		"\ncreate,both,_total,mean_ms,85,60,41.66666667,0,,,0\n",
+		"\ncreate,both,http,busy_per_request_ms,75,50,50,0,,,0\n",
+		"\ndelete,new,http,busy_per_request_ms,20,,,1,,,0\n",
+		"\nupdate,gone,http,busy_per_request_ms,,40,,0,,,0\n",
 	};
 	struct compare *v = known();
 
@@ -516,6 +517,106 @@ test_csv(void **state)
 			fail_msg("no '%s' in\n%s", lines[i],
 			    kp_buf_cstr(&buf));
 	}
+	free_all(v);
+}
+
+/*
+ * The VM counted 3 300 of which 300 were measured: the change was that of the
+ * estimate, 3 000, and programs were given the estimate.
+ */
+static void
+test_sampled(void **state)
+{
+	struct kp_window *now = new_window(60, 60), *then = new_window(0, 60);
+	struct compare *v;
+
+	(void)state;
+	add_many(then, "create", 300, MS, MS);
+	add_many(now, "create", 300, MS, MS);
+	for (size_t i = 0; i < now->ncells; i++) {
+		now->cells[i].w_requests *= 10;
+		now->cells[i].w_calls *= 10;
+		now->cells[i].w_timed *= 10;
+		now->cells[i].w_total *= 10;
+		now->cells[i].w_busy *= 10;
+	}
+	now->entry_calls = 3300;
+	now->sampled = then->sampled = then->entry_calls = 300;
+	v = compare_of(now, &conf, then);
+	assert_non_null(strstr(table(v, 0, true),
+	    "\nall requests   3 300   300  +1 000 %  11 ms  "));
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\ncreate        ~3 000   300    +900 %  11 ms  "));
+	/* as in the percentiles below */
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\nwhole request     now  "
+	    "then    now   then  change"));
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\nall requests    3 300   300  11 ms  "));
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\ncreate         ~3 000   300  11 ms  "));
+	assert_non_null(strstr(kp_buf_cstr(&buf),
+	    "\nall requests  ~3 000   300  1.0 ms  "));
+	kp_buf_reset(&buf);
+	compare_json(&buf, v, REPORT_BUSY);
+	assert_string_equal(json_at("$.changes[0].requests.now"), "3300");
+	assert_string_equal(json_at("$.changes[0].requests.now_known"), "1");
+	assert_string_equal(json_at("$.changes[1].requests.now"), "3000");
+	assert_string_equal(json_at("$.changes[1].requests.now_known"), "0");
+	assert_string_equal(json_at("$.changes[1].requests.then_known"), "1");
+	kp_buf_reset(&buf);
+	compare_csv(&buf, v, REPORT_BUSY);
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\ncreate,both,_total,"
+	    "requests_per_s,0.8333333333,0.08333333333,900,0,0,1,0\n"));
+	free_all(v);
+}
+
+/* Calls that outlast their requests are measured, too: 18 ms after, not 9. */
+static void
+test_outlasting(void **state)
+{
+	struct kp_window *w[] = { new_window(60, 60), new_window(0, 60) };
+	struct compare_figure f;
+	struct kp_cell *c;
+	struct compare *v;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		add_many(w[i], "create", 300, 50 * MS, 20 * MS);
+		c = cell_of(w[i], "db", "create");
+		c->outlasting = c->w_outlasting = 300;
+		c->async = c->w_async = 300 * (i == 0 ? 18 : 9) * MS;
+	}
+	v = compare_of(w[0], &conf, w[1]);
+	f = compare_value(v, &v->rows[1], &v->tiers[2], REPORT_ASYNC);
+	assert_true(fabs(compare_change(&f) - 1) < 1e-6);
+	assert_false(f.uncertain);
+	free_all(v);
+}
+
+/* With tracing's part subtracted every time is an estimate, and looks like it. */
+static void
+test_less_tracing(void **state)
+{
+	struct kp_window *now = new_window(60, 60), *then = new_window(0, 60);
+	struct compare *v;
+
+	(void)state;
+	add_many(then, "create", 300, 50 * MS, 20 * MS);
+	add_many(now, "create", 300, 75 * MS, 20 * MS);
+	now->cost.traced_call = then->cost.traced_call = 5 * MS;
+	v = compare_of(now, &conf, then);
+	assert_true(report_less_tracing((struct report *)v->now));
+	assert_true(report_less_tracing((struct report *)v->then));
+	assert_non_null(strstr(table(v, 0, true), "\ncreate        300   300  "
+	    "   0 %  ~80 ms  ~55 ms   +45 %  ~70 ms  ~45 ms   +56 %  ~15 ms  "
+	    "~15 ms     0 %\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "300  ~80 ms  ~55 ms   +45 %"
+	    "  "));
+	kp_buf_reset(&buf);
+	compare_csv(&buf, v, REPORT_BUSY);
+	assert_non_null(strstr(kp_buf_cstr(&buf), ",less_tracing\n"));
+	assert_non_null(strstr(kp_buf_cstr(&buf), "\ncreate,both,http,"
+	    "busy_per_request_ms,70,45,55.55555556,0,,,1\n"));
 	free_all(v);
 }
 
@@ -541,9 +642,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_table), T(test_widths), T(test_rates), T(test_tiers),
-		T(test_chance), T(test_few), T(test_sort), T(test_json),
-		T(test_csv), T(test_empty),
+		T(test_table), T(test_widths), T(test_rates), T(test_sampled),
+		T(test_tiers), T(test_chance), T(test_few), T(test_sort), T(test_json),
+		T(test_csv), T(test_empty), T(test_outlasting),
+		T(test_less_tracing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,7 @@ const freePort = () => new Promise((resolve) => {
 });
 
 const kprofd = (i, args, env) => start(join(build, "kprofd"), ["-target", nodes[i], "-tiers", tiers, "-cookie-file", cookieFile,
-	"-db", dbs[i], "-interval", "2s", "-http", "127.0.0.1:0", ...args], /profiling/, env);
+	"-db", dbs[i], "-interval", "2s", "-probe", "relay", "-http", "127.0.0.1:0", ...args], /profiling/, env);
 const load = (port, time) => start("test/sample_app/load", [ebin, port, "2", time, "5"], /answered/);
 const tiers = join(dir, "tiers.conf");
 const host = (i) => /http:\/\/(\S+)\//.exec(daemons[i].text)[1];
@@ -186,7 +186,14 @@ async function counters() {
 				near(`calls of ${tier}`, await value(name, `sum(kprof_tier_calls_total{${where},tier="${tier}"})`) || 0,
 					one(dbs[i], cells("w_calls", tier, "_total")));
 			}
-			near("raised", await value(name, `sum(kprof_requests_total{${where},outcome="raised"})`), one(dbs[i], cells("w_raised", "_total", "_total")));
+			const raised = one(dbs[i], cells("w_raised", "_total", "_total"));
+			const told = await value(name, `sum(kprof_requests_total{${where},outcome="raised"})`);
+
+			// no series says 0 where it cannot be seen
+			if (raised === 0 && one(dbs[i], cells("w_unknown_outcomes + w_ambiguous", "_total", "_total")) > 0)
+				check("raised is not told", Number.isNaN(told), `${told}`);
+			else
+				near("raised", told, raised);
 			near("entry calls", await value(name, `kprof_entry_calls_total{${where}}`), one(dbs[i], "select sum(entry_calls) from time_window"));
 			for (const { name: cause, unit } of sql(dbs[i], "select name, unit from cause")) {
 				const n = one(dbs[i], `select sum(n) from loss l join cause c on c.id = l.cause_id where c.name = '${cause}'`);

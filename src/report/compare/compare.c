@@ -1,4 +1,7 @@
-/* compare.c - finds what belongs together, and compares it. */
+/*
+ * compare.c - pairs the identities and tiers of two reports, and estimates
+ * which changes chance alone could have made.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,9 +128,9 @@ compare_make(struct compare **out, const struct report *now,
 	pair_tiers(v);
 	for (size_t i = 0; i < v->nrows; i++)
 		v->async |= (v->rows[i].now != NULL &&
-		    v->rows[i].now->cells[0].async_calls > 0) ||
+		    v->rows[i].now->cells[0].async > 0) ||
 		    (v->rows[i].then != NULL &&
-		    v->rows[i].then->cells[0].async_calls > 0);
+		    v->rows[i].then->cells[0].async > 0);
 	*out = v;
 	v = NULL;
 	err = KP_OK;
@@ -239,16 +242,21 @@ compare_value(const struct compare *v, const struct compare_row *row,
 	return f;
 }
 
-struct compare_figure
-versus_requests(const struct compare_row *row)
+static double
+requests(const struct report *r, const struct report_row *row, bool *known)
 {
-	struct compare_figure f = { -1, -1, false };
+	return row == NULL ? -1 :
+	    (double)report_requests(r, (size_t)(row - r->rows), known);
+}
 
-	if (row->now != NULL)
-		f.now = (double)row->now->cells[0].requests;
-	if (row->then != NULL)
-		f.then = (double)row->then->cells[0].requests;
-	return f;
+struct compare_requests
+compare_requests(const struct compare *v, const struct compare_row *row)
+{
+	struct compare_requests q = { .now_known = false };
+
+	q.n.now = requests(v->now, row->now, &q.now_known);
+	q.n.then = requests(v->then, row->then, &q.then_known);
+	return q;
 }
 
 static double
@@ -260,7 +268,7 @@ per_second(double n, kp_dur_ns covered)
 struct compare_figure
 compare_rate(const struct compare *v, const struct compare_row *row)
 {
-	struct compare_figure f = versus_requests(row);
+	struct compare_figure f = compare_requests(v, row).n;
 	uint64_t now = measured(row->now, 0, REPORT_BUSY);
 	uint64_t then = measured(row->then, 0, REPORT_BUSY);
 

@@ -1,14 +1,13 @@
 /*
- * compare.h - two reports side by side: what it is now, what it was then, and
+ * compare.h - two reports side by side: the figures now, the figures then, and
  * the change.
  *
- * A change is told only as far as it goes: it is uncertain where fewer than
- * COMPARE_FEW were measured on one side, or where it is within two standard
- * errors of the difference, which chance alone makes.  The error of a mean is
- * estimated as if requests were drawn one by one: from the spread of single
- * calls' times, and how many of the requests came through the tier.
- * Requests are compared by the second of the time that was measured, since
- * ranges need not be equally long.
+ * A change is marked as uncertain where fewer than COMPARE_FEW were measured on
+ * one side, or where it is within two standard errors of the difference, which
+ * chance alone makes.  The error of a mean is estimated as if requests were
+ * drawn one by one: from the spread of single calls' times, and how many of the
+ * requests came through the tier.  Requests are compared by the second of the
+ * time that was measured, since ranges need not be equally long.
  *
  * Pure: into a kp_buf, whose error sticks.
  */

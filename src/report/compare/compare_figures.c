@@ -1,4 +1,7 @@
-/* compare_figures.c - two reports side by side, as programs read them. */
+/*
+ * compare_figures.c - writes two reports side by side for programs: JSON and
+ * CSV.
+ */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -43,6 +46,15 @@ json_count(struct json *j, const char *key, double n)
 }
 
 static void
+json_known(struct json *j, const char *key, double n, bool known)
+{
+	if (n < 0)
+		json_null(j, key);
+	else
+		json_bool(j, key, known);
+}
+
+static void
 json_rest(struct json *j, const struct compare_figure *f)
 {
 	json_change(j, "change_percent", percent(f));
@@ -68,14 +80,17 @@ static void
 json_row(struct json *j, const struct compare *v, const struct compare_row *row,
     enum report_what what)
 {
-	struct compare_figure n = versus_requests(row), f = compare_rate(v, row);
+	struct compare_requests q = compare_requests(v, row);
+	struct compare_figure f = compare_rate(v, row);
 
 	json_object(j, NULL);
 	json_string(j, "identity", compare_name(row));
 	json_string(j, "state", compare_state(row));
 	json_object(j, "requests");
-	json_count(j, "now", n.now);
-	json_count(j, "then", n.then);
+	json_count(j, "now", q.n.now);
+	json_count(j, "then", q.n.then);
+	json_known(j, "now_known", q.n.now, q.now_known);
+	json_known(j, "then_known", q.n.then, q.then_known);
 	json_number(j, "now_per_s", f.now);
 	json_number(j, "then_per_s", f.then);
 	json_rest(j, &f);
@@ -124,9 +139,12 @@ csv_side(struct kp_buf *b, double v, enum report_what what)
 	    round(v) / 1e6);
 }
 
+/* q, of requests: which of the two are known. */
 static void
-csv_line(struct kp_buf *b, const struct compare_row *row, const char *tier,
-    const char *name, const struct compare_figure *f, enum report_what what)
+csv_line(struct kp_buf *b, const struct compare *v,
+    const struct compare_row *row, const char *tier, const char *name,
+    const struct compare_figure *f, const struct compare_requests *q,
+    enum report_what what)
 {
 	if (f->now < 0 && f->then < 0)
 		return;
@@ -137,30 +155,36 @@ csv_line(struct kp_buf *b, const struct compare_row *row, const char *tier,
 	csv_side(b, f->now, what);
 	csv_side(b, f->then, what);
 	csv_number(b, percent(f));
-	kp_buf_printf(b, ",%d\n", f->uncertain);
+	kp_buf_printf(b, ",%d", f->uncertain);
+	csv_number(b, q == NULL || f->now < 0 ? (double)NAN : q->now_known);
+	csv_number(b, q == NULL || f->then < 0 ? (double)NAN : q->then_known);
+	kp_buf_printf(b, ",%d\n", v->now->less_tracing);
 }
 
 void
 compare_csv(struct kp_buf *b, const struct compare *v, enum report_what what)
 {
 	const struct compare_row *row;
+	struct compare_requests q;
 	struct compare_figure f;
 
 	kp_buf_str(b, "identity,state,tier,figure,now,then,change_percent,"
-	    "uncertain\n");
+	    "uncertain,now_known,then_known,less_tracing\n");
 	for (size_t i = 0; i < v->nrows; i++) {
 		row = &v->rows[i];
+		q = compare_requests(v, row);
 		f = compare_rate(v, row);
-		csv_line(b, row, "_total", "requests_per_s", &f, REPORT_CALLS);
+		csv_line(b, v, row, "_total", "requests_per_s", &f, &q,
+		    REPORT_CALLS);
 		f = compare_call(row, &v->tiers[0], 0);
-		csv_line(b, row, "_total", MEAN, &f, REPORT_TOTAL);
+		csv_line(b, v, row, "_total", MEAN, &f, NULL, REPORT_TOTAL);
 		f = compare_value(v, row, &v->tiers[0], REPORT_ASYNC);
-		csv_line(b, row, "_total", names[REPORT_ASYNC], &f,
+		csv_line(b, v, row, "_total", names[REPORT_ASYNC], &f, NULL,
 		    REPORT_ASYNC);
 		for (size_t t = 1; t < v->ntiers; t++) {
 			f = compare_value(v, row, &v->tiers[t], what);
-			csv_line(b, row, v->tiers[t].name, names[what], &f,
-			    what);
+			csv_line(b, v, row, v->tiers[t].name, names[what], &f,
+			    NULL, what);
 		}
 	}
 }

@@ -1,4 +1,7 @@
-/* compare_internal.h - what is compared, for those that write it. */
+/*
+ * compare_internal.h - the compared rows, tiers and figures: what compare.c
+ * computes and compare_text.c and compare_figures.c write.
+ */
 #ifndef KPROFD_REPORT_COMPARE_COMPARE_INTERNAL_H
 #define KPROFD_REPORT_COMPARE_COMPARE_INTERNAL_H
 
@@ -38,8 +41,13 @@ const char *compare_name(const struct compare_row *row);
 /* "both", "new" or "gone" */
 const char *compare_state(const struct compare_row *row);
 
-/* Estimated requests, and by the second. */
-struct compare_figure versus_requests(const struct compare_row *row);
+/* As report_requests() says, now and then known or not; and by the second. */
+struct compare_requests {
+	struct compare_figure n;
+	bool now_known, then_known;
+};
+struct compare_requests compare_requests(const struct compare *v,
+    const struct compare_row *row);
 struct compare_figure compare_rate(const struct compare *v,
     const struct compare_row *row);
 /* As report_value() says; ns, or calls. */

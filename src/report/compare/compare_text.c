@@ -1,4 +1,4 @@
-/* compare_text.c - two reports side by side, as people read them. */
+/* compare_text.c - writes two reports side by side as a table for people. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -56,11 +56,12 @@ put_change(struct sheet *s, const struct compare_figure *f)
 }
 
 static const char *
-figure_text(char *buf, double v, enum report_what what)
+figure_text(const struct report *r, char *buf, double v, enum report_what what)
 {
 	if (what == REPORT_CALLS)
 		return text_average(buf, v);
-	return text_dur(buf, v < 0 ? -1 : (kp_dur_ns)(v + 0.5));
+	text_dur(buf, v < 0 ? -1 : (kp_dur_ns)(v + 0.5));
+	return what < REPORT_CALLS ? report_corrected(r, buf, buf) : buf;
 }
 
 /* An identity that is only on one side says so once, by its requests. */
@@ -70,8 +71,8 @@ put_three(struct sheet *s, const struct compare_row *row,
 {
 	char text[TEXT_MAX];
 
-	grid_cell(&s->g, figure_text(text, f->now, what));
-	grid_cell(&s->g, figure_text(text, f->then, what));
+	grid_cell(&s->g, figure_text(s->v->now, text, f->now, what));
+	grid_cell(&s->g, figure_text(s->v->then, text, f->then, what));
 	if (row->now != NULL && row->then != NULL)
 		put_change(s, f);
 	else
@@ -79,22 +80,40 @@ put_three(struct sheet *s, const struct compare_row *row,
 }
 
 static void
-put_count(struct sheet *s, double n)
+put_count(struct sheet *s, double n, bool known)
 {
 	char text[TEXT_MAX];
 
-	grid_cell(&s->g, n < 0 ? "-" : text_count(text, (uint64_t)n));
+	grid_cell(&s->g, n < 0 ? "-" : text_known(text, (uint64_t)n, known));
 }
 
 static void
 put_requests(struct sheet *s, const struct compare_row *row)
 {
-	struct compare_figure n = versus_requests(row);
+	struct compare_requests q = compare_requests(s->v, row);
 	struct compare_figure rate = compare_rate(s->v, row);
 
-	put_count(s, n.now);
-	put_count(s, n.then);
+	put_count(s, q.n.now, q.now_known);
+	put_count(s, q.n.then, q.then_known);
 	put_change(s, &rate);
+}
+
+/* Of the request itself as above. */
+static void
+put_calls(struct sheet *s, const struct report *r,
+    const struct report_row *row, size_t tier)
+{
+	const struct report_cell *c = row == NULL || tier == NO_TIER ? NULL :
+	    &row->cells[tier];
+	bool known;
+	uint64_t n;
+
+	if (c == NULL || c->calls == 0) {
+		put_count(s, -1, true);
+		return;
+	}
+	n = report_calls(r, (size_t)(row - r->rows), tier, &known);
+	put_count(s, (double)n, known);
 }
 
 static const char *
@@ -130,7 +149,7 @@ put_values(struct kp_buf *b, struct sheet *s, const struct report_opts *o)
 	three_columns(s, "requests");
 	three_columns(s, "total");
 	if (s->v->async)
-		three_columns(s, "async");
+		three_columns(s, "after");
 	for (size_t t = 1; t < s->v->ntiers; t++)
 		three_columns(s, s->v->tiers[t].name);
 	for (size_t i = 0; i < s->v->nrows; i++) {
@@ -157,8 +176,8 @@ percentile_row(struct sheet *s, size_t i, const struct compare_tier *tier)
 	if (f.now < 0 && f.then < 0)
 		return;
 	grid_cell(&s->g, name_of(s, i));
-	put_count(s, f.now);
-	put_count(s, f.then);
+	put_calls(s, s->v->now, row->now, tier->now);
+	put_calls(s, s->v->then, row->then, tier->then);
 	for (size_t k = 0; k < NCALLS; k++) {
 		f = compare_call(row, tier, calls[k].percentile);
 		put_three(s, row, &f, REPORT_TOTAL);
@@ -208,8 +227,8 @@ put_notes(struct kp_buf *b, const struct sheet *s, unsigned width)
 		    "compared with themselves", width, 2);
 	if (!s->uncertain)
 		return;
-	snprintf(line, sizeof(line), "~ uncertain: fewer than %u measured in "
-	    "one of the ranges, or no more than chance can make",
+	snprintf(line, sizeof(line), "~ before a change, uncertain: fewer than "
+	    "%u measured in one of the ranges, or no more than chance can make",
 	    COMPARE_FEW);
 	text_wrap(b, line, width, 2);
 }

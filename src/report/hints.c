@@ -1,0 +1,317 @@
+/*
+ * hints.c - checks the figures and events of a range against the tiers.conf
+ * that was in force, and words each hint.
+ *
+ * The figures alone show which clause named nothing, so events need not carry
+ * its number: an identity that is always the same text is a row of the report,
+ * or it is not; and a clause about functions that nobody called had nothing to
+ * match.  Where there could be another reason, no hint is given.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "hints.h"
+#include "request/naming.h"
+#include "text/text.h"
+
+#define CLAUSES_SHOWN 5
+#define RUNS 20			/* looked at: do all have the same tiers.conf? */
+#define EVENTS 200		/* looked at: of functions that never return */
+#define RUNAWAYS 3		/* shown */
+#define ENDLESS 20u		/* requests, none of which was seen to end */
+
+/* What one tiers.conf has measured so far in the range. */
+struct seen {
+	struct kp_conf *conf;
+	const struct kp_query_sum *sum;
+	struct kp_query_sum since;	/* where that is not of all the range */
+	struct idents names;	/* gives clauses' answers their texts */
+};
+
+/* ---- which tiers.conf ---- */
+
+/* The latest run's, since it began, or since its last reload. */
+static kp_wall_ns
+in_force_since(const struct kp_query_run *run)
+{
+	return run->reloaded > run->started ? run->reloaded : run->started;
+}
+
+/* They measured nothing. */
+static void
+leave_out_failed(struct kp_query_runs *runs)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < runs->n; i++)
+		if (runs->v[i].failed[0] == '\0')
+			runs->v[n++] = runs->v[i];
+	runs->n = n;
+}
+
+/* Of several daemons' figures nobody knows which were of which file. */
+static bool
+is_only_one(const struct kp_query_runs *runs, kp_wall_ns since)
+{
+	for (size_t i = 1; i < runs->n; i++)
+		if ((runs->v[i].ended == 0 || runs->v[i].ended > since) &&
+		    runs->v[i].state != KP_RUN_UNCLEAN &&
+		    strcmp(runs->v[i].tiers_text, runs->v[0].tiers_text) != 0)
+			return false;
+	return true;
+}
+
+/* NULL: it was another version's, or there is no memory. */
+static struct kp_conf *
+conf_of(const struct kp_query_run *run)
+{
+	struct kp_conf *conf = NULL;
+	struct kp_diags diags;
+
+	if (kp_conf_parse(&conf, run->tiers_text, strlen(run->tiers_text),
+	    &diags) != KP_OK)
+		conf = NULL;
+	kp_diags_free(&diags);
+	return conf;
+}
+
+/* What was read of the range is not read again. */
+static enum kp_err
+seen_sum(struct seen *s, struct kp_query *q, const struct kp_query_range *r,
+    kp_wall_ns since, const struct kp_query_sum *all)
+{
+	struct kp_query_range range = { since, r->until, .node = r->node };
+
+	if (since <= all->start || all->windows == 0) {
+		s->sum = all;
+		return KP_OK;
+	}
+	s->sum = &s->since;
+	return since < r->until ? kp_query_sum(q, &range, &s->since) : KP_OK;
+}
+
+static enum kp_err
+seen_read(struct seen *s, struct kp_query *q, const struct kp_query_range *r,
+    const struct kp_query_sum *all)
+{
+	struct kp_query_runs runs = { 0 };
+	enum kp_err err = kp_query_runs(q, RUNS, &runs);
+	kp_wall_ns since;
+
+	if (err == KP_OK)
+		leave_out_failed(&runs);
+	if (err == KP_OK && runs.n > 0) {
+		since = in_force_since(&runs.v[0]);
+		if (is_only_one(&runs, since))
+			s->conf = conf_of(&runs.v[0]);
+		if (s->conf != NULL)
+			err = seen_sum(s, q, r, since, all);
+	}
+	kp_query_runs_free(&runs);
+	return err;
+}
+
+static void
+seen_free(struct seen *s)
+{
+	idents_free(&s->names);
+	kp_conf_free(s->conf);
+	kp_query_sum_free(&s->since);
+}
+
+/* ---- clauses ---- */
+
+static bool
+has_identity(const struct kp_query_sum *sum, const char *name)
+{
+	return kp_query_cell(sum, "_total", name) != NULL;
+}
+
+/* Is any request named at all? */
+static bool
+has_names(const struct kp_query_sum *sum)
+{
+	const struct kp_cell *c = sum->cells;
+
+	for (size_t i = 0; i < sum->ncells; i++)
+		if (strcmp(c[i].tier, "_total") == 0 &&
+		    strcmp(c[i].identity, "_total") != 0 &&
+		    strcmp(c[i].identity, "undefined") != 0)
+			return true;
+	return false;
+}
+
+static bool
+meets_one(const struct kp_conf *c, uint32_t clause, const struct kp_tier *t)
+{
+	for (size_t i = 0; i < t->nfns; i++)
+		if (kp_clause_meets(c, clause, &t->fns[i]))
+			return true;
+	return false;
+}
+
+/* Was a function called that the clause may be about? */
+static bool
+is_called(const struct seen *s, uint32_t clause)
+{
+	const struct kp_conf *c = s->conf;
+	const struct kp_cell *cell;
+
+	for (size_t i = 0; i < c->nentries; i++)
+		if (kp_clause_meets(c, clause, &c->entries[i].fn))
+			return true;
+	for (size_t i = 0; i < c->ntiers; i++) {
+		cell = kp_query_cell(s->sum, c->tiers[i].name, "_total");
+		if (((c->nentries == 0 && i == 0) || (cell != NULL &&
+		    cell->calls + cell->async_calls > 0)) &&
+		    meets_one(c, clause, &c->tiers[i]))
+			return true;
+	}
+	return false;
+}
+
+/* Is there a request with the text that the clause always answers? */
+static bool
+is_answered(struct seen *s, uint32_t clause)
+{
+	bool overflow = false, found = true;
+	struct kp_buf raw;
+	uint32_t id;
+
+	kp_buf_init(&raw, KP_CONF_SIZE_MAX);
+	if (kp_clause_answer(s->conf, clause, &raw) == KP_OK) {
+		id = idents_intern(&s->names, (struct kp_span){ raw.p,
+		    (uint32_t)raw.len }, &overflow);
+		found = overflow || has_identity(s->sum, s->names.text[id]);
+	}
+	kp_buf_free(&raw);
+	return found;
+}
+
+/* Past the cap of identities any may be among those called _other. */
+static bool
+is_idle(struct seen *s, uint32_t i, const struct kp_clause *clause)
+{
+	if (clause->any || !clause->names)
+		return false;
+	if (!has_names(s->sum) || !is_called(s, i))
+		return true;
+	return clause->fixed && !has_identity(s->sum, "_other") &&
+	    !is_answered(s, i);
+}
+
+static void
+hint_clauses(struct seen *s, struct report *r)
+{
+	struct kp_clause clause;
+	char count[TEXT_MAX], *text = NULL;
+	struct kp_buf b;
+	unsigned n = 0;
+
+	if (s->sum->sampled < HINT_REQUESTS ||
+	    !idents_init(&s->names, s->conf, UINT32_MAX))
+		return;
+	kp_buf_init(&b, 4096);
+	for (uint32_t i = 0; kp_clause(s->conf, i, &clause); i++) {
+		if (!is_idle(s, i, &clause))
+			continue;
+		if (n++ < CLAUSES_SHOWN)
+			kp_buf_printf(&b, "%s%u (line %u)", n > 1 ? ", " : "",
+			    i + 1, clause.line);
+	}
+	if (n > CLAUSES_SHOWN)
+		kp_buf_printf(&b, " and %u more", n - CLAUSES_SHOWN);
+	kp_buf_printf(&b, " of tiers.conf matched none of %s requests, or only "
+	    "such as another clause named first",
+	    text_count(count, s->sum->sampled));
+	if (n > 0 && asprintf(&text, "identity clause%s %s", n > 1 ? "s" : "",
+	    kp_buf_cstr(&b)) >= 0)
+		report_hint(r, text);
+	kp_buf_free(&b);
+}
+
+/* ---- entries ---- */
+
+static char *
+way_to_an_end(const struct kp_conf *c)
+{
+	const struct kp_mfa_pat *f = c->finishes;
+	char arity[16] = "_", *text = NULL;
+
+	if (c->nfinishes == 0)
+		return strdup("where exceptions end them, put the entry in an "
+		    "exact tier, or use -probe native; of a server's loop, "
+		    "name a function as the entry that it calls for each "
+		    "request");
+	if (f->arity >= 0)
+		snprintf(arity, sizeof(arity), "%d", f->arity);
+	if (asprintf(&text, "is %s:%s/%s, which finish names, what ends one?",
+	    f->mod, f->fun != NULL ? f->fun : "_", arity) < 0)
+		return NULL;
+	return text;
+}
+
+static void
+hint_endless(const struct seen *s, struct report *r)
+{
+	const struct kp_cell *c = kp_query_cell(s->sum, "_total", "_total");
+	uint64_t ended = c != NULL ? c->requests - c->unfinished : 0;
+	uint64_t n = s->sum->losses.n[KP_LOSS_EXPIRED] +
+	    (c != NULL ? c->requests : 0);
+	char count[TEXT_MAX], *way, *text = NULL;
+
+	if (ended > 0 || n < ENDLESS)
+		return;
+	way = way_to_an_end(s->conf);
+	if (way != NULL && asprintf(&text, "of %s requests that began none was "
+	    "seen to end: %s", text_count(count, n), way) < 0)
+		text = NULL;
+	free(way);
+	report_hint(r, text);
+}
+
+/* A target that could not have the native probe: why, and what to do. */
+static bool
+is_fallback(const struct kp_query_event *e)
+{
+	return strcmp(e->kind, "probe") == 0 &&
+	    strncmp(e->text, "relay: ", 7) == 0;
+}
+
+/* Each says in its text what to do, or what it means. */
+static void
+hint_events(const struct kp_query_events *e, struct report *r)
+{
+	unsigned n = 0;
+
+	for (size_t i = e->n; i-- > 0 && n < RUNAWAYS;)
+		if (strcmp(e->v[i].kind, "runaway") == 0 ||
+		    strcmp(e->v[i].kind, "drains") == 0 ||
+		    is_fallback(&e->v[i])) {
+			report_hint(r, strdup(e->v[i].text));
+			n++;
+		}
+}
+
+void
+report_hints(struct kp_query *q, const struct kp_query_range *r,
+    const struct kp_query_sum *all, struct report *report)
+{
+	struct kp_query_events events = { 0 };
+	struct seen s = { .conf = NULL };
+	enum kp_err err = kp_query_events(q, r, EVENTS, &events);
+
+	if (err == KP_OK)
+		err = seen_read(&s, q, r, all);
+	if (err == KP_OK) {
+		report->hinted = true;
+		hint_events(&events, report);
+		if (s.conf != NULL) {
+			hint_endless(&s, report);
+			hint_clauses(&s, report);
+		}
+	}
+	seen_free(&s);
+	kp_query_events_free(&events);
+}

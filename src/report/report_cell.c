@@ -1,0 +1,157 @@
+/*
+ * report_cell.c - computes the figures of a report's cells, and those of a row
+ * that follow from its cells.
+ */
+#include <math.h>
+
+#include "source.h"
+
+void
+report_no_times(struct report_cell *c)
+{
+	c->gc = c->out = c->tracing = -1;
+	c->mean = c->min = c->p50 = c->p90 = c->p95 = c->p99 = c->max = -1;
+}
+
+/* A bucket's middle may lie outside of what was seen; the answer may not. */
+static kp_dur_ns
+quantile(const struct kp_cell *c, double q)
+{
+	kp_dur_ns p = kp_hist_quantile(&c->hist, q);
+
+	if (p < c->min)
+		return c->min;
+	return p > c->max ? c->max : p;
+}
+
+/*
+ * One standard error of a quantile: that of its rank among those measured.
+ * The calls of one request are alike, so that they are no more than one.
+ */
+static kp_dur_ns
+quantile_error(const struct kp_cell *c, double q)
+{
+	double n = fmax((double)c->requests, 1);
+	double rank = sqrt(q * (1 - q) / n);
+
+	return (quantile(c, fmin(q + rank, 1)) -
+	    quantile(c, fmax(q - rank, 0))) / 2;
+}
+
+void
+report_take_cell(struct report_cell *to, const struct kp_cell *c, bool request)
+{
+	to->requests = c->w_requests;
+	to->calls = c->w_calls;
+	to->raised = kp_cell_raised(c, request);
+	to->unfinished = c->w_unfinished;
+	to->ambiguous = c->w_ambiguous;
+	to->unknown_outcomes = c->w_unknown_outcomes;
+	to->unseen = kp_cell_unseen(c, request);
+	to->unrecorded = c->unrecorded;
+	to->async_calls = c->w_async_calls;
+	to->async_raised = c->w_async_raised;
+	to->async_unknown = c->w_async_unknown;
+	to->async_unfinished = c->w_async_unfinished;
+	to->outlasting = c->w_outlasting;
+	to->timed = c->w_timed;
+	to->inside = c->w_inside;
+	to->made = c->w_made;
+	to->sampled_requests = c->requests;
+	to->sampled_calls = c->calls;
+	to->sampled_async = c->async_calls + c->outlasting;
+	to->total = c->w_total;
+	to->self = c->w_self;
+	to->busy = c->w_busy;
+	to->async = c->w_async;
+	to->gc = c->has_gc ? c->w_gc : -1;
+	to->out = c->has_out ? c->w_out : -1;
+	if (c->w_timed == 0)
+		return;
+	to->mean = c->w_total / (int64_t)c->w_timed;
+	to->min = c->min;
+	to->max = c->max;
+	if (c->hist.count == 0)
+		return;
+	to->spread = kp_hist_spread(&c->hist);
+	to->p50 = quantile(c, 0.50);
+	to->p90 = quantile(c, 0.90);
+	to->p95 = quantile(c, 0.95);
+	to->p99 = quantile(c, 0.99);
+	to->p50_error = quantile_error(c, 0.50);
+	to->p90_error = quantile_error(c, 0.90);
+	to->p99_error = quantile_error(c, 0.99);
+}
+
+uint64_t
+report_requests(const struct report *r, size_t row, bool *known)
+{
+	const struct report_cell *c = &r->rows[row].cells[0];
+
+	*known = c->requests == c->sampled_requests;
+	if (row > 0 || r->filtered || r->uncounted ||
+	    r->losses.n[KP_LOSS_UNCOUNTED] > 0 || r->entry_calls == 0 ||
+	    r->entry_calls < r->sampled)
+		return c->requests;
+	*known = true;
+	return r->entry_calls;
+}
+
+uint64_t
+report_calls(const struct report *r, size_t row, size_t tier, bool *known)
+{
+	const struct report_cell *c = &r->rows[row].cells[tier];
+
+	if (tier == 0)
+		return report_requests(r, row, known);
+	*known = c->calls == c->sampled_calls;
+	return c->calls;
+}
+
+double
+report_value(const struct report_row *row, size_t tier, enum report_what what)
+{
+	const struct report_cell *c = &row->cells[tier];
+	uint64_t requests = row->cells[0].requests, of = c->timed;
+	double v;
+
+	if (what == REPORT_CALLS)
+		of = c->calls;
+	else if (what == REPORT_ASYNC)
+		of = c->async_calls + c->outlasting +
+		    (c->unrecorded && c->async > 0);
+	if (requests == 0 || of == 0)
+		return -1;
+	switch (what) {
+	case REPORT_SELF:
+		v = (double)c->self;
+		break;
+	case REPORT_TOTAL:
+		v = (double)c->total;
+		break;
+	case REPORT_CALLS:
+		v = (double)c->calls;
+		break;
+	case REPORT_ASYNC:
+		v = (double)c->async;
+		break;
+	case REPORT_GC:
+	case REPORT_OUT:
+		v = (double)(what == REPORT_GC ? c->gc : c->out);
+		if (v < 0)
+			return -1;
+		break;
+	case REPORT_BUSY:
+	default:
+		v = (double)c->busy;
+	}
+	return v / (double)requests;
+}
+
+void
+report_shares(struct report *r)
+{
+	for (size_t i = 0; i < r->nrows; i++)
+		r->rows[i].share = r->cost <= 0 ? -1 :
+		    (double)r->rows[i].cells[0].total / (double)r->cost;
+}

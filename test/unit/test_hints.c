@@ -1,0 +1,339 @@
+/*
+ * Hints: a clause of the identity fun that named nothing, and requests of
+ * which none ended, are said below the report, and nothing that may be
+ * otherwise is.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <sqlite3.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report/hints.h"
+#include "report/report_db.h"
+#include "store/store.h"
+
+#define S KP_NS_PER_S
+
+/* Clauses 1 to 5, in these lines; the last takes every call. */
+static const char conf_text[] =
+    "{tiers, [{web, {web, handle, 2}}, {db, {db, query, 1}},\n"
+    "  {rare, {cache, '_', '_'}}]}.\n"
+    "{identity, fun\n"
+    "  ({web, handle, [get, _]}) -> get;\n"		/* 4 */
+    "  ({web, handle, [put, _]}) -> put;\n"		/* 5 */
+    "  ({cache, get, [Key]})     -> Key;\n"		/* 6 */
+    "  ({db, query, [Q]})        -> Q;\n"		/* 7 */
+    "  ({web, handle, [head, _]}) -> \"GET\";\n"	/* 8 */
+    "  (_)                       -> undefined\n"
+    "end}.\n"
+    "{rewrite, [{\"GET\", \"get\"}]}.\n";
+
+struct count {
+	const char *tier, *identity;
+	uint64_t n, unfinished;
+};
+
+static struct kp_cell
+cell(const struct count *c)
+{
+	return (struct kp_cell){ .tier = c->tier, .identity = c->identity,
+		.requests = c->n, .calls = c->n, .w_requests = c->n,
+		.w_calls = c->n, .unfinished = c->unfinished,
+		.w_unfinished = c->unfinished, .min = -1 };
+}
+
+/* One window of now, and what happened. */
+static void
+store(char *path, const char *text, const struct count *counts, size_t n,
+    uint64_t sampled, const struct kp_happening *h, size_t nh)
+{
+	struct kp_store_opts o = { .version = "1", .tiers_text = text,
+		.interval = 10 * S };
+	struct kp_window *w = calloc(1, sizeof(*w));
+	struct kp_store *st;
+	char *why;
+
+	strcpy(path, "/tmp/test_hints.XXXXXX");
+	assert_true(close(mkstemp(path)) == 0);
+	o.path = path;
+	assert_int_equal(kp_store_open(&st, &o, &why), KP_OK);
+	w->node = "app@host";
+	w->start = kp_wall_now();
+	w->end = w->start + 10 * S;
+	w->sampled = sampled;
+	w->cells = calloc(n, sizeof(*w->cells));
+	for (size_t i = 0; i < n; i++)
+		w->cells[w->ncells++] = cell(&counts[i]);
+	for (size_t i = 0; i < nh; i++)
+		kp_store_happening(st, &h[i]);
+	kp_store_window(st, w);
+	kp_store_close(st);
+}
+
+/* As a program gets it, or its hints, a line each; to be freed. */
+static char *
+report_of(const char *path, const struct kp_query_range *range, bool json)
+{
+	struct kp_query *q;
+	struct report *r;
+	struct kp_buf b;
+	char *why, *s;
+
+	assert_int_equal(kp_query_open(&q, path, &why), KP_OK);
+	assert_int_equal(report_with_hints(q, range, &r), KP_OK);
+	kp_buf_init(&b, 1 << 16);
+	if (json)
+		report_json(&b, r);
+	else
+		report_put_hints(&b, r, 0);
+	s = strdup(kp_buf_cstr(&b));
+	kp_buf_free(&b);
+	report_free(r);
+	kp_query_close(q);
+	return s;
+}
+
+/* The hints of one window, a line each; to be freed. */
+static char *
+hints(const char *text, const struct count *counts, size_t n,
+    uint64_t sampled, const struct kp_happening *h)
+{
+	const struct kp_query_range range = { .until = INT64_MAX };
+	char path[32], *s;
+
+	store(path, text, counts, n, sampled, h, h != NULL);
+	s = report_of(path, &range, false);
+	unlink(path);
+	return s;
+}
+
+#define HINTS(text, counts, sampled, h) hints(text, counts, \
+	sizeof(counts) / sizeof((counts)[0]), sampled, h)
+
+/* 2 answers what is not there, 3 is about functions that were not called. */
+static void
+clauses(void **state)
+{
+	static const struct count counts[] = { { "_total", "_total", 340, 0 },
+		{ "_total", "get", 300, 0 }, { "_total", "undefined", 40, 0 },
+		{ "web", "_total", 340, 0 }, { "db", "_total", 12, 0 } };
+	char *s = HINTS(conf_text, counts, 340, NULL);
+
+	(void)state;
+	assert_string_equal(s, "identity clauses 2 (line 5), 3 (line 6) of "
+	    "tiers.conf matched none of 340 requests, or only such as another "
+	    "clause named first\n");
+	free(s);
+	/* too few to say so */
+	s = HINTS(conf_text, counts, HINT_REQUESTS - 1, NULL);
+	assert_string_equal(s, "");
+	free(s);
+}
+
+/* An identity past the cap may be any clause's; its functions are not. */
+static void
+other(void **state)
+{
+	static const struct count counts[] = { { "_total", "_total", 340, 0 },
+		{ "_total", "_other", 340, 0 }, { "web", "_total", 340, 0 } };
+	char *s = HINTS(conf_text, counts, 340, NULL);
+
+	(void)state;
+	assert_non_null(strstr(s, "clauses 3 (line 6), 4 (line 7) of"));
+	free(s);
+}
+
+/* Nothing was named: whatever clauses would answer. */
+static void
+unnamed(void **state)
+{
+	static const struct count counts[] = { { "_total", "_total", 340, 0 },
+		{ "_total", "undefined", 340, 0 }, { "web", "_total", 340, 0 },
+		{ "db", "_total", 9, 0 }, { "rare", "_total", 9, 0 } };
+	char *s = HINTS(conf_text, counts, 340, NULL);
+
+	(void)state;
+	assert_non_null(strstr(s, "clauses 1 (line 4), 2 (line 5), 3 (line 6), "
+	    "4 (line 7), 5 (line 8) of"));
+	free(s);
+}
+
+/* Requests of before a reload were not asked by the clauses of after it. */
+static void
+reloaded(void **state)
+{
+	static const struct count counts[] = { { "_total", "_total", 340, 0 },
+		{ "_total", "undefined", 340, 0 } };
+	struct kp_happening h = { .at = kp_wall_now() + 3600 * S,
+		.node = "app@host", .kind = "reload", .text = "reloaded" };
+	char *s = HINTS(conf_text, counts, 340, &h);
+
+	(void)state;
+	assert_string_equal(s, "");
+	free(s);
+}
+
+/*
+ * What a later file says was held against figures of before it: where it came
+ * after the range, was noted at another node, or long before what came last.
+ */
+static void
+reloaded_elsewhere(void **state)
+{
+	static const struct count counts[] = { { "_total", "_total", 340, 0 },
+		{ "_total", "undefined", 340, 0 } };
+	enum { MANY = 300 };
+	static struct kp_happening many[1 + MANY];
+	kp_wall_ns now = kp_wall_now();
+	struct kp_query_range until = { .until = now + 1800 * S },
+	    node = { .until = INT64_MAX, .node = "app@*" },
+	    all = { .until = INT64_MAX };
+	char path[32], *s;
+
+	(void)state;
+	many[0] = (struct kp_happening){ .at = now + 3600 * S,
+		.node = "other@host", .kind = "reload", .text = "reloaded" };
+	for (int i = 1; i <= MANY; i++)
+		many[i] = (struct kp_happening){ .at = now + 7200 * S + i,
+			.node = "app@host", .kind = "paused", .text = "-" };
+	store(path, conf_text, counts, 2, 340, many, 1 + MANY);
+	s = report_of(path, &until, false);
+	assert_string_equal(s, "");
+	free(s);
+	s = report_of(path, &node, false);
+	assert_string_equal(s, "");
+	free(s);
+	s = report_of(path, &all, false);
+	assert_string_equal(s, "");
+	free(s);
+	unlink(path);
+}
+
+/* Sums of the range's cells, by what SQLite is asked. */
+static unsigned sums;
+
+static int
+count_sums(unsigned kind, void *ctx, void *st, void *sql)
+{
+	(void)kind;
+	(void)ctx;
+	(void)st;
+	sums += strstr(sql, " from stat s ") != NULL;
+	return 0;
+}
+
+static int
+watch(sqlite3 *db, char **why, const struct sqlite3_api_routines *api)
+{
+	(void)why;
+	(void)api;
+	return sqlite3_trace_v2(db, SQLITE_TRACE_STMT, count_sums, NULL);
+}
+
+/* Hints cost no second sum of all, and a report is one without them. */
+static void
+beside_the_report(void **state)
+{
+	static const struct count counts[] = { { "_total", "_total", 340, 0 },
+		{ "_total", "undefined", 340, 0 }, { "web", "_total", 340, 0 } };
+	const struct kp_query_range range = { .until = INT64_MAX };
+	char path[32], *s;
+	sqlite3 *db;
+
+	(void)state;
+	store(path, conf_text, counts, 3, 340, NULL, 0);
+	sqlite3_auto_extension((void (*)(void))watch);
+	s = report_of(path, &range, true);
+	sqlite3_cancel_auto_extension((void (*)(void))watch);
+	assert_non_null(strstr(s, "\"hints\":[\"identity clauses "));
+	assert_int_equal(sums, 1);
+	free(s);
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "drop table event", NULL, NULL, NULL),
+	    SQLITE_OK);
+	sqlite3_close(db);
+	s = report_of(path, &range, true);
+	assert_non_null(strstr(s, "\"requests\":340,"));
+	assert_non_null(strstr(s, "\"hints\":null}"));
+	free(s);
+	unlink(path);
+}
+
+static void
+endless(void **state)
+{
+	static const struct count none[] = { { "_total", "_total", 30, 30 },
+		{ "_total", "undefined", 30, 30 } };
+	static const struct count one[] = { { "_total", "_total", 30, 29 },
+		{ "_total", "undefined", 30, 29 } };
+	static const char loop[] = "[{web, {web, loop, 1}}].";
+	static const char finish[] = "{tiers, [{web, {web, handle, 2}}]}.\n"
+	    "{finish, {web, reply, 2}}.\n";
+	char *s = HINTS(loop, none, 30, NULL);
+
+	(void)state;
+	assert_non_null(strstr(s, "of 30 requests that began none was seen to "
+	    "end: where exceptions end them, put the entry in an exact tier, "
+	    "or use -probe native; of a server's loop, name a function as the "
+	    "entry that it calls for each request\n"));
+	free(s);
+	s = HINTS(finish, none, 30, NULL);
+	assert_non_null(strstr(s, "none was seen to end: is web:reply/2, which "
+	    "finish names, what ends one?\n"));
+	free(s);
+	s = HINTS(loop, one, 30, NULL);
+	assert_string_equal(s, "");
+	free(s);
+}
+
+/* What was said when it was disarmed is said to who comes later. */
+static void
+runaway(void **state)
+{
+	static const struct count counts[] = { { "_total", "_total", 3, 0 } };
+	struct kp_happening h = { .at = kp_wall_now(), .node = "app@host",
+		.kind = "runaway", .text = "web:loop/1 never returns" };
+	char *s = HINTS("[{web, {web, loop, 1}}].", counts, 3, &h);
+
+	(void)state;
+	assert_string_equal(s, "web:loop/1 never returns\n");
+	free(s);
+}
+
+/* Where the native probe could not be had; that it is there is no news. */
+static void
+fallback(void **state)
+{
+	static const struct count counts[] = { { "_total", "_total", 3, 0 } };
+	struct kp_happening h = { .at = kp_wall_now(), .node = "app@host",
+		.kind = "probe", .text = "relay: 'app@host' cannot load it" };
+	char *s = HINTS("[{web, {web, handle, 2}}].", counts, 3, &h);
+
+	(void)state;
+	assert_string_equal(s, "relay: 'app@host' cannot load it\n");
+	free(s);
+	snprintf(h.text, sizeof(h.text), "native");
+	s = HINTS("[{web, {web, handle, 2}}].", counts, 3, &h);
+	assert_string_equal(s, "");
+	free(s);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(clauses),
+		cmocka_unit_test(other), cmocka_unit_test(unnamed),
+		cmocka_unit_test(reloaded),
+		cmocka_unit_test(reloaded_elsewhere),
+		cmocka_unit_test(beside_the_report), cmocka_unit_test(endless),
+		cmocka_unit_test(runaway),
+		cmocka_unit_test(fallback) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
