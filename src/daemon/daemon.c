@@ -18,6 +18,7 @@
 #include <event2/thread.h>
 
 #include "export/totals.h"
+#include "stats/boundary.h"
 #include "daemon/control/commands.h"
 #include "daemon/conf_file.h"
 #include "daemon/control/control.h"
@@ -31,6 +32,7 @@
 #include "daemon/store_health.h"
 #include "daemon/dump_file.h"
 #include "daemon/target/targets.h"
+#include "text/text.h"
 #include "web/web.h"
 
 struct daemon {
@@ -53,12 +55,10 @@ struct daemon {
 	struct print_limit printing;
 	struct dump_file *tables;
 	kp_mono_ns started;
-	struct {			/* the last time that both were read */
-		kp_wall_ns wall;
-		kp_mono_ns mono;
-	} clock;
+	struct boundary boundary;	/* of windows */
 	uint64_t requests;		/* of all targets */
 	bool stopping, over;
+	bool began;			/* it did not fail to start */
 	bool tty;			/* stderr is a terminal */
 	bool terminal;			/* there is one that can go */
 	int status;
@@ -151,9 +151,9 @@ on_request(void *ctx, struct target *t, const struct kp_request *rq)
 	struct daemon *d = ctx;
 
 	if (d->o->print_calls)
-		print_request(&d->printing, assembly_requests(&t->part), rq,
+		print_request(&d->printing, t->part.in->rs, rq,
 		    t->hello.time_offset, targets_several(d->targets) ?
-		    assembly_nodes(&t->part) : NULL, kp_mono_now());
+		    t->part.in->names : NULL, kp_mono_now());
 	if (++d->requests == d->o->requests)
 		event_active(d->end, EV_TIMEOUT, 0);
 }
@@ -164,7 +164,7 @@ on_plan(void *ctx, struct target *t, const struct kp_plan *plan)
 	struct daemon *d = ctx;
 
 	if (d->o->check)
-		print_plan(target_conf(t), plan, node_name(d, t));
+		print_plan(t->part.in->conf, plan, node_name(d, t));
 	else
 		log_debug("plan", t->node, "arming %zu functions", plan->n);
 }
@@ -246,7 +246,7 @@ on_window(void *ctx, struct target *t, const struct kp_window *w)
 	struct daemon *d = ctx;
 
 	if (d->tables != NULL)
-		dump_file_window(d->tables, w, target_conf(t));
+		dump_file_window(d->tables, w, t->part.in->conf);
 	/* Where somebody is looking: show that it goes on. */
 	if (agent_state(t->agent) == AGENT_ARMED)
 		log_window(d, t, w);
@@ -269,8 +269,8 @@ static const struct target_ops target_ops = {
 static void
 window_schedule(struct daemon *d)
 {
-	kp_dur_ns i = d->o->interval;
-	kp_dur_ns left = i - kp_wall_now() % i;
+	kp_dur_ns left = boundary_left(&d->boundary, kp_moment_now()) +
+	    KP_NS_PER_US - 1;
 	struct timeval tv = { left / KP_NS_PER_S,
 		left % KP_NS_PER_S / KP_NS_PER_US };
 
@@ -279,37 +279,39 @@ window_schedule(struct daemon *d)
 
 /* Windows of before and after are by two clocks, which their reader must know. */
 static void
-watch_clock(struct daemon *d)
+clock_was_set(struct daemon *d, kp_dur_ns by)
 {
-	kp_wall_ns wall = kp_wall_now(), would;
-	kp_mono_ns mono = kp_mono_now();
 	char text[200];
 
-	would = d->clock.wall + (mono - d->clock.mono);
-	if (kp_wall_end(d->clock.wall, mono - d->clock.mono, wall) != wall) {
-		snprintf(text, sizeof(text), "the clock was set %s by %.0f s: "
-		    "windows that had begun end by the old time",
-		    wall < would ? "back" : "forward",
-		    (double)(wall < would ? would - wall : wall - would) / 1e9);
-		log_warn("clock", NULL, "%s", text);
-		targets_happened(d->targets, "clock", text);
-	}
-	d->clock.wall = wall;
-	d->clock.mono = mono;
+	snprintf(text, sizeof(text), "the clock was set %s by %.0f s: "
+	    "windows that had begun end by the old time",
+	    by < 0 ? "back" : "forward", (double)(by < 0 ? -by : by) / 1e9);
+	log_warn("clock", NULL, "%s", text);
+	targets_happened(d->targets, "clock", text);
+}
+
+static void
+windows_end(struct daemon *d, struct kp_moment end, kp_dur_ns set)
+{
+	/* before it has this window: what became of the last one */
+	store_health_watch(&d->watch, d->store);
+	otlp_health_watch(&d->otlp_watch, d->otlp);
+	if (set != 0)
+		clock_was_set(d, set);
+	targets_rotate(d->targets, end);
+	deferred_tick(d->past);
 }
 
 static void
 on_window_end(evutil_socket_t fd, short what, void *ctx)
 {
 	struct daemon *d = ctx;
+	struct kp_moment end;
+	kp_dur_ns set;
 
 	(void)fd, (void)what;
-	/* before it has this window: what became of the last one */
-	store_watch(&d->watch, d->store);
-	otlp_watch(&d->otlp_watch, d->otlp);
-	watch_clock(d);
-	targets_rotate(d->targets, kp_wall_now());
-	deferred_tick(d->past);
+	if (boundary_reached(&d->boundary, kp_moment_now(), &end, &set))
+		windows_end(d, end, set);
 	window_schedule(d);
 }
 
@@ -438,6 +440,7 @@ open_outputs(struct daemon *d)
 	d->past = deferred_new(d->base, d->store);
 	if (d->past == NULL)
 		return complain("out of memory");
+	boundary_begin(&d->boundary, d->o->interval, kp_moment_now());
 	window_schedule(d);
 	return open_web(d) != 0 ? 1 : open_otlp(d);
 }
@@ -475,6 +478,23 @@ open_commands(struct daemon *d)
 	return d->commands != NULL ? 0 : complain("out of memory");
 }
 
+/*
+ * A start that fails says why to whoever started it, and leaves nothing behind.
+ * A service's words nobody may have read: its database stays, and has them.
+ */
+static void
+tell_failed(struct daemon *d)
+{
+	char why[512];
+	struct kp_buf clean;
+
+	log_last_error(why, sizeof(why));
+	kp_buf_init(&clean, 16 * sizeof(why));
+	text_put(&clean, why);
+	kp_store_failed(d->store, kp_buf_cstr(&clean), notify_is_wanted());
+	kp_buf_free(&clean);
+}
+
 /* What the database could not take, it cannot tell of either. */
 static void
 close_store(struct daemon *d)
@@ -483,9 +503,11 @@ close_store(struct daemon *d)
 
 	if (d->store == NULL)
 		return;
+	if (!d->began)
+		tell_failed(d);
 	/* what its last batches came upon is logged too */
 	kp_store_stop(d->store);
-	store_watch(&d->watch, d->store);
+	store_health_watch(&d->watch, d->store);
 	lost = kp_store_close(d->store);
 	if (lost > 0)
 		log_warn("store", NULL, "the database has not got the last %"
@@ -507,6 +529,7 @@ close_otlp(struct daemon *d)
 static void
 daemon_close(struct daemon *d)
 {
+	d->began |= d->targets != NULL && targets_began(d->targets);
 	/* they read the store, and ask the control socket */
 	web_stop(d->web);
 	otlp_stop(d->otlp);
@@ -516,8 +539,8 @@ daemon_close(struct daemon *d)
 	close_store(d);
 	close_otlp(d);
 	totals_free(d->totals);
-	dump_file_close(d->tables);
-	past_free(d->past);
+	dump_file_close(d->tables, d->began);
+	deferred_free(d->past);
 	targets_free(d->targets);
 	reload_free(d->reload);
 	commands_free(d->commands);
@@ -536,7 +559,6 @@ int
 daemon_run(const struct options *o)
 {
 	struct daemon d = { .o = o, .started = kp_mono_now(),
-		.clock = { kp_wall_now(), kp_mono_now() },
 		.tty = isatty(STDERR_FILENO), .terminal = has_terminal() };
 
 	if (conf_file_load(&d.conf, o->tiers, NULL) != KP_OK)
@@ -560,6 +582,7 @@ daemon_run(const struct options *o)
 	/* Targets that failed at once have asked for the end already. */
 	if (!d.over)
 		event_base_dispatch(d.base);
+	d.began = d.status == 0;	/* told to end before: no failure */
 	daemon_close(&d);
 	return d.status;
 }

@@ -74,7 +74,7 @@ deferred_new(struct event_base *base, struct kp_store *store)
 }
 
 void
-past_free(struct deferred *p)
+deferred_free(struct deferred *p)
 {
 	if (p == NULL)
 		return;

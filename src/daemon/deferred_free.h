@@ -21,7 +21,7 @@ struct deferred;
 /* NULL when out of memory. */
 struct deferred *deferred_new(struct event_base *base, struct kp_store *store);
 /* After the store was closed; frees what it holds. */
-void past_free(struct deferred *p);
+void deferred_free(struct deferred *p);
 /* Is there room for n more? */
 bool deferred_room(const struct deferred *p, size_t n);
 /* Takes what, for which there is room: free_fn(what) later. */

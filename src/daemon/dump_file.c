@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "daemon/log.h"
 #include "daemon/dump_file.h"
@@ -16,6 +17,7 @@
 struct dump_file {
 	const char *path;	/* borrowed */
 	bool json, failed;
+	bool made;		/* the file was not there before */
 };
 
 static void
@@ -38,10 +40,12 @@ struct dump_file *
 dump_file_open(const char *path, bool json)
 {
 	struct dump_file *t = calloc(1, sizeof(*t));
+	bool made;
 	FILE *f;
 
 	if (t == NULL)
 		return NULL;
+	made = access(path, F_OK) != 0;
 	f = fopen(path, "ae");
 	if (f == NULL) {
 		log_error("dump_file", NULL, "cannot write to '%s': %s (see "
@@ -50,7 +54,8 @@ dump_file_open(const char *path, bool json)
 		return NULL;
 	}
 	fclose(f);
-	*t = (struct dump_file){ .path = path, .json = json };
+	*t = (struct dump_file){ .path = path, .json = json,
+		.made = made };
 	return t;
 }
 
@@ -79,7 +84,9 @@ dump_file_window(struct dump_file *t, const struct kp_window *w,
 }
 
 void
-dump_file_close(struct dump_file *t)
+dump_file_close(struct dump_file *t, bool began)
 {
+	if (t != NULL && t->made && !began)
+		unlink(t->path);
 	free(t);
 }

@@ -16,6 +16,7 @@ struct dump_file *dump_file_open(const char *path, bool json);
 /* conf: that the window was measured by. */
 void dump_file_window(struct dump_file *t, const struct kp_window *w,
     const struct kp_conf *conf);
-void dump_file_close(struct dump_file *t);
+/* Of a run that never began nothing stays that was not there. */
+void dump_file_close(struct dump_file *t, bool began);
 
 #endif

@@ -28,6 +28,7 @@ static struct {
 	FILE *file;		/* NULL: stderr */
 	bool journal;		/* stderr is read by journald */
 	bool failed;		/* the last line was not written, and told */
+	char last_error[512];
 } out = { .o = { .name = "kprofd" } };
 
 /* Of the streams: libevent warns from every thread that has a loop. */
@@ -201,11 +202,22 @@ log_put(const struct log_entry *e, const char *fmt, ...)
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
 	pthread_mutex_lock(&lock);
+	if (e->level == LOG_LEVEL_ERROR)
+		snprintf(out.last_error, sizeof(out.last_error), "%.511s",
+		    message);
 	if (out.file != NULL)
 		write_line(out.file, e, message);
 	/* The last words are for whoever started it, too. */
 	if (out.file == NULL || e->level == LOG_LEVEL_ERROR)
 		write_line(stderr, e, message);
+	pthread_mutex_unlock(&lock);
+}
+
+void
+log_last_error(char *buf, size_t n)
+{
+	pthread_mutex_lock(&lock);
+	snprintf(buf, n, "%s", out.last_error);
 	pthread_mutex_unlock(&lock);
 }
 

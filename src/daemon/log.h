@@ -70,6 +70,9 @@ void log_put(const struct log_entry *e, const char *fmt, ...)
 #define log_error(e, t, ...) \
 	log_put(LOG_ENTRY(LOG_LEVEL_ERROR, e, t), __VA_ARGS__)
 
+/* The last error that was told, whole and as text; "": none yet. */
+void log_last_error(char *buf, size_t n);
+
 /*
  * For texts of several lines, such as a mistake with its source line below
  * it: the streams that take plain text, at most two, how many in the result.

@@ -40,6 +40,12 @@ notify_send(const char *p, size_t n)
 	close(fd);
 }
 
+bool
+notify_is_wanted(void)
+{
+	return getenv("NOTIFY_SOCKET") != NULL;
+}
+
 void
 notify_ready(void)
 {

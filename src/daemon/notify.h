@@ -8,6 +8,10 @@
 #ifndef KPROFD_DAEMON_NOTIFY_H
 #define KPROFD_DAEMON_NOTIFY_H
 
+#include <stdbool.h>
+
+/* Is there one? */
+bool notify_is_wanted(void);
 /* Takes effect once: later ones say nothing new. */
 void notify_ready(void);
 void notify_stopping(void);

@@ -15,7 +15,7 @@ refused(const struct otlp_status *st)
 }
 
 void
-otlp_watch(struct otlp_health *w, struct otlp *x)
+otlp_health_watch(struct otlp_health *w, struct otlp *x)
 {
 	struct otlp_status st;
 

@@ -16,7 +16,7 @@ struct otlp_health {
 };
 
 /* Each does nothing where x is NULL: there is no collector. */
-void otlp_watch(struct otlp_health *w, struct otlp *x);
+void otlp_health_watch(struct otlp_health *w, struct otlp *x);
 void otlp_put_text(struct kp_buf *b, struct otlp *x);
 void otlp_put_json(struct json *j, struct otlp *x);
 void otlp_put_metrics(struct kp_buf *b, struct otlp *x);

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "kprofd/fn_name.h"
 #include "daemon/print.h"
 #include "text/text.h"
 
 #define LINE_BYTES 4096	/* names are bounded: longer ones are cut */
-#define PLAN_NAME_MAX 600	/* M:F/A: two atoms of 255 bytes */
 
 static void
 put_time(struct kp_buf *b, kp_wall_ns t)
@@ -43,13 +43,14 @@ print_call(const struct kp_requests *rs, const struct kp_request *rq,
     const struct kp_call *c, kp_dur_ns offset, const char *const *nodes)
 {
 	struct kp_buf b;
-	char pid[48];
+	char pid[48], fn[FN_NAME_MAX];
 
 	kp_buf_init(&b, LINE_BYTES);
 	put_time(&b, c->start + offset);
 	put_name(&b, kp_requests_identity(rs, rq->identity), 16);
-	put_name(&b, kp_requests_fn(rs, c->fn)->text, 32);
-	if (c->outcome == KP_RETURNED || c->outcome == KP_RAISED)
+	put_name(&b, fn_shown(fn, sizeof(fn),
+	    kp_requests_fn(rs, c->fn)->text), 32);
+	if (kp_outcome_timed(c->outcome))
 		kp_buf_printf(&b, "%11.3f ms",
 		    (double)(c->end - c->start) / 1e6);
 	else
@@ -103,15 +104,14 @@ put_tiers(struct kp_buf *b, const struct kp_conf *c, uint64_t tiers)
 static const char *
 plan_name(char *text, size_t n, const struct kp_plan_item *p)
 {
-	snprintf(text, n, "%s:%s/%u", p->mod, p->fun, p->arity);
-	return text;
+	return fn_name(text, n, p->mod, p->fun, p->arity);
 }
 
 /* Of the column of names. */
 static size_t
 plan_width(const struct kp_plan *plan)
 {
-	char text[PLAN_NAME_MAX];
+	char text[FN_NAME_MAX];
 	size_t width = 40, w;
 
 	for (size_t i = 0; i < plan->n; i++) {
@@ -125,7 +125,7 @@ void
 print_plan(const struct kp_conf *c, const struct kp_plan *plan,
     const char *node)
 {
-	char text[PLAN_NAME_MAX];
+	char text[FN_NAME_MAX];
 	int width = (int)plan_width(plan);
 	struct kp_buf b;
 

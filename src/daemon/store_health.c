@@ -126,7 +126,7 @@ watch_file(struct store_health *w, const struct kp_store_status *st,
 }
 
 void
-store_watch(struct store_health *w, struct kp_store *s)
+store_health_watch(struct store_health *w, struct kp_store *s)
 {
 	struct kp_store_status st;
 	struct kp_buf b;

@@ -18,7 +18,7 @@ struct store_health {
 };
 
 /* Says in the log what has changed.  To be called now and then. */
-void store_watch(struct store_health *w, struct kp_store *s);
+void store_health_watch(struct store_health *w, struct kp_store *s);
 
 /* Lines of text; path: the database's. */
 void store_put_text(struct kp_buf *b, struct kp_store *s, const char *path);

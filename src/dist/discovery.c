@@ -7,7 +7,7 @@
 
 #include "kprofd/backoff.h"
 #include "kprofd/etf.h"
-#include "target/agent_msg.h"
+#include "dist/rex.h"
 #include "dist/connect.h"
 #include "dist/conn.h"
 #include "dist/discovery.h"
@@ -90,11 +90,11 @@ ask(struct discovery *s)
 
 	kp_buf_init(&msg, MESSAGE_MAX);
 	kp_buf_init(&frame, 2 * MESSAGE_MAX);
-	msg_rex_begin(&msg, &s->ids, "erlang", "nodes");
+	rex_begin(&msg, &s->ids, "erlang", "nodes");
 	kp_etf_list(&msg, 1);
 	kp_etf_atom(&msg, "visible");
 	kp_etf_nil(&msg);
-	msg_rex_end(&msg);
+	rex_end(&msg);
 	kp_frame_reg_send(&frame, (struct kp_span){ s->ids.self.p,
 	    (uint32_t)s->ids.self.len }, "rex", msg.p, msg.len);
 	if (msg.err != KP_OK && frame.err == KP_OK)

@@ -51,7 +51,7 @@ dist_sync_open(struct dist_sync **out, const struct dist_sync_opts *o, char *why
 	t->wake = o->wake;
 	kp_frames_init(&t->in, 0);
 	kp_buf_init(&t->ids.self, 1024);
-	kp_buf_init(&t->ids.agent, 1024);
+	kp_buf_init(&t->ids.peer, 1024);
 	kp_etf_pid(&t->ids.self, t->conn.name, 1, 0, t->conn.creation);
 	*out = t;
 	return KP_OK;
@@ -65,7 +65,7 @@ dist_sync_close(struct dist_sync *t)
 	close(t->conn.fd);
 	kp_frames_free(&t->in);
 	kp_buf_free(&t->ids.self);
-	kp_buf_free(&t->ids.agent);
+	kp_buf_free(&t->ids.peer);
 	free(t);
 }
 
@@ -146,7 +146,7 @@ dist_sync_send(struct dist_sync *t, const struct kp_buf *msg)
 	struct kp_buf frame;
 
 	kp_buf_init(&frame, FRAME_OUT_MAX);
-	kp_frame_send(&frame, span(&t->ids.agent), msg->p, msg->len);
+	kp_frame_send(&frame, span(&t->ids.peer), msg->p, msg->len);
 	if (msg->err != KP_OK)
 		frame.err = msg->err;
 	return send_frame(t, &frame);

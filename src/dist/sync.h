@@ -9,7 +9,7 @@
 #include "kprofd/buf.h"
 #include "kprofd/clock.h"
 #include "kprofd/term.h"
-#include "target/agent_msg.h"
+#include "dist/rex.h"
 
 struct dist_sync_opts {
 	const char *target;

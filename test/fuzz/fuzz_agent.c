@@ -21,7 +21,7 @@ static const char conf_text[] =
 static const char conf_other[] =
     "{tiers, [{web, {a, f, 1}}, {db, [{b, g, 2}]}]}.\n{sampling, {one_in, 3}}.\n";
 
-/* ---- what libevent, connect.c and link.c are elsewhere ---- */
+/* ---- what libevent, connect.c and conn.c are elsewhere ---- */
 
 struct event {
 	event_callback_fn fn;

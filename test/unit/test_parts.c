@@ -56,7 +56,7 @@ on_receiver(void *ctx, uint64_t proc)
 }
 
 static const struct assembly_ops ops = { on_request, on_runaway,
-	on_unbounded, on_receiver };
+	on_unbounded, on_receiver, NULL };
 
 static struct kp_conf *
 parse(void)
@@ -80,7 +80,7 @@ begin(unsigned i, const char *node)
 static void
 feed_to(const struct assembly_part *p)
 {
-	f.rs = (struct kp_requests *)assembly_requests(p);
+	f.rs = p->in->rs;
 }
 
 static int
@@ -148,8 +148,8 @@ each_has_its_own(void **state)
 	ask(1, 0);
 	answer(0);
 	expire(&f, 400);
-	w[0] = assembly_rotate(&parts[0], kp_wall_now(), kp_mono_now());
-	w[1] = assembly_rotate(&parts[1], kp_wall_now(), kp_mono_now());
+	w[0] = assembly_rotate(&parts[0], kp_moment_now());
+	w[1] = assembly_rotate(&parts[1], kp_moment_now());
 	assert_string_equal(w[0]->node, feed_names[0]);
 	assert_string_equal(w[1]->node, feed_names[1]);
 	assert_int_equal(w[0]->sampled, 1);
@@ -179,7 +179,7 @@ one_leaves(void **state)
 	ask(1, 0);
 	assembly_part_leave(&parts[1], KP_LOSS_DISCONNECTED);
 	f.joined[1] = false;
-	w = assembly_rotate(&parts[1], kp_wall_now(), kp_mono_now());
+	w = assembly_rotate(&parts[1], kp_moment_now());
 	left = w->losses.n[KP_LOSS_LEFT];
 	kp_window_free(w);
 	assembly_part_end(&parts[1]);
@@ -190,11 +190,11 @@ one_leaves(void **state)
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 2400);
 	assert_int_equal(told[0].requests, 1);
-	assert_ptr_equal(assembly_nodes(&parts[0])[place], name);
-	w = assembly_rotate(&parts[0], kp_wall_now(), kp_mono_now());
+	assert_ptr_equal(parts[0].in->names[place], name);
+	w = assembly_rotate(&parts[0], kp_moment_now());
 	assert_int_equal(left + w->losses.n[KP_LOSS_LEFT], 2);
 	kp_window_free(w);
-	w = assembly_rotate(&parts[1], kp_wall_now(), kp_mono_now());
+	w = assembly_rotate(&parts[1], kp_moment_now());
 	assert_int_equal(calls_in(w, "db"), 0);
 	kp_window_free(w);
 }
@@ -241,13 +241,13 @@ another_configuration(void **state)
 	assembly_offset(&parts[0], 5, 1);
 	assert_int_equal(assembly_prepare(a, next), KP_OK);
 	assembly_discard(a);
-	assert_ptr_equal(assembly_conf(&parts[0]), f.conf);
+	assert_ptr_equal(parts[0].in->conf, f.conf);
 	assert_int_equal(assembly_prepare(a, next), KP_OK);
 	ask(1, 0);
 	assembly_abandon(&parts[0], KP_LOSS_RELOADED);
 	assembly_part_switch(&parts[0]);
-	assert_ptr_equal(assembly_conf(&parts[0]), next);
-	assert_ptr_equal(assembly_conf(&parts[1]), f.conf);
+	assert_ptr_equal(parts[0].in->conf, next);
+	assert_ptr_equal(parts[1].in->conf, f.conf);
 	answer(0);
 	expire(&f, 400);
 	assert_int_equal(told[0].requests, 0);

@@ -25,7 +25,7 @@ struct sync {
 struct commands {
 	struct commands_parts p;
 	struct sync syncs[SYNCS_MAX];
-	struct waits waits;
+	struct pending_commands waits;
 };
 
 /* One line, taken apart. */
@@ -232,7 +232,7 @@ do_dump(struct commands *cs, struct control_client *c,
 		if (!cs->syncs[i].busy) {
 			cs->syncs[i].busy = true;
 			cs->syncs[i].client = control_client_id(c);
-			targets_rotate(cs->p.targets, kp_wall_now());
+			targets_rotate(cs->p.targets, kp_moment_now());
 			kp_store_sync(cs->p.store, sync_done, &cs->syncs[i]);
 			return;
 		}

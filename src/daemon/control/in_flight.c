@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/control/in_flight.h"
+#include "kprofd/fn_name.h"
 #include "kprofd/nodes.h"
 #include "text/grid.h"
 #include "text/json.h"
@@ -61,17 +62,18 @@ struct names_of {
 static void
 name(struct names_of *n, const struct flying *x)
 {
-	const struct kp_requests *rs = assembly_requests(x->part);
+	const struct assembly_requests *in = x->part->in;
+	const struct kp_requests *rs = in->rs;
 	const struct kp_fn *fn = x->f.fn != KP_NONE ?
 	    kp_requests_fn(rs, x->f.fn) : NULL;
 
 	*n = (struct names_of){ .identity = kp_requests_identity(rs,
 	    x->f.identity), .call = "", .tier = "", .process = "",
-		.at = assembly_nodes(x->part)[x->f.node] };
+		.at = in->names[x->f.node] };
 	if (fn == NULL)
 		return;
 	n->call = fn->text;
-	n->tier = assembly_tier(x->part, fn);
+	n->tier = assembly_tier(in->conf, fn);
 	n->process = kp_proc_text(x->f.proc, n->pid, sizeof(n->pid));
 }
 
@@ -110,7 +112,7 @@ put_json(struct kp_buf *b, const struct flights *fs)
 static void
 put_plain(struct kp_buf *b, const struct flights *fs)
 {
-	char text[TEXT_MAX];
+	char text[TEXT_MAX], call[FN_NAME_MAX];
 	struct names_of n;
 	struct grid g;
 
@@ -129,7 +131,8 @@ put_plain(struct kp_buf *b, const struct flights *fs)
 		grid_cell(&g, text_dur(text, f->age));
 		grid_cell(&g, n.identity);
 		grid_cell(&g, fs->v[i].part->node);
-		grid_cell(&g, n.call[0] != '\0' ? n.call : "-");
+		grid_cell(&g, n.call[0] != '\0' ?
+		    fn_shown(call, sizeof(call), n.call) : "-");
 		grid_cell(&g, f->fn != KP_NONE ? text_dur(text, f->in_call) :
 		    "-");
 		grid_cell(&g, n.process[0] != '\0' ? n.process : "-");

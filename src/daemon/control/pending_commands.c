@@ -125,9 +125,9 @@ wait_take(struct wait *o, unsigned i, struct control *control,
 }
 
 static struct wait *
-free_place(struct waits *w, struct control *control)
+free_place(struct pending_commands *w, struct control *control)
 {
-	for (struct wait *o = w->v; o < w->v + WAITS_MAX; o++)
+	for (struct wait *o = w->v; o < w->v + PENDING_MAX; o++)
 		/* Those who have gone leave their place. */
 		if (!o->busy || control_client_get(control, o->client) == NULL)
 			return o;
@@ -135,7 +135,7 @@ free_place(struct waits *w, struct control *control)
 }
 
 void
-pending_add(struct waits *w, struct control *control, struct control_client *c,
+pending_add(struct pending_commands *w, struct control *control, struct control_client *c,
     enum wait_for want, struct target *const *v, const uint64_t *numbers,
     unsigned n)
 {
@@ -167,12 +167,12 @@ pending_add(struct waits *w, struct control *control, struct control_client *c,
 }
 
 void
-pending_state(struct waits *w, struct control *control, const struct target *t,
+pending_state(struct pending_commands *w, struct control *control, const struct target *t,
     enum agent_state s, const char *text)
 {
 	struct verdict v;
 
-	for (struct wait *o = w->v; o < w->v + WAITS_MAX; o++)
+	for (struct wait *o = w->v; o < w->v + PENDING_MAX; o++)
 		for (unsigned i = 0; o->busy && i < o->n; i++)
 			if (o->v[i].t == t &&
 			    verdict_find(&v, o->want, t, s, text))
@@ -180,12 +180,12 @@ pending_state(struct waits *w, struct control *control, const struct target *t,
 }
 
 void
-pending_cleared(struct waits *w, struct control *control, const struct target *t,
+pending_cleared(struct pending_commands *w, struct control *control, const struct target *t,
     uint64_t number)
 {
 	struct verdict v = { true, "tokens cleared" };
 
-	for (struct wait *o = w->v; o < w->v + WAITS_MAX; o++)
+	for (struct wait *o = w->v; o < w->v + PENDING_MAX; o++)
 		for (unsigned i = 0; o->busy && i < o->n; i++)
 			if (o->v[i].t == t && o->want == WAIT_CLEARED &&
 			    o->v[i].number == number)

@@ -10,11 +10,11 @@
 #include "daemon/options.h"
 #include "daemon/target/target.h"
 
-#define WAITS_MAX 16	/* as many as clients */
+#define PENDING_MAX 16	/* as many as clients */
 
 enum wait_for { WAIT_PAUSED, WAIT_RESUMED, WAIT_CLEARED };
 
-struct waits {
+struct pending_commands {
 	struct wait {
 		uint64_t client;
 		enum wait_for want;
@@ -27,7 +27,7 @@ struct waits {
 			const struct target *t;	/* NULL: its answer is there */
 			uint64_t number;	/* of agent_clear_tokens() */
 		} v[TARGETS_MAX];
-	} v[WAITS_MAX];
+	} v[PENDING_MAX];
 };
 
 /*
@@ -35,14 +35,14 @@ struct waits {
  * WAIT_CLEARED, 0 where the target was not attached.  Answers at once where
  * nothing is to be waited for.
  */
-void pending_add(struct waits *w, struct control *control,
+void pending_add(struct pending_commands *w, struct control *control,
     struct control_client *c, enum wait_for want, struct target *const *v,
     const uint64_t *numbers, unsigned n);
 /* The target has come to state s; text: as in on_state of agent.h. */
-void pending_state(struct waits *w, struct control *control,
+void pending_state(struct pending_commands *w, struct control *control,
     const struct target *t, enum agent_state s, const char *text);
 /* Tokens were cleared: agent_clear_tokens() number so and so. */
-void pending_cleared(struct waits *w, struct control *control,
+void pending_cleared(struct pending_commands *w, struct control *control,
     const struct target *t, uint64_t number);
 
 #endif

@@ -192,7 +192,7 @@ decide(struct reload *r)
 
 	if (refused(r, why, sizeof(why))) {
 		for (unsigned i = 0; i < count; i++)
-			target_reload_cancel(targets_at(r->p.targets, i));
+			agent_reload_cancel(targets_at(r->p.targets, i)->agent);
 		if (!r->same)
 			targets_discard(r->p.targets);
 		refuse(r, r->p.conf->path, why);
@@ -204,7 +204,7 @@ decide(struct reload *r)
 	}
 	r->left = count + 1;
 	for (unsigned i = 0; i < count; i++)
-		target_reload_apply(targets_at(r->p.targets, i));
+		agent_reload_apply(targets_at(r->p.targets, i)->agent);
 	if (--r->left == 0)
 		finish(r);
 }
@@ -318,7 +318,7 @@ reload_start(struct reload *r)
 	count = targets_count(r->p.targets);
 	r->left = count + 1;
 	for (unsigned i = 0; i < count; i++)
-		target_reload(targets_at(r->p.targets, i), r->same ?
+		agent_reload(targets_at(r->p.targets, i)->agent, r->same ?
 		    conf->conf : r->next.conf);
 	if (--r->left == 0)
 		decide(r);

@@ -87,6 +87,13 @@ cost(const struct target *t)
 	    kp_cost_total(&t->spending.last)) / 100;
 }
 
+/* Less than 0: it was not measured, and is left out. */
+static double
+traced_call(const struct target *t)
+{
+	return t->traced.call > 0 ? SECONDS(t->traced.call) : -1;
+}
+
 static double
 clock_error(const struct target *t)
 {
@@ -103,7 +110,8 @@ static const struct {
 	{ HEALTH_REQUESTS, requests }, { HEALTH_IN_FLIGHT, in_flight },
 	{ HEALTH_ONE_IN, one_in }, { HEALTH_LAG, lag },
 	{ HEALTH_TRIPS, trips }, { HEALTH_RESTING, resting },
-	{ HEALTH_COST, cost }, { HEALTH_CLOCK_ERROR, clock_error },
+	{ HEALTH_COST, cost },
+	{ HEALTH_TRACED_CALL, traced_call }, { HEALTH_CLOCK_ERROR, clock_error },
 };
 
 static void
@@ -128,6 +136,7 @@ void
 self_metrics_text(struct kp_buf *b, const struct status *s)
 {
 	const struct target *t;
+	double v;
 
 	health_put(b, HEALTH_UPTIME, "", "", SECONDS(s->up));
 	health_put(b, HEALTH_TARGETS, "", "", targets_count(s->targets));
@@ -138,7 +147,9 @@ self_metrics_text(struct kp_buf *b, const struct status *s)
 	for (size_t f = 0; f < sizeof(of_target) / sizeof(of_target[0]); f++)
 		for (unsigned i = 0; i < targets_count(s->targets); i++) {
 			t = targets_at(s->targets, i);
-			health_put(b, of_target[f].which, t->node, "",
-			    of_target[f].get(t));
+			v = of_target[f].get(t);
+			if (v >= 0)
+				health_put(b, of_target[f].which, t->node, "",
+				    v);
 		}
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kprofd/fn_name.h"
 #include "daemon/otlp_health.h"
 #include "daemon/control/status.h"
 #include "daemon/store_health.h"
@@ -37,6 +38,13 @@ put_cost(struct kp_buf *b, const struct target *t)
 	    overhead_rate(s, (uint64_t)s->last.agent / 1000),
 	    overhead_rate(s, s->last.events),
 	    overhead_rate(s, s->last.armed_calls));
+	if (t->drains[0] != '\0')
+		kp_buf_printf(b, "identities  %s\n", t->drains);
+	if (t->traced.call > 0)
+		kp_buf_printf(b, "tracing     adds %.1f us to a traced call, "
+		    "and %.1f us more to its caller\n",
+		    (double)t->traced.call / (double)KP_NS_PER_US,
+		    (double)t->traced.caller / (double)KP_NS_PER_US);
 }
 
 static void
@@ -54,8 +62,11 @@ json_cost(struct json *j, const struct target *t)
 	json_uint(j, "events_per_s", overhead_rate(s, s->last.events));
 	json_uint(j, "armed_calls_per_s",
 	    overhead_rate(s, s->last.armed_calls));
-	json_number(j, "budget_percent", target_conf(t)->budget);
-	json_number(j, "hot_share_percent", target_conf(t)->hot_share);
+	json_number(j, "budget_percent", t->part.in->conf->budget);
+	json_number(j, "hot_share_percent", t->part.in->conf->hot_share);
+	json_ms(j, "traced_call_ms", t->traced.call > 0 ? t->traced.call : -1);
+	json_ms(j, "traced_caller_ms", t->traced.call > 0 ?
+	    t->traced.caller : -1);
 	json_end(j);
 }
 
@@ -86,15 +97,14 @@ static void
 json_hot(struct json *j, const struct target *t)
 {
 	const struct kp_plan *plan = agent_plan(t->agent);
-	char text[600];
+	char text[FN_NAME_MAX];
 
 	json_array(j, "too_hot");
 	for (size_t i = 0; i < plan->n; i++) {
 		if (!plan->v[i].hot)
 			continue;
-		snprintf(text, sizeof(text), "%s:%s/%" PRIu32, plan->v[i].mod,
-		    plan->v[i].fun, plan->v[i].arity);
-		json_string(j, NULL, text);
+		json_string(j, NULL, fn_name(text, sizeof(text),
+		    plan->v[i].mod, plan->v[i].fun, plan->v[i].arity));
 	}
 	json_end(j);
 }
@@ -167,7 +177,7 @@ json_clock(struct json *j, const struct target *t)
 static void
 put_messages(struct kp_buf *b, const struct target *t)
 {
-	if (target_conf(t)->messages)
+	if (t->part.in->conf->messages)
 		kp_buf_printf(b, "messages    %s%s\n", t->mail.timed ? "timed" :
 		    "not timed: ", t->mail.timed ? "" : t->mail.why[0] != '\0' ?
 		    t->mail.why : "nothing is armed");
@@ -177,7 +187,7 @@ static void
 json_messages(struct json *j, const struct target *t)
 {
 	json_object(j, "messages");
-	json_bool(j, "wanted", target_conf(t)->messages);
+	json_bool(j, "wanted", t->part.in->conf->messages);
 	json_bool(j, "timed", t->mail.timed);
 	json_string(j, "why", t->mail.why);
 	json_end(j);
@@ -232,6 +242,8 @@ put_target(struct kp_buf *b, const struct target *t)
 		kp_buf_printf(b, "            OTP %d, %s, %s probe\n",
 		    t->hello.otp, t->hello.session ? "trace session" :
 		    "legacy tracing", t->native ? "native" : "relay");
+	if (t->relay_why[0] != '\0')
+		kp_buf_printf(b, "probe       relay: %s\n", t->relay_why);
 	kp_buf_printf(b, "sampling    %s\n",
 	    sampling_text(t, sampling, sizeof(sampling)));
 	kp_buf_printf(b, "events      %" PRIu64 " in %" PRIu64 " batches; "
@@ -344,11 +356,13 @@ json_target(struct json *j, const struct target *t)
 	json_string(j, "state_text", t->state_text);
 	json_int(j, "otp", t->hello.otp);
 	json_string(j, "probe", t->native ? "native" : "relay");
+	json_string(j, "relay_why", t->relay_why);
 	json_int(j, "one_in", t->sampler.one_in);
 	json_counts(j, t);
 	json_clock(j, t);
 	json_messages(j, t);
 	json_cost(j, t);
+	json_string(j, "drains", t->drains);
 	json_hot(j, t);
 	json_guard(j, t);
 	json_losses(j, &t->lost_ever);

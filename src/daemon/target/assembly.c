@@ -13,16 +13,6 @@
 #include "daemon/target/assembly.h"
 #include "daemon/target/mail_sum.h"
 
-struct assembly_requests {
-	struct assembly *a;
-	const struct kp_conf *conf;		/* borrowed */
-	struct kp_requests *rs;
-	/* by index; names also of those that have gone */
-	struct assembly_part *parts[KP_NODES_MAX];
-	struct kp_stats *stats[KP_NODES_MAX];
-	const char *names[KP_NODES_MAX];
-};
-
 struct assembly {
 	struct kp_store *store;
 	struct assembly_requests *now, *next;	/* next: during a reload */
@@ -51,8 +41,8 @@ self_room(struct assembly *a, uint32_t n)
 	return true;
 }
 
-static const char *
-first_tier(const struct kp_conf *conf, const struct kp_fn *fn)
+const char *
+assembly_tier(const struct kp_conf *conf, const struct kp_fn *fn)
 {
 	for (size_t i = 0; i < conf->ntiers; i++)
 		if ((fn->tiers >> i & 1) != 0)
@@ -66,13 +56,15 @@ tree_call(const struct assembly_requests *in, const struct kp_request *rq,
 {
 	const struct kp_call *c = &rq->calls[i];
 	const struct kp_fn *fn = kp_requests_fn(in->rs, c->fn);
-	bool timed = c->outcome == KP_RETURNED || c->outcome == KP_RAISED;
+	bool timed = kp_outcome_timed(c->outcome);
 
 	*out = (struct kp_tree_call){ .fn = fn->text,
-		.tier = first_tier(in->conf, fn), .start = c->start - rq->start,
+		.tier = assembly_tier(in->conf, fn),
+		.start = c->start - rq->start,
 		.total = timed ? c->end - c->start : -1,
 		.self = in->a->self[i], .parent = c->parent,
 		.outcome = c->outcome, .async = c->async,
+		.outlasts = c->outlasts != 0,
 		.node = in->names[c->node] };
 	kp_proc_text(c->proc, out->pid, sizeof(out->pid));
 }
@@ -218,6 +210,16 @@ on_unbounded(void *ctx, uint32_t node, uint32_t line)
 }
 
 static void
+on_drains(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn)
+{
+	struct assembly_requests *in = ctx;
+	struct assembly_part *p = in->parts[node];
+
+	if (p->ops->on_drains != NULL)
+		p->ops->on_drains(p->ctx, proc, fn);
+}
+
+static void
 on_receiver(void *ctx, uint32_t node, uint64_t proc)
 {
 	struct assembly_requests *in = ctx;
@@ -244,7 +246,7 @@ requests_new(struct assembly *a, const struct kp_conf *conf)
 	struct kp_requests_opts ro = { .conf = conf, .on_request = on_request,
 		.on_late = on_late, .on_runaway = on_runaway,
 		.on_unbounded = on_unbounded, .on_receiver = on_receiver,
-		.ctx = in };
+		.on_drains = on_drains, .ctx = in };
 
 	if (in == NULL)
 		return NULL;
@@ -387,6 +389,24 @@ assembly_join(struct assembly_part *p)
 	return p->index != KP_NONE;
 }
 
+void
+assembly_part_rename(struct assembly_part *p, const char *node,
+    struct kp_losses *lost)
+{
+	const char *name;
+
+	if (strcmp(p->node, node) == 0 || p->next.stats != NULL ||
+	    (name = name_keep(p->a, node)) == NULL)
+		return;
+	if (p->index != KP_NONE)
+		kp_requests_losses(p->in->rs, p->index, lost);
+	place_leave(p, KP_LOSS_DISCONNECTED);
+	p->index = KP_NONE;
+	p->node = name;
+	kp_stats_rename(p->stats, name);
+	assembly_join(p);
+}
+
 /* The index stays: what was lost there is asked for once more. */
 void
 assembly_part_leave(struct assembly_part *p, enum kp_loss cause)
@@ -408,24 +428,6 @@ assembly_part_end(struct assembly_part *p)
 }
 
 /* ---- events in ---- */
-
-const struct kp_conf *
-assembly_conf(const struct assembly_part *p)
-{
-	return p->in->conf;
-}
-
-const struct kp_requests *
-assembly_requests(const struct assembly_part *p)
-{
-	return p->in->rs;
-}
-
-const char *const *
-assembly_nodes(const struct assembly_part *p)
-{
-	return p->in->names;
-}
 
 void
 assembly_told(struct assembly_part *p, int otp, bool gc_shared, bool native,
@@ -464,13 +466,6 @@ assembly_pass(struct assembly_part *p, const struct kp_event *ev)
 }
 
 void
-assembly_name_receiver(struct assembly_part *p, uint64_t proc,
-    struct kp_span name)
-{
-	kp_requests_name_receiver(p->in->rs, proc, name);
-}
-
-void
 assembly_expire(struct assembly_part *p, kp_target_ns now)
 {
 	if (p->index != KP_NONE)
@@ -488,7 +483,14 @@ size_t
 assembly_running(const struct assembly_part *p)
 {
 	return p->index != KP_NONE ?
-	    kp_requests_in_flight(p->in->rs, p->index) : 0;
+	    kp_requests_running(p->in->rs, p->index) : 0;
+}
+
+size_t
+assembly_undecided(const struct assembly_part *p)
+{
+	return p->index != KP_NONE ?
+	    kp_requests_undecided(p->in->rs, p->index) : 0;
 }
 
 size_t
@@ -500,12 +502,6 @@ assembly_oldest(const struct assembly_part *p, struct kp_flight *v, size_t max)
 	    kp_requests_oldest(p->in->rs, p->index, now, v, max);
 }
 
-const char *
-assembly_tier(const struct assembly_part *p, const struct kp_fn *fn)
-{
-	return first_tier(p->in->conf, fn);
-}
-
 uint64_t
 assembly_entries(const struct assembly_part *p)
 {
@@ -514,11 +510,12 @@ assembly_entries(const struct assembly_part *p)
 }
 
 struct kp_window *
-assembly_rotate(struct assembly_part *p, kp_wall_ns now, kp_mono_ns at)
+assembly_rotate(struct assembly_part *p, struct kp_moment at)
 {
-	kp_wall_ns end = kp_wall_end(p->window_start, at - p->window_begun,
-	    now);
-	struct kp_window *w = kp_stats_rotate(p->stats, p->window_start, end);
+	kp_wall_ns end = kp_wall_end(p->window_start,
+	    at.mono - p->window_begun, at.wall);
+	struct kp_window *w = at.mono < p->window_begun ? NULL :
+	    kp_stats_rotate(p->stats, p->window_start, end);
 
 	if (w == NULL)
 		return NULL;
@@ -527,8 +524,8 @@ assembly_rotate(struct assembly_part *p, kp_wall_ns now, kp_mono_ns at)
 	w->losses.n[KP_LOSS_TREE] += p->trees_lost;
 	p->trees_lost = 0;
 	p->trees = 0;
-	p->window_start = now;
-	p->window_begun = at;
+	p->window_start = at.wall;
+	p->window_begun = at.mono;
 	kp_tail_take(&p->tail, store_tree, p->a);
 	return w;
 }

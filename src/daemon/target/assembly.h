@@ -24,9 +24,20 @@
 #define ASSEMBLY_TREES_MAX 200
 
 struct assembly;
-struct assembly_requests;	/* all that one configuration has */
+struct assembly_part;
 
-/* Of one node each. */
+/* All that one configuration has. */
+struct assembly_requests {
+	struct assembly *a;
+	const struct kp_conf *conf;	/* in force for its parts; borrowed */
+	struct kp_requests *rs;
+	/* by index; names also of those that have gone */
+	struct assembly_part *parts[KP_NODES_MAX];
+	struct kp_stats *stats[KP_NODES_MAX];
+	const char *names[KP_NODES_MAX];
+};
+
+/* Of one node each.  A table, as tests of parts have no targets. */
 struct assembly_ops {
 	/* Began there.  Borrowed until it returns. */
 	void (*on_request)(void *ctx, const struct kp_request *rq);
@@ -35,6 +46,8 @@ struct assembly_ops {
 	void (*on_unbounded)(void *ctx, uint32_t line);
 	/* It receives messages: its name is asked for. */
 	void (*on_receiver)(void *ctx, uint64_t proc);
+	/* As of kprofd/request.h; may be NULL. */
+	void (*on_drains)(void *ctx, uint64_t proc, const struct kp_fn *fn);
 };
 
 /* One target's. */
@@ -85,11 +98,13 @@ void assembly_part_end(struct assembly_part *p);
 /* Has it a place?  If not, one may have become free. */
 bool assembly_join(struct assembly_part *p);
 
-/* What is in force for it. */
-const struct kp_conf *assembly_conf(const struct assembly_part *p);
-const struct kp_requests *assembly_requests(const struct assembly_part *p);
-/* The names of nodes by their index in them. */
-const char *const *assembly_nodes(const struct assembly_part *p);
+/*
+ * The node's own name is another than that which it was given: nothing of it is
+ * in flight.  What was lost so far is added to *lost.  Not while a reload is
+ * under way, nor without memory: then it keeps the one that it has.
+ */
+void assembly_part_rename(struct assembly_part *p, const char *node,
+    struct kp_losses *lost);
 
 /*
  * What the target's events can tell, and its clock, when they are known.
@@ -103,17 +118,17 @@ void assembly_offset(struct assembly_part *p, kp_dur_ns offset,
 void assembly_events(struct assembly_part *p, const struct kp_event *ev,
     size_t n);
 void assembly_pass(struct assembly_part *p, const struct kp_event *ev);
-/* What on_receiver asked for: as of kp_requests_name_receiver(). */
-void assembly_name_receiver(struct assembly_part *p, uint64_t proc,
-    struct kp_span name);
 void assembly_expire(struct assembly_part *p, kp_target_ns now);
 void assembly_abandon(struct assembly_part *p, enum kp_loss cause);
+/* Requests in flight, without those that ended and wait for stragglers. */
 size_t assembly_running(const struct assembly_part *p);
+/* With those, but not what is lost already: they are of later windows. */
+size_t assembly_undecided(const struct assembly_part *p);
 /* As of kp_requests_oldest(), now. */
 size_t assembly_oldest(const struct assembly_part *p, struct kp_flight *v,
     size_t max);
 /* The name of the first tier that the function belongs to; "": none. */
-const char *assembly_tier(const struct assembly_part *p,
+const char *assembly_tier(const struct kp_conf *conf,
     const struct kp_fn *fn);
 uint64_t assembly_entries(const struct assembly_part *p);
 
@@ -123,8 +138,8 @@ uint64_t assembly_entries(const struct assembly_part *p);
  * caller adds its losses and hands it to the store.  Trees have gone there.
  * NULL: it began after that moment, or there is no memory; the window goes on.
  */
-struct kp_window *assembly_rotate(struct assembly_part *p, kp_wall_ns now,
-    kp_mono_ns at);
+struct kp_window *assembly_rotate(struct assembly_part *p,
+    struct kp_moment at);
 
 /*
  * Makes another configuration ready, for all parts; none may come or go until

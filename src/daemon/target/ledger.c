@@ -214,15 +214,18 @@ ledger_hot(struct ledger *l, bool hot, kp_mono_ns now)
 
 void
 ledger_take(struct ledger *l, kp_mono_ns now, uint64_t entries,
-    uint64_t *entry_calls, struct kp_losses *lost)
+    uint64_t open, uint64_t *entry_calls, struct kp_losses *lost)
 {
-	uint64_t ahead = uncounted(l, &l->last, entries);
+	int64_t held = (int64_t)(open +
+	    grown(missing(l, &l->last, entries), l->reported) -
+	    uncounted(l, &l->last, entries));
+	int64_t calls = (int64_t)l->entry_calls + l->held - held;
 
 	count_unarmed(l, now);
 	count_time(l, KP_LOSS_TOO_HOT, &l->hot_since, now);
-	*entry_calls = l->entry_calls + ahead - l->ahead;
+	*entry_calls = calls > 0 ? (uint64_t)calls : 0;
+	l->held = held + (calls < 0 ? calls : 0);
 	l->entry_calls = 0;
-	l->ahead = ahead;
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		lost->n[i] += l->lost.n[i];
 	l->lost = (struct kp_losses){ 0 };

@@ -28,7 +28,7 @@ struct ledger {
 	kp_mono_ns told_to;	/* until then it is known what was armed */
 	/* for the running window */
 	uint64_t entry_calls;
-	uint64_t ahead;		/* calls handed over that no status had yet */
+	int64_t held;		/* calls of earlier windows, for later ones */
 	struct kp_losses lost;
 };
 
@@ -74,6 +74,6 @@ void ledger_hot(struct ledger *l, bool hot, kp_mono_ns now);
  * requests than calls, whenever it closes and whenever we are killed.
  */
 void ledger_take(struct ledger *l, kp_mono_ns now, uint64_t entries,
-    uint64_t *entry_calls, struct kp_losses *lost);
+    uint64_t open, uint64_t *entry_calls, struct kp_losses *lost);
 
 #endif

@@ -49,7 +49,7 @@ mail_named(struct mail_watch *m, struct assembly_part *p,
 		name = kp_term_raw(&r);
 		if (r.err != KP_OK)
 			break;
-		assembly_name_receiver(p, m->proc[i], name);
+		kp_requests_name_receiver(p->in->rs, m->proc[i], name);
 	}
 	m->n -= asked;
 	m->asked = 0;

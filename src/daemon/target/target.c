@@ -7,14 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kprofd/fn_name.h"
 #include "daemon/log.h"
+#include "kprofd/nodes.h"
 #include "daemon/target/target.h"
 #include "kprofd/native.h"
 #include "daemon/target/target_guard.h"
 #include "daemon/target/target_events.h"
+#include "daemon/target/targets_events.h"
 
 /* More of anything is in no window: sums of very many fit SQL's integers. */
 #define FIGURE_MAX (UINT64_C(1) << 40)
+
+/* What it means that a target has no native probe, and the ways out. */
+#define WITH_RELAY "how calls end is seen in exact tiers alone " \
+	"(-probe-library says where the target has the library): "
 
 /* Read before they are looked at: see request/prefetch.c.  22 KiB. */
 #define EVENTS_AT_ONCE 128
@@ -39,10 +46,12 @@ static void
 on_runaway(void *ctx, const struct kp_fn *fn)
 {
 	struct target *t = ctx;
-	char text[400];
+	char name[FN_NAME_MAX], text[512];
 
-	snprintf(text, sizeof(text), "%s never returns (a server loop?): "
-	    "disarmed", fn->text);
+	snprintf(text, sizeof(text), "%.200s never returns, as far as is seen: "
+	    "disarmed (if it is a server's loop, name what it calls for each "
+	    "request; if exceptions end it, mark it exact or use -probe "
+	    "native)", fn_shown(name, sizeof(name), fn->text));
 	target_tell(t, "runaway", text);
 	agent_disarm(t->agent, fn->text);
 }
@@ -67,8 +76,38 @@ on_receiver(void *ctx, uint64_t proc)
 	mail_meet(&t->mail, proc);
 }
 
+static void
+on_drains(void *ctx, uint64_t proc, const struct kp_fn *fn)
+{
+	struct target *t = ctx;
+	char pid[32];
+
+	snprintf(t->drains, sizeof(t->drains), "process %s handles requests "
+	    "while it carries the tokens of others (it takes messages ahead, or "
+	    "answers later): identities of tier %s are estimated there, not "
+	    "known; its sums are right (%s)", kp_proc_text(proc, pid,
+	    sizeof(pid)), assembly_tier(t->part.in->conf, fn), fn->text);
+	target_tell(t, "drains", t->drains);
+}
+
 static const struct assembly_ops assembly_ops = { on_request, on_runaway,
-	on_unbounded, on_receiver };
+	on_unbounded, on_receiver, on_drains };
+
+/*
+ * When its last word was sent, by our clock: what we were stopped for, or what
+ * the way took, is time since then.
+ */
+static kp_mono_ns
+heard(const struct target *t)
+{
+	kp_mono_ns now = kp_mono_now(), at;
+	kp_dur_ns offset, error;
+
+	if (t->heard == 0 || !kp_offset_get(&t->offset, now, &offset, &error) ||
+	    __builtin_add_overflow(t->heard, offset, &at))
+		return now;
+	return at < now ? at : now;
+}
 
 /* ---- the agent's callbacks ---- */
 
@@ -90,7 +129,10 @@ on_taken(void *ctx, kp_dur_ns gap, const char *text)
 static kp_dur_ns
 on_trip(void *ctx, const char *text)
 {
-	return target_tripped(ctx, text);
+	struct target *t = ctx;
+
+	ledger_unarmed(&t->ledger, heard(t));
+	return target_tripped(t, text);
 }
 
 static kp_dur_ns
@@ -99,9 +141,26 @@ on_rested(void *ctx)
 	return target_rested(ctx);
 }
 
-static void
-take_events(struct target *t, const struct kp_event *ev, size_t n, bool rests)
+/* Without those of calls that measure; how many are left. */
+static size_t
+without_measured(struct target *t, struct kp_event *ev, size_t n)
 {
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (tracing_cost_event(&t->traced, &ev[i]))
+			continue;
+		if (kept != i)
+			ev[kept] = ev[i];
+		kept++;
+	}
+	return kept;
+}
+
+static void
+take_events(struct target *t, struct kp_event *ev, size_t n, bool rests)
+{
+	n = without_measured(t, ev, n);
 	for (size_t i = 0; i < n; i++) {
 		if (rests)
 			assembly_pass(&t->part, &ev[i]);
@@ -173,16 +232,20 @@ static void
 on_probe(void *ctx, bool native, const char *why)
 {
 	struct target *t = ctx;
-	char text[1200];
+	char text[1300];
 
 	t->native = native;
+	t->relay_why[0] = '\0';
 	set_told(t);
+	if (!native)
+		snprintf(t->relay_why, sizeof(t->relay_why), WITH_RELAY "%s",
+		    why);
+	snprintf(text, sizeof(text), "%s%s", native ? "native" : "relay: ",
+	    t->relay_why);
 	if (native)
-		snprintf(text, sizeof(text), "native");
+		log_info("probe", t->node, "probe of '%s': %s", t->node, text);
 	else
-		snprintf(text, sizeof(text), "relay: %s", why);
-	log_info("probe", t->opts.target, "probe of '%s': %s", t->opts.target,
-	    text);
+		log_warn("probe", t->node, "probe of '%s': %s", t->node, text);
 	target_happened(t, "probe", text);
 }
 
@@ -204,8 +267,8 @@ on_messages(void *ctx, bool timed, const char *why)
 	if (!mail_told(&t->mail, timed, why))
 		return;
 	if (timed)
-		log_info("messages", t->opts.target, "messages of '%s' are "
-		    "timed", t->opts.target);
+		log_info("messages", t->node, "messages of '%s' are "
+		    "timed", t->node);
 	else if (why[0] != '\0') {
 		snprintf(text, sizeof(text), "messages are not timed: %s", why);
 		target_tell(t, "messages", text);
@@ -221,6 +284,19 @@ find_place(struct target *t)
 		    "have are in flight: until some end, what is traced here "
 		    "is not followed");
 	t->unplaced = t->part.index == KP_NONE;
+}
+
+/*
+ * Whatever was typed: 'app@localhost' and 'app@127.0.0.1' are one node, whose
+ * pids carry one name.
+ */
+static void
+take_name(struct target *t)
+{
+	if (!kp_node_name_ok(t->hello.node, strlen(t->hello.node)))
+		return;
+	assembly_part_rename(&t->part, t->hello.node, &t->lost);
+	t->node = t->part.node;
 }
 
 static void
@@ -239,7 +315,7 @@ on_hello(void *ctx, const struct agent_hello *h)
 {
 	struct target *t = ctx;
 	const struct log_entry e = { .level = LOG_LEVEL_INFO,
-		.event = "attach", .target = t->opts.target,
+		.event = "attach", .target = t->node,
 		.fields = { { .key = "otp", .number = h->otp },
 			{ .key = "session", .number = h->session } } };
 	char text[400];
@@ -247,7 +323,10 @@ on_hello(void *ctx, const struct agent_hello *h)
 	t->hello = *h;
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
 	t->heard = 0;
+	t->traced = (struct tracing_cost){ 0 };
+	t->drains[0] = '\0';
 	overload_forget(&t->watch);
+	take_name(t);
 	find_place(t);
 	ledger_restart(&t->ledger, entries(t));
 	t->native = false;
@@ -285,18 +364,6 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 	target_look_out(t, st->now);
 }
 
-kp_mono_ns
-target_heard(const struct target *t)
-{
-	kp_mono_ns now = kp_mono_now(), at;
-	kp_dur_ns offset, error;
-
-	if (t->heard == 0 || !kp_offset_get(&t->offset, now, &offset, &error) ||
-	    __builtin_add_overflow(t->heard, offset, &at))
-		return now;
-	return at < now ? at : now;
-}
-
 /* A target that is down for a night has one line and one event, not many. */
 static void
 tell_lost(struct target *t, const char *text)
@@ -306,16 +373,16 @@ tell_lost(struct target *t, const char *text)
 	snprintf(t->lost_text, sizeof(t->lost_text), "%s", text);
 	if (!t->armed_ever) {
 		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
-		    .event = "absent", .target = t->opts.target,
+		    .event = "absent", .target = t->node,
 		    .fields = { { .key = "cause", .text = text } } },
 		    "%s; trying again", text);
 		target_happened(t, "absent", text);
 		return;
 	}
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
-	    .event = "lost", .target = t->opts.target,
+	    .event = "lost", .target = t->node,
 	    .fields = { { .key = "cause", .text = text } } },
-	    "lost '%s': %s; trying again", t->opts.target, text);
+	    "lost '%s': %s; trying again", t->node, text);
 	target_happened(t, "lost", text);
 }
 
@@ -326,22 +393,22 @@ on_state(void *ctx, enum agent_state s, const char *text)
 
 	snprintf(t->state_text, sizeof(t->state_text), "%s", text);
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
-	    .event = "state", .target = t->opts.target,
+	    .event = "state", .target = t->node,
 	    .fields = { { .key = "state", .text = agent_state_name(s) } } },
-	    "%s: %s %s", t->opts.target, agent_state_name(s), text);
+	    "%s: %s %s", t->node, agent_state_name(s), text);
 	switch (s) {
 	case AGENT_ARMED:
 		kp_guard_resumed(&t->watch.guard, kp_mono_now());
 		if (t->sampler.one_in > 1)
 			ledger_sampling(&t->ledger);
 		ledger_armed(&t->ledger, kp_mono_now());
-		if (target_conf(t)->messages && !t->native)
+		if (t->part.in->conf->messages && !t->native)
 			on_messages(t, false, "they need the native probe "
-			    "(-probe native)");
+			    "(the event probe says why it is not there)");
 		t->armed_ever = true;
 		t->lost_text[0] = '\0';
-		log_info("armed", t->opts.target, "profiling '%s'",
-		    t->opts.target);
+		log_info("armed", t->node, "profiling '%s'",
+		    t->node);
 		target_happened(t, "armed", "");
 		break;
 	case AGENT_PAUSED:
@@ -356,14 +423,14 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	case AGENT_LOST:
 		tell_lost(t, text);
 		if (t->heard != 0)
-			ledger_left(&t->ledger, target_heard(t));
+			ledger_left(&t->ledger, heard(t));
 		ledger_lost(&t->ledger, entries(t));
 		assembly_abandon(&t->part, KP_LOSS_DISCONNECTED);
 		break;
 	default:
 		break;
 	}
-	t->p.fate->on_state(t->p.set, t, s);
+	targets_on_state(t, s);
 	t->p.ops->on_state(t->p.ctx, t, s, text);
 }
 
@@ -419,30 +486,6 @@ on_checked(void *ctx, const struct agent_checked *c)
 	t->p.ops->on_checked(t->p.ctx, t, c);
 }
 
-static bool
-on_unreached(void *ctx)
-{
-	struct target *t = ctx;
-
-	return t->p.fate->on_unreached(t->p.set, t);
-}
-
-static enum agent_verdict
-on_missing(void *ctx, const struct kp_diags *diags)
-{
-	struct target *t = ctx;
-
-	return t->p.fate->on_missing(t->p.set, t, diags);
-}
-
-static void
-on_nodes(void *ctx, const struct kp_term *list)
-{
-	struct target *t = ctx;
-
-	t->p.fate->on_nodes(t->p.set, list);
-}
-
 static void
 on_reloaded(void *ctx, const struct agent_reloaded *r)
 {
@@ -461,7 +504,7 @@ on_failed(void *ctx, enum agent_failure f, const char *why)
 	ledger_lost(&t->ledger, entries(t));
 	assembly_abandon(&t->part, KP_LOSS_DISCONNECTED);
 	target_happened(t, "failed", why);
-	t->p.fate->on_failed(t->p.set, t, f, why);
+	targets_on_failed(t, f, why);
 }
 
 static void
@@ -473,12 +516,12 @@ on_stopped(void *ctx)
 	/* Without a goodbye there is a reason, which on_state() was told. */
 	if (t->state_text[0] != '\0' && t->hello.otp != 0)
 		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
-		    .event = "detach", .target = t->opts.target,
+		    .event = "detach", .target = t->node,
 		    .fields = { { .key = "cause", .text = t->state_text } } },
 		    "'%s' did not say goodbye: %s (its agent leaves by "
-		    "itself within 5 s)", t->opts.target, t->state_text);
+		    "itself within 5 s)", t->node, t->state_text);
 	target_happened(t, "detach", t->state_text);
-	t->p.fate->on_stopped(t->p.set, t);
+	targets_on_stopped(t);
 }
 
 static const struct agent_ops agent_ops = {
@@ -498,9 +541,9 @@ static const struct agent_ops agent_ops = {
 	.on_cleared = on_cleared,
 	.on_checked = on_checked,
 	.on_reloaded = on_reloaded,
-	.on_unreached = on_unreached,
-	.on_missing = on_missing,
-	.on_nodes = on_nodes,
+	.on_unreached = targets_on_unreached,
+	.on_missing = targets_on_missing,
+	.on_nodes = targets_on_nodes,
 	.on_names = on_names,
 	.on_messages = on_messages,
 	.on_failed = on_failed,
@@ -529,17 +572,11 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	t->opts.target = t->node = t->part.node;
 	t->agent = agent_new(base, &t->opts, &agent_ops, t);
 	if (t->agent == NULL) {
-		target_leave(t);
+		assembly_part_leave(&t->part, KP_LOSS_DISCONNECTED);
 		target_free(t);
 		return NULL;
 	}
 	return t;
-}
-
-void
-target_start(struct target *t)
-{
-	agent_start(t->agent);
 }
 
 void
@@ -553,30 +590,6 @@ target_free(struct target *t)
 	free(t);
 }
 
-void
-target_stop(struct target *t)
-{
-	agent_stop(t->agent);
-}
-
-void
-target_leave(struct target *t)
-{
-	assembly_part_leave(&t->part, KP_LOSS_DISCONNECTED);
-}
-
-void
-target_drain(struct target *t, enum kp_loss cause)
-{
-	assembly_abandon(&t->part, cause);
-}
-
-const struct kp_conf *
-target_conf(const struct target *t)
-{
-	return assembly_conf(&t->part);
-}
-
 static void
 bound(uint64_t *n)
 {
@@ -585,15 +598,21 @@ bound(uint64_t *n)
 }
 
 void
-target_rotate(struct target *t, kp_wall_ns now)
+target_rotate(struct target *t, struct kp_moment at)
 {
-	struct kp_window *w = assembly_rotate(&t->part, now, kp_mono_now());
+	struct kp_window *w = assembly_rotate(&t->part, at);
 
 	if (w == NULL)
-		return;	/* no memory: the window goes on */
-	ledger_take(&t->ledger, kp_mono_now(), entries(t), &w->entry_calls,
-	    &w->losses);
+		return;	/* it has just begun, or no memory: it goes on */
+	if (t->hello.otp == 0) {
+		kp_window_free(w);	/* no node that is known */
+		return;
+	}
+	ledger_take(&t->ledger, kp_mono_now(), entries(t),
+	    assembly_undecided(&t->part), &w->entry_calls, &w->losses);
 	w->cost = overhead_take(&t->spending);
+	w->cost.traced_call = t->traced.call;
+	w->cost.traced_caller = t->traced.caller;
 	bound(&w->entry_calls);
 	bound(&w->cost.events);
 	bound(&w->cost.armed_calls);
@@ -615,32 +634,14 @@ target_rotate(struct target *t, kp_wall_ns now)
 /* ---- another configuration ---- */
 
 void
-target_reload(struct target *t, const struct kp_conf *conf)
-{
-	agent_reload(t->agent, conf);
-}
-
-void
-target_reload_apply(struct target *t)
-{
-	agent_reload_apply(t->agent);
-}
-
-void
-target_reload_cancel(struct target *t)
-{
-	agent_reload_cancel(t->agent);
-}
-
-void
 target_switch(struct target *t)
 {
-	target_drain(t, KP_LOSS_RELOADED);
-	target_rotate(t, kp_wall_now());
+	assembly_abandon(&t->part, KP_LOSS_RELOADED);
+	target_rotate(t, kp_moment_now());
 	ledger_recount(&t->ledger, entries(t));
 	assembly_part_switch(&t->part);
 	if (t->hello.otp != 0)
 		set_told(t);
-	target_sampling(t, &target_conf(t)->sampling);
-	t->watch.guard.limits = target_conf(t)->overload;
+	target_sampling(t, &t->part.in->conf->sampling);
+	t->watch.guard.limits = t->part.in->conf->overload;
 }

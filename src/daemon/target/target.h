@@ -12,11 +12,13 @@
 #include "daemon/target/unresolved.h"
 #include "kprofd/sampling.h"
 #include "daemon/target/overhead.h"
+#include "guard/tracing_cost.h"
 #include "daemon/overload.h"
 #include "kprofd/offset.h"
 #include "target/agent.h"
 
 struct target;
+struct targets;
 struct kp_native;
 
 /*
@@ -47,29 +49,13 @@ struct target_ops {
 	    const struct kp_window *w);
 };
 
-/*
- * What is for the set that it is one of to know, before anybody else, or to
- * decide; as of agent.h, too.
- */
-struct target_fate {
-	void (*on_state)(void *set, struct target *t, enum agent_state s);
-	bool (*on_unreached)(void *set, struct target *t);
-	enum agent_verdict (*on_missing)(void *set, struct target *t,
-	    const struct kp_diags *diags);
-	void (*on_nodes)(void *set, const struct kp_term *list);
-	void (*on_failed)(void *set, struct target *t, enum agent_failure f,
-	    const char *why);
-	void (*on_stopped)(void *set, struct target *t);
-};
-
 /* All borrowed. */
 struct target_parts {
 	struct kp_store *store;		/* NULL: nothing is kept (-check) */
 	struct assembly *assembly;
 	const struct target_ops *ops;
 	void *ctx;
-	const struct target_fate *fate;
-	void *set;
+	struct targets *set;		/* that it is one of */
 };
 
 struct target {
@@ -81,6 +67,9 @@ struct target {
 	struct kp_sampler sampler;
 	struct overload watch;
 	struct overhead spending;
+	struct tracing_cost traced;
+	char drains[512];		/* the last server told of as on_drains;
+					   "": none */
 	struct ledger ledger;
 	struct rate_limit hush;
 	struct kp_losses lost;		/* of this window, found here */
@@ -88,7 +77,8 @@ struct target {
 	const char *node;		/* as it names itself; till then as typed */
 	struct agent_hello hello;
 	struct kp_native *names;	/* of its native probe's slots */
-	bool native;			/* its probe, now */
+	bool native;			/* its probe, now, */
+	char relay_why[1200];		/* ... and why not; "": as wished */
 	struct mail_watch mail;
 	struct agent_status status;
 	uint64_t events, batches, windows;
@@ -119,38 +109,16 @@ struct target {
  */
 struct target *target_new(struct event_base *base,
     const struct agent_opts *o, const struct target_parts *parts);
-/* Callbacks begin, maybe before it returns. */
-void target_start(struct target *t);
 void target_free(struct target *t);
-void target_stop(struct target *t);
 /*
  * Closes the running window, as of that moment, and hands it to the store; one
  * that began after it, as by a dump since, goes on.
  */
-void target_leave(struct target *t);
-/* Closes the running window at `now` and hands it to the store. */
-void target_rotate(struct target *t, kp_wall_ns now);
+void target_rotate(struct target *t, struct kp_moment at);
 /*
- * When its last word was sent, by our clock: what we were stopped for, or what
- * the way took, is time since then.
- */
-kp_mono_ns target_heard(const struct target *t);
-/* What is in force. */
-const struct kp_conf *target_conf(const struct target *t);
-/*
- * Another configuration, as of agent_reload(): the target is asked about it,
- * and on_checked tells.
- */
-void target_reload(struct target *t, const struct kp_conf *conf);
-/* After that: on_reloaded tells. */
-void target_reload_apply(struct target *t);
-void target_reload_cancel(struct target *t);
-/*
- * It is in force: ends what is in flight as lost, closes the window, and
- * starts anew, with what assembly_prepare() made ready.
+ * Another configuration is in force: ends what is in flight as lost, closes the
+ * window, and starts anew, with what assembly_prepare() made ready.
  */
 void target_switch(struct target *t);
-/* Nothing more will come: what is in flight is lost, the rest is closed. */
-void target_drain(struct target *t, enum kp_loss cause);
 
 #endif

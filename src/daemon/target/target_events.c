@@ -19,14 +19,18 @@
 void
 target_happened(struct target *t, const char *kind, const char *text)
 {
-	struct kp_happening h = { .at = kp_wall_now(), .node = t->node,
-		.kind = kind };
+	bool known = t->hello.otp != 0;
+	struct kp_happening h = { .at = kp_wall_now(),
+		.node = known ? t->node : "", .kind = kind };
 	struct kp_buf b;
 	const char *clean;
 
 	if (t->p.store == NULL)
 		return;
-	kp_buf_init(&b, 8 * sizeof(h.text));
+	kp_buf_init(&b, 16 * sizeof(h.text));
+	if (!known && strstr(text, t->node) == NULL)
+		kp_buf_printf(&b, "'%s'%s", t->node,
+		    text[0] != '\0' ? ": " : "");
 	text_put_n(&b, text, strnlen(text, sizeof(h.text)));
 	clean = kp_buf_cstr(&b);
 	memcpy(h.text, clean, utf8_fit(clean, b.len, sizeof(h.text) - 1));
@@ -41,10 +45,10 @@ target_tell(struct target *t, const char *kind, const char *text)
 	if (!rate_limit_may(&t->hush, kp_mono_now()))
 		return;
 	if (strcmp(kind, "modules") == 0)
-		log_info(kind, t->opts.target, "'%s': %s: %s", t->opts.target,
+		log_info(kind, t->node, "'%s': %s: %s", t->node,
 		    kind, text);
 	else
-		log_warn(kind, t->opts.target, "'%s': %s: %s", t->opts.target,
+		log_warn(kind, t->node, "'%s': %s: %s", t->node,
 		    kind, text);
 	target_happened(t, kind, text);
 }
@@ -59,6 +63,6 @@ target_tell_untold(struct target *t)
 		return;
 	snprintf(text, sizeof(text), "%" PRIu64 " notices were not told: too "
 	    "many at once", n);
-	log_warn("hushed", t->opts.target, "'%s': %s", t->opts.target, text);
+	log_warn("hushed", t->node, "'%s': %s", t->node, text);
 	target_happened(t, "hushed", text);
 }

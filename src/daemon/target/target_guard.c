@@ -2,9 +2,9 @@
  * target_guard.c - changes the sampling rate, pauses tracing on overload and
  * resumes it, and reports functions too hot to trace.
  */
-#include <inttypes.h>
 #include <stdio.h>
 
+#include "kprofd/fn_name.h"
 #include "daemon/log.h"
 #include "daemon/target/target.h"
 #include "daemon/target/target_guard.h"
@@ -17,9 +17,9 @@ static void
 resample(struct target *t)
 {
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
-	    .event = "sampling", .target = t->opts.target,
+	    .event = "sampling", .target = t->node,
 	    .fields = { { .key = "one_in", .number = t->sampler.one_in } } },
-	    "%s: sampling one request in %u", t->opts.target,
+	    "%s: sampling one request in %u", t->node,
 	    t->sampler.one_in);
 	if (!t->watch.guard.resting)
 		t->ledger.sampling |= t->sampler.one_in > 1;
@@ -59,7 +59,6 @@ target_look_out(struct target *t, kp_target_ns sent)
 kp_dur_ns
 target_tripped(struct target *t, const char *why)
 {
-	ledger_unarmed(&t->ledger, target_heard(t));
 	return trip(t, KP_TRIP_AGENT, why);
 }
 
@@ -85,8 +84,8 @@ target_recover(struct target *t, const struct agent_status *st)
 	char text[200];
 
 	if (overload_after(&t->watch, st, now, text, sizeof(text))) {
-		log_info("resume", t->opts.target, "'%s' is profiled again %s",
-		    t->opts.target, text);
+		log_info("resume", t->node, "'%s' is profiled again %s",
+		    t->node, text);
 		target_happened(t, "resume", text);
 	}
 	if (kp_guard_tick(&t->watch.guard, now) &&
@@ -114,7 +113,8 @@ target_sample(struct target *t, const struct agent_status *st)
 	    over);
 	kp_sampler_spent(&t->sampler,
 	    overhead_percent(s, kp_cost_total(&s->last)),
-	    overhead_percent(s, kp_cost_fixed(&s->last)), target_conf(t)->budget);
+	    overhead_percent(s, kp_cost_fixed(&s->last)),
+	    t->part.in->conf->budget);
 	if (t->sampler.one_in != was)
 		resample(t);
 }
@@ -135,14 +135,16 @@ target_sampling(struct target *t, const struct kp_sampling *now)
 static void
 hot_names(const struct kp_plan *plan, struct kp_buf *b)
 {
+	const struct kp_plan_item *p;
 	unsigned n = 0;
 
-	for (size_t i = 0; i < plan->n; i++) {
-		if (!plan->v[i].hot)
+	for (p = plan->v; p < plan->v + plan->n; p++) {
+		if (!p->hot)
 			continue;
-		if (n < HOT_NAMED)
-			kp_buf_printf(b, "%s%s:%s/%" PRIu32, n > 0 ? ", " : "",
-			    plan->v[i].mod, plan->v[i].fun, plan->v[i].arity);
+		if (n < HOT_NAMED) {
+			kp_buf_str(b, n > 0 ? ", " : "");
+			fn_name_put(b, p->mod, p->fun, p->arity);
+		}
 		n++;
 	}
 	if (n > HOT_NAMED)

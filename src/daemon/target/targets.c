@@ -26,73 +26,6 @@
 #define BY_FILE 0x2u
 #define BY_CLUSTER 0x4u
 
-/* ---- what there is ---- */
-
-unsigned
-targets_count(const struct targets *ts)
-{
-	return ts->n;
-}
-
-struct target *
-targets_at(const struct targets *ts, unsigned i)
-{
-	return ts->v[i];
-}
-
-bool
-targets_several(const struct targets *ts)
-{
-	return ts->n > 1 || ts->cluster != NULL ||
-	    ts->p.o->target_file != NULL;
-}
-
-unsigned
-targets_armed(const struct targets *ts)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < ts->n; i++)
-		n += agent_state(ts->v[i]->agent) == AGENT_ARMED;
-	return n;
-}
-
-size_t
-targets_more(const struct targets *ts)
-{
-	return ts->more_file + ts->more_cluster;
-}
-
-void
-targets_pause_new(struct targets *ts, bool paused)
-{
-	ts->paused = paused;
-}
-
-void
-targets_happened(struct targets *ts, const char *kind, const char *text)
-{
-	struct kp_happening h = { .at = kp_wall_now(), .node = "",
-		.kind = kind };
-
-	if (ts->n == 1 && !targets_several(ts)) {
-		target_happened(ts->v[0], kind, text);
-		return;
-	}
-	snprintf(h.text, sizeof(h.text), "%s", text);
-	if (ts->p.store != NULL)
-		kp_store_happening(ts->p.store, &h);
-}
-
-struct target *
-targets_find(const struct targets *ts, const char *name)
-{
-	for (unsigned i = 0; i < ts->n; i++)
-		if (strcmp(ts->v[i]->node, name) == 0)
-			return ts->v[i];
-	return NULL;
-}
-
 /* ---- coming and going ---- */
 
 /* False: no room, or no memory. */
@@ -108,7 +41,7 @@ add(struct targets *ts, const char *name, unsigned source)
 		.connect_limit = CONNECT_LIMIT };
 	const struct target_parts parts = { .store = ts->p.store,
 		.assembly = ts->assembly, .ops = ts->p.ops, .ctx = ts->p.ctx,
-		.fate = &targets_fate, .set = ts };
+		.set = ts };
 	struct target *t = targets_find(ts, name);
 
 	if (t != NULL) {
@@ -127,7 +60,7 @@ add(struct targets *ts, const char *name, unsigned source)
 	ts->v[ts->n++] = t;
 	if (ts->paused)
 		agent_pause(t->agent);
-	target_start(t);
+	agent_start(t->agent);
 	return true;
 }
 
@@ -158,7 +91,7 @@ leave(struct targets *ts, struct target *t, unsigned source, const char *why)
 	    why);
 	target_happened(t, "removed", why);
 	if (!t->in_set.over)
-		target_stop(t);
+		agent_stop(t->agent);
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
@@ -171,11 +104,11 @@ sweep_one(struct targets *ts, unsigned i)
 {
 	struct target *t = ts->v[i];
 
-	target_leave(t);
-	target_rotate(t, kp_wall_now());
+	assembly_part_leave(&t->part, KP_LOSS_DISCONNECTED);
+	target_rotate(t, kp_moment_now());
 	ts->v[i] = ts->v[--ts->n];
 	if (t->in_set.sources != 0)
-		add(ts, t->node, t->in_set.sources);
+		add(ts, t->opts.target, t->in_set.sources);
 	target_free(t);
 }
 
@@ -397,6 +330,7 @@ targets_file_apply(struct targets *ts, const struct kp_node_list *list,
 	for (unsigned i = 0; i < ts->n; i++) {
 		t = ts->v[i];
 		if ((t->in_set.sources & BY_FILE) == 0 ||
+		    kp_node_list_has(list, t->opts.target) ||
 		    kp_node_list_has(list, t->node))
 			continue;
 		leave(ts, t, BY_FILE, "it is not in the file any more");
@@ -454,18 +388,18 @@ targets_switch(struct targets *ts)
 }
 
 void
-targets_rotate(struct targets *ts, kp_wall_ns now)
+targets_rotate(struct targets *ts, struct kp_moment at)
 {
 	for (unsigned i = 0; i < ts->n; i++)
-		target_rotate(ts->v[i], now);
+		target_rotate(ts->v[i], at);
 }
 
 void
 targets_drain(struct targets *ts)
 {
 	for (unsigned i = 0; i < ts->n; i++)
-		target_drain(ts->v[i], KP_LOSS_DISCONNECTED);
-	targets_rotate(ts, kp_wall_now());
+		assembly_abandon(&ts->v[i]->part, KP_LOSS_RUNNING);
+	targets_rotate(ts, kp_moment_now());
 }
 
 void
@@ -474,7 +408,7 @@ targets_stop(struct targets *ts)
 	ts->stopping = true;
 	for (unsigned i = 0; i < ts->n; i++)
 		if (!ts->v[i]->in_set.over)
-			target_stop(ts->v[i]);
+			agent_stop(ts->v[i]->agent);
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 

@@ -49,7 +49,7 @@ bool targets_start(struct targets *ts);
 /* Ends all: on_over, with 0, when it is done. */
 void targets_stop(struct targets *ts);
 bool targets_stopping(const struct targets *ts);
-void targets_rotate(struct targets *ts, kp_wall_ns now);
+void targets_rotate(struct targets *ts, struct kp_moment at);
 /* Nothing more will come: what is in flight is lost, windows are closed. */
 void targets_drain(struct targets *ts);
 
@@ -61,6 +61,8 @@ bool targets_several(const struct targets *ts);
 unsigned targets_armed(const struct targets *ts);
 /* Nodes that match or are named and had no room. */
 size_t targets_more(const struct targets *ts);
+/* Was any of them armed, or is there nobody to be, as yet? */
+bool targets_began(const struct targets *ts);
 /* One that comes later starts so: `kprof pause` of all. */
 void targets_pause_new(struct targets *ts, bool paused);
 

@@ -3,6 +3,7 @@
  * by: which is tried again, what one may lack, and when kprofd ends.
  */
 #include "daemon/log.h"
+#include "daemon/target/targets_events.h"
 #include "daemon/target/targets_internal.h"
 
 /* ---- the end ---- */
@@ -126,10 +127,11 @@ targets_settle(struct targets *ts)
 	check_over(ts);
 }
 
-static enum agent_verdict
-on_missing(void *ctx, struct target *t, const struct kp_diags *diags)
+enum agent_verdict
+targets_on_missing(void *ctx, const struct kp_diags *diags)
 {
-	struct targets *ts = ctx;
+	struct target *t = ctx;
+	struct targets *ts = t->p.set;
 	enum agent_verdict v;
 
 	unresolved_set(&t->in_set.missing, diags);
@@ -142,10 +144,11 @@ on_missing(void *ctx, struct target *t, const struct kp_diags *diags)
 
 /* ---- what is heard of them ---- */
 
-static bool
-on_unreached(void *ctx, struct target *t)
+bool
+targets_on_unreached(void *ctx)
 {
-	struct targets *ts = ctx;
+	struct target *t = ctx;
+	struct targets *ts = t->p.set;
 
 	t->in_set.tried = t->in_set.unreached = true;
 	t->in_set.judging = false;
@@ -153,10 +156,10 @@ on_unreached(void *ctx, struct target *t)
 	return ts->starting || !nobody_there(ts);
 }
 
-static void
-on_failed(void *ctx, struct target *t, enum agent_failure f, const char *why)
+void
+targets_on_failed(struct target *t, enum agent_failure f, const char *why)
 {
-	struct targets *ts = ctx;
+	struct targets *ts = t->p.set;
 
 	log_error("failed", t->node, "%s", why);
 	t->in_set.over = t->in_set.failed = t->in_set.tried = true;
@@ -165,19 +168,19 @@ on_failed(void *ctx, struct target *t, enum agent_failure f, const char *why)
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
-static void
-on_stopped(void *ctx, struct target *t)
+void
+targets_on_stopped(struct target *t)
 {
-	struct targets *ts = ctx;
+	struct targets *ts = t->p.set;
 
 	t->in_set.over = true;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
-static void
-on_state(void *ctx, struct target *t, enum agent_state s)
+void
+targets_on_state(struct target *t, enum agent_state s)
 {
-	struct targets *ts = ctx;
+	struct targets *ts = t->p.set;
 
 	ts->armed_ever |= s == AGENT_ARMED;
 	/* There after all: what comes of it is not known yet. */
@@ -185,20 +188,12 @@ on_state(void *ctx, struct target *t, enum agent_state s)
 		t->in_set.tried = false;
 }
 
-static void
-on_nodes(void *ctx, const struct kp_term *list)
+void
+targets_on_nodes(void *ctx, const struct kp_term *list)
 {
-	struct targets *ts = ctx;
+	struct target *t = ctx;
+	struct targets *ts = t->p.set;
 
 	if (ts->cluster != NULL && !ts->stopping)
 		cluster_answer(ts->cluster, list);
 }
-
-const struct target_fate targets_fate = {
-	.on_state = on_state,
-	.on_unreached = on_unreached,
-	.on_missing = on_missing,
-	.on_nodes = on_nodes,
-	.on_failed = on_failed,
-	.on_stopped = on_stopped,
-};

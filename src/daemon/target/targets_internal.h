@@ -27,9 +27,9 @@ struct targets {
 	bool ready_told;		/* to the service manager */
 };
 
-extern const struct target_fate targets_fate;
 /* NULL: there is none of that name. */
 struct target *targets_find(const struct targets *ts, const char *name);
+
 /* Something is known that was not: who waited for it, and is anybody left? */
 void targets_settle(struct targets *ts);
 /* It is over. */

@@ -1,0 +1,81 @@
+/*
+ * targets_set.c - answers which targets there are, and records what happens to
+ * all of them.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/target/target_events.h"
+#include "daemon/target/targets_internal.h"
+
+unsigned
+targets_count(const struct targets *ts)
+{
+	return ts->n;
+}
+
+struct target *
+targets_at(const struct targets *ts, unsigned i)
+{
+	return ts->v[i];
+}
+
+bool
+targets_several(const struct targets *ts)
+{
+	return ts->n > 1 || ts->cluster != NULL ||
+	    ts->p.o->target_file != NULL;
+}
+
+unsigned
+targets_armed(const struct targets *ts)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < ts->n; i++)
+		n += agent_state(ts->v[i]->agent) == AGENT_ARMED;
+	return n;
+}
+
+size_t
+targets_more(const struct targets *ts)
+{
+	return ts->more_file + ts->more_cluster;
+}
+
+bool
+targets_began(const struct targets *ts)
+{
+	return ts->armed_ever || ts->waits;
+}
+
+void
+targets_pause_new(struct targets *ts, bool paused)
+{
+	ts->paused = paused;
+}
+
+void
+targets_happened(struct targets *ts, const char *kind, const char *text)
+{
+	struct kp_happening h = { .at = kp_wall_now(), .node = "",
+		.kind = kind };
+
+	if (ts->n == 1 && !targets_several(ts)) {
+		target_happened(ts->v[0], kind, text);
+		return;
+	}
+	snprintf(h.text, sizeof(h.text), "%s", text);
+	if (ts->p.store != NULL)
+		kp_store_happening(ts->p.store, &h);
+}
+
+struct target *
+targets_find(const struct targets *ts, const char *name)
+{
+	for (unsigned i = 0; i < ts->n; i++)
+		if (strcmp(ts->v[i]->node, name) == 0 ||
+		    strcmp(ts->v[i]->opts.target, name) == 0)
+			return ts->v[i];
+	return NULL;
+}
