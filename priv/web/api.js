@@ -2,6 +2,10 @@
 
 const KEY = "kprofd-token";
 const AGAIN_MS = 500;
+// For an answer: of the database, whose questions stand in a queue, and of kprofd
+// itself, which the server waits 15 s for.
+const PATIENCE_MS = 60000;
+export const SOON_MS = 20000;
 
 export class ApiError extends Error {
 	constructor(status, text) {
@@ -45,14 +49,14 @@ async function send(url, init) {
 	try {
 		return await fetch(url, init);
 	} catch (e) {
-		if (e.name === "AbortError" || init.method !== "GET")
+		if (init.signal.aborted || init.method !== "GET")
 			throw e;
 		await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
 		return fetch(url, init);
 	}
 }
 
-async function ask(path, params, post, signal) {
+async function ask(path, params, { post, signal, patience = PATIENCE_MS }) {
 	const q = new URLSearchParams();
 
 	for (const [k, v] of Object.entries(params))
@@ -60,25 +64,33 @@ async function ask(path, params, post, signal) {
 			if (one !== "" && one !== null && one !== undefined)
 				q.append(k, one);
 	const url = `api/v1/${path}${q.size > 0 ? `?${q}` : ""}`;
+	const limit = AbortSignal.timeout(patience);
+	const token = sessionStorage.getItem(KEY);
 	let answer;
 
 	try {
-		answer = await send(url, { method: post ? "POST" : "GET", headers: headers(post), signal });
+		answer = await send(url, { method: post ? "POST" : "GET", headers: headers(post), signal: signal ? AbortSignal.any([signal, limit]) : limit });
 	} catch (e) {
-		if (e.name === "AbortError")
+		if (signal?.aborted)
 			throw e;
 		throw new ApiError(0, "kprofd does not answer: has it ended? Start it again with -http, or look at what it has written with: kprof web -db FILE");
 	}
-	const body = await answer.json().catch(() => ({ error: `the answer is not understood (status ${answer.status})` }));
+	const body = await answer.json().catch((e) => {
+		if (signal?.aborted)
+			throw e;
+		return { error: `the answer is not understood (status ${answer.status})` };
+	});
 
 	if (answer.status === 401) {
-		await askToken();
-		return ask(path, params, post, signal);
+		// another question may have asked for it meanwhile
+		if (sessionStorage.getItem(KEY) === token)
+			await askToken();
+		return ask(path, params, { post, signal, patience });
 	}
 	if (!answer.ok)
 		throw new ApiError(answer.status, body.error ?? `status ${answer.status}`);
 	return body;
 }
 
-export const get = (path, params = {}, signal) => ask(path, params, false, signal);
-export const post = (path, params = {}) => ask(path, params, true);
+export const get = (path, params = {}, signal, patience) => ask(path, params, { signal, patience });
+export const post = (path, params = {}) => ask(path, params, { post: true });

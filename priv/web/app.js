@@ -1,14 +1,18 @@
 // app.js - asks for what the state says, shows it, and follows what is chosen.
 import * as charts from "./charts.js";
 import * as tables from "./tables.js";
-import { ApiError, get, post } from "./api.js";
-import { clock, count, el, field, identityName, ms, percent, rate, span, when } from "./format.js";
+import { ApiError, get, post, SOON_MS } from "./api.js";
+import { WAY_OUT, clock, count, el, estimate, field, identityName, ms, percent, raised, rate, requestsOf, span, when } from "./format.js";
 import { PAGE, PRESETS, range, readUrl, state, versus, writeUrl } from "./state.js";
 import { waterfall } from "./waterfall.js";
 
 const LIVE_MS = 5000;
 const $ = (id) => document.getElementById(id);
-let about = null, tiers = [], loading = null, timer = 0, paused = false, shownTree = null;
+let about = null, tiers = [], loading = null, timer = 0, shownTree = null;
+let heard = 0;		// when kprofd last told how it does, in ms; 0: never
+let flying = "–";	// requests in flight, as far as it is known
+let updated = 0;	// when what is saved was last shown, in ms
+let order = null;	// what the button of pausing does: its path, and to whom
 
 const iso = (t) => new Date(t).toISOString();
 
@@ -18,9 +22,15 @@ function setText(id, text) {
 		$(id).textContent = text;
 }
 
-function say(text) {
+// Each note is a text, with what leads out of it where the page can do that.
+function say(...notes) {
+	const text = notes.map((n) => n.text).join(" ");
+
 	$("message").hidden = text === "";
-	setText("message", text);
+	if ($("message").dataset.text === text)
+		return;
+	$("message").dataset.text = text;
+	$("message").replaceChildren(...notes.map((n) => el("p", {}, n.text, n.out ? el("button", { type: "button", onclick: n.go }, n.out) : null)));
 }
 
 function change(what, push = true) {
@@ -62,25 +72,45 @@ function options(id, names, chosen, first, name) {
 
 // ---- showing
 
-function tile(value, label, bad) {
-	return el("div", { class: bad ? "tile bad" : "tile" }, el("b", {}, value), el("span", {}, label));
+function tile(value, label, bad, title = "") {
+	return el("div", { class: bad ? "tile bad" : "tile", title }, el("b", {}, value), el("span", {}, label),
+		title ? el("small", {}, "the native probe sees them") : null);
 }
 
-function showTiles(r, l, status) {
-	const row = r.rows.find((x) => x.identity === (state.identity || "_total")) ?? r.rows[0];
-	const total = row.tiers.find((t) => t.tier === "_total") ?? {};
-	const seconds = r.covered_ms / 1e3 || 1;
-	const sum = (v) => v.reduce((a, b) => a + (b ?? 0), 0);
-	const cost = sum(l.cost_ms) / (sum(l.covered_s) || 1) / 10;
-	const measured = r.entry_calls > 0 ? Math.min(1, r.sampled / r.entry_calls) : -1;
+const sum = (v) => v.reduce((a, b) => a + (b ?? 0), 0);
 
+// The row of what is chosen: an identity that is not in the range has none, and
+// no other one's figures stand for it.
+const rowOf = (r) => r.rows.find((x) => x.identity === (state.identity || "_total"));
+
+const hasNone = (r) => state.identity !== "" && rowOf(r) === undefined;
+
+// Of requests; where a tier is chosen, of its calls.
+function timeTiles(r) {
+	const cell = rowOf(r)?.tiers.find((t) => t.tier === (state.tier || "_total"));
+	const row = rowOf(r);
+	const n = state.tier ? { n: cell?.calls, known: row?.requests_known } : requestsOf(r, row);
+	const what = state.tier ? `calls of ${state.tier}` : "requests";
+	const named = state.tier ? `, ${state.tier}` : "";
+
+	return [tile(n?.n === undefined || r.windows === 0 ? "–" : estimate(n, (v) => rate(v / (r.covered_ms / 1e3 || 1))), `${what} a second`),
+		tile(n?.n > 0 && cell ? raised(cell, true, state.tier ? cell.calls + (cell.async_calls ?? 0) : row.requests) : "–",
+			(cell?.raised_seen === "not_seen" ? "errors: not seen" : "errors") + named, cell?.raised > 0,
+			(cell?.raised_seen ?? "known") === "known" ? "" : WAY_OUT),
+		...["p50", "p90", "p99"].map((p) => tile(ms(cell?.[`${p}_ms`]), p + named)), tile(ms(cell?.max_ms), `slowest${named}`),
+		...cell?.after_ms > 0 ? [tile(ms(cell.after_per_request_ms), `after a request's end${named}`)] : []];
+}
+
+// What the server has not answered is null.
+function showTiles(r, l) {
+	const measured = r?.entry_calls > 0 ? Math.min(1, r.sampled / r.entry_calls) : -1;
+	const now = tile(flying, state.identity || state.tier ? "in flight now, of all" : "in flight now");
+
+	now.id = "flying";
 	$("tiles").replaceChildren(
-		tile(rate(row.requests / seconds), "requests a second"),
-		tile(percent(row.requests > 0 ? (total.raised ?? 0) / row.requests : 0), "errors", total.raised > 0),
-		tile(ms(total.p50_ms), "p50"), tile(ms(total.p90_ms), "p90"), tile(ms(total.p99_ms), "p99"), tile(ms(total.max_ms), "slowest"),
-		tile(status ? count(status.targets.reduce((n, t) => n + t.in_flight, 0)) : "–", "in flight now"),
+		...timeTiles(r ?? { rows: [] }), now,
 		tile(percent(measured), "of requests measured"),
-		tile(`${cost.toFixed(2)} %`, "of a scheduler, cost"));
+		tile(l ? `${(sum(l.cost_ms) / (sum(l.covered_s) || 1) / 10).toFixed(2)} %` : "–", "of a scheduler, cost"));
 }
 
 const LINES = ["attach", "detach", "trip", "rest", "resume", "paused", "reload", "lost", "failed", "absent", "unclean_end"];
@@ -101,40 +131,107 @@ function marksOf(l, e) {
 }
 
 const CHARTS = ["c-rate", "c-time", "c-heat", "c-self", "c-sample", "c-cost"];
+const NOTHING = "Nothing was measured in this time. Choose a longer range, or all of it.";
 
-function showCharts(s, h, l, e) {
-	const some = s.covered_s.some((v) => v !== null);
+// Why one cannot be drawn; "": it can.
+function undrawn(s, r, ofTier) {
+	if (!s.covered_s.some((v) => v !== null))
+		return NOTHING;
+	if (r && hasNone(r))
+		return `No request of ${identityName(state.identity)} was measured in this time.`;
+	return ofTier && !tierKnown() ? `There is no tier ${state.tier} in these data.` : "";
+}
 
-	charts.setMarks(marksOf(l, e), s.t[0], s.t.at(-1) + s.step_s);
-	if (!some) {
-		for (const id of CHARTS)
-			charts.empty(id, "Nothing was measured in this time. Choose a longer range, or all of it.");
-		return;
-	}
-	charts.rates(s);
-	charts.times(s);
-	charts.heatmap(h);
-	charts.selves(s);
-	charts.sampling(l);
-	charts.cost(l);
+const tierKnown = () => state.tier === "" || tiers.includes(state.tier);
+
+function draw(id, chart, data, why) {
+	if (why)
+		charts.empty(id, why);
+	else
+		chart(data);
+}
+
+function showSeries(s, r) {
+	draw("c-rate", charts.rates, s, undrawn(s, r));
+	draw("c-time", charts.times, s, undrawn(s, r, true));
+	draw("c-self", charts.selves, s, undrawn(s, r));
 	$("c-time").querySelector("small").textContent = state.tier ? `of one call of ${state.tier}` : "of one request";
 }
 
-function showDaemon(status) {
-	const bad = status?.targets.filter((t) => t.state !== "armed").length ?? 0;
+function showLoad(l) {
+	draw("c-sample", charts.sampling, l, undrawn(l));
+	draw("c-cost", charts.cost, l, undrawn(l));
+}
 
-	$("daemon").dataset.state = !status ? "" : bad > 0 ? "bad" : "good";
-	setText("daemon", !status ? "saved data" : bad > 0 ? `${status.armed} of ${status.targets.length} armed` :
-		`${status.armed} armed`);
-	paused = status !== null && status.targets.length > 0 && status.targets.every((t) => t.state === "paused");
-	$("pause").hidden = $("dump").hidden = !status;
-	$("pause").textContent = paused ? "resume" : "pause";
+// Of all that is shaded and dashed, what is known: before anything is drawn.
+function showMarks(l, e) {
+	if (l)
+		charts.setMarks(marksOf(l, e ?? { events: [] }), l.t[0], l.t.at(-1) + l.step_s);
+}
+
+// ---- kprofd itself, now
+
+const nodesOf = (status) => status.targets.filter((t) => state.node.length === 0 || state.node.includes(t.target));
+
+// The button says whom it is about, and does that.
+function showOrder(status) {
+	const chosen = nodesOf(status);
+	const paused = chosen.length > 0 && chosen.every((t) => t.state === "paused");
+	const whom = state.node.length === 0 ? status.targets.length > 1 ? " all nodes" : "" :
+		chosen.length === 1 ? ` ${chosen[0].target}` : ` ${chosen.length} nodes`;
+
+	order = { path: paused ? "resume" : "pause", nodes: state.node.length === 0 ? [""] : chosen.map((t) => t.target) };
+	$("pause").textContent = order.path + whom;
+	$("pause").title = state.node.length === 0 ? "measuring, in every node" : order.nodes.join(", ");
+	$("pause").hidden = state.node.length > 0 && chosen.length === 0;
+	$("dump").hidden = false;
+}
+
+function showFlying(text) {
+	flying = text;
+	$("flying")?.querySelector("b").replaceChildren(text);
+}
+
+function showStatus(status) {
+	const bad = status.targets.filter((t) => t.state !== "armed").length;
+
+	heard = Date.now();
+	$("daemon").dataset.state = bad > 0 ? "bad" : "good";
+	setText("daemon", bad > 0 ? `${status.armed} of ${status.targets.length} armed` : `${status.armed} armed`);
+	showOrder(status);
+	showFlying(count(sum(nodesOf(status).map((t) => t.in_flight))));
+	tables.flight(status);
+}
+
+// What it said before is not so any more: nothing of it stays.
+function showUnknown(state, words, why) {
+	$("daemon").dataset.state = state;
+	setText("daemon", words);
+	$("pause").hidden = $("dump").hidden = true;
+	showFlying("–");
+	tables.empty("s-flight", why);
+	tables.empty("s-now", why);
+}
+
+// Without kprofd, as the server of a database knows it.
+function showEnded(a) {
+	const ended = Date.parse(a.runs[0]?.ended ?? a.last ?? a.now);
+
+	showUnknown("", `saved data: kprofd not running since ${when(ended)}`,
+		"No kprofd answers: these are saved data. What runs now is here when kprofd runs with the same -db.");
+}
+
+function showSilent(e) {
+	const since = heard > 0 ? ` since ${clock(heard)}` : "";
+
+	showUnknown("bad", `kprofd: no answer${since}`, `How kprofd does now is not known: no answer${since}. ${e.message}`);
 }
 
 function showPeriod(r) {
 	$("period").textContent = `${when(r.since)} to ${when(r.until)} (${span((r.until - r.since) / 1e3)})` +
 		`${state.identity ? `, ${identityName(state.identity)}` : ""}${state.tier ? `, tier ${state.tier}` : ""}`;
-	$("footer").replaceChildren(`kprofd ${about.version}; updated ${clock(Date.now())}. Shaded: something was not measured. Dashed: a trip, reload or reconnect. `,
+	updated = Date.now();
+	$("footer").replaceChildren(`kprofd ${about.version}; updated ${clock(updated)}. Shaded: something was not measured. Dashed: a trip, reload or reconnect. `,
 		el("a", { href: "openapi.json" }, "HTTP API"));
 }
 
@@ -162,26 +259,15 @@ async function showTree(signal) {
 	}
 }
 
-// null: no kprofd runs.
-async function now(what, signal) {
-	const answer = await get(what, {}, signal);
-
-	return answer.running === false ? null : answer;
-}
-
 const slowBy = () => state.slow === "" ? {} : state.slow === "self" ? { sort: "self" } : { tier: state.slow.slice(1) };
 
 // Two ranges: the one that is shown and another, from before a deploy say.
-async function showComparison(r, of, signal) {
-	const then = state.compare ? versus(r) : null;
-
+function showVersus() {
 	$("s-compare").hidden = !state.compare;
 	$("versus").hidden = state.compare !== "chosen";
 	for (const id of ["vsince", "vuntil"])
 		if (document.activeElement !== $(id))
 			$(id).value = state[id] ? field(state[id]) : "";
-	if (state.compare)
-		tables.compare(then && await get("compare", { ...of, identity: state.identity, versus: `${iso(then.since)},${iso(then.until)}` }, signal), r, then);
 }
 
 // Starts from the time before what is shown.
@@ -191,39 +277,121 @@ function chooseVersus(compare) {
 	change(compare === "chosen" && !state.vsince ? { compare, vsince: iso(2 * r.since - r.until), vuntil: iso(r.since) } : { compare });
 }
 
-async function load(signal) {
-	about = await get("about", {}, signal);
-	const r = range(about);
-	const time = { since: iso(r.since), until: iso(r.until) };
-	const of = { ...time, node: state.node };
-	const chart = { ...of, identity: state.identity, tier: state.tier };
-	const names = await get("tiers", {}, signal);
+function fail(id, text) {
+	if (id.startsWith("c-"))
+		charts.empty(id, text);
+	else
+		tables.empty(id, text);
+}
 
-	tiers = [...names.tiers, ...names.former];
-	const [nodes, series, heat, loads, rep, lost, slow, events, status, flight] = await Promise.all([
-		get("nodes", time, signal), get("series", chart, signal), get("heatmap", chart, signal),
-		get("load", of, signal), get("report", of, signal), get("losses", of, signal),
-		get("slow", { ...of, ...slowBy(), identity: state.identity, limit: PAGE, offset: state.offset }, signal),
-		get("events", { ...of, limit: 200 }, signal), now("status", signal), now("flight", signal)]);
+// Each part of the page fails alone: where it stood stands why.
+async function panel(ids, signal, show, ...asked) {
+	try {
+		const answers = await Promise.all(asked);
 
-	showNodes(nodes.nodes);
-	options("identity", rep.rows.slice(1).map((row) => row.identity), state.identity, "all requests", identityName);
+		signal.throwIfAborted();
+		show(...answers);
+	} catch (e) {
+		if (signal.aborted)
+			throw e;
+		if (!(e instanceof ApiError))
+			console.error(e);
+		for (const id of ids)
+			fail(id, `This could not be shown: ${e.message}`);
+	}
+}
+
+// What a part can do without: null.
+const orNull = (asked) => asked.catch((e) => {
+	if (e instanceof ApiError)
+		return null;
+	throw e;
+});
+
+async function showNow(signal, asked) {
+	try {
+		const status = await get("status", {}, signal, SOON_MS);
+		const flight = status.running === false ? null : await get("flight", {}, signal, SOON_MS);
+
+		signal.throwIfAborted();
+		if (flight === null || flight.running === false) {
+			showEnded(await asked);
+			return;
+		}
+		showStatus(status);
+		tables.inFlight(flight, state);
+	} catch (e) {
+		if (signal.aborted || !(e instanceof ApiError))
+			throw e;
+		showSilent(e);
+	}
+}
+
+function showChoices(nodes, r) {
+	showNodes(nodes?.nodes ?? []);
+	options("identity", r?.rows.slice(1).map((row) => row.identity) ?? [], state.identity, "all requests", identityName);
 	options("tier", tiers, state.tier, "whole request", (n) => n);
 	$("compare").value = state.compare;
+}
+
+// What leads nowhere says so, and leads out.
+function showNotes(r) {
+	const notes = [];
+
+	if (about.last === null)
+		notes.push({ text: "Nothing has been written yet: kprofd writes a window every ten seconds while it is attached to a node. Is the node's name right, is there load?" });
+	if (about.last !== null && r && hasNone(r))
+		notes.push({ text: `No request of ${identityName(state.identity)} was measured in this time.`, out: "show all requests", go: () => change({ identity: "" }) });
+	if (!tierKnown())
+		notes.push({ text: `There is no tier ${state.tier} in these data: it is of another configuration, or no longer kept.`, out: "show the whole request", go: () => change({ tier: "" }) });
+	say(...notes);
+}
+
+function showSaved(signal) {
+	const r = range(about);
+	const of = { since: iso(r.since), until: iso(r.until), node: state.node };
+	const ask = (what, more = {}) => get(what, { ...of, ...more }, signal);
+	const chart = { identity: state.identity, tier: tierKnown() ? state.tier : "" };
+	const rep = ask("report"), loads = ask("load"), events = ask("events", { limit: 200 });
+	const then = state.compare ? versus(r) : null;
+	const part = (ids, show, ...asked) => panel(ids, signal, show, ...asked);
+	const drawn = Promise.all([orNull(loads), orNull(events)]).then(([l, e]) => { signal.throwIfAborted(); showMarks(l, e); });
+
 	showPeriod(r);
-	showDaemon(status);
-	showTiles(rep, loads, status);
-	showCharts(series, heat, loads, events);
-	tables.report(rep, state, change);
-	tables.slowBy(state, tiers);
-	tables.slow(slow, state, change);
-	tables.flight(status, "No kprofd answers: these are saved data. What runs now is here when kprofd runs with the same -db.");
-	tables.inFlight(flight, state, "What is in flight is known while kprofd runs.");
-	tables.losses(lost);
-	tables.events(events);
-	await showComparison(r, of, signal);
-	await showTree(signal);
-	say(about.last === null ? "Nothing has been written yet: kprofd writes a window every ten seconds while it is attached to a node. Is the node's name right, is there load?" : "");
+	showVersus();
+	return [
+		part([], (nodes, report) => { showChoices(nodes, report); showNotes(report); }, orNull(get("nodes", { since: of.since, until: of.until }, signal)), orNull(rep)),
+		part([], showTiles, orNull(rep), orNull(loads)),
+		part(["c-rate", "c-time", "c-self"], showSeries, ask("series", chart), orNull(rep), drawn),
+		part(["c-heat"], (h, report) => draw("c-heat", charts.heatmap, h, undrawn(h, report, true)), ask("heatmap", chart), orNull(rep), drawn),
+		part(["c-sample", "c-cost"], showLoad, loads, drawn),
+		part(["s-report"], (report) => tables.report(report, state, change), rep),
+		part(["s-slow"], (slow) => tables.slow(slow, state, change), ask("slow", { ...slowBy(), identity: state.identity, limit: PAGE, offset: state.offset })),
+		part(["s-losses"], tables.losses, ask("losses")),
+		part(["s-events"], tables.events, events),
+		...state.compare ? [part(["s-compare"], (c) => tables.compare(c, r, then), then && ask("compare", { identity: state.identity, versus: `${iso(then.since)},${iso(then.until)}` }))] : [],
+		showTree(signal)];
+}
+
+async function load(signal) {
+	const asked = get("about", {}, signal);
+	const now = showNow(signal, asked);
+
+	// its failure is met below, or that of the rest came first
+	now.catch(() => {});
+	try {
+		about = await asked;
+		const names = await get("tiers", {}, signal);
+
+		tiers = [...names.tiers, ...names.former];
+		tables.slowBy(state, tiers);
+		await Promise.all(showSaved(signal));
+	} catch (e) {
+		if (!(e instanceof ApiError))
+			throw e;
+		say({ text: `${e.message}${updated > 0 ? `. What is below is of ${clock(updated)}.` : ""}` });
+	}
+	await now;
 	document.body.dataset.loaded = String(Number(document.body.dataset.loaded ?? 0) + 1);
 }
 
@@ -237,22 +405,19 @@ async function refresh() {
 	try {
 		await load(mine.signal);
 	} catch (e) {
-		if (e.name === "AbortError")
-			return;
-		if (!(e instanceof ApiError))
+		if (!mine.signal.aborted)
 			throw e;
-		say(e.message);
 	} finally {
 		if (mine === loading && state.live && state.range !== "")
 			timer = setTimeout(() => document.hidden || refresh(), LIVE_MS);
 	}
 }
 
-async function tell(path) {
+async function tell(path, nodes = [""]) {
 	try {
-		await post(path);
+		await Promise.all(nodes.map((node) => post(path, { node })));
 	} catch (e) {
-		say(e.message);
+		say({ text: e.message });
 		return;
 	}
 	refresh();
@@ -268,7 +433,7 @@ for (const id of ["vsince", "vuntil"])
 $("slow-by").addEventListener("change", (e) => change({ slow: e.target.value }));
 $("choice").addEventListener("submit", (e) => e.preventDefault());
 $("live").addEventListener("click", () => change({ live: !state.live, request: state.request }));
-$("pause").addEventListener("click", () => tell(paused ? "resume" : "pause"));
+$("pause").addEventListener("click", () => tell(order.path, order.nodes));
 $("dump").addEventListener("click", () => tell("dump"));
 $("prev").addEventListener("click", () => change({ request: "", offset: Math.max(0, state.offset - PAGE) }));
 $("next").addEventListener("click", () => change({ request: "", offset: state.offset + PAGE }));

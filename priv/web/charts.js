@@ -9,6 +9,7 @@ const plots = new Map();
 let marks = { shades: [], events: [] };
 let whole = [0, 1];		// of the time axis, in s
 let onRange = () => {};
+let dragged = null;		// the chart that the drag began in: all hear of its end
 
 export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 export const tierColor = (i) => `c${i === 0 ? 0 : 1 + (i - 1) % 9}`;
@@ -74,12 +75,14 @@ function options(width, series, unit, { draw, ...extra }) {
 		legend: { live: true },
 		axes: axes(unit),
 		series: [{ label: "time", value: (u, v) => v === null ? "" : clock(v * 1e3) }, ...series],
-		hooks: { drawClear: [drawMarks], draw: draw ? [draw] : [], setSelect: [(u) => {
-			if (u.select.width > 4) {
-				onRange(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x"));
+		hooks: { init: [(u) => u.over.addEventListener("mousedown", () => { dragged = u; })],
+			drawClear: [drawMarks], draw: draw ? [draw] : [], setSelect: [(u) => {
+				if (u.select.width <= 4)
+					return;
+				if (u === dragged)
+					onRange(u.posToVal(u.select.left, "x"), u.posToVal(u.select.left + u.select.width, "x"));
 				u.setSelect({ left: 0, width: 0, top: 0, height: 0 }, false);
-			}
-		}] },
+			}] },
 		...extra,
 	};
 }
@@ -120,10 +123,21 @@ const line = (label, c, unit, more = {}) => ({ label, stroke: color(c), width: 1
 
 const per = (v, by) => v.map((n, i) => n === null || !by[i] ? null : n / by[i]);
 
+// Dashed where a part of them is drawn, since of some requests it is not seen
+// how they ended; where none is, there is no line.
+function errors(seen) {
+	const part = seen.includes("at_least");
+	const label = part ? "errors, at least" : seen.includes("not_seen") && !seen.includes("known") ? "errors: not seen" : "errors";
+
+	return line(label, "c5", rate, part ? { dash: [4, 4] } : {});
+}
+
 export function rates(s) {
-	show("c-rate", "rate", [s.t, per(s.requests, s.covered_s), per(s.errors, s.covered_s), per(s.unfinished, s.covered_s)], [
+	const failed = errors(s.raised_seen);
+
+	show("c-rate", failed.label, [s.t, per(s.requests, s.covered_s), per(s.errors, s.covered_s), per(s.unfinished, s.covered_s)], [
 		line("requests", "c1", rate, { fill: `rgba(${color("heat")}, .12)` }),
-		line("errors", "c5", rate), line("no end seen", "c2", rate)], rate);
+		failed, line("no end seen", "c2", rate)], rate);
 }
 
 export function times(s) {

@@ -40,8 +40,31 @@ export const count = (v) => v === null || v === undefined ? "–" :
 export const rate = (v) => v === null || v === undefined ? "–" :
 	v === 0 ? "0" : v >= 1000 ? count(v) : v >= 0.01 ? digits(v) : v.toPrecision(2);
 
+// What raised, of so many: a part of them, at least so many, or not seen at all.
+// Where calls were sampled out it is estimated, and no bound.
+export const raised = (cell, share, of) => {
+	const known = cell.calls === cell.sampled_calls;
+
+	if (cell.raised_seen === "not_seen")
+		return "–";
+	if (cell.raised_seen === "at_least")
+		return known ? `≥ ${count(cell.raised)}` : `~${count(cell.raised)} or more`;
+	return share ? percent(of > 0 ? (cell.raised ?? 0) / of : 0) : estimate({ n: cell.raised ?? 0, known }, count);
+};
+export const WAY_OUT = "not seen how all of them ended: the native probe sees it (-probe auto, and -probe-library where a target could not load it), and the relay where the entry is in a tier that has [exact]";
+
 export const percent = (v) => v === null || v === undefined || v < 0 ? "–" :
 	v === 0 ? "0 %" : v < 0.001 ? "<0.1 %" : `${(v * 100).toFixed(v < 0.1 ? 1 : 0)} %`;
+
+// How many requests a row is about: of all, as the VM counted them, where it did.
+export const requestsOf = (r, row) => row === undefined ? undefined :
+	row === r.rows[0] ? { n: r.requests, known: r.requests_known } : { n: row.requests, known: row.requests_known };
+
+// An estimate looks like one.
+export const estimate = (of, text) => `${of.known ? "" : "~"}${text(of.n)}`;
+
+// Functions as people write them: MyApp.Repo.all/2, which JSON has as Elixir.MyApp.Repo:all/2.
+export const fnName = (call) => call.replace(/^Elixir\.([^:]*):?/, (_, alias) => alias + (call.includes(":") ? "." : ""));
 
 const pad = (n) => String(n).padStart(2, "0");
 

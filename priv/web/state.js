@@ -68,8 +68,9 @@ export function range(about) {
 
 	if (state.since && state.until)
 		return { since: Date.parse(state.since), until: Date.parse(state.until) };
+	// nothing may have been written yet, and a range has a length
 	if (state.range === "all")
-		return { since: Date.parse(about.first ?? about.now), until: end };
+		return { since: Math.min(Date.parse(about.first ?? about.now), end - 1e3), until: end };
 	const seconds = PRESETS.find(([name]) => name === state.range)[1];
 
 	return { since: end - seconds * 1e3, until: end };

@@ -1,6 +1,6 @@
 // tables.js - the report, comparison, slow requests, nodes, losses, events.
 import { color, tierColor } from "./charts.js";
-import { count, el, identityName, ms, percent, rate, span, tierName, when } from "./format.js";
+import { WAY_OUT, count, el, estimate, fnName, identityName, ms, percent, raised, rate, requestsOf, span, tierName, when } from "./format.js";
 import { PAGE } from "./state.js";
 
 const hosts = (id) => document.querySelector(`#${id} .scroll`);
@@ -22,6 +22,9 @@ function table(heads, rows, caption) {
 
 const nothing = (host, text) => host.replaceChildren(el("p", { class: "empty" }, text));
 
+// Why there is no table.
+export const empty = (id, text) => nothing(hosts(id), text);
+
 const totalOf = (row) => row.tiers.find((t) => t.tier === "_total") ?? row.tiers[0] ?? {};
 
 // Self times of one request's tiers, as parts of a bar.
@@ -35,19 +38,25 @@ function stack(row, tiers) {
 		el("span", { style: { width: `${100 * p.v / sum}%`, backgroundColor: color(tierColor(p.i)) } })));
 }
 
+// Time inside the request and, where that is worth a word, after its end: 6.3 ms +18 ms.
+const inAndAfter = (t) => t?.after_per_request_ms > 0.1 * (t?.busy_per_request_ms ?? 0) ?
+	`${t.calls > 0 ? `${ms(t.busy_per_request_ms)} ` : ""}+${ms(t.after_per_request_ms)}` : ms(t?.busy_per_request_ms);
+
 function columns(r, seconds, tiers) {
 	const one = (key, title, value, show) => ({ key, title, value, show: show ?? value });
 	const time = (key, title) => one(key, title, (row) => totalOf(row)[`${key}_ms`] ?? -1, (row) => ms(totalOf(row)[`${key}_ms`]));
 	const tier = (name, i) => one(`tier ${name}`, name, (row) => row.tiers.find((t) => t.tier === name)?.busy_per_request_ms ?? -1,
-		(row) => ms(row.tiers.find((t) => t.tier === name)?.busy_per_request_ms));
+		(row) => inAndAfter(row.tiers.find((t) => t.tier === name)));
 
 	return [
 		one("name", "identity", (row) => row.identity),
 		one("impact", "impact", (row) => row.share ?? -1),
-		one("requests", "requests", (row) => row.requests, (row) => count(row.requests)),
-		one("rate", "a second", (row) => row.requests / seconds, (row) => rate(row.requests / seconds)),
-		one("errors", "errors", (row) => totalOf(row).raised ?? 0, (row) => count(totalOf(row).raised ?? 0)),
+		one("requests", "requests", (row) => row.requests, (row) => estimate(requestsOf(r, row), count)),
+		one("rate", "a second", (row) => row.requests / seconds, (row) => estimate(requestsOf(r, row), (n) => rate(n / seconds))),
+		one("errors", "errors", (row) => totalOf(row).raised ?? -1, (row) => el("span",
+			(totalOf(row).raised_seen ?? "known") === "known" ? {} : { title: WAY_OUT }, raised(totalOf(row)))),
 		time("mean", "mean"), time("p50", "p50"), time("p90", "p90"), time("p99", "p99"), time("max", "max"),
+		...r.rows.some((row) => totalOf(row).after_ms > 0) ? [time("after_per_request", "after")] : [],
 		{ key: "", title: "self time by tier", show: (row) => stack(row, tiers) },
 		...tiers.map(tier),
 	];
@@ -59,8 +68,16 @@ function header(c, state, change) {
 	if (c.key === "")
 		return el("th", { scope: "col", class: "left" }, c.title);
 	return el("th", { scope: "col", "aria-sort": sorted ? state.order : undefined },
-		el("button", { type: "button", title: c.key === "impact" ? "time of all its requests: time x rate" : undefined, onclick: () => change({ sort: c.key, request: state.request,
+		el("button", { type: "button", title: { impact: "time of all its requests: time x rate", after_per_request: "time after the request's end; in a tier's column: +" }[c.key], onclick: () => change({ sort: c.key, request: state.request,
 			order: sorted && state.order === "descending" ? "ascending" : "descending" }) }, c.title));
+}
+
+// Tiers whose calls are so short that what tracing adds to each shows in them.
+function tracing(r) {
+	const small = (r.rows[0]?.tiers ?? []).filter((t) => t.tier !== "_total" && t.tracing_ms != null && t.mean_ms < 10 * t.tracing_ms);
+
+	return small.length === 0 ? [] : [el("span", {}, "tracing adds to each call of " +
+		small.map((t) => `${t.tier} about ${ms(t.tracing_ms)} of its ${ms(t.mean_ms)}`).join(", "))];
 }
 
 export function report(r, state, change) {
@@ -91,7 +108,7 @@ export function report(r, state, change) {
 		}))), "Report by identity"),
 	el("div", { class: "keys" }, r.tiers.map((name, i) => el("span", {}, el("i", { style: { backgroundColor: color(tierColor(i + 1)) } }), name)),
 		el("span", {}, el("i", { style: { backgroundColor: color("c0") } }), "no tier"),
-		el("span", {}, "columns of tiers: busy time of one request")));
+		el("span", {}, "columns of tiers: busy time of one request"), ...tracing(r)));
 }
 
 function change(f, up) {
@@ -100,9 +117,11 @@ function change(f, up) {
 	const sign = f.change_percent > 0 ? "+" : "";
 	const text = `${f.uncertain ? "~" : ""}${sign}${f.change_percent.toFixed(Math.abs(f.change_percent) < 10 ? 1 : 0)} %`;
 
-	return el("span", { class: f.uncertain || f.change_percent === 0 ? "soft" : f.change_percent > 0 === up ? "up" : "down",
+	return el("span", { class: f.uncertain || f.change_percent === 0 || up === undefined ? "soft" : f.change_percent > 0 === up ? "up" : "down",
 		title: f.uncertain ? "uncertain: too few were measured, or chance alone may make it" : undefined }, text);
 }
+
+const perSecond = (q, side) => estimate({ n: q[`${side}_per_s`], known: q[`${side}_known`] ?? true }, rate);
 
 export function compare(c, r, then) {
 	const section = document.getElementById("s-compare");
@@ -123,7 +142,7 @@ export function compare(c, r, then) {
 	host.replaceChildren(table(["<identity", "requests/s", "then", "change",
 		...figures.flatMap(([, , title]) => [title, "then", "change"])], c.changes.map((row) =>
 		el("tr", {}, el("td", { class: "name" }, identityName(row.identity), row.state === "both" ? null : el("span", { class: "soft" }, ` (${row.state})`)),
-			el("td", {}, rate(row.requests.now_per_s)), el("td", { class: "soft" }, rate(row.requests.then_per_s)), el("td", {}, change({ ...row.requests, uncertain: true })),
+			el("td", {}, perSecond(row.requests, "now")), el("td", { class: "soft" }, perSecond(row.requests, "then")), el("td", {}, change(row.requests)),
 			figures.flatMap(([tier, figure]) => {
 				const f = row.figures.find((x) => x.tier === tier && x.figure === figure);
 
@@ -135,7 +154,8 @@ export function compare(c, r, then) {
 // What slow requests may be chosen by: "" their total, "self", or ":TIER".
 export function slowBy(state, tiers) {
 	const select = document.getElementById("slow-by");
-	const all = [["", "total time"], ["self", "own time"], ...tiers.map((t) => [`:${t}`, `time in ${t}`])];
+	const gone = state.slow.startsWith(":") && !tiers.includes(state.slow.slice(1)) ? [state.slow.slice(1)] : [];
+	const all = [["", "total time"], ["self", "own time"], ...[...tiers, ...gone].map((t) => [`:${t}`, `time in ${t}`])];
 
 	if (document.activeElement !== select || select.options.length !== all.length)
 		select.replaceChildren(...all.map(([value, text]) => el("option", { value }, text)));
@@ -160,13 +180,8 @@ export function slow(s, state, change) {
 			el("td", {}, q.outcome), el("td", {}, count(q.calls)), el("td", { class: "left node", title: q.node }, q.node))), "Slow requests"));
 }
 
-export function inFlight(f, state, why) {
+export function inFlight(f, state) {
 	const host = hosts("s-now");
-
-	if (!f) {
-		nothing(host, why);
-		return;
-	}
 	const shown = f.requests.filter((q) => (!state.identity || q.identity === state.identity) && (state.node.length === 0 || state.node.includes(q.node)));
 
 	if (shown.length === 0) {
@@ -175,18 +190,14 @@ export function inFlight(f, state, why) {
 	}
 	host.replaceChildren(table(["age", "<identity", "<began on", "<is in", "for", "<process"], shown.slice(0, 20).map((q) =>
 		el("tr", {}, el("td", {}, ms(q.age_ms)), el("td", { class: "left name" }, identityName(q.identity)), el("td", { class: "left" }, q.node),
-			el("td", { class: "left name" }, q.call || "no call of a tier", q.tier ? el("span", { class: "soft" }, ` ${q.tier}`) : null),
+			el("td", { class: "left name" }, q.call ? fnName(q.call) : "no call of a tier", q.tier ? el("span", { class: "soft" }, ` ${q.tier}`) : null),
 			el("td", {}, ms(q.call_ms)), el("td", { class: "left" }, q.process || "–", q.at === q.node ? null : el("span", { class: "soft" }, ` on ${q.at}`)))), "Requests in flight"),
 	...f.in_flight > Math.min(20, shown.length) ? [el("p", { class: "soft" }, `${count(f.in_flight)} in flight, of all nodes and identities.`)] : []);
 }
 
-export function flight(status, why) {
+export function flight(status) {
 	const host = hosts("s-flight");
 
-	if (!status) {
-		nothing(host, why);
-		return;
-	}
 	host.replaceChildren(table(["<node", "<state", "in flight", "sampling", "cost", "trips", "behind"], status.targets.map((t) =>
 		el("tr", {}, el("td", {}, t.target), el("td", { class: "left name" }, t.state, t.state_text ? el("span", { class: "soft" }, ` ${t.state_text}`) : null),
 			el("td", {}, count(t.in_flight)), el("td", {}, t.one_in === 1 ? "every request" : `one in ${t.one_in}`),

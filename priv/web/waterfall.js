@@ -1,9 +1,12 @@
 // waterfall.js - one slow request: its calls on the axis of its time, by
 // process and node.
 import { color, tierColor } from "./charts.js";
-import { el, identityName, ms, when } from "./format.js";
+import { el, fnName, identityName, ms, when } from "./format.js";
 
 const ROWS = 300;
+
+// One that ran on when its request was kept has no outcome yet.
+const outcomeOf = (call) => call.outlasts ? "still running" : call.outcome;
 
 function lane(call, whole, tiers) {
 	const i = tiers.indexOf(call.tier) + 1;
@@ -12,8 +15,8 @@ function lane(call, whole, tiers) {
 	const bar = el("i", { class: call.async ? "async" : "", style: {
 		left: `${Math.min(left, 99.5)}%`, width: `${Math.min(width, 100 - left)}%`,
 		backgroundColor: color(tierColor(i)) } });
-	const text = call.total_ms === null ? call.outcome :
-		`${ms(call.total_ms)}${call.outcome === "returned" ? "" : `, ${call.outcome}`}`;
+	const text = call.total_ms === null ? outcomeOf(call) :
+		`${ms(call.total_ms)}${call.outcome === "returned" || call.outcome === "unknown" ? "" : `, ${call.outcome}`}`;
 	const room = 100 - left - width;
 	// behind the bar, before it, or in it where that is longest
 	const at = room > 28 ? { left: `calc(${left + width}% + 6px)` } : left > 28 ? { right: `calc(${100 - left}% + 6px)` } :
@@ -32,7 +35,8 @@ function callName(call, before, node) {
 	const moved = !before || before.pid !== call.pid || before.node !== call.node;
 
 	return el("div", { class: "call", style: { paddingLeft: `${Math.min(call.depth, 12) * 12}px` } },
-		call.call, moved ? el("div", { class: "where" }, `${call.pid}${call.node === node ? "" : ` on ${call.node}`}${call.async ? ", async" : ""}`) : null);
+		fnName(call.call), moved ? el("div", { class: "where" }, `${call.pid}${call.node === node ? "" : ` on ${call.node}`}${call.async ? ", after the end" : ""}`) : null,
+		call.after_ms > 0 && !call.async ? el("div", { class: "where" }, `${ms(call.after_ms)} after the request's end`) : null);
 }
 
 export function waterfall(host, t, tiers, close) {
@@ -43,10 +47,10 @@ export function waterfall(host, t, tiers, close) {
 			const c = t.tree[i];
 			const row = [callName(c, t.tree[i - 1], t.node), lane(c, end, tiers)];
 
-			const figures = `starts at ${ms(c.start_ms)}, takes ${ms(c.total_ms)}, self ${ms(c.self_ms)}, ${c.outcome}`;
+			const figures = `starts at ${ms(c.start_ms)}, takes ${ms(c.total_ms)}${c.after_ms > 0 ? `, ${ms(c.after_ms)} of it after the request's end` : ""}, self ${ms(c.self_ms)}, ${outcomeOf(c)}`;
 
 			row[0].setAttribute("role", "listitem");
-			row[0].title = `${c.call}: ${figures}`;
+			row[0].title = `${fnName(c.call)}: ${figures}`;
 			row[0].append(el("span", { class: "unseen" }, figures));
 			row[1].setAttribute("aria-hidden", "true");
 			fall.append(...row);

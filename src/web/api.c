@@ -119,7 +119,7 @@ quote_glob(struct kp_buf *b, const char *identity)
 /* Of the range, and of the one identity where it is given. */
 static enum kp_err
 make_report(struct kp_query *q, const struct kp_query_range *range,
-    const char *sort, enum report_what what, struct report **out)
+    const char *sort, enum report_what what, bool hints, struct report **out)
 {
 	struct kp_query_range r = *range;
 	struct kp_buf glob;
@@ -132,7 +132,8 @@ make_report(struct kp_query *q, const struct kp_query_range *range,
 	}
 	r.identity = NULL;
 	if (err == KP_OK)
-		err = report_from_db(q, &r, out);
+		err = hints ? report_with_hints(q, &r, out) :
+		    report_from_db(q, &r, out);
 	kp_buf_free(&glob);
 	if (err == KP_OK && (err = report_sort(*out, sort, what)) != KP_OK)
 		report_free(*out);
@@ -143,7 +144,8 @@ static enum kp_err
 api_report(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 {
 	struct report *r;
-	enum kp_err err = make_report(q, &p->range, p->sort, REPORT_BUSY, &r);
+	enum kp_err err = make_report(q, &p->range, p->sort, REPORT_BUSY,
+	    true, &r);
 
 	if (err != KP_OK)
 		return err;
@@ -158,7 +160,8 @@ api_identities(struct kp_query *q, const struct web_params *p,
     struct kp_buf *b)
 {
 	struct report *r;
-	enum kp_err err = make_report(q, &p->range, "cost", REPORT_BUSY, &r);
+	enum kp_err err = make_report(q, &p->range, "cost", REPORT_BUSY,
+	    false, &r);
 	struct json j;
 
 	if (err != KP_OK)
@@ -186,9 +189,9 @@ api_compare(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 		return KP_EFORMAT;
 	then_range.since = p->versus.since;
 	then_range.until = p->versus.until;
-	err = make_report(q, &p->range, NULL, what, &now);
+	err = make_report(q, &p->range, NULL, what, true, &now);
 	if (err == KP_OK)
-		err = make_report(q, &then_range, NULL, what, &then);
+		err = make_report(q, &then_range, NULL, what, false, &then);
 	if (err == KP_OK)
 		err = compare_make(&v, now, then);
 	if (err == KP_OK) {

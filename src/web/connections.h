@@ -1,15 +1,29 @@
 /*
- * connections.h - bounds the connections of an evhttp: how many there are, and how
- * long one may take to ask, or to take its answer.
+ * connections.h - where the web server listens, and the limits of its
+ * connections: how many there are, and how long one may take to ask, or to take
+ * its answer.
  */
 #ifndef KPROFD_WEB_CONNECTIONS_H
 #define KPROFD_WEB_CONNECTIONS_H
 
+#include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
 
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "kprofd/err.h"
+
+#define WEB_ADDR_MAX 64
+
+/*
+ * A listening socket for "127.0.0.1:4711" or "[::1]:4711" (no names: those
+ * may be anybody's).  Other than the loopback's only where `open`.  at: what
+ * it became, of WEB_ADDR_MAX bytes.
+ */
+enum kp_err web_listen(evutil_socket_t *fd, const char *addr, bool open,
+    char *at, char *why, size_t n);
 
 #define CONNS_MAX 64		/* others wait in the kernel's queue, */
 #define CROWD_SECONDS 5		/* until one has asked nothing for so long */

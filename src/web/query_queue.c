@@ -16,14 +16,14 @@ struct query_queue {
 	const struct kp_query_files *dbs;
 	struct conns *conns;
 	struct event *turn;
-	struct job *first, **last;	/* in order */
+	struct query_job *first, **last;	/* in order */
 	unsigned n;
 	atomic_bool stop;
 };
 
 /* Why it is not worth asking; NULL: it is. */
 static const char *
-job_vain(const struct query_queue *js, const struct job *job)
+job_vain(const struct query_queue *js, const struct query_job *job)
 {
 	if (conns_gone(job->req))
 		return "who asked has gone";
@@ -33,7 +33,7 @@ job_vain(const struct query_queue *js, const struct job *job)
 }
 
 static void
-run_job(struct query_queue *js, const struct job *job)
+run_job(struct query_queue *js, const struct query_job *job)
 {
 	const char *vain = job_vain(js, job);
 	struct api_answer a;
@@ -52,10 +52,10 @@ run_job(struct query_queue *js, const struct job *job)
 	kp_buf_free(&a.b);
 }
 
-static struct job *
+static struct query_job *
 take_job(struct query_queue *js)
 {
-	struct job *job = js->first;
+	struct query_job *job = js->first;
 
 	js->first = job->next;
 	if (js->first == NULL)
@@ -70,7 +70,7 @@ on_turn(evutil_socket_t fd, short what, void *ctx)
 {
 	const struct timeval now = { 0, 0 };
 	struct query_queue *js = ctx;
-	struct job *job;
+	struct query_job *job;
 
 	(void)fd, (void)what;
 	if (js->first == NULL)
@@ -83,7 +83,7 @@ on_turn(evutil_socket_t fd, short what, void *ctx)
 }
 
 void
-query_queue_add(struct query_queue *js, struct job *job)
+query_queue_add(struct query_queue *js, struct query_job *job)
 {
 	const struct timeval now = { 0, 0 };
 
@@ -128,7 +128,7 @@ query_queue_new(struct event_base *base, const struct kp_query_files *dbs,
 void
 query_queue_free(struct query_queue *js)
 {
-	struct job *job;
+	struct query_job *job;
 
 	if (js == NULL)
 		return;

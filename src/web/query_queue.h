@@ -15,8 +15,8 @@
 
 struct query_queue;
 
-struct job {
-	struct job *next;		/* of query_queue.c */
+struct query_job {
+	struct query_job *next;		/* of query_queue.c */
 	struct evhttp_request *req;
 	const struct api_route *route;	/* NULL: the tree of */
 	const char *id;			/* this request; lives with req */
@@ -27,7 +27,7 @@ struct job {
 struct query_queue *query_queue_new(struct event_base *base,
     const struct kp_query_files *dbs, struct conns *conns);
 /* Takes the job, which malloc() made, and sees to its answer. */
-void query_queue_add(struct query_queue *js, struct job *job);
+void query_queue_add(struct query_queue *js, struct query_job *job);
 /* From any thread: what is being asked ends now. */
 void query_queue_stop(struct query_queue *js);
 /* Those that wait are told 503. */

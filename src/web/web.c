@@ -24,7 +24,6 @@
 #include "daemon_routes.h"
 #include "query_queue.h"
 #include "kprofd/thread.h"
-#include "listen.h"
 #include "peer_uid.h"
 #include "reply.h"
 #include "scrape.h"
@@ -72,7 +71,7 @@ on_question(struct web *w, struct evhttp_request *req,
 	    errand != NULL ? errand->params : 0;
 	const char *query = evhttp_uri_get_query(
 	    evhttp_request_get_evhttp_uri(req));
-	struct job *job = calloc(1, sizeof(*job));
+	struct query_job *job = calloc(1, sizeof(*job));
 	char why[256];
 
 	if (job == NULL) {

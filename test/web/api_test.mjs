@@ -25,7 +25,7 @@ const one = (text) => Object.values(sql(db, text)[0])[0];
 async function begin() {
 	run(join(build, "test", "mkdb"), db);
 	sql(db, `update identity set name = '${SCRIPT}' where name = 'update';
-	    insert into cost select id, 10 * id, 20, 1000 * id, 3000 * id from time_window`);
+	    insert into cost (window_id, events, armed_calls, agent_ns, cost_ns) select id, 10 * id, 20, 1000 * id, 3000 * id from time_window`);
 	w = await web(db);
 }
 
@@ -97,6 +97,7 @@ async function series() {
 	same("times of steps", s.t, steps.map((x) => x.t));
 	same("requests of each step", s.requests, steps.map((x) => x.n));
 	steps.forEach((x, i) => near("the slowest of each step", s.max_ms[i], x.max));
+	same("how much of errors is seen", [...new Set(s.raised_seen)], ["known"]);
 	// one step that holds everything has the report's percentiles
 	const tier = (await api("series?step=1h&identity=create&tier=database")).json;
 	const report = (await api("report")).json.rows.find((r) => r.identity === "create").tiers.find((t) => t.tier === "database");

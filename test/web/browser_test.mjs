@@ -3,7 +3,7 @@
 // usage: browser_test.mjs BUILD_DIR NODE_MODULES
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, axe, close, launch, loaded, open as openAt } from "./page.mjs";
+import { after, axe, close, launch, loaded, moment, open as openAt } from "./page.mjs";
 import { build, check, dir, kprof, main, run, same, shots, sql, start, stop, until, web } from "./world.mjs";
 
 const db = join(dir, "k.db");
@@ -25,22 +25,39 @@ async function begin() {
 		loads.push(await start("test/sample_app/load", [ebin, /ready (\d+)/.exec(app.text)[1], "2", "600s", "5"], /answered/));
 	}
 	daemon = await start(join(build, "kprofd"), [...nodes.flatMap((n) => ["-target", n]), "-tiers", "test/sample_app/tiers.conf",
-		"-cookie-file", file, "-db", db, "-interval", "10s", "-http", "127.0.0.1:0"], /profiling[^]*profiling/);
+		"-cookie-file", file, "-db", db, "-interval", "10s", "-probe", "relay", "-http", "127.0.0.1:0"], /profiling[^]*profiling/);
 	host = /http:\/\/(\S+)\//.exec(daemon.text)[1];
 	browser = await launch();
 }
 
 const open = (path, options = {}, at = host) => openAt(browser, at, path, options);
 
-const digits = (text) => Number(text.replaceAll(/\s/g, ""));
+const digits = (text) => text === "–" ? null : Number(text.replaceAll(/[\s~]/g, ""));
 
 const rows = (page) => page.locator("#s-report tbody tr").evaluateAll((all) =>
 	all.map((tr) => [...tr.cells].map((td) => td.textContent)));
 
-const counted = (where) => sql(db, `select case identity when '_total' then 'all requests' else identity end i,
-    sum(requests) n, sum(errors) e from request_stats where ${where} group by 1 order by 1`).map((x) => [x.i, x.n, x.e]);
+// All requests are as many as the target counted, of whose others there are no
+// figures.  Errors that are not seen are no 0, and marks are part of a figure.
+const ERRORS = `json_array(sum(raised), sum(calls) = sum(sampled_calls), sum(unknown_outcomes + ambiguous) +
+    iif(sum(calls) > sum(unknown_outcomes + ambiguous + unfinished), 0, sum(unfinished)))`;
+const estimate = (n, known) => known ? `${n}` : `~${n}`;
 
-const shown = async (page) => (await rows(page)).map((r) => [r[0], digits(r[2]), digits(r[4])]).sort((a, b) => a[0] < b[0] ? -1 : 1);
+function errors([raised, known, unseen]) {
+	if (unseen === 0)
+		return estimate(raised ?? 0, known);
+	return !raised ? "–" : known ? `≥${raised}` : `~${raised}ormore`;
+}
+
+const counted = (where) => sql(db, `select 'all requests' i, sum(w.entry_calls) n, 1 k, (select ${ERRORS} from tier_stats
+    where tier = '_total' and identity = '_total' and ${where}) e from (select n.name node, strftime('%Y-%m-%dT%H:%M:%S', start_ns / 1000000000, 'unixepoch') || printf('.%03dZ', start_ns / 1000000 % 1000) start,
+    entry_calls from time_window w join node n on n.id = w.node_id) w where ${where}
+    union all select identity, sum(requests), sum(requests) = sum(sampled_requests), ${ERRORS} from tier_stats
+    where tier = '_total' and identity <> '_total' and ${where} group by 1 order by 1`).map((x) => [x.i, estimate(x.n, x.k), errors(JSON.parse(x.e))]);
+
+const plain = (text) => text.replaceAll(/\s/g, "");
+
+const shown = async (page) => (await rows(page)).map((r) => [r[0], plain(r[2]), plain(r[4])]).sort((a, b) => a[0] < b[0] ? -1 : 1);
 
 async function live() {
 	const page = await open("");
@@ -51,7 +68,7 @@ async function live() {
 	await until("more of them, without a reload", async () => await requests() > first);
 	same("it was not loaded anew", await page.evaluate(() => window.stays), true);
 	check("both nodes are armed", /2 armed/.test(await page.locator("#daemon").textContent()));
-	await until("something in flight", async () => Number(await page.locator(".tile b").nth(6).textContent()) > 0);
+	await until("something in flight", async () => Number(await page.locator("#flying b").textContent()) > 0);
 	await until("them in the list", async () => await page.locator("#s-now tbody tr").count() > 0);
 	const flying = (await page.locator("#s-now tbody tr").first().locator("td").allTextContents());
 
@@ -198,8 +215,8 @@ async function comparing() {
 
 	await after(page, () => page.locator("#compare").selectOption("chosen"));
 	check("the other range is asked for", await page.locator("#versus").isVisible());
-	await after(page, () => page.locator("#vuntil").fill(half.slice(0, 19)));
-	await after(page, () => page.locator("#vsince").fill(from.slice(0, 19)));
+	await after(page, () => page.locator("#vuntil").fill(moment(half)));
+	await after(page, () => page.locator("#vsince").fill(moment(from)));
 	const q = new URL(page.url()).searchParams;
 
 	same("the URL has it", [q.get("vsince"), q.get("vuntil")], [from, half]);
@@ -209,7 +226,7 @@ async function comparing() {
 
 	check("and its figures are SQL's", total !== undefined && Math.abs(digits(total[2]) / (n / ns) - 1) < 0.05, `${total}, ${n / ns}`);
 	await page.locator("#s-compare").screenshot({ path: join(shots, "compare.png") });
-	await page.locator("#vuntil").fill("2001-01-01T00:00:00");
+	await page.locator("#vuntil").fill(moment("2001-01-01T00:00:00"));
 	await page.waitForFunction(() => /begins and ends/.test(document.getElementById("s-compare").textContent));
 	await close(page, "comparing");
 }
@@ -220,13 +237,14 @@ async function hostile() {
 
 	run(join(build, "test", "mkdb"), copy);
 	sql(copy, `update identity set name = '${SCRIPT}' where name = 'update'; update tier set name = '${SCRIPT}' where name = 'http';
-	    update event set text = '${SCRIPT}'; update function set name = name || '${SCRIPT}'; update call set pid = '${SCRIPT}'`);
+	    update event set text = '${SCRIPT}'; update function set name = 'Elixir.MyApp.Repo:' || name || '${SCRIPT}'; update call set pid = '${SCRIPT}'`);
 	const w = await web(copy);
 	const page = await open("?range=all&compare=before&live=0", {}, w.host);
 
 	await after(page, () => page.locator("#s-slow tbody button").first().click());
 	check("a script is a name", (await page.locator("#s-report").textContent()).includes(SCRIPT));
 	check("in the waterfall, too", (await page.locator("#tree").textContent()).includes(SCRIPT));
+	check("a function of Elixir's, too", (await page.locator("#tree").textContent()).includes("MyApp.Repo.") && !(await page.locator("#tree").textContent()).includes("Elixir."));
 	check("and in events", (await page.locator("#s-events").textContent()).includes(SCRIPT));
 	same("it made no element", await page.locator("main img").count(), 0);
 	await after(page, () => page.locator("#identity").selectOption(SCRIPT));

@@ -29,7 +29,7 @@ async function begin() {
 	await node(far, "");
 	await node(near, `pong = net_adm:ping('${far}'), spawn(it_cross, run_till, [read, '${far}', '${far}', it_reads]),`);
 	const daemon = await start(join(build, "kprofd"), ["-target", near, "-target", far, "-tiers", tiers, "-cookie-file", cookieFile,
-		"-db", db, "-interval", "2s", "-http", "127.0.0.1:0"], /profiling[^]*profiling/);
+		"-db", db, "-interval", "2s", "-probe", "relay", "-http", "127.0.0.1:0"], /profiling[^]*profiling/);
 
 	host = /http:\/\/(\S+)\//.exec(daemon.text)[1];
 	browser = await launch();

@@ -32,6 +32,10 @@ export const loaded = (page, n) => page.waitForFunction((x) => Number(document.b
 	throw new Error(`${e.message} ${page.url()} ${await page.locator("#message").textContent()} ${page.faults}`);
 });
 
+// A time as <input type="datetime-local"> gives it back: without seconds where
+// they are 0.  Playwright refuses to fill in what is not given back as it was.
+export const moment = (iso) => iso.slice(0, 19).replace(/:00$/, "");
+
 // Does it, and waits until what it chose is shown.
 export async function after(page, fn) {
 	const n = await times(page);
