@@ -220,6 +220,8 @@ still({installed, Path}, #{install := Root}) ->
     filelib:is_file(Root ++ Path) orelse it:fail("'make install' does not make it", []);
 still({function, MF, Arity}, _) ->
     docs_terms:is_function_there(MF, Arity) orelse it:fail("there is no such function", []);
+still({defined, Name}, #{defined := Defined}) ->
+    sets:is_element(Name, Defined) orelse it:fail("no function of the source has that name", []);
 still({sample, Text}, #{printed := Printed}) ->
     looks_like(Text, Printed).
 

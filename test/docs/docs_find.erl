@@ -1,14 +1,14 @@
 %% docs_find - the documents, and what has to hold for each as a whole.
 -module(docs_find).
 
--export([pieces/1, options/1, strings/0, whole/2]).
+-export([pieces/1, options/1, strings/0, defined/0, whole/2]).
 
 %% All pieces of all documents, in order.
 pieces(Build) ->
     Files = [{File, How} || {Pattern, How} <- docs_table:documents(), File <- lists:sort(filelib:wildcard(Pattern))],
     lists:append([read(How, File, text(File)) || {File, How} <- Files])
         ++ lists:append([docs_text:help(Command ++ " -h", Help) || {Command, Help} <- helps(Build)])
-        ++ [P || {_, Help} <- [{make, shell("make -s help")}], P <- docs_text:targets("make help", Help)].
+        ++ [P || {_, Help} <- [{make, shell("make -s help help-dev")}], P <- docs_text:targets("make help help-dev", Help)].
 
 text(File) ->
     {ok, Text} = file:read_file(File),
@@ -46,6 +46,18 @@ options_in(Help) ->
 strings() ->
     Sources = [text(File) || File <- filelib:wildcard("src/**/*.c")],
     re:replace(unicode:characters_to_list(Sources), "\"\\s*\n\\s*\"", "", [global, unicode, {return, list}]).
+
+%% The functions of the source: each begins a line, in C as in Erlang.
+defined() ->
+    Files = lists:append([filelib:wildcard(P) || P <- ["src/**/*.[ch]", "include/**/*.h", "erlang/**/*.{erl,hrl}",
+                                                       "test/**/*.{c,h,erl}"]]),
+    sets:from_list([Name || File <- Files, Name <- functions(text(File))]).
+
+functions(Text) ->
+    case re:run(Text, "^([a-z]\\w*)\\(", [global, multiline, {capture, all_but_first, list}]) of
+        {match, Found} -> [Name || [Name] <- Found];
+        nomatch -> []
+    end.
 
 %% ----------------------------------------- each document as a whole ----
 

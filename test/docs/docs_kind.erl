@@ -12,7 +12,8 @@
               | {sql | tiers | terms | diagnostic | eval | code | elixir, string()}
               | {sample | option | target | path | installed | message, string()}
               | {heading, File :: string(), string()}
-              | {function, {module(), atom()}, arity() | any}.
+              | {function, {module(), atom()}, arity() | any}
+              | {defined, string()}.
 
 -spec kind(map()) -> kind().
 kind(#{file := File, text := Text} = Piece) ->
@@ -101,7 +102,7 @@ inline([$-, C | _] = Text) when C >= $a, C =< $z ->
 inline(Text) ->
     case is_shell(Text) andalso lists:member($\s, Text) of
         true -> {shell, [{Text, ""}]};
-        false -> first_of([fun eval/1, fun function/1, fun path/1], Text)
+        false -> first_of([fun eval/1, fun function/1, fun defined/1, fun path/1], Text)
     end.
 
 first_of([], _) -> {ignored};
@@ -120,6 +121,10 @@ function(Text) ->
             fun([M, F]) -> {function, {list_to_atom(M), list_to_atom(F)}, any};
                ([M, F, A]) -> {function, {list_to_atom(M), list_to_atom(F)}, list_to_integer(A)}
             end).
+
+%% A function of the source, of C or of Erlang.
+defined(Text) ->
+    matches(Text, "^([a-z]\\w*)\\(\\)$", fun([Name]) -> {defined, Name} end).
 
 path(Text) ->
     matches(Text, "^(?:(?:src|include|erlang|priv|test)/\\S*|[\\w-]+\\.(?:c|h|erl|sh))$", fun([]) -> {path, Text} end).

@@ -27,7 +27,7 @@ run(Build, Install) ->
     {There, Here} = lists:partition(fun needs_world/1, Kinds),
     {Done, Printed} = in_worlds(There, #{build => Build, install => Install, stubs => stubs(Build, Kinds)}),
     Facts = #{printed => Printed, options => docs_find:options(Build), install => Install,
-              strings => docs_find:strings()},
+              strings => docs_find:strings(), defined => docs_find:defined()},
     Still = [report(E, fun() -> docs_check:still(Kind, Facts) end) || {_, Kind} = E <- Here],
     Whole = [report({P, whole}, Check) || {P, Check} <- docs_find:whole(Build, Kinds)],
     Results = [R || R <- Done ++ Still ++ Whole, R =/= ignored],

@@ -178,7 +178,7 @@ comments(File, Text) ->
 commented(Line) ->
     re:replace(Line, "^\\s*(?:%|--|#)", "%", [unicode, {return, list}]).
 
-%% The targets that `make help` lists.
+%% The targets that `make help` and `make help-dev` list.
 targets(File, Text) ->
     [piece(File, N, target, "", [string:trim("make " ++ Target)])
      || {N, Line} <- numbered(Text),
