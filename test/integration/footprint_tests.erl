@@ -26,7 +26,7 @@ tests() ->
 
 callbacks(T) ->
     {Target, P, Note} = measure(T, io_lib:format(?TIERS, [""])),
-    it:equal("losses", #{}, it:losses(P)),
+    it:equal("losses", #{}, it:lost(P)),
     [#{returned := N}] = [Row || #{layer := db_server, op := read} = Row
                                      <- it:call(Target, sample_truth, details, [])],
     %% Those before the arming are not among kprofd's.
@@ -121,7 +121,7 @@ stays(T) ->
     After = kept(Target),
     Brought = brought(Before, After),
     it:equal("those that are not OTP's", [db, it_onload], not_otps(Target, Brought)),
-    it:ended_said(P, "modules: 2 that tiers.conf names were not loaded there, and are now, to stay: \\[(it_onload,db|db,it_onload)\\]"),
+    it:ended_said(P, "modules: 2 that tiers.conf names were not loaded there, and are now, to stay: (it_onload, db|db, it_onload)"),
     it:equal("an event of it", 1, it:number(P, "select count(*) from events where kind = 'modules'")),
     it:check(length(Brought) =< 2 + 16, "OTP's: ~0p", [Brought]),
     Last = [cycle(T, Target) || _ <- [1, 2, 3]],
@@ -134,7 +134,7 @@ stays(T) ->
     Loaded = kept(Embedded),
     _ = cycle(T, Embedded),
     {[], Atoms} = added(Loaded, kept(Embedded)),
-    it:check(Atoms > 0 andalso Atoms < 550, "~b atoms of its own", [Atoms]),
+    it:check(Atoms > 0 andalso Atoms < 600, "~b atoms of its own", [Atoms]),
     {note, io_lib:format("~b atoms and ~b modules of OTP's; ~b atoms where all is loaded",
                          [element(2, added(Before, After)), length(Brought) - 2, Atoms])}.
 
@@ -160,7 +160,7 @@ stays_of_kprof(T) ->
                  [Run() || _ <- [1, 2, 3]],
                  it:equal("after three more", {[], 0}, added(After, kept(Target))),
                  {_, Atoms} = added(Before, After),
-                 it:check(Atoms < 1500, "~b atoms", [Atoms]),
+                 it:check(Atoms < 1700, "~b atoms", [Atoms]),
                  io_lib:format("~s: ~b atoms; ", [Cmd, Atoms])
              end || {Cmd, Module} <- [{"count", kprof_counters}, {"trace", kprof_tracer}]],
     {note, Notes}.

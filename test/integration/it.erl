@@ -11,7 +11,7 @@
 -export([path/2, write/3, start/4, signal/2, kill/1, exited/1, is_running/1, output/1, errors/1, saw/2]).
 -export([target/1, target/2, server/5, cookie/0, stop_target/1, do/2, call/4, snapshot/1, settled/1, audit/2, audit/3,
          agent_state/1, sent/1, rss/1, patience/1, is_over/2, short_host/0]).
--export([kprofd/2, kprofd/3, probe_library/1, calls_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
+-export([outcome/0, kprofd/2, kprofd/3, probe_library/1, calls_library/1, is_native/0, run_kprofd/3, armed/1, times_armed/1, ended/2, ended/3,
          ended_said/2, terminate/1, db/1, tiers/0, calm/0]).
 -export([load/3, loaded/1, sql/2, number/2, control/2, said/2, assembles/2, assembled/2, count/2]).
 -export([balance/1, balances/1, losses/1, lost/1, requests/1, requests_by_identity/1, calls_by_tier/1]).
@@ -447,12 +447,10 @@ targets([Target | More]) when is_map(Target) -> targets(Target) ++ targets(More)
 targets([]) -> [];
 targets(Node) -> ["-target", Node].
 
-%% KPROFD_PROBE=native: all tests with that one.
-probe(T) ->
-    case os:getenv("KPROFD_PROBE") of
-        false -> [];
-        Probe -> ["-probe", Probe | probe_library(T)]
-    end.
+%% The relay; KPROFD_PROBE=native: all tests with that one. What kprofd takes by
+%% itself is for T#{probe => default}.
+probe(#{probe := default}) -> [];
+probe(T) -> ["-probe", os:getenv("KPROFD_PROBE", "relay") | probe_library(T)].
 
 %% Where a target finds it that has another file system.
 probe_library(#{library := File}) -> ["-probe-library", File];
@@ -462,6 +460,13 @@ probe_library(_) -> [].
 calls_library(#{library := File}) ->
     ["-probe-library", filename:join(filename:dirname(File), "kprof_calls_probe.so")];
 calls_library(_) -> [].
+
+%% Of calls that end: with the relay, which copies no value, it is not seen how.
+outcome() ->
+    case is_native() of
+        true -> "returned";
+        false -> "unknown"
+    end.
 
 is_native() ->
     os:getenv("KPROFD_PROBE") =:= "native".
@@ -592,7 +597,7 @@ balance(P) ->
 balances(P) ->
     Query = "select r.id, coalesce(sum(entry_calls), 0), coalesce(sum(sampled), 0),"
         " coalesce(sum((select sum(l.n) from loss l join cause c on c.id = l.cause_id where l.window_id = w.id"
-        " and c.name in ('sampled_out', 'dropped_entries', 'tripped', 'disconnected', 'reloaded', 'unseen', 'expired',"
+        " and c.name in ('sampled_out', 'dropped_entries', 'tripped', 'disconnected', 'running', 'reloaded', 'unseen', 'expired',"
         " 'collided', 'request_cap', 'unwritten', 'foreign_token'))), 0)"
         " from run r left join time_window w on w.run_id = r.id group by r.id order by r.id",
     [#{run => Run, calls => Calls, sampled => Sampled, lost => Lost}

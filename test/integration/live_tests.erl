@@ -62,7 +62,7 @@ by_process(T) ->
     {0, Out, _} = ends(P),
     Last = lists:last(lines(Out)),
     it:equal("all", {44, false}, figures(Last)),
-    it:equal("processes", ["22", "22"], matches(Last, "\"process\":\"<[0-9.]+>\",\"name\":null,\"calls\":([0-9]+)")),
+    it:equal("processes", ["22", "22"], matches(Last, "\"arity\":1,\"process\":\"<[0-9.]+>\",\"name\":null,\"calls\":([0-9]+)")),
     unarmed(Target).
 
 %% It was paused, its call ends, and only then the word comes that it goes on:

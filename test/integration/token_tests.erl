@@ -19,6 +19,7 @@ tests() ->
      {"left by a kprofd that was killed", 90, fun left_by_killed/1},
      {"a long request keeps its calls", 90, fun long/1},
      {"a request from another node, late", 90, fun crossing/1},
+     {"the first message to a node that is not connected", 90, fun unconnected/1},
      {"messages: nothing asks for them later", 90, fun messages/1}].
 
 tiers(More) ->
@@ -50,10 +51,46 @@ later(Target, Seconds) ->
 
 %% Events of calls and returns, till now: a process that keeps its token.
 events(Target, Fun) ->
+    measured(Target),
     Before = it:sent(Target),
     Fun(),
     receive after 1000 -> ok end,
     it:sent(Target) - Before.
+
+%% The calls by which the agent measures what tracing adds have been made, and their
+%% events are sent.
+measured(Target) ->
+    it:until("tracing is measured", fun() ->
+                                            Sent = it:sent(Target),
+                                            receive after 100 -> ok end,
+                                            #{tracing_measured := Done} = it:call(Target, it_stub, agent, []),
+                                            Done andalso it:sent(Target) =:= Sent
+                                    end).
+
+%% A limit, as the README has it: it arrives without the token, whose label has more
+%% than 32 bits, and the answer takes the asker's. What is before that stays.
+unconnected(T) ->
+    [A, #{node := Node} = B] = two(T),
+    [{module, it_drain} = it:call(X, code, ensure_loaded, [it_drain]) || X <- [A, B]],
+    ok = it:call(B, it_drain, start, [plain]),
+    P = profile(T, A, ["{tiers, [{later, {it_drain, after_it, 1}}]}.\n{entry, {it_drain, request, 2}}.\n{sampling, all}.\n"
+                       "{budget, none}.\n", it:calm()]),
+    On = list_to_atom(Node),
+    [begin
+         _ = it:call(A, erlang, disconnect_node, [On]),
+         it:until("not connected", fun() -> not lists:member(On, it:call(A, erlang, nodes, [])) end),
+         ok = it:call(A, it_drain, once, [{plain, On}])
+     end || _ <- lists:seq(1, 8)],
+    it:assembled(P, 8),
+    pong = it:call(A, net_adm, ping, [On]),
+    [ok = it:call(A, it_drain, once, [{plain, On}]) || _ <- lists:seq(1, 8)],
+    it:assembled(P, 16),
+    it:terminate(P),
+    it:equal("losses", #{}, it:losses(P)),
+    Calls = it:number(P, "select sum(calls) from tier_stats where identity = '_total' and tier = 'later'"),
+    %% Both of those that were connected; of the others the first, and the second
+    %% only where the connection was there by then.
+    it:check(Calls >= 8 + 16 andalso Calls < 16 + 16, "~b calls", [Calls]).
 
 %% It had a request, waits, and works whenever a timer says so: till its token is
 %% too old. Then that is gone.
