@@ -96,6 +96,9 @@
     others = #{},       % epoch => [], of other nodes
     elsewhere = #{},    % number => []: began in another node, and goes on
     news = [],          % for the client, the last first
+    %% kprof_early.hrl:
+    early = #{},        % pid => {Ms, the label that it waits for, events, the last first}
+    early_n = 0,        % events
     %% kprof_limits.hrl:
     attached,           % a kprofd begins them:
     kprofd,             % a monitor of its agent, or undefined
@@ -108,6 +111,7 @@
 
 -include("kprof_oneshot.hrl").
 -include("kprof_rings.hrl").
+-include("kprof_early.hrl").
 -include("kprof_limits.hrl").
 -include("kprof_nodes.hrl").
 -include("kprof_sweep.hrl").
@@ -367,11 +371,21 @@ gone(P, #s{r = #r{at = At, open = Open} = R} = S) ->
         _ -> S1
     end.
 
-passed(N, {send, {_, Serial}, From, _, _}, Ts, S) when is_pid(From), node(From) =:= node() ->
+passed_by({send, _, From, _, _}) -> From;
+passed_by({_, _, _, To, _}) -> To;
+passed_by(_) -> none.
+
+passed(Label, What, Ts, S0) ->
+    case seen(Label, S0) of
+        #s{r = #r{labels = #{Label := N}}} = S -> passed_in(N, What, Ts, S);
+        S -> S
+    end.
+
+passed_in(N, {send, {_, Serial}, From, _, _}, Ts, S) when is_pid(From), node(From) =:= node() ->
     add({trace_ts, From, send, {N, Serial}, Ts}, S);
-passed(N, {'receive', {_, Serial}, From, To, _}, Ts, S) when is_pid(From), is_pid(To), node(To) =:= node() ->
+passed_in(N, {'receive', {_, Serial}, From, To, _}, Ts, S) when is_pid(From), is_pid(To), node(To) =:= node() ->
     add({trace_ts, To, 'receive', {N, Serial, From}, Ts}, S);
-passed(_, _, _, S) ->
+passed_in(_, _, _, S) ->
     S.
 
 %% What is no token, is of somebody else's pattern.
@@ -396,22 +410,11 @@ message({trace_ts, _, return_from, ?LOADED, _, _}, S) ->
 message(loads_arm, S) ->
     loop(loads_arm(S));
 message({trace_ts, P, _, _, _} = Event, #s{r = #r{}} = S) ->
-    loop(in_request(P, Event, S));
-message({trace_ts, P, call, MFA, X, Ts}, #s{r = #r{}} = S) ->
-    case X of
-        {entry, New, _, _, _, Old, From} -> loop(begins(P, label(New), label(Old), From, [], MFA, Ts, S));
-        {_, _, 1, false, _, [], _} -> loop(leaves(P, Ts, S));
-        {Identity, Caller, 1, New, _, [], Old} ->
-            loop(begins(P, label(New), label(Old), Caller, Identity, MFA, Ts, S));
-        {Identity, Token, Caller} -> loop(told(P, label(Token), Caller, Identity, MFA, Ts, S));
-        {Token, From} -> loop(told(P, label(Token), From, [], MFA, Ts, S));
-        _ -> loop(pass_over(1, S))
-    end;
-message({seq_trace, Label, What, Ts}, #s{r = #r{}} = S0) ->
-    case pass_over(?LARGE, seen(Label, S0)) of
-        #s{r = #r{labels = #{Label := N}}} = S -> loop(passed(N, What, Ts, S));
-        S -> loop(S)
-    end;
+    loop(in_turn(P, Event, S));
+message({trace_ts, P, call, _, _, _} = Event, #s{r = #r{}} = S) ->
+    loop(in_turn(P, Event, S));
+message({seq_trace, _, What, _} = Event, #s{r = #r{}} = S) ->
+    loop(in_turn(passed_by(What), Event, pass_over(?LARGE, S)));
 message(Over, S) when Over =:= requests_ended; Over =:= span_over ->
     loop(disarm({returned, 0}, S));
 message({trace_ts, _, call, _, _, _} = Event, #s{ours = all} = S) -> loop(add(Event, S));
@@ -431,9 +434,9 @@ message({held_no_more, Ps}, S) ->
 message(tick, S) ->
     tick(),
     held_look(S),
-    look(loads_tick(S));
+    look(early_look(loads_tick(S)));
 message({trace_delivered, _, Ref}, #s{delivered = Ref} = S) ->
-    sweep(drain_all(flush(released_all(S))));
+    sweep(drain_all(flush(released_all(early_end(S)))));
 message(swept, S) ->
     loop(ended(S));
 message({evaluated, Pid}, #s{stage = tracing, applied = {Pid, _, _}} = S) ->
@@ -541,6 +544,19 @@ begun(#s{seq = 0} = S) -> send({kprof_calls, 0, []}, S#s{seq = 1});
 begun(S) -> S.
 
 %% --------------------------------------------------------------- events ----
+
+%% By request: of a function that begins one, or of another.
+call({_, P, call, MFA, X, Ts}, S) ->
+    case X of
+        {entry, New, _, _, _, Old, From} ->
+            early_over(label(New), begins(P, label(New), label(Old), From, [], MFA, Ts, S));
+        {_, _, 1, false, _, [], _} -> leaves(P, Ts, S);
+        {Identity, Caller, 1, New, _, [], Old} ->
+            early_over(label(New), begins(P, label(New), label(Old), Caller, Identity, MFA, Ts, S));
+        {Identity, Token, Caller} -> told(P, label(Token), Caller, Identity, MFA, Ts, S);
+        {Token, From} -> told(P, label(Token), From, [], MFA, Ts, S);
+        _ -> pass_over(1, S)
+    end.
 
 %% Of a process that works, or has worked, for one of the requests.
 in_request(P, Event, #s{r = #r{at = At}} = S0) when is_map_key(P, At) ->

@@ -1,0 +1,90 @@
+%% kprof_early.hrl - events of a request that come before the call that begins
+%% it. For kprof_tracer.
+%%
+%% What one process does comes in order; of two, the VM may hand on what was done
+%% first later (a process keeps its events back while others write to the tracer's
+%% queue). So who is asked in a request may be seen to work for it before the entry
+%% is seen to be called: what that process does waits until it is, in order.
+
+-define(EARLY, 100000).         % events, of all processes
+-define(EARLY_MS, 1000).        % then it is a token of somebody else's
+
+%% Is it a label that we have made, of a request that may still be ours?
+is_early(Label, #s{stage = Stage, r = #r{attached = false, labels = Labels, begun = Begun, max = Max} = R})
+  when is_integer(Label), not is_map_key(Label, Labels), Begun < Max ->
+    Stage =/= ready andalso is_own(Label, R);
+is_early(_, _) ->
+    false.
+
+%% An entry that may know an identity makes labels with a constant part of the client's.
+is_own(Label, #r{named = all, epoch = Epoch}) -> Label bsr ?WORD_BITS =:= Epoch;
+is_own(Label, _) -> Label bsr ?KIND_BITS =:= ?LABEL_TRACE.
+
+%% The label that an event speaks of, or none.
+early_label({trace_ts, _, call, _, X, _}) -> called_label(X);
+early_label({seq_trace, Label, _, _}) -> Label;
+early_label(_) -> none.
+
+called_label({entry, _, _, _, _, Old, _}) -> label(Old);
+called_label({_, _, 1, false, _, [], _}) -> none;
+called_label({_, _, 1, _, _, [], Old}) -> label(Old);
+called_label({_, Token, _}) -> label(Token);
+called_label({Token, _}) -> label(Token);
+called_label(_) -> none.
+
+%% What a process does is looked at now, or after what it did before.
+in_turn(P, Event, #s{r = #r{early = Early}} = S) when is_map_key(P, Early) ->
+    {At, Label, Events} = map_get(P, Early),
+    early(P, {At, Label, [Event | Events]}, S);
+in_turn(P, Event, S) ->
+    Label = early_label(Event),
+    case is_early(Label, S) of
+        true -> early(P, {now_ms(), Label, [Event]}, S);
+        false -> its_turn(P, Event, S)
+    end.
+
+its_turn(_, {trace_ts, _, call, _, _, _} = Event, S) -> call(Event, S);
+its_turn(_, {seq_trace, Label, What, Ts}, S) -> passed(Label, What, Ts, S);
+its_turn(P, Event, S) -> in_request(P, Event, S).
+
+early(_, _, #s{r = #r{early_n = N}} = S) when N >= ?EARLY ->
+    disarm({queue, 0}, S);
+early(P, Waits, #s{r = #r{early = Early, early_n = N} = R} = S) ->
+    S#s{r = R#r{early = Early#{P => Waits}, early_n = N + 1}}.
+
+%% A request with this label has begun, or will not.
+early_over(_, #s{r = #r{early = Early}} = S) when map_size(Early) =:= 0 ->
+    S;
+early_over(Label, #s{r = #r{early = Early}} = S) ->
+    lists:foldl(fun early_release/2, S, [P || {P, {_, L, _}} <- maps:to_list(Early), L =:= Label]).
+
+%% Another one may be waited for then.
+early_release(P, #s{r = #r{early = Early, early_n = N} = R} = S0) ->
+    {_, _, [_ | _] = Events} = map_get(P, Early),
+    S = S0#s{r = R#r{early = maps:remove(P, Early), early_n = N - length(Events)}},
+    lists:foldl(fun(E, Acc) -> in_turn(P, E, Acc) end, S, lists:reverse(Events)).
+
+%% Of those that have waited for long nobody will tell: the first goes its way, and
+%% with it what has no label of that kind.
+early_look(#s{r = #r{early = Early}} = S) when map_size(Early) > 0 ->
+    early_give_up([P || {P, {At, _, _}} <- maps:to_list(Early), now_ms() - At > ?EARLY_MS], S);
+early_look(S) ->
+    S.
+
+%% When all events have come.
+early_end(#s{r = #r{early = Early}} = S) when map_size(Early) > 0 ->
+    early_end(early_give_up(maps:keys(Early), S));
+early_end(S) ->
+    S.
+
+early_give_up(Ps, S) ->
+    lists:foldl(fun(P, #s{r = #r{early = Early, early_n = N} = R} = S0) ->
+                        case Early of
+                            #{P := {_, _, Events}} ->
+                                [First | More] = lists:reverse(Events),
+                                S1 = its_turn(P, First,
+                                              S0#s{r = R#r{early = maps:remove(P, Early), early_n = N - length(Events)}}),
+                                lists:foldl(fun(E, Acc) -> in_turn(P, E, Acc) end, S1, More);
+                            _ -> S0
+                        end
+                end, S, Ps).
