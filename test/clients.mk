@@ -41,7 +41,7 @@ $(WEB_TEST)/made: $(addprefix test/web/,package.json package-lock.json .npmrc)
 api-test: $(B)/kprof $(B)/test/mkdb
 	node test/web/api_test.mjs $(B)
 
-web-test: api-test $(B)/kprofd sample $(WEB_TEST)/made $(B)/integration/ebin/it_run.beam
+web-test: $(B)/kprofd $(B)/kprof $(B)/test/mkdb sample $(WEB_TEST)/made $(B)/integration/ebin/it_run.beam
 	node test/web/browser_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 	node test/web/crossing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 	node test/web/missing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules

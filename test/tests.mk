@@ -36,7 +36,7 @@ help-dev:
 	@echo 'make client-test  kprof on a database made for it'
 	@echo 'make top-test     kprof top on a pseudo-terminal, kprof merge'
 	@echo 'make api-test     the HTTP API against sqlite3 and kprof, and what it refuses'
-	@echo 'make web-test     that, and the dashboard in headless Chromium'
+	@echo 'make web-test     the dashboard in headless Chromium'
 	@echo 'make export-test  what Prometheus scrapes and a collector gets'
 	@echo 'make sqlite-test  the SQLite extension in SQLite'"'"'s shell'
 	@echo 'make packaging    man pages, completion, unit, examples, installing'

@@ -12,6 +12,8 @@
 
 -export([main/0]).
 
+-define(PARTS, 2).      % of those that attach a kprofd of their own
+
 main() ->
     [Build, Install] = init:get_plain_arguments(),
     halt(try run(Build, filename:absname(Install))
@@ -47,14 +49,24 @@ stubs(Build, Kinds) ->
     Dir.
 
 in_worlds(Examples, #{build := Build} = Opts) ->
-    [EnvA, EnvB] = [it:prepare(#{build => Build, root => none, app => "sample_app"}) || _ <- [own, shared]],
     {Own, Shared} = lists:partition(fun({_, Kind}) -> attaches(Kind) end, Examples),
-    Lanes = [lane("attach", Own, Opts#{env => EnvA}), lane("attached", Shared, Opts#{env => EnvB})],
+    Lanes = [lane(Name, Of, Opts#{env => it:prepare(#{build => Build, root => none, app => "sample_app"})})
+             || {Name, Of} <- [{"attached", Shared} | [{"attach", Part} || Part <- by_file(Own)]]],
     {Done, Printed} = lists:unzip([result(L) || L <- Lanes]),
-    it:tidy(EnvA),
+    [#{env := Env} | _] = Envs = [O || {_, _, O} <- Lanes],
+    it:tidy(Env),
     %% What failed is kept to be looked at.
-    lists:member(failed, lists:append(Done)) orelse it:forget(EnvA),
+    lists:member(failed, lists:append(Done)) orelse [it:forget(E) || #{env := E} <- Envs],
     {lists:append(Done), lists:append(Printed)}.
+
+%% Parts of about a size; what one document shows may need what it showed before.
+by_file(Examples) ->
+    Files = maps:to_list(maps:groups_from_list(fun({#{file := File}, _}) -> File end, Examples)),
+    Largest = lists:sort(fun({_, A}, {_, B}) -> length(A) >= length(B) end, Files),
+    lists:foldl(fun({_, Of}, Parts) ->
+                        [Least | More] = lists:sort(fun(A, B) -> length(A) =< length(B) end, Parts),
+                        [Least ++ Of | More]
+                end, lists:duplicate(?PARTS, []), Largest).
 
 needs_world({_, {Kind, _}}) -> lists:member(Kind, [shell, sql, tiers, terms, diagnostic, eval, elixir]);
 needs_world(_) -> false.
@@ -70,9 +82,9 @@ attaches(_) -> false.
 lane(Name, Examples, Opts) ->
     Collector = self(),
     {Pid, _} = spawn_monitor(fun() -> Collector ! {self(), in_world(Name, Examples, Opts)} end),
-    {Pid, length(Examples)}.
+    {Pid, length(Examples), Opts}.
 
-result({Pid, N}) ->
+result({Pid, N, _}) ->
     receive
         {Pid, Result} -> Result;
         {'DOWN', _, process, Pid, Why} ->
