@@ -34,14 +34,18 @@ unarmed(Target) ->
 background(T, Target, Cmd, Args) ->
     started(T, command(T, Target, Cmd, Args)).
 
+command(#{build := Build, cookie := Cookie}, #{node := Node}, Cmd, Args) ->
+    [filename:join(Build, "kprof"), Cmd, "-target", Node, "-cookie-file", Cookie | whole_tree(Cmd, Args)].
+
 %% A tree leaves out what has next to no time, which on a busy machine is any
 %% function but the one that waited: here it has all.
-command(#{build := Build, cookie := Cookie}, #{node := Node}, Cmd, Args) ->
-    [filename:join(Build, "kprof"), Cmd, "-target", Node, "-cookie-file", Cookie] ++
-        case Cmd =:= "trace" andalso not lists:member("-least", Args) of
-            true -> ["-least", "0" | Args];
-            false -> Args
-        end.
+whole_tree(Cmd, Args) when Cmd =:= "trace"; Cmd =:= "analyse" ->
+    case lists:member("-least", Args) of
+        true -> Args;
+        false -> ["-least", "0" | Args]
+    end;
+whole_tree(_, Args) ->
+    Args.
 
 %% Starts it, and waits until it counts.
 start(T, Target, Cmd, Args) ->
@@ -63,8 +67,8 @@ counted(T, Target, Cmd, Args) ->
         {Status, _, Errors} -> it:fail("kprof ~s ended with ~b: ~ts", [Cmd, Status, Errors])
     end.
 
-kprof(#{build := Build} = T, Args) ->
-    ends(started(T, [filename:join(Build, "kprof") | Args])).
+kprof(#{build := Build} = T, [Cmd | Args]) ->
+    ends(started(T, [filename:join(Build, "kprof"), Cmd | whole_tree(Cmd, Args)])).
 
 started(#{last := Last} = T, Command) ->
     it:start(T, "kprof" ++ integer_to_list(atomics:add_get(Last, 1, 1)), Command, []).
