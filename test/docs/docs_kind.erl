@@ -33,8 +33,12 @@ of_form(#{form := message, text := Text}) -> {message, Text};
 of_form(#{form := link, text := "http" ++ _}) -> {ignored};
 of_form(#{form := link, file := File, text := "#" ++ Heading}) -> {heading, File, Heading};
 of_form(#{form := link, file := File, text := Link}) ->
-    [Path | _] = string:split(Link, "#"),
-    {path, filename:join(filename:dirname(File), Path)};
+    [Path | Heading] = string:split(Link, "#"),
+    There = filename:join(filename:dirname(File), Path),
+    case Heading of
+        [] -> {path, There};
+        [Name] -> {heading, There, Name}
+    end;
 of_form(#{form := inline, text := Text}) -> inline(Text);
 of_form(#{form := block, lang := Lang, text := Text}) -> block(Lang, Text).
 

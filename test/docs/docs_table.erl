@@ -80,8 +80,8 @@ newer() ->
 %% {Document, how the piece begins, why it is no example}; or sample, for all
 %% that commands printed there.
 allowed() ->
-    [{"README.md", "tiers.conf -> config -> plan", "a picture"},
-     {"README.md", "telemetry:span/3", "of a library that is not installed here"},
+    [{"priv/doc/requests.md", "tiers.conf -> config -> plan", "a picture"},
+     {"priv/doc/limits.md", "telemetry:span/3", "of a library that is not installed here"},
      {"erlang/kprof/README.md", "{deps, ", "of rebar.config"},
      {"priv/doc/architecture.md", "target ", "a picture"},
      {"priv/man/kprofd.8", "{kprof, [{disabled, true}]}", "the target's own configuration"},

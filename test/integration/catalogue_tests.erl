@@ -56,7 +56,7 @@ rules(Rules, true, Otp) ->
     Rules#{exact := [do_apply, set_token | [F || {F, _} <- catalogue:module_info(functions)]],
            left := [quit | [hang || Otp =< 26]]}.
 
-%% Clients that come at once may by chance be given one label (README.md), so
+%% Clients that come at once may by chance be given one label (priv/doc/losses.md), so
 %% there are few of them.
 many(pool) -> 1000;
 many(_) -> 5.

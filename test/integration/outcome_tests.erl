@@ -96,7 +96,7 @@ ends(P, Tier) ->
 
 %% With the relay, without `exact`, a return_to says that a call ended, not how.
 %% A raise that passes an untraced frame is seen on OTP 27 and later, and on 25 and
-%% 26 leaves no event at all (README.md).
+%% 26 leaves no event at all (priv/doc/limits.md).
 outcomes(P, Op, Otp) ->
     [it:equal(io_lib:format("ends of ~s", [Tier]), ends_of(Op, Otp, Tier), ends(P, Tier))
      || Tier <- [handle, db]],

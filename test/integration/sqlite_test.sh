@@ -1,7 +1,7 @@
 #!/bin/sh
 # The SQLite extension in the sqlite3 shell (and in Python, where there is
 # one), on a database made for it: against the client, against the durations
-# themselves, and against the README's way to do without.
+# themselves, and against the SQL of priv/doc/database.md that does without.
 # usage: sqlite_test.sh BUILD_DIR
 set -u
 
@@ -87,15 +87,15 @@ same 'a wrong column' "$(sql 'select kprof_merge(w_total_ns) from stat' |
     sed 's/.*kprof_merge/kprof_merge/; s/ (those.*//')" \
     "kprof_merge: an integer is no histogram"
 
-# ---- a window function, and the README's ways
+# ---- a window function, and the recipes of priv/doc/database.md
 
-readme_sql() {	# the README's block of SQL that holds this
+page_sql() {	# the page's block of SQL that holds this
 	awk -v has="$1" '/^```sql/ { text = ""; on = 1; next }
 	    /^```/ { if (on && index(text, has)) printf "%s", text; on = 0 }
-	    on { text = text $0 "\n" }' README.md
+	    on { text = text $0 "\n" }' priv/doc/database.md
 }
 
-readme_sql 'create temp view cells' |
+page_sql 'create temp view cells' |
     sed "/^.load/d; s/'now', '-30 minutes'/'2026-11-21'/" >"$dir/with.sql"
 same 'the recipes with the extension' \
     "$(LD_PRELOAD=$preload sqlite3 -separator ' <> ' \
@@ -111,7 +111,7 @@ same 'the moving percentile, at its end' "$(sql "$(sed -n '1,/^  join id/p' \
         where tier = '_total' and identity = '_total' and node = 'web@a'
         order by start desc limit 6))")" 1
 
-readme_sql 'recursive' | sed "s/'db'/'database'/" >"$dir/plain.sql"
+page_sql 'recursive' | sed "s/'db'/'database'/" >"$dir/plain.sql"
 same 'the recipe without it' "$(sqlite3 "$db" <"$dir/plain.sql" |
     cut -d'|' -f1-3)" "$(sql "select kprof_count(h),
     round(kprof_quantile(h, 0.5) / 1e6, 3),

@@ -67,7 +67,7 @@ measured(Target) ->
                                             Done andalso it:sent(Target) =:= Sent
                                     end).
 
-%% A limit, as the README has it: it arrives without the token, whose label has more
+%% A limit, as priv/doc/limits.md has it: it arrives without the token, whose label has more
 %% than 32 bits, and the answer takes the asker's. What is before that stays.
 unconnected(T) ->
     [A, #{node := Node} = B] = two(T),

@@ -47,7 +47,7 @@ programs(Otp) ->
     [{Conf, [P || P <- Programs, since(P) =< Otp]} || {Conf, Programs} <- programs()].
 
 %% Up to OTP 26 an entry that is called again from the same place looks as if
-%% an exception had ended it unseen (README.md).
+%% an exception had ended it unseen (priv/doc/limits.md).
 since(reenter_deep) -> 27;
 since(_) -> 25.
 

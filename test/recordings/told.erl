@@ -1,6 +1,6 @@
 %% told - what kprofd has to say of a program, from what the program wrote down
 %% (truth.erl): by rules that follow from what the VM of a release tells
-%% (README.md, "What is not traced, and why"), and never from what kprofd said.
+%% (priv/doc/limits.md), and never from what kprofd said.
 -module(told).
 
 -export([conf/1, tell/3, lines/1, cells/1]).
