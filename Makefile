@@ -68,13 +68,15 @@ all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so $(B)/kprof_probe.so $(B)/kprof_
 
 # ---- generated: what runs in targets, the schema and the page are in the programs
 
-# The agent must load on OTP 25: newer compilers have to be told.
+# For OTP 25 too: newer compilers have to be told.
 ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
 
-$(B)/gen/kprof_%.beam: erlang/kprof_%.erl $(wildcard erlang/*.hrl)
+# One module is loaded, of the modules that it calls: erlang/merge.escript says why.
+$(B)/gen/kprof_%.beam: erlang/kprof_%.erl erlang/merge.escript \
+    $(wildcard erlang/*.hrl erlang/*/*.hrl erlang/*/*.erl)
 	@mkdir -p $(@D)
 	$(call say,ERLC,$(@F))
-	$(Q)erlc -Wall +deterministic$(ERLC_COMPAT) -o $(@D) $<
+	$(Q)escript erlang/merge.escript $@ $<
 
 # The expression that loads and starts a module there, parsed.  It is written for
 # the agent.

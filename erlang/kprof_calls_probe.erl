@@ -19,13 +19,14 @@
 -define(MOST, 262144).          % records of a ring: a tenth of a second's, or more
 -define(LEAST, 1024).
 
--include("kprof_library.hrl").
-
 %% Path: of the library, without its extension. MaxBytes: of all rings.
 -spec load(file:filename_all(), pos_integer(), pos_integer()) ->
           ok | {error, {atom(), string()}}.
 load(Path, Threads, MaxBytes) ->
-    library_load(Path, {?VERSION, Threads, records(?MOST, MaxBytes div Threads div ?RECORD)}).
+    case kprof_library:library_is_whole(Path) of
+        true -> erlang:load_nif(Path, {?VERSION, Threads, records(?MOST, MaxBytes div Threads div ?RECORD)});
+        false -> {error, {load_failed, "its end is missing"}}
+    end.
 
 %% A power of two.
 records(N, Max) when N > Max, N > ?LEAST -> records(N div 2, Max);

@@ -24,9 +24,6 @@
 
 -define(GUESTS, [?MODULE]).
 -define(DOES, "counts").
--include("kprof_guest.hrl").
--include("kprof_wanted.hrl").
--include("kprof_value.hrl").
 
 -define(TICK_MS, 500).          % how often lease and memory are looked at
 -define(RETRY_MS, 20).          % where the connection takes nothing
@@ -57,6 +54,7 @@
     rows_max
 }).
 
+-include("kprof_flagger.hrl").
 -include("kprof_oneshot.hrl").
 
 %% ---------------------------------------------------------------- start ----
@@ -66,9 +64,9 @@ init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, a
     take_name(),
     supports(Type),
     Call = call_of(Apply),
-    Session = session_new(?MODULE),
+    Session = kprof_injected:session_new(?MODULE),
     Loaded = erlang:loaded(),
-    {Patterns, Functions} = wanted(Opts),
+    {Patterns, Functions} = kprof_wanted:wanted(Opts),
     untraced(Session, Functions),
     Armed = if Type =:= list -> []; true -> Patterns end,
     Counted = whose(Which, Call),
@@ -85,7 +83,7 @@ init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, a
     arm(S),
     {Processes, S2} = flag_counted(Chosen, Opts, S),
     process_flag(priority, high),
-    S3 = begins(Span, S2#s{lease_at = now_ms(), all = all_modules(Loaded, Armed)}),
+    S3 = begins(Span, S2#s{lease_at = kprof_injected:now_ms(), all = all_modules(Loaded, Armed)}),
     tell_sentry(S3),
     Starter ! {self(), #{functions => length(Functions), processes => Processes,
                          evaluated => is_evaluated(Call), otp => erlang:system_info(otp_release),
@@ -96,7 +94,7 @@ init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, a
 supports(memory) ->
     case list_to_integer(erlang:system_info(otp_release)) of
         Otp when Otp < 26 ->
-            refuse("memory is counted from OTP 26 on, and this is ~b (kprof count and kprof time work there)", [Otp]);
+            kprof_refusal:refuse("memory is counted from OTP 26 on, and this is ~b (kprof count and kprof time work there)", [Otp]);
         _ -> ok
     end;
 supports(_) -> ok.
@@ -127,9 +125,9 @@ flag_counted(_, _, #s{lender = Lender, only = Only} = S) when Lender =/= none ->
     {if Only =:= all -> erlang:system_info(process_count); true -> map_size(Only) end, S};
 flag_counted(Chosen, Opts, #s{session = Session} = S0) ->
     S = flag(Chosen, self(), flags(Session, Opts), S0),
-    case walk_await(S#s.walk, infinity) of
+    case kprof_flagger:walk_await(S#s.walk, infinity) of
         {walked, Left, Others, _} -> {max(0, many(Chosen) - Left - Others), S};
-        timeout -> refuse("somebody has killed what sets flags of processes", [])
+        timeout -> kprof_refusal:refuse("somebody has killed what sets flags of processes", [])
     end.
 
 many(Chosen) when is_list(Chosen) -> length(Chosen);
@@ -158,8 +156,8 @@ flags_of(none, Chosen, _, #s{session = Session} = S) ->
     S#s{foreign = foreign(Session, Chosen)};
 flags_of(Lender, Chosen, Opts, S) ->
     Chosen =:= all orelse (is_list(Chosen) andalso not maps:get(spawned, Opts)) orelse
-        refuse("a kprofd is there, and before OTP 27 counts go by its flags: of all processes, or of some with"
-               " -processes LIST and -not-spawned", []),
+        kprof_refusal:refuse("a kprofd is there, and before OTP 27 counts go by its flags: of all processes, or of some with"
+                             " -processes LIST and -not-spawned", []),
     Only = if Chosen =:= all -> all; true -> maps:from_keys(Chosen, []) end,
     S#s{lender = Lender, only = Only, foreign = traced_by_others(Lender)}.
 
@@ -173,7 +171,7 @@ loop(S) ->
         {kprof, Client, Ref, Cmd} when Client =:= S#s.client ->
             S1 = command(Cmd, Ref, S),
             %% Afterwards: what took us long was not the client's silence.
-            loop(S1#s{lease_at = now_ms()});
+            loop(S1#s{lease_at = kprof_injected:now_ms()});
         tick ->
             tick(),
             look(S);
@@ -227,7 +225,7 @@ command(go, _, #s{applied = {Pid, Ref, Ms}} = S) ->
 command(go, _, S) ->
     S;
 command(peek, Ref, #s{paused = undefined} = S) ->
-    read(Ref, S#s{paused = now_ns()}),
+    read(Ref, S#s{paused = kprof_injected:now_ns()}),
     S;
 command(Read, Ref, S0) when Read =:= read; Read =:= peek ->
     S = pause(S0),
@@ -264,13 +262,13 @@ ended(Reason, S0) ->
 %% while they are set, and must have none: see again/1.
 begins(Span, #s{stretch = Stretch, kind = Kind} = S) ->
     _ = Kind =:= call_count andalso at_once(restart, S),
-    Since = now_ns(),
+    Since = kprof_injected:now_ns(),
     Span > 0 andalso erlang:send_after(Span, self(), {span_over, Stretch}),
     S#s{since = Since}.
 
 pause(#s{paused = undefined} = S) ->
     at_once(pause, S) orelse each(pause, S),
-    S#s{paused = now_ns()};
+    S#s{paused = kprof_injected:now_ns()};
 pause(S) ->
     S.
 
@@ -322,11 +320,11 @@ read([], Ref, #{gone := Gone, merged := Merged}, S) ->
     reply(Ref, #{elapsed => S#s.paused - S#s.since, gone => Gone, merged => Merged, names => names(S),
                  stretch => S#s.stretch}, S);
 read(Functions, Ref, Sums0, S) ->
-    Began = now_ms(),
+    Began = kprof_injected:now_ms(),
     {Now, Later} = lists:split(min(?CHUNK, length(Functions)), Functions),
     {Rows, Sums} = lists:foldl(fun(MFA, Acc) -> row(MFA, Acc, S) end, {[], Sums0}, Now),
     Rows =:= [] orelse send({kprof_rows, Ref, Rows}, S),
-    heed(now_ms() - Began, S),
+    heed(kprof_injected:now_ms() - Began, S),
     read(Later, Ref, Sums, S).
 
 row({M, F, A}, {Rows, Sums}, #s{kind = none}) ->
@@ -374,13 +372,13 @@ reply(Ref, Result, S) ->
 %% Waits while the connection is busy, but not for a client that has gone or
 %% hangs.
 send(Msg, S) ->
-    send(Msg, now_ms() + S#s.lease_ms, S).
+    send(Msg, kprof_injected:now_ms() + S#s.lease_ms, S).
 
 send(Msg, Deadline, #s{client_ref = Ref} = S) ->
     case erlang:send(S#s.client, Msg, [noconnect, nosuspend]) of
         ok -> ok;
         _ ->
-            now_ms() > Deadline andalso finish(lease, S),
+            kprof_injected:now_ms() > Deadline andalso finish(lease, S),
             receive {'DOWN', Ref, process, _, Reason} -> finish({gone, Reason}, S)
             after ?RETRY_MS -> send(Msg, Deadline, S)
             end

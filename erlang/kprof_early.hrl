@@ -39,7 +39,7 @@ in_turn(P, Event, #s{r = #r{early = Early}} = S) when is_map_key(P, Early) ->
 in_turn(P, Event, S) ->
     Label = early_label(Event),
     case is_early(Label, S) of
-        true -> early(P, {now_ms(), Label, [Event]}, S);
+        true -> early(P, {kprof_injected:now_ms(), Label, [Event]}, S);
         false -> its_turn(P, Event, S)
     end.
 
@@ -67,7 +67,7 @@ early_release(P, #s{r = #r{early = Early, early_n = N} = R} = S0) ->
 %% Of those that have waited for long nobody will tell: the first goes its way, and
 %% with it what has no label of that kind.
 early_look(#s{r = #r{early = Early}} = S) when map_size(Early) > 0 ->
-    early_give_up([P || {P, {At, _, _}} <- maps:to_list(Early), now_ms() - At > ?EARLY_MS], S);
+    early_give_up([P || {P, {At, _, _}} <- maps:to_list(Early), kprof_injected:now_ms() - At > ?EARLY_MS], S);
 early_look(S) ->
     S.
 

@@ -43,7 +43,7 @@ entry(#{entry := Entry, attached := Attached, marks := Marks, inside := Inside, 
 %% One of several nodes may have none.
 own_entries(Entry, Others) ->
     whereis(kprof_agent) =:= undefined orelse
-        refuse("a kprofd is attached there, whose requests these would be (~ts)", [instead(otp())]),
+        kprof_refusal:refuse("a kprofd is attached there, whose requests these would be (~ts)", [instead(otp())]),
     marked(Entry, case map_size(Others) of 0 -> needed; _ -> some end).
 
 %% Not what would be refused there.
@@ -57,13 +57,13 @@ otp() ->
 kprofds_entries() ->
     Otp = otp(),
     Otp >= 27 orelse
-        refuse("-attached is for OTP 27 on, and this is ~b: before that a process has one tracer, which is the kprofd's"
-               " (where none is attached, -tiers FILE counts in the same requests)", [Otp]),
+        kprof_refusal:refuse("-attached is for OTP 27 on, and this is ~b: before that a process has one tracer, which is the kprofd's"
+                             " (where none is attached, -tiers FILE counts in the same requests)", [Otp]),
     is_pid(whereis(kprof_agent)) orelse
-        refuse("no kprofd is attached there, which would mark requests (-entry FUNCTION marks one's own)", []),
+        kprof_refusal:refuse("no kprofd is attached there, which would mark requests (-entry FUNCTION marks one's own)", []),
     case kprof_agent:status() of
         #{entries := Entries} -> Entries;
-        _ -> refuse("the kprofd that is attached there is another version, or does not answer", [])
+        _ -> kprof_refusal:refuse("the kprofd that is attached there is another version, or does not answer", [])
     end.
 
 %% Of tiers.conf, where _ is what a module exports: what is there. One that is not
@@ -76,10 +76,10 @@ marked(Patterns, Need) ->
     end.
 
 marked_by({Module, <<"_">>, -1}) ->
-    M = module(Module),
+    M = kprof_wanted:module(Module),
     [{M, F, A} || {F, A} <- M:module_info(exports), not lists:member(F, [module_info, behaviour_info, '__info__'])];
 marked_by(Pattern) ->
-    matching(Pattern).
+    kprof_wanted:matching(Pattern).
 
 %% Though its module may be excluded; its own pattern replaces that of its module.
 with_entry(Must, Armed) ->

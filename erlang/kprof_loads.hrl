@@ -35,8 +35,8 @@
 
 loads_new(Functions, #{patterns := Patterns, max_functions := Max} = Opts) ->
     Any = lists:any(fun({M, _, _}) -> M =:= <<"_">> end, Patterns),
-    #loads{asked = maps:with([patterns, exclude], Opts), room = Max - length(Functions), looked = now_ms(),
-           mods = maps:from_list([{M, {hd(Of), length(Of)}} || {M, Of} <- by_module(Functions)]),
+    #loads{asked = maps:with([patterns, exclude], Opts), room = Max - length(Functions), looked = kprof_injected:now_ms(),
+           mods = maps:from_list([{M, {hd(Of), length(Of)}} || {M, Of} <- kprof_wanted:by_module(Functions)]),
            seen = case Any of true -> loads_current(); false -> all end}.
 
 %% What is to be purged has no functions, nor has what has not done its on_load.
@@ -56,7 +56,7 @@ loads_watch(#s{session = legacy, armed = Armed} = S) ->
     lists:member({meta, ?LOADED}, Armed) andalso pattern_meta(legacy, ?LOADED, loads_spec()),
     S;
 loads_watch(#s{loads = L} = S) ->
-    Watcher = session_create(?MODULE, self()),
+    Watcher = kprof_injected:session_create(?MODULE, self()),
     trace:function(Watcher, ?LOADED, loads_spec(), [meta]),
     S#s{loads = L#loads{watcher = Watcher}}.
 
@@ -69,23 +69,23 @@ loads_end(_) ->
     ok.
 
 loads_tick(#s{loads = #loads{looked = At, due = Due}} = S) ->
-    case Due orelse now_ms() - At > ?LOADS_MS of
+    case Due orelse kprof_injected:now_ms() - At > ?LOADS_MS of
         true -> loads_look(S);
         false -> S
     end.
 
 loads_loaded(#s{loads = #loads{looked = At, took = Took} = L} = S) ->
-    case now_ms() - At >= ?LOADS_PART * Took of
+    case kprof_injected:now_ms() - At >= ?LOADS_PART * Took of
         true -> loads_look(S);
         false -> S#s{loads = L#loads{due = true}}
     end.
 
 loads_look(#s{stage = tracing, loads = #loads{mods = Mods, todo = []}} = S0) ->
-    Began = now_ms(),
+    Began = kprof_injected:now_ms(),
     Bare = [M || {M, {MFA, _}} <- maps:to_list(Mods), loads_traced(S0#s.session, MFA) =/= local],
     {New, S1} = loads_new_ones(S0),
     S2 = lists:foldl(fun({Why, M}, S) -> loads_want(Why, M, S) end, S1, [{again, M} || M <- Bare] ++ [{came, M} || M <- New]),
-    Now = now_ms(),
+    Now = kprof_injected:now_ms(),
     loads_put(S2#s{loads = (S2#s.loads)#loads{looked = Now, took = Now - Began, due = false}});
 loads_look(#s{loads = L} = S) ->
     S#s{loads = L#loads{due = true}}.
@@ -99,14 +99,14 @@ loads_new_ones(#s{loads = #loads{seen = all}} = S) ->
 loads_new_ones(#s{loads = #loads{seen = Seen, mods = Mods} = L} = S) ->
     Current = loads_current(),
     New = [M || M <- maps:keys(Current), not is_map_key(M, Seen), not is_map_key(M, Mods)],
-    {New -- ?KPROFS, S#s{loads = L#loads{seen = Current}}}.
+    {New -- kprof_wanted:kprofs(), S#s{loads = L#loads{seen = Current}}}.
 
 %% One that was deleted stays: it may come again.
 loads_want(Why, M, #s{r = R, loads = L0, ours = Ours, memory_max = Most} = S) ->
     #loads{room = Room, mods = Mods, bytes = Sum, each = Of} = L = loads_give(M, L0),
     Functions = wanted_of(M, L#loads.asked),
     N = length(Functions),
-    Patterns = whole_modules(Functions),
+    Patterns = kprof_wanted:whole_modules(Functions),
     Bytes = if R =:= undefined, N =< Room -> loads_bytes(Patterns, S); true -> 0 end,
     if
         N =:= 0 ->
@@ -130,7 +130,7 @@ loads_give(_, L) ->
 loads_bytes(_, #s{args = 0}) ->
     0;
 loads_bytes(Patterns, S) ->
-    Arities = [A || P <- Patterns, A <- arities(P)],
+    Arities = [A || P <- Patterns, A <- kprof_tracer_args:arities(P)],
     Bytes = maps:from_list([{A, spec_bytes(spec({'_', '_', A}, S), S)} || A <- lists:usort(Arities)]),
     lists:sum([map_get(A, Bytes) || A <- Arities]).
 
@@ -146,10 +146,10 @@ loads_put(#s{loads = #loads{todo = Todo}, armed = Armed} = S) ->
 
 %% A step of it.
 loads_arm(S) ->
-    loads_arm(now_ms() + ?STEP_MS, S).
+    loads_arm(kprof_injected:now_ms() + ?STEP_MS, S).
 
 loads_arm(Until, #s{stage = tracing, loads = #loads{todo = [{Why, M, Patterns} | Todo]} = L} = S) ->
-    Now = now_ms(),
+    Now = kprof_injected:now_ms(),
     case {Patterns, Why} of
         {[], again} -> loads_arm(Until, S#s{loads = L#loads{todo = Todo, again = [M | L#loads.again]}});
         {[], came} -> loads_arm(Until, S#s{loads = L#loads{todo = Todo, came = [M | L#loads.came]}});
@@ -165,9 +165,9 @@ loads_arm(_, S) ->
 
 %% Of a module that has come, what was asked for.
 wanted_of(M, #{patterns := Patterns, exclude := Exclude}) ->
-    Wanted = [case P of {<<"_">>, _, _} -> {'_', '_', -1}; {Mod, F, A} -> {existing(Mod), existing(F), A} end
+    Wanted = [case P of {<<"_">>, _, _} -> {'_', '_', -1}; {Mod, F, A} -> {kprof_wanted:existing(Mod), kprof_wanted:existing(F), A} end
               || P <- Patterns],
-    without(Exclude, [MFA || {F, A} <- functions(M), MFA <- [{M, F, A}], lists:any(fun(W) -> is_covered(MFA, W) end, Wanted)]).
+    kprof_wanted:without(Exclude, [MFA || {F, A} <- kprof_injected:functions(M), MFA <- [{M, F, A}], lists:any(fun(W) -> kprof_wanted:is_covered(MFA, W) end, Wanted)]).
 
 loads_ours(all, _) -> all;
 loads_ours(Ours, Functions) -> maps:merge(Ours, maps:from_keys(Functions, [])).

@@ -12,7 +12,7 @@
 %% entry being at 0.
 there(#{epochs := [_, _ | _], entry := Entry, patterns := Patterns} = Opts) ->
     {There, Absent} = lists:partition(fun({_, P}) -> is_there(P) end, lists:enumerate(Entry ++ Patterns)),
-    There =:= [] andalso refuse("none of these functions is there", []),
+    There =:= [] andalso kprof_refusal:refuse("none of these functions is there", []),
     Has = [P || {_, P} <- There],
     {[I - length(Entry) || {I, _} <- Absent], Opts#{patterns := [P || P <- Patterns, lists:member(P, Has)]}};
 there(Opts) ->
@@ -20,7 +20,7 @@ there(Opts) ->
 
 is_there({<<"_">>, _, _}) -> true;
 is_there(Pattern) ->
-    try matching(Pattern) =/= []
+    try kprof_wanted:matching(Pattern) =/= []
     catch exit:{error, _} -> false
     end.
 

@@ -30,12 +30,12 @@
 %% Called over rex. Where it does not start, nothing stays, this module included.
 %% {ok, Pid, Info} or {error, Text}, a binary for people.
 start(Client, Opts) when is_pid(Client), is_map(Opts) ->
-    Result = case {disabled(), is_connected(node(Client))} of
-                 {true, _} -> refusal("it keeps kprof out: {kprof, [{disabled, true}]} is in its configuration", []);
-                 {_, false} -> refusal("the client has gone", []);
+    Result = case {kprof_injected:disabled(), kprof_injected:is_connected(node(Client))} of
+                 {true, _} -> kprof_refusal:refusal("it keeps kprof out: {kprof, [{disabled, true}]} is in its configuration", []);
+                 {_, false} -> kprof_refusal:refusal("the client has gone", []);
                  _ -> start_server(Client, Opts)
              end,
-    element(1, Result) =:= ok orelse purger_start([self()]),
+    element(1, Result) =:= ok orelse kprof_injected:purger_start(?MODULE, ?GUESTS, [self()]),
     Result.
 
 %% The operator's way to end it; and where both of its processes were killed, to
@@ -45,17 +45,10 @@ stop() ->
         {undefined, undefined} -> not_attached;
         {undefined, {ok, {Server, Own}}} ->
             take_back(killed, Server, Own),
-            purger_start([]),
+            kprof_injected:purger_start(?MODULE, ?GUESTS, []),
             ok;
         {Pid, _} -> Pid ! {?MODULE, stop}, ok
     end.
-
-refusal(Format, Args) ->
-    {error, unicode:characters_to_binary(io_lib:format(Format, Args))}.
-
--spec refuse(string(), list()) -> no_return().
-refuse(Format, Args) ->
-    exit(refusal(Format, Args)).
 
 start_server(Client, Opts) ->
     Starter = self(),
@@ -67,12 +60,12 @@ start_server(Client, Opts) ->
         {'DOWN', Ref, process, Pid, {error, _} = Refusal} ->
             Refusal;
         {'DOWN', Ref, process, Pid, {kprof, Reason}} ->
-            refusal("~ts", [reason_text(Reason)]);
+            kprof_refusal:refusal("~ts", [reason_text(Reason)]);
         {'DOWN', Ref, process, Pid, Reason} ->
-            refusal("~s failed there: ~0tP", [?MODULE_STRING, Reason, 20])
+            kprof_refusal:refusal("~s failed there: ~0tP", [?MODULE_STRING, Reason, 20])
     after ?START_MS ->
             exit(Pid, kill),
-            refusal("it was not armed within ~b s (fewer functions?)", [?START_MS div 1000])
+            kprof_refusal:refusal("it was not armed within ~b s (fewer functions?)", [?START_MS div 1000])
     end.
 
 %% Of those that do the same there is one at a time.
@@ -80,7 +73,7 @@ take_name() ->
     try register(?MODULE, self()) of
         true -> ok
     catch
-        error:badarg -> refuse("somebody ~s there already (~s:stop() there ends it)", [?DOES, ?MODULE_STRING])
+        error:badarg -> kprof_refusal:refuse("somebody ~s there already (~s:stop() there ends it)", [?DOES, ?MODULE_STRING])
     end.
 
 say_begin(S) ->
@@ -108,7 +101,7 @@ chosen(Which, #{max_processes := Max}, Applied) ->
 
 -spec too_many(string(), list(), pos_integer(), pos_integer()) -> no_return().
 too_many(What, Args, N, Max) ->
-    refuse(What ++ " ~b processes, more than ~b (choose with -processes, or see -max-processes)", Args ++ [N, Max]).
+    kprof_refusal:refuse(What ++ " ~b processes, more than ~b (choose with -processes, or see -max-processes)", Args ++ [N, Max]).
 
 selected(<<"all">>, _, _) -> all;
 selected(<<"existing">>, _, _) -> existing;
@@ -121,8 +114,8 @@ selected(Names, Max, Applied) ->
 
 %% Of strings: what OTP 25 compiles for a match of a binary does not load in 29.
 processes_of("application:" ++ Name, _) ->
-    case application_controller:get_master(existing(unicode:characters_to_binary(Name))) of
-        undefined -> refuse("no application '~ts' is running", [Name]);
+    case application_controller:get_master(kprof_wanted:existing(unicode:characters_to_binary(Name))) of
+        undefined -> kprof_refusal:refuse("no application '~ts' is running", [Name]);
         Master -> [P || P <- processes(), process_info(P, group_leader) =:= {group_leader, Master}]
     end;
 processes_of("supervisor:" ++ Name, Max) -> descendants([registered_as(Name)], #{}, Max);
@@ -137,17 +130,17 @@ processes_of(Name, _) -> [process_of(Name)].
 
 process_of("<" ++ _ = Text) ->
     Pid = try list_to_pid(Text)
-          catch error:badarg -> refuse("'~ts' is no process (see -processes)", [Text])
+          catch error:badarg -> kprof_refusal:refuse("'~ts' is no process (see -processes)", [Text])
           end,
-    node(Pid) =:= node() andalso is_process_alive(Pid) orelse refuse("there is no process ~ts", [Text]),
+    node(Pid) =:= node() andalso is_process_alive(Pid) orelse kprof_refusal:refuse("there is no process ~ts", [Text]),
     Pid;
 process_of(Name) -> registered_as(Name).
 
 registered_as(Name) ->
-    Atom = existing(unicode:characters_to_binary(Name)),
+    Atom = kprof_wanted:existing(unicode:characters_to_binary(Name)),
     case is_atom(Atom) andalso whereis(Atom) of
         Pid when is_pid(Pid) -> Pid;
-        _ -> refuse("no process is registered as '~ts' (see -processes)", [Name])
+        _ -> kprof_refusal:refuse("no process is registered as '~ts' (see -processes)", [Name])
     end.
 
 %% A supervisor is none of its own descendants. A child may be declared a supervisor
@@ -163,10 +156,10 @@ descendants([], Found, _) -> maps:keys(Found).
 %% ours: they are counted first. Those found Before add to them, so that a whole
 %% tree has a bound.
 children(Sup, Before, Max) ->
-    is_supervisor(Sup) orelse refuse("~tw is no supervisor", [name(Sup)]),
+    is_supervisor(Sup) orelse kprof_refusal:refuse("~tw is no supervisor", [kprof_injected:name(Sup)]),
     #{supervisors := Supervisors, workers := Workers} = maps:from_list(ask(Sup, count_children)),
     case Supervisors + Workers of
-        N when Before + N > Max -> too_many("with the ~b children of ~tw these are", [N, name(Sup)], Before + N, Max);
+        N when Before + N > Max -> too_many("with the ~b children of ~tw these are", [N, kprof_injected:name(Sup)], Before + N, Max);
         _ -> [{P, Type} || {_, P, Type, _} <- ask(Sup, which_children), is_pid(P)]
     end.
 
@@ -192,7 +185,7 @@ is_supervisor(P) ->
 
 ask(Sup, What) ->
     try gen_server:call(Sup, What, ?SUPERVISOR_MS)
-    catch exit:_ -> refuse("the supervisor ~tw does not answer", [name(Sup)])
+    catch exit:_ -> kprof_refusal:refuse("the supervisor ~tw does not answer", [kprof_injected:name(Sup)])
     end.
 
 %% On OTP 25 and 26 a process has one tracer, and the one for new processes is
@@ -200,24 +193,24 @@ ask(Sup, What) ->
 foreign(legacy, Chosen) when Chosen =/= unflagged ->
     {tracer, New} = erlang:trace_info(new_processes, tracer),
     is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
-        refuse("new processes are traced by ~tw there (kprofd? kprof count without -processes needs no processes, and"
-               " OTP 27 has sessions)", [New]),
+        kprof_refusal:refuse("new processes are traced by ~tw there (kprofd? kprof count without -processes needs no processes, and"
+                             " OTP 27 has sessions)", [New]),
     Traced = traced_by_others(none),
     Both = [P || is_list(Chosen), P <- Chosen, is_map_key(P, Traced)],
-    Both =:= [] orelse refuse("~tw is traced by somebody else (kprofd? OTP 27 has sessions)", [name(hd(Both))]),
+    Both =:= [] orelse kprof_refusal:refuse("~tw is traced by somebody else (kprofd? OTP 27 has sessions)", [kprof_injected:name(hd(Both))]),
     Traced;
 foreign(_, _) ->
     #{}.
 
 %% #{Process => is its tracer told of calls?}, but for those of one tracer.
 traced_by_others(But) ->
-    {N, Found} = walk_found(fun(P) ->
-                                    case erlang:trace_info(P, tracer) of
-                                        {tracer, T} when T =/= [], T =/= But -> {found, {P, is_told_of_calls(P)}};
-                                        _ -> skip
-                                    end
-                            end),
-    N > length(Found) andalso refuse("~b processes are traced by somebody else (OTP 27 has sessions)", [N]),
+    {N, Found} = kprof_flagger:walk_found(fun(P) ->
+                                                  case erlang:trace_info(P, tracer) of
+                                                      {tracer, T} when T =/= [], T =/= But -> {found, {P, is_told_of_calls(P)}};
+                                                      _ -> skip
+                                                  end
+                                          end),
+    N > length(Found) andalso kprof_refusal:refuse("~b processes are traced by somebody else (OTP 27 has sessions)", [N]),
     maps:from_list(Found).
 
 is_told_of_calls(P) ->
@@ -231,18 +224,18 @@ is_told_of_calls(P) ->
 flag(Chosen, Tracer, Flags, #s{session = Session} = S0) ->
     S = S0#s{walk = wanted},
     tell_sentry(S),
-    S#s{walk = flags_start(Session, Tracer, [{true, Flags}], Chosen)}.
+    S#s{walk = kprof_flagger:flags_start(Session, Tracer, [{true, Flags}], Chosen)}.
 
 %% It has come to its end by itself.
 walk_over(_, #s{walk = Walk} = S) when is_atom(Walk) -> S;
 walk_over(Pid, #s{walk = Walk} = S) ->
-    case walk_pid(Walk) of
+    case kprof_flagger:walk_pid(Walk) of
         Pid -> S#s{walk = wanted};
         _ -> S
     end.
 
 unflag(#s{walk = Walk}) when is_atom(Walk) -> ok;
-unflag(#s{walk = Walk}) -> walk_stop(Walk).
+unflag(#s{walk = Walk}) -> kprof_flagger:walk_stop(Walk).
 
 %% ------------------------------------------------- a call made for us ----
 
@@ -252,7 +245,7 @@ call_of(<<>>) ->
     none;
 call_of(Text) ->
     Chars = unicode:characters_to_list(Text),
-    is_list(Chars) orelse refuse("what -apply has is no UTF-8", []),
+    is_list(Chars) orelse kprof_refusal:refuse("what -apply has is no UTF-8", []),
     case erl_scan:string(Chars, {1, 1}) of
         {ok, Tokens, End} ->
             case erl_parse:parse_exprs(dotted(Tokens, End)) of
@@ -280,7 +273,7 @@ plain_call(Exprs) -> {exprs, Exprs}.
 
 -spec no_expression({{pos_integer(), pos_integer()}, module(), term()}) -> no_return().
 no_expression({{Line, Column}, Module, Why}) ->
-    refuse("what -apply has is no expression: ~ts in line ~b, column ~b", [Module:format_error(Why), Line, Column]).
+    kprof_refusal:refuse("what -apply has is no expression: ~ts in line ~b, column ~b", [Module:format_error(Why), Line, Column]).
 
 is_evaluated({exprs, _}) -> true;
 is_evaluated(_) -> false.
@@ -314,10 +307,10 @@ prepared(#s{applied = Applied} = S) ->
 await_prepared({Pid, Ref, Ms}) ->
     receive
         {prepared, Pid} -> ok;
-        {'DOWN', Ref, process, Pid, {arguments, Why}} -> refuse("the call's arguments: ~ts", [Why])
+        {'DOWN', Ref, process, Pid, {arguments, Why}} -> kprof_refusal:refuse("the call's arguments: ~ts", [Why])
     after Ms ->
             exit(Pid, kill),
-            refuse("the call's arguments were not made within ~b ms", [Ms])
+            kprof_refusal:refuse("the call's arguments were not made within ~b ms", [Ms])
     end.
 
 ready({exprs, _} = Exprs) ->
@@ -326,7 +319,7 @@ ready({M, F, Exprs}) ->
     try
         {M, F, [begin {value, V, _} = erl_eval:expr(E, []), V end || E <- Exprs]}
     catch
-        _:Why -> exit({arguments, value_text(Why, ?REASON_MAX)})
+        _:Why -> exit({arguments, kprof_term_text:value_text(Why, ?REASON_MAX)})
     end.
 
 %% Nothing but the call: whatever else ran in this process would be counted. Of
@@ -343,8 +336,8 @@ applied(Ready) ->
         Class:Reason -> {Class, Reason}
     end.
 
-result_text({returned, Value}) -> {returned, value_text(Value, ?VALUE_MAX)};
-result_text({Class, Reason}) -> {raised, text("~w:~ts", [Class, value_text(Reason, ?REASON_MAX)])}.
+result_text({returned, Value}) -> {returned, kprof_term_text:value_text(Value, ?VALUE_MAX)};
+result_text({Class, Reason}) -> {raised, kprof_refusal:text("~w:~ts", [Class, kprof_term_text:value_text(Reason, ?REASON_MAX)])}.
 
 %% It has its value, and is not counted any more.
 tell_value({Pid, _, _}) ->
@@ -356,7 +349,7 @@ tell_value({Pid, _, _}) ->
 outcome({applied, {returned, Value}}, _) -> [{kprof_value, Value}, {kprof_ended, returned, 0}];
 outcome({applied, {raised, Text}}, _) -> [{kprof_ended, raised, Text}];
 outcome(killed, {_, _, overran}) -> [{kprof_ended, overran, 0}];
-outcome(Reason, _) -> [{kprof_ended, exited, text("~0tP", [Reason, 8])}].
+outcome(Reason, _) -> [{kprof_ended, exited, kprof_refusal:text("~0tP", [Reason, 8])}].
 
 stop_call({Pid, _, _}) -> exit(Pid, kill);
 stop_call(_) -> ok.
@@ -368,8 +361,8 @@ untraced(legacy, Functions) ->
     case [MFA || MFA <- Functions, is_traced(MFA)] of
         [] -> ok;
         Taken ->
-            refuse("somebody else traces or counts ~ts: -exclude ~ts leaves it out (OTP 27 has sessions of their own)",
-                   [lists:join(", ", [mfa_text(F) || F <- lists:sublist(Taken, ?NAMED)]), mfa_text(hd(Taken))])
+            kprof_refusal:refuse("somebody else traces or counts ~ts: -exclude ~ts leaves it out (OTP 27 has sessions of their own)",
+                                 [lists:join(", ", [mfa_text(F) || F <- lists:sublist(Taken, ?NAMED)]), mfa_text(hd(Taken))])
     end;
 untraced(_, _) ->
     ok.
@@ -402,7 +395,7 @@ own_memory() ->
 %% with 2 schedulers and 1 GiB with 64.
 arm_look(N, #s{memory = Memory, memory_max = Max}) when N rem ?ARM_LOOK =:= 0 ->
     own_memory() - Memory > Max andalso
-        refuse("to arm so many functions takes the node more than ~b MiB: name fewer, or see -max-memory", [Max bsr 20]);
+        kprof_refusal:refuse("to arm so many functions takes the node more than ~b MiB: name fewer, or see -max-memory", [Max bsr 20]);
 arm_look(_, _) ->
     ok.
 
@@ -418,9 +411,9 @@ heed(Ms, #s{client = Client, client_ref = Ref} = S) ->
 %% What took us long was not the client's silence: its word may wait behind a
 %% tick, or behind events.
 look_lease(#s{client = Client} = S) ->
-    Expired = now_ms() - S#s.lease_at > S#s.lease_ms,
+    Expired = kprof_injected:now_ms() - S#s.lease_at > S#s.lease_ms,
     receive
-        {kprof, Client, _, lease} when Expired -> S#s{lease_at = now_ms()}
+        {kprof, Client, _, lease} when Expired -> S#s{lease_at = kprof_injected:now_ms()}
     after 0 ->
             Expired andalso finish(lease, S),
             S
@@ -444,8 +437,8 @@ reason_text(lease) -> "its lease ran out";
 reason_text({gone, _}) -> "the connection is gone".
 
 %% What the sentry tells the client.
-end_text({kprof, Reason}) -> text("~ts", [reason_text(Reason)]);
-end_text(Reason) -> text("it died: ~0tP", [Reason, 8]).
+end_text({kprof, Reason}) -> kprof_refusal:text("~ts", [reason_text(Reason)]);
+end_text(Reason) -> kprof_refusal:text("it died: ~0tP", [Reason, 8]).
 
 %% Flags first: without them no event is made while many patterns go, one by one.
 clear(#s{session = legacy} = S) ->
@@ -457,9 +450,9 @@ clear(#s{session = Session} = S) ->
     ok.
 
 clear_legacy(Tracer, Flagged, Armed) ->
-    Flagged andalso flags_clear(legacy, Tracer, ?CLEAR_MS),
+    Flagged andalso kprof_flagger:flags_clear(legacy, Tracer, ?CLEAR_MS),
     lists:foreach(fun legacy_clear/1, Armed),
-    Flagged andalso flags_clear(legacy, Tracer, ?CLEAR_MS),
+    Flagged andalso kprof_flagger:flags_clear(legacy, Tracer, ?CLEAR_MS),
     ok.
 
 %% Knows what to take back without the server's help; runs when it is dead. It
@@ -480,7 +473,7 @@ sentry(Ref, Server, {Client, _, _, _, _} = Own) ->
         {'DOWN', Ref, process, Server, Reason} ->
             take_back(Reason, Server, Own),
             erlang:send(Client, {kprof_ended, gone, end_text(Reason)}, [noconnect, nosuspend]),
-            purger_start([Server, self()]);
+            kprof_injected:purger_start(?MODULE, ?GUESTS, [Server, self()]);
         _ ->
             sentry(Ref, Server, Own)
     end.
@@ -527,9 +520,6 @@ new_sentry(S0) ->
     S.
 
 %% ---------------------------------------------------------------- small ----
-
-text(Format, Args) ->
-    unicode:characters_to_binary(io_lib:format(Format, Args)).
 
 names() ->
     [{P, N} || N <- lists:sublist(registered(), ?NAMES), P <- [whereis(N)], is_pid(P)].

@@ -17,13 +17,14 @@
 
 -define(VERSION, 1).            % of the records
 
--include("kprof_library.hrl").
-
 %% Path: of the library, without its extension. MaxBytes: of all rings.
 -spec load(file:filename_all(), pos_integer(), pos_integer()) ->
           ok | {error, {atom(), string()}}.
 load(Path, Threads, MaxBytes) ->
-    library_load(Path, {?VERSION, Threads, records(Threads, MaxBytes)}).
+    case kprof_library:library_is_whole(Path) of
+        true -> erlang:load_nif(Path, {?VERSION, Threads, records(Threads, MaxBytes)});
+        false -> {error, {load_failed, "its end is missing"}}
+    end.
 
 %% A power of two; of 40 bytes each.
 records(Threads, MaxBytes) ->

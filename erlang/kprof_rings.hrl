@@ -12,21 +12,21 @@
 %% By request events are looked at in the node, as they come; and what is small of
 %% arguments only a match spec can tell, whose message the native one does not take.
 probe(_, #{probe := native, args := Bytes}) when Bytes > 0 ->
-    refuse("the native probe takes no arguments: -args goes with -probe relay or auto", []);
+    kprof_refusal:refuse("the native probe takes no arguments: -args goes with -probe relay or auto", []);
 probe(ByRequest, #{probe := auto, args := Bytes} = Opts) when Bytes > 0 ->
     probe(ByRequest, Opts#{probe := relay});
 probe(_, #{probe := relay}) ->
     probe_purge(),
     {relay, <<>>};
 probe(true, #{probe := native}) ->
-    refuse("the native probe does not trace by request: -entry goes with -probe relay or auto", []);
+    kprof_refusal:refuse("the native probe does not trace by request: -entry goes with -probe relay or auto", []);
 probe(true, Opts) ->
     probe(true, Opts#{probe := relay});
 probe(false, #{probe := Wanted, probe_beam := Beam, probe_library := Path, max_memory := MaxMemory}) ->
     case probe_load(Beam, Path, MaxMemory) of
         ok -> {native, <<>>};
-        {error, Why} when Wanted =:= native -> refuse("the native probe cannot load '~ts': ~ts", [Path, Why]);
-        {error, Why} -> {relay, text("cannot load '~ts': ~ts", [Path, Why])}
+        {error, Why} when Wanted =:= native -> kprof_refusal:refuse("the native probe cannot load '~ts': ~ts", [Path, Why]);
+        {error, Why} -> {relay, kprof_refusal:text("cannot load '~ts': ~ts", [Path, Why])}
     end.
 
 probe_load(Beam, Path, MaxBytes) ->

@@ -29,7 +29,7 @@ span(Server, Ref, Session, Tracer, Ms) ->
             Server ! span_over
     end.
 
-span_end(legacy, Tracer) -> flags_clear(legacy, Tracer, ?CLEAR_MS);
+span_end(legacy, Tracer) -> kprof_flagger:flags_clear(legacy, Tracer, ?CLEAR_MS);
 span_end(Session, _) -> trace:session_destroy(Session).
 
 %% The session may be gone by then, and the tracer not know of it yet.

@@ -11,7 +11,7 @@
 %% and none is copied but what a process is spawned with and the reason that it
 %% ends for; by request, what is sent for one as well, and where requests are to
 %% be of one identity, the identities that the user's fun makes; and of arguments,
-%% where the user asked for them, what is small (kprof_args.hrl). Events, its queue
+%% where the user asked for them, what is small (kprof_tracer_args). Events, its queue
 %% and what the node grows by are bounded: past a
 %% limit it takes back what it armed at once, and sends what is there. It
 %% monitors the client and holds a lease; when either ends it is gone.
@@ -26,14 +26,9 @@
 -export([start/2, stop/0]).
 
 -define(GUESTS, [kprof_calls_probe, ?MODULE]).
+-include("kprof_flagger.hrl").
 -define(DOES, "traces").
--include("kprof_guest.hrl").
 -include("kprof_label.hrl").
--include("kprof_wanted.hrl").
--include("kprof_value.hrl").
--include("kprof_args.hrl").
--include("kprof_collected.hrl").
--compile({nowarn_unused_function, [{session_new, 1}]}).
 
 -define(TICK_MS, 200).          % how often lease and memory are looked at
 -define(RETRY_MS, 5).           % where the connection takes nothing
@@ -127,8 +122,8 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
     {Absent, Opts} = there(Opts0),
     {Entry, Must, Wanted} = entry(Opts),
     {Probe, Why} = probe(Entry =/= undefined, Opts),
-    Session = session_create(?MODULE, tracer_of(Probe)),
-    {Armed, Functions} = wanted(Wanted),
+    Session = kprof_injected:session_create(?MODULE, tracer_of(Probe)),
+    {Armed, Functions} = kprof_wanted:wanted(Wanted),
     untraced(Session, Functions),
     Gc = collected(Session),
     S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
@@ -149,7 +144,7 @@ init(Starter, Client, #{who := Who, lease_ms := Lease, apply := Apply, apply_ms 
                          otp => erlang:system_info(otp_release), probe => Probe, probe_why => Why, collected => Gc =/= [], skipped => map_size(Foreign),
                          offset => erlang:time_offset(nanosecond)}},
     tick(),
-    loop(S2#s{lease_at = now_ms(), binaries = erlang:memory(binary)}).
+    loop(S2#s{lease_at = kprof_injected:now_ms(), binaries = erlang:memory(binary)}).
 
 %% On OTP 25 and 26 patterns of somebody else's have the processes that we trace
 %% tell us of their functions too.
@@ -161,8 +156,8 @@ ours(_, _) -> all.
 guards(Foreign) ->
     Told = [P || {P, true} <- maps:to_list(Foreign)],
     length(Told) > ?OTHERS andalso
-        refuse("calls of ~b processes are traced by somebody else, who would be told of these too (kprofd? OTP 27 has"
-               " sessions)", [length(Told)]),
+        kprof_refusal:refuse("calls of ~b processes are traced by somebody else, who would be told of these too (kprofd? OTP 27 has"
+                             " sessions)", [length(Told)]),
     [{'=/=', {self}, P} || P <- Told].
 
 processes_in(Chosen) when is_list(Chosen) -> length(Chosen);
@@ -182,7 +177,7 @@ runs(#s{gc = Gc}) ->
 collected(legacy) ->
     [garbage_collection];
 collected(_) ->
-    case gc_shared() orelse not (collected_by_kprofd() orelse collected_by_others(?MODULE) =/= {0, []}) of
+    case kprof_gc_fixed:gc_shared() orelse not (collected_by_kprofd() orelse kprof_collected:collected_by_others(?MODULE) =/= {0, []}) of
         true -> [garbage_collection];
         false -> []
     end.
@@ -218,17 +213,17 @@ spec_bytes(_, #s{args = 0}) -> 0;
 spec_bytes(Spec, _) -> erts_debug:flat_size(Spec) * erlang:system_info(wordsize).
 
 specs_fit(Sum, #s{memory_max = Max}) when Sum > Max ->
-    refuse("to show the arguments of so many functions takes more memory than -max-memory: name fewer, or leave out -args",
-           []);
+    kprof_refusal:refuse("to show the arguments of so many functions takes more memory than -max-memory: name fewer, or leave out -args",
+                         []);
 specs_fit(_, _) ->
     ok.
 
 spec(_, #s{probe = native, guards = Guards}) ->
     [{'_', Guards, [{message, {{kprof_calls, {caller}}}}]}];
 spec(P, #s{r = undefined, guards = Guards, args = Args}) ->
-    calls(P, Guards, fun(Caller) -> [{message, Caller}] end, Args);
+    kprof_tracer_args:calls(P, Guards, fun(Caller) -> [{message, Caller}] end, Args);
 spec(P, #s{guards = Guards, args = Args} = S) ->
-    calls(P, [{is_seq_trace} | Guards], fun(Caller) -> [runs(S), {message, {{{get_seq_token}, Caller}}}] end, Args).
+    kprof_tracer_args:calls(P, [{is_seq_trace} | Guards], fun(Caller) -> [runs(S), {message, {{{get_seq_token}, Caller}}}] end, Args).
 
 %% With arguments, or without.
 caller({Caller, _}) -> Caller;
@@ -262,7 +257,7 @@ entry_spec(MFA, #s{guards = Guards, args = Args, r = #r{epoch = Of}} = S) ->
                                 {{entry, {get_seq_token}, {list_to_tuple(Told)}, {set_seq_token, label, Label},
                                   {set_seq_token, sequential_trace_token, []}, {get_seq_token}, Caller}}}}]
             end,
-    calls(MFA, Guards, Begin, Args).
+    kprof_tracer_args:calls(MFA, Guards, Begin, Args).
 
 %% Of messages with a token, which come whole: bodies go no further. There is one
 %% in a node who is told of them; without that there is no way of a request.
@@ -428,7 +423,7 @@ message({walk, Walk, {walked, _, _, _}}, S) ->
 message(drain, S) ->
     loop(drain(S));
 message({kprof, Client, _, Cmd}, #s{client = Client} = S) ->
-    loop(command(Cmd, S#s{lease_at = now_ms()}));
+    loop(command(Cmd, S#s{lease_at = kprof_injected:now_ms()}));
 message({held_no_more, Ps}, S) ->
     loop(held_no_more(Ps, S));
 message(tick, S) ->
@@ -502,7 +497,7 @@ command(full, #s{stage = tracing, r = #r{}} = S) ->
     entry_full(S),
     S;
 command(clock, S) ->
-    send({kprof_clock, now_ns()}, S);
+    send({kprof_clock, kprof_injected:now_ns()}, S);
 command(read, #s{stage = tracing} = S) ->
     disarm({returned, 0}, S);
 command(marked, #s{r = #r{entries = Entries, marks = Marks, inside = Inside}} = S) ->
@@ -523,7 +518,7 @@ command(_, S) ->
 %% All processes that were to be have their flags, but for those in native code; of
 %% some events may have come by now.
 flagged(Walk, #s{stage = tracing, walk = Ours} = S0) when not is_atom(Ours) ->
-    case walk_pid(Ours) of
+    case kprof_flagger:walk_pid(Ours) of
         Walk ->
             S = begun(S0),
             span_begin(S),
@@ -620,9 +615,9 @@ pass_over(_, S) -> queue(S#s{passed_over = 0}).
 queue(#s{stage = tracing, queue_max = Max, weighed = {Most, At}} = S) ->
     case process_info(self(), message_queue_len) of
         {_, N} when N > Max -> disarm({queue, 0}, S);
-        {_, N} when N > Most -> weigh(N, now_ms(), S);
+        {_, N} when N > Most -> weigh(N, kprof_injected:now_ms(), S);
         {_, N} ->
-            case now_ms() of
+            case kprof_injected:now_ms() of
                 Now when Now > At -> weigh(N, Now, S);
                 _ -> S
             end
@@ -639,13 +634,13 @@ weigh(N, Now, #s{memory_max = Max} = S) ->
 %% Waits while the connection is busy, but not for a client that has gone or
 %% hangs; and looks at the queue meanwhile.
 send(Msg, S) ->
-    send(Msg, now_ms() + S#s.lease_ms, S).
+    send(Msg, kprof_injected:now_ms() + S#s.lease_ms, S).
 
 send(Msg, Deadline, #s{client_ref = Ref} = S) ->
     case erlang:send(S#s.client, Msg, [noconnect, nosuspend]) of
         ok -> S;
         _ ->
-            now_ms() > Deadline andalso finish(lease, S),
+            kprof_injected:now_ms() > Deadline andalso finish(lease, S),
             receive {'DOWN', Ref, process, _, Reason} -> finish({gone, Reason}, S)
             after ?RETRY_MS -> send(Msg, Deadline, queue(S))
             end
@@ -718,7 +713,7 @@ pattern_meta(Session, MFA, Spec) ->
 unarm(#s{session = legacy, probe = relay} = S0) ->
     unflag(S0),
     S = lists:foldl(fun(P, S1) -> legacy_clear(P), hush(S1) end, hush(S0), legacy_armed(S0)),
-    _ = flags_clear(legacy, self(), ?CLEAR_MS),
+    _ = kprof_flagger:flags_clear(legacy, self(), ?CLEAR_MS),
     unarmed(S);
 unarm(#s{session = legacy} = S) ->
     clear(S),
@@ -726,7 +721,7 @@ unarm(#s{session = legacy} = S) ->
 unarm(#s{probe = Probe} = S) ->
     loads_end(S),
     clear(S),
-    Session = session_create(?MODULE, tracer_of(Probe)),
+    Session = kprof_injected:session_create(?MODULE, tracer_of(Probe)),
     S#s{session = Session, delivered = trace:delivered(Session, all), armed = [], walk = cleared}.
 
 unarmed(S) ->

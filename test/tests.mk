@@ -2,9 +2,10 @@
 # test` all that a fresh machine can run, and by name what takes hours or needs
 # more than that.
 
-CHECKS := unit replay client-test purity mutants-fit
+CHECKS := unit erlang-test replay client-test purity mutants-fit
 
 TESTS := unit \
+         erlang-test \
          SAN=1,unit \
          SAN=1,client-test \
          SAN=1,top-test \
@@ -27,12 +28,13 @@ TESTS := unit \
          SAN=1,torture,CYCLES=20 \
          docs-test
 
-include $(addprefix test/,unit.mk fuzz.mk clients.mk integration.mk documents.mk bench.mk)
+include $(addprefix test/,unit.mk erlang.mk fuzz.mk clients.mk integration.mk documents.mk bench.mk)
 
 .PHONY: help-dev
 help-dev:
 	@echo 'make check        unit tests, recordings, corpora, the client: two minutes'
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
+	@echo 'make erlang-test  EUnit of what runs in targets, and its merging'
 	@echo 'make client-test  kprof on a database made for it'
 	@echo 'make top-test     kprof top on a pseudo-terminal, kprof merge'
 	@echo 'make api-test     the HTTP API against sqlite3 and kprof, and what it refuses'

@@ -135,7 +135,7 @@ void kp_conf_free(struct kp_conf *c);
  * for it on one process.  Where they may not, because the VM crashes when that
  * process collects garbage (erlang/otp#11624), only if it is insisted on, since
  * the other may come at any time.  Which VMs these are the agent knows
- * (kprof_gc_fixed.hrl), and says in its hello.
+ * (kprof_gc_fixed.erl), and says in its hello.
  */
 bool kp_conf_gc(const struct kp_conf *c, bool shared);
 void kp_diags_free(struct kp_diags *d);

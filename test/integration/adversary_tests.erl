@@ -21,7 +21,7 @@
 tests() ->
     short() ++ case it_health:is_whole() of true -> unbounded(); false -> [] end.
 
-%% Copies that nobody can bound (kprof_foreign.hrl): only where all of it is asked for.
+%% Copies that nobody can bound (kprof_agent_foreign.erl): only where all of it is asked for.
 unbounded() ->
     [{"large values of somebody's pattern, by who does nothing else", 60, alone,
       fun(T) -> flood(T, work, ?VALUES, #{grows => unbounded_mib(T)}) end},

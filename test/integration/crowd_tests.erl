@@ -9,7 +9,7 @@
 -export([watch/0, watched/0, unwatch/0, unflagged/0, left/0, port_flags/1, collect/0, spin/1, spun/2, flagged/1]).
 
 -define(MANY, 300000).
--define(SLICE, 100).            % of kprof_flagger.hrl
+-define(SLICE, 100).            % of kprof_flagger.erl
 -define(HOT, "{tiers, [{handle, {requests, handle_request, 2}},\n"
         " {hot, [{sample_layer, '_', '_'}, {sample_truth, '_', '_'}, {formatter, '_', '_'}]}]}.\n"
         "{entry, {requests, handle_request, 2}}.\n{sampling, all}.\n").

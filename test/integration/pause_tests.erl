@@ -5,9 +5,6 @@
 
 -export([tests/0]).
 
-%% The rule itself, which is the agent's and the tracer's.
--include("../../erlang/kprof_gc_fixed.hrl").
-
 -define(TIERS, "{tiers, [{handle, {it_pauser, handle, 1}}, {collect, {it_pauser, collect, 0}},"
         " {wait, {it_pauser, wait, 0}}, {compute, {it_pauser, compute, 0}},"
         " {call_below, {it_pauser, call_below, 0}}, {below, {it_pauser, below, 0}}, {bare, {it_pauser, bare, 0}}]}.\n"
@@ -18,7 +15,6 @@ tests() ->
     [{"figures by tier are the application's own", 120, fun figures/1},
      {"either alone", 60, fun either/1},
      {"garbage collection from OTP 27 on", 60, fun unforced/1},
-     {"VMs in which two may trace garbage collection", 60, fun versions/1},
      {"off unless asked for", 60, fun off/1},
      {"flags are where tokens are", 60, fun flags/1},
      {"a pause takes the flags", 60, fun paused/1},
@@ -256,15 +252,3 @@ unforced(T) ->
     #{"wait" := {_, Gc, Out}} = rows(P),
     it:equal("measured", {Has, true}, {Gc =/= null, Out =/= null}),
     it:equal("said", not Has, it:count(P, "erlang/otp#11624; \\{gc, force\\} insists") > 0).
-
-%% No version has the fix, so that the table is empty; here it is another one.
-versions(_) ->
-    Shared = fun(Fixed) ->
-                     fun(Version) -> gc_shared(Version, Fixed) end
-             end,
-    Versions = ["13.1.5", "14.2", "15.2.7", "15.2.8", "15.2.8.1", "15.2.10", "15.3", "16.0", "16.0.1", "17.1", "18.0-rc1", "x"],
-    it:equal("with none", ["13.1.5", "14.2"], lists:filter(Shared([]), Versions)),
-    it:equal("with two", ["13.1.5", "14.2", "15.2.8", "15.2.8.1", "15.2.10", "15.3", "16.0.1"],
-             lists:filter(Shared(["15.2.8", "16.0.1"]), Versions)),
-    it:equal("a candidate", false, gc_shared("18.0-rc1", ["18.0"])),
-    it:equal("this one", element(1, string:to_integer(erlang:system_info(version))) < 15, gc_shared()).

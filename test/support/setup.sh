@@ -5,6 +5,7 @@
 set -eu
 
 packages="gcc libc6-dev make xxd erlang-base erlang-dev libevent-dev libssl-dev
+erlang-dialyzer erlang-eunit
 libsqlite3-dev sqlite3 libcmocka-dev clang libclang-rt-dev util-linux
 elixir erlang-ssl mandoc systemd libpopt0 jq patch chromium iproute2
 openssl $*"

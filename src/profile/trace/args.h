@@ -2,7 +2,7 @@
  * args.h - arguments of a call, as a tracer's match spec describes them, as
  * text in Erlang's syntax.  Pure.
  *
- * What is described is bounded there (erlang/kprof_args.hrl), whatever the
+ * What is described is bounded there (erlang/tracer/kprof_tracer_args.erl), whatever the
  * arguments are:
  *   Arguments  {Node, .., Node} or {Node, .., Node, more}
  *   Node       {Term} | {{Term}, false}	small, and whole

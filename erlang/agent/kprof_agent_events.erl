@@ -1,33 +1,45 @@
-%% kprof_events.hrl - trace messages on their way through the agent: gathered,
+%% kprof_agent_events - trace messages on their way through the agent: gathered,
 %% looked at, stripped of values, sent in batches; and the trip, which ends that
 %% where a limit is passed.
+-module(kprof_agent_events).
+
+-export([event/2, gather/4, over_limit/3, send/2, drop/2, drop_stripped/2, trip/3, flush/1,
+         flush_some/1, notice/2, flush_unsent/1]).
+
+-include("kprof_agent.hrl").
+
+-define(BATCH_MS, 15).          % longest wait for a batch to fill: with the way
+                                % to the daemon an event is there within 20
+-define(BATCH_LEAST_MS, 5).     % where events may not be much older
+-define(EXACT_WORDS, 512).      % mean size of values that 'exact' may copy
+-define(EXACT_CALLS, 1000).     % of about so many calls, the last ones
 
 %% While armed: gather what comes within the wait, look at the limits, send.
 %% Otherwise what still trickles in is dropped and counted.
 %% Foreign ones are seen before anything is waited for.
 event(Ev, #s{state = armed} = S0) ->
-    S = case is_ours(Ev, S0) of
+    S = case kprof_agent_foreign:is_ours(Ev, S0) of
             true -> wait(Ev, S0);
             false -> S0
         end,
-    T0 = now_ns(),
+    T0 = kprof_injected:now_ns(),
     {First, N, Evs, S1} = gather(?BATCH_EVENTS - 1, Ev, [], S),
     S2 = batch(First, N, Evs, S1),
-    S2#s{busy = S2#s.busy + now_ns() - T0};
+    S2#s{busy = S2#s.busy + kprof_injected:now_ns() - T0};
 event(Ev, S) ->
-    idle_event(Ev, S).
+    kprof_agent_foreign:idle_event(Ev, S).
 
 wait(Ev, S) ->
     case process_info(self(), message_queue_len) of
-        {_, Len} when Len < ?BATCH_EVENTS - 1 -> await(wait_ms(Ev, S), S), S;
-        _ -> look_ahead(S)
+        {_, Len} when Len < ?BATCH_EVENTS - 1 -> kprof_agent_foreign:await(wait_ms(Ev, S), S), S;
+        _ -> kprof_agent_code:look_ahead(S)
     end.
 
 %% Each batch costs both sides far more than an event; and a quarter of the age
 %% that events may have is no overload yet. What the last batch had no room for
 %% has waited already.
 wait_ms(Ev, #s{max_age_ns = Ns}) ->
-    Age = now_ns() - element(tuple_size(Ev), Ev),
+    Age = kprof_injected:now_ns() - element(tuple_size(Ev), Ev),
     max(0, max(?BATCH_LEAST_MS, min(?BATCH_MS, Ns div 4000000)) -
             Age div 1000000).
 
@@ -38,12 +50,12 @@ gather(Left, Ev, Acc, S) ->
     {First, length(Evs), lists:reverse(Evs), S1}.
 
 gathered(Ev, Acc, S) ->
-    case is_ours(Ev, S) of
+    case kprof_agent_foreign:is_ours(Ev, S) of
         true ->
             {Stripped, S1} = strip(Ev, S),
             {[Stripped | Acc], S1};
         false ->
-            {Acc, foreign(Ev, S)}
+            {Acc, kprof_agent_foreign:foreign(Ev, S)}
     end.
 
 gather_more(0, Gathered) ->
@@ -51,7 +63,7 @@ gather_more(0, Gathered) ->
 gather_more(Left, {Acc, S}) ->
     receive
         ?CODE_CHANGED(At) ->
-            gather_more(Left, {Acc, look_anew(micros(At), S)});
+            gather_more(Left, {Acc, kprof_agent_code:look_anew(kprof_agent_code:micros(At), S)});
         Ev when element(1, Ev) =:= trace_ts ->
             gather_more(Left - 1, gathered(Ev, Acc, S))
     after 0 ->
@@ -59,7 +71,7 @@ gather_more(Left, {Acc, S}) ->
     end.
 
 batch(First, N, Evs, S) ->
-    Now = now_ns(),
+    Now = kprof_injected:now_ns(),
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     case over_limit(Now - First, Queue, S) of
         false when Evs =:= [] ->
@@ -92,9 +104,9 @@ send(Msg, S) ->
 drop(?CODE_CHANGED(_), S) ->
     S;                          % seen with the next lease
 drop(Ev, S) ->
-    case is_ours(Ev, S) of
+    case kprof_agent_foreign:is_ours(Ev, S) of
         true -> drop_ours(Ev, S);
-        false -> foreign(Ev, S)
+        false -> kprof_agent_foreign:foreign(Ev, S)
     end.
 
 %% Gathered, so all ours: without their values they do not look like it.
@@ -149,7 +161,7 @@ unexact(MFA, Words, N, S) ->
     [#item{fallback = Spec} = Exact] =
         [I || I <- S#s.plan, I#item.mfa =:= MFA],
     Item = Exact#item{spec = Spec},
-    pattern(S#s.session, MFA, spec(Item, S)),
+    kprof_agent_patterns:pattern(S#s.session, MFA, kprof_agent_mail:spec(Item, S)),
     notice({kprof_notice, unexact, MFA, Words div N * 8},
            S#s{exact = maps:remove(MFA, S#s.exact),
                plan = lists:keyreplace(MFA, #item.mfa, S#s.plan, Item)}).
@@ -165,28 +177,28 @@ unexact(MFA, Words, N, S) ->
 %% in it then; and, of the relay, the time of the newest call of those dropped,
 %% which no call can pass that was made while nothing was armed.
 trip(Reason, Queue, S) ->
-    At = now_ns(),
+    At = kprof_injected:now_ns(),
     Began = #{reason => Reason, queue => Queue, tripped_at => At},
-    S1 = disarm({tripped, Reason},
-                S#s{last_trip = case S#s.probe of
-                                    relay -> Began#{last_call_at => At};
-                                    native -> Began
-                                end}),
-    Disarmed = now_ns(),
+    S1 = kprof_agent_arming:disarm({tripped, Reason},
+                                   S#s{last_trip = case S#s.probe of
+                                                       relay -> Began#{last_call_at => At};
+                                                       native -> Began
+                                                   end}),
+    Disarmed = kprof_injected:now_ns(),
     #s{last_trip = Trip} = S2 = flush(S1),
     {message_queue_len, Left} = process_info(self(), message_queue_len),
-    Done = Trip#{disarmed_at => Disarmed, emptied_at => now_ns(),
+    Done = Trip#{disarmed_at => Disarmed, emptied_at => kprof_injected:now_ns(),
                  left => Left},
     %% Nothing comes now that would make the VM collect what was queued.
     true = erlang:garbage_collect(),
     %% On a busy node this takes a while: the daemon was not silent.
     notice({kprof_notice, trip, Reason, Queue},
-           S2#s{last_trip = Done, lease_at = now_ms()}).
+           S2#s{last_trip = Done, lease_at = kprof_injected:now_ms()}).
 
 %% Where others' events come as well, they may never end: then not what comes
 %% meanwhile.
 flush(#s{probe = native} = S) ->
-    drain_all(S);
+    kprof_agent_drain:drain_all(S);
 flush(#s{known = all} = S) ->
     flush(infinity, S);
 flush(S) ->
@@ -196,7 +208,7 @@ flush(S) ->
 %% While something is armed only what is there already: many processors may
 %% send events faster than one drops them.
 flush_some(#s{probe = native, state = State} = S) ->
-    Dropped = drain_all(S#s{state = idle}),
+    Dropped = kprof_agent_drain:drain_all(S#s{state = idle}),
     Dropped#s{state = State};
 flush_some(S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),

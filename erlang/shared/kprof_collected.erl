@@ -1,21 +1,22 @@
-%% kprof_collected.hrl - who is told of garbage collection? For the agent and the
+%% kprof_collected - who is told of garbage collection? For the agent and the
 %% tracer: from OTP 27 on two who are, of one process, crash the VM, unless
-%% gc_shared() (kprof_gc_fixed.hrl).
+%% gc_shared() (kprof_gc_fixed).
+-module(kprof_collected).
 
--include("kprof_gc_fixed.hrl").
+-export([collected_by_others/1]).
 
 %% How many {Process, Session} there are, but for sessions of this name, and some
 %% of them.
 collected_by_others(Ours) ->
     case [Name || {Name, _} <- trace:session_info(all), Name =/= Ours] of
         [] -> {0, []};
-        _ -> walk_found(fun(P) ->
-                                case [Name || {Name, _} = Session <- sessions_of(P), Name =/= Ours,
-                                              collects(Session, P)] of
-                                    [Name | _] -> {found, {P, Name}};
-                                    [] -> skip
-                                end
-                        end)
+        _ -> kprof_flagger:walk_found(fun(P) ->
+                                              case [Name || {Name, _} = Session <- sessions_of(P), Name =/= Ours,
+                                                            collects(Session, P)] of
+                                                  [Name | _] -> {found, {P, Name}};
+                                                  [] -> skip
+                                              end
+                                      end)
     end.
 
 %% A session may be gone by now.

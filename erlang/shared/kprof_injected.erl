@@ -1,8 +1,9 @@
-%% kprof_guest.hrl - what every module needs that is loaded into a target: may
-%% it come, in which trace session, and how it goes. Its name is that of its process;
-%% GUESTS are the modules that go with that.
+%% kprof_injected - what every module needs that is loaded into a target: may
+%% it come, in which trace session, and how it goes.
+-module(kprof_injected).
 
--include("kprof_flagger.hrl").
+-export([is_connected/1, disabled/0, purger_start/3, now_ms/0, now_ns/0, functions/1, name/1,
+         session_new/1, session_create/2]).
 
 %% A monitor would make the node look for one that has gone.
 is_connected(Node) ->
@@ -25,12 +26,13 @@ configured_disabled() ->
     [application:set_env(kprof, K, V) || {K, V} <- Kept, Loaded =:= ok],
     Value =:= {ok, true}.
 
-%% Runs outside this module, or the purge would kill its own process: the
+%% Has Modules purged when the processes Pids have ended, unless a process is registered
+%% as Name then. It runs outside these modules, or the purge would kill its own process: the
 %% text is parsed here and evaluated by stdlib. It leaves a module alone
 %% that a new process has been registered for. A sentry that is not done yet,
 %% as where a start failed half-way, has a minute: a purge would kill it. To ask
 %% is to look at every process, so that is done twice a second.
-purger_start(Pids) ->
+purger_start(Name, Modules, Pids) ->
     Text = "[begin R = erlang:monitor(process, P),"
            " receive {'DOWN', R, process, P, _} -> ok after 5000 -> ok end"
            " end || P <- Ps],"
@@ -44,7 +46,7 @@ purger_start(Pids) ->
     {ok, Tokens, _} = erl_scan:string(Text),
     {ok, Exprs} = erl_parse:parse_exprs(Tokens),
     spawn(erl_eval, exprs,
-          [Exprs, [{'Name', ?MODULE}, {'Ms', ?GUESTS}, {'Ps', Pids}]]).
+          [Exprs, [{'Name', Name}, {'Ms', Modules}, {'Ps', Pids}]]).
 
 now_ms() ->
     erlang:monotonic_time(millisecond).

@@ -1,19 +1,24 @@
-%% kprof_wanted.hrl - which functions are meant: what a node has of those that
+%% kprof_wanted - which functions are meant: what a node has of those that
 %% patterns name, or words for people, with what comes near. No name becomes an
 %% atom here that is not one of a module. For kprof_counters and
 %% kprof_tracer.
+-module(kprof_wanted).
 
-%% No work of the node's own: left out of `_`.
--define(KPROFS, [kprof_agent, kprof_probe, kprof_counters, kprof_tracer, kprof_calls_probe]).
+-export([kprofs/0, wanted/1, without/2, matching/1, is_covered/2, existing/1, module/1, whole_modules/1,
+         by_module/1]).
+
+%% The modules of kprof, which are no work of the node's own: left out of `_`.
+-spec kprofs() -> [module()].
+kprofs() -> [kprof_agent, kprof_probe, kprof_counters, kprof_tracer, kprof_calls_probe].
 
 %% Patterns are {Module, Function, Arity}, binaries, _ and -1 for any. Names
 %% become atoms only where there is such a thing.
 wanted(#{patterns := Patterns, exclude := Exclude, max_functions := Max}) ->
     All = lists:usort(lists:append([matching(P) || P <- Patterns])),
     Functions = without(Exclude, All),
-    Functions =:= [] andalso refuse("the exclusions leave no function", []),
+    Functions =:= [] andalso kprof_refusal:refuse("the exclusions leave no function", []),
     length(Functions) > Max andalso
-        refuse("these are ~b functions, more than ~b (name fewer, or see -max-functions)", [length(Functions), Max]),
+        kprof_refusal:refuse("these are ~b functions, more than ~b (name fewer, or see -max-functions)", [length(Functions), Max]),
     {whole_modules(Functions), Functions}.
 
 without(Exclude, Functions) ->
@@ -21,14 +26,14 @@ without(Exclude, Functions) ->
     [MFA || MFA <- Functions, not lists:any(fun(E) -> is_covered(MFA, E) end, Excluded)].
 
 matching({<<"_">>, _, _}) ->
-    [{M, F, A} || {M, _} <- code:all_loaded(), not lists:member(M, ?KPROFS), {F, A} <- functions(M)];
+    [{M, F, A} || {M, _} <- code:all_loaded(), not lists:member(M, kprofs()), {F, A} <- kprof_injected:functions(M)];
 matching({Module, Fun, Arity} = Pattern) ->
     Mod = module(Module),
-    All = functions(Mod),
+    All = kprof_injected:functions(Mod),
     Name = existing(Fun),
     case [{Mod, F, A} || {F, A} <- All, is_covered({Mod, F, A}, {Mod, Name, Arity})] of
         [] ->
-            refuse("no function matches '~ts' (~ts)", [pattern_text(Pattern), near(Fun, All)]);
+            kprof_refusal:refuse("no function matches '~ts' (~ts)", [pattern_text(Pattern), near(Fun, All)]);
         Found -> Found
     end.
 
@@ -53,8 +58,8 @@ no_module(Name) ->
     Text = unicode:characters_to_list(Name),
     Loaded = [atom_to_list(M) || {M, _} <- code:all_loaded()],
     Near = [M || {D, M} <- lists:sort([{distance(Text, M), M} || M <- Loaded]), D =< 2],
-    refuse("there is no module '~ts'~ts",
-           [module_text(Text), [io_lib:format(" (did you mean ~ts?)", [module_text(hd(Near))]) || Near =/= []]]).
+    kprof_refusal:refuse("there is no module '~ts'~ts",
+                         [module_text(Text), [io_lib:format(" (did you mean ~ts?)", [module_text(hd(Near))]) || Near =/= []]]).
 
 near(Fun, All) ->
     Text = unicode:characters_to_list(Fun),
@@ -83,7 +88,7 @@ module_text(Name) -> Name.
 
 %% One pattern for a module of which all is wanted: each costs the node a halt.
 whole_modules(Functions) ->
-    lists:append([case length(Of) =:= length(functions(M)) of
+    lists:append([case length(Of) =:= length(kprof_injected:functions(M)) of
                       true -> [{M, '_', '_'}];
                       false -> Of
                   end || {M, Of} <- by_module(Functions)]).

@@ -1,4 +1,4 @@
-%% kprof_foreign.hrl - events that are none of ours, where a node has one tracer
+%% kprof_agent_foreign - events that are none of ours, where a node has one tracer
 %% for each process (OTP 25 and 26): with the relay that is the agent, so that
 %% anybody's patterns send their events to it, with whatever these copy.
 %%
@@ -20,6 +20,11 @@
 %%
 %% What the VM can copy before the agent runs even once, nobody can bound: a
 %% process copies until its time slice ends, 380 to 740 MB were seen.
+-module(kprof_agent_foreign).
+
+-export([know/2, is_ours/2, foreign/2, idle_event/2, unceded/1, await/2, is_calm/1, foreign_tick/1]).
+
+-include("kprof_agent.hrl").
 
 -define(NAMED, 16).             % functions of others that are told of
 -define(CEDED, 64).             % processes without our flags, before all are
@@ -93,9 +98,9 @@ foreign(Ev, S0) ->
 idle_event(Ev, S0) ->
     case is_ours(Ev, S0) of
         true when element(tuple_size(Ev), Ev) =< S0#s.disarmed_at ->
-            drop(Ev, S0);
+            kprof_agent_events:drop(Ev, S0);
         true when S0#s.known =:= all; S0#s.copies < ?LATE ->
-            drop(Ev, S0#s{copies = S0#s.copies + 1});
+            kprof_agent_events:drop(Ev, S0#s{copies = S0#s.copies + 1});
         true ->
             give_way(what(Ev), S0);
         false ->
@@ -114,12 +119,12 @@ foreign_told(_, _, #s{named = Named} = S) when map_size(Named) >= ?NAMED ->
 foreign_told({Kind, MFA}, How, #s{named = Named} = S) ->
     case Named of
         #{{MFA, How} := _} -> S;
-        _ -> notice({kprof_notice, foreign, {Kind, MFA, How}, S#s.foreign}, S#s{named = Named#{{MFA, How} => true}})
+        _ -> kprof_agent_events:notice({kprof_notice, foreign, {Kind, MFA, How}, S#s.foreign}, S#s{named = Named#{{MFA, How} => true}})
     end.
 
 foreign_copy(P, What, #s{ceded = Ceded, copies = N} = S0) ->
     S = S0#s{copies = N + 1},
-    Now = now_ms(),
+    Now = kprof_injected:now_ms(),
     case Ceded of
         _ when N >= ?FOREIGN -> give_way(What, S);
         #{P := Since} when Now - Since > ?CEDED_MS -> give_way(What, S);
@@ -148,7 +153,7 @@ cede(P, #s{session = Session}) ->
     Agent = self(),
     spawn(fun() ->
                   Ref = erlang:monitor(process, Agent),
-                  {_, Walk} = flags_start(Session, Agent, [{false, [all]}], [P]),
+                  {_, Walk} = kprof_flagger:flags_start(Session, Agent, [{false, [all]}], [P]),
                   receive {'DOWN', R, process, _, _} when R =:= Ref; R =:= Walk -> ok end
           end).
 
@@ -157,7 +162,7 @@ unceded(#s{ceded = Ceded} = S) when map_size(Ceded) =:= 0 ->
     S;
 unceded(#s{ceded = Ceded} = S) ->
     _ = S#s.flagged =:= [] orelse
-        flags_start(S#s.session, tracer(S), [{true, S#s.flagged}], maps:keys(Ceded)),
+        kprof_flagger:flags_start(S#s.session, kprof_agent_patterns:tracer(S), [{true, S#s.flagged}], maps:keys(Ceded)),
     S#s{ceded = #{}, named = #{}}.
 
 %% While a batch fills up, memory is looked at: 15 ms are 150 MB of copies.
@@ -198,40 +203,40 @@ give_way(What, S) ->
 %% What the agent had monitored is monitored again. What others did for it ends,
 %% but for a change that is done: the daemon asks again, or gives it up.
 heir(Agent, {Kind, MFA}, Queue, #s{sentry = {Sentry, _}} = S0) ->
-    agent_flags(),
+    kprof_agent_server:agent_flags(),
     Ref = erlang:monitor(process, Agent),
     receive {'DOWN', Ref, process, Agent, _} -> ok end,
-    true = register(?MODULE, self()),
+    true = register(kprof_agent, self()),
     S1 = S0#s{daemon_ref = erlang:monitor(process, S0#s.daemon),
               sentry = {Sentry, erlang:monitor(process, Sentry)},
               flagged = [], walk = none, untraced = 0, broom = none, lookout = none,
-              alone = unknown, loading = undefined, ceded = #{}, copies = 0, named = #{}, lease_at = now_ms(),
+              alone = unknown, loading = undefined, ceded = #{}, copies = 0, named = #{}, lease_at = kprof_injected:now_ms(),
               dropped = S0#s.dropped + Queue},
     logger:warning("kprofd's agent began again: somebody else traces ~0tp, and ~0tp of that was too much for it",
                    [MFA, Kind]),
-    tick(),
-    S2 = heir_undoes(heir_answers(rates_end(watch_put(notice({kprof_moved, self()}, S1))))),
-    Trip = #{reason => {foreign, MFA}, queue => Queue, tripped_at => now_ns()},
+    kprof_agent_server:tick(),
+    S2 = heir_undoes(heir_answers(kprof_agent_checks:rates_end(kprof_agent_code:watch_put(kprof_agent_events:notice({kprof_moved, self()}, S1))))),
+    Trip = #{reason => {foreign, MFA}, queue => Queue, tripped_at => kprof_injected:now_ns()},
     case S2 of
-        #s{leaving = true} -> finish(stopped_by_daemon, S2);
-        #s{state = paused} -> loop(foreign_told({Kind, MFA}, ceded, disarm(paused, S2)));
-        _ -> loop(notice({kprof_notice, rest, {foreign, Kind, MFA}, Queue},
-                         disarm({tripped, foreign}, S2#s{last_trip = Trip})))
+        #s{leaving = true} -> kprof_agent_server:finish(stopped_by_daemon, S2);
+        #s{state = paused} -> kprof_agent_server:loop(foreign_told({Kind, MFA}, ceded, kprof_agent_arming:disarm(paused, S2)));
+        _ -> kprof_agent_server:loop(kprof_agent_events:notice({kprof_notice, rest, {foreign, Kind, MFA}, Queue},
+                                                               kprof_agent_arming:disarm({tripped, foreign}, S2#s{last_trip = Trip})))
     end.
 
 %% The agent may have given way in the midst of a change, which nobody ends now: what
 %% it put in the place of nothing goes. A disarming is begun again.
 heir_undoes(#s{amid = {change, Put}, plan = Plan, tiers = Tiers} = S) ->
     New = [I || #item{mfa = MFA} = I <- Put, not lists:keymember(MFA, #item.mfa, Plan)],
-    [pattern(legacy, MFA, false, case Kind =:= entry orelse is_map_key(MFA, Tiers) of
-                                     true -> counted;
-                                     false -> local
-                                 end) || #item{mfa = MFA, kind = Kind} <- New],
+    [kprof_agent_patterns:pattern(legacy, MFA, false, case Kind =:= entry orelse is_map_key(MFA, Tiers) of
+                                                          true -> counted;
+                                                          false -> local
+                                                      end) || #item{mfa = MFA, kind = Kind} <- New],
     S#s{amid = none, tiers = maps:without([MFA || #item{mfa = MFA} <- New], Tiers)};
 heir_undoes(S) ->
     S.
 
 heir_answers(#s{changing = {_, Ref}} = S) ->
-    reply(Ref, ok, S#s{changing = undefined});
+    kprof_agent_server:reply(Ref, ok, S#s{changing = undefined});
 heir_answers(S) ->
     S.

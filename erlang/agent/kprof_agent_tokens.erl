@@ -1,5 +1,10 @@
-%% kprof_tokens.hrl - the trace control word, which tells how old tokens are; and
+%% kprof_agent_tokens - the trace control word, which tells how old tokens are; and
 %% tokens that are taken before the agent leaves. For kprof_agent.
+-module(kprof_agent_tokens).
+
+-export([word_advance/1, tokens_leave/1]).
+
+-include("kprof_agent.hrl").
 
 %% As in include/kprofd/label.h: the word is on a schedule that is faster than
 %% requests begin, so that the age of a token is a difference of two words.
@@ -16,7 +21,7 @@
 %% room for, or somebody has set it.
 word_advance(#s{word = {Start, At}}) ->
     Is = erlang:system_info(trace_control_word),
-    Due = (Start + (now_ms() - At) * ?WORD_HZ div 1000) band ?WORD_MASK,
+    Due = (Start + (kprof_injected:now_ms() - At) * ?WORD_HZ div 1000) band ?WORD_MASK,
     case (Due - Is) band ?WORD_MASK of
         Short when Short >= ?WORD_LEAST, Short < 1 bsl (?WORD_BITS - 1) ->
             erlang:system_flag(trace_control_word, Due);
@@ -30,16 +35,16 @@ word_advance(#s{word = {Start, At}}) ->
 %% in the VM takes that but seq_trace:reset_trace(), which takes everybody's. A
 %% node that was in trouble is left alone.
 tokens_leave(#s{mailed = true, state = State, plan = Plan} = S) when State =:= armed; State =:= paused ->
-    {Entries, Tiers} = by_kind([I || I <- Plan, not I#item.gone, State =:= armed orelse not is_others_now(I, S)]),
+    {Entries, Tiers} = kprof_agent_arming:by_kind([I || I <- Plan, not I#item.gone, State =:= armed orelse not kprof_agent_patterns:is_others_now(I, S)]),
     Takers = lists:sublist(Entries ++ Tiers, ?LEAVE_FUNCTIONS),
-    own(patterns(Takers), S),
-    [pattern(S#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Takers],
+    kprof_agent_sentry:own(kprof_agent_sentry:patterns(Takers), S),
+    [kprof_agent_patterns:pattern(S#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Takers],
     receive after ?LEAVE_MS -> ok end,
     case State of
-        paused -> [pattern(S#s.session, I#item.mfa, false) || I <- Takers];
+        paused -> [kprof_agent_patterns:pattern(S#s.session, I#item.mfa, false) || I <- Takers];
         armed -> ok
     end,
-    own([], S),
+    kprof_agent_sentry:own([], S),
     S;
 tokens_leave(S) ->
     S.

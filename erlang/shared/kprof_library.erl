@@ -1,15 +1,12 @@
-%% kprof_library.hrl - a native probe's library into the VM, by its module.
+%% kprof_library - is the file of a native probe's library all there?
+-module(kprof_library).
 
-%% Path: without its extension.
-library_load(Path, Info) ->
-    case library_is_whole(Path) of
-        true -> erlang:load_nif(Path, Info);
-        false -> {error, {load_failed, "its end is missing"}}
-    end.
+-export([library_is_whole/1]).
 
 %% Where the end of a library is missing, as while it is being copied, the VM would
 %% die of loading it. What comes last in it are section headers. What else is wrong
-%% with it, or with Path, load_nif says.
+%% with it, or with Path, load_nif says. Path: without its extension.
+-spec library_is_whole(file:filename_all()) -> boolean().
 library_is_whole(Path) ->
     case file:open(library_file(Path), [read, raw, binary]) of
         {ok, File} ->

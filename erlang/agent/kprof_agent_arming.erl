@@ -1,15 +1,25 @@
-%% kprof_arming.hrl - the plan, armed, changed, taken back; the entries' counters,
+%% kprof_agent_arming - the plan, armed, changed, taken back; the entries' counters,
 %% which count on without it.
+-module(kprof_agent_arming).
+
+-export([arm_plan/2, items/1, rearm/1, breathe/1, by_kind/1, set_patterns/2, disarm/2,
+         is_resting/1, relieve/1, respec/3, change_plan/3, entries/1, changing/2, entry_calls/1,
+         read_counters/1, unarmed/1, count_entries/2]).
+
+-include("kprof_agent.hrl").
+
+-define(FEW_MODULES, 8).        % whose patterns are gone at once
+-define(QUIET_MS, 100).         % longest wait for flags to be taken before them
 
 %% Items: [{MFA, Kind, Spec, Fallback}], Fallback [] but for exact tiers.
 arm_plan(Items, S0) ->
     S = disarm(idle, S0),
     Plan = items(Items),
-    case taken([I#item.mfa || I <- Plan], S) of
+    case kprof_agent_patterns:taken([I#item.mfa || I <- Plan], S) of
         [] ->
-            own(patterns(Plan), S),
+            kprof_agent_sentry:own(kprof_agent_sentry:patterns(Plan), S),
             S1 = retire_counters(S),
-            S2 = know(Plan, S1#s{plan = Plan, exact = exacts(Plan, S1#s.probe)}),
+            S2 = kprof_agent_foreign:know(Plan, S1#s{plan = Plan, exact = exacts(Plan, S1#s.probe)}),
             count_entries(S2, true),
             rearm(S2#s{unarmed_from = entry_calls(S2)});
         Taken ->
@@ -36,30 +46,30 @@ rearm(#s{plan = []} = S) ->
 rearm(#s{state = armed} = S) ->
     {ok, S};
 rearm(#s{plan = Plan} = S) ->
-    case [I#item.mfa || is_resting(S), I <- Plan, is_others_now(I, S)] of
+    case [I#item.mfa || is_resting(S), I <- Plan, kprof_agent_patterns:is_others_now(I, S)] of
         [] -> rearm_all(S#s{state = idle});
         Taken -> {{error, {traced_by_others, Taken}}, S}
     end.
 
 rearm_all(S00) ->
-    S0 = flags_trim(flags_ensure(lookout(sweep_rest(canary_put(unceded(S00)))))),
-    own(counting(S0#s.plan, S0), S0),
+    S0 = kprof_agent_process_flags:flags_trim(kprof_agent_process_flags:flags_ensure(kprof_agent_flags:lookout(kprof_agent_flags:sweep_rest(kprof_agent_intact:canary_put(kprof_agent_foreign:unceded(S00)))))),
+    kprof_agent_sentry:own(kprof_agent_hot:counting(S0#s.plan, S0), S0),
     {Entries, Tiers} = by_kind([I || I <- S0#s.plan, not I#item.gone]),
-    [pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
+    [kprof_agent_patterns:pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
     case arm_tiers(Tiers, S0) of
         {[], S} ->
-            rearm_entries(Entries, flags_await(probe_wake(S)));
+            rearm_entries(Entries, kprof_agent_process_flags:flags_await(kprof_agent_drain:probe_wake(S)));
         {Failed, S} ->
             {{error, {not_armed, Failed}}, disarm(idle, S)}
     end.
 
 %% When all processes have their flags.
 rearm_entries(Entries, {ok, S}) ->
-    S1 = mail_begin(read_counters(watch_put(watch_left(S)))),
+    S1 = kprof_agent_mail:mail_begin(read_counters(kprof_agent_code:watch_put(kprof_agent_intact:watch_left(S)))),
     case set_patterns(Entries, S1) of
         [] ->
             S2 = S1#s{state = armed, unarmed = unarmed(S1), over = 0},
-            {ok, count_tiers(window_begin(S2))};
+            {ok, kprof_agent_hot:count_tiers(kprof_agent_hot:window_begin(S2))};
         Failed ->
             {{error, {not_armed, Failed}}, disarm(idle, S1)}
     end;
@@ -68,7 +78,7 @@ rearm_entries(_, {Error, S}) ->
 
 arm_tiers(Items, S) ->
     lists:foldl(fun(I, {Failed, S1}) ->
-                        {Why, S2} = arm_tier(I, S1),
+                        {Why, S2} = kprof_agent_hot:arm_tier(I, S1),
                         {Why ++ Failed, breathe(S2)}
                 end, {[], S}, Items).
 
@@ -77,21 +87,21 @@ arm_tiers(Items, S) ->
 %% armed, are nobody's; in a change no more of them wait than may, and rings are
 %% emptied as ever.
 breathe(#s{state = armed, probe = native} = S) ->
-    answer_lease(drain_meanwhile(S));
+    answer_lease(kprof_agent_drain:drain_meanwhile(S));
 breathe(#s{state = armed} = S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
-    answer_lease(case over_limit(0, Queue, S) of
+    answer_lease(case kprof_agent_events:over_limit(0, Queue, S) of
                      false -> S;
-                     _ -> flush_some(S)
+                     _ -> kprof_agent_events:flush_some(S)
                  end);
 breathe(S) ->
-    answer_lease(flush_some(S)).
+    answer_lease(kprof_agent_events:flush_some(S)).
 
 answer_lease(#s{daemon = Daemon} = S) ->
     receive
         {kprof, Daemon, Ref, lease} ->
-            S1 = S#s{lease_at = now_ms(), lease_ref = Ref},
-            _ = send(state_msg(S1), S1),
+            S1 = S#s{lease_at = kprof_injected:now_ms(), lease_ref = Ref},
+            _ = kprof_agent_events:send(kprof_agent_status:state_msg(S1), S1),
             S1
     after 0 ->
             S
@@ -103,7 +113,7 @@ by_kind(Items) ->
 %% Those that are not there any more, or not to be traced, with the reason.
 set_patterns(Items, #s{session = Session} = S) ->
     [{I#item.mfa, R} || I <- Items,
-                        R <- [pattern(Session, I#item.mfa, spec(I, S))],
+                        R <- [kprof_agent_patterns:pattern(Session, I#item.mfa, kprof_agent_mail:spec(I, S))],
                         R =/= 1].
 
 %% A pattern takes effect only after every scheduler has been through a few
@@ -125,7 +135,7 @@ disarm(State, S) ->
 
 disarm_all(State, #s{session = Session, state = Was} = S) ->
     {Entries, Tiers} = by_kind(S#s.plan),
-    [pattern(Session, I#item.mfa, ?TAKE_TOKEN)
+    [kprof_agent_patterns:pattern(Session, I#item.mfa, ?TAKE_TOKEN)
      || I <- Entries, Was =:= armed],
     S1 = case Was of
              armed ->
@@ -133,11 +143,11 @@ disarm_all(State, #s{session = Session, state = Was} = S) ->
                  Now#s{unarmed_from = entry_calls(Now)};
              _ -> S#s{state = State}
          end,
-    S2 = (clear_patterns(Tiers, Entries, mail_end(traced_clear(S1#s{amid = disarm}))))#s{amid = none},
-    own([], S2),
-    S3 = S2#s{disarmed_at = now_ns()},
+    S2 = (clear_patterns(Tiers, Entries, kprof_agent_mail:mail_end(kprof_agent_traced:traced_clear(S1#s{amid = disarm}))))#s{amid = none},
+    kprof_agent_sentry:own([], S2),
+    S3 = S2#s{disarmed_at = kprof_injected:now_ns()},
     case Was of
-        armed -> sweep(S3#s.flags, S3);
+        armed -> kprof_agent_flags:sweep(S3#s.flags, S3);
         _ -> S3
     end.
 
@@ -150,15 +160,15 @@ clear_patterns(Tiers, Entries, #s{session = legacy} = S) ->
     case is_quieter(S) of
         true ->
             S1 = clear_modules(Entries, clear_modules(Tiers, quiet(S))),
-            S2 = if S1#s.leaving -> S1; true -> flags_ensure(S1) end,
+            S2 = if S1#s.leaving -> S1; true -> kprof_agent_process_flags:flags_ensure(S1) end,
             S2#s{tiers = #{}};
         false ->
             S1 = clear_modules(Entries, clear_modules(Tiers, S)),
             S1#s{tiers = #{}}
     end;
 clear_patterns(_, _, S) ->
-    pattern(S#s.session, {'_', '_', '_'}, false),
-    uncount_tiers(relieve(S#s{traced_at = never})).
+    kprof_agent_patterns:pattern(S#s.session, {'_', '_', '_'}, false),
+    kprof_agent_hot:uncount_tiers(relieve(S#s{traced_at = never})).
 
 %% On a busy node a pattern takes as long as some hundred processes. Of a pause
 %% kprof_counters is to see nothing.
@@ -171,19 +181,19 @@ is_quieter(#s{plan = Plan, state = State, leaving = Leaving}) ->
 
 %% Of all that let us; events of others do not pile up meanwhile.
 quiet(S) ->
-    quiet(now_ms() + ?QUIET_MS, flags_drop(S)).
+    quiet(kprof_injected:now_ms() + ?QUIET_MS, kprof_agent_process_flags:flags_drop(S)).
 
 quiet(Until, #s{walk = {{Pid, _}, walking}} = S) ->
     receive
-        {walk, Pid, What} -> quiet(Until, walk_told(Pid, What, S))
+        {walk, Pid, What} -> quiet(Until, kprof_agent_process_flags:walk_told(Pid, What, S))
     after 1 ->
-            case now_ms() < Until of
+            case kprof_injected:now_ms() < Until of
                 true -> quiet(Until, relieve(S));
                 false -> S
             end
     end;
 quiet(_, #s{last_trip = #{} = Trip, state = {tripped, _}} = S) ->
-    S#s{last_trip = Trip#{quiet_at => now_ns()}};
+    S#s{last_trip = Trip#{quiet_at => kprof_injected:now_ns()}};
 quiet(_, S) ->
     S.
 
@@ -192,13 +202,13 @@ clear_modules(Items, S) ->
                  fun(#item{mfa = {M, _, _}}) -> M end,
                  fun(I) -> I#item.mfa end, Items),
     maps:fold(fun(M, MFAs, S1) ->
-                      [pattern(legacy, What, false, How)
-                       || {What, How} <- with_counters(all_or_each(M, MFAs, S), MFAs, S)],
+                      [kprof_agent_patterns:pattern(legacy, What, false, How)
+                       || {What, How} <- kprof_agent_hot:with_counters(all_or_each(M, MFAs, S), MFAs, S)],
                       relieve(S1)
               end, S, ByModule).
 
 relieve(#s{state = idle} = S) -> S;
-relieve(S) -> flush_some(S).
+relieve(S) -> kprof_agent_events:flush_some(S).
 
 %% Of a module with nothing of anybody else's, all functions at once.
 all_or_each(_, [MFA], _) ->
@@ -206,9 +216,9 @@ all_or_each(_, [MFA], _) ->
 all_or_each(M, MFAs, S) ->
     Plan = [I#item.mfa || I <- S#s.plan],
     case lists:all(fun({F, A}) ->
-                           traced(legacy, {M, F, A}) =:= false orelse
+                           kprof_agent_patterns:traced(legacy, {M, F, A}) =:= false orelse
                                lists:member({M, F, A}, Plan)
-                   end, functions(M)) of
+                   end, kprof_injected:functions(M)) of
         true -> [{M, '_', '_'}];
         false -> MFAs
     end.
@@ -220,10 +230,10 @@ respec(MFA, Spec, S) ->
             I = Old#item{spec = Spec},
             Plan = lists:keyreplace(MFA, #item.mfa, S#s.plan, I),
             case S#s.state of
-                armed -> pattern(S#s.session, MFA, spec(I, S));
+                armed -> kprof_agent_patterns:pattern(S#s.session, MFA, kprof_agent_mail:spec(I, S));
                 _ -> ok
             end,
-            {ok, count_tiers(S#s{plan = Plan})};
+            {ok, kprof_agent_hot:count_tiers(S#s{plan = Plan})};
         false ->
             {{error, not_in_plan}, S}
     end.
@@ -232,14 +242,14 @@ respec(MFA, Spec, S) ->
 %% Put stays as it is, its pattern and its counter. All of it, or nothing.
 change_plan(Take, Put, #s{plan = Old} = S) ->
     Is = fun(MFA, Items) -> lists:keymember(MFA, #item.mfa, Items) end,
-    case taken([I#item.mfa || I <- Put], S) of
+    case kprof_agent_patterns:taken([I#item.mfa || I <- Put], S) of
         [] ->
             {Kept, Gone} = lists:partition(
                              fun(#item{mfa = MFA}) ->
                                      not lists:member(MFA, Take) andalso
                                          not Is(MFA, Put)
                              end, Old),
-            change_plan(Gone, Kept, Put, know(Put, S));
+            change_plan(Gone, Kept, Put, kprof_agent_foreign:know(Put, S));
         Taken ->
             {{error, {traced_by_others, Taken}}, S}
     end.
@@ -253,7 +263,7 @@ change_plan(Gone, Kept, Put, #s{plan = Old} = S0) ->
     end.
 
 flags_for(Plan, #s{state = armed, plan = Old} = S0) ->
-    {Result, S} = processes_trace(S0#s{plan = Plan}),
+    {Result, S} = kprof_agent_process_flags:processes_trace(S0#s{plan = Plan}),
     {Result, S#s{plan = Old}};
 flags_for(_, S) ->
     {ok, S}.
@@ -261,32 +271,32 @@ flags_for(_, S) ->
 change_plan_now(Gone, Kept, Put, #s{session = Session} = S) ->
     Were = entries(Gone),
     Are = entries(Put),
-    own(patterns(Put) ++ counting(Put, S), S),
-    [count(Session, MFA, true) || MFA <- Are -- Were],
+    kprof_agent_sentry:own(kprof_agent_sentry:patterns(Put) ++ kprof_agent_hot:counting(Put, S), S),
+    [kprof_agent_patterns:count(Session, MFA, true) || MFA <- Are -- Were],
     {Result, S0} = change_patterns(Gone, Put, Are -- Were, S#s{amid = {change, Put}}),
     S1 = S0#s{amid = none},
     case Result of
         ok ->
             Calls = counted(Were -- Are, S1),
-            [count(Session, MFA, false) || MFA <- Were -- Are],
+            [kprof_agent_patterns:count(Session, MFA, false) || MFA <- Were -- Are],
             MFAs = [MFA || #item{mfa = MFA} <- Gone],
             S2 = read_counters(
                    S1#s{plan = Kept ++ Put,
                         entry_base = S1#s.entry_base + Calls,
                         exact = maps:merge(maps:without(MFAs, S1#s.exact),
                                            exacts(Put, S1#s.probe))}),
-            own([], S2),
-            {ok, count_tiers(trace_on(S2))};
+            kprof_agent_sentry:own([], S2),
+            {ok, kprof_agent_hot:count_tiers(trace_on(S2))};
         Error ->
-            [count(Session, MFA, false) || MFA <- Are -- Were],
-            own([], S1),
-            {Error, count_tiers(trace_on(S1))}
+            [kprof_agent_patterns:count(Session, MFA, false) || MFA <- Are -- Were],
+            kprof_agent_sentry:own([], S1),
+            {Error, kprof_agent_hot:count_tiers(trace_on(S1))}
     end.
 
 %% What was lost in a change has not tripped: so if the probe has ended itself
 %% meanwhile, nobody else would begin it again.
 trace_on(#s{state = armed} = S) ->
-    flags_trim(probe_wake(S));
+    kprof_agent_process_flags:flags_trim(kprof_agent_drain:probe_wake(S));
 trace_on(S) ->
     S.
 
@@ -297,7 +307,7 @@ entries(Items) ->
 change_patterns(Gone, Put, New, #s{state = armed, session = Session} = S0) ->
     {Entries, Tiers} = by_kind(Put),
     S1 = lists:foldl(fun(MFA, S) ->
-                             pattern(Session, MFA, false),
+                             kprof_agent_patterns:pattern(Session, MFA, false),
                              breathe(S)
                      end, S0,
                      [MFA || #item{mfa = MFA} <- Gone,
@@ -316,20 +326,20 @@ change_patterns(_, _, _, S) ->
     {ok, S}.
 
 change_undo(Gone, Put, Failed, #s{session = Session} = S) ->
-    [pattern(Session, MFA, false)
+    [kprof_agent_patterns:pattern(Session, MFA, false)
      || #item{mfa = MFA} <- Put, not lists:keymember(MFA, #item.mfa, Gone)],
     _ = set_patterns(Gone, S),
     {{error, {not_armed, Failed}}, S}.
 
 %% The answer comes behind every event of before.
 changing(Ref, #s{probe = native} = S) ->
-    reply(Ref, ok, drain_all(S));
+    kprof_agent_server:reply(Ref, ok, kprof_agent_drain:drain_all(S));
 changing(Ref, #s{state = armed, session = legacy} = S) ->
     S#s{changing = {erlang:trace_delivered(all), Ref}};
 changing(Ref, #s{state = armed, session = Session} = S) ->
     S#s{changing = {trace:delivered(Session, all), Ref}};
 changing(Ref, S) ->
-    reply(Ref, ok, S).
+    kprof_agent_server:reply(Ref, ok, S).
 
 %% How often entries had been called, armed or not, when that was read last:
 %% of a counter that goes with its code no more is known. Never falls.
@@ -340,14 +350,14 @@ counted(MFAs, S) ->
     lists:sum([calls(MFA, S) || MFA <- MFAs]).
 
 calls(MFA, #s{session = Session, counted = Counted}) ->
-    case counter(Session, MFA) of
+    case kprof_agent_patterns:counter(Session, MFA) of
         N when is_integer(N) -> N;
         _ -> maps:get(MFA, Counted, 0)
     end.
 
 read_counters(S0) ->
-    S = read_tiers(S0),
-    S#s{counted_at = now_ms(),
+    S = kprof_agent_hot:read_tiers(S0),
+    S#s{counted_at = kprof_injected:now_ms(),
         counted = maps:from_list([{MFA, calls(MFA, S)}
                                   || #item{mfa = MFA, kind = entry}
                                          <- S#s.plan])}.
@@ -356,7 +366,7 @@ unarmed(#s{state = armed} = S) -> S#s.unarmed;
 unarmed(S) -> S#s.unarmed + entry_calls(S) - S#s.unarmed_from.
 
 count_entries(#s{session = Session, plan = Plan}, On) ->
-    [count(Session, I#item.mfa, On) || I <- Plan, I#item.kind =:= entry].
+    [kprof_agent_patterns:count(Session, I#item.mfa, On) || I <- Plan, I#item.kind =:= entry].
 
 retire_counters(S0) ->
     S = read_counters(S0),

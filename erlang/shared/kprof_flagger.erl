@@ -1,6 +1,5 @@
-%% kprof_flagger.hrl - trace flags of many processes, set and taken without a stop
-%% of the world. For every module that is loaded into a target; included by
-%% kprof_guest.hrl.
+%% kprof_flagger - trace flags of many processes, set and taken without a stop
+%% of the world. For every module that is loaded into a target.
 %%
 %% erlang:trace(all | existing, ..) stops all schedulers for as long as it takes to
 %% visit each process: 140 to 230 ms where there are 300,000. One by one it takes
@@ -30,8 +29,6 @@
 %%       all | existing | new | [Pid]. The setting for new processes is changed
 %%       before this returns, by the caller (all, new). Never touches ports.
 %%       Legacy: changes only processes whose tracer is Tracer, or that have none.
-%%   flags_take(Session, Tracer, Pid) -> ok
-%%       All flags of one process, as soon as that waits or answers.
 %%   flags_clear(Session, Tracer, Ms) -> Left
 %%       All flags of all processes and of new ones; waits for it, Ms at most.
 %%       Returns how many processes still have them: those run native code.
@@ -52,6 +49,10 @@
 %%         {walk, Pid, {left, Left}}    there are fewer now; the last has 0
 %%         {'DOWN', _, process, Pid, done}        that was all; any other reason:
 %%                   somebody has killed it
+-module(kprof_flagger).
+
+-export([flags_start/4, flags_clear/3, walk_start/3, walk_pid/1, walk_await/2, walk_found/1,
+         walk_stop/1]).
 
 -define(SLICE, 100).            % processes between two yields: well below 1 ms
 -define(ASK_MS, 5).             % an answer that takes longer is waited for apart
@@ -64,9 +65,6 @@
                                 % have their turn
 -define(SETTLE_MS, 500).        % of processes that run, before they are Left
 -define(FOUND, 1000).           % that are told by name
--define(CLEAR_MS, 10000).       % for flags to be taken, on a node that is busy
-
--compile({nowarn_unused_function, [{flags_take, 3}, {walk_start, 3}, {walk_found, 1}, {walk_pid, 1}]}).
 
 -record(walk, {
     owner, owner_ref,
@@ -86,10 +84,6 @@ flags_start(Session, Tracer, Changes, Which) ->
     Walk = walk_ready(Visit, wait, Which),
     [flags_new(Session, Tracer, C) || C <- Changes, Which =:= all orelse Which =:= new],
     walk_go(Walk, case Which of new -> []; _ -> Which end).
-
-flags_take(Session, Tracer, P) ->
-    _ = flags_start(Session, Tracer, [{false, [all]}], [P]),
-    ok.
 
 flags_clear(Session, Tracer, Ms) ->
     Walk = flags_start(Session, Tracer, [{false, [all]}], all),
@@ -213,12 +207,12 @@ walked(Ps) when is_list(Ps) -> Ps;
 walked(_) -> processes().
 
 walk_slices([], W) ->
-    walk_last(now_ms() + ?SETTLE_MS, W);
+    walk_last(kprof_injected:now_ms() + ?SETTLE_MS, W);
 walk_slices(Ps, #walk{worker = Worker, index = Index} = W) ->
     {Slice, More} = walk_split(?SLICE, Ps, []),
     counters:put(Index, 1, 0),
     Worker ! {slice, Slice},
-    {Rest, W1} = walk_slice(Slice, 0, now_ms() + ?ASK_MS, W),
+    {Rest, W1} = walk_slice(Slice, 0, kprof_injected:now_ms() + ?ASK_MS, W),
     walk_slices(Rest ++ More, W1).
 
 walk_split(N, [P | Ps], Slice) when N > 0 -> walk_split(N - 1, Ps, [P | Slice]);
@@ -230,10 +224,10 @@ walk_slice(Slice, At, Until, #walk{worker = Worker, index = Index} = W) ->
         {visited, Worker} -> {[], W};
         {'EXIT', Worker, _} -> walk_without(Slice, W);  % somebody has killed it
         Msg -> walk_slice(Slice, At, Until, walk_heard(Msg, W))
-    after max(0, Until - now_ms()) ->
+    after max(0, Until - kprof_injected:now_ms()) ->
             case counters:get(Index, 1) of
                 At when At > 0 -> walk_stuck(Slice, W);
-                Now -> walk_slice(Slice, Now, now_ms() + ?ASK_MS, W)
+                Now -> walk_slice(Slice, Now, kprof_injected:now_ms() + ?ASK_MS, W)
             end
     end.
 
@@ -283,9 +277,9 @@ walk_last(_, #walk{askers = Askers} = W) when map_size(Askers) =:= 0 ->
     exit(done);
 walk_last(Until, W) ->
     receive Msg -> walk_last(Until, walk_heard(Msg, W))
-    after max(0, min(?AGAIN_MS, Until - now_ms())) ->
-            case now_ms() >= Until of
-                true -> walk_last(now_ms() + ?AGAIN_MS, walk_rotate(walk_report(walk_left(W), W)));
+    after max(0, min(?AGAIN_MS, Until - kprof_injected:now_ms())) ->
+            case kprof_injected:now_ms() >= Until of
+                true -> walk_last(kprof_injected:now_ms() + ?AGAIN_MS, walk_rotate(walk_report(walk_left(W), W)));
                 false -> walk_last(Until, W)
             end
     end.

@@ -1,11 +1,11 @@
-%% kprof_flags.hrl - the flags for scheduling and garbage collection.
+%% kprof_agent_flags - the flags for scheduling and garbage collection.
 %%
 %% Match specs give them to a process that calls with a token, and take them at
 %% its next call without one. Elsewhere nobody sees that they are ours to take: a
 %% process that is passed over, or that makes no such call any more, is swept
 %% when nothing is armed, or other flags are.
 %%
-%% That is a walk (kprof_flagger.hrl), which is over when every process has let it
+%% That is a walk (kprof_flagger), which is over when every process has let it
 %% in.
 %%
 %% On OTP 25 and 26 a match spec's {trace, _, _} would change flags that somebody
@@ -13,7 +13,13 @@
 %% a lookout has seen that nobody else traces a process, and as soon as somebody
 %% does. From OTP 27 on each session has flags of its own, but where two of them
 %% have the one for garbage collection on one process the VM crashes, unless that
-%% is fixed in it (kprof_gc_fixed.hrl): there the lookout looks for that.
+%% is fixed in it (kprof_gc_fixed): there the lookout looks for that.
+-module(kprof_agent_flags).
+
+-export([flags/2, flags_too/2, flagged/2, sweep/2, sweep_stop/1, sweep_rest/1, lookout/1,
+         lookout_stop/1, others_seen/4, tiers_first/1]).
+
+-include("kprof_agent.hrl").
 
 -define(LOOKOUT_MS, 1000).      % between two looks, at least,
 -define(LOOKOUT_SHARE, 50).     % and so many times as long as one took
@@ -27,7 +33,7 @@ flags(Flags, #s{flags = Old} = S) ->
     end.
 
 needs_lookout(#s{session = legacy, flags = Flags}) -> Flags =/= [];
-needs_lookout(#s{flags = Flags}) -> lists:member(garbage_collection, Flags) andalso not gc_shared().
+needs_lookout(#s{flags = Flags}) -> lists:member(garbage_collection, Flags) andalso not kprof_gc_fixed:gc_shared().
 
 %% In a change those of before and those to come.
 flags_too(Limits, #s{flags = Old} = S) ->
@@ -64,12 +70,12 @@ sweep(Flags, #s{session = Session} = S0) ->
               none -> Flags;
               {_, Before} -> lists:usort(Flags ++ Before)
           end,
-    S#s{broom = {flags_start(Session, tracer(S), [{false, All}], existing), All}}.
+    S#s{broom = {kprof_flagger:flags_start(Session, kprof_agent_patterns:tracer(S), [{false, All}], existing), All}}.
 
 sweep_stop(#s{broom = none} = S) ->
     S;
 sweep_stop(#s{broom = {Walk, _}} = S) ->
-    walk_stop(Walk),
+    kprof_flagger:walk_stop(Walk),
     S#s{broom = none}.
 
 %% What is wanted now is not taken any more.
@@ -85,7 +91,7 @@ lookout(#s{lookout = none} = S) ->
         true ->
             Agent = self(),
             Legacy = S#s.session =:= legacy,
-            Tracer = tracer(S),
+            Tracer = kprof_agent_patterns:tracer(S),
             Lookout = spawn(fun() ->
                                     Ref = erlang:monitor(process, Agent),
                                     lookout(Ref, Agent, Legacy, Tracer)
@@ -98,24 +104,24 @@ lookout(S) ->
     S.
 
 lookout(Ref, Agent, Legacy, Tracer) ->
-    T0 = now_ms(),
+    T0 = kprof_injected:now_ms(),
     {N, Others} = others(Legacy, Tracer),
     Agent ! {others, self(), N, Others},
     receive {'DOWN', Ref, process, _, _} -> ok
-    after max(?LOOKOUT_MS, ?LOOKOUT_SHARE * (now_ms() - T0)) ->
+    after max(?LOOKOUT_MS, ?LOOKOUT_SHARE * (kprof_injected:now_ms() - T0)) ->
             lookout(Ref, Agent, Legacy, Tracer)
     end.
 
 %% Those that let us ask them.
 others(true, Tracer) ->
-    walk_found(fun(P) ->
-                       case erlang:trace_info(P, tracer) of
-                           {tracer, T} when T =/= [], T =/= Tracer -> {found, {P, T}};
-                           _ -> skip
-                       end
-               end);
+    kprof_flagger:walk_found(fun(P) ->
+                                     case erlang:trace_info(P, tracer) of
+                                         {tracer, T} when T =/= [], T =/= Tracer -> {found, {P, T}};
+                                         _ -> skip
+                                     end
+                             end);
 others(false, _) ->
-    collected_by_others(kprofd).
+    kprof_collected:collected_by_others(kprofd).
 
 lookout_stop(#s{lookout = none} = S) ->
     S#s{alone = true};
@@ -127,7 +133,7 @@ lookout_stop(#s{lookout = Lookout} = S) ->
 others_seen(Lookout, N, Others, #s{lookout = Lookout, alone = Was} = S)
   when (N =:= 0) =/= Was ->
     Now = S#s{alone = N =:= 0},
-    S#s.state =:= armed andalso set_patterns(tiers_first(Now), Now),
+    S#s.state =:= armed andalso kprof_agent_arming:set_patterns(tiers_first(Now), Now),
     case Others of
         [] -> Now;
         _ -> tell_others(N, Others, sweep(endangered(Now), Now))
@@ -139,9 +145,9 @@ endangered(#s{session = legacy, flags = Flags}) -> Flags;
 endangered(_) -> [garbage_collection].
 
 tiers_first(S) ->
-    {Entries, Tiers} = by_kind([I || I <- S#s.plan, not I#item.gone]),
+    {Entries, Tiers} = kprof_agent_arming:by_kind([I || I <- S#s.plan, not I#item.gone]),
     Tiers ++ Entries.
 
 tell_others(N, Others, S) ->
-    Some = [{name(P), name(T)} || {P, T} <- lists:sublist(Others, ?NEIGHBOURS)],
-    notice({kprof_notice, others, Some, N}, S).
+    Some = [{kprof_injected:name(P), kprof_injected:name(T)} || {P, T} <- lists:sublist(Others, ?NEIGHBOURS)],
+    kprof_agent_events:notice({kprof_notice, others, Some, N}, S).

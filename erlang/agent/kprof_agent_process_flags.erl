@@ -1,84 +1,6 @@
-%% kprof_trace.hrl - the two trace back ends: trace sessions (OTP 27 and later),
-%% and the one tracer that a node has before.
-
-%% One more, with another tracer.
-session_new(legacy, _) -> legacy;
-session_new(_, Tracer) -> trace:session_create(kprofd, Tracer, []).
-
-tracer(#s{probe = native}) -> kprof_probe:tracer();
-tracer(_) -> self().
-
-%% On OTP 25 and 26 there is one tracer for new processes, for everybody.
-foreign_tracing(legacy) ->
-    case erlang:trace_info(new_processes, tracer) of
-        {tracer, []} -> false;
-        {tracer, Who} -> {new_processes_traced_by, name(Who)}
-    end;
-foreign_tracing(_) ->
-    false.
-
-taken(MFAs, S) ->
-    [MFA || MFA <- MFAs, somebody_elses(S#s.session, MFA, S)].
-
-somebody_elses(legacy, MFA, S) ->
-    not lists:keymember(MFA, #item.mfa, S#s.plan) andalso
-        has_any([traced, meta, call_count], MFA);
-somebody_elses(_, _, _) ->
-    false.
-
-%% Of one that is ours: while we rest, so may they.
-is_others_now(#item{mfa = MFA}, #s{session = legacy}) ->
-    has_any([traced, meta], MFA);
-is_others_now(_, _) ->
-    false.
-
-%% A function with a counter says [] of its meta tracer where it has none.
-has_any(Kinds, MFA) ->
-    lists:any(fun(Kind) ->
-                      {Kind, V} = erlang:trace_info(MFA, Kind),
-                      not lists:member(V, [false, undefined, []])
-              end, Kinds).
-
-
-pattern(Session, MFA, Spec) ->
-    pattern(Session, MFA, Spec, local).
-
-pattern(legacy, MFA, Spec, How) ->
-    try erlang:trace_pattern(MFA, Spec, case How of
-                                            meta when Spec =/= false -> [{meta, self()}];
-                                            counted -> [local, call_count];
-                                            _ -> [How]
-                                        end)
-    catch error:Why -> Why
-    end;
-pattern(Session, MFA, Spec, How) ->
-    try trace:function(Session, MFA, Spec, case How of
-                                               counted -> [local, call_count];
-                                               _ -> [How]
-                                           end)
-    catch error:Why -> Why
-    end.
-
-count(Session, MFA, On) ->
-    pattern(Session, MFA, On, call_count).
-
-is_watched(legacy, MFA) ->
-    has_any([meta], MFA);
-is_watched(_, _) ->
-    false.
-
-%% An integer, or false where nobody counts.
-counter(Session, MFA) ->
-    {call_count, N} = trace_info(Session, MFA, call_count),
-    N.
-
-traced(Session, MFA) ->
-    {traced, How} = trace_info(Session, MFA, traced),
-    How.
-
-%% ---- flags of processes ----
+%% kprof_agent_process_flags - the trace flags of processes.
 %%
-%% Set once, by a walk (kprof_flagger.hrl), and remembered: they stay while nothing
+%% Set once, by a walk (kprof_flagger), and remembered: they stay while nothing
 %% is armed, and processes that are spawned have them. Only where other flags are
 %% wanted, or somebody has taken ours, there is another walk.
 %%
@@ -87,7 +9,15 @@ traced(Session, MFA) ->
 %%   flags_trim(S)       takes what is not wanted any more; does not wait
 %%   flags_lost(S)       forgets what was set, and sets it again; does not wait
 %%   flags_drop(S)       takes all of them; does not wait
-%%   flags_take(S#s.session, tracer(S), P)   of one process, when that lets us
+-module(kprof_agent_process_flags).
+
+-export([processes_trace/1, flags_ensure/1, flags_trim/1, flags_lost/1, flags_drop/1, walk_told/3,
+         walk_ended/3, flags_await/1, flags_end/1]).
+
+-include("kprof_agent.hrl").
+
+-define(FLAGS_MS, 20000).       % for flags to be set, on a node that is busy
+-define(FLAGS_LOOK_MS, 5).      % between two looks at the daemon meanwhile
 
 processes_trace(S) ->
     flags_await(flags_ensure(S)).
@@ -109,25 +39,25 @@ flags_lost(S) -> flags_begin(S#s{flagged = []}).
 
 flags_drop(S) ->
     S1 = flags_stop(S),
-    Walk = flags_start(S#s.session, tracer(S), [{false, [all]}], all),
+    Walk = kprof_flagger:flags_start(S#s.session, kprof_agent_patterns:tracer(S), [{false, [all]}], all),
     S1#s{walk = {Walk, walking}, flagged = []}.
 
 %% The sentry knows before anything is set.
 flags_begin(#s{session = Session, flagged = Has} = S) ->
     Wanted = trace_flags(S),
     S1 = flags_stop(S#s{flagged = Wanted}),
-    own([], S1),
+    kprof_agent_sentry:own([], S1),
     Drop = Has -- Wanted,
-    Walk = flags_start(Session, tracer(S), [{true, Wanted} | [{false, Drop} || Drop =/= []]], all),
+    Walk = kprof_flagger:flags_start(Session, kprof_agent_patterns:tracer(S), [{true, Wanted} | [{false, Drop} || Drop =/= []]], all),
     S1#s{walk = {Walk, walking}}.
 
 flags_stop(#s{walk = none} = S) ->
     S;
 flags_stop(#s{walk = {Walk, _}} = S) ->
-    walk_stop(Walk),
+    kprof_flagger:walk_stop(Walk),
     S#s{walk = none}.
 
-%% What a walk says: see kprof_flagger.hrl.
+%% What a walk says: see kprof_flagger.
 walk_told(Pid, What, #s{walk = {{Pid, _} = Walk, _}} = S) ->
     case What of
         {walked, Left, N, Found} ->
@@ -155,20 +85,20 @@ tell_untraced(_, #s{flagged = []} = S) ->
 tell_untraced(Left, #s{untraced = Was} = S) when (Left =:= 0) =:= (Was =:= 0) ->
     S#s{untraced = Left};
 tell_untraced(Left, S) ->
-    notice({kprof_notice, untraced, [], Left}, S#s{untraced = Left}).
+    kprof_agent_events:notice({kprof_notice, untraced, [], Left}, S#s{untraced = Left}).
 
 %% On OTP 25 and 26 a process has one tracer; the VM refuses to change flags of
 %% those that are somebody else's.
 tell_neighbours(N, [_ | _] = Traced, #s{flagged = [_ | _]} = S) ->
-    Some = [{name(P), name(T)} || {P, T} <- lists:sublist(Traced, ?NEIGHBOURS)],
-    notice({kprof_notice, neighbours, Some, N}, S);
+    Some = [{kprof_injected:name(P), kprof_injected:name(T)} || {P, T} <- lists:sublist(Traced, ?NEIGHBOURS)],
+    kprof_agent_events:notice({kprof_notice, neighbours, Some, N}, S);
 tell_neighbours(_, _, S) ->
     S.
 
 %% Until every process that lets us has its flags: no request is seen by half. The
 %% daemon has its answers meanwhile, and whoever may end it is heard.
 flags_await(S) ->
-    flags_await(now_ms() + ?FLAGS_MS, S).
+    flags_await(kprof_injected:now_ms() + ?FLAGS_MS, S).
 
 flags_await(Until, #s{walk = {{Pid, Ref}, walking}, daemon = Daemon} = S) ->
     receive
@@ -177,19 +107,19 @@ flags_await(Until, #s{walk = {{Pid, Ref}, walking}, daemon = Daemon} = S) ->
         {'DOWN', Ref, process, Pid, Reason} ->
             flags_await(Until, walk_ended(Pid, Reason, S));
         {'DOWN', Gone, process, _, Reason} when Gone =:= S#s.daemon_ref ->
-            finish({daemon_gone, Reason}, S);
+            kprof_agent_server:finish({daemon_gone, Reason}, S);
         {kprof, Daemon, _, stop} ->
-            finish(stopped_by_daemon, S);
-        {?MODULE, stop, From, Asked} ->
+            kprof_agent_server:finish(stopped_by_daemon, S);
+        {kprof_agent, stop, From, Asked} ->
             From ! {Asked, ok},
-            finish(stopped_by_operator, S);
-        {?MODULE, status, From, Asked} ->
-            From ! {Asked, summary(S)},
+            kprof_agent_server:finish(stopped_by_operator, S);
+        {kprof_agent, status, From, Asked} ->
+            From ! {Asked, kprof_agent_status:summary(S)},
             flags_await(Until, S)
     after ?FLAGS_LOOK_MS ->
-            case now_ms() > Until of
+            case kprof_injected:now_ms() > Until of
                 true -> {{error, {flags_not_set, ?FLAGS_MS}}, S};
-                false -> flags_await(Until, lease(breathe(S)))
+                false -> flags_await(Until, kprof_agent_server:lease(kprof_agent_arming:breathe(S)))
             end
     end;
 flags_await(_, S) ->
@@ -208,7 +138,7 @@ trace_flags(#s{plan = Plan}) ->
 %% visit them all at once. Patterns and counters have gone before.
 flags_end(S0) ->
     S = flags_stop(S0),
-    _ = S#s.flagged =:= [] orelse flags_clear(S#s.session, tracer(S), ?CLEAR_MS),
+    _ = S#s.flagged =:= [] orelse kprof_flagger:flags_clear(S#s.session, kprof_agent_patterns:tracer(S), ?CLEAR_MS),
     S#s.session =:= legacy orelse trace:session_destroy(S#s.session),
     element(1, S#s.sentry) ! {own, [{meta, MFA} || MFA <- S#s.watching]},
     S#s{flagged = []}.

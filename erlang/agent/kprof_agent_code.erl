@@ -1,5 +1,13 @@
-%% kprof_code.hrl - code that is loaded anew, deleted or there at last: noticed
+%% kprof_agent_code - code that is loaded anew, deleted or there at last: noticed
 %% when it happens, and armed again in place.
+-module(kprof_agent_code).
+
+-export([watch/1, watch_put/1, watcher/1, named/2, micros/1, look_anew/2, look_changes/2,
+         look_ahead/1, forget_counters/2]).
+
+-include("kprof_agent.hrl").
+
+-define(LOOK_US, 5000).         % how often code is looked at when behind
 
 %% Loading or deleting a module takes its patterns and counters with it, and
 %% so does a load that its on_load function refuses, though the code of before
@@ -7,13 +15,13 @@
 %% function), it is seen with the next lease only.
 watch(#s{session = Session} = S) ->
     S1 = S#s{watching = [MFA || MFA <- ?CODE_CHANGES,
-                                not is_watched(Session, MFA)]},
-    own([], S1),
+                                not kprof_agent_patterns:is_watched(Session, MFA)]},
+    kprof_agent_sentry:own([], S1),
     watch_put(S1).
 
 watch_put(#s{watching = MFAs} = S) ->
-    [pattern(watcher(S), MFA, [{'_', [], [{message, false}, {return_trace}]}],
-             meta) || MFA <- MFAs],
+    [kprof_agent_patterns:pattern(watcher(S), MFA, [{'_', [], [{message, false}, {return_trace}]}],
+                                  meta) || MFA <- MFAs],
     S.
 
 watcher(#s{watcher = undefined, session = Session}) -> Session;
@@ -39,7 +47,7 @@ look_anew(_, #s{looked_at = never} = S) ->
     S;
 look_anew(At, S0) ->
     {Changes, S} = changes(S0),
-    Again = [{M, reloaded} || not is_cleared(S), M <- bare_modules(S),
+    Again = [{M, reloaded} || not kprof_agent_intact:is_cleared(S), M <- bare_modules(S),
                               not lists:keymember(M, 1, Changes)],
     all_changed(Changes ++ Again, At, S).
 
@@ -79,44 +87,44 @@ is_wanted(#item{spec = Spec}, #s{state = State}) ->
     State =:= armed andalso Spec =/= false.
 
 is_bare(#item{mfa = MFA, kind = entry}, #s{session = Session}) ->
-    not is_integer(counter(Session, MFA));
+    not is_integer(kprof_agent_patterns:counter(Session, MFA));
 is_bare(#item{mfa = MFA}, #s{session = Session}) ->
-    traced(Session, MFA) =/= local.
+    kprof_agent_patterns:traced(Session, MFA) =/= local.
 
 changed({Mod, What}, At, S) ->
     {Mine, Others} = lists:partition(
                        fun(#item{mfa = {M, _, _}}) -> M =:= Mod end,
                        S#s.plan),
     {Uncounted, S1} = forget_counters(Mine, S),
-    {Entries, Tiers} = by_kind(Mine),
+    {Entries, Tiers} = kprof_agent_arming:by_kind(Mine),
     Again = [arm_again(I, S1) || I <- Tiers ++ Entries],
     Gap = case lists:keymember(false, #item.gone, Again) of
               true -> max(0, erlang:system_time(microsecond) - At);
               false -> 0
           end,
-    notice({kprof_notice, code, {Mod, What, Gap, Uncounted},
-            length([I || #item{gone = true} = I <- Again])},
-           count_tiers(S1#s{plan = Again ++ Others, changes = S#s.changes + 1,
-                            gap_us = S#s.gap_us + Gap})).
+    kprof_agent_events:notice({kprof_notice, code, {Mod, What, Gap, Uncounted},
+                               length([I || #item{gone = true} = I <- Again])},
+                              kprof_agent_hot:count_tiers(S1#s{plan = Again ++ Others, changes = S#s.changes + 1,
+                                                               gap_us = S#s.gap_us + Gap})).
 
 %% What was counted since the last reading is not known to anybody: returns
 %% how long that was, in microseconds.
 forget_counters(Items, #s{session = Session, counted = Counted} = S) ->
     Gone = [MFA || #item{mfa = MFA, kind = entry, gone = false} <- Items,
-                   not is_integer(counter(Session, MFA))],
+                   not is_integer(kprof_agent_patterns:counter(Session, MFA))],
     Sum = lists:sum([maps:get(MFA, Counted, 0) || MFA <- Gone]),
     {case Gone of
          [] -> 0;
-         _ -> (now_ms() - S#s.counted_at) * 1000
+         _ -> (kprof_injected:now_ms() - S#s.counted_at) * 1000
      end,
      S#s{entry_base = S#s.entry_base + Sum,
          counted = maps:without(Gone, Counted),
-         tiers = maps:filter(fun(MFA, _) -> is_integer(counter(Session, MFA)) end, S#s.tiers)}}.
+         tiers = maps:filter(fun(MFA, _) -> is_integer(kprof_agent_patterns:counter(Session, MFA)) end, S#s.tiers)}}.
 
 arm_again(#item{mfa = MFA} = I, #s{session = Session} = S) ->
-    Gone = traced(Session, MFA) =:= undefined,
+    Gone = kprof_agent_patterns:traced(Session, MFA) =:= undefined,
     Gone orelse I#item.kind =/= entry orelse
-        is_integer(counter(Session, MFA)) orelse count(Session, MFA, true),
+        is_integer(kprof_agent_patterns:counter(Session, MFA)) orelse kprof_agent_patterns:count(Session, MFA, true),
     Gone orelse S#s.state =/= armed orelse
-        pattern(Session, MFA, spec(I, S)),
+        kprof_agent_patterns:pattern(Session, MFA, kprof_agent_mail:spec(I, S)),
     I#item{gone = Gone}.

@@ -1,4 +1,4 @@
-%% kprof_hot.hrl - how often the functions of tiers are called, in a request or
+%% kprof_agent_hot - how often the functions of tiers are called, in a request or
 %% not; and which of them are called too often to be traced.
 %%
 %% A call without a token sends no event, and yet its caller pays for the match
@@ -15,6 +15,12 @@
 %%
 %% On OTP 25 and 26 a counter is everybody's, and setting it sets it back: a
 %% function that somebody else counts is not counted here.
+-module(kprof_agent_hot).
+
+-export([counting/2, arm_tier/2, count_tiers/1, read_tiers/1, look_hot/1, window_begin/1,
+         judge_hot/1, uncount_tiers/1, with_counters/3]).
+
+-include("kprof_agent.hrl").
 
 -define(HOT_MS, 1000).          % of which one function's calls are limited
 -define(HOT_SLACK_MS, 100).     % a tick may come early
@@ -27,7 +33,7 @@ counting(Items, S) ->
 
 to_be_counted(#item{mfa = MFA} = I, S) ->
     is_counted(I) andalso not is_map_key(MFA, S#s.tiers) andalso
-        (counter(S#s.session, MFA) =:= false orelse lists:member(MFA, rated_by_us(S))).
+        (kprof_agent_patterns:counter(S#s.session, MFA) =:= false orelse lists:member(MFA, rated_by_us(S))).
 
 rated_by_us(#s{rating = {_, _, Mine, _, _}}) -> Mine;
 rated_by_us(_) -> [].
@@ -41,7 +47,7 @@ arm_tier(#item{mfa = MFA} = I, #s{session = Session, tiers = Tiers} = S) ->
                     true -> {counted, S#s{tiers = Tiers#{MFA => {0, 0}}}};
                     false -> {local, S}
                 end,
-    case pattern(Session, MFA, spec(I, S1), How) of
+    case kprof_agent_patterns:pattern(Session, MFA, kprof_agent_mail:spec(I, S1), How) of
         1 -> {[], S1};
         Why -> {[{MFA, Why}], S1}
     end.
@@ -52,20 +58,20 @@ count_tiers(#s{state = armed, plan = Plan, tiers = Tiers} = S) ->
     Armed = maps:from_list([{MFA, []} || #item{mfa = MFA} = I <- Plan, is_counted(I)]),
     case maps:keys(Armed) =:= maps:keys(Tiers) of
         true -> tell_uncounted([], S);
-        false -> count_tiers(Armed, entries(Plan), S)
+        false -> count_tiers(Armed, kprof_agent_arming:entries(Plan), S)
     end;
 count_tiers(S) ->
     S.
 
 %% What was of a tier and is an entry now has the entry's counter.
 count_tiers(Armed, Entries, #s{session = Session, plan = Plan, tiers = Tiers} = S0) ->
-    [count(Session, MFA, false) || MFA <- maps:keys(Tiers), not is_map_key(MFA, Armed), not lists:member(MFA, Entries)],
+    [kprof_agent_patterns:count(Session, MFA, false) || MFA <- maps:keys(Tiers), not is_map_key(MFA, Armed), not lists:member(MFA, Entries)],
     S = S0#s{tiers = maps:with(maps:keys(Armed), Tiers)},
     New = counting(Plan, S),
-    New =:= [] andalso map_size(S#s.tiers) =:= map_size(Tiers) orelse own(New, S),
-    [count(Session, MFA, true) || {_, MFA} <- New],
+    New =:= [] andalso map_size(S#s.tiers) =:= map_size(Tiers) orelse kprof_agent_sentry:own(New, S),
+    [kprof_agent_patterns:count(Session, MFA, true) || {_, MFA} <- New],
     All = lists:foldl(fun({_, MFA}, Acc) -> Acc#{MFA => {0, 0}} end, S#s.tiers, New),
-    Others = [MFA || MFA <- maps:keys(Armed) -- maps:keys(All), is_integer(counter(Session, MFA))],
+    Others = [MFA || MFA <- maps:keys(Armed) -- maps:keys(All), is_integer(kprof_agent_patterns:counter(Session, MFA))],
     tell_uncounted(lists:sort(Others), S#s{tiers = All}).
 
 %% Somebody else counts these. Each time that they are others.
@@ -74,13 +80,13 @@ tell_uncounted(Same, #s{uncounted = Same} = S) ->
 tell_uncounted([], S) ->
     S#s{uncounted = []};
 tell_uncounted(Now, S) ->
-    notice({kprof_notice, uncounted, lists:sublist(Now, ?NEIGHBOURS), length(Now)}, S#s{uncounted = Now}).
+    kprof_agent_events:notice({kprof_notice, uncounted, lists:sublist(Now, ?NEIGHBOURS), length(Now)}, S#s{uncounted = Now}).
 
 %% What is not there any more, or was taken by who set it back, is set again by
 %% count_tiers/1.
 read_tiers(#s{session = Session, tiers = Tiers} = S) ->
     {Read, More} = maps:fold(fun(MFA, {Base, Last}, {Acc, Sum}) ->
-                                     case counter(Session, MFA) of
+                                     case kprof_agent_patterns:counter(Session, MFA) of
                                          N when is_integer(N), N >= Last -> {Acc#{MFA => {Base, N}}, Sum + N - Last};
                                          N when is_integer(N) -> {Acc#{MFA => {Base - Last, N}}, Sum + N};
                                          _ -> {Acc, Sum}
@@ -93,29 +99,29 @@ read_tiers(#s{session = Session, tiers = Tiers} = S) ->
 %% With each tick, so that it does not take the daemon to see it.
 look_hot(#s{state = armed, hot = Hot, calls = Calls} = S)
   when Hot =/= infinity; Calls =/= infinity ->
-    case is_calm(S) of
+    case kprof_agent_foreign:is_calm(S) of
         true ->
-            T0 = now_ns(),
-            S1 = judge_hot(count_tiers(read_counters(S))),
-            S1#s{busy = S1#s.busy + now_ns() - T0};
+            T0 = kprof_injected:now_ns(),
+            S1 = judge_hot(count_tiers(kprof_agent_arming:read_counters(S))),
+            S1#s{busy = S1#s.busy + kprof_injected:now_ns() - T0};
         false -> S
     end;
 look_hot(S) ->
     S.
 
 window_begin(#s{tiers = Tiers, counted = Counted} = S) ->
-    S#s{window = {now_ms(), Counted},
+    S#s{window = {kprof_injected:now_ms(), Counted},
         tiers = maps:map(fun(_, {_, Last}) -> {Last, Last} end, Tiers)}.
 
 %% What was read just now, against the limits: one function as soon as it has had
 %% the calls of a second, all of them at the end of each.
 judge_hot(#s{state = armed, window = {Since, _}, hot = Hot} = S) ->
-    Ms = max(1, now_ms() - Since),
+    Ms = max(1, kprof_injected:now_ms() - Since),
     {Entries, Tiers} = window_calls(S),
     IsHot = fun({_, N}) -> is_over(N, max(Ms, ?HOT_MS), Hot) end,
     case lists:filter(IsHot, Entries) of
         [{MFA, N} | _] ->
-            trip({hot, MFA, a_second(N, Ms)}, waiting(S), S);
+            kprof_agent_events:trip({hot, MFA, a_second(N, Ms)}, kprof_agent_status:waiting(S), S);
         [] ->
             {TooHot, Rest} = lists:partition(IsHot, Tiers),
             S1 = lists:foldl(fun(F, Acc) -> cool(hot, F, Ms, Acc) end, S, TooHot),
@@ -141,7 +147,7 @@ judge_all(Entries, Tiers, Ms, #s{calls = Calls, over = Over} = S) ->
             S#s{over = Over + 1};
         true ->
             case is_over(ForEntries, Ms, Calls) of
-                true -> trip({budget, entries, a_second(ForEntries, Ms)}, waiting(S), S#s{over = 0});
+                true -> kprof_agent_events:trip({budget, entries, a_second(ForEntries, Ms)}, kprof_agent_status:waiting(S), S#s{over = 0});
                 false -> cool_most(lists:reverse(lists:keysort(2, Tiers)), All, Ms, S#s{over = 0})
             end
     end.
@@ -166,12 +172,12 @@ a_second(N, Ms) ->
 
 %% Disarms one function for good: until another tiers.conf arms it.
 cool(Limit, {MFA, N}, Ms, #s{session = Session, plan = Plan} = S) ->
-    pattern(Session, MFA, false, counted),
+    kprof_agent_patterns:pattern(Session, MFA, false, counted),
     I = lists:keyfind(MFA, #item.mfa, Plan),
     S1 = S#s{plan = lists:keyreplace(MFA, #item.mfa, Plan, I#item{spec = false}),
              tiers = maps:remove(MFA, S#s.tiers), exact = maps:remove(MFA, S#s.exact)},
-    own([], S1),
-    notice({kprof_notice, Limit, MFA, a_second(N, Ms)}, S1).
+    kprof_agent_sentry:own([], S1),
+    kprof_agent_events:notice({kprof_notice, Limit, MFA, a_second(N, Ms)}, S1).
 
 %% -------------------------------------------------------- and taken back ----
 
@@ -181,22 +187,22 @@ cool(Limit, {MFA, N}, Ms, #s{session = Session, plan = Plan} = S) ->
 uncount_tiers(#s{leaving = true, session = Session} = S) when Session =/= legacy ->
     S#s{tiers = #{}};           % goes as a whole
 uncount_tiers(#s{session = Session, tiers = Tiers} = S0) ->
-    Entries = [M || {M, _, _} <- entries(S0#s.plan)],
+    Entries = [M || {M, _, _} <- kprof_agent_arming:entries(S0#s.plan)],
     ByModule = maps:groups_from_list(fun({M, _, _}) -> M end, maps:keys(Tiers)),
     S = maps:fold(fun(M, MFAs, S1) ->
-                          [count(Session, What, false)
+                          [kprof_agent_patterns:count(Session, What, false)
                            || What <- case lists:member(M, Entries) of
                                           true -> MFAs;
                                           false -> [{M, '_', '_'}]
                                       end],
-                          relieve(S1)
+                          kprof_agent_arming:relieve(S1)
                   end, S0, ByModule),
     S#s{tiers = #{}}.
 
 %% {What, How} of trace_pattern: match specs that are taken, with the counters
 %% that go along.
 with_counters([{M, '_', '_'} = All], MFAs, #s{session = Session, tiers = Tiers}) ->
-    case [F || {F, A} <- functions(M), is_integer(counter(Session, {M, F, A})),
+    case [F || {F, A} <- kprof_injected:functions(M), is_integer(kprof_agent_patterns:counter(Session, {M, F, A})),
                not is_map_key({M, F, A}, Tiers)] of
         [] -> [{All, counted}];
         _ -> [{All, local} | [{MFA, call_count} || MFA <- MFAs, is_map_key(MFA, Tiers)]]

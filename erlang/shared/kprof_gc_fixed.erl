@@ -1,9 +1,12 @@
-%% kprof_gc_fixed.hrl - may two tracers be told of garbage collection?
+%% kprof_gc_fixed - may two tracers be told of garbage collection?
 %%
 %% From OTP 27 on the VM crashes when a process collects garbage on which two
 %% tracers have the flag for that, be they sessions or the legacy tracer:
 %% erlang/otp#11624. This is the only place that knows which VMs do; kprofd has it
 %% from what its agent says when it starts.
+-module(kprof_gc_fixed).
+
+-export([gc_shared/0, gc_shared/2]).
 
 %% ERTS versions with the fix, the first of each major one: "15.2.9", say. None is
 %% released yet. Of a major version that is not here nothing is assumed, though the

@@ -1,7 +1,10 @@
-%% kprof_value.hrl - what an expression gave, as text for people, at a price that
+%% kprof_term_text - what an expression gave, as text for people, at a price that
 %% does not depend on its size. What formats terms has a limit of characters, but
 %% takes 6 s for a number of a million bits, and 6 minutes for a list a million
 %% deep: a term is cut before that. For kprof_counters and kprof_tracer.
+-module(kprof_term_text).
+
+-export([value_text/2]).
 
 -define(VALUE_PARTS, 4096).     % elements in all that are looked at; each is a character
 -define(VALUE_DEPTH, 50).

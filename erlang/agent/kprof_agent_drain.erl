@@ -1,5 +1,14 @@
-%% kprof_drain.hrl - the agent's part of the native probe: brings it in, empties
+%% kprof_agent_drain - the agent's part of the native probe: brings it in, empties
 %% its rings, and holds what they give to the same limits.
+-module(kprof_agent_drain).
+
+-export([probe_start/4, probe_wake/1, drain/1, drain_all/1, drain_meanwhile/1, hand_over_rings/2]).
+
+-include("kprof_agent.hrl").
+
+-define(DRAIN_RECORDS, 4096).   % taken from the rings at once: well below 1 ms
+-define(RINGS_MS, 10).          % how often rings are looked at that fill
+-define(RINGS_IDLE_MS, 15).     % and others
 
 %% {probe, Beam, Path, MaxBytes}: from now on the tracer is kprof_probe, whose
 %% library is found at Path; or all is as before.
@@ -13,7 +22,7 @@ probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
             code:load_binary(kprof_probe, "kprof_probe.beam", Beam),
         ok = kprof_probe:load(Path, Threads, MaxBytes),
         ok = kprof_probe:start(),
-        Session = session_new(S#s.session, kprof_probe:tracer()),
+        Session = kprof_agent_patterns:session_new(S#s.session, kprof_probe:tracer()),
         self() ! drain,         % from here on nothing fails
         {{ok, kprof_probe:info()},
          S#s{probe = native, known = all, session = Session, watcher = S#s.session}}
@@ -41,14 +50,14 @@ probe_wake(#s{probe = native} = S) ->
         #{active := true} -> S;
         _ ->
             kprof_probe:start(),
-            flags_lost(S)
+            kprof_agent_process_flags:flags_lost(S)
     end;
 probe_wake(S) ->
     S.
 
 %% Takes what is in the rings, again and again: at once while there is much.
 drain(S0) ->
-    T0 = now_ns(),
+    T0 = kprof_injected:now_ns(),
     {N, _, More, S} = drain_once(S0),
     if More -> self() ! drain;
        N > 0 -> erlang:send_after(?RINGS_MS, self(), drain);
@@ -56,7 +65,7 @@ drain(S0) ->
     end,
     case N of
         0 -> S;
-        _ -> S#s{busy = S#s.busy + now_ns() - T0}
+        _ -> S#s{busy = S#s.busy + kprof_injected:now_ns() - T0}
     end.
 
 %% {Events, TimeOfTheOldest, AreThereMore, State}
@@ -81,10 +90,10 @@ drained(Lost, Now, Oldest, Waiting, N, Chunks, #s{state = armed} = S) ->
         false ->
             case send_chunks(Now, Waiting, N, Chunks, S) of
                 {ok, S1} -> S1;
-                Busy -> trip(Busy, Waiting, keep_definitions(Chunks, S))
+                Busy -> kprof_agent_events:trip(Busy, Waiting, keep_definitions(Chunks, S))
             end;
         Reason ->
-            trip(Reason, Waiting, keep_definitions(Chunks, S))
+            kprof_agent_events:trip(Reason, Waiting, keep_definitions(Chunks, S))
     end;
 drained(_, _, _, _, _, Chunks, S) ->
     keep_definitions(Chunks, S).
@@ -92,14 +101,14 @@ drained(_, _, _, _, _, Chunks, S) ->
 rings_over_limit(Lost, _, _, _) when Lost > 0 ->
     {rings_full, Lost};
 rings_over_limit(_, Age, Waiting, S) ->
-    over_limit(Age, Waiting, S).
+    kprof_agent_events:over_limit(Age, Waiting, S).
 
 %% Nothing overtakes definitions that wait: what follows may need them.
 send_chunks(_, _, _, _, #s{unsent = [_ | _]}) ->
     nosuspend;
 send_chunks(Now, Waiting, N, Chunks, S) ->
     Seq = S#s.seq + 1,
-    case send({kprof_events, Seq, Now, Waiting, S#s.dropped, Chunks}, S) of
+    case kprof_agent_events:send({kprof_events, Seq, Now, Waiting, S#s.dropped, Chunks}, S) of
         ok -> {ok, S#s{seq = Seq, sent = S#s.sent + N}};
         Busy -> Busy
     end.
@@ -114,14 +123,14 @@ keep_definitions(Chunks, S) ->
             S1;
         _ ->
             Seq = S#s.seq + 1,
-            notice({kprof_events, Seq, now_ns(), 0, S1#s.dropped, Kept},
-                   S1#s{seq = Seq})
+            kprof_agent_events:notice({kprof_events, Seq, kprof_injected:now_ns(), 0, S1#s.dropped, Kept},
+                                      S1#s{seq = Seq})
     end.
 
 %% All that is there already, sent or, when disarmed, dropped; not what comes
 %% meanwhile. Each part is older than the next.
 drain_all(S) ->
-    drain_all(now_ns(), S).
+    drain_all(kprof_injected:now_ns(), S).
 
 drain_all(Until, S0) ->
     case drain_once(S0) of
@@ -134,9 +143,9 @@ drain_all(Until, S0) ->
 %% the connection takes nothing events stay in the rings, which are bounded, as
 %% what would have to be kept of them here is not; they drop and count exactly.
 drain_meanwhile(S0) ->
-    T0 = now_ns(),
-    S = drain_taken(T0, flush_unsent(S0)),
-    S#s{busy = S#s.busy + now_ns() - T0}.
+    T0 = kprof_injected:now_ns(),
+    S = drain_taken(T0, kprof_agent_events:flush_unsent(S0)),
+    S#s{busy = S#s.busy + kprof_injected:now_ns() - T0}.
 
 drain_taken(_, #s{unsent = [_ | _]} = S) ->
     S;
@@ -158,8 +167,8 @@ hand_over_rings(Deadline, S0) ->
     case drain_once(S0) of
         {0, _, false, S} -> S;
         {_, _, _, S} ->
-            case now_ms() < Deadline of
+            case kprof_injected:now_ms() < Deadline of
                 true -> hand_over_rings(Deadline, S);
-                false -> flush(S#s{state = idle})
+                false -> kprof_agent_events:flush(S#s{state = idle})
             end
     end.

@@ -1,4 +1,4 @@
-%% kprof_traced.hrl - what tracing adds to a traced call: measured where it is paid.
+%% kprof_agent_traced - what tracing adds to a traced call: measured where it is paid.
 %%
 %% Once a minute a process of ours calls two functions of ours that do nothing, one
 %% inside the other. They are armed as the functions of tiers are, by a match spec
@@ -7,19 +7,23 @@
 %% (src/guard/tracing_cost.c). They are ?TRACED_CALLS calls: some 100 us of one scheduler.
 %%
 %% Nobody else calls these functions, so between two measurements they cost nothing.
+-module(kprof_agent_traced).
+
+-export([traced_look/1, traced_clear/1]).
+
+-include("kprof_agent.hrl").
 
 -define(TRACED_MS, 60000).
 -define(TRACED_CALLS, 32).      % pairs; the daemon takes the median of so many
--define(TRACED, [{?MODULE, traced_around, 1}, {?MODULE, traced_inside, 0}]).
 -define(LABEL_MEASURES(Word), ((?LABEL_KPROFD bsl ?KIND_BITS) bor (?MEASURING bsl ?CONST_BITS) bor (Word))).
 
 %% With each tick. Where somebody else traces new processes in our place, ours
 %% would be his.
 traced_look(#s{state = armed, traced = Spec, lent = none, traced_at = At} = S) when Spec =/= none ->
-    Now = now_ms(),
+    Now = kprof_injected:now_ms(),
     case At =:= never orelse Now - At >= ?TRACED_MS of
         true ->
-            Put = [pattern(S#s.session, MFA, Spec) || MFA <- ?TRACED],
+            Put = [kprof_agent_patterns:pattern(S#s.session, MFA, Spec) || MFA <- ?TRACED],
             _ = Put =:= [1, 1] andalso traced_start(),
             S#s{traced_at = Now};
         false -> S
@@ -49,5 +53,5 @@ traced_inside() -> ok.
 traced_clear(#s{traced_at = never} = S) ->
     S;
 traced_clear(#s{session = Session} = S) ->
-    [pattern(Session, MFA, false) || MFA <- ?TRACED],
+    [kprof_agent_patterns:pattern(Session, MFA, false) || MFA <- ?TRACED],
     S#s{traced_at = never}.

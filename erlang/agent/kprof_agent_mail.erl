@@ -1,4 +1,4 @@
-%% kprof_mail.hrl - how long messages wait in mailboxes: the agent's part.
+%% kprof_agent_mail - how long messages wait in mailboxes: the agent's part.
 %%
 %% The native probe is the node's system tracer then, of which there is one for
 %% everybody, and tokens that entries give ask for its events. As a tracer module
@@ -6,6 +6,11 @@
 %% Where somebody else is the system tracer, or becomes it, tokens of ours ask
 %% for nothing, since that would be his to read: this is looked at twice a
 %% second, and the other way round.
+-module(kprof_agent_mail).
+
+-export([mail_begin/1, mail_end/1, mail_leave/0, mail_settle/1, spec/2, names/3]).
+
+-include("kprof_agent.hrl").
 
 -define(NAMES_MAX, 200).        % processes asked for at once
 -define(DICTIONARY_WORDS, 10000).       % of a process whose whole one is read
@@ -17,7 +22,7 @@ mail_begin(#s{messages = true, probe = native} = S) ->
     case seq_trace:get_system_tracer() of
         Ours -> mail_is(on, S);
         false -> mail_is(mail_take(Ours), S);
-        Other -> mail_is({others, name(Other)}, S)
+        Other -> mail_is({others, kprof_injected:name(Other)}, S)
     end;
 mail_begin(S) ->
     S.
@@ -29,7 +34,7 @@ mail_take(Ours) ->
         Old when Old =:= false; Old =:= Ours -> on;
         Other ->
             _ = seq_trace:set_system_tracer(Other),
-            {others, name(Other)}
+            {others, kprof_injected:name(Other)}
     catch
         error:badarg -> off
     end.
@@ -37,7 +42,7 @@ mail_take(Ours) ->
 mail_is(Mail, #s{mail = Mail} = S) ->
     S;
 mail_is(Mail, S) ->
-    notice({kprof_notice, messages, Mail, 0}, S#s{mail = Mail, mailed = S#s.mailed orelse Mail =:= on}).
+    kprof_agent_events:notice({kprof_notice, messages, Mail, 0}, S#s{mail = Mail, mailed = S#s.mailed orelse Mail =:= on}).
 
 %% Nobody's events are asked for any more.
 mail_end(#s{mail = on} = S) ->
@@ -67,21 +72,21 @@ mail_settle(S) ->
     S.
 
 mail_patterns(S) ->
-    _ = set_patterns(tiers_first(S), S),
+    _ = kprof_agent_arming:set_patterns(kprof_agent_flags:tiers_first(S), S),
     S.
 
 %% An entry's clauses that give a token ask for events of its messages. When
 %% these are not ours any more, tokens of before stop asking where they are seen.
 spec(#item{kind = entry, spec = [_ | _] = Spec}, #s{mail = on} = S) ->
-    flagged([case lists:any(fun gives_token/1, Actions) of
-                 true -> {Head, Guards, Actions ++ [asks(true)]};
-                 false -> Clause
-             end || {Head, Guards, Actions} = Clause <- Spec], S);
+    kprof_agent_flags:flagged([case lists:any(fun gives_token/1, Actions) of
+                                   true -> {Head, Guards, Actions ++ [asks(true)]};
+                                   false -> Clause
+                               end || {Head, Guards, Actions} = Clause <- Spec], S);
 spec(#item{spec = [_ | _] = Spec}, #s{mailed = true, messages = Wanted, mail = Mail} = S)
   when not Wanted; is_tuple(Mail) ->
-    flagged([{Head, Guards, Actions ++ [asks(false)]} || {Head, Guards, Actions} <- Spec], S);
+    kprof_agent_flags:flagged([{Head, Guards, Actions ++ [asks(false)]} || {Head, Guards, Actions} <- Spec], S);
 spec(#item{spec = Spec}, S) ->
-    flagged(Spec, S).
+    kprof_agent_flags:flagged(Spec, S).
 
 asks(Whether) ->
     {'andalso', {is_seq_trace}, ?IS_OURS, {set_seq_token, send, Whether}, {set_seq_token, 'receive', Whether}}.

@@ -1,5 +1,17 @@
-%% kprof_checks.hrl - before anything is armed: is there such a function, how
+%% kprof_agent_checks - before anything is armed: is there such a function, how
 %% often is it called, is it a server's loop, who else traces here.
+-module(kprof_agent_checks).
+
+-export([load/3, loaded/3, load_end/1, check/2, rates/4, rated/3, rates_end/1]).
+
+-include("kprof_agent.hrl").
+
+-define(PROBE_MS, 200).         % how long a call rate is measured
+-define(INSIDE_MS, 4000).       % how long all are asked where they are, twice
+-define(LOAD_MS, 8000).         % how long modules have to be loaded
+-define(NEAR_MODULES, 20000).   % module names sent for "did you mean"
+-define(STACK_SHOWN, 8).        % frames that the VM shows, if not told other
+-define(BROUGHT, 20).           % modules that are named
 
 %% Another process waits for the code server: a module may be far away, and its
 %% on_load function may never end, while events are coming. What is not there in
@@ -21,7 +33,7 @@ loaded(Ref, Tried, #s{loading = {Ref, Mods, _, Absent}} = S0) ->
     Answer = [check(M, Why)
               || M <- Mods, {_, Why} <- [maps:get(M, Tried, {error, timeout})]],
     %% What is armed is watched till another plan is: a look follows that.
-    reply(Ref, Answer, if S#s.plan =:= [] -> named(Mods, S); true -> S end);
+    kprof_agent_server:reply(Ref, Answer, if S#s.plan =:= [] -> kprof_agent_code:named(Mods, S); true -> S end);
 loaded(_, _, S) ->
     S.
 
@@ -37,7 +49,7 @@ absent(Mods) ->
 tell_brought([], S) ->
     S;
 tell_brought(Mods, S) ->
-    notice({kprof_notice, brought, lists:sublist(Mods, ?BROUGHT), length(Mods)}, S).
+    kprof_agent_events:notice({kprof_notice, brought, lists:sublist(Mods, ?BROUGHT), length(Mods)}, S).
 
 %% Loads nothing: what the target's operator has deleted stays deleted. Asks the
 %% VM only: the code server may be busy.
@@ -63,17 +75,17 @@ behaviours(Attributes) ->
 %% be coming meanwhile.
 rates(MFAs, MaybeLoops, Ref, S0) ->
     #s{session = Session} = S = rates_end(S0),
-    Ours = entries(S#s.plan) ++ maps:keys(S#s.tiers),
-    Mine = [MFA || MFA <- MFAs, counter(Session, MFA) =:= false],
+    Ours = kprof_agent_arming:entries(S#s.plan) ++ maps:keys(S#s.tiers),
+    Mine = [MFA || MFA <- MFAs, kprof_agent_patterns:counter(Session, MFA) =:= false],
     S1 = S#s{rating = {Ref, MFAs, Mine, 0, []}},
-    own([], S1),
-    [count(Session, MFA, true) || MFA <- Mine],
-    Before = [{MFA, counter(Session, MFA)}
+    kprof_agent_sentry:own([], S1),
+    [kprof_agent_patterns:count(Session, MFA, true) || MFA <- Mine],
+    Before = [{MFA, kprof_agent_patterns:counter(Session, MFA)}
               || MFA <- MFAs,
                  lists:member(MFA, Mine) orelse lists:member(MFA, Ours)],
     Agent = self(),
     Looker = spawn(fun() -> Agent ! {rated, Ref, loops(MaybeLoops)} end),
-    S1#s{rating = {Ref, MFAs, Mine, now_ns(), Before}, looker = Looker}.
+    S1#s{rating = {Ref, MFAs, Mine, kprof_injected:now_ns(), Before}, looker = Looker}.
 
 loops([]) ->
     receive after ?PROBE_MS -> [] end;
@@ -86,30 +98,30 @@ loops(MaybeLoops) ->
 %% Of those that answer in time; one that is in native code all the while is in no
 %% loop that we could see.
 inside(Which, Is) ->
-    Walk = walk_start(fun(P) ->
-                              F = outermost(P),
-                              case Is(P, F) of
-                                  true -> {found, {P, F}};
-                                  false -> skip
-                              end
-                      end, ask, Which),
-    Found = case walk_await(Walk, ?INSIDE_MS) of
+    Walk = kprof_flagger:walk_start(fun(P) ->
+                                            F = outermost(P),
+                                            case Is(P, F) of
+                                                true -> {found, {P, F}};
+                                                false -> skip
+                                            end
+                                    end, ask, Which),
+    Found = case kprof_flagger:walk_await(Walk, ?INSIDE_MS) of
                 {walked, _, _, Some} -> Some;
                 timeout -> []
             end,
-    walk_stop(Walk),
+    kprof_flagger:walk_stop(Walk),
     Found.
 
 rated(Ref, Loops, #s{rating = {Ref, MFAs, _, T0, Before}} = S) ->
-    Ns = max(1, now_ns() - T0),
+    Ns = max(1, kprof_injected:now_ns() - T0),
     Rates = [{MFA, rate(MFA, Before, Ns, S), lists:member(MFA, Loops)}
              || MFA <- MFAs],
-    reply(Ref, Rates, rates_end(S));
+    kprof_agent_server:reply(Ref, Rates, rates_end(S));
 rated(_, _, S) ->
     S.
 
 rate(MFA, Before, Ns, #s{session = Session}) ->
-    case {lists:keyfind(MFA, 1, Before), counter(Session, MFA)} of
+    case {lists:keyfind(MFA, 1, Before), kprof_agent_patterns:counter(Session, MFA)} of
         {{_, N0}, N} when is_integer(N0), is_integer(N), N >= N0 ->
             (N - N0) * 1000000000 div Ns;
         _ ->
@@ -120,10 +132,10 @@ rate(MFA, Before, Ns, #s{session = Session}) ->
 rates_end(#s{rating = undefined} = S) ->
     S;
 rates_end(#s{rating = {_, _, Mine, _, _}, session = Session} = S) ->
-    [count(Session, MFA, false) || MFA <- (Mine -- entries(S#s.plan)) -- maps:keys(S#s.tiers)],
+    [kprof_agent_patterns:count(Session, MFA, false) || MFA <- (Mine -- kprof_agent_arming:entries(S#s.plan)) -- maps:keys(S#s.tiers)],
     exit(S#s.looker, kill),
     S1 = S#s{rating = undefined, looker = undefined},
-    own([], S1),
+    kprof_agent_sentry:own([], S1),
     S1.
 
 %% The function that a process runs, as far as its stack is shown.

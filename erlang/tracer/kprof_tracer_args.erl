@@ -1,4 +1,4 @@
-%% kprof_args.hrl - arguments of calls, as far as they are small, for
+%% kprof_tracer_args - arguments of calls, as far as they are small, for
 %% kprof_tracer: expressions of match specs that describe them.
 %%
 %% A trace message copies what is in it. So nothing is in it but what a guard
@@ -14,6 +14,9 @@
 %% and what is there is described by which parts are not false. args.h has what
 %% it comes to. A part that is used twice is there twice: these grow with the
 %% square of what is looked at.
+-module(kprof_tracer_args).
+
+-export([calls/4, arities/1]).
 
 -define(ARGS_MAX, 8).           % arguments of a call that are shown
 -define(INT_MAX, (1 bsl 63)).
@@ -31,7 +34,7 @@ calls(_, Guards, Body, 0) ->
 calls(Pattern, Guards, Body, Bytes) ->
     [args_clause(A, Guards, Body, Bytes) || A <- arities(Pattern)] ++ calls(Pattern, Guards, Body, 0).
 
-arities({M, '_', '_'}) -> lists:usort([A || {_, A} <- functions(M)]);
+arities({M, '_', '_'}) -> lists:usort([A || {_, A} <- kprof_injected:functions(M)]);
 arities({_, _, A}) -> [A].
 
 args_clause(Arity, Guards, Body, Bytes) ->

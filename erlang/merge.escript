@@ -1,0 +1,195 @@
+#!/usr/bin/env escript
+%% -*- erlang -*-
+%%! -disable-feature maybe_expr
+%% merge.escript - makes of the modules that belong together the one module that is
+%% loaded into a target.
+%%
+%%     merge.escript OUT.beam HOST.erl
+%%
+%% The source is many modules, since that is how one reads, tests and checks them. A
+%% target gets one: to take a module out again the VM looks at every process, and at
+%% 300,000 processes one purge costs a second of CPU time. Nine modules would cost
+%% nine.
+%%
+%% A module next to this script is a host: it is loaded, under its name. A module in
+%% one of the folders here is a part: it becomes part of each host that calls it,
+%% itself or by way of other parts. In the source a call of another module is
+%% qualified, here it becomes local. What cannot be merged without a change of meaning
+%% is an error:
+%%   - a function, or a record, that two of the modules define;
+%%   - a call of a function that its module does not export, or of a kprof module
+%%     that does not exist;
+%%   - a part's name as a value (?MODULE, apply/3): in a target there is no such module.
+%%
+%% Only what the host exports is exported. Specs and types are left out: dialyzer has
+%% seen them in the source. A part that calls its host goes by way of another part.
+-mode(compile).
+
+main([Out, Host]) ->
+    Dir = filename:dirname(Host),
+    Parts = maps:from_list([{module_of(F), F} || F <- filelib:wildcard(filename:join(Dir, "*/*.erl"))]),
+    Hosts = [module_of(F) || F <- filelib:wildcard(filename:join(Dir, "*.erl"))],
+    Name = module_of(Host),
+    Merged = closure([Name], Parts#{Name => Host}, include_path(Dir), #{}),
+    Order = [Name | lists:sort(maps:keys(Merged) -- [Name])],
+    check_defined_once(Order, Merged),
+    [check_calls(map_get(M, Merged), Merged, Hosts) || M <- Order],
+    write(Out, compiled([map_get(M, Merged) || M <- Order], Merged));
+main(_) ->
+    fail("usage: merge.escript OUT.beam HOST.erl", []).
+
+module_of(File) ->
+    list_to_atom(filename:basename(File, ".erl")).
+
+%% The folders with headers.
+include_path(Dir) ->
+    lists:usort([filename:dirname(F) || F <- filelib:wildcard(filename:join(Dir, "*/*.hrl"))]).
+
+%% ------------------------------------------------------- what is read ----
+
+%% #{Module => #{forms, exports, calls}} of these and of all parts they call.
+closure([], _, _, Read) ->
+    Read;
+closure([M | More], Files, Path, Read) when is_map_key(M, Read); not is_map_key(M, Files) ->
+    closure(More, Files, Path, Read);
+closure([M | More], Files, Path, Read) ->
+    Module = read(M, map_get(M, Files), Path),
+    closure([Called || {_, {Called, _, _}} <- maps:get(calls, Module)] ++ More, Files, Path, Read#{M => Module}).
+
+read(M, File, Path) ->
+    {ok, Forms} = epp:parse_file(File, [{includes, Path}]),
+    [fail("~ts:~b: ~ts", [File, line(At), By:format_error(What)]) || {error, {At, By, What}} <- Forms],
+    #{name => M, file => File, forms => Forms,
+      exports => lists:append([L || {attribute, _, export, L} <- Forms]),
+      calls => calls(Forms)}.
+
+%% [{Line, {Module, Function, Arity}}] that the source names.
+calls(Forms) ->
+    {_, Calls} = walk(fun(Node, Acc) ->
+                              case qualified(Node) of
+                                  {At, MFA, _} -> {Node, [{At, MFA} | Acc]};
+                                  none -> {Node, Acc}
+                              end
+                      end, [], functions(Forms)),
+    lists:reverse(Calls).
+
+%% {Line, MFA, the same as a local call} of what calls, or makes a fun of, a function
+%% of a module that it names.
+qualified({call, At, {remote, _, {atom, _, M}, {atom, _, F} = Fun}, Args}) ->
+    {line(At), {M, F, length(Args)}, {call, At, Fun, Args}};
+qualified({'fun', At, {function, {atom, _, M}, {atom, _, F}, {integer, _, A}}}) ->
+    {line(At), {M, F, A}, {'fun', At, {function, F, A}}};
+qualified(_) ->
+    none.
+
+functions(Forms) ->
+    [F || {function, _, _, _, _} = F <- Forms].
+
+%% ----------------------------------------------------------- what is checked ----
+
+check_defined_once(Order, Merged) ->
+    Defined = [{{F, A}, M} || M <- Order, {function, _, F, A, _} <- forms(M, Merged)],
+    maps:foreach(fun({F, A}, [_, _ | _] = Ms) -> fail("~tw/~b is defined in ~s", [F, A, names(Ms)]);
+                    (_, _) -> ok
+                 end, groups(Defined)),
+    Records = lists:usort([{R, plain(Fields)} || M <- Order, {R, Fields, _} <- records(forms(M, Merged))]),
+    maps:foreach(fun(R, [_, _ | _]) ->
+                         fail("record ~tw is not the same in ~s",
+                              [R, names([M || M <- Order, lists:keymember(R, 1, records(forms(M, Merged)))])]);
+                    (_, _) -> ok
+                 end, groups(Records)).
+
+check_calls(#{name := Own, file := File, forms := Forms, calls := Calls}, Merged, Hosts) ->
+    [case Merged of
+         #{M := _} when M =:= Own -> fail("~ts:~b: ~tw calls itself by its name", [File, Line, M]);
+         #{M := #{exports := Exports}} ->
+             lists:member({F, A}, Exports) orelse fail("~ts:~b: ~tw does not export ~tw/~b", [File, Line, M, F, A]);
+         #{} ->
+             is_kprofs(M) andalso not lists:member(M, Hosts) andalso
+                 fail("~ts:~b: there is no module ~tw", [File, Line, M])
+     end || {Line, {M, F, A}} <- Calls],
+    Parts = maps:keys(Merged) -- Hosts,
+    walk(fun({atom, At, Atom} = Node, Acc) ->
+                 lists:member(Atom, Parts) andalso
+                     fail("~ts:~b: ~tw is a name that no module has in a target", [File, line(At), Atom]),
+                 {Node, Acc};
+            (Node, Acc) -> {Node, Acc}
+         end, ok, local(functions(Forms), Merged)).
+
+is_kprofs(M) -> lists:prefix("kprof_", atom_to_list(M)).
+
+%% ----------------------------------------------------------- what is made ----
+
+%% The host's attributes, each record once, and the functions of all, which keep the
+%% names of their files for stack traces.
+compiled([#{name := Name} = Host | _] = All, Merged) ->
+    Attributes = [F || {attribute, _, Which, _} = F <- maps:get(forms, Host), is_kept(Which)],
+    Records = lists:foldl(fun({R, Fields, At}, Acc) ->
+                                  lists:keystore(R, 1, Acc, {R, Fields, At})
+                          end, [], lists:append([records(maps:get(forms, M)) || M <- All])),
+    Bodies = [[{attribute, 1, file, {File, 1}} | local(functions(Forms), Merged)] || #{file := File, forms := Forms} <- All],
+    Forms = Attributes ++ [{attribute, At, record, {R, Fields}} || {R, Fields, At} <- Records] ++
+        lists:append(Bodies) ++ [{eof, 1}],
+    case compile:forms(Forms, [deterministic, report, return, nowarn_unused_function, nowarn_unused_record | for_otp_25()]) of
+        {ok, Name, Beam, _} -> Beam;
+        _ -> halt(1)
+    end.
+
+is_kept(Which) -> lists:member(Which, [file, module, export, nifs]).
+
+%% The agent must load on OTP 25: newer compilers have to be told.
+for_otp_25() ->
+    [r25 || list_to_integer(erlang:system_info(otp_release)) > 25].
+
+%% Calls between merged modules, made local.
+local(Forms, Merged) ->
+    {Local, _} = walk(fun(Node, Acc) ->
+                              case qualified(Node) of
+                                  {_, {M, _, _}, Local} when is_map_key(M, Merged) -> {Local, Acc};
+                                  _ -> {Node, Acc}
+                              end
+                      end, ok, Forms),
+    Local.
+
+%% [{Name, Fields, Where}] without types.
+records(Forms) ->
+    [{R, [case F of {typed_record_field, Field, _} -> Field; _ -> F end || F <- Fields], At}
+     || {attribute, At, record, {R, Fields}} <- Forms].
+
+%% ---------------------------------------------------------------- small ----
+
+forms(M, Merged) -> maps:get(forms, map_get(M, Merged)).
+
+%% Every tuple of a tree, from the top down; Visit may give another in its place.
+walk(Visit, Acc0, Tree) when is_tuple(Tree) ->
+    {Node, Acc1} = Visit(Tree, Acc0),
+    {List, Acc} = walk(Visit, Acc1, tuple_to_list(Node)),
+    {list_to_tuple(List), Acc};
+walk(Visit, Acc0, [H0 | T0]) ->
+    {H, Acc1} = walk(Visit, Acc0, H0),
+    {T, Acc} = walk(Visit, Acc1, T0),
+    {[H | T], Acc};
+walk(_, Acc, Leaf) ->
+    {Leaf, Acc}.
+
+%% Without places in the source.
+plain(Fields) ->
+    [setelement(2, erl_parse:map_anno(fun(_) -> 0 end, F), 0) || F <- Fields].
+
+groups(Pairs) ->
+    maps:groups_from_list(fun({K, _}) -> K end, fun({_, V}) -> V end, Pairs).
+
+names(Ms) -> lists:join(" and ", [atom_to_list(M) || M <- lists:usort(Ms)]).
+
+line(At) -> erl_anno:line(At).
+
+write(Out, Beam) ->
+    case file:write_file(Out, Beam) of
+        ok -> ok;
+        {error, Why} -> fail("~ts: ~ts", [Out, file:format_error(Why)])
+    end.
+
+-spec fail(string(), list()) -> no_return().
+fail(Format, Args) ->
+    io:format(standard_error, "merge: " ++ Format ++ "~n", Args),
+    halt(1).

@@ -1,0 +1,20 @@
+# ---- what is loaded into targets, by its modules: EUnit, dialyzer, and what is merged
+
+# In the source there are more modules than in a target: erlang/merge.escript.
+ERLANG_MODULES := $(wildcard erlang/*.erl erlang/*/*.erl)
+ERLANG_HEADERS := $(wildcard erlang/*.hrl erlang/*/*.hrl)
+ERLANG_EBIN    := $(B)/erlang/ebin
+ERLANG_TESTS   := $(wildcard test/erlang/*_tests.erl)
+
+$(ERLANG_EBIN)/modules: $(ERLANG_MODULES) $(ERLANG_HEADERS) $(ERLANG_TESTS)
+	@mkdir -p $(@D)
+	@rm -f $(@D)/*.beam
+	$(call say,ERLC,$(@D))
+	$(Q)erlc -Wall -Werror +debug_info$(ERLC_COMPAT) $(addprefix -I ,$(sort $(dir $(ERLANG_HEADERS)))) \
+	    -o $(@D) $(ERLANG_MODULES) $(ERLANG_TESTS)
+	@touch $@
+
+.PHONY: erlang-test
+erlang-test: $(ERLANG_EBIN)/modules
+	erl -noinput -pa $(ERLANG_EBIN) -eval 'halt(case eunit:test([$(subst $(empty) ,$(comma),$(basename $(notdir $(ERLANG_TESTS))))]) of ok -> 0; error -> 1 end).'
+	sh test/erlang/merge_test.sh $(B)
