@@ -37,8 +37,8 @@ WARN    += -Werror
 endif
 ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(HARDEN_CC) $(WARN) $(SANFLAGS) -Iinclude -Isrc -I$(B)/gen \
            -D_GNU_SOURCE -DKP_VERSION='"$(VERSION)"' -pthread -MMD -MP
-LDLIBS := -Wl,--as-needed -levent_core -levent_extra -levent_pthreads -levent_openssl \
-          -lssl -lcrypto -lsqlite3 -lei -lm -pthread
+LDLIBS := -Wl,--as-needed -levent_core -levent_extra -levent_pthreads \
+          -lcurl -lsqlite3 -lei -lm -pthread
 
 # What is done is said in a line, with V=1 as it is done.
 Q   := $(if $(V),,@)

@@ -1,8 +1,10 @@
 /*
- * http_post.c - parses the URL and the header file, makes a connection (evhttp,
- * OpenSSL) for each body, and waits for the answer.
+ * http_post.c - drives libcurl from an event loop: libcurl names the sockets and
+ * the time that it waits for, libevent calls it back.
+ *
+ * Nothing here waits: libcurl looks names up on a thread of its own, and one
+ * that hangs is left behind (CURLOPT_QUICK_EXIT) when the time is over.
  */
-#include <arpa/inet.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,44 +12,41 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include <event2/buffer.h>
-#include <event2/bufferevent.h>
-#include <event2/bufferevent_ssl.h>
-#include <event2/dns.h>
-#include <event2/http.h>
-#include <event2/keyvalq_struct.h>
-#include <openssl/err.h>
-#include <openssl/ssl.h>
-#include <openssl/x509v3.h>
+#include <curl/curl.h>
 
 #include "kprofd/secret.h"
 #include "http_post.h"
 
 #define ANSWER_HEADERS_MAX 16384
-#define RESOLV_CONF "/etc/resolv.conf"
 
 struct post {
 	struct event_base *base;
-	struct evdns_base *dns;
-	SSL_CTX *tls;			/* NULL: http */
-	char *host, *path;		/* owned; the path without '/' at its end */
-	uint16_t port;
-	char *header, *value;		/* owned; NULL: none */
-	struct evhttp_connection *conn;	/* NULL: nothing is under way */
-	struct event *over;		/* frees it, out of its own callbacks */
-	struct event *limit;		/* of the whole, however it trickles */
-	SSL *ssl;			/* conn's, and ours */
-	enum evhttp_request_error failure;
-	bool failed, unanswered;	/* by the last one: the latter */
+	struct event *timer;
+	CURLM *multi;
+	CURL *easy;
+	char *url, *host, *port;	/* curl's; url without '/' at its end */
+	struct curl_slist *headers;
+	char cause[CURL_ERROR_SIZE];	/* of a failure, in libcurl's words */
 	int status;			/* of the answer's head; 0: none yet */
-	unsigned retry_after;
+	size_t head;			/* bytes of it */
+	struct kp_buf body;		/* of the answer */
 	http_post_fn *done;
 	void *ctx;
 };
 
 /* ---- making one ---- */
 
-/* What evhttp writes itself would be there twice. */
+static bool
+add_header(struct post *p, const char *line)
+{
+	struct curl_slist *all = curl_slist_append(p->headers, line);
+
+	if (all != NULL)
+		p->headers = all;
+	return all != NULL;
+}
+
+/* These are sent anyway, and would be there twice. */
 static bool
 is_own_header(const char *name)
 {
@@ -65,7 +64,8 @@ static bool
 split_header(struct post *p, char *line)
 {
 	size_t n = strcspn(line, "\r\n");
-	char *value = strchr(line, ':');
+	char *value = strchr(line, ':'), whole[HTTP_POST_HEADER_MAX + 3];
+	bool ok;
 
 	while (n > 0 && (line[n - 1] == ' ' || line[n - 1] == '\t'))
 		n--;
@@ -82,9 +82,10 @@ split_header(struct post *p, char *line)
 			return false;
 	if (*value == '\0' || is_own_header(line))
 		return false;
-	p->header = strdup(line);
-	p->value = strdup(value);
-	return p->header != NULL && p->value != NULL;
+	snprintf(whole, sizeof(whole), "%s: %s", line, value);
+	ok = add_header(p, whole);
+	explicit_bzero(whole, sizeof(whole));
+	return ok;
 }
 
 static enum kp_err
@@ -119,98 +120,169 @@ read_header(struct post *p, const char *file, char *why, size_t n)
 }
 
 static bool
-is_address(const char *host)
+has_part(CURLU *u, CURLUPart part)
 {
-	unsigned char addr[16];
+	char *s = NULL;
+	bool has = curl_url_get(u, part, &s, 0) == CURLUE_OK;
 
-	return inet_pton(AF_INET, host, addr) == 1 ||
-	    inet_pton(AF_INET6, host, addr) == 1;
-}
-
-/* [::1] is an address in brackets. */
-static char *
-host_of(const char *host)
-{
-	size_t n = strlen(host);
-
-	if (n > 2 && host[0] == '[' && host[n - 1] == ']')
-		return strndup(host + 1, n - 2);
-	return strdup(host);
+	curl_free(s);
+	return has;
 }
 
 static enum kp_err
-split_url(struct post *p, const char *url, bool *tls, char *why, size_t n)
+split_url(struct post *p, const char *url, char *why, size_t n)
 {
-	struct evhttp_uri *u = evhttp_uri_parse(url);
-	const char *scheme = u != NULL ? evhttp_uri_get_scheme(u) : NULL;
-	const char *host = u != NULL ? evhttp_uri_get_host(u) : NULL;
-	enum kp_err err = KP_EFORMAT;
-	int port;
-	size_t len;
+	CURLU *u = curl_url();
+	bool ok = u != NULL &&
+	    curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
+	    curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_URL, &p->url, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_HOST, &p->host, 0) == CURLUE_OK &&
+	    curl_url_get(u, CURLUPART_PORT, &p->port,
+	    CURLU_DEFAULT_PORT) == CURLUE_OK &&
+	    (strncmp(p->url, "http://", 7) == 0 ||
+	    strncmp(p->url, "https://", 8) == 0) &&
+	    !has_part(u, CURLUPART_QUERY) && !has_part(u, CURLUPART_USER);
 
-	*tls = scheme != NULL && strcmp(scheme, "https") == 0;
-	if (scheme == NULL || host == NULL || host[0] == '\0' ||
-	    (!*tls && strcmp(scheme, "http") != 0) ||
-	    evhttp_uri_get_query(u) != NULL ||
-	    evhttp_uri_get_userinfo(u) != NULL) {
+	curl_url_cleanup(u);
+	if (!ok) {
 		snprintf(why, n, "'%s' is no URL of a collector: "
 		    "http://HOST:4318 or https://HOST:4318", url);
-	} else {
-		port = evhttp_uri_get_port(u);
-		p->port = (uint16_t)(port > 0 ? port : *tls ? 443 : 80);
-		p->host = host_of(host);
-		p->path = strdup(evhttp_uri_get_path(u));
-		err = p->host != NULL && p->path != NULL ? KP_OK : KP_ENOMEM;
+		return KP_EFORMAT;
 	}
-	if (err == KP_OK) {
-		len = strlen(p->path);
-		while (len > 0 && p->path[len - 1] == '/')
-			p->path[--len] = '\0';
-	}
-	if (u != NULL)
-		evhttp_uri_free(u);
-	return err;
-}
-
-static enum kp_err
-make_tls(struct post *p)
-{
-	p->tls = SSL_CTX_new(TLS_client_method());
-	if (p->tls == NULL ||
-	    SSL_CTX_set_min_proto_version(p->tls, TLS1_2_VERSION) != 1 ||
-	    SSL_CTX_set_default_verify_paths(p->tls) != 1)
-		return KP_ENOMEM;
-	SSL_CTX_set_verify(p->tls, SSL_VERIFY_PEER, NULL);
+	for (size_t len = strlen(p->url); p->url[len - 1] == '/'; len--)
+		p->url[len - 1] = '\0';
 	return KP_OK;
 }
 
-static void
-free_conn(struct post *p)
-{
-	struct evhttp_connection *conn = p->conn;
+/* ---- what libcurl asks for ---- */
 
-	p->conn = NULL;
-	if (conn != NULL)
-		evhttp_connection_free(conn);
-	SSL_free(p->ssl);
-	p->ssl = NULL;
+static void on_ready(evutil_socket_t fd, short what, void *ctx);
+
+static int
+on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *event)
+{
+	struct post *p = ctx;
+	short how = EV_PERSIST;
+
+	(void)easy;
+	if (event != NULL)
+		event_free(event);
+	if (what == CURL_POLL_REMOVE)
+		return 0;
+	how |= (what & CURL_POLL_IN) != 0 ? EV_READ : 0;
+	how |= (what & CURL_POLL_OUT) != 0 ? EV_WRITE : 0;
+	/* without it the time runs out */
+	event = event_new(p->base, fd, how, on_ready, p);
+	if (event != NULL)
+		event_add(event, NULL);
+	curl_multi_assign(p->multi, fd, event);
+	return 0;
 }
 
-static void
-on_over(evutil_socket_t fd, short what, void *ctx)
+static int
+on_timer(CURLM *multi, long ms, void *ctx)
 {
-	(void)fd, (void)what;
-	free_conn(ctx);
+	const struct timeval tv = { ms / 1000, ms % 1000 * 1000 };
+	struct post *p = ctx;
+
+	(void)multi;
+	if (ms < 0)
+		event_del(p->timer);
+	else
+		event_add(p->timer, &tv);
+	return 0;
 }
 
-/* It would write to standard error; what comes of it is in the answer. */
-static void
-say_no_dns(int is_warning, const char *text)
+/* What the head says holds when it is whole, whatever becomes of the rest. */
+static size_t
+on_head(char *line, size_t one, size_t n, void *ctx)
 {
-	(void)is_warning, (void)text;
+	struct post *p = ctx;
+	curl_off_t length = 0;
+	long status = 0;
+
+	(void)one;
+	p->head += n;
+	if (line[0] == '\r' || line[0] == '\n') {
+		curl_easy_getinfo(p->easy, CURLINFO_RESPONSE_CODE, &status);
+		curl_easy_getinfo(p->easy, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T,
+		    &length);
+	}
+	if (status >= 200)
+		p->status = (int)status;
+	return p->head > ANSWER_HEADERS_MAX || length > HTTP_POST_ANSWER_MAX ?
+	    0 : n;
 }
 
-static void on_limit(evutil_socket_t fd, short what, void *ctx);
+static size_t
+on_body(char *bytes, size_t one, size_t n, void *ctx)
+{
+	struct post *p = ctx;
+
+	(void)one;
+	kp_buf_put(&p->body, bytes, n);
+	return p->body.err == KP_OK ? n : 0;
+}
+
+/*
+ * The authorities are the system's, or those that OpenSSL's programs take from
+ * the environment.  libcurl parses a file once and for all, but not where there
+ * is a directory as well.
+ */
+static int
+set_trust(CURL *e)
+{
+	const char *file = getenv("SSL_CERT_FILE"), *dir = getenv("SSL_CERT_DIR");
+	int bad = curl_easy_setopt(e, CURLOPT_SSLVERSION,
+	    (long)CURL_SSLVERSION_TLSv1_2);
+
+	if (file != NULL || dir != NULL)
+		bad |= curl_easy_setopt(e, CURLOPT_CAINFO, file);
+	if (file == NULL || dir != NULL)
+		bad |= curl_easy_setopt(e, CURLOPT_CAPATH, dir);
+	return bad;
+}
+
+static enum kp_err
+make_transfer(struct post *p)
+{
+	CURLM *m = p->multi = curl_multi_init();
+	CURL *e = p->easy = curl_easy_init();
+	int bad = 0;
+
+	p->timer = evtimer_new(p->base, on_ready, p);
+	if (m == NULL || e == NULL || p->timer == NULL ||
+	    !add_header(p, "Content-Type: application/json") ||
+	    !add_header(p, "Connection: close") ||
+	    /* or it waits to be told to go on with a long body */
+	    !add_header(p, "Expect:"))
+		return KP_ENOMEM;
+	curl_multi_setopt(m, CURLMOPT_SOCKETFUNCTION, on_socket);
+	curl_multi_setopt(m, CURLMOPT_SOCKETDATA, p);
+	curl_multi_setopt(m, CURLMOPT_TIMERFUNCTION, on_timer);
+	curl_multi_setopt(m, CURLMOPT_TIMERDATA, p);
+#if LIBCURL_VERSION_NUM >= 0x081400
+	curl_multi_setopt(m, CURLMOPT_QUICK_EXIT, 1L);
+#endif
+	bad |= curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+	bad |= curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
+	bad |= curl_easy_setopt(e, CURLOPT_TIMEOUT, (long)HTTP_POST_SECONDS);
+	bad |= curl_easy_setopt(e, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
+	bad |= curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
+	bad |= curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+	bad |= curl_easy_setopt(e, CURLOPT_PROXY, "");
+	bad |= curl_easy_setopt(e, CURLOPT_HTTP_VERSION,
+	    (long)CURL_HTTP_VERSION_1_1);
+	bad |= curl_easy_setopt(e, CURLOPT_USERAGENT, "kprofd/" KP_VERSION);
+	bad |= curl_easy_setopt(e, CURLOPT_HTTPHEADER, p->headers);
+	bad |= curl_easy_setopt(e, CURLOPT_ERRORBUFFER, p->cause);
+	bad |= curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_head);
+	bad |= curl_easy_setopt(e, CURLOPT_HEADERDATA, p);
+	bad |= curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+	bad |= curl_easy_setopt(e, CURLOPT_WRITEDATA, p);
+	return bad != 0 || set_trust(e) != 0 ? KP_ENOMEM : KP_OK;
+}
 
 enum kp_err
 http_post_new(struct post **out, struct event_base *base, const char *url,
@@ -218,28 +290,18 @@ http_post_new(struct post **out, struct event_base *base, const char *url,
 {
 	struct post *p = calloc(1, sizeof(*p));
 	enum kp_err err;
-	bool tls;
 
 	snprintf(why, n, "out of memory");
 	if (p == NULL)
 		return KP_ENOMEM;
 	p->base = base;
-	err = split_url(p, url, &tls, why, n);
+	kp_buf_init(&p->body, HTTP_POST_ANSWER_MAX);
+	curl_global_init(CURL_GLOBAL_DEFAULT);
+	err = split_url(p, url, why, n);
 	if (err == KP_OK && header_file != NULL)
 		err = read_header(p, header_file, why, n);
-	if (err == KP_OK && tls)
-		err = make_tls(p);
-	if (err == KP_OK &&
-	    ((p->over = evtimer_new(base, on_over, p)) == NULL ||
-	    (p->limit = evtimer_new(base, on_limit, p)) == NULL ||
-	    (p->dns = evdns_base_new(base,
-	    EVDNS_BASE_DISABLE_WHEN_INACTIVE)) == NULL))
-		err = KP_ENOMEM;
-	evdns_set_log_fn(say_no_dns);
-	/* without the file the local host is asked */
 	if (err == KP_OK)
-		evdns_base_resolv_conf_parse(p->dns, DNS_OPTIONS_ALL,
-		    RESOLV_CONF);
+		err = make_transfer(p);
 	if (err == KP_OK)
 		*out = p;
 	else
@@ -252,67 +314,48 @@ http_post_free(struct post *p)
 {
 	if (p == NULL)
 		return;
-	p->done = NULL;
-	free_conn(p);
-	if (p->over != NULL)
-		event_free(p->over);
-	if (p->limit != NULL)
-		event_free(p->limit);
-	if (p->dns != NULL)
-		evdns_base_free(p->dns, 0);
-	SSL_CTX_free(p->tls);
-	free(p->host);
-	free(p->path);
-	free(p->header);
-	if (p->value != NULL)
-		explicit_bzero(p->value, strlen(p->value));
-	free(p->value);
+	curl_multi_remove_handle(p->multi, p->easy);
+	curl_easy_cleanup(p->easy);
+	curl_multi_cleanup(p->multi);
+	if (p->timer != NULL)
+		event_free(p->timer);
+	for (struct curl_slist *h = p->headers; h != NULL; h = h->next)
+		explicit_bzero(h->data, strlen(h->data));
+	curl_slist_free_all(p->headers);
+	curl_free(p->url);
+	curl_free(p->host);
+	curl_free(p->port);
+	kp_buf_free(&p->body);
+	curl_global_cleanup();
 	free(p);
 }
 
 /* ---- sending ---- */
 
-/* Once; the connection goes when its own callbacks have returned. */
 static void
-answer(struct post *p, const struct http_post_answer *a)
+say_failure(const struct post *p, CURLcode e, char *why, size_t n)
 {
-	const struct timeval now = { 0, 0 };
-	http_post_fn *done = p->done;
-
-	p->done = NULL;
-	event_del(p->limit);
-	if (p->conn != NULL)
-		event_add(p->over, &now);
-	if (done != NULL)
-		done(p->ctx, a);
-}
-
-static void
-say_failure(const struct post *p, char *why, size_t n)
-{
-	long bad = p->ssl != NULL ? SSL_get_verify_result(p->ssl) : X509_V_OK;
-
-	if (bad != X509_V_OK)
-		snprintf(why, n, "its certificate is refused: %s",
-		    X509_verify_cert_error_string(bad));
-	else if (p->failed && p->failure == EVREQ_HTTP_TIMEOUT)
-		snprintf(why, n, "no answer in %d s", HTTP_POST_SECONDS);
-	else if (p->failed && p->failure == EVREQ_HTTP_INVALID_HEADER)
-		snprintf(why, n, "its answer is no HTTP");
-	else
-		snprintf(why, n, "cannot connect to %s port %u", p->host,
+	switch (e) {
+	case CURLE_COULDNT_CONNECT:
+		snprintf(why, n, "cannot connect to %s port %s", p->host,
 		    p->port);
-}
-
-/* RFC 9110's preferred form; -1: in no such form. */
-static time_t
-http_date(const char *v)
-{
-	struct tm t = { 0 };
-	const char *end = v != NULL ?
-	    strptime(v, "%a, %d %b %Y %H:%M:%S GMT", &t) : NULL;
-
-	return end != NULL && *end == '\0' ? timegm(&t) : -1;
+		break;
+	case CURLE_PEER_FAILED_VERIFICATION:
+		snprintf(why, n, "its certificate is refused: %s", p->cause);
+		break;
+	case CURLE_OPERATION_TIMEDOUT:
+		snprintf(why, n, "no answer in %d s", HTTP_POST_SECONDS);
+		break;
+	case CURLE_OK:	/* half a head */
+	case CURLE_WRITE_ERROR:	/* a long one */
+	case CURLE_UNSUPPORTED_PROTOCOL:
+	case CURLE_WEIRD_SERVER_REPLY:
+		snprintf(why, n, "its answer is no HTTP");
+		break;
+	default:
+		snprintf(why, n, "%s", p->cause[0] != '\0' ? p->cause :
+		    curl_easy_strerror(e));
+	}
 }
 
 /*
@@ -320,20 +363,20 @@ http_date(const char *v)
  * taken from the collector's own, if it sends that: its clock may be another.
  */
 static unsigned
-retry_after(struct evhttp_request *req)
+retry_after(CURL *e)
 {
-	const struct evkeyvalq *in = evhttp_request_get_input_headers(req);
-	const char *v = evhttp_find_header(in, "Retry-After");
-	time_t then, now;
+	struct curl_header *h;
+	time_t then, now = -1;
 	unsigned long s;
 
-	if (v == NULL)
+	if (curl_easy_header(e, "Retry-After", 0, CURLH_HEADER, -1, &h) != CURLHE_OK)
 		return 0;
-	if (isdigit((unsigned char)*v)) {
-		s = strtoul(v, NULL, 10);
+	if (isdigit((unsigned char)h->value[0])) {
+		s = strtoul(h->value, NULL, 10);
 	} else {
-		then = http_date(v);
-		now = http_date(evhttp_find_header(in, "Date"));
+		then = curl_getdate(h->value, NULL);
+		if (curl_easy_header(e, "Date", 0, CURLH_HEADER, -1, &h) == CURLHE_OK)
+			now = curl_getdate(h->value, NULL);
 		if (now == -1)
 			now = time(NULL);
 		s = then > now ? (unsigned long)(then - now) : 0;
@@ -341,173 +384,62 @@ retry_after(struct evhttp_request *req)
 	return s > HTTP_POST_RETRY_MAX ? HTTP_POST_RETRY_MAX : (unsigned)s;
 }
 
-/* What the head says holds, whatever becomes of the rest. */
-static int
-on_head(struct evhttp_request *req, void *ctx)
-{
-	struct post *p = ctx;
-	int status = evhttp_request_get_response_code(req);
-
-	if (status >= 200) {
-		p->status = status;
-		p->retry_after = retry_after(req);
-	}
-	return 0;
-}
-
 static void
-on_done(struct evhttp_request *req, void *ctx)
+answer(struct post *p, CURLcode e)
 {
-	struct post *p = ctx;
-	struct http_post_answer a = { .status = p->status, .text = "",
-		.retry_after = p->retry_after };
-	struct evbuffer *in;
-	char why[256];
+	struct http_post_answer a = { .status = p->status,
+		.text = p->body.len > 0 ? (const char *)p->body.p : "",
+		.n = p->body.len };
+	char why[CURL_ERROR_SIZE + 64];
 
-	if (p->done == NULL)
-		return;
-	in = req != NULL ? evhttp_request_get_input_buffer(req) : NULL;
-	p->unanswered = a.status == 0;
-	if (p->unanswered) {
-		say_failure(p, why, sizeof(why));
+	if (a.status == 0) {
+		say_failure(p, e, why, sizeof(why));
 		a.text = why;
 		a.n = strlen(why);
-	} else if (in != NULL && evbuffer_get_length(in) > 0) {
-		a.n = evbuffer_get_length(in);
-		a.text = (const char *)evbuffer_pullup(in, -1);
+	} else {
+		a.retry_after = retry_after(p->easy);
 	}
-	answer(p, &a);
+	p->done(p->ctx, &a);
 }
 
+/* Of a socket, or of the timer: its -1 is CURL_SOCKET_TIMEOUT. */
 static void
-on_limit(evutil_socket_t fd, short what, void *ctx)
+on_ready(evutil_socket_t fd, short what, void *ctx)
 {
 	struct post *p = ctx;
+	CURLMsg *m;
+	CURLcode e;
+	int n, how = 0;
 
-	(void)fd, (void)what;
-	p->failure = EVREQ_HTTP_TIMEOUT;
-	p->failed = true;
-	on_done(NULL, p);
-}
-
-static void
-on_error(enum evhttp_request_error e, void *ctx)
-{
-	struct post *p = ctx;
-
-	p->failure = e;
-	p->failed = true;
-}
-
-/* The name that the certificate has to be for. */
-static bool
-expect_host(SSL *ssl, const char *host)
-{
-	X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
-
-	if (is_address(host))
-		return X509_VERIFY_PARAM_set1_ip_asc(param, host) == 1;
-	return SSL_set1_host(ssl, host) == 1 &&
-	    SSL_set_tlsext_host_name(ssl, host) == 1;
-}
-
-static struct bufferevent *
-make_bev(struct post *p)
-{
-	struct bufferevent *bev;
-
-	if (p->tls == NULL)
-		return bufferevent_socket_new(p->base, -1,
-		    BEV_OPT_CLOSE_ON_FREE);
-	p->ssl = SSL_new(p->tls);
-	if (p->ssl == NULL || !expect_host(p->ssl, p->host) ||
-	    SSL_up_ref(p->ssl) != 1)
-		return NULL;
-	bev = bufferevent_openssl_socket_new(p->base, -1, p->ssl,
-	    BUFFEREVENT_SSL_CONNECTING, BEV_OPT_CLOSE_ON_FREE);
-	if (bev != NULL)
-		bufferevent_openssl_set_allow_dirty_shutdown(bev, 1);
-	else
-		SSL_free(p->ssl);	/* the one that it would have */
-	return bev;
-}
-
-/* Whom to ask for names may have changed since. */
-static void
-renew_dns(struct post *p)
-{
-	evdns_base_clear_nameservers_and_suspend(p->dns);
-	evdns_base_resolv_conf_parse(p->dns, DNS_OPTIONS_ALL &
-	    ~DNS_OPTION_HOSTSFILE, RESOLV_CONF);
-	evdns_base_resume(p->dns);
-}
-
-static bool
-make_conn(struct post *p)
-{
-	struct bufferevent *bev = make_bev(p);
-
-	if (bev == NULL)
-		return false;
-	p->conn = evhttp_connection_base_bufferevent_new(p->base, p->dns, bev,
-	    p->host, p->port);
-	if (p->conn == NULL) {
-		bufferevent_free(bev);
-		return false;
-	}
-	evhttp_connection_set_timeout(p->conn, HTTP_POST_SECONDS);
-	evhttp_connection_set_max_body_size(p->conn, HTTP_POST_ANSWER_MAX);
-	evhttp_connection_set_max_headers_size(p->conn, ANSWER_HEADERS_MAX);
-	return true;
-}
-
-static void
-put_headers(const struct post *p, struct evhttp_request *req)
-{
-	struct evkeyvalq *h = evhttp_request_get_output_headers(req);
-	char host[300];
-
-	snprintf(host, sizeof(host), strchr(p->host, ':') != NULL ?
-	    "[%s]:%u" : "%s:%u", p->host, p->port);
-	evhttp_add_header(h, "Host", host);
-	evhttp_add_header(h, "Content-Type", "application/json");
-	evhttp_add_header(h, "User-Agent", "kprofd/" KP_VERSION);
-	evhttp_add_header(h, "Connection", "close");
-	if (p->header != NULL)
-		evhttp_add_header(h, p->header, p->value);
+	how |= (what & EV_READ) != 0 ? CURL_CSELECT_IN : 0;
+	how |= (what & EV_WRITE) != 0 ? CURL_CSELECT_OUT : 0;
+	curl_multi_socket_action(p->multi, fd, how, &n);
+	m = curl_multi_info_read(p->multi, &n);
+	if (m == NULL || m->msg != CURLMSG_DONE)
+		return;
+	e = m->data.result;
+	curl_multi_remove_handle(p->multi, p->easy);
+	answer(p, e);
 }
 
 void
 http_post_send(struct post *p, const char *path, const struct kp_buf *body,
     http_post_fn *done, void *ctx)
 {
-	static const char none[] = "out of memory";
-	const struct http_post_answer bad = { 0, none, strlen(none), 0 };
-	struct evhttp_request *req = NULL;
-	const struct timeval limit = { HTTP_POST_SECONDS, 0 };
-	char full[1024];
+	char *url = NULL;
 
-	free_conn(p);
-	event_del(p->over);
-	if (p->unanswered)
-		renew_dns(p);
-	p->failed = p->unanswered = false;
-	p->status = 0;
-	p->retry_after = 0;
 	p->done = done;
 	p->ctx = ctx;
-	if (!make_conn(p) || (req = evhttp_request_new(on_done, p)) == NULL) {
-		answer(p, &bad);
-		return;
-	}
-	event_add(p->limit, &limit);
-	evhttp_request_set_header_cb(req, on_head);
-	evhttp_request_set_error_cb(req, on_error);
-	put_headers(p, req);
-	evbuffer_add(evhttp_request_get_output_buffer(req), body->p,
-	    body->len);
-	snprintf(full, sizeof(full), "%s%s", p->path, path);
-	/* it takes the request, whatever comes of it */
-	if (evhttp_make_request(p->conn, req, EVHTTP_REQ_POST, full) != 0)
-		on_done(NULL, p);
+	p->cause[0] = '\0';
+	p->status = 0;
+	p->head = 0;
+	kp_buf_reset(&p->body);
+	if (asprintf(&url, "%s%s", p->url, path) < 0 ||
+	    curl_easy_setopt(p->easy, CURLOPT_URL, url) != CURLE_OK ||
+	    curl_easy_setopt(p->easy, CURLOPT_POSTFIELDS, body->p) != CURLE_OK ||
+	    curl_easy_setopt(p->easy, CURLOPT_POSTFIELDSIZE_LARGE,
+	    (curl_off_t)body->len) != CURLE_OK ||
+	    curl_multi_add_handle(p->multi, p->easy) != CURLM_OK)
+		answer(p, CURLE_OUT_OF_MEMORY);
+	free(url);
 }

@@ -3,8 +3,9 @@
  * event loop.
  *
  * Each body has a connection of its own: seconds pass between two bodies, and a
- * new connection is never stale.  The server's certificate has to be valid for
- * the URL's host, by the system's authorities, or those of SSL_CERT_FILE.
+ * new connection is never stale.  No proxy is used and no redirect followed.
+ * The server's certificate has to be valid for the URL's host, by the system's
+ * authorities, or those of SSL_CERT_FILE.
  * Answers are limited in size and time; when that cuts a body short, the status
  * in the answer's head counts, since the server has got what was sent.
  */
@@ -49,7 +50,8 @@ typedef void http_post_fn(void *ctx, const struct http_post_answer *a);
 
 /*
  * Sends the body, JSON, to the URL's path with this one behind it.  Calls
- * done(ctx, ...) once, perhaps at once; until then no other one may be sent.
+ * done(ctx, ...) once, perhaps at once; until then the body stays as it is, and
+ * no other one may be sent.
  */
 void http_post_send(struct post *p, const char *path, const struct kp_buf *body,
     http_post_fn *done, void *ctx);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 #include <event2/bufferevent.h>
 #include <event2/listener.h>
 
+#include "kprofd/clock.h"
 #include "export/http_post.h"
 
 #define TEXT_MAX 4096
@@ -39,6 +41,8 @@ static bool hang_up, said;
 static char got[TEXT_MAX], text[TEXT_MAX];
 static struct http_post_answer last;
 static unsigned answers;
+
+static struct kp_buf body;
 
 static void
 on_gone(struct bufferevent *bev, short what, void *ctx)
@@ -96,6 +100,8 @@ setup(void **state)
 	socklen_t len = sizeof(sin);
 
 	(void)state;
+	kp_buf_init(&body, 1024);
+	kp_buf_str(&body, "{\"a\":1}");
 	base = event_base_new();
 	listener = evconnlistener_new_bind(base, on_accept, NULL,
 	    LEV_OPT_CLOSE_ON_FREE, 8, (struct sockaddr *)&sin, sizeof(sin));
@@ -119,6 +125,7 @@ teardown(void **state)
 		evconnlistener_free(listener);
 	listener = NULL;
 	event_base_free(base);
+	kp_buf_free(&body);
 	return 0;
 }
 
@@ -147,12 +154,7 @@ make(const char *to, const char *file)
 static void
 send_one(struct post *p)
 {
-	struct kp_buf body;
-
-	kp_buf_init(&body, 1024);
-	kp_buf_str(&body, "{\"a\":1}");
 	http_post_send(p, "/v1/traces", &body, on_answer, NULL);
-	kp_buf_free(&body);
 	if (answers == 0)
 		event_base_dispatch(base);
 }
@@ -212,7 +214,7 @@ odd_answers(void **state)
 		{ "HTTP/1.1 503 No\r\nRetry-After: Fri, 31 Dec 2999 23:59:59 "
 		  "GMT\r\nContent-Length: 0\r\n\r\n", false, 503,
 		  HTTP_POST_RETRY_MAX, "" },
-		{ "HTTP/1.1 503 No\r\nRetry-After: Fri, 31 Dec 2999 23:59\r\n"
+		{ "HTTP/1.1 503 No\r\nRetry-After: next Friday, at 23:59\r\n"
 		  "Content-Length: 0\r\n\r\n", false, 503, 0, "" },
 		{ "HTTP/1.1 100 Continue\r\n\r\n" OK_HEAD
 		  "Content-Length: 2\r\n\r\n{}", false, 200, 0, "{}" },
@@ -256,7 +258,7 @@ static void
 endless(void **state)
 {
 	static const char head[] = OK_HEAD "X: ";
-	static const char body[] = OK_HEAD "\r\n";
+	static const char whole[] = OK_HEAD "\r\n";
 	size_t n = 4u << 20;
 	char *p = malloc(n);
 
@@ -266,7 +268,7 @@ endless(void **state)
 	memcpy(p, head, sizeof(head) - 1);
 	exchange(p, n, false);
 	assert_int_equal(last.status, 0);
-	memcpy(p, body, sizeof(body) - 1);
+	memcpy(p, whole, sizeof(whole) - 1);
 	exchange(p, n, false);
 	assert_int_equal(last.status, 200);
 	assert_true(last.n <= HTTP_POST_ANSWER_MAX);
@@ -304,6 +306,55 @@ freed_meanwhile(void **state)
 	send_one(p);
 	assert_int_equal(answers, 0);
 	http_post_free(p);
+}
+
+/* What the environment says of proxies is not meant for it. */
+static void
+no_proxy(void **state)
+{
+	(void)state;
+	setenv("http_proxy", "http://127.0.0.1:1", 1);
+	setenv("all_proxy", "http://127.0.0.1:1", 1);
+	exchange(OK_HEAD "Content-Length: 2\r\n\r\n{}", 41, false);
+	unsetenv("http_proxy");
+	unsetenv("all_proxy");
+	assert_int_equal(last.status, 200);
+}
+
+/*
+ * Name servers that do not answer: neither the loop nor the end waits for them.
+ * Linked in front of libc's.
+ */
+int
+getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+    struct addrinfo **res)
+{
+	(void)service, (void)hints, (void)res;
+	if (strcmp(node, "hangs.invalid") == 0)
+		sleep(2 * HTTP_POST_SECONDS);
+	return EAI_NONAME;
+}
+
+static void
+names(void **state)
+{
+	const struct timeval soon = { 0, 50000 };
+	struct post *p = make("http://unknown.invalid", NULL);
+	kp_mono_ns began;
+
+	(void)state;
+	send_one(p);
+	assert_int_equal(last.status, 0);
+	assert_non_null(strstr(text, "unknown.invalid"));
+	http_post_free(p);
+	p = make("http://hangs.invalid", NULL);
+	began = kp_mono_now();
+	answers = 0;
+	event_base_loopexit(base, &soon);
+	send_one(p);
+	assert_int_equal(answers, 0);
+	http_post_free(p);
+	assert_true(kp_mono_now() - began < KP_NS_PER_S);
 }
 
 static void
@@ -393,6 +444,8 @@ main(void)
 		TEST(endless),
 		TEST(away),
 		TEST(freed_meanwhile),
+		TEST(no_proxy),
+		TEST(names),
 		TEST(urls),
 		TEST(headers),
 	};

@@ -361,7 +361,7 @@ async function untrusted() {
 	await stop(daemons[1]);
 	const before = secret.attempts;
 
-	for (const [what, name, env] of [["verif|self-signed", "127.0.0.1", {}], ["mismatch", "localhost", { SSL_CERT_FILE: join(dir, "cert.pem") }]]) {
+	for (const [what, name, env] of [["verif|self-signed", "127.0.0.1", {}], ["does not match|no alternative", "localhost", { SSL_CERT_FILE: join(dir, "cert.pem") }]]) {
 		daemons[1] = await kprofd(1, ["-otlp", `https://${name}:${secret.port}`], env);
 		await until(`the refusal of ${name}`, () => new RegExp(`certificate is refused: .*(${what})`).test(kprof("status", "-db", dbs[1])), 60);
 		await until("the log", () => /certificate is refused/.test(daemons[1].text), 30);
