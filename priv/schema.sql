@@ -62,8 +62,9 @@ create table time_window (
 );
 create index time_window_start on time_window (start_ns, node_id);
 
--- One cell: window x tier x identity.  Plain figures count what was sampled;
--- w_ figures multiply each request by its weight, and so estimate the truth.
+-- One cell: window x tier x identity (the request type).  Plain figures count
+-- what was sampled; w_ figures multiply each request by its weight, and so
+-- estimate the truth.
 create table stat (
 	window_id integer not null references time_window on delete cascade,
 	tier_id	integer not null references tier,
@@ -152,8 +153,8 @@ create index event_at on event (at_ns);
 
 -- Estimates for all requests: sampled ones times their weight.  The counts
 -- that were really measured are in the columns called sampled_.
--- busy_per_request is per request of that identity, whether it came through
--- this tier or not: so the tiers of one identity compare.
+-- busy_per_request is per request of that type, whether it came through
+-- this tier or not: so the tiers of one type compare.
 create view tier_stats as
 select	strftime('%Y-%m-%dT%H:%M:%S', w.start_ns / 1000000000, 'unixepoch')
 	    || printf('.%03dZ', w.start_ns / 1000000 % 1000) as start,
@@ -193,7 +194,7 @@ from	time_window w
 	    and r.identity_id = s.identity_id
 order by w.start_ns, n.name, t.position is null, t.position, t.name, i.name;
 
--- Whole requests by identity.  self is what no tier accounts for; async is
+-- Whole requests by type.  self is what no tier accounts for; async is
 -- work they caused but did not wait for.
 create view request_stats as
 select	start, end, node, identity, requests,

@@ -24,7 +24,7 @@
 /* No difference of two times that are less than this overflows. */
 #define KP_CALLS_TIME_MAX (INT64_C(1) << 61)
 
-/* The numbers that every trace gives to what is no function of its. */
+/* The numbers that every trace gives to what is not a function of its. */
 enum { KP_FN_UNDEFINED, KP_FN_SUSPEND, KP_FN_GC, KP_FN_FIRST };
 
 enum kp_call_kind {
@@ -149,7 +149,7 @@ struct kp_calls_info {
 	kp_dur_ns offset;	/* its clock + offset is wall time */
 	enum kp_calls_end end;
 	uint64_t lost;		/* events that made no sense */
-	/* By request: so many were asked for (else 0), begun and ended. */
+	/* By request: the number asked for (else 0), begun, and ended. */
 	uint32_t requests, begun, ended;
 };
 

@@ -9,8 +9,8 @@
  *     what passes from its call to its return.  A function that is on the
  *     stack several times is charged accumulated time once, for its outermost
  *     call.
- *   - `suspend` is called by whoever is scheduled out, `garbage_collect` by
- *     whoever it interrupts; suspend has no own time.  `undefined` stands for
+ *   - `suspend` is called by the function scheduled out, `garbage_collect` by
+ *     the one it interrupts; suspend has no own time.  `undefined` stands for
  *     an unknown function, such as the caller of a process's first function.
  *   - a function that is called in a tail position is taken for called by
  *     the one whose place it takes; a cycle of such calls that has come round
@@ -43,8 +43,8 @@ struct kp_calls_opts {
 	/* Call trees are kept. */
 	bool paths;
 	/*
-	 * With paths: told of the time that each process was in each place, in
-	 * order for each process; NULL: not.
+	 * With paths: called with the time that each process was in each place,
+	 * in order for each process; NULL: not.
 	 */
 	void (*slice)(void *ctx, uint32_t proc, uint32_t path,
 	    kp_target_ns from, kp_target_ns to);

@@ -196,7 +196,7 @@ enum kp_err kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
     const struct kp_spec_params *p, struct kp_buf *out);
 /* The flags that these give to processes, and take: a list. */
 void kp_spec_flags(const struct kp_conf *c, bool gc_shared, struct kp_buf *out);
-/* For KP_MARK_CLEAR: takes the token, and tells of it where there was one. */
+/* For KP_MARK_CLEAR: takes the token, with an event if there was one. */
 enum kp_err kp_spec_clear(const struct kp_conf *c, struct kp_buf *out);
 
 /*

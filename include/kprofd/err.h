@@ -16,7 +16,7 @@ enum kp_err {
 	KP_ENOMEM,	/* the allocator said no */
 	KP_EIO,		/* a system call failed: errno says how */
 	KP_ENOENT,	/* the thing named does not exist */
-	KP_EBUSY,	/* somebody else holds it */
+	KP_EBUSY,	/* another process holds it */
 	KP_ESTATE,	/* not possible in this state */
 	KP_ETIMEOUT	/* a deadline passed */
 };

@@ -16,7 +16,7 @@
 
 #define KP_REST_MAX (300 * KP_NS_PER_S)	/* or {pause_s, N}, if that is more */
 #define KP_REST_QUIET (60 * KP_NS_PER_S)	/* armed: the rest is short again */
-#define KP_LATE_GRACE (500 * KP_NS_PER_MS)	/* late for so long is no hiccup */
+#define KP_LATE_GRACE (500 * KP_NS_PER_MS)	/* longer is not a hiccup */
 #define KP_CUT_FACTOR 4
 #define KP_CUT_MAX 4096
 #define KP_CUT_QUIET (10 * KP_NS_PER_S)	/* armed: the cut is halved */
@@ -43,7 +43,7 @@ struct kp_guard {
 	struct kp_overload limits;
 	bool resting, late;
 	kp_dur_ns rest;		/* of the next trip; 0: pause */
-	uint32_t cut;		/* sampling is one request in so many, times what
+	uint32_t cut;		/* sampling is one request in `cut`, times what
 				   it would be; 1: not cut */
 	kp_mono_ns since;	/* tripped or resumed */
 	kp_mono_ns cut_at;	/* the cut was changed */
@@ -64,7 +64,7 @@ kp_dur_ns kp_guard_trip(struct kp_guard *g, enum kp_trip cause,
  * that kprofd itself was over is passed still.
  */
 kp_dur_ns kp_guard_rested(struct kp_guard *g, const struct kp_load *l);
-/* Armed again, whoever said so. */
+/* Tracing is on again, for whatever reason. */
 void kp_guard_resumed(struct kp_guard *g, kp_mono_ns now);
 /* Time passes, while armed.  True if the cut has changed. */
 bool kp_guard_tick(struct kp_guard *g, kp_mono_ns now);

@@ -31,7 +31,7 @@ void kp_native_restart(struct kp_native *nd, const char *node);
 
 /*
  * The next event of a batch that kp_batch_begin() has begun, of whichever
- * probe: where its elements are no chunks this is kp_batch_next().  KP_OK,
+ * probe: where its elements are not chunks this is kp_batch_next().  KP_OK,
  * KP_END, and KP_ENOENT for what makes no sense: a record of no known kind
  * or of a slot that is not defined, a definition that cannot be kept, the
  * rest of a chunk that cannot be followed.  Other errors as there.  What an

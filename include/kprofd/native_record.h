@@ -86,7 +86,7 @@ kp_native_is_definition(unsigned kind)
 /* Ends before `label`, which is 0 as all that follows. */
 #define KP_NATIVE_SHORT 4
 #define KP_NATIVE_SHORT_BYTES 24
-/* Of an entry, which met somebody else's token and began nothing. */
+/* Of an entry that met a foreign token and began no request. */
 #define KP_NATIVE_FOREIGN 8
 
 /* Slot 0: none, which is [] and undefined. */

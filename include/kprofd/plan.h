@@ -82,7 +82,7 @@ size_t kp_plan_probe(struct kp_plan *plan, const struct kp_plan *armed,
  */
 enum kp_err kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags);
 /*
- * Disarms what is called so often, by what was measured, that it would cost
+ * Disarms functions that by their measured rate of calls would each cost
  * more than hot_share; and warns where all would cost more than the budget.
  * Adds to *diags: errors where it is only to be checked, else warnings.  Before
  * kp_plan_judge(), which has nothing to say of what is not armed.

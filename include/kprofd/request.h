@@ -39,13 +39,13 @@
 #include "kprofd/trace.h"
 
 #define KP_HORIZON (200 * KP_NS_PER_MS)		/* wait for stragglers */
-/* An entry that may be over is, when its process is silent for so long. */
+/* An entry that may be over is, when its process is silent for this time. */
 #define KP_TAIL_WAIT (1 * KP_NS_PER_S)
 #define KP_REQUEST_AGE_MAX (60 * KP_NS_PER_S)	/* then it is expired */
 #define KP_TOMBSTONE_AGE (30 * KP_NS_PER_S)
 /*
  * Events of one node may come later than another's of the same time: what
- * could still be added to by a node that lags is kept for so long at most.
+ * could still be added to by a node that lags is kept for this time at most.
  */
 #define KP_NODE_LAG_MAX (2 * KP_NS_PER_S)
 #define KP_NODES_MAX 64				/* at one time */
@@ -76,7 +76,7 @@ kp_outcome_timed(enum kp_outcome o)
 }
 
 /*
- * What calls one function has to do with: filled in by whoever interns it.
+ * What calls one function has to do with: filled in by the caller of intern.
  * tiers: bit t set: belongs to conf->tiers[t].
  */
 struct kp_fn {
@@ -231,7 +231,7 @@ uint32_t kp_requests_node(struct kp_requests *rs, const char *name);
  */
 void kp_requests_remove(struct kp_requests *rs, uint32_t node,
     enum kp_loss cause);
-/* The node's release (27), which says what the relay can tell of. */
+/* The node's release (27): it determines which ends the relay can see. */
 void kp_requests_release(struct kp_requests *rs, uint32_t node, int otp);
 /*
  * Its events are the native probe's, after that: no exception passes unseen.
@@ -245,7 +245,7 @@ void kp_requests_native(struct kp_requests *rs, uint32_t node,
  * have in common, right to error ns (see offset.h).  May change at any time:
  * a request is laid out with the offsets of when it closes.  Where one is not
  * known, calls of that node are placed by what calls what alone.  A node whose
- * clock starts anew is to be given its offset before its first event.
+ * clock starts again needs its offset before its first event.
  */
 void kp_requests_offset(struct kp_requests *rs, uint32_t node,
     kp_dur_ns offset, kp_dur_ns error);

@@ -47,13 +47,13 @@ bool kp_sampler_quick(struct kp_sampler *s, kp_target_ns now);
 /* The guard's cut; 1: none. */
 bool kp_sampler_cut(struct kp_sampler *s, uint32_t cut);
 /*
- * The budget: so many percent of one scheduler are spent, of which `fixed` do
+ * The budget: the percentage of one scheduler that is spent; `fixed` of it does
  * not depend on sampling; budget 0: no limit.  Like the rate: once a second.
  */
 bool kp_sampler_spent(struct kp_sampler *s, double percent, double fixed,
     double budget);
 
-/* An entry's event came, which stands for so many requests. */
+/* An entry's event came, which stands for `weight` requests. */
 void kp_sampler_seen(struct kp_sampler *s, uint32_t weight);
 
 #endif

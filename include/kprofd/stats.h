@@ -99,7 +99,7 @@ struct kp_cell {
 /*
  * What messages waited for one receiver, of requests of one identity: w_ as
  * above.  They belong to the window of the receiver's node.  There is none of
- * identity "_total": whoever wants it adds up.
+ * identity "_total": add them up where it is needed.
  */
 struct kp_wait_cell {
 	const char *receiver, *identity;	/* borrowed, as above */
@@ -110,7 +110,7 @@ struct kp_wait_cell {
 	struct kp_hist hist;		/* weighted */
 };
 
-/* One closed span of time of one node.  Owned by whoever holds it. */
+/* One closed span of time of one node.  Owned by its holder. */
 struct kp_window {
 	const char *node;		/* borrowed; outlives the window */
 	kp_wall_ns start, end;
@@ -158,7 +158,7 @@ kp_calls_unseen(uint64_t calls, uint64_t unfinished, uint64_t blind)
 
 /*
  * What raised, weighted.  Of a tier all its calls, those that began after their
- * request had ended too; a request is no error for what it left behind.
+ * request had ended too; a request is not an error for what it left behind.
  */
 static inline uint64_t
 kp_cell_raised(const struct kp_cell *c, bool request)

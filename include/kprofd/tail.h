@@ -17,7 +17,7 @@
 struct kp_tail_slot {
 	uint32_t identity, ncalls;
 	kp_dur_ns total;
-	void *tree;		/* NULL: kept by somebody else */
+	void *tree;		/* NULL: the owner keeps it elsewhere */
 };
 
 /* Zero but for per_identity to begin with; slots are private. */

@@ -28,7 +28,7 @@
  */
 #define KP_TERM_DEPTH_MAX 256
 
-/* Bytes inside somebody else's buffer; valid as long as that is. */
+/* Borrowed bytes of another buffer; valid as long as that is. */
 struct kp_span {
 	const uint8_t *p;
 	uint32_t n;

@@ -8,7 +8,7 @@
  *   {trace_ts, Pid, call, {M,F,A}, X, Ts}
  *       X = {Identity, Token, Caller}                       tier call
  *       X = {Identity, Caller, Weight, New, true, [], Old}  entry call; where
- *           the process carries somebody else's token, which stays, New is
+ *           the process carries a foreign token, which stays, New is
  *           false
  *       X = {[], Token, Caller, []}                 call that took the token
  *   {trace_ts, Pid, return_to, {M,F,A} | undefined, Ts}
@@ -77,7 +77,7 @@ struct kp_event {
 				   if that is told by a pid */
 	/* ENTRY only */
 	uint64_t old_label;	/* the token met, 0: none */
-	bool foreign;		/* it met somebody else's, and began nothing */
+	bool foreign;		/* it met a foreign one, and began nothing */
 	uint32_t weight;	/* requests this one stands for, >= 1 */
 	uint32_t serial;	/* SEND and RECEIVE: with label and sender it
 				   says which message */
@@ -101,7 +101,7 @@ struct kp_batch {
 enum kp_err kp_batch_begin(struct kp_batch *b, const void *p, size_t n);
 /*
  * The next event: KP_OK, KP_END after the last, KP_ENOENT for a well-formed
- * element that is no known trace message (passed over; go on), and
+ * element that is not a known trace message (passed over; go on), and
  * KP_ESHORT, KP_EFORMAT or KP_ELIMIT where the bytes cannot be followed any
  * more; that error sticks.  *ev is all zero unless KP_OK is returned.
  */

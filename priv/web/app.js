@@ -231,7 +231,7 @@ function showPeriod(r) {
 	$("period").textContent = `${when(r.since)} to ${when(r.until)} (${span((r.until - r.since) / 1e3)})` +
 		`${state.identity ? `, ${identityName(state.identity)}` : ""}${state.tier ? `, tier ${state.tier}` : ""}`;
 	updated = Date.now();
-	$("footer").replaceChildren(`kprofd ${about.version}; updated ${clock(updated)}. Shaded: something was not measured. Dashed: a trip, reload or reconnect. `,
+	$("footer").replaceChildren(`kprofd ${about.version}; updated ${clock(updated)}. Shaded: something was not measured. Dashed: an overload, reload or reconnect. `,
 		el("a", { href: "openapi.json" }, "HTTP API"));
 }
 

@@ -98,6 +98,6 @@ export const span = (s) => {
 };
 
 export const identityName = (name) => name === "_total" ? "all requests" :
-	name === "_other" ? "other identities" : name === "undefined" ? "unnamed" : name;
+	name === "_other" ? "other types" : name === "undefined" ? "unnamed" : name;
 
 export const tierName = (name) => name === "_total" ? "no tier" : name;

@@ -49,7 +49,7 @@ function columns(r, seconds, tiers) {
 		(row) => inAndAfter(row.tiers.find((t) => t.tier === name)));
 
 	return [
-		one("name", "identity", (row) => row.identity),
+		one("name", "request type", (row) => row.identity),
 		one("impact", "impact", (row) => row.share ?? -1),
 		one("requests", "requests", (row) => row.requests, (row) => estimate(requestsOf(r, row), count)),
 		one("rate", "a second", (row) => row.requests / seconds, (row) => estimate(requestsOf(r, row), (n) => rate(n / seconds))),
@@ -105,10 +105,10 @@ export function report(r, state, change) {
 			if (c.key === "impact")
 				return el("td", {}, el("span", { class: "bar", style: { width: `${Math.max(0, row.share ?? 0) * 70}px` } }), percent(row.share));
 			return el("td", {}, c.show(row));
-		}))), "Report by identity"),
+		}))), "Report by request type"),
 	el("div", { class: "keys" }, r.tiers.map((name, i) => el("span", {}, el("i", { style: { backgroundColor: color(tierColor(i + 1)) } }), name)),
 		el("span", {}, el("i", { style: { backgroundColor: color("c0") } }), "no tier"),
-		el("span", {}, "columns of tiers: busy time of one request"), ...tracing(r)));
+		el("span", {}, "columns of tiers: time in tier of one request"), ...tracing(r)));
 }
 
 function change(f, up) {
@@ -139,7 +139,7 @@ export function compare(c, r, then) {
 		nothing(host, "Nothing was measured in the time to compare with: choose another above.");
 		return;
 	}
-	host.replaceChildren(table(["<identity", "requests/s", "then", "change",
+	host.replaceChildren(table(["<request type", "requests/s", "then", "change",
 		...figures.flatMap(([, , title]) => [title, "then", "change"])], c.changes.map((row) =>
 		el("tr", {}, el("td", { class: "name" }, identityName(row.identity), row.state === "both" ? null : el("span", { class: "soft" }, ` (${row.state})`)),
 			el("td", {}, perSecond(row.requests, "now")), el("td", { class: "soft" }, perSecond(row.requests, "then")), el("td", {}, change(row.requests)),
@@ -170,10 +170,10 @@ export function slow(s, state, change) {
 	document.getElementById("next").disabled = s.requests.length < PAGE;
 	if (s.requests.length === 0) {
 		nothing(host, state.offset > 0 ? "There are no more." : state.slow ? "None of the slow requests of this time has any such time: choose another above." :
-			"No slow request was kept here. Those slower than {slow_ms, N} of tiers.conf are (250 ms unless it says so), and the slowest of each identity and window.");
+			"No slow request was kept here. Those slower than {slow_ms, N} of tiers.conf are (250 ms unless it has another), and the slowest of each type and window.");
 		return;
 	}
-	put(host, table(["<time", "<identity", ...by ? [by] : [], "total", "outcome", "calls", "<node"], s.requests.map((q) =>
+	put(host, table(["<time", "<request type", ...by ? [by] : [], "total", "outcome", "calls", "<node"], s.requests.map((q) =>
 		el("tr", { "aria-current": String(q.request) === state.request ? "true" : undefined },
 			el("td", {}, el("button", { type: "button", class: "link", onclick: () => change({ request: String(q.request) }) }, when(q.start).slice(5))),
 			el("td", { class: "left name" }, identityName(q.identity)), by ? el("td", {}, ms(q.by_ms)) : null, el("td", {}, ms(q.total_ms)),
@@ -188,11 +188,11 @@ export function inFlight(f, state) {
 		nothing(host, f.in_flight > 0 ? "None of those that are chosen above." : "No request is being served just now.");
 		return;
 	}
-	host.replaceChildren(table(["age", "<identity", "<began on", "<is in", "for", "<process"], shown.slice(0, 20).map((q) =>
+	host.replaceChildren(table(["age", "<request type", "<began on", "<is in", "for", "<process"], shown.slice(0, 20).map((q) =>
 		el("tr", {}, el("td", {}, ms(q.age_ms)), el("td", { class: "left name" }, identityName(q.identity)), el("td", { class: "left" }, q.node),
 			el("td", { class: "left name" }, q.call ? fnName(q.call) : "no call of a tier", q.tier ? el("span", { class: "soft" }, ` ${q.tier}`) : null),
 			el("td", {}, ms(q.call_ms)), el("td", { class: "left" }, q.process || "–", q.at === q.node ? null : el("span", { class: "soft" }, ` on ${q.at}`)))), "Requests in flight"),
-	...f.in_flight > Math.min(20, shown.length) ? [el("p", { class: "soft" }, `${count(f.in_flight)} in flight, of all nodes and identities.`)] : []);
+	...f.in_flight > Math.min(20, shown.length) ? [el("p", { class: "soft" }, `${count(f.in_flight)} in flight, of all nodes and types.`)] : []);
 }
 
 export function flight(status) {

@@ -7,30 +7,31 @@ static const struct {
 	[KP_LOSS_SAMPLED_OUT] = { "sampled_out", "requests",
 	    "passed over by sampling" },
 	[KP_LOSS_DROPPED] = { "dropped", "events",
-	    "emptied from the agent's queue when it tripped" },
+	    "emptied from the agent's queue at an overload" },
 	[KP_LOSS_DROPPED_ENTRIES] = { "dropped_entries", "requests",
 	    "their start was among the dropped events" },
 	[KP_LOSS_TRIPPED] = { "tripped", "requests",
-	    "in flight when the agent tripped or was paused" },
+	    "in flight when tracing was paused (overload, or kprof pause)" },
 	[KP_LOSS_DISCONNECTED] = { "disconnected", "requests",
 	    "in flight when the connection to the target ended" },
 	[KP_LOSS_RELOADED] = { "reloaded", "requests",
 	    "in flight when another tiers.conf took effect" },
 	[KP_LOSS_UNSEEN] = { "unseen", "requests",
-	    "counted by the target while nothing was armed" },
+	    "not traced: tracing was off; counted by the target" },
 	[KP_LOSS_UNARMED] = { "unarmed", "ms",
 	    "of this time tracing was off or had parts missing: connection "
-	    "lost, trip, pause, or somebody took what is ours" },
+	    "lost, overload, pause, or another tool took trace patterns or "
+	    "flags of kprofd's" },
 	[KP_LOSS_TOO_HOT] = { "too_hot", "ms",
 	    "of this time functions of tiers were not traced: they are called "
 	    "too often (see the events)" },
 	[KP_LOSS_UNCOUNTED] = { "uncounted", "ms",
-	    "of the unarmed time no agent was in the target: how many requests "
-	    "there were then is not known" },
+	    "of the unarmed time no agent was in the target: the number of "
+	    "requests then is not known" },
 	[KP_LOSS_EXPIRED] = { "expired", "requests",
 	    "no end seen within 60 s" },
 	[KP_LOSS_COLLIDED] = { "collided", "requests",
-	    "two had one label and both were dropped" },
+	    "two had the same label by chance, and both were dropped" },
 	[KP_LOSS_CUT] = { "cut", "requests",
 	    "cut short by an inner one that was sampled out (estimate)" },
 	[KP_LOSS_REQUEST_CAP] = { "request_cap", "requests",
@@ -42,10 +43,10 @@ static const struct {
 	[KP_LOSS_WITH_REQUEST] = { "with_request", "calls",
 	    "lost together with their request" },
 	[KP_LOSS_LEFT] = { "left", "calls",
-	    "left unfinished: open on a node that went or tripped, of another "
-	    "node's requests" },
+	    "left unfinished: open on a node that went away or was overloaded, "
+	    "of another node's requests" },
 	[KP_LOSS_IDENTITY_CAP] = { "identity_cap", "requests",
-	    "counted under _other: too many identities" },
+	    "counted under _other: too many request types" },
 	[KP_LOSS_STALE] = { "stale", "calls",
 	    "their token belongs to no request of the last 30 s" },
 	[KP_LOSS_BAD_EVENT] = { "bad_event", "events",
@@ -57,7 +58,7 @@ static const struct {
 	[KP_LOSS_UNWRITTEN] = { "unwritten", "requests",
 	    "measured, but their window could not be written" },
 	[KP_LOSS_TREE] = { "tree", "requests",
-	    "slow, but too many to keep as trees" },
+	    "slow, but too many to keep a trace of each" },
 	[KP_LOSS_PAUSE] = { "pause", "events",
 	    "of garbage collection or scheduling, whose other end was not "
 	    "seen" },
@@ -86,8 +87,8 @@ static const struct {
 	    "of their own start after that" },
 	[KP_LOSS_OUTLASTED_CUT] = { "outlasted_cut", "calls",
 	    "left unfinished: still running after their request when tracing "
-	    "stopped (trip, pause, reload, lost connection), or too many at "
-	    "once" },
+	    "stopped (overload, pause, reload, lost connection), or too many "
+	    "at once" },
 };
 
 const char *

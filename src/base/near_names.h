@@ -14,7 +14,7 @@ unsigned kp_name_distance(const char *a, const char *b, unsigned max);
 
 /* How near is near enough: each bound keeps short names apart. */
 struct near_rule {
-	unsigned edits;		/* at most so many */
+	unsigned edits;		/* the most */
 	unsigned share;		/* times the edits: not more than was given */
 	unsigned kept;		/* letters of the name beyond the edits */
 };

@@ -47,7 +47,7 @@ struct pool {
 };
 
 /*
- * At least so many bytes, whose number is set to what there is; not cleared.
+ * At least *bytes, which is set to what there is; not cleared.
  * NULL when out of memory.  More than a block is for comes from malloc().
  */
 void *pool_get(struct pool *p, size_t *bytes);

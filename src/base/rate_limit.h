@@ -11,7 +11,7 @@
 
 #include "kprofd/clock.h"
 
-#define RATE_LIMIT_BURST 1000		/* modules of a release that is loaded anew */
+#define RATE_LIMIT_BURST 1000		/* modules of a reloaded release */
 #define RATE_LIMIT_A_SECOND 2
 
 /* All zeros to begin with. */

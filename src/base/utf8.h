@@ -29,7 +29,7 @@ bool utf8_valid(const void *p, size_t n);
 /* Not a surrogate, and not past U+10FFFF. */
 bool utf8_is_char(uint32_t c);
 /*
- * Writes c, or U+FFFD where that is no character, at most UTF8_BYTES_MAX
+ * Writes c, or U+FFFD where that is not a character, at most UTF8_BYTES_MAX
  * bytes with no NUL; returns how many.
  */
 size_t utf8_put(char *to, uint32_t c);
@@ -45,9 +45,9 @@ size_t utf8_fit(const char *s, size_t n, size_t max);
 bool utf8_unsafe(uint32_t c);
 
 /*
- * Appends a name that a target gave, until b has so many bytes or some more;
+ * Appends a name that a target gave, until b has `until` bytes or some more;
  * what would move a terminal's cursor or turn its text around becomes
- * \xhh or \u{h}, as do the bytes above 0x7f of what is no UTF-8.
+ * \xhh or \u{h}, as do the bytes above 0x7f of what is not UTF-8.
  */
 void utf8_put_name(struct kp_buf *b, const uint8_t *p, size_t n, size_t until);
 

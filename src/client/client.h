@@ -60,7 +60,7 @@ struct place {
 	{ "until", "TIME", "up to there", opt_when, &(r).until, NULL }, \
 	{ "node", "GLOB", "only these nodes: 'web@*'", opt_text, \
 	    &(r).node, NULL }, \
-	{ "identity", "GLOB", "only these identities: 'GET *'", opt_text, \
+	{ "identity", "GLOB", "only these request types: 'GET *'", opt_text, \
 	    &(r).identity_glob, NULL }
 #define OPT_JSON(flag) \
 	{ "json", NULL, "print JSON", opt_flag, &(flag), NULL }

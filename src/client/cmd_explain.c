@@ -126,7 +126,7 @@ explain_identity(struct kp_buf *b, struct kp_query *q,
 	if (*found) {
 		for (size_t i = 1; i < r->nrows && n <= NAMES_MAX; i++)
 			names[n++] = r->rows[i].identity;
-		kp_buf_str(b, "no identity matches ");
+		kp_buf_str(b, "no request type matches ");
 		put_quoted(b, range->identity_glob);
 		kp_buf_str(b, " (see -identity); ");
 		put_names(b, names, n);
@@ -144,8 +144,8 @@ explain_requests(struct kp_buf *b, const struct report *r)
 	timefmt_put_range(b, r->start, r->end);
 	if (r->entry_calls == 0 && r->losses.n[KP_LOSS_UNCOUNTED] > 0)
 		kp_buf_printf(b, "\nno call of an entry function was counted, "
-		    "but for %s of this time nobody\ncounted: no agent was in "
-		    "the target\n", text_dur(n, (kp_dur_ns)
+		    "but for %s of this time no\nagent was in the target to "
+		    "count them\n", text_dur(n, (kp_dur_ns)
 		    r->losses.n[KP_LOSS_UNCOUNTED] * KP_NS_PER_MS));
 	else if (r->entry_calls == 0)
 		kp_buf_str(b, "\nno call of an entry function was counted: do "

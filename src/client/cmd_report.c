@@ -240,8 +240,10 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		OPTS_RANGE(a.range),
 		{ "versus", "RANGE", "compare with that range: -2h,-1h",
 		    opt_range, &a.versus, NULL },
-		{ "what", "FIGURE", "of tiers: busy (default), self, total, "
-		    "calls, async, gc or out", opt_choice, &a.what, report_whats },
+		{ "what", "FIGURE", "of tiers: busy (time in tier, default), "
+		    "self (exclusive), total (inclusive), calls, async (after "
+		    "the request), gc or out (scheduled out)", opt_choice,
+		    &a.what, report_whats },
 		{ "sort", "KEY", "requests (default), cost (requests x time), "
 		    "change, name, tier", opt_text, &a.sort, NULL },
 		{ "percentiles", NULL, "also how long single calls take",
@@ -251,8 +253,8 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		{ "less-tracing", NULL, "subtract what tracing itself adds, "
 		    "as estimated", opt_flag, &a.less_tracing, NULL },
 		OPT_JSON(a.json),
-		{ "csv", NULL, "print CSV: a line for each identity and tier",
-		    opt_flag, &a.csv, NULL },
+		{ "csv", NULL, "print CSV: a line for each request type and "
+		    "tier", opt_flag, &a.csv, NULL },
 		OPT_DB(a.place),
 	};
 	int st;

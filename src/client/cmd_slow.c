@@ -85,7 +85,7 @@ cmd_slow(const struct cmd *cmd, int argc, char **argv)
 {
 	struct args a = { .range = { .until = INT64_MAX }, .limit = LIMIT };
 	const struct opt opts[] = {
-		{ "n", "N", "so many of the slowest (default 20)", opt_count,
+		{ "n", "N", "the slowest N (default 20)", opt_count,
 		    &a.limit, NULL },
 		OPTS_RANGE(a.range),
 		{ "sort", "KEY", "in order of total (default) or of time",

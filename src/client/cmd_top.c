@@ -284,16 +284,18 @@ cmd_top(const struct cmd *cmd, int argc, char **argv)
 {
 	struct args a = { .every = EVERY_DEFAULT };
 	const struct opt opts[] = {
-		{ "every", "SECONDS", "look so often (default 2)", opt_count,
-		    &a.every, NULL },
-		{ "n", "N", "end after so many looks (-plain: default 1)",
+		{ "every", "SECONDS", "refresh every SECONDS (default 2)",
+		    opt_count, &a.every, NULL },
+		{ "n", "N", "end after N refreshes (-plain: default 1)",
 		    opt_count, &a.frames, NULL },
 		OPT_NODE(a.node),
-		{ "what", "FIGURE", "of tiers: busy (default), self, total, "
-		    "calls, async, gc or out", opt_choice, &a.what, report_whats },
+		{ "what", "FIGURE", "of tiers: busy (time in tier, default), "
+		    "self (exclusive), total (inclusive), calls, async (after "
+		    "the request), gc or out (scheduled out)", opt_choice,
+		    &a.what, report_whats },
 		{ "sort", "KEY", "requests (default), total, p99, errors, "
 		    "share, name, tier", opt_text, &a.sort, NULL },
-		{ "plain", NULL, "print text, as where there is no terminal",
+		{ "plain", NULL, "print text, as without a terminal",
 		    opt_flag, &a.plain, NULL },
 		OPT_DB(a.place),
 		OPT_CONTROL(a.place),

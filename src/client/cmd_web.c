@@ -16,7 +16,7 @@ on_libevent(int severity, const char *text)
 		say("libevent: %s", text);
 }
 
-/* A database that is none is said now, not to whoever looks at the page. */
+/* A file that is not a database is reported now, not on the page. */
 static int
 serve(const struct place *p, struct web_opts *o)
 {
@@ -64,7 +64,7 @@ cmd_web(const struct cmd *cmd, int argc, char **argv)
 	const struct opt opts[] = {
 		{ "http", "ADDR:PORT", "where (default " WEB_ADDR_DEFAULT ")",
 		    opt_text, &o.addr, NULL },
-		{ "http-token-file", "FILE", "whoever asks needs this token; "
+		{ "http-token-file", "FILE", "clients need this token; "
 		    "then ADDR may be any", opt_text, &o.token_file, NULL },
 		OPT_DB(p),
 		OPT_CONTROL(p),

@@ -14,30 +14,29 @@
 
 static const struct cmd cmds[] = {
 	{ "status", NULL, "show how the daemon is doing",
-	    "Of every target.  When no daemon answers: what its database "
-	    "says.",
+	    "It shows every target.  When no daemon answers, it shows what is in "
+	    "its database.",
 	    "kprof status -db /var/lib/kprofd/kprofd.db", cmd_status },
 	{ "report", NULL, "show where the time of requests goes, by tier and "
-	    "identity", "A range is made of whole windows: those that start "
-	    "in it.\nkprof report -since 1h -versus -2h,-1h compares the "
+	    "request type", "A range is made of whole windows: those that "
+	    "start in it.\nkprof report -since 1h -versus -2h,-1h compares the "
 	    "last hour with the one before.",
 	    "kprof report -since 30m -identity 'GET *' -percentiles",
 	    cmd_report },
 	{ "slow", NULL, "list slow requests", "",
 	    "kprof slow -since 2026-11-21T10:00 -n 5", cmd_slow },
-	{ "tree", "ID", "show the calls of one slow request",
+	{ "tree", "ID", "show the trace of one slow request, call by call",
 	    "kprof slow lists the IDs.", "kprof tree 42", cmd_tree },
 	{ "top", NULL, "watch where the time goes, live", "On a terminal: h "
 	    "lists its keys, q ends it.  Elsewhere the same as text, once.",
 	    "kprof top -db /var/lib/kprofd/kprofd.db", cmd_top },
-	{ "web", NULL, "serve the dashboard of a database", "Until Ctrl-C. "
-	    "What a running daemon says is on it as well; kprofd -http serves "
-	    "the same.",
+	{ "web", NULL, "serve the dashboard of a database", "It serves "
+	    "until Ctrl-C, and asks a running daemon for what it does now.  "
+	    "kprofd -http serves the same.",
 	    "kprof web -db /var/lib/kprofd/kprofd.db", cmd_web },
 	{ "merge", "OUT IN...", "put databases of many machines into one",
-	    "OUT is made, or added to; what it has of them already is not "
-	    "taken again.\nWhatever happens, it is as it was or has all of "
-	    "them.", "kprof merge all.db kprofd.db && kprof report -db "
+	    "OUT is created, or added to; what it has of them already is not "
+	    "taken again.\nIf the merge fails, OUT is as it was.", "kprof merge all.db kprofd.db && kprof report -db "
 	    "all.db", cmd_merge },
 	{ "flight", NULL, "list the oldest requests in flight, and where they "
 	    "are", "", "kprof flight -node 'app@*'", cmd_tell },
@@ -45,11 +44,11 @@ static const struct cmd cmds[] = {
 	    "kprof dump && kprof report -since 1m", cmd_tell },
 	{ "pause", NULL, "stop measuring; the daemon stays attached", "",
 	    "kprof pause -node 'app@*'", cmd_tell },
-	{ "resume", NULL, "measure again after a pause or a trip", "",
+	{ "resume", NULL, "measure again after a pause or an overload", "",
 	    "kprof resume", cmd_tell },
-	{ "reload", NULL, "have the daemon read its tiers.conf, and its file "
-	    "of targets, anew",
-	    "What is wrong with it is said, and then nothing has changed.",
+	{ "reload", NULL, "have the daemon read its tiers.conf and its file "
+	    "of targets again",
+	    "If the file has a mistake, it is shown, and nothing changes.",
 	    "kprof check tiers.conf && kprof reload", cmd_tell },
 	{ "check", "FILE", "check a tiers.conf", "FILE - is standard input.",
 	    "kprof check tiers.conf", cmd_check },
@@ -70,10 +69,10 @@ static const struct cmd cmds[] = {
 	    "kprof memory -target app@host -apply 'lists:seq(1, 100)' lists",
 	    cmd_count },
 	{ "trace", "FUNCTION", "trace a node's calls of functions, as fprof "
-	    "does", COUNT_MORE "\nWith -entry it ends after so many -requests, "
+	    "does", COUNT_MORE "\nWith -entry it ends after -requests N, "
 	    "which may cross several -target.\n"
-	    "No argument and no value leaves the node, but for that of -apply; "
-	    "-args has it send arguments.",
+	    "No argument and no value leaves the node, except the value of "
+	    "-apply, and arguments with -args.",
 	    "kprof trace -target app@host -apply 'lists:seq(1, 9)' "
 	    "lists", cmd_trace },
 	{ "analyse", "FILE", "show a trace that was kept",

@@ -45,7 +45,7 @@ static struct {
 	size_t ntyped;
 } screen = { .pipe = { -1, -1 } };
 
-static volatile sig_atomic_t ended;	/* told to end: so often */
+static volatile sig_atomic_t ended;	/* how often it was asked to end */
 
 bool
 screen_possible(void)

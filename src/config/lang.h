@@ -5,7 +5,7 @@
  * text -> (scan.c) tokens -> (parse.c) nodes -> (conf.c, ident.c) struct
  * kp_conf -> (spec*.c) match specs.  Tokens and nodes live in one arena and
  * are freed with it.  Nodes are a tree no deeper than NODE_DEPTH_MAX, so
- * whoever walks them may recurse.
+ * it is safe to walk them by recursion.
  */
 #ifndef KPROFD_CONFIG_LANG_H
 #define KPROFD_CONFIG_LANG_H

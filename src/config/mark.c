@@ -90,7 +90,7 @@ is_entry(const struct kp_conf *c, const struct kp_mfa_pat *p)
 	return false;
 }
 
-/* Where it is no entry, set_token is a function that does nothing. */
+/* Where it is not an entry, set_token is a function that does nothing. */
 static void
 check_tier(struct conf_ctx *x, const struct kp_mfa_pat *p)
 {

@@ -30,7 +30,7 @@ read_all(FILE *f, const char *path, size_t *n, char *why, size_t whylen)
 		    "be a tiers.conf", path, KP_CONF_SIZE_MAX);
 	} else if ((nul = memchr(p, '\0', *n)) != NULL) {
 		/* Else a program's file gives a thousand errors. */
-		snprintf(why, whylen, "'%s' is no text (byte %zu is 0): it "
+		snprintf(why, whylen, "'%s' is not text (byte %zu is 0): it "
 		    "cannot be a tiers.conf", path, (size_t)(nul - p) + 1);
 	} else {
 		p[*n] = '\0';

@@ -85,7 +85,7 @@ on_signal(evutil_socket_t sig, short what, void *ctx)
 	struct daemon *d = ctx;
 
 	(void)sig, (void)what;
-	log_debug("end", NULL, "told to end");
+	log_debug("end", NULL, "asked to end");
 	daemon_stop(d);
 }
 

@@ -207,7 +207,7 @@ log_put(const struct log_entry *e, const char *fmt, ...)
 		    message);
 	if (out.file != NULL)
 		write_line(out.file, e, message);
-	/* The last words are for whoever started it, too. */
+	/* An error is also for the person who started it. */
 	if (out.file == NULL || e->level == LOG_LEVEL_ERROR)
 		write_line(stderr, e, message);
 	pthread_mutex_unlock(&lock);

@@ -228,34 +228,35 @@ options_parse(struct options *o, int argc, char **argv)
 		{ "target", "NODE", "node to profile: app@host; may be given "
 		    "more than once", set_target, o, NULL },
 		{ "target-file", "FILE", "nodes to profile, one a line; SIGHUP "
-		    "reads it anew", opt_text, &o->target_file, NULL },
+		    "reads it again", opt_text, &o->target_file, NULL },
 		{ "cluster", "NODE", "profile nodes of this one's cluster, as "
 		    "they come and go", set_node, &o->seed, NULL },
 		{ "match", "GLOB", "with -cluster: those of this name, "
 		    "'app@*'; may be given more than once", set_match, o,
 		    NULL },
 		{ "forget", "T", "with -cluster: a node that has left is tried "
-		    "for so long (60s)", set_forget, &o->forget, NULL },
+		    "for this time (60s)", set_forget, &o->forget, NULL },
 		{ "tiers", "FILE", "what to measure: tiers.conf(5); SIGHUP "
-		    "reads it anew", set_tiers, &o->tiers, NULL },
+		    "reads it again", set_tiers, &o->tiers, NULL },
 		{ "db", "FILE", "SQLite database to write (kprofd.db)",
 		    opt_text, &o->db, NULL },
 		{ "interval", "T", "length of a window, 1s to 1h (10s)",
 		    set_interval, &o->interval, NULL },
-		{ "retain", "LIST", "windows of which length are kept for how "
-		    "long (" KP_RETAIN_DEFAULT ")", set_retain, &o->retain,
-		    NULL },
-		{ "max-db-size", "SIZE", "keep all for a shorter time when the "
-		    "database would be larger; 0: never (" MAX_DB_DEFAULT ")",
-		    set_bytes, &o->max_db, NULL },
+		{ "retain", "LIST", "LENGTH:AGE,...: windows of this length "
+		    "are kept up to this age (" KP_RETAIN_DEFAULT ")",
+		    set_retain, &o->retain, NULL },
+		{ "max-db-size", "SIZE", "largest size of the database; all is "
+		    "kept for a shorter time then; 0: no limit ("
+		    MAX_DB_DEFAULT ")", set_bytes, &o->max_db, NULL },
 		{ "name", "NAME", "our node name, of letters, digits, _ and -; "
 		    "@HOST may follow (the first free of kprofd1..4)", set_name,
 		    &o->name, NULL },
 		{ "cookie-file", "FILE", "the cookie ($KPROFD_COOKIE_FILE, "
 		    "~/.erlang.cookie)", opt_text, &o->cookie_file, NULL },
 		{ "probe", "KIND", "how events leave the target: native (a "
-		    "library in C, loaded there), relay, or auto: native where "
-		    "it can be (auto)", opt_choice, &o->probe,
+		    "library in C, loaded there), relay (Erlang messages), or "
+		    "auto: native if it can be loaded (auto)", opt_choice,
+		    &o->probe,
 		    "relay,native,auto" },
 		{ "probe-library", "FILE", "where targets find the native "
 		    "probe's library (kprof_probe.so beside kprofd or in "
@@ -264,8 +265,8 @@ options_parse(struct options *o, int argc, char **argv)
 		    ".sock)", opt_text, &o->control, NULL },
 		{ "http", "ADDR:PORT", "serve the dashboard and /metrics: "
 		    "127.0.0.1:4711 (off)", set_address, &o->http, NULL },
-		{ "http-token-file", "FILE", "with -http: whoever asks needs "
-		    "this token; then ADDR may be any", opt_text,
+		{ "http-token-file", "FILE", "with -http: clients need this "
+		    "token; then ADDR may be any", opt_text,
 		    &o->http_token_file, NULL },
 		{ "otlp", "URL", "send slow requests and figures to an "
 		    "OpenTelemetry collector: http://127.0.0.1:4318 (off)",
@@ -283,12 +284,12 @@ options_parse(struct options *o, int argc, char **argv)
 		{ "duration", "T", "end after this time: 30s, 5m", set_duration,
 		    &o->duration, NULL },
 		{ "check", NULL, "check tiers.conf; with -target also against "
-		    "it, arming nothing", opt_flag, &o->check, NULL },
-		{ "log", "FORMAT", "what it says as text or as json, an object "
-		    "a line (text)", opt_choice, &o->log_json, "text,json" },
-		{ "log-file", "FILE", "say it there, not on stderr; SIGHUP "
-		    "opens the file anew", opt_text, &o->log_file, NULL },
-		{ "verbose", NULL, "say more", opt_flag, &o->verbose, NULL },
+		    "that node, tracing nothing", opt_flag, &o->check, NULL },
+		{ "log", "FORMAT", "log as text or as json, an object a line "
+		    "(text)", opt_choice, &o->log_json, "text,json" },
+		{ "log-file", "FILE", "log to this file, not to stderr; SIGHUP "
+		    "opens it again", opt_text, &o->log_file, NULL },
+		{ "verbose", NULL, "log more", opt_flag, &o->verbose, NULL },
 	};
 	struct opt_parser p = { .table = table,
 		.n = sizeof(table) / sizeof(table[0]),

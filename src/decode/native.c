@@ -407,7 +407,7 @@ read_call(const struct kp_native *nd, const struct source *s,
 	    (ev->kind != KP_EV_ENTRY || ev->weight > 0);
 }
 
-/* Its fn and caller are no slots.  Apart: calls are what there are most of. */
+/* Its fn and caller are not slots.  Apart: calls are what there are most of. */
 static __attribute__((noinline)) bool
 read_mail(const struct kp_native *nd, const struct source *s,
     const struct kp_native_record *rec, struct kp_event *ev)

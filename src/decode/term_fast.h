@@ -32,7 +32,7 @@ term_fail(struct kp_term *r, enum kp_err e)
 	r->p = r->end;
 }
 
-/* The first byte of the term ahead; 0, which is no tag, at the end. */
+/* The first byte of the term ahead; 0, which is not a tag, at the end. */
 static inline uint8_t
 term_tag(const struct kp_term *r)
 {

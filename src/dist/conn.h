@@ -16,7 +16,7 @@
 struct dist_conn;
 
 struct dist_conn_ops {
-	/* One frame that is no tick; the spans are good during the call. */
+	/* One frame that is not a tick; the spans are good during the call. */
 	void (*on_frame)(void *ctx, const struct kp_frame *f);
 	/* One that could not be read; it was passed over.  May be NULL. */
 	void (*on_bad_frame)(void *ctx);

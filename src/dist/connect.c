@@ -1,7 +1,7 @@
 /*
  * connect.c - connects on a thread, which reports through a pipe.
  *
- * The job is shared by the loop and the thread; whoever lets go of it last
+ * The job is shared by the loop and the thread; the last one to release it
  * frees it, so that giving up never has to wait for a silent target.  The
  * thread keeps to its limit but for the resolver, which has limits of its
  * own: the loop gives up GRACE later, whatever the thread does.

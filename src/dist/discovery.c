@@ -62,7 +62,7 @@ on_down(void *ctx, const char *why)
 	lost(ctx, why);
 }
 
-/* {rex, Nodes}; {rex, {badrpc, _}} is no list and counts as no answer. */
+/* {rex, Nodes}; {rex, {badrpc, _}} is not a list and counts as no answer. */
 static void
 on_frame(void *ctx, const struct kp_frame *f)
 {

@@ -51,7 +51,7 @@ total_returned(const struct total *c)
 	return c->calls > other ? c->calls - other : 0;
 }
 
-/* Is it known of each call whether it raised?  Else 0 is no figure. */
+/* Is it known of each call whether it raised?  Else 0 is not a figure. */
 static inline bool
 total_sees_all(const struct total *c)
 {

@@ -9,7 +9,7 @@
  */
 #include "kprofd/guard.h"
 
-#define DRIFT 50	/* one part in so many */
+#define DRIFT 50	/* one part in 50 */
 
 kp_dur_ns
 kp_lag_see(struct kp_lag *g, kp_target_ns sent, kp_mono_ns now)

@@ -87,7 +87,7 @@ called(struct tracing_cost *t, const struct kp_event *ev)
 	}
 }
 
-/* Where both tell of an end, return_from comes first. */
+/* Where both events come for an end, return_from is the first. */
 static void
 returned(struct tracing_cost *t, const struct kp_event *ev)
 {

@@ -27,7 +27,7 @@ struct tracing_cost {
 	struct kp_pid pid;		/* its node is not kept */
 	unsigned have;			/* times of the pair that is under way */
 	kp_target_ns at[4];
-	bool exact;			/* ends are told of by return_from */
+	bool exact;			/* ends are events of return_from */
 	unsigned n;			/* pairs of this series */
 	kp_dur_ns call_ns[TRACING_COST_SERIES], caller_ns[TRACING_COST_SERIES];
 	kp_dur_ns call, caller;		/* of the last series; 0: none yet */

@@ -16,7 +16,7 @@
 #include "plan/plan_answer.h"
 #include "plan/plan_callback.h"
 
-/* Names further away than this are no misspellings. */
+/* Names further away than this are not misspellings. */
 #define NEAR_MAX 3
 #define NEAR_NAMES 20000	/* as many as the agent sends */
 
@@ -148,7 +148,7 @@ no_module(struct maker *mk, const struct kp_mfa_pat *p,
     bool entry)
 {
 	bool later = !entry || mk->has_entry;
-	const char *then = later ? "; armed when it is loaded" : "";
+	const char *then = later ? "; traced when it is loaded" : "";
 	char best[256] = "", why[128], want[FN_NAME_MAX],
 	    meant[FN_NAME_MAX];
 	struct kp_term r;
@@ -173,7 +173,7 @@ no_module(struct maker *mk, const struct kp_mfa_pat *p,
 		diag(mk, p->pos, later, "the target has no module '%s' (%s): "
 		    "did you mean '%s'?%s", fn_shown(want, sizeof(want),
 		    p->mod), why, fn_shown(meant, sizeof(meant), best),
-		    later ? " Else it is armed when it is loaded" : "");
+		    later ? " Else it is traced when it is loaded" : "");
 	else
 		diag(mk, p->pos, later, "the target cannot load module '%s' "
 		    "(%s)%s", fn_shown(want, sizeof(want), p->mod), why,
@@ -345,7 +345,7 @@ kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags)
 	return mk.err;
 }
 
-/* So much of a scheduler, or so many of them. */
+/* As a percentage of a scheduler, or as a number of schedulers. */
 static const char *
 schedulers(double percent, char *text, size_t n)
 {

@@ -34,7 +34,7 @@ uint16_t names_slot(struct names *n, const struct name_key *key, uint16_t keep,
     bool *fresh);
 /* The slot could not be defined. */
 void names_forget(struct names *n, uint16_t slot);
-/* 64 bits of any bytes; seed: so that nobody else can find two alike. */
+/* 64 bits of any bytes; the seed keeps others from finding collisions. */
 uint64_t names_hash(const uint8_t *p, uint32_t n, uint64_t seed);
 
 #endif

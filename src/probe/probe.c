@@ -90,7 +90,7 @@ start_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 	return probe_atoms.ok;
 }
 
-/* stop() -> ok: nothing is traced from now on, whoever says so. */
+/* stop() -> ok: nothing is traced from now on; any process may call it. */
 ERL_NIF_TERM
 stop_nif(ErlNifEnv *env, int argc, const ERL_NIF_TERM argv[])
 {
@@ -245,7 +245,7 @@ probe_load(ErlNifEnv *env, void **priv, ERL_NIF_TERM opts)
 	return 0;
 }
 
-/* Of a module that is loaded over one with a probe: it begins anew. */
+/* Of a module that is loaded over one with a probe: it starts over. */
 int
 probe_upgrade(ErlNifEnv *env, void **priv, void **old, ERL_NIF_TERM opts)
 {

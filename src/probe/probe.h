@@ -29,7 +29,7 @@
 #endif
 
 #define PROBE_PIDS 4096		/* in the cache of process numbers */
-/* Rings are full and nobody has come for so long: nobody will. */
+/* Rings were full for this time and nobody emptied them: nobody will. */
 #define PROBE_ORPHAN_NS INT64_C(10000000000)
 
 /* What one thread of the VM has; nobody else writes there. */
@@ -54,7 +54,7 @@ struct probe {
 	_Atomic uint64_t dropped, dropped_entries;
 	_Atomic int64_t drained_at;	/* by the kernel's clock */
 	unsigned nthreads;
-	struct thread **thread;	/* owned, each of so many bytes, its ring's too */
+	struct thread **thread;	/* owned, of thread_bytes, its ring's too */
 	size_t thread_bytes;
 	/* the owner's */
 	ErlNifPid owner;

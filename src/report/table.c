@@ -18,9 +18,9 @@
 #define UNTIMED 0.005	/* of a tier's calls: fewer are not worth a word */
 
 static const char *const titles[] = {
-	[REPORT_BUSY] = "busy time per request",
-	[REPORT_SELF] = "self time per request",
-	[REPORT_TOTAL] = "total time of calls per request",
+	[REPORT_BUSY] = "time in tier per request",
+	[REPORT_SELF] = "self (exclusive) time per request",
+	[REPORT_TOTAL] = "total (inclusive) time of calls per request",
 	[REPORT_CALLS] = "calls per request",
 	[REPORT_ASYNC] = "time after the end of each request",
 	[REPORT_GC] = "self time per request in garbage collection",

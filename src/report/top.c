@@ -147,8 +147,8 @@ put_target(struct frame *f, const struct top_target *t)
 		    "scheduler", t->in_flight, t->cost);
 		if (t->trips > 0)
 			kp_buf_printf(&b, ", %" PRIu64 " %s%s", t->trips,
-			    t->trips == 1 ? "trip" : "trips",
-			    t->resting ? ", rests" : "");
+			    t->trips == 1 ? "overload" : "overloads",
+			    t->resting ? ", paused" : "");
 	}
 	put_text(f, &b);
 	kp_buf_free(&b);
@@ -185,7 +185,7 @@ put_targets(struct frame *f, const struct top_view *v,
 	}
 	if (n <= TARGETS_NAMED)
 		return;
-	snprintf(line, sizeof(line), "%u of %u targets armed, %u rest, %"
+	snprintf(line, sizeof(line), "%u of %u targets armed, %u overloaded, %"
 	    PRIu64 " requests in flight, at most %.2f %% of a scheduler each",
 	    s->armed, s->ntargets, resting, in_flight, cost);
 	put_line(f, line, strlen(line));
@@ -406,7 +406,7 @@ put_tiers(struct frame *f, struct top_view *v, const struct top_data *d)
 
 static const char help_text[] =
     "q  end                          space  hold what is shown, and go on\n"
-    "1  tiers by identity            2  slow requests    3  losses    tab  "
+    "1  tiers by request type        2  slow requests    3  losses    tab  "
     "next\n"
     "s > right, < left  sort by the next column, or the one before\n"
     "r  in the other order           w  busy, self, total, calls, async\n"

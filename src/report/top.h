@@ -65,7 +65,7 @@ extern const kp_dur_ns top_spans[TOP_SPANS];
 enum top_action {
 	TOP_NOTHING,
 	TOP_DRAW,	/* the same data, shown otherwise */
-	TOP_READ,	/* the data anew */
+	TOP_READ,	/* read the data again */
 	TOP_PAUSE,	/* tell the daemon, of view->node */
 	TOP_RESUME,
 	TOP_QUIT

@@ -206,7 +206,7 @@ top_key(struct top_view *v, const struct top_data *d, int key, unsigned page)
 	v->message[0] = '\0';
 	switch (key) {
 	case 'q':
-	case 3:				/* ^C, in case it is no signal */
+	case 3:				/* ^C, in case it is not a signal */
 		return TOP_QUIT;
 	case KEY_ESC:
 		return show_screen(v, TOP_TIERS);

@@ -5,7 +5,7 @@
 #include "source.h"
 #include "text/text.h"
 
-#define SMALL 10	/* a mean below so many times its part is marked */
+#define SMALL 10	/* a mean below SMALL times its part is marked */
 
 /* Of one call on average: in its own time, and of what it waited for. */
 kp_dur_ns

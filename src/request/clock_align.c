@@ -4,7 +4,7 @@
  *
  * Each node times its calls by its own clock.  Adding the offset gives the
  * time by the clock of the entry's node, but offsets are estimates: by them a
- * call may seem to begin before whoever asked for it did, or to end after the
+ * call may seem to begin before its caller did, or to end after the
  * answer came.  Then trees would read wrong, and time be counted twice or not
  * at all.  What is sure is
  *

@@ -25,9 +25,9 @@
 #include <stdint.h>
 
 #define DRAINS_MAX 16		/* servers that are watched at a time */
-#define DRAINS_LEAST 10		/* so many answers are no accident */
-#define DRAINS_PART 10		/* nor is one for so many calls of its own */
-#define DRAINS_KEEP 100		/* its place is sure for so many others at most */
+#define DRAINS_LEAST 10		/* fewer answers may be an accident */
+#define DRAINS_PART 10		/* at least one answer for ten of its calls */
+#define DRAINS_KEEP 100		/* others that pass before it loses its place */
 
 struct drain {
 	uint64_t proc;
@@ -50,7 +50,7 @@ void drains_answer(struct drains *d, uint64_t proc);
  * calls are of this function.
  */
 bool drains_call(struct drains *d, uint64_t proc, uint32_t fn);
-/* Its events end: those of its servers that are met again are told of again. */
+/* Its events end: its servers are reported again when they are met again. */
 void drains_forget(struct drains *d, uint32_t node);
 
 #endif

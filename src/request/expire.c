@@ -62,7 +62,7 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 	if (now >= KP_TARGET_TIME_MAX || now <= -KP_TARGET_TIME_MAX)
 		return;
 	if (now < nd->now - KP_NS_PER_S) {
-		/* The target started anew, and so did its clock. */
+		/* The target was started again, and so was its clock. */
 		tombs_free(rs, nd);
 		nd->swept = now;
 	}

@@ -76,7 +76,7 @@ kp_requests_running(struct kp_requests *rs, uint32_t node)
 	return n;
 }
 
-/* A list of them, the first so many. */
+/* A list of the first ones. */
 static void
 look_at(struct kp_requests *rs, struct oldest *o, const struct req *rq,
     size_t many)

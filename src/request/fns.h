@@ -14,7 +14,7 @@
 #include "kprofd/config.h"
 #include "kprofd/request.h"
 
-#define FN_MAX 65536		/* functions: tiers' and whoever called them */
+#define FN_MAX 65536		/* functions: tiers' and their callers */
 
 /* "db:query/2", of such names; owned by the caller, NULL: no memory. */
 char *fn_text(struct kp_span mod, struct kp_span fun, uint32_t arity);
@@ -37,7 +37,7 @@ struct fns {
 };
 
 void fns_free(struct fns *f);
-/* The function's number, or KP_NONE when it is no MFA or the table full. */
+/* The function's number, or KP_NONE when it is not an MFA or the table full. */
 uint32_t fns_intern(struct fns *f, struct kp_span raw);
 
 #endif

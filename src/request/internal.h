@@ -200,7 +200,7 @@ struct kp_requests {
 	uint64_t next_id;
 	bool marks;		/* set_token was met: looking for it may pay */
 	struct drains drains;
-	struct pauses *pauses;	/* sched_gc.c; NULL: nobody told of any */
+	struct pauses *pauses;	/* sched_gc.c; NULL: there were none */
 	struct mails *mails;	/* NULL: messages are not asked for */
 	/* scratch of close.c and clock_align.c, kept between requests */
 	struct kp_call *out;
@@ -303,7 +303,7 @@ bool outlast_begin(struct kp_requests *rs, const struct proc *p,
 /* Its end, or how = KP_UNFINISHED; *o is no longer to be used. */
 void outlast_end(struct kp_requests *rs, const struct proc *p,
     const struct open *o, enum kp_outcome how, kp_target_ns at);
-/* Its memory goes with the requests, and nobody is told of it. */
+/* Its memory goes with the requests; no callback is called. */
 void outlast_free(struct kp_requests *rs, const struct open *o);
 /* This one, just taken off the stack, ended: what is around waited for it. */
 void outlast_wait(struct proc *p, const struct open *o, kp_target_ns at);
@@ -370,7 +370,7 @@ void mail_forget(struct kp_requests *rs, uint64_t label);
 /* What the node said up to this time is known: what nobody asks for goes. */
 void mails_expire(struct kp_requests *rs, const struct rnode *nd,
     kp_target_ns now);
-/* The node goes, or its clock starts anew: what waits for its events. */
+/* The node goes, or its clock starts again: drop what waits for its events. */
 void mails_detach(struct kp_requests *rs, const struct rnode *nd);
 
 /* prefetch.c: rq, of a list, will be closed: what the next one needs */

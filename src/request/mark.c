@@ -3,7 +3,7 @@
  * and kprof:clear_token/0, two functions that do nothing and return at once.
  *
  * Such a request is on no stack: it goes on after the return of the function
- * that began it, and after that of whoever called that one.  It ends with
+ * that began it, and after that of its caller.  It ends with
  *
  *	a call of clear_token in a process that carries its token;
  *	a call of set_token in its own process, if that still carries it,

@@ -21,7 +21,7 @@
 #define BYTES_MAX (64u << 20)		/* of all */
 #define MAILS_MAX 200000		/* labels; twice the requests in flight */
 #define ROOM_FIRST 8
-/* For so long the entry of their request may be on its way. */
+/* The entry of their request may be on its way for this time. */
 #define EARLY_AGE (KP_NODE_LAG_MAX + KP_HORIZON)
 
 /* One of the two events of a message. */

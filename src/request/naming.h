@@ -18,7 +18,7 @@
 #define IDENT_RAW_MAX 8192	/* identity terms remembered by their bytes, */
 #define IDENT_RAW_BYTES 2048	/* if they are no longer than this */
 #define IDENT_TEXT_MAX 256	/* bytes of an identity's text */
-#define IDENT_LINES_MAX 1024	/* lines of tiers.conf that are told of */
+#define IDENT_LINES_MAX 1024	/* lines of tiers.conf that are reported */
 
 struct idents {
 	struct intern by_raw, by_text;
@@ -27,7 +27,7 @@ struct idents {
 	size_t room;
 	const struct kp_conf *conf;
 	regex_t *rewrites;	/* conf->nrewrites of them */
-	struct map told;	/* lines, each told of once */
+	struct map told;	/* lines, each reported once */
 };
 
 bool idents_init(struct idents *t, const struct kp_conf *conf, uint32_t max);
@@ -39,7 +39,7 @@ uint32_t idents_intern(struct idents *t, struct kp_span raw, bool *overflow);
  * that is too large; 0: it is not that.
  */
 uint32_t ident_unbounded(struct kp_span raw);
-/* Is this line to be told of: for the first time? */
+/* Is this line to be reported, for the first time? */
 bool idents_tell(struct idents *t, uint32_t line);
 
 #endif

@@ -105,7 +105,7 @@ proc_was_over(struct proc *p, uint32_t to)
 
 /*
  * The same function from the same place again, while the last time is in
- * doubt.  Either that one is over, or it called that place anew:
+ * doubt.  Either that one is over, or it called that place again:
  *
  *	X calls F, which ends in a tail call to G; X calls F
  *	X calls F, F calls X, X calls G; X calls F	(a walk through a tree)
@@ -147,7 +147,7 @@ proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
  * called from the same place again, and the last time is over.  Up to OTP 26
  * that also goes for a request that an exception ended unseen; and where the
  * process has no token any more (a message without one came, or a request
- * that was not sampled), only OTP 27 and later tell of all that ends.
+ * that was not sampled), only OTP 27 and later report all that ends.
  */
 void
 proc_meet_entry(struct kp_requests *rs, struct proc *p,

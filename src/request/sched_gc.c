@@ -224,7 +224,7 @@ pauses_event(struct kp_requests *rs, struct rnode *nd,
 	kp_target_ns at;
 
 	if (p == NULL || p->n == 0) {
-		/* Of no call: it tells of itself until it calls something. */
+		/* Of no call: it reports by itself until it calls something. */
 		if (rs->pauses != NULL)
 			still_drop(rs->pauses, id);
 		return;

@@ -97,7 +97,7 @@ outcome_besides(const struct proc *p, enum kp_outcome how)
 
 /* What ended, with calls below that it may have been the last act of. */
 struct ending {
-	uint32_t fn, to;	/* fn KP_NONE: it tells of its own returns */
+	uint32_t fn, to;	/* fn KP_NONE: its own returns are seen */
 	uint64_t label;
 	enum kp_outcome how;
 	kp_target_ns at;
@@ -466,7 +466,7 @@ open_stays(struct kp_requests *rs, const struct proc *p, struct open *o)
 
 	if (!rq->ended || rq->collided)
 		return false;
-	/* The entry is no async call, even where it ended as it began: by a
+	/* The entry is not an async call, even where it ended as it began: by a
 	 * finish that came before it. */
 	if (o->idx == 0 ||
 	    req_time(rs, rq, p->node->index, o->start) < rq->r.end)

@@ -68,7 +68,7 @@ fail_blob(sqlite3_context *ctx, const char *fn, const uint8_t *p, int n,
 	if (err == KP_ENOMEM)
 		sqlite3_result_error_nomem(ctx);
 	else if (n == 0)
-		fail(ctx, "%s: an empty blob is no histogram", fn);
+		fail(ctx, "%s: an empty blob is not a histogram", fn);
 	else if (p[0] != KP_HIST_VERSION)
 		fail(ctx, "%s: no histogram that this version can read: it "
 		    "begins with byte %d, not %d (a newer kprofd may have "
@@ -90,7 +90,7 @@ read_hist(sqlite3_context *ctx, const char *fn, sqlite3_value *v,
 
 	kp_hist_init(h);
 	if (sqlite3_value_type(v) != SQLITE_BLOB) {
-		fail(ctx, "%s: %s is no histogram (those are blobs, such as "
+		fail(ctx, "%s: %s is not a histogram (those are blobs, such as "
 		    "the column hist of the table stat)", fn, type_name(v));
 		return false;
 	}
@@ -121,10 +121,10 @@ quantile(sqlite3_context *ctx, int argc, sqlite3_value **argv)
 	q = sqlite3_value_double(argv[1]);
 	if (sqlite3_value_type(argv[1]) != SQLITE_INTEGER &&
 	    sqlite3_value_type(argv[1]) != SQLITE_FLOAT) {
-		fail(ctx, "%s: %s is no quantile (those are numbers from 0 to "
+		fail(ctx, "%s: %s is not a quantile (those are numbers from 0 to "
 		    "1)", fn, type_name(argv[1]));
 	} else if (!(q >= 0 && q <= 1)) {
-		fail(ctx, "%s: %g is no quantile (those are from 0 to 1: 0.99 "
+		fail(ctx, "%s: %g is not a quantile (those are from 0 to 1: 0.99 "
 		    "for the 99th percentile)", fn, q);
 	} else if (read_hist(ctx, fn, argv[0], &h)) {
 		if (h.count > 0)

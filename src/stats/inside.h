@@ -19,7 +19,7 @@ struct inside {
 	bool alone;		/* on the one node of its request: its share
 				   is its busy time */
 	uint32_t n;
-	struct inside_tier v[];	/* whoever asked for it fills them in */
+	struct inside_tier v[];	/* the caller fills them in */
 };
 
 /* By the calls' numbers. */

@@ -18,7 +18,7 @@ waits_free(struct waits *ws)
 	*ws = (struct waits){ .n = 0 };
 }
 
-/* Never 0, which is no key: identity _total is of no request. */
+/* Never 0, which is not a key: identity _total is of no request. */
 static uint64_t
 wait_key(uint32_t identity, uint32_t receiver)
 {

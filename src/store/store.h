@@ -94,8 +94,8 @@ struct kp_store_opts {
 	kp_wall_ns (*now)(void *ctx);
 	void *ctx;
 	/*
-	 * NULL, or told of each window as it was written, with what it tells
-	 * of earlier ones, once it is in the database; on the writer's thread.
+	 * NULL, or called for each window as it was written, with what it adds
+	 * to earlier ones, once it is in the database; on the writer's thread.
 	 */
 	void (*on_written)(void *written_ctx, const struct kp_window *w);
 	void *written_ctx;

@@ -221,7 +221,7 @@ void agent_stop(struct agent *a);
 enum kp_err agent_pause(struct agent *a);
 enum kp_err agent_resume(struct agent *a);
 /*
- * Disarms for so long, whatever the user wants meanwhile (agent_resume ends
+ * Disarms for this time, whatever the user wants meanwhile (agent_resume ends
  * it).  Entry calls stay counted.  KP_ESTATE: it is not armed.
  */
 enum kp_err agent_rest(struct agent *a, kp_dur_ns rest, const char *text);
@@ -252,7 +252,7 @@ void agent_reload(struct agent *a, const struct kp_conf *conf);
 /*
  * After on_checked: puts it in force, on_reloaded tells when, once, maybe
  * before this returns.  Where it cannot be armed after all the connection is
- * given up, and made anew with it, as if it had been lost.
+ * given up, and made again with it, as if it had been lost.
  */
 void agent_reload_apply(struct agent *a);
 /* Or not; at any time since agent_reload(). */

@@ -80,7 +80,7 @@ struct agent {
 	bool attached_once, user_paused, stopping;
 	bool probing;		/* AGENT_CHECKING: for the native probe */
 	bool native;		/* that is what this agent has */
-	bool nonsense;		/* told of since the connection was made */
+	bool nonsense;		/* reported since the connection was made */
 	char node[NODE_NAME_MAX + 1];	/* our own name */
 };
 
@@ -96,7 +96,7 @@ void agent_hopeless(struct agent *a, const char *why);
 void agent_lost(struct agent *a, const char *why);
 /* The end that was asked for, in whatever way it came. */
 void agent_gone(struct agent *a, const char *text);
-/* The match spec of an entry anew, for the rate and outcomes of now. */
+/* Renews the match spec of an entry, for the rate and outcomes of now. */
 enum kp_err agent_entry_respec(struct agent *a,
     const struct kp_plan_item *item);
 /* In a state that lasts: goes on to the one that the user wants. */

@@ -43,7 +43,7 @@ void msg_may(struct kp_buf *b, const struct kp_plan *want);
 /* {spec, MFA, Spec}; spec NULL: false, which disarms. */
 void msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
     const struct kp_buf *spec);
-/* {names, [{Number, Serial}]} of so many processes, serial << 32 | number */
+/* {names, [{Number, Serial}]} of n processes, serial << 32 | number */
 void msg_names(struct kp_buf *b, const uint64_t *procs, size_t n);
 /*
  * {rates, MFAs, MaybeLoops}: what is to be probed; of that those of 'exact',

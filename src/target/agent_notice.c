@@ -16,7 +16,7 @@
  *   hot         a function that was disarmed, since it alone was called so
  *               often; its calls a second
  *   budget      the same, since all of them were
- *   uncounted   some of the functions that somebody else counts; how many
+ *   uncounted   some of the functions that another tool counts; how many
  *   foreign     {Kind, MFA, dropped | ceded}, of an event of somebody
  *               else's pattern; how many there were
  *   lent        who traces new processes in our place, as far as names tell
@@ -227,7 +227,7 @@ on_uncounted(struct agent *a, struct kp_term *fns, int64_t n)
 	char some[200], text[400];
 
 	words_put(fns, some, sizeof(some));
-	snprintf(text, sizeof(text), "somebody else counts calls of %" PRId64
+	snprintf(text, sizeof(text), "another tool counts calls of %" PRId64
 	    " %s of tiers: what they cost is not in the cost (%s)", n, n == 1 ?
 	    "function" : "functions", some);
 	a->ops->on_notice(a->ctx, "uncounted", text);
@@ -269,7 +269,7 @@ put_ms(struct kp_buf *b, int64_t us)
 
 static const struct {
 	const char *kind, *text;
-} changes[] = { { "reloaded", "loaded anew" }, { "loaded", "loaded" },
+} changes[] = { { "reloaded", "loaded again" }, { "loaded", "loaded" },
 	{ "deleted", "deleted" } };
 
 /*
@@ -298,7 +298,7 @@ on_code(struct agent *a, struct kp_term *r, int64_t missing)
 	kp_buf_printf(&b, "module %s was %s",
 	    fn_shown(shown, sizeof(shown), mod), changes[i].text);
 	if (gap > 0) {
-		kp_buf_str(&b, ": armed after ");
+		kp_buf_str(&b, ": traced after ");
 		put_ms(&b, gap);
 	}
 	if (missing > 0)
@@ -318,7 +318,7 @@ on_neighbours(struct agent *a, const char *some, int64_t n)
 {
 	char text[400];
 
-	snprintf(text, sizeof(text), "somebody else traces %" PRId64 " %s, "
+	snprintf(text, sizeof(text), "other tools trace %" PRId64 " %s, "
 	    "whose calls are not seen (with their tracers: %s)", n,
 	    n == 1 ? "process" : "processes", some);
 	a->ops->on_notice(a->ctx, "neighbours", text);
@@ -354,8 +354,8 @@ on_others(struct agent *a, const char *some, int64_t n)
 {
 	char text[400];
 
-	snprintf(text, sizeof(text), "%s not measured as long as somebody "
-	    "else traces %sprocesses, now %" PRId64 " (with their tracers: %s)",
+	snprintf(text, sizeof(text), "%s not measured while other tools "
+	    "trace %sprocesses, now %" PRId64 " (with their tracers: %s)",
 	    a->hello.session ? "garbage collection is" :
 	    "garbage collection and scheduling are",
 	    a->hello.session ? "that of " : "", n, some);
@@ -376,7 +376,7 @@ on_messages(struct agent *a, struct kp_term mail)
 	kp_term_tuple_n(&mail, 2);
 	kp_term_skip(&mail);
 	msg_text(&mail, who, sizeof(who));
-	snprintf(why, sizeof(why), "somebody else is the system tracer there: "
+	snprintf(why, sizeof(why), "another tool is the system tracer there: "
 	    "%s (seq_trace:set_system_tracer(false) ends that)", who);
 	a->ops->on_messages(a->ctx, false, why);
 }
@@ -393,7 +393,7 @@ on_foreign(struct agent *a, struct kp_term r)
 	kp_term_tuple_n(&r, 3);
 	msg_text(&r, kind, sizeof(kind));
 	name_text(&r, mfa, sizeof(mfa));
-	snprintf(text, sizeof(text), "somebody else traces %s, and as a "
+	snprintf(text, sizeof(text), "another tool traces %s, and as a "
 	    "process has one tracer before OTP 27 its %s events come to "
 	    "kprofd's agent, which drops them%s; " WAY_OUT, mfa, kind,
 	    kp_span_is(kp_term_atom(&r), "ceded") ? ": processes that send "
@@ -444,7 +444,7 @@ taken_text(struct kp_term *r, char *text, size_t n)
 	if (len > 0)
 		kp_term_nil(r);
 	words_put(r, who, sizeof(who));
-	snprintf(text, n, "somebody took or replaced %s%s%s",
+	snprintf(text, n, "another tool took or replaced %s%s%s",
 	    kp_buf_cstr(&what), who[0] != '\0' ? "; at work there: " : "",
 	    who);
 	kp_buf_free(&what);
@@ -462,22 +462,23 @@ on_taken(struct agent *a, struct kp_term r, int64_t times)
 	if (r.err != KP_OK || ms < 0 || ms > TAKEN_MS_MAX)
 		ms = 0;
 	snprintf(text, sizeof(text), "%s; it was put back, and up to %" PRId64
-	    " ms before that were not seen (the third time in a minute it "
-	    "rests; this was number %" PRId64 ")", taken, ms, times);
+	    " ms before that were not seen (the third time in a minute tracing "
+	    "is paused; this was number %" PRId64 ")", taken, ms, times);
 	a->ops->on_taken(a->ctx, ms * KP_NS_PER_MS, text);
 }
 
-/* Before OTP 27 new processes have one tracer, and it is somebody else now. */
+/* Before OTP 27 new processes have one tracer, and now it is another tool. */
 static void
 on_lent(struct agent *a, struct kp_term r)
 {
 	char who[300], text[700];
 
 	words_put(&r, who, sizeof(who));
-	snprintf(text, sizeof(text), "somebody else traces new processes now, in "
-	    "kprofd's place (at work there: %s): those that are spawned from here on are not traced, and "
-	    "requests in them are not seen; when it ends (dbg:stop(), say) "
-	    "they are again (OTP 27 has a session for each)", who);
+	snprintf(text, sizeof(text), "another tool traces new processes now, "
+	    "in kprofd's place (at work there: %s): processes that are spawned "
+	    "from here on are not traced, and requests in them are not seen; "
+	    "when it ends (dbg:stop(), say) they are again (OTP 27 has a "
+	    "session for each)", who);
 	a->ops->on_notice(a->ctx, "taken", text);
 }
 
@@ -491,7 +492,7 @@ on_rest(struct agent *a, struct kp_term r)
 	if (kp_span_is(kp_term_atom(&r), "foreign")) {
 		msg_text(&r, kind, sizeof(kind));
 		name_text(&r, mfa, sizeof(mfa));
-		snprintf(text, sizeof(text), "somebody else traces %s, whose "
+		snprintf(text, sizeof(text), "another tool traces %s, whose "
 		    "%s events all came to kprofd's agent and were too much: "
 		    "no process is traced by it meanwhile; " WAY_OUT, mfa, kind);
 	} else {

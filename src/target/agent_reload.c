@@ -73,7 +73,7 @@ reload_refuse(struct agent *a, const char *why)
 
 	if (a->reload.look) {
 		snprintf(text, sizeof(text), "functions of the new code are "
-		    "not armed: %s", why);
+		    "not traced: %s", why);
 		a->ops->on_notice(a->ctx, "code", text);
 		look_end(a, false);
 		return;
@@ -243,8 +243,8 @@ answer_may(struct agent *a, struct kp_term *r)
 
 	if (!kp_span_is(kp_term_atom(&at), "ok")) {
 		msg_text(r, text, sizeof(text));
-		snprintf(why, sizeof(why), "the target cannot be armed so: "
-		    "%s", text);
+		snprintf(why, sizeof(why), "the target refuses these "
+		    "functions: %s", text);
 		reload_refuse(a, why);
 		return;
 	}
@@ -272,7 +272,7 @@ change_failed(struct agent *a, struct kp_term *r)
 		reload_refuse(a, text);
 		return;
 	}
-	snprintf(why, sizeof(why), "'%s' cannot be armed: %s", a->o.target,
+	snprintf(why, sizeof(why), "'%s' cannot be traced: %s", a->o.target,
 	    text);
 	reload_keep(a);
 	agent_lost(a, why);
@@ -451,7 +451,7 @@ agent_reload_apply(struct agent *a)
 		reload_keep(a);
 		if (stale && !a->stopping)
 			agent_lost(a, "tiers.conf was changed while it was "
-			    "being armed");
+			    "put in force");
 		return;
 	}
 	question_begin(a, &b);

@@ -341,7 +341,7 @@ answer_start(struct agent *a, struct kp_term *r)
 	if (a->o.conf->gc && !kp_conf_gc(a->o.conf, a->hello.gc_shared))
 		a->ops->on_notice(a->ctx, "gc", "garbage collection is not "
 		    "measured here: from OTP 27 on the VM crashes where "
-		    "somebody else traces that as well, in the same process "
+		    "another tool traces that as well, in the same process "
 		    "(erlang/otp#11624; {gc, force} insists)");
 	if (a->stopping)
 		agent_stop(a);
@@ -389,7 +389,7 @@ plan_made(struct agent *a)
 		step_arm(a);
 	else
 		agent_hopeless(a, "every entry is too hot to trace: nothing "
-		    "was armed");
+		    "is traced");
 }
 
 static void
@@ -413,7 +413,7 @@ judged(struct agent *a, enum agent_verdict v)
 	tell_diags(a);
 	if (v == AGENT_REFUSE)
 		agent_fail(a, AGENT_FAILED, "tiers.conf names what the target "
-		    "does not have: nothing was armed");
+		    "does not have: nothing is traced");
 	else if (a->plan.n == 0)
 		agent_fail(a, AGENT_FAILED, "the target has none of the "
 		    "functions that tiers.conf names");
@@ -481,13 +481,13 @@ answer_arm(struct agent *a, struct kp_term *r)
 		return;
 	}
 	msg_text(r, text, sizeof(text));
-	snprintf(why, sizeof(why), "'%s' cannot be armed: %s", a->o.target,
+	snprintf(why, sizeof(why), "'%s' cannot be traced: %s", a->o.target,
 	    text);
 	if (strstr(text, "traced_by_others") != NULL)
-		snprintf(why, sizeof(why), "'%s': somebody else traces or "
+		snprintf(why, sizeof(why), "'%s': another tool traces or "
 		    "counts functions of tiers.conf there: %s", a->o.target,
 		    text);
-	/* Once attached: it may have other code now, and is looked at anew. */
+	/* Once attached: it may have other code now, and is checked again. */
 	agent_lost(a, why);
 }
 
@@ -570,7 +570,7 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 	} else {
 		snprintf(text, sizeof(text), "the agent has gone: %s",
 		    strcmp(reason, "session_destroyed") == 0 ? "its trace "
-		    "session was destroyed by somebody else" : reason);
+		    "session was destroyed by another tool" : reason);
 		agent_lost(a, text);
 	}
 }

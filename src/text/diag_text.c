@@ -32,7 +32,7 @@ find_line(const char *src, size_t n, uint32_t line, size_t *len)
 	return src;
 }
 
-/* Moves over so many characters; a tab shows as a blank. */
+/* Moves over `count` characters; a tab shows as a blank. */
 static size_t
 put_chars(struct kp_buf *b, const char *s, size_t n, uint32_t count)
 {

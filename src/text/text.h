@@ -17,7 +17,7 @@
 
 /*
  * Appends a foreign text: what is unsafe on a terminal as \x1b or \u{202e},
- * bytes that are no UTF-8 as U+FFFD.
+ * bytes that are not UTF-8 as U+FFFD.
  */
 void text_put(struct kp_buf *b, const char *s);
 void text_put_n(struct kp_buf *b, const char *s, size_t n);
@@ -25,10 +25,10 @@ void text_put_n(struct kp_buf *b, const char *s, size_t n);
 void text_put_lines(struct kp_buf *b, const char *s, size_t n);
 /* Columns that a text takes which text_put() has been over. */
 size_t text_width(const char *s);
-/* Bytes of such a text's longest beginning that fits into so many columns. */
+/* Bytes of such a text's longest beginning that fits into `columns`. */
 size_t text_fit(const char *s, size_t columns);
 /*
- * Appends a clean text, broken at blanks into lines of so many columns (0: no
+ * Appends a clean text, broken at blanks into lines of this many columns (0: no
  * limit); all but the first are indented.  A newline ends it.
  */
 void text_wrap(struct kp_buf *b, const char *s, unsigned columns,

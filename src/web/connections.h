@@ -26,7 +26,7 @@ enum kp_err web_listen(evutil_socket_t *fd, const char *addr, bool open,
     char *at, char *why, size_t n);
 
 #define CONNS_MAX 64		/* others wait in the kernel's queue, */
-#define CROWD_SECONDS 5		/* until one has asked nothing for so long */
+#define CROWD_SECONDS 5		/* until one has been idle for this time */
 #define CONN_SECONDS 30		/* from one request to the next */
 #define CONN_SILENCE 20		/* seconds in which it sends or takes nothing */
 

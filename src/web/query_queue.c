@@ -26,7 +26,7 @@ static const char *
 job_vain(const struct query_queue *js, const struct query_job *job)
 {
 	if (conns_gone(job->req))
-		return "who asked has gone";
+		return "the client has gone";
 	if (conns_unsent(js->conns) > UNSENT_MAX)
 		return "too many answers wait to be read: ask again later";
 	return NULL;

@@ -34,7 +34,7 @@ struct web;
 
 /*
  * Listens, and starts the thread.  On error `why` is one line for the user.
- * KP_EFORMAT: addr is no address.
+ * KP_EFORMAT: addr is not an address.
  */
 enum kp_err web_start(struct web **out, const struct web_opts *o, char *why,
     size_t n);

@@ -134,7 +134,7 @@ answer(_, Out, _, _) -> Out.
 %% kprof says why it has nothing to show, and ends with 0.
 is_empty(Answer) ->
     string:trim(Answer) =:= "" orelse
-        re:run(Answer, "^(?:no (?:identity matches|node matches|request was|slow requests)|"
+        re:run(Answer, "^(?:no (?:request type matches|node matches|request was|slow requests)|"
                        "nothing was measured|'.*' holds no )", [unicode, multiline, {capture, none}]) =:= match.
 
 %% ---------------------------------------------------------------- SQL ----

@@ -163,7 +163,7 @@ arguments(Target, P, Marker) ->
                    end) || Spec <- [?ARGUMENTS, ?LIKE_OURS, []]],
     receive after 500 -> ok end,        % what is sent has come
     it_health:keeps_out(P, Marker),
-    told_of(Target, P, "somebody else traces .*adversary_tests.*work.* call events"),
+    told_of(Target, P, "another tool traces .*adversary_tests.*work.* call events"),
     sees(Target, P),
     it:do(Target, fun() ->
                           1 = erlang:trace_pattern(Ours, ?LIKE_OURS, [local]),
@@ -193,7 +193,7 @@ values(Target, P, Marker) ->
                             erlang:trace_pattern(?WORK, false, [local]),
                             N
                     end),
-    told_of(Target, P, "somebody else traces .*work.* (return|exception)_from events .* not traced until the next resume"),
+    told_of(Target, P, "another tool traces .*work.* (return|exception)_from events .* not traced until the next resume"),
     it:equal("state", armed, it:agent_state(Target)),
     sees(Target, P),
     {ok, _} = it:control(P, "pause"),
@@ -297,7 +297,7 @@ flood(Target, P, Marker, Function, Spec) ->
                           ok
                   end),
     it:otp(Target) >= 27 orelse it:is_native() orelse
-        it:saw(P, "^kprofd: .* (trip|foreign): somebody else traces .*adversary_tests"),
+        it:saw(P, "^kprofd: .* (trip|foreign): another tool traces .*adversary_tests"),
     it:until("armed", fun() -> it:agent_state(Target) =:= armed end),
     sees(Target, P).
 
@@ -332,7 +332,7 @@ taken(Target, P, Take, Says) ->
     it:do(Target, Take),
     case it:otp(Target) < 27 of
         true ->
-            it_health:told_of(P, taken, ["somebody took or replaced .*", Says]),
+            it_health:told_of(P, taken, ["another tool took or replaced .*", Says]),
             it:equal("told as loads", [], it:sql(P, "select text from events where kind = 'reloaded'"));
         false -> ok
     end,
@@ -409,7 +409,7 @@ dbg_all(Target, P, _) ->
                   end),
     case it:otp(Target) < 27 of
         true ->
-            it_health:told_of(P, taken, "somebody else traces new processes now, in kprofd's place .at work there: dbg"),
+            it_health:told_of(P, taken, "another tool traces new processes now, in kprofd's place .at work there: dbg"),
             %% Time for five looks more.
             Then = it:call(Target, erlang, monotonic_time, [second]),
             it:until("five seconds have passed", fun() -> it:call(Target, erlang, monotonic_time, [second]) > Then + 5 end),
@@ -452,7 +452,7 @@ again(Target, P, _) ->
          it:otp(Target) >= 27 orelse it:until("armed", fun() -> it:agent_state(Target) =:= armed end)
      end || N <- [1, 2]],
     it:do(Target, fun all_flags/0),
-    it:otp(Target) >= 27 orelse it_health:told_of(P, trip, "somebody took .*flags.* three times in a minute"),
+    it:otp(Target) >= 27 orelse it_health:told_of(P, trip, "another tool took .*flags.* three times in a minute"),
     it:otp(Target) >= 27 orelse it:saw(P, "is profiled again after"),
     sees(Target, P).
 
@@ -471,7 +471,7 @@ destroyed(Target, P, Nth) ->
         _ ->
             sees(Target, P),
             true = it:call(Target, ?MODULE, session_destroyed, [Nth]),
-            it:saw(P, "its trace session was destroyed by somebody else.*trying again"),
+            it:saw(P, "its trace session was destroyed by another tool.*trying again"),
             it:until("armed again", fun() -> it:times_armed(P) >= 2 end),
             sees(Target, P),
             Said = [it:output(Target), it:errors(Target)],

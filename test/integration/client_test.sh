@@ -235,11 +235,11 @@ has out '2026-11-21 10:00:00 to 10:02:00 UTC'
 run 0 report -db "$db" -node 'x@*'
 has out "no node matches 'x@*' (see -node); there are: web@a, web@b"
 run 0 report -db "$db" -identity nope
-has out "no identity matches 'nope'"
+has out "no request type matches 'nope'"
 has out create
 run 0 report -db "$db" -identity nope -json
 is_json
-has err 'no identity matches'
+has err 'no request type matches'
 sqlite3 "$dir/empty.db" <priv/schema.sql >/dev/null
 run 0 report -db "$dir/empty.db"
 has out 'holds no measurements yet'
@@ -410,7 +410,7 @@ has err 'larger than'
 # one error, not one for every byte that is no letter
 printf '[{web, \0\377\200}].' >"$dir/binary.conf"
 run 1 check "$dir/binary.conf"
-has err "'$dir/binary.conf' is no text (byte 8 is 0)"
+has err "'$dir/binary.conf' is not text (byte 8 is 0)"
 same 'lines about it' "$(wc -l <"$dir/err")" 1
 
 # ---- usage

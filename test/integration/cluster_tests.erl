@@ -241,7 +241,7 @@ file(T) ->
     it:until("requests closed", fun() -> assembled(P) =:= 50 end),
     it:write(T, "nodes", [node_of(B), "\n"]),
     it:signal(P, "HUP"),
-    it:saw(P, "'" ++ node_of(A) ++ "' is no target any more: it is not in the file any more"),
+    it:saw(P, "'" ++ node_of(A) ++ "' is no longer a target: it is not in the file any more"),
     it:audit(A, hd(Befores), [processes]),
     it:until("one is left", fun() -> {ok, Text} = it:control(P, "status"), has(Text, "1 of 1 armed") end),
     it:write(T, "nodes", [node_of(A), "\n", node_of(B), "\n"]),
@@ -293,7 +293,7 @@ refused(T) ->
         begin
             it:do(B, fun() -> 1 = erlang:trace_pattern(?ACCOUNT, true, [call_count]) end),
             Refused(tiers(["{finish, {accounting, incr_reqs, 1}}.\n"]),
-                    "'" ++ node_of(B) ++ "': the target cannot be armed so: .*traced_by_others"),
+                    "'" ++ node_of(B) ++ "': the target refuses these functions: .*traced_by_others"),
             it:do(B, fun() -> 1 = erlang:trace_pattern(?ACCOUNT, false, [call_count]) end)
         end,
     it:write(T, "tiers1.conf", tiers(["{finish, {accounting, incr_reqs, 1}}.\n"])),
@@ -397,7 +397,7 @@ follow(T) ->
     it:equal("targets", lists:sort([node_of(N) || N <- [A, B, C]]), targets(T, P)),
     it:stop_target(C),
     it:saw(P, "lost '" ++ node_of(C)),
-    it:saw(P, "'" ++ node_of(C) ++ "' is no target any more: it has left the cluster"),
+    it:saw(P, "'" ++ node_of(C) ++ "' is no longer a target: it has left the cluster"),
     it:until("it is gone", fun() -> targets(T, P) =:= lists:sort([node_of(A), node_of(B)]) end),
     it:stop_target(A),
     it:saw(P, "lost '" ++ node_of(A)),

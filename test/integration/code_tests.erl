@@ -31,7 +31,7 @@ restored(T) ->
     it:equal("state", armed, agent(Target, state)),
     it:call(Target, code, purge, [formatter]),
     {module, _} = it:call(Target, code, load_binary, [formatter, File, Code]),
-    it:saw(P, "loaded: module formatter was loaded: armed after [0-9.]+ ms"),
+    it:saw(P, "loaded: module formatter was loaded: traced after [0-9.]+ ms"),
     it:equal("missing, restored", [], agent(Target, missing)),
     it:check(agent(Target, code_gap_us) > 0, "time till it was armed"),
     it:check(all_armed(Target, formatter), "armed again"),
@@ -48,7 +48,7 @@ later(T) ->
     {Target, Before} = target(T),
     P = it:kprofd(T, Target, #{tiers => "{tiers, [{handle, {requests, handle_request, 2}},\n"
                                         "         {late, {it_late, '_', '_'}}]}.\n{sampling, all}.\n{budget, none}.\n"}),
-    it:saw(P, "tiers1.conf:2:.*warning: the target cannot load module 'it_late'.*armed when it is loaded"),
+    it:saw(P, "tiers1.conf:2:.*warning: the target cannot load module 'it_late'.*traced when it is loaded"),
     it:armed(P),
     load(Target, it_late, [{call, 0}], none),
     it:saw(P, "loaded: module it_late was loaded"),

@@ -532,7 +532,7 @@ names(T) ->
          it:equal("functions", lists:sort(['run all' | Atoms]), lists:sort([function_of(M, Name) || Name <- Names])),
          [it:equal(["given back: ", Name], [{Name, 1, 0}], counted(T, Target, "count", ["-apply", Work, Name])) || Name <- Names]
      end || {M, Given} <- [{'MY-mod', "'MY-mod'"}, {'Elixir.MyApp.Repo', "MyApp.Repo"}]],
-    says(element(3, run(T, Target, "count", ["-for", "1s", "{lists,seq}"])), "is no function").
+    says(element(3, run(T, Target, "count", ["-for", "1s", "{lists,seq}"])), "is not a function").
 
 %% A function of it has Erlang read its name; Elixir's has no quotes, or double ones.
 function_of('Elixir.MyApp.Repo', "MyApp.Repo.\"" ++ _ = Name) ->
@@ -627,8 +627,8 @@ refusals(T) ->
      || {Args, Text} <-
             [{["count", "lists"], "-target NODE is missing"},
              {["count", "-target", "a@b"], "the FUNCTION is missing"},
-             {["count", "-target", "a@b", "lists:seq/x"], "'lists:seq/x' is no function: give mod:fun/2"},
-             {["count", "-target", "a@b", "-exclude", "_", "lists"], "'_' is no function"},
+             {["count", "-target", "a@b", "lists:seq/x"], "'lists:seq/x' is not a function: give mod:fun/2"},
+             {["count", "-target", "a@b", "-exclude", "_", "lists"], "'_' is not a function"},
              {["time", "-target", "a@b", "-for", "soon", "lists"], "-for 'soon': give a time"},
              {["count", "-target", "a@b", "-sort", "time", "lists"], "choose one of function,process,calls,share"},
              {["count", "-target", "a@b", "-sort", "process", "lists"], "goes with -by process"},
@@ -647,7 +647,7 @@ others(T) ->
             {0, _, _} = run(T, Target, "count", ["-for", "100ms", "-exclude", "string:casefold/1", "string"]),
             fails(T, Target, ["-for", "1s", "-processes", "it_traced", "maps"], "it_traced is traced by somebody else"),
             {0, Out, _} = run(T, Target, "time", ["-for", "100ms", "maps"]),
-            says(Out, "2 processes that somebody else traces are not counted"),
+            says(Out, "2 processes that another tool traces are not counted"),
             Tracer = it:do(Target, fun() ->
                                            Pid = spawn(fun() -> receive stop -> ok end end),
                                            erlang:trace(new_processes, true, [call, {tracer, Pid}]),
@@ -781,7 +781,7 @@ reloaded(T) ->
                           lists:seq(1, 3)
                   end),
     {0, Out, _} = interrupt(P),
-    says(Out, "functions: their module was loaded anew meanwhile"),
+    says(Out, "functions: their module was loaded again meanwhile"),
     unarmed(Target).
 
 %% ------------------------------------------------------------- faults ----
@@ -790,7 +790,7 @@ operator(T) ->
     {Target, Mark} = it_audit:begins(T),
     load(Target),
     P = start(T, Target, "time", ["it_counted"]),
-    fails(T, Target, ["-for", "1s", "maps"], "somebody counts there already"),
+    fails(T, Target, ["-for", "1s", "maps"], "another kprof counts there already"),
     ok = it:call(Target, kprof_counters, stop, []),
     it:equal("it ends", 1, it:exited(P)),
     says(it:errors(P), "counts no more: stopped by kprof_counters:stop\\(\\)"),

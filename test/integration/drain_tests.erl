@@ -45,8 +45,8 @@ note(P) ->
 warned(T, Clients) ->
     {P, Status, Told} = run(T, drains, Clients),
     [Text] = Told,
-    it:check(string:find(Text, "identities of tier work are estimated") =/= nomatch, "it names the tier: ~ts", [Text]),
-    it:check(binary:match(Status, <<"identities  process <0.">>) =/= nomatch, "status says so: ~ts", [Status]),
+    it:check(string:find(Text, "request types of tier work are estimated") =/= nomatch, "it names the tier: ~ts", [Text]),
+    it:check(binary:match(Status, <<"types       process <0.">>) =/= nomatch, "status says so: ~ts", [Status]),
     {0, Report, _} = it_kprof:kprof(T, ["report", "-db", it:db(P)]),
     it:check(string:find(Report, "are estimated there") =/= nomatch, "the report says so: ~ts", [Report]),
     {note, note(P)}.

@@ -299,7 +299,7 @@ others_trace(T) ->
             it:terminate(P),
             it:equal("requests", 200, it:requests(P));
         false ->
-            fails(T, Target, #{}, "somebody else traces or counts.*requests")
+            fails(T, Target, #{}, "another tool traces or counts.*requests")
     end,
     it:equal("theirs, at the end", Were, it:do(Target, Theirs)),
     %% On a node with sessions the load has left its marks among the processes.
@@ -322,7 +322,7 @@ others_meanwhile(T) ->
     _ = it:control(P, "resume"),
     case it:otp(Target) >= 27 of
         true -> it:equal("state", armed, it:agent_state(Target));
-        false -> it:saw(P, "lost .*somebody else traces or counts.*requests")
+        false -> it:saw(P, "lost .*another tool traces or counts.*requests")
     end,
     it:equal("theirs, after a resume", Were, it:do(Target, Theirs)),
     it:do(Target, fun() -> 1 = erlang:trace_pattern(?ENTRY, false, [local]) end),
@@ -377,7 +377,7 @@ neighbours(T) ->
     it:armed(P),
     case it:otp(Target) >= 27 of
         true -> ok;
-        false -> it:saw(P, "neighbours: somebody else traces 2 processes.*{it_traced,it_tracer}")
+        false -> it:saw(P, "neighbours: other tools trace 2 processes.*{it_traced,it_tracer}")
     end,
     it:equal("theirs", Were, it:do(Target, Theirs)),
     #{requests := 100} = it:loaded(it:load(T, Target, ["4", "100"])),

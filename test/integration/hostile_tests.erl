@@ -256,7 +256,7 @@ before_armed(T) ->
                   #{rates => Answer([{{x, list_to_atom("f" ++ integer_to_list(I rem 1000)), 1}, I, false}
                                      || I <- Many ++ lists:seq(1, 3000)])}, NoSense},
                  {"rates that are none", #{rates => Answer([{{a, entry, 1}, fast, false}])}, NoSense},
-                 {"hostile text for an error", #{arm => Answer({error, binary:copy(Hostile, 100000)})}, "cannot be armed"},
+                 {"hostile text for an error", #{arm => Answer({error, binary:copy(Hostile, 100000)})}, "cannot be traced"},
                  {"the end in the midst of an answer",
                   #{arm => fun(Conn, Ref, _) ->
                                    Whole = iolist_to_binary(it_peer:message(Conn, it_peer:term({kprof_reply, Ref, ok}))),
@@ -490,7 +490,7 @@ reload_leaving(T) ->
     it:write(T, "tiers1.conf", [?TIERS, "{finish, {b, entry, 1}}.\n"]),
     {ok, Second} = it:control(P, "reload"),
     it:check(re:run(Second, "is in force: 1 functions added") =/= nomatch, "~ts", [Second]),
-    said(P, Leaves, "did not say goodbye"),
+    said(P, Leaves, "was not detached cleanly"),
     survived(T, P, ?QUIET_MIB).
 
 %% There is room for 64. Who sees how many more is another one each second.
@@ -525,7 +525,7 @@ notices(T) ->
                 [it_peer:raw(Conn, Many) || _ <- lists:seq(1, N div 100)]
         end),
     attacked(),
-    said(P, Peer, "not told"),
+    said(P, Peer, "not logged"),
     survived(T, P, ?QUIET_MIB),
     Rows = it:number(P, "select count(*) from events"),
     it:check(Rows > 10 andalso Rows < 2000, "~b events of ~b notices", [Rows, 7 * N]).

@@ -179,7 +179,7 @@ too_hot_before(T) ->
     it:check(maps:get(too_hot, it:losses(P), 0) > 0, "the report has it: ~0p", [it:losses(P)]),
     Again = it:call(Target, it_hot, spin, [request]),
     {1, None, _} = it:run_kprofd(T, Target, #{tiers => "{tiers, [{web, {it_hot, request, 1}}]}. {hot_share, 0.5}.\n"}),
-    says(None, "every entry is too hot to trace: nothing was armed"),
+    says(None, "every entry is too hot to trace: nothing is traced"),
     it:call(Target, it_hot, stop, [Again]),
     left(Target, Before).
 
@@ -196,7 +196,7 @@ hot_entry(T) ->
     it:armed(P),
     Pid = it:call(Target, it_hot, spin_requests, []),
     it:saw(P, "trip: entry it_hot:request/1 is called [0-9]{5,} times a second or more, which costs [0-9.e+]+ % of a scheduler, more"
-           " than hot_share, 0\\.5 \\(name another entry, or raise hot_share\\); rests"),
+           " than hot_share, 0\\.5 \\(name another entry, or raise hot_share\\); tracing is paused"),
     it:until("rests", fun() -> it:agent_state(Target) =:= tripped end),
     it:call(Target, it_hot, stop, [Pid]),
     it:terminate(P),
@@ -234,7 +234,7 @@ others_count(T) ->
     it:equal("theirs", {call_count, 2000}, it:call(Target, it_hot, counted, [encode])),
     Ours = case it:otp(Target) < 27 of
                true ->
-                   it:saw(P, "somebody else counts calls of 1 function of tiers: what they cost is not in the cost"),
+                   it:saw(P, "another tool counts calls of 1 function of tiers: what they cost is not in the cost"),
                    %% When he has gone it is counted.
                    it:do(Target, fun() -> erlang:trace_pattern({it_hot, encode, 1}, false, [call_count]) end),
                    it:until("it is counted", fun() -> is_integer(element(2, it:call(Target, it_hot, counted, [encode]))) end),

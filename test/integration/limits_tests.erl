@@ -226,7 +226,7 @@ shown(T) ->
                       {0, Out, _} = ends(P),
                       Out
               end,
-    Words = "only in requests that it_counted:handle/2 begins, of the identity 'creation', while in a call of the tier 'store'",
+    Words = "only in requests that it_counted:handle/2 begins, of type 'creation', while in a call of the tier 'store'",
     says(flat(Counted(["-db", File])), Words),
     says(Counted(["-json"]), "\"limit\":\\{\"entries\":\\[\"it_counted:handle/2\"\\],\"attached\":false,"
          "\"identity\":\"creation\",\"tier\":\"store\"\\}"),
@@ -265,7 +265,7 @@ refusals(T) ->
     asked(Target, Server, [create, delete]),
     receive after 300 -> ok end,
     {1, Out, _} = interrupt(P),
-    says(flat(Out), "no request was of the identity 'kind delet': did you mean 'kind delete'\\?"),
+    says(flat(Out), "no request was of type 'kind delet': did you mean 'kind delete'\\?"),
     gone(Target, Server),
     it_audit:ends(Target, Mark).
 

@@ -220,7 +220,7 @@ loop(T) ->
     #{outer := N} = it:call(Target, it_driver, nested, [N, elsewhere]),
     %% Nor does it come back with code that is loaded anew.
     it:do(Target, fun() -> code:purge(it_driver), {module, _} = code:load_file(it_driver) end),
-    it:saw(P, "reloaded: module it_driver was loaded anew"),
+    it:saw(P, "reloaded: module it_driver was loaded again"),
     it:equal("armed again", [outer, inner], Armed(MFAs)),
     it:terminate(P),
     it:equal("told", 1, it:number(P, "select count(*) from events where kind = 'runaway'")),

@@ -220,7 +220,7 @@ others(T) ->
             asks(Target, wait, 1),
             it:equal("flags", [], it:call(Target, it_pauser, flags, [it_pauser]))
     end,
-    it:saw(P, "not measured as long as somebody else traces"),
+    it:saw(P, "not measured while other tools trace"),
     it:equal("theirs", Theirs, it:call(Target, it_pauser, somebody, [])),
     it:call(Target, it_pauser, forget_somebody, []),
     flagged(Target),

@@ -138,7 +138,7 @@ others(T) ->
         true -> it:equal("status", 0, Status);
         false ->
             it:equal("status", 1, Status),
-            says(Said, "the target cannot be armed so: .*traced_by_others.*accounting"),
+            says(Said, "the target refuses these functions: .*traced_by_others.*accounting"),
             it:equal("armed", [?DB, ?HANDLE], armed(Target))
     end,
     it:equal("theirs", {match_spec, [{'_', [], [{return_trace}]}]},

@@ -78,14 +78,14 @@ same 'groups of none' "$(sql 'select count(*) from (select kprof_merge(hist)
     from stat where 0 group by tier_id)')" 0
 same 'text made of a blob' "$(sql "select kprof_merge(x'02' || hist) from stat" |
     sed 's/.*kprof_merge/kprof_merge/')" \
-    "kprof_merge: a text is no histogram (those are blobs, such as the column hist of the table stat)"
+    "kprof_merge: a text is not a histogram (those are blobs, such as the column hist of the table stat)"
 same 'a newer version' \
     "$(sql "select kprof_count(cast(x'02' || hist as blob)) from stat" |
     sed 's/.*kprof_count/kprof_count/; s/ (a newer.*//')" \
     "kprof_count: no histogram that this version can read: it begins with byte 2, not 1"
 same 'a wrong column' "$(sql 'select kprof_merge(w_total_ns) from stat' |
     sed 's/.*kprof_merge/kprof_merge/; s/ (those.*//')" \
-    "kprof_merge: an integer is no histogram"
+    "kprof_merge: an integer is not a histogram"
 
 # ---- a window function, and the recipes of priv/doc/database.md
 

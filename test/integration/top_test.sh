@@ -90,7 +90,7 @@ key r
 see by least requests
 key r
 key w
-see tiers: self time per request
+see tiers: self (exclusive) time per request
 key n
 see kprof top  web@a
 key n

@@ -192,7 +192,7 @@ kept(T) ->
     [First | _] = Absolute = Times([]),
     it:equal("times since the first event", [At - First || At <- Absolute], Times(["-relative"])),
     {1, "", Errors} = kprof(T, ["analyse", "/dev/null"]),
-    says(Errors, "it is no trace that kprof has kept").
+    says(Errors, "it is not a trace that kprof has kept").
 
 %% FILE was emptied before it was known whether there would be a trace: of a name with
 %% a typo, or one that could not be traced, nothing was left of what it had been.
@@ -201,7 +201,7 @@ in_place(T0) ->
     Target = plain(T),
     Notes = it:write(T, "notes.txt", "not to be lost\n"),
     {1, "", Refused} = run(T, Target, ["-apply", ?WORK, "-o", Notes, "it_counted"]),
-    says(Refused, "'.*notes.txt' is there, and is no trace: give another name, or take it away"),
+    says(Refused, "'.*notes.txt' is there, and is not a trace: give another name, or take it away"),
     it:equal("what was no trace", {ok, <<"not to be lost\n">>}, file:read_file(Notes)),
     File = it:path(T, "b.trace"),
     {0, "", ""} = run(T, Target, ["-apply", ?WORK, "-o", File, "-quiet", "it_counted"]),
@@ -259,7 +259,7 @@ loaded_anew(T) ->
          spawned(Target, it_counted, work, [1])
      end || _ <- [1, 2]],
     {0, Out, Errors} = it_kprof:interrupt(P),
-    says(Errors, "1 modules were loaded again meanwhile and armed again: calls of a moment in between are missing"),
+    says(Errors, "1 modules were loaded again meanwhile and traced again: calls of a moment in between are missing"),
     {match, Calls} = re:run(Out, " call it_counted:work/1 by ", [global]),
     it:equal("calls", 3, length(Calls)),
     it_audit:ends(Target, Mark).
@@ -302,7 +302,7 @@ loads_watched(T) ->
     it:do(Target, fun() -> receive after 2500 -> ok end end),
     spawned(Target, it_counted, work, [1]),
     {0, Out, Errors} = it_kprof:interrupt(P),
-    says(Errors, "1 modules were loaded again meanwhile and armed again"),
+    says(Errors, "1 modules were loaded again meanwhile and traced again"),
     says(Out, " call it_counted:work/1 by ").
 
 %% In between there is nothing to arm, which the tracer sees when it looks. What the
@@ -320,7 +320,7 @@ comes_back(T) ->
      end || _ <- [1, 2]],
     spawned(Target, it_counted, work, [1]),
     {0, Out, Errors} = it_kprof:interrupt(P),
-    says(Errors, "1 modules were loaded again meanwhile and armed again"),
+    says(Errors, "1 modules were loaded again meanwhile and traced again"),
     {match, Calls} = re:run(Out, " call it_counted:work/1 by ", [global]),
     it:equal("calls", 3, length(Calls)),
     it_audit:ends(Target, Mark).
@@ -349,7 +349,7 @@ loaded_wide(T) ->
     heard(Target),
     spawned(Target, it_wide, f2, [1]),
     {1, _, Errors} = it_kprof:interrupt(P),
-    says(Errors, "1 modules were loaded meanwhile and not armed .see -max-functions and -max-memory"),
+    says(Errors, "1 modules were loaded meanwhile and not traced .see -max-functions and -max-memory"),
     it:check(re:run(Errors, "by more than") =:= nomatch, "the node has not grown past the limit").
 
 %% Of modules that come at once the sentry is told at once.
@@ -372,7 +372,7 @@ come(T) ->
     spawned(Target, Module, binary_to_atom(<<"облік"/utf8>>), [10]),
     {0, Out, Errors} = it_kprof:interrupt(P),
     says(Errors, "modules were loaded meanwhile, and are traced from then on"),
-    says(Errors, "1 modules were loaded again meanwhile and armed again"),
+    says(Errors, "1 modules were loaded again meanwhile and traced again"),
     {match, Calls} = re:run(Out, " call it_store:'?облік'?/1 by ", [unicode, global]),
     it:equal("calls", 22, length(Calls)).
 
@@ -537,7 +537,7 @@ collected_by_others(T) ->
             [begin
                  {0, Out, Errors} = run(T#{trace_probe => Probe}, Target, ["-apply", ?WORK, "-form", "analysis", "-totals",
                                                                            "it_counted"]),
-                 says(Errors, "without garbage collection: somebody else traces that, .* \\(erlang/otp#11624\\)$"),
+                 says(Errors, "without garbage collection: another tool traces that, .* \\(erlang/otp#11624\\)$"),
                  it:check(map_size(functions(it_counted, consult(T, Out))) > 5, "functions: ~ts", [Out])
              end || Probe <- ["relay", "native"]],
             it:do(Target, fun() ->

@@ -336,7 +336,7 @@ missing_module(void **state)
 	module_missing("databse", "kernel database databank stdlib");
 	plan_is("n@h", "w:h/1 web entry", "warning: the target has no module "
 	    "'databse' (nofile): did you mean 'database'? Else it is "
-	    "armed when it is loaded");
+	    "traced when it is loaded");
 }
 
 static void
@@ -348,7 +348,7 @@ missing_module_like_none(void **state)
 	module_ok("w", "h/1", "h/1");
 	module_missing("postgres", "kernel stdlib");
 	plan_is("n@h", "w:h/1 web entry", "warning: the target cannot load "
-	    "module 'postgres' (nofile); armed when it is loaded");
+	    "module 'postgres' (nofile); traced when it is loaded");
 }
 
 /* A server's callbacks return its state. */
@@ -618,7 +618,7 @@ missing_entry(void **state)
 	module_missing("late", "kernel");
 	module_ok("db", "q/1", "q/1");
 	plan_is("n@h", "db:q/1 db, w:h/1 entry", "warning: the target cannot "
-	    "load module 'late' (nofile); armed when it is loaded");
+	    "load module 'late' (nofile); traced when it is loaded");
 }
 
 /*

@@ -270,7 +270,7 @@ test_table(void **state)
 	    "all                  20  200 us     10 us  100 %\n"
 	    "\n"
 	    "2 000 ms on 'a@b' (OTP 27): 12 functions counted\n"
-	    "3 functions: their module was loaded anew meanwhile, and their "
+	    "3 functions: their module was loaded again meanwhile, and their "
 	    "counters went with it\n"
 	    "4 rows of processes are added up in 'others' (see -max-rows)\n");
 }
@@ -481,7 +481,7 @@ test_limit(void **state)
 	sample();
 	profile_table(&out, &profile, &v, 0);
 	assert_non_null(strstr(kp_buf_cstr(&out), "\nonly in requests that "
-	    "web:a/1 or web:b\\x1b/2 begin, of the identity 'GET /a,b', while "
+	    "web:a/1 or web:b\\x1b/2 begin, of type 'GET /a,b', while "
 	    "in a call of the tier 'db'\n"));
 	kp_buf_reset(&out);
 	profile_json(&out, &profile, &v);

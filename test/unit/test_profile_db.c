@@ -173,7 +173,7 @@ test_limited(void **state)
 	assert_int_equal(add(KP_PROFILE_COUNT, 2), KP_OK);
 	assert_int_equal(read_one(PROFILE_DB_BEFORE, &k), KP_ENOENT);
 	assert_string_equal(ask("select limited from profiles"), "- only in "
-	    "requests that a kprofd marks, of the identity 'create' ");
+	    "requests that a kprofd marks, of type 'create' ");
 	view.limit = NULL;
 	assert_int_equal(add(KP_PROFILE_COUNT, 3), KP_OK);
 	assert_int_equal(read_one(PROFILE_DB_BEFORE, &k), KP_OK);

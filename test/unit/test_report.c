@@ -144,7 +144,7 @@ test_table(void **state)
 	    "update             894   80 ms   68 %  43 ms     17 ms       10 ms\n"
 	    "create             310  110 ms   32 %  70 ms     30 ms       10 ms\n"
 	    "\n"
-	    "busy time per request; " COVERAGE SHARE
+	    "time in tier per request; " COVERAGE SHARE
 	    "losses: none\n");
 	assert_int_equal(report_sort(r, "http", REPORT_BUSY), KP_OK);
 	assert_string_equal(table(r, REPORT_SELF, 0),
@@ -155,7 +155,7 @@ test_table(void **state)
 	    "create             310  110 ms   32 %  35 ms     15 ms      5.0 ms\n"
 	    "update             894   80 ms   68 %  22 ms    8.5 ms      5.0 ms\n"
 	    "\n"
-	    "self time per request; " COVERAGE SHARE
+	    "self (exclusive) time per request; " COVERAGE SHARE
 	    "losses: none\n");
 	assert_int_equal(report_sort(r, "name", REPORT_BUSY), KP_OK);
 	assert_string_equal(r->rows[1].identity, "create");
@@ -812,7 +812,7 @@ test_tree(void **state)
 	    "its window: 2026-11-21 10:00:00 to 10:00:10 UTC (10s)\n"
 	    "losses:\n"
 	    "  tree                      2 requests  slow, but too many to "
-	    "keep as trees\n");
+	    "keep a trace of each\n");
 	kp_buf_reset(&buf);
 	cover = (struct kp_query_sum){ 0 };
 	tree_text(&buf, &t, &cover, 0);

@@ -284,7 +284,7 @@ test_nulls(void **state)
 	assert_int_equal(number("select kprof_quantile(x'01000105', 1)"),
 	    1010889286);
 	assert_int_equal(number("select kprof_count(null)"), -1);
-	fails("select kprof_quantile('x', 0.5)", "a text is no histogram");
+	fails("select kprof_quantile('x', 0.5)", "a text is not a histogram");
 }
 
 static void
@@ -294,10 +294,10 @@ test_wrong(void **state)
 		const char *sql, *why;
 	} t[] = {
 		{ "select kprof_merge(1)",
-		    "kprof_merge: an integer is no histogram" },
-		{ "select kprof_merge(1.5)", "a real is no histogram" },
+		    "kprof_merge: an integer is not a histogram" },
+		{ "select kprof_merge(1.5)", "a real is not a histogram" },
 		{ "select kprof_count('x')",
-		    "kprof_count: a text is no histogram" },
+		    "kprof_count: a text is not a histogram" },
 		{ "select kprof_merge(x'')", "an empty blob" },
 		{ "select kprof_quantile(x'020000', 0.5)",
 		    "kprof_quantile: no histogram that this version can read: "
@@ -308,13 +308,13 @@ test_wrong(void **state)
 		{ "select kprof_count(x'01ffff7f00')", "are not what" },
 		{ "select kprof_count(x'0100ffff7f')", "are not what" },
 		{ "select kprof_quantile(x'010000', 1.01)",
-		    "1.01 is no quantile (those are from 0 to 1: 0.99 for" },
-		{ "select kprof_quantile(x'010000', -1)", "-1 is no quantile" },
+		    "1.01 is not a quantile (those are from 0 to 1: 0.99 for" },
+		{ "select kprof_quantile(x'010000', -1)", "-1 is not a quantile" },
 		{ "select kprof_quantile(x'010000', 9e999)", "Inf is no" },
 		{ "select kprof_quantile(x'010000', '0.5')",
-		    "a text is no quantile" },
+		    "a text is not a quantile" },
 		{ "select kprof_quantile(x'010000', x'00')",
-		    "a blob is no quantile" },
+		    "a blob is not a quantile" },
 	};
 
 	(void)state;

@@ -367,7 +367,7 @@ test_tiers(void **state)
 	assert_non_null(strstr(s, "a@h: armed, one request in 4, 12 in "
 	    "flight, costs 1.50 % of a scheduler"));
 	assert_non_null(strstr(s, "losses: sampled_out 1 234 requests"));
-	assert_non_null(strstr(s, "tiers: busy time per request"));
+	assert_non_null(strstr(s, "tiers: time in tier per request"));
 	assert_non_null(strstr(s, "req/s*"));
 	assert_non_null(strstr(s, "\\x1b[2Jtpl"));
 	assert_non_null(strstr(s, "\nall requests  "));
@@ -455,7 +455,7 @@ test_many_targets(void **state)
 	}
 	status.n = status.ntargets = status.armed = 9;
 	s = frame(100, 24);
-	assert_non_null(strstr(s, "9 of 9 targets armed, 1 rest, 18 requests "
+	assert_non_null(strstr(s, "9 of 9 targets armed, 1 overloaded, 18 requests "
 	    "in flight, at most 8.00 % of a scheduler each"));
 	strcpy(view.node, "n3@h");
 	s = frame(100, 24);

@@ -134,7 +134,7 @@ actions_begin(struct kp_buf *b, const struct spec *s)
 	kp_etf_tuple(b, s->entry ? 7 : 3);
 }
 
-/* The token with a new label, unless somebody else's is to stay. */
+/* The token with a new label, unless a foreign one is to stay. */
 static void
 new_token_put(struct kp_buf *b, const struct spec *s)
 {
@@ -277,7 +277,7 @@ cleared_put(struct kp_buf *b)
 
 /*
  * A call that sampling passes over says nothing; but one of set_token ends
- * the request that was set before in its process, and tells of that.
+ * the request that was set before in its process, and sends an event.
  */
 static void
 unsampled_message_put(struct kp_buf *b, bool set)

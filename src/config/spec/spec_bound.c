@@ -61,7 +61,7 @@ binary_put(struct kp_buf *b, const struct path *at)
 /*
  * [] or a character and the same again, KP_IDENT_LIST_MAX times; the last
  * must be [].  No length/1: that walks the whole of a long list.  A list
- * that is not proper, or an element that is no integer, makes hd or bsr
+ * that is not proper, or an element that is not an integer, makes hd or bsr
  * fail, and with it the guard.
  */
 static void

@@ -253,7 +253,7 @@ keys_meet(const struct node *a, const struct node *b)
 	return a->kind == b->kind || (node_is_nil(a) && node_is_nil(b));
 }
 
-/* A head's map: no key twice (that is no term), none that is a variable. */
+/* A head's map: no key twice (that is not a term), none that is a variable. */
 static bool
 map_fits_head(const struct node *x)
 {

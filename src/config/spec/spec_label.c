@@ -83,7 +83,7 @@ token_label_put(struct kp_buf *b)
 	call(b, "get_seq_token", 0);
 }
 
-/* 'EXIT', of a label that is no integer, is not the number either. */
+/* 'EXIT', of a label that is not an integer, is not the number either. */
 static void
 begins_put(struct kp_buf *b, int shift, uint64_t with)
 {

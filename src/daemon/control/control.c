@@ -210,7 +210,7 @@ socket_clear(const struct sockaddr_un *sun, char *why, size_t n)
 		    "and -db)", sun->sun_path, strerror(err));
 		return KP_EBUSY;
 	}
-	/* connect() refuses files that are no sockets too: bind() says so */
+	/* connect() refuses files that are not sockets too: bind() says so */
 	if (lstat(sun->sun_path, &st) == 0 && S_ISSOCK(st.st_mode))
 		unlink(sun->sun_path);
 	return KP_OK;
@@ -285,7 +285,7 @@ control_open(struct control **out, struct event_base *base, const char *path,
 	return KP_OK;
 }
 
-/* Whoever has removed our socket may have made their own since. */
+/* Another kprofd may have removed our socket and made its own. */
 static void
 unlink_own(const struct control *c)
 {

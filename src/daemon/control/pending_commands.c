@@ -30,7 +30,7 @@ verdict_away(struct verdict *v, enum wait_for want)
 static void
 verdict_end(struct verdict *v, const struct target *t, const char *text)
 {
-	const char *what = t->in_set.sources == 0 ? "it is no target any more" :
+	const char *what = t->in_set.sources == 0 ? "it is no longer a target" :
 	    "kprofd is ending";
 
 	v->ok = false;
@@ -54,8 +54,8 @@ verdict_find(struct verdict *v, enum wait_for want, const struct target *t,
 		return v->ok;
 	case AGENT_TRIPPED:
 		v->ok = false;
-		snprintf(v->text, sizeof(v->text), "it tripped again: %s; it "
-		    "resumes by itself", text);
+		snprintf(v->text, sizeof(v->text), "it was overloaded again: "
+		    "%s; it resumes by itself", text);
 		return want == WAIT_RESUMED;
 	case AGENT_CONNECTING:
 	case AGENT_LOST:

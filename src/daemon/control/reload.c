@@ -418,8 +418,8 @@ describe(const struct reload *r, char *text, size_t n)
 
 	if (count > 0 && r->away == count && count == 1)
 		len = snprintf(text, n, "not attached to the target just now "
-		    "(kprof status): '%s' is checked there and armed as soon "
-		    "as it is", path);
+		    "(kprof status): '%s' is checked and put in force there as "
+		    "soon as it is", path);
 	else if (r->same && c->added + c->removed + c->changed == 0)
 		len = snprintf(text, n, "'%s' is as it was: nothing to change",
 		    path);
@@ -429,7 +429,7 @@ describe(const struct reload *r, char *text, size_t n)
 		    c->added, c->removed, c->changed, c->kept);
 	if (count > 1 && r->away > 0 && (size_t)len < n)
 		snprintf(text + len, n - (size_t)len, "; %u of %u targets are "
-		    "not attached just now: armed there as soon as they are",
+		    "not attached just now: in force there as soon as they are",
 		    r->away, count);
 }
 

@@ -39,7 +39,7 @@ put_cost(struct kp_buf *b, const struct target *t)
 	    overhead_rate(s, s->last.events),
 	    overhead_rate(s, s->last.armed_calls));
 	if (t->drains[0] != '\0')
-		kp_buf_printf(b, "identities  %s\n", t->drains);
+		kp_buf_printf(b, "types       %s\n", t->drains);
 	if (t->traced.call > 0)
 		kp_buf_printf(b, "tracing     adds %.1f us to a traced call, "
 		    "and %.1f us more to its caller\n",
@@ -123,11 +123,11 @@ put_guard(struct kp_buf *b, const struct target *t)
 		kp_buf_str(b, "overload    none so far\n");
 		return;
 	}
-	kp_buf_printf(b, "overload    %" PRIu64 " trips, the last by %s %"
+	kp_buf_printf(b, "overload    %" PRIu64 " so far, the last by %s %"
 	    PRId64 " s ago", g->trips, kp_trip_name(g->cause),
 	    (kp_mono_now() - t->watch.tripped) / KP_NS_PER_S);
 	if (g->resting)
-		kp_buf_str(b, "; rests");
+		kp_buf_str(b, "; tracing is paused");
 	if (g->cut > 1)
 		kp_buf_printf(b, "; sampling is cut to one in %" PRIu32,
 		    g->cut);
@@ -180,7 +180,7 @@ put_messages(struct kp_buf *b, const struct target *t)
 	if (t->part.in->conf->messages)
 		kp_buf_printf(b, "messages    %s%s\n", t->mail.timed ? "timed" :
 		    "not timed: ", t->mail.timed ? "" : t->mail.why[0] != '\0' ?
-		    t->mail.why : "nothing is armed");
+		    t->mail.why : "tracing is off");
 }
 
 static void

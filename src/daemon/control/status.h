@@ -14,7 +14,7 @@ struct status {
 	struct kp_store *store;
 	struct otlp *otlp;	/* NULL: there is no collector */
 	const struct options *o;
-	kp_dur_ns up;		/* kprofd runs for so long */
+	kp_dur_ns up;		/* how long kprofd has been running */
 };
 
 void status_text(struct kp_buf *b, const struct status *s, bool json);

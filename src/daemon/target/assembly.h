@@ -90,7 +90,7 @@ void assembly_free(struct assembly *a);
 enum kp_err assembly_part_begin(struct assembly_part *p, struct assembly *a,
     const char *node, const struct assembly_ops *ops, void *ctx);
 /*
- * The node is no target any more: ends what is in flight as this loss, and
+ * The node is not a target any more: ends what is in flight as this loss, and
  * gives its place to another.  assembly_rotate() may follow, events may not.
  */
 void assembly_part_leave(struct assembly_part *p, enum kp_loss cause);

@@ -68,7 +68,7 @@ cluster_answer(struct cluster *c, const struct kp_term *list)
 	take_answer(c, list, 0);
 }
 
-/* ---- the seed, where it is no target ---- */
+/* ---- the seed, where it is not a target ---- */
 
 static void
 on_nodes(void *ctx, const struct kp_term *list)

@@ -12,7 +12,7 @@
 struct overhead {
 	bool native;		/* the probe, which makes events cheaper */
 	struct kp_cost last;	/* between the last two statuses, */
-	kp_dur_ns over;		/* so long; 0: not known */
+	kp_dur_ns over;		/* the time between; 0: not known */
 	struct kp_cost window;
 };
 

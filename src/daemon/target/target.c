@@ -49,9 +49,9 @@ on_runaway(void *ctx, const struct kp_fn *fn)
 	char name[FN_NAME_MAX], text[512];
 
 	snprintf(text, sizeof(text), "%.200s never returns, as far as is seen: "
-	    "disarmed (if it is a server's loop, name what it calls for each "
-	    "request; if exceptions end it, mark it exact or use -probe "
-	    "native)", fn_shown(name, sizeof(name), fn->text));
+	    "no longer traced (if it is a server's loop, name the function "
+	    "that it calls for each request; if exceptions end it, mark it "
+	    "exact or use -probe native)", fn_shown(name, sizeof(name), fn->text));
 	target_tell(t, "runaway", text);
 	agent_disarm(t->agent, fn->text);
 }
@@ -84,7 +84,7 @@ on_drains(void *ctx, uint64_t proc, const struct kp_fn *fn)
 
 	snprintf(t->drains, sizeof(t->drains), "process %s handles requests "
 	    "while it carries the tokens of others (it takes messages ahead, or "
-	    "answers later): identities of tier %s are estimated there, not "
+	    "answers later): request types of tier %s are estimated there, not "
 	    "known; its sums are right (%s)", kp_proc_text(proc, pid,
 	    sizeof(pid)), assembly_tier(t->part.in->conf, fn), fn->text);
 	target_tell(t, "drains", t->drains);
@@ -518,7 +518,7 @@ on_stopped(void *ctx)
 		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
 		    .event = "detach", .target = t->node,
 		    .fields = { { .key = "cause", .text = t->state_text } } },
-		    "'%s' did not say goodbye: %s (its agent leaves by "
+		    "'%s' was not detached cleanly: %s (its agent leaves by "
 		    "itself within 5 s)", t->node, t->state_text);
 	target_happened(t, "detach", t->state_text);
 	targets_on_stopped(t);

@@ -61,7 +61,7 @@ target_tell_untold(struct target *t)
 
 	if (n == 0)
 		return;
-	snprintf(text, sizeof(text), "%" PRIu64 " notices were not told: too "
+	snprintf(text, sizeof(text), "%" PRIu64 " notices were not logged: too "
 	    "many at once", n);
 	log_warn("hushed", t->node, "'%s': %s", t->node, text);
 	target_happened(t, "hushed", text);

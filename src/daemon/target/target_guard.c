@@ -36,9 +36,9 @@ trip(struct target *t, enum kp_trip cause, const char *why)
 
 	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
 		resample(t);
-	snprintf(text, sizeof(text), "%s; rests for %.0f s, then samples one "
-	    "request in %u", why, (double)rest / (double)KP_NS_PER_S,
-	    t->sampler.one_in);
+	snprintf(text, sizeof(text), "%s; tracing is paused for %.0f s, then "
+	    "one request in %u is sampled", why,
+	    (double)rest / (double)KP_NS_PER_S, t->sampler.one_in);
 	target_tell(t, "trip", text);
 	return rest;
 }
@@ -71,7 +71,7 @@ target_rested(struct target *t)
 	if (more == 0)
 		return 0;
 	overload_words(&t->watch, t->watch.guard.cause, why, sizeof(why));
-	snprintf(text, sizeof(text), "for %.0f s more: %s",
+	snprintf(text, sizeof(text), "tracing is paused for %.0f s more: %s",
 	    (double)more / (double)KP_NS_PER_S, why);
 	target_tell(t, "rest", text);
 	return more;
@@ -163,7 +163,7 @@ target_hot(struct target *t, bool told)
 	if (n > t->hot && !told && t->p.store != NULL) {
 		kp_buf_init(&b, KP_PLAN_MAX);
 		kp_buf_str(&b, "too hot to trace by the rates that were "
-		    "measured, and not armed: ");
+		    "measured, and not traced: ");
 		hot_names(plan, &b);
 		target_tell(t, "hot", kp_buf_cstr(&b));
 		kp_buf_free(&b);

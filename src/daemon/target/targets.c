@@ -87,7 +87,7 @@ leave(struct targets *ts, struct target *t, unsigned source, const char *why)
 	t->in_set.sources &= ~source;
 	if (t->in_set.sources != 0)
 		return;
-	log_info("removed", t->node, "'%s' is no target any more: %s", t->node,
+	log_info("removed", t->node, "'%s' is no longer a target: %s", t->node,
 	    why);
 	target_happened(t, "removed", why);
 	if (!t->in_set.over)
@@ -212,7 +212,7 @@ on_lost(void *ctx, const char *why)
 
 static const struct cluster_ops cluster_ops = { on_seen, on_answer, on_lost };
 
-/* Nobody has seen it for so long, though somebody was there to look. */
+/* No attached node has seen it for this time. */
 static void
 forget(struct targets *ts)
 {

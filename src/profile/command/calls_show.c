@@ -233,7 +233,7 @@ calls_show(const struct calls_args *a, const void *p, size_t n,
 		st = show_all(&s, name);
 	else
 		say("cannot read '%s': %s", name, s.m.begun ? damaged(e) :
-		    e == KP_EFORMAT ? "it is no trace that kprof has kept" :
+		    e == KP_EFORMAT ? "it is not a trace that kprof has kept" :
 		    e == KP_ESTATE ? "it is of another version of kprof" :
 		    kp_err_str(e));
 	kp_buf_free(&s.out);

@@ -28,10 +28,10 @@ struct calls_args {
 	    opt_text, &(a).db, NULL }, \
 	{ "cpu", NULL, "without the time that processes were scheduled out", \
 	    opt_flag, &(a).cpu, NULL }, \
-	{ "least", "N", "tree: leave out what has less than so many " \
+	{ "least", "N", "tree: leave out what has less than N " \
 	    "hundredths of a percent of the time (default 10; 0: nothing)", \
 	    opt_number, &(a).least, NULL }, \
-	{ "n", "N", "tree: so many rows (default all)", opt_count, \
+	{ "n", "N", "tree: print N rows (default all)", opt_count, \
 	    &(a).rows, NULL }, \
 	{ "totals", NULL, "analysis: all processes together, too", opt_flag, \
 	    &(a).totals, NULL }, \
@@ -41,7 +41,7 @@ struct calls_args {
 	    opt_flag, &(a).no_callers, NULL }, \
 	{ "sort", "KEY", "analysis: by accumulated time (default) or own", \
 	    opt_choice, &(a).sort, "acc,own" }, \
-	{ "cols", "N", "analysis: so wide (default 80)", opt_count, \
+	{ "cols", "N", "analysis: N columns wide (default 80)", opt_count, \
 	    &(a).cols, NULL }, \
 	{ "relative", NULL, "events: times since the first of them", \
 	    opt_flag, &(a).relative, NULL }

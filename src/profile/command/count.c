@@ -229,7 +229,7 @@ add_to_db(const struct args *a, const struct kp_profile *p,
 	return EXIT_FAILED;
 }
 
-/* A table says it too, which is enough for whoever sees that. */
+/* A table shows it too, which is enough where a table is shown. */
 static void
 say_ended(const struct run *r)
 {
@@ -506,14 +506,15 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 	const struct opt opts[] = {
 		{ "target", "NODE", "the node to count in (needed)", opt_text,
 		    &a.o.g.talk.target, NULL },
-		{ "for", "TIME", "count so long, such as 10s (default: until "
-		    "Ctrl-C); with -apply: stop the call then (default 60s)", opt_text, &a.f.duration, NULL },
+		{ "for", "TIME", "count for this time: 10s (default: until "
+		    "Ctrl-C); with -apply: stop the call then (default 60s)",
+		    opt_text, &a.f.duration, NULL },
 		{ "every", "TIME", "show what was counted so far, again and "
 		    "again: 2s", opt_text, &a.interval, NULL },
 		{ "apply", "EXPR", "count what this does there, and "
 		    "show its value: 'lists:seq(1, 10)'", opt_text, &a.o.g.apply, NULL },
 		OPTS_LIMITS(a.l),
-		{ "max-events", "N", "by request: end after so many (default "
+		{ "max-events", "N", "by request: end after N events (default "
 		    "1000000)", opt_count, &a.events, NULL },
 		{ "by", "KEY", "a row for a function in total (default), or "
 		    "for each process", opt_choice, &a.by, "total,process" },
@@ -521,7 +522,7 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		    kinds[k].sorts },
 		{ "reverse", NULL, "in the other order", opt_flag, &a.reverse,
 		    NULL },
-		{ "n", "N", "so many rows (default 30; -json and -csv: all)",
+		{ "n", "N", "print N rows (default 30; -json and -csv: all)",
 		    opt_count, &a.top, NULL },
 		{ "stdin", NULL, "obey lines on standard input: pause, "
 		    "continue, restart, show, end", opt_flag, &a.lines, NULL },
@@ -531,8 +532,8 @@ cmd_count(const struct cmd *cmd, int argc, char **argv)
 		    opt_text, &a.keep, NULL },
 		{ "db", "FILE", "add all rows to this SQLite database (kprof "
 		    "diff)", opt_text, &a.db, NULL },
-		{ "max-rows", "N", "with -by process: add up the rest "
-		    "(default 100000)", opt_count, &a.rows, NULL },
+		{ "max-rows", "N", "with -by process: add up what is past N "
+		    "rows (default 100000)", opt_count, &a.rows, NULL },
 		OPTS_FUNCTIONS(a.f, a.o.g),
 	};
 	int st;

@@ -19,7 +19,7 @@
 #include "request/naming.h"
 
 #define IDENTITIES 1100		/* the node asks about 1000 */
-#define NEAR_MAX 3		/* names further away are no misspellings */
+#define NEAR_MAX 3		/* names further away are not misspellings */
 #define NAMED_MAX 10		/* that an error lists */
 
 struct bits {
@@ -239,7 +239,7 @@ identity_take(struct limits *l)
 	struct near x;
 
 	if (l->conf->identity == NULL) {
-		say("'%s' has no identity fun: -identity '%s' is nobody's",
+		say("'%s' has no identity fun: no request is of type '%s'",
 		    l->a->tiers, l->a->identity);
 		return EXIT_FAILED;
 	}
@@ -474,7 +474,7 @@ limits_add(struct limits *l, struct kp_calls_sum *s,
 
 	if (!l->named)
 		return kp_calls_sum_add(s, ev);
-	/* KP_ELIMIT: the node was told of max_events */
+	/* KP_ELIMIT: the node knows max_events */
 	e = vec_room(&l->events, &l->room, l->nevents, l->max_events);
 	if (e != KP_OK)
 		return e;
@@ -522,7 +522,7 @@ limits_remark(const struct limits *l, struct kp_buf *b)
 	near_begin(&x, l->a->identity);
 	for (uint32_t i = KP_IDENT_OTHER + 1; i < l->idents.len; i++)
 		near_add(&x, l->idents.text[i]);
-	kp_buf_str(b, "no request was of the identity '");
+	kp_buf_str(b, "no request was of type '");
 	text_put(b, l->a->identity);
 	kp_buf_u8(b, '\'');
 	near_put(&x, "known are", b);

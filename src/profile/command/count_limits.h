@@ -24,23 +24,23 @@ struct limits_args {
 
 #define OPTS_LIMITS(a) \
 	{ "entry", "FUNCTION", "count and time: only during requests, " \
-	    "which this begins", opt_text, &(a).entry, NULL }, \
-	{ "tiers", "FILE", "the same, begun by the entries of this " \
-	    "tiers.conf", opt_text, &(a).tiers, NULL }, \
-	{ "attached", NULL, "the same, of requests that a kprofd there marks " \
-	    "(OTP 27 on)", opt_flag, &(a).attached, NULL }, \
+	    "which are calls of this function", opt_text, &(a).entry, NULL }, \
+	{ "tiers", "FILE", "the same, with the entries of this tiers.conf", \
+	    opt_text, &(a).tiers, NULL }, \
+	{ "attached", NULL, "the same, with the requests that an attached " \
+	    "kprofd marks (OTP 27 or later)", opt_flag, &(a).attached, NULL }, \
 	{ "identity", "NAME", "with -tiers: only during requests of this " \
-	    "identity", opt_text, &(a).identity, NULL }, \
+	    "type", opt_text, &(a).identity, NULL }, \
 	{ "tier", "NAME", "with -tiers: only while a process is in a call " \
 	    "of this tier", opt_text, &(a).tier, NULL }, \
-	{ "requests", "N", "with -entry or -tiers: end after so many " \
+	{ "requests", "N", "with -entry or -tiers: end after N requests " \
 	    "(default 1)", opt_count, &(a).requests, NULL }
 
 struct limits;
 
 /*
  * OPTS_GO_ON, or the status to exit with, which was said; *out is NULL where
- * all is counted, whoever it is for.  The arguments are to outlive it.
+ * all calls are counted.  The arguments have to outlive it.
  */
 int limits_open(const struct cmd *cmd, const struct limits_args *a,
     const char *target, struct limits **out);

@@ -148,7 +148,7 @@ cmd_diff(const struct cmd *cmd, int argc, char **argv)
 		    "change,now,function" },
 		{ "reverse", NULL, "in the other order", opt_flag, &v.reverse,
 		    NULL },
-		{ "n", "N", "so many rows (default 30; -json: all)",
+		{ "n", "N", "print N rows (default 30; -json: all)",
 		    opt_count, &v.top, NULL },
 		OPT_JSON(json),
 	};

@@ -84,7 +84,7 @@ functions_pattern(const struct cmd *cmd, const char *s, bool any,
 	} else if (kp_mfa_pat_parse(out, s, strlen(s)) == KP_OK) {
 		return OPTS_GO_ON;
 	}
-	return opts_wrong(cmd, "'%s' is no function: give mod:fun/2, "
+	return opts_wrong(cmd, "'%s' is not a function: give mod:fun/2, "
 	    "mod:fun/_, mod, {mod,fun,2}, MyApp.Repo.all/2%s", s,
 	    any ? ", or _ for all modules" : "");
 }

@@ -21,7 +21,7 @@ struct functions_args {
 	size_t functions, processes, memory;
 	bool not_spawned;
 	bool quiet;		/* no word of what goes well */
-	bool list;		/* say which, and arm none */
+	bool list;		/* print which, and trace none */
 	char value[INJECTED_VALUE_MAX + 1];	/* of -apply; "": none came */
 };
 
@@ -31,7 +31,7 @@ struct functions_args {
 	OPT_ARGUMENTS((a).patterns), \
 	{ "exclude", "FUNCTION", "not this one; may be given several " \
 	    "times", opt_list, &(a).exclude, NULL }, \
-	{ "list", NULL, "print the functions that these are, arm none", \
+	{ "list", NULL, "print which functions these are, and end", \
 	    opt_flag, &(a).list, NULL }, \
 	{ "processes", "LIST", "all (default), existing, new, or PID, " \
 	    "NAME, application:NAME, supervisor:NAME, children:NAME, " \
@@ -41,14 +41,13 @@ struct functions_args {
 	{ "quiet", NULL, "no progress; with -o or -db no figures; reasons " \
 	    "for an early end are on stderr all the same", opt_flag, \
 	    &(a).quiet, NULL }, \
-	{ "max-functions", "N", "refuse more (default 100000)", \
-	    opt_count, &(a).functions, NULL }, \
-	{ "max-processes", "N", "refuse more (default 100000)", \
-	    opt_count, &(a).processes, NULL }, \
-	{ "max-memory", "N", "refuse, or end, what has the node, without " \
-	    "processes, tables and binaries, grow by more MiB (default " \
-	    "128)", \
-	    opt_count, &(a).memory, NULL }, \
+	{ "max-functions", "N", "refuse more than N functions (default " \
+	    "100000)", opt_count, &(a).functions, NULL }, \
+	{ "max-processes", "N", "refuse more than N processes (default " \
+	    "100000)", opt_count, &(a).processes, NULL }, \
+	{ "max-memory", "N", "refuse, or end, when the node would grow by " \
+	    "more than N MiB, without processes, tables and binaries " \
+	    "(default 128)", opt_count, &(a).memory, NULL }, \
 	{ "name", "NAME", "our node name", opt_text, &(o).talk.name, NULL }, \
 	{ "cookie-file", "FILE", "where the cookie is", opt_text, \
 	    &(o).talk.cookie_file, NULL }

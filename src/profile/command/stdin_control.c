@@ -103,7 +103,7 @@ stdin_control_listen(bool yes)
 	input.listens = yes;
 }
 
-/* The line without its end; WORD_NONE: it is no word, which was said. */
+/* The line without its end; WORD_NONE: it is not a word, which was said. */
 static enum stdin_command
 word_of(const char *line)
 {

@@ -145,14 +145,14 @@ static void
 say_loads(const char *target, const struct tracer_end *end, bool by_request)
 {
 	if (end->again > 0)
-		say("'%s': %u modules were loaded again meanwhile and armed "
+		say("'%s': %u modules were loaded again meanwhile and traced "
 		    "again: calls of a moment in between are missing", target,
 		    end->again);
 	if (end->came > 0)
 		say("'%s': %u modules were loaded meanwhile, and are traced "
 		    "from then on", target, end->came);
 	if (end->missed > 0)
-		say("'%s': %u modules were loaded meanwhile and not armed%s: "
+		say("'%s': %u modules were loaded meanwhile and not traced%s: "
 		    "their calls from then on are missing", target,
 		    end->missed, by_request ? " (by request none is)" :
 		    " (see -max-functions and -max-memory)");
@@ -242,7 +242,7 @@ say_otherwise(const struct tracers *ts, const struct args *a)
 			say("'%s': not by the native probe: %s",
 			    a->targets.v[i], h->not_native);
 		if (h->no_gc)
-			say("'%s': without garbage collection: somebody else "
+			say("'%s': without garbage collection: another tool "
 			    "traces that, and two would crash that VM "
 			    "(erlang/otp#11624)",
 			    a->targets.v[i]);
@@ -428,28 +428,30 @@ cmd_trace(const struct cmd *cmd, int argc, char **argv)
 		{ "target", "NODE", "the node to trace in (needed); several "
 		    "for requests that cross them", opt_list, &a.targets,
 		    NULL },
-		{ "for", "TIME", "trace so long, such as 2s (default: until "
-		    "Ctrl-C); with -apply: stop the call then (default 60s)", opt_text, &a.f.duration, NULL },
+		{ "for", "TIME", "trace for this time: 2s (default: until "
+		    "Ctrl-C); with -apply: stop the call then (default 60s)",
+		    opt_text, &a.f.duration, NULL },
 		{ "apply", "EXPR", "trace what this does there, and "
 		    "show its value: 'lists:seq(1, 10)'", opt_text, &a.o.g.apply, NULL },
-		{ "entry", "FUNCTION", "trace only what works for requests: "
-		    "this begins one", opt_text, &a.entry_text, NULL },
-		{ "requests", "N", "with -entry: end after so many (default "
+		{ "entry", "FUNCTION", "trace only work done for requests, "
+		    "which are calls of this function", opt_text,
+		    &a.entry_text, NULL },
+		{ "requests", "N", "with -entry: end after N requests (default "
 		    "1)", opt_count, &a.requests, NULL },
 		{ "args", NULL, "with the arguments of calls, as far as "
 		    "they are small", opt_flag, &a.args, NULL },
-		{ "args-bytes", "N", "with -args: so much text of a call's "
+		{ "args-bytes", "N", "with -args: N bytes of text for a call "
 		    "(default 200, at most 4096)", opt_count, &a.bytes, NULL },
 		{ "o", "FILE", "keep the trace there (kprof analyse)",
 		    opt_text, &a.keep, NULL },
 		OPTS_CALLS(a.show),
-		{ "max-events", "N", "end after so many (default 1000000)",
+		{ "max-events", "N", "end after N events (default 1000000)",
 		    opt_count, &a.events, NULL },
-		{ "max-queue", "N", "end when so many wait in the node to be "
+		{ "max-queue", "N", "end when N events wait in the node to be "
 		    "sent (default 200000)", opt_count, &a.queue, NULL },
 		{ "probe", "KIND", "how events leave the node: relay, native "
-		    "(code of ours in its VM), or auto (default): native where "
-		    "it can be", opt_choice, &a.probe, TRACER_PROBES },
+		    "(a library in C, loaded there), or auto (default): native "
+		    "if it can be loaded", opt_choice, &a.probe, TRACER_PROBES },
 		{ "probe-library", "FILE", "where the node finds the native "
 		    "probe's library (kprof_calls_probe.so beside kprof or in "
 		    "../lib/kprofd)", opt_text, &a.o.probe_library, NULL },

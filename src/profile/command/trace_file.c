@@ -34,7 +34,7 @@ is_ours(const char *path)
 	    memcmp(magic, KP_CALLS_MAGIC, sizeof(magic)) == 0);
 }
 
-/* Whoever may read the file that was there may read this one. */
+/* The new file has the permissions of the file that was there. */
 static bool
 open_beside(struct trace_file *t, const char *path, const struct stat *was)
 {
@@ -99,7 +99,7 @@ trace_file_open(struct trace_file *t, const char *name)
 		return open_itself(t, true);
 	if (is_ours(name))
 		return open_instead(t, &st);
-	say("'%s' is there, and is no trace: give another name, or take it "
+	say("'%s' is there, and is not a trace: give another name, or take it "
 	    "away", name);
 	return false;
 }

@@ -125,7 +125,7 @@ paths_merge(struct calls_roots *r, const struct kp_calls_sum *s, uint32_t *at)
 		p.proc = r->v[p.proc].first;
 		if (p.parent != KP_PATH_NONE)
 			p.parent = at[p.parent];
-		/* Roots are told apart by their process; 0 is no key. */
+		/* Roots are told apart by their process; 0 is not a key. */
 		key = p.parent == KP_PATH_NONE ? (uint64_t)p.proc + 1 :
 		    ((uint64_t)p.parent + 1) << 2 * FN_BITS | p.fn;
 		old = map_get(&known, key);

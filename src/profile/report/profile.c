@@ -176,7 +176,7 @@ put_notes(const struct sheet *s, struct kp_buf *b, unsigned width)
 	}
 	if (s->p->gone > 0) {
 		kp_buf_printf(&line, "%s functions: their module was loaded "
-		    "anew meanwhile, and their counters went with it",
+		    "again meanwhile, and their counters went with it",
 		    text_count(n, s->p->gone));
 		note(b, width, &line);
 	}
@@ -186,7 +186,7 @@ put_notes(const struct sheet *s, struct kp_buf *b, unsigned width)
 		note(b, width, &line);
 	}
 	if (v->skipped > 0) {
-		kp_buf_printf(&line, "%s processes that somebody else traces "
+		kp_buf_printf(&line, "%s processes that another tool traces "
 		    "are not counted", text_count(n, v->skipped));
 		note(b, width, &line);
 	}

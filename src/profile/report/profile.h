@@ -34,11 +34,11 @@ struct profile_view {
 	enum profile_sort sort;
 	bool reverse;		/* least figures first, or names from the end */
 	bool by_process;
-	size_t top;		/* so many rows; 0: all */
+	size_t top;		/* rows to show; 0: all */
 	const char *target;
 	int otp;
 	uint64_t functions, processes;	/* counted */
-	uint64_t skipped;	/* processes that somebody else traces */
+	uint64_t skipped;	/* processes that another tool traces */
 	const char *ended;	/* why, where it ended by itself; or NULL */
 	bool paused;
 	const char *value;	/* of an expression; or NULL */

@@ -335,7 +335,7 @@ profile_db_read(const char *file, int64_t which, struct profile_kept *k,
 		    "kind and limit" : "that profile is not there");
 	else if (e != KP_OK)
 		snprintf(why, n, "%s", e == KP_EFORMAT ?
-		    "it is no database that kprof count, time or memory write "
+		    "it is not a database that kprof count, time or memory write "
 		    "with -db" : kp_err_str(e));
 	if (e != KP_OK)
 		profile_kept_free(k);

@@ -32,7 +32,7 @@ enum profile_diff_sort {
 struct profile_diff_view {
 	enum profile_diff_sort sort;
 	bool reverse;
-	size_t top;		/* so many rows; 0: all */
+	size_t top;		/* rows to show; 0: all */
 };
 
 /*

@@ -19,7 +19,7 @@ profile_limit_put(struct kp_buf *b, const struct profile_limit *l)
 	kp_buf_str(b, l->attached ? "" : l->nentries > 1 ? " begin" :
 	    " begins");
 	if (l->identity != NULL) {
-		kp_buf_str(b, ", of the identity '");
+		kp_buf_str(b, ", of type '");
 		text_put(b, l->identity);
 		kp_buf_u8(b, '\'');
 	}

@@ -40,7 +40,7 @@ counters_start(struct counters **out, const struct counters_opts *o,
     struct injected_hello *h, char *why, size_t n)
 {
 	static const struct injected_code code = { "kprof_counters",
-		"somebody counts there already", kp_counters_beam,
+		"another kprof counts there already", kp_counters_beam,
 		kp_counters_load, sizeof(kp_counters_beam),
 		sizeof(kp_counters_load) };
 	struct injected_own own = { 3, put_own, o };

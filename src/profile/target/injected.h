@@ -48,12 +48,12 @@ struct injected_opts {
 struct injected_hello {
 	int otp;
 	uint64_t functions, processes;	/* chosen */
-	uint64_t skipped;	/* processes that somebody else traces */
+	uint64_t skipped;	/* processes that another tool traces */
 	kp_dur_ns offset;	/* of the node's clock, if it was said */
 	bool native;		/* of a trace: by the native probe */
 	char not_native[512];	/* why not, or "" */
 	bool evaluated;		/* the expression, not one plain call */
-	bool no_gc;		/* without garbage collection: somebody else
+	bool no_gc;		/* without garbage collection: another tool
 				   traces that */
 	/* Of what was asked for (tracer.h): a bit each, the first the lowest. */
 	uint8_t absent[INJECTED_PATTERNS_MAX / 8];

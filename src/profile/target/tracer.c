@@ -65,7 +65,7 @@ tracer_start(struct tracer **out, const struct tracer_opts *o,
     struct kp_call_names *names, struct injected_hello *h, char *why, size_t n)
 {
 	static const struct injected_code code = { "kprof_tracer",
-		"somebody traces there already", kp_tracer_beam,
+		"another kprof traces there already", kp_tracer_beam,
 		kp_tracer_load, sizeof(kp_tracer_beam),
 		sizeof(kp_tracer_load) };
 	struct injected_own own = { 10 + TRACER_PROBE_OPTS, put_own, o };

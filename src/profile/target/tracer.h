@@ -12,7 +12,7 @@
 #include "profile/target/injected.h"
 
 /*
- * Who is told of events: a process there, which sends them on, or native code,
+ * Where events go: to a process there, which sends them on, or to native code,
  * which writes them into memory.
  */
 enum tracer_probe { TRACER_RELAY, TRACER_NATIVE, TRACER_AUTO };
@@ -53,7 +53,7 @@ struct tracer_opts {
 	const struct kp_mfa_pat *entry;
 	size_t nentries;
 	uint64_t requests;
-	/* Arguments of calls, as text of so many bytes at most; 0: none. */
+	/* The most bytes of text for a call's arguments; 0: none. */
 	uint64_t args;
 	enum tracer_probe probe;	/* AUTO: native where it can be loaded,
 					   and nobody asks by request */

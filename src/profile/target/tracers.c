@@ -212,7 +212,7 @@ one_start(struct tracers *ts, struct tracer_opts o, const char *target,
 		e = tracer_start(&one->t, &o, ts->names, &one->hello, why,
 		    whylen);
 	else
-		snprintf(why, whylen, "'%s' is no name of another node",
+		snprintf(why, whylen, "'%s' is not the name of another node",
 		    target);
 	if (e != KP_OK || !added)
 		return e != KP_OK ? e : KP_EFORMAT;

@@ -23,7 +23,7 @@ is_pseudo(uint32_t fn)
 	return fn == KP_FN_SUSPEND || fn == KP_FN_GC;
 }
 
-/* What is collected while a process waits is no call of suspend. */
+/* What is collected while a process waits is not a call of suspend. */
 static uint32_t
 caller_of(const struct stack *st, uint32_t i)
 {

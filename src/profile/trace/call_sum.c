@@ -237,7 +237,7 @@ add_placed(struct kp_calls_sum *s, const struct kp_call_event *ev)
 	slice_end(s, st, ts);
 	if (st->request > 0 && st->n == 0 && ev->kind >= KP_CALL_IN &&
 	    ev->kind <= KP_CALL_GC_END)
-		return;		/* it works for somebody else */
+		return;		/* it works for another request */
 	switch (ev->kind) {
 	case KP_CALL_CALL:
 		stack_call(s, st, ev->fn, ev->other, ts);

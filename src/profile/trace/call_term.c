@@ -231,7 +231,7 @@ get_request(struct kp_term *r)
 	return 0;
 }
 
-/* Serials wrap; in so long a request they need not be unique. */
+/* Serials wrap; in a long request they need not be unique. */
 static void
 get_message(struct kp_calls_decoder *d, struct kp_term *r,
     struct kp_call_event *ev)

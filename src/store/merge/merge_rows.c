@@ -62,7 +62,7 @@ merge_knows(const char *table)
 
 /* ---- statements ---- */
 
-/* Sums over spans are made anew, at the end, of what there is then. */
+/* Sums over spans are made again at the end, of what there is then. */
 static const char no_spans[] = "delete from main.span_stat;"
     "delete from main.span;"
     "update main.span_next set start_ns = 0, node_id = 0";

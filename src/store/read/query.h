@@ -57,7 +57,7 @@ struct kp_query_range {
 struct kp_query_tiers {
 	const char **v;
 	size_t n;
-	size_t current;		/* so many, in front, are in the last one */
+	size_t current;		/* of these, in the last tiers.conf */
 };
 
 enum kp_err kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out);

@@ -83,7 +83,7 @@ usable(const struct finder *f, int level, kp_wall_ns since, kp_wall_ns until)
 	    until - length >= since;
 }
 
-/* From so many levels of spans, the longest first. */
+/* From this number of levels of spans, the longest first. */
 static void
 find(struct finder *f, int64_t node, int levels, kp_wall_ns since,
     kp_wall_ns until)

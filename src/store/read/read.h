@@ -18,7 +18,7 @@ struct kp_query {
 	struct kp_query **parts; /* of several files: multi.h; NULL: of one */
 	size_t nparts;
 	bool alone;		/* the file alone is read, without its WAL */
-	unsigned held;		/* so often */
+	unsigned held;		/* how often */
 	bool shares;		/* is a part, and there are several nodes */
 	kp_mono_ns deadline;
 	const atomic_bool *stop;	/* NULL: none */

@@ -107,7 +107,7 @@ step_of(const struct kp_series *s, kp_wall_ns start)
 	" (select l.n from loss l where l.window_id = w.id and l.cause_id =" \
 	" (select id from cause where name = 'uncounted'))"
 
-/* Nothing was counted for all of it: its zeros are no figures. */
+/* Nothing was counted for all of it: its zeros are not figures. */
 static bool
 is_unseen(kp_dur_ns length, uint64_t calls, uint64_t uncounted_ms)
 {

@@ -36,7 +36,7 @@ void drop_counts_add(struct drop_counts *l, const char *node, uint64_t rows,
 /* Adds it to a window's head. */
 void drop_counts_tell(const struct drop_counts_node *n, struct kp_window *head);
 /*
- * Takes away what has been told of told->node, of which more may be lost
+ * Takes away what has been reported of told->node, of which more may be lost
  * meanwhile; with nothing left that name is freed.
  */
 void drop_counts_told(struct drop_counts *l, const struct drop_counts_node *told);

@@ -79,7 +79,7 @@ big_endian(const uint8_t *p, size_t n)
 
 /*
  * Is it smaller than its own head says?  It may shrink by itself: pages that
- * were given back are cut off at a checkpoint, whoever makes that; the head is
+ * were given back are cut off at a checkpoint of any process; the head is
  * written first.  Source: sqlite.org/fileformat2.html, 1.3: the size of a page
  * at 16, where 1 is 65536, how many there are at 28.
  */
