@@ -144,6 +144,8 @@ lender(legacy, Chosen) when Chosen =/= unflagged ->
     end;
 lender(_, _) -> none.
 
+%% OTP 25 declares no tracers that are modules.
+-dialyzer({nowarn_function, is_kprofd/1}).
 is_kprofd({Module, _}) -> Module =:= kprof_probe;
 is_kprofd(Tracer) -> is_pid(Tracer) andalso Tracer =:= whereis(kprof_agent).
 

@@ -280,6 +280,7 @@ is_evaluated(_) -> false.
 
 %% The process waits to be counted, and before it ends: what it gave is made into
 %% text when nothing is counted any more.
+-dialyzer({nowarn_function, prepare/2}).     % its process always exits
 prepare(none, _) ->
     undefined;
 prepare(Call, Ms) ->

@@ -739,7 +739,7 @@ hush(Hushed, Kept, S) ->
             hush(Hushed, [Event | Kept], S);
         Event when element(1, Event) =:= trace_ts ->
             P = element(2, Event),
-            _ = catch erlang:trace(P, false, [{tracer, self()}, all]),
+            _ = try erlang:trace(P, false, [{tracer, self()}, all]) catch error:_ -> gone end,
             hush(Hushed#{P => []}, [Event | Kept], S)
     after 0 ->
             S#s{kept = S#s.kept ++ lists:reverse(Kept)}

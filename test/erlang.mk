@@ -18,3 +18,18 @@ $(ERLANG_EBIN)/modules: $(ERLANG_MODULES) $(ERLANG_HEADERS) $(ERLANG_TESTS)
 erlang-test: $(ERLANG_EBIN)/modules
 	erl -noinput -pa $(ERLANG_EBIN) -eval 'halt(case eunit:test([$(subst $(empty) ,$(comma),$(basename $(notdir $(ERLANG_TESTS))))]) of ok -> 0; error -> 1 end).'
 	sh test/erlang/merge_test.sh $(B)
+
+# What dialyzer knows of OTP: a minute's work, once.
+ERLANG_PLT := $(B)/erlang/plt
+
+$(ERLANG_PLT):
+	@mkdir -p $(@D)
+	$(call say,PLT,$@)
+	$(Q)dialyzer --build_plt --output_plt $@ --apps erts kernel stdlib > $@.log || \
+	    [ $$? = 2 ] || { cat $@.log; exit 1; }
+
+# It does not know of trace sessions where OTP is older than 27.
+.PHONY: dialyzer
+dialyzer: $(ERLANG_EBIN)/modules $(ERLANG_PLT)
+	dialyzer --plt $(ERLANG_PLT) --no_check_plt \
+	    $(patsubst %,$(ERLANG_EBIN)/%.beam,$(basename $(notdir $(ERLANG_MODULES))))

@@ -6,6 +6,7 @@ CHECKS := unit erlang-test replay client-test purity mutants-fit
 
 TESTS := unit \
          erlang-test \
+         dialyzer \
          SAN=1,unit \
          SAN=1,client-test \
          SAN=1,top-test \
@@ -35,6 +36,7 @@ help-dev:
 	@echo 'make check        unit tests, recordings, corpora, the client: two minutes'
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
 	@echo 'make erlang-test  EUnit of what runs in targets, and its merging'
+	@echo 'make dialyzer     types of what runs in targets'
 	@echo 'make client-test  kprof on a database made for it'
 	@echo 'make top-test     kprof top on a pseudo-terminal, kprof merge'
 	@echo 'make api-test     the HTTP API against sqlite3 and kprof, and what it refuses'

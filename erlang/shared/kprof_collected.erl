@@ -23,7 +23,7 @@ collected_by_others(Ours) ->
 collects({legacy, _}, P) ->
     has_gc(erlang:trace_info(P, flags));
 collects(Session, P) ->
-    has_gc(catch trace:info(Session, P, flags)).
+    has_gc(try trace:info(Session, P, flags) catch error:_ -> gone end).
 
 has_gc({flags, Flags}) when is_list(Flags) ->
     lists:member(garbage_collection, Flags);
