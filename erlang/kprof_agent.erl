@@ -35,6 +35,7 @@
 %% Called over rex. Opts: protocol, who, lease_ms, max_queue, max_memory
 %% (bytes), max_age_ms, word (where the trace control word is to be now).
 %% Where it does not start, nothing stays, this module included.
+-spec start(pid(), map()) -> {ok, pid(), map()} | {error, term()}.
 start(Daemon, Opts) when is_pid(Daemon), is_map(Opts) ->
     Result = case {kprof_injected:disabled(), kprof_injected:is_connected(node(Daemon))} of
                  {true, _} -> {error, disabled};
@@ -62,9 +63,11 @@ start_agent(Daemon, Opts) ->
 
 %% ------------------------------------------------------ operator's calls ----
 
+-spec status() -> map() | not_attached | timeout.
 status() ->
     ask(status).
 
+-spec stop() -> ok | not_attached | timeout.
 stop() ->
     ask(stop).
 

@@ -22,31 +22,22 @@
 
 -export([start/2, stop/0]).
 
--define(GUESTS, [?MODULE]).
--define(DOES, "counts").
+-include("kprof_oneshot.hrl").
 
 -define(TICK_MS, 500).          % how often lease and memory are looked at
 -define(RETRY_MS, 20).          % where the connection takes nothing
 -define(CHUNK, 200).            % functions that are read between two looks
 
 -record(s, {
-    client, client_ref,
-    sentry,             % {Pid, MonitorRef}
-    who,                % binary, for the log
-    session,            % trace session (OTP 27+) or legacy
+    p :: #profile{},     % what kprof_oneshot knows of
     kind,               % call_count | call_time | call_memory | none: to list
     by,                 % total | process
-    lease_ms, lease_at,
-    armed = [],         % {M, '_', '_'} or {M, F, A}: what patterns were set
+    patterns = [],      % {M, '_', '_'} or {M, F, A}: what was set
     functions = [],     % the same, each by itself
     all = none,         % modules of the node, where all of them are armed
     foreign = #{},      % processes that somebody else traces (legacy)
-    walk = none,        % that flags processes
     lender = none,      % the tracer of a kprofd whose flags serve us (legacy)
     only = all,         % or a map of processes: whose counters are read then
-    word,               % undefined: the trace control word is not ours
-    applied,            % undefined | {Pid, MonitorRef, Ms | overran} | done
-    memory_max, memory, % bytes of the VM's own, past those at the start
     since,              % monotonic ns
     paused,             % monotonic ns; undefined while it counts
     stretch = 1,        % how often it began to count
@@ -54,39 +45,52 @@
     rows_max
 }).
 
--include("kprof_flagger.hrl").
--include("kprof_oneshot.hrl").
-
 %% ---------------------------------------------------------------- start ----
+
+-spec start(pid(), map()) -> {ok, pid(), map()} | {error, binary()}.
+start(Client, Opts) ->
+    kprof_oneshot:start(host(), Client, Opts).
+
+-spec stop() -> ok | not_attached.
+stop() ->
+    kprof_oneshot:stop(host()).
+
+host() ->
+    #host{name = ?MODULE, does = "counts", loaded = [?MODULE], init = fun init/3,
+          legacy_tracer = fun legacy_tracer/1, legacy_clear = fun legacy_clear/1}.
 
 init(Starter, Client, #{who := Who, type := Type, by := By, lease_ms := Lease, apply := Apply, apply_ms := ApplyMs,
                         processes := Which, max_memory := MaxMemory, max_rows := MaxRows, span_ms := Span} = Opts) ->
-    take_name(),
+    Host = host(),
+    kprof_oneshot:take_name(Host),
     supports(Type),
-    Call = call_of(Apply),
+    Call = kprof_call:call_of(Apply),
     Session = kprof_injected:session_new(?MODULE),
     Loaded = erlang:loaded(),
     {Patterns, Functions} = kprof_wanted:wanted(Opts),
-    untraced(Session, Functions),
+    kprof_oneshot:untraced(Session, Functions),
     Armed = if Type =:= list -> []; true -> Patterns end,
-    Counted = whose(Which, Call),
+    Counted = kprof_processes:whose(Which, Call),
     Kind = kind(Type, By, Counted),
-    S0 = #s{client = Client, client_ref = erlang:monitor(process, Client), sentry = sentry_start(), who = Who,
-            session = Session, kind = Kind, by = By, lease_ms = Lease, armed = Armed, functions = Functions,
-            memory = own_memory(), memory_max = MaxMemory, rows_max = MaxRows},
-    tell_sentry(S0),
-    S1 = prepared(S0#s{applied = prepare(Call, ApplyMs)}),
+    S0 = #s{p = #profile{host = Host, client = Client, client_ref = erlang:monitor(process, Client),
+                         sentry = kprof_oneshot:sentry_start(Host), who = Who, session = Session, lease_ms = Lease,
+                         armed = legacy_armed(Armed, none, Kind), memory = kprof_oneshot:own_memory(), memory_max = MaxMemory},
+            kind = Kind, by = By, patterns = Armed, functions = Functions, rows_max = MaxRows},
+    kprof_oneshot:tell_sentry(S0#s.p),
+    S1 = S0#s{p = kprof_oneshot:prepared((S0#s.p)#profile{applied = kprof_call:prepare(Call, ApplyMs)})},
     Chosen = counted(Counted, Opts, S1),
     S = flags_of(lender(Session, Chosen), Chosen, Opts, S1),
-    say_begin(S),
+    kprof_oneshot:say_begin(S#s.p),
     %% Flags last: by process, all functions count from the same moment on.
     arm(S),
     {Processes, S2} = flag_counted(Chosen, Opts, S),
     process_flag(priority, high),
-    S3 = begins(Span, S2#s{lease_at = kprof_injected:now_ms(), all = all_modules(Loaded, Armed)}),
-    tell_sentry(S3),
+    All = all_modules(Loaded, Armed),
+    P = (S2#s.p)#profile{lease_at = kprof_injected:now_ms(), armed = legacy_armed(Armed, All, Kind)},
+    S3 = begins(Span, S2#s{p = P, all = All}),
+    kprof_oneshot:tell_sentry(S3#s.p),
     Starter ! {self(), #{functions => length(Functions), processes => Processes,
-                         evaluated => is_evaluated(Call), otp => erlang:system_info(otp_release),
+                         evaluated => kprof_call:is_evaluated(Call), otp => erlang:system_info(otp_release),
                          skipped => map_size(S#s.foreign)}},
     tick(),
     loop(S3).
@@ -110,7 +114,7 @@ kind(count, _, _) -> call_time.
 
 %% One counter for all of them needs no flags.
 counted(_, _, #s{kind = Kind}) when Kind =:= call_count; Kind =:= none -> unflagged;
-counted(Which, Opts, S) -> chosen(Which, Opts, S#s.applied).
+counted(Which, Opts, S) -> kprof_processes:chosen(Which, Opts, (S#s.p)#profile.applied).
 
 %% Silent: patterns of somebody else's would have these processes send us what
 %% they call, with its arguments. In a session there are none.
@@ -123,9 +127,9 @@ flag_counted(unflagged, _, S) ->
     {erlang:system_info(process_count), S};
 flag_counted(_, _, #s{lender = Lender, only = Only} = S) when Lender =/= none ->
     {if Only =:= all -> erlang:system_info(process_count); true -> map_size(Only) end, S};
-flag_counted(Chosen, Opts, #s{session = Session} = S0) ->
-    S = flag(Chosen, self(), flags(Session, Opts), S0),
-    case kprof_flagger:walk_await(S#s.walk, infinity) of
+flag_counted(Chosen, Opts, #s{p = #profile{session = Session}} = S0) ->
+    S = S0#s{p = kprof_oneshot:flag(Chosen, self(), flags(Session, Opts), S0#s.p)},
+    case kprof_flagger:walk_await((S#s.p)#profile.walk, infinity) of
         {walked, Left, Others, _} -> {max(0, many(Chosen) - Left - Others), S};
         timeout -> kprof_refusal:refuse("somebody has killed what sets flags of processes", [])
     end.
@@ -154,14 +158,14 @@ flags_serve(Tracer) ->
         lists:member(call, element(2, erlang:trace_info(new_processes, flags))).
 
 %% What processes spawn cannot be told from others then.
-flags_of(none, Chosen, _, #s{session = Session} = S) ->
-    S#s{foreign = foreign(Session, Chosen)};
+flags_of(none, Chosen, _, #s{p = #profile{session = Session}} = S) ->
+    S#s{foreign = kprof_processes:foreign(Session, Chosen)};
 flags_of(Lender, Chosen, Opts, S) ->
     Chosen =:= all orelse (is_list(Chosen) andalso not maps:get(spawned, Opts)) orelse
         kprof_refusal:refuse("a kprofd is there, and before OTP 27 counts go by its flags: of all processes, or of some with"
                              " -processes LIST and -not-spawned", []),
     Only = if Chosen =:= all -> all; true -> maps:from_keys(Chosen, []) end,
-    S#s{lender = Lender, only = Only, foreign = traced_by_others(Lender)}.
+    S#s{lender = Lender, only = Only, foreign = kprof_processes:traced_by_others(Lender)}.
 
 is_counted(P, #s{foreign = Foreign, only = Only}) ->
     not is_map_key(P, Foreign) andalso (Only =:= all orelse is_map_key(P, Only)).
@@ -170,30 +174,30 @@ is_counted(P, #s{foreign = Foreign, only = Only}) ->
 
 loop(S) ->
     receive
-        {kprof, Client, Ref, Cmd} when Client =:= S#s.client ->
+        {kprof, Client, Ref, Cmd} when Client =:= (S#s.p)#profile.client ->
             S1 = command(Cmd, Ref, S),
             %% Afterwards: what took us long was not the client's silence.
-            loop(S1#s{lease_at = kprof_injected:now_ms()});
+            loop(S1#s{p = (S1#s.p)#profile{lease_at = kprof_injected:now_ms()}});
         tick ->
             tick(),
             look(S);
         {span_over, Stretch} ->
             loop(if Stretch =:= S#s.stretch -> pause(S); true -> S end);
-        {evaluated, Pid} when Pid =:= element(1, S#s.applied) ->
+        {evaluated, Pid} when Pid =:= element(1, (S#s.p)#profile.applied) ->
             loop(evaluated(S));
-        {'DOWN', Ref, process, _, Reason} when Ref =:= element(2, S#s.applied) ->
+        {'DOWN', Ref, process, _, Reason} when Ref =:= element(2, (S#s.p)#profile.applied) ->
             loop(ended(Reason, S));
-        {overran, Ref} when Ref =:= element(2, S#s.applied) ->
-            exit(element(1, S#s.applied), kill),
-            loop(S#s{applied = setelement(3, S#s.applied, overran)});
-        {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.client_ref ->
-            finish({gone, Reason}, S);
-        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.sentry) ->
-            loop(new_sentry(S));
+        {overran, Ref} when Ref =:= element(2, (S#s.p)#profile.applied) ->
+            exit(element(1, (S#s.p)#profile.applied), kill),
+            loop(S#s{p = (S#s.p)#profile{applied = setelement(3, (S#s.p)#profile.applied, overran)}});
+        {'DOWN', Ref, process, _, Reason} when Ref =:= (S#s.p)#profile.client_ref ->
+            kprof_oneshot:finish({gone, Reason}, S#s.p);
+        {'DOWN', Ref, process, _, _} when Ref =:= element(2, (S#s.p)#profile.sentry) ->
+            loop(S#s{p = kprof_oneshot:new_sentry(S#s.p)});
         {?MODULE, stop} ->
-            finish(stopped, S);
+            kprof_oneshot:finish(stopped, S#s.p);
         {'DOWN', _, process, Pid, _} ->
-            loop(walk_over(Pid, S));
+            loop(S#s{p = kprof_oneshot:walk_over(Pid, S#s.p)});
         _ ->
             loop(S)
     end.
@@ -201,17 +205,17 @@ loop(S) ->
 tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
 
-look(#s{paused = undefined, memory = Memory, memory_max = Max, lender = Lender} = S) ->
-    case own_memory() - Memory of
+look(#s{p = #profile{memory = Memory, memory_max = Max}, paused = undefined, lender = Lender} = S) ->
+    case kprof_oneshot:own_memory() - Memory of
         More when More > Max -> loop(over(memory, S));
         _ ->
             case Lender =:= none orelse flags_serve(Lender) of
-                true -> loop(look_lease(S));
+                true -> loop(S#s{p = kprof_oneshot:look_lease(S#s.p)});
                 false -> loop(over(disarmed, S))
             end
     end;
 look(S) ->
-    loop(look_lease(S)).
+    loop(S#s{p = kprof_oneshot:look_lease(S#s.p)}).
 
 over(Why, S0) ->
     S = (pause(S0))#s{over = true},
@@ -220,7 +224,7 @@ over(Why, S0) ->
 
 command(lease, _, S) ->
     S;
-command(go, _, #s{applied = {Pid, Ref, Ms}} = S) ->
+command(go, _, #s{p = #profile{applied = {Pid, Ref, Ms}}} = S) ->
     erlang:send_after(Ms, self(), {overran, Ref}),
     Pid ! go,
     S;
@@ -241,19 +245,19 @@ command({continue, Span}, _, S) ->
     again(S),
     begins(Span, S#s{paused = undefined, stretch = S#s.stretch + 1});
 command(stop, _, S) ->
-    finish(done, S).
+    kprof_oneshot:finish(done, S#s.p).
 
 %% The call has come to its end: at once nothing is counted any more.
 evaluated(S0) ->
     S = (pause(S0))#s{over = true},
-    tell_value(S#s.applied),
+    kprof_call:tell_value((S#s.p)#profile.applied),
     S.
 
 ended(Reason, S0) ->
     S = pause(S0),
-    [send(Msg, S) || Msg <- outcome(Reason, S0#s.applied)],
-    S1 = S#s{applied = done, over = true},
-    tell_sentry(S1),
+    [send(Msg, S) || Msg <- kprof_call:outcome(Reason, (S0#s.p)#profile.applied)],
+    S1 = S#s{p = (S#s.p)#profile{applied = done}, over = true},
+    kprof_oneshot:tell_sentry(S1#s.p),
     S1.
 
 %% ------------------------------------------------------------- counters ----
@@ -283,18 +287,18 @@ again(S) ->
     each(false, S),
     each(true, S).
 
-arm(#s{session = Session, kind = Kind, armed = Armed} = S) ->
+arm(#s{p = #profile{session = Session}, kind = Kind, patterns = Armed} = S) ->
     lists:foldl(fun(P, N) ->
                         pattern(Session, P, true, Kind),
-                        arm_look(N, S),
-                        heed(0, S),
+                        kprof_oneshot:arm_look(N, S#s.p),
+                        kprof_oneshot:heed(0, S#s.p),
                         N + 1
                 end, 1, Armed).
 
 %% One by one they take 5 ms each where the node is busy, 40 where it is that with
 %% much. On OTP 25 and 26 others may have counters of what is not armed: there it
 %% goes where all is that was loaded before, and nothing has come since it began.
-at_once(What, #s{session = Session, kind = Kind, armed = Armed, all = All}) ->
+at_once(What, #s{p = #profile{session = Session}, kind = Kind, patterns = Armed, all = All}) ->
     length(Armed) > 1 andalso (Session =/= legacy orelse is_all(All)) andalso
         is_integer(pattern(Session, {'_', '_', '_'}, What, Kind)).
 
@@ -306,8 +310,8 @@ all_modules(Before, Armed) ->
         _ -> none
     end.
 
-each(What, #s{session = Session, kind = Kind, armed = Armed} = S) ->
-    [begin pattern(Session, P, What, Kind), heed(0, S) end || P <- Armed],
+each(What, #s{p = #profile{session = Session}, kind = Kind, patterns = Armed} = S) ->
+    [begin pattern(Session, P, What, Kind), kprof_oneshot:heed(0, S#s.p) end || P <- Armed],
     ok.
 
 %% What ends it in time is ahead of the node's work, to read is not.
@@ -326,12 +330,12 @@ read(Functions, Ref, Sums0, S) ->
     {Now, Later} = lists:split(min(?CHUNK, length(Functions)), Functions),
     {Rows, Sums} = lists:foldl(fun(MFA, Acc) -> row(MFA, Acc, S) end, {[], Sums0}, Now),
     Rows =:= [] orelse send({kprof_rows, Ref, Rows}, S),
-    heed(kprof_injected:now_ms() - Began, S),
+    kprof_oneshot:heed(kprof_injected:now_ms() - Began, S#s.p),
     read(Later, Ref, Sums, S).
 
 row({M, F, A}, {Rows, Sums}, #s{kind = none}) ->
     {[{M, F, A, 0, 0, []} | Rows], Sums};
-row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums}, #s{session = Session, kind = Kind} = S) ->
+row({M, F, A} = MFA, {Rows, #{gone := Gone} = Sums}, #s{p = #profile{session = Session}, kind = Kind} = S) ->
     case counter(Session, MFA, Kind) of
         0 -> {Rows, Sums};
         [] -> {Rows, Sums};
@@ -366,7 +370,7 @@ shown(Ps, #{left := Left, merged := Merged} = Sums, _) ->
     end.
 
 names(#s{by = total}) -> [];
-names(_) -> names().
+names(_) -> kprof_oneshot:names().
 
 reply(Ref, Result, S) ->
     send({kprof_reply, Ref, Result}, S).
@@ -374,14 +378,14 @@ reply(Ref, Result, S) ->
 %% Waits while the connection is busy, but not for a client that has gone or
 %% hangs.
 send(Msg, S) ->
-    send(Msg, kprof_injected:now_ms() + S#s.lease_ms, S).
+    send(Msg, kprof_injected:now_ms() + (S#s.p)#profile.lease_ms, S).
 
-send(Msg, Deadline, #s{client_ref = Ref} = S) ->
-    case erlang:send(S#s.client, Msg, [noconnect, nosuspend]) of
+send(Msg, Deadline, #s{p = #profile{client_ref = Ref}} = S) ->
+    case erlang:send((S#s.p)#profile.client, Msg, [noconnect, nosuspend]) of
         ok -> ok;
         _ ->
-            kprof_injected:now_ms() > Deadline andalso finish(lease, S),
-            receive {'DOWN', Ref, process, _, Reason} -> finish({gone, Reason}, S)
+            kprof_injected:now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#s.p),
+            receive {'DOWN', Ref, process, _, Reason} -> kprof_oneshot:finish({gone, Reason}, S#s.p)
             after ?RETRY_MS -> send(Msg, Deadline, S)
             end
     end.
@@ -391,7 +395,7 @@ send(Msg, Deadline, #s{client_ref = Ref} = S) ->
 legacy_tracer(Server) ->
     Server.
 
-legacy_armed(#s{kind = Kind, armed = Armed, all = All}) ->
+legacy_armed(Armed, All, Kind) ->
     [{Armed, All, Kind}].
 
 %% At once where that is the same: one by one takes seconds on a busy node, in which

@@ -19,8 +19,14 @@
 %% Only meta tracing, which is for these, has time stamps of this form.
 -define(CODE_CHANGED(At), {trace_ts, _, return_from, _, _, {_, _, _} = At}).
 
-%% kind: entry | tier; gone: the target has no such function now
--record(item, {mfa, kind, spec, fallback, gone = false}).
+%% What a plan has of a function; gone: the target has no such function now.
+-record(item, {
+    mfa :: mfa(),
+    kind :: entry | tier,
+    spec :: [tuple()] | false,
+    fallback :: [tuple()],
+    gone = false :: boolean()
+}).
 
 -record(s, {
     daemon,             % the only process that is obeyed

@@ -7,6 +7,7 @@
 
 %% How many {Process, Session} there are, but for sessions of this name, and some
 %% of them.
+-spec collected_by_others(atom()) -> {non_neg_integer(), [{pid(), atom()}]}.
 collected_by_others(Ours) ->
     case [Name || {Name, _} <- trace:session_info(all), Name =/= Ours] of
         [] -> {0, []};

@@ -53,6 +53,11 @@
 
 -export([flags_start/4, flags_clear/3, walk_start/3, walk_pid/1, walk_await/2, walk_found/1,
          walk_stop/1]).
+-export_type([session/0, tracer/0, walk/0]).
+
+-type session() :: legacy | tuple().                    % a trace session: OTP 27 and later
+-type tracer() :: pid() | {module(), term()}.
+-type walk() :: {pid(), reference()}.
 
 -define(SLICE, 100).            % processes between two yields: well below 1 ms
 -define(ASK_MS, 5).             % an answer that takes longer is waited for apart
@@ -79,12 +84,14 @@
 
 %% ---------------------------------------------------------------- flags ----
 
+-spec flags_start(session(), tracer(), [{boolean(), [atom()]}], all | existing | new | [pid()]) -> walk().
 flags_start(Session, Tracer, Changes, Which) ->
     Visit = fun(P) -> flags_visit(P, Session, Tracer, Changes) end,
     Walk = walk_ready(Visit, wait, Which),
     [flags_new(Session, Tracer, C) || C <- Changes, Which =:= all orelse Which =:= new],
     walk_go(Walk, case Which of new -> []; _ -> Which end).
 
+-spec flags_clear(session(), tracer(), timeout()) -> non_neg_integer() | unknown.
 flags_clear(Session, Tracer, Ms) ->
     Walk = flags_start(Session, Tracer, [{false, [all]}], all),
     Left = case walk_await(Walk, Ms) of
@@ -146,6 +153,7 @@ tracer_flag(Pid) -> {tracer, Pid}.
 
 %% ---------------------------------------------------------------- walks ----
 
+-spec walk_start(fun((pid()) -> skip | {found, term()}), wait | ask, all | existing | [pid()]) -> walk().
 walk_start(Visit, How, Which) ->
     walk_go(walk_ready(Visit, How, Which), Which).
 
@@ -169,8 +177,10 @@ walk_go({Pid, _} = Walk, Which) ->
     Pid ! {go, Which},
     Walk.
 
+-spec walk_pid(walk()) -> pid().
 walk_pid({Pid, _}) -> Pid.
 
+-spec walk_await(walk(), timeout()) -> {walked, non_neg_integer(), non_neg_integer(), [term()]} | timeout.
 walk_await({Pid, Ref}, Ms) ->
     receive
         {walk, Pid, {walked, _, _, _} = Walked} -> Walked;
@@ -178,6 +188,7 @@ walk_await({Pid, Ref}, Ms) ->
     after Ms -> timeout
     end.
 
+-spec walk_found(fun((pid()) -> skip | {found, term()})) -> {non_neg_integer(), [term()]}.
 walk_found(Visit) ->
     Walk = walk_start(Visit, wait, all),
     Found = case walk_await(Walk, infinity) of
@@ -187,6 +198,7 @@ walk_found(Visit) ->
     walk_stop(Walk),
     Found.
 
+-spec walk_stop(walk()) -> ok.
 walk_stop({Pid, Ref}) ->
     exit(Pid, kill),
     receive {'DOWN', Ref, process, Pid, _} -> ok end.

@@ -14,10 +14,12 @@
 -define(GC_FIXED, []).
 
 %% May two tracers have the flag on one process?
+-spec gc_shared() -> boolean().
 gc_shared() ->
     gc_shared(erlang:system_info(version), ?GC_FIXED).
 
 %% Before ERTS 15, of OTP 27, a process has one tracer.
+-spec gc_shared(string(), [string()]) -> boolean().
 gc_shared(Version, Fixed) ->
     case erts(Version) of
         [Major | _] when Major < 15 -> true;

@@ -6,9 +6,11 @@
          session_new/1, session_create/2]).
 
 %% A monitor would make the node look for one that has gone.
+-spec is_connected(node()) -> boolean().
 is_connected(Node) ->
     lists:member(Node, [node() | nodes(connected)]).
 
+-spec disabled() -> boolean().
 disabled() ->
     case application:get_env(kprof, disabled) of
         undefined -> configured_disabled();
@@ -32,6 +34,7 @@ configured_disabled() ->
 %% that a new process has been registered for. A sentry that is not done yet,
 %% as where a start failed half-way, has a minute: a purge would kill it. To ask
 %% is to look at every process, so that is done twice a second.
+-spec purger_start(atom(), [module()], [pid()]) -> pid().
 purger_start(Name, Modules, Pids) ->
     Text = "[begin R = erlang:monitor(process, P),"
            " receive {'DOWN', R, process, P, _} -> ok after 5000 -> ok end"
@@ -48,19 +51,23 @@ purger_start(Name, Modules, Pids) ->
     spawn(erl_eval, exprs,
           [Exprs, [{'Name', Name}, {'Ms', Modules}, {'Ps', Pids}]]).
 
+-spec now_ms() -> integer().
 now_ms() ->
     erlang:monotonic_time(millisecond).
 
 %% The unit of time stamps in trace events, whatever the node's own is.
+-spec now_ns() -> integer().
 now_ns() ->
     erlang:monotonic_time(nanosecond).
 
 %% Local functions too; asks the VM only, since the code server may be busy.
+-spec functions(module()) -> [{atom(), arity()}].
 functions(M) ->
     try erlang:get_module_info(M, functions)
     catch error:badarg -> []
     end.
 
+-spec name(term()) -> term().
 name(P) when is_pid(P), node(P) =:= node() ->
     case process_info(P, registered_name) of
         {registered_name, Name} -> Name;
@@ -70,9 +77,11 @@ name(Other) ->
     Other.
 
 %% From OTP 27 on; before that tracing is everybody's.
+-spec session_new(atom()) -> kprof_flagger:session().
 session_new(Name) ->
     session_create(Name, self()).
 
+-spec session_create(atom(), kprof_flagger:tracer()) -> kprof_flagger:session().
 session_create(Name, Tracer) ->
     _ = code:ensure_loaded(trace),
     case erlang:function_exported(trace, session_create, 3) of

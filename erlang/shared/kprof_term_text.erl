@@ -11,6 +11,7 @@
 -define(VALUE_WORDS, 200).      % of a number: some 3800 digits
 
 %% A binary of so many bytes at most, whatever the term is.
+-spec value_text(term(), pos_integer()) -> binary().
 value_text(Term, Max) ->
     {Part, _} = part(Term, ?VALUE_PARTS, ?VALUE_DEPTH),
     Text = string:replace(io_lib:format("~0tp", [Part], [{chars_limit, Max}]), "'...'", "...", all),

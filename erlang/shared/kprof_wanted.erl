@@ -6,6 +6,10 @@
 
 -export([kprofs/0, wanted/1, without/2, matching/1, is_covered/2, existing/1, module/1, whole_modules/1,
          by_module/1]).
+-export_type([pattern/0, mfa_pattern/0]).
+
+-type pattern() :: {Module :: binary(), Function :: binary(), arity() | -1}.    % as the client writes it
+-type mfa_pattern() :: mfa() | {module(), '_', '_'}.                            % as the VM takes it
 
 %% The modules of kprof, which are no work of the node's own: left out of `_`.
 -spec kprofs() -> [module()].
@@ -13,6 +17,8 @@ kprofs() -> [kprof_agent, kprof_probe, kprof_counters, kprof_tracer, kprof_calls
 
 %% Patterns are {Module, Function, Arity}, binaries, _ and -1 for any. Names
 %% become atoms only where there is such a thing.
+-spec wanted(#{patterns := [pattern()], exclude := [pattern()], max_functions := pos_integer(), _ => _}) ->
+          {Patterns :: [mfa_pattern()], Functions :: [mfa()]}.
 wanted(#{patterns := Patterns, exclude := Exclude, max_functions := Max}) ->
     All = lists:usort(lists:append([matching(P) || P <- Patterns])),
     Functions = without(Exclude, All),
@@ -21,10 +27,12 @@ wanted(#{patterns := Patterns, exclude := Exclude, max_functions := Max}) ->
         kprof_refusal:refuse("these are ~b functions, more than ~b (name fewer, or see -max-functions)", [length(Functions), Max]),
     {whole_modules(Functions), Functions}.
 
+-spec without([pattern()], [mfa()]) -> [mfa()].
 without(Exclude, Functions) ->
     Excluded = [{existing(M), existing(F), A} || {M, F, A} <- Exclude],
     [MFA || MFA <- Functions, not lists:any(fun(E) -> is_covered(MFA, E) end, Excluded)].
 
+-spec matching(pattern()) -> [mfa()].
 matching({<<"_">>, _, _}) ->
     [{M, F, A} || {M, _} <- code:all_loaded(), not lists:member(M, kprofs()), {F, A} <- kprof_injected:functions(M)];
 matching({Module, Fun, Arity} = Pattern) ->
@@ -37,13 +45,16 @@ matching({Module, Fun, Arity} = Pattern) ->
         Found -> Found
     end.
 
+-spec is_covered(mfa(), {module() | {absent}, atom() | {absent}, arity() | -1}) -> boolean().
 is_covered({M, F, A}, {Mod, Fun, Arity}) ->
     (Mod =:= '_' orelse M =:= Mod) andalso (Fun =:= '_' orelse F =:= Fun) andalso (Arity =:= -1 orelse A =:= Arity).
 
 %% {absent} is no name of anything.
+-spec existing(binary()) -> atom() | {absent}.
 existing(Name) ->
     try binary_to_existing_atom(Name) catch error:badarg -> {absent} end.
 
+-spec module(binary()) -> module().
 module(Name) ->
     Known = existing(Name) =/= {absent} orelse is_list(code:where_is_file(unicode:characters_to_list(Name) ++ ".beam")),
     Known orelse no_module(Name),
@@ -87,11 +98,13 @@ module_text("Elixir." ++ Alias) -> Alias;
 module_text(Name) -> Name.
 
 %% One pattern for a module of which all is wanted: each costs the node a halt.
+-spec whole_modules([mfa()]) -> [mfa_pattern()].
 whole_modules(Functions) ->
     lists:append([case length(Of) =:= length(kprof_injected:functions(M)) of
                       true -> [{M, '_', '_'}];
                       false -> Of
                   end || {M, Of} <- by_module(Functions)]).
 
+-spec by_module([mfa()]) -> [{module(), [mfa(), ...]}].
 by_module(Functions) ->
     maps:to_list(maps:groups_from_list(fun({M, _, _}) -> M end, Functions)).

@@ -29,11 +29,13 @@
 
 %% A clause for each arity, whose message is what Body makes of the caller and
 %% this; and one for what is not foreseen. Bytes 0: none of that.
+-spec calls({module(), atom(), arity() | '_'}, [term()], fun((term()) -> [term()]), non_neg_integer()) -> [tuple()].
 calls(_, Guards, Body, 0) ->
     [{'_', Guards, Body({caller})}];
 calls(Pattern, Guards, Body, Bytes) ->
     [args_clause(A, Guards, Body, Bytes) || A <- arities(Pattern)] ++ calls(Pattern, Guards, Body, 0).
 
+-spec arities({module(), atom(), arity() | '_'}) -> [arity()].
 arities({M, '_', '_'}) -> lists:usort([A || {_, A} <- kprof_injected:functions(M)]);
 arities({_, _, A}) -> [A].
 

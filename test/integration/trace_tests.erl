@@ -886,7 +886,7 @@ sentries() ->
                              undefined -> {monitored_by, []};
                              Server -> process_info(Server, monitored_by)
                          end,
-    [P || P <- By, process_info(P, current_function) =:= {current_function, {kprof_tracer, sentry, 3}}].
+    [P || P <- By, process_info(P, current_function) =:= {current_function, {kprof_tracer, sentry, 4}}].
 
 %% The module is deleted by a process that was started when the server was dead.
 slow_sentry() ->

@@ -1,6 +1,6 @@
 /*
  * injected.h - a module of ours in a node, for one client and one profile
- * (erlang/kprof_oneshot.hrl): it is loaded and started by one call over rex, so
+ * (erlang/shared/kprof_oneshot.erl): it is loaded and started by one call over rex, so
  * that being killed in between leaves nothing; then {kprof, Self, Ref, Command}
  * goes to the process that started.  Blocking.
  */

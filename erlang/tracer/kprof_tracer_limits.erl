@@ -1,4 +1,4 @@
-%% kprof_limits.hrl - what limits a trace by request further: several entries, an
+%% kprof_tracer_limits - what limits a trace by request further: several entries, an
 %% identity, and requests that are not ours but those of a kprofd that is
 %% attached. For kprof_tracer.
 %%
@@ -12,9 +12,15 @@
 %% Where it shows none, the call was not sampled, or nothing follows it. (A
 %% function's first session is the last that is asked, as long as it has anything
 %% set there: the agent counts entries' calls also while it rests.)
+-module(kprof_tracer_limits).
+
+-export([entry/1, with_entry/2, entry_arm/1, named_arm/2, identified/3, answered/3, is_asked/1,
+         is_wanted/2, is_unwanted/2, is_kprofds/1, numbered_by/2, entered/7, hold/3, held_look/1,
+         held_no_more/2, is_held/2, shown/3, released_all/1]).
+
+-include("kprof_tracer.hrl").
 
 -define(IDENTITIES, 1000).      % that a client is asked about
--define(NUMBERS, 1 bsl 20).     % requests, as many as the client can tell apart
 -define(HELD, 50).              % events of one process
 -define(HOLDERS, 20000).        % processes
 
@@ -25,7 +31,7 @@ entry(#{entry := [], attached := false} = Opts) ->
     {undefined, [], Opts};
 entry(#{entry := Entry, attached := Attached, marks := Marks, inside := Inside, named := Named, requests := Max,
         patterns := Patterns, exclude := Exclude, epochs := Epochs} = Opts) ->
-    {Epoch, Others} = epochs(Epochs),
+    {Epoch, Others} = kprof_tracer_nodes:epochs(Epochs),
     Entries = case Attached of
                   true -> kprofds_entries();
                   false -> own_entries(Entry, Others)
@@ -87,24 +93,24 @@ with_entry(Must, Armed) ->
 
 entry_arm(#s{r = undefined}) ->
     ok;
-entry_arm(#s{session = Session, guards = Guards, r = #r{entries = Entries, attached = true}}) ->
-    [pattern(Session, MFA, [{'_', Guards, [{message, {{{get_seq_token}, {caller}}}}]}]) || MFA <- maps:keys(Entries)];
-entry_arm(#s{session = Session, r = #r{entries = Entries}} = S) ->
-    [pattern(Session, MFA, entry_spec(MFA, S)) || MFA <- maps:keys(Entries)].
+entry_arm(#s{p = #profile{session = Session}, guards = Guards, r = #r{entries = Entries, attached = true}}) ->
+    [kprof_tracer_patterns:pattern(Session, MFA, [{'_', Guards, [{message, {{{get_seq_token}, {caller}}}}]}]) || MFA <- maps:keys(Entries)];
+entry_arm(#s{p = #profile{session = Session}, r = #r{entries = Entries}} = S) ->
+    [kprof_tracer_patterns:pattern(Session, MFA, kprof_tracer_requests:entry_spec(MFA, S)) || MFA <- maps:keys(Entries)].
 
 %% {MFA, Spec} as kprofd has them (src/config/spec/spec.c), of functions that may say
 %% what a request's identity is.
-named_arm(Specs, #s{session = Session, r = #r{entries = Entries, marks = Marks}} = S) ->
+named_arm(Specs, #s{p = #profile{session = Session}, r = #r{entries = Entries, marks = Marks}} = S) ->
     [begin
-         pattern(Session, MFA, [named_clause(C, is_map_key(MFA, Entries), S) || C <- Spec]),
-         heed(0, S)
+         kprof_tracer_patterns:pattern(Session, MFA, [named_clause(C, is_map_key(MFA, Entries), S) || C <- Spec]),
+         kprof_oneshot:heed(0, S#s.p)
      end || {MFA, Spec} <- Specs, is_map_key(MFA, Entries) orelse lists:member(MFA, Marks)],
     S.
 
 named_clause({Head, Tests, Actions}, true, #s{guards = Guards, r = #r{attached = true}}) ->
     {Head, (Tests -- [{is_seq_trace}]) ++ Guards, Actions};
 named_clause({Head, Tests, Actions}, _, #s{guards = Guards} = S) ->
-    {Head, Tests ++ Guards, [runs(S) | Actions]}.
+    {Head, Tests ++ Guards, [kprof_tracer_server:runs(S) | Actions]}.
 
 %% -------------------------------------------------------------- identities ----
 
@@ -122,7 +128,7 @@ identified(N, Identity, #s{r = #r{known = Known} = R} = S) ->
         #{Identity := {Id, asked}} -> named(N, Id, S);
         _ when map_size(Known) < ?IDENTITIES ->
             Id = map_size(Known) + 1,
-            S1 = send({kprof_identity, Id, Identity}, S#s{r = R#r{known = Known#{Identity => {Id, asked}}}}),
+            S1 = kprof_tracer_events:send({kprof_identity, Id, Identity}, S#s{r = R#r{known = Known#{Identity => {Id, asked}}}}),
             named(N, Id, S1);
         _ -> unwanted(N, S)
     end.
@@ -154,11 +160,11 @@ answered(_, _, S) ->
 wanted(N, #s{r = #r{begun = Begun, max = Max}} = S) when Max > 0, Begun >= Max ->
     unwanted(N, S);
 wanted(N, S0) ->
-    #s{r = #r{begun = Begun, open = Open, attached = Attached} = R} = S = named(N, wanted, send({kprof_request, N}, S0)),
+    #s{r = #r{begun = Begun, open = Open, attached = Attached} = R} = S = named(N, wanted, kprof_tracer_events:send({kprof_request, N}, S0)),
     S1 = S#s{r = R#r{begun = Begun + 1}},
     case Attached orelse is_map_key(N, Open) of
         true -> S1;
-        false -> one_ended(S1)
+        false -> kprof_tracer_requests:one_ended(S1)
     end.
 
 %% Is an answer still to come?
@@ -187,7 +193,7 @@ numbered_by(Label, #s{r = #r{labels = Labels, given = Given} = R} = S) ->
 entered(P, Old, Caller, Identity, MFA, Ts, S0) ->
     S1 = shown(P, Old, S0),
     S2 = case S1#s.r of
-             #r{at = At} when is_map_key(P, At) -> leaves(P, Ts, S1);
+             #r{at = At} when is_map_key(P, At) -> kprof_tracer_requests:leaves(P, Ts, S1);
              _ -> S1
          end,
     hold(P, {call, Old, Caller, Identity, MFA, Ts}, S2).
@@ -224,9 +230,9 @@ shown(_, _, S) ->
     S.
 
 released(P, Label, {call, _, Caller, Identity, MFA, Ts}, S) ->
-    called(P, Label, Caller, Identity, MFA, Ts, S);
+    kprof_tracer_requests:called(P, Label, Caller, Identity, MFA, Ts, S);
 released(P, _, Event, S) ->
-    in_request(P, Event, S).
+    kprof_tracer_events:in_request(P, Event, S).
 
 %% At the end: of those that are there their tokens can be read.
 released_all(#s{r = #r{attached = true, held = Held}} = S) ->
@@ -236,6 +242,6 @@ released_all(S) ->
 
 label_of(P) ->
     case process_info(P, sequential_trace_token) of
-        {_, Token} -> label(Token);
+        {_, Token} -> kprof_tracer_requests:label(Token);
         undefined -> none
     end.

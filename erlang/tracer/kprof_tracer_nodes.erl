@@ -1,10 +1,15 @@
-%% kprof_nodes.hrl - one of several nodes that are traced together. For
+%% kprof_tracer_nodes - one of several nodes that are traced together. For
 %% kprof_tracer.
 %%
 %% Labels have an epoch, which one node has and no other, so that requests which
 %% began in another node are known by their labels, before or after the client
 %% knows of them. The client is told which label has which number here, and tells us
 %% when one has ended elsewhere.
+-module(kprof_tracer_nodes).
+
+-export([there/1, epochs/1, is_alone/1, seen/2, labelled/3, ended_elsewhere/2, news/2, tell_news/1]).
+
+-include("kprof_tracer.hrl").
 
 -define(EPOCHS, (1 bsl (?KIND_BITS - ?WORD_BITS) - 1)).
 
@@ -61,6 +66,6 @@ news(What, #s{r = #r{news = News} = R} = S) ->
 
 %% What events speak of is told before them.
 tell_news(#s{r = #r{news = [_ | _] = News} = R} = S) ->
-    send({kprof_requests, lists:reverse(News)}, S#s{r = R#r{news = []}});
+    kprof_tracer_events:send({kprof_requests, lists:reverse(News)}, S#s{r = R#r{news = []}});
 tell_news(S) ->
     S.

@@ -1,6 +1,11 @@
-%% kprof_rings.hrl - full traces by the native probe: it is brought in, and its
+%% kprof_tracer_rings - full traces by the native probe: it is brought in, and its
 %% rings are emptied until the trace ends. For kprof_tracer, which sends what
 %% they give in the place of events of its own.
+-module(kprof_tracer_rings).
+
+-export([probe/2, tracer_of/1, legacy_tracer/1, flag_all/1, drain/1, drain_all/1]).
+
+-include("kprof_tracer.hrl").
 
 -define(PROBE, kprof_calls_probe).
 -define(DRAIN_RECORDS, 8192).   % at once: well below a millisecond
@@ -62,9 +67,9 @@ legacy_tracer(Server) ->
 %% We are not traced ourselves: a walk passes over its owner. The probe looks at the
 %% clock itself.
 flag_all(#s{probe = relay, chosen = Chosen, flags = Flags} = S) ->
-    flag(Chosen, self(), Flags, S);
+    S#s{p = kprof_oneshot:flag(Chosen, self(), Flags, S#s.p)};
 flag_all(#s{chosen = Chosen, flags = Flags} = S) ->
-    flag(Chosen, ?PROBE:tracer(), Flags -- [monotonic_timestamp], S).
+    S#s{p = kprof_oneshot:flag(Chosen, ?PROBE:tracer(), Flags -- [monotonic_timestamp], S#s.p)}.
 
 %% Takes what is in the rings, again and again: at once while there is much.
 drain(#s{stage = tracing} = S0) ->
@@ -89,12 +94,12 @@ chunks_send(0, _, S) ->
 chunks_send(_, _, #s{events = Sent, events_max = Max} = S) when Sent > Max ->
     S;
 chunks_send(N, Chunks, #s{seq = Seq, events = Sent} = S0) ->
-    S = send({kprof_calls, Seq, Chunks}, S0),
+    S = kprof_tracer_events:send({kprof_calls, Seq, Chunks}, S0),
     S#s{seq = Seq + 1, events = Sent + N}.
 
-rings_look(_, _, #s{events = N, events_max = Max} = S) when N > Max -> disarm({events, 0}, S);
-rings_look(_, Dropped, S) when Dropped > 0 -> disarm({queue, 0}, S);
-rings_look(Waiting, _, #s{queue_max = Max} = S) when Waiting > Max -> disarm({queue, 0}, S);
+rings_look(_, _, #s{events = N, events_max = Max} = S) when N > Max -> kprof_tracer_server:disarm({events, 0}, S);
+rings_look(_, Dropped, S) when Dropped > 0 -> kprof_tracer_server:disarm({queue, 0}, S);
+rings_look(Waiting, _, #s{queue_max = Max} = S) when Waiting > Max -> kprof_tracer_server:disarm({queue, 0}, S);
 rings_look(_, _, S) -> S.
 
 %% When no more come: what is left.
@@ -104,5 +109,5 @@ drain_all(S0) ->
     case drain_once(S0) of
         {_, true, S} -> drain_all(S);
         {N, false, S} when N > 0 -> drain_all(S);
-        {_, _, S} -> send({kprof_calls_lost, S#s.dropped}, S)
+        {_, _, S} -> kprof_tracer_events:send({kprof_calls_lost, S#s.dropped}, S)
     end.

@@ -1,4 +1,4 @@
-%% kprof_loads.hrl - code that is loaded while it is traced: armed again, and where
+%% kprof_tracer_loads - code that is loaded while it is traced: armed again, and where
 %% all modules were asked for, new ones too. For kprof_tracer.
 %%
 %% A load takes a module's patterns with it. That one is done is told by a meta
@@ -10,28 +10,16 @@
 %% node: they are set in steps, between which the server does the rest of its work.
 %% By request nothing is armed again, but said: entries and marks have specs of
 %% their own.
+-module(kprof_tracer_loads).
 
--define(LOADED, {erlang, finish_loading, 1}).
+-export([loads_new/2, loads_watched/1, loads_watch/1, loads_end/1, loads_tick/1, loads_loaded/1,
+         loads_arm/1, loads_send/1]).
+
+-include("kprof_tracer.hrl").
+
 -define(LOADS_MS, 1000).
 -define(LOADS_PART, 4).         % times as long as a look took, before the next
 -define(STEP_MS, 50).           % of arming
-
--record(loads, {
-    asked,              % the options: patterns, exclude
-    room,               % functions that may be armed yet
-    mods,               % #{module => {one of its functions, how many are armed}}
-    bytes = 0,          % that match specs take, where they show arguments
-    each = #{},         % #{module => of these}
-    seen = all,         % #{module => []}: loaded when `_` was asked for
-    watcher,            % trace session, or legacy
-    looked,             % ms, when that was done
-    took = 0,           % ms
-    due = false,        % to be looked again, as soon as may be
-    todo = [],          % {again | came, module, patterns}: to be armed
-    again = [],         % modules that were armed again
-    came = [],          % that were new
-    missed = []         % that were not armed
-}).
 
 loads_new(Functions, #{patterns := Patterns, max_functions := Max} = Opts) ->
     Any = lists:any(fun({M, _, _}) -> M =:= <<"_">> end, Patterns),
@@ -52,18 +40,18 @@ loads_watched(legacy) ->
 loads_watched(_) ->
     [].
 
-loads_watch(#s{session = legacy, armed = Armed} = S) ->
-    lists:member({meta, ?LOADED}, Armed) andalso pattern_meta(legacy, ?LOADED, loads_spec()),
+loads_watch(#s{p = #profile{session = legacy, armed = Armed}} = S) ->
+    lists:member({meta, ?LOADED}, Armed) andalso kprof_tracer_patterns:pattern_meta(legacy, ?LOADED, loads_spec()),
     S;
 loads_watch(#s{loads = L} = S) ->
-    Watcher = kprof_injected:session_create(?MODULE, self()),
+    Watcher = kprof_injected:session_create(kprof_tracer, self()),
     trace:function(Watcher, ?LOADED, loads_spec(), [meta]),
     S#s{loads = L#loads{watcher = Watcher}}.
 
 loads_spec() ->
     [{'_', [], [{message, false}, {return_trace}]}].
 
-loads_end(#s{session = Session, loads = #loads{watcher = Watcher}}) when Session =/= legacy, Watcher =/= undefined ->
+loads_end(#s{p = #profile{session = Session}, loads = #loads{watcher = Watcher}}) when Session =/= legacy, Watcher =/= undefined ->
     trace:session_destroy(Watcher);
 loads_end(_) ->
     ok.
@@ -82,7 +70,7 @@ loads_loaded(#s{loads = #loads{looked = At, took = Took} = L} = S) ->
 
 loads_look(#s{stage = tracing, loads = #loads{mods = Mods, todo = []}} = S0) ->
     Began = kprof_injected:now_ms(),
-    Bare = [M || {M, {MFA, _}} <- maps:to_list(Mods), loads_traced(S0#s.session, MFA) =/= local],
+    Bare = [M || {M, {MFA, _}} <- maps:to_list(Mods), loads_traced((S0#s.p)#profile.session, MFA) =/= local],
     {New, S1} = loads_new_ones(S0),
     S2 = lists:foldl(fun({Why, M}, S) -> loads_want(Why, M, S) end, S1, [{again, M} || M <- Bare] ++ [{came, M} || M <- New]),
     Now = kprof_injected:now_ms(),
@@ -92,7 +80,7 @@ loads_look(#s{loads = L} = S) ->
 
 loads_traced(legacy, MFA) -> element(2, erlang:trace_info(MFA, traced));
 loads_traced(Session, MFA) ->
-    element(2, in_session(Session, fun() -> trace:info(Session, MFA, traced) end, {traced, local})).
+    element(2, kprof_tracer_span:in_session(Session, fun() -> trace:info(Session, MFA, traced) end, {traced, local})).
 
 loads_new_ones(#s{loads = #loads{seen = all}} = S) ->
     {[], S};
@@ -102,7 +90,7 @@ loads_new_ones(#s{loads = #loads{seen = Seen, mods = Mods} = L} = S) ->
     {New -- kprof_wanted:kprofs(), S#s{loads = L#loads{seen = Current}}}.
 
 %% One that was deleted stays: it may come again.
-loads_want(Why, M, #s{r = R, loads = L0, ours = Ours, memory_max = Most} = S) ->
+loads_want(Why, M, #s{p = #profile{memory_max = Most}, r = R, loads = L0, ours = Ours} = S) ->
     #loads{room = Room, mods = Mods, bytes = Sum, each = Of} = L = loads_give(M, L0),
     Functions = wanted_of(M, L#loads.asked),
     N = length(Functions),
@@ -131,17 +119,17 @@ loads_bytes(_, #s{args = 0}) ->
     0;
 loads_bytes(Patterns, S) ->
     Arities = [A || P <- Patterns, A <- kprof_tracer_args:arities(P)],
-    Bytes = maps:from_list([{A, spec_bytes(spec({'_', '_', A}, S), S)} || A <- lists:usort(Arities)]),
+    Bytes = maps:from_list([{A, kprof_tracer_patterns:spec_bytes(kprof_tracer_patterns:spec({'_', '_', A}, S), S)} || A <- lists:usort(Arities)]),
     lists:sum([map_get(A, Bytes) || A <- Arities]).
 
 %% The sentry knows of all of them before.
 loads_put(#s{loads = #loads{todo = []}} = S) ->
     S;
-loads_put(#s{loads = #loads{todo = Todo}, armed = Armed} = S) ->
+loads_put(#s{p = #profile{armed = Armed}, loads = #loads{todo = Todo}} = S) ->
     Anew = maps:from_list([{M, []} || {_, M, _} <- Todo]),
     Kept = [P || P <- Armed, tuple_size(P) =/= 3 orelse not is_map_key(element(1, P), Anew)],
-    S1 = S#s{armed = lists:append([Patterns || {_, _, Patterns} <- Todo]) ++ Kept},
-    tell_sentry(S1),
+    S1 = S#s{p = (S#s.p)#profile{armed = lists:append([Patterns || {_, _, Patterns} <- Todo]) ++ Kept}},
+    kprof_oneshot:tell_sentry(S1#s.p),
     loads_arm(S1).
 
 %% A step of it.
@@ -154,7 +142,7 @@ loads_arm(Until, #s{stage = tracing, loads = #loads{todo = [{Why, M, Patterns} |
         {[], again} -> loads_arm(Until, S#s{loads = L#loads{todo = Todo, again = [M | L#loads.again]}});
         {[], came} -> loads_arm(Until, S#s{loads = L#loads{todo = Todo, came = [M | L#loads.came]}});
         {[P | More], _} when Now < Until ->
-            pattern(S#s.session, P, spec(P, S)),
+            kprof_tracer_patterns:pattern((S#s.p)#profile.session, P, kprof_tracer_patterns:spec(P, S)),
             loads_arm(Until, S#s{loads = L#loads{todo = [{Why, M, More} | Todo]}});
         _ ->
             self() ! loads_arm,
@@ -177,5 +165,5 @@ loads_ours(Ours, Functions) -> maps:merge(Ours, maps:from_keys(Functions, [])).
 loads_send(#s{loads = #loads{again = Again, came = Came, missed = Missed, todo = Todo}} = S) ->
     case [length(lists:usort(Ms)) || Ms <- [Again, Came, Missed ++ [M || {_, M, _} <- Todo]]] of
         [0, 0, 0] -> S;
-        Counts -> send(list_to_tuple([kprof_calls_loads | Counts]), S)
+        Counts -> kprof_tracer_events:send(list_to_tuple([kprof_calls_loads | Counts]), S)
     end.

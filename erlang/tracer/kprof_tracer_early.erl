@@ -1,10 +1,15 @@
-%% kprof_early.hrl - events of a request that come before the call that begins
+%% kprof_tracer_early - events of a request that come before the call that begins
 %% it. For kprof_tracer.
 %%
 %% What one process does comes in order; of two, the VM may hand on what was done
 %% first later (a process keeps its events back while others write to the tracer's
 %% queue). So who is asked in a request may be seen to work for it before the entry
 %% is seen to be called: what that process does waits until it is, in order.
+-module(kprof_tracer_early).
+
+-export([in_turn/3, early_over/2, early_look/1, early_end/1]).
+
+-include("kprof_tracer.hrl").
 
 -define(EARLY, 100000).         % events, of all processes
 -define(EARLY_MS, 1000).        % then it is a token of somebody else's
@@ -25,11 +30,11 @@ early_label({trace_ts, _, call, _, X, _}) -> called_label(X);
 early_label({seq_trace, Label, _, _}) -> Label;
 early_label(_) -> none.
 
-called_label({entry, _, _, _, _, Old, _}) -> label(Old);
+called_label({entry, _, _, _, _, Old, _}) -> kprof_tracer_requests:label(Old);
 called_label({_, _, 1, false, _, [], _}) -> none;
-called_label({_, _, 1, _, _, [], Old}) -> label(Old);
-called_label({_, Token, _}) -> label(Token);
-called_label({Token, _}) -> label(Token);
+called_label({_, _, 1, _, _, [], Old}) -> kprof_tracer_requests:label(Old);
+called_label({_, Token, _}) -> kprof_tracer_requests:label(Token);
+called_label({Token, _}) -> kprof_tracer_requests:label(Token);
 called_label(_) -> none.
 
 %% What a process does is looked at now, or after what it did before.
@@ -43,12 +48,12 @@ in_turn(P, Event, S) ->
         false -> its_turn(P, Event, S)
     end.
 
-its_turn(_, {trace_ts, _, call, _, _, _} = Event, S) -> call(Event, S);
-its_turn(_, {seq_trace, Label, What, Ts}, S) -> passed(Label, What, Ts, S);
-its_turn(P, Event, S) -> in_request(P, Event, S).
+its_turn(_, {trace_ts, _, call, _, _, _} = Event, S) -> kprof_tracer_events:call(Event, S);
+its_turn(_, {seq_trace, Label, What, Ts}, S) -> kprof_tracer_requests:passed(Label, What, Ts, S);
+its_turn(P, Event, S) -> kprof_tracer_events:in_request(P, Event, S).
 
 early(_, _, #s{r = #r{early_n = N}} = S) when N >= ?EARLY ->
-    disarm({queue, 0}, S);
+    kprof_tracer_server:disarm({queue, 0}, S);
 early(P, Waits, #s{r = #r{early = Early, early_n = N} = R} = S) ->
     S#s{r = R#r{early = Early#{P => Waits}, early_n = N + 1}}.
 

@@ -1,15 +1,20 @@
-%% kprof_span.hrl - a trace that ends when it is to. For kprof_tracer.
+%% kprof_tracer_span - a trace that ends when it is to. For kprof_tracer.
 %%
 %% What ends it may wait for long in the tracer's queue, behind a million events
 %% and more of them meanwhile. So another process looks at the clock, takes away
 %% what makes events, and says so then, behind the last of them. It is there before
 %% processes have their flags, and gone with the tracer.
+-module(kprof_tracer_span).
+
+-export([span_ready/1, span_begin/1, in_session/3]).
+
+-include("kprof_tracer.hrl").
 
 span_ready(#s{span_ms = 0} = S) ->
     S;
-span_ready(#s{span_ms = Ms, session = Session, probe = Probe} = S) ->
+span_ready(#s{p = #profile{session = Session}, span_ms = Ms, probe = Probe} = S) ->
     Server = self(),
-    Tracer = tracer_of(Probe),
+    Tracer = kprof_tracer_rings:tracer_of(Probe),
     S#s{span = spawn_opt(fun() ->
                                  Ref = erlang:monitor(process, Server),
                                  receive

@@ -1,0 +1,129 @@
+%% kprof_call - the call that a profile is of, where it makes one itself (-apply).
+-module(kprof_call).
+
+-export([call_of/1, is_evaluated/1, prepare/2, await_prepared/1, tell_value/1, outcome/2,
+         stop_call/1]).
+-export_type([call/0, applied/0]).
+
+-type call() :: none | {module(), atom(), [erl_parse:abstract_expr()]} | {exprs, [erl_parse:abstract_expr()]}.
+-type applied() :: undefined | {pid(), reference(), non_neg_integer() | overran} | done.
+
+-define(VALUE_MAX, 4096).       % bytes of what an expression gave, as text,
+-define(REASON_MAX, 900).       % and of what it raised
+
+%% none, {M, F, Args} of a plain call, whose arguments are made before it is
+%% counted, or {exprs, Exprs}.
+-spec call_of(binary()) -> call().
+call_of(<<>>) ->
+    none;
+call_of(Text) ->
+    Chars = unicode:characters_to_list(Text),
+    is_list(Chars) orelse kprof_refusal:refuse("what -apply has is no UTF-8", []),
+    case erl_scan:string(Chars, {1, 1}) of
+        {ok, Tokens, End} ->
+            case erl_parse:parse_exprs(dotted(Tokens, End)) of
+                {ok, Exprs} ->
+                    %% `_` is what is loaded.
+                    _ = [code:ensure_loaded(M) || M <- modules_in(Tokens)],
+                    plain_call(Exprs);
+                {error, Why} -> no_expression(Why)
+            end;
+        {error, Why, _} -> no_expression(Why)
+    end.
+
+%% The parser passes over what comes after a dot.
+dotted([{dot, At}, _ | _], _) -> no_expression({At, erl_parse, ["words after '.' (',' separates expressions)", []]});
+dotted([{dot, _}] = Last, _) -> Last;
+dotted([Token | More], End) -> [Token | dotted(More, End)];
+dotted([], End) -> [{dot, End}].
+
+modules_in([{atom, _, M} | [{':', _} | _] = More]) -> [M | modules_in(More)];
+modules_in([_ | More]) -> modules_in(More);
+modules_in([]) -> [].
+
+plain_call([{call, _, {remote, _, {atom, _, M}, {atom, _, F}}, Args}]) -> {M, F, Args};
+plain_call(Exprs) -> {exprs, Exprs}.
+
+-spec no_expression({{pos_integer(), pos_integer()}, module(), term()}) -> no_return().
+no_expression({{Line, Column}, Module, Why}) ->
+    kprof_refusal:refuse("what -apply has is no expression: ~ts in line ~b, column ~b", [Module:format_error(Why), Line, Column]).
+
+-spec is_evaluated(call()) -> boolean().
+is_evaluated({exprs, _}) -> true;
+is_evaluated(_) -> false.
+
+%% The process waits to be counted, and before it ends: what it gave is made into
+%% text when nothing is counted any more.
+-dialyzer({nowarn_function, prepare/2}).     % its process always exits
+-spec prepare(call(), non_neg_integer()) -> applied().
+prepare(none, _) ->
+    undefined;
+prepare(Call, Ms) ->
+    Server = self(),
+    {Pid, Ref} = spawn_monitor(fun() ->
+                                       Ready = ready(Call),
+                                       Server ! {prepared, self()},
+                                       receive go -> ok end,
+                                       Result = applied(Ready),
+                                       Server ! {evaluated, self()},
+                                       told(Server, Result)
+                               end),
+    {Pid, Ref, Ms}.
+
+%% To a trace it ends here (src/profile/trace/call_term.c).
+told(Server, Result) ->
+    receive {tell, Server} -> exit({applied, result_text(Result)}) end.
+
+-spec await_prepared({pid(), reference(), non_neg_integer()}) -> ok.
+await_prepared({Pid, Ref, Ms}) ->
+    receive
+        {prepared, Pid} -> ok;
+        {'DOWN', Ref, process, Pid, {arguments, Why}} -> kprof_refusal:refuse("the call's arguments: ~ts", [Why])
+    after Ms ->
+            exit(Pid, kill),
+            kprof_refusal:refuse("the call's arguments were not made within ~b ms", [Ms])
+    end.
+
+ready({exprs, _} = Exprs) ->
+    Exprs;
+ready({M, F, Exprs}) ->
+    try
+        {M, F, [begin {value, V, _} = erl_eval:expr(E, []), V end || E <- Exprs]}
+    catch
+        _:Why -> exit({arguments, kprof_term_text:value_text(Why, ?REASON_MAX)})
+    end.
+
+%% Nothing but the call: whatever else ran in this process would be counted. Of
+%% other expressions the evaluator is.
+applied(Ready) ->
+    try
+        case Ready of
+            {exprs, Exprs} -> element(2, erl_eval:exprs(Exprs, []));
+            {M, F, Args} -> apply(M, F, Args)
+        end
+    of
+        Value -> {returned, Value}
+    catch
+        Class:Reason -> {Class, Reason}
+    end.
+
+result_text({returned, Value}) -> {returned, kprof_term_text:value_text(Value, ?VALUE_MAX)};
+result_text({Class, Reason}) -> {raised, kprof_refusal:text("~w:~ts", [Class, kprof_term_text:value_text(Reason, ?REASON_MAX)])}.
+
+%% It has its value, and is not counted any more.
+-spec tell_value({pid(), reference(), term()}) -> ok.
+tell_value({Pid, _, _}) ->
+    Pid ! {tell, self()},
+    ok.
+
+%% What is told of what has become of the call, by the reason that its process
+%% ended for.
+-spec outcome(term(), applied()) -> [{kprof_value, binary()} | {kprof_ended, atom(), 0 | binary()}, ...].
+outcome({applied, {returned, Value}}, _) -> [{kprof_value, Value}, {kprof_ended, returned, 0}];
+outcome({applied, {raised, Text}}, _) -> [{kprof_ended, raised, Text}];
+outcome(killed, {_, _, overran}) -> [{kprof_ended, overran, 0}];
+outcome(Reason, _) -> [{kprof_ended, exited, kprof_refusal:text("~0tP", [Reason, 8])}].
+
+-spec stop_call(applied()) -> term().
+stop_call({Pid, _, _}) -> exit(Pid, kill);
+stop_call(_) -> ok.

@@ -1,0 +1,287 @@
+%% kprof_oneshot - a module that is loaded for one profile and one client: how it
+%% starts, what ends it, and how it goes. For kprof_counters and kprof_tracer.
+-module(kprof_oneshot).
+
+-export([start/3, stop/1, take_name/1, say_begin/1, prepared/1, flag/4, walk_over/2, unflag/1, untraced/2,
+         is_traced/1, own_memory/0, arm_look/2, heed/2, look_lease/1, finish/2, clear/1,
+         sentry_start/1, tell_sentry/1, new_sentry/1, names/0]).
+
+-include("kprof_oneshot.hrl").
+
+-define(START_MS, 60000).       % arming, on a node that is busy
+-define(NAMED, 5).              % functions that an error names
+-define(NAMES, 10000).          % registered names in an answer
+-define(KEEP_MS, 5000).         % the application controller's answer
+-define(ARM_LOOK, 8).           % patterns between two looks at the memory
+
+%% ---------------------------------------------------------------- start ----
+
+%% Called over rex. Where it does not start, nothing stays, this module included.
+%% {ok, Pid, Info} or {error, Text}, a binary for people.
+-spec start(#host{}, pid(), map()) -> {ok, pid(), map()} | {error, binary()}.
+start(Host, Client, Opts) when is_pid(Client), is_map(Opts) ->
+    Result = case {kprof_injected:disabled(), kprof_injected:is_connected(node(Client))} of
+                 {true, _} -> kprof_refusal:refusal("it keeps kprof out: {kprof, [{disabled, true}]} is in its configuration", []);
+                 {_, false} -> kprof_refusal:refusal("the client has gone", []);
+                 _ -> start_server(Host, Client, Opts)
+             end,
+    element(1, Result) =:= ok orelse purger_start(Host, [self()]),
+    Result.
+
+%% The operator's way to end it; and where both of its processes were killed, to
+%% take back what they have left.
+-spec stop(#host{}) -> ok | not_attached.
+stop(#host{name = Name} = Host) ->
+    case {whereis(Name), application:get_env(kprof, Name)} of
+        {undefined, undefined} -> not_attached;
+        {undefined, {ok, {Server, Own}}} ->
+            take_back(killed, Server, Own, Host),
+            purger_start(Host, []),
+            ok;
+        {Pid, _} -> Pid ! {Name, stop}, ok
+    end.
+
+purger_start(#host{name = Name, loaded = Loaded}, Pids) ->
+    kprof_injected:purger_start(Name, Loaded, Pids).
+
+-dialyzer({nowarn_function, start_server/3}).     % what it spawns always exits
+start_server(#host{name = Name, init = Init} = Host, Client, Opts) ->
+    Starter = self(),
+    {Pid, Ref} = spawn_monitor(fun() -> Init(Starter, Client, Opts) end),
+    receive
+        {Pid, Info} ->
+            erlang:demonitor(Ref, [flush]),
+            {ok, Pid, Info};
+        {'DOWN', Ref, process, Pid, {error, _} = Refusal} ->
+            Refusal;
+        {'DOWN', Ref, process, Pid, {kprof, Reason}} ->
+            kprof_refusal:refusal("~ts", [reason_text(Reason, Host)]);
+        {'DOWN', Ref, process, Pid, Reason} ->
+            kprof_refusal:refusal("~s failed there: ~0tP", [Name, Reason, 20])
+    after ?START_MS ->
+            exit(Pid, kill),
+            kprof_refusal:refusal("it was not armed within ~b s (fewer functions?)", [?START_MS div 1000])
+    end.
+
+%% Of those that do the same there is one at a time.
+-spec take_name(#host{}) -> ok.
+take_name(#host{name = Name, does = Does}) ->
+    try register(Name, self()) of
+        true -> ok
+    catch
+        error:badarg -> kprof_refusal:refuse("somebody ~s there already (~s:stop() there ends it)", [Does, Name])
+    end.
+
+-spec say_begin(#profile{}) -> ok.
+say_begin(#profile{host = #host{name = Name, does = Does}, who = Who}) ->
+    logger:notice("kprof ~s calls for ~ts (~s:stop() ends it)", [Does, Who, Name]).
+
+%% The sentry knows of it before its arguments, which may take long, are made.
+-spec prepared(#profile{}) -> #profile{}.
+prepared(#profile{applied = Applied} = S) ->
+    tell_sentry(S),
+    Applied =:= undefined orelse kprof_call:await_prepared(Applied),
+    S.
+
+%% The sentry knows of it before. What runs native code has its flags when it lets
+%% the walk in, which goes on until they are taken.
+-spec flag(all | existing | new | [pid()], kprof_flagger:tracer(), [atom()], #profile{}) -> #profile{}.
+flag(Chosen, Tracer, Flags, #profile{session = Session} = S0) ->
+    S = S0#profile{walk = wanted},
+    tell_sentry(S),
+    S#profile{walk = kprof_flagger:flags_start(Session, Tracer, [{true, Flags}], Chosen)}.
+
+%% It has come to its end by itself.
+-spec walk_over(pid(), #profile{}) -> #profile{}.
+walk_over(_, #profile{walk = Walk} = S) when is_atom(Walk) -> S;
+walk_over(Pid, #profile{walk = Walk} = S) ->
+    case kprof_flagger:walk_pid(Walk) of
+        Pid -> S#profile{walk = wanted};
+        _ -> S
+    end.
+
+-spec unflag(#profile{}) -> ok.
+unflag(#profile{walk = Walk}) when is_atom(Walk) -> ok;
+unflag(#profile{walk = Walk}) -> kprof_flagger:walk_stop(Walk).
+
+%% --------------------------------------------------- sessions and flags ----
+
+%% On OTP 25 and 26 a counter is everybody's, and setting it sets it back.
+-spec untraced(kprof_flagger:session(), [mfa()]) -> ok.
+untraced(legacy, Functions) ->
+    case [MFA || MFA <- Functions, is_traced(MFA)] of
+        [] -> ok;
+        Taken ->
+            kprof_refusal:refuse("somebody else traces or counts ~ts: -exclude ~ts leaves it out (OTP 27 has sessions of their own)",
+                                 [lists:join(", ", [mfa_text(F) || F <- lists:sublist(Taken, ?NAMED)]), mfa_text(hd(Taken))])
+    end;
+untraced(_, _) ->
+    ok.
+
+%% For all of it, which stops the schedulers for a moment: to ask for less goes
+%% through somebody's tables of times, if there are any, while they change.
+-spec is_traced(mfa()) -> boolean().
+is_traced(MFA) ->
+    case erlang:trace_info(MFA, all) of
+        {all, Items} when is_list(Items) ->
+            lists:any(fun({Item, V}) -> V =/= false andalso V =/= undefined andalso Item =/= match_spec end, Items);
+        _ -> false
+    end.
+
+mfa_text({M, F, A}) ->
+    case atom_to_list(M) of
+        "Elixir." ++ Alias -> io_lib:format("~ts.~ts/~b", [Alias, F, A]);
+        _ -> io_lib:format("~tw:~tw/~b", [M, F, A])
+    end.
+
+%% ----------------------------------------------------- while it is there ----
+
+%% What is armed is in this; what the node's work keeps in tables and binaries, and
+%% lets go of, is not.
+-spec own_memory() -> integer().
+own_memory() ->
+    [{system, All}, {ets, Tables}, {binary, Binaries}] = erlang:memory([system, ets, binary]),
+    All - Tables - Binaries.
+
+%% When N patterns are set: before OTP 29 a counter of time or memory takes a
+%% table for each scheduler, 800 bytes or more, so that 20,000 functions take 50 MiB
+%% with 2 schedulers and 1 GiB with 64.
+-spec arm_look(pos_integer(), #profile{}) -> ok | false.
+arm_look(N, #profile{memory = Memory, memory_max = Max}) when N rem ?ARM_LOOK =:= 0 ->
+    own_memory() - Memory > Max andalso
+        kprof_refusal:refuse("to arm so many functions takes the node more than ~b MiB: name fewer, or see -max-memory", [Max bsr 20]);
+arm_look(_, _) ->
+    ok.
+
+%% Between two steps of what takes long: for so long only what ends it is heard.
+-spec heed(timeout(), #profile{}) -> ok.
+heed(Ms, #profile{host = #host{name = Name}, client = Client, client_ref = Ref} = S) ->
+    receive
+        {'DOWN', Ref, process, _, Reason} -> finish({gone, Reason}, S);
+        {kprof, Client, _, stop} -> finish(done, S);
+        {Name, stop} -> finish(stopped, S)
+    after Ms -> ok
+    end.
+
+%% What took us long was not the client's silence: its word may wait behind a
+%% tick, or behind events.
+-spec look_lease(#profile{}) -> #profile{}.
+look_lease(#profile{client = Client} = S) ->
+    Expired = kprof_injected:now_ms() - S#profile.lease_at > S#profile.lease_ms,
+    receive
+        {kprof, Client, _, lease} when Expired -> S#profile{lease_at = kprof_injected:now_ms()}
+    after 0 ->
+            Expired andalso finish(lease, S),
+            S
+    end.
+
+%% ------------------------------------------------------------------ end ----
+
+%% The sentry does what is left, and has the module purged.
+-spec finish(term(), #profile{}) -> no_return().
+finish(Reason, #profile{host = Host} = S) ->
+    kprof_call:stop_call(S#profile.applied),
+    clear(S),
+    word_restore(S#profile.word),
+    logger:notice("kprof ~s no more for ~ts: ~ts", [Host#host.does, S#profile.who, reason_text(Reason, Host)]),
+    exit({kprof, Reason}).
+
+reason_text(done, _) -> "it is done";
+reason_text(stopped, #host{name = Name}) -> io_lib:format("stopped by ~s:stop()", [Name]);
+reason_text(collected, _) -> "somebody else has begun to trace garbage collection, and two would crash this VM (erlang/otp#11624)";
+reason_text(lease, _) -> "its lease ran out";
+reason_text({gone, _}, _) -> "the connection is gone".
+
+%% What the sentry tells the client.
+end_text({kprof, Reason}, Host) -> kprof_refusal:text("~ts", [reason_text(Reason, Host)]);
+end_text(Reason, _) -> kprof_refusal:text("it died: ~0tP", [Reason, 8]).
+
+%% Flags first: without them no event is made while many patterns go, one by one.
+-spec clear(#profile{}) -> ok.
+clear(#profile{session = legacy, armed = Armed, host = Host} = S) ->
+    unflag(S),
+    clear_legacy(self(), S#profile.walk =/= none andalso S#profile.walk =/= cleared, Armed, Host);
+clear(#profile{session = Session} = S) ->
+    unflag(S),
+    trace:session_destroy(Session),
+    ok.
+
+clear_legacy(Server, Flagged, Armed, #host{legacy_tracer = TracerOf, legacy_clear = Clear}) ->
+    Tracer = TracerOf(Server),
+    Flagged andalso kprof_flagger:flags_clear(legacy, Tracer, ?CLEAR_MS),
+    lists:foreach(Clear, Armed),
+    Flagged andalso kprof_flagger:flags_clear(legacy, Tracer, ?CLEAR_MS),
+    ok.
+
+%% Knows what to take back without the server's help; runs when it is dead. It
+%% does not know a session, which dies with the server's handle.
+-spec sentry_start(#host{}) -> {pid(), reference()}.
+sentry_start(Host) ->
+    Server = self(),
+    spawn_monitor(fun() ->
+                          Ref = erlang:monitor(process, Server),
+                          receive {own, Own} -> sentry(Ref, Server, Own, Host)
+                          after ?START_MS -> ok
+                          end
+                  end).
+
+sentry(Ref, Server, {Client, _, _, _, _} = Own, Host) ->
+    receive
+        {own, New} ->
+            sentry(Ref, Server, New, Host);
+        {'DOWN', Ref, process, Server, Reason} ->
+            take_back(Reason, Server, Own, Host),
+            erlang:send(Client, {kprof_ended, gone, end_text(Reason, Host)}, [noconnect, nosuspend]),
+            purger_start(Host, [Server, self()]);
+        _ ->
+            sentry(Ref, Server, Own, Host)
+    end.
+
+take_back(Reason, Server, {_, Legacy, Armed, Applied, Word}, Host) ->
+    kprof_call:stop_call(Applied),
+    Legacy =:= no orelse clear_legacy(Server, Legacy =:= flagged, still_armed(Reason, Armed), Host),
+    word_restore(still(Reason, Word)),
+    keep(fun(Opts) -> application:unset_env(kprof, Host#host.name, Opts) end).
+
+%% For stop/0, where nobody is left who knows. It can do without.
+keep(Change) ->
+    try Change([{timeout, ?KEEP_MS}]) catch _:_ -> ok end.
+
+%% All but flags that were inherited just then is taken back by finish/2.
+still_armed({kprof, _}, _) -> [];
+still_armed(_, Armed) -> Armed.
+
+still({kprof, _}, _) -> undefined;
+still(_, Word) -> Word.
+
+%% Requests are numbered by the trace control word, which is one for the node,
+%% as the system tracer is, which goes when it is dead. A kprofd that has come
+%% meanwhile counts with the word, and would count some numbers twice.
+word_restore(undefined) -> ok;
+word_restore(Word) ->
+    seq_trace:get_system_tracer() =:= self() andalso seq_trace:set_system_tracer(false),
+    whereis(kprof_agent) =:= undefined andalso erlang:system_flag(trace_control_word, Word).
+
+%% Before it is so.
+-spec tell_sentry(#profile{}) -> term().
+tell_sentry(#profile{session = Session, host = #host{name = Name}} = S) ->
+    Legacy = if Session =/= legacy -> no;
+                S#profile.walk =:= none -> unflagged;
+                true -> flagged
+             end,
+    Own = {S#profile.client, Legacy, S#profile.armed, S#profile.applied, S#profile.word},
+    element(1, S#profile.sentry) ! {own, Own},
+    keep(fun(Opts) -> application:set_env(kprof, Name, {self(), Own}, Opts) end).
+
+%% In the place of one that was killed.
+-spec new_sentry(#profile{}) -> #profile{}.
+new_sentry(S0) ->
+    S = S0#profile{sentry = sentry_start(S0#profile.host)},
+    tell_sentry(S),
+    S.
+
+%% ---------------------------------------------------------------- small ----
+
+-spec names() -> [{pid(), atom()}].
+names() ->
+    [{P, N} || N <- lists:sublist(registered(), ?NAMES), P <- [whereis(N)], is_pid(P)].

@@ -1,0 +1,150 @@
+%% kprof_processes - the processes that a profile is of: by what the user names, and
+%% which of them somebody else traces.
+-module(kprof_processes).
+
+-export([whose/2, chosen/3, foreign/2, traced_by_others/1]).
+
+-define(SUPERVISOR_MS, 5000).   % a supervisor's answer
+
+%% Which ones are meant. Of a call that is made for us its own, if no others are
+%% named.
+-spec whose(binary(), kprof_call:call()) -> binary() | applied.
+whose(<<>>, none) -> <<"all">>;
+whose(<<>>, _) -> applied;
+whose(Which, _) -> Which.
+
+%% all, existing, new or a list; no more than are allowed.
+-spec chosen(binary() | applied, #{max_processes := pos_integer(), _ => _}, kprof_call:applied()) ->
+          all | existing | new | [pid()].
+chosen(applied, _, {Pid, _, _}) ->
+    [Pid];
+chosen(Which, #{max_processes := Max}, Applied) ->
+    Chosen = selected(Which, Max, Applied),
+    N = if is_list(Chosen) -> length(Chosen);
+           Chosen =:= new -> 0;
+           true -> erlang:system_info(process_count)
+        end,
+    N > Max andalso too_many("these are", [], N, Max),
+    Chosen.
+
+-spec too_many(string(), list(), pos_integer(), pos_integer()) -> no_return().
+too_many(What, Args, N, Max) ->
+    kprof_refusal:refuse(What ++ " ~b processes, more than ~b (choose with -processes, or see -max-processes)", Args ++ [N, Max]).
+
+selected(<<"all">>, _, _) -> all;
+selected(<<"existing">>, _, _) -> existing;
+selected(<<"new">>, _, _) -> new;
+selected(Names, Max, Applied) ->
+    lists:usort(lists:append([case {N, Applied} of
+                                  {"caller", {Pid, _, _}} -> [Pid];
+                                  _ -> processes_of(N, Max)
+                              end || N <- string:lexemes(unicode:characters_to_list(Names), ",")])).
+
+%% Of strings: what OTP 25 compiles for a match of a binary does not load in 29.
+processes_of("application:" ++ Name, _) ->
+    case application_controller:get_master(kprof_wanted:existing(unicode:characters_to_binary(Name))) of
+        undefined -> kprof_refusal:refuse("no application '~ts' is running", [Name]);
+        Master -> [P || P <- processes(), process_info(P, group_leader) =:= {group_leader, Master}]
+    end;
+processes_of("supervisor:" ++ Name, Max) -> descendants([registered_as(Name)], #{}, Max);
+processes_of("children:" ++ Name, Max) ->
+    Parent = process_of(Name),
+    case is_supervisor(Parent) of
+        true -> [P || {P, _} <- children(Parent, 0, Max)];
+        false -> maps:get(Parent, spawned_by(), [])
+    end;
+processes_of("descendants:" ++ Name, _) -> spawned_from([process_of(Name)], spawned_by());
+processes_of(Name, _) -> [process_of(Name)].
+
+process_of("<" ++ _ = Text) ->
+    Pid = try list_to_pid(Text)
+          catch error:badarg -> kprof_refusal:refuse("'~ts' is no process (see -processes)", [Text])
+          end,
+    node(Pid) =:= node() andalso is_process_alive(Pid) orelse kprof_refusal:refuse("there is no process ~ts", [Text]),
+    Pid;
+process_of(Name) -> registered_as(Name).
+
+registered_as(Name) ->
+    Atom = kprof_wanted:existing(unicode:characters_to_binary(Name)),
+    case is_atom(Atom) andalso whereis(Atom) of
+        Pid when is_pid(Pid) -> Pid;
+        _ -> kprof_refusal:refuse("no process is registered as '~ts' (see -processes)", [Name])
+    end.
+
+%% A supervisor is none of its own descendants. A child may be declared a supervisor
+%% that is none of OTP's, such as kernel's user_sup, a bridge: who its children are
+%% cannot be asked.
+descendants([Sup | More], Found, Max) ->
+    Children = children(Sup, map_size(Found), Max),
+    descendants([P || {P, supervisor} <- Children, not is_map_key(P, Found), is_supervisor(P)] ++ More,
+                maps:merge(Found, maps:from_list(Children)), Max);
+descendants([], Found, _) -> maps:keys(Found).
+
+%% A list of very many children takes the supervisor long, and memory of it and of
+%% ours: they are counted first. Those found Before add to them, so that a whole
+%% tree has a bound.
+children(Sup, Before, Max) ->
+    is_supervisor(Sup) orelse kprof_refusal:refuse("~tw is no supervisor", [kprof_injected:name(Sup)]),
+    #{supervisors := Supervisors, workers := Workers} = maps:from_list(ask(Sup, count_children)),
+    case Supervisors + Workers of
+        N when Before + N > Max -> too_many("with the ~b children of ~tw these are", [N, kprof_injected:name(Sup)], Before + N, Max);
+        _ -> [{P, Type} || {_, P, Type, _} <- ask(Sup, which_children), is_pid(P)]
+    end.
+
+%% #{Process => those alive that it has spawned}, of whatever kind it is.
+spawned_by() ->
+    maps:groups_from_list(fun({Parent, _}) -> Parent end, fun({_, P}) -> P end,
+                          [{Parent, P} || P <- processes(), {parent, Parent} <- [process_info(P, parent)]]).
+
+spawned_from([P | More], By) ->
+    case maps:take(P, By) of
+        {Own, Others} -> Own ++ spawned_from(Own ++ More, Others);
+        error -> spawned_from(More, By)
+    end;
+spawned_from([], _) ->
+    [].
+
+%% Another server might fail for being asked what supervisors are.
+is_supervisor(P) ->
+    case proc_lib:translate_initial_call(P) of
+        {supervisor, _, _} -> true;
+        _ -> false
+    end.
+
+ask(Sup, What) ->
+    try gen_server:call(Sup, What, ?SUPERVISOR_MS)
+    catch exit:_ -> kprof_refusal:refuse("the supervisor ~tw does not answer", [kprof_injected:name(Sup)])
+    end.
+
+%% On OTP 25 and 26 a process has one tracer, and the one for new processes is
+%% one setting for all. Refuses where that is in the way; else those to pass over.
+-spec foreign(kprof_flagger:session(), unflagged | all | existing | new | [pid()]) -> #{pid() => boolean()}.
+foreign(legacy, Chosen) when Chosen =/= unflagged ->
+    {tracer, New} = erlang:trace_info(new_processes, tracer),
+    is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
+        kprof_refusal:refuse("new processes are traced by ~tw there (kprofd? kprof count without -processes needs no processes, and"
+                             " OTP 27 has sessions)", [New]),
+    Traced = traced_by_others(none),
+    Both = [P || is_list(Chosen), P <- Chosen, is_map_key(P, Traced)],
+    Both =:= [] orelse kprof_refusal:refuse("~tw is traced by somebody else (kprofd? OTP 27 has sessions)", [kprof_injected:name(hd(Both))]),
+    Traced;
+foreign(_, _) ->
+    #{}.
+
+%% #{Process => is its tracer told of calls?}, but for those of one tracer.
+-spec traced_by_others(kprof_flagger:tracer() | none) -> #{pid() => boolean()}.
+traced_by_others(But) ->
+    {N, Found} = kprof_flagger:walk_found(fun(P) ->
+                                                  case erlang:trace_info(P, tracer) of
+                                                      {tracer, T} when T =/= [], T =/= But -> {found, {P, is_told_of_calls(P)}};
+                                                      _ -> skip
+                                                  end
+                                          end),
+    N > length(Found) andalso kprof_refusal:refuse("~b processes are traced by somebody else (OTP 27 has sessions)", [N]),
+    maps:from_list(Found).
+
+is_told_of_calls(P) ->
+    case erlang:trace_info(P, flags) of
+        {flags, Flags} -> lists:member(call, Flags);
+        undefined -> false
+    end.

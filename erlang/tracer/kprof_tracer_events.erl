@@ -1,0 +1,115 @@
+%% kprof_tracer_events - events on their way to the client, in batches, within limits.
+-module(kprof_tracer_events).
+
+-export([call/2, in_request/3, add_short/2, add/2, flush/1, pass_over/2, send/2]).
+
+-include("kprof_tracer.hrl").
+
+-define(RETRY_MS, 5).           % where the connection takes nothing
+-define(WEIGH_MS, 1000).
+
+%% By request: of a function that begins one, or of another.
+call({_, P, call, MFA, X, Ts}, S) ->
+    case X of
+        {entry, New, _, _, _, Old, From} ->
+            kprof_tracer_early:early_over(kprof_tracer_requests:label(New), kprof_tracer_requests:begins(P, kprof_tracer_requests:label(New), kprof_tracer_requests:label(Old), From, [], MFA, Ts, S));
+        {_, _, 1, false, _, [], _} -> kprof_tracer_requests:leaves(P, Ts, S);
+        {Identity, Caller, 1, New, _, [], Old} ->
+            kprof_tracer_early:early_over(kprof_tracer_requests:label(New), kprof_tracer_requests:begins(P, kprof_tracer_requests:label(New), kprof_tracer_requests:label(Old), Caller, Identity, MFA, Ts, S));
+        {Identity, Token, Caller} -> kprof_tracer_requests:told(P, kprof_tracer_requests:label(Token), Caller, Identity, MFA, Ts, S);
+        {Token, From} -> kprof_tracer_requests:told(P, kprof_tracer_requests:label(Token), From, [], MFA, Ts, S);
+        _ -> pass_over(1, S)
+    end.
+
+%% Of a process that works, or has worked, for one of the requests.
+in_request(P, Event, #s{r = #r{at = At}} = S0) when is_map_key(P, At) ->
+    S = add_short(Event, S0),
+    case Event of
+        {_, _, return_to, MFA, _} -> kprof_tracer_requests:returned(P, MFA, S);
+        {_, _, out_exited, _, _} -> kprof_tracer_requests:gone(P, S);
+        {_, _, out, {kprof_tracer, told, _}, _} -> kprof_tracer_requests:gone(P, S);
+        _ -> S
+    end;
+in_request(P, Event, S) ->
+    case kprof_tracer_limits:is_held(P, S) of
+        true -> kprof_tracer_limits:hold(P, Event, S);
+        false -> pass_over(1, S)
+    end.
+
+%% None of those with what could be large is passed on as it is.
+add_short({_, P, What, Where, Ts} = Event, S) ->
+    case kind(What) of
+        same -> add(Event, S);
+        none -> pass_over(1, S);
+        exit -> add({trace_ts, P, exit, 0, Ts}, pass_over(?LARGE, S));
+        Kind when Kind =:= in; Kind =:= out -> add({trace_ts, P, Kind, Where, Ts}, S);
+        Kind -> add({trace_ts, P, Kind, 0, Ts}, S)
+    end.
+
+kind(return_to) -> same;
+kind(in) -> same;
+kind(out) -> same;
+kind(in_exiting) -> in;
+kind(out_exiting) -> out;
+kind(gc_minor_start) -> gc_start;
+kind(gc_major_start) -> gc_start;
+kind(gc_minor_end) -> gc_end;
+kind(gc_major_end) -> gc_end;
+kind(exit) -> exit;
+kind(out_exited) -> exit;
+kind(_) -> none.
+
+add(Event, #s{events = N, events_max = Max} = S) when N < Max ->
+    S#s{batch = [Event | S#s.batch], n = S#s.n + 1, events = N + 1};
+add(_, S) ->
+    kprof_tracer_server:disarm({events, 0}, S).
+
+flush(#s{stage = Stage, seq = 0} = S) when Stage =/= ready ->
+    flush(kprof_tracer_server:begun(S));
+flush(#s{n = 0} = S) ->
+    kprof_tracer_nodes:tell_news(S);
+flush(#s{batch = Batch, seq = Seq} = S0) ->
+    S = send({kprof_calls, Seq, lists:reverse(Batch)}, queue(kprof_tracer_nodes:tell_news(S0))),
+    S#s{batch = [], n = 0, seq = Seq + 1}.
+
+%% What is in no batch comes as fast, and may be large: no batch that is full has
+%% us look at the queue then. To look takes as long as the queue.
+pass_over(Size, #s{passed_over = N} = S) when N < ?BATCH -> S#s{passed_over = N + Size};
+pass_over(_, S) -> queue(S#s{passed_over = 0}).
+
+%% More than it can send: no more of them. Their number is known; what they take
+%% is added up one by one, so that is asked where there are a quarter more, and
+%% once a second.
+queue(#s{stage = tracing, queue_max = Max, weighed = {Most, At}} = S) ->
+    case process_info(self(), message_queue_len) of
+        {_, N} when N > Max -> kprof_tracer_server:disarm({queue, 0}, S);
+        {_, N} when N > Most -> weigh(N, kprof_injected:now_ms(), S);
+        {_, N} ->
+            case kprof_injected:now_ms() of
+                Now when Now > At -> weigh(N, Now, S);
+                _ -> S
+            end
+    end;
+queue(S) ->
+    S.
+
+weigh(N, Now, #s{p = #profile{memory_max = Max}} = S) ->
+    case process_info(self(), memory) of
+        {_, Own} when Own > Max -> kprof_tracer_server:disarm({memory, 0}, S);
+        _ -> S#s{weighed = {N + N div 4, Now + ?WEIGH_MS}}
+    end.
+
+%% Waits while the connection is busy, but not for a client that has gone or
+%% hangs; and looks at the queue meanwhile.
+send(Msg, S) ->
+    send(Msg, kprof_injected:now_ms() + (S#s.p)#profile.lease_ms, S).
+
+send(Msg, Deadline, #s{p = #profile{client_ref = Ref}} = S) ->
+    case erlang:send((S#s.p)#profile.client, Msg, [noconnect, nosuspend]) of
+        ok -> S;
+        _ ->
+            kprof_injected:now_ms() > Deadline andalso kprof_oneshot:finish(lease, S#s.p),
+            receive {'DOWN', Ref, process, _, Reason} -> kprof_oneshot:finish({gone, Reason}, S#s.p)
+            after ?RETRY_MS -> send(Msg, Deadline, queue(S))
+            end
+    end.
