@@ -12,6 +12,7 @@
 -define(QUIET_MS, 100).         % longest wait for flags to be taken before them
 
 %% Items: [{MFA, Kind, Spec, Fallback}], Fallback [] but for exact tiers.
+-spec arm_plan([#item{}], #s{}) -> {ok | {error, term()}, #s{}}.
 arm_plan(Items, S0) ->
     S = disarm(idle, S0),
     Plan = items(Items),
@@ -26,6 +27,7 @@ arm_plan(Items, S0) ->
             {{error, {traced_by_others, Taken}}, S}
     end.
 
+-spec items([#item{}]) -> [#item{}].
 items(Items) ->
     [#item{mfa = MFA, kind = Kind, spec = Spec, fallback = Fallback}
      || {MFA, Kind, Spec, Fallback} <- Items].
@@ -41,6 +43,7 @@ exacts(Plan, relay) ->
 %% request starts half armed. But
 %% tokens of before are still about: entries take them first, or else what
 %% processes do with them is traced for as long as the arming takes.
+-spec rearm(#s{}) -> {ok | {error, term()}, #s{}}.
 rearm(#s{plan = []} = S) ->
     {{error, no_plan}, S};
 rearm(#s{state = armed} = S) ->
@@ -86,6 +89,7 @@ arm_tiers(Items, S) ->
 %% answer, and events do not pile up. Those of old tokens, on the way to being
 %% armed, are nobody's; in a change no more of them wait than may, and rings are
 %% emptied as ever.
+-spec breathe(#s{}) -> #s{}.
 breathe(#s{state = armed, probe = native} = S) ->
     answer_lease(kprof_agent_drain:drain_meanwhile(S));
 breathe(#s{state = armed} = S) ->
@@ -107,10 +111,12 @@ answer_lease(#s{daemon = Daemon} = S) ->
             S
     end.
 
+-spec by_kind([#item{}]) -> {Entries :: [#item{}], Tiers :: [#item{}]}.
 by_kind(Items) ->
     lists:partition(fun(#item{kind = K}) -> K =:= entry end, Items).
 
 %% Those that are not there any more, or not to be traced, with the reason.
+-spec set_patterns([#item{}], #s{}) -> [{mfa(), term()}].
 set_patterns(Items, #s{session = Session} = S) ->
     [{I#item.mfa, R} || I <- Items,
                         R <- [kprof_agent_patterns:pattern(Session, I#item.mfa, kprof_agent_mail:spec(I, S))],
@@ -127,6 +133,7 @@ set_patterns(Items, #s{session = Session} = S) ->
 %% many patterns, a node in trouble would go on making events for seconds: there
 %% the processes' flags go first, and come back when it rests, for kprof_counters
 %% counts by them. While it rests no patterns are ours.
+-spec disarm(State :: term(), #s{}) -> #s{}.
 disarm(State, S) ->
     case is_resting(S) of
         true -> S#s{state = State};
@@ -151,6 +158,7 @@ disarm_all(State, #s{session = Session, state = Was} = S) ->
         _ -> S3
     end.
 
+-spec is_resting(#s{}) -> boolean().
 is_resting(#s{amid = disarm}) -> false;
 is_resting(#s{state = paused}) -> true;
 is_resting(#s{state = {tripped, _}}) -> true;
@@ -207,6 +215,7 @@ clear_modules(Items, S) ->
                       relieve(S1)
               end, S, ByModule).
 
+-spec relieve(#s{}) -> #s{}.
 relieve(#s{state = idle} = S) -> S;
 relieve(S) -> kprof_agent_events:flush_some(S).
 
@@ -224,6 +233,7 @@ all_or_each(M, MFAs, S) ->
     end.
 
 %% Another match spec for one armed function (a new sampling rate).
+-spec respec(mfa(), [tuple()] | false, #s{}) -> {ok | {error, term()}, #s{}}.
 respec(MFA, Spec, S) ->
     case lists:keyfind(MFA, #item.mfa, S#s.plan) of
         #item{} = Old ->
@@ -240,6 +250,7 @@ respec(MFA, Spec, S) ->
 
 %% Another plan, by its difference to this one: what is not in Take nor in
 %% Put stays as it is, its pattern and its counter. All of it, or nothing.
+-spec change_plan([mfa()], [#item{}], #s{}) -> {ok | {error, term()}, #s{}}.
 change_plan(Take, Put, #s{plan = Old} = S) ->
     Is = fun(MFA, Items) -> lists:keymember(MFA, #item.mfa, Items) end,
     case kprof_agent_patterns:taken([I#item.mfa || I <- Put], S) of
@@ -300,6 +311,7 @@ trace_on(#s{state = armed} = S) ->
 trace_on(S) ->
     S.
 
+-spec entries([#item{}]) -> [mfa()].
 entries(Items) ->
     [MFA || #item{mfa = MFA, kind = entry} <- Items].
 
@@ -332,6 +344,7 @@ change_undo(Gone, Put, Failed, #s{session = Session} = S) ->
     {{error, {not_armed, Failed}}, S}.
 
 %% The answer comes behind every event of before.
+-spec changing(reference(), #s{}) -> #s{}.
 changing(Ref, #s{probe = native} = S) ->
     kprof_agent_server:reply(Ref, ok, kprof_agent_drain:drain_all(S));
 changing(Ref, #s{state = armed, session = legacy} = S) ->
@@ -343,6 +356,7 @@ changing(Ref, S) ->
 
 %% How often entries had been called, armed or not, when that was read last:
 %% of a counter that goes with its code no more is known. Never falls.
+-spec entry_calls(#s{}) -> integer().
 entry_calls(#s{counted = Counted, entry_base = Base}) ->
     lists:sum([Base | maps:values(Counted)]).
 
@@ -355,6 +369,7 @@ calls(MFA, #s{session = Session, counted = Counted}) ->
         _ -> maps:get(MFA, Counted, 0)
     end.
 
+-spec read_counters(#s{}) -> #s{}.
 read_counters(S0) ->
     S = kprof_agent_hot:read_tiers(S0),
     S#s{counted_at = kprof_injected:now_ms(),
@@ -362,6 +377,7 @@ read_counters(S0) ->
                                   || #item{mfa = MFA, kind = entry}
                                          <- S#s.plan])}.
 
+-spec unarmed(#s{}) -> integer().
 unarmed(#s{state = armed} = S) -> S#s.unarmed;
 unarmed(S) -> S#s.unarmed + entry_calls(S) - S#s.unarmed_from.
 

@@ -17,6 +17,7 @@
 %% on_load function may never end, while events are coming. What is not there in
 %% time is not there; when it is at last, that is seen. What was loaded for this
 %% stays when we go, and what its on_load function did: so it is told of.
+-spec load([module()], reference(), #s{}) -> #s{}.
 load(Mods, Ref, S0) ->
     S = load_end(S0),
     Agent = self(),
@@ -28,6 +29,7 @@ load(Mods, Ref, S0) ->
     erlang:send_after(?LOAD_MS, Agent, {loaded, Ref, #{}}),
     S#s{loading = {Ref, Mods, Loader, Absent}}.
 
+-spec loaded(reference(), #{module() => term()}, #s{}) -> #s{}.
 loaded(Ref, Tried, #s{loading = {Ref, Mods, _, Absent}} = S0) ->
     S = tell_brought(Absent -- absent(Absent), load_end(S0)),
     Answer = [check(M, Why)
@@ -37,6 +39,7 @@ loaded(Ref, Tried, #s{loading = {Ref, Mods, _, Absent}} = S0) ->
 loaded(_, _, S) ->
     S.
 
+-spec load_end(#s{}) -> #s{}.
 load_end(#s{loading = undefined} = S) ->
     S;
 load_end(#s{loading = {_, _, Loader, _}} = S) ->
@@ -73,6 +76,7 @@ behaviours(Attributes) ->
 %% anyway. A loop has processes that are in it, and in nothing above it, at the
 %% beginning and at the end: another process looks for them, since events may
 %% be coming meanwhile.
+-spec rates([mfa()], MaybeLoops :: [mfa()], reference(), #s{}) -> #s{}.
 rates(MFAs, MaybeLoops, Ref, S0) ->
     #s{session = Session} = S = rates_end(S0),
     Ours = kprof_agent_arming:entries(S#s.plan) ++ maps:keys(S#s.tiers),
@@ -112,6 +116,7 @@ inside(Which, Is) ->
     kprof_flagger:walk_stop(Walk),
     Found.
 
+-spec rated(reference(), term(), #s{}) -> #s{}.
 rated(Ref, Loops, #s{rating = {Ref, MFAs, _, T0, Before}} = S) ->
     Ns = max(1, kprof_injected:now_ns() - T0),
     Rates = [{MFA, rate(MFA, Before, Ns, S), lists:member(MFA, Loops)}
@@ -129,6 +134,7 @@ rate(MFA, Before, Ns, #s{session = Session}) ->
     end.
 
 %% What is armed by now stays counted.
+-spec rates_end(#s{}) -> #s{}.
 rates_end(#s{rating = undefined} = S) ->
     S;
 rates_end(#s{rating = {_, _, Mine, _, _}, session = Session} = S) ->

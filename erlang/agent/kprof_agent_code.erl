@@ -13,12 +13,14 @@
 %% so does a load that its on_load function refuses, though the code of before
 %% stays. Where somebody else watches for that (OTP 25 and 26, one for each
 %% function), it is seen with the next lease only.
+-spec watch(#s{}) -> #s{}.
 watch(#s{session = Session} = S) ->
     S1 = S#s{watching = [MFA || MFA <- ?CODE_CHANGES,
                                 not kprof_agent_patterns:is_watched(Session, MFA)]},
     kprof_agent_sentry:own([], S1),
     watch_put(S1).
 
+-spec watch_put(#s{}) -> #s{}.
 watch_put(#s{watching = MFAs} = S) ->
     [kprof_agent_patterns:pattern(watcher(S), MFA, [{'_', [], [{message, false}, {return_trace}]}],
                                   meta) || MFA <- MFAs],
@@ -28,6 +30,7 @@ watcher(#s{watcher = undefined, session = Session}) -> Session;
 watcher(#s{watcher = Watcher}) -> Watcher.
 
 %% The modules that tiers.conf names.
+-spec named([module()], #s{}) -> #s{}.
 named(Mods, S) ->
     S#s{mods = [{M, version(M)} || M <- Mods],
         looked_at = erlang:system_time(microsecond)}.
@@ -43,6 +46,7 @@ micros({Mega, Sec, Us}) ->
 %% At: when code was changed, or that it was not changed before then, in
 %% microseconds of system time. Many loads are of modules that are none of
 %% ours: of each module one function is asked for.
+-spec look_anew(integer(), #s{}) -> #s{}.
 look_anew(_, #s{looked_at = never} = S) ->
     S;
 look_anew(At, S0) ->
@@ -52,6 +56,7 @@ look_anew(At, S0) ->
     all_changed(Changes ++ Again, At, S).
 
 %% Where no word came that code was loaded: one that is as it was has not been.
+-spec look_changes(integer(), #s{}) -> #s{}.
 look_changes(_, #s{looked_at = never} = S) ->
     S;
 look_changes(At, S0) ->
@@ -66,6 +71,7 @@ all_changed(Changes, At, S) ->
     lists:foldl(fun(Change, S1) -> changed(Change, At, S1) end, S, Changes).
 
 %% The word that code has changed may wait behind many events.
+-spec look_ahead(#s{}) -> #s{}.
 look_ahead(S) ->
     case erlang:system_time(microsecond) - S#s.looked_at of
         Us when Us > ?LOOK_US -> look_anew(S#s.looked_at, S);

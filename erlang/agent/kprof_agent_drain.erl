@@ -12,6 +12,7 @@
 
 %% {probe, Beam, Path, MaxBytes}: from now on the tracer is kprof_probe, whose
 %% library is found at Path; or all is as before.
+-spec probe_start(binary(), file:filename_all(), pos_integer(), #s{}) -> {{ok, map()} | {error, term()}, #s{}}.
 probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
     Threads = lists:sum([erlang:system_info(K)
                          || K <- [schedulers, dirty_cpu_schedulers,
@@ -45,6 +46,7 @@ probe_purge() ->
 %% It ends by itself where rings are full and nobody empties them for long: if
 %% that was us, held up, it is to be there again before anything is armed. The VM
 %% takes the flags of processes that run meanwhile: they are set again.
+-spec probe_wake(#s{}) -> #s{}.
 probe_wake(#s{probe = native} = S) ->
     case kprof_probe:info() of
         #{active := true} -> S;
@@ -56,6 +58,7 @@ probe_wake(S) ->
     S.
 
 %% Takes what is in the rings, again and again: at once while there is much.
+-spec drain(#s{}) -> #s{}.
 drain(S0) ->
     T0 = kprof_injected:now_ns(),
     {N, _, More, S} = drain_once(S0),
@@ -129,6 +132,7 @@ keep_definitions(Chunks, S) ->
 
 %% All that is there already, sent or, when disarmed, dropped; not what comes
 %% meanwhile. Each part is older than the next.
+-spec drain_all(#s{}) -> #s{}.
 drain_all(S) ->
     drain_all(kprof_injected:now_ns(), S).
 
@@ -142,6 +146,7 @@ drain_all(Until, S0) ->
 %% goes first: no tick comes before the end, and nothing would overtake it. While
 %% the connection takes nothing events stay in the rings, which are bounded, as
 %% what would have to be kept of them here is not; they drop and count exactly.
+-spec drain_meanwhile(#s{}) -> #s{}.
 drain_meanwhile(S0) ->
     T0 = kprof_injected:now_ns(),
     S = drain_taken(T0, kprof_agent_events:flush_unsent(S0)),
@@ -163,6 +168,7 @@ sent_or_dropped(_, Now, _, Waiting, N, Chunks, S) ->
         _ -> keep_definitions(Chunks, S)
     end.
 
+-spec hand_over_rings(Deadline :: integer(), #s{}) -> #s{}.
 hand_over_rings(Deadline, S0) ->
     case drain_once(S0) of
         {0, _, false, S} -> S;

@@ -17,6 +17,7 @@
 %% While armed: gather what comes within the wait, look at the limits, send.
 %% Otherwise what still trickles in is dropped and counted.
 %% Foreign ones are seen before anything is waited for.
+-spec event(tuple(), #s{}) -> #s{}.
 event(Ev, #s{state = armed} = S0) ->
     S = case kprof_agent_foreign:is_ours(Ev, S0) of
             true -> wait(Ev, S0);
@@ -98,9 +99,11 @@ over_limit(_, _, S) ->
     {memory, Bytes} = process_info(self(), memory),
     Bytes > S#s.max_memory andalso {memory, Bytes}.
 
+-spec send(tuple(), #s{}) -> ok | noconnect | nosuspend.
 send(Msg, S) ->
     erlang:send(S#s.daemon, Msg, [noconnect, nosuspend]).
 
+-spec drop(tuple(), #s{}) -> #s{}.
 drop(?CODE_CHANGED(_), S) ->
     S;                          % seen with the next lease
 drop(Ev, S) ->
@@ -110,6 +113,7 @@ drop(Ev, S) ->
     end.
 
 %% Gathered, so all ours: without their values they do not look like it.
+-spec drop_stripped([tuple()], #s{}) -> #s{}.
 drop_stripped(Evs, S) ->
     lists:foldl(fun drop_ours/2, S, Evs).
 
@@ -176,6 +180,7 @@ unexact(MFA, Words, N, S) ->
 %% when nothing is armed, when the queue was empty, and how much was
 %% in it then; and, of the relay, the time of the newest call of those dropped,
 %% which no call can pass that was made while nothing was armed.
+-spec trip(Reason :: term(), Queue :: non_neg_integer(), #s{}) -> #s{}.
 trip(Reason, Queue, S) ->
     At = kprof_injected:now_ns(),
     Began = #{reason => Reason, queue => Queue, tripped_at => At},
@@ -197,6 +202,7 @@ trip(Reason, Queue, S) ->
 
 %% Where others' events come as well, they may never end: then not what comes
 %% meanwhile.
+-spec flush(#s{}) -> #s{}.
 flush(#s{probe = native} = S) ->
     kprof_agent_drain:drain_all(S);
 flush(#s{known = all} = S) ->
@@ -207,6 +213,7 @@ flush(S) ->
 
 %% While something is armed only what is there already: many processors may
 %% send events faster than one drops them.
+-spec flush_some(#s{}) -> #s{}.
 flush_some(#s{probe = native, state = State} = S) ->
     Dropped = kprof_agent_drain:drain_all(S#s{state = idle}),
     Dropped#s{state = State};
@@ -226,9 +233,11 @@ flush(Left, S) ->
     end.
 
 %% Notices are few, and must arrive: they wait while the connection is busy.
+-spec notice(tuple(), #s{}) -> #s{}.
 notice(Msg, S) ->
     flush_unsent(S#s{unsent = [Msg | S#s.unsent]}).
 
+-spec flush_unsent(#s{}) -> #s{}.
 flush_unsent(#s{unsent = []} = S) ->
     S;
 flush_unsent(#s{unsent = Unsent} = S) ->

@@ -25,6 +25,7 @@
 -define(LOOKOUT_SHARE, 50).     % and so many times as long as one took
 
 %% Which of them are wanted from now on; the plan's match specs set them.
+-spec flags([atom()], #s{}) -> #s{}.
 flags(Flags, #s{flags = Old} = S) ->
     S1 = sweep(Old -- Flags, S#s{flags = Flags}),
     case needs_lookout(S1) of
@@ -36,6 +37,7 @@ needs_lookout(#s{session = legacy, flags = Flags}) -> Flags =/= [];
 needs_lookout(#s{flags = Flags}) -> lists:member(garbage_collection, Flags) andalso not kprof_gc_fixed:gc_shared().
 
 %% In a change those of before and those to come.
+-spec flags_too(map(), #s{}) -> #s{}.
 flags_too(Limits, #s{flags = Old} = S) ->
     More = maps:get(flags, Limits, []) -- Old,
     S1 = S#s{flags = Old ++ More},
@@ -62,6 +64,7 @@ action(Action, _) ->
 
 %% ---------------------------------------------------------------- sweep ----
 
+-spec sweep([atom()], #s{}) -> #s{}.
 sweep([], S) ->
     S;
 sweep(Flags, #s{session = Session} = S0) ->
@@ -72,6 +75,7 @@ sweep(Flags, #s{session = Session} = S0) ->
           end,
     S#s{broom = {kprof_flagger:flags_start(Session, kprof_agent_patterns:tracer(S), [{false, All}], existing), All}}.
 
+-spec sweep_stop(#s{}) -> #s{}.
 sweep_stop(#s{broom = none} = S) ->
     S;
 sweep_stop(#s{broom = {Walk, _}} = S) ->
@@ -79,6 +83,7 @@ sweep_stop(#s{broom = {Walk, _}} = S) ->
     S#s{broom = none}.
 
 %% What is wanted now is not taken any more.
+-spec sweep_rest(#s{}) -> #s{}.
 sweep_rest(#s{broom = {_, Flags}} = S) ->
     sweep(Flags -- S#s.flags, sweep_stop(S));
 sweep_rest(S) ->
@@ -86,6 +91,7 @@ sweep_rest(S) ->
 
 %% -------------------------------------------------------------- lookout ----
 
+-spec lookout(#s{}) -> #s{}.
 lookout(#s{lookout = none} = S) ->
     case needs_lookout(S) of
         true ->
@@ -123,6 +129,7 @@ others(true, Tracer) ->
 others(false, _) ->
     kprof_collected:collected_by_others(kprofd).
 
+-spec lookout_stop(#s{}) -> #s{}.
 lookout_stop(#s{lookout = none} = S) ->
     S#s{alone = true};
 lookout_stop(#s{lookout = Lookout} = S) ->
@@ -130,6 +137,7 @@ lookout_stop(#s{lookout = Lookout} = S) ->
     S#s{lookout = none, alone = true}.
 
 %% What the lookout saw.
+-spec others_seen(pid(), non_neg_integer(), [term()], #s{}) -> #s{}.
 others_seen(Lookout, N, Others, #s{lookout = Lookout, alone = Was} = S)
   when (N =:= 0) =/= Was ->
     Now = S#s{alone = N =:= 0},

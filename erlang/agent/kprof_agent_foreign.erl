@@ -36,6 +36,7 @@
 -define(AWAIT_MS, 2).           % the same, while a batch is waited for
 
 %% What an event may be from now on; what was planned once may still come.
+-spec know([#item{}], #s{}) -> #s{}.
 know(Plan, #s{session = legacy, probe = relay, known = Known} = S) ->
     S#s{known = lists:foldl(fun know_item/2, maps:merge(maps:from_keys(?TRACED, plain), Known), Plan)};
 know(_, S) ->
@@ -47,6 +48,7 @@ know_item(#item{mfa = MFA}, Known) ->
     Known#{MFA => exact}.
 
 %% Sessions (OTP 27 and later) have events of their own only.
+-spec is_ours(tuple(), #s{}) -> boolean().
 is_ours(_, #s{known = all}) ->
     true;
 is_ours({trace_ts, _, return_to, _, _}, _) ->
@@ -84,6 +86,7 @@ is_caller({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_integer(A);
 is_caller(_) -> false.
 
 %% Dropped unread, while armed or just after it. May not return: give_way/2.
+-spec foreign(tuple(), #s{}) -> #s{}.
 foreign(Ev, S0) ->
     S = S0#s{foreign = S0#s.foreign + 1},
     case element(3, Ev) of
@@ -95,6 +98,7 @@ foreign(Ev, S0) ->
 
 %% While nothing is armed: what was made before that comes late, all of it; what is
 %% made then is of calls that end now. That is never much.
+-spec idle_event(tuple(), #s{}) -> #s{}.
 idle_event(Ev, S0) ->
     case is_ours(Ev, S0) of
         true when element(tuple_size(Ev), Ev) =< S0#s.disarmed_at ->
@@ -158,6 +162,7 @@ cede(P, #s{session = Session}) ->
           end).
 
 %% With the next resume, when all those that were ceded may be traced again.
+-spec unceded(#s{}) -> #s{}.
 unceded(#s{ceded = Ceded} = S) when map_size(Ceded) =:= 0 ->
     S;
 unceded(#s{ceded = Ceded} = S) ->
@@ -178,6 +183,7 @@ await(Ms, S) ->
 %% tracing, which whoever sets a pattern keeps until all schedulers have been through
 %% a few turns. Where they copy that takes seconds, and an agent that waits cannot
 %% give way.
+-spec is_calm(#s{}) -> boolean().
 is_calm(#s{known = all}) ->
     true;
 is_calm(#s{copies = N, max_memory = Max}) ->
@@ -186,6 +192,7 @@ is_calm(#s{copies = N, max_memory = Max}) ->
     N =:= 0 andalso Waiting < Max div ?CALM_PART.
 
 %% With each lease: copies are counted by the second.
+-spec foreign_tick(#s{}) -> #s{}.
 foreign_tick(S) ->
     S#s{copies = 0}.
 

@@ -28,6 +28,7 @@
 -define(OVER_AIM, 80).          % percent of the budget, for calls passed over
 
 %% The sentry is to take these: counters that are about to be set.
+-spec counting([#item{}], #s{}) -> [{call_count, mfa()}].
 counting(Items, S) ->
     [{call_count, I#item.mfa} || I <- Items, to_be_counted(I, S)].
 
@@ -54,6 +55,7 @@ arm_tier(#item{mfa = MFA} = I, #s{session = Session, tiers = Tiers} = S) ->
 
 %% The counters of what is armed now, and no others: after a change of the plan, of
 %% a match spec or of code. Nothing changes where nothing has.
+-spec count_tiers(#s{}) -> #s{}.
 count_tiers(#s{state = armed, plan = Plan, tiers = Tiers} = S) ->
     Armed = maps:from_list([{MFA, []} || #item{mfa = MFA} = I <- Plan, is_counted(I)]),
     case maps:keys(Armed) =:= maps:keys(Tiers) of
@@ -84,6 +86,7 @@ tell_uncounted(Now, S) ->
 
 %% What is not there any more, or was taken by who set it back, is set again by
 %% count_tiers/1.
+-spec read_tiers(#s{}) -> #s{}.
 read_tiers(#s{session = Session, tiers = Tiers} = S) ->
     {Read, More} = maps:fold(fun(MFA, {Base, Last}, {Acc, Sum}) ->
                                      case kprof_agent_patterns:counter(Session, MFA) of
@@ -97,6 +100,7 @@ read_tiers(#s{session = Session, tiers = Tiers} = S) ->
 %% ------------------------------------------------------- what is too hot ----
 
 %% With each tick, so that it does not take the daemon to see it.
+-spec look_hot(#s{}) -> #s{}.
 look_hot(#s{state = armed, hot = Hot, calls = Calls} = S)
   when Hot =/= infinity; Calls =/= infinity ->
     case kprof_agent_foreign:is_calm(S) of
@@ -109,12 +113,14 @@ look_hot(#s{state = armed, hot = Hot, calls = Calls} = S)
 look_hot(S) ->
     S.
 
+-spec window_begin(#s{}) -> #s{}.
 window_begin(#s{tiers = Tiers, counted = Counted} = S) ->
     S#s{window = {kprof_injected:now_ms(), Counted},
         tiers = maps:map(fun(_, {_, Last}) -> {Last, Last} end, Tiers)}.
 
 %% What was read just now, against the limits: one function as soon as it has had
 %% the calls of a second, all of them at the end of each.
+-spec judge_hot(#s{}) -> #s{}.
 judge_hot(#s{state = armed, window = {Since, _}, hot = Hot} = S) ->
     Ms = max(1, kprof_injected:now_ms() - Since),
     {Entries, Tiers} = window_calls(S),
@@ -184,6 +190,7 @@ cool(Limit, {MFA, N}, Ms, #s{session = Session, plan = Plan} = S) ->
 %% Of tiers that are disarmed, while entries count on. A session's match specs
 %% have gone at once, and it has counters of nobody else; else they go together,
 %% by the module where nothing else in it is counted.
+-spec uncount_tiers(#s{}) -> #s{}.
 uncount_tiers(#s{leaving = true, session = Session} = S) when Session =/= legacy ->
     S#s{tiers = #{}};           % goes as a whole
 uncount_tiers(#s{session = Session, tiers = Tiers} = S0) ->

@@ -26,6 +26,7 @@
 -define(TRACERS, [dbg, ttb, recon_trace_tracer, recon_trace_formatter, redbug, xprof_tracer, fprof, eprof,
                   observer, etop_server]).
 
+-spec intact(#s{}) -> #s{}.
 intact(#s{plan = []} = S) ->
     S;
 intact(S0) ->
@@ -70,11 +71,13 @@ code_waited(#s{watching = Watching, session = Session} = S) ->
             end
     end.
 
+-spec canary_put(#s{}) -> #s{}.
 canary_put(#s{session = Session} = S) ->
     _ = kprof_agent_patterns:count(Session, ?CANARY, true),
     _ = kprof_agent_patterns:pattern(Session, ?CANARY, [{'_', [], [{message, false}]}]),
     S.
 
+-spec is_cleared(#s{}) -> boolean().
 is_cleared(#s{session = Session, state = State}) ->
     not is_integer(kprof_agent_patterns:counter(Session, ?CANARY)) orelse
         State =:= armed andalso kprof_agent_patterns:traced(Session, ?CANARY) =/= local.
@@ -170,6 +173,7 @@ put_back(S0) ->
 
 %% Of the watch for code what nobody else watches by now: one meta tracer is there
 %% for everybody, and without it code is looked at with each lease.
+-spec watch_left(#s{}) -> #s{}.
 watch_left(#s{watching = Watching, session = Session} = S) ->
     S#s{watching = [MFA || MFA <- Watching, is_watch(S, MFA) orelse not kprof_agent_patterns:is_watched(Session, MFA)]}.
 
@@ -178,6 +182,7 @@ put_patterns(S) ->
     S.
 
 %% With a resume: what was taken while nothing was armed.
+-spec put_back_rested(#s{}) -> #s{}.
 put_back_rested(#s{plan = []} = S) ->
     S;
 put_back_rested(S0) ->
@@ -197,6 +202,7 @@ have_flags(S) ->
 
 %% Destroyed through a reference that trace:session_info/1 gives to anybody. With the
 %% native probe there are two.
+-spec session_look(#s{}) -> #s{}.
 session_look(#s{session = Session} = S) ->
     case {is_session(Session), is_session(kprof_agent_code:watcher(S))} of
         {true, true} -> S;

@@ -20,6 +20,7 @@
 
 %% mail: off | on | {others, Tracer}, as the daemon was told last. Tokens that
 %% have asked once are about from then on.
+-spec mail_begin(#s{}) -> #s{}.
 mail_begin(#s{messages = true, probe = native} = S) ->
     Ours = kprof_probe:tracer(),
     case seq_trace:get_system_tracer() of
@@ -48,6 +49,7 @@ mail_is(Mail, S) ->
     kprof_agent_events:notice({kprof_notice, messages, Mail, 0}, S#s{mail = Mail, mailed = S#s.mailed orelse Mail =:= on}).
 
 %% Nobody's events are asked for any more.
+-spec mail_end(#s{}) -> #s{}.
 mail_end(#s{mail = on} = S) ->
     mail_leave(),
     S#s{mail = off};
@@ -62,6 +64,7 @@ mail_leave() ->
     end.
 
 %% Armed with a wish that may be another one, or a tracer that may be.
+-spec mail_settle(#s{}) -> #s{}.
 mail_settle(#s{state = armed, messages = true, mail = Was} = S) ->
     case mail_begin(S) of
         #s{mail = Was} = S1 -> S1;
@@ -102,6 +105,7 @@ gives_token(_) -> false.
 
 %% Of [{Number, Serial}], in that order. Another process asks: the answer of one
 %% that is busy takes long.
+-spec names(term(), reference(), #s{}) -> #s{}.
 names(Pids, Ref, S) ->
     Agent = self(),
     spawn(fun() ->

@@ -23,6 +23,7 @@ foreign_tracing(legacy) ->
 foreign_tracing(_) ->
     false.
 
+-spec taken([mfa()], #s{}) -> [mfa()].
 taken(MFAs, S) ->
     [MFA || MFA <- MFAs, somebody_elses(S#s.session, MFA, S)].
 
@@ -33,6 +34,7 @@ somebody_elses(_, _, _) ->
     false.
 
 %% Of one that is ours: while we rest, so may they.
+-spec is_others_now(#item{}, #s{}) -> boolean().
 is_others_now(#item{mfa = MFA}, #s{session = legacy}) ->
     has_any([traced, meta], MFA);
 is_others_now(_, _) ->
@@ -67,6 +69,7 @@ pattern(Session, MFA, Spec, How) ->
 count(Session, MFA, On) ->
     pattern(Session, MFA, On, call_count).
 
+-spec is_watched(kprof_flagger:session(), mfa()) -> boolean().
 is_watched(legacy, MFA) ->
     has_any([meta], MFA);
 is_watched(_, _) ->

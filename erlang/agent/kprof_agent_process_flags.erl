@@ -19,24 +19,29 @@
 -define(FLAGS_MS, 20000).       % for flags to be set, on a node that is busy
 -define(FLAGS_LOOK_MS, 5).      % between two looks at the daemon meanwhile
 
+-spec processes_trace(#s{}) -> {ok | {error, term()}, #s{}}.
 processes_trace(S) ->
     flags_await(flags_ensure(S)).
 
+-spec flags_ensure(#s{}) -> #s{}.
 flags_ensure(#s{flagged = Has} = S) ->
     case trace_flags(S) -- Has of
         [] -> S;
         _ -> flags_begin(S)
     end.
 
+-spec flags_trim(#s{}) -> #s{}.
 flags_trim(#s{flagged = Has} = S) ->
     case Has -- trace_flags(S) of
         [] -> S;
         _ -> flags_begin(S)
     end.
 
+-spec flags_lost(#s{}) -> #s{}.
 flags_lost(#s{flagged = []} = S) -> S;
 flags_lost(S) -> flags_begin(S#s{flagged = []}).
 
+-spec flags_drop(#s{}) -> #s{}.
 flags_drop(S) ->
     S1 = flags_stop(S),
     Walk = kprof_flagger:flags_start(S#s.session, kprof_agent_patterns:tracer(S), [{false, [all]}], all),
@@ -58,6 +63,7 @@ flags_stop(#s{walk = {Walk, _}} = S) ->
     S#s{walk = none}.
 
 %% What a walk says: see kprof_flagger.
+-spec walk_told(pid(), tuple(), #s{}) -> #s{}.
 walk_told(Pid, What, #s{walk = {{Pid, _} = Walk, _}} = S) ->
     case What of
         {walked, Left, N, Found} ->
@@ -68,6 +74,7 @@ walk_told(Pid, What, #s{walk = {{Pid, _} = Walk, _}} = S) ->
 walk_told(_, _, S) ->
     S.
 
+-spec walk_ended(pid(), term(), #s{}) -> #s{}.
 walk_ended(Pid, Reason, #s{walk = {{Pid, _}, _}} = S) ->
     case Reason of
         done -> S#s{walk = none};
@@ -97,6 +104,7 @@ tell_neighbours(_, _, S) ->
 
 %% Until every process that lets us has its flags: no request is seen by half. The
 %% daemon has its answers meanwhile, and whoever may end it is heard.
+-spec flags_await(#s{}) -> {ok | {error, term()}, #s{}}.
 flags_await(S) ->
     flags_await(kprof_injected:now_ms() + ?FLAGS_MS, S).
 
@@ -136,6 +144,7 @@ trace_flags(#s{plan = Plan}) ->
 
 %% Taken one by one even where a session goes as a whole, since that would
 %% visit them all at once. Patterns and counters have gone before.
+-spec flags_end(#s{}) -> #s{}.
 flags_end(S0) ->
     S = flags_stop(S0),
     _ = S#s.flagged =:= [] orelse kprof_flagger:flags_clear(S#s.session, kprof_agent_patterns:tracer(S), ?CLEAR_MS),

@@ -51,6 +51,7 @@ probe_stopped() ->
     end.
 
 %% Tells the sentry what is ours, and More that is about to be: before it is.
+-spec own([{atom(), mfa()} | flags], #s{}) -> term().
 own(More, S) ->
     Rated = case S#s.rating of
                 undefined -> [];
@@ -63,6 +64,7 @@ own(More, S) ->
                                   [{meta, MFA} || MFA <- S#s.watching] ++
                                   [flags || S#s.flagged =/= []]}.
 
+-spec patterns([#item{}]) -> [{local | call_count, mfa()}].
 patterns(Plan) ->
     [{local, I#item.mfa} || I <- Plan] ++
         [{call_count, I#item.mfa} || I <- Plan, I#item.kind =:= entry].

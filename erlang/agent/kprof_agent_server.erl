@@ -61,6 +61,7 @@ hello(#s{session = Session}) ->
 
 %% ----------------------------------------------------------------- loop ----
 
+-spec loop(#s{}) -> no_return().
 loop(S) ->
     receive
         ?CODE_CHANGED(At) ->
@@ -112,6 +113,7 @@ loop(S) ->
 tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
 
+-spec lease(#s{}) -> #s{}.
 lease(S) ->
     case kprof_injected:now_ms() - S#s.lease_at > S#s.lease_ms of
         true -> finish(lease_expired, S);
@@ -174,6 +176,7 @@ command(stop, _, S) ->
 command(_, Ref, S) ->
     reply(Ref, {error, unknown_command}, S).
 
+-spec reply(reference(), term(), #s{}) -> #s{}.
 reply(Ref, Result, S) ->
     kprof_agent_events:notice({kprof_reply, Ref, Result}, S).
 
@@ -189,6 +192,7 @@ limits(#{max_queue := Q, max_memory := M, max_age_ms := A} = Limits, S) ->
 
 %% Disarm, hand over what is queued, take everything back. The sentry does
 %% the rest when this process is gone.
+-spec finish(term(), #s{}) -> no_return().
 finish(Reason, S) ->
     S1 = kprof_agent_flags:lookout_stop(kprof_agent_flags:sweep_stop(kprof_agent_arming:disarm(idle, kprof_agent_tokens:tokens_leave(kprof_agent_checks:load_end(kprof_agent_checks:rates_end(S#s{leaving = true})))))),
     S2 = case Reason of

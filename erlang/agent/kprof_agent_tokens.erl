@@ -34,6 +34,7 @@ word_advance(#s{word = {Start, At}}) ->
 %% our functions they can be taken; a process that waits keeps its own, and nothing
 %% in the VM takes that but seq_trace:reset_trace(), which takes everybody's. A
 %% node that was in trouble is left alone.
+-spec tokens_leave(#s{}) -> #s{}.
 tokens_leave(#s{mailed = true, state = State, plan = Plan} = S) when State =:= armed; State =:= paused ->
     {Entries, Tiers} = kprof_agent_arming:by_kind([I || I <- Plan, not I#item.gone, State =:= armed orelse not kprof_agent_patterns:is_others_now(I, S)]),
     Takers = lists:sublist(Entries ++ Tiers, ?LEAVE_FUNCTIONS),

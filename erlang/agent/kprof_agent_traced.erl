@@ -19,6 +19,7 @@
 
 %% With each tick. Where somebody else traces new processes in our place, ours
 %% would be his.
+-spec traced_look(#s{}) -> #s{}.
 traced_look(#s{state = armed, traced = Spec, lent = none, traced_at = At} = S) when Spec =/= none ->
     Now = kprof_injected:now_ms(),
     case At =:= never orelse Now - At >= ?TRACED_MS of
@@ -50,6 +51,7 @@ traced_around(N) -> _ = traced_inside(), N.
 traced_inside() -> ok.
 
 %% Before OTP 27; a session's patterns go all together.
+-spec traced_clear(#s{}) -> #s{}.
 traced_clear(#s{traced_at = never} = S) ->
     S;
 traced_clear(#s{session = Session} = S) ->

@@ -38,6 +38,7 @@ called_label({Token, _}) -> kprof_tracer_requests:label(Token);
 called_label(_) -> none.
 
 %% What a process does is looked at now, or after what it did before.
+-spec in_turn(pid(), tuple(), #s{}) -> #s{}.
 in_turn(P, Event, #s{r = #r{early = Early}} = S) when is_map_key(P, Early) ->
     {At, Label, Events} = map_get(P, Early),
     early(P, {At, Label, [Event | Events]}, S);
@@ -58,6 +59,7 @@ early(P, Waits, #s{r = #r{early = Early, early_n = N} = R} = S) ->
     S#s{r = R#r{early = Early#{P => Waits}, early_n = N + 1}}.
 
 %% A request with this label has begun, or will not.
+-spec early_over(term(), #s{}) -> #s{}.
 early_over(_, #s{r = #r{early = Early}} = S) when map_size(Early) =:= 0 ->
     S;
 early_over(Label, #s{r = #r{early = Early}} = S) ->
@@ -71,12 +73,14 @@ early_release(P, #s{r = #r{early = Early, early_n = N} = R} = S0) ->
 
 %% Of those that have waited for long nobody will tell: the first goes its way, and
 %% with it what has no label of that kind.
+-spec early_look(#s{}) -> #s{}.
 early_look(#s{r = #r{early = Early}} = S) when map_size(Early) > 0 ->
     early_give_up([P || {P, {At, _, _}} <- maps:to_list(Early), kprof_injected:now_ms() - At > ?EARLY_MS], S);
 early_look(S) ->
     S.
 
 %% When all events have come.
+-spec early_end(#s{}) -> #s{}.
 early_end(#s{r = #r{early = Early}} = S) when map_size(Early) > 0 ->
     early_end(early_give_up(maps:keys(Early), S));
 early_end(S) ->

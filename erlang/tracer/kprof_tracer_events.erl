@@ -9,6 +9,7 @@
 -define(WEIGH_MS, 1000).
 
 %% By request: of a function that begins one, or of another.
+-spec call(tuple(), #s{}) -> #s{}.
 call({_, P, call, MFA, X, Ts}, S) ->
     case X of
         {entry, New, _, _, _, Old, From} ->
@@ -22,6 +23,7 @@ call({_, P, call, MFA, X, Ts}, S) ->
     end.
 
 %% Of a process that works, or has worked, for one of the requests.
+-spec in_request(pid(), tuple(), #s{}) -> #s{}.
 in_request(P, Event, #s{r = #r{at = At}} = S0) when is_map_key(P, At) ->
     S = add_short(Event, S0),
     case Event of
@@ -37,6 +39,7 @@ in_request(P, Event, S) ->
     end.
 
 %% None of those with what could be large is passed on as it is.
+-spec add_short(tuple(), #s{}) -> #s{}.
 add_short({_, P, What, Where, Ts} = Event, S) ->
     case kind(What) of
         same -> add(Event, S);
@@ -59,11 +62,13 @@ kind(exit) -> exit;
 kind(out_exited) -> exit;
 kind(_) -> none.
 
+-spec add(tuple(), #s{}) -> #s{}.
 add(Event, #s{events = N, events_max = Max} = S) when N < Max ->
     S#s{batch = [Event | S#s.batch], n = S#s.n + 1, events = N + 1};
 add(_, S) ->
     kprof_tracer_server:disarm({events, 0}, S).
 
+-spec flush(#s{}) -> #s{}.
 flush(#s{stage = Stage, seq = 0} = S) when Stage =/= ready ->
     flush(kprof_tracer_server:begun(S));
 flush(#s{n = 0} = S) ->
@@ -74,6 +79,7 @@ flush(#s{batch = Batch, seq = Seq} = S0) ->
 
 %% What is in no batch comes as fast, and may be large: no batch that is full has
 %% us look at the queue then. To look takes as long as the queue.
+-spec pass_over(pos_integer(), #s{}) -> #s{}.
 pass_over(Size, #s{passed_over = N} = S) when N < ?BATCH -> S#s{passed_over = N + Size};
 pass_over(_, S) -> queue(S#s{passed_over = 0}).
 
@@ -101,6 +107,7 @@ weigh(N, Now, #s{p = #profile{memory_max = Max}} = S) ->
 
 %% Waits while the connection is busy, but not for a client that has gone or
 %% hangs; and looks at the queue meanwhile.
+-spec send(tuple(), #s{}) -> #s{}.
 send(Msg, S) ->
     send(Msg, kprof_injected:now_ms() + (S#s.p)#profile.lease_ms, S).
 

@@ -100,6 +100,7 @@ entry_arm(#s{p = #profile{session = Session}, r = #r{entries = Entries}} = S) ->
 
 %% {MFA, Spec} as kprofd has them (src/config/spec/spec.c), of functions that may say
 %% what a request's identity is.
+-spec named_arm([{mfa(), [tuple()]}], #s{}) -> #s{}.
 named_arm(Specs, #s{p = #profile{session = Session}, r = #r{entries = Entries, marks = Marks}} = S) ->
     [begin
          kprof_tracer_patterns:pattern(Session, MFA, [named_clause(C, is_map_key(MFA, Entries), S) || C <- Spec]),
@@ -115,6 +116,7 @@ named_clause({Head, Tests, Actions}, _, #s{guards = Guards} = S) ->
 %% -------------------------------------------------------------- identities ----
 
 %% The first one that is known names a request.
+-spec identified(non_neg_integer(), Identity :: term(), #s{}) -> #s{}.
 identified(_, _, #s{r = #r{named = all}} = S) ->
     S;
 identified(_, [], S) ->
@@ -142,6 +144,7 @@ unwanted(N, S0) ->
     S#s{r = R#r{open = maps:remove(N, Open)}}.
 
 %% The client's answer.
+-spec answered(pos_integer(), IsWanted :: boolean(), #s{}) -> #s{}.
 answered(Id, IsWanted, #s{r = #r{known = Known, named = Named} = R} = S) when is_map(Named) ->
     case [Identity || {Identity, {I, asked}} <- maps:to_list(Known), I =:= Id] of
         [Identity] ->
@@ -168,18 +171,22 @@ wanted(N, S0) ->
     end.
 
 %% Is an answer still to come?
+-spec is_asked(#r{}) -> boolean().
 is_asked(#r{known = Known}) ->
     lists:any(fun({_, What}) -> What =:= asked end, maps:values(Known)).
 
+-spec is_wanted(non_neg_integer(), #r{}) -> boolean().
 is_wanted(_, #r{named = all}) -> true;
 is_wanted(N, #r{named = Named}) -> maps:get(N, Named, unknown) =:= wanted.
 
+-spec is_unwanted(non_neg_integer(), #r{}) -> boolean().
 is_unwanted(_, #r{named = all}) -> false;
 is_unwanted(N, #r{named = Named}) -> maps:get(N, Named, unknown) =:= unwanted.
 
 %% --------------------------------------------- requests of a kprofd that is there ----
 
 %% Its calls that measure what tracing adds are no request's.
+-spec is_kprofds(term()) -> boolean().
 is_kprofds(Label) ->
     is_integer(Label) andalso Label bsr ?KIND_BITS =:= ?LABEL_KPROFD andalso not ?MEASURES(Label).
 
@@ -190,6 +197,7 @@ numbered_by(Label, #s{r = #r{labels = Labels, given = Given} = R} = S) ->
     {N, S#s{r = R#r{labels = Labels#{Label => N}, given = N, begun = Begun}}}.
 
 %% A call of an entry, with the label of before.
+-spec entered(pid(), Old :: term(), Caller :: term(), Identity :: term(), mfa(), integer(), #s{}) -> #s{}.
 entered(P, Old, Caller, Identity, MFA, Ts, S0) ->
     S1 = shown(P, Old, S0),
     S2 = case S1#s.r of
@@ -198,6 +206,7 @@ entered(P, Old, Caller, Identity, MFA, Ts, S0) ->
          end,
     hold(P, {call, Old, Caller, Identity, MFA, Ts}, S2).
 
+-spec hold(pid(), tuple(), #s{}) -> #s{}.
 hold(P, Event, #s{r = #r{held = Held} = R} = S) ->
     case Held of
         #{P := Events} when length(Events) < ?HELD -> S#s{r = R#r{held = Held#{P := [Event | Events]}}};
@@ -213,13 +222,16 @@ held_look(#s{r = #r{held = Held}}) when map_size(Held) > ?HOLDERS div 2 ->
 held_look(_) ->
     ok.
 
+-spec held_no_more([pid()], #s{}) -> #s{}.
 held_no_more(Ps, #s{r = #r{held = Held} = R} = S) ->
     S#s{r = R#r{held = maps:without(Ps, Held)}}.
 
+-spec is_held(pid(), #s{}) -> boolean().
 is_held(P, #s{r = #r{held = Held}}) ->
     is_map_key(P, Held).
 
 %% The process has this label now: what was held is that request's, or nobody's.
+-spec shown(pid(), term(), #s{}) -> #s{}.
 shown(P, Label, #s{r = #r{held = Held} = R} = S) when is_map_key(P, Held) ->
     S1 = S#s{r = R#r{held = maps:remove(P, Held)}},
     case is_kprofds(Label) of
@@ -235,6 +247,7 @@ released(P, _, Event, S) ->
     kprof_tracer_events:in_request(P, Event, S).
 
 %% At the end: of those that are there their tokens can be read.
+-spec released_all(#s{}) -> #s{}.
 released_all(#s{r = #r{attached = true, held = Held}} = S) ->
     lists:foldl(fun(P, Acc) -> shown(P, label_of(P), Acc) end, S, maps:keys(Held));
 released_all(S) ->

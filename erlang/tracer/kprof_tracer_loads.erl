@@ -40,6 +40,7 @@ loads_watched(legacy) ->
 loads_watched(_) ->
     [].
 
+-spec loads_watch(#s{}) -> #s{}.
 loads_watch(#s{p = #profile{session = legacy, armed = Armed}} = S) ->
     lists:member({meta, ?LOADED}, Armed) andalso kprof_tracer_patterns:pattern_meta(legacy, ?LOADED, loads_spec()),
     S;
@@ -56,12 +57,14 @@ loads_end(#s{p = #profile{session = Session}, loads = #loads{watcher = Watcher}}
 loads_end(_) ->
     ok.
 
+-spec loads_tick(#s{}) -> #s{}.
 loads_tick(#s{loads = #loads{looked = At, due = Due}} = S) ->
     case Due orelse kprof_injected:now_ms() - At > ?LOADS_MS of
         true -> loads_look(S);
         false -> S
     end.
 
+-spec loads_loaded(#s{}) -> #s{}.
 loads_loaded(#s{loads = #loads{looked = At, took = Took} = L} = S) ->
     case kprof_injected:now_ms() - At >= ?LOADS_PART * Took of
         true -> loads_look(S);
@@ -133,6 +136,7 @@ loads_put(#s{p = #profile{armed = Armed}, loads = #loads{todo = Todo}} = S) ->
     loads_arm(S1).
 
 %% A step of it.
+-spec loads_arm(#s{}) -> #s{}.
 loads_arm(S) ->
     loads_arm(kprof_injected:now_ms() + ?STEP_MS, S).
 
@@ -162,6 +166,7 @@ loads_ours(Ours, Functions) -> maps:merge(Ours, maps:from_keys(Functions, [])).
 
 %% What there was to say, if anything, before the end. What was still to be armed
 %% then, was not.
+-spec loads_send(#s{}) -> #s{}.
 loads_send(#s{loads = #loads{again = Again, came = Came, missed = Missed, todo = Todo}} = S) ->
     case [length(lists:usort(Ms)) || Ms <- [Again, Came, Missed ++ [M || {_, M, _} <- Todo]]] of
         [0, 0, 0] -> S;

@@ -37,10 +37,12 @@ epochs([Own | Others]) -> {epoch(Own), maps:from_keys([epoch(E) || E <- Others],
 epoch(N) -> ?LABEL_TRACE bsl (?KIND_BITS - ?WORD_BITS) bor N.
 
 %% Else a request begins when all nodes trace: when the client says so.
+-spec is_alone(#s{}) -> boolean().
 is_alone(#s{r = #r{others = Others}}) -> map_size(Others) =:= 0;
 is_alone(_) -> true.
 
 %% A label that another node has made gets a number when it is first seen.
+-spec seen(term(), #s{}) -> #s{}.
 seen(Label, #s{r = #r{labels = Labels, others = Others, given = Given, elsewhere = Elsewhere} = R} = S)
   when is_map_key(Label bsr ?WORD_BITS, Others), not is_map_key(Label, Labels), Given < ?NUMBERS - 1 ->
     N = Given + 1,
@@ -48,9 +50,11 @@ seen(Label, #s{r = #r{labels = Labels, others = Others, given = Given, elsewhere
 seen(_, S) ->
     S.
 
+-spec labelled(term(), non_neg_integer(), #s{}) -> #s{}.
 labelled(Label, N, #s{r = #r{labels = Labels} = R} = S) ->
     news({label, N, Label}, S#s{r = R#r{labels = Labels#{Label => N}}}).
 
+-spec ended_elsewhere(term(), #s{}) -> #s{}.
 ended_elsewhere(Label, S0) ->
     case seen(Label, S0) of
         #s{r = #r{labels = #{Label := N}, elsewhere = Elsewhere} = R} = S ->
@@ -58,6 +62,7 @@ ended_elsewhere(Label, S0) ->
         S -> S
     end.
 
+-spec news(tuple(), #s{}) -> #s{}.
 news(What, #s{r = #r{news = News} = R} = S) ->
     case is_alone(S) of
         true -> S;
@@ -65,6 +70,7 @@ news(What, #s{r = #r{news = News} = R} = S) ->
     end.
 
 %% What events speak of is told before them.
+-spec tell_news(#s{}) -> #s{}.
 tell_news(#s{r = #r{news = [_ | _] = News} = R} = S) ->
     kprof_tracer_events:send({kprof_requests, lists:reverse(News)}, S#s{r = R#r{news = []}});
 tell_news(S) ->

@@ -7,6 +7,7 @@
 -include("kprof_tracer.hrl").
 
 %% What describes arguments takes some 125 KB for each.
+-spec arm(#s{}) -> #s{}.
 arm(#s{p = #profile{armed = All}, loads = L} = S) ->
     {_, Sum, Of} = lists:foldl(fun(P, {N, Sum0, Of0}) ->
                                        Spec = spec(P, S),

@@ -9,6 +9,7 @@
 -define(LATE_MS, 200).          % for work that goes on after a request's end
 
 %% From here on the word is ours: the sentry knows it before it is changed.
+-spec numbered(#s{}) -> #s{}.
 numbered(#s{r = undefined} = S0) ->
     S0;
 numbered(#s{r = #r{attached = true}} = S0) ->
@@ -49,6 +50,7 @@ is_told() ->
 %% get none.
 %% Called again by the same function in the same process: the end of the one
 %% before was not seen, as when it raised on OTP 25.
+-spec begins(pid(), New :: term(), Old :: term(), From :: term(), Identity :: term(), mfa(), integer(), #s{}) -> #s{}.
 begins(P, New, Old, From, Identity, MFA, Ts, S0) ->
     #s{r = #r{labels = Labels, max = Max, begun = Begun} = R} = S = kprof_tracer_nodes:seen(Old, S0),
     Caller = kprof_tracer_patterns:caller(From),
@@ -75,6 +77,7 @@ is_full(_) -> false.
 entry_full(#s{guards = Guards} = S) ->
     kprof_tracer_limits:entry_arm(S#s{guards = [{is_seq_trace} | Guards]}).
 
+-spec called(pid(), Label :: term(), From :: term(), Identity :: term(), mfa(), integer(), #s{}) -> #s{}.
 called(P, Label, From, Identity, MFA, Ts, S00) ->
     #s{r = #r{labels = Labels, attached = Attached}} = S0 = kprof_tracer_nodes:seen(Label, S00),
     case Labels of
@@ -95,6 +98,7 @@ called(P, Label, From, Identity, MFA, Ts, S00) ->
     end.
 
 %% Of a kprofd's requests an entry's call comes before its token.
+-spec told(pid(), Label :: term(), Caller :: term(), Identity :: term(), mfa(), integer(), #s{}) -> #s{}.
 told(P, Label, Caller, Identity, MFA, Ts, #s{r = #r{attached = true, entries = Entries}} = S) ->
     case Entries of
         #{MFA := _} -> kprof_tracer_limits:entered(P, Label, Caller, Identity, MFA, Ts, S);
@@ -110,12 +114,14 @@ works(P, N, Caller, MFA, Ts, #s{r = #r{at = At} = R} = S0) ->
     kprof_tracer_events:add({trace_ts, P, call, MFA, Caller, Ts}, S).
 
 %% It works for a request that is none of ours.
+-spec leaves(pid(), integer(), #s{}) -> #s{}.
 leaves(P, Ts, #s{r = #r{at = At} = R} = S) when is_map_key(P, At) ->
     kprof_tracer_events:add({trace_ts, P, request, 0, Ts}, S#s{r = R#r{at = maps:remove(P, At)}});
 leaves(_, _, S) ->
     kprof_tracer_events:pass_over(1, S).
 
 %% Its entry has returned when its process is back in what called that.
+-spec returned(pid(), mfa(), #s{}) -> #s{}.
 returned(P, MFA, #s{r = #r{at = At, open = Open}} = S) ->
     N = map_get(P, At),
     case Open of
@@ -131,10 +137,12 @@ request_ended(N, #s{r = #r{open = Open} = R} = S0) ->
     end.
 
 %% Of several nodes the client sees when enough have ended.
+-spec one_ended(#s{}) -> #s{}.
 one_ended(#s{r = #r{ended = Ended, max = Max} = R} = S) ->
     kprof_tracer_nodes:is_alone(S) andalso Ended + 1 =:= Max andalso erlang:send_after(?LATE_MS, self(), requests_ended),
     S#s{r = R#r{ended = Ended + 1}}.
 
+-spec gone(pid(), #s{}) -> #s{}.
 gone(P, #s{r = #r{at = At, open = Open} = R} = S) ->
     N = map_get(P, At),
     S1 = S#s{r = R#r{at = maps:remove(P, At)}},
@@ -147,6 +155,7 @@ passed_by({send, _, From, _, _}) -> From;
 passed_by({_, _, _, To, _}) -> To;
 passed_by(_) -> none.
 
+-spec passed(Label :: term(), What :: tuple(), integer(), #s{}) -> #s{}.
 passed(Label, What, Ts, S0) ->
     case kprof_tracer_nodes:seen(Label, S0) of
         #s{r = #r{labels = #{Label := N}}} = S -> passed_in(N, What, Ts, S);

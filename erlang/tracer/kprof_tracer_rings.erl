@@ -66,12 +66,14 @@ legacy_tracer(Server) ->
 
 %% We are not traced ourselves: a walk passes over its owner. The probe looks at the
 %% clock itself.
+-spec flag_all(#s{}) -> #s{}.
 flag_all(#s{probe = relay, chosen = Chosen, flags = Flags} = S) ->
     S#s{p = kprof_oneshot:flag(Chosen, self(), Flags, S#s.p)};
 flag_all(#s{chosen = Chosen, flags = Flags} = S) ->
     S#s{p = kprof_oneshot:flag(Chosen, ?PROBE:tracer(), Flags -- [monotonic_timestamp], S#s.p)}.
 
 %% Takes what is in the rings, again and again: at once while there is much.
+-spec drain(#s{}) -> #s{}.
 drain(#s{stage = tracing} = S0) ->
     {N, More, S} = drain_once(S0),
     if More -> self() ! drain;
@@ -103,6 +105,7 @@ rings_look(Waiting, _, #s{queue_max = Max} = S) when Waiting > Max -> kprof_trac
 rings_look(_, _, S) -> S.
 
 %% When no more come: what is left.
+-spec drain_all(#s{}) -> #s{}.
 drain_all(#s{probe = relay} = S) ->
     S;
 drain_all(S0) ->

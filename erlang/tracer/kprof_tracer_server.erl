@@ -101,6 +101,7 @@ collected_by_kprofd() ->
 
 %% ----------------------------------------------------------------- loop ----
 
+-spec loop(#s{}) -> no_return().
 loop(#s{n = ?BATCH} = S) ->
     loop(kprof_tracer_events:flush(S));
 loop(#s{kept = [Event | More]} = S) ->
@@ -247,12 +248,14 @@ flagged(_, S) ->
     S.
 
 %% The first message, without events, says that it traces.
+-spec begun(#s{}) -> #s{}.
 begun(#s{seq = 0} = S) -> kprof_tracer_events:send({kprof_calls, 0, []}, S#s{seq = 1});
 begun(S) -> S.
 
 %% ------------------------------------------------------------------ end ----
 
 %% From now on no event is made; those that were, are still to come.
+-spec disarm(Why :: {atom(), term()}, #s{}) -> #s{}.
 disarm(Why, #s{stage = tracing} = S) ->
     kprof_tracer_requests:is_told() andalso seq_trace:set_system_tracer(false),
     unarm(S#s{stage = draining, why = Why, r = kprof_tracer_sweep:swept(S)});
@@ -273,6 +276,7 @@ evaluated(#s{p = #profile{applied = {Pid, Ref, _} = Applied}} = S0) ->
 
 %% The client says when it has had enough. First it says what is wanted of what
 %% has been sent.
+-spec ended(#s{}) -> #s{}.
 ended(#s{r = R} = S) when is_record(R, r) ->
     case kprof_tracer_limits:is_asked(R) of
         true -> S#s{delivered = all};

@@ -10,6 +10,7 @@
 
 -include("kprof_tracer.hrl").
 
+-spec span_ready(#s{}) -> #s{}.
 span_ready(#s{span_ms = 0} = S) ->
     S;
 span_ready(#s{p = #profile{session = Session}, span_ms = Ms, probe = Probe} = S) ->

@@ -14,6 +14,7 @@
 %% what had a request at its end would have its token as long as it gets no message
 %% without one, and give it to whom it sends. There is nothing that does this for a
 %% process that is not running. Where the node was in trouble we leave it alone.
+-spec sweep(#s{}) -> no_return().
 sweep(#s{r = R, why = {Why, _}} = S) when R =:= undefined; Why =:= queue; Why =:= memory ->
     kprof_tracer_server:loop(kprof_tracer_server:ended(S));
 sweep(#s{r = #r{attached = true}} = S) ->
