@@ -190,7 +190,7 @@ said='{"armed":1,"targets":[{"target":"web@a","state":"armed",
 "overload":{"trips":2,"resting":true}}]}'
 answer "ok ${#said}\n$said"
 screen 120 30 -db "$db" -every 60 <<'END'
-see web@a: armed, one request in 4, 12 in flight, costs 1.50 % of a scheduler, 2 trips, rests
+see web@a: armed, one request in 4, 12 in flight, costs 1.50 % of a scheduler, 2 overloads, paused
 key q
 exit 0
 END
