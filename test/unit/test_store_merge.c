@@ -18,7 +18,7 @@
 #include "store/merge/merge.h"
 #include "store/merge/merge_rows.h"
 #include "store/read/steps.h"
-#include "store/read/multi.h"
+#include "store/read/read.h"
 #include "store_fixture.h"
 
 extern unsigned char kp_schema_sql[];	/* schema 1 */
@@ -686,7 +686,7 @@ test_set_ids(void **state)
 	    &rs), KP_OK);
 	assert_int_equal(rs.n, 2);
 	assert_string_equal(rs.v[0].node, "b@h");	/* the slower one */
-	assert_int_equal(rs.v[0].id, MULTI_STRIDE + 1);
+	assert_int_equal(rs.v[0].id, READ_STRIDE + 1);
 	assert_int_equal(rs.v[1].id, 1);
 	kp_query_requests_free(&rs);
 	assert_int_equal(kp_query_slow(q, &all, KP_SLOW_TOTAL, NULL, 1, 10,
@@ -694,8 +694,8 @@ test_set_ids(void **state)
 	assert_int_equal(rs.n, 1);
 	assert_int_equal(rs.v[0].id, 1);
 	kp_query_requests_free(&rs);
-	assert_int_equal(kp_query_tree(q, MULTI_STRIDE + 1, &t), KP_OK);
-	assert_int_equal(t.request.id, MULTI_STRIDE + 1);
+	assert_int_equal(kp_query_tree(q, READ_STRIDE + 1, &t), KP_OK);
+	assert_int_equal(t.request.id, READ_STRIDE + 1);
 	assert_string_equal(t.request.node, "b@h");
 	assert_int_equal(t.ncalls, 3);
 	assert_int_equal(kp_query_around(q, &t.request, &around), KP_OK);
@@ -703,7 +703,7 @@ test_set_ids(void **state)
 	assert_int_equal(cover.windows, 1);
 	kp_query_tree_free(&t);
 	assert_int_equal(kp_query_tree(q, 2, &t), KP_ENOENT);
-	assert_int_equal(kp_query_tree(q, 2 * MULTI_STRIDE + 1, &t), KP_ENOENT);
+	assert_int_equal(kp_query_tree(q, 2 * READ_STRIDE + 1, &t), KP_ENOENT);
 	assert_int_equal(kp_query_tree(q, -1, &t), KP_ENOENT);
 	kp_query_close(q);
 }

@@ -346,7 +346,7 @@ kp_merge_add(struct kp_merge *m, const char *in, struct kp_merge_count *count,
 	err = kp_query_open(&q, in, why);
 	if (err != KP_OK)
 		return err;
-	alone = q->alone;
+	alone = q->files[0].alone;
 	kp_query_close(q);
 	return add_file(m, in, alone, count, why);
 }

@@ -5,23 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "query.h"
 #include "read.h"
-#include "one_file.h"
 #include "message_row.h"
-
-static void
-cells_free(struct kp_wait_cell *v, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		kp_hist_free(&v[i].hist);
-	free(v);
-}
 
 void
 kp_query_waits_free(struct kp_query_waits *w)
 {
-	cells_free(w->v, w->n);
+	for (size_t i = 0; i < w->n; i++)
+		kp_hist_free(&w->v[i].hist);
+	free(w->v);
 	*w = (struct kp_query_waits){ 0 };
 }
 
@@ -51,8 +43,8 @@ add_row(struct read *rd, struct kp_query_waits *w)
 	return true;
 }
 
-static enum kp_err
-read_waits(struct kp_query *q, const struct kp_query_range *r,
+enum kp_err
+kp_query_waits(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_waits *out)
 {
 	static const char sql[] = "select r.name, i.name, " WAIT_COLUMNS
@@ -65,93 +57,21 @@ read_waits(struct kp_query *q, const struct kp_query_range *r,
 	    "  (select id from node where one_of(name, ?3)))"
 	    " and (?4 is null or i.name = ?4)"
 	    " and (?5 is null or i.name glob ?5) order by r.name, i.name";
+	struct kp_query_waits all = { 0 };
+	enum kp_err err;
 	struct read rd;
 
-	if (q->version < 6)
-		return KP_OK;	/* nobody timed any */
-	read_start(&rd, q, sql);
+	/* before schema 6 nobody timed any */
+	read_start_since(&rd, q, 6, sql, NULL);
+	read_order(&rd, 0, 2);
 	read_bind(&rd, r->since);
 	read_bind(&rd, r->until);
 	read_bind_text(&rd, r->node);
 	read_bind_text(&rd, r->identity);
 	read_bind_text(&rd, r->identity_glob);
-	while (read_next(&rd) && add_row(&rd, out))
+	while (read_next(&rd) && add_row(&rd, &all))
 		;
-	return read_end(&rd);
-}
-
-static int
-by_name(const void *pa, const void *pb)
-{
-	const struct kp_wait_cell *a = pa, *b = pb;
-	int order = strcmp(a->receiver, b->receiver);
-
-	return order != 0 ? order : strcmp(a->identity, b->identity);
-}
-
-/* What several files have of one cell. */
-static enum kp_err
-merge_same(struct kp_query_waits *w)
-{
-	enum kp_err err = KP_OK;
-	size_t n = 0;
-
-	if (w->n > 1)
-		qsort(w->v, w->n, sizeof(*w->v), by_name);
-	for (size_t i = 0; i < w->n; i++) {
-		if (n > 0 && by_name(&w->v[n - 1], &w->v[i]) == 0) {
-			if (err == KP_OK)
-				err = kp_wait_cell_merge(&w->v[n - 1],
-				    &w->v[i]);
-			kp_hist_free(&w->v[i].hist);
-		} else {
-			w->v[n++] = w->v[i];
-		}
-	}
-	w->n = n;
-	return err;
-}
-
-/* Takes over what part has. */
-static enum kp_err
-append(struct kp_query_waits *to, struct kp_query_waits *part)
-{
-	struct kp_wait_cell *v;
-
-	if (part->n == 0) {
-		free(part->v);
-		return KP_OK;
-	}
-	v = realloc(to->v, (to->n + part->n) * sizeof(*v));
-	if (v == NULL) {
-		kp_query_waits_free(part);
-		return KP_ENOMEM;
-	}
-	memcpy(v + to->n, part->v, part->n * sizeof(*v));
-	free(part->v);
-	to->v = v;
-	to->n += part->n;
-	return KP_OK;
-}
-
-enum kp_err
-kp_query_waits(struct kp_query *q, const struct kp_query_range *r,
-    struct kp_query_waits *out)
-{
-	struct kp_query_waits all = { 0 }, part;
-	enum kp_err err = KP_OK;
-
-	if (q->nparts == 0)
-		err = read_waits(q, r, &all);
-	for (size_t i = 0; i < q->nparts && err == KP_OK; i++) {
-		part = (struct kp_query_waits){ 0 };
-		err = query_part_fail(q, q->parts[i],
-		    kp_query_waits(q->parts[i], r, &part));
-		if (err == KP_OK)
-			err = append(&all, &part);
-	}
-	if (err == KP_OK && q->nparts > 0)
-		err = merge_same(&all);
+	err = read_end(&rd);
 	if (err == KP_OK)
 		*out = all;
 	else
@@ -160,7 +80,8 @@ kp_query_waits(struct kp_query *q, const struct kp_query_range *r,
 }
 
 enum kp_err
-query_tree_waits(struct kp_query *q, struct kp_query_tree *t)
+query_tree_waits(struct kp_query *q, size_t file, int64_t id,
+    struct kp_query_tree *t)
 {
 	static const char sql[] = "select r.name, t.pid, n.name, t.messages,"
 	    " t.away, t.wait_ns, t.max_ns from request_wait t"
@@ -169,10 +90,10 @@ query_tree_waits(struct kp_query *q, struct kp_query_tree *t)
 	    " where t.request_id = ? order by t.seq";
 	struct read rd;
 
-	if (q->version < 6)
+	if (q->files[file].version < 6)
 		return KP_OK;
-	read_start(&rd, q, sql);
-	read_bind(&rd, t->request.id);
+	read_start_file(&rd, q, file, sql);
+	read_bind(&rd, id);
 	while (read_next(&rd)) {
 		if (!read_room(&rd, &t->waits, t->nwaits))
 			break;

@@ -1,28 +1,43 @@
 /*
- * query.c - the typed queries of one file: tiers, slow requests, trees, events,
- * runs.  What adds windows up is in sum.c.
+ * query.c - the typed queries: tiers, slow requests, trees, events, runs.  What
+ * adds windows up is in sum.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "one_file.h"
+#include "read.h"
+
+static bool
+has_tier(const struct kp_query_tiers *t, const char *name)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		if (strcmp(t->v[i], name) == 0)
+			return true;
+	}
+	return false;
+}
 
 enum kp_err
-file_tiers(struct kp_query *q, struct kp_query_tiers *out)
+kp_query_tiers(struct kp_query *q, struct kp_query_tiers *out)
 {
 	struct kp_query_tiers t = { 0 };
+	const char *name;
 	enum kp_err err;
 	struct read rd;
 
-	read_start(&rd, q, "select name, position is not null from tier"
+	read_start(&rd, q, "select position is null, name from tier"
 	    " where name <> '_total'"
 	    " order by position is null, position, name");
+	read_order(&rd, 0, 1);
 	while (read_next(&rd)) {
+		name = read_text(&rd, 1);
+		if (has_tier(&t, name))
+			continue;
 		if (!read_room(&rd, &t.v, t.n))
 			break;
-		t.v[t.n++] = read_text(&rd, 0);
-		t.current += read_int(&rd, 1) != 0;
+		t.v[t.n++] = name;
+		t.current += read_int(&rd, 0) == 0;
 	}
 	err = read_end(&rd);
 	if (err == KP_OK)
@@ -40,10 +55,11 @@ kp_query_tiers_free(struct kp_query_tiers *t)
 }
 
 enum kp_err
-file_nodes(struct kp_query *q, const struct kp_query_range *r,
+kp_query_nodes(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_nodes *out)
 {
 	struct kp_query_nodes n = { 0 };
+	const char *name;
 	enum kp_err err;
 	struct read rd;
 
@@ -54,10 +70,14 @@ file_nodes(struct kp_query *q, const struct kp_query_range *r,
 	read_bind(&rd, r->since);
 	read_bind(&rd, r->until);
 	read_bind_text(&rd, r->node);
+	read_order(&rd, 0, 1);
 	while (read_next(&rd)) {
+		name = read_text(&rd, 0);
+		if (n.n > 0 && strcmp(n.v[n.n - 1], name) == 0)
+			continue;
 		if (!read_room(&rd, &n.v, n.n))
 			break;
-		n.v[n.n++] = read_text(&rd, 0);
+		n.v[n.n++] = name;
 	}
 	err = read_end(&rd);
 	if (err == KP_OK)
@@ -84,7 +104,7 @@ static void
 request_row(struct read *rd, struct kp_query_request *r)
 {
 	*r = (struct kp_query_request){
-		.id = read_int(rd, 0),
+		.id = read_id(rd, 0),
 		.start = read_int(rd, 1),
 		.total = read_dur(rd, 2),
 		.node = read_text(rd, 3),
@@ -100,8 +120,11 @@ request_row(struct read *rd, struct kp_query_request *r)
 
 /*
  * Those that are chosen are found first, by indexes alone, and looked at then.
+ * What several files answer is put in order by the last column.
  */
-#define FOUND "select " REQUEST_COLUMNS ", f.key_ns from (select q.id, "
+#define FOUND(key) "select " REQUEST_COLUMNS ", f.key_ns, -coalesce(" key \
+	", -1) from (select q.id, "
+#define FOUND_ORDER 11
 #define FOUND_IN " where q.start_ns >= ?1 and q.start_ns < ?2" \
 	" and (?3 is null or q.node_id in" \
 	" (select id from node where one_of(name, ?3)))" \
@@ -109,40 +132,58 @@ request_row(struct read *rd, struct kp_query_request *r)
 	" (select id from identity where name = ?4))" \
 	" and (?5 is null or q.identity_id in" \
 	" (select id from identity where name glob ?5))"
-#define FOUND_TABLES " limit ?6 offset ?7) f join request q on q.id = f.id" \
+#define FOUND_TABLES " limit ?6) f join request q on q.id = f.id" \
 	REQUEST_TABLES
 
-static const char found_total[] = FOUND "q.total_ns, null as key_ns"
-    " from request q" FOUND_IN " order by q.total_ns desc, q.id" FOUND_TABLES
+static const char found_total[] = FOUND("q.total_ns")
+    "q.total_ns, null as key_ns from request q" FOUND_IN
+    " order by q.total_ns desc, q.id" FOUND_TABLES
     " order by q.total_ns desc, q.id";
-static const char found_by[] = FOUND "t.self_ns as key_ns from request q"
-    " cross join request_time t on t.request_id = q.id and t.tier_id = ?8"
+/* As in request_time; 0: of the entry call. */
+static const char found_by[] = FOUND("f.key_ns")
+    "t.self_ns as key_ns from request q"
+    " cross join request_time t on t.request_id = q.id and t.tier_id ="
+    " case when ?7 is null then 0"
+    " else (select id from tier where name = ?7) end"
     FOUND_IN " order by t.self_ns desc, q.id" FOUND_TABLES
     " order by f.key_ns desc, q.id";
 
-/* As in request_time; 0: of the entry call. */
+/* KP_EFORMAT: a file does not know them; KP_ENOENT: none knows the tier. */
 static enum kp_err
-find_tier(struct kp_query *q, const char *name, int64_t *id)
+check_times(struct kp_query *q, const char *tier)
 {
 	bool found;
 	struct read rd;
 	enum kp_err err;
 
-	read_start(&rd, q, "select id from tier where name = ?");
-	read_bind_text(&rd, name);
+	for (size_t i = 0; i < q->nfiles; i++) {
+		if (q->files[i].version >= 5)
+			continue;
+		snprintf(q->why, sizeof(q->why), "an earlier kprofd wrote "
+		    "this: it knows no times to sort by but the total");
+		return KP_EFORMAT;
+	}
+	if (tier == NULL)
+		return KP_OK;
+	read_start(&rd, q, "select 1 from tier where name = ?");
+	read_bind_text(&rd, tier);
 	found = read_next(&rd);
-	*id = found ? read_int(&rd, 0) : 0;
 	err = read_end(&rd);
 	return err == KP_OK && !found ? KP_ENOENT : err;
 }
 
 static enum kp_err
-read_requests(struct read *rd, struct kp_query_requests *out)
+read_requests(struct read *rd, size_t skip, size_t limit,
+    struct kp_query_requests *out)
 {
 	struct kp_query_requests s = { 0 };
 	enum kp_err err;
 
-	while (read_next(rd)) {
+	while (s.n < limit && read_next(rd)) {
+		if (skip > 0) {
+			skip--;
+			continue;
+		}
 		if (!read_room(rd, &s.v, s.n))
 			break;
 		request_row(rd, &s.v[s.n++]);
@@ -156,34 +197,30 @@ read_requests(struct read *rd, struct kp_query_requests *out)
 }
 
 enum kp_err
-file_slow(struct kp_query *q, const struct kp_query_range *r,
+kp_query_slow(struct kp_query *q, const struct kp_query_range *r,
     enum kp_slow_by by, const char *tier, size_t skip, size_t limit,
     struct kp_query_requests *out)
 {
 	enum kp_err err = KP_OK;
-	int64_t tier_id = 0;
 	struct read rd;
 
-	if (by != KP_SLOW_TOTAL && q->version < 5) {
-		snprintf(q->why, sizeof(q->why), "an earlier kprofd wrote "
-		    "this: it knows no times to sort by but the total");
-		return KP_EFORMAT;
-	}
-	if (by == KP_SLOW_TIER)
-		err = find_tier(q, tier, &tier_id);
+	if (by != KP_SLOW_TIER)
+		tier = NULL;
+	if (by != KP_SLOW_TOTAL)
+		err = check_times(q, tier);
 	if (err != KP_OK)
 		return err;
 	read_start(&rd, q, by == KP_SLOW_TOTAL ? found_total : found_by);
+	read_order(&rd, FOUND_ORDER, 1);
 	read_bind(&rd, r->since);
 	read_bind(&rd, r->until);
 	read_bind_text(&rd, r->node);
 	read_bind_text(&rd, r->identity);
 	read_bind_text(&rd, r->identity_glob);
-	read_bind(&rd, (int64_t)limit);
-	read_bind(&rd, (int64_t)skip);
+	read_bind(&rd, (int64_t)(skip + limit));
 	if (by != KP_SLOW_TOTAL)
-		read_bind(&rd, tier_id);
-	return read_requests(&rd, out);
+		read_bind_text(&rd, tier);
+	return read_requests(&rd, skip, limit, out);
 }
 
 void
@@ -224,7 +261,8 @@ call_row(struct read *rd, struct kp_query_call *c, size_t seq)
 #define CALL_ORDER " where c.request_id = ? order by c.seq"
 
 static enum kp_err
-read_calls(struct kp_query *q, struct kp_query_tree *t)
+read_calls(struct kp_query *q, size_t file, int64_t id,
+    struct kp_query_tree *t)
 {
 	/* schema 3 and before know of one node in a request */
 	static const char alone[] = "select" CALL_COLUMNS ", null, null"
@@ -234,11 +272,12 @@ read_calls(struct kp_query *q, struct kp_query_tree *t)
 	    CALL_TABLES CALL_NODE CALL_ORDER;
 	static const char sql[] = "select" CALL_COLUMNS ", n.name, c.outlasts"
 	    CALL_TABLES CALL_NODE CALL_ORDER;
+	int version = q->files[file].version;
 	struct read rd;
 
-	read_start(&rd, q, q->version < 4 ? alone : q->version < 7 ? ended :
-	    sql);
-	read_bind(&rd, t->request.id);
+	read_start_file(&rd, q, file, version < 4 ? alone : version < 7 ?
+	    ended : sql);
+	read_bind(&rd, id);
 	while (read_next(&rd)) {
 		if (!read_room(&rd, &t->calls, t->ncalls))
 			break;
@@ -249,14 +288,17 @@ read_calls(struct kp_query *q, struct kp_query_tree *t)
 }
 
 enum kp_err
-file_tree(struct kp_query *q, int64_t id, struct kp_query_tree *out)
+kp_query_tree(struct kp_query *q, int64_t id, struct kp_query_tree *out)
 {
 	struct kp_query_tree t = { 0 };
 	bool found = false;
 	enum kp_err err;
 	struct read rd;
+	size_t file;
 
-	read_start(&rd, q, "select " REQUEST_COLUMNS ", null from request q"
+	if (!query_file_of(q, &id, &file))
+		return KP_ENOENT;
+	read_start_file(&rd, q, file, "select " REQUEST_COLUMNS ", null from request q"
 	    REQUEST_TABLES " where q.id = ?");
 	read_bind(&rd, id);
 	if (read_next(&rd)) {
@@ -267,9 +309,9 @@ file_tree(struct kp_query *q, int64_t id, struct kp_query_tree *out)
 	if (err == KP_OK && !found)
 		return KP_ENOENT;
 	if (err == KP_OK)
-		err = read_calls(q, &t);
+		err = read_calls(q, file, id, &t);
 	if (err == KP_OK)
-		err = query_tree_waits(q, &t);
+		err = query_tree_waits(q, file, id, &t);
 	if (err == KP_OK)
 		*out = t;
 	else
@@ -286,30 +328,35 @@ kp_query_tree_free(struct kp_query_tree *t)
 }
 
 enum kp_err
-file_events(struct kp_query *q, const struct kp_query_range *r,
+kp_query_events(struct kp_query *q, const struct kp_query_range *r,
     size_t limit, struct kp_query_events *out)
 {
 	struct kp_query_events e = { 0 };
+	struct kp_query_event last;
 	enum kp_err err;
 	struct read rd;
 
-	read_start(&rd, q, "select at_ns, run_id, name, kind, text from ("
-	    "select e.id, e.at_ns, e.run_id, n.name, e.kind, e.text"
+	read_start(&rd, q, "select e.at_ns, e.run_id, n.name, e.kind, e.text"
 	    " from event e join node n on n.id = e.node_id"
 	    " where e.at_ns >= ?1 and e.at_ns < ?2"
 	    " and (?3 is null or n.name = '' or one_of(n.name, ?3))"
-	    " order by e.at_ns desc, e.id desc limit ?4)"
-	    " order by at_ns, id");
+	    " order by e.at_ns desc, e.id desc limit ?4");
+	read_latest(&rd, 0);
 	read_bind(&rd, r->since);
 	read_bind(&rd, r->until);
 	read_bind_text(&rd, r->node);
 	read_bind(&rd, (int64_t)limit);
-	while (read_next(&rd)) {
+	while (e.n < limit && read_next(&rd)) {
 		if (!read_room(&rd, &e.v, e.n))
 			break;
 		e.v[e.n++] = (struct kp_query_event){ read_int(&rd, 0),
-			read_int(&rd, 1), read_text(&rd, 2),
+			read_id(&rd, 1), read_text(&rd, 2),
 			read_text(&rd, 3), read_text(&rd, 4) };
+	}
+	for (size_t i = 0; i < e.n / 2; i++) {
+		last = e.v[e.n - 1 - i];
+		e.v[e.n - 1 - i] = e.v[i];
+		e.v[i] = last;
 	}
 	err = read_end(&rd);
 	if (err == KP_OK)
@@ -332,7 +379,7 @@ run_row(struct read *rd, struct kp_query_run *r)
 	kp_dur_ns clean = read_dur(rd, 3);
 
 	*r = (struct kp_query_run){
-		.id = read_int(rd, 0),
+		.id = read_id(rd, 0),
 		.started = read_int(rd, 1),
 		.ended = read_int(rd, 2),
 		.state = clean < 0 ? KP_RUN_RUNNING :
@@ -352,16 +399,16 @@ run_row(struct read *rd, struct kp_query_run *r)
 	" order by id desc limit ?"
 
 enum kp_err
-file_runs(struct kp_query *q, size_t limit, struct kp_query_runs *out)
+kp_query_runs(struct kp_query *q, size_t limit, struct kp_query_runs *out)
 {
 	struct kp_query_runs r = { 0 };
 	enum kp_err err;
 	struct read rd;
 
-	read_start(&rd, q, q->version < 7 ? RUNS("''") :
-	    RUNS("coalesce(failed, '')"));
+	read_start_since(&rd, q, 7, RUNS("coalesce(failed, '')"), RUNS("''"));
+	read_latest(&rd, 1);
 	read_bind(&rd, (int64_t)limit);
-	while (read_next(&rd)) {
+	while (r.n < limit && read_next(&rd)) {
 		if (!read_room(&rd, &r.v, r.n))
 			break;
 		run_row(&rd, &r.v[r.n++]);
@@ -382,7 +429,7 @@ kp_query_runs_free(struct kp_query_runs *r)
 }
 
 enum kp_err
-file_span(struct kp_query *q, kp_wall_ns *first, kp_wall_ns *last)
+kp_query_span(struct kp_query *q, kp_wall_ns *first, kp_wall_ns *last)
 {
 	struct read rd;
 
@@ -390,9 +437,13 @@ file_span(struct kp_query *q, kp_wall_ns *first, kp_wall_ns *last)
 	read_start(&rd, q, "select (select min(start_ns) from time_window),"
 	    " (select max(end_ns) from (select end_ns from time_window"
 	    " order by start_ns desc limit 100))");
-	if (read_next(&rd)) {
-		*first = read_int(&rd, 0);
-		*last = read_int(&rd, 1);
+	while (read_next(&rd)) {
+		if (read_int(&rd, 1) == 0)
+			continue;	/* it has none */
+		if (*last == 0 || read_int(&rd, 0) < *first)
+			*first = read_int(&rd, 0);
+		if (read_int(&rd, 1) > *last)
+			*last = read_int(&rd, 1);
 	}
 	return read_end(&rd);
 }

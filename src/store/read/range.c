@@ -26,29 +26,25 @@ range_shares(struct kp_cell *c)
 enum kp_err
 range_several(struct kp_query *q, const struct kp_query_range *r, bool *several)
 {
-	struct read rd;
+	struct kp_query_nodes nodes = { 0 };
+	enum kp_err err = kp_query_nodes(q, r, &nodes);
 
-	*several = q->shares;
-	if (q->shares)
-		return KP_OK;
-	read_start(&rd, q, "select min(w.node_id) < max(w.node_id)"
-	    " from time_window w" IN_RANGE);
-	range_bind(&rd, r);
-	*several = read_next(&rd) && read_int(&rd, 0) != 0;
-	return read_end(&rd);
+	*several = nodes.n > 1;
+	kp_query_nodes_free(&nodes);
+	return err;
 }
 
 /* The range's nodes; all: there are no others. */
 static enum kp_err
-find_nodes(struct kp_query *q, const struct kp_query_range *r, int64_t **v,
-    size_t *n, bool *all)
+find_nodes(struct kp_query *q, size_t file, const struct kp_query_range *r,
+    int64_t **v, size_t *n, bool *all)
 {
 	struct read rd;
 
 	*v = NULL;
 	*n = 0;
 	*all = true;
-	read_start(&rd, q, "select id, ?1 is null or one_of(name, ?1)"
+	read_start_file(&rd, q, file, "select id, ?1 is null or one_of(name, ?1)"
 	    " from node where name <> ''");
 	read_bind_text(&rd, r->node);
 	while (read_next(&rd)) {
@@ -64,39 +60,39 @@ find_nodes(struct kp_query *q, const struct kp_query_range *r, int64_t **v,
 }
 
 static enum kp_err
-find_pieces(struct kp_query *q, const struct kp_query_range *r, kp_dur_ns step,
-    struct range_plan *out)
+find_pieces(struct kp_query *q, size_t file, const struct kp_query_range *r,
+    kp_dur_ns step, struct range_plan *out)
 {
-	int levels = q->version < 5 ? 0 : SPAN_LEVELS;
+	int levels = q->files[file].version < 5 ? 0 : SPAN_LEVELS;
 	struct range_wanted w = { .since = r->since, .until = r->until,
 		.all_levels = levels, .node_levels = levels, .step = step };
-	struct read rd = { .q = q };
+	struct read rd = { .q = q, .file = file };
 	int64_t *nodes;
-	enum kp_err err = find_nodes(q, r, &nodes, &w.nnodes, &w.all);
+	enum kp_err err = find_nodes(q, file, r, &nodes, &w.nnodes,
+	    &w.all);
 
 	w.node = nodes;
 	if (err == KP_OK)
-		read_fail(&rd, range_plan_find(q->conn, &w, out));
+		read_fail(&rd, range_plan_find(q->files[file].conn, &w,
+		    out));
 	free(nodes);
 	return err != KP_OK ? err : rd.err;
 }
 
 enum kp_err
-range_cells_start(struct range_cells *rc, struct kp_query *q,
+range_cells_start(struct range_cells *rc, struct kp_query *q, size_t file,
     const struct kp_query_range *r, kp_dur_ns step, const char *windows,
     const char *spans)
 {
 	enum kp_err err;
 
 	*rc = (struct range_cells){ .windows.q = q, .spans.q = q };
-	err = range_several(q, r, &rc->several);
-	if (err == KP_OK)
-		err = find_pieces(q, r, step, &rc->pieces);
+	err = find_pieces(q, file, r, step, &rc->pieces);
 	if (err != KP_OK)
 		return err;
-	read_start(&rc->windows, q, windows);
-	if (q->version >= 5)
-		read_start(&rc->spans, q, spans);
+	read_start_file(&rc->windows, q, file, windows);
+	if (q->files[file].version >= 5)
+		read_start_file(&rc->spans, q, file, spans);
 	return KP_OK;
 }
 

@@ -18,12 +18,11 @@ void range_bind(struct read *rd, const struct kp_query_range *r);
 enum kp_err range_several(struct kp_query *q, const struct kp_query_range *r,
     bool *several);
 
-/* What the cells of a range are read from. */
+/* What the cells of a range are read from, in one file. */
 struct range_cells {
 	struct range_plan pieces;
 	size_t at;
 	struct read windows, spans;	/* the two statements */
-	bool several;			/* of more than one node: shares */
 };
 
 /*
@@ -31,8 +30,8 @@ struct range_cells {
  * the first value.  step: as of struct range_wanted.  To be ended in any case.
  */
 enum kp_err range_cells_start(struct range_cells *rc, struct kp_query *q,
-    const struct kp_query_range *r, kp_dur_ns step, const char *windows,
-    const char *spans);
+    size_t file, const struct kp_query_range *r, kp_dur_ns step,
+    const char *windows, const char *spans);
 /*
  * The next piece's statement, its first value bound, and when the piece
  * starts.  NULL: there is none, or an error.

@@ -1,6 +1,10 @@
 /*
- * read.h - an open database and the row reader that the files of the read side
- * share.
+ * read.h - the open databases, and the row reader that the files of the read
+ * side share.
+ *
+ * One database or several are read by the same queries: a statement is put to
+ * each file, and its rows are read as if they came from one.  Files have names
+ * in common, but not row ids, which belong to one file.
  */
 #ifndef KPROFD_STORE_READ_READ_H
 #define KPROFD_STORE_READ_READ_H
@@ -11,32 +15,47 @@
 #include "base/vec.h"
 #include "query.h"
 
-struct kp_query {
+struct read_file {
 	sqlite3 *conn;
 	int version;		/* of the schema */
-	struct intern texts;	/* every text that was handed out */
-	struct kp_query **parts; /* of several files: multi.h; NULL: of one */
-	size_t nparts;
 	bool alone;		/* the file alone is read, without its WAL */
+};
+
+struct kp_query {
+	struct read_file *files;
+	size_t nfiles;		/* 1 at least */
+	struct intern texts;	/* every text that was handed out */
 	unsigned held;		/* how often */
-	bool shares;		/* is a part, and there are several nodes */
 	kp_mono_ns deadline;
 	const atomic_bool *stop;	/* NULL: none */
 	char why[512];
 };
 
 /*
- * What is read between these two is of one moment (in each file of a set of
- * its own).  They nest.
+ * Ids of requests and runs are those of their own file, plus READ_STRIDE times
+ * the file's number: ids of the first file do not change, and those of the
+ * others do not collide with them.
+ */
+#define READ_STRIDE INT64_C(1000000000000)
+
+/* Which file's it is, and its id there; false: of none. */
+bool query_file_of(const struct kp_query *q, int64_t *id, size_t *file);
+
+/*
+ * What is read between these two is of one moment (in each file of its own).
+ * They nest.
  */
 void query_hold(struct kp_query *q);
 void query_release(struct kp_query *q);
-/* Takes the error and its words from a part. */
-enum kp_err query_part_fail(struct kp_query *set, const struct kp_query *part,
-    enum kp_err err);
 
 /* file:///a/b%3fc?QUERY, owned by the caller; NULL: it could not be made. */
 char *read_uri(const char *path, const char *query);
+
+/* A statement as one file runs it. */
+struct read_part {
+	sqlite3_stmt *st;	/* NULL: this file is not asked */
+	bool more;		/* it has a row that was not read yet */
+};
 
 /*
  * One statement being read.  Errors stick: read_next says false at the end
@@ -44,12 +63,31 @@ char *read_uri(const char *path, const char *query);
  */
 struct read {
 	struct kp_query *q;
-	sqlite3_stmt *st;
+	struct read_part *v;
+	size_t n, first;	/* of n files, from this one on */
+	size_t file;		/* that the row is of, or the error */
+	sqlite3_stmt *st;	/* that the row is of; NULL: there is no row */
+	int col, cols;		/* the rows' order */
+	bool latest;
 	enum kp_err err;
 	int bound;
 };
 
+/* Put to every file: file by file, unless read_order() follows. */
 void read_start(struct read *rd, struct kp_query *q, const char *sql);
+/* A file of a schema before that version is asked the old one, NULL: none. */
+void read_start_since(struct read *rd, struct kp_query *q, int version,
+    const char *sql, const char *old);
+/* Put to one file alone. */
+void read_start_file(struct read *rd, struct kp_query *q, size_t file,
+    const char *sql);
+/*
+ * Joins what the files answer: by `cols` columns from this one on, by which the
+ * statement itself has to sort them; of equals the first file's are first.
+ */
+void read_order(struct read *rd, int col, int cols);
+/* The same backwards, by one column: of equals the last file's are first. */
+void read_latest(struct read *rd, int col);
 /* The same statement once more, with other values. */
 void read_again(struct read *rd);
 void read_bind(struct read *rd, int64_t v);
@@ -57,6 +95,8 @@ void read_bind(struct read *rd, int64_t v);
 void read_bind_text(struct read *rd, const char *s);
 bool read_next(struct read *rd);
 int64_t read_int(const struct read *rd, int col);
+/* The id of a request or a run, for all files. */
+int64_t read_id(const struct read *rd, int col);
 /* -1 for null, as durations are kept. */
 kp_dur_ns read_dur(const struct read *rd, int col);
 /* Borrowed from q; "" for null or when out of memory. */
@@ -69,5 +109,9 @@ enum kp_err read_end(struct read *rd);
 #define read_room(rd, v, n) \
 	read_has_room(rd, vec_room_by_len(v, n, VEC_NO_CAP))
 bool read_has_room(struct read *rd, enum kp_err room);
+
+/* message_waits.c: of the request that has this id in its file. */
+enum kp_err query_tree_waits(struct kp_query *q, size_t file, int64_t id,
+    struct kp_query_tree *t);
 
 #endif

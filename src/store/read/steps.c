@@ -7,7 +7,7 @@
 
 #include "store/cell_row.h"
 #include "range.h"
-#include "one_file.h"
+#include "steps.h"
 #include "base/sat.h"
 
 #define STEPS_WANTED 150
@@ -44,7 +44,7 @@ static enum kp_err
 clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
 {
 	kp_wall_ns first, last;
-	enum kp_err err = file_span(q, &first, &last);
+	enum kp_err err = kp_query_span(q, &first, &last);
 	struct read rd;
 
 	if (err != KP_OK)
@@ -58,7 +58,11 @@ clip(struct kp_query *q, struct kp_query_range *r, kp_dur_ns *longest)
 	read_start(&rd, q, "select max(w.end_ns - w.start_ns)"
 	    " from time_window w" IN_RANGE);
 	range_bind(&rd, r);
-	*longest = read_next(&rd) ? read_int(&rd, 0) : 0;
+	*longest = 0;
+	while (read_next(&rd)) {
+		if (read_int(&rd, 0) > *longest)
+			*longest = read_int(&rd, 0);
+	}
 	return read_end(&rd);
 }
 
@@ -73,8 +77,8 @@ range_blank(const struct kp_query_tiers *tiers)
 	return v;
 }
 
-enum kp_err
-series_make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
+static enum kp_err
+make_steps(struct kp_series *s, const struct kp_query_range *r, bool cells)
 {
 	int64_t n;
 
@@ -128,11 +132,11 @@ add_windows(struct kp_query *q, const struct kp_query_range *r,
 	struct read rd;
 
 	/* schema 2 and before know of no cost */
-	read_start(&rd, q, q->version < 3 ? WINDOWS ", 0, 0, 0"
-	    " from time_window w" IN_RANGE " order by w.start_ns" :
-	    WINDOWS ", c.events, c.agent_ns, c.cost_ns"
+	read_start_since(&rd, q, 3, WINDOWS ", c.events, c.agent_ns, c.cost_ns"
 	    " from time_window w left join cost c on c.window_id = w.id"
-	    IN_RANGE " order by w.start_ns");
+	    IN_RANGE " order by w.start_ns", WINDOWS ", 0, 0, 0"
+	    " from time_window w" IN_RANGE " order by w.start_ns");
+	read_order(&rd, 0, 1);
 	range_bind(&rd, r);
 	while (read_next(&rd)) {
 		start = read_int(&rd, 0);
@@ -218,24 +222,25 @@ add_cell(struct kp_series *s, struct read *rd, kp_wall_ns start, bool several,
 }
 
 static enum kp_err
-add_cells(struct kp_query *q, const struct kp_query_range *r,
-    const char *tier, struct kp_series *s)
+add_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
+    const char *tier, bool several, struct kp_series *s)
 {
 	struct kp_hist hist = { 0 };
+	int version = q->files[file].version;
 	struct range_cells cells;
 	enum kp_err err, err2;
 	kp_wall_ns start;
 	struct read *rd;
 
-	err = range_cells_start(&cells, q, r, s->step,
-	    CELL_SELECT(q->version, CELLS("stat", "window_id")),
-	    CELL_SELECT(q->version, CELLS("span_stat", "span_id")));
+	err = range_cells_start(&cells, q, file, r, s->step,
+	    CELL_SELECT(version, CELLS("stat", "window_id")),
+	    CELL_SELECT(version, CELLS("span_stat", "span_id")));
 	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
 		read_bind_text(rd, r->identity != NULL ? r->identity :
 		    "_total");
 		read_bind_text(rd, tier);
 		while (read_next(rd))
-			add_cell(s, rd, start, cells.several, &hist);
+			add_cell(s, rd, start, several, &hist);
 	}
 	kp_hist_free(&hist);
 	err2 = range_cells_end(&cells);
@@ -247,16 +252,19 @@ add_all(struct kp_query *q, const struct kp_query_range *r,
     const struct kp_series_want *want, struct kp_series *s)
 {
 	enum kp_err err = add_windows(q, r, s);
+	bool several;
 
 	if (err == KP_OK)
 		err = add_losses(q, r, s);
 	if (err == KP_OK && want->cells)
-		err = add_cells(q, r, want->tier, s);
+		err = range_several(q, r, &several);
+	for (size_t i = 0; i < q->nfiles && err == KP_OK && want->cells; i++)
+		err = add_cells(q, i, r, want->tier, several, s);
 	return err;
 }
 
 enum kp_err
-file_series(struct kp_query *q, const struct kp_query_range *r,
+kp_query_series(struct kp_query *q, const struct kp_query_range *r,
     const struct kp_series_want *want, struct kp_series *out)
 {
 	struct kp_query_range clipped = *r;
@@ -267,14 +275,14 @@ file_series(struct kp_query *q, const struct kp_query_range *r,
 	query_hold(q);	/* all must speak of the same windows */
 	err = clip(q, &clipped, &longest);
 	if (err == KP_OK)
-		err = file_tiers(q, &s.tiers);
+		err = kp_query_tiers(q, &s.tiers);
 	least = want->step > 0 ? want->step :
 	    (clipped.until - clipped.since) / STEPS_WANTED;
 	/* those of kprofds of before end a little late */
 	longest -= longest / 10;
 	s.step = nice_step(least > longest ? least : longest);
 	if (err == KP_OK)
-		err = series_make_steps(&s, &clipped, want->cells);
+		err = make_steps(&s, &clipped, want->cells);
 	if (err == KP_OK)
 		err = add_all(q, &clipped, want, &s);
 	query_release(q);

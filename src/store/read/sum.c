@@ -1,21 +1,21 @@
 /*
  * sum.c - merges the cells of a range of windows.
  *
- * Rows stream out of the database in its own order and are merged here, in a
+ * Rows stream out of each database in its own order and are merged here, in a
  * hash by tier and identity: a sort of many rows with their histograms would
- * cost far more.  Histograms cannot be merged by SQL.
+ * cost far more.  Histograms cannot be merged by SQL.  Row ids belong to one
+ * file; what several files have is put together by name.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "store/cell_row.h"
 #include "range.h"
-#include "one_file.h"
 #include "base/sat.h"
 
 struct slot {
 	int64_t tier, identity;	/* row ids */
-	int64_t position;	/* of the tier, INT64_MAX: none */
+	size_t place;		/* of the tier; 0 is _total */
 	struct kp_cell cell;	/* tier NULL: free slot */
 };
 
@@ -24,6 +24,13 @@ struct merge {
 	size_t n, cap;
 	struct kp_hist hist;	/* scratch */
 	bool shares;		/* of several nodes */
+};
+
+/* The cells of all files, in order. */
+struct pile {
+	struct slot *v;
+	size_t n;
+	struct kp_query_tiers tiers;
 };
 
 static size_t
@@ -76,24 +83,37 @@ name_slot(struct read *names, const char **to, int64_t id)
 		*to = read_text(names, 0);
 }
 
+static size_t
+place_of(const struct kp_query_tiers *tiers, const char *tier)
+{
+	size_t t = 0;
+
+	if (strcmp(tier, "_total") == 0)
+		return 0;
+	while (t < tiers->n && strcmp(tiers->v[t], tier) != 0)
+		t++;
+	return t + 1;
+}
+
 /* The names of every cell, once it is known which there are. */
 static enum kp_err
-name_cells(struct kp_query *q, struct merge *m)
+name_cells(struct kp_query *q, size_t file, const struct kp_query_tiers *tiers,
+    struct merge *m)
 {
 	struct read tier, identity;
 	enum kp_err err, err2;
 	struct slot *s;
 
-	read_start(&tier, q, "select name, position from tier where id = ?");
-	read_start(&identity, q, "select name from identity where id = ?");
+	read_start_file(&tier, q, file, "select name from tier where id = ?");
+	read_start_file(&identity, q, file,
+	    "select name from identity where id = ?");
 	for (size_t i = 0; i < m->cap; i++) {
 		s = &m->v[i];
 		if (s->cell.tier == NULL)
 			continue;
 		name_slot(&tier, &s->cell.tier, s->tier);
-		if (tier.err == KP_OK && read_dur(&tier, 1) >= 0)
-			s->position = read_int(&tier, 1);
 		name_slot(&identity, &s->cell.identity, s->identity);
+		s->place = place_of(tiers, s->cell.tier);
 	}
 	err = read_end(&tier);
 	err2 = read_end(&identity);
@@ -117,7 +137,7 @@ merge_row(struct read *rd, struct merge *m)
 	    read_int(rd, CELL_IDENTITY))];
 	if (s->cell.tier == NULL) {
 		*s = (struct slot){ read_int(rd, CELL_TIER),
-			read_int(rd, CELL_IDENTITY), INT64_MAX,
+			read_int(rd, CELL_IDENTITY), 0,
 			{ .tier = "", .identity = "", .min = -1 } };
 		m->n++;
 	}
@@ -132,18 +152,18 @@ merge_row(struct read *rd, struct merge *m)
 	" (select id from identity where name glob ?3))"
 
 static enum kp_err
-merge_cells(struct kp_query *q, const struct kp_query_range *r,
+merge_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
     struct merge *m)
 {
+	int version = q->files[file].version;
 	struct range_cells cells;
 	enum kp_err err, err2;
 	kp_wall_ns start;
 	struct read *rd;
 
-	err = range_cells_start(&cells, q, r, 0,
-	    CELL_SELECT(q->version, CELLS("stat", "window_id")),
-	    CELL_SELECT(q->version, CELLS("span_stat", "span_id")));
-	m->shares = cells.several;
+	err = range_cells_start(&cells, q, file, r, 0,
+	    CELL_SELECT(version, CELLS("stat", "window_id")),
+	    CELL_SELECT(version, CELLS("span_stat", "span_id")));
 	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
 		read_bind_text(rd, r->identity);
 		read_bind_text(rd, r->identity_glob);
@@ -151,9 +171,7 @@ merge_cells(struct kp_query *q, const struct kp_query_range *r,
 			merge_row(rd, m);
 	}
 	err2 = range_cells_end(&cells);
-	if (err == KP_OK)
-		err = err2;
-	return err == KP_OK ? name_cells(q, m) : err;
+	return err != KP_OK ? err : err2;
 }
 
 /* Windows come in order of start; those of several nodes overlap. */
@@ -166,6 +184,7 @@ sum_windows(struct kp_query *q, const struct kp_query_range *r,
 
 	read_start(&rd, q, "select w.start_ns, w.end_ns, w.entry_calls,"
 	    " w.sampled from time_window w" IN_RANGE " order by w.start_ns");
+	read_order(&rd, 0, 1);
 	range_bind(&rd, r);
 	while (read_next(&rd)) {
 		start = read_int(&rd, 0);
@@ -211,35 +230,37 @@ static enum kp_err
 sum_traced(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *s)
 {
+	double call = 0, caller = 0, length = 0;
 	struct read rd;
 
-	if (q->version < 7)
-		return KP_OK;
-	read_start(&rd, q, "select sum(1.0 * c.traced_call_ns * (w.end_ns -"
-	    " w.start_ns)) / sum(w.end_ns - w.start_ns), sum(1.0 *"
-	    " c.traced_caller_ns * (w.end_ns - w.start_ns)) / sum(w.end_ns -"
-	    " w.start_ns) from time_window w cross join cost c"
-	    " on c.window_id = w.id and c.traced_call_ns > 0" IN_RANGE);
+	read_start_since(&rd, q, 7, "select"
+	    " sum(1.0 * c.traced_call_ns * (w.end_ns - w.start_ns)),"
+	    " sum(1.0 * c.traced_caller_ns * (w.end_ns - w.start_ns)),"
+	    " sum(w.end_ns - w.start_ns) from time_window w cross join cost c"
+	    " on c.window_id = w.id and c.traced_call_ns > 0" IN_RANGE, NULL);
 	range_bind(&rd, r);
-	if (read_next(&rd)) {
-		s->traced_call = read_int(&rd, 0);
-		s->traced_caller = read_int(&rd, 1);
+	while (read_next(&rd)) {
+		call += sqlite3_column_double(rd.st, 0);
+		caller += sqlite3_column_double(rd.st, 1);
+		length += sqlite3_column_double(rd.st, 2);
+	}
+	if (length > 0) {
+		s->traced_call = (kp_dur_ns)(call / length);
+		s->traced_caller = (kp_dur_ns)(caller / length);
 	}
 	return read_end(&rd);
 }
+
+/* ---- cells of all files ---- */
 
 static int
 slot_cmp(const void *pa, const void *pb)
 {
 	const struct slot *a = pa, *b = pb;
 	bool ta, tb;
-	int d;
 
-	if (a->position != b->position)
-		return a->position < b->position ? -1 : 1;
-	d = strcmp(a->cell.tier, b->cell.tier);
-	if (d != 0)
-		return d;
+	if (a->place != b->place)
+		return a->place < b->place ? -1 : 1;
 	ta = strcmp(a->cell.identity, "_total") == 0;
 	tb = strcmp(b->cell.identity, "_total") == 0;
 	if (ta != tb)
@@ -247,92 +268,146 @@ slot_cmp(const void *pa, const void *pb)
 	return strcmp(a->cell.identity, b->cell.identity);
 }
 
-/* Moves the cells, in order, from the hash to the result. */
-static enum kp_err
-take_cells(struct merge *m, struct kp_query_sum *s)
+static void
+pile_free(struct pile *p)
 {
+	for (size_t i = 0; i < p->n; i++)
+		kp_hist_free(&p->v[i].cell.hist);
+	free(p->v);
+	kp_query_tiers_free(&p->tiers);
+}
+
+/* Cells of one name become one. */
+static enum kp_err
+pile_unite(struct pile *p)
+{
+	enum kp_err err = KP_OK;
 	size_t n = 0;
 
-	s->cells = calloc(m->n > 0 ? m->n : 1, sizeof(*s->cells));
-	if (s->cells == NULL)
+	if (p->n > 1)
+		qsort(p->v, p->n, sizeof(*p->v), slot_cmp);
+	for (size_t i = 0; i < p->n; i++) {
+		if (n == 0 || slot_cmp(&p->v[n - 1], &p->v[i]) != 0) {
+			p->v[n++] = p->v[i];
+			continue;
+		}
+		if (err == KP_OK)
+			err = kp_cell_merge(&p->v[n - 1].cell, &p->v[i].cell);
+		kp_hist_free(&p->v[i].cell.hist);
+	}
+	p->n = n;
+	return err;
+}
+
+/* Moves the cells of m here; no more stay than there are names. */
+static enum kp_err
+pile_add(struct pile *p, struct merge *m)
+{
+	struct slot *v = reallocarray(p->v, p->n + m->n + 1, sizeof(*v));
+
+	if (v == NULL)
 		return KP_ENOMEM;
+	p->v = v;
 	for (size_t i = 0; i < m->cap; i++) {
 		if (m->v[i].cell.tier == NULL)
 			continue;
-		m->v[n] = m->v[i];
-		if (n++ != i)
-			m->v[i] = (struct slot){ 0 };
-	}
-	if (n > 0)
-		qsort(m->v, n, sizeof(*m->v), slot_cmp);
-	for (size_t i = 0; i < n; i++) {
-		s->cells[i] = m->v[i].cell;
+		v[p->n++] = m->v[i];
 		m->v[i] = (struct slot){ 0 };
 	}
-	s->ncells = n;
+	return pile_unite(p);
+}
+
+/* Moves the cells to the result. */
+static enum kp_err
+pile_take(struct pile *p, struct kp_query_sum *s)
+{
+	s->cells = calloc(p->n + 1, sizeof(*s->cells));
+	if (s->cells == NULL)
+		return KP_ENOMEM;
+	for (size_t i = 0; i < p->n; i++)
+		s->cells[i] = p->v[i].cell;
+	s->ncells = p->n;
+	p->n = 0;
 	return KP_OK;
 }
 
-/* merge: NULL where no cells are wanted. */
 static enum kp_err
-sum_range(struct kp_query *q, const struct kp_query_range *r,
-    struct kp_query_sum *s, struct merge *m)
+sum_cells(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *s)
 {
+	struct pile pile = { 0 };
+	struct merge m;
+	bool several = false;
+	enum kp_err err = range_several(q, r, &several);
+
+	if (err == KP_OK)
+		err = kp_query_tiers(q, &pile.tiers);
+	for (size_t i = 0; i < q->nfiles && err == KP_OK; i++) {
+		m = (struct merge){ .shares = several };
+		err = merge_cells(q, i, r, &m);
+		if (err == KP_OK)
+			err = name_cells(q, i, &pile.tiers, &m);
+		if (err == KP_OK)
+			err = pile_add(&pile, &m);
+		merge_free(&m);
+	}
+	if (err == KP_OK)
+		err = pile_take(&pile, s);
+	pile_free(&pile);
+	return err;
+}
+
+static enum kp_err
+sum_range(struct kp_query *q, const struct kp_query_range *r, bool cells,
+    struct kp_query_sum *out)
+{
+	struct kp_query_sum s = { 0 };
 	enum kp_err err;
 
-	query_hold(q);	/* the three must speak of the same windows */
-	err = sum_windows(q, r, s);
+	query_hold(q);	/* all must speak of the same windows */
+	err = sum_windows(q, r, &s);
 	if (err == KP_OK)
-		err = sum_losses(q, r, &s->losses);
+		err = sum_losses(q, r, &s.losses);
 	if (err == KP_OK)
-		err = sum_traced(q, r, s);
-	if (err == KP_OK && m != NULL)
-		err = merge_cells(q, r, m);
+		err = sum_traced(q, r, &s);
+	if (err == KP_OK && cells)
+		err = sum_cells(q, r, &s);
 	query_release(q);
-	return err;
-}
-
-enum kp_err
-file_sum(struct kp_query *q, const struct kp_query_range *r,
-    struct kp_query_sum *out)
-{
-	struct kp_query_sum s = { 0 };
-	struct merge m = { 0 };
-	enum kp_err err;
-
-	err = sum_range(q, r, &s, &m);
-	if (err == KP_OK)
-		err = take_cells(&m, &s);
-	merge_free(&m);
 	if (err == KP_OK)
 		*out = s;
 	return err;
 }
 
 enum kp_err
-file_cover(struct kp_query *q, const struct kp_query_range *r,
+kp_query_sum(struct kp_query *q, const struct kp_query_range *r,
     struct kp_query_sum *out)
 {
-	struct kp_query_sum s = { 0 };
-	enum kp_err err;
+	return sum_range(q, r, true, out);
+}
 
-	err = sum_range(q, r, &s, NULL);
-	if (err == KP_OK)
-		*out = s;
-	return err;
+enum kp_err
+kp_query_cover(struct kp_query *q, const struct kp_query_range *r,
+    struct kp_query_sum *out)
+{
+	return sum_range(q, r, false, out);
 }
 
 /* It counts where it closes: a while after its end, or when it expires. */
 enum kp_err
-file_around(struct kp_query *q, const struct kp_query_request *rq,
+kp_query_around(struct kp_query *q, const struct kp_query_request *rq,
     struct kp_query_range *out)
 {
 	kp_dur_ns age = rq->total >= 0 ? rq->total : KP_REQUEST_AGE_MAX;
 	struct kp_query_range r = { .node = rq->node };
+	int64_t id = rq->id;
 	struct read rd;
 	enum kp_err err;
+	size_t file;
 
-	read_start(&rd, q, "select min(w.start_ns), max(w.start_ns) + 1"
+	if (!query_file_of(q, &id, &file))
+		return KP_ENOENT;
+	read_start_file(&rd, q, file, "select min(w.start_ns),"
+	    " max(w.start_ns) + 1"
 	    " from time_window w join node n on n.id = w.node_id"
 	    " where w.start_ns <= ?1 and w.end_ns > ?2 and n.name = ?3");
 	read_bind(&rd, sat_add(rq->start, sat_add(age, KP_HORIZON)));

@@ -1,0 +1,319 @@
+/* open.c - opens one or more databases for reading, as one. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "kprofd/nodes.h"
+#include "base/map.h"
+#include "read.h"
+#include "store/schema.h"
+
+#define BUSY_MS 2000
+#define DEADLINE_OPS 10000	/* of SQLite's machine, between two looks at
+				   the clock: a millisecond or less */
+/* What SQLite caches: its default of each file, and of many files less. */
+#define CACHE_KIB 2000u
+#define CACHE_KIB_ALL 16384u
+#define CACHE_KIB_MIN 128u
+
+/* Says why the file cannot be read at all, in words of the file system. */
+static enum kp_err
+file_check(const char *path, char **why)
+{
+	struct stat sb;
+
+	if (stat(path, &sb) != 0) {
+		if (errno != ENOENT && errno != ENOTDIR) {
+			schema_why(why, "cannot open '%s': %s", path,
+			    strerror(errno));
+			return KP_EIO;
+		}
+		schema_why(why, "cannot open '%s': no such file (name the "
+		    "file that kprofd writes with -db; one that did not "
+		    "start leaves none)", path);
+		return KP_ENOENT;
+	}
+	if (S_ISDIR(sb.st_mode)) {
+		schema_why(why, "cannot open '%s': it is a directory (name a "
+		    "file in it with -db)", path);
+		return KP_EFORMAT;
+	}
+	if (access(path, R_OK) != 0) {
+		schema_why(why, "cannot read '%s': %s", path,
+		    strerror(errno));
+		return KP_EIO;
+	}
+	return KP_OK;
+}
+
+static enum kp_err
+identify(sqlite3 *conn, const char *path, int *version, char **why)
+{
+	enum kp_err err;
+
+	err = schema_version(conn, path, version, why);
+	if (err != KP_OK)
+		return err;
+	if (*version == 0) {
+		schema_why(why, "cannot read '%s': there is nothing in it "
+		    "(see -db)", path);
+		return KP_EFORMAT;
+	}
+	return KP_OK;
+}
+
+char *
+read_uri(const char *path, const char *query)
+{
+	char *full = realpath(path, NULL);
+	struct kp_buf b;
+
+	if (full == NULL)
+		return NULL;
+	kp_buf_init(&b, 1 << 16);
+	kp_buf_str(&b, "file://");
+	for (const char *p = full; *p != '\0'; p++) {
+		if (strchr("%?#", *p) != NULL)
+			kp_buf_printf(&b, "%%%02x", (unsigned char)*p);
+		else
+			kp_buf_u8(&b, (uint8_t)*p);
+	}
+	kp_buf_printf(&b, "?%s", query);
+	free(full);
+	full = b.err == KP_OK ? strdup(kp_buf_cstr(&b)) : NULL;
+	kp_buf_free(&b);
+	return full;
+}
+
+/*
+ * A file in WAL mode needs its -wal and -shm beside it, which a reader may
+ * not be able to make: a copy on a read-only disk, a crash seen by somebody
+ * else.  With nothing in the WAL the file alone says all.
+ */
+static sqlite3 *
+open_alone(const char *path, int *version)
+{
+	sqlite3 *conn = NULL;
+	char *wal = NULL, *uri;
+	struct stat sb;
+	bool needs_wal;
+
+	if (asprintf(&wal, "%s-wal", path) < 0)
+		return NULL;
+	needs_wal = stat(wal, &sb) == 0 && sb.st_size > 0;
+	free(wal);
+	uri = needs_wal ? NULL : read_uri(path, "immutable=1");
+	if (uri == NULL)
+		return NULL;
+	if (sqlite3_open_v2(uri, &conn, SQLITE_OPEN_READONLY |
+	    SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, NULL) != SQLITE_OK ||
+	    identify(conn, path, version, NULL) != KP_OK) {
+		sqlite3_close(conn);
+		conn = NULL;
+	}
+	free(uri);
+	return conn;
+}
+
+static enum kp_err
+conn_open(struct read_file *f, const char *path, char **why)
+{
+	sqlite3 *conn = NULL, *alone;
+	enum kp_err err;
+	int rc;
+
+	rc = sqlite3_open_v2(path, &conn, SQLITE_OPEN_READONLY |
+	    SQLITE_OPEN_NOMUTEX, NULL);
+	if (rc == SQLITE_OK) {
+		sqlite3_busy_timeout(conn, BUSY_MS);
+		err = identify(conn, path, &f->version, why);
+	} else {
+		err = schema_explain(conn, rc, path, why);
+	}
+	if (err == KP_OK) {
+		f->conn = conn;
+		return KP_OK;
+	}
+	sqlite3_close(conn);
+	alone = err == KP_EIO ? open_alone(path, &f->version) : NULL;
+	if (alone == NULL)
+		return err;
+	free(*why);
+	*why = NULL;
+	f->conn = alone;
+	f->alone = true;
+	return KP_OK;
+}
+
+/* one_of(name, globs): is it of one of those, which blanks part? */
+static void
+one_of(sqlite3_context *ctx, int argc, sqlite3_value **argv)
+{
+	const char *name = (const char *)sqlite3_value_text(argv[0]);
+	const char *p = (const char *)sqlite3_value_text(argv[1]);
+	char glob[KP_NODE_NAME_MAX + 1];
+	bool yes = false;
+	size_t n;
+
+	(void)argc;
+	for (; name != NULL && p != NULL && *p != '\0' && !yes; p += n) {
+		p += strspn(p, " ");
+		n = strcspn(p, " ");
+		if (n >= sizeof(glob))
+			continue;
+		memcpy(glob, p, n);
+		glob[n] = '\0';
+		yes = n > 0 && kp_glob(glob, name);
+	}
+	sqlite3_result_int(ctx, yes);
+}
+
+static int
+past_deadline(void *ctx)
+{
+	const struct kp_query *q = ctx;
+
+	return (q->stop != NULL && atomic_load(q->stop)) ||
+	    kp_mono_now() > q->deadline;
+}
+
+void
+kp_query_deadline(struct kp_query *q, kp_mono_ns at, const atomic_bool *stop)
+{
+	q->stop = stop;
+	q->deadline = at;
+	for (size_t i = 0; i < q->nfiles; i++)
+		sqlite3_progress_handler(q->files[i].conn, DEADLINE_OPS,
+		    past_deadline, q);
+}
+
+static enum kp_err
+file_open(struct kp_query *q, const char *path, size_t files, char **why)
+{
+	struct read_file *f = &q->files[q->nfiles];
+	size_t kib = CACHE_KIB_ALL / files;
+	enum kp_err err = file_check(path, why);
+	char sql[64];
+
+	if (err == KP_OK)
+		err = conn_open(f, path, why);
+	if (err != KP_OK)
+		return err;
+	q->nfiles++;
+	if (kib > CACHE_KIB)
+		kib = CACHE_KIB;
+	snprintf(sql, sizeof(sql), "pragma cache_size = -%zu",
+	    kib > CACHE_KIB_MIN ? kib : CACHE_KIB_MIN);
+	sqlite3_exec(f->conn, sql, NULL, NULL, NULL);
+	if (sqlite3_create_function(f->conn, "one_of", 2, SQLITE_UTF8 |
+	    SQLITE_DETERMINISTIC, NULL, one_of, NULL, NULL) == SQLITE_OK)
+		return KP_OK;
+	schema_why(why, "out of memory");
+	return KP_ENOMEM;
+}
+
+/* A run that two files hold would be counted twice. */
+static enum kp_err
+check_runs(struct kp_query *q, const struct kp_query_files *f, char **why)
+{
+	int64_t started = INT64_MIN;
+	size_t file = 0;
+	struct read rd;
+	enum kp_err err;
+
+	if (f->n == 1)
+		return KP_OK;
+	read_start(&rd, q, "select started_ns from run order by started_ns");
+	read_order(&rd, 0, 1);
+	while (read_next(&rd)) {
+		if (read_int(&rd, 0) == started && rd.file != file)
+			break;
+		started = read_int(&rd, 0);
+		file = rd.file;
+	}
+	if (rd.err != KP_OK) {
+		schema_why(why, "cannot read '%s': %s", f->v[rd.file], q->why);
+	} else if (rd.st != NULL) {
+		schema_why(why, "'%s' and '%s' hold the same run of kprofd, "
+		    "which would count twice (leave one out)",
+		    f->v[file], f->v[rd.file]);
+		rd.err = KP_ESTATE;
+	}
+	err = read_end(&rd);
+	return err;
+}
+
+enum kp_err
+kp_query_open_all(struct kp_query **out, const struct kp_query_files *f,
+    char **why)
+{
+	struct kp_query *q = calloc(1, sizeof(*q));
+	enum kp_err err = KP_OK;
+
+	*why = NULL;
+	if (q != NULL)
+		q->files = calloc(f->n, sizeof(*q->files));
+	if (q == NULL || q->files == NULL) {
+		free(q);
+		schema_why(why, "out of memory");
+		return KP_ENOMEM;
+	}
+	for (size_t i = 0; i < f->n && err == KP_OK; i++)
+		err = file_open(q, f->v[i], f->n, why);
+	if (err == KP_OK)
+		err = check_runs(q, f, why);
+	if (err == KP_OK)
+		*out = q;
+	else
+		kp_query_close(q);
+	return err;
+}
+
+enum kp_err
+kp_query_open(struct kp_query **out, const char *path, char **why)
+{
+	return kp_query_open_all(out, &(struct kp_query_files){ &path, 1 },
+	    why);
+}
+
+static void
+all_exec(struct kp_query *q, const char *sql)
+{
+	for (size_t i = 0; i < q->nfiles; i++)
+		sqlite3_exec(q->files[i].conn, sql, NULL, NULL, NULL);
+}
+
+void
+query_hold(struct kp_query *q)
+{
+	if (q->held++ == 0)
+		all_exec(q, "begin");
+}
+
+void
+query_release(struct kp_query *q)
+{
+	if (--q->held == 0)
+		all_exec(q, "commit");
+}
+
+void
+kp_query_close(struct kp_query *q)
+{
+	if (q == NULL)
+		return;
+	for (size_t i = 0; i < q->nfiles; i++)
+		sqlite3_close(q->files[i].conn);
+	free(q->files);
+	intern_free(&q->texts);
+	free(q);
+}
+
+const char *
+kp_query_why(const struct kp_query *q)
+{
+	return q->why;
+}
