@@ -39,7 +39,7 @@ purity: $(LIBS)
 	sh test/support/purity.sh $(B) $(PURE_ROOMS)
 
 # Those that take longest begin first.
-SLOW := $(addprefix $(B)/test/test_store_,power fault rollup spans)
+SLOW := $(addprefix $(B)/test/test_store_,power fault rollup levels)
 
 .PHONY: unit
 unit: $(UNIT)

@@ -1,5 +1,5 @@
 /*
- * cell_row.c - decodes a row of stat or span_stat into a struct kp_cell, column
+ * cell_row.c - decodes a row of stat or level_stat into a struct kp_cell, column
  * by column, with its histogram.
  */
 #include "cell_row.h"

@@ -15,26 +15,35 @@
 	[ST_DIM_FIND + dim] = "select id from " table " where name = ?", \
 	[ST_DIM_ADD + dim] = "insert into " table " (name) values (?)"
 
+/* Of a cell, in the order in which db_cell() fills them in. */
+#define STAT_COLUMNS "tier_id, identity_id," \
+	" requests, w_requests, calls, w_calls, raised, w_raised," \
+	" unfinished, w_unfinished, ambiguous, w_ambiguous, async_calls," \
+	" w_async_calls, timed, w_timed, total_ns, w_total_ns, self_ns," \
+	" w_self_ns, busy_ns, w_busy_ns, async_ns, w_async_ns, min_ns," \
+	" max_ns, p50_ns, p90_ns, p95_ns, p99_ns, hist, share_requests," \
+	" w_share_requests, share_busy_ns, w_share_busy_ns, gc_ns," \
+	" w_gc_ns, out_ns, w_out_ns, outlasting, w_outlasting," \
+	" unknown_outcomes, w_unknown_outcomes, w_inside, w_made," \
+	" async_raised, w_async_raised, async_unknown, w_async_unknown," \
+	" async_unfinished, w_async_unfinished"
+#define STAT_VALUES \
+	" values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?," \
+	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?," \
+	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+#define LAST_COST(column) "(select c." column " from cost c" \
+	" join time_window w on w.id = c.window_id where w.id in" PARTS_OF \
+	" and c." column " is not null order by w.start_ns desc limit 1)"
+
 static const char *const sql[ST_COUNT] = {
 	[ST_BEGIN] = "begin immediate",
 	[ST_COMMIT] = "commit",
 	[ST_WINDOW] = "insert into time_window (run_id, node_id, level,"
 	    " start_ns, end_ns, entry_calls, sampled)"
-	    " values (?, ?, ?, ?, ?, ?, ?)",
-	[ST_STAT] = "insert into stat (window_id, tier_id, identity_id,"
-	    " requests, w_requests, calls, w_calls, raised, w_raised,"
-	    " unfinished, w_unfinished, ambiguous, w_ambiguous, async_calls,"
-	    " w_async_calls, timed, w_timed, total_ns, w_total_ns, self_ns,"
-	    " w_self_ns, busy_ns, w_busy_ns, async_ns, w_async_ns, min_ns,"
-	    " max_ns, p50_ns, p90_ns, p95_ns, p99_ns, hist, share_requests,"
-	    " w_share_requests, share_busy_ns, w_share_busy_ns, gc_ns,"
-	    " w_gc_ns, out_ns, w_out_ns, outlasting, w_outlasting,"
-	    " unknown_outcomes, w_unknown_outcomes, w_inside, w_made,"
-	    " async_raised, w_async_raised, async_unknown,"
-	    " w_async_unknown, async_unfinished, w_async_unfinished)"
-	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	    " values (?, ?, 0, ?, ?, ?, ?)",
+	[ST_STAT] = "insert into stat (window_id, " STAT_COLUMNS ")"
+	    STAT_VALUES,
 	[ST_LOSS] = "insert into loss (window_id, cause_id, n)"
 	    " values (?, ?, ?)",
 	[ST_COST] = "insert into cost (window_id, events, armed_calls,"
@@ -58,68 +67,76 @@ static const char *const sql[ST_COUNT] = {
 	    SCHEMA_REQUEST_TIMES(" and request_id = ?1", " and request_id = ?1"),
 	[ST_EVENT] = "insert into event (run_id, node_id, at_ns, kind, text)"
 	    " values (?, ?, ?, ?, ?)",
-	[ST_LEVEL_NEXT] = "select min(level) from time_window"
+	[ST_LEVEL_OLDEST] = "select min(level) from time_window"
 	    " where level > ?",
-	[ST_OLDEST] = "select run_id, node_id, start_ns from time_window"
+	[ST_OLDEST] = "select node_id, start_ns from time_window"
 	    " where level = ? and start_ns < ? order by start_ns limit 1",
-	/* what was rolled up already comes first, so that it grows */
-	[ST_PARTS] = "select id, level, start_ns, end_ns, entry_calls, sampled"
-	    " from time_window where run_id = ? and node_id = ?"
-	    " and level <= ? and start_ns >= ? and start_ns < ?"
-	    " order by level desc, start_ns, id limit ?",
 	[ST_PART_CELLS] = "select count(*) from stat where window_id = ?",
-	[ST_RAISE] = "update time_window set level = ? where id = ?",
-	[ST_LOSSES_ADD] = "insert into loss (window_id, cause_id, n)"
-	    " select ?, cause_id, n from loss where window_id = ?"
-	    " on conflict do update set n = n + excluded.n",
-	[ST_COST_ADD] = "insert into cost (window_id, events, armed_calls,"
-	    " agent_ns, cost_ns, traced_call_ns, traced_caller_ns)"
-	    " select ?, events, armed_calls, agent_ns, cost_ns,"
-	    " traced_call_ns, traced_caller_ns from cost where window_id = ? on conflict do update"
-	    " set events = events + excluded.events, armed_calls ="
-	    " armed_calls + excluded.armed_calls, agent_ns = agent_ns +"
-	    " excluded.agent_ns, cost_ns = cost_ns + excluded.cost_ns,"
-	    /* of the last that has one */
-	    " traced_call_ns = coalesce(excluded.traced_call_ns,"
-	    " traced_call_ns), traced_caller_ns = coalesce("
-	    "excluded.traced_caller_ns, traced_caller_ns)",
-	[ST_SPAN_DEL] = "delete from span where level = ? and node_id = ?"
-	    " and start_ns = ?",
-	[ST_SPAN] = "insert into span (level, node_id, start_ns)"
-	    " values (?, ?, ?)",
-	[ST_SPAN_STAT] = "insert into span_stat (span_id, tier_id,"
-	    " identity_id, requests, w_requests, calls, w_calls, raised,"
-	    " w_raised, unfinished, w_unfinished, ambiguous, w_ambiguous,"
-	    " async_calls, w_async_calls, timed, w_timed, total_ns,"
-	    " w_total_ns, self_ns, w_self_ns, busy_ns, w_busy_ns, async_ns,"
-	    " w_async_ns, min_ns, max_ns, hist, share_requests,"
-	    " w_share_requests, share_busy_ns, w_share_busy_ns, gc_ns,"
-	    " w_gc_ns, out_ns, w_out_ns, outlasting, w_outlasting,"
-	    " unknown_outcomes, w_unknown_outcomes, w_inside, w_made,"
-	    " async_raised, w_async_raised, async_unknown,"
-	    " w_async_unknown, async_unfinished, w_async_unfinished)"
-	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-	    " ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-	[ST_SPAN_NEXT] = "select start_ns, node_id from span_next"
+	[ST_SUM_CELLS] = "select count(*) from level_stat where sum_id = ?",
+	[ST_LEVELS_DEL] = "delete from level_next",
+	[ST_LEVELS_ADD] = "insert into level_next values (?, 0, 0)",
+	[ST_LEVELS_BACK] = "update level_next set node_id = 0, start_ns ="
+	    " ?1 - ?1 % (level * 1000000000) where start_ns > ?1"
+	    " or (node_id > 0 and start_ns + level * 1000000000 > ?1)",
+	[ST_LEVEL_AT] = "select start_ns, node_id from level_next"
 	    " where level = ?",
-	[ST_SPAN_DONE] = "update span_next set start_ns = ?, node_id = ?"
+	[ST_LEVEL_DONE] = "update level_next set start_ns = ?, node_id = ?"
 	    " where level = ?",
-	[ST_SPAN_WINDOW] = "select min(start_ns) from time_window"
+	[ST_WINDOW_NEXT] = "select min(start_ns) from time_window"
 	    " where start_ns >= ?",
-	[ST_SPAN_NODE] = "select min(id) from node where id > ?",
-	[ST_SPAN_CELLS] = "select count(*) from span_stat where span_id = ?",
-	/* of a length, and what a roll-up of ?3 to ?4 has made of them */
-	[ST_SPANS_MOVED] = "delete from span where level = ?1"
-	    " and node_id in (0, ?2) and start_ns > ?3 - ?1 * 1000000000"
-	    " and start_ns < ?4 and (start_ns > ?3"
-	    " or start_ns + ?1 * 1000000000 < ?4 or (node_id = ?2"
-	    " and start_ns = ?3 and start_ns + ?1 * 1000000000 = ?4))",
+	[ST_NODE_NEXT] = "select min(id) from node where id > ?",
+	[ST_SUM] = "insert into level_sum (node_id, level, start_ns, run_id)"
+	    " values (?, ?, ?, ?)",
+	[ST_SUM_STAT] = "insert into level_stat (sum_id, " STAT_COLUMNS ")"
+	    STAT_VALUES,
+	[ST_SUM_THERE] = "select 1 from level_sum where node_id = ?"
+	    " and level = ? and start_ns = ? limit 1",
+	[ST_SUM_DEL] = "delete from level_sum where id = ?",
+	[ST_SUMS_LATE] = "delete from level_sum where id in (select s.id"
+	    " from level_next x cross join level_sum s on s.level = x.level"
+	    " and s.node_id in (0, ?1) and s.start_ns ="
+	    " ?2 - ?2 % (x.level * 1000000000))",
+	/* those of a slot of the node, and finer ones of all, too */
+	[ST_SUMS_FINER] = "delete from level_sum where id in (select s.id"
+	    " from level_next x cross join level_sum s on s.level = x.level"
+	    " and s.node_id in (0, ?1) and s.start_ns >= ?3"
+	    " and s.start_ns < ?3 + ?2 * 1000000000 where x.level < ?2"
+	    " or (x.level = ?2 and s.node_id > 0))",
+	/* the windows of run ?4 that are in a slot */
+	[ST_SHOW_RUN] = "select min(run_id), count(*) from time_window where"
+	    " run_id = (select min(run_id)" IN_SLOT " and run_id > ?4)"
+	    " and " OF_SLOT,
+	[ST_SHOW_PARTS] = "select id" IN_SLOT " and run_id = ?4",
+	[ST_SHOW_WINDOW] = "insert into time_window (run_id, node_id, level,"
+	    " start_ns, end_ns, entry_calls, sampled) select run_id, node_id,"
+	    " ?2, min(start_ns), max(end_ns), sum(entry_calls), sum(sampled)"
+	    IN_SLOT " and run_id = ?4",
+	[ST_SHOW_SUM] = "select 1 from level_sum where node_id = ?1"
+	    " and level = ?2 and start_ns = ?3 and run_id = ?4",
+	[ST_SHOW_STAT] = "insert into stat (window_id, " STAT_COLUMNS ")"
+	    " select ?5, " STAT_COLUMNS " from level_stat where sum_id ="
+	    " (select id from level_sum where node_id = ?1 and level = ?2"
+	    " and start_ns = ?3 and run_id = ?4)",
+	[ST_SHOW_LOSSES] = "insert into loss (window_id, cause_id, n)"
+	    " select ?5, cause_id, sum(n) from loss where window_id in"
+	    PARTS_OF " group by cause_id",
+	/* of one traced call: what was measured last */
+	[ST_SHOW_COST] = "insert into cost (window_id, events, armed_calls,"
+	    " agent_ns, cost_ns, traced_call_ns, traced_caller_ns)"
+	    " select ?5, sum(events), sum(armed_calls), sum(agent_ns),"
+	    " sum(cost_ns), " LAST_COST("traced_call_ns") ", "
+	    LAST_COST("traced_caller_ns") " from cost where window_id in"
+	    PARTS_OF " group by null",
+	[ST_SHOW_PARTS_DEL] = "delete from time_window where id in" PARTS_OF,
+	[ST_RAISE] = "update time_window set level = ?2 where id in (select id"
+	    IN_SLOT " and run_id = ?4)",
 	/* with their cells, losses and calls: "on delete cascade" */
 	[ST_WINDOW_DEL] = "delete from time_window where id = ?",
 	[ST_REQUEST_DEL] = "delete from request where id = ?",
 	[ST_EVENT_DEL] = "delete from event where id = ?",
 	[ST_RUN_DEL] = "delete from run where id = ?",
+	[ST_SUMS_OLD] = "select id from level_sum where start_ns <= ?1"
+	    " order by start_ns limit ?2",
 	[ST_WINDOWS_OLD] = "select id from time_window"
 	    " where start_ns <= ?1 and end_ns <= ?1 order by start_ns limit ?2",
 	[ST_REQUESTS_OLD] = "select id from request where start_ns <= ?1"
@@ -241,6 +258,7 @@ db_commit(struct kp_db *db)
 		sqlite3_exec(db->conn, "rollback", NULL, NULL, NULL);
 	/* ids made in this transaction are gone with it */
 	db_ids_clear(db);
+	db->levels.n = 0;
 	return rc;
 }
 

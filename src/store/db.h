@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "base/intern.h"
+#include "store/read/range_plan.h"
 #include "store/write/drop_counts.h"
 #include "store.h"
 
@@ -31,26 +32,37 @@ enum stmt {
 	ST_REQUEST_WAIT,
 	ST_TIMES,
 	ST_EVENT,
-	ST_LEVEL_NEXT,				/* upkeep.c and rollup.c */
+	ST_LEVEL_OLDEST,			/* upkeep.c */
 	ST_OLDEST,
-	ST_PARTS,
-	ST_PART_CELLS,
-	ST_RAISE,
-	ST_LOSSES_ADD,
-	ST_COST_ADD,
 	ST_WINDOW_DEL,
-	ST_SPAN_DEL,				/* spans.c */
-	ST_SPAN,
-	ST_SPAN_STAT,
-	ST_SPAN_NEXT,
-	ST_SPAN_DONE,
-	ST_SPAN_WINDOW,
-	ST_SPAN_NODE,
-	ST_SPAN_CELLS,
-	ST_SPANS_MOVED,
+	ST_PART_CELLS,				/* combine.c */
+	ST_SUM_CELLS,
+	ST_LEVELS_DEL,				/* levels.c */
+	ST_LEVELS_ADD,
+	ST_LEVELS_BACK,
+	ST_LEVEL_AT,
+	ST_LEVEL_DONE,
+	ST_WINDOW_NEXT,
+	ST_NODE_NEXT,
+	ST_SUM,
+	ST_SUM_STAT,
+	ST_SUM_THERE,
+	ST_SUM_DEL,
+	ST_SUMS_LATE,
+	ST_SUMS_FINER,
+	ST_SHOW_RUN,
+	ST_SHOW_PARTS,
+	ST_SHOW_WINDOW,
+	ST_SHOW_SUM,
+	ST_SHOW_STAT,
+	ST_SHOW_LOSSES,
+	ST_SHOW_COST,
+	ST_SHOW_PARTS_DEL,
+	ST_RAISE,
 	ST_REQUEST_DEL,
 	ST_EVENT_DEL,
 	ST_RUN_DEL,
+	ST_SUMS_OLD,
 	ST_WINDOWS_OLD,
 	ST_REQUESTS_OLD,
 	ST_EVENTS_OLD,
@@ -59,6 +71,20 @@ enum stmt {
 	ST_DIM_ADD = ST_DIM_FIND + DIM_COUNT,	/* the same */
 	ST_COUNT = ST_DIM_ADD + DIM_COUNT
 };
+
+/* Of one node, or of all: the windows that start in this time. */
+struct slot {
+	int64_t level;		/* its length in s */
+	int64_t node;		/* row id; 0: all */
+	kp_wall_ns start;
+};
+
+/* Windows of node ?1 that start in its slot ?3 of level ?2, or finer ones. */
+#define OF_SLOT "node_id = ?1 and level <= ?2 and start_ns >= ?3" \
+	" and start_ns < ?3 + ?2 * 1000000000"
+#define IN_SLOT " from time_window where " OF_SLOT
+/* Those of run ?4 which the window ?5 takes the place of. */
+#define PARTS_OF " (select id" IN_SLOT " and run_id = ?4 and id <> ?5)"
 
 struct kp_db {
 	sqlite3 *conn;
@@ -72,6 +98,8 @@ struct kp_db {
 	struct intern ids[DIM_COUNT];	/* of names: a cache */
 	size_t nids;
 	int64_t run;
+	kp_dur_ns interval;	/* of its windows */
+	struct range_levels levels;	/* none: to be read */
 	int64_t cause[KP_LOSS_COUNT];
 	struct kp_buf blob;
 
@@ -158,11 +186,7 @@ void db_window(struct kp_db *db, const struct kp_window *w,
 void db_happening(struct kp_db *db, const struct kp_happening *h);
 void db_tree(struct kp_db *db, const struct kp_tree *t);
 uint64_t db_window_rows(const struct kp_window *w);
-/* Its parts: level is the length in s that it was rolled up to, 0: as
-   measured, -1: not yet whole.  Returns the row's id. */
-int64_t db_window_row(struct kp_db *db, int64_t run, int64_t node,
-    int64_t level, const struct kp_window *w);
-/* into: ST_STAT, of a window, or ST_SPAN_STAT, of a span. */
+/* into: ST_STAT, of a window, or ST_SUM_STAT, of a sum. */
 void db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
     int64_t identity, const struct kp_cell *c);
 
@@ -170,8 +194,8 @@ void db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
 void db_waits(struct kp_db *db, int64_t window, const struct kp_window *w);
 void db_tree_waits(struct kp_db *db, int64_t request,
     const struct kp_tree *t);
-/* Those of windows that become one. */
-void db_waits_combine(struct kp_db *db, const int64_t *windows, size_t n,
+/* Those of the windows of a run that start in a slot; `into` is the next. */
+void db_waits_combine(struct kp_db *db, const struct slot *s, int64_t run,
     int64_t into);
 
 #endif

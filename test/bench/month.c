@@ -136,21 +136,19 @@ static void
 write_window(struct kp_db *db, int step, int node, kp_wall_ns start)
 {
 	static struct kp_cell cells[MONTH_CELLS];
-	static int64_t id;		/* rows are numbered from 1 */
 	struct kp_window w = head(step, node, start);
+	char sql[160];
 
 	w.cells = cells;
 	w.ncells = MONTH_CELLS;
 	for (int i = 0; i < MONTH_CELLS; i++)
 		cells[i] = cell(step, node, start, i);
 	db_window(db, &w, NULL);
-	id++;
-	if (step == 0)
-		return;
-	row_start(db, ST_RAISE);
-	row_int(db, steps[step].seconds);
-	row_int(db, id);
-	row_end(db);
+	snprintf(sql, sizeof(sql), "update time_window set level = %d"
+	    " where id = (select max(id) from time_window)",
+	    steps[step].seconds);
+	if (step > 0)
+		db_fail(db, sqlite3_exec(db->conn, sql, NULL, NULL, NULL));
 }
 
 static void
@@ -251,7 +249,7 @@ month_make(const char *path, int percent)
 		    SQLITE_OK)
 			die(db->why);
 	printf("%d days of %d nodes, %d tiers, %d identities: %llu MiB; "
-	    "written in %.0f s, its spans in %.0f s\n", MONTH_DAYS,
+	    "written in %.0f s, its sums in %.0f s\n", MONTH_DAYS,
 	    MONTH_NODES, MONTH_TIERS, MONTH_IDENTS,
 	    (unsigned long long)(u.bytes >> 20), (double)(t1 - t0) / 1e9,
 	    (double)(kp_mono_now() - t1) / 1e9);

@@ -472,7 +472,7 @@ test_previous_schema(void **state)
 	sql_exec("drop view slow_calls; drop view request_stats;"
 	    " drop view runs");
 	kp_store_close(open_store());
-	assert_string_equal(sql_text("pragma user_version"), "7");
+	assert_string_equal(sql_text("pragma user_version"), "8");
 	assert_schema1_figures(4);
 	assert_string_equal(sql_text("select count(*), count(outlasting),"
 	    " count(w_outlasting), count(unknown_outcomes),"

@@ -1,6 +1,6 @@
 /*
  * What is made of other tables, when databases are merged or read as one:
- * times that slow requests go by, and sums over spans.
+ * times that slow requests go by, and sums of coarser levels.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -203,7 +203,7 @@ make_hour(const char *file, const char *node)
 	for (int i = 0; i < 60; i++)
 		keep_put_known(db, node, NOON + i * MIN);
 	keep_settle(db, NOON + DAY);
-	assert_true(atoi(sql_text("select count(*) from span")) > 0);
+	assert_true(atoi(sql_text("select count(*) from level_sum")) > 0);
 	db_close(db, 0);
 }
 
@@ -223,23 +223,23 @@ calls_of(struct kp_query *q)
 
 /* Sums of what was there are no sums of what is: they are made again. */
 static void
-test_merged_spans(void **state)
+test_merged_sums(void **state)
 {
 	(void)state;
 	make_hour(out_db, "a@h");
 	make_hour(b_db, "b@h");
 	merge(b_db);
 	use(out_db);
-	assert_string_equal(sql_text("select count(distinct node_id) from span"),
-	    "3");
+	assert_string_equal(sql_text("select count(distinct node_id)"
+	    " from level_sum"), "3");
 	assert_int_equal(calls_of(open_query()), 120 * 3);
-	sql_exec("delete from span");
+	sql_exec("delete from level_stat; delete from level_sum");
 	assert_int_equal(calls_of(open_query()), 120 * 3);
 }
 
 /* Of two files that both have theirs. */
 static void
-test_spans_of_both(void **state)
+test_sums_of_both(void **state)
 {
 	(void)state;
 	make_hour(a_db, "a@h");
@@ -256,8 +256,8 @@ main(void)
 		WITH(test_merged_times),
 		WITH(test_chosen),
 		WITH(test_earlier),
-		WITH(test_merged_spans),
-		WITH(test_spans_of_both),
+		WITH(test_merged_sums),
+		WITH(test_sums_of_both),
 	};
 
 	return cmocka_run_group_tests_name("store_derived", tests, NULL, NULL);

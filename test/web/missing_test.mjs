@@ -79,7 +79,7 @@ async function seen() {
 	const file = join(dir, "part.db");
 
 	run(join(build, "test", "mkdb"), file);
-	for (const table of ["stat", "span_stat"])
+	for (const table of ["stat", "level_stat"])
 		sql(file, `update ${table} set unknown_outcomes = 1, w_unknown_outcomes = 1 where identity_id <> (select id from identity where name = 'update');
 		    update ${table} set raised = 0, w_raised = 0 where identity_id = (select id from identity where name = 'undefined')`);
 	const { host: at } = await web(file);

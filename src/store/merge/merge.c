@@ -17,7 +17,7 @@
 #include "merge_rows.h"
 #include "store/read/read.h"
 #include "store/schema.h"
-#include "store/rollup/spans.h"
+#include "store/rollup/levels.h"
 
 #define STOP_OPS 10000		/* of SQLite's machine, between two looks */
 #define BACKUP_PAGES 1000	/* the same, while OUT is copied */
@@ -376,7 +376,7 @@ enum kp_err
 kp_merge_finish(struct kp_merge *m, char **why)
 {
 	enum kp_err err = KP_OK;
-	int rc = spans_make_all(m->db);
+	int rc = levels_make_all(m->db);
 
 	*why = NULL;
 	if (rc == SQLITE_OK)

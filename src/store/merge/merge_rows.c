@@ -41,8 +41,8 @@ static const struct fact {
 #define NFACTS (sizeof(facts) / sizeof(facts[0]))
 
 /* What is made of other tables: sums. */
-static const char *const derived[] = { "request_time", "span", "span_stat",
-	"span_next" };
+static const char *const derived[] = { "request_time", "level_sum",
+	"level_stat", "level_next" };
 #define NDERIVED (sizeof(derived) / sizeof(derived[0]))
 
 bool
@@ -62,10 +62,10 @@ merge_knows(const char *table)
 
 /* ---- statements ---- */
 
-/* Sums over spans are made again at the end, of what there is then. */
-static const char no_spans[] = "delete from main.span_stat;"
-    "delete from main.span;"
-    "update main.span_next set start_ns = 0, node_id = 0";
+/* Sums are made again at the end, of the windows that there are then. */
+static const char no_sums[] = "delete from main.level_stat;"
+    "delete from main.level_sum;"
+    "update main.level_next set start_ns = 0, node_id = 0";
 
 static const char add_times[] = "insert into main.request_time "
     SCHEMA_REQUEST_TIMES(OF_NEW, OF_NEW);
@@ -365,7 +365,7 @@ merge_rows(sqlite3 *db, struct kp_merge_count *count)
 	int rc = sqlite3_exec(db, maps, NULL, NULL, NULL);
 
 	if (rc == SQLITE_OK)
-		rc = sqlite3_exec(db, no_spans, NULL, NULL, NULL);
+		rc = sqlite3_exec(db, no_sums, NULL, NULL, NULL);
 	for (size_t i = 0; i < NDIMS && rc == SQLITE_OK; i++)
 		rc = copy_names(db, dims[i]);
 	if (rc == SQLITE_OK)

@@ -1,5 +1,5 @@
 /*
- * range.c - finds the nodes and the plan of a range, and binds one span or
+ * range.c - finds the nodes and the plan of a range, and binds one sum or
  * window of it after the other to a prepared statement.
  */
 #include <stdlib.h>
@@ -63,16 +63,20 @@ static enum kp_err
 find_pieces(struct kp_query *q, size_t file, const struct kp_query_range *r,
     kp_dur_ns step, struct range_plan *out)
 {
-	int levels = q->files[file].version < 5 ? 0 : SPAN_LEVELS;
+	struct range_levels levels = { .n = 0 };
 	struct range_wanted w = { .since = r->since, .until = r->until,
-		.all_levels = levels, .node_levels = levels, .step = step };
+		.levels = &levels, .step = step };
 	struct read rd = { .q = q, .file = file };
 	int64_t *nodes;
 	enum kp_err err = find_nodes(q, file, r, &nodes, &w.nnodes,
 	    &w.all);
 
 	w.node = nodes;
-	if (err == KP_OK)
+	if (err == KP_OK && q->files[file].version >= 8)
+		read_fail(&rd, range_levels_read(q->files[file].conn,
+		    &levels));
+	w.all_levels = w.node_levels = (int)levels.n;
+	if (err == KP_OK && rd.err == KP_OK)
 		read_fail(&rd, range_plan_find(q->files[file].conn, &w,
 		    out));
 	free(nodes);
@@ -82,17 +86,17 @@ find_pieces(struct kp_query *q, size_t file, const struct kp_query_range *r,
 enum kp_err
 range_cells_start(struct range_cells *rc, struct kp_query *q, size_t file,
     const struct kp_query_range *r, kp_dur_ns step, const char *windows,
-    const char *spans)
+    const char *sums)
 {
 	enum kp_err err;
 
-	*rc = (struct range_cells){ .windows.q = q, .spans.q = q };
+	*rc = (struct range_cells){ .windows.q = q, .sums.q = q };
 	err = find_pieces(q, file, r, step, &rc->pieces);
 	if (err != KP_OK)
 		return err;
 	read_start_file(&rc->windows, q, file, windows);
-	if (q->files[file].version >= 5)
-		read_start_file(&rc->spans, q, file, spans);
+	if (q->files[file].version >= 8)
+		read_start_file(&rc->sums, q, file, sums);
 	return KP_OK;
 }
 
@@ -103,10 +107,10 @@ range_cells_next(struct range_cells *rc, kp_wall_ns *start)
 	struct read *rd;
 
 	if (rc->at == rc->pieces.n || rc->windows.err != KP_OK ||
-	    rc->spans.err != KP_OK)
+	    rc->sums.err != KP_OK)
 		return NULL;
 	p = &rc->pieces.v[rc->at++];
-	rd = p->span ? &rc->spans : &rc->windows;
+	rd = p->sum ? &rc->sums : &rc->windows;
 	read_again(rd);
 	read_bind(rd, p->id);
 	*start = p->start;
@@ -116,7 +120,7 @@ range_cells_next(struct range_cells *rc, kp_wall_ns *start)
 enum kp_err
 range_cells_end(struct range_cells *rc)
 {
-	enum kp_err err = read_end(&rc->windows), err2 = read_end(&rc->spans);
+	enum kp_err err = read_end(&rc->windows), err2 = read_end(&rc->sums);
 
 	range_plan_free(&rc->pieces);
 	return err != KP_OK ? err : err2;

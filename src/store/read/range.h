@@ -22,16 +22,16 @@ enum kp_err range_several(struct kp_query *q, const struct kp_query_range *r,
 struct range_cells {
 	struct range_plan pieces;
 	size_t at;
-	struct read windows, spans;	/* the two statements */
+	struct read windows, sums;	/* the two statements */
 };
 
 /*
- * The two statements: the cells of one window, and of one span, whose id is
- * the first value.  step: as of struct range_wanted.  To be ended in any case.
+ * The two statements: the cells of one window, and of one sum, whose id is the
+ * first value.  step: as of struct range_wanted.  To be ended in any case.
  */
 enum kp_err range_cells_start(struct range_cells *rc, struct kp_query *q,
     size_t file, const struct kp_query_range *r, kp_dur_ns step,
-    const char *windows, const char *spans);
+    const char *windows, const char *sums);
 /*
  * The next piece's statement, its first value bound, and when the piece
  * starts.  NULL: there is none, or an error.

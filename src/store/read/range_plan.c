@@ -1,20 +1,16 @@
 /*
- * range_plan.c - takes the longest spans that lie in the range, then looks in
- * the gaps between them for shorter ones, recursively.
+ * range_plan.c - takes the sums of the coarsest level that lie in the range,
+ * then looks in the gaps between them for finer ones, recursively.
  */
 #include <stdlib.h>
 
 #include "base/vec.h"
 #include "range_plan.h"
 
-#define ALL_NODES 0	/* as span.node_id */
-
-const int64_t span_levels[SPAN_LEVELS] = { 60, 600, 3600, 21600,
-	86400, 604800 };
+#define ALL_NODES 0	/* as level_sum.node_id */
 
 struct finder {
-	sqlite3 *conn;
-	sqlite3_stmt *spans, *windows;
+	sqlite3_stmt *sums, *windows;
 	const struct range_wanted *w;
 	struct range_plan *out;
 	int rc;
@@ -27,8 +23,23 @@ range_plan_free(struct range_plan *p)
 	*p = (struct range_plan){ 0 };
 }
 
+int
+range_levels_read(sqlite3 *conn, struct range_levels *out)
+{
+	sqlite3_stmt *st;
+	int rc = sqlite3_prepare_v2(conn, "select level from level_next"
+	    " order by level", -1, &st, NULL);
+
+	out->n = 0;
+	if (rc != SQLITE_OK)
+		return rc;
+	while (sqlite3_step(st) == SQLITE_ROW && out->n < RANGE_LEVELS_MAX)
+		out->v[out->n++] = sqlite3_column_int64(st, 0);
+	return sqlite3_finalize(st);
+}
+
 static void
-add(struct finder *f, int64_t id, kp_wall_ns start, bool span)
+add(struct finder *f, sqlite3_stmt *st, bool sum)
 {
 	struct range_plan *p = f->out;
 
@@ -36,18 +47,19 @@ add(struct finder *f, int64_t id, kp_wall_ns start, bool span)
 		f->rc = SQLITE_NOMEM;
 		return;
 	}
-	p->v[p->n++] = (struct range_piece){ id, start, span };
+	p->v[p->n++] = (struct range_piece){ sqlite3_column_int64(st, 0),
+		sqlite3_column_int64(st, 1), sqlite3_column_int64(st, 2),
+		sqlite3_column_int64(st, 3), sum };
 }
 
-/* Adds what the statement answers, each an id and a start. */
+/* Adds what the statement answers. */
 static void
-take(struct finder *f, sqlite3_stmt *st, bool span)
+take(struct finder *f, sqlite3_stmt *st, bool sum)
 {
 	int rc = SQLITE_ROW;
 
 	while (f->rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW)
-		add(f, sqlite3_column_int64(st, 0),
-		    sqlite3_column_int64(st, 1), span);
+		add(f, st, sum);
 	if (f->rc == SQLITE_OK && rc != SQLITE_DONE)
 		f->rc = rc;
 	sqlite3_reset(st);
@@ -64,26 +76,26 @@ take_windows(struct finder *f, int64_t node, kp_wall_ns since,
 }
 
 static void
-take_spans(struct finder *f, int64_t node, int64_t level, kp_wall_ns since,
+take_sums(struct finder *f, int64_t node, int64_t level, kp_wall_ns since,
     kp_wall_ns until)
 {
-	sqlite3_bind_int64(f->spans, 1, level);
-	sqlite3_bind_int64(f->spans, 2, node);
-	sqlite3_bind_int64(f->spans, 3, since);
-	sqlite3_bind_int64(f->spans, 4, until - level * KP_NS_PER_S);
-	take(f, f->spans, true);
+	sqlite3_bind_int64(f->sums, 1, level);
+	sqlite3_bind_int64(f->sums, 2, node);
+	sqlite3_bind_int64(f->sums, 3, since);
+	sqlite3_bind_int64(f->sums, 4, until - level * KP_NS_PER_S);
+	take(f, f->sums, true);
 }
 
 static bool
 usable(const struct finder *f, int level, kp_wall_ns since, kp_wall_ns until)
 {
-	kp_dur_ns length = span_levels[level] * KP_NS_PER_S;
+	kp_dur_ns length = f->w->levels->v[level] * KP_NS_PER_S;
 
 	return (f->w->step == 0 || f->w->step % length == 0) &&
 	    until - length >= since;
 }
 
-/* From this number of levels of spans, the longest first. */
+/* From this number of levels, the coarsest first.  A sum may have a row for each run. */
 static void
 find(struct finder *f, int64_t node, int levels, kp_wall_ns since,
     kp_wall_ns until)
@@ -105,8 +117,8 @@ find(struct finder *f, int64_t node, int levels, kp_wall_ns since,
 			find(f, f->w->node[i], f->w->node_levels, since, until);
 		return;
 	}
-	length = span_levels[--levels] * KP_NS_PER_S;
-	take_spans(f, node, span_levels[levels], since, until);
+	length = f->w->levels->v[--levels] * KP_NS_PER_S;
+	take_sums(f, node, f->w->levels->v[levels], since, until);
 	end = f->out->n;
 	for (size_t i = first; i < end && f->rc == SQLITE_OK; i++) {
 		start = f->out->v[i].start;
@@ -117,20 +129,22 @@ find(struct finder *f, int64_t node, int levels, kp_wall_ns since,
 }
 
 int
-range_plan_find(sqlite3 *conn, const struct range_wanted *w, struct range_plan *out)
+range_plan_find(sqlite3 *conn, const struct range_wanted *w,
+    struct range_plan *out)
 {
-	/* a database that was not migrated has no spans */
-	bool spans = w->all_levels > 0 || w->node_levels > 0;
-	struct finder f = { .conn = conn, .w = w, .out = out };
+	/* a database that was not migrated has none */
+	bool sums = w->levels->n > 0;
+	struct finder f = { .w = w, .out = out };
 
-	f.rc = sqlite3_prepare_v2(conn, "select id, start_ns from time_window"
-	    " where start_ns >= ? and start_ns < ? and node_id = ?", -1,
-	    &f.windows, NULL);
-	if (f.rc == SQLITE_OK && spans)
-		f.rc = sqlite3_prepare_v2(conn, "select id, start_ns from span"
-		    " where level = ? and node_id = ? and start_ns >= ?"
-		    " and start_ns <= ? order by start_ns", -1, &f.spans,
-		    NULL);
+	f.rc = sqlite3_prepare_v2(conn, "select id, start_ns, run_id, level"
+	    " from time_window where start_ns >= ? and start_ns < ?"
+	    " and node_id = ?", -1, &f.windows, NULL);
+	if (f.rc == SQLITE_OK && sums)
+		f.rc = sqlite3_prepare_v2(conn, "select id, start_ns,"
+		    " run_id, level from level_sum where level = ?"
+		    " and node_id = ? and start_ns >= ? and start_ns <= ?"
+		    " order by start_ns", -1,
+		    &f.sums, NULL);
 	if (w->all) {
 		find(&f, ALL_NODES, w->all_levels, w->since, w->until);
 	} else {
@@ -138,7 +152,7 @@ range_plan_find(sqlite3 *conn, const struct range_wanted *w, struct range_plan *
 			find(&f, w->node[i], w->node_levels, w->since,
 			    w->until);
 	}
-	sqlite3_finalize(f.spans);
+	sqlite3_finalize(f.sums);
 	sqlite3_finalize(f.windows);
 	return f.rc;
 }

@@ -1,8 +1,8 @@
 /*
- * range_plan.h - plans what to read for a range of time: the longest spans that
- * lie in it (spans.h), shorter ones at its edges, and windows where there is
- * none.  Each window that starts in the range is in exactly one of them.
- * Private to src/store.
+ * range_plan.h - plans what to read for a range of time: sums of the coarsest
+ * level that lie in it (levels.h), finer ones at its edges, and windows where
+ * there are none.  Each window that starts in the range is in exactly one of
+ * them.  Private to src/store.
  */
 #ifndef KPROFD_STORE_READ_RANGE_PLAN_H
 #define KPROFD_STORE_READ_RANGE_PLAN_H
@@ -14,14 +14,21 @@
 
 #include "kprofd/clock.h"
 
-#define SPAN_LEVELS 6
-extern const int64_t span_levels[SPAN_LEVELS];	/* in s, each a part of the
-						   next */
+#define RANGE_LEVELS_MAX 16
+
+struct range_levels {
+	int64_t v[RANGE_LEVELS_MAX];	/* in s, each a part of the next */
+	size_t n;
+};
+
+/* Those of a database; SQLITE_OK, or the error. */
+int range_levels_read(sqlite3 *conn, struct range_levels *out);
 
 struct range_piece {
-	int64_t id;		/* of the span or window */
+	int64_t id;		/* of level_sum, or of time_window */
 	kp_wall_ns start;
-	bool span;
+	int64_t run, level;
+	bool sum;
 };
 
 struct range_plan {
@@ -34,9 +41,10 @@ struct range_wanted {
 	const int64_t *node;	/* their windows only */
 	size_t nnodes;
 	bool all;		/* they are all there are: their sums do */
-	/* How many levels of spans may be used, of all nodes and of one. */
+	const struct range_levels *levels;
+	/* How many of them may be used, of all nodes and of one. */
 	int all_levels, node_levels;
-	kp_dur_ns step;		/* spans that lie in one such step only; 0: any */
+	kp_dur_ns step;		/* sums that lie in one such step only; 0: any */
 };
 
 /* Adds to *out.  SQLITE_OK, or the error; *out is to be freed in any case. */

@@ -234,7 +234,7 @@ add_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
 
 	err = range_cells_start(&cells, q, file, r, s->step,
 	    CELL_SELECT(version, CELLS("stat", "window_id")),
-	    CELL_SELECT(version, CELLS("span_stat", "span_id")));
+	    CELL_SELECT(version, CELLS("level_stat", "sum_id")));
 	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
 		read_bind_text(rd, r->identity != NULL ? r->identity :
 		    "_total");

@@ -163,7 +163,7 @@ merge_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
 
 	err = range_cells_start(&cells, q, file, r, 0,
 	    CELL_SELECT(version, CELLS("stat", "window_id")),
-	    CELL_SELECT(version, CELLS("span_stat", "span_id")));
+	    CELL_SELECT(version, CELLS("level_stat", "sum_id")));
 	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
 		read_bind_text(rd, r->identity);
 		read_bind_text(rd, r->identity_glob);

@@ -40,7 +40,7 @@ combine_count(struct kp_db *db, const struct range_piece *v, size_t n, int64_t l
 	int64_t cells = 0;
 
 	for (size_t i = 0; i < n && cells <= limit; i++) {
-		row_start(db, v[i].span ? ST_SPAN_CELLS : ST_PART_CELLS);
+		row_start(db, v[i].sum ? ST_SUM_CELLS : ST_PART_CELLS);
 		row_int(db, v[i].id);
 		if (row_next(db)) {
 			cells += row_get(db, 0);
@@ -71,14 +71,14 @@ open_parts(struct merge *m, const struct range_piece *v)
 	static const char *const sql[] = {
 		"select " CELL_COLUMNS " from stat s"
 		    " where s.window_id = ? order by s.tier_id, s.identity_id",
-		"select " CELL_COLUMNS " from span_stat s"
-		    " where s.span_id = ? order by s.tier_id, s.identity_id",
+		"select " CELL_COLUMNS " from level_stat s"
+		    " where s.sum_id = ? order by s.tier_id, s.identity_id",
 	};
 	struct part *p;
 
 	for (size_t i = 0; i < m->n && m->db->rc == SQLITE_OK; i++) {
 		p = &m->part[i];
-		db_fail(m->db, sqlite3_prepare_v2(m->db->conn, sql[v[i].span],
+		db_fail(m->db, sqlite3_prepare_v2(m->db->conn, sql[v[i].sum],
 		    -1, &p->st, NULL));
 		if (p->st == NULL)
 			return;

@@ -1,5 +1,5 @@
 /*
- * combine.h - adds up the cells of windows and spans of the database.  Private
+ * combine.h - adds up the cells of windows and sums of the database.  Private
  * to src/store.
  */
 #ifndef KPROFD_STORE_ROLLUP_COMBINE_H

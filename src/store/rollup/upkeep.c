@@ -1,12 +1,11 @@
 /*
- * upkeep.c - one turn of upkeep: deletes what is too old, or rolls windows up,
- * or makes a span, or gives pages back.
+ * upkeep.c - one turn of upkeep: deletes what is too old, or shows the next
+ * level in place of what is, or writes a sum, or gives pages back.
  */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "rollup.h"
-#include "spans.h"
+#include "levels.h"
 #include "upkeep.h"
 
 #define CUT_KEEPS 0.75		/* of every age, each time it is too large */
@@ -45,7 +44,7 @@ floor_to(kp_wall_ns t, kp_dur_ns length)
 	return t - (t % length + length) % length;
 }
 
-/* ---- rolling up ---- */
+/* ---- which level is shown ---- */
 
 /* The step that windows of this level are at; -1: before the first. */
 static int
@@ -68,19 +67,19 @@ age_into(const struct upkeep *u, int i)
 	return i > 0 ? cut_age(u, u->retain.step[i - 1].age) : 0;
 }
 
-/* Is the whole span of this step that t is in old enough for it? */
+/* Is the whole slot of this step that t is in old enough for it? */
 static bool
-span_due(const struct upkeep *u, int i, kp_wall_ns t, kp_wall_ns now)
+slot_due(const struct upkeep *u, int i, kp_wall_ns t, kp_wall_ns now)
 {
 	kp_dur_ns length = u->retain.step[i].length;
 
 	return floor_to(t, length) + length <= now - age_into(u, i);
 }
 
-/* The oldest window of this level that is due for another, in its span. */
+/* The oldest window of this level that is due for another, in its slot. */
 static bool
-find_span(const struct upkeep *u, struct kp_db *db, int64_t level,
-    kp_wall_ns now, struct span *s)
+find_slot(const struct upkeep *u, struct kp_db *db, int64_t level,
+    kp_wall_ns now, struct slot *s)
 {
 	const struct kp_retain *r = &u->retain;
 	int at = step_of(u, level), to = (int)r->n - 1;
@@ -93,14 +92,13 @@ find_span(const struct upkeep *u, struct kp_db *db, int64_t level,
 	    r->step[at + 1].length));
 	if (!row_next(db))
 		return false;
-	*s = (struct span){ .run = row_get(db, 0), .node = row_get(db, 1),
-		.start = row_get(db, 2) };
+	*s = (struct slot){ .node = row_get(db, 0), .start = row_get(db, 1) };
 	row_leave(db);
-	/* after a long pause some steps can be left out */
-	while (to > at + 1 && !span_due(u, to, s->start, now))
+	/* after a long pause, and not that far in one turn */
+	while (to > at + 1 && !slot_due(u, to, s->start, now))
 		to--;
-	s->length = r->step[to].length;
-	s->start = floor_to(s->start, s->length);
+	s->level = levels_above(db, level, r->step[to].length / KP_NS_PER_S);
+	s->start = floor_to(s->start, s->level * KP_NS_PER_S);
 	return true;
 }
 
@@ -110,7 +108,7 @@ next_level(struct kp_db *db, int64_t level)
 {
 	int64_t next = -1;
 
-	row_start(db, ST_LEVEL_NEXT);
+	row_start(db, ST_LEVEL_OLDEST);
 	row_int(db, level);
 	if (row_next(db)) {
 		if (sqlite3_column_type(db->row, 0) != SQLITE_NULL)
@@ -121,15 +119,15 @@ next_level(struct kp_db *db, int64_t level)
 }
 
 static bool
-roll_up(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
+show_next(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 {
 	int64_t level = -1;
-	struct span s;
+	struct slot s;
 
 	while ((level = next_level(db, level)) >= 0) {
-		if (!find_span(u, db, level, now, &s))
+		if (!find_slot(u, db, level, now, &s))
 			continue;
-		rollup_span(db, &s);
+		levels_show(db, &s);
 		return true;
 	}
 	return false;
@@ -169,6 +167,8 @@ expire(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 		enum stmt old, del;
 		kp_dur_ns age;
 	} all[] = {
+		/* sums before what they are the sums of */
+		{ ST_SUMS_OLD, ST_SUM_DEL, cut_age(u, windows) },
 		{ ST_WINDOWS_OLD, ST_WINDOW_DEL, cut_age(u, windows) },
 		{ ST_REQUESTS_OLD, ST_REQUEST_DEL, cut_age(u, r->slow) },
 		{ ST_EVENTS_OLD, ST_EVENT_DEL, cut_age(u, r->events) },
@@ -267,8 +267,9 @@ int
 upkeep_turn(struct upkeep *u, struct kp_db *db, kp_wall_ns now, bool *more)
 {
 	db_begin(db);
+	levels_set(db, &u->retain, u->interval);
 	*more = db->rc == SQLITE_OK && (expire(u, db, now) ||
-	    roll_up(u, db, now) || spans_make(db, now, u->interval) ||
+	    show_next(u, db, now) || levels_make(db, now, u->interval) ||
 	    fit_size(u, db, now));
 	return db_commit(db);
 }

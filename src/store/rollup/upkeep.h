@@ -1,7 +1,7 @@
 /*
- * upkeep.h - what the writer does when nothing waits to be written: it rolls
- * windows up as they age, deletes what is too old, and gives freed pages
- * back.  Private to src/store.
+ * upkeep.h - what the writer does when nothing waits to be written: it deletes
+ * what is too old, level by level, writes sums that are still to be written,
+ * and gives freed pages back.  Private to src/store.
  *
  * All in small turns, one transaction each, so that a window that is closed
  * meanwhile waits for one turn at most.  A crash between two turns loses

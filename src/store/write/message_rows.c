@@ -9,8 +9,6 @@
 #include "store/db.h"
 #include "store/read/message_row.h"
 
-#define PARTS_MAX 17	/* windows that become one */
-
 static kp_dur_ns
 percentile(const struct kp_wait_cell *c, double q)
 {
@@ -128,13 +126,13 @@ merge_row(struct merge *m, sqlite3_stmt *st)
 }
 
 void
-db_waits_combine(struct kp_db *db, const int64_t *windows, size_t n,
+db_waits_combine(struct kp_db *db, const struct slot *s, int64_t run,
     int64_t into)
 {
 	static const char sql[] = "select m.receiver_id, m.identity_id, "
-	    WAIT_COLUMNS " from message_stat m where m.window_id in"
-	    " (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+	    WAIT_COLUMNS " from message_stat m where m.window_id in" PARTS_OF
 	    " order by m.receiver_id, m.identity_id";
+	const int64_t of[] = { s->node, s->level, s->start, run, into };
 	struct merge m = { .n = 0 };
 	sqlite3_stmt *st = NULL;
 	int rc = SQLITE_ROW;
@@ -142,8 +140,8 @@ db_waits_combine(struct kp_db *db, const int64_t *windows, size_t n,
 	if (db->rc != SQLITE_OK)
 		return;
 	db_fail(db, sqlite3_prepare_v2(db->conn, sql, -1, &st, NULL));
-	for (size_t i = 0; st != NULL && i < n && i < PARTS_MAX; i++)
-		sqlite3_bind_int64(st, (int)i + 1, windows[i]);
+	for (int i = 0; st != NULL && i < 5; i++)
+		sqlite3_bind_int64(st, i + 1, of[i]);
 	while (st != NULL && db->rc == SQLITE_OK &&
 	    (rc = sqlite3_step(st)) == SQLITE_ROW)
 		db_fail(db, merge_row(&m, st));

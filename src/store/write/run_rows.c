@@ -67,6 +67,7 @@ start_run(struct kp_db *db, const struct kp_store_opts *o)
 	    (int64_t)kp_wall_now(), o->version, (int64_t)o->interval,
 	    o->tiers_text);
 	db->run = db_last_id(db);
+	db->interval = o->interval;
 }
 
 /* The order of tiers is that of the tiers.conf in force. */

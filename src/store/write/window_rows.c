@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "store/db.h"
-
+#include "store/rollup/levels.h"
 
 static bool
 has_cost(const struct kp_cost *c)
@@ -33,15 +33,14 @@ percentile(const struct kp_cell *c, double q)
 }
 
 static void
-cell_times(struct kp_db *db, enum stmt into, const struct kp_cell *c)
+cell_times(struct kp_db *db, const struct kp_cell *c)
 {
 	static const double qs[] = { 0.50, 0.90, 0.95, 0.99 };
 	bool timed = c->timed > 0;
 
 	row_opt(db, timed, c->min);
 	row_opt(db, timed, c->max);
-	for (size_t i = 0; into == ST_STAT && i < sizeof(qs) / sizeof(qs[0]);
-	    i++)
+	for (size_t i = 0; i < sizeof(qs) / sizeof(qs[0]); i++)
 		row_opt(db, timed, timed ? percentile(c, qs[i]) : 0);
 	if (!timed) {
 		row_opt(db, false, 0);
@@ -117,7 +116,7 @@ db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
 	row_int(db, identity);
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		row_int(db, v[i]);
-	cell_times(db, into, c);
+	cell_times(db, c);
 	cell_shares(db, c);
 	cell_pauses(db, c);
 	cell_after(db, c);
@@ -136,14 +135,12 @@ loss_row(struct kp_db *db, int64_t window, int cause, uint64_t n)
 	row_end(db);
 }
 
-int64_t
-db_window_row(struct kp_db *db, int64_t run, int64_t node, int64_t level,
-    const struct kp_window *w)
+static int64_t
+window_row(struct kp_db *db, int64_t node, const struct kp_window *w)
 {
 	row_start(db, ST_WINDOW);
-	row_int(db, run);
+	row_int(db, db->run);
 	row_int(db, node);
-	row_int(db, level);
 	row_int(db, w->start);
 	row_int(db, w->end);
 	row_int(db, (int64_t)w->entry_calls);
@@ -187,13 +184,15 @@ db_window(struct kp_db *db, const struct kp_window *w,
 
 	if (lost != NULL)
 		drop_counts_tell(lost, &head);
-	id = db_window_row(db, db->run, node, 0, &head);
+	levels_window(db, node, w->start);
+	id = window_row(db, node, &head);
 	for (size_t i = 0; i < w->ncells && db->rc == SQLITE_OK; i++)
 		cell_row(db, id, &w->cells[i]);
 	for (int i = 0; i < KP_LOSS_COUNT; i++)
 		loss_row(db, id, i, head.losses.n[i]);
 	cost_row(db, id, &w->cost);
 	db_waits(db, id, w);
+	levels_make(db, w->end, db->interval);
 }
 
 void

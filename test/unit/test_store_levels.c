@@ -1,7 +1,7 @@
 /*
- * Spans: with the sums of whole minutes, hours and days every question has the
- * answer that it has without them, whatever happens to the windows; and long
- * ranges are read from few pieces.
+ * Levels: with the sums of whole minutes, hours and days every question has the
+ * answer that it has without them, whatever comes late or ages; and long ranges
+ * are read from few pieces.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,6 +18,7 @@
 #include "store_fixture.h"
 
 #define ASKED 16		/* questions in a row */
+#define ALL_SUMS "select count(*) from level_sum where node_id = 0"
 
 static const char *const nodes[] = { "a@h", "b@h", "c@i" };
 
@@ -125,19 +126,24 @@ count(const char *sql)
 	return atoi(sql_text(sql));
 }
 
-/* With spans, and without. */
+static const char *const sums = "select count(*) from level_sum";
+/* Cells of sums that are there no more. */
+static const char *const left = "select count(*) from level_stat"
+    " where sum_id not in (select id from level_sum)";
+static const char *const forget = "delete from level_stat;"
+    "delete from level_sum";
+
+/* With sums, and without. */
 static void
 assert_same_answers(void)
 {
 	uint32_t from = seed;
 	struct kp_buf with, without;
 
-	assert_true(count("select count(*) from span") > 0);
-	assert_int_equal(count("select count(*) from span_stat"
-	    " where span_id not in (select id from span)"), 0);
+	assert_true(count(sums) > 0);
 	ask_all(&with, from);
-	sql_exec("delete from span");
-	assert_int_equal(count("select count(*) from span_stat"), 0);
+	assert_int_equal(count(left), 0);
+	sql_exec(forget);
 	ask_all(&without, from);
 	assert_int_equal(with.len, without.len);
 	assert_memory_equal(with.p, without.p, with.len);
@@ -146,12 +152,12 @@ assert_same_answers(void)
 	seed = from + 1;
 }
 
-/* All spans anew. */
+/* All sums anew. */
 static void
-make_spans(struct kp_db *db, kp_wall_ns now)
+make_sums(struct kp_db *db, kp_wall_ns now)
 {
-	sql_exec("delete from span; update span_next set start_ns = 0,"
-	    " node_id = 0");
+	sql_exec(forget);
+	sql_exec("update level_next set start_ns = 0, node_id = 0");
 	keep_settle(db, now);
 }
 
@@ -182,13 +188,14 @@ test_answers(void **state)
 	put_hours(db, NOON + 23 * HOUR, 1, 10 * S);
 	put_hours(db, NOON + 3 * DAY - 10 * MIN, 1, 10 * S);
 	keep_settle(db, NOON + 5 * DAY);
-	assert_int_equal(count("select count(distinct level) from span"), 5);
-	assert_true(count("select count(*) from span where node_id = 0") > 0);
+	assert_int_equal(count("select count(distinct level)"
+	    " from level_sum"), 5);
+	assert_true(count(ALL_SUMS) > 0);
 	assert_same_answers();
 	db_close(db, 0);
 }
 
-/* What comes late, and what somebody deletes. */
+/* What comes late. */
 static void
 test_changes(void **state)
 {
@@ -198,16 +205,13 @@ test_changes(void **state)
 	seed = 2;
 	put_hours(db, NOON, 3, 30 * S);
 	for (int i = 0; i < 3; i++) {
-		make_spans(db, NOON + 2 * DAY);
+		make_sums(db, NOON + 2 * DAY);
 		db_begin(db);
 		put(db, nodes[pick(3)], NOON + pick(10800) * S);
 		put(db, "new@h", NOON + pick(10800) * S);
 		assert_int_equal(db_commit(db), SQLITE_OK);
-		assert_same_answers();
-		make_spans(db, NOON + 2 * DAY);
-		sql_exec("pragma foreign_keys = on; delete from time_window"
-		    " where id in (select id from time_window"
-		    " order by id * 7919 % 1009 limit 2)");
+		if (i > 0)
+			keep_settle(db, NOON + 2 * DAY);
 		assert_same_answers();
 	}
 	db_close(db, 0);
@@ -227,16 +231,16 @@ test_rolled_up(void **state)
 		db = keep_open(retain[i]);
 		put_hours(db, NOON, 2, 10 * S);
 		for (int m = 40; m < 11 * 60; m += 140) {
-			make_spans(db, NOON + m * MIN);
+			make_sums(db, NOON + m * MIN);
 			/* while these are there, more is rolled up */
 			keep_settle(db, NOON + (m + 35) * MIN);
-			if (count("select count(*) from span") > 0)
+			if (count(sums) > 0)
 				assert_same_answers();
 		}
 		keep_settle(db, NOON + 12 * HOUR);
 		assert_int_equal(count("select count(*) from time_window"), 0);
-		assert_int_equal(count("select count(*) from span"), 0);
-		assert_int_equal(count("select count(*) from span_stat"), 0);
+		assert_int_equal(count(sums), 0);
+		assert_int_equal(count("select count(*) from level_stat"), 0);
 		db_close(db, 0);
 	}
 }
@@ -254,9 +258,10 @@ test_as_time_goes(void **state)
 		put_hours(db, NOON + i * HOUR, 1, 30 * S);
 		keep_settle(db, NOON + (i + 1) * HOUR);
 	}
-	assert_int_equal(count("select count(*) from span s where node_id <> 0"
-	    " and 1 = (select count(*) from time_window w where w.node_id ="
-	    " s.node_id and w.level = s.level and w.start_ns >= s.start_ns"
+	/* no window is there twice */
+	assert_int_equal(count("select count(*) from level_sum s"
+	    " where 1 = (select count(*) from time_window w"
+	    " where w.node_id = s.node_id and w.start_ns >= s.start_ns"
 	    " and w.start_ns < s.start_ns + s.level * 1000000000)"), 0);
 	put_hours(db, NOON + 12 * HOUR, 1, 10 * S);
 	for (int i = 0; i < 50 && more; i++)
@@ -280,34 +285,77 @@ test_clock_ahead(void **state)
 		put_hours(db, NOON + i * HOUR, 1, 30 * S);
 		keep_settle(db, NOON + (i + 1) * HOUR + MIN);
 	}
-	/* it begins where it is when that is seen: in an hour's last minutes */
-	assert_in_range(count("select count(*) from span where node_id = 0"
-	    " and level = 60 and start_ns < 1700100000000000000"), 60, 120);
+	assert_in_range(count(ALL_SUMS " and level = 60"
+	    " and start_ns < 1700100000000000000"), 100, 120);
 	assert_same_answers();
 	keep_settle(db, NOON + 365 * DAY + 2 * HOUR);
 	db_close(db, 0);
 }
 
-/* As it was, and once it has been brought up to date: the same answers. */
+/* What it answered before, it answers now; then with sums and without. */
+static void
+assert_brought_up(const struct kp_buf *before)
+{
+	struct kp_db *db = keep_open(NULL);
+	struct kp_buf after;
+
+	assert_string_equal(sql_text("pragma user_version"), "8");
+	assert_string_equal(sql_text("select count(*) from sqlite_master where"
+	    " name like '%span%' or type = 'trigger'"), "0");
+	assert_string_equal(sql_text("pragma foreign_key_check"), "");
+	keep_settle(db, NOON + 2 * DAY);
+	ask_all(&after, 5);
+	assert_int_equal(before->len, after.len);
+	assert_memory_equal(before->p, after.p, before->len);
+	kp_buf_free(&after);
+	assert_same_answers();
+	db_close(db, 0);
+}
+
 static void
 test_schema4(void **state)
 {
-	struct kp_buf before, after;
-	struct kp_db *db;
+	struct kp_buf before;
 
 	(void)state;
 	sql_file("test/unit/schema4.sql");
 	ask_all(&before, 5);
-	db = keep_open(NULL);
-	assert_string_equal(sql_text("pragma user_version"), "7");
-	keep_settle(db, NOON + 2 * DAY);
-	ask_all(&after, 5);
-	assert_int_equal(before.len, after.len);
-	assert_memory_equal(before.p, after.p, before.len);
+	assert_brought_up(&before);
 	kp_buf_free(&before);
-	kp_buf_free(&after);
-	assert_same_answers();
-	db_close(db, 0);
+}
+
+/* It had sums over spans, and triggers that kept them true. */
+static void
+test_schema7(void **state)
+{
+	struct kp_buf before;
+
+	(void)state;
+	sql_file("test/unit/schema4.sql");
+	db_close(keep_open(NULL), 0);
+	sql_exec("drop table level_stat; drop table level_sum;"
+	    "drop table level_next; create table span (id integer primary key,"
+	    " level integer not null, node_id integer not null,"
+	    " start_ns integer not null);"
+	    "create table span_stat (span_id integer not null,"
+	    " tier_id integer not null, identity_id integer not null,"
+	    " requests integer not null,"
+	    " primary key (span_id, tier_id, identity_id)) without rowid;"
+	    "create table span_next (level integer primary key,"
+	    " start_ns integer not null, node_id integer not null);"
+	    "create trigger span_gone after delete on span begin"
+	    " delete from span_stat where span_id = old.id; end;"
+	    "create trigger window_new after insert on time_window begin"
+	    " delete from span; end;"
+	    "create trigger window_gone after delete on time_window begin"
+	    " delete from span; end;"
+	    "insert into span values (1, 604800, 0, 0);"
+	    "insert into span_stat values (1, 1, 1, 99);"
+	    "insert into span_next values (604800, 1, 0);"
+	    "pragma user_version = 7");
+	ask_all(&before, 5);
+	assert_brought_up(&before);
+	kp_buf_free(&before);
 }
 
 static size_t
@@ -326,10 +374,11 @@ pieces_of(struct kp_db *db, const struct range_wanted *w)
 static void
 test_few_pieces(void **state)
 {
+	struct range_levels levels = { .n = 0 };
 	int64_t all_nodes[3];
 	struct range_wanted w = { .since = NOON, .until = NOON + DAY,
 		.node = all_nodes, .nnodes = 3, .all = true,
-		.all_levels = SPAN_LEVELS, .node_levels = SPAN_LEVELS };
+		.levels = &levels };
 	struct kp_window *win;
 	struct kp_db *db = keep_open(NULL);
 
@@ -346,6 +395,9 @@ test_few_pieces(void **state)
 		all_nodes[n] = count("select min(id) from node"
 		    " where name <> ''") + n;
 	keep_settle(db, NOON + 2 * DAY);
+	assert_int_equal(range_levels_read(db->conn, &levels), SQLITE_OK);
+	assert_int_equal(levels.n, 6);
+	w.all_levels = w.node_levels = 6;
 	/* no day is whole, but four times six hours are */
 	assert_int_equal(pieces_of(db, &w), 4);
 	/* at each end hours, tens of minutes, minutes, three nodes' windows */
@@ -372,8 +424,9 @@ main(void)
 		ON_A_FILE(test_as_time_goes),
 		ON_A_FILE(test_clock_ahead),
 		ON_A_FILE(test_schema4),
+		ON_A_FILE(test_schema7),
 		ON_A_FILE(test_few_pieces),
 	};
 
-	return cmocka_run_group_tests_name("store_spans", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("store_levels", tests, NULL, NULL);
 }

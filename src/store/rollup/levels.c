@@ -1,0 +1,449 @@
+/*
+ * levels.c - writes the next sum that is due: finds its parts, adds them up by
+ * run, and notes how far its level has come.
+ */
+#include <stdlib.h>
+
+#include "base/vec.h"
+#include "combine.h"
+#include "levels.h"
+
+#define LATE (5 * KP_NS_PER_S)	/* a window may be, on its way to the disk */
+/*
+ * Added up in one turn, which a window that was closed may have to wait for:
+ * one past this is read from its parts, until it has to be shown.
+ */
+#define CELLS_MAX 131072
+#define PARTS_MAX 1024
+
+/* Of any retention whose steps they fit. */
+static const int64_t usual[] = { 60, 600, 3600, 21600, 86400, 604800 };
+#define NUSUAL (sizeof(usual) / sizeof(usual[0]))
+
+/* ---- which levels there are ---- */
+
+static void
+add_level(struct range_levels *l, int64_t level)
+{
+	size_t at = 0;
+
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i] == level || (l->v[i] % level != 0 &&
+		    level % l->v[i] != 0))
+			return;
+	while (at < l->n && l->v[at] < level)
+		at++;
+	for (size_t i = l->n++; i > at; i--)
+		l->v[i] = l->v[i - 1];
+	l->v[at] = level;
+}
+
+static void
+choose_levels(struct range_levels *l, const struct kp_retain *r,
+    kp_dur_ns interval)
+{
+	*l = (struct range_levels){ .n = 0 };
+	for (size_t i = 0; i < r->n; i++)
+		if (r->step[i].length > interval)
+			add_level(l, r->step[i].length / KP_NS_PER_S);
+	for (size_t i = 0; i < NUSUAL; i++)
+		if (usual[i] * KP_NS_PER_S > interval)
+			add_level(l, usual[i]);
+}
+
+static bool
+same_levels(const struct range_levels *a, const struct range_levels *b)
+{
+	size_t i = 0;
+
+	while (i < a->n && i < b->n && a->v[i] == b->v[i])
+		i++;
+	return i == a->n && i == b->n;
+}
+
+static const struct range_levels *
+known_levels(struct kp_db *db)
+{
+	if (db->levels.n == 0)
+		db_fail(db, range_levels_read(db->conn, &db->levels));
+	return &db->levels;
+}
+
+void
+levels_set(struct kp_db *db, const struct kp_retain *r, kp_dur_ns interval)
+{
+	struct range_levels l;
+
+	choose_levels(&l, r, interval);
+	if (same_levels(&l, known_levels(db)))
+		return;
+	/* the cells first: then they need not be looked for one by one */
+	db_fail(db, sqlite3_exec(db->conn, "delete from level_stat;"
+	    "delete from level_sum", NULL, NULL, NULL));
+	row_start(db, ST_LEVELS_DEL);
+	row_end(db);
+	for (size_t i = 0; i < l.n; i++) {
+		row_start(db, ST_LEVELS_ADD);
+		row_int(db, l.v[i]);
+		row_end(db);
+	}
+	db->levels = l;
+}
+
+int64_t
+levels_above(struct kp_db *db, int64_t level, int64_t of)
+{
+	const struct range_levels *l = known_levels(db);
+
+	for (size_t i = 0; i < l->n; i++)
+		if (l->v[i] > level && l->v[i] < of && of % l->v[i] == 0)
+			return l->v[i];
+	return of;
+}
+
+void
+levels_window(struct kp_db *db, int64_t node, kp_wall_ns start)
+{
+	row_start(db, ST_SUMS_LATE);
+	row_int(db, node);
+	row_int(db, start);
+	row_end(db);
+	row_start(db, ST_LEVELS_BACK);
+	row_int(db, start);
+	row_end(db);
+}
+
+/* ---- the sum of a slot ---- */
+
+static bool
+ask(struct kp_db *db, enum stmt which, int64_t of, int64_t *v)
+{
+	bool some;
+
+	row_start(db, which);
+	row_int(db, of);
+	if (!row_next(db))
+		return false;
+	some = sqlite3_column_type(db->row, 0) != SQLITE_NULL;
+	*v = row_get(db, 0);
+	row_leave(db);
+	return some;
+}
+
+static void
+slot_bind(struct kp_db *db, enum stmt which, const struct slot *s)
+{
+	row_start(db, which);
+	row_int(db, s->node);
+	row_int(db, s->level);
+	row_int(db, s->start);
+}
+
+static bool
+is_made(struct kp_db *db, const struct slot *s)
+{
+	bool made;
+
+	slot_bind(db, ST_SUM_THERE, s);
+	made = row_next(db);
+	if (made)
+		row_leave(db);
+	return made;
+}
+
+/* All nodes that there are; NULL when out of memory. */
+static int64_t *
+all_nodes(struct kp_db *db, size_t *n)
+{
+	int64_t *v = NULL, *grown, id = 0;
+
+	for (*n = 0; ask(db, ST_NODE_NEXT, id, &id); v[(*n)++] = id) {
+		grown = reallocarray(v, *n + 1, sizeof(*v));
+		if (grown == NULL) {
+			db_fail(db, SQLITE_NOMEM);
+			break;
+		}
+		v = grown;
+	}
+	return v;
+}
+
+static void
+find_parts(struct kp_db *db, const struct slot *s, struct range_plan *parts)
+{
+	const struct range_levels *l = known_levels(db);
+	struct range_wanted w = { .since = s->start,
+		.until = s->start + s->level * KP_NS_PER_S, .node = &s->node,
+		.nnodes = 1, .levels = l };
+	int64_t *nodes = NULL;
+
+	while (w.node_levels < (int)l->n && l->v[w.node_levels] < s->level)
+		w.node_levels++;
+	if (s->node == 0) {
+		nodes = all_nodes(db, &w.nnodes);
+		w.node = nodes;
+		w.all = true;
+		w.all_levels = w.node_levels++;
+	}
+	if (db->rc == SQLITE_OK)
+		db_fail(db, range_plan_find(db->conn, &w, parts));
+	free(nodes);
+}
+
+/* By run, as far as runs are kept apart. */
+static int
+part_cmp(const void *pa, const void *pb)
+{
+	const struct range_piece *a = pa, *b = pb;
+
+	return (a->run > b->run) - (a->run < b->run);
+}
+
+static void
+make_sum(struct kp_db *db, const struct slot *s, int64_t run,
+    const struct range_piece *v, size_t n)
+{
+	slot_bind(db, ST_SUM, s);
+	row_int(db, run);
+	row_end(db);
+	combine_pieces(db, v, n, ST_SUM_STAT, db_last_id(db));
+}
+
+/* One for each run; of all nodes one. */
+static void
+make_sums(struct kp_db *db, const struct slot *s, struct range_plan *parts)
+{
+	const struct range_piece *v = parts->v;
+	size_t n;
+
+	if (s->node == 0) {
+		make_sum(db, s, 0, v, parts->n);
+		return;
+	}
+	qsort(parts->v, parts->n, sizeof(*v), part_cmp);
+	for (size_t i = 0; i < parts->n && db->rc == SQLITE_OK; i += n) {
+		n = 1;
+		while (i + n < parts->n && v[i + n].run == v[i].run)
+			n++;
+		make_sum(db, s, v[i].run, &v[i], n);
+	}
+}
+
+/* All are of a finer level, as they are but where -retain was another. */
+static bool
+finer(const struct slot *s, const struct range_plan *parts)
+{
+	for (size_t i = 0; i < parts->n && s->node != 0; i++)
+		if (parts->v[i].level > s->level)
+			return false;
+	return true;
+}
+
+/* Not what is one window already, or too much. */
+static bool
+make(struct kp_db *db, const struct slot *s)
+{
+	struct range_plan parts = { 0 };
+	bool made;
+
+	if (is_made(db, s))
+		return false;
+	find_parts(db, s, &parts);
+	made = parts.n > 1 && parts.n <= PARTS_MAX && finer(s, &parts) &&
+	    combine_count(db, parts.v, parts.n, CELLS_MAX) <= CELLS_MAX &&
+	    db->rc == SQLITE_OK;
+	if (made)
+		make_sums(db, s, &parts);
+	range_plan_free(&parts);
+	return made;
+}
+
+/* ---- what is due ---- */
+
+/* The next slot of a level, and its nodes after this one. */
+static bool
+find_next(struct kp_db *db, struct slot *x, kp_wall_ns now,
+    kp_dur_ns interval)
+{
+	kp_dur_ns length = x->level * KP_NS_PER_S;
+	kp_wall_ns start;
+
+	row_start(db, ST_LEVEL_AT);
+	row_int(db, x->level);
+	if (!row_next(db))
+		return false;
+	x->start = row_get(db, 0);
+	x->node = row_get(db, 1);
+	row_leave(db);
+	if (!ask(db, ST_WINDOW_NEXT, x->start, &start))
+		return false;
+	start -= start % length;
+	if (start > x->start) {
+		x->start = start;
+		x->node = 0;
+	}
+	return x->start <= now - length - interval - LATE;
+}
+
+static void
+note_done(struct kp_db *db, const struct slot *x)
+{
+	row_start(db, ST_LEVEL_DONE);
+	row_int(db, x->start);
+	row_int(db, x->node);
+	row_int(db, x->level);
+	row_end(db);
+}
+
+/* Nodes in order; the sum of all comes last. */
+static void
+make_next(struct kp_db *db, struct slot *x)
+{
+	struct slot all = *x;
+
+	while (ask(db, ST_NODE_NEXT, x->node, &x->node)) {
+		if (make(db, x) || db->rc != SQLITE_OK) {
+			note_done(db, x);
+			return;
+		}
+	}
+	all.node = 0;
+	make(db, &all);
+	x->start += x->level * KP_NS_PER_S;
+	x->node = 0;
+	note_done(db, x);
+}
+
+bool
+levels_make(struct kp_db *db, kp_wall_ns now, kp_dur_ns interval)
+{
+	const struct range_levels *l = known_levels(db);
+	struct slot x;
+
+	for (size_t i = 0; i < l->n; i++) {
+		x = (struct slot){ .level = l->v[i] };
+		if (find_next(db, &x, now, interval)) {
+			make_next(db, &x);
+			return true;
+		}
+	}
+	return false;
+}
+
+int
+levels_make_all(sqlite3 *conn)
+{
+	struct kp_db *db = calloc(1, sizeof(*db));
+	bool more = true;
+	int rc = SQLITE_OK;
+
+	if (db == NULL)
+		return SQLITE_NOMEM;
+	db->conn = conn;
+	while (more && rc == SQLITE_OK) {
+		db_begin(db);
+		more = levels_make(db, kp_wall_now(), 0);
+		rc = db_commit(db);
+	}
+	db_finalize(db);
+	kp_buf_free(&db->blob);
+	free(db);
+	return rc;
+}
+
+/* ---- a window in place of finer ones ---- */
+
+static void
+show_bind(struct kp_db *db, enum stmt which, const struct slot *s, int64_t run)
+{
+	slot_bind(db, which, s);
+	row_int(db, run);
+}
+
+/* Adds up the windows themselves, where that was too much or did not fit. */
+static void
+show_parts(struct kp_db *db, const struct slot *s, int64_t run, int64_t window)
+{
+	struct range_plan parts = { 0 };
+
+	show_bind(db, ST_SHOW_PARTS, s, run);
+	while (row_next(db)) {
+		if (vec_room_by_len(&parts.v, parts.n, VEC_NO_CAP) != KP_OK) {
+			db_fail(db, SQLITE_NOMEM);
+			continue;
+		}
+		parts.v[parts.n] = (struct range_piece){ .id = row_get(db, 0) };
+		parts.n += parts.v[parts.n].id != window;
+	}
+	combine_pieces(db, parts.v, parts.n, ST_STAT, window);
+	range_plan_free(&parts);
+}
+
+static bool
+has_sum(struct kp_db *db, const struct slot *s, int64_t run)
+{
+	bool has;
+
+	show_bind(db, ST_SHOW_SUM, s, run);
+	has = row_next(db);
+	if (has)
+		row_leave(db);
+	return has;
+}
+
+/* The new one has the losses and the cost of all; what it was made of goes. */
+static void
+show_run(struct kp_db *db, const struct slot *s, int64_t run)
+{
+	static const enum stmt rest[] = { ST_SHOW_LOSSES, ST_SHOW_COST,
+		ST_SHOW_PARTS_DEL };
+	int64_t id;
+
+	show_bind(db, ST_SHOW_WINDOW, s, run);
+	row_end(db);
+	id = db_last_id(db);
+	if (has_sum(db, s, run)) {
+		show_bind(db, ST_SHOW_STAT, s, run);
+		row_int(db, id);
+		row_end(db);
+	} else {
+		show_parts(db, s, run, id);
+	}
+	db_waits_combine(db, s, run, id);
+	for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
+		show_bind(db, rest[i], s, run);
+		row_int(db, id);
+		row_end(db);
+	}
+}
+
+/* The next run in the slot, and how many windows it has there. */
+static bool
+next_run(struct kp_db *db, const struct slot *s, int64_t *run, int64_t *n)
+{
+	show_bind(db, ST_SHOW_RUN, s, *run);
+	*n = 0;
+	if (row_next(db)) {
+		*run = row_get(db, 0);
+		*n = row_get(db, 1);
+		row_leave(db);
+	}
+	return *n > 0;
+}
+
+void
+levels_show(struct kp_db *db, const struct slot *s)
+{
+	int64_t run = 0, n;
+
+	while (db->rc == SQLITE_OK && next_run(db, s, &run, &n)) {
+		if (n > 1) {
+			show_run(db, s, run);
+			continue;
+		}
+		show_bind(db, ST_RAISE, s, run);
+		row_end(db);
+	}
+	slot_bind(db, ST_SUMS_FINER, s);
+	row_end(db);
+}
