@@ -53,6 +53,7 @@
     %% kprof_tracer_early:
     early = #{},        % pid => {Ms, the label that it waits for, events, the last first}
     early_n = 0,        % events
+    constant = unknown, % of labels of requests that have an identity
     %% kprof_tracer_limits:
     attached,           % a kprofd begins them:
     kprofd,             % a monitor of its agent, or undefined

@@ -21,9 +21,12 @@ is_early(Label, #s{stage = Stage, r = #r{attached = false, labels = Labels, begu
 is_early(_, _) ->
     false.
 
-%% An entry that may know an identity makes labels with a constant part of the client's.
-is_own(Label, #r{named = all, epoch = Epoch}) -> Label bsr ?WORD_BITS =:= Epoch;
-is_own(Label, _) -> Label bsr ?KIND_BITS =:= ?LABEL_TRACE.
+%% An entry that may know an identity makes labels with a constant part of the client's:
+%% that of the first one that is seen to begin. A token of an earlier trace has another.
+is_own(Label, #r{epoch = Epoch}) when Label bsr ?WORD_BITS =:= Epoch -> true;
+is_own(_, #r{named = all}) -> false;
+is_own(Label, #r{constant = unknown}) -> Label bsr ?KIND_BITS =:= ?LABEL_TRACE;
+is_own(Label, #r{constant = Constant}) -> Label bsr ?CONST_BITS =:= Constant.
 
 %% The label that an event speaks of, or none.
 early_label({trace_ts, _, call, _, X, _}) -> called_label(X);
@@ -41,11 +44,11 @@ called_label(_) -> none.
 -spec in_turn(pid(), tuple(), #s{}) -> #s{}.
 in_turn(P, Event, #s{r = #r{early = Early}} = S) when is_map_key(P, Early) ->
     {At, Label, Events} = map_get(P, Early),
-    early(P, {At, Label, [Event | Events]}, S);
+    early(P, {At, Label, [short(Event) | Events]}, S);
 in_turn(P, Event, S) ->
     Label = early_label(Event),
     case is_early(Label, S) of
-        true -> early(P, {kprof_injected:now_ms(), Label, [Event]}, S);
+        true -> early(P, {kprof_injected:now_ms(), Label, [short(Event)]}, S);
         false -> its_turn(P, Event, S)
     end.
 
@@ -53,47 +56,58 @@ its_turn(_, {trace_ts, _, call, _, _, _} = Event, S) -> kprof_tracer_events:call
 its_turn(_, {seq_trace, Label, What, Ts}, S) -> kprof_tracer_requests:passed(Label, What, Ts, S);
 its_turn(P, Event, S) -> kprof_tracer_events:in_request(P, Event, S).
 
-early(_, _, #s{r = #r{early_n = N}} = S) when N >= ?EARLY ->
-    kprof_tracer_server:disarm({queue, 0}, S);
-early(P, Waits, #s{r = #r{early = Early, early_n = N} = R} = S) ->
-    S#s{r = R#r{early = Early#{P => Waits}, early_n = N + 1}}.
+%% Nothing that could be large waits here.
+short({seq_trace, Label, What, Ts}) -> {seq_trace, Label, setelement(tuple_size(What), What, []), Ts};
+short({trace_ts, P, exit, _, Ts}) -> {trace_ts, P, exit, 0, Ts};
+short(Event) -> Event.
+
+%% Past the limit no more events are made; those that were, are as many as the queue may have.
+early(P, Waits, #s{r = #r{early = Early, early_n = N} = R} = S0) ->
+    S = S0#s{r = R#r{early = Early#{P => Waits}, early_n = N + 1}},
+    if N < ?EARLY -> S;
+       true -> kprof_tracer_server:disarm({queue, 0}, S)
+    end.
 
 %% A request with this label has begun, or will not.
 -spec early_over(term(), #s{}) -> #s{}.
+early_over(Label, #s{r = #r{constant = unknown, epoch = Epoch} = R} = S) when Label bsr ?WORD_BITS =/= Epoch ->
+    early_over(Label, S#s{r = R#r{constant = Label bsr ?CONST_BITS}});
 early_over(_, #s{r = #r{early = Early}} = S) when map_size(Early) =:= 0 ->
     S;
 early_over(Label, #s{r = #r{early = Early}} = S) ->
-    lists:foldl(fun early_release/2, S, [P || {P, {_, L, _}} <- maps:to_list(Early), L =:= Label]).
+    release([P || {P, {_, L, _}} <- maps:to_list(Early), L =:= Label], fun in_turn/3, S).
 
-%% Another one may be waited for then.
-early_release(P, #s{r = #r{early = Early, early_n = N} = R} = S0) ->
-    {_, _, [_ | _] = Events} = map_get(P, Early),
-    S = S0#s{r = R#r{early = maps:remove(P, Early), early_n = N - length(Events)}},
-    lists:foldl(fun(E, Acc) -> in_turn(P, E, Acc) end, S, lists:reverse(Events)).
-
-%% Of those that have waited for long nobody will tell: the first goes its way, and
-%% with it what has no label of that kind.
+%% Those that have waited for long wait for a label that nobody tells of.
 -spec early_look(#s{}) -> #s{}.
 early_look(#s{r = #r{early = Early}} = S) when map_size(Early) > 0 ->
-    early_give_up([P || {P, {At, _, _}} <- maps:to_list(Early), kprof_injected:now_ms() - At > ?EARLY_MS], S);
+    Now = kprof_injected:now_ms(),
+    lists:foldl(fun({P, Label}, Acc) -> release([P], given_up(Label), Acc) end, S,
+                [{P, Label} || {P, {At, Label, _}} <- maps:to_list(Early), Now - At > ?EARLY_MS]);
 early_look(S) ->
     S.
 
-%% When all events have come.
+given_up(Label) ->
+    fun(P, Event, S) ->
+            case early_label(Event) of
+                Label -> its_turn(P, Event, S);
+                _ -> in_turn(P, Event, S)
+            end
+    end.
+
+%% When all events have come, nothing is waited for any more.
 -spec early_end(#s{}) -> #s{}.
 early_end(#s{r = #r{early = Early}} = S) when map_size(Early) > 0 ->
-    early_end(early_give_up(maps:keys(Early), S));
+    release(maps:keys(Early), fun its_turn/3, S);
 early_end(S) ->
     S.
 
-early_give_up(Ps, S) ->
+%% What one does may have others go on, of those that are listed too.
+release(Ps, How, S) ->
     lists:foldl(fun(P, #s{r = #r{early = Early, early_n = N} = R} = S0) ->
                         case Early of
                             #{P := {_, _, Events}} ->
-                                [First | More] = lists:reverse(Events),
-                                S1 = its_turn(P, First,
-                                              S0#s{r = R#r{early = maps:remove(P, Early), early_n = N - length(Events)}}),
-                                lists:foldl(fun(E, Acc) -> in_turn(P, E, Acc) end, S1, More);
+                                S1 = S0#s{r = R#r{early = maps:remove(P, Early), early_n = N - length(Events)}},
+                                lists:foldl(fun(E, Acc) -> How(P, E, Acc) end, S1, lists:reverse(Events));
                             _ -> S0
                         end
                 end, S, Ps).
