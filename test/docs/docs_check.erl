@@ -86,9 +86,19 @@ target_only(Command) ->
 %% Does make know it? make -n would run what speaks of $(MAKE).
 is_target("make") -> ok;
 is_target("make " ++ Target) ->
-    Known = os:cmd("env -u MAKEFLAGS -u MAKELEVEL make -npq .DEFAULT 2>/dev/null"),
-    re:run(Known, "^" ++ string:trim(Target) ++ ":", [unicode, multiline, {capture, none}]) =:= match orelse
-        it:fail("make does not know it", []).
+    lists:member(string:trim(Target), targets()) orelse it:fail("make does not know it", []).
+
+%% It is asked once, which takes it seconds.
+targets() ->
+    case persistent_term:get({?MODULE, targets}, none) of
+        none ->
+            Known = os:cmd("env -u MAKEFLAGS -u MAKELEVEL make -npq .DEFAULT 2>/dev/null"),
+            {match, Targets} = re:run(Known, "^([^\\s:#=]+):(?!=)", [multiline, global, {capture, all_but_first, list}]),
+            Names = lists:usort(lists:append(Targets)),
+            persistent_term:put({?MODULE, targets}, Names),
+            Names;
+        Names -> Names
+    end.
 
 %% Capitals outside of quotes are the reader's own, but for VARIABLE=.
 no_placeholder(Command) ->

@@ -64,6 +64,8 @@ not_run() ->
      {"make faults", "minutes, of tests of its own"},
      {"make faults-mutants", "a quarter of an hour, of tests that fail"},
      {"make hostile", "minutes, of tests of its own"},
+     {"make hostile-releases", "minutes, and other releases"},
+     {"make fuzz-replay", "a test of its own, with sanitizers"},
      {"make soak", "minutes, of tests of its own"},
      {"make fuzz", "hours"},
      {"make matrix", "minutes, and other releases"},
