@@ -7,7 +7,7 @@ static const struct {
 	[KP_LOSS_SAMPLED_OUT] = { "sampled_out", "requests",
 	    "passed over by sampling" },
 	[KP_LOSS_DROPPED] = { "dropped", "events",
-	    "emptied from the agent's queue at an overload" },
+	    "emptied from the agent's queue when tracing was switched off" },
 	[KP_LOSS_DROPPED_ENTRIES] = { "dropped_entries", "requests",
 	    "their start was among the dropped events" },
 	[KP_LOSS_TRIPPED] = { "tripped", "requests",
