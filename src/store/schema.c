@@ -274,7 +274,7 @@ static const struct schema_step steps[] = {
 	     " order by c.request_id, c.seq;"
 	     "pragma user_version = 4" },
 	/*
-	 * Sums over spans of time, for long ranges: see spans.h.  Rows of a
+	 * Sums over spans of time, for long ranges; schema 8 has others.  Rows of a
 	 * window that comes or goes make those spans wrong that it starts in;
 	 * level -1 is one that is being rolled up, which moves no figures.
 	 * Who finds slow requests reads no more than one index.

@@ -414,6 +414,31 @@ test_few_pieces(void **state)
 	db_close(db, 0);
 }
 
+/* Levels are divided by: what a damaged file has in their place is none. */
+static void
+test_damaged_levels(void **state)
+{
+	struct range_levels levels;
+	struct kp_db *db = keep_open(NULL);
+	struct kp_buf b;
+
+	(void)state;
+	db_begin(db);
+	put(db, "a@h", NOON);
+	assert_int_equal(db_commit(db), SQLITE_OK);
+	keep_settle(db, NOON + DAY);
+	sql_exec("delete from level_next where level > 600;"
+	    "insert into level_next (level, start_ns, node_id) values (0, 0, 0),"
+	    " (-60, 0, 0), (601, 0, 0), (9223372036854775807, 0, 0)");
+	assert_int_equal(range_levels_read(db->conn, &levels), SQLITE_OK);
+	assert_int_equal(levels.n, 2);
+	assert_int_equal(levels.v[0], 60);
+	assert_int_equal(levels.v[1], 600);
+	ask_all(&b, 1);
+	kp_buf_free(&b);
+	db_close(db, 0);
+}
+
 int
 main(void)
 {
@@ -426,6 +451,7 @@ main(void)
 		ON_A_FILE(test_schema4),
 		ON_A_FILE(test_schema7),
 		ON_A_FILE(test_few_pieces),
+		ON_A_FILE(test_damaged_levels),
 	};
 
 	return cmocka_run_group_tests_name("store_levels", tests, NULL, NULL);

@@ -23,6 +23,15 @@ range_plan_free(struct range_plan *p)
 	*p = (struct range_plan){ 0 };
 }
 
+/* A damaged file may say anything: what is no multiple of the one before is left out. */
+static void
+add_level(struct range_levels *l, int64_t level)
+{
+	if (level > 0 && level <= RANGE_LEVEL_MAX &&
+	    (l->n == 0 || level % l->v[l->n - 1] == 0))
+		l->v[l->n++] = level;
+}
+
 int
 range_levels_read(sqlite3 *conn, struct range_levels *out)
 {
@@ -34,7 +43,7 @@ range_levels_read(sqlite3 *conn, struct range_levels *out)
 	if (rc != SQLITE_OK)
 		return rc;
 	while (sqlite3_step(st) == SQLITE_ROW && out->n < RANGE_LEVELS_MAX)
-		out->v[out->n++] = sqlite3_column_int64(st, 0);
+		add_level(out, sqlite3_column_int64(st, 0));
 	return sqlite3_finalize(st);
 }
 

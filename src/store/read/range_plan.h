@@ -15,6 +15,8 @@
 #include "kprofd/clock.h"
 
 #define RANGE_LEVELS_MAX 16
+/* A century and more: what adds a level to a time does not overflow. */
+#define RANGE_LEVEL_MAX (INT64_MAX / KP_NS_PER_S / 2)
 
 struct range_levels {
 	int64_t v[RANGE_LEVELS_MAX];	/* in s, each a part of the next */

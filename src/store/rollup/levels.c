@@ -27,6 +27,8 @@ add_level(struct range_levels *l, int64_t level)
 {
 	size_t at = 0;
 
+	if (level > RANGE_LEVEL_MAX)
+		return;
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i] == level || (l->v[i] % level != 0 &&
 		    level % l->v[i] != 0))
@@ -75,7 +77,7 @@ levels_set(struct kp_db *db, const struct kp_retain *r, kp_dur_ns interval)
 	struct range_levels l;
 
 	choose_levels(&l, r, interval);
-	if (same_levels(&l, known_levels(db)))
+	if (same_levels(&l, known_levels(db)) || db->rc != SQLITE_OK)
 		return;
 	/* the cells first: then they need not be looked for one by one */
 	db_fail(db, sqlite3_exec(db->conn, "delete from level_stat;"
