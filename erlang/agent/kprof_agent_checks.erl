@@ -23,7 +23,7 @@ load(Mods, Ref, S0) ->
     Agent = self(),
     Absent = absent(Mods),
     Loader = spawn(fun() ->
-                           kprof_injected:process_label({kprof_agent, loader}),
+                           kprof_injected:process_label(kprof_agent, loader),
                            Tried = [{M, code:ensure_loaded(M)} || M <- Mods],
                            Agent ! {loaded, Ref, maps:from_list(Tried)}
                    end),

@@ -99,7 +99,7 @@ lookout(#s{lookout = none} = S) ->
             Legacy = S#s.session =:= legacy,
             Tracer = kprof_agent_patterns:tracer(S),
             Lookout = spawn(fun() ->
-                                    kprof_injected:process_label({kprof_agent, lookout}),
+                                    kprof_injected:process_label(kprof_agent, lookout),
                                     Ref = erlang:monitor(process, Agent),
                                     lookout(Ref, Agent, Legacy, Tracer)
                             end),

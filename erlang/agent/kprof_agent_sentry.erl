@@ -11,7 +11,7 @@ sentry_start(Session, Tcw) ->
     Agent = self(),
     Legacy = Session =:= legacy,
     spawn_monitor(fun() ->
-                          kprof_injected:process_label({kprof_agent, sentry}),
+                          kprof_injected:process_label(kprof_agent, sentry),
                           Ref = erlang:monitor(process, Agent),
                           sentry(Ref, Agent, Legacy, Tcw, [])
                   end).

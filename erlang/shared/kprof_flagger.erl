@@ -206,7 +206,7 @@ walk_stop({Pid, Ref}) ->
 %% Its own processes are linked to it, so that none of them outlives it.
 walk(Owner, Visit, How) ->
     process_flag(trap_exit, true),
-    kprof_injected:process_label({kprof, walker}),
+    kprof_injected:process_label(kprof, walker),
     W0 = #walk{owner = Owner, owner_ref = erlang:monitor(process, Owner), visit = Visit, how = How,
                index = counters:new(1, [atomics])},
     W = W0#walk{worker = walk_worker(W0)},

@@ -2,7 +2,7 @@
 %% it come, in which trace session, and how it goes.
 -module(kprof_injected).
 
--export([process_label/1, is_connected/1, disabled/0, purger_start/3, now_ms/0, now_ns/0, functions/1, name/1,
+-export([process_label/2, is_connected/1, disabled/0, purger_start/3, now_ms/0, now_ns/0, functions/1, name/1,
          session_new/1, session_create/2]).
 
 %% A monitor would make the node look for one that has gone.
@@ -51,11 +51,13 @@ purger_start(Name, Modules, Pids) ->
     spawn(erl_eval, exprs,
           [Exprs, [{'Name', Name}, {'Ms', Modules}, {'Ps', Pids}]]).
 
-%% What observer and a crash dump call a process without a name, from OTP 27 on.
--dialyzer({no_missing_calls, process_label/1}).
--spec process_label(term()) -> ok.
-process_label(Label) ->
-    _ = erlang:function_exported(proc_lib, set_label, 1) andalso proc_lib:set_label(Label),
+%% What observer and a crash dump call a process without a name, from OTP 27 on. The label
+%% is made here: a literal would be a part of the code, which is not purged before the
+%% process is gone for good.
+-dialyzer({no_missing_calls, process_label/2}).
+-spec process_label(atom(), atom()) -> ok.
+process_label(Of, What) ->
+    _ = erlang:function_exported(proc_lib, set_label, 1) andalso proc_lib:set_label({Of, What}),
     ok.
 
 -spec now_ms() -> integer().

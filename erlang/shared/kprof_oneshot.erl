@@ -219,7 +219,7 @@ clear_legacy(Server, Flagged, Armed, #host{legacy_tracer = TracerOf, legacy_clea
 sentry_start(Host) ->
     Server = self(),
     spawn_monitor(fun() ->
-                          kprof_injected:process_label({Host#host.name, sentry}),
+                          kprof_injected:process_label(Host#host.name, sentry),
                           Ref = erlang:monitor(process, Server),
                           receive {own, Own} -> sentry(Ref, Server, Own, Host)
                           after ?START_MS -> ok

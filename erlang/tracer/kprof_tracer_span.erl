@@ -17,7 +17,7 @@ span_ready(#s{p = #profile{session = Session}, span_ms = Ms, probe = Probe} = S)
     Server = self(),
     Tracer = kprof_tracer_rings:tracer_of(Probe),
     S#s{span = spawn_opt(fun() ->
-                                 kprof_injected:process_label({kprof_tracer, span}),
+                                 kprof_injected:process_label(kprof_tracer, span),
                                  Ref = erlang:monitor(process, Server),
                                  receive
                                      go -> span(Server, Ref, Session, Tracer, Ms);

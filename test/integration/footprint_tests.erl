@@ -165,8 +165,9 @@ stays_of_kprof(T) ->
              end || {Cmd, Module} <- [{"count", kprof_counters}, {"trace", kprof_tracer}]],
     {note, Notes}.
 
+%% Its old code too.
 gone(Target, Module) ->
-    it:until("it is purged", fun() -> not it:call(Target, erlang, module_loaded, [Module]) end).
+    it:until("it is purged", fun() -> not lists:member(Module, it:call(Target, erlang, loaded, [])) end).
 
 %% Asked for twice: whatever the question itself brings is there then.
 kept(Target) ->
