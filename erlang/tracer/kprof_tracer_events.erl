@@ -40,6 +40,8 @@ in_request(P, Event, S) ->
 
 %% None of those with what could be large is passed on as it is.
 -spec add_short(tuple(), #s{}) -> #s{}.
+add_short({_, _, out_exited, _, _}, #s{r = undefined} = S) ->
+    pass_over(1, S);                    % where it has told of the exit
 add_short({_, P, What, Where, Ts} = Event, S) ->
     case kind(What) of
         same -> add(Event, S);

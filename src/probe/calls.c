@@ -15,7 +15,10 @@
 
 static ERL_NIF_TERM kprof_calls, extra;
 
-/* What the VM calls it, the most frequent ones first. */
+/*
+ * What the VM calls it, the most frequent ones first.  After an exit it may tell
+ * of out_exited as well, which is the same.
+ */
 static struct {
 	const char *name;
 	enum kp_call_kind kind;
@@ -33,7 +36,6 @@ static struct {
 	{ "exit", KP_CALL_EXIT, 0 },
 	{ "in_exiting", KP_CALL_IN, 0 },
 	{ "out_exiting", KP_CALL_OUT, 0 },
-	{ "out_exited", KP_CALL_EXIT, 0 },
 };
 #define NKINDS (sizeof(kinds) / sizeof(kinds[0]))
 
