@@ -122,17 +122,20 @@ set_patterns(Items, #s{session = Session} = S) ->
                         R <- [kprof_agent_patterns:pattern(Session, I#item.mfa, kprof_agent_mail:spec(I, S))],
                         R =/= 1].
 
-%% A pattern takes effect only after every scheduler has been through a few
-%% turns: some milliseconds each on a node that is busy, and many of them on
-%% one without processor time of its own. Events go on meanwhile. So first the
-%% entries take the token of who calls them, and give none: what processes
-%% still have of tokens goes with their next request. Then nothing at all: a
-%% session's patterns at once, others by the module; and what comes meanwhile
-%% is dropped, but for the end, when it is handed over. Takes the patterns
-%% only: flags cost nothing without them. But where there are no sessions and
-%% many patterns, a node in trouble would go on making events for seconds: there
-%% the processes' flags go first, and come back when it rests, for kprof_counters
-%% counts by them. While it rests no patterns are ours.
+%% Switches tracing off, in this order.
+%%
+%% A pattern changes only after every scheduler has passed through: some
+%% milliseconds for each pattern on a busy node, during which events go on. So
+%% first the entries' patterns take their callers' tokens and give no new ones;
+%% a token that a process still has goes with its next request. Then all patterns
+%% are removed: those of a session at once, others module by module. Events that
+%% come meanwhile are dropped, except at the end, when they are handed over.
+%%
+%% The processes' trace flags stay, since without patterns they cost nothing. The
+%% exception is a node without sessions and with many patterns: it would make
+%% events for seconds, so there the flags are removed first. They are set again
+%% when all patterns are gone, because kprof_counters counts by them. While tracing
+%% is off, no pattern in the node is ours.
 -spec disarm(State :: term(), #s{}) -> #s{}.
 disarm(State, S) ->
     case is_resting(S) of

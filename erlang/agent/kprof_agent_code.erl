@@ -1,8 +1,8 @@
-%% kprof_agent_code - code that is loaded anew, deleted or there at last: noticed
-%% when it happens, and armed again in place.
+%% kprof_agent_code - notices when a module is loaded, reloaded or deleted, and sets the
+%% patterns that the change took away.
 -module(kprof_agent_code).
 
--export([watch/1, watch_put/1, watcher/1, named/2, micros/1, look_anew/2, look_changes/2,
+-export([watch/1, watch_put/1, watcher/1, named/2, micros/1, recheck/2, look_changes/2,
          look_ahead/1, forget_counters/2]).
 
 -include("kprof_agent.hrl").
@@ -46,10 +46,10 @@ micros({Mega, Sec, Us}) ->
 %% At: when code was changed, or that it was not changed before then, in
 %% microseconds of system time. Many loads are of modules that are none of
 %% ours: of each module one function is asked for.
--spec look_anew(integer(), #s{}) -> #s{}.
-look_anew(_, #s{looked_at = never} = S) ->
+-spec recheck(integer(), #s{}) -> #s{}.
+recheck(_, #s{looked_at = never} = S) ->
     S;
-look_anew(At, S0) ->
+recheck(At, S0) ->
     {Changes, S} = changes(S0),
     Again = [{M, reloaded} || not kprof_agent_intact:is_cleared(S), M <- bare_modules(S),
                               not lists:keymember(M, 1, Changes)],
@@ -74,7 +74,7 @@ all_changed(Changes, At, S) ->
 -spec look_ahead(#s{}) -> #s{}.
 look_ahead(S) ->
     case erlang:system_time(microsecond) - S#s.looked_at of
-        Us when Us > ?LOOK_US -> look_anew(S#s.looked_at, S);
+        Us when Us > ?LOOK_US -> recheck(S#s.looked_at, S);
         _ -> S
     end.
 

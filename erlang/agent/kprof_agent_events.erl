@@ -64,7 +64,7 @@ gather_more(0, Gathered) ->
 gather_more(Left, {Acc, S}) ->
     receive
         ?CODE_CHANGED(At) ->
-            gather_more(Left, {Acc, kprof_agent_code:look_anew(kprof_agent_code:micros(At), S)});
+            gather_more(Left, {Acc, kprof_agent_code:recheck(kprof_agent_code:micros(At), S)});
         Ev when element(1, Ev) =:= trace_ts ->
             gather_more(Left - 1, gathered(Ev, Acc, S))
     after 0 ->

@@ -63,10 +63,10 @@ code_looked(S) ->
 code_waited(#s{watching = Watching, session = Session} = S) ->
     case is_cleared(S) of
         true -> code_looked(S);
-        false when Session =/= legacy -> kprof_agent_code:look_anew(S#s.looked_at, S);
-        false when length(Watching) < length(?CODE_CHANGES) -> kprof_agent_code:look_anew(S#s.looked_at, S);
+        false when Session =/= legacy -> kprof_agent_code:recheck(S#s.looked_at, S);
+        false when length(Watching) < length(?CODE_CHANGES) -> kprof_agent_code:recheck(S#s.looked_at, S);
         false ->
-            receive ?CODE_CHANGED(At) -> kprof_agent_code:look_anew(kprof_agent_code:micros(At), S)
+            receive ?CODE_CHANGED(At) -> kprof_agent_code:recheck(kprof_agent_code:micros(At), S)
             after ?CODE_WAIT_MS -> code_looked(S)
             end
     end.

@@ -65,7 +65,7 @@ hello(#s{session = Session}) ->
 loop(S) ->
     receive
         ?CODE_CHANGED(At) ->
-            loop(kprof_agent_code:look_anew(kprof_agent_code:micros(At), S));
+            loop(kprof_agent_code:recheck(kprof_agent_code:micros(At), S));
         Ev when element(1, Ev) =:= trace_ts ->
             loop(kprof_agent_events:event(Ev, S));
         {kprof, Daemon, Ref, Cmd} when Daemon =:= S#s.daemon ->
@@ -166,7 +166,7 @@ command({spec, MFA, Spec}, Ref, S) ->
 command(pause, Ref, S) ->
     reply(Ref, ok, kprof_agent_events:flush(kprof_agent_arming:disarm(paused, S)));
 command(resume, Ref, S) ->
-    {Result, S1} = kprof_agent_arming:rearm(kprof_agent_intact:put_back_rested(kprof_agent_code:look_anew(S#s.looked_at, kprof_agent_intact:session_look(S)))),
+    {Result, S1} = kprof_agent_arming:rearm(kprof_agent_intact:put_back_rested(kprof_agent_code:recheck(S#s.looked_at, kprof_agent_intact:session_look(S)))),
     reply(Ref, Result, S1);
 command(clear_tokens, Ref, S) ->
     seq_trace:reset_trace(),

@@ -141,7 +141,7 @@ void agent_probe_plan(struct agent *a, struct kp_plan *plan,
 /* agent_reload.c */
 void agent_reload_answer(struct agent *a, uint64_t ref, struct kp_term *r);
 /* What there is to arm may have changed: asks, and arms what is new. */
-void agent_look_anew(struct agent *a);
+void agent_recheck(struct agent *a);
 /* The state is another one: goes on with a reload that waits, or ends it. */
 void agent_reload_state(struct agent *a);
 /* Once a second, while attached: an answer may not be long in coming. */

@@ -310,7 +310,7 @@ on_code(struct agent *a, struct kp_term *r, int64_t missing)
 	}
 	a->ops->on_notice(a->ctx, changes[i].kind, kp_buf_cstr(&b));
 	kp_buf_free(&b);
-	agent_look_anew(a);
+	agent_recheck(a);
 }
 
 static void

@@ -433,7 +433,7 @@ agent_reload(struct agent *a, const struct kp_conf *conf)
 }
 
 void
-agent_look_anew(struct agent *a)
+agent_recheck(struct agent *a)
 {
 	a->look_again = true;
 	reload_next(a);
@@ -472,5 +472,5 @@ agent_reload_cancel(struct agent *a)
 		return;
 	a->reloads++;		/* an answer that is on its way is none */
 	reload_forget(a);
-	agent_look_anew(a);
+	agent_recheck(a);
 }
