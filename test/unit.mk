@@ -7,7 +7,7 @@ $(B)/test/%: test/unit/%.c $(LIBS) $(B)/flags
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest/support -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIBS) -lcmocka $(WRAPPED) $(LDLIBS)
 
-$(filter $(B)/test/test_store% $(B)/test/test_feed,$(UNIT)): $(call obj,test/support/store_fixture.c)
+$(filter $(B)/test/test_store% $(B)/test/test_request_tail,$(UNIT)): $(call obj,test/support/store_fixture.c)
 $(B)/test/test_store_power $(B)/test/test_store_retry: $(call obj,test/support/faultvfs.c)
 $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
 
@@ -26,11 +26,11 @@ $(B)/test/test_web: WRAPPED = $(call wrapped,event_base_new evhttp_new evconnlis
 # Programs of a simulated VM, and what is true of them.
 VMSIM := $(call obj,$(addprefix test/support/,vmsim.c vmprog.c vmfeed.c \
            figures.c))
-$(B)/test/test_assembly $(B)/test/test_conserve $(B)/test/test_clocks: $(VMSIM)
+$(B)/test/test_assembly $(B)/test/test_conservation $(B)/test/test_clocks: $(VMSIM)
 $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
 # What the native probe is made of needs no VM.
-$(B)/test/test_ring $(B)/test/test_merge $(B)/test/test_probe_clock: \
+$(B)/test/test_ring $(B)/test/test_merge_rings $(B)/test/test_probe_clock: \
     $(call obj,$(addprefix src/probe/,ring.c merge_rings.c clock.c names.c))
 
 # What a room may need of the C library, and nothing else.

@@ -13,7 +13,7 @@
  * Where the VM does not tell:
  *
  * - A request inside work that another one did not wait for: there are none
- *   here, but in test_conserve.c.
+ *   here, but in test_conservation.c.
  * - Where requests inside each other end in tail calls, what the process
  *   calls next may belong to any of them: labels are not compared then.
  * - An exception that only one traced call let pass, to its caller, reads as

@@ -1,6 +1,6 @@
 /*
  * test_request_found.c - bugs that the random programs of test_assembly.c and
- * test_conserve.c, and real nodes, found, each as the few events that show it.  See feed.h for
+ * test_conservation.c, and real nodes, found, each as the few events that show it.  See feed.h for
  * how results read; x, y and z are functions that are not traced.
  */
 #include <setjmp.h>

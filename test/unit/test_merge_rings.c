@@ -1,4 +1,4 @@
-/* test_merge.c - which events a drain takes from several rings. */
+/* test_merge_rings.c - which events a drain takes from several rings. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

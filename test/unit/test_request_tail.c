@@ -1,5 +1,5 @@
 /*
- * test_feed.c - what exporters follow: each window once it is written, with
+ * test_request_tail.c - what exporters follow: each window once it is written, with
  * what it tells of those that were not; and slow requests, each once.
  */
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /*
- * test_post.c - what a collector may do on the wire: answers that are whole,
+ * test_http_post.c - what a collector may do on the wire: answers that are whole,
  * cut, endless or no HTTP at all, and what is made of each.
  */
 #include <setjmp.h>
@@ -393,7 +393,7 @@ headers(void **state)
 	static const char *const bad[] = { "", "\n", "no colon\n", ": x\n",
 		"A b: x\n", "A: \n", "Host: x\n", "content-length: 5\n",
 		"Transfer-Encoding: chunked\n", "A: x\x01y\n", "A\x7f: x\n" };
-	char path[] = "/tmp/test_post.XXXXXX", why[256];
+	char path[] = "/tmp/test_http_post.XXXXXX", why[256];
 	char long_line[HTTP_POST_HEADER_MAX + 100];
 	int fd = mkstemp(path);
 	struct post *p = NULL;

@@ -1,5 +1,5 @@
 /*
- * test_ahead.c - events that are handed over many at a time mean what they do
+ * test_prefetch.c - events that are handed over many at a time mean what they do
  * one by one: what is looked at ahead changes nothing, and is never what has
  * gone meanwhile (which the address sanitizer would see).
  */

@@ -1,5 +1,5 @@
 /*
- * test_pause.c - garbage collection and scheduling, from events to cells:
+ * test_sched_gc.c - garbage collection and scheduling, from events to cells:
  * which call's self time they are in, and what becomes of half a pause.
  * x, y and z are functions that are not traced; ms throughout.
  */

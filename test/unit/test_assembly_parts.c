@@ -1,5 +1,5 @@
 /*
- * test_parts.c - what is shared of several targets' requests, and what each of
+ * test_assembly_parts.c - what is shared of several targets' requests, and what each of
  * them has: who counts what, who goes and comes, and another configuration.
  *
  * Events go in through feed.h, whose nodes are parts in the same order.

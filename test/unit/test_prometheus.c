@@ -1,5 +1,5 @@
 /*
- * test_expo.c - metrics as scrapers read them: the text forms byte by byte,
+ * test_prometheus.c - metrics as scrapers read them: the text forms byte by byte,
  * protobuf read back field by field, what an Accept header chooses, totals
  * within their caps, and the daemon's own lines.
  */

@@ -1,5 +1,5 @@
 /*
- * test_conserve.c - nothing vanishes: where events are lost, come twice or
+ * test_conservation.c - nothing vanishes: where events are lost, come twice or
  * much too late, where programs do what cannot be told apart, where every cap
  * is small and the agent trips in the middle, figures may be wrong, but each
  * event that began a request or a call is accounted for, and nothing is kept.

@@ -1,5 +1,5 @@
 /*
- * test_request_mail.c - messages: which sends and receives are one, how long
+ * test_request_messages.c - messages: which sends and receives are one, how long
  * that took, on which clock, and that each is counted once, whatever happens.
  */
 #include <setjmp.h>
