@@ -147,7 +147,7 @@ help(struct opt_parser *p)
 	printf("usage: kprofd -target NODE -tiers FILE [options]\n"
 	    "Profiles the requests of live Erlang or Elixir nodes.\n\n%s\n"
 	    "example: kprofd -target app@host -tiers tiers.conf "
-	    "-duration 1m && kprof report\n", kp_buf_cstr(&p->why));
+	    "-duration 20s && kprof report\n", kp_buf_cstr(&p->why));
 }
 
 static int __attribute__((format(printf, 1, 2)))

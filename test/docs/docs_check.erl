@@ -52,17 +52,17 @@ run(Shown, Printed, World) ->
     no_placeholder(Command),
     Newer = [N || {Start, Otp, _} = N <- docs_table:newer(), lists:prefix(Start, Shown),
                   it:otp(maps:get(target, World)) < Otp],
-    case lists:keyfind(target_only(Shown), 1, docs_table:not_run()) of
-        {_, _} -> is_target(target_only(Command));
-        false when Newer =/= [] -> is_told(hd(Newer), Command, World);
-        false ->
-            case goes_on(Command) of
-                true -> profile(Command, World);
-                false ->
-                    Out = by_itself(Command, fun() -> passes(ended(Command), World) end),
-                    Printed =:= "" orelse looks_like(Printed, [Out])
-            end
+    case {is_only_named(Shown), Newer, goes_on(Command)} of
+        {true, _, _} -> is_target(target_only(Command));
+        {false, [_ | _], _} -> is_told(hd(Newer), Command, World);
+        {false, [], true} -> profile(Command, World);
+        {false, [], false} ->
+            Out = by_itself(Command, fun() -> passes(ended(Command), World) end),
+            Printed =:= "" orelse looks_like(Printed, [Out])
     end.
+
+is_only_named("make" ++ _ = Shown) -> not lists:member(target_only(Shown), docs_table:make_runs());
+is_only_named(_) -> false.
 
 %% It is told what is needed, and by how much the target is older.
 is_told({_, Otp, Words}, Command, World) ->

@@ -3,7 +3,7 @@
 %% Whatever is in a document and not in here has to work as it is printed.
 -module(docs_table).
 
--export([documents/0, placeholders/0, grammar/0, commands/0, not_run/0, newer/0, allowed/0, quiet/0, ends_kprofd/0]).
+-export([documents/0, placeholders/0, grammar/0, commands/0, make_runs/0, newer/0, allowed/0, quiet/0, ends_kprofd/0]).
 
 %% Texts that hold examples. A file below priv/, or a *.md anywhere, that fits
 %% none of these is an error. elsewhere: `make packaging` runs them.
@@ -51,27 +51,10 @@ grammar() ->
 commands() ->
     ["kprofd", "kprof", "sqlite3", "make", "sh"].
 
-%% Only whether make has such a target is asked.
-not_run() ->
-    [{"make test", "docs-test is a part of it"},
-     {"make bench", "minutes, for figures of this machine"},
-     {"make bench-table", "minutes, for figures of this machine"},
-     {"make bench-instructions", "a minute, in valgrind"},
-     {"make check", "minutes, of tests of its own"},
-     {"make purity", "a part of make check"},
-     {"make integration", "minutes, of tests of its own"},
-     {"make releases", "minutes, and other releases"},
-     {"make faults", "minutes, of tests of its own"},
-     {"make faults-mutants", "a quarter of an hour, of tests that fail"},
-     {"make hostile", "minutes, of tests of its own"},
-     {"make hostile-releases", "minutes, and other releases"},
-     {"make fuzz-replay", "a test of its own, with sanitizers"},
-     {"make soak", "minutes, of tests of its own"},
-     {"make fuzz", "hours"},
-     {"make matrix", "minutes, and other releases"},
-     {"make record", "minutes, and other releases; it would change what is tested"},
-     {"make web-test", "a test of its own, with a browser"},
-     {"make test-apps", "a test of its own, with servers that have to be fetched"}].
+%% Of the others `make` is only asked whether it has them: they are tests of their own,
+%% figures of this machine, or take minutes.
+make_runs() ->
+    ["make demo", "make install", "make uninstall", "make help-dev"].
 
 %% {How a command begins, the first release that has it, what others are told}
 newer() ->
