@@ -204,10 +204,10 @@ struct kp_requests_opts {
 	void (*on_unbounded)(void *ctx, uint32_t node, uint32_t line);
 	/*
 	 * This process answers requests while it carries the tokens of others,
-	 * and makes calls of this function (request/drains.h).  Called once for
+	 * and makes calls of this function (request/reconcile.c).  Called once for
 	 * a process; may be NULL.
 	 */
-	void (*on_drains)(void *ctx, uint32_t node, uint64_t proc,
+	void (*on_crossed)(void *ctx, uint32_t node, uint64_t proc,
 	    const struct kp_fn *fn);
 	void *ctx;
 };

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "hints.h"
-#include "request/naming.h"
+#include "request/names.h"
 #include "text/text.h"
 
 #define CLAUSES_SHOWN 5

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "request/sched_gc.h"
+#include "request/clock_align.h"
 
 static bool
 scratch_room(struct kp_requests *rs, uint32_t n)
@@ -81,15 +81,6 @@ find_parent(const struct kp_call *calls, uint32_t i, uint64_t from)
 	return by_time;
 }
 
-bool
-call_goes_on(const struct kp_requests *rs, const struct req *rq, uint32_t i)
-{
-	const struct kp_call *c = &rq->calls[i].c;
-
-	return c->outcome == KP_OPEN && i > 0 &&
-	    req_time(rs, rq, c->node, c->start) >= rq->r.end;
-}
-
 /* Fills rs->out with the request's calls, final; returns their number. */
 static uint32_t
 lay_out(struct kp_requests *rs, const struct req *rq)
@@ -132,21 +123,6 @@ lay_out(struct kp_requests *rs, const struct req *rq)
 	return n;
 }
 
-static void
-call_lost(struct kp_requests *rs, const struct kp_call *c, enum kp_loss cause,
-    bool lost)
-{
-	rs->nodes[c->node].lost.n[cause] += lost;
-}
-
-void
-req_lose_calls(struct kp_requests *rs, const struct req *rq, uint32_t from,
-    enum kp_loss cause)
-{
-	for (uint32_t i = from; i < rq->ncalls; i++)
-		call_lost(rs, &rq->calls[i].c, cause, true);
-}
-
 /* Before the end is again what it was before the calls were placed. */
 static void
 keep_limits(struct kp_requests *rs, struct req *rq, bool here)
@@ -167,8 +143,8 @@ hand_on(struct kp_requests *rs, struct req *rq)
 	if (!scratch_room(rs, rq->ncalls)) {
 		nd->lost.n[KP_LOSS_REQUEST_CAP]++;
 		for (uint32_t i = 1; i < rq->ncalls; i++)
-			call_lost(rs, &rq->calls[i].c, KP_LOSS_WITH_REQUEST,
-			    !call_goes_on(rs, rq, i));
+			rs->nodes[rq->calls[i].c.node].lost.n[
+			    KP_LOSS_WITH_REQUEST] += !call_goes_on(rs, rq, i);
 		return;
 	}
 	nd->lost.n[KP_LOSS_IDENTITY_CAP] += rq->overflow;
@@ -234,6 +210,20 @@ req_settle_parent(struct kp_requests *rs, struct req *rq)
 		rq->r.parent_label = 0;
 	else if (rq->takes_token && rq->r.weight > 1)
 		rs->nodes[node].lost.n[KP_LOSS_CUT] += rq->r.weight - 1;
+}
+
+void
+req_drop(struct kp_requests *rs, struct req *rq)
+{
+	for (uint32_t i = 0; i < rq->ncalls; i++)
+		if (rq->calls[i].c.outcome == KP_OPEN)
+			proc_forget(rs, rq->calls[i].c.proc, rq);
+	req_unlink(rs, rq);
+	if (rs->pauses != NULL)
+		pauses_forget(rs, rq->r.label);
+	if (rs->mails != NULL)
+		mail_forget(rs, rq->r.label);
+	req_free(rs, rq);
 }
 
 void

@@ -2,7 +2,9 @@
  * expire.c - settles, closes, drops or forgets whatever is due as time passes;
  * or all of it at once.
  */
-#include "request/sched_gc.h"
+#include <stdlib.h>
+
+#include "request/clock_align.h"
 
 /* No entry came: the token is older than what is remembered. */
 static void
@@ -26,12 +28,8 @@ req_settle(struct kp_requests *rs, struct req *rq)
 		if (rq->calls[i].c.outcome == KP_OPEN &&
 		    call_may_end(rs, rq, i))
 			proc_settle(rs, rq->calls[i].c.proc, rq);
-	if (!rq->ended) {
-		/* It is still at work, or a finish is waited for. */
-		list_remove(&rs->nodes[rq->r.node].pending, rq);
-		rq->pending = false;
-		list_add_by_start(&rs->nodes[rq->r.node].live, rq);
-	}
+	if (!rq->ended)
+		req_unpend(rs, rq);
 }
 
 /* No end within a minute.  Where a finish was waited for in vain, the
@@ -66,7 +64,7 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 		tombs_free(rs, nd);
 		nd->swept = now;
 	}
-	nd->heard = true;
+	nd->has_now = true;
 	nd->now = now;
 	due = node_due(rs, nd, now);
 	while ((rq = nd->early.head) != NULL && due - rq->touched >= KP_HORIZON)
@@ -75,7 +73,7 @@ kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 	    due - rq->touched >= KP_TAIL_WAIT)
 		req_settle(rs, rq);
 	while ((rq = nd->ended.head) != NULL && due - rq->r.end >= KP_HORIZON) {
-		req_fetch_next(rs, rq);
+		prefetch_close(rs, rq);
 		req_close(rs, rq);
 	}
 	while ((rq = nd->live.head) != NULL &&
@@ -142,10 +140,23 @@ kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 	}
 	procs_abandon(rs, nd, cause);
 	if (rs->pauses != NULL)
-		pauses_leave(rs, nd);
+		pauses_detach(rs, nd);
 	node_detach(rs, nd);
 	if (rs->mails != NULL)
 		mails_detach(rs, nd);
-	drains_forget(&rs->drains, node);
-	nd->heard = false;
+	crossed_detach(&rs->crossed, node);
+	nd->has_now = false;
+}
+
+void
+kp_requests_remove(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
+{
+	struct rnode *nd = &rs->nodes[node];
+
+	kp_requests_abandon(rs, node, cause);
+	tombs_free(rs, nd);
+	free(nd->name);
+	nd->name = NULL;
+	nd->timed = false;
+	rs->nnodes--;
 }

@@ -8,7 +8,7 @@
 
 #include "base/utf8.h"
 #include "base/vec.h"
-#include "request/fns.h"
+#include "request/names.h"
 
 #define FN_TEXT_MAX 2048	/* two names of 255 bytes, all escaped */
 

@@ -13,12 +13,15 @@
  * process alone, lets one process hold several of them, each with its token
  * put aside: a connection with many streams does (kprof_cowboy_stream.erl).
  */
-#include "request/internal.h"
+#include "request/life.h"
 
-struct req *
+/*
+ * The innermost open request that set_token began in this process and that the
+ * label is of, or inside; NULL: none.
+ */
+static struct req *
 mark_here(const struct kp_requests *rs, const struct proc *p, uint64_t label)
 {
-	const struct tombstone *t;
 	struct req *rq;
 
 	if (!rs->marks)
@@ -28,8 +31,7 @@ mark_here(const struct kp_requests *rs, const struct proc *p, uint64_t label)
 		if (rq != NULL && rq->set && !rq->ended &&
 		    rq->calls[0].c.proc == p->id)
 			return rq;
-		t = rq == NULL ? tombs_get(rs, label) : NULL;
-		label = rq != NULL ? rq->outer : t != NULL ? t->outer : 0;
+		label = rq != NULL ? rq->outer : label_outer(rs, label);
 	}
 	return NULL;
 }

@@ -13,8 +13,7 @@
  */
 #include <stdlib.h>
 
-#include "request/internal.h"
-#include "request/receiver.h"
+#include "request/state.h"
 
 #define PENDING_MAX 1024		/* of one request, at a time */
 #define WAITS_MAX 10000			/* of one request */
@@ -222,19 +221,6 @@ mail_pair(struct kp_requests *rs, struct mail *m, const struct pending *sent,
 		.from = sent->node };
 }
 
-/* The process, of a node that we know; 0: it is none. */
-static uint64_t
-other_key(const struct kp_requests *rs, const struct rnode *nd,
-    const struct kp_event *ev)
-{
-	const struct rnode *of = nd;
-
-	if (ev->from.node.n != nd->namelen ||
-	    memcmp(ev->from.node.p, nd->name, nd->namelen) != 0)
-		of = node_find(rs, ev->from.node);
-	return of != NULL ? pid_key(of->index, &ev->from) : 0;
-}
-
 static void
 mail_add(struct kp_requests *rs, struct mail *m, const struct pending *p)
 {
@@ -289,7 +275,7 @@ mail_event(struct kp_requests *rs, struct rnode *nd,
 		.at = ev->ts, .serial = ev->serial,
 		.node = (uint8_t)nd->index,
 		.received = ev->kind == KP_EV_RECEIVE };
-	uint64_t other = ev->has_from ? other_key(rs, nd, ev) : 0;
+	uint64_t other = node_sender(rs, nd, ev);
 	struct mail *m;
 
 	if (p.proc == 0 || ev->label == 0 || ev->ts >= KP_TARGET_TIME_MAX ||
@@ -305,7 +291,7 @@ mail_event(struct kp_requests *rs, struct rnode *nd,
 	if (m == NULL)
 		return;
 	if (p.received && rs->o.on_receiver != NULL &&
-	    receivers_meet(&rs->mails->receivers, p.proc))
+	    receivers_add(&rs->mails->receivers, p.proc))
 		rs->o.on_receiver(rs->o.ctx, nd->index, p.proc);
 	mail_add(rs, m, &p);
 }

@@ -11,7 +11,7 @@
 
 #include "base/utf8.h"
 #include "base/vec.h"
-#include "request/naming.h"
+#include "request/names.h"
 
 /* Copies what fits, in whole characters; text is valid UTF-8. */
 static void
@@ -162,7 +162,7 @@ idents_free(struct idents *t)
 {
 	intern_free(&t->by_raw);
 	intern_free(&t->by_text);
-	map_free(&t->told);
+	map_free(&t->reported);
 	for (uint32_t i = 0; i < t->len; i++)
 		free(t->text[i]);
 	free(t->text);
@@ -210,10 +210,10 @@ ident_unbounded(struct kp_span raw)
 }
 
 bool
-idents_tell(struct idents *t, uint32_t line)
+idents_report_once(struct idents *t, uint32_t line)
 {
-	return map_get(&t->told, line) == NULL &&
-	    t->told.len < IDENT_LINES_MAX && map_put(&t->told, line, 1);
+	return map_get(&t->reported, line) == NULL &&
+	    t->reported.len < IDENT_LINES_MAX && map_put(&t->reported, line, 1);
 }
 
 uint32_t

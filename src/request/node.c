@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "request/internal.h"
+#include "request/state.h"
 
 /* What was said of another node that had this index. */
 static void
@@ -39,19 +39,6 @@ kp_requests_node(struct kp_requests *rs, const char *name)
 	runaways_forget(&rs->fns, i);
 	rs->nnodes++;
 	return i;
-}
-
-void
-kp_requests_remove(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
-{
-	struct rnode *nd = &rs->nodes[node];
-
-	kp_requests_abandon(rs, node, cause);
-	tombs_free(rs, nd);
-	free(nd->name);
-	nd->name = NULL;
-	nd->timed = false;
-	rs->nnodes--;
 }
 
 void
@@ -125,6 +112,19 @@ node_find(const struct kp_requests *rs, struct kp_span name)
 	return NULL;
 }
 
+uint64_t
+node_sender(const struct kp_requests *rs, const struct rnode *nd,
+    const struct kp_event *ev)
+{
+	if (!ev->has_from)
+		return 0;
+	if ((ev->from.node.n != ev->pid.node.n ||
+	    memcmp(ev->from.node.p, ev->pid.node.p, ev->pid.node.n) != 0) &&
+	    (nd = node_find(rs, ev->from.node)) == NULL)
+		return 0;
+	return pid_key(nd->index, &ev->from);
+}
+
 kp_target_ns
 node_time(const struct kp_requests *rs, uint32_t from, uint32_t to,
     kp_target_ns at)
@@ -137,7 +137,7 @@ node_time(const struct kp_requests *rs, uint32_t from, uint32_t to,
 	if (!f->timed || !t->timed ||
 	    __builtin_add_overflow(at, f->offset - t->offset, &time) ||
 	    time >= KP_TARGET_TIME_MAX || time <= -KP_TARGET_TIME_MAX)
-		return t->heard ? t->now : -KP_TARGET_TIME_MAX + 1;
+		return t->has_now ? t->now : -KP_TARGET_TIME_MAX + 1;
 	return time;
 }
 
@@ -148,7 +148,7 @@ node_due(const struct kp_requests *rs, const struct rnode *nd,
 	kp_target_ns due = now, other;
 
 	for (uint32_t i = 0; rs->nnodes > 1 && i < KP_NODES_MAX; i++) {
-		if (i == nd->index || !rs->nodes[i].heard ||
+		if (i == nd->index || !rs->nodes[i].has_now ||
 		    !rs->nodes[i].timed || !nd->timed)
 			continue;
 		other = node_time(rs, i, nd->index, rs->nodes[i].now);

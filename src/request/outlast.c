@@ -7,16 +7,18 @@
  * when their end comes it goes to on_late.  One whose end does not come while
  * labels of closed requests are remembered is given up, and counted as lost.
  */
-#include "request/internal.h"
+#include "request/life.h"
 
 #define OUTLAST_MAX 100000u	/* at one time: 6 MB, and their processes */
 
-/* What is known of it; its place in the stack has the rest. */
-struct outlast {
-	uint32_t identity, weight, number;
-	kp_target_ns limit;	/* its request's end, by its own node's clock */
-	kp_dur_ns waited;	/* since then, for calls that outlast it too */
-};
+bool
+call_goes_on(const struct kp_requests *rs, const struct req *rq, uint32_t i)
+{
+	const struct kp_call *c = &rq->calls[i].c;
+
+	return c->outcome == KP_OPEN && i > 0 &&
+	    req_time(rs, rq, c->node, c->start) >= rq->r.end;
+}
 
 bool
 call_outlasts(const struct kp_requests *rs, const struct req *rq, uint32_t i)
@@ -88,15 +90,8 @@ outlast_end(struct kp_requests *rs, const struct proc *p,
     const struct open *o, enum kp_outcome how, kp_target_ns at)
 {
 	late(rs, p, o, o->out, how, at);
-	outlast_free(rs, o);
+	pool_put(&rs->pool, o->out, sizeof(*o->out));
 	rs->noutlast--;
-}
-
-void
-outlast_free(struct kp_requests *rs, const struct open *o)
-{
-	if (o->kind == OPEN_OUTLAST)
-		pool_put(&rs->pool, o->out, sizeof(*o->out));
 }
 
 void

@@ -11,9 +11,7 @@
  * Nothing is freed in between, so what a step has found is good for the next;
  * but events change all of it, so they look everything up for themselves.
  */
-#include "request/internal.h"
-
-#define RUN_MAX 64	/* events: what they touch fits in a cache */
+#include "request/life.h"
 
 #define LINES_MAX 16	/* of a request's calls: the rest follows by itself */
 
@@ -89,12 +87,14 @@ fetch_call(const struct kp_event *ev, const struct found *f)
 		    f->p->v[f->p->n - 1].idx], sizeof(*rq->calls));
 }
 
-static void
-fetch_run(const struct kp_requests *rs, uint32_t node,
+void
+prefetch_events(const struct kp_requests *rs, uint32_t node,
     const struct kp_event *ev, size_t n)
 {
-	struct found v[RUN_MAX];
+	struct found v[PREFETCH_MAX];
 
+	if (rs->procs.len < PROCS_MIN)
+		return;
 	for (size_t i = 0; i < n; i++)
 		map_fetch(&rs->procs, pid_key(node, &ev[i].pid));
 	for (size_t i = 0; i < n; i++) {
@@ -114,27 +114,12 @@ fetch_run(const struct kp_requests *rs, uint32_t node,
 		fetch_call(&ev[i], &v[i]);
 }
 
-void
-kp_requests_events(struct kp_requests *rs, uint32_t node,
-    const struct kp_event *ev, size_t n)
-{
-	size_t run;
-
-	for (; n > 0; ev += run, n -= run) {
-		run = n < RUN_MAX ? n : RUN_MAX;
-		if (rs->procs.len >= PROCS_MIN)
-			fetch_run(rs, node, ev, run);
-		for (size_t i = 0; i < run; i++)
-			kp_requests_event(rs, node, &ev[i]);
-	}
-}
-
 /*
  * Before one is closed: the next in its list, and the one after that.  Closing
  * touches all that there is of a request.
  */
 void
-req_fetch_next(const struct kp_requests *rs, const struct req *rq)
+prefetch_close(const struct kp_requests *rs, const struct req *rq)
 {
 	const struct req *next = rq->next;
 	size_t lines;

@@ -1,8 +1,8 @@
 /* proc.c - a table of the processes that have calls open, of all nodes. */
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "request/internal.h"
+#include "request/state.h"
 
 struct proc *
 proc_get(const struct kp_requests *rs, uint64_t id)
@@ -84,9 +84,25 @@ procs_free(struct kp_requests *rs)
 		if (rs->procs.slots[i].key != 0) {
 			p = (struct proc *)(uintptr_t)rs->procs.slots[i].val;
 			for (uint32_t j = 0; j < p->n; j++)
-				outlast_free(rs, &p->v[j]);
+				if (p->v[j].kind == OPEN_OUTLAST)
+					pool_put(&rs->pool, p->v[j].out,
+					    sizeof(*p->v[j].out));
 			proc_free_stack(rs, p);
 			pool_put(&rs->pool, p, sizeof(*p));
 		}
 	map_free(&rs->procs);
+}
+
+const char *
+kp_proc_text(uint64_t proc, char *buf, size_t n)
+{
+	snprintf(buf, n, "<0.%u.%u>", (uint32_t)proc,
+	    (uint32_t)(proc >> 32) & (PID_SERIAL_END - 1));
+	return buf;
+}
+
+uint64_t
+kp_proc_pid(uint64_t proc)
+{
+	return proc & (PID_KEY_END - 1);
 }

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "request/fns.h"
-#include "request/receiver.h"
+#include "request/names.h"
+#include "request/names.h"
 
 #define NAME_BYTES 256		/* of an atom in a name */
 #define PROCS_MAX 65536		/* known at a time: 2 MiB at most */
@@ -44,7 +44,7 @@ receivers_free(struct receivers *r)
 }
 
 bool
-receivers_meet(struct receivers *r, uint64_t proc)
+receivers_add(struct receivers *r, uint64_t proc)
 {
 	if (map_get(&r->procs, proc) != NULL)
 		return false;

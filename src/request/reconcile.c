@@ -6,23 +6,7 @@
  * or that of a request that began inside the one it works for, and then none
  * is.
  */
-#include "request/internal.h"
-
-bool
-label_inside(const struct kp_requests *rs, uint64_t label, uint64_t outer)
-{
-	const struct tombstone *t;
-	const struct req *rq;
-
-	for (int i = 0; i < NEST_MAX && label != outer; i++) {
-		if (label == 0)
-			return false;
-		rq = req_get(rs, label);
-		t = rq == NULL ? tombs_get(rs, label) : NULL;
-		label = rq != NULL ? rq->outer : t != NULL ? t->outer : 0;
-	}
-	return label == outer;
-}
+#include "request/life.h"
 
 /* Is it at work in the entry of a request? */
 static bool
@@ -75,32 +59,6 @@ proc_meet_label(struct kp_requests *rs, struct proc *p, uint64_t label,
 	if (mark != NULL)
 		return mark->r.label;
 	return p->n > 0 ? p->v[p->n - 1].label : label;
-}
-
-/* The call at position i is taken for over, and may not be. */
-static void
-proc_note_over(struct proc *p, uint32_t i)
-{
-	const struct open *o = &p->v[i];
-
-	if (p->over == 0 || p->over_caller != o->caller ||
-	    (i > 0 && p->v[i - 1].start >= p->over_since)) {
-		p->over = 0;
-		p->over_caller = o->caller;
-		p->over_since = o->start;
-	}
-	p->over++;
-}
-
-/* Of those one has returned if what is open has been so since before them. */
-bool
-proc_was_over(struct proc *p, uint32_t to)
-{
-	if (p->over == 0 || p->over_caller != to ||
-	    p->v[p->n - 1].start >= p->over_since)
-		return false;
-	p->over--;
-	return true;
 }
 
 /*
@@ -216,4 +174,110 @@ proc_meet_parent(struct kp_requests *rs, const struct proc *p,
 		parent = 0;
 	*outer = mark == NULL && top != NULL ? top->label : parent;
 	return parent;
+}
+
+/*
+ * ---- servers that answer a request with another request's token ----
+ *
+ * A server that drains its mailbox into a queue of its own carries the token of
+ * the message that it took last while it handles an earlier one (RabbitMQ's
+ * gen_server2, priority queues, batchers).  Its calls count for the wrong
+ * request, and no event is lost, so a single event cannot show it.  But its
+ * answer carries that token too: the process that asked goes on with its own
+ * request, and with a token of another request that this server sent.
+ *
+ * An answer that waits for another request looks the same (gen_server:reply/2).
+ * Servers without traced calls are not reported.  An answer from the process of
+ * a request inside a request does not count.
+ *
+ * Many processes may answer so now and then.  The list of servers is short: an
+ * answer from one that has no place takes one answer off each that has, and a
+ * server with none left loses its place.  So one that sends more than one in
+ * CROSSED_MAX + 1 of all such answers keeps it.
+ */
+
+#define CROSSED_LEAST 10	/* fewer answers may be an accident */
+#define CROSSED_PART 10		/* at least one answer for ten of its calls */
+#define CROSSED_KEEP 100	/* answers that count for keeping its place */
+
+static struct crossed_server *
+crossed_find(struct crossed *d, uint64_t proc)
+{
+	for (unsigned i = 0; i < d->n; i++)
+		if (d->v[i].proc == proc)
+			return &d->v[i];
+	return NULL;
+}
+
+static void
+crossed_age(struct crossed *d)
+{
+	for (unsigned i = d->n; i-- > 0;)
+		if (--d->v[i].keep == 0)
+			d->v[i] = d->v[--d->n];
+}
+
+void
+crossed_answer(struct crossed *d, uint64_t proc)
+{
+	struct crossed_server *v = crossed_find(d, proc);
+
+	if (v == NULL && d->n == CROSSED_MAX) {
+		crossed_age(d);
+		return;
+	}
+	if (v == NULL) {
+		v = &d->v[d->n++];
+		*v = (struct crossed_server){ .proc = proc };
+	}
+	if (v->keep < CROSSED_KEEP)
+		v->keep++;
+	if (v->answers < UINT32_MAX)
+		v->answers++;
+}
+
+bool
+crossed_call(struct crossed *d, uint64_t proc, uint32_t fn)
+{
+	struct crossed_server *v = crossed_find(d, proc);
+
+	if (v == NULL || v->reported || v->calls == UINT32_MAX)
+		return false;
+	v->calls++;
+	v->fn = fn;
+	v->reported = v->answers >= CROSSED_LEAST &&
+	    v->calls >= CROSSED_LEAST &&
+	    v->answers >= v->calls / CROSSED_PART;
+	return v->reported;
+}
+
+void
+crossed_detach(struct crossed *d, uint32_t node)
+{
+	for (unsigned i = d->n; i-- > 0;)
+		if (d->v[i].proc >> PID_NODE == node)
+			d->v[i] = d->v[--d->n];
+}
+
+void
+crossed_token(struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev, uint64_t label)
+{
+	const struct req *other = req_get(rs, ev->label);
+	uint64_t from = node_sender(rs, p->node, ev);
+
+	if (from == 0 || from == p->id || other == NULL || other->early ||
+	    other->collided || other->ncalls == 0 ||
+	    other->r.parent_label == label ||
+	    other->calls[0].c.proc == from || other->calls[0].c.proc == p->id)
+		return;
+	crossed_answer(&rs->crossed, from);
+}
+
+void
+crossed_report(struct kp_requests *rs, const struct proc *p, uint32_t fn)
+{
+	if (crossed_call(&rs->crossed, p->id, fn) && rs->o.on_crossed != NULL)
+		rs->o.on_crossed(rs->o.ctx, p->node->index, p->id,
+		    &rs->fns.v[fn]);
 }

@@ -6,14 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "request/sched_gc.h"
+#include "request/life.h"
 
 #define MAX_REQUESTS 100000
 #define MAX_CALLS 10000
 #define MAX_CALLS_IN_FLIGHT 4000000	/* 48 bytes each: 192 MB */
 #define MAX_STACK 1000
 #define MAX_IDENTITIES 1000
-#define EARLY_MAX 10000	/* requests whose entry is waited for */
 #define AGAIN_MAX 64	/* calls of one function in doubt, on one stack */
 
 const char *
@@ -23,30 +22,6 @@ kp_outcome_name(enum kp_outcome o)
 		"unfinished", "ambiguous", "unknown" };
 
 	return names[o];
-}
-
-const char *
-kp_proc_text(uint64_t proc, char *buf, size_t n)
-{
-	snprintf(buf, n, "<0.%u.%u>", (uint32_t)proc,
-	    (uint32_t)(proc >> 32) & (PID_SERIAL_END - 1));
-	return buf;
-}
-
-uint64_t
-kp_proc_pid(uint64_t proc)
-{
-	return proc & (PID_KEY_END - 1);
-}
-
-static struct req_list *
-req_list(struct kp_requests *rs, const struct req *rq)
-{
-	struct rnode *nd = &rs->nodes[rq->r.node];
-
-	if (rq->early)
-		return &nd->early;
-	return rq->ended ? &nd->ended : rq->pending ? &nd->pending : &nd->live;
 }
 
 struct kp_requests *
@@ -76,35 +51,20 @@ kp_requests_new(const struct kp_requests_opts *opts)
 	return rs;
 }
 
-static void
-list_free(struct kp_requests *rs, struct req_list *l)
-{
-	struct req *rq;
-
-	while ((rq = l->head) != NULL) {
-		l->head = rq->next;
-		req_free(rs, rq);
-	}
-}
-
 void
 kp_requests_free(struct kp_requests *rs)
 {
 	if (rs == NULL)
 		return;
 	for (uint32_t i = 0; i < KP_NODES_MAX; i++) {
-		list_free(rs, &rs->nodes[i].early);
-		list_free(rs, &rs->nodes[i].live);
-		list_free(rs, &rs->nodes[i].pending);
-		list_free(rs, &rs->nodes[i].ended);
 		tombs_free(rs, &rs->nodes[i]);
 		free(rs->nodes[i].name);
 	}
+	reqs_free(rs);
 	mails_free(rs);
 	procs_free(rs);
 	pauses_free(rs);
 	pool_free(&rs->pool);
-	map_free(&rs->by_label);
 	map_free(&rs->buried);
 	fns_free(&rs->fns);
 	idents_free(&rs->idents);
@@ -114,138 +74,12 @@ kp_requests_free(struct kp_requests *rs)
 	free(rs);
 }
 
-/* The index of a new call, or KP_NONE when it cannot be kept. */
-static uint32_t
-req_add_call(struct kp_requests *rs, struct req *rq, const struct rcall *c)
-{
-	uint64_t node = UINT64_C(1) << c->c.node;
-
-	if (rq->ncalls == rs->o.max_calls ||
-	    rs->calls == rs->o.max_calls_in_flight)
-		return KP_NONE;
-	if ((rq->ncalls + 1) * sizeof(*c) > rq->bytes && !req_grow(rs, rq))
-		return KP_NONE;
-	if ((rq->r.nodes & node) == 0) {
-		rq->r.nodes |= node;
-		rs->nodes[c->c.node].touched++;
-	}
-	rq->calls[rq->ncalls] = *c;
-	rs->calls++;
-	return rq->ncalls++;
-}
-
-void
-req_end(struct kp_requests *rs, struct req *rq, enum kp_outcome how,
-    kp_target_ns at)
-{
-	if (rq->ended)
-		return;
-	list_remove(req_list(rs, rq), rq);
-	rq->ended = true;
-	rq->r.end = at > rq->r.start ? at : rq->r.start;
-	rq->r.outcome = (uint8_t)how;
-	if (rq->set) {
-		rq->calls[0].c.end = rq->r.end;
-		rq->calls[0].c.outcome = (uint8_t)how;
-	}
-	list_add(&rs->nodes[rq->r.node].ended, rq);
-	rs->nodes[rq->r.node].over++;
-}
-
-bool
-call_may_end(const struct kp_requests *rs, const struct req *rq, uint32_t idx)
-{
-	return idx == 0 || rs->fns.v[rq->calls[idx].c.fn].finish;
-}
-
-void
-req_pend(struct kp_requests *rs, struct req *rq, kp_target_ns at)
-{
-	/* One that is at work for a minute is not waited for any longer. */
-	if (rq->ended || rq->early ||
-	    at - rq->r.start >= KP_REQUEST_AGE_MAX)
-		return;
-	list_remove(req_list(rs, rq), rq);
-	rq->pending = true;
-	rq->touched = at;
-	list_add(&rs->nodes[rq->r.node].pending, rq);
-}
-
-static void
-req_unlink(struct kp_requests *rs, struct req *rq)
-{
-	list_remove(req_list(rs, rq), rq);
-	map_remove(&rs->by_label, rq->r.label);
-	if (rq->early) {
-		rs->nearly--;
-	} else {
-		rs->in_flight--;
-		rs->nodes[rq->r.node].in_flight--;
-		rs->nodes[rq->r.node].over -= rq->ended;
-		rs->nodes[rq->r.node].collided -= rq->collided;
-	}
-}
-
-void
-req_drop(struct kp_requests *rs, struct req *rq)
-{
-	for (uint32_t i = 0; i < rq->ncalls; i++)
-		if (rq->calls[i].c.outcome == KP_OPEN)
-			proc_forget(rs, rq->calls[i].c.proc, rq);
-	req_unlink(rs, rq);
-	req_free(rs, rq);
-}
-
-struct req *
-req_get(const struct kp_requests *rs, uint64_t label)
-{
-	uint64_t *at = map_get(&rs->by_label, label);
-
-	return at != NULL ? (struct req *)(uintptr_t)*at : NULL;
-}
-
-static bool
-req_add(struct kp_requests *rs, struct req *rq)
-{
-	return map_put(&rs->by_label, rq->r.label, (uint64_t)(uintptr_t)rq);
-}
-
-/* A call of a request whose entry may be on its way: keeps its place free. */
-struct req *
-req_make_early(struct kp_requests *rs, uint64_t label, uint32_t node,
-    kp_target_ns at)
-{
-	struct rcall entry = { .c = { .parent = KP_NONE,
-	    .outcome = KP_UNFINISHED, .node = (uint8_t)node } };
-	struct req *rq;
-
-	if (label == 0 || rs->nearly == EARLY_MAX ||
-	    (rq = req_new(rs)) == NULL)
-		return NULL;
-	rq->r = (struct kp_request){ .label = label,
-		.identity = KP_IDENT_NONE, .node = (uint8_t)node };
-	rq->ender = KP_NONE;
-	rq->early = true;
-	rq->touched = at;
-	if (req_add_call(rs, rq, &entry) == KP_NONE || !req_add(rs, rq)) {
-		req_free(rs, rq);
-		return NULL;
-	}
-	list_add(&rs->nodes[node].early, rq);
-	rs->nearly++;
-	return rq;
-}
-
 /* Its entry has come, perhaps on another node than its calls. */
 static void
 early_begin(struct kp_requests *rs, struct req *rq, const struct rcall *entry)
 {
-	uint64_t node = UINT64_C(1) << entry->c.node;
-
-	if ((rq->r.nodes & node) == 0) {
-		rq->r.nodes |= node;
-		rs->nodes[entry->c.node].touched++;
-	}
+	req_leave_early(rs, rq);
+	req_touch_node(rs, rq, entry->c.node);
 	rq->calls[0] = *entry;
 	if (rq->cleared)
 		rq->cleared_at = node_time(rs, rq->r.node, entry->c.node,
@@ -266,12 +100,8 @@ req_make(struct kp_requests *rs, const struct proc *p,
 		goto full;
 	if (rq == NULL && (rq = req_new(rs)) == NULL)
 		goto full;
-	if (early != NULL) {
-		list_remove(req_list(rs, rq), rq);
-		rs->nearly--;
-		rq->early = false;
+	if (early != NULL)
 		early_begin(rs, rq, entry);
-	}
 	rq->r = (struct kp_request){ .label = ev->label, .start = ev->ts,
 		.parent_label = parent, .identity = rq->r.identity,
 		.weight = ev->weight, .id = ++rs->next_id,
@@ -280,17 +110,15 @@ req_make(struct kp_requests *rs, const struct proc *p,
 	rq->outer_early = parent != 0 && (in == NULL || in->early);
 	rq->takes_token = ev->old_label != 0;
 	if (early == NULL) {
-		rq->ender = KP_NONE;
+		rq->ended_by = KP_NONE;
 		rq->r.identity = KP_IDENT_NONE;
 		if (req_add_call(rs, rq, entry) == KP_NONE ||
-		    !req_add(rs, rq)) {
+		    !req_enter(rs, rq)) {
 			req_free(rs, rq);
 			goto full;
 		}
 	}
-	list_add_by_start(&nd->live, rq);
-	rs->in_flight++;
-	nd->in_flight++;
+	req_go_live(rs, rq);
 	return rq;
 full:
 	nd->lost.n[KP_LOSS_REQUEST_CAP]++;
@@ -312,7 +140,7 @@ req_name(struct kp_requests *rs, struct req *rq, struct kp_span identity)
 	}
 	rq->r.identity = KP_IDENT_OTHER;
 	rq->overflow = false;
-	if (rs->o.on_unbounded != NULL && idents_tell(&rs->idents, line))
+	if (rs->o.on_unbounded != NULL && idents_report_once(&rs->idents, line))
 		rs->o.on_unbounded(rs->o.ctx, rq->r.node, line);
 }
 
@@ -339,7 +167,7 @@ req_end_early(struct kp_requests *rs, struct req *rq)
 		if (c->outcome == KP_OPEN)
 			req_pend(rs, rq, rq->r.start);
 		else if (!rq->ended) {
-			rq->ender = i;
+			rq->ended_by = i;
 			req_end(rs, rq, (enum kp_outcome)c->outcome,
 			    req_time(rs, rq, c->node, c->end));
 		}
@@ -403,21 +231,13 @@ stack_parent(const struct proc *p, const struct req *rq)
 	    KP_NONE;
 }
 
-/* The token's sender, if it is another process, of a node that we know. */
+/* The process that sent the token; 0: none that is known, or itself. */
 static uint64_t
 call_from(const struct kp_requests *rs, const struct proc *p,
     const struct kp_event *ev)
 {
-	const struct rnode *nd = p->node;
-	uint64_t from;
+	uint64_t from = node_sender(rs, p->node, ev);
 
-	if (!ev->has_from)
-		return 0;
-	if ((ev->from.node.n != ev->pid.node.n ||
-	    memcmp(ev->from.node.p, ev->pid.node.p, ev->pid.node.n) != 0) &&
-	    (nd = node_find(rs, ev->from.node)) == NULL)
-		return 0;
-	from = pid_key(nd->index, &ev->from);
 	return from != p->id ? from : 0;
 }
 
@@ -429,33 +249,6 @@ call_req(const struct kp_requests *rs, const struct proc *p, uint64_t label)
 
 	return top != NULL && top->kind == OPEN_REQUEST &&
 	    top->label == label ? top->rq : req_get(rs, label);
-}
-
-/*
- * In the midst of its own request the process carries the token of another one,
- * which a server gave it that has not begun that: see drains.h.
- */
-static void
-reconcile_drains(struct kp_requests *rs, const struct proc *p,
-    const struct kp_event *ev, uint64_t label)
-{
-	const struct req *other = req_get(rs, ev->label);
-	uint64_t from = call_from(rs, p, ev);
-
-	if (from == 0 || other == NULL || other->early || other->collided ||
-	    other->ncalls == 0 || other->r.parent_label == label ||
-	    other->calls[0].c.proc == from || other->calls[0].c.proc == p->id)
-		return;
-	drains_answer(&rs->drains, from);
-}
-
-/* Of each call: is it one of such a server's? */
-static void
-tell_drains(struct kp_requests *rs, const struct proc *p, uint32_t fn)
-{
-	if (drains_call(&rs->drains, p->id, fn) && rs->o.on_drains != NULL)
-		rs->o.on_drains(rs->o.ctx, p->node->index, p->id,
-		    &rs->fns.v[fn]);
 }
 
 static void
@@ -471,8 +264,9 @@ on_call(struct kp_requests *rs, struct proc *p, const struct kp_event *ev,
 	proc_meet_caller(rs, p, caller);
 	o.label = proc_meet_label(rs, p, ev->label, ev->ts);
 	if (o.label != ev->label && ev->label != 0)
-		reconcile_drains(rs, p, ev, o.label);
-	tell_drains(rs, p, fn);
+		crossed_token(rs, p, ev, o.label);
+	if (rs->crossed.n > 0)
+		crossed_report(rs, p, fn);
 	proc_meet_again(rs, p, fn, caller, AGAIN_MAX, ev->ts);
 	o.rq = call_req(rs, p, o.label);
 	if (o.rq != NULL && o.rq->pending &&
@@ -603,6 +397,20 @@ kp_requests_event(struct kp_requests *rs, uint32_t node,
 		pauses_event(rs, nd, ev);
 	else if (rs->mails != NULL)
 		mail_event(rs, nd, ev);
+}
+
+void
+kp_requests_events(struct kp_requests *rs, uint32_t node,
+    const struct kp_event *ev, size_t n)
+{
+	size_t run;
+
+	for (; n > 0; ev += run, n -= run) {
+		run = n < PREFETCH_MAX ? n : PREFETCH_MAX;
+		prefetch_events(rs, node, ev, run);
+		for (size_t i = 0; i < run; i++)
+			kp_requests_event(rs, node, &ev[i]);
+	}
 }
 
 void

@@ -15,7 +15,7 @@
  */
 #include <stdlib.h>
 
-#include "request/sched_gc.h"
+#include "request/state.h"
 
 /* What goes on in a process that has a call open. */
 struct still {
@@ -319,7 +319,7 @@ pauses_forget(struct kp_requests *rs, uint64_t label)
 }
 
 void
-pauses_leave(struct kp_requests *rs, const struct rnode *nd)
+pauses_detach(struct kp_requests *rs, const struct rnode *nd)
 {
 	struct map *m = &rs->pauses->procs;
 

@@ -41,9 +41,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "request/internal.h"
+#include "request/life.h"
 
-static void
+void
 open_end(struct kp_requests *rs, const struct proc *p, const struct open *o,
     enum kp_outcome how, kp_target_ns at)
 {
@@ -73,11 +73,11 @@ open_end(struct kp_requests *rs, const struct proc *p, const struct open *o,
 	if (o->rq->ended ||
 	    !(fn->finish || (o->idx == 0 && rs->o.conf->nfinishes == 0)))
 		return;
-	o->rq->ender = o->idx;
+	o->rq->ended_by = o->idx;
 	req_end(rs, o->rq, how, req_time(rs, o->rq, c->node, at));
 }
 
-void
+static void
 proc_pop(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
     kp_target_ns at)
 {
@@ -112,7 +112,7 @@ outcome_in_chain(const struct proc *p, const struct open *o, uint32_t in,
 }
 
 /* Ends the topmost call as `how` at `at`, unless it ended before unseen. */
-static void
+void
 proc_pop_left(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
     kp_target_ns at)
 {
@@ -386,6 +386,34 @@ proc_find_caller(const struct proc *p, uint32_t to, bool sure)
 }
 
 void
+proc_note_over(struct proc *p, uint32_t i)
+{
+	const struct open *o = &p->v[i];
+
+	if (p->over == 0 || p->over_caller != o->caller ||
+	    (i > 0 && p->v[i - 1].start >= p->over_since)) {
+		p->over = 0;
+		p->over_caller = o->caller;
+		p->over_since = o->start;
+	}
+	p->over++;
+}
+
+/*
+ * Control is back in `to`, nobody's caller.  Returns true if it came from a call
+ * that was ended before: what is open has been so since before those.
+ */
+static bool
+proc_was_over(struct proc *p, uint32_t to)
+{
+	if (p->over == 0 || p->over_caller != to ||
+	    p->v[p->n - 1].start >= p->over_since)
+		return false;
+	p->over--;
+	return true;
+}
+
+void
 proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
     kp_target_ns at)
 {
@@ -443,190 +471,4 @@ proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
 	p->exact_seen = !p->node->all_exact;
 	p->exact_raised = raised;
 	p->exact_caller = caller;
-}
-
-void
-proc_ignore(struct kp_requests *rs, uint64_t id, const struct req *rq)
-{
-	struct proc *p = proc_get(rs, id);
-
-	for (uint32_t i = 0; p != NULL && i < p->n; i++)
-		if (p->v[i].kind == OPEN_REQUEST && p->v[i].rq == rq)
-			p->v[i] = (struct open){ .kind = OPEN_IGNORED,
-				.fn = p->v[i].fn, .caller = p->v[i].caller,
-				.label = p->v[i].label,
-				.start = p->v[i].start };
-}
-
-/* Of a request that goes: does it stay open without it? */
-static bool
-open_stays(struct kp_requests *rs, const struct proc *p, struct open *o)
-{
-	const struct req *rq = o->rq;
-
-	if (!rq->ended || rq->collided)
-		return false;
-	/* The entry is not an async call, even where it ended as it began: by a
-	 * finish that came before it. */
-	if (o->idx == 0 ||
-	    req_time(rs, rq, p->node->index, o->start) < rq->r.end)
-		return rq->handed_on && call_outlasts(rs, rq, o->idx) &&
-		    outlast_begin(rs, p, o);
-	*o = (struct open){ .kind = OPEN_LATE, .fn = o->fn,
-		.caller = o->caller, .label = o->label, .start = o->start,
-		.identity = rq->r.identity, .weight = rq->r.weight };
-	return true;
-}
-
-void
-proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq)
-{
-	struct proc *p = proc_get(rs, id);
-	struct open *o;
-	uint32_t keep = 0;
-
-	if (p == NULL)
-		return;
-	for (uint32_t i = 0; i < p->n; i++) {
-		o = &p->v[i];
-		if (o->kind == OPEN_REQUEST && o->rq == rq &&
-		    !open_stays(rs, p, o))
-			continue;
-		p->v[keep++] = *o;
-	}
-	p->n = keep;
-	proc_drop_if_empty(rs, p);
-}
-
-void
-proc_settle(struct kp_requests *rs, uint64_t id, const struct req *rq)
-{
-	struct proc *p = proc_get(rs, id);
-	struct open o;
-	uint32_t keep = 0;
-
-	if (p == NULL)
-		return;
-	for (uint32_t i = 0; i < p->n; i++) {
-		o = p->v[i];
-		if (o.doubt != DOUBT_NONE && o.kind == OPEN_REQUEST &&
-		    o.rq == rq)
-			open_end(rs, p, &o, o.maybe_how, o.maybe);
-		else
-			p->v[keep++] = o;
-	}
-	p->n = keep;
-	proc_drop_if_empty(rs, p);
-}
-
-bool
-proc_doubts_entry(struct kp_requests *rs, const struct req *rq,
-    kp_target_ns at)
-{
-	const struct proc *p = proc_get(rs, rq->calls[0].c.proc);
-
-	/* at: by the clock of rq, which is that of p */
-	for (uint32_t i = 0; p != NULL && i < p->n; i++)
-		if (p->v[i].kind == OPEN_REQUEST && p->v[i].rq == rq &&
-		    p->v[i].idx == 0)
-			return p->v[i].doubt != DOUBT_NONE &&
-			    p->v[i].maybe <= at;
-	return false;
-}
-
-static void
-proc_sweep(struct kp_requests *rs, struct proc *p, kp_target_ns now)
-{
-	kp_target_ns before = now - KP_REQUEST_AGE_MAX;
-	uint32_t keep = 0;
-	struct open *o;
-	bool old;
-
-	for (uint32_t i = 0; i < p->n; i++) {
-		o = &p->v[i];
-		old = o->kind == OPEN_OUTLAST ? outlast_is_old(o, now) :
-		    o->kind != OPEN_REQUEST && o->start < before;
-		if ((o->kind == OPEN_LATE || o->kind == OPEN_OUTLAST) &&
-		    o->doubt != DOUBT_NONE) {
-			open_end(rs, p, o, o->maybe_how, o->maybe);
-		} else if (old) {
-			p->node->lost.n[KP_LOSS_OUTLASTED] +=
-			    o->kind != OPEN_IGNORED;
-			open_end(rs, p, o, KP_UNFINISHED, before);
-		} else {
-			p->v[keep++] = *o;
-		}
-	}
-	p->n = keep;
-	if (p->n == 0)
-		p->exact_seen = false;
-}
-
-/*
- * A process that died leaves its open calls behind.  Those of requests go
- * with the request; late ones are looked for here, seldom.
- */
-void
-procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now)
-{
-	struct proc *p;
-
-	if (now - nd->swept < KP_REQUEST_AGE_MAX / 6)
-		return;
-	nd->swept = now;
-	/* Removal shifts later entries back: look at a slot until it stays. */
-	for (size_t i = 0; i < rs->procs.cap;) {
-		if (rs->procs.slots[i].key == 0) {
-			i++;
-			continue;
-		}
-		p = (struct proc *)(uintptr_t)rs->procs.slots[i].val;
-		if (p->node == nd)
-			proc_sweep(rs, p, now);
-		if (p->node == nd && p->n == 0)
-			proc_free(rs, p);
-		else
-			i++;
-	}
-}
-
-/* Why this one has no end; KP_LOSS_COUNT: it has, or was lost before. */
-static enum kp_loss
-abandoned_as(const struct open *o, enum kp_loss cause)
-{
-	if (o->doubt != DOUBT_NONE || o->kind == OPEN_IGNORED ||
-	    (o->kind == OPEN_REQUEST && o->rq->collided))
-		return KP_LOSS_COUNT;
-	if (cause == KP_LOSS_RUNNING)
-		return KP_LOSS_RUNNING_CALLS;
-	return o->kind == OPEN_REQUEST ? KP_LOSS_LEFT : KP_LOSS_OUTLASTED_CUT;
-}
-
-static void
-proc_abandon(struct kp_requests *rs, struct proc *p, enum kp_loss cause)
-{
-	enum kp_loss as;
-
-	while (p->n > 0) {
-		as = abandoned_as(&p->v[p->n - 1], cause);
-		if (as != KP_LOSS_COUNT)
-			p->node->lost.n[as]++;
-		proc_pop_left(rs, p, KP_UNFINISHED, p->last);
-	}
-	proc_free(rs, p);
-}
-
-void
-procs_abandon(struct kp_requests *rs, struct rnode *nd, enum kp_loss cause)
-{
-	struct proc *p;
-
-	for (size_t i = 0; i < rs->procs.cap;) {
-		p = rs->procs.slots[i].key != 0 ?
-		    (struct proc *)(uintptr_t)rs->procs.slots[i].val : NULL;
-		if (p != NULL && p->node == nd)
-			proc_abandon(rs, p, cause);
-		else
-			i++;
-	}
 }

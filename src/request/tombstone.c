@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "request/internal.h"
+#include "request/state.h"
 
 #define TOMBS_MAX (1u << 17)	/* about 14 MB at most with their index */
 #define TOMBS_MIN (1u << 10)
@@ -148,4 +148,24 @@ tombs_expire(struct kp_requests *rs, struct rnode *nd, kp_target_ns before)
 
 	while (t->n > 0 && t->v[t->head].at < before)
 		tombs_pop(rs, nd);
+}
+
+uint64_t
+label_outer(const struct kp_requests *rs, uint64_t label)
+{
+	const struct req *rq = req_get(rs, label);
+	const struct tombstone *t = rq == NULL ? tombs_get(rs, label) : NULL;
+
+	return rq != NULL ? rq->outer : t != NULL ? t->outer : 0;
+}
+
+bool
+label_inside(const struct kp_requests *rs, uint64_t label, uint64_t outer)
+{
+	for (int i = 0; i < NEST_MAX && label != outer; i++) {
+		if (label == 0)
+			return false;
+		label = label_outer(rs, label);
+	}
+	return label == outer;
 }

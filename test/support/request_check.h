@@ -5,7 +5,7 @@
 #ifndef TEST_REQUEST_CHECK_H
 #define TEST_REQUEST_CHECK_H
 
-#include "request/internal.h"
+#include "request/state.h"
 
 static inline void
 request_wellformed(const struct kp_request *rq)

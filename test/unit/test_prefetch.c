@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "native_feed.h"
-#include "request/internal.h"
+#include "request/state.h"
 
 #define FNS 6
 #define PROCS 1500

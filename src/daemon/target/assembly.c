@@ -210,13 +210,13 @@ on_unbounded(void *ctx, uint32_t node, uint32_t line)
 }
 
 static void
-on_drains(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn)
+on_crossed(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn)
 {
 	struct assembly_requests *in = ctx;
 	struct assembly_part *p = in->parts[node];
 
-	if (p->ops->on_drains != NULL)
-		p->ops->on_drains(p->ctx, proc, fn);
+	if (p->ops->on_crossed != NULL)
+		p->ops->on_crossed(p->ctx, proc, fn);
 }
 
 static void
@@ -246,7 +246,7 @@ requests_new(struct assembly *a, const struct kp_conf *conf)
 	struct kp_requests_opts ro = { .conf = conf, .on_request = on_request,
 		.on_late = on_late, .on_runaway = on_runaway,
 		.on_unbounded = on_unbounded, .on_receiver = on_receiver,
-		.on_drains = on_drains, .ctx = in };
+		.on_crossed = on_crossed, .ctx = in };
 
 	if (in == NULL)
 		return NULL;

@@ -47,7 +47,7 @@ struct assembly_ops {
 	/* It receives messages: its name is asked for. */
 	void (*on_receiver)(void *ctx, uint64_t proc);
 	/* As of kprofd/request.h; may be NULL. */
-	void (*on_drains)(void *ctx, uint64_t proc, const struct kp_fn *fn);
+	void (*on_crossed)(void *ctx, uint64_t proc, const struct kp_fn *fn);
 };
 
 /* One target's. */

@@ -77,7 +77,7 @@ on_receiver(void *ctx, uint64_t proc)
 }
 
 static void
-on_drains(void *ctx, uint64_t proc, const struct kp_fn *fn)
+on_crossed(void *ctx, uint64_t proc, const struct kp_fn *fn)
 {
 	struct target *t = ctx;
 	char pid[32];
@@ -91,7 +91,7 @@ on_drains(void *ctx, uint64_t proc, const struct kp_fn *fn)
 }
 
 static const struct assembly_ops assembly_ops = { on_request, on_runaway,
-	on_unbounded, on_receiver, on_drains };
+	on_unbounded, on_receiver, on_crossed };
 
 /*
  * When its last word was sent, by our clock: what we were stopped for, or what

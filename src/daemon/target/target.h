@@ -68,7 +68,7 @@ struct target {
 	struct overload watch;
 	struct overhead spending;
 	struct tracing_cost traced;
-	char drains[512];		/* the last server of on_drains;
+	char drains[512];		/* the last server of on_crossed;
 					   "": none */
 	struct ledger ledger;
 	struct rate_limit hush;

@@ -16,7 +16,7 @@
 #include "kprofd/fn_name.h"
 #include "text/text.h"
 #include "config/tiers_file.h"
-#include "request/naming.h"
+#include "request/names.h"
 
 #define IDENTITIES 1100		/* the node asks about 1000 */
 #define NEAR_MAX 3		/* names further away are not misspellings */

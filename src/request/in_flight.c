@@ -1,5 +1,5 @@
-/* flight.c - which requests are in flight now, and where they are. */
-#include "request/internal.h"
+/* in_flight.c - which requests are in flight now, and where they are. */
+#include "request/life.h"
 
 #define PENDING_MAX 10000	/* looked at: a glance takes a ms at most */
 
@@ -106,7 +106,7 @@ kp_requests_oldest(struct kp_requests *rs, uint32_t node,
 	struct oldest o = { .now = now,
 		.max = max < KP_FLIGHT_MAX ? max : KP_FLIGHT_MAX };
 
-	if (nd->heard && now < nd->now)
+	if (nd->has_now && now < nd->now)
 		o.now = nd->now;
 	/* these are by start: the first are the oldest */
 	look_at(rs, &o, nd->live.head, o.max);

@@ -1,7 +1,7 @@
 /*
- * test_drains.c - servers that carry another's token (request/drains.h): who
- * answers so and is none fills no table for good, and one is told of again when
- * its node comes back.
+ * test_reconcile.c - servers that answer with another request's token
+ * (reconcile.c): processes that do so now and then do not fill the table for
+ * good, and a server is reported again when its node comes back.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,35 +10,35 @@
 #include <cmocka.h>
 
 #include "feed_fixture.h"
-#include "request/drains.h"
+#include "request/life.h"
 
 enum { SERVER = 9, FN = 3 };
 
 /* Processes that answer later, so many times each, and are never seen again. */
 static void
-come_and_go(struct drains *d, unsigned times)
+come_and_go(struct crossed *d, unsigned times)
 {
 	for (uint64_t proc = 1000; proc < 2000; proc++)
 		for (unsigned i = 0; i < times; i++)
-			drains_answer(d, proc);
+			crossed_answer(d, proc);
 }
 
 static unsigned
-answers_and_calls(struct drains *d, unsigned n)
+answers_and_calls(struct crossed *d, unsigned n)
 {
-	unsigned told = 0;
+	unsigned reported = 0;
 
 	for (unsigned i = 0; i < n; i++) {
-		drains_answer(d, SERVER);
-		told += drains_call(d, SERVER, FN);
+		crossed_answer(d, SERVER);
+		reported += crossed_call(d, SERVER, FN);
 	}
-	return told;
+	return reported;
 }
 
 static void
 after_others(void **state)
 {
-	static struct drains d;
+	static struct crossed d;
 
 	(void)state;
 	come_and_go(&d, 1);
@@ -49,25 +49,25 @@ after_others(void **state)
 static void
 among_others(void **state)
 {
-	static struct drains d;
-	unsigned told = 0;
+	static struct crossed d;
+	unsigned reported = 0;
 
 	(void)state;
 	for (uint64_t proc = 1000; proc < 2000; proc++) {
-		for (unsigned i = 0; i < DRAINS_MAX - 1; i++)
-			drains_answer(&d, proc * DRAINS_MAX + i);
-		told += answers_and_calls(&d, 2);
+		for (unsigned i = 0; i < CROSSED_MAX - 1; i++)
+			crossed_answer(&d, proc * CROSSED_MAX + i);
+		reported += answers_and_calls(&d, 2);
 	}
-	assert_int_equal(told, 1);
+	assert_int_equal(reported, 1);
 }
 
-static unsigned told;
+static unsigned reported;
 
 static void
-on_drains(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn)
+on_crossed(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn)
 {
 	(void)ctx;
-	told++;
+	reported++;
 	assert_int_equal(node, 0);
 	assert_int_equal(kp_proc_pid(proc), SERVER);
 	assert_string_equal(fn->text, "b:b/1");
@@ -76,17 +76,17 @@ on_drains(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn)
 static int
 setup(void **state)
 {
-	struct kp_requests_opts o = { .on_drains = on_drains };
+	struct kp_requests_opts o = { .on_crossed = on_crossed };
 
 	(void)state;
-	told = 0;
+	reported = 0;
 	feed_init(&f, conf_two, &o);
 	return 0;
 }
 
 /* Two requests ask it, and it answers with each other's tokens. */
 static void
-drains(double ms)
+answer(double ms)
 {
 	entry(&f, 1, "e", "x", 1, ms);
 	entry(&f, 2, "e", "x", 2, ms + 1);
@@ -100,16 +100,16 @@ drains(double ms)
 }
 
 static void
-told_again(void **state)
+reported_again(void **state)
 {
 	(void)state;
-	drains(0);
-	assert_int_equal(told, 1);
-	drains(100);
-	assert_int_equal(told, 1);
+	answer(0);
+	assert_int_equal(reported, 1);
+	answer(100);
+	assert_int_equal(reported, 1);
 	kp_requests_abandon(f.rs, 0, KP_LOSS_DISCONNECTED);
-	drains(200);
-	assert_int_equal(told, 2);
+	answer(200);
+	assert_int_equal(reported, 2);
 	kp_buf_reset(&f.text);
 }
 
@@ -119,8 +119,8 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(after_others),
 		cmocka_unit_test(among_others),
-		cmocka_unit_test_setup_teardown(told_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(reported_again, setup, teardown),
 	};
 
-	return cmocka_run_group_tests_name("drains", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("reconcile", tests, NULL, NULL);
 }

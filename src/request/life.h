@@ -1,0 +1,161 @@
+/*
+ * life.h - the life of a request: how calls and returns pair, when it ends, and
+ * how it is closed.  state.h lists the files in order.
+ */
+#ifndef KP_REQUEST_LIFE_H
+#define KP_REQUEST_LIFE_H
+
+#include "request/state.h"
+
+/* ---- outlast.c ---- */
+
+/* Call i, still open, began after the end: it goes on as a late call. */
+bool call_goes_on(const struct kp_requests *rs, const struct req *rq,
+    uint32_t i);
+/* Call i, still open, began inside a request that ended: it goes on, too. */
+bool call_outlasts(const struct kp_requests *rs, const struct req *rq,
+    uint32_t i);
+/* Numbers such a call, and sets how much of it was inside its request. */
+void call_set_limit(struct kp_requests *rs, struct req *rq, uint32_t i,
+    struct kp_call *out);
+/* Makes *o outlast its request, which was handed on; false: it is given up. */
+bool outlast_begin(struct kp_requests *rs, const struct proc *p,
+    struct open *o);
+/* It ended, or is given up (KP_UNFINISHED); *o may not be used after that. */
+void outlast_end(struct kp_requests *rs, const struct proc *p,
+    const struct open *o, enum kp_outcome how, kp_target_ns at);
+/* *o, just taken off the stack, ended: the call around it waited that long. */
+void outlast_wait(struct proc *p, const struct open *o, kp_target_ns at);
+/* Is its end no longer waited for? */
+bool outlast_is_old(const struct open *o, kp_target_ns now);
+
+/* ---- stack.c ---- */
+
+/* Ends all open calls if the stack is full, or this one if out of memory. */
+void proc_push(struct kp_requests *rs, struct proc *p, const struct open *o);
+/* Records the end of *o, which the caller takes off the stack. */
+void open_end(struct kp_requests *rs, const struct proc *p,
+    const struct open *o, enum kp_outcome how, kp_target_ns at);
+/*
+ * Takes the topmost call off the stack: it ends as `how` at `at`, or, if it is
+ * in doubt, as it may have ended before.
+ */
+void proc_pop_left(struct kp_requests *rs, struct proc *p, enum kp_outcome how,
+    kp_target_ns at);
+/* The same for all above position down_to, as unfinished. */
+void proc_leave(struct kp_requests *rs, struct proc *p, uint32_t down_to,
+    kp_target_ns at);
+/* A call made by fn: if that is open, it runs, and nothing above it does. */
+void proc_meet_caller(struct kp_requests *rs, struct proc *p, uint32_t fn);
+/* The call in doubt at position i is over, with what was open above it. */
+void proc_settle_at(struct kp_requests *rs, struct proc *p, uint32_t i,
+    kp_target_ns at);
+/* The call at position i is about to be ended, though it may still run. */
+void proc_note_over(struct proc *p, uint32_t i);
+void proc_return_to(struct kp_requests *rs, struct proc *p, uint32_t to,
+    kp_target_ns at);
+void proc_return_exact(struct kp_requests *rs, struct proc *p, uint32_t fn,
+    bool raised, kp_target_ns at);
+
+/* ---- stack_cleanup.c ---- */
+
+/*
+ * Removes the calls of rq; those begun after its end stay, as OPEN_LATE, and
+ * those that outlast it, once it was handed on, as OPEN_OUTLAST.
+ */
+void proc_forget(struct kp_requests *rs, uint64_t id, struct req *rq);
+/* Keeps the calls of rq as OPEN_IGNORED. */
+void proc_ignore(struct kp_requests *rs, uint64_t id, const struct req *rq);
+/* The calls of rq that are in doubt ended where they may have ended. */
+void proc_settle(struct kp_requests *rs, uint64_t id, const struct req *rq);
+/* Is rq's entry call in doubt, and may it have ended by then? */
+bool proc_doubts_entry(struct kp_requests *rs, const struct req *rq,
+    kp_target_ns at);
+void procs_sweep(struct kp_requests *rs, struct rnode *nd, kp_target_ns now);
+/*
+ * Ends all calls that are open on this node: late ones are handed on as
+ * unfinished, others stay in their requests as such; cause: why.
+ */
+void procs_abandon(struct kp_requests *rs, struct rnode *nd,
+    enum kp_loss cause);
+
+/* ---- mark.c ---- */
+
+/*
+ * The open request that set_token began in this process and that the label is
+ * of, or inside; NULL: none, or the process has begun a call since then.
+ */
+struct req *mark_on_top(const struct kp_requests *rs, const struct proc *p,
+    uint64_t label);
+/* The process called set_token again: that ends the request it had set. */
+void mark_again(struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev);
+/* The entry of rq is a call of set_token. */
+void mark_set(struct kp_requests *rs, struct req *rq);
+/* fn, which took the token with this label from the process, was called. */
+void mark_clear(struct kp_requests *rs, const struct proc *p,
+    const struct kp_fn *fn, uint64_t label, kp_target_ns at);
+
+/* ---- reconcile.c ---- */
+
+/* Returns the label of the request that the next call is made for. */
+uint64_t proc_meet_label(struct kp_requests *rs, struct proc *p,
+    uint64_t label, kp_target_ns at);
+void proc_meet_again(struct kp_requests *rs, struct proc *p, uint32_t fn,
+    uint32_t caller, uint32_t keep, kp_target_ns at);
+void proc_meet_entry(struct kp_requests *rs, struct proc *p,
+    const struct kp_event *ev, uint32_t fn, uint32_t caller);
+/* Returns the label of the request that a new one begins inside; see there. */
+uint64_t proc_meet_parent(struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev, uint64_t *outer);
+/*
+ * A process at work for the request `label` made a call with another token:
+ * notes the server that may have sent it.
+ */
+void crossed_token(struct kp_requests *rs, const struct proc *p,
+    const struct kp_event *ev, uint64_t label);
+/* A call of fn, only if rs->crossed.n > 0: reports such a server, once. */
+void crossed_report(struct kp_requests *rs, const struct proc *p, uint32_t fn);
+/* proc gave an answer with a token that is not the asker's. */
+void crossed_answer(struct crossed *d, uint64_t proc);
+/*
+ * A traced call in any process.  Returns true, once for each server, if proc is
+ * one that answers with tokens of others.
+ */
+bool crossed_call(struct crossed *d, uint64_t proc, uint32_t fn);
+/* The node goes: its servers are reported again when they are met again. */
+void crossed_detach(struct crossed *d, uint32_t node);
+
+/* How far back a parent is looked for by time in a large request. */
+#define PARENT_SCAN_MAX 1000
+
+/* Did it run at this time?  One whose end was not seen may have, ever since. */
+static inline bool
+call_covers(const struct kp_call *c, kp_target_ns at)
+{
+	return c->start <= at &&
+	    (c->outcome == KP_UNFINISHED || c->end >= at);
+}
+
+/* ---- close.c ---- */
+
+/*
+ * Decides, once, whether it is inside the request that it seemed to begin in,
+ * and counts the requests that unsampled ones like it have cut.
+ */
+void req_settle_parent(struct kp_requests *rs, struct req *rq);
+/* Hands it on, leaves a tombstone and frees it. */
+void req_close(struct kp_requests *rs, struct req *rq);
+/* Frees it without handing it on. */
+void req_drop(struct kp_requests *rs, struct req *rq);
+
+/* ---- prefetch.c ---- */
+
+/* These events of a node will be handled next: fetches what they touch. */
+void prefetch_events(const struct kp_requests *rs, uint32_t node,
+    const struct kp_event *ev, size_t n);
+/* rq will be closed: fetches what the next one in its list needs. */
+void prefetch_close(const struct kp_requests *rs, const struct req *rq);
+#define PREFETCH_MAX 64	/* events: what they touch fits in a cache */
+
+#endif

@@ -1,0 +1,99 @@
+/*
+ * names.h - tables of names: functions, request types and receivers of
+ * messages.
+ *
+ * Names come as raw terms, and are looked up by their bytes, so that each is
+ * decoded only the first time.  All tables are capped.  The texts of functions
+ * and request types stay until the table is freed, so that closed windows may
+ * point to them from another thread.
+ */
+#ifndef KPROFD_REQUEST_NAMES_H
+#define KPROFD_REQUEST_NAMES_H
+
+#include <regex.h>
+
+#include "base/intern.h"
+#include "base/map.h"
+#include "kprofd/config.h"
+#include "kprofd/request.h"
+
+/* ---- fns.c: the functions that events name ---- */
+
+#define FN_MAX 65536		/* functions: tiers' and their callers */
+#define RECENT_BITS 6
+
+/* A name of a late event; its bytes are the table's. */
+struct recent {
+	const uint8_t *key;
+	uint32_t keylen, val;
+};
+
+struct fns {
+	const struct kp_conf *conf;
+	struct recent recent[1 << RECENT_BITS];
+	struct intern by_raw;
+	struct kp_fn *v;
+	uint32_t len;
+	size_t room;
+};
+
+/* "db:query/2"; owned by the caller, NULL when out of memory. */
+char *fn_text(struct kp_span mod, struct kp_span fun, uint32_t arity);
+void fns_free(struct fns *f);
+/* The function's number, or KP_NONE when it is not an MFA or the table full. */
+uint32_t fns_intern(struct fns *f, struct kp_span raw);
+
+/* ---- naming.c: request types ("identities") ---- */
+
+#define IDENT_RAW_MAX 8192	/* identity terms remembered by their bytes, */
+#define IDENT_RAW_BYTES 2048	/* if they are no longer than this */
+#define IDENT_TEXT_MAX 256	/* bytes of an identity's text */
+#define IDENT_LINES_MAX 1024	/* lines of tiers.conf that are reported */
+
+struct idents {
+	struct intern by_raw, by_text;
+	char **text;
+	uint32_t len, max;
+	size_t room;
+	const struct kp_conf *conf;
+	regex_t *rewrites;	/* conf->nrewrites of them */
+	struct map reported;	/* lines of tiers.conf */
+};
+
+bool idents_init(struct idents *t, const struct kp_conf *conf, uint32_t max);
+void idents_free(struct idents *t);
+/* KP_IDENT_OTHER when the table is full: *overflow is then set. */
+uint32_t idents_intern(struct idents *t, struct kp_span raw, bool *overflow);
+/*
+ * The line of {'_other', Line}, which the target sends in place of an identity
+ * that is too large; 0 for any other term.
+ */
+uint32_t ident_unbounded(struct kp_span raw);
+/* Returns true the first time that it is called for this line. */
+bool idents_report_once(struct idents *t, uint32_t line);
+
+/*
+ * ---- receiver.c: processes that receive messages ----
+ *
+ * Many processes may have the same name.  Names are few (KP_RECEIVERS_MAX) and
+ * stay.  The table of processes is emptied when it is full, and then they are
+ * asked for their names again.
+ */
+
+struct receivers {
+	struct map procs;	/* process -> its name's id plus one; 0: asked */
+	char *name[KP_RECEIVERS_MAX];	/* owned */
+	uint32_t n;
+};
+
+/* False: out of memory. */
+bool receivers_init(struct receivers *r);
+void receivers_free(struct receivers *r);
+/* Adds the process; false if it was there. */
+bool receivers_add(struct receivers *r, uint64_t proc);
+/* See kp_requests_name_receiver(). */
+void receivers_name(struct receivers *r, uint64_t proc, struct kp_span name);
+/* The id of its name; KP_RECEIVER_GONE where it has none, or not yet. */
+uint32_t receivers_get(const struct receivers *r, uint64_t proc);
+
+#endif
