@@ -130,6 +130,8 @@ struct kp_conf {
 enum kp_err kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
     struct kp_diags *diags);
 void kp_conf_free(struct kp_conf *c);
+/* The number of function patterns in all tiers. */
+size_t kp_conf_functions(const struct kp_conf *c);
 /*
  * Is garbage collection to be measured?  shared: two tracers may have the flag
  * for it on one process.  Where they may not, because the VM crashes when that

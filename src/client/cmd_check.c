@@ -35,7 +35,7 @@ put_json(struct kp_buf *b, const char *file, const struct kp_conf *c,
 		for (size_t i = 0; i < c->ntiers; i++)
 			json_string(&j, NULL, c->tiers[i].name);
 		json_end(&j);
-		json_uint(&j, "functions", tiers_file_functions(c));
+		json_uint(&j, "functions", kp_conf_functions(c));
 		json_uint(&j, "entries", c->nentries);
 		json_string(&j, "sampling",
 		    tiers_file_sampling(text, sizeof(text), &c->sampling));

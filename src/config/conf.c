@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/conf.h"
+#include "config/conf_ctx.h"
 
 struct key {
 	const char *name;
@@ -22,12 +22,6 @@ static void
 set_tiers(struct conf_ctx *x, const struct node *form)
 {
 	conf_tiers(x, form->kid[1]);
-}
-
-static void
-set_entry(struct conf_ctx *x, const struct node *form)
-{
-	conf_entry(x, form->kid[1], form->n > 2 ? form->kid[2] : NULL);
 }
 
 static void
@@ -62,6 +56,21 @@ take_int(struct conf_ctx *x, const struct node *v, const char *name,
 		return false;
 	}
 	*out = v->num;
+	return true;
+}
+
+/* One of two atoms; true: the first, also after reporting any other term. */
+static bool
+take_choice(struct conf_ctx *x, const struct node *v, const char *first,
+    const char *second)
+{
+	char what[80];
+
+	if (node_is_atom(v, second))
+		return false;
+	snprintf(what, sizeof(what), "%s or %s", first, second);
+	if (!node_is_atom(v, first))
+		conf_expected(x, v, what);
 	return true;
 }
 
@@ -155,6 +164,16 @@ set_gc(struct conf_ctx *x, const struct node *form)
 		conf_expected(x, v, "true, false or force");
 }
 
+size_t
+kp_conf_functions(const struct kp_conf *c)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->ntiers; i++)
+		n += c->tiers[i].nfns;
+	return n;
+}
+
 bool
 kp_conf_gc(const struct kp_conf *c, bool shared)
 {
@@ -164,53 +183,41 @@ kp_conf_gc(const struct kp_conf *c, bool shared)
 static void
 set_scheduling(struct conf_ctx *x, const struct node *form)
 {
-	const struct node *v = form->kid[1];
-
-	x->conf->scheduling = node_is_atom(v, "true");
-	if (!x->conf->scheduling && !node_is_atom(v, "false"))
-		conf_expected(x, v, "true or false");
+	x->conf->scheduling = take_choice(x, form->kid[1], "true", "false");
 }
 
+/* The limits of {overload, [...]}, each in its own unit of the field's. */
 static const struct overload_key {
 	const char *name;
-	int64_t min, max;
+	int64_t min, max, unit;
+	size_t field;		/* in struct kp_overload */
+	size_t bytes;
 } overload_keys[] = {
-	{ "max_age_ms", 1, CONF_MS_MAX },
-	{ "max_queue", 100, 10000000 },
-	{ "max_memory_mb", 1, 1048576 },
-	{ "pause_s", 1, 86400 },
-	{ "max_lag_ms", 1, CONF_MS_MAX },
-	{ "max_kprofd_mb", 1, 1048576 },
-	{ "max_backlog_percent", 1, 100 },
+#define LIMIT(name, min, max, unit, field) { name, min, max, unit, \
+	offsetof(struct kp_overload, field), \
+	sizeof(((struct kp_overload *)0)->field) }
+	LIMIT("max_age_ms", 1, CONF_MS_MAX, KP_NS_PER_MS, max_age),
+	LIMIT("max_queue", 100, 10000000, 1, max_queue),
+	LIMIT("max_memory_mb", 1, 1048576, 1 << 20, max_memory),
+	LIMIT("pause_s", 1, 86400, KP_NS_PER_S, pause),
+	LIMIT("max_lag_ms", 1, CONF_MS_MAX, KP_NS_PER_MS, max_lag),
+	LIMIT("max_kprofd_mb", 1, 1048576, 1 << 20, max_kprofd),
+	LIMIT("max_backlog_percent", 1, 100, 1, max_backlog),
+#undef LIMIT
 };
 #define OVERLOAD_KEYS (sizeof(overload_keys) / sizeof(overload_keys[0]))
 
 static void
-overload_store(struct kp_overload *o, size_t key, int64_t v)
+overload_store(struct kp_overload *o, const struct overload_key *k, int64_t v)
 {
-	switch (key) {
-	case 0:
-		o->max_age = v * KP_NS_PER_MS;
-		break;
-	case 1:
-		o->max_queue = (uint32_t)v;
-		break;
-	case 2:
-		o->max_memory = (uint64_t)v << 20;
-		break;
-	case 3:
-		o->pause = v * KP_NS_PER_S;
-		break;
-	case 4:
-		o->max_lag = v * KP_NS_PER_MS;
-		break;
-	case 5:
-		o->max_kprofd = (uint64_t)v << 20;
-		break;
-	default:
-		o->max_backlog = (uint32_t)v;
-		break;
-	}
+	char *field = (char *)o + k->field;
+	uint32_t small = (uint32_t)(v * k->unit);
+
+	v *= k->unit;
+	if (k->bytes == sizeof(small))
+		memcpy(field, &small, sizeof(small));
+	else
+		memcpy(field, &v, sizeof(v));
 }
 
 static void
@@ -242,40 +249,27 @@ set_overload(struct conf_ctx *x, const struct node *form)
 		seen[k] = true;
 		if (take_int(x, o->kid[1], names[k], overload_keys[k].min,
 			overload_keys[k].max, &v))
-			overload_store(&x->conf->overload, k, v);
+			overload_store(&x->conf->overload,
+			    &overload_keys[k], v);
 	}
-}
-
-static void
-set_rewrite(struct conf_ctx *x, const struct node *form)
-{
-	conf_rewrites(x, form->kid[1]);
 }
 
 static void
 set_messages(struct conf_ctx *x, const struct node *form)
 {
-	const struct node *v = form->kid[1];
-
-	if (node_is_atom(v, "true"))
-		x->conf->messages = true;
-	else if (!node_is_atom(v, "false"))
-		conf_expected(x, v, "messages to be true or false");
+	x->conf->messages = take_choice(x, form->kid[1], "true", "false");
 }
 
 static void
 set_foreign_tokens(struct conf_ctx *x, const struct node *form)
 {
-	const struct node *v = form->kid[1];
-
-	x->conf->replace_foreign = node_is_atom(v, "replace");
-	if (!x->conf->replace_foreign && !node_is_atom(v, "keep"))
-		conf_expected(x, v, "keep or replace");
+	x->conf->replace_foreign = !take_choice(x, form->kid[1], "keep",
+	    "replace");
 }
 
 static const struct key keys[] = {
 	{ "tiers", "{tiers, [{Name, Functions}, ...]}", set_tiers, 0 },
-	{ "entry", "{entry, Function}", set_entry, 1 },
+	{ "entry", "{entry, Function}", conf_entry, 1 },
 	{ "finish", "{finish, Function}", set_finish, 0 },
 	{ "identity", "{identity, fun ... end}", set_identity, 0 },
 	{ "sampling", "{sampling, How}", set_sampling, 0 },
@@ -289,7 +283,7 @@ static const struct key keys[] = {
 	{ "foreign_tokens", "{foreign_tokens, keep | replace}",
 	    set_foreign_tokens, 0 },
 	{ "overload", "{overload, [{Limit, Value}, ...]}", set_overload, 0 },
-	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", set_rewrite,
+	{ "rewrite", "{rewrite, [{\"pattern\", \"to\"}, ...]}", conf_rewrites,
 	    0 },
 };
 #define KEYS (sizeof(keys) / sizeof(keys[0]))
@@ -421,7 +415,7 @@ kp_conf_parse(struct kp_conf **out, const char *src, size_t n,
 }
 
 static void
-fns_free(struct kp_mfa_pat *v, size_t n)
+pats_free(struct kp_mfa_pat *v, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		kp_mfa_pat_free(&v[i]);
@@ -437,7 +431,7 @@ kp_conf_free(struct kp_conf *c)
 		return;
 	for (i = 0; i < c->ntiers; i++) {
 		free(c->tiers[i].name);
-		fns_free(c->tiers[i].fns, c->tiers[i].nfns);
+		pats_free(c->tiers[i].fns, c->tiers[i].nfns);
 	}
 	free(c->tiers);
 	for (i = 0; i < c->nentries; i++) {
@@ -447,7 +441,7 @@ kp_conf_free(struct kp_conf *c)
 		free(c->entries[i].nodes);
 	}
 	free(c->entries);
-	fns_free(c->finishes, c->nfinishes);
+	pats_free(c->finishes, c->nfinishes);
 	for (i = 0; i < c->nrewrites; i++) {
 		free(c->rewrites[i].pattern);
 		free(c->rewrites[i].to);

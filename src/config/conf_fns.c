@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/conf.h"
+#include "config/conf_ctx.h"
 
 #define ARITY_MAX 255
 
@@ -174,16 +174,6 @@ tier_options(struct conf_ctx *x, const struct node *list, struct kp_tier *t)
 		tier_option(x, list->kid[i], t);
 }
 
-static size_t
-functions_in_all(const struct kp_conf *c)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < c->ntiers; i++)
-		n += c->tiers[i].nfns;
-	return n;
-}
-
 static void
 add_tier(struct conf_ctx *x, const struct node *v)
 {
@@ -203,7 +193,7 @@ add_tier(struct conf_ctx *x, const struct node *v)
 		    "expected %s", fn_forms);
 	else
 		conf_functions(x, v->kid[1], &t.fns, &t.nfns,
-		    KP_TIER_FNS_MAX - functions_in_all(c));
+		    KP_TIER_FNS_MAX - kp_conf_functions(c));
 	if (v->n == 3)
 		tier_options(x, v->kid[2], &t);
 	c->tiers[c->ntiers++] = t;
@@ -217,14 +207,7 @@ conf_tiers(struct conf_ctx *x, const struct node *list)
 	if (list->n == 0 && !list->broken)
 		diag_error(x->diags, list->pos, "no tiers, expected a list "
 		    "of {Name, Functions}");
-	for (uint32_t i = 0; i < list->n; i++) {
-		if (i == KP_TIER_MAX) {
-			diag_error(x->diags, list->kid[i]->pos, "found tier "
-			    "%u, expected at most %d", i + 1, KP_TIER_MAX);
-			return;
-		}
-		add_tier(x, list->kid[i]);
-	}
+	conf_each(x, list, "tier", KP_TIER_MAX, add_tier);
 }
 
 static void
@@ -300,8 +283,11 @@ add_entry(struct conf_ctx *x, const struct node *v, const struct node *opts)
 }
 
 void
-conf_entry(struct conf_ctx *x, const struct node *v, const struct node *opts)
+conf_entry(struct conf_ctx *x, const struct node *form)
 {
+	const struct node *v = form->kid[1];
+	const struct node *opts = form->n > 2 ? form->kid[2] : NULL;
+
 	if (v->kind != N_LIST || v->tail != NULL || v->n == 0) {
 		add_entry(x, v, opts);
 		return;

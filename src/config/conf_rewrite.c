@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "config/conf.h"
+#include "config/conf_ctx.h"
 
 /* Past a bracket expression, whose [ s is at; to its end if it has none. */
 static const char *
@@ -170,17 +170,10 @@ add_rewrite(struct conf_ctx *x, const struct node *v)
 }
 
 void
-conf_rewrites(struct conf_ctx *x, const struct node *list)
+conf_rewrites(struct conf_ctx *x, const struct node *form)
 {
-	if (!conf_list(x, list, "a list of {\"pattern\", \"text\"}"))
-		return;
-	for (uint32_t i = 0; i < list->n; i++) {
-		if (i == CONF_REWRITE_MAX) {
-			diag_error(x->diags, list->kid[i]->pos, "found "
-			    "rewrite %u, expected at most %d", i + 1,
-			    CONF_REWRITE_MAX);
-			return;
-		}
-		add_rewrite(x, list->kid[i]);
-	}
+	const struct node *list = form->kid[1];
+
+	if (conf_list(x, list, "a list of {\"pattern\", \"text\"}"))
+		conf_each(x, list, "rewrite", CONF_REWRITE_MAX, add_rewrite);
 }

@@ -58,16 +58,7 @@ guard_fn_find(const char *name, unsigned arity)
 static void
 expected(struct vars *v, const struct node *x, const char *what)
 {
-	char found[NODE_TEXT_MAX];
-
-	diag_error(v->diags, x->pos, "found %s, expected %s",
-	    node_describe(x, found), what);
-}
-
-static bool
-is_wildcard(const struct node *x)
-{
-	return x->kind == N_VAR && strcmp(x->text, "_") == 0;
+	node_expected(v->diags, x, what);
 }
 
 static bool
@@ -83,7 +74,7 @@ is_bound(const struct vars *v, const char *name)
 static void
 bind(struct vars *v, const struct node *x)
 {
-	if (is_wildcard(x) || is_bound(v, x->text))
+	if (node_is_wildcard(x) || is_bound(v, x->text))
 		return;
 	if (v->n == SPEC_VARS_MAX)
 		diag_error(v->diags, x->pos, "more than %d variables in one "
@@ -207,7 +198,7 @@ check_head(struct vars *v, const struct node *x)
 static void
 check_bound(struct vars *v, const struct node *x)
 {
-	if (is_wildcard(x))
+	if (node_is_wildcard(x))
 		expected(v, x, "a value");
 	else if (!is_bound(v, x->text))
 		diag_error(v->diags, x->pos, "the variable %s is not bound by "

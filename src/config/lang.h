@@ -82,7 +82,9 @@ void scan_init(struct scan *s, const char *src, size_t n, struct arena *a,
     struct kp_diags *d);
 void scan_next(struct scan *s, struct token *t);
 
-/* scan_text.c: the character at s->off; 0 at the end, n its bytes. */
+/* scan_text.c: of 0..9, a..z or A..Z; 99 for any other character */
+int digit_value(uint32_t c);
+/* The character at s->off; 0 at the end, n its bytes. */
 uint32_t scan_peek(struct scan *s, size_t *n);
 /* Passes over it, and keeps the position. */
 uint32_t scan_take(struct scan *s);
@@ -136,11 +138,15 @@ struct form {
 struct form *parse_forms(struct arena *a, const char *src, size_t n,
     struct kp_diags *d);
 
-/* node.c */
+/* syntax.c */
 #define NODE_TEXT_MAX 96
 /* What a message calls it: "a tuple of 2", "the atom 'x'"; returns buf. */
 const char *node_describe(const struct node *x, char buf[NODE_TEXT_MAX]);
+/* Reports "found X, expected WHAT" at the place of x. */
+void node_expected(struct kp_diags *d, const struct node *x, const char *what);
 bool node_is_atom(const struct node *x, const char *name);
+/* The variable _ */
+bool node_is_wildcard(const struct node *x);
 /* [] or "" */
 bool node_is_nil(const struct node *x);
 /* A term with no variable and no map in it. */

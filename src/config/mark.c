@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "config/conf.h"
+#include "config/conf_ctx.h"
 
 static const struct {
 	const char *fun;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
-#include "kprofd/config.h"
+#include "config/lang.h"
 
 #define NAME_BYTES_MAX 255u	/* what an atom's short form can carry */
 #define ELIXIR "Elixir."
@@ -50,22 +50,19 @@ is_wild(const struct name *v)
 	return v->n == 1 && v->s[0] == '_';
 }
 
-static unsigned
-digit(char c)
-{
-	return c >= '0' && c <= '9' ? (unsigned)(c - '0') :
-	    c >= 'a' && c <= 'f' ? (unsigned)(c - 'a') + 10 :
-	    c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10 : 16;
-}
-
-/* So many digits of a base from *i on, at most. */
+/* Takes up to `most` digits of a base from *i on. */
 static uint32_t
-take_digits(const struct text *in, size_t *i, unsigned base, unsigned most)
+take_digits(const struct text *in, size_t *i, int base, unsigned most)
 {
 	uint32_t c = 0;
+	int d;
 
-	for (; most > 0 && *i < in->n && digit(in->p[*i]) < base; most--)
-		c = c * base + digit(in->p[(*i)++]);
+	for (; most > 0 && *i < in->n; most--, ++*i) {
+		d = digit_value((unsigned char)in->p[*i]);
+		if (d >= base)
+			break;
+		c = c * (uint32_t)base + (uint32_t)d;
+	}
 	return c;
 }
 

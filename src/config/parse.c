@@ -171,6 +171,21 @@ parse_fun(struct parse *p)
 	return parse_node(p, N_FUN, pos, &k, NULL);
 }
 
+/* Gives x (NULL: none) the token's name; NULL: out of memory. */
+static struct node *
+node_named(struct parse *p, struct node *x, const struct token *t)
+{
+	/* Scanned names are not terminated. */
+	char *name = arena_alloc(p->arena, t->len + 1);
+
+	if (x == NULL || name == NULL)
+		return NULL;
+	memcpy(name, t->text, t->len);
+	x->text = name;
+	x->len = t->len;
+	return x;
+}
+
 /* name(...), erlang:name(...) or the plain atom. */
 static struct node *
 parse_atom(struct parse *p)
@@ -203,15 +218,7 @@ parse_atom(struct parse *p)
 	} else {
 		x = parse_node(p, N_ATOM, t.pos, NULL, NULL);
 	}
-	if (x != NULL) {
-		/* Scanned names are not terminated. */
-		x->text = arena_alloc(p->arena, t.len + 1);
-		if (x->text == NULL)
-			return NULL;
-		memcpy((char *)x->text, t.text, t.len);
-		x->len = t.len;
-	}
-	return x;
+	return node_named(p, x, &t);
 }
 
 static struct node *
@@ -221,22 +228,13 @@ parse_leaf(struct parse *p)
 	enum node_kind kind = t.type == T_VAR ? N_VAR :
 	    t.type == T_INT ? N_INT : N_FLOAT;
 	struct node *x = parse_node(p, kind, t.pos, NULL, NULL);
-	char *name;
 
 	parse_advance(p);
 	if (x == NULL)
 		return NULL;
 	x->num = t.num;
 	x->real = t.real;
-	if (kind == N_VAR) {
-		name = arena_alloc(p->arena, t.len + 1);
-		if (name == NULL)
-			return NULL;
-		memcpy(name, t.text, t.len);
-		x->text = name;
-		x->len = t.len;
-	}
-	return x;
+	return kind == N_VAR ? node_named(p, x, &t) : x;
 }
 
 /* Joins "a" "b", as Erlang does. */
@@ -371,6 +369,20 @@ parse_binary(struct parse *p)
 	return x;
 }
 
+/* The token, an operator, applied to these. */
+static struct node *
+parse_op(struct parse *p, const struct token *op, const struct kids *k)
+{
+	struct node *x = p->panic ? NULL :
+	    parse_node(p, N_OP, op->pos, k, NULL);
+
+	if (x != NULL) {
+		x->text = op->text;
+		x->len = op->len;
+	}
+	return x;
+}
+
 static struct node *
 parse_unary(struct parse *p)
 {
@@ -389,12 +401,7 @@ parse_unary(struct parse *p)
 		return x;
 	}
 	kids_add(p, &k, x);
-	x = p->panic ? NULL : parse_node(p, N_OP, t.pos, &k, NULL);
-	if (x != NULL) {
-		x->text = t.text;
-		x->len = t.len;
-	}
-	return x;
+	return parse_op(p, &t, &k);
 }
 
 static struct node *
@@ -485,11 +492,7 @@ parse_expr(struct parse *p, int min)
 		parse_advance(p);
 		kids_add(p, &k, x);
 		kids_add(p, &k, parse_expr(p, right ? level : level + 1));
-		x = p->panic ? NULL : parse_node(p, N_OP, op.pos, &k, NULL);
-		if (x != NULL) {
-			x->text = op.text;
-			x->len = op.len;
-		}
+		x = parse_op(p, &op, &k);
 	}
 	p->depth--;
 	p->panic |= x == NULL;	/* no memory, where nothing was reported */

@@ -43,7 +43,7 @@ scan_take(struct scan *s)
 	return c;
 }
 
-static int
+int
 digit_value(uint32_t c)
 {
 	if (c >= '0' && c <= '9')

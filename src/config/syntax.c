@@ -72,10 +72,25 @@ node_describe(const struct node *x, char buf[NODE_TEXT_MAX])
 	return buf;
 }
 
+void
+node_expected(struct kp_diags *d, const struct node *x, const char *what)
+{
+	char found[NODE_TEXT_MAX];
+
+	diag_error(d, x->pos, "found %s, expected %s", node_describe(x, found),
+	    what);
+}
+
 bool
 node_is_atom(const struct node *x, const char *name)
 {
 	return x->kind == N_ATOM && strcmp(x->text, name) == 0;
+}
+
+bool
+node_is_wildcard(const struct node *x)
+{
+	return x->kind == N_VAR && strcmp(x->text, "_") == 0;
 }
 
 bool

@@ -58,16 +58,6 @@ tiers_file_read(const char *path, size_t *n, char *why, size_t whylen)
 	return p;
 }
 
-size_t
-tiers_file_functions(const struct kp_conf *c)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < c->ntiers; i++)
-		n += c->tiers[i].nfns;
-	return n;
-}
-
 const char *
 tiers_file_sampling(char *buf, size_t n, const struct kp_sampling *s)
 {
@@ -84,7 +74,7 @@ tiers_file_sampling(char *buf, size_t n, const struct kp_sampling *s)
 void
 tiers_file_summary(struct kp_buf *b, const char *path, const struct kp_conf *c)
 {
-	size_t fns = tiers_file_functions(c), entries = c->nentries;
+	size_t fns = kp_conf_functions(c), entries = c->nentries;
 	char text[64];
 
 	text_put(b, path);

@@ -16,7 +16,6 @@ char *tiers_file_read(const char *path, size_t *n, char *why, size_t whylen);
 /* tiers.conf: ok: 5 tiers, 6 function patterns, 1 entry; sampling: ... */
 void tiers_file_summary(struct kp_buf *b, const char *path,
     const struct kp_conf *c);
-size_t tiers_file_functions(const struct kp_conf *c);
 const char *tiers_file_sampling(char *buf, size_t n,
     const struct kp_sampling *s);
 

@@ -27,7 +27,6 @@
  * would wait until that is scheduled out, with its whole scheduler.)
  */
 #include "config/spec/spec.h"
-#include "config/spec/spec_label.h"
 #include "kprofd/label.h"
 
 #define LABEL_CONST_MASK ((uint64_t)KP_LABEL_CONSTS << KP_LABEL_CONST_SHIFT)
@@ -383,52 +382,6 @@ kp_spec_entry(const struct kp_conf *c, const struct kp_mfa *f,
 	    p->label_const == 0 || (p->label_const & ~LABEL_CONST_MASK) != 0)
 		return KP_EFORMAT;
 	return spec_put(c, &s, out);
-}
-
-bool
-kp_spec_identities(const struct kp_conf *c,
-    void (*f)(void *ctx, const uint8_t *term, size_t n), void *ctx)
-{
-	const struct node *fun = c->identity != NULL ? c->identity->fun : NULL;
-	const struct node *body;
-	bool all = true;
-	struct kp_buf b;
-
-	for (uint32_t i = 0; fun != NULL && i < fun->n; i++) {
-		body = fun->kid[i]->kid[1];
-		if (node_is_atom(body, "undefined"))
-			continue;
-		kp_buf_init(&b, KP_CONF_SIZE_MAX);
-		if (node_is_literal(body))
-			raw_put(&b, body);
-		if (b.len > 0 && b.err == KP_OK)
-			f(ctx, b.p, b.len);
-		else
-			all = false;
-		kp_buf_free(&b);
-	}
-	return all;
-}
-
-bool
-kp_spec_names(const struct kp_conf *c, const struct kp_mfa *f)
-{
-	const struct node *fun = c->identity != NULL ? c->identity->fun : NULL;
-	bool meets = false;
-
-	for (uint32_t i = 0; fun != NULL && i < fun->n && !meets; i++) {
-		struct gen g = { .f = f, .nvars = f->arity };
-
-		if (node_is_atom(fun->kid[i]->kid[1], "undefined"))
-			continue;
-		kp_buf_init(&g.head, KP_CONF_SIZE_MAX);
-		kp_buf_init(&g.guards, KP_CONF_SIZE_MAX);
-		meets = gen_pattern(&g, fun->kid[i]->kid[0]);
-		kp_buf_free(&g.head);
-		kp_buf_free(&g.guards);
-		arena_free(&g.arena);
-	}
-	return meets;
 }
 
 /* [{'_', [{is_seq_trace}], [Message, Clear]}] */

@@ -10,6 +10,7 @@
 #define KPROFD_CONFIG_SPEC_SPEC_H
 
 #include "config/lang.h"
+#include "kprofd/etf.h"
 
 enum path_kind {
 	PATH_ARG,	/* the match variable '$n' */
@@ -44,16 +45,26 @@ struct gen {
 	struct arena arena;	/* paths */
 };
 
-/* spec_head.c */
+/* {Name, ...arity terms...}: these follow. */
+static inline void
+call(struct kp_buf *b, const char *name, uint32_t arity)
+{
+	kp_etf_tuple(b, arity + 1);
+	kp_etf_atom(b, name);
+}
+
+/* ---- spec_head.c ---- */
+
+
 /* Takes the pattern; false: it can never match this function. */
 bool gen_pattern(struct gen *g, const struct node *pattern);
 
-/* spec_expr.c */
+/* ---- spec_expr.c ---- */
+
 /* A literal as it is: for heads, map keys and within {const, _}. */
 void raw_put(struct kp_buf *b, const struct node *x);
 /* Has it an atom that means something in a match spec? */
 bool raw_is_special(const struct node *x);
-void atom_put(struct kp_buf *b, const char *name);
 void path_put(struct kp_buf *b, const struct path *at);
 /* Where a variable's value is; NULL: it was not met in the pattern. */
 const struct path *gen_find(const struct gen *g, const char *name);
@@ -62,12 +73,40 @@ void expr_put(struct kp_buf *b, const struct gen *g, const struct node *x);
 /* The match variable '$n'. */
 void var_put(struct kp_buf *b, unsigned n);
 
-/* spec_bound.c */
+/* ---- spec_bound.c ---- */
+
 /*
  * Writes the guards that bound every variable of an identity, given the
  * guards the user wrote (NULL: none); returns how many.
  */
 unsigned bounds_put(struct kp_buf *b, const struct gen *g,
     const struct node *body, const struct node *guard);
+
+/*
+ * ---- spec_label.c: labels, and tests of tokens ----
+ *
+ * Each writes one expression.  None of these fails, whatever token a process
+ * carries.
+ */
+
+#define HASH_BITS 24
+
+/* Counts one more request in the trace control word. */
+void step_put(struct kp_buf *b);
+/* Removes the token of the process; true. */
+void clear_put(struct kp_buf *b);
+/* The label for a new token, after removing the one there is. */
+void label_put(struct kp_buf *b, uint64_t constant);
+/* HASH_BITS bits of the trace control word, for sampling. */
+void hash_put(struct kp_buf *b);
+
+/* Does the process have a token of ours, and do `more` tests that follow hold? */
+void carries_ours_put(struct kp_buf *b, uint32_t more);
+/* The same of a token of a kprofd, and not of kprof trace. */
+void carries_kprofds_put(struct kp_buf *b, uint32_t more);
+/* Does it have a token of ours, or none? */
+void carries_no_others_put(struct kp_buf *b);
+/* Is the token that it has a kprofd's and young?  Removes one that is too old. */
+void live_put(struct kp_buf *b);
 
 #endif

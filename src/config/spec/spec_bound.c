@@ -16,17 +16,9 @@
 #include <string.h>
 
 #include "config/spec/spec.h"
-#include "kprofd/etf.h"
 
 #define INT_BITS 58
 #define CHAR_BITS 21	/* 16#10FFFF needs 21 */
-
-static void
-call(struct kp_buf *b, const char *name, uint32_t arity)
-{
-	kp_etf_tuple(b, arity + 1);
-	kp_etf_atom(b, name);
-}
 
 static void
 test_put(struct kp_buf *b, const char *test, const struct path *at)

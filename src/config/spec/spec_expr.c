@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "config/spec/spec.h"
-#include "kprofd/etf.h"
 
 void
 var_put(struct kp_buf *b, unsigned n)
@@ -86,13 +85,11 @@ raw_put(struct kp_buf *b, const struct node *x)
 		kp_etf_nil(b);
 }
 
-void
+static void
 atom_put(struct kp_buf *b, const char *name)
 {
-	if (atom_is_special(name)) {
-		kp_etf_tuple(b, 2);
-		kp_etf_atom(b, "const");
-	}
+	if (atom_is_special(name))
+		call(b, "const", 1);
 	kp_etf_atom(b, name);
 }
 
@@ -100,18 +97,9 @@ static void
 const_put(struct kp_buf *b, const struct node *x)
 {
 	if (x->kind == N_TUPLE || raw_is_special(x) ||
-	    (x->kind == N_LIST && x->n > 0)) {
-		kp_etf_tuple(b, 2);
-		kp_etf_atom(b, "const");
-	}
+	    (x->kind == N_LIST && x->n > 0))
+		call(b, "const", 1);
 	raw_put(b, x);
-}
-
-static void
-call_put(struct kp_buf *b, const char *name, uint32_t arity)
-{
-	kp_etf_tuple(b, arity + 1);
-	kp_etf_atom(b, name);
 }
 
 void
@@ -133,16 +121,16 @@ path_put(struct kp_buf *b, const struct path *at)
 		break;
 	case PATH_HD:
 	case PATH_TL:
-		call_put(b, at->kind == PATH_HD ? "hd" : "tl", 1);
+		call(b, at->kind == PATH_HD ? "hd" : "tl", 1);
 		path_put(b, at->of);
 		break;
 	case PATH_ELEMENT:
-		call_put(b, "element", 2);
+		call(b, "element", 2);
 		kp_etf_int(b, at->n);
 		path_put(b, at->of);
 		break;
 	case PATH_GET:
-		call_put(b, "map_get", 2);
+		call(b, "map_get", 2);
 		const_put(b, at->key);
 		path_put(b, at->of);
 		break;
@@ -152,9 +140,9 @@ path_put(struct kp_buf *b, const struct path *at)
 static void
 is_boolean_put(struct kp_buf *b, const struct gen *g, const struct node *x)
 {
-	call_put(b, "orelse", 2);
+	call(b, "orelse", 2);
 	for (int v = 1; v >= 0; v--) {
-		call_put(b, "=:=", 2);
+		call(b, "=:=", 2);
 		expr_put(b, g, x);
 		kp_etf_bool(b, v);
 	}
@@ -168,13 +156,13 @@ is_boolean_put(struct kp_buf *b, const struct gen *g, const struct node *x)
 static void
 tuple_size_put(struct kp_buf *b, const struct gen *g, const struct node *x)
 {
-	call_put(b, "+", 2);
-	call_put(b, "size", 1);
+	call(b, "+", 2);
+	call(b, "size", 1);
 	expr_put(b, g, x);
-	call_put(b, "map_get", 2);
-	call_put(b, "is_tuple", 1);
+	call(b, "map_get", 2);
+	call(b, "is_tuple", 1);
 	expr_put(b, g, x);
-	call_put(b, "const", 1);
+	call(b, "const", 1);
 	kp_etf_map(b, 1);
 	kp_etf_bool(b, true);
 	kp_etf_int(b, 0);
@@ -199,7 +187,7 @@ guard_call_put(struct kp_buf *b, const struct gen *g, const struct node *x)
 	} else if (fn->form == GUARD_TUPLE_SIZE) {
 		tuple_size_put(b, g, x->kid[0]);
 	} else {
-		call_put(b, x->text, x->n);
+		call(b, x->text, x->n);
 		kids_put(b, g, x);
 	}
 }
@@ -242,7 +230,7 @@ expr_put(struct kp_buf *b, const struct gen *g, const struct node *x)
 		else
 			kp_etf_nil(b);
 	} else if (x->kind == N_OP) {
-		call_put(b, x->text, x->n);
+		call(b, x->text, x->n);
 		kids_put(b, g, x);
 	} else {
 		guard_call_put(b, g, x);

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "config/spec/spec.h"
-#include "kprofd/etf.h"
 
 static void head_put(struct gen *g, const struct node *x);
 static void path_match(struct gen *g, const struct path *at,
@@ -49,8 +48,7 @@ guard_begin(struct gen *g, const char *name, uint32_t arity)
 {
 	g->nguards++;
 	g->selective = true;
-	kp_etf_tuple(&g->guards, arity + 1);
-	kp_etf_atom(&g->guards, name);
+	call(&g->guards, name, arity);
 	return &g->guards;
 }
 
@@ -58,12 +56,6 @@ static void
 guard_type(struct gen *g, const char *test, const struct path *at)
 {
 	path_put(guard_begin(g, test, 1), at);
-}
-
-static bool
-is_wildcard(const struct node *x)
-{
-	return x->kind == N_VAR && strcmp(x->text, "_") == 0;
 }
 
 /* --- by guards, on a path --- */
@@ -74,7 +66,7 @@ path_match_var(struct gen *g, const struct path *at, const struct node *x)
 	const struct path *bound;
 	struct kp_buf *b;
 
-	if (is_wildcard(x))
+	if (node_is_wildcard(x))
 		return;
 	bound = gen_find(g, x->text);
 	if (bound == NULL) {
@@ -94,8 +86,7 @@ path_match_tuple(struct gen *g, const struct path *at, const struct node *x)
 
 	guard_type(g, "is_tuple", at);
 	b = guard_begin(g, "=:=", 2);
-	kp_etf_tuple(b, 2);
-	kp_etf_atom(b, "size");
+	call(b, "size", 1);
 	path_put(b, at);
 	kp_etf_int(b, x->n);
 	for (uint32_t i = 0; i < x->n; i++) {
@@ -160,8 +151,7 @@ path_match_map(struct gen *g, const struct path *at, const struct node *x)
 			return;
 		p->key = x->kid[i];
 		b = guard_begin(g, "is_map_key", 2);
-		kp_etf_tuple(b, 2);
-		kp_etf_atom(b, "const");
+		call(b, "const", 1);
 		raw_put(b, x->kid[i]);
 		path_put(b, at);
 		path_match(g, p, x->kid[i + 1]);
@@ -227,7 +217,7 @@ head_put_var(struct gen *g, const struct node *x)
 {
 	const struct path *bound;
 
-	if (is_wildcard(x)) {
+	if (node_is_wildcard(x)) {
 		kp_etf_atom(&g->head, "_");
 		return;
 	}
@@ -345,7 +335,7 @@ name_match(struct gen *g, const struct node *x, const char *name)
 
 	if (x->kind == N_ATOM)
 		return strcmp(x->text, name) == 0;
-	if (is_wildcard(x))
+	if (node_is_wildcard(x))
 		return true;
 	bound = gen_find(g, x->text);
 	if (bound != NULL)
@@ -364,7 +354,7 @@ rest_put(struct gen *g, unsigned first, const struct node *x)
 	struct path *p;
 
 	for (unsigned i = first; i <= g->f->arity; i++) {
-		if (is_wildcard(x))
+		if (node_is_wildcard(x))
 			kp_etf_atom(&g->head, "_");
 		else
 			var_put(&g->head, i);

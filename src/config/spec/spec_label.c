@@ -17,7 +17,7 @@
  * between to be left out half a second later, and one that it undoes itself was
  * of a number far below.
  */
-#include "config/spec/spec_label.h"
+#include "config/spec/spec.h"
 #include "kprofd/label.h"
 
 #define WORD_MASK INT64_C(0xFFFFFFFF)
@@ -53,6 +53,16 @@ _Static_assert((KP_WORD_WINDOW & (KP_WORD_WINDOW - 1)) == 0 &&
     KP_WORD_AHEAD > 0 && AGE_BASE + WORD_MASK < (int64_t)KP_LABEL_END,
     "a window is a mask, and the test is done with immediates");
 
+/* Opens calls of two arguments, each the first argument of the one before. */
+static void
+nest(struct kp_buf *b, const char *const *op, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		call(b, op[i], 2);
+}
+#define NEST(b, ...) nest(b, (const char *const[]){ __VA_ARGS__ }, \
+	sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+
 void
 step_put(struct kp_buf *b)
 {
@@ -87,8 +97,7 @@ token_label_put(struct kp_buf *b)
 static void
 begins_put(struct kp_buf *b, int shift, uint64_t with)
 {
-	call(b, "=:=", 2);
-	call(b, "bsr", 2);
+	NEST(b, "=:=", "bsr");
 	token_label_put(b);
 	kp_etf_int(b, shift);
 	kp_etf_int(b, (int64_t)with);
@@ -128,11 +137,7 @@ carries_no_others_put(struct kp_buf *b)
 void
 live_put(struct kp_buf *b)
 {
-	call(b, "orelse", 2);
-	call(b, "=:=", 2);
-	call(b, "band", 2);
-	call(b, "-", 2);
-	call(b, "+", 2);
+	NEST(b, "orelse", "=:=", "band", "-", "+");
 	call(b, "get_tcw", 0);
 	kp_etf_int(b, AGE_BASE);
 	token_label_put(b);
@@ -146,24 +151,6 @@ live_put(struct kp_buf *b)
 
 /* ---- labels ---- */
 
-void
-pick_begin(struct kp_buf *b)
-{
-	call(b, "element", 2);
-	call(b, "map_get", 2);
-}
-
-void
-pick_end(struct kp_buf *b)
-{
-	call(b, "const", 1);
-	kp_etf_map(b, 2);
-	kp_etf_atom(b, "true");
-	kp_etf_int(b, 1);
-	kp_etf_atom(b, "false");
-	kp_etf_int(b, 2);
-}
-
 /*
  * The label that the process had, 0 if that was none or not ours.  An exception
  * in a body would make the label the atom 'EXIT', for ever; so what is and what
@@ -172,9 +159,14 @@ pick_end(struct kp_buf *b)
 static void
 old_label_put(struct kp_buf *b)
 {
-	pick_begin(b);
+	NEST(b, "element", "map_get");
 	carries_ours_put(b, 0);
-	pick_end(b);
+	call(b, "const", 1);
+	kp_etf_map(b, 2);
+	kp_etf_atom(b, "true");
+	kp_etf_int(b, 1);
+	kp_etf_atom(b, "false");
+	kp_etf_int(b, 2);
 	kp_etf_tuple(b, 1);
 	kp_etf_tuple(b, 2);
 	carries_ours_put(b, 1);
@@ -186,13 +178,10 @@ old_label_put(struct kp_buf *b)
 static void
 number_put(struct kp_buf *b, uint64_t constant)
 {
-	call(b, "bor", 2);
-	call(b, "bor", 2);
+	NEST(b, "bor", "bor");
 	call(b, "get_tcw", 0);
 	kp_etf_int(b, (int64_t)constant);
-	call(b, "bsl", 2);
-	call(b, "band", 2);
-	call(b, "bxor", 2);
+	NEST(b, "bsl", "band", "bxor");
 	step_put(b);
 	old_label_put(b);
 	kp_etf_int(b, FIELD_MASK);
@@ -226,11 +215,7 @@ product_put(struct kp_buf *b)
 void
 hash_put(struct kp_buf *b)
 {
-	call(b, "band", 2);
-	call(b, "bsr", 2);
-	call(b, "*", 2);
-	call(b, "band", 2);
-	call(b, "bxor", 2);
+	NEST(b, "band", "bsr", "*", "band", "bxor");
 	product_put(b);
 	call(b, "bsr", 2);
 	product_put(b);

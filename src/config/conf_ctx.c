@@ -1,17 +1,14 @@
-/* conf_lib.c - what the setters of tiers.conf's options share. */
+/* conf_ctx.c - what the setters of tiers.conf's options share. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/near_names.h"
-#include "config/conf.h"
+#include "config/conf_ctx.h"
 
 void
 conf_expected(struct conf_ctx *x, const struct node *v, const char *what)
 {
-	char found[NODE_TEXT_MAX];
-
-	diag_error(x->diags, v->pos, "found %s, expected %s",
-	    node_describe(v, found), what);
+	node_expected(x->diags, v, what);
 }
 
 bool
@@ -21,6 +18,20 @@ conf_list(struct conf_ctx *x, const struct node *v, const char *what)
 		return true;
 	conf_expected(x, v, what);
 	return false;
+}
+
+void
+conf_each(struct conf_ctx *x, const struct node *list, const char *name,
+    uint32_t max, void (*add)(struct conf_ctx *x, const struct node *v))
+{
+	for (uint32_t i = 0; i < list->n; i++) {
+		if (i == max) {
+			diag_error(x->diags, list->kid[i]->pos, "found %s %u, "
+			    "expected at most %u", name, i + 1, max);
+			return;
+		}
+		add(x, list->kid[i]);
+	}
 }
 
 size_t

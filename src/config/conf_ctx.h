@@ -1,6 +1,9 @@
-/* conf.h - what the setters of tiers.conf's options share. */
-#ifndef KPROFD_CONFIG_CONF_H
-#define KPROFD_CONFIG_CONF_H
+/*
+ * conf_ctx.h - a tiers.conf while its options are set: what their setters share,
+ * and those setters that have files of their own.  conf.c calls them.
+ */
+#ifndef KPROFD_CONFIG_CONF_CTX_H
+#define KPROFD_CONFIG_CONF_CTX_H
 
 #include "base/vec.h"
 #include "config/lang.h"
@@ -25,7 +28,8 @@ struct conf_ctx {
 	bool nomem;
 };
 
-/* conf_lib.c */
+/* ---- conf_ctx.c ---- */
+
 /* "found X, expected WHAT" at v's place. */
 void conf_expected(struct conf_ctx *x, const struct node *v, const char *what);
 /* Is it a proper list?  Else reports. */
@@ -40,17 +44,26 @@ char *conf_string(struct conf_ctx *x, const struct node *v, const char *what);
 	conf_has_room(x, vec_room_by_len(v, n, VEC_NO_CAP))
 bool conf_has_room(struct conf_ctx *x, enum kp_err room);
 
-/* conf_fns.c: each reports what is wrong and keeps what is right. */
+/*
+ * Runs `add` for each element of a proper list, up to max, and reports those
+ * past it as too many of `name`.
+ */
+void conf_each(struct conf_ctx *x, const struct node *list, const char *name,
+    uint32_t max, void (*add)(struct conf_ctx *x, const struct node *v));
+
+/* ---- conf_fns.c: each reports what is wrong and keeps what is right ---- */
+
 void conf_functions(struct conf_ctx *x, const struct node *v,
     struct kp_mfa_pat **fns, size_t *n, size_t max);
 void conf_tiers(struct conf_ctx *x, const struct node *list);
-void conf_entry(struct conf_ctx *x, const struct node *v,
-    const struct node *opts);
+void conf_entry(struct conf_ctx *x, const struct node *form);
 
-/* mark.c: are functions of kprof named for what they are? */
+/* ---- mark.c: reports functions of kprof that are named for what they are not ---- */
+
 void conf_marks(struct conf_ctx *x);
 
-/* conf_rewrite.c */
-void conf_rewrites(struct conf_ctx *x, const struct node *list);
+/* ---- conf_rewrite.c ---- */
+
+void conf_rewrites(struct conf_ctx *x, const struct node *form);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * clause.c - the clauses of the identity fun, one by one: what each answers,
+ * spec_clause.c - the clauses of the identity fun, one by one: what each answers,
  * and whose calls it is about.
  */
 #include <string.h>
@@ -58,4 +58,47 @@ kp_clause_meets(const struct kp_conf *c, uint32_t i,
 	pattern = clause->kid[0];
 	return pattern->kind == N_VAR || (may_be(pattern->kid[0], fns->mod) &&
 	    may_be(pattern->kid[1], fns->fun));
+}
+
+bool
+kp_spec_identities(const struct kp_conf *c,
+    void (*f)(void *ctx, const uint8_t *term, size_t n), void *ctx)
+{
+	const struct node *clause;
+	bool all = true;
+	struct kp_buf b;
+
+	for (uint32_t i = 0; (clause = clause_find(c, i)) != NULL; i++) {
+		if (node_is_atom(clause->kid[1], "undefined"))
+			continue;
+		kp_buf_init(&b, KP_CONF_SIZE_MAX);
+		if (kp_clause_answer(c, i, &b) == KP_OK)
+			f(ctx, b.p, b.len);
+		else
+			all = false;
+		kp_buf_free(&b);
+	}
+	return all;
+}
+
+bool
+kp_spec_names(const struct kp_conf *c, const struct kp_mfa *f)
+{
+	const struct node *clause;
+	bool names = false;
+
+	for (uint32_t i = 0; !names && (clause = clause_find(c, i)) != NULL;
+	    i++) {
+		struct gen g = { .f = f, .nvars = f->arity };
+
+		if (node_is_atom(clause->kid[1], "undefined"))
+			continue;
+		kp_buf_init(&g.head, KP_CONF_SIZE_MAX);
+		kp_buf_init(&g.guards, KP_CONF_SIZE_MAX);
+		names = gen_pattern(&g, clause->kid[0]);
+		kp_buf_free(&g.head);
+		kp_buf_free(&g.guards);
+		arena_free(&g.arena);
+	}
+	return names;
 }
