@@ -2,10 +2,12 @@
 
 UNIT := $(patsubst test/unit/%.c,$(B)/test/%,$(wildcard test/unit/test_*.c))
 
-$(B)/test/%: test/unit/%.c $(LIBS) $(B)/flags
+$(B)/obj/test/unit/%.o: CPPFLAGS += -Itest/support
+
+$(UNIT): $(B)/test/%: $(B)/obj/test/unit/%.o $(LIBS)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(ALL_CFLAGS) -Itest/support -MF $@.d -o $@ $(filter %.c %.o,$^) $(LIBS) -lcmocka $(WRAPPED) $(LDLIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -o $@ $(filter %.o,$^) $(LIBS) -lcmocka $(WRAPPED) $(LDLIBS)
 
 $(filter $(B)/test/test_store% $(B)/test/test_request_tail,$(UNIT)): $(call obj,test/support/store_fixture.c)
 $(B)/test/test_store_power $(B)/test/test_store_retry: $(call obj,test/support/faultvfs.c)
