@@ -106,12 +106,6 @@ struct kp_native_record {
  * A message's number, which together with label and sender tells it from all
  * others: in place of fn (its low half) and caller.
  */
-static inline uint32_t
-kp_native_serial(const struct kp_native_record *rec)
-{
-	return rec->fn | (uint32_t)rec->caller << 16;
-}
-
 static inline void
 kp_native_set_serial(struct kp_native_record *rec, uint32_t serial)
 {

@@ -4,8 +4,7 @@
  * A cursor moves through each chunk.  The cursors form a heap by the times of
  * their next events, so that the cost of a batch with thousands of chunks stays
  * in proportion to its bytes, even where the events alternate between chunks.
- * Events of equal times come from the same chunk as the one before.  Records
- * are copied out before they are read, because they are not aligned.
+ * Events of equal times come from the same chunk as the one before.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,11 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
     "records are read as they are");
+
+/* A record as it is in a chunk, where it may be at any address. */
+struct packed_record {
+	struct kp_native_record r;
+} __attribute__((packed, may_alias));
 
 /* A term, owned by the slot that it defines. */
 struct definition {
@@ -41,7 +45,7 @@ struct cursor {
 	const uint8_t *p, *end;
 	int64_t ts;
 	uint32_t size;		/* of that event */
-	bool mixed;
+	uint8_t short_flag;	/* marks short records; 0: it has none */
 };
 
 struct kp_native {
@@ -49,9 +53,8 @@ struct kp_native {
 	struct cursor *v;	/* a heap: none is before the one above it */
 	size_t room;
 	uint32_t n;
-	bool given;		/* the first has given the last event */
 	int64_t until;		/* it is ahead of all others up to this */
-	uint32_t bad;		/* to be told: elements that made no sense */
+	uint32_t bad;		/* elements that made no sense, to be reported */
 	size_t bytes;		/* of memory, for definitions */
 	struct definition *replaced;	/* events of the batch may be of them */
 	struct kp_span node;	/* owned bytes */
@@ -84,7 +87,6 @@ forget_batch(struct kp_native *nd)
 		free(d);
 	}
 	nd->n = nd->bad = 0;
-	nd->given = false;
 }
 
 static void
@@ -177,79 +179,92 @@ define(struct kp_native *nd, struct definition **slot, struct kp_span term)
 }
 
 /*
- * Of functions and identities; the bytes are there.  Where this cannot be kept
- * the slot is nothing: what it was is not what the events that follow mean.
+ * Defines a function or an identity.  Where the definition cannot be kept, its
+ * slot is undefined: the events that follow do not mean what it was before.
  */
 static bool
 take_definition(struct kp_native *nd, struct source *s,
-    const struct kp_native_record *rec, const uint8_t *p)
+    const struct packed_record *rec)
 {
-	struct kp_span term = { p + KP_NATIVE_HEAD, rec->caller };
-	bool fn = rec->kind == KP_NATIVE_FN;
+	struct kp_span term = { (const uint8_t *)rec + KP_NATIVE_HEAD,
+		rec->r.caller };
+	bool fn = rec->r.kind == KP_NATIVE_FN;
 	struct definition **slot;
 
-	if (rec->fn == 0 || rec->fn > KP_NATIVE_SLOTS)
+	if (rec->r.fn == 0 || rec->r.fn > KP_NATIVE_SLOTS)
 		return false;
-	slot = fn ? &s->fn[rec->fn] : &s->identity[rec->fn];
+	slot = fn ? &s->fn[rec->r.fn] : &s->identity[rec->r.fn];
 	undefine(nd, slot);
 	return (fn ? is_fn(term) : is_term(term)) && define(nd, slot, term);
 }
 
+static bool
+take_weight(struct source *s, uint64_t weight)
+{
+	if (weight < 1 || weight > UINT32_MAX)
+		return false;
+	s->weight = (uint32_t)weight;
+	return true;
+}
+
 /* ---- chunks ---- */
 
-/*
- * What is there, 0 past its end, and of how many bytes it is, which may be more
- * than there are.
- */
-static size_t
-record_at(const struct cursor *c, struct kp_native_record *rec)
+/* Does it say what the records that follow mean? */
+static inline bool
+is_setting(unsigned kind)
 {
-	size_t n = (size_t)(c->end - c->p);
-
-	if (n < RECORD) {
-		memset(rec, 0, RECORD);
-		memcpy(rec, c->p, n);
-	} else {
-		memcpy(rec, c->p, RECORD);
-	}
-	n = kp_native_bytes(rec, c->mixed);
-	if (n < RECORD)
-		rec->label = rec->other = 0;
-	return n;
+	return kind == KP_NATIVE_WEIGHT || kp_native_is_definition(kind);
 }
 
 /*
- * On to the next event, taking the definitions before it.  False at the end;
- * what makes no sense is counted.
+ * Takes the definition or weight ahead.  Returns its size, or 0 where it is not
+ * all there.
  */
-static bool
+static uint32_t
+take_setting(struct kp_native *nd, struct cursor *c)
+{
+	const struct packed_record *rec = (const void *)c->p;
+	size_t left = (size_t)(c->end - c->p);
+	uint32_t size = kp_native_is_definition(rec->r.kind) ?
+	    kp_native_records(rec->r.caller) * (uint32_t)RECORD : RECORD;
+
+	if (rec->r.kind == KP_NATIVE_WEIGHT) {
+		if (left < size)
+			return 0;
+		nd->bad += !take_weight(c->source, rec->r.label);
+	} else {
+		if (rec->r.caller > KP_NATIVE_TERM_MAX || left < size)
+			return 0;
+		nd->bad += !take_definition(nd, c->source, rec);
+	}
+	return size;
+}
+
+/*
+ * Moves to the next event, and takes what is set before it.  Returns false at
+ * the end.  Counts what makes no sense.  A chunk is whole words, so that kind
+ * and flags are there where anything is.
+ */
+static inline bool
 cursor_advance(struct kp_native *nd, struct cursor *c)
 {
-	struct kp_native_record rec;
-	size_t size;
+	const struct packed_record *rec;
 
-	for (; c->p < c->end; c->p += size) {
-		size = record_at(c, &rec);
-		if (size > (size_t)(c->end - c->p) ||
-		    (kp_native_is_definition(rec.kind) &&
-		    rec.caller > KP_NATIVE_TERM_MAX)) {
-			nd->bad++;
-			return false;
-		}
-		if (rec.kind == KP_NATIVE_WEIGHT) {
-			if (rec.label >= 1 && rec.label <= UINT32_MAX)
-				c->source->weight = (uint32_t)rec.label;
-			else
-				nd->bad++;
-		} else if (kp_native_is_definition(rec.kind)) {
-			nd->bad += !take_definition(nd, c->source, &rec,
-			    c->p);
-		} else {
-			c->ts = rec.ts;
-			c->size = (uint32_t)size;
+	for (; c->p < c->end; c->p += c->size) {
+		rec = (const void *)c->p;
+		if (kp_likely(!is_setting(rec->r.kind))) {
+			c->size = (rec->r.flags & c->short_flag) != 0 ?
+			    KP_NATIVE_SHORT_BYTES : (uint32_t)RECORD;
+			if (c->size > (size_t)(c->end - c->p))
+				break;
+			c->ts = rec->r.ts;
 			return true;
 		}
+		c->size = take_setting(nd, c);
+		if (c->size == 0)
+			break;
 	}
+	nd->bad += c->p < c->end;
 	return false;
 }
 
@@ -283,7 +298,8 @@ add_chunk(struct kp_native *nd, struct kp_span b)
 		return false;
 	c = (struct cursor){ .source = source_get(nd, head.ring),
 		.p = b.p + sizeof(head), .end = b.p + b.n,
-		.mixed = head.magic == KP_NATIVE_MIXED };
+		.short_flag = head.magic == KP_NATIVE_MIXED ?
+		    KP_NATIVE_SHORT : 0 };
 	if (c.source == NULL)
 		return false;
 	if (cursor_advance(nd, &c))
@@ -339,11 +355,13 @@ gather(struct kp_native *nd, struct kp_batch *b)
 
 /* ---- events ---- */
 
-static struct kp_pid
-pid(const struct kp_native *nd, uint64_t name)
+static inline void
+set_pid(struct kp_pid *to, const struct kp_native *nd, uint64_t name)
 {
-	return (struct kp_pid){ .id = (uint32_t)name,
-		.serial = (uint32_t)(name >> 32), .node = nd->node };
+	to->node = nd->node;
+	to->id = (uint32_t)name;
+	to->serial = (uint32_t)(name >> 32);
+	to->creation = 0;
 }
 
 static uint64_t
@@ -367,17 +385,17 @@ slot(struct definition *const *v, uint16_t n, struct kp_span *to)
 /* Who sent the token; false: a slot that nobody has defined. */
 static inline __attribute__((always_inline)) bool
 sender(const struct kp_native *nd, const struct source *s,
-    const struct kp_native_record *rec, struct kp_event *ev)
+    const struct packed_record *rec, struct kp_event *ev)
 {
 	struct kp_span term;
 	struct kp_term r;
 
-	if ((rec->flags & KP_NATIVE_HAS_FROM) != 0) {
+	if ((rec->r.flags & KP_NATIVE_HAS_FROM) != 0) {
 		ev->has_from = true;
-		ev->from = pid(nd, rec->other);
-	} else if ((rec->flags & KP_NATIVE_FROM_AFAR) != 0) {
-		if (rec->other == 0 || rec->other > KP_NATIVE_SLOTS ||
-		    !slot(s->identity, (uint16_t)rec->other, &term))
+		set_pid(&ev->from, nd, rec->r.other);
+	} else if ((rec->r.flags & KP_NATIVE_FROM_AFAR) != 0) {
+		if (rec->r.other == 0 || rec->r.other > KP_NATIVE_SLOTS ||
+		    !slot(s->identity, (uint16_t)rec->r.other, &term))
 			return false;
 		kp_term_begin_raw(&r, term.p, term.n);
 		ev->from = kp_term_pid(&r);
@@ -388,126 +406,144 @@ sender(const struct kp_native *nd, const struct source *s,
 
 static bool
 read_call(const struct kp_native *nd, const struct source *s,
-    const struct kp_native_record *rec, struct kp_event *ev)
+    const struct packed_record *rec, struct kp_event *ev)
 {
-	ev->label = label(rec->label);
-	if (rec->kind == KP_NATIVE_ENTRY) {
+	ev->label = label(rec->r.label);
+	if (rec->r.kind == KP_NATIVE_ENTRY) {
 		ev->kind = KP_EV_ENTRY;
-		ev->old_label = label(rec->other);
-		ev->foreign = (rec->flags & KP_NATIVE_FOREIGN) != 0;
+		ev->old_label = label(rec->r.other);
+		ev->foreign = (rec->r.flags & KP_NATIVE_FOREIGN) != 0;
 		ev->weight = s->weight;
 	} else {
-		ev->kind = rec->kind == KP_NATIVE_CALL ? KP_EV_CALL :
+		ev->kind = rec->r.kind == KP_NATIVE_CALL ? KP_EV_CALL :
 		    KP_EV_CLEAR;
 		if (!sender(nd, s, rec, ev))
 			return false;
 	}
-	return slot(s->fn, rec->caller, &ev->caller) &&
-	    slot(s->identity, rec->identity, &ev->identity) &&
+	return slot(s->fn, rec->r.caller, &ev->caller) &&
+	    slot(s->identity, rec->r.identity, &ev->identity) &&
 	    (ev->kind != KP_EV_ENTRY || ev->weight > 0);
 }
 
 /* Its fn and caller are not slots.  Apart: calls are what there are most of. */
 static __attribute__((noinline)) bool
-read_mail(const struct kp_native *nd, const struct source *s,
-    const struct kp_native_record *rec, struct kp_event *ev)
+read_message(const struct kp_native *nd, const struct source *s,
+    const struct packed_record *rec, struct kp_event *ev)
 {
-	if (rec->kind != KP_NATIVE_SEND && rec->kind != KP_NATIVE_RECEIVE)
+	if (rec->r.kind != KP_NATIVE_SEND && rec->r.kind != KP_NATIVE_RECEIVE)
 		return false;
-	ev->kind = rec->kind == KP_NATIVE_SEND ? KP_EV_SEND : KP_EV_RECEIVE;
-	ev->label = label(rec->label);
-	ev->serial = kp_native_serial(rec);
+	ev->kind = rec->r.kind == KP_NATIVE_SEND ? KP_EV_SEND : KP_EV_RECEIVE;
+	ev->label = label(rec->r.label);
+	ev->serial = rec->r.fn | (uint32_t)rec->r.caller << 16;
 	return ev->label != 0 && sender(nd, s, rec, ev);
 }
 
-static bool
-read_record(const struct kp_native *nd, const struct source *s,
-    const struct kp_native_record *rec, struct kp_event *ev)
+/* Short records are of full traces, and no events of requests. */
+static inline bool
+read_record(const struct kp_native *nd, const struct cursor *c,
+    struct kp_event *ev)
 {
-	*ev = (struct kp_event){ .ts = rec->ts, .pid = pid(nd, rec->pid) };
-	if (rec->kind > KP_NATIVE_GC_END)
-		return read_mail(nd, s, rec, ev);
-	if (!slot(s->fn, rec->fn, &ev->mfa))
+	const struct packed_record *rec = (const void *)c->p;
+	const struct source *s = c->source;
+
+	if (c->size != RECORD)
 		return false;
-	switch (rec->kind) {
+	set_pid(&ev->pid, nd, rec->r.pid);
+	ev->ts = rec->r.ts;
+	kp_event_clear(ev);
+	if (rec->r.kind > KP_NATIVE_GC_END)
+		return read_message(nd, s, rec, ev);
+	if (!slot(s->fn, rec->r.fn, &ev->mfa))
+		return false;
+	switch (rec->r.kind) {
 	case KP_NATIVE_ENTRY:
 	case KP_NATIVE_CALL:
 	case KP_NATIVE_CLEAR:
-		return rec->fn != 0 && read_call(nd, s, rec, ev);
+		return rec->r.fn != 0 && read_call(nd, s, rec, ev);
 	case KP_NATIVE_RETURN_TO:
 		ev->kind = KP_EV_RETURN_TO;
 		return true;
 	case KP_NATIVE_RETURN_FROM:
 		ev->kind = KP_EV_RETURN_FROM;
-		return rec->fn != 0;
+		return rec->r.fn != 0;
 	case KP_NATIVE_EXCEPTION_FROM:
 		ev->kind = KP_EV_EXCEPTION_FROM;
-		return rec->fn != 0;
+		return rec->r.fn != 0;
 	case KP_NATIVE_IN:
 	case KP_NATIVE_OUT:
 	case KP_NATIVE_GC_START:
 	case KP_NATIVE_GC_END:
 		ev->kind = (enum kp_event_kind)(KP_EV_IN +
-		    (rec->kind - KP_NATIVE_IN));
-		return rec->fn == 0;
+		    (rec->r.kind - KP_NATIVE_IN));
+		return rec->r.fn == 0;
 	default:
 		return false;
 	}
 }
 
-/* Leaves the event that was given last, for the next of its chunk. */
-static void
-pass(struct kp_native *nd)
+/* Moves past the first event: that of the first cursor. */
+static inline void
+pass_first(struct kp_native *nd)
 {
 	struct cursor *c = nd->v;
 
-	nd->given = false;
 	c->p += c->size;
 	if (!cursor_advance(nd, c))
 		*c = nd->v[--nd->n];
-	else if (c->ts <= nd->until)
+	else if (kp_likely(c->ts <= nd->until))
 		return;
 	if (nd->n > 0)
 		sift(nd, 0);
 	look_ahead(nd);
 }
 
-/* The next one to be given; false: there is none that makes sense. */
-static bool
-take_record(struct kp_native *nd, struct kp_native_record *rec)
-{
-	if (nd->bad > 0) {
-		nd->bad--;
-		return false;
-	}
-	nd->given = true;
-	record_at(nd->v, rec);
-	return true;
-}
-
 /* False: the batch has no chunk, or no more. */
-static bool
+static inline bool
 has_record(struct kp_native *nd, struct kp_batch *b)
 {
-	if (nd->given)
-		pass(nd);
-	else if (nd->n == 0 && b->left > 0 && term_tag(&b->r) == ETF_BINARY)
-		gather(nd, b);
+	if (kp_likely(nd->n > 0) || nd->bad > 0)
+		return true;
+	if (b->left == 0 || term_tag(&b->r) != ETF_BINARY)
+		return false;
+	gather(nd, b);
 	return nd->n > 0 || nd->bad > 0;
+}
+
+/* Something that makes no sense comes before the next record. */
+static inline bool
+take_bad(struct kp_native *nd)
+{
+	if (kp_likely(nd->bad == 0))
+		return false;
+	nd->bad--;
+	return true;
 }
 
 enum kp_err
 kp_native_next(struct kp_native *nd, struct kp_batch *b, struct kp_event *ev)
 {
-	struct kp_native_record rec;
+	bool good = false;
 
 	if (!has_record(nd, b))
 		return kp_batch_next(b, ev);
-	if (take_record(nd, &rec) &&
-	    read_record(nd, nd->v->source, &rec, ev))
+	if (!take_bad(nd)) {
+		good = read_record(nd, nd->v, ev);
+		pass_first(nd);
+	}
+	if (kp_likely(good))
 		return KP_OK;
 	*ev = (struct kp_event){ .ts = 0 };
 	return KP_ENOENT;
+}
+
+/* A record of a full trace, and the functions of its slots. */
+static bool
+read_call_record(const struct cursor *c, struct kp_native_event *ev)
+{
+	memcpy(&ev->rec, c->p, c->size);
+	return ev->rec.kind >= KP_NATIVE_CALLS &&
+	    slot(c->source->fn, ev->rec.fn, &ev->fn) &&
+	    slot(c->source->fn, ev->rec.caller, &ev->caller);
 }
 
 enum kp_err
@@ -515,13 +551,14 @@ kp_native_next_record(struct kp_native *nd, struct kp_batch *b,
     struct kp_native_event *ev)
 {
 	struct kp_event other;
+	bool good;
 
 	*ev = (struct kp_native_event){ .rec = { 0 } };
 	if (!has_record(nd, b))
 		return kp_batch_next(b, &other) == KP_END ? KP_END : KP_EFORMAT;
-	if (!take_record(nd, &ev->rec) || ev->rec.kind < KP_NATIVE_CALLS ||
-	    !slot(nd->v->source->fn, ev->rec.fn, &ev->fn) ||
-	    !slot(nd->v->source->fn, ev->rec.caller, &ev->caller))
+	if (take_bad(nd))
 		return KP_ENOENT;
-	return KP_OK;
+	good = read_call_record(nd->v, ev);
+	pass_first(nd);
+	return good ? KP_OK : KP_ENOENT;
 }

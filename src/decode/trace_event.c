@@ -10,22 +10,20 @@
 #include "kprofd/trace.h"
 #include "decode/term_fast.h"
 
+/* Events of five elements, but for return_to. */
 static const struct event_name {
 	const char *name;
 	uint8_t n;
-	uint8_t arity;
 	uint8_t kind;
 } event_names[] = {
-	{ "call", 4, 6, KP_EV_CALL },
-	{ "return_to", 9, 5, KP_EV_RETURN_TO },
-	{ "return_from", 11, 5, KP_EV_RETURN_FROM },
-	{ "exception_from", 14, 5, KP_EV_EXCEPTION_FROM },
-	{ "in", 2, 5, KP_EV_IN },
-	{ "out", 3, 5, KP_EV_OUT },
-	{ "gc_minor_start", 14, 5, KP_EV_GC_START },
-	{ "gc_minor_end", 12, 5, KP_EV_GC_END },
-	{ "gc_major_start", 14, 5, KP_EV_GC_START },
-	{ "gc_major_end", 12, 5, KP_EV_GC_END },
+	{ "return_from", 11, KP_EV_RETURN_FROM },
+	{ "exception_from", 14, KP_EV_EXCEPTION_FROM },
+	{ "in", 2, KP_EV_IN },
+	{ "out", 3, KP_EV_OUT },
+	{ "gc_minor_start", 14, KP_EV_GC_START },
+	{ "gc_minor_end", 12, KP_EV_GC_END },
+	{ "gc_major_start", 14, KP_EV_GC_START },
+	{ "gc_major_end", 12, KP_EV_GC_END },
 };
 
 static bool
@@ -126,64 +124,44 @@ read_label(struct kp_term *r)
 	return v > 0 && (uint64_t)v < KP_LABEL_END ? (uint64_t)v : 0;
 }
 
-struct token {
-	uint64_t label;
-	bool has_from;
-	struct kp_pid from;
-};
-
-/* {Flags, Label, Serial, From, LastSerial}, or [] or false: none of ours */
-static inline struct token
-read_token(struct kp_term *r)
+/*
+ * {Flags, Label, Serial, From, LastSerial}, or [] or false: none of ours.
+ * Returns its label; From goes to *ev, unless that is NULL.
+ */
+static inline uint64_t
+read_token(struct kp_term *r, struct kp_event *ev)
 {
-	struct token t = { .label = 0 };
+	uint64_t label;
 
 	if (term_tag(r) == ETF_NIL) {
 		r->p++;
-		return t;
+		return 0;
 	}
 	if (term_tag(r) != ETF_SMALL_TUPLE && kp_term_peek(r) == KP_TERM_ATOM) {
 		if (!TERM_IS(term_atom(r), "false"))
 			term_fail(r, KP_EFORMAT);
-		return t;
+		return 0;
 	}
 	term_tuple_n(r, 5);
 	term_skip(r);
-	t.label = read_label(r);
+	label = read_label(r);
 	term_skip(r);
-	if (kp_likely(term_tag(r) == ETF_NEW_PID)) {
-		t.from = term_pid(r);
-		t.has_from = true;
+	if (ev != NULL && kp_likely(term_tag(r) == ETF_NEW_PID)) {
+		ev->from = term_pid(r);
+		ev->has_from = true;
 	} else {
 		kp_term_skip(r);
 	}
 	term_skip(r);
-	return t;
+	return label;
 }
 
-/* What the match spec sent with a call: see trace.h. */
-static inline void
-read_message(struct kp_term *r, struct kp_event *ev)
+/* The rest of {Identity, Caller, Weight, New, true, [], Old}. */
+static void
+read_entry(struct kp_term *r, struct kp_event *ev)
 {
-	uint32_t arity = term_tuple(r);
-	struct token t;
 	int64_t weight;
 
-	ev->identity = read_identity(r);
-	if (arity == 3 || arity == 4) {
-		t = read_token(r);
-		ev->label = t.label;
-		ev->has_from = t.has_from;
-		ev->from = t.from;
-		ev->caller = read_mfa_or_undefined(r);
-		if (arity == 4) {
-			ev->kind = KP_EV_CLEAR;
-			term_skip(r);
-		}
-		return;
-	}
-	if (arity != 7)
-		term_fail(r, KP_EFORMAT);
 	ev->kind = KP_EV_ENTRY;
 	ev->caller = read_mfa_or_undefined(r);
 	weight = term_int(r);
@@ -191,13 +169,34 @@ read_message(struct kp_term *r, struct kp_event *ev)
 		term_fail(r, KP_EFORMAT);
 	ev->weight = (uint32_t)weight;
 	ev->foreign = kp_term_peek(r) == KP_TERM_ATOM;
-	ev->label = read_token(r).label;
+	ev->label = read_token(r, NULL);
 	term_skip(r);
 	term_skip(r);
-	ev->old_label = read_token(r).label;
+	ev->old_label = read_token(r, NULL);
 }
 
-static inline const struct event_name *
+/* What the match spec sent with a call: see trace.h. */
+static inline void
+read_message(struct kp_term *r, struct kp_event *ev)
+{
+	uint32_t arity = term_tuple(r);
+
+	ev->identity = read_identity(r);
+	if (kp_likely(arity == 3) || arity == 4) {
+		ev->label = read_token(r, ev);
+		ev->caller = read_mfa_or_undefined(r);
+		if (arity == 4) {
+			ev->kind = KP_EV_CLEAR;
+			term_skip(r);
+		}
+	} else if (arity == 7) {
+		read_entry(r, ev);
+	} else {
+		term_fail(r, KP_EFORMAT);
+	}
+}
+
+static inline enum kp_event_kind
 read_kind(struct kp_term *r, uint32_t arity)
 {
 	struct kp_span s = term_atom(r);
@@ -205,31 +204,23 @@ read_kind(struct kp_term *r, uint32_t arity)
 	const struct event_name *end =
 	    e + sizeof(event_names) / sizeof(event_names[0]);
 
+	/* Most events are of these two. */
+	if (arity == 6 && TERM_IS(s, "call"))
+		return KP_EV_CALL;
+	if (arity == 5 && TERM_IS(s, "return_to"))
+		return KP_EV_RETURN_TO;
 	for (; e < end; e++) {
-		if (s.n == e->n && arity == e->arity &&
+		if (s.n == e->n && arity == 5 &&
 		    memcmp(s.p, e->name, e->n) == 0)
-			return e;
+			return e->kind;
 	}
 	term_fail(r, KP_EFORMAT);
-	return NULL;
-}
-
-/* What not every event has.  Part by part: a memset is a `rep stos` here. */
-static inline void
-clear_call(struct kp_event *ev)
-{
-	ev->mfa = ev->caller = ev->identity = (struct kp_span){ NULL, 0 };
-	ev->from.node = ev->mfa;
-	ev->from.id = ev->from.serial = ev->from.creation = 0;
-	ev->has_from = ev->foreign = false;
-	ev->label = ev->old_label = 0;
-	ev->weight = 0;
+	return KP_EV_RETURN_TO;
 }
 
 static void
 read_event(struct kp_term *r, struct kp_event *ev)
 {
-	const struct event_name *e;
 	uint32_t arity = term_tuple(r);
 
 	if (!TERM_IS(term_atom(r), "trace_ts")) {
@@ -237,19 +228,18 @@ read_event(struct kp_term *r, struct kp_event *ev)
 		return;
 	}
 	ev->pid = term_pid(r);
-	e = read_kind(r, arity);
-	if (e == NULL)
-		return;
-	ev->kind = e->kind;
-	clear_call(ev);
-	if (e->kind == KP_EV_RETURN_TO)
-		ev->mfa = read_mfa_or_undefined(r);
-	else if (e->kind >= KP_EV_IN)
-		term_skip(r);
-	else
+	ev->kind = read_kind(r, arity);
+	kp_event_clear(ev);
+	if (ev->kind == KP_EV_CALL) {
 		ev->mfa = read_mfa(r);
-	if (e->kind == KP_EV_CALL)
 		read_message(r, ev);
+	} else if (ev->kind == KP_EV_RETURN_TO) {
+		ev->mfa = read_mfa_or_undefined(r);
+	} else if (ev->kind >= KP_EV_IN) {
+		term_skip(r);
+	} else {
+		ev->mfa = read_mfa(r);
+	}
 	ev->ts = term_int(r);
 }
 
