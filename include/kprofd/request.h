@@ -222,6 +222,10 @@ void kp_requests_free(struct kp_requests *rs);
  * Another node, by the name that pids of it carry; copied.  Returns its index,
  * below KP_NODES_MAX, for all that follows; KP_NONE when out of memory or of
  * indices.  Its losses and entries start from zero.
+ *
+ * Most functions take KP_NONE too: with it kp_requests_events(), _pass(),
+ * _expire() and _abandon() do nothing, and _running(), _undecided(), _oldest()
+ * and _entries() return 0.
  */
 uint32_t kp_requests_node(struct kp_requests *rs, const char *name);
 /*

@@ -126,17 +126,15 @@ on_end(evutil_socket_t fd, short what, void *ctx)
 	daemon_stop(ctx);
 }
 
-static void
-on_over(void *ctx, int status)
+void
+daemon_on_over(struct daemon *d, int status)
 {
-	struct daemon *d = ctx;
-
 	d->over = true;
 	d->status = status;
 	event_base_loopbreak(d->base);
 }
 
-/* ---- what targets have to say ---- */
+/* ---- what the targets report ---- */
 
 /* For texts that are about one of several. */
 static const char *
@@ -145,10 +143,10 @@ node_name(const struct daemon *d, const struct target *t)
 	return targets_several(d->targets) ? t->node : NULL;
 }
 
-static void
-on_request(void *ctx, struct target *t, const struct kp_request *rq)
+void
+daemon_on_request(struct target *t, const struct kp_request *rq)
 {
-	struct daemon *d = ctx;
+	struct daemon *d = t->p.daemon;
 
 	if (d->o->print_calls)
 		print_request(&d->printing, t->part.in->rs, rq,
@@ -158,10 +156,10 @@ on_request(void *ctx, struct target *t, const struct kp_request *rq)
 		event_active(d->end, EV_TIMEOUT, 0);
 }
 
-static void
-on_plan(void *ctx, struct target *t, const struct kp_plan *plan)
+void
+daemon_on_plan(struct target *t, const struct kp_plan *plan)
 {
-	struct daemon *d = ctx;
+	struct daemon *d = t->p.daemon;
 
 	if (d->o->check)
 		print_plan(t->part.in->conf, plan, node_name(d, t));
@@ -169,18 +167,18 @@ on_plan(void *ctx, struct target *t, const struct kp_plan *plan)
 		log_debug("plan", t->node, "arming %zu functions", plan->n);
 }
 
-static void
-on_diags(void *ctx, struct target *t, const struct kp_diags *diags)
+void
+daemon_on_diags(struct target *t, const struct kp_diags *diags)
 {
-	struct daemon *d = ctx;
+	struct daemon *d = t->p.daemon;
 
 	conf_file_diags(&d->conf, diags, node_name(d, t), NULL);
 }
 
-static void
-on_state(void *ctx, struct target *t, enum agent_state s, const char *text)
+void
+daemon_on_state(struct target *t, enum agent_state s, const char *text)
 {
-	struct daemon *d = ctx;
+	struct daemon *d = t->p.daemon;
 	char armed[64];
 
 	if (s == AGENT_ARMED)
@@ -197,35 +195,12 @@ on_state(void *ctx, struct target *t, enum agent_state s, const char *text)
 }
 
 static void
-on_cleared(void *ctx, struct target *t, uint64_t number)
-{
-	struct daemon *d = ctx;
-
-	commands_cleared(d->commands, t, number);
-}
-
-static void
-on_checked(void *ctx, struct target *t, const struct agent_checked *c)
-{
-	struct daemon *d = ctx;
-
-	reload_checked(d->reload, t, c);
-}
-
-static void
-on_reloaded(void *ctx, struct target *t, const struct agent_reloaded *how)
-{
-	struct daemon *d = ctx;
-
-	reload_done(d->reload, t, how);
-}
-
-static void
 log_window(const struct daemon *d, const struct target *t,
     const struct kp_window *w)
 {
 	int64_t requests = (int64_t)w->sampled;
-	int64_t in_flight = (int64_t)assembly_running(&t->part);
+	int64_t in_flight = (int64_t)kp_requests_running(t->part.in->rs,
+	    t->part.index);
 	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
 	const struct log_entry e = { .event = "window",
 		.target = t->node,
@@ -240,10 +215,10 @@ log_window(const struct daemon *d, const struct target *t,
 	    (double)ms / 1e3, in_flight);
 }
 
-static void
-on_window(void *ctx, struct target *t, const struct kp_window *w)
+void
+daemon_on_window(struct target *t, const struct kp_window *w)
 {
-	struct daemon *d = ctx;
+	struct daemon *d = t->p.daemon;
 
 	if (d->tables != NULL)
 		dump_file_window(d->tables, w, t->part.in->conf);
@@ -251,17 +226,6 @@ on_window(void *ctx, struct target *t, const struct kp_window *w)
 	if (agent_state(t->agent) == AGENT_ARMED)
 		log_window(d, t, w);
 }
-
-static const struct target_ops target_ops = {
-	.on_request = on_request,
-	.on_plan = on_plan,
-	.on_diags = on_diags,
-	.on_cleared = on_cleared,
-	.on_checked = on_checked,
-	.on_reloaded = on_reloaded,
-	.on_state = on_state,
-	.on_window = on_window,
-};
 
 /* ---- windows ---- */
 
@@ -449,8 +413,7 @@ static int
 open_targets(struct daemon *d)
 {
 	const struct targets_parts parts = { .o = d->o, .conf = &d->conf,
-		.cookie = d->cookie, .store = d->store, .ops = &target_ops,
-		.on_over = on_over, .ctx = d };
+		.cookie = d->cookie, .store = d->store, .daemon = d };
 	char why[512];
 
 	if (node_cookie(d->o->cookie_file, d->cookie, why, sizeof(why)) !=
@@ -575,7 +538,7 @@ daemon_run(const struct options *o)
 	}
 	if (open_events(&d) != 0 || open_outputs(&d) != 0 ||
 	    open_targets(&d) != 0 || open_commands(&d) != 0 ||
-	    !targets_start(d.targets)) {
+	    !targets_start(d.targets, d.commands, d.reload)) {
 		daemon_close(&d);
 		return 1;
 	}

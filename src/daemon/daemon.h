@@ -5,8 +5,29 @@
 #define KPROFD_DAEMON_DAEMON_H
 
 #include "daemon/options.h"
+#include "target/agent.h"
+
+struct daemon;
+struct kp_request;
+struct kp_window;
 
 /* Runs until it is told to end or cannot go on; returns the exit status. */
 int daemon_run(const struct options *o);
+
+/*
+ * The targets call these (src/daemon/target); they reach the daemon by
+ * t->p.daemon.  What is passed is borrowed during the call.
+ */
+
+/* A request that began at t closed: for -print-calls and -requests. */
+void daemon_on_request(struct target *t, const struct kp_request *rq);
+/* A window of t closed; it goes to the store after this. */
+void daemon_on_window(struct target *t, const struct kp_window *w);
+/* As of struct agent_ops. */
+void daemon_on_state(struct target *t, enum agent_state s, const char *text);
+void daemon_on_plan(struct target *t, const struct kp_plan *plan);
+void daemon_on_diags(struct target *t, const struct kp_diags *diags);
+/* All targets have ended as they were told to, or none can go on. */
+void daemon_on_over(struct daemon *d, int status);
 
 #endif

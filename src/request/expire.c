@@ -53,12 +53,14 @@ req_expire(struct kp_requests *rs, struct req *rq, kp_target_ns now)
 void
 kp_requests_expire(struct kp_requests *rs, uint32_t node, kp_target_ns now)
 {
-	struct rnode *nd = &rs->nodes[node];
+	struct rnode *nd;
 	kp_target_ns due;
 	struct req *rq;
 
-	if (now >= KP_TARGET_TIME_MAX || now <= -KP_TARGET_TIME_MAX)
+	if (node == KP_NONE || now >= KP_TARGET_TIME_MAX ||
+	    now <= -KP_TARGET_TIME_MAX)
 		return;
+	nd = &rs->nodes[node];
 	if (now < nd->now - KP_NS_PER_S) {
 		/* The target was started again, and so was its clock. */
 		tombs_free(rs, nd);
@@ -123,9 +125,12 @@ node_detach(struct kp_requests *rs, struct rnode *gone)
 void
 kp_requests_abandon(struct kp_requests *rs, uint32_t node, enum kp_loss cause)
 {
-	struct rnode *nd = &rs->nodes[node];
+	struct rnode *nd;
 	struct req *rq;
 
+	if (node == KP_NONE)
+		return;
+	nd = &rs->nodes[node];
 	while ((rq = nd->early.head) != NULL)
 		req_drop_early(rs, rq);
 	while ((rq = nd->pending.head) != NULL)

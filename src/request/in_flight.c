@@ -66,10 +66,15 @@ seems_over(struct kp_requests *rs, const struct req *rq)
 size_t
 kp_requests_running(struct kp_requests *rs, uint32_t node)
 {
-	const struct rnode *nd = &rs->nodes[node];
-	const struct req *rq = nd->pending.head;
-	size_t n = nd->in_flight - nd->over;
+	const struct rnode *nd;
+	const struct req *rq;
+	size_t n;
 
+	if (node == KP_NONE)
+		return 0;
+	nd = &rs->nodes[node];
+	rq = nd->pending.head;
+	n = nd->in_flight - nd->over;
 	for (size_t many = PENDING_MAX; rq != NULL && many > 0;
 	    rq = rq->next, many--)
 		n -= seems_over(rs, rq);
@@ -102,10 +107,13 @@ size_t
 kp_requests_oldest(struct kp_requests *rs, uint32_t node,
     kp_target_ns now, struct kp_flight *v, size_t max)
 {
-	const struct rnode *nd = &rs->nodes[node];
 	struct oldest o = { .now = now,
 		.max = max < KP_FLIGHT_MAX ? max : KP_FLIGHT_MAX };
+	const struct rnode *nd;
 
+	if (node == KP_NONE)
+		return 0;
+	nd = &rs->nodes[node];
 	if (nd->has_now && now < nd->now)
 		o.now = nd->now;
 	/* these are by start: the first are the oldest */

@@ -79,7 +79,8 @@ kp_requests_in_flight(const struct kp_requests *rs, uint32_t node)
 size_t
 kp_requests_undecided(const struct kp_requests *rs, uint32_t node)
 {
-	return rs->nodes[node].in_flight - rs->nodes[node].collided;
+	return node == KP_NONE ? 0 :
+	    rs->nodes[node].in_flight - rs->nodes[node].collided;
 }
 
 void
@@ -95,7 +96,7 @@ kp_requests_losses(struct kp_requests *rs, uint32_t node, struct kp_losses *to)
 uint64_t
 kp_requests_entries(const struct kp_requests *rs, uint32_t node)
 {
-	return rs->nodes[node].entries;
+	return node == KP_NONE ? 0 : rs->nodes[node].entries;
 }
 
 const struct rnode *

@@ -405,7 +405,7 @@ kp_requests_events(struct kp_requests *rs, uint32_t node,
 {
 	size_t run;
 
-	for (; n > 0; ev += run, n -= run) {
+	for (; n > 0 && node != KP_NONE; ev += run, n -= run) {
 		run = n < PREFETCH_MAX ? n : PREFETCH_MAX;
 		prefetch_events(rs, node, ev, run);
 		for (size_t i = 0; i < run; i++)
@@ -417,8 +417,11 @@ void
 kp_requests_pass(struct kp_requests *rs, uint32_t node,
     const struct kp_event *ev)
 {
-	struct rnode *nd = &rs->nodes[node];
+	struct rnode *nd;
 
+	if (node == KP_NONE)
+		return;
+	nd = &rs->nodes[node];
 	if (ev->kind == KP_EV_ENTRY) {
 		nd->entries++;
 		nd->lost.n[KP_LOSS_TRIPPED]++;

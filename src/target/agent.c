@@ -55,7 +55,7 @@ agent_set_state(struct agent *a, enum agent_state s, const char *text)
 {
 	a->state = s;
 	event_del(a->timer);
-	a->ops->on_state(a->ctx, s, text);
+	a->ops->on_state(a->owner, s, text);
 	agent_reload_state(a);
 }
 
@@ -75,7 +75,7 @@ agent_gone(struct agent *a, const char *text)
 {
 	drop_connection(a);
 	agent_set_state(a, AGENT_ENDED, text);
-	a->ops->on_stopped(a->ctx);
+	a->ops->on_stopped(a->owner);
 }
 
 void
@@ -87,7 +87,7 @@ agent_fail(struct agent *a, enum agent_failure f, const char *why)
 	}
 	drop_connection(a);
 	agent_set_state(a, AGENT_ENDED, why);
-	a->ops->on_failed(a->ctx, f, why);
+	a->ops->on_failed(a->owner, f, why);
 }
 
 /* ---- connections come and go ---- */
@@ -99,18 +99,13 @@ on_down(void *ctx, const char *why)
 }
 
 static void
-on_frame(void *ctx, const struct kp_frame *f)
-{
-	agent_on_frame(ctx, f);
-}
-
-static void
 on_bad_frame(void *ctx)
 {
 	agent_nonsense(ctx, "a frame");
 }
 
-static const struct dist_conn_ops link_ops = { on_frame, on_bad_frame, on_down };
+static const struct dist_conn_ops link_ops = { agent_on_frame,
+	on_bad_frame, on_down };
 
 void
 agent_nonsense(struct agent *a, const char *what)
@@ -122,7 +117,7 @@ agent_nonsense(struct agent *a, const char *what)
 	a->nonsense = true;
 	snprintf(text, sizeof(text), "%s that makes no sense (another version "
 	    "of the agent, or a fault on the way?)", what);
-	a->ops->on_notice(a->ctx, "nonsense", text);
+	a->ops->on_notice(a->owner, "nonsense", text);
 }
 
 static void
@@ -182,7 +177,7 @@ agent_lost(struct agent *a, const char *why)
 		snprintf(text, sizeof(text), "cannot attach to '%s': %s",
 		    a->o.target, why);
 	if (!a->attached_once &&
-	    (a->o.check_only || !a->ops->on_unreached(a->ctx))) {
+	    (a->o.check_only || !a->ops->on_unreached(a->owner))) {
 		agent_fail(a, AGENT_FAILED, text);
 		return;
 	}
@@ -245,7 +240,7 @@ agent_set_rest(struct agent *a, kp_dur_ns rest, const char *text)
 static void
 on_rested(struct agent *a)
 {
-	kp_dur_ns more = a->ops->on_rested(a->ctx);
+	kp_dur_ns more = a->ops->on_rested(a->owner);
 
 	if (more > 0)
 		rest_timer(a, more);
@@ -304,7 +299,7 @@ agent_lease_answer(struct agent *a, const struct agent_status *st)
 
 	if (sent == 0)
 		return false;
-	a->ops->on_clock(a->ctx, sent, st->now, kp_mono_now());
+	a->ops->on_clock(a->owner, sent, st->now, kp_mono_now());
 	if (a->quick == 0 || a->stopping)
 		return false;
 	a->quick--;
@@ -354,7 +349,7 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 
 struct agent *
 agent_new(struct event_base *base, const struct agent_opts *o,
-    const struct agent_ops *ops, void *ctx)
+    const struct agent_ops *ops, struct target *owner)
 {
 	struct agent *a = calloc(1, sizeof(*a));
 
@@ -363,7 +358,7 @@ agent_new(struct event_base *base, const struct agent_opts *o,
 	a->base = base;
 	a->o = *o;
 	a->ops = ops;
-	a->ctx = ctx;
+	a->owner = owner;
 	a->params.one_in = o->conf->sampling.kind == KP_SAMPLE_ONE_IN ?
 	    o->conf->sampling.n : 1;
 	kp_buf_init(&a->ids.self, 1024);

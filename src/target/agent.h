@@ -108,82 +108,90 @@ struct agent_reloaded {
 
 struct agent;
 
-/* A table, because src/target may not know the daemon; the fuzzer has its own. */
+/*
+ * The owner of an agent, which gets all its callbacks.  Each program defines it:
+ * the daemon in daemon/target/target.h; record and the fuzzer have their own.
+ */
+struct target;
+
 struct agent_ops {
-	void (*on_state)(void *ctx, enum agent_state s, const char *text);
-	void (*on_hello)(void *ctx, const struct agent_hello *h);
+	void (*on_state)(struct target *t, enum agent_state s,
+	    const char *text);
+	void (*on_hello)(struct target *t, const struct agent_hello *h);
 	/*
 	 * Which of the two it is, if relay was not asked for: before anything
 	 * is armed, after each on_hello.  why: why not native, or NULL.
 	 */
-	void (*on_probe)(void *ctx, bool native, const char *why);
+	void (*on_probe)(struct target *t, bool native, const char *why);
 	/*
 	 * What is armed is now agent_plan(): with the native probe other code
 	 * is there, or a function was too hot.
 	 */
-	void (*on_looked)(void *ctx);
+	void (*on_looked)(struct target *t);
 	/* What will be armed, or in a check would be, with call rates. */
-	void (*on_plan)(void *ctx, const struct kp_plan *plan);
+	void (*on_plan)(struct target *t, const struct kp_plan *plan);
 	/* A whole {kprof_events, ...} message; good during the call. */
-	void (*on_batch)(void *ctx, const uint8_t *p, size_t n);
+	void (*on_batch)(struct target *t, const uint8_t *p, size_t n);
 	/*
 	 * A round trip: sent and received by our clock, the target's time in
 	 * between.  Before on_status, and a few times more at first.
 	 */
-	void (*on_clock)(void *ctx, kp_mono_ns sent, kp_target_ns there,
+	void (*on_clock)(struct target *t, kp_mono_ns sent, kp_target_ns there,
 	    kp_mono_ns received);
 	/* last: its goodbye; nothing follows. */
-	void (*on_status)(void *ctx, const struct agent_status *st, bool last);
+	void (*on_status)(struct target *t, const struct agent_status *st,
+	    bool last);
 	/* Something to be told and recorded: kind is a short static word. */
-	void (*on_notice)(void *ctx, const char *kind, const char *text);
+	void (*on_notice)(struct target *t, const char *kind, const char *text);
 	/*
 	 * Somebody took what is ours, which was put back: for up to this long
 	 * not everything was seen.
 	 */
-	void (*on_taken)(void *ctx, kp_dur_ns gap, const char *text);
+	void (*on_taken)(struct target *t, kp_dur_ns gap, const char *text);
 	/*
 	 * The agent passed a limit and has disarmed by itself.  Returns for how
 	 * long it is to rest.
 	 */
-	kp_dur_ns (*on_trip)(void *ctx, const char *text);
+	kp_dur_ns (*on_trip)(struct target *t, const char *text);
 	/* It has rested.  Returns for how much longer; 0: arm it again. */
-	kp_dur_ns (*on_rested)(void *ctx);
+	kp_dur_ns (*on_rested)(struct target *t);
 	/* agent_clear_tokens() number so and so was done. */
-	void (*on_cleared)(void *ctx, uint64_t number);
+	void (*on_cleared)(struct target *t, uint64_t number);
 	/* What agent_reload() asked for. */
-	void (*on_checked)(void *ctx, const struct agent_checked *c);
+	void (*on_checked)(struct target *t, const struct agent_checked *c);
 	/*
 	 * What agent_reload_apply() asked for has come to its end.  Every
 	 * event before was of the old configuration.
 	 */
-	void (*on_reloaded)(void *ctx, const struct agent_reloaded *r);
+	void (*on_reloaded)(struct target *t, const struct agent_reloaded *r);
 	/* It could not be attached to, and never was: try again later? */
-	bool (*on_unreached)(void *ctx);
+	bool (*on_unreached)(struct target *t);
 	/*
 	 * Before it was ever armed: what it says to tiers.conf; its errors are
 	 * what it lacks.
 	 */
-	enum agent_verdict (*on_missing)(void *ctx,
+	enum agent_verdict (*on_missing)(struct target *t,
 	    const struct kp_diags *diags);
 	/* Once a second, if wanted: a list of atoms, the target's own first. */
-	void (*on_nodes)(void *ctx, const struct kp_term *list);
+	void (*on_nodes)(struct target *t, const struct kp_term *list);
 	/*
 	 * What agent_ask_names() asked for: a list, in its order, of each a name
 	 * (an atom), the function that it began with ({M,F,A}), or []: it is
 	 * gone.
 	 */
-	void (*on_names)(void *ctx, const struct kp_term *list);
+	void (*on_names)(struct target *t, const struct kp_term *list);
 	/*
 	 * Wherever tiers.conf asks for messages: timed, or why not.  Told when
 	 * armed, and when it changes.
 	 */
-	void (*on_messages)(void *ctx, bool timed, const char *why);
+	void (*on_messages)(struct target *t, bool timed, const char *why);
 	/* diags of tiers.conf against this target */
-	void (*on_diags)(void *ctx, const struct kp_diags *diags);
+	void (*on_diags)(struct target *t, const struct kp_diags *diags);
 	/* No way on (not to be attached to, kept out): the agent has ended. */
-	void (*on_failed)(void *ctx, enum agent_failure f, const char *why);
+	void (*on_failed)(struct target *t, enum agent_failure f,
+	    const char *why);
 	/* The end that agent_stop() asked for; a last status came before. */
-	void (*on_stopped)(void *ctx);
+	void (*on_stopped)(struct target *t);
 };
 
 struct agent_opts {
@@ -199,7 +207,7 @@ struct agent_opts {
 
 /* NULL when out of memory. */
 struct agent *agent_new(struct event_base *base, const struct agent_opts *o,
-    const struct agent_ops *ops, void *ctx);
+    const struct agent_ops *ops, struct target *owner);
 /* Starts to connect; what comes of it may come before this returns. */
 void agent_start(struct agent *a);
 void agent_free(struct agent *a);

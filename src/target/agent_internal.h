@@ -42,7 +42,7 @@ struct agent {
 	struct event_base *base;
 	struct agent_opts o;
 	const struct agent_ops *ops;
-	void *ctx;
+	struct target *owner;
 	enum agent_state state;
 	struct connect *connect;
 	struct dist_conn *link;
@@ -113,7 +113,8 @@ bool agent_lease_answer(struct agent *a, const struct agent_status *st);
 
 /* agent_steps.c */
 void agent_step_look(struct agent *a);
-void agent_on_frame(struct agent *a, const struct kp_frame *f);
+/* As on_frame of struct dist_conn_ops; ctx is the agent. */
+void agent_on_frame(void *ctx, const struct kp_frame *f);
 /* A command that the step waits for: begun, filled in, sent and freed. */
 void agent_command_begin(struct agent *a, struct kp_buf *b);
 /*

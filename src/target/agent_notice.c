@@ -181,9 +181,9 @@ on_trip(struct agent *a, struct kp_term at, const char *what, int64_t queue)
 	trip_text(a, at, what, queue, text, sizeof(text));
 	/* Late: it is paused, rests or ends, by another's will; or it lies. */
 	if (a->user_paused || a->state != AGENT_ARMED)
-		a->ops->on_notice(a->ctx, "trip", text);
+		a->ops->on_notice(a->owner, "trip", text);
 	else
-		agent_set_rest(a, a->ops->on_trip(a->ctx, text), text);
+		agent_set_rest(a, a->ops->on_trip(a->owner, text), text);
 }
 
 static void
@@ -217,8 +217,8 @@ on_hot(struct agent *a, struct kp_term mfa, bool alone, int64_t calls)
 		    "one, called %" PRId64 " times a second or more, costs "
 		    "%.3g %% of a scheduler (name fewer functions, or raise the budget)",
 		    name, a->o.conf->budget, calls, percent);
-	a->ops->on_notice(a->ctx, "hot", text);
-	a->ops->on_looked(a->ctx);
+	a->ops->on_notice(a->owner, "hot", text);
+	a->ops->on_looked(a->owner);
 }
 
 static void
@@ -230,7 +230,7 @@ on_uncounted(struct agent *a, struct kp_term *fns, int64_t n)
 	snprintf(text, sizeof(text), "another tool counts calls of %" PRId64
 	    " %s of tiers: what they cost is not in the cost (%s)", n, n == 1 ?
 	    "function" : "functions", some);
-	a->ops->on_notice(a->ctx, "uncounted", text);
+	a->ops->on_notice(a->owner, "uncounted", text);
 }
 
 /*
@@ -257,7 +257,7 @@ on_unexact(struct agent *a, const struct kp_term *mfa, int64_t bytes)
 	mfa_text(*mfa, name, sizeof(name));
 	snprintf(text, sizeof(text), "'exact' taken back from %s: its values "
 	    "are %" PRId64 " bytes on average", name, bytes);
-	a->ops->on_notice(a->ctx, "unexact", text);
+	a->ops->on_notice(a->owner, "unexact", text);
 }
 
 static void
@@ -308,7 +308,7 @@ on_code(struct agent *a, struct kp_term *r, int64_t missing)
 		kp_buf_str(&b, "; its requests were not all counted for ");
 		put_ms(&b, uncounted);
 	}
-	a->ops->on_notice(a->ctx, changes[i].kind, kp_buf_cstr(&b));
+	a->ops->on_notice(a->owner, changes[i].kind, kp_buf_cstr(&b));
 	kp_buf_free(&b);
 	agent_recheck(a);
 }
@@ -321,7 +321,7 @@ on_neighbours(struct agent *a, const char *some, int64_t n)
 	snprintf(text, sizeof(text), "other tools trace %" PRId64 " %s, "
 	    "whose calls are not seen (with their tracers: %s)", n,
 	    n == 1 ? "process" : "processes", some);
-	a->ops->on_notice(a->ctx, "neighbours", text);
+	a->ops->on_notice(a->owner, "neighbours", text);
 }
 
 static void
@@ -332,7 +332,7 @@ on_untraced(struct agent *a, int64_t n)
 	snprintf(text, sizeof(text), "%" PRId64 " %s not traced yet: %s native "
 	    "code, and calls there are not seen", n, n == 1 ?
 	    "process is" : "processes are", n == 1 ? "it runs" : "they run");
-	a->ops->on_notice(a->ctx, "untraced", n == 0 ?
+	a->ops->on_notice(a->owner, "untraced", n == 0 ?
 	    "all processes are traced now" : text);
 }
 
@@ -346,7 +346,7 @@ on_brought(struct agent *a, struct kp_term *mods, int64_t n)
 	snprintf(text, sizeof(text), "%" PRId64 " that tiers.conf names %s not "
 	    "loaded there, and %s now, to stay: %s", n,
 	    n == 1 ? "was" : "were", n == 1 ? "is" : "are", some);
-	a->ops->on_notice(a->ctx, "modules", text);
+	a->ops->on_notice(a->owner, "modules", text);
 }
 
 static void
@@ -359,7 +359,7 @@ on_others(struct agent *a, const char *some, int64_t n)
 	    a->hello.session ? "garbage collection is" :
 	    "garbage collection and scheduling are",
 	    a->hello.session ? "that of " : "", n, some);
-	a->ops->on_notice(a->ctx, "neighbours", text);
+	a->ops->on_notice(a->owner, "neighbours", text);
 }
 
 /* {others, Tracer}: of whom there can be but one on a node. */
@@ -369,7 +369,7 @@ on_messages(struct agent *a, struct kp_term mail)
 	char who[200], why[400];
 
 	if (kp_term_peek(&mail) == KP_TERM_ATOM) {
-		a->ops->on_messages(a->ctx,
+		a->ops->on_messages(a->owner,
 		    kp_span_is(kp_term_atom(&mail), "on"), "");
 		return;
 	}
@@ -378,7 +378,7 @@ on_messages(struct agent *a, struct kp_term mail)
 	msg_text(&mail, who, sizeof(who));
 	snprintf(why, sizeof(why), "another tool is the system tracer there: "
 	    "%s (seq_trace:set_system_tracer(false) ends that)", who);
-	a->ops->on_messages(a->ctx, false, why);
+	a->ops->on_messages(a->owner, false, why);
 }
 
 #define TAKEN_MS_MAX 60000	/* a lease is a second */
@@ -398,7 +398,7 @@ on_foreign(struct agent *a, struct kp_term r)
 	    "kprofd's agent, which drops them%s; " WAY_OUT, mfa, kind,
 	    kp_span_is(kp_term_atom(&r), "ceded") ? ": processes that send "
 	    "them are not traced until the next resume" : "");
-	a->ops->on_notice(a->ctx, "foreign", text);
+	a->ops->on_notice(a->owner, "foreign", text);
 }
 
 static const struct {
@@ -464,7 +464,7 @@ on_taken(struct agent *a, struct kp_term r, int64_t times)
 	snprintf(text, sizeof(text), "%s; it was put back, and up to %" PRId64
 	    " ms before that were not seen (the third time in a minute tracing "
 	    "is paused; this was number %" PRId64 ")", taken, ms, times);
-	a->ops->on_taken(a->ctx, ms * KP_NS_PER_MS, text);
+	a->ops->on_taken(a->owner, ms * KP_NS_PER_MS, text);
 }
 
 /* Before OTP 27 new processes have one tracer, and now it is another tool. */
@@ -479,7 +479,7 @@ on_lent(struct agent *a, struct kp_term r)
 	    "from here on are not traced, and requests in them are not seen; "
 	    "when it ends (dbg:stop(), say) they are again (OTP 27 has a "
 	    "session for each)", who);
-	a->ops->on_notice(a->ctx, "taken", text);
+	a->ops->on_notice(a->owner, "taken", text);
 }
 
 /* Disarmed by itself, like a trip. */
@@ -501,9 +501,9 @@ on_rest(struct agent *a, struct kp_term r)
 		    "a minute");
 	}
 	if (a->user_paused || a->state != AGENT_ARMED)
-		a->ops->on_notice(a->ctx, "trip", text);
+		a->ops->on_notice(a->owner, "trip", text);
 	else
-		agent_set_rest(a, a->ops->on_trip(a->ctx, text), text);
+		agent_set_rest(a, a->ops->on_trip(a->owner, text), text);
 }
 
 void

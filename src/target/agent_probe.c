@@ -59,7 +59,7 @@ agent_answer_probe(struct agent *a, struct kp_term *r)
 		agent_lost(a, why);
 		return;
 	}
-	a->ops->on_probe(a->ctx, a->native, a->native ? NULL : why);
+	a->ops->on_probe(a->owner, a->native, a->native ? NULL : why);
 	agent_step_check(a);
 }
 

@@ -38,7 +38,7 @@ static void
 look_end(struct agent *a, bool news)
 {
 	if (news && a->reload.diags.n > 0)
-		a->ops->on_diags(a->ctx, &a->reload.diags);
+		a->ops->on_diags(a->owner, &a->reload.diags);
 	reload_forget(a);
 	reload_next(a);
 }
@@ -52,7 +52,7 @@ reload_end(struct agent *a, struct agent_reloaded *r)
 	reload_forget(a);
 	a->o.conf = conf;
 	a->look_again = true;	/* other modules are to be watched */
-	a->ops->on_reloaded(a->ctx, r);
+	a->ops->on_reloaded(a->owner, r);
 	reload_next(a);
 }
 
@@ -62,7 +62,7 @@ reload_checked(struct agent *a, struct agent_checked *c)
 {
 	a->reload.step = RELOAD_CHECKED;
 	c->diags = &a->reload.diags;
-	a->ops->on_checked(a->ctx, c);
+	a->ops->on_checked(a->owner, c);
 }
 
 static void
@@ -74,7 +74,7 @@ reload_refuse(struct agent *a, const char *why)
 	if (a->reload.look) {
 		snprintf(text, sizeof(text), "functions of the new code are "
 		    "not traced: %s", why);
-		a->ops->on_notice(a->ctx, "code", text);
+		a->ops->on_notice(a->owner, "code", text);
 		look_end(a, false);
 		return;
 	}
@@ -305,7 +305,7 @@ answer_change(struct agent *a, struct kp_term *r)
 		return;
 	}
 	if (a->native)
-		a->ops->on_looked(a->ctx);
+		a->ops->on_looked(a->owner);
 	look_end(a, true);
 }
 

@@ -337,9 +337,9 @@ answer_start(struct agent *a, struct kp_term *r)
 		return;
 	}
 	a->params.gc_shared = a->hello.gc_shared;
-	a->ops->on_hello(a->ctx, &a->hello);
+	a->ops->on_hello(a->owner, &a->hello);
 	if (a->o.conf->gc && !kp_conf_gc(a->o.conf, a->hello.gc_shared))
-		a->ops->on_notice(a->ctx, "gc", "garbage collection is not "
+		a->ops->on_notice(a->owner, "gc", "garbage collection is not "
 		    "measured here: from OTP 27 on the VM crashes where "
 		    "another tool traces that as well, in the same process "
 		    "(erlang/otp#11624; {gc, force} insists)");
@@ -353,7 +353,7 @@ static void
 tell_diags(struct agent *a)
 {
 	if (a->diags.n > 0)
-		a->ops->on_diags(a->ctx, &a->diags);
+		a->ops->on_diags(a->owner, &a->diags);
 	kp_diags_free(&a->diags);
 }
 
@@ -377,9 +377,9 @@ plan_made(struct agent *a)
 	kp_plan_judge(&a->plan, &diags);
 	errors = diags.errors > 0;
 	if (diags.n > 0)
-		a->ops->on_diags(a->ctx, &diags);
+		a->ops->on_diags(a->owner, &diags);
 	kp_diags_free(&diags);
-	a->ops->on_plan(a->ctx, &a->plan);
+	a->ops->on_plan(a->owner, &a->plan);
 	if (a->o.check_only && errors)
 		agent_fail(a, AGENT_FAILED, "tiers.conf names functions that "
 		    "are too hot to trace");
@@ -454,7 +454,7 @@ answer_check(struct agent *a, struct kp_term *r)
 		tell_diags(a);
 		probe(a);
 	} else {
-		judged(a, a->ops->on_missing(a->ctx, &a->diags));
+		judged(a, a->ops->on_missing(a->owner, &a->diags));
 	}
 }
 
@@ -515,13 +515,13 @@ on_reply(struct agent *a, struct kp_term *r)
 
 	if (r->err == KP_OK && ref > CLEAR_REFS &&
 	    ref <= CLEAR_REFS + a->clears)
-		a->ops->on_cleared(a->ctx, ref - CLEAR_REFS);
+		a->ops->on_cleared(a->owner, ref - CLEAR_REFS);
 	if (ref > RELOAD_REFS)
 		agent_reload_answer(a, ref, r);
 	if (r->err == KP_OK && ref == NODES_REF)
-		a->ops->on_nodes(a->ctx, r);
+		a->ops->on_nodes(a->owner, r);
 	if (r->err == KP_OK && ref == NAMES_REF)
-		a->ops->on_names(a->ctx, r);
+		a->ops->on_names(a->owner, r);
 	if (ref != a->ref)
 		return;
 	switch (a->state) {
@@ -559,7 +559,7 @@ on_status(struct agent *a, struct kp_term *r, bool bye)
 	}
 	if (!bye && agent_lease_answer(a, &st))
 		return;
-	a->ops->on_status(a->ctx, &st, bye);
+	a->ops->on_status(a->owner, &st, bye);
 	if (!bye)
 		return;
 	if (a->stopping) {
@@ -604,8 +604,9 @@ is_for_us(const struct agent *a, struct kp_span to)
 }
 
 void
-agent_on_frame(struct agent *a, const struct kp_frame *f)
+agent_on_frame(void *ctx, const struct kp_frame *f)
 {
+	struct agent *a = ctx;
 	struct kp_term r;
 	struct kp_span tag;
 
@@ -622,7 +623,7 @@ agent_on_frame(struct agent *a, const struct kp_frame *f)
 	else if (a->state < AGENT_CHECKING)
 		return;		/* nobody there has been started by us */
 	else if (kp_span_is(tag, "kprof_events"))
-		a->ops->on_batch(a->ctx, f->payload.p, f->payload.n);
+		a->ops->on_batch(a->owner, f->payload.p, f->payload.n);
 	else if (kp_span_is(tag, "kprof_status"))
 		on_status(a, &r, false);
 	else if (kp_span_is(tag, "kprof_bye"))

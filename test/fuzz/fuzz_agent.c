@@ -155,9 +155,9 @@ static unsigned reloads;	/* 1: asked for, 2: checked, 3: applied */
 static unsigned states;		/* that were come to, ever: a bit each */
 
 static void
-on_state(void *ctx, enum agent_state s, const char *text)
+on_state(struct target *t, enum agent_state s, const char *text)
 {
-	(void)ctx;
+	(void)t;
 	REQUIRE(s <= AGENT_ENDED && text != NULL && ended == 0);
 	REQUIRE(agent_state_name(s)[0] != '\0');
 	states |= 1u << s;
@@ -171,153 +171,154 @@ fuzz_replayed(void)
 }
 
 static void
-on_hello(void *ctx, const struct agent_hello *h)
+on_hello(struct target *t, const struct agent_hello *h)
 {
-	(void)ctx;
+	(void)t;
 	REQUIRE(h->protocol == AGENT_PROTOCOL && h->node[0] != '\0');
 }
 
 static void
-on_plan(void *ctx, const struct kp_plan *plan)
+on_plan(struct target *t, const struct kp_plan *plan)
 {
-	(void)ctx;
+	(void)t;
 	REQUIRE(plan->n <= KP_PLAN_MAX + 2);
 }
 
 static void
-on_batch(void *ctx, const uint8_t *p, size_t n)
+on_batch(struct target *t, const uint8_t *p, size_t n)
 {
-	(void)ctx, (void)p;
+	(void)t, (void)p;
 	REQUIRE(n > 0);
 }
 
 static void
-on_clock(void *ctx, kp_mono_ns sent, kp_target_ns there, kp_mono_ns received)
+on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
+    kp_mono_ns received)
 {
-	(void)ctx;
+	(void)t;
 	REQUIRE(sent > 0 && sent <= received);
 	REQUIRE(there < KP_TARGET_TIME_MAX && there > -KP_TARGET_TIME_MAX);
 }
 
 static void
-on_status(void *ctx, const struct agent_status *st, bool last)
+on_status(struct target *t, const struct agent_status *st, bool last)
 {
-	(void)ctx, (void)last;
+	(void)t, (void)last;
 	REQUIRE(st->busy >= 0);
 }
 
 static void
-on_notice(void *ctx, const char *kind, const char *text)
+on_notice(struct target *t, const char *kind, const char *text)
 {
-	(void)ctx;
+	(void)t;
 	REQUIRE(kind[0] != '\0' && text != NULL);
 }
 
 static void
-on_taken(void *ctx, kp_dur_ns gap, const char *text)
+on_taken(struct target *t, kp_dur_ns gap, const char *text)
 {
 	REQUIRE(gap >= 0);
-	on_notice(ctx, "taken", text);
+	on_notice(t, "taken", text);
 }
 
 static void
-on_looked(void *ctx)
+on_looked(struct target *t)
 {
-	(void)ctx;
+	(void)t;
 }
 
 static kp_dur_ns
-on_trip(void *ctx, const char *text)
+on_trip(struct target *t, const char *text)
 {
-	(void)ctx;
+	(void)t;
 	REQUIRE(text[0] != '\0');
 	return KP_NS_PER_S;
 }
 
 static kp_dur_ns
-on_rested(void *ctx)
+on_rested(struct target *t)
 {
 	static unsigned n;
 
-	(void)ctx;
+	(void)t;
 	return n++ % 2 * KP_NS_PER_S;
 }
 
 static void
-on_diags(void *ctx, const struct kp_diags *diags)
+on_diags(struct target *t, const struct kp_diags *diags)
 {
-	(void)ctx;
+	(void)t;
 	REQUIRE(diags->n > 0);
 }
 
 static void
-on_cleared(void *ctx, uint64_t number)
+on_cleared(struct target *t, uint64_t number)
 {
-	(void)ctx;
+	(void)t;
 	REQUIRE(number > 0);
 }
 
 /* What was checked may be applied, if nobody thought better of it. */
 static void
-on_checked(void *ctx, const struct agent_checked *c)
+on_checked(struct target *t, const struct agent_checked *c)
 {
-	(void)ctx;
+	(void)t;
 	REQUIRE(reloads == 1 && c->how <= AGENT_CHECKED_REFUSED);
 	reloads = 2;
 }
 
 static bool
-on_unreached(void *ctx)
+on_unreached(struct target *t)
 {
-	(void)ctx;
+	(void)t;
 	return unreached++ % 2 == 0;
 }
 
 static enum agent_verdict
-on_missing(void *ctx, const struct kp_diags *diags)
+on_missing(struct target *t, const struct kp_diags *diags)
 {
-	(void)ctx;
+	(void)t;
 	return diags->errors == 0 ? AGENT_GO_ON :
 	    (enum agent_verdict)(unreached++ % 3);
 }
 
 static void
-on_nodes(void *ctx, const struct kp_term *list)
+on_nodes(struct target *t, const struct kp_term *list)
 {
 	struct kp_term r = *list;
 
-	(void)ctx;
+	(void)t;
 	kp_term_skip(&r);
 }
 
 static void
-on_reloaded(void *ctx, const struct agent_reloaded *r)
+on_reloaded(struct target *t, const struct agent_reloaded *r)
 {
-	(void)ctx;
+	(void)t;
 	REQUIRE(reloads == 3 && r->how <= AGENT_RELOAD_KEPT);
 	reloads = 0;
 }
 
 static void
-on_failed(void *ctx, enum agent_failure f, const char *why)
+on_failed(struct target *t, enum agent_failure f, const char *why)
 {
-	(void)ctx, (void)f;
+	(void)t, (void)f;
 	REQUIRE(why[0] != '\0' && ended == 0);
 	ended++;
 }
 
 static void
-on_stopped(void *ctx)
+on_stopped(struct target *t)
 {
-	(void)ctx;
+	(void)t;
 	REQUIRE(ended == 0);
 	ended++;
 }
 
 static const struct agent_ops ops = {
 	.on_state = on_state, .on_hello = on_hello, .on_plan = on_plan,
-	.on_batch = on_batch, .on_clock = on_clock, .on_status = on_status, .on_notice = on_notice, .on_taken = on_taken,
-	.on_looked = on_looked,
+	.on_batch = on_batch, .on_clock = on_clock, .on_status = on_status,
+	.on_notice = on_notice, .on_taken = on_taken, .on_looked = on_looked,
 	.on_trip = on_trip, .on_rested = on_rested, .on_diags = on_diags,
 	.on_cleared = on_cleared, .on_checked = on_checked,
 	.on_reloaded = on_reloaded, .on_unreached = on_unreached,

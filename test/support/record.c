@@ -25,7 +25,8 @@
 
 #define CONNECT_LIMIT (10 * KP_NS_PER_S)
 
-struct recorder {
+/* The agent's owner, as agent.h calls it. */
+struct target {
 	struct event_base *base;
 	struct agent *agent;
 	char *tiers;
@@ -50,17 +51,15 @@ say(const char *fmt, ...)
 }
 
 static void
-recorder_end(struct recorder *rec, int status)
+recorder_end(struct target *rec, int status)
 {
 	rec->status = status;
 	event_base_loopbreak(rec->base);
 }
 
 static void
-on_state(void *ctx, enum agent_state s, const char *text)
+on_state(struct target *rec, enum agent_state s, const char *text)
 {
-	struct recorder *rec = ctx;
-
 	if (s == AGENT_ARMED) {
 		say("recording");
 	} else if (s == AGENT_LOST || s == AGENT_TRIPPED) {
@@ -71,10 +70,8 @@ on_state(void *ctx, enum agent_state s, const char *text)
 }
 
 static void
-on_hello(void *ctx, const struct agent_hello *h)
+on_hello(struct target *rec, const struct agent_hello *h)
 {
-	struct recorder *rec = ctx;
-
 	if (rec->out == NULL)
 		return;
 	fprintf(rec->out, "recording 1\notp %d\ntiers %zu\n", h->otp,
@@ -84,10 +81,8 @@ on_hello(void *ctx, const struct agent_hello *h)
 }
 
 static void
-on_batch(void *ctx, const uint8_t *p, size_t n)
+on_batch(struct target *rec, const uint8_t *p, size_t n)
 {
-	struct recorder *rec = ctx;
-
 	if (rec->out == NULL) {
 		ages_batch(&rec->ages, p, n, kp_mono_now());
 		return;
@@ -98,19 +93,16 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 }
 
 static void
-on_clock(void *ctx, kp_mono_ns sent, kp_target_ns there, kp_mono_ns received)
+on_clock(struct target *rec, kp_mono_ns sent, kp_target_ns there,
+    kp_mono_ns received)
 {
-	struct recorder *rec = ctx;
-
 	if (rec->out == NULL)
 		ages_clock(&rec->ages, sent, there, received);
 }
 
 static void
-on_status(void *ctx, const struct agent_status *st, bool last)
+on_status(struct target *rec, const struct agent_status *st, bool last)
 {
-	struct recorder *rec = ctx;
-
 	if (rec->out != NULL)
 		fprintf(rec->out, "status %" PRId64 "\n", st->now);
 	if (last && (st->dropped > 0 || st->unarmed_calls > 0))
@@ -119,72 +111,72 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 }
 
 static void
-on_probe(void *ctx, bool native, const char *why)
+on_probe(struct target *rec, bool native, const char *why)
 {
-	(void)ctx, (void)native, (void)why;
+	(void)rec, (void)native, (void)why;
 }
 
 static void
-on_looked(void *ctx)
+on_looked(struct target *rec)
 {
-	(void)ctx;
+	(void)rec;
 }
 
 static void
-on_plan(void *ctx, const struct kp_plan *plan)
+on_plan(struct target *rec, const struct kp_plan *plan)
 {
-	(void)ctx, (void)plan;
+	(void)rec, (void)plan;
 }
 
 static void
-on_notice(void *ctx, const char *kind, const char *text)
+on_notice(struct target *rec, const char *kind, const char *text)
 {
-	(void)ctx;
+	(void)rec;
 	say("%s: %s", kind, text);
 }
 
 static void
-on_diags(void *ctx, const struct kp_diags *diags)
+on_diags(struct target *rec, const struct kp_diags *diags)
 {
-	(void)ctx;
+	(void)rec;
 	for (size_t i = 0; i < diags->n; i++)
 		say("%s", diags->v[i].text);
 }
 
 static void
-on_failed(void *ctx, enum agent_failure f, const char *why)
+on_failed(struct target *rec, enum agent_failure f, const char *why)
 {
 	(void)f;
 	say("%s", why);
-	recorder_end(ctx, 1);
+	recorder_end(rec, 1);
 }
 
 static void
-on_stopped(void *ctx)
+on_stopped(struct target *rec)
 {
-	recorder_end(ctx, 0);
+	recorder_end(rec, 0);
 }
 
 static void
 on_sigterm(evutil_socket_t sig, short what, void *ctx)
 {
-	struct recorder *rec = ctx;
+	struct target *rec = ctx;
 
 	(void)sig, (void)what;
 	agent_stop(rec->agent);
 }
 
 static bool
-on_unreached(void *ctx)
+on_unreached(struct target *rec)
 {
-	(void)ctx;
+	(void)rec;
 	return false;
 }
 
 static enum agent_verdict
-on_missing(void *ctx, const struct kp_diags *diags)
+on_missing(struct target *rec, const struct kp_diags *diags)
 {
-	(void)ctx;
+	(void)rec;
 	return diags->errors > 0 ? AGENT_REFUSE : AGENT_GO_ON;
 }
 
@@ -206,7 +198,7 @@ static const struct agent_ops ops = {
 };
 
 static int
-record(struct recorder *rec, const struct agent_opts *ao)
+record(struct target *rec, const struct agent_opts *ao)
 {
 	struct event *sigterm;
 
@@ -230,7 +222,7 @@ record(struct recorder *rec, const struct agent_opts *ao)
 int
 main(int argc, char **argv)
 {
-	struct recorder rec = { .status = 1 };
+	struct target rec = { .status = 1 };
 	struct label_epochs labels;
 	char cookie[NODE_COOKIE_MAX + 1], why[512];
 	struct kp_conf *conf;

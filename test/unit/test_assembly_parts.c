@@ -11,12 +11,16 @@
 #include <cmocka.h>
 
 #include "feed.h"
-#include "daemon/target/assembly.h"
+#include "daemon/daemon.h"
+#include "daemon/target/target.h"
 
 static const char text[] =
     "{tiers, [{web, {b,b,1}}, {db, {a,a,1}}]}.\n"
     "{entry, {e,e,1}}.\n"
     "{sampling, all}.\n";
+
+/* A part as functions of request.h name it. */
+#define IN(i) parts[i].in->rs, parts[i].index
 
 #define PARTS (KP_NODES_MAX + 1)
 
@@ -24,39 +28,15 @@ static struct feed f;
 static struct assembly *a;
 static struct assembly_part parts[PARTS];
 static struct { uint64_t requests; } told[PARTS];
+static struct target targets[PARTS];
 
-static void
-on_request(void *ctx, const struct kp_request *rq)
+/* In place of the daemon's. */
+void
+daemon_on_request(struct target *t, const struct kp_request *rq)
 {
-	struct assembly_part *p = ctx;
-
 	(void)rq;
-	told[p - parts].requests++;
+	told[t - targets].requests++;
 }
-
-static void
-on_runaway(void *ctx, const struct kp_fn *fn)
-{
-	(void)ctx, (void)fn;
-	fail();
-}
-
-static void
-on_unbounded(void *ctx, uint32_t line)
-{
-	(void)ctx, (void)line;
-	fail();
-}
-
-static void
-on_receiver(void *ctx, uint64_t proc)
-{
-	(void)ctx, (void)proc;
-	fail();
-}
-
-static const struct assembly_ops ops = { on_request, on_runaway,
-	on_unbounded, on_receiver, NULL };
 
 static struct kp_conf *
 parse(void)
@@ -72,8 +52,8 @@ parse(void)
 static void
 begin(unsigned i, const char *node)
 {
-	assert_int_equal(assembly_part_begin(&parts[i], a, node, &ops,
-	    &parts[i]), KP_OK);
+	assert_int_equal(assembly_part_begin(&parts[i], a, node,
+	    &targets[i]), KP_OK);
 }
 
 /* Whose requests the feed's events are of. */
@@ -160,8 +140,8 @@ each_has_its_own(void **state)
 	assert_int_equal(calls_in(w[1], "db"), 1);
 	assert_int_equal(told[0].requests, 1);
 	assert_int_equal(told[1].requests, 0);
-	assert_int_equal(assembly_entries(&parts[0]), 1);
-	assert_int_equal(assembly_entries(&parts[1]), 0);
+	assert_int_equal(kp_requests_entries(IN(0)), 1);
+	assert_int_equal(kp_requests_entries(IN(1)), 0);
 	kp_window_free(w[0]);
 	kp_window_free(w[1]);
 }
@@ -218,9 +198,9 @@ no_place(void **state)
 	begin(last, "late@h");
 	assert_int_equal(parts[last].index, KP_NONE);
 	assert_false(assembly_join(&parts[last]));
-	assembly_events(&parts[last], &(struct kp_event){ .kind = KP_EV_ENTRY },
+	kp_requests_events(IN(last), &(struct kp_event){ .kind = KP_EV_ENTRY },
 	    1);
-	assert_int_equal(assembly_entries(&parts[last]), 0);
+	assert_int_equal(kp_requests_entries(IN(last)), 0);
 	back_to(&f, 1, "u0", 10);
 	expire(&f, 2400);
 	assert_int_equal(told[0].requests, 1);
@@ -244,7 +224,7 @@ another_configuration(void **state)
 	assert_ptr_equal(parts[0].in->conf, f.conf);
 	assert_int_equal(assembly_prepare(a, next), KP_OK);
 	ask(1, 0);
-	assembly_abandon(&parts[0], KP_LOSS_RELOADED);
+	kp_requests_abandon(IN(0), KP_LOSS_RELOADED);
 	assembly_part_switch(&parts[0]);
 	assert_ptr_equal(parts[0].in->conf, next);
 	assert_ptr_equal(parts[1].in->conf, f.conf);

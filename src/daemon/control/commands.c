@@ -136,8 +136,10 @@ commands_state(struct commands *cs, const struct target *t,
 }
 
 void
-commands_cleared(struct commands *cs, const struct target *t, uint64_t number)
+commands_cleared(struct target *t, uint64_t number)
 {
+	struct commands *cs = t->p.commands;
+
 	pending_cleared(&cs->waits, cs->p.control, t, number);
 }
 

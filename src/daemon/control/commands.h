@@ -31,10 +31,12 @@ void commands_free(struct commands *cs);
 void commands_take(struct commands *cs, struct control_client *c,
     const char *line);
 
-/* From target_ops: who waits for that has an answer. */
+/*
+ * As on_state and on_cleared of struct agent_ops: answer the clients that wait
+ * for that.
+ */
 void commands_state(struct commands *cs, const struct target *t,
     enum agent_state s, const char *text);
-void commands_cleared(struct commands *cs, const struct target *t,
-    uint64_t number);
+void commands_cleared(struct target *t, uint64_t number);
 
 #endif

@@ -41,7 +41,8 @@ collect(struct flights *fs, const struct targets *ts, const char *glob)
 		t = targets_at(ts, i);
 		if (glob != NULL && !kp_glob(glob, t->node))
 			continue;
-		fs->all += assembly_running(&t->part);
+		fs->all += kp_requests_running(t->part.in->rs,
+		    t->part.index);
 		n = assembly_oldest(&t->part, fs->of_node, KP_FLIGHT_MAX);
 		for (size_t k = 0; k < n; k++)
 			fs->v[fs->n + k] = (struct flying){

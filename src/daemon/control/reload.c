@@ -210,9 +210,9 @@ decide(struct reload *r)
 }
 
 void
-reload_checked(struct reload *r, struct target *t,
-    const struct agent_checked *c)
+reload_checked(struct target *t, const struct agent_checked *c)
 {
+	struct reload *r = t->p.reload;
 	struct opinion *o = opinion_of(r, t);
 
 	if (o == NULL || r->left == 0)
@@ -356,9 +356,10 @@ free_conf(void *what)
 }
 
 void
-reload_done(struct reload *r, struct target *t,
-    const struct agent_reloaded *how)
+reload_done(struct target *t, const struct agent_reloaded *how)
 {
+	struct reload *r = t->p.reload;
+
 	if (opinion_of(r, t) == NULL || r->left == 0)
 		return;
 	r->away += how->how == AGENT_RELOAD_KEPT;

@@ -34,10 +34,8 @@ struct reload *reload_new(const struct reload_parts *parts);
 void reload_free(struct reload *r);
 /* c: who has the answer; NULL: the log has. */
 void reload_ask(struct reload *r, struct control_client *c);
-/* From target_ops. */
-void reload_checked(struct reload *r, struct target *t,
-    const struct agent_checked *c);
-void reload_done(struct reload *r, struct target *t,
-    const struct agent_reloaded *how);
+/* As on_checked and on_reloaded of struct agent_ops. */
+void reload_checked(struct target *t, const struct agent_checked *c);
+void reload_done(struct target *t, const struct agent_reloaded *how);
 
 #endif

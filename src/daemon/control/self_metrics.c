@@ -53,7 +53,8 @@ requests(const struct target *t)
 static double
 in_flight(const struct target *t)
 {
-	return (double)assembly_running(&t->part);
+	return (double)kp_requests_running(t->part.in->rs,
+	    t->part.index);
 }
 
 static double

@@ -38,8 +38,8 @@ put_cost(struct kp_buf *b, const struct target *t)
 	    overhead_rate(s, (uint64_t)s->last.agent / 1000),
 	    overhead_rate(s, s->last.events),
 	    overhead_rate(s, s->last.armed_calls));
-	if (t->drains[0] != '\0')
-		kp_buf_printf(b, "types       %s\n", t->drains);
+	if (t->crossed[0] != '\0')
+		kp_buf_printf(b, "types       %s\n", t->crossed);
 	if (t->traced.call > 0)
 		kp_buf_printf(b, "tracing     adds %.1f us to a traced call, "
 		    "and %.1f us more to its caller\n",
@@ -222,7 +222,7 @@ put_losses(struct kp_buf *b, const struct target *t)
 static size_t
 in_flight(const struct target *t)
 {
-	return assembly_running(&t->part);
+	return kp_requests_running(t->part.in->rs, t->part.index);
 }
 
 /* ---- in words ---- */
@@ -362,7 +362,7 @@ json_target(struct json *j, const struct target *t)
 	json_clock(j, t);
 	json_messages(j, t);
 	json_cost(j, t);
-	json_string(j, "drains", t->drains);
+	json_string(j, "drains", t->crossed);
 	json_hot(j, t);
 	json_guard(j, t);
 	json_losses(j, &t->lost_ever);

@@ -10,8 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/daemon.h"
 #include "daemon/target/assembly.h"
 #include "daemon/target/mail_sum.h"
+#include "daemon/target/messages.h"
+#include "daemon/target/target_events.h"
 
 struct assembly {
 	struct kp_store *store;
@@ -180,7 +183,7 @@ on_request(void *ctx, const struct kp_request *rq)
 		kp_stats_waits(p->stats, rq);
 	if (in->a->store != NULL)
 		keep_tree(p, rq);
-	p->ops->on_request(p->ctx, rq);
+	daemon_on_request(p->target, rq);
 }
 
 static void
@@ -189,43 +192,6 @@ on_late(void *ctx, const struct kp_late_call *c)
 	struct assembly_requests *in = ctx;
 
 	kp_stats_late(in->stats[c->node], c);
-}
-
-static void
-on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
-{
-	struct assembly_requests *in = ctx;
-	struct assembly_part *p = in->parts[node];
-
-	p->ops->on_runaway(p->ctx, fn);
-}
-
-static void
-on_unbounded(void *ctx, uint32_t node, uint32_t line)
-{
-	struct assembly_requests *in = ctx;
-	struct assembly_part *p = in->parts[node];
-
-	p->ops->on_unbounded(p->ctx, line);
-}
-
-static void
-on_crossed(void *ctx, uint32_t node, uint64_t proc, const struct kp_fn *fn)
-{
-	struct assembly_requests *in = ctx;
-	struct assembly_part *p = in->parts[node];
-
-	if (p->ops->on_crossed != NULL)
-		p->ops->on_crossed(p->ctx, proc, fn);
-}
-
-static void
-on_receiver(void *ctx, uint32_t node, uint64_t proc)
-{
-	struct assembly_requests *in = ctx;
-	struct assembly_part *p = in->parts[node];
-
-	p->ops->on_receiver(p->ctx, proc);
 }
 
 /* ---- what one configuration has ---- */
@@ -244,9 +210,10 @@ requests_new(struct assembly *a, const struct kp_conf *conf)
 {
 	struct assembly_requests *in = calloc(1, sizeof(*in));
 	struct kp_requests_opts ro = { .conf = conf, .on_request = on_request,
-		.on_late = on_late, .on_runaway = on_runaway,
-		.on_unbounded = on_unbounded, .on_receiver = on_receiver,
-		.on_crossed = on_crossed, .ctx = in };
+		.on_late = on_late, .on_runaway = target_on_runaway,
+		.on_unbounded = target_on_unbounded,
+		.on_receiver = messages_on_receiver,
+		.on_crossed = target_on_crossed, .ctx = in };
 
 	if (in == NULL)
 		return NULL;
@@ -365,10 +332,10 @@ name_keep(struct assembly *a, const char *node)
 
 enum kp_err
 assembly_part_begin(struct assembly_part *p, struct assembly *a,
-    const char *node, const struct assembly_ops *ops, void *ctx)
+    const char *node, struct target *target)
 {
-	*p = (struct assembly_part){ .a = a, .ops = ops, .ctx = ctx,
-		.in = a->now, .index = KP_NONE, .next.index = KP_NONE,
+	*p = (struct assembly_part){ .a = a, .target = target, .in = a->now,
+		.index = KP_NONE, .next.index = KP_NONE,
 		.window_start = kp_wall_now(),
 		.window_begun = kp_mono_now() };
 	if (a->n == KP_NODES_MAX || (p->node = name_keep(a, node)) == NULL ||
@@ -451,62 +418,12 @@ assembly_offset(struct assembly_part *p, kp_dur_ns offset, kp_dur_ns error)
 		kp_requests_offset(p->in->rs, p->index, offset, error);
 }
 
-void
-assembly_events(struct assembly_part *p, const struct kp_event *ev, size_t n)
-{
-	if (p->index != KP_NONE)
-		kp_requests_events(p->in->rs, p->index, ev, n);
-}
-
-void
-assembly_pass(struct assembly_part *p, const struct kp_event *ev)
-{
-	if (p->index != KP_NONE)
-		kp_requests_pass(p->in->rs, p->index, ev);
-}
-
-void
-assembly_expire(struct assembly_part *p, kp_target_ns now)
-{
-	if (p->index != KP_NONE)
-		kp_requests_expire(p->in->rs, p->index, now);
-}
-
-void
-assembly_abandon(struct assembly_part *p, enum kp_loss cause)
-{
-	if (p->index != KP_NONE)
-		kp_requests_abandon(p->in->rs, p->index, cause);
-}
-
-size_t
-assembly_running(const struct assembly_part *p)
-{
-	return p->index != KP_NONE ?
-	    kp_requests_running(p->in->rs, p->index) : 0;
-}
-
-size_t
-assembly_undecided(const struct assembly_part *p)
-{
-	return p->index != KP_NONE ?
-	    kp_requests_undecided(p->in->rs, p->index) : 0;
-}
-
 size_t
 assembly_oldest(const struct assembly_part *p, struct kp_flight *v, size_t max)
 {
 	kp_target_ns now = p->timed ? kp_mono_now() - p->offset : INT64_MIN;
 
-	return p->index == KP_NONE ? 0 :
-	    kp_requests_oldest(p->in->rs, p->index, now, v, max);
-}
-
-uint64_t
-assembly_entries(const struct assembly_part *p)
-{
-	return p->index != KP_NONE ?
-	    kp_requests_entries(p->in->rs, p->index) : 0;
+	return kp_requests_oldest(p->in->rs, p->index, now, v, max);
 }
 
 struct kp_window *

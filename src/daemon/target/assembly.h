@@ -25,6 +25,7 @@
 
 struct assembly;
 struct assembly_part;
+struct target;
 
 /* All that one configuration has. */
 struct assembly_requests {
@@ -37,24 +38,10 @@ struct assembly_requests {
 	const char *names[KP_NODES_MAX];
 };
 
-/* Of one node each.  A table, as tests of parts have no targets. */
-struct assembly_ops {
-	/* Began there.  Borrowed until it returns. */
-	void (*on_request)(void *ctx, const struct kp_request *rq);
-	void (*on_runaway)(void *ctx, const struct kp_fn *fn);
-	/* The line of tiers.conf; told by the first node that it befell. */
-	void (*on_unbounded)(void *ctx, uint32_t line);
-	/* It receives messages: its name is asked for. */
-	void (*on_receiver)(void *ctx, uint64_t proc);
-	/* As of kprofd/request.h; may be NULL. */
-	void (*on_crossed)(void *ctx, uint64_t proc, const struct kp_fn *fn);
-};
-
 /* One target's. */
 struct assembly_part {
 	struct assembly *a;
-	const struct assembly_ops *ops;
-	void *ctx;
+	struct target *target;		/* that it is of */
 	const char *node;		/* whose events; immortal */
 	struct assembly_requests *in;	/* what it takes part in */
 	uint32_t index;			/* there; KP_NONE: no room for it */
@@ -77,6 +64,15 @@ struct assembly_part {
 	kp_mono_ns window_begun;
 };
 
+/* The target of a node, from a callback of kp_requests: ctx is what it has. */
+static inline struct target *
+assembly_target(void *ctx, uint32_t node)
+{
+	const struct assembly_requests *in = ctx;
+
+	return in->parts[node]->target;
+}
+
 /* store, borrowed: NULL: nothing is kept (-check).  NULL when out of memory. */
 struct assembly *assembly_new(struct kp_store *store,
     const struct kp_conf *conf);
@@ -88,7 +84,7 @@ void assembly_free(struct assembly *a);
  * to end.  There may be no room, which assembly_join() may find later.
  */
 enum kp_err assembly_part_begin(struct assembly_part *p, struct assembly *a,
-    const char *node, const struct assembly_ops *ops, void *ctx);
+    const char *node, struct target *target);
 /*
  * The node is not a target any more: ends what is in flight as this loss, and
  * gives its place to another.  assembly_rotate() may follow, events may not.
@@ -114,23 +110,12 @@ void assembly_told(struct assembly_part *p, int otp, bool gc_shared,
     bool native, bool all_exact);
 void assembly_offset(struct assembly_part *p, kp_dur_ns offset,
     kp_dur_ns error);
-/* As of kprofd/request.h; without a place events are passed over. */
-void assembly_events(struct assembly_part *p, const struct kp_event *ev,
-    size_t n);
-void assembly_pass(struct assembly_part *p, const struct kp_event *ev);
-void assembly_expire(struct assembly_part *p, kp_target_ns now);
-void assembly_abandon(struct assembly_part *p, enum kp_loss cause);
-/* Requests in flight, without those that ended and wait for stragglers. */
-size_t assembly_running(const struct assembly_part *p);
-/* With those, but not what is lost already: they are of later windows. */
-size_t assembly_undecided(const struct assembly_part *p);
 /* As of kp_requests_oldest(), now. */
 size_t assembly_oldest(const struct assembly_part *p, struct kp_flight *v,
     size_t max);
 /* The name of the first tier that the function belongs to; "": none. */
 const char *assembly_tier(const struct kp_conf *conf,
     const struct kp_fn *fn);
-uint64_t assembly_entries(const struct assembly_part *p);
 
 /*
  * The running window, closed at that moment; where the clock was set meanwhile

@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/target/assembly.h"
-#include "daemon/target/messages.h"
+#include "daemon/target/target.h"
 
 void
 mail_restart(struct mail_watch *m)
@@ -17,8 +16,10 @@ mail_restart(struct mail_watch *m)
 }
 
 void
-mail_meet(struct mail_watch *m, uint64_t proc)
+messages_on_receiver(void *ctx, uint32_t node, uint64_t proc)
 {
+	struct mail_watch *m = &assembly_target(ctx, node)->mail;
+
 	if (m->n < MAIL_ASK_MAX)
 		m->proc[m->n++] = proc;
 }

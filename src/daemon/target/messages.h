@@ -23,8 +23,11 @@ struct assembly_part;
 
 /* The connection is another one. */
 void mail_restart(struct mail_watch *m);
-/* Its name is to be asked for; one that has no room stays without. */
-void mail_meet(struct mail_watch *m, uint64_t proc);
+/*
+ * Called by kp_requests for a process that receives messages, so that its name
+ * can be requested; without room it stays without a name.
+ */
+void messages_on_receiver(void *ctx, uint32_t node, uint64_t proc);
 /* Asks for what there is, unless an answer is waited for. */
 void mail_ask(struct mail_watch *m, struct agent *a);
 /* The answer: a list as of agent_ops' on_names. */

@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "kprofd/fn_name.h"
+#include "daemon/control/commands.h"
+#include "daemon/control/reload.h"
+#include "daemon/daemon.h"
 #include "daemon/log.h"
 #include "kprofd/nodes.h"
 #include "daemon/target/target.h"
@@ -29,69 +32,8 @@
 static uint64_t
 entries(const struct target *t)
 {
-	return assembly_entries(&t->part);
+	return kp_requests_entries(t->part.in->rs, t->part.index);
 }
-
-/* ---- what is assembled ---- */
-
-static void
-on_request(void *ctx, const struct kp_request *rq)
-{
-	struct target *t = ctx;
-
-	t->p.ops->on_request(t->p.ctx, t, rq);
-}
-
-static void
-on_runaway(void *ctx, const struct kp_fn *fn)
-{
-	struct target *t = ctx;
-	char name[FN_NAME_MAX], text[512];
-
-	snprintf(text, sizeof(text), "%.200s never returns, as far as is seen: "
-	    "no longer traced (if it is a server's loop, name the function "
-	    "that it calls for each request; if exceptions end it, mark it "
-	    "exact or use -probe native)", fn_shown(name, sizeof(name), fn->text));
-	target_tell(t, "runaway", text);
-	agent_disarm(t->agent, fn->text);
-}
-
-static void
-on_unbounded(void *ctx, uint32_t line)
-{
-	struct target *t = ctx;
-	char text[200];
-
-	snprintf(text, sizeof(text), "requests are named _other by the clause "
-	    "on line %" PRIu32 " of tiers.conf: its answer is longer than %d "
-	    "bytes, or nothing to name them by", line, KP_IDENT_BYTES_MAX);
-	target_tell(t, "identity", text);
-}
-
-static void
-on_receiver(void *ctx, uint64_t proc)
-{
-	struct target *t = ctx;
-
-	mail_meet(&t->mail, proc);
-}
-
-static void
-on_crossed(void *ctx, uint64_t proc, const struct kp_fn *fn)
-{
-	struct target *t = ctx;
-	char pid[32];
-
-	snprintf(t->drains, sizeof(t->drains), "process %s handles requests "
-	    "while it carries the tokens of others (it takes messages ahead, or "
-	    "answers later): request types of tier %s are estimated there, not "
-	    "known; its sums are right (%s)", kp_proc_text(proc, pid,
-	    sizeof(pid)), assembly_tier(t->part.in->conf, fn), fn->text);
-	target_tell(t, "drains", t->drains);
-}
-
-static const struct assembly_ops assembly_ops = { on_request, on_runaway,
-	on_unbounded, on_receiver, on_crossed };
 
 /*
  * When its last word was sent, by our clock: what we were stopped for, or what
@@ -112,33 +54,17 @@ heard(const struct target *t)
 /* ---- the agent's callbacks ---- */
 
 static void
-on_notice(void *ctx, const char *kind, const char *text)
+on_taken(struct target *t, kp_dur_ns gap, const char *text)
 {
-	target_tell(ctx, kind, text);
-}
-
-static void
-on_taken(void *ctx, kp_dur_ns gap, const char *text)
-{
-	struct target *t = ctx;
-
 	ledger_gap(&t->ledger, gap, kp_mono_now());
 	target_tell(t, "taken", text);
 }
 
 static kp_dur_ns
-on_trip(void *ctx, const char *text)
+on_trip(struct target *t, const char *text)
 {
-	struct target *t = ctx;
-
 	ledger_unarmed(&t->ledger, heard(t));
-	return target_tripped(t, text);
-}
-
-static kp_dur_ns
-on_rested(void *ctx)
-{
-	return target_rested(ctx);
+	return target_trip(t, KP_TRIP_AGENT, text);
 }
 
 /* Without those of calls that measure; how many are left. */
@@ -163,20 +89,20 @@ take_events(struct target *t, struct kp_event *ev, size_t n, bool rests)
 	n = without_measured(t, ev, n);
 	for (size_t i = 0; i < n; i++) {
 		if (rests)
-			assembly_pass(&t->part, &ev[i]);
+			kp_requests_pass(t->part.in->rs, t->part.index,
+			    &ev[i]);
 		else if (ev[i].kind == KP_EV_ENTRY)
 			kp_sampler_seen(&t->sampler, ev[i].weight);
 	}
 	if (rests)
 		return;
-	assembly_events(&t->part, ev, n);
+	kp_requests_events(t->part.in->rs, t->part.index, ev, n);
 	t->events += n;
 }
 
 static void
-on_batch(void *ctx, const uint8_t *p, size_t n)
+on_batch(struct target *t, const uint8_t *p, size_t n)
 {
-	struct target *t = ctx;
 	struct kp_batch b;
 	struct kp_event ev[EVENTS_AT_ONCE];
 	enum kp_err e;
@@ -205,7 +131,7 @@ on_batch(void *ctx, const uint8_t *p, size_t n)
 		t->lost.n[KP_LOSS_BAD_EVENT] += b.left + 1;
 		agent_nonsense(t->agent, "a batch of events");
 	}
-	assembly_expire(&t->part, b.sent_at);
+	kp_requests_expire(t->part.in->rs, t->part.index, b.sent_at);
 	mail_ask(&t->mail, t->agent);
 	target_quick(t, b.sent_at);
 	target_look_out(t, b.sent_at);
@@ -229,9 +155,8 @@ set_told(struct target *t)
 }
 
 static void
-on_probe(void *ctx, bool native, const char *why)
+on_probe(struct target *t, bool native, const char *why)
 {
-	struct target *t = ctx;
 	char text[1300];
 
 	t->native = native;
@@ -250,18 +175,15 @@ on_probe(void *ctx, bool native, const char *why)
 }
 
 static void
-on_names(void *ctx, const struct kp_term *list)
+on_names(struct target *t, const struct kp_term *list)
 {
-	struct target *t = ctx;
-
 	mail_named(&t->mail, &t->part, list);
 	mail_ask(&t->mail, t->agent);
 }
 
 static void
-on_messages(void *ctx, bool timed, const char *why)
+on_messages(struct target *t, bool timed, const char *why)
 {
-	struct target *t = ctx;
 	char text[500];
 
 	if (!mail_told(&t->mail, timed, why))
@@ -300,9 +222,9 @@ take_name(struct target *t)
 }
 
 static void
-on_clock(void *ctx, kp_mono_ns sent, kp_target_ns there, kp_mono_ns received)
+on_clock(struct target *t, kp_mono_ns sent, kp_target_ns there,
+    kp_mono_ns received)
 {
-	struct target *t = ctx;
 	kp_dur_ns offset, error;
 
 	kp_offset_trip(&t->offset, sent, there, received);
@@ -311,9 +233,8 @@ on_clock(void *ctx, kp_mono_ns sent, kp_target_ns there, kp_mono_ns received)
 }
 
 static void
-on_hello(void *ctx, const struct agent_hello *h)
+on_hello(struct target *t, const struct agent_hello *h)
 {
-	struct target *t = ctx;
 	const struct log_entry e = { .level = LOG_LEVEL_INFO,
 		.event = "attach", .target = t->node,
 		.fields = { { .key = "otp", .number = h->otp },
@@ -324,7 +245,7 @@ on_hello(void *ctx, const struct agent_hello *h)
 	t->status = (struct agent_status){ 0 };	/* its counters start anew */
 	t->heard = 0;
 	t->traced = (struct tracing_cost){ 0 };
-	t->drains[0] = '\0';
+	t->crossed[0] = '\0';
 	overload_forget(&t->watch);
 	take_name(t);
 	find_place(t);
@@ -344,10 +265,8 @@ on_hello(void *ctx, const struct agent_hello *h)
 }
 
 static void
-on_status(void *ctx, const struct agent_status *st, bool last)
+on_status(struct target *t, const struct agent_status *st, bool last)
 {
-	struct target *t = ctx;
-
 	t->part.time_offset = t->hello.time_offset = st->time_offset;
 	find_place(t);
 	if (!t->watch.guard.resting)
@@ -360,7 +279,7 @@ on_status(void *ctx, const struct agent_status *st, bool last)
 		target_recover(t, st);
 	t->status = *st;
 	t->heard = st->now;
-	assembly_expire(&t->part, st->now);
+	kp_requests_expire(t->part.in->rs, t->part.index, st->now);
 	target_look_out(t, st->now);
 }
 
@@ -387,10 +306,8 @@ tell_lost(struct target *t, const char *text)
 }
 
 static void
-on_state(void *ctx, enum agent_state s, const char *text)
+on_state(struct target *t, enum agent_state s, const char *text)
 {
-	struct target *t = ctx;
-
 	snprintf(t->state_text, sizeof(t->state_text), "%s", text);
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_DEBUG,
 	    .event = "state", .target = t->node,
@@ -414,38 +331,40 @@ on_state(void *ctx, enum agent_state s, const char *text)
 	case AGENT_PAUSED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
 		target_happened(t, "paused", "");
-		assembly_abandon(&t->part, KP_LOSS_TRIPPED);
+		kp_requests_abandon(t->part.in->rs, t->part.index,
+		    KP_LOSS_TRIPPED);
 		break;
 	case AGENT_TRIPPED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
-		assembly_abandon(&t->part, KP_LOSS_TRIPPED);
+		kp_requests_abandon(t->part.in->rs, t->part.index,
+		    KP_LOSS_TRIPPED);
 		break;
 	case AGENT_LOST:
 		tell_lost(t, text);
 		if (t->heard != 0)
 			ledger_left(&t->ledger, heard(t));
 		ledger_lost(&t->ledger, entries(t));
-		assembly_abandon(&t->part, KP_LOSS_DISCONNECTED);
+		kp_requests_abandon(t->part.in->rs, t->part.index,
+		    KP_LOSS_DISCONNECTED);
 		break;
 	default:
 		break;
 	}
 	targets_on_state(t, s);
-	t->p.ops->on_state(t->p.ctx, t, s, text);
+	daemon_on_state(t, s, text);
 }
 
 static void
-on_looked(void *ctx)
+on_looked(struct target *t)
 {
-	set_told(ctx);
-	target_hot(ctx, true);
+	set_told(t);
+	target_hot(t, true);
 }
 
 /* The probe of call rates says how to begin sampling. */
 static void
-on_plan(void *ctx, const struct kp_plan *plan)
+on_plan(struct target *t, const struct kp_plan *plan)
 {
-	struct target *t = ctx;
 	uint64_t rate = 0;
 	bool measured = false;
 
@@ -459,59 +378,30 @@ on_plan(void *ctx, const struct kp_plan *plan)
 	/* Not after a connection was lost: the rate of before is right. */
 	if (measured && kp_sampler_rate(&t->sampler, rate, KP_NS_PER_S))
 		agent_sample(t->agent, t->sampler.one_in);
-	t->p.ops->on_plan(t->p.ctx, t, plan);
+	daemon_on_plan(t, plan);
 }
 
 static void
-on_diags(void *ctx, const struct kp_diags *diags)
+on_reloaded(struct target *t, const struct agent_reloaded *r)
 {
-	struct target *t = ctx;
-
-	t->p.ops->on_diags(t->p.ctx, t, diags);
-}
-
-static void
-on_cleared(void *ctx, uint64_t number)
-{
-	struct target *t = ctx;
-
-	t->p.ops->on_cleared(t->p.ctx, t, number);
-}
-
-static void
-on_checked(void *ctx, const struct agent_checked *c)
-{
-	struct target *t = ctx;
-
-	t->p.ops->on_checked(t->p.ctx, t, c);
-}
-
-static void
-on_reloaded(void *ctx, const struct agent_reloaded *r)
-{
-	struct target *t = ctx;
-
 	set_told(t);
 	target_hot(t, false);
-	t->p.ops->on_reloaded(t->p.ctx, t, r);
+	reload_done(t, r);
 }
 
 static void
-on_failed(void *ctx, enum agent_failure f, const char *why)
+on_failed(struct target *t, enum agent_failure f, const char *why)
 {
-	struct target *t = ctx;
-
 	ledger_lost(&t->ledger, entries(t));
-	assembly_abandon(&t->part, KP_LOSS_DISCONNECTED);
+	kp_requests_abandon(t->part.in->rs, t->part.index,
+	    KP_LOSS_DISCONNECTED);
 	target_happened(t, "failed", why);
 	targets_on_failed(t, f, why);
 }
 
 static void
-on_stopped(void *ctx)
+on_stopped(struct target *t)
 {
-	struct target *t = ctx;
-
 	ledger_lost(&t->ledger, entries(t));
 	/* Without a goodbye there is a reason, which on_state() was told. */
 	if (t->state_text[0] != '\0' && t->hello.otp != 0)
@@ -533,13 +423,13 @@ static const struct agent_ops agent_ops = {
 	.on_batch = on_batch,
 	.on_clock = on_clock,
 	.on_status = on_status,
-	.on_notice = on_notice,
+	.on_notice = target_tell,
 	.on_taken = on_taken,
 	.on_trip = on_trip,
-	.on_rested = on_rested,
-	.on_diags = on_diags,
-	.on_cleared = on_cleared,
-	.on_checked = on_checked,
+	.on_rested = target_rested,
+	.on_diags = daemon_on_diags,
+	.on_cleared = commands_cleared,
+	.on_checked = reload_checked,
 	.on_reloaded = on_reloaded,
 	.on_unreached = targets_on_unreached,
 	.on_missing = targets_on_missing,
@@ -564,7 +454,7 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	overload_init(&t->watch, &o->conf->overload);
 	t->names = kp_native_new();
 	if (t->names == NULL || assembly_part_begin(&t->part, parts->assembly,
-	    o->target, &assembly_ops, t) != KP_OK) {
+	    o->target, t) != KP_OK) {
 		kp_native_free(t->names);
 		free(t);
 		return NULL;
@@ -609,7 +499,8 @@ target_rotate(struct target *t, struct kp_moment at)
 		return;
 	}
 	ledger_take(&t->ledger, kp_mono_now(), entries(t),
-	    assembly_undecided(&t->part), &w->entry_calls, &w->losses);
+	    kp_requests_undecided(t->part.in->rs, t->part.index),
+	    &w->entry_calls, &w->losses);
 	w->cost = overhead_take(&t->spending);
 	w->cost.traced_call = t->traced.call;
 	w->cost.traced_caller = t->traced.caller;
@@ -624,7 +515,7 @@ target_rotate(struct target *t, struct kp_moment at)
 	t->lost = (struct kp_losses){ 0 };
 	target_tell_untold(t);
 	t->windows++;
-	t->p.ops->on_window(t->p.ctx, t, w);
+	daemon_on_window(t, w);
 	if (t->p.store != NULL)
 		kp_store_window(t->p.store, w);
 	else
@@ -636,7 +527,7 @@ target_rotate(struct target *t, struct kp_moment at)
 void
 target_switch(struct target *t)
 {
-	assembly_abandon(&t->part, KP_LOSS_RELOADED);
+	kp_requests_abandon(t->part.in->rs, t->part.index, KP_LOSS_RELOADED);
 	target_rotate(t, kp_moment_now());
 	ledger_recount(&t->ledger, entries(t));
 	assembly_part_switch(&t->part);

@@ -17,45 +17,20 @@
 #include "kprofd/offset.h"
 #include "target/agent.h"
 
-struct target;
-struct targets;
+struct commands;
+struct daemon;
 struct kp_native;
-
-/*
- * What it reports.  Callbacks of the same names are as of agent.h.  A table, as
- * this folder may not call the daemon above it.
- */
-struct target_ops {
-	/* A request closed: for -print-calls and -requests. */
-	void (*on_request)(void *ctx, struct target *t,
-	    const struct kp_request *rq);
-	void (*on_plan)(void *ctx, struct target *t,
-	    const struct kp_plan *plan);
-	void (*on_diags)(void *ctx, struct target *t,
-	    const struct kp_diags *diags);
-	void (*on_cleared)(void *ctx, struct target *t, uint64_t number);
-	void (*on_checked)(void *ctx, struct target *t,
-	    const struct agent_checked *c);
-	/*
-	 * target_switch() is to be called, if the configuration was another
-	 * one.
-	 */
-	void (*on_reloaded)(void *ctx, struct target *t,
-	    const struct agent_reloaded *r);
-	void (*on_state)(void *ctx, struct target *t, enum agent_state s,
-	    const char *text);
-	/* Borrowed until the call returns, before it goes to the store. */
-	void (*on_window)(void *ctx, struct target *t,
-	    const struct kp_window *w);
-};
+struct reload;
+struct targets;
 
 /* All borrowed. */
 struct target_parts {
 	struct kp_store *store;		/* NULL: nothing is kept (-check) */
 	struct assembly *assembly;
-	const struct target_ops *ops;
-	void *ctx;
 	struct targets *set;		/* that it is one of */
+	struct daemon *daemon;
+	struct commands *commands;	/* NULL, as reload: only a check */
+	struct reload *reload;
 };
 
 struct target {
@@ -68,7 +43,7 @@ struct target {
 	struct overload watch;
 	struct overhead spending;
 	struct tracing_cost traced;
-	char drains[512];		/* the last server of on_crossed;
+	char crossed[512];		/* the last server of on_crossed;
 					   "": none */
 	struct ledger ledger;
 	struct rate_limit hush;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "kprofd/fn_name.h"
 #include "daemon/log.h"
 #include "daemon/target/target.h"
 #include "daemon/target/target_events.h"
@@ -65,4 +66,47 @@ target_tell_untold(struct target *t)
 	    "many at once", n);
 	log_warn("hushed", t->node, "'%s': %s", t->node, text);
 	target_happened(t, "hushed", text);
+}
+
+/* ---- what kp_requests finds ---- */
+
+void
+target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
+{
+	struct target *t = assembly_target(ctx, node);
+	char name[FN_NAME_MAX], text[512];
+
+	snprintf(text, sizeof(text), "%.200s never returns, as far as is seen: "
+	    "no longer traced (if it is a server's loop, name the function "
+	    "that it calls for each request; if exceptions end it, mark it "
+	    "exact or use -probe native)", fn_shown(name, sizeof(name), fn->text));
+	target_tell(t, "runaway", text);
+	agent_disarm(t->agent, fn->text);
+}
+
+void
+target_on_unbounded(void *ctx, uint32_t node, uint32_t line)
+{
+	struct target *t = assembly_target(ctx, node);
+	char text[200];
+
+	snprintf(text, sizeof(text), "requests are named _other by the clause "
+	    "on line %" PRIu32 " of tiers.conf: its answer is longer than %d "
+	    "bytes, or nothing to name them by", line, KP_IDENT_BYTES_MAX);
+	target_tell(t, "identity", text);
+}
+
+void
+target_on_crossed(void *ctx, uint32_t node, uint64_t proc,
+    const struct kp_fn *fn)
+{
+	struct target *t = assembly_target(ctx, node);
+	char pid[32];
+
+	snprintf(t->crossed, sizeof(t->crossed), "process %s handles requests "
+	    "while it carries the tokens of others (it takes messages ahead, or "
+	    "answers later): request types of tier %s are estimated there, not "
+	    "known; its sums are right (%s)", kp_proc_text(proc, pid,
+	    sizeof(pid)), assembly_tier(t->part.in->conf, fn), fn->text);
+	target_tell(t, "drains", t->crossed);
 }

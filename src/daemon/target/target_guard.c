@@ -26,12 +26,11 @@ resample(struct target *t)
 	agent_sample(t->agent, t->sampler.one_in);
 }
 
-/* Whoever is over a limit: returns for how long to rest. */
-static kp_dur_ns
-trip(struct target *t, enum kp_trip cause, const char *why)
+kp_dur_ns
+target_trip(struct target *t, enum kp_trip cause, const char *why)
 {
 	kp_dur_ns rest = overload_trip(&t->watch, cause, &t->status,
-	    assembly_running(&t->part), kp_mono_now());
+	    kp_requests_running(t->part.in->rs, t->part.index), kp_mono_now());
 	char text[1200];
 
 	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
@@ -53,13 +52,7 @@ target_look_out(struct target *t, kp_target_ns sent)
 	if (cause == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
 		return;
 	overload_words(&t->watch, cause, why, sizeof(why));
-	agent_rest(t->agent, trip(t, cause, why), why);
-}
-
-kp_dur_ns
-target_tripped(struct target *t, const char *why)
-{
-	return trip(t, KP_TRIP_AGENT, why);
+	agent_rest(t->agent, target_trip(t, cause, why), why);
 }
 
 kp_dur_ns

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "kprofd/clock.h"
+#include "kprofd/guard.h"
 
 struct target;
 struct agent_status;
@@ -15,8 +16,9 @@ struct kp_sampling;
 
 /* Is kprofd itself over a limit, with what was sent then? */
 void target_look_out(struct target *t, kp_target_ns sent);
-/* Its agent was over one, or has rested: for how long to rest, or longer. */
-kp_dur_ns target_tripped(struct target *t, const char *why);
+/* A limit was passed: logs why; returns for how long tracing is to pause. */
+kp_dur_ns target_trip(struct target *t, enum kp_trip cause, const char *why);
+/* The pause is over: returns for how much longer to wait; 0: resume. */
 kp_dur_ns target_rested(struct target *t);
 /* A status came while armed: time for what was cut to grow. */
 void target_recover(struct target *t, const struct agent_status *st);

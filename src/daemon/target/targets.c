@@ -40,8 +40,8 @@ add(struct targets *ts, const char *name, unsigned source)
 		.probe_library = o->probe_library,
 		.connect_limit = CONNECT_LIMIT };
 	const struct target_parts parts = { .store = ts->p.store,
-		.assembly = ts->assembly, .ops = ts->p.ops, .ctx = ts->p.ctx,
-		.set = ts };
+		.assembly = ts->assembly, .set = ts, .daemon = ts->p.daemon,
+		.commands = ts->commands, .reload = ts->reload };
 	struct target *t = targets_find(ts, name);
 
 	if (t != NULL) {
@@ -398,7 +398,8 @@ void
 targets_drain(struct targets *ts)
 {
 	for (unsigned i = 0; i < ts->n; i++)
-		assembly_abandon(&ts->v[i]->part, KP_LOSS_RUNNING);
+		kp_requests_abandon(ts->v[i]->part.in->rs,
+		    ts->v[i]->part.index, KP_LOSS_RUNNING);
 	targets_rotate(ts, kp_moment_now());
 }
 
@@ -468,11 +469,14 @@ start_named(struct targets *ts)
 }
 
 bool
-targets_start(struct targets *ts)
+targets_start(struct targets *ts, struct commands *commands,
+    struct reload *reload)
 {
 	const struct timeval every = { TICK_S, 0 };
 	bool ok;
 
+	ts->commands = commands;
+	ts->reload = reload;
 	ts->starting = true;
 	ok = start_named(ts) && start_cluster(ts);
 	ts->starting = false;

@@ -30,10 +30,7 @@ struct targets_parts {
 	const struct conf_file *conf;	/* the one in force */
 	const char *cookie;
 	struct kp_store *store;		/* NULL: only a check */
-	const struct target_ops *ops;	/* of every target */
-	/* All have ended as they were told to, or none can go on. */
-	void (*on_over)(void *ctx, int status);
-	void *ctx;
+	struct daemon *daemon;		/* gets what they report: daemon.h */
 };
 
 /* NULL when out of memory. */
@@ -42,11 +39,13 @@ struct targets *targets_new(struct event_base *base,
 /* After the store was closed: windows borrow names of nodes. */
 void targets_free(struct targets *ts);
 /*
- * Reads the file of targets and starts all.  False: it was told why.  on_over
- * may come before it returns.
+ * Reads the file of targets and starts all.  commands, reload, borrowed: who
+ * gets the targets' answers; NULL: only a check.  False: the reason was logged.
+ * daemon_on_over() may be called before it returns.
  */
-bool targets_start(struct targets *ts);
-/* Ends all: on_over, with 0, when it is done. */
+bool targets_start(struct targets *ts, struct commands *commands,
+    struct reload *reload);
+/* Ends all: daemon_on_over(), with 0, when it is done. */
 void targets_stop(struct targets *ts);
 bool targets_stopping(const struct targets *ts);
 void targets_rotate(struct targets *ts, struct kp_moment at);

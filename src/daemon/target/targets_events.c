@@ -2,6 +2,7 @@
  * targets_events.c - reacts to what single targets report and all are concerned
  * by: which is tried again, what one may lack, and when kprofd ends.
  */
+#include "daemon/daemon.h"
 #include "daemon/log.h"
 #include "daemon/target/targets_events.h"
 #include "daemon/target/targets_internal.h"
@@ -14,7 +15,7 @@ targets_end(struct targets *ts, int status)
 	if (ts->over)
 		return;
 	ts->over = true;
-	ts->p.on_over(ts->p.ctx, status);
+	daemon_on_over(ts->p.daemon, status);
 }
 
 /* Has every one of them come to its end?  How, as an exit status. */
@@ -128,9 +129,8 @@ targets_settle(struct targets *ts)
 }
 
 enum agent_verdict
-targets_on_missing(void *ctx, const struct kp_diags *diags)
+targets_on_missing(struct target *t, const struct kp_diags *diags)
 {
-	struct target *t = ctx;
 	struct targets *ts = t->p.set;
 	enum agent_verdict v;
 
@@ -145,9 +145,8 @@ targets_on_missing(void *ctx, const struct kp_diags *diags)
 /* ---- what is heard of them ---- */
 
 bool
-targets_on_unreached(void *ctx)
+targets_on_unreached(struct target *t)
 {
-	struct target *t = ctx;
 	struct targets *ts = t->p.set;
 
 	t->in_set.tried = t->in_set.unreached = true;
@@ -189,9 +188,8 @@ targets_on_state(struct target *t, enum agent_state s)
 }
 
 void
-targets_on_nodes(void *ctx, const struct kp_term *list)
+targets_on_nodes(struct target *t, const struct kp_term *list)
 {
-	struct target *t = ctx;
 	struct targets *ts = t->p.set;
 
 	if (ts->cluster != NULL && !ts->stopping)

@@ -13,10 +13,9 @@ void targets_on_state(struct target *t, enum agent_state s);
 void targets_on_failed(struct target *t, enum agent_failure f,
     const char *why);
 void targets_on_stopped(struct target *t);
-
-/* The agent calls these itself: ctx is the target. */
-bool targets_on_unreached(void *ctx);
-enum agent_verdict targets_on_missing(void *ctx, const struct kp_diags *diags);
-void targets_on_nodes(void *ctx, const struct kp_term *list);
+bool targets_on_unreached(struct target *t);
+enum agent_verdict targets_on_missing(struct target *t,
+    const struct kp_diags *diags);
+void targets_on_nodes(struct target *t, const struct kp_term *list);
 
 #endif
