@@ -125,7 +125,8 @@ faults: MODULES := fault_tests,connection_tests
 faults: RELOADS := 200
 faults: export KPROFD_FAULTS := whole
 faults: export SEED := $(SEED)
-faults: $(INTEGRATION_NEEDS)
+faults: $(INTEGRATION_NEEDS) $(B)/test/test_store_power
+	$(B)/test/test_store_power
 	$(call run_integration,$(FAULTS_ROOT))
 
 # The tests of faults fail where what they test is taken out.  MUTANTS: some of

@@ -26,14 +26,10 @@
 #define TRIES 5		/* more than there are faults */
 
 /*
- * Each kind of fault strikes one operation in STEP, each kind other ones.  With
- * sanitizers a run takes five times as long.
+ * Each kind of fault strikes one operation in this many, each kind other ones;
+ * `make faults` strikes every one.
  */
-#ifdef __SANITIZE_ADDRESS__
-#define STEP 7u
-#else
-#define STEP 2u
-#endif
+static unsigned step = 7;
 
 struct progress {
 	int written;	/* windows that were committed */
@@ -210,7 +206,7 @@ test_power_loss(void **state)
 	(void)state;
 	/* nothing that was not synced is there; then, some of it */
 	for (uint32_t seed = 0; seed < 3; seed += 2) {
-		for (n = 1 + seed / 2;; n += STEP, cuts++) {
+		for (n = 1 + seed / 2;; n += step, cuts++) {
 			remove_db();
 			faultvfs_set(FAULT_POWER, n, 0);
 			p = run(false);
@@ -223,7 +219,7 @@ test_power_loss(void **state)
 		assert_true(p.synced > 0);
 	}
 	print_message("the power went %u times\n", cuts);
-	assert_true(cuts * STEP > 400);
+	assert_true(cuts * step > 400);
 }
 
 /*
@@ -239,7 +235,7 @@ test_power_loss_at_close(void **state)
 
 	(void)state;
 	for (uint32_t seed = 2; seed < 10; seed++) {
-		for (n = 1 + seed % STEP;; n += STEP, cuts++) {
+		for (n = 1 + seed % step;; n += step, cuts++) {
 			remove_db();
 			faultvfs_set(FAULT_NONE, 0, 0);
 			db = open_db();
@@ -278,7 +274,7 @@ test_one_failure(void **state)
 
 	(void)state;
 	for (size_t k = 0; k < 2; k++) {
-		for (n = 1 + (unsigned)k;; n += STEP, failures++) {
+		for (n = 1 + (unsigned)k;; n += step, failures++) {
 			remove_db();
 			faultvfs_set(kinds[k].fault, n, kinds[k].rc);
 			p = run(true);
@@ -292,7 +288,7 @@ test_one_failure(void **state)
 	}
 	faultvfs_set(FAULT_NONE, 0, 0);
 	print_message("%u failures\n", failures);
-	assert_true(failures * STEP > 300);
+	assert_true(failures * step > 300);
 }
 
 static kp_wall_ns
@@ -346,6 +342,8 @@ main(void)
 		cmocka_unit_test(test_failing_for_a_while),
 	};
 
+	if (getenv("KPROFD_FAULTS") != NULL)
+		step = 1;
 	faultvfs_register();
 	return cmocka_run_group_tests_name("store power", tests, setup,
 	    teardown);
