@@ -1,11 +1,11 @@
-%% kprof_injected - what every module needs that is loaded into a target: may
-%% it come, in which trace session, and how it goes.
+%% kprof_injected - what every module needs that is loaded into a target: whether it may come,
+%% the processes that it starts, its trace session, and how it goes.
 -module(kprof_injected).
 
--export([process_label/2, is_connected/1, disabled/0, purger_start/3, now_ms/0, now_ns/0, functions/1, name/1,
-         session_new/1, session_create/2]).
+-export([is_connected/1, disabled/0, purger_start/3, spawn_labelled/3, process_label/2, now_ms/0,
+         now_ns/0, functions/1, name/1, pair_names/1, session_new/1, session_create/2]).
 
-%% A monitor would make the node look for one that has gone.
+%% A monitor would make the node try to connect to a node that has gone.
 -spec is_connected(node()) -> boolean().
 is_connected(Node) ->
     lists:member(Node, [node() | nodes(connected)]).
@@ -17,9 +17,9 @@ disabled() ->
         {ok, Value} -> Value =:= true
     end.
 
-%% What a configuration file says about an application shows when that is
-%% loaded, and there need not be one called kprof.
-%% To unload it drops what other guests keep there.
+%% The configuration file's setting of an application shows once the application is loaded,
+%% and there need not be one called kprof. Unloading it drops what the other modules of kprof
+%% keep in its environment, so that is put back.
 configured_disabled() ->
     Kept = application:get_all_env(kprof),
     Loaded = application:load({application, kprof, [{vsn, "0"}]}),
@@ -28,12 +28,11 @@ configured_disabled() ->
     [application:set_env(kprof, K, V) || {K, V} <- Kept, Loaded =:= ok],
     Value =:= {ok, true}.
 
-%% Has Modules purged when the processes Pids have ended, unless a process is registered
-%% as Name then. It runs outside these modules, or the purge would kill its own process: the
-%% text is parsed here and evaluated by stdlib. It leaves a module alone
-%% that a new process has been registered for. A sentry that is not done yet,
-%% as where a start failed half-way, has a minute: a purge would kill it. To ask
-%% is to look at every process, so that is done twice a second.
+%% Has Modules purged when the processes Pids have ended, unless a process is registered as Name
+%% by then. The purger runs outside these modules, or the purge would kill it: the text is
+%% parsed here and evaluated by stdlib. A sentry that is still at work, as after a start that
+%% failed half way, has a minute: a purge would kill it. Whether code is in use is asked twice
+%% a second, because the VM looks at every process for it.
 -spec purger_start(atom(), [module()], [pid()]) -> pid().
 purger_start(Name, Modules, Pids) ->
     Text = "[begin R = erlang:monitor(process, P),"
@@ -51,25 +50,43 @@ purger_start(Name, Modules, Pids) ->
     spawn(erl_eval, exprs,
           [Exprs, [{'Name', Name}, {'Ms', Modules}, {'Ps', Pids}]]).
 
-%% What observer and a crash dump call a process without a name, from OTP 27 on. The label
-%% is made here: a literal would be a part of the code, which is not purged before the
-%% process is gone for good.
+%% Starts a process that runs a function of this module of ours, for people who look at the
+%% node: see process_label/2.
+%%
+%% Not proc_lib:spawn/1. On 25, 27 and 29 its crash report prints the whole message queue of
+%% the process: ours holds up to a million trace events, on 25 and 26 with values of the
+%% application that other people's patterns copied, and the report would put them into the
+%% node's log. It would also report each exit that carries an answer, such as a refusal. The VM
+%% logs a real crash of a plain process in a few lines, and the sentry logs that it took
+%% everything back.
+-spec spawn_labelled(module(), atom(), fun(() -> term())) -> pid().
+spawn_labelled(Module, Function, Run) ->
+    spawn(fun() ->
+                  process_label(Module, Function),
+                  Run()
+          end).
+
+%% Gives the calling process what observer, i() and crash dumps show: the function that it runs,
+%% as proc_lib would, and from OTP 27 on a label. The terms are made here: literals would be a
+%% part of the code, which is not purged while a process refers to them.
 -dialyzer({no_missing_calls, process_label/2}).
--spec process_label(atom(), atom()) -> ok.
-process_label(Of, What) ->
-    _ = erlang:function_exported(proc_lib, set_label, 1) andalso proc_lib:set_label({Of, What}),
+-spec process_label(module(), atom()) -> ok.
+process_label(Module, Function) ->
+    put('$initial_call', {Module, Function, 0}),
+    _ = erlang:function_exported(proc_lib, set_label, 1) andalso
+        proc_lib:set_label({Module, Function}),
     ok.
 
 -spec now_ms() -> integer().
 now_ms() ->
     erlang:monotonic_time(millisecond).
 
-%% The unit of time stamps in trace events, whatever the node's own is.
+%% The unit of time stamps in trace events, whatever the node's native unit is.
 -spec now_ns() -> integer().
 now_ns() ->
     erlang:monotonic_time(nanosecond).
 
-%% Local functions too; asks the VM only, since the code server may be busy.
+%% Local functions too. Asks only the VM, since the code server may be busy.
 -spec functions(module()) -> [{atom(), arity()}].
 functions(M) ->
     try erlang:get_module_info(M, functions)
@@ -85,7 +102,12 @@ name(P) when is_pid(P), node(P) =:= node() ->
 name(Other) ->
     Other.
 
-%% From OTP 27 on; before that tracing is everybody's.
+%% [{Process, Tracer}] for a notice.
+-spec pair_names([{term(), term()}]) -> [{term(), term()}].
+pair_names(Pairs) ->
+    [{name(P), name(T)} || {P, T} <- Pairs].
+
+%% A session from OTP 27 on; before that tracing is shared by everybody.
 -spec session_new(atom()) -> kprof_flagger:session().
 session_new(Name) ->
     session_create(Name, self()).
