@@ -1,28 +1,27 @@
 #!/usr/bin/env escript
 %% -*- erlang -*-
 %%! -disable-feature maybe_expr
-%% merge.escript - makes of the modules that belong together the one module that is
-%% loaded into a target.
+%% merge.escript - merges modules that belong together into the one module that is loaded into
+%% a target.
 %%
 %%     merge.escript OUT.beam HOST.erl
 %%
-%% The source is many modules, since that is how one reads, tests and checks them. A
-%% target gets one: to take a module out again the VM looks at every process, and at
-%% 300,000 processes one purge costs a second of CPU time. Nine modules would cost
-%% nine.
+%% The source is many modules, since that is how one reads, tests and checks them. A target
+%% gets one, because to take a module out again the VM looks at every process: at 300,000
+%% processes one purge costs a second of CPU time.
 %%
-%% A module next to this script is a host: it is loaded, under its name. A module in
-%% one of the folders here is a part: it becomes part of each host that calls it,
-%% itself or by way of other parts. In the source a call of another module is
-%% qualified, here it becomes local. What cannot be merged without a change of meaning
-%% is an error:
+%% A module next to this script is a host: it is loaded, under its name. A module in one of the
+%% folders here is a part: it becomes part of each host that calls it, directly or through
+%% other parts. In the source a call of another module is qualified; here it becomes local.
+%% What cannot be merged without a change of meaning is an error:
 %%   - a function, or a record, that two of the modules define;
 %%   - a call of a function that its module does not export, or of a kprof module
 %%     that does not exist;
-%%   - a part's name as a value (?MODULE, apply/3): in a target there is no such module.
+%%   - a part's name as a value (?MODULE, apply/3): in a target there is no such module;
+%%   - an attribute that is not in a list below, such as on_load or compile.
 %%
 %% Only what the host exports is exported. Specs and types are left out: dialyzer has
-%% seen them in the source. A part that calls its host goes by way of another part.
+%% checked them in the source. A part calls its host through another part.
 -mode(compile).
 
 main([Out, Host]) ->
@@ -33,6 +32,7 @@ main([Out, Host]) ->
     Merged = closure([Name], Parts#{Name => Host}, include_path(Dir), #{}),
     Order = [Name | lists:sort(maps:keys(Merged) -- [Name])],
     check_defined_once(Order, Merged),
+    [check_attributes(M =:= Name, map_get(M, Merged)) || M <- Order],
     [check_calls(map_get(M, Merged), Merged, Hosts) || M <- Order],
     write(Out, compiled([map_get(M, Merged) || M <- Order], Merged));
 main(_) ->
@@ -45,7 +45,7 @@ module_of(File) ->
 include_path(Dir) ->
     lists:usort([filename:dirname(F) || F <- filelib:wildcard(filename:join(Dir, "*/*.hrl"))]).
 
-%% ------------------------------------------------------- what is read ----
+%% ------------------------------------------------------- reading ----
 
 %% #{Module => #{forms, exports, calls}} of these and of all parts they call.
 closure([], _, _, Read) ->
@@ -85,7 +85,7 @@ qualified(_) ->
 functions(Forms) ->
     [F || {function, _, _, _, _} = F <- Forms].
 
-%% ----------------------------------------------------------- what is checked ----
+%% ----------------------------------------------------------- checks ----
 
 check_defined_once(Order, Merged) ->
     Defined = [{{F, A}, M} || M <- Order, {function, _, F, A, _} <- forms(M, Merged)],
@@ -116,14 +116,23 @@ check_calls(#{name := Own, file := File, forms := Forms, calls := Calls}, Merged
             (Node, Acc) -> {Node, Acc}
          end, ok, local(functions(Forms), Merged)).
 
+%% What a host's attributes make of the module, and what only the source needs.
+-define(KEPT, [file, module, export, nifs]).
+-define(LEFT_OUT, [record, type, opaque, export_type, spec, dialyzer]).
+
+check_attributes(IsHost, #{file := File, forms := Forms}) ->
+    Known = ?LEFT_OUT ++ (if IsHost -> ?KEPT; true -> ?KEPT -- [nifs] end),
+    [lists:member(A, Known) orelse fail("~ts:~b: cannot merge -~ts", [File, line(At), A])
+     || {attribute, At, A, _} <- Forms].
+
 is_kprofs(M) -> lists:prefix("kprof_", atom_to_list(M)).
 
-%% ----------------------------------------------------------- what is made ----
+%% ----------------------------------------------------------- the merged module ----
 
 %% The host's attributes, each record once, and the functions of all, which keep the
 %% names of their files for stack traces.
 compiled([#{name := Name} = Host | _] = All, Merged) ->
-    Attributes = [F || {attribute, _, Which, _} = F <- maps:get(forms, Host), is_kept(Which)],
+    Attributes = [F || {attribute, _, Which, _} = F <- maps:get(forms, Host), lists:member(Which, ?KEPT)],
     Records = lists:foldl(fun({R, Fields, At}, Acc) ->
                                   lists:keystore(R, 1, Acc, {R, Fields, At})
                           end, [], lists:append([records(maps:get(forms, M)) || M <- All])),
@@ -134,8 +143,6 @@ compiled([#{name := Name} = Host | _] = All, Merged) ->
         {ok, Name, Beam, _} -> Beam;
         _ -> halt(1)
     end.
-
-is_kept(Which) -> lists:member(Which, [file, module, export, nifs]).
 
 %% The agent must load on OTP 25: newer compilers have to be told.
 for_otp_25() ->
@@ -156,7 +163,7 @@ records(Forms) ->
     [{R, [case F of {typed_record_field, Field, _} -> Field; _ -> F end || F <- Fields], At}
      || {attribute, At, record, {R, Fields}} <- Forms].
 
-%% ---------------------------------------------------------------- small ----
+%% ---------------------------------------------------------------- helpers ----
 
 forms(M, Merged) -> maps:get(forms, map_get(M, Merged)).
 

@@ -36,6 +36,8 @@ refused 'kprof_one does not export g/0' "$host" 'g() -> ok.' "$two"
 refused 'there is no module kprof_three' "$host" '-export([g/0]). g() -> kprof_three:h().' "$two"
 refused 'kprof_one is a name that no module has in a target' "$host" '-export([g/0]). g() -> ?MODULE.' "$two"
 refused 'record r is not the same' "$host" "-record(r, {a}). $one" "-record(r, {b}). $two"
+refused 'cannot merge -on_load' "$host" "-on_load(h/0). $one" '-export([h/0]). h() -> ok.'
+refused 'cannot merge -nifs' "$host" "-nifs([g/0]). $one" "$two"
 
 if modules "$host" "-record(r, {a}). $one" "-record(r, {a :: atom()}). $two"; then
 	made=$(erl -noinput -pa "$dir" -eval '
