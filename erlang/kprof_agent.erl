@@ -1,29 +1,30 @@
-%% kprof_agent - what kprofd puts into a node it profiles.
+%% kprof_agent - what kprofd loads into a node that it profiles.
 %%
-%% Loaded over the distribution, started for one daemon, and gone with it.
-%% For an operator of the node:
+%% It is loaded over the distribution, serves one daemon, and is gone with it. For an operator
+%% of the node:
 %%
 %%   kprof_agent:status().   % who attached, what is armed, what it cost
-%%   kprof_agent:stop().     % end it now: everything is taken back
+%%   kprof_agent:stop().     % ends it now: everything is taken back
 %%
 %% and {kprof, [{disabled, true}]} in the node's configuration keeps it out.
 %%
-%% What is safe about it: it obeys only the process it was started for; it
-%% arms nothing but the functions that it is given; no argument and no return
-%% value leaves the node unless the user asked for it; it limits its own
-%% queue, memory and lag and disarms by itself, at once, when a limit is
-%% passed; it monitors the daemon and holds a lease, and when either ends it
-%% takes back what it armed.
+%% Why it is safe:
+%%   - it obeys only the process that it was started for, and arms only the functions that it
+%%     is given;
+%%   - no argument and no return value leaves the node unless the user asked for it;
+%%   - it limits its own queue, memory and lag, and switches tracing off by itself, at once,
+%%     when a limit is passed;
+%%   - it monitors the daemon and holds a lease, and when either ends it takes back what it
+%%     armed.
 %%
-%% Code that is loaded anew, deleted or there at last is seen when it happens,
-%% and armed again here, in place.
+%% When code is loaded or deleted the agent notices, and sets the patterns of new code again.
 %%
-%% Two processes. The agent is the tracer and the batcher; with the native probe
-%% (kprof_probe) that is the tracer, and the agent empties its rings. The
-%% sentry, which does nothing while the agent lives, cleans up behind it however
-%% it ended, kill included, and then has these modules purged by a process that
-%% runs none of their code. From OTP 27 on all tracing is in one trace session whose
-%% only handle is in the agent's state, so that it cannot outlive it.
+%% There are two processes. The agent is the tracer and sends batches; with the native probe
+%% (kprof_probe) that is the tracer, and the agent empties its rings. The sentry does nothing
+%% while the agent lives. It cleans up however the agent ended, kill included, and then has
+%% these modules purged by a process that runs none of their code. From OTP 27 on all tracing
+%% is in a trace session whose only handle is in the agent's state, so that the session cannot
+%% outlive it.
 -module(kprof_agent).
 
 -export([start/2, status/0, stop/0]).
@@ -32,9 +33,9 @@
 
 %% ---------------------------------------------------------------- start ----
 
-%% Called over rex. Opts: protocol, who, lease_ms, max_queue, max_memory
-%% (bytes), max_age_ms, word (where the trace control word is to be now).
-%% Where it does not start, nothing stays, this module included.
+%% Called over rex. Opts: protocol, who, lease_ms, max_queue, max_memory (bytes), max_age_ms,
+%% word (the value that the trace control word is to have now). If it does not start, nothing
+%% stays, this module included.
 -spec start(pid(), map()) -> {ok, pid(), map()} | {error, term()}.
 start(Daemon, Opts) when is_pid(Daemon), is_map(Opts) ->
     Result = case {kprof_injected:disabled(), kprof_injected:is_connected(node(Daemon))} of
@@ -49,7 +50,9 @@ start_agent(_Daemon, #{protocol := P}) when P =/= ?PROTOCOL ->
     {error, {protocol, ?PROTOCOL}};
 start_agent(Daemon, Opts) ->
     Starter = self(),
-    {Agent, Ref} = spawn_monitor(fun() -> kprof_agent_server:init(Starter, Daemon, Opts) end),
+    Agent = kprof_injected:spawn_labelled(
+              ?MODULE, init, fun() -> kprof_agent_server:init(Starter, Daemon, Opts) end),
+    Ref = erlang:monitor(process, Agent),
     receive
         {Agent, Hello} ->
             erlang:demonitor(Ref, [flush]),
@@ -77,7 +80,7 @@ ask(What) ->
         Pid -> ask(Pid, What)
     end.
 
-%% One that gives way (kprof_agent_foreign) has an heir.
+%% An agent that gives way (kprof_agent_foreign) has an heir, which is asked then.
 ask(Pid, What) ->
     Ref = erlang:monitor(process, Pid),
     Pid ! {?MODULE, What, self(), Ref},

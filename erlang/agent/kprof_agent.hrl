@@ -1,5 +1,7 @@
-%% kprof_agent.hrl - what the modules of the agent share: its state, and how its plan
-%% is written down.
+%% kprof_agent.hrl - the agent's state and plan, which its modules share.
+%%
+%% The state is one record of parts. Each part has an owner, the module that is named above
+%% it: others read the part and change it only where what they do is counted there.
 
 -include("kprof_label.hrl").
 -include("kprof_flagger.hrl").
@@ -7,97 +9,169 @@
 -define(PROTOCOL, 4).           % AGENT_PROTOCOL in src/target/agent.h
 -define(LOADED, [kprof_probe, kprof_agent]).    % the modules that go with the agent
 -define(BATCH_EVENTS, 500).     % most events in one message
--define(NEIGHBOURS, 5).         % processes of others that are named
+-define(NEIGHBOURS, 5).         % processes or functions of others that a notice names
 
-%% Functions of ours that are called to measure what tracing adds (kprof_agent_traced).
--define(TRACED, [{kprof_agent, traced_around, 1}, {kprof_agent, traced_inside, 0}]).
+%% Two functions of the agent. Calls of them measure what tracing costs (kprof_agent_cost).
+-define(MEASURED, [{kprof_agent, traced_around, 1}, {kprof_agent, traced_inside, 0}]).
 
-%% What returns when code was loaded or deleted.
+%% Their return means that code was loaded or deleted.
 -define(CODE_CHANGES, [{erlang, finish_loading, 1},
                        {erlang, finish_after_on_load, 2},
                        {erlang, delete_module, 1}]).
-%% Only meta tracing, which is for these, has time stamps of this form.
+%% Only meta tracing, which is used for these alone, has time stamps of this form.
 -define(CODE_CHANGED(At), {trace_ts, _, return_from, _, _, {_, _, _} = At}).
 
-%% What a plan has of a function; gone: the target has no such function now.
+%% One function of the plan.
 -record(item, {
     mfa :: mfa(),
     kind :: entry | tier,
-    spec :: [tuple()] | false,
-    fallback :: [tuple()],
-    gone = false :: boolean()
+    spec :: [tuple()] | false,  % false: disarmed, because it is called too often
+    fallback :: [tuple()],      % what replaces an 'exact' spec; [] for all others
+    gone = false :: boolean()   % the target has no such function now
+}).
+
+%% kprof_agent_server: the daemon, which alone is obeyed, and its lease.
+-record(lease, {
+    daemon :: pid(),
+    monitor :: reference(),
+    who :: unicode:chardata(),  % who attached, for the log and status/0
+    since :: integer(),         % system time, s
+    ms :: pos_integer(),        % without a renewal for so long the agent ends
+    renewed_at :: integer(),    % monotonic ms
+    ref = 0 :: 0 | reference()  % of the last renewal; the next status answers it
+}).
+
+%% kprof_agent_server: what is more than these is an overload.
+-record(limits, {
+    queue :: non_neg_integer(),                         % events that wait
+    memory :: non_neg_integer(),                        % bytes of the agent
+    age_ns :: non_neg_integer(),                        % of an event
+    function_rate = infinity :: infinity | pos_integer(),   % calls a second of one function
+    total_rate = infinity :: infinity | pos_integer()       % calls a second of all functions
+}).
+
+%% kprof_agent_tokens: the trace control word.
+-record(word, {
+    found :: non_neg_integer(),         % as it was when the agent came
+    schedule :: {Word :: non_neg_integer(), AtMs :: integer()}
+}).
+
+%% kprof_agent_messages: waits in mailboxes.
+-record(messages, {
+    wanted = false :: boolean(),
+    state = off :: off | on | {others, Tracer :: term()},       % as the daemon knows it
+    asked = false :: boolean()          % tokens have asked for events of messages
+}).
+
+%% kprof_agent_arming: how often entries were called, armed or not.
+-record(entry_calls, {
+    read = #{} :: #{mfa() => non_neg_integer()},        % counters, as last read
+    read_at = 0 :: integer(),           % monotonic ms
+    base = 0 :: non_neg_integer(),      % calls counted under earlier plans
+    unarmed = 0 :: integer(),           % calls while nothing was armed, before
+    unarmed_from = 0 :: integer()       % all calls when tracing was switched off last
+}).
+
+%% kprof_agent_sched_gc: flags that match specs give to processes of requests.
+-record(sched_gc, {
+    flags = [] :: [atom()],
+    sweep = none :: none | {kprof_flagger:walk(), [atom()]},    % takes these away
+    monitor = none :: none | pid(),     % looks for other tracers
+    alone = true :: boolean() | unknown % there are no other tracers
+}).
+
+%% kprof_agent_process_flags: flags that all processes have.
+-record(process_flags, {
+    set = [] :: [atom()],
+    walk = none :: none | {kprof_flagger:walk(), walking | walked},     % sets or takes them
+    untraced = 0 :: non_neg_integer()   % processes in native code, which the walk waits for
+}).
+
+%% kprof_agent_events: events on their way, and what became of them.
+-record(events, {
+    seq = 0 :: non_neg_integer(),       % batches sent
+    sent = 0 :: non_neg_integer(),
+    dropped = 0 :: non_neg_integer(),
+    dropped_entries = 0 :: non_neg_integer(),
+    ring_drops = {0, 0} :: {Events :: non_neg_integer(), Entries :: non_neg_integer()},
+    busy_ns = 0 :: non_neg_integer(),   % time spent on batches
+    value_sizes = #{} :: #{mfa() => {Events :: non_neg_integer(), Words :: non_neg_integer()}},
+    disarmed_at = -1 bsl 63 :: integer(),       % ns: late events are from before that
+    unsent = [] :: [tuple()]            % notices that found the connection busy, newest first
+}).
+
+%% kprof_agent_checks: commands that other processes work on.
+-record(checks, {
+    loading :: undefined | {reference(), [module()], Loader :: pid(), Absent :: [module()]},
+    rating :: undefined | {reference(), [mfa()], Counted :: [mfa()], StartNs :: integer(),
+                           Before :: [{mfa(), term()}]},
+    loop_finder :: undefined | pid()
+}).
+
+%% kprof_agent_hot: counters of tiers' functions, and their limits.
+-record(hot, {
+    counters = #{} :: #{mfa() => {AtWindow :: integer(), Last :: integer()}},
+    calls = 0 :: non_neg_integer(),     % of tiers' functions, while armed
+    uncounted = [] :: [mfa()],          % functions that somebody else counts
+    window = {0, #{}} :: {StartMs :: integer(), EntryCalls :: #{mfa() => non_neg_integer()}},
+    over = 0 :: non_neg_integer()       % windows in a row over the limit for all
+}).
+
+%% kprof_agent_code: modules that are loaded or deleted while they are traced.
+-record(code, {
+    session :: undefined | kprof_flagger:session(),     % undefined: the agent's own session
+    watched = [] :: [mfa()],            % those of ?CODE_CHANGES that report to the agent
+    modules = [] :: [{module(), Version :: binary() | none}],   % of tiers.conf
+    checked_at = 0 :: integer() | never,        % system time, us; never: the agent ends
+    changes = 0 :: non_neg_integer(),
+    gap_us = 0 :: non_neg_integer()     % from loads to the arming again, in all
+}).
+
+%% kprof_agent_intact: what others have taken away.
+-record(intact, {
+    taken = [] :: [integer()],          % when, monotonic ms
+    missing_since = never :: never | integer(),         % monotonic ms
+    intact_at = never :: never | integer(),     % monotonic ms: all was there
+    new_tracer = none :: none | kprof_flagger:tracer()  % traces new processes in our place
+}).
+
+%% kprof_agent_foreign: events of other people's patterns.
+-record(foreign, {
+    known = all :: all | #{mfa() => plain | exact},     % functions whose events are ours
+    dropped = 0 :: non_neg_integer(),
+    reported = #{} :: #{{mfa(), dropped | ceded} => true},      % as the daemon knows
+    ceded = #{} :: #{pid() => AtMs :: integer()},       % processes that lost our flags
+    copies = 0 :: non_neg_integer()     % events with copies since the last lease
+}).
+
+%% kprof_agent_cost: what tracing adds to a call.
+-record(cost, {
+    spec = none :: none | [tuple()],    % match spec of the calls that measure it
+    measured_at = never :: never | integer()    % monotonic ms
 }).
 
 -record(s, {
-    daemon,             % the only process that is obeyed
-    daemon_ref,         % monitor
-    sentry,             % {Pid, MonitorRef}
-    who,                % binary: who attached, for the log and status/0
-    since,              % erlang:system_time(second)
-    lease_ms,
-    lease_at,           % monotonic ms of the last renewal
-    lease_ref = 0,      % its reference: which of them a status answers
-    max_queue, max_memory, max_age_ns,
-    session,            % trace session (OTP 27+) or legacy
-    watcher,            % the session that watches for code, if another;
-                        % it was there first
-    probe = relay,      % relay | native
-    rings = {0, 0},     % events that found their ring full, and entries
-    tcw,                % trace control word as it was found
-    word,               % {Word, AtMs}: where it is to be: kprof_agent_tokens
-    messages = false,   % waits in mailboxes are wanted
-    mail = off,         % and had: see mail_begin/1
-    mailed = false,     % tokens have asked for events of messages
-    plan = [],          % [#item{}], what to arm
-    flags = [],         % that its match specs give to processes
-    broom = none,       % what takes them: none | {Walk, Flags}
-    flagged = [],       % of our own flags those that processes have
-    walk = none,        % what sets or takes these: none | {Walk, walking | walked}
-    untraced = 0,       % processes that it waits for, which are in native code
-    lookout = none,     % who looks for other tracers: none | Pid
-    alone = true,       % there are none: true | false | unknown
-    state = idle,       % idle | armed | paused | {tripped | ended, Reason}
-    amid = none,        % what of patterns is half done: none | disarm | {change, Put}
-    exact = #{},        % MFA => {Events, Words}: sizes of values seen
-    seq = 0,            % batches sent
-    sent = 0,           % events sent
-    leaving = false,    % never to be armed again
-    busy = 0,           % ns spent on batches
-    dropped = 0,        % events dropped
-    dropped_entries = 0,
-    entry_base = 0,     % entry calls counted under earlier plans
-    unarmed = 0,        % entry calls while nothing was armed
-    unarmed_from = 0,   % counter when disarmed last
-    changing,           % {DeliveredRef, Ref}: a change is answered then
-    loading,            % {Ref, Modules, Loader, Absent}: a check is answered then
-    rating,             % the probe of call rates that runs: see rates/4
-    looker,             % the process that looks for loops meanwhile
-    last_trip = none,   % see trip/3
-    counted = #{},      % entry MFA => its counter when it was read last
-    counted_at = 0,     % monotonic ms of that
-    mods = [],          % [{Module, Version}] of tiers.conf, when looked at
-    tiers = #{},        % counted functions of tiers => {Base, Last}: see kprof_agent_hot
-    tier_calls = 0,     % of theirs, all while armed
-    uncounted = [],     % those that somebody else counts
-    window = {0, #{}},  % {When it began, in ms; entry MFA => Calls by then}
-    over = 0,           % windows in a row that were over the limit for all
-    hot = infinity,     % limits, in calls a second: of one function
-    calls = infinity,   % and of all together
-    looked_at = 0,      % microseconds of system time; never: it is over
-    watching = [],      % those of CODE_CHANGES that tell us
-    changes = 0,        % modules that were loaded anew, deleted, there at last
-    gap_us = 0,         % from those loads to the arming, in all
-    taken = [],         % when somebody took what is ours, in monotonic ms
-    suspected = never,  % monotonic ms: something has been missing since then
-    intact_at = never,  % monotonic ms: all that is ours was there then
-    lent = none,        % who is the tracer of new processes in our place
-    known = all,        % functions whose events are ours, where others' come too
-    foreign = 0,        % events of others, dropped
-    named = #{},        % functions of others that the daemon was told of
-    ceded = #{},        % processes whose flags that took => since when, in ms
-    copies = 0,         % foreign events since the last lease
-    disarmed_at = -1 bsl 63, % in ns: events from before that are ours, however many come late
-    traced = none,      % match spec of calls that measure what tracing adds, and
-    traced_at = never,  % when that was done, in ms: kprof_agent_traced
-    unsent = []         % notices that found the connection busy, oldest last
+    lease :: #lease{},
+    limits :: #limits{},
+    sentry :: {pid(), reference()},
+    session :: kprof_flagger:session(),
+    probe = relay :: relay | native,
+    plan = [] :: [#item{}],
+    state = idle :: idle | armed | paused | {tripped | ended, Reason :: term()},
+    unfinished = none :: none | disarm | {change, [#item{}]},   % patterns half changed
+    leaving = false :: boolean(),       % never to be armed again
+    changing :: undefined | {Delivered :: reference(), Ref :: reference()},
+    last_trip = none :: none | map(),   % see kprof_agent_events:trip/3
+    word :: #word{},
+    messages = #messages{} :: #messages{},
+    entry_calls = #entry_calls{} :: #entry_calls{},
+    sched_gc = #sched_gc{} :: #sched_gc{},
+    process_flags = #process_flags{} :: #process_flags{},
+    events = #events{} :: #events{},
+    checks = #checks{} :: #checks{},
+    hot = #hot{} :: #hot{},
+    code = #code{} :: #code{},
+    intact = #intact{} :: #intact{},
+    foreign = #foreign{} :: #foreign{},
+    cost = #cost{} :: #cost{}
 }).

@@ -1,48 +1,52 @@
-%% kprof_agent_arming - the plan, armed, changed, taken back; the entries' counters,
-%% which count on without it.
+%% kprof_agent_arming - arms the plan, changes it and takes it back; and the entries'
+%% counters, which go on counting while tracing is off.
 -module(kprof_agent_arming).
 
 -export([arm_plan/2, items/1, rearm/1, breathe/1, by_kind/1, set_patterns/2, disarm/2,
-         is_resting/1, relieve/1, respec/3, change_plan/3, entries/1, changing/2, entry_calls/1,
-         read_counters/1, unarmed/1, count_entries/2]).
+         is_resting/1, relieve/1, respec/3, change_plan/3, entries/1, reply_to_change/2,
+         entry_calls/1, read_counters/1, unarmed/1, count_entries/2]).
 
 -include("kprof_agent.hrl").
 
 -define(FEW_MODULES, 8).        % whose patterns are gone at once
--define(QUIET_MS, 100).         % longest wait for flags to be taken before them
+-define(QUIET_MS, 100).         % longest wait for flags to be taken before patterns
 
-%% Items: [{MFA, Kind, Spec, Fallback}], Fallback [] but for exact tiers.
--spec arm_plan([#item{}], #s{}) -> {ok | {error, term()}, #s{}}.
+%% Items: [{MFA, Kind, Spec, Fallback}]; Fallback is [] except for exact tiers.
+-spec arm_plan([tuple()], #s{}) -> {ok | {error, term()}, #s{}}.
 arm_plan(Items, S0) ->
     S = disarm(idle, S0),
     Plan = items(Items),
     case kprof_agent_patterns:taken([I#item.mfa || I <- Plan], S) of
         [] ->
             kprof_agent_sentry:own(kprof_agent_sentry:patterns(Plan), S),
-            S1 = retire_counters(S),
-            S2 = kprof_agent_foreign:know(Plan, S1#s{plan = Plan, exact = exacts(Plan, S1#s.probe)}),
-            count_entries(S2, true),
-            rearm(S2#s{unarmed_from = entry_calls(S2)});
+            S1 = use_plan(Plan, retire_counters(S)),
+            count_entries(S1, true),
+            rearm(S1#s{entry_calls = disarmed_now(S1)});
         Taken ->
             {{error, {traced_by_others, Taken}}, S}
     end.
 
--spec items([#item{}]) -> [#item{}].
+use_plan(Plan, #s{events = Events, probe = Probe} = S) ->
+    Sizes = value_sizes(Plan, Probe),
+    kprof_agent_foreign:know_plan(
+      Plan, S#s{plan = Plan, events = Events#events{value_sizes = Sizes}}).
+
+-spec items([tuple()]) -> [#item{}].
 items(Items) ->
     [#item{mfa = MFA, kind = Kind, spec = Spec, fallback = Fallback}
      || {MFA, Kind, Spec, Fallback} <- Items].
 
-%% Their sizes, which matter only to who copies them.
-exacts(_, native) ->
+%% Only the relay copies values, so only there their sizes matter.
+value_sizes(_, native) ->
     #{};
-exacts(Plan, relay) ->
+value_sizes(Plan, relay) ->
     maps:from_list([{MFA, {0, 0}}
                     || #item{mfa = MFA, fallback = F} <- Plan, F =/= []]).
 
-%% Tiers first, and entries last, when all processes have their flags, so that no
-%% request starts half armed. But
-%% tokens of before are still about: entries take them first, or else what
-%% processes do with them is traced for as long as the arming takes.
+%% Arms tiers first and entries last, when all processes have their flags, so that no
+%% request starts half armed. Old tokens may still be in processes. Entries take them
+%% away first, or else the tiers' functions would be traced for them while the arming
+%% goes on.
 -spec rearm(#s{}) -> {ok | {error, term()}, #s{}}.
 rearm(#s{plan = []} = S) ->
     {{error, no_plan}, S};
@@ -54,30 +58,34 @@ rearm(#s{plan = Plan} = S) ->
         Taken -> {{error, {traced_by_others, Taken}}, S}
     end.
 
-rearm_all(S00) ->
-    S0 = kprof_agent_process_flags:flags_trim(kprof_agent_process_flags:flags_ensure(kprof_agent_flags:lookout(kprof_agent_flags:sweep_rest(kprof_agent_intact:canary_put(kprof_agent_foreign:unceded(S00)))))),
-    kprof_agent_sentry:own(kprof_agent_hot:counting(S0#s.plan, S0), S0),
-    {Entries, Tiers} = by_kind([I || I <- S0#s.plan, not I#item.gone]),
-    [kprof_agent_patterns:pattern(S0#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
-    case arm_tiers(Tiers, S0) of
+rearm_all(S0) ->
+    S1 = kprof_agent_intact:canary_put(kprof_agent_foreign:unceded(S0)),
+    S2 = kprof_agent_sched_gc:monitor_start(kprof_agent_sched_gc:sweep_less(S1)),
+    S3 = kprof_agent_process_flags:flags_trim(kprof_agent_process_flags:flags_ensure(S2)),
+    kprof_agent_sentry:own(kprof_agent_hot:counting(S3#s.plan, S3), S3),
+    {Entries, Tiers} = by_kind([I || I <- S3#s.plan, not I#item.gone]),
+    [kprof_agent_patterns:pattern(S3#s.session, I#item.mfa, ?TAKE_TOKEN) || I <- Entries],
+    case arm_tiers(Tiers, S3) of
         {[], S} ->
-            rearm_entries(Entries, kprof_agent_process_flags:flags_await(kprof_agent_drain:probe_wake(S)));
+            S4 = kprof_agent_rings:probe_wake(S),
+            rearm_entries(Entries, kprof_agent_process_flags:flags_await(S4));
         {Failed, S} ->
             {{error, {not_armed, Failed}}, disarm(idle, S)}
     end.
 
-%% When all processes have their flags.
-rearm_entries(Entries, {ok, S}) ->
-    S1 = kprof_agent_mail:mail_begin(read_counters(kprof_agent_code:watch_put(kprof_agent_intact:watch_left(S)))),
-    case set_patterns(Entries, S1) of
-        [] ->
-            S2 = S1#s{state = armed, unarmed = unarmed(S1), over = 0},
-            {ok, kprof_agent_hot:count_tiers(kprof_agent_hot:window_begin(S2))};
-        Failed ->
-            {{error, {not_armed, Failed}}, disarm(idle, S1)}
+rearm_entries(Entries, {ok, S0}) ->
+    S1 = kprof_agent_code:watch_put(kprof_agent_intact:watch_trim(S0)),
+    S2 = kprof_agent_messages:messages_begin(read_counters(S1)),
+    case set_patterns(Entries, S2) of
+        [] -> {ok, kprof_agent_hot:count_tiers(kprof_agent_hot:window_begin(armed(S2)))};
+        Failed -> {{error, {not_armed, Failed}}, disarm(idle, S2)}
     end;
 rearm_entries(_, {Error, S}) ->
     {Error, disarm(idle, S)}.
+
+armed(#s{entry_calls = Calls, hot = Hot} = S) ->
+    S#s{state = armed, entry_calls = Calls#entry_calls{unarmed = unarmed(S)},
+        hot = Hot#hot{over = 0}}.
 
 arm_tiers(Items, S) ->
     lists:foldl(fun(I, {Failed, S1}) ->
@@ -85,13 +93,13 @@ arm_tiers(Items, S) ->
                         {Why ++ Failed, breathe(S2)}
                 end, {[], S}, Items).
 
-%% Many patterns take long on a busy node: between any two the daemon has its
-%% answer, and events do not pile up. Those of old tokens, on the way to being
-%% armed, are nobody's; in a change no more of them wait than may, and rings are
-%% emptied as ever.
+%% Called between any two patterns, since many of them take long on a busy node: answers the
+%% daemon, and keeps events from piling up. While the plan is being armed, events are of old
+%% tokens and are dropped. While it is being changed, no more of them wait than the limits
+%% allow, and rings are emptied as always.
 -spec breathe(#s{}) -> #s{}.
 breathe(#s{state = armed, probe = native} = S) ->
-    answer_lease(kprof_agent_drain:drain_meanwhile(S));
+    answer_lease(kprof_agent_rings:drain_meanwhile(S));
 breathe(#s{state = armed} = S) ->
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
     answer_lease(case kprof_agent_events:over_limit(0, Queue, S) of
@@ -101,10 +109,10 @@ breathe(#s{state = armed} = S) ->
 breathe(S) ->
     answer_lease(kprof_agent_events:flush_some(S)).
 
-answer_lease(#s{daemon = Daemon} = S) ->
+answer_lease(#s{lease = #lease{daemon = Daemon} = Lease} = S) ->
     receive
         {kprof, Daemon, Ref, lease} ->
-            S1 = S#s{lease_at = kprof_injected:now_ms(), lease_ref = Ref},
+            S1 = S#s{lease = Lease#lease{renewed_at = kprof_injected:now_ms(), ref = Ref}},
             _ = kprof_agent_events:send(kprof_agent_status:state_msg(S1), S1),
             S1
     after 0 ->
@@ -115,12 +123,12 @@ answer_lease(#s{daemon = Daemon} = S) ->
 by_kind(Items) ->
     lists:partition(fun(#item{kind = K}) -> K =:= entry end, Items).
 
-%% Those that are not there any more, or not to be traced, with the reason.
+%% Returns the functions that could not be armed, with the reason.
 -spec set_patterns([#item{}], #s{}) -> [{mfa(), term()}].
 set_patterns(Items, #s{session = Session} = S) ->
-    [{I#item.mfa, R} || I <- Items,
-                        R <- [kprof_agent_patterns:pattern(Session, I#item.mfa, kprof_agent_mail:spec(I, S))],
-                        R =/= 1].
+    Set = [{MFA, kprof_agent_patterns:pattern(Session, MFA, kprof_agent_messages:armed_spec(I, S))}
+           || #item{mfa = MFA} = I <- Items],
+    [Failed || {_, R} = Failed <- Set, R =/= 1].
 
 %% Switches tracing off, in this order.
 %%
@@ -143,69 +151,80 @@ disarm(State, S) ->
         false -> disarm_all(State, S)
     end.
 
-disarm_all(State, #s{session = Session, state = Was} = S) ->
-    {Entries, Tiers} = by_kind(S#s.plan),
+disarm_all(State, #s{session = Session, state = Was} = S0) ->
+    {Entries, Tiers} = by_kind(S0#s.plan),
     [kprof_agent_patterns:pattern(Session, I#item.mfa, ?TAKE_TOKEN)
      || I <- Entries, Was =:= armed],
-    S1 = case Was of
-             armed ->
-                 Now = read_counters(S#s{state = State}),
-                 Now#s{unarmed_from = entry_calls(Now)};
-             _ -> S#s{state = State}
-         end,
-    S2 = (clear_patterns(Tiers, Entries, kprof_agent_mail:mail_end(kprof_agent_traced:traced_clear(S1#s{amid = disarm}))))#s{amid = none},
-    kprof_agent_sentry:own([], S2),
-    S3 = S2#s{disarmed_at = kprof_injected:now_ns()},
+    S1 = no_longer_armed(Was, S0#s{state = State}),
+    S2 = kprof_agent_cost:cost_clear(S1#s{unfinished = disarm}),
+    S3 = clear_patterns(Tiers, Entries, kprof_agent_messages:messages_end(S2)),
+    S4 = S3#s{unfinished = none},
+    kprof_agent_sentry:own([], S4),
+    S = S4#s{events = (S4#s.events)#events{disarmed_at = kprof_injected:now_ns()}},
     case Was of
-        armed -> kprof_agent_flags:sweep(S3#s.flags, S3);
-        _ -> S3
+        armed -> kprof_agent_sched_gc:sweep(S#s.sched_gc#sched_gc.flags, S);
+        _ -> S
     end.
 
+no_longer_armed(armed, S0) ->
+    S = read_counters(S0),
+    S#s{entry_calls = disarmed_now(S)};
+no_longer_armed(_, S) ->
+    S.
+
+disarmed_now(#s{entry_calls = Calls} = S) ->
+    Calls#entry_calls{unarmed_from = entry_calls(S)}.
+
 -spec is_resting(#s{}) -> boolean().
-is_resting(#s{amid = disarm}) -> false;
+is_resting(#s{unfinished = disarm}) -> false;
 is_resting(#s{state = paused}) -> true;
 is_resting(#s{state = {tripped, _}}) -> true;
 is_resting(_) -> false.
 
 clear_patterns(Tiers, Entries, #s{session = legacy} = S) ->
-    case is_quieter(S) of
+    case takes_flags_first(S) of
         true ->
-            S1 = clear_modules(Entries, clear_modules(Tiers, quiet(S))),
-            S2 = if S1#s.leaving -> S1; true -> kprof_agent_process_flags:flags_ensure(S1) end,
-            S2#s{tiers = #{}};
+            S1 = clear_legacy(Tiers, Entries, flags_away(S)),
+            if S1#s.leaving -> S1;
+               true -> kprof_agent_process_flags:flags_ensure(S1)
+            end;
         false ->
-            S1 = clear_modules(Entries, clear_modules(Tiers, S)),
-            S1#s{tiers = #{}}
+            clear_legacy(Tiers, Entries, S)
     end;
-clear_patterns(_, _, S) ->
+clear_patterns(_, _, #s{cost = Cost} = S) ->
     kprof_agent_patterns:pattern(S#s.session, {'_', '_', '_'}, false),
-    kprof_agent_hot:uncount_tiers(relieve(S#s{traced_at = never})).
+    kprof_agent_hot:uncount_tiers(relieve(S#s{cost = Cost#cost{measured_at = never}})).
 
-%% On a busy node a pattern takes as long as some hundred processes. Of a pause
-%% kprof_counters is to see nothing.
-is_quieter(#s{flagged = []}) ->
+clear_legacy(Tiers, Entries, S0) ->
+    #s{hot = Hot} = S = clear_modules(Entries, clear_modules(Tiers, S0)),
+    S#s{hot = Hot#hot{counters = #{}}}.
+
+%% On a busy node a pattern takes as long as some hundred processes. kprof_counters must not
+%% notice a pause.
+takes_flags_first(#s{process_flags = #process_flags{set = []}}) ->
     false;
-is_quieter(#s{plan = Plan, state = State, leaving = Leaving}) ->
+takes_flags_first(#s{plan = Plan, state = State, leaving = Leaving}) ->
     N = length(lists:usort([M || #item{mfa = {M, _, _}} <- Plan])),
     (Leaving orelse is_tuple(State)) andalso
         N > ?FEW_MODULES andalso N * 500 > erlang:system_info(process_count).
 
-%% Of all that let us; events of others do not pile up meanwhile.
-quiet(S) ->
-    quiet(kprof_injected:now_ms() + ?QUIET_MS, kprof_agent_process_flags:flags_drop(S)).
+%% Takes the flags of all processes that let us; drops events meanwhile.
+flags_away(S) ->
+    flags_away(kprof_injected:now_ms() + ?QUIET_MS, kprof_agent_process_flags:flags_drop(S)).
 
-quiet(Until, #s{walk = {{Pid, _}, walking}} = S) ->
+flags_away(Until, #s{process_flags = #process_flags{walk = {{Pid, _}, walking}}} = S) ->
     receive
-        {walk, Pid, What} -> quiet(Until, kprof_agent_process_flags:walk_told(Pid, What, S))
+        {walk, Pid, What} ->
+            flags_away(Until, kprof_agent_process_flags:walk_progress(Pid, What, S))
     after 1 ->
             case kprof_injected:now_ms() < Until of
-                true -> quiet(Until, relieve(S));
+                true -> flags_away(Until, relieve(S));
                 false -> S
             end
     end;
-quiet(_, #s{last_trip = #{} = Trip, state = {tripped, _}} = S) ->
+flags_away(_, #s{last_trip = #{} = Trip, state = {tripped, _}} = S) ->
     S#s{last_trip = Trip#{quiet_at => kprof_injected:now_ns()}};
-quiet(_, S) ->
+flags_away(_, S) ->
     S.
 
 clear_modules(Items, S) ->
@@ -213,24 +232,28 @@ clear_modules(Items, S) ->
                  fun(#item{mfa = {M, _, _}}) -> M end,
                  fun(I) -> I#item.mfa end, Items),
     maps:fold(fun(M, MFAs, S1) ->
-                      [kprof_agent_patterns:pattern(legacy, What, false, How)
-                       || {What, How} <- kprof_agent_hot:with_counters(all_or_each(M, MFAs, S), MFAs, S)],
+                      clear_module(M, MFAs, S1),
                       relieve(S1)
               end, S, ByModule).
+
+clear_module(M, MFAs, S) ->
+    Patterns = kprof_agent_hot:with_counters(all_or_each(M, MFAs, S), MFAs, S),
+    [kprof_agent_patterns:pattern(legacy, What, false, How) || {What, How} <- Patterns].
 
 -spec relieve(#s{}) -> #s{}.
 relieve(#s{state = idle} = S) -> S;
 relieve(S) -> kprof_agent_events:flush_some(S).
 
-%% Of a module with nothing of anybody else's, all functions at once.
+%% One pattern for all functions of a module in which nobody else traces anything.
 all_or_each(_, [MFA], _) ->
     [MFA];
 all_or_each(M, MFAs, S) ->
     Plan = [I#item.mfa || I <- S#s.plan],
-    case lists:all(fun({F, A}) ->
-                           kprof_agent_patterns:traced(legacy, {M, F, A}) =:= false orelse
-                               lists:member({M, F, A}, Plan)
-                   end, kprof_injected:functions(M)) of
+    IsOurs = fun({F, A}) ->
+                     kprof_agent_patterns:traced(legacy, {M, F, A}) =:= false orelse
+                         lists:member({M, F, A}, Plan)
+             end,
+    case lists:all(IsOurs, kprof_injected:functions(M)) of
         true -> [{M, '_', '_'}];
         false -> MFAs
     end.
@@ -243,7 +266,7 @@ respec(MFA, Spec, S) ->
             I = Old#item{spec = Spec},
             Plan = lists:keyreplace(MFA, #item.mfa, S#s.plan, I),
             case S#s.state of
-                armed -> kprof_agent_patterns:pattern(S#s.session, MFA, kprof_agent_mail:spec(I, S));
+                armed -> set_patterns([I], S);
                 _ -> ok
             end,
             {ok, kprof_agent_hot:count_tiers(S#s{plan = Plan})};
@@ -251,25 +274,23 @@ respec(MFA, Spec, S) ->
             {{error, not_in_plan}, S}
     end.
 
-%% Another plan, by its difference to this one: what is not in Take nor in
-%% Put stays as it is, its pattern and its counter. All of it, or nothing.
+%% Replaces the plan by its difference to another one: Take and Put. A function that is in
+%% neither stays as it is, with its pattern and its counter. Makes all of the change or none.
 -spec change_plan([mfa()], [#item{}], #s{}) -> {ok | {error, term()}, #s{}}.
 change_plan(Take, Put, #s{plan = Old} = S) ->
-    Is = fun(MFA, Items) -> lists:keymember(MFA, #item.mfa, Items) end,
+    Changes = fun(#item{mfa = MFA}) ->
+                      lists:member(MFA, Take) orelse lists:keymember(MFA, #item.mfa, Put)
+              end,
     case kprof_agent_patterns:taken([I#item.mfa || I <- Put], S) of
         [] ->
-            {Kept, Gone} = lists:partition(
-                             fun(#item{mfa = MFA}) ->
-                                     not lists:member(MFA, Take) andalso
-                                         not Is(MFA, Put)
-                             end, Old),
-            change_plan(Gone, Kept, Put, kprof_agent_foreign:know(Put, S));
+            {Gone, Kept} = lists:partition(Changes, Old),
+            change_plan(Gone, Kept, Put, kprof_agent_foreign:know_plan(Put, S));
         Taken ->
             {{error, {traced_by_others, Taken}}, S}
     end.
 
-%% What the flags are to be for both is there before, what is for neither goes
-%% afterwards.
+%% Flags that either plan needs are set before the change; flags that the new plan does not
+%% need are taken after it.
 change_plan(Gone, Kept, Put, #s{plan = Old} = S0) ->
     case flags_for(Kept ++ Put ++ Old, S0) of
         {ok, S} -> change_plan_now(Gone, Kept, Put, S);
@@ -277,40 +298,43 @@ change_plan(Gone, Kept, Put, #s{plan = Old} = S0) ->
     end.
 
 flags_for(Plan, #s{state = armed, plan = Old} = S0) ->
-    {Result, S} = kprof_agent_process_flags:processes_trace(S0#s{plan = Plan}),
+    {Result, S} = kprof_agent_process_flags:flags_set(S0#s{plan = Plan}),
     {Result, S#s{plan = Old}};
 flags_for(_, S) ->
     {ok, S}.
 
-change_plan_now(Gone, Kept, Put, #s{session = Session} = S) ->
+change_plan_now(Gone, Kept, Put, #s{session = Session} = S0) ->
     Were = entries(Gone),
     Are = entries(Put),
-    kprof_agent_sentry:own(kprof_agent_sentry:patterns(Put) ++ kprof_agent_hot:counting(Put, S), S),
+    kprof_agent_sentry:own(kprof_agent_sentry:patterns(Put) ++ kprof_agent_hot:counting(Put, S0),
+                           S0),
     [kprof_agent_patterns:count(Session, MFA, true) || MFA <- Are -- Were],
-    {Result, S0} = change_patterns(Gone, Put, Are -- Were, S#s{amid = {change, Put}}),
-    S1 = S0#s{amid = none},
-    case Result of
-        ok ->
-            Calls = counted(Were -- Are, S1),
-            [kprof_agent_patterns:count(Session, MFA, false) || MFA <- Were -- Are],
-            MFAs = [MFA || #item{mfa = MFA} <- Gone],
-            S2 = read_counters(
-                   S1#s{plan = Kept ++ Put,
-                        entry_base = S1#s.entry_base + Calls,
-                        exact = maps:merge(maps:without(MFAs, S1#s.exact),
-                                           exacts(Put, S1#s.probe))}),
-            kprof_agent_sentry:own([], S2),
-            {ok, kprof_agent_hot:count_tiers(trace_on(S2))};
-        Error ->
-            [kprof_agent_patterns:count(Session, MFA, false) || MFA <- Are -- Were],
-            kprof_agent_sentry:own([], S1),
-            {Error, kprof_agent_hot:count_tiers(trace_on(S1))}
-    end.
+    {Result, S1} = change_patterns(Gone, Put, Are -- Were, S0#s{unfinished = {change, Put}}),
+    S2 = S1#s{unfinished = none},
+    S = case Result of
+            ok -> changed_plan(Gone, Kept, Put, Were -- Are, S2);
+            _ ->
+                [kprof_agent_patterns:count(Session, MFA, false) || MFA <- Are -- Were],
+                S2
+        end,
+    kprof_agent_sentry:own([], S),
+    {Result, kprof_agent_hot:count_tiers(trace_on(S))}.
 
-%% What was lost in a change has not tripped: so if the probe has ended itself
-%% meanwhile, nobody else would begin it again.
+changed_plan(Gone, Kept, Put, NoEntries, #s{session = Session, events = Events} = S) ->
+    Calls = counted(NoEntries, S),
+    [kprof_agent_patterns:count(Session, MFA, false) || MFA <- NoEntries],
+    Sizes = maps:without([I#item.mfa || I <- Gone], Events#events.value_sizes),
+    AllSizes = maps:merge(Sizes, value_sizes(Put, S#s.probe)),
+    read_counters(S#s{plan = Kept ++ Put, events = Events#events{value_sizes = AllSizes},
+                      entry_calls = add_base(Calls, S#s.entry_calls)}).
+
+add_base(N, #entry_calls{base = Base} = Calls) ->
+    Calls#entry_calls{base = Base + N}.
+
+%% Losses during a change do not trip. So if the probe has ended itself meanwhile, this is
+%% the only place that starts it again.
 trace_on(#s{state = armed} = S) ->
-    kprof_agent_process_flags:flags_trim(kprof_agent_drain:probe_wake(S));
+    kprof_agent_process_flags:flags_trim(kprof_agent_rings:probe_wake(S));
 trace_on(S) ->
     S.
 
@@ -318,20 +342,19 @@ trace_on(S) ->
 entries(Items) ->
     [MFA || #item{mfa = MFA, kind = entry} <- Items].
 
-%% No request starts half armed: what is gone goes first, entries come last.
+%% Old patterns are cleared first and entries set last, so that no request starts half armed.
 change_patterns(Gone, Put, New, #s{state = armed, session = Session} = S0) ->
     {Entries, Tiers} = by_kind(Put),
     S1 = lists:foldl(fun(MFA, S) ->
                              kprof_agent_patterns:pattern(Session, MFA, false),
                              breathe(S)
-                     end, S0,
-                     [MFA || #item{mfa = MFA} <- Gone,
-                             not lists:keymember(MFA, #item.mfa, Put)]),
+                     end, S0, [MFA || #item{mfa = MFA} <- Gone,
+                                      not lists:keymember(MFA, #item.mfa, Put)]),
     case arm_tiers(Tiers, S1) of
         {[], S2} ->
             Calls = counted(New, S2),
             case set_patterns(Entries, S2) of
-                [] -> {ok, S2#s{unarmed = S2#s.unarmed + Calls}};
+                [] -> {ok, S2#s{entry_calls = add_unarmed(Calls, S2#s.entry_calls)}};
                 Failed -> change_undo(Gone, Put, Failed, S2)
             end;
         {Failed, S2} ->
@@ -340,54 +363,59 @@ change_patterns(Gone, Put, New, #s{state = armed, session = Session} = S0) ->
 change_patterns(_, _, _, S) ->
     {ok, S}.
 
+add_unarmed(N, #entry_calls{unarmed = Unarmed} = Calls) ->
+    Calls#entry_calls{unarmed = Unarmed + N}.
+
 change_undo(Gone, Put, Failed, #s{session = Session} = S) ->
     [kprof_agent_patterns:pattern(Session, MFA, false)
      || #item{mfa = MFA} <- Put, not lists:keymember(MFA, #item.mfa, Gone)],
     _ = set_patterns(Gone, S),
     {{error, {not_armed, Failed}}, S}.
 
-%% The answer comes behind every event of before.
--spec changing(reference(), #s{}) -> #s{}.
-changing(Ref, #s{probe = native} = S) ->
-    kprof_agent_server:reply(Ref, ok, kprof_agent_drain:drain_all(S));
-changing(Ref, #s{state = armed, session = legacy} = S) ->
+%% Answers a change after all events from before it.
+-spec reply_to_change(reference(), #s{}) -> #s{}.
+reply_to_change(Ref, #s{probe = native} = S) ->
+    kprof_agent_server:reply(Ref, ok, kprof_agent_rings:drain_all(S));
+reply_to_change(Ref, #s{state = armed, session = legacy} = S) ->
     S#s{changing = {erlang:trace_delivered(all), Ref}};
-changing(Ref, #s{state = armed, session = Session} = S) ->
+reply_to_change(Ref, #s{state = armed, session = Session} = S) ->
     S#s{changing = {trace:delivered(Session, all), Ref}};
-changing(Ref, S) ->
+reply_to_change(Ref, S) ->
     kprof_agent_server:reply(Ref, ok, S).
 
-%% How often entries had been called, armed or not, when that was read last:
-%% of a counter that goes with its code no more is known. Never falls.
+%% ------------------------------------------------- calls of the entries ----
+
+%% How often entries had been called, armed or not, when the counters were last read. Never
+%% falls: of a counter that went with its code, the last reading counts.
 -spec entry_calls(#s{}) -> integer().
-entry_calls(#s{counted = Counted, entry_base = Base}) ->
-    lists:sum([Base | maps:values(Counted)]).
+entry_calls(#s{entry_calls = #entry_calls{read = Read, base = Base}}) ->
+    lists:sum([Base | maps:values(Read)]).
 
 counted(MFAs, S) ->
     lists:sum([calls(MFA, S) || MFA <- MFAs]).
 
-calls(MFA, #s{session = Session, counted = Counted}) ->
+calls(MFA, #s{session = Session, entry_calls = #entry_calls{read = Read}}) ->
     case kprof_agent_patterns:counter(Session, MFA) of
         N when is_integer(N) -> N;
-        _ -> maps:get(MFA, Counted, 0)
+        _ -> maps:get(MFA, Read, 0)
     end.
 
 -spec read_counters(#s{}) -> #s{}.
 read_counters(S0) ->
-    S = kprof_agent_hot:read_tiers(S0),
-    S#s{counted_at = kprof_injected:now_ms(),
-        counted = maps:from_list([{MFA, calls(MFA, S)}
-                                  || #item{mfa = MFA, kind = entry}
-                                         <- S#s.plan])}.
+    #s{plan = Plan, entry_calls = Calls} = S = kprof_agent_hot:read_tiers(S0),
+    Read = maps:from_list([{MFA, calls(MFA, S)} || MFA <- entries(Plan)]),
+    S#s{entry_calls = Calls#entry_calls{read_at = kprof_injected:now_ms(), read = Read}}.
 
 -spec unarmed(#s{}) -> integer().
-unarmed(#s{state = armed} = S) -> S#s.unarmed;
-unarmed(S) -> S#s.unarmed + entry_calls(S) - S#s.unarmed_from.
+unarmed(#s{state = armed, entry_calls = #entry_calls{unarmed = Unarmed}}) -> Unarmed;
+unarmed(#s{entry_calls = #entry_calls{unarmed = Unarmed, unarmed_from = From}} = S) ->
+    Unarmed + entry_calls(S) - From.
 
+-spec count_entries(#s{}, boolean()) -> term().
 count_entries(#s{session = Session, plan = Plan}, On) ->
-    [kprof_agent_patterns:count(Session, I#item.mfa, On) || I <- Plan, I#item.kind =:= entry].
+    [kprof_agent_patterns:count(Session, MFA, On) || MFA <- entries(Plan)].
 
 retire_counters(S0) ->
-    S = read_counters(S0),
+    #s{entry_calls = Calls} = S = read_counters(S0),
     count_entries(S, false),
-    S#s{plan = [], entry_base = entry_calls(S), counted = #{}}.
+    S#s{plan = [], entry_calls = Calls#entry_calls{base = entry_calls(S), read = #{}}}.

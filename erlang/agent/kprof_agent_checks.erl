@@ -1,62 +1,68 @@
-%% kprof_agent_checks - before anything is armed: is there such a function, how
-%% often is it called, is it a server's loop, who else traces here.
+%% kprof_agent_checks - checks before anything is armed: does a function exist, how often is it
+%% called, and is it a server's loop.
 -module(kprof_agent_checks).
 
 -export([load/3, loaded/3, load_end/1, check/2, rates/4, rated/3, rates_end/1]).
 
 -include("kprof_agent.hrl").
 
--define(PROBE_MS, 200).         % how long a call rate is measured
--define(INSIDE_MS, 4000).       % how long all are asked where they are, twice
--define(LOAD_MS, 8000).         % how long modules have to be loaded
+-define(PROBE_MS, 200).         % how long calls are counted for a rate
+-define(INSIDE_MS, 4000).       % time limit for asking all processes where they are; twice
+-define(LOAD_MS, 8000).         % time limit for loading modules
 -define(NEAR_MODULES, 20000).   % module names sent for "did you mean"
--define(STACK_SHOWN, 8).        % frames that the VM shows, if not told other
--define(BROUGHT, 20).           % modules that are named
+-define(STACK_SHOWN, 8).        % frames that the VM shows by default
+-define(BROUGHT, 20).           % modules that a notice names
 
-%% Another process waits for the code server: a module may be far away, and its
-%% on_load function may never end, while events are coming. What is not there in
-%% time is not there; when it is at last, that is seen. What was loaded for this
-%% stays when we go, and what its on_load function did: so it is told of.
+%% Another process waits for the code server: a module may be far away, and its on_load
+%% function may never end, while events are coming. A module that is not loaded in time counts
+%% as missing; that it is loaded later is noticed. Modules that are loaded for this stay when
+%% we go, and so does what their on_load functions did: so they are reported.
 -spec load([module()], reference(), #s{}) -> #s{}.
 load(Mods, Ref, S0) ->
-    S = load_end(S0),
+    #s{checks = Checks} = S = load_end(S0),
     Agent = self(),
     Absent = absent(Mods),
-    Loader = spawn(fun() ->
-                           kprof_injected:process_label(kprof_agent, loader),
-                           Tried = [{M, code:ensure_loaded(M)} || M <- Mods],
-                           Agent ! {loaded, Ref, maps:from_list(Tried)}
-                   end),
+    Loader = kprof_injected:spawn_labelled(
+               kprof_agent, load,
+               fun() ->
+                       Tried = [{M, code:ensure_loaded(M)} || M <- Mods],
+                       Agent ! {loaded, Ref, maps:from_list(Tried)}
+               end),
     erlang:send_after(?LOAD_MS, Agent, {loaded, Ref, #{}}),
-    S#s{loading = {Ref, Mods, Loader, Absent}}.
+    S#s{checks = Checks#checks{loading = {Ref, Mods, Loader, Absent}}}.
 
 -spec loaded(reference(), #{module() => term()}, #s{}) -> #s{}.
-loaded(Ref, Tried, #s{loading = {Ref, Mods, _, Absent}} = S0) ->
-    S = tell_brought(Absent -- absent(Absent), load_end(S0)),
+loaded(Ref, Tried, #s{checks = #checks{loading = {Ref, Mods, _, Absent}}} = S0) ->
+    S = report_brought(Absent -- absent(Absent), load_end(S0)),
     Answer = [check(M, Why)
               || M <- Mods, {_, Why} <- [maps:get(M, Tried, {error, timeout})]],
-    %% What is armed is watched till another plan is: a look follows that.
-    kprof_agent_server:reply(Ref, Answer, if S#s.plan =:= [] -> kprof_agent_code:named(Mods, S); true -> S end);
+    %% With a plan, its modules are watched until there is another one, which a 'look' precedes.
+    kprof_agent_server:reply(Ref, Answer,
+                             if S#s.plan =:= [] -> kprof_agent_code:use_modules(Mods, S);
+                                true -> S
+                             end);
 loaded(_, _, S) ->
     S.
 
 -spec load_end(#s{}) -> #s{}.
-load_end(#s{loading = undefined} = S) ->
+load_end(#s{checks = #checks{loading = undefined}} = S) ->
     S;
-load_end(#s{loading = {_, _, Loader, _}} = S) ->
+load_end(#s{checks = #checks{loading = {_, _, Loader, _}} = Checks} = S) ->
     exit(Loader, kill),
-    S#s{loading = undefined}.
+    S#s{checks = Checks#checks{loading = undefined}}.
 
 absent(Mods) ->
     [M || M <- Mods, not erlang:module_loaded(M)].
 
-tell_brought([], S) ->
+report_brought([], S) ->
     S;
-tell_brought(Mods, S) ->
-    kprof_agent_events:notice({kprof_notice, brought, lists:sublist(Mods, ?BROUGHT), length(Mods)}, S).
+report_brought(Mods, S) ->
+    Notice = {kprof_notice, brought, lists:sublist(Mods, ?BROUGHT), length(Mods)},
+    kprof_agent_events:notice(Notice, S).
 
-%% Loads nothing: what the target's operator has deleted stays deleted. Asks the
-%% VM only: the code server may be busy.
+%% Loads nothing: what the target's operator has deleted stays deleted. Asks only the VM: the
+%% code server may be busy.
+-spec check(module(), Why :: term()) -> tuple().
 check(Mod, Why) ->
     try
         {Mod, ok, erlang:get_module_info(Mod, exports),
@@ -72,25 +78,27 @@ behaviours(Attributes) ->
     lists:append([Names || {Key, Names} <- Attributes,
                            Key =:= behaviour orelse Key =:= behavior]).
 
-%% Calls a second, from call_count over a short time; -1: somebody else
-%% counts that function, and is left alone. What is armed is counted
-%% anyway. A loop has processes that are in it, and in nothing above it, at the
-%% beginning and at the end: another process looks for them, since events may
-%% be coming meanwhile.
+%% Calls a second, from call_count over a short time; -1: somebody else counts that function,
+%% and is left alone. What is armed is counted anyway. A loop has processes that are in it, and
+%% in nothing above it, at the beginning and at the end: another process looks for them, since
+%% events may be coming meanwhile.
 -spec rates([mfa()], MaybeLoops :: [mfa()], reference(), #s{}) -> #s{}.
 rates(MFAs, MaybeLoops, Ref, S0) ->
-    #s{session = Session} = S = rates_end(S0),
-    Ours = kprof_agent_arming:entries(S#s.plan) ++ maps:keys(S#s.tiers),
+    #s{session = Session, checks = Checks} = S = rates_end(S0),
+    Armed = armed_counters(S),
     Mine = [MFA || MFA <- MFAs, kprof_agent_patterns:counter(Session, MFA) =:= false],
-    S1 = S#s{rating = {Ref, MFAs, Mine, 0, []}},
-    kprof_agent_sentry:own([], S1),
+    kprof_agent_sentry:own([], S#s{checks = Checks#checks{rating = {Ref, MFAs, Mine, 0, []}}}),
     [kprof_agent_patterns:count(Session, MFA, true) || MFA <- Mine],
     Before = [{MFA, kprof_agent_patterns:counter(Session, MFA)}
-              || MFA <- MFAs,
-                 lists:member(MFA, Mine) orelse lists:member(MFA, Ours)],
+              || MFA <- MFAs, lists:member(MFA, Mine ++ Armed)],
     Agent = self(),
-    Looker = spawn(fun() -> Agent ! {rated, Ref, loops(MaybeLoops)} end),
-    S1#s{rating = {Ref, MFAs, Mine, kprof_injected:now_ns(), Before}, looker = Looker}.
+    Finder = kprof_injected:spawn_labelled(
+               kprof_agent, loops, fun() -> Agent ! {rated, Ref, loops(MaybeLoops)} end),
+    Rating = {Ref, MFAs, Mine, kprof_injected:now_ns(), Before},
+    S#s{checks = Checks#checks{rating = Rating, loop_finder = Finder}}.
+
+armed_counters(#s{plan = Plan, hot = #hot{counters = Tiers}}) ->
+    kprof_agent_arming:entries(Plan) ++ maps:keys(Tiers).
 
 loops([]) ->
     receive after ?PROBE_MS -> [] end;
@@ -98,18 +106,20 @@ loops(MaybeLoops) ->
     Inside = inside(all, fun(_, F) -> lists:member(F, MaybeLoops) end),
     receive after ?PROBE_MS -> ok end,
     Before = maps:from_list(Inside),
-    lists:usort([F || {_, F} <- inside(maps:keys(Before), fun(P, F) -> maps:get(P, Before) =:= F end)]).
+    Still = inside(maps:keys(Before), fun(P, F) -> maps:get(P, Before) =:= F end),
+    lists:usort([F || {_, F} <- Still]).
 
-%% Of those that answer in time; one that is in native code all the while is in no
-%% loop that we could see.
+%% [{Process, Function}] of processes that answer in time. One that runs native code all the
+%% while is in no loop that we could see.
 inside(Which, Is) ->
-    Walk = kprof_flagger:walk_start(fun(P) ->
-                                            F = outermost(P),
-                                            case Is(P, F) of
-                                                true -> {found, {P, F}};
-                                                false -> skip
-                                            end
-                                    end, ask, Which),
+    Visit = fun(P) ->
+                    F = outermost(P),
+                    case Is(P, F) of
+                        true -> {found, {P, F}};
+                        false -> skip
+                    end
+            end,
+    Walk = kprof_flagger:walk_start(Visit, ask, Which),
     Found = case kprof_flagger:walk_await(Walk, ?INSIDE_MS) of
                 {walked, _, _, Some} -> Some;
                 timeout -> []
@@ -118,7 +128,7 @@ inside(Which, Is) ->
     Found.
 
 -spec rated(reference(), term(), #s{}) -> #s{}.
-rated(Ref, Loops, #s{rating = {Ref, MFAs, _, T0, Before}} = S) ->
+rated(Ref, Loops, #s{checks = #checks{rating = {Ref, MFAs, _, T0, Before}}} = S) ->
     Ns = max(1, kprof_injected:now_ns() - T0),
     Rates = [{MFA, rate(MFA, Before, Ns, S), lists:member(MFA, Loops)}
              || MFA <- MFAs],
@@ -134,16 +144,17 @@ rate(MFA, Before, Ns, #s{session = Session}) ->
             -1
     end.
 
-%% What is armed by now stays counted.
+%% Takes the counters away, except those of functions that have been armed meanwhile.
 -spec rates_end(#s{}) -> #s{}.
-rates_end(#s{rating = undefined} = S) ->
+rates_end(#s{checks = #checks{rating = undefined}} = S) ->
     S;
-rates_end(#s{rating = {_, _, Mine, _, _}, session = Session} = S) ->
-    [kprof_agent_patterns:count(Session, MFA, false) || MFA <- (Mine -- kprof_agent_arming:entries(S#s.plan)) -- maps:keys(S#s.tiers)],
-    exit(S#s.looker, kill),
-    S1 = S#s{rating = undefined, looker = undefined},
-    kprof_agent_sentry:own([], S1),
-    S1.
+rates_end(#s{session = Session, checks = Checks} = S0) ->
+    #checks{rating = {_, _, Mine, _, _}, loop_finder = Finder} = Checks,
+    [kprof_agent_patterns:count(Session, MFA, false) || MFA <- Mine -- armed_counters(S0)],
+    exit(Finder, kill),
+    S = S0#s{checks = Checks#checks{rating = undefined, loop_finder = undefined}},
+    kprof_agent_sentry:own([], S),
+    S.
 
 %% The function that a process runs, as far as its stack is shown.
 outermost(P) ->

@@ -1,45 +1,45 @@
-%% kprof_agent_foreign - events that are none of ours, where a node has one tracer
-%% for each process (OTP 25 and 26): with the relay that is the agent, so that
-%% anybody's patterns send their events to it, with whatever these copy.
+%% kprof_agent_foreign - events of other people's patterns, where a node has one tracer for each
+%% process (OTP 25 and 26). With the relay that tracer is the agent, so anybody's patterns send
+%% their events to it, with whatever values these copy.
 %%
-%% Nothing foreign is sent on. An event is ours if its function is, or was, in the
-%% plan and its message has the shape that spec.c gives it; and a value only
-%% where the function was planned 'exact'. All others are dropped unread and
-%% counted.
+%% Nothing foreign is sent on. An event is ours if its function is, or was, in the plan and its
+%% message has the shape that spec.c gives it. A value is ours only where the function was
+%% planned 'exact'. All others are dropped unread and counted.
 %%
 %% Three things are done about them, by what they cost the node:
-%%   - a call is told of, once for each function (NAMED at most);
-%%   - what copies values or messages, and what comes while nothing is armed,
-%%     takes our flags from the process it comes from, as soon as that waits
-%%     (to ask for them while it runs would block us, and on a node that copies
-%%     gigabytes a second the VM's lock for tracing too, for seconds);
-%%   - where that does not end it, or memory is over its limit, the agent hands
-%%     over to an heir and ends. That is the only thing that ends copying at
-%%     once: the VM asks at each event whether the tracer lives. Then no process
-%%     has flags of ours; they are set again when it resumes.
+%%   - a call is reported, once for each function (REPORTED at most);
+%%   - where an event copies values or messages, or comes while nothing is armed, our flags are
+%%     taken from its process as soon as that waits. (To ask for this while the process runs
+%%     would block the agent, and on a node that copies gigabytes a second it would block the
+%%     VM's lock for tracing too, for seconds);
+%%   - where that does not end it, or memory is over its limit, the agent hands over to an heir
+%%     and exits. Only this ends the copying at once, because the VM asks at each event
+%%     whether the tracer lives. Then no process has flags of ours; resuming sets them again.
 %%
-%% What the VM can copy before the agent runs even once, nobody can bound: a
-%% process copies until its time slice ends, 380 to 740 MB were seen.
+%% Nobody can bound what the VM copies before the agent runs even once: a process copies until
+%% its time slice ends; 380 to 740 MB were seen.
 -module(kprof_agent_foreign).
 
--export([know/2, is_ours/2, foreign/2, idle_event/2, unceded/1, await/2, is_calm/1, foreign_tick/1]).
+-export([know_plan/2, is_ours/2, foreign_event/2, idle_event/2, unceded/1, await_batch/2,
+         is_calm/1, foreign_tick/1]).
 
 -include("kprof_agent.hrl").
 
--define(NAMED, 16).             % functions of others that are told of
--define(CEDED, 64).             % processes without our flags, before all are
--define(FOREIGN, 2000).         % foreign copies in a second: no accident
--define(FOREIGN_LOOK, 16).      % of those between two looks at memory
+-define(REPORTED, 16).          % functions of others that the daemon is notified of
+-define(CEDED, 64).             % processes without our flags, before all lose them
+-define(FOREIGN, 2000).         % foreign copies in a second: not an accident
+-define(FOREIGN_LOOK, 16).      % foreign copies between two looks at memory
 -define(LATE, 20000).           % events of ours in a second while nothing is armed
--define(CEDED_MS, 2000).        % for a process to wait, and its events to come
--define(CALM_PART, 4).          % of max_memory: what is still no flood
--define(AWAIT_MS, 2).           % the same, while a batch is waited for
+-define(CEDED_MS, 2000).        % for a process to wait, and its events to arrive
+-define(CALM_PART, 4).          % of the memory limit: less than this part is not a flood
+-define(AWAIT_MS, 2).           % between two looks at memory while a batch is waited for
 
-%% What an event may be from now on; what was planned once may still come.
--spec know([#item{}], #s{}) -> #s{}.
-know(Plan, #s{session = legacy, probe = relay, known = Known} = S) ->
-    S#s{known = lists:foldl(fun know_item/2, maps:merge(maps:from_keys(?TRACED, plain), Known), Plan)};
-know(_, S) ->
+%% Extends what an event may be. Events of an earlier plan may still come.
+-spec know_plan([#item{}], #s{}) -> #s{}.
+know_plan(Plan, #s{session = legacy, probe = relay, foreign = #foreign{known = Known} = F} = S) ->
+    Before = maps:merge(maps:from_keys(?MEASURED, plain), Known),
+    S#s{foreign = F#foreign{known = lists:foldl(fun know_item/2, Before, Plan)}};
+know_plan(_, S) ->
     S.
 
 know_item(#item{mfa = MFA, fallback = []}, Known) ->
@@ -49,23 +49,24 @@ know_item(#item{mfa = MFA}, Known) ->
 
 %% Sessions (OTP 27 and later) have events of their own only.
 -spec is_ours(tuple(), #s{}) -> boolean().
-is_ours(_, #s{known = all}) ->
+is_ours(_, #s{foreign = #foreign{known = all}}) ->
     true;
 is_ours({trace_ts, _, return_to, _, _}, _) ->
     true;
-is_ours({trace_ts, _, call, MFA, X, _}, #s{known = Known}) ->
+is_ours({trace_ts, _, call, MFA, X, _}, #s{foreign = #foreign{known = Known}}) ->
     is_map_key(MFA, Known) andalso is_message(X);
-is_ours({trace_ts, _, Kind, MFA, _, _}, #s{known = Known})
+is_ours({trace_ts, _, Kind, MFA, _, _}, #s{foreign = #foreign{known = Known}})
   when Kind =:= return_from; Kind =:= exception_from ->
     case Known of #{MFA := exact} -> true; _ -> false end;
-is_ours({trace_ts, _, Kind, _, _}, S) when Kind =:= in; Kind =:= out ->
-    lists:member(running, S#s.flags) orelse S#s.broom =/= none;
+is_ours({trace_ts, _, Kind, _, _}, #s{sched_gc = #sched_gc{flags = Flags, sweep = Sweep}})
+  when Kind =:= in; Kind =:= out ->
+    lists:member(running, Flags) orelse Sweep =/= none;
 is_ours({trace_ts, _, Kind, Info, _}, _) when is_list(Info) ->
     lists:member(Kind, [gc_minor_start, gc_minor_end, gc_major_start, gc_major_end]);
 is_ours(_, _) ->
     false.
 
-%% A tier's, an entry's, and that of a token that was taken: see spec.c.
+%% The messages of a tier, of an entry, and of a token that was taken: see spec.c.
 is_message({_, Token, Caller}) ->
     is_token(Token) andalso is_caller(Caller);
 is_message({[], Token, Caller, []}) ->
@@ -76,7 +77,7 @@ is_message(_) ->
     false.
 
 is_token([]) -> true;
-is_token(false) -> true;        % another's, which is left alone
+is_token(false) -> true;        % a token that is not ours and is left alone
 is_token({Flags, _, Serial, From, Last}) ->
     is_integer(Flags) andalso is_integer(Serial) andalso is_pid(From) andalso is_integer(Last);
 is_token(_) -> false.
@@ -85,32 +86,41 @@ is_caller(undefined) -> true;
 is_caller({M, F, A}) -> is_atom(M) andalso is_atom(F) andalso is_integer(A);
 is_caller(_) -> false.
 
-%% Dropped unread, while armed or just after it. May not return: give_way/2.
--spec foreign(tuple(), #s{}) -> #s{}.
-foreign(Ev, S0) ->
-    S = S0#s{foreign = S0#s.foreign + 1},
+%% Drops an event unread, while armed or just after it. May not return: see give_way/2.
+-spec foreign_event(tuple(), #s{}) -> #s{}.
+foreign_event(Ev, S0) ->
+    #s{foreign = #foreign{dropped = N}} = S = count_foreign(S0),
     case element(3, Ev) of
-        call when S#s.foreign rem ?FOREIGN_LOOK =:= 1 ->
-            foreign_told(what(Ev), dropped, foreign_weigh(what(Ev), S));
-        call -> foreign_told(what(Ev), dropped, S);
-        _ -> foreign_copy(element(2, Ev), what(Ev), S)
+        call when N rem ?FOREIGN_LOOK =:= 1 ->
+            report(what(Ev), dropped, foreign_weigh(what(Ev), S));
+        call ->
+            report(what(Ev), dropped, S);
+        _ ->
+            foreign_copy(element(2, Ev), what(Ev), S)
     end.
 
-%% While nothing is armed: what was made before that comes late, all of it; what is
-%% made then is of calls that end now. That is never much.
+count_foreign(#s{foreign = #foreign{dropped = N} = F} = S) ->
+    S#s{foreign = F#foreign{dropped = N + 1}}.
+
+count_copy(#s{foreign = #foreign{copies = N} = F} = S) ->
+    S#s{foreign = F#foreign{copies = N + 1}}.
+
+%% While nothing is armed, two kinds of our events arrive: all that were made before, late; and
+%% those of calls that end now, which are never many.
 -spec idle_event(tuple(), #s{}) -> #s{}.
-idle_event(Ev, S0) ->
-    case is_ours(Ev, S0) of
-        true when element(tuple_size(Ev), Ev) =< S0#s.disarmed_at ->
-            kprof_agent_events:drop(Ev, S0);
-        true when S0#s.known =:= all; S0#s.copies < ?LATE ->
-            kprof_agent_events:drop(Ev, S0#s{copies = S0#s.copies + 1});
+idle_event(Ev, #s{foreign = F, events = Events} = S) ->
+    case is_ours(Ev, S) of
+        true when element(tuple_size(Ev), Ev) =< Events#events.disarmed_at ->
+            kprof_agent_events:drop(Ev, S);
+        true when F#foreign.known =:= all; F#foreign.copies < ?LATE ->
+            kprof_agent_events:drop(Ev, count_copy(S));
         true ->
-            give_way(what(Ev), S0);
+            give_way(what(Ev), S);
         false ->
-            foreign_copy(element(2, Ev), what(Ev), S0#s{foreign = S0#s.foreign + 1})
+            foreign_copy(element(2, Ev), what(Ev), count_foreign(S))
     end.
 
+%% {Kind, Function | none}
 what(Ev) ->
     case element(4, Ev) of
         {M, F, A} when is_atom(M), is_atom(F), is_list(A) -> {element(3, Ev), {M, F, length(A)}};
@@ -118,16 +128,19 @@ what(Ev) ->
         _ -> {element(3, Ev), none}
     end.
 
-foreign_told(_, _, #s{named = Named} = S) when map_size(Named) >= ?NAMED ->
+report(_, _, #s{foreign = #foreign{reported = Reported}} = S)
+  when map_size(Reported) >= ?REPORTED ->
     S;
-foreign_told({Kind, MFA}, How, #s{named = Named} = S) ->
-    case Named of
-        #{{MFA, How} := _} -> S;
-        _ -> kprof_agent_events:notice({kprof_notice, foreign, {Kind, MFA, How}, S#s.foreign}, S#s{named = Named#{{MFA, How} => true}})
-    end.
+report({_, MFA}, How, #s{foreign = #foreign{reported = Reported}} = S)
+  when is_map_key({MFA, How}, Reported) ->
+    S;
+report({Kind, MFA}, How, #s{foreign = #foreign{reported = Reported, dropped = N} = F} = S) ->
+    kprof_agent_events:notice(
+      {kprof_notice, foreign, {Kind, MFA, How}, N},
+      S#s{foreign = F#foreign{reported = Reported#{{MFA, How} => true}}}).
 
-foreign_copy(P, What, #s{ceded = Ceded, copies = N} = S0) ->
-    S = S0#s{copies = N + 1},
+foreign_copy(P, What, #s{foreign = #foreign{ceded = Ceded, copies = N}} = S0) ->
+    S = count_copy(S0),
     Now = kprof_injected:now_ms(),
     case Ceded of
         _ when N >= ?FOREIGN -> give_way(What, S);
@@ -136,9 +149,9 @@ foreign_copy(P, What, #s{ceded = Ceded, copies = N} = S0) ->
         #{P := _} -> foreign_weigh(What, S);
         _ when map_size(Ceded) >= ?CEDED -> give_way(What, S);
         _ ->
-            S1 = foreign_weigh(What, S),
+            #s{foreign = F} = S1 = foreign_weigh(What, S),
             _ = is_pid(P) andalso cede(P, S1),
-            foreign_told(What, ceded, S1#s{ceded = Ceded#{P => Now}})
+            report(What, ceded, S1#s{foreign = F#foreign{ceded = Ceded#{P => Now}}})
     end.
 
 foreign_weigh(What, S) ->
@@ -147,58 +160,62 @@ foreign_weigh(What, S) ->
         false -> S
     end.
 
-is_heavy(S) ->
+is_heavy(#s{limits = #limits{memory = Max}}) ->
     {memory, Bytes} = process_info(self(), memory),
-    Bytes > S#s.max_memory.
+    Bytes > Max.
 
-%% By a process that waits for it: where all schedulers copy, one that is begun
-%% comes to run only after a second.
+%% Takes our flags from P, by a process of its own. Where all schedulers copy, that process
+%% comes to run only after a second, and the agent must not wait for it.
 cede(P, #s{session = Session}) ->
     Agent = self(),
-    spawn(fun() ->
-                  Ref = erlang:monitor(process, Agent),
-                  {_, Walk} = kprof_flagger:flags_start(Session, Agent, [{false, [all]}], [P]),
-                  receive {'DOWN', R, process, _, _} when R =:= Ref; R =:= Walk -> ok end
-          end).
+    kprof_injected:spawn_labelled(
+      kprof_agent, cede,
+      fun() ->
+              Ref = erlang:monitor(process, Agent),
+              {_, Walk} = kprof_flagger:flags_start(Session, Agent, [{false, [all]}], [P]),
+              receive {'DOWN', R, process, _, _} when R =:= Ref; R =:= Walk -> ok end
+      end).
 
-%% With the next resume, when all those that were ceded may be traced again.
+%% With the next resume all ceded processes are traced again.
 -spec unceded(#s{}) -> #s{}.
-unceded(#s{ceded = Ceded} = S) when map_size(Ceded) =:= 0 ->
+unceded(#s{foreign = #foreign{ceded = Ceded}} = S) when map_size(Ceded) =:= 0 ->
     S;
-unceded(#s{ceded = Ceded} = S) ->
-    _ = S#s.flagged =:= [] orelse
-        kprof_flagger:flags_start(S#s.session, kprof_agent_patterns:tracer(S), [{true, S#s.flagged}], maps:keys(Ceded)),
-    S#s{ceded = #{}, named = #{}}.
+unceded(#s{foreign = #foreign{ceded = Ceded} = F, process_flags = #process_flags{set = Set}} = S) ->
+    _ = Set =:= [] orelse
+        kprof_flagger:flags_start(S#s.session, kprof_agent_patterns:tracer(S), [{true, Set}],
+                                  maps:keys(Ceded)),
+    S#s{foreign = F#foreign{ceded = #{}, reported = #{}}}.
 
-%% While a batch fills up, memory is looked at: 15 ms are 150 MB of copies.
-await(Ms, S) when S#s.known =:= all; Ms =< ?AWAIT_MS ->
+%% Waits for a batch to fill up, and looks at memory meanwhile: 15 ms are 150 MB of copies.
+-spec await_batch(non_neg_integer(), #s{}) -> term().
+await_batch(Ms, #s{foreign = #foreign{known = Known}}) when Known =:= all; Ms =< ?AWAIT_MS ->
     receive after Ms -> ok end;
-await(Ms, S) ->
+await_batch(Ms, S) ->
     receive after ?AWAIT_MS -> ok end,
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
-    Queue >= ?BATCH_EVENTS orelse is_heavy(S) orelse await(Ms - ?AWAIT_MS, S).
+    Queue >= ?BATCH_EVENTS orelse is_heavy(S) orelse await_batch(Ms - ?AWAIT_MS, S).
 
-%% No copies of others have come since the last lease, and nothing large waits. Only
-%% then may the agent look at patterns and counters: each look needs the VM's lock for
-%% tracing, which whoever sets a pattern keeps until all schedulers have been through
-%% a few turns. Where they copy that takes seconds, and an agent that waits cannot
-%% give way.
+%% True if no foreign copies have come since the last lease, and nothing large waits. Only then
+%% may the agent look at patterns and counters. Each look needs the VM's lock for tracing, and
+%% whoever sets a pattern keeps that until all schedulers have been through a few turns. Where
+%% they copy, that takes seconds, and an agent that waits cannot give way.
 -spec is_calm(#s{}) -> boolean().
-is_calm(#s{known = all}) ->
+is_calm(#s{foreign = #foreign{known = all}}) ->
     true;
-is_calm(#s{copies = N, max_memory = Max}) ->
-    [{memory, Bytes}, {total_heap_size, Words}] = process_info(self(), [memory, total_heap_size]),
-    Waiting = Bytes - Words * erlang:system_info(wordsize),     % not what the plan takes
+is_calm(#s{foreign = #foreign{copies = N}, limits = #limits{memory = Max}}) ->
+    [{memory, Bytes}, {total_heap_size, Words}] =
+        process_info(self(), [memory, total_heap_size]),
+    Waiting = Bytes - Words * erlang:system_info(wordsize),     % without the plan
     N =:= 0 andalso Waiting < Max div ?CALM_PART.
 
-%% With each lease: copies are counted by the second.
+%% Called with each lease, that is every second: begins a new count of copies.
 -spec foreign_tick(#s{}) -> #s{}.
-foreign_tick(S) ->
-    S#s{copies = 0}.
+foreign_tick(#s{foreign = F} = S) ->
+    S#s{foreign = F#foreign{copies = 0}}.
 
 %% ------------------------------------------------------------- the heir ----
 
-%% Nothing that the VM would wait for comes before the end of this process.
+%% Starts the heir and exits. Nothing that the VM would wait for may come before the exit.
 -spec give_way({atom(), mfa() | none}, #s{}) -> no_return().
 give_way(What, S) ->
     Agent = self(),
@@ -207,43 +224,56 @@ give_way(What, S) ->
     element(1, S#s.sentry) ! {heir, Heir},
     exit({moved, Heir}).
 
-%% What the agent had monitored is monitored again. What others did for it ends,
-%% but for a change that is done: the daemon asks again, or gives it up.
-heir(Agent, {Kind, MFA}, Queue, #s{sentry = {Sentry, _}} = S0) ->
-    kprof_agent_server:agent_flags(),
+%% The heir monitors what the agent had monitored. What other processes did for the agent ends,
+%% except for a change that is done: the daemon asks again, or gives it up.
+heir(Agent, {Kind, MFA} = What, Queue, S0) ->
+    kprof_agent_server:process_setup(),
     Ref = erlang:monitor(process, Agent),
     receive {'DOWN', Ref, process, Agent, _} -> ok end,
     true = register(kprof_agent, self()),
-    S1 = S0#s{daemon_ref = erlang:monitor(process, S0#s.daemon),
-              sentry = {Sentry, erlang:monitor(process, Sentry)},
-              flagged = [], walk = none, untraced = 0, broom = none, lookout = none,
-              alone = unknown, loading = undefined, ceded = #{}, copies = 0, named = #{}, lease_at = kprof_injected:now_ms(),
-              dropped = S0#s.dropped + Queue},
-    logger:warning("kprofd's agent began again: somebody else traces ~0tp, and ~0tp of that was too much for it",
-                   [MFA, Kind]),
+    S1 = inherited(Queue, S0),
+    logger:warning("kprofd's agent began again: somebody else traces ~0tp, and ~0tp of that"
+                   " was too much for it", [MFA, Kind]),
     kprof_agent_server:tick(),
-    S2 = heir_undoes(heir_answers(kprof_agent_checks:rates_end(kprof_agent_code:watch_put(kprof_agent_events:notice({kprof_moved, self()}, S1))))),
-    Trip = #{reason => {foreign, MFA}, queue => Queue, tripped_at => kprof_injected:now_ns()},
-    case S2 of
-        #s{leaving = true} -> kprof_agent_server:finish(stopped_by_daemon, S2);
-        #s{state = paused} -> kprof_agent_server:loop(foreign_told({Kind, MFA}, ceded, kprof_agent_arming:disarm(paused, S2)));
-        _ -> kprof_agent_server:loop(kprof_agent_events:notice({kprof_notice, rest, {foreign, Kind, MFA}, Queue},
-                                                               kprof_agent_arming:disarm({tripped, foreign}, S2#s{last_trip = Trip})))
-    end.
+    S2 = kprof_agent_code:watch_put(kprof_agent_events:notice({kprof_moved, self()}, S1)),
+    S = undo_change(answer_change(kprof_agent_checks:rates_end(S2))),
+    heir_begins(What, Queue, S).
 
-%% The agent may have given way in the midst of a change, which nobody ends now: what
-%% it put in the place of nothing goes. A disarming is begun again.
-heir_undoes(#s{amid = {change, Put}, plan = Plan, tiers = Tiers} = S) ->
+inherited(Queue, #s{lease = Lease, sentry = {Sentry, _}, foreign = F, checks = Checks} = S0) ->
+    S = kprof_agent_events:count_dropped(Queue, 0, S0),
+    S#s{lease = Lease#lease{monitor = erlang:monitor(process, Lease#lease.daemon),
+                            renewed_at = kprof_injected:now_ms()},
+        sentry = {Sentry, erlang:monitor(process, Sentry)},
+        process_flags = #process_flags{},
+        sched_gc = #sched_gc{flags = S#s.sched_gc#sched_gc.flags, alone = unknown},
+        checks = Checks#checks{loading = undefined},
+        foreign = F#foreign{ceded = #{}, copies = 0, reported = #{}}}.
+
+heir_begins(_, _, #s{leaving = true} = S) ->
+    kprof_agent_server:finish(stopped_by_daemon, S);
+heir_begins(What, _, #s{state = paused} = S) ->
+    kprof_agent_server:loop(report(What, ceded, kprof_agent_arming:disarm(paused, S)));
+heir_begins({Kind, MFA}, Queue, S0) ->
+    Trip = #{reason => {foreign, MFA}, queue => Queue, tripped_at => kprof_injected:now_ns()},
+    S = kprof_agent_arming:disarm({tripped, foreign}, S0#s{last_trip = Trip}),
+    kprof_agent_server:loop(
+      kprof_agent_events:notice({kprof_notice, rest, {foreign, Kind, MFA}, Queue}, S)).
+
+%% The agent may have given way in the middle of a change, which nobody completes now: patterns
+%% of functions that were not in the plan go. A disarming is begun again.
+undo_change(#s{unfinished = {change, Put}, plan = Plan, hot = #hot{counters = Tiers} = H} = S) ->
     New = [I || #item{mfa = MFA} = I <- Put, not lists:keymember(MFA, #item.mfa, Plan)],
-    [kprof_agent_patterns:pattern(legacy, MFA, false, case Kind =:= entry orelse is_map_key(MFA, Tiers) of
-                                                          true -> counted;
-                                                          false -> local
-                                                      end) || #item{mfa = MFA, kind = Kind} <- New],
-    S#s{amid = none, tiers = maps:without([MFA || #item{mfa = MFA} <- New], Tiers)};
-heir_undoes(S) ->
+    [kprof_agent_patterns:pattern(legacy, MFA, false,
+                                  case Kind =:= entry orelse is_map_key(MFA, Tiers) of
+                                      true -> counted;
+                                      false -> local
+                                  end) || #item{mfa = MFA, kind = Kind} <- New],
+    Left = maps:without([MFA || #item{mfa = MFA} <- New], Tiers),
+    S#s{unfinished = none, hot = H#hot{counters = Left}};
+undo_change(S) ->
     S.
 
-heir_answers(#s{changing = {_, Ref}} = S) ->
+answer_change(#s{changing = {_, Ref}} = S) ->
     kprof_agent_server:reply(Ref, ok, S#s{changing = undefined});
-heir_answers(S) ->
+answer_change(S) ->
     S.

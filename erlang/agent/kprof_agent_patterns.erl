@@ -1,5 +1,5 @@
-%% kprof_agent_patterns - patterns and counters of functions, in the two trace back
-%% ends: trace sessions (OTP 27 and later), and the one tracer that a node has before.
+%% kprof_agent_patterns - patterns and counters of functions, by either way of tracing: a trace
+%% session (OTP 27 and later), or legacy tracing, where the node has one tracer.
 -module(kprof_agent_patterns).
 
 -export([session_new/2, tracer/1, foreign_tracing/1, taken/2, is_others_now/2, pattern/3,
@@ -7,14 +7,17 @@
 
 -include("kprof_agent.hrl").
 
-%% One more, with another tracer.
+%% Another session, for the native probe.
+-spec session_new(kprof_flagger:session(), kprof_flagger:tracer()) -> kprof_flagger:session().
 session_new(legacy, _) -> legacy;
 session_new(_, Tracer) -> trace:session_create(kprofd, Tracer, []).
 
+-spec tracer(#s{}) -> kprof_flagger:tracer().
 tracer(#s{probe = native}) -> kprof_probe:tracer();
 tracer(_) -> self().
 
-%% On OTP 25 and 26 there is one tracer for new processes, for everybody.
+%% On OTP 25 and 26 everybody shares one tracer for new processes.
+-spec foreign_tracing(kprof_flagger:session()) -> false | {new_processes_traced_by, term()}.
 foreign_tracing(legacy) ->
     case erlang:trace_info(new_processes, tracer) of
         {tracer, []} -> false;
@@ -23,6 +26,7 @@ foreign_tracing(legacy) ->
 foreign_tracing(_) ->
     false.
 
+%% Returns the functions that somebody else traces, and that we do not.
 -spec taken([mfa()], #s{}) -> [mfa()].
 taken(MFAs, S) ->
     [MFA || MFA <- MFAs, somebody_elses(S#s.session, MFA, S)].
@@ -33,23 +37,27 @@ somebody_elses(legacy, MFA, S) ->
 somebody_elses(_, _, _) ->
     false.
 
-%% Of one that is ours: while we rest, so may they.
+%% While our tracing is off, somebody else may trace a function of our plan.
 -spec is_others_now(#item{}, #s{}) -> boolean().
 is_others_now(#item{mfa = MFA}, #s{session = legacy}) ->
     has_any([traced, meta], MFA);
 is_others_now(_, _) ->
     false.
 
-%% A function with a counter says [] of its meta tracer where it has none.
+%% The meta tracer of a function that only has a counter is [].
 has_any(Kinds, MFA) ->
     lists:any(fun(Kind) ->
                       {Kind, V} = erlang:trace_info(MFA, Kind),
                       not lists:member(V, [false, undefined, []])
               end, Kinds).
 
+%% Returns 1, 0 where there is no such function, or the reason of an error.
+-spec pattern(kprof_flagger:session(), mfa() | {module() | '_', '_', '_'}, term()) -> term().
 pattern(Session, MFA, Spec) ->
     pattern(Session, MFA, Spec, local).
 
+-spec pattern(kprof_flagger:session(), mfa() | {module() | '_', '_', '_'}, term(),
+              local | meta | call_count | counted) -> term().
 pattern(legacy, MFA, Spec, How) ->
     try erlang:trace_pattern(MFA, Spec, case How of
                                             meta when Spec =/= false -> [{meta, self()}];
@@ -66,6 +74,7 @@ pattern(Session, MFA, Spec, How) ->
     catch error:Why -> Why
     end.
 
+-spec count(kprof_flagger:session(), mfa() | {module(), '_', '_'}, boolean()) -> term().
 count(Session, MFA, On) ->
     pattern(Session, MFA, On, call_count).
 
@@ -76,10 +85,12 @@ is_watched(_, _) ->
     false.
 
 %% An integer, or false where nobody counts.
+-spec counter(kprof_flagger:session(), mfa()) -> integer() | false | undefined.
 counter(Session, MFA) ->
     {call_count, N} = kprof_agent_intact:trace_info(Session, MFA, call_count),
     N.
 
+-spec traced(kprof_flagger:session(), mfa()) -> false | local | global | undefined.
 traced(Session, MFA) ->
     {traced, How} = kprof_agent_intact:trace_info(Session, MFA, traced),
     How.

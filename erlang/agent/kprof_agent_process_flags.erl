@@ -1,120 +1,128 @@
-%% kprof_agent_process_flags - the trace flags of processes.
+%% kprof_agent_process_flags - the trace flags that all processes have.
 %%
-%% Set once, by a walk (kprof_flagger), and remembered: they stay while nothing
-%% is armed, and processes that are spawned have them. Only where other flags are
-%% wanted, or somebody has taken ours, there is another walk.
+%% A walk over the processes (kprof_flagger) sets them once. They stay while tracing is off,
+%% and new processes inherit the setting. There is another walk only where other flags are
+%% needed, or somebody has taken ours.
 %%
-%%   processes_trace(S) -> {ok | {error, Why}, S}   all have them: waits for it
-%%   flags_ensure(S)     sees to it, and does not wait; flags_await(S) does
-%%   flags_trim(S)       takes what is not wanted any more; does not wait
+%%   flags_set(S) -> {ok | {error, Why}, S}         sets what is missing, and waits for it
+%%   flags_ensure(S)     sets what is missing and does not wait; flags_await(S) does
+%%   flags_trim(S)       takes what the plan does not need any more; does not wait
 %%   flags_lost(S)       forgets what was set, and sets it again; does not wait
 %%   flags_drop(S)       takes all of them; does not wait
 -module(kprof_agent_process_flags).
 
--export([processes_trace/1, flags_ensure/1, flags_trim/1, flags_lost/1, flags_drop/1, walk_told/3,
-         walk_ended/3, flags_await/1, flags_end/1]).
+-export([flags_set/1, flags_ensure/1, flags_trim/1, flags_lost/1, flags_drop/1,
+         walk_progress/3, walk_down/3, flags_await/1, flags_end/1]).
 
 -include("kprof_agent.hrl").
 
--define(FLAGS_MS, 20000).       % for flags to be set, on a node that is busy
--define(FLAGS_LOOK_MS, 5).      % between two looks at the daemon meanwhile
+-define(FLAGS_MS, 20000).       % time limit for setting flags, on a busy node
+-define(FLAGS_LOOK_MS, 5).      % between two looks at the daemon's messages meanwhile
 
--spec processes_trace(#s{}) -> {ok | {error, term()}, #s{}}.
-processes_trace(S) ->
+-spec flags_set(#s{}) -> {ok | {error, term()}, #s{}}.
+flags_set(S) ->
     flags_await(flags_ensure(S)).
 
 -spec flags_ensure(#s{}) -> #s{}.
-flags_ensure(#s{flagged = Has} = S) ->
-    case trace_flags(S) -- Has of
+flags_ensure(#s{process_flags = #process_flags{set = Set}} = S) ->
+    case trace_flags(S) -- Set of
         [] -> S;
         _ -> flags_begin(S)
     end.
 
 -spec flags_trim(#s{}) -> #s{}.
-flags_trim(#s{flagged = Has} = S) ->
-    case Has -- trace_flags(S) of
+flags_trim(#s{process_flags = #process_flags{set = Set}} = S) ->
+    case Set -- trace_flags(S) of
         [] -> S;
         _ -> flags_begin(S)
     end.
 
 -spec flags_lost(#s{}) -> #s{}.
-flags_lost(#s{flagged = []} = S) -> S;
-flags_lost(S) -> flags_begin(S#s{flagged = []}).
+flags_lost(#s{process_flags = #process_flags{set = []}} = S) -> S;
+flags_lost(#s{process_flags = P} = S) ->
+    flags_begin(S#s{process_flags = P#process_flags{set = []}}).
 
 -spec flags_drop(#s{}) -> #s{}.
-flags_drop(S) ->
-    S1 = flags_stop(S),
-    Walk = kprof_flagger:flags_start(S#s.session, kprof_agent_patterns:tracer(S), [{false, [all]}], all),
-    S1#s{walk = {Walk, walking}, flagged = []}.
+flags_drop(S0) ->
+    #s{session = Session, process_flags = P} = S = walk_end(S0),
+    Walk = kprof_flagger:flags_start(Session, kprof_agent_patterns:tracer(S),
+                                     [{false, [all]}], all),
+    S#s{process_flags = P#process_flags{walk = {Walk, walking}, set = []}}.
 
-%% The sentry knows before anything is set.
-flags_begin(#s{session = Session, flagged = Has} = S) ->
-    Wanted = trace_flags(S),
-    S1 = flags_stop(S#s{flagged = Wanted}),
-    kprof_agent_sentry:own([], S1),
-    Drop = Has -- Wanted,
-    Walk = kprof_flagger:flags_start(Session, kprof_agent_patterns:tracer(S), [{true, Wanted} | [{false, Drop} || Drop =/= []]], all),
-    S1#s{walk = {Walk, walking}}.
+%% The sentry is told before anything is set.
+flags_begin(#s{session = Session, process_flags = #process_flags{set = Set} = P} = S0) ->
+    Wanted = trace_flags(S0),
+    S = walk_end(S0#s{process_flags = P#process_flags{set = Wanted}}),
+    kprof_agent_sentry:own([], S),
+    Drop = Set -- Wanted,
+    Changes = [{true, Wanted} | [{false, Drop} || Drop =/= []]],
+    Walk = kprof_flagger:flags_start(Session, kprof_agent_patterns:tracer(S), Changes, all),
+    S#s{process_flags = (S#s.process_flags)#process_flags{walk = {Walk, walking}}}.
 
-flags_stop(#s{walk = none} = S) ->
+walk_end(#s{process_flags = #process_flags{walk = none}} = S) ->
     S;
-flags_stop(#s{walk = {Walk, _}} = S) ->
+walk_end(#s{process_flags = #process_flags{walk = {Walk, _}} = P} = S) ->
     kprof_flagger:walk_stop(Walk),
-    S#s{walk = none}.
+    S#s{process_flags = P#process_flags{walk = none}}.
 
-%% What a walk says: see kprof_flagger.
--spec walk_told(pid(), tuple(), #s{}) -> #s{}.
-walk_told(Pid, What, #s{walk = {{Pid, _} = Walk, _}} = S) ->
+%% A message of a walk, as in kprof_flagger.
+-spec walk_progress(pid(), tuple(), #s{}) -> #s{}.
+walk_progress(Pid, What, #s{process_flags = #process_flags{walk = {{Pid, _} = Walk, _}} = P} = S) ->
     case What of
         {walked, Left, N, Found} ->
-            tell_untraced(Left, tell_neighbours(N, Found, S#s{walk = {Walk, walked}}));
+            S1 = S#s{process_flags = P#process_flags{walk = {Walk, walked}}},
+            report_untraced(Left, report_neighbours(N, Found, S1));
         {left, Left} ->
-            tell_untraced(Left, S)
+            report_untraced(Left, S)
     end;
-walk_told(_, _, S) ->
+walk_progress(_, _, S) ->
     S.
 
--spec walk_ended(pid(), term(), #s{}) -> #s{}.
-walk_ended(Pid, Reason, #s{walk = {{Pid, _}, _}} = S) ->
+-spec walk_down(pid(), term(), #s{}) -> #s{}.
+walk_down(Pid, Reason, #s{process_flags = #process_flags{walk = {{Pid, _}, _}} = P} = S0) ->
+    S = S0#s{process_flags = P#process_flags{walk = none}},
     case Reason of
-        done -> S#s{walk = none};
-        _ -> flags_lost(S#s{walk = none})       % somebody has killed it
+        done -> S;
+        _ -> flags_lost(S)      % somebody has killed the walk
     end;
-walk_ended(Pid, _, #s{broom = {{Pid, _}, _}} = S) ->
-    S#s{broom = none};
-walk_ended(_, _, S) ->
+walk_down(Pid, _, #s{sched_gc = #sched_gc{sweep = {{Pid, _}, _}} = G} = S) ->
+    S#s{sched_gc = G#sched_gc{sweep = none}};
+walk_down(_, _, S) ->
     S.
 
-%% Processes that are in native code, and are waited for: told when there are some,
-%% and when there are none any more. Of flags that are taken nobody need know.
-tell_untraced(_, #s{flagged = []} = S) ->
-    S#s{untraced = 0};
-tell_untraced(Left, #s{untraced = Was} = S) when (Left =:= 0) =:= (Was =:= 0) ->
-    S#s{untraced = Left};
-tell_untraced(Left, S) ->
-    kprof_agent_events:notice({kprof_notice, untraced, [], Left}, S#s{untraced = Left}).
+%% Processes in native code get their flags later. The daemon is notified when there are
+%% some, and when there are none any more; it need not know of flags that are being taken.
+report_untraced(_, #s{process_flags = #process_flags{set = []} = P} = S) ->
+    S#s{process_flags = P#process_flags{untraced = 0}};
+report_untraced(Left, #s{process_flags = #process_flags{untraced = Was} = P} = S0) ->
+    S = S0#s{process_flags = P#process_flags{untraced = Left}},
+    case (Left =:= 0) =:= (Was =:= 0) of
+        true -> S;
+        false -> kprof_agent_events:notice({kprof_notice, untraced, [], Left}, S)
+    end.
 
-%% On OTP 25 and 26 a process has one tracer; the VM refuses to change flags of
-%% those that are somebody else's.
-tell_neighbours(N, [_ | _] = Traced, #s{flagged = [_ | _]} = S) ->
-    Some = [{kprof_injected:name(P), kprof_injected:name(T)} || {P, T} <- lists:sublist(Traced, ?NEIGHBOURS)],
+%% On OTP 25 and 26 a process has one tracer, and the VM refuses to change flags of processes
+%% that somebody else traces.
+report_neighbours(N, [_ | _] = Traced, #s{process_flags = #process_flags{set = [_ | _]}} = S) ->
+    Some = kprof_injected:pair_names(lists:sublist(Traced, ?NEIGHBOURS)),
     kprof_agent_events:notice({kprof_notice, neighbours, Some, N}, S);
-tell_neighbours(_, _, S) ->
+report_neighbours(_, _, S) ->
     S.
 
-%% Until every process that lets us has its flags: no request is seen by half. The
-%% daemon has its answers meanwhile, and whoever may end it is heard.
+%% Waits until every process that lets us has its flags, so that no request is half traced.
+%% The daemon gets its answers meanwhile, and messages that end the agent are obeyed.
 -spec flags_await(#s{}) -> {ok | {error, term()}, #s{}}.
 flags_await(S) ->
     flags_await(kprof_injected:now_ms() + ?FLAGS_MS, S).
 
-flags_await(Until, #s{walk = {{Pid, Ref}, walking}, daemon = Daemon} = S) ->
+flags_await(Until, #s{process_flags = #process_flags{walk = {{Pid, Ref}, walking}},
+                      lease = #lease{daemon = Daemon, monitor = Monitor}} = S) ->
     receive
         {walk, Pid, What} ->
-            flags_await(Until, walk_told(Pid, What, S));
+            flags_await(Until, walk_progress(Pid, What, S));
         {'DOWN', Ref, process, Pid, Reason} ->
-            flags_await(Until, walk_ended(Pid, Reason, S));
-        {'DOWN', Gone, process, _, Reason} when Gone =:= S#s.daemon_ref ->
+            flags_await(Until, walk_down(Pid, Reason, S));
+        {'DOWN', Monitor, process, _, Reason} ->
             kprof_agent_server:finish({daemon_gone, Reason}, S);
         {kprof, Daemon, _, stop} ->
             kprof_agent_server:finish(stopped_by_daemon, S);
@@ -133,21 +141,21 @@ flags_await(Until, #s{walk = {{Pid, Ref}, walking}, daemon = Daemon} = S) ->
 flags_await(_, S) ->
     {ok, S}.
 
-%% The native probe looks at the clock itself, and is told of the end of calls
-%% traced 'exactly', which have a fallback, without return_to.
+%% The native probe reads the clock itself. Functions traced 'exactly' (with a fallback) need
+%% no return_to, since the VM reports the end of their calls.
 trace_flags(#s{probe = relay}) ->
     [call, arity, return_to, monotonic_timestamp];
 trace_flags(#s{plan = Plan}) ->
-    [call, arity | [return_to || lists:any(fun(#item{fallback = F}) ->
-                                                   F =:= []
-                                           end, Plan)]].
+    IsExact = fun(#item{fallback = Fallback}) -> Fallback =/= [] end,
+    [call, arity | [return_to || not lists:all(IsExact, Plan)]].
 
-%% Taken one by one even where a session goes as a whole, since that would
-%% visit them all at once. Patterns and counters have gone before.
+%% Takes flags one by one even where a session goes as a whole, because that would visit all
+%% processes at once. Patterns and counters are gone by now.
 -spec flags_end(#s{}) -> #s{}.
 flags_end(S0) ->
-    S = flags_stop(S0),
-    _ = S#s.flagged =:= [] orelse kprof_flagger:flags_clear(S#s.session, kprof_agent_patterns:tracer(S), ?CLEAR_MS),
-    S#s.session =:= legacy orelse trace:session_destroy(S#s.session),
-    element(1, S#s.sentry) ! {own, [{meta, MFA} || MFA <- S#s.watching]},
-    S#s{flagged = []}.
+    #s{session = Session, process_flags = P} = S = walk_end(S0),
+    _ = P#process_flags.set =:= [] orelse
+        kprof_flagger:flags_clear(Session, kprof_agent_patterns:tracer(S), ?CLEAR_MS),
+    Session =:= legacy orelse trace:session_destroy(Session),
+    element(1, S#s.sentry) ! {own, [{meta, MFA} || MFA <- S#s.code#code.watched]},
+    S#s{process_flags = P#process_flags{set = []}}.

@@ -1,49 +1,48 @@
-%% kprof_agent_server - the agent's process: it obeys the daemon's commands, hands on what
-%% it is told of, and at its end takes back what it armed.
+%% kprof_agent_server - the agent's process: it obeys the daemon's commands, passes on trace
+%% events, and takes back what it armed when it ends.
 -module(kprof_agent_server).
 
--export([init/3, agent_flags/0, loop/1, tick/0, lease/1, reply/3, finish/2]).
+-export([init/3, process_setup/0, loop/1, tick/0, lease/1, reply/3, finish/2]).
 
 -include("kprof_agent.hrl").
 
--define(TICK_MS, 500).          % how often the lease is looked at
+-define(TICK_MS, 500).          % interval of the checks of lease, limits and sessions
 -define(DRAIN_MS, 1000).        % longest stay after the end, to hand over
 
-init(Starter, Daemon, #{who := Who, lease_ms := Lease,
-                        max_queue := MaxQueue, max_memory := MaxMemory,
-                        max_age_ms := MaxAge, word := Word}) ->
+-spec init(pid(), pid(), map()) -> no_return().
+init(Starter, Daemon, #{who := Who, word := Word} = Opts) ->
     try register(kprof_agent, self()) of
         true -> ok
     catch
         error:badarg -> exit(already)
     end,
-    agent_flags(),
+    process_setup(),
     Session = kprof_injected:session_new(kprofd),
     case kprof_agent_patterns:foreign_tracing(Session) of
         false -> ok;
         Why -> exit(Why)
     end,
-    Tcw = erlang:system_info(trace_control_word),
-    S = kprof_agent_code:watch(#s{daemon = Daemon,
-                                  daemon_ref = erlang:monitor(process, Daemon),
-                                  sentry = kprof_agent_sentry:sentry_start(Session, Tcw),
-                                  who = Who,
-                                  since = erlang:system_time(second),
-                                  lease_ms = Lease,
-                                  lease_at = kprof_injected:now_ms(),
-                                  max_queue = MaxQueue, max_memory = MaxMemory,
-                                  max_age_ns = MaxAge * 1000000,
-                                  session = Session,
-                                  known = case Session of legacy -> #{}; _ -> all end,
-                                  tcw = Tcw,
-                                  word = {Word, kprof_injected:now_ms()}}),
+    S = kprof_agent_code:watch(new_state(Daemon, Session, Opts)),
     erlang:system_flag(trace_control_word, Word),
     logger:notice("kprofd attached: ~ts (kprof_agent:stop() ends it)", [Who]),
     Starter ! {self(), {ok, self(), hello(S)}},
     tick(),
     loop(S).
 
-agent_flags() ->
+new_state(Daemon, Session, #{who := Who, lease_ms := LeaseMs, max_queue := MaxQueue,
+                             max_memory := MaxMemory, max_age_ms := MaxAge, word := Word}) ->
+    Found = erlang:system_info(trace_control_word),
+    Now = kprof_injected:now_ms(),
+    #s{lease = #lease{daemon = Daemon, monitor = erlang:monitor(process, Daemon), who = Who,
+                      since = erlang:system_time(second), ms = LeaseMs, renewed_at = Now},
+       limits = #limits{queue = MaxQueue, memory = MaxMemory, age_ns = MaxAge * 1000000},
+       sentry = kprof_agent_sentry:sentry_start(Session, Found),
+       session = Session,
+       word = #word{found = Found, schedule = {Word, Now}},
+       foreign = #foreign{known = case Session of legacy -> #{}; _ -> all end}}.
+
+-spec process_setup() -> term().
+process_setup() ->
     process_flag(message_queue_data, off_heap),
     process_flag(priority, high),
     %% Batches are built, sent and dropped: a roomy young heap lets most of
@@ -62,30 +61,26 @@ hello(#s{session = Session}) ->
 %% ----------------------------------------------------------------- loop ----
 
 -spec loop(#s{}) -> no_return().
-loop(S) ->
+loop(#s{lease = #lease{daemon = Daemon, monitor = Monitor}, sentry = {_, SentryRef}} = S) ->
     receive
         ?CODE_CHANGED(At) ->
             loop(kprof_agent_code:recheck(kprof_agent_code:micros(At), S));
         Ev when element(1, Ev) =:= trace_ts ->
             loop(kprof_agent_events:event(Ev, S));
-        {kprof, Daemon, Ref, Cmd} when Daemon =:= S#s.daemon ->
+        {kprof, Daemon, Ref, Cmd} ->
             S1 = command(Cmd, Ref, S),
-            %% Afterwards: what took us long was not the daemon's silence.
-            loop(S1#s{lease_at = kprof_injected:now_ms()});
+            %% Only now: the time that the command took was not the daemon's silence.
+            loop(renewed(S1));
         tick ->
             tick(),
-            kprof_agent_tokens:word_advance(S),
-            loop(kprof_agent_traced:traced_look(kprof_agent_hot:look_hot(lease(kprof_agent_mail:mail_settle(kprof_agent_intact:session_look(kprof_agent_events:flush_unsent(S)))))));
+            loop(on_tick(S));
         drain ->
-            loop(kprof_agent_drain:drain(S));
-        {'DOWN', Ref, process, _, Reason} when Ref =:= S#s.daemon_ref ->
+            loop(kprof_agent_rings:drain(S));
+        {'DOWN', Monitor, process, _, Reason} ->
             finish({daemon_gone, Reason}, S);
-        {'DOWN', Ref, process, _, _} when Ref =:= element(2, S#s.sentry) ->
-            S1 = S#s{sentry = kprof_agent_sentry:sentry_start(S#s.session, S#s.tcw)},
-            kprof_agent_sentry:own([], S1),
-            loop(S1);
-        {trace_delivered, _, Delivered}
-          when Delivered =:= element(1, S#s.changing) ->
+        {'DOWN', SentryRef, process, _, _} ->
+            loop(new_sentry(S));
+        {trace_delivered, _, Delivered} when Delivered =:= element(1, S#s.changing) ->
             {_, Ref} = S#s.changing,
             loop(reply(Ref, ok, S#s{changing = undefined}));
         {loaded, Ref, Tried} ->
@@ -94,12 +89,12 @@ loop(S) ->
             loop(kprof_agent_checks:rated(Ref, Loops, S));
         {names, Ref, Names} ->
             loop(reply(Ref, Names, S));
-        {others, Lookout, N, Others} ->
-            loop(kprof_agent_flags:others_seen(Lookout, N, Others, S));
+        {others, TracerMonitor, N, Others} ->
+            loop(kprof_agent_sched_gc:tracers_seen(TracerMonitor, N, Others, S));
         {walk, Pid, What} ->
-            loop(kprof_agent_process_flags:walk_told(Pid, What, S));
+            loop(kprof_agent_process_flags:walk_progress(Pid, What, S));
         {'DOWN', _, process, Pid, Reason} ->
-            loop(kprof_agent_process_flags:walk_ended(Pid, Reason, S));
+            loop(kprof_agent_process_flags:walk_down(Pid, Reason, S));
         {kprof_agent, status, From, Ref} ->
             From ! {Ref, kprof_agent_status:summary(S)},
             loop(S);
@@ -113,22 +108,37 @@ loop(S) ->
 tick() ->
     erlang:send_after(?TICK_MS, self(), tick).
 
+on_tick(S0) ->
+    kprof_agent_tokens:word_advance(S0),
+    S1 = kprof_agent_intact:session_check(kprof_agent_events:flush_unsent(S0)),
+    S2 = lease(kprof_agent_messages:messages_settle(S1)),
+    kprof_agent_cost:cost_tick(kprof_agent_hot:check_rates(S2)).
+
 -spec lease(#s{}) -> #s{}.
-lease(S) ->
-    case kprof_injected:now_ms() - S#s.lease_at > S#s.lease_ms of
+lease(#s{lease = #lease{renewed_at = At, ms = Ms}} = S) ->
+    case kprof_injected:now_ms() - At > Ms of
         true -> finish(lease_expired, S);
         false -> S
     end.
 
+renewed(#s{lease = Lease} = S) ->
+    S#s{lease = Lease#lease{renewed_at = kprof_injected:now_ms()}}.
+
+new_sentry(S0) ->
+    S = S0#s{sentry = kprof_agent_sentry:sentry_start(S0#s.session, S0#s.word#word.found)},
+    kprof_agent_sentry:own([], S),
+    S.
+
 %% ------------------------------------------------------------- commands ----
 
-command(lease, Ref, S0) ->
-    S = S0#s{lease_ref = Ref},
+command(lease, Ref, #s{lease = Lease} = S0) ->
+    S = S0#s{lease = Lease#lease{ref = Ref}},
     case kprof_agent_foreign:is_calm(S) of
         true ->
-            S1 = kprof_agent_hot:count_tiers(kprof_agent_arming:read_counters(kprof_agent_intact:intact(kprof_agent_intact:session_look(S)))),
-            _ = kprof_agent_events:send(kprof_agent_status:state_msg(S1), S1),
-            kprof_agent_hot:judge_hot(S1);
+            S1 = kprof_agent_intact:check_intact(kprof_agent_intact:session_check(S)),
+            S2 = kprof_agent_hot:count_tiers(kprof_agent_arming:read_counters(S1)),
+            _ = kprof_agent_events:send(kprof_agent_status:state_msg(S2), S2),
+            kprof_agent_hot:judge_rates(S2);
         false ->
             _ = kprof_agent_events:send(kprof_agent_status:state_msg(S), S),
             kprof_agent_foreign:foreign_tick(S)
@@ -136,12 +146,13 @@ command(lease, Ref, S0) ->
 command({check, Mods}, Ref, S) ->
     kprof_agent_checks:load(Mods, Ref, S);
 command({look, Mods}, Ref, S) ->
-    reply(Ref, [kprof_agent_checks:check(M, not_loaded) || M <- Mods], kprof_agent_code:named(Mods, S));
+    Found = [kprof_agent_checks:check(M, not_loaded) || M <- Mods],
+    reply(Ref, Found, kprof_agent_code:use_modules(Mods, S));
 command({probe, Beam, Path, MaxBytes}, Ref, S) ->
-    {Result, S1} = kprof_agent_drain:probe_start(Beam, Path, MaxBytes, S),
+    {Result, S1} = kprof_agent_rings:probe_start(Beam, Path, MaxBytes, S),
     reply(Ref, Result, S1);
 command({may, MFAs}, Ref, S) ->
-    %% What a change would be refused for, before any of several nodes has it.
+    %% Asks whether a change would be refused, before the first of several nodes makes it.
     reply(Ref, case kprof_agent_patterns:taken(MFAs, S) of
                    [] -> ok;
                    Taken -> {error, {traced_by_others, Taken}}
@@ -151,23 +162,30 @@ command(nodes, Ref, S) ->
 command({rates, MFAs, MaybeLoops}, Ref, S) ->
     kprof_agent_checks:rates(MFAs, MaybeLoops, Ref, S);
 command({names, Pids}, Ref, S) ->
-    kprof_agent_mail:names(Pids, Ref, S);
+    kprof_agent_messages:receiver_names(Pids, Ref, S);
 command({arm, Items, Limits}, Ref, S) ->
     {Result, S1} = kprof_agent_arming:arm_plan(Items, limits(Limits, S)),
     reply(Ref, Result, S1);
 command({change, Take, Items, Limits}, Ref, S) ->
-    case kprof_agent_arming:change_plan(Take, kprof_agent_arming:items(Items), kprof_agent_flags:flags_too(Limits, S)) of
-        {ok, S1} -> kprof_agent_arming:changing(Ref, kprof_agent_mail:mail_settle(limits(Limits, S1)));
-        {Error, S1} -> reply(Ref, Error, kprof_agent_flags:flags(S#s.flags, S1))
+    Put = kprof_agent_arming:items(Items),
+    case kprof_agent_arming:change_plan(Take, Put, kprof_agent_sched_gc:add_flags(Limits, S)) of
+        {ok, S1} ->
+            S2 = kprof_agent_messages:messages_settle(limits(Limits, S1)),
+            kprof_agent_arming:reply_to_change(Ref, S2);
+        {Error, S1} ->
+            Before = S#s.sched_gc#sched_gc.flags,
+            reply(Ref, Error, kprof_agent_sched_gc:use_flags(Before, S1))
     end;
 command({spec, MFA, Spec}, Ref, S) ->
     {Result, S1} = kprof_agent_arming:respec(MFA, Spec, S),
     reply(Ref, Result, S1);
 command(pause, Ref, S) ->
     reply(Ref, ok, kprof_agent_events:flush(kprof_agent_arming:disarm(paused, S)));
-command(resume, Ref, S) ->
-    {Result, S1} = kprof_agent_arming:rearm(kprof_agent_intact:put_back_rested(kprof_agent_code:recheck(S#s.looked_at, kprof_agent_intact:session_look(S)))),
-    reply(Ref, Result, S1);
+command(resume, Ref, S0) ->
+    S1 = kprof_agent_intact:session_check(S0),
+    S2 = kprof_agent_code:recheck(S1#s.code#code.checked_at, S1),
+    {Result, S} = kprof_agent_arming:rearm(kprof_agent_intact:put_back_disarmed(S2)),
+    reply(Ref, Result, S);
 command(clear_tokens, Ref, S) ->
     seq_trace:reset_trace(),
     reply(Ref, ok, S);
@@ -180,43 +198,50 @@ command(_, Ref, S) ->
 reply(Ref, Result, S) ->
     kprof_agent_events:notice({kprof_reply, Ref, Result}, S).
 
-limits(#{max_queue := Q, max_memory := M, max_age_ms := A} = Limits, S) ->
-    kprof_agent_flags:flags(maps:get(flags, Limits, []),
-                            S#s{max_queue = Q, max_memory = M, max_age_ns = A * 1000000,
-                                hot = maps:get(hot, Limits, infinity),
-                                calls = maps:get(calls, Limits, infinity),
-                                messages = maps:get(messages, Limits, false),
-                                traced = maps:get(traced, Limits, none)}).
+limits(#{max_queue := Queue, max_memory := Memory, max_age_ms := AgeMs} = Limits,
+       #s{messages = Messages, cost = Cost} = S) ->
+    kprof_agent_sched_gc:use_flags(
+      maps:get(flags, Limits, []),
+      S#s{limits = #limits{queue = Queue, memory = Memory, age_ns = AgeMs * 1000000,
+                           function_rate = maps:get(hot, Limits, infinity),
+                           total_rate = maps:get(calls, Limits, infinity)},
+          messages = Messages#messages{wanted = maps:get(messages, Limits, false)},
+          cost = Cost#cost{spec = maps:get(traced, Limits, none)}}).
 
 %% ------------------------------------------------------------------ end ----
 
-%% Disarm, hand over what is queued, take everything back. The sentry does
-%% the rest when this process is gone.
+%% Switches tracing off, hands over the queued events and takes everything back. The sentry
+%% does the rest when this process is gone.
 -spec finish(term(), #s{}) -> no_return().
-finish(Reason, S) ->
-    S1 = kprof_agent_flags:lookout_stop(kprof_agent_flags:sweep_stop(kprof_agent_arming:disarm(idle, kprof_agent_tokens:tokens_leave(kprof_agent_checks:load_end(kprof_agent_checks:rates_end(S#s{leaving = true})))))),
-    S2 = case Reason of
-             stopped_by_daemon ->
-                 %% From here on nothing is armed again: neither 'exact'
-                 %% nor code is watched.
-                 hand_over(kprof_injected:now_ms() + ?DRAIN_MS,
-                           S1#s{state = S#s.state, exact = #{},
-                                looked_at = never});
-             _ ->
-                 S1
-         end,
-    Bye = kprof_agent_status:state_msg(kprof_agent_arming:read_counters(S2#s{state = {ended, Reason}})),
-    _ = kprof_agent_events:send(setelement(1, Bye, kprof_bye), S2),
-    kprof_agent_arming:count_entries(S2, false),
-    _ = S2#s.probe =:= native andalso kprof_probe:stop(),
-    _ = kprof_agent_process_flags:flags_end(S2),
+finish(Reason, S0) ->
+    S = handed_over(Reason, S0, put_down(S0#s{leaving = true})),
+    Last = kprof_agent_arming:read_counters(S#s{state = {ended, Reason}}),
+    Bye = setelement(1, kprof_agent_status:state_msg(Last), kprof_bye),
+    _ = kprof_agent_events:send(Bye, S),
+    kprof_agent_arming:count_entries(S, false),
+    _ = S#s.probe =:= native andalso kprof_probe:stop(),
+    _ = kprof_agent_process_flags:flags_end(S),
+    #events{sent = Sent, dropped = Dropped} = S#s.events,
     logger:notice("kprofd detached: ~ts: ~ts, ~b events sent, ~b dropped",
-                  [S2#s.who, reason_text(Reason), S2#s.sent, S2#s.dropped]),
+                  [S#s.lease#lease.who, reason_text(Reason), Sent, Dropped]),
     exit(normal).
 
-%% Every traced process has delivered before the last batch goes.
+put_down(S0) ->
+    S1 = kprof_agent_checks:load_end(kprof_agent_checks:rates_end(S0)),
+    S2 = kprof_agent_arming:disarm(idle, kprof_agent_tokens:take_tokens(S1)),
+    kprof_agent_sched_gc:monitor_stop(kprof_agent_sched_gc:sweep_stop(S2)).
+
+%% From here on nothing is armed again: neither sizes of values nor code are watched.
+handed_over(stopped_by_daemon, #s{state = Before}, #s{events = Events, code = Code} = S) ->
+    hand_over(kprof_injected:now_ms() + ?DRAIN_MS,
+              S#s{state = Before, events = Events#events{value_sizes = #{}},
+                  code = Code#code{checked_at = never}});
+handed_over(_, _, S) ->
+    S.
+
+%% Every traced process has delivered before the last batch is sent.
 hand_over(Deadline, #s{state = armed, probe = native} = S) ->
-    kprof_agent_drain:hand_over_rings(Deadline, S);
+    kprof_agent_rings:hand_over_rings(Deadline, S);
 hand_over(Deadline, #s{state = armed} = S) ->
     Ref = case S#s.session of
               legacy -> erlang:trace_delivered(all);
@@ -226,8 +251,8 @@ hand_over(Deadline, #s{state = armed} = S) ->
 hand_over(_, S) ->
     kprof_agent_events:flush(S).
 
-%% Waits for Ref, then takes what is there: what arrived before the delivery
-%% was confirmed is all there is. Other messages stay in the queue.
+%% Waits for Ref, then takes what has arrived: that is all there is once the delivery is
+%% confirmed. Other messages stay in the queue.
 hand_over(Ref, Deadline, S) ->
     Left = max(0, Deadline - kprof_injected:now_ms()),
     Wait = if Ref =:= delivered -> 0; true -> Left end,
@@ -237,7 +262,7 @@ hand_over(Ref, Deadline, S) ->
         Ev when element(1, Ev) =:= trace_ts, Left > 0 ->
             {First, N, Evs, S1} = kprof_agent_events:gather(?BATCH_EVENTS - 1, Ev, [], S),
             case kprof_agent_events:over_limit(kprof_injected:now_ns() - First, 0, S1) of
-                {memory, _} -> kprof_agent_events:flush(kprof_agent_events:drop_stripped(Evs, S1));
+                {memory, _} -> kprof_agent_events:drop_rest(Evs, S1);
                 _ -> hand_over_batch(Ref, Deadline, N, Evs, S1)
             end;
         {trace_delivered, _, Ref} ->
@@ -247,13 +272,10 @@ hand_over(Ref, Deadline, S) ->
     end.
 
 hand_over_batch(Ref, Deadline, N, Evs, S) ->
-    Seq = S#s.seq + 1,
     {message_queue_len, Queue} = process_info(self(), message_queue_len),
-    Msg = {kprof_events, Seq, kprof_injected:now_ns(), Queue, S#s.dropped,
-           Evs},
-    case kprof_agent_events:send(Msg, S) of
-        ok -> hand_over(Ref, Deadline, S#s{seq = Seq, sent = S#s.sent + N});
-        _ -> kprof_agent_events:flush(kprof_agent_events:drop_stripped(Evs, S))
+    case kprof_agent_events:send_batch(kprof_injected:now_ns(), Queue, N, Evs, S) of
+        {ok, S1} -> hand_over(Ref, Deadline, S1);
+        _ -> kprof_agent_events:drop_rest(Evs, S)
     end.
 
 reason_text(stopped_by_daemon) -> "it ended";

@@ -1,49 +1,55 @@
-%% kprof_agent_status - what the agent says of itself: to the daemon with each lease, and
-%% to an operator.
+%% kprof_agent_status - the agent's state: for the daemon with each lease, and for an operator.
 -module(kprof_agent_status).
 
 -export([summary/1, state_msg/1, waiting/1]).
 
 -include("kprof_agent.hrl").
 
+%% What kprof_agent:status/0 returns.
+-spec summary(#s{}) -> map().
 summary(S0) ->
-    S = kprof_agent_arming:read_counters(S0),
-    #{who => S#s.who,
-      since => calendar:system_time_to_rfc3339(S#s.since, [{offset, "Z"}]),
+    #s{lease = Lease, plan = Plan, events = Events, code = Code, foreign = Foreign} = S =
+        kprof_agent_arming:read_counters(S0),
+    #{who => Lease#lease.who,
+      since => calendar:system_time_to_rfc3339(Lease#lease.since, [{offset, "Z"}]),
       state => S#s.state,
       probe => S#s.probe,
-      messages => S#s.mail,
-      flags => S#s.flags,
-      untraced => S#s.untraced,
-      armed => [I#item.mfa || I <- S#s.plan, not I#item.gone, I#item.spec =/= false],
-      disarmed => [I#item.mfa || I <- S#s.plan, I#item.spec =:= false],
-      entries => [I#item.mfa || I <- S#s.plan, I#item.kind =:= entry, not I#item.gone],
-      missing => [I#item.mfa || I <- S#s.plan, I#item.gone],
-      code_changes => S#s.changes,
-      code_gap_us => S#s.gap_us,
+      messages => S#s.messages#messages.state,
+      flags => S#s.sched_gc#sched_gc.flags,
+      untraced => S#s.process_flags#process_flags.untraced,
+      armed => [I#item.mfa || I <- Plan, not I#item.gone, I#item.spec =/= false],
+      disarmed => [I#item.mfa || I <- Plan, I#item.spec =:= false],
+      entries => [I#item.mfa || I <- Plan, I#item.kind =:= entry, not I#item.gone],
+      missing => [I#item.mfa || I <- Plan, I#item.gone],
+      code_changes => Code#code.changes,
+      code_gap_us => Code#code.gap_us,
       last_trip => S#s.last_trip,
-      tracing_measured => S#s.traced_at =/= never,
-      events_sent => S#s.sent,
-      events_dropped => S#s.dropped,
-      events_foreign => S#s.foreign,
-      ceded => maps:keys(S#s.ceded),
-      busy_ms => S#s.busy div 1000000,
+      tracing_measured => S#s.cost#cost.measured_at =/= never,
+      events_sent => Events#events.sent,
+      events_dropped => Events#events.dropped,
+      events_foreign => Foreign#foreign.dropped,
+      ceded => maps:keys(Foreign#foreign.ceded),
+      busy_ms => Events#events.busy_ns div 1000000,
       entry_calls => kprof_agent_arming:entry_calls(S),
-      tier_calls => S#s.tier_calls}.
+      tier_calls => S#s.hot#hot.calls}.
 
-state_msg(S) ->
-    Queue = waiting(S),
+%% The message for the daemon (src/target/agent_msg.c).
+-spec state_msg(#s{}) -> tuple().
+state_msg(#s{lease = Lease, events = Events, foreign = Foreign} = S) ->
     {memory, Bytes} = process_info(self(), memory),
     {Name, Reason} = case S#s.state of
-                         {What, Why} -> {What, Why};
-                         Other -> {Other, []}
+                         {_, _} = State -> State;
+                         State -> {State, []}
                      end,
     {kprof_status, kprof_injected:now_ns(), erlang:time_offset(nanosecond),
-     Name, Reason, S#s.seq, Queue, Bytes, S#s.sent, S#s.dropped,
-     S#s.dropped_entries, kprof_agent_arming:entry_calls(S), kprof_agent_arming:unarmed(S), S#s.busy,
-     S#s.tier_calls, S#s.lease_ref, S#s.foreign, map_size(S#s.ceded)}.
+     Name, Reason, Events#events.seq, waiting(S), Bytes, Events#events.sent,
+     Events#events.dropped, Events#events.dropped_entries,
+     kprof_agent_arming:entry_calls(S), kprof_agent_arming:unarmed(S), Events#events.busy_ns,
+     S#s.hot#hot.calls, Lease#lease.ref, Foreign#foreign.dropped,
+     map_size(Foreign#foreign.ceded)}.
 
-%% Events that the daemon cannot have seen yet, at most.
+%% An upper limit of the events that the daemon cannot have seen yet.
+-spec waiting(#s{}) -> non_neg_integer().
 waiting(#s{probe = native}) ->
     maps:get(waiting, kprof_probe:info());
 waiting(_) ->

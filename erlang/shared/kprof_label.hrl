@@ -9,7 +9,7 @@
 -define(LABEL_KPROFD, (?LABEL_SIGN bsl 1)).
 -define(LABEL_TRACE, (?LABEL_SIGN bsl 1 bor 1)).
 %% A constant part that no arming has (KP_LABEL_MEASURES): of calls that measure what
-%% tracing adds (kprof_agent_traced).
+%% tracing adds (kprof_agent_cost).
 -define(MEASURING, 16#3FF).
 -define(MEASURES(Label), (((Label) bsr ?CONST_BITS) band ?MEASURING =:= ?MEASURING)).
 -define(WORD_MASK, ((1 bsl ?WORD_BITS) - 1)).

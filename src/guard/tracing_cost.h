@@ -2,7 +2,7 @@
  * tracing_cost.h - measures what tracing adds to the times of traced calls,
  * from events of calls that do nothing.  Pure.
  *
- * The agent (erlang/agent/kprof_agent_traced.erl) has a process of its own call one
+ * The agent (erlang/agent/kprof_agent_cost.erl) has a process of its own call one
  * function of its own inside another, armed as those of tiers are:
  *
  *	around called   inside called   inside returns   around returns

@@ -1,22 +1,22 @@
-%% kprof_agent_drain - the agent's part of the native probe: brings it in, empties
-%% its rings, and holds what they give to the same limits.
--module(kprof_agent_drain).
+%% kprof_agent_rings - the agent's part of the native probe: loads it, empties its rings, and
+%% applies the same limits to what they hold.
+-module(kprof_agent_rings).
 
 -export([probe_start/4, probe_wake/1, drain/1, drain_all/1, drain_meanwhile/1, hand_over_rings/2]).
 
 -include("kprof_agent.hrl").
 
 -define(DRAIN_RECORDS, 4096).   % taken from the rings at once: well below 1 ms
--define(RINGS_MS, 10).          % how often rings are looked at that fill
--define(RINGS_IDLE_MS, 15).     % and others
+-define(RINGS_MS, 10).          % between two looks at rings that fill
+-define(RINGS_IDLE_MS, 15).     % between two looks at others
 
-%% {probe, Beam, Path, MaxBytes}: from now on the tracer is kprof_probe, whose
-%% library is found at Path; or all is as before.
--spec probe_start(binary(), file:filename_all(), pos_integer(), #s{}) -> {{ok, map()} | {error, term()}, #s{}}.
+%% From now on the tracer is kprof_probe, whose library is the file at Path. On an error the
+%% agent remains the tracer.
+-spec probe_start(binary(), file:filename_all(), pos_integer(), #s{}) ->
+          {{ok, map()} | {error, term()}, #s{}}.
 probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
-    Threads = lists:sum([erlang:system_info(K)
-                         || K <- [schedulers, dirty_cpu_schedulers,
-                                  dirty_io_schedulers]]),
+    Kinds = [schedulers, dirty_cpu_schedulers, dirty_io_schedulers],
+    Threads = lists:sum([erlang:system_info(K) || K <- Kinds]),
     probe_purge(),
     try
         {module, kprof_probe} =
@@ -25,8 +25,7 @@ probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
         ok = kprof_probe:start(),
         Session = kprof_agent_patterns:session_new(S#s.session, kprof_probe:tracer()),
         self() ! drain,         % from here on nothing fails
-        {{ok, kprof_probe:info()},
-         S#s{probe = native, known = all, session = Session, watcher = S#s.session}}
+        {{ok, kprof_probe:info()}, use_probe(Session, S)}
     catch
         error:{badmatch, {error, Why}} ->
             probe_purge(),
@@ -38,14 +37,18 @@ probe_start(Beam, Path, MaxBytes, #s{probe = relay, plan = []} = S) ->
 probe_start(_, _, _, S) ->
     {{error, too_late}, S}.
 
+use_probe(Session, #s{session = First, foreign = Foreign, code = Code} = S) ->
+    S#s{probe = native, session = Session, foreign = Foreign#foreign{known = all},
+        code = Code#code{session = First}}.
+
 probe_purge() ->
     [begin code:purge(kprof_probe), code:delete(kprof_probe),
            code:purge(kprof_probe)
      end || erlang:module_loaded(kprof_probe)].
 
-%% It ends by itself where rings are full and nobody empties them for long: if
-%% that was us, held up, it is to be there again before anything is armed. The VM
-%% takes the flags of processes that run meanwhile: they are set again.
+%% The probe ends by itself where rings are full and nobody empties them for long. If that
+%% was because the agent was held up, it has to start again before anything is armed. The VM
+%% has taken the flags of processes that ran meanwhile, so these are set again.
 -spec probe_wake(#s{}) -> #s{}.
 probe_wake(#s{probe = native} = S) ->
     case kprof_probe:info() of
@@ -57,7 +60,7 @@ probe_wake(#s{probe = native} = S) ->
 probe_wake(S) ->
     S.
 
-%% Takes what is in the rings, again and again: at once while there is much.
+%% Takes what is in the rings, and has itself called again: at once while there is much.
 -spec drain(#s{}) -> #s{}.
 drain(S0) ->
     T0 = kprof_injected:now_ns(),
@@ -68,7 +71,7 @@ drain(S0) ->
     end,
     case N of
         0 -> S;
-        _ -> S#s{busy = S#s.busy + kprof_injected:now_ns() - T0}
+        _ -> kprof_agent_events:add_busy(T0, S)
     end.
 
 %% {Events, TimeOfTheOldest, AreThereMore, State}
@@ -81,10 +84,10 @@ drain_once(Then, S0) ->
     {Lost, S} = ring_losses(Dropped, Entries, S0),
     {N, Oldest, More, Then(Lost, Now, Oldest, Waiting, N, Chunks, S)}.
 
-%% Counters since the rings were there; Lost: events since the last look.
-ring_losses(D, E, #s{rings = {D0, E0}} = S) ->
-    {D - D0, S#s{rings = {D, E}, dropped = S#s.dropped + D - D0,
-                 dropped_entries = S#s.dropped_entries + E - E0}}.
+%% The probe counts drops since it was loaded; Lost are the events since the last drain.
+ring_losses(D, E, #s{events = #events{ring_drops = {D0, E0}} = Events} = S) ->
+    Now = S#s{events = Events#events{ring_drops = {D, E}}},
+    {D - D0, kprof_agent_events:count_dropped(D - D0, E - E0, Now)}.
 
 drained(0, _, _, _, 0, _, S) ->
     S;
@@ -106,32 +109,28 @@ rings_over_limit(Lost, _, _, _) when Lost > 0 ->
 rings_over_limit(_, Age, Waiting, S) ->
     kprof_agent_events:over_limit(Age, Waiting, S).
 
-%% Nothing overtakes definitions that wait: what follows may need them.
-send_chunks(_, _, _, _, #s{unsent = [_ | _]}) ->
+%% Nothing overtakes unsent definitions, because later events may need them.
+send_chunks(_, _, _, _, #s{events = #events{unsent = [_ | _]}}) ->
     nosuspend;
 send_chunks(Now, Waiting, N, Chunks, S) ->
-    Seq = S#s.seq + 1,
-    case kprof_agent_events:send({kprof_events, Seq, Now, Waiting, S#s.dropped, Chunks}, S) of
-        ok -> {ok, S#s{seq = Seq, sent = S#s.sent + N}};
-        Busy -> Busy
-    end.
+    kprof_agent_events:send_batch(Now, Waiting, N, Chunks, S).
 
-%% Events are dropped, but not what they define: later ones use it.
-keep_definitions(Chunks, S) ->
+%% Drops the events, but not their definitions: later events use these.
+keep_definitions(Chunks, S0) ->
     {Events, Entries, Kept} = kprof_probe:definitions(Chunks),
-    S1 = S#s{dropped = S#s.dropped + Events,
-             dropped_entries = S#s.dropped_entries + Entries},
+    #s{events = E} = S = kprof_agent_events:count_dropped(Events, Entries, S0),
     case Kept of
         [] ->
-            S1;
+            S;
         _ ->
-            Seq = S#s.seq + 1,
-            kprof_agent_events:notice({kprof_events, Seq, kprof_injected:now_ns(), 0, S1#s.dropped, Kept},
-                                      S1#s{seq = Seq})
+            Seq = E#events.seq + 1,
+            Now = kprof_injected:now_ns(),
+            kprof_agent_events:notice({kprof_events, Seq, Now, 0, E#events.dropped, Kept},
+                                      S#s{events = E#events{seq = Seq}})
     end.
 
-%% All that is there already, sent or, when disarmed, dropped; not what comes
-%% meanwhile. Each part is older than the next.
+%% Takes all that is in the rings now, but not what arrives meanwhile: it is sent or, when
+%% disarmed, dropped. Each part is older than the next.
 -spec drain_all(#s{}) -> #s{}.
 drain_all(S) ->
     drain_all(kprof_injected:now_ns(), S).
@@ -142,21 +141,21 @@ drain_all(Until, S0) ->
         {_, _, _, S} -> S
     end.
 
-%% In the midst of a change, which is no place to trip at. What waits to be sent
-%% goes first: no tick comes before the end, and nothing would overtake it. While
-%% the connection takes nothing events stay in the rings, which are bounded, as
-%% what would have to be kept of them here is not; they drop and count exactly.
+%% Called during a change, which must not trip half way. Unsent notices go first: no tick
+%% comes before the end of the change, and nothing may overtake them. While the connection
+%% takes nothing, events stay in the rings: these are bounded, and count exactly what they
+%% drop. Definitions kept here would not be bounded.
 -spec drain_meanwhile(#s{}) -> #s{}.
 drain_meanwhile(S0) ->
     T0 = kprof_injected:now_ns(),
-    S = drain_taken(T0, kprof_agent_events:flush_unsent(S0)),
-    S#s{busy = S#s.busy + kprof_injected:now_ns() - T0}.
+    S = drain_until(T0, kprof_agent_events:flush_unsent(S0)),
+    kprof_agent_events:add_busy(T0, S).
 
-drain_taken(_, #s{unsent = [_ | _]} = S) ->
+drain_until(_, #s{events = #events{unsent = [_ | _]}} = S) ->
     S;
-drain_taken(Until, S0) ->
+drain_until(Until, S0) ->
     case drain_once(fun sent_or_dropped/7, S0) of
-        {_, Oldest, true, S} when Oldest =< Until -> drain_taken(Until, S);
+        {_, Oldest, true, S} when Oldest =< Until -> drain_until(Until, S);
         {_, _, _, S} -> S
     end.
 

@@ -1,0 +1,63 @@
+%% kprof_agent_cost - measures what tracing adds to a traced call, in the target itself.
+%%
+%% Once a minute a process of ours calls two functions of ours that do nothing, one inside the
+%% other. They are armed like the functions of tiers, by a match spec that the daemon made for
+%% them, and their events take the way of all events. The daemon recognises them by their
+%% label, and takes the differences of their times (src/guard/tracing_cost.c). These are
+%% ?PAIRS pairs of calls: some 100 us of one scheduler.
+%%
+%% Nobody else calls these functions, so between two measurements they cost nothing.
+-module(kprof_agent_cost).
+
+-export([cost_tick/1, cost_clear/1]).
+
+-include("kprof_agent.hrl").
+
+-define(MEASURE_MS, 60000).     % interval
+-define(PAIRS, 32).             % the daemon takes their median
+-define(MEASURING_LABEL(Word),
+        ((?LABEL_KPROFD bsl ?KIND_BITS) bor (?MEASURING bsl ?CONST_BITS) bor (Word))).
+
+%% Where somebody else traces new processes in our place, ours would be traced by them: then
+%% nothing is measured.
+-spec cost_tick(#s{}) -> #s{}.
+cost_tick(#s{state = armed, cost = #cost{spec = Spec, measured_at = At} = Cost,
+             intact = #intact{new_tracer = none}} = S) when Spec =/= none ->
+    Now = kprof_injected:now_ms(),
+    case At =:= never orelse Now - At >= ?MEASURE_MS of
+        true ->
+            Put = [kprof_agent_patterns:pattern(S#s.session, MFA, Spec) || MFA <- ?MEASURED],
+            _ = Put =:= [1, 1] andalso measure(),
+            S#s{cost = Cost#cost{measured_at = Now}};
+        false -> S
+    end;
+cost_tick(S) ->
+    S.
+
+%% The process has the flags of all new processes. It calls the BIF, because the module
+%% seq_trace may not be loaded.
+measure() ->
+    Label = ?MEASURING_LABEL(erlang:system_info(trace_control_word)),
+    kprof_injected:spawn_labelled(
+      kprof_agent, traced_pairs,
+      fun() ->
+              erlang:seq_trace(label, Label),
+              traced_pairs(?PAIRS),
+              erlang:seq_trace(sequential_trace_token, [])
+      end).
+
+traced_pairs(0) -> ok;
+traced_pairs(N) -> traced_around(N), traced_pairs(N - 1).
+
+%% Neither is a tail call: each returns to its caller.
+traced_around(N) -> _ = traced_inside(), N.
+
+traced_inside() -> ok.
+
+%% Before OTP 27; a session's patterns go all together.
+-spec cost_clear(#s{}) -> #s{}.
+cost_clear(#s{cost = #cost{measured_at = never}} = S) ->
+    S;
+cost_clear(#s{session = Session, cost = Cost} = S) ->
+    [kprof_agent_patterns:pattern(Session, MFA, false) || MFA <- ?MEASURED],
+    S#s{cost = Cost#cost{measured_at = never}}.

@@ -1,0 +1,152 @@
+%% kprof_agent_messages - how long messages wait in mailboxes: the agent's part.
+%%
+%% The native probe is the node's system tracer then, and tokens that entries give ask for its
+%% events. The VM allows one system tracer; a tracer module is shown messages in place, where
+%% a process would be sent a copy of each. Where somebody else is the system tracer, or becomes
+%% it, our tokens must not ask for events, because these messages would be theirs to read. Who
+%% it is, is checked twice a second.
+-module(kprof_agent_messages).
+
+-export([messages_begin/1, messages_end/1, leave_system_tracer/0, messages_settle/1,
+         armed_spec/2, receiver_names/3]).
+
+-include("kprof_agent.hrl").
+
+%% OTP 25 declares neither system tracers that are modules, nor one key of a dictionary.
+-dialyzer({nowarn_function, [messages_begin/1, leave_system_tracer/0, began/3]}).
+
+-define(NAMES_MAX, 200).        % processes asked for at once
+-define(DICTIONARY_WORDS, 10000).       % heap of a process whose whole dictionary is read
+
+%% From here on tokens may ask for events of messages.
+-spec messages_begin(#s{}) -> #s{}.
+messages_begin(#s{messages = #messages{wanted = true}, probe = native} = S) ->
+    Ours = kprof_probe:tracer(),
+    case seq_trace:get_system_tracer() of
+        Ours -> use_state(on, S);
+        false -> use_state(take_system_tracer(Ours), S);
+        Other -> use_state({others, kprof_injected:name(Other)}, S)
+    end;
+messages_begin(S) ->
+    S.
+
+%% Somebody may set theirs between the look and this: then it is given back. A probe that has
+%% ended is refused as a tracer.
+take_system_tracer(Ours) ->
+    try seq_trace:set_system_tracer(Ours) of
+        Old when Old =:= false; Old =:= Ours -> on;
+        Other ->
+            _ = seq_trace:set_system_tracer(Other),
+            {others, kprof_injected:name(Other)}
+    catch
+        error:badarg -> off
+    end.
+
+use_state(State, #s{messages = #messages{state = State}} = S) ->
+    S;
+use_state(State, #s{messages = #messages{asked = Asked} = M} = S) ->
+    kprof_agent_events:notice(
+      {kprof_notice, messages, State, 0},
+      S#s{messages = M#messages{state = State, asked = Asked orelse State =:= on}}).
+
+-spec messages_end(#s{}) -> #s{}.
+messages_end(#s{messages = #messages{state = State} = M} = S) ->
+    _ = State =:= on andalso leave_system_tracer(),
+    S#s{messages = M#messages{state = off}}.
+
+%% Gives the node's system tracer up, if it is ours. The sentry calls this, too.
+-spec leave_system_tracer() -> term().
+leave_system_tracer() ->
+    case seq_trace:get_system_tracer() of
+        {kprof_probe, _} -> seq_trace:set_system_tracer(false);
+        _ -> false
+    end.
+
+%% While armed: the wish or the system tracer may have changed.
+-spec messages_settle(#s{}) -> #s{}.
+messages_settle(#s{state = armed, messages = #messages{wanted = true, state = Was}} = S) ->
+    case messages_begin(S) of
+        #s{messages = #messages{state = Was}} = S1 -> S1;
+        S1 -> set_all_patterns(S1)
+    end;
+messages_settle(#s{state = armed, messages = #messages{state = Was}} = S) when Was =/= off ->
+    S1 = set_all_patterns(use_state(off, S)),
+    leave_system_tracer(),
+    S1;
+messages_settle(S) ->
+    S.
+
+set_all_patterns(S) ->
+    _ = kprof_agent_arming:set_patterns(kprof_agent_sched_gc:tiers_first(S), S),
+    S.
+
+%% The match spec to arm: clauses of an entry that give a token make it ask for events of its
+%% messages. When these events are not ours any more, older tokens stop asking at the next
+%% traced call.
+-spec armed_spec(#item{}, #s{}) -> [tuple()] | false.
+armed_spec(#item{kind = entry, spec = [_ | _] = Spec}, #s{messages = #messages{state = on}} = S) ->
+    kprof_agent_sched_gc:with_flags([asking(Clause) || Clause <- Spec], S);
+armed_spec(#item{spec = [_ | _] = Spec},
+           #s{messages = #messages{asked = true, wanted = Wanted, state = State}} = S)
+  when not Wanted; is_tuple(State) ->
+    NotAsking = [{Head, Guards, Actions ++ [asks(false)]} || {Head, Guards, Actions} <- Spec],
+    kprof_agent_sched_gc:with_flags(NotAsking, S);
+armed_spec(#item{spec = Spec}, S) ->
+    kprof_agent_sched_gc:with_flags(Spec, S).
+
+asking({Head, Guards, Actions} = Clause) ->
+    case lists:any(fun gives_token/1, Actions) of
+        true -> {Head, Guards, Actions ++ [asks(true)]};
+        false -> Clause
+    end.
+
+asks(Whether) ->
+    {'andalso', {is_seq_trace}, ?IS_OURS,
+     {set_seq_token, send, Whether}, {set_seq_token, 'receive', Whether}}.
+
+%% The message of a call that sampling takes: see spec.c.
+gives_token({message, {{_, _, _, New, true, [], _}}}) -> element(1, New) =:= 'andalso';
+gives_token(_) -> false.
+
+%% ------------------------------------------------- names of receivers ----
+
+%% Replies with the names of [{Number, Serial}], in that order. Another process asks for them,
+%% because the answer of a busy process takes long.
+-spec receiver_names([{non_neg_integer(), non_neg_integer()}], reference(), #s{}) -> #s{}.
+receiver_names(Pids, Ref, S) ->
+    Agent = self(),
+    kprof_injected:spawn_labelled(
+      kprof_agent, receiver,
+      fun() ->
+              Agent ! {names, Ref, [receiver(P) || P <- lists:sublist(Pids, ?NAMES_MAX)]}
+      end),
+    S.
+
+%% The process's registered name, else the function that it began with; [] if it has ended.
+receiver({Number, Serial}) ->
+    P = list_to_pid(lists:concat(["<0.", Number, ".", Serial, ">"])),
+    case process_info(P, [registered_name, initial_call, total_heap_size]) of
+        undefined -> [];
+        [{_, []}, {_, {proc_lib, init_p, _} = MFA}, {_, Words}] -> began(P, Words, MFA);
+        [{_, []}, {_, MFA}, _] -> MFA;
+        [{_, Name} | _] -> Name
+    end.
+
+%% proc_lib keeps that function in the dictionary, which OTP 26 and older show as a whole or
+%% not at all.
+began(P, Words, Else) ->
+    Dictionary = try
+                     [process_info(P, {dictionary, '$initial_call'})]
+                 catch
+                     error:badarg when Words =< ?DICTIONARY_WORDS -> [process_info(P, dictionary)];
+                     error:badarg -> []
+                 end,
+    case Dictionary of
+        [{dictionary, All}] -> began(proplists:get_value('$initial_call', All), Else);
+        [{_, Call}] -> began(Call, Else);
+        _ -> Else
+    end.
+
+began({M, F, A}, _) when is_list(A) -> {M, F, length(A)};
+began({M, F, A}, _) when is_integer(A) -> {M, F, A};
+began(_, Else) -> Else.

@@ -1,0 +1,125 @@
+-module(kprof_agent_tests).
+
+-include_lib("eunit/include/eunit.hrl").
+-include("kprof_agent.hrl").
+
+-define(HANDLE, {shop, handle, 2}).
+-define(QUERY, {shop_db, query, 1}).
+-define(CALLER, {shop_web, serve, 3}).
+-define(TOKEN, {0, 17, 1, self(), 0}).
+
+%% No process, session or pattern is behind it.
+state() ->
+    #s{lease = #lease{daemon = self(), monitor = make_ref(), who = "test", since = 0, ms = 1000,
+                      renewed_at = 0},
+       limits = #limits{queue = 100, memory = 1 bsl 40, age_ns = 5000000},
+       sentry = {self(), make_ref()}, session = legacy,
+       word = #word{found = 0, schedule = {0, 0}}}.
+
+knows(Items) ->
+    kprof_agent_foreign:know_plan(Items, (state())#s{foreign = #foreign{known = #{}}}).
+
+item(MFA, Kind, Fallback) ->
+    #item{mfa = MFA, kind = Kind, spec = [{'_', [], [true]}], fallback = Fallback}.
+
+call(MFA, Message) -> {trace_ts, self(), call, MFA, Message, 1}.
+
+is_ours(Ev) ->
+    Exact = item(?QUERY, tier, [{'_', [], [true]}]),
+    kprof_agent_foreign:is_ours(Ev, knows([item(?HANDLE, entry, []), Exact])).
+
+%% ---- which events are ours on OTP 25 and 26
+
+messages_of_specs_are_ours_test() ->
+    Tier = {<<"GET">>, ?TOKEN, ?CALLER},
+    Entry = {[], undefined, 1, ?TOKEN, true, [], []},
+    Taken = {[], ?TOKEN, ?CALLER, []},
+    [?assert(is_ours(call(?HANDLE, X))) || X <- [Tier, Entry, Taken]].
+
+other_shapes_are_not_test() ->
+    Shapes = [true, ?CALLER, {args, [secret], ?CALLER}, {[], ?TOKEN, nobody},
+              {[], ?CALLER, often, ?TOKEN, true, [], []}, {[], {1, 2}, ?CALLER}],
+    [?assertNot(is_ours(call(?HANDLE, X))) || X <- Shapes].
+
+functions_of_others_are_not_test() ->
+    ?assertNot(is_ours(call({shop, other, 0}, {[], ?TOKEN, ?CALLER}))),
+    ?assertNot(is_ours({trace_ts, self(), send, message, to, 1})).
+
+values_are_ours_where_planned_test() ->
+    ?assert(is_ours({trace_ts, self(), return_from, ?QUERY, [row], 1})),
+    ?assertNot(is_ours({trace_ts, self(), return_from, ?HANDLE, [row], 1})).
+
+all_are_ours_in_a_session_test() ->
+    ?assert(kprof_agent_foreign:is_ours(call({shop, other, 0}, true), state())).
+
+%% A function stays exact: its values may still come when the plan has changed.
+exact_is_not_forgotten_test() ->
+    #s{foreign = F} = S = knows([item(?QUERY, tier, [{'_', [], [true]}])]),
+    Again = kprof_agent_foreign:know_plan([item(?QUERY, tier, [])], S#s{foreign = F}),
+    ?assertMatch(#s{foreign = #foreign{known = #{?QUERY := exact}}}, Again).
+
+%% ---- match specs
+
+-define(ON, {trace, [], [running, garbage_collection]}).
+-define(SPEC, [{'_', [{is_seq_trace}], [?ON, {message, x}]}]).
+
+with_flags(Session, Alone) ->
+    S = (state())#s{session = Session, sched_gc = #sched_gc{alone = Alone}},
+    kprof_agent_sched_gc:with_flags(?SPEC, S).
+
+flags_stay_where_nobody_else_traces_test() ->
+    ?assertEqual(?SPEC, with_flags(legacy, true)).
+
+no_flags_beside_another_tracer_test() ->
+    [?assertEqual([{'_', [{is_seq_trace}], [{message, x}]}], with_flags(legacy, Alone))
+     || Alone <- [false, unknown]].
+
+no_gc_beside_another_session_test() ->
+    ?assertEqual([{'_', [{is_seq_trace}], [{trace, [], [running]}, {message, x}]}],
+                 with_flags({session}, false)).
+
+entry() ->
+    Gives = {message, {{[], {caller}, 1, {'andalso', x, y}, true, [], z}}},
+    #item{mfa = ?HANDLE, kind = entry, fallback = [],
+          spec = [{'_', [], [{message, false}]}, {'_', [], [Gives]}]}.
+
+asked(Messages) ->
+    #item{spec = Spec} = I = entry(),
+    Armed = kprof_agent_messages:armed_spec(I, (state())#s{messages = Messages}),
+    [After -- Before || {{_, _, Before}, {_, _, After}} <- lists:zip(Spec, Armed)].
+
+tokens_ask_for_messages_where_given_test() ->
+    ?assertMatch([[], [{'andalso', {is_seq_trace}, _, {set_seq_token, send, true}, _}]],
+                 asked(#messages{wanted = true, state = on, asked = true})).
+
+tokens_stop_asking_test() ->
+    ?assertMatch([[{'andalso', _, _, {set_seq_token, send, false}, _}], [_]],
+                 asked(#messages{wanted = true, state = {others, dbg}, asked = true})).
+
+tokens_never_asked_test() ->
+    ?assertEqual([[], []], asked(#messages{})).
+
+%% ---- limits
+
+over_limit_test() ->
+    S = state(),
+    ?assertEqual(false, kprof_agent_events:over_limit(5000000, 100, S)),
+    ?assertEqual({age_ms, 6}, kprof_agent_events:over_limit(6000000, 0, S)),
+    ?assertEqual({queue, 101}, kprof_agent_events:over_limit(0, 101, S)),
+    Small = S#s{limits = (S#s.limits)#limits{memory = 1}},
+    ?assertMatch({memory, _}, kprof_agent_events:over_limit(0, 0, Small)).
+
+late_entries_are_counted_test() ->
+    Entry = call(?HANDLE, {[], undefined, 1, ?TOKEN, true, [], []}),
+    Tier = call(?QUERY, {[], ?TOKEN, ?CALLER}),
+    Running = {trace_ts, self(), in, ?CALLER, 1},
+    S = lists:foldl(fun kprof_agent_events:drop/2, state(), [Entry, Tier, Running]),
+    ?assertMatch(#s{events = #events{dropped = 2, dropped_entries = 1}}, S).
+
+lease_test() ->
+    #s{lease = Lease} = S = state(),
+    Renewed = S#s{lease = Lease#lease{renewed_at = kprof_injected:now_ms()}},
+    ?assertEqual(Renewed, kprof_agent_server:lease(Renewed)).
+
+micros_test() ->
+    ?assertEqual(1000002000003, kprof_agent_code:micros({1, 2, 3})).
