@@ -251,7 +251,7 @@ clock_was_set(struct daemon *d, kp_dur_ns by)
 	    "windows that had begun end by the old time",
 	    by < 0 ? "back" : "forward", (double)(by < 0 ? -by : by) / 1e9);
 	log_warn("clock", NULL, "%s", text);
-	targets_happened(d->targets, "clock", text);
+	targets_record(d->targets, "clock", text);
 }
 
 static void

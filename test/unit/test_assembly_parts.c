@@ -217,7 +217,7 @@ another_configuration(void **state)
 	struct kp_conf *next = parse();
 
 	(void)state;
-	assembly_told(&parts[0], 27, false, false, false);
+	assembly_set_probe(&parts[0], 27, false, false, false);
 	assembly_offset(&parts[0], 5, 1);
 	assert_int_equal(assembly_prepare(a, next), KP_OK);
 	assembly_discard(a);

@@ -105,7 +105,7 @@ refuse(struct reload *r, const char *path, const char *why)
 	snprintf(line, sizeof(line), "refused: %s", r->said.len > 0 ?
 	    kp_buf_cstr(&r->said) : why);
 	line[strcspn(line, "\n")] = '\0';
-	targets_happened(r->p.targets, "reload", line);
+	targets_record(r->p.targets, "reload", line);
 	conf_file_free(&r->next);
 	round_end(r, false, text);
 }
@@ -384,7 +384,7 @@ keep_missing(struct reload *r)
 	bool known;
 
 	for (unsigned i = 0; i < targets_count(r->p.targets); i++) {
-		m = &targets_at(r->p.targets, i)->in_set.missing;
+		m = &targets_at(r->p.targets, i)->in_set.unresolved;
 		known = m->known;
 		*m = r->opinions[i].missing;
 		m->known |= known;
@@ -465,7 +465,7 @@ finish(struct reload *r)
 	}
 	describe(r, text, sizeof(text) - 1);
 	if (changed)
-		targets_happened(r->p.targets, "reload", text);
+		targets_record(r->p.targets, "reload", text);
 	change_targets(r, text, sizeof(text) - 1);
 	log_info("reload", only_target(r), "%s", text);
 	strcat(text, "\n");

@@ -66,33 +66,33 @@ one_in(const struct target *t)
 static double
 lag(const struct target *t)
 {
-	return SECONDS(t->watch.load.lag);
+	return SECONDS(t->overload.load.lag);
 }
 
 static double
 trips(const struct target *t)
 {
-	return (double)t->watch.guard.trips;
+	return (double)t->overload.guard.trips;
 }
 
 static double
 resting(const struct target *t)
 {
-	return t->watch.guard.resting;
+	return t->overload.guard.resting;
 }
 
 static double
 cost(const struct target *t)
 {
-	return overhead_percent(&t->spending,
-	    kp_cost_total(&t->spending.last)) / 100;
+	return overhead_percent(&t->overhead,
+	    kp_cost_total(&t->overhead.last)) / 100;
 }
 
 /* Less than 0: it was not measured, and is left out. */
 static double
 traced_call(const struct target *t)
 {
-	return t->traced.call > 0 ? SECONDS(t->traced.call) : -1;
+	return t->tracing_cost.call > 0 ? SECONDS(t->tracing_cost.call) : -1;
 }
 
 static double

@@ -28,7 +28,7 @@ sampling_text(const struct target *t, char *buf, size_t n)
 static void
 put_cost(struct kp_buf *b, const struct target *t)
 {
-	const struct overhead *s = &t->spending;
+	const struct overhead *s = &t->overhead;
 
 	kp_buf_printf(b, "cost        %.2f %% of one scheduler of the target: %"
 	    PRIu64 " us/s, of which the agent %" PRIu64 "; %" PRIu64
@@ -40,17 +40,17 @@ put_cost(struct kp_buf *b, const struct target *t)
 	    overhead_rate(s, s->last.armed_calls));
 	if (t->crossed[0] != '\0')
 		kp_buf_printf(b, "types       %s\n", t->crossed);
-	if (t->traced.call > 0)
+	if (t->tracing_cost.call > 0)
 		kp_buf_printf(b, "tracing     adds %.1f us to a traced call, "
 		    "and %.1f us more to its caller\n",
-		    (double)t->traced.call / (double)KP_NS_PER_US,
-		    (double)t->traced.caller / (double)KP_NS_PER_US);
+		    (double)t->tracing_cost.call / (double)KP_NS_PER_US,
+		    (double)t->tracing_cost.caller / (double)KP_NS_PER_US);
 }
 
 static void
 json_cost(struct json *j, const struct target *t)
 {
-	const struct overhead *s = &t->spending;
+	const struct overhead *s = &t->overhead;
 
 	json_object(j, "cost");
 	json_number(j, "scheduler_percent",
@@ -64,9 +64,9 @@ json_cost(struct json *j, const struct target *t)
 	    overhead_rate(s, s->last.armed_calls));
 	json_number(j, "budget_percent", t->part.in->conf->budget);
 	json_number(j, "hot_share_percent", t->part.in->conf->hot_share);
-	json_ms(j, "traced_call_ms", t->traced.call > 0 ? t->traced.call : -1);
-	json_ms(j, "traced_caller_ms", t->traced.call > 0 ?
-	    t->traced.caller : -1);
+	json_ms(j, "traced_call_ms", t->tracing_cost.call > 0 ? t->tracing_cost.call : -1);
+	json_ms(j, "traced_caller_ms", t->tracing_cost.call > 0 ?
+	    t->tracing_cost.caller : -1);
 	json_end(j);
 }
 
@@ -113,19 +113,19 @@ json_hot(struct json *j, const struct target *t)
 static void
 put_guard(struct kp_buf *b, const struct target *t)
 {
-	const struct kp_guard *g = &t->watch.guard;
+	const struct kp_guard *g = &t->overload.guard;
 
 	kp_buf_printf(b, "kprofd's    %" PRIu64 " MiB of memory, %" PRId64
 	    " ms behind, %" PRIu32 " %% of the room for unwritten windows\n",
-	    t->watch.load.memory >> 20, t->watch.load.lag / KP_NS_PER_MS,
-	    t->watch.load.backlog);
+	    t->overload.load.memory >> 20, t->overload.load.lag / KP_NS_PER_MS,
+	    t->overload.load.backlog);
 	if (g->trips == 0) {
 		kp_buf_str(b, "overload    none so far\n");
 		return;
 	}
 	kp_buf_printf(b, "overload    %" PRIu64 " so far, the last by %s %"
 	    PRId64 " s ago", g->trips, kp_trip_name(g->cause),
-	    (kp_mono_now() - t->watch.tripped) / KP_NS_PER_S);
+	    (kp_mono_now() - t->overload.tripped) / KP_NS_PER_S);
 	if (g->resting)
 		kp_buf_str(b, "; tracing is paused");
 	if (g->cut > 1)
@@ -137,12 +137,12 @@ put_guard(struct kp_buf *b, const struct target *t)
 static void
 json_guard(struct json *j, const struct target *t)
 {
-	const struct kp_guard *g = &t->watch.guard;
+	const struct kp_guard *g = &t->overload.guard;
 
 	json_object(j, "overload");
-	json_uint(j, "memory_bytes", t->watch.load.memory);
-	json_int(j, "lag_us", t->watch.load.lag / KP_NS_PER_US);
-	json_uint(j, "backlog_percent", t->watch.load.backlog);
+	json_uint(j, "memory_bytes", t->overload.load.memory);
+	json_int(j, "lag_us", t->overload.load.lag / KP_NS_PER_US);
+	json_uint(j, "backlog_percent", t->overload.load.backlog);
 	json_uint(j, "trips", g->trips);
 	json_string(j, "last_cause", kp_trip_name(g->cause));
 	json_bool(j, "resting", g->resting);
@@ -178,9 +178,9 @@ static void
 put_messages(struct kp_buf *b, const struct target *t)
 {
 	if (t->part.in->conf->messages)
-		kp_buf_printf(b, "messages    %s%s\n", t->mail.timed ? "timed" :
-		    "not timed: ", t->mail.timed ? "" : t->mail.why[0] != '\0' ?
-		    t->mail.why : "tracing is off");
+		kp_buf_printf(b, "messages    %s%s\n", t->messages.timed ? "timed" :
+		    "not timed: ", t->messages.timed ? "" : t->messages.why[0] != '\0' ?
+		    t->messages.why : "tracing is off");
 }
 
 static void
@@ -188,8 +188,8 @@ json_messages(struct json *j, const struct target *t)
 {
 	json_object(j, "messages");
 	json_bool(j, "wanted", t->part.in->conf->messages);
-	json_bool(j, "timed", t->mail.timed);
-	json_string(j, "why", t->mail.why);
+	json_bool(j, "timed", t->messages.timed);
+	json_string(j, "why", t->messages.why);
 	json_end(j);
 }
 

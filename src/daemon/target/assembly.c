@@ -1,7 +1,6 @@
 /*
  * assembly.c - holds the requests of each configuration and the statistics of
- * each part, builds trees of slow requests for the store, and switches between
- * two configurations.
+ * each part, and switches between two configurations.
  *
  * The requests know a part by an index, which another node may have later.
  * Names of nodes are kept for good, because trees with calls on a node may wait
@@ -12,134 +11,22 @@
 
 #include "daemon/daemon.h"
 #include "daemon/target/assembly.h"
-#include "daemon/target/mail_sum.h"
 #include "daemon/target/messages.h"
 #include "daemon/target/target_events.h"
+#include "daemon/target/trees.h"
 
 struct assembly {
 	struct kp_store *store;
 	struct assembly_requests *now, *next;	/* next: during a reload */
-	struct assembly_part *parts[KP_NODES_MAX];	/* all there are */
+	struct assembly_part *parts[KP_NODES_MAX];	/* all, in no order */
 	unsigned n;
-	char **names;		/* of all nodes there ever were */
+	char **names;		/* of all nodes since the start */
 	size_t nnames;
-	kp_dur_ns *self;	/* scratch for trees */
-	uint32_t selfcap;
 };
 
-/* ---- trees ---- */
+/* ---- what kp_requests hands over ---- */
 
-static bool
-self_room(struct assembly *a, uint32_t n)
-{
-	kp_dur_ns *v;
-
-	if (n <= a->selfcap)
-		return true;
-	v = realloc(a->self, n * sizeof(*v));
-	if (v == NULL)
-		return false;
-	a->self = v;
-	a->selfcap = n;
-	return true;
-}
-
-const char *
-assembly_tier(const struct kp_conf *conf, const struct kp_fn *fn)
-{
-	for (size_t i = 0; i < conf->ntiers; i++)
-		if ((fn->tiers >> i & 1) != 0)
-			return conf->tiers[i].name;
-	return "";
-}
-
-static void
-tree_call(const struct assembly_requests *in, const struct kp_request *rq,
-    uint32_t i, struct kp_tree_call *out)
-{
-	const struct kp_call *c = &rq->calls[i];
-	const struct kp_fn *fn = kp_requests_fn(in->rs, c->fn);
-	bool timed = kp_outcome_timed(c->outcome);
-
-	*out = (struct kp_tree_call){ .fn = fn->text,
-		.tier = assembly_tier(in->conf, fn),
-		.start = c->start - rq->start,
-		.total = timed ? c->end - c->start : -1,
-		.self = in->a->self[i], .parent = c->parent,
-		.outcome = c->outcome, .async = c->async,
-		.outlasts = c->outlasts != 0,
-		.node = in->names[c->node] };
-	kp_proc_text(c->proc, out->pid, sizeof(out->pid));
-}
-
-/* Into the memory behind the calls. */
-static void
-tree_waits(const struct assembly_requests *in, const struct mail_sums *sums,
-    struct kp_tree *tree)
-{
-	struct kp_tree_wait *w = (struct kp_tree_wait *)(void *)
-	    &tree->calls[tree->ncalls];
-
-	tree->waits = w;
-	tree->nwaits = sums->n;
-	for (uint32_t i = 0; i < sums->n; i++, w++) {
-		*w = (struct kp_tree_wait){ .wait = sums->v[i].wait,
-			.messages = sums->v[i].messages,
-			.away = sums->v[i].away, .max = sums->v[i].max,
-			.node = in->names[sums->v[i].of.node],
-			.receiver = kp_requests_receiver(in->rs,
-			    sums->v[i].of.receiver) };
-		kp_proc_text(sums->v[i].of.proc, w->pid, sizeof(w->pid));
-	}
-}
-
-/*
- * By the clock of the windows: a target's own may be another one, and a VM goes
- * on with the time that it began with when the clock is set.  Until its clock is
- * known, or where that cannot be true, as the target says.
- */
-static kp_wall_ns
-wall_time(const struct assembly_part *p, kp_target_ns t)
-{
-	kp_dur_ns by = p->window_start - p->window_begun;
-	kp_wall_ns at;
-
-	if (!p->timed || __builtin_add_overflow(p->offset, by, &by) ||
-	    __builtin_add_overflow(t, by, &at))
-		return t + p->time_offset;
-	return at;
-}
-
-/* NULL: out of memory. */
-static struct kp_tree *
-make_tree(struct assembly_part *p, const struct kp_request *rq)
-{
-	struct mail_sums sums;
-	const struct kp_wait *waits;
-	struct kp_tree *tree;
-	uint32_t n;
-
-	waits = kp_requests_waits(p->in->rs, &n);
-	mail_sum(waits, n, &sums);
-	if (!self_room(p->a, rq->ncalls) ||
-	    kp_request_self(rq, p->a->self) != KP_OK ||
-	    (tree = malloc(sizeof(*tree) +
-	    rq->ncalls * sizeof(tree->calls[0]) +
-	    sums.n * sizeof(tree->waits[0]))) == NULL)
-		return NULL;
-	*tree = (struct kp_tree){ .node = p->node, .label = rq->label,
-		.identity = kp_requests_identity(p->in->rs, rq->identity),
-		.parent_label = rq->parent_label, .weight = rq->weight,
-		.start = wall_time(p, rq->start),
-		.total = rq->end - rq->start, .outcome = rq->outcome,
-		.ncalls = rq->ncalls };
-	for (uint32_t i = 0; i < rq->ncalls; i++)
-		tree_call(p->in, rq, i, &tree->calls[i]);
-	tree_waits(p->in, &sums, tree);
-	return tree;
-}
-
-/* Slow ones go to the store at once, and the slowest when the window closes. */
+/* Slow requests go to the store at once, the slowest when the window closes. */
 static void
 keep_tree(struct assembly_part *p, const struct kp_request *rq)
 {
@@ -148,14 +35,14 @@ keep_tree(struct assembly_part *p, const struct kp_request *rq)
 	struct kp_tree *tree;
 
 	if (slow && p->trees < ASSEMBLY_TREES_MAX &&
-	    (tree = make_tree(p, rq)) != NULL) {
+	    (tree = tree_make(p, rq)) != NULL) {
 		p->trees++;
 		kp_store_tree(p->a->store, tree);
 		kp_tail_put(&p->tail, rq->identity, total, rq->ncalls, NULL);
 		return;
 	}
 	tree = kp_tail_wants(&p->tail, rq->identity, total, rq->ncalls) ?
-	    make_tree(p, rq) : NULL;
+	    tree_make(p, rq) : NULL;
 	if (tree != NULL)
 		kp_tail_put(&p->tail, rq->identity, total, rq->ncalls, tree);
 	p->trees_lost += slow;
@@ -168,8 +55,6 @@ store_tree(void *ctx, void *tree)
 
 	kp_store_tree(a->store, tree);
 }
-
-/* ---- requests out ---- */
 
 static void
 on_request(void *ctx, const struct kp_request *rq)
@@ -227,9 +112,9 @@ requests_new(struct assembly *a, const struct kp_conf *conf)
 	return in;
 }
 
-/* What is known of the node. */
+/* Passes on what is known of the node. */
 static void
-place_tell(const struct assembly_part *p, struct kp_requests *rs, uint32_t i)
+place_update(const struct assembly_part *p, struct kp_requests *rs, uint32_t i)
 {
 	if (i == KP_NONE)
 		return;
@@ -241,7 +126,7 @@ place_tell(const struct assembly_part *p, struct kp_requests *rs, uint32_t i)
 		kp_requests_offset(rs, i, p->offset, p->error);
 }
 
-/* Its place there; KP_NONE: there is none, and nothing has changed. */
+/* Returns its place; KP_NONE: there is none, and nothing has changed. */
 static uint32_t
 place_take(struct assembly_requests *in, struct assembly_part *p,
     struct kp_stats *stats)
@@ -253,7 +138,7 @@ place_take(struct assembly_requests *in, struct assembly_part *p,
 	in->parts[i] = p;
 	in->stats[i] = stats;
 	in->names[i] = p->node;
-	place_tell(p, in->rs, i);
+	place_update(p, in->rs, i);
 	if (p->otp != 0)
 		kp_stats_release(stats, p->gc_shared);
 	return i;
@@ -309,7 +194,6 @@ assembly_free(struct assembly *a)
 	for (size_t i = 0; i < a->nnames; i++)
 		free(a->names[i]);
 	free(a->names);
-	free(a->self);
 	free(a);
 }
 
@@ -336,8 +220,7 @@ assembly_part_begin(struct assembly_part *p, struct assembly *a,
 {
 	*p = (struct assembly_part){ .a = a, .target = target, .in = a->now,
 		.index = KP_NONE, .next.index = KP_NONE,
-		.window_start = kp_wall_now(),
-		.window_begun = kp_mono_now() };
+		.window = kp_moment_now() };
 	if (a->n == KP_NODES_MAX || (p->node = name_keep(a, node)) == NULL ||
 	    (p->stats = stats_new(a->now, p->node)) == NULL)
 		return KP_ENOMEM;
@@ -374,7 +257,7 @@ assembly_part_rename(struct assembly_part *p, const char *node,
 	assembly_join(p);
 }
 
-/* The index stays: what was lost there is asked for once more. */
+/* Keeps the index: the last window asks for what was lost there. */
 void
 assembly_part_leave(struct assembly_part *p, enum kp_loss cause)
 {
@@ -397,7 +280,7 @@ assembly_part_end(struct assembly_part *p)
 /* ---- events in ---- */
 
 void
-assembly_told(struct assembly_part *p, int otp, bool gc_shared, bool native,
+assembly_set_probe(struct assembly_part *p, int otp, bool gc_shared, bool native,
     bool all_exact)
 {
 	p->otp = otp;
@@ -405,7 +288,7 @@ assembly_told(struct assembly_part *p, int otp, bool gc_shared, bool native,
 	p->native = native;
 	p->all_exact = all_exact;
 	kp_stats_release(p->stats, gc_shared);
-	place_tell(p, p->in->rs, p->index);
+	place_update(p, p->in->rs, p->index);
 }
 
 void
@@ -429,10 +312,10 @@ assembly_oldest(const struct assembly_part *p, struct kp_flight *v, size_t max)
 struct kp_window *
 assembly_rotate(struct assembly_part *p, struct kp_moment at)
 {
-	kp_wall_ns end = kp_wall_end(p->window_start,
-	    at.mono - p->window_begun, at.wall);
-	struct kp_window *w = at.mono < p->window_begun ? NULL :
-	    kp_stats_rotate(p->stats, p->window_start, end);
+	kp_wall_ns end = kp_wall_end(p->window.wall,
+	    at.mono - p->window.mono, at.wall);
+	struct kp_window *w = at.mono < p->window.mono ? NULL :
+	    kp_stats_rotate(p->stats, p->window.wall, end);
 
 	if (w == NULL)
 		return NULL;
@@ -441,8 +324,7 @@ assembly_rotate(struct assembly_part *p, struct kp_moment at)
 	w->losses.n[KP_LOSS_TREE] += p->trees_lost;
 	p->trees_lost = 0;
 	p->trees = 0;
-	p->window_start = at.wall;
-	p->window_begun = at.mono;
+	p->window = at;
 	kp_tail_take(&p->tail, store_tree, p->a);
 	return w;
 }
@@ -459,7 +341,7 @@ part_prepare(struct assembly_part *p, struct assembly_requests *next)
 	return p->next.index != KP_NONE;
 }
 
-/* First what may fail: once it is armed there is no way back. */
+/* Everything that may fail is done here: what is armed cannot be taken back. */
 enum kp_err
 assembly_prepare(struct assembly *a, const struct kp_conf *conf)
 {
@@ -496,7 +378,7 @@ assembly_part_switch(struct assembly_part *p)
 	p->stats = p->next.stats;
 	p->next.index = KP_NONE;
 	p->next.stats = NULL;
-	place_tell(p, p->in->rs, p->index);
+	place_update(p, p->in->rs, p->index);
 	p->tail.per_identity = p->a->store != NULL ?
 	    p->in->conf->keep_slowest : 0;
 }

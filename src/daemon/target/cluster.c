@@ -15,7 +15,7 @@ struct cluster {
 	struct cluster_parts p;
 	const struct cluster_ops *ops;
 	void *ctx;
-	struct discovery *scout;	/* NULL: the seed is a target, or not needed */
+	struct discovery *seed;	/* NULL: the seed is a target, or not needed */
 	kp_mono_ns answered;
 	bool failed;
 };
@@ -29,7 +29,7 @@ cluster_matches(const struct cluster *c, const char *name)
 	return false;
 }
 
-/* False: it matches, and has no room. */
+/* False: it matches, but there is no room. */
 static bool
 see(struct cluster *c, struct kp_span atom)
 {
@@ -92,13 +92,13 @@ on_lost(void *ctx, const char *why)
 static const struct discovery_ops discovery_ops = { on_nodes, on_lost };
 
 void
-cluster_scout(struct cluster *c, bool wanted)
+cluster_ask_seed(struct cluster *c, bool wanted)
 {
-	if (wanted && c->scout == NULL) {
-		c->scout = discovery_new(c->base, &c->p.seed, &discovery_ops, c);
-	} else if (!wanted && c->scout != NULL) {
-		discovery_free(c->scout);
-		c->scout = NULL;
+	if (wanted && c->seed == NULL) {
+		c->seed = discovery_new(c->base, &c->p.seed, &discovery_ops, c);
+	} else if (!wanted && c->seed != NULL) {
+		discovery_free(c->seed);
+		c->seed = NULL;
 		c->failed = false;
 	}
 }
@@ -135,6 +135,6 @@ cluster_free(struct cluster *c)
 {
 	if (c == NULL)
 		return;
-	discovery_free(c->scout);
+	discovery_free(c->seed);
 	free(c);
 }

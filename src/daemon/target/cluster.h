@@ -14,14 +14,14 @@
 #include "kprofd/term.h"
 #include "dist/handshake.h"
 
-#define CLUSTER_NODES_MAX 5000	/* names of one answer that are looked at */
+#define CLUSTER_NODES_MAX 5000	/* read of one answer */
 
 struct cluster_ops {
-	/* A node that matches is there; false: there is no room for it. */
+	/* A node that matches was seen; returns false if there is no room. */
 	bool (*on_seen)(void *ctx, const char *name);
-	/* An answer was taken; `more` of it had no room. */
+	/* After each answer; there was no room for `more` of its nodes. */
 	void (*on_answer)(void *ctx, size_t more);
-	/* The seed cannot be asked, or not any more; it is tried again. */
+	/* The connection to the seed failed; it is tried again. */
 	void (*on_lost)(void *ctx, const char *why);
 };
 
@@ -39,16 +39,16 @@ struct cluster *cluster_new(struct event_base *base,
     void *ctx);
 void cluster_free(struct cluster *c);
 bool cluster_matches(const struct cluster *c, const char *name);
-/* What a target sees: a list of atoms, its own name among them. */
+/* The answer of a target: a list of atoms, with its own name. */
 void cluster_answer(struct cluster *c, const struct kp_term *list);
 /*
- * Is the seed to be asked by a connection of its own?  Not to be called from
- * the callbacks above.
+ * Opens or closes the connection that asks the seed.  Not to be called from the
+ * callbacks above.
  */
-void cluster_scout(struct cluster *c, bool wanted);
-/* When somebody answered last; 0: nobody did. */
+void cluster_ask_seed(struct cluster *c, bool wanted);
+/* When the last answer came; 0: none yet. */
 kp_mono_ns cluster_answered(const struct cluster *c);
-/* The seed was asked by that connection, and could not be. */
+/* True: the connection to the seed failed, and no answer came since. */
 bool cluster_failed(const struct cluster *c);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * ledger.c - turns two successive agent statuses into entry calls and losses:
- * which calls are missing, and what explains them.
+ * ledger.c - compares successive statuses of an agent: how many calls are missing,
+ * and which loss explains them.
  */
 #include "daemon/target/ledger.h"
 
@@ -16,7 +16,7 @@ ledger_restart(struct ledger *l, uint64_t entries)
 	l->reported = 0;
 }
 
-/* Below zero it wraps, and differences to it stay right. */
+/* The base wraps below zero; differences to it stay right. */
 void
 ledger_recount(struct ledger *l, uint64_t entries)
 {
@@ -24,7 +24,7 @@ ledger_recount(struct ledger *l, uint64_t entries)
 }
 
 static uint64_t
-grown(uint64_t now, uint64_t before)
+increase(uint64_t now, uint64_t before)
 {
 	return now > before ? now - before : 0;
 }
@@ -32,31 +32,30 @@ grown(uint64_t now, uint64_t before)
 void
 ledger_batch(struct ledger *l, uint64_t seq)
 {
-	l->lost.n[KP_LOSS_GAP] += grown(seq, l->last_seq + 1);
+	l->lost.n[KP_LOSS_GAP] += increase(seq, l->last_seq + 1);
 	l->last_seq = seq;
 }
 
-/* Calls made while armed, of which no event was seen or dropped. */
+/* Calls made while armed whose event was neither seen nor dropped. */
 static uint64_t
 missing(const struct ledger *l, const struct agent_status *st,
     uint64_t entries)
 {
-	uint64_t armed = grown(st->entry_calls, st->unarmed_calls);
+	uint64_t armed = increase(st->entry_calls, st->unarmed_calls);
 
-	return grown(armed, entries - l->entries_base + st->dropped_entries);
+	return increase(armed, entries - l->entries_base + st->dropped_entries);
 }
 
 /*
- * Events still on their way look like missing ones.  Those are at most as
- * many as the agent had queued; and what was on its way at one status is here
- * at the next.  While sampling, what is missing beyond that is sampled out;
- * without, nothing may be missing, and the last word is had when nothing is
- * armed any more, or at the end.
+ * Events in transit look like missing ones.  They are at most as many as the agent
+ * had queued, and those in transit at one status have come by the next.  While
+ * sampling, calls missing beyond that are sampled out; without sampling they are
+ * certain only when nothing is armed any more, or at the end.
  */
 static void
 report_missing(struct ledger *l, uint64_t now, bool last)
 {
-	uint64_t sure = grown(now < l->missing_last ? now : l->missing_last,
+	uint64_t sure = increase(now < l->missing_last ? now : l->missing_last,
 	    l->last.queue);
 	enum kp_loss cause = l->sampling ? KP_LOSS_SAMPLED_OUT :
 	    KP_LOSS_UNSEEN;
@@ -71,7 +70,7 @@ report_missing(struct ledger *l, uint64_t now, bool last)
 	l->missing_last = now;
 }
 
-/* Calls that were seen or are explained, and that st has not counted. */
+/* Calls that were seen or explained and that st has not counted. */
 static uint64_t
 uncounted(const struct ledger *l, const struct agent_status *st,
     uint64_t entries)
@@ -79,17 +78,16 @@ uncounted(const struct ledger *l, const struct agent_status *st,
 	uint64_t seen = entries - l->entries_base + st->dropped_entries +
 	    l->reported;
 
-	return grown(seen, grown(st->entry_calls, st->unarmed_calls));
+	return increase(seen, increase(st->entry_calls, st->unarmed_calls));
 }
 
 /*
- * What was seen was called: what is not in the count has been lost from it.
- * The VM counts a call just after it has sent its event, though, so that one
- * count may lag behind what was seen; what is missing from two in a row, or
- * from the last, is lost.
+ * A call that was seen but is not in the count has been lost from the count.  The
+ * VM counts a call just after it sent its event, so one count may lag behind;
+ * what is missing from two in a row, or from the last, is lost.
  */
 static void
-remember(struct ledger *l, struct agent_status *st, uint64_t entries, bool last)
+count_forgotten(struct ledger *l, struct agent_status *st, uint64_t entries, bool last)
 {
 	uint64_t lag = uncounted(l, st, entries);
 	uint64_t more = last || lag < l->lag_last ? lag : l->lag_last;
@@ -105,16 +103,16 @@ ledger_status(struct ledger *l, const struct agent_status *status,
 {
 	struct agent_status now = *status, *st = &now;
 
-	/* Batches before it have come before it. */
-	l->lost.n[KP_LOSS_GAP] += grown(st->seq, l->last_seq);
+	/* Batches come in order, before the status. */
+	l->lost.n[KP_LOSS_GAP] += increase(st->seq, l->last_seq);
 	l->last_seq = st->seq;
 	st->entry_calls += l->forgotten;
-	remember(l, st, entries, last);
-	l->entry_calls += grown(st->entry_calls, l->last.entry_calls);
-	l->lost.n[KP_LOSS_UNSEEN] += grown(st->unarmed_calls,
+	count_forgotten(l, st, entries, last);
+	l->entry_calls += increase(st->entry_calls, l->last.entry_calls);
+	l->lost.n[KP_LOSS_UNSEEN] += increase(st->unarmed_calls,
 	    l->last.unarmed_calls);
-	l->lost.n[KP_LOSS_DROPPED] += grown(st->dropped, l->last.dropped);
-	l->lost.n[KP_LOSS_DROPPED_ENTRIES] += grown(st->dropped_entries,
+	l->lost.n[KP_LOSS_DROPPED] += increase(st->dropped, l->last.dropped);
+	l->lost.n[KP_LOSS_DROPPED_ENTRIES] += increase(st->dropped_entries,
 	    l->last.dropped_entries);
 	l->last = *st;
 	report_missing(l, missing(l, st, entries), last);
@@ -127,13 +125,13 @@ ledger_sampling(struct ledger *l)
 	l->sampling = true;
 }
 
-/* Its last count may be a second old, or may never have come. */
+/* The last count may be a second old, or may never have come. */
 void
 ledger_lost(struct ledger *l, uint64_t entries)
 {
 	uint64_t before = l->last.entry_calls;
 
-	remember(l, &l->last, entries, true);
+	count_forgotten(l, &l->last, entries, true);
 	l->entry_calls += l->last.entry_calls - before;
 	report_missing(l, missing(l, &l->last, entries), true);
 }
@@ -144,11 +142,11 @@ later(kp_mono_ns a, kp_mono_ns b)
 	return a > b ? a : b;
 }
 
-/* Not before it was armed, nor time that was counted as unarmed already. */
+/* Time that was counted already, or was armed, does not count. */
 void
 ledger_unarmed(struct ledger *l, kp_mono_ns since)
 {
-	since = later(since, l->told_to);
+	since = later(since, l->counted_to);
 	if (l->unarmed_since == 0 || since < l->unarmed_since)
 		l->unarmed_since = since;
 }
@@ -161,7 +159,7 @@ ledger_left(struct ledger *l, kp_mono_ns since)
 		l->left_since = later(since, l->unarmed_since);
 }
 
-/* Whole milliseconds since then; the rest is for the next window. */
+/* Counts whole milliseconds; the rest is for the next window. */
 static void
 count_time(struct ledger *l, enum kp_loss cause, kp_mono_ns *since,
     kp_mono_ns now)
@@ -180,7 +178,7 @@ count_unarmed(struct ledger *l, kp_mono_ns now)
 {
 	count_time(l, KP_LOSS_UNARMED, &l->unarmed_since, now);
 	count_time(l, KP_LOSS_UNCOUNTED, &l->left_since, now);
-	l->told_to = later(l->told_to, l->unarmed_since);
+	l->counted_to = later(l->counted_to, l->unarmed_since);
 }
 
 void
@@ -188,18 +186,18 @@ ledger_armed(struct ledger *l, kp_mono_ns now)
 {
 	count_unarmed(l, now);
 	l->unarmed_since = l->left_since = 0;
-	l->told_to = now;
+	l->counted_to = now;
 }
 
 void
 ledger_gap(struct ledger *l, kp_dur_ns gap, kp_mono_ns now)
 {
-	kp_mono_ns since = later(now - gap, l->told_to);
+	kp_mono_ns since = later(now - gap, l->counted_to);
 
 	if (l->unarmed_since != 0)
 		return;		/* all of that time is counted */
 	count_time(l, KP_LOSS_UNARMED, &since, now);
-	l->told_to = later(l->told_to, since);
+	l->counted_to = later(l->counted_to, since);
 }
 
 void
@@ -217,7 +215,7 @@ ledger_take(struct ledger *l, kp_mono_ns now, uint64_t entries,
     uint64_t open, uint64_t *entry_calls, struct kp_losses *lost)
 {
 	int64_t held = (int64_t)(open +
-	    grown(missing(l, &l->last, entries), l->reported) -
+	    increase(missing(l, &l->last, entries), l->reported) -
 	    uncounted(l, &l->last, entries));
 	int64_t calls = (int64_t)l->entry_calls + l->held - held;
 

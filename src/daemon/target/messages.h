@@ -1,6 +1,6 @@
 /*
- * messages.h - messages of one target: the names of its receivers, as far as
- * they are known, and whether messages are timed there.
+ * messages.h - the messages of one target: the names of the processes that
+ * receive them, and whether the time in mailboxes is measured there.
  */
 #ifndef KPROFD_DAEMON_TARGET_MESSAGES_H
 #define KPROFD_DAEMON_TARGET_MESSAGES_H
@@ -10,30 +10,27 @@
 
 #include "target/agent.h"
 
-#define MAIL_ASK_MAX 2000	/* processes that wait to be asked for */
+#define RECEIVERS_QUEUED_MAX 2000
 
-struct mail_watch {
-	uint64_t proc[MAIL_ASK_MAX];	/* the first `asked` are under way */
-	uint32_t n, asked;
+struct messages {
+	uint64_t proc[RECEIVERS_QUEUED_MAX];	/* names of the first
+						   `requested` are under way */
+	uint32_t n, requested;
 	bool timed;
-	char why[400];		/* not timed; "": not told yet */
+	char why[400];		/* ... not; "": not known yet */
 };
 
-struct assembly_part;
-
-/* The connection is another one. */
-void mail_restart(struct mail_watch *m);
+/* For a new connection. */
+void messages_restart(struct messages *m);
 /*
  * Called by kp_requests for a process that receives messages, so that its name
- * can be requested; without room it stays without a name.
+ * can be requested; when the queue is full it stays without a name.
  */
 void messages_on_receiver(void *ctx, uint32_t node, uint64_t proc);
-/* Asks for what there is, unless an answer is waited for. */
-void mail_ask(struct mail_watch *m, struct agent *a);
-/* The answer: a list as of agent_ops' on_names. */
-void mail_named(struct mail_watch *m, struct assembly_part *p,
-    const struct kp_term *list);
-/* True: this is news. */
-bool mail_told(struct mail_watch *m, bool timed, const char *why);
+/* Requests names from the agent, unless an answer is under way. */
+void messages_ask(struct target *t);
+/* As on_names and on_messages of struct agent_ops. */
+void messages_on_names(struct target *t, const struct kp_term *list);
+void messages_on_timed(struct target *t, bool timed, const char *why);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * target.c - the callbacks of one target's agent: each passes what arrived to
- * the assembly, the ledger, the sampler or the guard.
+ * target.c - one target: decodes the batches of its agent, keeps its windows and
+ * its losses, and reacts to its state.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,16 +17,16 @@
 #include "kprofd/native.h"
 #include "daemon/target/target_guard.h"
 #include "daemon/target/target_events.h"
-#include "daemon/target/targets_events.h"
+#include "daemon/target/targets.h"
 
-/* More of anything is in no window: sums of very many fit SQL's integers. */
+/* The largest count of a window, so that sums of windows fit SQL's integers. */
 #define FIGURE_MAX (UINT64_C(1) << 40)
 
-/* What it means that a target has no native probe, and the ways out. */
+/* The consequence of having no native probe, and the remedy. */
 #define WITH_RELAY "how calls end is seen in exact tiers alone " \
 	"(-probe-library says where the target has the library): "
 
-/* Read before they are looked at: see request/prefetch.c.  22 KiB. */
+/* Decoded at once, so that request/prefetch.c can work ahead.  22 KiB. */
 #define EVENTS_AT_ONCE 128
 
 static uint64_t
@@ -36,17 +36,17 @@ entries(const struct target *t)
 }
 
 /*
- * When its last word was sent, by our clock: what we were stopped for, or what
- * the way took, is time since then.
+ * When the target sent its last message, by our clock: time in which we were
+ * stopped, or the message was in transit, counts as silence.
  */
 static kp_mono_ns
-heard(const struct target *t)
+silent_since(const struct target *t)
 {
 	kp_mono_ns now = kp_mono_now(), at;
 	kp_dur_ns offset, error;
 
-	if (t->heard == 0 || !kp_offset_get(&t->offset, now, &offset, &error) ||
-	    __builtin_add_overflow(t->heard, offset, &at))
+	if (t->last_sent == 0 || !kp_offset_get(&t->offset, now, &offset, &error) ||
+	    __builtin_add_overflow(t->last_sent, offset, &at))
 		return now;
 	return at < now ? at : now;
 }
@@ -57,24 +57,24 @@ static void
 on_taken(struct target *t, kp_dur_ns gap, const char *text)
 {
 	ledger_gap(&t->ledger, gap, kp_mono_now());
-	target_tell(t, "taken", text);
+	target_report(t, "taken", text);
 }
 
 static kp_dur_ns
 on_trip(struct target *t, const char *text)
 {
-	ledger_unarmed(&t->ledger, heard(t));
+	ledger_unarmed(&t->ledger, silent_since(t));
 	return target_trip(t, KP_TRIP_AGENT, text);
 }
 
-/* Without those of calls that measure; how many are left. */
+/* Takes out the calls that measure tracing; returns how many events are left. */
 static size_t
 without_measured(struct target *t, struct kp_event *ev, size_t n)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		if (tracing_cost_event(&t->traced, &ev[i]))
+		if (tracing_cost_event(&t->tracing_cost, &ev[i]))
 			continue;
 		if (kept != i)
 			ev[kept] = ev[i];
@@ -108,20 +108,20 @@ on_batch(struct target *t, const uint8_t *p, size_t n)
 	enum kp_err e;
 	size_t have;
 	bool rests = agent_state(t->agent) == AGENT_TRIPPED ||
-	    overload_full(&t->watch);
+	    overload_full(&t->overload);
 
 	if (kp_batch_begin(&b, p, n) != KP_OK) {
 		t->lost.n[KP_LOSS_GAP]++;
 		agent_nonsense(t->agent, "a batch of events");
 		return;
 	}
-	t->heard = b.sent_at;
+	t->last_sent = b.sent_at;
 	ledger_batch(&t->ledger, b.seq);
 	t->batches++;
 	do {
 		have = 0;
 		e = KP_OK;
-		while (have < EVENTS_AT_ONCE && (e = kp_native_next(t->names,
+		while (have < EVENTS_AT_ONCE && (e = kp_native_next(t->decoder,
 		    &b, &ev[have])) == KP_OK)
 			have++;
 		take_events(t, ev, have, rests);
@@ -132,25 +132,24 @@ on_batch(struct target *t, const uint8_t *p, size_t n)
 		agent_nonsense(t->agent, "a batch of events");
 	}
 	kp_requests_expire(t->part.in->rs, t->part.index, b.sent_at);
-	mail_ask(&t->mail, t->agent);
-	target_quick(t, b.sent_at);
-	target_look_out(t, b.sent_at);
+	messages_ask(t);
+	target_sample_batch(t, b.sent_at);
+	target_check_overload(t, b.sent_at);
 }
 
-/* What its events can tell of: of all that is armed, or will be. */
+/* After a change of plan or probe: what events can show, and what is too hot. */
 static void
-set_told(struct target *t)
+apply_plan(struct target *t)
 {
 	const struct kp_plan *plan = agent_plan(t->agent);
 	bool all_exact = true, hot = false;
 
-	t->spending.native = t->native;
 	for (size_t i = 0; i < plan->n; i++) {
 		all_exact &= plan->v[i].exact;
 		hot |= plan->v[i].hot;
 	}
 	ledger_hot(&t->ledger, hot, kp_mono_now());
-	assembly_told(&t->part, t->hello.otp, t->hello.gc_shared, t->native,
+	assembly_set_probe(&t->part, t->hello.otp, t->hello.gc_shared, t->native,
 	    t->native && all_exact);
 }
 
@@ -161,7 +160,7 @@ on_probe(struct target *t, bool native, const char *why)
 
 	t->native = native;
 	t->relay_why[0] = '\0';
-	set_told(t);
+	apply_plan(t);
 	if (!native)
 		snprintf(t->relay_why, sizeof(t->relay_why), WITH_RELAY "%s",
 		    why);
@@ -171,46 +170,23 @@ on_probe(struct target *t, bool native, const char *why)
 		log_info("probe", t->node, "probe of '%s': %s", t->node, text);
 	else
 		log_warn("probe", t->node, "probe of '%s': %s", t->node, text);
-	target_happened(t, "probe", text);
+	target_record(t, "probe", text);
 }
 
-static void
-on_names(struct target *t, const struct kp_term *list)
-{
-	mail_named(&t->mail, &t->part, list);
-	mail_ask(&t->mail, t->agent);
-}
-
-static void
-on_messages(struct target *t, bool timed, const char *why)
-{
-	char text[500];
-
-	if (!mail_told(&t->mail, timed, why))
-		return;
-	if (timed)
-		log_info("messages", t->node, "messages of '%s' are "
-		    "timed", t->node);
-	else if (why[0] != '\0') {
-		snprintf(text, sizeof(text), "messages are not timed: %s", why);
-		target_tell(t, "messages", text);
-	}
-}
-
-/* More nodes than have a place: those that went and still have calls count. */
+/* A node that has left keeps its place while requests have calls on it. */
 static void
 find_place(struct target *t)
 {
 	if (!assembly_join(&t->part) && !t->unplaced)
-		target_tell(t, "no_room", "requests of as many nodes as kprofd can "
+		target_report(t, "no_room", "requests of as many nodes as kprofd can "
 		    "have are in flight: until some end, what is traced here "
 		    "is not followed");
 	t->unplaced = t->part.index == KP_NONE;
 }
 
 /*
- * Whatever was typed: 'app@localhost' and 'app@127.0.0.1' are one node, whose
- * pids carry one name.
+ * Takes the node's own name: 'app@localhost' and 'app@127.0.0.1' may be the same
+ * node, and its pids carry one name.
  */
 static void
 take_name(struct target *t)
@@ -242,26 +218,26 @@ on_hello(struct target *t, const struct agent_hello *h)
 	char text[400];
 
 	t->hello = *h;
-	t->status = (struct agent_status){ 0 };	/* its counters start anew */
-	t->heard = 0;
-	t->traced = (struct tracing_cost){ 0 };
+	t->status = (struct agent_status){ 0 };	/* its counters start from zero */
+	t->last_sent = 0;
+	t->tracing_cost = (struct tracing_cost){ 0 };
 	t->crossed[0] = '\0';
-	overload_forget(&t->watch);
+	overload_forget(&t->overload);
 	take_name(t);
 	find_place(t);
 	ledger_restart(&t->ledger, entries(t));
 	t->native = false;
-	mail_restart(&t->mail);
-	kp_native_restart(t->names, h->node);
-	set_told(t);
+	messages_restart(&t->messages);
+	kp_native_restart(t->decoder, h->node);
+	apply_plan(t);
 	t->part.time_offset = h->time_offset;
 	t->offset = (struct kp_offset){ 0 };
-	t->part.timed = false;	/* another VM's clock, perhaps */
+	t->part.timed = false;	/* it may be another VM's clock */
 	snprintf(text, sizeof(text), "attached to '%s' (OTP %d, %s)", h->node,
 	    h->otp, h->session ? "a trace session of our own" :
 	    "the node's one tracer");
 	log_put(&e, "%s", text);
-	target_happened(t, "attach", text);
+	target_record(t, "attach", text);
 }
 
 static void
@@ -269,40 +245,40 @@ on_status(struct target *t, const struct agent_status *st, bool last)
 {
 	t->part.time_offset = t->hello.time_offset = st->time_offset;
 	find_place(t);
-	if (!t->watch.guard.resting)
+	if (!t->overload.guard.resting)
 		t->ledger.sampling |= t->sampler.one_in > 1;
 	ledger_status(&t->ledger, st, entries(t), last);
-	overhead_status(&t->spending, &t->status, st);
+	overhead_status(&t->overhead, t->native, &t->status, st);
 	if (!last)
-		target_sample(t, st);
+		target_sample_status(t, st);
 	if (agent_state(t->agent) == AGENT_ARMED)
 		target_recover(t, st);
 	t->status = *st;
-	t->heard = st->now;
+	t->last_sent = st->now;
 	kp_requests_expire(t->part.in->rs, t->part.index, st->now);
-	target_look_out(t, st->now);
+	target_check_overload(t, st->now);
 }
 
-/* A target that is down for a night has one line and one event, not many. */
+/* A target that is down all night gets one line and one event. */
 static void
-tell_lost(struct target *t, const char *text)
+report_lost(struct target *t, const char *text)
 {
-	if (strncmp(text, t->lost_text, sizeof(t->lost_text) - 1) == 0)
+	if (strncmp(text, t->lost_reported, sizeof(t->lost_reported) - 1) == 0)
 		return;
-	snprintf(t->lost_text, sizeof(t->lost_text), "%s", text);
-	if (!t->armed_ever) {
+	snprintf(t->lost_reported, sizeof(t->lost_reported), "%s", text);
+	if (!t->was_armed) {
 		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
 		    .event = "absent", .target = t->node,
 		    .fields = { { .key = "cause", .text = text } } },
 		    "%s; trying again", text);
-		target_happened(t, "absent", text);
+		target_record(t, "absent", text);
 		return;
 	}
 	log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
 	    .event = "lost", .target = t->node,
 	    .fields = { { .key = "cause", .text = text } } },
 	    "lost '%s': %s; trying again", t->node, text);
-	target_happened(t, "lost", text);
+	target_record(t, "lost", text);
 }
 
 static void
@@ -315,22 +291,22 @@ on_state(struct target *t, enum agent_state s, const char *text)
 	    "%s: %s %s", t->node, agent_state_name(s), text);
 	switch (s) {
 	case AGENT_ARMED:
-		kp_guard_resumed(&t->watch.guard, kp_mono_now());
+		kp_guard_resumed(&t->overload.guard, kp_mono_now());
 		if (t->sampler.one_in > 1)
 			ledger_sampling(&t->ledger);
 		ledger_armed(&t->ledger, kp_mono_now());
 		if (t->part.in->conf->messages && !t->native)
-			on_messages(t, false, "they need the native probe "
+			messages_on_timed(t, false, "they need the native probe "
 			    "(the event probe says why it is not there)");
-		t->armed_ever = true;
-		t->lost_text[0] = '\0';
+		t->was_armed = true;
+		t->lost_reported[0] = '\0';
 		log_info("armed", t->node, "profiling '%s'",
 		    t->node);
-		target_happened(t, "armed", "");
+		target_record(t, "armed", "");
 		break;
 	case AGENT_PAUSED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
-		target_happened(t, "paused", "");
+		target_record(t, "paused", "");
 		kp_requests_abandon(t->part.in->rs, t->part.index,
 		    KP_LOSS_TRIPPED);
 		break;
@@ -340,9 +316,9 @@ on_state(struct target *t, enum agent_state s, const char *text)
 		    KP_LOSS_TRIPPED);
 		break;
 	case AGENT_LOST:
-		tell_lost(t, text);
-		if (t->heard != 0)
-			ledger_left(&t->ledger, heard(t));
+		report_lost(t, text);
+		if (t->last_sent != 0)
+			ledger_left(&t->ledger, silent_since(t));
 		ledger_lost(&t->ledger, entries(t));
 		kp_requests_abandon(t->part.in->rs, t->part.index,
 		    KP_LOSS_DISCONNECTED);
@@ -357,25 +333,25 @@ on_state(struct target *t, enum agent_state s, const char *text)
 static void
 on_looked(struct target *t)
 {
-	set_told(t);
+	apply_plan(t);
 	target_hot(t, true);
 }
 
-/* The probe of call rates says how to begin sampling. */
+/* The call rates that were measured give the first sampling rate. */
 static void
 on_plan(struct target *t, const struct kp_plan *plan)
 {
 	uint64_t rate = 0;
 	bool measured = false;
 
-	set_told(t);
+	apply_plan(t);
 	target_hot(t, false);
 	for (size_t i = 0; i < plan->n; i++)
 		if (plan->v[i].entry && plan->v[i].rate >= 0) {
 			rate += (uint64_t)plan->v[i].rate;
 			measured = true;
 		}
-	/* Not after a connection was lost: the rate of before is right. */
+	/* After a lost connection the rate is right already. */
 	if (measured && kp_sampler_rate(&t->sampler, rate, KP_NS_PER_S))
 		agent_sample(t->agent, t->sampler.one_in);
 	daemon_on_plan(t, plan);
@@ -384,7 +360,7 @@ on_plan(struct target *t, const struct kp_plan *plan)
 static void
 on_reloaded(struct target *t, const struct agent_reloaded *r)
 {
-	set_told(t);
+	apply_plan(t);
 	target_hot(t, false);
 	reload_done(t, r);
 }
@@ -395,7 +371,7 @@ on_failed(struct target *t, enum agent_failure f, const char *why)
 	ledger_lost(&t->ledger, entries(t));
 	kp_requests_abandon(t->part.in->rs, t->part.index,
 	    KP_LOSS_DISCONNECTED);
-	target_happened(t, "failed", why);
+	target_record(t, "failed", why);
 	targets_on_failed(t, f, why);
 }
 
@@ -403,14 +379,14 @@ static void
 on_stopped(struct target *t)
 {
 	ledger_lost(&t->ledger, entries(t));
-	/* Without a goodbye there is a reason, which on_state() was told. */
+	/* Without a goodbye, on_state() has set the reason. */
 	if (t->state_text[0] != '\0' && t->hello.otp != 0)
 		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
 		    .event = "detach", .target = t->node,
 		    .fields = { { .key = "cause", .text = t->state_text } } },
 		    "'%s' was not detached cleanly: %s (its agent leaves by "
 		    "itself within 5 s)", t->node, t->state_text);
-	target_happened(t, "detach", t->state_text);
+	target_record(t, "detach", t->state_text);
 	targets_on_stopped(t);
 }
 
@@ -423,7 +399,7 @@ static const struct agent_ops agent_ops = {
 	.on_batch = on_batch,
 	.on_clock = on_clock,
 	.on_status = on_status,
-	.on_notice = target_tell,
+	.on_notice = target_report,
 	.on_taken = on_taken,
 	.on_trip = on_trip,
 	.on_rested = target_rested,
@@ -434,8 +410,8 @@ static const struct agent_ops agent_ops = {
 	.on_unreached = targets_on_unreached,
 	.on_missing = targets_on_missing,
 	.on_nodes = targets_on_nodes,
-	.on_names = on_names,
-	.on_messages = on_messages,
+	.on_names = messages_on_names,
+	.on_messages = messages_on_timed,
 	.on_failed = on_failed,
 	.on_stopped = on_stopped,
 };
@@ -451,11 +427,11 @@ target_new(struct event_base *base, const struct agent_opts *o,
 	t->opts = *o;
 	t->p = *parts;
 	kp_sampler_init(&t->sampler, &o->conf->sampling);
-	overload_init(&t->watch, &o->conf->overload);
-	t->names = kp_native_new();
-	if (t->names == NULL || assembly_part_begin(&t->part, parts->assembly,
+	overload_init(&t->overload, &o->conf->overload);
+	t->decoder = kp_native_new();
+	if (t->decoder == NULL || assembly_part_begin(&t->part, parts->assembly,
 	    o->target, t) != KP_OK) {
-		kp_native_free(t->names);
+		kp_native_free(t->decoder);
 		free(t);
 		return NULL;
 	}
@@ -475,7 +451,7 @@ target_free(struct target *t)
 	if (t == NULL)
 		return;
 	agent_free(t->agent);
-	kp_native_free(t->names);
+	kp_native_free(t->decoder);
 	assembly_part_end(&t->part);
 	free(t);
 }
@@ -493,17 +469,17 @@ target_rotate(struct target *t, struct kp_moment at)
 	struct kp_window *w = assembly_rotate(&t->part, at);
 
 	if (w == NULL)
-		return;	/* it has just begun, or no memory: it goes on */
+		return;	/* it began later, or there is no memory: it goes on */
 	if (t->hello.otp == 0) {
-		kp_window_free(w);	/* no node that is known */
+		kp_window_free(w);	/* of a node that was never attached */
 		return;
 	}
 	ledger_take(&t->ledger, kp_mono_now(), entries(t),
 	    kp_requests_undecided(t->part.in->rs, t->part.index),
 	    &w->entry_calls, &w->losses);
-	w->cost = overhead_take(&t->spending);
-	w->cost.traced_call = t->traced.call;
-	w->cost.traced_caller = t->traced.caller;
+	w->cost = overhead_take(&t->overhead);
+	w->cost.traced_call = t->tracing_cost.call;
+	w->cost.traced_caller = t->tracing_cost.caller;
 	bound(&w->entry_calls);
 	bound(&w->cost.events);
 	bound(&w->cost.armed_calls);
@@ -513,7 +489,7 @@ target_rotate(struct target *t, struct kp_moment at)
 		t->lost_ever.n[i] += w->losses.n[i];
 	}
 	t->lost = (struct kp_losses){ 0 };
-	target_tell_untold(t);
+	target_report_suppressed(t);
 	t->windows++;
 	daemon_on_window(t, w);
 	if (t->p.store != NULL)
@@ -532,7 +508,7 @@ target_switch(struct target *t)
 	ledger_recount(&t->ledger, entries(t));
 	assembly_part_switch(&t->part);
 	if (t->hello.otp != 0)
-		set_told(t);
+		apply_plan(t);
 	target_sampling(t, &t->part.in->conf->sampling);
-	t->watch.guard.limits = t->part.in->conf->overload;
+	t->overload.guard.limits = t->part.in->conf->overload;
 }

@@ -11,7 +11,7 @@
 #include "daemon/target/messages.h"
 #include "daemon/target/unresolved.h"
 #include "kprofd/sampling.h"
-#include "daemon/target/overhead.h"
+#include "daemon/target/target_guard.h"
 #include "guard/tracing_cost.h"
 #include "daemon/overload.h"
 #include "kprofd/offset.h"
@@ -27,7 +27,7 @@ struct targets;
 struct target_parts {
 	struct kp_store *store;		/* NULL: nothing is kept (-check) */
 	struct assembly *assembly;
-	struct targets *set;		/* that it is one of */
+	struct targets *set;		/* all targets */
 	struct daemon *daemon;
 	struct commands *commands;	/* NULL, as reload: only a check */
 	struct reload *reload;
@@ -38,61 +38,64 @@ struct target {
 	struct target_parts p;
 	struct agent *agent;
 	struct assembly_part part;
-	struct kp_offset offset;	/* of its clock to ours */
+	struct kp_offset offset;	/* from its clock to ours */
 	struct kp_sampler sampler;
-	struct overload watch;
-	struct overhead spending;
-	struct tracing_cost traced;
-	char crossed[512];		/* the last server of on_crossed;
-					   "": none */
+	struct overload overload;
+	struct overhead overhead;
+	struct tracing_cost tracing_cost;
+	char crossed[512];		/* why request types are estimated, as
+					   on_crossed found last; "": they are
+					   not */
 	struct ledger ledger;
-	struct rate_limit hush;
+	struct rate_limit rate_limit;	/* of what is logged */
 	struct kp_losses lost;		/* of this window, found here */
 	struct kp_losses lost_ever;	/* of all closed windows, for status */
-	const char *node;		/* as it names itself; till then as typed */
-	struct agent_hello hello;
-	struct kp_native *names;	/* of its native probe's slots */
-	bool native;			/* its probe, now, */
-	char relay_why[1200];		/* ... and why not; "": as wished */
-	struct mail_watch mail;
-	struct agent_status status;
+	const char *node;		/* as it names itself; until it is
+					   attached, as the user named it */
+	struct agent_hello hello;	/* otp 0: never attached */
+	struct kp_native *decoder;	/* of events; knows the probe's names */
+	bool native;			/* the probe in use; */
+	char relay_why[1200];		/* why it is not; "": not wanted */
+	struct messages messages;
+	struct agent_status status;	/* the last one */
 	uint64_t events, batches, windows;
-	kp_target_ns heard;		/* when its last word was sent; 0: none */
-	bool armed_ever;
-	size_t hot;			/* functions that are too hot, as told */
+	kp_target_ns last_sent;		/* when it sent its last batch or
+					   status; 0: none yet */
+	bool was_armed;
+	size_t hot;			/* functions reported as too hot */
 	bool unplaced;			/* see assembly_join() */
 	char state_text[512];
-	char lost_text[512];		/* told last; "": attached since */
+	char lost_reported[512];	/* why it was lost, as last reported;
+					   "": attached since */
 	/* for the set that it is one of: see targets.h */
 	struct {
-		unsigned sources;	/* who wants it; 0: it is to go */
-		bool tried;		/* the first attempt came to its end, */
-		bool unreached;		/* in vain */
-		bool over;		/* no agent any more, for good */
-		bool failed;		/* ... and why */
+		unsigned sources;	/* what asks for it; 0: to be removed */
+		bool tried;		/* the first attempt has ended, */
+		bool unreached;		/* without success */
+		bool over;		/* its agent has ended, for good */
+		bool failed;		/* ... with this failure */
 		enum agent_failure failure;
-		bool judging;		/* waits for what the others have */
-		struct unresolved missing;
+		bool awaits_verdict;	/* depends on what others have */
+		struct unresolved unresolved;
 		kp_mono_ns seen;	/* in the cluster, last */
 	} in_set;
 };
 
 /*
- * NULL when out of memory.  Callbacks begin with agent_start().  Before it is
- * freed it gives up its place, by assembly_part_leave(), and is rotated once
- * more.
+ * NULL when out of memory.  Callbacks begin with agent_start().  Before
+ * target_free() call assembly_part_leave() and then target_rotate().
  */
 struct target *target_new(struct event_base *base,
     const struct agent_opts *o, const struct target_parts *parts);
 void target_free(struct target *t);
 /*
- * Closes the running window, as of that moment, and hands it to the store; one
- * that began after it, as by a dump since, goes on.
+ * Closes the running window, as of that moment, and hands it to the store.
+ * Nothing happens when the window began later, as after a dump.
  */
 void target_rotate(struct target *t, struct kp_moment at);
 /*
- * Another configuration is in force: ends what is in flight as lost, closes the
- * window, and starts anew, with what assembly_prepare() made ready.
+ * Puts the configuration of assembly_prepare() in force: counts what is in
+ * flight as lost, closes the window, and starts from zero.
  */
 void target_switch(struct target *t);
 

@@ -14,11 +14,11 @@
 #include "text/text.h"
 
 /*
- * Some of the text is the target's own.  A name that has never answered is no
- * node's: it stands in the text.
+ * The name of a target that was never attached may not be a node's: it goes into
+ * the text.
  */
 void
-target_happened(struct target *t, const char *kind, const char *text)
+target_record(struct target *t, const char *kind, const char *text)
 {
 	bool known = t->hello.otp != 0;
 	struct kp_happening h = { .at = kp_wall_now(),
@@ -39,11 +39,11 @@ target_happened(struct target *t, const char *kind, const char *text)
 	kp_store_happening(t->p.store, &h);
 }
 
-/* What happens on nodes that load code when it is first called is no warning. */
+/* "modules": nodes that load code on demand do that all the time, so no warning. */
 void
-target_tell(struct target *t, const char *kind, const char *text)
+target_report(struct target *t, const char *kind, const char *text)
 {
-	if (!rate_limit_may(&t->hush, kp_mono_now()))
+	if (!rate_limit_may(&t->rate_limit, kp_mono_now()))
 		return;
 	if (strcmp(kind, "modules") == 0)
 		log_info(kind, t->node, "'%s': %s: %s", t->node,
@@ -51,13 +51,13 @@ target_tell(struct target *t, const char *kind, const char *text)
 	else
 		log_warn(kind, t->node, "'%s': %s: %s", t->node,
 		    kind, text);
-	target_happened(t, kind, text);
+	target_record(t, kind, text);
 }
 
 void
-target_tell_untold(struct target *t)
+target_report_suppressed(struct target *t)
 {
-	uint64_t n = rate_limit_take(&t->hush);
+	uint64_t n = rate_limit_take(&t->rate_limit);
 	char text[100];
 
 	if (n == 0)
@@ -65,7 +65,7 @@ target_tell_untold(struct target *t)
 	snprintf(text, sizeof(text), "%" PRIu64 " notices were not logged: too "
 	    "many at once", n);
 	log_warn("hushed", t->node, "'%s': %s", t->node, text);
-	target_happened(t, "hushed", text);
+	target_record(t, "hushed", text);
 }
 
 /* ---- what kp_requests finds ---- */
@@ -80,7 +80,7 @@ target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn)
 	    "no longer traced (if it is a server's loop, name the function "
 	    "that it calls for each request; if exceptions end it, mark it "
 	    "exact or use -probe native)", fn_shown(name, sizeof(name), fn->text));
-	target_tell(t, "runaway", text);
+	target_report(t, "runaway", text);
 	agent_disarm(t->agent, fn->text);
 }
 
@@ -93,7 +93,7 @@ target_on_unbounded(void *ctx, uint32_t node, uint32_t line)
 	snprintf(text, sizeof(text), "requests are named _other by the clause "
 	    "on line %" PRIu32 " of tiers.conf: its answer is longer than %d "
 	    "bytes, or nothing to name them by", line, KP_IDENT_BYTES_MAX);
-	target_tell(t, "identity", text);
+	target_report(t, "identity", text);
 }
 
 void
@@ -108,5 +108,5 @@ target_on_crossed(void *ctx, uint32_t node, uint64_t proc,
 	    "answers later): request types of tier %s are estimated there, not "
 	    "known; its sums are right (%s)", kp_proc_text(proc, pid,
 	    sizeof(pid)), assembly_tier(t->part.in->conf, fn), fn->text);
-	target_tell(t, "drains", t->crossed);
+	target_report(t, "drains", t->crossed);
 }

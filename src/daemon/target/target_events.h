@@ -1,6 +1,6 @@
 /*
- * target_events.h - reports events of a target, to the log and to the store.
- * Some of the text may be the target's own.
+ * target_events.h - writes events of a target to the log and to the store.  Text
+ * may come from the target: control characters are replaced for the store.
  */
 #ifndef KPROFD_DAEMON_TARGET_TARGET_EVENTS_H
 #define KPROFD_DAEMON_TARGET_TARGET_EVENTS_H
@@ -10,12 +10,12 @@
 struct kp_fn;
 struct target;
 
-/* Among the events of this target. */
-void target_happened(struct target *t, const char *kind, const char *text);
-/* In the log, too, if that is not too much by now. */
-void target_tell(struct target *t, const char *kind, const char *text);
-/* How many were too much since it was asked last, if any. */
-void target_tell_untold(struct target *t);
+/* To the store only.  kind: a short word, as in log.h. */
+void target_record(struct target *t, const char *kind, const char *text);
+/* To the log as well; of too many at once the rest is only counted. */
+void target_report(struct target *t, const char *kind, const char *text);
+/* Reports how many were only counted since the last call, if any. */
+void target_report_suppressed(struct target *t);
 
 /* Called by kp_requests (kprofd/request.h). */
 void target_on_runaway(void *ctx, uint32_t node, const struct kp_fn *fn);

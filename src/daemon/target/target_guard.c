@@ -1,6 +1,6 @@
 /*
- * target_guard.c - changes the sampling rate, pauses tracing on overload and
- * resumes it, and reports functions too hot to trace.
+ * target_guard.c - adds up what profiling costs, changes the sampling rate, pauses
+ * tracing on overload and resumes it, and reports functions too hot to trace.
  */
 #include <stdio.h>
 
@@ -10,9 +10,61 @@
 #include "daemon/target/target_guard.h"
 #include "daemon/target/target_events.h"
 
-#define HOT_NAMED 5
+#define HOT_NAMED 5	/* functions named in one line */
 
-/* Its rate has changed. */
+/* ---- overhead ---- */
+
+static uint64_t
+grown(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
+
+void
+overhead_status(struct overhead *s, bool native,
+    const struct agent_status *before, const struct agent_status *st)
+{
+	struct kp_cost c = {
+		.events = grown(st->sent + st->dropped,
+		    before->sent + before->dropped),
+		.armed_calls = grown(st->tier_calls, before->tier_calls) +
+		    grown(grown(st->entry_calls, st->unarmed_calls),
+		    grown(before->entry_calls, before->unarmed_calls)),
+		.agent = st->busy > before->busy ? st->busy - before->busy : 0,
+	};
+
+	c.ring_events = native ? c.events : 0;
+	kp_cost_add(&s->window, &c);
+	s->last = c;
+	s->over = before->now != 0 && st->now > before->now ?
+	    st->now - before->now : 0;
+}
+
+struct kp_cost
+overhead_take(struct overhead *s)
+{
+	struct kp_cost c = s->window;
+
+	s->window = (struct kp_cost){ 0 };
+	return c;
+}
+
+double
+overhead_percent(const struct overhead *s, kp_dur_ns part)
+{
+	return s->over > 0 ? 100 * (double)part / (double)s->over : 0;
+}
+
+uint64_t
+overhead_rate(const struct overhead *s, uint64_t n)
+{
+	return s->over > 0 ? (uint64_t)((double)n * (double)KP_NS_PER_S /
+	    (double)s->over) : 0;
+}
+
+/* ---- sampling and overload ---- */
+
+/* Sends the rate after a change. */
 static void
 resample(struct target *t)
 {
@@ -21,7 +73,7 @@ resample(struct target *t)
 	    .fields = { { .key = "one_in", .number = t->sampler.one_in } } },
 	    "%s: sampling one request in %u", t->node,
 	    t->sampler.one_in);
-	if (!t->watch.guard.resting)
+	if (!t->overload.guard.resting)
 		t->ledger.sampling |= t->sampler.one_in > 1;
 	agent_sample(t->agent, t->sampler.one_in);
 }
@@ -29,44 +81,44 @@ resample(struct target *t)
 kp_dur_ns
 target_trip(struct target *t, enum kp_trip cause, const char *why)
 {
-	kp_dur_ns rest = overload_trip(&t->watch, cause, &t->status,
+	kp_dur_ns rest = overload_trip(&t->overload, cause, &t->status,
 	    kp_requests_running(t->part.in->rs, t->part.index), kp_mono_now());
 	char text[1200];
 
-	if (kp_sampler_cut(&t->sampler, t->watch.guard.cut))
+	if (kp_sampler_cut(&t->sampler, t->overload.guard.cut))
 		resample(t);
 	snprintf(text, sizeof(text), "%s; tracing is paused for %.0f s, then "
 	    "one request in %u is sampled", why,
 	    (double)rest / (double)KP_NS_PER_S, t->sampler.one_in);
-	target_tell(t, "trip", text);
+	target_report(t, "trip", text);
 	return rest;
 }
 
 void
-target_look_out(struct target *t, kp_target_ns sent)
+target_check_overload(struct target *t, kp_target_ns sent)
 {
-	enum kp_trip cause = overload_look(&t->watch, t->p.store, sent,
+	enum kp_trip cause = overload_look(&t->overload, t->p.store, sent,
 	    kp_mono_now());
 	char why[200];
 
 	if (cause == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
 		return;
-	overload_words(&t->watch, cause, why, sizeof(why));
+	overload_words(&t->overload, cause, why, sizeof(why));
 	agent_rest(t->agent, target_trip(t, cause, why), why);
 }
 
 kp_dur_ns
 target_rested(struct target *t)
 {
-	kp_dur_ns more = overload_rested(&t->watch, t->p.store, kp_mono_now());
+	kp_dur_ns more = overload_rested(&t->overload, t->p.store, kp_mono_now());
 	char why[200], text[256];
 
 	if (more == 0)
 		return 0;
-	overload_words(&t->watch, t->watch.guard.cause, why, sizeof(why));
+	overload_words(&t->overload, t->overload.guard.cause, why, sizeof(why));
 	snprintf(text, sizeof(text), "tracing is paused for %.0f s more: %s",
 	    (double)more / (double)KP_NS_PER_S, why);
-	target_tell(t, "rest", text);
+	target_report(t, "rest", text);
 	return more;
 }
 
@@ -76,28 +128,28 @@ target_recover(struct target *t, const struct agent_status *st)
 	kp_mono_ns now = kp_mono_now();
 	char text[200];
 
-	if (overload_after(&t->watch, st, now, text, sizeof(text))) {
+	if (overload_after(&t->overload, st, now, text, sizeof(text))) {
 		log_info("resume", t->node, "'%s' is profiled again %s",
 		    t->node, text);
-		target_happened(t, "resume", text);
+		target_record(t, "resume", text);
 	}
-	if (kp_guard_tick(&t->watch.guard, now) &&
-	    kp_sampler_cut(&t->sampler, t->watch.guard.cut))
+	if (kp_guard_tick(&t->overload.guard, now) &&
+	    kp_sampler_cut(&t->sampler, t->overload.guard.cut))
 		resample(t);
 }
 
 void
-target_quick(struct target *t, kp_target_ns sent)
+target_sample_batch(struct target *t, kp_target_ns sent)
 {
 	if (kp_sampler_quick(&t->sampler, sent))
 		resample(t);
 }
 
 void
-target_sample(struct target *t, const struct agent_status *st)
+target_sample_status(struct target *t, const struct agent_status *st)
 {
 	kp_dur_ns over = st->now - t->status.now;
-	const struct overhead *s = &t->spending;
+	const struct overhead *s = &t->overhead;
 	uint32_t was = t->sampler.one_in;
 
 	if (t->status.now == 0 || st->entry_calls < t->status.entry_calls)
@@ -120,11 +172,11 @@ target_sampling(struct target *t, const struct kp_sampling *now)
 	if (was->kind == now->kind && was->n == now->n)
 		return;
 	kp_sampler_init(&t->sampler, now);
-	kp_sampler_cut(&t->sampler, t->watch.guard.cut);
+	kp_sampler_cut(&t->sampler, t->overload.guard.cut);
 	agent_sample(t->agent, t->sampler.one_in);
 }
 
-/* The first of them, and how many more there are. */
+/* Names the first functions, and counts the rest. */
 static void
 hot_names(const struct kp_plan *plan, struct kp_buf *b)
 {
@@ -145,7 +197,7 @@ hot_names(const struct kp_plan *plan, struct kp_buf *b)
 }
 
 void
-target_hot(struct target *t, bool told)
+target_hot(struct target *t, bool reported)
 {
 	const struct kp_plan *plan = agent_plan(t->agent);
 	size_t n = 0;
@@ -153,12 +205,12 @@ target_hot(struct target *t, bool told)
 
 	for (size_t i = 0; i < plan->n; i++)
 		n += plan->v[i].hot;
-	if (n > t->hot && !told && t->p.store != NULL) {
+	if (n > t->hot && !reported && t->p.store != NULL) {
 		kp_buf_init(&b, KP_PLAN_MAX);
 		kp_buf_str(&b, "too hot to trace by the rates that were "
 		    "measured, and not traced: ");
 		hot_names(plan, &b);
-		target_tell(t, "hot", kp_buf_cstr(&b));
+		target_report(t, "hot", kp_buf_cstr(&b));
 		kp_buf_free(&b);
 	}
 	t->hot = n;

@@ -1,36 +1,53 @@
 /*
- * target_guard.h - how many of a target's requests are traced (sampling), and
- * when tracing pauses because it was too much for the target or for kprofd.
+ * target_guard.h - what profiling costs a target, how many of its requests are
+ * sampled, and when tracing pauses because of overload.
  */
 #ifndef KPROFD_DAEMON_TARGET_TARGET_GUARD_H
 #define KPROFD_DAEMON_TARGET_TARGET_GUARD_H
 
-#include <stdbool.h>
-
-#include "kprofd/clock.h"
+#include "kprofd/cost.h"
 #include "kprofd/guard.h"
+#include "target/agent.h"
 
 struct target;
-struct agent_status;
 struct kp_sampling;
 
-/* Is kprofd itself over a limit, with what was sent then? */
-void target_look_out(struct target *t, kp_target_ns sent);
+struct overhead {
+	struct kp_cost last;	/* between the last two statuses, */
+	kp_dur_ns over;		/* which this time lies between; 0: unknown */
+	struct kp_cost window;	/* of the running window */
+};
+
+/*
+ * native: the probe, whose events are cheaper.  before: the status before this
+ * one, all zero if there was none.
+ */
+void overhead_status(struct overhead *s, bool native,
+    const struct agent_status *before, const struct agent_status *st);
+/* Returns the cost of the window that closes, and starts from zero. */
+struct kp_cost overhead_take(struct overhead *s);
+/* A part of `last`, in percent of one scheduler. */
+double overhead_percent(const struct overhead *s, kp_dur_ns part);
+/* A count of `last`, per second. */
+uint64_t overhead_rate(const struct overhead *s, uint64_t n);
+
+/* Pauses tracing if kprofd is over a limit.  sent: the time of the last message. */
+void target_check_overload(struct target *t, kp_target_ns sent);
 /* A limit was passed: logs why; returns for how long tracing is to pause. */
 kp_dur_ns target_trip(struct target *t, enum kp_trip cause, const char *why);
 /* The pause is over: returns for how much longer to wait; 0: resume. */
 kp_dur_ns target_rested(struct target *t);
-/* A status came while armed: time for what was cut to grow. */
+/* Called for each status while armed: raises a rate that an overload lowered. */
 void target_recover(struct target *t, const struct agent_status *st);
-/* What a batch of then, or a status, says of the entries' rate and of costs. */
-void target_quick(struct target *t, kp_target_ns sent);
-void target_sample(struct target *t, const struct agent_status *st);
+/* Adapt the sampling rate to the entries of a batch, or to a status. */
+void target_sample_batch(struct target *t, kp_target_ns sent);
+void target_sample_status(struct target *t, const struct agent_status *st);
 /*
- * What is in the plan and too hot to be armed is reported, where it is more than
- * before; told: it was already.
+ * Reports functions of the plan that are too hot to trace, if there are more
+ * than before; reported: that was done already.
  */
-void target_hot(struct target *t, bool told);
-/* The rate that was found to be right stays, where the rule is the same. */
+void target_hot(struct target *t, bool reported);
+/* Another rule of sampling; the rate stays where the rule is the same. */
 void target_sampling(struct target *t, const struct kp_sampling *now);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * targets.c - adds targets that the command line, the target file or the
- * cluster asks for, and removes those that nobody wants.
+ * targets.c - adds targets that the command line, the target file or the cluster
+ * asks for, and removes those that none of them asks for any more.
  *
  * Callbacks of one target may come while a loop goes through all of them, so
  * targets are removed in one place only, sweep_one(), which the event loop
@@ -19,16 +19,16 @@
 
 #define CONNECT_LIMIT (7 * KP_NS_PER_S)
 #define TICK_S 1
-#define AWAY (3 * KP_NS_PER_S)	/* seen every second, if there */
+#define AWAY (3 * KP_NS_PER_S)	/* the cluster is asked every second */
 
-/* Who wants a target. */
+/* What asks for a target. */
 #define BY_NAME 0x1u
 #define BY_FILE 0x2u
 #define BY_CLUSTER 0x4u
 
-/* ---- coming and going ---- */
+/* ---- adding and removing ---- */
 
-/* False: no room, or no memory. */
+/* False: there is no room or no memory. */
 static bool
 add(struct targets *ts, const char *name, unsigned source)
 {
@@ -64,7 +64,7 @@ add(struct targets *ts, const char *name, unsigned source)
 	return true;
 }
 
-/* One that comes while others are profiled. */
+/* Adds a target while kprofd runs. */
 static bool
 join(struct targets *ts, const char *name, unsigned source, const char *why)
 {
@@ -75,12 +75,12 @@ join(struct targets *ts, const char *name, unsigned source, const char *why)
 		return false;
 	if (is_new && (t = targets_find(ts, name)) != NULL) {
 		log_info("added", name, "'%s' is a target now: %s", name, why);
-		target_happened(t, "added", why);
+		target_record(t, "added", why);
 	}
 	return true;
 }
 
-/* It stays as it is until on_sweep() finds it at its end. */
+/* Its agent ends first; then on_sweep() removes it. */
 static void
 leave(struct targets *ts, struct target *t, unsigned source, const char *why)
 {
@@ -89,15 +89,15 @@ leave(struct targets *ts, struct target *t, unsigned source, const char *why)
 		return;
 	log_info("removed", t->node, "'%s' is no longer a target: %s", t->node,
 	    why);
-	target_happened(t, "removed", why);
+	target_record(t, "removed", why);
 	if (!t->in_set.over)
 		agent_stop(t->agent);
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
 /*
- * It begins anew where it is wanted again meanwhile.  What waits for the store
- * borrows its name, which stays (assembly.c), and nothing else of it.
+ * If it was asked for again meanwhile, it is added again.  Windows that wait for
+ * the store borrow only its name, which stays (assembly.c).
  */
 static void
 sweep_one(struct targets *ts, unsigned i)
@@ -112,7 +112,7 @@ sweep_one(struct targets *ts, unsigned i)
 	target_free(t);
 }
 
-/* Those that nobody wants, or that ended and are wanted again, go. */
+/* Removes targets that ended, unless they failed and are still asked for. */
 static void
 on_sweep(evutil_socket_t fd, short what, void *ctx)
 {
@@ -121,7 +121,7 @@ on_sweep(evutil_socket_t fd, short what, void *ctx)
 	bool stays;
 
 	(void)fd, (void)what;
-	ts->more_told &= ts->n == TARGETS_MAX;
+	ts->no_room &= ts->n == TARGETS_MAX;
 	/* A check counts how all ended. */
 	stays = ts->stopping || ts->frozen || ts->p.o->check;
 	for (unsigned i = 0; i < ts->n && !stays; i++) {
@@ -135,7 +135,7 @@ on_sweep(evutil_socket_t fd, short what, void *ctx)
 
 /* ---- the cluster ---- */
 
-/* Unseen for a while it was started anew, maybe with what it lacked. */
+/* A node that was away has been restarted, perhaps with what it lacked. */
 static void
 seen(struct target *t)
 {
@@ -155,20 +155,20 @@ on_seen(void *ctx, const char *name)
 	if (t != NULL)
 		seen(t);
 	if (ts->frozen || ts->stopping || ts->over)
-		return true;		/* it is seen again in a second */
-	/* One that is on its way out comes in again when it is out. */
+		return true;		/* the cluster is asked again in a second */
+	/* One that is being removed is added again when it has ended. */
 	return join(ts, name, BY_CLUSTER, "it is in the cluster");
 }
 
 static void
-tell_more(struct targets *ts, size_t more)
+report_no_room(struct targets *ts, size_t more)
 {
 	char text[200];
 
 	snprintf(text, sizeof(text), "%zu more nodes are wanted: no more than "
 	    "%d are profiled by one kprofd", more, TARGETS_MAX);
 	log_warn("too_many", NULL, "%s", text);
-	targets_happened(ts, "too_many", text);
+	targets_record(ts, "too_many", text);
 }
 
 static void
@@ -176,18 +176,18 @@ on_answer(void *ctx, size_t more)
 {
 	struct targets *ts = ctx;
 
-	ts->drop_counts_told = false;
-	/* Not all that answer see the same nodes: each second another number. */
-	if (more > 0 && !ts->more_told)
-		tell_more(ts, more);
-	ts->more_told |= more > 0;
+	ts->seed_lost = false;
+	/* Nodes see different parts of the cluster, so the number changes. */
+	if (more > 0 && !ts->no_room)
+		report_no_room(ts, more);
+	ts->no_room |= more > 0;
 	ts->more_cluster = more;
-	/* With nobody to be armed yet it does all that it is to do. */
-	if (ts->n == 0 && !ts->ready_told) {
+	/* Without targets there is nothing to wait for: kprofd is ready. */
+	if (ts->n == 0 && !ts->ready) {
 		ts->waits = true;
 		notify_ready();
 	}
-	ts->ready_told = true;
+	ts->ready = true;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
@@ -196,23 +196,23 @@ on_lost(void *ctx, const char *why)
 {
 	struct targets *ts = ctx;
 
-	/* At the start: a seed that has answered once is asked again. */
+	/* Only at the start; a seed that has answered once is asked again. */
 	if (ts->n == 0 && !ts->armed_ever &&
 	    cluster_answered(ts->cluster) == 0) {
 		log_error("failed", ts->p.o->seed, "%s", why);
 		targets_end(ts, 1);
 		return;
 	}
-	if (!ts->drop_counts_told)
+	if (!ts->seed_lost)
 		log_warn("cluster", ts->p.o->seed, "the seed cannot be asked "
 		    "for the nodes of its cluster: %s; trying again", why);
-	ts->drop_counts_told = true;
+	ts->seed_lost = true;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
 static const struct cluster_ops cluster_ops = { on_seen, on_answer, on_lost };
 
-/* No attached node has seen it for this time. */
+/* Removes nodes that no attached node has seen for -forget. */
 static void
 forget(struct targets *ts)
 {
@@ -227,9 +227,9 @@ forget(struct targets *ts)
 	}
 }
 
-/* The seed, while it is a target that may be attached, is asked as one. */
+/* A seed that is a target is asked on the target's connection. */
 static bool
-needs_scout(const struct targets *ts)
+must_ask_seed(const struct targets *ts)
 {
 	const struct target *seed = targets_find(ts, ts->p.o->seed);
 
@@ -247,7 +247,7 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 	if (ts->cluster != NULL) {
 		if (!ts->frozen && !ts->stopping)
 			forget(ts);
-		cluster_scout(ts->cluster, needs_scout(ts));
+		cluster_ask_seed(ts->cluster, must_ask_seed(ts));
 		if (ts->p.o->check && ts->n == 0 && !ts->over &&
 		    cluster_answered(ts->cluster) != 0) {
 			log_error("failed", ts->p.o->seed, "no node that is "
@@ -344,7 +344,7 @@ targets_file_apply(struct targets *ts, const struct kp_node_list *list,
 			more++;
 	}
 	if (more > 0 && ts->more_file == 0)
-		tell_more(ts, more);
+		report_no_room(ts, more);
 	ts->more_file = more;
 }
 
@@ -358,7 +358,7 @@ targets_freeze(struct targets *ts, bool frozen)
 		event_active(ts->sweep, EV_TIMEOUT, 0);
 }
 
-/* Kept out is kept out, whatever is to be measured. */
+/* A node that keeps kprofd out does so whatever tiers.conf says. */
 void
 targets_again(struct targets *ts)
 {
@@ -433,11 +433,11 @@ start_cluster(struct targets *ts)
 	ts->cluster = cluster_new(ts->base, &parts, &cluster_ops, ts);
 	if (ts->cluster == NULL)
 		return false;
-	/* For as long as kprofd runs: it is named. */
+	/* The seed counts as named: it is never forgotten. */
 	if (o->check || !cluster_matches(ts->cluster, o->seed))
-		cluster_scout(ts->cluster, true);
+		cluster_ask_seed(ts->cluster, true);
 	else if (!add(ts, o->seed, BY_NAME))
-		tell_more(ts, 1);
+		report_no_room(ts, 1);
 	return true;
 }
 
@@ -462,7 +462,7 @@ start_named(struct targets *ts)
 	for (size_t i = 0; i < list.n && ok; i++)
 		list.more += !add(ts, list.v[i], BY_FILE);
 	if (list.more > 0)
-		tell_more(ts, list.more);
+		report_no_room(ts, list.more);
 	ts->more_file = list.more;
 	kp_node_list_free(&list);
 	return ok;

@@ -1,16 +1,15 @@
 /*
- * targets.h - the nodes that are profiled at once: which they are, and what the
- * state of one means for the others.
+ * targets.h - the set of nodes that are profiled.
  *
- * They are named by -target, by the lines of -target-file, or found in a
- * cluster; a node is profiled for as long as any of these wants it.  Targets do
- * not depend on each other: one that fails for good is shown and recorded as
- * failed, and kprofd ends only when all have failed.  One that cannot be
- * reached is tried again, unless none can be reached when kprofd starts.  What
- * tiers.conf names may be missing on some of them, but not on all.
+ * A node is profiled while -target names it, -target-file lists it, or it is
+ * found in the cluster.  Targets do not depend on each other: one that fails
+ * for good is shown and recorded as failed, and kprofd ends only when all have
+ * failed.  One that cannot be reached is tried again, unless none can be
+ * reached when kprofd starts.  Functions that tiers.conf names may be missing
+ * on some targets, but not on all.
  *
- * All connections use one node name, the first that is free on each node, so
- * that a node gets one atom of it, however many are profiled.
+ * All connections use the same node name, the first that is free on each node,
+ * so that every node gets one atom for it.
  */
 #ifndef KPROFD_DAEMON_TARGET_TARGETS_H
 #define KPROFD_DAEMON_TARGET_TARGETS_H
@@ -20,7 +19,7 @@
 #include "daemon/options.h"
 #include "daemon/target/target.h"
 
-#define EXIT_KEPT_OUT 3		/* and not to be started again by itself */
+#define EXIT_KEPT_OUT 3		/* the service manager must not restart it */
 
 struct targets;
 
@@ -36,7 +35,7 @@ struct targets_parts {
 /* NULL when out of memory. */
 struct targets *targets_new(struct event_base *base,
     const struct targets_parts *parts);
-/* After the store was closed: windows borrow names of nodes. */
+/* To be called after the store was closed: windows borrow names of nodes. */
 void targets_free(struct targets *ts);
 /*
  * Reads the file of targets and starts all.  commands, reload, borrowed: who
@@ -49,49 +48,61 @@ bool targets_start(struct targets *ts, struct commands *commands,
 void targets_stop(struct targets *ts);
 bool targets_stopping(const struct targets *ts);
 void targets_rotate(struct targets *ts, struct kp_moment at);
-/* Nothing more will come: what is in flight is lost, windows are closed. */
+/* At the end: counts what is in flight as lost, and closes the windows. */
 void targets_drain(struct targets *ts);
 
-/* Those there are, also failed ones; the set changes only from the loop. */
+/* Failed targets included; the set changes only in the event loop. */
 unsigned targets_count(const struct targets *ts);
 struct target *targets_at(const struct targets *ts, unsigned i);
-/* Can there ever be more than one? */
+/* True: there may be more than one target, now or later. */
 bool targets_several(const struct targets *ts);
 unsigned targets_armed(const struct targets *ts);
-/* Nodes that match or are named and had no room. */
+/* Nodes that are named or match, and for which there is no room. */
 size_t targets_more(const struct targets *ts);
-/* Was any of them armed, or is there nobody to be, as yet? */
+/* True: one was armed, or none was found yet and kprofd waits for some. */
 bool targets_began(const struct targets *ts);
-/* One that comes later starts so: `kprof pause` of all. */
+/* After `kprof pause` of all: targets that are added later start paused. */
 void targets_pause_new(struct targets *ts, bool paused);
 
-/* Recorded among the events: of kprofd itself, or of its only target. */
-void targets_happened(struct targets *ts, const char *kind, const char *text);
+/* Records an event of kprofd, or of its only target, in the store. */
+void targets_record(struct targets *ts, const char *kind, const char *text);
 
 /* ---- a reload ---- */
 
-/* While it goes on the set does not change. */
+/* During a reload the set does not change. */
 void targets_freeze(struct targets *ts, bool frozen);
 /*
- * Makes another configuration ready for all of them (assembly.h): then it is
- * discarded, or each is target_switch()ed and then the set.
+ * Makes another configuration ready for all (assembly.h).  Then discard it, or
+ * call target_switch() for each target and then targets_switch().
  */
 enum kp_err targets_prepare(struct targets *ts, const struct kp_conf *conf);
 void targets_discard(struct targets *ts);
-/* The result: as of assembly_switch(). */
+/* Returns the old requests, as assembly_switch(). */
 struct kp_requests *targets_switch(struct targets *ts);
-/* Its path; NULL: there is none. */
+/* The path of -target-file; NULL: none. */
 const char *targets_file(const struct targets *ts);
 /*
- * The file of targets as it is now: nothing where there is none.  False: why,
+ * Reads the target file; the list is empty where there is none.  False: `why` is
  * one line for people.
  */
 bool targets_file_read(const struct targets *ts, struct kp_node_list *list,
     char *why, size_t n);
-/* That is what is wanted now; says how many came and went. */
+/* Adds and removes targets so that the set has those of the list; counts them. */
 void targets_file_apply(struct targets *ts, const struct kp_node_list *list,
     unsigned *added, unsigned *removed);
-/* Another configuration: those that failed with the last one try again. */
+/* After a reload: targets that failed with the old configuration try again. */
 void targets_again(struct targets *ts);
+
+/* ---- what the agent of one target reports to all of them ---- */
+
+/* As of struct agent_ops. */
+void targets_on_state(struct target *t, enum agent_state s);
+void targets_on_failed(struct target *t, enum agent_failure f,
+    const char *why);
+void targets_on_stopped(struct target *t);
+bool targets_on_unreached(struct target *t);
+enum agent_verdict targets_on_missing(struct target *t,
+    const struct kp_diags *diags);
+void targets_on_nodes(struct target *t, const struct kp_term *list);
 
 #endif

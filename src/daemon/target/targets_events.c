@@ -1,10 +1,9 @@
 /*
- * targets_events.c - reacts to what single targets report and all are concerned
- * by: which is tried again, what one may lack, and when kprofd ends.
+ * targets_events.c - reacts to reports of one target that concern all: whether it
+ * is tried again, what it may lack, and when kprofd ends.
  */
 #include "daemon/daemon.h"
 #include "daemon/log.h"
-#include "daemon/target/targets_events.h"
 #include "daemon/target/targets_internal.h"
 
 /* ---- the end ---- */
@@ -18,7 +17,7 @@ targets_end(struct targets *ts, int status)
 	daemon_on_over(ts->p.daemon, status);
 }
 
-/* Has every one of them come to its end?  How, as an exit status. */
+/* True: every target has ended; sets the exit status. */
 static bool
 all_over(const struct targets *ts, bool *failed, int *status)
 {
@@ -36,7 +35,7 @@ all_over(const struct targets *ts, bool *failed, int *status)
 	return true;
 }
 
-/* May others still be found? */
+/* True: the cluster may still show other nodes. */
 static bool
 is_searching(const struct targets *ts)
 {
@@ -45,13 +44,13 @@ is_searching(const struct targets *ts)
 	if (ts->cluster == NULL || cluster_failed(ts->cluster))
 		return false;
 	seed = targets_find(ts, ts->p.o->seed);
-	/* Who cannot be reached as a target cannot be asked either. */
+	/* A seed that cannot be reached as a target cannot be asked either. */
 	if (seed != NULL && seed->in_set.unreached)
 		return false;
 	return cluster_answered(ts->cluster) == 0;
 }
 
-/* At the start, when nobody has ever been attached: is nobody to be? */
+/* At the start: true if no target can be attached to. */
 static bool
 nobody_there(const struct targets *ts)
 {
@@ -84,7 +83,7 @@ check_over(struct targets *ts)
 	}
 }
 
-/* ---- what one lacks, others may have ---- */
+/* ---- functions that a target lacks ---- */
 
 static enum agent_verdict
 judge(const struct targets *ts, const struct target *t)
@@ -94,17 +93,17 @@ judge(const struct targets *ts, const struct target *t)
 	bool pending = is_searching(ts);
 	size_t n = 0;
 
-	if (t->in_set.missing.n == 0 && !t->in_set.missing.more)
+	if (t->in_set.unresolved.n == 0 && !t->in_set.unresolved.more)
 		return AGENT_GO_ON;
 	for (unsigned i = 0; i < ts->n; i++) {
 		u = ts->v[i];
 		if (u == t)
 			continue;
-		others[n++] = &u->in_set.missing;
-		pending |= !u->in_set.missing.known && !u->in_set.tried &&
+		others[n++] = &u->in_set.unresolved;
+		pending |= !u->in_set.unresolved.known && !u->in_set.tried &&
 		    !u->in_set.over;
 	}
-	if (unresolved_elsewhere(&t->in_set.missing, others, n))
+	if (unresolved_elsewhere(&t->in_set.unresolved, others, n))
 		return AGENT_GO_ON;
 	return pending || ts->starting ? AGENT_WAIT : AGENT_REFUSE;
 }
@@ -117,12 +116,12 @@ targets_settle(struct targets *ts)
 
 	for (unsigned i = 0; i < ts->n; i++) {
 		t = ts->v[i];
-		if (!t->in_set.judging)
+		if (!t->in_set.awaits_verdict)
 			continue;
 		v = judge(ts, t);
 		if (v == AGENT_WAIT)
 			continue;
-		t->in_set.judging = false;
+		t->in_set.awaits_verdict = false;
 		agent_judge(t->agent, v);
 	}
 	check_over(ts);
@@ -134,15 +133,15 @@ targets_on_missing(struct target *t, const struct kp_diags *diags)
 	struct targets *ts = t->p.set;
 	enum agent_verdict v;
 
-	unresolved_set(&t->in_set.missing, diags);
+	unresolved_set(&t->in_set.unresolved, diags);
 	v = judge(ts, t);
-	t->in_set.judging = v == AGENT_WAIT;
-	/* Not from within: its own agent is in the midst of a step. */
+	t->in_set.awaits_verdict = v == AGENT_WAIT;
+	/* Later, since its own agent is in the middle of a step. */
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 	return v;
 }
 
-/* ---- what is heard of them ---- */
+/* ---- reports of one target ---- */
 
 bool
 targets_on_unreached(struct target *t)
@@ -150,7 +149,7 @@ targets_on_unreached(struct target *t)
 	struct targets *ts = t->p.set;
 
 	t->in_set.tried = t->in_set.unreached = true;
-	t->in_set.judging = false;
+	t->in_set.awaits_verdict = false;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 	return ts->starting || !nobody_there(ts);
 }
@@ -162,7 +161,7 @@ targets_on_failed(struct target *t, enum agent_failure f, const char *why)
 
 	log_error("failed", t->node, "%s", why);
 	t->in_set.over = t->in_set.failed = t->in_set.tried = true;
-	t->in_set.judging = false;
+	t->in_set.awaits_verdict = false;
 	t->in_set.failure = f;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
 }
@@ -182,7 +181,7 @@ targets_on_state(struct target *t, enum agent_state s)
 	struct targets *ts = t->p.set;
 
 	ts->armed_ever |= s == AGENT_ARMED;
-	/* There after all: what comes of it is not known yet. */
+	/* It can be reached after all: the attempt has not ended. */
 	if (s == AGENT_CHECKING)
 		t->in_set.tried = false;
 }

@@ -1,5 +1,5 @@
 /*
- * targets_internal.h - the set of targets, for the files that it is made of.
+ * targets_internal.h - the set of targets, for the files that implement it.
  * targets.c calls targets_events.c, and both call targets_set.c.
  */
 #ifndef KPROFD_DAEMON_TARGET_TARGETS_INTERNAL_H
@@ -17,24 +17,24 @@ struct targets {
 	unsigned n;
 	struct label_epochs labels;
 	struct assembly *assembly;
-	struct cluster *cluster;	/* NULL: none is followed */
+	struct cluster *cluster;	/* NULL: no cluster is followed */
 	struct event *tick, *sweep;
-	size_t more_file, more_cluster;	/* without room, at the last count */
+	size_t more_file, more_cluster;	/* for which there is no room */
 	bool starting, stopping, frozen, paused;
 	bool armed_ever;		/* any of them */
-	bool waits;			/* it began with nobody: goes on so */
-	bool over;			/* on_over was called */
-	bool drop_counts_told;			/* the seed is */
-	bool more_told;			/* those of the cluster, since it is full */
-	bool ready_told;		/* to the service manager */
+	bool waits;			/* none at the start: waits for some */
+	bool over;			/* daemon_on_over() was called */
+	bool seed_lost;			/* that was logged */
+	bool no_room;			/* that was logged, since it is full */
+	bool ready;			/* systemd was notified */
 };
 
-/* NULL: there is none of that name. */
+/* NULL: no target has that name. */
 struct target *targets_find(const struct targets *ts, const char *name);
 
-/* Something is known that was not: who waited for it, and is anybody left? */
+/* After a change: decides for targets that wait for others, and ends if due. */
 void targets_settle(struct targets *ts);
-/* It is over. */
+/* Ends kprofd with this exit status. */
 void targets_end(struct targets *ts, int status);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * targets_set.c - answers which targets there are, and records what happens to
- * all of them.
+ * targets_set.c - finds and counts targets, and records events that concern all.
  */
 #include <stdio.h>
 #include <string.h>
@@ -56,13 +55,13 @@ targets_pause_new(struct targets *ts, bool paused)
 }
 
 void
-targets_happened(struct targets *ts, const char *kind, const char *text)
+targets_record(struct targets *ts, const char *kind, const char *text)
 {
 	struct kp_happening h = { .at = kp_wall_now(), .node = "",
 		.kind = kind };
 
 	if (ts->n == 1 && !targets_several(ts)) {
-		target_happened(ts->v[0], kind, text);
+		target_record(ts->v[0], kind, text);
 		return;
 	}
 	snprintf(h.text, sizeof(h.text), "%s", text);

@@ -1,6 +1,5 @@
 /*
- * unresolved.c - compares positions in tiers.conf: is what this target lacks
- * found on another one?
+ * unresolved.c - compares functions by their positions in tiers.conf.
  */
 #include "daemon/target/unresolved.h"
 
