@@ -1,12 +1,11 @@
 /*
- * agent.c - the life of the connection to one target: states, timers, leases,
- * and what the owner asks for.
+ * agent.c - the connection to one target: states, timers, leases, and the
+ * owner's commands.
  *
- * Until the agent runs, questions go to the target's rex, one at a time;
- * from then on to the agent's pid only.  Every step has a time limit, so a
- * target that hangs is a lost connection like any other.  A connection that
- * is lost after the first successful attach is made again, with backoff; when
- * the first attempt fails, the owner decides whether to try again.
+ * Every step has a time limit, so a target that hangs is a lost connection like
+ * any other.  A connection that is lost after the first successful attach is
+ * made again, with backoff; when the first attempt fails, the owner decides
+ * whether to try again.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,8 +15,8 @@
 #include "target/agent_internal.h"
 
 #define LEASE_MS 1000
-#define SILENT_MAX 5		/* leases renewed without a word from it */
-#define STOP_MS 3000		/* the agent has this long to say goodbye */
+#define SILENT_MAX 5		/* leases in a row without an answer */
+#define STOP_MS 3000		/* the longest wait for the goodbye */
 
 const char *
 agent_state_name(enum agent_state s)
@@ -101,20 +100,20 @@ on_down(void *ctx, const char *why)
 static void
 on_bad_frame(void *ctx)
 {
-	agent_nonsense(ctx, "a frame");
+	agent_malformed(ctx, "a frame");
 }
 
 static const struct dist_conn_ops link_ops = { agent_on_frame,
 	on_bad_frame, on_down };
 
 void
-agent_nonsense(struct agent *a, const char *what)
+agent_malformed(struct agent *a, const char *what)
 {
 	char text[200];
 
-	if (a->nonsense)
+	if (a->malformed)
 		return;
-	a->nonsense = true;
+	a->malformed = true;
 	snprintf(text, sizeof(text), "%s that makes no sense (another version "
 	    "of the agent, or a fault on the way?)", what);
 	a->ops->on_notice(a->owner, "nonsense", text);
@@ -127,9 +126,9 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 	struct agent *a = ctx;
 	int fd = e == KP_OK ? conn->fd : -1;
 
-	/* A cookie that is refused, or a node that lets nobody in. */
+	/* The cookie was refused, or the node accepts no connections. */
 	if (e == KP_ESTATE) {
-		agent_hopeless(a, why);
+		agent_fail_or_retry(a, why);
 		return;
 	}
 	if (e != KP_OK) {
@@ -147,7 +146,7 @@ on_connected(void *ctx, enum kp_err e, const struct node_conn *conn,
 		return;
 	}
 	a->leftover_tries = 0;
-	a->nonsense = false;
+	a->malformed = false;
 	agent_step_look(a);
 }
 
@@ -188,11 +187,11 @@ agent_lost(struct agent *a, const char *why)
 }
 
 void
-agent_hopeless(struct agent *a, const char *why)
+agent_fail_or_retry(struct agent *a, const char *why)
 {
 	char text[1024];
 
-	/* The connection's own words go with it. */
+	/* `why` may be freed with the connection. */
 	snprintf(text, sizeof(text), "%s", why);
 	if (a->attached_once)
 		agent_lost(a, text);
@@ -262,7 +261,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 		on_rested(a);
 		break;
 	case AGENT_LOOKING:
-		if (a->leftover_tries > 0 && a->looked_for_process) {
+		if (a->leftover_tries > 0 && a->asked_whereis) {
 			agent_step_look(a);
 			break;
 		}
@@ -272,7 +271,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 	}
 }
 
-/* Its reference is its number: what answers it says when it came there. */
+/* Its number is its reference, so that the status that answers it names it. */
 static void
 send_lease(struct agent *a)
 {
@@ -284,7 +283,7 @@ send_lease(struct agent *a)
 	agent_command_end(a, &b);
 }
 
-/* When it was sent; 0: never, or it is forgotten. */
+/* When it was sent; 0: never, or too long ago. */
 static kp_mono_ns
 lease_sent(const struct agent *a, uint64_t number)
 {
@@ -308,8 +307,9 @@ agent_lease_answer(struct agent *a, const struct agent_status *st)
 }
 
 /*
- * The first one at once, so that its clock is known before the first event;
- * and some more as fast as it answers, since the quickest answer tells best.
+ * Sends the first lease at once, so that the clock is known before the first
+ * event, and some more as fast as they are answered: the quickest round trip is
+ * the most exact.
  */
 void
 agent_lease_start(struct agent *a)
@@ -338,8 +338,8 @@ on_lease(evutil_socket_t fd, short what, void *ctx)
 	}
 	/*
 	 * The agent answers each.  One that was killed does not, and a C node
-	 * has no monitor to hear of it.  Counted, not timed: we may have been
-	 * stopped for a while ourselves.
+	 * cannot monitor it.  Counted, not timed: kprofd may have been stopped
+	 * itself.
 	 */
 	if (++a->silent > SILENT_MAX)
 		agent_lost(a, "the agent does not answer");
@@ -399,7 +399,7 @@ agent_free(struct agent *a)
 	free(a);
 }
 
-/* ---- what the owner asks for ---- */
+/* ---- commands of the owner ---- */
 
 void
 agent_stop(struct agent *a)
@@ -407,12 +407,12 @@ agent_stop(struct agent *a)
 	if (a->state == AGENT_ENDED)
 		return;
 	a->stopping = true;
-	/* Half way in: the agent has to run before it can leave. */
+	/* The agent has to run before it can leave. */
 	if (a->state == AGENT_STARTING) {
 		agent_timer(a, STOP_MS);
 		return;
 	}
-	/* Before that there is nothing to take back. */
+	/* Nothing was changed in the target yet. */
 	if (a->link == NULL || a->state < AGENT_CHECKING) {
 		agent_lost(a, "");
 		return;
@@ -439,7 +439,7 @@ agent_resume(struct agent *a)
 		return KP_ESTATE;
 	a->user_paused = false;
 	if (a->state == AGENT_TRIPPED)
-		step_resume(a);		/* needs no rest: somebody says so */
+		step_resume(a);		/* the user ends the pause */
 	else
 		agent_settle(a);
 	return KP_OK;
@@ -452,7 +452,7 @@ agent_rest(struct agent *a, kp_dur_ns rest, const char *text)
 
 	if (a->state != AGENT_ARMED || a->user_paused || a->stopping)
 		return KP_ESTATE;
-	/* Aside: its answer is not waited for, the rest is longer. */
+	/* No step waits for the answer: the pause is longer. */
 	agent_aside_begin(a, &b, 0);
 	kp_etf_atom(&b, "pause");
 	agent_command_end(a, &b);
@@ -469,7 +469,7 @@ agent_clear_tokens(struct agent *a, uint64_t *number)
 	    a->state != AGENT_PAUSED && a->state != AGENT_TRIPPED)
 		return KP_ESTATE;
 	*number = ++a->clears;
-	/* Aside: a pause may be on its way, whose answer is waited for. */
+	/* A step may wait for the answer to a pause at the same time. */
 	agent_aside_begin(a, &b, CLEAR_REFS + a->clears);
 	kp_etf_atom(&b, "clear_tokens");
 	agent_command_end(a, &b);
@@ -489,7 +489,7 @@ agent_ask_names(struct agent *a, const uint64_t *procs, size_t n)
 	return KP_OK;
 }
 
-/* Has the agent a plan, or is one on its way to it?  Armed or not. */
+/* True: the agent has a plan, or one is on its way to it; armed or not. */
 static bool
 has_plan(const struct agent *a)
 {
@@ -535,9 +535,9 @@ agent_sample(struct agent *a, uint32_t one_in)
 		return KP_OK;
 	a->params.one_in = one_in;
 	if (!has_plan(a))
-		return KP_OK;	/* the arming uses it */
+		return KP_OK;	/* arming uses the new rate */
 	if (a->reload.step == RELOAD_APPLYING)
-		return KP_OK;	/* its end does */
+		return KP_OK;	/* answer_change() sends it */
 	for (p = a->plan.v; p < a->plan.v + a->plan.n && e == KP_OK; p++)
 		if (p->entry && !p->disarmed)
 			e = agent_entry_respec(a, p);

@@ -2,7 +2,8 @@
  * agent_internal.h - what the files of one target's agent share.
  *
  *   agent.c        the connection's life, timers, what the owner asks for
- *   agent_steps.c  the questions on the way to being armed, their answers
+ *   agent_attach.c from a new connection to an agent that runs
+ *   agent_steps.c  from there to being armed; all messages of the agent
  *   agent_probe.c  which probe: relay or native
  *   agent_notice.c what the agent reports without being asked
  *   agent_reload.c arms the plan of another tiers.conf, or of changed code
@@ -18,25 +19,25 @@
 
 #define MESSAGE_MAX (8u << 20)	/* bytes of one message to the target */
 #define STEP_MS 10000		/* the longest wait for an answer, */
-#define STEP_EACH_MS 100	/* and for each function, in a busy node; */
-#define STEP_FLAGS_MS 20000	/* and for the flags of its processes: see FLAGS_MS */
-#define LEASES 8		/* whose answers may be on their way */
-#define LEASES_QUICK 8		/* at first: its clock is to be known soon */
-/* References from here on are of clear_tokens, which no step waits for. */
+#define STEP_EACH_MS 100	/* and for each function of a busy node; */
+#define STEP_FLAGS_MS 20000	/* and for flags of processes: see FLAGS_MS */
+#define LEASES 8		/* whose send times are remembered */
+#define LEASES_QUICK 8		/* after attaching, to learn its clock */
+/* References above this are of clear_tokens, which no step waits for. */
 #define CLEAR_REFS (UINT64_C(1) << 40)
-#define RELOAD_REFS (UINT64_C(1) << 41)	/* and of agent_reload() */
+#define RELOAD_REFS (UINT64_C(1) << 41)	/* above this, of agent_reload() */
 
 enum reload_step {
 	RELOAD_NONE,
 	RELOAD_WAITING,		/* for a state that lasts */
-	RELOAD_CHECKING,	/* which of its functions exist? */
-	RELOAD_RATING,		/* how often are the new ones called? */
-	RELOAD_ASKING,		/* may they be armed? */
-	RELOAD_CHECKED,		/* the owner has the answer */
+	RELOAD_CHECKING,	/* which of its functions exist */
+	RELOAD_RATING,		/* how often the new ones are called */
+	RELOAD_ASKING,		/* whether they may be armed */
+	RELOAD_CHECKED,		/* on_checked was called */
 	RELOAD_APPLYING		/* the difference was sent */
 };
-#define NODES_REF (CLEAR_REFS - 1)	/* which nodes it sees */
-#define NAMES_REF (CLEAR_REFS - 2)	/* who these processes are */
+#define NODES_REF (CLEAR_REFS - 1)	/* of the nodes that it sees */
+#define NAMES_REF (CLEAR_REFS - 2)	/* of names of processes */
 
 struct agent {
 	struct event_base *base;
@@ -54,72 +55,78 @@ struct agent {
 	uint64_t leases;	/* sent so far: the number of the last, */
 	kp_mono_ns lease_sent[LEASES];	/* when; by number */
 	unsigned quick;		/* of LEASES_QUICK, still to be sent */
-	struct event *timer;	/* limit of the step, rest, or backoff */
-	uint64_t ref;		/* of the command waited for */
-	uint64_t clears;	/* clear_tokens asked for so far */
-	uint64_t reloads;	/* questions of reloads, likewise */
+	struct event *timer;	/* limit of the step, pause, or backoff */
+	uint64_t ref;		/* of the command that the step waits for */
+	uint64_t clears;	/* number of the last clear_tokens */
+	uint64_t reloads;	/* number of the last question of a reload */
 	struct {
 		enum reload_step step;
-		const struct kp_conf *wanted;	/* when this is over; borrowed */
+		const struct kp_conf *wanted;	/* the next one; borrowed */
 		const struct kp_conf *conf;	/* to be in force; borrowed */
-		bool look;	/* code was changed, conf is in force */
-		unsigned waited;	/* seconds, for the answer of now */
+		bool recheck;	/* of changed code; conf is in force */
+		unsigned waited;	/* seconds, for the answer */
 		struct kp_plan plan;
-		struct kp_diags diags;	/* of that */
-		bool planned;		/* plan is the target's, as it is now */
+		struct kp_diags diags;	/* of the plan */
+		bool planned;		/* the plan fits this connection */
 		struct kp_plan_change n;
-		uint32_t one_in;	/* that the difference was sent with */
+		uint32_t one_in;	/* sampling rate in the change */
 	} reload;
-	struct kp_diags diags;	/* of the plan, while the owner judges them */
-	uint16_t label;		/* of labels; 0: none yet */
+	struct kp_diags diags;	/* of the plan, until agent_judge() */
+	uint16_t label;		/* constant of its labels; 0: none yet */
 	unsigned leftover_tries;
 	unsigned silent;	/* leases sent since the last frame came */
 	struct kp_backoff backoff;
-	bool looked_for_process;
-	bool look_again;	/* at what there is to arm now */
+	bool asked_whereis;
+	bool recheck_due;	/* code was changed */
 	bool attached_once, user_paused, stopping;
-	bool probing;		/* AGENT_CHECKING: for the native probe */
-	bool native;		/* that is what this agent has */
-	bool nonsense;		/* reported since the connection was made */
+	bool probing;		/* AGENT_CHECKING is for the native probe */
+	bool native;		/* the probe in use */
+	bool malformed;		/* reported since the connection was made */
 	char node[NODE_NAME_MAX + 1];	/* our own name */
 };
 
 /* agent.c */
 void agent_set_state(struct agent *a, enum agent_state s, const char *text);
-/* The running step's limit, rest, or backoff. */
+/* Sets the limit of the step, pause, or backoff. */
 void agent_timer(struct agent *a, unsigned ms);
-/* No way on: ends it. */
+/* Ends it with on_failed. */
 void agent_fail(struct agent *a, enum agent_failure f, const char *why);
-/* The same if it was never attached; else it may be as it was again. */
-void agent_hopeless(struct agent *a, const char *why);
-/* The connection is no use any more: another one later, or the end. */
+/* Fails if it was never attached; else tries again later. */
+void agent_fail_or_retry(struct agent *a, const char *why);
+/* Closes the connection; makes another one later, or ends. */
 void agent_lost(struct agent *a, const char *why);
-/* The end that was asked for, in whatever way it came. */
+/* Ends it with on_stopped. */
 void agent_gone(struct agent *a, const char *text);
 /* Renews the match spec of an entry, for the rate and outcomes of now. */
 enum kp_err agent_entry_respec(struct agent *a,
     const struct kp_plan_item *item);
-/* In a state that lasts: goes on to the one that the user wants. */
+/* In a state that lasts: starts to change to the one that the user wants. */
 void agent_settle(struct agent *a);
-/* Disarmed: armed again after that time. */
+/* It is disarmed; resumes after this time. */
 void agent_set_rest(struct agent *a, kp_dur_ns rest, const char *text);
-/* The agent runs: from now on its lease is renewed. */
+/* Starts to renew the lease. */
 void agent_lease_start(struct agent *a);
 /*
- * Takes the time of a status that answers a lease.  True: that was all that
- * it was asked for.
+ * Takes the time of a status that answers a lease.  True: the lease was sent
+ * only for the clock, and the status is not to be used.
  */
 bool agent_lease_answer(struct agent *a, const struct agent_status *st);
 
-/* agent_steps.c */
+/* agent_attach.c */
+/* The first step after the connection is made. */
 void agent_step_look(struct agent *a);
+/* {rex, Answer}: the term Answer. */
+void agent_on_rex(struct agent *a, struct kp_term *r);
+
+/* agent_steps.c */
 /* As on_frame of struct dist_conn_ops; ctx is the agent. */
 void agent_on_frame(void *ctx, const struct kp_frame *f);
+/* Sends an external term to the target's rex, or to the agent. */
+void agent_send(struct agent *a, const struct kp_buf *payload, bool to_rex);
 /* A command that the step waits for: begun, filled in, sent and freed. */
 void agent_command_begin(struct agent *a, struct kp_buf *b);
 /*
- * A command that no step waits for: begun, filled in, sent and freed.  ref 0:
- * nobody waits for its answer.
+ * The same for a command that no step waits for.  ref 0: its answer is not used.
  */
 void agent_aside_begin(struct agent *a, struct kp_buf *b, uint64_t ref);
 void agent_command_end(struct agent *a, struct kp_buf *b);
@@ -128,24 +135,24 @@ void agent_command(struct agent *a, const char *cmd);
 /* A step that waits for an answer of the target. */
 void agent_set_step(struct agent *a, enum agent_state s);
 
-/* What there is to arm, of which the agent is asked. */
+/* Asks which functions of tiers.conf exist. */
 void agent_step_check(struct agent *a);
 
 /* agent_probe.c */
-/* The agent runs: on to agent_step_check(), by way of the native probe. */
+/* Has the native probe loaded, if wanted; then agent_step_check(). */
 void agent_step_probe(struct agent *a);
 void agent_answer_probe(struct agent *a, struct kp_term *r);
-/* A plan just made: with the native probe outcomes are exact. */
+/* Marks a new plan as exact, which the native probe always is. */
 void agent_probe_plan(struct agent *a, struct kp_plan *plan,
     const struct kp_plan *before);
 
 /* agent_reload.c */
 void agent_reload_answer(struct agent *a, uint64_t ref, struct kp_term *r);
-/* What there is to arm may have changed: asks, and arms what is new. */
+/* Code was changed: asks which functions exist, and arms new ones. */
 void agent_recheck(struct agent *a);
-/* The state is another one: goes on with a reload that waits, or ends it. */
+/* After a change of state: goes on with a reload that waits, or ends it. */
 void agent_reload_state(struct agent *a);
-/* Once a second, while attached: an answer may not be long in coming. */
+/* Once a second, while attached: limits the wait for an answer. */
 void agent_reload_tick(struct agent *a);
 /* agent_notice.c: the terms behind {kprof_notice, .. */
 void agent_on_notice(struct agent *a, struct kp_term *r);

@@ -1,6 +1,5 @@
 /*
- * agent_msg.c - encodes the commands, and decodes and checks the answers;
- * nothing here keeps state.
+ * agent_msg.c - encodes commands, and decodes and checks answers; has no state.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +26,7 @@ msg_load_begin(struct kp_buf *b, const struct dist_ids *ids,
 {
 	rex_begin(b, ids, "erl_eval", "expr");
 	kp_etf_list(b, 5);
-	/* Without the byte that opens an external term of its own. */
+	/* Without the version byte of an external term. */
 	kp_buf_put(b, load.p + 1, load.n - 1);
 	kp_etf_list(b, 3);
 	kp_etf_tuple(b, 2);
@@ -89,7 +88,7 @@ msg_start_bindings(struct kp_buf *b, const struct dist_ids *ids,
 	put_limits(b, limits);
 }
 
-/* The agent has only the first have them loaded. */
+/* Only `check` has the modules loaded. */
 void
 msg_modules(struct kp_buf *b, const struct kp_conf *c, const char *command)
 {
@@ -99,7 +98,7 @@ msg_modules(struct kp_buf *b, const struct kp_conf *c, const char *command)
 		b->err = KP_ENOMEM;
 }
 
-/* So many calls of armed functions a second may be; without a limit not told. */
+/* A limit in calls of armed functions per second; 0: no limit. */
 static void
 put_calls(struct kp_buf *b, const char *key, double percent)
 {
@@ -108,8 +107,8 @@ put_calls(struct kp_buf *b, const char *key, double percent)
 }
 
 /*
- * Its own functions that measure what tracing adds to a call: as most of the
- * tiers' are armed, native ones exactly.
+ * The match spec for the agent's own function that measures what tracing adds to
+ * a call; exact with the native probe, as most tiers' are.
  */
 static void
 put_traced(struct kp_buf *b, const struct kp_conf *c,
@@ -123,10 +122,7 @@ put_traced(struct kp_buf *b, const struct kp_conf *c,
 		b->err = KP_ENOMEM;
 }
 
-/*
- * What the agent is to keep to while this is armed, and the flags that match
- * specs give to processes.
- */
+/* The limits that the agent observes, and the flags that match specs set. */
 static void
 put_terms(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_spec_params *p, bool native)
@@ -168,7 +164,7 @@ msg_arm(struct kp_buf *b, const struct kp_conf *c, const struct kp_plan *plan,
 	return b->err;
 }
 
-/* Those of the plan that are to be so treated, as a list. */
+/* The functions of the plan with this operation, as a list. */
 static enum kp_err
 put_change(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_plan *plan, enum kp_plan_op op,
@@ -286,7 +282,7 @@ msg_rates(struct kp_buf *b, const struct kp_plan *plan)
 	kp_etf_nil(b);
 }
 
-/* What cannot be ends the reading like any other error. */
+/* An implausible value ends the reading like any other error. */
 static void
 demand(struct kp_term *r, bool good)
 {
@@ -316,7 +312,7 @@ read_count(struct kp_term *r)
 	return r->err == KP_OK ? (uint64_t)v : 0;
 }
 
-/* It goes into match specs, logs and the database: text, without tricks. */
+/* The name goes into match specs, logs and the database: only safe UTF-8. */
 static void
 read_node(struct kp_term *r, char *node, size_t size)
 {
@@ -430,7 +426,7 @@ msg_read_rates(struct kp_term *r, struct kp_plan *plan)
 	int64_t arity, rate;
 	bool loop;
 
-	/* More than we asked for, each to be looked for in the plan. */
+	/* More than were asked for would cost a search of the plan each. */
 	if (n > plan->n)
 		return KP_EFORMAT;
 	for (uint32_t i = 0; i < n && r->err == KP_OK; i++) {

@@ -38,7 +38,7 @@ enum kp_err msg_arm(struct kp_buf *b, const struct kp_conf *c,
 enum kp_err msg_change(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_plan *want, const struct kp_plan *armed,
     const struct kp_spec_params *params);
-/* {may, MFAs}: those that are to be put */
+/* {may, MFAs}: those that kp_plan_diff() marked to be armed */
 void msg_may(struct kp_buf *b, const struct kp_plan *want);
 /* {spec, MFA, Spec}; spec NULL: false, which disarms. */
 void msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
@@ -46,20 +46,20 @@ void msg_spec(struct kp_buf *b, const struct kp_plan_item *item,
 /* {names, [{Number, Serial}]} of n processes, serial << 32 | number */
 void msg_names(struct kp_buf *b, const uint64_t *procs, size_t n);
 /*
- * {rates, MFAs, MaybeLoops}: what is to be probed; of that those of 'exact',
- * which loops cannot have.
+ * {rates, MFAs, MaybeLoops}: functions to be probed; of those the 'exact' ones,
+ * which must not be loops.
  */
 void msg_rates(struct kp_buf *b, const struct kp_plan *plan);
 
-/* {ok, Pid, Hello} after the rex tuple; raw agent pid into ids->peer. */
+/* {ok, Pid, Hello}; copies the agent's raw pid to ids->peer. */
 enum kp_err msg_read_hello(struct kp_term *r, struct dist_ids *ids,
     struct agent_hello *h);
-/* The 15 fields behind the tag; state into *name, reason printed. */
+/* The 15 fields after the tag; the state goes to *name, the reason as text. */
 enum kp_err msg_read_status(struct kp_term *r, struct agent_status *st,
     struct kp_span *name, char *reason, size_t n);
-/* [{MFA, CallsPerSecond, IsLoop}] into the plan. */
+/* [{MFA, CallsPerSecond, IsLoop}], into the plan. */
 enum kp_err msg_read_rates(struct kp_term *r, struct kp_plan *plan);
-/* Whatever term comes next, as text. */
+/* The next term, printed. */
 void msg_text(struct kp_term *r, char *text, size_t n);
 
 #endif

@@ -7,23 +7,23 @@
  *   code        {Module, How, GapUs, UncountedUs}; functions not there now
  *   neighbours  some of the processes that others trace, with their tracers;
  *               how many there are
- *   others      the same, where that keeps match specs from giving flags
+ *   others      the same, where match specs cannot set flags because of that
  *   untraced    []; how many processes have no flags yet, since they run native
- *               code; 0: all have them now
+ *               code; 0: all have them
  *   brought     some of the modules that were loaded because tiers.conf names
  *               them; how many there are
  *   messages    on | off | {others, Tracer}: are they timed?
- *   hot         a function that was disarmed, since it alone was called so
- *               often; its calls a second
- *   budget      the same, since all of them were
+ *   hot         a function that was disarmed because it is called too often; its
+ *               calls a second
+ *   budget      the same because all functions together are
  *   uncounted   some of the functions that another tool counts; how many
- *   foreign     {Kind, MFA, dropped | ceded}, of an event of somebody
- *               else's pattern; how many there were
- *   lent        who traces new processes in our place, as far as names tell
- *   taken       {[{What, HowMany}], Who, Ms}: what somebody took of what is
- *               ours, who traces there, and since when at most; how often
- *               within a minute
- *   rest        {foreign, Kind, MFA} or {taken, .., Who}: it rests for that
+ *   foreign     {Kind, MFA, dropped | ceded}, of an event of another tool's
+ *               pattern; how many there were
+ *   lent        which tool traces new processes in our place, by its names
+ *   taken       {[{What, HowMany}], Who, Ms}: what another tool removed of ours,
+ *               which tools trace there, since when at most; how often within
+ *               a minute
+ *   rest        {foreign, Kind, MFA} or {taken, .., Who}: tracing paused for it
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@
 #include "target/agent_internal.h"
 
 #define ATOM_TEXT 1024	/* 255 characters */
-#define NAME_TEXT 200	/* of what has no name */
+#define NAME_TEXT 200	/* of a term that is not a name */
 
 static struct kp_plan_item *
 plan_item(const struct kp_plan *plan, struct kp_term mfa)
@@ -63,7 +63,7 @@ atom_text(struct kp_term *r, char *text)
 	snprintf(text, ATOM_TEXT, "%.*s", (int)name.n, (const char *)name.p);
 }
 
-/* {Module, Function, Arity} as people write it; false: it is no such thing. */
+/* {Module, Function, Arity} as people write it; false: it is not one. */
 static bool
 mfa_name(struct kp_term mfa, char *text, size_t n)
 {
@@ -87,7 +87,7 @@ mfa_text(struct kp_term mfa, char *text, size_t n)
 		snprintf(text, n, "a function");
 }
 
-/* A module, a registered name, a function: by their names; else as a term. */
+/* Writes an atom or a function by name, anything else as a term. */
 static void
 name_put(struct kp_term *r, struct kp_buf *b)
 {
@@ -117,7 +117,7 @@ name_text(struct kp_term *r, char *text, size_t n)
 	kp_buf_free(&b);
 }
 
-/* A list of those. */
+/* Writes a list of them. */
 static void
 words_put(struct kp_term *r, char *text, size_t n)
 {
@@ -136,9 +136,9 @@ words_put(struct kp_term *r, char *text, size_t n)
 }
 
 /*
- * What was over its limit: {hot, Entry, CallsPerSecond} or {budget, entries,
- * CallsPerSecond}, since entries cannot go without their requests; else as it
- * is, {queue, 20001} say.
+ * The limit that was passed: {hot, Entry, CallsPerSecond} or {budget, entries,
+ * CallsPerSecond}, since entries cannot be disarmed alone; any other is printed
+ * as it is, such as {queue, 20001}.
  */
 static void
 trip_text(const struct agent *a, struct kp_term at, const char *what,
@@ -179,7 +179,7 @@ on_trip(struct agent *a, struct kp_term at, const char *what, int64_t queue)
 	char text[FN_NAME_MAX + 300];
 
 	trip_text(a, at, what, queue, text, sizeof(text));
-	/* Late: it is paused, rests or ends, by another's will; or it lies. */
+	/* Late: it is paused or ending already. */
 	if (a->user_paused || a->state != AGENT_ARMED)
 		a->ops->on_notice(a->owner, "trip", text);
 	else
@@ -195,7 +195,7 @@ plan_cool(struct kp_plan *plan, struct kp_term mfa)
 		item->disarmed = item->hot = true;
 }
 
-/* The agent has disarmed it: so it stays, until another tiers.conf wants it. */
+/* The agent has disarmed it; it stays so until another tiers.conf names it. */
 static void
 on_hot(struct agent *a, struct kp_term mfa, bool alone, int64_t calls)
 {
@@ -218,7 +218,7 @@ on_hot(struct agent *a, struct kp_term mfa, bool alone, int64_t calls)
 		    "%.3g %% of a scheduler (name fewer functions, or raise the budget)",
 		    name, a->o.conf->budget, calls, percent);
 	a->ops->on_notice(a->owner, "hot", text);
-	a->ops->on_looked(a->owner);
+	a->ops->on_replanned(a->owner);
 }
 
 static void
@@ -234,8 +234,8 @@ on_uncounted(struct agent *a, struct kp_term *fns, int64_t n)
 }
 
 /*
- * The agent armed what it was given for this case, which for an entry has the
- * sampling rate of when it was armed.
+ * The agent has armed the match spec without 'exact' that it was given.  That of
+ * an entry may have an old sampling rate.
  */
 static void
 on_unexact(struct agent *a, const struct kp_term *mfa, int64_t bytes)
@@ -249,7 +249,7 @@ on_unexact(struct agent *a, const struct kp_term *mfa, int64_t bytes)
 	if (item != NULL) {
 		item->exact = false;
 		item->exact_refused = true;
-		/* What a reload has sent is newer; the sizes show there too. */
+		/* A reload has sent a newer one. */
 		if (item->entry && !item->disarmed &&
 		    a->reload.step != RELOAD_APPLYING)
 			agent_entry_respec(a, item);
@@ -272,10 +272,7 @@ static const struct {
 } changes[] = { { "reloaded", "loaded again" }, { "loaded", "loaded" },
 	{ "deleted", "deleted" } };
 
-/*
- * The agent has armed what it had been given of the module; there may be more
- * to arm now.
- */
+/* The agent has armed the module's functions again; there may be new ones. */
 static void
 on_code(struct agent *a, struct kp_term *r, int64_t missing)
 {
@@ -336,7 +333,7 @@ on_untraced(struct agent *a, int64_t n)
 	    "all processes are traced now" : text);
 }
 
-/* They are the target's to keep: no VM is sure that nobody uses them by now. */
+/* They stay loaded: processes may use them by now. */
 static void
 on_brought(struct agent *a, struct kp_term *mods, int64_t n)
 {
@@ -362,7 +359,7 @@ on_others(struct agent *a, const char *some, int64_t n)
 	a->ops->on_notice(a->owner, "neighbours", text);
 }
 
-/* {others, Tracer}: of whom there can be but one on a node. */
+/* on, off or {others, Tracer}: a node has one system tracer. */
 static void
 on_messages(struct agent *a, struct kp_term mail)
 {
@@ -381,10 +378,10 @@ on_messages(struct agent *a, struct kp_term mail)
 	a->ops->on_messages(a->owner, false, why);
 }
 
-#define TAKEN_MS_MAX 60000	/* a lease is a second */
-#define WAY_OUT "-probe native or OTP 27 have no such events"
+#define TAKEN_MS_MAX 60000	/* more is not plausible */
+#define REMEDY "-probe native or OTP 27 have no such events"
 
-/* What it costs: a call's is dropped; a value was copied before it could be. */
+/* Their events cost time in the agent: values are copied before it drops them. */
 static void
 on_foreign(struct agent *a, struct kp_term r)
 {
@@ -395,7 +392,7 @@ on_foreign(struct agent *a, struct kp_term r)
 	name_text(&r, mfa, sizeof(mfa));
 	snprintf(text, sizeof(text), "another tool traces %s, and as a "
 	    "process has one tracer before OTP 27 its %s events come to "
-	    "kprofd's agent, which drops them%s; " WAY_OUT, mfa, kind,
+	    "kprofd's agent, which drops them%s; " REMEDY, mfa, kind,
 	    kp_span_is(kp_term_atom(&r), "ceded") ? ": processes that send "
 	    "them are not traced until the next resume" : "");
 	a->ops->on_notice(a->owner, "foreign", text);
@@ -467,7 +464,7 @@ on_taken(struct agent *a, struct kp_term r, int64_t times)
 	a->ops->on_taken(a->owner, ms * KP_NS_PER_MS, text);
 }
 
-/* Before OTP 27 new processes have one tracer, and now it is another tool. */
+/* Before OTP 27 new processes have one tracer, which is another tool now. */
 static void
 on_lent(struct agent *a, struct kp_term r)
 {
@@ -482,7 +479,7 @@ on_lent(struct agent *a, struct kp_term r)
 	a->ops->on_notice(a->owner, "taken", text);
 }
 
-/* Disarmed by itself, like a trip. */
+/* The agent has disarmed by itself, as for a trip. */
 static void
 on_rest(struct agent *a, struct kp_term r)
 {
@@ -494,7 +491,7 @@ on_rest(struct agent *a, struct kp_term r)
 		name_text(&r, mfa, sizeof(mfa));
 		snprintf(text, sizeof(text), "another tool traces %s, whose "
 		    "%s events all came to kprofd's agent and were too much: "
-		    "no process is traced by it meanwhile; " WAY_OUT, mfa, kind);
+		    "no process is traced by it meanwhile; " REMEDY, mfa, kind);
 	} else {
 		taken_text(&r, text, 900);
 		snprintf(text + strlen(text), 90, "; that was three times in "

@@ -1,10 +1,9 @@
 /*
- * agent_probe.c - which probe a target gets: relay, or native where its
- * library can be loaded there.
+ * agent_probe.c - has a target load the native probe, if it can.
  *
- * The agent runs already, with the relay; it is given the native probe's
- * module, which travels with us, and the name of the library, which the
- * target has to have: on this machine that is our own.
+ * The agent runs already, with the relay.  kprofd sends it the native probe's
+ * module and the name of the library, which must be on the target's host: on
+ * this machine it is our own.
  */
 #include <stdio.h>
 #include <string.h>

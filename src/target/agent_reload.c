@@ -1,18 +1,16 @@
 /*
- * agent_reload.c - gives a target that has a plan another one: that of another
- * tiers.conf, when the owner asks for it, or a new one of the same file where
- * code was changed (a look).  The plan is checked on the target, probed where
- * it is new, and compared with the one that is armed; only the difference is
- * sent.
+ * agent_reload.c - replaces the plan of a target: by that of another tiers.conf,
+ * when the owner asks for it, or by a new one of the same file where code was
+ * changed (a recheck).  The plan is checked on the target, its new functions are
+ * probed, and only the difference to what is armed is sent.
  *
- * It runs beside the steps of the connection's life: the target stays armed,
- * paused or tripped, and events go on, until the agent reports that it is done.
- * The agent takes commands in order, so that a pause may come in between.
- * Where the connection is lost meanwhile nothing is armed any more, and the new
- * file is armed when the connection is back.
+ * It runs beside the steps of the connection: the target stays armed, paused or
+ * tripped, and events go on.  The agent takes commands in order, so a pause may
+ * come in between.  If the connection is lost meanwhile, the new plan is armed
+ * when the connection is back.
  *
- * There is one at a time: a reload that is asked for meanwhile waits.  Others
- * wait for this one, so its questions have the time limit of all steps.
+ * There is one at a time: a reload that is asked for meanwhile waits.  Other
+ * targets wait for this one, so its questions have the time limit of all steps.
  */
 #include <stdio.h>
 #include <string.h>
@@ -30,14 +28,14 @@ reload_forget(struct agent *a)
 	a->reload.planned = false;
 	a->reload.step = RELOAD_NONE;
 	a->reload.conf = NULL;
-	a->reload.look = false;
+	a->reload.recheck = false;
 }
 
-/* What a look found is armed, or was no news. */
+/* Ends a recheck; changed: functions were armed or disarmed. */
 static void
-look_end(struct agent *a, bool news)
+recheck_end(struct agent *a, bool changed)
 {
-	if (news && a->reload.diags.n > 0)
+	if (changed && a->reload.diags.n > 0)
 		a->ops->on_diags(a->owner, &a->reload.diags);
 	reload_forget(a);
 	reload_next(a);
@@ -51,12 +49,12 @@ reload_end(struct agent *a, struct agent_reloaded *r)
 
 	reload_forget(a);
 	a->o.conf = conf;
-	a->look_again = true;	/* other modules are to be watched */
+	a->recheck_due = true;	/* other modules are to be watched */
 	a->ops->on_reloaded(a->owner, r);
 	reload_next(a);
 }
 
-/* What it says, in answer to agent_reload(). */
+/* Answers agent_reload(). */
 static void
 reload_checked(struct agent *a, struct agent_checked *c)
 {
@@ -71,18 +69,18 @@ reload_refuse(struct agent *a, const char *why)
 	struct agent_checked c = { .how = AGENT_CHECKED_REFUSED, .why = why };
 	char text[700];
 
-	if (a->reload.look) {
+	if (a->reload.recheck) {
 		snprintf(text, sizeof(text), "functions of the new code are "
 		    "not traced: %s", why);
 		a->ops->on_notice(a->owner, "code", text);
-		look_end(a, false);
+		recheck_end(a, false);
 		return;
 	}
 	a->reload.planned = false;
 	reload_checked(a, &c);
 }
 
-/* The next question; from now on only its answer is one. */
+/* The next question: answers to earlier ones are ignored from now on. */
 static void
 question_begin(struct agent *a, struct kp_buf *b)
 {
@@ -97,31 +95,31 @@ reload_check(struct agent *a)
 
 	a->reload.step = RELOAD_CHECKING;
 	question_begin(a, &b);
-	msg_modules(&b, a->reload.conf, a->reload.look ? "look" : "check");
+	msg_modules(&b, a->reload.conf, a->reload.recheck ? "look" : "check");
 	agent_command_end(a, &b);
 }
 
-/* Another tiers.conf, which may want what was too hot for the one of now. */
+/* Another tiers.conf may allow what is too hot for the one in force. */
 static bool
-is_other(const struct agent *a)
+conf_differs(const struct agent *a)
 {
 	return a->reload.conf != a->o.conf;
 }
 
-/* The difference to what is armed now, as a message. */
+/* Appends the difference to what is armed, as a message. */
 static enum kp_err
 difference(struct agent *a, struct kp_buf *b)
 {
 	enum kp_err e;
 
-	kp_plan_carry(&a->reload.plan, &a->plan, is_other(a));
+	kp_plan_carry(&a->reload.plan, &a->plan, conf_differs(a));
 	e = kp_plan_diff(&a->reload.plan, a->reload.conf, &a->plan, a->o.conf,
 	    &a->params, &a->reload.n);
 	return e != KP_OK ? e : msg_change(b, a->reload.conf, &a->reload.plan,
 	    &a->plan, &a->params);
 }
 
-/* All that can be known before anything is changed. */
+/* Asks whether it can be armed, before anything is changed. */
 static void
 reload_ask(struct agent *a)
 {
@@ -150,9 +148,9 @@ send_change(struct agent *a, struct kp_buf *b)
 	agent_command_end(a, b);
 }
 
-/* Nobody needs to be asked: it is the tiers.conf that is in force. */
+/* Sent without asking: the tiers.conf is in force. */
 static void
-look_apply(struct agent *a)
+recheck_apply(struct agent *a)
 {
 	const struct kp_plan_change *n = &a->reload.n;
 	struct kp_buf b;
@@ -163,7 +161,7 @@ look_apply(struct agent *a)
 		reload_refuse(a, "it cannot be expressed as match specs");
 	} else if (n->added + n->changed + n->removed == 0) {
 		kp_buf_free(&b);
-		look_end(a, false);
+		recheck_end(a, false);
 	} else {
 		send_change(a, &b);
 	}
@@ -172,26 +170,26 @@ look_apply(struct agent *a)
 static void
 reload_probed(struct agent *a)
 {
-	if (a->reload.look)
-		look_apply(a);
+	if (a->reload.recheck)
+		recheck_apply(a);
 	else
 		reload_ask(a);
 }
 
-/* What is not armed yet; after a change of code all of 'exact' again. */
+/* Measures what is not armed yet; after a change of code all 'exact' ones too. */
 static void
 reload_probe(struct agent *a)
 {
 	struct kp_plan *plan = &a->reload.plan;
 	struct kp_buf b;
 
-	kp_plan_carry(plan, &a->plan, is_other(a));
-	if (a->reload.look && kp_plan_keep(plan, &a->plan) != KP_OK) {
+	kp_plan_carry(plan, &a->plan, conf_differs(a));
+	if (a->reload.recheck && kp_plan_keep(plan, &a->plan) != KP_OK) {
 		reload_refuse(a, kp_err_str(KP_ENOMEM));
 		return;
 	}
 	agent_probe_plan(a, plan, &a->plan);
-	if (kp_plan_probe(plan, &a->plan, a->reload.look) == 0) {
+	if (kp_plan_probe(plan, &a->plan, a->reload.recheck) == 0) {
 		reload_probed(a);
 		return;
 	}
@@ -252,7 +250,7 @@ answer_may(struct agent *a, struct kp_term *r)
 	reload_checked(a, &c);
 }
 
-/* Where it is not attached, or not for long enough to be told. */
+/* It is not attached, or was lost before it could be changed. */
 static void
 reload_keep(struct agent *a)
 {
@@ -261,14 +259,14 @@ reload_keep(struct agent *a)
 	reload_end(a, &kept);
 }
 
-/* Somebody else came between the question and this: it is tried again. */
+/* Something has changed since it was asked: attaches again. */
 static void
 change_failed(struct agent *a, struct kp_term *r)
 {
 	char text[400], why[600];
 
 	msg_text(r, text, sizeof(text));
-	if (a->reload.look) {
+	if (a->reload.recheck) {
 		reload_refuse(a, text);
 		return;
 	}
@@ -290,23 +288,23 @@ answer_change(struct agent *a, struct kp_term *r)
 		change_failed(a, r);
 		return;
 	}
-	/* What was disarmed for good while this was under way. */
-	kp_plan_carry(&a->reload.plan, &a->plan, is_other(a));
+	/* Functions may have been disarmed for good meanwhile. */
+	kp_plan_carry(&a->reload.plan, &a->plan, conf_differs(a));
 	kp_plan_free(&a->plan);
 	a->plan = a->reload.plan;
 	a->reload.plan = (struct kp_plan){ 0 };
 	a->o.conf = a->reload.conf;
 	a->reload.step = RELOAD_NONE;
-	/* Another rate was asked for meanwhile, and the owner may know better. */
+	/* The owner may have asked for another rate meanwhile. */
 	a->params.one_in = a->reload.one_in;
 	agent_sample(a, one_in);
-	if (!a->reload.look) {
+	if (!a->reload.recheck) {
 		reload_end(a, &done);
 		return;
 	}
 	if (a->native)
-		a->ops->on_looked(a->owner);
-	look_end(a, true);
+		a->ops->on_replanned(a->owner);
+	recheck_end(a, true);
 }
 
 void
@@ -324,14 +322,14 @@ agent_reload_answer(struct agent *a, uint64_t ref, struct kp_term *r)
 		answer_change(a, r);
 }
 
-/* Nothing of the file is in the target yet, or any more. */
+/* The target is not attached, or is ending. */
 static void
 reload_away(struct agent *a)
 {
 	struct agent_checked away = { .how = AGENT_CHECKED_AWAY };
 
-	if (a->reload.look)
-		look_end(a, false);
+	if (a->reload.recheck)
+		recheck_end(a, false);
 	else if (a->reload.step == RELOAD_APPLYING)
 		reload_keep(a);
 	else if (a->reload.step != RELOAD_CHECKED)
@@ -348,16 +346,16 @@ state_lasts(const struct agent *a)
 }
 
 static void
-reload_begin(struct agent *a, const struct kp_conf *conf, bool look)
+reload_begin(struct agent *a, const struct kp_conf *conf, bool recheck)
 {
 	a->reload.conf = conf;
-	a->reload.look = look;
+	a->reload.recheck = recheck;
 	a->reload.planned = false;
 	a->reload.step = RELOAD_WAITING;
 	agent_reload_state(a);
 }
 
-/* A look need not wait where there is no plan: its making looks as well. */
+/* Without a plan no recheck is needed: making one checks the code. */
 static void
 reload_next(struct agent *a)
 {
@@ -368,8 +366,8 @@ reload_next(struct agent *a)
 	if (conf != NULL) {
 		a->reload.wanted = NULL;
 		reload_begin(a, conf, false);
-	} else if (a->look_again && state_lasts(a)) {
-		a->look_again = false;
+	} else if (a->recheck_due && state_lasts(a)) {
+		a->recheck_due = false;
 		reload_begin(a, a->o.conf, true);
 	}
 }
@@ -401,7 +399,7 @@ agent_reload_state(struct agent *a)
 	}
 }
 
-/* Counted, not timed, as leases are. */
+/* Seconds are counted, not timed, as leases are. */
 void
 agent_reload_tick(struct agent *a)
 {
@@ -435,14 +433,14 @@ agent_reload(struct agent *a, const struct kp_conf *conf)
 void
 agent_recheck(struct agent *a)
 {
-	a->look_again = true;
+	a->recheck_due = true;
 	reload_next(a);
 }
 
 void
 agent_reload_apply(struct agent *a)
 {
-	/* It came back meanwhile, and is being armed with the other one. */
+	/* It was attached again meanwhile, and is being armed with the old one. */
 	bool stale = !a->reload.planned && a->link != NULL &&
 	    a->state >= AGENT_CHECKING;
 	struct kp_buf b;
@@ -468,9 +466,9 @@ void
 agent_reload_cancel(struct agent *a)
 {
 	a->reload.wanted = NULL;
-	if (a->reload.step == RELOAD_NONE || a->reload.look)
+	if (a->reload.step == RELOAD_NONE || a->reload.recheck)
 		return;
-	a->reloads++;		/* an answer that is on its way is none */
+	a->reloads++;		/* ignores an answer that is on its way */
 	reload_forget(a);
 	agent_recheck(a);
 }

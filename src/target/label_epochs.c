@@ -4,7 +4,7 @@
  */
 #include "target/label_epochs.h"
 
-/* splitmix64: a sequence that looks random, from any seed. */
+/* splitmix64 */
 static uint64_t
 next_random(uint64_t *state)
 {
@@ -16,7 +16,8 @@ next_random(uint64_t *state)
 }
 
 void
-label_epochs_init(struct label_epochs *l, uint64_t seed, kp_wall_ns wall, kp_mono_ns now)
+label_epochs_init(struct label_epochs *l, uint64_t seed, kp_wall_ns wall,
+    kp_mono_ns now)
 {
 	uint16_t swap;
 	unsigned j;
@@ -32,7 +33,7 @@ label_epochs_init(struct label_epochs *l, uint64_t seed, kp_wall_ns wall, kp_mon
 	}
 }
 
-/* Modulo 2^32, as the word is; no product overflows till the year 2500. */
+/* Modulo 2^32, like the word; no product overflows before the year 2500. */
 uint32_t
 label_epochs_word(const struct label_epochs *l, kp_mono_ns now)
 {

@@ -9,12 +9,12 @@
 #include "kprofd/buf.h"
 
 /*
- * Writes the absolute path of the one that belongs to this program, as it is
- * built or as it is installed; returns it.  It need not be there.
+ * Writes the absolute path of the library that belongs to this program, in the
+ * build directory or installed; returns it.  The file may be missing.
  */
 const char *probe_file(char *path, size_t n, const char *name);
 
-/* As a binary, without its extension, which load_nif/2 puts there itself. */
+/* Writes it as a binary, without ".so", which load_nif/2 adds. */
 void probe_file_put(struct kp_buf *b, const char *path);
 
 #endif

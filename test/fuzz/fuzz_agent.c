@@ -222,7 +222,7 @@ on_taken(struct target *t, kp_dur_ns gap, const char *text)
 }
 
 static void
-on_looked(struct target *t)
+on_replanned(struct target *t)
 {
 	(void)t;
 }
@@ -318,7 +318,7 @@ on_stopped(struct target *t)
 static const struct agent_ops ops = {
 	.on_state = on_state, .on_hello = on_hello, .on_plan = on_plan,
 	.on_batch = on_batch, .on_clock = on_clock, .on_status = on_status,
-	.on_notice = on_notice, .on_taken = on_taken, .on_looked = on_looked,
+	.on_notice = on_notice, .on_taken = on_taken, .on_replanned = on_replanned,
 	.on_trip = on_trip, .on_rested = on_rested, .on_diags = on_diags,
 	.on_cleared = on_cleared, .on_checked = on_checked,
 	.on_reloaded = on_reloaded, .on_unreached = on_unreached,

@@ -117,7 +117,7 @@ on_probe(struct target *rec, bool native, const char *why)
 }
 
 static void
-on_looked(struct target *rec)
+on_replanned(struct target *rec)
 {
 	(void)rec;
 }
@@ -186,7 +186,7 @@ static const struct agent_ops ops = {
 	.on_state = on_state,
 	.on_hello = on_hello,
 	.on_probe = on_probe,
-	.on_looked = on_looked,
+	.on_replanned = on_replanned,
 	.on_plan = on_plan,
 	.on_batch = on_batch,
 	.on_clock = on_clock,

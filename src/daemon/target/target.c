@@ -112,7 +112,7 @@ on_batch(struct target *t, const uint8_t *p, size_t n)
 
 	if (kp_batch_begin(&b, p, n) != KP_OK) {
 		t->lost.n[KP_LOSS_GAP]++;
-		agent_nonsense(t->agent, "a batch of events");
+		agent_malformed(t->agent, "a batch of events");
 		return;
 	}
 	t->last_sent = b.sent_at;
@@ -129,7 +129,7 @@ on_batch(struct target *t, const uint8_t *p, size_t n)
 	} while (e == KP_OK || e == KP_ENOENT);
 	if (e != KP_END) {
 		t->lost.n[KP_LOSS_BAD_EVENT] += b.left + 1;
-		agent_nonsense(t->agent, "a batch of events");
+		agent_malformed(t->agent, "a batch of events");
 	}
 	kp_requests_expire(t->part.in->rs, t->part.index, b.sent_at);
 	messages_ask(t);
@@ -331,7 +331,7 @@ on_state(struct target *t, enum agent_state s, const char *text)
 }
 
 static void
-on_looked(struct target *t)
+on_replanned(struct target *t)
 {
 	apply_plan(t);
 	target_hot(t, true);
@@ -394,7 +394,7 @@ static const struct agent_ops agent_ops = {
 	.on_state = on_state,
 	.on_hello = on_hello,
 	.on_probe = on_probe,
-	.on_looked = on_looked,
+	.on_replanned = on_replanned,
 	.on_plan = on_plan,
 	.on_batch = on_batch,
 	.on_clock = on_clock,
