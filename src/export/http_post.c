@@ -1,9 +1,9 @@
 /*
- * http_post.c - drives libcurl from an event loop: libcurl names the sockets and
- * the time that it waits for, libevent calls it back.
+ * http_post.c - drives libcurl from an event loop: libcurl asks for sockets and
+ * timeouts to be watched, libevent calls it back.
  *
- * Nothing here waits: libcurl looks names up on a thread of its own, and one
- * that hangs is left behind (CURLOPT_QUICK_EXIT) when the time is over.
+ * Nothing here blocks: libcurl resolves names on a thread of its own, and at the
+ * timeout abandons a thread that hangs (CURLOPT_QUICK_EXIT).
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -24,17 +24,17 @@ struct post {
 	struct event *timer;
 	CURLM *multi;
 	CURL *easy;
-	char *url, *host, *port;	/* curl's; url without '/' at its end */
+	char *url, *host, *port;	/* libcurl's; url has no '/' at its end */
 	struct curl_slist *headers;
-	char cause[CURL_ERROR_SIZE];	/* of a failure, in libcurl's words */
-	int status;			/* of the answer's head; 0: none yet */
-	size_t head;			/* bytes of it */
-	struct kp_buf body;		/* of the answer */
+	char cause[CURL_ERROR_SIZE];	/* libcurl's text for a failure */
+	int status;			/* from the answer's head; 0: none yet */
+	size_t head;			/* bytes of the answer's head */
+	struct kp_buf body;		/* the answer's */
 	http_post_fn *done;
 	void *ctx;
 };
 
-/* ---- making one ---- */
+/* ---- headers and the URL ---- */
 
 static bool
 add_header(struct post *p, const char *line)
@@ -46,7 +46,7 @@ add_header(struct post *p, const char *line)
 	return all != NULL;
 }
 
-/* These are sent anyway, and would be there twice. */
+/* libcurl or this file sends these, so a second one would be a duplicate. */
 static bool
 is_own_header(const char *name)
 {
@@ -146,7 +146,7 @@ split_url(struct post *p, const char *url, char *why, size_t n)
 
 	curl_url_cleanup(u);
 	if (!ok) {
-		snprintf(why, n, "'%s' is no URL of a collector: "
+		snprintf(why, n, "'%s' is not the URL of a collector: "
 		    "http://HOST:4318 or https://HOST:4318", url);
 		return KP_EFORMAT;
 	}
@@ -155,7 +155,7 @@ split_url(struct post *p, const char *url, char *why, size_t n)
 	return KP_OK;
 }
 
-/* ---- what libcurl asks for ---- */
+/* ---- callbacks of libcurl ---- */
 
 static void on_ready(evutil_socket_t fd, short what, void *ctx);
 
@@ -172,7 +172,7 @@ on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *event)
 		return 0;
 	how |= (what & CURL_POLL_IN) != 0 ? EV_READ : 0;
 	how |= (what & CURL_POLL_OUT) != 0 ? EV_WRITE : 0;
-	/* without it the time runs out */
+	/* on failure the transfer ends by its timeout */
 	event = event_new(p->base, fd, how, on_ready, p);
 	if (event != NULL)
 		event_add(event, NULL);
@@ -194,7 +194,7 @@ on_timer(CURLM *multi, long ms, void *ctx)
 	return 0;
 }
 
-/* What the head says holds when it is whole, whatever becomes of the rest. */
+/* Once the head is whole its status counts, even if the body is cut short. */
 static size_t
 on_head(char *line, size_t one, size_t n, void *ctx)
 {
@@ -225,38 +225,64 @@ on_body(char *bytes, size_t one, size_t n, void *ctx)
 	return p->body.err == KP_OK ? n : 0;
 }
 
-/*
- * The authorities are the system's, or those that OpenSSL's programs take from
- * the environment.  libcurl parses a file once and for all, but not where there
- * is a directory as well.
- */
-static int
-set_trust(CURL *e)
-{
-	const char *file = getenv("SSL_CERT_FILE"), *dir = getenv("SSL_CERT_DIR");
-	int bad = curl_easy_setopt(e, CURLOPT_SSLVERSION,
-	    (long)CURL_SSLVERSION_TLSv1_2);
+/* Options being set, and the first that libcurl did not take. */
+struct setting {
+	CURL *e;
+	const char *refused;	/* NULL: none yet */
+	CURLcode error;
+};
 
-	if (file != NULL || dir != NULL)
-		bad |= curl_easy_setopt(e, CURLOPT_CAINFO, file);
-	if (file == NULL || dir != NULL)
-		bad |= curl_easy_setopt(e, CURLOPT_CAPATH, dir);
-	return bad;
+#define SET(s, option, value) \
+	note_result(s, #option, curl_easy_setopt((s)->e, option, value))
+
+static void
+note_result(struct setting *s, const char *option, CURLcode e)
+{
+	if (e == CURLE_OK || s->refused != NULL)
+		return;
+	s->refused = option;
+	s->error = e;
 }
 
 static enum kp_err
-make_transfer(struct post *p)
+setting_error(const struct setting *s, char *why, size_t n)
+{
+	if (s->refused == NULL)
+		return KP_OK;
+	if (s->error == CURLE_OUT_OF_MEMORY)
+		return KP_ENOMEM;
+	snprintf(why, n, "libcurl refuses %s: %s", s->refused,
+	    curl_easy_strerror(s->error));
+	return KP_EFORMAT;
+}
+
+/*
+ * Trusts the authorities that SSL_CERT_FILE and SSL_CERT_DIR name, else the
+ * system's.  Of the system's, a file is enough: libcurl parses it once, but for
+ * every connection (46 ms of CPU time on Debian 12) where a directory is set as
+ * well.
+ */
+static void
+set_trust(struct setting *s)
+{
+	const char *file = getenv("SSL_CERT_FILE"), *dir = getenv("SSL_CERT_DIR");
+
+	SET(s, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	if (file != NULL || dir != NULL) {
+		SET(s, CURLOPT_CAINFO, file);
+		SET(s, CURLOPT_CAPATH, dir);
+	} else if (curl_version_info(CURLVERSION_NOW)->cainfo != NULL) {
+		SET(s, CURLOPT_CAPATH, NULL);
+	}
+}
+
+static enum kp_err
+make_multi(struct post *p)
 {
 	CURLM *m = p->multi = curl_multi_init();
-	CURL *e = p->easy = curl_easy_init();
-	int bad = 0;
 
 	p->timer = evtimer_new(p->base, on_ready, p);
-	if (m == NULL || e == NULL || p->timer == NULL ||
-	    !add_header(p, "Content-Type: application/json") ||
-	    !add_header(p, "Connection: close") ||
-	    /* or it waits to be told to go on with a long body */
-	    !add_header(p, "Expect:"))
+	if (m == NULL || p->timer == NULL)
 		return KP_ENOMEM;
 	curl_multi_setopt(m, CURLMOPT_SOCKETFUNCTION, on_socket);
 	curl_multi_setopt(m, CURLMOPT_SOCKETDATA, p);
@@ -265,23 +291,38 @@ make_transfer(struct post *p)
 #if LIBCURL_VERSION_NUM >= 0x081400
 	curl_multi_setopt(m, CURLMOPT_QUICK_EXIT, 1L);
 #endif
-	bad |= curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-	bad |= curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
-	bad |= curl_easy_setopt(e, CURLOPT_TIMEOUT, (long)HTTP_POST_SECONDS);
-	bad |= curl_easy_setopt(e, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
-	bad |= curl_easy_setopt(e, CURLOPT_FORBID_REUSE, 1L);
-	bad |= curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
-	bad |= curl_easy_setopt(e, CURLOPT_PROXY, "");
-	bad |= curl_easy_setopt(e, CURLOPT_HTTP_VERSION,
-	    (long)CURL_HTTP_VERSION_1_1);
-	bad |= curl_easy_setopt(e, CURLOPT_USERAGENT, "kprofd/" KP_VERSION);
-	bad |= curl_easy_setopt(e, CURLOPT_HTTPHEADER, p->headers);
-	bad |= curl_easy_setopt(e, CURLOPT_ERRORBUFFER, p->cause);
-	bad |= curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_head);
-	bad |= curl_easy_setopt(e, CURLOPT_HEADERDATA, p);
-	bad |= curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
-	bad |= curl_easy_setopt(e, CURLOPT_WRITEDATA, p);
-	return bad != 0 || set_trust(e) != 0 ? KP_ENOMEM : KP_OK;
+	return KP_OK;
+}
+
+static enum kp_err
+make_easy(struct post *p, char *why, size_t n)
+{
+	struct setting s = { .e = curl_easy_init() };
+
+	p->easy = s.e;
+	if (s.e == NULL || !add_header(p, "Content-Type: application/json") ||
+	    !add_header(p, "Connection: close") ||
+	    /* without it libcurl waits for "100 Continue" before a long body */
+	    !add_header(p, "Expect:"))
+		return KP_ENOMEM;
+	SET(&s, CURLOPT_NOSIGNAL, 1L);
+	SET(&s, CURLOPT_QUICK_EXIT, 1L);
+	SET(&s, CURLOPT_TIMEOUT, (long)HTTP_POST_SECONDS);
+	SET(&s, CURLOPT_DNS_CACHE_TIMEOUT, 0L);
+	SET(&s, CURLOPT_FORBID_REUSE, 1L);
+	SET(&s, CURLOPT_PROTOCOLS_STR, "http,https");
+	SET(&s, CURLOPT_PROXY, "");
+	SET(&s, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	SET(&s, CURLOPT_USERAGENT, "kprofd/" KP_VERSION);
+	SET(&s, CURLOPT_HTTPHEADER, p->headers);
+	SET(&s, CURLOPT_ERRORBUFFER, p->cause);
+	SET(&s, CURLOPT_HEADERFUNCTION, on_head);
+	SET(&s, CURLOPT_HEADERDATA, p);
+	SET(&s, CURLOPT_WRITEFUNCTION, on_body);
+	SET(&s, CURLOPT_WRITEDATA, p);
+	if (strncmp(p->url, "https:", 6) == 0)
+		set_trust(&s);
+	return setting_error(&s, why, n);
 }
 
 enum kp_err
@@ -301,7 +342,9 @@ http_post_new(struct post **out, struct event_base *base, const char *url,
 	if (err == KP_OK && header_file != NULL)
 		err = read_header(p, header_file, why, n);
 	if (err == KP_OK)
-		err = make_transfer(p);
+		err = make_multi(p);
+	if (err == KP_OK)
+		err = make_easy(p, why, n);
 	if (err == KP_OK)
 		*out = p;
 	else
@@ -333,7 +376,7 @@ http_post_free(struct post *p)
 /* ---- sending ---- */
 
 static void
-say_failure(const struct post *p, CURLcode e, char *why, size_t n)
+describe_failure(const struct post *p, CURLcode e, char *why, size_t n)
 {
 	switch (e) {
 	case CURLE_COULDNT_CONNECT:
@@ -346,11 +389,11 @@ say_failure(const struct post *p, CURLcode e, char *why, size_t n)
 	case CURLE_OPERATION_TIMEDOUT:
 		snprintf(why, n, "no answer in %d s", HTTP_POST_SECONDS);
 		break;
-	case CURLE_OK:	/* half a head */
-	case CURLE_WRITE_ERROR:	/* a long one */
+	case CURLE_OK:	/* the head was cut short */
+	case CURLE_WRITE_ERROR:	/* the head was too long */
 	case CURLE_UNSUPPORTED_PROTOCOL:
 	case CURLE_WEIRD_SERVER_REPLY:
-		snprintf(why, n, "its answer is no HTTP");
+		snprintf(why, n, "its answer is not HTTP");
 		break;
 	default:
 		snprintf(why, n, "%s", p->cause[0] != '\0' ? p->cause :
@@ -359,8 +402,9 @@ say_failure(const struct post *p, CURLcode e, char *why, size_t n)
 }
 
 /*
- * Seconds; 0 where there is none, or nothing that is understood.  A date is
- * taken from the collector's own, if it sends that: its clock may be another.
+ * Returns seconds; 0 if there is no such header or it is not understood.  A date
+ * is compared with the collector's own, if it sends one, since the clocks may
+ * differ.
  */
 static unsigned
 retry_after(CURL *e)
@@ -393,7 +437,7 @@ answer(struct post *p, CURLcode e)
 	char why[CURL_ERROR_SIZE + 64];
 
 	if (a.status == 0) {
-		say_failure(p, e, why, sizeof(why));
+		describe_failure(p, e, why, sizeof(why));
 		a.text = why;
 		a.n = strlen(why);
 	} else {
@@ -402,7 +446,7 @@ answer(struct post *p, CURLcode e)
 	p->done(p->ctx, &a);
 }
 
-/* Of a socket, or of the timer: its -1 is CURL_SOCKET_TIMEOUT. */
+/* A socket is ready, or the timer fired: then fd is CURL_SOCKET_TIMEOUT, -1. */
 static void
 on_ready(evutil_socket_t fd, short what, void *ctx)
 {

@@ -5,9 +5,9 @@
  * Each body has a connection of its own: seconds pass between two bodies, and a
  * new connection is never stale.  No proxy is used and no redirect followed.
  * The server's certificate has to be valid for the URL's host, by the system's
- * authorities, or those of SSL_CERT_FILE.
- * Answers are limited in size and time; when that cuts a body short, the status
- * in the answer's head counts, since the server has got what was sent.
+ * authorities, or by those of SSL_CERT_FILE and SSL_CERT_DIR if either is set.
+ * Answers are limited in size and time; if a limit cuts the answer's body short,
+ * the status in its head still counts, since the server has received the request.
  */
 #ifndef KPROFD_EXPORT_HTTP_POST_H
 #define KPROFD_EXPORT_HTTP_POST_H
@@ -19,8 +19,8 @@
 #include "kprofd/buf.h"
 
 #define HTTP_POST_SECONDS 10		/* from connecting to the end of the answer */
-#define HTTP_POST_ANSWER_MAX 65536	/* bytes of a body */
-#define HTTP_POST_HEADER_MAX 8192	/* bytes of the file of a header */
+#define HTTP_POST_ANSWER_MAX 65536	/* bytes of an answer's body */
+#define HTTP_POST_HEADER_MAX 8192	/* bytes of header_file */
 #define HTTP_POST_RETRY_MAX 3600	/* seconds that an answer may ask for */
 
 struct post;
@@ -32,26 +32,22 @@ struct post;
  */
 enum kp_err http_post_new(struct post **out, struct event_base *base,
     const char *url, const char *header_file, char *why, size_t n);
-/* Without a call of done. */
+/* Does not call done. */
 void http_post_free(struct post *p);
 
-/*
- * status: of HTTP, or 0: no answer, and then text says why; else it is the
- * body.  retry_after: seconds, 0: not said.
- */
 struct http_post_answer {
-	int status;
-	const char *text;
+	int status;		/* of HTTP; 0: no answer */
+	const char *text;	/* the body; of status 0 the reason */
 	size_t n;
-	unsigned retry_after;
+	unsigned retry_after;	/* seconds; 0: not given */
 };
 
 typedef void http_post_fn(void *ctx, const struct http_post_answer *a);
 
 /*
- * Sends the body, JSON, to the URL's path with this one behind it.  Calls
- * done(ctx, ...) once, perhaps at once; until then the body stays as it is, and
- * no other one may be sent.
+ * Sends the body, JSON, to the URL's path with `path` appended.  Calls
+ * done(ctx, ...) once, perhaps before it returns; until then the caller may not
+ * change the body or send another.
  */
 void http_post_send(struct post *p, const char *path, const struct kp_buf *body,
     http_post_fn *done, void *ctx);

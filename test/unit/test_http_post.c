@@ -376,6 +376,27 @@ urls(void **state)
 	http_post_free(make("https://[::1]:4318/a/b//", NULL));
 }
 
+/* A file name that libcurl refuses for its length: it is read for https only. */
+static void
+refused_option(void **state)
+{
+	size_t n = 9u << 20;
+	char *name = malloc(n), why[256];
+	struct post *p = NULL;
+
+	(void)state;
+	assert_non_null(name);
+	memset(name, 'x', n);
+	name[n - 1] = '\0';
+	setenv("SSL_CERT_FILE", name, 1);
+	assert_int_equal(http_post_new(&p, base, "https://h", NULL, why,
+	    sizeof(why)), KP_EFORMAT);
+	assert_non_null(strstr(why, "libcurl refuses CURLOPT_CAINFO: "));
+	http_post_free(make("http://h", NULL));
+	unsetenv("SSL_CERT_FILE");
+	free(name);
+}
+
 static void
 put_file(const char *path, const char *s, size_t n, mode_t mode)
 {
@@ -447,6 +468,7 @@ main(void)
 		TEST(no_proxy),
 		TEST(names),
 		TEST(urls),
+		TEST(refused_option),
 		TEST(headers),
 	};
 
