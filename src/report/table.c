@@ -224,6 +224,23 @@ put_nodes(struct kp_buf *b, const struct report *r)
 		kp_buf_printf(b, " and %zu more nodes", r->nnodes - n);
 }
 
+/*
+ * Says how much of the time from the first window to the last was measured: less
+ * than all of it where kprofd was off, or had no target, in between.
+ */
+static void
+put_gaps(struct kp_buf *b, const struct report *r)
+{
+	uint64_t of_each = r->windows / (r->nnodes > 0 ? r->nnodes : 1);
+	kp_dur_ns window = r->covered / (int64_t)(of_each > 0 ? of_each : 1);
+	char covered[TEXT_MAX], range[TEXT_MAX];
+
+	if (r->end - r->start - r->covered > window)
+		kp_buf_printf(b, ", covered %s of %s",
+		    text_span(covered, r->covered),
+		    text_span(range, r->end - r->start));
+}
+
 /* Writes the lines below a table, each broken where there is no room. */
 struct lines {
 	struct kp_buf *out, line;
@@ -396,6 +413,7 @@ report_coverage(struct kp_buf *b, const struct report *r,
 	kp_buf_init(&l.line, 1 << 16);
 	kp_buf_str(&l.line, title);
 	timefmt_put_range(&l.line, r->start, r->end);
+	put_gaps(&l.line, r);
 	put_nodes(&l.line, r);
 	end_line(&l);
 	kp_buf_str(&l.line, note);

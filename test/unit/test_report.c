@@ -171,6 +171,29 @@ test_table(void **state)
 	report_free(r);
 }
 
+/* The range is from the first window to the last, and does not show gaps. */
+static void
+test_gaps(void **state)
+{
+	struct report *r = report_of(known_window(1));
+
+	(void)state;
+	r->start = T0;
+	r->end = T0 + 24 * 3600 * S;
+	r->windows = 1140;		/* of 10 s each */
+	r->covered = 11400 * S;
+	assert_non_null(strstr(table(r, REPORT_BUSY, 0),
+	    " UTC (1d), covered 3h10m of 1d, app@host\n"));
+	/* a window that is missing is not worth a word */
+	r->windows = 8639;
+	r->covered = 86390 * S;
+	assert_null(strstr(table(r, REPORT_BUSY, 0), "covered"));
+	r->windows = 8638;
+	r->covered = 86380 * S;
+	assert_non_null(strstr(table(r, REPORT_BUSY, 0), "covered 23h59m40s of"));
+	report_free(r);
+}
+
 static void
 test_narrow(void **state)
 {
@@ -924,7 +947,8 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_table), T(test_narrow), T(test_no_time), T(test_percentiles),
+		T(test_table), T(test_gaps), T(test_narrow), T(test_no_time),
+		T(test_percentiles),
 		T(test_messages_estimated), T(test_known), T(test_after), T(test_after_alone),
 		T(test_below_the_table),
 		T(test_less_tracing), T(test_csv), T(test_json),
