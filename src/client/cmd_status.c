@@ -9,7 +9,7 @@
 #include "client.h"
 #include "kprofd/clock.h"
 #include "text/grid.h"
-#include "report/history.h"
+#include "report/losses.h"
 #include "text/json.h"
 #include "text/text.h"
 #include "text/timefmt.h"

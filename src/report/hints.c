@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "hints.h"
+#include "report_db.h"
 #include "request/names.h"
 #include "text/text.h"
 

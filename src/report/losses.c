@@ -1,6 +1,6 @@
 /*
  * losses.c - writes a line for each cause that lost anything, in columns where
- * there is room; and the same as JSON.
+ * there is room, and the same as JSON; and runs and events as JSON.
  */
 #include <stdbool.h>
 
@@ -88,5 +88,60 @@ losses_cover_json(struct json *j, const struct kp_query_sum *cover)
 	json_time(j, "start", cover->start);
 	json_time(j, "end", cover->end);
 	losses_json(j, &cover->losses);
+	json_end(j);
+}
+
+/* ---- runs and events ---- */
+
+const char *
+run_state_text(const struct kp_query_run *r)
+{
+	static const char *const names[] = {
+		[KP_RUN_RUNNING] = "no end noted",
+		[KP_RUN_CLEAN] = "ended well",
+		[KP_RUN_UNCLEAN] = "did not end well",
+	};
+
+	return r->failed[0] != '\0' ? "failed to start" : names[r->state];
+}
+
+void
+runs_json(struct json *j, const struct kp_query_runs *runs)
+{
+	json_array(j, "runs");
+	for (size_t i = 0; i < runs->n; i++) {
+		json_object(j, NULL);
+		json_int(j, "run", runs->v[i].id);
+		json_time(j, "started", runs->v[i].started);
+		json_time(j, "ended", runs->v[i].ended);
+		json_string(j, "state", run_state_text(&runs->v[i]));
+		if (runs->v[i].failed[0] != '\0')
+			json_string(j, "failed", runs->v[i].failed);
+		else
+			json_null(j, "failed");
+		json_string(j, "version", runs->v[i].version);
+		json_number(j, "interval_s", (double)runs->v[i].interval /
+		    (double)KP_NS_PER_S);
+		json_end(j);
+	}
+	json_end(j);
+}
+
+void
+events_json(struct json *j, const struct kp_query_events *events)
+{
+	const struct kp_query_event *e;
+
+	json_array(j, "events");
+	for (size_t i = 0; i < events->n; i++) {
+		e = &events->v[i];
+		json_object(j, NULL);
+		json_time(j, "at", e->at);
+		json_int(j, "run", e->run);
+		json_string(j, "node", e->node);
+		json_string(j, "kind", e->kind);
+		json_string(j, "text", e->text);
+		json_end(j);
+	}
 	json_end(j);
 }

@@ -1,6 +1,7 @@
 /*
- * losses.h - what was not measured, as it stands below every table.  Pure: into
- * a kp_buf, whose error sticks.
+ * losses.h - what is known about the measurement itself: what was lost, as it
+ * stands below every table, and the daemon's runs and events.  Pure: into a
+ * kp_buf, whose error sticks.
  */
 #ifndef KP_REPORT_LOSSES_H
 #define KP_REPORT_LOSSES_H
@@ -24,5 +25,12 @@ void losses_json(struct json *j, const struct kp_losses *l);
 void losses_cover_text(struct kp_buf *b, const char *title,
     const struct kp_query_sum *cover, unsigned width);
 void losses_cover_json(struct json *j, const struct kp_query_sum *cover);
+
+/* How a run ended, for people: "ended well". */
+const char *run_state_text(const struct kp_query_run *r);
+/* An array "runs". */
+void runs_json(struct json *j, const struct kp_query_runs *runs);
+/* An array "events". */
+void events_json(struct json *j, const struct kp_query_events *events);
 
 #endif

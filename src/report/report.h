@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "text/json.h"
+#include "text/text.h"
 #include "kprofd/stats.h"
 
 #define REPORT_ROWS_MAX 50000	/* identities; a daemon keeps to 1000 */
@@ -69,7 +70,7 @@ struct report {
 	struct report_row *rows;
 	size_t nrows;			/* 1 at least */
 	char **hints;			/* what tiers.conf may have wrong, a
-					   sentence each: hints.h */
+					   sentence each: hints.c */
 	bool hinted;			/* it was looked for some */
 	size_t nhints;
 };
@@ -171,5 +172,29 @@ void report_csv_text(struct kp_buf *b, const char *s);
  */
 double report_value(const struct report_row *row, size_t tier,
     enum report_what what);
+
+/*
+ * How people and programs read a figure that is known, known in part, or not
+ * seen:
+ *
+ *	known		12	5 %
+ *	at least	>= 12	>= 12	more may be: never a rate
+ *	... of samples	~120 or more	an estimate is not a bound
+ *	not seen	-	-	never 0
+ *
+ * A ~ marks an estimate, or a change that chance may have made.
+ */
+/* "known", "at_least", "not_seen": for programs. */
+const char *seen_name(enum kp_seen seen);
+/*
+ * n of `of`, in TEXT_MAX bytes of buf, which it returns.  known: it was counted,
+ * not estimated from samples.
+ */
+const char *seen_share(char *buf, enum kp_seen seen, uint64_t n, uint64_t of,
+    bool known);
+/* Where the ends of calls are not seen, this says what would show them. */
+#define SEEN_WAY_OUT "the native probe sees it (-probe auto, the default; " \
+	"-probe-library where a target could not load it: the event probe "   \
+	"says so), and the relay where the entry is in a tier that has [exact]"
 
 #endif

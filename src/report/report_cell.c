@@ -3,6 +3,7 @@
  * that follow from its cells.
  */
 #include <math.h>
+#include <stdio.h>
 
 #include "source.h"
 
@@ -154,4 +155,38 @@ report_shares(struct report *r)
 	for (size_t i = 0; i < r->nrows; i++)
 		r->rows[i].share = r->cost <= 0 ? -1 :
 		    (double)r->rows[i].cells[0].total / (double)r->cost;
+}
+
+const char *
+seen_name(enum kp_seen seen)
+{
+	static const char *const names[] = { [KP_SEEN] = "known",
+		[KP_SEEN_PART] = "at_least", [KP_NOT_SEEN] = "not_seen" };
+
+	return names[seen];
+}
+
+static const char *
+seen_count(char *buf, enum kp_seen seen, uint64_t n, bool known)
+{
+	char text[TEXT_MAX];
+
+	if (seen == KP_SEEN)
+		return text_known(buf, n, known);
+	text_known(text, n, known);
+	if (seen == KP_NOT_SEEN)
+		snprintf(buf, TEXT_MAX, "-");
+	else if (known)
+		snprintf(buf, TEXT_MAX, ">= %.40s", text);
+	else
+		snprintf(buf, TEXT_MAX, "%.30s or more", text);
+	return buf;
+}
+
+const char *
+seen_share(char *buf, enum kp_seen seen, uint64_t n, uint64_t of, bool known)
+{
+	if (seen != KP_SEEN)
+		return seen_count(buf, seen, n, known);
+	return text_share(buf, of == 0 ? -1 : (double)n / (double)of);
 }

@@ -4,7 +4,6 @@
  */
 #include <string.h>
 
-#include "hints.h"
 #include "report_db.h"
 #include "source.h"
 

@@ -1,4 +1,7 @@
-/* report_db.h - a report from a range of stored windows. */
+/*
+ * report_db.h - a report from a range of stored windows, and the hints that
+ * their figures give about tiers.conf.
+ */
 #ifndef KP_REPORT_REPORT_DB_H
 #define KP_REPORT_REPORT_DB_H
 
@@ -15,5 +18,16 @@ enum kp_err report_from_db(struct kp_query *q, const struct kp_query_range *r,
 /* The same, with hints. */
 enum kp_err report_with_hints(struct kp_query *q,
     const struct kp_query_range *r, struct report **out);
+
+/* Sampled requests: of fewer it is not said that a request type never comes. */
+#define HINT_REQUESTS 100
+
+/*
+ * Adds the hints to the report of this range: clauses of the identity fun that
+ * name nothing, entries that never end.  all: the sum of the range's cells,
+ * borrowed.  If something cannot be read there are none, and hinted stays false.
+ */
+void report_hints(struct kp_query *q, const struct kp_query_range *r,
+    const struct kp_query_sum *all, struct report *report);
 
 #endif

@@ -10,7 +10,6 @@
 
 #include "losses.h"
 #include "report.h"
-#include "seen.h"
 #include "text/text.h"
 #include "text/timefmt.h"
 

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "text/json.h"
-#include "seen.h"
 #include "series.h"
 #include "source.h"
 

@@ -9,7 +9,6 @@
 #include "text/grid.h"
 #include "losses.h"
 #include "report.h"
-#include "seen.h"
 #include "text/text.h"
 #include "text/timefmt.h"
 

@@ -13,7 +13,6 @@
 #include "kprofd/nodes.h"
 #include "losses.h"
 #include "requests.h"
-#include "seen.h"
 #include "text/text.h"
 #include "top.h"
 #include "text/timefmt.h"

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "api.h"
-#include "report/history.h"
 #include "text/json.h"
 #include "report/losses.h"
 #include "report/report_db.h"

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "report/hints.h"
 #include "report/report_db.h"
 #include "store/store.h"
 
