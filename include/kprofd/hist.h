@@ -58,6 +58,12 @@ enum kp_err kp_hist_take(struct kp_hist *h, const struct kp_hist *from);
 /* The q-quantile (0 <= q <= 1, nearest rank) in ns; 0 when empty. */
 kp_dur_ns kp_hist_quantile(const struct kp_hist *h, double q);
 /*
+ * The same, moved into min to max, which were measured: a bucket's middle may
+ * lie outside.
+ */
+kp_dur_ns kp_hist_quantile_within(const struct kp_hist *h, double q,
+    kp_dur_ns min, kp_dur_ns max);
+/*
  * Standard deviation by mean of what it holds, right to about 1 %; 0 when
  * empty.
  */

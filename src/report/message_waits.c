@@ -75,13 +75,10 @@ mean(const struct kp_wait_cell *c)
 	return c->w_messages > 0 ? c->w_wait / (int64_t)c->w_messages : -1;
 }
 
-/* Within what was seen: a bucket's middle may lie outside. */
 static kp_dur_ns
 quantile(const struct kp_wait_cell *c, double q)
 {
-	kp_dur_ns v = kp_hist_quantile(&c->hist, q);
-
-	return v < c->min ? c->min : v > c->max ? c->max : v;
+	return kp_hist_quantile_within(&c->hist, q, c->min, c->max);
 }
 
 struct col {

@@ -14,15 +14,10 @@ report_no_times(struct report_cell *c)
 	c->mean = c->min = c->p50 = c->p90 = c->p95 = c->p99 = c->max = -1;
 }
 
-/* A bucket's middle may lie outside of what was seen; the answer may not. */
 static kp_dur_ns
 quantile(const struct kp_cell *c, double q)
 {
-	kp_dur_ns p = kp_hist_quantile(&c->hist, q);
-
-	if (p < c->min)
-		return c->min;
-	return p > c->max ? c->max : p;
+	return kp_hist_quantile_within(&c->hist, q, c->min, c->max);
 }
 
 /*

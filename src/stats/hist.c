@@ -229,6 +229,15 @@ kp_hist_quantile(const struct kp_hist *h, double q)
 	return ns < 1 ? 1 : llround(ns);
 }
 
+kp_dur_ns
+kp_hist_quantile_within(const struct kp_hist *h, double q, kp_dur_ns min,
+    kp_dur_ns max)
+{
+	kp_dur_ns d = kp_hist_quantile(h, q);
+
+	return d < min ? min : d > max ? max : d;
+}
+
 static void
 put_varint(struct kp_buf *b, uint64_t v)
 {

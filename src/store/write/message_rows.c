@@ -9,16 +9,6 @@
 #include "store/db.h"
 #include "store/read/message_row.h"
 
-static kp_dur_ns
-percentile(const struct kp_wait_cell *c, double q)
-{
-	kp_dur_ns p = kp_hist_quantile(&c->hist, q);
-
-	if (p < c->min)
-		return c->min;
-	return p > c->max ? c->max : p;
-}
-
 static void
 cell_row(struct kp_db *db, int64_t window, int64_t receiver,
     int64_t identity, const struct kp_wait_cell *c)
@@ -39,7 +29,8 @@ cell_row(struct kp_db *db, int64_t window, int64_t receiver,
 	row_opt(db, any, c->min);
 	row_opt(db, any, c->max);
 	for (size_t i = 0; i < sizeof(qs) / sizeof(qs[0]); i++)
-		row_opt(db, any, any ? percentile(c, qs[i]) : 0);
+		row_opt(db, any, any ? kp_hist_quantile_within(&c->hist,
+		    qs[i], c->min, c->max) : 0);
 	row_blob(db, db->blob.p, db->blob.len);
 	row_end(db);
 }

@@ -21,17 +21,6 @@ db_window_rows(const struct kp_window *w)
 	return rows;
 }
 
-/* A bucket's middle may lie outside of what was seen; the answer should not. */
-static kp_dur_ns
-percentile(const struct kp_cell *c, double q)
-{
-	kp_dur_ns p = kp_hist_quantile(&c->hist, q);
-
-	if (p < c->min)
-		return c->min;
-	return p > c->max ? c->max : p;
-}
-
 static void
 cell_times(struct kp_db *db, const struct kp_cell *c)
 {
@@ -41,7 +30,8 @@ cell_times(struct kp_db *db, const struct kp_cell *c)
 	row_opt(db, timed, c->min);
 	row_opt(db, timed, c->max);
 	for (size_t i = 0; i < sizeof(qs) / sizeof(qs[0]); i++)
-		row_opt(db, timed, timed ? percentile(c, qs[i]) : 0);
+		row_opt(db, timed, timed ? kp_hist_quantile_within(
+		    &c->hist, qs[i], c->min, c->max) : 0);
 	if (!timed) {
 		row_opt(db, false, 0);
 		return;
