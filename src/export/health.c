@@ -1,6 +1,6 @@
 /*
- * health.c - the names and help texts of these metrics; writes a line of the
- * daemon's answer, and parses such lines again.
+ * health.c - a table of these metrics; writes the lines of the daemon's answer,
+ * and parses them.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,12 +89,6 @@ static const struct metric metrics[HEALTH_COUNT] = {
 	    "Slow requests that wait to be sent.", { NULL } },
 };
 
-const struct metric *
-health_metric(enum health which)
-{
-	return &metrics[which];
-}
-
 void
 health_put(struct kp_buf *b, enum health which, const char *node,
     const char *cause, double v)
@@ -114,7 +108,7 @@ find_metric(const char *name)
 	return NULL;
 }
 
-/* The line in pieces; false: it has more or fewer, or no number at its end. */
+/* False: the line does not have four columns, or the last is not a number. */
 static bool
 split(char *line, char *col[COLUMNS], double *v)
 {

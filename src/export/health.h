@@ -1,12 +1,12 @@
 /*
- * health.h - the daemon's own figures on their way to a scraper.  Pure.
+ * health.h - passes the daemon's own figures to a scraper.  Pure.
  *
  * The daemon answers the control command `metrics` with lines
  *
  *	NAME \t NODE \t CAUSE \t VALUE
  *
- * Lines of one name stand together; a figure without a node or a cause leaves
- * that field empty.  This side knows the names, and what they mean.
+ * Lines of one name are adjacent; a figure without a node or a cause leaves that
+ * field empty.  The reader knows the type and the help text of each name.
  */
 #ifndef KP_EXPORT_HEALTH_H
 #define KP_EXPORT_HEALTH_H
@@ -29,15 +29,10 @@ enum health {
 	HEALTH_COUNT
 };
 
-const struct metric *health_metric(enum health which);
-
-/* Nodes' names are bytes without tabs and newlines. */
+/* Writes a line; node and cause may hold no tab or newline. */
 void health_put(struct kp_buf *b, enum health which, const char *node,
     const char *cause, double v);
-/*
- * Writes what such a text says.  Lines that are not understood are passed
- * over; returns how many.
- */
+/* Writes the metrics of such lines; returns how many lines it had to skip. */
 size_t health_write(struct prom *x, const char *text, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * otlp.c - the exporter's loop: makes a body of traces or of metrics by turns,
- * sends it, and waits before it tries again.
+ * otlp.c - the exporter's loop: makes a body of traces and one of metrics in turn,
+ * sends it, and retries with backoff.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -18,21 +18,21 @@
 #include "http_post.h"
 #include "store/read/request_tail.h"
 
-#define LOOK (5 * KP_NS_PER_S)	/* at the database, when all is sent */
+#define POLL_INTERVAL (5 * KP_NS_PER_S)	/* of the database, once all is sent */
 #define QUERY_MAX (5 * KP_NS_PER_S)
 #define REQUESTS_AT_ONCE 64
 #define CALLS_AT_ONCE 2000	/* a request with more goes alone */
-#define UNREAD_MAX 12		/* a minute of looks: then it is passed over */
+#define UNREAD_MAX 12		/* failed reads of a request: then it is skipped */
 #define LAST_SECONDS 3		/* for what waits, at the end */
 #define NICER 10
 
-/* What is under way. */
+/* The body that is being sent. */
 struct batch {
 	bool traces;
 	size_t n;		/* spans or points */
-	int64_t request;	/* the last one, of traces */
+	int64_t request;	/* of traces: the last one's id */
 	size_t node;		/* of metrics */
-	uint64_t version;	/* that those know of */
+	uint64_t version;	/* of the node's totals */
 };
 
 struct otlp {
@@ -41,14 +41,14 @@ struct otlp {
 	struct event *tick, *stop;
 	struct post *post;
 	pthread_t thread;
-	struct kp_request_tail feed;
-	unsigned unread;	/* times that the next request was not */
-	uint64_t told[TOTALS_NODES_MAX + 2];	/* versions, by node */
-	size_t next;		/* node, by turns */
+	struct kp_request_tail tail;
+	unsigned unread;	/* failed reads of the next request */
+	uint64_t sent[TOTALS_NODES_MAX + 2];	/* versions, by node */
+	size_t next;		/* the node whose turn it is */
 	struct kp_backoff backoff;
 	struct batch batch;
 	struct kp_buf body;
-	bool metrics_first;	/* by turns */
+	bool metrics_first;	/* alternates */
 	bool sending, ending;
 	pthread_mutex_t lock;	/* of the status */
 	struct otlp_status status;
@@ -75,8 +75,8 @@ count_lost(struct otlp *x, int64_t n, int64_t waiting)
 }
 
 /*
- * Those too far behind, and those that are gone, are passed over here; up to
- * the next gap, so that each is counted once however often this is tried.
+ * The ids that come next, up to a gap.  Requests that are too far behind or were
+ * deleted are skipped and counted here; once, even if sending is retried.
  */
 static enum kp_err
 next_requests(struct otlp *x, struct kp_query *q,
@@ -84,31 +84,31 @@ next_requests(struct otlp *x, struct kp_query *q,
 {
 	int64_t newest = 0, lost = 0;
 	size_t whole = 1;
-	enum kp_err err = kp_request_tail_next(q, &x->feed, ids,
+	enum kp_err err = kp_request_tail_next(q, &x->tail, ids,
 	    REQUESTS_AT_ONCE, n, &newest);
 
 	if (err != KP_OK)
 		return err;
-	if (newest - x->feed.request > OTLP_WAITING_MAX) {
-		lost = newest - OTLP_WAITING_MAX - x->feed.request;
-		x->feed.request += lost;
-		err = kp_request_tail_next(q, &x->feed, ids, REQUESTS_AT_ONCE, n,
+	if (newest - x->tail.request > OTLP_WAITING_MAX) {
+		lost = newest - OTLP_WAITING_MAX - x->tail.request;
+		x->tail.request += lost;
+		err = kp_request_tail_next(q, &x->tail, ids, REQUESTS_AT_ONCE, n,
 		    &newest);
 	}
 	if (err == KP_OK && *n > 0) {
-		lost += ids[0] - 1 - x->feed.request;
-		x->feed.request = ids[0] - 1;
+		lost += ids[0] - 1 - x->tail.request;
+		x->tail.request = ids[0] - 1;
 		while (whole < *n && ids[whole] == ids[whole - 1] + 1)
 			whole++;
 		*n = whole;
 	}
-	count_lost(x, lost, newest - x->feed.request);
+	count_lost(x, lost, newest - x->tail.request);
 	return err;
 }
 
 /*
- * As many as go together, up to one that is deleted meanwhile: it is a gap
- * when we are here again.
+ * Reads as many as one body takes, up to one that was deleted meanwhile:
+ * next_requests() will find a gap there.
  */
 static enum kp_err
 read_trees(struct kp_query *q, const int64_t *ids, size_t n,
@@ -128,20 +128,20 @@ read_trees(struct kp_query *q, const int64_t *ids, size_t n,
 }
 
 static void
-pass_over(struct otlp *x, int64_t last, size_t n)
+skip_requests(struct otlp *x, int64_t last, size_t n)
 {
 	count_lost(x, (int64_t)n, 0);
-	x->feed.request = last;
+	x->tail.request = last;
 }
 
-/* One that is always in the way must not be there for ever. */
+/* Skips a request that cannot be read, lest it block all others for ever. */
 static void
-not_read(struct otlp *x, int64_t id)
+count_unread(struct otlp *x, int64_t id)
 {
 	if (++x->unread < UNREAD_MAX)
 		return;
 	x->unread = 0;
-	pass_over(x, id, 1);
+	skip_requests(x, id, 1);
 }
 
 static bool
@@ -157,21 +157,21 @@ put_traces(struct otlp *x, struct kp_query *q)
 	err = read_trees(q, ids, n, v, &got);
 	if (got == 0) {
 		if (err != KP_OK)
-			not_read(x, ids[0]);
+			count_unread(x, ids[0]);
 		return false;
 	}
 	x->unread = 0;
 	x->batch = (struct batch){ .traces = true, .request = ids[got - 1] };
-	x->batch.n = otlp_traces(&x->body, x->feed.started, v, got);
+	x->batch.n = otlp_traces(&x->body, x->tail.started, v, got);
 	for (size_t i = 0; i < got; i++)
 		kp_query_tree_free(&v[i]);
-	/* for want of memory, or more than a collector would take */
+	/* out of memory, or larger than OTLP_BODY_MAX */
 	if (x->body.err != KP_OK)
-		pass_over(x, ids[got - 1], got);
+		skip_requests(x, ids[got - 1], got);
 	return x->body.err == KP_OK;
 }
 
-/* False: there is none to send. */
+/* False: there are none to send. */
 static bool
 make_traces(struct otlp *x)
 {
@@ -192,20 +192,20 @@ make_traces(struct otlp *x)
 
 /* ---- metrics ---- */
 
-/* Of this node, if it has new ones; with the totals locked. */
+/* False: the node has no new ones.  The caller has locked the totals. */
 static bool
 put_metrics(struct otlp *x, size_t node)
 {
 	const struct total_node *n = totals_node(x->o.totals, node);
 
-	if (n == NULL || n->version == x->told[node])
+	if (n == NULL || n->version == x->sent[node])
 		return false;
 	kp_buf_reset(&x->body);
 	x->batch = (struct batch){ .node = node, .version = n->version };
 	x->batch.n = otlp_metrics(&x->body, x->o.totals, node);
-	/* as above; the next ones are cumulative, too */
+	/* as in put_traces(); the next ones make up for them */
 	if (x->body.err != KP_OK)
-		x->told[node] = n->version;
+		x->sent[node] = n->version;
 	return x->body.err == KP_OK;
 }
 
@@ -225,7 +225,7 @@ make_metrics(struct otlp *x)
 	return made;
 }
 
-/* ---- one after the other ---- */
+/* ---- sending ---- */
 
 static bool
 make_batch(struct otlp *x)
@@ -243,9 +243,9 @@ is_later(int status)
 	    status == 503 || status == 504;
 }
 
-/* With the lock held. */
+/* Notes the reason in the status, which the caller has locked. */
 static void
-say_why(struct otlp *x, const struct http_post_answer *a)
+note_why(struct otlp *x, const struct http_post_answer *a)
 {
 	int n = a->n > 160 ? 160 : (int)a->n;
 
@@ -268,7 +268,7 @@ count_taken(struct otlp *x, const struct http_post_answer *a)
 
 	x->status.failing = false;
 	if (refused > 0)
-		say_why(x, a);
+		note_why(x, a);
 	if (b->traces) {
 		x->status.spans += b->n - refused;
 		x->status.spans_refused += refused;
@@ -289,7 +289,7 @@ on_answer(void *ctx, const struct http_post_answer *a)
 	if (is_later(a->status)) {
 		x->status.failures++;
 		x->status.failing = true;
-		say_why(x, a);
+		note_why(x, a);
 	} else {
 		count_taken(x, a);
 	}
@@ -303,9 +303,9 @@ on_answer(void *ctx, const struct http_post_answer *a)
 	}
 	kp_backoff_works(&x->backoff, kp_mono_now());
 	if (x->batch.traces)
-		x->feed.request = x->batch.request;
+		x->tail.request = x->batch.request;
 	else
-		x->told[x->batch.node] = x->batch.version;
+		x->sent[x->batch.node] = x->batch.version;
 	wait_for(x, 0);
 }
 
@@ -322,10 +322,10 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 	else if (x->ending)
 		event_base_loopbreak(x->base);
 	else
-		wait_for(x, LOOK);
+		wait_for(x, POLL_INTERVAL);
 }
 
-/* ---- beginning and ending ---- */
+/* ---- starting and stopping ---- */
 
 static void
 on_stop(evutil_socket_t fd, short what, void *ctx)
@@ -341,7 +341,7 @@ otlp_main(void *ctx)
 {
 	struct otlp *x = ctx;
 
-	/* of this thread alone, on Linux: events go first */
+	/* on Linux this is the thread's own: the event loop goes first */
 	setpriority(PRIO_PROCESS, 0, NICER);
 	event_base_loop(x->base, EVLOOP_NO_EXIT_ON_EMPTY);
 	return NULL;
@@ -388,7 +388,7 @@ otlp_start(struct otlp **out, const struct otlp_opts *o, char *why, size_t n)
 	err = make_events(x) ? http_post_new(&x->post, x->base, o->url,
 	    o->header_file, why, n) : KP_ENOMEM;
 	if (err == KP_OK) {
-		wait_for(x, LOOK);
+		wait_for(x, POLL_INTERVAL);
 		if (kp_thread_start(&x->thread, otlp_main, x) != 0)
 			err = KP_ENOMEM;
 	}
@@ -416,7 +416,7 @@ otlp_stop(struct otlp *x)
 	pthread_join(x->thread, NULL);
 }
 
-/* Slow requests that were not sent. */
+/* Slow requests that have not been sent. */
 static uint64_t
 count_waiting(struct otlp *x)
 {
@@ -430,9 +430,9 @@ count_waiting(struct otlp *x)
 		free(why);
 		return 0;
 	}
-	err = kp_request_tail_next(q, &x->feed, &id, 1, &n, &newest);
+	err = kp_request_tail_next(q, &x->tail, &id, 1, &n, &newest);
 	kp_query_close(q);
-	return err == KP_OK ? (uint64_t)(newest - x->feed.request) : 0;
+	return err == KP_OK ? (uint64_t)(newest - x->tail.request) : 0;
 }
 
 uint64_t

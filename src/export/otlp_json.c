@@ -1,6 +1,6 @@
 /*
  * otlp_json.c - writes OTLP's JSON span by span and point by point, makes the
- * ids, and reads how many the collector refused.
+ * ids, and parses partial success.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* An id of all zeros is none. */
+/* OTLP treats an id of all zeros as invalid. */
 static uint64_t
 not_zero(uint64_t x)
 {
@@ -53,9 +53,9 @@ otlp_span_id(char id[OTLP_SPAN_ID], kp_wall_ns run, uint64_t label,
 	    not_zero(mix(mix((uint64_t)run ^ mix(label)) + span)));
 }
 
-/* ---- what all have ---- */
+/* ---- values, attributes, resources ---- */
 
-/* 64 bits are a text: a double of JavaScript's would not hold them. */
+/* OTLP wants 64 bits as a string: a double cannot hold them all. */
 static void
 put_uint(struct json *j, const char *key, uint64_t v)
 {
@@ -75,6 +75,13 @@ put_int(struct json *j, const char *key, int64_t v)
 }
 
 static void
+end(struct json *j, unsigned levels)
+{
+	while (levels-- > 0)
+		json_end(j);
+}
+
+static void
 attr_begin(struct json *j, const char *key)
 {
 	json_object(j, NULL);
@@ -83,18 +90,11 @@ attr_begin(struct json *j, const char *key)
 }
 
 static void
-attr_end(struct json *j)
-{
-	json_end(j);
-	json_end(j);
-}
-
-static void
 attr_text(struct json *j, const char *key, const char *v)
 {
 	attr_begin(j, key);
 	json_string(j, "stringValue", v);
-	attr_end(j);
+	end(j, 2);
 }
 
 static void
@@ -102,7 +102,7 @@ attr_int(struct json *j, const char *key, int64_t v)
 {
 	attr_begin(j, key);
 	put_int(j, "intValue", v);
-	attr_end(j);
+	end(j, 2);
 }
 
 static void
@@ -110,10 +110,12 @@ attr_true(struct json *j, const char *key)
 {
 	attr_begin(j, key);
 	json_bool(j, "boolValue", true);
-	attr_end(j);
+	end(j, 2);
 }
 
-/* The node, as a resource; and its scope, up to `what`. */
+#define RESOURCE_LEVELS 4
+
+/* Opens the node's resource and scope, up to the array `what`. */
 static void
 begin_resource(struct json *j, const char *node, const char *scopes,
     const char *what)
@@ -127,8 +129,7 @@ begin_resource(struct json *j, const char *node, const char *scopes,
 	json_array(j, "attributes");
 	attr_text(j, "service.name", service);
 	attr_text(j, "service.instance.id", node);
-	json_end(j);
-	json_end(j);
+	end(j, 2);
 	json_array(j, scopes);
 	json_object(j, NULL);
 	json_object(j, "scope");
@@ -136,15 +137,6 @@ begin_resource(struct json *j, const char *node, const char *scopes,
 	json_string(j, "version", KP_VERSION);
 	json_end(j);
 	json_array(j, what);
-}
-
-static void
-end_resource(struct json *j)
-{
-	json_end(j);
-	json_end(j);
-	json_end(j);
-	json_end(j);
 }
 
 /* ---- traces ---- */
@@ -164,7 +156,7 @@ put_outcome(struct json *j, uint8_t outcome)
 		    kp_outcome_name((enum kp_outcome)outcome));
 }
 
-/* Until its attributes.  total -1: it has no end, and is as long as none. */
+/* Opens a span, up to its attributes.  total -1, no end: its length is 0. */
 static void
 begin_span(struct tracing *t, uint32_t span, const char *name, int kind,
     kp_wall_ns start, kp_dur_ns total)
@@ -190,11 +182,10 @@ end_span(struct tracing *t, uint8_t outcome)
 	json_object(&t->j, "status");
 	json_int(&t->j, "code", outcome == KP_RAISED ? STATUS_ERROR :
 	    STATUS_UNSET);
-	json_end(&t->j);
-	json_end(&t->j);
+	end(&t->j, 2);
 }
 
-/* To the request that it was started inside. */
+/* A link to the request that this one was started inside. */
 static void
 put_link(struct tracing *t, uint64_t label)
 {
@@ -208,8 +199,7 @@ put_link(struct tracing *t, uint64_t label)
 	json_object(&t->j, NULL);
 	json_string(&t->j, "traceId", trace);
 	json_string(&t->j, "spanId", id);
-	json_end(&t->j);
-	json_end(&t->j);
+	end(&t->j, 2);
 }
 
 static void
@@ -252,7 +242,7 @@ put_call(struct tracing *t, uint32_t i)
 	after = request_time_after(rq, c);
 	if (after > 0 && i > 0)
 		attr_int(&t->j, "kprof.after_ns", after);
-	/* it had none yet */
+	/* a call that was still running has no outcome */
 	if (c->outlasts)
 		attr_true(&t->j, "kprof.outlasts");
 	else
@@ -269,9 +259,9 @@ node_of(const struct kp_query_tree *tree, size_t i)
 	return node[0] != '\0' ? node : tree->request.node;
 }
 
-/* Is call i the first one on its node, which is not the request's? */
+/* Is call i the first on its node, and that not the request's? */
 static bool
-new_node(const struct kp_query_tree *tree, size_t i)
+is_new_node(const struct kp_query_tree *tree, size_t i)
 {
 	const char *node = node_of(tree, i);
 
@@ -283,7 +273,7 @@ new_node(const struct kp_query_tree *tree, size_t i)
 	return true;
 }
 
-/* What of the request ran on this node. */
+/* The spans of the request on this node. */
 static void
 put_node(struct tracing *t, const char *node)
 {
@@ -293,7 +283,7 @@ put_node(struct tracing *t, const char *node)
 	for (size_t i = 0; i < t->tree->ncalls; i++)
 		if (strcmp(node, node_of(t->tree, i)) == 0)
 			put_call(t, (uint32_t)i);
-	end_resource(&t->j);
+	end(&t->j, RESOURCE_LEVELS);
 }
 
 size_t
@@ -309,11 +299,10 @@ otlp_traces(struct kp_buf *b, kp_wall_ns run,
 		t.tree = &trees[i];
 		put_node(&t, t.tree->request.node);
 		for (size_t k = 0; k < t.tree->ncalls; k++)
-			if (new_node(t.tree, k))
+			if (is_new_node(t.tree, k))
 				put_node(&t, node_of(t.tree, k));
 	}
-	json_end(&t.j);
-	json_end(&t.j);
+	end(&t.j, 2);
 	return t.spans;
 }
 
@@ -343,12 +332,10 @@ begin_metric(struct metering *m, const char *name, const char *unit,
 static void
 end_metric(struct metering *m)
 {
-	json_end(&m->j);
-	json_end(&m->j);
-	json_end(&m->j);
+	end(&m->j, 3);
 }
 
-/* Its times, and its attributes: of those whose value is not NULL. */
+/* Opens a point, with its times and those attributes whose value is not NULL. */
 static void
 begin_point(struct metering *m, const char *tier, const char *identity,
     const char *more, const char *value)
@@ -373,24 +360,22 @@ static void
 put_hist(struct metering *m, const struct total *c)
 {
 	const struct kp_hist *h = &c->hist;
-	uint32_t first = 0, end = h->len;
+	uint32_t first = 0, past = h->len;
 
-	while (first < end && h->n[first] == 0)
+	while (first < past && h->n[first] == 0)
 		first++;
-	while (end > first && h->n[end - 1] == 0)
-		end--;
+	while (past > first && h->n[past - 1] == 0)
+		past--;
 	put_uint(&m->j, "count", h->count);
 	json_double(&m->j, "sum", SECONDS(c->time));
 	json_int(&m->j, "scale", SCALE);
 	put_uint(&m->j, "zeroCount", 0);
 	json_object(&m->j, "positive");
-	json_int(&m->j, "offset", first < end ? h->lo + (int32_t)first : 0);
+	json_int(&m->j, "offset", first < past ? h->lo + (int32_t)first : 0);
 	json_array(&m->j, "bucketCounts");
-	for (; first < end; first++)
+	for (; first < past; first++)
 		put_uint(&m->j, NULL, h->n[first]);
-	json_end(&m->j);
-	json_end(&m->j);
-	json_end(&m->j);
+	end(&m->j, 3);
 }
 
 static const char *
@@ -399,30 +384,24 @@ name_of(const struct metering *m, enum totals_kind kind, size_t i)
 	return totals_name(m->t, kind, i);
 }
 
+/* A histogram for each identity of requests, or for each tier of calls. */
 static void
-put_durations(struct metering *m)
+put_durations(struct metering *m, const char *name, const char *help,
+    bool by_tier)
 {
+	enum totals_kind kind = by_tier ? TOTALS_TIER : TOTALS_IDENTITY;
 	const struct total *c;
+	const char *label;
 
-	begin_metric(m, "kprof.request.duration", "s",
-	    "How long requests took.", "exponentialHistogram");
-	for (size_t i = 0; i < totals_count(m->t, TOTALS_IDENTITY); i++) {
-		c = totals_at(m->t, m->node, TOTALS_TOTAL, i);
+	begin_metric(m, name, "s", help, "exponentialHistogram");
+	for (size_t i = 0; i < totals_count(m->t, kind); i++) {
+		c = totals_at(m->t, m->node, by_tier ? i : TOTALS_TOTAL,
+		    by_tier ? TOTALS_TOTAL : i);
 		if (c == NULL || i == TOTALS_TOTAL)
 			continue;
-		begin_point(m, NULL, name_of(m, TOTALS_IDENTITY, i), NULL,
-		    NULL);
-		put_hist(m, c);
-	}
-	end_metric(m);
-	begin_metric(m, "kprof.call.duration", "s",
-	    "How long calls of a tier's functions took, within requests.",
-	    "exponentialHistogram");
-	for (size_t i = 0; i < totals_count(m->t, TOTALS_TIER); i++) {
-		c = totals_at(m->t, m->node, i, TOTALS_TOTAL);
-		if (c == NULL || i == TOTALS_TOTAL)
-			continue;
-		begin_point(m, name_of(m, TOTALS_TIER, i), NULL, NULL, NULL);
+		label = name_of(m, kind, i);
+		begin_point(m, by_tier ? label : NULL, by_tier ? NULL : label,
+		    NULL, NULL);
 		put_hist(m, c);
 	}
 	end_metric(m);
@@ -546,7 +525,10 @@ otlp_metrics(struct kp_buf *b, const struct totals *t, size_t node)
 	json_array(&m.j, "resourceMetrics");
 	begin_resource(&m.j, totals_name(t, TOTALS_NODE, node),
 	    "scopeMetrics", "metrics");
-	put_durations(&m);
+	put_durations(&m, "kprof.request.duration", "How long requests took.",
+	    false);
+	put_durations(&m, "kprof.call.duration",
+	    "How long calls of a tier's functions took, within requests.", true);
 	put_requests(&m);
 	put_tier_times(&m, "kprof.tier.busy",
 	    "Time of requests in which a tier was at work for them.", false);
@@ -554,30 +536,28 @@ otlp_metrics(struct kp_buf *b, const struct totals *t, size_t node)
 	    "Time of a tier's calls without the calls they waited for.",
 	    true);
 	put_lost(&m);
-	end_resource(&m.j);
-	json_end(&m.j);
-	json_end(&m.j);
+	end(&m.j, RESOURCE_LEVELS + 2);
 	return m.points;
 }
 
-/* ---- what comes back ---- */
+/* ---- partial success ---- */
 
 uint64_t
 otlp_refused(const char *answer, size_t n, bool traces, uint64_t sent)
 {
 	const char *key = traces ? "\"rejectedSpans\"" :
 	    "\"rejectedDataPoints\"";
-	const char *end = answer + n;
+	const char *past = answer + n;
 	const char *p = n > 0 ? memmem(answer, n, key, strlen(key)) : NULL;
 	uint64_t refused = 0;
 
 	if (p == NULL)
 		return 0;
 	p += strlen(key);
-	/* a number, or a number as text */
-	while (p < end && (*p == '"' || *p == ':' || *p == ' '))
+	/* a number, or a number as a string */
+	while (p < past && (*p == '"' || *p == ':' || *p == ' '))
 		p++;
-	for (; p < end && *p >= '0' && *p <= '9' && refused < sent; p++)
+	for (; p < past && *p >= '0' && *p <= '9' && refused < sent; p++)
 		refused = 10 * refused + (uint64_t)(*p - '0');
 	return refused < sent ? refused : sent;
 }

@@ -1,15 +1,20 @@
 /*
- * prometheus.c - chooses a form from the Accept header, and writes the two text
- * forms; prometheus_proto.c writes the third.
+ * prometheus.c - chooses a format by the Accept header, and writes the two text
+ * formats; prometheus_proto.c writes the third.
  */
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#include "prometheus.h"
+#include "prometheus_proto.h"
+
+#define BOUNDS_PER_OCTAVE 2
+#define BOUND_LOWEST (-14 * BOUNDS_PER_OCTAVE)
+#define BUCKETS_PER_BOUND (KP_HIST_PER_OCTAVE / BOUNDS_PER_OCTAVE)
 
 const char *
 prom_double(char text[PROM_NUMBER_MAX], double v)
@@ -24,9 +29,30 @@ prom_double(char text[PROM_NUMBER_MAX], double v)
 	return text;
 }
 
-/* ---- which form ---- */
+double
+prom_bound(size_t i)
+{
+	return exp2(((double)i + BOUND_LOWEST) / BOUNDS_PER_OCTAVE);
+}
 
-/* Is one of the words of a header's element this one? */
+/* Bucket j ends at 2^((j+1)/32): it is below bound k if j + 1 <= 16 k. */
+void
+prom_cumulate(const struct kp_hist *h, uint64_t n[PROM_BOUNDS])
+{
+	uint64_t seen = 0;
+	uint32_t j = 0;
+
+	for (int i = 0; i < PROM_BOUNDS; i++) {
+		while (j < h->len && h->lo + (int32_t)j + 1 <=
+		    (i + BOUND_LOWEST) * BUCKETS_PER_BOUND)
+			seen += h->n[j++];
+		n[i] = seen;
+	}
+}
+
+/* ---- the choice of the format ---- */
+
+/* Is `what` among the words of this element of a header? */
 static bool
 has_word(const char *p, size_t n, const char *what)
 {
@@ -44,7 +70,7 @@ has_word(const char *p, size_t n, const char *what)
 	return false;
 }
 
-/* 0 to 1; 1 where it does not say. */
+/* The element's q parameter, 0 to 1; 1 if it has none. */
 static double
 quality(const char *p, size_t n)
 {
@@ -55,7 +81,7 @@ quality(const char *p, size_t n)
 	return 1;
 }
 
-/* False: it asks for none of them. */
+/* False: the element names none of the formats. */
 static bool
 element_format(const char *p, size_t n, enum prom_format *f)
 {
@@ -86,7 +112,7 @@ prom_choose(const char *accept)
 		if (!element_format(p, n, &f))
 			continue;
 		q = quality(p, n);
-		/* of two it likes as well, what has more in it */
+		/* of two equal ones the more expressive */
 		if (q > best_q || (q > 0 && q == best_q && f > best)) {
 			best = f;
 			best_q = q;
@@ -110,7 +136,7 @@ prom_content_type(enum prom_format f)
 	return types[f];
 }
 
-/* ---- the text forms ---- */
+/* ---- the text formats ---- */
 
 static const char *
 unit_of(const struct metric *m)
@@ -127,14 +153,13 @@ unit_of(const struct metric *m)
 	return NULL;
 }
 
-/* quote: also what would end a label's value. */
 static void
-put_escaped(struct kp_buf *b, const char *s, bool quote)
+put_escaped(struct kp_buf *b, const char *s)
 {
 	for (; *s != '\0'; s++) {
 		if (*s == '\n')
 			kp_buf_str(b, "\\n");
-		else if (*s == '\\' || (*s == '"' && quote))
+		else if (*s == '\\' || *s == '"')
 			kp_buf_printf(b, "\\%c", *s);
 		else
 			kp_buf_u8(b, (uint8_t)*s);
@@ -149,7 +174,7 @@ text_family(struct prom *x)
 		[METRIC_HISTOGRAM] = "histogram",
 	};
 	const struct metric *m = x->m;
-	/* in the older form a counter's name is that of its sample */
+	/* the older format names a counter as its sample */
 	const char *more = m->type == METRIC_COUNTER &&
 	    x->format == PROM_TEXT ? "_total" : "";
 
@@ -158,11 +183,11 @@ text_family(struct prom *x)
 	if (x->format == PROM_OPENMETRICS && unit_of(m) != NULL)
 		kp_buf_printf(x->out, "# UNIT %s %s\n", m->name, unit_of(m));
 	kp_buf_printf(x->out, "# HELP %s%s ", m->name, more);
-	put_escaped(x->out, m->help, true);
+	put_escaped(x->out, m->help);
 	kp_buf_u8(x->out, '\n');
 }
 
-/* le: NULL, or the bound as a text. */
+/* le: a bucket's bound, or NULL. */
 static void
 text_sample(struct prom *x, const char *suffix, const char *const *values,
     const char *le)
@@ -173,7 +198,7 @@ text_sample(struct prom *x, const char *suffix, const char *const *values,
 	for (int i = 0; i < METRIC_LABELS_MAX && x->m->labels[i] != NULL;
 	    i++) {
 		kp_buf_printf(x->out, "%s%s=\"", sep, x->m->labels[i]);
-		put_escaped(x->out, values[i], true);
+		put_escaped(x->out, values[i]);
 		kp_buf_u8(x->out, '"');
 		sep = ",";
 	}
@@ -198,7 +223,7 @@ text_double(struct prom *x, double v)
 	kp_buf_printf(x->out, "%s\n", prom_double(text, v));
 }
 
-/* A bound is a float, and shows it: "1.0". */
+/* OpenMetrics wants a bound to look like a float: "1.0". */
 static const char *
 bound_text(char text[PROM_NUMBER_MAX], size_t i)
 {
@@ -228,30 +253,31 @@ text_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
 	text_double(x, sum);
 }
 
-/* ---- whichever form ---- */
+/* ---- any format ---- */
 
 void
 prom_begin(struct prom *x, struct kp_buf *out, enum prom_format f)
 {
 	*x = (struct prom){ .out = out, .format = f };
-	proto_begin(&x->proto, out);
+	proto_begin(x);
 }
 
 void
 prom_family(struct prom *x, const struct metric *m)
 {
+	if (x->format == PROM_PROTOBUF) {
+		proto_family(x, m);
+		return;
+	}
 	x->m = m;
-	if (x->format == PROM_PROTOBUF)
-		proto_family(&x->proto, m);
-	else
-		text_family(x);
+	text_family(x);
 }
 
 void
 prom_number(struct prom *x, const char *const *values, double v)
 {
 	if (x->format == PROM_PROTOBUF) {
-		proto_number(&x->proto, values, v);
+		proto_number(x, values, v);
 		return;
 	}
 	text_sample(x, x->m->type == METRIC_COUNTER ? "_total" : "", values,
@@ -264,7 +290,7 @@ prom_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
     double sum)
 {
 	if (x->format == PROM_PROTOBUF)
-		proto_hist(&x->proto, values, h, sum);
+		proto_hist(x, values, h, sum);
 	else
 		text_hist(x, values, h, sum);
 }
@@ -274,5 +300,6 @@ prom_end(struct prom *x)
 {
 	if (x->format == PROM_OPENMETRICS)
 		kp_buf_str(x->out, "# EOF\n");
-	proto_end(&x->proto);
+	else if (x->format == PROM_PROTOBUF)
+		proto_end(x);
 }

@@ -1,11 +1,13 @@
 /*
- * prometheus.h - writes metrics as their scrapers read them.  Pure.
+ * prometheus.h - writes metrics in the formats that scrapers read.  Pure.
  *
- * There are three forms: Prometheus text (0.0.4), OpenMetrics text (1.0.0), and
- * Prometheus protobuf, delimited.  The last one has each histogram twice, with
- * the buckets of prometheus_metric.h and as a native one (schema 5), whose
- * buckets are the histogram's own, so every quantile is as exact as in the
- * database.
+ * There are three formats: Prometheus text (0.0.4), OpenMetrics text (1.0.0) and
+ * Prometheus protobuf, delimited.  The last one has each histogram twice: as a
+ * classic one, and as a native one (schema 5) with the buckets of struct
+ * kp_hist, so that every quantile is as exact as in the database.
+ *
+ * A classic histogram has two buckets an octave, from 2^-14 s (61 us) to 64 s.
+ * Their bounds are also bounds of buckets of kp_hist, so each count is exact.
  *
  * Source: OpenMetrics 1.0; Prometheus, "exposition formats"; client_model's
  * metrics.proto.
@@ -13,31 +15,39 @@
 #ifndef KPROFD_EXPORT_PROMETHEUS_H
 #define KPROFD_EXPORT_PROMETHEUS_H
 
-#include <stdbool.h>
-
 #include "kprofd/buf.h"
 #include "kprofd/hist.h"
-#include "prometheus_metric.h"
-#include "prometheus_proto.h"
 
-/* Each says more than the one before it. */
+enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
+
+#define METRIC_LABELS_MAX 3
+
+/* A metric family.  If its name ends in a unit, that is its unit. */
+struct metric {
+	const char *name;	/* a counter's lacks the suffix _total */
+	enum metric_type type;
+	const char *help;
+	const char *labels[METRIC_LABELS_MAX];	/* unused ones: NULL */
+};
+
+/* From the least to the most expressive. */
 enum prom_format { PROM_TEXT, PROM_OPENMETRICS, PROM_PROTOBUF };
 
 /* Fields are private. */
 struct prom {
 	struct kp_buf *out;
 	enum prom_format format;
-	const struct metric *m;		/* the family that is open */
-	struct proto proto;
+	const struct metric *m;		/* the current family, or NULL */
+	struct kp_buf family, metric, part;	/* of prometheus_proto.c */
 };
 
-/* The form that an Accept header likes best; NULL: there is none. */
+/* The format that an Accept header prefers; of NULL PROM_TEXT. */
 enum prom_format prom_choose(const char *accept);
 const char *prom_content_type(enum prom_format f);
 
 /* Errors stick in `out`. */
 void prom_begin(struct prom *x, struct kp_buf *out, enum prom_format f);
-/* m is borrowed until the next one. */
+/* Starts a family.  Borrows m until the next one. */
 void prom_family(struct prom *x, const struct metric *m);
 /* values: of the labels, in their order; valid UTF-8. */
 void prom_number(struct prom *x, const char *const *values, double v);
@@ -46,7 +56,14 @@ void prom_hist(struct prom *x, const char *const *values,
     const struct kp_hist *h, double sum);
 void prom_end(struct prom *x);
 
-/* The fewest digits that are the same double, as a text. */
+/* Bounds of a classic histogram, but for the last, which is infinity. */
+#define PROM_BOUNDS 41
+/* Bound i in seconds. */
+double prom_bound(size_t i);
+/* Counts the values at or below each bound. */
+void prom_cumulate(const struct kp_hist *h, uint64_t n[PROM_BOUNDS]);
+
+/* The shortest text that reads back as the same double. */
 #define PROM_NUMBER_MAX 32
 const char *prom_double(char text[PROM_NUMBER_MAX], double v);
 

@@ -1,8 +1,9 @@
 /*
- * prometheus_proto.c - metrics as protobuf messages, each behind its length.
+ * prometheus_proto.c - writes metric families as protobuf messages, each preceded
+ * by its length.
  *
- * A message inside another needs its length first, so there is a buffer for
- * each depth: part (a label, a bucket), metric, family.
+ * A nested message needs its length first, so each depth has a buffer: part (a
+ * label, a bucket), metric, family.
  *
  * Source: prometheus/client_model, io/prometheus/client/metrics.proto; the
  * numbers below are that file's.
@@ -13,10 +14,10 @@
 #include "prometheus_proto.h"
 
 #define SCHEMA 5		/* of native histograms: 32 buckets an octave */
-#define ZERO_THRESHOLD 2.938735877055719e-39	/* 2^-128 s, as others have */
-#define GAP_MAX 2		/* empty buckets that are cheaper than a span */
+#define ZERO_THRESHOLD 2.938735877055719e-39	/* 2^-128 s, client_golang's */
+#define GAP_MAX 2		/* so many empty buckets are cheaper than a span */
 
-/* Types of fields. */
+/* Wire types. */
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2 };
 
 enum { FAMILY_NAME = 1, FAMILY_HELP = 2, FAMILY_TYPE = 3, FAMILY_METRIC = 4 };
@@ -84,7 +85,7 @@ put_string(struct kp_buf *b, unsigned field, const char *s)
 	put_bytes(b, field, s, strlen(s));
 }
 
-/* `from` as a message in `to`; empties it.  An error goes the same way. */
+/* Appends `from` to `to` as a message, with its error, and empties it. */
 static void
 put_message(struct kp_buf *to, unsigned field, struct kp_buf *from)
 {
@@ -98,17 +99,16 @@ put_message(struct kp_buf *to, unsigned field, struct kp_buf *from)
 /* ---- families ---- */
 
 void
-proto_begin(struct proto *x, struct kp_buf *out)
+proto_begin(struct prom *x)
 {
-	*x = (struct proto){ .out = out };
-	kp_buf_init(&x->family, out->max);
-	kp_buf_init(&x->metric, out->max);
-	kp_buf_init(&x->part, out->max);
+	kp_buf_init(&x->family, x->out->max);
+	kp_buf_init(&x->metric, x->out->max);
+	kp_buf_init(&x->part, x->out->max);
 }
 
-/* What is open goes out. */
+/* Writes the current family. */
 static void
-flush(struct proto *x)
+flush(struct prom *x)
 {
 	if (x->m == NULL)
 		return;
@@ -121,7 +121,7 @@ flush(struct proto *x)
 }
 
 void
-proto_family(struct proto *x, const struct metric *m)
+proto_family(struct prom *x, const struct metric *m)
 {
 	static const unsigned types[] = { [METRIC_COUNTER] = 0,
 		[METRIC_GAUGE] = 1, [METRIC_HISTOGRAM] = 4 };
@@ -137,7 +137,7 @@ proto_family(struct proto *x, const struct metric *m)
 }
 
 static void
-put_labels(struct proto *x, const char *const *values)
+put_labels(struct prom *x, const char *const *values)
 {
 	for (int i = 0; i < METRIC_LABELS_MAX && x->m->labels[i] != NULL;
 	    i++) {
@@ -148,7 +148,7 @@ put_labels(struct proto *x, const char *const *values)
 }
 
 void
-proto_number(struct proto *x, const char *const *values, double v)
+proto_number(struct prom *x, const char *const *values, double v)
 {
 	put_labels(x, values);
 	put_double(&x->part, 1, v);
@@ -175,7 +175,7 @@ put_buckets(struct kp_buf *b, const struct kp_hist *h)
 	kp_buf_free(&one);
 }
 
-/* The next run of buckets from *at on: few empty ones within; false: none. */
+/* Moves *at to the next run of buckets, with at most GAP_MAX empty ones in a row. */
 static bool
 next_span(const struct kp_hist *h, uint32_t *at, uint32_t *end)
 {
@@ -191,9 +191,9 @@ next_span(const struct kp_hist *h, uint32_t *at, uint32_t *end)
 }
 
 /*
- * Spans of buckets, each by its distance from the last one's end, and all
- * counts as differences.  Prometheus names a bucket by its upper bound: our
- * index and one.
+ * Writes spans of buckets, each with its distance from the end of the one before,
+ * and all counts as differences.  Prometheus names a bucket by its upper bound,
+ * so its index is ours plus one.
  */
 static void
 put_native(struct kp_buf *b, const struct kp_hist *h)
@@ -226,7 +226,7 @@ put_native(struct kp_buf *b, const struct kp_hist *h)
 }
 
 void
-proto_hist(struct proto *x, const char *const *values, const struct kp_hist *h,
+proto_hist(struct prom *x, const char *const *values, const struct kp_hist *h,
     double sum)
 {
 	put_labels(x, values);
@@ -239,7 +239,7 @@ proto_hist(struct proto *x, const char *const *values, const struct kp_hist *h,
 }
 
 void
-proto_end(struct proto *x)
+proto_end(struct prom *x)
 {
 	flush(x);
 	kp_buf_free(&x->family);

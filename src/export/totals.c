@@ -1,6 +1,6 @@
 /*
- * totals.c - arrays of figures by node, tier and identity: each is allocated
- * when it is first seen, up to a cap.
+ * totals.c - arrays of figures by node, tier and identity, allocated when first
+ * used, up to a cap.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ struct totals {
 	struct row *rows[TOTALS_NODES_MAX + 2][TOTALS_TIERS_MAX + 2];
 	struct total_node nodes[TOTALS_NODES_MAX + 2];
 	size_t cells, hists;
-	kp_wall_ns newest;		/* the end of the last round */
+	kp_wall_ns newest;		/* the latest end of a window */
 	uint64_t version;
 	uint64_t folded, dropped;
 };
@@ -56,9 +56,9 @@ hash_of(const char *s)
 	return h;
 }
 
-/* A label that is not UTF-8 would spoil all the rest for who reads it. */
+/* Returns valid UTF-8: a scraper drops the whole answer for one bad label. */
 static char *
-shown(const char *raw)
+valid_name(const char *raw)
 {
 	size_t n = strlen(raw), len, at = 0;
 	char *s = malloc(3 * n + 1);	/* a bad byte becomes three */
@@ -95,7 +95,7 @@ find_name(const struct names_of *ns, const char *text)
 	return i;
 }
 
-/* Its index; TOTALS_OTHER when there is no more room. */
+/* The name's index, adding it if need be; TOTALS_OTHER when there is no room. */
 static size_t
 name_index(struct totals *t, enum totals_kind kind, const char *raw)
 {
@@ -106,8 +106,8 @@ name_index(struct totals *t, enum totals_kind kind, const char *raw)
 
 	if (i < ns->n)
 		return i;
-	/* two that are shown alike are one: no series twice */
-	text = shown(raw);
+	/* names that become equal share an index, so that no series is twice */
+	text = valid_name(raw);
 	i = text != NULL ? find_name(ns, text) : ns->n;
 	if (i < ns->n)
 		free(text);
@@ -165,7 +165,7 @@ totals_free(struct totals *t)
 
 /* ---- figures ---- */
 
-/* NULL: out of memory, or of room. */
+/* The cell, made if need be.  NULL: out of memory, or of room. */
 static struct total *
 total_get(struct totals *t, size_t node, size_t tier, size_t identity)
 {
@@ -197,7 +197,7 @@ merge_hist(struct totals *t, struct kp_hist *to, const struct kp_hist *from)
 	return true;
 }
 
-/* Of requests by identity, and of calls by tier. */
+/* Requests of an identity, and calls of a tier; see totals.h. */
 static bool
 has_hist(size_t tier, size_t identity)
 {
@@ -237,7 +237,7 @@ add_cell(struct totals *t, size_t node, const struct kp_cell *c)
 	to->time = sat_add(to->time, c->w_total);
 }
 
-/* The last node takes its place. */
+/* Moves the last node into its index. */
 static void
 drop_node(struct totals *t, size_t i)
 {
@@ -256,8 +256,8 @@ drop_node(struct totals *t, size_t i)
 }
 
 /*
- * Windows of all nodes end together, and come one after the other: who is
- * missing is seen when the next round begins, by the one before it.
+ * Windows of all nodes end together and are added one by one, so nodes are checked
+ * when a window with a later end comes, against the end of those before it.
  */
 static void
 drop_stale(struct totals *t, const struct kp_window *w)

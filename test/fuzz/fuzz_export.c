@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "export/families.h"
 #include "export/health.h"
+#include "export/metrics.h"
 #include "export/otlp_json.h"
 #include "base/utf8.h"
 #include "fuzz.h"

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/families.h"
 #include "export/health.h"
+#include "export/metrics.h"
 
 #define MS KP_NS_PER_MS
 
