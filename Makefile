@@ -141,7 +141,7 @@ $(B)/gen/web_assets.h: src/web/assets.sh $(WEB_FILES) $(WEB_LIB)
 	$(call say,GEN,$@)
 	$(Q)sh $< $(WEB_FILES) $(WEB_LIB) > $@
 
-$(call obj,src/web/assets.c): $(B)/gen/web_assets.h
+$(call obj,src/web/reply.c): $(B)/gen/web_assets.h
 
 # ---- compiled
 

@@ -15,7 +15,7 @@
 #include "report/series.h"
 #include "report/compare/compare.h"
 
-#define QUERY_MAX (5 * KP_NS_PER_S)	/* of one request */
+#define QUERY_MAX (5 * KP_NS_PER_S)	/* for one request */
 #define RUNS 20
 
 static void
@@ -101,7 +101,7 @@ api_tiers(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	return KP_OK;
 }
 
-/* A report's identity as the glob that matches nothing else. */
+/* Writes the glob that matches this request type and no other. */
 static enum kp_err
 quote_glob(struct kp_buf *b, const char *identity)
 {
@@ -115,7 +115,7 @@ quote_glob(struct kp_buf *b, const char *identity)
 	return b->err;
 }
 
-/* Of the range, and of the one identity where it is given. */
+/* A sorted report of the range, restricted to its identity if it has one. */
 static enum kp_err
 make_report(struct kp_query *q, const struct kp_query_range *range,
     const char *sort, enum report_what what, bool hints, struct report **out)
@@ -153,7 +153,7 @@ api_report(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	return KP_OK;
 }
 
-/* By what they cost, the names alone. */
+/* The names, those that cost most first. */
 static enum kp_err
 api_identities(struct kp_query *q, const struct web_params *p,
     struct kp_buf *b)
@@ -203,18 +203,29 @@ api_compare(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 	return err;
 }
 
+typedef enum kp_err series_fn(struct kp_buf *b, const struct kp_series *s,
+    const char *identity, const char *tier);
+
+static enum kp_err
+put_series(struct kp_query *q, const struct web_params *p,
+    const struct kp_series_want *want, series_fn *put, struct kp_buf *b)
+{
+	struct kp_series s;
+	enum kp_err err = kp_query_series(q, &p->range, want, &s);
+
+	if (err != KP_OK)
+		return err;
+	err = put(b, &s, p->range.identity, p->tier);
+	kp_series_free(&s);
+	return err;
+}
+
 static enum kp_err
 api_series(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 {
 	const struct kp_series_want want = { .step = p->step, .cells = true };
-	struct kp_series s;
-	enum kp_err err = kp_query_series(q, &p->range, &want, &s);
 
-	if (err != KP_OK)
-		return err;
-	err = series_json(b, &s, p->range.identity, p->tier);
-	kp_series_free(&s);
-	return err;
+	return put_series(q, p, &want, series_json, b);
 }
 
 static enum kp_err
@@ -222,14 +233,8 @@ api_heatmap(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 {
 	const struct kp_series_want want = { .step = p->step, .cells = true,
 		.tier = p->tier != NULL ? p->tier : "_total" };
-	struct kp_series s;
-	enum kp_err err = kp_query_series(q, &p->range, &want, &s);
 
-	if (err != KP_OK)
-		return err;
-	err = series_heatmap_json(b, &s, p->range.identity, p->tier);
-	kp_series_free(&s);
-	return err;
+	return put_series(q, p, &want, series_heatmap_json, b);
 }
 
 static enum kp_err
@@ -305,7 +310,6 @@ api_events(struct kp_query *q, const struct web_params *p, struct kp_buf *b)
 }
 
 #define PARAM_CHART (PARAM_RANGE | PARAM_IDENTITY | PARAM_TIER | PARAM_STEP)
-
 #define PARAM_COMPARE (PARAM_RANGE | PARAM_IDENTITY | PARAM_VERSUS | PARAM_WHAT)
 
 static const struct api_route routes[] = {
@@ -346,9 +350,9 @@ api_error(struct api_answer *a, int status, const char *text)
 	end(&j);
 }
 
-/* What went wrong, as an answer. */
+/* Answers with the reason of an error. */
 static void
-failed(struct api_answer *a, const struct kp_query *q, enum kp_err err)
+reply_failure(struct api_answer *a, const struct kp_query *q, enum kp_err err)
 {
 	const char *why = kp_query_why(q);
 
@@ -367,7 +371,7 @@ failed(struct api_answer *a, const struct kp_query *q, enum kp_err err)
 		    why[0] != '\0' ? why : kp_err_str(err));
 }
 
-/* NULL: said so. */
+/* NULL: the answer holds the error. */
 static struct kp_query *
 open_db(struct api_answer *a, const struct kp_query_files *dbs,
     const atomic_bool *stop)
@@ -392,7 +396,7 @@ close_db(struct api_answer *a, struct kp_query *q, enum kp_err err)
 	if (err == KP_OK)
 		err = a->b.err;
 	if (err != KP_OK)
-		failed(a, q, err);
+		reply_failure(a, q, err);
 	kp_query_close(q);
 }
 

@@ -14,7 +14,7 @@
 #include "auth.h"
 #include "kprofd/secret.h"
 
-/* ":4711", or nothing. */
+/* True for ":4711", and for "". */
 static bool
 is_port(const char *s)
 {
@@ -45,7 +45,7 @@ web_host_is_loopback(const char *host)
 	    ntohl(addr.s_addr) >> 24 == 127);
 }
 
-/* Takes the same time wherever they differ. */
+/* Compares in constant time. */
 static bool
 same_token(const char *given, const char *token)
 {
@@ -68,7 +68,7 @@ has_token(const struct web_asked *a, const char *token)
 	    same_token(s + strlen(bearer), token);
 }
 
-/* Did our own page ask, by the word of a browser? */
+/* Does the browser say that our own page sent it? */
 static bool
 from_our_page(const struct web_asked *a)
 {
@@ -81,9 +81,9 @@ from_our_page(const struct web_asked *a)
 	    strcmp(a->fetch_site, "same-origin") == 0);
 }
 
-/* Another site's page, or a link from it, by the word of a browser. */
+/* Does the browser say that another site's page, or a link there, sent it? */
 static bool
-from_elsewhere(const struct web_asked *a)
+from_other_site(const struct web_asked *a)
 {
 	return a->fetch_site != NULL &&
 	    strcmp(a->fetch_site, "same-origin") != 0 &&
@@ -98,7 +98,7 @@ web_auth(const struct web_asked *a, const char *token)
 		return WEB_WRONG_HOST;
 	if (token != NULL)
 		return !a->api || has_token(a, token) ? WEB_MAY : WEB_NO_TOKEN;
-	if (a->post ? !from_our_page(a) : a->api && from_elsewhere(a))
+	if (a->post ? !from_our_page(a) : a->api && from_other_site(a))
 		return WEB_FOREIGN;
 	return a->post && !a->own ? WEB_OTHER_USER : WEB_MAY;
 }

@@ -1,16 +1,14 @@
 /*
- * auth.h - decides who may ask for what.  Pure.
+ * auth.h - decides which requests are allowed.  Pure.
  *
- * Without a token the server is on the loopback only, and these checks stand
- * between it and a web page that the user's browser has open: the name that the
- * browser thinks it speaks to must be a loopback's (a page cannot make its own
- * name resolve to us), and a request that changes anything must come from our
- * own page, as shown by what the browser says (Origin, Sec-Fetch-Site) and by a
- * header that no form and no other page can send without asking first.  Another
- * site's page could not read an answer, but it could keep us busy: where the
- * browser names another site as the source, the request is refused too.
- * Programs of other users of the machine can send any header: they may read,
- * but change nothing.
+ * Without a token the server is on the loopback only, and these checks protect it
+ * from a web page that the user's browser has open.  The Host header has to name
+ * a loopback address, against DNS rebinding.  A request that changes anything has
+ * to come from our own page, by the browser's Origin and Sec-Fetch-Site and by a
+ * header that other sites cannot send without a CORS preflight.  Another site's
+ * page cannot read an answer, but could keep the server busy: a request that the
+ * browser marks as another site's is refused too.  Programs of other users of
+ * the machine can send any header: they may read, but not change anything.
  */
 #ifndef KPROFD_WEB_AUTH_H
 #define KPROFD_WEB_AUTH_H
@@ -23,10 +21,10 @@
 #define WEB_TOKEN_MIN 16	/* bytes */
 #define WEB_TOKEN_MAX 256
 
-/* Of one request; NULL: it has no such header. */
+/* What is known of a request; NULL: it has no such header. */
 struct web_asked {
 	bool post, api;
-	bool own;	/* by a process of our user's, or root's (peer_uid.h) */
+	bool own;	/* conns_peer_is_ours() */
 	const char *host, *origin, *fetch_site, *ours, *authorization;
 };
 
@@ -46,8 +44,8 @@ const char *web_auth_why(enum web_verdict v);
 bool web_host_is_loopback(const char *host);
 
 /*
- * The first line of a file that only its owner may read.  On error `why` says
- * what is wrong with it, and what to do.
+ * Reads the first line of a file that only its owner may read.  On error `why`
+ * says what is wrong, and what to do.
  */
 enum kp_err web_token_read(const char *path, char token[WEB_TOKEN_MAX + 1],
     char *why, size_t n);

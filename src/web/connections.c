@@ -1,16 +1,17 @@
 /*
- * connections.c - opens the listening socket, holds every connection in a
- * table, and closes those that take too long.
+ * connections.c - opens the listening socket, keeps a table of connections,
+ * closes those that take too long, and finds the user at the other end.
  *
  * evhttp has timeouts for silence, but none for a client that sends a byte now
  * and then, and accepts any number of such clients.  So each connection's
- * bufferevent is made here and held.  When evhttp is done with one, its event
- * callback is gone.  The socket is closed together with the bufferevent and not
- * before: otherwise the next connection could get the same descriptor, and the
- * bufferevent that is still held would take what is sent to that one.
+ * bufferevent is made here, with a reference.  When evhttp is done with one, its
+ * event callback is gone.  The socket is closed together with the bufferevent and
+ * not before: otherwise the next connection could get the same descriptor, and
+ * this bufferevent would receive what is sent to that one.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +30,7 @@
 #define UNREAD_MAX 65536	/* bytes */
 
 static void
-say_where(evutil_socket_t fd, char *at)
+format_address(evutil_socket_t fd, char *at)
 {
 	struct sockaddr_storage ss;
 	socklen_t len = sizeof(ss);
@@ -52,9 +53,9 @@ say_where(evutil_socket_t fd, char *at)
 	}
 }
 
-/* "127.0.0.1:4711", "[::1]:0"; the length of the address, 0: it is none. */
+/* Parses "127.0.0.1:4711" or "[::1]:0"; returns the length, 0: it is neither. */
 static socklen_t
-parse(const char *addr, struct sockaddr_storage *ss)
+parse_address(const char *addr, struct sockaddr_storage *ss)
 {
 	struct sockaddr_in *in = (struct sockaddr_in *)ss;
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ss;
@@ -89,7 +90,7 @@ web_listen(evutil_socket_t *out, const char *addr, bool open, char *at,
     char *why, size_t n)
 {
 	struct sockaddr_storage ss;
-	socklen_t len = parse(addr, &ss);
+	socklen_t len = parse_address(addr, &ss);
 	int one = 1, fd;
 
 	if (len == 0) {
@@ -115,7 +116,7 @@ web_listen(evutil_socket_t *out, const char *addr, bool open, char *at,
 			close(fd);
 		return KP_EIO;
 	}
-	say_where(fd, at);
+	format_address(fd, at);
 	*out = fd;
 	return KP_OK;
 }
@@ -142,7 +143,7 @@ is_done(const struct conn *c)
 	return cb == NULL;
 }
 
-/* evhttp reads an end, and closes it. */
+/* evhttp reads the end, and closes the connection. */
 static void
 cut(const struct conn *c)
 {
@@ -151,9 +152,9 @@ cut(const struct conn *c)
 }
 
 /*
- * All places are taken: of those that have not asked, or not anew, since then
- * the one that has been longest about it.  What evhttp reads from and does not
- * write to neither waits for us nor is being answered.
+ * With the table full, closes the connection that has been idle longest, if since
+ * before `oldest`.  Idle: evhttp reads from it and does not write, so no request
+ * of it waits or is being answered.
  */
 static void
 make_room(const struct conns *cs, kp_mono_ns oldest)
@@ -201,7 +202,7 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 	sweep(ctx);
 }
 
-/* evhttp gives it the socket.  NULL: it makes one itself. */
+/* Makes a bufferevent, to which evhttp gives the socket.  NULL: evhttp makes it. */
 static struct bufferevent *
 on_accept(struct event_base *base, void *ctx)
 {
@@ -217,7 +218,7 @@ on_accept(struct event_base *base, void *ctx)
 	if (bev == NULL || i == CONNS_MAX)
 		return bev;
 	bufferevent_incref(bev);
-	/* also of what is read for nobody any more */
+	/* it holds even when evhttp has stopped reading from it */
 	bufferevent_setwatermark(bev, EV_READ, 0, UNREAD_MAX);
 	cs->v[i] = (struct conn){ bev, kp_mono_now() };
 	if (++cs->n == CONNS_MAX)
@@ -255,7 +256,8 @@ conns_hold(struct conns *cs, struct evhttp_request *req)
 	set_time(cs, req, INT64_MAX, NULL);
 }
 
-int
+/* -1: the connection has gone. */
+static int
 conns_fd(struct evhttp_request *req)
 {
 	struct evhttp_connection *evcon = evhttp_request_get_connection(req);
@@ -264,7 +266,72 @@ conns_fd(struct evhttp_request *req)
 	    bufferevent_getfd(evhttp_connection_get_bufferevent(evcon));
 }
 
-/* evhttp does not read while a request waits for us, and sees no end. */
+/* A state of the table; a socket in another may be closed, and shows as root's. */
+#define ESTABLISHED 1
+
+/* An address and port in the table's format: "0100007F:1267". */
+struct end {
+	char text[40];
+};
+
+static struct end
+end_of(const struct sockaddr_storage *ss)
+{
+	const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)ss;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)ss;
+	const uint32_t *a = in6->sin6_addr.s6_addr32;
+	struct end e;
+
+	if (ss->ss_family == AF_INET6)
+		snprintf(e.text, sizeof(e.text), "%08X%08X%08X%08X:%04X", a[0],
+		    a[1], a[2], a[3], ntohs(in6->sin6_port));
+	else
+		snprintf(e.text, sizeof(e.text), "%08X:%04X",
+		    in->sin_addr.s_addr, ntohs(in->sin_port));
+	return e;
+}
+
+/* The user of the socket from theirs to ours, by its line; or -1. */
+static long
+user_of(FILE *table, const struct end *theirs, const struct end *ours)
+{
+	char line[512], local[40], remote[40];
+	unsigned state, uid;
+
+	while (fgets(line, sizeof(line), table) != NULL)
+		if (sscanf(line, "%*s %39s %39s %x %*s %*s %*s %u", local,
+		    remote, &state, &uid) == 4 && state == ESTABLISHED &&
+		    strcmp(local, theirs->text) == 0 &&
+		    strcmp(remote, ours->text) == 0)
+			return uid;
+	return -1;
+}
+
+bool
+conns_peer_is_ours(struct evhttp_request *req)
+{
+	int fd = conns_fd(req);
+	struct sockaddr_storage us = { 0 }, them = { 0 };
+	socklen_t n = sizeof(us), m = sizeof(them);
+	struct end ours, theirs;
+	FILE *table;
+	long uid;
+
+	if (getsockname(fd, (struct sockaddr *)&us, &n) != 0 ||
+	    getpeername(fd, (struct sockaddr *)&them, &m) != 0)
+		return false;
+	table = fopen(us.ss_family == AF_INET6 ? "/proc/self/net/tcp6" :
+	    "/proc/self/net/tcp", "re");
+	if (table == NULL)
+		return false;
+	ours = end_of(&us);
+	theirs = end_of(&them);
+	uid = user_of(table, &theirs, &ours);
+	fclose(table);
+	return uid == 0 || uid == (long)geteuid();
+}
+
+/* While a request waits evhttp does not read, and does not see the end. */
 bool
 conns_gone(struct evhttp_request *req)
 {
@@ -274,7 +341,7 @@ conns_gone(struct evhttp_request *req)
 	return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/* Those that evhttp is done with hold theirs until they are swept. */
+/* It counts connections that evhttp is done with until they are swept. */
 size_t
 conns_unsent(const struct conns *cs)
 {

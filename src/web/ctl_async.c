@@ -1,5 +1,5 @@
 /*
- * ctl_async.c - a bufferevent and a timer for each question: sends the line,
+ * ctl_async.c - a bufferevent and a timer for each command: sends the line,
  * parses the answer (daemon/control/control.h), calls back once.
  */
 #include <stdio.h>
@@ -13,9 +13,9 @@
 
 #include "ctl_async.h"
 
-struct relay {
+struct command {
 	struct ctl_async *all;
-	struct relay *next;
+	struct command *next;
 	struct bufferevent *bev;
 	struct event *limit;
 	ctl_fn *fn;
@@ -25,35 +25,41 @@ struct relay {
 struct ctl_async {
 	struct event_base *base;
 	const char *path;
-	struct relay *first;
+	struct command *first;
 	unsigned n;
 };
 
-static const char none[] = "no kprofd answers: it is not running, or this is "
-    "another one's database (kprof status)";
-
 static void
-relay_free(struct relay *r)
+command_free(struct command *c)
 {
-	struct relay **p = &r->all->first;
+	struct command **p = &c->all->first;
 
-	while (*p != r)
+	while (*p != c)
 		p = &(*p)->next;
-	*p = r->next;
-	r->all->n--;
-	bufferevent_free(r->bev);
-	event_free(r->limit);
-	free(r);
+	*p = c->next;
+	c->all->n--;
+	bufferevent_free(c->bev);
+	event_free(c->limit);
+	free(c);
 }
 
 static void
-answer(struct relay *r, int status, const char *text, size_t n)
+answer(struct command *c, int status, const char *text, size_t n)
 {
-	r->fn(r->ctx, status, text, n);
-	relay_free(r);
+	c->fn(c->ctx, status, text, n);
+	command_free(c);
 }
 
-/* The next whole message; false: it is not there yet, or makes no sense. */
+static void
+no_daemon(struct command *c)
+{
+	static const char text[] = "no kprofd answers: it is not running, or "
+	    "this is another one's database (kprof status)";
+
+	answer(c, CTL_NO_DAEMON, text, strlen(text));
+}
+
+/* Takes the head of the next message; false: it is incomplete, or *bad. */
 static bool
 next_message(struct evbuffer *in, char kind[8], size_t *n, bool *bad)
 {
@@ -84,14 +90,14 @@ static void
 on_read(struct bufferevent *bev, void *ctx)
 {
 	struct evbuffer *in = bufferevent_get_input(bev);
-	struct relay *r = ctx;
+	struct command *c = ctx;
 	bool bad = false;
 	char kind[8];
 	size_t n;
 
 	while (next_message(in, kind, &n, &bad)) {
 		if (strcmp(kind, "note") != 0) {
-			answer(r, strcmp(kind, "ok") == 0 ? 200 : 409,
+			answer(c, strcmp(kind, "ok") == 0 ? 200 : 409,
 			    n > 0 ? (const char *)evbuffer_pullup(in,
 			    (ev_ssize_t)n) : "", n);
 			return;
@@ -99,7 +105,7 @@ on_read(struct bufferevent *bev, void *ctx)
 		evbuffer_drain(in, n);
 	}
 	if (bad)
-		answer(r, RELAY_NONE, none, strlen(none));
+		no_daemon(c);
 }
 
 static void
@@ -107,7 +113,7 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 {
 	(void)bev;
 	if ((what & BEV_EVENT_CONNECTED) == 0)
-		answer(ctx, RELAY_NONE, none, strlen(none));
+		no_daemon(ctx);
 }
 
 static void
@@ -122,77 +128,71 @@ on_limit(evutil_socket_t fd, short what, void *ctx)
 struct ctl_async *
 ctl_async_new(struct event_base *base, const char *path)
 {
-	struct ctl_async *rs = calloc(1, sizeof(*rs));
+	struct ctl_async *all = calloc(1, sizeof(*all));
 
-	if (rs != NULL)
-		*rs = (struct ctl_async){ .base = base, .path = path };
-	return rs;
+	if (all != NULL)
+		*all = (struct ctl_async){ .base = base, .path = path };
+	return all;
 }
 
 void
-ctl_async_free(struct ctl_async *rs)
+ctl_async_free(struct ctl_async *all)
 {
-	while (rs != NULL && rs->first != NULL)
-		answer(rs->first, RELAY_NONE, none, strlen(none));
-	free(rs);
+	while (all != NULL && all->first != NULL)
+		no_daemon(all->first);
+	free(all);
 }
 
-static struct relay *
-relay_new(struct ctl_async *rs, ctl_fn *fn, void *ctx)
+static struct command *
+command_new(struct ctl_async *all, ctl_fn *fn, void *ctx)
 {
-	struct relay *r = rs->n < CTL_ASKED_MAX ? calloc(1, sizeof(*r)) : NULL;
+	struct command *c = all->n < CTL_ASKED_MAX ? calloc(1, sizeof(*c)) : NULL;
 
-	if (r == NULL)
+	if (c == NULL)
 		return NULL;
-	*r = (struct relay){ .all = rs, .fn = fn, .ctx = ctx };
-	r->bev = bufferevent_socket_new(rs->base, -1, BEV_OPT_CLOSE_ON_FREE);
-	r->limit = evtimer_new(rs->base, on_limit, r);
-	if (r->bev != NULL && r->limit != NULL) {
-		r->next = rs->first;
-		rs->first = r;
-		rs->n++;
-		return r;
+	*c = (struct command){ .all = all, .fn = fn, .ctx = ctx };
+	c->bev = bufferevent_socket_new(all->base, -1, BEV_OPT_CLOSE_ON_FREE);
+	c->limit = evtimer_new(all->base, on_limit, c);
+	if (c->bev != NULL && c->limit != NULL) {
+		c->next = all->first;
+		all->first = c;
+		all->n++;
+		return c;
 	}
-	if (r->bev != NULL)
-		bufferevent_free(r->bev);
-	if (r->limit != NULL)
-		event_free(r->limit);
-	free(r);
+	if (c->bev != NULL)
+		bufferevent_free(c->bev);
+	if (c->limit != NULL)
+		event_free(c->limit);
+	free(c);
 	return NULL;
 }
 
 void
-ctl_ask(struct ctl_async *rs, const char *line, ctl_fn *fn, void *ctx)
-{
-	ctl_ask_within(rs, CTL_SECONDS, line, fn, ctx);
-}
-
-void
-ctl_ask_within(struct ctl_async *rs, int seconds, const char *line,
+ctl_ask(struct ctl_async *all, int seconds, const char *line,
     ctl_fn *fn, void *ctx)
 {
 	static const char many[] = "too many such requests at once";
 	const struct timeval limit = { seconds, 0 };
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	struct relay *r = relay_new(rs, fn, ctx);
-	size_t n = strlen(rs->path);
+	struct command *c = command_new(all, fn, ctx);
+	size_t n = strlen(all->path);
 
-	if (r == NULL) {
+	if (c == NULL) {
 		fn(ctx, 503, many, strlen(many));
 		return;
 	}
-	/* an empty one would be a name of the abstract kind */
+	/* an empty path would be an abstract address */
 	if (n == 0 || n >= sizeof(sun.sun_path)) {
-		answer(r, RELAY_NONE, none, strlen(none));
+		no_daemon(c);
 		return;
 	}
-	memcpy(sun.sun_path, rs->path, n + 1);
-	bufferevent_setcb(r->bev, on_read, NULL, on_event, r);
-	bufferevent_enable(r->bev, EV_READ | EV_WRITE);
-	evbuffer_add_printf(bufferevent_get_output(r->bev), "%s\n", line);
-	event_add(r->limit, &limit);
-	/* it may fail at once, and say so through on_event: r is gone then */
-	if (bufferevent_socket_connect(r->bev, (struct sockaddr *)&sun,
-	    sizeof(sun)) != 0 && rs->first == r)
-		answer(r, RELAY_NONE, none, strlen(none));
+	memcpy(sun.sun_path, all->path, n + 1);
+	bufferevent_setcb(c->bev, on_read, NULL, on_event, c);
+	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+	evbuffer_add_printf(bufferevent_get_output(c->bev), "%s\n", line);
+	event_add(c->limit, &limit);
+	/* if it fails at once on_event() may have freed c */
+	if (bufferevent_socket_connect(c->bev, (struct sockaddr *)&sun,
+	    sizeof(sun)) != 0 && all->first == c)
+		no_daemon(c);
 }

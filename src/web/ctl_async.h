@@ -1,9 +1,8 @@
 /*
- * ctl_async.h - asks the daemon through its control socket, from an event loop.
+ * ctl_async.h - sends commands to the daemon's control socket, from an event loop.
  *
- * The web server shares nothing with the daemon but this socket and the
- * database: so it cannot slow the daemon down, and serves a saved database as
- * well.
+ * Besides this socket and the database the web server shares nothing with the
+ * daemon: so it cannot slow the daemon down, and can serve a saved database.
  */
 #ifndef KPROFD_WEB_CTL_ASYNC_H
 #define KPROFD_WEB_CTL_ASYNC_H
@@ -13,25 +12,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define CTL_ASKED_MAX 8		/* at once */
-#define CTL_SECONDS 15	/* for an answer */
-#define CTL_BYTES_MAX (1u << 20)
+#define CTL_ASKED_MAX 8		/* commands at once */
+#define CTL_BYTES_MAX (1u << 20)	/* of an answer */
 
 struct ctl_async;
 
-#define RELAY_NONE 0		/* there is no daemon */
+#define CTL_NO_DAEMON 0		/* as a status */
 
-/* status: 200, 409 refused by the daemon, 503 too slow or too much at once. */
+/* status: 200, 409 refused by the daemon, 503 too slow or too many at once. */
 typedef void ctl_fn(void *ctx, int status, const char *text, size_t n);
 
-/* path, base: borrowed.  NULL when out of memory. */
+/* Borrows base and path.  NULL when out of memory. */
 struct ctl_async *ctl_async_new(struct event_base *base, const char *path);
-/* Those that wait are told RELAY_NONE. */
-void ctl_async_free(struct ctl_async *rs);
-/* Calls fn(ctx, ...) exactly once, perhaps at once. */
-void ctl_ask(struct ctl_async *rs, const char *line, ctl_fn *fn, void *ctx);
-/* The same within so many seconds. */
-void ctl_ask_within(struct ctl_async *rs, int seconds, const char *line,
-    ctl_fn *fn, void *ctx);
+/* Answers the commands that wait with CTL_NO_DAEMON. */
+void ctl_async_free(struct ctl_async *all);
+/* Calls fn(ctx, ...) exactly once, perhaps before it returns. */
+void ctl_ask(struct ctl_async *all, int seconds, const char *line, ctl_fn *fn,
+    void *ctx);
 
 #endif

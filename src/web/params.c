@@ -1,6 +1,6 @@
 /*
- * params.c - decodes a query parameter by parameter, with a table of their
- * names, their forms and the functions that read them.
+ * params.c - decodes a query parameter by parameter, with a table of names, forms
+ * and parse functions.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ set_until(const struct param *a)
 	return timefmt_parse(a->value, a->now, &a->p->range.until);
 }
 
-/* The only one that may come more than once: blanks part what they say. */
+/* It may be repeated: the patterns are joined with blanks, as range.node wants. */
 static bool
 set_node(const struct param *a)
 {
@@ -46,7 +46,7 @@ set_node(const struct param *a)
 		p->range.node = a->value;
 		return true;
 	}
-	/* texts of nodes that came before stand in one piece, at the end */
+	/* works only if the text of the previous one is adjacent */
 	end = (char *)p->range.node + strlen(p->range.node);
 	if (end + 1 != a->value)
 		return false;
@@ -158,7 +158,7 @@ hex(char c)
 	return p != NULL ? (int)(p - digits) : -1;
 }
 
-/* n bytes into p->text, with a NUL; NULL: no such text can be meant. */
+/* Decodes n bytes into p->text, with a NUL; NULL: malformed, or a NUL in it. */
 static const char *
 decode(struct web_params *p, const char *s, size_t n)
 {

@@ -1,8 +1,8 @@
 /*
  * params.h - parses the query of a request's URL.  Pure.
  *
- * Everything in it comes from outside: a parameter that is unknown, given
- * twice, malformed or out of range is refused with a reason, never guessed at.
+ * The query is untrusted: a parameter that is unknown, repeated, malformed or out
+ * of range is refused with a reason, never guessed at.
  */
 #ifndef KP_WEB_PARAMS_H
 #define KP_WEB_PARAMS_H
@@ -33,8 +33,8 @@ struct web_params {
 };
 
 /*
- * query: NULL or what is behind the '?'; allowed: of enum web_param.  True,
- * or `why` says what is wrong with it.  limit is 100 where it is not given.
+ * query: what follows the '?', or NULL; allowed: of enum web_param.  False: `why`
+ * says what is wrong.  limit is 100 if not given.
  */
 bool web_params_parse(struct web_params *p, const char *query,
     unsigned allowed, kp_wall_ns now, char *why, size_t n);

@@ -1,6 +1,6 @@
 /*
- * reply.c - sends JSON, errors and files of the page with their security
- * headers; for HEAD, without the body.
+ * reply.c - sends JSON, errors and the page's files, which are built in, with
+ * security headers; for HEAD, without the body.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +10,10 @@
 
 #include "api.h"
 #include "reply.h"
+
+#include "web_assets.h"		/* web_files[]: see assets.sh */
+
+#define NFILES (sizeof(web_files) / sizeof(web_files[0]))
 
 static void
 put_headers(struct evhttp_request *req, const char *type, bool asset)
@@ -33,7 +37,7 @@ put_headers(struct evhttp_request *req, const char *type, bool asset)
 		evhttp_add_header(h, fixed[i][0], fixed[i][1]);
 }
 
-/* evhttp would send a body behind the headers that HEAD asks for. */
+/* Answers HEAD without the body, which evhttp would send after the headers. */
 static void
 finish(struct evhttp_request *req, int status, struct evbuffer *out)
 {
@@ -83,13 +87,44 @@ reply_error(struct evhttp_request *req, int status, const char *text)
 	kp_buf_free(&a.b);
 }
 
-void
-reply_asset(struct evhttp_request *req, const struct asset *a)
-{
-	struct evbuffer *out = evbuffer_new();
+static const struct {
+	const char *end, *type;
+} types[] = {
+	{ ".html", "text/html; charset=utf-8" },
+	{ ".css", "text/css; charset=utf-8" },
+	{ ".js", "text/javascript; charset=utf-8" },
+	{ ".svg", "image/svg+xml" },
+	{ ".json", "application/json" },
+};
 
-	put_headers(req, a->type, true);
+static const char *
+type_of(const char *path)
+{
+	const char *end = strrchr(path, '.');
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (end != NULL && strcmp(end, types[i].end) == 0)
+			return types[i].type;
+	return "application/octet-stream";
+}
+
+bool
+reply_asset(struct evhttp_request *req, const char *path)
+{
+	struct evbuffer *out;
+	size_t i = 0;
+
+	if (strcmp(path, "/") == 0)
+		path = "/index.html";
+	while (i < NFILES && strcmp(web_files[i].path, path) != 0)
+		i++;
+	if (i == NFILES)
+		return false;
+	out = evbuffer_new();
+	put_headers(req, type_of(path), true);
 	if (out != NULL)
-		evbuffer_add_reference(out, a->p, a->n, NULL, NULL);
+		evbuffer_add_reference(out, web_files[i].p, web_files[i].n,
+		    NULL, NULL);
 	finish(req, 200, out);
+	return true;
 }

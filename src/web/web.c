@@ -2,9 +2,9 @@
  * web.c - starts the server's thread, checks each request, and dispatches it to
  * a file, a query or the daemon.
  *
- * One loop on one thread.  Queries of the database run in it, one in each turn,
- * so that between two of them answers are sent and other requests are read;
- * questions to the daemon wait in ctl_async.c meanwhile.
+ * The thread has one event loop.  A turn of the loop runs one query of the
+ * database, so that between two of them answers are sent and requests are read;
+ * commands to the daemon are asynchronous (ctl_async.c).
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -24,9 +24,7 @@
 #include "daemon_routes.h"
 #include "query_queue.h"
 #include "kprofd/thread.h"
-#include "peer_uid.h"
 #include "reply.h"
-#include "scrape.h"
 #include "web.h"
 
 #define HEADERS_MAX 8192	/* bytes */
@@ -36,24 +34,24 @@
 
 struct web {
 	struct web_opts o;
-	evutil_socket_t fd;		/* -1: the listener has it */
+	evutil_socket_t fd;		/* -1: the listener owns it */
 	struct event_base *base;
 	struct evhttp *http;
 	struct evconnlistener *listener;	/* closed by http, once bound */
 	bool bound;
 	struct conns *conns;
-	struct ctl_async *relays;
-	struct query_queue *jobs;
+	struct ctl_async *ctl;
+	struct query_queue *queries;
 	struct event *stop;
 	pthread_t thread;
 	char token[WEB_TOKEN_MAX + 1];	/* "": none */
 	char addr[WEB_ADDR_MAX];
 };
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
 static void
-method_wrong(struct evhttp_request *req, const char *allow)
+reply_method(struct evhttp_request *req, const char *allow)
 {
 	evhttp_add_header(evhttp_request_get_output_headers(req), "Allow",
 	    allow);
@@ -62,13 +60,14 @@ method_wrong(struct evhttp_request *req, const char *allow)
 
 static const char tree_name[] = "requests/";
 
+/* To the database's route, or the daemon's, or for the tree of request id. */
 static void
-on_question(struct web *w, struct evhttp_request *req,
-    const struct api_route *route, const struct daemon_route *errand,
+run_api(struct web *w, struct evhttp_request *req,
+    const struct api_route *route, const struct daemon_route *daemon,
     const char *id)
 {
 	unsigned allowed = route != NULL ? route->params :
-	    errand != NULL ? errand->params : 0;
+	    daemon != NULL ? daemon->params : 0;
 	const char *query = evhttp_uri_get_query(
 	    evhttp_request_get_evhttp_uri(req));
 	struct query_job *job = calloc(1, sizeof(*job));
@@ -84,10 +83,10 @@ on_question(struct web *w, struct evhttp_request *req,
 	if (!web_params_parse(&job->p, query, allowed, kp_wall_now(), why,
 	    sizeof(why))) {
 		reply_error(req, 400, why);
-	} else if (errand != NULL) {
-		daemon_route_run(errand, w->relays, req, &job->p);
+	} else if (daemon != NULL) {
+		daemon_route_run(daemon, w->ctl, req, &job->p);
 	} else {
-		query_queue_add(w->jobs, job);
+		query_queue_add(w->queries, job);
 		return;
 	}
 	free(job);
@@ -97,20 +96,20 @@ static void
 on_api(struct web *w, struct evhttp_request *req, const char *name, bool post)
 {
 	const struct api_route *route = api_find(name);
-	const struct daemon_route *errand = route == NULL ? daemon_route_find(name) : NULL;
+	const struct daemon_route *daemon = route == NULL ?
+	    daemon_route_find(name) : NULL;
 	bool tree = strncmp(name, tree_name, strlen(tree_name)) == 0;
 
-	if (route == NULL && errand == NULL && !tree) {
+	if (route == NULL && daemon == NULL && !tree) {
 		reply_error(req, 404, "there is no such thing here (see "
 		    "/openapi.json)");
 		return;
 	}
-	if (post != (errand != NULL && errand->post)) {
-		method_wrong(req, post ? "GET, HEAD" : "POST");
+	if (post != (daemon != NULL && daemon->post)) {
+		reply_method(req, post ? "GET, HEAD" : "POST");
 		return;
 	}
-	on_question(w, req, route, errand,
-	    tree ? name + strlen(tree_name) : NULL);
+	run_api(w, req, route, daemon, tree ? name + strlen(tree_name) : NULL);
 }
 
 static bool
@@ -119,7 +118,7 @@ refused(const struct web *w, struct evhttp_request *req, bool post, bool api)
 	struct evkeyvalq *h = evhttp_request_get_input_headers(req);
 	const char *token = w->token[0] != '\0' ? w->token : NULL;
 	const struct web_asked asked = { .post = post, .api = api,
-		.own = post && token == NULL && peer_is_ours(conns_fd(req)),
+		.own = post && token == NULL && conns_peer_is_ours(req),
 		.host = evhttp_find_header(h, "Host"),
 		.origin = evhttp_find_header(h, "Origin"),
 		.fetch_site = evhttp_find_header(h, "Sec-Fetch-Site"),
@@ -134,10 +133,10 @@ refused(const struct web *w, struct evhttp_request *req, bool post, bool api)
 }
 
 /*
- * No question here has a body, and evhttp takes what lies behind a HEAD, or is
- * of an encoding that it does not know, for the next request.  A proxy before
- * it would not, and give that one's answer to somebody else: so where a body
- * is announced nothing more is read.
+ * No request here has a body.  evhttp takes the body of a HEAD, or one in an
+ * encoding that it does not know, for the next request; a proxy in front would
+ * not, and would pass the answer to another client.  So a connection on which a
+ * body is announced is closed after the answer.
  */
 static bool
 has_body(struct evhttp_request *req)
@@ -147,7 +146,7 @@ has_body(struct evhttp_request *req)
 	static const char coding[] = "Transfer-Encoding";
 	const struct evkeyval *kv;
 
-	/* all of that name, and what is only nearly one: "Content-Length :" */
+	/* every header of that name, and "Content-Length :", which is malformed */
 	for (kv = h->tqh_first; kv != NULL; kv = kv->next.tqe_next)
 		if (strncasecmp(kv->key, coding, strlen(coding)) == 0 ||
 		    (strncasecmp(kv->key, length, strlen(length)) == 0 &&
@@ -164,8 +163,7 @@ on_request(struct evhttp_request *req, void *ctx)
 	const char *path = uri != NULL ? evhttp_uri_get_path(uri) : NULL;
 	bool post = evhttp_request_get_command(req) == EVHTTP_REQ_POST;
 	struct web *w = ctx;
-	struct asset a;
-	bool api, scrape;
+	bool api, metrics;
 
 	conns_asked(w->conns, req);
 	if (has_body(req))
@@ -176,25 +174,23 @@ on_request(struct evhttp_request *req, void *ctx)
 		return;
 	}
 	api = strncmp(path, API, strlen(API)) == 0;
-	scrape = strcmp(path, "/metrics") == 0;
-	if (refused(w, req, post, api || scrape))
+	metrics = strcmp(path, "/metrics") == 0;
+	if (refused(w, req, post, api || metrics))
 		return;
 	if (api)
 		on_api(w, req, path + strlen(API), post);
 	else if (post)
-		method_wrong(req, "GET, HEAD");
-	else if (scrape)
-		scrape_run(w->o.totals, w->relays, req);
+		reply_method(req, "GET, HEAD");
+	else if (metrics)
+		metrics_run(w->o.totals, w->ctl, req);
 	else if (strcmp(path, "/healthz") == 0)
 		reply(req, 200, healthy, strlen(healthy));
-	else if (asset_find(path, &a))
-		reply_asset(req, &a);
-	else
+	else if (!reply_asset(req, path))
 		reply_error(req, 404, "there is no such page: the dashboard "
 		    "is at /");
 }
 
-/* ---- beginning and ending ---- */
+/* ---- starting and stopping ---- */
 
 static void
 on_stop(evutil_socket_t fd, short what, void *ctx)
@@ -210,7 +206,7 @@ web_main(void *ctx)
 {
 	struct web *w = ctx;
 
-	/* of this thread alone, on Linux: events go first */
+	/* on Linux this is the thread's own: the daemon's loop goes first */
 	setpriority(PRIO_PROCESS, 0, NICER);
 	event_base_dispatch(w->base);
 	return NULL;
@@ -219,8 +215,8 @@ web_main(void *ctx)
 static void
 web_free(struct web *w)
 {
-	query_queue_free(w->jobs);
-	ctl_async_free(w->relays);
+	query_queue_free(w->queries);
+	ctl_async_free(w->ctl);
 	if (w->listener != NULL && !w->bound)
 		evconnlistener_free(w->listener);
 	if (w->http != NULL)
@@ -255,11 +251,11 @@ make_server(struct web *w)
 	evhttp_set_timeout(w->http, CONN_SILENCE);
 	evhttp_set_gencb(w->http, on_request, w);
 	w->conns = conns_new(w->base, w->http, w->listener);
-	w->relays = ctl_async_new(w->base, w->o.control);
+	w->ctl = ctl_async_new(w->base, w->o.control);
 	w->stop = event_new(w->base, -1, 0, on_stop, w);
 	if (w->conns != NULL)
-		w->jobs = query_queue_new(w->base, &w->o.dbs, w->conns);
-	return w->jobs != NULL && w->relays != NULL && w->stop != NULL;
+		w->queries = query_queue_new(w->base, &w->o.dbs, w->conns);
+	return w->queries != NULL && w->ctl != NULL && w->stop != NULL;
 }
 
 enum kp_err
@@ -300,7 +296,7 @@ web_stop(struct web *w)
 {
 	if (w == NULL)
 		return;
-	query_queue_stop(w->jobs);
+	query_queue_stop(w->queries);
 	event_active(w->stop, EV_TIMEOUT, 0);
 	pthread_join(w->thread, NULL);
 	web_free(w);

@@ -88,7 +88,7 @@ in_page() {
 	    sed -n 's/^\.It Ev //p' | tr -d , | words
 }
 same 'kprofd: environment' "$(in_page kprofd.8 | grep -vx TZ)" \
-    "$(environment src/daemon src/dist src/target src/store)"
+    "$(environment src/daemon src/dist src/target src/store src/export src/web)"
 same 'kprof: environment' "$(in_page kprof.1 | grep -vx TZ)" \
     "$(environment src/client src/profile src/dist src/store)"
 same 'kprofd: signals' \
