@@ -18,11 +18,11 @@
 #include "http_post.h"
 #include "store/read/request_tail.h"
 
-#define POLL_INTERVAL (5 * KP_NS_PER_S)	/* of the database, once all is sent */
+#define POLL_INTERVAL (5 * KP_NS_PER_S)	/* once all is sent */
 #define QUERY_MAX (5 * KP_NS_PER_S)
 #define REQUESTS_AT_ONCE 64
 #define CALLS_AT_ONCE 2000	/* a request with more goes alone */
-#define UNREAD_MAX 12		/* failed reads of a request: then it is skipped */
+#define UNREAD_MAX 12		/* failed reads before a request is skipped */
 #define LAST_SECONDS 3		/* for what waits, at the end */
 #define NICER 10
 

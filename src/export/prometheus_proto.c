@@ -175,7 +175,7 @@ put_buckets(struct kp_buf *b, const struct kp_hist *h)
 	kp_buf_free(&one);
 }
 
-/* Moves *at to the next run of buckets, with at most GAP_MAX empty ones in a row. */
+/* Moves *at to the next run of buckets, its gaps at most GAP_MAX; false: none. */
 static bool
 next_span(const struct kp_hist *h, uint32_t *at, uint32_t *end)
 {

@@ -1,11 +1,11 @@
 /*
- * hints.c - checks the figures and events of a range against the tiers.conf
- * that was in force, and words each hint.
+ * hints.c - checks the figures and events of a range against the tiers.conf that
+ * was in force, and writes hints.
  *
- * The figures alone show which clause named nothing, so events need not carry
- * its number: an identity that is always the same text is a row of the report,
- * or it is not; and a clause about functions that nobody called had nothing to
- * match.  Where there could be another reason, no hint is given.
+ * The figures alone show which clause of the identity fun never matched, so events
+ * need not carry its number: a clause that always answers the same text has a row
+ * in the report or not; and a clause about functions that were not called had
+ * nothing to match.  Where there could be another reason, no hint is given.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,31 +16,31 @@
 #include "text/text.h"
 
 #define CLAUSES_SHOWN 5
-#define RUNS 20			/* looked at: do all have the same tiers.conf? */
-#define EVENTS 200		/* looked at: of functions that never return */
-#define RUNAWAYS 3		/* shown */
-#define ENDLESS 20u		/* requests, none of which was seen to end */
+#define RUNS 20			/* read: have all the same tiers.conf? */
+#define EVENTS 200		/* read */
+#define EVENTS_SHOWN 3
+#define ENDLESS 20u		/* requests without an end: enough for a hint */
 
-/* What one tiers.conf has measured so far in the range. */
-struct seen {
+/* What the tiers.conf in force has measured in the range. */
+struct measured {
 	struct kp_conf *conf;
 	const struct kp_query_sum *sum;
-	struct kp_query_sum since;	/* where that is not of all the range */
-	struct idents names;	/* gives clauses' answers their texts */
+	struct kp_query_sum since;	/* sum, if it is not of the whole range */
+	struct idents names;	/* the texts of clauses' answers */
 };
 
-/* ---- which tiers.conf ---- */
+/* ---- the tiers.conf in force ---- */
 
-/* The latest run's, since it began, or since its last reload. */
+/* When the run read its tiers.conf last. */
 static kp_wall_ns
 in_force_since(const struct kp_query_run *run)
 {
 	return run->reloaded > run->started ? run->reloaded : run->started;
 }
 
-/* They measured nothing. */
+/* Runs that failed to start measured nothing. */
 static void
-leave_out_failed(struct kp_query_runs *runs)
+remove_failed(struct kp_query_runs *runs)
 {
 	size_t n = 0;
 
@@ -50,9 +50,9 @@ leave_out_failed(struct kp_query_runs *runs)
 	runs->n = n;
 }
 
-/* Of several daemons' figures nobody knows which were of which file. */
+/* Did all runs since then have the same tiers.conf?  Figures do not name theirs. */
 static bool
-is_only_one(const struct kp_query_runs *runs, kp_wall_ns since)
+is_only_conf(const struct kp_query_runs *runs, kp_wall_ns since)
 {
 	for (size_t i = 1; i < runs->n; i++)
 		if ((runs->v[i].ended == 0 || runs->v[i].ended > since) &&
@@ -62,7 +62,7 @@ is_only_one(const struct kp_query_runs *runs, kp_wall_ns since)
 	return true;
 }
 
-/* NULL: it was another version's, or there is no memory. */
+/* NULL: this version cannot parse it, or out of memory. */
 static struct kp_conf *
 conf_of(const struct kp_query_run *run)
 {
@@ -76,10 +76,10 @@ conf_of(const struct kp_query_run *run)
 	return conf;
 }
 
-/* What was read of the range is not read again. */
+/* The sum since then; `all` is not read again if it is that. */
 static enum kp_err
-seen_sum(struct seen *s, struct kp_query *q, const struct kp_query_range *r,
-    kp_wall_ns since, const struct kp_query_sum *all)
+measured_sum(struct measured *s, struct kp_query *q,
+    const struct kp_query_range *r, kp_wall_ns since, const struct kp_query_sum *all)
 {
 	struct kp_query_range range = { since, r->until, .node = r->node };
 
@@ -92,28 +92,28 @@ seen_sum(struct seen *s, struct kp_query *q, const struct kp_query_range *r,
 }
 
 static enum kp_err
-seen_read(struct seen *s, struct kp_query *q, const struct kp_query_range *r,
-    const struct kp_query_sum *all)
+measured_read(struct measured *s, struct kp_query *q,
+    const struct kp_query_range *r, const struct kp_query_sum *all)
 {
 	struct kp_query_runs runs = { 0 };
 	enum kp_err err = kp_query_runs(q, RUNS, &runs);
 	kp_wall_ns since;
 
 	if (err == KP_OK)
-		leave_out_failed(&runs);
+		remove_failed(&runs);
 	if (err == KP_OK && runs.n > 0) {
 		since = in_force_since(&runs.v[0]);
-		if (is_only_one(&runs, since))
+		if (is_only_conf(&runs, since))
 			s->conf = conf_of(&runs.v[0]);
 		if (s->conf != NULL)
-			err = seen_sum(s, q, r, since, all);
+			err = measured_sum(s, q, r, since, all);
 	}
 	kp_query_runs_free(&runs);
 	return err;
 }
 
 static void
-seen_free(struct seen *s)
+measured_free(struct measured *s)
 {
 	idents_free(&s->names);
 	kp_conf_free(s->conf);
@@ -128,7 +128,7 @@ has_identity(const struct kp_query_sum *sum, const char *name)
 	return kp_query_cell(sum, "_total", name) != NULL;
 }
 
-/* Is any request named at all? */
+/* Does any request have a name? */
 static bool
 has_names(const struct kp_query_sum *sum)
 {
@@ -151,9 +151,9 @@ meets_one(const struct kp_conf *c, uint32_t clause, const struct kp_tier *t)
 	return false;
 }
 
-/* Was a function called that the clause may be about? */
+/* Was a function called that the clause can match? */
 static bool
-is_called(const struct seen *s, uint32_t clause)
+is_called(const struct measured *s, uint32_t clause)
 {
 	const struct kp_conf *c = s->conf;
 	const struct kp_cell *cell;
@@ -171,9 +171,9 @@ is_called(const struct seen *s, uint32_t clause)
 	return false;
 }
 
-/* Is there a request with the text that the clause always answers? */
+/* Is there a request with the text that the clause answers? */
 static bool
-is_answered(struct seen *s, uint32_t clause)
+is_answered(struct measured *s, uint32_t clause)
 {
 	bool overflow = false, found = true;
 	struct kp_buf raw;
@@ -189,9 +189,9 @@ is_answered(struct seen *s, uint32_t clause)
 	return found;
 }
 
-/* Past the cap of identities any may be among those called _other. */
+/* At the cap of identities its requests may be among those called _other. */
 static bool
-is_idle(struct seen *s, uint32_t i, const struct kp_clause *clause)
+is_idle(struct measured *s, uint32_t i, const struct kp_clause *clause)
 {
 	if (clause->any || !clause->names)
 		return false;
@@ -202,7 +202,7 @@ is_idle(struct seen *s, uint32_t i, const struct kp_clause *clause)
 }
 
 static void
-hint_clauses(struct seen *s, struct report *r)
+hint_clauses(struct measured *s, struct report *r)
 {
 	struct kp_clause clause;
 	char count[TEXT_MAX], *text = NULL;
@@ -233,8 +233,9 @@ hint_clauses(struct seen *s, struct report *r)
 
 /* ---- entries ---- */
 
+/* What to do about requests without an end; malloced, or NULL. */
 static char *
-way_to_an_end(const struct kp_conf *c)
+advise_end(const struct kp_conf *c)
 {
 	const struct kp_mfa_pat *f = c->finishes;
 	char arity[16] = "_", *text = NULL;
@@ -253,25 +254,25 @@ way_to_an_end(const struct kp_conf *c)
 }
 
 static void
-hint_endless(const struct seen *s, struct report *r)
+hint_endless(const struct measured *s, struct report *r)
 {
 	const struct kp_cell *c = kp_query_cell(s->sum, "_total", "_total");
 	uint64_t ended = c != NULL ? c->requests - c->unfinished : 0;
 	uint64_t n = s->sum->losses.n[KP_LOSS_EXPIRED] +
 	    (c != NULL ? c->requests : 0);
-	char count[TEXT_MAX], *way, *text = NULL;
+	char count[TEXT_MAX], *advice, *text = NULL;
 
 	if (ended > 0 || n < ENDLESS)
 		return;
-	way = way_to_an_end(s->conf);
-	if (way != NULL && asprintf(&text, "of %s requests that began none was "
-	    "seen to end: %s", text_count(count, n), way) < 0)
+	advice = advise_end(s->conf);
+	if (advice != NULL && asprintf(&text, "of %s requests that began none was "
+	    "seen to end: %s", text_count(count, n), advice) < 0)
 		text = NULL;
-	free(way);
+	free(advice);
 	report_hint(r, text);
 }
 
-/* A target that could not have the native probe: why, and what to do. */
+/* Did a target fall back from the native probe?  The event says why. */
 static bool
 is_fallback(const struct kp_query_event *e)
 {
@@ -279,13 +280,13 @@ is_fallback(const struct kp_query_event *e)
 	    strncmp(e->text, "relay: ", 7) == 0;
 }
 
-/* Each says in its text what to do, or what it means. */
+/* The texts of these events are hints already. */
 static void
 hint_events(const struct kp_query_events *e, struct report *r)
 {
 	unsigned n = 0;
 
-	for (size_t i = e->n; i-- > 0 && n < RUNAWAYS;)
+	for (size_t i = e->n; i-- > 0 && n < EVENTS_SHOWN;)
 		if (strcmp(e->v[i].kind, "runaway") == 0 ||
 		    strcmp(e->v[i].kind, "drains") == 0 ||
 		    is_fallback(&e->v[i])) {
@@ -299,11 +300,11 @@ report_hints(struct kp_query *q, const struct kp_query_range *r,
     const struct kp_query_sum *all, struct report *report)
 {
 	struct kp_query_events events = { 0 };
-	struct seen s = { .conf = NULL };
+	struct measured s = { .conf = NULL };
 	enum kp_err err = kp_query_events(q, r, EVENTS, &events);
 
 	if (err == KP_OK)
-		err = seen_read(&s, q, r, all);
+		err = measured_read(&s, q, r, all);
 	if (err == KP_OK) {
 		report->hinted = true;
 		hint_events(&events, report);
@@ -312,6 +313,6 @@ report_hints(struct kp_query *q, const struct kp_query_range *r,
 			hint_clauses(&s, report);
 		}
 	}
-	seen_free(&s);
+	measured_free(&s);
 	kp_query_events_free(&events);
 }

@@ -15,12 +15,12 @@
  * width: columns of the terminal; 0: no limit
  */
 void losses_text(struct kp_buf *b, const struct kp_losses *l, unsigned width);
-/* An array "losses", of the causes that there were. */
+/* An array "losses" of the causes that are not 0. */
 void losses_json(struct json *j, const struct kp_losses *l);
 
 /*
- * What stands below a table: `title`, the time that it covers, and what was
- * lost in it.  As JSON it is an object "windows".
+ * The lines below a table: `title`, the time that it covers, and what was lost in
+ * it.  In JSON it is an object "windows".
  */
 void losses_cover_text(struct kp_buf *b, const char *title,
     const struct kp_query_sum *cover, unsigned width);

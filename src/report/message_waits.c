@@ -1,6 +1,6 @@
 /*
- * message_waits.c - adds up each receiver's cells, sorts receivers by their
- * total wait, and writes a table or JSON.
+ * message_waits.c - adds up each receiver's cells, sorts receivers by total wait,
+ * and writes a table or JSON.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "report/message_waits.h"
 #include "text/text.h"
 
-/* A receiver: its cells, and their sum. */
+/* A receiver's cells, and their sum. */
 struct receiver {
 	struct kp_wait_cell all;
 	const struct kp_wait_cell *v;
@@ -84,7 +84,7 @@ quantile(const struct kp_wait_cell *c, double q)
 struct col {
 	const char *head;
 	enum grid_align align;
-	unsigned drop;	/* what goes first where there is no room */
+	unsigned drop;	/* the rank for grid_drop() */
 };
 
 static void
@@ -213,7 +213,7 @@ messages_json(struct kp_buf *b, const struct kp_query_waits *w,
 	return KP_OK;
 }
 
-/* ---- of one request ---- */
+/* ---- one request ---- */
 
 void
 messages_tree_text(struct kp_buf *b, const struct kp_query_tree *t,

@@ -61,7 +61,7 @@ report_empty(const struct report *r)
 	return all->cells[0].requests == 0;
 }
 
-/* Copies n texts; *count says how many there are, also on error. */
+/* Copies n texts; *count are there, also after an error. */
 static enum kp_err
 copy_texts(char ***to, size_t *count, const char *const *from, size_t n)
 {
@@ -89,13 +89,13 @@ is_total(const char *name)
 }
 
 static bool
-wanted(const struct report_source *s, const char *identity)
+is_wanted(const struct report_source *s, const char *identity)
 {
 	return !is_total(identity) && (s->identity == NULL ||
 	    fnmatch(s->identity, identity, 0) == 0);
 }
 
-/* Every identity that is wanted, once, sorted; to be freed. */
+/* All wanted identities, sorted, without duplicates.  The caller frees *out. */
 static enum kp_err
 identities(const struct report_source *s, const char ***out, size_t *count)
 {
@@ -105,7 +105,7 @@ identities(const struct report_source *s, const char ***out, size_t *count)
 	if (v == NULL)
 		return KP_ENOMEM;
 	for (size_t i = 0; i < s->ncells; i++) {
-		if (wanted(s, s->cells[i].identity))
+		if (is_wanted(s, s->cells[i].identity))
 			v[n++] = s->cells[i].identity;
 	}
 	qsort(v, n, sizeof(*v), text_cmp);
@@ -141,7 +141,7 @@ make_rows(struct report *r, const char *const *names, size_t n)
 	return KP_OK;
 }
 
-/* 0 for the request itself, ntiers + 1 for a tier that is not ours. */
+/* 0 for the request itself, ntiers + 1 for a tier that the report lacks. */
 static size_t
 tier_index(const struct report *r, const char *tier)
 {
@@ -156,9 +156,9 @@ tier_index(const struct report *r, const char *tier)
 	return t + 1;
 }
 
-/* The sum of the chosen identities, tier by tier. */
+/* Makes a cell of the first row: the tier's sum over the wanted identities. */
 static enum kp_err
-sum_chosen(struct report *r, const struct report_source *s, size_t tier)
+sum_wanted(struct report *r, const struct report_source *s, size_t tier)
 {
 	const char *name = tier == 0 ? "_total" : r->tiers[tier - 1];
 	struct kp_cell sum = { .min = -1 };
@@ -166,7 +166,7 @@ sum_chosen(struct report *r, const struct report_source *s, size_t tier)
 
 	for (size_t i = 0; i < s->ncells && err == KP_OK; i++) {
 		if (strcmp(s->cells[i].tier, name) == 0 &&
-		    wanted(s, s->cells[i].identity))
+		    is_wanted(s, s->cells[i].identity))
 			err = kp_cell_merge(&sum, &s->cells[i]);
 	}
 	if (err == KP_OK)
@@ -196,11 +196,11 @@ fill_rows(struct report *r, const struct report_source *s,
 		report_take_cell(&r->rows[row].cells[t], c, t == 0);
 	}
 	for (t = 0; r->filtered && t <= r->ntiers && err == KP_OK; t++)
-		err = sum_chosen(r, s, t);
+		err = sum_wanted(r, s, t);
 	return err;
 }
 
-/* The time of all requests, whichever of them were chosen. */
+/* The time of all requests, also of those that are filtered out. */
 static void
 cost_of_all(struct report *r, const struct report_source *s)
 {
@@ -227,7 +227,7 @@ per_request(const struct report_row *row, size_t tier, enum report_what what)
 	return v < 0 ? -1 : (kp_dur_ns)(v + 0.5);
 }
 
-/* What the figures of a row say together. */
+/* Figures that need the whole row. */
 static void
 fill_derived(struct report *r)
 {

@@ -1,6 +1,6 @@
 /*
- * report_cell.c - computes the figures of a report's cells, and those of a row
- * that follow from its cells.
+ * report_cell.c - computes the figures of a report's cells and rows, and formats
+ * counts by how much of them was seen.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,8 +21,8 @@ quantile(const struct kp_cell *c, double q)
 }
 
 /*
- * One standard error of a quantile: that of its rank among those measured.
- * The calls of one request are alike, so that they are no more than one.
+ * One standard error of a quantile: that of its rank among the requests measured.
+ * It counts requests, not calls, because the calls of one request are alike.
  */
 static kp_dur_ns
 quantile_error(const struct kp_cell *c, double q)

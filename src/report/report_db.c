@@ -17,7 +17,7 @@ has_cells(const struct kp_query_sum *s, const char *tier)
 	return false;
 }
 
-/* Drops tiers that are in the file no longer and have nothing to say. */
+/* Drops tiers that tiers.conf no longer has and that have no figures. */
 static void
 drop_old(struct kp_query_tiers *t, const struct kp_query_sum *s)
 {
@@ -41,7 +41,7 @@ from_db(struct kp_query *q, const struct kp_query_range *r, bool hints,
 	struct report_source s = { .identity = r->identity_glob };
 	enum kp_err err;
 
-	all.identity_glob = NULL;	/* chosen below, and added up */
+	all.identity_glob = NULL;	/* report_make() filters and adds up */
 	err = kp_query_tiers(q, &tiers);
 	if (err == KP_OK)
 		err = kp_query_nodes(q, &all, &nodes);

@@ -9,9 +9,9 @@
 #include "store/read/query.h"
 
 /*
- * The tiers are those of the last tiers.conf, and behind them others that
- * have figures in the range.  On error kp_query_why() says what happened,
- * unless it is KP_ENOMEM or KP_ELIMIT (identities).
+ * The tiers are those of the last tiers.conf, followed by others that have figures
+ * in the range.  On error kp_query_why() says what happened, unless it is
+ * KP_ENOMEM or KP_ELIMIT (identities).
  */
 enum kp_err report_from_db(struct kp_query *q, const struct kp_query_range *r,
     struct report **out);
@@ -19,7 +19,7 @@ enum kp_err report_from_db(struct kp_query *q, const struct kp_query_range *r,
 enum kp_err report_with_hints(struct kp_query *q,
     const struct kp_query_range *r, struct report **out);
 
-/* Sampled requests: of fewer it is not said that a request type never comes. */
+/* Sampled requests that are enough to say that a clause never matched. */
 #define HINT_REQUESTS 100
 
 /*

@@ -1,7 +1,7 @@
 /*
- * report_json_csv.c - a report as programs read it: JSON and CSV.
+ * report_json_csv.c - writes a report for programs: JSON and CSV.
  *
- * Both write the same figures under the same names, which are those of the
+ * Both have the same figures under the same names, which are those of the
  * database's views.
  */
 #include <inttypes.h>
@@ -13,10 +13,7 @@
 #include "text/text.h"
 #include "text/timefmt.h"
 
-/*
- * Counts: RAISED, ASYNC_RAISED are none where it is not seen, RECORDED where not
- * counted.
- */
+/* All but MS are counts.  RAISED and later ones may be null: see is_null(). */
 enum kind { COUNT, MS, RAISED, ASYNC_RAISED, RECORDED };
 
 static const struct figure {
@@ -90,8 +87,9 @@ raised_seen(const struct report_cell *c)
 	return kp_raised_seen(c->raised, c->unseen);
 }
 
+/* True: how calls end is not seen, or was not recorded. */
 static bool
-is_none(const struct report_cell *c, const struct figure *f)
+is_null(const struct report_cell *c, const struct figure *f)
 {
 	if (f->kind == RAISED)
 		return raised_seen(c) == KP_NOT_SEEN;
@@ -116,7 +114,7 @@ json_cell(struct json *j, const char *tier, const struct report_cell *c)
 	for (size_t i = 0; i < NFIGURES; i++) {
 		if (figures[i].kind == MS)
 			json_ms(j, figures[i].name, time_of(c, &figures[i]));
-		else if (is_none(c, &figures[i]))
+		else if (is_null(c, &figures[i]))
 			json_null(j, figures[i].name);
 		else
 			json_uint(j, figures[i].name,
@@ -198,8 +196,9 @@ report_json(struct kp_buf *b, const struct report *r)
 }
 
 /*
- * Quoted by RFC 4180 where need be.  Spreadsheets run what begins with one of
- * these as a formula, and what identities hold is the work of strangers.
+ * Quotes by RFC 4180 where needed.  Identities come from clients, and a spreadsheet
+ * runs a field that begins with one of these characters as a formula: a ' before
+ * it prevents that.
  */
 void
 report_csv_text(struct kp_buf *b, const char *s)
@@ -239,7 +238,7 @@ csv_line(struct kp_buf *b, const char *start, const char *end,
 	report_csv_text(b, tier);
 	for (size_t i = 0; i < NFIGURES; i++) {
 		kp_buf_u8(b, ',');
-		if (is_none(c, &figures[i]))
+		if (is_null(c, &figures[i]))
 			continue;
 		if (figures[i].kind != MS) {
 			kp_buf_printf(b, "%" PRIu64, count_of(c, &figures[i]));

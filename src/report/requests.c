@@ -1,6 +1,6 @@
 /*
- * requests.c - lays out the list of requests, and one request's calls as an
- * indented tree; and both as JSON.
+ * requests.c - lays out the list of requests and the indented tree of one request's
+ * calls; writes both as JSON.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,12 +14,10 @@
 #include "text/text.h"
 #include "text/timefmt.h"
 
-#define INDENT_MAX 50u		/* levels: as the view slow_calls does */
+#define INDENT_MAX 50u		/* levels, as in the view slow_calls */
 #define FN_BYTES_MAX 2048u
-#define NODE_HEAD "node"	/* of its column, where it has one */
-#define AFTER_HEAD "after ms"	/* likewise: of calls that outlast the request */
 
-/* A database may hold anything: kp_outcome_name() only takes what it knows. */
+/* The outcome is from the database, and may be one that this program lacks. */
 static const char *
 outcome_text(uint8_t outcome)
 {
@@ -76,7 +74,7 @@ requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
 	losses_cover_text(b, "", cover, width);
 }
 
-/* Labels go past 2^53, where many readers of JSON lose digits: as text. */
+/* A string, as a label can exceed 2^53, where many JSON readers lose digits. */
 static void
 json_label(struct json *j, const char *key, uint64_t label)
 {
@@ -166,7 +164,7 @@ put_head(struct kp_buf *b, const struct kp_query_request *q, unsigned width)
 	kp_buf_free(&facts);
 }
 
-/* The first call is the request, but for its entry's way out. */
+/* The first call is the entry's own, which ends with the request. */
 static bool
 outlasts(const struct kp_query_tree *t, size_t i)
 {
@@ -174,7 +172,7 @@ outlasts(const struct kp_query_tree *t, size_t i)
 	    request_time_after(&t->request, &t->calls[i]) > 0;
 }
 
-/* What of its columns there are. */
+/* The columns that only some trees have. */
 struct shown {
 	bool nodes, after;
 };
@@ -204,7 +202,7 @@ tree_row(struct grid *g, const struct kp_query_tree *t, size_t i,
 	grid_cell(g, fn);
 }
 
-/* Did some of it run on another node than it began on? */
+/* Did a call run on another node than the request began on? */
 static bool
 has_nodes(const struct kp_query_tree *t)
 {
@@ -214,36 +212,35 @@ has_nodes(const struct kp_query_tree *t)
 	return false;
 }
 
+/* drop: the rank in which columns are left out where there is no room. */
+static void
+column(struct grid *g, const char *head, enum grid_align align, unsigned drop)
+{
+	grid_col(g, head, align);
+	grid_drop(g, drop);
+}
+
 static void
 put_calls(struct kp_buf *b, const struct kp_query_tree *t, bool async,
     unsigned width)
 {
-	/* what goes first where there is no room, and the tree last of all */
-	static const struct {
-		const char *head;
-		enum grid_align align;
-		unsigned drop;
-	} cols[] = {
-		{ "start ms", GRID_RIGHT, 4 }, { "total ms", GRID_RIGHT, 0 },
-		{ AFTER_HEAD, GRID_RIGHT, 0 },
-		{ "self ms", GRID_RIGHT, 5 }, { "process", GRID_LEFT, 1 },
-		{ NODE_HEAD, GRID_LEFT, 6 },
-		{ "outcome", GRID_LEFT, 2 }, { "tier", GRID_LEFT, 3 },
-		{ "function", GRID_LEFT, 0 },
-	};
 	struct shown shown = { .nodes = has_nodes(t) };
 	struct grid g;
 
 	for (size_t i = 0; !async && i < t->ncalls; i++)
 		shown.after |= outlasts(t, i);
 	grid_init(&g);
-	for (size_t i = 0; i < sizeof(cols) / sizeof(cols[0]); i++) {
-		if ((!shown.nodes && strcmp(cols[i].head, NODE_HEAD) == 0) ||
-		    (!shown.after && strcmp(cols[i].head, AFTER_HEAD) == 0))
-			continue;
-		grid_col(&g, cols[i].head, cols[i].align);
-		grid_drop(&g, cols[i].drop);
-	}
+	column(&g, "start ms", GRID_RIGHT, 4);
+	column(&g, "total ms", GRID_RIGHT, 0);
+	if (shown.after)
+		column(&g, "after ms", GRID_RIGHT, 0);
+	column(&g, "self ms", GRID_RIGHT, 5);
+	column(&g, "process", GRID_LEFT, 1);
+	if (shown.nodes)
+		column(&g, "node", GRID_LEFT, 6);
+	column(&g, "outcome", GRID_LEFT, 2);
+	column(&g, "tier", GRID_LEFT, 3);
+	column(&g, "function", GRID_LEFT, 0);
 	grid_cut(&g);
 	for (size_t i = 0; i < t->ncalls; i++) {
 		if (t->calls[i].async == async)

@@ -1,6 +1,6 @@
 /*
- * requests.h - slow requests: the list of them, and one as a tree of calls.
- * Pure: into a kp_buf, whose error sticks.
+ * requests.h - writes slow requests: the list, and the trace of one as a tree of
+ * calls.  Pure: into a kp_buf, whose error sticks.
  */
 #ifndef KP_REPORT_REQUESTS_H
 #define KP_REPORT_REQUESTS_H
@@ -10,12 +10,12 @@
 #include "store/read/query.h"
 
 /*
- * Each says below what was lost in the windows of `cover`, without cells.
- * width: columns of the terminal; 0: no limit
+ * The list, and below it what was lost in the windows of `cover`, which needs no
+ * cells.  width: columns of the terminal; 0: no limit
  */
 void requests_table(struct kp_buf *b, const struct kp_query_requests *rs,
     const struct kp_query_sum *cover, unsigned width);
-/* The list alone: two lines of heads, and one for each. */
+/* The list alone: two lines of heads, and one for each request. */
 void requests_rows(struct kp_buf *b, const struct kp_query_requests *rs,
     unsigned width);
 /* One line of JSON. */
@@ -23,15 +23,15 @@ void requests_json(struct kp_buf *b, const struct kp_query_requests *rs,
     const struct kp_query_sum *cover);
 
 /*
- * Calls that began after the request had ended stand apart, below.  cover:
- * the windows that may have counted it.
+ * The tree, and below it the calls that began after the end of the request.
+ * cover: the windows that may have counted it.
  */
 void tree_text(struct kp_buf *b, const struct kp_query_tree *t,
     const struct kp_query_sum *cover, unsigned width);
 void tree_json(struct kp_buf *b, const struct kp_query_tree *t,
     const struct kp_query_sum *cover);
 
-/* What of a call is after the end of its request; -1: nothing, or not known. */
+/* The part of a call after the end of its request; -1: none, or not known. */
 static inline kp_dur_ns
 request_time_after(const struct kp_query_request *q, const struct kp_query_call *c)
 {

@@ -1,6 +1,6 @@
 /*
- * series.c - a function for each column of figures, and the JSON objects that
- * are made of such columns.
+ * series.c - a function for each column of figures, and the JSON objects made of
+ * such columns.
  */
 #include <string.h>
 
@@ -8,10 +8,11 @@
 #include "series.h"
 #include "source.h"
 
-/* A column is one figure of every step. */
+/* Writes one figure of a step; a column is that of every step. */
 typedef void column_fn(struct json *j, const struct kp_series_step *v,
     size_t tier);
 
+/* counted: also null in steps in which no agent was there to count calls. */
 static void
 put_steps(struct json *j, const char *key, const struct kp_series *s,
     column_fn *put, size_t tier, bool counted)
@@ -28,7 +29,6 @@ put_steps(struct json *j, const char *key, const struct kp_series *s,
 	json_end(j);
 }
 
-/* null where there is no window. */
 static void
 put_column(struct json *j, const char *key, const struct kp_series *s,
     column_fn *put, size_t tier)
@@ -36,7 +36,6 @@ put_column(struct json *j, const char *key, const struct kp_series *s,
 	put_steps(j, key, s, put, tier, false);
 }
 
-/* Of requests and calls: null also where no agent was there to count them. */
 static void
 put_counted(struct json *j, const char *key, const struct kp_series *s,
     column_fn *put, size_t tier)
@@ -54,7 +53,7 @@ put_times(struct json *j, const struct kp_series *s)
 	json_end(j);
 }
 
-/* One that is put as it is; the tier, or the cause, is t. */
+/* A column of a plain figure; t is the tier, or the cause of a loss. */
 #define COLUMN(name, put, figure)                                        \
 	static void                                                      \
 	col_##name(struct json *j, const struct kp_series_step *v, size_t t) \
@@ -74,7 +73,7 @@ COLUMN(agent, json_ms, v->agent)
 COLUMN(cost, json_ms, v->cost)
 COLUMN(lost, json_uint, v->losses.n[t])
 
-/* null where they were not counted. */
+/* null where outcomes were not recorded. */
 static void
 col_unknown(struct json *j, const struct kp_series_step *v, size_t t)
 {
@@ -91,7 +90,7 @@ raised_seen(const struct kp_cell *c, bool request)
 	    kp_cell_unseen(c, request));
 }
 
-/* null where it is not seen; what else it is, the next column says. */
+/* null where it is not seen; col_raised_seen() says more. */
 static void
 col_raised(struct json *j, const struct kp_series_step *v, size_t t)
 {
@@ -109,7 +108,7 @@ col_raised_seen(struct json *j, const struct kp_series_step *v, size_t t)
 	json_string(j, NULL, seen_name(raised_seen(&v->cells[t], t == 0)));
 }
 
-/* Of one call: what report_take_cell() says, member by member. */
+/* A time of one call: a member of struct report_cell. */
 #define TIME_COLUMN(what)                                               \
 	static void                                                     \
 	col_##what(struct json *j, const struct kp_series_step *v, size_t t) \
@@ -152,7 +151,7 @@ find_tier(const struct kp_series *s, const char *name, size_t *tier)
 	return *tier > 0 ? KP_OK : KP_ENOENT;
 }
 
-/* The object, with what all have; KP_ENOENT: there is no such tier. */
+/* Opens the object, with the members that all have.  KP_ENOENT: no such tier. */
 static enum kp_err
 begin(struct json *j, struct kp_buf *b, const struct kp_series *s,
     const char *identity, const char *tier, size_t *t)
@@ -201,9 +200,9 @@ series_json(struct kp_buf *b, const struct kp_series *s,
 	return KP_OK;
 }
 
-/* From 32 buckets an octave to fewer: exactly, as bounds coincide. */
+/* The coarser bucket that holds this one; their bounds coincide. */
 static int32_t
-coarse(int32_t bucket)
+coarse_bucket(int32_t bucket)
 {
 	const int32_t by = KP_HIST_PER_OCTAVE / SERIES_PER_OCTAVE;
 
@@ -219,12 +218,12 @@ col_heat(struct json *j, const struct kp_series_step *v, size_t t)
 
 	json_array(j, NULL);
 	for (uint32_t i = 0; i < h->len; i++) {
-		if (sum > 0 && coarse(h->lo + (int32_t)i) != at) {
+		if (sum > 0 && coarse_bucket(h->lo + (int32_t)i) != at) {
 			json_int(j, NULL, at);
 			json_uint(j, NULL, sum);
 			sum = 0;
 		}
-		at = coarse(h->lo + (int32_t)i);
+		at = coarse_bucket(h->lo + (int32_t)i);
 		sum += h->n[i];
 	}
 	if (sum > 0) {

@@ -1,5 +1,5 @@
 /*
- * series.h - figures over time, as JSON for charts: a column of numbers for
+ * series.h - writes figures over time as JSON for charts: an array of numbers for
  * each figure, null where nothing was measured.
  * Pure: into a kp_buf, whose error sticks.
  */
@@ -12,12 +12,12 @@
 #define SERIES_PER_OCTAVE 4	/* rows of a heatmap in a doubling of time */
 
 /*
- * Requests and errors of the identity, and calls' times of one tier; NULL:
- * of the request itself.  KP_ENOENT: there is no such tier.
+ * Requests and errors of the identity, and the times of calls of a tier; NULL: of
+ * the request itself.  KP_ENOENT: there is no such tier.
  */
 enum kp_err series_json(struct kp_buf *b, const struct kp_series *s,
     const char *identity, const char *tier);
-/* How many took how long, by the same tier. */
+/* The histograms of the same tier. */
 enum kp_err series_heatmap_json(struct kp_buf *b, const struct kp_series *s,
     const char *identity, const char *tier);
 /* Sampling, losses and cost. */

@@ -1,6 +1,6 @@
 /*
- * table.c - writes a report for people: the table, what it covers, and what is
- * missing from it.
+ * table.c - writes a report for people: the table, and below it what it covers and
+ * what is missing from it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #include "text/timefmt.h"
 
 #define NODES_NAMED 3	/* more are counted */
-#define AFTER 0.1	/* of the time inside: less is not shown beside it */
-#define UNTIMED 0.005	/* of a tier's calls: fewer are not worth a word */
+#define AFTER 0.1	/* less, as a part of the time inside, is not shown */
+#define UNTIMED 0.005	/* a smaller part of a tier's calls is not reported */
 
 static const char *const titles[] = {
 	[REPORT_BUSY] = "time in tier per request",
@@ -75,7 +75,7 @@ has_async(const struct report *r)
 	return false;
 }
 
-/* Beside the time inside, where it is worth a word: 6.3 ms +18 ms. */
+/* Appends the time after the request, if it is large enough: 6.3 ms +18 ms. */
 static const char *
 with_after(char *text, const char *inside, const struct report_row *row,
     size_t tier, enum report_what what)
@@ -93,7 +93,7 @@ with_after(char *text, const char *inside, const struct report_row *row,
 	return text;
 }
 
-/* What is shown of the request itself only where there is some. */
+/* Columns of the request itself that are shown only if a row has such time. */
 static const struct extra {
 	enum report_what what;
 	const char *title;
@@ -113,7 +113,7 @@ has_extra(const struct report *r, size_t i)
 	return false;
 }
 
-/* The request itself: how long it takes, what it leaves behind, its part. */
+/* The columns of the request itself. */
 static void
 put_request(struct grid *g, const struct report *r, size_t i, const bool *extra)
 {
@@ -185,7 +185,7 @@ percentile_row(struct grid *g, const struct report *r, size_t row, size_t tier)
 		grid_cell(g, report_corrected(r, text, text_dur(text, v[i])));
 }
 
-/* One grid a tier, the request itself first: how long one call takes. */
+/* A grid of the tier (0: the request itself): how long one call takes. */
 static void
 put_percentiles(struct kp_buf *b, const struct report *r, size_t tier,
     unsigned width)
@@ -240,12 +240,13 @@ put_gaps(struct kp_buf *b, const struct report *r)
 		    text_span(range, r->end - r->start));
 }
 
-/* Writes the lines below a table, each broken where there is no room. */
+/* The lines below a table: each is built in `line`, then wrapped into `out`. */
 struct lines {
 	struct kp_buf *out, line;
 	unsigned width;
 };
 
+/* Ends the line; does nothing if it is empty. */
 static void
 end_line(struct lines *l)
 {
@@ -270,7 +271,7 @@ put_sampling(struct kp_buf *b, const struct report *r)
 	    known ? ", as the VM counted them," : "");
 }
 
-/* What requests leave behind; which calls do, as parts of all of tiers. */
+/* The time after the end of requests, and which share of calls cause it. */
 static void
 put_after(struct kp_buf *b, const struct report *r)
 {
@@ -307,7 +308,7 @@ put_part(struct kp_buf *b, const char *sep, double part, double of,
 	kp_buf_printf(b, "%s%s %s", sep, text_share(text, part / of), what);
 }
 
-/* What tiers' processes did in their self time, where that was measured. */
+/* The parts of tiers' self time in gc and scheduled out, if measured. */
 static void
 put_pauses(struct kp_buf *b, const struct report *r)
 {
@@ -332,8 +333,8 @@ put_pauses(struct kp_buf *b, const struct report *r)
 }
 
 static void
-put_share(struct kp_buf *b, const char **sep, uint64_t untimed, uint64_t calls,
-    const char *tier, const char *when)
+put_untimed_of(struct kp_buf *b, const char **sep, uint64_t untimed,
+    uint64_t calls, const char *tier, const char *when)
 {
 	double share = calls > 0 ? (double)untimed / (double)calls : 0;
 
@@ -345,7 +346,7 @@ put_share(struct kp_buf *b, const char **sep, uint64_t untimed, uint64_t calls,
 	*sep = ",";
 }
 
-/* Tiers whose times are of less than all their calls. */
+/* The tiers in which some calls have no time. */
 static void
 put_untimed(struct kp_buf *b, const struct report *r)
 {
@@ -354,16 +355,16 @@ put_untimed(struct kp_buf *b, const struct report *r)
 	for (size_t t = 1; t <= r->ntiers; t++) {
 		const struct report_cell *c = &r->rows[0].cells[t];
 
-		put_share(b, &sep, c->calls - c->timed, c->calls,
+		put_untimed_of(b, &sep, c->calls - c->timed, c->calls,
 		    r->tiers[t - 1], "");
-		put_share(b, &sep, c->async_unfinished, c->async_calls,
+		put_untimed_of(b, &sep, c->async_unfinished, c->async_calls,
 		    r->tiers[t - 1], " after the end");
 	}
 	if (*sep == ',')
 		kp_buf_str(b, ": their end was not seen");
 }
 
-/* How many requests raised, or that it is not seen of all of them. */
+/* How many requests raised, and whether that was seen of all of them. */
 static void
 put_errors(struct kp_buf *b, const struct report *r)
 {
@@ -423,12 +424,12 @@ report_coverage(struct kp_buf *b, const struct report *r,
 	end_line(&l);
 	put_pauses(&l.line, r);
 	end_line(&l);
-	if (o->what != REPORT_CALLS && o->what != REPORT_ASYNC)
+	if (o->what != REPORT_CALLS && o->what != REPORT_ASYNC) {
 		put_untimed(&l.line, r);
-	end_line(&l);
-	if (o->what != REPORT_CALLS && o->what != REPORT_ASYNC)
+		end_line(&l);
 		report_put_tracing(&l.line, r);
-	end_line(&l);
+		end_line(&l);
+	}
 	put_errors(&l.line, r);
 	end_line(&l);
 	kp_buf_free(&l.line);

@@ -1,9 +1,8 @@
 /*
- * top.c - draws a frame of `kprof top`: its head, its body, and the line of
- * keys.
+ * top.c - draws a frame of `kprof top`: head, body, and the line of keys.
  *
- * The body is written at full length and then cut: the lines above a table's
- * rows stay, the rows scroll.
+ * The body is written at full length and then cut: the head of a table stays, its
+ * rows scroll.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,28 +20,28 @@
 #define TABLE_HEAD 4u		/* lines: heads, rule, all requests, rule */
 #define SLOW_HEAD 2u
 #define SLOW_BELOW 6u		/* slow requests below the tiers, at most */
-#define SLOW_ROOM 12u		/* rows that the tiers have first */
-#define TARGETS_NAMED 4u	/* more are added up */
+#define SLOW_ROOM 12u		/* rows of tiers that go before those */
+#define TARGETS_NAMED 4u	/* more are summed up in a line */
 
 struct frame {
 	struct kp_buf *out;
 	unsigned width, height;	/* 0: no limit */
-	unsigned lines;		/* so far */
+	unsigned lines;		/* written */
 };
 
 static bool
-full(const struct frame *f)
+is_full(const struct frame *f)
 {
 	return f->height > 0 && f->lines >= f->height;
 }
 
-/* One line, cut to the width; nothing where the frame is full. */
+/* Writes a line, cut to the width, unless the frame is full. */
 static void
 put_line(struct frame *f, const char *s, size_t n)
 {
 	struct kp_buf line;
 
-	if (full(f))
+	if (is_full(f))
 		return;
 	if (f->lines++ > 0)
 		kp_buf_u8(f->out, '\n');
@@ -56,7 +55,7 @@ put_line(struct frame *f, const char *s, size_t n)
 	kp_buf_free(&line);
 }
 
-/* Lines from the `from`-th on, n at most, of a text. */
+/* Writes at most n lines of a text, from line `from` on. */
 static void
 put_lines(struct frame *f, const char *s, size_t from, size_t n)
 {
@@ -73,6 +72,7 @@ put_lines(struct frame *f, const char *s, size_t from, size_t n)
 	}
 }
 
+/* Writes all lines, and empties the buffer. */
 static void
 put_text(struct frame *f, struct kp_buf *text)
 {
@@ -93,7 +93,7 @@ lines_left(const struct frame *f)
 static void
 put_order(struct kp_buf *b, const struct top_view *v, const struct report *r)
 {
-	/* tiers are known as soon as there is a window */
+	/* without a window the tiers are not known */
 	bool known = r != NULL && r->windows > 0;
 	const char *by = known ? top_sort_now(r, v) : v->sort;
 
@@ -154,12 +154,12 @@ put_target(struct frame *f, const struct top_target *t)
 }
 
 static bool
-chosen(const struct top_view *v, const struct top_target *t)
+is_chosen(const struct top_view *v, const struct top_target *t)
 {
 	return v->node[0] == '\0' || kp_glob(v->node, t->node);
 }
 
-/* Those chosen, one by one where they are few. */
+/* A line for each chosen target; if they are many, one for all. */
 static void
 put_targets(struct frame *f, const struct top_view *v,
     const struct top_status *s)
@@ -171,7 +171,7 @@ put_targets(struct frame *f, const struct top_view *v,
 	char line[256];
 
 	for (size_t i = 0; i < s->n; i++) {
-		if (!chosen(v, &s->targets[i]))
+		if (!is_chosen(v, &s->targets[i]))
 			continue;
 		n++;
 		in_flight += s->targets[i].in_flight;
@@ -179,7 +179,7 @@ put_targets(struct frame *f, const struct top_view *v,
 		cost = s->targets[i].cost > cost ? s->targets[i].cost : cost;
 	}
 	for (size_t i = 0; n <= TARGETS_NAMED && i < s->n; i++) {
-		if (chosen(v, &s->targets[i]))
+		if (is_chosen(v, &s->targets[i]))
 			put_target(f, &s->targets[i]);
 	}
 	if (n <= TARGETS_NAMED)
@@ -211,7 +211,7 @@ put_status(struct frame *f, const struct top_view *v,
 	kp_buf_free(&b);
 }
 
-/* In one line: the third screen has them all, in words. */
+/* One line; the third screen explains them. */
 static void
 put_losses(struct frame *f, const struct report *r)
 {
@@ -246,7 +246,7 @@ put_losses(struct frame *f, const struct report *r)
 
 /* ---- body ---- */
 
-/* A head, marked where the rows are in its order. */
+/* A column, with a mark on its head if the rows are sorted by it. */
 static void
 put_col(struct grid *g, const char *by, const char *head, const char *sort)
 {
@@ -257,9 +257,9 @@ put_col(struct grid *g, const char *by, const char *head, const char *sort)
 	grid_col(g, text, GRID_RIGHT);
 }
 
-/* Does any request leave work behind? */
+/* Does any request have time after its end? */
 static bool
-top_has_after(const struct report *r)
+has_after(const struct report *r)
 {
 	for (size_t i = 0; i < r->nrows; i++)
 		if (r->rows[i].cells[0].after_per_request >= 0)
@@ -272,7 +272,7 @@ put_cols(struct grid *g, const struct top_view *v, const struct report *r)
 {
 	static const struct {
 		const char *head, *sort;
-		unsigned drop;	/* tiers go before these, the last one first */
+		unsigned drop;	/* tiers are dropped before these, the last first */
 	} cols[] = {
 		{ "req/s", "requests", 0 }, { "total", "total", 0 },
 		{ "p99", "p99", 3 }, { "errors", "errors", 1 },
@@ -290,7 +290,7 @@ put_cols(struct grid *g, const struct top_view *v, const struct report *r)
 		if (cols[i].drop > 0)
 			grid_drop(g, tiers + cols[i].drop);
 	}
-	if (top_has_after(r)) {
+	if (has_after(r)) {
 		grid_col(g, "after", GRID_RIGHT);
 		grid_drop(g, tiers + 4);
 	}
@@ -319,7 +319,7 @@ put_row(struct grid *g, const struct top_view *v, const struct report *r,
 	grid_cell(g, seen_share(text, kp_raised_seen(c->raised, c->unseen),
 	    c->raised, c->calls, c->calls == c->sampled_calls));
 	grid_cell(g, text_share(text, r->rows[row].share));
-	if (top_has_after(r))
+	if (has_after(r))
 		grid_cell(g, text_dur(text, c->after_per_request));
 	for (size_t t = 1; t <= r->ntiers; t++) {
 		value = report_value(&r->rows[row], t, v->what);
@@ -348,7 +348,7 @@ write_tiers(struct kp_buf *b, const struct top_view *v,
 	grid_free(&g);
 }
 
-/* Rows that can be scrolled, in so much room; *first is put right. */
+/* Writes a table into `room` lines, from row *first, which it corrects. */
 static void
 put_rows(struct frame *f, struct kp_buf *table, size_t head, size_t rows,
     size_t room, size_t *first)
@@ -379,7 +379,7 @@ put_slow(struct frame *f, struct top_view *v, const struct top_data *d,
 	kp_buf_free(&b);
 }
 
-/* The tiers, and below them what was slow, where there is room. */
+/* The tiers, and below them slow requests if there is room. */
 static void
 put_tiers(struct frame *f, struct top_view *v, const struct top_data *d)
 {
@@ -504,7 +504,7 @@ top_frame(struct kp_buf *b, struct top_view *v, const struct top_data *d,
 	put_body(&f, v, d);
 	if (height == 0)
 		return;
-	while (!full(&f))
+	while (!is_full(&f))
 		put_line(&f, "", 0);
 	f.height = height;
 	if (height > 1)

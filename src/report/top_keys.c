@@ -1,6 +1,6 @@
 /*
- * top_keys.c - changes the view as each key asks: the order, the node, the
- * time, the screen, the row; see top.h.
+ * top_keys.c - changes the view of `kprof top` by a key: the order, the node, the
+ * time, the screen, the row.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ top_sort_name(const struct report *r, size_t i)
 	return r != NULL && i < r->ntiers ? r->tiers[i] : NULL;
 }
 
-/* 0 where what it was sorted by is there no longer. */
+/* 0 if the report lacks the tier. */
 static size_t
 sort_index(const struct report *r, const char *name)
 {
@@ -121,7 +121,7 @@ next_sort(struct top_view *v, const struct report *r, bool back)
 	return TOP_DRAW;
 }
 
-/* All of them, and then one after the other. */
+/* Cycles through all nodes, and each alone. */
 static enum top_action
 next_node(struct top_view *v, const struct kp_query_nodes *nodes, bool back)
 {
@@ -145,7 +145,7 @@ move_span(struct top_view *v, bool longer)
 	return TOP_READ;
 }
 
-/* Too far down is put right where it is drawn. */
+/* top_frame() corrects a row that is too far down. */
 static enum top_action
 scroll(struct top_view *v, bool down, size_t n)
 {
@@ -206,7 +206,7 @@ top_key(struct top_view *v, const struct top_data *d, int key, unsigned page)
 	v->message[0] = '\0';
 	switch (key) {
 	case 'q':
-	case 3:				/* ^C, in case it is not a signal */
+	case 3:				/* ^C, if the terminal sends no signal */
 		return TOP_QUIT;
 	case KEY_ESC:
 		return show_screen(v, TOP_TIERS);

@@ -1,13 +1,13 @@
 /*
- * tracing_cost.c - estimates which part of a report's times is tracing's own,
- * and subtracts it.
+ * tracing_cost.c - estimates which part of a report's times tracing adds, and
+ * subtracts it.
  */
 #include "source.h"
 #include "text/text.h"
 
-#define SMALL 10	/* a mean below SMALL times its part is marked */
+#define SMALL 10	/* a mean below SMALL times that part is reported */
 
-/* Of one call on average: in its own time, and of what it waited for. */
+/* The part in its own time, and that of the calls it waited for. */
 kp_dur_ns
 report_tracing_of(const struct report *r, const struct report_cell *c)
 {
@@ -40,7 +40,7 @@ subtract(kp_dur_ns *from, double v)
 }
 
 static void
-cell_less(const struct report *r, struct report_cell *c)
+subtract_from_cell(const struct report *r, struct report_cell *c)
 {
 	kp_dur_ns *const one[] = { &c->mean, &c->min, &c->p50, &c->p90,
 		&c->p95, &c->p99, &c->max };
@@ -53,7 +53,7 @@ cell_less(const struct report *r, struct report_cell *c)
 	subtract(&c->total, (double)c->tracing * (double)c->timed);
 	subtract(&c->self, (double)r->traced_call * (double)c->timed +
 	    (double)r->traced_caller * (double)c->made);
-	/* a union of calls: as much of it as of the calls */
+	/* of the union of calls, in proportion to their sum */
 	if (total > 0) {
 		c->busy = (kp_dur_ns)((double)c->busy *
 		    ((double)c->total / total));
@@ -65,7 +65,7 @@ cell_less(const struct report *r, struct report_cell *c)
 
 /* Is it known of all calls what tracing added to them? */
 static bool
-all_known(const struct report *r)
+is_known(const struct report *r)
 {
 	const struct report_cell *c;
 
@@ -81,11 +81,11 @@ all_known(const struct report *r)
 bool
 report_less_tracing(struct report *r)
 {
-	if (!all_known(r))
+	if (!is_known(r))
 		return false;
 	for (size_t i = 0; i < r->nrows; i++)
 		for (size_t t = 0; t <= r->ntiers; t++)
-			cell_less(r, &r->rows[i].cells[t]);
+			subtract_from_cell(r, &r->rows[i].cells[t]);
 	if (r->cost_tracing < 0)
 		r->cost = 0;
 	subtract(&r->cost, (double)r->cost_tracing);
@@ -94,8 +94,9 @@ report_less_tracing(struct report *r)
 	return true;
 }
 
-bool
-report_small(const struct report *r, size_t tier)
+/* Is the mean of a tier's calls so small that tracing shows in it? */
+static bool
+is_small(const struct report *r, size_t tier)
 {
 	const struct report_cell *c = &r->rows[0].cells[tier];
 
@@ -117,7 +118,7 @@ report_put_tracing(struct kp_buf *b, const struct report *r)
 		return;
 	}
 	for (size_t t = 1; t <= r->ntiers; t++) {
-		if (!report_small(r, t))
+		if (!is_small(r, t))
 			continue;
 		kp_buf_str(b, sep);
 		text_put(b, r->tiers[t - 1]);

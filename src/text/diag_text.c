@@ -8,11 +8,11 @@
 #include "diag_text.h"
 #include "text/text.h"
 
-#define BEFORE_MAX 60	/* characters shown before the place */
+#define BEFORE_MAX 60	/* characters shown before the error's column */
 #define AFTER_MAX 60	/* and from there on */
 #define DIAG_BYTES_MAX (256u << 10)
 
-/* The line's n bytes; NULL past the end. */
+/* Finds a line and its length; NULL: there are fewer lines. */
 static const char *
 find_line(const char *src, size_t n, uint32_t line, size_t *len)
 {
@@ -32,7 +32,7 @@ find_line(const char *src, size_t n, uint32_t line, size_t *len)
 	return src;
 }
 
-/* Moves over `count` characters; a tab shows as a blank. */
+/* Skips `count` characters, and writes them if b is not NULL, tabs as blanks. */
 static size_t
 put_chars(struct kp_buf *b, const char *s, size_t n, uint32_t count)
 {

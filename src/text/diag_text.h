@@ -1,5 +1,5 @@
 /*
- * diag_text.h - shows the errors in a file, each with its line and place:
+ * diag_text.h - shows the errors in a file, each with its source line:
  *
  *	tiers.conf:3:18: error: found 'x', expected a tier name
  *	  {db, [{db, x y}]}
@@ -13,7 +13,7 @@
 #include "kprofd/buf.h"
 #include "kprofd/config.h"
 
-/* src: the file's n bytes, as they were parsed. */
+/* src: the n bytes that were parsed; NULL: the lines are not shown. */
 void diag_text(struct kp_buf *b, const char *file, const char *src, size_t n,
     const struct kp_diags *diags);
 void diag_print(FILE *to, const char *file, const char *src, size_t n,

@@ -23,7 +23,7 @@ is_word(const char *s, size_t n)
 	return n > 0;
 }
 
-/* What Elixir calls such a module; NULL: it has no name of that kind. */
+/* The module's name in Elixir, without "Elixir."; NULL: it is not an alias. */
 static const char *
 alias(const char *mod)
 {
@@ -92,8 +92,9 @@ fn_pat_put(struct kp_buf *b, const struct kp_mfa_pat *p)
 		kp_buf_str(b, "/_");
 }
 
+/* Moves the text out of b, which it frees. */
 static const char *
-taken(char *text, size_t n, struct kp_buf *b)
+take_text(char *text, size_t n, struct kp_buf *b)
 {
 	snprintf(text, n, "%s", kp_buf_cstr(b));
 	kp_buf_free(b);
@@ -107,7 +108,7 @@ fn_name(char *text, size_t n, const char *mod, const char *fun, uint32_t arity)
 
 	kp_buf_init(&b, 3 * KP_ATOM_TEXT_MAX);
 	fn_name_put(&b, mod, fun, arity);
-	return taken(text, n, &b);
+	return take_text(text, n, &b);
 }
 
 const char *
@@ -117,10 +118,10 @@ fn_pat(char *text, size_t n, const struct kp_mfa_pat *p)
 
 	kp_buf_init(&b, 3 * KP_ATOM_TEXT_MAX);
 	fn_pat_put(&b, p);
-	return taken(text, n, &b);
+	return take_text(text, n, &b);
 }
 
-/* No alias has a colon: the first one ends the module. */
+/* The first colon ends the module, as no alias has one. */
 const char *
 fn_shown(char *text, size_t n, const char *name)
 {

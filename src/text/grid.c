@@ -30,7 +30,7 @@ grid_free(struct grid *g)
 	grid_init(g);
 }
 
-/* A clean copy, owned by the caller; NULL: noted as an error. */
+/* Returns a copy that is safe to print, and the caller owns.  NULL: sets g->err. */
 static char *
 clean(struct grid *g, const char *text)
 {
@@ -51,7 +51,7 @@ clean(struct grid *g, const char *text)
 	return copy;
 }
 
-/* Is there room for one more?  Else it is noted as an error. */
+/* False, and an error of g, if there was no memory for one more element. */
 static bool
 has_room(struct grid *g, enum kp_err room)
 {

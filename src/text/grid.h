@@ -1,11 +1,11 @@
 /*
  * grid.h - a table of texts in aligned columns.
  *
- * Widths are those on a terminal.  Every text goes through text_put(), so
- * nothing that a target sends can reach the terminal raw.  Where the columns
- * do not fit, those that may be left out are (grid_drop); then one is cut
- * (grid_cut); then the grid is written in blocks one below the other, each with
- * the first columns repeated.  Errors stick and show in what is written.
+ * Widths are those on a terminal.  Every text goes through text_put(), so that
+ * nothing a target sends reaches the terminal raw.  If the columns do not fit, the
+ * optional ones are left out (grid_drop); then one is cut (grid_cut); then the grid
+ * is written in blocks, one below the other, each with the first columns repeated.
+ * Errors stick, and grid_write() passes them on.
  */
 #ifndef KPROFD_TEXT_GRID_H
 #define KPROFD_TEXT_GRID_H
@@ -20,7 +20,7 @@ enum grid_align { GRID_LEFT, GRID_RIGHT };
 struct grid {
 	struct grid_col *cols;
 	size_t ncols, nfixed;
-	size_t cut;		/* the column that is cut */
+	size_t cut;		/* index of the column to cut */
 	struct grid_group *groups;
 	size_t ngroups;
 	char **cells;		/* row by row; a row of NULLs is a rule */
@@ -31,23 +31,23 @@ struct grid {
 void grid_init(struct grid *g);
 void grid_free(struct grid *g);
 
-/* All columns come before the first cell. */
+/* Adds a column.  Add all columns before the first cell. */
 void grid_col(struct grid *g, const char *head, enum grid_align align);
 /* The columns so far are repeated in every block. */
 void grid_fix(struct grid *g);
 /*
- * The columns from here on, up to the next group, belong together: they stay
- * in one block, and this stands above them.
+ * Starts a group: the columns up to the next group stay in one block, under this
+ * head.
  */
 void grid_group(struct grid *g, const char *head);
 /*
- * The last column may go where there is no room: those of rank 1 first.  That
- * it is missing is said below the grid.
+ * Makes the last column optional: if there is no room columns are left out, those
+ * of rank 1 first, and named below the grid.
  */
 void grid_drop(struct grid *g, unsigned rank);
-/* The last column is the one to be cut; else it is the first. */
+/* Makes the last column the one to cut; without this call it is the first. */
 void grid_cut(struct grid *g);
-/* Cells fill row after row. */
+/* Adds a cell; cells fill one row after the other. */
 void grid_cell(struct grid *g, const char *text);
 /* A line across, between two rows. */
 void grid_rule(struct grid *g);

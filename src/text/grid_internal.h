@@ -1,4 +1,4 @@
-/* grid_internal.h - what the two files of the grid share. */
+/* grid_internal.h - the columns and groups that grid.c and grid_write.c share. */
 #ifndef KPROFD_TEXT_GRID_INTERNAL_H
 #define KPROFD_TEXT_GRID_INTERNAL_H
 
@@ -8,12 +8,12 @@ struct grid_col {
 	char *head;
 	enum grid_align align;
 	size_t width;
-	unsigned drop;		/* rank; 0: it stays */
+	unsigned drop;		/* rank of grid_drop(); 0: never dropped */
 };
 
 struct grid_group {
 	char *head;
-	size_t from;		/* its first column */
+	size_t from;		/* index of its first column */
 };
 
 #endif

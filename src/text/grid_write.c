@@ -1,8 +1,8 @@
 /*
  * grid_write.c - lays a grid out in a given width, and writes it.
  *
- * First it is decided which columns are shown and how wide; then blocks take
- * as many of them as fit.
+ * First it decides which columns to show and how wide; then each block takes as
+ * many of them as fit.
  */
 #include <stdbool.h>
 #include <stdlib.h>
@@ -14,14 +14,14 @@
 #include "width.h"
 
 #define GAP 2u			/* blanks between columns */
-#define CUT_MIN 12u		/* the column that is cut keeps so much */
+#define CUT_MIN 12u		/* width that the cut column keeps */
 #define DROPPED SIZE_MAX	/* as a width */
 
 struct layout {
 	const struct grid *g;
 	struct kp_buf *out;
 	size_t *width;		/* of each column, or DROPPED */
-	size_t from, to;	/* the block: these, and the fixed ones */
+	size_t from, to;	/* the block's columns, besides the fixed ones */
 };
 
 static bool
@@ -51,9 +51,9 @@ has_rtl(const char *s)
 }
 
 /*
- * Cut to the column's width, where that was made less than the text's.  A
- * terminal that turns Hebrew round would draw the figures after it into the
- * turn: a left-to-right mark, which takes no column, ends it.
+ * Writes the text, cut if it is wider than the column.  After right-to-left text a
+ * terminal would also reverse the figures that follow: a left-to-right mark, which
+ * takes no column, prevents that.
  */
 static void
 put_fitted(struct kp_buf *b, const char *s, size_t width)
@@ -68,7 +68,7 @@ put_fitted(struct kp_buf *b, const char *s, size_t width)
 		kp_buf_str(b, "\xe2\x80\x8e");
 }
 
-/* texts: one for each column; NULL: their heads. */
+/* texts: one for each column; NULL: the heads. */
 static void
 put_row(const struct layout *l, char *const *texts)
 {
@@ -97,6 +97,12 @@ put_row(const struct layout *l, char *const *texts)
 	kp_buf_u8(l->out, '\n');
 }
 
+static size_t
+without_gap(size_t n)
+{
+	return n - (n >= GAP ? GAP : 0);
+}
+
 static void
 put_rule(const struct layout *l)
 {
@@ -104,7 +110,7 @@ put_rule(const struct layout *l)
 
 	for (size_t i = 0; i < l->g->ncols; i++)
 		n += shown(l, i) ? l->width[i] + GAP : 0;
-	pad(l->out, '-', n - (n >= GAP ? GAP : 0));
+	pad(l->out, '-', without_gap(n));
 	kp_buf_u8(l->out, '\n');
 }
 
@@ -114,27 +120,31 @@ group_end(const struct grid *g, size_t group)
 	return group + 1 < g->ngroups ? g->groups[group + 1].from : g->ncols;
 }
 
-/* Columns that a group takes, with the gaps between them. */
+/* Width of columns from .. to - 1 without those dropped, each with its gap. */
 static size_t
-group_width(const struct layout *l, size_t group)
+columns_width(const struct layout *l, size_t from, size_t to)
 {
 	size_t n = 0;
 
-	for (size_t i = l->g->groups[group].from; i < group_end(l->g, group);
-	    i++)
-		n += l->width[i] != DROPPED ? l->width[i] + GAP : 0;
-	return n - (n >= GAP ? GAP : 0);
+	for (; from < to; from++)
+		n += l->width[from] != DROPPED ? l->width[from] + GAP : 0;
+	return n;
 }
 
-/* ---- http ---- above each group of the block */
+static size_t
+group_width(const struct layout *l, size_t group)
+{
+	return without_gap(columns_width(l, l->g->groups[group].from,
+	    group_end(l->g, group)));
+}
+
+/* Writes the heads of the block's groups: ---- http ---- */
 static void
 put_groups(const struct layout *l)
 {
 	const struct grid *g = l->g;
-	size_t at = 0, width, w, left;
+	size_t at = columns_width(l, 0, g->nfixed), width, w, left;
 
-	for (size_t i = 0; i < g->nfixed; i++)
-		at += shown(l, i) ? l->width[i] + GAP : 0;
 	for (size_t k = 0; k < g->ngroups; k++) {
 		if (!shown(l, g->groups[k].from))
 			continue;
@@ -169,7 +179,7 @@ put_block(const struct layout *l)
 	}
 }
 
-/* A head wider than its columns makes the first of them wider. */
+/* Widens the first column of a group whose head is wider than its columns. */
 static void
 fit_groups(struct layout *l)
 {
@@ -186,14 +196,10 @@ fit_groups(struct layout *l)
 static size_t
 total_width(const struct layout *l)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < l->g->ncols; i++)
-		n += l->width[i] != DROPPED ? l->width[i] + GAP : 0;
-	return n - (n >= GAP ? GAP : 0);
+	return without_gap(columns_width(l, 0, l->g->ncols));
 }
 
-/* The shown column of the lowest rank; ncols: none may go. */
+/* The optional column of the lowest rank that is shown; ncols: there is none. */
 static size_t
 next_to_drop(const struct layout *l)
 {
@@ -209,7 +215,7 @@ next_to_drop(const struct layout *l)
 	return found;
 }
 
-/* Those of a higher rank first, where there is room after all. */
+/* Shows dropped columns again if there is room, those of a higher rank first. */
 static void
 restore_columns(struct layout *l, size_t width)
 {
@@ -229,7 +235,7 @@ restore_columns(struct layout *l, size_t width)
 	}
 }
 
-/* As few as need be, with a third of the room for the one to be cut. */
+/* Drops as few columns as possible, with a third of the room for the cut one. */
 static void
 drop_columns(struct layout *l, size_t width)
 {
@@ -244,7 +250,7 @@ drop_columns(struct layout *l, size_t width)
 	*cut = full;
 }
 
-/* The next columns that stay together begin here. */
+/* The end of the group that holds the column; without one, the next column. */
 static size_t
 unit_end(const struct grid *g, size_t col)
 {
@@ -255,20 +261,10 @@ unit_end(const struct grid *g, size_t col)
 	return col + 1;
 }
 
-static size_t
-unit_width(const struct layout *l, size_t from, size_t to)
-{
-	size_t n = 0;
-
-	for (; from < to; from++)
-		n += l->width[from] != DROPPED ? l->width[from] + GAP : 0;
-	return n;
-}
-
 /*
- * The column that is cut gives way to all others, where it keeps a third of
- * the room then; else to the widest that is not repeated, down to half of it,
- * since blocks part the others.
+ * Cuts the column so that all others fit beside it, if it keeps a third of the
+ * width.  Else there will be blocks: it makes room for the widest group or column
+ * that is not repeated, but keeps half of the width if it can.
  */
 static void
 cut_column(struct layout *l, size_t width)
@@ -280,7 +276,7 @@ cut_column(struct layout *l, size_t width)
 	all = total_width(l) - *cut;
 	for (size_t i = 0; i < g->ncols; i = to) {
 		to = i < g->nfixed ? i + 1 : unit_end(g, i);
-		w = i == g->cut ? 0 : unit_width(l, i, to);
+		w = i == g->cut ? 0 : columns_width(l, i, to);
 		if (i < g->nfixed)
 			fixed += w;
 		else if (w > widest)
@@ -298,14 +294,14 @@ static void
 put_blocks(struct layout *l, size_t width)
 {
 	const struct grid *g = l->g;
-	size_t fixed = unit_width(l, 0, g->nfixed), used, end;
+	size_t fixed = columns_width(l, 0, g->nfixed), used, end;
 
 	l->from = g->nfixed;
 	do {
 		used = fixed;
 		for (l->to = l->from; l->to < g->ncols; l->to = end) {
 			end = unit_end(g, l->to);
-			used += unit_width(l, l->to, end);
+			used += columns_width(l, l->to, end);
 			if (width > 0 && used - GAP > width &&
 			    l->to > l->from)
 				break;

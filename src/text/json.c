@@ -45,7 +45,7 @@ put_string(struct kp_buf *b, const char *s, size_t n)
 	kp_buf_u8(b, '"');
 }
 
-/* What stands before every value: a comma, a key. */
+/* Writes what precedes a value: a comma, a key. */
 static void
 before(struct json *j, const char *key)
 {

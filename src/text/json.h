@@ -1,10 +1,10 @@
 /*
  * json.h - a small JSON writer into a kp_buf.
  *
- * It puts the commas and brackets; nesting is bounded, and errors stick in the
- * buffer.  Whatever the texts hold, the result is valid JSON in valid
- * UTF-8, and safe to print on a terminal.  Inside an object every value has a
- * key; inside an array the key is NULL.
+ * It writes commas and brackets; nesting is bounded, and errors stick in the
+ * buffer.  Whatever the texts hold, the result is valid JSON in valid UTF-8, and
+ * safe to print on a terminal.  Inside an object every value needs a key; inside
+ * an array the key is NULL.
  *
  * Source: RFC 8259.
  */
@@ -36,11 +36,11 @@ void json_string(struct json *j, const char *key, const char *v);
 void json_string_n(struct json *j, const char *key, const char *v, size_t n);
 void json_int(struct json *j, const char *key, int64_t v);
 void json_uint(struct json *j, const char *key, uint64_t v);
-/* Six digits; what is less than 0 is null (there is none). */
+/* Six digits; a negative number (there is none) is null. */
 void json_number(struct json *j, const char *key, double v);
-/* The same with its sign; what is not finite is null. */
+/* Six digits, and a sign; null if not finite. */
 void json_change(struct json *j, const char *key, double v);
-/* All of its digits. */
+/* All digits; null if not finite. */
 void json_double(struct json *j, const char *key, double v);
 void json_bool(struct json *j, const char *key, bool v);
 void json_null(struct json *j, const char *key);

@@ -7,7 +7,7 @@
 
 #define ESC 0x1b
 
-/* By its last byte: ESC [ A, and ESC O A of a keypad. */
+/* The key of a sequence by its last byte: ESC [ A, or a keypad's ESC O A. */
 static int
 key_by_letter(uint8_t c)
 {
@@ -29,7 +29,7 @@ key_by_letter(uint8_t c)
 	}
 }
 
-/* ESC [ 5 ~ */
+/* The key of a sequence by its number: ESC [ 5 ~ */
 static int
 key_by_number(unsigned number)
 {
@@ -62,7 +62,7 @@ key_csi(const uint8_t *p, size_t n, size_t *used)
 			return p[i] == '~' ? key_by_number(number) :
 			    key_by_letter(p[i]);
 		if (p[i] < 0x20 || p[i] > 0x3f)
-			return KEY_OTHER;	/* broken off */
+			return KEY_OTHER;	/* malformed */
 		first = first && p[i] >= '0' && p[i] <= '9';
 		if (first && number < 100)
 			number = 10 * number + (p[i] - (unsigned)'0');
@@ -85,7 +85,7 @@ key_escape(const uint8_t *p, size_t n, bool quiet, size_t *used)
 		*used = 3;
 		key = key_by_letter(p[2]);
 	} else if (n >= 2 && p[1] != 'O') {
-		*used = 1;		/* the other is a key of its own */
+		*used = 1;		/* the next byte is another key */
 		key = KEY_ESC;
 	}
 	if (key == KEY_NONE && quiet) {

@@ -1,8 +1,8 @@
 /*
  * keys.h - decodes the bytes that a terminal sends for keys.  Pure.
  *
- * The bytes come from outside (a terminal, or text pasted into it): any bytes
- * are accepted, and a sequence that has KEY_BYTES_MAX of them ends there.
+ * The bytes are untrusted (a terminal's, or pasted text): any are accepted, and a
+ * sequence ends after KEY_BYTES_MAX of them.
  */
 #ifndef KPROFD_TEXT_KEYS_H
 #define KPROFD_TEXT_KEYS_H
@@ -25,13 +25,13 @@ enum {
 	KEY_HOME,
 	KEY_END,
 	KEY_ESC,
-	KEY_OTHER		/* none of these */
+	KEY_OTHER		/* any other key */
 };
 
 /*
- * The first key of n bytes, 1 at least; *used are its.  KEY_NONE and 0: it is
- * not whole yet.  quiet: nothing has followed for a while, so that an ESC is
- * a key by itself.
+ * The first key of n bytes, at least one; *used is its length.  KEY_NONE and 0: it
+ * is incomplete.  quiet: nothing followed for a while, so that an ESC is a key by
+ * itself.
  */
 int key_decode(const uint8_t *p, size_t n, bool quiet, size_t *used);
 

@@ -1,7 +1,7 @@
 /*
- * text.h - formats figures and foreign texts for people.
+ * text.h - formats figures and untrusted texts for people.
  *
- * Names of tiers, functions and identities come from targets: they reach a
+ * Names of tiers, functions and identities come from targets: they may reach a
  * terminal only through text_put().
  */
 #ifndef KPROFD_TEXT_TEXT_H
@@ -12,47 +12,47 @@
 #include "kprofd/buf.h"
 #include "kprofd/clock.h"
 
-/* Room that any of the formatted figures needs, with its NUL. */
+/* Bytes for any formatted figure, with its NUL. */
 #define TEXT_MAX 48
 
 /*
- * Appends a foreign text: what is unsafe on a terminal as \x1b or \u{202e},
- * bytes that are not UTF-8 as U+FFFD.
+ * Appends an untrusted text: characters that are unsafe on a terminal as \x1b or
+ * \u{202e}, bytes that are not UTF-8 as U+FFFD.
  */
 void text_put(struct kp_buf *b, const char *s);
 void text_put_n(struct kp_buf *b, const char *s, size_t n);
-/* The same for a text of many lines: newlines and tabs stay. */
+/* The same for a text of several lines: keeps newlines and tabs. */
 void text_put_lines(struct kp_buf *b, const char *s, size_t n);
-/* Columns that a text takes which text_put() has been over. */
+/* Columns that a text from text_put() takes. */
 size_t text_width(const char *s);
-/* Bytes of such a text's longest beginning that fits into `columns`. */
+/* Bytes of its longest beginning that fits into `columns`. */
 size_t text_fit(const char *s, size_t columns);
 /*
- * Appends a clean text, broken at blanks into lines of this many columns (0: no
- * limit); all but the first are indented.  A newline ends it.
+ * Appends a text from text_put() and a newline, broken at blanks into lines of this
+ * many columns (0: no limit); all but the first are indented.
  */
 void text_wrap(struct kp_buf *b, const char *s, unsigned columns,
     unsigned indent);
 
-/* 1 204.  All of these write at most TEXT_MAX bytes and return buf. */
+/* All of these write at most TEXT_MAX bytes and return buf.  "1 204" */
 const char *text_count(char *buf, uint64_t n);
-/* The same, or ~1 204: an estimate, where it is not known. */
+/* The same; if it is not known but estimated, "~1 204". */
 const char *text_known(char *buf, uint64_t n, bool known);
-/* 340 ns, 5.2 us, 87 us, 9.4 ms, 1 204 ms, 12.3 s: two digits at least. */
+/* 340 ns, 5.2 us, 87 us, 9.4 ms, 1 204 ms, 12.3 s: at least two digits.  -1: "-" */
 const char *text_dur(char *buf, kp_dur_ns d);
-/* The same of microseconds, however many. */
+/* The same for any number of microseconds. */
 const char *text_us(char *buf, uint64_t us);
 /* 1 234.567, in ms: for columns whose rows are compared.  -1: "-" */
 const char *text_ms(char *buf, kp_dur_ns d);
-/* 1h30m, 30m, 10s, 250ms: a length of time as it is given to options. */
+/* 1h30m, 30m, 10s, 250ms: a length of time as options take it. */
 const char *text_span(char *buf, kp_dur_ns d);
 /* A small average: 0.05, 3.40, 12.3, 1 204. */
 const char *text_average(char *buf, double v);
-/* A part of a whole, 0 to 1: 62 %, 3.4 %, <0.1 %.  Less than 0: "-" */
+/* A part of a whole, 0 to 1: 62 %, 3.4 %, <0.1 %.  Negative: "-" */
 const char *text_share(char *buf, double part);
-/* A change, as a part of what it was: +11 %, -3.4 %, 0 %. */
+/* A change as a part of the old value: +11 %, -3.4 %, 0 %. */
 const char *text_change(char *buf, double change);
-/* Milliseconds, exactly, as a program reads them: 1204.567001 */
+/* Exact milliseconds for programs: 1204.567001 */
 const char *text_exact_ms(char *buf, kp_dur_ns d);
 
 #endif

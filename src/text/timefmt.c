@@ -37,7 +37,7 @@ parse_span(const char *s, kp_dur_ns *out)
 	return true;
 }
 
-/* Exactly n digits at *s; *s moves on. */
+/* Parses exactly n digits, and advances *s. */
 static bool
 digits(const char **s, int n, int *out)
 {
@@ -147,7 +147,7 @@ timefmt_parse(const char *s, kp_wall_ns now, kp_wall_ns *out)
 {
 	kp_dur_ns d;
 
-	/* before now is the only direction there is */
+	/* -2h is the same as 2h: both are before now */
 	if (!parse_span(s + (s[0] == '-'), &d))
 		return parse_iso(s, out);
 	*out = d < now ? now - d : 0;

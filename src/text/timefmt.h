@@ -11,7 +11,7 @@
 
 #define TIMEFMT_MAX 48
 
-/* What timefmt_parse() takes, for error messages. */
+/* The forms that timefmt_parse() accepts, for error messages. */
 #define TIMEFMT_FORMS "a length of time such as 30m, 2h or 1h30m, or a time " \
 	"such as 2026-11-21, 2026-11-21T10:00 or 2026-11-21T09:00:00Z"
 
@@ -25,7 +25,7 @@ struct timefmt_range {
 	kp_wall_ns since, until;
 };
 
-/* "A,B": from A up to B.  NULL, or what is wrong with it. */
+/* Parses "A,B": from A up to B.  Returns NULL, or what is wrong with it. */
 const char *timefmt_parse_range(const char *s, kp_wall_ns now,
     struct timefmt_range *out);
 
@@ -35,7 +35,7 @@ const char *timefmt_iso(char *buf, kp_wall_ns t);
 const char *timefmt_local(char *buf, kp_wall_ns t);
 /* 2026-11-21 10:00:00.123, local */
 const char *timefmt_local_ms(char *buf, kp_wall_ns t);
-/* UTC or +0100: what local was at that time */
+/* UTC or +0100: the local zone at that time */
 const char *timefmt_zone(char *buf, kp_wall_ns t);
 /* 2026-11-21 10:00:00 to 10:30:00 UTC (30m) */
 void timefmt_put_range(struct kp_buf *b, kp_wall_ns start, kp_wall_ns end);

@@ -1,7 +1,4 @@
-/*
- * width.h - how many columns a character takes on a terminal, and its
- * direction.
- */
+/* width.h - the width of a character on a terminal, and its direction. */
 #ifndef KPROFD_TEXT_WIDTH_H
 #define KPROFD_TEXT_WIDTH_H
 

@@ -27,7 +27,7 @@ struct web_opts {
 	const char *token_file;	/* NULL: no token, the loopback only */
 	/* the rest is borrowed, and outlives the server */
 	struct kp_query_files dbs;
-	const char *control;	/* the control socket; "": there is no daemon */
+	const char *control;	/* the control socket; "": no daemon */
 	struct totals *totals;	/* for /metrics; NULL: there is no such path */
 };
 

@@ -9,9 +9,9 @@
 #include "compare_internal.h"
 
 #define ERRORS 2.0		/* standard errors that chance may make */
-/* Percentiles of histograms are right to 1.1 %, each of the two. */
+/* Percentiles of histograms are right to 1.1 %, on either side. */
 #define RESOLUTION 0.022
-#define TAIL_FEW 10.0		/* measured above a percentile */
+#define TAIL_FEW 10.0		/* requests measured above a percentile */
 
 void
 compare_free(struct compare *v)
@@ -37,7 +37,7 @@ row_cmp(const void *pa, const void *pb)
 	return strcmp((*a)->identity, (*b)->identity);
 }
 
-/* The rows but the first, by name; to be freed. */
+/* The rows after the first, sorted by name.  The caller frees it. */
 static const struct report_row **
 by_name(const struct report *r)
 {
@@ -50,7 +50,7 @@ by_name(const struct report *r)
 	return v;
 }
 
-/* The row of that identity in a report with requests of it; or NULL. */
+/* The row of the same identity in r; NULL: it has no requests there. */
 static const struct report_row *
 partner(const struct report_row *row, const struct report_row **names,
     const struct report *r)
@@ -161,7 +161,7 @@ compare_change(const struct compare_figure *f)
 	return f->then > 0 ? f->now / f->then - 1 : 0;
 }
 
-/* Is there a difference, and chance could make it?  Errors are relative. */
+/* Is there a difference that chance could make?  Variances are relative. */
 static bool
 by_chance(const struct compare_figure *f, double var_now, double var_then)
 {
@@ -173,8 +173,8 @@ by_chance(const struct compare_figure *f, double var_now, double var_then)
 }
 
 /*
- * Of async calls no spread is kept: they are taken to vary as calls of the
- * tier do that were waited for, or as those of the tier that varies most.
+ * The spread of async calls is not measured.  They are assumed to vary as the
+ * tier's other calls do; for tier 0, as those of the tier that varies most.
  */
 static double
 async_variance(const struct report *r, const struct report_row *row,
@@ -189,7 +189,7 @@ async_variance(const struct report *r, const struct report_row *row,
 	    fmax((double)row->cells[tier].sampled_async, 1);
 }
 
-/* The squared error of a figure per request, by what it is. */
+/* The relative variance of report_value(). */
 static double
 variance(const struct report *r, const struct report_row *row, size_t tier,
     enum report_what what)
@@ -216,7 +216,7 @@ measured(const struct report_row *row, size_t tier, enum report_what what)
 	    row->cells[tier].sampled_requests;
 }
 
-/* Few, on a side that has any. */
+/* Does this side have a figure, but from too few requests? */
 static bool
 few(double figure, uint64_t n)
 {
@@ -307,7 +307,7 @@ of_call(const struct report_cell *c, int percentile)
 	    percentile == 99 ? c->p99 : c->mean);
 }
 
-/* Too few, or too few above it, to know such a figure. */
+/* Too few requests, or too few above the percentile? */
 static bool
 few_calls(const struct report_cell *c, int percentile)
 {
@@ -317,7 +317,7 @@ few_calls(const struct report_cell *c, int percentile)
 	    n * (100 - percentile) / 100 < TAIL_FEW));
 }
 
-/* The squared error, relative as above. */
+/* The relative variance of of_call(). */
 static double
 call_variance(const struct report_cell *c, int percentile)
 {
@@ -351,7 +351,7 @@ compare_call(const struct compare_row *row, const struct compare_tier *tier,
 	return f;
 }
 
-/* Time that its requests take of each second. */
+/* The time that its requests take per second. */
 static double
 cost(const struct report_row *row, kp_dur_ns covered)
 {

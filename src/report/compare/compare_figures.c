@@ -9,7 +9,7 @@
 #include "text/text.h"
 #include "compare_internal.h"
 
-/* Each is for one request on average, but the request's own time: a mean. */
+/* Means per request, but for the time of the request itself, which is MEAN. */
 static const char *const names[] = {
 	[REPORT_BUSY] = "busy_per_request_ms",
 	[REPORT_SELF] = "self_per_request_ms",
@@ -139,7 +139,7 @@ csv_side(struct kp_buf *b, double v, enum report_what what)
 	    round(v) / 1e6);
 }
 
-/* q, of requests: which of the two are known. */
+/* q: of the numbers of requests, which are known; else NULL. */
 static void
 csv_line(struct kp_buf *b, const struct compare *v,
     const struct compare_row *row, const char *tier, const char *name,

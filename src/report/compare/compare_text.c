@@ -8,12 +8,12 @@
 #include "text/text.h"
 #include "compare_internal.h"
 
-#define UNEQUAL 0.01		/* ranges that differ by more are said to */
+#define UNEQUAL 0.01		/* a larger difference of ranges is reported */
 
 struct sheet {
 	const struct compare *v;
 	struct grid g;
-	bool uncertain;		/* was any figure? */
+	bool uncertain;		/* some change was */
 };
 
 static void
@@ -33,7 +33,7 @@ three_columns(struct sheet *s, const char *group)
 	grid_col(&s->g, "change", GRID_RIGHT);
 }
 
-/* +11 %, new, gone; ~ before it where that is not sure. */
+/* +11 %, new or gone; ~ before it if it is uncertain. */
 static void
 put_change(struct sheet *s, const struct compare_figure *f)
 {
@@ -64,7 +64,7 @@ figure_text(const struct report *r, char *buf, double v, enum report_what what)
 	return what < REPORT_CALLS ? report_corrected(r, buf, buf) : buf;
 }
 
-/* An identity that is only on one side says so once, by its requests. */
+/* Of an identity on one side only, put_requests() alone says so. */
 static void
 put_three(struct sheet *s, const struct compare_row *row,
     const struct compare_figure *f, enum report_what what)
@@ -98,7 +98,6 @@ put_requests(struct sheet *s, const struct compare_row *row)
 	put_change(s, &rate);
 }
 
-/* Of the request itself as above. */
 static void
 put_calls(struct sheet *s, const struct report *r,
     const struct report_row *row, size_t tier)
@@ -208,7 +207,7 @@ was_called(const struct compare *v, size_t t)
 	return f.now >= 0 || f.then >= 0;
 }
 
-/* How the figures are to be taken. */
+/* Notes on how to read the figures. */
 static void
 put_notes(struct kp_buf *b, const struct sheet *s, unsigned width)
 {
