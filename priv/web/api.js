@@ -1,11 +1,11 @@
-// api.js - asks kprofd; its token, where it wants one, stays in this tab.
+// api.js - sends requests to kprofd.  A token is kept for this tab only.
 
 const KEY = "kprofd-token";
 const AGAIN_MS = 500;
-// For an answer: of the database, whose questions stand in a queue, and of kprofd
-// itself, which the server waits 15 s for.
-const PATIENCE_MS = 60000;
-export const SOON_MS = 20000;
+// Timeouts: of queries, which the server queues, and of commands to the daemon, for
+// which the server waits 15 s.
+const QUERY_MS = 60000;
+export const COMMAND_MS = 20000;
 
 export class ApiError extends Error {
 	constructor(status, text) {
@@ -34,7 +34,7 @@ function askToken() {
 		dialog.addEventListener("close", () => {
 			const token = document.getElementById("token").value.trim();
 
-			// no header can hold any other
+			// other characters are not allowed in a header
 			sessionStorage.setItem(KEY, /^[!-~]*$/.test(token) ? token : "");
 			resolve();
 		}, { once: true });
@@ -43,8 +43,8 @@ function askToken() {
 	});
 }
 
-// A network that changes ends connections that it does not touch: a question is
-// asked once more then. An order is not, for it may have been obeyed.
+// Browsers close all connections when any network of the machine changes, so a GET
+// is sent once more. A POST is not, because it may have been carried out.
 async function send(url, init) {
 	try {
 		return await fetch(url, init);
@@ -56,7 +56,7 @@ async function send(url, init) {
 	}
 }
 
-async function ask(path, params, { post, signal, patience = PATIENCE_MS }) {
+async function ask(path, params, { post, signal, timeout = QUERY_MS }) {
 	const q = new URLSearchParams();
 
 	for (const [k, v] of Object.entries(params))
@@ -64,7 +64,7 @@ async function ask(path, params, { post, signal, patience = PATIENCE_MS }) {
 			if (one !== "" && one !== null && one !== undefined)
 				q.append(k, one);
 	const url = `api/v1/${path}${q.size > 0 ? `?${q}` : ""}`;
-	const limit = AbortSignal.timeout(patience);
+	const limit = AbortSignal.timeout(timeout);
 	const token = sessionStorage.getItem(KEY);
 	let answer;
 
@@ -82,15 +82,15 @@ async function ask(path, params, { post, signal, patience = PATIENCE_MS }) {
 	});
 
 	if (answer.status === 401) {
-		// another question may have asked for it meanwhile
+		// another request may have asked the user meanwhile
 		if (sessionStorage.getItem(KEY) === token)
 			await askToken();
-		return ask(path, params, { post, signal, patience });
+		return ask(path, params, { post, signal, timeout });
 	}
 	if (!answer.ok)
 		throw new ApiError(answer.status, body.error ?? `status ${answer.status}`);
 	return body;
 }
 
-export const get = (path, params = {}, signal, patience) => ask(path, params, { signal, patience });
+export const get = (path, params = {}, signal, timeout) => ask(path, params, { signal, timeout });
 export const post = (path, params = {}) => ask(path, params, { post: true });

@@ -1,7 +1,7 @@
-// app.js - asks for what the state says, shows it, and follows what is chosen.
+// app.js - loads the data that the state selects, shows them, and handles input.
 import * as charts from "./charts.js";
 import * as tables from "./tables.js";
-import { ApiError, get, post, SOON_MS } from "./api.js";
+import { ApiError, get, post, COMMAND_MS } from "./api.js";
 import { WAY_OUT, clock, count, el, estimate, field, identityName, ms, percent, raised, rate, requestsOf, span, when } from "./format.js";
 import { PAGE, PRESETS, range, readUrl, state, versus, writeUrl } from "./state.js";
 import { waterfall } from "./waterfall.js";
@@ -9,21 +9,21 @@ import { waterfall } from "./waterfall.js";
 const LIVE_MS = 5000;
 const $ = (id) => document.getElementById(id);
 let about = null, tiers = [], loading = null, timer = 0, shownTree = null;
-let heard = 0;		// when kprofd last told how it does, in ms; 0: never
-let flying = "–";	// requests in flight, as far as it is known
-let updated = 0;	// when what is saved was last shown, in ms
-let order = null;	// what the button of pausing does: its path, and to whom
+let statusAt = 0;	// time of the last status, in ms; 0: none yet
+let inFlight = "–";	// number of requests in flight, as text
+let updated = 0;	// when saved data were last shown, in ms
+let command = null;	// of the pause button: path and nodes
 
 const iso = (t) => new Date(t).toISOString();
 
-// What is read aloud when it changes is not set to what it is already.
+// Leaves an equal text alone: a screen reader would read it again.
 function setText(id, text) {
 	if ($(id).textContent !== text)
 		$(id).textContent = text;
 }
 
-// Each note is a text, with what leads out of it where the page can do that.
-function say(...notes) {
+// Each note is a text, and optionally a button that solves the problem.
+function notify(...notes) {
 	const text = notes.map((n) => n.text).join(" ");
 
 	$("message").hidden = text === "";
@@ -39,7 +39,7 @@ function change(what, push = true) {
 	refresh();
 }
 
-// ---- choosing
+// ---- choices
 
 function showRanges() {
 	const names = [...PRESETS.map(([n]) => n), "all"];
@@ -70,7 +70,7 @@ function options(id, names, chosen, first, name) {
 	select.value = chosen;
 }
 
-// ---- showing
+// ---- figures and charts
 
 function tile(value, label, bad, title = "") {
 	return el("div", { class: bad ? "tile bad" : "tile", title }, el("b", {}, value), el("span", {}, label),
@@ -79,13 +79,12 @@ function tile(value, label, bad, title = "") {
 
 const sum = (v) => v.reduce((a, b) => a + (b ?? 0), 0);
 
-// The row of what is chosen: an identity that is not in the range has none, and
-// no other one's figures stand for it.
+// The row of the chosen identity; undefined if the range has no figures of it.
 const rowOf = (r) => r.rows.find((x) => x.identity === (state.identity || "_total"));
 
 const hasNone = (r) => state.identity !== "" && rowOf(r) === undefined;
 
-// Of requests; where a tier is chosen, of its calls.
+// Tiles of requests, or of the calls of the chosen tier.
 function timeTiles(r) {
 	const cell = rowOf(r)?.tiers.find((t) => t.tier === (state.tier || "_total"));
 	const row = rowOf(r);
@@ -101,12 +100,12 @@ function timeTiles(r) {
 		...cell?.after_ms > 0 ? [tile(ms(cell.after_per_request_ms), `after a request's end${named}`)] : []];
 }
 
-// What the server has not answered is null.
+// r, l: null if the server did not answer.
 function showTiles(r, l) {
 	const measured = r?.entry_calls > 0 ? Math.min(1, r.sampled / r.entry_calls) : -1;
-	const now = tile(flying, state.identity || state.tier ? "in flight now, of all" : "in flight now");
+	const now = tile(inFlight, state.identity || state.tier ? "in flight now, of all" : "in flight now");
 
-	now.id = "flying";
+	now.id = "in-flight";
 	$("tiles").replaceChildren(
 		...timeTiles(r ?? { rows: [] }), now,
 		tile(percent(measured), "of requests measured"),
@@ -133,8 +132,8 @@ function marksOf(l, e) {
 const CHARTS = ["c-rate", "c-time", "c-heat", "c-self", "c-sample", "c-cost"];
 const NOTHING = "Nothing was measured in this time. Choose a longer range, or all of it.";
 
-// Why one cannot be drawn; "": it can.
-function undrawn(s, r, ofTier) {
+// Why a chart cannot be drawn; "": it can.
+function whyNot(s, r, ofTier) {
 	if (!s.covered_s.some((v) => v !== null))
 		return NOTHING;
 	if (r && hasNone(r))
@@ -152,68 +151,68 @@ function draw(id, chart, data, why) {
 }
 
 function showSeries(s, r) {
-	draw("c-rate", charts.rates, s, undrawn(s, r));
-	draw("c-time", charts.times, s, undrawn(s, r, true));
-	draw("c-self", charts.selves, s, undrawn(s, r));
+	draw("c-rate", charts.rates, s, whyNot(s, r));
+	draw("c-time", charts.times, s, whyNot(s, r, true));
+	draw("c-self", charts.selves, s, whyNot(s, r));
 	$("c-time").querySelector("small").textContent = state.tier ? `of one call of ${state.tier}` : "of one request";
 }
 
 function showLoad(l) {
-	draw("c-sample", charts.sampling, l, undrawn(l));
-	draw("c-cost", charts.cost, l, undrawn(l));
+	draw("c-sample", charts.sampling, l, whyNot(l));
+	draw("c-cost", charts.cost, l, whyNot(l));
 }
 
-// Of all that is shaded and dashed, what is known: before anything is drawn.
+// Sets the shades and lines, if the load is known; call it before charts are drawn.
 function showMarks(l, e) {
 	if (l)
 		charts.setMarks(marksOf(l, e ?? { events: [] }), l.t[0], l.t.at(-1) + l.step_s);
 }
 
-// ---- kprofd itself, now
+// ---- the state of kprofd
 
 const nodesOf = (status) => status.targets.filter((t) => state.node.length === 0 || state.node.includes(t.target));
 
-// The button says whom it is about, and does that.
-function showOrder(status) {
+// Sets up the pause button for the chosen nodes.
+function showCommand(status) {
 	const chosen = nodesOf(status);
 	const paused = chosen.length > 0 && chosen.every((t) => t.state === "paused");
 	const whom = state.node.length === 0 ? status.targets.length > 1 ? " all nodes" : "" :
 		chosen.length === 1 ? ` ${chosen[0].target}` : ` ${chosen.length} nodes`;
 
-	order = { path: paused ? "resume" : "pause", nodes: state.node.length === 0 ? [""] : chosen.map((t) => t.target) };
-	$("pause").textContent = order.path + whom;
-	$("pause").title = state.node.length === 0 ? "measuring, in every node" : order.nodes.join(", ");
+	command = { path: paused ? "resume" : "pause", nodes: state.node.length === 0 ? [""] : chosen.map((t) => t.target) };
+	$("pause").textContent = command.path + whom;
+	$("pause").title = state.node.length === 0 ? "measuring, in every node" : command.nodes.join(", ");
 	$("pause").hidden = state.node.length > 0 && chosen.length === 0;
 	$("dump").hidden = false;
 }
 
-function showFlying(text) {
-	flying = text;
-	$("flying")?.querySelector("b").replaceChildren(text);
+function showInFlight(text) {
+	inFlight = text;
+	$("in-flight")?.querySelector("b").replaceChildren(text);
 }
 
 function showStatus(status) {
 	const bad = status.targets.filter((t) => t.state !== "armed").length;
 
-	heard = Date.now();
+	statusAt = Date.now();
 	$("daemon").dataset.state = bad > 0 ? "bad" : "good";
 	setText("daemon", bad > 0 ? `${status.armed} of ${status.targets.length} armed` : `${status.armed} armed`);
-	showOrder(status);
-	showFlying(count(sum(nodesOf(status).map((t) => t.in_flight))));
+	showCommand(status);
+	showInFlight(count(sum(nodesOf(status).map((t) => t.in_flight))));
 	tables.flight(status);
 }
 
-// What it said before is not so any more: nothing of it stays.
+// Removes everything from an earlier status.
 function showUnknown(state, words, why) {
 	$("daemon").dataset.state = state;
 	setText("daemon", words);
 	$("pause").hidden = $("dump").hidden = true;
-	showFlying("–");
+	showInFlight("–");
 	tables.empty("s-flight", why);
 	tables.empty("s-now", why);
 }
 
-// Without kprofd, as the server of a database knows it.
+// For kprof web, or after the end of kprofd.
 function showEnded(a) {
 	const ended = Date.parse(a.runs[0]?.ended ?? a.last ?? a.now);
 
@@ -222,7 +221,7 @@ function showEnded(a) {
 }
 
 function showSilent(e) {
-	const since = heard > 0 ? ` since ${clock(heard)}` : "";
+	const since = statusAt > 0 ? ` since ${clock(statusAt)}` : "";
 
 	showUnknown("bad", `kprofd: no answer${since}`, `How kprofd does now is not known: no answer${since}. ${e.message}`);
 }
@@ -235,9 +234,9 @@ function showPeriod(r) {
 		el("a", { href: "openapi.json" }, "HTTP API"));
 }
 
-// ---- asking
+// ---- loading
 
-// A request that is kept does not change: what is open in it stays so.
+// Keeps the tree as it is: a stored request does not change.
 async function showTree(signal) {
 	if (state.request === shownTree)
 		return;
@@ -261,7 +260,7 @@ async function showTree(signal) {
 
 const slowBy = () => state.slow === "" ? {} : state.slow === "self" ? { sort: "self" } : { tier: state.slow.slice(1) };
 
-// Two ranges: the one that is shown and another, from before a deploy say.
+// The inputs for the range to compare with, such as one before a deploy.
 function showVersus() {
 	$("s-compare").hidden = !state.compare;
 	$("versus").hidden = state.compare !== "chosen";
@@ -270,7 +269,7 @@ function showVersus() {
 			$(id).value = state[id] ? field(state[id]) : "";
 }
 
-// Starts from the time before what is shown.
+// Starts with the range before the one that is shown.
 function chooseVersus(compare) {
 	const r = range(about);
 
@@ -284,7 +283,7 @@ function fail(id, text) {
 		tables.empty(id, text);
 }
 
-// Each part of the page fails alone: where it stood stands why.
+// Shows one part of the page, or in its place why it failed.
 async function panel(ids, signal, show, ...asked) {
 	try {
 		const answers = await Promise.all(asked);
@@ -301,7 +300,7 @@ async function panel(ids, signal, show, ...asked) {
 	}
 }
 
-// What a part can do without: null.
+// Turns a failure into null, for what a part can do without.
 const orNull = (asked) => asked.catch((e) => {
 	if (e instanceof ApiError)
 		return null;
@@ -310,8 +309,8 @@ const orNull = (asked) => asked.catch((e) => {
 
 async function showNow(signal, asked) {
 	try {
-		const status = await get("status", {}, signal, SOON_MS);
-		const flight = status.running === false ? null : await get("flight", {}, signal, SOON_MS);
+		const status = await get("status", {}, signal, COMMAND_MS);
+		const flight = status.running === false ? null : await get("flight", {}, signal, COMMAND_MS);
 
 		signal.throwIfAborted();
 		if (flight === null || flight.running === false) {
@@ -334,7 +333,7 @@ function showChoices(nodes, r) {
 	$("compare").value = state.compare;
 }
 
-// What leads nowhere says so, and leads out.
+// Explains why there is nothing to show, and offers a way back.
 function showNotes(r) {
 	const notes = [];
 
@@ -344,7 +343,7 @@ function showNotes(r) {
 		notes.push({ text: `No request of ${identityName(state.identity)} was measured in this time.`, out: "show all requests", go: () => change({ identity: "" }) });
 	if (!tierKnown())
 		notes.push({ text: `There is no tier ${state.tier} in these data: it is of another configuration, or no longer kept.`, out: "show the whole request", go: () => change({ tier: "" }) });
-	say(...notes);
+	notify(...notes);
 }
 
 function showSaved(signal) {
@@ -363,7 +362,7 @@ function showSaved(signal) {
 		part([], (nodes, report) => { showChoices(nodes, report); showNotes(report); }, orNull(get("nodes", { since: of.since, until: of.until }, signal)), orNull(rep)),
 		part([], showTiles, orNull(rep), orNull(loads)),
 		part(["c-rate", "c-time", "c-self"], showSeries, ask("series", chart), orNull(rep), drawn),
-		part(["c-heat"], (h, report) => draw("c-heat", charts.heatmap, h, undrawn(h, report, true)), ask("heatmap", chart), orNull(rep), drawn),
+		part(["c-heat"], (h, report) => draw("c-heat", charts.heatmap, h, whyNot(h, report, true)), ask("heatmap", chart), orNull(rep), drawn),
 		part(["c-sample", "c-cost"], showLoad, loads, drawn),
 		part(["s-report"], (report) => tables.report(report, state, change), rep),
 		part(["s-slow"], (slow) => tables.slow(slow, state, change), ask("slow", { ...slowBy(), identity: state.identity, limit: PAGE, offset: state.offset })),
@@ -377,7 +376,7 @@ async function load(signal) {
 	const asked = get("about", {}, signal);
 	const now = showNow(signal, asked);
 
-	// its failure is met below, or that of the rest came first
+	// the error is handled by the await below, unless another came first
 	now.catch(() => {});
 	try {
 		about = await asked;
@@ -389,7 +388,7 @@ async function load(signal) {
 	} catch (e) {
 		if (!(e instanceof ApiError))
 			throw e;
-		say({ text: `${e.message}${updated > 0 ? `. What is below is of ${clock(updated)}.` : ""}` });
+		notify({ text: `${e.message}${updated > 0 ? `. What is below is of ${clock(updated)}.` : ""}` });
 	}
 	await now;
 	document.body.dataset.loaded = String(Number(document.body.dataset.loaded ?? 0) + 1);
@@ -413,17 +412,17 @@ async function refresh() {
 	}
 }
 
-async function tell(path, nodes = [""]) {
+async function send(path, nodes = [""]) {
 	try {
 		await Promise.all(nodes.map((node) => post(path, { node })));
 	} catch (e) {
-		say({ text: e.message });
+		notify({ text: e.message });
 		return;
 	}
 	refresh();
 }
 
-// ---- beginning
+// ---- start
 
 $("identity").addEventListener("change", (e) => change({ identity: e.target.value }));
 $("tier").addEventListener("change", (e) => change({ tier: e.target.value }));
@@ -433,8 +432,8 @@ for (const id of ["vsince", "vuntil"])
 $("slow-by").addEventListener("change", (e) => change({ slow: e.target.value }));
 $("choice").addEventListener("submit", (e) => e.preventDefault());
 $("live").addEventListener("click", () => change({ live: !state.live, request: state.request }));
-$("pause").addEventListener("click", () => tell(order.path, order.nodes));
-$("dump").addEventListener("click", () => tell("dump"));
+$("pause").addEventListener("click", () => send(command.path, command.nodes));
+$("dump").addEventListener("click", () => send("dump"));
 $("prev").addEventListener("click", () => change({ request: "", offset: Math.max(0, state.offset - PAGE) }));
 $("next").addEventListener("click", () => change({ request: "", offset: state.offset + PAGE }));
 document.addEventListener("click", (e) => {

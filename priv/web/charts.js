@@ -1,5 +1,5 @@
-// charts.js - the charts over time.  All share one cursor; what is dragged in
-// one becomes the range of all.
+// charts.js - the charts over time.  They share a cursor, and dragging in one
+// selects the range of all.
 import uPlot from "./uPlot.esm.js";
 import { clock, day, ms, rate, tierName } from "./format.js";
 
@@ -7,9 +7,9 @@ const HEIGHT = 190;
 const sync = uPlot.sync("time");
 const plots = new Map();
 let marks = { shades: [], events: [] };
-let whole = [0, 1];		// of the time axis, in s
+let extent = [0, 1];		// of the time axis, in s
 let onRange = () => {};
-let dragged = null;		// the chart that the drag began in: all hear of its end
+let dragged = null;		// the chart in which a drag began: all get its end
 
 export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 export const tierColor = (i) => `c${i === 0 ? 0 : 1 + (i - 1) % 9}`;
@@ -20,10 +20,10 @@ export function onDrag(fn) {
 
 export function setMarks(m, from, to) {
 	marks = m;
-	whole = [from, to];
+	extent = [from, to];
 }
 
-// What was lost is shaded; trips, reloads and reconnects are lines.
+// Shades times with losses; draws lines at overloads, reloads and reconnects.
 function drawMarks(u) {
 	const { ctx, bbox } = u;
 
@@ -50,13 +50,13 @@ function drawMarks(u) {
 	ctx.restore();
 }
 
-// Hours and minutes; where ticks are closer, seconds too; where days, these.
+// Hours and minutes, with seconds if ticks are close; the date if they are days apart.
 function tickTimes(u, splits, axis, space, step) {
 	return splits.map((v) => step >= 86400 ? day(v * 1e3).slice(5) :
 		clock(v * 1e3).slice(0, step >= 60 ? 5 : 8));
 }
 
-// "50", not "50.0", where that is all there is to say.
+// "50", not "50.0", if no tick needs decimals.
 const tick = (text) => text.replace(/\.0+(?=\D|$)/, "");
 
 function axes(unit) {
@@ -65,7 +65,7 @@ function axes(unit) {
 	return [{ ...common, space: 80, values: tickTimes }, { ...common, size: 62, values: (u, v) => v.map((x) => x === null ? "" : tick(unit(x))) }];
 }
 
-const TIME = { time: true, range: () => whole };
+const TIME = { time: true, range: () => extent };
 
 function options(width, series, unit, { draw, ...extra }) {
 	return {
@@ -87,7 +87,7 @@ function options(width, series, unit, { draw, ...extra }) {
 	};
 }
 
-// One chart: made anew when its series change, else given its new data.
+// Shows a chart: new data only, unless its series have changed.
 function show(id, key, data, series, unit, extra = {}) {
 	const host = document.querySelector(`#${id} .plot`);
 	const old = plots.get(id);
@@ -123,8 +123,8 @@ const line = (label, c, unit, more = {}) => ({ label, stroke: color(c), width: 1
 
 const per = (v, by) => v.map((n, i) => n === null || !by[i] ? null : n / by[i]);
 
-// Dashed where a part of them is drawn, since of some requests it is not seen
-// how they ended; where none is, there is no line.
+// The line is dashed if the ends of some requests were not seen, and missing if
+// none was.
 function errors(seen) {
 	const part = seen.includes("at_least");
 	const label = part ? "errors, at least" : seen.includes("not_seen") && !seen.includes("known") ? "errors: not seen" : "errors";
@@ -146,7 +146,7 @@ export function times(s) {
 		line("p90", "c2", ms), line("p50", "c1", ms)], ms);
 }
 
-// Sums from the bottom up, drawn from the top down: each covers those above.
+// Stacks the series: sums from the bottom up, drawn from the top down.
 export function selves(s) {
 	const shown = s.self.map((c, i) => ({ ...c, i })).filter((c) => c.ms.some((v) => v > 0));
 	const values = shown.map((c) => per(c.ms, s.requests));
@@ -181,11 +181,11 @@ export function cost(l) {
 		line("of which the agent", "c8", share)], share);
 }
 
-// ---- the heatmap: uPlot's axes and cursor, rectangles of our own
+// ---- the heatmap: uPlot's axes and cursor, with rectangles of our own
 
 const low = (b, perOctave) => 2 ** (b / perOctave) * 1e3;
 
-// Of 1, 2, 5, 10, ...: those between the bounds, and few.
+// A few of 1, 2, 5, 10, ... between the bounds.
 function logTicks(lo, hi) {
 	const all = [];
 

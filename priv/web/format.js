@@ -1,4 +1,4 @@
-// format.js - figures as people read them, and elements made of foreign texts.
+// format.js - formats figures for people, and makes elements of untrusted texts.
 // Names come from targets: they reach the page as text nodes only.
 
 export const el = (tag, props = {}, ...children) => {
@@ -40,8 +40,8 @@ export const count = (v) => v === null || v === undefined ? "–" :
 export const rate = (v) => v === null || v === undefined ? "–" :
 	v === 0 ? "0" : v >= 1000 ? count(v) : v >= 0.01 ? digits(v) : v.toPrecision(2);
 
-// What raised, of so many: a part of them, at least so many, or not seen at all.
-// Where calls were sampled out it is estimated, and no bound.
+// How many raised: a share, "at least", or not seen. If requests were sampled it is
+// an estimate, not a bound.
 export const raised = (cell, share, of) => {
 	const known = cell.calls === cell.sampled_calls;
 
@@ -56,14 +56,14 @@ export const WAY_OUT = "not seen how all of them ended: the native probe sees it
 export const percent = (v) => v === null || v === undefined || v < 0 ? "–" :
 	v === 0 ? "0 %" : v < 0.001 ? "<0.1 %" : `${(v * 100).toFixed(v < 0.1 ? 1 : 0)} %`;
 
-// How many requests a row is about: of all, as the VM counted them, where it did.
+// The number of requests of a row; of all requests the VM's own count, if known.
 export const requestsOf = (r, row) => row === undefined ? undefined :
 	row === r.rows[0] ? { n: r.requests, known: r.requests_known } : { n: row.requests, known: row.requests_known };
 
-// An estimate looks like one.
+// Marks an estimate with ~.
 export const estimate = (of, text) => `${of.known ? "" : "~"}${text(of.n)}`;
 
-// Functions as people write them: MyApp.Repo.all/2, which JSON has as Elixir.MyApp.Repo:all/2.
+// A function as people write it: MyApp.Repo.all/2 for JSON's Elixir.MyApp.Repo:all/2.
 export const fnName = (call) => call.replace(/^Elixir\.([^:]*):?/, (_, alias) => alias + (call.includes(":") ? "." : ""));
 
 const pad = (n) => String(n).padStart(2, "0");
@@ -80,7 +80,7 @@ export const day = (date) => {
 	return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())}`;
 };
 
-// As <input type="datetime-local"> has it: local time.
+// Local time in the format of <input type="datetime-local">.
 export const field = (date) => `${day(date)}T${clock(date)}`;
 
 export const when = (date) => `${day(date)} ${clock(date)}`;

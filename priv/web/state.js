@@ -1,9 +1,9 @@
-// state.js - what is shown: kept in the URL, so that a view can be shared.
+// state.js - the state of the page, kept in the URL so that a view can be shared.
 
-export const PAGE = 15;		// slow requests
+export const PAGE = 15;		// slow requests on a page
 export const PRESETS = [["30m", 1800], ["1h", 3600], ["3h", 10800], ["12h", 43200], ["1d", 86400]];
 
-// Each is a text, and kept in the URL where it is not the default.
+// All are strings, and in the URL if not the default.
 const TEXTS = ["range", "since", "until", "identity", "tier", "compare", "vsince", "vuntil", "slow", "sort", "order", "request"];
 
 const DEFAULTS = { range: "30m", since: "", until: "", node: [], identity: "",
@@ -12,7 +12,7 @@ const DEFAULTS = { range: "30m", since: "", until: "", node: [], identity: "",
 
 export const state = { ...DEFAULTS };
 
-// What a URL may say; anything else in it is as if it were not there.
+// The values that a URL may have; others are ignored.
 const isTime = (v) => !Number.isNaN(Date.parse(v));
 const FORMS = {
 	range: (v) => v === "all" || PRESETS.some(([name]) => name === v),
@@ -59,8 +59,7 @@ export function writeUrl(push) {
 		history.replaceState(null, "", url);
 }
 
-// The range as two times in ms.  Where nothing is written any more, the last
-// that was written is "now".
+// The range as two times in ms.  In saved data "now" is the end of the last window.
 export function range(about) {
 	const last = Date.parse(about.last ?? about.now);
 	const now = Date.parse(about.now);
@@ -68,7 +67,7 @@ export function range(about) {
 
 	if (state.since && state.until)
 		return { since: Date.parse(state.since), until: Date.parse(state.until) };
-	// nothing may have been written yet, and a range has a length
+	// without any window the range must not be empty
 	if (state.range === "all")
 		return { since: Math.min(Date.parse(about.first ?? about.now), end - 1e3), until: end };
 	const seconds = PRESETS.find(([name]) => name === state.range)[1];
@@ -76,7 +75,7 @@ export function range(about) {
 	return { since: end - seconds * 1e3, until: end };
 }
 
-// The range to compare with; null: none is chosen yet, or none that can be.
+// The range to compare with; null: none, or an invalid one, is chosen.
 export function versus(r) {
 	if (state.compare === "chosen") {
 		const chosen = { since: Date.parse(state.vsince), until: Date.parse(state.vuntil) };

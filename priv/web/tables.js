@@ -5,7 +5,7 @@ import { PAGE } from "./state.js";
 
 const hosts = (id) => document.querySelector(`#${id} .scroll`);
 
-// What has the focus keeps it: tables are made anew every few seconds.
+// Restores the focus, as tables are replaced every few seconds.
 function put(host, ...children) {
 	const focused = host.contains(document.activeElement) ? document.activeElement.textContent : null;
 
@@ -22,12 +22,12 @@ function table(heads, rows, caption) {
 
 const nothing = (host, text) => host.replaceChildren(el("p", { class: "empty" }, text));
 
-// Why there is no table.
+// Shows a text in place of a table.
 export const empty = (id, text) => nothing(hosts(id), text);
 
 const totalOf = (row) => row.tiers.find((t) => t.tier === "_total") ?? row.tiers[0] ?? {};
 
-// Self times of one request's tiers, as parts of a bar.
+// A bar of the self times of one request's tiers.
 function stack(row, tiers) {
 	const parts = row.tiers.map((t) => ({ name: t.tier, i: tiers.indexOf(t.tier) + 1, v: (t.self_ms ?? 0) / row.requests })).filter((p) => p.v > 0);
 	const sum = parts.reduce((s, p) => s + p.v, 0);
@@ -38,7 +38,7 @@ function stack(row, tiers) {
 		el("span", { style: { width: `${100 * p.v / sum}%`, backgroundColor: color(tierColor(p.i)) } })));
 }
 
-// Time inside the request and, where that is worth a word, after its end: 6.3 ms +18 ms.
+// Time within the request, and after its end if that is large enough: 6.3 ms +18 ms.
 const inAndAfter = (t) => t?.after_per_request_ms > 0.1 * (t?.busy_per_request_ms ?? 0) ?
 	`${t.calls > 0 ? `${ms(t.busy_per_request_ms)} ` : ""}+${ms(t.after_per_request_ms)}` : ms(t?.busy_per_request_ms);
 
@@ -72,7 +72,7 @@ function header(c, state, change) {
 			order: sorted && state.order === "descending" ? "ascending" : "descending" }) }, c.title));
 }
 
-// Tiers whose calls are so short that what tracing adds to each shows in them.
+// Names tiers with calls so short that tracing is a large part of their time.
 function tracing(r) {
 	const small = (r.rows[0]?.tiers ?? []).filter((t) => t.tier !== "_total" && t.tracing_ms != null && t.mean_ms < 10 * t.tracing_ms);
 
@@ -151,7 +151,7 @@ export function compare(c, r, then) {
 			}))), "Comparison"));
 }
 
-// What slow requests may be chosen by: "" their total, "self", or ":TIER".
+// Orders of slow requests: "" by total, "self", or ":TIER".
 export function slowBy(state, tiers) {
 	const select = document.getElementById("slow-by");
 	const gone = state.slow.startsWith(":") && !tiers.includes(state.slow.slice(1)) ? [state.slow.slice(1)] : [];

@@ -5,7 +5,7 @@ import { el, fnName, identityName, ms, when } from "./format.js";
 
 const ROWS = 300;
 
-// One that ran on when its request was kept has no outcome yet.
+// A call that was still running when its request was stored has no outcome.
 const outcomeOf = (call) => call.outlasts ? "still running" : call.outcome;
 
 function lane(call, whole, tiers) {
@@ -18,14 +18,14 @@ function lane(call, whole, tiers) {
 	const text = call.total_ms === null ? outcomeOf(call) :
 		`${ms(call.total_ms)}${call.outcome === "returned" || call.outcome === "unknown" ? "" : `, ${call.outcome}`}`;
 	const room = 100 - left - width;
-	// behind the bar, before it, or in it where that is longest
+	// after the bar, before it, or inside it, whichever has most room
 	const at = room > 28 ? { left: `calc(${left + width}% + 6px)` } : left > 28 ? { right: `calc(${100 - left}% + 6px)` } :
 		{ left: `calc(${left}% + 6px)` };
 
 	return el("div", { class: "lane" }, bar, el("span", { class: room > 28 || left > 28 ? "" : "in", style: at }, text));
 }
 
-// When things were, from the beginning: a line above the calls.
+// The time axis above the calls.
 function axis(whole) {
 	return [el("div", { class: "axis", "aria-hidden": "true" }), el("div", { class: "axis", "aria-hidden": "true" }, [0, 25, 50, 75].map((part) =>
 		el("span", { style: { left: `${part}%` } }, part === 0 ? "0" : ms(whole * part / 100))))];

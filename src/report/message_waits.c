@@ -81,22 +81,6 @@ quantile(const struct kp_wait_cell *c, double q)
 	return kp_hist_quantile_within(&c->hist, q, c->min, c->max);
 }
 
-struct col {
-	const char *head;
-	enum grid_align align;
-	unsigned drop;	/* the rank for grid_drop() */
-};
-
-static void
-columns(struct grid *g, const struct col *v, size_t n)
-{
-	grid_init(g);
-	for (size_t i = 0; i < n; i++) {
-		grid_col(g, v[i].head, v[i].align);
-		grid_drop(g, v[i].drop);
-	}
-}
-
 static void
 count_cell(struct grid *g, uint64_t n, bool known)
 {
@@ -117,11 +101,6 @@ enum kp_err
 messages_table(struct kp_buf *b, const struct kp_query_waits *w,
     const struct kp_query_sum *cover, unsigned width)
 {
-	static const struct col cols[] = { { "receiver", GRID_LEFT, 0 },
-		{ "messages", GRID_RIGHT, 0 }, { "from afar", GRID_RIGHT, 1 },
-		{ "total ms", GRID_RIGHT, 0 }, { "mean ms", GRID_RIGHT, 0 },
-		{ "p50 ms", GRID_RIGHT, 2 }, { "p95 ms", GRID_RIGHT, 4 },
-		{ "p99 ms", GRID_RIGHT, 3 }, { "max ms", GRID_RIGHT, 5 } };
 	char name[FN_NAME_MAX];
 	const struct kp_wait_cell *c;
 	struct receivers rs;
@@ -131,7 +110,16 @@ messages_table(struct kp_buf *b, const struct kp_query_waits *w,
 
 	if (err != KP_OK)
 		return err;
-	columns(&g, cols, sizeof(cols) / sizeof(cols[0]));
+	grid_init(&g);
+	grid_col(&g, "receiver", GRID_LEFT);
+	grid_col(&g, "messages", GRID_RIGHT);
+	grid_col_optional(&g, "from afar", GRID_RIGHT, 1);
+	grid_col(&g, "total ms", GRID_RIGHT);
+	grid_col(&g, "mean ms", GRID_RIGHT);
+	grid_col_optional(&g, "p50 ms", GRID_RIGHT, 2);
+	grid_col_optional(&g, "p95 ms", GRID_RIGHT, 4);
+	grid_col_optional(&g, "p99 ms", GRID_RIGHT, 3);
+	grid_col_optional(&g, "max ms", GRID_RIGHT, 5);
 	for (size_t i = 0; i < rs.n; i++) {
 		c = &rs.v[i].all;
 		known = c->w_messages == c->messages;
@@ -219,17 +207,20 @@ void
 messages_tree_text(struct kp_buf *b, const struct kp_query_tree *t,
     unsigned width)
 {
-	static const struct col cols[] = { { "waited for", GRID_LEFT, 0 },
-		{ "process", GRID_LEFT, 1 }, { "messages", GRID_RIGHT, 0 },
-		{ "total ms", GRID_RIGHT, 0 }, { "mean ms", GRID_RIGHT, 3 },
-		{ "max ms", GRID_RIGHT, 4 }, { "node", GRID_LEFT, 2 } };
 	char name[FN_NAME_MAX];
 	const struct kp_query_wait *w;
 	struct grid g;
 
 	if (t->nwaits == 0)
 		return;
-	columns(&g, cols, sizeof(cols) / sizeof(cols[0]));
+	grid_init(&g);
+	grid_col(&g, "waited for", GRID_LEFT);
+	grid_col_optional(&g, "process", GRID_LEFT, 1);
+	grid_col(&g, "messages", GRID_RIGHT);
+	grid_col(&g, "total ms", GRID_RIGHT);
+	grid_col_optional(&g, "mean ms", GRID_RIGHT, 3);
+	grid_col_optional(&g, "max ms", GRID_RIGHT, 4);
+	grid_col_optional(&g, "node", GRID_LEFT, 2);
 	for (size_t i = 0; i < t->nwaits; i++) {
 		w = &t->waits[i];
 		grid_cell(&g, fn_shown(name, sizeof(name), w->receiver));

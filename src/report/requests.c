@@ -48,17 +48,13 @@ requests_rows(struct kp_buf *b, const struct kp_query_requests *rs,
 	grid_init(&g);
 	grid_col(&g, "id", GRID_RIGHT);
 	grid_fix(&g);
-	grid_col(&g, "time", GRID_LEFT);
-	grid_drop(&g, 4);
-	grid_col(&g, "node", GRID_LEFT);
-	grid_drop(&g, 2);
+	grid_col_optional(&g, "time", GRID_LEFT, 4);
+	grid_col_optional(&g, "node", GRID_LEFT, 2);
 	grid_col(&g, "identity", GRID_LEFT);
 	grid_cut(&g);
 	grid_col(&g, "total", GRID_RIGHT);
-	grid_col(&g, "outcome", GRID_LEFT);
-	grid_drop(&g, 3);
-	grid_col(&g, "calls", GRID_RIGHT);
-	grid_drop(&g, 1);
+	grid_col_optional(&g, "outcome", GRID_LEFT, 3);
+	grid_col_optional(&g, "calls", GRID_RIGHT, 1);
 	for (size_t i = 0; i < rs->n; i++)
 		request_cells(&g, &rs->v[i]);
 	grid_write(&g, width, b);
@@ -212,14 +208,6 @@ has_nodes(const struct kp_query_tree *t)
 	return false;
 }
 
-/* drop: the rank in which columns are left out where there is no room. */
-static void
-column(struct grid *g, const char *head, enum grid_align align, unsigned drop)
-{
-	grid_col(g, head, align);
-	grid_drop(g, drop);
-}
-
 static void
 put_calls(struct kp_buf *b, const struct kp_query_tree *t, bool async,
     unsigned width)
@@ -230,17 +218,17 @@ put_calls(struct kp_buf *b, const struct kp_query_tree *t, bool async,
 	for (size_t i = 0; !async && i < t->ncalls; i++)
 		shown.after |= outlasts(t, i);
 	grid_init(&g);
-	column(&g, "start ms", GRID_RIGHT, 4);
-	column(&g, "total ms", GRID_RIGHT, 0);
+	grid_col_optional(&g, "start ms", GRID_RIGHT, 4);
+	grid_col(&g, "total ms", GRID_RIGHT);
 	if (shown.after)
-		column(&g, "after ms", GRID_RIGHT, 0);
-	column(&g, "self ms", GRID_RIGHT, 5);
-	column(&g, "process", GRID_LEFT, 1);
+		grid_col(&g, "after ms", GRID_RIGHT);
+	grid_col_optional(&g, "self ms", GRID_RIGHT, 5);
+	grid_col_optional(&g, "process", GRID_LEFT, 1);
 	if (shown.nodes)
-		column(&g, "node", GRID_LEFT, 6);
-	column(&g, "outcome", GRID_LEFT, 2);
-	column(&g, "tier", GRID_LEFT, 3);
-	column(&g, "function", GRID_LEFT, 0);
+		grid_col_optional(&g, "node", GRID_LEFT, 6);
+	grid_col_optional(&g, "outcome", GRID_LEFT, 2);
+	grid_col_optional(&g, "tier", GRID_LEFT, 3);
+	grid_col(&g, "function", GRID_LEFT);
 	grid_cut(&g);
 	for (size_t i = 0; i < t->ncalls; i++) {
 		if (t->calls[i].async == async)

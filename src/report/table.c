@@ -408,6 +408,14 @@ void
 report_coverage(struct kp_buf *b, const struct report *r,
     const struct report_opts *o, const char *title, const char *note)
 {
+	static const struct {
+		void (*put)(struct kp_buf *b, const struct report *r);
+		bool of_times;	/* not of numbers of calls, or of async time */
+	} notes[] = {
+		{ put_sampling, false }, { put_after, false },
+		{ put_pauses, false }, { put_untimed, true },
+		{ report_put_tracing, true }, { put_errors, false },
+	};
 	struct lines l = { .out = b, .width = o->width };
 
 	kp_buf_init(&l.line, 1 << 16);
@@ -418,20 +426,13 @@ report_coverage(struct kp_buf *b, const struct report *r,
 	end_line(&l);
 	kp_buf_str(&l.line, note);
 	end_line(&l);
-	put_sampling(&l.line, r);
-	end_line(&l);
-	put_after(&l.line, r);
-	end_line(&l);
-	put_pauses(&l.line, r);
-	end_line(&l);
-	if (o->what != REPORT_CALLS && o->what != REPORT_ASYNC) {
-		put_untimed(&l.line, r);
-		end_line(&l);
-		report_put_tracing(&l.line, r);
+	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+		if (notes[i].of_times && (o->what == REPORT_CALLS ||
+		    o->what == REPORT_ASYNC))
+			continue;
+		notes[i].put(&l.line, r);
 		end_line(&l);
 	}
-	put_errors(&l.line, r);
-	end_line(&l);
 	kp_buf_free(&l.line);
 	report_put_hints(b, r, o->width);
 	losses_text(b, &r->losses, o->width);

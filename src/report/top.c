@@ -25,6 +25,7 @@
 
 struct frame {
 	struct kp_buf *out;
+	struct kp_buf text;	/* being built, for put_text() */
 	unsigned width, height;	/* 0: no limit */
 	unsigned lines;		/* written */
 };
@@ -72,14 +73,14 @@ put_lines(struct frame *f, const char *s, size_t from, size_t n)
 	}
 }
 
-/* Writes all lines, and empties the buffer. */
+/* Writes the lines of f->text, and empties it. */
 static void
-put_text(struct frame *f, struct kp_buf *text)
+put_text(struct frame *f)
 {
-	if (text->err != KP_OK)
-		f->out->err = text->err;
-	put_lines(f, kp_buf_cstr(text), 0, SIZE_MAX);
-	kp_buf_reset(text);
+	if (f->text.err != KP_OK)
+		f->out->err = f->text.err;
+	put_lines(f, kp_buf_cstr(&f->text), 0, SIZE_MAX);
+	kp_buf_reset(&f->text);
 }
 
 static size_t
@@ -110,47 +111,43 @@ static void
 put_title(struct frame *f, const struct top_view *v, const struct top_data *d)
 {
 	char span[TEXT_MAX], when[TIMEFMT_MAX], ago[TEXT_MAX];
-	struct kp_buf b;
+	struct kp_buf *b = &f->text;
 
-	kp_buf_init(&b, FRAME_MAX);
-	kp_buf_printf(&b, "kprof top  %s", v->held ? "HELD  " : "");
+	kp_buf_printf(b, "kprof top  %s", v->held ? "HELD  " : "");
 	if (v->node[0] != '\0')
-		text_put(&b, v->node);
+		text_put(b, v->node);
 	else
-		kp_buf_printf(&b, "all nodes (%zu)",
+		kp_buf_printf(b, "all nodes (%zu)",
 		    d->nodes != NULL ? d->nodes->n : 0);
-	kp_buf_printf(&b, "  last %s", text_span(span, top_spans[v->span]));
-	put_order(&b, v, d->report);
-	kp_buf_printf(&b, "  %s", timefmt_local(when, d->now));
+	kp_buf_printf(b, "  last %s", text_span(span, top_spans[v->span]));
+	put_order(b, v, d->report);
+	kp_buf_printf(b, "  %s", timefmt_local(when, d->now));
 	if (d->last != 0)
-		kp_buf_printf(&b, "  (windows until %s ago)",
+		kp_buf_printf(b, "  (windows until %s ago)",
 		    text_span(ago, d->now > d->last ? d->now - d->last : 0));
-	put_text(f, &b);
-	kp_buf_free(&b);
+	put_text(f);
 }
 
 static void
 put_target(struct frame *f, const struct top_target *t)
 {
-	struct kp_buf b;
+	struct kp_buf *b = &f->text;
 
-	kp_buf_init(&b, FRAME_MAX);
-	text_put(&b, t->node);
-	kp_buf_str(&b, ": ");
-	text_put(&b, t->state);
+	text_put(b, t->node);
+	kp_buf_str(b, ": ");
+	text_put(b, t->state);
 	if (!t->ended) {
 		if (t->one_in > 1)
-			kp_buf_printf(&b, ", one request in %" PRIu64,
+			kp_buf_printf(b, ", one request in %" PRIu64,
 			    t->one_in);
-		kp_buf_printf(&b, ", %" PRIu64 " in flight, costs %.2f %% of a "
+		kp_buf_printf(b, ", %" PRIu64 " in flight, costs %.2f %% of a "
 		    "scheduler", t->in_flight, t->cost);
 		if (t->trips > 0)
-			kp_buf_printf(&b, ", %" PRIu64 " %s%s", t->trips,
+			kp_buf_printf(b, ", %" PRIu64 " %s%s", t->trips,
 			    t->trips == 1 ? "overload" : "overloads",
 			    t->resting ? ", paused" : "");
 	}
-	put_text(f, &b);
-	kp_buf_free(&b);
+	put_text(f);
 }
 
 static bool
@@ -194,7 +191,7 @@ static void
 put_status(struct frame *f, const struct top_view *v,
     const struct top_status *s)
 {
-	struct kp_buf b;
+	struct kp_buf *b = &f->text;
 
 	if (s == NULL)
 		return;
@@ -202,13 +199,11 @@ put_status(struct frame *f, const struct top_view *v,
 		put_targets(f, v, s);
 	if (s->answered == s->asked)
 		return;
-	kp_buf_init(&b, FRAME_MAX);
 	if (s->asked > 1)
-		kp_buf_printf(&b, "%u of %u kprofds answer; ", s->answered,
+		kp_buf_printf(b, "%u of %u kprofds answer; ", s->answered,
 		    s->asked);
-	text_put(&b, s->why);
-	put_text(f, &b);
-	kp_buf_free(&b);
+	text_put(b, s->why);
+	put_text(f);
 }
 
 /* One line; the third screen explains them. */
@@ -217,44 +212,42 @@ put_losses(struct frame *f, const struct report *r)
 {
 	const struct report_cell *all = &r->rows[0].cells[0];
 	char some[TEXT_MAX], of[TEXT_MAX];
-	struct kp_buf b;
+	struct kp_buf *b = &f->text;
 	bool any = false, known;
 	uint64_t n = report_requests(r, 0, &known);
 
-	kp_buf_init(&b, FRAME_MAX);
 	if (all->requests != all->sampled_requests)
-		kp_buf_printf(&b, "measured %s of %s requests; ",
+		kp_buf_printf(b, "measured %s of %s requests; ",
 		    text_count(some, all->sampled_requests),
 		    text_known(of, n, known));
-	kp_buf_str(&b, "losses: ");
+	kp_buf_str(b, "losses: ");
 	for (int i = 0; i < KP_LOSS_COUNT; i++) {
 		if (r->losses.n[i] == 0)
 			continue;
-		kp_buf_printf(&b, "%s%s %s %s", any ? ", " : "",
+		kp_buf_printf(b, "%s%s %s %s", any ? ", " : "",
 		    kp_loss_name(i), text_count(some, r->losses.n[i]),
 		    kp_loss_unit(i));
 		any = true;
 	}
-	kp_buf_str(&b, any ? "" : "none");
-	put_text(f, &b);
-	kp_buf_reset(&b);
-	report_put_tracing(&b, r);
-	if (b.len > 0)
-		put_text(f, &b);
-	kp_buf_free(&b);
+	kp_buf_str(b, any ? "" : "none");
+	put_text(f);
+	report_put_tracing(b, r);
+	if (b->len > 0)
+		put_text(f);
 }
 
 /* ---- body ---- */
 
 /* A column, with a mark on its head if the rows are sorted by it. */
 static void
-put_col(struct grid *g, const char *by, const char *head, const char *sort)
+put_col(struct grid *g, const char *by, const char *head, const char *sort,
+    unsigned rank)
 {
 	char text[TOP_SORT_MAX + 1];
 
 	snprintf(text, sizeof(text), "%s%s", head,
 	    strcmp(by, sort) == 0 ? "*" : "");
-	grid_col(g, text, GRID_RIGHT);
+	grid_col_optional(g, text, GRID_RIGHT, rank);
 }
 
 /* Does any request have time after its end? */
@@ -286,18 +279,13 @@ put_cols(struct grid *g, const struct top_view *v, const struct report *r)
 	grid_cut(g);
 	grid_fix(g);
 	for (size_t i = 0; i < sizeof(cols) / sizeof(cols[0]); i++) {
-		put_col(g, by, cols[i].head, cols[i].sort);
-		if (cols[i].drop > 0)
-			grid_drop(g, tiers + cols[i].drop);
+		put_col(g, by, cols[i].head, cols[i].sort, cols[i].drop > 0 ?
+		    tiers + cols[i].drop : 0);
 	}
-	if (has_after(r)) {
-		grid_col(g, "after", GRID_RIGHT);
-		grid_drop(g, tiers + 4);
-	}
-	for (unsigned t = 0; t < tiers; t++) {
-		put_col(g, by, r->tiers[t], r->tiers[t]);
-		grid_drop(g, tiers - t);
-	}
+	if (has_after(r))
+		grid_col_optional(g, "after", GRID_RIGHT, tiers + 4);
+	for (unsigned t = 0; t < tiers; t++)
+		put_col(g, by, r->tiers[t], r->tiers[t], tiers - t);
 }
 
 static void
@@ -348,21 +336,20 @@ write_tiers(struct kp_buf *b, const struct top_view *v,
 	grid_free(&g);
 }
 
-/* Writes a table into `room` lines, from row *first, which it corrects. */
+/* Writes the table in f->text into `room` lines, from row *first, which it corrects. */
 static void
-put_rows(struct frame *f, struct kp_buf *table, size_t head, size_t rows,
-    size_t room, size_t *first)
+put_rows(struct frame *f, size_t head, size_t rows, size_t room, size_t *first)
 {
-	const char *s = kp_buf_cstr(table);
+	const char *s = kp_buf_cstr(&f->text);
 	size_t show = room > head ? room - head : 0;
 
-	if (table->err != KP_OK)
-		f->out->err = table->err;
+	if (f->text.err != KP_OK)
+		f->out->err = f->text.err;
 	if (*first + show > rows || show >= rows)
 		*first = rows > show ? rows - show : 0;
 	put_lines(f, s, 0, head < room ? head : room);
 	put_lines(f, s, head + *first, show);
-	kp_buf_reset(table);
+	kp_buf_reset(&f->text);
 }
 
 static void
@@ -370,13 +357,10 @@ put_slow(struct frame *f, struct top_view *v, const struct top_data *d,
     size_t room)
 {
 	size_t top = 0;
-	struct kp_buf b;
 
-	kp_buf_init(&b, FRAME_MAX);
-	requests_rows(&b, d->slow, f->width);
-	put_rows(f, &b, SLOW_HEAD, d->slow->n, room,
+	requests_rows(&f->text, d->slow, f->width);
+	put_rows(f, SLOW_HEAD, d->slow->n, room,
 	    v->screen == TOP_SLOW ? &v->first : &top);
-	kp_buf_free(&b);
 }
 
 /* The tiers, and below them slow requests if there is room. */
@@ -384,7 +368,6 @@ static void
 put_tiers(struct frame *f, struct top_view *v, const struct top_data *d)
 {
 	size_t rows = d->report->nrows - 1, room = lines_left(f), slow = 0;
-	struct kp_buf b;
 
 	if (d->slow != NULL && d->slow->n > 0) {
 		slow = d->slow->n < SLOW_BELOW ? d->slow->n : SLOW_BELOW;
@@ -392,11 +375,9 @@ put_tiers(struct frame *f, struct top_view *v, const struct top_data *d)
 	}
 	if (room < slow + TABLE_HEAD + (rows < SLOW_ROOM ? rows : SLOW_ROOM))
 		slow = 0;
-	kp_buf_init(&b, FRAME_MAX);
-	write_tiers(&b, v, d->report, f->width);
-	put_rows(f, &b, rows > 0 ? TABLE_HEAD : TABLE_HEAD - 1, rows,
-	    room - slow, &v->first);
-	kp_buf_free(&b);
+	write_tiers(&f->text, v, d->report, f->width);
+	put_rows(f, rows > 0 ? TABLE_HEAD : TABLE_HEAD - 1, rows, room - slow,
+	    &v->first);
 	if (slow > 0) {
 		put_line(f, "", 0);
 		put_slow(f, v, d, slow - 1);
@@ -422,31 +403,26 @@ static void
 put_all_losses(struct frame *f, struct top_view *v, const struct report *r)
 {
 	size_t lines = 0;
-	struct kp_buf b;
 
-	kp_buf_init(&b, FRAME_MAX);
-	losses_text(&b, &r->losses, f->width);
-	for (const char *s = kp_buf_cstr(&b); *s != '\0'; s++)
+	losses_text(&f->text, &r->losses, f->width);
+	for (const char *s = kp_buf_cstr(&f->text); *s != '\0'; s++)
 		lines += *s == '\n';
-	put_rows(f, &b, 0, lines, lines_left(f), &v->first);
-	kp_buf_free(&b);
+	put_rows(f, 0, lines, lines_left(f), &v->first);
 }
 
 static void
 put_none(struct frame *f, const struct top_data *d)
 {
-	struct kp_buf b;
+	struct kp_buf *b = &f->text;
 
-	kp_buf_init(&b, FRAME_MAX);
 	if (d->why != NULL) {
-		kp_buf_str(&b, "no figures: ");
-		text_put(&b, d->why);
+		kp_buf_str(b, "no figures: ");
+		text_put(b, d->why);
 	} else {
-		kp_buf_str(&b, "no figures yet: kprofd writes a window every "
+		kp_buf_str(b, "no figures yet: kprofd writes a window every "
 		    "interval (10 s) while it is attached to a target");
 	}
-	put_text(f, &b);
-	kp_buf_free(&b);
+	put_text(f);
 }
 
 static void
@@ -471,24 +447,23 @@ put_keys(struct frame *f, const struct top_view *v)
 {
 	static const char keys[] = "q end  s sort  w figure  n node  +- time  "
 	    "1 tiers 2 slow 3 losses  space hold  p pause  c continue  h help";
-	struct kp_buf b;
+	struct kp_buf *b = &f->text;
 
-	kp_buf_init(&b, FRAME_MAX);
 	if (v->message[0] != '\0')
-		text_put(&b, v->message);
+		text_put(b, v->message);
 	else
-		kp_buf_str(&b, keys);
-	put_text(f, &b);
-	kp_buf_free(&b);
+		kp_buf_str(b, keys);
+	put_text(f);
 }
 
 void
 top_frame(struct kp_buf *b, struct top_view *v, const struct top_data *d,
     unsigned width, unsigned height)
 {
-	struct frame f = { b, width, height, 0 };
+	struct frame f = { .out = b, .width = width, .height = height };
 	char title[128];
 
+	kp_buf_init(&f.text, FRAME_MAX);
 	if (height > 1)
 		f.height = height - 1;	/* the last line is the keys' */
 	put_title(&f, v, d);
@@ -502,11 +477,10 @@ top_frame(struct kp_buf *b, struct top_view *v, const struct top_data *d,
 	}
 	put_line(&f, "", 0);
 	put_body(&f, v, d);
-	if (height == 0)
-		return;
-	while (!is_full(&f))
+	while (height > 0 && !is_full(&f))
 		put_line(&f, "", 0);
 	f.height = height;
 	if (height > 1)
 		put_keys(&f, v);
+	kp_buf_free(&f.text);
 }

@@ -61,7 +61,8 @@ has_room(struct grid *g, enum kp_err room)
 }
 
 void
-grid_col(struct grid *g, const char *head, enum grid_align align)
+grid_col_optional(struct grid *g, const char *head, enum grid_align align,
+    unsigned rank)
 {
 	char *text;
 
@@ -71,7 +72,14 @@ grid_col(struct grid *g, const char *head, enum grid_align align)
 	text = clean(g, head);
 	if (text != NULL)
 		g->cols[g->ncols++] = (struct grid_col){ .head = text,
-			.align = align, .width = text_width(text) };
+			.align = align, .width = text_width(text),
+			.drop = rank };
+}
+
+void
+grid_col(struct grid *g, const char *head, enum grid_align align)
+{
+	grid_col_optional(g, head, align, 0);
 }
 
 void
@@ -91,13 +99,6 @@ grid_group(struct grid *g, const char *head)
 	text = clean(g, head);
 	if (text != NULL)
 		g->groups[g->ngroups++] = (struct grid_group){ text, g->ncols };
-}
-
-void
-grid_drop(struct grid *g, unsigned rank)
-{
-	if (g->ncols > 0)
-		g->cols[g->ncols - 1].drop = rank;
 }
 
 void

@@ -3,7 +3,7 @@
  *
  * Widths are those on a terminal.  Every text goes through text_put(), so that
  * nothing a target sends reaches the terminal raw.  If the columns do not fit, the
- * optional ones are left out (grid_drop); then one is cut (grid_cut); then the grid
+ * optional ones are left out; then one is cut (grid_cut); then the grid
  * is written in blocks, one below the other, each with the first columns repeated.
  * Errors stick, and grid_write() passes them on.
  */
@@ -41,10 +41,11 @@ void grid_fix(struct grid *g);
  */
 void grid_group(struct grid *g, const char *head);
 /*
- * Makes the last column optional: if there is no room columns are left out, those
- * of rank 1 first, and named below the grid.
+ * Adds an optional column: if there is no room columns are left out, those of rank
+ * 1 first, and named below the grid.  Rank 0: as grid_col().
  */
-void grid_drop(struct grid *g, unsigned rank);
+void grid_col_optional(struct grid *g, const char *head,
+    enum grid_align align, unsigned rank);
 /* Makes the last column the one to cut; without this call it is the first. */
 void grid_cut(struct grid *g);
 /* Adds a cell; cells fill one row after the other. */

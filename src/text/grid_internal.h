@@ -8,7 +8,7 @@ struct grid_col {
 	char *head;
 	enum grid_align align;
 	size_t width;
-	unsigned drop;		/* rank of grid_drop(); 0: never dropped */
+	unsigned drop;		/* rank; 0: not optional */
 };
 
 struct grid_group {

@@ -290,7 +290,7 @@ test_grid_groups(void **state)
 
 /* Columns go by rank, then one is cut; and it is said what is missing. */
 static void
-test_grid_drop(void **state)
+test_grid_optional(void **state)
 {
 	static const char *const cells[] = { "7", "10:00", "web@a",
 		"GET /a/rather/long/path", "70 ms" };
@@ -312,10 +312,8 @@ test_grid_drop(void **state)
 	grid_init(&g);
 	grid_col(&g, "id", GRID_RIGHT);
 	grid_fix(&g);
-	grid_col(&g, "time", GRID_LEFT);
-	grid_drop(&g, 2);
-	grid_col(&g, "node", GRID_LEFT);
-	grid_drop(&g, 1);
+	grid_col_optional(&g, "time", GRID_LEFT, 2);
+	grid_col_optional(&g, "node", GRID_LEFT, 1);
 	grid_col(&g, "identity", GRID_LEFT);
 	grid_cut(&g);
 	grid_col(&g, "total", GRID_RIGHT);
@@ -625,7 +623,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_durations), T(test_counts), T(test_foreign_texts),
 		T(test_widths), T(test_grid), T(test_grid_long),
-		T(test_grid_groups), T(test_grid_drop), T(test_grid_rtl),
+		T(test_grid_groups), T(test_grid_optional), T(test_grid_rtl),
 		T(test_wrap), T(test_when_range),
 		T(test_json), T(test_json_hostile), T(test_when),
 		T(test_when_local), T(test_diag), T(test_diag_long),

@@ -68,7 +68,7 @@ async function live() {
 	await until("more of them, without a reload", async () => await requests() > first);
 	same("it was not loaded anew", await page.evaluate(() => window.stays), true);
 	check("both nodes are armed", /2 armed/.test(await page.locator("#daemon").textContent()));
-	await until("something in flight", async () => Number(await page.locator("#flying b").textContent()) > 0);
+	await until("something in flight", async () => Number(await page.locator("#in-flight b").textContent()) > 0);
 	await until("them in the list", async () => await page.locator("#s-now tbody tr").count() > 0);
 	const flying = (await page.locator("#s-now tbody tr").first().locator("td").allTextContents());
 
