@@ -163,7 +163,7 @@ flags_of(none, Chosen, _, #s{p = #profile{session = Session}} = S) ->
 flags_of(Lender, Chosen, Opts, S) ->
     Chosen =:= all orelse (is_list(Chosen) andalso not maps:get(spawned, Opts)) orelse
         kprof_refusal:refuse("a kprofd is there, and before OTP 27 counts go by its flags: of all processes, or of some with"
-                             " -processes LIST and -not-spawned", []),
+                             " -processes LIST and -not-spawned; for others end that kprofd, or call kprof_agent:stop() there", []),
     Only = if Chosen =:= all -> all; true -> maps:from_keys(Chosen, []) end,
     S#s{lender = Lender, only = Only, foreign = kprof_processes:traced_by_others(Lender)}.
 

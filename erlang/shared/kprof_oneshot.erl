@@ -112,8 +112,9 @@ untraced(legacy, Functions) ->
     case [MFA || MFA <- Functions, is_traced(MFA)] of
         [] -> ok;
         Taken ->
-            kprof_refusal:refuse("somebody else traces or counts ~ts: -exclude ~ts leaves it out (OTP 27 has sessions of their own)",
-                                 [lists:join(", ", [mfa_text(F) || F <- lists:sublist(Taken, ?NAMED)]), mfa_text(hd(Taken))])
+            kprof_refusal:refuse("another tool traces or counts ~ts: -exclude ~ts leaves it out (~ts)",
+                                 [lists:join(", ", [mfa_text(F) || F <- lists:sublist(Taken, ?NAMED)]), mfa_text(hd(Taken)),
+                                  kprof_refusal:one_tracer()])
     end;
 untraced(_, _) ->
     ok.

@@ -122,11 +122,12 @@ ask(Sup, What) ->
 foreign(legacy, Chosen) when Chosen =/= unflagged ->
     {tracer, New} = erlang:trace_info(new_processes, tracer),
     is_list(Chosen) orelse Chosen =:= existing orelse New =:= [] orelse
-        kprof_refusal:refuse("new processes are traced by ~tw there (kprofd? kprof count without -processes needs no processes, and"
-                             " OTP 27 has sessions)", [New]),
+        kprof_refusal:refuse("new processes are traced by ~tw there (~ts; kprof count without -processes needs no processes)",
+                             [New, kprof_refusal:one_tracer()]),
     Traced = traced_by_others(none),
     Both = [P || is_list(Chosen), P <- Chosen, is_map_key(P, Traced)],
-    Both =:= [] orelse kprof_refusal:refuse("~tw is traced by somebody else (kprofd? OTP 27 has sessions)", [kprof_injected:name(hd(Both))]),
+    Both =:= [] orelse kprof_refusal:refuse("another tool traces ~tw (~ts)",
+                                            [kprof_injected:name(hd(Both)), kprof_refusal:one_tracer()]),
     Traced;
 foreign(_, _) ->
     #{}.
@@ -140,7 +141,7 @@ traced_by_others(But) ->
                                                       _ -> skip
                                                   end
                                           end),
-    N > length(Found) andalso kprof_refusal:refuse("~b processes are traced by somebody else (OTP 27 has sessions)", [N]),
+    N > length(Found) andalso kprof_refusal:refuse("another tool traces ~b processes (~ts)", [N, kprof_refusal:one_tracer()]),
     maps:from_list(Found).
 
 is_told_of_calls(P) ->

@@ -2,7 +2,7 @@
 %% text for people.
 -module(kprof_refusal).
 
--export([refusal/2, refuse/2, text/2]).
+-export([refusal/2, refuse/2, text/2, one_tracer/0]).
 
 %% What start/2 of a module that is loaded gives where it does not start.
 -spec refusal(io:format(), [term()]) -> {error, binary()}.
@@ -17,3 +17,11 @@ refuse(Format, Args) ->
 -spec text(io:format(), [term()]) -> binary().
 text(Format, Args) ->
     unicode:characters_to_binary(io_lib:format(Format, Args)).
+
+%% Ends the refusals that a node of OTP 25 or 26 gives because it has one tracer.
+-spec one_tracer() -> string().
+one_tracer() ->
+    case whereis(kprof_agent) of
+        undefined -> "OTP 27 has sessions of their own";
+        _ -> "a kprofd is attached there: end that kprofd, or call kprof_agent:stop() there"
+    end.

@@ -54,7 +54,7 @@ own_entries(Entry, Others) ->
 
 %% Not what would be refused there.
 instead(Otp) when Otp >= 27 -> "kprof count -attached counts in those, and kprof slow has them";
-instead(_) -> "kprof slow has them; end it with kprof_agent:stop() there to begin your own".
+instead(_) -> "kprof slow has them; to trace your own, end that kprofd, or call kprof_agent:stop() there".
 
 otp() ->
     list_to_integer(erlang:system_info(otp_release)).

@@ -60,8 +60,8 @@ ours(_, _) -> all.
 guards(Foreign) ->
     Told = [P || {P, true} <- maps:to_list(Foreign)],
     length(Told) > ?OTHERS andalso
-        kprof_refusal:refuse("calls of ~b processes are traced by somebody else, who would be told of these too (kprofd? OTP 27 has"
-                             " sessions)", [length(Told)]),
+        kprof_refusal:refuse("another tool traces calls of ~b processes, and would get these too (~ts)",
+                             [length(Told), kprof_refusal:one_tracer()]),
     [{'=/=', {self}, P} || P <- Told].
 
 processes_in(Chosen) when is_list(Chosen) -> length(Chosen);

@@ -153,10 +153,10 @@ explain_requests(struct kp_buf *b, const struct report *r)
 		    "(kprofd -check -target NODE -tiers FILE shows how often "
 		    "they are called)\n");
 	else
-		kp_buf_printf(b, "\nthe VM counted %s calls of entry "
-		    "functions; the losses say where they are,\nand kprof "
-		    "status whether measuring is paused\n",
-		    text_count(n, r->entry_calls));
+		kp_buf_printf(b, "\nthe VM counted %s of entry functions; the "
+		    "losses say where they are,\nand kprof status whether "
+		    "measuring is paused\n",
+		    text_counted(n, r->entry_calls, "call"));
 	report_put_hints(b, r, screen_width());
 	losses_text(b, &r->losses, screen_width());
 }

@@ -52,8 +52,8 @@ put_count(struct kp_buf *b, const char *in, const struct kp_merge_count *c)
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (parts[i].n == 0)
 			continue;
-		kp_buf_printf(b, "%s%s %s%s", sep, text_count(text,
-		    parts[i].n), parts[i].what, parts[i].n == 1 ? "" : "s");
+		kp_buf_printf(b, "%s%s", sep, text_counted(text, parts[i].n,
+		    parts[i].what));
 		sep = ", ";
 	}
 	kp_buf_str(b, *sep == ',' ? " added\n" : ": nothing new\n");

@@ -92,15 +92,15 @@ put_windows(struct kp_buf *b, const struct facts *f)
 	}
 	kp_buf_str(b, "windows     ");
 	timefmt_put_range(b, f->first, f->last);
-	kp_buf_printf(b, "\nlast window ended %s ago: %s requests measured, ",
+	kp_buf_printf(b, "\nlast window ended %s ago: %s measured, ",
 	    text_span(ago, kp_wall_now() - f->last),
-	    text_count(n, f->window.sampled));
+	    text_counted(n, f->window.sampled, "request"));
 	if (is_uncounted(&f->window))
 		kp_buf_str(b, "entry calls not counted (no agent in the "
 		    "target)\n");
 	else
-		kp_buf_printf(b, "%s entry calls counted\n",
-		    text_count(n, f->window.entry_calls));
+		kp_buf_printf(b, "%s counted\n", text_counted(n,
+		    f->window.entry_calls, "entry call"));
 }
 
 static void

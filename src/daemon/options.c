@@ -15,17 +15,33 @@
 
 #define MAX_DB_DEFAULT "1G"
 
+/* For converters: where the value is not good, notes what it should be. */
+static bool
+expect(struct opt_parser *p, bool good, const char *what)
+{
+	return good || OPT_BAD(p, "-%s '%s': not %s", p->at->name, p->value,
+	    what);
+}
+
+static bool
+is_node(struct opt_parser *p)
+{
+	return expect(p, kp_node_name_ok(p->value, strlen(p->value)),
+	    "the name of a node, such as app@host");
+}
+
 static bool
 set_target(struct opt_parser *p)
 {
 	struct options *o = p->at->to;
 
-	if (o->ntargets == TARGETS_MAX ||
-	    !kp_node_name_ok(p->value, strlen(p->value)))
+	if (!is_node(p))
 		return false;
 	for (unsigned i = 0; i < o->ntargets; i++)
 		if (strcmp(o->targets[i], p->value) == 0)
 			return true;
+	if (o->ntargets == TARGETS_MAX)
+		return OPT_BAD(p, "more than %d times -target", TARGETS_MAX);
 	o->targets[o->ntargets++] = p->value;
 	return true;
 }
@@ -33,7 +49,7 @@ set_target(struct opt_parser *p)
 static bool
 set_node(struct opt_parser *p)
 {
-	return opt_text(p) && kp_node_name_ok(p->value, strlen(p->value));
+	return opt_text(p) && is_node(p);
 }
 
 static bool
@@ -41,57 +57,54 @@ set_match(struct opt_parser *p)
 {
 	struct options *o = p->at->to;
 
-	if (o->nmatches == MATCHES_MAX || p->value[0] == '\0')
-		return false;
+	if (o->nmatches == MATCHES_MAX)
+		return OPT_BAD(p, "more than %d times -match", MATCHES_MAX);
 	o->matches[o->nmatches++] = p->value;
-	return true;
+	return expect(p, p->value[0] != '\0', "a GLOB");
 }
 
 static bool
-set_tiers(struct opt_parser *p)
-{
-	*(const char **)p->at->to = p->value;
-	return true;
-}
-
-static bool
-dur_from(struct opt_parser *p, kp_dur_ns least)
+expect_dur(struct opt_parser *p, kp_dur_ns least, kp_dur_ns most,
+    const char *what)
 {
 	kp_dur_ns *to = p->at->to;
 
-	return kp_dur_parse(p->value, to) && *to >= least;
-}
-
-static bool
-set_forget(struct opt_parser *p)
-{
-	return dur_from(p, KP_NS_PER_S);
-}
-
-static bool
-set_interval(struct opt_parser *p)
-{
-	kp_dur_ns *to = p->at->to;
-
-	return dur_from(p, KP_NS_PER_S) && *to <= 3600 * KP_NS_PER_S;
+	return expect(p, kp_dur_parse(p->value, to) && *to >= least &&
+	    *to <= most, what);
 }
 
 static bool
 set_duration(struct opt_parser *p)
 {
-	return dur_from(p, 1);
+	return expect_dur(p, 1, INT64_MAX, "a time such as 30s or 5m");
+}
+
+static bool
+set_forget(struct opt_parser *p)
+{
+	return expect_dur(p, KP_NS_PER_S, INT64_MAX, "a time from 1s on");
+}
+
+static bool
+set_interval(struct opt_parser *p)
+{
+	return expect_dur(p, KP_NS_PER_S, 3600 * KP_NS_PER_S,
+	    "a time from 1s to 1h");
 }
 
 static bool
 set_retain(struct opt_parser *p)
 {
-	return kp_retain_parse(p->value, p->at->to);
+	return expect(p, kp_retain_parse(p->value, p->at->to),
+	    "LENGTH:AGE,... with growing lengths and ages, such as "
+	    KP_RETAIN_DEFAULT);
 }
 
 static bool
 set_bytes(struct opt_parser *p)
 {
-	return kp_retain_bytes(p->value, p->at->to);
+	return expect(p, kp_retain_bytes(p->value, p->at->to),
+	    "0 or a size from 1M on, such as 2G");
 }
 
 static bool
@@ -100,14 +113,16 @@ set_name(struct opt_parser *p)
 	const char *v = p->value;
 	size_t n = strcspn(v, "@");
 
-	return opt_text(p) && kp_node_alive_ok(v, n) && (v[n] == '\0' ||
-	    kp_node_name_ok(v, strlen(v)));
+	return opt_text(p) && expect(p, kp_node_alive_ok(v, n) &&
+	    (v[n] == '\0' || kp_node_name_ok(v, strlen(v))), "letters, "
+	    "digits, _ and -; @HOST may follow");
 }
 
 static bool
 set_whole_path(struct opt_parser *p)
 {
-	return opt_text(p) && p->value[0] == '/';
+	return opt_text(p) && expect(p, p->value[0] == '/',
+	    "a path that begins with /");
 }
 
 static bool
@@ -118,20 +133,23 @@ set_requests(struct opt_parser *p)
 
 	errno = 0;
 	*(uint64_t *)p->at->to = strtoull(v, &end, 10);
-	return errno == 0 && v[0] >= '1' && v[0] <= '9' && *end == '\0';
+	return expect(p, errno == 0 && v[0] >= '1' && v[0] <= '9' &&
+	    *end == '\0', "a number from 1 on");
 }
 
 static bool
 set_address(struct opt_parser *p)
 {
-	return opt_text(p) && strrchr(p->value, ':') != NULL;
+	return opt_text(p) && expect(p, strrchr(p->value, ':') != NULL,
+	    "ADDR:PORT");
 }
 
 static bool
 set_url(struct opt_parser *p)
 {
-	return opt_text(p) && (strncmp(p->value, "http://", 7) == 0 ||
-	    strncmp(p->value, "https://", 8) == 0);
+	return opt_text(p) && expect(p, strncmp(p->value, "http://", 7) == 0 ||
+	    strncmp(p->value, "https://", 8) == 0,
+	    "a URL of http:// or https://");
 }
 
 static void
@@ -159,7 +177,7 @@ usage(const char *fmt, ...)
 	va_start(ap, fmt);
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
-	fprintf(stderr, " (kprofd -h lists the options)\n");
+	fprintf(stderr, " (see kprofd -h)\n");
 	return 2;
 }
 
@@ -209,15 +227,8 @@ take(struct opt_parser *p, char **argv, int *i)
 		printf("kprofd %s\n", KP_VERSION);
 		return 1;
 	}
-	switch (opt_take(p, argv, i)) {
-	case OPT_OK:
-		return 0;
-	case OPT_BAD_VALUE:
-		return usage("bad value '%s' for -%s %s: %s", p->value,
-		    p->at->name, p->at->arg, p->at->help);
-	default:
-		return usage("%s", kp_buf_cstr(&p->why));
-	}
+	return opt_take(p, argv, i) == OPT_OK ? 0 :
+	    usage("%s", kp_buf_cstr(&p->why));
 }
 
 /* Long for its table. */
@@ -237,7 +248,7 @@ options_parse(struct options *o, int argc, char **argv)
 		{ "forget", "T", "with -cluster: a node that has left is tried "
 		    "for this time (60s)", set_forget, &o->forget, NULL },
 		{ "tiers", "FILE", "what to measure: tiers.conf(5); SIGHUP "
-		    "reads it again", set_tiers, &o->tiers, NULL },
+		    "reads it again", opt_text, &o->tiers, NULL },
 		{ "db", "FILE", "SQLite database to write (kprofd.db)",
 		    opt_text, &o->db, NULL },
 		{ "interval", "T", "length of a window, 1s to 1h (10s)",

@@ -7,6 +7,7 @@
 #include "export/health.h"
 #include "daemon/log.h"
 #include "daemon/otlp_health.h"
+#include "text/text.h"
 
 static uint64_t
 refused(const struct otlp_status *st)
@@ -18,6 +19,7 @@ void
 otlp_health_watch(struct otlp_health *w, struct otlp *x)
 {
 	struct otlp_status st;
+	char n[TEXT_MAX];
 
 	if (x == NULL)
 		return;
@@ -32,9 +34,9 @@ otlp_health_watch(struct otlp_health *w, struct otlp *x)
 		log_warn("otlp", NULL, "the collector refused %" PRIu64
 		    " spans and points so far: %s", refused(&st), st.why);
 	if (st.requests_lost > w->lost)
-		log_warn("otlp", NULL, "%" PRIu64 " slow requests were not "
-		    "sent so far: too many waited, or could not be read",
-		    st.requests_lost);
+		log_warn("otlp", NULL, "not sent so far: %s; too many waited, "
+		    "or could not be read", text_counted(n, st.requests_lost,
+		    "slow request"));
 	*w = (struct otlp_health){ st.failing, refused(&st),
 		st.requests_lost };
 }

@@ -133,8 +133,8 @@ put_facts(struct kp_buf *b, const struct kp_query_request *q)
 	kp_buf_printf(b, "%s, ", timefmt_zone(text, q->start));
 	kp_buf_printf(b, "%s, ", q->total < 0 ? "no end seen" :
 	    text_dur(text, q->total));
-	kp_buf_printf(b, "%s, %s %s", outcome_text(q->outcome),
-	    text_count(text, q->ncalls), q->ncalls == 1 ? "call" : "calls");
+	kp_buf_printf(b, "%s, %s", outcome_text(q->outcome),
+	    text_counted(text, q->ncalls, "call"));
 	if (q->weight > 1)
 		kp_buf_printf(b, ", stands for %" PRIu32 " requests",
 		    q->weight);

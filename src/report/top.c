@@ -445,8 +445,9 @@ put_body(struct frame *f, struct top_view *v, const struct top_data *d)
 static void
 put_keys(struct frame *f, const struct top_view *v)
 {
+	/* fits into 80 columns; h has the rest */
 	static const char keys[] = "q end  s sort  w figure  n node  +- time  "
-	    "1 tiers 2 slow 3 losses  space hold  p pause  c continue  h help";
+	    "1 2 3 screen  p pause  h help";
 	struct kp_buf *b = &f->text;
 
 	if (v->message[0] != '\0')

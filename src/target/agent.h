@@ -198,6 +198,7 @@ struct agent_ops {
 struct agent_opts {
 	const char *target, *name, *cookie;	/* borrowed */
 	const struct kp_conf *conf;		/* borrowed */
+	const char *conf_path;		/* for messages; borrowed */
 	enum agent_probe probe;
 	const char *probe_library;	/* where targets find it; borrowed */
 	struct label_epochs *labels;	/* shared by all targets; borrowed */

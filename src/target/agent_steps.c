@@ -182,6 +182,8 @@ probe(struct agent *a)
 static void
 judged(struct agent *a, enum agent_verdict v)
 {
+	char why[600];
+
 	if (v == AGENT_WAIT) {
 		event_del(a->timer);	/* the owner has no time limit */
 		return;
@@ -189,10 +191,11 @@ judged(struct agent *a, enum agent_verdict v)
 	if (v == AGENT_GO_ON)
 		kp_diags_excuse(&a->diags);
 	report_diags(a);
-	if (v == AGENT_REFUSE)
-		agent_fail(a, AGENT_FAILED, "tiers.conf names what the target "
-		    "does not have: nothing is traced");
-	else if (a->plan.n == 0)
+	if (v == AGENT_REFUSE) {
+		snprintf(why, sizeof(why), "'%s' names what the target does "
+		    "not have: nothing is traced", a->o.conf_path);
+		agent_fail(a, AGENT_FAILED, why);
+	} else if (a->plan.n == 0)
 		agent_fail(a, AGENT_FAILED, "the target has none of the "
 		    "functions that tiers.conf names");
 	else

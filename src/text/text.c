@@ -127,6 +127,16 @@ text_count(char *buf, uint64_t n)
 	return buf;
 }
 
+const char *
+text_counted(char *buf, uint64_t n, const char *noun)
+{
+	size_t len = strlen(text_count(buf, n));
+
+	snprintf(buf + len, TEXT_MAX - len, " %s%s", noun, n == 1 ? "" :
+	    noun[strlen(noun) - 1] == 's' ? "es" : "s");
+	return buf;
+}
+
 /* d / unit, rounded; d is not negative */
 static uint64_t
 rounded(kp_dur_ns d, int64_t unit)

@@ -36,7 +36,9 @@ void text_wrap(struct kp_buf *b, const char *s, unsigned columns,
 
 /* All of these write at most TEXT_MAX bytes and return buf.  "1 204" */
 const char *text_count(char *buf, uint64_t n);
-/* The same; if it is not known but estimated, "~1 204". */
+/* 1 call, 1 204 calls, 3 processes: noun is a singular that takes s or es. */
+const char *text_counted(char *buf, uint64_t n, const char *noun);
+/* As text_count(); if it is not known but estimated, "~1 204". */
 const char *text_known(char *buf, uint64_t n, bool known);
 /* 340 ns, 5.2 us, 87 us, 9.4 ms, 1 204 ms, 12.3 s: at least two digits.  -1: "-" */
 const char *text_dur(char *buf, kp_dur_ns d);

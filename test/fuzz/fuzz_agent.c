@@ -596,6 +596,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct agent_opts o = { .target = "x@h", .cookie = "c",
+		.conf_path = "tiers.conf",
 		.labels = &labels, .nodes = true };
 	size_t n;
 

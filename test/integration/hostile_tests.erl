@@ -249,9 +249,9 @@ before_armed(T) ->
                  {"modules as a number", #{check => Answer(7)}, NoSense},
                  {"deep nesting", #{check => lying([binary:copy(<<104, 1>>, many(100000)), 106])}, NoSense},
                  {"functions of modules that nobody asked for, and many",
-                  #{check => lying([<<108, 60:32>>, Modules, 106])}, {unnamed, "tiers.conf names what the target does not have"}},
+                  #{check => lying([<<108, 60:32>>, Modules, 106])}, {unnamed, ".*tiers.*' names what the target does not have"}},
                  {"modules' names, and many", #{check => lying([<<108, 2:32>>, others(<<"a">>), others(<<"b">>), 106])},
-                  {unnamed, "tiers.conf names what the target does not have"}},
+                  {unnamed, ".*tiers.*' names what the target does not have"}},
                  {"rates of functions that nobody asked for",
                   #{rates => Answer([{{x, list_to_atom("f" ++ integer_to_list(I rem 1000)), 1}, I, false}
                                      || I <- Many ++ lists:seq(1, 3000)])}, NoSense},
@@ -489,7 +489,7 @@ reload_leaving(T) ->
     it:check(re:run(First, "0 added, 1 removed") =/= nomatch, "~ts", [First]),
     it:write(T, "tiers1.conf", [?TIERS, "{finish, {b, entry, 1}}.\n"]),
     {ok, Second} = it:control(P, "reload"),
-    it:check(re:run(Second, "is in force: 1 functions added") =/= nomatch, "~ts", [Second]),
+    it:check(re:run(Second, "is in force: 1 function added") =/= nomatch, "~ts", [Second]),
     said(P, Leaves, "was not detached cleanly"),
     survived(T, P, ?QUIET_MIB).
 

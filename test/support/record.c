@@ -258,7 +258,8 @@ main(int argc, char **argv)
 	label_epochs_init(&labels, (uint64_t)kp_wall_now(), kp_wall_now(),
 	    kp_mono_now());
 	status = record(&rec, &(struct agent_opts){ .target = argv[1],
-	    .cookie = cookie, .conf = conf, .labels = &labels,
+	    .cookie = cookie, .conf = conf, .conf_path = argv[2],
+	    .labels = &labels,
 	    .connect_limit = CONNECT_LIMIT,
 	    .probe = native ? AGENT_NATIVE : AGENT_RELAY,
 	    .probe_library = argv[4] });

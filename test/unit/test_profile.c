@@ -272,7 +272,7 @@ test_table(void **state)
 	    "2 000 ms on 'a@b' (OTP 27): 12 functions counted\n"
 	    "3 functions: their module was loaded again meanwhile, and their "
 	    "counters went with it\n"
-	    "4 rows of processes are added up in 'others' (see -max-rows)\n");
+	    "others: 4 rows of processes, added up (see -max-rows)\n");
 }
 
 /* Of a target that lies: times whose sum is no number of nanoseconds. */

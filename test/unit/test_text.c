@@ -86,6 +86,10 @@ test_counts(void **state)
 	assert_string_equal(text_count(b, 0), "0");
 	assert_string_equal(text_count(b, 999), "999");
 	assert_string_equal(text_count(b, 1204), "1 204");
+	assert_string_equal(text_counted(b, 0, "call"), "0 calls");
+	assert_string_equal(text_counted(b, 1, "call"), "1 call");
+	assert_string_equal(text_counted(b, 1204, "call"), "1 204 calls");
+	assert_string_equal(text_counted(b, 3, "process"), "3 processes");
 	assert_string_equal(text_count(b, UINT64_MAX),
 	    "18 446 744 073 709 551 615");
 	assert_string_equal(text_average(b, -1), "-");

@@ -9,7 +9,7 @@
 
 #include "daemon/log.h"
 #include "daemon/control/reload.h"
-#include "text/diag_text.h"
+#include "text/text.h"
 
 #define CLIENTS_MAX 16		/* as many as the control socket has */
 #define SAID_MAX (256u << 10)	/* bytes of what is wrong with a file */
@@ -415,6 +415,7 @@ describe(const struct reload *r, char *text, size_t n)
 	unsigned count = targets_count(r->p.targets);
 	const char *path = r->p.conf->path;
 	const struct kp_plan_change *c = &r->n;
+	char added[TEXT_MAX];
 	int len;
 
 	if (count > 0 && r->away == count && count == 1)
@@ -425,9 +426,10 @@ describe(const struct reload *r, char *text, size_t n)
 		len = snprintf(text, n, "'%s' is as it was: nothing to change",
 		    path);
 	else
-		len = snprintf(text, n, "'%s' is in force: %zu functions "
-		    "added, %zu removed, %zu changed, %zu kept", path,
-		    c->added, c->removed, c->changed, c->kept);
+		len = snprintf(text, n, "'%s' is in force: %s added, %zu "
+		    "removed, %zu changed, %zu kept", path,
+		    text_counted(added, c->added, "function"), c->removed,
+		    c->changed, c->kept);
 	if (count > 1 && r->away > 0 && (size_t)len < n)
 		snprintf(text + len, n - (size_t)len, "; %u of %u targets are "
 		    "not attached just now: in force there as soon as they are",

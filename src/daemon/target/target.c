@@ -305,6 +305,8 @@ on_state(struct target *t, enum agent_state s, const char *text)
 		target_record(t, "armed", "");
 		break;
 	case AGENT_PAUSED:
+		log_info("paused", t->node, "'%s' is paused: tracing is off "
+		    "until kprof resume", t->node);
 		ledger_unarmed(&t->ledger, kp_mono_now());
 		target_record(t, "paused", "");
 		kp_requests_abandon(t->part.in->rs, t->part.index,

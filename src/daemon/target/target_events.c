@@ -58,12 +58,12 @@ void
 target_report_suppressed(struct target *t)
 {
 	uint64_t n = rate_limit_take(&t->rate_limit);
-	char text[100];
+	char text[100], count[TEXT_MAX];
 
 	if (n == 0)
 		return;
-	snprintf(text, sizeof(text), "%" PRIu64 " notices were not logged: too "
-	    "many at once", n);
+	snprintf(text, sizeof(text), "not logged: %s, too many at once",
+	    text_counted(count, n, "notice"));
 	log_warn("hushed", t->node, "'%s': %s", t->node, text);
 	target_record(t, "hushed", text);
 }

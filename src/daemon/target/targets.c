@@ -35,6 +35,7 @@ add(struct targets *ts, const char *name, unsigned source)
 	const struct options *o = ts->p.o;
 	struct agent_opts ao = { .target = name, .name = o->name,
 		.cookie = ts->p.cookie, .conf = ts->p.conf->conf,
+		.conf_path = ts->p.conf->path,
 		.labels = &ts->labels, .check_only = o->check,
 		.nodes = o->seed != NULL, .probe = o->probe,
 		.probe_library = o->probe_library,

@@ -211,6 +211,7 @@ by_name(const void *pa, const void *pb)
 static int
 show_list(const struct kp_profile *p)
 {
+	char n[TEXT_MAX];
 	struct kp_buf b;
 
 	qsort(p->fns, p->nfns, sizeof(*p->fns), by_name);
@@ -219,7 +220,7 @@ show_list(const struct kp_profile *p)
 		fn_name_put(&b, p->fns[i].mod, p->fns[i].fun, p->fns[i].arity);
 		kp_buf_u8(&b, '\n');
 	}
-	kp_buf_printf(&b, "%zu functions\n", p->nfns);
+	kp_buf_printf(&b, "%s\n", text_counted(n, p->nfns, "function"));
 	return show(&b);
 }
 

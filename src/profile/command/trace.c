@@ -16,6 +16,7 @@
 #include "functions.h"
 #include "kprofd/calls_file.h"
 #include "profile/report/calls.h"
+#include "text/text.h"
 #include "target/probe_file.h"
 #include "profile/target/tracers.h"
 #include "trace_file.h"
@@ -144,17 +145,19 @@ sum_up(const struct args *a, const struct tracers *ts,
 static void
 say_loads(const char *target, const struct tracer_end *end, bool by_request)
 {
+	char n[TEXT_MAX];
+
 	if (end->again > 0)
-		say("'%s': %u modules were loaded again meanwhile and traced "
-		    "again: calls of a moment in between are missing", target,
-		    end->again);
+		say("'%s': %s loaded again meanwhile and traced again: calls "
+		    "of a moment in between are missing", target,
+		    text_counted(n, end->again, "module"));
 	if (end->came > 0)
-		say("'%s': %u modules were loaded meanwhile, and are traced "
-		    "from then on", target, end->came);
+		say("'%s': %s loaded meanwhile, traced from then on", target,
+		    text_counted(n, end->came, "module"));
 	if (end->missed > 0)
-		say("'%s': %u modules were loaded meanwhile and not traced%s: "
-		    "their calls from then on are missing", target,
-		    end->missed, by_request ? " (by request none is)" :
+		say("'%s': %s loaded meanwhile and not traced%s: calls from "
+		    "then on are missing", target, text_counted(n,
+		    end->missed, "module"), by_request ? " (by request none is)" :
 		    " (see -max-functions and -max-memory)");
 }
 

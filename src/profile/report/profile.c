@@ -157,9 +157,9 @@ put_notes(const struct sheet *s, struct kp_buf *b, unsigned width)
 	struct kp_buf line;
 
 	kp_buf_init(&line, LINE_BYTES_MAX);
-	kp_buf_printf(&line, "%s on '%s' (OTP %d): %s functions counted",
+	kp_buf_printf(&line, "%s on '%s' (OTP %d): %s counted",
 	    text_dur(n, s->p->elapsed), v->target, v->otp,
-	    text_count(m, v->functions));
+	    text_counted(m, v->functions, "function"));
 	if (s->shown < s->n)
 		kp_buf_printf(&line, "; %s of %s rows shown (see -n)",
 		    text_count(n, s->shown), text_count(m, s->n));
@@ -175,19 +175,19 @@ put_notes(const struct sheet *s, struct kp_buf *b, unsigned width)
 		note(b, width, &line);
 	}
 	if (s->p->gone > 0) {
-		kp_buf_printf(&line, "%s functions: their module was loaded "
+		kp_buf_printf(&line, "%s: their module was loaded "
 		    "again meanwhile, and their counters went with it",
-		    text_count(n, s->p->gone));
+		    text_counted(n, s->p->gone, "function"));
 		note(b, width, &line);
 	}
 	if (s->p->merged > 0) {
-		kp_buf_printf(&line, "%s rows of processes are added up in "
-		    "'others' (see -max-rows)", text_count(n, s->p->merged));
+		kp_buf_printf(&line, "others: %s of processes, added up (see "
+		    "-max-rows)", text_counted(n, s->p->merged, "row"));
 		note(b, width, &line);
 	}
 	if (v->skipped > 0) {
-		kp_buf_printf(&line, "%s processes that another tool traces "
-		    "are not counted", text_count(n, v->skipped));
+		kp_buf_printf(&line, "not counted: %s that another tool traces",
+		    text_counted(n, v->skipped, "process"));
 		note(b, width, &line);
 	}
 	kp_buf_free(&line);

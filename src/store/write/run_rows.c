@@ -12,6 +12,7 @@
 
 #include "store/db.h"
 #include "store/schema.h"
+#include "text/text.h"
 
 #define CLOSE_BUSY_MS 2000
 #define CLOSE_TRIES 3
@@ -209,11 +210,12 @@ tell_lost(struct kp_db *db, uint64_t lost)
 {
 	struct kp_happening h = { .at = kp_wall_now(), .node = "",
 		.kind = "store_loss" };
+	char rows[TEXT_MAX];
 
 	if (lost == 0)
 		return;
-	snprintf(h.text, sizeof(h.text), "%llu rows could not be written "
-	    "before the end of the run", (unsigned long long)lost);
+	snprintf(h.text, sizeof(h.text), "%s could not be written before the "
+	    "end of the run", text_counted(rows, lost, "row"));
 	db_happening(db, &h);
 }
 
