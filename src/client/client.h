@@ -1,35 +1,75 @@
 /*
- * client.h - the client's commands, and the little that they share.
+ * client.h - the commands of kprof, and what they share.
  *
- * A command returns its exit status.  It writes its whole output into a
- * kp_buf and shows it at the end: a failure half way prints no half table.
+ * A command returns its exit status.  It writes its output into a kp_buf and
+ * prints it at the end, so that a failure half way prints no half table.
  */
 #ifndef KPROFD_CLIENT_CLIENT_H
 #define KPROFD_CLIENT_CLIENT_H
 
+#include "base/options.h"
 #include "kprofd/buf.h"
-#include "opts.h"
 #include "report/report.h"
 #include "store/read/query.h"
 
 #define OUTPUT_MAX (256u << 20)		/* bytes of one command's output */
+
+#define EXIT_DONE 0
+#define EXIT_FAILED 1
+#define EXIT_USAGE 2
+
+/* ---- commands ---- */
+
+struct cmd {
+	const char *name;
+	const char *arg;	/* the argument it takes ("FILE"), or NULL */
+	const char *help;	/* one line */
+	const char *more;	/* shown by -h, or "" */
+	const char *example;
+	int (*run)(const struct cmd *cmd, int argc, char **argv);
+};
 
 int cmd_analyse(const struct cmd *cmd, int argc, char **argv);
 int cmd_check(const struct cmd *cmd, int argc, char **argv);
 int cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv);
 /* count, time, memory */
 int cmd_count(const struct cmd *cmd, int argc, char **argv);
+/* flight, dump, pause, resume, reload: sent to the daemon */
+int cmd_ctl(const struct cmd *cmd, int argc, char **argv);
 int cmd_diff(const struct cmd *cmd, int argc, char **argv);
 int cmd_merge(const struct cmd *cmd, int argc, char **argv);
 int cmd_report(const struct cmd *cmd, int argc, char **argv);
 int cmd_slow(const struct cmd *cmd, int argc, char **argv);
 int cmd_status(const struct cmd *cmd, int argc, char **argv);
-/* flight, dump, pause, resume, reload: what the daemon does and answers */
-int cmd_tell(const struct cmd *cmd, int argc, char **argv);
 int cmd_top(const struct cmd *cmd, int argc, char **argv);
 int cmd_trace(const struct cmd *cmd, int argc, char **argv);
 int cmd_tree(const struct cmd *cmd, int argc, char **argv);
 int cmd_web(const struct cmd *cmd, int argc, char **argv);
+
+/* ---- options: opts.c ---- */
+
+/* For opts_parse(): go on with the command. */
+#define OPTS_GO_ON (-1)
+
+/*
+ * Options and arguments may come in any order; "--" ends the options.  Returns
+ * OPTS_GO_ON, or the status to exit with: help was printed, or an error was.
+ * *arg is the argument, where cmd takes one.
+ */
+int opts_parse(const struct cmd *cmd, const struct opt *opts, size_t n,
+    int argc, char **argv, const char **arg);
+/* The same for a command with OPTS_RANGE(*r) and no argument. */
+int opts_parse_range(const struct cmd *cmd, const struct opt *opts, size_t n,
+    int argc, char **argv, const struct kp_query_range *r);
+/* Prints what is wrong with the usage of a command; returns EXIT_USAGE. */
+int opts_wrong(const struct cmd *cmd, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Converters of the commands' own: see text/timefmt.h. */
+bool opt_when(struct opt_parser *p);	/* kp_wall_ns */
+bool opt_range(struct opt_parser *p);	/* struct timefmt_range */
+
+#define NEAR_RULE ((struct near_rule){ .edits = 2, .kept = 1 })
 
 /* Where databases and their daemons are. */
 struct place {
@@ -44,7 +84,7 @@ struct place {
 #define OPT_DB_ONE(place) \
 	{ "db", "FILE", "the database (default " DB_DEFAULT ")", opt_list, \
 	    &(place).dbs, NULL }
-/* Each with a daemon of its own. */
+/* For commands that ask the daemon of each database. */
 #define OPT_DB_EACH(place) \
 	{ "db", "FILE", "the database (default " DB_DEFAULT "); several: " \
 	    "one after the other", opt_list, &(place).dbs, NULL }
@@ -64,49 +104,63 @@ struct place {
 	    &(r).identity_glob, NULL }
 #define OPT_JSON(flag) \
 	{ "json", NULL, "print JSON", opt_flag, &(flag), NULL }
+#define OPT_WHAT(what) \
+	{ "what", "FIGURE", "of tiers: busy (time in tier, default), self " \
+	    "(exclusive), total (inclusive), calls, async (after the " \
+	    "request), gc or out (scheduled out)", opt_choice, &(what), \
+	    report_whats }
+/* The arguments of a command that takes several: an option without a name. */
+#define OPT_ARGUMENTS(list) { "", NULL, "", opt_list, &(list), NULL }
 
-/* "kprof: ..." on stderr, cleaned of what a terminal would obey. */
+/* ---- output and databases: common.c ---- */
+
+/* Prints "kprof: ..." on stderr, without terminal control characters. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* All databases, borrowed: one at least. */
 struct kp_query_files place_dbs(const struct place *p);
 /* The i-th database and its daemon, alone. */
 struct place place_at(const struct place *p, size_t i);
-/* Several databases have a daemon each: -control with them is EXIT_USAGE. */
+/* Returns EXIT_USAGE for -control with several databases: each has a daemon. */
 int place_check(const struct cmd *cmd, const struct place *p);
 /* "a.db", or "a.db and 2 more", at most n bytes; returns buf. */
 const char *place_name(char *buf, size_t n, const struct place *p);
 
-/* Opens the databases, or says why not. */
+/* Opens the databases, or prints why it cannot. */
 enum kp_err open_db(struct kp_query **q, const struct place *p);
-/* Says why a query failed; returns EXIT_FAILED. */
+/* Prints why a query failed; returns EXIT_FAILED. */
 int query_failed(const struct kp_query *q, enum kp_err err);
-/* Is the range one?  If not, says so and returns EXIT_USAGE. */
-int range_check(const struct cmd *cmd, const struct kp_query_range *r);
 
-/* Columns of the terminal ($COLUMNS goes first); 0 when it is none. */
+/* Columns of the terminal ($COLUMNS goes first); 0: stdout is not a terminal. */
 unsigned screen_width(void);
 /* Writes to stdout and frees b; returns the exit status. */
 int show(struct kp_buf *b);
+/* As show(), or query_failed() where err is not KP_OK; frees b. */
+int query_show(const struct kp_query *q, enum kp_err err, struct kp_buf *b);
+
+/* ---- the daemon: ctl_client.c ---- */
 
 /*
- * A command for the daemon that is about some targets only; node: a glob, NULL
- * is all of them.  False: it is no such glob, which was said.
+ * Makes the line for a command that takes a glob of targets; node NULL: all.
+ * False: no node's name matches the glob, which was printed.
  */
-bool node_command(char *line, size_t n, const char *command,
-    const char *node);
+bool daemon_line(char *line, size_t n, const char *command, const char *node);
 /*
  * Asks the daemon of the first database.  KP_OK: its answer is in `answer`;
- * KP_ESTATE: it refused, `why` holds its words; else it was not reached or
- * not understood, and `why` says how.  Its notes go to stderr as they come.
+ * KP_ESTATE: it refused, `why` holds its words; otherwise it was not reached
+ * or not understood, and `why` says how.  seconds 0: waits as long as it
+ * sends notes, and prints them on stderr; else at most for that time in all.
  */
-enum kp_err ask(const struct place *p, const char *command,
-    struct kp_buf *answer, char *why, size_t n);
-/* The same with so much patience in all, and its notes dropped. */
-enum kp_err ask_soon(const struct place *p, const char *command,
+enum kp_err daemon_ask(const struct place *p, const char *command,
     unsigned seconds, struct kp_buf *answer, char *why, size_t n);
+/*
+ * The same, seconds 0; appends the answer to out: JSON as it is, else as lines
+ * without terminal control characters.
+ */
+enum kp_err daemon_put(const struct place *p, const char *command, bool json,
+    struct kp_buf *out, char *why, size_t n);
 
-/* cmd_explain.c: why a report is empty, and what to do. */
+/* explain.c: appends why a report is empty, and what to do. */
 enum kp_err explain_empty(struct kp_buf *b, struct kp_query *q,
     const char *db, const struct kp_query_range *range,
     const struct report *r);

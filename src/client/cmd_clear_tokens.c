@@ -26,7 +26,7 @@ send_reset(struct dist_sync *t)
 	return e;
 }
 
-/* {rex, Answer}: is it one that is no error?  KP_END: it is something else. */
+/* Reads {rex, Answer}.  KP_EFORMAT: an error; KP_END: another message. */
 static enum kp_err
 read_answer(struct kp_term *r, char *why, size_t n)
 {
@@ -62,9 +62,9 @@ await_answer(struct dist_sync *t, kp_mono_ns deadline, char *why, size_t n)
 }
 
 /*
- * Connects to the node as another node and calls seq_trace:reset_trace() there,
- * which takes every sequential trace token away, anybody's, and stops the node
- * for that.  On error `why` is one line for the user.
+ * Connects to the node as a hidden node and calls seq_trace:reset_trace() there,
+ * which removes every sequential trace token, other tools' too, and stops the
+ * node meanwhile.  On error `why` is one line for the user.
  */
 static enum kp_err
 clear_tokens(const char *target, const char *name, const char *cookie_file,
@@ -132,12 +132,12 @@ cmd_clear_tokens(const struct cmd *cmd, int argc, char **argv)
 	if (name != NULL || cookie_file != NULL)
 		return opts_wrong(cmd, "-%s goes with -target NODE",
 		    name != NULL ? "name" : "cookie-file");
-	if (!node_command(line, sizeof(line), cmd->name, node))
+	if (!daemon_line(line, sizeof(line), cmd->name, node))
 		return EXIT_USAGE;
 	if (p.dbs.n > 1)
 		return opts_wrong(cmd, "give one -db: one daemon is asked");
 	kp_buf_init(&answer, OUTPUT_MAX);
-	if (ask(&p, line, &answer, why, sizeof(why)) == KP_OK)
+	if (daemon_ask(&p, line, 0, &answer, why, sizeof(why)) == KP_OK)
 		return show(&answer);
 	say("%s; -target NODE does it without a daemon", why);
 	kp_buf_free(&answer);

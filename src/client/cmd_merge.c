@@ -16,7 +16,7 @@ on_signal(int sig)
 	stop = sig;
 }
 
-/* Until all is done: then a signal ends us as ever. */
+/* Signals set `stop`, on which kp_merge_add() leaves OUT as it was. */
 static void
 catch_signals(void)
 {

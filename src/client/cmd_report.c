@@ -17,7 +17,7 @@ struct args {
 	bool percentiles, messages, less_tracing, json, csv;
 };
 
-/* What was asked for: one report, or two to be compared. */
+/* One report, or two to be compared. */
 struct reports {
 	struct kp_query_range then_range;
 	struct report *now, *then;
@@ -41,8 +41,8 @@ no_such_tier(const struct cmd *cmd, const struct args *a,
 }
 
 /*
- * An empty report says why it is.  Where two are compared, which of them;
- * both have to hold something.
+ * Appends why a report is empty; of two to be compared, for each that is, since
+ * neither may be.
  */
 static enum kp_err
 explain(const struct args *a, struct kp_query *q, const struct reports *rs,
@@ -99,7 +99,7 @@ write_figures(const struct args *a, const struct reports *rs,
 	return KP_OK;
 }
 
-/* Programs get their format even of nothing, people the reason. */
+/* An empty report: programs get its format all the same, people the reason. */
 static int
 write_reports(const struct args *a, struct kp_query *q,
     const struct reports *rs)
@@ -115,10 +115,7 @@ write_reports(const struct args *a, struct kp_query *q,
 		err = write_figures(a, rs, &b);
 	fputs(kp_buf_cstr(&why), stderr);
 	kp_buf_free(&why);
-	if (err == KP_OK)
-		return show(&b);
-	kp_buf_free(&b);
-	return query_failed(q, err);
+	return query_show(q, err, &b);
 }
 
 static enum kp_err
@@ -134,7 +131,10 @@ read_reports(const struct args *a, struct kp_query *q, struct reports *rs)
 	return report_from_db(q, &rs->then_range, &rs->then);
 }
 
-/* False, and said: in a report that holds something it was not measured. */
+/*
+ * Takes what tracing adds out of the reports that are not empty.  False, with
+ * a message: it was not measured for one of them.
+ */
 static bool
 less_tracing(const struct args *a, const struct reports *rs)
 {
@@ -144,15 +144,15 @@ less_tracing(const struct args *a, const struct reports *rs)
 		if (v[i] == NULL || report_empty(v[i]) ||
 		    report_less_tracing(v[i]))
 			continue;
-		fprintf(stderr, "kprof: -less-tracing: what tracing adds was "
-		    "not measured in all of this range (report without it shows the "
-		    "times as they were)\n");
+		say("-less-tracing: what tracing adds was not measured in all "
+		    "of this range (report without it shows the times as "
+		    "they were)");
 		return false;
 	}
 	return true;
 }
 
-/* KP_ENOENT: by a tier that is in none of them. */
+/* KP_ENOENT: none of them has the tier to sort by. */
 static enum kp_err
 sort_reports(const struct args *a, const struct reports *rs)
 {
@@ -167,7 +167,6 @@ sort_reports(const struct args *a, const struct reports *rs)
 	return now == KP_OK || report_empty(rs->now) ? KP_OK : then;
 }
 
-/* Of the range, in place of tiers. */
 static enum kp_err
 write_messages(const struct args *a, struct kp_query *q, struct kp_buf *b)
 {
@@ -197,12 +196,7 @@ messages(const struct args *a)
 		return EXIT_FAILED;
 	kp_buf_init(&b, OUTPUT_MAX);
 	err = write_messages(a, q, &b);
-	if (err == KP_OK) {
-		st = show(&b);
-	} else {
-		kp_buf_free(&b);
-		st = query_failed(q, err);
-	}
+	st = query_show(q, err, &b);
 	kp_query_close(q);
 	return st;
 }
@@ -240,16 +234,13 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 		OPTS_RANGE(a.range),
 		{ "versus", "RANGE", "compare with that range: -2h,-1h",
 		    opt_range, &a.versus, NULL },
-		{ "what", "FIGURE", "of tiers: busy (time in tier, default), "
-		    "self (exclusive), total (inclusive), calls, async (after "
-		    "the request), gc or out (scheduled out)", opt_choice,
-		    &a.what, report_whats },
+		OPT_WHAT(a.what),
 		{ "sort", "KEY", "requests (default), cost (requests x time), "
 		    "change, name, tier", opt_text, &a.sort, NULL },
 		{ "percentiles", NULL, "also how long single calls take",
 		    opt_flag, &a.percentiles, NULL },
-		{ "messages", NULL, "what messages waited in mailboxes, by "
-		    "receiver", opt_flag, &a.messages, NULL },
+		{ "messages", NULL, "how long messages waited in mailboxes, "
+		    "by receiver", opt_flag, &a.messages, NULL },
 		{ "less-tracing", NULL, "subtract what tracing itself adds, "
 		    "as estimated", opt_flag, &a.less_tracing, NULL },
 		OPT_JSON(a.json),
@@ -259,10 +250,8 @@ cmd_report(const struct cmd *cmd, int argc, char **argv)
 	};
 	int st;
 
-	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
-	    NULL);
-	if (st == OPTS_GO_ON)
-		st = range_check(cmd, &a.range);
+	st = opts_parse_range(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc,
+	    argv, &a.range);
 	if (st == OPTS_GO_ON && a.json && a.csv)
 		st = opts_wrong(cmd, "-json and -csv: choose one");
 	if (st == OPTS_GO_ON && a.messages && (a.csv || a.percentiles ||

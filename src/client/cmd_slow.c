@@ -32,14 +32,16 @@ put_none(struct kp_buf *b)
 {
 	text_wrap(b, "no slow requests: those slower than {slow_ms, N} of "
 	    "tiers.conf are kept (default 250 ms), and the {keep_slowest, N} "
-	    "of each identity and window (default 1); see also -since, -node "
+	    "of each request type and window (default 1); see also -since, -node "
 	    "and -identity, and kprof report", screen_width(), 0);
 }
 
 static void
-write_slow(struct kp_buf *b, const struct args *a,
+put_slow(struct kp_buf *b, const struct args *a,
     const struct kp_query_requests *rs, const struct kp_query_sum *cover)
 {
+	if (a->sort == SORT_TIME && rs->n > 1)
+		qsort(rs->v, rs->n, sizeof(*rs->v), by_time);
 	if (a->json) {
 		requests_json(b, rs, cover);
 		return;
@@ -66,15 +68,10 @@ slow(const struct args *a)
 	    &rs);
 	if (err == KP_OK)
 		err = kp_query_cover(q, &a->range, &cover);
-	if (err != KP_OK) {
-		st = query_failed(q, err);
-	} else {
-		if (a->sort == SORT_TIME && rs.n > 1)
-			qsort(rs.v, rs.n, sizeof(*rs.v), by_time);
-		kp_buf_init(&b, OUTPUT_MAX);
-		write_slow(&b, a, &rs, &cover);
-		st = show(&b);
-	}
+	kp_buf_init(&b, OUTPUT_MAX);
+	if (err == KP_OK)
+		put_slow(&b, a, &rs, &cover);
+	st = query_show(q, err, &b);
 	kp_query_requests_free(&rs);
 	kp_query_close(q);
 	return st;
@@ -93,11 +90,8 @@ cmd_slow(const struct cmd *cmd, int argc, char **argv)
 		OPT_JSON(a.json),
 		OPT_DB(a.place),
 	};
-	int st;
+	int st = opts_parse_range(cmd, opts, sizeof(opts) / sizeof(opts[0]),
+	    argc, argv, &a.range);
 
-	st = opts_parse(cmd, opts, sizeof(opts) / sizeof(opts[0]), argc, argv,
-	    NULL);
-	if (st == OPTS_GO_ON)
-		st = range_check(cmd, &a.range);
 	return st == OPTS_GO_ON ? slow(&a) : st;
 }

@@ -17,10 +17,10 @@
 #define RUNS 5
 #define EVENTS 10
 
-/* What a database says of itself. */
+/* What a database says about its runs. */
 struct facts {
 	const char *path;
-	const char *node;		/* glob of those asked for, or NULL */
+	const char *node;		/* glob; NULL: all */
 	kp_wall_ns first, last;		/* of all windows; 0: none */
 	struct kp_query_sum window;	/* the last */
 	struct kp_query_runs runs;
@@ -36,7 +36,7 @@ facts_free(struct facts *f)
 }
 
 /*
- * The last window, of every node asked for.  It is as long as the last run's interval,
+ * Reads the last window of the nodes.  It is as long as the last run's interval,
  * unless it was rolled up since.
  */
 static enum kp_err
@@ -47,7 +47,7 @@ read_last(struct facts *f, struct kp_query *q, kp_dur_ns length)
 
 	if (length < KP_NS_PER_S)
 		length = KP_NS_PER_S;
-	/* a file may hold any time: none that has no beginning is looked for */
+	/* a damaged file may hold any time: f->last - length must not overflow */
 	while (err == KP_OK && f->window.windows == 0 &&
 	    length < INT64_MAX / 4 && f->last > INT64_MIN + length) {
 		r.since = f->last - length;
@@ -199,7 +199,7 @@ put_json(struct kp_buf *b, const struct facts *f, const char *why)
 }
 
 static int
-from_db(const struct place *p, const char *why, const char *node, bool json)
+status_from_db(const struct place *p, const char *why, const char *node, bool json)
 {
 	struct facts f = { .path = place_dbs(p).v[0], .node = node };
 	struct kp_query *q;
@@ -211,42 +211,30 @@ from_db(const struct place *p, const char *why, const char *node, bool json)
 		say("%s", why);
 		return EXIT_FAILED;
 	}
+	kp_buf_init(&b, OUTPUT_MAX);
 	err = facts_read(&f, q);
-	if (err == KP_OK) {
-		kp_buf_init(&b, OUTPUT_MAX);
-		if (json)
-			put_json(&b, &f, why);
-		else
-			put_plain(&b, &f, why);
-		st = show(&b);
-	} else {
-		st = query_failed(q, err);
-	}
+	if (err == KP_OK && json)
+		put_json(&b, &f, why);
+	else if (err == KP_OK)
+		put_plain(&b, &f, why);
+	st = query_show(q, err, &b);
 	facts_free(&f);
 	kp_query_close(q);
 	return st;
 }
 
-/* One daemon, or what is left of it. */
+/* Of the daemon, or of its database where it does not answer. */
 static int
 status(const struct place *p, const char *line, const char *node, bool json)
 {
-	struct kp_buf answer, clean;
+	struct kp_buf out;
 	char why[1024];
-	enum kp_err err;
 
-	kp_buf_init(&answer, OUTPUT_MAX);
-	err = ask(p, line, &answer, why, sizeof(why));
-	if (err == KP_OK && json)
-		return show(&answer);
-	if (err != KP_OK) {
-		kp_buf_free(&answer);
-		return from_db(p, why, node, json);
-	}
-	kp_buf_init(&clean, OUTPUT_MAX);
-	text_put_lines(&clean, (const char *)answer.p, answer.len);
-	kp_buf_free(&answer);
-	return show(&clean);
+	kp_buf_init(&out, OUTPUT_MAX);
+	if (daemon_put(p, line, json, &out, why, sizeof(why)) == KP_OK)
+		return show(&out);
+	kp_buf_free(&out);
+	return status_from_db(p, why, node, json);
 }
 
 int
@@ -265,7 +253,7 @@ cmd_status(const struct cmd *cmd, int argc, char **argv)
 		st = place_check(cmd, &p);
 	if (st != OPTS_GO_ON)
 		return st;
-	if (!node_command(line, sizeof(line), json ? "status json" : "status",
+	if (!daemon_line(line, sizeof(line), json ? "status json" : "status",
 	    node))
 		return EXIT_USAGE;
 	for (size_t i = 0; i < place_dbs(&p).n; i++) {

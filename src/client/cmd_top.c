@@ -2,9 +2,9 @@
  * cmd_top.c - kprof top: where the time goes, live.
  *
  * Figures come from the database, as for kprof report, and the state of the
- * targets from the daemon's control socket; report/top.h decides what is
- * shown.  The database is opened again for each look, so that one that
- * was moved away and replaced is followed.
+ * targets from the daemon's control socket; report/top.h draws them.  The
+ * database is opened again for each refresh, in case it was moved away and
+ * replaced.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,21 +20,21 @@
 
 #define EVERY_DEFAULT 2		/* s */
 #define EVERY_MAX 3600
-#define QUERY_S 10		/* that one look may take */
-#define TELL_S 5u		/* that pausing may take */
+#define QUERY_S 10		/* limits the queries of one refresh */
+#define PAUSE_S 5u		/* limits pausing, and resuming */
 #define FRAME_MAX (32u << 20)
 
 struct args {
 	struct place place;
 	const char *node;
-	size_t every, frames;	/* frames 0: for ever, or one when plain */
+	size_t every, frames;	/* frames 0: no limit, or one if plain */
 	int what;
 	const char *sort;
 	bool plain;
 };
 
-/* What was read at one look. */
-struct look {
+/* What one refresh has read. */
+struct snapshot {
 	struct kp_query *q;
 	struct report *report;
 	struct kp_query_requests slow;
@@ -45,18 +45,18 @@ struct look {
 };
 
 static void
-look_free(struct look *l)
+snapshot_free(struct snapshot *l)
 {
 	report_free(l->report);
 	kp_query_requests_free(&l->slow);
 	kp_query_nodes_free(&l->nodes);
 	kp_query_close(l->q);
-	*l = (struct look){ .q = NULL };
+	*l = (struct snapshot){ .q = NULL };
 }
 
-/* The span before the end of the last window: also of what was saved. */
+/* Reads the view's span, which ends with the last window, even an old one. */
 static enum kp_err
-read_figures(struct look *l, const struct top_view *v)
+read_figures(struct snapshot *l, const struct top_view *v)
 {
 	const struct kp_query_range all = { .until = INT64_MAX };
 	struct kp_query_range r = { .until = INT64_MAX,
@@ -79,14 +79,14 @@ read_figures(struct look *l, const struct top_view *v)
 }
 
 static void
-look_read(struct look *l, const struct args *a, const struct top_view *v)
+snapshot_read(struct snapshot *l, const struct args *a, const struct top_view *v)
 {
 	struct kp_query_files dbs = place_dbs(&a->place);
 	struct place one;
 	enum kp_err err;
 	char *why;
 
-	look_free(l);
+	snapshot_free(l);
 	l->now = kp_wall_now();
 	for (size_t i = 0; i < dbs.n; i++) {
 		one = place_at(&a->place, i);
@@ -107,7 +107,7 @@ look_read(struct look *l, const struct args *a, const struct top_view *v)
 }
 
 static struct top_data
-look_data(const struct look *l)
+snapshot_data(const struct snapshot *l)
 {
 	return (struct top_data){ .now = l->now, .last = l->last,
 		.report = l->report, .slow = &l->slow, .nodes = &l->nodes,
@@ -121,7 +121,7 @@ static int
 run_plain(const struct args *a, struct top_view *v)
 {
 	size_t frames = a->frames > 0 ? a->frames : 1;
-	struct look l = { .q = NULL };
+	struct snapshot l = { .q = NULL };
 	struct top_data d;
 	int st = EXIT_DONE;
 	struct kp_buf b;
@@ -131,8 +131,8 @@ run_plain(const struct args *a, struct top_view *v)
 			sleep((unsigned)a->every);
 			putchar('\n');
 		}
-		look_read(&l, a, v);
-		d = look_data(&l);
+		snapshot_read(&l, a, v);
+		d = snapshot_data(&l);
 		kp_buf_init(&b, FRAME_MAX);
 		top_frame(&b, v, &d, screen_width(), 0);
 		kp_buf_u8(&b, '\n');
@@ -140,16 +140,16 @@ run_plain(const struct args *a, struct top_view *v)
 		if (l.report == NULL)
 			st = EXIT_FAILED;
 	}
-	look_free(&l);
+	snapshot_free(&l);
 	return st;
 }
 
 /* ---- on a screen ---- */
 
 static bool
-draw(struct top_view *v, const struct look *l)
+draw(struct top_view *v, const struct snapshot *l)
 {
-	struct top_data d = look_data(l);
+	struct top_data d = snapshot_data(l);
 	unsigned width, height;
 	struct kp_buf b;
 	bool good;
@@ -164,11 +164,11 @@ draw(struct top_view *v, const struct look *l)
 }
 
 /*
- * Pause or continue.  What a daemon says is shown below; of several, one that
- * does not do it rather than one that does.
+ * Sends "pause" or "resume", and shows an answer in the last line: where there
+ * are several daemons, rather that of one that refuses.
  */
 static void
-tell(const struct args *a, struct top_view *v, const struct look *l,
+send_command(const struct args *a, struct top_view *v, const struct snapshot *l,
     const char *command)
 {
 	char line[512], why[TOP_TEXT_MAX], bad[TOP_TEXT_MAX] = "", some[64];
@@ -176,7 +176,7 @@ tell(const struct args *a, struct top_view *v, const struct look *l,
 	struct kp_buf answer;
 	struct place one;
 
-	if (!node_command(line, sizeof(line), command, v->node[0] != '\0' ?
+	if (!daemon_line(line, sizeof(line), command, v->node[0] != '\0' ?
 	    v->node : NULL))
 		return;
 	snprintf(v->message, sizeof(v->message), "%s ...", command);
@@ -184,7 +184,7 @@ tell(const struct args *a, struct top_view *v, const struct look *l,
 	kp_buf_init(&answer, 1u << 20);
 	for (size_t i = 0; i < n; i++) {
 		one = place_at(&a->place, i);
-		if (ask_soon(&one, line, TELL_S, &answer, why,
+		if (daemon_ask(&one, line, PAUSE_S, &answer, why,
 		    sizeof(why)) == KP_OK)
 			good++;
 		else
@@ -200,11 +200,11 @@ tell(const struct args *a, struct top_view *v, const struct look *l,
 	kp_buf_free(&answer);
 }
 
-/* False: the end. */
+/* False: the key ends the program. */
 static bool
-obey(const struct args *a, struct top_view *v, struct look *l, int key)
+on_key(const struct args *a, struct top_view *v, struct snapshot *l, int key)
 {
-	struct top_data d = look_data(l);
+	struct top_data d = snapshot_data(l);
 	unsigned width, height;
 
 	screen_size(&width, &height);
@@ -212,15 +212,15 @@ obey(const struct args *a, struct top_view *v, struct look *l, int key)
 	case TOP_QUIT:
 		return false;
 	case TOP_PAUSE:
-		tell(a, v, l, "pause");
-		look_read(l, a, v);
+		send_command(a, v, l, "pause");
+		snapshot_read(l, a, v);
 		break;
 	case TOP_RESUME:
-		tell(a, v, l, "resume");
-		look_read(l, a, v);
+		send_command(a, v, l, "resume");
+		snapshot_read(l, a, v);
 		break;
 	case TOP_READ:
-		look_read(l, a, v);
+		snapshot_read(l, a, v);
 		break;
 	case TOP_DRAW:
 		if (l->report != NULL)
@@ -233,7 +233,7 @@ obey(const struct args *a, struct top_view *v, struct look *l, int key)
 }
 
 static void
-watch(const struct args *a, struct top_view *v, struct look *l)
+watch(const struct args *a, struct top_view *v, struct snapshot *l)
 {
 	kp_dur_ns every = (kp_dur_ns)a->every * KP_NS_PER_S;
 	kp_mono_ns next = kp_mono_now() + every;
@@ -246,11 +246,11 @@ watch(const struct args *a, struct top_view *v, struct look *l)
 		case SCREEN_TIME:
 			on = a->frames == 0 || frames++ < a->frames;
 			if (on && !v->held)
-				look_read(l, a, v);
+				snapshot_read(l, a, v);
 			next = kp_mono_now() + every;
 			break;
 		case SCREEN_KEY:
-			on = obey(a, v, l, key);
+			on = on_key(a, v, l, key);
 			break;
 		case SCREEN_SIZE:
 			break;
@@ -265,17 +265,17 @@ watch(const struct args *a, struct top_view *v, struct look *l)
 static int
 run_screen(const struct args *a, struct top_view *v)
 {
-	struct look l = { .q = NULL };
+	struct snapshot l = { .q = NULL };
 
-	look_read(&l, a, v);
+	snapshot_read(&l, a, v);
 	if (!screen_open()) {
-		look_free(&l);
+		snapshot_free(&l);
 		say("this terminal cannot be drawn on (see -plain)");
 		return EXIT_FAILED;
 	}
 	watch(a, v, &l);
 	screen_close();
-	look_free(&l);
+	snapshot_free(&l);
 	return EXIT_DONE;
 }
 
@@ -289,10 +289,7 @@ cmd_top(const struct cmd *cmd, int argc, char **argv)
 		{ "n", "N", "end after N refreshes (-plain: default 1)",
 		    opt_count, &a.frames, NULL },
 		OPT_NODE(a.node),
-		{ "what", "FIGURE", "of tiers: busy (time in tier, default), "
-		    "self (exclusive), total (inclusive), calls, async (after "
-		    "the request), gc or out (scheduled out)", opt_choice,
-		    &a.what, report_whats },
+		OPT_WHAT(a.what),
 		{ "sort", "KEY", "requests (default), total, p99, errors, "
 		    "share, name, tier", opt_text, &a.sort, NULL },
 		{ "plain", NULL, "print text, as without a terminal",
@@ -314,7 +311,7 @@ cmd_top(const struct cmd *cmd, int argc, char **argv)
 	st = place_check(cmd, &a.place);
 	if (st != OPTS_GO_ON)
 		return st;
-	if (!node_command(line, sizeof(line), "status", a.node))
+	if (!daemon_line(line, sizeof(line), "status", a.node))
 		return EXIT_USAGE;
 	top_view_init(&v);
 	v.what = (enum report_what)a.what;

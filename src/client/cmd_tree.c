@@ -7,29 +7,16 @@
 #include "report/requests.h"
 
 static int
-show_tree(const struct kp_query_tree *t, const struct kp_query_sum *cover,
-    bool json)
-{
-	struct kp_buf b;
-
-	kp_buf_init(&b, OUTPUT_MAX);
-	if (json)
-		tree_json(&b, t, cover);
-	else
-		tree_text(&b, t, cover, screen_width());
-	return show(&b);
-}
-
-static int
 tree(const struct place *p, int64_t id, bool json)
 {
 	struct kp_query_sum cover = { 0 };
 	struct kp_query_range around;
 	struct kp_query_tree t = { 0 };
 	struct kp_query *q;
+	struct kp_buf b;
 	enum kp_err err;
 	char name[512];
-	int st;
+	int st = EXIT_FAILED;
 
 	if (open_db(&q, p) != KP_OK)
 		return EXIT_FAILED;
@@ -38,15 +25,16 @@ tree(const struct place *p, int64_t id, bool json)
 		err = kp_query_around(q, &t.request, &around);
 	if (err == KP_OK)
 		err = kp_query_cover(q, &around, &cover);
-	if (err == KP_ENOENT) {
+	kp_buf_init(&b, OUTPUT_MAX);
+	if (err == KP_OK && json)
+		tree_json(&b, &t, &cover);
+	else if (err == KP_OK)
+		tree_text(&b, &t, &cover, screen_width());
+	if (err == KP_ENOENT)
 		say("no request %" PRId64 " in '%s' (kprof slow lists those "
 		    "there are)", id, place_name(name, sizeof(name), p));
-		st = EXIT_FAILED;
-	} else if (err != KP_OK) {
-		st = query_failed(q, err);
-	} else {
-		st = show_tree(&t, &cover, json);
-	}
+	else
+		st = query_show(q, err, &b);
 	kp_query_tree_free(&t);
 	kp_query_close(q);
 	return st;

@@ -8,7 +8,7 @@
 #include "client.h"
 #include "web/web.h"
 
-/* As our own messages look, for who reads stderr. */
+/* Gives libevent's messages the form of our own. */
 static void
 on_libevent(int severity, const char *text)
 {
@@ -34,7 +34,7 @@ serve(const struct place *p, struct web_opts *o)
 	if (asprintf(&path, "%s.sock", dbs.v[0]) < 0)
 		return EXIT_FAILED;
 	o->dbs = dbs;
-	/* of several none is the one that speaks for them */
+	/* several databases: there is no daemon that speaks for all */
 	o->control = p->control != NULL ? p->control : dbs.n > 1 ? "" : path;
 	signal(SIGPIPE, SIG_IGN);
 	event_set_log_callback(on_libevent);

@@ -1,4 +1,4 @@
-/* common.c - what the commands share: output, messages, the database. */
+/* common.c - messages, output and databases of the commands. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -90,14 +90,6 @@ query_failed(const struct kp_query *q, enum kp_err err)
 	return EXIT_FAILED;
 }
 
-int
-range_check(const struct cmd *cmd, const struct kp_query_range *r)
-{
-	if (r->since >= r->until)
-		return opts_wrong(cmd, "-since is not before -until");
-	return OPTS_GO_ON;
-}
-
 unsigned
 screen_width(void)
 {
@@ -129,4 +121,13 @@ show(struct kp_buf *b)
 		st = EXIT_DONE;
 	kp_buf_free(b);
 	return st;
+}
+
+int
+query_show(const struct kp_query *q, enum kp_err err, struct kp_buf *b)
+{
+	if (err == KP_OK)
+		return show(b);
+	kp_buf_free(b);
+	return query_failed(q, err);
 }

@@ -1,14 +1,14 @@
 /*
- * ctl_client.c - one question to the daemon through its control socket.
+ * ctl_client.c - sends one command to the daemon through its control socket.
  *
- *	we:	<command>\n
- *	it:	note <length>\n<text>	any number: how it goes
+ *	kprof:	<command>\n
+ *	kprofd:	note <length>\n<text>	any number: progress
  *		ok <length>\n<text>	or "error": the answer, then it closes
  *
- * Whatever the other side sends, it takes no more than ANSWER_MAX bytes, and
- * waits no more than SILENCE_S seconds for the next message, nor longer in all
- * than the caller allows.  After a moment it prints what it waits for; it does
- * not wait for a daemon that was stopped (SIGSTOP).
+ * Whatever the other side sends, kprof takes no more than ANSWER_MAX bytes, and
+ * waits at most SILENCE_S seconds for the next message, or as long as the caller
+ * allows in all.  After QUIET it prints that it is waiting; it does not wait for
+ * a daemon that is stopped (SIGSTOP).
  */
 #include <errno.h>
 #include <poll.h>
@@ -27,73 +27,73 @@
 #define ANSWER_MAX (1u << 20)	/* bytes of all messages together */
 #define HEAD_MAX 64u		/* of "note <length>" */
 #define SILENCE_S 30
-#define QUIET (3 * KP_NS_PER_S / 2)	/* then it is said what is waited for */
+#define QUIET (3 * KP_NS_PER_S / 2)	/* before it prints that it waits */
 
-struct dist_sync {
+struct ctl {
 	const char *path;
 	int fd;
 	kp_mono_ns deadline;
-	kp_mono_ns quiet;	/* it is silent from then on; 0: that was told */
-	size_t left;		/* bytes it may still send */
-	unsigned patience;	/* s: with notes for each message, or in all */
-	bool notes;		/* are shown */
+	kp_mono_ns quiet;	/* when to print that it waits; 0: was printed */
+	size_t left;		/* bytes that the daemon may still send */
+	unsigned patience;	/* s: with notes for each message, else in all */
+	bool notes;		/* to be printed */
 	char *why;
 	size_t nwhy;
 };
 
 static enum kp_err
-fail(const struct dist_sync *t, enum kp_err err, const char *what)
+fail(const struct ctl *c, enum kp_err err, const char *what)
 {
-	snprintf(t->why, t->nwhy, "kprofd at '%s' %s", t->path, what);
+	snprintf(c->why, c->nwhy, "kprofd at '%s' %s", c->path, what);
 	return err;
 }
 
 static enum kp_err
-unreachable(const struct dist_sync *t, int error)
+unreachable(const struct ctl *c, int error)
 {
 	if (error == EACCES || error == EPERM)
-		snprintf(t->why, t->nwhy, "cannot reach kprofd at '%s': %s "
-		    "(its user or root may)", t->path, strerror(error));
+		snprintf(c->why, c->nwhy, "cannot reach kprofd at '%s': %s "
+		    "(its user or root may)", c->path, strerror(error));
 	else
-		snprintf(t->why, t->nwhy, "cannot reach kprofd at '%s': is it "
-		    "running? (see -db, -control)", t->path);
+		snprintf(c->why, c->nwhy, "cannot reach kprofd at '%s': is it "
+		    "running? (see -db, -control)", c->path);
 	return KP_ENOENT;
 }
 
 static enum kp_err
-dist_sync_open(struct dist_sync *t)
+ctl_open(struct ctl *c)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	struct timeval limit = { t->patience, 0 };
+	struct timeval limit = { c->patience, 0 };
 
-	if (strlen(t->path) >= sizeof(sun.sun_path)) {
-		snprintf(t->why, t->nwhy, "the socket's path '%s' is longer "
+	if (strlen(c->path) >= sizeof(sun.sun_path)) {
+		snprintf(c->why, c->nwhy, "the socket's path '%s' is longer "
 		    "than %zu bytes: change to its directory, or see -control",
-		    t->path, sizeof(sun.sun_path) - 1);
+		    c->path, sizeof(sun.sun_path) - 1);
 		return KP_ELIMIT;
 	}
-	memcpy(sun.sun_path, t->path, strlen(t->path) + 1);
-	t->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (t->fd < 0)
-		return unreachable(t, errno);
-	/* a daemon that hangs accepts nothing: connect() waits no longer */
-	setsockopt(t->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	if (connect(t->fd, (struct sockaddr *)&sun, sizeof(sun)) != 0)
-		return errno == EAGAIN ? fail(t, KP_ETIMEOUT,
-		    "does not answer") : unreachable(t, errno);
-	t->deadline = kp_mono_now() + t->patience * KP_NS_PER_S;
-	t->quiet = t->notes ? kp_mono_now() + QUIET : 0;
+	memcpy(sun.sun_path, c->path, strlen(c->path) + 1);
+	c->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (c->fd < 0)
+		return unreachable(c, errno);
+	/* limits connect(): a daemon that hangs accepts nothing */
+	setsockopt(c->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	if (connect(c->fd, (struct sockaddr *)&sun, sizeof(sun)) != 0)
+		return errno == EAGAIN ? fail(c, KP_ETIMEOUT,
+		    "does not answer") : unreachable(c, errno);
+	c->deadline = kp_mono_now() + c->patience * KP_NS_PER_S;
+	c->quiet = c->notes ? kp_mono_now() + QUIET : 0;
 	return KP_OK;
 }
 
 static enum kp_err
-dist_sync_send(struct dist_sync *t, const char *command)
+ctl_send(struct ctl *c, const char *command)
 {
 	char line[512];
 	int n = snprintf(line, sizeof(line), "%s\n", command);
 
-	if (send(t->fd, line, (size_t)n, MSG_NOSIGNAL) != n)
-		return fail(t, KP_EIO, "takes no command: is it ending?");
+	if (send(c->fd, line, (size_t)n, MSG_NOSIGNAL) != n)
+		return fail(c, KP_EIO, "takes no command: is it ending?");
 	return KP_OK;
 }
 
@@ -116,77 +116,77 @@ is_stopped(pid_t pid)
 	    strncmp(state, ") t", 3) == 0);
 }
 
-/* It has been silent for a while: why, where that can be seen. */
+/* The daemon has been silent for a while: finds out why, where it can. */
 static enum kp_err
-talk_quiet(struct dist_sync *t)
+ctl_silent(struct ctl *c)
 {
 	struct ucred peer = { .pid = 0 };
 	socklen_t n = sizeof(peer);
 	char what[120];
 
-	t->quiet = 0;
-	if (getsockopt(t->fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
+	c->quiet = 0;
+	if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) == 0 &&
 	    peer.pid > 0 && is_stopped(peer.pid)) {
 		snprintf(what, sizeof(what), "does not answer: its process %d "
 		    "is stopped ('kill -CONT %d' lets it go on)",
 		    (int)peer.pid, (int)peer.pid);
-		return fail(t, KP_ETIMEOUT, what);
+		return fail(c, KP_ETIMEOUT, what);
 	}
-	say("waiting for kprofd at '%s' to answer", t->path);
+	say("waiting for kprofd at '%s' to answer", c->path);
 	return KP_OK;
 }
 
 /* Waits until there is something to read, or too much time has passed. */
 static enum kp_err
-talk_wait(struct dist_sync *t)
+ctl_wait(struct ctl *c)
 {
-	struct pollfd pfd = { .fd = t->fd, .events = POLLIN };
-	kp_mono_ns now = kp_mono_now(), until = t->deadline;
+	struct pollfd pfd = { .fd = c->fd, .events = POLLIN };
+	kp_mono_ns now = kp_mono_now(), until = c->deadline;
 
 	if (now >= until)
-		return fail(t, KP_ETIMEOUT, "does not answer in time");
-	if (t->quiet != 0 && t->quiet < until)
-		until = t->quiet;
+		return fail(c, KP_ETIMEOUT, "does not answer in time");
+	if (c->quiet != 0 && c->quiet < until)
+		until = c->quiet;
 	if (poll(&pfd, 1, now >= until ? 0 : (int)((until - now) /
-	    KP_NS_PER_MS) + 1) == 0 && t->quiet != 0)
-		return talk_quiet(t);
+	    KP_NS_PER_MS) + 1) == 0 && c->quiet != 0)
+		return ctl_silent(c);
 	return KP_OK;
 }
 
-/* Some bytes, 1 to n of them, before the deadline. */
+/* Reads 1 to n bytes before the deadline. */
 static enum kp_err
-talk_recv(struct dist_sync *t, char *p, size_t n, size_t *got)
+ctl_recv(struct ctl *c, char *p, size_t n, size_t *got)
 {
 	enum kp_err err;
 	ssize_t r;
 
 	for (;;) {
-		err = talk_wait(t);
+		err = ctl_wait(c);
 		if (err != KP_OK)
 			return err;
-		r = recv(t->fd, p, n, MSG_DONTWAIT);
+		r = recv(c->fd, p, n, MSG_DONTWAIT);
 		if (r > 0)
 			break;
 		if (r == 0)
-			return fail(t, KP_ESHORT, "closed the connection "
+			return fail(c, KP_ESHORT, "closed the connection "
 			    "before its answer was complete");
 		if (errno != EAGAIN && errno != EINTR)
-			return fail(t, KP_EIO, strerror(errno));
+			return fail(c, KP_EIO, strerror(errno));
 	}
 	*got = (size_t)r;
 	return KP_OK;
 }
 
-/* "ok 12": byte by byte, since the text behind it is not for here. */
+/* Reads "ok 12\n" byte by byte, to leave the text that follows. */
 static enum kp_err
-read_head(struct dist_sync *t, char *kind, size_t nkind, size_t *len)
+read_head(struct ctl *c, char *kind, size_t nkind, size_t *len)
 {
 	char line[HEAD_MAX + 1], *blank, *end;
 	enum kp_err err;
 	size_t n = 0, got;
 
 	for (;;) {
-		err = talk_recv(t, line + n, 1, &got);
+		err = ctl_recv(c, line + n, 1, &got);
 		if (err != KP_OK)
 			return err;
 		if (line[n] == '\n')
@@ -204,17 +204,17 @@ read_head(struct dist_sync *t, char *kind, size_t nkind, size_t *len)
 	*len = strtoull(blank + 1, &end, 10);
 	if (*end != '\0')
 		goto bad;
-	if (*len > t->left)
-		return fail(t, KP_ELIMIT, "answers more than 1 MiB");
-	t->left -= *len;
+	if (*len > c->left)
+		return fail(c, KP_ELIMIT, "answers more than 1 MiB");
+	c->left -= *len;
 	return KP_OK;
 bad:
-	return fail(t, KP_EFORMAT, "answers what kprof does not understand: "
+	return fail(c, KP_EFORMAT, "answers what kprof does not understand: "
 	    "are both of one version?");
 }
 
 static enum kp_err
-read_text(struct dist_sync *t, size_t len, struct kp_buf *b)
+read_text(struct ctl *c, size_t len, struct kp_buf *b)
 {
 	char piece[4096];
 	enum kp_err err;
@@ -222,113 +222,118 @@ read_text(struct dist_sync *t, size_t len, struct kp_buf *b)
 
 	kp_buf_reset(b);
 	for (; len > 0; len -= got) {
-		err = talk_recv(t, piece, len < sizeof(piece) ? len :
+		err = ctl_recv(c, piece, len < sizeof(piece) ? len :
 		    sizeof(piece), &got);
 		if (err != KP_OK)
 			return err;
 		kp_buf_put(b, piece, got);
 	}
-	return b->err == KP_OK ? KP_OK : fail(t, b->err, "answers too much");
+	return b->err == KP_OK ? KP_OK : fail(c, b->err, "answers too much");
 }
 
 static void
-show_note(const struct kp_buf *b)
+put_lines(struct kp_buf *out, const struct kp_buf *text)
 {
-	struct kp_buf clean;
+	text_put_lines(out, (const char *)text->p, text->len);
+	if (text->len > 0 && text->p[text->len - 1] != '\n')
+		kp_buf_u8(out, '\n');
+}
 
-	kp_buf_init(&clean, 8 * ANSWER_MAX);
-	text_put_lines(&clean, (const char *)b->p, b->len);
-	fprintf(stderr, "%s%s", kp_buf_cstr(&clean),
-	    b->len > 0 && b->p[b->len - 1] == '\n' ? "" : "\n");
-	kp_buf_free(&clean);
+static void
+print_note(const struct kp_buf *note)
+{
+	struct kp_buf b;
+
+	kp_buf_init(&b, 8 * ANSWER_MAX);
+	put_lines(&b, note);
+	fputs(kp_buf_cstr(&b), stderr);
+	kp_buf_free(&b);
 }
 
 static enum kp_err
-talk_answer(struct dist_sync *t, struct kp_buf *answer)
+ctl_answer(struct ctl *c, struct kp_buf *answer)
 {
 	enum kp_err err;
 	char kind[8];
 	size_t len;
 
 	for (;;) {
-		err = read_head(t, kind, sizeof(kind), &len);
+		err = read_head(c, kind, sizeof(kind), &len);
 		if (err == KP_OK)
-			err = read_text(t, len, answer);
+			err = read_text(c, len, answer);
 		if (err != KP_OK)
 			return err;
 		if (strcmp(kind, "ok") == 0)
 			return KP_OK;
 		if (strcmp(kind, "error") == 0) {
-			snprintf(t->why, t->nwhy, "%s", kp_buf_cstr(answer));
-			t->why[strcspn(t->why, "\n")] = '\0';
+			snprintf(c->why, c->nwhy, "%s", kp_buf_cstr(answer));
+			c->why[strcspn(c->why, "\n")] = '\0';
 			return KP_ESTATE;
 		}
 		if (strcmp(kind, "note") != 0)
-			return fail(t, KP_EFORMAT,
+			return fail(c, KP_EFORMAT,
 			    "answers with an unknown word");
-		if (!t->notes)
+		if (!c->notes)
 			continue;
-		show_note(answer);
-		t->deadline = kp_mono_now() + t->patience * KP_NS_PER_S;
+		print_note(answer);
+		c->deadline = kp_mono_now() + c->patience * KP_NS_PER_S;
 	}
 }
 
 bool
-node_command(char *line, size_t n, const char *command, const char *node)
+daemon_line(char *line, size_t n, const char *command, const char *node)
 {
-	if (node == NULL) {
-		snprintf(line, n, "%s", command);
-		return true;
-	}
-	if (strlen(node) > KP_NODE_NAME_MAX || strpbrk(node, " \t\n") != NULL) {
+	if (node != NULL && (strlen(node) > KP_NODE_NAME_MAX ||
+	    strpbrk(node, " \t\n") != NULL)) {
 		say("-node '%s' can match no node: it has a blank in it, or "
 		    "more than %d bytes", node, KP_NODE_NAME_MAX);
 		return false;
 	}
-	snprintf(line, n, "%s node=%s", command, node);
+	snprintf(line, n, "%s%s%s", command, node != NULL ? " node=" : "",
+	    node != NULL ? node : "");
 	return true;
 }
 
-static enum kp_err
-ask_talk(const struct place *p, const char *command, struct kp_buf *answer,
-    struct dist_sync *t)
+enum kp_err
+daemon_ask(const struct place *p, const char *command, unsigned seconds,
+    struct kp_buf *answer, char *why, size_t n)
 {
+	struct ctl c = { .fd = -1, .left = ANSWER_MAX, .why = why, .nwhy = n,
+		.patience = seconds > 0 ? seconds : SILENCE_S,
+		.notes = seconds == 0 };
 	char *path = NULL;
 	enum kp_err err;
 
 	if (p->control == NULL && asprintf(&path, "%s.sock",
 	    place_dbs(p).v[0]) < 0) {
-		snprintf(t->why, t->nwhy, "out of memory");
+		snprintf(why, n, "out of memory");
 		return KP_ENOMEM;
 	}
-	t->path = p->control != NULL ? p->control : path;
-	err = dist_sync_open(t);
+	c.path = p->control != NULL ? p->control : path;
+	err = ctl_open(&c);
 	if (err == KP_OK)
-		err = dist_sync_send(t, command);
+		err = ctl_send(&c, command);
 	if (err == KP_OK)
-		err = talk_answer(t, answer);
-	if (t->fd >= 0)
-		close(t->fd);
+		err = ctl_answer(&c, answer);
+	if (c.fd >= 0)
+		close(c.fd);
 	free(path);
 	return err;
 }
 
 enum kp_err
-ask(const struct place *p, const char *command, struct kp_buf *answer,
-    char *why, size_t n)
+daemon_put(const struct place *p, const char *command, bool json,
+    struct kp_buf *out, char *why, size_t n)
 {
-	struct dist_sync t = { .fd = -1, .left = ANSWER_MAX, .why = why,
-		.nwhy = n, .patience = SILENCE_S, .notes = true };
+	struct kp_buf answer;
+	enum kp_err err;
 
-	return ask_talk(p, command, answer, &t);
-}
-
-enum kp_err
-ask_soon(const struct place *p, const char *command, unsigned seconds,
-    struct kp_buf *answer, char *why, size_t n)
-{
-	struct dist_sync t = { .fd = -1, .left = ANSWER_MAX, .why = why,
-		.nwhy = n, .patience = seconds };
-
-	return ask_talk(p, command, answer, &t);
+	kp_buf_init(&answer, OUTPUT_MAX);
+	err = daemon_ask(p, command, 0, &answer, why, n);
+	if (err == KP_OK && json)
+		kp_buf_put(out, answer.p, answer.len);
+	else if (err == KP_OK)
+		put_lines(out, &answer);
+	kp_buf_free(&answer);
+	return err;
 }

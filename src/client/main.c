@@ -1,4 +1,4 @@
-/* main.c - kprof: which command, and its exit status. */
+/* main.c - kprof: the table of commands; runs one, and exits with its status. */
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,20 +36,21 @@ static const struct cmd cmds[] = {
 	    "kprof web -db /var/lib/kprofd/kprofd.db", cmd_web },
 	{ "merge", "OUT IN...", "put databases of many machines into one",
 	    "OUT is created, or added to; what it has of them already is not "
-	    "taken again.\nIf the merge fails, OUT is as it was.", "kprof merge all.db kprofd.db && kprof report -db "
-	    "all.db", cmd_merge },
+	    "taken again.\nIf the merge fails, OUT is as it was.",
+	    "kprof merge all.db kprofd.db && kprof report -db all.db",
+	    cmd_merge },
 	{ "flight", NULL, "list the oldest requests in flight, and where they "
-	    "are", "", "kprof flight -node 'app@*'", cmd_tell },
+	    "are", "", "kprof flight -node 'app@*'", cmd_ctl },
 	{ "dump", NULL, "write the running window to the database now", "",
-	    "kprof dump && kprof report -since 1m", cmd_tell },
+	    "kprof dump && kprof report -since 1m", cmd_ctl },
 	{ "pause", NULL, "stop measuring; the daemon stays attached", "",
-	    "kprof pause -node 'app@*'", cmd_tell },
+	    "kprof pause -node 'app@*'", cmd_ctl },
 	{ "resume", NULL, "measure again after a pause or an overload", "",
-	    "kprof resume", cmd_tell },
+	    "kprof resume", cmd_ctl },
 	{ "reload", NULL, "have the daemon read its tiers.conf and its file "
 	    "of targets again",
 	    "If the file has a mistake, it is shown, and nothing changes.",
-	    "kprof check tiers.conf && kprof reload", cmd_tell },
+	    "kprof check tiers.conf && kprof reload", cmd_ctl },
 	{ "check", "FILE", "check a tiers.conf", "FILE - is standard input.",
 	    "kprof check tiers.conf", cmd_check },
 	{ "clear-tokens", NULL, "take all sequential trace tokens on the "
@@ -120,7 +121,7 @@ unknown(const char *name)
 int
 main(int argc, char **argv)
 {
-	/* a file that may not grow is an error of write(2), not our end */
+	/* so that a file at its size limit fails write(2) instead */
 	signal(SIGXFSZ, SIG_IGN);
 	if (argc < 2) {
 		help(stderr);

@@ -1,10 +1,10 @@
-/* opts.c - parses what a command was given; prints its -h and its errors. */
+/* opts.c - parses a command's options and arguments; prints its -h and errors. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "opts.h"
+#include "client.h"
 #include "text/timefmt.h"
 
 int
@@ -120,4 +120,14 @@ opts_parse(const struct cmd *cmd, const struct opt *opts, size_t n, int argc,
 	st = parse(cmd, &p, argc, argv, arg);
 	kp_buf_free(&p.why);
 	return st;
+}
+
+int
+opts_parse_range(const struct cmd *cmd, const struct opt *opts, size_t n,
+    int argc, char **argv, const struct kp_query_range *r)
+{
+	int st = opts_parse(cmd, opts, n, argc, argv, NULL);
+
+	return st == OPTS_GO_ON && r->since >= r->until ?
+	    opts_wrong(cmd, "-since is not before -until") : st;
 }

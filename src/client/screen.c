@@ -1,10 +1,10 @@
 /*
- * screen.c - takes the terminal and gives it back, draws frames, and turns keys
+ * screen.c - takes the terminal and restores it, draws frames, and turns keys
  * and signals into events.
  *
- * Signals write a byte into a pipe, so that no signal between a check and a
- * wait is missed.  Only the second one that is to end the program is obeyed in
- * the handler: by then the program waits for something that does not come.
+ * A signal handler writes a byte into a pipe, so that no signal between a check
+ * and a wait is missed.  The second signal to end is obeyed in the handler: by
+ * then the program hangs in something else.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,11 +41,11 @@ static struct {
 	bool open, taken;
 	struct termios before;
 	int pipe[2];			/* numbers of signals */
-	uint8_t typed[KEY_BYTES_MAX];	/* not taken yet */
+	uint8_t typed[KEY_BYTES_MAX];	/* not decoded yet */
 	size_t ntyped;
 } screen = { .pipe = { -1, -1 } };
 
-static volatile sig_atomic_t ended;	/* how often it was asked to end */
+static volatile sig_atomic_t ended;	/* signals to end, so far */
 
 bool
 screen_possible(void)
@@ -56,7 +56,7 @@ screen_possible(void)
 	    term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0;
 }
 
-/* Another job of the shell's has the terminal. */
+/* Does another job of the shell have the terminal? */
 static bool
 in_background(void)
 {
@@ -65,7 +65,7 @@ in_background(void)
 	return group >= 0 && group != getpgrp();
 }
 
-/* From a handler.  What the terminal takes at once, and no more. */
+/* Called from a handler: writes only if the terminal takes it at once. */
 static void
 end_now(int sig)
 {
@@ -90,7 +90,7 @@ on_signal(int sig)
 	if (sig != SIGWINCH && sig != SIGTSTP && sig != SIGCONT &&
 	    ended++ > 0)
 		end_now(sig);
-	/* a full pipe holds enough of them */
+	/* if the pipe is full, the bytes in it are enough */
 	if (write(screen.pipe[1], &byte, 1) < 0)
 		errno = e;
 	errno = e;
@@ -128,7 +128,7 @@ write_all(const void *p, size_t n)
 	return true;
 }
 
-/* Keys as they are pressed, unseen; ^C stays a signal. */
+/* Keys come as they are pressed, without echo; ^C stays a signal. */
 static bool
 take_terminal(void)
 {
@@ -140,15 +140,15 @@ take_terminal(void)
 	raw.c_cc[VMIN] = 0;
 	raw.c_cc[VTIME] = 0;
 	screen.taken = true;
-	/* what was typed before is not meant for us; and the other screen is
-	   entered once only: that also notes where the cursor was */
+	/* Flushes what was typed before.  The alternate screen is entered
+	   only once: entering it also saves the cursor's position. */
 	return tcsetattr(STDIN_FILENO, there ? TCSADRAIN : TCSAFLUSH,
 	    &raw) == 0 &&
 	    (there || write_all(ALTERNATE, strlen(ALTERNATE))) &&
 	    write_all(ENTER, strlen(ENTER));
 }
 
-/* In the background it is the shell's, which has set it up for itself. */
+/* Does nothing in the background: the shell has set the terminal up. */
 static void
 give_back(void)
 {
@@ -213,8 +213,8 @@ screen_draw(const char *lines)
 	do {
 		len = strcspn(lines, "\n");
 		last = lines[len] == '\0';
-		/* what is cleared gets the colours in force; after a line
-		   as wide as the screen its last character would go */
+		/* Clears before it writes: with the colours in force, and
+		   without the last character of a line as wide as the screen. */
 		kp_buf_str(&b, first || last ? REVERSE : NORMAL);
 		kp_buf_str(&b, CLEAR_LINE);
 		kp_buf_put(&b, lines, len);
@@ -227,7 +227,7 @@ screen_draw(const char *lines)
 	return good;
 }
 
-/* As the shell's ^Z.  `bg` alone leaves it so: there is nothing to draw on. */
+/* Stops as for the shell's ^Z, also after `bg`: there is no screen then. */
 static void
 suspend(void)
 {
@@ -239,7 +239,7 @@ suspend(void)
 		take_terminal();
 }
 
-/* False: none has come. */
+/* False: there was no signal. */
 static bool
 take_signal(enum screen_event *ev)
 {
@@ -255,7 +255,7 @@ take_signal(enum screen_event *ev)
 	return true;
 }
 
-/* The first of the keys that were typed; KEY_NONE: none is whole. */
+/* Decodes the first key that was typed; KEY_NONE: none is complete. */
 static int
 take_key(bool quiet)
 {
@@ -270,7 +270,7 @@ take_key(bool quiet)
 	return key;
 }
 
-/* False: nobody is there any more. */
+/* False: the terminal is gone. */
 static bool
 read_keys(short revents)
 {
@@ -299,8 +299,8 @@ screen_wait(kp_mono_ns deadline, int *key)
 		*key = take_key(false);
 		if (*key != KEY_NONE)
 			return SCREEN_KEY;
-		/* looked at also when it is late: a look may take longer
-		   than the time between two */
+		/* Polls even past the deadline: a refresh may take longer
+		   than the interval. */
 		wait = deadline - kp_mono_now();
 		ms = wait > 0 ? (int)(wait / KP_NS_PER_MS) + 1 : 0;
 		pfd[0].revents = 0;

@@ -1,14 +1,12 @@
 /*
- * screen.h - a terminal that is drawn on as a whole, and its keys.
+ * screen.h - draws frames on the whole terminal, and reads its keys.
  *
- * Plain ECMA-48 and no curses: a frame is rewritten line by line, which needs
- * six sequences that every terminal of the last thirty years has, while
- * curses would add a library, its tables of terminals, and a second opinion
- * of how wide a character is.  Where $TERM says `dumb`, or nothing, there is
- * no screen.
+ * It writes six ECMA-48 sequences, which every terminal knows.  curses would
+ * add a library, its terminal database, and a second opinion of how wide a
+ * character is.  Where $TERM is `dumb` or unset there is no screen.
  *
- * However the program ends, by exit() or by a signal that it can catch, the
- * terminal is as it was before.  There is one screen at most.
+ * However the program ends, by exit() or by a signal that can be caught, the
+ * terminal is restored.  There is one screen at most.
  */
 #ifndef KPROFD_CLIENT_SCREEN_H
 #define KPROFD_CLIENT_SCREEN_H
@@ -21,12 +19,12 @@
 
 /* Are stdin and stdout a terminal that can be drawn on? */
 bool screen_possible(void);
-/* Takes the terminal over.  False: it does not let us. */
+/* Takes the terminal over.  False: its modes cannot be set. */
 bool screen_open(void);
-/* Gives it back; may be called at any time, again and again. */
+/* Restores the terminal; may be called at any time, and repeatedly. */
 void screen_close(void);
 
-/* Columns and rows, 1 at least and SCREEN_MAX at most. */
+/* Columns and rows, from 1 to SCREEN_MAX. */
 #define SCREEN_MAX 1000u
 void screen_size(unsigned *width, unsigned *height);
 /*
@@ -36,13 +34,13 @@ void screen_size(unsigned *width, unsigned *height);
 bool screen_draw(const char *lines);
 
 enum screen_event {
-	SCREEN_TIME,	/* the deadline */
+	SCREEN_TIME,	/* the deadline has passed */
 	SCREEN_KEY,
-	SCREEN_SIZE,	/* it has another size */
+	SCREEN_SIZE,	/* the size has changed: draw again */
 	SCREEN_END	/* a signal to end, or the terminal is gone */
 };
 
-/* Waits for what comes first. */
+/* Waits for the first event; *key is set for SCREEN_KEY. */
 enum screen_event screen_wait(kp_mono_ns deadline, int *key);
 
 #endif

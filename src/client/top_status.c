@@ -81,8 +81,12 @@ add_rows(struct top_status *s, sqlite3 *conn, const char *json, size_t n)
 	return rc;
 }
 
-bool
-top_status_add(struct top_status *s, const char *json, size_t n)
+/*
+ * Adds the answer to `status json`, n bytes.  False: it is something else, and
+ * nothing was added.
+ */
+static bool
+add_answer(struct top_status *s, const char *json, size_t n)
 {
 	unsigned ntargets = s->ntargets, armed = s->armed;
 	size_t before = s->n;
@@ -108,12 +112,12 @@ top_status_ask(struct top_status *s, const struct place *p)
 
 	s->asked++;
 	kp_buf_init(&answer, ANSWER_MAX);
-	if (ask_soon(p, "status json", PATIENCE_S, &answer, s->why,
+	if (daemon_ask(p, "status json", PATIENCE_S, &answer, s->why,
 	    sizeof(s->why)) != KP_OK) {
 		kp_buf_free(&answer);
 		return;
 	}
-	if (top_status_add(s, (const char *)answer.p, answer.len))
+	if (add_answer(s, (const char *)answer.p, answer.len))
 		s->answered++;
 	else
 		snprintf(s->why, sizeof(s->why), "kprofd answers what kprof "

@@ -6,14 +6,9 @@
 #include "report/top.h"
 
 /*
- * Asks the daemon of each database.  One that does not answer soon is counted
- * and told in out->why; nothing of it is in the targets.
+ * Asks the daemon of the database.  One that does not answer in time is counted,
+ * with the reason in out->why.
  */
 void top_status_ask(struct top_status *out, const struct place *p);
-/*
- * Adds the answer to `status json`, n bytes.  False: it is no such thing, and
- * nothing was added.
- */
-bool top_status_add(struct top_status *out, const char *json, size_t n);
 
 #endif

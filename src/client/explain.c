@@ -1,4 +1,4 @@
-/* cmd_explain.c - explains why a report is empty, and what to do about it. */
+/* explain.c - explains why a report is empty, and what to do about it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,8 +8,8 @@
 #include "text/text.h"
 #include "text/timefmt.h"
 
-#define NAMES_MAX 10	/* shown of what there is */
-#define EVENTS 20	/* looked through for what kept targets away */
+#define NAMES_MAX 10	/* listed of those that exist */
+#define EVENTS 20	/* searched for the reason why targets are absent */
 
 static void
 put_names(struct kp_buf *b, const char *const *v, size_t n)
@@ -29,9 +29,9 @@ put_quoted(struct kp_buf *b, const char *s)
 	kp_buf_u8(b, '\'');
 }
 
-/* The last thing that kept a target away; "": none is known. */
+/* The last reason why a target is absent; "": none is known. */
 static const char *
-kept_away(const struct kp_query_events *e)
+absent_why(const struct kp_query_events *e)
 {
 	static const char *const kinds[] = { "absent", "failed", "lost" };
 
@@ -42,7 +42,7 @@ kept_away(const struct kp_query_events *e)
 	return "";
 }
 
-/* No window at all: kprofd did not start, or has no target yet, or just has. */
+/* No window at all: kprofd did not start, or its first window is not over. */
 static enum kp_err
 explain_none(struct kp_buf *b, struct kp_query *q, const char *db)
 {
@@ -57,7 +57,7 @@ explain_none(struct kp_buf *b, struct kp_query *q, const char *db)
 	if (err == KP_OK && runs.n > 0)
 		why = runs.v[0].failed;
 	if (*why == '\0')
-		why = kept_away(&events);
+		why = absent_why(&events);
 	else
 		failed = "kprofd failed to start: ";
 	if (*why != '\0') {
@@ -75,7 +75,7 @@ explain_none(struct kp_buf *b, struct kp_query *q, const char *db)
 	return err;
 }
 
-/* No window in the range: is there one at all, is there another node? */
+/* No window in the range: looks for other times and other nodes. */
 static enum kp_err
 explain_windows(struct kp_buf *b, struct kp_query *q, const char *db,
     const struct kp_query_range *range)
@@ -107,7 +107,7 @@ explain_windows(struct kp_buf *b, struct kp_query *q, const char *db,
 	return err;
 }
 
-/* Windows, but no request that was asked for: are there others? */
+/* Windows, but no request of this type: looks for other types. */
 static enum kp_err
 explain_identity(struct kp_buf *b, struct kp_query *q,
     const struct kp_query_range *range, bool *found)
