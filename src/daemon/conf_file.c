@@ -1,6 +1,6 @@
 /*
  * conf_file.c - reads and parses tiers.conf, and writes its mistakes to the log
- * and, at a reload, into the client's answer.
+ * and, at a reload, for the client.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,7 +47,7 @@ conf_file_free(struct conf_file *f)
 	f->text = NULL;
 }
 
-/* A mistake as an entry: for programs, without the source line below it. */
+/* For a log in JSON: without the source line below it. */
 static void
 diag_log(const struct conf_file *f, const struct kp_diag *d, const char *node)
 {

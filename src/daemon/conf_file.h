@@ -11,23 +11,17 @@ struct conf_file {
 	struct kp_conf *conf;
 };
 
-/*
- * On error it was told: see log.h.  What was told is appended to said as well,
- * if that is not NULL.
- */
+/* Logs mistakes, and appends them to said, if that is not NULL. */
 enum kp_err conf_file_load(struct conf_file *f, const char *path,
     struct kp_buf *said);
 void conf_file_free(struct conf_file *f);
-/*
- * What a target says against it, which is named where node is not NULL; said
- * as above.
- */
+/* Reports the mistakes that a target found; node: its name, or NULL. */
 void conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
     const char *node, struct kp_buf *said);
-/* One line: how many tiers, functions, entries. */
+/* Prints a line on stdout: how many tiers, functions, entries. */
 void conf_file_summary(const struct conf_file *f);
 
-/* Why {messages, true} is refused where the probe is the relay. */
+/* Why {messages, true} is refused with -probe relay. */
 extern const char conf_file_messages[];
 
 #endif

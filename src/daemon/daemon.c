@@ -1,10 +1,10 @@
 /*
- * daemon.c - owns and wires everything: targets, store, control socket, timers
- * and signals.  The only file that knows all of them.
+ * daemon.c - owns and wires the parts: targets, store, control socket, timers
+ * and signals.
  *
- * One libevent loop; the store's writer thread comes back into it through
- * event_active().  kprofd ends the same way for every reason: stop the targets,
- * wait for their goodbyes, close the last windows, close the store.
+ * There is one libevent loop; the store's writer thread reports to it through
+ * event_active().  kprofd always ends the same way: stop the targets, wait until
+ * they have, close the last windows, close the store.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -36,31 +36,25 @@
 #include "web/web.h"
 
 struct daemon {
-	const struct options *o;
-	struct conf_file conf;
+	struct parts p;
 	struct event_base *base;
-	struct kp_store *store;
-	struct store_health watch;
-	struct control *control;
-	struct totals *totals;		/* of all windows, for exporters */
-	struct web *web;		/* NULL: not asked for */
-	struct otlp *otlp;		/* the same */
-	struct otlp_health otlp_watch;
-	struct targets *targets;
-	struct deferred *past;		/* NULL, as reload: only a check */
+	struct commands *commands;	/* NULL, as these: -check */
+	struct pending *pending;
 	struct reload *reload;
-	struct commands *commands;
-	struct event *window, *end, *sigint, *sigterm, *sighup;
-	char cookie[NODE_COOKIE_MAX + 1];
-	struct print_limit printing;
-	struct dump_file *tables;
-	kp_mono_ns started;
+	struct store_health store_health;
+	struct otlp_health otlp_health;
+	struct totals *totals;		/* of all windows, for exporters */
+	struct web *web;		/* NULL: no -http */
+	struct dump_file *dump;		/* NULL: no -dump-file */
+	struct event *window, *end, *signals[3];
 	struct boundary boundary;	/* of windows */
+	struct print_limit printing;
 	uint64_t requests;		/* of all targets */
-	bool stopping, over;
-	bool began;			/* it did not fail to start */
+	char cookie[NODE_COOKIE_MAX + 1];
+	bool over;			/* the targets have ended */
+	bool began;			/* the start did not fail */
 	bool tty;			/* stderr is a terminal */
-	bool terminal;			/* there is one that can go */
+	bool terminal;			/* SIGHUP may mean that it has gone */
 	int status;
 };
 
@@ -69,14 +63,13 @@ struct daemon {
 static void
 daemon_stop(struct daemon *d)
 {
-	if (d->stopping) {
-		/* Asked twice: the targets' agents clean up by themselves. */
+	if (targets_stopping(d->p.targets)) {
+		/* asked twice: the agents clean up without kprofd */
 		event_base_loopbreak(d->base);
 		return;
 	}
-	d->stopping = true;
 	notify_stopping();
-	targets_stop(d->targets);
+	targets_stop(d->p.targets);
 }
 
 static void
@@ -90,8 +83,8 @@ on_signal(evutil_socket_t sig, short what, void *ctx)
 }
 
 /*
- * The log was moved away, or tiers.conf is another one; or there is no log,
- * and the terminal has gone.
+ * Reopens the log file and reloads tiers.conf.  Without a log file it ends
+ * kprofd, if there is a terminal, which has gone then.
  */
 static void
 on_hangup(evutil_socket_t sig, short what, void *ctx)
@@ -104,11 +97,10 @@ on_hangup(evutil_socket_t sig, short what, void *ctx)
 	}
 	if (log_has_file())
 		log_reopen();
-	if (d->reload != NULL && !d->stopping)
+	if (d->reload != NULL && !targets_stopping(d->p.targets))
 		reload_ask(d->reload, NULL);
 }
 
-/* Has this process a terminal that can go? */
 static bool
 has_terminal(void)
 {
@@ -134,13 +126,13 @@ daemon_on_over(struct daemon *d, int status)
 	event_base_loopbreak(d->base);
 }
 
-/* ---- what the targets report ---- */
+/* ---- targets ---- */
 
-/* For texts that are about one of several. */
+/* The node that a text names; NULL: there is only one. */
 static const char *
 node_name(const struct daemon *d, const struct target *t)
 {
-	return targets_several(d->targets) ? t->node : NULL;
+	return targets_several(d->p.targets) ? t->node : NULL;
 }
 
 void
@@ -148,11 +140,11 @@ daemon_on_request(struct target *t, const struct kp_request *rq)
 {
 	struct daemon *d = t->p.daemon;
 
-	if (d->o->print_calls)
+	if (d->p.o->print_calls)
 		print_request(&d->printing, t->part.in->rs, rq,
-		    t->hello.time_offset, targets_several(d->targets) ?
+		    t->hello.time_offset, targets_several(d->p.targets) ?
 		    t->part.in->names : NULL, kp_mono_now());
-	if (++d->requests == d->o->requests)
+	if (++d->requests == d->p.o->requests)
 		event_active(d->end, EV_TIMEOUT, 0);
 }
 
@@ -161,7 +153,7 @@ daemon_on_plan(struct target *t, const struct kp_plan *plan)
 {
 	struct daemon *d = t->p.daemon;
 
-	if (d->o->check)
+	if (d->p.o->check)
 		print_plan(t->part.in->conf, plan, node_name(d, t));
 	else
 		log_debug("plan", t->node, "arming %zu functions", plan->n);
@@ -172,7 +164,7 @@ daemon_on_diags(struct target *t, const struct kp_diags *diags)
 {
 	struct daemon *d = t->p.daemon;
 
-	conf_file_diags(&d->conf, diags, node_name(d, t), NULL);
+	conf_file_diags(&d->p.conf, diags, node_name(d, t), NULL);
 }
 
 void
@@ -183,15 +175,15 @@ daemon_on_state(struct target *t, enum agent_state s, const char *text)
 
 	if (s == AGENT_ARMED)
 		notify_ready();
-	if (targets_several(d->targets)) {
+	if (targets_several(d->p.targets)) {
 		snprintf(armed, sizeof(armed), "%u of %u armed",
-		    targets_armed(d->targets), targets_count(d->targets));
+		    targets_armed(d->p.targets), targets_count(d->p.targets));
 		notify_status(armed, "");
 	} else {
 		notify_status(agent_state_name(s), text);
 	}
-	if (d->commands != NULL)
-		commands_state(d->commands, t, s, text);
+	if (d->pending != NULL)
+		pending_state(d->pending, t, s, text);
 }
 
 static void
@@ -202,6 +194,7 @@ log_window(const struct daemon *d, const struct target *t,
 	int64_t in_flight = (int64_t)kp_requests_running(t->part.in->rs,
 	    t->part.index);
 	int64_t ms = (w->end - w->start) / KP_NS_PER_MS;
+	const char *node = node_name(d, t);
 	const struct log_entry e = { .event = "window",
 		.target = t->node,
 		.level = d->tty ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
@@ -210,9 +203,8 @@ log_window(const struct daemon *d, const struct target *t,
 			{ .key = "in_flight", .number = in_flight } } };
 
 	log_put(&e, "%s%s%" PRId64 " requests in the last %.0f s, %" PRId64
-	    " in flight", targets_several(d->targets) ? t->node : "",
-	    targets_several(d->targets) ? ": " : "", requests,
-	    (double)ms / 1e3, in_flight);
+	    " in flight", node != NULL ? node : "", node != NULL ? ": " : "",
+	    requests, (double)ms / 1e3, in_flight);
 }
 
 void
@@ -220,16 +212,15 @@ daemon_on_window(struct target *t, const struct kp_window *w)
 {
 	struct daemon *d = t->p.daemon;
 
-	if (d->tables != NULL)
-		dump_file_window(d->tables, w, t->part.in->conf);
-	/* Where somebody is looking: show that it goes on. */
+	if (d->dump != NULL)
+		dump_file_window(d->dump, w, t->part.in->conf);
 	if (agent_state(t->agent) == AGENT_ARMED)
 		log_window(d, t, w);
 }
 
 /* ---- windows ---- */
 
-/* Its timer may fire early: what is left is waited for then. */
+/* The timer may fire early: then it is set again for the rest. */
 static void
 window_schedule(struct daemon *d)
 {
@@ -241,7 +232,7 @@ window_schedule(struct daemon *d)
 	event_add(d->window, &tv);
 }
 
-/* Windows of before and after are by two clocks, which their reader must know. */
+/* Recorded, since windows before and after it have times of two clocks. */
 static void
 clock_was_set(struct daemon *d, kp_dur_ns by)
 {
@@ -251,19 +242,19 @@ clock_was_set(struct daemon *d, kp_dur_ns by)
 	    "windows that had begun end by the old time",
 	    by < 0 ? "back" : "forward", (double)(by < 0 ? -by : by) / 1e9);
 	log_warn("clock", NULL, "%s", text);
-	targets_record(d->targets, "clock", text);
+	targets_record(d->p.targets, "clock", text);
 }
 
 static void
 windows_end(struct daemon *d, struct kp_moment end, kp_dur_ns set)
 {
-	/* before it has this window: what became of the last one */
-	store_health_watch(&d->watch, d->store);
-	otlp_health_watch(&d->otlp_watch, d->otlp);
+	/* first: what became of the last window */
+	store_health_check(&d->store_health, d->p.store);
+	otlp_health_check(&d->otlp_health, d->p.otlp);
 	if (set != 0)
 		clock_was_set(d, set);
-	targets_rotate(d->targets, end);
-	deferred_tick(d->past);
+	targets_rotate(d->p.targets, end);
+	deferred_tick(d->p.past);
 }
 
 static void
@@ -279,15 +270,7 @@ on_window_end(evutil_socket_t fd, short what, void *ctx)
 	window_schedule(d);
 }
 
-static void
-on_control(void *ctx, struct control_client *c, const char *line)
-{
-	struct daemon *d = ctx;
-
-	commands_take(d->commands, c, line);
-}
-
-/* ---- beginning ---- */
+/* ---- starting ---- */
 
 static int
 complain(const char *why)
@@ -306,18 +289,19 @@ on_written(void *ctx, const struct kp_window *w)
 static int
 open_store(struct daemon *d)
 {
-	struct kp_store_opts so = { .path = d->o->db, .version = KP_VERSION,
-		.tiers_text = d->conf.text, .conf = d->conf.conf,
-		.interval = d->o->interval, .retain = d->o->retain,
-		.max_bytes = d->o->max_db, .on_written = on_written };
+	const struct options *o = d->p.o;
+	bool exported = o->http != NULL || o->otlp != NULL;
+	struct kp_store_opts so = { .path = o->db, .version = KP_VERSION,
+		.tiers_text = d->p.conf.text, .conf = d->p.conf.conf,
+		.interval = o->interval, .retain = o->retain,
+		.max_bytes = o->max_db,
+		.on_written = exported ? on_written : NULL };
 	char *why = NULL;
 
-	if (d->o->http == NULL && d->o->otlp == NULL)
-		so.on_written = NULL;
-	else if ((d->totals = totals_new()) == NULL)
+	if (exported && (d->totals = totals_new()) == NULL)
 		return complain("out of memory");
 	so.written_ctx = d->totals;
-	if (kp_store_open(&d->store, &so, &why) != KP_OK) {
+	if (kp_store_open(&d->p.store, &so, &why) != KP_OK) {
 		complain(why != NULL ? why : "out of memory");
 		free(why);
 		return 1;
@@ -326,36 +310,49 @@ open_store(struct daemon *d)
 }
 
 static int
+open_signals(struct daemon *d)
+{
+	static const struct {
+		int signal;
+		event_callback_fn fn;
+	} all[] = { { SIGINT, on_signal }, { SIGTERM, on_signal },
+		{ SIGHUP, on_hangup } };
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+		d->signals[i] = evsignal_new(d->base, all[i].signal,
+		    all[i].fn, d);
+		if (d->signals[i] == NULL)
+			return complain("out of memory");
+		evsignal_add(d->signals[i], NULL);
+	}
+	return 0;
+}
+
+static int
 open_events(struct daemon *d)
 {
-	struct timeval tv = { d->o->duration / KP_NS_PER_S,
-		d->o->duration % KP_NS_PER_S / KP_NS_PER_US };
+	kp_dur_ns duration = d->p.o->duration;
+	struct timeval tv = { duration / KP_NS_PER_S,
+		duration % KP_NS_PER_S / KP_NS_PER_US };
 
 	if (evthread_use_pthreads() != 0 ||
 	    (d->base = event_base_new()) == NULL)
 		return complain("cannot start libevent");
 	d->window = event_new(d->base, -1, 0, on_window_end, d);
 	d->end = event_new(d->base, -1, 0, on_end, d);
-	d->sigint = evsignal_new(d->base, SIGINT, on_signal, d);
-	d->sigterm = evsignal_new(d->base, SIGTERM, on_signal, d);
-	d->sighup = evsignal_new(d->base, SIGHUP, on_hangup, d);
-	if (d->window == NULL || d->end == NULL || d->sigint == NULL ||
-	    d->sigterm == NULL || d->sighup == NULL)
+	if (d->window == NULL || d->end == NULL)
 		return complain("out of memory");
-	evsignal_add(d->sigint, NULL);
-	evsignal_add(d->sighup, NULL);
-	evsignal_add(d->sigterm, NULL);
-	if (d->o->duration > 0)
+	if (duration > 0)
 		event_add(d->end, &tv);
-	return 0;
+	return open_signals(d);
 }
 
 static int
 open_web(struct daemon *d)
 {
-	const struct web_opts wo = { .addr = d->o->http,
-		.token_file = d->o->http_token_file, .dbs = { &d->o->db, 1 },
-		.control = d->o->control_path, .totals = d->totals };
+	const struct web_opts wo = { .addr = d->p.o->http,
+		.token_file = d->p.o->http_token_file, .dbs = { &d->p.o->db, 1 },
+		.control = d->p.o->control_path, .totals = d->totals };
 	char why[512];
 
 	if (wo.addr == NULL)
@@ -369,42 +366,53 @@ open_web(struct daemon *d)
 static int
 open_otlp(struct daemon *d)
 {
-	const struct otlp_opts oo = { .url = d->o->otlp,
-		.header_file = d->o->otlp_header_file, .db = d->o->db,
+	const struct otlp_opts oo = { .url = d->p.o->otlp,
+		.header_file = d->p.o->otlp_header_file, .db = d->p.o->db,
 		.totals = d->totals };
 	char why[512];
 
 	if (oo.url == NULL)
 		return 0;
-	if (otlp_start(&d->otlp, &oo, why, sizeof(why)) != KP_OK)
+	if (otlp_start(&d->p.otlp, &oo, why, sizeof(why)) != KP_OK)
 		return complain(why);
 	log_info("otlp", NULL, "slow requests and figures go to %s", oo.url);
 	return 0;
 }
 
 static int
-open_outputs(struct daemon *d)
+open_control(struct daemon *d)
 {
 	char why[512];
 
-	if (d->o->check)
+	d->p.past = deferred_new(d->base, d->p.store);
+	d->reload = reload_new(&d->p);
+	d->pending = pending_new(&d->p);
+	d->commands = commands_new(d->base, &d->p, d->reload, d->pending);
+	if (d->p.past == NULL || d->reload == NULL || d->pending == NULL ||
+	    d->commands == NULL)
+		return complain("out of memory");
+	return control_open(&d->p.control, d->base, d->p.o->control_path,
+	    commands_take, d->commands, why, sizeof(why)) == KP_OK ? 0 :
+	    complain(why);
+}
+
+static int
+open_outputs(struct daemon *d)
+{
+	const struct options *o = d->p.o;
+
+	if (o->check)
 		return 0;
 	/*
-	 * The lock of the database first: whoever has that is the only one
-	 * that may take a socket beside it for left over.
+	 * The store comes first: only who holds the database's lock may remove
+	 * a control socket beside it as stale.
 	 */
-	if (open_store(d) != 0)
+	if (open_store(d) != 0 || open_control(d) != 0)
 		return 1;
-	if (control_open(&d->control, d->base, d->o->control_path, on_control,
-	    d, why, sizeof(why)) != KP_OK)
-		return complain(why);
-	if (d->o->dump_file != NULL &&
-	    (d->tables = dump_file_open(d->o->dump_file, d->o->dump_json)) == NULL)
+	if (o->dump_file != NULL &&
+	    (d->dump = dump_file_open(o->dump_file, o->dump_json)) == NULL)
 		return 1;
-	d->past = deferred_new(d->base, d->store);
-	if (d->past == NULL)
-		return complain("out of memory");
-	boundary_begin(&d->boundary, d->o->interval, kp_moment_now());
+	boundary_begin(&d->boundary, o->interval, kp_moment_now());
 	window_schedule(d);
 	return open_web(d) != 0 ? 1 : open_otlp(d);
 }
@@ -412,41 +420,26 @@ open_outputs(struct daemon *d)
 static int
 open_targets(struct daemon *d)
 {
-	const struct targets_parts parts = { .o = d->o, .conf = &d->conf,
-		.cookie = d->cookie, .store = d->store, .daemon = d };
+	const struct targets_parts parts = { .o = d->p.o, .conf = &d->p.conf,
+		.cookie = d->cookie, .store = d->p.store, .daemon = d,
+		.pending = d->pending, .reload = d->reload };
 	char why[512];
 
-	if (node_cookie(d->o->cookie_file, d->cookie, why, sizeof(why)) !=
+	if (node_cookie(d->p.o->cookie_file, d->cookie, why, sizeof(why)) !=
 	    KP_OK)
 		return complain(why);
-	d->targets = targets_new(d->base, &parts);
-	return d->targets != NULL ? 0 : complain("out of memory");
+	d->p.targets = targets_new(d->base, &parts);
+	return d->p.targets != NULL ? 0 : complain("out of memory");
 }
 
-static int
-open_commands(struct daemon *d)
-{
-	const struct reload_parts rp = { .conf = &d->conf,
-		.relay = d->o->probe == AGENT_RELAY,
-		.control = d->control, .targets = d->targets,
-		.store = d->store, .past = d->past };
-	struct commands_parts cp = { .o = d->o, .control = d->control,
-		.targets = d->targets, .store = d->store,
-		.otlp = d->otlp, .started = d->started };
-
-	if (d->o->check)
-		return 0;
-	cp.reload = d->reload = reload_new(&rp);
-	d->commands = d->reload != NULL ? commands_new(d->base, &cp) : NULL;
-	return d->commands != NULL ? 0 : complain("out of memory");
-}
+/* ---- closing ---- */
 
 /*
- * A start that fails says why to whoever started it, and leaves nothing behind.
- * A service's words nobody may have read: its database stays, and has them.
+ * A start that failed leaves nothing behind.  Under a service manager, where
+ * nobody may see the message, the database stays and has it.
  */
 static void
-tell_failed(struct daemon *d)
+record_failure(struct daemon *d)
 {
 	char why[512];
 	struct kp_buf clean;
@@ -454,98 +447,100 @@ tell_failed(struct daemon *d)
 	log_last_error(why, sizeof(why));
 	kp_buf_init(&clean, 16 * sizeof(why));
 	text_put(&clean, why);
-	kp_store_failed(d->store, kp_buf_cstr(&clean), notify_is_wanted());
+	kp_store_failed(d->p.store, kp_buf_cstr(&clean), notify_is_wanted());
 	kp_buf_free(&clean);
 }
 
-/* What the database could not take, it cannot tell of either. */
 static void
 close_store(struct daemon *d)
 {
+	char n[TEXT_MAX];
 	uint64_t lost;
 
-	if (d->store == NULL)
+	if (d->p.store == NULL)
 		return;
 	if (!d->began)
-		tell_failed(d);
-	/* what its last batches came upon is logged too */
-	kp_store_stop(d->store);
-	store_health_watch(&d->watch, d->store);
-	lost = kp_store_close(d->store);
+		record_failure(d);
+	/* stopped first, so that errors of its last batches are logged too */
+	kp_store_stop(d->p.store);
+	store_health_check(&d->store_health, d->p.store);
+	lost = kp_store_close(d->p.store);
 	if (lost > 0)
-		log_warn("store", NULL, "the database has not got the last %"
-		    PRIu64 " rows of this run: they could not be written",
-		    lost);
+		log_warn("store", NULL, "the last of this run is not in the "
+		    "database: %s could not be written",
+		    text_counted(n, lost, "row"));
 }
 
-/* All is in the database. */
+/* Called when all is in the database. */
 static void
 close_otlp(struct daemon *d)
 {
-	uint64_t left = otlp_finish(d->otlp);
+	uint64_t left = otlp_finish(d->p.otlp);
+	char n[TEXT_MAX];
 
 	if (left > 0)
-		log_warn("otlp", NULL, "the last %" PRIu64 " slow requests "
-		    "were not sent to the collector", left);
+		log_warn("otlp", NULL, "not sent to the collector at the end: "
+		    "%s", text_counted(n, left, "slow request"));
 }
 
 static void
 daemon_close(struct daemon *d)
 {
-	d->began |= d->targets != NULL && targets_began(d->targets);
-	/* they read the store, and ask the control socket */
+	d->began |= d->p.targets != NULL && targets_began(d->p.targets);
+	/* they read the database and use the control socket */
 	web_stop(d->web);
-	otlp_stop(d->otlp);
-	if (d->targets != NULL)
-		targets_drain(d->targets);
-	control_close(d->control);
+	otlp_stop(d->p.otlp);
+	if (d->p.targets != NULL)
+		targets_drain(d->p.targets);
+	control_close(d->p.control);
 	close_store(d);
 	close_otlp(d);
 	totals_free(d->totals);
-	dump_file_close(d->tables, d->began);
-	deferred_free(d->past);
-	targets_free(d->targets);
+	dump_file_close(d->dump, d->began);
+	deferred_free(d->p.past);
+	targets_free(d->p.targets);
 	reload_free(d->reload);
 	commands_free(d->commands);
-	struct event *evs[] = { d->window, d->end, d->sigint, d->sigterm,
-		d->sighup };
+	pending_free(d->pending);
+	struct event *evs[] = { d->window, d->end, d->signals[0],
+		d->signals[1], d->signals[2] };
 	for (size_t i = 0; i < sizeof(evs) / sizeof(evs[0]); i++)
 		if (evs[i] != NULL)
 			event_free(evs[i]);
 	if (d->base != NULL)
 		event_base_free(d->base);
-	conf_file_free(&d->conf);
+	conf_file_free(&d->p.conf);
 	explicit_bzero(d->cookie, sizeof(d->cookie));
 }
 
 int
 daemon_run(const struct options *o)
 {
-	struct daemon d = { .o = o, .started = kp_mono_now(),
+	struct daemon d = { .p = { .o = o, .started = kp_mono_now() },
 		.tty = isatty(STDERR_FILENO), .terminal = has_terminal() };
 
-	if (conf_file_load(&d.conf, o->tiers, NULL) != KP_OK)
+	if (conf_file_load(&d.p.conf, o->tiers, NULL) != KP_OK)
 		return 1;
 	if (o->check && o->ntargets == 0 && o->target_file == NULL &&
 	    o->seed == NULL) {
-		conf_file_summary(&d.conf);
-		conf_file_free(&d.conf);
+		conf_file_summary(&d.p.conf);
+		conf_file_free(&d.p.conf);
 		return 0;
 	}
-	if (d.conf.conf->messages && o->probe == AGENT_RELAY) {
-		conf_file_free(&d.conf);
+	if (d.p.conf.conf->messages && o->probe == AGENT_RELAY) {
+		conf_file_free(&d.p.conf);
 		return complain(conf_file_messages);
 	}
 	if (open_events(&d) != 0 || open_outputs(&d) != 0 ||
-	    open_targets(&d) != 0 || open_commands(&d) != 0 ||
-	    !targets_start(d.targets, d.commands, d.reload)) {
+	    open_targets(&d) != 0 ||
+	    !targets_start(d.p.targets)) {
 		daemon_close(&d);
 		return 1;
 	}
-	/* Targets that failed at once have asked for the end already. */
+	/* targets that failed at once have set it already */
 	if (!d.over)
 		event_base_dispatch(d.base);
-	d.began = d.status == 0;	/* told to end before: no failure */
+	d.began = d.status == 0;	/* also if it ended before it began */
 	daemon_close(&d);
 	return d.status;
 }

@@ -1,15 +1,28 @@
 /*
- * daemon.h - owns every part of kprofd and wires them together.
+ * daemon.h - the parts of kprofd, which daemon.c owns and wires together.
  */
 #ifndef KPROFD_DAEMON_DAEMON_H
 #define KPROFD_DAEMON_DAEMON_H
 
+#include "daemon/conf_file.h"
 #include "daemon/options.h"
 #include "target/agent.h"
 
 struct daemon;
 struct kp_request;
 struct kp_window;
+
+/* What the commands of the control socket work on. */
+struct parts {
+	const struct options *o;
+	struct conf_file conf;		/* in force */
+	struct targets *targets;
+	struct kp_store *store;		/* NULL, as all below: -check */
+	struct control *control;
+	struct deferred *past;		/* configurations no longer in force */
+	struct otlp *otlp;		/* NULL: no -otlp */
+	kp_mono_ns started;
+};
 
 /* Runs until it is told to end or cannot go on; returns the exit status. */
 int daemon_run(const struct options *o);

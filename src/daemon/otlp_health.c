@@ -3,6 +3,7 @@
  * check, logs what changed, and writes them out.
  */
 #include <inttypes.h>
+#include <stddef.h>
 
 #include "export/health.h"
 #include "daemon/log.h"
@@ -16,7 +17,7 @@ refused(const struct otlp_status *st)
 }
 
 void
-otlp_health_watch(struct otlp_health *w, struct otlp *x)
+otlp_health_check(struct otlp_health *h, struct otlp *x)
 {
 	struct otlp_status st;
 	char n[TEXT_MAX];
@@ -24,20 +25,20 @@ otlp_health_watch(struct otlp_health *w, struct otlp *x)
 	if (x == NULL)
 		return;
 	otlp_status(x, &st);
-	if (st.failing && !w->failing)
+	if (st.failing && !h->failing)
 		log_warn("otlp", NULL, "the collector has not got what was "
 		    "sent: %s; it is tried again", st.why);
-	else if (!st.failing && w->failing)
+	else if (!st.failing && h->failing)
 		log_info("otlp", NULL, "the collector takes what is sent "
 		    "again");
-	if (refused(&st) > w->refused)
+	if (refused(&st) > h->refused)
 		log_warn("otlp", NULL, "the collector refused %" PRIu64
 		    " spans and points so far: %s", refused(&st), st.why);
-	if (st.requests_lost > w->lost)
+	if (st.requests_lost > h->lost)
 		log_warn("otlp", NULL, "not sent so far: %s; too many waited, "
 		    "or could not be read", text_counted(n, st.requests_lost,
 		    "slow request"));
-	*w = (struct otlp_health){ st.failing, refused(&st),
+	*h = (struct otlp_health){ st.failing, refused(&st),
 		st.requests_lost };
 }
 
@@ -56,6 +57,33 @@ otlp_put_text(struct kp_buf *b, struct otlp *x)
 	    st.failing ? "; failing: " : "", st.failing ? st.why : "");
 }
 
+/* uint64_t each */
+static const struct {
+	const char *key;	/* in JSON */
+	enum health metric;
+	size_t at;		/* in struct otlp_status */
+} counters[] = {
+	{ "failures", HEALTH_OTLP_FAILURES,
+	    offsetof(struct otlp_status, failures) },
+	{ "spans", HEALTH_OTLP_SPANS, offsetof(struct otlp_status, spans) },
+	{ "points", HEALTH_OTLP_POINTS, offsetof(struct otlp_status, points) },
+	{ "spans_refused", HEALTH_OTLP_REFUSED_SPANS,
+	    offsetof(struct otlp_status, spans_refused) },
+	{ "points_refused", HEALTH_OTLP_REFUSED_POINTS,
+	    offsetof(struct otlp_status, points_refused) },
+	{ "requests_lost", HEALTH_OTLP_LOST,
+	    offsetof(struct otlp_status, requests_lost) },
+	{ "requests_waiting", HEALTH_OTLP_WAITING,
+	    offsetof(struct otlp_status, requests_waiting) },
+};
+#define NCOUNTERS (sizeof(counters) / sizeof(counters[0]))
+
+static uint64_t
+counter(const struct otlp_status *st, size_t i)
+{
+	return *(const uint64_t *)((const char *)st + counters[i].at);
+}
+
 void
 otlp_put_json(struct json *j, struct otlp *x)
 {
@@ -67,13 +95,8 @@ otlp_put_json(struct json *j, struct otlp *x)
 	json_object(j, "otlp");
 	json_bool(j, "failing", st.failing);
 	json_string(j, "error", st.why);
-	json_uint(j, "failures", st.failures);
-	json_uint(j, "spans", st.spans);
-	json_uint(j, "points", st.points);
-	json_uint(j, "spans_refused", st.spans_refused);
-	json_uint(j, "points_refused", st.points_refused);
-	json_uint(j, "requests_lost", st.requests_lost);
-	json_uint(j, "requests_waiting", st.requests_waiting);
+	for (size_t i = 0; i < NCOUNTERS; i++)
+		json_uint(j, counters[i].key, counter(&st, i));
 	json_end(j);
 }
 
@@ -85,19 +108,8 @@ otlp_put_metrics(struct kp_buf *b, struct otlp *x)
 	if (x == NULL)
 		return;
 	otlp_status(x, &st);
-	const struct {
-		enum health which;
-		uint64_t v;
-	} all[] = {
-		{ HEALTH_OTLP_FAILING, st.failing },
-		{ HEALTH_OTLP_FAILURES, st.failures },
-		{ HEALTH_OTLP_SPANS, st.spans },
-		{ HEALTH_OTLP_POINTS, st.points },
-		{ HEALTH_OTLP_REFUSED_SPANS, st.spans_refused },
-		{ HEALTH_OTLP_REFUSED_POINTS, st.points_refused },
-		{ HEALTH_OTLP_LOST, st.requests_lost },
-		{ HEALTH_OTLP_WAITING, st.requests_waiting },
-	};
-	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		health_put(b, all[i].which, "", "", (double)all[i].v);
+	health_put(b, HEALTH_OTLP_FAILING, "", "", st.failing);
+	for (size_t i = 0; i < NCOUNTERS; i++)
+		health_put(b, counters[i].metric, "", "",
+		    (double)counter(&st, i));
 }

@@ -9,14 +9,15 @@
 #include "kprofd/buf.h"
 #include "text/json.h"
 
-/* What was told last; all zero at first. */
+/* What the last check found; all zero at first. */
 struct otlp_health {
 	bool failing;
 	uint64_t refused, lost;
 };
 
-/* Each does nothing where x is NULL: there is no collector. */
-void otlp_health_watch(struct otlp_health *w, struct otlp *x);
+/* x may be NULL, without -otlp: then nothing is written. */
+/* Logs what has changed since the last check. */
+void otlp_health_check(struct otlp_health *h, struct otlp *x);
 void otlp_put_text(struct kp_buf *b, struct otlp *x);
 void otlp_put_json(struct json *j, struct otlp *x);
 void otlp_put_metrics(struct kp_buf *b, struct otlp *x);

@@ -1,16 +1,15 @@
-/*
- * print.c - formats calls (PRINT_CALLS_A_SECOND at most) and plans as lines of
- * text in columns.
- */
+/* print.c - formats calls and plans as text in columns. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "kprofd/fn_name.h"
 #include "daemon/print.h"
+#include "text/grid.h"
 #include "text/text.h"
 
 #define LINE_BYTES 4096	/* names are bounded: longer ones are cut */
+#define PLAN_BYTES (64u << 20)
 
 static void
 put_time(struct kp_buf *b, kp_wall_ns t)
@@ -24,7 +23,7 @@ put_time(struct kp_buf *b, kp_wall_ns t)
 	kp_buf_printf(b, "%s.%06d  ", text, (int)(t % KP_NS_PER_S / 1000));
 }
 
-/* A foreign name in a column of its own. */
+/* Appends a name that comes from a target, padded to the width. */
 static void
 put_name(struct kp_buf *b, const char *name, size_t width)
 {
@@ -88,65 +87,53 @@ print_request(struct print_limit *l, const struct kp_requests *rs,
 }
 
 static void
-put_tiers(struct kp_buf *b, const struct kp_conf *c, uint64_t tiers)
+tiers_cell(struct grid *g, const struct kp_conf *c, uint64_t tiers)
 {
-	const char *sep = "";
+	struct kp_buf b;
 
+	kp_buf_init(&b, LINE_BYTES);
 	for (size_t i = 0; i < c->ntiers; i++)
-		if ((tiers >> i & 1) != 0) {
-			kp_buf_str(b, sep);
-			text_put(b, c->tiers[i].name);
-			sep = ", ";
-		}
-	kp_buf_str(b, tiers == 0 ? "-\n" : "\n");
+		if ((tiers >> i & 1) != 0)
+			kp_buf_printf(&b, "%s%s", b.len > 0 ? ", " : "",
+			    c->tiers[i].name);
+	grid_cell(g, tiers != 0 ? kp_buf_cstr(&b) : "-");
+	kp_buf_free(&b);
 }
 
-static const char *
-plan_name(char *text, size_t n, const struct kp_plan_item *p)
+static void
+plan_row(struct grid *g, const struct kp_conf *c, const struct kp_plan_item *p)
 {
-	return fn_name(text, n, p->mod, p->fun, p->arity);
-}
+	char fn[FN_NAME_MAX], rate[24] = "?";
 
-/* Of the column of names. */
-static size_t
-plan_width(const struct kp_plan *plan)
-{
-	char text[FN_NAME_MAX];
-	size_t width = 40, w;
-
-	for (size_t i = 0; i < plan->n; i++) {
-		w = text_width(plan_name(text, sizeof(text), &plan->v[i]));
-		width = w > width ? w : width;
-	}
-	return width;
+	if (p->rate >= 0)
+		snprintf(rate, sizeof(rate), "%lld", (long long)p->rate);
+	grid_cell(g, fn_name(fn, sizeof(fn), p->mod, p->fun, p->arity));
+	grid_cell(g, rate);
+	grid_cell(g, p->entry ? "entry" : p->clears ? "clear" :
+	    p->exact ? "exact" : "call");
+	tiers_cell(g, c, p->tiers);
 }
 
 void
 print_plan(const struct kp_conf *c, const struct kp_plan *plan,
     const char *node)
 {
-	char text[FN_NAME_MAX];
-	int width = (int)plan_width(plan);
 	struct kp_buf b;
+	struct grid g;
 
+	grid_init(&g);
+	grid_col(&g, "FUNCTION", GRID_LEFT);
+	grid_col(&g, "CALLS/S", GRID_RIGHT);
+	grid_col(&g, "AS", GRID_LEFT);
+	grid_col(&g, "TIERS", GRID_LEFT);
+	for (size_t i = 0; i < plan->n; i++)
+		plan_row(&g, c, &plan->v[i]);
+	kp_buf_init(&b, PLAN_BYTES);
+	grid_write(&g, 0, &b);
+	grid_free(&g);
 	if (node != NULL)
 		printf("%s:\n", node);
-	printf("%-*s %9s  %-7s %s\n", width, "FUNCTION", "CALLS/S", "AS",
-	    "TIERS");
-	for (size_t i = 0; i < plan->n; i++) {
-		const struct kp_plan_item *p = &plan->v[i];
-
-		kp_buf_init(&b, LINE_BYTES);
-		put_name(&b, plan_name(text, sizeof(text), p), (size_t)width);
-		if (p->rate >= 0)
-			kp_buf_printf(&b, "%9lld", (long long)p->rate);
-		else
-			kp_buf_printf(&b, "%9s", "?");
-		kp_buf_printf(&b, "  %-7s ", p->entry ? "entry" :
-		    p->clears ? "clear" : p->exact ? "exact" : "call");
-		put_tiers(&b, c, p->tiers);
-		fputs(kp_buf_cstr(&b), stdout);
-		kp_buf_free(&b);
-	}
+	fputs(kp_buf_cstr(&b), stdout);
 	fflush(stdout);
+	kp_buf_free(&b);
 }

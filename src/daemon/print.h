@@ -1,6 +1,4 @@
-/*
- * print.h - what kprofd prints on stdout: calls as they come, and plans.
- */
+/* print.h - prints calls as they come, and plans, on stdout. */
 #ifndef KPROFD_DAEMON_PRINT_H
 #define KPROFD_DAEMON_PRINT_H
 
@@ -10,21 +8,21 @@
 
 #define PRINT_CALLS_A_SECOND 100
 
-/* Keeps -print-calls from printing more than anybody can read. */
+/* Limits -print-calls to what a person can read. */
 struct print_limit {
-	kp_mono_ns second;	/* start of the one that is counted */
-	unsigned printed;
+	kp_mono_ns second;	/* its start */
+	unsigned printed;	/* in it */
 	uint64_t left_out;
 };
 
 /*
- * One line a call; offset: target time + offset = wall time.  nodes: their
- * names, shown behind, where there could be another one; else NULL.
+ * Prints a line for each call; offset: target time + offset = wall time.  nodes:
+ * their names, to be shown; NULL: there is only one.
  */
 void print_request(struct print_limit *l, const struct kp_requests *rs,
     const struct kp_request *rq, kp_dur_ns offset, const char *const *nodes,
     kp_mono_ns now);
-/* What would be armed, and how often it is called; node first, or NULL. */
+/* Prints what would be traced, and how often it is called; node may be NULL. */
 void print_plan(const struct kp_conf *c, const struct kp_plan *plan,
     const char *node);
 

@@ -4,8 +4,10 @@
  */
 #include <inttypes.h>
 
+#include "export/health.h"
 #include "daemon/log.h"
 #include "daemon/store_health.h"
+#include "text/text.h"
 
 #define MIB (1u << 20)
 
@@ -14,8 +16,9 @@ static void
 put_dropped(struct kp_buf *b, const struct kp_store_status *st)
 {
 	const char *before = " (";
+	char n[TEXT_MAX];
 
-	kp_buf_printf(b, "%" PRIu64 " rows", kp_store_dropped(st));
+	kp_buf_str(b, text_counted(n, kp_store_dropped(st), "row"));
 	for (int i = 0; i < KP_STORE_CAUSES; i++) {
 		if (st->dropped[i] == 0)
 			continue;
@@ -34,59 +37,6 @@ put_stuck(struct kp_buf *b, const struct kp_store_status *st)
 }
 
 static void
-say(enum log_level level, const struct kp_buf *b)
-{
-	const struct log_entry e = { .level = level, .event = "store" };
-
-	log_put(&e, "the database %.*s", (int)b->len, (const char *)b->p);
-}
-
-static void
-watch_writes(struct store_health *w, const struct kp_store_status *st,
-    struct kp_buf *b)
-{
-	if (st->stuck && !w->stuck) {
-		put_stuck(b, st);
-		say(LOG_LEVEL_WARNING, b);
-	} else if (!st->stuck && w->stuck) {
-		kp_buf_str(b, "is written again");
-		say(LOG_LEVEL_INFO, b);
-	}
-	w->stuck = st->stuck;
-}
-
-static void
-watch_losses(struct store_health *w, const struct kp_store_status *st,
-    struct kp_buf *b)
-{
-	uint64_t dropped = kp_store_dropped(st);
-
-	if (dropped == w->dropped)
-		return;
-	kp_buf_reset(b);
-	kp_buf_str(b, "has not got ");
-	put_dropped(b, st);
-	say(LOG_LEVEL_WARNING, b);
-	w->dropped = dropped;
-}
-
-static void
-watch_size(struct store_health *w, const struct kp_store_status *st,
-    struct kp_buf *b)
-{
-	if (w->ages_percent == 0)
-		w->ages_percent = 100;
-	if (st->ages_percent >= w->ages_percent)
-		return;
-	kp_buf_reset(b);
-	kp_buf_printf(b, "would grow past %" PRIu64 " MiB: what it holds is "
-	    "kept %u %% as long (see -max-db-size)", st->max_bytes / MIB,
-	    st->ages_percent);
-	say(LOG_LEVEL_WARNING, b);
-	w->ages_percent = st->ages_percent;
-}
-
-static void
 put_ahead(struct kp_buf *b, const struct kp_store_status *st)
 {
 	kp_buf_printf(b, "the clock is %.1f days ahead of the last windows: "
@@ -94,51 +44,109 @@ put_ahead(struct kp_buf *b, const struct kp_store_status *st)
 	    "day", (double)st->ahead / 86400e9);
 }
 
+/* Logs "the database ..." and empties b. */
 static void
-watch_ages(struct store_health *w, const struct kp_store_status *st,
+log_store(bool warning, struct kp_buf *b)
+{
+	const struct log_entry e = { .event = "store",
+		.level = warning ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO };
+
+	log_put(&e, "the database %s", kp_buf_cstr(b));
+	kp_buf_reset(b);
+}
+
+static void
+check_retention(struct store_health *h, const struct kp_store_status *st,
     struct kp_buf *b)
 {
-	if ((st->ahead > 0) == w->waits)
+	if ((st->ahead > 0) == h->retention_held)
 		return;
-	w->waits = st->ahead > 0;
-	kp_buf_reset(b);
-	if (w->waits) {
+	h->retention_held = st->ahead > 0;
+	if (h->retention_held) {
 		kp_buf_str(b, "keeps what it has: ");
 		put_ahead(b, st);
 	} else {
 		kp_buf_str(b, "is deleted from and rolled up by the clock again");
 	}
-	say(w->waits ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, b);
-	kp_buf_reset(b);
+	log_store(h->retention_held, b);
 }
 
 static void
-watch_file(struct store_health *w, const struct kp_store_status *st,
+check_file(struct store_health *h, const struct kp_store_status *st,
     struct kp_buf *b)
 {
-	if (st->begun == w->begun)
+	if (st->begun == h->begun)
 		return;
-	kp_buf_reset(b);
+	h->begun = st->begun;
 	kp_buf_printf(b, "was %s: begun again under its name", st->begun_why);
-	say(st->begun_lost ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, b);
-	kp_buf_reset(b);
-	w->begun = st->begun;
+	log_store(st->begun_lost, b);
+}
+
+static void
+check_writes(struct store_health *h, const struct kp_store_status *st,
+    struct kp_buf *b)
+{
+	if (st->stuck == h->stuck)
+		return;
+	h->stuck = st->stuck;
+	if (st->stuck)
+		put_stuck(b, st);
+	else
+		kp_buf_str(b, "is written again");
+	log_store(st->stuck, b);
+}
+
+static void
+check_losses(struct store_health *h, const struct kp_store_status *st,
+    struct kp_buf *b)
+{
+	if (kp_store_dropped(st) == h->dropped)
+		return;
+	h->dropped = kp_store_dropped(st);
+	kp_buf_str(b, "has not got ");
+	put_dropped(b, st);
+	log_store(true, b);
+}
+
+static void
+check_size(struct store_health *h, const struct kp_store_status *st,
+    struct kp_buf *b)
+{
+	if (st->ages_percent >= (h->ages_percent > 0 ? h->ages_percent : 100))
+		return;
+	h->ages_percent = st->ages_percent;
+	kp_buf_printf(b, "would grow past %" PRIu64 " MiB: what it holds is "
+	    "kept %u %% as long (see -max-db-size)", st->max_bytes / MIB,
+	    st->ages_percent);
+	log_store(true, b);
 }
 
 void
-store_health_watch(struct store_health *w, struct kp_store *s)
+store_health_check(struct store_health *h, struct kp_store *s)
 {
 	struct kp_store_status st;
 	struct kp_buf b;
 
 	kp_store_status(s, &st);
 	kp_buf_init(&b, 1024);
-	watch_ages(w, &st, &b);
-	watch_file(w, &st, &b);
-	watch_writes(w, &st, &b);
-	watch_losses(w, &st, &b);
-	watch_size(w, &st, &b);
+	check_retention(h, &st, &b);
+	check_file(h, &st, &b);
+	check_writes(h, &st, &b);
+	check_losses(h, &st, &b);
+	check_size(h, &st, &b);
 	kp_buf_free(&b);
+}
+
+/* A line below that of the database; put NULL: none. */
+static void
+put_line(struct kp_buf *b, const char *label, const struct kp_store_status *st,
+    void (*put)(struct kp_buf *b, const struct kp_store_status *st))
+{
+	if (put == NULL)
+		return;
+	kp_buf_printf(b, "            %s", label);
+	put(b, st);
+	kp_buf_u8(b, '\n');
 }
 
 void
@@ -156,21 +164,10 @@ store_put_text(struct kp_buf *b, struct kp_store *s, const char *path)
 		kp_buf_printf(b, "; what it holds is kept %u %% as long",
 		    st.ages_percent);
 	kp_buf_u8(b, '\n');
-	if (st.ahead > 0) {
-		kp_buf_str(b, "            ");
-		put_ahead(b, &st);
-		kp_buf_u8(b, '\n');
-	}
-	if (st.stuck) {
-		kp_buf_str(b, "            ");
-		put_stuck(b, &st);
-		kp_buf_u8(b, '\n');
-	}
-	if (kp_store_dropped(&st) > 0) {
-		kp_buf_str(b, "            not written: ");
-		put_dropped(b, &st);
-		kp_buf_u8(b, '\n');
-	}
+	put_line(b, "", &st, st.ahead > 0 ? put_ahead : NULL);
+	put_line(b, "", &st, st.stuck ? put_stuck : NULL);
+	put_line(b, "not written: ", &st,
+	    kp_store_dropped(&st) > 0 ? put_dropped : NULL);
 }
 
 void
@@ -195,4 +192,22 @@ store_put_json(struct json *j, struct kp_store *s, const char *path)
 		    st.dropped[i]);
 	json_end(j);
 	json_end(j);
+}
+
+void
+store_put_metrics(struct kp_buf *b, struct kp_store *s)
+{
+	struct kp_store_status st;
+
+	kp_store_status(s, &st);
+	health_put(b, HEALTH_DB_BYTES, "", "", (double)st.file_bytes);
+	health_put(b, HEALTH_DB_MAX, "", "", (double)st.max_bytes);
+	health_put(b, HEALTH_DB_STUCK, "", "", st.stuck);
+	health_put(b, HEALTH_DB_AGES, "", "", st.ages_percent / 100.0);
+	health_put(b, HEALTH_DB_WINDOWS, "", "", (double)st.windows);
+	health_put(b, HEALTH_DB_WAITING, "", "", (double)st.bytes);
+	for (int i = 0; i < KP_STORE_CAUSES; i++)
+		health_put(b, HEALTH_DB_DROPPED, "",
+		    kp_store_cause_name((enum kp_store_cause)i),
+		    (double)st.dropped[i]);
 }

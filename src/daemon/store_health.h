@@ -1,6 +1,6 @@
 /*
- * store_health.h - the state of the database, in the log when it changes and in
- * `kprof status`.
+ * store_health.h - the state of the database, in the log when it changes, in
+ * `kprof status` and among the metrics.
  */
 #ifndef KPROFD_DAEMON_STORE_HEALTH_H
 #define KPROFD_DAEMON_STORE_HEALTH_H
@@ -9,20 +9,22 @@
 #include "text/json.h"
 #include "store/store.h"
 
+/* What the last check found; all zero at first. */
 struct store_health {
-	bool stuck;		/* said so */
-	bool waits;		/* said that retention does */
-	unsigned begun;		/* files begun again, of which was said so */
-	uint64_t dropped;	/* rows, of which was said so */
-	unsigned ages_percent;	/* the least that was said; 0: nothing yet */
+	bool stuck;
+	bool retention_held;
+	unsigned begun;		/* how often the file was begun again */
+	uint64_t dropped;	/* rows */
+	unsigned ages_percent;	/* the least so far; 0: no check yet */
 };
 
-/* Says in the log what has changed.  To be called now and then. */
-void store_health_watch(struct store_health *w, struct kp_store *s);
+/* Logs what has changed since the last check. */
+void store_health_check(struct store_health *h, struct kp_store *s);
 
 /* Lines of text; path: the database's. */
 void store_put_text(struct kp_buf *b, struct kp_store *s, const char *path);
 /* Into the object that is open. */
 void store_put_json(struct json *j, struct kp_store *s, const char *path);
+void store_put_metrics(struct kp_buf *b, struct kp_store *s);
 
 #endif

@@ -314,7 +314,7 @@ disk_full_to_the_end(T) ->
     {Disk, Target, Mark, P, Load} = on_full_disk(T),
     it:until("windows wait", fun() -> waiting(P) >= 2 end),
     _ = ends(P, Load),
-    it:ended_said(P, "the database has not got the last [0-9]+ rows of this run"),
+    it:ended_said(P, "the last of this run is not in the database: [0-9]+ rows? could not be written"),
     it_audit:ends(Target, Mark),
     Written = written(T, Disk, P),
     empty(Disk),

@@ -1,6 +1,6 @@
 /*
  * commands.c - parses a command line, looks the command up in a table, and
- * answers it or hands it to what will answer.
+ * answers it, or has it answered by reload.c or pending_commands.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +10,9 @@
 #include "daemon/control/in_flight.h"
 #include "daemon/control/status.h"
 #include "daemon/control/self_metrics.h"
-#include "daemon/control/pending_commands.h"
 
-#define SYNCS_MAX 16	/* `kprof dump` at once: as many as clients */
+#define SYNCS_MAX CONTROL_CLIENTS_MAX	/* `kprof dump` at once */
+#define ANSWER_MAX (1u << 20)	/* bytes: kprof takes no more */
 
 /* A `kprof dump` that waits for the disk. */
 struct sync {
@@ -23,15 +23,18 @@ struct sync {
 };
 
 struct commands {
-	struct commands_parts p;
+	const struct parts *p;
+	struct reload *reload;
+	struct pending *pending;
 	struct sync syncs[SYNCS_MAX];
-	struct pending_commands waits;
 };
 
-/* One line, taken apart. */
+/* A line, parsed. */
 struct command {
+	enum wait_for want;		/* of commands that wait for targets */
 	bool json;
-	char glob[KP_NODE_NAME_MAX + 1];	/* "": all targets */
+	const char *glob;		/* NULL: all targets */
+	char text[KP_NODE_NAME_MAX + 1];	/* the glob */
 };
 
 static void
@@ -40,60 +43,67 @@ refuse(struct control_client *c, const char *why)
 	control_answer(c, false, why, strlen(why));
 }
 
-/* ---- those about targets ---- */
+/* Frees b; an answer that is too large becomes an error. */
+static void
+answer(struct control_client *c, struct kp_buf *b)
+{
+	control_answer(c, b->err == KP_OK, (const char *)b->p, b->len);
+	kp_buf_free(b);
+}
 
-/* Those that are meant and can be told anything. */
+/* ---- commands for targets ---- */
+
+/* The targets that match and have not ended. */
 static unsigned
-chosen(const struct commands *cs, const struct command *cmd,
+matching(const struct targets *ts, const struct command *cmd,
     struct target **v)
 {
-	const struct targets *ts = cs->p.targets;
 	struct target *t;
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < targets_count(ts); i++) {
 		t = targets_at(ts, i);
-		if (!t->in_set.over && (cmd->glob[0] == '\0' ||
+		if (!t->in_set.over && (cmd->glob == NULL ||
 		    kp_glob(cmd->glob, t->node)))
 			v[n++] = t;
 	}
 	return n;
 }
 
-/* Nobody was told; what is wanted of all holds for those that come, too. */
+/* Answers where no target matches. */
 static void
-nobody(struct control_client *c, const struct command *cmd,
-    enum wait_for want)
+answer_none(struct control_client *c, const struct command *cmd)
 {
 	static const char *const then[] = { "will pause", "will measure" };
 	char text[400];
 
-	if (cmd->glob[0] != '\0') {
+	if (cmd->glob != NULL) {
 		snprintf(text, sizeof(text), "no target matches '%s' (kprof "
 		    "status lists them)", cmd->glob);
 		refuse(c, text);
-	} else if (want == WAIT_CLEARED) {
+	} else if (cmd->want == WAIT_CLEARED) {
 		refuse(c, "there is no target just now (kprof status)");
 	} else {
 		snprintf(text, sizeof(text), "there is no target just now: "
-		    "those that come %s\n", then[want]);
+		    "those that come %s\n", then[cmd->want]);
 		control_answer(c, true, text, strlen(text));
 	}
 }
 
 static void
 do_wait(struct commands *cs, struct control_client *c,
-    const struct command *cmd, enum wait_for want)
+    const struct command *cmd)
 {
+	enum wait_for want = cmd->want;
 	uint64_t numbers[TARGETS_MAX] = { 0 };
 	struct target *v[TARGETS_MAX];
-	unsigned n = chosen(cs, cmd, v);
+	unsigned n = matching(cs->p->targets, cmd, v);
 
-	/* Of all there are, and will be. */
-	if (cmd->glob[0] == '\0' && want != WAIT_CLEARED)
-		targets_pause_new(cs->p.targets, want == WAIT_PAUSED);
+	/* for targets to come, too */
+	if (cmd->glob == NULL && want != WAIT_CLEARED)
+		targets_pause_new(cs->p->targets, want == WAIT_PAUSED);
 	if (n == 0) {
-		nobody(c, cmd, want);
+		answer_none(c, cmd);
 		return;
 	}
 	for (unsigned i = 0; i < n; i++) {
@@ -104,65 +114,18 @@ do_wait(struct commands *cs, struct control_client *c,
 		else if (agent_clear_tokens(v[i]->agent, &numbers[i]) != KP_OK)
 			numbers[i] = 0;
 	}
-	pending_add(&cs->waits, cs->p.control, c, want, v, numbers, n);
-}
-
-static void
-do_pause(struct commands *cs, struct control_client *c,
-    const struct command *cmd)
-{
-	do_wait(cs, c, cmd, WAIT_PAUSED);
-}
-
-static void
-do_resume(struct commands *cs, struct control_client *c,
-    const struct command *cmd)
-{
-	do_wait(cs, c, cmd, WAIT_RESUMED);
-}
-
-static void
-do_clear_tokens(struct commands *cs, struct control_client *c,
-    const struct command *cmd)
-{
-	do_wait(cs, c, cmd, WAIT_CLEARED);
-}
-
-void
-commands_state(struct commands *cs, const struct target *t,
-    enum agent_state s, const char *text)
-{
-	pending_state(&cs->waits, cs->p.control, t, s, text);
-}
-
-void
-commands_cleared(struct target *t, uint64_t number)
-{
-	struct commands *cs = t->p.commands;
-
-	pending_cleared(&cs->waits, cs->p.control, t, number);
-}
-
-static struct status
-status_now(const struct commands *cs, const struct command *cmd)
-{
-	return (struct status){ .targets = cs->p.targets,
-		.glob = cmd->glob[0] != '\0' ? cmd->glob : NULL,
-		.store = cs->p.store, .otlp = cs->p.otlp, .o = cs->p.o,
-		.up = kp_mono_now() - cs->p.started };
+	pending_add(cs->pending, c, want, v, numbers, n);
 }
 
 static void
 do_status(struct commands *cs, struct control_client *c,
     const struct command *cmd)
 {
-	const struct status s = status_now(cs, cmd);
 	struct kp_buf b;
 
-	kp_buf_init(&b, 1u << 20);
-	status_text(&b, &s, cmd->json);
-	control_answer(c, b.err == KP_OK, (const char *)b.p, b.len);
-	kp_buf_free(&b);
+	kp_buf_init(&b, ANSWER_MAX);
+	status_text(&b, cs->p, cmd->glob, cmd->json);
+	answer(c, &b);
 }
 
 static void
@@ -171,29 +134,26 @@ do_flight(struct commands *cs, struct control_client *c,
 {
 	struct kp_buf b;
 
-	kp_buf_init(&b, 1u << 20);
-	in_flight_text(&b, cs->p.targets, cmd->glob[0] != '\0' ? cmd->glob : NULL,
-	    cmd->json);
-	control_answer(c, b.err == KP_OK, (const char *)b.p, b.len);
-	kp_buf_free(&b);
+	kp_buf_init(&b, ANSWER_MAX);
+	in_flight_text(&b, cs->p->targets, cmd->glob, cmd->json);
+	answer(c, &b);
 }
 
 static void
 do_metrics(struct commands *cs, struct control_client *c,
     const struct command *cmd)
 {
-	const struct status s = status_now(cs, cmd);
 	struct kp_buf b;
 
-	kp_buf_init(&b, 1u << 20);
-	self_metrics_text(&b, &s);
-	control_answer(c, b.err == KP_OK, (const char *)b.p, b.len);
-	kp_buf_free(&b);
+	(void)cmd;
+	kp_buf_init(&b, ANSWER_MAX);
+	self_metrics_text(&b, cs->p);
+	answer(c, &b);
 }
 
-/* ---- those about all of it ---- */
+/* ---- commands for the daemon ---- */
 
-/* In the loop again, after the writer's thread said that it is on disk. */
+/* Runs in the loop, after sync_done(). */
 static void
 on_synced(evutil_socket_t fd, short what, void *ctx)
 {
@@ -203,7 +163,7 @@ on_synced(evutil_socket_t fd, short what, void *ctx)
 	struct control_client *c;
 
 	(void)fd, (void)what;
-	c = control_client_get(s->cs->p.control, s->client);
+	c = control_client_get(s->cs->p->control, s->client);
 	s->busy = false;
 	if (c == NULL)
 		return;
@@ -211,11 +171,11 @@ on_synced(evutil_socket_t fd, short what, void *ctx)
 		control_answer(c, true, ok, strlen(ok));
 		return;
 	}
-	kp_store_status(s->cs->p.store, &st);
+	kp_store_status(s->cs->p->store, &st);
 	refuse(c, st.why);
 }
 
-/* On the writer's thread. */
+/* Runs on the writer's thread. */
 static void
 sync_done(void *ctx, bool ok)
 {
@@ -234,8 +194,8 @@ do_dump(struct commands *cs, struct control_client *c,
 		if (!cs->syncs[i].busy) {
 			cs->syncs[i].busy = true;
 			cs->syncs[i].client = control_client_id(c);
-			targets_rotate(cs->p.targets, kp_moment_now());
-			kp_store_sync(cs->p.store, sync_done, &cs->syncs[i]);
+			targets_rotate(cs->p->targets, kp_moment_now());
+			kp_store_sync(cs->p->store, sync_done, &cs->syncs[i]);
 			return;
 		}
 	refuse(c, "too many dumps at once");
@@ -246,29 +206,30 @@ do_reload(struct commands *cs, struct control_client *c,
     const struct command *cmd)
 {
 	(void)cmd;
-	reload_ask(cs->p.reload, c);
+	reload_ask(cs->reload, c);
 }
 
-/* ---- which ---- */
+/* ---- the table ---- */
 
 static const struct {
 	const char *name;
 	bool takes_json, takes_node;
 	void (*run)(struct commands *cs, struct control_client *c,
 	    const struct command *cmd);
+	enum wait_for want;
 } commands[] = {
-	{ "status", true, true, do_status },
-	{ "flight", true, true, do_flight },
-	{ "metrics", false, false, do_metrics },
-	{ "dump", false, false, do_dump },
-	{ "pause", false, true, do_pause },
-	{ "resume", false, true, do_resume },
-	{ "reload", false, false, do_reload },
-	{ "clear-tokens", false, true, do_clear_tokens },
+	{ "status", true, true, do_status, 0 },
+	{ "flight", true, true, do_flight, 0 },
+	{ "metrics", false, false, do_metrics, 0 },
+	{ "dump", false, false, do_dump, 0 },
+	{ "pause", false, true, do_wait, WAIT_PAUSED },
+	{ "resume", false, true, do_wait, WAIT_RESUMED },
+	{ "reload", false, false, do_reload, 0 },
+	{ "clear-tokens", false, true, do_wait, WAIT_CLEARED },
 };
 #define NCOMMANDS (sizeof(commands) / sizeof(commands[0]))
 
-/* Words behind the command; false: one is not understood. */
+/* Reads the words after the command.  False: one is not understood. */
 static bool
 take_words(struct command *cmd, const char *p, bool json, bool node)
 {
@@ -276,22 +237,25 @@ take_words(struct command *cmd, const char *p, bool json, bool node)
 
 	for (p += strspn(p, " "); *p != '\0'; p += strspn(p, " ")) {
 		n = strcspn(p, " ");
-		if (json && n == 4 && memcmp(p, "json", n) == 0)
+		if (json && n == 4 && memcmp(p, "json", n) == 0) {
 			cmd->json = true;
-		else if (node && n > 5 && n - 5 < sizeof(cmd->glob) &&
-		    memcmp(p, "node=", 5) == 0)
-			snprintf(cmd->glob, sizeof(cmd->glob), "%.*s",
+		} else if (node && n > 5 && n - 5 < sizeof(cmd->text) &&
+		    memcmp(p, "node=", 5) == 0) {
+			snprintf(cmd->text, sizeof(cmd->text), "%.*s",
 			    (int)(n - 5), p + 5);
-		else
+			cmd->glob = cmd->text;
+		} else {
 			return false;
+		}
 		p += n;
 	}
 	return true;
 }
 
 void
-commands_take(struct commands *cs, struct control_client *c, const char *line)
+commands_take(void *ctx, struct control_client *c, const char *line)
 {
+	struct commands *cs = ctx;
 	size_t n = strcspn(line, " ");
 	struct command cmd = { .json = false };
 	char text[200];
@@ -302,6 +266,7 @@ commands_take(struct commands *cs, struct control_client *c, const char *line)
 		    !take_words(&cmd, line + n, commands[i].takes_json,
 		    commands[i].takes_node))
 			continue;
+		cmd.want = commands[i].want;
 		commands[i].run(cs, c, &cmd);
 		return;
 	}
@@ -310,13 +275,16 @@ commands_take(struct commands *cs, struct control_client *c, const char *line)
 }
 
 struct commands *
-commands_new(struct event_base *base, const struct commands_parts *parts)
+commands_new(struct event_base *base, const struct parts *p,
+    struct reload *r, struct pending *w)
 {
 	struct commands *cs = calloc(1, sizeof(*cs));
 
 	if (cs == NULL)
 		return NULL;
-	cs->p = *parts;
+	cs->p = p;
+	cs->reload = r;
+	cs->pending = w;
 	for (int i = 0; i < SYNCS_MAX; i++) {
 		cs->syncs[i].cs = cs;
 		cs->syncs[i].done = event_new(base, -1, 0, on_synced,

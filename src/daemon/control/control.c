@@ -2,8 +2,8 @@
  * control.c - accepts clients on the control socket, reads a line from each,
  * and writes its notes and its answer.
  *
- * Clients are few and trusted as far as the socket's mode goes, and limited all
- * the same: CLIENTS_MAX at once, one line of LINE_MAX_BYTES each, and
+ * The socket's mode decides who may connect.  Clients are limited all the same:
+ * CONTROL_CLIENTS_MAX at once, one line of LINE_MAX_BYTES each, and
  * CLIENT_SECONDS until they have their answer.
  */
 #include <errno.h>
@@ -21,7 +21,6 @@
 
 #include "daemon/control/control.h"
 
-#define CLIENTS_MAX 16
 #define LINE_MAX_BYTES 1024
 #define CLIENT_SECONDS 60
 
@@ -42,7 +41,7 @@ struct control {
 	control_fn *fn;
 	void *ctx;
 	char path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	dev_t dev;		/* of the socket's file, to know it again */
+	dev_t dev;		/* identify the socket's file */
 	ino_t ino;
 };
 
@@ -137,8 +136,8 @@ on_event(struct bufferevent *bev, short what, void *ctx)
 
 	(void)bev;
 	/*
-	 * A client may close its sending side and wait for the answer, which
-	 * may be there and not yet written: on_written() sees to it.
+	 * A client may close its sending side and wait for the answer:
+	 * on_written() frees it when that is written.
 	 */
 	if ((what & BEV_EVENT_EOF) != 0 && (what & BEV_EVENT_READING) != 0 &&
 	    c->asked)
@@ -155,7 +154,7 @@ on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *sa,
 	struct control_client *c;
 
 	(void)l, (void)sa, (void)len;
-	c = ctl->nclients < CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	c = ctl->nclients < CONTROL_CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
 	if (c == NULL) {
 		close(fd);
 		return;
@@ -178,11 +177,9 @@ on_accept(struct evconnlistener *l, evutil_socket_t fd, struct sockaddr *sa,
 }
 
 /*
- * Makes room for the socket: a file that a dead kprofd left is removed, and
- * nothing else.  Only ECONNREFUSED says that nobody listens there any more; a
- * socket that cannot be asked (another user's) or whose owner is slow to
- * accept is in use.  Not blocking, connect() ends at once: a queue that is full
- * answers EAGAIN.
+ * Removes a socket that a dead kprofd left, and nothing else.  Only ECONNREFUSED
+ * proves that no process listens there.  A socket is in use if connect() is not
+ * permitted (another user's), or fails with EAGAIN: its queue is full.
  */
 static enum kp_err
 socket_clear(const struct sockaddr_un *sun, char *why, size_t n)
@@ -210,7 +207,7 @@ socket_clear(const struct sockaddr_un *sun, char *why, size_t n)
 		    "and -db)", sun->sun_path, strerror(err));
 		return KP_EBUSY;
 	}
-	/* connect() refuses files that are not sockets too: bind() says so */
+	/* of a file that is not a socket bind() reports the error */
 	if (lstat(sun->sun_path, &st) == 0 && S_ISSOCK(st.st_mode))
 		unlink(sun->sun_path);
 	return KP_OK;
@@ -226,7 +223,7 @@ socket_bind(const struct sockaddr_un *sun)
 
 	if (fd < 0)
 		return -1;
-	old = umask(0177);	/* born with mode 0600, not made so later */
+	old = umask(0177);	/* never has another mode than 0600 */
 	r = bind(fd, (const struct sockaddr *)sun, sizeof(*sun));
 	err = errno;
 	umask(old);
@@ -266,7 +263,7 @@ control_open(struct control **out, struct event_base *base, const char *path,
 	c = calloc(1, sizeof(*c));
 	if (c == NULL ||
 	    (c->listener = evconnlistener_new(base, on_accept, c,
-	    LEV_OPT_CLOSE_ON_FREE, CLIENTS_MAX, fd)) == NULL) {
+	    LEV_OPT_CLOSE_ON_FREE, CONTROL_CLIENTS_MAX, fd)) == NULL) {
 		snprintf(why, n, "cannot listen at '%s'", path);
 		free(c);
 		close(fd);
@@ -296,7 +293,7 @@ unlink_own(const struct control *c)
 		unlink(c->path);
 }
 
-/* What was answered is small enough for the socket's buffer: try once. */
+/* One attempt to write is enough: answers fit the socket's buffer. */
 void
 control_close(struct control *c)
 {

@@ -14,6 +14,8 @@
 
 #include "kprofd/buf.h"
 
+#define CONTROL_CLIENTS_MAX 16	/* connected at once */
+
 struct control;
 struct control_client;
 
@@ -25,19 +27,19 @@ typedef void control_fn(void *ctx, struct control_client *c,
     const char *line);
 
 /*
- * A stale socket of a daemon that is gone is replaced; one that answers is
- * KP_EBUSY.  On error *why is one line for the user.
+ * Replaces a stale socket, whose daemon is gone; KP_EBUSY: a daemon answers.
+ * On error *why is one line for the user.
  */
 enum kp_err control_open(struct control **out, struct event_base *base,
     const char *path, control_fn *fn, void *ctx, char *why, size_t whylen);
 /* Closes every connection and removes the socket. */
 void control_close(struct control *c);
 
-/* Before the answer; kprof shows it as it is. */
+/* Any number before the answer; kprof prints it. */
 void control_note(struct control_client *c, const char *text, size_t n);
 void control_answer(struct control_client *c, bool ok, const char *text,
     size_t n);
-/* For answers that take time: a number that stays good when it has gone. */
+/* For answers that take time: stays valid when the client has gone. */
 uint64_t control_client_id(const struct control_client *c);
 /* NULL when it has gone, or has its answer. */
 struct control_client *control_client_get(struct control *c, uint64_t id);

@@ -54,7 +54,7 @@ collect(struct flights *fs, const struct targets *ts, const char *glob)
 	}
 }
 
-/* What stands for it: names are those of its requests, immortal. */
+/* Texts of a request; they live as long as its struct kp_requests. */
 struct names_of {
 	const char *identity, *call, *tier, *process, *at;
 	char pid[48];

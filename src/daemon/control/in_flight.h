@@ -5,8 +5,8 @@
 #include "daemon/target/targets.h"
 
 /*
- * The oldest KP_FLIGHT_MAX; those that are left out are counted.  glob: of those
- * nodes that they began on; NULL: of all.
+ * Writes the oldest KP_FLIGHT_MAX, and how many there are.  glob: of the nodes
+ * that they began on; NULL: all.
  */
 void in_flight_text(struct kp_buf *b, const struct targets *ts, const char *glob,
     bool json);

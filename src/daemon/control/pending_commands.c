@@ -1,147 +1,153 @@
 /*
- * pending_commands.c - keeps a table of waiting clients, collects each target's
- * verdict, and answers a client when its last one is in.
+ * pending_commands.c - keeps a table of waiting clients, collects the outcome on
+ * each target, and answers a client when the last one is in.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/control/pending_commands.h"
 
-struct verdict {
-	bool ok;
-	char text[700];
+/* LATER: the target will do it when it is attached again. */
+enum outcome { DONE, LATER, FAILED };
+
+struct result {
+	enum outcome how;
+	char text[700];		/* if not DONE: why */
 };
 
-/* Away: a state is a wish for when it is back, clearing is not. */
+struct wait {
+	uint64_t client;
+	enum wait_for want;
+	bool busy;
+	unsigned n, left;	/* targets, and those without an outcome */
+	unsigned failed;
+	char later[1024], bad[1024];	/* the first text of each; "": none */
+	struct {
+		const struct target *t;	/* NULL: its outcome is in */
+		uint64_t number;	/* of agent_clear_tokens() */
+	} v[TARGETS_MAX];
+};
+
+struct pending {
+	const struct parts *p;
+	struct wait v[CONTROL_CLIENTS_MAX];
+};
+
 static void
-verdict_away(struct verdict *v, enum wait_for want)
+not_attached(struct result *r, enum wait_for want)
 {
-	v->ok = want != WAIT_CLEARED;
-	if (!v->ok) {
-		snprintf(v->text, sizeof(v->text), "the connection to the "
+	r->how = want == WAIT_CLEARED ? FAILED : LATER;
+	if (want == WAIT_CLEARED)
+		snprintf(r->text, sizeof(r->text), "the connection to the "
 		    "target was lost before it said that it was done");
-		return;
-	}
-	snprintf(v->text, sizeof(v->text), "not attached to the target just "
-	    "now (kprof status): it will %s", want == WAIT_PAUSED ?
-	    "pause as soon as it is" : "measure as soon as it is");
+	else
+		snprintf(r->text, sizeof(r->text), "not attached to the target "
+		    "just now (kprof status): it will %s as soon as it is",
+		    want == WAIT_PAUSED ? "pause" : "measure");
 }
 
-static void
-verdict_end(struct verdict *v, const struct target *t, const char *text)
-{
-	const char *what = t->in_set.sources == 0 ? "it is no longer a target" :
-	    "kprofd is ending";
-
-	v->ok = false;
-	snprintf(v->text, sizeof(v->text), "%s%s%s", what,
-	    text[0] != '\0' ? ": " : "", text);
-}
-
-/* False: it is on its way there. */
+/* Is state s an outcome for a client that wants this? */
 static bool
-verdict_find(struct verdict *v, enum wait_for want, const struct target *t,
+result_of(struct result *r, enum wait_for want, const struct target *t,
     enum agent_state s, const char *text)
 {
 	switch (s) {
 	case AGENT_PAUSED:
+		r->how = DONE;
+		return want == WAIT_PAUSED;
 	case AGENT_ARMED:
-		/* The other one of them is where it starts from. */
-		v->ok = want == (s == AGENT_PAUSED ? WAIT_PAUSED :
-		    WAIT_RESUMED);
-		snprintf(v->text, sizeof(v->text), "%s",
-		    want == WAIT_PAUSED ? "paused" : "resumed");
-		return v->ok;
+		r->how = DONE;
+		return want == WAIT_RESUMED;
 	case AGENT_TRIPPED:
-		v->ok = false;
-		snprintf(v->text, sizeof(v->text), "it was overloaded again: "
+		r->how = FAILED;
+		snprintf(r->text, sizeof(r->text), "it was overloaded again: "
 		    "%s; it resumes by itself", text);
 		return want == WAIT_RESUMED;
 	case AGENT_CONNECTING:
 	case AGENT_LOST:
-		verdict_away(v, want);
+		not_attached(r, want);
 		return true;
 	case AGENT_STOPPING:
 	case AGENT_ENDED:
-		verdict_end(v, t, text);
+		r->how = FAILED;
+		snprintf(r->text, sizeof(r->text), "%s%s%s",
+		    t->in_set.sources == 0 ? "it is no longer a target" :
+		    "kprofd is ending", text[0] != '\0' ? ": " : "", text);
 		return true;
 	default:
 		return false;
 	}
 }
 
-/* All have answered: one with its own words, several as a sum. */
+/* Answers when all outcomes are in: of one target its text, of several a sum. */
 static void
-wait_end(struct wait *o, struct control *control)
+wait_end(const struct pending *w, struct wait *o)
 {
 	static const char *const done[] = { "paused", "resumed",
 		"tokens cleared" };
-	struct control_client *c = control_client_get(control, o->client);
-	bool ok = o->good == o->n;
+	struct control_client *c = control_client_get(w->p->control, o->client);
+	bool ok = o->failed == 0;
+	const char *why = ok ? o->later : o->bad;
 	char text[1200];
 
 	o->busy = false;
 	if (c == NULL)
 		return;
 	if (o->n == 1)
-		snprintf(text, sizeof(text), "%s", ok ? o->first : o->bad);
+		snprintf(text, sizeof(text), "%s%s", why[0] != '\0' ? why :
+		    done[o->want], ok ? "\n" : "");
 	else if (ok)
-		snprintf(text, sizeof(text), "%s on %u targets%s%s",
-		    done[o->want], o->n, strcmp(o->first, done[o->want]) == 0 ?
-		    "" : "; ", strcmp(o->first, done[o->want]) == 0 ? "" :
-		    o->first);
+		snprintf(text, sizeof(text), "%s on %u targets%s%s\n",
+		    done[o->want], o->n, why[0] != '\0' ? "; " : "", why);
 	else
 		snprintf(text, sizeof(text), "%s on %u of %u targets; %s",
-		    done[o->want], o->good, o->n, o->bad);
-	if (ok)
-		strcat(text, "\n");
+		    done[o->want], o->n - o->failed, o->n, why);
 	control_answer(c, ok, text, strlen(text));
 }
 
-/* What one target's answer is. */
+/* Takes the outcome on the i-th target. */
 static void
-wait_take(struct wait *o, unsigned i, struct control *control,
-    const struct verdict *v)
+wait_take(const struct pending *w, struct wait *o, unsigned i,
+    const struct result *r)
 {
 	const struct target *t = o->v[i].t;
-	bool plain = v->ok && (strcmp(v->text, "paused") == 0 ||
-	    strcmp(v->text, "resumed") == 0 ||
-	    strcmp(v->text, "tokens cleared") == 0);
-	char *to = v->ok ? o->first : o->bad;
+	char *to = r->how == FAILED ? o->bad : o->later;
 
 	o->v[i].t = NULL;
 	o->left--;
-	o->good += v->ok;
-	/* Of several the one that is not as it should be is told. */
-	if (to[0] == '\0' || (v->ok && !plain)) {
-		if (o->n == 1 || plain)
-			snprintf(to, sizeof(o->bad), "%s", v->text);
+	o->failed += r->how == FAILED;
+	if (r->how != DONE && to[0] == '\0') {
+		if (o->n == 1)
+			snprintf(to, sizeof(o->bad), "%s", r->text);
 		else
 			snprintf(to, sizeof(o->bad), "'%s': %s", t->node,
-			    v->text);
+			    r->text);
 	}
 	if (o->left == 0)
-		wait_end(o, control);
+		wait_end(w, o);
 }
 
+/* A client that has gone leaves its place. */
 static struct wait *
-free_place(struct pending_commands *w, struct control *control)
+free_place(struct pending *w)
 {
-	for (struct wait *o = w->v; o < w->v + PENDING_MAX; o++)
-		/* Those who have gone leave their place. */
-		if (!o->busy || control_client_get(control, o->client) == NULL)
+	for (struct wait *o = w->v; o < w->v + CONTROL_CLIENTS_MAX; o++)
+		if (!o->busy ||
+		    control_client_get(w->p->control, o->client) == NULL)
 			return o;
 	return NULL;
 }
 
 void
-pending_add(struct pending_commands *w, struct control *control, struct control_client *c,
-    enum wait_for want, struct target *const *v, const uint64_t *numbers,
-    unsigned n)
+pending_add(struct pending *w, struct control_client *c, enum wait_for want,
+    struct target *const *v, const uint64_t *numbers, unsigned n)
 {
 	static const char busy[] = "too many wait already";
-	struct wait *o = free_place(w, control);
-	struct verdict verdict;
+	const struct result away = { FAILED, "not attached to the target just "
+	    "now (kprof status)" };
+	struct wait *o = free_place(w);
+	struct result r;
 
 	if (o == NULL) {
 		control_answer(c, false, busy, strlen(busy));
@@ -153,41 +159,52 @@ pending_add(struct pending_commands *w, struct control *control, struct control_
 		o->v[i].t = v[i];
 		o->v[i].number = numbers[i];
 	}
-	for (unsigned i = 0; i < n; i++) {
-		if (want == WAIT_CLEARED && numbers[i] == 0) {
-			verdict = (struct verdict){ .ok = false };
-			snprintf(verdict.text, sizeof(verdict.text), "not "
-			    "attached to the target just now (kprof status)");
-			wait_take(o, i, control, &verdict);
-		} else if (verdict_find(&verdict, want, v[i],
-		    agent_state(v[i]->agent), "")) {
-			wait_take(o, i, control, &verdict);
-		}
-	}
+	for (unsigned i = 0; i < n; i++)
+		if (want == WAIT_CLEARED && numbers[i] == 0)
+			wait_take(w, o, i, &away);
+		else if (result_of(&r, want, v[i], agent_state(v[i]->agent),
+		    ""))
+			wait_take(w, o, i, &r);
 }
 
 void
-pending_state(struct pending_commands *w, struct control *control, const struct target *t,
-    enum agent_state s, const char *text)
+pending_state(struct pending *w, const struct target *t, enum agent_state s,
+    const char *text)
 {
-	struct verdict v;
+	struct result r;
 
-	for (struct wait *o = w->v; o < w->v + PENDING_MAX; o++)
+	for (struct wait *o = w->v; o < w->v + CONTROL_CLIENTS_MAX; o++)
 		for (unsigned i = 0; o->busy && i < o->n; i++)
 			if (o->v[i].t == t &&
-			    verdict_find(&v, o->want, t, s, text))
-				wait_take(o, i, control, &v);
+			    result_of(&r, o->want, t, s, text))
+				wait_take(w, o, i, &r);
 }
 
 void
-pending_cleared(struct pending_commands *w, struct control *control, const struct target *t,
-    uint64_t number)
+pending_cleared(struct target *t, uint64_t number)
 {
-	struct verdict v = { true, "tokens cleared" };
+	struct pending *w = t->p.pending;
+	const struct result done = { .how = DONE };
 
-	for (struct wait *o = w->v; o < w->v + PENDING_MAX; o++)
+	for (struct wait *o = w->v; o < w->v + CONTROL_CLIENTS_MAX; o++)
 		for (unsigned i = 0; o->busy && i < o->n; i++)
 			if (o->v[i].t == t && o->want == WAIT_CLEARED &&
 			    o->v[i].number == number)
-				wait_take(o, i, control, &v);
+				wait_take(w, o, i, &done);
+}
+
+struct pending *
+pending_new(const struct parts *p)
+{
+	struct pending *w = calloc(1, sizeof(*w));
+
+	if (w != NULL)
+		w->p = p;
+	return w;
+}
+
+void
+pending_free(struct pending *w)
+{
+	free(w);
 }

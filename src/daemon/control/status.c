@@ -1,6 +1,6 @@
 /*
- * status.c - writes each section of the status twice, as text and as JSON:
- * cost, overload, clock, messages, losses.
+ * status.c - writes each section of the status as text and as JSON: cost,
+ * overload, clock, messages, losses.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 #include "daemon/otlp_health.h"
 #include "daemon/control/status.h"
 #include "daemon/store_health.h"
+#include "daemon/target/targets.h"
 #include "text/json.h"
 #include "text/text.h"
 
@@ -24,7 +25,6 @@ sampling_text(const struct target *t, char *buf, size_t n)
 	return buf;
 }
 
-/* What the target pays. */
 static void
 put_cost(struct kp_buf *b, const struct target *t)
 {
@@ -70,7 +70,6 @@ json_cost(struct json *j, const struct target *t)
 	json_end(j);
 }
 
-/* What is called too often to be traced. */
 static void
 put_hot(struct kp_buf *b, const struct target *t)
 {
@@ -109,7 +108,6 @@ json_hot(struct json *j, const struct target *t)
 	json_end(j);
 }
 
-/* What has been too much, and what it changed. */
 static void
 put_guard(struct kp_buf *b, const struct target *t)
 {
@@ -152,7 +150,7 @@ json_guard(struct json *j, const struct target *t)
 	json_end(j);
 }
 
-/* What its monotonic clock has to do with kprofd's: how trees are laid out. */
+/* The offset of the target's monotonic clock, by which trees are laid out. */
 static void
 put_clock(struct kp_buf *b, const struct target *t)
 {
@@ -173,7 +171,7 @@ json_clock(struct json *j, const struct target *t)
 	json_end(j);
 }
 
-/* Where tiers.conf asks for it. */
+/* Only where tiers.conf asks for messages. */
 static void
 put_messages(struct kp_buf *b, const struct target *t)
 {
@@ -193,7 +191,7 @@ json_messages(struct json *j, const struct target *t)
 	json_end(j);
 }
 
-/* Where others' patterns send their events to us: OTP 25 and 26. */
+/* OTP 25, 26: another tool's trace patterns send their events to kprofd. */
 static void
 put_foreign(struct kp_buf *b, const struct target *t)
 {
@@ -225,7 +223,7 @@ in_flight(const struct target *t)
 	return kp_requests_running(t->part.in->rs, t->part.index);
 }
 
-/* ---- in words ---- */
+/* ---- as text ---- */
 
 static void
 put_target(struct kp_buf *b, const struct target *t)
@@ -278,45 +276,51 @@ put_more(struct kp_buf *b, const struct targets *ts)
 		    TARGETS_MAX);
 }
 
+static bool
+is_shown(const struct target *t, const char *glob)
+{
+	return glob == NULL || kp_glob(glob, t->node);
+}
+
 static void
-put_several(struct kp_buf *b, const struct status *s)
+put_several(struct kp_buf *b, const struct parts *p, const char *glob)
 {
 	unsigned shown = 0;
 	const struct target *t;
 
 	kp_buf_printf(b, "targets     %u of %u armed\n",
-	    targets_armed(s->targets), targets_count(s->targets));
-	put_more(b, s->targets);
-	store_put_text(b, s->store, s->o->db);
-	otlp_put_text(b, s->otlp);
-	for (unsigned i = 0; i < targets_count(s->targets); i++) {
-		t = targets_at(s->targets, i);
-		if (s->glob != NULL && !kp_glob(s->glob, t->node))
+	    targets_armed(p->targets), targets_count(p->targets));
+	put_more(b, p->targets);
+	store_put_text(b, p->store, p->o->db);
+	otlp_put_text(b, p->otlp);
+	for (unsigned i = 0; i < targets_count(p->targets); i++) {
+		t = targets_at(p->targets, i);
+		if (!is_shown(t, glob))
 			continue;
 		kp_buf_u8(b, '\n');
 		put_target(b, t);
 		put_rest(b, t);
 		shown++;
 	}
-	if (shown == 0 && s->glob != NULL)
-		kp_buf_printf(b, "\nno target matches '%s'\n", s->glob);
+	if (shown == 0 && glob != NULL)
+		kp_buf_printf(b, "\nno target matches '%s'\n", glob);
 }
 
 static void
-status_plain(struct kp_buf *b, const struct status *s)
+status_plain(struct kp_buf *b, const struct parts *p, const char *glob)
 {
 	const struct target *t;
 
 	kp_buf_printf(b, "kprofd      " KP_VERSION ", running %" PRId64
-	    " s\n", s->up / KP_NS_PER_S);
-	if (targets_several(s->targets) || s->glob != NULL) {
-		put_several(b, s);
+	    " s\n", (kp_mono_now() - p->started) / KP_NS_PER_S);
+	if (targets_several(p->targets) || glob != NULL) {
+		put_several(b, p, glob);
 		return;
 	}
-	t = targets_at(s->targets, 0);
+	t = targets_at(p->targets, 0);
 	put_target(b, t);
-	store_put_text(b, s->store, s->o->db);
-	otlp_put_text(b, s->otlp);
+	store_put_text(b, p->store, p->o->db);
+	otlp_put_text(b, p->otlp);
 	put_rest(b, t);
 }
 
@@ -369,48 +373,46 @@ json_target(struct json *j, const struct target *t)
 }
 
 static void
-json_targets(struct json *j, const struct status *s)
+json_targets(struct json *j, const struct targets *ts, const char *glob)
 {
-	const struct target *t;
-
-	json_uint(j, "armed", targets_armed(s->targets));
-	json_uint(j, "targets_without_room", targets_more(s->targets));
+	json_uint(j, "armed", targets_armed(ts));
+	json_uint(j, "targets_without_room", targets_more(ts));
 	json_array(j, "targets");
-	for (unsigned i = 0; i < targets_count(s->targets); i++) {
-		t = targets_at(s->targets, i);
-		if (s->glob != NULL && !kp_glob(s->glob, t->node))
+	for (unsigned i = 0; i < targets_count(ts); i++) {
+		if (!is_shown(targets_at(ts, i), glob))
 			continue;
 		json_object(j, NULL);
-		json_target(j, t);
+		json_target(j, targets_at(ts, i));
 		json_end(j);
 	}
 	json_end(j);
 }
 
-/* One target's figures stand in the outer object as well. */
+/* The figures of a single target are in the outer object, too. */
 static void
-status_json(struct kp_buf *b, const struct status *s)
+status_json(struct kp_buf *b, const struct parts *p, const char *glob)
 {
 	struct json j;
 
 	json_begin(&j, b);
 	json_object(&j, NULL);
 	json_string(&j, "version", KP_VERSION);
-	json_int(&j, "up_s", s->up / KP_NS_PER_S);
-	if (!targets_several(s->targets))
-		json_target(&j, targets_at(s->targets, 0));
-	store_put_json(&j, s->store, s->o->db);
-	otlp_put_json(&j, s->otlp);
-	json_targets(&j, s);
+	json_int(&j, "up_s", (kp_mono_now() - p->started) / KP_NS_PER_S);
+	if (!targets_several(p->targets))
+		json_target(&j, targets_at(p->targets, 0));
+	store_put_json(&j, p->store, p->o->db);
+	otlp_put_json(&j, p->otlp);
+	json_targets(&j, p->targets, glob);
 	json_end(&j);
 	kp_buf_u8(b, '\n');
 }
 
 void
-status_text(struct kp_buf *b, const struct status *s, bool json)
+status_text(struct kp_buf *b, const struct parts *p, const char *glob,
+    bool json)
 {
 	if (json)
-		status_json(b, s);
+		status_json(b, p, glob);
 	else
-		status_plain(b, s);
+		status_plain(b, p, glob);
 }

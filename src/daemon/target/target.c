@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "kprofd/fn_name.h"
-#include "daemon/control/commands.h"
+#include "daemon/control/pending_commands.h"
 #include "daemon/control/reload.h"
 #include "daemon/daemon.h"
 #include "daemon/log.h"
@@ -406,7 +406,7 @@ static const struct agent_ops agent_ops = {
 	.on_trip = on_trip,
 	.on_rested = target_rested,
 	.on_diags = daemon_on_diags,
-	.on_cleared = commands_cleared,
+	.on_cleared = pending_cleared,
 	.on_checked = reload_checked,
 	.on_reloaded = on_reloaded,
 	.on_unreached = targets_on_unreached,

@@ -17,9 +17,9 @@
 #include "kprofd/offset.h"
 #include "target/agent.h"
 
-struct commands;
 struct daemon;
 struct kp_native;
+struct pending;
 struct reload;
 struct targets;
 
@@ -29,7 +29,7 @@ struct target_parts {
 	struct assembly *assembly;
 	struct targets *set;		/* all targets */
 	struct daemon *daemon;
-	struct commands *commands;	/* NULL, as reload: only a check */
+	struct pending *pending;	/* NULL, as reload: only a check */
 	struct reload *reload;
 };
 

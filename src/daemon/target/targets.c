@@ -42,7 +42,7 @@ add(struct targets *ts, const char *name, unsigned source)
 		.connect_limit = CONNECT_LIMIT };
 	const struct target_parts parts = { .store = ts->p.store,
 		.assembly = ts->assembly, .set = ts, .daemon = ts->p.daemon,
-		.commands = ts->commands, .reload = ts->reload };
+		.pending = ts->p.pending, .reload = ts->p.reload };
 	struct target *t = targets_find(ts, name);
 
 	if (t != NULL) {
@@ -470,14 +470,11 @@ start_named(struct targets *ts)
 }
 
 bool
-targets_start(struct targets *ts, struct commands *commands,
-    struct reload *reload)
+targets_start(struct targets *ts)
 {
 	const struct timeval every = { TICK_S, 0 };
 	bool ok;
 
-	ts->commands = commands;
-	ts->reload = reload;
 	ts->starting = true;
 	ok = start_named(ts) && start_cluster(ts);
 	ts->starting = false;

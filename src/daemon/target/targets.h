@@ -30,6 +30,8 @@ struct targets_parts {
 	const char *cookie;
 	struct kp_store *store;		/* NULL: only a check */
 	struct daemon *daemon;		/* gets what they report: daemon.h */
+	struct pending *pending;	/* NULL, as reload: only a check */
+	struct reload *reload;
 };
 
 /* NULL when out of memory. */
@@ -38,12 +40,10 @@ struct targets *targets_new(struct event_base *base,
 /* To be called after the store was closed: windows borrow names of nodes. */
 void targets_free(struct targets *ts);
 /*
- * Reads the file of targets and starts all.  commands, reload, borrowed: who
- * gets the targets' answers; NULL: only a check.  False: the reason was logged.
+ * Reads the file of targets and starts all.  False: the reason was logged.
  * daemon_on_over() may be called before it returns.
  */
-bool targets_start(struct targets *ts, struct commands *commands,
-    struct reload *reload);
+bool targets_start(struct targets *ts);
 /* Ends all: daemon_on_over(), with 0, when it is done. */
 void targets_stop(struct targets *ts);
 bool targets_stopping(const struct targets *ts);

@@ -11,8 +11,6 @@
 struct targets {
 	struct event_base *base;
 	struct targets_parts p;
-	struct commands *commands;
-	struct reload *reload;
 	struct target *v[TARGETS_MAX];
 	unsigned n;
 	struct label_epochs labels;
