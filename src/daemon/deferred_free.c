@@ -17,11 +17,11 @@ struct deferred {
 	struct event *synced;
 	struct entry v[DEFERRED_MAX];	/* oldest first */
 	size_t n;
-	size_t covered;		/* of them, by the running sync; 0: none */
-	bool ok;		/* of that sync */
+	size_t covered;		/* by the running sync; 0: none runs */
+	bool ok;		/* that sync succeeded */
 };
 
-/* On the writer's thread, or at once. */
+/* Runs on the writer's thread, or within kp_store_sync(). */
 static void
 sync_done(void *ctx, bool ok)
 {

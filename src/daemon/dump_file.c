@@ -1,6 +1,6 @@
 /*
- * dump_file.c - opens the file for every window, so that it may be rotated
- * away, and logs once that it cannot be written.
+ * dump_file.c - opens the file for every window, so that it may be rotated; logs
+ * once that it cannot be written.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 struct dump_file {
 	const char *path;	/* borrowed */
 	bool json, failed;
-	bool made;		/* the file was not there before */
+	bool made;		/* the file did not exist before */
 };
 
 static void

@@ -1,6 +1,6 @@
 /*
- * dump_file.h - -dump-file: every closed window, appended as a table or as
- * lines of JSON.
+ * dump_file.h - appends every closed window to the file of -dump-file, as a
+ * table or as lines of JSON.
  */
 #ifndef KPROFD_DAEMON_DUMP_FILE_H
 #define KPROFD_DAEMON_DUMP_FILE_H
@@ -11,12 +11,12 @@
 
 struct dump_file;
 
-/* NULL: it was told why. */
+/* NULL: the reason was logged. */
 struct dump_file *dump_file_open(const char *path, bool json);
-/* conf: that the window was measured by. */
+/* conf: the configuration by which the window was measured. */
 void dump_file_window(struct dump_file *t, const struct kp_window *w,
     const struct kp_conf *conf);
-/* Of a run that never began nothing stays that was not there. */
+/* Removes the file if the start failed (not began) and it was created here. */
 void dump_file_close(struct dump_file *t, bool began);
 
 #endif

@@ -3,7 +3,7 @@
  * to stderr, or to stderr as journald reads it.
  *
  * Every line is one write to a file opened for appending: lines of several
- * processes do not mix, and a file may be truncated or moved away at any time.
+ * processes do not mix, and the file may be truncated or moved at any time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,11 +27,11 @@ static struct {
 	struct log_opts o;
 	FILE *file;		/* NULL: stderr */
 	bool journal;		/* stderr is read by journald */
-	bool failed;		/* the last line was not written, and told */
+	bool failed;		/* the last line was not written, which is on stderr */
 	char last_error[512];
 } out = { .o = { .name = "kprofd" } };
 
-/* Of the streams: libevent warns from every thread that has a loop. */
+/* For the streams: every thread may log. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const struct {
@@ -45,8 +45,8 @@ static const struct {
 };
 
 /*
- * journald names the device and inode of the stream that it reads, so that
- * one who was started with another stderr does not take it for that.
+ * $JOURNAL_STREAM has the device and inode of the stream that journald reads; a
+ * child with another stderr inherits the variable, too.
  * Source: systemd.exec(5), JOURNAL_STREAM; the prefixes: sd-daemon(3).
  */
 static bool
@@ -149,7 +149,7 @@ put_json(struct kp_buf *b, const struct log_entry *e, const char *message)
 	kp_buf_u8(b, '\n');
 }
 
-/* A file gets the time; journald has it, and the name, and reads the level. */
+/* A file needs the time.  journald adds the time and name, and reads the level. */
 static void
 put_text(struct kp_buf *b, const struct log_entry *e, const char *message,
     bool to_stderr)
@@ -207,7 +207,7 @@ log_put(const struct log_entry *e, const char *fmt, ...)
 		    message);
 	if (out.file != NULL)
 		write_line(out.file, e, message);
-	/* An error is also for the person who started it. */
+	/* who started kprofd sees errors, even with a log file */
 	if (out.file == NULL || e->level == LOG_LEVEL_ERROR)
 		write_line(stderr, e, message);
 	pthread_mutex_unlock(&lock);

@@ -2,12 +2,12 @@
  * log.h - the log of kprofd while it runs: one line for each entry, on stderr
  * or in a file, as text or as JSON.
  *
- * An entry has a short word for its event, the same as in the database's view
- * `events` if the event is there too, and the target that it is about.
+ * An entry has the kind of its event, the same as in the database's view
+ * `events` if the event is stored too, and the target that it is about.
  * Whatever the texts hold (they come from targets), an entry is one line,
- * without terminal control characters, and valid JSON if it is JSON.  Only the
- * edges log; the core returns errors.  Entries may come from any thread; the
- * other functions are for one thread.
+ * without terminal control characters, and valid JSON in a JSON log.  Only the
+ * edges log; the core returns errors.  Any thread may log; the other functions
+ * are for one thread.
  */
 #ifndef KPROFD_DAEMON_LOG_H
 #define KPROFD_DAEMON_LOG_H
@@ -22,17 +22,17 @@ enum log_level {
 	LOG_LEVEL_DEBUG,	/* only with -verbose */
 	LOG_LEVEL_INFO,
 	LOG_LEVEL_WARNING,
-	LOG_LEVEL_ERROR		/* on stderr too, where the log is a file */
+	LOG_LEVEL_ERROR		/* on stderr too, if the log is a file */
 };
 
-/* What a program would have to fish out of the text. */
+/* A value of the text, for programs. */
 struct log_field {
-	const char *key;	/* NULL: no more of them */
-	const char *text;	/* NULL: it is the number */
+	const char *key;	/* NULL: this field and the next are unused */
+	const char *text;	/* NULL: the value is the number */
 	int64_t number;
 };
 
-/* Everything is borrowed during the call. */
+/* All borrowed. */
 struct log_entry {
 	enum log_level level;
 	const char *event;
@@ -46,15 +46,15 @@ struct log_opts {
 	bool json, verbose;
 };
 
-/* False: the file cannot be opened, which has been told on stderr. */
+/* False: the file cannot be opened; the reason is on stderr. */
 bool log_open(const struct log_opts *o);
 void log_close(void);
-/* Is there a file that log_reopen() opens by its name once more? */
+/* Is the log a file, which log_reopen() can reopen? */
 bool log_has_file(void);
-/* Where that fails the log goes on into the file that is open. */
+/* Opens the file of that name; where it fails, the old file stays in use. */
 void log_reopen(void);
 
-/* One entry; the format makes its message. */
+/* Logs an entry; the format makes its message. */
 void log_put(const struct log_entry *e, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -70,13 +70,12 @@ void log_put(const struct log_entry *e, const char *fmt, ...)
 #define log_error(e, t, ...) \
 	log_put(LOG_ENTRY(LOG_LEVEL_ERROR, e, t), __VA_ARGS__)
 
-/* The last error that was told, whole and as text; "": none yet. */
+/* The message of the last error; "": none yet. */
 void log_last_error(char *buf, size_t n);
 
 /*
- * For texts of several lines, such as a mistake with its source line below
- * it: the streams that take plain text, at most two, how many in the result.
- * None where the log is JSON.
+ * For texts of several lines, such as a mistake with its source line: sets the
+ * streams that take plain text, and returns how many; 0 for a JSON log.
  */
 unsigned log_streams(FILE *to[2]);
 

@@ -14,31 +14,31 @@
 
 #define MINUTE (60 * KP_NS_PER_S)
 
-/* Several threads have a loop. */
+/* Several threads have an event loop. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
-	kp_mono_ns since;	/* of this minute */
-	unsigned n;
-	uint64_t untold;
-} said;
+	kp_mono_ns since;	/* start of the minute */
+	unsigned n;		/* logged in it */
+	uint64_t dropped;	/* in it */
+} limit;
 
-/* May one more be logged?  *untold: how many were not, before it. */
+/* May a warning be logged?  *dropped: in the minute before, if it is over. */
 static bool
-may_say(kp_mono_ns now, uint64_t *untold)
+may_log(kp_mono_ns now, uint64_t *dropped)
 {
 	bool may;
 
-	*untold = 0;
+	*dropped = 0;
 	pthread_mutex_lock(&lock);
-	if (said.since == 0 || now - said.since >= MINUTE) {
-		*untold = said.untold;
-		said.since = now;
-		said.n = 0;
-		said.untold = 0;
+	if (limit.since == 0 || now - limit.since >= MINUTE) {
+		*dropped = limit.dropped;
+		limit.since = now;
+		limit.n = 0;
+		limit.dropped = 0;
 	}
-	may = said.n < LOG_LIBEVENT_A_MINUTE;
-	said.n += may;
-	said.untold += !may;
+	may = limit.n < LOG_LIBEVENT_A_MINUTE;
+	limit.n += may;
+	limit.dropped += !may;
 	pthread_mutex_unlock(&lock);
 	return may;
 }
@@ -46,21 +46,21 @@ may_say(kp_mono_ns now, uint64_t *untold)
 static void
 on_log(int severity, const char *text)
 {
-	uint64_t untold;
+	uint64_t dropped = 0;
 	struct log_entry e = { .event = "libevent",
 		.level = severity == EVENT_LOG_ERR ? LOG_LEVEL_ERROR :
 		    severity == EVENT_LOG_WARN ? LOG_LEVEL_WARNING :
 		    LOG_LEVEL_DEBUG };
 
-	if (severity != EVENT_LOG_ERR && !may_say(kp_mono_now(), &untold))
+	if (severity != EVENT_LOG_ERR && !may_log(kp_mono_now(), &dropped))
 		return;
-	if (severity != EVENT_LOG_ERR && untold > 0)
+	if (dropped > 0)
 		log_warn("libevent", NULL, "%llu more warnings of libevent "
-		    "were not logged", (unsigned long long)untold);
+		    "were not logged", (unsigned long long)dropped);
 	log_put(&e, "libevent: %s", text);
 }
 
-/* It has logged why.  To return is not allowed, nor is its memory sound. */
+/* libevent has logged why.  This may not return. */
 static void
 on_fatal(int error)
 {

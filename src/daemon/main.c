@@ -1,4 +1,4 @@
-/* main.c - kprofd: options in, exit status out. */
+/* main.c - kprofd: parses the options, opens the log, runs the daemon. */
 #include <signal.h>
 
 #include "daemon/daemon.h"
@@ -26,7 +26,7 @@ main(int argc, char **argv)
 	if (!log_open(&log))
 		return 1;
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);	/* EFBIG says it: a full disk */
+	signal(SIGXFSZ, SIG_IGN);	/* write(2) fails with EFBIG instead */
 	log_libevent();
 	status = daemon_run(&o);
 	log_close();

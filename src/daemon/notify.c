@@ -1,8 +1,6 @@
 /*
- * notify.c - sends one datagram for each change: READY, STOPPING, STATUS.
- *
- * Nothing depends on it: what cannot be sent is dropped, and a manager that
- * does not read delays kprofd by a second at most.
+ * notify.c - sends a datagram for each change: READY, STOPPING, STATUS.  If it
+ * cannot be sent within a second, it is dropped.
  */
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * notify.h - reports kprofd's state to the service manager, if there is one
- * that asks for it (systemd's Type=notify).
+ * notify.h - reports kprofd's state to a service manager that wants it
+ * (systemd's Type=notify); does nothing otherwise.
  *
  * Source: sd_notify(3): datagrams of "KEY=value" lines to the Unix socket that
  * $NOTIFY_SOCKET names.
@@ -10,15 +10,12 @@
 
 #include <stdbool.h>
 
-/* Is there one? */
+/* Is there such a service manager? */
 bool notify_is_wanted(void);
-/* Takes effect once: later ones say nothing new. */
+/* The first call takes effect. */
 void notify_ready(void);
 void notify_stopping(void);
-/*
- * What `systemctl status` shows.  The texts may come from a target: they
- * cannot make a second line.
- */
+/* Sets what `systemctl status` shows.  The texts may come from a target. */
 void notify_status(const char *state, const char *text);
 
 #endif

@@ -1,4 +1,4 @@
-/* options.c - kprofd's table of options, and what must go together. */
+/* options.c - kprofd's table of options, and which need each other. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -213,7 +213,7 @@ finish(struct options *o)
 	return 0;
 }
 
-/* One option, which moves *i on past its value: 0, or what main is told. */
+/* Takes the option at argv[*i]; *i moves on to its value.  As options_parse(). */
 static int
 take(struct opt_parser *p, char **argv, int *i)
 {
@@ -231,7 +231,7 @@ take(struct opt_parser *p, char **argv, int *i)
 	    usage("%s", kp_buf_cstr(&p->why));
 }
 
-/* Long for its table. */
+/* Long because of its table. */
 int
 options_parse(struct options *o, int argc, char **argv)
 {

@@ -21,24 +21,24 @@ struct options {
 	const char *seed;		/* of a cluster; NULL: none */
 	const char *matches[MATCHES_MAX];
 	unsigned nmatches;
-	kp_dur_ns forget;		/* a node that left the cluster */
+	kp_dur_ns forget;		/* how long to try a node that left */
 	const char *tiers, *db, *name, *cookie_file, *control, *dump_file,
 	    *log_file, *http, *http_token_file, *otlp, *otlp_header_file;
 	enum agent_probe probe;
 	const char *probe_library;
-	kp_dur_ns interval, duration;	/* duration 0: until told to end */
+	kp_dur_ns interval, duration;	/* duration 0: no end */
 	uint64_t requests;		/* 0: no limit */
 	struct kp_retain retain;
 	uint64_t max_db;		/* bytes; 0: no limit */
 	bool print_calls, check, verbose, dump_json;
 	int log_json;			/* 0: text, 1: JSON */
 	char control_path[4096];
-	char library_path[4096 + 64];	/* probe_library, if not given */
+	char library_path[4096 + 64];	/* for probe_library's default */
 };
 
 /*
- * 0: go on; 1: done (-h, -version); 2: wrong usage, told on stderr.
- * The struct borrows argv's strings.
+ * 0: go on; 1: done (-h, -version); 2: wrong usage, printed on stderr.  o
+ * borrows argv's strings.
  */
 int options_parse(struct options *o, int argc, char **argv);
 

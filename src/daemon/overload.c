@@ -1,6 +1,6 @@
 /*
- * overload.c - measures kprofd's memory, lag and store backlog, asks the guard
- * about them, and words its answer.
+ * overload.c - measures kprofd's memory, lag and store backlog, passes them to
+ * the guard, and writes the messages about overloads.
  */
 #include <inttypes.h>
 #include <malloc.h>
@@ -9,7 +9,7 @@
 
 #include "daemon/overload.h"
 
-#define LOOK_EVERY (100 * KP_NS_PER_MS)	/* it takes some microseconds */
+#define MEASURE_EVERY (100 * KP_NS_PER_MS)	/* it takes some microseconds */
 #define MIB (1u << 20)
 
 void
@@ -19,7 +19,7 @@ overload_init(struct overload *w, const struct kp_overload *limits)
 	kp_guard_init(&w->guard, limits);
 }
 
-/* Resident bytes of this process; 0 where they cannot be known. */
+/* Resident bytes of this process; 0: unknown. */
 static uint64_t
 memory_now(void)
 {
@@ -47,20 +47,20 @@ backlog_now(struct kp_store *store)
 }
 
 static void
-look(struct overload *w, struct kp_store *store, kp_mono_ns now)
+measure(struct overload *w, struct kp_store *store, kp_mono_ns now)
 {
-	w->looked = now;
+	w->measured = now;
 	w->load.memory = memory_now();
 	w->load.backlog = store != NULL ? backlog_now(store) : 0;
 }
 
 enum kp_trip
-overload_look(struct overload *w, struct kp_store *store, kp_target_ns sent,
+overload_check(struct overload *w, struct kp_store *store, kp_target_ns sent,
     kp_mono_ns now)
 {
 	w->load.lag = kp_lag_see(&w->lag, sent, now);
-	if (now - w->looked >= LOOK_EVERY)
-		look(w, store, now);
+	if (now - w->measured >= MEASURE_EVERY)
+		measure(w, store, now);
 	return kp_guard_look(&w->guard, &w->load, now);
 }
 
@@ -71,7 +71,7 @@ overload_full(const struct overload *w)
 }
 
 void
-overload_words(const struct overload *w, enum kp_trip cause, char *text, size_t n)
+overload_text(const struct overload *w, enum kp_trip cause, char *text, size_t n)
 {
 	const struct kp_overload *l = &w->guard.limits;
 
@@ -103,7 +103,7 @@ overload_trip(struct overload *w, enum kp_trip cause, const struct agent_status 
 	w->tripped = now;
 	w->before = *st;
 	w->in_flight = in_flight;
-	w->untold = true;
+	w->unreported = true;
 	kp_lag_reset(&w->lag);
 	return kp_guard_trip(&w->guard, cause, now);
 }
@@ -111,16 +111,16 @@ overload_trip(struct overload *w, enum kp_trip cause, const struct agent_status 
 kp_dur_ns
 overload_rested(struct overload *w, struct kp_store *store, kp_mono_ns now)
 {
-	/* What was in flight is freed; the system gets it back only now. */
+	/* returns the memory of the requests in flight to the system */
 	malloc_trim(0);
-	look(w, store, now);
+	measure(w, store, now);
 	return kp_guard_rested(&w->guard, &w->load);
 }
 
 void
 overload_forget(struct overload *w)
 {
-	w->untold = false;
+	w->unreported = false;
 	kp_lag_reset(&w->lag);
 }
 
@@ -136,9 +136,9 @@ overload_after(struct overload *w, const struct agent_status *st, kp_mono_ns now
 {
 	const struct agent_status *b = &w->before;
 
-	if (!w->untold || w->guard.resting)
+	if (!w->unreported || w->guard.resting)
 		return false;
-	w->untold = false;
+	w->unreported = false;
 	snprintf(text, n, "after %.1f s; lost: %zu requests in flight, %" PRIu64
 	    " events dropped, %" PRIu64 " entry calls unseen",
 	    (double)(now - w->tripped) / (double)KP_NS_PER_S, w->in_flight,

@@ -1,6 +1,6 @@
 /*
- * overload.h - feeds the overload guard with what kprofd uses and how far it is
- * behind, and words its trips and what they cost.
+ * overload.h - measures kprofd's memory, lag and backlog for the overload guard,
+ * and describes overloads in words.
  */
 #ifndef KPROFD_DAEMON_OVERLOAD_H
 #define KPROFD_DAEMON_OVERLOAD_H
@@ -13,37 +13,37 @@ struct overload {
 	struct kp_guard guard;
 	struct kp_lag lag;
 	struct kp_load load;
-	kp_mono_ns looked;	/* at memory and backlog */
-	/* the last trip */
+	kp_mono_ns measured;	/* memory and backlog, last */
+	/* of the last overload: */
 	kp_mono_ns tripped;
-	struct agent_status before;	/* the last one before it */
-	size_t in_flight;	/* requests lost with it */
-	bool untold;		/* what it cost is not known yet */
+	struct agent_status before;	/* the last status before it */
+	size_t in_flight;	/* requests that it lost */
+	bool unreported;	/* its losses are not known yet */
 };
 
 void overload_init(struct overload *w, const struct kp_overload *limits);
 /*
- * What the target sent at `sent` is handled now.  store may be NULL.  Returns
- * which of kprofd's own limits is passed.
+ * Call it when a message that the target sent at `sent` is handled.  store may
+ * be NULL.  Returns which of kprofd's own limits is exceeded.
  */
-enum kp_trip overload_look(struct overload *w, struct kp_store *store,
+enum kp_trip overload_check(struct overload *w, struct kp_store *store,
     kp_target_ns sent, kp_mono_ns now);
-/* Has kprofd more memory than it may, by the last look?  Armed or not. */
+/* Did kprofd exceed its limit of memory when it was last measured? */
 bool overload_full(const struct overload *w);
-/* Which limit that was, in words. */
-void overload_words(const struct overload *w, enum kp_trip cause, char *text,
+/* Writes which limit was exceeded. */
+void overload_text(const struct overload *w, enum kp_trip cause, char *text,
     size_t n);
-/* Returns for how long to rest; st: the last status. */
+/* Returns how long tracing is to be off; st: the last status. */
 kp_dur_ns overload_trip(struct overload *w, enum kp_trip cause,
     const struct agent_status *st, size_t in_flight, kp_mono_ns now);
-/* Returns for how much longer to rest; 0: go on. */
+/* Returns how much longer tracing is to be off; 0: it may be on again. */
 kp_dur_ns overload_rested(struct overload *w, struct kp_store *store,
     kp_mono_ns now);
-/* The connection was lost: what came of the trip will not be known. */
+/* The connection was lost, and with it what the overload cost. */
 void overload_forget(struct overload *w);
 /*
- * A status, while armed.  True once after each trip: text says how long it
- * was, and what was lost.
+ * Call it with each status while tracing is on.  True once after each overload:
+ * text says how long it lasted and what was lost.
  */
 bool overload_after(struct overload *w, const struct agent_status *st,
     kp_mono_ns now, char *text, size_t n);

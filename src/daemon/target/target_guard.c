@@ -97,13 +97,13 @@ target_trip(struct target *t, enum kp_trip cause, const char *why)
 void
 target_check_overload(struct target *t, kp_target_ns sent)
 {
-	enum kp_trip cause = overload_look(&t->overload, t->p.store, sent,
+	enum kp_trip cause = overload_check(&t->overload, t->p.store, sent,
 	    kp_mono_now());
 	char why[200];
 
 	if (cause == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
 		return;
-	overload_words(&t->overload, cause, why, sizeof(why));
+	overload_text(&t->overload, cause, why, sizeof(why));
 	agent_rest(t->agent, target_trip(t, cause, why), why);
 }
 
@@ -115,7 +115,7 @@ target_rested(struct target *t)
 
 	if (more == 0)
 		return 0;
-	overload_words(&t->overload, t->overload.guard.cause, why, sizeof(why));
+	overload_text(&t->overload, t->overload.guard.cause, why, sizeof(why));
 	snprintf(text, sizeof(text), "tracing is paused for %.0f s more: %s",
 	    (double)more / (double)KP_NS_PER_S, why);
 	target_report(t, "rest", text);
