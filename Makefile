@@ -1,7 +1,7 @@
-# kprofd - `make help` says what there is.
+# kprofd - `make help` lists the targets.
 #
 # Everything is built below build/ (build/san with SAN=1).  All but the programs'
-# main.c becomes one library, from which each program and each test takes what it
+# main.c goes into one library, from which each program and each test links what it
 # refers to; `make purity` proves that the pure rooms do no I/O.
 
 PREFIX  ?= /usr/local
@@ -9,7 +9,7 @@ DESTDIR ?=
 CC      ?= cc
 VERSION := 0.1.0
 
-# As many jobs as there are processors.  A make below this one shares them.
+# As many jobs as there are processors; a make below this one shares them.
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -23,8 +23,8 @@ SANFLAGS :=
 endif
 
 OPT     ?= -O2
-# kprofd reads what strangers send.  -fstack-protector-strong would cost an event 3 to
-# 11 % more instructions.  Sanitizers do without: they see more.
+# kprofd reads untrusted data.  -fstack-protector-strong would cost an event 3 to 11 %
+# more instructions.  Sanitizers check more than all of these.
 ifndef SAN
 HARDEN_CC := -D_FORTIFY_SOURCE=2 -fstack-protector -fPIE
 HARDEN_LD := -pie -Wl,-z,relro,-z,now
@@ -40,23 +40,23 @@ ALL_CFLAGS = $(CPPFLAGS) $(CFLAGS) $(HARDEN_CC) $(WARN) $(SANFLAGS) -Iinclude -I
 LDLIBS := -Wl,--as-needed -levent_core -levent_extra -levent_pthreads \
           -lcurl -lsqlite3 -lei -lm -pthread
 
-# What is done is said in a line, with V=1 as it is done.
+# Prints a line for each command, or the command itself with V=1.
 Q   := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-4s %s\n' '$(1)' '$(2)')
 
 comma := ,
 obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
 
-# The native probe and the SQLite extension are loaded by others: they have
-# libraries of their own.
+# Other programs load the native probe and the SQLite extension: those are libraries of
+# their own.
 SRC := $(filter-out src/probe/% src/sqlite/% %/main.c,$(wildcard src/*/*.c src/*/*/*.c))
-# Profiles of functions are the client's alone: the daemon is linked without them.
+# Only kprof is linked with profiles of functions.
 PROFILE := $(filter src/profile/%,$(SRC))
 
-# Bytes or structs and a clock's value in, structs out.
+# They take bytes or structs and the time, and return structs.
 PURE_ROOMS := base text config config/spec plan decode request stats guard profile/trace
 
-# The SQLite extension: code of its own, since it has to run anywhere.
+# The SQLite extension has few sources, since it has to run anywhere.
 EXT    := src/sqlite/kprof_sqlite.c src/stats/hist.c src/base/buf.c
 
 LIB         := $(B)/libkprof.a
@@ -66,20 +66,20 @@ LIBS        := $(PROFILE_LIB) $(LIB)
 .PHONY: all
 all: $(B)/kprofd $(B)/kprof $(B)/kprof_sqlite.so $(B)/kprof_probe.so $(B)/kprof_calls_probe.so library
 
-# ---- generated: what runs in targets, the schema and the page are in the programs
+# ---- generated: the programs contain what runs in targets, the schema and the page
 
-# For OTP 25 too: newer compilers have to be told.
+# Newer compilers need these options to compile for OTP 25.
 ERLC_COMPAT = $(shell erl -noinput -eval 'R = list_to_integer(erlang:system_info(otp_release)), io:put_chars([" +r25 -disable-feature maybe_expr" || R > 25]), halt().')
 
-# One module is loaded, of the modules that it calls: erlang/merge.escript says why.
+# A module and those that it calls are merged into one: erlang/merge.escript says why.
 $(B)/gen/kprof_%.beam: erlang/kprof_%.erl erlang/merge.escript \
     $(wildcard erlang/*.hrl erlang/*/*.hrl erlang/*/*.erl)
 	@mkdir -p $(@D)
 	$(call say,ERLC,$(@F))
 	$(Q)escript erlang/merge.escript $@ $<
 
-# The expression that loads and starts a module there, parsed.  It is written for
-# the agent.
+# The parsed expression that loads and starts a module in a target.  The source is
+# written for the agent.
 PARSE = {ok, Text} = file:read_file("$<"), \
     {ok, Tokens, _} = erl_scan:string(re:replace(Text, "kprof_agent", "kprof_$*", [global, {return, list}])), \
     {ok, [Expr]} = erl_parse:parse_exprs(Tokens), \
@@ -114,15 +114,15 @@ $(call obj,src/profile/target/tracer.c): $(B)/gen/tracer_beam.h
 $(call obj,src/profile/target/tracer_probe.c): $(B)/gen/calls_probe_beam.h
 $(call obj,src/store/schema.c): $(B)/gen/schema_sql.h
 
-# What a lock file pins, out of npm's cache where it is there.  $(1): another
-# way out.
+# Installs what a lock file pins, from npm's cache if it is there.  $(1): what else to
+# try.
 npm_ci = npm ci --engine-strict --no-audit --no-fund --ignore-scripts --prefer-offline --fetch-retries=5 --loglevel=error || { \
     echo 'make: npm did not install what $< names: is npm there (make setup), and' >&2; \
     echo 'make: its registry (npm ping; a mirror: npm config set registry URL)?$(1)' >&2; exit 1; }
 
-# The dashboard: its own files, and the chart library from npm, as the lock
-# file pins it; what is served is in the programs.  UPLOT: where its files are,
-# if they are not to be had from npm.
+# The dashboard: its own files, and the chart library from npm, as the lock file pins
+# it.  The programs contain them.  UPLOT: where the library's files are, if npm does
+# not have them.
 UPLOT_NPM := $(B)/npm/node_modules/uplot/dist
 UPLOT     ?= $(UPLOT_NPM)
 WEB_FILES := $(wildcard priv/web/*.html priv/web/*.css priv/web/*.js priv/web/*.svg) \
@@ -178,8 +178,7 @@ $(B)/kprof: $(call obj,src/client/main.c) $(LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(HARDEN_LD) $(SANFLAGS) $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
-# Names come from the SQLite that loads it: -z defs proves that all others are
-# its own.
+# SQLite passes its functions to the extension; -z defs proves that it needs no others.
 $(B)/pic/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -190,13 +189,13 @@ $(B)/kprof_sqlite.so: $(patsubst %.c,$(B)/pic/%.o,$(EXT))
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared \
 	    $(if $(SANFLAGS),,-Wl$(comma)-z$(comma)defs) -o $@ $^ -lm
 
-# The native probe: loaded by targets, of this release and later ones.
+# Targets of this OTP release and later ones load the native probe.
 PROBE_SRC := $(wildcard src/probe/*.c)
 ERL_INC  = $(shell erl -noinput -eval 'io:put_chars(filename:join([code:root_dir(), "usr", "include"])), halt().')
 
 $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC)): CPPFLAGS += -isystem $(ERL_INC)
 
-# Two of them, of the same parts: kprofd's, and that of full traces.
+# There are two, of the same parts: kprofd's, and that of full traces.
 PROBES := kprof_probe kprof_calls_probe
 kprof_probe_SRC       := $(filter-out %/calls.c,$(PROBE_SRC))
 kprof_calls_probe_SRC := $(filter-out %/event.c,$(PROBE_SRC))
@@ -205,7 +204,7 @@ $(PROBES:%=$(B)/%.so): $(B)/%.so: $(patsubst %.c,$(B)/pic/%.o,$(PROBE_SRC))
 	$(call say,LD,$@)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(LDFLAGS) -shared -o $@ $($*_SRC:%.c=$(B)/pic/%.o)
 
-# ---- the README's commands, and what one runs while working
+# ---- the README's commands, and tests
 
 .PHONY: setup demo test check
 setup:
@@ -222,7 +221,7 @@ test: setup
 check: all
 	@+$(call run_each,$(CHECKS))
 
-# $(1): goals one after the other, with variables behind commas.
+# $(1): goals, made one after the other; variables follow behind commas.
 run_each = for t in $(1); do \
     start=$$(date +%s); \
     $(MAKE) --no-print-directory $$(echo $$t | tr , ' ') || exit 1; \
@@ -236,7 +235,8 @@ clean:
 help:
 	@echo 'make          build kprofd and kprof below build/'
 	@echo 'make demo     profile a sample application, and print its report'
-	@echo 'make test     every test that a fresh machine can run; make check: those of two minutes'
+	@echo 'make test     every test that a fresh machine can run, under 25 minutes'
+	@echo 'make check    tests for every change, under two minutes'
 	@echo 'make install  PREFIX=$(PREFIX) DESTDIR=$(DESTDIR); make uninstall'
 	@echo 'make help-dev lists all the others'
 

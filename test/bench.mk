@@ -1,4 +1,4 @@
-# ---- benchmarks: to be read, not asserted
+# ---- benchmarks: figures to read, not to assert
 
 BENCH := $(patsubst test/bench/%.c,$(B)/bench/%,$(wildcard test/bench/bench_*.c))
 
@@ -13,14 +13,14 @@ $(B)/bench/bench_%.beam: test/bench/bench_%.erl $(B)/gen/kprof_probe.beam
 	$(call say,ERLC,$(@F))
 	$(Q)erlc -Wall$(ERLC_COMPAT) -o $(@D) $<
 
-# Instructions do not depend on what else the machine does: a slip is seen.
-# RECORD=1: the figures of now are right.
+# Counts instructions, which do not depend on what else the machine does, and compares
+# them with the record.  RECORD=1: records the new figures.
 .PHONY: bench-instructions
 bench-instructions: $(B)/bench/count
 	@command -v valgrind >/dev/null || sh test/support/setup.sh valgrind
 	@sh test/bench/instructions.sh $(B) $(if $(RECORD),-record)
 
-# BENCH_ROOT: a root file system such as those of `make matrix`, for the target.
+# BENCH_ROOT: the root file system of the target, such as those of `make matrix`.
 .PHONY: bench
 bench: all $(BENCH) $(B)/test/record $(B)/test/specdump $(B)/bench/bench_tracer.beam $(B)/bench/bench_drain.beam
 	@for t in $(BENCH); do echo "== $$t"; $$t || exit 1; done

@@ -1,7 +1,6 @@
-# The programs and the page on databases made for them, without a real node but
-# for the dashboard and what is exported.
+# ---- kprof, the dashboard and exports; only the last two need a real node
 
-# The client on a database made for it, against sqlite3's own figures.
+# kprof on a database made for it, compared with sqlite3's own figures.
 $(B)/test/mkdb: test/support/mkdb.c $(LIBS)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -16,7 +15,7 @@ $(B)/test/one_answer: test/support/one_answer.c $(B)/flags
 client-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer
 	sh test/integration/client_test.sh $(B)
 
-# kprof top on a pseudo-terminal, kprof merge, several -db.
+# kprof top on a pseudo-terminal, kprof merge, and several -db.
 $(B)/test/pty_run: test/support/pty_run.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -26,8 +25,8 @@ $(B)/test/pty_run: test/support/pty_run.c $(B)/flags
 top-test: $(B)/kprof $(B)/test/mkdb $(B)/test/one_answer $(B)/test/pty_run
 	sh test/integration/top_test.sh $(B)
 
-# The HTTP API and the dashboard, in headless Chromium, of two real nodes.
-# Screenshots go to $(B)/web.
+# The HTTP API, and the dashboard of two real nodes in headless Chromium.  Screenshots
+# go to $(B)/web.
 WEB_TEST := $(B)/npm_test
 
 $(WEB_TEST)/made: $(addprefix test/web/,package.json package-lock.json .npmrc)
@@ -46,14 +45,14 @@ web-test: $(B)/kprofd $(B)/kprof $(B)/test/mkdb sample $(WEB_TEST)/made $(B)/int
 	node test/web/crossing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 	node test/web/missing_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules
 
-# /metrics as a real Prometheus takes it, and what is sent to a collector, by
-# OpenTelemetry's own definitions, of two kprofds and two nodes.
+# Of two kprofds and two nodes: /metrics as a real Prometheus reads it, and what a
+# collector gets, decoded by OpenTelemetry's own definitions.
 .PHONY: export-test
 export-test: $(B)/kprofd $(B)/kprof sample $(WEB_TEST)/made | $(B)/deb/prometheus
 	node test/web/export_test.mjs $(B) $(CURDIR)/$(WEB_TEST)/node_modules \
 	    $(CURDIR)/$(B)/deb/prometheus/usr/bin
 
-# The SQLite extension, in SQLite's shell.
+# The SQLite extension in SQLite's shell.
 .PHONY: sqlite-test
 sqlite-test: $(B)/kprof_sqlite.so $(B)/kprof $(B)/test/mkdb
 	sh test/integration/sqlite_test.sh $(B)

@@ -1,4 +1,4 @@
-# ---- what comes with it: man pages, completion, unit, examples, installing
+# ---- man pages, completion, units, examples, installing
 
 .PHONY: packaging
 packaging: all $(B)/test/mkdb $(B)/test/one_answer $(B)/test/slow_resolver.so
@@ -6,7 +6,7 @@ packaging: all $(B)/test/mkdb $(B)/test/one_answer $(B)/test/slow_resolver.so
 	sh test/packaging/examples_test.sh $(B)
 	sh test/packaging/install_test.sh $(B) "$(MAKE)"
 
-# Every example of the documents, as it is printed.
+# Runs every example of the documents as it is printed.
 DOCS := $(B)/docs
 
 $(DOCS)/ebin/docs_run.beam: $(wildcard test/docs/*.erl)

@@ -1,6 +1,6 @@
-# ---- what is loaded into targets, by its modules: EUnit, dialyzer, and what is merged
+# ---- the modules that targets load: EUnit, dialyzer, merging
 
-# In the source there are more modules than in a target: erlang/merge.escript.
+# A target gets several of them merged into one: erlang/merge.escript.
 ERLANG_MODULES := $(wildcard erlang/*.erl erlang/*/*.erl)
 ERLANG_HEADERS := $(wildcard erlang/*.hrl erlang/*/*.hrl)
 ERLANG_EBIN    := $(B)/erlang/ebin
@@ -19,7 +19,7 @@ erlang-test: $(ERLANG_EBIN)/modules
 	erl -noinput -pa $(ERLANG_EBIN) -eval 'halt(case eunit:test([$(subst $(empty) ,$(comma),$(basename $(notdir $(ERLANG_TESTS))))]) of ok -> 0; error -> 1 end).'
 	sh test/erlang/merge_test.sh $(B)
 
-# What dialyzer knows of OTP: a minute's work, once.
+# Dialyzer's table of OTP: made once, in a minute.
 ERLANG_PLT := $(B)/erlang/plt
 
 $(ERLANG_PLT):
@@ -28,7 +28,7 @@ $(ERLANG_PLT):
 	$(Q)dialyzer --build_plt --output_plt $@ --apps erts kernel stdlib > $@.log || \
 	    [ $$? = 2 ] || { cat $@.log; exit 1; }
 
-# It does not know of trace sessions where OTP is older than 27.
+# An OTP older than 27 has no trace sessions.
 .PHONY: dialyzer
 dialyzer: $(ERLANG_EBIN)/modules $(ERLANG_PLT)
 	dialyzer --plt $(ERLANG_PLT) --no_check_plt \

@@ -1,15 +1,15 @@
 # ---- fuzzing: test/fuzz/fuzz_NAME.c with seeds in test/fuzz/corpus/NAME/
 #
 # Replaying needs only the compiler; fuzzing needs clang with libFuzzer.  What
-# a fuzzer finds goes below build/fuzz/; a finding worth keeping is moved to
-# the corpus by hand.  FUZZ: some of them; FUZZ_RUNS, FUZZ_SECS: of each.
+# a fuzzer finds goes below build/fuzz/; move a finding worth keeping into the
+# corpus by hand.  FUZZ: some fuzzers; FUZZ_RUNS, FUZZ_SECS: for each of them.
 
 FUZZ       := $(patsubst test/fuzz/fuzz_%.c,%,$(wildcard test/fuzz/fuzz_*.c))
 FUZZ_CC    ?= clang
 FUZZ_RUNS  ?= 10000000
 FUZZ_SECS  ?= 5
 FUZZ_B     := build/fuzz
-# NULL + 0, of arrays that are empty, is well defined (WG14 N3322).
+# NULL + 0, for empty arrays, is well defined (WG14 N3322).
 FUZZ_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined \
               -fno-sanitize=pointer-overflow -fno-omit-frame-pointer
 FUZZ_LIB   := $(FUZZ_B)/libkprof.a
@@ -19,8 +19,8 @@ $(FUZZ_LIB): $(FUZZ_SRC:%.c=$(FUZZ_B)/obj/%.o)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-# What loads the agent, and a module of no size in the agent's place: copies of
-# it would be most of the time.
+# The expression that loads the agent, and an empty module in place of the agent, most
+# of whose time would go into copying it.
 $(FUZZ_B)/gen/agent_beam.h: $(B)/gen/load_agent.etf
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)
@@ -35,8 +35,8 @@ $(B)/replay/%: test/fuzz/fuzz_%.c test/fuzz/replay.c $(LIBS) test/fuzz/fuzz.h
 	$(call say,LD,$@)
 	$(Q)$(CC) $(filter-out -MMD -MP,$(ALL_CFLAGS)) -o $@ $(filter %.c %.o,$^) $(LIBS) $(LDLIBS)
 
-# Not each comparison: that is a third of the time, and decoders compare bytes,
-# which chance finds; for words there are dictionaries.
+# Without tracing of comparisons, which takes a third of the time: decoders compare
+# bytes, which are found by chance; dictionaries have the words.
 FUZZ_COV   := -fno-sanitize-coverage=trace-cmp
 
 $(FUZZ_B)/obj/%.o: %.c | $(GEN)

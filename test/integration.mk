@@ -1,4 +1,4 @@
-# ---- the sample application, and tests against real nodes
+# ---- the sample application, and tests on real nodes
 
 SAMPLE := $(B)/sample_app/ebin
 
@@ -11,25 +11,25 @@ $(SAMPLE)/sample_app.app: $(wildcard test/sample_app/src/*)
 .PHONY: sample
 sample: $(SAMPLE)/sample_app.app
 
-# Prints the match specs that kprofd arms, for test/integration/spec_check.erl.
+# Prints the match specs that kprofd sets, for test/integration/spec_check.erl.
 $(B)/test/specdump: test/support/specdump.c $(LIBS)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) -MF $@.d -o $@ $< $(LIBS) $(LDLIBS)
 
-# The match specs against real Erlang funs, on the release that is installed.
+# Compares the match specs with real Erlang funs, on the installed OTP release.
 .PHONY: spec-check
 spec-check: $(B)/test/specdump
 	escript test/integration/spec_check.erl $(B)/test/specdump
 
-# The tests, with targets of the release that is installed.  ONLY: a part of
-# tests' names.  FIGURE_REQUESTS: fewer of them.  RELOADS: of traced modules.
+# The tests, with targets of the installed OTP release.  ONLY: a part of their titles.
+# FIGURE_REQUESTS: how many requests; RELOADS: how many reloads of traced modules.
 RELOADS ?= 20
 INTEGRATION := $(B)/integration/ebin
 
-# Packages that tests want and the machine need not have installed.  Where one
-# cannot be had, the tests say so and are skipped; not so in CI.  cowboy and
-# recon are there within RabbitMQ.
+# Packages that tests use without having them installed.  Where one cannot be
+# downloaded its tests are skipped, with a message; in CI they fail.  RabbitMQ contains
+# cowboy and recon.
 $(B)/deb/%:
 	$(call say,DEB,$*)
 	$(Q)sh test/support/deb.sh $* $@ || \
@@ -49,13 +49,13 @@ $(INTEGRATION)/it_run.beam: $(INTEGRATION_SRC) test/recordings/truth.hrl \
 	$(call say,ERLC,$(@F))
 	$(Q)erlc -Wall$(ERLC_COMPAT) -I test/recordings -o $(@D) $(INTEGRATION_SRC)
 
-# $(1): the root file system of the targets, if it is not this machine's.
+# $(1): the root file system of the targets, if not this machine's.
 run_integration = $(if $(PROBE),KPROFD_PROBE=$(PROBE)) KPROFD_RELOADS=$(RELOADS) $(if $(1),sh test/support/inroot.sh $(1)) \
     erl -noinput -pa $(INTEGRATION) -s it_run main \
     -extra $(B) $(if $(1),-root $(1)) $(if $(MODULES),-modules $(MODULES)) $(if $(ONLY),'$(ONLY)')
 
-# Preloaded into kprofd: slow_resolver, one that does not answer; slow_reader, a
-# kprofd that is behind; last_words, a kprofd that is killed as it speaks.
+# Libraries that are preloaded into kprofd: slow_resolver does not answer, slow_reader
+# makes kprofd fall behind, last_words kills it while it sends.
 PRELOADED := $(patsubst %,$(B)/test/%.so,slow_resolver slow_reader last_words clock_jump)
 
 $(PRELOADED): $(B)/test/%.so: test/support/%.c
@@ -70,16 +70,16 @@ INTEGRATION_NEEDS := $(B)/kprofd $(B)/kprof $(B)/kprof_probe.so $(B)/kprof_calls
 integration: $(INTEGRATION_NEEDS)
 	$(call run_integration)
 
-# The same figures with the native probe; RELEASES=29: on that.  All of the tests
-# with it: `make integration PROBE=native`, `make releases PROBE=native`.
+# The tests of figures with the native probe; RELEASES=29: on that release.  For all
+# tests with it: `make integration PROBE=native`, `make releases PROBE=native`.
 .PHONY: native
 native:
 	@$(MAKE) --no-print-directory PROBE=native \
 	    $(if $(filter command line,$(origin RELEASES)),releases,integration) \
 	    ONLY="outcome: ' 'catalogue: ' 'figure: ' 'sampling: ' 'mark: ' 'attach: ' 'code: ' 'reload: "
 
-# The native probe in a VM of its own: what must not hurt one; with sanitizers,
-# and CYCLES=10000 for a long one.
+# The native probe in a VM of its own, which it may not harm; also with sanitizers.
+# CYCLES=10000: a long run.
 CYCLES  ?= 100
 TORTURE := $(B)/torture
 
@@ -95,13 +95,13 @@ torture: $(PROBES:%=$(B)/%.so) $(TORTURE)/probe_torture.beam
 	$(call torture_vm,calls_torture,$(B)/kprof_calls_probe)
 	$(call torture_vm,probe_torture,$(B)/kprof_probe)
 
-# $(1): the test, $(2): of which library
+# $(1): the test, $(2): its library
 torture_vm = \
 	$(if $(SANFLAGS),LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=4) \
 	    erl -noinput -pa $(TORTURE) -s $(1) main -extra $(2) $(CYCLES)
 
-# The same in valgrind, which takes some ten times as long, with a library that
-# tells it what the VM has written (src/probe/checked.h).
+# The same in valgrind, which takes about ten times as long, with a library that
+# reports to it what the VM has written (src/probe/checked.h).
 $(TORTURE)/%.o: src/probe/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -118,8 +118,8 @@ torture-valgrind: $(TORTURE)/probe_torture.beam
 	sh test/probe/valgrind.sh $(TORTURE) $(TORTURE)/kprof_probe $(CYCLES)
 	sh test/probe/valgrind.sh $(TORTURE) $(TORTURE)/kprof_calls_probe $(CYCLES) calls_torture
 
-# The faults among them, many times: SEED=N has the same moments again.
-# With targets of the release that is installed, or of that in FAULTS_ROOT.
+# The tests of faults, many times: SEED=N repeats the moments of an earlier run.  With
+# targets of the installed OTP release, or of that in FAULTS_ROOT.
 .PHONY: faults
 faults: MODULES := fault_tests,connection_tests
 faults: RELOADS := 200
@@ -129,21 +129,21 @@ faults: $(INTEGRATION_NEEDS) $(B)/test/test_store_power
 	$(B)/test/test_store_power
 	$(call run_integration,$(FAULTS_ROOT))
 
-# The tests of faults fail where what they test is taken out.  MUTANTS: some of
-# test/support/mutants/.
+# Checks that the tests of faults fail when what they test is removed.  MUTANTS: some
+# of test/support/mutants/.
 .PHONY: faults-mutants
 faults-mutants: $(INTEGRATION_NEEDS)
 	sh test/support/mutants.sh $(B) $(MUTANTS)
 
-# They take time, and are not part of the gate; that their patches fit is.
+# They take too long for the gate, which only checks that the patches apply.
 .PHONY: mutants-fit
 mutants-fit:
 	@for p in test/support/mutants/*.patch; do \
 	    patch --dry-run -sp1 < $$p || { echo "$$p: renew it"; exit 1; }; \
 	done
 
-# Those that lie to kprofd, and those that trace beside it in the target, whole:
-# `make integration` has a short form.  `make hostile-releases`: on other releases.
+# Peers that lie to kprofd, and other tools that trace in the target.  `make
+# integration` runs them in a short form; `make hostile-releases` on other releases.
 .PHONY: hostile
 ADVERSARIES := adversary_tests,crowd_tests,hot_tests,token_tests
 hostile: MODULES := hostile_tests,$(ADVERSARIES)
@@ -154,7 +154,7 @@ hostile: $(INTEGRATION_NEEDS)
 hostile-releases:
 	KPROFD_HOSTILE=whole $(MAKE) --no-print-directory releases MODULES=$(ADVERSARIES)
 
-# Exports of traces, read by what they are for.
+# Exports of traces, read by the programs that they are for.
 VIEWERS := $(B)/npm_viewers
 
 $(VIEWERS)/made: $(addprefix test/viewers/,package.json package-lock.json .npmrc)
@@ -170,7 +170,7 @@ viewers-test: $(INTEGRATION_NEEDS) $(VIEWERS)/made
 	@command -v callgrind_annotate >/dev/null || sh test/support/setup.sh valgrind
 	KPROFD_VIEWERS=$(VIEWERS)/node_modules $(call run_integration)
 
-# A busy target for so long, after whose first minute nothing may grow.
+# A busy target for MINUTES; after the first one nothing may grow.
 MINUTES ?= 10
 
 .PHONY: soak
@@ -183,9 +183,9 @@ soak: $(INTEGRATION_NEEDS)
 library-test: $(B)/kprofd | $(B)/deb/rebar3
 	sh test/library/run.sh $(B) $(VERSION) $(CURDIR)/$(B)/deb/rebar3/usr/bin/rebar3
 
-# The same with targets of other releases, from Debian's, in root file systems
-# below KPROFD_ROOTS: made when missing, used as they are when there.  Which
-# release it was, and how it went, is kept in integration/results.txt.
+# The same with targets of other OTP releases, from later Debians, in root file systems
+# below KPROFD_ROOTS, which are made if they are missing.  Releases and results are
+# kept in integration/results.txt.
 KPROFD_ROOTS ?= build/roots
 RELEASES ?= 27 29
 
@@ -206,7 +206,7 @@ releases: $(INTEGRATION_NEEDS) $(ROOTS)
 
 # ---- recordings of real nodes, for the unit tests (test/recordings/README.md)
 #
-# All of them anew, with the releases of `make matrix`.  ONLY: some programs.
+# Makes all of them again, on the releases of `make matrix`.  ONLY: some programs.
 
 $(B)/test/record: test/support/record.c $(B)/flags $(LIBS)
 	@mkdir -p $(@D)
@@ -224,9 +224,8 @@ record: $(B)/test/record sample $(INTEGRATION)/it_run.beam $(ROOTS)
 	    $(call run_recorder,$(KPROFD_ROOTS)/$$r) || exit 1; \
 	done
 
-# The examples in priv/examples on the servers that they are for, as Debian 12
-# has them, in a root file system of their own, below KPROFD_ROOTS too; or as
-# Debian 13 has them, with APPS_ROOT=apps13.
+# The examples in priv/examples on the servers that they are for, of Debian 12, in a
+# root file system of their own below KPROFD_ROOTS; with APPS_ROOT=apps13 of Debian 13.
 APPS_ROOT ?= apps
 APPS := $(B)/apps/ebin
 

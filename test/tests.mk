@@ -1,6 +1,6 @@
-# The tests, in three sizes (test/README.md): `make check` while one works, `make
-# test` all that a fresh machine can run, and by name what takes hours or needs
-# more than that.
+# The tests come in three sizes (test/README.md): `make check` takes under two minutes,
+# `make test` under 25 and runs all that a fresh machine can run; tests that take hours
+# or need more are run by name.
 
 CHECKS := unit erlang-test replay client-test purity mutants-fit
 
@@ -33,7 +33,7 @@ include $(addprefix test/,unit.mk erlang.mk fuzz.mk clients.mk integration.mk do
 
 .PHONY: help-dev
 help-dev:
-	@echo 'make check        unit tests, recordings, corpora, the client: two minutes'
+	@echo 'make check        unit tests, recordings, corpora, the client: under two minutes'
 	@echo 'make unit         unit tests (SAN=1: with sanitizers)'
 	@echo 'make erlang-test  EUnit of what runs in targets, and its merging'
 	@echo 'make dialyzer     types of what runs in targets'
@@ -48,27 +48,27 @@ help-dev:
 	@echo 'make native       the same figures with the native probe (all: integration PROBE=native)'
 	@echo 'make torture      the native probe by itself (SAN=1; CYCLES=10000)'
 	@echo 'make torture-valgrind  the same in valgrind'
-	@echo 'make faults       what can go wrong, at many moments (SEED=N: the same ones)'
-	@echo 'make faults-mutants  whether those tests fail without what they test'
+	@echo 'make faults       what can fail, at many moments (SEED=N: at the same ones)'
+	@echo 'make faults-mutants  whether those tests fail when what they test is removed'
 	@echo 'make hostile      peers that lie, tracers beside ours, whole (SAN=1: with sanitizers)'
 	@echo 'make viewers-test exports of traces, read by callgrind_annotate and speedscope'"'"'s schema'
 	@echo 'make soak         MINUTES=$(MINUTES) of a busy target: nothing grows'
 	@echo 'make library-test the library as a dependency of rebar3 and mix projects'
 	@echo 'make matrix       the same against OTP $(RELEASES) too (make releases: those alone)'
-	@echo 'make record       what real nodes send, anew, for the unit tests'
+	@echo 'make record       record again what real nodes send, for the unit tests'
 	@echo 'make test-apps    the examples on real cowboy, RabbitMQ and ejabberd'
 	@echo 'make docs-test    every example of the documents, as printed'
 	@echo 'make spec-check   match specs against the Erlang funs they come from'
 	@echo 'make fuzz-replay  the fuzzers'"'"' corpora, with sanitizers'
 	@echo 'make fuzz-short   every fuzzer for FUZZ_SECS=$(FUZZ_SECS) seconds'
 	@echo 'make fuzz         every fuzzer for FUZZ_RUNS=$(FUZZ_RUNS) executions'
-	@echo 'make bench        what it costs (test/bench/README.md)'
-	@echo 'make bench-table  that by ways of tracing, as a table'
-	@echo 'make bench-crowd  what a node of 300,000 processes notices of it'
+	@echo 'make bench        what profiling costs (test/bench/README.md)'
+	@echo 'make bench-table  the same by ways of tracing, as a table'
+	@echo 'make bench-crowd  pauses in a node of 300,000 processes'
 	@echo 'make bench-instructions  instructions an event takes in kprofd, against the record'
 	@echo 'make setup        install missing Debian packages'
 	@echo 'make clean        remove build/'
 
-# Not what looks like it in the file systems of `make matrix` and `make setup`.
+# Skips the root file systems of `make matrix` and `make setup`, which have such files.
 -include $(shell find build -type d \( -name roots -o -name tools -o -name deb \) -prune \
     -o -type f -name '*.d' -print 2>/dev/null)

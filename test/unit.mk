@@ -15,27 +15,27 @@ $(B)/test/test_sqlite: | $(B)/kprof_sqlite.so
 
 wrapped = $(foreach f,$(1),-Wl$(comma)--wrap=$(f))
 
-# Counts what is allocated.
+# It counts allocations.
 $(B)/test/test_ingest: WRAPPED = $(call wrapped,malloc calloc realloc aligned_alloc)
 
-# Memory runs out when the test says so.
+# It lets allocations fail.
 $(B)/test/test_vec: WRAPPED = $(call wrapped,realloc)
 
-# Each step of starting fails once.
+# It lets each step of the start fail.
 $(B)/test/test_web: WRAPPED = $(call wrapped,event_base_new evhttp_new evconnlistener_new \
     evhttp_bind_listener)
 
-# Programs of a simulated VM, and what is true of them.
+# Programs of a simulated VM, and their true figures.
 VMSIM := $(call obj,$(addprefix test/support/,vmsim.c vmprog.c vmfeed.c \
            figures.c))
 $(B)/test/test_assembly $(B)/test/test_conservation $(B)/test/test_clocks: $(VMSIM)
 $(B)/test/test_assembly: $(call obj,test/support/vmtruth.c)
 
-# What the native probe is made of needs no VM.
+# Parts of the native probe, without a VM.
 $(B)/test/test_ring $(B)/test/test_merge_rings $(B)/test/test_probe_clock: \
     $(call obj,$(addprefix src/probe/,ring.c merge_rings.c clock.c names.c))
 
-# What a room may need of the C library, and nothing else.
+# Checks which functions of the C library the pure rooms call.
 .PHONY: purity
 purity: $(LIBS)
 	sh test/support/purity.sh $(B) $(PURE_ROOMS)
