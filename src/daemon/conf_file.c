@@ -16,7 +16,7 @@ const char conf_file_messages[] = "{messages, true} needs the native probe "
     "(-probe native, or auto): the relay would be sent a copy of each message";
 
 enum kp_err
-conf_file_load(struct conf_file *f, const char *path, struct kp_buf *said)
+conf_file_load(struct conf_file *f, const char *path, struct kp_buf *mistakes)
 {
 	struct kp_diags diags;
 	char why[300];
@@ -26,12 +26,12 @@ conf_file_load(struct conf_file *f, const char *path, struct kp_buf *said)
 	f->text = tiers_file_read(path, &f->len, why, sizeof(why));
 	if (f->text == NULL) {
 		log_error("config", NULL, "%s", why);
-		if (said != NULL)
-			kp_buf_printf(said, "%s\n", why);
+		if (mistakes != NULL)
+			kp_buf_printf(mistakes, "%s\n", why);
 		return KP_EIO;
 	}
 	e = kp_conf_parse(&f->conf, f->text, f->len, &diags);
-	conf_file_diags(f, &diags, NULL, said);
+	conf_file_diags(f, &diags, NULL, mistakes);
 	kp_diags_free(&diags);
 	if (e != KP_OK)
 		conf_file_free(f);
@@ -63,7 +63,7 @@ diag_log(const struct conf_file *f, const struct kp_diag *d, const char *node)
 
 static void
 put_diags(const struct conf_file *f, const struct kp_diags *d,
-    const char *node, struct kp_buf *said)
+    const char *node, struct kp_buf *mistakes)
 {
 	FILE *to[2];
 	unsigned n = log_streams(to);
@@ -72,26 +72,26 @@ put_diags(const struct conf_file *f, const struct kp_diags *d,
 		diag_print(to[i], f->path, f->text, f->len, d);
 		fflush(to[i]);
 	}
-	if (said != NULL)
-		diag_text(said, f->path, f->text, f->len, d);
+	if (mistakes != NULL)
+		diag_text(mistakes, f->path, f->text, f->len, d);
 	for (size_t i = 0; n == 0 && i < d->n; i++)
 		diag_log(f, &d->v[i], node);
 }
 
 void
 conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
-    const char *node, struct kp_buf *said)
+    const char *node, struct kp_buf *mistakes)
 {
 	char before[KP_NODE_NAME_MAX + 8];
 	struct kp_diags named;
 
 	if (node == NULL) {
-		put_diags(f, d, NULL, said);
+		put_diags(f, d, NULL, mistakes);
 		return;
 	}
 	snprintf(before, sizeof(before), "'%s': ", node);
 	put_diags(f, kp_diags_copy(&named, d, before) ? &named : d, node,
-	    said);
+	    mistakes);
 	kp_diags_free(&named);
 }
 

@@ -11,13 +11,13 @@ struct conf_file {
 	struct kp_conf *conf;
 };
 
-/* Logs mistakes, and appends them to said, if that is not NULL. */
+/* Logs the mistakes; appends them to `mistakes` too, if that is not NULL. */
 enum kp_err conf_file_load(struct conf_file *f, const char *path,
-    struct kp_buf *said);
+    struct kp_buf *mistakes);
 void conf_file_free(struct conf_file *f);
 /* Reports the mistakes that a target found; node: its name, or NULL. */
 void conf_file_diags(const struct conf_file *f, const struct kp_diags *d,
-    const char *node, struct kp_buf *said);
+    const char *node, struct kp_buf *mistakes);
 /* Prints a line on stdout: how many tiers, functions, entries. */
 void conf_file_summary(const struct conf_file *f);
 

@@ -74,6 +74,16 @@ void log_put(const struct log_entry *e, const char *fmt, ...)
 void log_last_error(char *buf, size_t n);
 
 /*
+ * Puts libevent's messages into the log, from all threads; otherwise libevent
+ * writes them to stderr, even if the log is a file or JSON.  Some warnings
+ * repeat fast (no descriptor is left to accept with): those above
+ * LOG_LIBEVENT_A_MINUTE are counted only.  After a fatal error of libevent
+ * kprofd exits with 1.
+ */
+#define LOG_LIBEVENT_A_MINUTE 10
+void log_libevent(void);
+
+/*
  * For texts of several lines, such as a mistake with its source line: sets the
  * streams that take plain text, and returns how many; 0 for a JSON log.
  */

@@ -10,7 +10,6 @@
 
 #include "kprofd/clock.h"
 #include "daemon/log.h"
-#include "daemon/log_libevent.h"
 
 #define MINUTE (60 * KP_NS_PER_S)
 

@@ -3,7 +3,6 @@
 
 #include "daemon/daemon.h"
 #include "daemon/log.h"
-#include "daemon/log_libevent.h"
 
 int
 main(int argc, char **argv)

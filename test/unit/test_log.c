@@ -15,7 +15,6 @@
 #include <event2/event.h>
 
 #include "daemon/log.h"
-#include "daemon/log_libevent.h"
 
 static char path[] = "/tmp/test_log.XXXXXX";
 static char text[1 << 20];

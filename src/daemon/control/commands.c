@@ -7,9 +7,7 @@
 #include <string.h>
 
 #include "daemon/control/commands.h"
-#include "daemon/control/in_flight.h"
 #include "daemon/control/status.h"
-#include "daemon/control/self_metrics.h"
 
 #define SYNCS_MAX CONTROL_CLIENTS_MAX	/* `kprof dump` at once */
 #define ANSWER_MAX (1u << 20)	/* bytes: kprof takes no more */

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/control/in_flight.h"
+#include "daemon/control/status.h"
+#include "daemon/target/targets.h"
 #include "kprofd/fn_name.h"
 #include "kprofd/nodes.h"
 #include "text/grid.h"

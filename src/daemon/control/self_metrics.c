@@ -6,7 +6,7 @@
 
 #include "export/health.h"
 #include "daemon/otlp_health.h"
-#include "daemon/control/self_metrics.h"
+#include "daemon/control/status.h"
 #include "daemon/store_health.h"
 #include "daemon/target/targets.h"
 

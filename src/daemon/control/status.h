@@ -1,12 +1,23 @@
-/* status.h - `kprof status`: what the daemon is doing, as text or JSON. */
+/*
+ * status.h - the answers of the control socket that show what kprofd is doing.
+ * glob: of the targets to show; NULL: all.
+ */
 #ifndef KPROFD_DAEMON_CONTROL_STATUS_H
 #define KPROFD_DAEMON_CONTROL_STATUS_H
 
 #include "daemon/daemon.h"
 #include "kprofd/buf.h"
 
-/* glob: of the targets to show; NULL: all. */
+/* `kprof status`: targets, their cost and losses, the database. */
 void status_text(struct kp_buf *b, const struct parts *p, const char *glob,
     bool json);
+/*
+ * `kprof flight`: the oldest KP_FLIGHT_MAX requests in flight, and how many
+ * there are.  glob: of the nodes that they began on.
+ */
+void in_flight_text(struct kp_buf *b, const struct targets *ts,
+    const char *glob, bool json);
+/* For /metrics (export/health.h): figures of the daemon and of its targets. */
+void self_metrics_text(struct kp_buf *b, const struct parts *p);
 
 #endif
