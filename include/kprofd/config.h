@@ -141,6 +141,9 @@ size_t kp_conf_functions(const struct kp_conf *c);
  */
 bool kp_conf_gc(const struct kp_conf *c, bool shared);
 void kp_diags_free(struct kp_diags *d);
+/* Counts it; keeps the text if there is room and memory. */
+void kp_diags_add(struct kp_diags *d, struct kp_pos pos, bool warning,
+    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 /*
  * A copy with `before` in front of each text, to be freed like the other.
  * False: out of memory, and only the first of them are there.

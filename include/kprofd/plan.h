@@ -16,11 +16,11 @@
 /* Calls a second of a function above which its values are not copied. */
 #define KP_EXACT_RATE_MAX 5000
 
-/* What kp_plan_diff() says is to be done with a function. */
+/* What to do with a function, by kp_plan_diff(). */
 enum kp_plan_op {
 	KP_PLAN_KEEP,	/* armed alike in both, or disarmed for good */
-	KP_PLAN_PUT,	/* wanted: armed otherwise until now, or not at all */
-	KP_PLAN_TAKE	/* armed: not wanted any more */
+	KP_PLAN_PUT,	/* arm it: it is armed otherwise, or not at all */
+	KP_PLAN_TAKE	/* disarm it */
 };
 
 struct kp_plan_item {
@@ -30,13 +30,13 @@ struct kp_plan_item {
 	bool clears;		/* KP_MARK_CLEAR, armed with entries of kprof */
 	bool exact;
 	bool exact_forced;	/* {exact, force} */
-	bool exact_refused;	/* or taken back: not armed with it again */
-	struct kp_pos exact_pos;	/* who asks for it */
-	struct kp_pos pos;	/* who names it first */
-	bool probe;		/* its rate is to be measured */
+	bool exact_refused;	/* or taken back: it stays without */
+	struct kp_pos exact_pos;	/* where the file asks for it */
+	struct kp_pos pos;	/* where the file names it first */
+	bool probe;		/* its rate must be measured */
 	bool loop;		/* a process was in it for the whole probe */
-	bool disarmed;		/* taken back for good: never armed again */
-	bool hot;		/* disarmed, but another tiers.conf may have it */
+	bool disarmed;		/* for good: never armed again */
+	bool hot;		/* disarmed, but another tiers.conf may arm it */
 	uint64_t tiers;		/* bit t: conf->tiers[t] */
 	int64_t rate;		/* calls a second; -1: not measured */
 	enum kp_plan_op op;
@@ -67,48 +67,53 @@ enum kp_err kp_plan_make(struct kp_plan *plan, const struct kp_conf *c,
     const char *node, bool native, struct kp_term *answer,
     struct kp_diags *diags);
 /*
- * Marks what is to be measured before it is armed, and returns how many: what
- * is not in the plan that is armed, and 'exact' where it is new, or again where
- * code may have changed.
+ * Marks functions to be measured before they are armed, and returns how many:
+ * those that are not in the plan that is armed, and 'exact' ones where that is
+ * new, or, with `again`, all of them, since code may have changed.
  */
 size_t kp_plan_probe(struct kp_plan *plan, const struct kp_plan *armed,
     bool again);
 /*
- * Where 'exact' would copy too much (the native probe copies nothing: only loops
- * cannot have it, which is not told where nobody asked for it): functions that
- * are called very often, and server loops, by what was measured.  (Callbacks
- * that return a process's state are known by kp_plan_make, and are traced
- * without it, too.)  Adds to *diags.
+ * Takes 'exact' from functions whose measured rate is high, where values would be
+ * copied, and from server loops.  With the native probe, which copies nothing,
+ * only from loops, without a warning where the file does not ask for it.
+ * (kp_plan_make() takes it from callbacks that return a process's state.)  Adds
+ * to *diags.
  */
-enum kp_err kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags);
+void kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags);
 /*
- * Disarms functions that by their measured rate of calls would each cost
- * more than hot_share; and warns where all would cost more than the budget.
- * Adds to *diags: errors where it is only to be checked, else warnings.  Before
- * kp_plan_judge(), which has nothing to say of what is not armed.
+ * Disarms functions that by their measured rate would each cost more than
+ * hot_share, and warns where all would cost more than the budget.  Adds to
+ * *diags: errors in a check, else warnings.  Call it before kp_plan_judge(),
+ * which ignores what is disarmed.
  */
-enum kp_err kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c,
-    bool check, struct kp_diags *diags);
-/* Is there an entry that may be armed? */
+void kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
+    struct kp_diags *diags);
+/* True: there is an entry that may be armed. */
 bool kp_plan_has_entry(const struct kp_plan *plan);
 /*
- * With the native probe outcomes are exact without copying: of all but what
- * was found to be a loop in the plan of before, unless {exact, force} insists.
- * What was not exact in a plan for the relay may be: that copied.  After
- * kp_plan_carry, before kp_plan_probe, which asks for loops.
+ * With the native probe all outcomes are exact, without copying, but for
+ * functions that were loops in the plan before, unless {exact, force} insists.
+ * Nothing changes with the relay.  Call it after kp_plan_carry() and before
+ * kp_plan_probe().
  */
 void kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before);
 /*
- * What was taken back in one plan is taken back in another, made later.
- * retry: but for what was too hot, since it is of another tiers.conf, or had
- * no entry left.
+ * Carries over to a later plan what was disarmed, and where 'exact' was taken.
+ * retry: not for functions that were too hot, since it is of another tiers.conf,
+ * or had no entry left.
  */
 void kp_plan_carry(struct kp_plan *to, const struct kp_plan *from, bool retry);
 /*
- * Functions of one plan that the other does not have stay in that, too, as far
- * as there is room: their code may come back.  KP_ENOMEM.
+ * Adds functions of the old plan that the new one does not have, while there is
+ * room: their code may come back.  KP_ENOMEM.
  */
 enum kp_err kp_plan_keep(struct kp_plan *to, const struct kp_plan *from);
+/* NULL: the plan does not have the function. */
+struct kp_plan_item *kp_plan_find(const struct kp_plan *plan,
+    struct kp_span mod, struct kp_span fun, int64_t arity);
+struct kp_plan_item *kp_plan_find_like(const struct kp_plan *plan,
+    const struct kp_plan_item *like);
 /* Room for one more item, which n does not count yet; NULL: no memory. */
 struct kp_plan_item *kp_plan_room(struct kp_plan *plan);
 void kp_plan_free(struct kp_plan *plan);
@@ -122,7 +127,7 @@ void kp_plan_put_mfa(struct kp_buf *b, const struct kp_plan_item *i);
 enum kp_err kp_plan_put_item(struct kp_buf *b, const struct kp_conf *c,
     const struct kp_plan_item *i, struct kp_spec_params p);
 
-/* Functions, by what a change means for them. */
+/* Counts of functions, by what a change means for them. */
 struct kp_plan_change {
 	size_t kept, changed, added, removed;
 };

@@ -11,7 +11,7 @@
 
 #include "config/lang.h"
 
-#define DIAG_TEXT_MAX 400u	/* bytes of one message */
+#define DIAG_TEXT_MAX 1024u	/* bytes of one message */
 
 __attribute__((format(printf, 4, 0)))
 static void
@@ -35,6 +35,17 @@ diag_add(struct kp_diags *d, struct kp_pos pos, bool warning, const char *fmt,
 		return;
 	}
 	v[d->n++] = (struct kp_diag){ pos, warning, copy };
+}
+
+void
+kp_diags_add(struct kp_diags *d, struct kp_pos pos, bool warning,
+    const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	diag_add(d, pos, warning, fmt, ap);
+	va_end(ap);
 }
 
 void

@@ -2,7 +2,6 @@
  * plan.c - matches the patterns of tiers.conf with the modules of a target.
  */
 #include <fnmatch.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,12 +17,12 @@
 
 /* Names further away than this are not misspellings. */
 #define NEAR_MAX 3
-#define NEAR_NAMES 20000	/* as many as the agent sends */
+#define NEAR_NAMES 20000	/* the agent sends no more */
 
 typedef void pat_fn(void *ctx, const struct kp_mfa_pat *p, unsigned opts,
     uint64_t tier, bool entry);
 
-/* Every pattern of the file with what it is for. */
+/* Calls f for every pattern of the file but those of entries. */
 static void
 each_pat(const struct kp_conf *c, pat_fn *f, void *ctx)
 {
@@ -85,37 +84,9 @@ struct maker {
 	struct kp_plan *plan;
 	const struct answer *answer;
 	struct kp_diags *diags;
-	bool has_entry;		/* the module of one is there, at least */
+	bool has_entry;		/* the module of at least one is there */
 	enum kp_err err;
 };
-
-static void __attribute__((format(printf, 4, 5)))
-diag(struct maker *m, struct kp_pos pos, bool warning, const char *fmt, ...)
-{
-	struct kp_diags *d = m->diags;
-	struct kp_diag *v;
-	char text[1024];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	d->errors += !warning;
-	if (d->n == KP_DIAG_MAX)
-		return;
-	v = realloc(d->v, (d->n + 1) * sizeof(*v));
-	if (v == NULL) {
-		m->err = KP_ENOMEM;
-		return;
-	}
-	d->v = v;
-	v[d->n] = (struct kp_diag){ .pos = pos, .warning = warning,
-		.text = strdup(text) };
-	if (v[d->n].text == NULL)
-		m->err = KP_ENOMEM;
-	else
-		d->n++;
-}
 
 static void
 near_module(const struct answer_module *m, const char *want, char *best,
@@ -144,8 +115,7 @@ near_module(const struct answer_module *m, const char *want, char *best,
 
 static void
 no_module(struct maker *mk, const struct kp_mfa_pat *p,
-    const struct answer_module *m,
-    bool entry)
+    const struct answer_module *m, bool entry)
 {
 	bool later = !entry || mk->has_entry;
 	const char *then = later ? "; traced when it is loaded" : "";
@@ -164,18 +134,18 @@ no_module(struct maker *mk, const struct kp_mfa_pat *p,
 	} else {
 		snprintf(why, sizeof(why), "no answer");
 	}
-	/* 'eprof' would come near. */
+	/* Not "did you mean 'eprof'?" */
 	if (strcmp(p->mod, KP_MARK_MODULE) == 0)
-		diag(mk, p->pos, later, "the target has no module 'kprof' "
+		kp_diags_add(mk->diags, p->pos, later, "the target has no module 'kprof' "
 		    "(%s): it comes with kprofd's library for applications%s",
 		    why, then);
 	else if (best[0] != '\0')
-		diag(mk, p->pos, later, "the target has no module '%s' (%s): "
+		kp_diags_add(mk->diags, p->pos, later, "the target has no module '%s' (%s): "
 		    "did you mean '%s'?%s", fn_shown(want, sizeof(want),
 		    p->mod), why, fn_shown(meant, sizeof(meant), best),
 		    later ? " Else it is traced when it is loaded" : "");
 	else
-		diag(mk, p->pos, later, "the target cannot load module '%s' "
+		kp_diags_add(mk->diags, p->pos, later, "the target cannot load module '%s' "
 		    "(%s)%s", fn_shown(want, sizeof(want), p->mod), why,
 		    then);
 }
@@ -201,25 +171,41 @@ no_function(struct maker *mk, const struct kp_mfa_pat *p,
 		}
 	}
 	if (best == NULL || best_d > 2 * NEAR_MAX + 1) {
-		diag(mk, p->pos, false, "the target has no function %s", want);
+		kp_diags_add(mk->diags, p->pos, false, "the target has no function %s", want);
 		return;
 	}
 	snprintf(text, sizeof(text), "%.*s", (int)best->name.n,
 	    (const char *)best->name.p);
-	diag(mk, p->pos, false, "the target has no function %s: did you mean "
+	kp_diags_add(mk->diags, p->pos, false, "the target has no function %s: did you mean "
 	    "%s?", want, fn_name(meant, sizeof(meant), p->mod, text,
 	    best->arity));
 }
 
-static struct kp_plan_item *
-plan_find(struct kp_plan *plan, const char *mod, const struct answer_fn *fn)
+static struct kp_span
+span(const char *text)
 {
-	for (size_t i = 0; i < plan->n; i++)
-		if (plan->v[i].arity == fn->arity &&
-		    strcmp(plan->v[i].mod, mod) == 0 &&
-		    kp_span_is(fn->name, plan->v[i].fun))
-			return &plan->v[i];
+	return (struct kp_span){ (const uint8_t *)text,
+		(uint32_t)strlen(text) };
+}
+
+struct kp_plan_item *
+kp_plan_find(const struct kp_plan *plan, struct kp_span mod,
+    struct kp_span fun, int64_t arity)
+{
+	struct kp_plan_item *p;
+
+	for (p = plan->v; p < plan->v + plan->n; p++)
+		if (p->arity == arity && kp_span_is(mod, p->mod) &&
+		    kp_span_is(fun, p->fun))
+			return p;
 	return NULL;
+}
+
+struct kp_plan_item *
+kp_plan_find_like(const struct kp_plan *plan, const struct kp_plan_item *like)
+{
+	return kp_plan_find(plan, span(like->mod), span(like->fun),
+	    like->arity);
 }
 
 struct kp_plan_item *
@@ -247,7 +233,7 @@ plan_add(struct maker *mk, const char *mod, const struct answer_fn *fn)
 	return v;
 }
 
-/* Those that every module has and that say nothing about it. */
+/* Functions that every module has. */
 static bool
 fn_is_generated(const struct answer_fn *fn)
 {
@@ -268,7 +254,7 @@ fn_mark(const char *mod, const struct answer_fn *fn)
 	return kp_mark(&(struct kp_mfa){ mod, name, fn->arity });
 }
 
-/* All of kprof is what starts requests: it has nothing else to measure. */
+/* Of the module kprof '_' means what begins requests. */
 static bool
 pat_wants(const struct kp_mfa_pat *p, const struct answer_fn *fn)
 {
@@ -291,13 +277,14 @@ item_name(char *text, size_t n, const struct kp_plan_item *p)
 }
 
 static void
-refuse_exact(struct maker *mk, struct kp_plan_item *item, const char *why)
+refuse_exact(struct kp_diags *diags, struct kp_plan_item *item,
+    const char *why)
 {
 	char name[FN_NAME_MAX];
 
 	item->exact = false;
 	item->exact_refused = true;
-	diag(mk, item->exact_pos, true, "%s is traced without 'exact': "
+	kp_diags_add(diags, item->exact_pos, true, "%s is traced without 'exact': "
 	    "%s ({exact, force} insists)", item_name(name, sizeof(name), item),
 	    why);
 }
@@ -319,13 +306,12 @@ want_exact(struct maker *mk, struct kp_plan_item *item, unsigned opts,
 		return;
 	snprintf(why, sizeof(why), "a callback of %s returns its process's "
 	    "state, all of which would be copied each time", behaviour);
-	refuse_exact(mk, item, why);
+	refuse_exact(mk->diags, item, why);
 }
 
-enum kp_err
+void
 kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags)
 {
-	struct maker mk = { .plan = plan, .diags = diags };
 	struct kp_plan_item *p;
 	char why[128];
 
@@ -337,12 +323,11 @@ kp_plan_judge(struct kp_plan *plan, struct kp_diags *diags)
 		if (p->loop && plan->native && p->exact_pos.line == 0)
 			p->exact = false;
 		else if (p->loop)
-			refuse_exact(&mk, p, "it looks like a server's loop: "
+			refuse_exact(diags, p, "it looks like a server's loop: "
 			    "a process was in it all the time");
 		else if (p->rate > KP_EXACT_RATE_MAX && !plan->native)
-			refuse_exact(&mk, p, why);
+			refuse_exact(diags, p, why);
 	}
-	return mk.err;
 }
 
 /* As a percentage of a scheduler, or as a number of schedulers. */
@@ -356,11 +341,10 @@ schedulers(double percent, char *text, size_t n)
 	return text;
 }
 
-enum kp_err
+void
 kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
     struct kp_diags *diags)
 {
-	struct maker mk = { .plan = plan, .diags = diags };
 	struct kp_plan_item *p;
 	double percent, all = 0;
 	char text[64], name[FN_NAME_MAX];
@@ -374,20 +358,19 @@ kp_plan_heat(struct kp_plan *plan, const struct kp_conf *c, bool check,
 			continue;
 		}
 		p->disarmed = p->hot = true;
-		diag(&mk, p->pos, !check, "%s is too hot to trace: %lld "
+		kp_diags_add(diags, p->pos, !check, "%s is too hot to trace: %lld "
 		    "calls/s would take %s, more than hot_share, %g: %s (name "
 		    "its caller instead, or raise hot_share)",
-		    item_name(name, sizeof(name), p), (long long)p->rate, schedulers(percent, text,
-		    sizeof(text)), c->hot_share, check ? "it would not be "
+		    item_name(name, sizeof(name), p), (long long)p->rate,
+		    schedulers(percent, text, sizeof(text)), c->hot_share, check ? "it would not be "
 		    "traced" : "it is not traced");
 	}
 	if (c->budget > 0 && all > c->budget)
-		diag(&mk, (struct kp_pos){ 1, 1 }, true, "the calls of all "
+		kp_diags_add(diags, (struct kp_pos){ 1, 1 }, true, "the calls of all "
 		    "functions would take %s, requests or not, more than the "
 		    "budget, %g: the hottest will not be traced (name fewer, "
 		    "or raise the budget)", schedulers(all, text, sizeof(text)),
 		    c->budget);
-	return mk.err;
 }
 
 bool
@@ -418,9 +401,10 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 		if (!pat_wants(p, &m->fns[i]))
 			continue;
 		hits++;
-		item = plan_find(mk->plan, p->mod, &m->fns[i]);
+		item = kp_plan_find(mk->plan, span(p->mod), m->fns[i].name,
+		    m->fns[i].arity);
 		if (item == NULL && mk->plan->n == KP_PLAN_MAX) {
-			diag(mk, p->pos, false, "more than %d functions to "
+			kp_diags_add(mk->diags, p->pos, false, "more than %d functions to "
 			    "arm: name fewer", KP_PLAN_MAX);
 			return;
 		}
@@ -439,7 +423,7 @@ pat_apply(void *ctx, const struct kp_mfa_pat *p, unsigned opts, uint64_t tier,
 		no_function(mk, p, m);
 }
 
-/* An entry of kprof is marked by hand, and so is its end. */
+/* Where kprof:set_token/0 is an entry, kprof:clear_token/0 is armed as well. */
 static void
 plan_add_clear(struct maker *mk)
 {
@@ -476,7 +460,7 @@ is_there(const struct answer *a, const struct kp_mfa_pat *p)
 	return m != NULL && m->loaded;
 }
 
-/* Is there the module of at least one entry? */
+/* True: the module of at least one entry is there. */
 static bool
 has_entry(const struct kp_conf *c, const struct answer *a, const char *node)
 {

@@ -1,18 +1,17 @@
 /*
  * plan_diff.c - compares the plan that is armed with the one that is wanted:
- * carries over what is known, finds what to measure, and makes the difference,
- * which alone is sent.
+ * carries over what is known, finds what to measure, and makes the difference.
  *
- * Two functions are armed alike when what the agent would be given for them
- * is the same, byte for byte: a new order of tiers, a renamed tier or another
- * place in the file change nothing there.
+ * Two functions are armed alike when the agent would get the same bytes for
+ * them: another order of tiers, a renamed tier or another place in the file
+ * change nothing.
  */
 #include <string.h>
 
 #include "kprofd/etf.h"
 #include "kprofd/plan.h"
 
-/* One match spec: tests on a string identity make it the longest part. */
+/* Of one match spec; comparisons with long request types make it large. */
 #define SPEC_MAX (1u << 20)
 
 void
@@ -64,17 +63,6 @@ kp_plan_put_item(struct kp_buf *b, const struct kp_conf *c,
 	return e != KP_OK ? e : b->err;
 }
 
-static struct kp_plan_item *
-item_find(const struct kp_plan *plan, const struct kp_plan_item *like)
-{
-	for (size_t i = 0; i < plan->n; i++)
-		if (plan->v[i].arity == like->arity &&
-		    strcmp(plan->v[i].mod, like->mod) == 0 &&
-		    strcmp(plan->v[i].fun, like->fun) == 0)
-			return &plan->v[i];
-	return NULL;
-}
-
 void
 kp_plan_carry(struct kp_plan *to, const struct kp_plan *from, bool retry)
 {
@@ -82,7 +70,7 @@ kp_plan_carry(struct kp_plan *to, const struct kp_plan *from, bool retry)
 	struct kp_plan_item *item;
 
 	for (item = to->v; item < to->v + to->n; item++) {
-		old = item_find(from, item);
+		old = kp_plan_find_like(from, item);
 		if (old == NULL)
 			continue;
 		if (old->disarmed && !(old->hot && retry)) {
@@ -102,8 +90,10 @@ kp_plan_exact(struct kp_plan *plan, const struct kp_plan *before)
 	const struct kp_plan_item *old;
 	struct kp_plan_item *item;
 
+	if (!plan->native)
+		return;
 	for (item = plan->v; item < plan->v + plan->n; item++) {
-		old = before->native ? item_find(before, item) : NULL;
+		old = before->native ? kp_plan_find_like(before, item) : NULL;
 		if (!before->native)
 			item->exact_refused = false;
 		item->exact = !item->clears && (item->exact_forced ||
@@ -119,7 +109,7 @@ kp_plan_probe(struct kp_plan *plan, const struct kp_plan *armed, bool again)
 	size_t n = 0;
 
 	for (p = plan->v; p < plan->v + plan->n; p++) {
-		old = item_find(armed, p);
+		old = kp_plan_find_like(armed, p);
 		p->probe = !p->disarmed && (old == NULL || old->hot ||
 		    (p->exact && !p->exact_forced && (again || !old->exact)));
 		n += p->probe;
@@ -133,7 +123,7 @@ kp_plan_keep(struct kp_plan *to, const struct kp_plan *from)
 	struct kp_plan_item *v;
 
 	for (size_t i = 0; i < from->n && to->n < KP_PLAN_MAX; i++) {
-		if (item_find(to, &from->v[i]) != NULL)
+		if (kp_plan_find_like(to, &from->v[i]) != NULL)
 			continue;
 		v = kp_plan_room(to);
 		if (v == NULL)
@@ -168,7 +158,7 @@ item_same(const struct kp_plan_item *a, const struct kp_conf *ca,
 	return e;
 }
 
-/* What was taken back for good stays so: it is neither put nor counted. */
+/* Functions that were disarmed for good are neither armed nor counted. */
 enum kp_err
 kp_plan_diff(struct kp_plan *want, const struct kp_conf *want_conf,
     struct kp_plan *armed, const struct kp_conf *armed_conf,
@@ -180,7 +170,7 @@ kp_plan_diff(struct kp_plan *want, const struct kp_conf *want_conf,
 
 	*n = (struct kp_plan_change){ 0 };
 	for (w = want->v; w < want->v + want->n; w++) {
-		a = item_find(armed, w);
+		a = kp_plan_find_like(armed, w);
 		w->op = KP_PLAN_KEEP;
 		if (w->disarmed)
 			continue;
@@ -198,7 +188,7 @@ kp_plan_diff(struct kp_plan *want, const struct kp_conf *want_conf,
 		n->kept += same;
 	}
 	for (a = armed->v; a < armed->v + armed->n; a++) {
-		w = item_find(want, a);
+		w = kp_plan_find_like(want, a);
 		a->op = w == NULL || (w->disarmed && !a->disarmed) ?
 		    KP_PLAN_TAKE : KP_PLAN_KEEP;
 		n->removed += a->op == KP_PLAN_TAKE && !a->disarmed;

@@ -142,9 +142,6 @@ void agent_step_check(struct agent *a);
 /* Has the native probe loaded, if wanted; then agent_step_check(). */
 void agent_step_probe(struct agent *a);
 void agent_answer_probe(struct agent *a, struct kp_term *r);
-/* Marks a new plan as exact, which the native probe always is. */
-void agent_probe_plan(struct agent *a, struct kp_plan *plan,
-    const struct kp_plan *before);
 
 /* agent_reload.c */
 void agent_reload_answer(struct agent *a, uint64_t ref, struct kp_term *r);

@@ -437,12 +437,11 @@ msg_read_rates(struct kp_term *r, struct kp_plan *plan)
 		arity = kp_term_int(r);
 		rate = kp_term_int(r);
 		loop = kp_span_is(kp_term_atom(r), "true");
-		for (p = plan->v; p < plan->v + plan->n; p++)
-			if (p->arity == arity && kp_span_is(m, p->mod) &&
-			    kp_span_is(f, p->fun)) {
-				p->rate = rate;
-				p->loop = loop;
-			}
+		p = kp_plan_find(plan, m, f, arity);
+		if (p != NULL) {
+			p->rate = rate;
+			p->loop = loop;
+		}
 	}
 	if (n > 0)
 		kp_term_nil(r);

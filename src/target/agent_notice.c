@@ -41,18 +41,13 @@ static struct kp_plan_item *
 plan_item(const struct kp_plan *plan, struct kp_term mfa)
 {
 	struct kp_span mod, fun;
-	struct kp_plan_item *p;
 	int64_t arity;
 
 	kp_term_tuple_n(&mfa, 3);
 	mod = kp_term_atom(&mfa);
 	fun = kp_term_atom(&mfa);
 	arity = kp_term_int(&mfa);
-	for (p = plan->v; mfa.err == KP_OK && p < plan->v + plan->n; p++)
-		if (p->arity == arity && kp_span_is(mod, p->mod) &&
-		    kp_span_is(fun, p->fun))
-			return p;
-	return NULL;
+	return mfa.err == KP_OK ? kp_plan_find(plan, mod, fun, arity) : NULL;
 }
 
 static void

@@ -61,11 +61,3 @@ agent_answer_probe(struct agent *a, struct kp_term *r)
 	a->ops->on_probe(a->owner, a->native, a->native ? NULL : why);
 	agent_step_check(a);
 }
-
-void
-agent_probe_plan(struct agent *a, struct kp_plan *plan,
-    const struct kp_plan *before)
-{
-	if (a->native)
-		kp_plan_exact(plan, before);
-}

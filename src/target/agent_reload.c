@@ -188,7 +188,7 @@ reload_probe(struct agent *a)
 		reload_refuse(a, kp_err_str(KP_ENOMEM));
 		return;
 	}
-	agent_probe_plan(a, plan, &a->plan);
+	kp_plan_exact(plan, &a->plan);
 	if (kp_plan_probe(plan, &a->plan, a->reload.recheck) == 0) {
 		reload_probed(a);
 		return;
@@ -219,14 +219,13 @@ answer_rates(struct agent *a, struct kp_term *r)
 {
 	enum kp_err e = msg_read_rates(r, &a->reload.plan);
 
-	if (e == KP_OK)
-		e = kp_plan_heat(&a->reload.plan, a->reload.conf, false,
-		    &a->reload.diags);
-	if (e == KP_OK)
-		e = kp_plan_judge(&a->reload.plan, &a->reload.diags);
-	if (e != KP_OK)
+	if (e != KP_OK) {
 		reload_refuse(a, kp_err_str(e));
-	else if (!kp_plan_has_entry(&a->reload.plan))
+		return;
+	}
+	kp_plan_heat(&a->reload.plan, a->reload.conf, false, &a->reload.diags);
+	kp_plan_judge(&a->reload.plan, &a->reload.diags);
+	if (!kp_plan_has_entry(&a->reload.plan))
 		reload_refuse(a, "every entry is too hot to trace");
 	else
 		reload_probed(a);

@@ -223,7 +223,7 @@ answer_check(struct agent *a, struct kp_term *r)
 	 * the load may have been unusual then.
 	 */
 	kp_plan_carry(&a->plan, &before, !kp_plan_has_entry(&before));
-	agent_probe_plan(a, &a->plan, &before);
+	kp_plan_exact(&a->plan, &before);
 	/* After a lost connection it may have other code. */
 	kp_plan_probe(&a->plan, &before, true);
 	kp_plan_free(&before);
