@@ -2,12 +2,46 @@
  * intern.c - an open-addressing hash table that owns copies of its keys; it
  * doubles when half full.
  */
+#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/intern.h"
 
 #define INTERN_MIN 16
+
+static inline uint64_t
+mix(uint64_t h, uint64_t w)
+{
+	h = (h ^ w) * UINT64_C(0xFF51AFD7ED558CCD);
+	return h ^ (h >> 32);
+}
+
+/*
+ * Two lanes, since a multiplication takes longer than to begin the next.  The
+ * last words overlap those before, so no byte is looked at by itself.
+ */
+static uint64_t
+hash_bytes(const void *p, size_t n)
+{
+	const unsigned char *s = p, *end = s + n;
+	uint64_t a = UINT64_C(0x9E3779B97F4A7C15) ^ n, b = n, w = 0;
+
+	if (n >= 16) {
+		for (; end - s > 16; s += 16) {
+			a = mix(a, read64(s));
+			b = mix(b, read64(s + 8));
+		}
+		a = mix(a, read64(end - 16));
+		b = mix(b, read64(end - 8));
+		return mix(a, b);
+	}
+	if (n >= 8) {
+		a = mix(a, read64(s));
+		return mix(a, read64(end - 8));
+	}
+	memcpy(&w, s, n);
+	return mix(a, w);
+}
 
 void
 intern_free(struct intern *t)
@@ -34,23 +68,15 @@ intern_slot(const struct intern *t, const void *key, size_t n, uint64_t hash)
 	}
 }
 
-struct interned *
-intern_find(const struct intern *t, const void *key, size_t n, uint64_t hash)
+const struct interned *
+intern_get(const struct intern *t, const void *key, size_t n)
 {
 	struct interned *s;
 
 	if (t->cap == 0)
 		return NULL;
-	s = intern_slot(t, key, n, hash);
+	s = intern_slot(t, key, n, hash_bytes(key, n));
 	return s->key != NULL ? s : NULL;
-}
-
-uint32_t *
-intern_get(const struct intern *t, const void *key, size_t n, uint64_t hash)
-{
-	struct interned *s = intern_find(t, key, n, hash);
-
-	return s != NULL ? &s->val : NULL;
 }
 
 static bool
@@ -73,21 +99,21 @@ intern_grow(struct intern *t)
 	return true;
 }
 
-bool
-intern_put(struct intern *t, const void *key, size_t n, uint64_t hash,
-    uint32_t val)
+const struct interned *
+intern_put(struct intern *t, const void *key, size_t n, uint32_t val)
 {
+	uint64_t hash = hash_bytes(key, n);
 	struct interned *s;
 	uint8_t *copy;
 
 	if (t->len * 2 >= t->cap && !intern_grow(t))
-		return false;
+		return NULL;
 	copy = malloc(n > 0 ? n : 1);
 	if (copy == NULL)
-		return false;
+		return NULL;
 	memcpy(copy, key, n);
 	s = intern_slot(t, key, n, hash);
 	*s = (struct interned){ copy, (uint32_t)n, val, hash };
 	t->len++;
-	return true;
+	return s;
 }

@@ -1,14 +1,18 @@
-/* intern.h - a table of byte strings, each kept once, and a number for each. */
+/*
+ * intern.h - a table of byte strings: a copy of each, once, and a number that
+ * the caller gives it.
+ *
+ * The hash is fast, not for hostile keys alone: what a node can fill is capped.
+ */
 #ifndef KPROFD_BASE_INTERN_H
 #define KPROFD_BASE_INTERN_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
-/* Keys by bytes, values by number; the bytes are copied. */
 struct interned {
-	uint8_t *key;
+	uint8_t *key;		/* stays where it is until the table is freed */
 	uint32_t keylen;
 	uint32_t val;
 	uint64_t hash;
@@ -19,14 +23,22 @@ struct intern {
 	size_t cap, len;
 };
 
+/* Eight bytes, wherever they are. */
+static inline uint64_t
+read64(const uint8_t *p)
+{
+	uint64_t w;
+
+	memcpy(&w, p, sizeof(w));
+	return w;
+}
+
 void intern_free(struct intern *t);
-/* Points into the table until the next intern_put(); NULL: it is not there. */
-struct interned *intern_find(const struct intern *t, const void *key, size_t n,
-    uint64_t hash);
-/* Its value, as long as that. */
-uint32_t *intern_get(const struct intern *t, const void *key, size_t n,
-    uint64_t hash);
-bool intern_put(struct intern *t, const void *key, size_t n, uint64_t hash,
+/* NULL: it is not there.  Good until the next intern_put(). */
+const struct interned *intern_get(const struct intern *t, const void *key,
+    size_t n);
+/* A key that is not there yet.  NULL: out of memory, and nothing is added. */
+const struct interned *intern_put(struct intern *t, const void *key, size_t n,
     uint32_t val);
 
 #endif

@@ -1,7 +1,4 @@
-/*
- * map.c - probes, grows and deletes with backward shifts; hashes keys and
- * bytes.
- */
+/* map.c - probes, grows and deletes with backward shifts. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +12,14 @@ map_free(struct map *m)
 {
 	free(m->slots);
 	*m = (struct map){ 0 };
+}
+
+void
+map_clear(struct map *m)
+{
+	if (m->len > 0)
+		memset(m->slots, 0, m->cap * sizeof(*m->slots));
+	m->len = 0;
 }
 
 uint64_t *
@@ -99,38 +104,4 @@ map_remove(struct map *m, uint64_t key)
 	}
 	m->slots[hole].key = 0;
 	m->len--;
-}
-
-static inline uint64_t
-mix(uint64_t h, uint64_t w)
-{
-	h = (h ^ w) * UINT64_C(0xFF51AFD7ED558CCD);
-	return h ^ (h >> 32);
-}
-
-/*
- * Two lanes, since a multiplication takes longer than to begin the next.  The
- * last words overlap those before, so no byte is looked at by itself.
- */
-uint64_t
-hash_bytes(const void *p, size_t n)
-{
-	const unsigned char *s = p, *end = s + n;
-	uint64_t a = UINT64_C(0x9E3779B97F4A7C15) ^ n, b = n, w = 0;
-
-	if (n >= 16) {
-		for (; end - s > 16; s += 16) {
-			a = mix(a, read64(s));
-			b = mix(b, read64(s + 8));
-		}
-		a = mix(a, read64(end - 16));
-		b = mix(b, read64(end - 8));
-		return mix(a, b);
-	}
-	if (n >= 8) {
-		a = mix(a, read64(s));
-		return mix(a, read64(end - 8));
-	}
-	memcpy(&w, s, n);
-	return mix(a, w);
 }

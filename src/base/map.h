@@ -13,7 +13,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 struct map_slot {
 	uint64_t key, val;
@@ -42,24 +41,25 @@ map_fetch(const struct map *m, uint64_t key)
 }
 
 void map_free(struct map *m);
+/* Removes all, and keeps the room. */
+void map_clear(struct map *m);
+/*
+ * The first entry at or after *i, which is moved past it; NULL after the last.
+ * Begin with *i = 0, and neither put nor remove meanwhile.
+ */
+static inline const struct map_slot *
+map_next(const struct map *m, size_t *i)
+{
+	while (*i < m->cap)
+		if (m->slots[(*i)++].key != 0)
+			return &m->slots[*i - 1];
+	return NULL;
+}
+
 /* The value, or NULL.  Good until the next put or remove. */
 uint64_t *map_get(const struct map *m, uint64_t key);
 /* Sets; false when out of memory, or key is 0 (the map is unchanged). */
 bool map_put(struct map *m, uint64_t key, uint64_t val);
 void map_remove(struct map *m, uint64_t key);
-
-/* Eight bytes, wherever they are. */
-static inline uint64_t
-read64(const uint8_t *p)
-{
-	uint64_t w;
-
-	memcpy(&w, p, sizeof(w));
-	return w;
-}
-
-/* A fast hash of bytes, for the intern tables; not for hostile keys alone:
- * the tables it serves are capped and compare whole keys. */
-uint64_t hash_bytes(const void *p, size_t n);
 
 #endif

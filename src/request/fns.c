@@ -85,66 +85,65 @@ fn_make(struct kp_fn *fn, const struct kp_conf *c, struct kp_span raw)
 	return fn->text != NULL;
 }
 
-/* Its number; a new one, or KP_NONE, if it has none yet. */
-static uint32_t
+/* The function's entry; a new one if it has none yet; NULL: it is not kept. */
+static const struct interned *
 fns_add(struct fns *f, struct kp_span raw)
 {
-	uint64_t hash = hash_bytes(raw.p, raw.n);
-	uint32_t *known = intern_get(&f->by_raw, raw.p, raw.n, hash);
+	const struct interned *known = intern_get(&f->by_raw, raw.p, raw.n);
 
 	if (known != NULL)
-		return *known;
-	if (vec_room(&f->v, &f->room, f->len, FN_MAX) != KP_OK)
-		return KP_NONE;
-	if (!fn_make(&f->v[f->len], f->conf, raw))
-		return KP_NONE;
-	if (!intern_put(&f->by_raw, raw.p, raw.n, hash, f->len)) {
+		return known;
+	if (vec_room(&f->v, &f->room, f->len, FN_MAX) != KP_OK ||
+	    !fn_make(&f->v[f->len], f->conf, raw))
+		return NULL;
+	known = intern_put(&f->by_raw, raw.p, raw.n, f->len);
+	if (known == NULL)
 		free((char *)(uintptr_t)f->v[f->len].text);
-		return KP_NONE;
-	}
-	return f->len++;
+	else
+		f->len++;
+	return known;
 }
 
-/* At least eight bytes each; the last words may overlap the ones before. */
-static bool
+/* Apart, so that what finds the function in `recent` saves no registers. */
+static __attribute__((noinline)) uint32_t
+fns_look_up(struct fns *f, struct kp_span raw, struct recent *r)
+{
+	const struct interned *s = fns_add(f, raw);
+
+	if (s == NULL)
+		return KP_NONE;
+	if (r != NULL)
+		*r = (struct recent){ s->key, raw.n, s->val };
+	return s->val;
+}
+
+/* At least 16 bytes each; the last words may overlap the ones before. */
+static inline bool
 same_bytes(const uint8_t *a, const uint8_t *b, uint32_t n)
 {
-	for (uint32_t i = 0; i < n - 8; i += 8)
-		if (read64(a + i) != read64(b + i))
+	const uint8_t *last = a + n - 16;
+
+	for (; a < last; a += 16, b += 16)
+		if (memcmp(a, b, 16) != 0)
 			return false;
-	return read64(a + n - 8) == read64(b + n - 8);
-}
-
-/* By the end of the function's name, and its arity. */
-static struct recent *
-recent_place(struct fns *f, struct kp_span raw)
-{
-	uint64_t h = (read64(raw.p + raw.n - 8) ^ raw.n) *
-	    UINT64_C(0x9E3779B97F4A7C15);
-
-	return &f->recent[h >> (64 - RECENT_BITS)];
+	return memcmp(last, b - (a - last), 16) == 0;
 }
 
 /*
- * Looked up two or three times for an event, and there are few: most are
- * where they were the last time.
+ * Looked up two or three times for an event, and there are few: most are where
+ * they were the last time, by the end of the function's name and its arity.
  */
 uint32_t
 fns_intern(struct fns *f, struct kp_span raw)
 {
 	struct recent *r;
-	const struct interned *s;
-	uint32_t fn;
+	uint64_t h;
 
-	if (raw.n < 8)
-		return fns_add(f, raw);
-	r = recent_place(f, raw);
+	if (raw.n < 16)
+		return fns_look_up(f, raw, NULL);
+	h = (read64(raw.p + raw.n - 8) ^ raw.n) * UINT64_C(0x9E3779B97F4A7C15);
+	r = &f->recent[h >> (64 - RECENT_BITS)];
 	if (r->keylen == raw.n && same_bytes(r->key, raw.p, raw.n))
 		return r->val;
-	fn = fns_add(f, raw);
-	if (fn == KP_NONE)
-		return KP_NONE;
-	s = intern_find(&f->by_raw, raw.p, raw.n, hash_bytes(raw.p, raw.n));
-	*r = (struct recent){ s->key, raw.n, fn };
-	return fn;
+	return fns_look_up(f, raw, r);
 }

@@ -113,12 +113,11 @@ static uint32_t
 ident_add(struct idents *t, const char *text, bool *overflow)
 {
 	size_t n = strlen(text);
-	uint64_t hash = hash_bytes(text, n);
-	uint32_t *known = intern_get(&t->by_text, text, n, hash);
+	const struct interned *known = intern_get(&t->by_text, text, n);
 	enum kp_err e;
 
 	if (known != NULL)
-		return *known;
+		return known->val;
 	e = vec_room(&t->text, &t->room, t->len, t->max);
 	*overflow |= e == KP_ELIMIT;
 	if (e != KP_OK)
@@ -126,7 +125,7 @@ ident_add(struct idents *t, const char *text, bool *overflow)
 	t->text[t->len] = strdup(text);
 	if (t->text[t->len] == NULL)
 		return KP_IDENT_OTHER;
-	if (!intern_put(&t->by_text, text, n, hash, t->len)) {
+	if (intern_put(&t->by_text, text, n, t->len) == NULL) {
 		free(t->text[t->len]);
 		return KP_IDENT_OTHER;
 	}
@@ -219,15 +218,14 @@ idents_report_once(struct idents *t, uint32_t line)
 uint32_t
 idents_intern(struct idents *t, struct kp_span raw, bool *overflow)
 {
-	uint64_t hash = hash_bytes(raw.p, raw.n);
-	uint32_t *known = intern_get(&t->by_raw, raw.p, raw.n, hash);
+	const struct interned *known = intern_get(&t->by_raw, raw.p, raw.n);
 	char text[IDENT_TEXT_MAX];
 	struct kp_buf b;
 	uint32_t id;
 
 	*overflow = false;
 	if (known != NULL)
-		return *known;
+		return known->val;
 	kp_buf_init(&b, IDENT_TEXT_MAX * 4);
 	text_term(&b, raw);
 	text_copy(text, sizeof(text), kp_buf_cstr(&b));
@@ -242,6 +240,6 @@ idents_intern(struct idents *t, struct kp_span raw, bool *overflow)
 		id = KP_IDENT_OTHER;
 	if (t->by_raw.len < IDENT_RAW_MAX && raw.n <= IDENT_RAW_BYTES &&
 	    !*overflow)
-		intern_put(&t->by_raw, raw.p, raw.n, hash, id);
+		intern_put(&t->by_raw, raw.p, raw.n, id);
 	return id;
 }

@@ -367,12 +367,11 @@ int64_t
 db_dim(struct kp_db *db, enum dim which, const char *name)
 {
 	size_t n = strlen(name);
-	uint64_t hash = hash_bytes(name, n);
-	const uint32_t *known = intern_get(&db->ids[which], name, n, hash);
+	const struct interned *known = intern_get(&db->ids[which], name, n);
 	int64_t id;
 
 	if (known != NULL)
-		return *known;
+		return known->val;
 	id = dim_select(db, which, name);
 	if (id == 0) {
 		row_start(db, ST_DIM_ADD + which);
@@ -386,7 +385,7 @@ db_dim(struct kp_db *db, enum dim which, const char *name)
 		db_ids_clear(db);
 	/* not cached is only slower */
 	if (id > 0 && id <= UINT32_MAX &&
-	    intern_put(&db->ids[which], name, n, hash, (uint32_t)id))
+	    intern_put(&db->ids[which], name, n, (uint32_t)id) != NULL)
 		db->nids++;
 	return id;
 }

@@ -76,8 +76,7 @@ roots_find(struct calls_roots *r, const struct calls_view *v)
 	struct intern known = { 0 };
 	enum kp_err e = KP_OK;
 	struct kp_buf key;
-	uint32_t *first;
-	uint64_t hash;
+	const struct interned *first;
 
 	kp_buf_init(&key, KEY_BYTES_MAX);
 	for (uint32_t i = 0; i < v->sum->nprocs && e == KP_OK; i++) {
@@ -85,12 +84,11 @@ roots_find(struct calls_roots *r, const struct calls_view *v)
 		if (!v->sum->procs[i].seen)
 			continue;
 		put_key(&key, v, &r->v[i], i);
-		hash = hash_bytes(key.p, key.len);
-		first = intern_get(&known, key.p, key.len, hash);
+		first = intern_get(&known, key.p, key.len);
 		if (first == NULL &&
-		    !intern_put(&known, key.p, key.len, hash, i))
+		    intern_put(&known, key.p, key.len, i) == NULL)
 			e = KP_ENOMEM;
-		r->v[i].first = first != NULL ? *first : i;
+		r->v[i].first = first != NULL ? first->val : i;
 		r->v[r->v[i].first].n++;
 	}
 	intern_free(&known);

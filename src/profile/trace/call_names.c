@@ -149,8 +149,7 @@ kp_call_fn_put(struct kp_call_names *t, struct kp_span mod,
     struct kp_span fun, uint32_t arity, uint32_t *fn, bool *added)
 {
 	uint8_t key[2 * KP_CALLS_NAME_MAX + 3];
-	uint32_t *known;
-	uint64_t hash;
+	const struct interned *known;
 	enum kp_err e;
 	size_t n;
 
@@ -158,16 +157,15 @@ kp_call_fn_put(struct kp_call_names *t, struct kp_span mod,
 	if (mod.n == 0 || !is_name(mod) || !is_name(fun) || arity > 255)
 		return KP_EFORMAT;
 	n = fn_key(key, mod, fun, arity);
-	hash = hash_bytes(key, n);
-	known = intern_get(&t->by_mfa, key, n, hash);
+	known = intern_get(&t->by_mfa, key, n);
 	if (known != NULL) {
-		*fn = *known;
+		*fn = known->val;
 		return KP_OK;
 	}
 	e = fn_add(t, mod, fun, arity);
 	if (e != KP_OK)
 		return e;
-	if (!intern_put(&t->by_mfa, key, n, hash, t->nfns)) {
+	if (intern_put(&t->by_mfa, key, n, t->nfns) == NULL) {
 		free(t->fns[t->nfns].mod);
 		free(t->fns[t->nfns].fun);
 		return KP_ENOMEM;

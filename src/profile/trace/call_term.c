@@ -86,8 +86,7 @@ see_done(struct kp_call_event *ev)
 
 /* {M, F, A} that was not met before. */
 static uint32_t
-fn_new(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw,
-    uint64_t hash)
+fn_new(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw)
 {
 	struct kp_span mod, fun;
 	struct kp_term at;
@@ -109,7 +108,7 @@ fn_new(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw,
 	if (e == KP_OK && !is_ours(mod))
 		e = kp_call_fn_put(d->names, mod, fun, (uint32_t)arity, &fn,
 		    &added);
-	if (e == KP_OK && !intern_put(&d->by_raw, raw.p, raw.n, hash, fn))
+	if (e == KP_OK && intern_put(&d->by_raw, raw.p, raw.n, fn) == NULL)
 		e = KP_ENOMEM;
 	if (e != KP_OK)
 		fail(r, e);
@@ -119,10 +118,9 @@ fn_new(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw,
 static uint32_t
 fn_number(struct kp_calls_decoder *d, struct kp_term *r, struct kp_span raw)
 {
-	uint64_t hash = hash_bytes(raw.p, raw.n);
-	uint32_t *known = intern_get(&d->by_raw, raw.p, raw.n, hash);
+	const struct interned *known = intern_get(&d->by_raw, raw.p, raw.n);
 
-	return known != NULL ? *known : fn_new(d, r, raw, hash);
+	return known != NULL ? known->val : fn_new(d, r, raw);
 }
 
 /* {M, F, A}; an atom and 0 stand for none that is known. */

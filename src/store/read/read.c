@@ -217,16 +217,14 @@ read_text(struct read *rd, int col)
 	const char *s = (const char *)sqlite3_column_text(rd->st, col);
 	struct intern *texts = &rd->q->texts;
 	const struct interned *t;
-	uint64_t hash;
 	size_t n;
 
 	if (s == NULL)
 		return "";
 	n = strlen(s) + 1;
-	hash = hash_bytes(s, n);
-	t = intern_find(texts, s, n, hash);
-	if (t == NULL && intern_put(texts, s, n, hash, 0))
-		t = intern_find(texts, s, n, hash);
+	t = intern_get(texts, s, n);
+	if (t == NULL)
+		t = intern_put(texts, s, n, 0);
 	if (t == NULL) {
 		read_nomem(rd);
 		return "";
