@@ -131,6 +131,7 @@ struct kp_request {
 	uint8_t outcome;	/* of the request: its entry call's, or finish's */
 	uint8_t node;		/* of its entry */
 	bool expired;		/* no end came: it counts among the losses */
+	bool outlasts;		/* some of its calls do */
 	uint32_t ncalls;
 	kp_target_ns end;
 	const struct kp_call *calls;	/* by start time; calls[0] is the entry */
@@ -322,6 +323,7 @@ void kp_requests_losses(struct kp_requests *rs, uint32_t node,
 /* The number of entry events taken from it, for the balance of losses. */
 uint64_t kp_requests_entries(const struct kp_requests *rs, uint32_t node);
 
+/* In an array of all functions, which the next event may move. */
 const struct kp_fn *kp_requests_fn(const struct kp_requests *rs, uint32_t fn);
 /* The identity's text, immortal as long as rs lives. */
 const char *kp_requests_identity(const struct kp_requests *rs, uint32_t id);

@@ -133,8 +133,9 @@ keep_limits(struct kp_requests *rs, struct req *rq, bool here)
 			    rs->place[i].source, &rs->out[i]);
 }
 
+/* open: some of its calls may be open. */
 static void
-hand_on(struct kp_requests *rs, struct req *rq)
+hand_on(struct kp_requests *rs, struct req *rq, bool open)
 {
 	struct rnode *nd = &rs->nodes[rq->r.node];
 	kp_target_ns end = rq->r.end;
@@ -151,7 +152,8 @@ hand_on(struct kp_requests *rs, struct req *rq)
 	here = rq->r.nodes == UINT64_C(1) << rq->r.node;
 	rq->r.ncalls = here ? lay_out(rs, rq) : align_calls(rs, rq);
 	rq->r.calls = rs->out;
-	keep_limits(rs, rq, here);
+	if (open)
+		keep_limits(rs, rq, here);
 	if (rs->pauses != NULL)
 		pauses_hand_on(rs, rq, here ? rs->order : &rs->place->source,
 		    here ? 1 : sizeof(*rs->place) / sizeof(uint32_t));
@@ -229,12 +231,16 @@ req_drop(struct kp_requests *rs, struct req *rq)
 void
 req_close(struct kp_requests *rs, struct req *rq)
 {
+	bool open = false;
+
 	req_settle_parent(rs, rq);
 	for (uint32_t i = 0; i < rq->ncalls; i++)
-		if (rq->calls[i].c.outcome == KP_OPEN)
+		if (rq->calls[i].c.outcome == KP_OPEN) {
 			proc_settle(rs, rq->calls[i].c.proc, rq);
+			open |= rq->calls[i].c.outcome == KP_OPEN;
+		}
 	if (!rq->collided)
-		hand_on(rs, rq);
+		hand_on(rs, rq, open);
 	else
 		req_lose_calls(rs, rq, 1, KP_LOSS_WITH_REQUEST);
 	req_drop(rs, rq);

@@ -10,11 +10,25 @@
 /* ---- outlast.c ---- */
 
 /* Call i, still open, began after the end: it goes on as a late call. */
-bool call_goes_on(const struct kp_requests *rs, const struct req *rq,
-    uint32_t i);
+static inline bool
+call_goes_on(const struct kp_requests *rs, const struct req *rq, uint32_t i)
+{
+	const struct kp_call *c = &rq->calls[i].c;
+
+	return c->outcome == KP_OPEN && i > 0 &&
+	    req_time(rs, rq, c->node, c->start) >= rq->r.end;
+}
+
 /* Call i, still open, began inside a request that ended: it goes on, too. */
-bool call_outlasts(const struct kp_requests *rs, const struct req *rq,
-    uint32_t i);
+static inline bool
+call_outlasts(const struct kp_requests *rs, const struct req *rq, uint32_t i)
+{
+	const struct kp_call *c = &rq->calls[i].c;
+
+	return c->outcome == KP_OPEN && rq->ended &&
+	    rq->r.outcome != KP_UNFINISHED && rs->fns.v[c->fn].tiers != 0;
+}
+
 /* Numbers such a call, and sets how much of it was inside its request. */
 void call_set_limit(struct kp_requests *rs, struct req *rq, uint32_t i,
     struct kp_call *out);

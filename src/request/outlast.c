@@ -11,24 +11,6 @@
 
 #define OUTLAST_MAX 100000u	/* at one time: 6 MB, and their processes */
 
-bool
-call_goes_on(const struct kp_requests *rs, const struct req *rq, uint32_t i)
-{
-	const struct kp_call *c = &rq->calls[i].c;
-
-	return c->outcome == KP_OPEN && i > 0 &&
-	    req_time(rs, rq, c->node, c->start) >= rq->r.end;
-}
-
-bool
-call_outlasts(const struct kp_requests *rs, const struct req *rq, uint32_t i)
-{
-	const struct kp_call *c = &rq->calls[i].c;
-
-	return c->outcome == KP_OPEN && rq->ended &&
-	    rq->r.outcome != KP_UNFINISHED && rs->fns.v[c->fn].tiers != 0;
-}
-
 /*
  * The end of one that is open says nothing yet: here is kept when its request
  * ended, by the clock of its own node.
@@ -45,7 +27,7 @@ call_set_limit(struct kp_requests *rs, struct req *rq, uint32_t i,
 	out->end = rq->r.end;
 	c->end = c->start + (rq->r.end > out->start ? rq->r.end - out->start :
 	    0);
-	rq->handed_on = true;
+	rq->r.outlasts = true;
 }
 
 static void

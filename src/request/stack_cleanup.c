@@ -30,7 +30,7 @@ open_stays(struct kp_requests *rs, const struct proc *p, struct open *o)
 	 * finish that came before it. */
 	if (o->idx == 0 ||
 	    req_time(rs, rq, p->node->index, o->start) < rq->r.end)
-		return rq->handed_on && call_outlasts(rs, rq, o->idx) &&
+		return rq->r.outlasts && call_outlasts(rs, rq, o->idx) &&
 		    outlast_begin(rs, p, o);
 	*o = (struct open){ .kind = OPEN_LATE, .fn = o->fn,
 		.caller = o->caller, .label = o->label, .start = o->start,

@@ -77,7 +77,6 @@ struct req {
 	uint64_t outer;		/* label of the request it began inside; 0: none */
 	uint32_t ended_by;	/* index of the call that ended it, or KP_NONE */
 	bool cleared;		/* early: clear_token came already, at cleared_at */
-	bool handed_on;		/* with calls that outlast it: outlast.c */
 	kp_target_ns cleared_at;
 	kp_target_ns touched;	/* pending: its last event; early: its first */
 	struct req *prev, *next; /* in one of the lists of its node */

@@ -4,22 +4,26 @@
 #ifndef KPROFD_STATS_CELLS_H
 #define KPROFD_STATS_CELLS_H
 
-#include <stdbool.h>
-
+#include "base/map.h"
 #include "kprofd/stats.h"
 
 struct cells {
 	struct kp_cell *v;	/* owned, in the order they were met */
-	uint64_t *key;		/* of v[i]: identity << 8 | tier */
-	size_t n, cap;
-	uint32_t *slot;		/* index into v plus one; 0: free */
-	size_t nslots;		/* power of two, at least twice n */
+	size_t n, room;
+	struct map at;		/* cell_key() -> index into v */
 };
 
+/* Not 0, which is not a key: identity _total is made when a window closes. */
 static inline uint64_t
 cell_key(uint32_t identity, uint32_t tier)
 {
 	return (uint64_t)identity << 8 | tier;
+}
+
+static inline uint32_t
+cell_key_tier(uint64_t key)
+{
+	return key & 0xff;
 }
 
 void cells_free(struct cells *cs);

@@ -13,6 +13,7 @@
  * every bucket that it meets.
  */
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@
 #define HIST_STEP 16
 
 /* floor(10^9 * 2^((4 + j) / 32) * 2^33), by integer roots. */
-static const uint64_t borders[KP_HIST_PER_OCTAVE] = {
+static const uint64_t borders[KP_HIST_PER_OCTAVE + 1] = {
 	UINT64_C(0x81ffa7a9549ca6e3), UINT64_C(0x84d8626d3118d396),
 	UINT64_C(0x87c11235836d16a3), UINT64_C(0x8aba10758e1ea3cf),
 	UINT64_C(0x8dc3b8960164a7d9), UINT64_C(0x90de67fff600044c),
@@ -38,6 +39,15 @@ static const uint64_t borders[KP_HIST_PER_OCTAVE] = {
 	UINT64_C(0xe44f7742cb56e3dd), UINT64_C(0xe94f4c7859ce1066),
 	UINT64_C(0xee6b280000000000), UINT64_C(0xf3a3a6f29dd0c333),
 	UINT64_C(0xf8f969d9b5abf948), UINT64_C(0xfe6d14c2b5114024),
+	UINT64_MAX,
+};
+
+/* How many borders are below each 64th of the octave; it has one at most. */
+static const uint8_t borders_below[2 * KP_HIST_PER_OCTAVE] = {
+	0, 1, 1, 2, 3, 3, 4, 5, 5, 6, 6, 7, 8, 8, 9, 10,
+	10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 16, 16, 17, 17, 18, 18,
+	19, 19, 19, 20, 20, 21, 21, 22, 22, 23, 23, 24, 24, 24, 25, 25,
+	26, 26, 26, 27, 27, 28, 28, 28, 29, 29, 30, 30, 30, 31, 31, 31,
 };
 
 void
@@ -58,18 +68,12 @@ kp_hist_bucket(kp_dur_ns d)
 {
 	uint64_t x = d < 1 ? 1 : (uint64_t)d;
 	int top = 63 - __builtin_clzll(x);
-	uint32_t lo = 0, hi = KP_HIST_PER_OCTAVE, mid;
+	uint32_t below;
 
 	x <<= 63 - top;
-	/* the first border that is not below x; 32 if there is none */
-	while (lo < hi) {
-		mid = (lo + hi) / 2;
-		if (x <= borders[mid])
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
-	return 3 + (int32_t)lo + KP_HIST_PER_OCTAVE * (top - 30);
+	below = borders_below[x >> 57 & 63];
+	below += x > borders[below];
+	return 3 + (int32_t)below + KP_HIST_PER_OCTAVE * (top - 30);
 }
 
 double
@@ -91,6 +95,13 @@ step_down(int32_t i)
 	    -((HIST_STEP - 1 - i) / HIST_STEP * HIST_STEP);
 }
 
+/* Is bucket i among those that are kept? */
+static inline bool
+has_bucket(const struct kp_hist *h, int32_t i)
+{
+	return i >= h->lo && i < h->lo + (int32_t)h->len;
+}
+
 /* Makes room for the buckets lo .. hi. */
 static enum kp_err
 hist_cover(struct kp_hist *h, int32_t lo, int32_t hi)
@@ -99,7 +110,7 @@ hist_cover(struct kp_hist *h, int32_t lo, int32_t hi)
 	uint32_t len;
 
 	if (h->len > 0) {
-		if (lo >= h->lo && hi < h->lo + (int32_t)h->len)
+		if (has_bucket(h, lo) && has_bucket(h, hi))
 			return KP_OK;
 		if (lo > h->lo)
 			lo = h->lo;
@@ -128,8 +139,7 @@ kp_hist_add(struct kp_hist *h, kp_dur_ns d, uint64_t weight)
 
 	if (weight > UINT64_MAX - h->count)
 		return KP_ELIMIT;
-	err = hist_cover(h, i, i);
-	if (err != KP_OK)
+	if (!has_bucket(h, i) && (err = hist_cover(h, i, i)) != KP_OK)
 		return err;
 	h->n[i - h->lo] += weight;
 	h->count += weight;
@@ -160,7 +170,7 @@ kp_hist_merge(struct kp_hist *h, const struct kp_hist *from)
 static uint64_t
 count_at(const struct kp_hist *h, int32_t i)
 {
-	return i >= h->lo && i < h->lo + (int32_t)h->len ? h->n[i - h->lo] : 0;
+	return has_bucket(h, i) ? h->n[i - h->lo] : 0;
 }
 
 enum kp_err

@@ -33,15 +33,6 @@ around(uint32_t *up, uint32_t i)
 	return i;
 }
 
-static bool
-any_outlasts(const struct kp_request *rq)
-{
-	for (uint32_t i = 0; i < rq->ncalls; i++)
-		if (rq->calls[i].outlasts)
-			return true;
-	return false;
-}
-
 static void
 begin(const struct kp_request *rq, kp_dur_ns *self, kp_target_ns *reach,
     uint32_t *up)
@@ -92,8 +83,6 @@ inside_self(const struct kp_request *rq, kp_dur_ns *self, kp_target_ns *reach,
 	uint32_t steps = 0;
 	bool ended;
 
-	if (!any_outlasts(rq))
-		return true;
 	begin(rq, self, reach, up);
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		c = &rq->calls[i];
@@ -141,8 +130,10 @@ inside_take(struct insides *in, uint32_t number)
 void
 insides_free(struct insides *in)
 {
-	for (size_t i = 0; i < in->by_number.cap; i++)
-		if (in->by_number.slots[i].key != 0)
-			free((void *)(uintptr_t)in->by_number.slots[i].val);
+	const struct map_slot *at;
+	size_t i = 0;
+
+	while ((at = map_next(&in->by_number, &i)) != NULL)
+		free((void *)(uintptr_t)at->val);
 	map_free(&in->by_number);
 }

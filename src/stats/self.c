@@ -38,7 +38,7 @@ waiter(const struct kp_request *rq, const kp_dur_ns *self, uint32_t i)
 /*
  * Calls fn for each span in which a call waited for others, once for each
  * moment and for each call in order of time.  self: -1 where a call has no
- * duration.
+ * duration.  reach: the starts of all calls.
  */
 static inline __attribute__((always_inline)) void
 each_wait(const struct kp_request *rq, const kp_dur_ns *self,
@@ -48,8 +48,6 @@ each_wait(const struct kp_request *rq, const kp_dur_ns *self,
 	kp_target_ns from, to;
 	uint32_t by;
 
-	for (uint32_t i = 0; i < rq->ncalls; i++)
-		reach[i] = rq->calls[i].start;
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		c = &rq->calls[i];
 		by = self[i] < 0 ? KP_NONE : waiter(rq, self, i);
@@ -71,6 +69,8 @@ void
 request_waits(const struct kp_request *rq, const kp_dur_ns *self,
     kp_target_ns *reach, request_wait_fn *fn, void *ctx)
 {
+	for (uint32_t i = 0; i < rq->ncalls; i++)
+		reach[i] = rq->calls[i].start;
 	each_wait(rq, self, reach, fn, ctx);
 }
 
@@ -86,9 +86,14 @@ void
 request_self(const struct kp_request *rq, kp_dur_ns *self,
     kp_target_ns *reach)
 {
-	for (uint32_t i = 0; i < rq->ncalls; i++)
-		self[i] = kp_outcome_timed(rq->calls[i].outcome) ?
-		    sat_span(rq->calls[i].start, rq->calls[i].end) : -1;
+	const struct kp_call *c;
+
+	for (uint32_t i = 0; i < rq->ncalls; i++) {
+		c = &rq->calls[i];
+		reach[i] = c->start;
+		self[i] = kp_outcome_timed(c->outcome) ?
+		    sat_span(c->start, c->end) : -1;
+	}
 	each_wait(rq, self, reach, take_wait, self);
 }
 

@@ -16,21 +16,28 @@
 #include "state.h"
 #include "union.h"
 
+/* What of a request is in one tier. */
+struct sum_tier {
+	uint32_t cell;			/* index plus one; 0: not met yet */
+	bool counted;			/* in the cell's requests */
+	struct busy_union busy;
+};
+
 /* One request while it is added up: on one node, or on all. */
 struct sum {
 	struct kp_stats *st;
+	const struct kp_fn *fns;	/* by number: see sum_tiers() */
 	struct sum *all;		/* itself, where there is but one */
 	uint32_t identity, weight;
 	kp_target_ns limit;		/* clip busy times here */
 	bool overflow;			/* some of it went to _other */
-	uint32_t cell[TIERS];		/* index plus one; 0: not met yet */
-	bool counted[TIERS];		/* in the cell's requests */
-	struct busy_union busy[TIERS];	/* TIER_TOTAL: any */
 	int64_t covered;		/* union of all tiers' calls */
 	const struct call_made *made; /* of the call; NULL: not known */
 	const struct call_pauses *pauses; /* of the call; NULL: not measured */
 	struct inside *inside;	/* of the call, where it outlasts the request */
 	int64_t gc, out;		/* of all calls */
+	/* The configured ones are set up.  TIER_TOTAL's busy: of any tier. */
+	struct sum_tier tier[TIERS];
 };
 
 struct kp_stats *
@@ -120,16 +127,13 @@ scratch_for(struct kp_stats *st, uint32_t ncalls)
 	return true;
 }
 
-/* The cell of this request's identity and a tier; NULL when out of memory. */
 static struct kp_cell *
-sum_cell(struct sum *s, uint32_t tier)
+sum_find_cell(struct sum *s, uint32_t tier)
 {
 	struct kp_stats *st = s->st;
 	uint32_t identity = s->identity;
 	struct kp_cell *c;
 
-	if (s->cell[tier] > 0)
-		return &st->cells.v[s->cell[tier] - 1];
 	c = cells_find(&st->cells, cell_key(identity, tier));
 	if (c == NULL && st->cells.n >= KP_SERIES_MAX &&
 	    identity != KP_IDENT_OTHER) {
@@ -150,8 +154,17 @@ sum_cell(struct sum *s, uint32_t tier)
 		    st->conf->tiers[tier - 1].name;
 		c->identity = kp_requests_identity(st->rs, identity);
 	}
-	s->cell[tier] = (uint32_t)(c - st->cells.v) + 1;
+	s->tier[tier].cell = (uint32_t)(c - st->cells.v) + 1;
 	return c;
+}
+
+/* The cell of this request's identity and a tier; NULL when out of memory. */
+static inline struct kp_cell *
+sum_cell(struct sum *s, uint32_t tier)
+{
+	uint32_t at = s->tier[tier].cell;
+
+	return at > 0 ? &s->st->cells.v[at - 1] : sum_find_cell(s, tier);
 }
 
 /* Counts one call (or, in _total, the request) by its outcome. */
@@ -273,24 +286,24 @@ add_after(struct kp_cell *c, kp_dur_ns after, uint32_t weight)
 }
 
 /* The tiers of a function, as bits of configured tiers only. */
-static uint64_t
-tiers_of(const struct kp_stats *st, uint32_t fn)
+static inline uint64_t
+sum_tiers(const struct sum *s, uint32_t fn)
 {
-	uint64_t all = (UINT64_C(1) << st->conf->ntiers) - 1;
-
-	return kp_requests_fn(st->rs, fn)->tiers & all;
+	return s->fns[fn].tiers &
+	    ((UINT64_C(1) << s->st->conf->ntiers) - 1);
 }
 
-/* As a call with an outcome, and perhaps a time. */
-static void
+/* Adds a call with an outcome, and returns whether it has a time. */
+static inline bool
 sum_ended(const struct sum *s, struct kp_cell *c, const struct kp_call *call,
     kp_dur_ns self)
 {
 	count_outcome(c, call->outcome, s->weight);
 	if (!kp_outcome_timed(call->outcome))
-		return;
+		return false;
 	add_time(c, sat_span(call->start, call->end), self, s->weight);
 	add_after(c, sat_span(s->limit, call->end), s->weight);
+	return true;
 }
 
 /* What it ran inside counts with its end, if that is seen. */
@@ -303,9 +316,9 @@ sum_open(struct sum *s, const struct kp_call *call, uint32_t tier)
 		x = &s->inside->v[s->inside->n++];
 		x->tier = tier - 1;
 	}
-	union_hold(&s->busy[tier], call->start, x != NULL ? &x->busy : NULL);
+	union_hold(&s->tier[tier].busy, call->start, x != NULL ? &x->busy : NULL);
 	if (s->all != s)
-		union_hold(&s->all->busy[tier], call->start,
+		union_hold(&s->all->tier[tier].busy, call->start,
 		    x != NULL ? &x->share : NULL);
 }
 
@@ -322,36 +335,37 @@ sum_inside(struct sum *s, const struct kp_call *call, kp_dur_ns self,
 
 	if (c == NULL)
 		return;
-	if (!s->counted[tier]) {
-		add_request(c, s->all == s || !s->all->counted[tier],
+	if (!s->tier[tier].counted) {
+		add_request(c, s->all == s || !s->all->tier[tier].counted,
 		    s->weight);
-		s->counted[tier] = s->all->counted[tier] = true;
+		s->tier[tier].counted = s->all->tier[tier].counted = true;
 	}
 	if (call->outlasts) {
 		sum_open(s, call, tier);
 		return;
 	}
-	sum_ended(s, c, call, self);
-	if (!kp_outcome_timed(call->outcome))
+	if (!sum_ended(s, c, call, self))
 		return;
 	add_made(c, s->made, s->weight);
 	if (s->pauses != NULL)
 		add_pauses(c, s->pauses->gc, s->pauses->out, s->weight);
-	busy = union_add(&s->busy[tier], call, s->limit);
+	busy = union_add(&s->tier[tier].busy, call, s->limit);
 	add_busy(c, busy, s->all == s ? busy :
-	    union_add(&s->all->busy[tier], call, s->limit), s->weight);
+	    union_add(&s->all->tier[tier].busy, call, s->limit), s->weight);
 }
 
-/* Of the time after requests _total has each call's once. */
+static inline bool
+ends_after(const struct sum *s, const struct kp_call *call)
+{
+	return call->end > s->limit && kp_outcome_timed(call->outcome);
+}
+
+/* Adds to _total, once for each call, what is after the request. */
 static void
 sum_after(struct sum *s, const struct kp_call *call)
 {
-	bool timed = kp_outcome_timed(call->outcome);
-	struct kp_cell *c;
+	struct kp_cell *c = sum_cell(s, TIER_TOTAL);
 
-	if (!call->async && !(timed && call->end > s->limit))
-		return;
-	c = sum_cell(s, TIER_TOTAL);
 	if (c == NULL)
 		return;
 	if (call->async)
@@ -360,11 +374,11 @@ sum_after(struct sum *s, const struct kp_call *call)
 		add_after(c, sat_span(s->limit, call->end), s->weight);
 }
 
-/* After its request, or what is new of one that outlasts it. */
+/* Adds a call after its request, or what is new of one that outlasts it. */
 static void
 sum_outside(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 {
-	uint64_t rest = tiers_of(s->st, call->fn);
+	uint64_t rest = sum_tiers(s, call->fn);
 	struct kp_cell *c;
 
 	for (uint64_t left = rest; left != 0; left &= left - 1) {
@@ -374,14 +388,14 @@ sum_outside(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 		else if (c != NULL)
 			sum_ended(s, c, call, self);
 	}
-	if (rest != 0)
+	if (rest != 0 && (call->async || ends_after(s, call)))
 		sum_after(s, call);
 }
 
-static void
+static inline void
 sum_call(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 {
-	uint64_t tiers = tiers_of(s->st, call->fn);
+	uint64_t tiers = sum_tiers(s, call->fn);
 
 	if (call->outlasts && call->start >= s->limit)
 		return;		/* all of it is after, and to come */
@@ -398,10 +412,11 @@ sum_call(struct sum *s, const struct kp_call *call, kp_dur_ns self)
 	for (uint64_t rest = tiers; rest != 0; rest &= rest - 1)
 		sum_inside(s, call, self,
 		    (uint32_t)__builtin_ctzll(rest) + 1);
-	sum_after(s, call);
+	if (ends_after(s, call))
+		sum_after(s, call);
 	if (kp_outcome_timed(call->outcome))
 		s->all->covered = sat_add(s->all->covered,
-		    union_add(&s->all->busy[TIER_TOTAL], call, s->limit));
+		    union_add(&s->all->tier[TIER_TOTAL].busy, call, s->limit));
 }
 
 /* Last, when it is known how much of the request the tiers cover. */
@@ -424,31 +439,37 @@ sum_request(struct sum *s, const struct kp_request *rq)
 	add_busy(c, total, total, s->weight);
 }
 
-/* Identity _total is made when the window closes, never by a request. */
+/*
+ * Identity _total is made when the window closes, never by a request.  Member
+ * by member: there is room for many more tiers than most configurations have.
+ */
 static void
 sum_start(struct sum *s, struct kp_stats *st, uint32_t identity,
-    uint32_t weight)
+    uint32_t weight, kp_target_ns start)
 {
-	*s = (struct sum){
-		.st = st,
-		.all = s,
-		.identity = identity == KP_IDENT_TOTAL ? KP_IDENT_NONE :
-		    identity,
-		.weight = weight > 0 ? weight : 1,
-		.limit = INT64_MAX,
-	};
+	s->st = st;
+	s->fns = st != NULL ? kp_requests_fn(st->rs, 0) : NULL;
+	s->all = s;
+	s->identity = identity == KP_IDENT_TOTAL ? KP_IDENT_NONE : identity;
+	s->weight = weight > 0 ? weight : 1;
+	s->limit = INT64_MAX;
+	s->overflow = false;
+	s->covered = s->gc = s->out = 0;
+	s->made = NULL;
+	s->pauses = NULL;
+	s->inside = NULL;
+	for (uint32_t t = 0; st != NULL && t <= st->conf->ntiers; t++)
+		s->tier[t] = (struct sum_tier){ .busy.reach = start };
 }
 
 static void
 sum_start_request(struct sum *s, struct kp_stats *st,
     const struct kp_request *rq)
 {
-	sum_start(s, st, rq->identity, rq->weight);
+	sum_start(s, st, rq->identity, rq->weight, rq->start);
 	/* without a known end there is nothing to clip to */
 	if (rq->outcome != KP_UNFINISHED)
 		s->limit = rq->end;
-	for (uint32_t t = 0; st != NULL && t <= st->conf->ntiers; t++)
-		s->busy[t].reach = rq->start;
 }
 
 /* What is idle at the end of tiers in which calls are open is theirs. */
@@ -456,23 +477,35 @@ static void
 sum_end(struct sum *s)
 {
 	for (uint32_t t = 1; s->st != NULL && t <= s->st->conf->ntiers; t++)
-		union_idle(&s->busy[t], s->limit);
+		union_idle(&s->tier[t].busy, s->limit);
 }
 
-/* Before it is added up.  Without it the call is left unfinished. */
+/* Keeps what is known of a call that outlasts the request till it ends. */
+static struct inside *
+keep_inside(struct sum *s, const struct kp_call *c, kp_dur_ns self)
+{
+	struct inside *x = c->start < s->limit && self >= 0 ?
+	    inside_keep(&s->st->insides, c->outlasts, (unsigned)
+	    __builtin_popcountll(sum_tiers(s, c->fn))) : NULL;
+
+	if (x != NULL) {
+		x->self = self;
+		x->alone = s->all == s;
+	}
+	return x;
+}
+
+/* Adds call i of the request where it ran. */
 static void
-keep_inside(struct sum *s, const struct kp_request *rq, uint32_t i,
-    kp_dur_ns self)
+sum_nth(struct sum *s, const struct kp_request *rq, uint32_t i,
+    const struct kp_stats *st, const struct call_pauses *pauses)
 {
 	const struct kp_call *c = &rq->calls[i];
 
-	s->inside = c->outlasts && c->start < s->limit && self >= 0 ?
-	    inside_keep(&s->st->insides, c->outlasts, (unsigned)
-	    __builtin_popcountll(tiers_of(s->st, c->fn))) : NULL;
-	if (s->inside == NULL)
-		return;
-	s->inside->self = self;
-	s->inside->alone = s->all == s;
+	s->pauses = pauses != NULL ? &pauses[i] : NULL;
+	s->made = &st->made[i];
+	s->inside = c->outlasts ? keep_inside(s, c, st->self[i]) : NULL;
+	sum_call(s, c, st->self[i]);
 }
 
 /* On one node.  Says whether some of it went to _other. */
@@ -483,13 +516,8 @@ sum_here(struct kp_stats *st, const struct kp_request *rq,
 	struct sum s;
 
 	sum_start_request(&s, st, rq);
-	for (uint32_t i = 0; i < rq->ncalls; i++) {
-		if (pauses != NULL)
-			s.pauses = &pauses[i];
-		s.made = &st->made[i];
-		keep_inside(&s, rq, i, st->self[i]);
-		sum_call(&s, &rq->calls[i], st->self[i]);
-	}
+	for (uint32_t i = 0; i < rq->ncalls; i++)
+		sum_nth(&s, rq, i, st, pauses);
 	sum_end(&s);
 	sum_request(&s, rq);
 	return s.overflow;
@@ -511,15 +539,10 @@ sum_nodes(struct kp_stats *st, const struct kp_request *rq,
 	}
 	for (uint32_t i = 0; i < rq->ncalls; i++) {
 		s = &st->sums[rq->calls[i].node];
-		if (pauses != NULL)
-			s->pauses = &pauses[i];
-		s->made = &st->made[i];
-		if (s->st != NULL) {
-			keep_inside(s, rq, i, st->self[i]);
-			sum_call(s, &rq->calls[i], st->self[i]);
-		} else {
+		if (s->st != NULL)
+			sum_nth(s, rq, i, st, pauses);
+		else
 			st->losses.n[KP_LOSS_LEFT]++;
-		}
 		all->overflow |= s->overflow;
 	}
 	for (uint64_t rest = rq->nodes; rest != 0; rest &= rest - 1)
@@ -550,7 +573,8 @@ kp_stats_request(struct kp_stats *st, const struct kp_request *rq)
 		st->losses.n[KP_LOSS_PAUSE_CAP] += pauses == NULL ?
 		    rq->npauses : 0;
 	}
-	inside_self(rq, st->self, st->reach, st->up);
+	if (rq->outlasts)
+		inside_self(rq, st->self, st->reach, st->up);
 	if (here ? sum_here(st, rq, pauses) : sum_nodes(st, rq, pauses))
 		st->losses.n[KP_LOSS_IDENTITY_CAP]++;
 }
@@ -580,7 +604,7 @@ kp_stats_late(struct kp_stats *st, const struct kp_late_call *late)
 	struct inside *x;
 	struct sum s;
 
-	sum_start(&s, st, late->identity, late->weight);
+	sum_start(&s, st, late->identity, late->weight, 0);
 	if (inside)
 		s.limit = late->limit;
 	x = inside_take(&st->insides, late->outlasts);

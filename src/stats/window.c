@@ -14,22 +14,26 @@ static enum kp_err
 sum_identities(const struct kp_stats *st, struct kp_cell *total,
     uint64_t *tiers)
 {
+	const struct map_slot *at;
+	const struct kp_cell *cell;
 	enum kp_err err = KP_OK;
+	size_t i = 0;
 	uint32_t t;
 
 	*tiers = 0;
-	for (size_t i = 0; i < st->cells.n && err == KP_OK; i++) {
-		t = st->cells.key[i] & 0xff;
+	while (err == KP_OK && (at = map_next(&st->cells.at, &i)) != NULL) {
+		t = cell_key_tier(at->key);
+		cell = &st->cells.v[at->val];
 		if (!(*tiers >> t & 1)) {
 			*tiers |= UINT64_C(1) << t;
 			total[t] = (struct kp_cell){
-				.tier = st->cells.v[i].tier,
+				.tier = cell->tier,
 				.identity = kp_requests_identity(st->rs,
 				    KP_IDENT_TOTAL),
 				.min = -1,
 			};
 		}
-		err = kp_cell_merge(&total[t], &st->cells.v[i]);
+		err = kp_cell_merge(&total[t], cell);
 	}
 	return err;
 }
@@ -57,15 +61,16 @@ static size_t
 rank_cells(const struct kp_stats *st, const struct kp_cell *total,
     uint64_t tiers, struct ranked *out)
 {
-	size_t n = 0;
+	const struct map_slot *at;
+	size_t n = 0, i = 0;
 
 	for (uint32_t t = 0; t < TIERS; t++) {
 		if (tiers >> t & 1)
 			out[n++] = (struct ranked){ t, true, &total[t] };
 	}
-	for (size_t i = 0; i < st->cells.n; i++)
-		out[n++] = (struct ranked){ st->cells.key[i] & 0xff, false,
-			&st->cells.v[i] };
+	while ((at = map_next(&st->cells.at, &i)) != NULL)
+		out[n++] = (struct ranked){ cell_key_tier(at->key), false,
+			&st->cells.v[at->val] };
 	qsort(out, n, sizeof(*out), ranked_cmp);
 	return n;
 }

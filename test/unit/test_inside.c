@@ -88,7 +88,7 @@ many_calls(uint32_t open, uint32_t nested)
 	}
 	return (struct kp_request){ .end = MANY + 1, .identity = KP_IDENT_NONE,
 		.weight = 1, .outcome = KP_RETURNED, .ncalls = MANY,
-		.calls = many, .nodes = 1 };
+		.calls = many, .nodes = 1, .outlasts = open > 0 };
 }
 
 /* All that are open end a tick after the request. */
