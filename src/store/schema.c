@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "kprofd/clock.h"
 #include "schema.h"
 
 #include "schema_sql.h"		/* kp_schema_sql[]: priv/schema.sql and a NUL */
@@ -619,31 +620,61 @@ schema_migrate(sqlite3 *db, const char *path, int version,
 	return KP_OK;
 }
 
+static void
+report_start(schema_report report, const char *path, int version)
+{
+	char line[512];
+
+	snprintf(line, sizeof(line), "%.400s: migrating from schema %d to %d, "
+	    "this can take a minute for a large file", path, version,
+	    SCHEMA_VERSION);
+	report(line);
+}
+
+static void
+report_end(schema_report report, const char *path, kp_dur_ns took)
+{
+	char line[512];
+
+	snprintf(line, sizeof(line), "%.400s: migrated to schema %d in %.1f s",
+	    path, SCHEMA_VERSION, (double)took / KP_NS_PER_S);
+	report(line);
+}
+
 enum kp_err
-schema_bring_up(sqlite3 *db, const char *path, char **why)
+schema_bring_up(sqlite3 *db, const char *path, schema_report report,
+    char **why)
 {
 	/*
 	 * auto_vacuum can only be chosen before the first table is made;
 	 * retention needs it to give pages back.
 	 */
 	static const char fresh[] = "pragma auto_vacuum = incremental";
+	kp_mono_ns since = kp_mono_now();
 	int version, rc = SQLITE_OK;
 	enum kp_err err;
 
 	err = schema_version(db, path, &version, why);
 	if (err != KP_OK)
 		return err;
+	if (version == 0 || version == SCHEMA_VERSION)
+		report = NULL;
+	if (report != NULL)
+		report_start(report, path, version);
 	if (version == 0)
 		rc = sqlite3_exec(db, fresh, NULL, NULL, NULL);
 	if (rc != SQLITE_OK)
 		return schema_explain(db, rc, path, why);
-	return schema_migrate(db, path, version, steps,
+	err = schema_migrate(db, path, version, steps,
 	    sizeof(steps) / sizeof(steps[0]), why);
+	if (err == KP_OK && report != NULL)
+		report_end(report, path, kp_mono_now() - since);
+	return err;
 }
 
 /* Identifies, migrates and sets up; db is open. */
 static enum kp_err
-bring_up(sqlite3 *db, const char *path, char **why)
+bring_up(sqlite3 *db, const char *path, schema_report report, char **why)
 {
 	static const char ready[] = "pragma journal_mode = wal;"
 				    "pragma synchronous = normal;"
@@ -654,7 +685,7 @@ bring_up(sqlite3 *db, const char *path, char **why)
 	int rc;
 
 	sqlite3_busy_timeout(db, BUSY_MS);
-	err = schema_bring_up(db, path, why);
+	err = schema_bring_up(db, path, report, why);
 	if (err != KP_OK)
 		return err;
 	rc = sqlite3_exec(db, ready, NULL, NULL, NULL);
@@ -662,7 +693,8 @@ bring_up(sqlite3 *db, const char *path, char **why)
 }
 
 enum kp_err
-schema_open(sqlite3 **out, int *lock, bool *made, const char *path, char **why)
+schema_open(sqlite3 **out, int *lock, bool *made, const char *path,
+    schema_report report, char **why)
 {
 	sqlite3 *db = NULL;
 	enum kp_err err;
@@ -675,7 +707,7 @@ schema_open(sqlite3 **out, int *lock, bool *made, const char *path, char **why)
 	rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE |
 	    SQLITE_OPEN_NOMUTEX, NULL);
 	if (rc == SQLITE_OK)
-		err = bring_up(db, path, why);
+		err = bring_up(db, path, report, why);
 	else
 		err = schema_explain(db, rc, path, why);
 	if (err == KP_OK) {

@@ -37,18 +37,20 @@ void schema_why(char **why, const char *fmt, ...)
 /* Says in *why what SQLite's error rc means for somebody opening path. */
 enum kp_err schema_explain(sqlite3 *db, int rc, const char *path, char **why);
 
+/* Gets lines for the log: a migration is about to start, and how long it took. */
+typedef void (*schema_report)(const char *line);
+
 /*
  * Opens path for writing, made (mode 0640) if it is not there, and brings it
  * to SCHEMA_VERSION.  *lock is a file descriptor that keeps other daemons
- * out: to be closed after the connection; *made: was it?  On error nothing stays open, and
- * a file that was made here is gone again.
+ * out: to be closed after the connection; *made: was it?  report may be NULL.
+ * On error nothing stays open, and a file that was made here is gone again.
  */
 enum kp_err schema_open(sqlite3 **out, int *lock, bool *made, const char *path,
-    char **why);
-/*
- * The same with a connection that is open already: no lock, no WAL.
- */
-enum kp_err schema_bring_up(sqlite3 *db, const char *path, char **why);
+    schema_report report, char **why);
+/* The same with a connection that is open already: no lock, no WAL. */
+enum kp_err schema_bring_up(sqlite3 *db, const char *path,
+    schema_report report, char **why);
 /* Is it ours, and of which version?  0: an empty file. */
 enum kp_err schema_version(sqlite3 *db, const char *path, int *version,
     char **why);

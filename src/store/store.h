@@ -99,6 +99,11 @@ struct kp_store_opts {
 	 */
 	void (*on_written)(void *written_ctx, const struct kp_window *w);
 	void *written_ctx;
+	/*
+	 * NULL, or gets a line for the log before a database of an earlier
+	 * kprofd is migrated, which may take a while, and one after.
+	 */
+	void (*report)(const char *line);
 };
 
 struct kp_store;

@@ -454,6 +454,16 @@ three_hours_later(void *ctx)
 	return (INT64_C(1795255200) + 3 * 3600) * S;
 }
 
+static char reported[4][512];
+static size_t nreported;
+
+static void
+report(const char *line)
+{
+	assert_true(nreported < 4);
+	snprintf(reported[nreported++], sizeof(reported[0]), "%s", line);
+}
+
 /*
  * A database of the previous schema: read as it is, migrated when it is
  * written, and rolled up like any other.
@@ -471,7 +481,13 @@ test_previous_schema(void **state)
 	/* Views are there for people, who may have no use for one. */
 	sql_exec("drop view slow_calls; drop view request_stats;"
 	    " drop view runs");
-	kp_store_close(open_store());
+	o.report = report;
+	kp_store_close(open_store_with(&o));
+	kp_store_close(open_store_with(&o));	/* nothing to report */
+	assert_int_equal(nreported, 2);
+	assert_non_null(strstr(reported[0], "k.db: migrating from schema 1 to "
+	    "8, this can take a minute for a large file"));
+	assert_non_null(strstr(reported[1], "k.db: migrated to schema 8 in "));
 	assert_string_equal(sql_text("pragma user_version"), "8");
 	assert_schema1_figures(4);
 	assert_string_equal(sql_text("select count(*), count(outlasting),"

@@ -68,7 +68,6 @@ start_run(struct kp_db *db, const struct kp_store_opts *o)
 	    (int64_t)kp_wall_now(), o->version, (int64_t)o->interval,
 	    o->tiers_text);
 	db->run = db_last_id(db);
-	db->interval = o->interval;
 }
 
 /* The order of tiers is that of the tiers.conf in force. */
@@ -163,7 +162,8 @@ db_open(struct kp_db **out, const struct kp_store_opts *o, char **why)
 		schema_why(why, "cannot open '%s': out of memory", o->path);
 		return KP_ENOMEM;
 	}
-	err = schema_open(&db->conn, &db->lock, &db->made, o->path, why);
+	err = schema_open(&db->conn, &db->lock, &db->made, o->path,
+	    o->report, why);
 	if (err != KP_OK) {
 		free(db->path);
 		free(db);
