@@ -10,6 +10,7 @@
 
 /* A cache past this is emptied: identities come from outside. */
 #define IDS_MAX 65536
+#define DELETE_IDS 64	/* that one turn looks up */
 
 #define DIM_SQL(dim, table) \
 	[ST_DIM_FIND + dim] = "select id from " table " where name = ?", \
@@ -69,7 +70,7 @@ static const char *const sql[ST_COUNT] = {
 	    " values (?, ?, ?, ?, ?)",
 	[ST_LEVEL_OLDEST] = "select min(level) from time_window"
 	    " where level > ?",
-	[ST_OLDEST] = "select node_id, start_ns from time_window"
+	[ST_OLDEST] = "select node_id, start_ns, run_id from time_window"
 	    " where level = ? and start_ns < ? order by start_ns limit 1",
 	[ST_PART_CELLS] = "select count(*) from stat where window_id = ?",
 	[ST_SUM_CELLS] = "select count(*) from level_stat where sum_id = ?",
@@ -96,59 +97,57 @@ static const char *const sql[ST_COUNT] = {
 	    " from level_next x cross join level_sum s on s.level = x.level"
 	    " and s.node_id in (0, ?1) and s.start_ns ="
 	    " ?2 - ?2 % (x.level * 1000000000))",
-	/* those of a slot of the node, and finer ones of all, too */
-	[ST_SUMS_FINER] = "delete from level_sum where id in (select s.id"
-	    " from level_next x cross join level_sum s on s.level = x.level"
+	[ST_SUMS_FINER] = "select s.id from level_next x"
+	    " cross join level_sum s on s.level = x.level"
 	    " and s.node_id in (0, ?1) and s.start_ns >= ?3"
-	    " and s.start_ns < ?3 + ?2 * 1000000000 where x.level < ?2"
-	    " or (x.level = ?2 and s.node_id > 0))",
-	/* the windows of run ?4 that are in a slot */
-	[ST_SHOW_RUN] = "select min(run_id), count(*) from time_window where"
-	    " run_id = (select min(run_id)" IN_SLOT " and run_id > ?4)"
-	    " and " OF_SLOT,
-	[ST_SHOW_PARTS] = "select id" IN_SLOT " and run_id = ?4",
+	    " and s.start_ns < ?3 + ?2 * 1000000000 where x.level < ?2",
+	[ST_SUMS_SLOT] = "delete from level_sum where node_id = ?1"
+	    " and level = ?2 and start_ns = ?3",
+	[ST_SHOW_PARTS] = "select id, start_ns, (select count(*) from stat"
+	    " where window_id = time_window.id) + (select count(*)"
+	    " from message_stat where window_id = time_window.id)" IN_SLOT
+	    " order by start_ns",
 	[ST_SHOW_WINDOW] = "insert into time_window (run_id, node_id, level,"
 	    " start_ns, end_ns, entry_calls, sampled) select run_id, node_id,"
 	    " ?2, min(start_ns), max(end_ns), sum(entry_calls), sum(sampled)"
-	    IN_SLOT " and run_id = ?4",
+	    IN_SLOT,
 	[ST_SHOW_SUM] = "select 1 from level_sum where node_id = ?1"
 	    " and level = ?2 and start_ns = ?3 and run_id = ?4",
 	[ST_SHOW_STAT] = "insert into stat (window_id, " STAT_COLUMNS ")"
-	    " select ?5, " STAT_COLUMNS " from level_stat where sum_id ="
+	    " select ?6, " STAT_COLUMNS " from level_stat where sum_id ="
 	    " (select id from level_sum where node_id = ?1 and level = ?2"
 	    " and start_ns = ?3 and run_id = ?4)",
 	[ST_SHOW_LOSSES] = "insert into loss (window_id, cause_id, n)"
-	    " select ?5, cause_id, sum(n) from loss where window_id in"
+	    " select ?6, cause_id, sum(n) from loss where window_id in"
 	    PARTS_OF " group by cause_id",
 	/* of one traced call: what was measured last */
 	[ST_SHOW_COST] = "insert into cost (window_id, events, armed_calls,"
 	    " agent_ns, cost_ns, traced_call_ns, traced_caller_ns)"
-	    " select ?5, sum(events), sum(armed_calls), sum(agent_ns),"
+	    " select ?6, sum(events), sum(armed_calls), sum(agent_ns),"
 	    " sum(cost_ns), " LAST_COST("traced_call_ns") ", "
 	    LAST_COST("traced_caller_ns") " from cost where window_id in"
 	    PARTS_OF " group by null",
 	[ST_SHOW_PARTS_DEL] = "delete from time_window where id in" PARTS_OF,
 	[ST_RAISE] = "update time_window set level = ?2 where id in (select id"
-	    IN_SLOT " and run_id = ?4)",
+	    IN_SLOT ")",
 	/* with their cells, losses and calls: "on delete cascade" */
 	[ST_WINDOW_DEL] = "delete from time_window where id = ?",
 	[ST_REQUEST_DEL] = "delete from request where id = ?",
 	[ST_EVENT_DEL] = "delete from event where id = ?",
 	[ST_RUN_DEL] = "delete from run where id = ?",
 	[ST_SUMS_OLD] = "select id from level_sum where start_ns <= ?1"
-	    " order by start_ns limit ?2",
+	    " order by start_ns",
 	[ST_WINDOWS_OLD] = "select id from time_window"
-	    " where start_ns <= ?1 and end_ns <= ?1 order by start_ns limit ?2",
+	    " where start_ns <= ?1 and end_ns <= ?1 order by start_ns",
 	[ST_REQUESTS_OLD] = "select id from request where start_ns <= ?1"
-	    " order by start_ns limit ?2",
+	    " order by start_ns",
 	[ST_EVENTS_OLD] = "select id from event where at_ns <= ?1"
-	    " order by at_ns limit ?2",
+	    " order by at_ns",
 	[ST_RUNS_OLD] = "select id from run r where clean is not null"
 	    " and coalesce(ended_ns, started_ns) <= ?1"
 	    " and not exists (select 1 from time_window where run_id = r.id)"
 	    " and not exists (select 1 from request where run_id = r.id)"
-	    " and not exists (select 1 from event where run_id = r.id)"
-	    " limit ?2",
+	    " and not exists (select 1 from event where run_id = r.id)",
 	DIM_SQL(DIM_NODE, "node"),
 	DIM_SQL(DIM_TIER, "tier"),
 	DIM_SQL(DIM_IDENTITY, "identity"),
@@ -339,6 +338,26 @@ row_leave(struct kp_db *db)
 	if (db->row != NULL)
 		sqlite3_reset(db->row);
 	db->row = NULL;
+}
+
+bool
+rows_delete(struct kp_db *db, enum stmt del)
+{
+	int rows = sqlite3_total_changes(db->conn);
+	int64_t id[DELETE_IDS];
+	size_t n = 0;
+
+	while (n < DELETE_IDS && row_next(db))
+		id[n++] = row_get(db, 0);
+	row_leave(db);
+	for (size_t i = 0; i < n; i++) {
+		row_start(db, del);
+		row_int(db, id[i]);
+		row_end(db);
+		if (sqlite3_total_changes(db->conn) - rows > DELETE_ROWS)
+			break;
+	}
+	return n > 0;
 }
 
 static int64_t

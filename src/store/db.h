@@ -50,7 +50,7 @@ enum stmt {
 	ST_SUM_DEL,
 	ST_SUMS_LATE,
 	ST_SUMS_FINER,
-	ST_SHOW_RUN,
+	ST_SUMS_SLOT,
 	ST_SHOW_PARTS,
 	ST_SHOW_WINDOW,
 	ST_SHOW_SUM,
@@ -72,19 +72,21 @@ enum stmt {
 	ST_COUNT = ST_DIM_ADD + DIM_COUNT
 };
 
-/* Of one node, or of all: the windows that start in this time. */
+/* The windows of one node, or of all, that start within one interval. */
 struct slot {
 	int64_t level;		/* its length in s */
 	int64_t node;		/* row id; 0: all */
 	kp_wall_ns start;
+	/* of one run only, and up to this time: for levels_show() */
+	int64_t run;
+	kp_wall_ns until;
 };
 
-/* Windows of node ?1 that start in its slot ?3 of level ?2, or finer ones. */
-#define OF_SLOT "node_id = ?1 and level <= ?2 and start_ns >= ?3" \
-	" and start_ns < ?3 + ?2 * 1000000000"
-#define IN_SLOT " from time_window where " OF_SLOT
-/* Those of run ?4 which the window ?5 takes the place of. */
-#define PARTS_OF " (select id" IN_SLOT " and run_id = ?4 and id <> ?5)"
+/* Windows of node ?1 and run ?4, of level ?2 or finer, that start in ?3..?5. */
+#define IN_SLOT " from time_window where node_id = ?1 and level <= ?2" \
+	" and start_ns >= ?3 and run_id = ?4 and start_ns < ?5"
+/* Those which the window ?6 replaces. */
+#define PARTS_OF " (select id" IN_SLOT " and id <> ?6)"
 
 struct kp_db {
 	sqlite3 *conn;
@@ -98,7 +100,6 @@ struct kp_db {
 	struct intern ids[DIM_COUNT];	/* of names: a cache */
 	size_t nids;
 	int64_t run;
-	kp_dur_ns interval;	/* of its windows */
 	struct range_levels levels;	/* none: to be read */
 	int64_t cause[KP_LOSS_COUNT];
 	struct kp_buf blob;
@@ -173,6 +174,13 @@ void row_end(struct kp_db *db);
 bool row_next(struct kp_db *db);
 int64_t row_get(const struct kp_db *db, int col);
 void row_leave(struct kp_db *db);
+/*
+ * For a query of ids that is started and filled in: deletes by `del` the rows
+ * that it finds.  Stops after DELETE_ROWS rows, those that are deleted with
+ * them included: one turn of upkeep.  False: it found none.
+ */
+#define DELETE_ROWS 32768	/* some 100 ms */
+bool rows_delete(struct kp_db *db, enum stmt del);
 
 /* The row id of a name, made if need be.  Not while a row is filled in. */
 int64_t db_dim(struct kp_db *db, enum dim which, const char *name);
@@ -194,8 +202,7 @@ void db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
 void db_waits(struct kp_db *db, int64_t window, const struct kp_window *w);
 void db_tree_waits(struct kp_db *db, int64_t request,
     const struct kp_tree *t);
-/* Those of the windows of a run that start in a slot; `into` is the next. */
-void db_waits_combine(struct kp_db *db, const struct slot *s, int64_t run,
-    int64_t into);
+/* Adds up the waits of the windows of a slot and its run for a new window. */
+void db_waits_combine(struct kp_db *db, const struct slot *s, int64_t into);
 
 #endif

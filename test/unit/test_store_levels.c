@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pick.h"
 #include "store/read/range_plan.h"
@@ -439,6 +440,93 @@ test_damaged_levels(void **state)
 	db_close(db, 0);
 }
 
+/*
+ * A sum was written in the transaction of the window that had just closed: when
+ * the sum failed, that window was lost with it.
+ */
+static void
+test_sum_fails(void **state)
+{
+	struct kp_store *s = open_store();
+
+	(void)state;
+	sql_exec("create trigger no before insert on level_stat"
+	    " begin select raise(abort, 'no'); end");
+	for (int i = 0; i < 30; i++)
+		kp_store_window(s, known_window("a@h", NOON + i * 10 * S));
+	assert_true(sync_store(s));
+	assert_int_equal(dropped(s), 0);
+	kp_store_close(s);
+	assert_int_equal(count("select count(*) from time_window"), 30);
+	assert_int_equal(count(sums), 0);
+	sql_exec("drop trigger no");
+	s = open_store();
+	for (int i = 0; i < 60000 && count(sums) < 4; i++)
+		usleep(1000);
+	kp_store_close(s);
+	assert_true(count(sums) >= 4);
+	assert_same_answers();
+}
+
+#define WIDE 16000		/* cells of a window */
+
+static void
+put_wide(struct kp_db *db, kp_wall_ns start)
+{
+	static char names[WIDE][8];
+	struct kp_window *w = new_window("a@h", start, WIDE);
+
+	for (size_t i = 0; i < WIDE; i++) {
+		snprintf(names[i], sizeof(names[i]), "r%zu", i);
+		fill_cell(&w->cells[i], "_total", names[i]);
+	}
+	keep_put(db, w);
+	kp_window_free(w);
+}
+
+/*
+ * Windows with more cells than one turn may add up, and more windows than it
+ * may: each turn changes a bounded number of rows, and no figure.
+ */
+static void
+test_show_bounded(void **state)
+{
+	static const char wanted[] = "select sum(entry_calls), (select"
+	    " sum(w_total_ns) from stat), (select sum(n) from loss)"
+	    " from time_window";
+	struct kp_db *db = keep_open("10s:10m,1m:1d");
+	char before[128];
+	int turns = 0, changes;
+	bool more = true;
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		put_wide(db, NOON + i * 10 * S);
+	db_begin(db);
+	for (int i = 0; i < 2500; i++) {
+		struct kp_window *w = new_window("b@h", NOON + 9 * MIN + i, 0);
+
+		db_window(db, w, NULL);
+		kp_window_free(w);
+	}
+	assert_int_equal(db_commit(db), SQLITE_OK);
+	snprintf(before, sizeof(before), "%s", sql_text(wanted));
+	while (count("select count(*) from time_window") > 2) {
+		changes = sqlite3_total_changes(db->conn);
+		assert_int_equal(upkeep_turn(&keep, db, NOON + 2 * HOUR, &more),
+		    SQLITE_OK);
+		assert_true(more);
+		/* what is deleted, and what takes its place */
+		assert_in_range(sqlite3_total_changes(db->conn) - changes, 1,
+		    DELETE_ROWS + 2 * WIDE);
+		assert_string_equal(sql_text(wanted), before);
+		turns++;
+	}
+	/* three for four windows, three for 2,500 */
+	assert_int_equal(turns, 3 + 3);
+	db_close(db, 0);
+}
+
 int
 main(void)
 {
@@ -452,6 +540,8 @@ main(void)
 		ON_A_FILE(test_schema7),
 		ON_A_FILE(test_few_pieces),
 		ON_A_FILE(test_damaged_levels),
+		ON_A_FILE(test_sum_fails),
+		ON_A_FILE(test_show_bounded),
 	};
 
 	return cmocka_run_group_tests_name("store_levels", tests, NULL, NULL);

@@ -161,9 +161,9 @@ test_after_a_pause(void **state)
 	db = keep_open("10s:2h,1m:1d,10m:14d");
 	for (int i = 0; i < 5; i++)
 		keep_put_known(db, "a@h", NOON + 30 * S + i);
-	/* a minute of a node at a turn, and then the ten; the last turn is the
-	   one that finds nothing */
-	assert_int_equal(keep_settle(db, NOON + 2 * DAY), 20 + 2 + 1);
+	/* a minute of a node and a run at a turn, and then the ten; the last
+	   turn finds nothing */
+	assert_int_equal(keep_settle(db, NOON + 2 * DAY), 21 + 3 + 1);
 	assert_string_equal(sql_text("select run_id, n.name, level, entry_calls"
 	    " from time_window w join node n on n.id = w.node_id order by"
 	    " 1, 2"), "1|a@h|600|3000\n1|b@h|600|3000\n2|a@h|600|500");

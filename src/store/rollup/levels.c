@@ -15,6 +15,7 @@
  */
 #define CELLS_MAX 131072
 #define PARTS_MAX 1024
+#define SHOW_CELLS_MAX DELETE_ROWS	/* as many rows are deleted */
 
 /* Of any retention whose steps they fit. */
 static const int64_t usual[] = { 60, 600, 3600, 21600, 86400, 604800 };
@@ -356,96 +357,102 @@ levels_make_all(sqlite3 *conn)
 /* ---- a window in place of finer ones ---- */
 
 static void
-show_bind(struct kp_db *db, enum stmt which, const struct slot *s, int64_t run)
+show_bind(struct kp_db *db, enum stmt which, const struct slot *s)
 {
 	slot_bind(db, which, s);
-	row_int(db, run);
-}
-
-/* Adds up the windows themselves, where that was too much or did not fit. */
-static void
-show_parts(struct kp_db *db, const struct slot *s, int64_t run, int64_t window)
-{
-	struct range_plan parts = { 0 };
-
-	show_bind(db, ST_SHOW_PARTS, s, run);
-	while (row_next(db)) {
-		if (vec_room_by_len(&parts.v, parts.n, VEC_NO_CAP) != KP_OK) {
-			db_fail(db, SQLITE_NOMEM);
-			continue;
-		}
-		parts.v[parts.n] = (struct range_piece){ .id = row_get(db, 0) };
-		parts.n += parts.v[parts.n].id != window;
-	}
-	combine_pieces(db, parts.v, parts.n, ST_STAT, window);
-	range_plan_free(&parts);
+	row_int(db, s->run);
+	row_int(db, s->until);
 }
 
 static bool
-has_sum(struct kp_db *db, const struct slot *s, int64_t run)
+has_sum(struct kp_db *db, const struct slot *s)
 {
 	bool has;
 
-	show_bind(db, ST_SHOW_SUM, s, run);
+	slot_bind(db, ST_SHOW_SUM, s);
+	row_int(db, s->run);
 	has = row_next(db);
-	if (has)
-		row_leave(db);
+	row_leave(db);
 	return has;
 }
 
-/* The new one has the losses and the cost of all; what it was made of goes. */
+/*
+ * The windows of the slot, the first two at least.  Where one turn may not add
+ * up all of them, s->until is where the others start.
+ */
 static void
-show_run(struct kp_db *db, const struct slot *s, int64_t run)
+find_windows(struct kp_db *db, struct slot *s, struct range_plan *found)
+{
+	kp_wall_ns start = s->start;
+	int64_t cells = 0;
+
+	show_bind(db, ST_SHOW_PARTS, s);
+	while (row_next(db)) {
+		cells += row_get(db, 2);
+		if (found->n >= 2 && row_get(db, 1) > start &&
+		    (found->n >= PARTS_MAX || cells > SHOW_CELLS_MAX)) {
+			s->until = row_get(db, 1);
+			break;
+		}
+		if (vec_room_by_len(&found->v, found->n, VEC_NO_CAP) != KP_OK) {
+			db_fail(db, SQLITE_NOMEM);
+			break;
+		}
+		start = row_get(db, 1);
+		found->v[found->n++] = (struct range_piece){ .id =
+			row_get(db, 0) };
+	}
+	row_leave(db);
+}
+
+/* The window that replaces those of the slot has their losses and cost too. */
+static void
+show_window(struct kp_db *db, const struct slot *s, bool summed,
+    const struct range_plan *found)
 {
 	static const enum stmt rest[] = { ST_SHOW_LOSSES, ST_SHOW_COST,
 		ST_SHOW_PARTS_DEL };
 	int64_t id;
 
-	show_bind(db, ST_SHOW_WINDOW, s, run);
+	show_bind(db, ST_SHOW_WINDOW, s);
 	row_end(db);
 	id = db_last_id(db);
-	if (has_sum(db, s, run)) {
-		show_bind(db, ST_SHOW_STAT, s, run);
+	if (summed) {
+		show_bind(db, ST_SHOW_STAT, s);
 		row_int(db, id);
 		row_end(db);
 	} else {
-		show_parts(db, s, run, id);
+		combine_pieces(db, found->v, found->n, ST_STAT, id);
 	}
-	db_waits_combine(db, s, run, id);
+	db_waits_combine(db, s, id);
 	for (size_t i = 0; i < sizeof(rest) / sizeof(rest[0]); i++) {
-		show_bind(db, rest[i], s, run);
+		show_bind(db, rest[i], s);
 		row_int(db, id);
 		row_end(db);
 	}
 }
 
-/* The next run in the slot, and how many windows it has there. */
-static bool
-next_run(struct kp_db *db, const struct slot *s, int64_t *run, int64_t *n)
-{
-	show_bind(db, ST_SHOW_RUN, s, *run);
-	*n = 0;
-	if (row_next(db)) {
-		*run = row_get(db, 0);
-		*n = row_get(db, 1);
-		row_leave(db);
-	}
-	return *n > 0;
-}
-
 void
-levels_show(struct kp_db *db, const struct slot *s)
+levels_show(struct kp_db *db, const struct slot *slot)
 {
-	int64_t run = 0, n;
+	struct slot s = *slot;
+	struct range_plan found = { 0 };
+	bool summed;
 
-	while (db->rc == SQLITE_OK && next_run(db, s, &run, &n)) {
-		if (n > 1) {
-			show_run(db, s, run);
-			continue;
-		}
-		show_bind(db, ST_RAISE, s, run);
+	slot_bind(db, ST_SUMS_FINER, &s);
+	if (rows_delete(db, ST_SUM_DEL))
+		return;
+	s.until = s.start + s.level * KP_NS_PER_S;
+	summed = has_sum(db, &s);
+	if (!summed)
+		find_windows(db, &s, &found);
+	if (summed || found.n > 1) {
+		show_window(db, &s, summed, &found);
+	} else {
+		show_bind(db, ST_RAISE, &s);
 		row_end(db);
 	}
-	slot_bind(db, ST_SUMS_FINER, s);
+	slot_bind(db, ST_SUMS_SLOT, &s);
 	row_end(db);
+	range_plan_free(&found);
 }

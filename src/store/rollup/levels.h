@@ -3,10 +3,9 @@
  * minutes, hours, six hours, days and weeks (in UTC), or of what -retain has
  * instead, of each node and of all nodes.  Private to src/store.
  *
- * A sum is written once its slot of time is over, in the transaction of a window
- * that is closed after that, from the sums of the next finer level.  What is
- * left to do, after a pause or with a database of before, is done in turns of
- * upkeep.  It is kept in level_sum and level_stat while the windows that it is
+ * A turn of upkeep writes a sum once its slot of time is over, from the sums of
+ * the next finer level, in a transaction of its own: a sum that fails takes no
+ * window with it.  It is kept in level_sum and level_stat while the windows that it is
  * the sum of are there; when these are too old it becomes a window in their
  * place (levels_show).  So every window is in time_window once, and no answer
  * depends on a sum.  level_next notes which levels there are, and how far each
@@ -32,7 +31,10 @@ int64_t levels_above(struct kp_db *db, int64_t level, int64_t of);
 void levels_window(struct kp_db *db, int64_t node, kp_wall_ns start);
 /* Writes one sum that is due.  False: there is nothing to do now. */
 bool levels_make(struct kp_db *db, kp_wall_ns now, kp_dur_ns interval);
-/* What starts in this slot becomes one window for each run. */
+/*
+ * The windows of one run in this slot become one window.  If they are too many
+ * for one turn, it adds up the first of them, or only deletes finer sums.
+ */
 void levels_show(struct kp_db *db, const struct slot *s);
 
 /*

@@ -10,8 +10,6 @@
 
 #define CUT_KEEPS 0.75		/* of every age, each time it is too large */
 #define CUTS_MAX 64		/* then a day is a millisecond */
-#define EXPIRE_ROWS 32768	/* deleted in one turn: some 100 ms */
-#define EXPIRE_IDS 64
 #define VACUUM_PAGES 512	/* given back in one turn: 2 MiB */
 #define FREE_PART 10		/* a tenth stays free for what comes next */
 #define FREE_PAGES 64
@@ -92,7 +90,8 @@ find_slot(const struct upkeep *u, struct kp_db *db, int64_t level,
 	    r->step[at + 1].length));
 	if (!row_next(db))
 		return false;
-	*s = (struct slot){ .node = row_get(db, 0), .start = row_get(db, 1) };
+	*s = (struct slot){ .node = row_get(db, 0), .start = row_get(db, 1),
+		.run = row_get(db, 2) };
 	row_leave(db);
 	/* after a long pause, and not that far in one turn */
 	while (to > at + 1 && !slot_due(u, to, s->start, now))
@@ -135,27 +134,13 @@ show_next(const struct upkeep *u, struct kp_db *db, kp_wall_ns now)
 
 /* ---- deleting ---- */
 
-/* Deletes the oldest rows, with what hangs on them. */
+/* Deletes the oldest rows, with those that refer to them. */
 static bool
 expire_rows(struct kp_db *db, enum stmt old, enum stmt del, kp_wall_ns until)
 {
-	int rows = sqlite3_total_changes(db->conn);
-	int64_t id[EXPIRE_IDS];
-	size_t n = 0;
-
 	row_start(db, old);
 	row_int(db, until);
-	row_int(db, EXPIRE_IDS);
-	while (row_next(db))
-		id[n++] = row_get(db, 0);
-	for (size_t i = 0; i < n; i++) {
-		row_start(db, del);
-		row_int(db, id[i]);
-		row_end(db);
-		if (sqlite3_total_changes(db->conn) - rows > EXPIRE_ROWS)
-			break;
-	}
-	return n > 0;
+	return rows_delete(db, del);
 }
 
 static bool
@@ -268,8 +253,9 @@ upkeep_turn(struct upkeep *u, struct kp_db *db, kp_wall_ns now, bool *more)
 {
 	db_begin(db);
 	levels_set(db, &u->retain, u->interval);
+	/* sums last: one that fails must not keep the file from shrinking */
 	*more = db->rc == SQLITE_OK && (expire(u, db, now) ||
-	    show_next(u, db, now) || levels_make(db, now, u->interval) ||
-	    fit_size(u, db, now));
+	    show_next(u, db, now) || fit_size(u, db, now) ||
+	    levels_make(db, now, u->interval));
 	return db_commit(db);
 }

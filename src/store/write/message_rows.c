@@ -117,13 +117,13 @@ merge_row(struct merge *m, sqlite3_stmt *st)
 }
 
 void
-db_waits_combine(struct kp_db *db, const struct slot *s, int64_t run,
-    int64_t into)
+db_waits_combine(struct kp_db *db, const struct slot *s, int64_t into)
 {
 	static const char sql[] = "select m.receiver_id, m.identity_id, "
 	    WAIT_COLUMNS " from message_stat m where m.window_id in" PARTS_OF
 	    " order by m.receiver_id, m.identity_id";
-	const int64_t of[] = { s->node, s->level, s->start, run, into };
+	const int64_t of[] = { s->node, s->level, s->start, s->run, s->until,
+		into };
 	struct merge m = { .n = 0 };
 	sqlite3_stmt *st = NULL;
 	int rc = SQLITE_ROW;
@@ -131,7 +131,7 @@ db_waits_combine(struct kp_db *db, const struct slot *s, int64_t run,
 	if (db->rc != SQLITE_OK)
 		return;
 	db_fail(db, sqlite3_prepare_v2(db->conn, sql, -1, &st, NULL));
-	for (int i = 0; st != NULL && i < 5; i++)
+	for (int i = 0; st != NULL && i < 6; i++)
 		sqlite3_bind_int64(st, i + 1, of[i]);
 	while (st != NULL && db->rc == SQLITE_OK &&
 	    (rc = sqlite3_step(st)) == SQLITE_ROW)

@@ -182,7 +182,6 @@ db_window(struct kp_db *db, const struct kp_window *w,
 		loss_row(db, id, i, head.losses.n[i]);
 	cost_row(db, id, &w->cost);
 	db_waits(db, id, w);
-	levels_make(db, w->end, db->interval);
 }
 
 void
