@@ -6,7 +6,8 @@
 --
 --     sqlite3 kprofd.db 'select * from tier_stats'
 --
--- A new schema is a new step in src/store/schema.c, never a change in here.
+-- A new schema is a new file in priv/schema/, never a change in here; 6.sql and
+-- 7.sql have the views as they are now.
 
 pragma application_id = 1802531430;	-- "kprf"
 pragma user_version = 1;

@@ -17,6 +17,7 @@ documents() ->
      {"priv/*.conf", tiers},
      {"priv/examples/*.conf", tiers},
      {"priv/schema.sql", comments},
+     {"priv/schema/*", elsewhere},
      {"priv/openapi.json", elsewhere},
      {"priv/install.mk", elsewhere},
      {"priv/web/*", elsewhere},

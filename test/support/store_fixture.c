@@ -217,7 +217,7 @@ sql_file(const char *file)
 	assert_non_null(f);
 	n = fread(sql, 1, sizeof(sql) - 1, f);
 	fclose(f);
-	assert_in_range(n, 20000, sizeof(sql) - 2);
+	assert_in_range(n, 5000, sizeof(sql) - 2);
 	sql[n] = '\0';
 	sql_exec(sql);
 }

@@ -21,7 +21,6 @@
 #include "store/read/read.h"
 #include "store_fixture.h"
 
-extern unsigned char kp_schema_sql[];	/* schema 1 */
 
 static volatile sig_atomic_t stop;
 static char a_db[128], b_db[128], out_db[128];
@@ -521,7 +520,7 @@ test_old_schema(void **state)
 
 	(void)state;
 	use(a_db);
-	sql_exec((const char *)kp_schema_sql);
+	sql_file("priv/schema.sql");
 	sql_exec("insert into node values (7, 'old@h');"
 	    "insert into tier values (5, '_total', 0), (9, 'web', 1);"
 	    "insert into identity values (3, '_total');"
