@@ -8,68 +8,15 @@
  * queue fills, and then what comes is dropped and counted.  When there is
  * nothing to write it takes one turn of upkeep, and looks again.
  */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
-#include "kprofd/thread.h"
-#include "store/db.h"
-#include "hold.h"
-#include "store/open_options.h"
-#include "queue.h"
-#include "store/schema.h"
-#include "store/rollup/upkeep.h"
+#include "writer.h"
 
 #define RETRY_MS_MIN 100
 #define RETRY_MS_MAX 5000
 #define CLOSE_TRIES 3		/* then what is left is dropped */
-
-struct kp_store {
-	struct opts opts;
-	struct kp_db *db;	/* the thread's alone while it runs; NULL: it
-				   was moved and cannot be opened again yet */
-	struct upkeep upkeep;	/* the thread's too */
-	struct hold hold;	/* the same */
-	struct {
-		uint64_t windows, rows;
-	} in_file;		/* written to db; the thread's too */
-	enum db_file left;	/* why db was left, until it is open again */
-	bool remains;		/* beside its name */
-	pthread_t thread;
-	bool joined;
-	pthread_mutex_t lock;	/* of all below */
-	pthread_cond_t wake;
-	struct queue queue;
-	bool stop;
-	bool upkeep_due;
-	struct drop_counts lost;	/* in no window's losses yet */
-	bool failed;		/* a batch was given up since the last sync */
-	enum kp_store_cause cause;	/* of being stuck */
-	struct kp_store_status status;
-	char why_failed[512];	/* kp_store_failed()'s; "": the run began */
-	bool keep;		/* ... and the file stays */
-};
-
-/* ---- why ---- */
-
-const char *
-kp_store_cause_name(enum kp_store_cause cause)
-{
-	static const char *const names[KP_STORE_CAUSES] = {
-		[KP_STORE_DISK_FULL] = "disk_full",
-		[KP_STORE_LOCKED] = "locked",
-		[KP_STORE_IO] = "io_error",
-		[KP_STORE_DAMAGED] = "damaged",
-		[KP_STORE_TRUNCATED] = "truncated",
-		[KP_STORE_MEMORY] = "memory",
-		[KP_STORE_REFUSED] = "refused",
-		[KP_STORE_SLOW] = "slow",
-	};
-
-	return names[cause];
-}
 
 /* All but the last may pass: the same transaction may succeed later. */
 static enum kp_store_cause
@@ -97,9 +44,10 @@ cause_of(int rc)
 	}
 }
 
-/* With s->lock held, as all that follows down to the thread. */
-static void
-count_drop(struct kp_store *s, const struct item *it,
+/* ---- with s->lock held ---- */
+
+void
+writer_count_drop(struct kp_store *s, const struct item *it,
     enum kp_store_cause cause)
 {
 	s->status.dropped[cause] += it->rows;
@@ -123,7 +71,7 @@ batch_drop(struct kp_store *s, size_t n)
 {
 	s->failed = true;
 	while (n-- > 0) {
-		count_drop(s, s->queue.head, s->cause);
+		writer_count_drop(s, s->queue.head, s->cause);
 		take_head(s);
 	}
 }
@@ -182,7 +130,7 @@ retry_wait(struct kp_store *s, unsigned tries)
 	}
 }
 
-/* The thread, with s->lock not held. */
+/* ---- on the thread, without s->lock ---- */
 
 static void
 sync_answer(struct kp_store *s, const struct item *it, bool ok)
@@ -271,12 +219,8 @@ tell_begun(struct kp_store *s)
 	s->remains = false;
 }
 
-/*
- * Opens again what is not under its name any more, or was not the last time.
- * The cause why it cannot be; KP_STORE_CAUSES: it is open.
- */
-static enum kp_store_cause
-reopen(struct kp_store *s, char *why, size_t size)
+enum kp_store_cause
+writer_reopen(struct kp_store *s, char *why, size_t size)
 {
 	enum kp_err err;
 	char *text = NULL;
@@ -330,7 +274,7 @@ static enum kp_store_cause
 try_batch(struct kp_store *s, const struct item *head, size_t n,
     const struct drop_counts_node *lost, bool ok, char *why, size_t size)
 {
-	enum kp_store_cause cause = reopen(s, why, size);
+	enum kp_store_cause cause = writer_reopen(s, why, size);
 	int rc;
 
 	if (cause != KP_STORE_CAUSES)
@@ -453,7 +397,8 @@ take_upkeep(struct kp_store *s)
 
 	pthread_mutex_unlock(&s->lock);
 	now = upkeep_now(s);
-	open = reopen(s, why, sizeof(why)) == KP_STORE_CAUSES;
+	open = writer_reopen(s, why, sizeof(why)) ==
+	    KP_STORE_CAUSES;
 	if (open)
 		tell_hold(s, ahead);
 	if (open && upkeep_turn(&s->upkeep, s->db, now, &more) != SQLITE_OK) {
@@ -469,7 +414,7 @@ take_upkeep(struct kp_store *s)
 		snprintf(s->status.why, sizeof(s->status.why), "%s", why);
 }
 
-static void *
+void *
 writer_main(void *arg)
 {
 	struct kp_store *s = arg;
@@ -488,195 +433,4 @@ writer_main(void *arg)
 	}
 	pthread_mutex_unlock(&s->lock);
 	return NULL;
-}
-
-static struct kp_store *
-store_new(const struct kp_store_opts *o)
-{
-	struct kp_store *s = calloc(1, sizeof(*s));
-	pthread_condattr_t attr;
-
-	if (s == NULL || opts_copy(&s->opts, o) != KP_OK) {
-		free(s);
-		return NULL;
-	}
-	s->upkeep = (struct upkeep){ .retain = o->retain,
-		.interval = o->interval, .max_bytes = o->max_bytes };
-	s->upkeep_due = true;
-	s->status.max_bytes = o->max_bytes;
-	s->status.ages_percent = 100;
-	set_free(s);
-	queue_init(&s->queue);
-	pthread_mutex_init(&s->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->wake, &attr);
-	pthread_condattr_destroy(&attr);
-	return s;
-}
-
-static void
-store_free(struct kp_store *s)
-{
-	pthread_cond_destroy(&s->wake);
-	pthread_mutex_destroy(&s->lock);
-	drop_counts_free(&s->lost);
-	opts_free(&s->opts);
-	free(s);
-}
-
-enum kp_err
-kp_store_open(struct kp_store **out, const struct kp_store_opts *o,
-    char **why)
-{
-	struct kp_store *s = store_new(o);
-	enum kp_err err;
-	int e;
-
-	if (s == NULL) {
-		schema_why(why, "cannot open '%s': out of memory", o->path);
-		return KP_ENOMEM;
-	}
-	err = db_open(&s->db, o, why);
-	if (err != KP_OK) {
-		store_free(s);
-		return err;
-	}
-	hold_begin(&s->hold, db_newest(s->db), kp_wall_now(), kp_mono_now());
-	e = kp_thread_start(&s->thread, writer_main, s);
-	if (e != 0) {
-		schema_why(why, "cannot start a thread: %s", strerror(e));
-		db_close(s->db, 0);
-		store_free(s);
-		return KP_EIO;
-	}
-	*out = s;
-	return KP_OK;
-}
-
-/* Queues a copy of the item, or drops what it owns. */
-static void
-store_put(struct kp_store *s, const struct item *from)
-{
-	struct item *it = malloc(sizeof(*it));
-	bool put = false;
-
-	if (it != NULL)
-		*it = *from;
-	pthread_mutex_lock(&s->lock);
-	if (it != NULL && queue_has_room(&s->queue, it)) {
-		put = true;
-		it->next = NULL;
-		queue_put(&s->queue, it);
-		pthread_cond_signal(&s->wake);
-	} else {
-		/* what stopped the writer says more than that it is full */
-		count_drop(s, from, it == NULL ? KP_STORE_MEMORY : s->cause);
-	}
-	pthread_mutex_unlock(&s->lock);
-	if (put)
-		return;
-	item_clear(from);
-	if (from->kind == SYNC)
-		from->u.sync.done(from->u.sync.ctx, false);
-	free(it);
-}
-
-void
-kp_store_window(struct kp_store *s, struct kp_window *w)
-{
-	store_put(s, &(struct item){ .kind = WINDOW, .u.window = w,
-		.bytes = window_bytes(w), .rows = db_window_rows(w) });
-}
-
-void
-kp_store_tree(struct kp_store *s, struct kp_tree *t)
-{
-	store_put(s, &(struct item){ .kind = TREE, .u.tree = t,
-		.bytes = sizeof(*t) + t->ncalls * sizeof(t->calls[0]) +
-		    t->nwaits * sizeof(t->waits[0]),
-		.rows = 1 + (uint64_t)t->ncalls + t->nwaits });
-}
-
-void
-kp_store_happening(struct kp_store *s, const struct kp_happening *h)
-{
-	store_put(s, &(struct item){ .kind = HAPPENING, .u.happening = *h,
-		.bytes = sizeof(struct item), .rows = 1 });
-}
-
-void
-kp_store_conf(struct kp_store *s, const struct kp_conf *conf,
-    const char *tiers_text)
-{
-	store_put(s, &(struct item){ .kind = CONF, .u.conf.conf = conf,
-		.u.conf.text = tiers_text, .bytes = sizeof(struct item),
-		.rows = conf->ntiers + 1 });
-}
-
-void
-kp_store_sync(struct kp_store *s, void (*done)(void *ctx, bool ok), void *ctx)
-{
-	store_put(s, &(struct item){ .kind = SYNC, .u.sync.done = done,
-		.u.sync.ctx = ctx });
-}
-
-void
-kp_store_status(struct kp_store *s, struct kp_store_status *out)
-{
-	pthread_mutex_lock(&s->lock);
-	*out = s->status;
-	out->windows = s->queue.windows;
-	out->bytes = s->queue.bytes;
-	pthread_mutex_unlock(&s->lock);
-}
-
-uint64_t
-kp_store_dropped(const struct kp_store_status *st)
-{
-	uint64_t rows = 0;
-
-	for (int i = 0; i < KP_STORE_CAUSES; i++)
-		rows += st->dropped[i];
-	return rows;
-}
-
-void
-kp_store_failed(struct kp_store *s, const char *why, bool keep)
-{
-	snprintf(s->why_failed, sizeof(s->why_failed), "%s", why);
-	s->keep = keep;
-}
-
-void
-kp_store_stop(struct kp_store *s)
-{
-	char why[256];
-
-	if (s->joined)
-		return;
-	pthread_mutex_lock(&s->lock);
-	s->stop = true;
-	pthread_cond_signal(&s->wake);
-	pthread_mutex_unlock(&s->lock);
-	pthread_join(s->thread, NULL);
-	s->joined = true;
-	/* it may have gone since the last batch */
-	if (s->db != NULL)
-		reopen(s, why, sizeof(why));
-}
-
-uint64_t
-kp_store_close(struct kp_store *s)
-{
-	uint64_t lost;
-
-	kp_store_stop(s);
-	lost = drop_counts_rows(&s->lost);
-	if (s->db != NULL && s->why_failed[0] != '\0')
-		db_failed(s->db, s->why_failed, s->keep);
-	else if (s->db != NULL)
-		db_close(s->db, lost);
-	store_free(s);
-	return lost;
 }
