@@ -1,88 +1,107 @@
 /*
- * cell_row.c - decodes a row of stat or level_stat into a struct kp_cell, column
- * by column, with its histogram.
+ * cell_row.c - reads and writes a row of stat or level_stat, figure by figure,
+ * with its histogram.
  */
+#include <stddef.h>
+#include <string.h>
+
 #include "cell_row.h"
+#include "db.h"
 
-#define FIRST_FIGURE 2
+enum null_when { CELL_NEVER, CELL_SHARE, CELL_GC, CELL_OUT, CELL_AFTER,
+	NULL_COUNT };
 
-static void
-share_read(sqlite3_stmt *st, int col, struct kp_cell *c)
-{
-	bool differ = sqlite3_column_type(st, col) != SQLITE_NULL;
-
-	c->share_requests = c->requests;
-	c->w_share_requests = c->w_requests;
-	c->share_busy = c->busy;
-	c->w_share_busy = c->w_busy;
-	if (!differ)
-		return;
-	c->share_requests = (uint64_t)sqlite3_column_int64(st, col);
-	c->w_share_requests = (uint64_t)sqlite3_column_int64(st, col + 1);
-	c->share_busy = sqlite3_column_int64(st, col + 2);
-	c->w_share_busy = sqlite3_column_int64(st, col + 3);
-}
-
-static void
-pauses_read(sqlite3_stmt *st, int col, struct kp_cell *c)
-{
-	c->has_gc = sqlite3_column_type(st, col) != SQLITE_NULL;
-	c->gc = sqlite3_column_int64(st, col);
-	c->w_gc = sqlite3_column_int64(st, col + 1);
-	c->has_out = sqlite3_column_type(st, col + 2) != SQLITE_NULL;
-	c->out = sqlite3_column_int64(st, col + 2);
-	c->w_out = sqlite3_column_int64(st, col + 3);
-}
-
-static void
-after_read(sqlite3_stmt *st, int col, struct kp_cell *c)
-{
-	c->outlasting = (uint64_t)sqlite3_column_int64(st, col);
-	c->w_outlasting = (uint64_t)sqlite3_column_int64(st, col + 1);
-	c->unrecorded =
-	    sqlite3_column_type(st, col + 2) == SQLITE_NULL;
-	c->unknown_outcomes = (uint64_t)sqlite3_column_int64(st, col + 2);
-	c->w_unknown_outcomes = (uint64_t)sqlite3_column_int64(st, col + 3);
-	c->w_inside = (uint64_t)sqlite3_column_int64(st, col + 4);
-	c->w_made = (uint64_t)sqlite3_column_int64(st, col + 5);
-	c->async_raised = (uint64_t)sqlite3_column_int64(st, col + 6);
-	c->w_async_raised = (uint64_t)sqlite3_column_int64(st, col + 7);
-	c->async_unknown = (uint64_t)sqlite3_column_int64(st, col + 8);
-	c->w_async_unknown = (uint64_t)sqlite3_column_int64(st, col + 9);
-	c->async_unfinished = (uint64_t)sqlite3_column_int64(st, col + 10);
-	c->w_async_unfinished = (uint64_t)sqlite3_column_int64(st, col + 11);
-}
+/* All figures are integers of 64 bits. */
+static const struct {
+	size_t at;		/* in struct kp_cell */
+	enum null_when null;
+} figures[] = {
+#define FIGURE(column, field, null) { offsetof(struct kp_cell, field), null },
+	CELL_FIGURES(FIGURE)
+};
+#define NFIGURES (sizeof(figures) / sizeof(figures[0]))
 
 void
 cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist)
 {
-	uint64_t *const counts[] = {
-		&c->requests, &c->w_requests, &c->calls, &c->w_calls,
-		&c->raised, &c->w_raised, &c->unfinished, &c->w_unfinished,
-		&c->ambiguous, &c->w_ambiguous, &c->async_calls,
-		&c->w_async_calls, &c->timed, &c->w_timed,
-	};
-	int64_t *const times[] = {
-		&c->total, &c->w_total, &c->self, &c->w_self, &c->busy,
-		&c->w_busy, &c->async, &c->w_async,
-	};
-	int col = FIRST_FIGURE;
+	bool null[NULL_COUNT] = { false };
 	const void *blob;
+	int64_t v;
 
 	*c = (struct kp_cell){ .tier = "", .identity = "", .min = -1 };
-	for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-		*counts[i] = (uint64_t)sqlite3_column_int64(st, col++);
-	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++)
-		*times[i] = sqlite3_column_int64(st, col++);
-	if (sqlite3_column_type(st, col) != SQLITE_NULL)
-		c->min = sqlite3_column_int64(st, col);
-	c->max = sqlite3_column_int64(st, ++col);
+	for (size_t i = 0; i < NFIGURES; i++) {
+		v = sqlite3_column_int64(st, CELL_FIGURE + (int)i);
+		memcpy((char *)c + figures[i].at, &v, sizeof(v));
+		if (figures[i].null != CELL_NEVER &&
+		    sqlite3_column_type(st, CELL_FIGURE + (int)i) ==
+		    SQLITE_NULL)
+			null[figures[i].null] = true;
+	}
+	if (null[CELL_SHARE]) {
+		c->share_requests = c->requests;
+		c->w_share_requests = c->w_requests;
+		c->share_busy = c->busy;
+		c->w_share_busy = c->w_busy;
+	}
+	c->has_gc = !null[CELL_GC];
+	c->has_out = !null[CELL_OUT];
+	c->unrecorded = null[CELL_AFTER];
+	if (sqlite3_column_type(st, CELL_MIN) != SQLITE_NULL)
+		c->min = sqlite3_column_int64(st, CELL_MIN);
+	c->max = sqlite3_column_int64(st, CELL_MAX);
 	kp_hist_free(hist);
-	blob = sqlite3_column_blob(st, ++col);
+	blob = sqlite3_column_blob(st, CELL_HIST);
 	if (blob != NULL)
-		kp_hist_read(hist, blob, (size_t)sqlite3_column_bytes(st, col));
+		kp_hist_read(hist, blob,
+		    (size_t)sqlite3_column_bytes(st, CELL_HIST));
 	c->hist = *hist;
-	share_read(st, ++col, c);
-	pauses_read(st, col + 4, c);
-	after_read(st, col + 8, c);
+}
+
+void
+db_hist(struct kp_db *db, bool any, const struct kp_hist *h, kp_dur_ns min,
+    kp_dur_ns max)
+{
+	static const double qs[] = { 0.50, 0.90, 0.95, 0.99 };
+
+	row_opt(db, any, min);
+	row_opt(db, any, max);
+	if (any) {
+		kp_buf_reset(&db->blob);
+		db->blob.max = KP_HIST_BYTES_MAX;
+		kp_hist_write(h, &db->blob);
+		if (db->blob.err != KP_OK)
+			db_fail(db, SQLITE_NOMEM);
+		row_blob(db, db->blob.p, db->blob.len);
+	} else {
+		row_opt(db, false, 0);
+	}
+	for (size_t i = 0; i < sizeof(qs) / sizeof(qs[0]); i++)
+		row_opt(db, any, any ? kp_hist_quantile_within(h, qs[i], min,
+		    max) : 0);
+}
+
+void
+db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
+    int64_t identity, const struct kp_cell *c)
+{
+	const bool null[NULL_COUNT] = {
+		[CELL_SHARE] = c->share_requests == c->requests &&
+		    c->w_share_requests == c->w_requests &&
+		    c->share_busy == c->busy && c->w_share_busy == c->w_busy,
+		[CELL_GC] = !c->has_gc,
+		[CELL_OUT] = !c->has_out,
+		[CELL_AFTER] = c->unrecorded,
+	};
+	int64_t v;
+
+	row_start(db, into);
+	row_int(db, id);
+	row_int(db, tier);
+	row_int(db, identity);
+	db_hist(db, c->timed > 0, &c->hist, c->min, c->max);
+	for (size_t i = 0; i < NFIGURES; i++) {
+		memcpy(&v, (const char *)c + figures[i].at, sizeof(v));
+		row_opt(db, !null[figures[i].null], v);
+	}
+	row_end(db);
 }

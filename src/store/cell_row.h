@@ -1,6 +1,6 @@
 /*
- * cell_row.h - a row of the table stat as a cell: the one place that knows
- * the order of its columns for reading.  Private to src/store.
+ * cell_row.h - a cell as a row of stat or level_stat: the one list of its
+ * columns, for reading and writing.  Private to src/store.
  */
 #ifndef KPROFD_STORE_CELL_ROW_H
 #define KPROFD_STORE_CELL_ROW_H
@@ -9,43 +9,56 @@
 
 #include "kprofd/stats.h"
 
-/* Of `stat s`. */
-#define CELL_COLUMNS CELL_FIGURES CELL_SHARES CELL_PAUSES CELL_AFTER
-/* The same of a database that does not count these (schema 6 and before) ... */
-#define CELL_COLUMNS_6 CELL_FIGURES CELL_SHARES CELL_PAUSES CELL_NO_AFTER
-/* ... has no pauses yet (schema 5 and before) ... */
-#define CELL_COLUMNS_5 CELL_FIGURES CELL_SHARES CELL_NULLS CELL_NO_AFTER
-/* ... and no shares either (schema 3 and before). */
-#define CELL_COLUMNS_3 CELL_FIGURES CELL_NULLS CELL_NULLS CELL_NO_AFTER
-/* Of a database of this schema; from: what follows the columns. */
-#define CELL_SELECT(version, from) ((version) < 4 ? \
-	"select " CELL_COLUMNS_3 from : (version) < 6 ? \
-	"select " CELL_COLUMNS_5 from : (version) < 7 ? \
-	"select " CELL_COLUMNS_6 from : "select " CELL_COLUMNS from)
-#define CELL_NULLS ", null, null, null, null"
-#define CELL_NO_AFTER CELL_NULLS CELL_NULLS CELL_NULLS
-#define CELL_AFTER ", s.outlasting, s.w_outlasting, s.unknown_outcomes," \
-	" s.w_unknown_outcomes, s.w_inside, s.w_made, s.async_raised," \
-	" s.w_async_raised, s.async_unknown, s.w_async_unknown," \
-	" s.async_unfinished, s.w_async_unfinished"
-#define CELL_PAUSES ", s.gc_ns, s.w_gc_ns, s.out_ns, s.w_out_ns"
-#define CELL_SHARES ", s.share_requests, s.w_share_requests," \
-	" s.share_busy_ns, s.w_share_busy_ns"
-#define CELL_FIGURES "s.tier_id, s.identity_id, s.requests, s.w_requests," \
-	" s.calls, s.w_calls, s.raised, s.w_raised, s.unfinished," \
-	" s.w_unfinished, s.ambiguous, s.w_ambiguous, s.async_calls," \
-	" s.w_async_calls, s.timed, s.w_timed, s.total_ns, s.w_total_ns," \
-	" s.self_ns, s.w_self_ns, s.busy_ns, s.w_busy_ns, s.async_ns," \
-	" s.w_async_ns, s.min_ns, s.max_ns, s.hist"
-#define CELL_TIER 0	/* columns of the row ids */
-#define CELL_IDENTITY 1
-#define CELL_BEHIND 47	/* the first column behind them */
+/*
+ * X(column, field of struct kp_cell, when it is null): CELL_NEVER; CELL_SHARE
+ * where the shares equal the figures; CELL_GC, CELL_OUT where these were not
+ * asked for; CELL_AFTER in rows of schema 6 and before.
+ */
+#define CELL_FIGURES(X) \
+	CELL_PAIR(X, requests, requests, CELL_NEVER) \
+	CELL_PAIR(X, calls, calls, CELL_NEVER) \
+	CELL_PAIR(X, raised, raised, CELL_NEVER) \
+	CELL_PAIR(X, unfinished, unfinished, CELL_NEVER) \
+	CELL_PAIR(X, ambiguous, ambiguous, CELL_NEVER) \
+	CELL_PAIR(X, async_calls, async_calls, CELL_NEVER) \
+	CELL_PAIR(X, timed, timed, CELL_NEVER) \
+	CELL_PAIR(X, total_ns, total, CELL_NEVER) \
+	CELL_PAIR(X, self_ns, self, CELL_NEVER) \
+	CELL_PAIR(X, busy_ns, busy, CELL_NEVER) \
+	CELL_PAIR(X, async_ns, async, CELL_NEVER) \
+	CELL_PAIR(X, share_requests, share_requests, CELL_SHARE) \
+	CELL_PAIR(X, share_busy_ns, share_busy, CELL_SHARE) \
+	CELL_PAIR(X, gc_ns, gc, CELL_GC) \
+	CELL_PAIR(X, out_ns, out, CELL_OUT) \
+	CELL_PAIR(X, outlasting, outlasting, CELL_AFTER) \
+	CELL_PAIR(X, unknown_outcomes, unknown_outcomes, CELL_AFTER) \
+	X(w_inside, w_inside, CELL_AFTER) X(w_made, w_made, CELL_AFTER) \
+	CELL_PAIR(X, async_raised, async_raised, CELL_AFTER) \
+	CELL_PAIR(X, async_unknown, async_unknown, CELL_AFTER) \
+	CELL_PAIR(X, async_unfinished, async_unfinished, CELL_AFTER)
+#define CELL_PAIR(X, column, field, null) \
+	X(column, field, null) X(w_##column, w_##field, null)
+
+/* To read, of `stat s`; in this order. */
+#define CELL_COLUMNS "s.tier_id, s.identity_id, s.min_ns, s.max_ns, s.hist" \
+	CELL_FIGURES(CELL_READ)
+#define CELL_READ(column, field, null) ", s." #column
+#define CELL_ONE(column, field, null) + 1
+enum { CELL_TIER, CELL_IDENTITY, CELL_MIN, CELL_MAX, CELL_HIST, CELL_FIGURE,
+	/* the first column after them */
+	CELL_END = CELL_FIGURE CELL_FIGURES(CELL_ONE) };
+
+/* To insert, with db_cell(). */
+#define CELL_INSERT "tier_id, identity_id, min_ns, max_ns, hist, p50_ns," \
+	" p90_ns, p95_ns, p99_ns" CELL_FIGURES(CELL_NAME)
+#define CELL_NAME(column, field, null) ", " #column
+#define CELL_VALUES "?, ?, ?, ?, ?, ?, ?, ?, ?" CELL_FIGURES(CELL_VALUE)
+#define CELL_VALUE(column, field, null) ", ?"
 
 /*
  * Fills in all of *c but its names; its histogram is *hist, whose former
- * contents are freed, and stays the caller's.  A histogram that is damaged is
- * left out: the sums are still true.  Shares that are not kept are what the
- * figures themselves are.
+ * contents are freed, and stays the caller's.  A damaged histogram is left out:
+ * the sums are still true.
  */
 void cell_row_read(sqlite3_stmt *st, struct kp_cell *c, struct kp_hist *hist);
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "cell_row.h"
 #include "db.h"
 #include "schema.h"
 
@@ -16,23 +17,6 @@
 	[ST_DIM_FIND + dim] = "select id from " table " where name = ?", \
 	[ST_DIM_ADD + dim] = "insert into " table " (name) values (?)"
 
-/* Of a cell, in the order in which db_cell() fills them in. */
-#define STAT_COLUMNS "tier_id, identity_id," \
-	" requests, w_requests, calls, w_calls, raised, w_raised," \
-	" unfinished, w_unfinished, ambiguous, w_ambiguous, async_calls," \
-	" w_async_calls, timed, w_timed, total_ns, w_total_ns, self_ns," \
-	" w_self_ns, busy_ns, w_busy_ns, async_ns, w_async_ns, min_ns," \
-	" max_ns, p50_ns, p90_ns, p95_ns, p99_ns, hist, share_requests," \
-	" w_share_requests, share_busy_ns, w_share_busy_ns, gc_ns," \
-	" w_gc_ns, out_ns, w_out_ns, outlasting, w_outlasting," \
-	" unknown_outcomes, w_unknown_outcomes, w_inside, w_made," \
-	" async_raised, w_async_raised, async_unknown, w_async_unknown," \
-	" async_unfinished, w_async_unfinished"
-#define STAT_VALUES \
-	" values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?," \
-	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?," \
-	" ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-
 #define LAST_COST(column) "(select c." column " from cost c" \
 	" join time_window w on w.id = c.window_id where w.id in" PARTS_OF \
 	" and c." column " is not null order by w.start_ns desc limit 1)"
@@ -43,8 +27,8 @@ static const char *const sql[ST_COUNT] = {
 	[ST_WINDOW] = "insert into time_window (run_id, node_id, level,"
 	    " start_ns, end_ns, entry_calls, sampled)"
 	    " values (?, ?, 0, ?, ?, ?, ?)",
-	[ST_STAT] = "insert into stat (window_id, " STAT_COLUMNS ")"
-	    STAT_VALUES,
+	[ST_STAT] = "insert into stat (window_id, " CELL_INSERT ")"
+	    " values (?, " CELL_VALUES ")",
 	[ST_LOSS] = "insert into loss (window_id, cause_id, n)"
 	    " values (?, ?, ?)",
 	[ST_COST] = "insert into cost (window_id, events, armed_calls,"
@@ -59,7 +43,7 @@ static const char *const sql[ST_COUNT] = {
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_MESSAGES] = "insert into message_stat (window_id, receiver_id,"
 	    " identity_id, messages, w_messages, away, w_away, wait_ns,"
-	    " w_wait_ns, min_ns, max_ns, p50_ns, p90_ns, p95_ns, p99_ns, hist)"
+	    " w_wait_ns, min_ns, max_ns, hist, p50_ns, p90_ns, p95_ns, p99_ns)"
 	    " values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 	[ST_REQUEST_WAIT] = "insert into request_wait (request_id, seq,"
 	    " receiver_id, pid, node_id, messages, away, wait_ns, max_ns)"
@@ -88,8 +72,8 @@ static const char *const sql[ST_COUNT] = {
 	[ST_NODE_NEXT] = "select min(id) from node where id > ?",
 	[ST_SUM] = "insert into level_sum (node_id, level, start_ns, run_id)"
 	    " values (?, ?, ?, ?)",
-	[ST_SUM_STAT] = "insert into level_stat (sum_id, " STAT_COLUMNS ")"
-	    STAT_VALUES,
+	[ST_SUM_STAT] = "insert into level_stat (sum_id, " CELL_INSERT ")"
+	    " values (?, " CELL_VALUES ")",
 	[ST_SUM_THERE] = "select 1 from level_sum where node_id = ?"
 	    " and level = ? and start_ns = ? limit 1",
 	[ST_SUM_DEL] = "delete from level_sum where id = ?",
@@ -113,8 +97,8 @@ static const char *const sql[ST_COUNT] = {
 	    IN_SLOT,
 	[ST_SHOW_SUM] = "select 1 from level_sum where node_id = ?1"
 	    " and level = ?2 and start_ns = ?3 and run_id = ?4",
-	[ST_SHOW_STAT] = "insert into stat (window_id, " STAT_COLUMNS ")"
-	    " select ?6, " STAT_COLUMNS " from level_stat where sum_id ="
+	[ST_SHOW_STAT] = "insert into stat (window_id, " CELL_INSERT ")"
+	    " select ?6, " CELL_INSERT " from level_stat where sum_id ="
 	    " (select id from level_sum where node_id = ?1 and level = ?2"
 	    " and start_ns = ?3 and run_id = ?4)",
 	[ST_SHOW_LOSSES] = "insert into loss (window_id, cause_id, n)"
@@ -219,6 +203,15 @@ stmt_get(struct kp_db *db, enum stmt which)
 		db_fail(db, sqlite3_prepare_v3(db->conn, sql[which], -1,
 		    SQLITE_PREPARE_PERSISTENT, &db->st[which], NULL));
 	return db->st[which];
+}
+
+void
+db_finalize(struct kp_db *db)
+{
+	for (int i = 0; i < ST_COUNT; i++) {
+		sqlite3_finalize(db->st[i]);
+		db->st[i] = NULL;
+	}
 }
 
 static void

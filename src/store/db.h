@@ -194,9 +194,12 @@ void db_window(struct kp_db *db, const struct kp_window *w,
 void db_happening(struct kp_db *db, const struct kp_happening *h);
 void db_tree(struct kp_db *db, const struct kp_tree *t);
 uint64_t db_window_rows(const struct kp_window *w);
-/* into: ST_STAT, of a window, or ST_SUM_STAT, of a sum. */
+/* cell_row.c.  into: ST_STAT, of a window, or ST_SUM_STAT, of a sum. */
 void db_cell(struct kp_db *db, enum stmt into, int64_t id, int64_t tier,
     int64_t identity, const struct kp_cell *c);
+/* Columns of the row: min, max, histogram and percentiles; null without any. */
+void db_hist(struct kp_db *db, bool any, const struct kp_hist *h,
+    kp_dur_ns min, kp_dur_ns max);
 
 /* write/message_rows.c: the waits of a window, and of a request kept as a tree. */
 void db_waits(struct kp_db *db, int64_t window, const struct kp_window *w);

@@ -61,8 +61,7 @@ kp_query_waits(struct kp_query *q, const struct kp_query_range *r,
 	enum kp_err err;
 	struct read rd;
 
-	/* before schema 6 nobody timed any */
-	read_start_since(&rd, q, 6, sql, NULL);
+	read_start(&rd, q, sql);
 	read_order(&rd, 0, 2);
 	read_bind(&rd, r->since);
 	read_bind(&rd, r->until);
@@ -90,8 +89,6 @@ query_tree_waits(struct kp_query *q, size_t file, int64_t id,
 	    " where t.request_id = ? order by t.seq";
 	struct read rd;
 
-	if (q->files[file].version < 6)
-		return KP_OK;
 	read_start_file(&rd, q, file, sql);
 	read_bind(&rd, id);
 	while (read_next(&rd)) {

@@ -19,6 +19,65 @@
 #define CACHE_KIB_ALL 16384u
 #define CACHE_KIB_MIN 128u
 
+/*
+ * What later schemas added, for files that kprofd has not migrated: tables
+ * without rows, and views that shadow a table and have null in its new columns.
+ * So every query is written for the current schema.
+ */
+#define NO_SHARES ", null as share_requests, null as w_share_requests," \
+	" null as share_busy_ns, null as w_share_busy_ns"
+#define NO_PAUSES ", null as gc_ns, null as w_gc_ns, null as out_ns," \
+	" null as w_out_ns"
+#define NO_AFTER ", null as outlasting, null as w_outlasting," \
+	" null as unknown_outcomes, null as w_unknown_outcomes," \
+	" null as w_inside, null as w_made, null as async_raised," \
+	" null as w_async_raised, null as async_unknown," \
+	" null as w_async_unknown, null as async_unfinished," \
+	" null as w_async_unfinished"
+#define SHADOW(table, nulls) "create temp view " table " as select *" nulls \
+	" from main." table
+
+static const struct {
+	int from, before;	/* schemas */
+	const char *sql;
+} shadows[] = {
+	{ 1, 8, "pragma temp_store = memory" },
+	{ 1, 4, SHADOW("stat", NO_SHARES NO_PAUSES NO_AFTER) },
+	{ 4, 6, SHADOW("stat", NO_PAUSES NO_AFTER) },
+	{ 6, 7, SHADOW("stat", NO_AFTER) },
+	{ 1, 4, SHADOW("call", ", null as node_id, null as outlasts") },
+	{ 4, 7, SHADOW("call", ", null as outlasts") },
+	{ 1, 7, SHADOW("run", ", null as failed") },
+	{ 1, 3, "create temp table cost (window_id, events, agent_ns, cost_ns,"
+	    " traced_call_ns, traced_caller_ns)" },
+	{ 3, 7, SHADOW("cost", ", null as traced_call_ns,"
+	    " null as traced_caller_ns") },
+	{ 1, 6, "create temp table receiver (id, name);"
+	    "create temp table message_stat (window_id, receiver_id,"
+	    " identity_id, messages, w_messages, away, w_away, wait_ns,"
+	    " w_wait_ns, min_ns, max_ns, hist);"
+	    "create temp table request_wait (request_id, seq, receiver_id,"
+	    " pid, node_id, messages, away, wait_ns, max_ns)" },
+	{ 1, 8, "create temp table level_next (level);"
+	    "create temp table level_sum (id, level, node_id, run_id,"
+	    " start_ns);"
+	    "create temp view level_stat as select 0 as sum_id, s.*"
+	    " from stat s where 0" },
+};
+
+static int
+shadow_tables(const struct read_file *f)
+{
+	int rc = SQLITE_OK;
+
+	for (size_t i = 0; i < sizeof(shadows) / sizeof(shadows[0]); i++)
+		if (rc == SQLITE_OK && f->version >= shadows[i].from &&
+		    f->version < shadows[i].before)
+			rc = sqlite3_exec(f->conn, shadows[i].sql, NULL, NULL,
+			    NULL);
+	return rc;
+}
+
 /* Says why the file cannot be read at all, in words of the file system. */
 static enum kp_err
 file_check(const char *path, char **why)
@@ -197,6 +256,7 @@ file_open(struct kp_query *q, const char *path, size_t files, char **why)
 	size_t kib = CACHE_KIB_ALL / files;
 	enum kp_err err = file_check(path, why);
 	char sql[64];
+	int rc;
 
 	if (err == KP_OK)
 		err = conn_open(f, path, why);
@@ -208,11 +268,12 @@ file_open(struct kp_query *q, const char *path, size_t files, char **why)
 	snprintf(sql, sizeof(sql), "pragma cache_size = -%zu",
 	    kib > CACHE_KIB_MIN ? kib : CACHE_KIB_MIN);
 	sqlite3_exec(f->conn, sql, NULL, NULL, NULL);
-	if (sqlite3_create_function(f->conn, "one_of", 2, SQLITE_UTF8 |
-	    SQLITE_DETERMINISTIC, NULL, one_of, NULL, NULL) == SQLITE_OK)
-		return KP_OK;
-	schema_why(why, "out of memory");
-	return KP_ENOMEM;
+	rc = sqlite3_create_function(f->conn, "one_of", 2, SQLITE_UTF8 |
+	    SQLITE_DETERMINISTIC, NULL, one_of, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = shadow_tables(f);
+	return rc == SQLITE_OK ? KP_OK :
+	    schema_explain(f->conn, rc, path, why);
 }
 
 /* A run that two files hold would be counted twice. */

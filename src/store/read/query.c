@@ -253,30 +253,19 @@ call_row(struct read *rd, struct kp_query_call *c, size_t seq)
 	};
 }
 
-#define CALL_COLUMNS " c.parent, c.depth, f.name, t.name, c.pid," \
-	" c.start_ns, c.total_ns, c.self_ns, c.outcome, c.async"
-#define CALL_TABLES " from call c join function f on f.id = c.function_id" \
-	" left join tier t on t.id = c.tier_id"
-#define CALL_NODE " left join node n on n.id = c.node_id"
-#define CALL_ORDER " where c.request_id = ? order by c.seq"
-
 static enum kp_err
 read_calls(struct kp_query *q, size_t file, int64_t id,
     struct kp_query_tree *t)
 {
-	/* schema 3 and before know of one node in a request */
-	static const char alone[] = "select" CALL_COLUMNS ", null, null"
-	    CALL_TABLES CALL_ORDER;
-	/* ... and schema 6 and before of none that outlasts it */
-	static const char ended[] = "select" CALL_COLUMNS ", n.name, null"
-	    CALL_TABLES CALL_NODE CALL_ORDER;
-	static const char sql[] = "select" CALL_COLUMNS ", n.name, c.outlasts"
-	    CALL_TABLES CALL_NODE CALL_ORDER;
-	int version = q->files[file].version;
 	struct read rd;
 
-	read_start_file(&rd, q, file, version < 4 ? alone : version < 7 ?
-	    ended : sql);
+	read_start_file(&rd, q, file, "select c.parent, c.depth, f.name,"
+	    " t.name, c.pid, c.start_ns, c.total_ns, c.self_ns, c.outcome,"
+	    " c.async, n.name, c.outlasts"
+	    " from call c join function f on f.id = c.function_id"
+	    " left join tier t on t.id = c.tier_id"
+	    " left join node n on n.id = c.node_id"
+	    " where c.request_id = ? order by c.seq");
 	read_bind(&rd, id);
 	while (read_next(&rd)) {
 		if (!read_room(&rd, &t->calls, t->ncalls))
@@ -392,12 +381,6 @@ run_row(struct read *rd, struct kp_query_run *r)
 	};
 }
 
-#define RUNS(failed) "select id, started_ns, ended_ns, clean, interval_ns," \
-	" version, tiers_conf, " failed ", reloaded from run left join" \
-	" (select run_id, max(at_ns) as reloaded from event" \
-	"  where kind = 'reload' group by run_id) on run_id = id" \
-	" order by id desc limit ?"
-
 enum kp_err
 kp_query_runs(struct kp_query *q, size_t limit, struct kp_query_runs *out)
 {
@@ -405,7 +388,11 @@ kp_query_runs(struct kp_query *q, size_t limit, struct kp_query_runs *out)
 	enum kp_err err;
 	struct read rd;
 
-	read_start_since(&rd, q, 7, RUNS("coalesce(failed, '')"), RUNS("''"));
+	read_start(&rd, q, "select id, started_ns, ended_ns, clean,"
+	    " interval_ns, version, tiers_conf, failed, reloaded from run"
+	    " left join (select run_id, max(at_ns) as reloaded from event"
+	    " where kind = 'reload' group by run_id) on run_id = id"
+	    " order by id desc limit ?");
 	read_latest(&rd, 1);
 	read_bind(&rd, (int64_t)limit);
 	while (r.n < limit && read_next(&rd)) {

@@ -72,7 +72,7 @@ find_pieces(struct kp_query *q, size_t file, const struct kp_query_range *r,
 	    &w.all);
 
 	w.node = nodes;
-	if (err == KP_OK && q->files[file].version >= 8)
+	if (err == KP_OK)
 		read_fail(&rd, range_levels_read(q->files[file].conn,
 		    &levels));
 	w.all_levels = w.node_levels = (int)levels.n;
@@ -95,8 +95,7 @@ range_cells_start(struct range_cells *rc, struct kp_query *q, size_t file,
 	if (err != KP_OK)
 		return err;
 	read_start_file(&rc->windows, q, file, windows);
-	if (q->files[file].version >= 8)
-		read_start_file(&rc->sums, q, file, sums);
+	read_start_file(&rc->sums, q, file, sums);
 	return KP_OK;
 }
 

@@ -141,7 +141,6 @@ int
 range_plan_find(sqlite3 *conn, const struct range_wanted *w,
     struct range_plan *out)
 {
-	/* a database that was not migrated has none */
 	bool sums = w->levels->n > 0;
 	struct finder f = { .w = w, .out = out };
 

@@ -32,13 +32,11 @@ read_fail(struct read *rd, int rc)
 	    sqlite3_errmsg(rd->q->files[rd->file].conn));
 }
 
-/* Of n files from the first on; old: of a schema before `since`. */
+/* Asks n files, from the first on. */
 static void
-start(struct read *rd, struct kp_query *q, size_t first, size_t n, int since,
-    const char *sql, const char *old)
+start(struct read *rd, struct kp_query *q, size_t first, size_t n,
+    const char *sql)
 {
-	const char *own;
-
 	*rd = (struct read){ .q = q, .first = first, .file = first };
 	rd->v = calloc(n, sizeof(*rd->v));
 	if (rd->v == NULL) {
@@ -47,32 +45,22 @@ start(struct read *rd, struct kp_query *q, size_t first, size_t n, int since,
 	}
 	for (rd->n = 0; rd->n < n && rd->err == KP_OK; rd->n++) {
 		rd->file = first + rd->n;
-		own = q->files[rd->file].version < since ? old : sql;
-		if (own != NULL)
-			read_fail(rd, sqlite3_prepare_v2(
-			    q->files[rd->file].conn, own, -1,
-			    &rd->v[rd->n].st, NULL));
+		read_fail(rd, sqlite3_prepare_v2(q->files[rd->file].conn, sql,
+		    -1, &rd->v[rd->n].st, NULL));
 	}
 }
 
 void
 read_start(struct read *rd, struct kp_query *q, const char *sql)
 {
-	start(rd, q, 0, q->nfiles, 0, sql, NULL);
-}
-
-void
-read_start_since(struct read *rd, struct kp_query *q, int version,
-    const char *sql, const char *old)
-{
-	start(rd, q, 0, q->nfiles, version, sql, old);
+	start(rd, q, 0, q->nfiles, sql);
 }
 
 void
 read_start_file(struct read *rd, struct kp_query *q, size_t file,
     const char *sql)
 {
-	start(rd, q, file, 1, 0, sql, NULL);
+	start(rd, q, file, 1, sql);
 }
 
 void
@@ -104,9 +92,7 @@ read_bind(struct read *rd, int64_t v)
 	rd->bound++;
 	for (size_t i = 0; i < rd->n && rd->err == KP_OK; i++) {
 		rd->file = rd->first + i;
-		if (rd->v[i].st != NULL)
-			read_fail(rd, sqlite3_bind_int64(rd->v[i].st,
-			    rd->bound, v));
+		read_fail(rd, sqlite3_bind_int64(rd->v[i].st, rd->bound, v));
 	}
 }
 
@@ -116,20 +102,17 @@ read_bind_text(struct read *rd, const char *s)
 	rd->bound++;
 	for (size_t i = 0; i < rd->n && rd->err == KP_OK; i++) {
 		rd->file = rd->first + i;
-		if (rd->v[i].st != NULL)
-			read_fail(rd, sqlite3_bind_text(rd->v[i].st,
-			    rd->bound, s, -1, SQLITE_TRANSIENT));
+		read_fail(rd, sqlite3_bind_text(rd->v[i].st, rd->bound, s, -1,
+		    SQLITE_TRANSIENT));
 	}
 }
 
 static void
 step(struct read *rd, size_t i)
 {
-	int rc = SQLITE_DONE;
+	int rc = sqlite3_step(rd->v[i].st);
 
 	rd->file = rd->first + i;
-	if (rd->v[i].st != NULL)
-		rc = sqlite3_step(rd->v[i].st);
 	rd->v[i].more = rc == SQLITE_ROW;
 	if (rc != SQLITE_ROW && rc != SQLITE_DONE)
 		read_fail(rd, rc);

@@ -53,7 +53,7 @@ char *read_uri(const char *path, const char *query);
 
 /* A statement as one file runs it. */
 struct read_part {
-	sqlite3_stmt *st;	/* NULL: this file is not asked */
+	sqlite3_stmt *st;
 	bool more;		/* it has a row that was not read yet */
 };
 
@@ -75,9 +75,6 @@ struct read {
 
 /* Put to every file: file by file, unless read_order() follows. */
 void read_start(struct read *rd, struct kp_query *q, const char *sql);
-/* A file of a schema before that version is asked the old one, NULL: none. */
-void read_start_since(struct read *rd, struct kp_query *q, int version,
-    const char *sql, const char *old);
 /* Put to one file alone. */
 void read_start_file(struct read *rd, struct kp_query *q, size_t file,
     const char *sql);

@@ -107,10 +107,6 @@ step_of(const struct kp_series *s, kp_wall_ns start)
 	return i >= 0 && (uint64_t)i < s->n ? &s->v[i] : NULL;
 }
 
-#define WINDOWS "select w.start_ns, w.end_ns, w.entry_calls, w.sampled," \
-	" (select l.n from loss l where l.window_id = w.id and l.cause_id =" \
-	" (select id from cause where name = 'uncounted'))"
-
 /* Nothing was counted for all of it: its zeros are not figures. */
 static bool
 is_unseen(kp_dur_ns length, uint64_t calls, uint64_t uncounted_ms)
@@ -131,11 +127,12 @@ add_windows(struct kp_query *q, const struct kp_query_range *r,
 	kp_wall_ns start, end, seen = 0;
 	struct read rd;
 
-	/* schema 2 and before know of no cost */
-	read_start_since(&rd, q, 3, WINDOWS ", c.events, c.agent_ns, c.cost_ns"
+	read_start(&rd, q, "select w.start_ns, w.end_ns, w.entry_calls,"
+	    " w.sampled, (select l.n from loss l where l.window_id = w.id"
+	    " and l.cause_id = (select id from cause where name ="
+	    " 'uncounted')), c.events, c.agent_ns, c.cost_ns"
 	    " from time_window w left join cost c on c.window_id = w.id"
-	    IN_RANGE " order by w.start_ns", WINDOWS ", 0, 0, 0"
-	    " from time_window w" IN_RANGE " order by w.start_ns");
+	    IN_RANGE " order by w.start_ns");
 	read_order(&rd, 0, 1);
 	range_bind(&rd, r);
 	while (read_next(&rd)) {
@@ -199,7 +196,7 @@ tier_of(const struct kp_series *s, const char *name)
 /*
  * Cells by their whole key: of many identities only the one is read.
  */
-#define CELLS(table, of) ", t.name from tier t cross join " table " s" \
+#define CELLS(table, of) "select " CELL_COLUMNS ", t.name from tier t cross join " table " s" \
 	" on s." of " = ?1 and s.tier_id = t.id and s.identity_id =" \
 	" (select id from identity where name = ?2)" \
 	" where ?3 is null or t.name = ?3"
@@ -208,7 +205,7 @@ static void
 add_cell(struct kp_series *s, struct read *rd, kp_wall_ns start, bool several,
     struct kp_hist *hist)
 {
-	size_t t = tier_of(s, read_text(rd, CELL_BEHIND));
+	size_t t = tier_of(s, read_text(rd, CELL_END));
 	struct kp_series_step *v = step_of(s, start);
 	struct kp_cell c;
 
@@ -226,15 +223,14 @@ add_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
     const char *tier, bool several, struct kp_series *s)
 {
 	struct kp_hist hist = { 0 };
-	int version = q->files[file].version;
 	struct range_cells cells;
 	enum kp_err err, err2;
 	kp_wall_ns start;
 	struct read *rd;
 
 	err = range_cells_start(&cells, q, file, r, s->step,
-	    CELL_SELECT(version, CELLS("stat", "window_id")),
-	    CELL_SELECT(version, CELLS("level_stat", "sum_id")));
+	    CELLS("stat", "window_id"),
+	    CELLS("level_stat", "sum_id"));
 	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
 		read_bind_text(rd, r->identity != NULL ? r->identity :
 		    "_total");

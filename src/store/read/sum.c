@@ -145,7 +145,7 @@ merge_row(struct read *rd, struct merge *m)
 		read_nomem(rd);
 }
 
-#define CELLS(table, of) " from " table " s where s." of " = ?1" \
+#define CELLS(table, of) "select " CELL_COLUMNS " from " table " s where s." of " = ?1" \
 	" and (?2 is null or s.identity_id =" \
 	" (select id from identity where name = ?2))" \
 	" and (?3 is null or s.identity_id in" \
@@ -155,15 +155,14 @@ static enum kp_err
 merge_cells(struct kp_query *q, size_t file, const struct kp_query_range *r,
     struct merge *m)
 {
-	int version = q->files[file].version;
 	struct range_cells cells;
 	enum kp_err err, err2;
 	kp_wall_ns start;
 	struct read *rd;
 
 	err = range_cells_start(&cells, q, file, r, 0,
-	    CELL_SELECT(version, CELLS("stat", "window_id")),
-	    CELL_SELECT(version, CELLS("level_stat", "sum_id")));
+	    CELLS("stat", "window_id"),
+	    CELLS("level_stat", "sum_id"));
 	while (err == KP_OK && (rd = range_cells_next(&cells, &start)) != NULL) {
 		read_bind_text(rd, r->identity);
 		read_bind_text(rd, r->identity_glob);
@@ -233,11 +232,11 @@ sum_traced(struct kp_query *q, const struct kp_query_range *r,
 	double call = 0, caller = 0, length = 0;
 	struct read rd;
 
-	read_start_since(&rd, q, 7, "select"
+	read_start(&rd, q, "select"
 	    " sum(1.0 * c.traced_call_ns * (w.end_ns - w.start_ns)),"
 	    " sum(1.0 * c.traced_caller_ns * (w.end_ns - w.start_ns)),"
 	    " sum(w.end_ns - w.start_ns) from time_window w cross join cost c"
-	    " on c.window_id = w.id and c.traced_call_ns > 0" IN_RANGE, NULL);
+	    " on c.window_id = w.id and c.traced_call_ns > 0" IN_RANGE);
 	range_bind(&rd, r);
 	while (read_next(&rd)) {
 		call += sqlite3_column_double(rd.st, 0);

@@ -13,25 +13,13 @@ static void
 cell_row(struct kp_db *db, int64_t window, int64_t receiver,
     int64_t identity, const struct kp_wait_cell *c)
 {
-	static const double qs[] = { 0.50, 0.90, 0.95, 0.99 };
 	const int64_t v[] = { window, receiver, identity, c->messages,
 		c->w_messages, c->away, c->w_away, c->wait, c->w_wait };
-	bool any = c->messages > 0;
 
-	kp_buf_reset(&db->blob);
-	db->blob.max = KP_HIST_BYTES_MAX;
-	kp_hist_write(&c->hist, &db->blob);
-	if (db->blob.err != KP_OK)
-		db_fail(db, SQLITE_NOMEM);
 	row_start(db, ST_MESSAGES);
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++)
 		row_int(db, v[i]);
-	row_opt(db, any, c->min);
-	row_opt(db, any, c->max);
-	for (size_t i = 0; i < sizeof(qs) / sizeof(qs[0]); i++)
-		row_opt(db, any, any ? kp_hist_quantile_within(&c->hist,
-		    qs[i], c->min, c->max) : 0);
-	row_blob(db, db->blob.p, db->blob.len);
+	db_hist(db, c->messages > 0, &c->hist, c->min, c->max);
 	row_end(db);
 }
 

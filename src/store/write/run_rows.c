@@ -115,15 +115,6 @@ name_causes(struct kp_db *db)
 	sqlite3_finalize(st);
 }
 
-void
-db_finalize(struct kp_db *db)
-{
-	for (int i = 0; i < ST_COUNT; i++) {
-		sqlite3_finalize(db->st[i]);
-		db->st[i] = NULL;
-	}
-}
-
 static void
 db_free(struct kp_db *db)
 {
