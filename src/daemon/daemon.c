@@ -38,9 +38,7 @@
 struct daemon {
 	struct parts p;
 	struct event_base *base;
-	struct commands *commands;	/* NULL, as these: -check */
-	struct pending *pending;
-	struct reload *reload;
+	struct commands *commands;	/* NULL: -check */
 	struct store_health store_health;
 	struct otlp_health otlp_health;
 	struct totals *totals;		/* of all windows, for exporters */
@@ -50,7 +48,6 @@ struct daemon {
 	struct boundary boundary;	/* of windows */
 	struct print_limit printing;
 	uint64_t requests;		/* of all targets */
-	char cookie[NODE_COOKIE_MAX + 1];
 	bool over;			/* the targets have ended */
 	bool began;			/* the start did not fail */
 	bool tty;			/* stderr is a terminal */
@@ -97,8 +94,8 @@ on_hangup(evutil_socket_t sig, short what, void *ctx)
 	}
 	if (log_has_file())
 		log_reopen();
-	if (d->reload != NULL && !targets_stopping(d->p.targets))
-		reload_ask(d->reload, NULL);
+	if (d->p.reload != NULL && !targets_stopping(d->p.targets))
+		reload_ask(d->p.reload, NULL);
 }
 
 static bool
@@ -138,7 +135,7 @@ node_name(const struct daemon *d, const struct target *t)
 void
 daemon_on_request(struct target *t, const struct kp_request *rq)
 {
-	struct daemon *d = t->p.daemon;
+	struct daemon *d = t->p->daemon;
 
 	if (d->p.o->print_calls)
 		print_request(&d->printing, t->part.in->rs, rq,
@@ -151,7 +148,7 @@ daemon_on_request(struct target *t, const struct kp_request *rq)
 void
 daemon_on_plan(struct target *t, const struct kp_plan *plan)
 {
-	struct daemon *d = t->p.daemon;
+	struct daemon *d = t->p->daemon;
 
 	if (d->p.o->check)
 		print_plan(t->part.in->conf, plan, node_name(d, t));
@@ -162,7 +159,7 @@ daemon_on_plan(struct target *t, const struct kp_plan *plan)
 void
 daemon_on_diags(struct target *t, const struct kp_diags *diags)
 {
-	struct daemon *d = t->p.daemon;
+	struct daemon *d = t->p->daemon;
 
 	conf_file_diags(&d->p.conf, diags, node_name(d, t), NULL);
 }
@@ -170,7 +167,7 @@ daemon_on_diags(struct target *t, const struct kp_diags *diags)
 void
 daemon_on_state(struct target *t, enum agent_state s, const char *text)
 {
-	struct daemon *d = t->p.daemon;
+	struct daemon *d = t->p->daemon;
 	char armed[64];
 
 	if (s == AGENT_ARMED)
@@ -182,8 +179,8 @@ daemon_on_state(struct target *t, enum agent_state s, const char *text)
 	} else {
 		notify_status(agent_state_name(s), text);
 	}
-	if (d->pending != NULL)
-		pending_state(d->pending, t, s, text);
+	if (d->p.pending != NULL)
+		pending_state(d->p.pending, t, s, text);
 }
 
 static void
@@ -210,7 +207,7 @@ log_window(const struct daemon *d, const struct target *t,
 void
 daemon_on_window(struct target *t, const struct kp_window *w)
 {
-	struct daemon *d = t->p.daemon;
+	struct daemon *d = t->p->daemon;
 
 	if (d->dump != NULL)
 		dump_file_window(d->dump, w, t->part.in->conf);
@@ -392,10 +389,10 @@ open_control(struct daemon *d)
 	char why[512];
 
 	d->p.past = deferred_new(d->base, d->p.store);
-	d->reload = reload_new(&d->p);
-	d->pending = pending_new(&d->p);
-	d->commands = commands_new(d->base, &d->p, d->reload, d->pending);
-	if (d->p.past == NULL || d->reload == NULL || d->pending == NULL ||
+	d->p.reload = reload_new(&d->p);
+	d->p.pending = pending_new(&d->p);
+	d->commands = commands_new(d->base, &d->p);
+	if (d->p.past == NULL || d->p.reload == NULL || d->p.pending == NULL ||
 	    d->commands == NULL)
 		return complain("out of memory");
 	return control_open(&d->p.control, d->base, d->p.o->control_path,
@@ -427,15 +424,12 @@ open_outputs(struct daemon *d)
 static int
 open_targets(struct daemon *d)
 {
-	const struct targets_parts parts = { .o = d->p.o, .conf = &d->p.conf,
-		.cookie = d->cookie, .store = d->p.store, .daemon = d,
-		.pending = d->pending, .reload = d->reload };
 	char why[512];
 
-	if (node_cookie(d->p.o->cookie_file, d->cookie, why, sizeof(why)) !=
+	if (node_cookie(d->p.o->cookie_file, d->p.cookie, why, sizeof(why)) !=
 	    KP_OK)
 		return complain(why);
-	d->p.targets = targets_new(d->base, &parts);
+	d->p.targets = targets_new(d->base, &d->p);
 	return d->p.targets != NULL ? 0 : complain("out of memory");
 }
 
@@ -506,9 +500,9 @@ daemon_close(struct daemon *d)
 	dump_file_close(d->dump, d->began);
 	deferred_free(d->p.past);
 	targets_free(d->p.targets);
-	reload_free(d->reload);
+	reload_free(d->p.reload);
 	commands_free(d->commands);
-	pending_free(d->pending);
+	pending_free(d->p.pending);
 	struct event *evs[] = { d->window, d->end, d->signals[0],
 		d->signals[1], d->signals[2] };
 	for (size_t i = 0; i < sizeof(evs) / sizeof(evs[0]); i++)
@@ -517,13 +511,14 @@ daemon_close(struct daemon *d)
 	if (d->base != NULL)
 		event_base_free(d->base);
 	conf_file_free(&d->p.conf);
-	explicit_bzero(d->cookie, sizeof(d->cookie));
+	explicit_bzero(d->p.cookie, sizeof(d->p.cookie));
 }
 
 int
 daemon_run(const struct options *o)
 {
-	struct daemon d = { .p = { .o = o, .started = kp_mono_now() },
+	struct daemon d = { .p = { .o = o, .daemon = &d,
+		.started = kp_mono_now() },
 		.tty = isatty(STDERR_FILENO), .terminal = has_terminal() };
 
 	if (conf_file_load(&d.p.conf, o->tiers, NULL) != KP_OK)

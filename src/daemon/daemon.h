@@ -6,22 +6,27 @@
 
 #include "daemon/conf_file.h"
 #include "daemon/options.h"
+#include "dist/handshake.h"
 #include "target/agent.h"
 
 struct daemon;
 struct kp_request;
 struct kp_window;
 
-/* What the commands of the control socket work on. */
+/* What targets and the commands of the control socket share. */
 struct parts {
 	const struct options *o;
+	struct daemon *daemon;
+	kp_mono_ns started;
+	char cookie[NODE_COOKIE_MAX + 1];
 	struct conf_file conf;		/* in force */
 	struct targets *targets;
 	struct kp_store *store;		/* NULL, as all below: -check */
 	struct control *control;
+	struct pending *pending;
+	struct reload *reload;
 	struct deferred *past;		/* configurations no longer in force */
 	struct otlp *otlp;		/* NULL: no -otlp */
-	kp_mono_ns started;
 };
 
 /* Runs until it is told to end or cannot go on; returns the exit status. */
@@ -29,7 +34,7 @@ int daemon_run(const struct options *o);
 
 /*
  * The targets call these (src/daemon/target); they reach the daemon by
- * t->p.daemon.  What is passed is borrowed during the call.
+ * t->p->daemon.  What is passed is borrowed during the call.
  */
 
 /* A request that began at t closed: for -print-calls and -requests. */

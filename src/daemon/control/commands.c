@@ -22,8 +22,6 @@ struct sync {
 
 struct commands {
 	const struct parts *p;
-	struct reload *reload;
-	struct pending *pending;
 	struct sync syncs[SYNCS_MAX];
 };
 
@@ -112,7 +110,7 @@ do_wait(struct commands *cs, struct control_client *c,
 		else if (agent_clear_tokens(v[i]->agent, &numbers[i]) != KP_OK)
 			numbers[i] = 0;
 	}
-	pending_add(cs->pending, c, want, v, numbers, n);
+	pending_add(cs->p->pending, c, want, v, numbers, n);
 }
 
 static void
@@ -204,7 +202,7 @@ do_reload(struct commands *cs, struct control_client *c,
     const struct command *cmd)
 {
 	(void)cmd;
-	reload_ask(cs->reload, c);
+	reload_ask(cs->p->reload, c);
 }
 
 /* ---- the table ---- */
@@ -273,16 +271,13 @@ commands_take(void *ctx, struct control_client *c, const char *line)
 }
 
 struct commands *
-commands_new(struct event_base *base, const struct parts *p,
-    struct reload *r, struct pending *w)
+commands_new(struct event_base *base, const struct parts *p)
 {
 	struct commands *cs = calloc(1, sizeof(*cs));
 
 	if (cs == NULL)
 		return NULL;
 	cs->p = p;
-	cs->reload = r;
-	cs->pending = w;
 	for (int i = 0; i < SYNCS_MAX; i++) {
 		cs->syncs[i].cs = cs;
 		cs->syncs[i].done = event_new(base, -1, 0, on_synced,

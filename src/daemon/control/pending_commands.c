@@ -183,7 +183,7 @@ pending_state(struct pending *w, const struct target *t, enum agent_state s,
 void
 pending_cleared(struct target *t, uint64_t number)
 {
-	struct pending *w = t->p.pending;
+	struct pending *w = t->p->pending;
 	const struct result done = { .how = DONE };
 
 	for (struct wait *o = w->v; o < w->v + CONTROL_CLIENTS_MAX; o++)

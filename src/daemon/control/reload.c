@@ -206,7 +206,7 @@ decide(struct reload *r)
 void
 reload_checked(struct target *t, const struct agent_checked *c)
 {
-	struct reload *r = t->p.reload;
+	struct reload *r = t->p->reload;
 	struct verdict *v = verdict_of(r, t);
 
 	if (v == NULL || r->left == 0)
@@ -347,7 +347,7 @@ free_conf(void *what)
 void
 reload_done(struct target *t, const struct agent_reloaded *how)
 {
-	struct reload *r = t->p.reload;
+	struct reload *r = t->p->reload;
 
 	if (verdict_of(r, t) == NULL || r->left == 0)
 		return;

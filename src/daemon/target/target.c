@@ -420,18 +420,19 @@ static const struct agent_ops agent_ops = {
 
 struct target *
 target_new(struct event_base *base, const struct agent_opts *o,
-    const struct target_parts *parts)
+    const struct parts *p, struct assembly *a, struct targets *set)
 {
 	struct target *t = calloc(1, sizeof(*t));
 
 	if (t == NULL)
 		return NULL;
 	t->opts = *o;
-	t->p = *parts;
+	t->p = p;
+	t->set = set;
 	kp_sampler_init(&t->sampler, &o->conf->sampling);
 	overload_init(&t->overload, &o->conf->overload);
 	t->decoder = kp_native_new();
-	if (t->decoder == NULL || assembly_part_begin(&t->part, parts->assembly,
+	if (t->decoder == NULL || assembly_part_begin(&t->part, a,
 	    o->target, t) != KP_OK) {
 		kp_native_free(t->decoder);
 		free(t);
@@ -494,8 +495,8 @@ target_rotate(struct target *t, struct kp_moment at)
 	target_report_suppressed(t);
 	t->windows++;
 	daemon_on_window(t, w);
-	if (t->p.store != NULL)
-		kp_store_window(t->p.store, w);
+	if (t->p->store != NULL)
+		kp_store_window(t->p->store, w);
 	else
 		kp_window_free(w);
 }

@@ -5,6 +5,7 @@
 #ifndef KPROFD_DAEMON_TARGET_TARGET_H
 #define KPROFD_DAEMON_TARGET_TARGET_H
 
+#include "daemon/daemon.h"
 #include "daemon/target/assembly.h"
 #include "base/rate_limit.h"
 #include "daemon/target/ledger.h"
@@ -17,25 +18,13 @@
 #include "kprofd/offset.h"
 #include "target/agent.h"
 
-struct daemon;
 struct kp_native;
-struct pending;
-struct reload;
 struct targets;
-
-/* All borrowed. */
-struct target_parts {
-	struct kp_store *store;		/* NULL: nothing is kept (-check) */
-	struct assembly *assembly;
-	struct targets *set;		/* all targets */
-	struct daemon *daemon;
-	struct pending *pending;	/* NULL, as reload: only a check */
-	struct reload *reload;
-};
 
 struct target {
 	struct agent_opts opts;
-	struct target_parts p;
+	const struct parts *p;
+	struct targets *set;		/* that it is one of */
 	struct agent *agent;
 	struct assembly_part part;
 	struct kp_offset offset;	/* from its clock to ours */
@@ -86,7 +75,7 @@ struct target {
  * target_free() call assembly_part_leave() and then target_rotate().
  */
 struct target *target_new(struct event_base *base,
-    const struct agent_opts *o, const struct target_parts *parts);
+    const struct agent_opts *o, const struct parts *p, struct assembly *a, struct targets *set);
 void target_free(struct target *t);
 /*
  * Closes the running window, as of that moment, and hands it to the store.

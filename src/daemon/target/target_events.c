@@ -26,7 +26,7 @@ target_record(struct target *t, const char *kind, const char *text)
 	struct kp_buf b;
 	const char *clean;
 
-	if (t->p.store == NULL)
+	if (t->p->store == NULL)
 		return;
 	kp_buf_init(&b, 16 * sizeof(h.text));
 	if (!known && strstr(text, t->node) == NULL)
@@ -36,7 +36,7 @@ target_record(struct target *t, const char *kind, const char *text)
 	clean = kp_buf_cstr(&b);
 	memcpy(h.text, clean, utf8_fit(clean, b.len, sizeof(h.text) - 1));
 	kp_buf_free(&b);
-	kp_store_happening(t->p.store, &h);
+	kp_store_happening(t->p->store, &h);
 }
 
 /* "modules": nodes that load code on demand do that all the time, so no warning. */

@@ -97,7 +97,7 @@ target_trip(struct target *t, enum kp_trip cause, const char *why)
 void
 target_check_overload(struct target *t, kp_target_ns sent)
 {
-	enum kp_trip cause = overload_check(&t->overload, t->p.store, sent,
+	enum kp_trip cause = overload_check(&t->overload, t->p->store, sent,
 	    kp_mono_now());
 	char why[200];
 
@@ -110,7 +110,7 @@ target_check_overload(struct target *t, kp_target_ns sent)
 kp_dur_ns
 target_rested(struct target *t)
 {
-	kp_dur_ns more = overload_rested(&t->overload, t->p.store, kp_mono_now());
+	kp_dur_ns more = overload_rested(&t->overload, t->p->store, kp_mono_now());
 	char why[200], text[256];
 
 	if (more == 0)
@@ -205,7 +205,7 @@ target_hot(struct target *t, bool reported)
 
 	for (size_t i = 0; i < plan->n; i++)
 		n += plan->v[i].hot;
-	if (n > t->hot && !reported && t->p.store != NULL) {
+	if (n > t->hot && !reported && t->p->store != NULL) {
 		kp_buf_init(&b, KP_PLAN_MAX);
 		kp_buf_str(&b, "too hot to trace by the rates that were "
 		    "measured, and not traced: ");

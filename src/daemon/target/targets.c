@@ -32,17 +32,14 @@
 static bool
 add(struct targets *ts, const char *name, unsigned source)
 {
-	const struct options *o = ts->p.o;
+	const struct options *o = ts->p->o;
 	struct agent_opts ao = { .target = name, .name = o->name,
-		.cookie = ts->p.cookie, .conf = ts->p.conf->conf,
-		.conf_path = ts->p.conf->path,
+		.cookie = ts->p->cookie, .conf = ts->p->conf.conf,
+		.conf_path = ts->p->conf.path,
 		.labels = &ts->labels, .check_only = o->check,
 		.nodes = o->seed != NULL, .probe = o->probe,
 		.probe_library = o->probe_library,
 		.connect_limit = CONNECT_LIMIT };
-	const struct target_parts parts = { .store = ts->p.store,
-		.assembly = ts->assembly, .set = ts, .daemon = ts->p.daemon,
-		.pending = ts->p.pending, .reload = ts->p.reload };
 	struct target *t = targets_find(ts, name);
 
 	if (t != NULL) {
@@ -51,7 +48,7 @@ add(struct targets *ts, const char *name, unsigned source)
 	}
 	if (ts->n == TARGETS_MAX)
 		return false;
-	t = target_new(ts->base, &ao, &parts);
+	t = target_new(ts->base, &ao, ts->p, ts->assembly, ts);
 	if (t == NULL) {
 		log_error("failed", name, "out of memory");
 		return false;
@@ -124,7 +121,7 @@ on_sweep(evutil_socket_t fd, short what, void *ctx)
 	(void)fd, (void)what;
 	ts->no_room &= ts->n == TARGETS_MAX;
 	/* A check counts how all ended. */
-	stays = ts->stopping || ts->frozen || ts->p.o->check;
+	stays = ts->stopping || ts->frozen || ts->p->o->check;
 	for (unsigned i = 0; i < ts->n && !stays; i++) {
 		t = ts->v[i];
 		if (t->in_set.over &&
@@ -200,12 +197,12 @@ on_lost(void *ctx, const char *why)
 	/* Only at the start; a seed that has answered once is asked again. */
 	if (ts->n == 0 && !ts->armed_ever &&
 	    cluster_answered(ts->cluster) == 0) {
-		log_error("failed", ts->p.o->seed, "%s", why);
+		log_error("failed", ts->p->o->seed, "%s", why);
 		targets_end(ts, 1);
 		return;
 	}
 	if (!ts->seed_lost)
-		log_warn("cluster", ts->p.o->seed, "the seed cannot be asked "
+		log_warn("cluster", ts->p->o->seed, "the seed cannot be asked "
 		    "for the nodes of its cluster: %s; trying again", why);
 	ts->seed_lost = true;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
@@ -223,7 +220,7 @@ forget(struct targets *ts)
 	for (unsigned i = 0; i < ts->n; i++) {
 		t = ts->v[i];
 		if ((t->in_set.sources & BY_CLUSTER) != 0 &&
-		    answered - t->in_set.seen > ts->p.o->forget)
+		    answered - t->in_set.seen > ts->p->o->forget)
 			leave(ts, t, BY_CLUSTER, "it has left the cluster");
 	}
 }
@@ -232,10 +229,10 @@ forget(struct targets *ts)
 static bool
 must_ask_seed(const struct targets *ts)
 {
-	const struct target *seed = targets_find(ts, ts->p.o->seed);
+	const struct target *seed = targets_find(ts, ts->p->o->seed);
 
 	return !ts->over && !ts->stopping && (seed == NULL ||
-	    seed->in_set.over) && (!ts->p.o->check ||
+	    seed->in_set.over) && (!ts->p->o->check ||
 	    cluster_answered(ts->cluster) == 0);
 }
 
@@ -249,11 +246,11 @@ on_tick(evutil_socket_t fd, short what, void *ctx)
 		if (!ts->frozen && !ts->stopping)
 			forget(ts);
 		cluster_ask_seed(ts->cluster, must_ask_seed(ts));
-		if (ts->p.o->check && ts->n == 0 && !ts->over &&
+		if (ts->p->o->check && ts->n == 0 && !ts->over &&
 		    cluster_answered(ts->cluster) != 0) {
-			log_error("failed", ts->p.o->seed, "no node that is "
+			log_error("failed", ts->p->o->seed, "no node that is "
 			    "visible in the cluster of '%s' matches",
-			    ts->p.o->seed);
+			    ts->p->o->seed);
 			targets_end(ts, 1);
 		}
 	}
@@ -287,14 +284,14 @@ read_text(const char *path, size_t *n, char *why, size_t whylen)
 const char *
 targets_file(const struct targets *ts)
 {
-	return ts->p.o->target_file;
+	return ts->p->o->target_file;
 }
 
 bool
 targets_file_read(const struct targets *ts, struct kp_node_list *list,
     char *why, size_t n)
 {
-	const char *path = ts->p.o->target_file;
+	const char *path = ts->p->o->target_file;
 	uint32_t line;
 	enum kp_err e;
 	size_t len;
@@ -423,11 +420,11 @@ targets_stopping(const struct targets *ts)
 static bool
 start_cluster(struct targets *ts)
 {
-	const struct options *o = ts->p.o;
+	const struct options *o = ts->p->o;
 	const struct cluster_parts parts = { .matches = o->matches,
 		.nmatches = o->nmatches,
 		.seed = { .target = o->seed, .name = o->name,
-			.cookie = ts->p.cookie, .limit = CONNECT_LIMIT } };
+			.cookie = ts->p->cookie, .limit = CONNECT_LIMIT } };
 
 	if (o->seed == NULL)
 		return true;
@@ -445,7 +442,7 @@ start_cluster(struct targets *ts)
 static bool
 start_named(struct targets *ts)
 {
-	const struct options *o = ts->p.o;
+	const struct options *o = ts->p->o;
 	struct kp_node_list list;
 	char why[512];
 	bool ok = true;
@@ -484,7 +481,7 @@ targets_start(struct targets *ts)
 }
 
 struct targets *
-targets_new(struct event_base *base, const struct targets_parts *parts)
+targets_new(struct event_base *base, const struct parts *p)
 {
 	struct targets *ts = calloc(1, sizeof(*ts));
 	uint64_t seed = 0;
@@ -492,13 +489,13 @@ targets_new(struct event_base *base, const struct targets_parts *parts)
 	if (ts == NULL)
 		return NULL;
 	ts->base = base;
-	ts->p = *parts;
+	ts->p = p;
 	if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed))
 		seed = (uint64_t)kp_wall_now();
 	label_epochs_init(&ts->labels, seed, kp_wall_now(), kp_mono_now());
 	ts->tick = event_new(base, -1, EV_PERSIST, on_tick, ts);
 	ts->sweep = event_new(base, -1, 0, on_sweep, ts);
-	ts->assembly = assembly_new(parts->store, parts->conf->conf);
+	ts->assembly = assembly_new(p->store, p->conf.conf);
 	if (ts->tick == NULL || ts->sweep == NULL || ts->assembly == NULL) {
 		targets_free(ts);
 		return NULL;

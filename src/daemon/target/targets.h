@@ -23,20 +23,9 @@
 
 struct targets;
 
-/* All borrowed. */
-struct targets_parts {
-	const struct options *o;
-	const struct conf_file *conf;	/* the one in force */
-	const char *cookie;
-	struct kp_store *store;		/* NULL: only a check */
-	struct daemon *daemon;		/* gets what they report: daemon.h */
-	struct pending *pending;	/* NULL, as reload: only a check */
-	struct reload *reload;
-};
-
-/* NULL when out of memory. */
+/* NULL when out of memory.  p is borrowed. */
 struct targets *targets_new(struct event_base *base,
-    const struct targets_parts *parts);
+    const struct parts *p);
 /* To be called after the store was closed: windows borrow names of nodes. */
 void targets_free(struct targets *ts);
 /*

@@ -14,7 +14,7 @@ targets_end(struct targets *ts, int status)
 	if (ts->over)
 		return;
 	ts->over = true;
-	daemon_on_over(ts->p.daemon, status);
+	daemon_on_over(ts->p->daemon, status);
 }
 
 /* True: every target has ended; sets the exit status. */
@@ -43,7 +43,7 @@ is_searching(const struct targets *ts)
 
 	if (ts->cluster == NULL || cluster_failed(ts->cluster))
 		return false;
-	seed = targets_find(ts, ts->p.o->seed);
+	seed = targets_find(ts, ts->p->o->seed);
 	/* A seed that cannot be reached as a target cannot be asked either. */
 	if (seed != NULL && seed->in_set.unreached)
 		return false;
@@ -74,7 +74,7 @@ check_over(struct targets *ts)
 		if (ts->stopping)
 			targets_end(ts, 0);
 		else if (!is_searching(ts) && ((failed && !ts->waits) ||
-		    ts->p.o->check))
+		    ts->p->o->check))
 			targets_end(ts, status);
 	} else if (!ts->stopping && nobody_there(ts)) {
 		log_error("failed", NULL, "none of the %u targets can be "
@@ -130,7 +130,7 @@ targets_settle(struct targets *ts)
 enum agent_verdict
 targets_on_missing(struct target *t, const struct kp_diags *diags)
 {
-	struct targets *ts = t->p.set;
+	struct targets *ts = t->set;
 	enum agent_verdict v;
 
 	unresolved_set(&t->in_set.unresolved, diags);
@@ -146,7 +146,7 @@ targets_on_missing(struct target *t, const struct kp_diags *diags)
 bool
 targets_on_unreached(struct target *t)
 {
-	struct targets *ts = t->p.set;
+	struct targets *ts = t->set;
 
 	t->in_set.tried = t->in_set.unreached = true;
 	t->in_set.awaits_verdict = false;
@@ -157,7 +157,7 @@ targets_on_unreached(struct target *t)
 void
 targets_on_failed(struct target *t, enum agent_failure f, const char *why)
 {
-	struct targets *ts = t->p.set;
+	struct targets *ts = t->set;
 
 	log_error("failed", t->node, "%s", why);
 	t->in_set.over = t->in_set.failed = t->in_set.tried = true;
@@ -169,7 +169,7 @@ targets_on_failed(struct target *t, enum agent_failure f, const char *why)
 void
 targets_on_stopped(struct target *t)
 {
-	struct targets *ts = t->p.set;
+	struct targets *ts = t->set;
 
 	t->in_set.over = true;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
@@ -178,7 +178,7 @@ targets_on_stopped(struct target *t)
 void
 targets_on_state(struct target *t, enum agent_state s)
 {
-	struct targets *ts = t->p.set;
+	struct targets *ts = t->set;
 
 	ts->armed_ever |= s == AGENT_ARMED;
 	/* It can be reached after all: the attempt has not ended. */
@@ -189,7 +189,7 @@ targets_on_state(struct target *t, enum agent_state s)
 void
 targets_on_nodes(struct target *t, const struct kp_term *list)
 {
-	struct targets *ts = t->p.set;
+	struct targets *ts = t->set;
 
 	if (ts->cluster != NULL && !ts->stopping)
 		cluster_answer(ts->cluster, list);

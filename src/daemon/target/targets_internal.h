@@ -10,7 +10,7 @@
 
 struct targets {
 	struct event_base *base;
-	struct targets_parts p;
+	const struct parts *p;
 	struct target *v[TARGETS_MAX];
 	unsigned n;
 	struct label_epochs labels;

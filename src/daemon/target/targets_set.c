@@ -23,7 +23,7 @@ bool
 targets_several(const struct targets *ts)
 {
 	return ts->n > 1 || ts->cluster != NULL ||
-	    ts->p.o->target_file != NULL;
+	    ts->p->o->target_file != NULL;
 }
 
 unsigned
@@ -65,8 +65,8 @@ targets_record(struct targets *ts, const char *kind, const char *text)
 		return;
 	}
 	snprintf(h.text, sizeof(h.text), "%s", text);
-	if (ts->p.store != NULL)
-		kp_store_happening(ts->p.store, &h);
+	if (ts->p->store != NULL)
+		kp_store_happening(ts->p->store, &h);
 }
 
 struct target *
