@@ -109,7 +109,7 @@ opt_is(const char *arg, const char *name)
 	return arg[0] == '-' && strcmp(name_of(arg), name) == 0;
 }
 
-enum opt_err
+bool
 opt_take(struct opt_parser *p, char **argv, int *i)
 {
 	const char *name = name_of(argv[*i]);
@@ -122,23 +122,18 @@ opt_take(struct opt_parser *p, char **argv, int *i)
 			p->at = &p->table[k];
 	if (p->at == NULL) {
 		unknown(p, name, len);
-		return OPT_WRONG;
+		return false;
 	}
-	if (p->at->arg == NULL && name[len] == '=') {
-		kp_buf_printf(&p->why, "option '-%s' takes no value",
-		    p->at->name);
-		return OPT_WRONG;
-	}
+	if (p->at->arg == NULL && name[len] == '=')
+		return OPT_BAD(p, "option '-%s' takes no value", p->at->name);
 	if (name[len] == '=')
 		p->value = name + len + 1;
 	else
 		p->value = p->at->arg != NULL ? argv[++*i] : "";
-	if (p->value == NULL) {
-		kp_buf_printf(&p->why, "option '-%s' needs a value",
-		    p->at->name);
-		return OPT_NO_VALUE;
-	}
-	return p->at->convert(p) ? OPT_OK : OPT_BAD_VALUE;
+	if (p->value == NULL)
+		return OPT_BAD(p, "option '-%s' needs a value: %s",
+		    p->at->name, p->at->arg);
+	return p->at->convert(p);
 }
 
 void

@@ -46,21 +46,17 @@ struct opt_parser {
 	const char *value;	/* its value, "" of a flag */
 };
 
-enum opt_err {
-	OPT_OK,
-	OPT_WRONG,		/* unknown, or a flag with a value */
-	OPT_NO_VALUE,
-	OPT_BAD_VALUE
-};
-
-/* Takes argv[*i], which begins with a dash; *i moves on to its value. */
-enum opt_err opt_take(struct opt_parser *p, char **argv, int *i);
+/*
+ * Takes argv[*i], which begins with a dash; *i moves on to its value.  False:
+ * p->why says why not.
+ */
+bool opt_take(struct opt_parser *p, char **argv, int *i);
 /* Is an argument this option, and nothing more? */
 bool opt_is(const char *arg, const char *name);
 /* The lines of -h; gap: blanks between an option and what it does. */
 void opt_help(struct kp_buf *b, const struct opt *table, size_t n, int gap);
 
-/* For converters: notes what is wrong with the value; false. */
+/* Appends what is wrong to p->why; false. */
 #define OPT_BAD(p, ...) (kp_buf_printf(&(p)->why, __VA_ARGS__), false)
 
 /* Kinds that programs share. */

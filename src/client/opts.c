@@ -55,16 +55,11 @@ help(const struct cmd *cmd, struct opt_parser *p)
 static int
 parse_opt(const struct cmd *cmd, struct opt_parser *p, char **argv, int *i)
 {
-	enum opt_err err;
-
 	if (opt_is(argv[*i], "h") || opt_is(argv[*i], "help")) {
 		help(cmd, p);
 		return EXIT_DONE;
 	}
-	err = opt_take(p, argv, i);
-	if (err == OPT_NO_VALUE)
-		kp_buf_printf(&p->why, ": %s", p->at->arg);
-	return err == OPT_OK ? OPTS_GO_ON :
+	return opt_take(p, argv, i) ? OPTS_GO_ON :
 	    opts_wrong(cmd, "%s", kp_buf_cstr(&p->why));
 }
 

@@ -227,7 +227,7 @@ take(struct opt_parser *p, char **argv, int *i)
 		printf("kprofd %s\n", KP_VERSION);
 		return 1;
 	}
-	return opt_take(p, argv, i) == OPT_OK ? 0 :
+	return opt_take(p, argv, i) ? 0 :
 	    usage("%s", kp_buf_cstr(&p->why));
 }
 
