@@ -152,6 +152,76 @@ set_url(struct opt_parser *p)
 	    "a URL of http:// or https://");
 }
 
+/* options_parse() fills it. */
+static struct options given;
+
+static const struct opt table[] = {
+	{ "target", "NODE", "node to profile: app@host; may be given "
+	    "more than once", set_target, &given, NULL },
+	{ "target-file", "FILE", "nodes to profile, one a line; SIGHUP "
+	    "reads it again", opt_text, &given.target_file, NULL },
+	{ "cluster", "NODE", "profile nodes of this one's cluster, as "
+	    "they come and go", set_node, &given.seed, NULL },
+	{ "match", "GLOB", "with -cluster: those of this name, "
+	    "'app@*'; may be given more than once", set_match, &given, NULL },
+	{ "forget", "T", "with -cluster: a node that has left is tried "
+	    "for this time (60s)", set_forget, &given.forget, NULL },
+	{ "tiers", "FILE", "what to measure: tiers.conf(5); SIGHUP "
+	    "reads it again", opt_text, &given.tiers, NULL },
+	{ "db", "FILE", "SQLite database to write (kprofd.db)",
+	    opt_text, &given.db, NULL },
+	{ "interval", "T", "length of a window, 1s to 1h (10s)",
+	    set_interval, &given.interval, NULL },
+	{ "retain", "LIST", "LENGTH:AGE,...: windows of this length "
+	    "are kept up to this age (" KP_RETAIN_DEFAULT ")",
+	    set_retain, &given.retain, NULL },
+	{ "max-db-size", "SIZE", "largest size of the database; all is "
+	    "kept for a shorter time then; 0: no limit ("
+	    MAX_DB_DEFAULT ")", set_bytes, &given.max_db, NULL },
+	{ "name", "NAME", "our node name, of letters, digits, _ and -; "
+	    "@HOST may follow (the first free of kprofd1..4)", set_name,
+	    &given.name, NULL },
+	{ "cookie-file", "FILE", "the cookie ($KPROFD_COOKIE_FILE, "
+	    "~/.erlang.cookie)", opt_text, &given.cookie_file, NULL },
+	{ "probe", "KIND", "how events leave the target: native (a "
+	    "library in C, loaded there), relay (Erlang messages), or "
+	    "auto: native if it can be loaded (auto)", opt_choice,
+	    &given.probe,
+	    "relay,native,auto" },
+	{ "probe-library", "FILE", "where targets find the native "
+	    "probe's library (kprof_probe.so beside kprofd or in "
+	    "../lib/kprofd)", set_whole_path, &given.probe_library, NULL },
+	{ "control", "SOCKET", "control socket (the database's name + "
+	    ".sock)", opt_text, &given.control, NULL },
+	{ "http", "ADDR:PORT", "serve the dashboard and /metrics: "
+	    "127.0.0.1:4711 (off)", set_address, &given.http, NULL },
+	{ "http-token-file", "FILE", "with -http: clients need this "
+	    "token; then ADDR may be any", opt_text,
+	    &given.http_token_file, NULL },
+	{ "otlp", "URL", "send slow requests and figures to an "
+	    "OpenTelemetry collector: http://127.0.0.1:4318 (off)",
+	    set_url, &given.otlp, NULL },
+	{ "otlp-header-file", "FILE", "with -otlp: send this header, "
+	    "too: 'Authorization: Bearer ...'", opt_text,
+	    &given.otlp_header_file, NULL },
+	{ "dump-file", "FILE", "append the table every interval; JSON "
+	    "lines if it ends in .json or .jsonl", opt_text,
+	    &given.dump_file, NULL },
+	{ "print-calls", NULL, "print calls as requests close, 100 a "
+	    "second at most", opt_flag, &given.print_calls, NULL },
+	{ "requests", "N", "end after N requests", set_requests,
+	    &given.requests, NULL },
+	{ "duration", "T", "end after this time: 30s, 5m", set_duration,
+	    &given.duration, NULL },
+	{ "check", NULL, "check tiers.conf; with -target also against "
+	    "that node, tracing nothing", opt_flag, &given.check, NULL },
+	{ "log", "FORMAT", "log as text or as json, an object a line "
+	    "(text)", opt_choice, &given.log_json, "text,json" },
+	{ "log-file", "FILE", "log to this file, not to stderr; SIGHUP "
+	    "opens it again", opt_text, &given.log_file, NULL },
+	{ "verbose", NULL, "log more", opt_flag, &given.verbose, NULL },
+};
+
 static void
 help(struct opt_parser *p)
 {
@@ -231,89 +301,22 @@ take(struct opt_parser *p, char **argv, int *i)
 	    usage("%s", kp_buf_cstr(&p->why));
 }
 
-/* Long because of its table. */
 int
 options_parse(struct options *o, int argc, char **argv)
 {
-	const struct opt table[] = {
-		{ "target", "NODE", "node to profile: app@host; may be given "
-		    "more than once", set_target, o, NULL },
-		{ "target-file", "FILE", "nodes to profile, one a line; SIGHUP "
-		    "reads it again", opt_text, &o->target_file, NULL },
-		{ "cluster", "NODE", "profile nodes of this one's cluster, as "
-		    "they come and go", set_node, &o->seed, NULL },
-		{ "match", "GLOB", "with -cluster: those of this name, "
-		    "'app@*'; may be given more than once", set_match, o,
-		    NULL },
-		{ "forget", "T", "with -cluster: a node that has left is tried "
-		    "for this time (60s)", set_forget, &o->forget, NULL },
-		{ "tiers", "FILE", "what to measure: tiers.conf(5); SIGHUP "
-		    "reads it again", opt_text, &o->tiers, NULL },
-		{ "db", "FILE", "SQLite database to write (kprofd.db)",
-		    opt_text, &o->db, NULL },
-		{ "interval", "T", "length of a window, 1s to 1h (10s)",
-		    set_interval, &o->interval, NULL },
-		{ "retain", "LIST", "LENGTH:AGE,...: windows of this length "
-		    "are kept up to this age (" KP_RETAIN_DEFAULT ")",
-		    set_retain, &o->retain, NULL },
-		{ "max-db-size", "SIZE", "largest size of the database; all is "
-		    "kept for a shorter time then; 0: no limit ("
-		    MAX_DB_DEFAULT ")", set_bytes, &o->max_db, NULL },
-		{ "name", "NAME", "our node name, of letters, digits, _ and -; "
-		    "@HOST may follow (the first free of kprofd1..4)", set_name,
-		    &o->name, NULL },
-		{ "cookie-file", "FILE", "the cookie ($KPROFD_COOKIE_FILE, "
-		    "~/.erlang.cookie)", opt_text, &o->cookie_file, NULL },
-		{ "probe", "KIND", "how events leave the target: native (a "
-		    "library in C, loaded there), relay (Erlang messages), or "
-		    "auto: native if it can be loaded (auto)", opt_choice,
-		    &o->probe,
-		    "relay,native,auto" },
-		{ "probe-library", "FILE", "where targets find the native "
-		    "probe's library (kprof_probe.so beside kprofd or in "
-		    "../lib/kprofd)", set_whole_path, &o->probe_library, NULL },
-		{ "control", "SOCKET", "control socket (the database's name + "
-		    ".sock)", opt_text, &o->control, NULL },
-		{ "http", "ADDR:PORT", "serve the dashboard and /metrics: "
-		    "127.0.0.1:4711 (off)", set_address, &o->http, NULL },
-		{ "http-token-file", "FILE", "with -http: clients need this "
-		    "token; then ADDR may be any", opt_text,
-		    &o->http_token_file, NULL },
-		{ "otlp", "URL", "send slow requests and figures to an "
-		    "OpenTelemetry collector: http://127.0.0.1:4318 (off)",
-		    set_url, &o->otlp, NULL },
-		{ "otlp-header-file", "FILE", "with -otlp: send this header, "
-		    "too: 'Authorization: Bearer ...'", opt_text,
-		    &o->otlp_header_file, NULL },
-		{ "dump-file", "FILE", "append the table every interval; JSON "
-		    "lines if it ends in .json or .jsonl", opt_text,
-		    &o->dump_file, NULL },
-		{ "print-calls", NULL, "print calls as requests close, 100 a "
-		    "second at most", opt_flag, &o->print_calls, NULL },
-		{ "requests", "N", "end after N requests", set_requests,
-		    &o->requests, NULL },
-		{ "duration", "T", "end after this time: 30s, 5m", set_duration,
-		    &o->duration, NULL },
-		{ "check", NULL, "check tiers.conf; with -target also against "
-		    "that node, tracing nothing", opt_flag, &o->check, NULL },
-		{ "log", "FORMAT", "log as text or as json, an object a line "
-		    "(text)", opt_choice, &o->log_json, "text,json" },
-		{ "log-file", "FILE", "log to this file, not to stderr; SIGHUP "
-		    "opens it again", opt_text, &o->log_file, NULL },
-		{ "verbose", NULL, "log more", opt_flag, &o->verbose, NULL },
-	};
 	struct opt_parser p = { .table = table,
 		.n = sizeof(table) / sizeof(table[0]),
 		.near = { .edits = 3, .share = 2 } };
 	int st = 0;
 
-	*o = (struct options){ .db = "kprofd.db", .probe = AGENT_AUTO,
+	given = (struct options){ .db = "kprofd.db", .probe = AGENT_AUTO,
 		.interval = 10 * KP_NS_PER_S, .forget = 60 * KP_NS_PER_S };
-	kp_retain_parse(KP_RETAIN_DEFAULT, &o->retain);
-	kp_retain_bytes(MAX_DB_DEFAULT, &o->max_db);
+	kp_retain_parse(KP_RETAIN_DEFAULT, &given.retain);
+	kp_retain_bytes(MAX_DB_DEFAULT, &given.max_db);
 	kp_buf_init(&p.why, OPT_WHY_MAX);
 	for (int i = 1; i < argc && st == 0; i++)
 		st = take(&p, argv, &i);
 	kp_buf_free(&p.why);
+	*o = given;
 	return st != 0 ? st : finish(o);
 }
