@@ -4,14 +4,6 @@
 
 #include "request/state.h"
 
-struct proc *
-proc_get(const struct kp_requests *rs, uint64_t id)
-{
-	uint64_t *at = map_get(&rs->procs, id);
-
-	return at != NULL ? (struct proc *)(uintptr_t)*at : NULL;
-}
-
 static void
 proc_free_stack(struct kp_requests *rs, struct proc *p)
 {
@@ -20,14 +12,11 @@ proc_free_stack(struct kp_requests *rs, struct proc *p)
 }
 
 struct proc *
-proc_make(struct kp_requests *rs, uint64_t id, struct rnode *node)
+proc_new(struct kp_requests *rs, uint64_t id, struct rnode *node)
 {
-	struct proc *p = proc_get(rs, id);
-	size_t bytes = sizeof(*p);
+	size_t bytes = sizeof(struct proc);
+	struct proc *p = pool_get(&rs->pool, &bytes);
 
-	if (p != NULL)
-		return p;
-	p = pool_get(&rs->pool, &bytes);
 	if (p == NULL)
 		return NULL;
 	memset(p, 0, offsetof(struct proc, first));

@@ -331,9 +331,11 @@ on_opening(struct kp_requests *rs, struct rnode *nd,
 {
 	uint32_t fn = span_fn(rs, ev->mfa), caller = span_fn(rs, ev->caller);
 	uint64_t id = pid_key(nd->index, &ev->pid);
-	struct proc *p = id != 0 ? proc_make(rs, id, nd) : NULL;
+	struct proc *p = proc_get(rs, id);
 	struct kp_event late;
 
+	if (p == NULL)
+		p = proc_new(rs, id, nd);
 	if (p == NULL || fn == KP_NONE || ev->ts >= KP_TARGET_TIME_MAX ||
 	    ev->ts <= -KP_TARGET_TIME_MAX) {
 		nd->entries += ev->kind == KP_EV_ENTRY;

@@ -345,9 +345,17 @@ bool label_inside(const struct kp_requests *rs, uint64_t label,
 
 /* ---- proc.c ---- */
 
-struct proc *proc_get(const struct kp_requests *rs, uint64_t id);
-/* The process, made if need be; NULL when out of memory. */
-struct proc *proc_make(struct kp_requests *rs, uint64_t id,
+/* The process, or NULL: it has no open call. */
+static inline struct proc *
+proc_get(const struct kp_requests *rs, uint64_t id)
+{
+	uint64_t *at = map_get(&rs->procs, id);
+
+	return at != NULL ? (struct proc *)(uintptr_t)*at : NULL;
+}
+
+/* One that is not there yet; NULL when out of memory, or if id is 0. */
+struct proc *proc_new(struct kp_requests *rs, uint64_t id,
     struct rnode *node);
 /* Doubles the room of its stack; false when out of memory. */
 bool proc_grow(struct kp_requests *rs, struct proc *p);
