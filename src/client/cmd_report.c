@@ -121,14 +121,14 @@ write_reports(const struct args *a, struct kp_query *q,
 static enum kp_err
 read_reports(const struct args *a, struct kp_query *q, struct reports *rs)
 {
-	enum kp_err err = report_with_hints(q, &a->range, &rs->now);
+	enum kp_err err = report_from_db(q, &a->range, true, &rs->now);
 
 	if (err != KP_OK || a->versus.until == 0)
 		return err;
 	rs->then_range = a->range;
 	rs->then_range.since = a->versus.since;
 	rs->then_range.until = a->versus.until;
-	return report_from_db(q, &rs->then_range, &rs->then);
+	return report_from_db(q, &rs->then_range, false, &rs->then);
 }
 
 /*

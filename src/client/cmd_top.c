@@ -69,7 +69,7 @@ read_figures(struct snapshot *l, const struct top_view *v)
 	if (err == KP_OK)
 		err = kp_query_nodes(l->q, &all, &l->nodes);
 	if (err == KP_OK)
-		err = report_from_db(l->q, &r, &l->report);
+		err = report_from_db(l->q, &r, false, &l->report);
 	if (err == KP_OK)
 		err = kp_query_slow(l->q, &r, KP_SLOW_TOTAL, NULL, 0, TOP_SLOW_MAX,
 		    &l->slow);

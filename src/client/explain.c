@@ -119,7 +119,7 @@ explain_identity(struct kp_buf *b, struct kp_query *q,
 	size_t n = 0;
 
 	any.identity_glob = NULL;
-	err = report_from_db(q, &any, &r);
+	err = report_from_db(q, &any, false, &r);
 	if (err != KP_OK)
 		return err;
 	*found = !report_empty(r);

@@ -30,7 +30,7 @@ FIGURE(busy, SECONDS(c->busy))
 FIGURE(self, SECONDS(c->self))
 FIGURE(async, SECONDS(c->async))
 
-/* Of a node. */
+/* A figure of a node. */
 typedef double node_fn(const struct total_node *n);
 
 #define NODE_FIGURE(name, value) \

@@ -15,7 +15,7 @@
 
 #define SCHEMA 5		/* of native histograms: 32 buckets an octave */
 #define ZERO_THRESHOLD 2.938735877055719e-39	/* 2^-128 s, client_golang's */
-#define GAP_MAX 2		/* so many empty buckets are cheaper than a span */
+#define GAP_MAX 2		/* empty buckets that are cheaper than a span */
 
 /* Wire types. */
 enum { VARINT = 0, FIXED64 = 1, BYTES = 2 };

@@ -8,14 +8,14 @@
 #include "text/text.h"
 #include "text/timefmt.h"
 
-#define ALIGNED_LEAST 60u	/* columns: in less there is no room for it */
-#define HELP_AT 40u		/* column, in aligned lines */
+#define ALIGNED_MIN 60u	/* width from which lines are aligned in columns */
+#define HELP_AT 40u		/* column of the help text in aligned lines */
 
-/* Aligned where there is room, else as a sentence. */
+/* A line of columns if there is room, else a sentence. */
 static void
 loss_line(struct kp_buf *b, enum kp_loss cause, uint64_t n, unsigned width)
 {
-	bool aligned = width == 0 || width >= ALIGNED_LEAST;
+	bool aligned = width == 0 || width >= ALIGNED_MIN;
 	char text[TEXT_MAX];
 	struct kp_buf line;
 

@@ -141,19 +141,15 @@ make_rows(struct report *r, const char *const *names, size_t n)
 	return KP_OK;
 }
 
-/* 0 for the request itself, ntiers + 1 for a tier that the report lacks. */
-static size_t
-tier_index(const struct report *r, const char *tier)
+size_t
+report_tier(const struct report *r, const char *name)
 {
-	size_t t;
-
-	if (is_total(tier))
+	if (is_total(name))
 		return 0;
-	for (t = 0; t < r->ntiers; t++) {
-		if (strcmp(r->tiers[t], tier) == 0)
-			break;
-	}
-	return t + 1;
+	for (size_t t = 0; t < r->ntiers; t++)
+		if (strcmp(r->tiers[t], name) == 0)
+			return t + 1;
+	return REPORT_NO_TIER;
 }
 
 /* Makes a cell of the first row: the tier's sum over the wanted identities. */
@@ -186,11 +182,11 @@ fill_rows(struct report *r, const struct report_source *s,
 
 	for (size_t i = 0; i < s->ncells; i++) {
 		c = &s->cells[i];
-		t = tier_index(r, c->tier);
+		t = report_tier(r, c->tier);
 		found = n == 0 ? NULL : bsearch(&c->identity, names, n,
 		    sizeof(*names), text_cmp);
 		row = found != NULL ? (size_t)(found - names) + 1 : 0;
-		if (t > r->ntiers || (found == NULL && (r->filtered ||
+		if (t == REPORT_NO_TIER || (found == NULL && (r->filtered ||
 		    !is_total(c->identity))))
 			continue;
 		report_take_cell(&r->rows[row].cells[t], c, t == 0);
@@ -351,8 +347,8 @@ report_sort(struct report *r, const char *by, enum report_what what)
 		s.by_cost = true;
 	} else if (by != NULL && strcmp(by, "requests") != 0) {
 		s.by_tier = true;
-		s.tier = tier_index(r, by);
-		if (s.tier > r->ntiers)
+		s.tier = report_tier(r, by);
+		if (s.tier == REPORT_NO_TIER)
 			return KP_ENOENT;
 	}
 	if (r->nrows > 2)

@@ -97,6 +97,10 @@ bool report_less_tracing(struct report *r);
  */
 void report_put_tracing(struct kp_buf *b, const struct report *r);
 
+/* A tier's index among the cells of a row; of "_total" 0. */
+#define REPORT_NO_TIER SIZE_MAX
+size_t report_tier(const struct report *r, const char *name);
+
 /* True: nothing was measured. */
 bool report_empty(const struct report *r);
 

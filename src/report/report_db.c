@@ -30,8 +30,8 @@ drop_old(struct kp_query_tiers *t, const struct kp_query_sum *s)
 	t->n = n;
 }
 
-static enum kp_err
-from_db(struct kp_query *q, const struct kp_query_range *r, bool hints,
+enum kp_err
+report_from_db(struct kp_query *q, const struct kp_query_range *r, bool hints,
     struct report **out)
 {
 	struct kp_query_range all = *r;
@@ -78,18 +78,4 @@ out:
 	kp_query_nodes_free(&nodes);
 	kp_query_sum_free(&sum);
 	return err;
-}
-
-enum kp_err
-report_from_db(struct kp_query *q, const struct kp_query_range *r,
-    struct report **out)
-{
-	return from_db(q, r, false, out);
-}
-
-enum kp_err
-report_with_hints(struct kp_query *q, const struct kp_query_range *r,
-    struct report **out)
-{
-	return from_db(q, r, true, out);
 }

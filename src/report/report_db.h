@@ -14,10 +14,7 @@
  * KP_ENOMEM or KP_ELIMIT (identities).
  */
 enum kp_err report_from_db(struct kp_query *q, const struct kp_query_range *r,
-    struct report **out);
-/* The same, with hints. */
-enum kp_err report_with_hints(struct kp_query *q,
-    const struct kp_query_range *r, struct report **out);
+    bool hints, struct report **out);
 
 /* Sampled requests that are enough to say that a clause never matched. */
 #define HINT_REQUESTS 100

@@ -57,19 +57,11 @@ static const struct figure {
 };
 #define NFIGURES (sizeof(figures) / sizeof(figures[0]))
 
+/* A count; also a time, whose bits are the same. */
 static uint64_t
-count_of(const struct report_cell *c, const struct figure *f)
+value_of(const struct report_cell *c, const struct figure *f)
 {
 	uint64_t v;
-
-	memcpy(&v, (const char *)c + f->at, sizeof(v));
-	return v;
-}
-
-static kp_dur_ns
-time_of(const struct report_cell *c, const struct figure *f)
-{
-	kp_dur_ns v;
 
 	memcpy(&v, (const char *)c + f->at, sizeof(v));
 	return v;
@@ -113,12 +105,13 @@ json_cell(struct json *j, const char *tier, const struct report_cell *c)
 	json_string(j, "tier", tier);
 	for (size_t i = 0; i < NFIGURES; i++) {
 		if (figures[i].kind == MS)
-			json_ms(j, figures[i].name, time_of(c, &figures[i]));
+			json_ms(j, figures[i].name,
+			    (kp_dur_ns)value_of(c, &figures[i]));
 		else if (is_null(c, &figures[i]))
 			json_null(j, figures[i].name);
 		else
 			json_uint(j, figures[i].name,
-			    count_of(c, &figures[i]));
+			    value_of(c, &figures[i]));
 	}
 	json_string(j, "raised_seen", seen_name(raised_seen(c)));
 	json_end(j);
@@ -241,10 +234,10 @@ csv_line(struct kp_buf *b, const char *start, const char *end,
 		if (is_null(c, &figures[i]))
 			continue;
 		if (figures[i].kind != MS) {
-			kp_buf_printf(b, "%" PRIu64, count_of(c, &figures[i]));
+			kp_buf_printf(b, "%" PRIu64, value_of(c, &figures[i]));
 			continue;
 		}
-		d = time_of(c, &figures[i]);
+		d = (kp_dur_ns)value_of(c, &figures[i]);
 		if (d >= 0)
 			kp_buf_str(b, text_exact_ms(text, d));
 	}

@@ -131,8 +131,7 @@ make_report(struct kp_query *q, const struct kp_query_range *range,
 	}
 	r.identity = NULL;
 	if (err == KP_OK)
-		err = hints ? report_with_hints(q, &r, out) :
-		    report_from_db(q, &r, out);
+		err = report_from_db(q, &r, hints, out);
 	kp_buf_free(&glob);
 	if (err == KP_OK && (err = report_sort(*out, sort, what)) != KP_OK)
 		report_free(*out);

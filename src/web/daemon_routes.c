@@ -94,7 +94,7 @@ struct scrape {
 	struct evhttp_request *req;
 };
 
-/* Without the daemon's answer there are the other metrics, and one for that. */
+/* If the daemon does not answer kprof_daemon_up is 0, and the rest is written. */
 static void
 on_metrics(void *ctx, int status, const char *text, size_t n)
 {

@@ -85,7 +85,7 @@ report_of(const char *path, const struct kp_query_range *range, bool json)
 	char *why, *s;
 
 	assert_int_equal(kp_query_open(&q, path, &why), KP_OK);
-	assert_int_equal(report_with_hints(q, range, &r), KP_OK);
+	assert_int_equal(report_from_db(q, range, true, &r), KP_OK);
 	kp_buf_init(&b, 1 << 16);
 	if (json)
 		report_json(&b, r);

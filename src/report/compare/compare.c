@@ -83,16 +83,6 @@ pair_rows(struct compare *v, const struct report_row **now,
 	}
 }
 
-static size_t
-tier_in(const struct report *r, const char *name)
-{
-	for (size_t t = 0; t < r->ntiers; t++) {
-		if (strcmp(r->tiers[t], name) == 0)
-			return t + 1;
-	}
-	return NO_TIER;
-}
-
 static void
 pair_tiers(struct compare *v)
 {
@@ -100,11 +90,11 @@ pair_tiers(struct compare *v)
 	for (size_t t = 0; t < v->now->ntiers; t++)
 		v->tiers[v->ntiers++] = (struct compare_tier){
 			v->now->tiers[t], t + 1,
-			tier_in(v->then, v->now->tiers[t]) };
+			report_tier(v->then, v->now->tiers[t]) };
 	for (size_t t = 0; t < v->then->ntiers; t++) {
-		if (tier_in(v->now, v->then->tiers[t]) == NO_TIER)
+		if (report_tier(v->now, v->then->tiers[t]) == REPORT_NO_TIER)
 			v->tiers[v->ntiers++] = (struct compare_tier){
-				v->then->tiers[t], NO_TIER, t + 1 };
+				v->then->tiers[t], REPORT_NO_TIER, t + 1 };
 	}
 }
 
@@ -210,7 +200,7 @@ variance(const struct report *r, const struct report_row *row, size_t tier,
 static uint64_t
 measured(const struct report_row *row, size_t tier, enum report_what what)
 {
-	if (row == NULL || tier == NO_TIER)
+	if (row == NULL || tier == REPORT_NO_TIER)
 		return 0;
 	return what == REPORT_ASYNC ? row->cells[tier].sampled_async :
 	    row->cells[tier].sampled_requests;
@@ -229,9 +219,9 @@ compare_value(const struct compare *v, const struct compare_row *row,
 {
 	struct compare_figure f = { -1, -1, false };
 
-	if (row->now != NULL && tier->now != NO_TIER)
+	if (row->now != NULL && tier->now != REPORT_NO_TIER)
 		f.now = report_value(row->now, tier->now, what);
-	if (row->then != NULL && tier->then != NO_TIER)
+	if (row->then != NULL && tier->then != REPORT_NO_TIER)
 		f.then = report_value(row->then, tier->then, what);
 	f.uncertain = few(f.now, measured(row->now, tier->now, what)) ||
 	    few(f.then, measured(row->then, tier->then, what));
@@ -283,7 +273,8 @@ compare_rate(const struct compare *v, const struct compare_row *row)
 static const struct report_cell *
 cell(const struct report_row *row, size_t tier)
 {
-	if (row == NULL || tier == NO_TIER || row->cells[tier].calls == 0)
+	if (row == NULL || tier == REPORT_NO_TIER ||
+	    row->cells[tier].calls == 0)
 		return NULL;
 	return &row->cells[tier];
 }

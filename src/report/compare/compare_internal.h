@@ -12,8 +12,7 @@ struct compare_row {
 	const struct report_row *now, *then;
 };
 
-/* A tier's index in each report, as for report_value(), or NO_TIER. */
-#define NO_TIER SIZE_MAX
+/* A tier, and its index in each report, or REPORT_NO_TIER. */
 struct compare_tier {
 	const char *name;
 	size_t now, then;

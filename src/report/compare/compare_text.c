@@ -64,7 +64,7 @@ figure_text(const struct report *r, char *buf, double v, enum report_what what)
 	return what < REPORT_CALLS ? report_corrected(r, buf, buf) : buf;
 }
 
-/* Of an identity on one side only, put_requests() alone says so. */
+/* put_requests() marks an identity that is only on one side: not repeated here. */
 static void
 put_three(struct sheet *s, const struct compare_row *row,
     const struct compare_figure *f, enum report_what what)
@@ -102,8 +102,8 @@ static void
 put_calls(struct sheet *s, const struct report *r,
     const struct report_row *row, size_t tier)
 {
-	const struct report_cell *c = row == NULL || tier == NO_TIER ? NULL :
-	    &row->cells[tier];
+	const struct report_cell *c = row == NULL || tier == REPORT_NO_TIER ?
+	    NULL : &row->cells[tier];
 	bool known;
 	uint64_t n;
 
