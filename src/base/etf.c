@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "kprofd/etf.h"
-#include "base/etf_tags.h"
 
 void
 kp_etf_version(struct kp_buf *b)

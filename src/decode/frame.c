@@ -9,10 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kprofd/etf.h"
 #include "kprofd/frame.h"
-#include "base/etf_tags.h"
-#include "decode/term_fast.h"
+#include "decode/term_bytes.h"
 
 /* The byte before a control message that has no distribution header. */
 #define PASS_THROUGH 112

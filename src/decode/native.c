@@ -11,9 +11,8 @@
 
 #include "kprofd/label.h"
 #include "kprofd/native.h"
-#include "base/etf_tags.h"
 #include "base/vec.h"
-#include "decode/term_fast.h"
+#include "decode/term_bytes.h"
 
 #define RECORD sizeof(struct kp_native_record)
 

@@ -9,9 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kprofd/term.h"
-#include "base/etf_tags.h"
-#include "decode/term_fast.h"
+#include "decode/term_bytes.h"
 
 /*
  * A term is: head bytes in all, among them the tag and then a length field of
@@ -179,7 +177,7 @@ kp_term_raw(struct kp_term *r)
 {
 	const uint8_t *p = r->p;
 
-	term_skip(r);
+	kp_term_skip(r);
 	return term_since(r, p);
 }
 
@@ -334,7 +332,7 @@ kp_term_pid(struct kp_term *r)
 	const uint8_t *p;
 
 	take(r, 1);
-	pid.node = term_atom(r);
+	pid.node = kp_term_atom(r);
 	p = take(r, shapes[tag].after);
 	if (p == NULL || r->err != KP_OK)
 		return (struct kp_pid){ .id = 0 };

@@ -13,9 +13,8 @@
 #include <string.h>
 
 #include "kprofd/term.h"
-#include "base/etf_tags.h"
 #include "base/utf8.h"
-#include "decode/term_fast.h"
+#include "decode/term_bytes.h"
 
 struct level {
 	uint64_t left; /* terms to come */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/etf_tags.h"
+#include "kprofd/etf.h"
 #include "probe/checked.h"
 #include "probe/term_put.h"
 

@@ -12,7 +12,7 @@
 
 #include "kprofd/cost.h"
 #include "kprofd/guard.h"
-#include "base/rate_limit.h"
+#include "daemon/target/rate_limit.h"
 #include "daemon/target/ledger.h"
 #include "kprofd/sampling.h"
 

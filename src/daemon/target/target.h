@@ -7,7 +7,7 @@
 
 #include "daemon/daemon.h"
 #include "daemon/target/assembly.h"
-#include "base/rate_limit.h"
+#include "daemon/target/rate_limit.h"
 #include "daemon/target/ledger.h"
 #include "daemon/target/messages.h"
 #include "daemon/target/unresolved.h"

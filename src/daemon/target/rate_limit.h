@@ -1,10 +1,10 @@
 /*
  * rate_limit.h - limits the notices about one target, in the log and among the
- * events: RATE_LIMIT_BURST at once, and RATE_LIMIT_A_SECOND over time.  Those above the
- * limit are only counted.
+ * events, to RATE_LIMIT_BURST at once and RATE_LIMIT_A_SECOND over time.  Those
+ * above the limit are only counted.
  */
-#ifndef KPROFD_BASE_RATE_LIMIT_H
-#define KPROFD_BASE_RATE_LIMIT_H
+#ifndef KPROFD_DAEMON_RATE_LIMIT_H
+#define KPROFD_DAEMON_RATE_LIMIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,12 +18,12 @@
 struct rate_limit {
 	kp_mono_ns at;		/* counted up to here */
 	uint32_t spent;		/* of RATE_LIMIT_BURST */
-	uint64_t untold;
+	uint64_t skipped;
 };
 
-/* May one more be told?  If not, it is counted. */
+/* May one more be written?  If not, it is counted. */
 bool rate_limit_may(struct rate_limit *h, kp_mono_ns now);
-/* How many were not since this was asked last. */
+/* How many were not, since the last call of this. */
 uint64_t rate_limit_take(struct rate_limit *h);
 
 #endif

@@ -1,5 +1,5 @@
 /* rate_limit.c - a token bucket that counts what it turns away. */
-#include "base/rate_limit.h"
+#include "daemon/target/rate_limit.h"
 
 bool
 rate_limit_may(struct rate_limit *h, kp_mono_ns now)
@@ -14,7 +14,7 @@ rate_limit_may(struct rate_limit *h, kp_mono_ns now)
 		h->at += more * (KP_NS_PER_S / RATE_LIMIT_A_SECOND);
 	}
 	if (h->spent == RATE_LIMIT_BURST) {
-		h->untold++;
+		h->skipped++;
 		return false;
 	}
 	h->spent++;
@@ -24,8 +24,8 @@ rate_limit_may(struct rate_limit *h, kp_mono_ns now)
 uint64_t
 rate_limit_take(struct rate_limit *h)
 {
-	uint64_t n = h->untold;
+	uint64_t n = h->skipped;
 
-	h->untold = 0;
+	h->skipped = 0;
 	return n;
 }
