@@ -1,6 +1,6 @@
 /*
- * conn.c - reads move bytes and hand frames on; writes go out at once when they
- * can, and wait in a bounded buffer when not.
+ * conn.c - reads bytes and passes frames on; writes go out at once if possible,
+ * else wait in a bounded buffer.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #include "dist/conn.h"
 
-/* Reads in one go before other events of the loop get their turn. */
+/* Reads in a row before other events of the loop are handled. */
 #define READS_AT_ONCE 16
 
 struct dist_conn {
@@ -30,188 +30,188 @@ struct dist_conn {
 };
 
 static void
-link_destroy(struct dist_conn *l)
+conn_destroy(struct dist_conn *c)
 {
-	if (l->rd != NULL)
-		event_free(l->rd);
-	if (l->wr != NULL)
-		event_free(l->wr);
-	close(l->fd);
-	kp_frames_free(&l->in);
-	kp_buf_free(&l->out);
-	free(l);
+	if (c->rd != NULL)
+		event_free(c->rd);
+	if (c->wr != NULL)
+		event_free(c->wr);
+	close(c->fd);
+	kp_frames_free(&c->in);
+	kp_buf_free(&c->out);
+	free(c);
 }
 
 void
-dist_conn_free(struct dist_conn *l)
+dist_conn_free(struct dist_conn *c)
 {
-	if (l == NULL)
+	if (c == NULL)
 		return;
-	l->down = true;
-	if (l->in_read)
-		l->free_me = true;
+	c->down = true;
+	if (c->in_read)
+		c->free_me = true;
 	else
-		link_destroy(l);
+		conn_destroy(c);
 }
 
-/* Remembers why; the loop tells the owner when no caller is in the way. */
+/* Remembers why; on_readable() calls on_down, when no caller is in between. */
 static void
-link_fail(struct dist_conn *l, const char *why)
+conn_fail(struct dist_conn *c, const char *why)
 {
-	if (l->down)
+	if (c->down)
 		return;
-	l->down = true;
-	snprintf(l->why, sizeof(l->why), "%s", why);
-	event_active(l->rd, EV_READ, 0);
+	c->down = true;
+	snprintf(c->why, sizeof(c->why), "%s", why);
+	event_active(c->rd, EV_READ, 0);
 }
 
 static void
-link_flush(struct dist_conn *l)
+conn_flush(struct dist_conn *c)
 {
 	ssize_t n;
 
-	while (l->sent < l->out.len) {
-		n = send(l->fd, l->out.p + l->sent, l->out.len - l->sent,
+	while (c->sent < c->out.len) {
+		n = send(c->fd, c->out.p + c->sent, c->out.len - c->sent,
 		    MSG_NOSIGNAL);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
-			event_add(l->wr, NULL);
+			event_add(c->wr, NULL);
 			return;
 		}
 		if (n < 0) {
-			link_fail(l, strerror(errno));
+			conn_fail(c, strerror(errno));
 			return;
 		}
-		l->sent += (size_t)n;
+		c->sent += (size_t)n;
 	}
-	kp_buf_reset(&l->out);
-	l->sent = 0;
+	kp_buf_reset(&c->out);
+	c->sent = 0;
 }
 
 void
-dist_conn_send(struct dist_conn *l, const struct kp_buf *frame)
+dist_conn_send(struct dist_conn *c, const struct kp_buf *frame)
 {
-	if (l->down)
+	if (c->down)
 		return;
-	kp_buf_put(&l->out, frame->p, frame->len);
-	if (l->out.err != KP_OK || frame->err != KP_OK) {
-		link_fail(l, "the target does not read what we send");
+	kp_buf_put(&c->out, frame->p, frame->len);
+	if (c->out.err != KP_OK || frame->err != KP_OK) {
+		conn_fail(c, "the target does not read what we send");
 		return;
 	}
-	/* A peer that asks without end and does not read costs no calls. */
-	if (!event_pending(l->wr, EV_WRITE, NULL))
-		link_flush(l);
+	/* While the socket is full only on_writable() sends. */
+	if (!event_pending(c->wr, EV_WRITE, NULL))
+		conn_flush(c);
 }
 
 static void
 on_writable(evutil_socket_t fd, short what, void *ctx)
 {
-	struct dist_conn *l = ctx;
+	struct dist_conn *c = ctx;
 
 	(void)fd, (void)what;
-	if (!l->down)
-		link_flush(l);
+	if (!c->down)
+		conn_flush(c);
 }
 
 static void
-link_frames(struct dist_conn *l)
+conn_frames(struct dist_conn *c)
 {
 	struct kp_buf tick;
 	struct kp_frame f;
 	enum kp_err e;
 
-	while (!l->down && (e = kp_frames_next(&l->in, &f)) != KP_END) {
+	while (!c->down && (e = kp_frames_next(&c->in, &f)) != KP_END) {
 		if (e == KP_EFORMAT) {
-			/* counted by the gap it leaves */
-			if (l->ops->on_bad_frame != NULL)
-				l->ops->on_bad_frame(l->ctx);
+			/* the ledger counts the gap that it leaves */
+			if (c->ops->on_bad_frame != NULL)
+				c->ops->on_bad_frame(c->ctx);
 			continue;
 		}
 		if (e != KP_OK) {
-			link_fail(l, "it sent a frame that is too large");
+			conn_fail(c, "it sent a frame that is too large");
 			return;
 		}
 		if (f.kind == KP_FRAME_TICK) {
 			kp_buf_init(&tick, 16);
 			kp_frame_tick(&tick);
-			dist_conn_send(l, &tick);
+			dist_conn_send(c, &tick);
 			kp_buf_free(&tick);
 			continue;
 		}
-		l->ops->on_frame(l->ctx, &f);
+		c->ops->on_frame(c->ctx, &f);
 	}
 }
 
 /* False when there is nothing more to read for now. */
 static bool
-link_read(struct dist_conn *l)
+conn_read(struct dist_conn *c)
 {
 	uint8_t *p;
 	size_t room;
 	ssize_t n;
 
-	if (kp_frames_space(&l->in, &p, &room) != KP_OK) {
-		link_fail(l, "out of memory");
+	if (kp_frames_space(&c->in, &p, &room) != KP_OK) {
+		conn_fail(c, "out of memory");
 		return false;
 	}
-	n = recv(l->fd, p, room, 0);
+	n = recv(c->fd, p, room, 0);
 	if (n > 0) {
-		kp_frames_filled(&l->in, (size_t)n);
-		link_frames(l);
+		kp_frames_filled(&c->in, (size_t)n);
+		conn_frames(c);
 		return (size_t)n == room;
 	}
 	if (n == 0)
-		link_fail(l, "it closed the connection");
+		conn_fail(c, "it closed the connection");
 	else if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)
-		link_fail(l, strerror(errno));
+		conn_fail(c, strerror(errno));
 	return false;
 }
 
 static void
 on_readable(evutil_socket_t fd, short what, void *ctx)
 {
-	struct dist_conn *l = ctx;
-	bool told = false;
+	struct dist_conn *c = ctx;
+	bool lost = false;
 
 	(void)fd, (void)what;
-	l->in_read = true;
-	for (int i = 0; i < READS_AT_ONCE && !l->down; i++)
-		if (!link_read(l))
+	c->in_read = true;
+	for (int i = 0; i < READS_AT_ONCE && !c->down; i++)
+		if (!conn_read(c))
 			break;
-	if (l->down && !l->free_me) {
-		event_del(l->rd);
-		event_del(l->wr);
-		told = true;
+	if (c->down && !c->free_me) {
+		event_del(c->rd);
+		event_del(c->wr);
+		lost = true;
 	}
-	l->in_read = false;
-	if (l->free_me)
-		link_destroy(l);
-	else if (told)
-		l->ops->on_down(l->ctx, l->why);
+	c->in_read = false;
+	if (c->free_me)
+		conn_destroy(c);
+	else if (lost)
+		c->ops->on_down(c->ctx, c->why);
 }
 
 struct dist_conn *
 dist_conn_new(struct event_base *base, int fd, const struct dist_conn_ops *ops,
     void *ctx)
 {
-	struct dist_conn *l = calloc(1, sizeof(*l));
+	struct dist_conn *c = calloc(1, sizeof(*c));
 
-	if (l == NULL) {
+	if (c == NULL) {
 		close(fd);
 		return NULL;
 	}
-	l->fd = fd;
-	l->ops = ops;
-	l->ctx = ctx;
-	kp_frames_init(&l->in, 0);
-	kp_buf_init(&l->out, DIST_CONN_OUT_MAX);
+	c->fd = fd;
+	c->ops = ops;
+	c->ctx = ctx;
+	kp_frames_init(&c->in, 0);
+	kp_buf_init(&c->out, DIST_CONN_OUT_MAX);
 	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-	l->rd = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, l);
-	l->wr = event_new(base, fd, EV_WRITE, on_writable, l);
-	if (l->rd == NULL || l->wr == NULL || event_add(l->rd, NULL) != 0) {
-		link_destroy(l);
+	c->rd = event_new(base, fd, EV_READ | EV_PERSIST, on_readable, c);
+	c->wr = event_new(base, fd, EV_WRITE, on_writable, c);
+	if (c->rd == NULL || c->wr == NULL || event_add(c->rd, NULL) != 0) {
+		conn_destroy(c);
 		return NULL;
 	}
-	return l;
+	return c;
 }

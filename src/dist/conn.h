@@ -1,8 +1,6 @@
 /*
- * conn.h - the socket to a target: bytes on one side, frames on the other.
- *
- * After the handshake the descriptor belongs to libevent: non-blocking,
- * bounded both ways, ticks answered here.  Callbacks run in the event loop.
+ * conn.h - a connection to a node after the handshake: reads and writes frames in
+ * the event loop, without blocking, and answers ticks.  Buffers are bounded.
  */
 #ifndef KPROFD_DIST_CONN_H
 #define KPROFD_DIST_CONN_H
@@ -11,18 +9,18 @@
 
 #include "kprofd/frame.h"
 
-#define DIST_CONN_OUT_MAX (4u << 20)	/* bytes that may wait to be sent */
+#define DIST_CONN_OUT_MAX (4u << 20)	/* bytes waiting to be sent */
 
 struct dist_conn;
 
 struct dist_conn_ops {
 	/* One frame that is not a tick; the spans are good during the call. */
 	void (*on_frame)(void *ctx, const struct kp_frame *f);
-	/* One that could not be read; it was passed over.  May be NULL. */
+	/* A frame could not be read and was skipped.  May be NULL. */
 	void (*on_bad_frame)(void *ctx);
 	/*
-	 * The connection is over, for this reason.  Called once, never from
-	 * inside dist_conn_send(); the link is the caller's to free.
+	 * The connection is lost, for this reason.  Called once, never from
+	 * inside dist_conn_send(); the owner then calls dist_conn_free().
 	 */
 	void (*on_down)(void *ctx, const char *why);
 };
@@ -31,8 +29,8 @@ struct dist_conn_ops {
 struct dist_conn *dist_conn_new(struct event_base *base, int fd,
     const struct dist_conn_ops *ops, void *ctx);
 /* Closes and frees; may be called from a callback. */
-void dist_conn_free(struct dist_conn *l);
+void dist_conn_free(struct dist_conn *c);
 /* A whole frame, made by kp_frame_send() or kp_frame_reg_send(). */
-void dist_conn_send(struct dist_conn *l, const struct kp_buf *frame);
+void dist_conn_send(struct dist_conn *c, const struct kp_buf *frame);
 
 #endif

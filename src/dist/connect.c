@@ -1,10 +1,9 @@
 /*
  * connect.c - connects on a thread, which reports through a pipe.
  *
- * The job is shared by the loop and the thread; the last one to release it
- * frees it, so that giving up never has to wait for a silent target.  The
- * thread keeps to its limit but for the resolver, which has limits of its
- * own: the loop gives up GRACE later, whatever the thread does.
+ * The loop and the thread share the job; the last to release it frees it, so that
+ * giving up never waits for a silent target.  The resolver has time limits of
+ * its own, so the thread may exceed its limit: the loop gives up GRACE later.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -71,12 +70,12 @@ job_run(void *arg)
 	if (j->err == KP_OK)
 		j->conn = conn;
 	n = write(j->pipe[1], "", 1);
-	(void)n;	/* the reader has gone: release frees what came */
+	(void)n;	/* without a reader, job_release() closes the socket */
 	job_release(j, false);
 	return NULL;
 }
 
-/* The thread may write its own reason meanwhile: its job is not touched. */
+/* Does not read job->why, which the thread may be writing. */
 static void
 give_up(struct connect *c)
 {

@@ -1,5 +1,5 @@
 /*
- * connect.h - runs node_connect() without making the event loop wait.
+ * connect.h - runs node_connect() without blocking the event loop.
  */
 #ifndef KPROFD_DIST_CONNECT_H
 #define KPROFD_DIST_CONNECT_H
@@ -13,13 +13,13 @@ struct connect;
 /*
  * Runs node_connect() on a thread of its own and calls done() in the event
  * loop: conn is set on KP_OK (its descriptor is the callee's), why otherwise.
- * Strings of opts are copied.  NULL when no thread can be had.
+ * Strings of opts are copied.  NULL when no thread can be started.
  */
 struct connect *connect_start(struct event_base *base,
     const struct node_opts *opts,
     void (*done)(void *ctx, enum kp_err e, const struct node_conn *conn,
 	const char *why), void *ctx);
-/* Forgets it: done() is not called.  Also to be called inside done(). */
+/* done() is not called after this.  It may be called inside done(). */
 void connect_free(struct connect *c);
 
 #endif

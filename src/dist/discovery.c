@@ -7,10 +7,10 @@
 
 #include "kprofd/backoff.h"
 #include "kprofd/etf.h"
-#include "dist/rex.h"
-#include "dist/connect.h"
 #include "dist/conn.h"
+#include "dist/connect.h"
 #include "dist/discovery.h"
+#include "dist/rex.h"
 
 #define ASK_MS 2000
 #define SILENT_MAX 3		/* questions in a row without an answer */
@@ -46,7 +46,7 @@ drop(struct discovery *s)
 	s->link = NULL;
 }
 
-/* Whoever refuses us now may be another when it is started again. */
+/* Tries again even when refused: the node may be restarted with another cookie. */
 static void
 lost(struct discovery *s, const char *why)
 {
@@ -89,16 +89,12 @@ ask(struct discovery *s)
 	struct kp_buf msg, frame;
 
 	kp_buf_init(&msg, MESSAGE_MAX);
-	kp_buf_init(&frame, 2 * MESSAGE_MAX);
 	rex_begin(&msg, &s->ids, "erlang", "nodes");
 	kp_etf_list(&msg, 1);
 	kp_etf_atom(&msg, "visible");
 	kp_etf_nil(&msg);
 	rex_end(&msg);
-	kp_frame_reg_send(&frame, (struct kp_span){ s->ids.self.p,
-	    (uint32_t)s->ids.self.len }, "rex", msg.p, msg.len);
-	if (msg.err != KP_OK && frame.err == KP_OK)
-		frame.err = msg.err;
+	dist_frame(&frame, &s->ids, &msg, true);
 	dist_conn_send(s->link, &frame);
 	kp_buf_free(&frame);
 	kp_buf_free(&msg);

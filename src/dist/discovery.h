@@ -1,10 +1,9 @@
 /*
- * discovery.h - asks a node that is not profiled which nodes it sees, again and
- * again: the seed of a cluster that no glob matches.
+ * discovery.h - asks a node that is not profiled which nodes it sees: the seed of a
+ * cluster, when no glob matches it.
  *
- * It loads nothing there: the question is nodes(visible), put to rex every two
- * seconds over a hidden connection.  Like a target's, the connection is made
- * again when it is lost, with backoff.
+ * It calls nodes(visible) by rex every two seconds over a hidden connection, and
+ * loads nothing.  When the connection is lost it is made again, with backoff.
  */
 #ifndef KPROFD_DIST_DISCOVERY_H
 #define KPROFD_DIST_DISCOVERY_H
@@ -17,9 +16,9 @@
 struct discovery;
 
 struct discovery_ops {
-	/* A list of atoms, the node itself not among them. */
+	/* A list of atoms, without the node itself. */
 	void (*on_nodes)(void *ctx, const struct kp_term *list);
-	/* Not reached, refused, or lost: it is tried again. */
+	/* Not reached, refused, or lost; it tries again. */
 	void (*on_lost)(void *ctx, const char *why);
 };
 
@@ -27,9 +26,10 @@ struct discovery_ops {
  * Starts at once; callbacks come later, from the loop.  The strings of o are
  * borrowed.  NULL when out of memory.
  */
-struct discovery *discovery_new(struct event_base *base, const struct node_opts *o,
-    const struct discovery_ops *ops, void *ctx);
-/* Not from a callback. */
+struct discovery *discovery_new(struct event_base *base,
+    const struct node_opts *o, const struct discovery_ops *ops,
+    void *ctx);
+/* Not to be called from a callback. */
 void discovery_free(struct discovery *s);
 
 #endif

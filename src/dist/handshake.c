@@ -1,10 +1,10 @@
 /*
- * handshake.c - the handshake, by ei, over sockets of our own.
+ * handshake.c - the distribution handshake, by ei, over our own sockets.
  *
- * ei reports most failures as EIO.  Its pluggable socket layer lets us see
- * the handshake go by and keep one deadline over all of it, so an operator
- * is told which it was: no such host, no epmd, no such node, a name that is
- * taken, a cookie that is refused, or silence.
+ * ei reports most failures as EIO.  Its pluggable socket layer lets us watch
+ * the handshake and keep one deadline for all of it, so the message can say
+ * which it was: no such host, no epmd, no such node, a name in use, a cookie
+ * that is refused, or no answer.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -26,7 +26,7 @@
 #include "kprofd/secret.h"
 #include "dist/handshake.h"
 
-/* What was seen of one handshake; ei carries it as its socket context. */
+/* One handshake as its sockets saw it; ei passes it as the socket context. */
 struct shake {
 	int fd;
 	bool connecting;	/* epmd answered: a connection was tried */
@@ -195,7 +195,7 @@ static ei_socket_callbacks callbacks = {
 	.get_fd = cb_get_fd,
 };
 
-/* Did the target answer our name with this status? */
+/* True: the target answered our name with this status. */
 static bool
 shake_status(const struct shake *s, const char *status)
 {
@@ -272,7 +272,7 @@ host_lookup(const struct node_opts *o, struct in_addr *addr, char *why,
 	return KP_OK;
 }
 
-/* Is an epmd there at all?  ei does not tell that from a missing node. */
+/* Checks for an epmd: ei reports none like a missing node. */
 static enum kp_err
 epmd_reachable(const struct node_opts *o, struct in_addr addr,
     kp_mono_ns deadline, char *why, size_t n)
@@ -315,7 +315,7 @@ connect_as(const struct node_opts *o, const char *alive, const char *host,
 		snprintf(why, n, "our node name would be too long (see -name)");
 		return KP_ELIMIT;
 	}
-	/* A node answers such a name as it does one that is in use: "nok". */
+	/* A node would answer "nok", as for a name in use. */
 	if (!kp_node_alive_ok(alive, strlen(alive))) {
 		snprintf(why, n, "bad node name '%s': nodes accept letters, "
 		    "digits, _ and - before the @ (see -name)", c->name);
@@ -323,7 +323,7 @@ connect_as(const struct node_opts *o, const char *alive, const char *host,
 	}
 	snprintf(peer, sizeof(peer), "%.*s",
 	    (int)(strchr(o->target, '@') - o->target), o->target);
-	/* The creation tells this life of the name from earlier ones. */
+	/* Distinguishes this use of the name from earlier ones. */
 	c->creation = (uint32_t)kp_wall_now() | 4u;
 	if (ei_connect_xinit_ussi(&ec, host, alive, c->name, ip, o->cookie,
 	    c->creation, &callbacks, sizeof(callbacks), s) < 0) {
@@ -340,7 +340,7 @@ connect_as(const struct node_opts *o, const char *alive, const char *host,
 	return KP_OK;
 }
 
-/* Our host as the target's naming wants it: short, or fully qualified. */
+/* The name of our host, short or fully qualified like the target's. */
 static enum kp_err
 own_host(const struct node_opts *o, char *host, size_t hostlen, char *why,
     size_t n)
@@ -364,7 +364,7 @@ own_host(const struct node_opts *o, char *host, size_t hostlen, char *why,
 				    res->ai_canonname);
 			freeaddrinfo(res);
 		}
-		/* No domain of our own: a node on this very host will do. */
+		/* Without a domain only a target on this host can be reached. */
 		if (strchr(name, '.') == NULL)
 			snprintf(name, sizeof(name), "%s", thost);
 	}
@@ -375,11 +375,33 @@ own_host(const struct node_opts *o, char *host, size_t hostlen, char *why,
 	return KP_OK;
 }
 
-/* pthread_once() wants no result; ei_init() fails only without memory. */
+/* pthread_once() needs a void function; ei_init() fails only without memory. */
 static void
 ei_start(void)
 {
 	ei_init();
+}
+
+/* Tries the name that was given, or one slot after the other. */
+static enum kp_err
+connect_any(const struct node_opts *o, const char *host, struct in_addr addr,
+    kp_mono_ns deadline, struct node_conn *c, char *why, size_t n)
+{
+	unsigned slots = o->name == NULL ? NODE_SLOTS : 1;
+	char alive[NODE_NAME_MAX + 1];
+	enum kp_err e = KP_EBUSY;
+	struct shake s;
+
+	for (unsigned i = 1; i <= slots && e == KP_EBUSY; i++) {
+		if (o->name == NULL)
+			snprintf(alive, sizeof(alive), "kprofd%u", i);
+		else
+			snprintf(alive, sizeof(alive), "%.*s",
+			    (int)strcspn(o->name, "@"), o->name);
+		s = (struct shake){ .fd = -1, .deadline = deadline };
+		e = connect_as(o, alive, host, addr, &s, c, why, n);
+	}
+	return e;
 }
 
 enum kp_err
@@ -389,11 +411,9 @@ node_connect(const struct node_opts *o, struct node_conn *c, char *why,
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	kp_mono_ns deadline = kp_mono_now() + o->limit;
 	const char *at = strchr(o->target, '@');
-	char alive[NODE_NAME_MAX + 1], host[NODE_NAME_MAX + 1];
-	struct shake *s;
+	char host[NODE_NAME_MAX + 1];
 	struct in_addr addr;
-	enum kp_err e = KP_EBUSY;
-	unsigned slots = o->name == NULL ? NODE_SLOTS : 1;
+	enum kp_err e;
 
 	pthread_once(&once, ei_start);
 	if (strlen(o->target) > NODE_NAME_MAX) {
@@ -420,24 +440,7 @@ node_connect(const struct node_opts *o, struct node_conn *c, char *why,
 		e = epmd_reachable(o, addr, deadline, why, whylen);
 	if (e != KP_OK)
 		return e;
-	for (unsigned i = 1; i <= slots; i++) {
-		if (o->name == NULL)
-			snprintf(alive, sizeof(alive), "kprofd%u", i);
-		else
-			snprintf(alive, sizeof(alive), "%.*s",
-			    (int)strcspn(o->name, "@"), o->name);
-		s = calloc(1, sizeof(*s));
-		if (s == NULL) {
-			snprintf(why, whylen, "out of memory");
-			return KP_ENOMEM;
-		}
-		s->fd = -1;
-		s->deadline = deadline;
-		e = connect_as(o, alive, host, addr, s, c, why, whylen);
-		free(s);
-		if (e != KP_EBUSY)
-			break;
-	}
+	e = connect_any(o, host, addr, deadline, c, why, whylen);
 	if (e == KP_EBUSY && o->name == NULL)
 		snprintf(why, whylen, "cannot connect to '%s': all names "
 		    "kprofd1 to kprofd%d are in use there (see -name)",

@@ -1,6 +1,14 @@
-/* rex.c - writes the message that has a node's rex call a function. */
+/*
+ * rex.c - writes messages to a node's rex or to a process there, and recognises
+ * frames for our process.
+ */
+#include <string.h>
+
 #include "dist/rex.h"
 #include "kprofd/etf.h"
+
+/* At the end of a pid: number, serial and creation, 4 bytes each. */
+#define PID_TAIL 12
 
 void
 rex_begin(struct kp_buf *b, const struct dist_ids *ids, const char *mod,
@@ -19,4 +27,32 @@ void
 rex_end(struct kp_buf *b)
 {
 	kp_etf_atom(b, "user");
+}
+
+static struct kp_span
+span(const struct kp_buf *b)
+{
+	return (struct kp_span){ b->p, (uint32_t)b->len };
+}
+
+void
+dist_frame(struct kp_buf *frame, const struct dist_ids *ids,
+    const struct kp_buf *message, bool to_rex)
+{
+	kp_buf_init(frame, message->len + DIST_FRAME_HEAD_MAX);
+	if (message->err != KP_OK)
+		frame->err = message->err;
+	else if (to_rex)
+		kp_frame_reg_send(frame, span(&ids->self), "rex", message->p,
+		    message->len);
+	else
+		kp_frame_send(frame, span(&ids->peer), message->p, message->len);
+}
+
+bool
+dist_is_for_us(const struct dist_ids *ids, const struct kp_frame *f)
+{
+	return f->kind == KP_FRAME_SEND && f->to.n > PID_TAIL &&
+	    ids->self.len > PID_TAIL && memcmp(f->to.p + f->to.n - PID_TAIL,
+	    ids->self.p + ids->self.len - PID_TAIL, PID_TAIL) == 0;
 }

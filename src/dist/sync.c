@@ -18,7 +18,6 @@
 
 #define CONNECT_LIMIT (8 * KP_NS_PER_S)
 #define SEND_LIMIT (10 * KP_NS_PER_S)
-#define FRAME_OUT_MAX (1u << 20)
 
 struct dist_sync {
 	struct node_conn conn;
@@ -28,7 +27,8 @@ struct dist_sync {
 };
 
 enum kp_err
-dist_sync_open(struct dist_sync **out, const struct dist_sync_opts *o, char *why, size_t n)
+dist_sync_open(struct dist_sync **out, const struct dist_sync_opts *o,
+    char *why, size_t n)
 {
 	char cookie[NODE_COOKIE_MAX + 1];
 	struct node_opts no = { .target = o->target, .name = o->name,
@@ -122,21 +122,12 @@ send_frame(struct dist_sync *t, struct kp_buf *frame)
 	return e;
 }
 
-static struct kp_span
-span(const struct kp_buf *b)
-{
-	return (struct kp_span){ b->p, (uint32_t)b->len };
-}
-
 enum kp_err
 dist_sync_rex(struct dist_sync *t, const struct kp_buf *msg)
 {
 	struct kp_buf frame;
 
-	kp_buf_init(&frame, FRAME_OUT_MAX);
-	kp_frame_reg_send(&frame, span(&t->ids.self), "rex", msg->p, msg->len);
-	if (msg->err != KP_OK)
-		frame.err = msg->err;
+	dist_frame(&frame, &t->ids, msg, true);
 	return send_frame(t, &frame);
 }
 
@@ -145,14 +136,11 @@ dist_sync_send(struct dist_sync *t, const struct kp_buf *msg)
 {
 	struct kp_buf frame;
 
-	kp_buf_init(&frame, FRAME_OUT_MAX);
-	kp_frame_send(&frame, span(&t->ids.peer), msg->p, msg->len);
-	if (msg->err != KP_OK)
-		frame.err = msg->err;
+	dist_frame(&frame, &t->ids, msg, false);
 	return send_frame(t, &frame);
 }
 
-/* One read, when there is something. */
+/* Waits until there is something to read, and reads once. */
 static enum kp_err
 fill(struct dist_sync *t, kp_mono_ns deadline)
 {
@@ -182,19 +170,6 @@ fill(struct dist_sync *t, kp_mono_ns deadline)
 	return KP_OK;
 }
 
-/*
- * A process of our last life sends to the pid we had then: number and creation,
- * the last twelve bytes, are not ours.
- */
-static bool
-is_for_us(const struct dist_sync *t, const struct kp_frame *f)
-{
-	const struct kp_buf *self = &t->ids.self;
-
-	return f->kind == KP_FRAME_SEND && f->to.n > 12 && self->len > 12 &&
-	    memcmp(f->to.p + f->to.n - 12, self->p + self->len - 12, 12) == 0;
-}
-
 static enum kp_err
 tick(struct dist_sync *t)
 {
@@ -219,7 +194,7 @@ dist_sync_next(struct dist_sync *t, kp_mono_ns deadline, struct kp_term *r)
 			e = fill(t, deadline);
 		else if (e == KP_OK && f.kind == KP_FRAME_TICK)
 			e = tick(t);
-		else if (e == KP_OK && is_for_us(t, &f)) {
+		else if (e == KP_OK && dist_is_for_us(&t->ids, &f)) {
 			kp_term_begin(r, f.payload.p, f.payload.n);
 			return KP_OK;
 		} else

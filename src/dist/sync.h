@@ -1,7 +1,6 @@
 /*
- * sync.h - a conversation with one node, without an event loop: for the
- * client, which asks, waits for the answer and leaves.  Blocking, with a
- * deadline for every wait.
+ * sync.h - a connection to one node without an event loop, for the client, which
+ * asks, waits for the answer and ends.  It blocks, with a deadline for every wait.
  */
 #ifndef KPROFD_DIST_SYNC_H
 #define KPROFD_DIST_SYNC_H
@@ -14,25 +13,25 @@
 struct dist_sync_opts {
 	const char *target;
 	const char *name, *cookie_file;	/* may be NULL (dist/handshake.h) */
-	int wake;	/* when this can be read a wait ends; -1: none */
+	int wake;	/* a wait ends when this can be read; -1: none */
 };
 
 struct dist_sync;
 
 /* Connects.  On error `why` is one line for the user. */
-enum kp_err dist_sync_open(struct dist_sync **t, const struct dist_sync_opts *o, char *why,
-    size_t n);
-/* The node is told by the connection's end.  NULL is let pass. */
+enum kp_err dist_sync_open(struct dist_sync **t, const struct dist_sync_opts *o,
+    char *why, size_t n);
+/* Closes the connection.  t may be NULL. */
 void dist_sync_close(struct dist_sync *t);
 
-/* Readable when something has come that dist_sync_next() did not take yet. */
+/* Readable when dist_sync_next() has something to read. */
 int dist_sync_fd(const struct dist_sync *t);
 /* Our node's name. */
 const char *dist_sync_name(const struct dist_sync *t);
-/* self is ours; agent the process that dist_sync_send() speaks to. */
+/* Our pid; peer: the process that dist_sync_send() sends to, set by the caller. */
 struct dist_ids *dist_sync_ids(struct dist_sync *t);
 
-/* A message to rex, or to the agent: KP_EIO when it does not go. */
+/* Sends a message to rex, or to the peer.  KP_EIO: it cannot be sent. */
 enum kp_err dist_sync_rex(struct dist_sync *t, const struct kp_buf *msg);
 enum kp_err dist_sync_send(struct dist_sync *t, const struct kp_buf *msg);
 

@@ -122,7 +122,7 @@ void agent_on_rex(struct agent *a, struct kp_term *r);
 /* As on_frame of struct dist_conn_ops; ctx is the agent. */
 void agent_on_frame(void *ctx, const struct kp_frame *f);
 /* Sends an external term to the target's rex, or to the agent. */
-void agent_send(struct agent *a, const struct kp_buf *payload, bool to_rex);
+void agent_send(struct agent *a, const struct kp_buf *message, bool to_rex);
 /* A command that the step waits for: begun, filled in, sent and freed. */
 void agent_command_begin(struct agent *a, struct kp_buf *b);
 /*

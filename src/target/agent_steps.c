@@ -12,23 +12,13 @@
 /* ---- sending ---- */
 
 void
-agent_send(struct agent *a, const struct kp_buf *payload, bool to_rex)
+agent_send(struct agent *a, const struct kp_buf *message, bool to_rex)
 {
 	struct kp_buf frame;
 
 	if (a->link == NULL)
 		return;
-	kp_buf_init(&frame, MESSAGE_MAX + 4096);
-	if (payload->err != KP_OK)
-		frame.err = payload->err;
-	else if (to_rex)
-		kp_frame_reg_send(&frame,
-		    (struct kp_span){ a->ids.self.p, (uint32_t)a->ids.self.len },
-		    "rex", payload->p, payload->len);
-	else
-		kp_frame_send(&frame,
-		    (struct kp_span){ a->ids.peer.p,
-			(uint32_t)a->ids.peer.len }, payload->p, payload->len);
+	dist_frame(&frame, &a->ids, message, to_rex);
 	dist_conn_send(a->link, &frame);
 	kp_buf_free(&frame);
 }
@@ -357,17 +347,6 @@ on_moved(struct agent *a, struct kp_term *r)
 	kp_buf_put(&a->ids.peer, pid.p, pid.n);
 }
 
-/*
- * An agent that an earlier kprofd started sends to that one's pid.  The node name
- * is the same; number and creation, the last twelve bytes, differ.
- */
-static bool
-is_for_us(const struct agent *a, struct kp_span to)
-{
-	return to.n > 12 && a->ids.self.len > 12 && memcmp(to.p + to.n - 12,
-	    a->ids.self.p + a->ids.self.len - 12, 12) == 0;
-}
-
 void
 agent_on_frame(void *ctx, const struct kp_frame *f)
 {
@@ -375,7 +354,7 @@ agent_on_frame(void *ctx, const struct kp_frame *f)
 	struct kp_term r;
 	struct kp_span tag;
 
-	if (f->kind != KP_FRAME_SEND || !is_for_us(a, f->to))
+	if (!dist_is_for_us(&a->ids, f))
 		return;
 	a->silent = 0;
 	kp_term_begin(&r, f->payload.p, f->payload.n);
