@@ -13,24 +13,15 @@
 #include <sys/random.h>
 
 #include "daemon/log.h"
-#include "daemon/notify.h"
 #include "daemon/target/target_events.h"
 #include "daemon/target/targets_internal.h"
 
-#define CONNECT_LIMIT (7 * KP_NS_PER_S)
 #define TICK_S 1
-#define AWAY (3 * KP_NS_PER_S)	/* the cluster is asked every second */
-
-/* What asks for a target. */
-#define BY_NAME 0x1u
-#define BY_FILE 0x2u
-#define BY_CLUSTER 0x4u
 
 /* ---- adding and removing ---- */
 
-/* False: there is no room or no memory. */
-static bool
-add(struct targets *ts, const char *name, unsigned source)
+bool
+targets_add(struct targets *ts, const char *name, unsigned source)
 {
 	const struct options *o = ts->p->o;
 	struct agent_opts ao = { .target = name, .name = o->name,
@@ -62,14 +53,13 @@ add(struct targets *ts, const char *name, unsigned source)
 	return true;
 }
 
-/* Adds a target while kprofd runs. */
-static bool
-join(struct targets *ts, const char *name, unsigned source, const char *why)
+bool
+targets_join(struct targets *ts, const char *name, unsigned source, const char *why)
 {
 	struct target *t = targets_find(ts, name);
 	bool is_new = t == NULL;
 
-	if (!add(ts, name, source))
+	if (!targets_add(ts, name, source))
 		return false;
 	if (is_new && (t = targets_find(ts, name)) != NULL) {
 		log_info("added", name, "'%s' is a target now: %s", name, why);
@@ -78,9 +68,8 @@ join(struct targets *ts, const char *name, unsigned source, const char *why)
 	return true;
 }
 
-/* Its agent ends first; then on_sweep() removes it. */
-static void
-leave(struct targets *ts, struct target *t, unsigned source, const char *why)
+void
+targets_leave(struct targets *ts, struct target *t, unsigned source, const char *why)
 {
 	t->in_set.sources &= ~source;
 	if (t->in_set.sources != 0)
@@ -106,7 +95,7 @@ sweep_one(struct targets *ts, unsigned i)
 	target_rotate(t, kp_moment_now());
 	ts->v[i] = ts->v[--ts->n];
 	if (t->in_set.sources != 0)
-		add(ts, t->opts.target, t->in_set.sources);
+		targets_add(ts, t->opts.target, t->in_set.sources);
 	target_free(t);
 }
 
@@ -131,35 +120,8 @@ on_sweep(evutil_socket_t fd, short what, void *ctx)
 	targets_settle(ts);
 }
 
-/* ---- the cluster ---- */
-
-/* A node that was away has been restarted, perhaps with what it lacked. */
-static void
-seen(struct target *t)
-{
-	kp_mono_ns now = kp_mono_now();
-
-	if (now - t->in_set.seen > AWAY)
-		t->in_set.failed = false;
-	t->in_set.seen = now;
-}
-
-static bool
-on_seen(void *ctx, const char *name)
-{
-	struct targets *ts = ctx;
-	struct target *t = targets_find(ts, name);
-
-	if (t != NULL)
-		seen(t);
-	if (ts->frozen || ts->stopping || ts->over)
-		return true;		/* the cluster is asked again in a second */
-	/* One that is being removed is added again when it has ended. */
-	return join(ts, name, BY_CLUSTER, "it is in the cluster");
-}
-
-static void
-report_no_room(struct targets *ts, size_t more)
+void
+targets_report_no_room(struct targets *ts, size_t more)
 {
 	char text[200];
 
@@ -170,90 +132,13 @@ report_no_room(struct targets *ts, size_t more)
 }
 
 static void
-on_answer(void *ctx, size_t more)
-{
-	struct targets *ts = ctx;
-
-	ts->seed_lost = false;
-	/* Nodes see different parts of the cluster, so the number changes. */
-	if (more > 0 && !ts->no_room)
-		report_no_room(ts, more);
-	ts->no_room |= more > 0;
-	ts->more_cluster = more;
-	/* Without targets there is nothing to wait for: kprofd is ready. */
-	if (ts->n == 0 && !ts->ready) {
-		ts->waits = true;
-		notify_ready();
-	}
-	ts->ready = true;
-	event_active(ts->sweep, EV_TIMEOUT, 0);
-}
-
-static void
-on_lost(void *ctx, const char *why)
-{
-	struct targets *ts = ctx;
-
-	/* Only at the start; a seed that has answered once is asked again. */
-	if (ts->n == 0 && !ts->armed_ever &&
-	    cluster_answered(ts->cluster) == 0) {
-		log_error("failed", ts->p->o->seed, "%s", why);
-		targets_end(ts, 1);
-		return;
-	}
-	if (!ts->seed_lost)
-		log_warn("cluster", ts->p->o->seed, "the seed cannot be asked "
-		    "for the nodes of its cluster: %s; trying again", why);
-	ts->seed_lost = true;
-	event_active(ts->sweep, EV_TIMEOUT, 0);
-}
-
-static const struct cluster_ops cluster_ops = { on_seen, on_answer, on_lost };
-
-/* Removes nodes that no attached node has seen for -forget. */
-static void
-forget(struct targets *ts)
-{
-	kp_mono_ns answered = cluster_answered(ts->cluster);
-	struct target *t;
-
-	for (unsigned i = 0; i < ts->n; i++) {
-		t = ts->v[i];
-		if ((t->in_set.sources & BY_CLUSTER) != 0 &&
-		    answered - t->in_set.seen > ts->p->o->forget)
-			leave(ts, t, BY_CLUSTER, "it has left the cluster");
-	}
-}
-
-/* A seed that is a target is asked on the target's connection. */
-static bool
-must_ask_seed(const struct targets *ts)
-{
-	const struct target *seed = targets_find(ts, ts->p->o->seed);
-
-	return !ts->over && !ts->stopping && (seed == NULL ||
-	    seed->in_set.over) && (!ts->p->o->check ||
-	    cluster_answered(ts->cluster) == 0);
-}
-
-static void
 on_tick(evutil_socket_t fd, short what, void *ctx)
 {
 	struct targets *ts = ctx;
 
 	(void)fd, (void)what;
-	if (ts->cluster != NULL) {
-		if (!ts->frozen && !ts->stopping)
-			forget(ts);
-		cluster_ask_seed(ts->cluster, must_ask_seed(ts));
-		if (ts->p->o->check && ts->n == 0 && !ts->over &&
-		    cluster_answered(ts->cluster) != 0) {
-			log_error("failed", ts->p->o->seed, "no node that is "
-			    "visible in the cluster of '%s' matches",
-			    ts->p->o->seed);
-			targets_end(ts, 1);
-		}
-	}
+	if (ts->p->o->seed != NULL)
+		targets_cluster_tick(ts);
 	on_sweep(-1, 0, ts);
 }
 
@@ -331,18 +216,18 @@ targets_file_apply(struct targets *ts, const struct kp_node_list *list,
 		    kp_node_list_has(list, t->opts.target) ||
 		    kp_node_list_has(list, t->node))
 			continue;
-		leave(ts, t, BY_FILE, "it is not in the file any more");
+		targets_leave(ts, t, BY_FILE, "it is not in the file any more");
 		*removed += t->in_set.sources == 0;
 	}
 	for (size_t i = 0; i < list->n; i++) {
 		is_new = targets_find(ts, list->v[i]) == NULL;
-		if (join(ts, list->v[i], BY_FILE, "it is in the file"))
+		if (targets_join(ts, list->v[i], BY_FILE, "it is in the file"))
 			*added += is_new;
 		else
 			more++;
 	}
 	if (more > 0 && ts->more_file == 0)
-		report_no_room(ts, more);
+		targets_report_no_room(ts, more);
 	ts->more_file = more;
 }
 
@@ -418,28 +303,6 @@ targets_stopping(const struct targets *ts)
 }
 
 static bool
-start_cluster(struct targets *ts)
-{
-	const struct options *o = ts->p->o;
-	const struct cluster_parts parts = { .matches = o->matches,
-		.nmatches = o->nmatches,
-		.seed = { .target = o->seed, .name = o->name,
-			.cookie = ts->p->cookie, .limit = CONNECT_LIMIT } };
-
-	if (o->seed == NULL)
-		return true;
-	ts->cluster = cluster_new(ts->base, &parts, &cluster_ops, ts);
-	if (ts->cluster == NULL)
-		return false;
-	/* The seed counts as named: it is never forgotten. */
-	if (o->check || !cluster_matches(ts->cluster, o->seed))
-		cluster_ask_seed(ts->cluster, true);
-	else if (!add(ts, o->seed, BY_NAME))
-		report_no_room(ts, 1);
-	return true;
-}
-
-static bool
 start_named(struct targets *ts)
 {
 	const struct options *o = ts->p->o;
@@ -456,11 +319,11 @@ start_named(struct targets *ts)
 		return false;
 	}
 	for (unsigned i = 0; i < o->ntargets && ok; i++)
-		ok = add(ts, o->targets[i], BY_NAME);
+		ok = targets_add(ts, o->targets[i], BY_NAME);
 	for (size_t i = 0; i < list.n && ok; i++)
-		list.more += !add(ts, list.v[i], BY_FILE);
+		list.more += !targets_add(ts, list.v[i], BY_FILE);
 	if (list.more > 0)
-		report_no_room(ts, list.more);
+		targets_report_no_room(ts, list.more);
 	ts->more_file = list.more;
 	kp_node_list_free(&list);
 	return ok;
@@ -473,7 +336,9 @@ targets_start(struct targets *ts)
 	bool ok;
 
 	ts->starting = true;
-	ok = start_named(ts) && start_cluster(ts);
+	ok = start_named(ts);
+	if (ok && ts->p->o->seed != NULL)
+		targets_cluster_start(ts);
 	ts->starting = false;
 	event_add(ts->tick, &every);
 	event_active(ts->sweep, EV_TIMEOUT, 0);
@@ -511,7 +376,7 @@ targets_free(struct targets *ts)
 	for (unsigned i = 0; i < ts->n; i++)
 		target_free(ts->v[i]);
 	assembly_free(ts->assembly);
-	cluster_free(ts->cluster);
+	discovery_free(ts->cluster.seed);
 	if (ts->tick != NULL)
 		event_free(ts->tick);
 	if (ts->sweep != NULL)

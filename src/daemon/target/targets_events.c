@@ -41,13 +41,13 @@ is_searching(const struct targets *ts)
 {
 	const struct target *seed;
 
-	if (ts->cluster == NULL || cluster_failed(ts->cluster))
+	if (ts->p->o->seed == NULL || ts->cluster.failed)
 		return false;
 	seed = targets_find(ts, ts->p->o->seed);
 	/* A seed that cannot be reached as a target cannot be asked either. */
 	if (seed != NULL && seed->in_set.unreached)
 		return false;
-	return cluster_answered(ts->cluster) == 0;
+	return ts->cluster.answered == 0;
 }
 
 /* At the start: true if no target can be attached to. */
@@ -184,13 +184,4 @@ targets_on_state(struct target *t, enum agent_state s)
 	/* It can be reached after all: the attempt has not ended. */
 	if (s == AGENT_CHECKING)
 		t->in_set.tried = false;
-}
-
-void
-targets_on_nodes(struct target *t, const struct kp_term *list)
-{
-	struct targets *ts = t->set;
-
-	if (ts->cluster != NULL && !ts->stopping)
-		cluster_answer(ts->cluster, list);
 }

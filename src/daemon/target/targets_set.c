@@ -22,7 +22,7 @@ targets_at(const struct targets *ts, unsigned i)
 bool
 targets_several(const struct targets *ts)
 {
-	return ts->n > 1 || ts->cluster != NULL ||
+	return ts->n > 1 || ts->p->o->seed != NULL ||
 	    ts->p->o->target_file != NULL;
 }
 
