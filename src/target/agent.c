@@ -223,26 +223,20 @@ agent_settle(struct agent *a)
 		step_resume(a);
 }
 
-static void
-rest_timer(struct agent *a, kp_dur_ns rest)
-{
-	agent_timer(a, (unsigned)(rest / KP_NS_PER_MS));
-}
-
 void
-agent_set_rest(struct agent *a, kp_dur_ns rest, const char *text)
+agent_set_pause(struct agent *a, kp_dur_ns pause, const char *text)
 {
 	agent_set_state(a, AGENT_TRIPPED, text);
-	rest_timer(a, rest);
+	agent_timer(a, (unsigned)(pause / KP_NS_PER_MS));
 }
 
 static void
-on_rested(struct agent *a)
+on_pause_over(struct agent *a)
 {
-	kp_dur_ns more = a->ops->on_rested(a->owner);
+	kp_dur_ns more = a->ops->on_pause_over(a->owner);
 
 	if (more > 0)
-		rest_timer(a, more);
+		agent_timer(a, (unsigned)(more / KP_NS_PER_MS));
 	else
 		step_resume(a);
 }
@@ -258,7 +252,7 @@ on_timer(evutil_socket_t fd, short what, void *ctx)
 		step_connect(a);
 		break;
 	case AGENT_TRIPPED:
-		on_rested(a);
+		on_pause_over(a);
 		break;
 	case AGENT_LOOKING:
 		if (a->leftover_tries > 0 && a->asked_whereis) {
@@ -446,7 +440,7 @@ agent_resume(struct agent *a)
 }
 
 enum kp_err
-agent_rest(struct agent *a, kp_dur_ns rest, const char *text)
+agent_pause_for(struct agent *a, kp_dur_ns pause, const char *text)
 {
 	struct kp_buf b;
 
@@ -456,7 +450,7 @@ agent_rest(struct agent *a, kp_dur_ns rest, const char *text)
 	agent_aside_begin(a, &b, 0);
 	kp_etf_atom(&b, "pause");
 	agent_command_end(a, &b);
-	agent_set_rest(a, rest, text);
+	agent_set_pause(a, pause, text);
 	return KP_OK;
 }
 

@@ -155,7 +155,7 @@ struct agent_ops {
 	 */
 	kp_dur_ns (*on_trip)(struct target *t, const char *text);
 	/* The pause is over.  Returns for how much longer to wait; 0: resume. */
-	kp_dur_ns (*on_rested)(struct target *t);
+	kp_dur_ns (*on_pause_over)(struct target *t);
 	/* agent_clear_tokens() with this number is done. */
 	void (*on_cleared)(struct target *t, uint64_t number);
 	/* The answer to agent_reload(). */
@@ -234,7 +234,7 @@ enum kp_err agent_resume(struct agent *a);
  * Pauses tracing for this time because of an overload; agent_resume() ends that.
  * Entry calls are counted.  KP_ESTATE: it is not armed.
  */
-enum kp_err agent_rest(struct agent *a, kp_dur_ns rest, const char *text);
+enum kp_err agent_pause_for(struct agent *a, kp_dur_ns pause, const char *text);
 /*
  * on_cleared comes with *number when it is done.  KP_ESTATE: it is not attached.
  */

@@ -103,7 +103,7 @@ enum kp_err agent_entry_respec(struct agent *a,
 /* In a state that lasts: starts to change to the one that the user wants. */
 void agent_settle(struct agent *a);
 /* It is disarmed; resumes after this time. */
-void agent_set_rest(struct agent *a, kp_dur_ns rest, const char *text);
+void agent_set_pause(struct agent *a, kp_dur_ns pause, const char *text);
 /* Starts to renew the lease. */
 void agent_lease_start(struct agent *a);
 /*

@@ -26,6 +26,7 @@
  *   rest        {foreign, Kind, MFA} or {taken, .., Who}: tracing paused for it
  */
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +37,19 @@
 
 #define ATOM_TEXT 1024	/* 255 characters */
 #define NAME_TEXT 200	/* of a term that is not a name */
+#define NOTICE_MAX (FN_NAME_MAX + 400)
+
+static void __attribute__((format(printf, 3, 4)))
+notice(struct agent *a, const char *kind, const char *fmt, ...)
+{
+	char text[NOTICE_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	a->ops->on_notice(a->owner, kind, text);
+}
 
 static struct kp_plan_item *
 plan_item(const struct kp_plan *plan, struct kp_term mfa)
@@ -168,17 +182,24 @@ trip_text(const struct agent *a, struct kp_term at, const char *what,
 	}
 }
 
+/* The agent has disarmed by itself. */
+static void
+pause_for(struct agent *a, const char *text)
+{
+	/* Late: it is paused or ending already. */
+	if (a->user_paused || a->state != AGENT_ARMED)
+		a->ops->on_notice(a->owner, "trip", text);
+	else
+		agent_set_pause(a, a->ops->on_trip(a->owner, text), text);
+}
+
 static void
 on_trip(struct agent *a, struct kp_term at, const char *what, int64_t queue)
 {
 	char text[FN_NAME_MAX + 300];
 
 	trip_text(a, at, what, queue, text, sizeof(text));
-	/* Late: it is paused or ending already. */
-	if (a->user_paused || a->state != AGENT_ARMED)
-		a->ops->on_notice(a->owner, "trip", text);
-	else
-		agent_set_rest(a, a->ops->on_trip(a->owner, text), text);
+	pause_for(a, text);
 }
 
 static void
@@ -195,37 +216,35 @@ static void
 on_hot(struct agent *a, struct kp_term mfa, bool alone, int64_t calls)
 {
 	double percent = kp_cost_percent((double)calls);
-	char name[FN_NAME_MAX], text[sizeof(name) + 400];
+	char name[FN_NAME_MAX];
 
 	plan_cool(&a->plan, mfa);
 	plan_cool(&a->reload.plan, mfa);
 	mfa_text(mfa, name, sizeof(name));
 	if (alone)
-		snprintf(text, sizeof(text), "%s is not traced any more: it is "
+		notice(a, "hot", "%s is not traced any more: it is "
 		    "called %" PRId64 " times a second or more, which costs "
 		    "%.3g %% of a scheduler, more than hot_share, %g (take it "
 		    "out of the tiers, or raise hot_share)", name, calls, percent,
 		    a->o.conf->hot_share);
 	else
-		snprintf(text, sizeof(text), "%s is not traced any more: calls of "
+		notice(a, "hot", "%s is not traced any more: calls of "
 		    "all functions cost more than the budget, %g, and this "
 		    "one, called %" PRId64 " times a second or more, costs "
 		    "%.3g %% of a scheduler (name fewer functions, or raise the budget)",
 		    name, a->o.conf->budget, calls, percent);
-	a->ops->on_notice(a->owner, "hot", text);
 	a->ops->on_replanned(a->owner);
 }
 
 static void
 on_uncounted(struct agent *a, struct kp_term *fns, int64_t n)
 {
-	char some[200], text[400];
+	char some[200];
 
 	words_put(fns, some, sizeof(some));
-	snprintf(text, sizeof(text), "another tool counts calls of %" PRId64
+	notice(a, "uncounted", "another tool counts calls of %" PRId64
 	    " %s of tiers: what they cost is not in the cost (%s)", n, n == 1 ?
 	    "function" : "functions", some);
-	a->ops->on_notice(a->owner, "uncounted", text);
 }
 
 /*
@@ -236,7 +255,7 @@ static void
 on_unexact(struct agent *a, const struct kp_term *mfa, int64_t bytes)
 {
 	struct kp_plan_item *item = plan_item(&a->reload.plan, *mfa);
-	char name[FN_NAME_MAX], text[sizeof(name) + 100];
+	char name[FN_NAME_MAX];
 
 	if (item != NULL)
 		item->exact = false;
@@ -250,9 +269,8 @@ on_unexact(struct agent *a, const struct kp_term *mfa, int64_t bytes)
 			agent_entry_respec(a, item);
 	}
 	mfa_text(*mfa, name, sizeof(name));
-	snprintf(text, sizeof(text), "'exact' taken back from %s: its values "
+	notice(a, "unexact", "'exact' taken back from %s: its values "
 	    "are %" PRId64 " bytes on average", name, bytes);
-	a->ops->on_notice(a->owner, "unexact", text);
 }
 
 static void
@@ -308,50 +326,43 @@ on_code(struct agent *a, struct kp_term *r, int64_t missing)
 static void
 on_neighbours(struct agent *a, const char *some, int64_t n)
 {
-	char text[400];
-
-	snprintf(text, sizeof(text), "other tools trace %" PRId64 " %s, "
+	notice(a, "neighbours", "other tools trace %" PRId64 " %s, "
 	    "whose calls are not seen (with their tracers: %s)", n,
 	    n == 1 ? "process" : "processes", some);
-	a->ops->on_notice(a->owner, "neighbours", text);
 }
 
 static void
 on_untraced(struct agent *a, int64_t n)
 {
-	char text[200];
-
-	snprintf(text, sizeof(text), "%" PRId64 " %s not traced yet: %s native "
-	    "code, and calls there are not seen", n, n == 1 ?
-	    "process is" : "processes are", n == 1 ? "it runs" : "they run");
-	a->ops->on_notice(a->owner, "untraced", n == 0 ?
-	    "all processes are traced now" : text);
+	if (n == 0)
+		notice(a, "untraced", "all processes are traced now");
+	else
+		notice(a, "untraced", "%" PRId64 " %s not traced yet: %s native "
+		    "code, and calls there are not seen", n, n == 1 ?
+		    "process is" : "processes are", n == 1 ? "it runs" :
+		    "they run");
 }
 
 /* They stay loaded: processes may use them by now. */
 static void
 on_brought(struct agent *a, struct kp_term *mods, int64_t n)
 {
-	char some[600], text[800];
+	char some[600];
 
 	words_put(mods, some, sizeof(some));
-	snprintf(text, sizeof(text), "%" PRId64 " that tiers.conf names %s not "
+	notice(a, "modules", "%" PRId64 " that tiers.conf names %s not "
 	    "loaded there, and %s now, to stay: %s", n,
 	    n == 1 ? "was" : "were", n == 1 ? "is" : "are", some);
-	a->ops->on_notice(a->owner, "modules", text);
 }
 
 static void
 on_others(struct agent *a, const char *some, int64_t n)
 {
-	char text[400];
-
-	snprintf(text, sizeof(text), "%s not measured while other tools "
+	notice(a, "neighbours", "%s not measured while other tools "
 	    "trace %sprocesses, now %" PRId64 " (with their tracers: %s)",
 	    a->hello.session ? "garbage collection is" :
 	    "garbage collection and scheduling are",
 	    a->hello.session ? "that of " : "", n, some);
-	a->ops->on_notice(a->owner, "neighbours", text);
 }
 
 /* on, off or {others, Tracer}: a node has one system tracer. */
@@ -380,17 +391,16 @@ on_messages(struct agent *a, struct kp_term mail)
 static void
 on_foreign(struct agent *a, struct kp_term r)
 {
-	char kind[64], mfa[FN_NAME_MAX], text[sizeof(mfa) + 300];
+	char kind[64], mfa[FN_NAME_MAX];
 
 	kp_term_tuple_n(&r, 3);
 	msg_text(&r, kind, sizeof(kind));
 	name_text(&r, mfa, sizeof(mfa));
-	snprintf(text, sizeof(text), "another tool traces %s, and as a "
+	notice(a, "foreign", "another tool traces %s, and as a "
 	    "process has one tracer before OTP 27 its %s events come to "
 	    "kprofd's agent, which drops them%s; " REMEDY, mfa, kind,
 	    kp_span_is(kp_term_atom(&r), "ceded") ? ": processes that send "
 	    "them are not traced until the next resume" : "");
-	a->ops->on_notice(a->owner, "foreign", text);
 }
 
 static const struct {
@@ -463,15 +473,14 @@ on_taken(struct agent *a, struct kp_term r, int64_t times)
 static void
 on_lent(struct agent *a, struct kp_term r)
 {
-	char who[300], text[700];
+	char who[300];
 
 	words_put(&r, who, sizeof(who));
-	snprintf(text, sizeof(text), "another tool traces new processes now, "
+	notice(a, "taken", "another tool traces new processes now, "
 	    "in kprofd's place (at work there: %s): processes that are spawned "
 	    "from here on are not traced, and requests in them are not seen; "
 	    "when it ends (dbg:stop(), say) they are again (OTP 27 has a "
 	    "session for each)", who);
-	a->ops->on_notice(a->owner, "taken", text);
 }
 
 /* The agent has disarmed by itself, as for a trip. */
@@ -492,10 +501,7 @@ on_rest(struct agent *a, struct kp_term r)
 		snprintf(text + strlen(text), 90, "; that was three times in "
 		    "a minute");
 	}
-	if (a->user_paused || a->state != AGENT_ARMED)
-		a->ops->on_notice(a->owner, "trip", text);
-	else
-		agent_set_rest(a, a->ops->on_trip(a->owner, text), text);
+	pause_for(a, text);
 }
 
 void

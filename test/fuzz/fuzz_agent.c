@@ -236,7 +236,7 @@ on_trip(struct target *t, const char *text)
 }
 
 static kp_dur_ns
-on_rested(struct target *t)
+on_pause_over(struct target *t)
 {
 	static unsigned n;
 
@@ -319,7 +319,7 @@ static const struct agent_ops ops = {
 	.on_state = on_state, .on_hello = on_hello, .on_plan = on_plan,
 	.on_batch = on_batch, .on_clock = on_clock, .on_status = on_status,
 	.on_notice = on_notice, .on_taken = on_taken, .on_replanned = on_replanned,
-	.on_trip = on_trip, .on_rested = on_rested, .on_diags = on_diags,
+	.on_trip = on_trip, .on_pause_over = on_pause_over, .on_diags = on_diags,
 	.on_cleared = on_cleared, .on_checked = on_checked,
 	.on_reloaded = on_reloaded, .on_unreached = on_unreached,
 	.on_missing = on_missing, .on_nodes = on_nodes,
@@ -564,7 +564,7 @@ step(uint8_t what, const uint8_t *p, size_t n)
 		agent_resume(agent);
 		break;
 	case 17:
-		agent_rest(agent, KP_NS_PER_S, "too much");
+		agent_pause_for(agent, KP_NS_PER_S, "too much");
 		agent_sample(agent, 1 + what / 20);
 		break;
 	case 18:

@@ -84,17 +84,17 @@ without_measured(struct target *t, struct kp_event *ev, size_t n)
 }
 
 static void
-take_events(struct target *t, struct kp_event *ev, size_t n, bool rests)
+take_events(struct target *t, struct kp_event *ev, size_t n, bool paused)
 {
 	n = without_measured(t, ev, n);
 	for (size_t i = 0; i < n; i++) {
-		if (rests)
+		if (paused)
 			kp_requests_pass(t->part.in->rs, t->part.index,
 			    &ev[i]);
 		else if (ev[i].kind == KP_EV_ENTRY)
 			kp_sampler_seen(&t->sampler, ev[i].weight);
 	}
-	if (rests)
+	if (paused)
 		return;
 	kp_requests_events(t->part.in->rs, t->part.index, ev, n);
 	t->events += n;
@@ -107,7 +107,7 @@ on_batch(struct target *t, const uint8_t *p, size_t n)
 	struct kp_event ev[EVENTS_AT_ONCE];
 	enum kp_err e;
 	size_t have;
-	bool rests = agent_state(t->agent) == AGENT_TRIPPED ||
+	bool paused = agent_state(t->agent) == AGENT_TRIPPED ||
 	    overload_full(&t->overload);
 
 	if (kp_batch_begin(&b, p, n) != KP_OK) {
@@ -124,7 +124,7 @@ on_batch(struct target *t, const uint8_t *p, size_t n)
 		while (have < EVENTS_AT_ONCE && (e = kp_native_next(t->decoder,
 		    &b, &ev[have])) == KP_OK)
 			have++;
-		take_events(t, ev, have, rests);
+		take_events(t, ev, have, paused);
 		t->lost.n[KP_LOSS_BAD_EVENT] += e == KP_ENOENT;
 	} while (e == KP_OK || e == KP_ENOENT);
 	if (e != KP_END) {
@@ -263,22 +263,18 @@ on_status(struct target *t, const struct agent_status *st, bool last)
 static void
 report_lost(struct target *t, const char *text)
 {
+	const struct log_entry e = { .level = LOG_LEVEL_WARNING,
+		.event = t->was_armed ? "lost" : "absent", .target = t->node,
+		.fields = { { .key = "cause", .text = text } } };
+
 	if (strncmp(text, t->lost_reported, sizeof(t->lost_reported) - 1) == 0)
 		return;
 	snprintf(t->lost_reported, sizeof(t->lost_reported), "%s", text);
-	if (!t->was_armed) {
-		log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
-		    .event = "absent", .target = t->node,
-		    .fields = { { .key = "cause", .text = text } } },
-		    "%s; trying again", text);
-		target_record(t, "absent", text);
-		return;
-	}
-	log_put(&(struct log_entry){ .level = LOG_LEVEL_WARNING,
-	    .event = "lost", .target = t->node,
-	    .fields = { { .key = "cause", .text = text } } },
-	    "lost '%s': %s; trying again", t->node, text);
-	target_record(t, "lost", text);
+	if (t->was_armed)
+		log_put(&e, "lost '%s': %s; trying again", t->node, text);
+	else
+		log_put(&e, "%s; trying again", text);
+	target_record(t, e.event, text);
 }
 
 static void
@@ -300,18 +296,14 @@ on_state(struct target *t, enum agent_state s, const char *text)
 			    "(the event probe says why it is not there)");
 		t->was_armed = true;
 		t->lost_reported[0] = '\0';
-		log_info("armed", t->node, "profiling '%s'",
-		    t->node);
+		log_info("armed", t->node, "profiling '%s'", t->node);
 		target_record(t, "armed", "");
 		break;
 	case AGENT_PAUSED:
 		log_info("paused", t->node, "'%s' is paused: tracing is off "
 		    "until kprof resume", t->node);
-		ledger_unarmed(&t->ledger, kp_mono_now());
 		target_record(t, "paused", "");
-		kp_requests_abandon(t->part.in->rs, t->part.index,
-		    KP_LOSS_TRIPPED);
-		break;
+		/* fallthrough */
 	case AGENT_TRIPPED:
 		ledger_unarmed(&t->ledger, kp_mono_now());
 		kp_requests_abandon(t->part.in->rs, t->part.index,
@@ -404,7 +396,7 @@ static const struct agent_ops agent_ops = {
 	.on_notice = target_report,
 	.on_taken = on_taken,
 	.on_trip = on_trip,
-	.on_rested = target_rested,
+	.on_pause_over = target_pause_over,
 	.on_diags = daemon_on_diags,
 	.on_cleared = pending_cleared,
 	.on_checked = reload_checked,

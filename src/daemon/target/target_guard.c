@@ -104,11 +104,11 @@ target_check_overload(struct target *t, kp_target_ns sent)
 	if (cause == KP_TRIP_NONE || agent_state(t->agent) != AGENT_ARMED)
 		return;
 	overload_text(&t->overload, cause, why, sizeof(why));
-	agent_rest(t->agent, target_trip(t, cause, why), why);
+	agent_pause_for(t->agent, target_trip(t, cause, why), why);
 }
 
 kp_dur_ns
-target_rested(struct target *t)
+target_pause_over(struct target *t)
 {
 	kp_dur_ns more = overload_rested(&t->overload, t->p->store, kp_mono_now());
 	char why[200], text[256];

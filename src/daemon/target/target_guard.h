@@ -36,7 +36,7 @@ void target_check_overload(struct target *t, kp_target_ns sent);
 /* A limit was passed: logs why; returns for how long tracing is to pause. */
 kp_dur_ns target_trip(struct target *t, enum kp_trip cause, const char *why);
 /* The pause is over: returns for how much longer to wait; 0: resume. */
-kp_dur_ns target_rested(struct target *t);
+kp_dur_ns target_pause_over(struct target *t);
 /* Called for each status while armed: raises a rate that an overload lowered. */
 void target_recover(struct target *t, const struct agent_status *st);
 /* Adapt the sampling rate to the entries of a batch, or to a status. */

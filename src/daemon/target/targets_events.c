@@ -52,7 +52,7 @@ is_searching(const struct targets *ts)
 
 /* At the start: true if no target can be attached to. */
 static bool
-nobody_there(const struct targets *ts)
+none_attachable(const struct targets *ts)
 {
 	if (ts->armed_ever || ts->waits || ts->n == 0 || is_searching(ts))
 		return false;
@@ -76,7 +76,7 @@ check_over(struct targets *ts)
 		else if (!is_searching(ts) && ((failed && !ts->waits) ||
 		    ts->p->o->check))
 			targets_end(ts, status);
-	} else if (!ts->stopping && nobody_there(ts)) {
+	} else if (!ts->stopping && none_attachable(ts)) {
 		log_error("failed", NULL, "none of the %u targets can be "
 		    "attached to", ts->n);
 		targets_end(ts, 1);
@@ -151,7 +151,7 @@ targets_on_unreached(struct target *t)
 	t->in_set.tried = t->in_set.unreached = true;
 	t->in_set.awaits_verdict = false;
 	event_active(ts->sweep, EV_TIMEOUT, 0);
-	return ts->starting || !nobody_there(ts);
+	return ts->starting || !none_attachable(ts);
 }
 
 void
